@@ -35,9 +35,10 @@ struct partial_row {
 	struct text code, error, hint; /* why it could not be read */
 };
 
-/* Views of tables: rows of a whole run show no fields of a part. */
-enum { PARTIAL_NONE, PARTIAL_VIEW };
-#define PART_ALONE .machine_only = EVERY_VIEW, .text_only = 1U << PARTIAL_NONE
+/* Views of tables: rows of a whole run show no fields of a part. The views that a command
+ * has besides count on from PARTIAL_VIEWS, by two: odd ones are of parts. */
+enum { PARTIAL_NONE, PARTIAL_VIEW, PARTIAL_VIEWS };
+#define PART_ALONE .machine_only = EVERY_VIEW, .text_only = EVERY_VIEW / 3
 extern const struct record partial_row_record;
 
 /* All absent without a part. False: out of memory. */

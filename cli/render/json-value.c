@@ -353,6 +353,7 @@ bool spell_value(struct writer *writer, const struct value *value)
 	case VALUE_NAME:
 		return spell_string(writer, value->text.data, value->text.size);
 	case VALUE_SHAPE:
+	case VALUE_COUNTS:
 		put_shape(writer, value->shape.items, value->shape.count);
 		return true;
 	case VALUE_TEXTS:

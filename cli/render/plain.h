@@ -10,6 +10,12 @@
 /* 4096x14336; a scalar is []. */
 void plain_shape(struct writer *writer, const int64_t *items, size_t count);
 
+/* With blanks between. */
+void plain_counts(struct writer *writer, const int64_t *items, size_t count);
+
+/* A bar for each, as high as it is compared with the largest; of 0 none. */
+void plain_bars(struct writer *writer, const int64_t *items, size_t count, bool ascii);
+
 /* Joined, bytes as they are: escape the whole. */
 void plain_texts(struct writer *writer, const struct text *items, size_t count,
 	const char *separator);

@@ -110,6 +110,9 @@ static void put_value(struct separated *separated, const struct value *value)
 	case VALUE_SHAPE:
 		plain_shape(to, value->shape.items, value->shape.count);
 		break;
+	case VALUE_COUNTS:
+		plain_counts(to, value->shape.items, value->shape.count);
+		break;
 	case VALUE_TEXTS:
 	case VALUE_PATH:
 	case VALUE_TOKENS:

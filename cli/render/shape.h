@@ -28,10 +28,11 @@ enum value_type {
 	VALUE_NUMBER,   /* double: shortest that reads back */
 	VALUE_NS,       /* signed nanoseconds; text: milliseconds, three decimals */
 	VALUE_TEXT,     /* a message or a word of ours */
-	VALUE_NAME,  /* an FQN or a path: long ones may lose their middle on a terminal */
-	VALUE_SHAPE, /* integers; text 4096x14336, scalar []; JSON array */
-	VALUE_TEXTS, /* list of texts; JSON array; text: joined by commas */
-	VALUE_PATH,  /* list of parts, texts and integers; JSON array */
+	VALUE_NAME, /* an FQN or a path: long ones may lose their middle on a terminal */
+	VALUE_COUNTS, /* integers, in `shape`; text as bars; JSON array */
+	VALUE_SHAPE,  /* integers; text 4096x14336, scalar []; JSON array */
+	VALUE_TEXTS,  /* list of texts; JSON array; text: joined by commas */
+	VALUE_PATH,   /* list of parts, texts and integers; JSON array */
 	VALUE_TOKENS, /* any JSON value, as a pre-order list of tokens */
 };
 
@@ -180,6 +181,12 @@ static inline struct value value_name(struct text text)
 static inline struct value value_shape(const int64_t *items, size_t count)
 {
 	return (struct value){ .type = VALUE_SHAPE, .shape = { items, count } };
+}
+
+/* Numbers in a row that are no shape. */
+static inline struct value value_counts(const int64_t *items, size_t count)
+{
+	return (struct value){ .type = VALUE_COUNTS, .shape = { items, count } };
 }
 
 static inline struct value value_texts(const struct text *items, size_t count)

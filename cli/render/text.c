@@ -142,6 +142,9 @@ static void put_value(
 	case VALUE_SHAPE:
 		plain_shape(to, value->shape.items, value->shape.count);
 		break;
+	case VALUE_COUNTS:
+		plain_bars(to, value->shape.items, value->shape.count, text->looks.ascii);
+		break;
 	case VALUE_TEXTS:
 		text->raw.size = 0;
 		plain_texts(&text->raw, value->texts.items, value->texts.count,

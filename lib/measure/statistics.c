@@ -15,7 +15,7 @@
 #include "measure/share.h"
 #include "sweep/moments.h"
 
-enum { RANGE = 64 << 20 };
+enum { RANGE = 64 << 20, DECODED = 1024 };
 
 struct counted {
 	struct fsdp_distribution numbers;
@@ -40,6 +40,8 @@ struct fsdp_statistics {
 	size_t count;
 	struct counted_range *ranges; /* while it is made */
 	size_t range_count;
+	const struct fsdp_statistics_span *spans; /* while bins are counted */
+	uint64_t *bins;                           /* of each row; or NULL */
 };
 
 /* ---- a block ---- */
@@ -129,6 +131,69 @@ static bool prepare(void *context, size_t range_count)
 	return statistics->ranges != NULL;
 }
 
+/* ---- bins ---- */
+
+/* Of half the numbers, whose span is finite. NaN, infinities and what lies outside: none. */
+static void count_bins(uint64_t *bins, const struct fsdp_statistics_span *span,
+	const double *numbers, size_t count)
+{
+	double low = span->low / 2, width = span->high / 2 - low;
+	for (size_t i = 0; i < count; i++) {
+		double number = numbers[i];
+		if (!(number >= span->low && number <= span->high))
+			continue;
+		double part = width > 0 ? (number / 2 - low) / width : 0;
+		size_t bin = (size_t)(part * FSDP_STATISTICS_BINS);
+		bins[bin < FSDP_STATISTICS_BINS ? bin : FSDP_STATISTICS_BINS - 1]++;
+	}
+}
+
+static bool bin_range(struct fsdp_walker *walker, uint32_t dtype,
+	const struct fsdp_statistics_span *span, uint64_t *bins,
+	struct fsdp_error **ret_error)
+{
+	size_t width = fsdp_dtype(dtype)->storage_bytes;
+	size_t numbers = fsdp_dtype(dtype)->is_complex ? 2 : 1;
+	double room[2 * DECODED];
+	struct fsdp_span bytes;
+	do {
+		if (!fsdp_walk_next(walker, &bytes, ret_error))
+			return false;
+		size_t count = bytes.size / width;
+		for (size_t at = 0; at < count; at += DECODED) {
+			size_t some = (size_t)fsdp_min(count - at, DECODED);
+			fsdp_moments_decode(dtype, bytes.data + at * width, some, room);
+			count_bins(bins, span, room, some * numbers);
+		}
+	} while (bytes.size != 0);
+	return true;
+}
+
+/* Counts are whole numbers: in which order they are added up does not matter. */
+static void visit_bins(
+	void *context, struct fsdp_walker *walker, const struct fsdp_walk_range *range)
+{
+	struct fsdp_statistics *statistics = context;
+	struct counted_range *counted = &statistics->ranges[range->number];
+	const struct fsdp_distribution *numbers = &statistics->list[range->index].numbers;
+	struct fsdp_statistics_span span = { numbers->min, numbers->max };
+	uint32_t tensor = statistics->tensors[range->index];
+	uint32_t dtype = fsdp_tensor(statistics->checkpoint, tensor).dtype;
+	uint64_t bins[FSDP_STATISTICS_BINS] = { 0 };
+	uint64_t *all = &statistics->bins[range->index * FSDP_STATISTICS_BINS];
+	counted->index = range->index;
+	if (statistics->spans != NULL)
+		span = statistics->spans[range->index];
+	if (statistics->list[range->index].error != NULL ||
+		fsdp_distribution_finite(numbers) == 0)
+		return;
+	(void)bin_range(walker, dtype, &span, bins, &counted->error);
+	for (size_t i = 0; i < FSDP_STATISTICS_BINS; i++)
+		__atomic_fetch_add(&all[i], bins[i], __ATOMIC_RELAXED);
+}
+
+/* ---- all ranges ---- */
+
 /* In order, so that the digits do not depend on who was first. */
 static void join_ranges(struct fsdp_statistics *statistics)
 {
@@ -196,14 +261,12 @@ static bool check_memory(
 	return true;
 }
 
-static bool make(struct fsdp_statistics *statistics, struct fsdp_error **ret_error)
+static bool walk_ranges(struct fsdp_statistics *statistics,
+	void (*visit_range)(void *context, struct fsdp_walker *walker,
+		const struct fsdp_walk_range *range),
+	struct fsdp_error **ret_error)
 {
 	const struct fsdp_statistics_options *options = &statistics->options;
-	if (!choose(statistics, ret_error))
-		return false;
-	statistics->list = calloc(statistics->count + 1, sizeof *statistics->list);
-	if (statistics->list == NULL)
-		return fsdp_fail_memory(ret_error);
 	const struct fsdp_walk_options walk = {
 		.size = sizeof walk,
 		.tensors = statistics->tensors,
@@ -211,7 +274,7 @@ static bool make(struct fsdp_statistics *statistics, struct fsdp_error **ret_err
 		.range_bytes = RANGE,
 		.jobs = options->jobs,
 		.prepare = prepare,
-		.visit = visit,
+		.visit = visit_range,
 		.context = statistics,
 		.progress = options->progress,
 		.progress_context = options->progress_context,
@@ -221,6 +284,16 @@ static bool make(struct fsdp_statistics *statistics, struct fsdp_error **ret_err
 		join_ranges(statistics);
 	free_ranges(statistics);
 	return good && check_memory(statistics, ret_error);
+}
+
+static bool make(struct fsdp_statistics *statistics, struct fsdp_error **ret_error)
+{
+	if (!choose(statistics, ret_error))
+		return false;
+	statistics->list = calloc(statistics->count + 1, sizeof *statistics->list);
+	if (statistics->list == NULL)
+		return fsdp_fail_memory(ret_error);
+	return walk_ranges(statistics, visit, ret_error);
 }
 
 bool fsdp_statistics_new(const struct fsdp_checkpoint *checkpoint,
@@ -243,6 +316,19 @@ bool fsdp_statistics_new(const struct fsdp_checkpoint *checkpoint,
 	return true;
 }
 
+bool fsdp_statistics_bin(struct fsdp_statistics *statistics,
+	const struct fsdp_statistics_span *spans, struct fsdp_error **ret_error)
+{
+	size_t count = (statistics->count + 1) * FSDP_STATISTICS_BINS;
+	statistics->bins = calloc(count, sizeof *statistics->bins);
+	if (statistics->bins == NULL)
+		return fsdp_fail_memory(ret_error);
+	statistics->spans = spans;
+	bool good = walk_ranges(statistics, visit_bins, ret_error);
+	statistics->spans = NULL;
+	return good;
+}
+
 void fsdp_statistics_free(struct fsdp_statistics *statistics)
 {
 	if (statistics == NULL)
@@ -250,6 +336,7 @@ void fsdp_statistics_free(struct fsdp_statistics *statistics)
 	for (size_t i = 0; statistics->list != NULL && i < statistics->count; i++)
 		fsdp_error_free(statistics->list[i].error);
 	free(statistics->list);
+	free(statistics->bins);
 	fsdp_arena_done(&statistics->arena);
 	free(statistics);
 }
@@ -268,5 +355,8 @@ struct fsdp_statistics_row fsdp_statistics_row(
 		.position = statistics->positions[index],
 		.numbers = counted->numbers,
 		.error = counted->error,
+		.bins = statistics->bins != NULL
+				? &statistics->bins[index * FSDP_STATISTICS_BINS]
+				: NULL,
 	};
 }

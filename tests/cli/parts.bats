@@ -55,6 +55,8 @@ refused() {
 @test "statistics" {
 	for n in 1 2 5 100; do same $n stats step; done
 	same 3 stats --nonfinite step
+	same 3 stats --hist step
+	same 2 stats --hist --nonfinite "$TESTDATA/safetensors/all-dtypes/model.safetensors"
 	same 3 stats --nonfinite "$TESTDATA/safetensors/all-dtypes/model.safetensors"
 }
 

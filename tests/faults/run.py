@@ -60,6 +60,7 @@ COMMANDS = [
     ["hash", "--logical", "--part=1/2", "-o", "jsonl=out.jsonl", CUT],
     ["stats", CUT],
     ["stats", "--by=module", "--json", TENSORS],
+    ["stats", "--hist", "--by=dtype", ZIP],
     ["ls", "testdata/megatron/legacy-gated-tp2"],
     ["ls", OLD_TAR],
     ["info", TENSORS],

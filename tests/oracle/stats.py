@@ -27,6 +27,16 @@ def numbers_of(dtype, data):
     return struct.unpack(f"<{len(data) // size}{CODES[dtype]}", data)
 
 
+def bins_of(numbers, low, high, count=16):
+    """How many numbers lie in each part from low to high; halves, since their difference is finite."""
+    bins = [0] * count
+    for n in numbers:
+        if math.isfinite(n):
+            part = (n / 2 - low / 2) / (high / 2 - low / 2) if high / 2 - low / 2 > 0 else 0
+            bins[min(int(part * count), count - 1)] += 1
+    return bins
+
+
 def close(a, b, scale, loose):
     return (a is None) == (b is None) and (a is None or abs(a - b) <= loose * (scale + abs(b)))
 
@@ -41,6 +51,8 @@ def problems_of(row, numbers):
     for key, value in due.items():
         if row[key] != value:
             yield f"{row['name']}: {key} is {row[key]}, not {value}"
+    if row["bins"] != bins_of(numbers, due["min"], due["max"]):
+        yield f"{row['name']}: bins are {row['bins']}"
     scale = max(map(abs, finite), default=0)
     loose = 1e-6 if row["dtype"].endswith("16") else 1e-12
     if not close(row["mean"], mean, scale, loose):
@@ -63,7 +75,7 @@ def assembled(helper, path):
 
 
 def judge(tap, args, case, path):
-    runs = [oraclelib.run(args, "stats", "--raw", "--json", "-j", jobs, path) for jobs in JOBS]
+    runs = [oraclelib.run(args, "stats", "--raw", "--json", "--hist", "-j", jobs, path) for jobs in JOBS]
     name = f"{case.name}: statistics"
     if runs[0].crash or runs[0].status == 2:
         if runs[0].crash:
@@ -89,7 +101,7 @@ def judge_cross(tap, args):
         return
     answers = {}
     for name in oraclelib.load(os.path.join(folder, "model-a.json"))["equal"]:
-        run = oraclelib.run(args, "stats", "--json", "--role=param,buffer", os.path.join(folder, name))
+        run = oraclelib.run(args, "stats", "--json", "--hist", "--role=param,buffer", os.path.join(folder, name))
         answers[name] = json.dumps(run.json()["data"])
     tap.ok(len(set(answers.values())) == 1, "one model, the same digits", answers.values())
 

@@ -67,6 +67,25 @@ static struct value get_inf(struct subject of)
 	return count_of(row_of(of), row_of(of)->inf);
 }
 
+/* ---- histograms ---- */
+
+enum { WITH_HIST = PARTIAL_VIEWS };
+
+static struct value get_bins(struct subject of)
+{
+	return row_of(of)->binned ? value_counts(row_of(of)->bins, STATS_BINS)
+				  : value_absent();
+}
+
+#define WITHOUT_HIST (1U << PARTIAL_NONE | 1U << PARTIAL_VIEW)
+#define HISTOGRAM                                                                                                                                                                                                                      \
+	{                                                                                                                                                                                                                              \
+		"bins", GET(FIELD_SHAPE, get_bins),                                                                                                                                                                                    \
+			.label = "hist", .machine_only = WITHOUT_HIST,                                                                                                                                                                 \
+			.text_only = WITHOUT_HIST,                                                                                                                                                                                     \
+			ABOUT("With `--hist`: how many finite numbers lie in each of 16 equal parts from `min` to `max`. A number on a border lies in the upper part, `max` in the last; where `min` is `max`, all lie in the first.") \
+	}
+
 #define ROW struct stats_row
 #define NUMBERS                                                                                                                                             \
 	{ "numel", COUNT_AT(ROW, numel), HIDDEN, .sort = SORT_SHOWN, .always = true,                                                                        \
@@ -100,7 +119,7 @@ static const struct record tensor_stats_record = OBJECT_RECORD(ROW, "tensor_stat
 		ABOUT("Element type as torch spells it.") },
 	{ "shape", SHAPE_AT(ROW, shape, dims), HIDDEN, .always = true,
 		ABOUT("Global shape.") },
-	NUMBERS,
+	NUMBERS, HISTOGRAM,
 	{ "count", COUNT_AT(ROW, numbers.count), PART_ALONE,
 		ABOUT("Of a part: numbers that were looked at.") },
 	{ "squares", NUMBER_AT(ROW, numbers.squares), PART_ALONE,
@@ -114,7 +133,7 @@ static const struct record group_stats_record = OBJECT_RECORD(ROW, "group_stats"
 		ABOUT("What the tensors have in common: a module, layer, unit, dtype or role; null for those without one.") },
 	{ "tensors", COUNT_AT(ROW, tensors), .sort = SORT_SHOWN, .always = true,
 		ABOUT("Number of tensors.") },
-	NUMBERS);
+	NUMBERS, HISTOGRAM);
 
 #define COUNTING struct counting
 static bool has_part(struct subject of)
@@ -179,7 +198,8 @@ bool stats_show(struct counting *counting)
 		counting->sums != NULL ? &group_stats_record : &tensor_stats_record;
 	const struct table like = { .key = counting->sums != NULL ? "groups" : "tensors",
 		.main = true,
-		.view = counting->partial.parts != 0 ? PARTIAL_VIEW : PARTIAL_NONE };
+		.view = (counting->hist ? WITH_HIST : 0) +
+			(counting->partial.parts != 0 ? PARTIAL_VIEW : PARTIAL_NONE) };
 	size_t head = head_of(run, counting->row_count);
 	struct record_table table;
 	bool memory;

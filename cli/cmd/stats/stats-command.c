@@ -23,6 +23,8 @@ static const char *const BY[] = { "module", "layer", "unit", "dtype", "role", NU
 static const struct option OPTIONS[] = {
 	{ "nonfinite", 0, OPTION_FLAG, NULL, AT(nonfinite),
 		.help = "only what holds NaN or infinities; status 1 if there is any" },
+	{ "hist", 0, OPTION_FLAG, NULL, AT(hist),
+		.help = "a small histogram of each; reads everything twice" },
 	{ "by", 0, OPTION_WORD, "KEY", AT(by), BY, .help = "fold tensors by this" },
 	{ NULL },
 };
@@ -34,6 +36,9 @@ static void fill(struct stats_row *row, const struct fsdp_statistics_row *from)
 	row->known = from->error == NULL;
 	row->numbers = from->numbers;
 	row->inf = from->numbers.pos_inf + from->numbers.neg_inf;
+	row->binned = row->known && from->bins != NULL;
+	for (size_t i = 0; row->binned && i < STATS_BINS; i++)
+		row->bins[i] = (int64_t)from->bins[i];
 }
 
 static void fill_counted(struct counting *counting, uint32_t number)
@@ -54,6 +59,13 @@ static void fill_counted(struct counting *counting, uint32_t number)
 	if (!partial_row_init(
 		    &row->part, run, &counting->partial, counted.position, counted.error))
 		counting->name.failed = true;
+}
+
+static void take_bins(struct stats_row *row, struct fsdp_document_value bins)
+{
+	row->binned = bins.kind == FSDP_DOCUMENT_LIST && bins.count == STATS_BINS;
+	for (size_t i = 0; row->binned && i < STATS_BINS; i++)
+		row->bins[i] = fsdp_document_item(bins, i).integer;
 }
 
 /* As a part has told it. */
@@ -81,6 +93,7 @@ static void fill_joined(struct counting *counting, uint32_t number)
 		.mean = joined_number(from, "mean"),
 		.squares = joined_number(from, "squares"),
 	};
+	take_bins(row, fsdp_document_get(from, "bins"));
 }
 
 static const struct stats_row *tensor_row(struct counting *counting, uint32_t number)
@@ -167,6 +180,60 @@ static bool fold_all(struct counting *counting, struct fsdp_error **ret_error)
 	return true;
 }
 
+/* ---- histograms ---- */
+
+static struct stats_row *group_of(struct counting *counting, size_t index, bool *ret_tied)
+{
+	uint32_t id = fsdp_statistics_row(counting->statistics, index).tensor;
+	struct fsdp_tensor tensor = fsdp_tensor(counting->run->checkpoint, id);
+
+	*ret_tied = tensor.alias != FSDP_NONE;
+	return &counting->groups[fsdp_sums_group_of(counting->sums, id, &tensor)];
+}
+
+static void add_bins(struct counting *counting, size_t index)
+{
+	struct fsdp_statistics_row counted =
+		fsdp_statistics_row(counting->statistics, index);
+	bool tied;
+	struct stats_row *group = group_of(counting, index, &tied);
+
+	if (tied || counted.error != NULL)
+		return;
+	group->binned = true;
+	for (size_t i = 0; i < STATS_BINS; i++)
+		group->bins[i] += (int64_t)counted.bins[i];
+}
+
+/* The span of a group is that of all its tensors. False: out of memory, or *ret_error. */
+static bool read_bins(struct counting *counting, struct fsdp_error **ret_error)
+{
+	struct run *run = counting->run;
+	struct fsdp_recording_progress *progress = &counting->progress;
+	size_t count = fsdp_statistics_count(counting->statistics);
+	struct fsdp_statistics_span *spans = NULL;
+	bool tied, good;
+
+	if (counting->sums != NULL) {
+		spans = calloc(count + 1, sizeof *spans);
+		if (spans == NULL)
+			return false;
+		for (size_t i = 0; i < count; i++) {
+			const struct stats_row *group = group_of(counting, i, &tied);
+			spans[i] = (struct fsdp_statistics_span){ group->numbers.min,
+				group->numbers.max };
+		}
+	}
+	*progress = (struct fsdp_recording_progress){ 0 };
+	progress_begin(run->common, progress);
+	good = fsdp_statistics_bin(counting->statistics, spans, ret_error);
+	run_interrupted(run, progress_end());
+	free(spans);
+	for (size_t i = 0; good && counting->sums != NULL && i < count; i++)
+		add_bins(counting, i);
+	return good;
+}
+
 /* ---- which rows ---- */
 
 static bool is_wanted(const struct counting *counting, const struct stats_row *row)
@@ -195,16 +262,15 @@ static bool list_rows(struct counting *counting)
 static bool read_numbers(struct counting *counting, struct fsdp_error **ret_error)
 {
 	struct run *run = counting->run;
-	struct fsdp_recording_progress progress = { 0 };
 	const struct fsdp_statistics_options options = {
 		.size = sizeof options,
 		.tensors = counting->tensors,
 		.tensor_count = counting->tensor_count,
-		READING_SHARE(run->common, &progress),
+		READING_SHARE(run->common, &counting->progress),
 	};
 	bool good;
 
-	progress_begin(run->common, &progress);
+	progress_begin(run->common, &counting->progress);
 	good = fsdp_statistics_new(
 		run->checkpoint, &options, &counting->statistics, ret_error);
 	run_interrupted(run, progress_end());
@@ -271,18 +337,28 @@ static void judge(struct counting *counting)
 			run, counting->selection, counting->status);
 }
 
+/* What rows of parts must have alike. */
+static const char *request_of(const struct counting *counting)
+{
+	static const char *const requests[] = { "tensors", "nonfinite", "tensors hist",
+		"nonfinite hist" };
+
+	return requests[2 * counting->hist + counting->nonfinite];
+}
+
 static bool answer(struct counting *counting, struct fsdp_error **ret_error)
 {
 	if (!reading_choose(counting->run, counting->selection, &counting->name,
 		    &counting->tensors, &counting->tensor_count) ||
-		!partial_init(&counting->partial, counting->run,
-			counting->nonfinite ? "nonfinite" : "tensors",
+		!partial_init(&counting->partial, counting->run, request_of(counting),
 			counting->selection, counting->tensors, counting->tensor_count) ||
 		!read_numbers(counting, ret_error))
 		return false;
-	add_up(counting);
 	if (counting->options->by != NULL && !fold_all(counting, ret_error))
 		return false;
+	if (counting->hist && !read_bins(counting, ret_error))
+		return false;
+	add_up(counting);
 	if (!list_rows(counting))
 		return false;
 	judge(counting);
@@ -318,6 +394,7 @@ static bool run_stats(struct run *run, struct fsdp_error **ret_error)
 	if (!answer_selection(run, &counting.selection))
 		return true;
 	counting.nonfinite = counting.options->nonfinite;
+	counting.hist = counting.options->hist;
 	counting.selects = !selection_is_all(counting.selection);
 	good = answer(&counting, ret_error);
 	counting_done(&counting);
@@ -333,7 +410,8 @@ static bool join(
 		.joined = joined,
 		.tensor_count = joined->count,
 		.selects = joined->partial.selects,
-		.nonfinite = strcmp(joined->partial.request, "nonfinite") == 0 };
+		.nonfinite = strncmp(joined->partial.request, "nonfinite", 9) == 0,
+		.hist = strstr(joined->partial.request, " hist") != NULL };
 	bool good;
 
 	(void)ret_error;
@@ -351,7 +429,8 @@ const struct command command_stats = {
 	.name = "stats",
 	.group = GROUP_BYTES,
 	.summary = "least, largest, mean, deviation, what is not finite",
-	.synopsis = "[--nonfinite] [--by=KEY] [--part=K/N|auto] [SELECTORS] CHECKPOINT",
+	.synopsis =
+		"[--nonfinite] [--hist] [--by=KEY] [--part=K/N|auto] [SELECTORS] CHECKPOINT",
 	.examples = { "stats --role=param step-1000/", "stats --by=layer step-1000/",
 		"stats --nonfinite step-1000/" },
 	.exit_1 =

@@ -4,6 +4,7 @@
 
 #include <fsdp/analysis.h>
 #include <fsdp/statistics.h>
+#include <fsdp/trace.h>
 
 #include "front/select.h"
 #include "part/partial.h"
@@ -14,9 +15,11 @@
  * folds them, stats-answer.c shows them.
  */
 struct stats_options {
-	bool nonfinite;
+	bool nonfinite, hist;
 	const char *by;
 };
+
+enum { STATS_BINS = FSDP_STATISTICS_BINS };
 
 /* A tensor, or a group of them. */
 struct stats_row {
@@ -29,7 +32,9 @@ struct stats_row {
 	uint64_t numel, bytes;
 	bool known; /* the rest */
 	struct fsdp_distribution numbers;
-	uint64_t inf;                /* of both signs */
+	uint64_t inf; /* of both signs */
+	bool binned;
+	int64_t bins[STATS_BINS];
 	int64_t room[FSDP_DIMS_MAX]; /* of the shape of a joined one */
 	struct partial_row part;
 };
@@ -42,9 +47,10 @@ struct counting {
 	uint32_t *tensors; /* that are selected */
 	size_t tensor_count;
 	struct fsdp_statistics *statistics;
+	struct fsdp_recording_progress progress; /* of them */
 	struct part_facts partial;
 	const struct joined_parts *joined; /* rows of parts, instead of statistics */
-	bool nonfinite, selects;
+	bool nonfinite, hist, selects;
 
 	/* With --by. */
 	enum fsdp_sums_by by;

@@ -70,12 +70,33 @@ FSDP_API uint64_t fsdp_distribution_finite(const struct fsdp_distribution *numbe
  * square. 0 if there are none. */
 FSDP_API double fsdp_distribution_deviation(const struct fsdp_distribution *numbers);
 
+/** Parts of a histogram. */
+enum { FSDP_STATISTICS_BINS = 16 };
+
 struct fsdp_statistics_row {
 	uint32_t tensor;
 	size_t position; /* among all, of every share */
 	struct fsdp_distribution numbers;
 	const struct fsdp_error *error; /* why there are none, or NULL */
+	/* FSDP_STATISTICS_BINS counts; NULL: fsdp_statistics_bin was not called. */
+	const uint64_t *bins;
 };
+
+/** From the least number that is counted to the largest. */
+struct fsdp_statistics_span {
+	double low, high;
+};
+
+/**
+ * Reads all tensors once more and counts how many finite numbers lie in each of
+ * FSDP_STATISTICS_BINS equal parts of a span: spans[i] for the row i, or (NULL) from its own
+ * least number to its largest. A number on a border lies in the upper part, the largest in
+ * the last one; if a span holds one number alone, all are in the first. What lies outside
+ * is not counted. The counts are the same on any number of threads. Call it once. A row that
+ * cannot be read again has an error; it fails if memory ends or `progress` stopped it.
+ */
+FSDP_API bool fsdp_statistics_bin(struct fsdp_statistics *statistics,
+	const struct fsdp_statistics_span *spans, struct fsdp_error **ret_error);
 
 /** Tensors in the order in which they were given. */
 FSDP_API size_t fsdp_statistics_count(const struct fsdp_statistics *statistics);
