@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Preloaded into a command: stops it for good before its n-th call that changes a file,
- * and tells so, that it may be killed there. The number of such calls is written at the
- * end. FSDP_STOP_AT: n, 0 for never; FSDP_STOP_FD: where it is written.
+ * Preloaded into a command: stops it before its n-th call that changes a file, and writes
+ * so, that it may be killed there. The number of such calls is written at the end.
+ * FSDP_STOP_AT: n, 0 for never; FSDP_STOP_FD: where it is written; FSDP_STOP_SIGNAL: stop
+ * by SIGSTOP, to be continued.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -17,6 +20,7 @@
 static pid_t process;
 static unsigned long calls, stop_at;
 static int told;
+static bool by_signal;
 
 static unsigned long number(const char *name)
 {
@@ -29,6 +33,7 @@ __attribute__((constructor)) static void begin(void)
 	process = getpid();
 	stop_at = number("FSDP_STOP_AT");
 	told = (int)number("FSDP_STOP_FD");
+	by_signal = getenv("FSDP_STOP_SIGNAL") != NULL;
 }
 
 __attribute__((destructor)) static void end(void)
@@ -44,6 +49,10 @@ static void count(void)
 		__atomic_add_fetch(&calls, 1, __ATOMIC_SEQ_CST) != stop_at)
 		return;
 	dprintf(told, "stopped\n");
+	if (by_signal) {
+		raise(SIGSTOP);
+		return;
+	}
 	for (volatile int forever = 1; forever;)
 		;
 }
