@@ -10,11 +10,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -139,17 +141,25 @@ static void sweep_watched(void)
 		closedir(folder);
 }
 
+const char *temporary_prefix(void)
+{
+	return watched.prefix[0] != '\0' ? watched.prefix : NULL;
+}
+
 void temporary_watch(const char *folder, bool make)
 {
 	sigset_t before;
+	uint64_t chance;
 
 	if (strlen(folder) >= sizeof watched.path)
 		return;
 	hold_signals(&before);
 	install_handlers();
 	strcpy(watched.path, folder);
-	snprintf(watched.prefix, sizeof watched.prefix, ".fsdp-inspect-%ld-",
-		(long)getpid());
+	if (getrandom(&chance, sizeof chance, GRND_NONBLOCK) != sizeof chance)
+		chance = (uint64_t)getpid();
+	snprintf(watched.prefix, sizeof watched.prefix, ".fsdp-inspect-%016" PRIx64 "-",
+		chance);
 	watched.made = make && mkdir(folder, 0777) == 0;
 	watched.descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (watched.made && watched.descriptor < 0) {

@@ -35,12 +35,16 @@ bool temporary_commit(struct temporary *temporary);
 void temporary_done(struct temporary *temporary);
 
 /*
- * From now on the process itself makes files below this folder, with names that begin
- * with ".fsdp-inspect-" and its number. With `make` the folder is made if it is not there.
- * Whatever its end, those that it left are removed, and the folder too if it was made for
- * it and nothing is in it. Of one folder only, before temporary_hand_over.
+ * From now on the process itself makes files in this folder, with names that begin with
+ * temporary_prefix. With `make` the folder is made if it is not there. Whatever its end,
+ * those that it left are removed, and the folder too if it was made for it and nothing is
+ * in it. Of one folder only, before temporary_hand_over.
  */
 void temporary_watch(const char *folder, bool make);
+
+/* Of no other run: process numbers of several containers that write in one folder are
+ * alike. Static; NULL before temporary_watch. */
+const char *temporary_prefix(void);
 
 /* Starts the process that names and removes all that are open now, and watches the folder;
  * none if there is nothing to do. No other may be opened after it. False with errno, and

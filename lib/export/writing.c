@@ -14,7 +14,7 @@
 
 #include "export/writing.h"
 
-enum { ATTEMPTS = 1000 };
+enum { ATTEMPTS = 1000, PREFIX_MOST = 32 };
 
 bool fsdp_export_blame(const struct fsdp_writing *writing, struct fsdp_span name,
 	struct fsdp_error **ret_error)
@@ -106,10 +106,13 @@ static bool open_folder(struct fsdp_writing *writing, struct fsdp_error **ret_er
 bool fsdp_export_open_temporary(struct fsdp_writing *writing,
 	struct fsdp_export_temporary *file, size_t number, struct fsdp_error **ret_error)
 {
+	const char *given = writing->target->prefix;
+	char prefix[PREFIX_MOST + 1];
+	snprintf(prefix, sizeof prefix, ".fsdp-inspect-%ld-", (long)getpid());
 	for (unsigned attempt = 0; attempt < ATTEMPTS; attempt++) {
 		char path[sizeof file->path];
-		snprintf(path, sizeof path, ".fsdp-inspect-%ld-%zu-%u.tmp",
-			(long)getpid(), number, attempt);
+		snprintf(path, sizeof path, "%.*s%zu-%u.tmp", PREFIX_MOST,
+			given != NULL ? given : prefix, number, attempt);
 		file->descriptor = openat(writing->folder, path,
 			O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
 		if (file->descriptor >= 0) {

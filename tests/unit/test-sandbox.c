@@ -959,7 +959,7 @@ static int die_over_watched(bool made)
 	if (!temporary_hand_over())
 		return EIO;
 	char name[64];
-	snprintf(name, sizeof name, "target/.fsdp-inspect-%ld-0-0.tmp", (long)getpid());
+	snprintf(name, sizeof name, "target/%s0-0.tmp", temporary_prefix());
 	int error = make_file_at(name);
 	if (error == 0)
 		temporary_abandon_all();

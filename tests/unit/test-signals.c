@@ -297,8 +297,7 @@ static pid_t begin_watching(void)
 	if (child == 0) {
 		char path[128];
 		temporary_watch(target, true);
-		snprintf(path, sizeof path, "%s/.fsdp-inspect-%ld-0.tmp", target,
-			(long)getpid());
+		snprintf(path, sizeof path, "%s/%s0.tmp", target, temporary_prefix());
 		if (!temporary_hand_over() || close(creat(path, 0666)) != 0)
 			_exit(1);
 		compute();

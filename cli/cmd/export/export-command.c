@@ -15,6 +15,7 @@
 #include "part/tensor-reading.h"
 #include "run/answer.h"
 #include "run/progress.h"
+#include "run/temporary.h"
 
 static const char *const TO_WORDS[] = { "hf", "safetensors", "npy", "raw", NULL };
 static const char *const TIE_WORDS[] = { "drop", "keep", NULL };
@@ -337,6 +338,7 @@ static bool write_files(struct exporting *exporting, struct fsdp_error **ret_err
 		.no_verify = exporting->options->no_verify,
 		.digests = answer_is_machine(run),
 		.config_folder = exporting->config,
+		.prefix = temporary_prefix(),
 		.jobs = jobs_wanted(run->common),
 		.progress = reading_progress,
 		.progress_context = &progress,

@@ -183,6 +183,10 @@ struct fsdp_export_target {
 	 * those that are there; NULL: none. */
 	const char *config_folder;
 
+	/* What names of temporary files begin with, at most 32 bytes, so that they can be
+	 * told apart from those of others. NULL: the process's number is in it. */
+	const char *prefix;
+
 	/* Told how many bytes of how many were copied and read back, on any of the
 	 * threads, also on several at once. False: stop, which is a failure. NULL: it is
 	 * not asked for. */
