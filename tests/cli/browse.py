@@ -109,7 +109,7 @@ def left_as_it_was(terminal, folder, status):
                   os.path.getsize(os.path.join(folder, "after")) > 0)
     before, after = (open(os.path.join(folder, name), encoding="ascii").read() for name in ("before", "after"))
     assert before == after, (before, after)
-    assert "here it was" in terminal.shown(), terminal.shown()
+    terminal.see("here it was")
     os.remove(os.path.join(folder, "after"))
 
 
