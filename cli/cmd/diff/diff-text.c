@@ -19,7 +19,7 @@ struct diff_line {
 	char what[LINE_TEXT], hint[HINT_TEXT + 2];
 };
 
-static const struct column COLUMNS[] = { { "mark" }, { "name" }, { "what" }, { "hint" } };
+static const struct column COLUMNS[] = { { "mark" }, { "name" }, { "what" } };
 static const struct table LINES = { .key = "lines",
 	.columns = COLUMNS,
 	.column_count = sizeof COLUMNS / sizeof *COLUMNS,
@@ -28,8 +28,13 @@ static const struct table LINES = { .key = "lines",
 
 static void put_line(struct diffing *diffing, const struct diff_line *line)
 {
-	struct value values[4] = { value_word(line->mark), value_name(line->name),
-		value_name(text_of(line->what)), value_word(line->hint) };
+	char what[LINE_TEXT + HINT_TEXT + 4];
+
+	/* The last column, which goes on in a second line where it is too long. */
+	snprintf(what, sizeof what, "%s%s%s", line->what,
+		line->hint[0] != '\0' ? "  " : "", line->hint);
+	const struct value values[] = { value_word(line->mark), value_name(line->name),
+		value_text(text_of(what)) };
 
 	out_row(diffing->run->out, values);
 }
