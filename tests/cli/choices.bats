@@ -112,3 +112,19 @@ opened actor (also there: critic)" ]
 		[ "$(findings actor)" = "FI1009 14 files of a save by 8 ranks beside those of one by 4: left out" ]
 	done
 }
+
+@test "rank files of one set are one checkpoint below a folder" {
+	from=$TESTDATA/fsdp1/local-w3-uneven/checkpoint
+	count=$(ls "$from"/rank*.pt | wc -l)
+	mkdir two
+	for file in "$from"/rank*.pt; do
+		cp "$file" two/
+		cp "$file" "two/other-$(basename "$file")"
+	done
+	[ "$count" -gt 1 ]
+	[ "$("$FSDP_INSPECT" info -q --json two | jq -c '[.data.below[] | [.path, .others]]')" = \
+		"[[\"two/other-rank0.pt\",$((count - 1))],[\"two/rank0.pt\",$((count - 1))]]" ]
+	run "$FSDP_INSPECT" info -q two
+	[[ ${lines[0]} == "2 checkpoints below two" ]]
+	[[ $output == *"rank0.pt and $((count - 1)) more"* ]]
+}

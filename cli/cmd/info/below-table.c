@@ -2,6 +2,8 @@
 /*
  * Lists the checkpoints below a folder: a run with its steps, or a project with several.
  */
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,8 +19,11 @@ struct below_row {
 	uint32_t ranks;
 	uint64_t errors; /* findings and parts that could not be read */
 	bool is_unread;
+	bool is_member;  /* of a set that another row stands for */
+	uint64_t others; /* members of the set that this row stands for */
 	struct text problem;
-	char text[240]; /* of it */
+	char text[240];  /* of it */
+	char shown[320]; /* the name of a set; empty: it is none, or too long */
 };
 
 /* ---- one checkpoint ---- */
@@ -69,6 +74,26 @@ static bool find_step(struct below_row *row, const struct fsdp_checkpoint *check
 	return good;
 }
 
+/* Files of one set are one checkpoint: each of them opens all. */
+static void find_members(struct below_row *row, struct below_row *end,
+	const struct fsdp_checkpoint *checkpoint)
+{
+	const char *slash = strrchr(row->path, '/');
+	size_t folder = slash != NULL ? (size_t)(slash - row->path) + 1 : 0;
+	size_t files = fsdp_file_count(checkpoint);
+
+	for (uint32_t i = 0; i < files && files > 1; i++) {
+		struct text file = text_of_span(fsdp_file(checkpoint, i).path);
+		for (struct below_row *other = row + 1; other < end; other++)
+			if (strlen(other->path) == folder + file.size &&
+				memcmp(other->path, row->path, folder) == 0 &&
+				memcmp(other->path + folder, file.data, file.size) == 0) {
+				row->others += !other->is_member;
+				other->is_member = true;
+			}
+	}
+}
+
 /* The rule of files that change while they are read. */
 static bool is_changing(const struct fsdp_error *error)
 {
@@ -78,7 +103,7 @@ static bool is_changing(const struct fsdp_error *error)
 }
 
 /* False: out of memory. */
-static bool look_at(struct below_row *row, const struct run *run)
+static bool look_at(struct below_row *row, struct below_row *end, const struct run *run)
 {
 	struct fsdp_options options = { .size = sizeof options,
 		.limits = run->limits,
@@ -108,6 +133,7 @@ static bool look_at(struct below_row *row, const struct run *run)
 	row->ranks = fsdp_checkpoint_world_size(checkpoint);
 	good = find_step(row, checkpoint);
 	examine(row, checkpoint);
+	find_members(row, end, checkpoint);
 	fsdp_checkpoint_free(checkpoint);
 	return good;
 }
@@ -121,12 +147,27 @@ static struct value get_complete(struct subject of)
 	return row->errors == 0 ? value_word("yes") : value_text(row->problem);
 }
 
+static bool is_set(struct subject of)
+{
+	return ((const struct below_row *)of.object)->others > 0;
+}
+
+/* "rank0.pt and 3 more". */
+static struct value get_name(struct subject of)
+{
+	const struct below_row *row = of.object;
+
+	return value_name(row->shown[0] != '\0' ? text_of(row->shown) : row->name);
+}
+
 #define ROW struct below_row
 static const struct record row_record = OBJECT_RECORD(ROW, "below",
 	"A checkpoint below the folder that was named.",
 	{ "path", WORD_AT(ROW, path), .machine_only = EVERY_VIEW, .always = true,
 		ABOUT("Its path, as it would be typed.") },
-	{ "checkpoint", NAME_AT(ROW, name), .text_only = EVERY_VIEW },
+	{ "checkpoint", GET(FIELD_NAME, get_name), .text_only = EVERY_VIEW },
+	{ "others", COUNT_AT(ROW, others), .machine_only = EVERY_VIEW, .has = is_set,
+		ABOUT("Further files of the same set, which the path stands for too.") },
 	{ "step", INTEGER_AT(ROW, step), .right = true,
 		ABOUT("Step of the run, as it says itself or else by its name.") },
 	{ "bytes", BYTES_AT(ROW, bytes), ABOUT("Bytes of all its files.") },
@@ -182,6 +223,25 @@ const struct record below_record = OBJECT_RECORD(struct run, "checkpoints_below"
 	"Of a folder that is no checkpoint itself: the checkpoints below it.",
 	{ "below", ROWS(row_record), .always = true, ABOUT("By step, then by path.") });
 
+/* Leaves one row of each set, which is called so. Returns how many there are. */
+static size_t join_sets(struct below_row *rows, size_t count)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		struct below_row *row = &rows[i];
+
+		if (row->is_member)
+			continue;
+		if (row->others > 0 && row->name.size < sizeof row->shown - 32)
+			snprintf(row->shown, sizeof row->shown,
+				"%.*s and %" PRIu64 " more", (int)row->name.size,
+				row->name.data, row->others);
+		rows[kept++] = *row;
+	}
+	return kept;
+}
+
 bool below_show(struct run *run, struct fsdp_error **ret_error)
 {
 	size_t count = fsdp_below_count(run->below), good = 0;
@@ -192,9 +252,13 @@ bool below_show(struct run *run, struct fsdp_error **ret_error)
 	for (size_t i = 0; i < count && done; i++) {
 		rows[i].path = fsdp_below_path(run->below, i);
 		rows[i].name = name_below(rows[i].path, run->path);
-		done = look_at(&rows[i], run);
-		good += rows[i].errors == 0;
 	}
+	for (size_t i = 0; i < count && done; i++)
+		done = rows[i].is_member || look_at(&rows[i], rows + count, run);
+	if (done)
+		count = join_sets(rows, count);
+	for (size_t i = 0; i < count && done; i++)
+		good += rows[i].errors == 0;
 	if (done) {
 		qsort(rows, count, sizeof *rows, by_step);
 		if (fsdp_below_is_cut(run->below))
