@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What is exported is loaded by transformers as the folder itself is, or, where the library cannot load that (shards of
-FSDP, a distributed checkpoint), with no name missing and none left over. Each folder of the larger collection that has a
-config.json is exported and loaded by the class that its configuration names.
+FSDP or ZeRO, a distributed checkpoint), with no name missing and none left over. Each folder of the larger collection
+that has a config.json is exported and loaded by the class that its configuration names.
 
-Skipped without transformers. A folder that the library does not load, and that is none of FSDP, is skipped."""
+Skipped without transformers. A folder that the library does not load, and that is none of FSDP or ZeRO, is skipped."""
 import glob
 import json
 import os
@@ -49,12 +49,14 @@ def taken(folder):
 
 def judge(args, tap, name, folder):
     before, odd = taken(folder)
-    fsdp = glob.glob(os.path.join(folder, "pytorch_model_fsdp*"))
-    if before is None and not fsdp:
+    sharded = glob.glob(os.path.join(folder, "pytorch_model_fsdp*"))
+    if os.path.exists(os.path.join(folder, "latest")):  # of DeepSpeed
+        sharded.append(folder)
+    if before is None and not sharded:
         return tap.skip(name, odd.replace("\n", " "))
     with tempfile.TemporaryDirectory() as work:
         out = os.path.join(work, "out")
-        run = oraclelib.run(args, "export", "-q", f"--with-config={folder}", "-o", out, fsdp[0] if before is None else folder)
+        run = oraclelib.run(args, "export", "-q", f"--with-config={folder}", "-o", out, sharded[0] if before is None else folder)
         if run.status == 2 and b"cannot be written" in run.err:
             return tap.skip(name, "the form cannot hold it")
         if run.status != 0:
