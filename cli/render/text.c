@@ -349,9 +349,11 @@ static bool is_right(const struct column *column)
 static void put_head(struct text_out *text, const char *head)
 {
 	struct writer *cell = grid_cell_begin(&text->grid);
-	grid_style(&text->grid, DIM);
-	writer_text(cell, head);
-	grid_style(&text->grid, PLAIN);
+	if (*head != '\0') {
+		grid_style(&text->grid, DIM);
+		writer_text(cell, head);
+		grid_style(&text->grid, PLAIN);
+	}
 	grid_cell_end(&text->grid, false);
 }
 
