@@ -290,6 +290,27 @@ for name, body in pictures:
 PYTHON
 }
 
+# What a browser logs of a page; prints it to a file as well.
+browsed() {
+	timeout 100 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$PWD/profile" \
+		--enable-logging=stderr --print-to-pdf="$1.pdf" "file://$PWD/$1" 2>&1 | grep CONSOLE || true
+}
+
+@test "html: a browser shows pages without a message" {
+	for browser in chromium chromium-browser google-chrome ""; do
+		command -v "$browser" > /dev/null && break
+	done
+	[ -n "$browser" ] || skip "no Chromium"
+	# That a style without its digest would be seen.
+	"$bin" report -q --trace="$data/traces/gpu_generated" -o html=report.html "$data/demo/step-1234"
+	sed 's/max-width: 76rem/max-width: 75rem/' report.html > changed.html
+	[[ $(browsed changed.html) == *"Content Security Policy"* ]] || skip "Chromium does not run here"
+	[ -z "$(browsed report.html)" ]
+	[ -s report.html.pdf ]
+	"$bin" diff -q -o html=diff.html "$data/demo/step-1234" "$data/dcp/fsdp2-w4-small/checkpoint" || true
+	[ -z "$(browsed diff.html)" ]
+}
+
 @test "html: a model of many tensors stays a page" {
 	python3 -c '
 import json
