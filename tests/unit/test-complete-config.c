@@ -223,6 +223,44 @@ static void all_of_a_stack_is_half(void **state)
 				"FI1094 error layers.3.self_attn.k_proj.weight\n");
 }
 
+/* Whatever is called so has a width that the configuration has. */
+static void each_module_of_a_width_is_judged(void **unused)
+{
+	static const struct {
+		const char *module, *half;
+	} MODULES[] = {
+		{ "input_layernorm", "8" },
+		{ "post_attention_layernorm", "8" },
+		{ "ln_1", "8" },
+		{ "ln_2", "8" },
+		{ "self_attn.k_proj", "4x16" },
+		{ "self_attn.v_proj", "4x16" },
+		{ "mlp.gate_proj", "16x16" },
+		{ "mlp.up_proj", "16x16" },
+	};
+
+	(void)unused;
+	for (size_t i = 0; i < sizeof MODULES / sizeof MODULES[0]; i++) {
+		struct fsdp_checkpoint *checkpoint;
+		char member[64], expected[512];
+		size_t at = 0;
+
+		begin_by_hand((void **)&checkpoint);
+		snprintf(member, sizeof member, "%s.weight", MODULES[i].module);
+		put_each(checkpoint, "layers", 0, 3, member, "float32", MODULES[i].half);
+		put_each(checkpoint, "layers", 0, 3, "mlp.down_proj.weight", "float32",
+			"16x32");
+		configure(checkpoint, "config.json",
+			"{\"hidden_size\": 16, \"num_attention_heads\": 4,"
+			" \"num_key_value_heads\": 2, \"intermediate_size\": 32}");
+		for (int layer = 0; layer <= 3; layer++)
+			at += (size_t)snprintf(expected + at, sizeof expected - at,
+				"FI1094 error layers.%d.%s\n", layer, member);
+		expect_findings(checkpoint, expected);
+		end_by_hand((void **)&checkpoint);
+	}
+}
+
 /* Both sides of what lies between are half as wide. */
 static void a_model_may_halve_a_width(void **state)
 {
@@ -480,6 +518,7 @@ int main(void)
 		BY_HAND(packed_embeddings_are_left_alone),
 		BY_HAND(a_width_stands_alone),
 		BY_HAND(all_of_a_stack_is_half),
+		cmocka_unit_test(each_module_of_a_width_is_judged),
 		BY_HAND(a_model_may_halve_a_width),
 		BY_HAND(a_piece_is_half),
 		BY_HAND(a_vector_is_joined),
