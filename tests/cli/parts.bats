@@ -125,6 +125,12 @@ refused() {
 	[ "$status" -eq 2 ]
 }
 
+@test "findings that were left out" {
+	"$FSDP_INSPECT" stats -qq --json --limit=findings=1 "$TESTDATA/torch-zip/whole-module" >one || true
+	grep -q '"omitted":' one
+	same 2 stats --limit=findings=1 "$TESTDATA/torch-zip/whole-module"
+}
+
 @test "an array of Slurm" {
 	for id in 10 12 14; do
 		SLURM_ARRAY_TASK_ID=$id SLURM_ARRAY_TASK_MIN=10 SLURM_ARRAY_TASK_MAX=14 SLURM_ARRAY_TASK_STEP=2 \

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include <fsdp/document.h>
+#include <fsdp/finding.h>
 
 #include "part/partial.h"
 #include "run/answer.h"
@@ -313,6 +314,19 @@ static void take_finding(struct collected *collected, struct fsdp_document_value
 		collected_finding(collected, &finding);
 }
 
+static void take_omission(struct collected *collected, struct fsdp_document_value from)
+{
+	const char *id = (const char *)joined_text(from, "rule").data;
+	const struct fsdp_omitted omitted = {
+		.rule = id != NULL ? fsdp_rule_find(id) : NULL,
+		.file = joined_text(from, "file"),
+		.count = joined_count(from, "count"),
+	};
+
+	if (omitted.rule != NULL)
+		collected_omitted(collected, &omitted, 0, true);
+}
+
 static void take_failure(struct collected *collected, struct fsdp_document_value from)
 {
 	const char *code = kept(collected, from, "code");
@@ -337,9 +351,13 @@ static void take_beside(struct merge_work *merging)
 {
 	const struct part_result *first = &merging->results[0];
 	struct collected *collected = merging->run->collected;
+	struct fsdp_document_value omitted = fsdp_document_get(
+		fsdp_document_item(first->lines, first->lines.count - 1), "omitted");
 	uint64_t errors = 0;
 
 	take_inputs(merging);
+	for (size_t i = 0; i < omitted.count; i++)
+		take_omission(collected, fsdp_document_item(omitted, i));
 	for (size_t i = 0; i < first->lines.count; i++) {
 		struct fsdp_document_value line = fsdp_document_item(first->lines, i);
 		if (is_type(line, "finding"))
