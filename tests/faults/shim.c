@@ -53,7 +53,7 @@ struct code {
 static struct code libc, loader;
 
 static atomic_bool active;
-static atomic_ulong allocs, alloc_faults, reads, read_faults;
+static atomic_ulong allocs, alloc_faults, reads, read_faults, read_bytes;
 
 /* ---- what is held: an open-addressing table of addresses ---- */
 
@@ -285,10 +285,18 @@ static bool may_read(int fd, size_t *size, ssize_t *ret_result)
 	return true;
 }
 
+/* Adds what a read gave. */
+static ssize_t counted(ssize_t result)
+{
+	if (active && result > 0)
+		atomic_fetch_add(&read_bytes, (unsigned long)result);
+	return result;
+}
+
 EXPORT ssize_t read(int fd, void *buffer, size_t size)
 {
 	ssize_t result;
-	return may_read(fd, &size, &result) ? syscall(SYS_read, fd, buffer, size)
+	return may_read(fd, &size, &result) ? counted(syscall(SYS_read, fd, buffer, size))
 					    : result;
 }
 
@@ -296,7 +304,7 @@ EXPORT ssize_t pread(int fd, void *buffer, size_t size, off_t offset)
 {
 	ssize_t result;
 	return may_read(fd, &size, &result)
-		       ? syscall(SYS_pread64, fd, buffer, size, offset)
+		       ? counted(syscall(SYS_pread64, fd, buffer, size, offset))
 		       : result;
 }
 
@@ -314,10 +322,10 @@ EXPORT ssize_t preadv(int fd, const struct iovec *parts, int count, off_t offset
 	if (!may_read(fd, &size, &result))
 		return result;
 	if (size == all)
-		return syscall(SYS_preadv, fd, parts, count, offset, 0);
+		return counted(syscall(SYS_preadv, fd, parts, count, offset, 0));
 	if (size > parts[0].iov_len)
 		size = parts[0].iov_len;
-	return syscall(SYS_pread64, fd, parts[0].iov_base, size, offset);
+	return counted(syscall(SYS_pread64, fd, parts[0].iov_base, size, offset));
 }
 
 EXPORT ssize_t preadv64(int fd, const struct iovec *parts, int count, off_t offset)
@@ -347,10 +355,11 @@ static void report(void)
 	active = false;
 	char line[256];
 	int length = snprintf(line, sizeof line,
-		"allocs=%lu alloc_faults=%lu reads=%lu read_faults=%lu blocks=%lu "
+		"allocs=%lu alloc_faults=%lu reads=%lu read_faults=%lu read_bytes=%lu "
+		"blocks=%lu "
 		"libc_blocks=%lu "
 		"mappings=%lu\n",
-		allocs, alloc_faults, reads, read_faults, still_held(BLOCK),
+		allocs, alloc_faults, reads, read_faults, read_bytes, still_held(BLOCK),
 		still_held(BLOCK_OF_LIBC), still_held(MAPPING));
 	if (set.report > 0 && length > 0)
 		(void)syscall(SYS_write, set.report, line, (size_t)length);
