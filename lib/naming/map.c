@@ -329,7 +329,7 @@ static bool read_names(struct fsdp_document_value row, size_t index,
 		rule->to[rule->names++] = name.text;
 	}
 	return rule->names != 0 ||
-	       fsdp_document_get(row, "to").kind == FSDP_DOCUMENT_LIST ||
+	       fsdp_document_get(row, "drop").kind == FSDP_DOCUMENT_BOOL ||
 	       fail_map(ret_error, index, "it has no name to give, or too many");
 }
 
