@@ -85,6 +85,7 @@ static void read_one(void *context, size_t index)
 	if (!fsdp_stream_open(
 		    set->paths[index], &options, &reading->stream, &reading->error)) {
 		const char *kind = fsdp_error_kind(reading->error);
+		reading->unopened = true;
 		if (kind != NULL && strcmp(kind, "folder") == 0)
 			fsdp_error_add_hint(&reading->error,
 				"recordings are files *.json, *.jsonl and *.log, also compressed");

@@ -209,16 +209,38 @@ static bool is_recording_name(const char *name)
 	return false;
 }
 
-/* Dumps of PyTorch have names of many sorts, and begin as pickles do. */
-static bool begins_as_pickle(const char *path)
+/* Up to `size` bytes from the beginning of an open file; -1: they cannot be read. */
+static ssize_t read_head(int file, unsigned char *head, size_t size)
+{
+	size_t had = 0;
+
+	while (had < size) {
+		ssize_t got = read(file, head + had, size - had);
+
+		if (got == 0)
+			break;
+		if (got < 0 && errno != EINTR)
+			return -1;
+		had += got > 0 ? (size_t)got : 0;
+	}
+	return (ssize_t)had;
+}
+
+/*
+ * Dumps of PyTorch have names of many sorts, and begin as pickles do. A file that cannot
+ * be looked at, or has lost bytes since, may be one: the library tells why it is not read.
+ */
+static bool may_be_dump(const char *path, off_t size)
 {
 	unsigned char head[2] = { 0 };
 	int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	bool read_all = file >= 0 && read(file, head, sizeof head) == sizeof head;
+	ssize_t had = file >= 0 ? read_head(file, head, sizeof head) : -1;
 
 	if (file >= 0)
 		close(file);
-	return read_all && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5;
+	if (had < (ssize_t)sizeof head)
+		return had < 0 || size >= (off_t)sizeof head;
+	return head[0] == 0x80 && head[1] >= 2 && head[1] <= 5;
 }
 
 static int compare_texts(const void *a, const void *b)
@@ -242,7 +264,8 @@ static enum usage_result add_folder(
 
 		if (*entry->d_name == '.' || length >= (int)sizeof found ||
 			stat(found, &status) != 0 || !S_ISREG(status.st_mode) ||
-			(!is_recording_name(entry->d_name) && !begins_as_pickle(found)))
+			(!is_recording_name(entry->d_name) &&
+				!may_be_dump(found, status.st_size)))
 			continue;
 		if (inputs->paths.count - first == MOST_ENTRIES) {
 			usage_what(usage, "%s holds more than %d recordings", path,

@@ -28,6 +28,7 @@ struct fsdp_trace_reading {
 	struct fsdp_strip strip;
 	struct fsdp_error *error;
 	bool left_out; /* of a kind that is not wanted */
+	bool unopened; /* its beginning cannot be read: its kind is unknown */
 };
 
 /* A kind of recording: a row of readers.c. */

@@ -18,6 +18,25 @@ static int compare_readings(const void *a, const void *b)
 	return left->input < right->input ? -1 : left->input > right->input;
 }
 
+/* Beside dumps, a file that cannot be read at all counts as the dump of the rank that its
+ * name has: that rank did leave one. */
+static void take_unopened(struct fsdp_trace_reading *readings, size_t count)
+{
+	bool has_dumps = false;
+	for (size_t i = 0; i < count; i++)
+		has_dumps |= readings[i].recording.kind == FSDP_RECORDING_FLIGHT &&
+			     readings[i].error == NULL;
+	for (size_t i = 0; has_dumps && i < count; i++) {
+		struct fsdp_recording *recording = &readings[i].recording;
+		if (!readings[i].unopened)
+			continue;
+		recording->kind = FSDP_RECORDING_FLIGHT;
+		fsdp_trace_settle_rank(&readings[i], i);
+		if (recording->rank_from == FSDP_RANK_FROM_POSITION)
+			recording->kind = FSDP_RECORDING_KIND_COUNT;
+	}
+}
+
 static size_t collect(struct fsdp_trace_reading *readings, size_t count,
 	struct fsdp_trace_reading **list)
 {
@@ -71,9 +90,13 @@ bool fsdp_flight_join_readings(struct fsdp_trace_reading *readings, size_t count
 {
 	struct fsdp_trace_reading **list =
 		calloc(count + 1, sizeof(struct fsdp_trace_reading *));
-	size_t kept = list != NULL ? collect(readings, count, list) : 0;
+	size_t kept = 0;
 	bool good = list != NULL || fsdp_fail_memory(ret_error);
 	*ret_flight = NULL;
+	if (good) {
+		take_unopened(readings, count);
+		kept = collect(readings, count, list);
+	}
 	if (kept != 0)
 		good = check_ranks(list, kept, ret_error) &&
 		       join(list, kept, arena, ret_flight, ret_error);

@@ -26,7 +26,8 @@ static struct fsdp_span without_mark(struct fsdp_span head)
 bool fsdp_trace_read(struct fsdp_trace_reading *reading)
 {
 	struct fsdp_span head;
-	if (!fsdp_stream_peek(reading->stream, &head, &reading->error))
+	reading->unopened = !fsdp_stream_peek(reading->stream, &head, &reading->error);
+	if (reading->unopened)
 		return false;
 	if (fsdp_trace_other_profiler(reading, head))
 		return false;
