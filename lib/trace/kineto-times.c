@@ -104,16 +104,10 @@ static void wait_again(struct fsdp_kineto_times *times, struct fsdp_kineto_call 
 }
 
 /* The first so many that wait. A call whose launch is not known waits once more, unless
- * this is the end. Without any step nothing is put; if one comes later, it is late. The
- * same goes for steps that keep coming out of order: each batch would sort them. */
+ * this is the end. Where steps keep coming out of order nothing is put, for each batch
+ * would sort them: all of them count as late. */
 static bool settle(struct fsdp_kineto_times *times, uint64_t count, bool end)
 {
-	if (times->steps.list.count == 0) {
-		times->settled_ns = INT64_MAX;
-		times->waiting_from += count;
-		times->launches_from = times->launches_to;
-		return true;
-	}
 	if (times->steps.sorts > SORTS && !times->again) {
 		times->late = true;
 		times->waiting_from += count;
@@ -167,13 +161,9 @@ bool fsdp_kineto_times_launch(
 	if (times->launches_to - times->launches_from == ROOM) {
 		uint64_t first =
 			times->launches[(times->launches_from + BATCH) % ROOM].place;
-		if (times->steps.list.count == 0) {
-			times->settled_ns = INT64_MAX;
-			times->launches_from = times->launches_to;
-		} else if (!fsdp_kineto_steps_sort(&times->steps) ||
-			   !take_launches(times, first)) {
+		if (!fsdp_kineto_steps_sort(&times->steps) ||
+			!take_launches(times, first))
 			return false;
-		}
 	}
 	times->launches[times->launches_to++ % ROOM] =
 		(struct fsdp_kineto_waiting_launch){ issued->correlation, issued->ts_ns,
