@@ -77,12 +77,8 @@ def main():
     args = oraclelib.arguments(__doc__)
     tap = oraclelib.Tap()
     oracle = Oracle(tap, args)
-    # The larger collection holds what the others do.
-    for root in args.roots[-1:] if args.fixtures else args.roots:
-        dumps = os.path.join(root, "traces", "flight_recorder")
-        for name in sorted(os.listdir(dumps)) if os.path.isdir(dumps) else []:
-            if os.path.exists(os.path.join(dumps, name, "truth.json")) and (args.only or "") in name:
-                oracle.case(os.path.join(dumps, name))
+    for folder in oraclelib.truths(args, "flight_recorder"):
+        oracle.case(folder)
     oracle.same_rank()
     oracle.versions()
     tap.done()

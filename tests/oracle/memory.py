@@ -110,15 +110,12 @@ def main():
     args = oraclelib.arguments(__doc__)
     tap = oraclelib.Tap()
     oracle = Oracle(tap, args)
-    # The larger collection holds what the others do.
-    for root in args.roots[-1:] if args.fixtures else args.roots:
-        memory = os.path.join(root, "traces", "memory")
-        for name in sorted(os.listdir(memory)) if os.path.isdir(memory) else []:
-            if os.path.exists(os.path.join(memory, name, "truth.json")) and (args.only or "") in name:
-                oracle.folder(os.path.join(memory, name))
-        if os.path.isdir(os.path.join(memory, "plain")) and not args.only:
-            for pair in (("plain", "ring"), ("ring", "plain"), ("plain", "plain"), ("old", "expandable")):
-                oracle.growth(*(os.path.join(memory, name) for name in pair))
+    folders = {os.path.basename(folder): folder for folder in oraclelib.truths(args, "memory")}
+    for folder in folders.values():
+        oracle.folder(folder)
+    if not args.only:
+        for before, after in (("plain", "ring"), ("ring", "plain"), ("plain", "plain"), ("old", "expandable")):
+            oracle.growth(folders[before], folders[after])
     oracle.lost_events()
     tap.done()
 

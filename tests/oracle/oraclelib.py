@@ -178,6 +178,18 @@ def told_cases(args):
             yield case, case.load("truth.json")
 
 
+def truths(args, kind):
+    """The folders of traces/KIND that hold a truth.json, in order of names: of the larger collection alone if it
+    is there, since that holds what the others do."""
+    found = []
+    for root in args.roots[-1:] if args.fixtures else args.roots:
+        folder = os.path.join(root, "traces", kind)
+        for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+            if os.path.exists(os.path.join(folder, name, "truth.json")) and (args.only or "") in name:
+                found.append(os.path.join(folder, name))
+    return found
+
+
 def first_case(args, names):
     """The first of these samples that is here."""
     here = {c.name: c for c in cases(args)}
