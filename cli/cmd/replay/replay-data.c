@@ -1,150 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What `replay` tells machines: the document, and one row for each rank, step and type;
- * in nanoseconds.
+ * What `replay` says to programs: the document, in nanoseconds.
  */
-#include <stdlib.h>
-#include <string.h>
-
-#include "cmd/replay/replay.h"
-
-static const struct fsdp_recordings *recordings_of(struct subject of)
-{
-	return ((const struct replay *)of.context)->recordings;
-}
-
-/* ---- types ---- */
-
-struct shown_type {
-	struct fsdp_span name;
-	struct fsdp_times times;
-	uint64_t run;
-};
-
-/* Of several, which run it is. */
-static bool has_runs(struct subject of)
-{
-	return ((const struct replay *)of.context)->run_count > 1;
-}
-#define RUN_ROW(from, run)                                                                     \
-	{                                                                                      \
-		"run", COUNT_AT(from, run),                                                    \
-			.has = has_runs,                                                       \
-			.about =                                                               \
-				"Of several recordings of each rank, which run it is, from 1." \
-	}
-
-/* Of a type that was not called the rest is null. */
-static struct value get_sum(struct subject of)
-{
-	const struct fsdp_times *times = &((const struct shown_type *)of.object)->times;
-
-	return value_ns(times->count == 0 ? 0 : times->sum_ns);
-}
-
-struct type_of_rank {
-	int64_t rank;
-	struct fsdp_times times;
-	size_t next; /* by rank */
-};
-
-static const void *each_rank_of_type(struct subject of, size_t i, void *room)
-{
-	const struct replay *replay = of.context;
-	const struct shown_type *shown = of.object;
-	struct type_of_rank *one = room;
-
-	if (i == 0)
-		one->next = 0;
-	while (one->next < replay->count) {
-		const struct fsdp_recording *recording =
-			replay_by_rank(replay, one->next++);
-		const struct fsdp_type_times *type =
-			replay_type_of(recording, shown->name);
-		if (type == NULL)
-			continue;
-		one->rank = recording->rank;
-		one->times = type->times;
-		return one;
-	}
-	return NULL;
-}
-
-#define RANK struct type_of_rank
-static const struct record type_of_rank_record = RECORD_OF(RECORD_OBJECT, RANK,
-	{ "rank", INTEGER_AT(RANK, rank), .always = true, .about = "The rank." },
-	{ "count", COUNT_AT(RANK, times.count), .always = true,
-		.about = "Number of calls on it." },
-	{ "sum_ns", NS_AT(RANK, times.sum_ns), .null = true,
-		.about = "Time of these calls together." });
-
-#define TYPE struct shown_type
-static const struct record type_record = OBJECT_RECORD(TYPE, "type", "Calls of one type.",
-	{ "type", TEXT_AT(TYPE, name), .always = true,
-		.about =
-			"Its name; the same as `value_type`, which JSON Lines have alone." },
-	{ "value_type", TEXT_AT(TYPE, name), .always = true,
-		.about = "Its name, under the name that JSON and JSON Lines share." },
-	RUN_ROW(TYPE, run),
-	{ "count", COUNT_AT(TYPE, times.count), .always = true,
-		.about = "Number of calls." },
-	{ "sum_ns", GET(FIELD_NS, get_sum), .null = true,
-		.about = "Time of all calls together." },
-	{ "min_ns", NS_AT(TYPE, times.min_ns), .null = true,
-		.about =
-			"The shortest call; this and those below are null when there is none." },
-	{ "p50_ns", NS_AT(TYPE, times.p50_ns), .null = true,
-		.about = "50th percentile: half of the calls take no longer." },
-	{ "p95_ns", NS_AT(TYPE, times.p95_ns), .null = true,
-		.about = "95th percentile." },
-	{ "max_ns", NS_AT(TYPE, times.max_ns), .null = true,
-		.about = "The longest call." },
-	{ "approx", BOOL_AT(TYPE, times.approx), .always = true,
-		.about =
-			"True when the percentiles come from a histogram, exact to one per cent." },
-	{ "ranks", EACH(each_rank_of_type, type_of_rank_record), .always = true,
-		.about = "The same by rank, for ranks that call it." });
-
-static void put_type(
-	struct replay *replay, struct fsdp_span name, const struct fsdp_times *times)
-{
-	const struct shown_type type = { name, *times, replay->nth };
-
-	out_record(
-		replay->run->out, NULL, &type_record, (struct subject){ replay, &type });
-}
-
-static void put_absent(struct replay *replay, struct fsdp_span before, size_t *at)
-{
-	static const struct fsdp_times none = { 0, FSDP_ABSENT, FSDP_ABSENT, FSDP_ABSENT,
-		FSDP_ABSENT, FSDP_ABSENT, false };
-	const char *absent;
-
-	while ((absent = replay_next_absent(replay, before, at)) != NULL)
-		put_type(replay, span_of_text(text_of(absent)), &none);
-}
-
-static void put_types_of(struct replay *run)
-{
-	size_t at = 0, count = replay_type_count(run);
-
-	for (size_t i = 0; i < count; i++) {
-		struct fsdp_type_times type = fsdp_recordings_type(run->recordings, i);
-		put_absent(run, type.name, &at);
-		put_type(run, type.name, &type.times);
-	}
-	put_absent(run, (struct fsdp_span){ 0 }, &at);
-}
-
-static void put_types(struct replay *replay)
-{
-	out_items_begin(replay->run->out, "types");
-	for (size_t i = 0; i < replay->run_count; i++) {
-		struct replay run = replay_run(replay, i);
-		put_types_of(&run);
-	}
-	out_array_end(replay->run->out);
-}
+#include "cmd/replay/replay-data.h"
 
 /* ---- recordings ---- */
 
@@ -155,7 +13,7 @@ static const char *layer_name(unsigned layer)
 					  : "none";
 }
 
-static const char *how_name(unsigned how)
+const char *replay_how_name(unsigned how)
 {
 	static const char *const names[FSDP_BY_COUNT] = { "args", "launch", "name",
 		"unknown" };
@@ -228,7 +86,7 @@ static bool is_profile(struct subject of)
 	return ((const RECORDING *)of.object)->kind == FSDP_RECORDING_PROFILE;
 }
 
-static bool has_device(struct subject of)
+bool replay_has_device(struct subject of)
 {
 	return ((const RECORDING *)of.object)->has_device;
 }
@@ -246,7 +104,7 @@ static bool has_timeline(struct subject of)
 static const void *each_cell(struct subject of, size_t i, void *room)
 {
 	(void)room;
-	return i < fsdp_recordings_timeline(recordings_of(of))->cell_count
+	return i < fsdp_recordings_timeline(replay_recordings_of(of))->cell_count
 		       ? &((const RECORDING *)of.object)->timeline[i]
 		       : NULL;
 }
@@ -301,7 +159,7 @@ static const struct record trace_record = RECORD_OF(RECORD_OBJECT, RECORDING,
 		.about = "The first start." },
 	{ "last_end_ns", NS_AT(RECORDING, last_end_ns), .null = true,
 		.about = "The last end." },
-	{ "device", OBJECT_AT(RECORDING, device, device_record), .has = has_device,
+	{ "device", OBJECT_AT(RECORDING, device, device_record), .has = replay_has_device,
 		.null = true,
 		.about = "Times of the device; null without events of one." },
 	{ "host_comm_busy_ns", NS_AT(RECORDING, host_comm_busy_ns),
@@ -331,10 +189,6 @@ static const struct record recording_record = RECORD_OF(RECORD_OBJECT, RECORDING
 		.about =
 			"With `--timeline`: the type that fills most of each cell, or `idle`; null where nothing is known." });
 
-struct ranked {
-	struct fsdp_recording recording;
-	uint64_t input, run;
-};
 #define RANKED struct ranked
 static const struct record rank_record = OBJECT_RECORD(RANKED, "rank", "One recording.",
 	{ "rank", INTEGER_AT(RANKED, recording.rank), .always = true,
@@ -349,8 +203,7 @@ static const struct record rank_record = OBJECT_RECORD(RANKED, "rank", "One reco
 
 _Static_assert(sizeof(RANKED) <= RECORD_ROOM, "room for one");
 
-/* The run of a recording, from 1. */
-static uint64_t run_of(const struct replay *replay, const struct fsdp_recording *one)
+uint64_t replay_run_of(const struct replay *replay, const struct fsdp_recording *one)
 {
 	for (size_t i = 0; replay->run_count > 1 && i < replay->run_count; i++) {
 		struct replay run = replay_run(replay, i);
@@ -368,7 +221,7 @@ static const void *each_ranked(struct subject of, size_t i, void *room)
 
 	if (i == replay->count)
 		return NULL;
-	one->run = run_of(replay, replay_by_rank(replay, i));
+	one->run = replay_run_of(replay, replay_by_rank(replay, i));
 	one->recording = *replay_by_rank(replay, i);
 	one->input = one->recording.input;
 	return one;
@@ -529,374 +382,6 @@ static const void *each_problem(struct subject of, size_t i, void *room)
 	return problem;
 }
 
-/* ---- collectives ---- */
-
-/* Matched over ranks, or one of a single rank: then what both have is in `match` too. */
-struct collective {
-	bool is_match;
-	struct replay of; /* the run */
-	uint64_t run;
-	size_t at; /* in it */
-	struct fsdp_match match;
-	struct fsdp_collective own;
-	double algbw, busbw; /* below 0: there is no such number */
-};
-
-_Static_assert(sizeof(struct collective) <= RECORD_ROOM, "room for one");
-
-static double number_of(const char *digits)
-{
-	return digits[0] != '\0' ? strtod(digits, NULL) : -1;
-}
-
-static size_t collectives_of(const struct replay *run)
-{
-	const struct fsdp_matching *matching = fsdp_recordings_matching(run->recordings);
-
-	return matching->by != NULL ? matching->match_count
-				    : replay_by_rank(run, 0)->collective_count;
-}
-
-/* Goes to the next one of any run. */
-static bool next_collective(const struct replay *replay, size_t i, struct collective *one)
-{
-	if (i == 0) {
-		one->of = replay_run(replay, 0);
-		one->at = 0;
-	} else {
-		one->at++;
-	}
-	while (one->at == collectives_of(&one->of)) {
-		if (one->of.nth == replay->run_count)
-			return false;
-		one->of = replay_run(replay, one->of.nth);
-		one->at = 0;
-	}
-	one->run = one->of.nth;
-	return true;
-}
-
-static const void *each_collective(struct subject of, size_t i, void *room)
-{
-	struct collective *one = room;
-	const struct fsdp_matching *matching;
-	struct fsdp_match *match = &one->match;
-	char digits[2][32];
-
-	if (!next_collective(of.context, i, one))
-		return NULL;
-	matching = fsdp_recordings_matching(one->of.recordings);
-	one->is_match = matching->by != NULL;
-	one->own = (struct fsdp_collective){ 0 };
-	if (one->is_match) {
-		*match = matching->matches[one->at];
-	} else {
-		fsdp_recording_collective(
-			replay_by_rank(&one->of, 0), one->at, &one->own);
-		*match = (struct fsdp_match){ .type = one->own.type,
-			.group = one->own.group,
-			.seq = one->own.seq,
-			.transfer_ns = one->own.dur_ns,
-			.bytes = one->own.bytes,
-			.group_size = one->own.group_size };
-	}
-	if (!fsdp_bandwidth(&match->type, match->bytes, match->group_size,
-		    match->transfer_ns, digits[0], digits[1]))
-		match->group_size = FSDP_ABSENT;
-	one->algbw = number_of(digits[0]);
-	one->busbw = number_of(digits[1]);
-	return one;
-}
-
-static bool has_algbw(struct subject of)
-{
-	return ((const struct collective *)of.object)->algbw >= 0;
-}
-
-static bool has_busbw(struct subject of)
-{
-	return ((const struct collective *)of.object)->busbw >= 0;
-}
-
-static bool is_match(struct subject of)
-{
-	return ((const struct collective *)of.object)->is_match;
-}
-
-static bool is_own(struct subject of)
-{
-	return !is_match(of);
-}
-
-static bool knows_group(struct subject of)
-{
-	return is_match(of) ||
-	       ((const struct collective *)of.object)->match.group.data != NULL;
-}
-
-static struct value get_group(struct subject of)
-{
-	struct text group =
-		text_of_span(((const struct collective *)of.object)->match.group);
-
-	return is_match(of) && group.size == 0 ? value_absent() : value_text(group);
-}
-
-/* A number, as far as it is one; a single rank has the text. */
-static struct value get_seq(struct subject of)
-{
-	struct text seq = text_of_span(((const struct collective *)of.object)->match.seq);
-	char digits[24];
-
-	if (seq.data == NULL)
-		return is_match(of) ? value_null() : value_absent();
-	if (!is_match(of) || seq.size >= sizeof digits)
-		return value_text(seq);
-	memcpy(digits, seq.data, seq.size);
-	digits[seq.size] = '\0';
-	return value_integer(strtoll(digits, NULL, 10));
-}
-
-static const void *each_rank(struct subject of, size_t i, void *room)
-{
-	const struct fsdp_match *match = &((const struct collective *)of.object)->match;
-	int64_t *rank = room;
-
-	if (i == match->recording_count)
-		return NULL;
-	*rank = replay_by_rank(
-		&((const struct collective *)of.object)->of, match->recordings[i])
-			->rank;
-	return rank;
-}
-
-#define COLLECTIVE struct collective
-static const struct record group_record = RECORD_OF(RECORD_OBJECT, COLLECTIVE,
-	{ "group", GET(FIELD_TEXT, get_group), .null = true,
-		.about = "Process group; null where ranks were matched without one." });
-static const struct record collective_record = OBJECT_RECORD(COLLECTIVE, "collective",
-	"A collective: matched over several ranks, or that of a single rank.",
-	{ "index", COUNT_AT(COLLECTIVE, match.index), .has = is_match,
-		.about = "Place among all collectives, with those that are left out." },
-	RUN_ROW(COLLECTIVE, run),
-	{ "ts_ns", NS_AT(COLLECTIVE, own.ts_ns), .has = is_own,
-		.about = "Start, of a single rank." },
-	{ "dur_ns", NS_AT(COLLECTIVE, own.dur_ns), .has = is_own,
-		.about = "Duration, of a single rank." },
-	{ "type", TEXT_AT(COLLECTIVE, match.type), .always = true,
-		.about = "What it does." },
-	{ "how", ENUM_AT(COLLECTIVE, own.how, how_name), .has = is_own,
-		WORDS("args", "launch", "name", "unknown"),
-		.about = "How its type was found, as in `comm_resolution`." },
-	{ NULL, FIELDS(group_record), .has = knows_group },
-	{ "seq", GET(FIELD_ANY, get_seq),
-		.about =
-			"Sequence number within the group: an integer or null, of a single rank the text." },
-	{ "ranks", EACH(each_rank, record_integers), .has = is_match,
-		.about = "Ranks that took part." },
-	{ "first_rank", INTEGER_AT(COLLECTIVE, match.first_rank), .has = is_match,
-		.about = "The rank that began first." },
-	{ "last_rank", INTEGER_AT(COLLECTIVE, match.last_rank), .has = is_match,
-		.about = "The rank that began last." },
-	{ "start_skew_ns", NS_AT(COLLECTIVE, match.start_skew_ns), .has = is_match,
-		.about = "From the first start to the last." },
-	{ "end_skew_ns", NS_AT(COLLECTIVE, match.end_skew_ns), .has = is_match,
-		.about = "From the first end to the last." },
-	{ "transfer_ns", NS_AT(COLLECTIVE, match.transfer_ns), .has = is_match,
-		.about = "The shortest duration of all ranks: the time of moving data." },
-	{ "max_dur_ns", NS_AT(COLLECTIVE, match.max_dur_ns), .has = is_match,
-		.about = "The longest duration of all ranks." },
-	{ "bytes", INTEGER_AT(COLLECTIVE, match.bytes),
-		.about =
-			"Bytes of the output of an all-gather, of the input of others." },
-	{ "group_size", INTEGER_AT(COLLECTIVE, match.group_size),
-		.about = "Number of ranks of the group." },
-	{ "algbw_GBps", NUMBER_AT(COLLECTIVE, algbw), .has = has_algbw,
-		.about =
-			"Bytes by time, in 10^9 bytes a second with six decimals: by `transfer_ns`, of a single rank by `dur_ns`." },
-	{ "busbw_GBps", NUMBER_AT(COLLECTIVE, busbw), .has = has_busbw,
-		.about = "The same for the bus." });
-
-#define MATCHING struct fsdp_matching
-static const struct record matching_record = OBJECT_RECORD(MATCHING, "matching",
-	"How the collectives of ranks were matched.",
-	{ "by", WORD_AT(MATCHING, by), .null = true, WORDS("seq", "group", "position"),
-		.about = "By what; null for a single rank." },
-	{ "stopped", INTEGER_AT(MATCHING, stopped), .null = true,
-		.about = "Place from which on they could not be matched." },
-	{ "straggler", INTEGER_AT(MATCHING, straggler), .null = true,
-		.about =
-			"The rank that waits least, so that the others wait for it; `cost` tells how much that is." },
-	{ "left_out", COUNT_AT(MATCHING, left_out), .always = true,
-		.about =
-			"Number of collectives, of all ranks, without a process group or number to match them by." },
-	{ "aligned", BOOL_AT(MATCHING, aligned), .always = true,
-		.about =
-			"False when the clocks of the ranks differ: then there are no waits and no straggler." });
-
-/* ---- rows ---- */
-
-/* For outputs that know nothing but rows: the table of --by. */
-static void begin_rows(
-	struct replay *replay, struct record_table *table, const struct record *record)
-{
-	static const struct table like = {
-		.key = "types", .main = true, .rows_only = true
-	};
-
-	record_table_init(table, &like, record, replay);
-	out_records_begin(replay->run->out, table);
-}
-
-struct separated_row {
-	int64_t rank, step; /* FSDP_ABSENT: of all steps */
-	struct fsdp_span type;
-	struct fsdp_times times;
-	uint64_t run;
-};
-#define ROW struct separated_row
-static const struct record row_record = RECORD_OF(RECORD_OBJECT, ROW,
-	{ "rank", INTEGER_AT(ROW, rank) }, { "step", INTEGER_AT(ROW, step) },
-	{ "type", NAME_AT(ROW, type) }, { "count", COUNT_AT(ROW, times.count) },
-	{ "sum_ns", NS_AT(ROW, times.sum_ns) }, { "min_ns", NS_AT(ROW, times.min_ns) },
-	{ "p50_ns", NS_AT(ROW, times.p50_ns) }, { "p95_ns", NS_AT(ROW, times.p95_ns) },
-	{ "max_ns", NS_AT(ROW, times.max_ns) }, { "run", COUNT_AT(ROW, run) });
-
-/* Those of one recording, of each step too if they are wanted. */
-static void rows_of_types(struct replay *replay, const struct record_table *table,
-	const struct fsdp_recording *one, uint64_t run)
-{
-	bool regions = replay_shows_only(replay, "region");
-
-	for (size_t j = 0; j < one->type_count; j++)
-		if (!regions || replay_is_region(one->types[j].name))
-			out_records_row(replay->run->out, table,
-				&(struct separated_row){ one->rank, FSDP_ABSENT,
-					one->types[j].name, one->types[j].times, run });
-}
-
-static void rows_of_step(struct replay *replay, const struct record_table *table,
-	const struct fsdp_recording *one, int64_t step, const struct fsdp_tally *types,
-	size_t count, uint64_t run)
-{
-	bool regions = replay_shows_only(replay, "region");
-
-	for (size_t i = 0; i < count; i++) {
-		struct fsdp_times times = { types[i].count, types[i].sum_ns, FSDP_ABSENT,
-			FSDP_ABSENT, FSDP_ABSENT, FSDP_ABSENT, false };
-		if (regions && !replay_is_region(types[i].name))
-			continue;
-		out_records_row(replay->run->out, table,
-			&(struct separated_row){
-				one->rank, step, types[i].name, times, run });
-	}
-}
-
-/* What is of no step has rows where all rows are of steps. */
-static void rows_of_steps(struct replay *replay, const struct record_table *table,
-	const struct fsdp_recording *one, uint64_t run)
-{
-	for (size_t j = 0; j < one->step_count; j++)
-		rows_of_step(replay, table, one, one->steps[j].step, one->steps[j].types,
-			one->steps[j].type_count, run);
-	if (replay_shows_only(replay, "step"))
-		rows_of_step(replay, table, one, FSDP_ABSENT, one->outside,
-			one->outside_count, run);
-}
-
-static void put_rows_of_types(struct replay *replay)
-{
-	struct record_table table;
-	struct ranked one = { .run = 1 };
-
-	begin_rows(replay, &table, &row_record);
-	for (size_t i = 0; i < replay->count; i++) {
-		one.run = run_of(replay, replay_by_rank(replay, i));
-		one.recording = *replay_by_rank(replay, i);
-		if (!replay_shows_only(replay, "step"))
-			rows_of_types(replay, &table, &one.recording, one.run);
-		if (!replay_shows_only(replay, "type"))
-			rows_of_steps(replay, &table, &one.recording, one.run);
-	}
-	out_table_end(replay->run->out);
-}
-
-static struct value get_all(struct subject of)
-{
-	const struct fsdp_type_times *all =
-		replay_type_of(of.object, span_of_text(text_of("all")));
-
-	return all != NULL ? value_ns(all->times.sum_ns) : value_absent();
-}
-
-static bool has_waits(struct subject of)
-{
-	const struct fsdp_matching *matching =
-		fsdp_recordings_matching(recordings_of(of));
-
-	return matching->by != NULL && matching->aligned;
-}
-
-/* As the text has them, under the names of json. */
-static const struct record rank_row_record = RECORD_OF(RECORD_OBJECT, RECORDING,
-	{ "rank", INTEGER_AT(RECORDING, rank) }, { "input", SIZE_AT(RECORDING, input) },
-	{ "all_ns", GET(FIELD_NS, get_all) },
-	{ "comm_busy_ns", NS_AT(RECORDING, device.comm_busy_ns), .has = has_device },
-	{ "exposed_ns", NS_AT(RECORDING, device.exposed_ns), .has = has_device },
-	{ "overlap_ns", NS_AT(RECORDING, device.overlap_ns), .has = has_device },
-	{ "compute_busy_ns", NS_AT(RECORDING, device.compute_busy_ns),
-		.has = has_device },
-	{ "idle_ns", NS_AT(RECORDING, device.idle_ns), .has = has_device },
-	{ "host_comm_busy_ns", NS_AT(RECORDING, host_comm_busy_ns) },
-	{ "wait_ns", NS_AT(RECORDING, wait_ns), .has = has_waits },
-	{ "times_last", COUNT_AT(RECORDING, times_last), .has = has_waits });
-
-static void put_rows_of_ranks(struct replay *replay)
-{
-	struct record_table table;
-
-	begin_rows(replay, &table, &rank_row_record);
-	for (size_t i = 0; i < replay->count; i++)
-		out_records_row(replay->run->out, &table, replay_by_rank(replay, i));
-	out_table_end(replay->run->out);
-}
-
-static const struct record collective_row_record = RECORD_OF(RECORD_OBJECT, COLLECTIVE,
-	{ "type", TEXT_AT(COLLECTIVE, match.type) },
-	{ "group", GET(FIELD_TEXT, get_group) }, { "seq", GET(FIELD_ANY, get_seq) },
-	{ "transfer_ns", NS_AT(COLLECTIVE, match.transfer_ns) },
-	{ "start_skew_ns", NS_AT(COLLECTIVE, match.start_skew_ns), .has = is_match },
-	{ "last_rank", INTEGER_AT(COLLECTIVE, match.last_rank), .has = is_match },
-	{ "bytes", INTEGER_AT(COLLECTIVE, match.bytes) },
-	{ "group_size", INTEGER_AT(COLLECTIVE, match.group_size) },
-	{ "algbw_GBps", NUMBER_AT(COLLECTIVE, algbw), .has = has_algbw },
-	{ "busbw_GBps", NUMBER_AT(COLLECTIVE, busbw), .has = has_busbw },
-	{ "run", COUNT_AT(COLLECTIVE, run) });
-
-static void put_rows_of_collectives(struct replay *replay)
-{
-	const struct subject of = { replay, replay };
-	struct record_table table;
-	struct collective one;
-
-	begin_rows(replay, &table, &collective_row_record);
-	for (size_t i = 0; each_collective(of, i, &one) != NULL; i++)
-		out_records_row(replay->run->out, &table, &one);
-	out_table_end(replay->run->out);
-}
-
-static void put_separated(struct replay *replay)
-{
-	if (replay_shows_only(replay, "rank"))
-		put_rows_of_ranks(replay);
-	else if (replay_shows_only(replay, "collective"))
-		put_rows_of_collectives(replay);
-	else if (replay_shows_only(replay, "unit"))
-		replay_put_unit_rows(replay);
-	else
-		put_rows_of_types(replay);
-}
-
 /* ---- the cost of a step ---- */
 
 struct run_cost {
@@ -1006,8 +491,9 @@ static const struct record rest_record = RECORD_OF(RECORD_OBJECT, DATA,
 			"With `--timeline`, where there is one: the cells in the `timeline` of each rank." },
 	{ "steps", EACH(each_step, step_record), .always = true,
 		.about = "Steps, by rank, then number." },
-	{ "matching", OBJECT_AT(DATA, matching, matching_record), .always = true },
-	{ "collectives", EACH(each_collective, collective_record), .always = true,
+	{ "matching", OBJECT_AT(DATA, matching, replay_matching_record), .always = true },
+	{ "collectives", EACH(replay_each_collective, replay_collective_record),
+		.always = true,
 		.about =
 			"Of several ranks those that were matched, else those of the one." },
 	{ NULL, FIELDS(replay_units), .has = is_by_unit },
@@ -1034,7 +520,7 @@ static bool asks_times(struct subject of)
 
 static const struct record times_record = RECORD_OF(RECORD_OBJECT, DATA,
 	{ NULL, FIELDS(head_record) },
-	{ "types", ITEMS(type_record), .always = true,
+	{ "types", ITEMS(replay_type_record), .always = true,
 		.about =
 			"By type, in the order of reports; the six of `SimpleProfiler` always." },
 	{ NULL, FIELDS(rest_record) });
@@ -1057,7 +543,7 @@ void replay_put_data(struct replay *replay)
 	for (size_t i = 0; i < replay->count && data.world_size == FSDP_ABSENT; i++)
 		data.world_size = replay_by_rank(replay, i)->world_size;
 	out_fields(replay->run->out, &head_record, of);
-	put_types(replay);
-	put_separated(replay);
+	replay_put_types(replay);
+	replay_put_rows(replay);
 	out_fields(replay->run->out, &rest_record, of);
 }

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One row for each rank, step and type, for outputs that know nothing but rows.
+ */
+#include "cmd/replay/replay-data.h"
+
+#define RECORDING struct fsdp_recording
+
+void replay_begin_rows(
+	struct replay *replay, struct record_table *table, const struct record *record)
+{
+	static const struct table like = {
+		.key = "types", .main = true, .rows_only = true
+	};
+
+	record_table_init(table, &like, record, replay);
+	out_records_begin(replay->run->out, table);
+}
+
+struct separated_row {
+	int64_t rank, step; /* FSDP_ABSENT: of all steps */
+	struct fsdp_span type;
+	struct fsdp_times times;
+	uint64_t run;
+};
+#define ROW struct separated_row
+static const struct record row_record = RECORD_OF(RECORD_OBJECT, ROW,
+	{ "rank", INTEGER_AT(ROW, rank) }, { "step", INTEGER_AT(ROW, step) },
+	{ "type", NAME_AT(ROW, type) }, { "count", COUNT_AT(ROW, times.count) },
+	{ "sum_ns", NS_AT(ROW, times.sum_ns) }, { "min_ns", NS_AT(ROW, times.min_ns) },
+	{ "p50_ns", NS_AT(ROW, times.p50_ns) }, { "p95_ns", NS_AT(ROW, times.p95_ns) },
+	{ "max_ns", NS_AT(ROW, times.max_ns) }, { "run", COUNT_AT(ROW, run) });
+
+/* Those of one recording, of each step too if they are wanted. */
+static void rows_of_types(struct replay *replay, const struct record_table *table,
+	const struct fsdp_recording *one, uint64_t run)
+{
+	bool regions = replay_shows_only(replay, "region");
+
+	for (size_t j = 0; j < one->type_count; j++)
+		if (!regions || replay_is_region(one->types[j].name))
+			out_records_row(replay->run->out, table,
+				&(struct separated_row){ one->rank, FSDP_ABSENT,
+					one->types[j].name, one->types[j].times, run });
+}
+
+static void rows_of_step(struct replay *replay, const struct record_table *table,
+	const struct fsdp_recording *one, int64_t step, const struct fsdp_tally *types,
+	size_t count, uint64_t run)
+{
+	bool regions = replay_shows_only(replay, "region");
+
+	for (size_t i = 0; i < count; i++) {
+		struct fsdp_times times = { types[i].count, types[i].sum_ns, FSDP_ABSENT,
+			FSDP_ABSENT, FSDP_ABSENT, FSDP_ABSENT, false };
+		if (regions && !replay_is_region(types[i].name))
+			continue;
+		out_records_row(replay->run->out, table,
+			&(struct separated_row){
+				one->rank, step, types[i].name, times, run });
+	}
+}
+
+/* What is of no step has rows where all rows are of steps. */
+static void rows_of_steps(struct replay *replay, const struct record_table *table,
+	const struct fsdp_recording *one, uint64_t run)
+{
+	for (size_t j = 0; j < one->step_count; j++)
+		rows_of_step(replay, table, one, one->steps[j].step, one->steps[j].types,
+			one->steps[j].type_count, run);
+	if (replay_shows_only(replay, "step"))
+		rows_of_step(replay, table, one, FSDP_ABSENT, one->outside,
+			one->outside_count, run);
+}
+
+static void put_rows_of_types(struct replay *replay)
+{
+	struct record_table table;
+	struct ranked one = { .run = 1 };
+
+	replay_begin_rows(replay, &table, &row_record);
+	for (size_t i = 0; i < replay->count; i++) {
+		one.run = replay_run_of(replay, replay_by_rank(replay, i));
+		one.recording = *replay_by_rank(replay, i);
+		if (!replay_shows_only(replay, "step"))
+			rows_of_types(replay, &table, &one.recording, one.run);
+		if (!replay_shows_only(replay, "type"))
+			rows_of_steps(replay, &table, &one.recording, one.run);
+	}
+	out_table_end(replay->run->out);
+}
+
+static struct value get_all(struct subject of)
+{
+	const struct fsdp_type_times *all =
+		replay_type_of(of.object, span_of_text(text_of("all")));
+
+	return all != NULL ? value_ns(all->times.sum_ns) : value_absent();
+}
+
+static bool has_waits(struct subject of)
+{
+	const struct fsdp_matching *matching =
+		fsdp_recordings_matching(replay_recordings_of(of));
+
+	return matching->by != NULL && matching->aligned;
+}
+
+/* As the text has them, under the names of json. */
+static const struct record rank_row_record = RECORD_OF(RECORD_OBJECT, RECORDING,
+	{ "rank", INTEGER_AT(RECORDING, rank) }, { "input", SIZE_AT(RECORDING, input) },
+	{ "all_ns", GET(FIELD_NS, get_all) },
+	{ "comm_busy_ns", NS_AT(RECORDING, device.comm_busy_ns),
+		.has = replay_has_device },
+	{ "exposed_ns", NS_AT(RECORDING, device.exposed_ns), .has = replay_has_device },
+	{ "overlap_ns", NS_AT(RECORDING, device.overlap_ns), .has = replay_has_device },
+	{ "compute_busy_ns", NS_AT(RECORDING, device.compute_busy_ns),
+		.has = replay_has_device },
+	{ "idle_ns", NS_AT(RECORDING, device.idle_ns), .has = replay_has_device },
+	{ "host_comm_busy_ns", NS_AT(RECORDING, host_comm_busy_ns) },
+	{ "wait_ns", NS_AT(RECORDING, wait_ns), .has = has_waits },
+	{ "times_last", COUNT_AT(RECORDING, times_last), .has = has_waits });
+
+static void put_rows_of_ranks(struct replay *replay)
+{
+	struct record_table table;
+
+	replay_begin_rows(replay, &table, &rank_row_record);
+	for (size_t i = 0; i < replay->count; i++)
+		out_records_row(replay->run->out, &table, replay_by_rank(replay, i));
+	out_table_end(replay->run->out);
+}
+
+void replay_put_rows(struct replay *replay)
+{
+	if (replay_shows_only(replay, "rank"))
+		put_rows_of_ranks(replay);
+	else if (replay_shows_only(replay, "collective"))
+		replay_put_collective_rows(replay);
+	else if (replay_shows_only(replay, "unit"))
+		replay_put_unit_rows(replay);
+	else
+		put_rows_of_types(replay);
+}
