@@ -74,7 +74,7 @@ class OpenTest(unittest.TestCase):
             self.ck["model.embed.weigh"]
 
     def test_names_and_paths_are_no_options(self):
-        with self.assertRaisesRegex(KeyError, "no tensor or value --help"):
+        with self.assertRaisesRegex(KeyError, "no tensor, value or module --help"):
             self.ck["--help"]
         with self.assertRaisesRegex(fsdp_inspect.Error, "no such file"):
             fsdp_inspect.open("--version")
