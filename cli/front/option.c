@@ -468,6 +468,31 @@ static bool drop_habits(struct lexer *lexer, struct owned *owned, int argc)
 	return true;
 }
 
+/* --name alone becomes --name=VALUE where it may stand without a value: popt would take
+ * the next word for it. False: out of memory. */
+static bool add_values(struct lexer *lexer, struct owned *owned, int argc)
+{
+	for (int i = 0; i < argc && strcmp(lexer->argv[i], "--") != 0; i++) {
+		const char *typed = lexer->argv[i];
+
+		for (size_t j = 0; j < lexer->count; j++) {
+			const struct option *row = lexer->rows[j];
+			char *whole;
+
+			if (row->bare == NULL || strncmp(typed, "--", 2) != 0 ||
+				strcmp(typed + 2, row->name) != 0)
+				continue;
+			if (asprintf(&whole, "%s=%s", typed, row->bare) < 0)
+				return false;
+			if (!owned_take(owned, whole))
+				return false;
+			lexer->argv[i] = whole;
+			break;
+		}
+	}
+	return true;
+}
+
 static bool lexer_init(struct lexer *lexer, int argc, char **argv,
 	const struct option_group *groups, size_t group_count, struct owned *owned)
 {
@@ -489,7 +514,7 @@ static bool lexer_init(struct lexer *lexer, int argc, char **argv,
 		lexer->argv[i] = argv[i];
 	for (size_t i = 0; i < group_count; i++)
 		lexer_add(lexer, &groups[i]);
-	if (!drop_habits(lexer, owned, argc))
+	if (!drop_habits(lexer, owned, argc) || !add_values(lexer, owned, argc))
 		return false;
 	lexer->context = poptGetContext("fsdp-inspect", argc, lexer->argv, lexer->table,
 		POPT_CONTEXT_ARG_OPTS | POPT_CONTEXT_NO_EXEC);

@@ -38,7 +38,8 @@ struct option {
 	const char *const *words; /* NULL ends */
 	int64_t minimum, maximum; /* OPTION_INTEGER */
 	const char *initial;      /* default, as text, or NULL */
-	const char *help;         /* one line */
+	const char *bare; /* what --name alone stands for; NULL: it needs a value */
+	const char *help; /* one line */
 	bool hidden;
 };
 

@@ -146,6 +146,7 @@ COMMANDS = [
     ["order", "-o", "csv", TRACES + "flight_recorder/hostile_w2"],
     ["replay", "--memory", TRACES + "memory/tight/rank0.pickle"],
     ["replay", "--memory", "-o", "csv", TRACES + "memory/devices_w2"],
+    ["replay", "--memory", "--timeline=5", TRACES + "memory/devices_w2/rank1.pickle"],
     ["replay", "--memory", "--json", TRACES + "memory/old/rank0.pickle"],
     ["help"],
     ["version"],

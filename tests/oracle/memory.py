@@ -17,6 +17,28 @@ def differ(what, found, expected):
     return [] if found == expected else [f"{what}: found {str(found)[:200]}, expected {str(expected)[:200]}"]
 
 
+ACTIVE = {"alloc": 1, "free_completed": -1}
+RESERVED = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
+
+
+def spans(events, active, reserved, count):
+    """[(begin, most active, most reserved)]; active as it begins, reserved as it ends."""
+    first, last = events[0]["time_us"], events[-1]["time_us"]
+    length = (last - first) // count + 1
+    reserved -= sum(RESERVED.get(e["action"], 0) * e["size"] for e in events)
+    rows, left = [], list(events)
+    for at in range(count):
+        begin = first + at * length
+        levels = [(active, reserved)]
+        while left and (left[0]["time_us"] < begin + length or at == count - 1):
+            event = left.pop(0)
+            active += ACTIVE.get(event["action"], 0) * event["size"]
+            reserved += RESERVED.get(event["action"], 0) * event["size"]
+            levels.append((active, reserved))
+        rows.append((begin, max(a for a, _ in levels), max(r for _, r in levels)))
+    return rows
+
+
 class Oracle:
     def __init__(self, tap, args):
         self.tap = tap
@@ -94,6 +116,26 @@ class Oracle:
         problems += differ("stacks", told, {k: v for k, v in stacks.items() if v != (0, 0)})
         self.tap.none(f"growth from {os.path.basename(before)} to {os.path.basename(after)}", problems)
 
+    def timeline(self, folder, count=7):
+        """Spans of equal length, each with the most that was active and reserved in it."""
+        paths = sorted(os.path.join(folder, n) for n in os.listdir(folder) if n.endswith(".pickle"))
+        run = self.ask(paths, "--json", f"--timeline={count}")
+        answer = run.json()["data"]
+        found = {}
+        for row in answer["memory_timeline"]:
+            found.setdefault((row["rank"], row["device"]), []).append((row["time_us"], row["active"], row["reserved"]))
+        problems = []
+        for rank, path in enumerate(paths):
+            with open(path, "rb") as f:
+                traces = pickle.load(f)["device_traces"]
+            for device, events in enumerate(traces):
+                if not events:
+                    continue
+                facts = next(r for r in answer["memory"] if (r["rank"], r["device"]) == (rank, device))
+                problems += differ(f"rank {rank}, device {device}", found.get((rank, device)),
+                                   spans(events, facts["start_bytes"], facts["reserved_bytes"], count))
+        self.tap.none(f"{os.path.basename(folder)}: the timeline", problems)
+
     def lost_events(self):
         """More freed than there can have been: there is no peak, and text says why."""
         event = {"action": "alloc", "addr": 1, "size": 1 << 20, "stream": 0, "time_us": 5, "frames": []}
@@ -116,6 +158,8 @@ def main():
     if not args.only:
         for before, after in (("plain", "ring"), ("ring", "plain"), ("plain", "plain"), ("old", "expandable")):
             oracle.growth(folders[before], folders[after])
+        for name in ("plain", "ring", "devices_w2", "expandable", "oom_w8"):
+            oracle.timeline(folders[name])
     oracle.lost_events()
     tap.done()
 

@@ -513,6 +513,12 @@ static bool asks_growth(struct subject of)
 	       ((const struct replay *)of.context)->options->compare != NULL;
 }
 
+static bool asks_moments(struct subject of)
+{
+	return asks_memory(of) &&
+	       ((const struct replay *)of.context)->options->timeline > 0;
+}
+
 static bool asks_times(struct subject of)
 {
 	return !asks_memory(of);
@@ -530,6 +536,9 @@ const struct record replay_answer = OBJECT_RECORD(DATA, NULL,
 	{ NULL, FIELDS(times_record), .has = asks_times },
 	{ "memory", ROWS(replay_memory_record), .has = asks_memory,
 		.about = "With `--memory`, and nothing else: by rank and device." },
+	{ "memory_timeline", ROWS(memory_moment_record), .has = asks_moments,
+		.about =
+			"With `--memory` and `--timeline`: by device, spans of its history." },
 	{ "growth", ROWS(memory_growth_record), .has = asks_growth,
 		.about = "With `--memory` and `--compare`: how each device changed." });
 

@@ -277,8 +277,11 @@ static void show_text(const struct replay *replay)
 	struct memory_row row;
 
 	table_of_rows(replay, count_rows(replay));
-	if (find_shown(replay, &row))
-		show_row(replay, &row);
+	if (!find_shown(replay, &row))
+		return;
+	show_row(replay, &row);
+	if (replay->options->timeline > 0)
+		memory_moments_show(replay, &row);
 }
 
 /* ---- data ---- */
@@ -444,7 +447,13 @@ static void put_data(const struct replay *replay)
 		out_record(
 			out, NULL, &replay_memory_record, (struct subject){ &row, &row });
 	out_array_end(out);
-	if (has_rows_output(replay))
+	if (replay->options->timeline > 0)
+		memory_moments_put(replay);
+	if (!has_rows_output(replay))
+		return;
+	if (replay->options->timeline > 0)
+		memory_moments_put_rows(replay);
+	else
 		put_events(replay);
 }
 
@@ -455,10 +464,9 @@ static bool is_answerable(const struct replay *replay)
 	const struct replay_options *options = replay->options;
 
 	if (options->by != NULL || options->steps != NULL || options->percentiles ||
-		options->timeline || options->fail_if.count != 0 ||
-		strcmp(options->style, "default") != 0) {
+		options->fail_if.count != 0 || strcmp(options->style, "default") != 0) {
 		refuse(replay->run, "leave that option out",
-			"--memory shows no times: --by, --steps, --percentiles, --timeline, --style and --fail-if do not go with it");
+			"--memory shows no times: --by, --steps, --percentiles, --style and --fail-if do not go with it");
 		return false;
 	}
 	for (size_t i = 0; i < replay->count; i++) {

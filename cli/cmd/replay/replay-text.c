@@ -632,7 +632,7 @@ static bool show_run(struct replay *run)
 
 	if (run->run_count > 1 &&
 		(replay_shows_only(run, "step") || replay_shows_only(run, "collective") ||
-			replay_shows_only(run, "unit") || run->options->timeline))
+			replay_shows_only(run, "unit") || run->options->timeline > 0))
 		line_run(run);
 	if (replay_shows_only(run, "step"))
 		good = replay_show_steps(run);

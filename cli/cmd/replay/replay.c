@@ -30,8 +30,8 @@ static const struct option OPTIONS[] = {
 		.help = "how long each call took: min, p50, p95, max" },
 	{ "steps", 0, OPTION_TEXT, "LIST", AT(steps),
 		.help = "count these steps only: 3,10-19" },
-	{ "timeline", 0, OPTION_FLAG, NULL, AT(timeline),
-		.help = "one line per rank: what filled most of each part of its time" },
+	{ "timeline", 0, OPTION_INTEGER, "N", AT(timeline), NULL, 1, 100000, .bare = "60",
+		.help = "one line per rank: what filled most of each part of its time; with --memory N rows" },
 	{ "style", 0, OPTION_WORD, "STYLE", AT(style), STYLE_WORDS, .initial = "default",
 		.help = "torch: the lines that SimpleProfiler prints, and nothing else" },
 	{ "rank-regex", 0, OPTION_TEXT, "RE", AT(rank_regex),
@@ -131,8 +131,13 @@ static bool prepare(struct run *run, struct fsdp_recording_options *options)
 			replay->steps);
 		return false;
 	}
+	if (replay->timeline > 0 && replay->timeline != REPLAY_CELLS && !replay->memory) {
+		refuse(run, "leave the number out",
+			"--timeline=N needs --memory: of traces it always has sixty cells");
+		return false;
+	}
 	options->steps = prepared->steps;
-	options->timeline = replay->timeline;
+	options->timeline = replay->timeline > 0;
 	options->spans = out_times(run->out);
 	options->units = replay->by != NULL && strcmp(replay->by, "unit") == 0;
 	options->kinds = 1u << FSDP_RECORDING_PROFILE | 1u << FSDP_RECORDING_LOG |

@@ -8,13 +8,16 @@
 
 /* What the files of `replay` share: how it answers in text, in data, and compared. */
 
+/* Of the timeline of traces; that of memory has as many unless a number is given. */
+enum { REPLAY_CELLS = 60 };
+
 struct replay_options {
 	const char *by;
 	int64_t top;
 	const char *advice;
 	bool percentiles;
 	const char *steps;
-	bool timeline;
+	int64_t timeline; /* cells; below 1: it is not wanted */
 	bool memory;
 	const char *style;
 	const char *rank_regex;
@@ -163,6 +166,14 @@ void memory_put_stack(struct out *out, const struct fsdp_memory *memory,
 	const uint32_t *frames, size_t count);
 
 extern const struct record memory_frame_record;
+
+/* ---- replay-moments.c ---- */
+
+/* The course of memory over the history: of one device as text, of all as data, as rows. */
+void memory_moments_show(const struct replay *replay, const struct memory_row *row);
+void memory_moments_put(const struct replay *replay);
+void memory_moments_put_rows(const struct replay *replay);
+extern const struct record memory_moment_record;
 
 /* ---- replay-growth.c ---- */
 
