@@ -45,7 +45,7 @@ void fsdp_opening_set_folder(struct opening *opening)
 	};
 }
 
-/* The members of the archive. What lies in a plain tar as it is can be told by its place
+/* The members of the archive. What lies in a plain tar as it is can be found by its place
  * in that, unless it was inside of another archive. */
 static bool look_at_packed(struct opening *opening, struct fsdp_error **ret_error)
 {

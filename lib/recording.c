@@ -105,7 +105,7 @@ static void read_one(void *context, size_t index)
 		fsdp_fail(&reading->error, FSDP_ERROR_SYSTEM, FSDP_UNKNOWN,
 			"interrupted before it was read");
 	}
-	/* A dump that cannot be read is one that lacks: of which rank matters. */
+	/* A dump that cannot be read is missing: its rank matters. */
 	if (good || reading->recording.kind == FSDP_RECORDING_FLIGHT)
 		fsdp_trace_settle_rank(reading, index);
 	if (good) {
@@ -153,8 +153,8 @@ static bool is_wanted(
 	return kinds == 0 || (kinds >> reading->recording.kind & 1) != 0;
 }
 
-/* Whether it is no recording at all. An empty or broken rank1.json is missed by whoever
- * looks at the others; JSON of something else is not. */
+/* Whether it is no recording at all. An empty or broken rank1.json is an error, since
+ * its rank is missing among the others; JSON of something else is not. */
 static bool is_none(const struct fsdp_trace_reading *reading)
 {
 	struct fsdp_span name =
@@ -194,7 +194,7 @@ static void choose_kinds(struct fsdp_recordings *set)
 }
 
 /* Lists those that could be read. If there are none, or one failed by what all of them
- * share, the first error in the order of the paths is the one that is told. */
+ * share, the first error in the order of the paths is the one that is reported. */
 static bool take_readings(struct fsdp_recordings *set, struct fsdp_error **ret_error)
 {
 	struct fsdp_trace_reading *first = NULL;

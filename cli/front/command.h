@@ -179,7 +179,7 @@ struct run {
 };
 
 /* Of INPUTS_PAIR: opens the second checkpoint, which lives as long as the first. Call it
- * before run_begin. NULL: it cannot be opened, and that will be told. */
+ * before run_begin. NULL: it cannot be opened, and that will be reported. */
 const struct fsdp_checkpoint *run_open(struct run *run, size_t input);
 
 /* The answer begins: its status is known. Writes the envelope's head. */

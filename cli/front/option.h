@@ -122,7 +122,7 @@ struct option_group {
 };
 
 /* A wrong command line: what is wrong, and what was probably meant. Both are cut
- * rather than allocated, so they can always be said. hint is "" if there is none. */
+ * rather than allocated, so they can always be shown. hint is "" if there is none. */
 struct usage {
 	char what[320];
 	char hint[320];

@@ -31,7 +31,7 @@ void reading_failed(
 void reading_told(struct run *run, struct text name, const char *code, const char *hint,
 	const char *message, size_t *told);
 
-/* Tells how many more there were, when all were told. */
+/* Tells how many more there were, when all were reported. */
 void reading_failed_end(struct run *run, size_t told);
 
 #endif

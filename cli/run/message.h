@@ -24,7 +24,7 @@ void message_failures(
 /* False: no memory, none told. */
 bool message_findings(const struct looks *looks, const struct findings_view *view);
 
-/* When nothing else can be said. */
+/* When nothing else can be shown. */
 void message_out_of_memory(void);
 
 #endif

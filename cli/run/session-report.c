@@ -8,7 +8,7 @@
 #include "run/answer.h"
 #include "run/session-private.h"
 
-/* Running out of memory needs no memory to be told. */
+/* Running out of memory needs no memory to be reported. */
 void session_out_of_memory(struct session *session, struct failure *failure)
 {
 	static const struct failure fixed = {

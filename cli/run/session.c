@@ -394,7 +394,7 @@ static void answer_each(struct session *session)
 	if (any) {
 		begin(session, true);
 		show_each(session, opened);
-		/* All was said before. */
+		/* All was reported before. */
 		session->collected.failure_count = failures;
 		session->collected.notes.count = notes;
 		session->collected.totals.count = totals;

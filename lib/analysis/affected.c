@@ -15,7 +15,7 @@ struct fsdp_content {
 	uint32_t id;
 	uint32_t number; /* of the tensor, or of the value behind all tensors */
 	bool is_piece;
-	uint64_t begin, end;               /* in the file; FSDP_UNKNOWN: not told */
+	uint64_t begin, end;               /* in the file; FSDP_UNKNOWN: not known */
 	struct fsdp_span records, storage; /* of a member: what its name ends with */
 };
 

@@ -11,7 +11,7 @@
  * in which the model lists them. "optimizer.state.3.exp_avg" is a state of the fourth
  * parameter of a model in the same file, if there is one with as many parameters as the
  * optimizer's groups name and whose shapes are those of the states. If several fit, or
- * none, it cannot be told.
+ * none, it is unknown.
  */
 struct fsdp_numbered;
 

@@ -33,7 +33,7 @@ struct fsdp_reshard {
 	size_t cells;    /* ranks that are no copies: shard * tp + t */
 	struct fsdp_reshard_rank *ranks; /* one for each cell */
 	size_t files;
-	unsigned char *opened;  /* bits: cell * files + file; NULL: not told */
+	unsigned char *opened;  /* bits: cell * files + file; NULL: not known */
 	struct flat *flats;     /* one for each unit; entry_count 0: it is none */
 	uint32_t *params;       /* by tensor: the parameter that it is a state of */
 	struct fsdp_vec uneven; /* struct fsdp_reshard_cut */
@@ -483,7 +483,7 @@ static bool find_params(struct fsdp_reshard *reshard, struct fsdp_error **ret_er
 	return good || fsdp_fail_memory(ret_error);
 }
 
-/* More files than are worth telling apart are only not told. */
+/* More files than are worth telling apart are only not known. */
 static bool make_bitmap(struct fsdp_reshard *reshard)
 {
 	uint64_t bits;

@@ -55,7 +55,7 @@ struct hf {
 
 	struct fsdp_json_quick *quick; /* entries that are written like one before */
 
-	uint64_t total_size; /* UINT64_MAX: not said, or no integer */
+	uint64_t total_size; /* UINT64_MAX: absent, or no integer */
 	bool has_map, lacks_file;
 };
 

@@ -8,7 +8,7 @@
  *	   compute_kernel  dense, fused, …
  *	   ranks           [0, 1, …] or null
  *	   shards          [{shard_offsets, shard_sizes, placement}]; null or absent where
- *	                   each rank has all of the table, whose shape is not told then
+ *	                   each rank has all of the table, whose shape is unknown then
  *	placement          "rank:R/device", "worker/device", a device, "None"
  *
  * No field says of how many ranks it is: one more than the highest of `ranks`. In the

@@ -151,9 +151,9 @@ struct fsdp_pickle_options {
 		uint32_t *ret_number, struct fsdp_error **ret_error);
 	void *context;
 
-	/* Is told of these deeds, if it is there. What the machine itself finds wrong (a
+	/* Is called for these deeds, if it is there. What the machine itself finds wrong (a
 	 * state for what is no call, items for what is no container) is not asked. True
-	 * of a call: others like it need not be told. Alike are calls of one global that
+	 * of a call: others like it need no call. Alike are calls of one global that
 	 * a fold knew, and those without arguments. */
 	bool (*judge)(void *judge_context, const struct fsdp_pickle *pickle,
 		const struct fsdp_pickle_deed *deed);

@@ -71,7 +71,7 @@ static bool content_read(struct dump_bytes *content, struct fsdp_trace_reading *
 	return true;
 }
 
-/* ---- what it is ---- */
+/* ---- refusals ---- */
 
 static bool fail_unknown(struct fsdp_trace_reading *reading, const char *what)
 {
@@ -91,7 +91,7 @@ static bool bid_pickle(struct fsdp_span head)
 	       head.data[1] <= 5;
 }
 
-/* Whatever a loader would do but build plain values. */
+/* Any operation of a loader beside building plain values. */
 static bool note_deed(void *context, const struct fsdp_pickle *pickle,
 	const struct fsdp_pickle_deed *deed)
 {
@@ -121,7 +121,7 @@ static bool refuse_names(
 		"do not load it; see what it would call: fsdp-inspect pickle FILE");
 }
 
-/* A pickle in hand: of a file it is read in parts, of anything else all of it is here. */
+/* A pickle: a plain file is read in parts, anything else is in memory as a whole. */
 struct pickled {
 	struct fsdp_trace_reading *reading;
 	const struct fsdp_source *file; /* NULL: it is in `bytes` */
@@ -226,7 +226,7 @@ static void forget_values(struct pickled *pickled)
 	pickled->pickle = NULL;
 }
 
-/* What it begins with tells what it is as a rule; what it holds decides. */
+/* The beginning of a pickle suggests its kind; its content decides. */
 static bool read_kind(struct pickled *pickled, struct fsdp_span head)
 {
 	struct fsdp_recording *recording = &pickled->reading->recording;
@@ -249,7 +249,7 @@ static bool read_kind(struct pickled *pickled, struct fsdp_span head)
 	return good && is_memory ? fail_unknown(pickled->reading, "a pickle") : good;
 }
 
-/* What cannot be read is a dump that lacks, whatever it was. */
+/* A pickle that cannot be read counts as an unreadable dump of the Flight Recorder. */
 static bool read_pickle(struct fsdp_trace_reading *reading)
 {
 	struct pickled pickled = { .reading = reading,

@@ -62,7 +62,7 @@ static size_t place_of(const struct ends *tree, int64_t end)
 
 static void put(struct ends *tree, uint32_t item)
 {
-	/* Any place of an equal end will do: who asks for one, asks for all of them. */
+	/* Any place of an equal end will do: callers ask for all of them. */
 	size_t at = place_of(tree, tree->around[item].end);
 	for (; at <= tree->count; at += at & -at)
 		take(tree, &tree->best[at], item);

@@ -90,7 +90,8 @@ static uint32_t number_by(const struct fsdp_flight_signature *signature, unsigne
 				: signature->dtype;
 }
 
-/* Who has fewer entries of the number than others has another operation there: none. */
+/* A rank with fewer entries of this number than others is treated as having a different
+ * operation there: none. */
 static void number_all(struct search *search, size_t nth, unsigned way)
 {
 	for (size_t i = 0; i < search->have_count; i++) {
@@ -101,7 +102,7 @@ static void number_all(struct search *search, size_t nth, unsigned way)
 	}
 }
 
-/* Mostly all are alike: one look at each tells. */
+/* The usual case, in which all are equal, takes one comparison each. */
 static bool are_alike(const struct search *search, size_t nth)
 {
 	const struct fsdp_flight_signature *first =

@@ -2,7 +2,7 @@
 /*
  * What the dumps of a job say together. Of all groups in which ranks part, one is the
  * cause: a collective that ranks entered in different ways, else the one whose missing
- * ranks everybody waits for in the end and that wait for nobody themselves.
+ * ranks are at the end of all chains of waiting ranks and do not wait themselves.
  */
 #include <stdlib.h>
 
@@ -16,7 +16,7 @@ const char *fsdp_flight_verdict_name(unsigned verdict)
 	return verdict < FSDP_FLIGHT_VERDICT_COUNT ? names[verdict] : NULL;
 }
 
-/* Who waits for whom. */
+/* Which ranks wait for which. */
 struct join {
 	struct fsdp_flight_job job;
 	struct fsdp_flight *flight;
@@ -60,7 +60,7 @@ static const int64_t *ranks_of(
 	return ranks;
 }
 
-/* Those of which something is true, ascending. */
+/* The ranks whose flag is set, ascending. */
 static const int64_t *ranks_where(const struct join *join,
 	bool (*is)(const struct join *join, size_t place), size_t *ret_count)
 {
@@ -83,7 +83,7 @@ static bool is_unreadable(const struct join *join, size_t place)
 	return !fsdp_flight_is_heard(&join->job, place);
 }
 
-/* ---- who waits ---- */
+/* ---- waiting ranks ---- */
 
 static void wait_in_faults(struct join *join)
 {
@@ -157,7 +157,8 @@ static bool wait_in_team(struct join *join, const struct fsdp_flight_team *team)
 	return true;
 }
 
-/* A rank in an operation that did not end waits, for whomever. */
+/* A rank whose last operation did not end waits, even if it is not known for which
+ * rank. */
 static void wait_at_end(struct join *join)
 {
 	for (size_t i = 0; i < join->job.count; i++) {
@@ -189,7 +190,7 @@ static size_t count_roots(const struct join *join, const struct fsdp_flight_faul
 	return count;
 }
 
-/* How good a fault is as the cause; 0: it is none. */
+/* How likely a fault is the cause, higher is better; 0: it cannot be. */
 static unsigned grade(
 	const struct join *join, const struct fsdp_flight_fault *fault, bool only_unheard)
 {
@@ -219,8 +220,8 @@ static const struct fsdp_flight_fault *choose(const struct join *join, bool only
 	return best;
 }
 
-/* Of the missing ranks those count that wait for nobody. Where most are missing, and none
- * of them waits, it is those that entered who are wrong. */
+/* Only missing ranks that do not wait themselves count. Where most are missing, and none
+ * of them waits, the ranks that entered are wrong. */
 static bool name_culprits(
 	struct join *join, const struct fsdp_flight_fault *fault, bool has_roots)
 {
@@ -336,7 +337,7 @@ static bool tell_last(struct join *join)
 	return last != NULL;
 }
 
-/* Whoever waits, but in another collective and not as a culprit. */
+/* Ranks that wait in other collectives and are no culprits. */
 static bool tell_waiting(struct join *join, const struct fsdp_flight_fault *fault)
 {
 	unsigned char *marks = join->job.marks;
@@ -426,7 +427,7 @@ static bool tell_status(struct join *join)
 	return flight->entered != NULL;
 }
 
-/* ---- dumps that lack ---- */
+/* ---- missing dumps ---- */
 
 /* Every rank that left a dump waits for others that did not. */
 static bool tell_unheard(struct join *join)
@@ -472,7 +473,7 @@ static bool tell_dumps(struct join *join)
 	return flight->unreadable != NULL;
 }
 
-/* ---- what there is ---- */
+/* ---- what the dumps hold ---- */
 
 static int compare_texts(const void *a, const void *b)
 {

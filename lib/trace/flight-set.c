@@ -50,7 +50,7 @@ static size_t collect(struct fsdp_trace_reading *readings, size_t count,
 	return kept;
 }
 
-/* Dumps of two jobs, or of one job twice, say nothing together. */
+/* Dumps of two jobs, or two dumps of one rank, cannot be compared. */
 static bool check_ranks(struct fsdp_trace_reading *const *list, size_t count,
 	struct fsdp_error **ret_error)
 {

@@ -184,7 +184,7 @@ static bool find_signatures(struct fsdp_flight_job *job)
 
 /* ---- teams ---- */
 
-/* Makes teams, and knows which team each group of each rank is. */
+/* Makes teams, and maps each group of each rank to its team. */
 struct gatherer {
 	struct fsdp_flight_job *job;
 	struct fsdp_names names; /* id - 1 is the index of the team */
@@ -395,7 +395,7 @@ bool fsdp_flight_gather(struct fsdp_flight_job *job)
 	return good || (job->error == NULL && fsdp_arena_fail(job->arena, &job->error));
 }
 
-/* ---- who is in a team ---- */
+/* ---- ranks of a team ---- */
 
 static void mark_seen(const struct fsdp_flight_job *job,
 	const struct fsdp_flight_team *team, unsigned char mark)

@@ -205,7 +205,7 @@ void fsdp_kineto_release_event(struct fsdp_kineto_input *input)
 
 /* ---- args ---- */
 
-/* The args were passed over once, so what is broken in them was told already. */
+/* The args were passed over once, so what is broken in them was reported already. */
 void fsdp_kineto_read_args(struct fsdp_kineto_input *input,
 	const struct fsdp_json_value *value, struct fsdp_kineto_args *ret_args)
 {

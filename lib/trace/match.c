@@ -199,7 +199,7 @@ static bool same_types(const struct matcher *matcher, const struct run *run)
 	return true;
 }
 
-/* What all of a run spent, and who was last. */
+/* The time that all ranks of a run spent, and which rank was last. */
 static bool measure(
 	struct matcher *matcher, const struct run *run, struct fsdp_match *match)
 {
@@ -320,7 +320,7 @@ static void forget_waits(const struct matcher *matcher)
 	}
 }
 
-/* Who makes the others wait waits least; of equals the one that was last more often. */
+/* The rank that makes the others wait waits least itself; of equals the one that was last more often. */
 static void find_straggler(const struct matcher *matcher, struct fsdp_matching *matching)
 {
 	const struct fsdp_recording *least = NULL;

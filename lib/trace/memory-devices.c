@@ -267,7 +267,7 @@ static bool find_ooms(struct count *count)
 	return true;
 }
 
-/* ---- who holds it at the peak ---- */
+/* ---- stacks at the peak ---- */
 
 /* Addresses that the history allocates: by which event, and whether it is still there. */
 struct live {
@@ -411,7 +411,7 @@ static bool find_holders(struct count *count)
 		    follow(count, &alive, &holding, &later);
 	if (good) {
 		hold_old(count, &alive, &holding);
-		/* Freed later, and nobody knows who allocated them. */
+		/* Freed later; the stack that allocated them was not recorded. */
 		later.stack = (uint32_t)(holding.count - 1);
 		later.order = later.blocks != 0 ? ++holding.seen : 0;
 		holding.list[later.stack] = later;

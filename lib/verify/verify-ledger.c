@@ -13,7 +13,7 @@ enum { NEWER_MOST = 60 /* seconds */ };
 /* ---- holes ---- */
 
 /* The bytes of a file that its facts refer to, from `begin` to `end`. Only the first run
- * of them is told: holes are few, and what lies in them is named. */
+ * of them is reported: holes are few, and what lies in them is named. */
 static bool meets_extent(const struct fsdp_verify *verify,
 	const struct fsdp_verify_file *file, uint64_t begin, uint64_t end,
 	uint64_t *ret_begin, uint64_t *ret_end)

@@ -262,7 +262,7 @@ void fsdp_verify_judge_digest(
 	struct fsdp_verify *verify, const struct fsdp_verify_file *file);
 
 /* Listed files that are none of the checkpoint: the next one to be read, or false. What is
- * absent is told. */
+ * absent is reported. */
 bool fsdp_verify_next_listed(
 	struct fsdp_verify *verify, size_t *state, struct fsdp_verify_file *ret_file);
 

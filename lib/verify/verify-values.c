@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The numbers of tensors: what the pass could not see of them is read here, and what
- * cannot be a weight, a state or a step is told.
+ * cannot be a weight, a state or a step is reported.
  */
 #include <math.h>
 #include <stdlib.h>

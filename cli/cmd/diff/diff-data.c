@@ -64,7 +64,7 @@ static const void *each_renamed(struct subject of, size_t i, void *room)
 
 #define RENAMED struct renamed
 static const struct record renamed_record = OBJECT_RECORD(RENAMED, "renamed",
-	"A tensor that both have under names of their own, as far as can be told.",
+	"A tensor that both have under names of their own, as far as is known.",
 	{ "a", NAME_AT(RENAMED, a), .always = true, ABOUT("Name in A.") },
 	{ "b", NAME_AT(RENAMED, b), .always = true, ABOUT("Name in B.") },
 	{ "why", WORD_AT(RENAMED, said), .always = true,

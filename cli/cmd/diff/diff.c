@@ -303,7 +303,7 @@ static bool answer(struct diffing *diffing)
 
 /* ---- the second ---- */
 
-/* A list of names, else a checkpoint. False: it is neither, which was told. */
+/* A list of names, else a checkpoint. False: it is neither, which was reported. */
 static bool open_second(struct diffing *diffing)
 {
 	struct run *run = diffing->run;

@@ -54,7 +54,7 @@ static bool compare_row(struct hashing *hashing, size_t index, bool *seen)
 		return keep(hashing, &check->unlisted, &check->unlisted_count, row.name);
 	if (is_listed(manifest, &row, first, seen))
 		check->matched++;
-	else if (row.known) /* else it was told why there is none */
+	else if (row.known) /* else the reason was reported */
 		return keep(
 			hashing, &check->mismatched, &check->mismatched_count, row.name);
 	return true;

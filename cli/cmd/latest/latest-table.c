@@ -48,7 +48,7 @@ static const struct record candidate_record = OBJECT_RECORD(CANDIDATE, "candidat
 	{ "level", WORD_AT(CANDIDATE, level), .always = true, .words = LEVELS,
 		ABOUT("How closely it was looked at: what `--level` asks for, or `quick` where that decides already, or where a newer one is good.") },
 	{ "bytes", BYTES_AT(CANDIDATE, bytes),
-		ABOUT("Bytes of its files. Absent where they cannot be told.") },
+		ABOUT("Bytes of its files. Absent where they are unknown.") },
 	{ "weight_bytes", BYTES_AT(CANDIDATE, weights),
 		ABOUT("Bytes of parameters and buffers.") },
 	{ "optimizer_bytes", BYTES_AT(CANDIDATE, optimizer),

@@ -95,7 +95,7 @@ void listing_show_total(struct listing *listing)
 	out_record(run->out, "total", &total_record, (struct subject){ NULL, listing });
 	write_size(run, listing->bytes, size);
 	write_size(run, listing->total.stored_bytes, stored);
-	/* That there are none was said. */
+	/* That there are none was reported. */
 	if (lists_values(listing->options))
 		run_total(run, "%zu value%s", listing->row_count, plural);
 	else if (listing->row_count > 0 &&

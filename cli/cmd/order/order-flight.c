@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What `order` says of dumps of the Flight Recorder: in which collective the ranks of a
- * job part, which of them are the cause, and who waits for them.
+ * job part, which ranks are the cause, and which ranks wait for them.
  */
 #include <inttypes.h>
 #include <stdlib.h>

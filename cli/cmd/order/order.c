@@ -464,7 +464,7 @@ static bool row_lane(
 		return false;
 	put_states(text, lane);
 	bool failed = ferror(text) != 0;
-	/* What the last allocation of glibc lacks is told by the pointer alone. */
+	/* What the last allocation of glibc lacks is reported by the pointer alone. */
 	if (fclose(text) != 0 || failed || states == NULL) {
 		free(states);
 		return false;

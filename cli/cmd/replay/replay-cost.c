@@ -295,7 +295,7 @@ static void tell_no_operators(struct replay *replay)
 	}
 	out_line_begin(replay->run->out, NULL);
 	out_line_text(replay->run->out,
-		"no operators, kernels or collectives were recorded, so nothing can be said of a step");
+		"no operators, kernels or collectives were recorded, so nothing is known of a step");
 	if (bare != 0)
 		out_line_text(replay->run->out,
 			": %" PRIu64

@@ -174,7 +174,7 @@ static const struct record type_record = RECORD_OF(RECORD_OBJECT, TYPE,
 	{ "% of all", WORD_AT(TYPE, share), .right = true },
 	{ "of run 1", WORD_AT(TYPE, ratio), OF_RUNS, .right = true });
 
-/* One type over all ranks: who spent least and most. */
+/* One type over all ranks: the ranks that spent least and most. */
 struct spread {
 	uint64_t ranks;
 	int64_t min_ns, max_ns, min_rank, max_rank;

@@ -407,7 +407,7 @@ static void tell_worst(struct replay *run)
 	out_line_end(out);
 }
 
-/* ---- what else is to be said ---- */
+/* ---- further messages ---- */
 
 static bool is_late(const struct fsdp_unit_times *unit)
 {
@@ -481,10 +481,10 @@ static void tell_source(struct replay *run)
 {
 	static const char *const texts[] = {
 		[FSDP_UNITS_ABSENT] =
-			"no annotations of FSDP, so nothing can be said of its units",
+			"no annotations of FSDP, so nothing is known of its units",
 		[FSDP_UNITS_NAMED] = NULL,
 		[FSDP_UNITS_OLD] =
-			"PyTorch before 2.5 names no unit, so they are not told apart",
+			"PyTorch before 2.5 names no unit, so they cannot be distinguished",
 		[FSDP_UNITS_FSDP1] =
 			"FSDP1 names no unit: #0 is the root, the others in the order of the forward",
 	};

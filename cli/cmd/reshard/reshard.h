@@ -19,7 +19,7 @@ struct reshard_options {
 struct ways {
 	int64_t world;
 	int64_t mesh[2];
-	uint32_t mesh_dims; /* 0: not told */
+	uint32_t mesh_dims; /* 0: not known */
 	int64_t tp;         /* FSDP_ABSENT: none */
 	int32_t dim;        /* FSDP_RESHARD_AUTO: they differ */
 };
@@ -46,7 +46,7 @@ struct resharding {
 	struct loading_answer loading;
 	struct staying *stays;
 	size_t stay_count;
-	uint64_t most_now; /* bytes on a rank as saved; FSDP_UNKNOWN: not told */
+	uint64_t most_now; /* bytes on a rank as saved; FSDP_UNKNOWN: not known */
 	uint32_t unfit;    /* ranks that need more than --fit */
 	struct list_cursor files, empty;
 	struct row_buffers buffers;

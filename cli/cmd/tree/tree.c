@@ -44,7 +44,7 @@ static void tell_log(struct tree *tree, const struct fsdp_plan_facts *plan)
 	for (uint32_t i = 0; i < count; i++)
 		by_name |= strcmp(fsdp_unit(checkpoint, i).api, "fsdp2") == 0;
 	run_note(tree->run, "classes and units from %s: a printed model%s", plan->path,
-		by_name ? ", whose units are told by the names of their classes" : "");
+		by_name ? ", whose units are known by the names of their classes" : "");
 }
 
 static void tell_origin(struct tree *tree)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What can be said where no majority shows how elements should be.
+ * What is known where no majority shows how elements should be.
  */
 #include "analysis/checks/complete-classes.h"
 

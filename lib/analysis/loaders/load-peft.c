@@ -288,7 +288,7 @@ static bool is_no_lora(struct fsdp_loading *loading)
 	return type.data != NULL && !fsdp_span_is(type, "LORA");
 }
 
-/* Whether all layers have what one has cannot be told without the base. */
+/* Whether all layers have what one has is unknown without the base. */
 static bool has_layers_without(struct fsdp_loading *loading)
 {
 	struct fsdp_setting some = fsdp_load_setting(loading, CONFIG, "modules_to_save");

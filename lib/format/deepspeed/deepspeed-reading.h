@@ -74,9 +74,8 @@ struct fsdp_deepspeed_said {
 /* What the files of one slice say. */
 struct fsdp_deepspeed_slice {
 	uint64_t lengths[FSDP_MAPPING_GROUPS]; /* elements of a group, paddings too */
-	uint64_t
-		counts[FSDP_MAPPING_GROUPS]; /* ranks it is cut over; 0: it is not said */
-	uint32_t firsts[FSDP_MAPPING_GROUPS]; /* its first parameter + 1 */
+	uint64_t counts[FSDP_MAPPING_GROUPS];  /* ranks it is cut over; 0: it is absent */
+	uint32_t firsts[FSDP_MAPPING_GROUPS];  /* its first parameter + 1 */
 	struct fsdp_deepspeed_parameter *parameters;
 	size_t parameter_count;
 	bool has_paddings;                   /* a file tells how parameters are aligned */

@@ -10,7 +10,7 @@
  * for each way; what no pattern takes was cut along the first dimension.
  */
 enum fsdp_cut {
-	FSDP_CUT_UNKNOWN, /* it is not told, or not understood */
+	FSDP_CUT_UNKNOWN, /* it is absent, or not understood */
 	FSDP_CUT_ROWS,    /* along the first dimension */
 	FSDP_CUT_COLUMNS, /* along the second */
 	FSDP_CUT_HALVES,  /* two parameters in one, each along the first */

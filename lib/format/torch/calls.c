@@ -221,7 +221,7 @@ static void judge_state(
 	judge_dicts(trial, state, only_metadata, owner);
 	if (is_made(trial, state))
 		SAY(trial, PICKLE_STATE, FSDP_ERROR,
-			"%s gives %s %s as its state: it cannot be told what that holds",
+			"%s gives %s %s as its state: what that holds is unknown",
 			op_name(trial), spell(trial, owner, name),
 			spell(trial, state, text));
 }

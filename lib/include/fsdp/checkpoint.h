@@ -108,7 +108,7 @@ struct fsdp_options {
 
 	/* Told, before it is read, what belongs to the checkpoint although it was not
 	 * named, as the user would type it: a file, or a folder with all that is in it.
-	 * It may be told more than once, also if opening fails. NULL: it is not asked
+	 * It may be called more than once, also if opening fails. NULL: it is not asked
 	 * for. */
 	void (*belongs)(void *context, const char *path);
 	void *belongs_context;
@@ -118,7 +118,7 @@ struct fsdp_options {
  * Opens what the paths name: one file, one directory, or several files of one folder that
  * are one checkpoint. One rank's file stands for all of its set: those beside it whose
  * names differ in one number only. "-" is standard input, read into memory. The format is
- * told by content, never by name. Nothing from the input is executed, nothing outside of
+ * recognised by its content, never by name. Nothing from the input is executed, nothing outside of
  * the folder of what was named is opened.
  *
  * On success the caller owns *ret_checkpoint. Time and memory follow the bytes of the

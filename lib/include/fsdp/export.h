@@ -84,7 +84,7 @@ struct fsdp_export_options {
 /**
  * The caller owns *ret_export. Memory is linear in the tensors and in their names written
  * out; it counts against the limit `memory`. Fails if a
- * tensor cannot be said in the form (FSDP_ERROR_UNSUPPORTED, the tensor named), if two
+ * tensor cannot be expressed in the form (FSDP_ERROR_UNSUPPORTED, the tensor named), if two
  * have one name, if a form of one tensor is asked for several, or none is left.
  */
 FSDP_API bool fsdp_export_new(const struct fsdp_checkpoint *checkpoint,
