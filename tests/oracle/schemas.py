@@ -296,6 +296,7 @@ def made_jobs(args, folder):
     for words in LINES:
         yield "--jsonl", *words, wrapped
     yield "--json", "show", wrapped, "layers.0.norm_1.weight"
+    yield "--json", "show", wrapped, "layers"
     bad = os.path.join(folder, "no-utf8.pt")  # and a name that is no text
     with open(wrapped, "rb") as f:
         data = f.read()
@@ -303,6 +304,15 @@ def made_jobs(args, folder):
         f.write(data.replace(b"layers.1.", b"layers.\xff."))
     for words in SHAPES:
         yield "--json", *words, bad
+    case = first_case(args, ["fsdp1/sharded-w2-orig"])
+    if case:
+        below = os.path.join(folder, "sets")  # rank files of two saves
+        os.mkdir(below)
+        for save in ("first", "last"):
+            for name in os.listdir(case.checkpoint()):
+                shutil.copyfile(os.path.join(case.checkpoint(), name), os.path.join(below, f"{save}_{name}"))
+        yield "--json", "info", below
+        yield "--json", "show", "--plan", case.file("plan.fsdp-plan.json"), case.checkpoint(), "u1"
     archive = os.path.join(folder, "archive.tar.gz")
     with tarfile.open(archive, "w:gz") as tar:
         tar.add(wrapped, "step/wrapped.pt")
@@ -323,6 +333,7 @@ def made_jobs(args, folder):
         os.truncate(os.path.join(below, "step-2", "__0_0.distcp"), 100)
         yield "--json", "info", below
         yield "--json", "tree", below
+        yield "--json", "show", beside, "model"
         twice = case.load("plan.fsdp-plan.json")
         last = twice["modules"][-1]
         twice["modules"].append({"name": "again", "class": last["class"], "same_as": len(twice["modules"]) - 1})
@@ -408,7 +419,7 @@ def comparison_jobs(args, folder):
         with open(sums, "wb") as f:
             f.write(run(args, "hash", path).out[1:] + b"0" * 64 + b"  absent\n")
         yield "--json", "hash", "--check", sums, path
-        for words in ((), ("--by=module",), ("--nonfinite",)):
+        for words in ((), ("--by=module",), ("--nonfinite",), ("--hist",)):
             yield "--json", "stats", *words, path
         yield "--jsonl", "stats", path
 
@@ -454,6 +465,7 @@ def trace_jobs(args, folder):
             yield "--jsonl", "order", path
         for path in of("memory", "*.pickle") + of("memory", "*", "*.pickle"):
             yield "--json", "replay", "--memory", path
+            yield "--json", "replay", "--memory", "--timeline=3", path
         for path in of("memory", "*"):
             if os.path.isdir(path) and glob.glob(os.path.join(path, "*.pickle")):
                 yield "--json", "replay", "--memory", *sorted(glob.glob(os.path.join(path, "*.pickle")))

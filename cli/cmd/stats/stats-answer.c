@@ -82,7 +82,6 @@ static struct value get_bins(struct subject of)
 	{                                                                                                                                                                                                                              \
 		"bins", GET(FIELD_SHAPE, get_bins),                                                                                                                                                                                    \
 			.label = "hist", .machine_only = WITHOUT_HIST,                                                                                                                                                                 \
-			.text_only = WITHOUT_HIST,                                                                                                                                                                                     \
 			ABOUT("With `--hist`: how many finite numbers lie in each of 16 equal parts from `min` to `max`. A number on a border lies in the upper part, `max` in the last; where `min` is `max`, all lie in the first.") \
 	}
 
