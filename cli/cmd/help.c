@@ -55,7 +55,6 @@ void help_overview(FILE *stream, const struct command *const *commands)
 	for (int group = 0; group < GROUP_COUNT; group++)
 		put_group(stream, commands, (enum command_group)group);
 	fputs("\nExample: fsdp-inspect ls -g 'layers.*.self_attn.**' -s -bytes step-1000/\n"
-	      "\n"
 	      "Exit status: 0 good, 1 bad answer, 2 could not do it, 3 only in part.\n"
 	      "More: fsdp-inspect help COMMAND, man fsdp-inspect, or help on:",
 		stream);
