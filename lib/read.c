@@ -82,7 +82,21 @@ static bool is_small_beside(
 	return plan->size <= most;
 }
 
-/* A plan beside the checkpoint that cannot be used is a finding, not a failure. */
+static void leave_plan_out(struct opening *opening, struct fsdp_span name,
+	const char *path, const struct fsdp_error *error)
+{
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	checkpoint->plan_path = NULL;
+	fsdp_model_forget_plan(&checkpoint->model);
+	fsdp_find(&checkpoint->model.findings, FSDP_RULE_PLAN_INVALID,
+		FSDP_PLACE(.file = name, .offset = fsdp_error_offset(error)), "%s",
+		fsdp_error_message(error));
+	fsdp_reading_note(&opening->reading, "the plan %s is not used: %s", path,
+		fsdp_error_message(error));
+}
+
+/* A plan beside the checkpoint that cannot be used is a finding, not a failure; one that
+ * cannot be read is a failure. */
 static bool read_found_plan(struct opening *opening, const struct fsdp_folder *folder,
 	const char *root, struct fsdp_span name, struct fsdp_error **ret_error)
 {
@@ -108,13 +122,17 @@ static bool read_found_plan(struct opening *opening, const struct fsdp_folder *f
 		fsdp_error_free(error);
 		return fsdp_arena_fail(&checkpoint->arena, ret_error);
 	}
-	checkpoint->plan_path = NULL;
-	fsdp_model_forget_plan(&checkpoint->model);
-	fsdp_find(&checkpoint->model.findings, FSDP_RULE_PLAN_INVALID,
-		FSDP_PLACE(.file = name, .offset = fsdp_error_offset(error)), "%s",
-		fsdp_error_message(error));
-	fsdp_reading_note(&opening->reading, "the plan %s is not used: %s", path,
-		fsdp_error_message(error));
+	/* Bytes that were not read say nothing of the plan, and with it the answer might
+	 * be another one. */
+	bool has_bytes = checkpoint->plan_path != NULL;
+	if (!has_bytes && fsdp_error_code(error) != FSDP_ERROR_LIMIT) {
+		fsdp_error_add_path(&error, path);
+		fsdp_error_add_hint(
+			&error, "--no-plan opens the checkpoint without the plan");
+		*ret_error = error;
+		return false;
+	}
+	leave_plan_out(opening, name, path, error);
 	fsdp_error_free(error);
 	return true;
 }
