@@ -288,7 +288,7 @@ static bool read_map(struct hf *hf, struct fsdp_error **ret_error)
 	if (!next(hf, ret_error))
 		return false;
 	if (hf->token.kind != FSDP_SCAN_OBJECT) {
-		say(hf, FSDP_RULE_SAFETENSORS_JSON, "weight_map is no object");
+		say(hf, FSDP_RULE_SAFETENSORS_JSON, "weight_map is not a JSON object");
 		return skip(hf, ret_error);
 	}
 	hf->has_map = true;
@@ -363,7 +363,7 @@ static bool read_index(struct hf *hf, struct fsdp_error **ret_error)
 		return false;
 	if (hf->token.kind != FSDP_SCAN_OBJECT)
 		return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, hf->token.offset,
-			"the index is no object");
+			"the index is not a JSON object");
 	for (;;) {
 		if (!next(hf, ret_error))
 			return false;

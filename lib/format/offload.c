@@ -234,7 +234,7 @@ static bool read_members(struct offload *offload, struct fsdp_error **ret_error)
 		return false;
 	if (offload->token.kind != FSDP_SCAN_OBJECT)
 		return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, offload->token.offset,
-			"the index is no object");
+			"the index is not a JSON object");
 	for (;;) {
 		if (!next(offload, ret_error))
 			return false;

@@ -33,7 +33,7 @@ static bool set_rules(struct run *run, const char *path, struct fsdp_document_va
 	const char *problem;
 
 	if (rules.kind != FSDP_DOCUMENT_OBJECT)
-		return wrong(run, path, text_of("rules"), "it is no object");
+		return wrong(run, path, text_of("rules"), "it is not a JSON object");
 	for (size_t i = 0; i < rules.count; i++) {
 		struct fsdp_document_value rule = fsdp_document_item(rules, i);
 
@@ -106,8 +106,8 @@ bool policy_open(
 	}
 	root = fsdp_document_root(policy->document);
 	if (root.kind != FSDP_DOCUMENT_OBJECT)
-		return !refuse(
-			run, "man fsdp-inspect-policy", "%s: it is no object", path);
+		return !refuse(run, "man fsdp-inspect-policy",
+			"%s: it is not a JSON object", path);
 	for (size_t i = 0; good && i < root.count; i++)
 		good = set_key(policy, run, path, fsdp_document_item(root, i), levels);
 	return good;

@@ -533,7 +533,7 @@ static bool read_object(struct dcp *dcp, const struct fsdp_dcp_info *info,
 	struct fsdp_torch torch;
 	if (info->length > ITEM_MAX)
 		return fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, info->offset,
-			"an object of %llu bytes is not read", FSDP_LLU(info->length));
+			"a value of %llu bytes is not read", FSDP_LLU(info->length));
 	fsdp_arena_reset(scratch);
 	if (!fsdp_folder_source(dcp->folder, fsdp_dcp_path(&dcp->meta, info->path),
 		    &source, ret_error) ||
@@ -562,7 +562,7 @@ static bool read_object(struct dcp *dcp, const struct fsdp_dcp_info *info,
 				       value, ret_error);
 	}
 	return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, info->offset,
-		"the item of an object holds no pickle");
+		"the item of a value holds no pickle");
 }
 
 /* Items lie one behind the other: what is more than their file was read before. */
@@ -574,7 +574,7 @@ static bool may_read(
 	if (file->read <= file->size)
 		return true;
 	return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1020", info->offset,
-		"objects overlap: together they are longer than the file; this one is not read");
+		"values overlap: together they are longer than the file; this one is not read");
 }
 
 /* What the entry holds: any number of names may share it, and it is read once. */
@@ -635,7 +635,7 @@ static bool add_object(struct dcp *dcp, uint32_t item_id, struct fsdp_error **re
 	if (item->info == FSDP_NONE) {
 		fsdp_find(&dcp->reading->model->findings, FSDP_RULE_STORAGE_ENTRY_MISSING,
 			FSDP_PLACE(.file = dcp->meta.file, .tensor = item->text),
-			"the metadata does not say where the object is stored");
+			"the metadata does not say where the value is stored");
 		return fsdp_build_value(dcp->reading->model, &value, ret_error) !=
 		       FSDP_NONE;
 	}
@@ -792,7 +792,7 @@ static void say_unread(struct dcp *dcp)
 	if (dcp->unread != 0)
 		fsdp_find(&dcp->reading->model->findings, FSDP_RULE_NOT_EVALUATED,
 			FSDP_PLACE(.file = dcp->meta.file, .next = "info looks at them"),
-			"%llu objects are pickles of their own, which were not looked at",
+			"%llu values are pickles of their own, which were not looked at",
 			FSDP_LLU(dcp->unread));
 }
 

@@ -261,7 +261,7 @@ static bool read_entries(struct fsdp_dcp_parse *parse, fsdp_ref entries)
 			parse->pickle, value, FSDP_DCP_TENSOR_META, &meta);
 		if (!is_tensor && !fsdp_dcp_is_object(parse->pickle, value)) {
 			fsdp_dcp_say(parse->dcp, FSDP_RULE_METADATA_UNREADABLE, text,
-				"the entry is neither a tensor nor an object");
+				"the entry is neither a tensor nor a value");
 			continue;
 		}
 		struct fsdp_dcp_item *item = get_item(parse, key, text, !is_tensor);

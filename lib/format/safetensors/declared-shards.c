@@ -177,7 +177,7 @@ static bool read_shards(struct declared_shard *shard, struct fsdp_error **ret_er
 		return false;
 	if (shard->token.kind != FSDP_SCAN_OBJECT)
 		return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
-			"DCP_SHARDING_INFO is no object");
+			"DCP_SHARDING_INFO is not a JSON object");
 	for (;;) {
 		if (!shard_next(shard, ret_error))
 			return false;

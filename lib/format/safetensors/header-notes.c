@@ -104,7 +104,7 @@ bool fsdp_safetensors_read_notes(
 		return true;
 	if (header->token.kind != FSDP_SCAN_OBJECT)
 		return fsdp_safetensors_unexpected(
-			header, "the metadata is no object", ret_error);
+			header, "the metadata is not a JSON object", ret_error);
 	for (;;) {
 		if (!fsdp_safetensors_next(header, ret_error))
 			return false;

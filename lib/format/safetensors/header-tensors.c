@@ -404,7 +404,7 @@ bool fsdp_safetensors_read_tensor(
 	if (header->token.kind != FSDP_SCAN_OBJECT) {
 		header->left_out = true;
 		return fsdp_safetensors_unexpected(
-			header, "the tensor is no object", ret_error);
+			header, "the tensor is not a JSON object", ret_error);
 	}
 	for (;;) {
 		if (!fsdp_safetensors_next(header, ret_error))

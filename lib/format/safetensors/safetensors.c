@@ -188,7 +188,7 @@ static bool read_members(struct fsdp_safetensors *header, struct fsdp_error **re
 			"the header begins with blanks");
 	if (header->token.kind != FSDP_SCAN_OBJECT) {
 		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, header->token.offset,
-			"the header is no object");
+			"the header is not a JSON object");
 		return fail_json(ret_error);
 	}
 	for (;;) {
