@@ -23,7 +23,7 @@ static const struct option OPTIONS[] = {
 	{ "shard-dim", 0, OPTION_TEXT, "D", AT(shard_dim), .initial = "auto",
 		.help = "dimension that is cut; auto: as saved, else 0" },
 	{ "fit", 0, OPTION_SIZE, "SIZE", AT(fit),
-		.help = "memory of a rank: status 1 if one needs more" },
+		.help = "memory per rank: status 1 if a rank needs more" },
 	{ NULL },
 };
 

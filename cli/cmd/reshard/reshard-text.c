@@ -76,7 +76,7 @@ static void tell_weights(const struct resharding *resharding)
 		padding = rank.padding_bytes > padding ? rank.padding_bytes : padding;
 	}
 	out_line(resharding->run->out, "weights",
-		"at most %s on a rank, and at most %s of padding",
+		"at most %s per rank; padding at most %s per rank",
 		human_bytes(most, size), human_bytes(padding, more));
 }
 
