@@ -362,7 +362,10 @@ static bool look_into(const char *path, size_t above, size_t size, char **ret_fo
 		closedir(entries);
 	}
 	*ret_found = NULL;
-	if (best != NULL && asprintf(ret_found, "%.*s%s", (int)above, path, best) < 0)
+	if (best == NULL && above == 0)
+		best = strdup("./");
+	if (entries != NULL && asprintf(ret_found, "%.*s%s", (int)above, path,
+				       best != NULL ? best : "") < 0)
 		*ret_found = NULL;
 	free(best);
 	free(name);

@@ -19,8 +19,8 @@ bool slip_option(struct usage *usage, const char *typed);
 bool slip_url(struct usage *usage, const char *command, const char *path);
 
 /* What is most like a path that is not there: a name in its folder or, if that is not
- * there either, what is like the folder. A path from malloc; NULL: nothing is, or out of
- * memory. At most 10,000 entries of one folder are looked at. */
+ * there either, what is like the folder. Where nothing is like it, the first folder of the
+ * path that is there, with a slash at its end. A path from malloc; NULL: out of memory. At most 10,000 entries of one folder are looked at. */
 char *slip_near_path(const char *path);
 
 #endif

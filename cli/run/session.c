@@ -451,7 +451,7 @@ static const char *near_of(const struct session *session, const char *path)
 	return NULL;
 }
 
-/* Paths that are not there, but others that are like them. */
+/* Paths that are not there: others that are like them, or the folder to look into. */
 static void hint_near(struct session *session)
 {
 	for (size_t i = 0; i < session->collected.failure_count; i++) {
@@ -464,8 +464,11 @@ static void hint_near(struct session *session)
 
 		if (near == NULL)
 			continue;
-		snprintf(hint, sizeof hint, "did you mean: fsdp-inspect %s %s",
-			session->command->name, near);
+		if (near[strlen(near) - 1] == '/')
+			snprintf(hint, sizeof hint, "see what is there: ls %s", near);
+		else
+			snprintf(hint, sizeof hint, "did you mean: fsdp-inspect %s %s",
+				session->command->name, near);
 		failure->hint = collected_text(&session->collected, hint);
 	}
 }
