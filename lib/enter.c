@@ -253,16 +253,30 @@ static void list_below(struct opening *opening, struct fsdp_candidates *ret_fold
 		*ret_folders = foreign;
 }
 
-/* One file does not stand for a folder that has checkpoints in folders below it. */
-static bool has_checkpoints_below(const struct opening *opening)
+/* Whether a path of a checkpoint below leads through this entry of the folder. */
+static bool leads_through(
+	const struct opening *opening, const char *path, struct fsdp_span entry)
+{
+	size_t above = strlen(opening->folder_path);
+	if (strncmp(path, opening->folder_path, above) != 0)
+		return false;
+	path += above + strspn(path + above, "/");
+	return strncmp(path, (const char *)entry.data, entry.size) == 0 &&
+	       (path[entry.size] == '/' || path[entry.size] == '\0');
+}
+
+/* One entry does not stand for a folder that has checkpoints elsewhere below it. */
+static bool has_others_below(
+	const struct opening *opening, const struct fsdp_entry *entry)
 {
 	struct fsdp_below *below;
-	bool more;
+	bool more = false;
 
 	if (opening->checkpoint->folder.dir == NULL ||
 		!fsdp_below_new(opening->folder_path, opening->options, &below, NULL))
 		return false;
-	more = fsdp_below_count(below) > 1;
+	for (size_t i = 0; i < fsdp_below_count(below) && !more; i++)
+		more = !leads_through(opening, fsdp_below_path(below, i), entry->name);
 	fsdp_below_free(below);
 	return more;
 }
@@ -288,7 +302,7 @@ static bool search_below(struct opening *opening, struct fsdp_error **ret_error)
 			found, "files that are checkpoints of their own", ret_error);
 	if (found->count == 0)
 		return true;
-	if (found == &files && has_checkpoints_below(opening))
+	if (has_others_below(opening, &found->last))
 		return fsdp_candidates_fail(
 			found, "checkpoint beside folders of others", ret_error);
 	return enter(opening, &found->last, ret_error) && follow_lead(opening, ret_error);
