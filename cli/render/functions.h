@@ -19,6 +19,8 @@ struct columns {
  */
 struct out_functions {
 	struct out *(*new)(FILE *stream, const struct looks *looks);
+	/* It is read by itself, away from the command that made it. */
+	bool is_page;
 	/* How an output for people looks; NULL: it is none. */
 	const struct looks *(*looks)(const struct out *out);
 	int (*finish)(struct out *out);

@@ -608,6 +608,7 @@ const struct out_functions html_functions = {
 	.free = free_html,
 	.begin = begin,
 	.end = end,
+	.is_page = true,
 	.line_begin = line_begin,
 	.line_text = line_text,
 	.line_name = line_name,

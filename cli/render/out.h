@@ -146,6 +146,11 @@ void out_array_begin_named(struct out *out, struct text key);
 void out_line(struct out *out, const char *label, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* The same without a label, in pages alone: what a terminal shows on stderr or leaves
+ * out, and a page that is opened later must state. */
+void out_page_line(struct out *out, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
 /* Pieces of a line, for sentences that hold names: begin, text and names, end. */
 void out_line_begin(struct out *out, const char *label);
 void out_line_text(struct out *out, const char *format, ...)

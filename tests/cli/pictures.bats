@@ -333,3 +333,11 @@ open("even.safetensors", "wb").write(len(head).to_bytes(8, "little") + head + by
 	[ "$(stat -c %s many.html)" -lt 2000000 ]
 	self_contained many.html
 }
+
+@test "html: a page that finds no difference states what is the same" {
+	"$bin" diff -q -o html=same.html "$data/demo/step-1234" "$data/demo/step-1234"
+	grep -qx '<p>57 tensors are the same in name, shape and dtype.</p>' same.html
+	"$bin" diff -q --values -o html=values.html "$data/demo/step-1234" "$data/demo/step-1234"
+	grep -qx '<p>57 tensors are the same in name, shape, dtype and elements.</p>' values.html
+	[ -z "$("$bin" diff -q "$data/demo/step-1234" "$data/demo/step-1234")" ]
+}

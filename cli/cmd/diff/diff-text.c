@@ -277,6 +277,19 @@ static void note_values(struct diffing *diffing)
 		diffing->options->tolerance != NULL ? " within the tolerance" : "", size);
 }
 
+/* Nothing on a terminal means equal, as with other programs; an empty page means nothing. */
+static void page_same(struct diffing *diffing)
+{
+	size_t same = diffing->facts.same;
+
+	out_page_line(diffing->run->out, "%zu tensor%s the same in %s.", same,
+		same == 1 ? " is" : "s are",
+		!diffing->has_values ? compared(diffing)
+		: diffing->options->tolerance != NULL
+			? "name, shape, dtype and, within the tolerance, elements"
+			: "name, shape, dtype and elements");
+}
+
 static void note_rest(struct diffing *diffing)
 {
 	const struct fsdp_compare_facts *facts = &diffing->facts;
@@ -294,6 +307,7 @@ static void note_rest(struct diffing *diffing)
 
 void tell_diff(struct diffing *diffing)
 {
+	page_same(diffing);
 	if (!is_different(diffing)) {
 		if (diffing->has_values)
 			note_values(diffing);
