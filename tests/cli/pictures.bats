@@ -341,3 +341,9 @@ open("even.safetensors", "wb").write(len(head).to_bytes(8, "little") + head + by
 	grep -qx '<p>57 tensors are the same in name, shape, dtype and elements.</p>' values.html
 	[ -z "$("$bin" diff -q "$data/demo/step-1234" "$data/demo/step-1234")" ]
 }
+
+@test "html: the map of a module is a table, darker where there is more" {
+	"$bin" show -q -o html=map.html "$data/demo/step-1234" blocks.0
+	grep -qx '<tr><td class="">blocks.0.up</td><td class="n">1</td><td class="[^"]*h8">100 B</td></tr>' map.html
+	[ "$(grep -c '<td class="">blocks.0.' map.html)" = "$("$bin" show --json "$data/demo/step-1234" blocks.0 | jq '.data.items[0].groups | length')" ]
+}

@@ -184,11 +184,45 @@ static struct value map_key(void *context, uint32_t key)
 	return name.type == VALUE_NAME ? name : value_word("(other)");
 }
 
+static const struct column MAP_COLUMNS[] = { { "module", FIELD_NAME },
+	{ "rank", FIELD_INTEGER, .right = true }, { "bytes", FIELD_BYTES } };
+
+/* The map's numbers, for a page: the more bytes, the darker. */
+static void put_map_table(struct show *show, const struct item *item)
+{
+	struct table table = { .key = "map",
+		.columns = MAP_COLUMNS,
+		.column_count = sizeof MAP_COLUMNS / sizeof *MAP_COLUMNS,
+		.text_only = true };
+	uint32_t rank;
+
+	for (size_t i = 0; i < item->group_count; i++) {
+		uint64_t bytes = fsdp_crossed_group(item->groups, i, &rank).bytes;
+
+		table.heat = bytes > table.heat ? bytes : table.heat;
+	}
+	out_table_begin(show->run->out, &table);
+	for (size_t i = 0; i < item->group_count; i++) {
+		struct fsdp_group group = fsdp_crossed_group(item->groups, i, &rank);
+
+		out_row(show->run->out,
+			(struct value[]){ map_key(show, group.key),
+				rank == FSDP_NONE ? value_absent() : value_integer(rank),
+				value_bytes(group.bytes) });
+	}
+	out_table_end(show->run->out);
+}
+
 static bool draw_map(struct show *show, const struct item *item)
 {
-	uint32_t *rows = malloc((item->group_count + 1) * sizeof *rows);
+	uint32_t *rows;
 	bool good;
 
+	if (out_looks(show->run->out) == NULL) {
+		put_map_table(show, item);
+		return true;
+	}
+	rows = malloc((item->group_count + 1) * sizeof *rows);
 	if (rows == NULL)
 		return false;
 	for (size_t i = 0; i < item->group_count; i++)
