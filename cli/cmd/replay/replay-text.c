@@ -154,11 +154,14 @@ struct type_row {
 };
 
 /* Columns by what there is to say: over ranks, of single calls, of several runs. The sets
- * of views that lack each of these hide its columns. */
+ * of views that lack each of these hide its columns; those that would make the table wider
+ * than a terminal hide what ranks need least. */
 enum { VIEW_RANKS = 1, VIEW_CALLS = 2, VIEW_RUNS = 4 };
-#define OF_RANKS .machine_only = 0x55
+#define OF_RANKS .machine_only = 0xfd
+#define OF_MOST .machine_only = 0xdd
 #define OF_CALLS .machine_only = 0x33
-#define OF_RUNS .machine_only = 0x0f
+#define OF_RUNS .machine_only = 0x0f0f
+#define NOT_OF_RUN_CALLS .machine_only = 0xc0
 #define TYPE struct type_row
 static const struct record type_record = RECORD_OF(RECORD_OBJECT, TYPE,
 	{ "type", NAME_AT(TYPE, name) }, { "run", INTEGER_AT(TYPE, run), OF_RUNS },
@@ -166,12 +169,12 @@ static const struct record type_record = RECORD_OF(RECORD_OBJECT, TYPE,
 	{ "total ms", VALUE_AT(TYPE, total), .right = true },
 	{ "rank mean", NS_AT(TYPE, mean_ns), OF_RANKS },
 	{ "min (rank)", WORD_AT(TYPE, min), OF_RANKS, .right = true },
-	{ "max (rank)", WORD_AT(TYPE, max), OF_RANKS, .right = true },
-	{ "call min", NS_AT(TYPE, least_ns), OF_CALLS },
+	{ "max (rank)", WORD_AT(TYPE, max), OF_MOST, .right = true },
+	{ "min", NS_AT(TYPE, least_ns), OF_CALLS },
 	{ "p50", NS_AT(TYPE, p50_ns), OF_CALLS },
 	{ "p95", NS_AT(TYPE, p95_ns), OF_CALLS },
-	{ "call max", NS_AT(TYPE, most_ns), OF_CALLS },
-	{ "% of all", WORD_AT(TYPE, share), .right = true },
+	{ "max", NS_AT(TYPE, most_ns), OF_CALLS },
+	{ "% of all", WORD_AT(TYPE, share), NOT_OF_RUN_CALLS, .right = true },
 	{ "of run 1", WORD_AT(TYPE, ratio), OF_RUNS, .right = true });
 
 /* One type over all ranks: the ranks that spent least and most. */
@@ -373,17 +376,20 @@ static bool is_matched(struct subject of)
 }
 
 /* What only some runs have stands in views of its own. */
-enum { VIEW_STRAGGLER = 1, VIEW_WAITS = 2 };
-#define OF_STRAGGLERS .machine_only = 0x55
-#define OF_WAITS .machine_only = 0x33
+enum { VIEW_STRAGGLER = 1, VIEW_WAITS = 2, VIEW_DEVICE = 8 };
+#define OF_STRAGGLERS .machine_only = 0x5555
+#define OF_WAITS .machine_only = 0x3333
+#define OF_DEVICES .machine_only = 0x00ff
+#define OF_ONE_RUN .machine_only = 0xf0ff
 #define RANK struct rank_row
 static const struct record rank_record = RECORD_OF(RECORD_OBJECT, RANK,
 	{ "rank", INTEGER_AT(RANK, one.rank) }, { "run", INTEGER_AT(RANK, run), OF_RUNS },
 	{ "all", NS_AT(RANK, all_ns) }, { "comm", NS_AT(RANK, comm_ns) },
-	{ "exposed", NS_AT(RANK, one.device.exposed_ns), .has = has_device },
-	{ "overlap", WORD_AT(RANK, overlap), .right = true },
-	{ "compute", NS_AT(RANK, one.device.compute_busy_ns), .has = has_device },
-	{ "idle", NS_AT(RANK, one.device.idle_ns), .has = has_device },
+	{ "exposed", NS_AT(RANK, one.device.exposed_ns), OF_DEVICES, .has = has_device },
+	{ "overlap", WORD_AT(RANK, overlap), OF_ONE_RUN, .right = true },
+	{ "compute", NS_AT(RANK, one.device.compute_busy_ns), OF_DEVICES,
+		.has = has_device },
+	{ "idle", NS_AT(RANK, one.device.idle_ns), OF_DEVICES, .has = has_device },
 	{ "wait", NS_AT(RANK, one.wait_ns), .has = is_matched, OF_WAITS },
 	{ "last", COUNT_AT(RANK, one.times_last), .has = is_matched, OF_WAITS },
 	{ "note", WORD_AT(RANK, mark), OF_STRAGGLERS });
@@ -453,6 +459,9 @@ static bool show_ranks(struct replay *replay)
 			like.view |= VIEW_STRAGGLER;
 		if (has_waits(&run))
 			like.view |= VIEW_WAITS;
+		for (size_t k = 0; k < run.count; k++)
+			if (replay_by_rank(&run, k)->has_device)
+				like.view |= VIEW_DEVICE;
 	}
 	if (replay->run_count > 1)
 		like.view |= VIEW_RUNS;
