@@ -71,12 +71,14 @@ struct command {
 	const struct record *answer; /* `data` of its JSON, for schema and manual */
 	const char *output;          /* default: "text", "json" */
 	enum command_inputs inputs;
-	bool shows_plan;     /* says itself which plan is used: no note about it */
-	bool looks_beside;   /* at the files that are loaded with the tensors */
-	bool fills_terminal; /* which is asked for before anything is opened */
-	bool answers_each;   /* several checkpoints one after the other, and a folder of
+	bool shows_plan;       /* says itself which plan is used: no note about it */
+	bool looks_beside;     /* at the files that are loaded with the tensors */
+	bool fills_terminal;   /* which is asked for before anything is opened */
+	bool answers_each;     /* several checkpoints one after the other, and a folder of
 				them (run->below) */
-	size_t options_size; /* of the struct that `options` point into */
+	bool knows_recordings; /* if the inputs are no checkpoint but recordings, it answers
+				  for run->recordings */
+	size_t options_size;   /* of the struct that `options` point into */
 
 	/* Whether it needs the values of entries that are not tensors, each of which may
 	 * cost a read. NULL: never. */

@@ -62,4 +62,9 @@ void session_name_file(struct session *session, const char *path);
 /* False: none can be answered for, and that was collected. */
 bool session_read_recordings(struct session *session, struct run *run);
 
+/* After the inputs could not be opened as a checkpoint: whether all of them are recordings
+ * that can be read; then run->recordings are these, and what failed before is forgotten.
+ * Where a log holds no recording but a printed model, run->checkpoint is that. */
+bool session_recognise(struct session *session, struct run *run);
+
 #endif

@@ -4,7 +4,9 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "run/answer.h"
 #include "run/progress.h"
@@ -146,4 +148,94 @@ bool session_read_recordings(struct session *session, struct run *run)
 	collected_recognised(&session->collected, 0, paths->count, NULL, STATUS_FAILED);
 	session->status = STATUS_FAILED;
 	return false;
+}
+
+/* ---- in the place of a checkpoint ---- */
+
+/* Whether opening says that this is something else, and the files can be read again. */
+static bool may_be_recordings(const struct session *session)
+{
+	const struct texts *paths = &session->inputs->paths;
+	const struct collected *collected = &session->collected;
+	struct stat found;
+
+	if (collected->failure_count != 1 || collected->finding_count != 0 ||
+		(strcmp(collected->failures[0].code, "unsupported") != 0 &&
+			strcmp(collected->failures[0].code, "not_a_checkpoint") != 0))
+		return false;
+	for (size_t i = 0; i < paths->count; i++)
+		if (stat(paths->items[i], &found) != 0 || !S_ISREG(found.st_mode))
+			return false;
+	return true;
+}
+
+/* Of a failed attempt only lack of memory is reported. Always false. */
+static bool forget(struct session *session, struct fsdp_error *error)
+{
+	session->collected.out_of_memory |=
+		error == NULL || fsdp_error_code(error) == FSDP_ERROR_MEMORY;
+	fsdp_error_free(error);
+	return false;
+}
+
+static bool open_printed(struct session *session, struct run *run)
+{
+	struct fsdp_error *error = NULL;
+	struct fsdp_options options = session->inputs->options;
+	struct fsdp_checkpoint **list, *checkpoint = NULL;
+
+	if (session->inputs->paths.count != 1 || options.units_path != NULL)
+		return false;
+	list = reallocarray(
+		session->checkpoints, session->checkpoint_count + 1, sizeof *list);
+	if (list == NULL)
+		return forget(session, NULL);
+	session->checkpoints = list;
+	options.units_path = session->inputs->paths.items[0];
+	options.keep_failed = false;
+	if (!fsdp_checkpoint_open(NULL, 0, &options, &checkpoint, &error))
+		return forget(session, error);
+	list[session->checkpoint_count++] = checkpoint;
+	session->collected.failure_count = 0;
+	session->collected.inputs[0].kind = "log";
+	collected_checkpoint(&session->collected, checkpoint, 0, false);
+	for (size_t i = 0; i < fsdp_checkpoint_error_count(checkpoint); i++)
+		collected_error(
+			&session->collected, fsdp_checkpoint_error(checkpoint, i), 0);
+	collected_recognised(&session->collected, 0, 1,
+		fsdp_checkpoint_format(checkpoint).family, STATUS_GOOD);
+	run->checkpoint = checkpoint;
+	return true;
+}
+
+bool session_recognise(struct session *session, struct run *run)
+{
+	const struct texts *paths = &session->inputs->paths;
+	struct fsdp_recording_options options = {
+		.size = sizeof options,
+		.limits = session->inputs->options.limits,
+		.limit_count = session->inputs->options.limit_count,
+		.jobs = jobs_wanted(&session->arguments->common),
+	};
+	struct fsdp_recordings *recordings = NULL;
+	struct fsdp_error *error = NULL;
+
+	if (!may_be_recordings(session))
+		return false;
+	if (!fsdp_recordings_read(
+		    paths->items, paths->count, &options, &recordings, &error)) {
+		forget(session, error);
+		return !session->collected.out_of_memory && open_printed(session, run);
+	}
+	if (fsdp_recordings_error_count(recordings) != 0) {
+		fsdp_recordings_free(recordings);
+		return false;
+	}
+	session->recordings = recordings;
+	run->recordings = recordings;
+	session->collected.failure_count = 0;
+	for (size_t i = 0; i < paths->count; i++)
+		session->collected.inputs[i].kind = "trace";
+	take_recordings(session);
+	return true;
 }

@@ -221,9 +221,14 @@ static void answer_one(struct session *session)
 		if (session->command->inputs == INPUTS_PAIR)
 			run.other_path = paths->items[1];
 		run.below = session->below;
-		if (run.checkpoint == NULL && part_files(session, 0))
+		if (run.checkpoint == NULL && run.below == NULL &&
+			session->command->knows_recordings)
+			session_recognise(session, &run);
+		if (run.checkpoint == NULL && run.recordings == NULL &&
+			part_files(session, 0))
 			return;
-		if ((run.checkpoint == NULL && run.below == NULL) ||
+		if ((run.checkpoint == NULL && run.below == NULL &&
+			    run.recordings == NULL) ||
 			session->collected.out_of_memory) {
 			session->status = STATUS_FAILED;
 			return;

@@ -125,6 +125,8 @@ COMMANDS = [
     ["rules", "--json", "FI1004"],
     ["info", "testdata/broken/dcp-truncated-metadata/checkpoint"],
     ["info", "--json", "testdata/broken/dcp-chunk-gap/checkpoint"],
+    ["info", TRACES + "malformed/base.json"],
+    ["info", "--json", TRACES + "printed_models/fsdp1_gpt2_interleaved.log"],
     ["replay", TRACES + "malformed/base.json"],
     ["info", "-o", "html", DCP],
     ["report", DCP],

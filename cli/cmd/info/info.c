@@ -8,6 +8,7 @@
 
 #include "cmd/info/below-table.h"
 #include "cmd/info/info.h"
+#include "cmd/info/recording-table.h"
 #include "cmd/info/waste-table.h"
 #include "part/steps.h"
 
@@ -190,6 +191,10 @@ static bool prepare(struct info *info, struct fsdp_error **ret_error)
 	count_all(info);
 	if (info->counts.tensors == 0)
 		find_recording(info);
+	/* The model that a log has printed: there is nothing else. */
+	if (info->has_plan && info->plan.from != NULL && info->counts.files == 0 &&
+		strcmp(info->plan.from, "log") == 0)
+		info->recording = "tree --units-from";
 	list_strategies(info);
 	add_files(info);
 	return !info->options->waste ||
@@ -207,6 +212,8 @@ static bool run_info(struct run *run, struct fsdp_error **ret_error)
 
 	if (run->below != NULL)
 		return below_show(run, ret_error);
+	if (run->recordings != NULL)
+		return recordings_show(run);
 	info.row = (struct row_context){ .run = run, .buffers = &info.buffers };
 	good = prepare(&info, ret_error);
 	if (good) {
@@ -238,8 +245,9 @@ static bool only_counts(const void *options)
 	return !info->waste;
 }
 
-static const struct record answer_record = RECORD_OF(RECORD_ONE_OF, struct info,
-	{ NULL, OBJECT(facts_record) }, { NULL, OBJECT(below_record) });
+static const struct record answer_record =
+	RECORD_OF(RECORD_ONE_OF, struct info, { NULL, OBJECT(facts_record) },
+		{ NULL, OBJECT(below_record) }, { NULL, OBJECT(recordings_record) });
 
 const struct command command_info = {
 	.name = "info",
@@ -256,6 +264,7 @@ const struct command command_info = {
 	.inputs = INPUTS_MANY,
 	.shows_plan = true,
 	.answers_each = true,
+	.knows_recordings = true,
 	.wants_values = wants_values,
 	.only_counts = only_counts,
 	.options_size = sizeof(struct info_options),
