@@ -127,6 +127,7 @@ COMMANDS = [
     ["info", "--json", "testdata/broken/dcp-chunk-gap/checkpoint"],
     ["info", TRACES + "malformed/base.json"],
     ["info", "--json", TRACES + "printed_models/fsdp1_gpt2_interleaved.log"],
+    ["ls", TRACES + "memory/tight/rank0.pickle"],
     ["replay", TRACES + "malformed/base.json"],
     ["info", "-o", "html", DCP],
     ["report", DCP],

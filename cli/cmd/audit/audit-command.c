@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cmd/audit/audit.h"
+#include "part/pickled-recording.h"
 #include "run/answer.h"
 #include "run/collected.h"
 #include "run/findings.h"
@@ -213,6 +214,8 @@ static bool judge(struct run *run, struct fsdp_error **ret_error)
 	if (policy != NULL && policy_lies_in(policy, run->path))
 		return refuse(run, "keep it elsewhere",
 			"%s: a policy in the folder that is judged is not read", policy);
+	if (run->checkpoint != NULL)
+		pickled_recording_tell(run);
 	return audit_judge(audit, run, ret_error);
 }
 

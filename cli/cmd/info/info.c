@@ -10,6 +10,7 @@
 #include "cmd/info/info.h"
 #include "cmd/info/recording-table.h"
 #include "cmd/info/waste-table.h"
+#include "part/pickled-recording.h"
 #include "part/steps.h"
 
 static const struct option OPTIONS[] = {
@@ -138,42 +139,10 @@ static void divide(struct info *info)
 			: FSDP_UNKNOWN;
 }
 
-/* ---- pickles that are no checkpoints ---- */
-
-/* What a pickle without tensors is, by the names in it, and which command takes it. */
-static void find_recording(struct info *info)
-{
-	static const char SNAPSHOT[] =
-		"CUDA memory snapshot (torch.cuda.memory._snapshot)";
-	static const char DUMP[] = "dump of the Flight Recorder (NCCL)";
-	static const struct {
-		const char *word, *title, *command;
-	} KNOWN[] = {
-		{ "device_traces.", SNAPSHOT, "replay --memory" },
-		{ "segments.", SNAPSHOT, "replay --memory" },
-		{ ".segment_type", SNAPSHOT, "replay --memory" },
-		{ ".collective_seq_id", DUMP, "order" },
-		{ "pg_status.", DUMP, "order" },
-	};
-	enum { LOOKED_AT = 64 };
-
-	for (uint32_t i = 0; i < info->counts.values && i < LOOKED_AT; i++) {
-		struct fsdp_value value = fsdp_value(info->run->checkpoint, i);
-		struct text name =
-			entry_shown_name(info->run, &info->buffers.name, &value);
-		for (size_t k = 0; k < sizeof KNOWN / sizeof *KNOWN; k++)
-			if (memmem(name.data, name.size, KNOWN[k].word,
-				    strlen(KNOWN[k].word)) != NULL) {
-				info->format.title = KNOWN[k].title;
-				info->recording = KNOWN[k].command;
-				return;
-			}
-	}
-}
-
 static bool prepare(struct info *info, struct fsdp_error **ret_error)
 {
 	const struct fsdp_checkpoint *checkpoint = info->run->checkpoint;
+	struct pickled_recording pickled;
 
 	if (!fsdp_overview_new(checkpoint, &info->overview, ret_error) ||
 		!list_ranks(info))
@@ -189,8 +158,11 @@ static bool prepare(struct info *info, struct fsdp_error **ret_error)
 		info->kind.has_step ? info->kind.step : step_of_path(info->run->path);
 	divide(info);
 	count_all(info);
-	if (info->counts.tensors == 0)
-		find_recording(info);
+	pickled = pickled_recording_find(info->run, &info->buffers.name);
+	if (pickled.title != NULL) {
+		info->format.title = pickled.title;
+		info->recording = pickled.command;
+	}
 	/* The model that a log has printed: there is nothing else. */
 	if (info->has_plan && info->plan.from != NULL && info->counts.files == 0 &&
 		strcmp(info->plan.from, "log") == 0)

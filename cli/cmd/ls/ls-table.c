@@ -9,6 +9,7 @@
 
 #include "cmd/ls/ls.h"
 #include "part/nothing.h"
+#include "part/pickled-recording.h"
 #include "part/places.h"
 #include "render/human.h"
 #include "run/answer.h"
@@ -122,6 +123,7 @@ static void tell_none(struct listing *listing)
 		run_note(listing->run, "there are no tensors");
 	else
 		run_note(listing->run, "no tensor has a place here");
+	pickled_recording_tell(listing->run);
 }
 
 void listing_begin(struct listing *listing)
