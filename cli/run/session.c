@@ -147,6 +147,8 @@ static void call(struct session *session, struct run *run)
 	if (!done) {
 		collected_error(&session->collected, error, session->input);
 		fsdp_error_free(error);
+		if (session->command->inputs == INPUTS_FILE)
+			session_name_file(session, run->path);
 		session->status = STATUS_FAILED;
 		session->outputs->spoilt |= session->answered;
 		return;
