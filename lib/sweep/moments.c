@@ -595,7 +595,7 @@ static void add_half_block(struct fsdp_moments *moments, struct lanes *lanes,
 		whole = 0;
 	double low = half_of_key(format, scan.low), high = half_of_key(format, scan.high);
 	double most = high > -low ? high : -low;
-	bool fits = most >= FLOAT_LEAST && most <= FLOAT_MOST;
+	bool fits = most == 0 || (most >= FLOAT_LEAST && most <= FLOAT_MOST);
 	if ((!fits && !lanes->skips) || whole != count)
 		decode_halves(format, bytes, count, block);
 	if (whole != 0) {
