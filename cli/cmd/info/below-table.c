@@ -39,6 +39,17 @@ static void set_problem(struct below_row *row, const char *text)
 	row->problem = text_of(row->text);
 }
 
+/* "FILE: what is wrong with it", since a finding's sentence may speak of its file. */
+static void set_finding(struct below_row *row, const struct fsdp_finding *finding)
+{
+	char text[sizeof row->text];
+
+	snprintf(text, sizeof text, "%.*s%s%s", (int)finding->file.size,
+		finding->file.size > 0 ? (const char *)finding->file.data : "",
+		finding->file.size > 0 ? ": " : "", (const char *)finding->message.data);
+	set_problem(row, text);
+}
+
 /* The first error stands for all. */
 static void examine(struct below_row *row, const struct fsdp_checkpoint *checkpoint)
 {
@@ -49,7 +60,7 @@ static void examine(struct below_row *row, const struct fsdp_checkpoint *checkpo
 		if (finding->severity != FSDP_ERROR)
 			continue;
 		if (row->errors++ == 0)
-			set_problem(row, (const char *)finding->message.data);
+			set_finding(row, finding);
 	}
 	count = fsdp_checkpoint_error_count(checkpoint);
 	row->is_unread = count > 0;
