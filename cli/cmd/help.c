@@ -81,10 +81,42 @@ const char *help_kind_name(unsigned kind)
 	return names[kind];
 }
 
-static void put_words(FILE *stream, const struct option *row)
+/* Text from column `from` on, broken between words before column 80. */
+static void put_broken(FILE *stream, int from, const char *text)
 {
-	for (size_t i = 0; row->words[i] != NULL; i++)
-		fprintf(stream, "%s%s", i > 0 ? ", " : ": ", row->words[i]);
+	int column = from;
+
+	while (*text != '\0') {
+		int word = (int)strcspn(text, " "), gap = column > from;
+
+		if (gap && column + gap + word > 80) {
+			fprintf(stream, "\n%*s", from, "");
+			column = from;
+			gap = 0;
+		}
+		fprintf(stream, "%s%.*s", gap ? " " : "", word, text);
+		column += gap + word;
+		text += word;
+		text += *text == ' ';
+	}
+	fputc('\n', stream);
+}
+
+/* What it does, then its words and what it is without. */
+static void put_help(FILE *stream, int from, const struct option *row)
+{
+	char text[512];
+	size_t size = (size_t)snprintf(text, sizeof text, "%s", row->help);
+
+	for (size_t i = 0; row->words != NULL && row->words[i] != NULL; i++)
+		if (size < sizeof text)
+			size += (size_t)snprintf(text + size, sizeof text - size, "%s%s",
+				i > 0 ? ", " : ": ", row->words[i]);
+	/* A word that is called default says so by itself. */
+	if (row->initial != NULL && strcmp(row->initial, "default") != 0 &&
+		size < sizeof text)
+		snprintf(text + size, sizeof text - size, " (default %s)", row->initial);
+	put_broken(stream, from, text);
 }
 
 static void put_option(FILE *stream, const struct option *row)
@@ -96,13 +128,7 @@ static void put_option(FILE *stream, const struct option *row)
 	snprintf(left, sizeof left, "%s--%s%s%s", letter, row->name,
 		row->argument != NULL ? "=" : "",
 		row->argument != NULL ? row->argument : "");
-	fprintf(stream, "  %-29s %s", left, row->help);
-	if (row->words != NULL)
-		put_words(stream, row);
-	/* A word that is called default says so by itself. */
-	if (row->initial != NULL && strcmp(row->initial, "default") != 0)
-		fprintf(stream, " (default %s)", row->initial);
-	fputc('\n', stream);
+	put_help(stream, fprintf(stream, "  %-29s ", left), row);
 }
 
 static void put_options(FILE *stream, const char *title, const struct option *rows)
@@ -179,10 +205,12 @@ static void put_selectors(FILE *stream, const struct command *row)
 void help_command(FILE *stream, const struct command *row)
 {
 	const struct topic *topic = topic_find(row->name);
+	int from;
 
-	fprintf(stream, "fsdp-inspect %s - %s\n\nusage: fsdp-inspect %s%s%s\n", row->name,
-		row->summary, row->name, row->synopsis[0] != '\0' ? " " : "",
-		row->synopsis);
+	fprintf(stream, "fsdp-inspect %s - %s\n\n", row->name, row->summary);
+	from = fprintf(stream, "usage: fsdp-inspect %s%s", row->name,
+		row->synopsis[0] != '\0' ? " " : "");
+	put_broken(stream, from, row->synopsis);
 	if (topic != NULL)
 		fprintf(stream, "\n%s", topic->text);
 	for (size_t i = 0; i < 3 && row->examples[i] != NULL; i++)
@@ -190,7 +218,7 @@ void help_command(FILE *stream, const struct command *row)
 			row->examples[i]);
 	put_outputs(stream, row);
 	if (row->exit_1 != NULL)
-		fprintf(stream, "\nExit status 1: %s\n", row->exit_1);
+		put_broken(stream, fprintf(stream, "\nExit status 1: ") - 1, row->exit_1);
 	put_selectors(stream, row);
 	fputs("\nand the common options: fsdp-inspect help options\n", stream);
 	put_options(stream, "Options", row->options);

@@ -45,6 +45,14 @@ refused() {
 	done
 }
 
+@test "usage and options of each command fit 80 columns" {
+	for command in $("$FSDP_INSPECT" commands --json | jq -r '.data.commands[].name'); do
+		wide=$("$FSDP_INSPECT" "$command" --help | sed -n '/^usage:/,/^$/p; /^Options$/,$p' | awk 'length > 80')
+		[ -z "$wide" ] || { echo "$command: $wide"; false; }
+	done
+	[ -z "$("$FSDP_INSPECT" help options | awk 'length > 80')" ]
+}
+
 @test "-h wins wherever it stands, then --version" {
 	for arguments in "-h" "ls -h" "-h ls" "ls --nope -h" "--nope=1 ls x -qh" "-h --version"; do
 		inspect $arguments
