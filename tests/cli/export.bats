@@ -104,6 +104,30 @@ END
 	[ -e out/model.safetensors ]
 }
 
+@test "of a checkpoint that lacks a file or a name only --partial writes the rest" {
+	cp -r "$TESTDATA/hf/llama-sharded" lost
+	rm lost/model-00002-of-*.safetensors
+	cp -r "$TESTDATA/broken/hf-missing-tensor/checkpoint" gone
+	cp -r "$TESTDATA/broken/hf-lfs-pointer/checkpoint" pointer
+	for source in lost gone pointer; do
+		run -1 export_to out "$source"
+		[ ! -e out ]
+		run -3 export_to out --partial "$source"
+		[ -e out/model.safetensors ]
+		rm -r out
+	done
+	# What is asked for is whole.
+	run -0 export_to out -g norm.weight gone
+	holds out SHA256SUMS model.safetensors
+}
+
+@test "shards that do not say how many there are come with a note" {
+	mkdir half
+	cp "$TESTDATA/cross/model-a-dcp-safetensors-w2/"shard-00001-* half
+	run -0 --separate-stderr "$FSDP_INSPECT" export -o out half
+	[[ "$stderr" == *"if some are missing"* ]]
+}
+
 @test "what a pickle would run stops nothing" {
 	run -0 export_to out "$TESTDATA/torch-zip/custom-class/model.pt"
 	[[ "$output" == *FI3002* ]]

@@ -145,6 +145,10 @@ static void tell_refused(struct exporting *exporting)
 {
 	struct run *run = exporting->run;
 
+	if (exporting->to_stdout) {
+		run_note(run, "nothing was written");
+		return;
+	}
 	out_line(run->out, NULL, "nothing was written");
 	if (!exporting->unmatched && (run->word_count == 0 || exporting->named == NULL))
 		out_line(run->out, "next", "fsdp-inspect audit %s", run->path);

@@ -32,6 +32,25 @@ static bool is_about_bytes(const struct fsdp_rule *rule)
 	return is_one_of(rule, ambiguous, sizeof ambiguous / sizeof *ambiguous);
 }
 
+static bool is_value(const struct fsdp_checkpoint *checkpoint, struct fsdp_span name)
+{
+	size_t count = fsdp_value_count(checkpoint);
+	uint32_t id = fsdp_name_find(checkpoint, name);
+
+	for (uint32_t i = 0; id != FSDP_NONE && i < count; i++)
+		if (fsdp_value(checkpoint, i).name == id)
+			return true;
+	return false;
+}
+
+/* A name of which no tensor is left. Names that are typed must be there anyway. */
+static bool misses(struct exporting *exporting, struct fsdp_span name)
+{
+	return exporting->named == NULL &&
+	       selection_takes_name(exporting->selection, name) &&
+	       !is_value(exporting->run->checkpoint, name);
+}
+
 /* All tensors of one name. */
 static bool tear(struct exporting *exporting, struct fsdp_span name)
 {
@@ -40,6 +59,8 @@ static bool tear(struct exporting *exporting, struct fsdp_span name)
 	uint32_t first = fsdp_tensor_find(checkpoint, name);
 	bool wanted = false;
 
+	if (first == FSDP_NONE)
+		return misses(exporting, name);
 	for (uint32_t i = first; i < count; i++) {
 		if (fsdp_tensor(checkpoint, i).name !=
 			fsdp_tensor(checkpoint, first).name)
@@ -110,9 +131,28 @@ static void show_findings(struct run *run, const struct fsdp_audit *audit)
 			run->collected, fsdp_audit_finding(audit, i), run->input, true);
 }
 
+/* What such a file holds is not known. Of the only file, which gave tensors, all are known:
+ * a failure says that something beside them, such as code, is not read. */
+static bool has_unread_file(const struct run *run)
+{
+	return run->collected->failure_count != 0 && fsdp_file_count(run->checkpoint) > 1;
+}
+
+/* Shards that do not say of how many ranks they are may lack some. */
+static void note_ranks(struct run *run, const struct fsdp_audit *audit)
+{
+	struct fsdp_rule_result result;
+
+	for (size_t i = 0; (result = fsdp_audit_result(audit, i)).rule != NULL; i++)
+		if (result.reason == FSDP_REASON_NEEDS_PLAN &&
+			strcmp(result.rule->id, "FI1008") == 0)
+			run_note(run,
+				"no file says of how many ranks it is; if some are missing, the tensors are only parts (audit --expect)");
+}
+
 static bool judge(struct exporting *exporting, const struct fsdp_audit *audit)
 {
-	bool lacks = false;
+	bool lacks = has_unread_file(exporting->run);
 
 	exporting->torn = calloc(fsdp_tensor_count(exporting->run->checkpoint) + 1,
 		sizeof *exporting->torn);
@@ -124,8 +164,10 @@ static bool judge(struct exporting *exporting, const struct fsdp_audit *audit)
 			!is_index(exporting, finding))
 			lacks |= takes_away(exporting, finding);
 	}
-	if (!lacks)
+	if (!lacks) {
+		note_ranks(exporting->run, audit);
 		return true;
+	}
 	show_findings(exporting->run, audit);
 	exporting->refused = !exporting->options->partial;
 	exporting->status = exporting->refused ? STATUS_BAD : STATUS_PARTIAL;
