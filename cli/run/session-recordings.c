@@ -234,7 +234,8 @@ bool session_recognise(struct session *session, struct run *run)
 	session->recordings = recordings;
 	run->recordings = recordings;
 	session->collected.failure_count = 0;
-	for (size_t i = 0; i < paths->count; i++)
+	/* Each path has its record, unless memory ran out before. */
+	for (size_t i = 0; i < paths->count && i < session->collected.input_count; i++)
 		session->collected.inputs[i].kind = "trace";
 	take_recordings(session);
 	return true;

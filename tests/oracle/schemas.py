@@ -474,6 +474,8 @@ def trace_jobs(args, folder):
             yield "--json", "replay", "--memory", "--compare", grown[0], grown[-1]
             yield "--json", "replay", "--memory", "--compare", grown[-1], grown[0]
         units = of("units", "g_plain_rank?.pt.trace.json.gz")
+        for path in units:
+            yield "--json", "info", path
         for by in ("unit", "step", "rank", "collective") if units else ():
             yield "--json", "replay", f"--by={by}", *units
             yield "--jsonl", "replay", f"--by={by}", *units
