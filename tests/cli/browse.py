@@ -281,6 +281,7 @@ def stops_and_goes_on(terminal, folder):
     terminal.see("2 of 5")
     terminal.keys("q")
     terminal.wait(lambda: "q: quit" not in terminal.shown())
+    os.remove(os.path.join(folder, "after"))  # of the line that went on when it was stopped
     terminal.type("clear; stty -g > after; echo status 0; echo here it was")
     left_as_it_was(terminal, folder, 0)
 
