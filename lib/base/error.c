@@ -131,6 +131,15 @@ bool fsdp_fail_memory(struct fsdp_error **ret_error)
 	return false;
 }
 
+bool fsdp_fail_with(struct fsdp_error **ret_error, struct fsdp_error *error)
+{
+	if (ret_error != NULL && *ret_error == NULL)
+		*ret_error = error;
+	else
+		fsdp_error_free(error);
+	return false;
+}
+
 __attribute__((format(printf, 4, 0))) static void fail(struct fsdp_error **ret_error,
 	enum fsdp_error_code code, uint64_t offset, const char *format, va_list arguments)
 {

@@ -32,6 +32,10 @@ bool fsdp_fail_memory(struct fsdp_error **ret_error);
 /* FSDP_ERROR_LIMIT; limit indexes base/limits.def. */
 bool fsdp_fail_limit(struct fsdp_error **ret_error, unsigned limit, uint64_t value);
 
+/* With an error that was made elsewhere, in a thread say: it goes to the caller, or is
+ * freed where the caller wants none or has one. NULL adds nothing. */
+bool fsdp_fail_with(struct fsdp_error **ret_error, struct fsdp_error *error);
+
 /* Additions by upper levels. Each keeps what is already there; each tolerates
  * a NULL slot, an empty slot and the static error. */
 bool fsdp_error_add_path(struct fsdp_error **error, const char *path);

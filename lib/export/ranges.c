@@ -167,13 +167,7 @@ bool fsdp_export_run(struct fsdp_writing *writing, const struct fsdp_export_step
 	jobs = jobs == 0 ? 1 : jobs < THREADS ? jobs : THREADS;
 	fsdp_pool_run(jobs, jobs, work, &shared);
 	struct fsdp_error *error = atomic_exchange(&writing->error, NULL);
-	if (error == NULL)
-		return true;
-	if (ret_error != NULL && *ret_error == NULL)
-		*ret_error = error;
-	else
-		fsdp_error_free(error);
-	return false;
+	return error == NULL || fsdp_fail_with(ret_error, error);
 }
 
 bool fsdp_export_advance(

@@ -483,10 +483,7 @@ static bool read_from(struct fsdp_span stream, const struct fsdp_pickle_parts *p
 	fsdp_arena_done(&m.scratch);
 	*ret_pickle = m.pickle;
 	fsdp_error_shift_offset(&m.error, options->base);
-	if (ret_error != NULL && *ret_error == NULL)
-		*ret_error = m.error;
-	else
-		fsdp_error_free(m.error);
+	fsdp_fail_with(ret_error, m.error);
 	return good;
 }
 

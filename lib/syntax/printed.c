@@ -453,9 +453,5 @@ bool fsdp_printed_end(struct fsdp_printed *printed, struct fsdp_arena *arena,
 		return true;
 	if (error == NULL)
 		return fail_interleaved(ret_error);
-	if (ret_error != NULL && *ret_error == NULL)
-		*ret_error = error;
-	else
-		fsdp_error_free(error);
-	return false;
+	return fsdp_fail_with(ret_error, error);
 }

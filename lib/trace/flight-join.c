@@ -575,9 +575,5 @@ bool fsdp_flight_join(const struct fsdp_flight_rank *ranks, size_t count,
 	       decide(&join);
 	if (good || join.job.error == NULL)
 		return good || fsdp_arena_fail(arena, ret_error);
-	if (ret_error != NULL && *ret_error == NULL)
-		*ret_error = join.job.error;
-	else
-		fsdp_error_free(join.job.error);
-	return false;
+	return fsdp_fail_with(ret_error, join.job.error);
 }

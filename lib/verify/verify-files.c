@@ -162,10 +162,7 @@ bool fsdp_verify_excuse(struct fsdp_verify *verify, const struct fsdp_verify_fil
 {
 	enum fsdp_error_code code = fsdp_error_code(*error);
 	if (code == FSDP_ERROR_MEMORY || code == FSDP_ERROR_LIMIT) {
-		if (ret_error != NULL && *ret_error == NULL)
-			*ret_error = *error;
-		else
-			fsdp_error_free(*error);
+		fsdp_fail_with(ret_error, *error);
 		*error = NULL;
 		return false;
 	}

@@ -387,13 +387,7 @@ static bool run(struct values_comparing *comparing, struct fsdp_error **ret_erro
 	struct fsdp_error *error = atomic_exchange(&comparing->error, NULL);
 	if (error == NULL && atomic_load(&comparing->stopped))
 		fsdp_fail(&error, FSDP_ERROR_SYSTEM, FSDP_UNKNOWN, "interrupted");
-	if (error == NULL)
-		return true;
-	if (ret_error != NULL && *ret_error == NULL)
-		*ret_error = error;
-	else
-		fsdp_error_free(error);
-	return false;
+	return error == NULL || fsdp_fail_with(ret_error, error);
 }
 
 /* ---- what came out ---- */
