@@ -35,31 +35,17 @@ __attribute__((format(printf, 5, 6))) static bool find(struct run *run,
 	enum severity severity, const char *file, struct text tensor, const char *format,
 	...)
 {
-	struct collected *collected = run->collected;
-	const struct fsdp_rule *rule = fsdp_rule_find("FI1012");
+	const struct finding about = { .severity = severity,
+		.input = run->input,
+		.file = text_of(file),
+		.tensor = tensor };
 	va_list arguments;
-	char *message, *name;
+	bool good;
 
 	va_start(arguments, format);
-	message = collected_format(collected, format, arguments);
+	good = collected_judged(run->collected, "FI1012", about, NULL, format, arguments);
 	va_end(arguments);
-	name = owned_copy(&collected->owned, tensor.data, tensor.size);
-	if (message == NULL || name == NULL)
-		return false;
-	collected_finding(collected,
-		&(struct finding){ .rule = rule->id,
-			.slug = rule->slug,
-			.severity = severity,
-			.input = run->input,
-			.file = text_of(file),
-			.tensor = { tensor.data != NULL ? name : NULL, tensor.size },
-			.offset = UINT64_MAX,
-			.length = UINT64_MAX,
-			.rank = UINT32_MAX,
-			.lost_bytes = UINT64_MAX,
-			.message = text_of(message),
-			.next = collected_text(collected, rule->fix) });
-	return true;
+	return good;
 }
 
 static bool judge_pair(

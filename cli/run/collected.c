@@ -240,6 +240,27 @@ static void keep_affected(struct collected *collected, struct finding *finding,
 	finding->affected_kept = from->affected_kept;
 }
 
+bool collected_judged(struct collected *collected, const char *rule, struct finding about,
+	const char *next, const char *format, va_list arguments)
+{
+	const struct fsdp_rule *row = fsdp_rule_find(rule);
+	char *message = collected_format(collected, format, arguments);
+	char *name = owned_copy(&collected->owned, about.tensor.data, about.tensor.size);
+
+	if (message == NULL || name == NULL)
+		return false;
+	if (about.tensor.data != NULL)
+		about.tensor.data = name;
+	about.rule = row->id;
+	about.slug = row->slug;
+	about.offset = about.length = about.lost_bytes = UINT64_MAX;
+	about.rank = UINT32_MAX;
+	about.message = text_of(message);
+	about.next = collected_text(collected, next != NULL ? next : row->fix);
+	collected_finding(collected, &about);
+	return true;
+}
+
 void collected_found(struct collected *collected, const struct fsdp_finding *from,
 	uint32_t input, bool copy)
 {

@@ -74,6 +74,13 @@ enum severity collected_severity(enum fsdp_severity severity);
 /* A finding; its fingerprint is made here. */
 void collected_finding(struct collected *collected, const struct finding *finding);
 
+/* One that a command makes about a tensor, or none: `about` has severity, input, file and
+ * tensor, whose name is copied; the rest is filled in. next NULL: what the rule says.
+ * False: out of memory. */
+bool collected_judged(struct collected *collected, const char *rule, struct finding about,
+	const char *next, const char *format, va_list arguments)
+	__attribute__((format(printf, 5, 0)));
+
 /* One of the library's. With `copy` its texts are copied, else they are borrowed. */
 void collected_found(struct collected *collected, const struct fsdp_finding *from,
 	uint32_t input, bool copy);

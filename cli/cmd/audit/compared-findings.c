@@ -15,32 +15,17 @@ void compared_find(struct compared_findings *findings, const char *rule,
 	enum severity severity, struct text tensor, const char *next, const char *format,
 	...)
 {
-	struct collected *collected = findings->run->collected;
-	const struct fsdp_rule *row = fsdp_rule_find(rule);
+	const struct finding about = { .severity = severity,
+		.input = findings->run->input,
+		.file = findings->file,
+		.tensor = tensor };
 	va_list arguments;
-	char *message, *name;
 
 	va_start(arguments, format);
-	message = collected_format(collected, format, arguments);
-	va_end(arguments);
-	name = owned_copy(&collected->owned, tensor.data, tensor.size);
-	if (message == NULL || name == NULL) {
+	if (!collected_judged(
+		    findings->run->collected, rule, about, next, format, arguments))
 		findings->failed = true;
-		return;
-	}
-	collected_finding(collected, &(struct finding){ .rule = row->id,
-					     .slug = row->slug,
-					     .severity = severity,
-					     .input = findings->run->input,
-					     .file = findings->file,
-					     .tensor = { name, tensor.size },
-					     .offset = UINT64_MAX,
-					     .length = UINT64_MAX,
-					     .rank = UINT32_MAX,
-					     .lost_bytes = UINT64_MAX,
-					     .message = text_of(message),
-					     .next = collected_text(collected,
-						     next != NULL ? next : row->fix) });
+	va_end(arguments);
 }
 
 /* ---- shapes and dtypes ---- */
