@@ -34,11 +34,11 @@ static const char *rank_words(
 	return words->text;
 }
 
-/* The wall clock of the ranks, as a date in UTC. */
 struct moment {
 	char text[64];
 };
 
+/* The wall clock of the ranks, as a date in UTC; NULL if it is absent. */
 static const char *moment(int64_t ns, struct moment *moment)
 {
 	time_t seconds = (time_t)(ns / 1000000000);
@@ -230,8 +230,7 @@ static void line_entered(const struct flight *flight)
 	struct out *out = flight->listing->run->out;
 	struct rank_words words;
 	struct moment since;
-	const char *time =
-		says->since_ns != FSDP_ABSENT ? moment(says->since_ns, &since) : NULL;
+	const char *time = moment(says->since_ns, &since);
 
 	if (says->verdict != FSDP_FLIGHT_STUCK || says->entered_count == 0)
 		return;
@@ -346,8 +345,7 @@ static void line_next(const struct flight *flight)
 	struct out *out = flight->listing->run->out;
 	struct rank_words words;
 	struct moment since;
-	const char *time =
-		says->since_ns != FSDP_ABSENT ? moment(says->since_ns, &since) : NULL;
+	const char *time = moment(says->since_ns, &since);
 
 	if (says->verdict == FSDP_FLIGHT_STUCK)
 		out_line(out, "next",
