@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <fsdp/loaders.h>
+
 #include "front/command.h"
 #include "front/help-pages.h"
 #include "render/record.h"
@@ -93,6 +95,23 @@ static const char *looked_up(const struct option *row)
 	return NULL;
 }
 
+/* Parameters of all loaders: "strict=raise_all", "tag=". */
+static void put_loader_options(FILE *stream)
+{
+	const struct fsdp_loader_option *option;
+
+	for (size_t i = 0; fsdp_loader_name(i) != NULL; i++)
+		for (size_t k = 0;
+			(option = fsdp_loader_option(fsdp_loader_name(i), k)) != NULL;
+			k++) {
+			if (option->words == NULL)
+				fprintf(stream, " %s=", option->name);
+			for (size_t w = 0;
+				option->words != NULL && option->words[w] != NULL; w++)
+				fprintf(stream, " %s=%s", option->name, option->words[w]);
+		}
+}
+
 /* The words that can follow an option, each with a space in front. */
 static void put_values(
 	FILE *stream, const struct command *command, const struct option *row)
@@ -107,6 +126,8 @@ static void put_values(
 	} else if (strcmp(row->name, "limit") == 0) {
 		for (size_t i = 0; i < fsdp_limit_row_count(); i++)
 			fprintf(stream, " %s=", fsdp_limit_row(i)->name);
+	} else if (strcmp(row->name, "loader-option") == 0) {
+		put_loader_options(stream);
 	} else if (strcmp(row->name, "dtype") == 0) {
 		for (size_t i = 0; i < fsdp_dtype_count(); i++)
 			fprintf(stream, " %s", fsdp_dtype((uint32_t)i)->name);
@@ -126,7 +147,7 @@ static bool has_values(const struct option *row)
 {
 	return row->words != NULL || strcmp(row->name, "output") == 0 ||
 	       strcmp(row->name, "limit") == 0 || strcmp(row->name, "dtype") == 0 ||
-	       takes_columns(row);
+	       strcmp(row->name, "loader-option") == 0 || takes_columns(row);
 }
 
 static void put_command_names(FILE *stream, const struct command *const *commands)

@@ -41,9 +41,12 @@ bool loading_prepare(const struct loading_options *options, struct run *run)
 	const char *names[LOADERS_MOST];
 	size_t count = list_loaders(options, names);
 
-	if (count == 0 && (options->world >= 0 || options->version != NULL))
+	if (count == 0 && (options->world >= 0 || options->version != NULL ||
+				  options->choices.count > 0))
 		return !refuse(run, "such as --for=deepspeed --world=8",
-			"--world and --loader-version need --for");
+			"--world, --loader-version and --loader-option need --for");
+	if (!loader_choices_prepare(&options->choices, names, count, run))
+		return false;
 	if (options->version == NULL)
 		return true;
 	for (size_t i = 0; i < count; i++)
@@ -81,6 +84,8 @@ static bool show_loader(const struct fsdp_load_result *result, struct shown_load
 		.library = result->library,
 		.version = result->version,
 		.verdict = fsdp_load_verdict_name(result->verdict),
+		.choices = result->choices,
+		.choice_count = result->choice_count,
 		.reasons = calloc(result->reason_count + 1, sizeof *shown->reasons),
 	};
 	if (shown->reasons == NULL)
@@ -135,6 +140,8 @@ static bool ask(const struct loading_options *options, struct run *run,
 		.data = data,
 		.expected = expected->items,
 		.expected_count = expected->count,
+		.choices = answer->choices.items,
+		.choice_count = answer->choices.count,
 	};
 	bool asked_all = fsdp_survey_new(run->path, run->limits, run->limit_count,
 				 &survey, ret_error) &&
@@ -154,7 +161,8 @@ bool loading_judge(const struct loading_options *options, struct run *run,
 	*answer = (struct loading_answer){ .status = STATUS_GOOD };
 	if (options->loaders.count == 0)
 		return true;
-	done = expectation_list(expected, &list) &&
+	done = loader_choices_take(&options->choices, &answer->choices) &&
+	       expectation_list(expected, &list) &&
 	       ask(options, run, &list, data, answer, ret_error) &&
 	       show_all(answer, is_named(options, "all"));
 	expected_list_done(&list);
@@ -173,6 +181,7 @@ void loading_done(struct loading_answer *answer)
 	}
 	free(answer->loaders);
 	fsdp_loads_free(answer->loads);
+	loader_choices_done(&answer->choices);
 }
 
 /* ---- the answer ---- */
@@ -204,8 +213,14 @@ static const void *each_reason(struct subject of, size_t i, void *room)
 }
 
 #define LOADER struct shown_loader
+static const void *each_choice(struct subject of, size_t i, void *room)
+{
+	(void)room;
+	return &((const LOADER *)of.object)->choices[i];
+}
+
 const struct record loader_record = OBJECT_RECORD(LOADER, "loader",
-	"What a loader would do, called with its defaults.",
+	"What a loader would do, called with its defaults but for `options`.",
 	{ "loader", WORD_AT(LOADER, loader), .always = true,
 		ABOUT("As `--for` names it.") },
 	{ "library", WORD_AT(LOADER, library), .always = true,
@@ -214,6 +229,9 @@ const struct record loader_record = OBJECT_RECORD(LOADER, "loader",
 		ABOUT("Its release, of which the rules are.") },
 	{ "verdict", WORD_AT(LOADER, verdict), .always = true,
 		ABOUT("`loads`: every tensor of the model gets the saved one. `differs`: the call returns, but not all is what was saved. `refuses`: it raises. `not_judged`: the files do not tell.") },
+	{ "options", EACH_OF(LOADER, choice_count, each_choice, loader_choice_record),
+		.always = true,
+		ABOUT("What `--loader-option` sets of the parameters that it has.") },
 	{ "reasons", EACH_OF(LOADER, reason_count, each_reason, reason_record),
 		.always = true, ABOUT("Why, in the order in which they are met.") });
 
@@ -239,8 +257,12 @@ static void tell_reason(const struct shown_reason *reason, struct out *out)
 static void tell_loader(const struct shown_loader *shown, struct out *out)
 {
 	out_line_begin(out, NULL);
-	out_line_text(out, "%s (%s %s): %s", shown->loader, shown->library,
-		shown->version,
+	out_line_text(out, "%s (%s %s", shown->loader, shown->library, shown->version);
+	for (size_t i = 0; i < shown->choice_count; i++) {
+		out_line_text(out, ", %s=", shown->choices[i].name);
+		out_line_name(out, text_of(shown->choices[i].value));
+	}
+	out_line_text(out, "): %s",
 		strcmp(shown->verdict, "differs") == 0      ? "loads, but differs"
 		: strcmp(shown->verdict, "not_judged") == 0 ? "not judged"
 							    : shown->verdict);

@@ -5,6 +5,7 @@
 #include <fsdp/loaders.h>
 
 #include "part/expectation.h"
+#include "part/loader-choice.h"
 #include "front/command.h"
 
 /* What loaders would do with one checkpoint, as it is shown. Texts are the library's. */
@@ -17,12 +18,15 @@ struct shown_reason {
 
 struct shown_loader {
 	const char *loader, *library, *version, *verdict;
+	const struct fsdp_load_choice *choices;
+	size_t choice_count;
 	struct shown_reason *reasons;
 	size_t reason_count;
 };
 
 struct loading_answer {
 	struct fsdp_loads *loads;
+	struct loader_choices choices;
 	struct shown_loader *loaders;
 	size_t count;
 	int status;
@@ -35,7 +39,8 @@ extern const char *const loader_words[];
 struct loading_options {
 	struct texts loaders; /* --for; "all" is all of them */
 	const char *version;
-	int64_t world; /* -1: as saved */
+	int64_t world;        /* -1: as saved */
+	struct texts choices; /* --loader-option: NAME=VALUE */
 };
 
 /* Whether it makes sense; else refuse() was called. */

@@ -83,6 +83,18 @@ static const char *find_version(const struct fsdp_loader *loader, const char *wa
 	return NULL;
 }
 
+const struct fsdp_loader_option *fsdp_loader_option(const char *loader, size_t index)
+{
+	const struct fsdp_loader *found = find_loader(loader);
+
+	for (size_t i = 0;
+		found != NULL && found->options != NULL && found->options[i].name != NULL;
+		i++)
+		if (i == index)
+			return &found->options[i];
+	return NULL;
+}
+
 bool fsdp_loader_has_version(const char *loader, const char *version)
 {
 	const struct fsdp_loader *found = find_loader(loader);
@@ -314,6 +326,35 @@ static bool ask(struct fsdp_loading *loading, const struct fsdp_loader *loader,
 	return !loading->failed && !fsdp_survey_failed(loading->survey, NULL);
 }
 
+static bool has_choice(
+	const struct fsdp_loader *loader, const struct fsdp_load_choice *choice)
+{
+	const struct fsdp_loader_option *option;
+
+	for (size_t i = 0; (option = fsdp_loader_option(loader->name, i)) != NULL; i++)
+		if (strcmp(option->name, choice->name) == 0)
+			return fsdp_loader_option_takes(option, choice->value);
+	return false;
+}
+
+/* What the caller chose of what this loader has. */
+static bool take_choices(struct fsdp_loading *loading, const struct fsdp_loader *loader,
+	struct fsdp_load_result *result)
+{
+	const struct fsdp_loads_options *options = loading->options;
+	struct fsdp_load_choice *taken =
+		FSDP_TAKE(loading->arena, taken, options->choice_count + 1);
+
+	if (taken == NULL)
+		return false;
+	for (size_t i = 0; i < options->choice_count; i++)
+		if (has_choice(loader, &options->choices[i]))
+			taken[result->choice_count++] = options->choices[i];
+	loading->choices = result->choices = taken;
+	loading->choice_count = result->choice_count;
+	return true;
+}
+
 static bool ask_all(struct fsdp_loads *loads, struct fsdp_survey *survey,
 	const struct fsdp_loads_options *options)
 {
@@ -341,7 +382,8 @@ static bool ask_all(struct fsdp_loads *loads, struct fsdp_survey *survey,
 			.library = loader->library,
 			.version = version,
 		};
-		if (!ask(loading, loader, result))
+		if (!take_choices(loading, loader, result) ||
+			!ask(loading, loader, result))
 			return false;
 		loads->count++;
 	}

@@ -85,6 +85,7 @@ COMMANDS = [
     ["ls", "testdata/cross/model-a-dcp-safetensors-w2"],
     ["audit", "--for=hf,accelerate,dcp", DCP],
     ["audit", "--json", "--for=deepspeed", "--world=3", "testdata/deepspeed/zero2-roundrobin-w2"],
+    ["audit", "--json", "--for=deepspeed", "--loader-option=load_module_only=true", "testdata/deepspeed/zero2-roundrobin-w2"],
     ["tree", DCP],
     ["tree", PLAN],
     ["tree", "--style=torch", PLAN],

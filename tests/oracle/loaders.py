@@ -3,8 +3,8 @@
 """What real loaders did with checkpoints of one property each, against what `audit --for` says of them.
 
 Each run of a loader is a row of the matrix: the verdict and the class of the exception have to agree, and the message
-in its first words. A row whose caller had another model is asked with the names and shapes of that one; a row about a
-choice that no option tells is left out if it changed the answer. What no file can tell may be called loadable. Where
+in its first words. A row whose caller had another model is asked with the names and shapes of that one, and what else the
+caller chose is told with `--loader-option`. What no file can tell may be called loadable. Where
 two sets of weights differ, saying so is right whichever of them is the old one.
 """
 import collections
@@ -28,8 +28,13 @@ def spoken(text):
     return text.split()[:WORDS]
 
 
-# Choices of a caller that change no answer; the matrix has a row of each that says so.
-HARMLESS = {"accelerate": ({"fsdp"}, {"opt"}), "megatron": ({"add", "strict"},)}
+# Choices of a caller, as the rows have them -> as --loader-option has them.
+TOLD = {"sdt": "state_dict_type={}", "tag": "tag={}", "groups": "param_groups={}", "strict": "strict={}",
+        "planner": "allow_partial_load=true", "nonstrict": "load_module_strict=false", "module_only": "load_module_only=true",
+        "no_optim": "load_optimizer_states=false", "universal": "load_universal=true", "allow": "allow_shape_mismatch=true",
+        "deepspeed": "deepspeed=false"}
+# FSDP 1 or 2 and the class of the optimizer change no answer of load_state; the matrix has a row of each that says so.
+SILENT = {"accelerate": ("call", "fsdp", "opt"), "dcp": ("per_rank",), "peft": ("call",), "hf": ("call",)}
 
 
 def stored(root, case):
@@ -98,18 +103,28 @@ def model_of(args, root, row, given):
     return None
 
 
+def told(row, given):
+    """Takes out of `given` what --loader-option says, and returns that."""
+    found = [TOLD[key].format(given.pop(key)) for key in list(given) if key in TOLD]
+    if "cfg" in given:  # the whole configuration: what it does not have is off
+        config = given.pop("cfg")
+        found += [f"zero_stage={config['zero_optimization']['stage']}", f"bf16={'true' if 'bf16' in config else 'false'}"]
+    if row["loader"] == "trainer" and "fsdp" in given:
+        given.pop("fsdp")
+        found.append("fsdp=false")
+    return [f"--loader-option={option}" for option in found]
+
+
 def options_of(args, root, row):
     """Options of the command for a row, and the model that the caller had; None: a choice that has no option here."""
-    given = dict(row.get("options") or {})
-    given.pop("call", None)
-    given.pop("per_rank", None)
-    found = [f"--for={row['loader']}", f"--world={row['world']}", "--data"]
+    given = {key: value for key, value in (row.get("options") or {}).items() if key not in SILENT.get(row["loader"], ())}
+    found = [f"--for={row['loader']}", f"--world={row['world']}", "--data", *told(row, given)]
+    if row["version"] in OLDER:
+        found.append(f"--loader-version={OLDER[row['version']]}")
     if not given:
-        return found + ([f"--loader-version={OLDER[row['version']]}"] if row["version"] in OLDER else []), None
+        return found, None
     model = model_of(args, root, row, given)
-    if model is not None or set(given) in HARMLESS.get(row["loader"], ()):
-        return found, model
-    return None, None
+    return (found, model) if model is not None else (None, None)
 
 
 def check(args, root, row, options, model):
@@ -182,21 +197,21 @@ def main():
     tap = Tap()
     root = os.path.join(args.fixtures, "loaders") if args.fixtures else None
     rows = load(os.path.join(root, "matrix.json")) if root and os.path.exists(os.path.join(root, "matrix.json")) else []
-    told = collections.Counter()
+    counted = collections.Counter()
     for row in rows:
         name = f"{row['loader']} {row['version']} {row['case']} w{row['world']}"
         if args.only and args.only not in name:
             continue
         options, model = options_of(args, root, row)
-        if options is None or row["version"] in OLDER and row.get("options"):
-            told["left out"] += 1
+        if options is None:
+            counted["left out"] += 1
             continue
         problems, verdict = check(args, root, row, options, model)
-        told["agree" if not problems else "disagree"] += 1
-        told[f"{row['loader']} not judged"] += verdict == "not_judged"
+        counted["agree" if not problems else "disagree"] += 1
+        counted[f"{row['loader']} not judged"] += verdict == "not_judged"
         tap.none(name, problems)
     check_good(args, tap)
-    print("# " + ", ".join(f"{k} {v}" for k, v in sorted(told.items()) if v))
+    print("# " + ", ".join(f"{k} {v}" for k, v in sorted(counted.items()) if v))
     tap.done()
 
 

@@ -30,6 +30,14 @@ static void put_tensors(const char *name, const char *header, size_t zeros)
 	folder_write(name, bytes, 8 + size + zeros);
 }
 
+static void unlink_file(const char *name)
+{
+	char path[128];
+
+	snprintf(path, sizeof path, "%s/%s", folder, name);
+	assert_int_equal(unlink(path), 0);
+}
+
 /* "refuses hf-no-weights", or of several reasons all. */
 static void expect_of(const char *path, struct fsdp_loads_options *options,
 	const char *loader, const char *expected)
@@ -327,6 +335,67 @@ static void releases_are_known(void **state)
 		fsdp_load_verdict_name((enum fsdp_load_verdict)99), "not_judged");
 }
 
+/* With one parameter of the loader. */
+static void expect_with(
+	const char *loader, const char *name, const char *value, const char *expected)
+{
+	const struct fsdp_load_choice choice = { name, value };
+	struct fsdp_loads_options options = {
+		.data = true, .choices = &choice, .choice_count = 1
+	};
+
+	expect_of(folder, &options, loader, expected);
+}
+
+static void parameters_of_a_loader_change_its_answer(void **state)
+{
+	(void)state;
+	expect_with("deepspeed", "load_universal", "true",
+		"refuses deepspeed-no-latest-universal");
+	expect_with("deepspeed", "tag", "gone", "refuses deepspeed-no-tag");
+	expect_with("trainer", "deepspeed", "true", "refuses trainer-no-weights");
+	expect_with("trainer", "fsdp", "true", "not_judged trainer-other-run");
+	FOLDER_WRITE("pytorch_model_fsdp.bin", "");
+	expect_with("trainer", "fsdp", "false", "refuses trainer-without-fsdp");
+	expect_with("trainer", "deepspeed", "true", "not_judged trainer-other-run");
+	FOLDER_WRITE("optimizer.bin", "");
+	expect_with("accelerate", "state_dict_type", "SHARDED_STATE_DICT",
+		"refuses accelerate-no-metadata");
+	expect_with("accelerate", "state_dict_type", "FULL_STATE_DICT",
+		"refuses accelerate-no-scheduler");
+	/* What it does not have, or not so, changes nothing. */
+	expect_with(
+		"accelerate", "strict", "raise_all", "refuses accelerate-no-scheduler");
+	expect_with("accelerate", "state_dict_type", "LOCAL_STATE_DICT",
+		"refuses accelerate-no-scheduler");
+	unlink_file("pytorch_model_fsdp.bin");
+	expect_with("accelerate", "state_dict_type", "FULL_STATE_DICT",
+		"refuses accelerate-no-model");
+}
+
+static void parameters_are_known_by_name_and_value(void **state)
+{
+	const struct fsdp_loader_option *option = fsdp_loader_option("megatron", 0);
+
+	(void)state;
+	assert_string_equal(option->name, "strict");
+	assert_true(fsdp_loader_option_takes(option, "raise_all"));
+	assert_false(fsdp_loader_option_takes(option, "raise"));
+	assert_null(fsdp_loader_option("megatron", 2));
+	assert_null(fsdp_loader_option("hf", 0));
+	assert_null(fsdp_loader_option("nothing", 0));
+	option = fsdp_loader_option("deepspeed", 0);
+	assert_string_equal(option->name, "tag");
+	assert_true(fsdp_loader_option_takes(option, "step 3"));
+	assert_false(fsdp_loader_option_takes(option, ""));
+	option = fsdp_loader_option("deepspeed", 7);
+	assert_string_equal(option->name, "param_groups");
+	assert_true(fsdp_loader_option_takes(option, "12"));
+	assert_false(fsdp_loader_option_takes(option, "0"));
+	assert_false(fsdp_loader_option_takes(option, "1x"));
+	assert_false(fsdp_loader_option_takes(option, "1000000000000"));
+}
+
 static void what_is_not_there_cannot_be_listed(void **state)
 {
 	struct fsdp_survey *survey = NULL;
@@ -355,6 +424,8 @@ int main(void)
 		TEST(backends_are_named),
 		TEST(files_that_are_none_of_torch),
 		TEST(releases_are_known),
+		TEST(parameters_of_a_loader_change_its_answer),
+		TEST(parameters_are_known_by_name_and_value),
 		TEST(what_is_not_there_cannot_be_listed),
 	};
 

@@ -42,6 +42,8 @@ static const struct option OPTIONS[] = {
 		.maximum = 1048576, .help = "with --for: ranks of the run that loads" },
 	{ "loader-version", 0, OPTION_TEXT, "VERSION", AT(loading.version),
 		.help = "with --for: of the loader's library; else the newest known" },
+	{ "loader-option", 0, OPTION_LIST, "NAME=VALUE", AT(loading.choices),
+		.help = "with --for: a parameter of the loader's call or run" },
 	{ "checks", 0, OPTION_FLAG, NULL, AT(checks),
 		.help = "list what became of every rule" },
 	{ NULL },
@@ -294,7 +296,7 @@ const struct command command_audit = {
 	.group = GROUP_START,
 	.summary = "is it complete, intact, safe?",
 	.synopsis =
-		"[--quick | --data [--values]] [--fail-on=LEVEL] [--rule=RULE=LEVEL]... [--policy=FILE] [--baseline=FILE] [--expect=CHECKPOINT] [--merged=CHECKPOINT [--map=NAME|FILE]] [--for=LOADER,... [--world=N] [--loader-version=VERSION]] [--checks] CHECKPOINT...",
+		"[--quick | --data [--values]] [--fail-on=LEVEL] [--rule=RULE=LEVEL]... [--policy=FILE] [--baseline=FILE] [--expect=CHECKPOINT] [--merged=CHECKPOINT [--map=NAME|FILE]] [--for=LOADER,... [--world=N] [--loader-version=VERSION] [--loader-option=NAME=VALUE]...] [--checks] CHECKPOINT...",
 	.example = "audit step-1000/",
 	.examples = { "audit step-1000/", "audit --data --fail-on=warning step-1000/",
 		"audit -q step-1000/ && deploy step-1000/" },

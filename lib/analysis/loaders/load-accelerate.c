@@ -39,14 +39,21 @@ static void begin(struct fsdp_loading *loading)
 		fsdp_load_choose(loading, is_state(loading) ? state_order : order);
 }
 
+#define STATE_DICT_TYPE "state_dict_type"
+#define SHARDED "SHARDED_STATE_DICT"
+
+/* As the run says; else as it was saved. */
 static bool is_sharded(struct fsdp_loading *loading)
 {
-	return fsdp_load_has_folder(loading, FSDP_FOLDER);
+	return fsdp_load_choice(loading, STATE_DICT_TYPE) != NULL
+		       ? fsdp_load_is_chosen(loading, STATE_DICT_TYPE, SHARDED)
+		       : fsdp_load_has_folder(loading, FSDP_FOLDER);
 }
 
 static bool is_fsdp(struct fsdp_loading *loading)
 {
-	return is_sharded(loading) || fsdp_load_has_file(loading, FSDP_FILE);
+	return fsdp_load_choice(loading, STATE_DICT_TYPE) != NULL ||
+	       is_sharded(loading) || fsdp_load_has_file(loading, FSDP_FILE);
 }
 
 /* ---- load_state ---- */
@@ -68,8 +75,12 @@ static bool lacks_model_metadata(struct fsdp_loading *loading)
 
 static bool lacks_model(struct fsdp_loading *loading)
 {
+	if (!is_state(loading) || is_sharded(loading))
+		return false;
+	if (is_fsdp(loading))
+		return fsdp_load_lacks(loading, FSDP_FILE);
 	fsdp_load_say(loading, 0, "pytorch_model.bin");
-	return is_state(loading) && !is_fsdp(loading) && loading->weights == NULL;
+	return loading->weights == NULL;
 }
 
 static bool lacks_optimizer_metadata(struct fsdp_loading *loading)
@@ -193,7 +204,8 @@ static const struct fsdp_load_rule rules[] = {
 		"gather the files of all nodes in one folder", lacks_model_metadata },
 	{ "accelerate-no-model", NULL, NULL, FSDP_LOAD_REFUSES,
 		"builtins.FileNotFoundError",
-		"[Errno 2] No such file or directory: '{path}/{0}'", NULL, lacks_model },
+		"[Errno 2] No such file or directory: '{path}/{0}'",
+		"load it with the state_dict_type that it was saved with", lacks_model },
 	{ "accelerate-no-optimizer-metadata", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
 		NO_METADATA, "gather the files of all nodes in one folder",
 		lacks_optimizer_metadata },
@@ -260,6 +272,13 @@ static const struct fsdp_load_rule rules[] = {
 	{ NULL },
 };
 
+static const char *const state_dict_types[] = { "FULL_STATE_DICT", SHARDED, NULL };
+
+static const struct fsdp_loader_option options[] = {
+	{ STATE_DICT_TYPE, state_dict_types, false, "of the FSDP plugin of the run" },
+	{ NULL },
+};
+
 static const char *const versions[] = { "1.15.0", NULL };
 
 const struct fsdp_loader fsdp_loader_accelerate = {
@@ -268,4 +287,5 @@ const struct fsdp_loader fsdp_loader_accelerate = {
 	.versions = versions,
 	.begin = begin,
 	.rules = rules,
+	.options = options,
 };

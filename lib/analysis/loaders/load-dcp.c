@@ -213,30 +213,71 @@ static bool has_value(struct fsdp_loading *loading,
 					  sizeof *loading->values, by_number) != NULL;
 }
 
-enum fsdp_load_first fsdp_load_find_first(struct fsdp_loading *loading,
-	const struct fsdp_checkpoint *checkpoint, struct fsdp_load_tensor *ret_wanted,
+/* Whether the expected one is missing or misshaped; 0: neither. */
+static unsigned find_gap(struct fsdp_loading *loading,
+	const struct fsdp_checkpoint *checkpoint,
+	const struct fsdp_load_expected *expected, struct fsdp_load_tensor *ret_wanted,
 	const struct fsdp_load_tensor **ret_stored)
+{
+	const struct fsdp_load_tensor *stored =
+		fsdp_load_find_stored(loading, checkpoint, expected->name);
+
+	*ret_wanted = (struct fsdp_load_tensor){
+		.name = expected->name,
+		.shape = expected->shape,
+		.dims = expected->dims,
+	};
+	*ret_stored = stored;
+	if (stored == NULL)
+		return has_value(loading, checkpoint, expected->name) ? 0
+								      : FSDP_LOAD_MISSING;
+	return fsdp_load_same_shape(stored, ret_wanted) ? 0 : FSDP_LOAD_MISSHAPED;
+}
+
+unsigned fsdp_load_find_first(struct fsdp_loading *loading,
+	const struct fsdp_checkpoint *checkpoint, unsigned among,
+	struct fsdp_load_tensor *ret_wanted, const struct fsdp_load_tensor **ret_stored)
 {
 	const struct fsdp_loads_options *options = loading->options;
 
 	for (size_t i = 0; checkpoint != NULL && i < options->expected_count; i++) {
-		const struct fsdp_load_expected *wanted = &options->expected[i];
-		const struct fsdp_load_tensor *stored =
-			fsdp_load_find_stored(loading, checkpoint, wanted->name);
-		*ret_wanted = (struct fsdp_load_tensor){
-			.name = wanted->name,
-			.shape = wanted->shape,
-			.dims = wanted->dims,
-		};
-		*ret_stored = stored;
-		if (stored != NULL ? fsdp_load_same_shape(stored, ret_wanted)
-				   : has_value(loading, checkpoint, wanted->name))
+		unsigned gap = find_gap(loading, checkpoint, &options->expected[i],
+			ret_wanted, ret_stored);
+		if ((gap & among) == 0)
 			continue;
-		fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(wanted->name, 512));
-		fsdp_load_name(loading, wanted->name);
-		return stored == NULL ? FSDP_LOAD_MISSING : FSDP_LOAD_MISSHAPED;
+		fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(ret_wanted->name, 512));
+		fsdp_load_name(loading, ret_wanted->name);
+		return gap;
 	}
-	return FSDP_LOAD_FINE;
+	return 0;
+}
+
+bool fsdp_load_find_all(struct fsdp_loading *loading,
+	const struct fsdp_checkpoint *checkpoint, enum fsdp_load_gap kind)
+{
+	const struct fsdp_loads_options *options = loading->options;
+	struct fsdp_load_tensor wanted;
+	const struct fsdp_load_tensor *stored;
+
+	if (fsdp_load_find_first(loading, checkpoint, kind, &wanted, &stored) == 0)
+		return false;
+	loading->name_count = 0;
+	loading->all_names = 0;
+	for (size_t i = 0; i < options->expected_count; i++)
+		if (find_gap(loading, checkpoint, &options->expected[i], &wanted,
+			    &stored) == kind)
+			fsdp_load_name(loading, wanted.name);
+	return true;
+}
+
+#define PARTIAL "allow_partial_load"
+
+/* With a partial load nothing that is missing stops it. */
+static unsigned gaps_that_count(struct fsdp_loading *loading)
+{
+	return fsdp_load_flag(loading, PARTIAL, false)
+		       ? FSDP_LOAD_MISSHAPED
+		       : FSDP_LOAD_MISSING | FSDP_LOAD_MISSHAPED;
 }
 
 static bool misses_key(struct fsdp_loading *loading)
@@ -244,8 +285,8 @@ static bool misses_key(struct fsdp_loading *loading)
 	struct fsdp_load_tensor wanted;
 	const struct fsdp_load_tensor *stored;
 
-	return fsdp_load_find_first(loading, opened(loading), &wanted, &stored) ==
-	       FSDP_LOAD_MISSING;
+	return fsdp_load_find_first(loading, opened(loading), gaps_that_count(loading),
+		       &wanted, &stored) == FSDP_LOAD_MISSING;
 }
 
 static bool has_other_shape(struct fsdp_loading *loading)
@@ -254,8 +295,8 @@ static bool has_other_shape(struct fsdp_loading *loading)
 	const struct fsdp_load_tensor *stored;
 	char saved[200], current[200];
 
-	if (fsdp_load_find_first(loading, opened(loading), &wanted, &stored) !=
-		FSDP_LOAD_MISSHAPED)
+	if (fsdp_load_find_first(loading, opened(loading), gaps_that_count(loading),
+		    &wanted, &stored) != FSDP_LOAD_MISSHAPED)
 		return false;
 	fsdp_load_write_numbers(saved, sizeof saved, stored);
 	fsdp_load_write_numbers(current, sizeof current, &wanted);
@@ -288,7 +329,7 @@ static bool take_rank_key(
 	return true;
 }
 
-static bool lacks_rank_key(struct fsdp_loading *loading)
+static bool find_rank_key(struct fsdp_loading *loading)
 {
 	const struct fsdp_checkpoint *checkpoint = opened(loading);
 	uint32_t saved = checkpoint != NULL ? fsdp_checkpoint_world_size(checkpoint) : 0;
@@ -311,6 +352,18 @@ static bool lacks_rank_key(struct fsdp_loading *loading)
 			return true;
 	}
 	return false;
+}
+
+static bool lacks_rank_key(struct fsdp_loading *loading)
+{
+	return !fsdp_load_flag(loading, PARTIAL, false) && find_rank_key(loading);
+}
+
+static bool leaves_out(struct fsdp_loading *loading)
+{
+	return fsdp_load_flag(loading, PARTIAL, false) &&
+	       (fsdp_load_find_all(loading, opened(loading), FSDP_LOAD_MISSING) ||
+		       find_rank_key(loading));
 }
 
 static const struct fsdp_load_rule rules[] = {
@@ -348,6 +401,15 @@ static const struct fsdp_load_rule rules[] = {
 	{ "dcp-file-cut", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
 		"RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory.",
 		"copy the file again", has_cut_file },
+	{ "dcp-partial", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
+		"{0} is not stored and keeps its value, without any message", NULL,
+		leaves_out },
+	{ NULL },
+};
+
+static const struct fsdp_loader_option options[] = {
+	{ PARTIAL, fsdp_load_flags, false,
+		"of DefaultLoadPlanner: whether names may be absent" },
 	{ NULL },
 };
 
@@ -358,4 +420,5 @@ const struct fsdp_loader fsdp_loader_dcp = {
 	.library = "torch",
 	.versions = versions,
 	.rules = rules,
+	.options = options,
 };

@@ -1,20 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * engine.load_checkpoint(folder) of DeepSpeed, with the stage of ZeRO that saved it.
+ * engine.load_checkpoint(folder) of DeepSpeed, with the stage of ZeRO that saved it or
+ * that the caller names.
  *
  * Origin: deepspeed/runtime/engine.py, runtime/zero/stage_1_and_2.py, stage3.py (0.19).
  */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "analysis/loaders/loading.h"
 #include "base/num.h"
 
 enum { RANKS_MOST = 65536, TAG_BYTES = 256 };
 
-/* The folder that `latest` names; empty: it names none. */
+#define TAG "tag"
+#define STAGE "zero_stage"
+#define BF16 "bf16"
+#define UNIVERSAL "load_universal"
+#define MODULE_ONLY "load_module_only"
+#define OPTIMIZER_STATES "load_optimizer_states"
+#define MODULE_STRICT "load_module_strict"
+#define GROUPS "param_groups"
+
+static bool is_universal(struct fsdp_loading *loading)
+{
+	return fsdp_load_flag(loading, UNIVERSAL, false);
+}
+
+static const char *tag_file(struct fsdp_loading *loading)
+{
+	return is_universal(loading) ? "latest_universal" : "latest";
+}
+
+/* The folder that the caller or `latest` names; empty: it names none. */
 static const char *tag_of(struct fsdp_loading *loading, char *tag)
 {
-	struct fsdp_span text = fsdp_survey_text(loading->survey, "latest");
+	const char *chosen = fsdp_load_choice(loading, TAG);
+	struct fsdp_span text =
+		chosen != NULL ? fsdp_span_text(chosen)
+			       : fsdp_survey_text(loading->survey, tag_file(loading));
 
 	snprintf(tag, TAG_BYTES, "%.*s", FSDP_TEXT_MOST(text, TAG_BYTES - 1));
 	return tag;
@@ -36,16 +60,27 @@ bool fsdp_load_is_deepspeed(struct fsdp_loading *loading)
 	return has_tag_folder(loading);
 }
 
+static bool names_no_tag(struct fsdp_loading *loading)
+{
+	return fsdp_load_choice(loading, TAG) == NULL &&
+	       !fsdp_load_has_file(loading, "%s", tag_file(loading));
+}
+
 static bool has_no_latest(struct fsdp_loading *loading)
 {
-	return !fsdp_load_has_file(loading, "latest");
+	return !is_universal(loading) && names_no_tag(loading);
+}
+
+static bool has_no_latest_universal(struct fsdp_loading *loading)
+{
+	return is_universal(loading) && names_no_tag(loading);
 }
 
 bool fsdp_load_has_no_tag(struct fsdp_loading *loading)
 {
 	char tag[TAG_BYTES];
 
-	if (has_no_latest(loading))
+	if (names_no_tag(loading))
 		return false;
 	fsdp_load_say(loading, 0, "%s", tag_of(loading, tag));
 	return *tag == '\0' || !fsdp_load_has_folder(loading, tag);
@@ -86,7 +121,7 @@ static bool has_rank_models(struct fsdp_loading *loading, const char *tag)
 	return false;
 }
 
-static int64_t stage_of(struct fsdp_loading *loading)
+static int64_t saved_stage(struct fsdp_loading *loading)
 {
 	char tag[TAG_BYTES];
 	int64_t stage = value_of(loading, "ds_config.zero_optimization.stage");
@@ -94,6 +129,34 @@ static int64_t stage_of(struct fsdp_loading *loading)
 	if (has_rank_models(loading, tag_of(loading, tag)))
 		return 3;
 	return stage > 0 ? stage : 0;
+}
+
+/* Of the run that loads. */
+static int64_t stage_of(struct fsdp_loading *loading)
+{
+	const char *chosen = fsdp_load_choice(loading, STAGE);
+
+	return chosen != NULL ? chosen[0] - '0' : saved_stage(loading);
+}
+
+/* Whether weights lie as parts of each rank: in the run, but not in the files, or the
+ * other way round. */
+static bool is_other_layout(struct fsdp_loading *loading)
+{
+	return (stage_of(loading) == 3) != (saved_stage(loading) == 3);
+}
+
+/* Whether states are asked for; a universal folder has them for any world. */
+static bool reads_states(struct fsdp_loading *loading)
+{
+	return !is_universal(loading) && !fsdp_load_flag(loading, MODULE_ONLY, false) &&
+	       fsdp_load_flag(loading, OPTIMIZER_STATES, true);
+}
+
+static bool is_saved_in_16_bits(struct fsdp_loading *loading)
+{
+	return value_of(loading, "ds_config.bf16.enabled") == 1 ||
+	       value_of(loading, "ds_config.fp16.enabled") == 1;
 }
 
 static uint32_t saved_world(struct fsdp_loading *loading)
@@ -111,7 +174,7 @@ bool fsdp_load_lacks_states(struct fsdp_loading *loading)
 	uint32_t world = saved_world(loading);
 
 	tag_of(loading, tag);
-	if (!has_rank_models(loading, tag))
+	if (stage_of(loading) != 3)
 		return fsdp_load_lacks(loading, "%s/mp_rank_00_model_states.pt", tag);
 	for (uint32_t i = 0; i < world; i++)
 		if (fsdp_load_lacks(loading,
@@ -126,34 +189,42 @@ bool fsdp_load_is_other_world(struct fsdp_loading *loading)
 
 	fsdp_load_say(loading, 0, "%u", saved);
 	fsdp_load_say(loading, 1, "%u", world);
-	return world != 0 && world != saved && stage_of(loading) > 0;
+	return world != 0 && world != saved && stage_of(loading) > 0 &&
+	       reads_states(loading);
 }
 
 bool fsdp_load_is_elastic(struct fsdp_loading *loading)
 {
-	return stage_of(loading) > 0 &&
+	return stage_of(loading) > 0 && reads_states(loading) &&
 	       value_of(loading, "ds_config.zero_optimization.elastic_checkpoint") == 1;
+}
+
+/* What stands in front of the names of the files that hold states: as the run says, else
+ * as they are called. */
+static const char *prefix_of(struct fsdp_loading *loading, const char *tag)
+{
+	static const char *const prefixes[] = { "", "bf16_", "fp16_" };
+
+	if (fsdp_load_choice(loading, BF16) != NULL)
+		return fsdp_load_flag(loading, BF16, false) ? "bf16_" : "";
+	for (size_t i = 0; i < FSDP_COUNT(prefixes); i++)
+		for (uint32_t k = 0; k < saved_world(loading); k++)
+			if (fsdp_load_has_file(loading,
+				    "%s/%szero_pp_rank_%u_mp_rank_00_optim_states.pt",
+				    tag, prefixes[i], k))
+				return prefixes[i];
+	return "";
 }
 
 bool fsdp_load_lacks_optimizer(struct fsdp_loading *loading)
 {
-	static const char *const prefixes[] = { "", "bf16_", "fp16_" };
-	const char *prefix = "";
 	char tag[TAG_BYTES];
-	uint32_t world = saved_world(loading);
+	const char *prefix;
 
-	if (stage_of(loading) == 0)
+	if (stage_of(loading) == 0 || !reads_states(loading))
 		return false;
-	tag_of(loading, tag);
-	for (size_t i = 0; i < FSDP_COUNT(prefixes); i++)
-		for (uint32_t k = 0; k < world; k++)
-			if (fsdp_load_has_file(loading,
-				    "%s/%szero_pp_rank_%u_mp_rank_00_optim_states.pt",
-				    tag, prefixes[i], k)) {
-				prefix = prefixes[i];
-				break;
-			}
-	for (uint32_t i = 0; i < world; i++)
+	prefix = prefix_of(loading, tag_of(loading, tag));
+	for (uint32_t i = 0; i < saved_world(loading); i++)
 		if (fsdp_load_lacks(loading,
 			    "%s/%szero_pp_rank_%u_mp_rank_00_optim_states.pt", tag,
 			    prefix, i))
@@ -182,12 +253,12 @@ static bool is_unjudged(struct fsdp_loading *loading)
 	return loading->options->expected != NULL && stage_of(loading) > 2;
 }
 
-/* load_checkpoint is strict. */
-static bool is_other_model(struct fsdp_loading *loading)
+/* Weights against the expected names. False: they are not known. */
+static bool compare(struct fsdp_loading *loading)
 {
 	char *weights;
 
-	if (loading->options->expected == NULL)
+	if (loading->options->expected == NULL || is_unjudged(loading))
 		return false;
 	weights = fsdp_arena_take(loading->arena, TAG_BYTES, 1);
 	if (weights == NULL) {
@@ -195,7 +266,98 @@ static bool is_other_model(struct fsdp_loading *loading)
 		return false;
 	}
 	loading->weights = tag_of(loading, weights);
-	return fsdp_load_is_other_model(loading);
+	return fsdp_load_compare(loading);
+}
+
+static bool is_strict(struct fsdp_loading *loading)
+{
+	return fsdp_load_flag(loading, MODULE_STRICT, true);
+}
+
+/* Another shape is refused in any case. */
+static bool is_other_model(struct fsdp_loading *loading)
+{
+	return compare(loading) && (is_strict(loading) ? fsdp_load_is_other_model(loading)
+						       : fsdp_load_is_misshaped(loading));
+}
+
+/* Releases from 0.19 on note how parameters are aligned, and compare that first. */
+static bool knows_alignment(struct fsdp_loading *loading)
+{
+	int64_t stage = stage_of(loading), saved = saved_stage(loading);
+
+	return (stage == 1 || stage == 2) && (saved == 1 || saved == 2) &&
+	       value_of(loading, "optimizer_state_dict.param_alignment_paddings.0.0") >=
+		       0;
+}
+
+static bool has_other_parameters(struct fsdp_loading *loading)
+{
+	return !is_strict(loading) && compare(loading) &&
+	       (loading->missing > 0 || loading->unexpected > 0);
+}
+
+static bool has_group(struct fsdp_loading *loading, long index)
+{
+	char tag[TAG_BYTES], name[96];
+	const struct fsdp_checkpoint *checkpoint =
+		fsdp_load_open(loading, tag_of(loading, tag));
+
+	snprintf(name, sizeof name,
+		"optimizer_state_dict.base_optimizer_state.param_groups.%ld.lr", index);
+	return checkpoint != NULL &&
+	       fsdp_name_find(checkpoint, fsdp_span_text(name)) != FSDP_NONE;
+}
+
+static bool has_other_groups(struct fsdp_loading *loading)
+{
+	const char *chosen = fsdp_load_choice(loading, GROUPS);
+	long count = chosen != NULL ? strtol(chosen, NULL, 10) : 0;
+
+	return count > 0 && (!has_group(loading, count - 1) || has_group(loading, count));
+}
+
+static bool is_unaligned(struct fsdp_loading *loading)
+{
+	return reads_states(loading) && knows_alignment(loading) &&
+	       (has_other_groups(loading) || has_other_parameters(loading));
+}
+
+static bool has_unknown_states(struct fsdp_loading *loading)
+{
+	return !is_universal(loading) && reads_states(loading) &&
+	       !knows_alignment(loading) &&
+	       (has_other_groups(loading) || has_other_parameters(loading));
+}
+
+static bool leaves_out(struct fsdp_loading *loading)
+{
+	return has_other_parameters(loading) && fsdp_load_misses(loading);
+}
+
+/* A run without ZeRO reads states from where ZeRO writes none. */
+static bool is_without_zero(struct fsdp_loading *loading)
+{
+	return stage_of(loading) == 0 && saved_stage(loading) > 0 &&
+	       reads_states(loading);
+}
+
+static bool finds_no_optimizer(struct fsdp_loading *loading)
+{
+	return is_without_zero(loading) && !is_saved_in_16_bits(loading) &&
+	       !fsdp_load_flag(loading, BF16, false);
+}
+
+static bool reads_nothing(struct fsdp_loading *loading)
+{
+	return stage_of(loading) == 3 && !is_universal(loading) &&
+	       fsdp_load_flag(loading, MODULE_ONLY, false);
+}
+
+/* What of a universal folder was not seen. */
+static bool is_other_universal(struct fsdp_loading *loading)
+{
+	return is_universal(loading) && fsdp_load_choice(loading, STAGE) != NULL;
 }
 
 static const struct fsdp_load_rule rules[] = {
@@ -203,11 +365,35 @@ static const struct fsdp_load_rule rules[] = {
 		"Unable to find latest file at {path}/latest, if trying to load latest checkpoint please ensure this file exists or pass an explicit checkpoint tag: the model keeps its start values",
 		"write the name of the folder into the file latest, or pass tag= to load_checkpoint",
 		has_no_latest, true },
+	{ "deepspeed-no-latest-universal", NULL, NULL, FSDP_LOAD_REFUSES,
+		"builtins.ValueError",
+		"Invalid for universal checkpoint: {path}/latest_universal does not exist",
+		"convert it with ds_to_universal.py", has_no_latest_universal },
 	{ "deepspeed-no-tag", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.AssertionError",
 		"", "write the name of an existing folder into the file latest",
 		fsdp_load_has_no_tag },
+	{ "deepspeed-other-universal", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
+		"a universal checkpoint with another ZeRO stage is not judged", NULL,
+		is_other_universal, true },
+	{ "deepspeed-stage", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.AssertionError", "",
+		"load it with the ZeRO stage that saved it, or convert it with ds_to_universal.py",
+		is_other_layout },
 	{ "deepspeed-no-states", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.AssertionError",
 		"", "gather the files of all nodes", fsdp_load_lacks_states },
+	{ "deepspeed-other-model", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
+		"Error(s) in loading state_dict", "build the model that was saved",
+		is_other_model },
+	{ "deepspeed-module-only", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
+		"files of ZeRO 3 hold no module: all parameters keep their start values, without any message",
+		"leave out load_module_only, and pass load_optimizer_states=False",
+		reads_nothing, true },
+	{ "deepspeed-without-zero", NULL, NULL, FSDP_LOAD_REFUSES,
+		"builtins.AttributeError", "'NoneType' object has no attribute 'copy'",
+		"load it with the ZeRO stage that saved it, or pass load_module_only=True",
+		finds_no_optimizer },
+	{ "deepspeed-without-zero-16", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
+		"states of a 16-bit run with ZeRO in a run without it are not judged",
+		NULL, is_without_zero, true },
 	{ "deepspeed-world", NULL, NULL, FSDP_LOAD_REFUSES,
 		"deepspeed.runtime.zero.utils.ZeRORuntimeException",
 		"The checkpoint being loaded used a DP world size of {0} but the current world size is {1}. Automatic adjustment of ZeRO's optimizer state partitioning with a new world size is not currently supported.",
@@ -230,9 +416,29 @@ static const struct fsdp_load_rule rules[] = {
 	{ "deepspeed-expected", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
 		"--expect is not supported for files of ZeRO 3", NULL, is_unjudged,
 		true },
-	{ "deepspeed-other-model", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
-		"Error(s) in loading state_dict", "build the model that was saved",
-		is_other_model },
+	{ "deepspeed-alignment", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
+		"The ZeRO checkpoint parameter-alignment layout does not match the current zero_optimization.parameter_alignment setting. Load with the setting used to save the checkpoint, or disable optimizer-state loading for a module-only warm start.",
+		"build the model and the parameter groups that were saved, or pass load_module_only=True",
+		is_unaligned },
+	{ "deepspeed-other-states", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
+		"what becomes of optimizer states for other parameters or groups is not judged",
+		NULL, has_unknown_states },
+	{ "deepspeed-missing", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
+		"{0} keeps its start value, without any message", NULL, leaves_out },
+	{ NULL },
+};
+
+static const char *const stages[] = { "0", "1", "2", "3", NULL };
+
+static const struct fsdp_loader_option options[] = {
+	{ TAG, NULL, false, "of load_checkpoint: the folder; else what latest names" },
+	{ MODULE_ONLY, fsdp_load_flags, false, "of load_checkpoint" },
+	{ MODULE_STRICT, fsdp_load_flags, false, "of load_checkpoint" },
+	{ OPTIMIZER_STATES, fsdp_load_flags, false, "of load_checkpoint" },
+	{ UNIVERSAL, fsdp_load_flags, false, "checkpoint.load_universal of the run" },
+	{ STAGE, stages, false, "zero_optimization.stage of the run" },
+	{ BF16, fsdp_load_flags, false, "bf16.enabled of the run" },
+	{ GROUPS, NULL, true, "how many parameter groups the run's optimizer has" },
 	{ NULL },
 };
 
@@ -243,4 +449,5 @@ const struct fsdp_loader fsdp_loader_deepspeed = {
 	.library = "deepspeed",
 	.versions = versions,
 	.rules = rules,
+	.options = options,
 };

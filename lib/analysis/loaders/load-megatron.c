@@ -123,29 +123,90 @@ static bool is_other_form(struct fsdp_loading *loading)
 	return true;
 }
 
+static const struct fsdp_checkpoint *opened(struct fsdp_loading *loading)
+{
+	return fsdp_load_open(loading, "");
+}
+
+#define STRICT "strict"
+#define ALLOW "allow_shape_mismatch"
+
+/* Whether keys are looked for before they are asked for; those that are not stored are
+ * then removed from the request, or it is refused. */
+static bool looks_first(struct fsdp_loading *loading)
+{
+	return fsdp_load_choice(loading, STRICT) != NULL &&
+	       !fsdp_load_is_chosen(loading, STRICT, "assume_ok_unexpected");
+}
+
+static bool raises(struct fsdp_loading *loading)
+{
+	return fsdp_load_is_chosen(loading, STRICT, "raise_all") ||
+	       fsdp_load_is_chosen(loading, STRICT, "raise_unexpected");
+}
+
 static bool misses_key(struct fsdp_loading *loading)
 {
 	struct fsdp_load_tensor wanted;
 	const struct fsdp_load_tensor *stored;
 
-	return fsdp_load_find_first(loading, fsdp_load_open(loading, ""), &wanted,
-		       &stored) == FSDP_LOAD_MISSING;
+	return !looks_first(loading) && fsdp_load_find_first(loading, opened(loading),
+						FSDP_LOAD_MISSING | FSDP_LOAD_MISSHAPED,
+						&wanted, &stored) == FSDP_LOAD_MISSING;
 }
 
-static bool has_other_shape(struct fsdp_loading *loading)
+/* Keys that are stored and not asked for. */
+static bool leaves_keys(struct fsdp_loading *loading)
+{
+	if (!fsdp_load_is_chosen(loading, STRICT, "raise_all") ||
+		loading->options->expected == NULL || opened(loading) == NULL)
+		return false;
+	(void)fsdp_load_find_stored(loading, opened(loading), fsdp_span_text(""));
+	for (size_t i = 0; i < loading->stored.count; i++)
+		if (!fsdp_load_is_expected(loading, loading->stored.items[i].name))
+			fsdp_load_name(loading, loading->stored.items[i].name);
+	return loading->all_names > 0;
+}
+
+static bool has_unexpected_key(struct fsdp_loading *loading)
+{
+	return raises(loading) &&
+	       fsdp_load_find_all(loading, opened(loading), FSDP_LOAD_MISSING);
+}
+
+static bool removes_key(struct fsdp_loading *loading)
+{
+	return looks_first(loading) && !raises(loading) &&
+	       fsdp_load_find_all(loading, opened(loading), FSDP_LOAD_MISSING);
+}
+
+static bool find_shape(struct fsdp_loading *loading)
 {
 	struct fsdp_load_tensor wanted;
 	const struct fsdp_load_tensor *stored;
 	char found[200], due[200];
+	unsigned among =
+		FSDP_LOAD_MISSHAPED | (looks_first(loading) ? 0 : FSDP_LOAD_MISSING);
 
-	if (fsdp_load_find_first(loading, fsdp_load_open(loading, ""), &wanted,
-		    &stored) != FSDP_LOAD_MISSHAPED)
+	if (fsdp_load_find_first(loading, opened(loading), among, &wanted, &stored) !=
+		FSDP_LOAD_MISSHAPED)
 		return false;
 	fsdp_load_write_numbers(found, sizeof found, stored);
 	fsdp_load_write_numbers(due, sizeof due, &wanted);
 	fsdp_load_say(loading, 1, "torch.Size([%s])", found);
 	fsdp_load_say(loading, 2, "(%s%s)", due, wanted.dims == 1 ? "," : "");
 	return true;
+}
+
+static bool has_other_shape(struct fsdp_loading *loading)
+{
+	return !fsdp_load_flag(loading, ALLOW, false) && find_shape(loading);
+}
+
+static bool loads_common_part(struct fsdp_loading *loading)
+{
+	return fsdp_load_flag(loading, ALLOW, false) && find_shape(loading) &&
+	       fsdp_load_find_all(loading, opened(loading), FSDP_LOAD_MISSHAPED);
 }
 
 static const struct fsdp_load_rule rules[] = {
@@ -175,6 +236,12 @@ static const struct fsdp_load_rule rules[] = {
 	{ "megatron-expected", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
 		"none of the names of --expect is one that Megatron stores", NULL,
 		is_other_form, true },
+	{ "megatron-left", NULL, NULL, FSDP_LOAD_REFUSES, REFUSES,
+		"Some keys found in the checkpoint are missing in the provided sharded state dict. ",
+		"ask for all keys that are stored, or leave out strict", leaves_keys },
+	{ "megatron-unexpected", NULL, NULL, FSDP_LOAD_REFUSES, REFUSES,
+		"Unexpected keys (not found in the checkpoint) encountered in the provided sharded state dict. ",
+		"build the model that was saved", has_unexpected_key },
 	{ "megatron-missing", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
 		"KeyError: \"{0} from model not in state dict\"",
 		"build the model that was saved, or pass strict=\"return_all\"",
@@ -182,6 +249,23 @@ static const struct fsdp_load_rule rules[] = {
 	{ "megatron-shape", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
 		"CheckpointingException: Global shape mismatch for loaded ({1}) and expected ({2}) tensor for key {0}",
 		"build the model with the sizes that are stored", has_other_shape },
+	{ "megatron-common-part", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
+		"{0} is stored as {1} and expected as {2}: what both have is loaded, the rest keeps its value",
+		NULL, loads_common_part },
+	{ "megatron-removed", NULL, NULL, FSDP_LOADS, NULL,
+		"{0} is not stored: the result is without it, and the model keeps its value",
+		NULL, removes_key },
+	{ NULL },
+};
+
+static const char *const strict_words[] = { "assume_ok_unexpected", "log_unexpected",
+	"log_all", "raise_unexpected", "raise_all", "return_unexpected", "return_all",
+	"ignore_all", NULL };
+
+static const struct fsdp_loader_option options[] = {
+	{ STRICT, strict_words, false, "of load: what names that differ do" },
+	{ ALLOW, fsdp_load_flags, false,
+		"of ShardedTensor: whether other shapes load what both have" },
 	{ NULL },
 };
 
@@ -192,4 +276,5 @@ const struct fsdp_loader fsdp_loader_megatron = {
 	.library = "megatron-core",
 	.versions = versions,
 	.rules = rules,
+	.options = options,
 };

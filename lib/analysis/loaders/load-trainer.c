@@ -30,15 +30,28 @@ static bool is_fsdp(struct fsdp_loading *loading)
 	       fsdp_load_has_file(loading, "pytorch_model_fsdp.bin");
 }
 
+static bool is_deepspeed(struct fsdp_loading *loading)
+{
+	return !is_fsdp(loading) &&
+	       fsdp_load_flag(loading, "deepspeed", fsdp_load_is_deepspeed(loading));
+}
+
 /* Weights are read from files of the model. */
 static bool is_plain(struct fsdp_loading *loading)
 {
-	return !is_fsdp(loading) && !fsdp_load_is_deepspeed(loading);
+	return !is_fsdp(loading) && !is_deepspeed(loading);
 }
 
-static bool is_deepspeed(struct fsdp_loading *loading)
+static bool is_without_fsdp(struct fsdp_loading *loading)
 {
-	return !is_fsdp(loading) && fsdp_load_is_deepspeed(loading);
+	return is_fsdp(loading) && !fsdp_load_flag(loading, "fsdp", true);
+}
+
+/* A run with FSDP takes files of a plain one, in ways that were not seen. */
+static bool is_other_run(struct fsdp_loading *loading)
+{
+	return is_fsdp(loading) ? fsdp_load_flag(loading, "deepspeed", false)
+				: fsdp_load_flag(loading, "fsdp", false);
 }
 
 /* Another model than the one that the folder describes is not known. */
@@ -50,7 +63,8 @@ static bool has_model(struct fsdp_loading *loading)
 
 static bool has_no_weights(struct fsdp_loading *loading)
 {
-	return is_plain(loading) && loading->weights == NULL;
+	return is_deepspeed(loading) ? !fsdp_load_is_deepspeed(loading)
+				     : is_plain(loading) && loading->weights == NULL;
 }
 
 static bool lacks_state(struct fsdp_loading *loading)
@@ -166,6 +180,12 @@ static bool sets_unread(struct fsdp_loading *loading)
 }
 
 static const struct fsdp_load_rule rules[] = {
+	{ "trainer-without-fsdp", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.ValueError",
+		"Checkpoint found at {path} is only supported when using PyTorch FSDP",
+		"resume with FSDP", is_without_fsdp },
+	{ "trainer-other-run", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
+		"what such a run does with files of another kind is not known", NULL,
+		is_other_run, true },
 	{ "trainer-no-weights", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.ValueError",
 		"Can't find a valid checkpoint at {path}", NULL, has_no_weights },
 	{ "trainer-no-state", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.FileNotFoundError",
@@ -227,6 +247,12 @@ static const struct fsdp_load_rule rules[] = {
 	{ NULL },
 };
 
+static const struct fsdp_loader_option options[] = {
+	{ "fsdp", fsdp_load_flags, false, "whether the run uses FSDP" },
+	{ "deepspeed", fsdp_load_flags, false, "whether the run uses DeepSpeed" },
+	{ NULL },
+};
+
 static const char *const versions[] = { "5.23.0", NULL };
 
 const struct fsdp_loader fsdp_loader_trainer = {
@@ -235,4 +261,5 @@ const struct fsdp_loader fsdp_loader_trainer = {
 	.versions = versions,
 	.begin = begin,
 	.rules = rules,
+	.options = options,
 };

@@ -45,6 +45,8 @@ struct fsdp_loading {
 	const struct fsdp_loads_options *options;
 	struct fsdp_arena *arena;
 	const char *path;
+	const struct fsdp_load_choice *choices; /* those that this loader has */
+	size_t choice_count;
 	bool failed; /* out of memory */
 
 	/* What the rule that holds says: {0} to {2} in its texts, and its names. */
@@ -84,6 +86,8 @@ struct fsdp_loader {
 	/* What is learnt before any rule is asked; may be NULL. */
 	void (*begin)(struct fsdp_loading *loading);
 	const struct fsdp_load_rule *rules; /* up to one without id */
+	const struct fsdp_loader_option
+		*options; /* up to one without name; may be NULL */
 };
 
 extern const struct fsdp_loader fsdp_loader_hf, fsdp_loader_trainer, fsdp_loader_peft,
@@ -121,6 +125,16 @@ int64_t fsdp_load_integer(struct fsdp_loading *loading, const char *document,
 	const char *key, int64_t otherwise);
 struct fsdp_span fsdp_load_text(
 	struct fsdp_loading *loading, const char *document, const char *key);
+
+/* ---- load-choice.c: parameters that the caller sets ---- */
+
+extern const char *const fsdp_load_flags[]; /* "true", "false" */
+
+/* Its value, or NULL. */
+const char *fsdp_load_choice(struct fsdp_loading *loading, const char *name);
+bool fsdp_load_is_chosen(
+	struct fsdp_loading *loading, const char *name, const char *value);
+bool fsdp_load_flag(struct fsdp_loading *loading, const char *name, bool otherwise);
 
 /* ---- load-weights.c ---- */
 
@@ -196,13 +210,18 @@ bool fsdp_load_ties_differ(struct fsdp_loading *loading);
 /* A file of data that is named and absent, as word 0; `below` is "" or "folder/". */
 bool fsdp_load_lacks_distcp(struct fsdp_loading *loading, const char *below);
 
-enum fsdp_load_first { FSDP_LOAD_FINE, FSDP_LOAD_MISSING, FSDP_LOAD_MISSHAPED };
+enum fsdp_load_gap { FSDP_LOAD_MISSING = 1, FSDP_LOAD_MISSHAPED = 2 };
 
-/* The first expected tensor, in their order, that is not stored so. Word 0 and the name of
- * the rule are its own. *ret_stored is NULL if it is missing. */
-enum fsdp_load_first fsdp_load_find_first(struct fsdp_loading *loading,
-	const struct fsdp_checkpoint *checkpoint, struct fsdp_load_tensor *ret_wanted,
-	const struct fsdp_load_tensor **ret_stored);
+/* The first expected tensor, in their order, that is not stored, or with another shape, as
+ * `among` says which of both count. Word 0 and the name of the rule are its own.
+ * *ret_stored is NULL if it is missing. 0: there is none. */
+unsigned fsdp_load_find_first(struct fsdp_loading *loading,
+	const struct fsdp_checkpoint *checkpoint, unsigned among,
+	struct fsdp_load_tensor *ret_wanted, const struct fsdp_load_tensor **ret_stored);
+
+/* The same, and the names of all of that kind. */
+bool fsdp_load_find_all(struct fsdp_loading *loading,
+	const struct fsdp_checkpoint *checkpoint, enum fsdp_load_gap kind);
 
 /* ---- load-deepspeed.c ---- */
 

@@ -13,9 +13,10 @@ extern "C" {
  * something else without a word. Nothing is loaded: each loader is a table of rules, read
  * in its source and seen in runs, which are asked one after the other.
  *
- * A loader is called with its defaults. Its model is the one that a list of expected
- * names, the configuration in the folder or the checkpoint itself describes. What depends
- * on anything else is not judged, and never called loadable.
+ * A loader is called with its defaults, but for the parameters that the caller sets. Its
+ * model is the one that a list of expected names, the configuration in the folder or the
+ * checkpoint itself describes. What depends on anything else is not judged, and never
+ * called loadable.
  */
 
 enum fsdp_load_verdict {
@@ -41,6 +42,20 @@ struct fsdp_load_reason {
 	uint64_t all_names; /* … of so many */
 };
 
+/** A parameter of a loader that changes what it does. */
+struct fsdp_loader_option {
+	const char *name; /* "strict", as the loader's call or configuration has it */
+	const char *const
+		*words;    /* the values that it takes, up to NULL; NULL: any text */
+	bool is_count;     /* it takes a number above 0 */
+	const char *about; /* what it is, one line */
+};
+
+/** Such a parameter, set to a value. */
+struct fsdp_load_choice {
+	const char *name, *value;
+};
+
 /** The answer of one loader. */
 struct fsdp_load_result {
 	const char *loader;  /* "hf" */
@@ -49,6 +64,9 @@ struct fsdp_load_result {
 	enum fsdp_load_verdict verdict;
 	const struct fsdp_load_reason *reasons; /* in the order in which they are met */
 	size_t reason_count;
+	/* Those of the asked choices that it has; their texts are the caller's. */
+	const struct fsdp_load_choice *choices;
+	size_t choice_count;
 };
 
 /** A tensor that the loader's model has. */
@@ -71,6 +89,11 @@ struct fsdp_loads_options {
 	/* What the model has; NULL: as the configuration says. */
 	const struct fsdp_load_expected *expected;
 	size_t expected_count;
+
+	/* Parameters of the loaders; of one that is named twice the last counts. A loader
+	 * leaves those out that it does not have or whose value it does not take. */
+	const struct fsdp_load_choice *choices;
+	size_t choice_count;
 };
 
 /** Answers of several loaders. */
@@ -134,6 +157,14 @@ FSDP_API const char *fsdp_set_name(size_t index);
 
 /** Names of all loaders; NULL past the end. */
 FSDP_API const char *fsdp_loader_name(size_t index);
+
+/** The parameters that rules of a loader know; NULL past the end, or of no loader. */
+FSDP_API const struct fsdp_loader_option *fsdp_loader_option(
+	const char *loader, size_t index);
+
+/** Whether the parameter may have this value. */
+FSDP_API bool fsdp_loader_option_takes(
+	const struct fsdp_loader_option *option, const char *value);
 
 /** Whether rules for a version of that loader's library are known. A loader that is
  * unknown has none. */
