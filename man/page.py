@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes a page of the manual: page.py PAGE COMMAND [SELECTORS] > OUTPUT
+"""Writes a page of the manual: page.py PAGE SELECTORS COMMAND… > OUTPUT
 
 Three requests in a page are replaced by what the command at hand says of itself:
 
@@ -16,7 +16,7 @@ import sys
 
 
 def ask(command, *words):
-    return subprocess.run([command, *words], stdout=subprocess.PIPE, check=True, text=True).stdout
+    return subprocess.run([*command, *words], stdout=subprocess.PIPE, check=True, text=True).stdout
 
 
 # ---- objects ----
@@ -214,7 +214,7 @@ def rules(command):
 
 
 def main():
-    page, command, *rest = sys.argv[1:]
+    page, options, *command = sys.argv[1:]
     with open(page, encoding="utf-8") as f:
         for line in f.read().splitlines():
             if line == '.\\" OBJECTS':
@@ -222,7 +222,7 @@ def main():
             elif line == '.\\" RULES':
                 print("\n".join(rules(command)))
             elif line == '.\\" SELECTORS':
-                print("\n".join(selectors(page, command, *rest)))
+                print("\n".join(selectors(page, command, options)))
             else:
                 print(line)
 
