@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes a wheel of contrib/python and a static binary: the same bytes each time.
 
-wheel.py BINARY OUT [TAG]: what pip would build holds no binary, is for any machine, and has the
+wheel.py BINARY OUT [MACHINE]: what pip would build holds no binary, is for any machine, and has the
 time of day in it. Dates are SOURCE_DATE_EPOCH. Needs Python 3.11 and nothing else.
 """
 
 import base64
 import hashlib
 import os
+import platform
 import sys
 import time
 import tomllib
@@ -16,7 +17,7 @@ import zipfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCE = os.path.join(ROOT, "contrib", "python")
-LINUX = "manylinux_2_17_x86_64.manylinux2014_x86_64.musllinux_1_1_x86_64"
+LINUX = ("manylinux_2_17", "manylinux2014", "musllinux_1_1")  # a static file is for each of them
 
 
 def read(path):
@@ -54,7 +55,8 @@ def recorded(name, data):
 
 def main():
     binary, out = sys.argv[1:3]
-    tag = sys.argv[3] if len(sys.argv) > 3 else LINUX
+    machine = sys.argv[3] if len(sys.argv) > 3 else platform.machine()
+    tag = ".".join(f"{linux}_{machine}" for linux in LINUX)
     with open(os.path.join(SOURCE, "pyproject.toml"), "rb") as stream:
         settings = tomllib.load(stream)
     stem = f"{settings['project']['name'].replace('-', '_')}-{settings['project']['version']}"
