@@ -41,6 +41,7 @@ static const char *const kind_names[FSDP_RECORDING_KIND_COUNT] = {
 	[FSDP_RECORDING_EXEC_ORDER] = "exec_order",
 	[FSDP_RECORDING_FLIGHT] = "flight_recorder",
 	[FSDP_RECORDING_MEMORY] = "memory_snapshot",
+	[FSDP_RECORDING_WATCHDOG] = "nccl_watchdog",
 };
 
 const char *fsdp_recording_kind_name(enum fsdp_recording_kind kind)

@@ -16,6 +16,7 @@
  * One recording while it is read. A reader fills `recording` with what lives in `arena`,
  * and `durations` where percentiles over ranks need them.
  */
+struct fsdp_watchdog;
 struct fsdp_trace_reading {
 	struct fsdp_stream *stream;
 	struct fsdp_budget *budget; /* of all recordings of the set */
@@ -26,6 +27,7 @@ struct fsdp_trace_reading {
 	struct fsdp_recording recording;
 	struct fsdp_durations *durations; /* one for each of recording.types, or NULL */
 	struct fsdp_strip strip;
+	struct fsdp_watchdog *watchdog; /* what it prints into a log, or NULL */
 	struct fsdp_error *error;
 	bool left_out; /* of a kind that is not wanted */
 	bool unopened; /* its beginning cannot be read: its kind is unknown */

@@ -286,6 +286,15 @@ static int64_t first_time(const struct search *search)
 	return first;
 }
 
+/* Of the ranks that entered it the lowest that says what it called; else the lowest. */
+static const struct fsdp_flight_item *first_known(const struct search *search)
+{
+	for (size_t i = 0; i < search->have_count; i++)
+		if (signature_at(search, search->have[i], 0)->op != 0)
+			return item_at(search, search->have[i], 0);
+	return item_at(search, search->have[0], 0);
+}
+
 /* False: out of memory. */
 static bool search_team(struct search *search)
 {
@@ -304,7 +313,7 @@ static bool search_team(struct search *search)
 		if (fault.problem == NULL) {
 			fault.verdict = FSDP_FLIGHT_STUCK;
 			fault.problem = "missing";
-			fault.first = item_at(search, search->have[0], 0);
+			fault.first = first_known(search);
 			fault.culprits = fault.missing;
 			fault.culprit_count = fault.missing_count;
 		}

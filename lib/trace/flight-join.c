@@ -275,10 +275,14 @@ static bool tell_collective(struct join *join, const struct fsdp_flight_team *te
 	flight->group = title_of(team);
 	flight->group_name = team->name;
 	flight->seq = item->entry->seq;
-	flight->op = fsdp_flight_folded(called->name, join->job.arena);
+	if (called->name.size != 0) {
+		flight->op = fsdp_flight_folded(called->name, join->job.arena);
+		if (flight->op.data == NULL)
+			return false;
+	}
 	flight->members = fsdp_flight_team_ranks(&join->job, team, &flight->member_count);
 	flight->place = *place_of(join->job.ranks[item->rank].rows, item->entry);
-	return flight->op.data != NULL && flight->members != NULL &&
+	return flight->members != NULL &&
 	       fsdp_flight_unpack(called, join->job.arena, &flight->call);
 }
 
@@ -488,7 +492,8 @@ static bool tell_versions(struct join *join)
 		FSDP_TAKE(join->job.arena, versions, join->job.count);
 	size_t count = 0;
 	for (size_t i = 0; versions != NULL && i < join->job.count; i++)
-		if (fsdp_flight_is_heard(&join->job, i))
+		if (fsdp_flight_is_heard(&join->job, i) &&
+			join->job.ranks[i].rows->facts.version.data != NULL)
 			versions[count++] = join->job.ranks[i].rows->facts.version;
 	if (count > 1)
 		qsort(versions, count, sizeof *versions, compare_texts);

@@ -6,6 +6,7 @@
 
 #include "base/num.h"
 #include "trace/flight.h"
+#include "trace/flight-log.h"
 
 static int compare_readings(const void *a, const void *b)
 {
@@ -101,5 +102,9 @@ bool fsdp_flight_join_readings(struct fsdp_trace_reading *readings, size_t count
 		good = check_ranks(list, kept, ret_error) &&
 		       join(list, kept, arena, ret_flight, ret_error);
 	free(list);
+	/* Dumps say more than logs do. */
+	if (good && kept == 0)
+		return fsdp_watchdog_join_readings(
+			readings, count, arena, ret_flight, ret_error);
 	return good;
 }

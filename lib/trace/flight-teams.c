@@ -131,7 +131,8 @@ static bool has_free_sizes(struct fsdp_span op)
 	return false;
 }
 
-/* What only the root has is not compared. Old recorders have no dtypes. */
+/* What only the root has is not compared. Old recorders have no dtypes. A call that is not
+ * known is equal to everything. */
 static bool sign(struct call_numbers *numbers, const struct fsdp_flight_called *called,
 	struct fsdp_flight_signature *ret_signature)
 {
@@ -143,6 +144,9 @@ static bool sign(struct call_numbers *numbers, const struct fsdp_flight_called *
 	const struct fsdp_flight_lists *in = no_input ? &nothing : &called->input,
 				       *out = no_output ? &nothing : &called->output;
 	struct fsdp_flight_signature one = { 0 };
+	*ret_signature = one;
+	if (called->name.size == 0)
+		return true;
 	one.op = number_of(numbers, numbers->ops, op, none);
 	if (!has_free_sizes(op))
 		one.size = number_of(numbers, numbers->sizes, in->sizes, out->sizes);

@@ -35,7 +35,7 @@ struct fsdp_flight_lists {
 };
 
 struct fsdp_flight_called {
-	struct fsdp_span name; /* profiling_name, as written */
+	struct fsdp_span name; /* profiling_name, as written; size 0: it is not known */
 	struct fsdp_flight_lists input, output;
 };
 

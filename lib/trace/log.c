@@ -5,11 +5,11 @@
  *
  *	FSDP _optim_state_dict() profiling:  defaultdict(<class 'float'>, {K: V, …})
  *
- * K is <Type.NAME: 'value'> or the repr of a string, V the repr of a float. Everything
- * else in the log is passed over.
+ * K is <Type.NAME: 'value'> or the repr of a string, V the repr of a float. Of everything
+ * else in the log only the lines of NCCL's watchdog are looked at (flight-log.h).
  */
 #include "syntax/utf8.h"
-#include "trace/event.h"
+#include "trace/flight-log.h"
 
 static const char opening[] = "defaultdict(<class 'float'>, ";
 
@@ -19,6 +19,7 @@ struct log {
 	struct fsdp_vec dumps, names, durations;
 	struct fsdp_vec results; /* struct fsdp_dump_result, of one line */
 	struct fsdp_names known;
+	struct fsdp_watchdog watchdog;
 	bool any;  /* some line is not blank */
 	bool seen; /* some line is a record, good or bad */
 };
@@ -247,7 +248,8 @@ static bool take_line(struct log *log, struct fsdp_span line)
 	log->any |= !fsdp_lines_is_blank(line);
 	const unsigned char *dict = find(line, opening);
 	if (dict == NULL)
-		return true;
+		return fsdp_watchdog_take(&log->watchdog, line) ||
+		       fsdp_trace_memory(log->reading);
 	const unsigned char *end = dict;
 	while (end > line.data && end[-1] == ' ')
 		end--;
@@ -274,18 +276,41 @@ static bool fail_none(struct log *log)
 		return fsdp_error_add_kind(error, "empty");
 	}
 	fsdp_fail(error, FSDP_ERROR_NOT_A_CHECKPOINT, 0,
-		"neither a trace, nor a recording, nor a log with a line of SimpleProfiler");
+		"neither a trace, nor a recording, nor a log with a line of SimpleProfiler or of NCCL's watchdog");
 	fsdp_error_add_kind(error, "not_json");
 	return fsdp_error_add_hint(error,
 		"PyTorch 2.13 writes that line with TORCH_DISTRIBUTED_DEBUG=INFO and TORCH_LOGS=torch.distributed.fsdp._debug_utils");
 }
 
+static bool take_watchdog(struct log *log)
+{
+	struct fsdp_trace_reading *reading = log->reading;
+	struct fsdp_watchdog *kept = FSDP_TAKE(&reading->arena, kept, 1);
+	if (kept == NULL)
+		return false;
+	*kept = log->watchdog;
+	reading->watchdog = kept;
+	return true;
+}
+
+/* A log that holds both is what is asked for. */
+static enum fsdp_recording_kind kind_of(const struct log *log)
+{
+	unsigned wanted = log->reading->options->kinds;
+	bool may_be_times = wanted == 0 || (wanted >> FSDP_RECORDING_LOG & 1) != 0;
+	return log->reading->watchdog == NULL || (log->seen && may_be_times)
+		       ? FSDP_RECORDING_LOG
+		       : FSDP_RECORDING_WATCHDOG;
+}
+
 static bool finish(struct log *log)
 {
 	struct fsdp_trace_reading *reading = log->reading;
-	if (!log->seen)
+	if (log->watchdog.lines.count != 0 && !take_watchdog(log))
+		return fsdp_trace_memory(reading);
+	if (!log->seen && reading->watchdog == NULL)
 		return fail_none(log);
-	reading->recording.kind = FSDP_RECORDING_LOG;
+	reading->recording.kind = kind_of(log);
 	reading->recording.dumps = fsdp_trace_flat(reading, &log->dumps);
 	reading->recording.dump_count = log->dumps.count;
 	struct fsdp_span *names = fsdp_trace_flat(reading, &log->names);
@@ -311,7 +336,9 @@ static bool read_log(struct fsdp_trace_reading *reading)
 	fsdp_vec_init(&log.durations, arena, sizeof(struct fsdp_durations));
 	fsdp_vec_init(&log.results, arena, sizeof(struct fsdp_dump_result));
 	bool good = fsdp_lines_init(&log.lines, reading) &&
-		    (fsdp_names_init(&log.known, arena) || fsdp_trace_memory(reading));
+		    ((fsdp_names_init(&log.known, arena) &&
+			     fsdp_watchdog_init(&log.watchdog, arena)) ||
+			    fsdp_trace_memory(reading));
 	while (good && (good = fsdp_lines_next(&log.lines, &line, &reading->error)) &&
 		line.data != NULL)
 		good = take_line(&log, line);

@@ -151,6 +151,8 @@ COMMANDS = [
     ["order", TRACES + "flight_recorder/nccl_size_w8"],
     ["order", "--json", TRACES + "flight_recorder/nccl_json_w4"],
     ["order", "-o", "csv", TRACES + "flight_recorder/hostile_w2"],
+    ["order", TRACES + "watchdog/mesh_w4.log"],
+    ["order", "--json", TRACES + "watchdog/stuck_w8.log"],
     ["replay", "--memory", TRACES + "memory/tight/rank0.pickle"],
     ["replay", "--memory", "-o", "csv", TRACES + "memory/devices_w2"],
     ["replay", "--memory", "--timeline=5", TRACES + "memory/devices_w2/rank1.pickle"],

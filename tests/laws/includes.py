@@ -92,7 +92,7 @@ STRANGERS = {
     "lib/trace": {
         "shared": {"event.h", "types.h", "durations.h", "intervals.h", "collectives.h", "python.h", "kineto.h",
                    "timeline.h", "enclosing.h", "unit-rows.h", "inert.h"},
-        "free": {"readers.c", "profile.c", "order-compare.c", "match.c", "join.c", "dumps.c"},
+        "free": {"readers.c", "profile.c", "order-compare.c", "match.c", "join.c", "dumps.c", "log.c"},
     },
     "lib/analysis/checks": {"shared": {"checking.h"}, "free": set()},
     "cli/cmd": {"shared": {"schemas.h"}, "free": set()},

@@ -51,6 +51,17 @@ class Oracle:
         self.tap.none(f"{name}: what it says", problems)
         self.tap.none(f"{name}: as a folder", self.compare([folder], want["result"]))
 
+    def logs(self):
+        """Lines of NCCL's watchdog, against what is known of the jobs they are of."""
+        folder = os.path.join(self.args.roots[0], "traces", "watchdog")
+        for name, want in load(os.path.join(folder, "truth.json")).items():
+            run = self.ask([os.path.join(folder, name)])
+            found = run.json()["data"]["collectives"]
+            problems = differ("status", run.status, STATUS[want["verdict"]])
+            for key, expected in want.items():
+                problems += differ(key, found[key], expected)
+            self.tap.none(f"{name}: what it says", problems)
+
     def same_rank(self):
         """Two dumps of one rank are of two jobs."""
         dump = {"version": "2.10", "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": "[0]"}}}
@@ -79,6 +90,7 @@ def main():
     oracle = Oracle(tap, args)
     for folder in oraclelib.truths(args, "flight_recorder"):
         oracle.case(folder)
+    oracle.logs()
     oracle.same_rank()
     oracle.versions()
     tap.done()

@@ -21,6 +21,7 @@ static const struct {
 	[FSDP_RECORDING_FX_ORDER] = { "execution order recorded with torch.fx", "order" },
 	[FSDP_RECORDING_EXEC_ORDER] = { "execution order of FSDP1", "order" },
 	[FSDP_RECORDING_FLIGHT] = { "dump of the Flight Recorder", "order" },
+	[FSDP_RECORDING_WATCHDOG] = { "log with lines of NCCL's watchdog", "order" },
 	[FSDP_RECORDING_MEMORY] = { "CUDA memory snapshot", "replay --memory" },
 };
 
@@ -58,7 +59,7 @@ static const struct record row_record = OBJECT_RECORD(ROW, "recording_input",
 	{ "input", COUNT_AT(ROW, input), .always = true, ABOUT("Index in `inputs`.") },
 	{ "kind", WORD_AT(ROW, kind), .always = true,
 		WORDS("simple_profiler", "log", "kineto", "fx_exec_order", "exec_order",
-			"flight_recorder", "memory_snapshot"),
+			"flight_recorder", "memory_snapshot", "nccl_watchdog"),
 		ABOUT("What it is, by its content.") },
 	{ "title", WORD_AT(ROW, title), .always = true, ABOUT("The same in words.") },
 	{ "rank", INTEGER_AT(ROW, rank),

@@ -455,7 +455,8 @@ static const struct record recording_record = OBJECT_RECORD(ARGUMENT, "recording
 	{ "input", COUNT_AT(ARGUMENT, input), .always = true,
 		.about = "`id` of the input." },
 	{ "kind", ENUM_AT(ARGUMENT, recording.kind, fsdp_recording_kind_name),
-		.always = true, WORDS("fx_exec_order", "exec_order", "flight_recorder"),
+		.always = true,
+		WORDS("fx_exec_order", "exec_order", "flight_recorder", "nccl_watchdog"),
 		.about = "What was recorded." },
 	{ NULL, POINTED_AT(ARGUMENT, recording.fx, fx_record) },
 	{ NULL, FIELDS_AT(ARGUMENT, recording, order_recording), .has = has_order });

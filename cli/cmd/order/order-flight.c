@@ -16,6 +16,12 @@ struct flight {
 	const struct fsdp_flight *says;
 };
 
+/* Of logs, not of dumps. */
+static bool is_log(const struct fsdp_flight *says)
+{
+	return says->watches != NULL;
+}
+
 /* ---- sentences ---- */
 
 /* "rank 5", "ranks 4,6-7". */
@@ -38,8 +44,9 @@ struct moment {
 	char text[64];
 };
 
-/* The wall clock of the ranks, as a date in UTC; NULL if it is absent. */
-static const char *moment(int64_t ns, struct moment *moment)
+/* The wall clock of the ranks, as a date in UTC, or as logs have it, which name no year;
+ * NULL if it is absent. */
+static const char *moment(int64_t ns, bool is_log, struct moment *moment)
 {
 	time_t seconds = (time_t)(ns / 1000000000);
 	struct tm parts;
@@ -47,9 +54,10 @@ static const char *moment(int64_t ns, struct moment *moment)
 
 	if (ns < 0 || gmtime_r(&seconds, &parts) == NULL)
 		return NULL;
-	size = strftime(moment->text, sizeof moment->text, "%Y-%m-%d %H:%M:%S", &parts);
-	snprintf(moment->text + size, sizeof moment->text - size, ".%03d UTC",
-		(int)(ns / 1000000 % 1000));
+	size = strftime(moment->text, sizeof moment->text,
+		is_log ? "%m-%d %H:%M:%S" : "%Y-%m-%d %H:%M:%S", &parts);
+	snprintf(moment->text + size, sizeof moment->text - size, ".%03d%s",
+		(int)(ns / 1000000 % 1000), is_log ? "" : " UTC");
 	return moment->text;
 }
 
@@ -113,7 +121,10 @@ static void put_collective(struct out *out, const struct fsdp_flight *says)
 		out_line_text(out, "collective");
 	put_sizes(out, says->call.input_sizes, says->call.input_size_count);
 	out_line_text(out, " of ");
-	out_line_name(out, text_of_span(says->group));
+	if (says->group.size != 0)
+		out_line_name(out, text_of_span(says->group));
+	else
+		out_line_text(out, "a group without a name");
 	if (says->member_count != 0)
 		out_line_text(out, " (%s)",
 			rank_words(says->members, says->member_count, &words));
@@ -141,8 +152,13 @@ static void put_groups(struct out *out, const struct fsdp_flight *says)
 			out_line_text(out, ", and more");
 			return;
 		}
+		if (name.size == 0)
+			continue;
 		out_line_text(out, "%s", told++ == 0 ? "; groups " : ", ");
 		out_line_name(out, name);
+		/* A log does not tell how many ranks a group has. */
+		if (is_log(says))
+			continue;
 		if (alike > 1)
 			out_line_text(
 				out, " (%zu of %zu ranks)", alike, says->group_sizes[i]);
@@ -162,15 +178,36 @@ static const struct fsdp_flight_dump *first_dump(const struct listing *listing)
 	return NULL;
 }
 
+static size_t dump_count(const struct listing *listing)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < listing->count; i++)
+		count += fsdp_recording(listing->recordings, i)->flight != NULL;
+	return count;
+}
+
+static void line_logs(const struct flight *flight)
+{
+	struct out *out = flight->listing->run->out;
+
+	out_line_begin(out, NULL);
+	out_line_text(out, "lines of NCCL's watchdog from %zu rank%s",
+		flight->says->log_rank_count,
+		flight->says->log_rank_count == 1 ? "" : "s");
+	put_groups(out, flight->says);
+	out_line_end(out);
+}
+
 static void line_dumps(const struct flight *flight)
 {
 	const struct fsdp_flight *says = flight->says;
 	const struct fsdp_flight_dump *first = first_dump(flight->listing);
 	struct out *out = flight->listing->run->out;
+	size_t count = dump_count(flight->listing);
 
 	out_line_begin(out, NULL);
-	out_line_text(out, "%zu dump%s, recorder", flight->listing->count,
-		flight->listing->count == 1 ? "" : "s");
+	out_line_text(out, "%zu dump%s, recorder", count, count == 1 ? "" : "s");
 	for (size_t i = 0; i < says->version_count; i++) {
 		out_line_text(out, "%s", i == 0 ? " " : ", ");
 		out_line_name(out, text_of_span(says->versions[i]));
@@ -195,6 +232,7 @@ static const char *verb_of(const char *problem)
 		{ "extra", "alone entered" },
 		{ "cycle", "wait for each other, first in" },
 		{ "status", "never entered" },
+		{ "idle", "printed no timeout while others did, first in" },
 		{ "unheard", NULL },
 		{ "op", "called another operation in" },
 		{ "size", "used other sizes in" },
@@ -230,7 +268,7 @@ static void line_entered(const struct flight *flight)
 	struct out *out = flight->listing->run->out;
 	struct rank_words words;
 	struct moment since;
-	const char *time = moment(says->since_ns, &since);
+	const char *time = moment(says->since_ns, is_log(says), &since);
 
 	if (says->verdict != FSDP_FLIGHT_STUCK || says->entered_count == 0)
 		return;
@@ -271,10 +309,15 @@ static void lines_last(const struct flight *flight)
 		if (last->op.data == NULL) {
 			out_line_text(out, "has no entry");
 		} else {
-			out_line_text(out, "entered #%" PRId64 " ", last->seq);
-			out_line_name(out, text_of_span(last->op));
-			out_line_text(out, " of ");
-			out_line_name(out, text_of_span(last->group));
+			out_line_text(out, "entered #%" PRId64, last->seq);
+			if (last->op.size != 0) {
+				out_line_text(out, " ");
+				out_line_name(out, text_of_span(last->op));
+			}
+			if (last->group.size != 0) {
+				out_line_text(out, " of ");
+				out_line_name(out, text_of_span(last->group));
+			}
 			put_place(out, &last->place);
 		}
 		out_line_end(out);
@@ -310,14 +353,16 @@ static void lines_lacking(const struct flight *flight)
 
 	if (says->problem != NULL && strcmp(says->problem, "unheard") == 0) {
 		out_line_begin(out, NULL);
-		out_line_text(
-			out, "every rank with a dump waits for ranks without one, in ");
+		out_line_text(out,
+			is_log(says)
+				? "every rank with lines waits for ranks without, in "
+				: "every rank with a dump waits for ranks without one, in ");
 		put_collective(out, says);
 		put_place(out, &says->place);
 		out_line_end(out);
 	}
 	if (says->missing_dump_count != 0)
-		out_line(out, "no dump", "%s",
+		out_line(out, is_log(says) ? "no lines" : "no dump", "%s",
 			rank_words(
 				says->missing_dumps, says->missing_dump_count, &words));
 	if (says->unreadable_count != 0)
@@ -334,7 +379,9 @@ static void line_agree(const struct flight *flight)
 		out_line(out, NULL, "the ranks agree: they entered the same collectives");
 	if (says->verdict == FSDP_FLIGHT_INCOMPLETE && says->problem == NULL)
 		out_line(out, NULL,
-			"the dumps that can be read agree: their ranks entered the same collectives");
+			is_log(says)
+				? "the ranks with lines agree: they entered the same collectives"
+				: "the dumps that can be read agree: their ranks entered the same collectives");
 	if (says->problem != NULL && strcmp(says->problem, "no_entries") == 0)
 		out_line(out, NULL, "the dumps hold no collectives to compare");
 }
@@ -345,7 +392,7 @@ static void line_next(const struct flight *flight)
 	struct out *out = flight->listing->run->out;
 	struct rank_words words;
 	struct moment since;
-	const char *time = moment(says->since_ns, &since);
+	const char *time = moment(says->since_ns, is_log(says), &since);
 
 	if (says->verdict == FSDP_FLIGHT_STUCK)
 		out_line(out, "next",
@@ -355,6 +402,11 @@ static void line_next(const struct flight *flight)
 	else if (says->verdict == FSDP_FLIGHT_MISMATCH)
 		out_line(out, "next", "see why %s called it so",
 			rank_words(says->culprits, says->culprit_count, &words));
+	else if (is_log(says) && says->verdict == FSDP_FLIGHT_AGREE)
+		out_line(out, "next",
+			"look for the cause below PyTorch: NCCL_DEBUG=INFO, and the network between the hosts");
+	else if (is_log(says) && says->verdict == FSDP_FLIGHT_INCOMPLETE)
+		out_line(out, "next", "get the logs of the other ranks and run it again");
 	else if (says->missing_dump_count + says->unreadable_count != 0)
 		out_line(out, "next", "get the dumps of these ranks and run it again");
 }
@@ -364,7 +416,10 @@ void order_show_flight(struct listing *listing)
 	const struct flight flight = { listing,
 		fsdp_recordings_flight(listing->recordings) };
 
-	line_dumps(&flight);
+	if (is_log(flight.says))
+		line_logs(&flight);
+	else
+		line_dumps(&flight);
 	line_cause(&flight);
 	line_entered(&flight);
 	lines_found(&flight);
@@ -372,6 +427,7 @@ void order_show_flight(struct listing *listing)
 	line_waiting(&flight);
 	line_agree(&flight);
 	lines_lacking(&flight);
+	order_show_watches(listing, flight.says);
 	line_next(&flight);
 }
 
@@ -388,9 +444,10 @@ static void find_cause(struct listing *listing, const struct fsdp_flight *says)
 			(int)(says->op.size < 64 ? says->op.size : 64),
 			(const char *)says->op.data);
 	run_finding(listing->run, differ ? "FI7041" : "FI7040",
-		"%s %s #%" PRId64 "%s of %.*s",
+		"%s %s #%" PRId64 "%s%s%.*s",
 		rank_words(says->culprits, says->culprit_count, &words),
 		verb_of(says->problem), says->seq, op,
+		says->group.size != 0 ? " of " : "",
 		(int)(says->group.size < 200 ? says->group.size : 200),
 		(const char *)says->group.data);
 }
@@ -400,9 +457,12 @@ static void find_lacking(struct listing *listing, const struct fsdp_flight *says
 	struct rank_words words;
 
 	if (says->missing_dump_count != 0)
-		run_finding(listing->run, "FI7042", "%s left no dump",
-			rank_words(
-				says->missing_dumps, says->missing_dump_count, &words));
+		run_finding(listing->run, "FI7042", "%s %s",
+			rank_words(says->missing_dumps, says->missing_dump_count, &words),
+			!is_log(says) ? "left no dump"
+			: says->missing_dump_count == 1
+				? "has no line of NCCL's watchdog"
+				: "have no line of NCCL's watchdog");
 	if (says->unreadable_count != 0)
 		run_finding(listing->run, "FI7042", "the dump of %s cannot be read",
 			rank_words(says->unreadable, says->unreadable_count, &words));
@@ -411,16 +471,27 @@ static void find_lacking(struct listing *listing, const struct fsdp_flight *says
 int order_judge_flight(struct listing *listing)
 {
 	const struct fsdp_flight *says = fsdp_recordings_flight(listing->recordings);
+	int status;
 
 	if (says->verdict == FSDP_FLIGHT_STUCK || says->verdict == FSDP_FLIGHT_MISMATCH)
 		find_cause(listing, says);
 	find_lacking(listing, says);
+	status = says->verdict == FSDP_FLIGHT_INCOMPLETE ? STATUS_PARTIAL : STATUS_GOOD;
+	for (size_t i = 0; i < listing->count; i++) {
+		const struct fsdp_recording *one = fsdp_recording(listing->recordings, i);
+		if (one->truncated)
+			status = STATUS_PARTIAL;
+		if (one->flight == NULL && !is_log(says))
+			run_note(listing->run,
+				"%s is left out: dumps of the Flight Recorder say more than a log",
+				one->path);
+	}
 	if (says->version_count > 1)
 		run_note(listing->run, "the dumps are of %zu versions of the recorder",
 			says->version_count);
 	if (says->verdict == FSDP_FLIGHT_STUCK || says->verdict == FSDP_FLIGHT_MISMATCH)
 		return STATUS_BAD;
-	return says->verdict == FSDP_FLIGHT_INCOMPLETE ? STATUS_PARTIAL : STATUS_GOOD;
+	return status;
 }
 
 /* ---- data ---- */
@@ -496,16 +567,26 @@ static const char *part_of(const struct fsdp_flight *says, int64_t rank)
 								    : "other";
 }
 
+static const struct fsdp_recording *nth_dump(const struct listing *listing, size_t nth)
+{
+	for (size_t i = 0; i < listing->count; i++) {
+		const struct fsdp_recording *one = fsdp_recording(listing->recordings,
+			fsdp_recording_by_rank(listing->recordings, i));
+		if (one->flight != NULL && nth-- == 0)
+			return one;
+	}
+	return NULL;
+}
+
 static const void *each_dump(struct subject of, size_t i, void *room)
 {
 	const struct listing *listing = order_listing(of);
 	struct dump *dump = room;
 	const struct fsdp_recording *one;
 
-	if (i == listing->count)
+	one = nth_dump(listing, i);
+	if (one == NULL)
 		return NULL;
-	one = fsdp_recording(
-		listing->recordings, fsdp_recording_by_rank(listing->recordings, i));
 	*dump = (struct dump){ one->rank, *one->flight,
 		part_of(fsdp_recordings_flight(listing->recordings), one->rank) };
 	return dump;
@@ -537,6 +618,11 @@ static bool has_expected(struct subject of)
 	return ((const struct fsdp_flight *)of.object)->has_expected;
 }
 
+static bool is_of_logs(struct subject of)
+{
+	return is_log(of.object);
+}
+
 #define FLIGHT struct fsdp_flight
 /* Of a mismatch only, where it is null if no majority agrees. */
 static const struct record expected_record = RECORD_OF(RECORD_OBJECT, FLIGHT,
@@ -552,8 +638,8 @@ const struct record order_flight_record = OBJECT_RECORD(FLIGHT, "collectives",
 		WORDS("agree", "stuck", "mismatch", "incomplete"),
 		.about = "Whether the ranks of the job agree." },
 	{ "problem", WORD_AT(FLIGHT, problem), .null = true,
-		WORDS("missing", "extra", "cycle", "status", "unheard", "no_entries",
-			"op", "size", "dtype"),
+		WORDS("missing", "extra", "cycle", "status", "idle", "unheard",
+			"no_entries", "op", "size", "dtype"),
 		.about = "What is wrong; null for nothing." },
 	{ "culprits", LIST_AT(FLIGHT, culprits, culprit_count, record_integers),
 		.always = true, .about = "Ranks that are the cause." },
@@ -579,18 +665,26 @@ const struct record order_flight_record = OBJECT_RECORD(FLIGHT, "collectives",
 	{ "versions", LIST_AT(FLIGHT, versions, version_count, record_texts),
 		.always = true, .about = "Versions of the recorder." },
 	{ "dumps", EACH(each_dump, dump_record), .always = true,
-		.about = "The dumps, by rank." });
+		.about = "The dumps, by rank; none if these are logs." },
+	{ "watchdog", LIST_AT(FLIGHT, watches, watch_count, order_watch_record),
+		.has = is_of_logs,
+		.about = "Of logs: what the watchdog printed, by group and rank." });
 
 void order_put_dumps(struct listing *listing, struct subject subject)
 {
 	static const struct table like = {
 		.key = "dumps", .main = true, .rows_only = true
 	};
+	const struct fsdp_flight *says = fsdp_recordings_flight(listing->recordings);
 	struct record_table table;
 	struct out *out = listing->run->out;
 	struct dump room;
 	const void *row;
 
+	if (is_log(says)) {
+		order_put_watches(listing, says);
+		return;
+	}
 	record_table_init(&table, &like, &dump_record, NULL);
 	out_records_begin(out, &table);
 	for (size_t i = 0; (row = each_dump(subject, i, &room)) != NULL; i++)

@@ -781,6 +781,8 @@ static bool is_answerable(struct listing *listing)
 				one->path);
 			return false;
 		}
+		if (one->kind == FSDP_RECORDING_WATCHDOG)
+			continue;
 		if (one->fx == NULL && one->order == NULL && one->flight == NULL) {
 			refuse(listing->run, "fsdp-inspect replay takes it",
 				"%s records times, no order", one->path);
@@ -788,8 +790,8 @@ static bool is_answerable(struct listing *listing)
 		}
 		if (one->flight == NULL &&
 			fsdp_recordings_flight(listing->recordings) != NULL) {
-			refuse(listing->run, "give the dumps alone, and then the others",
-				"%s is no dump of the Flight Recorder, and others are",
+			refuse(listing->run, "give recordings of one kind at a time",
+				"%s is no dump of the Flight Recorder and no log of NCCL's watchdog, and others are",
 				one->path);
 			return false;
 		}
@@ -841,7 +843,7 @@ static bool prepare(struct run *run, struct fsdp_recording_options *options)
 	struct order_prepared *prepared = calloc(1, sizeof *prepared);
 
 	options->kinds = 1u << FSDP_RECORDING_FX_ORDER | 1u << FSDP_RECORDING_EXEC_ORDER |
-			 1u << FSDP_RECORDING_FLIGHT;
+			 1u << FSDP_RECORDING_FLIGHT | 1u << FSDP_RECORDING_WATCHDOG;
 	run->prepared = prepared;
 	if (prepared == NULL) {
 		run_failure(run, "memory", NULL, "out of memory");

@@ -47,6 +47,15 @@ void order_put_dumps(struct listing *listing, struct subject subject);
 /* Of a struct fsdp_flight. */
 extern const struct record order_flight_record;
 
+/* ---- order-watchdog.c ---- */
+
+/* What NCCL's watchdog printed into logs: a table of ranks that are alike, and the rows
+ * of tables. Nothing for dumps. */
+void order_show_watches(struct listing *listing, const struct fsdp_flight *says);
+void order_put_watches(struct listing *listing, const struct fsdp_flight *says);
+/* Of a struct fsdp_flight_watch. */
+extern const struct record order_watch_record;
+
 /* ---- order-data.c ---- */
 
 /* The listing that a field of the answer is of. */

@@ -175,6 +175,12 @@ static bool is_answerable(struct replay *replay)
 				one->path);
 			return false;
 		}
+		if (one->kind == FSDP_RECORDING_WATCHDOG) {
+			refuse(replay->run, "fsdp-inspect order takes it",
+				"%s is a log with lines of NCCL's watchdog: they tell who waits for whom",
+				one->path);
+			return false;
+		}
 		if (one->memory != NULL) {
 			refuse(replay->run, "fsdp-inspect replay --memory takes it",
 				"%s is a snapshot of CUDA memory: it records no times of calls",

@@ -12,7 +12,8 @@ extern "C" {
 
 /**
  * Dumps of PyTorch's Flight Recorder: the last collectives of each rank of a job, as
- * pickles or JSON, and what they say together. Everything here belongs to the set of
+ * pickles or JSON, and what they say together. The same of lines that the watchdog of
+ * NCCL prints into logs, which tell the last collectives of a rank by their numbers. Everything here belongs to the set of
  * recordings it is of (fsdp/trace.h) and lives as long; nothing allocates or fails.
  * Texts come from the dumps: not terminated, not escaped, maybe not UTF-8. Absent texts
  * have data NULL, absent numbers are FSDP_ABSENT.
@@ -24,6 +25,20 @@ struct fsdp_flight_dump {
 	struct fsdp_span library; /* version of NCCL; absent if it is not known */
 	uint64_t entries;         /* collectives, and sends and receives */
 	int64_t first_record;     /* number of the first of them, from 0 */
+};
+
+/**
+ * What the watchdog of NCCL printed into a log about one rank in one process group, when
+ * a collective timed out. Numbers of collectives count from 1; -1 is none yet.
+ */
+struct fsdp_flight_watch {
+	int64_t rank;
+	struct fsdp_span group;      /* as people know it; size 0: the lines name none */
+	int64_t enqueued, completed; /* the last ones */
+	int64_t seq;                 /* the first that timed out */
+	struct fsdp_span op;         /* of that one, whatever variant it is */
+	int64_t numel_in, numel_out; /* its elements */
+	int64_t timeout_ms, ran_ms;
 };
 
 /** The sizes of one tensor. */
@@ -52,7 +67,7 @@ struct fsdp_flight_place {
 struct fsdp_flight_last {
 	int64_t rank;
 	int64_t seq;
-	struct fsdp_span op, group; /* op NULL: it has no entry */
+	struct fsdp_span op, group; /* op NULL: it has no entry; size 0: not known */
 	struct fsdp_flight_place
 		place; /* the innermost that is not PyTorch's, or absent */
 };
@@ -80,8 +95,9 @@ FSDP_API const char *fsdp_flight_verdict_name(unsigned verdict);
  */
 struct fsdp_flight {
 	enum fsdp_flight_verdict verdict;
-	/* "missing", "extra", "cycle", "status", "unheard", "no_entries", "op", "size",
-	 * "dtype"; NULL: there is none */
+	/* "missing", "extra", "cycle", "status", "idle", "unheard", "no_entries", "op",
+	 * "size", "dtype"; NULL: there is none. "idle" is of logs: the culprits wait in
+	 * no group, while others do, first in the one that follows */
 	const char *problem;
 	const int64_t *culprits;
 	size_t culprit_count;
@@ -93,7 +109,9 @@ struct fsdp_flight {
 	size_t member_count;
 	const int64_t *entered, *missing;
 	size_t entered_count, missing_count;
-	int64_t since_ns;               /* when the first rank entered it, since 1970 */
+	/* when the first rank entered it, since 1970. Logs have no year: as if it were
+	 * that one, in the time zone of the host */
+	int64_t since_ns;
 	struct fsdp_flight_call call;   /* of those that entered it */
 	struct fsdp_flight_place place; /* where the first of them did */
 	/* of a mismatch: what most ranks called, and what the culprits did */
@@ -112,6 +130,10 @@ struct fsdp_flight {
 	const struct fsdp_span *groups; /* by name, as people know them */
 	const size_t *group_sizes;      /* ranks in each */
 	size_t group_count;
+	/* of logs: by group, then by rank; NULL: these are dumps */
+	const struct fsdp_flight_watch *watches;
+	size_t watch_count;
+	size_t log_rank_count; /* ranks that the lines are of */
 };
 
 #ifdef __cplusplus

@@ -39,11 +39,12 @@ enum fsdp_recording_kind {
 	FSDP_RECORDING_EXEC_ORDER, /* order of FSDP1's handles, as JSON lines */
 	FSDP_RECORDING_FLIGHT,     /* a dump of the Flight Recorder, pickle or JSON */
 	FSDP_RECORDING_MEMORY,     /* a snapshot of CUDA memory, a pickle */
+	FSDP_RECORDING_WATCHDOG,   /* lines of NCCL's watchdog in a log */
 	FSDP_RECORDING_KIND_COUNT
 };
 
 /** "simple_profiler", "log", "kineto", "fx_exec_order", "exec_order",
- * "flight_recorder", "memory_snapshot"; NULL for anything else. */
+ * "flight_recorder", "memory_snapshot", "nccl_watchdog"; NULL for anything else. */
 FSDP_API const char *fsdp_recording_kind_name(enum fsdp_recording_kind kind);
 
 /**

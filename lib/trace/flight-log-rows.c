@@ -1,0 +1,628 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Makes of the lines of the watchdog what a dump of the Flight Recorder would have held of
+ * each rank: the collectives that tell ranks apart. A rank that enqueued work 8 has
+ * entered all up to it, and only what timed out has a name.
+ */
+#include <stdlib.h>
+
+#include "base/num.h"
+#include "trace/flight.h"
+#include "trace/flight-log.h"
+
+/* A line, and its group among those of all logs. */
+struct log_said {
+	struct fsdp_watchdog_line line;
+	uint32_t group;
+	size_t order;
+};
+
+/* What a rank did in a group: its lines, by what timed out, and then as they came. */
+struct rank_state {
+	struct log_said *said;
+	size_t count;
+	int64_t rank, enqueued, completed;
+};
+
+struct log_team {
+	uint32_t group;
+	struct rank_state *states; /* by rank */
+	size_t count;
+	int64_t seqs[2]; /* of the works that are compared, ascending */
+	size_t seq_count;
+};
+
+struct log_join {
+	struct fsdp_arena *arena;
+	struct fsdp_names groups;
+	struct log_said *said;
+	size_t said_count;
+	struct rank_state *states; /* by group, then by rank */
+	size_t state_count;
+	struct log_team *teams;
+	size_t team_count;
+	int64_t *ranks; /* that any line is of, ascending */
+	size_t rank_count;
+	int64_t world; /* number of ranks: as many as are known */
+};
+
+/* ---- lines ---- */
+
+static int compare_numbers(int64_t left, int64_t right)
+{
+	return left < right ? -1 : left > right;
+}
+
+static int compare_works(const void *a, const void *b)
+{
+	const struct log_said *left = a, *right = b;
+	int order = compare_numbers(left->line.rank, right->line.rank);
+	if (order == 0)
+		order = compare_numbers(left->line.seq, right->line.seq);
+	return order != 0 ? order : left->order < right->order ? -1 : 1;
+}
+
+static int compare_said(const void *a, const void *b)
+{
+	const struct log_said *left = a, *right = b;
+	if (left->group != right->group)
+		return left->group < right->group ? -1 : 1;
+	int order = compare_numbers(left->line.rank, right->line.rank);
+	return order != 0 ? order : left->order < right->order ? -1 : 1;
+}
+
+static int compare_seqs(const void *a, const void *b)
+{
+	const struct log_said *left = a, *right = b;
+	int order = compare_numbers(left->line.seq, right->line.seq);
+	return order != 0 ? order : left->order < right->order ? -1 : 1;
+}
+
+static int compare_integers(const void *a, const void *b)
+{
+	return compare_numbers(*(const int64_t *)a, *(const int64_t *)b);
+}
+
+static bool is_used(const struct fsdp_trace_reading *reading)
+{
+	return reading->watchdog != NULL && reading->error == NULL &&
+	       !reading->left_out && reading->recording.kind == FSDP_RECORDING_WATCHDOG;
+}
+
+/* Of a group that one log names, the id among those of all. */
+static bool find_group(struct log_join *join, const struct fsdp_names *groups,
+	uint32_t id, uint32_t *ret_group)
+{
+	*ret_group = FSDP_NONE;
+	if (id == FSDP_NONE)
+		return true;
+	uint32_t parent = fsdp_names_at(groups, id)->parent;
+	*ret_group = fsdp_watchdog_group(&join->groups,
+		fsdp_names_segment(groups, parent), fsdp_names_segment(groups, id));
+	return *ret_group != FSDP_NONE;
+}
+
+static bool gather(
+	struct log_join *join, const struct fsdp_trace_reading *readings, size_t count)
+{
+	size_t room = 0;
+	for (size_t i = 0; i < count; i++)
+		if (is_used(&readings[i]))
+			room += readings[i].watchdog->lines.count;
+	join->said = FSDP_TAKE(join->arena, join->said, room);
+	if (join->said == NULL || !fsdp_names_init(&join->groups, join->arena))
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		const struct fsdp_watchdog *watchdog = readings[i].watchdog;
+		if (!is_used(&readings[i]))
+			continue;
+		if (watchdog->highest_rank >= join->world)
+			join->world = watchdog->highest_rank + 1;
+		for (size_t j = 0; j < watchdog->lines.count; j++) {
+			struct log_said *one = &join->said[join->said_count];
+			one->line = *(const struct fsdp_watchdog_line *)fsdp_vec_at(
+				&watchdog->lines, j);
+			one->order = join->said_count++;
+			if (!find_group(join, &watchdog->groups, one->line.group,
+				    &one->group))
+				return false;
+		}
+	}
+	return true;
+}
+
+/* The line that says what timed out names no group: the next one of that rank with that
+ * number does. If there is one group only, it is of that. */
+static bool name_groups(struct log_join *join)
+{
+	uint32_t only = FSDP_NONE;
+	bool several = false;
+	qsort(join->said, join->said_count, sizeof *join->said, compare_works);
+	for (size_t i = 0, end; i < join->said_count; i = end) {
+		uint32_t group = FSDP_NONE;
+		for (end = i; end < join->said_count &&
+			      join->said[end].line.rank == join->said[i].line.rank &&
+			      join->said[end].line.seq == join->said[i].line.seq;
+			end++)
+			if (group == FSDP_NONE)
+				group = join->said[end].group;
+		several |= group != FSDP_NONE && only != FSDP_NONE && group != only;
+		only = group != FSDP_NONE ? group : only;
+		for (size_t j = i; j < end; j++)
+			if (join->said[j].group == FSDP_NONE)
+				join->said[j].group = group;
+	}
+	if (several || only == FSDP_NONE)
+		only = fsdp_watchdog_group(&join->groups, FSDP_SPAN(""), FSDP_SPAN(""));
+	for (size_t i = 0; i < join->said_count; i++)
+		if (join->said[i].group == FSDP_NONE)
+			join->said[i].group = only;
+	qsort(join->said, join->said_count, sizeof *join->said, compare_said);
+	return only != FSDP_NONE;
+}
+
+/* ---- states ---- */
+
+/* The first line counts: what follows is how the job ends. */
+static void settle(struct rank_state *state)
+{
+	int64_t first = FSDP_ABSENT;
+	state->enqueued = state->completed = FSDP_ABSENT;
+	for (size_t i = 0; i < state->count; i++) {
+		const struct fsdp_watchdog_line *line = &state->said[i].line;
+		if (state->enqueued == FSDP_ABSENT) {
+			state->enqueued = line->enqueued;
+			state->completed = line->completed;
+		}
+		if (line->seq != FSDP_ABSENT &&
+			(first == FSDP_ABSENT || line->seq < first))
+			first = line->seq;
+	}
+	for (size_t i = 0; i < state->count; i++)
+		if (state->said[i].line.seq > state->enqueued)
+			state->enqueued = state->said[i].line.seq;
+	if (state->completed == FSDP_ABSENT && first != FSDP_ABSENT)
+		state->completed = first - 1;
+	qsort(state->said, state->count, sizeof *state->said, compare_seqs);
+}
+
+static bool find_states(struct log_join *join)
+{
+	join->states = FSDP_TAKE(join->arena, join->states, join->said_count);
+	join->teams = FSDP_TAKE(join->arena, join->teams, join->said_count);
+	join->ranks = FSDP_TAKE(join->arena, join->ranks, join->said_count);
+	if (join->states == NULL || join->teams == NULL || join->ranks == NULL)
+		return false;
+	for (size_t i = 0; i < join->said_count; i++) {
+		struct log_said *one = &join->said[i];
+		bool fresh = i == 0 || one[-1].group != one->group;
+		if (fresh)
+			join->teams[join->team_count++] =
+				(struct log_team){ .group = one->group,
+					.states = &join->states[join->state_count] };
+		if (fresh || one[-1].line.rank != one->line.rank) {
+			join->states[join->state_count++] =
+				(struct rank_state){ .said = one,
+					.rank = one->line.rank };
+			join->teams[join->team_count - 1].count++;
+			join->ranks[join->rank_count++] = one->line.rank;
+		}
+		join->states[join->state_count - 1].count++;
+	}
+	for (size_t i = 0; i < join->state_count; i++)
+		settle(&join->states[i]);
+	qsort(join->ranks, join->rank_count, sizeof *join->ranks, compare_integers);
+	size_t kept = 0;
+	for (size_t i = 0; i < join->rank_count; i++)
+		if (kept == 0 || join->ranks[kept - 1] != join->ranks[i])
+			join->ranks[kept++] = join->ranks[i];
+	join->rank_count = kept;
+	return true;
+}
+
+static bool is_default(const struct log_join *join, const struct log_team *team)
+{
+	return fsdp_span_is(fsdp_names_segment(&join->groups, team->group), "default_pg");
+}
+
+/* An all-gather into one tensor tells how many ranks there are, and a reduce-scatter. */
+static int64_t ratio(const struct fsdp_watchdog_line *line)
+{
+	bool gathers = fsdp_span_is(line->op, "_allgather_base");
+	int64_t large = gathers ? line->numel_out : line->numel_in,
+		small = gathers ? line->numel_in : line->numel_out;
+	if (!gathers && !fsdp_span_is(line->op, "_reduce_scatter_base"))
+		return 0;
+	return small > 0 && large > 0 && large % small == 0 &&
+			       large / small <= FSDP_WATCHDOG_RANKS
+		       ? large / small
+		       : 0;
+}
+
+static void widen(struct log_join *join, int64_t world)
+{
+	join->world = world > join->world ? world : join->world;
+}
+
+static void find_world(struct log_join *join)
+{
+	for (size_t i = 0; i < join->team_count; i++) {
+		const struct log_team *team = &join->teams[i];
+		for (size_t j = 0; is_default(join, team) && j < team->count; j++)
+			for (size_t k = 0; k < team->states[j].count; k++)
+				widen(join, ratio(&team->states[j].said[k].line));
+	}
+}
+
+/* ---- what is compared ---- */
+
+/* Of a work the line that says most, or NULL: it did not time out on this rank. */
+static const struct fsdp_watchdog_line *line_of(
+	const struct rank_state *state, int64_t seq)
+{
+	const struct fsdp_watchdog_line *best = NULL;
+	size_t low = 0, high = state->count;
+	FSDP_HALVE(low, high, middle, state->said[middle].line.seq < seq)
+	for (; low < state->count && state->said[low].line.seq == seq; low++)
+		if (best == NULL || best->op.size == 0)
+			best = &state->said[low].line;
+	return best;
+}
+
+/* NULL: nothing timed out on this rank. */
+static const struct fsdp_watchdog_line *first_timeout(const struct rank_state *state)
+{
+	for (size_t i = 0; i < state->count; i++)
+		if (state->said[i].line.seq != FSDP_ABSENT)
+			return line_of(state, state->said[i].line.seq);
+	return NULL;
+}
+
+/* Where all have entered the first work that timed out, only that one is compared: behind it
+ * some ranks enqueue more than others and all wait. Else it is the first that some rank has
+ * not entered, and the one before. */
+static void find_seqs(struct log_team *team)
+{
+	int64_t least = INT64_MAX, first = INT64_MAX;
+	for (size_t i = 0; i < team->count; i++) {
+		const struct fsdp_watchdog_line *line = first_timeout(&team->states[i]);
+		int64_t enqueued = team->states[i].enqueued;
+		least = enqueued < least ? enqueued : least;
+		if (line != NULL && line->seq < first)
+			first = line->seq;
+	}
+	if (first <= least)
+		team->seqs[team->seq_count++] = first;
+	else if (least >= 0) {
+		team->seqs[team->seq_count++] = least;
+		team->seqs[team->seq_count++] = least + 1;
+	} else
+		team->seqs[team->seq_count++] = first != INT64_MAX ? first : 1;
+}
+
+/* ---- rows ---- */
+
+/* [[numel]], as lists of sizes are kept. */
+static bool pack_numel(
+	struct fsdp_arena *arena, int64_t numel, struct fsdp_span *ret_sizes)
+{
+	const int64_t packed[] = { 1, 1, numel };
+	*ret_sizes = (struct fsdp_span){ 0 };
+	if (numel == FSDP_ABSENT)
+		return true;
+	*ret_sizes = fsdp_arena_copy(arena, fsdp_span(packed, sizeof packed));
+	return ret_sizes->data != NULL;
+}
+
+static bool is_point_to_point(struct fsdp_span op)
+{
+	return fsdp_span_is(op, "send") || fsdp_span_is(op, "recv") ||
+	       fsdp_span_is(op, "recvanysource");
+}
+
+/* Both ends of a send have one number in their group. */
+static bool add_call(struct fsdp_flight_rows *rows, struct fsdp_arena *arena,
+	const struct fsdp_watchdog_line *line, uint32_t *ret_call)
+{
+	struct fsdp_flight_called *call = fsdp_vec_push(&rows->calls);
+	*ret_call = (uint32_t)(rows->calls.count - 1);
+	if (call == NULL)
+		return false;
+	call->name = line != NULL ? line->op : FSDP_SPAN("");
+	if (is_point_to_point(call->name))
+		call->name = FSDP_SPAN("send_recv");
+	else if (call->name.size != 0)
+		return pack_numel(arena, line->numel_in, &call->input.sizes) &&
+		       pack_numel(arena, line->numel_out, &call->output.sizes);
+	return true;
+}
+
+static bool add_entry(struct log_join *join, struct fsdp_flight_rows *rows,
+	const struct rank_state *state, uint32_t group, int64_t seq)
+{
+	const struct fsdp_watchdog_line *line = line_of(state, seq);
+	struct fsdp_flight_entry *entry = fsdp_vec_push(&rows->entries);
+	if (entry == NULL)
+		return false;
+	*entry = (struct fsdp_flight_entry){ .seq = seq,
+		.time_ns = FSDP_ABSENT,
+		.group = group,
+		.place = FSDP_NONE,
+		.is_unfinished =
+			state->completed == FSDP_ABSENT || seq > state->completed };
+	if (line != NULL && line->time_ns != FSDP_ABSENT && line->ran_ms != FSDP_ABSENT)
+		entry->time_ns = line->time_ns - line->ran_ms * 1000000;
+	return add_call(rows, join->arena, line, &entry->call);
+}
+
+/* The ranks of a group: those that speak of it. All that say nothing may be of the default
+ * group. */
+static bool add_members(struct log_join *join, struct fsdp_flight_rows *rows,
+	const struct log_team *team, struct fsdp_span name)
+{
+	bool all = is_default(join, team);
+	size_t room = all ? (size_t)join->world + team->count : team->count, at = 0,
+	       heard = 0;
+	int64_t *list = FSDP_TAKE(join->arena, list, room);
+	struct fsdp_flight_members *members = fsdp_vec_push(&rows->members);
+	if (list == NULL || members == NULL)
+		return false;
+	*members = (struct fsdp_flight_members){ .name = name, .ranks = list };
+	for (int64_t rank = 0; all && rank < join->world; rank++) {
+		while (heard < join->rank_count && join->ranks[heard] < rank)
+			heard++;
+		if (at < team->count && team->states[at].rank == rank)
+			at++;
+		else if (heard < join->rank_count && join->ranks[heard] == rank)
+			continue;
+		list[members->count++] = rank;
+	}
+	for (; at < team->count; at++)
+		list[members->count++] = team->states[at].rank;
+	return true;
+}
+
+static struct fsdp_span name_of(const struct log_join *join, const struct log_team *team)
+{
+	return fsdp_names_segment(
+		&join->groups, fsdp_names_at(&join->groups, team->group)->parent);
+}
+
+static void rows_init(struct fsdp_flight_rows *rows, struct fsdp_arena *arena)
+{
+	rows->facts.first_record = FSDP_ABSENT;
+	rows->enqueued = FSDP_ABSENT;
+	fsdp_vec_init(&rows->entries, arena, sizeof(struct fsdp_flight_entry));
+	fsdp_vec_init(&rows->groups, arena, sizeof(struct fsdp_flight_group));
+	fsdp_vec_init(&rows->calls, arena, sizeof(struct fsdp_flight_called));
+	fsdp_vec_init(&rows->places, arena, sizeof(struct fsdp_flight_place));
+	fsdp_vec_init(&rows->members, arena, sizeof(struct fsdp_flight_members));
+}
+
+/* What ended before what did not, so that the last entry tells whether the rank waits. */
+static bool add_state(struct log_join *join, struct fsdp_flight_rows *rows,
+	const struct log_team *team, const struct rank_state *state, bool ended)
+{
+	struct fsdp_span desc = fsdp_names_segment(&join->groups, team->group);
+	struct fsdp_span name = name_of(join, team);
+	uint32_t group = (uint32_t)rows->groups.count;
+	struct fsdp_flight_group *fresh = fsdp_vec_push(&rows->groups);
+	if (fresh == NULL)
+		return false;
+	*fresh = (struct fsdp_flight_group){ name, desc };
+	for (size_t i = 0; i < team->seq_count; i++) {
+		int64_t seq = team->seqs[i];
+		if (seq <= state->enqueued && (seq <= state->completed) == ended &&
+			!add_entry(join, rows, state, group, seq))
+			return false;
+	}
+	return !ended || add_members(join, rows, team, name);
+}
+
+static bool add_rank(struct log_join *join, struct fsdp_flight_rows *rows, int64_t rank)
+{
+	rows_init(rows, join->arena);
+	for (int ended = 1; ended >= 0; ended--)
+		for (size_t i = 0; i < join->team_count; i++) {
+			const struct log_team *team = &join->teams[i];
+			size_t low = 0, high = team->count;
+			FSDP_HALVE(low, high, middle, team->states[middle].rank < rank)
+			if (low < team->count && team->states[low].rank == rank &&
+				!add_state(
+					join, rows, team, &team->states[low], ended != 0))
+				return false;
+		}
+	rows->facts.entries = rows->entries.count;
+	return true;
+}
+
+/* Of no group, so that silent ranks are of the world: no line holds the end of one, and so
+ * no group is called so. */
+static bool add_world(struct log_join *join, struct fsdp_flight_rows *rows)
+{
+	struct fsdp_flight_members *members = fsdp_vec_push(&rows->members);
+	int64_t *list = FSDP_TAKE(join->arena, list, (size_t)join->world);
+	if (members == NULL || list == NULL)
+		return false;
+	for (int64_t rank = 0; rank < join->world; rank++)
+		list[rank] = rank;
+	*members = (struct fsdp_flight_members){ FSDP_SPAN("\n"), list,
+		(size_t)join->world };
+	return true;
+}
+
+/* ---- the answer ---- */
+
+static struct fsdp_span title_of(const struct log_join *join, const struct log_team *team)
+{
+	struct fsdp_span desc = fsdp_names_segment(&join->groups, team->group);
+	return desc.size != 0 ? desc : name_of(join, team);
+}
+
+static bool tell_watches(struct log_join *join, struct fsdp_flight *flight)
+{
+	struct fsdp_flight_watch *watches =
+		FSDP_TAKE(join->arena, watches, join->state_count);
+	flight->watches = watches;
+	flight->log_rank_count = join->rank_count;
+	for (size_t i = 0; watches != NULL && i < join->team_count; i++) {
+		const struct log_team *team = &join->teams[i];
+		for (size_t j = 0; j < team->count; j++) {
+			const struct rank_state *state = &team->states[j];
+			struct fsdp_flight_watch *watch = &watches[flight->watch_count++];
+			const struct fsdp_watchdog_line *first = first_timeout(state);
+			*watch = (struct fsdp_flight_watch){ state->rank,
+				title_of(join, team), state->enqueued, state->completed,
+				FSDP_ABSENT, { 0 }, FSDP_ABSENT, FSDP_ABSENT, FSDP_ABSENT,
+				FSDP_ABSENT };
+			if (first == NULL)
+				continue;
+			watch->seq = first->seq;
+			watch->numel_in = first->numel_in;
+			watch->numel_out = first->numel_out;
+			watch->timeout_ms = first->timeout_ms;
+			watch->ran_ms = first->ran_ms;
+			if (first->op.size == 0)
+				continue;
+			watch->op = fsdp_flight_folded(first->op, join->arena);
+			if (watch->op.data == NULL)
+				return false;
+		}
+	}
+	return watches != NULL;
+}
+
+/* ---- ranks that wait in nothing ---- */
+
+static bool is_waiting(const struct rank_state *state)
+{
+	const struct fsdp_watchdog_line *line = first_timeout(state);
+	return line != NULL && line->seq > state->completed;
+}
+
+static int64_t entered_ns(const struct rank_state *state)
+{
+	const struct fsdp_watchdog_line *line = first_timeout(state);
+	return line->time_ns != FSDP_ABSENT && line->ran_ms != FSDP_ABSENT
+		       ? line->time_ns - line->ran_ms * 1000000
+		       : INT64_MAX;
+}
+
+/* The work in which a rank has waited longest, and its team. NULL: none waits. */
+static const struct rank_state *find_longest(
+	const struct log_join *join, const struct log_team **ret_team)
+{
+	const struct rank_state *longest = NULL;
+	for (size_t i = 0; i < join->team_count; i++)
+		for (size_t j = 0; j < join->teams[i].count; j++) {
+			const struct rank_state *one = &join->teams[i].states[j];
+			if (!is_waiting(one) ||
+				(longest != NULL &&
+					entered_ns(one) >= entered_ns(longest)))
+				continue;
+			longest = one;
+			*ret_team = &join->teams[i];
+		}
+	return longest;
+}
+
+/* Of the ranks of all logs those that wait in no group. */
+static bool find_idle(const struct log_join *join, int64_t *idle, size_t *ret_count)
+{
+	bool *waits = FSDP_TAKE(join->arena, waits, join->rank_count);
+	if (waits == NULL)
+		return false;
+	for (size_t i = 0; i < join->state_count; i++) {
+		size_t low = 0, high = join->rank_count;
+		FSDP_HALVE(low, high, middle, join->ranks[middle] < join->states[i].rank)
+		waits[low] |= is_waiting(&join->states[i]);
+	}
+	*ret_count = 0;
+	for (size_t i = 0; i < join->rank_count; i++)
+		if (!waits[i])
+			idle[(*ret_count)++] = join->ranks[i];
+	return true;
+}
+
+/* Ranks print nothing about a group in which they never entered what timed out, but for the
+ * default one. If others wait and these do not, they are the cause. */
+static bool tell_idle(struct log_join *join, struct fsdp_flight *flight)
+{
+	const struct log_team *team = NULL;
+	const struct rank_state *longest = find_longest(join, &team);
+	int64_t *idle = FSDP_TAKE(join->arena, idle, join->rank_count), *entered;
+	size_t count = 0, entered_count = 0;
+	if (idle == NULL || !find_idle(join, idle, &count))
+		return false;
+	if (longest == NULL || count == 0)
+		return true;
+	entered = FSDP_TAKE(join->arena, entered, team->count);
+	if (entered == NULL)
+		return false;
+	for (size_t i = 0; i < team->count; i++)
+		if (is_waiting(&team->states[i]))
+			entered[entered_count++] = team->states[i].rank;
+	const struct fsdp_watchdog_line *line = first_timeout(longest);
+	flight->verdict = FSDP_FLIGHT_STUCK;
+	flight->problem = "idle";
+	flight->culprits = idle;
+	flight->culprit_count = count;
+	flight->entered = flight->members = entered;
+	flight->entered_count = flight->member_count = entered_count;
+	flight->seq = line->seq;
+	if (entered_ns(longest) != INT64_MAX)
+		flight->since_ns = entered_ns(longest);
+	flight->group_name = name_of(join, team);
+	flight->group = title_of(join, team);
+	if (line->op.size != 0) {
+		flight->op = fsdp_flight_folded(line->op, join->arena);
+		if (flight->op.data == NULL)
+			return false;
+	}
+	return true;
+}
+
+static bool prepare(
+	struct log_join *join, const struct fsdp_trace_reading *readings, size_t count)
+{
+	if (!gather(join, readings, count) || join->said_count == 0)
+		return join->said_count == 0 && join->said != NULL;
+	if (!name_groups(join) || !find_states(join))
+		return false;
+	find_world(join);
+	for (size_t i = 0; i < join->team_count; i++)
+		find_seqs(&join->teams[i]);
+	return true;
+}
+
+bool fsdp_watchdog_join_readings(struct fsdp_trace_reading *readings, size_t count,
+	struct fsdp_arena *arena, const struct fsdp_flight **ret_flight,
+	struct fsdp_error **ret_error)
+{
+	struct log_join join = { .arena = arena };
+	*ret_flight = NULL;
+	if (!prepare(&join, readings, count))
+		return fsdp_arena_fail(arena, ret_error);
+	if (join.said_count == 0)
+		return true;
+	struct fsdp_flight *flight = FSDP_TAKE(arena, flight, 1);
+	struct fsdp_flight_rank *ranks = FSDP_TAKE(arena, ranks, join.rank_count);
+	struct fsdp_flight_rows *rows = FSDP_TAKE(arena, rows, join.rank_count);
+	bool good = flight != NULL && ranks != NULL && rows != NULL;
+	for (size_t i = 0; good && i < join.rank_count; i++) {
+		ranks[i] = (struct fsdp_flight_rank){ join.ranks[i], &rows[i] };
+		good = add_rank(&join, &rows[i], join.ranks[i]);
+	}
+	if (!good || !add_world(&join, &rows[0]))
+		return fsdp_arena_fail(arena, ret_error);
+	if (!fsdp_flight_join(
+		    ranks, join.rank_count, readings[0].limits, arena, flight, ret_error))
+		return false;
+	if (flight->problem == NULL && !tell_idle(&join, flight))
+		return fsdp_arena_fail(arena, ret_error);
+	/* One rank agrees with itself. */
+	if (join.rank_count == 1 && flight->verdict == FSDP_FLIGHT_AGREE)
+		flight->verdict = FSDP_FLIGHT_INCOMPLETE;
+	*ret_flight = flight;
+	return tell_watches(&join, flight) || fsdp_arena_fail(arena, ret_error);
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_TRACE_FLIGHT_LOG_H
+#define FSDP_TRACE_FLIGHT_LOG_H
+
+#include "trace/event.h"
+
+/*
+ * Lines that the watchdog of ProcessGroupNCCL prints into a log when a collective times
+ * out. PyTorch 1.10 to 2.13 have printed these forms:
+ *
+ *	[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=8,
+ *	OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600020
+ *	milliseconds before timing out.                 (NumelIn and NumelOut since 2.1)
+ *	[PG 0 Rank 2] Timeout at NCCL work: 1, last enqueued NCCL work: 1, last completed
+ *	NCCL work: 0.                                                         (2.3, 2.4)
+ *	[PG 0 (default_pg) Rank 7] Exception (either an error or timeout) detected by
+ *	watchdog at work: 8, last enqueued NCCL work: 8, last completed NCCL work: 7.
+ *	[PG ID 0 PG GUID 0(default_pg) Rank 0]  failure detected by watchdog at work
+ *	sequence id: 5 PG status: last enqueued work: 5, last completed work: 4    (2.6)
+ *	[PG ID 0 PG GUID 0(default_pg) Rank 1] Received a dump signal due to a collective
+ *	timeout from  rank 0 and we will try our best to dump the debug info. Last
+ *	enqueued NCCL work: 4, last completed NCCL work: 4.                        (2.4)
+ *
+ * Rank is that in the group. Since 2.2 "[rank5]:" in front is the rank of the job.
+ *
+ * Origin: torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, c10/util/Logging.cpp.
+ */
+struct fsdp_watchdog_line {
+	int64_t rank;
+	uint32_t group;              /* in groups; FSDP_NONE: the line names none */
+	int64_t seq;                 /* what timed out, or FSDP_ABSENT, as the others */
+	int64_t enqueued, completed; /* -1: nothing yet */
+	int64_t numel_in, numel_out;
+	int64_t timeout_ms, ran_ms;
+	int64_t time_ns;     /* when it was printed, in a year without a leap day: 1970 */
+	struct fsdp_span op; /* in lower case; size 0: unknown */
+};
+
+struct fsdp_watchdog {
+	struct fsdp_vec lines;    /* struct fsdp_watchdog_line, as they come */
+	struct fsdp_names groups; /* below the name of each its description */
+	int64_t highest_rank;     /* that any line begins with or names; -1: none */
+};
+
+/* The id of a group by name and description. FSDP_NONE: out of memory. */
+uint32_t fsdp_watchdog_group(
+	struct fsdp_names *groups, struct fsdp_span name, struct fsdp_span desc);
+
+/* Ranks beyond are no ranks: a job is not that large. */
+enum { FSDP_WATCHDOG_RANKS = 1 << 20 };
+
+/* False: out of memory. */
+bool fsdp_watchdog_init(struct fsdp_watchdog *watchdog, struct fsdp_arena *arena);
+
+/* Adds what a line of the log says, if it says anything. What is cut off is absent. False:
+ * out of memory. */
+bool fsdp_watchdog_take(struct fsdp_watchdog *watchdog, struct fsdp_span line);
+
+/* flight-log-rows.c: what the lines of all these logs say together, as
+ * fsdp_flight_join_readings does with dumps. NULL: there are none. */
+bool fsdp_watchdog_join_readings(struct fsdp_trace_reading *readings, size_t count,
+	struct fsdp_arena *arena, const struct fsdp_flight **ret_flight,
+	struct fsdp_error **ret_error);
+
+#endif
