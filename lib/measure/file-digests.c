@@ -6,10 +6,10 @@
 #include <sys/stat.h>
 
 #include "base/num.h"
+#include "base/share.h"
 #include "base/vec.h"
 #include "checkpoint-private.h"
 #include "measure/digesting.h"
-#include "measure/share.h"
 #include "sweep/pass.h"
 
 enum { HAND = 32 /* a source is valid until 64 others were asked for */ };

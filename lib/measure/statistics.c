@@ -12,7 +12,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/num.h"
-#include "measure/share.h"
+#include "measure/tensor-share.h"
 #include "sweep/moments.h"
 
 enum { RANGE = 64 << 20, DECODED = 1024 };

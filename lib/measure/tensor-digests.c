@@ -5,7 +5,7 @@
 #include <fsdp/walk.h>
 
 #include "measure/digesting.h"
-#include "measure/share.h"
+#include "measure/tensor-share.h"
 #include "sweep/sha256.h"
 
 static bool digest_range(struct fsdp_walker *walker, struct fsdp_sha256 *sha256,

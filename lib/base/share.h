@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FSDP_MEASURE_SHARE_H
-#define FSDP_MEASURE_SHARE_H
+#ifndef FSDP_BASE_SHARE_H
+#define FSDP_BASE_SHARE_H
 
-#include <fsdp/model.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 /*
  * Cuts a row of things into shares of about as many bytes, the same in every process: a
@@ -17,12 +18,5 @@ struct fsdp_share {
 
 /* Whether the next thing, of so many bytes, belongs to the share. */
 bool fsdp_share_takes(struct fsdp_share *share, uint64_t bytes);
-
-/* Which of `count` tensors (NULL: the first ones) belong to share `part` of `parts`; shares
- * follow the order in which tensors are read, so that each reads few files. Fails only when
- * memory ends. */
-bool fsdp_share_mark(const struct fsdp_checkpoint *checkpoint, const uint32_t *tensors,
-	size_t count, uint32_t part, uint32_t parts, bool *ret_taken,
-	struct fsdp_error **ret_error);
 
 #endif
