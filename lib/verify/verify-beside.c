@@ -14,8 +14,7 @@ static int by_bytes(const void *a, const void *b)
 	return fsdp_span_compare(*first, *second);
 }
 
-/* Paths of the files that the facts speak of, sorted. NULL: out of memory. */
-static struct fsdp_span *list_known(struct fsdp_verify *verify)
+const struct fsdp_span *fsdp_verify_list_known(struct fsdp_verify *verify)
 {
 	const struct fsdp_model *model = &verify->checkpoint->model;
 	size_t count = model->files.count;
@@ -25,6 +24,13 @@ static struct fsdp_span *list_known(struct fsdp_verify *verify)
 	if (known != NULL)
 		qsort(known, count, sizeof *known, by_bytes);
 	return known;
+}
+
+bool fsdp_verify_knows(const struct fsdp_verify *verify, const struct fsdp_span *known,
+	struct fsdp_span name)
+{
+	return bsearch(&name, known, verify->checkpoint->model.files.count, sizeof *known,
+		       by_bytes) != NULL;
 }
 
 static bool look_at(struct fsdp_verify *verify, const struct fsdp_entry *entry,
@@ -52,23 +58,23 @@ static bool look_at(struct fsdp_verify *verify, const struct fsdp_entry *entry,
 
 bool fsdp_verify_beside(struct fsdp_verify *verify, struct fsdp_error **ret_error)
 {
-	const struct fsdp_checkpoint *checkpoint = verify->checkpoint;
 	const struct fsdp_folder *folder = fsdp_checkpoint_place(verify->checkpoint);
-	size_t count = checkpoint->model.files.count;
 	if (folder == NULL || folder->picked != NULL)
 		return true;
-	const struct fsdp_span *known = list_known(verify);
+	const struct fsdp_span *known = fsdp_verify_list_known(verify);
 	if (known == NULL)
 		return fsdp_arena_fail(&verify->arena, ret_error);
 	for (size_t i = 0; i < folder->count; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
 		if (entry.kind != FSDP_ENTRY_FILE ||
 			!fsdp_checkpoint_loads_beside(entry.name) ||
-			bsearch(&entry.name, known, count, sizeof *known, by_bytes) !=
-				NULL ||
+			fsdp_verify_knows(verify, known, entry.name) ||
 			fsdp_verify_has_digest(verify, entry.name))
 			continue;
-		if (!look_at(verify, &entry, ret_error))
+		if (fsdp_verify_takes(verify, entry.size) &&
+			!look_at(verify, &entry, ret_error))
+			return false;
+		if (!fsdp_verify_mark(verify, verify->place, ret_error))
 			return false;
 	}
 	return true;

@@ -189,7 +189,7 @@ static bool find_tied(struct fsdp_verify *verify, struct fsdp_vec *list, uint32_
 	return true;
 }
 
-static int by_piece(const void *left, const void *right)
+int fsdp_verify_by_piece(const void *left, const void *right)
 {
 	const struct fsdp_copy *a = left, *b = right;
 	if (a->piece != b->piece)
@@ -206,7 +206,7 @@ static bool keep_copies(struct fsdp_verify *verify, const struct fsdp_vec *list)
 		verify->copies[i] = *(struct fsdp_copy *)fsdp_vec_at(list, i);
 	verify->copy_count = list->count;
 	verify->copies[list->count].piece = FSDP_NONE;
-	qsort(verify->copies, list->count, sizeof *verify->copies, by_piece);
+	qsort(verify->copies, list->count, sizeof *verify->copies, fsdp_verify_by_piece);
 	return true;
 }
 
@@ -313,7 +313,7 @@ static void judge_pair(
 		say_difference(verify, a, b);
 }
 
-static int by_group(const void *left, const void *right)
+int fsdp_verify_by_group(const void *left, const void *right)
 {
 	const struct fsdp_copy *a = left, *b = right;
 	if (a->group != b->group)
@@ -324,11 +324,11 @@ static int by_group(const void *left, const void *right)
 void fsdp_verify_judge_copies(struct fsdp_verify *verify)
 {
 	struct fsdp_copy *copies = verify->copies;
-	qsort(copies, verify->copy_count, sizeof *copies, by_group);
+	qsort(copies, verify->copy_count, sizeof *copies, fsdp_verify_by_group);
 	for (size_t i = 0, first = 0; i < verify->copy_count; i++) {
 		if (copies[i].group != copies[first].group)
 			first = i;
-		if (i != first)
+		if (i != first && fsdp_verify_is_own(verify, &copies[i]))
 			judge_pair(verify, &copies[first], &copies[i]);
 	}
 }

@@ -134,8 +134,8 @@ static bool list_segments(struct fsdp_verify *verify, struct fsdp_verify_file *f
 	bool good = true;
 	file->pass.source = file->source;
 	file->pass.segment = segment_of_list;
-	file->pass.hashed = file->has_digest;
-	if (file->kind == FSDP_BYTES_ZIP && is_simple(file)) {
+	file->pass.hashed = file->has_digest && !verify->foreign;
+	if (file->kind == FSDP_BYTES_ZIP && is_simple(file) && !verify->foreign) {
 		file->pass.segment = segment_of_zip;
 		file->pass.segment_count = file->zip.members.count;
 		return true;
@@ -179,7 +179,10 @@ bool fsdp_verify_take(struct fsdp_verify *verify, struct fsdp_verify_file *file,
 	file->pass.context = file;
 	if (!fsdp_verify_end_views(verify, file, ret_error))
 		return false;
+	if (verify->foreign)
+		fsdp_verify_keep_viewed(file);
 	count_coverage(verify, file);
+	file->place = verify->place;
 	verify->hand_bytes += file->source.size;
 	verify->hand_segments += file->pass.segment_count;
 	verify->hand[verify->hand_count] = *file;
@@ -316,7 +319,7 @@ static bool judge_file(struct fsdp_verify *verify, struct fsdp_verify_file *file
 	judge_change(verify, file);
 	if (error == NULL) {
 		deliver(verify, file);
-		if (file->has_digest)
+		if (file->pass.hashed)
 			fsdp_verify_judge_digest(verify, file);
 		return true;
 	}
@@ -328,12 +331,15 @@ bool fsdp_verify_read(struct fsdp_verify *verify, struct fsdp_error **ret_error)
 {
 	struct fsdp_pass_file passes[FSDP_VERIFY_HAND];
 	size_t count = verify->hand_count;
+	if (!fsdp_verify_mark(verify, verify->place, ret_error))
+		return false;
 	for (size_t i = 0; i < count; i++)
 		passes[i] = verify->hand[i].pass;
 	bool good = fsdp_pass_run(passes, count, &verify->pass, ret_error);
 	for (size_t i = 0; i < count; i++) {
 		verify->hand[i].pass = passes[i];
-		good = good && judge_file(verify, &verify->hand[i], ret_error);
+		good = good && judge_file(verify, &verify->hand[i], ret_error) &&
+		       fsdp_verify_mark(verify, verify->hand[i].place, ret_error);
 		fsdp_pass_file_done(&verify->hand[i].pass);
 	}
 	verify->hand_count = 0;

@@ -293,6 +293,13 @@ bool fsdp_verify_has_digest(struct fsdp_verify *verify, struct fsdp_span name)
 	return any;
 }
 
+bool fsdp_verify_lists(const struct fsdp_verify *verify, struct fsdp_span name)
+{
+	size_t first = first_digest(verify, name);
+	return first < verify->digests.count &&
+	       fsdp_span_equal(digest_at(verify, first)->name, name);
+}
+
 static void write_hex(const unsigned char bytes[FSDP_SHA256_BYTES], char hex[HEX + 1])
 {
 	static const char digits[] = "0123456789abcdef";

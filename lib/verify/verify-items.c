@@ -304,6 +304,9 @@ bool fsdp_verify_items(struct fsdp_verify *verify, struct fsdp_verify_file *file
 			continue;
 		fsdp_arena_reset(&verify->item);
 		judge_range(&items, &item);
+		if (verify->foreign && (item.piece == FSDP_NONE ||
+					       !fsdp_verify_wants(verify, item.piece)))
+			continue;
 		/* That a range ends beyond the file is a finding already. Copies of one name,
 		 * and values of several, are looked at once. */
 		if (end > file->source.size || is_same_range(&item, &before))

@@ -6,6 +6,7 @@
 
 #include <fsdp/verify.h>
 
+#include "base/share.h"
 #include "checkpoint-private.h"
 #include "store/zip.h"
 #include "sweep/pass.h"
@@ -54,6 +55,11 @@ struct fsdp_verify {
 	uint64_t hand_bytes, hand_segments;
 	uint64_t inflate_left; /* that may be inflated yet */
 	struct fsdp_pass_options pass;
+	struct fsdp_share share; /* of the files, in the order in which they are met */
+	uint8_t *own;            /* files of the model: in the share. NULL: all are */
+	bool foreign;            /* files of other parts are looked at, for copies */
+	uint32_t place;          /* of the file in hand, in that order */
+	struct fsdp_vec places;  /* uint32_t: of each finding */
 };
 
 enum {
@@ -79,6 +85,7 @@ struct fsdp_listed_digest {
 struct fsdp_copy {
 	uint32_t piece, group;
 	bool tied, known;
+	bool wanted; /* although its file is another part's */
 	uint32_t file;
 	uint64_t offset, length; /* in the file; FSDP_UNKNOWN: not stored as it is */
 	struct fsdp_trait trait;
@@ -104,7 +111,8 @@ enum fsdp_verify_kind {
 
 /* A file while it is looked at. */
 struct fsdp_verify_file {
-	uint32_t id; /* FSDP_NONE: it is none of the model's */
+	uint32_t id;    /* FSDP_NONE: it is none of the model's */
+	uint32_t place; /* in the order in which files are met */
 	struct fsdp_span path;
 	enum fsdp_verify_kind kind;
 	struct fsdp_source source;
@@ -164,7 +172,44 @@ void fsdp_verify_move_notes(struct fsdp_verify *verify, uint64_t base, bool keep
 bool fsdp_verify_is_zip(
 	const struct fsdp_source *source, bool *ret_zip, struct fsdp_error **ret_error);
 
+/* ---- verify-part.c ---- */
+
+/* What is this part's, when the lists of digests are known. */
+bool fsdp_verify_begin_part(struct fsdp_verify *verify, struct fsdp_error **ret_error);
+
+/* Whether the next file is; call it once of each, in an order that all parts have. */
+bool fsdp_verify_takes(struct fsdp_verify *verify, uint64_t bytes);
+bool fsdp_verify_takes_file(struct fsdp_verify *verify, uint32_t id);
+
+/* Whether a copy lies in a file of this part. */
+bool fsdp_verify_is_own(const struct fsdp_verify *verify, const struct fsdp_copy *copy);
+
+/* Whether a piece of another part's file is needed. */
+bool fsdp_verify_wants(const struct fsdp_verify *verify, uint32_t piece);
+
+/* Reads copies in files of other parts that this part's are compared with. `look_at` takes
+ * a file in hand. */
+bool fsdp_verify_foreign(struct fsdp_verify *verify,
+	bool (*look_at)(struct fsdp_verify *, uint32_t, struct fsdp_error **),
+	struct fsdp_error **ret_error);
+
+/* Of a file of another part, leaves only segments that views lie in. Views are in order. */
+void fsdp_verify_keep_viewed(struct fsdp_verify_file *file);
+
+/* Findings made since the last mark belong to this place. */
+bool fsdp_verify_mark(
+	struct fsdp_verify *verify, uint32_t place, struct fsdp_error **ret_error);
+
+/* Puts findings in the order of their places. Which files were in hand together does not
+ * show then. */
+bool fsdp_verify_order(struct fsdp_verify *verify, struct fsdp_error **ret_error);
+
 /* ---- verify-beside.c ---- */
+
+/* Paths of the files that the facts speak of, sorted. NULL: out of memory. */
+const struct fsdp_span *fsdp_verify_list_known(struct fsdp_verify *verify);
+bool fsdp_verify_knows(const struct fsdp_verify *verify, const struct fsdp_span *known,
+	struct fsdp_span name);
 
 /* Takes zips that are loaded with the checkpoint and are none of its files; those that
  * have a digest are read for that. */
@@ -247,6 +292,10 @@ bool fsdp_verify_find_copies(struct fsdp_verify *verify, struct fsdp_error **ret
  * no piece. */
 struct fsdp_copy *fsdp_verify_copy(const struct fsdp_verify *verify, uint32_t piece);
 
+/* Orders of copies. */
+int fsdp_verify_by_piece(const void *left, const void *right);
+int fsdp_verify_by_group(const void *left, const void *right);
+
 /* Says which differ. */
 void fsdp_verify_judge_copies(struct fsdp_verify *verify);
 
@@ -257,6 +306,9 @@ bool fsdp_verify_read_digests(struct fsdp_verify *verify, struct fsdp_error **re
 
 /* Whether something says what the digest of a file is. */
 bool fsdp_verify_has_digest(struct fsdp_verify *verify, struct fsdp_span name);
+
+/* The same; that it was asked is not remembered. */
+bool fsdp_verify_lists(const struct fsdp_verify *verify, struct fsdp_span name);
 
 void fsdp_verify_judge_digest(
 	struct fsdp_verify *verify, const struct fsdp_verify_file *file);

@@ -155,6 +155,7 @@ void fsdp_verify_add_view(struct fsdp_verify *verify, struct fsdp_verify_file *f
 	bool counted = fsdp_verify_is_counted(verify, piece);
 	if (file->views == NULL ||
 		(!counted && fsdp_verify_copy(verify, piece) == NULL) ||
+		(verify->foreign && !fsdp_verify_wants(verify, piece)) ||
 		!fsdp_view_bytes(view, &begin, &end))
 		return;
 	uint32_t tensor = piece_at(verify, piece)->tensor;

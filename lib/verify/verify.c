@@ -34,7 +34,7 @@ static bool look_at(
 	}
 	verify->scope.files++;
 	verify->scope.bytes += file.source.size;
-	file.has_digest = wants_data(verify) && fsdp_verify_has_digest(verify, file.path);
+	file.has_digest = wants_data(verify) && fsdp_verify_lists(verify, file.path);
 	fsdp_vec_init(&file.segments, &verify->batch, sizeof(struct fsdp_segment));
 	if (!fsdp_verify_begin_views(verify, &file, ret_error) ||
 		!fsdp_verify_ledger(verify, &file, ret_error))
@@ -50,6 +50,8 @@ static bool look_at_listed(struct fsdp_verify *verify, struct fsdp_error **ret_e
 	struct fsdp_verify_file file;
 	size_t state = 0;
 	while (fsdp_verify_next_listed(verify, &state, &file)) {
+		if (!fsdp_verify_takes(verify, file.source.size))
+			continue;
 		if (file.source.fd >= 0)
 			(void)fstat(file.source.fd, &file.before);
 		verify->scope.files++;
@@ -60,7 +62,7 @@ static bool look_at_listed(struct fsdp_verify *verify, struct fsdp_error **ret_e
 			return false;
 	}
 	fsdp_verify_judge_lists(verify);
-	return true;
+	return fsdp_verify_mark(verify, ++verify->place, ret_error);
 }
 
 static uint64_t bytes_of(const struct fsdp_model *model)
@@ -89,6 +91,7 @@ static bool prepare_data(struct fsdp_verify *verify, struct fsdp_error **ret_err
 	if (verify->hand == NULL)
 		return fsdp_fail_memory(ret_error);
 	return fsdp_verify_read_digests(verify, ret_error) &&
+	       fsdp_verify_begin_part(verify, ret_error) &&
 	       fsdp_verify_find_copies(verify, ret_error) &&
 	       fsdp_verify_begin_values(verify, ret_error);
 }
@@ -97,22 +100,39 @@ static bool finish_data(struct fsdp_verify *verify, struct fsdp_error **ret_erro
 {
 	if (!look_at_listed(verify, ret_error) ||
 		!fsdp_verify_beside(verify, ret_error) ||
-		!fsdp_verify_read(verify, ret_error))
+		!fsdp_verify_read(verify, ret_error) ||
+		!fsdp_verify_foreign(verify, look_at, ret_error))
 		return false;
 	fsdp_verify_judge_copies(verify);
 	return fsdp_verify_judge_values(verify, ret_error);
+}
+
+/* Those of other parts are met too: what lists say of them is known here. */
+static bool look_at_own(
+	struct fsdp_verify *verify, uint32_t id, struct fsdp_error **ret_error)
+{
+	const struct fsdp_file_record *record =
+		fsdp_model_file(&verify->checkpoint->model, id);
+	if (wants_data(verify) && record->size != FSDP_UNKNOWN)
+		(void)fsdp_verify_has_digest(verify, record->path);
+	return (!fsdp_verify_takes_file(verify, id) || look_at(verify, id, ret_error)) &&
+	       fsdp_verify_mark(verify, verify->place, ret_error);
 }
 
 static bool look_at_all(struct fsdp_verify *verify, struct fsdp_error **ret_error)
 {
 	if (!fsdp_verify_sort(verify, ret_error) ||
 		!fsdp_verify_folder(verify, ret_error) ||
-		(wants_data(verify) && !prepare_data(verify, ret_error)))
+		(wants_data(verify) && !prepare_data(verify, ret_error)) ||
+		!fsdp_verify_mark(verify, 0, ret_error))
 		return false;
 	for (uint32_t i = 0; i < verify->checkpoint->model.files.count; i++)
-		if (!look_at(verify, i, ret_error))
+		if (!look_at_own(verify, i, ret_error))
 			return false;
 	if (wants_data(verify) && !finish_data(verify, ret_error))
+		return false;
+	if (!fsdp_verify_mark(verify, UINT32_MAX, ret_error) ||
+		!fsdp_verify_order(verify, ret_error))
 		return false;
 	return !verify->findings.lost || fsdp_arena_fail(&verify->arena, ret_error);
 }
@@ -132,6 +152,7 @@ static bool begin(struct fsdp_verify *verify, struct fsdp_error **ret_error)
 	fsdp_vec_init(
 		&verify->digests, &verify->arena, sizeof(struct fsdp_listed_digest));
 	fsdp_vec_init(&verify->sources, &verify->arena, sizeof(const char *));
+	fsdp_vec_init(&verify->places, &verify->arena, sizeof(uint32_t));
 	verify->window = malloc(FSDP_VERIFY_WINDOW);
 	if (verify->window == NULL)
 		return fsdp_fail_memory(ret_error);
@@ -168,6 +189,11 @@ bool fsdp_verify_new(const struct fsdp_checkpoint *checkpoint,
 	if (verify->options.level < FSDP_LEVEL_HEADERS)
 		verify->options.level = FSDP_LEVEL_HEADERS;
 	verify->scope.level = verify->options.level;
+	if (verify->options.parts != 0 && verify->options.level == FSDP_LEVEL_VALUES) {
+		free(verify);
+		return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
+			"the numbers of a tensor cannot be had from parts of the files");
+	}
 	bool good = begin(verify, ret_error) && look_at_all(verify, ret_error);
 	end(verify);
 	if (!good) {

@@ -41,6 +41,13 @@ struct fsdp_verify_options {
 	 * any of the threads, never on two at a time. NULL: it is not asked for. */
 	void (*progress)(void *context, uint64_t done_bytes, uint64_t total_bytes);
 	void *progress_context;
+
+	/* At the level of data: share `part` (from 1 on) of `parts`, an equal cut of the
+	 * bytes by whole files, the same in every process. Of other files nothing is read
+	 * but copies that those of this part must be equal to. Findings of no file of a
+	 * part are those of every part; the results of all parts together are those of a
+	 * whole. 0 of 0: all files. Not at the level of values. */
+	uint32_t part, parts;
 };
 
 /**
