@@ -188,7 +188,7 @@ const struct fsdp_checkpoint *run_open(struct run *run, size_t input);
 void run_begin(struct run *run, int status);
 
 /* The answer is that of another command. Before run_begin. */
-void run_answer_as(struct run *run, const struct command *command);
+const char *run_answer_as(struct run *run, const struct command *command);
 
 /*
  * Commands with no shapes (help, schema, completion) print a text of their own making as

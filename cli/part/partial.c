@@ -75,16 +75,18 @@ bool partial_init(struct part_facts *partial, struct run *run, const char *reque
 	add_number(digester, common->part_count);
 	add_text(digester, run->path);
 	add_number(digester, run->path_count);
-	add_files(digester, run);
-	add_number(digester, selection_is_all(selection));
+	if (run->checkpoint != NULL)
+		add_files(digester, run);
+	partial->selects = selection != NULL && !selection_is_all(selection);
+	add_number(digester, !partial->selects);
 	for (size_t i = 0; i < count; i++)
 		add_number(digester, tensors[i]);
 	for (size_t i = 0; i < run->select->files.count; i++)
 		add_text(digester, run->select->files.items[i]);
 	fsdp_digester_end(digester, digest);
 	memcpy(partial->of, hex_text(digest, hex).data, sizeof partial->of - 1);
-	snprintf(partial->request, sizeof partial->request, "%s", request);
-	partial->selects = !selection_is_all(selection);
+	snprintf(partial->request, sizeof partial->request, "%.*s",
+		(int)strcspn(request, "\n"), request);
 	partial->errors_before = run->collected->failure_count;
 	return true;
 }

@@ -24,8 +24,8 @@ struct part_facts {
 };
 extern const struct record partial_record;
 
-/* Fills it from --part. The request, the checkpoint and what was chosen of it decide `of`.
- * False: out of memory. */
+/* Fills it from --part. The request, the checkpoint (if it could be opened) and what was
+ * chosen of it decide `of`; the first line of the request is kept. False: out of memory. */
 bool partial_init(struct part_facts *partial, struct run *run, const char *request,
 	const struct selection *selection, const uint32_t *tensors, size_t count);
 
@@ -51,6 +51,7 @@ struct joined_parts {
 	struct part_facts partial; /* of the first */
 	struct fsdp_document_value *rows;
 	size_t count;
+	struct fsdp_document_value *data; /* the answer of each part, in their order */
 };
 
 /* The code of the error that a row tells; NULL: it tells none. */

@@ -34,6 +34,8 @@ static bool run_verify(struct passes *passes, struct run *run, enum fsdp_level l
 		.manifest_path = manifest,
 		.progress = tell_progress,
 		.progress_context = &progress,
+		.part = run->common->part_number,
+		.parts = level >= FSDP_LEVEL_DATA ? run->common->part_count : 0,
 	};
 	struct fsdp_error *error = NULL;
 	bool good;

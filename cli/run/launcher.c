@@ -138,7 +138,8 @@ enum usage_result launcher_part(
 	if (text == NULL)
 		return USAGE_GOOD;
 	if (command->join == NULL) {
-		usage_what(usage, "%s has no parts: --part is for hash and stats",
+		usage_what(usage,
+			"%s has no parts: --part is for audit --data, hash and stats",
 			command->name);
 		return USAGE_WRONG;
 	}

@@ -20,6 +20,14 @@ static bool fits(const struct out_format *format, const struct command *command)
 	return (format->shapes & command->shapes) != 0;
 }
 
+const char *outputs_unfit(const struct outputs *outputs, const struct command *command)
+{
+	for (size_t i = 0; i < outputs->count; i++)
+		if (!fits(outputs->sinks[i].format, command))
+			return outputs->sinks[i].format->name;
+	return NULL;
+}
+
 static void list_fitting(const struct command *command, char *buffer, size_t size)
 {
 	size_t used = 0;

@@ -32,6 +32,9 @@ struct outputs {
 enum usage_result outputs_choose(struct outputs *outputs, const struct command *command,
 	const struct common_options *common, struct owned *owned, struct usage *usage);
 
+/* The name of one that does not fit this command; NULL: all do. */
+const char *outputs_unfit(const struct outputs *outputs, const struct command *command);
+
 /* Opens them. No output replaces what the arguments name, and no two are one file. */
 enum usage_result outputs_open(struct outputs *outputs, const struct arguments *arguments,
 	const struct texts *inputs, struct usage *usage);

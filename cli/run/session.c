@@ -98,9 +98,11 @@ static bool fails(const struct session *session)
 	return false;
 }
 
-void run_answer_as(struct run *run, const struct command *command)
+const char *run_answer_as(struct run *run, const struct command *command)
 {
 	run->session->answers_as = command;
+	run->session->judged = command->judge != NULL;
+	return outputs_unfit(run->session->outputs, command);
 }
 
 void run_begin(struct run *run, int status)

@@ -26,7 +26,7 @@ same() {
 	local one=0 two=0 output
 	parts "$@"
 	shift
-	for output in json jsonl text csv tsv name; do
+	for output in ${OUTPUTS:-json jsonl text csv tsv name}; do
 		one=0 two=0
 		"$FSDP_INSPECT" "$@" -qq -o $output >one 2>one.err || one=$?
 		"$FSDP_INSPECT" merge -qq -o $output part-*.jsonl >two 2>two.err || two=$?
@@ -58,6 +58,66 @@ refused() {
 	same 3 stats --hist step
 	same 2 stats --hist --nonfinite "$TESTDATA/safetensors/all-dtypes/model.safetensors"
 	same 3 stats --nonfinite "$TESTDATA/safetensors/all-dtypes/model.safetensors"
+}
+
+@test "audits" {
+	OUTPUTS="json jsonl text sarif junit github html"
+	for n in 1 2 3 7; do same $n audit --data step; done
+	same 2 audit --data --checks --rule=FI4007=error --rule=FI9006=off --fail-on=warning step
+	"$FSDP_INSPECT" hash step >sums
+	sed -i 's/^./0/' sums
+	same 3 audit --data --manifest=sums step
+	cp sums step/SHA256SUMS
+	same 3 audit --data step
+	"$FSDP_INSPECT" fqns --bare step >names
+	same 2 audit --data --expect=names step
+}
+
+@test "audits of what is damaged, replicated, or beside the checkpoint" {
+	local one
+	OUTPUTS="json text"
+	for one in torch-zip/whole-module wrong/hf-mixed-shards safetensors/all-dtypes/model.safetensors runs/hf-trainer; do
+		[ -e "$TESTDATA/$one" ] || continue
+		for n in 2 3; do same $n audit --data "$TESTDATA/$one"; done
+	done
+	for one in "$TESTDATA"/broken/*/checkpoint "$TESTDATA"/fsdp1/*/checkpoint; do
+		run "$FSDP_INSPECT" audit --data "$one"
+		[ "$status" -eq 2 ] || same 2 audit --data "$one"
+	done
+}
+
+@test "copies in files of two parts are compared" {
+	OUTPUTS="json text"
+	cp -r "$TESTDATA/fsdp2/w4-tp/checkpoint" copies
+	for n in 2 3 4; do same $n audit --data copies; done
+	# one rank has other bytes under good checksums
+	python3 - copies/rank3.pt <<-'END'
+		import sys, zipfile
+		path = sys.argv[1]
+		with zipfile.ZipFile(path) as old:
+		    members = [(m.filename, old.read(m)) for m in old.infolist()]
+		with zipfile.ZipFile(path, "w") as new:
+		    for name, data in members:
+		        if "/data/" in name and data:
+		            data = bytes([data[0] ^ 1]) + data[1:]
+		        new.writestr(name, data)
+	END
+	"$FSDP_INSPECT" audit --data copies >one || true
+	grep -q replica-differs one
+	for n in 2 3 4; do same $n audit --data copies; done
+}
+
+@test "what parts of an audit cannot say" {
+	for words in "" "--data --values" "--data --merged=step" "--data --for=dcp" "--data --baseline=one.json"; do
+		"$FSDP_INSPECT" audit -q --json step >one.json || true
+		run --separate-stderr "$FSDP_INSPECT" audit $words --part=1/2 step
+		[ "$status" -eq 2 ]
+		[[ "$stderr" == *"--part"* ]]
+	done
+	parts 2 audit --data step
+	refused "audit has no output csv" -o csv part-*.jsonl
+	parts 2 hash step
+	refused "hash has no output sarif" -o sarif part-*.jsonl
 }
 
 @test "what cannot be read is told alike" {
@@ -189,5 +249,5 @@ refused() {
 	done
 	run --separate-stderr "$FSDP_INSPECT" ls --part=1/2 step
 	[ "$status" -eq 2 ]
-	[[ "$stderr" == *"hash and stats"* ]]
+	[[ "$stderr" == *"--part is for audit"* ]]
 }

@@ -61,6 +61,7 @@ COMMANDS = [
     ["hash", "--logical", CUT],
     ["hash", "--logical", "--json", ZIP],
     ["hash", "--logical", "--part=1/2", "-o", "jsonl=out.jsonl", CUT],
+    ["audit", "--jsonl", "--data", "--part=2/2", DCP],
     ["stats", CUT],
     ["stats", "--by=module", "--json", TENSORS],
     ["stats", "--hist", "--by=dtype", ZIP],

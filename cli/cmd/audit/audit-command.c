@@ -65,6 +65,24 @@ static bool set_rules(struct audit *audit, struct run *run)
 	return true;
 }
 
+/* What a part cannot say of the whole; NULL: all can be had. */
+static const char *no_part(const struct audit_options *options, const char **ret_hint)
+{
+	*ret_hint = "give both: --data --part";
+	if (!options->data)
+		return "--part cuts the bytes that --data reads";
+	*ret_hint = "fsdp-inspect stats --nonfinite --part counts them";
+	if (options->values)
+		return "--part excludes --values: the numbers of a tensor may lie in files of several parts";
+	*ret_hint = "compare them with fsdp-inspect diff --values";
+	if (options->merged != NULL)
+		return "--part excludes --merged, which reads every tensor of both";
+	*ret_hint = "audit the whole without --data for that";
+	if (options->loading.loaders.count > 0)
+		return "--part excludes --for, which judges the whole";
+	return options->baseline != NULL ? "--part excludes --baseline" : NULL;
+}
+
 static void set_threshold(struct audit *audit, const struct common_options *common)
 {
 	struct text word = common->fail_on != NULL              ? text_of(common->fail_on)
@@ -156,6 +174,7 @@ static bool open_map(struct audit *audit, struct run *run)
 static bool prepare(struct run *run, struct fsdp_recording_options *unused)
 {
 	const struct audit_options *options = run->options;
+	const char *what, *hint;
 	struct audit *audit;
 
 	(void)unused;
@@ -167,6 +186,8 @@ static bool prepare(struct run *run, struct fsdp_recording_options *unused)
 	if (options->manifest != NULL && !options->data)
 		return !refuse(
 			run, "give both: --data --manifest", "--manifest needs --data");
+	if (run->common->part_count != 0 && (what = no_part(options, &hint)) != NULL)
+		return !refuse(run, hint, "%s", what);
 	audit = run->prepared = calloc(1, sizeof *audit);
 	if (audit == NULL || !levels_init(&audit->levels))
 		return out_of_memory(run);
@@ -184,12 +205,8 @@ static bool prepare(struct run *run, struct fsdp_recording_options *unused)
 	       open_map(audit, run);
 }
 
-static void release(void *prepared)
+void audit_done(struct audit *audit)
 {
-	struct audit *audit = prepared;
-
-	if (audit == NULL)
-		return;
 	for (size_t i = 0; i < audit->count; i++) {
 		free(audit->judgements[i].checks);
 		free(audit->judgements[i].digests_from);
@@ -204,7 +221,13 @@ static void release(void *prepared)
 	fsdp_map_free(audit->map);
 	typed_names_done(&audit->sizes);
 	selection_free(audit->ignored);
-	free(audit);
+}
+
+static void release(void *prepared)
+{
+	if (prepared != NULL)
+		audit_done(prepared);
+	free(prepared);
 }
 
 static bool judge(struct run *run, struct fsdp_error **ret_error)
@@ -216,6 +239,9 @@ static bool judge(struct run *run, struct fsdp_error **ret_error)
 	if (policy != NULL && policy_lies_in(policy, run->path))
 		return refuse(run, "keep it elsewhere",
 			"%s: a policy in the folder that is judged is not read", policy);
+	if (run->common->part_count != 0 && audit->count > 0)
+		return refuse(
+			run, "audit one after the other", "--part is of one checkpoint");
 	if (run->checkpoint != NULL)
 		pickled_recording_tell(run);
 	return audit_judge(audit, run, ret_error);
@@ -267,23 +293,30 @@ static bool hand_out_checks(const struct audit *audit, struct collected *collect
 	return true;
 }
 
-static bool run_audit(struct run *run, struct fsdp_error **ret_error)
+bool audit_answer(struct audit *audit, struct run *run)
 {
-	struct audit *audit = run->prepared;
 	int status = STATUS_GOOD;
 
-	(void)ret_error;
 	if (!findings_sort(run->collected->findings, run->collected->finding_count) ||
 		!hand_out_checks(audit, run->collected))
 		return false;
 	for (size_t i = 0; i < audit->count; i++)
 		status = status_worse(status, audit->judgements[i].status);
+	if (audit->count == 1)
+		audit->judgements[0].partial.errors_before =
+			run->collected->failure_count;
 	if (audit->count == 1 && audit->options->baseline != NULL)
 		audit->judgements[0].gone = baseline_gone(&audit->baseline);
 	tell_inputs(audit);
 	run_begin(run, status);
 	audit_data(audit, run->out);
 	return audit_text(audit, run);
+}
+
+static bool run_audit(struct run *run, struct fsdp_error **ret_error)
+{
+	(void)ret_error;
+	return audit_answer(run->prepared, run);
 }
 
 static bool wants_values(const void *options)
@@ -296,7 +329,7 @@ const struct command command_audit = {
 	.group = GROUP_START,
 	.summary = "is it complete, intact, safe?",
 	.synopsis =
-		"[--quick | --data [--values]] [--fail-on=LEVEL] [--rule=RULE=LEVEL]... [--policy=FILE] [--baseline=FILE] [--expect=CHECKPOINT] [--merged=CHECKPOINT [--map=NAME|FILE]] [--for=LOADER,... [--world=N] [--loader-version=VERSION] [--loader-option=NAME=VALUE]...] [--checks] CHECKPOINT...",
+		"[--quick | --data [--values]] [--fail-on=LEVEL] [--rule=RULE=LEVEL]... [--policy=FILE] [--baseline=FILE] [--expect=CHECKPOINT] [--merged=CHECKPOINT [--map=NAME|FILE]] [--for=LOADER,... [--world=N] [--loader-version=VERSION] [--loader-option=NAME=VALUE]...] [--checks] [--part=K/N|auto] CHECKPOINT...",
 	.example = "audit step-1000/",
 	.examples = { "audit step-1000/", "audit --data --fail-on=warning step-1000/",
 		"audit -q step-1000/ && deploy step-1000/" },
@@ -313,5 +346,6 @@ const struct command command_audit = {
 	.prepare = prepare,
 	.release = release,
 	.judge = judge,
+	.join = audit_join,
 	.run = run_audit,
 };

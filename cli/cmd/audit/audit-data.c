@@ -38,7 +38,24 @@ static const struct record check_record = OBJECT_RECORD(CHECK, "check",
 	{ "findings", COUNT_AT(CHECK, findings), .always = true,
 		ABOUT("Number of findings, those that were only counted included.") },
 	{ "reason", ENUM_AT(CHECK, reason, reason_name), .words = REASONS,
-		ABOUT("Why it was not evaluated. Those that need a deeper level leave an audit complete.") });
+		ABOUT("Why it was not evaluated. Those that need a deeper level leave an audit complete.") },
+	{ "number", ID_AT(CHECK, number),
+		ABOUT("Of a part: place of the row in those of all parts.") });
+
+#define REQUEST struct audit_request
+static struct value get_levels(struct subject of)
+{
+	const struct audit_request *asked = of.object;
+
+	return value_texts(asked->levels, asked->level_count);
+}
+
+static const struct record request_record = OBJECT_RECORD(REQUEST, "part_request",
+	"How a part was judged: `merge` judges the whole so.",
+	{ "fail_on", WORD_AT(REQUEST, fail_on), .always = true,
+		ABOUT("Severity from which findings fail the audit.") },
+	{ "levels", GET(FIELD_TEXTS, get_levels), .always = true,
+		ABOUT("RULE=LEVEL of rules whose level was changed.") });
 
 static const void *each_check(struct subject of, size_t i, void *room)
 {
@@ -84,6 +101,19 @@ static const struct record counts_record = RECORD_OF(RECORD_OBJECT, VERDICT,
 	{ "unsupported", COUNT_AT(VERDICT, counts.unsupported), .always = true,
 		ABOUT("Things that could not be judged: entries of `errors`.") });
 
+static bool has_part(struct subject of)
+{
+	return ((const struct judgement *)of.object)->partial.parts != 0;
+}
+
+static const struct record whole_record = RECORD_OF(RECORD_OBJECT, VERDICT,
+	{ "opened", BOOL_AT(VERDICT, opened), .always = true,
+		ABOUT("Whether the checkpoint could be opened.") },
+	{ "names", COUNT_AT(VERDICT, names), .always = true,
+		ABOUT("Number of tensors and values.") },
+	{ "bytes", BYTES_AT(VERDICT, bytes), .always = true,
+		ABOUT("Bytes of all tensors.") });
+
 static const void *each_loader(struct subject of, size_t i, void *room)
 {
 	(void)room;
@@ -120,6 +150,12 @@ const struct record audit_record = OBJECT_RECORD(VERDICT, "verdict",
 	{ "loaders", EACH_OF(VERDICT, loading.count, each_loader, loader_record),
 		.has = has_loaders,
 		ABOUT("What loaders would do with it, with `--for`.") },
+	{ "partial", OBJECT_AT(VERDICT, partial, partial_record), .has = has_part,
+		ABOUT("With `--part`: which part this is.") },
+	{ "asked", OBJECT_AT(VERDICT, asked, request_record), .has = has_part,
+		ABOUT("With `--part`: how it was judged.") },
+	{ "whole", OBJECT(whole_record), .has = has_part,
+		ABOUT("With `--part`: what is known of the whole.") },
 	{ "baseline", OBJECT(baseline_record), .has = has_baseline,
 		ABOUT("What an earlier result had, with `--baseline` and one checkpoint.") });
 

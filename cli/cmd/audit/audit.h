@@ -11,6 +11,7 @@
 #include "cmd/audit/policy.h"
 #include "front/command.h"
 #include "part/load-answer.h"
+#include "part/partial.h"
 
 /* What was asked for. */
 struct audit_options {
@@ -34,8 +35,16 @@ struct check {
 	unsigned status; /* enum fsdp_rule_status, or CHECK_OFF */
 	unsigned reason; /* enum fsdp_rule_reason */
 	uint64_t findings;
+	uint32_t number; /* of a part's row; UINT32_MAX: no part */
 };
 enum { CHECK_OFF = FSDP_STATUS_COUNT };
+
+/* What merge must know of a part beside its findings and checks. */
+struct audit_request {
+	const char *fail_on; /* --fail-on, or that of the policy */
+	struct text *levels; /* RULE=LEVEL, of rules that have not their own */
+	size_t level_count;
+};
 
 /* The judgement on one checkpoint. */
 struct judgement {
@@ -62,6 +71,8 @@ struct judgement {
 	size_t check_count;
 	uint64_t not_evaluated[FSDP_REASON_COUNT]; /* rules, by reason */
 	struct loading_answer loading;
+	struct part_facts partial;
+	struct audit_request asked; /* of a part */
 };
 
 /* What one run makes: in run->prepared. */
@@ -84,6 +95,16 @@ struct audit {
 /* Judges the checkpoint that is in the run, and adds the verdict. False as for a command.
  */
 bool audit_judge(struct audit *audit, struct run *run, struct fsdp_error **ret_error);
+
+/* The same for the results of all its parts. */
+bool audit_join(struct run *run, const struct joined_parts *joined,
+	struct fsdp_error **ret_error);
+
+/* Releases what it holds. */
+void audit_done(struct audit *audit);
+
+/* Shows all judgements. False: out of memory. */
+bool audit_answer(struct audit *audit, struct run *run);
 
 extern const struct record audit_record;
 void audit_data(const struct audit *audit, struct out *out);

@@ -12,6 +12,14 @@ struct judging {
 	struct judgement *verdict;
 };
 
+/* verdict.c: counts what was collected, and says what follows. */
+void count_findings(struct judging *judging);
+void decide(struct judging *judging);
+struct judgement *add_verdict(struct audit *audit, const struct run *run);
+
+/* audit-part.c: what the result of a part says of itself. False: out of memory. */
+bool name_part(struct judging *judging);
+
 /* not-evaluated.c: whether something that the level asks for was not looked at, or not
  * understood. */
 bool lacks_something(const struct judging *judging);

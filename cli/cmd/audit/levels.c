@@ -74,6 +74,13 @@ const char *levels_set(struct levels *levels, const char *text)
 		text_of(equals + 1));
 }
 
+const char *levels_word(const struct levels *levels, size_t rule)
+{
+	if (levels->of == NULL || levels->of[rule] == LEVEL_OWN)
+		return NULL;
+	return level_words[levels->of[rule] - LEVEL_OFF];
+}
+
 /* The table is in order of ids. */
 size_t rule_index(const char *id)
 {

@@ -28,6 +28,9 @@ const char *levels_set(struct levels *levels, const char *text);
 /* The same of a rule's id or slug and a word: NULL, or what is wrong, without a %s. */
 const char *levels_set_rule(struct levels *levels, struct text rule, struct text level);
 
+/* What was set for a rule: one of level_words; NULL: nothing. */
+const char *levels_word(const struct levels *levels, size_t rule);
+
 /* The index of a rule by its id. */
 size_t rule_index(const char *id);
 

@@ -164,6 +164,7 @@ static bool set_checks(struct judging *judging, const struct passes *passes)
 			};
 		verdict->checks[verdict->check_count++] = (struct check){
 			.input = UINT32_MAX,
+			.number = UINT32_MAX,
 			.rule = rule->id,
 			.slug = rule->slug,
 			.status = off ? CHECK_OFF : result.status,
@@ -219,7 +220,7 @@ static void count(struct judgement *verdict, const char *rule, enum severity sev
 	fail_check(verdict, rule, count);
 }
 
-static void count_findings(struct judging *judging)
+void count_findings(struct judging *judging)
 {
 	const struct collected *collected = judging->collected;
 	struct judgement *verdict = judging->verdict;
@@ -296,7 +297,7 @@ static bool fails(const struct judging *judging)
 	       (audit->fail_on <= SEVERITY_NOTE && verdict->counts.note > 0);
 }
 
-static void decide(struct judging *judging)
+void decide(struct judging *judging)
 {
 	struct judgement *verdict = judging->verdict;
 	int status = STATUS_GOOD;
@@ -316,7 +317,7 @@ static void decide(struct judging *judging)
 	verdict->status = judging->run->status = status;
 }
 
-static struct judgement *add_verdict(struct audit *audit, const struct run *run)
+struct judgement *add_verdict(struct audit *audit, const struct run *run)
 {
 	struct judgement *verdicts =
 		reallocarray(audit->judgements, audit->count + 1, sizeof *verdicts);
@@ -353,7 +354,7 @@ static bool compare_others(
 	if (run->checkpoint == NULL)
 		return true;
 	policy_judge(&audit->policy, run);
-	if (audit->level >= FSDP_LEVEL_HEADERS &&
+	if (audit->level >= FSDP_LEVEL_HEADERS && run->common->part_number <= 1 &&
 		!judge_sets(run, audit->level >= FSDP_LEVEL_DATA))
 		return false;
 	if (audit->expected.path != NULL &&
@@ -393,5 +394,8 @@ bool audit_judge(struct audit *audit, struct run *run, struct fsdp_error **ret_e
 	set_scope(&judging);
 	count_findings(&judging);
 	decide(&judging);
+	/* Of parts merge tells it. */
+	if (run->common->part_count != 0)
+		return name_part(&judging);
 	return note_not_evaluated(&judging) && judge_loading(&judging, ret_error);
 }

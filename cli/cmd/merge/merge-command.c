@@ -9,6 +9,7 @@
 #include <fsdp/document.h>
 #include <fsdp/finding.h>
 
+#include "cmd/merge/merge.h"
 #include "part/partial.h"
 #include "run/answer.h"
 #include "run/collected.h"
@@ -116,6 +117,13 @@ static const char *disagreement(
 	return NULL;
 }
 
+static int compare_parts(const void *left, const void *right)
+{
+	const struct part_result *a = left, *b = right;
+
+	return a->partial.part < b->partial.part ? -1 : a->partial.part > b->partial.part;
+}
+
 static bool check_parts(struct merge_work *merging, bool *ret_wrong)
 {
 	struct run *run = merging->run;
@@ -149,6 +157,7 @@ static bool check_parts(struct merge_work *merging, bool *ret_wrong)
 				parts);
 	}
 	*ret_wrong = false;
+	qsort(merging->results, merging->count, sizeof *merging->results, compare_parts);
 	return true;
 }
 
@@ -205,8 +214,11 @@ static bool take_rows(struct merge_work *merging, bool *ret_wrong)
 
 	joined->count = count_rows(merging, NULL);
 	joined->rows = calloc(joined->count + 1, sizeof *joined->rows);
-	if (joined->rows == NULL)
+	joined->data = calloc(merging->count + 1, sizeof *joined->data);
+	if (joined->rows == NULL || joined->data == NULL)
 		return false;
+	for (size_t i = 0; i < merging->count; i++)
+		joined->data[i] = merging->results[i].data;
 	count_rows(merging, joined->rows);
 	qsort(joined->rows, joined->count, sizeof *joined->rows, compare_rows);
 	for (size_t i = 0; i < joined->count; i++)
@@ -346,28 +358,84 @@ static void take_failure(struct collected *collected, struct fsdp_document_value
 	failure->hint = kept_text(collected, from, "hint");
 }
 
-/* What opening the checkpoint told is the same in all parts. */
-static void take_beside(struct merge_work *merging)
+/* Lines of one kind of a result, the first `most` of them; NULL: out of memory. */
+static struct fsdp_document_value *list_lines(const struct part_result *result,
+	const char *type, uint64_t most, size_t *ret_count)
 {
-	const struct part_result *first = &merging->results[0];
-	struct collected *collected = merging->run->collected;
-	struct fsdp_document_value omitted = fsdp_document_get(
-		fsdp_document_item(first->lines, first->lines.count - 1), "omitted");
-	uint64_t errors = 0;
+	struct fsdp_document_value *list = calloc(result->lines.count + 1, sizeof *list);
 
-	take_inputs(merging);
-	for (size_t i = 0; i < omitted.count; i++)
-		take_omission(collected, fsdp_document_item(omitted, i));
-	for (size_t i = 0; i < first->lines.count; i++) {
-		struct fsdp_document_value line = fsdp_document_item(first->lines, i);
-		if (is_type(line, "finding"))
-			take_finding(collected, line);
-		else if (is_type(line, "error") &&
-			 errors++ < first->partial.errors_before)
-			take_failure(collected, line);
+	*ret_count = 0;
+	for (size_t i = 0; list != NULL && i < result->lines.count; i++) {
+		struct fsdp_document_value line = fsdp_document_item(result->lines, i);
+		if (is_type(line, type) && *ret_count < most)
+			list[(*ret_count)++] = line;
 	}
-	if (first->partial.errors_before > 0)
+	return list;
+}
+
+/* Findings that were left out: they stand in the last line. */
+static struct fsdp_document_value *list_omitted(
+	const struct part_result *result, size_t *ret_count)
+{
+	struct fsdp_document_value omitted = fsdp_document_get(
+		fsdp_document_item(result->lines, result->lines.count - 1), "omitted");
+	struct fsdp_document_value *list = calloc(omitted.count + 1, sizeof *list);
+
+	*ret_count = 0;
+	for (; list != NULL && *ret_count < omitted.count; (*ret_count)++)
+		list[*ret_count] = fsdp_document_item(omitted, *ret_count);
+	return list;
+}
+
+enum beside_kind { BESIDE_FINDINGS, BESIDE_ERRORS, BESIDE_OMITTED };
+
+static struct fsdp_document_value *list_of(
+	const struct part_result *result, enum beside_kind what, size_t *ret_count)
+{
+	switch (what) {
+	case BESIDE_FINDINGS:
+		return list_lines(result, "finding", UINT64_MAX, ret_count);
+	case BESIDE_ERRORS:
+		return list_lines(
+			result, "error", result->partial.errors_before, ret_count);
+	case BESIDE_OMITTED:
+		break;
+	}
+	return list_omitted(result, ret_count);
+}
+
+/* What stands in all parts once, and what one of them has alone. False: out of memory. */
+static bool take_union(struct merge_work *merging, enum beside_kind what,
+	void (*take)(struct collected *, struct fsdp_document_value))
+{
+	struct line_list *lists = calloc(merging->count + 1, sizeof *lists);
+	struct line_list all = { 0 };
+	bool good = lists != NULL;
+
+	for (size_t i = 0; good && i < merging->count; i++) {
+		lists[i].lines = list_of(&merging->results[i], what, &lists[i].count);
+		good = lists[i].lines != NULL;
+	}
+	good = good && lines_union(lists, merging->count, &all);
+	for (size_t i = 0; good && i < all.count; i++)
+		take(merging->run->collected, all.lines[i]);
+	for (size_t i = 0; lists != NULL && i < merging->count; i++)
+		free(lists[i].lines);
+	free(lists);
+	free(all.lines);
+	return good;
+}
+
+static bool take_beside(struct merge_work *merging)
+{
+	take_inputs(merging);
+	if (!take_union(merging, BESIDE_OMITTED, take_omission) ||
+		!take_union(merging, BESIDE_FINDINGS, take_finding) ||
+		!take_union(merging, BESIDE_ERRORS, take_failure))
+		return false;
+	if (merging->run->collected->failure_count > 0)
 		merging->run->status = STATUS_PARTIAL;
+	return true;
 }
 
 /* ---- the command ---- */
@@ -388,6 +456,18 @@ static bool read_results(
 	return *ret_wrong || take_rows(merging, ret_wrong);
 }
 
+static bool answer(struct merge_work *merging, struct fsdp_error **ret_error)
+{
+	struct run *run = merging->run;
+	const char *unfit = run_answer_as(run, merging->command);
+
+	if (unfit != NULL)
+		return refuse(run, "fsdp-inspect help outputs", "%s has no output %s",
+			merging->command->name, unfit);
+	return take_beside(merging) &&
+	       merging->command->join(run, &merging->joined, ret_error);
+}
+
 static bool run_merge(struct run *run, struct fsdp_error **ret_error)
 {
 	struct merge_work merging = { .run = run, .count = run->path_count };
@@ -400,13 +480,12 @@ static bool run_merge(struct run *run, struct fsdp_error **ret_error)
 	if (good && !wrong) {
 		merging.joined.run = run;
 		merging.joined.partial = merging.results[0].partial;
-		take_beside(&merging);
-		run_answer_as(run, merging.command);
-		good = merging.command->join(run, &merging.joined, ret_error);
+		good = answer(&merging, ret_error);
 	}
 	for (size_t i = 0; i < merging.count; i++)
 		fsdp_document_free(merging.results[i].document);
 	free(merging.joined.rows);
+	free(merging.joined.data);
 	free(merging.results);
 	return good;
 }
@@ -422,7 +501,7 @@ const struct command command_merge = {
 	.exit_1 = "as the command whose results are joined says",
 	.options = OPTIONS,
 	.selectors = (const struct option *const[]){ select_rows, NULL },
-	.shapes = SHAPE_TABLE,
+	.shapes = SHAPE_PAGE | SHAPE_FACTS | SHAPE_ITEMS | SHAPE_FINDINGS | SHAPE_TABLE,
 	.output = "text",
 	.inputs = INPUTS_FILE,
 	.shows_plan = true,
