@@ -129,8 +129,9 @@ static void tell_cost(struct latest *latest)
 			return;
 		old += candidate->is_named ? 0 : bytes;
 	}
-	run_total(latest->run, "%zu checkpoints, %s; without what is named %s",
-		latest->count, human_bytes(all, total), human_bytes(old, rest));
+	run_total(latest->run, "%zu checkpoint%s, %s; %s of that in those without *",
+		latest->count, latest->count == 1 ? "" : "s", human_bytes(all, total),
+		human_bytes(old, rest));
 }
 
 /* Nothing could be judged, nothing is good, or something newer could be. */
