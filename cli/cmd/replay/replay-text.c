@@ -66,6 +66,9 @@ static void line_inputs(struct replay *replay)
 			dumps += replay_by_rank(replay, i)->dump_count;
 		out_line_text(out, "%zu recording%s of SimpleProfiler, %zu dump%s",
 			replay->count, plural(replay->count), dumps, plural(dumps));
+		if (dumps > 0)
+			out_line_text(out, " (--style=torch prints %s)",
+				dumps == 1 ? "it" : "them");
 	}
 	out_line_end(out);
 }
@@ -658,9 +661,10 @@ bool replay_show_text(struct replay *replay)
 	struct out *out = replay->run->out;
 	bool good = true;
 
-	show_dumps(replay);
-	if (strcmp(replay->options->style, "torch") == 0)
+	if (strcmp(replay->options->style, "torch") == 0) {
+		show_dumps(replay);
 		return true;
+	}
 	if (replay_says_nothing(replay)) {
 		replay_tell_nothing(replay);
 		return true;
