@@ -3,6 +3,7 @@
  * Shows what numbers come to: a table for all outputs.
  */
 #include <inttypes.h>
+#include <string.h>
 
 #include "cmd/stats/stats.h"
 #include "part/columns.h"
@@ -173,7 +174,39 @@ static const void *object_of(void *context, uint32_t number, uint32_t *ret_order
 	return stats_row(context, number);
 }
 
-static void show_total(struct counting *counting)
+/* What all tensors that are shown have in common; NULL: nothing, or there is one. */
+static const char *common_dtype(struct counting *counting, size_t head)
+{
+	const char *common = NULL, *dtype;
+
+	for (size_t i = 0; i < head; i++) {
+		dtype = stats_row(counting, counting->rows[i])->dtype;
+		if (common != NULL && strcmp(common, dtype) != 0)
+			return NULL;
+		common = dtype;
+	}
+	return head > 1 && counting->sums == NULL &&
+			       counting->run->select->columns.count == 0
+		       ? common
+		       : NULL;
+}
+
+/* What is the same in each row is written once below the table. */
+static void leave_out(
+	const struct counting *counting, struct record_table *table, const char *common)
+{
+	uint64_t *left_out = &table->table.left_out;
+
+	if (counting->run->select->columns.count > 0)
+		return;
+	if (common != NULL)
+		*left_out |= UINT64_C(1) << record_table_find(table, "dtype");
+	if (counting->total.nan + counting->total.inf == 0)
+		*left_out |= UINT64_C(1) << record_table_find(table, "nan") |
+			     UINT64_C(1) << record_table_find(table, "inf");
+}
+
+static void show_total(struct counting *counting, const char *common)
 {
 	struct run *run = counting->run;
 	char size[HUMAN_ROOM];
@@ -185,9 +218,10 @@ static void show_total(struct counting *counting)
 	if (counting->row_count == 0)
 		return;
 	human_bytes(counting->total.bytes, size);
-	run_total(run, "%" PRIu64 " tensor%s, %s, %" PRIu64 " not finite",
+	run_total(run, "%" PRIu64 " tensor%s, %s, %" PRIu64 " not finite%s%s",
 		counting->total.tensors, counting->total.tensors == 1 ? "" : "s", size,
-		counting->total.nan + counting->total.inf);
+		counting->total.nan + counting->total.inf,
+		common != NULL ? "; every row: " : "", common != NULL ? common : "");
 }
 
 bool stats_show(struct counting *counting)
@@ -201,6 +235,7 @@ bool stats_show(struct counting *counting)
 			(counting->partial.parts != 0 ? PARTIAL_VIEW : PARTIAL_NONE) };
 	size_t head = head_of(run, counting->row_count);
 	struct record_table table;
+	const char *common;
 	bool memory;
 
 	record_table_init(&table, &like, of, NULL);
@@ -209,11 +244,13 @@ bool stats_show(struct counting *counting)
 	if (!sort_rows(run, &table, NULL, object_of, counting, counting->rows,
 		    counting->row_count, &memory))
 		return !memory;
+	common = common_dtype(counting, head);
+	leave_out(counting, &table, common);
 	run_begin(run, counting->status);
 	out_records_begin(run->out, &table);
 	for (size_t i = 0; i < head; i++)
 		out_records_row(run->out, &table, stats_row(counting, counting->rows[i]));
 	out_table_end(run->out);
-	show_total(counting);
+	show_total(counting, common);
 	return true;
 }

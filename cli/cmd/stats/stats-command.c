@@ -428,7 +428,7 @@ static bool join(
 const struct command command_stats = {
 	.name = "stats",
 	.group = GROUP_BYTES,
-	.summary = "least, largest, mean, deviation, what is not finite",
+	.summary = "min, max, mean, deviation, what is not finite",
 	.synopsis =
 		"[--nonfinite] [--hist] [--by=KEY] [--part=K/N|auto] [SELECTORS] CHECKPOINT",
 	.examples = { "stats --role=param step-1000/", "stats --by=layer step-1000/",
