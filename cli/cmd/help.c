@@ -145,20 +145,57 @@ static void put_options(FILE *stream, const char *title, const struct option *ro
 	}
 }
 
+enum { WIDTH = 80 };
+
+/* Words of a text from `column` on, in lines that fit a screen and begin with `indent`
+ * spaces. */
+static void put_words(FILE *stream, const char *text, size_t column, size_t indent)
+{
+	bool is_new = true;
+
+	while (*text != '\0') {
+		size_t size = strcspn(text, " ");
+
+		if (!is_new && column + 1 + size > WIDTH) {
+			fprintf(stream, "\n%*s", (int)indent, "");
+			column = indent;
+		} else if (!is_new) {
+			fputc(' ', stream);
+			column++;
+		}
+		fprintf(stream, "%.*s", (int)size, text);
+		column += size;
+		is_new = false;
+		text += size + (text[size] == ' ');
+	}
+}
+
 static void put_outputs(FILE *stream, const struct command *row)
 {
-	size_t count = 0;
+	static const char TITLE[] = "Outputs (-o): ";
+	size_t column = strlen(TITLE);
+	const char *gap = "";
 
 	if (row->shapes == 0)
 		return;
-	fputs("\nOutputs (-o): ", stream);
+	fprintf(stream, "\n%s", TITLE);
 	for (size_t i = 0; out_format(i) != NULL; i++) {
 		const struct out_format *format = out_format(i);
 
 		if ((format->shapes & row->shapes) == 0)
 			continue;
-		fprintf(stream, "%s%s%s", count++ > 0 ? ", " : "", format->name,
-			strcmp(format->name, row->output) == 0 ? " (default)" : "");
+		const char *is_default =
+			strcmp(format->name, row->output) == 0 ? " (default)" : "";
+		/* With the comma that may follow. */
+		size_t size = strlen(format->name) + strlen(is_default) + 1;
+		if (column + size > WIDTH) {
+			fprintf(stream, ",\n%*s", (int)strlen(TITLE), "");
+			column = strlen(TITLE);
+			gap = "";
+		}
+		fprintf(stream, "%s%s%s", gap, format->name, is_default);
+		column += size + 1;
+		gap = ", ";
 	}
 	fputc('\n', stream);
 }
@@ -233,8 +270,11 @@ static void topic_limits(FILE *stream)
 	for (size_t i = 0; i < fsdp_limit_row_count(); i++) {
 		const struct fsdp_limit_row *row = fsdp_limit_row(i);
 
-		fprintf(stream, "  %-17s %12" PRIu64 " %-6s %s\n", row->name, row->value,
-			row->unit, row->what);
+		int size = fprintf(stream, "  %-17s %12" PRIu64 " %-6s ", row->name,
+			row->value, row->unit);
+
+		put_words(stream, row->what, size > 0 ? (size_t)size : 0, 40);
+		fputc('\n', stream);
 	}
 }
 
@@ -290,10 +330,13 @@ static void topic_status(FILE *stream)
 
 static void put_exit_1(FILE *stream, const struct command *const *commands)
 {
-	for (; *commands != NULL; commands++)
-		if ((*commands)->exit_1 != NULL)
-			fprintf(stream, "  %-11s 1 means: %s\n", (*commands)->name,
-				(*commands)->exit_1);
+	for (; *commands != NULL; commands++) {
+		if ((*commands)->exit_1 == NULL)
+			continue;
+		fprintf(stream, "  %-11s 1 means: ", (*commands)->name);
+		put_words(stream, (*commands)->exit_1, 24, 14);
+		fputc('\n', stream);
+	}
 }
 
 static void topic_environment(FILE *stream)
@@ -313,23 +356,6 @@ static void topic_environment(FILE *stream)
 		stream);
 }
 
-/* Words of a text, in lines that fit a screen. */
-static void put_wrapped(FILE *stream, const char *text)
-{
-	enum { INDENT = 4, WIDTH = 80 };
-	size_t column = 0;
-
-	while (*text != '\0') {
-		size_t size = strcspn(text, " ");
-
-		if (column > 0 && column + 1 + size > WIDTH)
-			column = 0;
-		fprintf(stream, "%s%.*s", column > 0 ? " " : "\n    ", (int)size, text);
-		column += column > 0 ? size + 1 : INDENT + size;
-		text += size + (text[size] == ' ');
-	}
-}
-
 static void topic_maps(FILE *stream)
 {
 	struct fsdp_map_facts map;
@@ -341,8 +367,10 @@ static void topic_maps(FILE *stream)
 		stream);
 	for (size_t i = 0; fsdp_map_builtin(i, &map); i++) {
 		fprintf(stream, "\n  %s", map.name);
-		put_wrapped(stream, map.about);
-		put_wrapped(stream, map.words);
+		fputs("\n    ", stream);
+		put_words(stream, map.about, 4, 4);
+		fputs("\n    ", stream);
+		put_words(stream, map.words, 4, 4);
 		fputc('\n', stream);
 	}
 	fputs("\nHow one is written: the manual page fsdp-inspect-map(5)\n", stream);

@@ -77,7 +77,8 @@ static const char JSON[] =
 	"integers; what is unknown is left out; the same input gives the same bytes.\n"
 	"\n"
 	"  fsdp-inspect ls --json m.pt | jq -r '.data.tensors[].name'\n"
-	"  fsdp-inspect info --json m.pt | jq '[.findings[] | select(.severity==\"error\")]'\n"
+	"  fsdp-inspect info --json m.pt |\n"
+	"    jq '[.findings[] | select(.severity == \"error\")]'\n"
 	"  fsdp-inspect ls --jsonl m.pt | jq -r 'select(.type==\"item\").name'\n"
 	"\n"
 	"All fields: the manual page fsdp-inspect-json(5)\n";

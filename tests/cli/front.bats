@@ -40,6 +40,7 @@ refused() {
 	[ "$status" -eq 0 ]
 	[ -z "$stderr" ]
 	[ "$(printf '%s\n' "$output" | wc -l)" -le 40 ]
+	[ -z "$(printf '%s\n' "$output" | awk 'length > 80')" ]
 	for command in $("$FSDP_INSPECT" commands --json | jq -r '.data.commands[].name'); do
 		[[ $output == *$'\n'"  $command "* ]]
 	done

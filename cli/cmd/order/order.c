@@ -897,7 +897,7 @@ const struct command command_order = {
 	.summary = "which order, where ranks part?",
 	.synopsis =
 		"[--first-diff] [--names=CHECKPOINT] [--strict] [--head=N] [--rank-regex=RE] TRACE...",
-	.example = "order rank*.order.jsonl",
+	.example = "order order*.jsonl",
 	.examples = { "order nccl_trace_rank_*", "order model.fx.jsonl",
 		"order --first-diff rank*.order.jsonl" },
 	.exit_1 = "the ranks differ or hang, or with --strict PyTorch would warn",

@@ -368,7 +368,7 @@ const struct command command_replay = {
 	.summary = "where did the time go?",
 	.synopsis =
 		"[--by=KEY] [--memory] [--top=N] [--percentiles] [--fail-if=EXPR] [--compare=FILE] TRACE...",
-	.example = "replay trace-rank*.json.gz",
+	.example = "replay traces/",
 	.examples = { "replay trace-rank*.json.gz",
 		"replay --fail-if 'exposed>20%' --compare last.json rank*.json" },
 	.exit_1 = "a --fail-if holds, or with --strict anything odd",
