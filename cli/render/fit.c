@@ -30,18 +30,33 @@ bool cell_fits(
 	       cell.width <= column->width + grid->slack;
 }
 
+bool column_goes_on(const struct grid *grid, const struct grid_column *column)
+{
+	size_t index = (size_t)(column - grid->columns);
+	if (!column->wraps)
+		return index > 0 && index == grid->column_count - 1 && !column->right &&
+		       !column->names;
+	while (++index < grid->column_count)
+		if (grid->columns[index].width != 0)
+			return false;
+	return true;
+}
+
 /* A sentence at the end of a row goes on in the next line, so names need not give way. */
+static size_t least_width(const struct grid *grid, size_t index)
+{
+	const struct grid_column *column = &grid->columns[index];
+	return column->width > SENTENCE_ROOM && column_goes_on(grid, column)
+		       ? SENTENCE_ROOM
+		       : column->width;
+}
+
 static size_t total_width(const struct grid *grid)
 {
 	size_t total = grid->indent;
-	for (size_t i = 0; i < grid->column_count; i++) {
-		const struct grid_column *column = &grid->columns[i];
-		bool sentence = i > 0 && i == grid->column_count - 1 && !column->right &&
-				!column->names;
-		total += sentence && column->width > SENTENCE_ROOM ? SENTENCE_ROOM
-								   : column->width;
-		total += i != 0 ? GRID_GAP : 0;
-	}
+	for (size_t i = 0; i < grid->column_count; i++)
+		if (grid->columns[i].width != 0)
+			total += least_width(grid, i) + (i != 0 ? GRID_GAP : 0);
 	return total;
 }
 
@@ -243,36 +258,88 @@ static struct grid_column *widest_behind_first(struct grid *grid)
 	return widest;
 }
 
-/* Columns behind the first give way as far as their names stay apart. */
-static void narrow_others(struct grid *grid, size_t most)
+/* Whether names of all columns that had to give way stay apart; others get back their
+ * width. */
+static bool narrow_behind_first(struct grid *grid, const size_t *before, size_t most)
 {
-	size_t before[COLUMNS_MAX], total = total_width(grid);
 	struct grid_column *column;
-	for (size_t i = 0; i < grid->column_count; i++)
-		before[i] = grid->columns[i].width;
-	for (; total > most && (column = widest_behind_first(grid)) != NULL; total--)
+	bool apart = true;
+	for (size_t total = total_width(grid);
+		total > most && (column = widest_behind_first(grid)) != NULL; total--)
 		column->width--;
 	for (size_t i = 1; i < grid->column_count; i++)
-		if (grid->columns[i].width < before[i] && would_look_alike(grid, i))
+		if (grid->columns[i].width < before[i] && would_look_alike(grid, i)) {
 			grid->columns[i].width = before[i];
+			apart = false;
+		}
+	return apart;
 }
 
-void fit_columns(struct grid *grid, bool all)
+/* Columns behind the first give way, or share that with it where their names would not
+ * stay apart. */
+static void narrow_others(struct grid *grid, const size_t *before, size_t most)
+{
+	const struct grid_column *first = &grid->columns[0];
+	size_t room = first->names && first->width > NARROWEST_NAME
+			      ? first->width - NARROWEST_NAME
+			      : 0;
+	if (narrow_behind_first(grid, before, most) || room == 0)
+		return;
+	for (size_t i = 1; i < grid->column_count; i++)
+		grid->columns[i].width = before[i];
+	narrow_behind_first(grid, before, most + room);
+}
+
+static void narrow_first(struct grid *grid, bool all, size_t most)
 {
 	struct grid_column *first = &grid->columns[0];
-	size_t most = (size_t)grid->looks->width, total;
-	if (grid->looks->width <= 0 || grid->kept.error != 0)
-		return;
-	for (size_t i = grid->column_count; all && i-- > 0 && total_width(grid) > most;)
-		if (grid->columns[i].names)
-			take_out_affixes(grid, i);
-	if (all)
-		narrow_others(grid, most);
-	total = total_width(grid);
-	grid->slack = total < most ? most - total : 0;
+	size_t total = total_width(grid);
 	if (!first->names || total <= most)
 		return;
 	for (; total > most && first->width > NARROWEST_NAME; total--)
 		first->width--;
 	first->spills = !all || would_look_alike(grid, 0);
+}
+
+/* A row becomes several lines, where each column may take all of one. A sentence finds its
+ * line by itself. */
+static void break_rows(struct grid *grid, const size_t *before, bool all, size_t most)
+{
+	size_t at = 0;
+	for (size_t i = 0; i < grid->column_count; i++) {
+		struct grid_column *column = &grid->columns[i];
+		size_t begin = grid->indent + (i != 0 ? BREAK_INDENT : 0);
+		size_t room =
+			most > begin + NARROWEST_NAME ? most - begin : NARROWEST_NAME;
+		column->width = before[i];
+		column->spills = false;
+		if (column->names && column->width > room) {
+			column->width = room;
+			column->spills = !all || would_look_alike(grid, i);
+		}
+		if (column->width == 0 || column_goes_on(grid, column))
+			continue;
+		at += i != 0 ? GRID_GAP : grid->indent;
+		column->breaks = i != 0 && at + least_width(grid, i) > most;
+		at = (column->breaks ? begin : at) + least_width(grid, i);
+	}
+}
+
+void fit_columns(struct grid *grid, bool all)
+{
+	size_t most = (size_t)grid->looks->width, total, before[COLUMNS_MAX];
+	if (grid->looks->width <= 0 || grid->kept.error != 0)
+		return;
+	for (size_t i = grid->column_count; all && i-- > 0 && total_width(grid) > most;)
+		if (grid->columns[i].names)
+			take_out_affixes(grid, i);
+	for (size_t i = 0; i < grid->column_count; i++)
+		before[i] = grid->columns[i].width;
+	if (all)
+		narrow_others(grid, before, most);
+	total = total_width(grid);
+	grid->slack = total < most ? most - total : 0;
+	narrow_first(grid, all, most);
+	if (total_width(grid) > most)
+		break_rows(grid, before, all, most);
 }

@@ -96,13 +96,32 @@ size_t grid_put_short(
 	return width_of(data, front) + mark_width + width_of(data + size - back, back);
 }
 
-/* Whether it is a sentence at the end of a row that goes on below itself. */
+/* Whether it is a sentence at the end of a row that does not fit behind it. */
 static bool goes_on(const struct grid *grid, const struct grid_column *column,
 	const struct cell *cell, size_t at)
 {
-	size_t width = grid->looks->width > 0 ? (size_t)grid->looks->width : 0;
-	return column == &grid->columns[grid->column_count - 1] && !column->right &&
-	       !cell->is_name && at + cell->width > width && at + SENTENCE_ROOM <= width;
+	return grid->looks->width > 0 && !cell->is_name &&
+	       at + cell->width > (size_t)grid->looks->width &&
+	       column_goes_on(grid, column);
+}
+
+/* Whether a cell begins a line: all of its column do, or it is a sentence without room. */
+static bool begins_line(const struct grid *grid, const struct grid_column *column,
+	const struct cell *cell, size_t at)
+{
+	return column->breaks ||
+	       (column != grid->columns && goes_on(grid, column, cell, at) &&
+		       at + SENTENCE_ROOM > (size_t)grid->looks->width);
+}
+
+/* A node of a tree goes on below its name. */
+static size_t hang_of(
+	const struct grid_column *column, const struct cell *cell, const char *text)
+{
+	size_t spaces = 0;
+	while (column->wraps && spaces < cell->size && text[spaces] == ' ')
+		spaces++;
+	return column->wraps ? spaces + BREAK_INDENT : 0;
 }
 
 /* Returns the columns it took of its own. */
@@ -110,7 +129,8 @@ static size_t put_cell(struct grid *grid, const struct grid_column *column,
 	struct cell cell, const char *text, size_t at)
 {
 	if (goes_on(grid, column, &cell, at)) {
-		wrap_put(grid->to, text, cell.size, (size_t)grid->looks->width, at, at);
+		wrap_put(grid->to, text, cell.size, (size_t)grid->looks->width,
+			at + hang_of(column, &cell, text), at);
 		return cell.width;
 	}
 	if (!cell_fits(grid, column, cell) && !column->spills)
@@ -132,6 +152,10 @@ static const char *put_row(struct grid *grid, const char *data)
 		data = text + cell.size;
 		cell_cut(column, &cell, &text);
 		size_t width = 0;
+		if (begins_line(grid, column, &cell, at)) {
+			writer_char(grid->to, '\n');
+			pending = at = grid->indent + BREAK_INDENT;
+		}
 		if (cell.size != 0) {
 			if (column->right && cell.width < column->width) {
 				pending += column->width - cell.width;

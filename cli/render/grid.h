@@ -15,15 +15,18 @@
 enum {
 	GRID_GAP = 2,       /* between columns */
 	SENTENCE_ROOM = 30, /* columns in which a sentence is worth breaking */
+	BREAK_INDENT = 4,   /* of the further lines of a row */
 };
 
 struct grid_column {
 	bool right;
 	bool names; /* holds names, which may be shortened */
+	bool wraps; /* ends a row that goes on below it, though columns without cells follow */
 	size_t width;
 	const char *label;     /* lower case; NULL: none */
 	size_t prefix, suffix; /* bytes that all names have, and that are left out */
 	bool spills;           /* names that do not fit get a line of their own */
+	bool breaks;           /* begins a further line of the row */
 };
 
 /* A cell as it is kept: this, then its text. */

@@ -365,6 +365,7 @@ static void tree_begin(struct text_out *text, const struct table *table)
 	grid_begin(&text->grid, text->leads + 1 + TRAILS, table->indent);
 	for (size_t i = 0; i < text->leads + 1 + TRAILS; i++)
 		text->grid.columns[i].right = i != text->leads;
+	text->grid.columns[text->leads].wraps = true;
 	if (text->leads == 0)
 		return;
 	for (size_t i = 0; i < text->leads; i++)
