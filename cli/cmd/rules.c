@@ -9,6 +9,13 @@
 static const char *const SEVERITIES[] = { "note", "warning", "error", NULL };
 static const char *const LEVELS[] = { "quick", "headers", "data", "values", "any", NULL };
 
+static const char *const SUBJECTS[] = { "tensors", "rest", NULL };
+
+static const char *subject_name(unsigned subject)
+{
+	return fsdp_subject_name((enum fsdp_subject)subject);
+}
+
 static const char *level_name(unsigned level)
 {
 	return fsdp_level_name((enum fsdp_level)level);
@@ -41,6 +48,9 @@ static const struct record rule_record = OBJECT_RECORD(RULE, "rule",
 		.words = SEVERITIES, ABOUT("How bad its findings are, mostly.") },
 	{ "category", WORD_AT(RULE, category), .always = true, IN_TEXT_NEVER,
 		ABOUT("What it is about: `structure`, `integrity`, `safety`, `naming`, `recording`, `limits` …") },
+	{ "subject", ENUM_AT(RULE, subject, subject_name), .always = true,
+		.words = SUBJECTS, IN_TEXT_NEVER,
+		ABOUT("What an error of it casts doubt on: the `tensors` that were read, which stops `export`, or the `rest`.") },
 	{ "level", ENUM_AT(RULE, level, level_name), .always = true, .words = LEVELS,
 		ABOUT("How closely a checkpoint must be looked at for it.") },
 	{ "needs", GET(FIELD_TEXTS, get_needs), .always = true, IN_TEXT_NEVER,
@@ -64,6 +74,9 @@ static void explain(const struct fsdp_rule *rule, struct out *out, bool first)
 	out_line(out, "what", "%s", rule->title);
 	out_line(out, "cause", "%s", rule->cause);
 	out_line(out, "next", "%s", rule->fix);
+	if (rule->severity != FSDP_NOTE && rule->subject == FSDP_SUBJECT_TENSORS &&
+		rule->level <= FSDP_LEVEL_HEADERS)
+		out_line(out, "stops", "export, where it is an error");
 	if (rule->level == FSDP_LEVEL_DATA || rule->level == FSDP_LEVEL_VALUES)
 		out_line(out, "needs", "audit --data%s",
 			rule->level == FSDP_LEVEL_VALUES ? " --values" : "");

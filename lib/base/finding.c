@@ -11,8 +11,10 @@
 #include "base/seed.h"
 
 static const struct fsdp_rule rules[] = {
-#define FSDP_RULE(index, id, slug, severity, category, level, title, cause, fix) \
-	{ id, slug, FSDP_##severity, category, FSDP_LEVEL_##level, title, cause, fix },
+#define FSDP_RULE(                                                                    \
+	index, id, slug, severity, category, level, subject, title, cause, fix)       \
+	{ id, slug, FSDP_##severity, category, FSDP_LEVEL_##level, title, cause, fix, \
+		FSDP_SUBJECT_##subject },
 #include "base/rules.def"
 #undef FSDP_RULE
 };
@@ -38,6 +40,11 @@ const char *fsdp_level_name(enum fsdp_level level)
 	static const char *const names[] = { "quick", "headers", "data", "values",
 		"any" };
 	return (size_t)level < FSDP_LEVEL_COUNT ? names[level] : "any";
+}
+
+const char *fsdp_subject_name(enum fsdp_subject subject)
+{
+	return subject == FSDP_SUBJECT_TENSORS ? "tensors" : "rest";
 }
 
 const char *fsdp_rule_status_name(enum fsdp_rule_status status)

@@ -11,7 +11,8 @@
 
 /* One constant for each row of rules.def: FSDP_RULE_TRUNCATED_FILE … */
 enum fsdp_rule_index {
-#define FSDP_RULE(index, id, slug, severity, category, level, title, cause, fix) \
+#define FSDP_RULE(                                                              \
+	index, id, slug, severity, category, level, subject, title, cause, fix) \
 	FSDP_RULE_##index,
 #include "base/rules.def"
 #undef FSDP_RULE

@@ -35,6 +35,18 @@ enum fsdp_level {
 /** "quick", "headers", "data", "values", "any"; the last one past the end. */
 FSDP_API const char *fsdp_level_name(enum fsdp_level level);
 
+/** What a finding of a rule casts doubt on, if it is an error. */
+enum fsdp_subject {
+	FSDP_SUBJECT_TENSORS, /* tensors: some are missing, or their shapes or elements
+				  may not be those that were saved */
+	FSDP_SUBJECT_REST,    /* what lies beside them, or what a program would do that
+				  loads the file */
+	FSDP_SUBJECT_COUNT
+};
+
+/** "tensors", "rest"; the last one past the end. */
+FSDP_API const char *fsdp_subject_name(enum fsdp_subject subject);
+
 /**
  * A rule: one row of a fixed table. An id keeps its meaning for ever, is never
  * reused, and nothing is read from its digits. All texts are static.
@@ -48,6 +60,7 @@ struct fsdp_rule {
 	const char *title;           /* what is wrong, in few words */
 	const char *cause;           /* why it mostly happens */
 	const char *fix;             /* what to do then */
+	enum fsdp_subject subject;   /* of its errors */
 };
 
 /** Rows of the table. */
