@@ -377,7 +377,7 @@ static void refuse_code(struct torch_zip *file)
 	fsdp_fail(&error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
 		"the code of a TorchScript archive is not judged");
 	fsdp_error_add_path(&error, (const char *)file->file.data);
-	fsdp_error_add_rule(&error, "FI9002");
+	fsdp_error_add_rule(&error, "FI9006");
 	fsdp_error_add_hint(&error,
 		"save the state dict of the model instead: torch.save(model.state_dict(), …)");
 	fsdp_reading_keep_error(file->reading, error);
