@@ -74,6 +74,8 @@ struct command {
 	bool shows_plan;       /* says itself which plan is used: no note about it */
 	bool looks_beside;     /* at the files that are loaded with the tensors */
 	bool fills_terminal;   /* which is asked for before anything is opened */
+	bool answers_unopened; /* for a checkpoint that could not be opened too: then
+				  run->checkpoint is NULL */
 	bool answers_each;     /* several checkpoints one after the other, and a folder of
 				them (run->below) */
 	bool knows_recordings; /* if the inputs are no checkpoint but recordings, it answers

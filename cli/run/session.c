@@ -232,12 +232,13 @@ static void answer_one(struct session *session)
 			part_files(session, 0))
 			return;
 		if ((run.checkpoint == NULL && run.below == NULL &&
-			    run.recordings == NULL) ||
+			    run.recordings == NULL &&
+			    !session->command->answers_unopened) ||
 			session->collected.out_of_memory) {
 			session->status = STATUS_FAILED;
 			return;
 		}
-		if (session->collected.failure_count > 0)
+		if (session->collected.failure_count > 0 && run.checkpoint != NULL)
 			session->status = STATUS_PARTIAL;
 		session->input = 0;
 	}

@@ -121,6 +121,75 @@ END
 	holds out SHA256SUMS model.safetensors
 }
 
+@test "a checkpoint that contradicts its configuration is refused" {
+	cp -r "$TESTDATA/complete/llama-tied/checkpoint" source
+	chmod -R u+w source
+	run -0 export_to out source
+	rm -r out
+	sed -i 's/"num_hidden_layers": 4/"num_hidden_layers": 5/' source/config.json
+	run -1 --separate-stderr export_to out source
+	[[ "$stderr" == *FI1091* ]]
+	[[ "$output" == *"--partial writes the tensors that are whole"* ]]
+	[ ! -e out ]
+	run -3 export_to out --partial source
+	[ -s out/model.safetensors ]
+}
+
+@test "of a file that was cut --partial writes what lies in front" {
+	large model.safetensors 8
+	truncate -s 5MiB model.safetensors
+	run -1 export_to out model.safetensors
+	[[ "$output" == *FI1004* ]]
+	run -3 export_to out --partial model.safetensors
+	[[ "$output" == *"4 incomplete"* ]]
+	[ "$("$FSDP_INSPECT" ls -q -o name out | wc -l)" -eq 4 ]
+}
+
+@test "with --partial and nothing whole nothing is written" {
+	cp -r "$TESTDATA/hf/llama-sharded" empty
+	chmod -R u+w empty
+	for file in empty/*.safetensors; do
+		python3 - "$file" <<'END'
+import struct, sys
+size = struct.unpack("<Q", open(sys.argv[1], "rb").read(8))[0]
+open(sys.argv[1], "r+b").truncate(8 + size)
+END
+	done
+	run -1 export_to out --partial empty
+	[[ "$output" == *"nothing was written: no tensor is whole"* ]]
+	[ ! -e out ]
+}
+
+@test "what cannot be opened because it is damaged has a finding and status 1" {
+	for case in dcp-missing-metadata:FI1003 dcp-truncated-metadata:FI1020 pt-empty:FI1002 pt-html:FI4001 \
+		pt-truncated:FI1040; do
+		run -1 export_to out "$TESTDATA/broken/${case%:*}/checkpoint"
+		[[ "$output" == *"${case#*:}"* ]]
+		[ ! -e out ]
+	done
+	run -1 "$FSDP_INSPECT" export --json -o out "$TESTDATA/broken/pt-html/checkpoint"
+	run -2 export_to out nowhere
+	[[ "$output" != *"nothing was written"* ]]
+}
+
+@test "what an unknown container holds is not known" {
+	python3 - "$TESTDATA/torch-zip/state-dict/model.pt" queue.pt <<'END'
+import sys, zipfile
+# {"w": <the state dict>, "q": deque(); q.append(1)}, of which only the queue is read otherwise.
+with zipfile.ZipFile(sys.argv[1]) as old, zipfile.ZipFile(sys.argv[2], "w") as new:
+    for info in old.infolist():
+        data = old.read(info)
+        if info.filename.endswith("/data.pkl"):
+            assert data[-1:] == b"."
+            data = data[:-1] + b"X\x01\0\0\0qccollections\ndeque\n)RK\x01as."
+        new.writestr(info, data)
+END
+	run -1 export_to out queue.pt
+	[[ "$output" == *FI3010* ]]
+	run -3 export_to out --partial queue.pt
+	[ -s out/model.safetensors ]
+}
+
 @test "shards that do not say how many there are come with a note" {
 	mkdir half
 	cp "$TESTDATA/cross/model-a-dcp-safetensors-w2/"shard-00001-* half

@@ -10,10 +10,12 @@
 #include <unistd.h>
 
 #include "cmd/export/export.h"
+#include "part/judged-failures.h"
 #include "part/nothing.h"
 #include "part/typed-names.h"
 #include "part/tensor-reading.h"
 #include "run/answer.h"
+#include "run/collected.h"
 #include "run/progress.h"
 #include "run/temporary.h"
 
@@ -391,6 +393,23 @@ static bool is_unmatched(struct exporting *exporting)
 	return true;
 }
 
+/* What is wrong with one that could not be opened is a finding, as in an audit. */
+static bool answer_unopened(struct exporting *exporting)
+{
+	struct run *run = exporting->run;
+
+	judged_failures_take(run);
+	if (run->collected->failure_count > 0 || run->collected->finding_count == 0) {
+		run_begin(run, STATUS_FAILED);
+		return true;
+	}
+	exporting->refused = true;
+	exporting->status = STATUS_BAD;
+	exporting->to_stdout = exporting->options->out != NULL &&
+			       strcmp(exporting->options->out, "-") == 0;
+	return answer(exporting);
+}
+
 static bool export_all(struct exporting *exporting, const struct typed_names *names,
 	struct fsdp_error **ret_error)
 {
@@ -443,6 +462,11 @@ static bool run_export(struct run *run, struct fsdp_error **ret_error)
 	exporting.row = (struct row_context){ .run = run, .buffers = &exporting.buffers };
 	if (what != NULL)
 		return refuse(run, "fsdp-inspect help export", "%s", what);
+	if (run->checkpoint == NULL) {
+		good = answer_unopened(&exporting);
+		exporting_done(&exporting);
+		return good;
+	}
 	if (!answer_selection(run, &exporting.selection))
 		return true;
 	good = typed_names_take(
@@ -490,6 +514,8 @@ const struct command command_export = {
 	.shapes = SHAPE_FACTS | SHAPE_ITEMS,
 	.output = "text",
 	.inputs = INPUTS_ONE_SOME,
+	.answers_unopened = true,
+	.looks_beside = true,
 	.shows_plan = true, /* it shows no module */
 	.options_size = sizeof(struct export_options),
 	.writes = writes,

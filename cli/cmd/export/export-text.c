@@ -143,15 +143,25 @@ static void tell_verified(struct exporting *exporting)
 
 static void tell_refused(struct exporting *exporting)
 {
+	const char *what = exporting->options->partial && !exporting->unmatched &&
+					   exporting->torn != NULL
+				   ? "nothing was written: no tensor is whole"
+				   : "nothing was written";
 	struct run *run = exporting->run;
 
 	if (exporting->to_stdout) {
-		run_note(run, "nothing was written");
+		run_note(run, "%s", what);
 		return;
 	}
-	out_line(run->out, NULL, "nothing was written");
-	if (!exporting->unmatched && (run->word_count == 0 || exporting->named == NULL))
-		out_line(run->out, "next", "fsdp-inspect audit %s", run->path);
+	out_line(run->out, NULL, "%s", what);
+	if (exporting->unmatched || (run->word_count > 0 && exporting->torn == NULL))
+		return;
+	if (exporting->torn != NULL && !exporting->options->partial)
+		out_line(run->out, "next", "--partial writes the tensors that are whole");
+	out_line_begin(run->out, "next");
+	out_line_text(run->out, "fsdp-inspect audit ");
+	out_line_shell(run->out, text_of(run->path));
+	out_line_end(run->out);
 }
 
 /* Whether an audit finds in the folder what the checkpoint has: all of it, with the names

@@ -1,36 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds out whether the source has all that is to be written, as an audit judges it.
+ * Finds out whether the source has all that is to be written, as an audit judges it. Which
+ * of its findings matter says the table of rules: those about tensors.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include <fsdp/elements.h>
+
 #include "cmd/export/export.h"
+#include "part/judged-failures.h"
+#include "part/passes.h"
+#include "part/weight-sets.h"
 #include "run/answer.h"
 #include "run/collected.h"
-
-static bool is_one_of(const struct fsdp_rule *rule, const char *const *ids, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (strcmp(rule->id, ids[i]) == 0)
-			return true;
-	return false;
-}
-
-/* Errors of the structure say that something lacks, but for some that an audit tells and
- * that stop nothing here: which step is the latest, what a plan says of another model. Of
- * those of safety, the ones that say that another reader may find other bytes: what a
- * pickle would run is not run and not written, and stops nothing. */
-static bool is_about_bytes(const struct fsdp_rule *rule)
-{
-	static const char *const others[] = { "FI1011", "FI1080", "FI1091", "FI1095" };
-	static const char *const ambiguous[] = { "FI3014", "FI3040", "FI3041", "FI3044",
-		"FI3047", "FI3050", "FI3051" };
-
-	if (strcmp(rule->category, "structure") == 0)
-		return !is_one_of(rule, others, sizeof others / sizeof *others);
-	return is_one_of(rule, ambiguous, sizeof ambiguous / sizeof *ambiguous);
-}
+#include "run/findings.h"
 
 static bool is_value(const struct fsdp_checkpoint *checkpoint, struct fsdp_span name)
 {
@@ -44,19 +28,19 @@ static bool is_value(const struct fsdp_checkpoint *checkpoint, struct fsdp_span 
 }
 
 /* A name of which no tensor is left. Names that are typed must be there anyway. */
-static bool misses(struct exporting *exporting, struct fsdp_span name)
+static bool misses(struct exporting *exporting, struct text name)
 {
 	return exporting->named == NULL &&
-	       selection_takes_name(exporting->selection, name) &&
-	       !is_value(exporting->run->checkpoint, name);
+	       selection_takes_name(exporting->selection, span_of_text(name)) &&
+	       !is_value(exporting->run->checkpoint, span_of_text(name));
 }
 
 /* All tensors of one name. */
-static bool tear(struct exporting *exporting, struct fsdp_span name)
+static bool tear(struct exporting *exporting, struct text name)
 {
 	const struct fsdp_checkpoint *checkpoint = exporting->run->checkpoint;
 	size_t count = fsdp_tensor_count(checkpoint);
-	uint32_t first = fsdp_tensor_find(checkpoint, name);
+	uint32_t first = fsdp_tensor_find(checkpoint, span_of_text(name));
 	bool wanted = false;
 
 	if (first == FSDP_NONE)
@@ -72,7 +56,7 @@ static bool tear(struct exporting *exporting, struct fsdp_span name)
 }
 
 /* Pieces of a file that no finding lists one by one. */
-static bool tear_file(struct exporting *exporting, struct fsdp_span path)
+static bool tear_file(struct exporting *exporting, struct text path)
 {
 	const struct fsdp_checkpoint *checkpoint = exporting->run->checkpoint;
 	size_t count = fsdp_piece_count(checkpoint), tensors;
@@ -85,7 +69,7 @@ static bool tear_file(struct exporting *exporting, struct fsdp_span path)
 		if (piece.file == FSDP_NONE || piece.tensor >= tensors)
 			continue;
 		file = text_of_span(fsdp_file(checkpoint, piece.file).path);
-		if (!text_is(file, text_of_span(path)))
+		if (!text_is(file, path))
 			continue;
 		exporting->torn[piece.tensor] = true;
 		wanted |= is_wanted(exporting, piece.tensor);
@@ -94,7 +78,7 @@ static bool tear_file(struct exporting *exporting, struct fsdp_span path)
 }
 
 /* Whether something that is wanted suffers from it. */
-static bool takes_away(struct exporting *exporting, const struct fsdp_finding *finding)
+static bool takes_away(struct exporting *exporting, const struct finding *finding)
 {
 	bool wanted = false;
 
@@ -103,40 +87,113 @@ static bool takes_away(struct exporting *exporting, const struct fsdp_finding *f
 	if (finding->affected_count > finding->affected_kept &&
 		finding->file.data != NULL)
 		wanted |= tear_file(exporting, finding->file);
-	if (finding->affected_count == 0 && finding->tensor.data != NULL)
+	if (finding->affected_kept == 0 && finding->tensor.data != NULL)
 		wanted |= tear(exporting, finding->tensor);
 	/* Of what names no tensor nothing is known. */
-	if (finding->affected_count == 0 && finding->tensor.data == NULL)
-		wanted = true;
-	return wanted;
+	return wanted || (finding->affected_kept == 0 && finding->tensor.data == NULL);
 }
 
-/* What --index-only is about to mend. */
-static bool is_index(
-	const struct exporting *exporting, const struct fsdp_finding *finding)
+/* What --index-only is about to write. */
+static bool is_index(const struct exporting *exporting, const struct finding *finding)
 {
 	static const char name[] = "model.safetensors.index.json";
 
-	return exporting->options->index_only &&
-	       strcmp(finding->rule->id, "FI1001") == 0 &&
-	       text_is(text_of_span(finding->file), text_of(name));
+	return exporting->options->index_only && text_is(finding->file, text_of(name));
 }
 
-/* In place of those of the checkpoint, which lack the names that suffer. */
-static void show_findings(struct run *run, const struct fsdp_audit *audit)
+static bool is_about_tensors(const char *id)
 {
-	run->collected->finding_count = 0;
-	for (size_t i = 0; i < fsdp_audit_finding_count(audit); i++)
-		collected_found(
-			run->collected, fsdp_audit_finding(audit, i), run->input, true);
+	const struct fsdp_rule *rule = id != NULL ? fsdp_rule_find(id) : NULL;
+
+	return rule == NULL || rule->subject == FSDP_SUBJECT_TENSORS;
 }
 
-/* What such a file holds is not known. Of the only file, which gave tensors, all are known:
- * a failure says that something beside them, such as code, is not read. */
-static bool has_unread_file(const struct run *run)
+/* What was found, and what could not be read so that it could not be judged either. */
+static bool lacks_something(struct exporting *exporting)
 {
-	return run->collected->failure_count != 0 && fsdp_file_count(run->checkpoint) > 1;
+	const struct collected *collected = exporting->run->collected;
+	bool lacks = false;
+
+	for (size_t i = 0; i < collected->finding_count; i++) {
+		const struct finding *finding = &collected->findings[i];
+
+		if (finding->severity == SEVERITY_ERROR &&
+			is_about_tensors(finding->rule) && !is_index(exporting, finding))
+			lacks |= takes_away(exporting, finding);
+	}
+	for (size_t i = 0; i < collected->failure_count; i++)
+		lacks |= is_about_tensors(collected->failures[i].rule);
+	return lacks;
 }
+
+/* ---- which tensors are whole ---- */
+
+/* A finding may name the first of many that a file lacks. Reads no elements. */
+static bool can_be_read(struct fsdp_locator *locator, uint32_t index,
+	const struct fsdp_tensor *tensor, struct fsdp_error **ret_error)
+{
+	struct fsdp_elements *elements = NULL;
+	struct fsdp_place place;
+
+	if (!fsdp_elements_open(locator, index, NULL, &elements, ret_error))
+		return false;
+	fsdp_elements_close(elements);
+	for (uint32_t i = 0; i < tensor->piece_count; i++)
+		if (!fsdp_piece_locate(
+			    locator, tensor->first_piece + i, &place, ret_error))
+			return false;
+	return true;
+}
+
+/* fsdp_export_new refuses what the form cannot hold, and gives the reason. */
+static bool is_plain(const struct fsdp_tensor *tensor)
+{
+	return tensor->layout == NULL && tensor->component_count == 0 &&
+	       (tensor->flags & FSDP_TENSOR_NO_DATA) == 0;
+}
+
+static bool is_whole(
+	const struct exporting *exporting, struct fsdp_locator *locator, uint32_t index)
+{
+	const struct fsdp_checkpoint *checkpoint = exporting->run->checkpoint;
+	struct fsdp_tensor tensor = fsdp_tensor(checkpoint, index);
+	struct fsdp_error *error = NULL;
+	bool whole;
+
+	/* A tied one has the bytes of another. */
+	if (tensor.alias != FSDP_NONE) {
+		index = tensor.alias;
+		tensor = fsdp_tensor(checkpoint, index);
+	}
+	if (exporting->torn[index])
+		return false;
+	whole = !is_plain(&tensor) || can_be_read(locator, index, &tensor, &error);
+	fsdp_error_free(error);
+	return whole;
+}
+
+/* Tears the others. *ret_some: one is left. */
+static bool find_whole(
+	struct exporting *exporting, bool *ret_some, struct fsdp_error **ret_error)
+{
+	const struct fsdp_checkpoint *checkpoint = exporting->run->checkpoint;
+	struct fsdp_locator *locator = NULL;
+	size_t count = fsdp_tensor_count(checkpoint);
+
+	*ret_some = false;
+	if (!fsdp_locator_new(checkpoint, &locator, ret_error))
+		return false;
+	for (uint32_t i = 0; i < count; i++) {
+		if (exporting->torn[i] || !is_wanted(exporting, i))
+			continue;
+		exporting->torn[i] = !is_whole(exporting, locator, i);
+		*ret_some |= !exporting->torn[i];
+	}
+	fsdp_locator_free(locator);
+	return true;
+}
+
+/* ---- the verdict ---- */
 
 /* Shards that do not say of how many ranks they are may lack some. */
 static void note_ranks(struct run *run, const struct fsdp_audit *audit)
@@ -150,45 +207,40 @@ static void note_ranks(struct run *run, const struct fsdp_audit *audit)
 				"no file says of how many ranks it is; if some are missing, the tensors are only parts (audit --expect)");
 }
 
-static bool judge(struct exporting *exporting, const struct fsdp_audit *audit)
+/* As an audit of the headers does. What was found while opening is found again, with the
+ * names that suffer. */
+static bool audit(struct run *run, struct fsdp_error **ret_error)
 {
-	bool lacks = has_unread_file(exporting->run);
+	struct collected *collected = run->collected;
+	struct passes passes = { 0 };
+	bool good;
 
-	exporting->torn = calloc(fsdp_tensor_count(exporting->run->checkpoint) + 1,
-		sizeof *exporting->torn);
-	if (exporting->torn == NULL)
-		return false;
-	for (size_t i = 0; i < fsdp_audit_finding_count(audit); i++) {
-		const struct fsdp_finding *finding = fsdp_audit_finding(audit, i);
-		if (finding->severity == FSDP_ERROR && is_about_bytes(finding->rule) &&
-			!is_index(exporting, finding))
-			lacks |= takes_away(exporting, finding);
+	run->input = 0;
+	collected->finding_count = collected->omission_count = 0;
+	good = passes_run(&passes, run, FSDP_LEVEL_HEADERS, NULL, ret_error) &&
+	       judge_sets(run, false);
+	if (good) {
+		judged_failures_take(run);
+		good = findings_sort(collected->findings, collected->finding_count);
+		note_ranks(run, passes.audit);
 	}
-	if (!lacks) {
-		note_ranks(exporting->run, audit);
-		return true;
-	}
-	show_findings(exporting->run, audit);
-	exporting->refused = !exporting->options->partial;
-	exporting->status = exporting->refused ? STATUS_BAD : STATUS_PARTIAL;
-	return true;
+	passes_done(&passes);
+	return good;
 }
 
 bool find_torn(struct exporting *exporting, struct fsdp_error **ret_error)
 {
-	struct run *run = exporting->run;
-	struct fsdp_audit_options options = {
-		.size = sizeof options,
-		.level = FSDP_LEVEL_HEADERS,
-		.limits = run->limits,
-		.limit_count = run->limit_count,
-	};
-	struct fsdp_audit *audit = NULL;
-	bool good;
+	size_t count = fsdp_tensor_count(exporting->run->checkpoint);
+	bool some = false;
 
-	if (!fsdp_audit_new(run->checkpoint, &options, &audit, ret_error))
+	exporting->torn = calloc(count + 1, sizeof *exporting->torn);
+	if (exporting->torn == NULL || !audit(exporting->run, ret_error))
 		return false;
-	good = judge(exporting, audit);
-	fsdp_audit_free(audit);
-	return good;
+	if (!lacks_something(exporting))
+		return true;
+	if (exporting->options->partial && !find_whole(exporting, &some, ret_error))
+		return false;
+	exporting->refused = !some;
+	exporting->status = exporting->refused ? STATUS_BAD : STATUS_PARTIAL;
+	return true;
 }
