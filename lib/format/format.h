@@ -194,6 +194,11 @@ const struct fsdp_family *fsdp_registry_at(size_t index);
  */
 unsigned fsdp_registry_bid(size_t index, enum fsdp_sign sign);
 
+/* pattern.c: whether it is the path of an optimizer's state: it begins with "optim", or a
+ * segment "optim", "optimizer", ... below is followed by "state", as the states of a
+ * Stateful object have it: "app.optim.state.0.weight.exp_avg". */
+bool fsdp_path_is_of_optimizer(struct fsdp_span path);
+
 /* pattern.c: whether a name is `pattern`, in which "#" stands for digits, at most
  * FSDP_PATTERN_NUMBERS times; what they say. */
 enum { FSDP_PATTERN_NUMBERS = 4, FSDP_PATTERN_MAX = 1 << 24 };

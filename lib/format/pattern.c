@@ -37,3 +37,28 @@ bool fsdp_pattern_in(
 	}
 	return false;
 }
+
+bool fsdp_path_is_of_optimizer(struct fsdp_span path)
+{
+	static const char *const words[] = { "optim", "optimizer", "optimizers",
+		"optimizer_state", "optimizer_states" };
+	bool below = false;
+
+	if (fsdp_span_begins(path, FSDP_SPAN("optim")))
+		return true;
+	for (;;) {
+		struct fsdp_span segment = fsdp_span_first(path, '.');
+		if (below && fsdp_span_is(segment, "state"))
+			return true;
+		/* One of several optimizers has a number. */
+		if (!below || segment.size == 0 || segment.data[0] < '0' ||
+			segment.data[0] > '9')
+			below = false;
+		for (size_t i = 0; i < FSDP_COUNT(words); i++)
+			below |= fsdp_span_is(segment, words[i]);
+		if (segment.size == path.size)
+			return false;
+		path = fsdp_span(
+			path.data + segment.size + 1, path.size - segment.size - 1);
+	}
+}

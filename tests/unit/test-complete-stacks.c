@@ -265,6 +265,34 @@ static void a_bias_may_stand_beside_another_weight(void **state)
 	expect_findings(checkpoint, "");
 }
 
+/* As weight_norm stores it: the weight is computed. */
+static void a_bias_may_stand_beside_a_parametrization(void **state)
+{
+	static const char *const PAIR[] = { "fc.weight", "fc.bias", NULL };
+	static const char *const NORMED[] = { "fc.bias",
+		"fc.parametrizations.weight.original0",
+		"fc.parametrizations.weight.original1", NULL };
+	struct fsdp_checkpoint *checkpoint = *state;
+
+	put_layers(checkpoint, "layers", 0, 0, PAIR, NULL);
+	put_layers(checkpoint, "layers", 1, 1, NORMED, NULL);
+	expect_findings(checkpoint, "");
+}
+
+/* What is parametrized is another tensor, or that of another module. */
+static void a_parametrization_of_another_name_is_no_weight(void **state)
+{
+	static const char *const PAIR[] = { "fc.weight", "fc.bias", NULL };
+	static const char *const NORMED[] = { "fc.bias",
+		"fc.parametrizations.scale.original0",
+		"up.parametrizations.weight.original0", NULL };
+	struct fsdp_checkpoint *checkpoint = *state;
+
+	put_layers(checkpoint, "layers", 0, 0, PAIR, NULL);
+	put_layers(checkpoint, "layers", 1, 1, NORMED, NULL);
+	expect_findings(checkpoint, "FI1090 error layers.1.fc.weight\n");
+}
+
 static void one_layer_is_left_unquantised(void **state)
 {
 	static const char *const PACKED[] = { "attn.q.qweight", "attn.q.scales",
@@ -481,6 +509,8 @@ int main(void)
 		BY_HAND(the_first_layer_may_differ),
 		BY_HAND(a_bias_lost_its_weight),
 		BY_HAND(a_bias_may_stand_beside_another_weight),
+		BY_HAND(a_bias_may_stand_beside_a_parametrization),
+		BY_HAND(a_parametrization_of_another_name_is_no_weight),
 		BY_HAND(one_layer_is_left_unquantised),
 		BY_HAND(wrapped_layers_are_like_others),
 		BY_HAND(an_expert_is_missing),

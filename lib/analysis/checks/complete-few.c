@@ -21,6 +21,26 @@ static void lose_tensor(struct stack_part *part, const struct stack_class *class
 		fsdp_class_tell(part, &group);
 }
 
+/* Whether the element has the weight as what it is computed from: weight_norm and
+ * spectral_norm keep it below parametrizations. */
+static bool is_computed(
+	struct stack_part *part, const struct stack_class *class, uint32_t above)
+{
+	const struct fsdp_names *members = &part->complete->members;
+	uint32_t name =
+		fsdp_names_find_child(members, above, FSDP_SPAN("parametrizations"));
+
+	name = name != FSDP_NONE
+		       ? fsdp_names_find_child(members, name, FSDP_SPAN("weight"))
+		       : FSDP_NONE;
+	for (uint32_t i = 0; name != FSDP_NONE && i < class->record_count; i++)
+		for (uint32_t at = class->records[i].member; at != 0 && at != FSDP_NONE;
+			at = fsdp_names_at(members, at)->parent)
+			if (at == name)
+				return true;
+	return false;
+}
+
 /* A bias that lost its weight, where another element has both. */
 void fsdp_class_judge_bias(struct stack_part *part, const struct stack_class *class)
 {
@@ -34,7 +54,8 @@ void fsdp_class_judge_bias(struct stack_part *part, const struct stack_class *cl
 		uint32_t weight;
 
 		if (complete->counts[above] != 1 ||
-			!fsdp_span_is(fsdp_class_segment(part, bias), "bias"))
+			!fsdp_span_is(fsdp_class_segment(part, bias), "bias") ||
+			is_computed(part, class, above))
 			continue;
 		weight = fsdp_names_find_child(
 			&complete->members, above, FSDP_SPAN("weight"));

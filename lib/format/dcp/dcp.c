@@ -485,8 +485,7 @@ static void judge_volume(struct dcp *dcp, const struct fsdp_dcp_item *item)
 static bool add_tensor(struct dcp *dcp, uint32_t item_id, struct fsdp_error **ret_error)
 {
 	const struct fsdp_dcp_item *item = fsdp_vec_at(&dcp->meta.items, item_id);
-	/* The path of optimizer states begins with "optim", "optimizer", … */
-	bool optimizer = fsdp_span_begins(item->text, FSDP_SPAN("optim"));
+	bool optimizer = fsdp_path_is_of_optimizer(item->text);
 	struct fsdp_tensor_record record = {
 		.path = item->path_ref,
 		.shape = item->shape,

@@ -259,7 +259,7 @@ static bool add_record(struct fsdp_safetensors *header, const int64_t *shape,
 {
 	struct fsdp_model *model = header->reading->model;
 	struct fsdp_safetensors_entry *entry = &header->entry;
-	bool optim = fsdp_span_begins(entry->name, FSDP_SPAN("optim")), again = false;
+	bool optim = fsdp_path_is_of_optimizer(entry->name), again = false;
 	struct fsdp_plain_tensor plain = {
 		.extra = FSDP_NONE,
 		.shape = share_shape(header, shape, entry->shape.size, ret_error),
