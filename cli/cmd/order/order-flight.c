@@ -411,7 +411,7 @@ static void line_next(const struct flight *flight)
 		out_line(out, "next", "get the dumps of these ranks and run it again");
 }
 
-void order_show_flight(struct listing *listing)
+bool order_show_flight(struct listing *listing)
 {
 	const struct flight flight = { listing,
 		fsdp_recordings_flight(listing->recordings) };
@@ -427,8 +427,9 @@ void order_show_flight(struct listing *listing)
 	line_waiting(&flight);
 	line_agree(&flight);
 	lines_lacking(&flight);
-	order_show_watches(listing, flight.says);
+	bool good = order_show_watches(listing, flight.says);
 	line_next(&flight);
+	return good;
 }
 
 /* ---- findings and status ---- */

@@ -106,7 +106,7 @@ static void row_watches(struct listing *listing, const struct fsdp_flight_watch 
 
 enum { MOST_ROWS = 32 };
 
-void order_show_watches(struct listing *listing, const struct fsdp_flight *says)
+bool order_show_watches(struct listing *listing, const struct fsdp_flight *says)
 {
 	const struct table table = { .key = "watchdog",
 		.columns = WATCH_TABLE,
@@ -119,7 +119,9 @@ void order_show_watches(struct listing *listing, const struct fsdp_flight *says)
 	struct out *out = listing->run->out;
 
 	head = head >= 0 ? head : MOST_ROWS;
-	if (says->watch_count != 0 && ranks != NULL && taken != NULL) {
+	bool good = ranks != NULL && taken != NULL;
+
+	if (says->watch_count != 0 && good) {
 		out_table_begin(out, &table);
 		for (size_t i = 0; i < says->watch_count && rows <= head; i++) {
 			if (!taken[i] && ++rows <= head)
@@ -132,4 +134,5 @@ void order_show_watches(struct listing *listing, const struct fsdp_flight *says)
 		out_line(out, "", "... and more: --json has all ranks");
 	free(ranks);
 	free(taken);
+	return good;
 }

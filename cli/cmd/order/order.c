@@ -749,10 +749,8 @@ static bool show_text(struct listing *listing)
 {
 	bool good = true;
 
-	if (fsdp_recordings_flight(listing->recordings) != NULL) {
-		order_show_flight(listing);
-		return true;
-	}
+	if (fsdp_recordings_flight(listing->recordings) != NULL)
+		return order_show_flight(listing);
 	if (listing->options->first_diff) {
 		show_first_diff(listing);
 		return true;

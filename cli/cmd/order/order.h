@@ -41,7 +41,8 @@ void order_put_ranks(const int64_t *ranks, size_t count, char *text, size_t room
 
 /* Dumps of the Flight Recorder: the findings about them, and the status. */
 int order_judge_flight(struct listing *listing);
-void order_show_flight(struct listing *listing);
+/* False: out of memory. */
+bool order_show_flight(struct listing *listing);
 /* The rows of tables, one for each dump. */
 void order_put_dumps(struct listing *listing, struct subject subject);
 /* Of a struct fsdp_flight. */
@@ -50,8 +51,8 @@ extern const struct record order_flight_record;
 /* ---- order-watchdog.c ---- */
 
 /* What NCCL's watchdog printed into logs: a table of ranks that are alike, and the rows
- * of tables. Nothing for dumps. */
-void order_show_watches(struct listing *listing, const struct fsdp_flight *says);
+ * of tables. Nothing for dumps. False: out of memory. */
+bool order_show_watches(struct listing *listing, const struct fsdp_flight *says);
 void order_put_watches(struct listing *listing, const struct fsdp_flight *says);
 /* Of a struct fsdp_flight_watch. */
 extern const struct record order_watch_record;
