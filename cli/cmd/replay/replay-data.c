@@ -471,6 +471,11 @@ static bool is_by_unit(struct subject of)
 	return replay_shows_only(of.context, "unit");
 }
 
+static bool is_by_group(struct subject of)
+{
+	return replay_shows_only(of.context, "group");
+}
+
 static bool is_compared(struct subject of)
 {
 	return ((const struct replay *)of.context)->baseline != NULL;
@@ -497,6 +502,7 @@ static const struct record rest_record = RECORD_OF(RECORD_OBJECT, DATA,
 		.about =
 			"Of several ranks those that were matched, else those of the one." },
 	{ NULL, FIELDS(replay_units), .has = is_by_unit },
+	{ NULL, FIELDS(replay_groups), .has = is_by_group },
 	{ "dumps", EACH(each_dump, dump_record), .always = true,
 		.about = "What `SimpleProfiler` printed, or would have." },
 	{ "problems", EACH(each_problem, problem_record), .always = true,

@@ -139,6 +139,8 @@ void replay_put_rows(struct replay *replay)
 		replay_put_collective_rows(replay);
 	else if (replay_shows_only(replay, "unit"))
 		replay_put_unit_rows(replay);
+	else if (replay_shows_only(replay, "group"))
+		replay_put_group_rows(replay);
 	else
 		put_rows_of_types(replay);
 }

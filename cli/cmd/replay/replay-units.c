@@ -64,7 +64,14 @@ static const struct record unit_record = OBJECT_RECORD(UNIT, "unit_times",
 	"What one unit of FSDP costs in one phase, over all ranks and steps.",
 	{ NULL, FIELDS(key_record) }, { NULL, FIELDS(sums_record) },
 	{ "groups", LIST_AT(UNIT, unit.groups.texts, unit.groups.count, record_texts),
-		.always = true, .about = "Process groups of its kernels." });
+		.always = true, .about = "Process groups of its kernels." },
+	{ "streams", LIST_AT(UNIT, unit.streams.texts, unit.streams.count, record_texts),
+		.always = true,
+		.about = "Streams, or threads, that its kernels ran on." },
+	{ "on_compute_stream", COUNT_AT(UNIT, unit.gathers.on_compute_stream),
+		.always = true,
+		.about =
+			"Number of kernels of gathers on the stream that computes most." });
 static const struct record row_record = RECORD_OF(
 	RECORD_OBJECT, UNIT, { NULL, FIELDS(key_record) }, { NULL, FIELDS(sums_record) });
 

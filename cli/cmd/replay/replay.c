@@ -13,7 +13,7 @@
 #include "part/time-lanes.h"
 
 static const char *const BY_WORDS[] = { "type", "rank", "step", "collective", "unit",
-	"region", NULL };
+	"group", "region", NULL };
 static const char *const ADVICE_WORDS[] = { "yes", "no", NULL };
 static const char *const STYLE_WORDS[] = { "default", "torch", NULL };
 
@@ -138,7 +138,8 @@ static bool prepare(struct run *run, struct fsdp_recording_options *options)
 	}
 	options->steps = prepared->steps;
 	options->timeline = replay->timeline > 0;
-	options->spans = out_times(run->out);
+	options->spans = out_times(run->out) ||
+			 (replay->by != NULL && strcmp(replay->by, "group") == 0);
 	options->units = replay->by != NULL && strcmp(replay->by, "unit") == 0;
 	options->kinds = 1u << FSDP_RECORDING_PROFILE | 1u << FSDP_RECORDING_LOG |
 			 1u << FSDP_RECORDING_KINETO;
@@ -354,10 +355,13 @@ static bool run_replay(struct run *run, struct fsdp_error **ret_error)
 	if (run->status != STATUS_FAILED) {
 		good = time_lanes_emit(run->out, replay.recordings);
 		replay_emit_stacks(&replay);
+		if (replay_shows_only(&replay, "group"))
+			good = replay_find_groups(&replay) && good;
 		good = replay_show_text(&replay) && good;
 		replay_tell_comparison(&replay);
 		replay_put_data(&replay);
 	}
+	free(replay.groups);
 	fsdp_result_free(replay.baseline);
 	return good;
 }

@@ -33,7 +33,9 @@ struct replay {
 	const struct fsdp_recordings *recordings; /* of one run, or of all */
 	struct fsdp_result *baseline;
 	size_t count;
-	uint64_t nth, run_count; /* the run that it is, from 1; of so many */
+	uint64_t nth, run_count;     /* the run that it is, from 1; of so many */
+	struct replay_group *groups; /* with --by=group, of all runs */
+	size_t group_count;
 	bool has_traces, has_dumps;
 };
 
@@ -135,6 +137,17 @@ void replay_show_units(struct replay *run);
 void replay_put_unit_rows(struct replay *replay);
 /* Its fields are those of the answer with --by=unit, about a struct replay as context. */
 extern const struct record replay_units;
+
+/* ---- groups ---- */
+
+/* Adds up collectives by process group, type and size, for --by=group. False: out of
+ * memory. */
+bool replay_find_groups(struct replay *replay);
+/* Those of one run. */
+void replay_show_groups(struct replay *run);
+void replay_put_group_rows(struct replay *replay);
+/* Its field is that of the answer with --by=group, about a struct replay as context. */
+extern const struct record replay_groups;
 
 /* ---- answers ---- */
 
