@@ -318,7 +318,8 @@ static bool read_optional(const struct fsdp_map_table *table,
 static bool read_names(struct fsdp_document_value row, size_t index,
 	struct fsdp_map_rule *rule, struct fsdp_error **ret_error)
 {
-	struct fsdp_document_value name;
+	struct fsdp_document_value name, drop = fsdp_document_get(row, "drop");
+	bool drops = drop.kind == FSDP_DOCUMENT_BOOL && drop.integer != 0;
 	while ((name = name_at(row, rule->names)).kind != FSDP_DOCUMENT_ABSENT) {
 		if (rule->names == FSDP_MAP_PARTS)
 			return fail_map(
@@ -328,8 +329,11 @@ static bool read_names(struct fsdp_document_value row, size_t index,
 		rule->share[rule->names] = 1;
 		rule->to[rule->names++] = name.text;
 	}
-	return rule->names != 0 ||
-	       fsdp_document_get(row, "drop").kind == FSDP_DOCUMENT_BOOL ||
+	if (drop.kind != FSDP_DOCUMENT_ABSENT && drop.kind != FSDP_DOCUMENT_BOOL)
+		return fail_map(ret_error, index, "\"drop\" is neither true nor false");
+	if (drops && rule->names != 0)
+		return fail_map(ret_error, index, "it drops the tensor and names it");
+	return rule->names != 0 || drops ||
 	       fail_map(ret_error, index, "it has no name to give, or too many");
 }
 
