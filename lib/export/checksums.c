@@ -17,7 +17,7 @@ static bool fail_sum(struct fsdp_writing *writing, const struct fsdp_elements_ru
 	fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI2001", run->record,
 		"the CRC-32 of %llu bytes is %08x, but the file records %08x",
 		FSDP_LLU(run->size), run->crc, run->recorded);
-	fsdp_error_add_hint(ret_error, "copy this file again; nothing was written");
+	fsdp_error_add_hint(ret_error, "copy this file again from where it was written");
 	if (path.size < sizeof text) {
 		memcpy(text, path.data, path.size);
 		text[path.size] = '\0';

@@ -27,6 +27,11 @@ const char *fsdp_export_companion_name(size_t index)
 	return index < FSDP_COUNT(names) ? names[index] : NULL;
 }
 
+static bool is_companion(const struct stat *status)
+{
+	return S_ISREG(status->st_mode) && status->st_size <= COMPANION_BYTES;
+}
+
 static bool copy_bytes(struct fsdp_writing *writing, int from, size_t index,
 	unsigned char *buffer, struct fsdp_error **ret_error)
 {
@@ -82,6 +87,23 @@ static int open_companion(int folder, const char *name)
 	return leads_to_blob(target) ? openat(folder, target, flags) : -1;
 }
 
+uint64_t fsdp_export_companion_bytes(const char *path)
+{
+	int folder = path != NULL ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	uint64_t bytes = 0;
+	for (size_t i = 0; folder >= 0 && i < FSDP_COUNT(names); i++) {
+		struct stat status;
+		int from = open_companion(folder, names[i]);
+		if (from >= 0 && fstat(from, &status) == 0 && is_companion(&status))
+			bytes += (uint64_t)status.st_size;
+		if (from >= 0)
+			close(from);
+	}
+	if (folder >= 0)
+		close(folder);
+	return bytes;
+}
+
 static bool copy_one(struct fsdp_writing *writing, int folder, size_t index,
 	unsigned char *buffer, struct fsdp_error **ret_error)
 {
@@ -92,7 +114,7 @@ static bool copy_one(struct fsdp_writing *writing, int folder, size_t index,
 	bool good = from >= 0 && fstat(from, &status) == 0;
 	if (!good) {
 		fsdp_fail_errno(ret_error, errno, FSDP_UNKNOWN, "cannot open");
-	} else if (S_ISREG(status.st_mode) && status.st_size <= COMPANION_BYTES) {
+	} else if (is_companion(&status)) {
 		good = fsdp_export_open_temporary(writing, &writing->companions[index],
 			       writing->plan->file_count + 1 + index, ret_error) &&
 		       copy_bytes(writing, from, index, buffer, ret_error);

@@ -218,24 +218,27 @@ bool fsdp_export_copy(struct fsdp_writing *writing, struct fsdp_error **ret_erro
 
 /* ---- forwards ---- */
 
+/* One range after the other, which share what is kept of the checksums. */
 static bool copy_items(struct fsdp_writing *writing, struct copier *copier,
 	struct fsdp_error **ret_error)
 {
 	const struct fsdp_export *plan = writing->plan;
 	struct place place = { .descriptor = writing->target->stream, .forwards = true };
-	for (size_t i = 0; i < plan->item_count; i++) {
+	struct fsdp_export_range range = { 0 };
+	bool good = true;
+	for (size_t i = 0; good && i < plan->item_count; i++) {
 		uint64_t parts = fsdp_export_parts(&plan->items[plan->order[i]]);
-		for (uint32_t k = 0; k < parts; k++) {
-			struct fsdp_export_range range = { .item = plan->order[i],
-				.part = k };
-			bool good =
-				copy_range(writing, copier, &range, &place, ret_error);
-			free(range.runs);
-			if (!good)
-				return false;
-		}
+		range.item = plan->order[i];
+		for (range.part = 0; good && range.part < parts; range.part++)
+			good = copy_range(writing, copier, &range, &place, ret_error);
 	}
-	return true;
+	writing->ranges = &range;
+	writing->range_count = 1;
+	good = good && fsdp_export_check_sums(writing, ret_error);
+	fsdp_export_forget_runs(writing);
+	writing->ranges = NULL;
+	writing->range_count = 0;
+	return good;
 }
 
 bool fsdp_export_copy_forwards(

@@ -79,12 +79,16 @@ static bool check_room(struct fsdp_writing *writing, struct fsdp_error **ret_err
 {
 	uint64_t needed = writing->plan->facts.file_bytes, room;
 	struct statvfs status;
+	if (!fsdp_add(needed, fsdp_export_companion_bytes(writing->target->config_folder),
+		    &needed))
+		needed = FSDP_UNKNOWN;
 	if (fstatvfs(writing->folder, &status) != 0 ||
 		!fsdp_mul(status.f_bavail, status.f_frsize, &room) || room >= needed)
 		return true;
 	fsdp_fail(ret_error, FSDP_ERROR_SYSTEM, FSDP_UNKNOWN,
 		"%llu bytes are needed here, and %llu are free", FSDP_LLU(needed),
 		FSDP_LLU(room));
+	fsdp_error_add_hint(ret_error, "name a folder of a file system with more room");
 	return fsdp_export_blame(writing, FSDP_SPAN(""), ret_error);
 }
 

@@ -79,6 +79,70 @@ holds() {
 	[ ! -e out ]
 }
 
+@test "a flipped bit stops the work, also in a stream and in a tensor of several ranges" {
+	python3 - model.pt <<'END'
+import struct, sys, zipfile
+numel = 18 << 20
+text = lambda word: b"X" + struct.pack("<I", len(word)) + word
+# {"w": _rebuild_tensor_v2(storage, 0, (numel,), (1,), False, OrderedDict())}
+pickle = (b"\x80\x02}" + text(b"w") + b"ctorch._utils\n_rebuild_tensor_v2\n((" + text(b"storage") +
+          b"ctorch\nFloatStorage\n" + text(b"0") + text(b"cpu") + b"J" + struct.pack("<i", numel) + b"tQK\0J" +
+          struct.pack("<i", numel) + b"\x85K\1\x85\x89ccollections\nOrderedDict\n)RtRs.")
+with zipfile.ZipFile(sys.argv[1], "w") as out:
+    for name, data in (("data.pkl", pickle), ("version", b"3\n"), ("data/0", bytes(numel * 4))):
+        out.writestr("model/" + name, data)
+END
+	export_to out model.pt
+	rm -r out
+	"$FSDP_INSPECT" export -q --to=safetensors -o - model.pt > /dev/null
+	# In the second range of 64 MiB.
+	printf x | dd of=model.pt bs=1 seek=70000000 conv=notrunc status=none
+	run -2 export_to out model.pt
+	[[ "$output" == *"the file records"* ]]
+	[ ! -e out ]
+	run -2 --separate-stderr "$FSDP_INSPECT" export -q --to=safetensors -o - model.pt > /dev/null
+	[[ "$stderr" == *"the file records"* ]]
+}
+
+# A file system of so many bytes at ./small, or a skip: a container may lack the right to make one.
+small() {
+	mkdir -p small
+	mount -t tmpfs -o "size=$1" none small 2> /dev/null || skip "no file system can be mounted here"
+}
+
+@test "a full file system leaves nothing, and what is needed is told" {
+	large model.safetensors 8
+	small 4m
+	run export_to small/out model.safetensors
+	left=$(ls -A small)
+	umount small
+	[ "$status" -eq 2 ]
+	[[ "$output" == *"8389"*" bytes are needed here, and 4194304 are free"* ]]
+	[ -z "$left" ]
+	# What lies beside the weights is counted too.
+	mkdir beside
+	truncate -s 3M beside/tokenizer.json
+	small 10m
+	run export_to small/out --with-config=beside model.safetensors
+	left=$(ls -A small)
+	umount small
+	[ "$status" -eq 2 ]
+	[[ "$output" == *"11535"*" bytes are needed here"* ]]
+	[ -z "$left" ]
+}
+
+@test "a file system that fills up on the way leaves nothing" {
+	large model.safetensors 8
+	# A folder, a shard and no more.
+	small 16m,nr_inodes=4
+	run export_to small/out --max-shard-size=1MiB model.safetensors
+	left=$(ls -A small)
+	umount small
+	[ "$status" -eq 2 ]
+	[[ "$output" == *"No space left on device"* ]]
+	[ -z "$left" ]
+}
+
 @test "a source that shrinks on the way leaves nothing" {
 	large model.safetensors
 	truncate -s -1 model.safetensors
@@ -188,6 +252,14 @@ END
 	[[ "$output" == *FI3010* ]]
 	run -3 export_to out --partial queue.pt
 	[ -s out/model.safetensors ]
+}
+
+@test "copies of several ranks that are not compared are told" {
+	run -0 export_to out "$TESTDATA/demo/step-1234"
+	[[ "$output" != *copies* ]]
+	rm -r out
+	run -0 export_to out "$TESTDATA/fsdp2/w4-tp"
+	[[ "$output" == *"were not compared"*"audit --data"* ]]
 }
 
 @test "shards that do not say how many there are come with a note" {
@@ -363,7 +435,8 @@ rows_of() {
 	for row in '{}' '{"from": "a"}' '{"from": "a", "to": []}' '{"from": "a", "to": [1]}' \
 		'{"from": "a", "to": ["b", "c"], "parts": [1]}' '{"from": "a", "to": "b", "parts": [0]}' \
 		'{"from": "a", "to": "b", "groups": -1}' '{"from": "a", "to": "b", "stack": 0}' \
-		'{"from": "a", "to": ["b", "c"], "rotary": 2}' '{"from": "a", "to": "b", "transpose": 1}' '7'; do
+		'{"from": "a", "to": ["b", "c"], "rotary": 2}' '{"from": "a", "to": "b", "transpose": 1}' '7' \
+		'{"from": "a", "drop": false}' '{"from": "a", "drop": 1}' '{"from": "a", "to": "b", "drop": true}'; do
 		echo "{\"fsdp_inspect_map\": 1, \"tensors\": [$row]}" > bad.json
 		run -2 export_to out --map=bad.json "$SOURCE"
 		[[ "$output" == *"row 0 of the map"* ]]

@@ -313,7 +313,7 @@ def wrong(run, clean, statuses=(2,), counted=True, judged=()):
 
 # Commands that judge what they read -> the statuses with which they tell it in their answer. One of several candidates may
 # be bad, and what a loader would do is no status of reshard.
-JUDGING = {"audit": (1, 3), "latest": (0, 1, 3), "report": (0, 3), "reshard": (0, 1)}
+JUDGING = {"audit": (1, 3), "export": (1,), "latest": (0, 1, 3), "report": (0, 3), "reshard": (0, 1)}
 
 
 # Commands that compare the files of a set, and judge by those that can be read -> the statuses that a read error may end

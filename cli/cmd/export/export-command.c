@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <fsdp/analysis.h>
+
 #include "cmd/export/export.h"
 #include "part/judged-failures.h"
 #include "part/nothing.h"
@@ -356,7 +358,26 @@ static bool write_files(struct exporting *exporting, struct fsdp_error **ret_err
 
 /* ---- the command ---- */
 
-static bool answer(struct exporting *exporting)
+/* Counts tensors that were written and are there several times. */
+static bool count_copied(struct exporting *exporting, struct fsdp_error **ret_error)
+{
+	const struct fsdp_checkpoint *checkpoint = exporting->run->checkpoint;
+	struct fsdp_replicas *replicas = NULL;
+	bool good = fsdp_replicas_new(checkpoint, &replicas, ret_error);
+
+	for (size_t i = 0; good && i < exporting->tensor_count; i++) {
+		struct fsdp_export_tensor written =
+			fsdp_export_tensor(exporting->plan, i);
+		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, written.source);
+		bool some = false;
+		good = fsdp_replicas_find(replicas, &tensor, &some, ret_error);
+		exporting->copied += some;
+	}
+	fsdp_replicas_free(replicas);
+	return good;
+}
+
+static bool answer(struct exporting *exporting, struct fsdp_error **ret_error)
 {
 	struct run *run = exporting->run;
 
@@ -366,7 +387,8 @@ static bool answer(struct exporting *exporting)
 		exporting->tensor_count = exporting->facts.tensor_count;
 		exporting->file_count = exporting->facts.file_count;
 		exporting->left_count = exporting->facts.left_count;
-		if (exporting->facts.digested && !digest_exported(exporting))
+		if ((exporting->facts.digested && !digest_exported(exporting)) ||
+			!count_copied(exporting, ret_error))
 			return false;
 	}
 	if (exporting->facts.left_tensors[FSDP_EXPORT_UNSUPPORTED] > 0 ||
@@ -394,7 +416,7 @@ static bool is_unmatched(struct exporting *exporting)
 }
 
 /* What is wrong with one that could not be opened is a finding, as in an audit. */
-static bool answer_unopened(struct exporting *exporting)
+static bool answer_unopened(struct exporting *exporting, struct fsdp_error **ret_error)
 {
 	struct run *run = exporting->run;
 
@@ -407,7 +429,7 @@ static bool answer_unopened(struct exporting *exporting)
 	exporting->status = STATUS_BAD;
 	exporting->to_stdout = exporting->options->out != NULL &&
 			       strcmp(exporting->options->out, "-") == 0;
-	return answer(exporting);
+	return answer(exporting, ret_error);
 }
 
 static bool export_all(struct exporting *exporting, const struct typed_names *names,
@@ -436,7 +458,7 @@ static bool export_all(struct exporting *exporting, const struct typed_names *na
 		return false;
 	exporting->status =
 		answer_selection_status(run, exporting->selection, exporting->status);
-	return answer(exporting);
+	return answer(exporting, ret_error);
 }
 
 static void exporting_done(struct exporting *exporting)
@@ -463,7 +485,7 @@ static bool run_export(struct run *run, struct fsdp_error **ret_error)
 	if (what != NULL)
 		return refuse(run, "fsdp-inspect help export", "%s", what);
 	if (run->checkpoint == NULL) {
-		good = answer_unopened(&exporting);
+		good = answer_unopened(&exporting, ret_error);
 		exporting_done(&exporting);
 		return good;
 	}

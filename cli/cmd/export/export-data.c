@@ -196,6 +196,8 @@ const struct record export_record = OBJECT_RECORD(EXPORTING, NULL, "What was wri
 		ABOUT("Segments that were removed from the front of names.") },
 	{ "overflowed", COUNT_AT(EXPORTING, facts.overflowed), .always = true,
 		ABOUT("Finite numbers that a cast made infinite.") },
+	{ "copied", COUNT_AT(EXPORTING, copied), .always = true,
+		ABOUT("Tensors of which several ranks hold copies: the first was written, and they were not compared with each other. `audit --data` does it.") },
 	{ "verified", BOOL_AT(EXPORTING, facts.verified), .always = true,
 		ABOUT("Whether every byte was read back and compared with what was read from the checkpoint.") },
 	{ "digest", TEXT_AT(EXPORTING, digest),

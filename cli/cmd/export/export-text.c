@@ -179,6 +179,22 @@ static bool is_comparable(const struct exporting *exporting)
 	       strcmp(run->path, "-") != 0 && run->path_count == 1;
 }
 
+/* Of copies the first one is written. */
+static void tell_copied(struct exporting *exporting)
+{
+	struct out *out = exporting->run->out;
+
+	if (exporting->copied == 0)
+		return;
+	out_line_begin(out, "copies");
+	out_line_text(out,
+		"several ranks hold %" PRIu64
+		" of the tensors, whose copies were not compared: fsdp-inspect audit --data ",
+		exporting->copied);
+	out_line_shell(out, text_of(exporting->run->path));
+	out_line_end(out);
+}
+
 static void tell_next(struct exporting *exporting)
 {
 	struct out *out = exporting->run->out;
@@ -203,6 +219,11 @@ static void tell_on_stderr(struct exporting *exporting)
 		exporting->facts.tensor_count,
 		exporting->facts.tensor_count == 1 ? "" : "s",
 		size_text(exporting, exporting->facts.tensor_bytes, size));
+	if (exporting->copied > 0)
+		run_note(exporting->run,
+			"several ranks hold %" PRIu64
+			" of the tensors, whose copies were not compared",
+			exporting->copied);
 }
 
 static void tell_index(struct exporting *exporting)
@@ -245,6 +266,7 @@ void tell_export(struct exporting *exporting)
 	if (exporting->options->cast != NULL)
 		out_line(out, "cast", "to %s; %" PRIu64 " finite numbers became infinite",
 			exporting->options->cast, exporting->facts.overflowed);
+	tell_copied(exporting);
 	tell_verified(exporting);
 	tell_next(exporting);
 }

@@ -50,6 +50,7 @@ struct exporting {
 	struct fsdp_export_facts facts;
 	bool written;
 	size_t tensor_count, file_count, left_count;
+	uint64_t copied;    /* tensors of which several ranks hold copies: one was read */
 	struct text digest; /* of the list of tensors, as digits; absent: there is none */
 	unsigned char sha256[HEX_BYTES];
 	char digits[HEX_ROOM];
