@@ -242,6 +242,9 @@ static const char *ratio_of(
 	return text;
 }
 
+/* Text cuts what is longer. */
+enum { LONGEST_TYPE = 4200 };
+
 /* A name may hold zero bytes, and ends where it ends or the room does. */
 static struct text indented(
 	struct fsdp_span name, size_t spaces, char *room, size_t room_size)
@@ -260,7 +263,7 @@ static void row_type(struct replay *replay, const struct replay *run,
 	const struct fsdp_times *times = &type->times;
 	struct fsdp_span name = type->name;
 	struct spread spread = spread_of(run, name);
-	char shown[256], min[64], max[64], ratio[32];
+	char shown[LONGEST_TYPE], min[64], max[64], ratio[32];
 	struct ms part, share;
 	struct type_row row = { .run = (int64_t)run->nth,
 		.calls = times->count,
