@@ -180,52 +180,13 @@ static const struct record type_record = RECORD_OF(RECORD_OBJECT, TYPE,
 	{ "% of all", WORD_AT(TYPE, share), NOT_OF_RUN_CALLS, .right = true },
 	{ "of run 1", WORD_AT(TYPE, ratio), OF_RUNS, .right = true });
 
-/* One type over all ranks: the ranks that spent least and most. */
-struct spread {
-	uint64_t ranks;
-	int64_t min_ns, max_ns, min_rank, max_rank;
-};
-
-static struct spread spread_of(const struct replay *replay, struct fsdp_span name)
-{
-	struct spread spread = { 0 };
-
-	for (size_t i = 0; i < replay->count; i++) {
-		const struct fsdp_recording *one = replay_by_rank(replay, i);
-		const struct fsdp_type_times *type = replay_type_of(one, name);
-		int64_t ns = type != NULL ? type->times.sum_ns : FSDP_ABSENT;
-
-		if (ns == FSDP_ABSENT)
-			continue;
-		if (spread.ranks == 0 || ns < spread.min_ns) {
-			spread.min_ns = ns;
-			spread.min_rank = one->rank;
-		}
-		if (spread.ranks == 0 || ns > spread.max_ns) {
-			spread.max_ns = ns;
-			spread.max_rank = one->rank;
-		}
-		spread.ranks++;
-	}
-	return spread;
-}
-
-static bool find_type(
-	const struct replay *run, struct fsdp_span name, struct fsdp_type_times *ret_type)
-{
-	for (size_t i = 0; i < replay_type_count(run); i++) {
-		*ret_type = fsdp_recordings_type(run->recordings, i);
-		if (text_is(text_of_span(ret_type->name), text_of_span(name)))
-			return true;
-	}
-	return false;
-}
-
 static int64_t sum_of_all(const struct replay *run)
 {
 	struct fsdp_type_times all;
 
-	return find_type(run, span_of_text(text_of("all")), &all) ? all.times.sum_ns : 0;
+	return replay_find_type(run, span_of_text(text_of("all")), &all)
+		       ? all.times.sum_ns
+		       : 0;
 }
 
 /* How its time compares to that of the first run. */
@@ -235,7 +196,7 @@ static const char *ratio_of(
 	struct replay first = replay_run(run, 0);
 	struct fsdp_type_times before;
 
-	if (run->nth == 1 || !find_type(&first, name, &before) ||
+	if (run->nth == 1 || !replay_find_type(&first, name, &before) ||
 		before.times.sum_ns <= 0 || ns == FSDP_ABSENT)
 		return NULL;
 	snprintf(text, 32, "%.2fx", (double)ns / (double)before.times.sum_ns);
@@ -262,7 +223,7 @@ static void row_type(struct replay *replay, const struct replay *run,
 {
 	const struct fsdp_times *times = &type->times;
 	struct fsdp_span name = type->name;
-	struct spread spread = spread_of(run, name);
+	struct replay_spread spread = replay_spread_of(run, name);
 	char shown[LONGEST_TYPE], min[64], max[64], ratio[32];
 	struct ms part, share;
 	struct type_row row = { .run = (int64_t)run->nth,
@@ -301,7 +262,7 @@ static void rows_of_type(struct replay *replay, const struct record_table *table
 
 	for (size_t i = first; i < replay->run_count; i++) {
 		struct replay run = replay_run(replay, i);
-		if (find_type(&run, name, &type) && type.times.count != 0)
+		if (replay_find_type(&run, name, &type) && type.times.count != 0)
 			row_type(replay, &run, table, &type);
 	}
 }
@@ -312,7 +273,7 @@ static bool is_in_before(struct replay *replay, size_t nth, struct fsdp_span nam
 
 	for (size_t i = 0; i < nth; i++) {
 		struct replay run = replay_run(replay, i);
-		if (find_type(&run, name, &type))
+		if (replay_find_type(&run, name, &type))
 			return true;
 	}
 	return false;

@@ -121,3 +121,40 @@ void replay_put_types(struct replay *replay)
 	}
 	out_array_end(replay->run->out);
 }
+
+/* ---- over ranks ---- */
+
+struct replay_spread replay_spread_of(const struct replay *replay, struct fsdp_span name)
+{
+	struct replay_spread spread = { 0 };
+
+	for (size_t i = 0; i < replay->count; i++) {
+		const struct fsdp_recording *one = replay_by_rank(replay, i);
+		const struct fsdp_type_times *type = replay_type_of(one, name);
+		int64_t ns = type != NULL ? type->times.sum_ns : FSDP_ABSENT;
+
+		if (ns == FSDP_ABSENT)
+			continue;
+		if (spread.ranks == 0 || ns < spread.min_ns) {
+			spread.min_ns = ns;
+			spread.min_rank = one->rank;
+		}
+		if (spread.ranks == 0 || ns > spread.max_ns) {
+			spread.max_ns = ns;
+			spread.max_rank = one->rank;
+		}
+		spread.ranks++;
+	}
+	return spread;
+}
+
+bool replay_find_type(
+	const struct replay *run, struct fsdp_span name, struct fsdp_type_times *ret_type)
+{
+	for (size_t i = 0; i < replay_type_count(run); i++) {
+		*ret_type = fsdp_recordings_type(run->recordings, i);
+		if (text_is(text_of_span(ret_type->name), text_of_span(name)))
+			return true;
+	}
+	return false;
+}

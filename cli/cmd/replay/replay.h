@@ -67,6 +67,15 @@ const char *replay_next_absent(
 
 /* Whether it is none of the six, no collective, no copy and no kernel. */
 bool replay_is_region(struct fsdp_span name);
+/* Of a run, over all its ranks. False: none has it. */
+bool replay_find_type(const struct replay *run, struct fsdp_span name,
+	struct fsdp_type_times *ret_type);
+/* One type over all ranks: the ranks that spent least and most. */
+struct replay_spread {
+	uint64_t ranks; /* that have it */
+	int64_t min_ns, max_ns, min_rank, max_rank;
+};
+struct replay_spread replay_spread_of(const struct replay *run, struct fsdp_span name);
 /* Whether --by asks for this table. */
 bool replay_shows_only(const struct replay *replay, const char *table);
 
