@@ -125,11 +125,38 @@ later() {
 	trace=$gpu/new_args_rank0.pt.trace.json.gz
 	columns="$(replay -o tsv --by=rank "$trace" | sed q | paste -sd' ')"
 	[[ "$columns" == "rank	input	all_ns	comm_busy_ns	exposed_ns	"* ]]
-	[ "$(replay -o tsv --by=step "$trace" | cut -f2 | sort -u | paste -sd' ')" = "5 6 step" ]
-	[ "$(replay -o tsv --by=type "$trace" | cut -f2 | sort -u | paste -sd' ')" = " step" ]
+	[ "$(replay -o tsv "$trace" | cut -f2 | sort -u | paste -sd' ')" = " 5 6 step" ]
+	[ "$(replay -o tsv --by=step "$trace" | cut -f1 | paste -sd' ')" = "step 5 6" ]
 	[ "$(replay -o csv --by=region "$trace" | wc -l)" = 1 ]
 	[ "$(replay -o csv --by=collective "$trace" | wc -l)" = 21 ]
 	[ "$(replay --json "$trace" | jq -r '.data.collectives[0].algbw_GBps | type')" = number ]
+}
+
+@test "rows of types and steps are those of the text, over all ranks" {
+	row() {
+		replay -q -o csv "$@" | jq -Rc 'split(",")' | jq -sc \
+			'.[0] as $head | .[1:] | map([$head, .] | transpose | map({(.[0]): .[1]}) | add)'
+	}
+	traces=("$gpu"/new_args_rank{0,1,2,3}.pt.trace.json.gz)
+	rows="$(row --by=type "${traces[@]}")"
+	json="$(replay -q --json "${traces[@]}" | jq .data)"
+	for type in all all_gather compute; do
+		one="$(jq -c ".[] | select(.type == \"$type\")" <<<"$rows")"
+		truth="$(jq -c ".types[] | select(.type == \"$type\")" <<<"$json")"
+		[ "$(jq -r .count <<<"$one")" = "$(jq .count <<<"$truth")" ]
+		[ "$(jq -r .sum_ns <<<"$one")" = "$(jq .sum_ns <<<"$truth")" ]
+		[ "$(jq -r '"\(.rank_min_ns) \(.min_rank)"' <<<"$one")" = \
+			"$(jq -r '.ranks | min_by(.sum_ns) | "\(.sum_ns) \(.rank)"' <<<"$truth")" ]
+		[ "$(jq -r '"\(.rank_max_ns) \(.max_rank)"' <<<"$one")" = \
+			"$(jq -r '.ranks | sort_by(-.sum_ns) | .[0] | "\(.sum_ns) \(.rank)"' <<<"$truth")" ]
+	done
+	[ "$(jq -r 'map(.type) | unique | length' <<<"$rows")" = "$(jq length <<<"$rows")" ]
+	steps="$(row --by=step "${traces[@]}")"
+	[ "$(jq -r 'map(.step) | join(" ")' <<<"$steps")" = "5 6" ]
+	[ "$(jq -r '.[0] | "\(.max_ns) \(.max_rank)"' <<<"$steps")" = \
+		"$(jq -r '[.steps[] | select(.step == 5)] | (map(.dur_ns) | max) as $max | map(select(.dur_ns == $max)) | .[0] | "\(.dur_ns) \(.rank)"' <<<"$json")" ]
+	replay -q -o csv --by=step "${traces[@]}" "${traces[@]}" >two.csv
+	[ "$(cut -d, -f2 two.csv | sort -u | paste -sd' ')" = "1 2 run" ]
 }
 
 @test "a threshold tells the rank and the value" {

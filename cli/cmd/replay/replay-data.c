@@ -548,8 +548,10 @@ const struct record replay_answer = OBJECT_RECORD(DATA, NULL,
 	{ "growth", ROWS(memory_growth_record), .has = asks_growth,
 		.about = "With `--memory` and `--compare`: how each device changed." });
 
-void replay_put_data(struct replay *replay)
+bool replay_put_data(struct replay *replay)
 {
+	bool good;
+
 	struct data data = { FSDP_ABSENT, replay_collectives(replay),
 		*fsdp_recordings_timeline(replay->recordings),
 		*fsdp_recordings_matching(replay->recordings) };
@@ -559,6 +561,7 @@ void replay_put_data(struct replay *replay)
 		data.world_size = replay_by_rank(replay, i)->world_size;
 	out_fields(replay->run->out, &head_record, of);
 	replay_put_types(replay);
-	replay_put_rows(replay);
+	good = replay_put_rows(replay);
 	out_fields(replay->run->out, &rest_record, of);
+	return good;
 }

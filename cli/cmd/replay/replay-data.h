@@ -47,9 +47,13 @@ extern const struct record replay_collective_record, replay_matching_record;
 const void *replay_each_collective(struct subject of, size_t i, void *room);
 void replay_put_collective_rows(struct replay *replay);
 
-/* replay-rows.c: the table of --by. */
+/* replay-rows.c: the table of --by. False: out of memory. */
 void replay_begin_rows(
 	struct replay *replay, struct record_table *table, const struct record *record);
-void replay_put_rows(struct replay *replay);
+bool replay_put_rows(struct replay *replay);
+
+/* replay-steps.c, replay-sums.c: those of steps; of types and regions */
+bool replay_put_step_rows(struct replay *replay);
+void replay_put_sum_rows(struct replay *replay);
 
 #endif

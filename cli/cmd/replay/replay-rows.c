@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One row for each rank, step and type, for outputs that know nothing but rows.
+ * Rows for outputs that know nothing but rows: of the table of --by, or one for each rank,
+ * step and type.
  */
 #include "cmd/replay/replay-data.h"
 
@@ -31,61 +32,40 @@ static const struct record row_record = RECORD_OF(RECORD_OBJECT, ROW,
 	{ "p50_ns", NS_AT(ROW, times.p50_ns) }, { "p95_ns", NS_AT(ROW, times.p95_ns) },
 	{ "max_ns", NS_AT(ROW, times.max_ns) }, { "run", COUNT_AT(ROW, run) });
 
-/* Those of one recording, of each step too if they are wanted. */
 static void rows_of_types(struct replay *replay, const struct record_table *table,
 	const struct fsdp_recording *one, uint64_t run)
 {
-	bool regions = replay_shows_only(replay, "region");
-
 	for (size_t j = 0; j < one->type_count; j++)
-		if (!regions || replay_is_region(one->types[j].name))
-			out_records_row(replay->run->out, table,
-				&(struct separated_row){ one->rank, FSDP_ABSENT,
-					one->types[j].name, one->types[j].times, run });
+		out_records_row(replay->run->out, table,
+			&(struct separated_row){ one->rank, FSDP_ABSENT,
+				one->types[j].name, one->types[j].times, run });
 }
 
 static void rows_of_step(struct replay *replay, const struct record_table *table,
-	const struct fsdp_recording *one, int64_t step, const struct fsdp_tally *types,
-	size_t count, uint64_t run)
+	const struct fsdp_recording *one, const struct fsdp_step *step, uint64_t run)
 {
-	bool regions = replay_shows_only(replay, "region");
+	for (size_t i = 0; i < step->type_count; i++) {
+		struct fsdp_times times = { step->types[i].count, step->types[i].sum_ns,
+			FSDP_ABSENT, FSDP_ABSENT, FSDP_ABSENT, FSDP_ABSENT, false };
 
-	for (size_t i = 0; i < count; i++) {
-		struct fsdp_times times = { types[i].count, types[i].sum_ns, FSDP_ABSENT,
-			FSDP_ABSENT, FSDP_ABSENT, FSDP_ABSENT, false };
-		if (regions && !replay_is_region(types[i].name))
-			continue;
 		out_records_row(replay->run->out, table,
 			&(struct separated_row){
-				one->rank, step, types[i].name, times, run });
+				one->rank, step->step, step->types[i].name, times, run });
 	}
-}
-
-/* What is of no step has rows where all rows are of steps. */
-static void rows_of_steps(struct replay *replay, const struct record_table *table,
-	const struct fsdp_recording *one, uint64_t run)
-{
-	for (size_t j = 0; j < one->step_count; j++)
-		rows_of_step(replay, table, one, one->steps[j].step, one->steps[j].types,
-			one->steps[j].type_count, run);
-	if (replay_shows_only(replay, "step"))
-		rows_of_step(replay, table, one, FSDP_ABSENT, one->outside,
-			one->outside_count, run);
 }
 
 static void put_rows_of_types(struct replay *replay)
 {
 	struct record_table table;
-	struct ranked one = { .run = 1 };
 
 	replay_begin_rows(replay, &table, &row_record);
 	for (size_t i = 0; i < replay->count; i++) {
-		one.run = replay_run_of(replay, replay_by_rank(replay, i));
-		one.recording = *replay_by_rank(replay, i);
-		if (!replay_shows_only(replay, "step"))
-			rows_of_types(replay, &table, &one.recording, one.run);
-		if (!replay_shows_only(replay, "type"))
-			rows_of_steps(replay, &table, &one.recording, one.run);
+		const struct fsdp_recording *one = replay_by_rank(replay, i);
+		uint64_t run = replay_run_of(replay, one);
+
+		rows_of_types(replay, &table, one, run);
+		for (size_t j = 0; j < one->step_count; j++)
+			rows_of_step(replay, &table, one, &one->steps[j], run);
 	}
 	out_table_end(replay->run->out);
 }
@@ -131,9 +111,13 @@ static void put_rows_of_ranks(struct replay *replay)
 	out_table_end(replay->run->out);
 }
 
-void replay_put_rows(struct replay *replay)
+bool replay_put_rows(struct replay *replay)
 {
-	if (replay_shows_only(replay, "rank"))
+	if (replay_shows_only(replay, "step"))
+		return replay_put_step_rows(replay);
+	if (replay->options->by == NULL)
+		put_rows_of_types(replay);
+	else if (replay_shows_only(replay, "rank"))
 		put_rows_of_ranks(replay);
 	else if (replay_shows_only(replay, "collective"))
 		replay_put_collective_rows(replay);
@@ -142,5 +126,6 @@ void replay_put_rows(struct replay *replay)
 	else if (replay_shows_only(replay, "group"))
 		replay_put_group_rows(replay);
 	else
-		put_rows_of_types(replay);
+		replay_put_sum_rows(replay);
+	return true;
 }

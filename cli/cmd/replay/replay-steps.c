@@ -4,7 +4,7 @@
  */
 #include <stdlib.h>
 
-#include "cmd/replay/replay.h"
+#include "cmd/replay/replay-data.h"
 
 /* ---- one row a step ---- */
 
@@ -29,6 +29,7 @@ static int compare_ranked(const void *a, const void *b)
 
 /* Means over ranks, and the rank that takes longest. */
 struct cost_row {
+	uint64_t run;
 	int64_t step, mean_ns, max_ns, worst;
 	int64_t compute_ns, comm_ns, exposed_ns, idle_ns;
 	bool has_device;
@@ -104,19 +105,14 @@ static struct step_of_rank *list_steps(const struct replay *run, size_t *ret_cou
 	return list;
 }
 
-static bool show_costs(struct replay *run)
+/* False: out of memory. */
+static bool put_costs(struct replay *run, const struct record_table *table)
 {
-	struct table like = {
-		.key = "steps", .text_only = true, .view = run->count > 1 ? VIEW_RANKS : 0
-	};
-	struct record_table table;
 	size_t count;
 	struct step_of_rank *list = list_steps(run, &count);
 
 	if (list == NULL)
 		return false;
-	record_table_init(&table, &like, &cost_record, NULL);
-	out_records_begin(run->run->out, &table);
 	for (size_t i = 0, next; i < count; i = next) {
 		struct cost_row row;
 
@@ -124,11 +120,51 @@ static bool show_costs(struct replay *run)
 			next < count && list[next].step->step == list[i].step->step;)
 			next++;
 		row = cost_of(&list[i], next - i);
-		out_records_row(run->run->out, &table, &row);
+		row.run = run->nth;
+		out_records_row(run->run->out, table, &row);
 	}
-	out_table_end(run->run->out);
 	free(list);
 	return true;
+}
+
+static bool show_costs(struct replay *run)
+{
+	struct table like = {
+		.key = "steps", .text_only = true, .view = run->count > 1 ? VIEW_RANKS : 0
+	};
+	struct record_table table;
+	bool good;
+
+	record_table_init(&table, &like, &cost_record, NULL);
+	out_records_begin(run->run->out, &table);
+	good = put_costs(run, &table);
+	out_table_end(run->run->out);
+	return good;
+}
+
+/* The same in nanoseconds. */
+static const struct record cost_row_record = RECORD_OF(RECORD_OBJECT, COST,
+	{ "step", INTEGER_AT(COST, step) }, { "run", COUNT_AT(COST, run) },
+	{ "mean_ns", NS_AT(COST, mean_ns) }, { "max_ns", NS_AT(COST, max_ns) },
+	{ "max_rank", INTEGER_AT(COST, worst) },
+	{ "compute_busy_ns", NS_AT(COST, compute_ns), .has = has_device },
+	{ "comm_busy_ns", NS_AT(COST, comm_ns), .has = has_device },
+	{ "exposed_ns", NS_AT(COST, exposed_ns), .has = has_device },
+	{ "idle_ns", NS_AT(COST, idle_ns), .has = has_device });
+
+bool replay_put_step_rows(struct replay *replay)
+{
+	struct record_table table;
+	bool good = true;
+
+	replay_begin_rows(replay, &table, &cost_row_record);
+	for (size_t i = 0; good && i < replay->run_count; i++) {
+		struct replay run = replay_run(replay, i);
+
+		good = put_costs(&run, &table);
+	}
+	out_table_end(replay->run->out);
+	return good;
 }
 
 /* ---- one row a type ---- */

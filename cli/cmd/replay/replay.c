@@ -359,7 +359,7 @@ static bool run_replay(struct run *run, struct fsdp_error **ret_error)
 			good = replay_find_groups(&replay) && good;
 		good = replay_show_text(&replay) && good;
 		replay_tell_comparison(&replay);
-		replay_put_data(&replay);
+		good = replay_put_data(&replay) && good;
 	}
 	free(replay.groups);
 	fsdp_result_free(replay.baseline);

@@ -163,7 +163,8 @@ extern const struct record replay_groups;
 /* False: out of memory. */
 bool replay_show_text(struct replay *replay);
 void replay_tell_comparison(struct replay *replay);
-void replay_put_data(struct replay *replay);
+/* False: out of memory. */
+bool replay_put_data(struct replay *replay);
 
 extern const struct record replay_answer, compare_record;
 
