@@ -367,11 +367,13 @@ bool fsdp_match_collectives(struct fsdp_recording *const *recordings, size_t cou
 	*matching = (struct fsdp_matching){
 		.stopped = FSDP_ABSENT, .straggler = FSDP_ABSENT, .aligned = true
 	};
+	bool whole = true;
 	for (size_t i = 0; i < count; i++) {
+		whole &= !recordings[i]->interrupted;
 		matcher.ranks += recordings[i]->kind == FSDP_RECORDING_KINETO;
 		matcher.entry_count += recordings[i]->collective_count;
 	}
-	if (matcher.ranks < 2)
+	if (matcher.ranks < 2 || !whole)
 		return true;
 	matcher.entries = malloc((matcher.entry_count + 1) * sizeof *matcher.entries);
 	matcher.runs = malloc((matcher.entry_count + 1) * sizeof *matcher.runs);

@@ -383,6 +383,9 @@ static void row_rank(struct replay *run, const struct record_table *table,
 	struct ms share;
 	char overlap[48], mark[64];
 
+	/* Kernels stand at the end of a trace. */
+	if (one->interrupted && device->comm_busy_ns == 0 && device->compute_busy_ns == 0)
+		row.one.has_device = false;
 	if (one->has_device && device->comm_busy_ns > 0) {
 		snprintf(overlap, sizeof overlap, "%s %%",
 			percent_of(device->overlap_ns, device->comm_busy_ns, &share));

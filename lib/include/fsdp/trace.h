@@ -590,9 +590,12 @@ struct fsdp_match {
  * Where starts of one collective lie farther apart than the longest recording lasts, or
  * most calls would be shorter than their waits, the clocks of the hosts differ: then
  * `aligned` is false, no rank has a wait, and none is a straggler.
+ *
+ * A recording whose reading was interrupted lacks what came later: then nothing is set
+ * against each other.
  */
 struct fsdp_matching {
-	const char *by;          /* "seq", "group", "position"; NULL: a single rank */
+	const char *by;          /* "seq", "group", "position"; NULL: nothing was */
 	uint64_t left_out;       /* collectives of all ranks that lack what it goes by */
 	int64_t stopped;         /* index of the place, or FSDP_ABSENT */
 	const char *stopped_why; /* "missing", "type" */
