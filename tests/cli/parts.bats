@@ -56,6 +56,15 @@ refused() {
 	for n in 1 2 5 100; do same $n stats step; done
 	same 3 stats --nonfinite step
 	same 3 stats --hist step
+	for by in module layer unit dtype role; do
+		for n in 1 3; do same $n stats --by=$by step; done
+	done
+	same 4 stats --by=module -d 1 step
+	same 4 stats --nonfinite --by=dtype "$TESTDATA/safetensors/all-dtypes/model.safetensors"
+	same 2 stats --by=module "$TESTDATA/broken/dcp-chunk-gap/checkpoint"
+	parts 2 stats --by=module step
+	"$FSDP_INSPECT" stats -q --part=2/2 --by=layer -o jsonl=part-2.jsonl step
+	refused "another run" part-*.jsonl
 	same 2 stats --hist --nonfinite "$TESTDATA/safetensors/all-dtypes/model.safetensors"
 	same 3 stats --nonfinite "$TESTDATA/safetensors/all-dtypes/model.safetensors"
 }

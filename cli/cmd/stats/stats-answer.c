@@ -124,6 +124,12 @@ static const struct record tensor_stats_record = OBJECT_RECORD(ROW, "tensor_stat
 		ABOUT("Of a part: numbers that were looked at.") },
 	{ "squares", NUMBER_AT(ROW, numbers.squares), PART_ALONE,
 		ABOUT("Of a part: sum of the squares of what the finite numbers differ from the mean by.") },
+	{ "group", ID_AT(ROW, group), PART_ALONE,
+		ABOUT("Of a part with `--by`: number of its group.") },
+	{ "key", KEY_AT(ROW, key), PART_ALONE, .null = true,
+		ABOUT("Of a part with `--by`: what the tensors of the group have in common.") },
+	{ "tied", BOOL_AT(ROW, tied), PART_ALONE,
+		ABOUT("Of a part: whether its numbers are those of another name.") },
 	{ NULL, FIELDS_AT(ROW, part, partial_row_record) });
 
 static const struct record group_stats_record = OBJECT_RECORD(ROW, "group_stats",
@@ -228,8 +234,9 @@ bool stats_show(struct counting *counting)
 {
 	struct run *run = counting->run;
 	const struct record *of =
-		counting->sums != NULL ? &group_stats_record : &tensor_stats_record;
-	const struct table like = { .key = counting->sums != NULL ? "groups" : "tensors",
+		counting->groups != NULL ? &group_stats_record : &tensor_stats_record;
+	const struct table like = { .key = counting->groups != NULL ? "groups"
+								    : "tensors",
 		.main = true,
 		.view = (counting->hist ? WITH_HIST : 0) +
 			(counting->partial.parts != 0 ? PARTIAL_VIEW : PARTIAL_NONE) };

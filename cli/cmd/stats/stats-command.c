@@ -2,6 +2,8 @@
 /*
  * What the numbers of tensors come to, one by one or folded.
  */
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,6 +43,20 @@ static void fill(struct stats_row *row, const struct fsdp_statistics_row *from)
 		row->bins[i] = (int64_t)from->bins[i];
 }
 
+/* Of a part, which does not fold: merge does. */
+static void fill_group(struct counting *counting, struct stats_row *row, uint32_t index,
+	const struct fsdp_tensor *tensor)
+{
+	const struct run *run = counting->run;
+	size_t group = fsdp_sums_group_of(counting->sums, index, tensor);
+
+	row->group = (uint32_t)group;
+	row->tied = tensor->alias != FSDP_NONE;
+	row->key = group_key(run->checkpoint, counting->by,
+		fsdp_sums_group(counting->sums, group).key, &counting->key_name,
+		run->common->raw);
+}
+
 static void fill_counted(struct counting *counting, uint32_t number)
 {
 	struct run *run = counting->run;
@@ -56,6 +72,8 @@ static void fill_counted(struct counting *counting, uint32_t number)
 	row->numel = tensor.numel;
 	row->bytes = tensor.bytes;
 	fill(row, &counted);
+	if (counting->sums != NULL)
+		fill_group(counting, row, counted.tensor, &tensor);
 	if (!partial_row_init(
 		    &row->part, run, &counting->partial, counted.position, counted.error))
 		counting->name.failed = true;
@@ -98,7 +116,9 @@ static void fill_joined(struct counting *counting, uint32_t number)
 
 static const struct stats_row *tensor_row(struct counting *counting, uint32_t number)
 {
-	counting->row = (struct stats_row){ .tensors = 1, .part.number = UINT32_MAX };
+	counting->row = (struct stats_row){
+		.tensors = 1, .part.number = UINT32_MAX, .group = UINT32_MAX
+	};
 	if (counting->joined != NULL)
 		fill_joined(counting, number);
 	else
@@ -118,9 +138,10 @@ static const struct stats_row *group_row(struct counting *counting, uint32_t num
 	struct stats_row *row = &counting->row;
 
 	*row = counting->groups[number];
-	row->key = group_key(run->checkpoint, counting->by,
-		fsdp_sums_group(counting->sums, number).key, &counting->name,
-		run->common->raw);
+	if (counting->sums != NULL)
+		row->key = group_key(run->checkpoint, counting->by,
+			fsdp_sums_group(counting->sums, number).key, &counting->name,
+			run->common->raw);
 	row->shown = row->key;
 	if (row->key.type == VALUE_NULL)
 		row->shown = value_absent();
@@ -131,13 +152,28 @@ static const struct stats_row *group_row(struct counting *counting, uint32_t num
 
 const struct stats_row *stats_row(struct counting *counting, uint32_t number)
 {
-	return counting->sums != NULL ? group_row(counting, number)
-				      : tensor_row(counting, number);
+	return counting->groups != NULL ? group_row(counting, number)
+					: tensor_row(counting, number);
 }
 
 /* ---- folding ---- */
 
 /* One tensor more; what could not be read is not in the numbers. */
+static void fold_row(struct stats_row *group, const struct stats_row *row)
+{
+	group->tensors++;
+	/* Tied names share their numbers. */
+	if (row->tied)
+		return;
+	group->numel += row->numel;
+	group->bytes += row->bytes;
+	if (!row->known)
+		return;
+	group->known = true;
+	fsdp_distribution_join(&group->numbers, &row->numbers);
+	group->inf = group->numbers.pos_inf + group->numbers.neg_inf;
+}
+
 static void fold(struct counting *counting, size_t index)
 {
 	struct fsdp_statistics_row counted =
@@ -147,17 +183,15 @@ static void fold(struct counting *counting, size_t index)
 	struct stats_row *group = &counting->groups[fsdp_sums_group_of(
 		counting->sums, counted.tensor, &tensor)];
 
-	group->tensors++;
-	/* Tied names share their numbers. */
-	if (tensor.alias != FSDP_NONE)
-		return;
-	group->numel += tensor.numel;
-	group->bytes += tensor.bytes;
-	if (counted.error != NULL)
-		return;
-	group->known = true;
-	fsdp_distribution_join(&group->numbers, &counted.numbers);
-	group->inf = group->numbers.pos_inf + group->numbers.neg_inf;
+	const struct stats_row row = {
+		.numel = tensor.numel,
+		.bytes = tensor.bytes,
+		.tied = tensor.alias != FSDP_NONE,
+		.known = counted.error == NULL,
+		.numbers = counted.numbers,
+	};
+
+	fold_row(group, &row);
 }
 
 /* False: out of memory, or *ret_error. */
@@ -171,8 +205,10 @@ static bool fold_all(struct counting *counting, struct fsdp_error **ret_error)
 	if (!fsdp_sums_new(counting->run->checkpoint, counting->by,
 		    counting->run->select->depth, &counting->sums, ret_error))
 		return false;
-	counting->groups =
-		calloc(fsdp_sums_count(counting->sums), sizeof *counting->groups);
+	if (counting->partial.parts != 0)
+		return true;
+	counting->group_count = fsdp_sums_count(counting->sums);
+	counting->groups = calloc(counting->group_count, sizeof *counting->groups);
 	if (counting->groups == NULL)
 		return false;
 	for (size_t i = 0; i < fsdp_statistics_count(counting->statistics); i++)
@@ -214,7 +250,7 @@ static bool read_bins(struct counting *counting, struct fsdp_error **ret_error)
 	struct fsdp_statistics_span *spans = NULL;
 	bool tied, good;
 
-	if (counting->sums != NULL) {
+	if (counting->groups != NULL) {
 		spans = calloc(count + 1, sizeof *spans);
 		if (spans == NULL)
 			return false;
@@ -229,7 +265,7 @@ static bool read_bins(struct counting *counting, struct fsdp_error **ret_error)
 	good = fsdp_statistics_bin(counting->statistics, spans, ret_error);
 	run_interrupted(run, progress_end());
 	free(spans);
-	for (size_t i = 0; good && counting->sums != NULL && i < count; i++)
+	for (size_t i = 0; good && counting->groups != NULL && i < count; i++)
 		add_bins(counting, i);
 	return good;
 }
@@ -247,8 +283,8 @@ static bool is_wanted(const struct counting *counting, const struct stats_row *r
 
 static bool list_rows(struct counting *counting)
 {
-	size_t count = counting->sums != NULL ? fsdp_sums_count(counting->sums)
-					      : tensor_rows(counting);
+	size_t count =
+		counting->groups != NULL ? counting->group_count : tensor_rows(counting);
 
 	counting->rows = malloc((count + 1) * sizeof *counting->rows);
 	for (uint32_t i = 0; counting->rows != NULL && i < count; i++)
@@ -338,20 +374,29 @@ static void judge(struct counting *counting)
 }
 
 /* What rows of parts must have alike. */
-static const char *request_of(const struct counting *counting)
+enum { REQUEST = 64 };
+static const char *request_of(const struct counting *counting, char text[REQUEST])
 {
-	static const char *const requests[] = { "tensors", "nonfinite", "tensors hist",
-		"nonfinite hist" };
+	const char *by = counting->options->by;
 
-	return requests[2 * counting->hist + counting->nonfinite];
+	snprintf(text, REQUEST, "%s%s%s%s", counting->nonfinite ? "nonfinite" : "tensors",
+		counting->hist ? " hist" : "", by != NULL ? " by=" : "",
+		by != NULL ? by : "");
+	if (counting->run->select->depth >= 0)
+		snprintf(text + strlen(text), REQUEST - strlen(text), " depth=%" PRId64,
+			(int64_t)counting->run->select->depth);
+	return text;
 }
 
 static bool answer(struct counting *counting, struct fsdp_error **ret_error)
 {
+	char request[REQUEST];
+
 	if (!reading_choose(counting->run, counting->selection, &counting->name,
 		    &counting->tensors, &counting->tensor_count) ||
-		!partial_init(&counting->partial, counting->run, request_of(counting),
-			counting->selection, counting->tensors, counting->tensor_count) ||
+		!partial_init(&counting->partial, counting->run,
+			request_of(counting, request), counting->selection,
+			counting->tensors, counting->tensor_count) ||
 		!read_numbers(counting, ret_error))
 		return false;
 	if (counting->options->by != NULL && !fold_all(counting, ret_error))
@@ -371,6 +416,7 @@ static void counting_done(struct counting *counting)
 	fsdp_sums_free(counting->sums);
 	selection_free(counting->selection);
 	name_buffer_done(&counting->name);
+	name_buffer_done(&counting->key_name);
 	free(counting->groups);
 	free(counting->tensors);
 	free(counting->rows);
@@ -386,11 +432,15 @@ static bool run_stats(struct run *run, struct fsdp_error **ret_error)
 			strcmp(counting.options->by, "module") != 0))
 		return refuse(run, "give both: --by=module -d N", "-d needs --by=module");
 	if (run->common->part_count != 0 &&
-		(counting.options->by != NULL || run->select->sort.count > 0 ||
-			run->select->largest || run->select->reverse ||
-			run->select->columns.count > 0 || run->select->head >= 0))
+		(run->select->sort.count > 0 || run->select->largest ||
+			run->select->reverse || run->select->columns.count > 0 ||
+			run->select->head >= 0))
 		return refuse(run, "give --sort, --columns and --head to merge",
-			"--part tells all of each tensor: it takes no --by, --sort, --columns and --head");
+			"--part tells all of each tensor: it takes no --sort, --columns and --head");
+	if (run->common->part_count != 0 && counting.options->by != NULL &&
+		counting.options->hist)
+		return refuse(run, "leave out --by, or --hist",
+			"--part excludes --hist with --by: how wide a histogram is, only all parts know");
 	if (!answer_selection(run, &counting.selection))
 		return true;
 	counting.nonfinite = counting.options->nonfinite;
@@ -402,6 +452,65 @@ static bool run_stats(struct run *run, struct fsdp_error **ret_error)
 }
 
 /* ---- parts ---- */
+
+struct grouped_row {
+	uint32_t group, row;
+};
+
+static int compare_groups(const void *left, const void *right)
+{
+	const struct grouped_row *a = left, *b = right;
+
+	if (a->group != b->group)
+		return a->group < b->group ? -1 : 1;
+	return a->row < b->row ? -1 : a->row > b->row;
+}
+
+/* Rows of one group lie one behind the other. */
+static void fold_sorted(struct counting *counting, const struct grouped_row *sorted)
+{
+	for (size_t i = 0; i < counting->joined->count; i++) {
+		struct fsdp_document_value from = counting->joined->rows[sorted[i].row];
+		struct fsdp_document_value key = fsdp_document_get(from, "key");
+		struct stats_row *row = &counting->row, *group;
+
+		if (i == 0 || sorted[i].group != sorted[i - 1].group)
+			counting->group_count++;
+		group = &counting->groups[counting->group_count - 1];
+		tensor_row(counting, sorted[i].row);
+		row->tied = fsdp_document_get(from, "tied").integer != 0;
+		fold_row(group, row);
+		group->key =
+			key.kind != FSDP_DOCUMENT_TEXT ? value_null()
+			: counting->by == FSDP_BY_DTYPE || counting->by == FSDP_BY_ROLE
+				? value_text(text_of_span(key.text))
+				: value_name(text_of_span(key.text));
+	}
+}
+
+/* As fold_all, of what parts have told. False: out of memory. */
+static bool fold_joined(struct counting *counting)
+{
+	const char *by = strstr(counting->joined->partial.request, " by=");
+	size_t count = counting->joined->count;
+	struct grouped_row *sorted = calloc(count + 1, sizeof *sorted);
+
+	counting->groups = calloc(count + 1, sizeof *counting->groups);
+	for (size_t i = 0; i < sizeof KEYS / sizeof *KEYS; i++)
+		if (strncmp(by + 4, KEYS[i].word, strlen(KEYS[i].word)) == 0)
+			counting->by = KEYS[i].by;
+	for (size_t i = 0; sorted != NULL && i < count; i++)
+		sorted[i] = (struct grouped_row){
+			(uint32_t)joined_count(counting->joined->rows[i], "group"),
+			(uint32_t)i
+		};
+	if (sorted != NULL && counting->groups != NULL) {
+		qsort(sorted, count, sizeof *sorted, compare_groups);
+		fold_sorted(counting, sorted);
+	}
+	free(sorted);
+	return sorted != NULL && counting->groups != NULL;
+}
 
 static bool join(
 	struct run *run, const struct joined_parts *joined, struct fsdp_error **ret_error)
@@ -416,7 +525,9 @@ static bool join(
 
 	(void)ret_error;
 	add_up(&counting);
-	good = list_rows(&counting);
+	good = (strstr(joined->partial.request, " by=") == NULL ||
+		       fold_joined(&counting)) &&
+	       list_rows(&counting);
 	if (good) {
 		judge(&counting);
 		good = stats_show(&counting);

@@ -23,7 +23,9 @@ enum { STATS_BINS = FSDP_STATISTICS_BINS };
 
 /* A tensor, or a group of them. */
 struct stats_row {
-	struct value key, shown; /* of a group */
+	struct value key, shown; /* of a group; of a part's tensor that of its group */
+	uint32_t group;          /* of a part's tensor; UINT32_MAX: no --by */
+	bool tied;               /* its numbers count as those of another name */
 	struct text name;
 	const char *dtype;
 	const int64_t *shape;
@@ -54,8 +56,10 @@ struct counting {
 
 	/* With --by. */
 	enum fsdp_sums_by by;
-	struct fsdp_sums *sums; /* NULL: a row for each tensor */
-	struct stats_row *groups;
+	struct fsdp_sums *sums;
+	struct stats_row *groups; /* NULL: a row for each tensor */
+	size_t group_count;
+	struct name_buffer key_name;
 
 	uint32_t *rows; /* numbers of tensors or of groups, as they are shown */
 	size_t row_count;
