@@ -216,3 +216,10 @@ named_for_a_terminal() {
 		cmp elements items || { echo "$words"; false; }
 	done
 }
+
+@test "JSON Lines are written as JSON is when the work failed" {
+	run ! "$FSDP_INSPECT" ls -qq -o json=failed.json -o jsonl=failed.jsonl nothing-here
+	[ "$(jq .ok failed.json)" = false ]
+	[ "$(tail -1 failed.jsonl | jq -c '[.type, .ok, .status, .data]')" = '["end",false,2,null]' ]
+	[ "$(jq -c '.errors[0]' failed.json)" = "$(grep '"type":"error"' failed.jsonl | jq -c 'del(.type)')" ]
+}

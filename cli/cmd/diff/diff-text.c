@@ -266,15 +266,18 @@ static void note_stripped(struct diffing *diffing)
 static void note_values(struct diffing *diffing)
 {
 	const struct fsdp_compare_facts *facts = &diffing->facts;
-	char size[HUMAN_ROOM];
+	char size[HUMAN_ROOM], unread[60] = "";
 
+	if (facts->unread > 0)
+		snprintf(unread, sizeof unread, ", %zu could not be read", facts->unread);
 	if (diffing->run->common->bytes)
 		snprintf(size, sizeof size, "%" PRIu64 " B", facts->compared_bytes);
 	else
 		human_bytes(facts->compared_bytes, size);
-	run_note(diffing->run, "%zu tensor%s equal, element by element%s (%s compared)",
+	run_note(diffing->run, "%zu tensor%s equal, element by element%s%s (%s compared)",
 		facts->same, facts->same == 1 ? " is" : "s are",
-		diffing->options->tolerance != NULL ? " within the tolerance" : "", size);
+		diffing->options->tolerance != NULL ? " within the tolerance" : "",
+		unread, size);
 }
 
 /* Nothing on a terminal means equal, as with other programs; an empty page means nothing. */

@@ -185,14 +185,22 @@ static bool compare_values(struct diffing *diffing,
 	return good;
 }
 
-/* What could not be read. */
+/* What could not be read. That files change is told once: all of it has to run again. */
 static void tell_failures(struct diffing *diffing)
 {
+	bool changed = false;
 	size_t pair;
 
-	for (size_t i = 0; i < diffing->facts.failure_count; i++)
-		collected_error(diffing->run->collected,
-			fsdp_compare_failure(diffing->compare, i, &pair), 0);
+	for (size_t i = 0; i < diffing->facts.failure_count; i++) {
+		const struct fsdp_error *error =
+			fsdp_compare_failure(diffing->compare, i, &pair);
+		const char *rule = fsdp_error_rule(error);
+		bool changes = rule != NULL && strcmp(rule, "FI2004") == 0;
+
+		if (!changes || !changed)
+			collected_error(diffing->run->collected, error, 0);
+		changed |= changes;
+	}
 }
 
 /* ---- the answer ---- */

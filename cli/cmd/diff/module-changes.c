@@ -15,7 +15,7 @@ struct module_entry {
 	unsigned what;
 	bool zero;
 };
-enum { SAME, ONLY_A, ONLY_B, CHANGED };
+enum { SAME, UNREAD, ONLY_A, ONLY_B, CHANGED };
 #define ONLY_IN_B (UINT64_C(1) << 32)
 
 static struct fsdp_span module_of(struct fsdp_span name)
@@ -52,7 +52,10 @@ static size_t list_entries(const struct diffing *diffing, struct module_entry *e
 		struct fsdp_compare_pair pair = fsdp_compare_pair(diffing->compare, i);
 
 		entries[count] = (struct module_entry){ module_of(pair.sides[0].name),
-			pair.sides[0].tensor, pair.what != 0 ? CHANGED : SAME,
+			pair.sides[0].tensor,
+			pair.what != 0 ? CHANGED
+			: pair.unread  ? UNREAD
+				       : SAME,
 			pair.zero[1] };
 	}
 	for (unsigned side = 0; side < 2; side++)

@@ -11,11 +11,13 @@
 void fsdp_compare_count(struct fsdp_compare *compare)
 {
 	struct fsdp_compare_facts *facts = &compare->facts;
-	facts->same = facts->changed = 0;
+	facts->same = facts->changed = facts->unread = 0;
 	for (size_t i = 0; i < facts->pair_count; i++) {
 		bool changed = compare->pairs[i].what != 0;
+		bool failed = compare->pairs[i].failure != NULL;
 		facts->changed += changed;
-		facts->same += !changed;
+		facts->same += !changed && !failed;
+		facts->unread += failed;
 	}
 }
 
@@ -120,6 +122,7 @@ struct fsdp_compare_pair fsdp_compare_pair(
 		.part = pair->part,
 		.dim = pair->dim,
 		.compared = pair->compared,
+		.unread = pair->failure != NULL,
 		.zero = { pair->zero[0], pair->zero[1] },
 		.elements = pair->elements,
 	};

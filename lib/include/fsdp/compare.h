@@ -140,6 +140,7 @@ struct fsdp_compare_pair {
 	uint64_t parts, part; /* of the hint; part is FSDP_UNKNOWN if not known */
 	uint32_t dim;
 	bool compared; /* its elements were */
+	bool unread;   /* they could not be read: whether they differ is not known */
 	bool zero[2];  /* all elements of that side were seen to be zero */
 	struct fsdp_compare_elements elements;
 };
@@ -148,6 +149,7 @@ struct fsdp_compare_pair {
 struct fsdp_compare_facts {
 	size_t pair_count;    /* of tensors */
 	size_t same, changed; /* of these */
+	size_t unread;        /* of these: elements that could not be read. None is `same` */
 	size_t only_count[2];
 	size_t rename_count; /* of pairs */
 	size_t value_count;  /* entries that are no tensors, and differ */
@@ -156,7 +158,7 @@ struct fsdp_compare_facts {
 	struct fsdp_span
 		stripped[2]; /* what was removed from the front; absent: nothing */
 	size_t failure_count;
-	uint64_t compared_bytes; /* of A */
+	uint64_t compared_bytes; /* of A, those that could not be read included */
 	size_t compared;         /* pairs whose elements were */
 };
 FSDP_API struct fsdp_compare_facts fsdp_compare_facts(const struct fsdp_compare *compare);
