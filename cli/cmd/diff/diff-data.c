@@ -22,7 +22,7 @@ static const void *each_only(struct subject of, unsigned side, size_t i, void *r
 
 	if (i >= diffing->facts.only_count[side])
 		return NULL;
-	*name = text_of_span(fsdp_compare_only(diffing->compare, side, i).name);
+	*name = text_of_span(diff_alone(diffing, side, i).tensor.name);
 	return name;
 }
 
@@ -40,25 +40,21 @@ static const void *each_only_b(struct subject of, size_t i, void *room)
 
 struct renamed {
 	struct text a, b;
-	char why[HINT_TEXT];
 	const char *said;
+	struct diff_renamed renamed;
 };
 
 static const void *each_renamed(struct subject of, size_t i, void *room)
 {
 	const struct diffing *diffing = of.context;
 	struct renamed *renamed = room;
-	struct fsdp_compare_rename rename;
-	struct fsdp_compare_pair pair;
 
 	if (i >= diffing->facts.rename_count)
 		return NULL;
-	rename = fsdp_compare_rename(diffing->compare, i);
-	pair = fsdp_compare_pair(diffing->compare, rename.pair);
-	renamed->a = text_of_span(pair.sides[0].name);
-	renamed->b = text_of_span(pair.sides[1].name);
-	rename_text(&rename, renamed->why);
-	renamed->said = renamed->why;
+	diff_renamed(diffing, i, &renamed->renamed);
+	renamed->a = text_of_span(renamed->renamed.sides[0].name);
+	renamed->b = text_of_span(renamed->renamed.sides[1].name);
+	renamed->said = renamed->renamed.why;
 	return renamed;
 }
 
@@ -103,18 +99,6 @@ static bool has_placement(struct subject of)
 	return ((const struct diff_side *)of.object)->placement.size > 0;
 }
 
-static struct value get_role(struct subject of)
-{
-	const struct diffing *diffing = of.context;
-	const struct diff_side *side = of.object;
-	const struct fsdp_checkpoint *checkpoint = diffing->checkpoints[side->index];
-
-	return checkpoint != NULL && side->tensor.tensor != FSDP_NONE
-		       ? value_word(fsdp_role_name(
-				 fsdp_tensor(checkpoint, side->tensor.tensor).role))
-		       : value_absent();
-}
-
 static struct value get_value(struct subject of)
 {
 	struct diffing *diffing = diffing_of(of);
@@ -136,7 +120,7 @@ static const struct record side_record = OBJECT_RECORD(SIDE, "side",
 		ABOUT("Dtype; absent if a list does not say it.") },
 	{ "shape", SHAPE_AT(SIDE, tensor.shape, tensor.dims), IF_SET(SIDE, tensor.shape),
 		ABOUT("Global shape; absent if a list does not say it.") },
-	{ "role", GET(FIELD_WORD, get_role), WORDS("param", "buffer", "optim", "other"),
+	{ "role", WORD_AT(SIDE, role), WORDS("param", "buffer", "optim", "other"),
 		ABOUT("What it serves as.") },
 	{ "placements", EACH(each_placement, record_texts), .has = has_placement,
 		ABOUT("How it lies on ranks, with --layout: as recorded, else as its pieces tell.") },
@@ -367,7 +351,7 @@ static void rows_only(
 	for (size_t i = 0; i < diffing->facts.only_count[side]; i++) {
 		struct row row = { .kind = side == 0 ? "only_a" : "only_b" };
 
-		row.sides[side] = fsdp_compare_only(diffing->compare, side, i);
+		row.sides[side] = diff_alone(diffing, side, i).tensor;
 		row.name = text_of_span(row.sides[side].name);
 		out_records_row(diffing->run->out, table, &row);
 	}
@@ -376,20 +360,15 @@ static void rows_only(
 static void rows_renamed(struct diffing *diffing, const struct record_table *table)
 {
 	for (size_t i = 0; i < diffing->facts.rename_count; i++) {
-		struct fsdp_compare_rename rename =
-			fsdp_compare_rename(diffing->compare, i);
-		struct fsdp_compare_pair pair =
-			fsdp_compare_pair(diffing->compare, rename.pair);
-		struct row row = {
-			.kind = "renamed",
-			.name = text_of_span(pair.sides[0].name),
-			.other = text_of_span(pair.sides[1].name),
-			.sides = { pair.sides[0], pair.sides[1] },
-		};
-		char why[HINT_TEXT];
+		struct diff_renamed renamed;
+		struct row row = { .kind = "renamed" };
 
-		rename_text(&rename, why);
-		row.hint = why;
+		diff_renamed(diffing, i, &renamed);
+		row.name = text_of_span(renamed.sides[0].name);
+		row.other = text_of_span(renamed.sides[1].name);
+		row.sides[0] = renamed.sides[0];
+		row.sides[1] = renamed.sides[1];
+		row.hint = renamed.why;
 		out_records_row(diffing->run->out, table, &row);
 	}
 }

@@ -57,12 +57,6 @@ __attribute__((format(printf, 3, 4))) static void add(
 	*used += size > 0 ? (size_t)size : 0;
 }
 
-static const char *role_of(const struct diffing *diffing, const struct diff_side *side)
-{
-	return fsdp_role_name(
-		fsdp_tensor(diffing->checkpoints[side->index], side->tensor.tensor).role);
-}
-
 static void add_unit(struct diffing *diffing, const struct diff_change *change,
 	struct diff_line *line, size_t *used)
 {
@@ -93,8 +87,7 @@ static void describe(
 		add(line, &used, "dtype %s -> %s", fsdp_dtype(a->tensor.dtype)->name,
 			fsdp_dtype(b->tensor.dtype)->name);
 	if (change->pair.what & FSDP_DIFFERS_ROLE)
-		add(line, &used, "role %s -> %s", role_of(diffing, a),
-			role_of(diffing, b));
+		add(line, &used, "role %s -> %s", a->role, b->role);
 	if (change->pair.what & FSDP_DIFFERS_PLACEMENT)
 		add(line, &used, "placement %s -> %s", a->layout, b->layout);
 	if (change->pair.what & FSDP_DIFFERS_UNIT)
@@ -142,36 +135,29 @@ static void tell_changes(struct diffing *diffing)
 /* Those of one exchange of first segments are one line. */
 static void tell_renames(struct diffing *diffing)
 {
-	const struct fsdp_compare *compare = diffing->compare;
 	bool all = diffing->run->common->verbose > 0;
+	struct diff_renamed renamed, next;
 
-	for (size_t i = 0, next; i < diffing->facts.rename_count; i = next) {
-		struct fsdp_compare_rename rename = fsdp_compare_rename(compare, i);
-		struct fsdp_compare_pair pair = fsdp_compare_pair(compare, rename.pair);
-		struct diff_line line = { .mark = "=",
-			.name = text_of_span(pair.sides[0].name) };
-		char why[HINT_TEXT];
+	for (size_t i = 0, count; i < diffing->facts.rename_count; i += count) {
+		struct diff_line line = { .mark = "=" };
+		const struct fsdp_span *other = &renamed.sides[1].name;
 
-		for (next = i + 1; !all && next < diffing->facts.rename_count; next++) {
-			struct fsdp_compare_rename other =
-				fsdp_compare_rename(compare, next);
-			if (rename.why != FSDP_RENAMED_PREFIX ||
-				other.why != rename.why ||
-				other.from.size != rename.from.size ||
-				other.to.data != rename.to.data ||
-				other.to.size != rename.to.size)
+		diff_renamed(diffing, i, &renamed);
+		for (count = 1; !all && i + count < diffing->facts.rename_count;
+			count++) {
+			diff_renamed(diffing, i + count, &next);
+			if (!next.again)
 				break;
 		}
-		rename_text(&rename, why);
+		line.name = text_of_span(renamed.sides[0].name);
 		snprintf(line.what, sizeof line.what, "is %.*s",
-			(int)(pair.sides[1].name.size < 200 ? pair.sides[1].name.size
-							    : 200),
-			(const char *)pair.sides[1].name.data);
-		if (next - i > 1)
-			snprintf(line.hint, sizeof line.hint, "(%zu names %.150s)",
-				next - i, why);
+			(int)(other->size < 200 ? other->size : 200),
+			(const char *)other->data);
+		if (count > 1)
+			snprintf(line.hint, sizeof line.hint, "(%zu names %.150s)", count,
+				renamed.why);
 		else
-			snprintf(line.hint, sizeof line.hint, "(%s)", why);
+			snprintf(line.hint, sizeof line.hint, "(%s)", renamed.why);
 		put_line(diffing, &line);
 	}
 }
@@ -180,23 +166,22 @@ static void tell_renames(struct diffing *diffing)
 
 static void tell_only(struct diffing *diffing, unsigned side)
 {
-	const struct fsdp_compare *compare = diffing->compare;
 	bool all = diffing->run->common->verbose > 0;
-	size_t count, prefix;
+	size_t count;
 
 	for (size_t i = 0; i < diffing->facts.only_count[side]; i += count) {
-		struct fsdp_compare_tensor tensor = fsdp_compare_only(compare, side, i);
+		struct diff_alone alone = diff_alone(diffing, side, i);
 		struct diff_line line = { .mark = side == 0 ? "-" : "+",
-			.name = text_of_span(tensor.name) };
+			.name = text_of_span(alone.tensor.name) };
 		size_t length = 0;
 
-		count = all ? 1 : fsdp_compare_only_below(compare, side, i, &prefix);
+		count = all ? 1 : alone.below;
 		snprintf(line.what, sizeof line.what, "only in %s", diffing->paths[side]);
 		if (count > 1) {
 			struct name_buffer *buffer = &diffing->buffers[side];
 
-			name_buffer_append(
-				buffer, &length, (struct text){ line.name.data, prefix });
+			name_buffer_append(buffer, &length,
+				(struct text){ line.name.data, alone.prefix });
 			name_buffer_append(buffer, &length, text_of("**"));
 			line.name = (struct text){ buffer->data, length };
 			snprintf(line.what, sizeof line.what, "%zu tensors only in %s",

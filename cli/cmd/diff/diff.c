@@ -227,6 +227,16 @@ static void find_first(struct diff_change *change)
 	}
 }
 
+static const char *role_of(const struct diffing *diffing, unsigned side,
+	const struct fsdp_compare_tensor *tensor)
+{
+	const struct fsdp_checkpoint *checkpoint = diffing->checkpoints[side];
+
+	return checkpoint != NULL && tensor->tensor != FSDP_NONE
+		       ? fsdp_role_name(fsdp_tensor(checkpoint, tensor->tensor).role)
+		       : NULL;
+}
+
 /* Of an entry that is no tensor. */
 static const struct diff_change *value_change(struct diffing *diffing, size_t index)
 {
@@ -261,6 +271,7 @@ const struct diff_change *diff_change(struct diffing *diffing, size_t index)
 		struct diff_side *side = &change->sides[i];
 
 		side->tensor = change->pair.sides[i];
+		side->role = role_of(diffing, i, &side->tensor);
 		side->index = i;
 		side->layout[0] = '\0';
 		if (diffing->options->layout)
@@ -269,6 +280,40 @@ const struct diff_change *diff_change(struct diffing *diffing, size_t index)
 		side->placement = text_of(side->layout);
 	}
 	return change;
+}
+
+struct diff_alone diff_alone(const struct diffing *diffing, unsigned side, size_t index)
+{
+	struct diff_alone alone = {
+		.tensor = fsdp_compare_only(diffing->compare, side, index),
+	};
+
+	alone.below =
+		fsdp_compare_only_below(diffing->compare, side, index, &alone.prefix);
+	return alone;
+}
+
+/* By one exchange of first segments. */
+static bool is_renamed_so(
+	const struct fsdp_compare_rename *rename, const struct fsdp_compare_rename *other)
+{
+	return rename->why == FSDP_RENAMED_PREFIX && other->why == rename->why &&
+	       other->from.size == rename->from.size &&
+	       other->to.data == rename->to.data && other->to.size == rename->to.size;
+}
+
+void diff_renamed(
+	const struct diffing *diffing, size_t index, struct diff_renamed *ret_renamed)
+{
+	struct fsdp_compare_rename rename = fsdp_compare_rename(diffing->compare, index);
+	struct fsdp_compare_pair pair = fsdp_compare_pair(diffing->compare, rename.pair);
+	struct fsdp_compare_rename before =
+		fsdp_compare_rename(diffing->compare, index > 0 ? index - 1 : index);
+
+	ret_renamed->sides[0] = pair.sides[0];
+	ret_renamed->sides[1] = pair.sides[1];
+	ret_renamed->again = index > 0 && is_renamed_so(&before, &rename);
+	rename_text(&rename, ret_renamed->why);
 }
 
 static bool list_changes(struct diffing *diffing)

@@ -27,6 +27,7 @@ struct diff_side {
 	struct fsdp_compare_tensor tensor;
 	unsigned index;
 	struct fsdp_value value; /* of an entry that is no tensor */
+	const char *role;        /* NULL: not known */
 	struct text placement;   /* --layout; empty: not known */
 	char layout[FSDP_LAYOUT_TEXT];
 };
@@ -40,6 +41,19 @@ struct diff_change {
 	int64_t first[FSDP_DIMS_MAX]; /* index of the first element that differs */
 	bool has_first;
 	bool is_value; /* an entry that is no tensor; of the above only the name counts */
+};
+
+/* A tensor that one side alone has. */
+struct diff_alone {
+	struct fsdp_compare_tensor tensor;
+	size_t below, prefix; /* as fsdp_compare_only_below gives them */
+};
+
+/* A tensor that both have under names of their own. */
+struct diff_renamed {
+	struct fsdp_compare_tensor sides[2];
+	char why[HINT_TEXT];
+	bool again; /* in the same way as the one before */
 };
 
 struct diffing {
@@ -68,6 +82,10 @@ bool is_different(const struct diffing *diffing);
 
 /* The index-th change, until the next one is asked for. */
 const struct diff_change *diff_change(struct diffing *diffing, size_t index);
+
+struct diff_alone diff_alone(const struct diffing *diffing, unsigned side, size_t index);
+void diff_renamed(
+	const struct diffing *diffing, size_t index, struct diff_renamed *ret_renamed);
 
 /* ---- diff-words.c ---- */
 
