@@ -15,6 +15,8 @@ void fsdp_compare_count(struct fsdp_compare *compare)
 	for (size_t i = 0; i < facts->pair_count; i++) {
 		bool changed = compare->pairs[i].what != 0;
 		bool failed = compare->pairs[i].failure != NULL;
+		if (compare->pairs[i].foreign)
+			continue;
 		facts->changed += changed;
 		facts->same += !changed && !failed;
 		facts->unread += failed;
@@ -68,21 +70,21 @@ void fsdp_compare_free(struct fsdp_compare *compare)
 
 /* ---- values ---- */
 
-enum { FAILURES = 1000 };
-
 /* The pairs that are reported. */
 static bool list_failures(struct fsdp_compare *compare, struct fsdp_error **ret_error)
 {
 	struct fsdp_compare_facts *facts = &compare->facts;
-	compare->failed = FSDP_TAKE(&compare->arena, compare->failed, FAILURES);
+	compare->failed =
+		FSDP_TAKE(&compare->arena, compare->failed, FSDP_COMPARE_FAILURES);
 	if (compare->failed == NULL)
 		return fsdp_arena_fail(&compare->arena, ret_error);
 	for (size_t i = 0; i < facts->pair_count; i++) {
 		facts->compared += compare->pairs[i].compared;
-		if (compare->pairs[i].failure != NULL && facts->failure_count < FAILURES)
+		if (compare->pairs[i].failure != NULL &&
+			facts->failure_count < FSDP_COMPARE_FAILURES)
 			compare->failed[facts->failure_count++] = i;
 	}
-	if (compare->unread != NULL && facts->failure_count < FAILURES)
+	if (compare->unread != NULL && facts->failure_count < FSDP_COMPARE_FAILURES)
 		compare->failed[facts->failure_count++] = SIZE_MAX;
 	return true;
 }
@@ -93,7 +95,7 @@ bool fsdp_compare_values(struct fsdp_compare *compare,
 	struct fsdp_compare_values_options known = { .size = sizeof known };
 	memcpy(&known, options, fsdp_min(options->size, sizeof known));
 	if (!fsdp_compare_elements(compare, &known, ret_error) ||
-		!fsdp_compare_explain(compare, ret_error) ||
+		!fsdp_compare_explain(compare, &known, ret_error) ||
 		!fsdp_compare_entries(compare, ret_error) ||
 		!list_failures(compare, ret_error))
 		return false;
@@ -123,6 +125,8 @@ struct fsdp_compare_pair fsdp_compare_pair(
 		.dim = pair->dim,
 		.compared = pair->compared,
 		.unread = pair->failure != NULL,
+		.foreign = pair->foreign,
+		.place = pair->sides[0],
 		.zero = { pair->zero[0], pair->zero[1] },
 		.elements = pair->elements,
 	};

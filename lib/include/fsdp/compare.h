@@ -139,9 +139,11 @@ struct fsdp_compare_pair {
 	unsigned hint_side;   /* on which the hint is about */
 	uint64_t parts, part; /* of the hint; part is FSDP_UNKNOWN if not known */
 	uint32_t dim;
-	bool compared; /* its elements were */
-	bool unread;   /* they could not be read: whether they differ is not known */
-	bool zero[2];  /* all elements of that side were seen to be zero */
+	bool compared;  /* its elements were */
+	bool unread;    /* they could not be read: whether they differ is not known */
+	bool foreign;   /* of another part: nothing is said of it here */
+	uint32_t place; /* of A's tensor among all that A was asked for: ascends */
+	bool zero[2];   /* all elements of that side were seen to be zero */
 	struct fsdp_compare_elements elements;
 };
 
@@ -149,7 +151,7 @@ struct fsdp_compare_pair {
 struct fsdp_compare_facts {
 	size_t pair_count;    /* of tensors */
 	size_t same, changed; /* of these */
-	size_t unread;        /* of these: elements that could not be read. None is `same` */
+	size_t unread; /* of these: elements that could not be read. None is `same` */
 	size_t only_count[2];
 	size_t rename_count; /* of pairs */
 	size_t value_count;  /* entries that are no tensors, and differ */
@@ -230,6 +232,12 @@ struct fsdp_compare_values_options {
 	 * for. */
 	bool (*progress)(void *context, uint64_t done_bytes, uint64_t total_bytes);
 	void *progress_context;
+
+	/* Share `part` (from 1 on) of `parts`: an equal cut of the bytes by whole pairs, in
+	 * the order in which A stores them, the same in every process. Pairs of other parts
+	 * are neither read nor counted (foreign), and the first part alone pairs up what
+	 * was left over. 0 of 0: all pairs. */
+	uint32_t part, parts;
 };
 
 /**
@@ -244,7 +252,9 @@ struct fsdp_compare_values_options {
 FSDP_API bool fsdp_compare_values(struct fsdp_compare *compare,
 	const struct fsdp_compare_values_options *options, struct fsdp_error **ret_error);
 
-/** Why the elements of a pair were not compared, the first ones; the last may be about what
+enum { FSDP_COMPARE_FAILURES = 1000 };
+
+/** Why the elements of a pair were not compared, the first FSDP_COMPARE_FAILURES ones; the last may be about what
  * was looked at again, then *ret_pair is SIZE_MAX. The index must be below failure_count. */
 FSDP_API const struct fsdp_error *fsdp_compare_failure(
 	const struct fsdp_compare *compare, size_t index, size_t *ret_pair);
