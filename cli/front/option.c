@@ -645,7 +645,7 @@ const struct option common_options[] = {
 	{ "jobs", 'j', OPTION_INTEGER, "N", AT(jobs), NULL, 1, 1024,
 		.help = "threads for reading bytes" },
 	{ "part", 0, OPTION_TEXT, "K/N|auto", AT(part),
-		.help = "of audit --data, hash, stats: this share of the bytes; merge joins them" },
+		.help = "of audit --data, hash, stats, diff --values: this share of the bytes; merge joins them" },
 	{ "files0-from", 0, OPTION_TEXT, "FILE", AT(files0_from),
 		.help = "more inputs, NUL-terminated; - is stdin" },
 	{ "limit", 0, OPTION_LIST, "NAME=VALUE", AT(limits),

@@ -31,19 +31,20 @@ static void add_number(struct fsdp_digester *digester, uint64_t number)
 }
 
 /* Sizes, and when they were last written. */
-static void add_files(struct fsdp_digester *digester, const struct run *run)
+static void add_files(struct fsdp_digester *digester,
+	const struct fsdp_checkpoint *checkpoint, const char *path)
 {
-	const char *base = fsdp_checkpoint_base(run->checkpoint);
+	const char *base = fsdp_checkpoint_base(checkpoint);
 	struct stat status;
 	char full[4096];
 
-	for (size_t i = 0; i < fsdp_file_count(run->checkpoint); i++) {
-		struct fsdp_file file = fsdp_file(run->checkpoint, i);
+	for (size_t i = 0; i < fsdp_file_count(checkpoint); i++) {
+		struct fsdp_file file = fsdp_file(checkpoint, i);
 		fsdp_digester_add(digester, file.path.data, file.path.size);
 		add_number(digester, file.size);
-		snprintf(full, sizeof full, "%s/%.*s", base != NULL ? base : run->path,
+		snprintf(full, sizeof full, "%s/%.*s", base != NULL ? base : path,
 			(int)file.path.size, (const char *)file.path.data);
-		if (stat(full, &status) != 0 && stat(run->path, &status) != 0)
+		if (stat(full, &status) != 0 && stat(path, &status) != 0)
 			continue;
 		add_number(digester, (uint64_t)status.st_mtim.tv_sec);
 		add_number(digester, (uint64_t)status.st_mtim.tv_nsec);
@@ -76,7 +77,7 @@ bool partial_init(struct part_facts *partial, struct run *run, const char *reque
 	add_text(digester, run->path);
 	add_number(digester, run->path_count);
 	if (run->checkpoint != NULL)
-		add_files(digester, run);
+		add_files(digester, run->checkpoint, run->path);
 	partial->selects = selection != NULL && !selection_is_all(selection);
 	add_number(digester, !partial->selects);
 	for (size_t i = 0; i < count; i++)
@@ -88,6 +89,26 @@ bool partial_init(struct part_facts *partial, struct run *run, const char *reque
 	snprintf(partial->request, sizeof partial->request, "%.*s",
 		(int)strcspn(request, "\n"), request);
 	partial->errors_before = run->collected->failure_count;
+	return true;
+}
+
+bool partial_add(
+	struct part_facts *partial, const struct fsdp_checkpoint *other, const char *path)
+{
+	struct fsdp_digester *digester;
+	unsigned char digest[FSDP_DIGEST_BYTES];
+	char hex[HEX_ROOM];
+
+	if (partial->parts == 0)
+		return true;
+	digester = fsdp_digester_new();
+	if (digester == NULL)
+		return false;
+	add_text(digester, partial->of);
+	add_text(digester, path);
+	add_files(digester, other, path);
+	fsdp_digester_end(digester, digest);
+	memcpy(partial->of, hex_text(digest, hex).data, sizeof partial->of - 1);
 	return true;
 }
 
@@ -194,4 +215,44 @@ double joined_number(struct fsdp_document_value row, const char *key)
 	struct fsdp_document_value value = fsdp_document_get(row, key);
 
 	return value.kind == FSDP_DOCUMENT_REAL ? value.real : (double)value.integer;
+}
+
+/* ---- what stands beside ---- */
+
+static struct text kept_text(
+	struct collected *collected, struct fsdp_document_value from, const char *key)
+{
+	return collected_text(collected, (const char *)joined_text(from, key).data);
+}
+
+static const char *kept_word(
+	struct collected *collected, struct fsdp_document_value from, const char *key)
+{
+	return kept_text(collected, from, key).data;
+}
+
+static uint64_t count_or_none(struct fsdp_document_value from, const char *key)
+{
+	return fsdp_document_get(from, key).kind == FSDP_DOCUMENT_INTEGER
+		       ? joined_count(from, key)
+		       : UINT64_MAX;
+}
+
+void joined_failure(struct collected *collected, struct fsdp_document_value from)
+{
+	const char *code = kept_word(collected, from, "code");
+	struct failure *failure =
+		code != NULL ? collected_failure(collected, code) : NULL;
+
+	if (failure == NULL)
+		return;
+	failure->rule = kept_word(collected, from, "rule");
+	failure->input = (uint32_t)count_or_none(from, "input");
+	failure->path = kept_text(collected, from, "path");
+	failure->member = kept_text(collected, from, "member");
+	failure->offset = count_or_none(from, "offset");
+	failure->limit = kept_word(collected, from, "limit");
+	failure->kind = kept_word(collected, from, "kind");
+	failure->message = kept_text(collected, from, "message");
+	failure->hint = kept_text(collected, from, "hint");
 }

@@ -5,6 +5,7 @@
 #include <fsdp/document.h>
 
 #include "front/command.h"
+#include "run/collected.h"
 #include "front/select.h"
 #include "render/record.h"
 
@@ -28,6 +29,10 @@ extern const struct record partial_record;
  * chosen of it decide `of`; the first line of the request is kept. False: out of memory. */
 bool partial_init(struct part_facts *partial, struct run *run, const char *request,
 	const struct selection *selection, const uint32_t *tensors, size_t count);
+
+/* Another checkpoint that all parts must have alike. False: out of memory. */
+bool partial_add(struct part_facts *partial, const struct fsdp_checkpoint *other,
+	const char *path);
 
 /* What a row says about itself beside what it shows: fields of a part alone. */
 struct partial_row {
@@ -62,5 +67,8 @@ uint64_t joined_count(struct fsdp_document_value row, const char *key);
 /* Fills the lengths of `shape`, and gives how many there are. */
 uint32_t joined_shape(struct fsdp_document_value row, int64_t lengths[FSDP_DIMS_MAX]);
 double joined_number(struct fsdp_document_value row, const char *key);
+
+/* An error of a result: it is one of this run. */
+void joined_failure(struct collected *collected, struct fsdp_document_value from);
 
 #endif

@@ -139,7 +139,7 @@ enum usage_result launcher_part(
 		return USAGE_GOOD;
 	if (command->join == NULL) {
 		usage_what(usage,
-			"%s has no parts: --part is for audit --data, hash and stats",
+			"%s has no parts: --part is for audit --data, hash, stats and diff --values",
 			command->name);
 		return USAGE_WRONG;
 	}

@@ -129,6 +129,31 @@ refused() {
 	refused "hash has no output sarif" -o sarif part-*.jsonl
 }
 
+@test "comparisons" {
+	local a="$TESTDATA/cross/model-a-dcp-safetensors-w2" b
+	for b in "$TESTDATA/wrong/norms-concatenated/model.safetensors" "$TESTDATA/cross/model-a-changed/model.pt" "$a"; do
+		for n in 1 2 5; do same $n diff --values "$a" "$b"; done
+	done
+	same 3 diff --values --tol=1e-3,1e-3 "$a" "$TESTDATA/cross/model-a-changed/model.pt"
+	same 2 diff --values -g 'blocks.0.**' "$a" "$TESTDATA/wrong/norms-concatenated/model.safetensors"
+	same 3 diff --values step "$a"
+	same 2 diff --values "$TESTDATA/broken/dcp-chunk-gap/checkpoint" "$TESTDATA/broken/dcp-chunk-gap/checkpoint"
+	for words in "" "--values --stat" "--values --layout"; do
+		run --separate-stderr "$FSDP_INSPECT" diff $words --part=1/2 "$a" step
+		[ "$status" -eq 2 ]
+		[[ "$stderr" == *"--part"* ]]
+	done
+}
+
+@test "a part of a comparison with another second checkpoint is refused" {
+	local a="$TESTDATA/cross/model-a-dcp-safetensors-w2"
+	cp "$TESTDATA/cross/model-a-changed/model.pt" b.pt
+	parts 2 diff --values "$a" b.pt
+	touch b.pt
+	"$FSDP_INSPECT" diff --values -q --part=2/2 -o jsonl=part-2.jsonl "$a" b.pt || true
+	refused "another run" part-*.jsonl
+}
+
 @test "what cannot be read is told alike" {
 	same 3 hash --logical "$TESTDATA/torch-zip/sparse/model.pt"
 	same 4 stats "$TESTDATA/broken/dcp-chunk-gap/checkpoint"

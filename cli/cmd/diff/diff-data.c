@@ -18,11 +18,12 @@ static struct diffing *diffing_of(struct subject of)
 static const void *each_only(struct subject of, unsigned side, size_t i, void *room)
 {
 	const struct diffing *diffing = of.context;
+	struct diff_alone alone;
 	struct text *name = room;
-
 	if (i >= diffing->facts.only_count[side])
 		return NULL;
-	*name = text_of_span(diff_alone(diffing, side, i).tensor.name);
+	diff_alone(diffing, side, i, &alone);
+	*name = text_of_span(alone.tensor.name);
 	return name;
 }
 
@@ -104,13 +105,26 @@ static struct value get_value(struct subject of)
 	struct diffing *diffing = diffing_of(of);
 	const struct diff_side *side = of.object;
 
+	if (diffing->joined != NULL)
+		return joined_value(&diffing->json[side->index], side->told);
 	return tokens_json(
 		&diffing->json[side->index], side->value.tokens, side->value.token_count);
 }
 
 static bool has_value(struct subject of)
 {
-	return ((const struct diff_side *)of.object)->value.tokens != NULL;
+	const struct diff_side *side = of.object;
+
+	return side->value.tokens != NULL || side->told.kind != FSDP_DOCUMENT_ABSENT;
+}
+
+static struct value get_shown(struct subject of)
+{
+	struct diffing *diffing = diffing_of(of);
+
+	return diffing->partial.parts != 0 && has_value(of)
+		       ? value_text(shown_value(diffing, of.object))
+		       : value_absent();
 }
 
 #define SIDE struct diff_side
@@ -127,8 +141,8 @@ static const struct record side_record = OBJECT_RECORD(SIDE, "side",
 	{ "unit", GET(FIELD_NAME, get_unit),
 		ABOUT("Module of the FSDP unit that shards it, with --layout.") },
 	{ "value", GET(FIELD_ANY, get_value), .has = has_value,
-		ABOUT("Value of an entry that is no tensor; absent where JSON cannot hold it.") });
-
+		ABOUT("Value of an entry that is no tensor; absent where JSON cannot hold it.") },
+	{ "shown", GET(FIELD_TEXT, get_shown), ABOUT("Of a part: the value as text.") });
 static const void *each_what(struct subject of, size_t i, void *room)
 {
 	const struct diff_change *change = of.object;
@@ -208,8 +222,9 @@ static const struct record change_record = OBJECT_RECORD(CHANGE, "change",
 	{ "hint", GET(FIELD_WORD, get_hint),
 		ABOUT("How the one may have come of the other.") },
 	{ "elements", OBJECT(elements_record), .has = has_elements,
-		ABOUT("How elements differ, with `--values`.") });
-
+		ABOUT("How elements differ, with `--values`.") },
+	{ "number", ID_AT(CHANGE, number),
+		ABOUT("Of a part: place of the row among those of all parts.") });
 /* ---- modules ---- */
 
 #define MODULE struct module_change
@@ -235,6 +250,11 @@ static bool has_modules(struct subject of)
 	return ((const struct diffing *)of.object)->modules != NULL;
 }
 
+static bool has_part(struct subject of)
+{
+	return ((const struct diffing *)of.object)->partial.parts != 0;
+}
+
 #define DIFFING struct diffing
 const struct record diff_record = OBJECT_RECORD(DIFFING, NULL, "What differs.",
 	{ "same", SIZE_AT(DIFFING, facts.same), .always = true,
@@ -248,6 +268,10 @@ const struct record diff_record = OBJECT_RECORD(DIFFING, NULL, "What differs.",
 	{ "changed", EACH_ITEM(DIFFING, change_count, each_change, change_record),
 		.always = true,
 		ABOUT("Tensors that both have, and that are not the same; with `--values` also values.") },
+	{ "partial", OBJECT_AT(DIFFING, partial, partial_record), .has = has_part,
+		ABOUT("With `--part`: which part this is.") },
+	{ "rest", OBJECT(diff_part_record), .has = has_part,
+		ABOUT("With `--part`: what `merge` needs beside the rows.") },
 	{ "modules", LIST_AT(DIFFING, modules, module_count, module_record),
 		.has = has_modules, ABOUT("With `--stat`: the same for each module.") });
 
@@ -350,8 +374,9 @@ static void rows_only(
 {
 	for (size_t i = 0; i < diffing->facts.only_count[side]; i++) {
 		struct row row = { .kind = side == 0 ? "only_a" : "only_b" };
-
-		row.sides[side] = diff_alone(diffing, side, i).tensor;
+		struct diff_alone alone;
+		diff_alone(diffing, side, i, &alone);
+		row.sides[side] = alone.tensor;
 		row.name = text_of_span(row.sides[side].name);
 		out_records_row(diffing->run->out, table, &row);
 	}

@@ -98,6 +98,13 @@ static void describe(
 	}
 }
 
+struct text shown_value(struct diffing *diffing, const struct diff_side *side)
+{
+	return diffing->joined != NULL
+		       ? side->shown
+		       : entry_shown_text(&diffing->buffers[side->index], &side->value);
+}
+
 /* Of an entry that is no tensor. */
 static void describe_value(
 	struct diffing *diffing, const struct diff_change *change, struct diff_line *line)
@@ -105,9 +112,7 @@ static void describe_value(
 	size_t used = 0;
 
 	for (unsigned i = 0; i < 2; i++) {
-		struct text text =
-			entry_shown_text(&diffing->buffers[i], &change->sides[i].value);
-
+		struct text text = shown_value(diffing, &change->sides[i]);
 		used += (size_t)snprintf(line->what + used, sizeof line->what - used,
 			"%s%.*s", i > 0 ? " -> " : "value ",
 			(int)(text.size < 200 ? text.size : 200), text.data);
@@ -170,11 +175,12 @@ static void tell_only(struct diffing *diffing, unsigned side)
 	size_t count;
 
 	for (size_t i = 0; i < diffing->facts.only_count[side]; i += count) {
-		struct diff_alone alone = diff_alone(diffing, side, i);
-		struct diff_line line = { .mark = side == 0 ? "-" : "+",
-			.name = text_of_span(alone.tensor.name) };
+		struct diff_line line = { .mark = side == 0 ? "-" : "+" };
+		struct diff_alone alone;
 		size_t length = 0;
 
+		diff_alone(diffing, side, i, &alone);
+		line.name = text_of_span(alone.tensor.name);
 		count = all ? 1 : alone.below;
 		snprintf(line.what, sizeof line.what, "only in %s", diffing->paths[side]);
 		if (count > 1) {

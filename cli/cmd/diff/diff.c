@@ -3,6 +3,7 @@
  * Compares two checkpoints, or one with a list of names.
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -178,6 +179,8 @@ static bool compare_values(struct diffing *diffing,
 	options->tolerant = diffing->options->tolerance != NULL;
 	options->progress = tell_progress;
 	options->progress_context = &progress;
+	options->part = diffing->run->common->part_number;
+	options->parts = diffing->run->common->part_count;
 	progress_begin(diffing->run->common, &progress);
 	good = fsdp_compare_values(diffing->compare, options, ret_error);
 	run_interrupted(diffing->run, progress_end());
@@ -197,9 +200,13 @@ static void tell_failures(struct diffing *diffing)
 		const char *rule = fsdp_error_rule(error);
 		bool changes = rule != NULL && strcmp(rule, "FI2004") == 0;
 
-		if (!changes || !changed)
-			collected_error(diffing->run->collected, error, 0);
+		if (changes && changed)
+			continue;
+		collected_error(diffing->run->collected, error, 0);
 		changed |= changes;
+		diffing->unread[diffing->unread_count++] =
+			pair != SIZE_MAX ? fsdp_compare_pair(diffing->compare, pair).place
+					 : UINT32_MAX;
 	}
 }
 
@@ -243,7 +250,9 @@ static const struct diff_change *value_change(struct diffing *diffing, size_t in
 	struct diff_change *change = &diffing->change;
 	struct fsdp_compare_value value = fsdp_compare_value(diffing->compare, index);
 
-	*change = (struct diff_change){ .is_value = true };
+	*change = (struct diff_change){ .is_value = true, .number = UINT32_MAX };
+	if (diffing->partial.parts != 0)
+		change->number = DIFF_VALUES + (uint32_t)index;
 	change->pair.what = FSDP_DIFFERS_VALUE;
 	for (unsigned i = 0; i < 2; i++) {
 		change->sides[i].value =
@@ -260,10 +269,16 @@ const struct diff_change *diff_change(struct diffing *diffing, size_t index)
 {
 	struct diff_change *change = &diffing->change;
 
+	if (diffing->joined != NULL) {
+		joined_change(diffing, index, change);
+		return change;
+	}
 	if (index >= diffing->facts.changed)
 		return value_change(diffing, index - diffing->facts.changed);
-	*change = (struct diff_change){ .is_value = false };
+	*change = (struct diff_change){ .number = UINT32_MAX };
 	change->pair = fsdp_compare_pair(diffing->compare, diffing->changed[index]);
+	if (diffing->partial.parts != 0)
+		change->number = change->pair.place;
 	change->name = text_of_span(change->pair.sides[0].name);
 	hint_text(&change->pair, change->hint);
 	find_first(change);
@@ -282,17 +297,17 @@ const struct diff_change *diff_change(struct diffing *diffing, size_t index)
 	return change;
 }
 
-struct diff_alone diff_alone(const struct diffing *diffing, unsigned side, size_t index)
+void diff_alone(const struct diffing *diffing, unsigned side, size_t index,
+	struct diff_alone *ret_alone)
 {
-	struct diff_alone alone = {
-		.tensor = fsdp_compare_only(diffing->compare, side, index),
-	};
-
-	alone.below =
-		fsdp_compare_only_below(diffing->compare, side, index, &alone.prefix);
-	return alone;
+	if (diffing->joined != NULL) {
+		joined_alone(diffing, side, index, ret_alone);
+		return;
+	}
+	ret_alone->tensor = fsdp_compare_only(diffing->compare, side, index);
+	ret_alone->below = fsdp_compare_only_below(
+		diffing->compare, side, index, &ret_alone->prefix);
 }
-
 /* By one exchange of first segments. */
 static bool is_renamed_so(
 	const struct fsdp_compare_rename *rename, const struct fsdp_compare_rename *other)
@@ -305,10 +320,16 @@ static bool is_renamed_so(
 void diff_renamed(
 	const struct diffing *diffing, size_t index, struct diff_renamed *ret_renamed)
 {
-	struct fsdp_compare_rename rename = fsdp_compare_rename(diffing->compare, index);
-	struct fsdp_compare_pair pair = fsdp_compare_pair(diffing->compare, rename.pair);
-	struct fsdp_compare_rename before =
-		fsdp_compare_rename(diffing->compare, index > 0 ? index - 1 : index);
+	struct fsdp_compare_rename rename, before;
+	struct fsdp_compare_pair pair;
+
+	if (diffing->joined != NULL) {
+		joined_renamed(diffing, index, ret_renamed);
+		return;
+	}
+	rename = fsdp_compare_rename(diffing->compare, index);
+	pair = fsdp_compare_pair(diffing->compare, rename.pair);
+	before = fsdp_compare_rename(diffing->compare, index > 0 ? index - 1 : index);
 
 	ret_renamed->sides[0] = pair.sides[0];
 	ret_renamed->sides[1] = pair.sides[1];
@@ -329,12 +350,38 @@ static bool list_changes(struct diffing *diffing)
 	return true;
 }
 
+/* What is not cut into parts the first one tells. */
+static void drop_common(struct diffing *diffing)
+{
+	struct fsdp_compare_facts *facts = &diffing->facts;
+
+	if (diffing->partial.part < 2)
+		return;
+	facts->rename_count = facts->value_count = 0;
+	facts->only_count[0] = facts->only_count[1] = 0;
+}
+bool show_diff(struct diffing *diffing)
+{
+	run_begin(diffing->run, diffing->status);
+	tell_diff(diffing);
+	put_differences(diffing);
+	out_fields(diffing->run->out, &diff_record, (struct subject){ diffing, diffing });
+	return !diffing->buffers[0].failed && !diffing->buffers[1].failed &&
+	       !diffing->value_name.failed && !diffing->json[0].failed &&
+	       !diffing->json[1].failed;
+}
+
 static bool answer(struct diffing *diffing)
 {
 	struct run *run = diffing->run;
 
 	diffing->facts = fsdp_compare_facts(diffing->compare);
+	drop_common(diffing);
 	diffing->change_count = diffing->facts.changed + diffing->facts.value_count;
+	diffing->unread =
+		calloc(diffing->facts.failure_count + 1, sizeof *diffing->unread);
+	if (diffing->unread == NULL)
+		return false;
 	tell_failures(diffing);
 	if (!list_changes(diffing) || (diffing->options->stat && !fold_modules(diffing)))
 		return false;
@@ -345,17 +392,57 @@ static bool answer(struct diffing *diffing)
 	for (unsigned i = 0; i < 2; i++)
 		diffing->status = answer_selection_status(
 			run, diffing->selections[i], diffing->status);
-	run_begin(run, diffing->status);
-	tell_diff(diffing);
-	put_differences(diffing);
-	out_fields(run->out, &diff_record, (struct subject){ diffing, diffing });
-	return !diffing->buffers[0].failed && !diffing->buffers[1].failed &&
-	       !diffing->value_name.failed && !diffing->json[0].failed &&
-	       !diffing->json[1].failed;
+	return show_diff(diffing);
+}
+
+/* ---- parts ---- */
+
+/* What parts of one comparison must have been asked alike; its first line is what merge
+ * needs of it. NULL: out of memory. */
+static char *request_of(const struct diffing *diffing)
+{
+	const struct diff_options *options = diffing->options;
+	const char *words[] = { options->tolerance, options->strip, options->map };
+	char *text = NULL;
+	size_t size = 0;
+	FILE *stream = open_memstream(&text, &size);
+
+	if (stream == NULL)
+		return NULL;
+	fprintf(stream, "values%s%s\n", options->tolerance != NULL ? " tol" : "",
+		options->strip != NULL ? " strip" : "");
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		fprintf(stream, "%zu %s\n", i, words[i] != NULL ? words[i] : "");
+	for (size_t i = 0; i < options->renames.count; i++)
+		fprintf(stream, "%s\n", options->renames.items[i]);
+	for (size_t i = 0; i < options->sizes.count; i++)
+		fprintf(stream, "%s\n", options->sizes.items[i]);
+	if (fclose(stream) == 0)
+		return text;
+	free(text);
+	return NULL;
+}
+
+/* The pairs stand for what was chosen. False: out of memory. */
+static bool name_part(struct diffing *diffing)
+{
+	size_t count = fsdp_compare_facts(diffing->compare).pair_count;
+	uint32_t *places = calloc(count + 1, sizeof *places);
+	char *request = request_of(diffing);
+	bool good = places != NULL && request != NULL;
+
+	for (size_t i = 0; good && i < count; i++)
+		places[i] = fsdp_compare_pair(diffing->compare, i).place;
+	good = good &&
+	       partial_init(&diffing->partial, diffing->run, request,
+		       diffing->selections[0], places, count) &&
+	       partial_add(&diffing->partial, diffing->checkpoints[1], diffing->paths[1]);
+	free(places);
+	free(request);
+	return good;
 }
 
 /* ---- the second ---- */
-
 /* A list of names, else a checkpoint. False: it is neither, which was reported. */
 static bool open_second(struct diffing *diffing)
 {
@@ -383,12 +470,13 @@ static bool open_second(struct diffing *diffing)
 	return good;
 }
 
-static void diffing_done(struct diffing *diffing)
+void diffing_done(struct diffing *diffing)
 {
 	fsdp_compare_free(diffing->compare);
 	fsdp_map_free(diffing->map);
 	expectation_done(&diffing->list);
 	free(diffing->changed);
+	free(diffing->unread);
 	free(diffing->modules);
 	for (unsigned i = 0; i < 2; i++) {
 		selection_free(diffing->selections[i]);
@@ -399,11 +487,15 @@ static void diffing_done(struct diffing *diffing)
 }
 
 /* What is wrong with the request; NULL: nothing. */
-static const char *objection(
-	const struct diff_options *options, struct fsdp_compare_values_options *values)
+static const char *objection(const struct diff_options *options,
+	struct fsdp_compare_values_options *values, bool parts)
 {
 	if (options->names && (options->layout || options->values))
 		return "--names excludes --layout and --values";
+	if (parts && !options->values)
+		return "--part cuts the bytes that --values reads";
+	if (parts && (options->layout || options->stat))
+		return "--part excludes --layout and --stat";
 	if (options->tolerance == NULL)
 		return NULL;
 	if (!options->values)
@@ -430,7 +522,8 @@ static bool run_all(struct diffing *diffing, const struct typed_names *typed,
 		return false;
 	return compare(diffing, typed, ret_error) &&
 	       (!diffing->options->values ||
-		       compare_values(diffing, values, ret_error)) &&
+		       (name_part(diffing) &&
+			       compare_values(diffing, values, ret_error))) &&
 	       answer(diffing);
 }
 
@@ -441,7 +534,9 @@ static bool run_diff(struct run *run, struct fsdp_error **ret_error)
 		.checkpoints = { run->checkpoint, NULL },
 		.paths = { run->path, NULL } };
 	struct fsdp_compare_values_options values = { .size = sizeof values };
-	const char *what = objection(diffing.options, &values), *wrong;
+	const char *what = objection(
+			   diffing.options, &values, run->common->part_count != 0),
+		   *wrong;
 	struct typed_names names = { .rename_count = 0 };
 	bool good;
 
@@ -470,7 +565,7 @@ const struct command command_diff = {
 	.group = GROUP_LOOK,
 	.summary = "what differs between two checkpoints?",
 	.synopsis =
-		"[--names | --layout] [--values [--tol=ABS,REL]] [--stat] [--strip=PREFIX] [--map=NAME|FILE] A B",
+		"[--names | --layout] [--values [--tol=ABS,REL] [--part=K/N|auto]] [--stat] [--strip=PREFIX] [--map=NAME|FILE] A B",
 	.examples = { "diff step-1000/ consolidated/",
 		"diff --values --role=param step-1000/ consolidated/",
 		"diff step-1000/ expected-names.json" },
@@ -485,5 +580,7 @@ const struct command command_diff = {
 	.shows_plan = true, /* it shows no module */
 	.wants_values = wants_values,
 	.options_size = sizeof(struct diff_options),
+	.join = diff_join,
+	.joins_some = true,
 	.run = run_diff,
 };

@@ -207,6 +207,17 @@ static size_t count_rows(
 	return count;
 }
 
+/* Each number must be there once, or not at all where rows may be left out. */
+static bool is_out_of_place(const struct merge_work *merging, size_t index)
+{
+	const struct fsdp_document_value *rows = merging->joined.rows;
+	uint64_t number = joined_count(rows[index], "number");
+
+	if (!merging->command->joins_some)
+		return number != index;
+	return index > 0 && number == joined_count(rows[index - 1], "number");
+}
+
 /* False: out of memory. */
 static bool take_rows(struct merge_work *merging, bool *ret_wrong)
 {
@@ -222,7 +233,7 @@ static bool take_rows(struct merge_work *merging, bool *ret_wrong)
 	count_rows(merging, joined->rows);
 	qsort(joined->rows, joined->count, sizeof *joined->rows, compare_rows);
 	for (size_t i = 0; i < joined->count; i++)
-		if (joined_count(joined->rows[i], "number") != i) {
+		if (is_out_of_place(merging, i)) {
 			*ret_wrong = true;
 			return refuse(merging->run, "run the parts again",
 				"row %zu is in no part, or in two", i);
@@ -339,25 +350,6 @@ static void take_omission(struct collected *collected, struct fsdp_document_valu
 		collected_omitted(collected, &omitted, 0, true);
 }
 
-static void take_failure(struct collected *collected, struct fsdp_document_value from)
-{
-	const char *code = kept(collected, from, "code");
-	struct failure *failure =
-		code != NULL ? collected_failure(collected, code) : NULL;
-
-	if (failure == NULL)
-		return;
-	failure->rule = kept(collected, from, "rule");
-	failure->input = (uint32_t)kept_count(from, "input");
-	failure->path = kept_text(collected, from, "path");
-	failure->member = kept_text(collected, from, "member");
-	failure->offset = kept_count(from, "offset");
-	failure->limit = kept(collected, from, "limit");
-	failure->kind = kept(collected, from, "kind");
-	failure->message = kept_text(collected, from, "message");
-	failure->hint = kept_text(collected, from, "hint");
-}
-
 /* Lines of one kind of a result, the first `most` of them; NULL: out of memory. */
 static struct fsdp_document_value *list_lines(const struct part_result *result,
 	const char *type, uint64_t most, size_t *ret_count)
@@ -431,7 +423,7 @@ static bool take_beside(struct merge_work *merging)
 	take_inputs(merging);
 	if (!take_union(merging, BESIDE_OMITTED, take_omission) ||
 		!take_union(merging, BESIDE_FINDINGS, take_finding) ||
-		!take_union(merging, BESIDE_ERRORS, take_failure))
+		!take_union(merging, BESIDE_ERRORS, joined_failure))
 		return false;
 	if (merging->run->collected->failure_count > 0)
 		merging->run->status = STATUS_PARTIAL;
