@@ -380,7 +380,7 @@ static struct fsdp_document_value unread_of(
 	return fsdp_document_get(fsdp_document_get(joined->data[part], "rest"), "unread");
 }
 
-/* In the order of A. That files change is told once, as in one run. False: out of memory. */
+/* In the order of A. Files that change give one message, as in one run. False: out of memory. */
 static bool join_failures(struct diffing *diffing)
 {
 	const struct joined_parts *joined = diffing->joined;

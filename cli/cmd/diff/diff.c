@@ -188,7 +188,7 @@ static bool compare_values(struct diffing *diffing,
 	return good;
 }
 
-/* What could not be read. That files change is told once: all of it has to run again. */
+/* What could not be read. Files that change give one message: all of it has to run again. */
 static void tell_failures(struct diffing *diffing)
 {
 	bool changed = false;

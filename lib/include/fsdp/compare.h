@@ -141,7 +141,7 @@ struct fsdp_compare_pair {
 	uint32_t dim;
 	bool compared;  /* its elements were */
 	bool unread;    /* they could not be read: whether they differ is not known */
-	bool foreign;   /* of another part: nothing is said of it here */
+	bool foreign;   /* of another part: nothing is known of it here */
 	uint32_t place; /* of A's tensor among all that A was asked for: ascends */
 	bool zero[2];   /* all elements of that side were seen to be zero */
 	struct fsdp_compare_elements elements;
