@@ -353,6 +353,8 @@ static void parameters_of_a_loader_change_its_answer(void **state)
 	expect_with("deepspeed", "load_universal", "true",
 		"refuses deepspeed-no-latest-universal");
 	expect_with("deepspeed", "tag", "gone", "refuses deepspeed-no-tag");
+	expect_with("dcp", "storage_reader", "HuggingFaceStorageReader",
+		"not_judged dcp-no-safetensors");
 	expect_with("trainer", "deepspeed", "true", "refuses trainer-no-weights");
 	expect_with("trainer", "fsdp", "true", "not_judged trainer-other-run");
 	FOLDER_WRITE("pytorch_model_fsdp.bin", "");
@@ -371,6 +373,16 @@ static void parameters_of_a_loader_change_its_answer(void **state)
 	unlink_file("pytorch_model_fsdp.bin");
 	expect_with("accelerate", "state_dict_type", "FULL_STATE_DICT",
 		"refuses accelerate-no-model");
+}
+
+static void dcp_reads_other_storage(void **state)
+{
+	(void)state;
+	put_tensors("shard-00001-model-00001-of-00001.safetensors", "{}", 0);
+	expect("dcp", "refuses dcp-other-storage");
+	expect_with("dcp", "storage_reader", "HuggingFaceStorageReader", "loads");
+	expect_with(
+		"dcp", "storage_reader", "FileSystemReader", "refuses dcp-other-storage");
 }
 
 static void parameters_are_known_by_name_and_value(void **state)
@@ -425,6 +437,7 @@ int main(void)
 		TEST(files_that_are_none_of_torch),
 		TEST(releases_are_known),
 		TEST(parameters_of_a_loader_change_its_answer),
+		TEST(dcp_reads_other_storage),
 		TEST(parameters_are_known_by_name_and_value),
 		TEST(what_is_not_there_cannot_be_listed),
 	};

@@ -8,6 +8,7 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "analysis/loaders/loading.h"
 #include "base/num.h"
@@ -23,9 +24,70 @@ static const struct fsdp_checkpoint *opened(struct fsdp_loading *loading)
 
 /* ---- metadata ---- */
 
+#define READER "storage_reader"
+#define HUGGING_FACE "HuggingFaceStorageReader"
+
+static bool reads_safetensors(struct fsdp_loading *loading)
+{
+	return fsdp_load_is_chosen(loading, READER, HUGGING_FACE);
+}
+
+static bool has_metadata(struct fsdp_loading *loading)
+{
+	return fsdp_load_has_file(loading, ".metadata");
+}
+
+/* Ranks that saved without collectives wrote metadata of their own, which counts where
+ * there is no other. */
+static bool has_rank_metadata(struct fsdp_loading *loading)
+{
+	return !has_metadata(loading) && !reads_safetensors(loading) &&
+	       fsdp_load_has_file(loading, "__0.metadata");
+}
+
+/* As word 0: what the first rank that has none asks for at last. */
 static bool lacks_metadata(struct fsdp_loading *loading)
 {
-	return !fsdp_load_has_file(loading, ".metadata");
+	uint32_t world = loading->options->world;
+
+	if (has_metadata(loading) || reads_safetensors(loading))
+		return false;
+	for (uint32_t rank = 0; rank < (world != 0 ? world : 1); rank++)
+		if (fsdp_load_lacks(loading, "__%u.metadata", rank))
+			return true;
+	return false;
+}
+
+static bool has_safetensors(struct fsdp_loading *loading)
+{
+	for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++) {
+		struct fsdp_span name = fsdp_survey_entry(loading->survey, i)->name;
+		if (fsdp_span_ends(name, FSDP_SPAN(".safetensors")) &&
+			memchr(name.data, '/', name.size) == NULL)
+			return true;
+	}
+	return false;
+}
+
+static bool has_no_safetensors(struct fsdp_loading *loading)
+{
+	return reads_safetensors(loading) && !has_safetensors(loading);
+}
+
+static bool has_other_storage(struct fsdp_loading *loading)
+{
+	return lacks_metadata(loading) && has_safetensors(loading);
+}
+
+/* Each rank loads what it saved itself. */
+static bool is_of_other_ranks(struct fsdp_loading *loading)
+{
+	uint32_t world = loading->options->world;
+
+	return has_rank_metadata(loading) &&
+	       (loading->options->expected != NULL ||
+		       (world != 0 &&
+			       fsdp_load_has_file(loading, "__%u.metadata", world)));
 }
 
 /* A pickle without its end. */
@@ -33,6 +95,8 @@ static bool is_cut(struct fsdp_loading *loading)
 {
 	struct fsdp_survey_pickles pickles;
 
+	if (!has_metadata(loading) || reads_safetensors(loading))
+		return false;
 	loading->failed |= !fsdp_survey_pickles(loading->survey, ".metadata", &pickles);
 	return !pickles.is_readable;
 }
@@ -367,8 +431,14 @@ static bool leaves_out(struct fsdp_loading *loading)
 }
 
 static const struct fsdp_load_rule rules[] = {
+	{ "dcp-no-safetensors", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
+		"the folder has no file that this storage_reader reads", NULL,
+		has_no_safetensors, true },
+	{ "dcp-other-storage", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
+		"AssertionError: metadata is None; global metadata read failed: [Errno 2] No such file or directory: '{path}/.metadata'; rank local metadata read failed: [Errno 2] No such file or directory: '{path}/{0}'",
+		"pass storage_reader=HuggingFaceStorageReader(path)", has_other_storage },
 	{ "dcp-no-metadata", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
-		"AssertionError: metadata is None; global metadata read failed: [Errno 2] No such file or directory: '{path}/.metadata'",
+		"AssertionError: metadata is None; global metadata read failed: [Errno 2] No such file or directory: '{path}/.metadata'; rank local metadata read failed: [Errno 2] No such file or directory: '{path}/{0}'",
 		"give the folder that holds .metadata; gather the files of all nodes in one folder",
 		lacks_metadata },
 	{ "dcp-cut-metadata", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
@@ -376,6 +446,9 @@ static const struct fsdp_load_rule rules[] = {
 		"copy .metadata again", is_cut },
 	{ "dcp-unread", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
 		"the folder cannot be read as a checkpoint", NULL, is_unread },
+	{ "dcp-rank-metadata", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
+		"each rank loads by metadata of its own: with fewer ranks, or for other names, it is not known what all of them load",
+		NULL, is_of_other_ranks, true },
 	{ "dcp-missing-key", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
 		"RuntimeError: Missing key in checkpoint state_dict: {0}.",
 		"ask for the names that are stored, or pass DefaultLoadPlanner(allow_partial_load=True)",
@@ -407,7 +480,10 @@ static const struct fsdp_load_rule rules[] = {
 	{ NULL },
 };
 
+static const char *const readers[] = { "FileSystemReader", HUGGING_FACE, NULL };
+
 static const struct fsdp_loader_option options[] = {
+	{ READER, readers, false, "of load" },
 	{ PARTIAL, fsdp_load_flags, false,
 		"of DefaultLoadPlanner: whether names may be absent" },
 	{ NULL },
