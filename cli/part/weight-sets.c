@@ -15,25 +15,33 @@
 
 enum { PATH_BYTES = 4096 };
 
-/* Most folders have one, and are not looked at any more. */
-static bool has_several(const char *folder)
+static bool has(const char *folder, const char *name, bool is_file)
 {
 	char path[PATH_BYTES];
 	struct stat found;
+	int size = snprintf(path, sizeof path, "%s/%s", folder, name);
+
+	return size < (int)sizeof path && stat(path, &found) == 0 &&
+	       (!is_file || S_ISREG(found.st_mode));
+}
+
+/* Most folders have one, and are not looked at any more. */
+static bool has_several(const char *folder)
+{
 	size_t count = 0;
 
-	for (size_t i = 0; fsdp_set_name(i) != NULL; i++) {
-		int size = snprintf(path, sizeof path, "%s/%s", folder, fsdp_set_name(i));
-
-		count += size < (int)sizeof path && stat(path, &found) == 0 &&
-			 S_ISREG(found.st_mode);
-	}
+	for (size_t i = 0; fsdp_set_name(i) != NULL; i++)
+		count += has(folder, fsdp_set_name(i), true);
+	for (size_t i = 0; fsdp_set_model_name(i) != NULL && count < 2; i += 2)
+		if (has(folder, fsdp_set_model_name(i), false) &&
+			has(folder, fsdp_set_model_name(i + 1), false))
+			return true;
 	return count > 1;
 }
 
-__attribute__((format(printf, 5, 6))) static bool find(struct run *run,
-	enum severity severity, const char *file, struct text tensor, const char *format,
-	...)
+__attribute__((format(printf, 6, 7))) static bool find(struct run *run,
+	enum severity severity, const char *file, struct text tensor, const char *next,
+	const char *format, ...)
 {
 	const struct finding about = { .severity = severity,
 		.input = run->input,
@@ -43,9 +51,29 @@ __attribute__((format(printf, 5, 6))) static bool find(struct run *run,
 	bool good;
 
 	va_start(arguments, format);
-	good = collected_judged(run->collected, "FI1012", about, NULL, format, arguments);
+	good = collected_judged(run->collected, "FI1012", about, next, format, arguments);
 	va_end(arguments);
 	return good;
+}
+
+/* Two models are meant to differ: how much they have in common is worth a note. */
+static bool tell_models(struct run *run, const struct fsdp_set_pair *pair)
+{
+	const struct fsdp_set_shares *shares = &pair->shares;
+	static const char next[] =
+		"name the model that is meant; they are loaded one by one";
+
+	if (shares->equal > 0)
+		return find(run, SEVERITY_NOTE, pair->first, (struct text){ 0 }, next,
+			"%s beside it is another model: %llu of its %llu tensors have the name and shape of one of %llu here, and %llu of these the same bytes",
+			pair->second, (unsigned long long)shares->alike,
+			(unsigned long long)shares->second,
+			(unsigned long long)shares->first,
+			(unsigned long long)shares->equal);
+	return find(run, SEVERITY_NOTE, pair->first, (struct text){ 0 }, next,
+		"%s beside it is another model: %llu of its %llu tensors have the name and shape of one of %llu here",
+		pair->second, (unsigned long long)shares->alike,
+		(unsigned long long)shares->second, (unsigned long long)shares->first);
 }
 
 static bool judge_pair(
@@ -56,16 +84,19 @@ static bool judge_pair(
 	switch (pair.likeness) {
 	case FSDP_SETS_DIFFER:
 		return find(run, SEVERITY_ERROR, pair.first, text_of_span(pair.name),
+			NULL,
 			"%s beside it holds other weights, and no loader says so: %s",
 			pair.second, takers);
 	case FSDP_SETS_NOT_TOLD:
-		return find(run, SEVERITY_NOTE, pair.first, (struct text){ 0 },
+		return find(run, SEVERITY_NOTE, pair.first, (struct text){ 0 }, NULL,
 			"%s beside it has the same names and shapes, but its bytes were not compared: %s",
 			pair.second, takers);
 	case FSDP_SETS_OTHER_FORMAT:
-		return find(run, SEVERITY_NOTE, pair.first, (struct text){ 0 },
+		return find(run, SEVERITY_NOTE, pair.first, (struct text){ 0 }, NULL,
 			"%s beside it holds weights in the format of other programs, and was not compared: %s",
 			pair.second, takers);
+	case FSDP_SETS_OTHER_MODEL:
+		return tell_models(run, &pair);
 	case FSDP_SETS_SAME:
 		break;
 	}

@@ -128,3 +128,29 @@ opened actor (also there: critic)" ]
 	[[ ${lines[0]} == "2 checkpoints below two" ]]
 	[[ $output == *"rank0.pt and $((count - 1)) more"* ]]
 }
+
+models() {
+	"$FSDP_INSPECT" audit --json "$@" 2>/dev/null | jq -r '.findings[] | select(.rule == "FI1012") | .severity + " " + .message'
+}
+
+@test "an actor and a critic are compared, though each is a checkpoint" {
+	verl global_step_5/actor 4
+	cp -r global_step_5/actor global_step_5/critic
+	run models global_step_5
+	[[ $output =~ ^note\ critic\ beside\ it\ is\ another\ model:\ ([0-9]+)\ of\ its\ ([0-9]+)\ tensors\ .*here$ ]]
+	[ "${BASH_REMATCH[1]}" = "${BASH_REMATCH[2]}" ]
+	run models --data global_step_5
+	[[ $output == *" and ${BASH_REMATCH[1]} of these the same bytes" ]]
+	# Alone it is one of its own.
+	[ -z "$(models global_step_5/actor)" ]
+	rm -r global_step_5/critic
+	[ -z "$(models global_step_5)" ]
+}
+
+@test "a folder of two models is not judged as one, and says what they share" {
+	cp "$TESTDATA/safetensors/aliases/model.safetensors" actor.safetensors
+	cp actor.safetensors critic.safetensors
+	run --separate-stderr "$FSDP_INSPECT" audit --data .
+	[ "$status" -eq 2 ]
+	[[ $output == *"FI1012"*"actor.safetensors: critic.safetensors beside it is another model"*"the same bytes"* ]]
+}

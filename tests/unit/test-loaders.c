@@ -30,14 +30,6 @@ static void put_tensors(const char *name, const char *header, size_t zeros)
 	folder_write(name, bytes, 8 + size + zeros);
 }
 
-static void unlink_file(const char *name)
-{
-	char path[128];
-
-	snprintf(path, sizeof path, "%s/%s", folder, name);
-	assert_int_equal(unlink(path), 0);
-}
-
 /* "refuses hf-no-weights", or of several reasons all. */
 static void expect_of(const char *path, struct fsdp_loads_options *options,
 	const char *loader, const char *expected)
@@ -347,6 +339,48 @@ static void expect_with(
 	expect_of(folder, &options, loader, expected);
 }
 
+static void expect_shares(
+	bool data, uint64_t first, uint64_t second, uint64_t alike, uint64_t equal)
+{
+	struct fsdp_survey *survey = NULL;
+	struct fsdp_set_pairs *pairs = NULL;
+
+	assert_true(fsdp_survey_new(folder, NULL, 0, &survey, NULL));
+	assert_true(fsdp_set_pairs_new(survey, data, &pairs, NULL));
+	assert_int_equal(fsdp_set_pair_count(pairs), 1);
+	struct fsdp_set_pair pair = fsdp_set_pair(pairs, 0);
+	assert_int_equal(pair.likeness, FSDP_SETS_OTHER_MODEL);
+	assert_int_equal(pair.shares.first, first);
+	assert_int_equal(pair.shares.second, second);
+	assert_int_equal(pair.shares.alike, alike);
+	assert_int_equal(pair.shares.equal, equal);
+	fsdp_set_pairs_free(pairs);
+	fsdp_survey_free(survey);
+}
+
+static void an_actor_is_compared_with_its_critic(void **state)
+{
+	(void)state;
+	put_tensors("actor.safetensors",
+		"{" ONE("a",
+			1) "4]}, \"b\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [4, 8]}}",
+		8);
+	expect_pairs(true, "");
+	put_tensors("critic.safetensors", "{" ONE("a", 1) "4]}}", 4);
+	expect_shares(true, 2, 1, 1, 1);
+	expect_shares(false, 2, 1, 1, 0);
+	put_tensors("critic.safetensors", "{" ONE("a", 2) "8]}}", 8);
+	expect_shares(true, 2, 1, 0, 0);
+	put_tensors("critic.safetensors", "{" ONE("value", 1) "4]}}", 4);
+	expect_shares(true, 2, 1, 0, 0);
+	/* One that cannot be opened is not compared. */
+	FOLDER_WRITE("critic.safetensors", "x");
+	expect_pairs(true, "");
+	assert_string_equal(fsdp_set_model_name(0), "actor");
+	assert_string_equal(fsdp_set_model_name(1), "critic");
+	assert_null(fsdp_set_model_name(100));
+}
+
 static void parameters_of_a_loader_change_its_answer(void **state)
 {
 	(void)state;
@@ -370,7 +404,7 @@ static void parameters_of_a_loader_change_its_answer(void **state)
 		"accelerate", "strict", "raise_all", "refuses accelerate-no-scheduler");
 	expect_with("accelerate", "state_dict_type", "LOCAL_STATE_DICT",
 		"refuses accelerate-no-scheduler");
-	unlink_file("pytorch_model_fsdp.bin");
+	folder_unlink("pytorch_model_fsdp.bin");
 	expect_with("accelerate", "state_dict_type", "FULL_STATE_DICT",
 		"refuses accelerate-no-model");
 }
@@ -436,6 +470,7 @@ int main(void)
 		TEST(backends_are_named),
 		TEST(files_that_are_none_of_torch),
 		TEST(releases_are_known),
+		TEST(an_actor_is_compared_with_its_critic),
 		TEST(parameters_of_a_loader_change_its_answer),
 		TEST(dcp_reads_other_storage),
 		TEST(parameters_are_known_by_name_and_value),

@@ -351,12 +351,14 @@ static bool compare_others(
 		.jobs = jobs_wanted(run->common),
 	};
 
-	if (run->checkpoint == NULL)
-		return true;
-	policy_judge(&audit->policy, run);
+	if (run->checkpoint != NULL)
+		policy_judge(&audit->policy, run);
+	/* Of an actor and a critic none is opened as that of the folder. */
 	if (audit->level >= FSDP_LEVEL_HEADERS && run->common->part_number <= 1 &&
 		!judge_sets(run, audit->level >= FSDP_LEVEL_DATA))
 		return false;
+	if (run->checkpoint == NULL)
+		return true;
 	if (audit->expected.path != NULL &&
 		!judge_expected(&audit->expected, run, audit->ignored))
 		return false;

@@ -158,16 +158,25 @@ static bool are_of_two_formats(struct fsdp_loading *loading, const char *left,
 	       fsdp_load_has_file(loading, "consolidated.01.pth");
 }
 
+/* Both, and their tensors in order of names. */
+static bool open_two(struct fsdp_loading *loading, const char *left, const char *right,
+	struct two_sets *ret_sides, struct fsdp_load_tensors *ret_left,
+	struct fsdp_load_tensors *ret_right)
+{
+	*ret_sides = (struct two_sets){ .checkpoints = { fsdp_load_open(loading, left),
+						fsdp_load_open(loading, right) } };
+	return ret_sides->checkpoints[0] != NULL && ret_sides->checkpoints[1] != NULL &&
+	       fsdp_load_list_stored(loading, ret_sides->checkpoints[0], ret_left) &&
+	       fsdp_load_list_stored(loading, ret_sides->checkpoints[1], ret_right);
+}
+
 enum fsdp_set_likeness fsdp_load_compare_sets(
 	struct fsdp_loading *loading, const char *left, const char *right)
 {
-	struct two_sets sides = { .checkpoints = { fsdp_load_open(loading, left),
-					  fsdp_load_open(loading, right) } };
+	struct two_sets sides;
 	struct fsdp_load_tensors a, b;
 
-	if (sides.checkpoints[0] == NULL || sides.checkpoints[1] == NULL ||
-		!fsdp_load_list_stored(loading, sides.checkpoints[0], &a) ||
-		!fsdp_load_list_stored(loading, sides.checkpoints[1], &b))
+	if (!open_two(loading, left, right, &sides, &a, &b))
 		return FSDP_SETS_NOT_TOLD;
 	if (are_of_two_formats(loading, left, right, &a, &b))
 		return FSDP_SETS_OTHER_FORMAT;
@@ -182,6 +191,48 @@ enum fsdp_set_likeness fsdp_load_compare_sets(
 		}
 	return loading->options->data ? compare_all_bytes(loading, &sides, &a)
 				      : FSDP_SETS_NOT_TOLD;
+}
+
+/* Counts tensors that both have; each list is in order of names. */
+static void count_alike(struct fsdp_loading *loading, const struct two_sets *sides,
+	const struct fsdp_load_tensors *a, const struct fsdp_load_tensors *b,
+	struct fsdp_set_shares *shares)
+{
+	size_t i = 0, k = 0;
+
+	while (i < a->count && k < b->count) {
+		const struct fsdp_load_tensor *x = &a->items[i], *y = &b->items[k];
+		const struct fsdp_span names[] = { x->name, y->name };
+		int order = fsdp_span_compare(x->name, y->name);
+		i += order <= 0;
+		k += order >= 0;
+		if (order != 0 || !fsdp_load_same_shape(x, y) || x->dtype != y->dtype)
+			continue;
+		shares->alike++;
+		shares->equal += sides->locators[0] != NULL &&
+				 compare_bytes(loading, sides, names) == FSDP_SETS_SAME;
+	}
+}
+
+bool fsdp_load_compare_models(struct fsdp_loading *loading, const char *left,
+	const char *right, struct fsdp_set_shares *ret_shares)
+{
+	struct two_sets sides;
+	struct fsdp_load_tensors a, b;
+
+	*ret_shares = (struct fsdp_set_shares){ 0 };
+	if (!open_two(loading, left, right, &sides, &a, &b))
+		return false;
+	ret_shares->first = a.count;
+	ret_shares->second = b.count;
+	for (size_t i = 0; i < 2 && loading->options->data; i++)
+		if (!fsdp_locator_new(sides.checkpoints[i], &sides.locators[i], NULL))
+			loading->failed = true;
+	if (!loading->failed)
+		count_alike(loading, &sides, &a, &b, ret_shares);
+	fsdp_locator_free(sides.locators[0]);
+	fsdp_locator_free(sides.locators[1]);
+	return !loading->failed;
 }
 
 static bool find_other(struct fsdp_loading *loading, enum fsdp_set_likeness wanted)

@@ -12,6 +12,10 @@
 
 enum { SETS_MOST = 8, PAIRS_MOST = SETS_MOST * SETS_MOST / 2, TEXT_BYTES = 512 };
 
+static const char *const models[] = { "actor", "critic", "actor.safetensors",
+	"critic.safetensors", "actor.pt", "critic.pt", "actor.pth", "critic.pth",
+	"actor.bin", "critic.bin" };
+
 struct fsdp_set_pairs {
 	struct fsdp_budget budget;
 	struct fsdp_arena arena;
@@ -29,6 +33,11 @@ const char *fsdp_set_name(size_t index)
 		if (fsdp_load_sets[i] == NULL)
 			return NULL;
 	return fsdp_load_sets[index];
+}
+
+const char *fsdp_set_model_name(size_t index)
+{
+	return index < FSDP_COUNT(models) ? models[index] : NULL;
 }
 
 static bool add_pair(struct fsdp_set_pairs *pairs, struct fsdp_loading *loading,
@@ -64,6 +73,23 @@ static bool add_pairs(struct fsdp_set_pairs *pairs, struct fsdp_loading *loading
 				!add_pair(pairs, loading, sets[i], sets[k]))
 				return false;
 	return true;
+}
+
+/* An actor beside its critic. */
+static bool add_models(struct fsdp_set_pairs *pairs, struct fsdp_loading *loading)
+{
+	for (size_t i = 0; i + 1 < FSDP_COUNT(models); i += 2) {
+		struct fsdp_set_pair pair = { .first = models[i],
+			.second = models[i + 1],
+			.likeness = FSDP_SETS_OTHER_MODEL };
+		if (pairs->count < PAIRS_MOST &&
+			fsdp_survey_find(loading->survey, pair.first) != NULL &&
+			fsdp_survey_find(loading->survey, pair.second) != NULL &&
+			fsdp_load_compare_models(
+				loading, pair.first, pair.second, &pair.shares))
+			pairs->items[pairs->count++] = pair;
+	}
+	return !loading->failed;
 }
 
 /* What a loader takes of a model, or of an adapter; NULL: nothing of it. */
@@ -146,8 +172,11 @@ bool fsdp_set_pairs_new(struct fsdp_survey *survey, bool data,
 		loading->arena = &pairs->arena;
 		loading->path = "";
 	}
-	if (loading != NULL && add_pairs(pairs, loading) && pairs->count > 0)
-		write_takers(pairs, loading);
+	if (loading != NULL && add_pairs(pairs, loading)) {
+		if (pairs->count > 0)
+			write_takers(pairs, loading);
+		(void)add_models(pairs, loading);
+	}
 	if (loading == NULL || loading->failed || fsdp_survey_failed(survey, NULL)) {
 		fsdp_set_pairs_free(pairs);
 		return !fsdp_survey_failed(survey, ret_error) &&

@@ -197,6 +197,10 @@ bool fsdp_load_is_native_set(const char *name);
 enum fsdp_set_likeness fsdp_load_compare_sets(
 	struct fsdp_loading *loading, const char *left, const char *right);
 
+/* Of two models: both must open, else it is false. */
+bool fsdp_load_compare_models(struct fsdp_loading *loading, const char *left,
+	const char *right, struct fsdp_set_shares *ret_shares);
+
 /* Another set of weights in the folder, of which some tensor differs: in name, shape or,
  * with `data`, in its bytes. Says its name as word 0. `unread`: only what could not be
  * told, because bytes were not compared. */

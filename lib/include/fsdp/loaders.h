@@ -121,18 +121,28 @@ enum fsdp_set_likeness {
 	FSDP_SETS_SAME,     /* the same names, shapes, types and bytes */
 	FSDP_SETS_DIFFER,   /* one of these differs */
 	FSDP_SETS_NOT_TOLD, /* all but the bytes are the same, which were not compared */
-	FSDP_SETS_OTHER_FORMAT /* of Mistral or Meta beside that of transformers: no name
-				  is in both, or it is one rank's part; not compared */
+	FSDP_SETS_OTHER_FORMAT, /* of Mistral or Meta beside that of transformers: no name
+				   is in both, or it is one rank's part; not compared */
+	FSDP_SETS_OTHER_MODEL   /* an actor and a critic, which are meant to differ */
+};
+
+/** How the tensors of two models compare. */
+struct fsdp_set_shares {
+	uint64_t first, second; /* tensors of each */
+	uint64_t alike;         /* of these with one name, shape and type in both */
+	uint64_t equal; /* of these with the same bytes; 0 where they were not read */
 };
 
 /** Two of them. */
 struct fsdp_set_pair {
 	const char *first, *second; /* names of files */
 	enum fsdp_set_likeness likeness;
-	struct fsdp_span name; /* of the first tensor that differs, or absent */
+	struct fsdp_span name;         /* of the first tensor that differs, or absent */
+	struct fsdp_set_shares shares; /* of FSDP_SETS_OTHER_MODEL */
 };
 
-/** All pairs of sets of weights of one model, or of one adapter, in a folder. */
+/** All pairs of sets of weights of one model, or of one adapter, in a folder; and an actor
+ * beside its critic. */
 struct fsdp_set_pairs;
 
 /** The caller owns *ret_pairs. `data`: compare the bytes, which are read then. Fails if
@@ -154,6 +164,10 @@ FSDP_API const char *fsdp_set_pairs_takers(const struct fsdp_set_pairs *pairs);
 
 /** Names that such a set may have; NULL past the end. */
 FSDP_API const char *fsdp_set_name(size_t index);
+
+/** Names of files or folders that hold two models which are trained together: the first of
+ * each pair at even numbers, the second behind it; NULL past the end. */
+FSDP_API const char *fsdp_set_model_name(size_t index);
 
 /** Names of all loaders; NULL past the end. */
 FSDP_API const char *fsdp_loader_name(size_t index);
