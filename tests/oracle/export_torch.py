@@ -10,6 +10,7 @@ import oraclelib
 from export import read_folder
 
 torch = oraclelib.wanted_torch()
+import torch.distributed.checkpoint  # noqa: E402
 
 
 def leaves(value, path=()):
