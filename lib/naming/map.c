@@ -521,6 +521,9 @@ bool fsdp_map_open(const char *word, const struct fsdp_limit_setting *limits,
 		return fsdp_fail_memory(ret_error);
 	if (!open_tables(map, word, limits, limit_count, ret_error)) {
 		fsdp_map_free(map);
+		if (*ret_error != NULL && fsdp_error_hint(*ret_error) == NULL)
+			fsdp_error_add_hint(ret_error,
+				"fsdp-inspect-map(5) describes the file, and help maps lists maps");
 		return false;
 	}
 	*ret_map = map;
