@@ -37,6 +37,7 @@ static struct watched {
 	char prefix[40];     /* of the names of its files */
 	int descriptor;      /* of the folder itself; another may have its path later */
 	bool made;
+	int why; /* it could not be made */
 } watched = { .descriptor = -1 };
 
 struct request {
@@ -146,6 +147,11 @@ const char *temporary_prefix(void)
 	return watched.prefix[0] != '\0' ? watched.prefix : NULL;
 }
 
+int temporary_why(void)
+{
+	return watched.why;
+}
+
 void temporary_watch(const char *folder, bool make)
 {
 	sigset_t before;
@@ -161,6 +167,7 @@ void temporary_watch(const char *folder, bool make)
 	snprintf(watched.prefix, sizeof watched.prefix, ".fsdp-inspect-%016" PRIx64 "-",
 		chance);
 	watched.made = make && mkdir(folder, 0777) == 0;
+	watched.why = make && !watched.made && errno != EEXIST ? errno : 0;
 	watched.descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (watched.made && watched.descriptor < 0) {
 		rmdir(folder);

@@ -42,6 +42,9 @@ void temporary_done(struct temporary *temporary);
  */
 void temporary_watch(const char *folder, bool make);
 
+/* Why that folder could not be made, as errno; 0: it is there. */
+int temporary_why(void);
+
 /* Of no other run: process numbers of several containers that write in one folder are
  * alike. Static; NULL before temporary_watch. */
 const char *temporary_prefix(void);

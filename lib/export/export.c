@@ -34,6 +34,11 @@ static bool list_left(struct fsdp_export *plan, struct fsdp_error **ret_error)
 		if (tensor.alias == FSDP_NONE && !fsdp_add(*bytes, tensor.bytes, bytes))
 			*bytes = FSDP_UNKNOWN;
 	}
+	if (plan->form == FSDP_EXPORT_NPY && plan->item_count == 1) {
+		uint32_t dtype = plan->items[0].dtype;
+		facts->as_unsigned = fsdp_export_dtype(dtype, NULL)->npy[1] == 'u' &&
+				     fsdp_dtype(dtype)->name[0] != 'u';
+	}
 	facts->tensor_count = plan->item_count;
 	facts->file_count = plan->file_count;
 	return true;

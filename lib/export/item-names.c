@@ -70,6 +70,13 @@ static int compare_names(const void *left, const void *right, void *context)
 	return order != 0 ? order : a < b ? -1 : a > b;
 }
 
+static uint32_t file_of(const struct fsdp_export *plan, const struct fsdp_tensor *tensor)
+{
+	return tensor->piece_count != 0
+		       ? fsdp_piece(plan->checkpoint, tensor->first_piece).file
+		       : FSDP_NONE;
+}
+
 static bool fail_twice(const struct fsdp_export *plan, const struct fsdp_export_item *a,
 	const struct fsdp_export_item *b, struct fsdp_error **ret_error)
 {
@@ -88,7 +95,9 @@ static bool fail_twice(const struct fsdp_export *plan, const struct fsdp_export_
 		(one.flags & two.flags & FSDP_TENSOR_RANKS_OWN) != 0
 			? "each rank has its own: choose one with --rank"
 		: one.raw_name == two.raw_name
-			? "several files hold it: choose one with --file"
+			? (file_of(plan, &one) == file_of(plan, &two)
+					  ? "a key with dots reads like one of a nested dict: save it under another"
+					  : "several files hold it: choose one with --file")
 			: "keep the names apart with --strip=none or --rename");
 }
 
@@ -104,6 +113,13 @@ bool fsdp_export_check_names(struct fsdp_export *plan, struct fsdp_error **ret_e
 			return fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
 				"the name %.*s is no UTF-8, which safetensors needs",
 				FSDP_TEXT_MOST(name, 160));
+		if (plan->form <= FSDP_EXPORT_SAFETENSORS &&
+			fsdp_span_equal(name, FSDP_SPAN("__metadata__"))) {
+			fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+				"no tensor of a safetensors file can be called __metadata__");
+			return fsdp_error_add_hint(ret_error,
+				"give it another name: --rename=__metadata__=NAME");
+		}
 	}
 	qsort_r(sorted, plan->item_count, sizeof *sorted, compare_names, plan->items);
 	for (size_t i = 1; i < plan->item_count; i++) {

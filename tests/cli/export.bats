@@ -336,6 +336,38 @@ END
 	run -2 "$FSDP_INSPECT" export -q --to=safetensors -o nowhere/one.safetensors "$SOURCE"
 }
 
+@test "what cannot be a target is named, with the reason" {
+	: > file
+	mkdir folder
+	run -2 export_to file "$SOURCE"
+	[[ "$output" == *"file is a file, and a folder is to be written"*"--to=safetensors"* ]]
+	run -2 export_to no/where "$SOURCE"
+	[[ "$output" == *"cannot make the folder: No such file or directory"* ]]
+	run -2 export_to folder --to=safetensors "$SOURCE"
+	[[ "$output" == *"folder is a folder, and one file is to be written"* ]]
+	holds folder
+	small 1m
+	mount -o remount,ro small
+	run export_to small/out "$SOURCE"
+	umount small
+	[ "$status" -eq 2 ]
+	[[ "$output" == *"Read-only file system"* ]]
+}
+
+@test "no tensor is called as safetensors calls its metadata" {
+	run -2 export_to out --rename=model.norm.bias=__metadata__ --strip=none "$SOURCE"
+	[[ "$output" == *"can be called __metadata__"* ]]
+	[ ! -e out ]
+	"$FSDP_INSPECT" export -q --to=npy -o one.npy --rename=model.norm.bias=__metadata__ "$SOURCE" model.norm.bias
+}
+
+@test "NumPy gets unsigned integers for what it does not know, and a line says so" {
+	export_to out --cast=bfloat16 "$SOURCE" model.norm.bias
+	run -0 "$FSDP_INSPECT" export --to=npy -o one.npy out norm.bias
+	[[ "$output" == *"NumPy has no bfloat16"* ]]
+	grep -aq "'descr': '<u2'" one.npy
+}
+
 @test "the answer goes to a file while tensors go to standard output" {
 	"$FSDP_INSPECT" export --to=safetensors -o - --output=json=answer.json "$SOURCE" > a.safetensors
 	[ "$(jq .data.verified answer.json)" = false ]
@@ -432,6 +464,9 @@ rows_of() {
 	echo '{"tensors": []}' > no.json
 	run -2 export_to out --map=no.json "$SOURCE"
 	[[ "$output" == *"this is no map of names"* ]]
+	echo '[' > no.json
+	run -2 export_to out --map=no.json "$SOURCE"
+	[[ "$output" == *"fsdp-inspect-map(5)"* ]]
 	for row in '{}' '{"from": "a"}' '{"from": "a", "to": []}' '{"from": "a", "to": [1]}' \
 		'{"from": "a", "to": ["b", "c"], "parts": [1]}' '{"from": "a", "to": "b", "parts": [0]}' \
 		'{"from": "a", "to": "b", "groups": -1}' '{"from": "a", "to": "b", "stack": 0}' \

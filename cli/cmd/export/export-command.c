@@ -3,6 +3,7 @@
  * Writes the tensors of a checkpoint as plain files: decides which and where, and has the
  * library write them.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -280,6 +281,32 @@ static bool is_source(const struct exporting *exporting)
 		       access(out, F_OK) == 0);
 }
 
+/* Whether it is no place to write to, which was refused then. What else is wrong with it
+ * the library tells. */
+static bool refuse_target(struct exporting *exporting)
+{
+	const char *out = exporting->options->out;
+	struct stat status;
+	bool there;
+
+	if (exporting->to_stdout || exporting->options->index_only)
+		return false;
+	there = stat(out, &status) == 0;
+	if (exporting->file == NULL && there && !S_ISDIR(status.st_mode))
+		return refuse(exporting->run, "one file is written with --to=safetensors",
+			"%s is a file, and a folder is to be written", out);
+	if (exporting->file != NULL && there && S_ISDIR(status.st_mode))
+		return refuse(exporting->run, "name a file in it",
+			"%s is a folder, and one file is to be written", out);
+	if (exporting->file == NULL && !there && temporary_why() != 0)
+		return refuse(exporting->run,
+			temporary_why() == ENOENT
+				? "make the folder above it first: mkdir -p"
+				: "name another place",
+			"%s: cannot make the folder: %s", out, strerror(temporary_why()));
+	return false;
+}
+
 /* ---- the options of the library ---- */
 
 static uint32_t find_dtype(const char *name)
@@ -439,6 +466,8 @@ static bool export_all(struct exporting *exporting, const struct typed_names *na
 
 	if (!find_target(exporting) || !find_config(exporting) || !find_names(exporting))
 		return false;
+	if (refuse_target(exporting))
+		return true;
 	if (is_source(exporting))
 		return refuse(run, "name another place",
 			"%s belongs to the checkpoint itself", exporting->options->out);

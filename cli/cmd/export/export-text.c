@@ -264,8 +264,14 @@ void tell_export(struct exporting *exporting)
 	tell_ties(exporting);
 	tell_companions(exporting);
 	if (exporting->options->cast != NULL)
-		out_line(out, "cast", "to %s; %" PRIu64 " finite numbers became infinite",
-			exporting->options->cast, exporting->facts.overflowed);
+		out_line(out, "cast",
+			"to %s; %" PRIu64 " finite number%s became infinite",
+			exporting->options->cast, exporting->facts.overflowed,
+			exporting->facts.overflowed == 1 ? "" : "s");
+	if (exporting->facts.as_unsigned)
+		out_line(out, "dtype",
+			"NumPy has no %s: unsigned integers of its width were written",
+			dtype_name(fsdp_export_tensor(exporting->plan, 0).dtype));
 	tell_copied(exporting);
 	tell_verified(exporting);
 	tell_next(exporting);

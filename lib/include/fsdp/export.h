@@ -96,7 +96,7 @@ FSDP_API void fsdp_export_free(struct fsdp_export *plan);
 
 /* ---- what is written ---- */
 
-/** Counted when it was made; the last three when it was written. */
+/** Counted when it was made; what was written, and how, when it was. */
 struct fsdp_export_facts {
 	size_t tensor_count, file_count, left_count;
 	uint64_t tensor_bytes;                      /* of all that is written */
@@ -109,6 +109,7 @@ struct fsdp_export_facts {
 	uint64_t overflowed;       /* finite numbers that a cast made infinite */
 	uint32_t companions; /* which files were copied beside: a bit for each name of
 				  fsdp_export_companion_name */
+	bool as_unsigned;    /* NumPy has no such dtype: unsigned integers as wide */
 	bool verified;       /* every byte was read back */
 	bool digested;       /* every tensor has its SHA-256 */
 };
