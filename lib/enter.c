@@ -297,6 +297,8 @@ static bool search_below(struct opening *opening, struct fsdp_error **ret_error)
 	if (folders.count > 1)
 		return fsdp_candidates_fail(&folders, "checkpoints", ret_error);
 	const struct fsdp_candidates *found = folders.count != 0 ? &folders : &files;
+	if (fsdp_foreign_holds_dumps(&opening->look))
+		return fsdp_foreign(&opening->look, ret_error);
 	if (found->count > 1)
 		return fsdp_candidates_fail(
 			found, "files that are checkpoints of their own", ret_error);

@@ -522,7 +522,10 @@ bool fsdp_foreign_zip(const struct fsdp_zip *zip, struct fsdp_error **ret_error)
 static const struct folder_row {
 	const char *pattern, *beside; /* an entry, and another one or NULL */
 	const char *what, *hint;
+	bool alone; /* beside them there is nothing but JSON */
 } folders[] = {
+	{ "nccl_trace_rank_#", NULL, "a folder of dumps of the Flight Recorder (NCCL)",
+		"fsdp-inspect order FILE", true },
 	{ "rank#.safetensors", "config.json",
 		"a TensorRT-LLM checkpoint: rankN.safetensors beside config.json",
 		"give one of its files, or the checkpoint it was made from" },
@@ -542,6 +545,18 @@ static const struct folder_row {
 		"load it with TensorFlow" },
 };
 
+static bool is_alone(const struct fsdp_folder *folder, const char *pattern)
+{
+	uint32_t numbers[FSDP_PATTERN_NUMBERS];
+	for (size_t i = 0; i < folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+		if (!fsdp_pattern_takes(entry.name, pattern, numbers) &&
+			!fsdp_span_ends(entry.name, FSDP_SPAN(".json")))
+			return false;
+	}
+	return true;
+}
+
 static const struct folder_row *find_folder(const struct fsdp_folder *folder)
 {
 	struct fsdp_entry entry;
@@ -550,7 +565,8 @@ static const struct folder_row *find_folder(const struct fsdp_folder *folder)
 		if (fsdp_pattern_in(folder, FSDP_ENTRY_FILE, row->pattern) &&
 			(row->beside == NULL ||
 				fsdp_folder_find(
-					folder, fsdp_span_text(row->beside), &entry)))
+					folder, fsdp_span_text(row->beside), &entry)) &&
+			(!row->alone || is_alone(folder, row->pattern)))
 			return row;
 	}
 	return NULL;
@@ -707,8 +723,16 @@ static bool say_directory(const struct fsdp_look *look, struct fsdp_error **ret_
 
 static enum fsdp_sign recognise(const struct fsdp_look *look)
 {
-	return look->folder != NULL && find_folder(look->folder) != NULL ? FSDP_SIGN_SURE
-									 : FSDP_SIGN_NONE;
+	const struct folder_row *row =
+		look->folder != NULL ? find_folder(look->folder) : NULL;
+	return row != NULL && !row->alone ? FSDP_SIGN_SURE : FSDP_SIGN_NONE;
+}
+
+bool fsdp_foreign_holds_dumps(const struct fsdp_look *look)
+{
+	const struct folder_row *row =
+		look->folder != NULL ? find_folder(look->folder) : NULL;
+	return row != NULL && row->alone;
 }
 
 static bool refuse(struct fsdp_reading *reading, const struct fsdp_look *look,

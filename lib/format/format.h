@@ -208,8 +208,10 @@ bool fsdp_pattern_takes(
 bool fsdp_pattern_in(
 	const struct fsdp_folder *folder, enum fsdp_entry_kind kind, const char *pattern);
 
-/* foreign.c: fills the error with what the input seems to be and what to do. Always
- * false. */
+/* foreign.c: whether a folder holds nothing but dumps, of which each opens as a checkpoint
+ * without tensors. */
+bool fsdp_foreign_holds_dumps(const struct fsdp_look *look);
+/* Fills the error with what the input seems to be and what to do. Always false. */
 bool fsdp_foreign(const struct fsdp_look *look, struct fsdp_error **ret_error);
 
 /* The same of a zip that torch.save did not write. */

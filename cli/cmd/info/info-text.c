@@ -9,6 +9,7 @@
 #include "part/notable.h"
 #include "part/units.h"
 #include "part/value-text.h"
+#include "run/collected.h"
 #include "cmd/info/info.h"
 
 enum {
@@ -691,6 +692,28 @@ static void tell_health(struct info *info, const struct health *health)
 	out_line_end(out);
 }
 
+/* Files of one set are typed together: those that were named, and those found beside
+ * them. NULL past the last one. */
+enum { MOST_NAMED = 8 };
+
+static const struct input_record *input_of_set(const struct run *run, size_t nth)
+{
+	const struct collected *collected = run->collected;
+	size_t first = 0;
+
+	while (first < collected->input_count &&
+		strcmp(collected->inputs[first].path.data, run->path) != 0)
+		first++;
+	for (size_t i = first; i < collected->input_count; i++) {
+		const struct input_record *input = &collected->inputs[i];
+		if (i >= first + run->path_count && !input->found)
+			return NULL;
+		if (strcmp(input->kind, "checkpoint") == 0 && nth-- == 0)
+			return input;
+	}
+	return NULL;
+}
+
 static void tell_next(struct info *info, const struct health *health)
 {
 	const struct run *run = info->run;
@@ -699,14 +722,21 @@ static void tell_next(struct info *info, const struct health *health)
 			      : info->counts.modules > 1   ? "tree"
 			      : info->counts.tensors > 0   ? "ls"
 							   : "ls --values";
+	bool all = input_of_set(run, 0) != NULL && input_of_set(run, MOST_NAMED) == NULL;
+	const struct input_record *input;
 
-	/* Of what is not there twice. */
-	if (strcmp(run->path, "-") == 0 || run->path_count > 1)
+	/* Of what is not there twice; or of more than one would type. */
+	if (strcmp(run->path, "-") == 0 || (run->path_count > 1 && !all))
 		return;
 	out_line_begin(run->out, "next");
 	out_line_keep(run->out, true);
 	out_line_text(run->out, "fsdp-inspect %s ", command);
-	out_line_shell(run->out, text_of(run->path));
+	if (!all)
+		out_line_shell(run->out, text_of(run->path));
+	for (size_t i = 0; all && (input = input_of_set(run, i)) != NULL; i++) {
+		out_line_text(run->out, "%s", i > 0 ? " " : "");
+		out_line_shell(run->out, input->path);
+	}
 	out_line_end(run->out);
 }
 
