@@ -55,6 +55,7 @@ bool fsdp_export_name(struct fsdp_export *plan, const struct fsdp_export_options
 		!fsdp_naming_rename(
 			&naming, options->renames, options->rename_count, ret_error))
 		return false;
+	plan->facts.idle_renames = naming.idle_renames;
 	for (size_t i = 0; i < plan->item_count; i++)
 		plan->items[i].name = naming.list[i].name;
 	return true;

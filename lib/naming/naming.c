@@ -128,12 +128,13 @@ bool fsdp_naming_strip(struct fsdp_naming *naming, struct fsdp_span above)
 /* ---- renames ---- */
 
 static bool rename_one(struct fsdp_naming *naming, struct fsdp_named *named,
-	const struct fsdp_rename *rename, struct fsdp_error **ret_error)
+	const struct fsdp_rename *rename, bool *ret_some, struct fsdp_error **ret_error)
 {
 	struct fsdp_span rest = FSDP_SPAN("");
 	if (!fsdp_span_equal(named->name, rename->from) &&
 		!lies_below(named->name, rename->from, &rest))
 		return true;
+	*ret_some = true;
 	size_t size = rename->to.size + (rest.size != 0 ? 1 + rest.size : 0);
 	char *text = fsdp_arena_take(naming->arena, size + 1, 1);
 	if (text == NULL)
@@ -150,9 +151,14 @@ static bool rename_one(struct fsdp_naming *naming, struct fsdp_named *named,
 bool fsdp_naming_rename(struct fsdp_naming *naming, const struct fsdp_rename *renames,
 	size_t count, struct fsdp_error **ret_error)
 {
-	for (size_t r = 0; r < count; r++)
+	for (size_t r = 0; r < count; r++) {
+		bool some = false;
 		for (size_t i = 0; i < naming->count; i++)
-			if (!rename_one(naming, &naming->list[i], &renames[r], ret_error))
+			if (!rename_one(naming, &naming->list[i], &renames[r], &some,
+				    ret_error))
 				return false;
+		if (!some && r < 64)
+			naming->idle_renames |= UINT64_C(1) << r;
+	}
 	return true;
 }

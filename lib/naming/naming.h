@@ -20,7 +20,8 @@ struct fsdp_naming {
 	struct fsdp_arena *arena;
 	struct fsdp_named *list;
 	size_t count;
-	bool weights_only; /* parameters and buffers alone lose their container */
+	bool weights_only;     /* parameters and buffers alone lose their container */
+	uint64_t idle_renames; /* bit n: the n-th of the first 64 met no name */
 };
 
 /* Names as they are stored, or clean. *ret_cleaned: how many lost segments of wrappers.

@@ -361,6 +361,13 @@ END
 	"$FSDP_INSPECT" export -q --to=npy -o one.npy --rename=model.norm.bias=__metadata__ "$SOURCE" model.norm.bias
 }
 
+@test "a prefix and a rename that no name has are told" {
+	run -0 export_to out --strip=modle --rename=modle.norm=n --rename=model.norm=n "$SOURCE"
+	[[ "$output" == *"--strip=modle: no name begins so"* ]]
+	[[ "$output" == *"--rename=modle.norm=n: no name is so"* ]]
+	[[ "$output" != *"--rename=model.norm"* ]]
+}
+
 @test "NumPy gets unsigned integers for what it does not know, and a line says so" {
 	export_to out --cast=bfloat16 "$SOURCE" model.norm.bias
 	run -0 "$FSDP_INSPECT" export --to=npy -o one.npy out norm.bias

@@ -112,6 +112,22 @@ static void tell_names(struct exporting *exporting)
 	out_line_end(out);
 }
 
+/* What was typed and changed nothing is a slip, mostly. */
+static void note_idle(struct exporting *exporting)
+{
+	const struct export_options *options = exporting->options;
+	bool strips = strcmp(options->strip, "auto") != 0 &&
+		      strcmp(options->strip, "none") != 0;
+
+	if (strips && exporting->facts.stripped.size == 0)
+		run_note(exporting->run, "--strip=%s: no name begins so", options->strip);
+	for (size_t i = 0; i < options->renames.count && i < 64; i++)
+		if ((exporting->facts.idle_renames >> i & 1) != 0)
+			run_note(exporting->run,
+				"--rename=%s: no name is so, or begins so",
+				options->renames.items[i]);
+}
+
 static void tell_companions(struct exporting *exporting)
 {
 	struct out *out = exporting->run->out;
@@ -248,6 +264,7 @@ void tell_export(struct exporting *exporting)
 		tell_index(exporting);
 		return;
 	}
+	note_idle(exporting);
 	if (exporting->to_stdout) {
 		tell_on_stderr(exporting);
 		return;

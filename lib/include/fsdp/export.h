@@ -106,6 +106,7 @@ struct fsdp_export_facts {
 	uint64_t left_tensors[FSDP_EXPORT_WHY_COUNT]; /* how many */
 	struct fsdp_span stripped; /* what was removed from the front */
 	uint64_t cleaned;          /* names that lost segments of wrappers */
+	uint64_t idle_renames;     /* bit n: the n-th of the first 64 renamed nothing */
 	uint64_t overflowed;       /* finite numbers that a cast made infinite */
 	uint32_t companions; /* which files were copied beside: a bit for each name of
 				  fsdp_export_companion_name */
