@@ -362,7 +362,7 @@ END
 }
 
 @test "a prefix and a rename that no name has are told" {
-	run -0 export_to out --strip=modle --rename=modle.norm=n --rename=model.norm=n "$SOURCE"
+	run -0 "$FSDP_INSPECT" export -o out --strip=modle --rename=modle.norm=n --rename=model.norm=n "$SOURCE"
 	[[ "$output" == *"--strip=modle: no name begins so"* ]]
 	[[ "$output" == *"--rename=modle.norm=n: no name is so"* ]]
 	[[ "$output" != *"--rename=model.norm"* ]]
