@@ -19,6 +19,7 @@ static const struct {
 	{ "iteration", NOTABLE_PROGRESS },
 	{ "epoch", NOTABLE_PROGRESS },
 	{ "ntokens_seen", NOTABLE_PROGRESS },
+	{ "tokens", NOTABLE_PROGRESS },
 	{ "tokens_seen", NOTABLE_PROGRESS },
 	{ "num_input_tokens_seen", NOTABLE_PROGRESS },
 	{ "consumed_train_samples", NOTABLE_PROGRESS },
