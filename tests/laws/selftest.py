@@ -280,8 +280,9 @@ CASES = [
      ["lib/a.c:3: ", "man/a.1:1: "]),
     ("messages", messages.check, True,
      {"cli/a.c": 'say("no tensor was selected");\nsay("x is not in this version");\nsay("there is no tensor in it");\n'
-                 'say("a.pt, which was opened");\nsay("least, half, most");\nsay("at least half of it");\n'},
-     ["cli/a.c:1: ", "cli/a.c:2: ", "cli/a.c:4: ", "cli/a.c:5: "]),
+                 'say("a.pt, which was opened");\nsay("least, half, most");\nsay("at least half of it");\n'
+                 'say("3 objects in it");\nsay("3 Python objects");\nsay("lists and objects");\n'},
+     ["cli/a.c:1: ", "cli/a.c:2: ", "cli/a.c:4: ", "cli/a.c:5: ", "cli/a.c:7: "]),
     ("messages", messages.check, True,
      {"cli/a.c": 'say("what is wrong with "\n    "it here");\nputs("one line\\n"\n     "another");\n'},
      ["cli/a.c:2: a message in two literals"]),
