@@ -18,8 +18,9 @@ bool fsdp_inert_is_dict(const struct fsdp_inert *value)
 
 bool fsdp_inert_is_list(const struct fsdp_inert *value)
 {
-	return fsdp_json_is_list(value->json) || kind_of(value) == FSDP_PICKLE_LIST ||
-	       kind_of(value) == FSDP_PICKLE_TUPLE;
+	enum fsdp_pickle_kind kind = kind_of(value);
+	return fsdp_json_is_list(value->json) || kind == FSDP_PICKLE_LIST ||
+	       kind == FSDP_PICKLE_TUPLE;
 }
 
 struct fsdp_span fsdp_inert_text(const struct fsdp_inert *value)
@@ -91,6 +92,13 @@ static bool next_of_json(struct fsdp_inert_walk *walk, struct fsdp_span *ret_key
 	return true;
 }
 
+static bool is_dict_or_list(const struct fsdp_inert *value)
+{
+	enum fsdp_pickle_kind kind = kind_of(value);
+	return kind == FSDP_PICKLE_DICT || kind == FSDP_PICKLE_LIST ||
+	       kind == FSDP_PICKLE_TUPLE;
+}
+
 bool fsdp_inert_next(struct fsdp_inert_walk *walk, struct fsdp_span *ret_key,
 	struct fsdp_inert *ret_value)
 {
@@ -98,8 +106,9 @@ bool fsdp_inert_next(struct fsdp_inert_walk *walk, struct fsdp_span *ret_key,
 	fsdp_ref key, value;
 	if (walk->of.json != NULL)
 		return next_of_json(walk, ret_key, ret_value);
-	if (!fsdp_inert_is_dict(&walk->of) && !fsdp_inert_is_list(&walk->of))
+	if (!walk->begun && !is_dict_or_list(&walk->of))
 		return false;
+	walk->begun = true;
 	walk->iterator.ref = walk->of.ref;
 	if (!fsdp_pickle_next(pickle, &walk->iterator, &key, &value))
 		return false;

@@ -53,6 +53,7 @@ struct fsdp_inert_walk {
 	struct fsdp_inert of;
 	struct fsdp_pickle_iterator iterator; /* internal */
 	uint32_t at;                          /* internal */
+	bool begun;                           /* internal */
 };
 bool fsdp_inert_next(struct fsdp_inert_walk *walk, struct fsdp_span *ret_key,
 	struct fsdp_inert *ret_value);
