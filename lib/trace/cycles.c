@@ -13,16 +13,27 @@ struct cycles {
 	bool timed; /* absolute times are known, and it is in order of them */
 };
 
+/* Of 2001: no clock that counts from the start of a host is that far. */
+static const int64_t EPOCH_NS = INT64_C(1000000000) * 1000000000;
+
+/* What is to be added to the times. Before PyTorch 2.3 a trace has no base, and they count
+ * from 1970. */
+static int64_t base_of(const struct fsdp_recording *one)
+{
+	bool absolute = one->base_ns == FSDP_ABSENT && one->first_ts_ns >= EPOCH_NS;
+	return absolute ? 0 : one->base_ns;
+}
+
 static bool has_time(const struct fsdp_recording *one)
 {
-	int64_t end;
-	return one->base_ns != FSDP_ABSENT && one->first_ts_ns != FSDP_ABSENT &&
-	       !__builtin_add_overflow(one->base_ns, one->last_end_ns, &end);
+	int64_t base = base_of(one), end;
+	return base != FSDP_ABSENT && one->first_ts_ns != FSDP_ABSENT &&
+	       !__builtin_add_overflow(base, one->last_end_ns, &end);
 }
 
 static int64_t begin_of(const struct fsdp_recording *one)
 {
-	return one->base_ns + one->first_ts_ns;
+	return base_of(one) + one->first_ts_ns;
 }
 
 static int compare_times(const void *a, const void *b)

@@ -225,6 +225,20 @@ cycle() {
 	echo "{\"distributedInfo\":{\"rank\":$2,\"world_size\":2},\"baseTimeNanoseconds\":$((1000000000000 + $3 * 1000000)),\"traceEvents\":[$kernel]}" > "$1"
 }
 
+# absolute FILE RANK SECONDS: the same without a base, as traces were before PyTorch 2.3: times count from 1970.
+absolute() {
+	local kernel='{"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce","pid":0,"tid":7,"ts":'$((1700000000 + $3))'000100.000,"dur":50.000}'
+	echo "{\"distributedInfo\":{\"rank\":$2,\"world_size\":2},\"traceEvents\":[$kernel]}" > "$1"
+}
+
+@test "a rank that only the later of two runs has is of that one, without a base too" {
+	absolute a1.json 0 0
+	absolute a2.json 0 3600
+	absolute b2.json 1 3600
+	run -0 --separate-stderr replay --json a1.json a2.json b2.json
+	[ "$(jq -c '[.data.ranks[] | [.rank, .run, .input]]' <<< "$output")" = "[[0,1,0],[0,2,1],[1,2,2]]" ]
+}
+
 @test "cycles of the profiler are matched with those of the same time" {
 	cycle a10.json 0 5000
 	cycle a2.json 0 0
