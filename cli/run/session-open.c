@@ -251,17 +251,14 @@ static bool look_below(struct session *session, const char *path, uint32_t input
 	return count > 1;
 }
 
-void session_name_file(struct session *session, const char *path)
+/* Puts the path into the line to type. */
+static void name_file(struct session *session, struct failure *failure, const char *path)
 {
 	static const char FILE_WORD[] = "FILE";
 	const size_t size = sizeof FILE_WORD - 1;
-	struct failure *failure;
 	char hint[1024];
 
-	if (session->collected.failure_count == 0 || path == NULL)
-		return;
-	failure = &session->collected.failures[session->collected.failure_count - 1];
-	if (failure->hint.size < size ||
+	if (path == NULL || failure->hint.size < size ||
 		memmem(failure->hint.data, failure->hint.size, "fsdp-inspect", 12) ==
 			NULL ||
 		memcmp(failure->hint.data + failure->hint.size - size, FILE_WORD, size) !=
@@ -270,6 +267,36 @@ void session_name_file(struct session *session, const char *path)
 	snprintf(hint, sizeof hint, "%.*s%s", (int)(failure->hint.size - size),
 		failure->hint.data, path);
 	failure->hint = collected_text(&session->collected, hint);
+}
+
+void session_name_file(struct session *session, const char *path)
+{
+	size_t count = session->collected.failure_count;
+
+	if (count != 0)
+		name_file(session, &session->collected.failures[count - 1], path);
+}
+
+/* Of a set some files could not be read: each line to type is about its own. */
+static void name_files(struct session *session, size_t first)
+{
+	for (size_t i = first; i < session->collected.failure_count; i++) {
+		struct failure *failure = &session->collected.failures[i];
+
+		name_file(session, failure, failure->path.data);
+	}
+}
+
+/* Of several files given the one that an error is of: what to type next is about that. */
+static const char *wrong_path(
+	const struct fsdp_error *error, const char *const *paths, size_t count)
+{
+	const char *path = error != NULL ? fsdp_error_path(error) : NULL;
+
+	for (size_t i = 0; path != NULL && i < count; i++)
+		if (strcmp(path, paths[i]) == 0)
+			return paths[i];
+	return paths[0];
 }
 
 /*
@@ -283,7 +310,7 @@ struct fsdp_checkpoint *session_open(
 	struct fsdp_checkpoint *checkpoint = NULL, **checkpoints;
 	struct fsdp_error *error = NULL;
 	const char *only = NULL;
-	size_t error_count;
+	size_t error_count, failure_count;
 	bool opened, alone;
 
 	checkpoints = reallocarray(
@@ -321,8 +348,8 @@ struct fsdp_checkpoint *session_open(
 				&session->collected, checkpoint, (uint32_t)first, true);
 		fsdp_checkpoint_free(checkpoint);
 		collected_error(&session->collected, error, (uint32_t)first);
+		session_name_file(session, wrong_path(error, paths, count));
 		fsdp_error_free(error);
-		session_name_file(session, paths[0]);
 		collected_recognised(
 			&session->collected, first, count, NULL, STATUS_FAILED);
 		return NULL;
@@ -333,9 +360,11 @@ struct fsdp_checkpoint *session_open(
 			session->fleeting);
 	note_opening(session, checkpoint);
 	error_count = fsdp_checkpoint_error_count(checkpoint);
+	failure_count = session->collected.failure_count;
 	for (size_t i = 0; i < error_count; i++)
 		collected_error(&session->collected, fsdp_checkpoint_error(checkpoint, i),
 			(uint32_t)first);
+	name_files(session, failure_count);
 	collected_recognised(&session->collected, first, count,
 		fsdp_checkpoint_format(checkpoint).family,
 		error_count > 0 ? STATUS_PARTIAL : STATUS_GOOD);

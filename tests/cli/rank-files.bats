@@ -253,3 +253,9 @@ exp_avg:37x8 exp_avg_sq:37x8 step:" ]
 	inspect info dcp
 	[[ $stderr == *"2 data files and .metadata.tmp, but no .metadata: the save was not committed"* ]]
 }
+
+@test "of a file that is no rank the line to type names that file" {
+	gunzip -c "$TESTDATA/traces/gpu_generated/new_args_rank1.pt.trace.json.gz" > set/trace_rank1.json
+	inspect tree set/rank0.pt set/trace_rank1.json
+	[[ "$stderr" == *"next: fsdp-inspect replay set/trace_rank1.json"* ]]
+}
