@@ -271,13 +271,27 @@ static void take_status(
 static const char timeout_words[] = "Watchdog caught collective operation timeout: Work";
 static const char status_words[] = "ast enqueued ";
 
-/* Where the next message ends that says something, and which it is. */
-static struct fsdp_span next_message(struct fsdp_span rest, bool *ret_status)
+/* A line in pieces. Each of the two kinds is looked for once: many of one do not make the
+ * search for the other long. */
+struct pieces {
+	struct fsdp_span timeout, status; /* behind the next of each; data NULL: none */
+};
+
+static struct pieces pieces_of(struct fsdp_span line)
 {
-	struct fsdp_span timeout = behind(rest, timeout_words),
-			 status = behind(rest, status_words);
+	return (struct pieces){ behind(line, timeout_words), behind(line, status_words) };
+}
+
+/* What is behind the words of the next message that says something, and which it is. */
+static struct fsdp_span next_message(struct pieces *pieces, bool *ret_status)
+{
+	struct fsdp_span timeout = pieces->timeout, status = pieces->status;
 	*ret_status = status.data != NULL &&
 		      (timeout.data == NULL || status.data < timeout.data);
+	if (*ret_status)
+		pieces->status = behind(status, status_words);
+	else if (timeout.data != NULL)
+		pieces->timeout = behind(timeout, timeout_words);
 	return *ret_status ? status : timeout;
 }
 
@@ -302,7 +316,8 @@ bool fsdp_watchdog_take(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 {
 	int64_t rank;
 	bool is_status, next_is_status;
-	struct fsdp_span rest = line, message = next_message(rest, &is_status), next;
+	struct pieces pieces = pieces_of(line);
+	struct fsdp_span rest = line, message = next_message(&pieces, &is_status), next;
 	if (message.data == NULL) {
 		if (find_global_rank(line, &rank))
 			hear_of(watchdog, rank);
@@ -310,7 +325,7 @@ bool fsdp_watchdog_take(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 	}
 	for (; message.data != NULL; message = next, is_status = next_is_status) {
 		struct fsdp_span front = up_to(rest, message.data);
-		next = next_message(message, &next_is_status);
+		next = next_message(&pieces, &next_is_status);
 		struct fsdp_span own =
 			next.data != NULL ? up_to(message, next.data) : message;
 		if (!take_message(watchdog, front, own, is_status))
