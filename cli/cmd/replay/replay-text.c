@@ -582,6 +582,9 @@ static void show_timeline(struct replay *replay)
 	const char *gap = "";
 	struct ms cell;
 
+	if (timeline->cell_count == 0 && replay->options->timeline > 0)
+		out_line(out, NULL,
+			"there is no timeline: nothing was timed on a device (fsdp-inspect help trace)");
 	if (timeline->cell_count == 0)
 		return;
 	out_line(out, NULL, "%s", "");
