@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Counts numbers, a block at a time, which lies in the first cache: what can be seen of
- * their bits is, as integers; then they are added up sixteen side by side. A block that
- * holds what is not finite is added one by one.
+ * their bits is, as integers; then they are added up sixteen side by side. Of a block that
+ * holds what is not finite a copy is added in which that is zero.
  *
  * Numbers of sixteen bits are added as floats, a few at a time, whose sums are added as
  * doubles: that is good to six digits and twice as fast. Blocks whose squares would not
@@ -50,6 +50,7 @@ enum moment_kind {
 
 #define INFINITE_F32 INT64_C(0x7f800000)
 #define INFINITE_F64 INT64_C(0x7ff0000000000000)
+#define LEAST_F64 INT64_C(0x0010000000000000) /* that is not subnormal */
 
 /* Between these a float holds the square of what lies in a block. */
 #define FLOAT_LEAST 0x1p-50
@@ -552,7 +553,100 @@ static const void *aligned(
 	return room;
 }
 
-/* What is left of a block, or all of one that holds what is not finite. */
+/* ---- blocks that hold what is not finite ---- */
+
+/* What their bits say; `low` and `high` are keys of the finite ones. */
+struct odd_scan {
+	uint64_t nan, pos_inf, neg_inf, zeros, less;
+	int64_t low, high;
+};
+
+/* Fills `clean` with the block, zeros instead of what is not finite. */
+#define ODD(name, type, unsigned_type, last_bit, infinite, most)                         \
+	FSDP_CLONES static void name(const unsigned_type *restrict bits, size_t count,   \
+		unsigned_type normal, unsigned_type *restrict clean,                     \
+		struct odd_scan *ret_scan)                                               \
+	{                                                                                \
+		unsigned_type nan = 0, inf = 0, neg_inf = 0, zeros = 0, less = 0;        \
+		type low = (type)most, high = (type)~most;                               \
+		for (size_t i = 0; i < count; i++) {                                     \
+			unsigned_type size = bits[i] & most;                             \
+			nan = (unsigned_type)(nan + (size > infinite));                  \
+			inf = (unsigned_type)(inf + (size == infinite));                 \
+			neg_inf = (unsigned_type)(neg_inf +                              \
+						  (bits[i] == (infinite | ~most)));      \
+			zeros = (unsigned_type)(zeros + (size == 0));                    \
+			less = (unsigned_type)(less + (size < normal));                  \
+		}                                                                        \
+		for (size_t i = 0; i < count; i++) {                                     \
+			unsigned_type size = bits[i] & most;                             \
+			unsigned_type sign = (unsigned_type)0 - (bits[i] >> last_bit);   \
+			type key = (type)(bits[i] ^ (sign & most));                      \
+			type least = size < infinite ? key : (type)most;                 \
+			type largest = size < infinite ? key : (type)~most;              \
+			clean[i] = size < infinite ? bits[i] : 0;                        \
+			low = least < low ? least : low;                                 \
+			high = largest > high ? largest : high;                          \
+		}                                                                        \
+		*ret_scan = (struct odd_scan){ nan, inf - neg_inf, neg_inf, zeros, less, \
+			low, high };                                                     \
+	}
+ODD(scan_odd_words, int32_t, uint32_t, 31, (uint32_t)INFINITE_F32, (uint32_t)INT32_MAX)
+ODD(scan_odd_longs, int64_t, uint64_t, 63, (uint64_t)INFINITE_F64, (uint64_t)INT64_MAX)
+#undef ODD
+
+/* Of `count` numbers, from this index on; low and high are the bounds of the finite. */
+static void take_odd(struct fsdp_moments *moments, struct lanes *lanes,
+	const struct odd_scan *scan, size_t count, double low, double high)
+{
+	uint64_t finite = count - scan->nan - scan->pos_inf - scan->neg_inf;
+	moments->nan += scan->nan;
+	moments->pos_inf += scan->pos_inf;
+	moments->neg_inf += scan->neg_inf;
+	lanes->zeros += scan->zeros;
+	lanes->subnormals += scan->less > scan->zeros ? scan->less - scan->zeros : 0;
+	if (finite == 0)
+		return;
+	lanes->summed += lanes->skips ? 0 : finite;
+	lanes->min = low < lanes->min ? low : lanes->min;
+	lanes->max = high > lanes->max ? high : lanes->max;
+}
+
+static void add_odd_floats(struct fsdp_moments *moments, struct lanes *lanes,
+	const float *block, size_t count, float normal, uint64_t index)
+{
+	uint32_t clean[SHORTS];
+	struct odd_scan scan;
+	uint32_t least;
+	memcpy(&least, &normal, sizeof least);
+	scan_odd_words((const void *)block, count, least, clean, &scan);
+	take_odd(moments, lanes, &scan, count, float_of_key(scan.low),
+		float_of_key(scan.high));
+	if (!lanes->skips)
+		add_floats(lanes, (const void *)clean, count);
+	for (size_t i = 0; moments->bad_index == UINT64_MAX && i < count; i++)
+		if (!isfinite(block[i]))
+			moments->bad_index = index + i;
+}
+
+static void add_odd_doubles(struct fsdp_moments *moments, struct lanes *lanes,
+	const double *block, size_t count, uint64_t index)
+{
+	uint64_t clean[DOUBLES];
+	struct odd_scan scan;
+	scan_odd_longs((const void *)block, count, LEAST_F64, clean, &scan);
+	take_odd(moments, lanes, &scan, count, double_of_key(scan.low),
+		double_of_key(scan.high));
+	if (!lanes->skips)
+		add_doubles(lanes, (const void *)clean, count);
+	for (size_t i = 0; moments->bad_index == UINT64_MAX && i < count; i++)
+		if (!isfinite(block[i]))
+			moments->bad_index = index + i;
+}
+
+/* ---- blocks ---- */
+
+/* What is left of a block. */
 static void add_rest(struct fsdp_moments *moments, struct lanes *lanes,
 	const float *block, size_t first, size_t count, double normal, uint64_t index)
 {
@@ -568,9 +662,9 @@ static void add_float_block(struct fsdp_moments *moments, struct lanes *lanes,
 	int32_t least;
 	memcpy(&least, &normal, sizeof least);
 	scan_words(block, whole, least, &scan);
-	if (scan.most >= INFINITE_F32)
-		whole = 0;
-	if (whole != 0) {
+	if (whole != 0 && scan.most >= INFINITE_F32) {
+		add_odd_floats(moments, lanes, block, whole, normal, index);
+	} else if (whole != 0) {
 		take_scan(lanes, &scan, whole, float_of_key(scan.low),
 			float_of_key(scan.high));
 		if (!lanes->skips)
@@ -591,14 +685,15 @@ static void add_half_block(struct fsdp_moments *moments, struct lanes *lanes,
 	struct scan scan;
 	scan_shorts(
 		aligned(bytes, count * 2, 2, room), whole, format->normal_bits, &scan);
-	if (scan.most >= format->infinite)
-		whole = 0;
+	bool odd = whole != 0 && scan.most >= format->infinite;
 	double low = half_of_key(format, scan.low), high = half_of_key(format, scan.high);
 	double most = high > -low ? high : -low;
 	bool fits = most == 0 || (most >= FLOAT_LEAST && most <= FLOAT_MOST);
-	if ((!fits && !lanes->skips) || whole != count)
+	if (odd || (!fits && !lanes->skips) || whole != count)
 		decode_halves(format, bytes, count, block);
-	if (whole != 0) {
+	if (odd) {
+		add_odd_floats(moments, lanes, block, whole, format->normal, index);
+	} else if (whole != 0) {
 		take_scan(lanes, &scan, whole, low, high);
 		if (lanes->skips)
 			;
@@ -658,10 +753,10 @@ static void add_double_block(struct fsdp_moments *moments, struct lanes *lanes,
 {
 	size_t whole = count - count % LANES;
 	struct scan scan;
-	scan_longs(block, whole, INT64_C(0x0010000000000000), &scan);
-	if (scan.most >= INFINITE_F64)
-		whole = 0;
-	if (whole != 0) {
+	scan_longs(block, whole, LEAST_F64, &scan);
+	if (whole != 0 && scan.most >= INFINITE_F64) {
+		add_odd_doubles(moments, lanes, block, whole, index);
+	} else if (whole != 0) {
 		take_scan(lanes, &scan, whole, double_of_key(scan.low),
 			double_of_key(scan.high));
 		if (!lanes->skips)
