@@ -115,6 +115,8 @@ later() {
 	echo '[{"ph":"X","cat":"cpu_op","name":"aten::add","pid":1,"tid":1,"ts":1,"dur":5}]' > cpu.json
 	run -0 --separate-stderr replay cpu.json
 	[[ "${lines[0]}" == "recorded 5.00 us: no GPU kernels"* ]]
+	run -0 --separate-stderr replay --timeline cpu.json
+	[[ "$output" == *"there is no timeline: no kernel, copy or collective was timed"* ]]
 	echo '{"traceEvents":[]}' > empty.json
 	run -0 --separate-stderr replay empty.json
 	[[ "${lines[0]}" == "there are no events in it"* ]]

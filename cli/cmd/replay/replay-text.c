@@ -584,7 +584,7 @@ static void show_timeline(struct replay *replay)
 
 	if (timeline->cell_count == 0 && replay->options->timeline > 0)
 		out_line(out, NULL,
-			"there is no timeline: nothing was timed on a device (fsdp-inspect help trace)");
+			"there is no timeline: no kernel, copy or collective was timed (fsdp-inspect help trace)");
 	if (timeline->cell_count == 0)
 		return;
 	out_line(out, NULL, "%s", "");
