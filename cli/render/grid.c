@@ -144,6 +144,7 @@ static size_t put_cell(struct grid *grid, const struct grid_column *column,
 static const char *put_row(struct grid *grid, const char *data)
 {
 	size_t pending = grid->indent, at = grid->indent;
+	bool due = false; /* a line, once a cell has something for it */
 	for (size_t i = 0; i < grid->column_count; i++) {
 		const struct grid_column *column = &grid->columns[i];
 		struct cell cell;
@@ -153,10 +154,13 @@ static const char *put_row(struct grid *grid, const char *data)
 		cell_cut(column, &cell, &text);
 		size_t width = 0;
 		if (begins_line(grid, column, &cell, at)) {
-			writer_char(grid->to, '\n');
+			due = true;
 			pending = at = grid->indent + BREAK_INDENT;
 		}
 		if (cell.size != 0) {
+			if (due)
+				writer_char(grid->to, '\n');
+			due = false;
 			if (column->right && cell.width < column->width) {
 				pending += column->width - cell.width;
 				width = column->width - cell.width;

@@ -68,11 +68,20 @@ static void something_is_left_of_the_shortest(void **state)
 	struct capture capture;
 
 	(void)state;
-	emit(&capture, 30, rows);
+	emit(&capture, 31, rows);
 	assert_captured(&capture, "NAME: encoder.block....\n"
 				  "NAME                BYTES  FILE\n"
 				  "encoder.block     1234567  a\n"
 				  "of.the...r.block  1234567  b\n");
+	/* The head of the last column has no room: each row takes two lines. */
+	emit(&capture, 30, rows);
+	assert_captured(&capture, "NAME: encoder.block....\n"
+				  "NAME\n"
+				  "      BYTES  FILE\n"
+				  "encoder.block\n"
+				  "    1234567  a\n"
+				  "of.the.other.....encoder.block\n"
+				  "    1234567  b\n");
 	emit(&capture, 30, same);
 	capture_close(&capture);
 	assert_non_null(strstr(capture.data, "NAME: a.name"));

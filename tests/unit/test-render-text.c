@@ -373,13 +373,15 @@ static void sizes_stand_at_the_right(void **state)
 	assert_captured(&capture, "model[Linear]  58.7 M  112.0 MiB\n"
 				  "    a               7\n"
 				  "    b\n");
-	/* Names of modules are shortened only where they would fill lines. */
+	/* Names of modules are shortened only where they would fill lines; sizes go below
+	 * names that leave them no room. */
 	capture_open(&capture, "text", (struct looks){ .width = 30, .ascii = true });
 	emit_sized_tree(capture.out, TEXT("a.name.that.is.longer.than.the.line"));
-	assert_captured(&capture,
-		"a.name.that.is.longer.than.the.line[Linear]  58.7 M  112.0 MiB\n"
-		"    a                                             7\n"
-		"    b\n");
+	assert_captured(&capture, "a.name.that.is.longer.than.the.line[Linear]\n"
+				  "    58.7 M  112.0 MiB\n"
+				  "    a\n"
+				  "         7\n"
+				  "    b\n");
 	memset(long_name, 'x', sizeof long_name);
 	capture_open(&capture, "text", (struct looks){ .width = 30, .ascii = true });
 	emit_sized_tree(capture.out, (struct text){ long_name, sizeof long_name });
