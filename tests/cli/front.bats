@@ -131,7 +131,7 @@ refused() {
 		own=$("$FSDP_INSPECT" "$command" --help | sed -n 's/^ .*--\([a-z0-9-]*\).*/\1/p' | tail -1)
 		[[ $last == *"\"$own\""* ]]
 	done
-	for line in $("$FSDP_INSPECT" help options | sed -n 's/^ .*\(--[a-z0-9-]*\).*/\1/p'); do
+	for line in $("$FSDP_INSPECT" help options | sed -n 's/^ \{2,6\}\(-., \)\{0,1\}\(--[a-z0-9-]*\).*/\2/p'); do
 		[[ $("$FSDP_INSPECT" ls --help) != *"$line "* ]]
 	done
 }
