@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -22,6 +23,7 @@ Path = Union[str, "os.PathLike[str]"]
 
 NAME = "fsdp-inspect"
 COULD_NOT = 2
+FINDING = re.compile(r"(?:error|warning|note) +(?P<rule>FI\d+) \S+ +(?P<message>.*)")
 
 
 class Error(Exception):
@@ -50,10 +52,15 @@ class Error(Exception):
 
     @classmethod
     def of_messages(cls, messages: str, path: Optional[str] = None) -> Error:
-        """What the command said on stderr where its output was no JSON."""
-        lines = [line[len(NAME) + 2:] if line.startswith(NAME + ": ") else line for line in messages.split("\n")]
-        hint = next((line[len("  next: "):] for line in lines if line.startswith("  next: ")), None)
-        return cls(lines[0] or "no answer", {"path": None if path and path in lines[0] else path, "hint": hint})
+        """What the command said on stderr where its output was no JSON: a failure, or the finding it stopped at."""
+        lines = messages.split("\n")
+        found = FINDING.match(lines[0])
+        text = found.group("message") if found else lines[0]
+        if text.startswith(NAME + ": "):
+            text = text[len(NAME) + 2:]
+        hint = next((line.strip()[len("next: "):] for line in lines if line.strip().startswith("next: ")), None)
+        return cls(text or "no answer", {"path": None if path and path in text else path, "hint": hint,
+                                         "rule": found.group("rule") if found else None})
 
 
 def _candidates() -> Iterator[Optional[str]]:

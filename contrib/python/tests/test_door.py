@@ -135,7 +135,8 @@ class ValuesTest(unittest.TestCase):
         ck = fsdp_inspect.open(CUT)
         with self.assertRaises(fsdp_inspect.Error) as raised:
             ck["model.a.weight"].values()
-        self.assertTrue(raised.exception.hint)
+        self.assertEqual((raised.exception.rule, raised.exception.hint), ("FI4001", "download this file again"))
+        self.assertTrue(raised.exception.message.startswith("__1_0.distcp: this is a Git LFS pointer"))
 
 
 def _flat(values):
