@@ -443,6 +443,18 @@ static bool name_part(struct diffing *diffing)
 }
 
 /* ---- the second ---- */
+/* Whether a file of the first changed while it was opened: then all of it has to run again,
+ * and one message tells that. */
+static bool has_changed(const struct collected *collected)
+{
+	for (size_t i = 0; i < collected->failure_count; i++) {
+		const char *rule = collected->failures[i].rule;
+		if (rule != NULL && strcmp(rule, "FI2004") == 0)
+			return true;
+	}
+	return false;
+}
+
 /* A list of names, else a checkpoint. False: it is neither, which was reported. */
 static bool open_second(struct diffing *diffing)
 {
@@ -453,6 +465,8 @@ static bool open_second(struct diffing *diffing)
 	bool good = true;
 
 	diffing->paths[1] = path;
+	if (has_changed(collected))
+		return false;
 	if (expectation_open_list(&diffing->list, run, path, &error)) {
 		if (collected->input_count > 1) {
 			collected->inputs[1].kind = "expect";
