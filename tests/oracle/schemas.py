@@ -32,8 +32,8 @@ NEVER_SEEN = {
     "replay-1#/$defs/rank/properties/interrupted": "only after Ctrl-C, which replay.bats tries",
     "*#/properties/interrupted": "only after Ctrl-C, which replay.bats tries",
     "*/properties/dtype_raw": "PyTorch spells dtypes one way",
-    "*/properties/partial": "only with --part, which parts.bats tries",
-    "hash-1#/$defs/partial/properties/*": "only with --part, which parts.bats tries",
+    "diff-1#/$defs/side/properties/shown": "only of checkpoints that differ in a value, which diff.bats makes",
+    "diff-1#/$defs/unread/properties/number": "only of parts that could not be read whole, which parts.bats makes",
     "replay-1#/$defs/cost/properties/cause": "only of ranks on one clock, which the oracle of asynchronous traces makes",
     "diff-1#/$defs/side/properties/value": "only of checkpoints that differ in a value, which diff.bats makes",
 }
@@ -343,6 +343,14 @@ def made_jobs(args, folder):
         yield "--json", "tree", path
 
 
+def recording_jobs():
+    """Views of recordings that few samples have."""
+    def at(*names):
+        return [os.path.join(SOURCE, "testdata", "traces", name) for name in names]
+    yield ("--json", "order", *at("watchdog/stuck_w8.log"))
+    yield ("--json", "replay", "--by=group", *at("units/g_same_stream_rank0.pt.trace.json.gz"))
+
+
 def audit_jobs(args, folder):
     """Command lines that judge, with all that an audit can be given."""
     for case in (first_case(args, [name]) for name in ("broken/dcp-chunk-gap", "torch-zip/odd-shapes", "torch-zip/all-dtypes")):
@@ -358,11 +366,13 @@ def audit_jobs(args, folder):
         yield "--json", "audit", "--baseline", old, path
         yield "--json", "audit", "--policy", policy, "--expect", path, "--merged", path, path
         yield "--json", "audit", "--data", "--values", path
+        yield "--json", "audit", "--data", "--part=1/2", path
         yield "--json", "audit", path, os.path.join(folder, "absent")
         yield "--jsonl", "audit", path, os.path.join(folder, "absent")
     for case in (first_case(args, [name]) for name in ("broken/hf-missing-tensor", "torch-zip/custom-class")):
         if case is not None:
             yield "--json", "audit", "--for=all", case.checkpoint()
+            yield "--json", "audit", "--for=dcp", "--loader-option=allow_partial_load=true", case.checkpoint()
     empty = os.path.join(folder, "empty.safetensors")
     with open(empty, "wb") as f:
         text = b'{"a":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
@@ -411,6 +421,7 @@ def comparison_jobs(args, folder):
         for words in ((), ("--values",), ("--layout", "--stat"), ("--values", "--stat"), ("--strip=model.",), ("--values", "--tol=0.1,0.1")):
             yield "--json", "diff", *words, one, other
         yield "--jsonl", "diff", "--values", one, other
+        yield "--json", "diff", "--values", "--part=1/2", one, other
     for path in paths:
         for words in ((), ("--logical",), ("--names",)):
             yield "--json", "hash", *words, path
@@ -514,7 +525,7 @@ def jobs(args, folder):
     """Every command line; without --all a part of those over samples, but some of each family."""
     every = 1 if args.all else EVERY
     found = thinned(sample_jobs(args, folder), lambda job: (job[0], kind_of(job[1])), every)
-    return [*ABOUT, *(words for _, words in found), *made_jobs(args, folder), *audit_jobs(args, folder), *rare_jobs(args), *export_jobs(args, folder),
+    return [*ABOUT, *(words for _, words in found), *made_jobs(args, folder), *audit_jobs(args, folder), *recording_jobs(), *rare_jobs(args), *export_jobs(args, folder),
             *comparison_jobs(args, folder), *pickle_jobs(args)]
 
 
