@@ -28,14 +28,17 @@ static bool add(
 
 /* What is done on the device. With --steps, when it is busy is noted as soon as the step
  * is known. */
-static bool add_device(
-	struct fsdp_kineto *kineto, enum fsdp_time_type type, const struct timed *one)
+static bool add_device(struct fsdp_kineto *kineto, enum fsdp_time_type type,
+	const struct timed *one, uint32_t kernel)
 {
 	struct fsdp_kineto_args args;
 	struct fsdp_kineto_call call =
 		fsdp_kineto_call(one->ts_ns, one->dur_ns, type, true, FSDP_ABSENT);
+	call.kernel = kernel;
 	if (kineto->second && !kineto->times.again)
 		return true;
+	if (!kineto->second && !fsdp_kineto_steps_limited(&kineto->times.steps))
+		fsdp_kineto_kernels_add(&kineto->names, kernel, one->dur_ns);
 	fsdp_kineto_read_args(&kineto->input, &one->event->args, &args);
 	if (!fsdp_kineto_integer(&args.correlation, &call.correlation))
 		call.correlation = FSDP_ABSENT;
@@ -60,6 +63,19 @@ static bool thread_of(struct fsdp_kineto *kineto, const struct fsdp_kineto_event
 }
 
 /* ---- what is on the device ---- */
+
+/* The row of a kernel by its name, if those are wanted. Call it before the args are read:
+ * their texts overwrite a name that had escapes. */
+static bool find_kernel(struct fsdp_kineto *kineto, const struct timed *one,
+	enum fsdp_kernel_kind kind, uint32_t *ret_row)
+{
+	uint32_t stream;
+	*ret_row = 0;
+	return !kineto->names.wanted ||
+	       (thread_of(kineto, one->event, &stream) &&
+		       fsdp_kineto_kernels_find(
+			       &kineto->names, one->name, stream, kind, ret_row));
+}
 
 static bool put_comm(struct fsdp_kineto *kineto, struct fsdp_comm comm)
 {
@@ -123,6 +139,9 @@ static bool take_comm(struct fsdp_kineto *kineto, const struct timed *one,
 static bool take_copy(struct fsdp_kineto *kineto, const struct timed *one)
 {
 	enum fsdp_time_type type = fsdp_copy_type(one->name);
+	uint32_t row;
+	if (!find_kernel(kineto, one, FSDP_KERNEL_COPIES, &row))
+		return false;
 	if (type == FSDP_TIME_OTHER) {
 		struct fsdp_kineto_args args;
 		struct fsdp_span kind = FSDP_SPAN("");
@@ -134,7 +153,14 @@ static bool take_copy(struct fsdp_kineto *kineto, const struct timed *one)
 	}
 	if (type == FSDP_TIME_OTHER)
 		type = FSDP_TIME_D2D;
-	return add_device(kineto, type, one);
+	return add_device(kineto, type, one, row);
+}
+
+static bool take_set(struct fsdp_kineto *kineto, const struct timed *one)
+{
+	uint32_t row;
+	return find_kernel(kineto, one, FSDP_KERNEL_COPIES, &row) &&
+	       add_device(kineto, FSDP_TIME_MEMSET, one, row);
 }
 
 /* What the name of a kernel tells, found out once for each name. */
@@ -152,8 +178,9 @@ static bool take_kernel(struct fsdp_kineto *kineto, const struct timed *one)
 {
 	struct fsdp_kineto_args args = { 0 };
 	struct timed kept = *one;
-	uint32_t id, *what = fsdp_kineto_words_find(
-			     &kineto->words, FSDP_KINETO_KERNELS, one->name, &id);
+	uint32_t row, id,
+		*what = fsdp_kineto_words_find(
+			&kineto->words, FSDP_KINETO_KERNELS, one->name, &id);
 	if (what == NULL)
 		return false;
 	if (*what == 0)
@@ -165,12 +192,16 @@ static bool take_kernel(struct fsdp_kineto *kineto, const struct timed *one)
 		fsdp_kineto_read_args(&kineto->input, &one->event->args, &args);
 		comm |= args.collective.kind == FSDP_SCAN_TEXT;
 	}
-	if (!comm)
-		return add_device(kineto, FSDP_TIME_COMPUTE, one) &&
-		       put_stream(kineto, one->event, false, one->dur_ns);
 	/* Texts of the args overwrite a name that had escapes. */
 	kept.name = fsdp_kineto_words_text(&kineto->words, id);
-	return kineto->second || take_comm(kineto, &kept, &args);
+	if (!find_kernel(kineto, &kept,
+		    comm ? FSDP_KERNEL_COMMUNICATES : FSDP_KERNEL_COMPUTES, &row))
+		return false;
+	if (!comm)
+		return add_device(kineto, FSDP_TIME_COMPUTE, &kept, row) &&
+		       put_stream(kineto, one->event, false, one->dur_ns);
+	return kineto->second || (fsdp_kineto_kernels_collective(&kineto->names, row) &&
+					 take_comm(kineto, &kept, &args));
 }
 
 /* ---- what is on the host ---- */
@@ -333,7 +364,7 @@ static bool take_meant(struct fsdp_kineto *kineto, enum fsdp_kineto_meaning mean
 	case FSDP_KINETO_COPY:
 		return take_copy(kineto, one);
 	case FSDP_KINETO_SET:
-		return add_device(kineto, FSDP_TIME_MEMSET, one);
+		return take_set(kineto, one);
 	case FSDP_KINETO_RUNTIME:
 		return take_launch(kineto, one);
 	case FSDP_KINETO_PYTHON:

@@ -19,8 +19,10 @@ bool fsdp_kineto_needs_second(struct fsdp_kineto *kineto, bool can, bool *ret_ne
 		return false;
 	if (can && missing)
 		fsdp_kineto_launches_restart(&kineto->launches);
-	if (kineto->times.again && fsdp_kineto_steps_limited(&kineto->times.steps))
+	if (kineto->times.again && fsdp_kineto_steps_limited(&kineto->times.steps)) {
 		fsdp_kineto_busy_forget(&kineto->busy);
+		fsdp_kineto_kernels_forget(&kineto->names);
+	}
 	if (!can && kineto->times.late) {
 		kineto->reading->recording.steps_incomplete = true;
 		FSDP_TRACE_FIND(kineto->reading, TIMES_UNUSABLE,
@@ -33,9 +35,12 @@ bool fsdp_kineto_needs_second(struct fsdp_kineto *kineto, bool can, bool *ret_ne
 /* ---- collectives ---- */
 
 /* Work of the device in a chosen step. */
-static bool choose(void *context, enum fsdp_time_type type, int64_t ts_ns, int64_t dur_ns)
+static bool choose(void *context, const struct fsdp_kineto_call *call)
 {
-	return fsdp_kineto_busy_add(context, type, ts_ns, dur_ns);
+	struct fsdp_kineto *kineto = context;
+	fsdp_kineto_kernels_add(&kineto->names, call->kernel, (int64_t)call->dur_ns);
+	return fsdp_kineto_busy_add(&kineto->busy, (enum fsdp_time_type)call->type,
+		call->ts_ns, (int64_t)call->dur_ns);
 }
 
 /* Puts each into its step, and with --steps leaves those in chosen ones. */
@@ -49,9 +54,15 @@ static bool put_collectives(struct fsdp_kineto *kineto, bool device)
 		struct fsdp_comm *comm = fsdp_comm_at(list, i);
 		struct fsdp_kineto_call call = fsdp_kineto_call(comm->ts_ns, comm->dur_ns,
 			(enum fsdp_time_type)comm->type, device, FSDP_ABSENT);
-		if (device)
+		if (device) {
 			comm->host_ns = fsdp_kineto_times_moment(
 				times, comm->host_ns, comm->ts_ns);
+			call.kernel =
+				fsdp_kineto_kernels_row(&kineto->names, comm->order);
+		}
+		if (!limited)
+			fsdp_kineto_kernels_add(
+				&kineto->names, call.kernel, comm->dur_ns);
 		bool chosen = !limited ||
 			      fsdp_kineto_steps_chosen_at(&times->steps, comm->host_ns);
 		if (!fsdp_kineto_times_put(times, comm->host_ns, &call) ||
@@ -228,7 +239,7 @@ static bool take_types(struct fsdp_kineto *kineto)
 void fsdp_kineto_prepare(struct fsdp_kineto *kineto)
 {
 	kineto->times.choose = choose;
-	kineto->times.context = &kineto->busy;
+	kineto->times.context = kineto;
 }
 
 bool fsdp_kineto_settle(struct fsdp_kineto *kineto)
@@ -257,7 +268,8 @@ bool fsdp_kineto_settle(struct fsdp_kineto *kineto)
 	recording->reduce_scatter_as_all_reduce =
 		kineto->any_reduce_scatter_op && recording->layer == FSDP_LAYER_HOST &&
 		kineto->times.durations[FSDP_TIME_REDUCE_SCATTER].count == 0;
-	if (!take_types(kineto))
+	if (!take_types(kineto) || !fsdp_kineto_kernels_settle(&kineto->names,
+					   &kineto->reading->arena, recording))
 		return false;
 	if (kineto->words.overflow || kineto->times.steps.overflow)
 		FSDP_TRACE_FIND(kineto->reading, TIMES_UNUSABLE,

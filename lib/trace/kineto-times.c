@@ -47,8 +47,7 @@ bool fsdp_kineto_times_put(struct fsdp_kineto_times *times, int64_t moment_ns,
 	return !is_limited(times) ||
 	       !fsdp_kineto_steps_chosen_at(&times->steps, moment_ns) ||
 	       (fsdp_durations_add(&times->durations[type], dur_ns) &&
-		       (!call->device ||
-			       times->choose(times->context, type, call->ts_ns, dur_ns)));
+		       (!call->device || times->choose(times->context, call)));
 }
 
 /* ---- calls that wait for their step ---- */

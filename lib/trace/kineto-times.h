@@ -20,6 +20,7 @@ struct fsdp_kineto_call {
 	/* how long, which type, whether it is work of a device, whether it waited once;
 	 * a week of nanoseconds has 50 bits */
 	uint64_t dur_ns : 54, type : 8, device : 1, again : 1;
+	uint32_t kernel; /* its row, see kineto-kernels.h */
 };
 
 static inline struct fsdp_kineto_call fsdp_kineto_call(int64_t ts_ns, int64_t dur_ns,
@@ -27,7 +28,7 @@ static inline struct fsdp_kineto_call fsdp_kineto_call(int64_t ts_ns, int64_t du
 {
 	return (struct fsdp_kineto_call){ ts_ns, correlation,
 		(uint64_t)dur_ns & ((UINT64_C(1) << 54) - 1), (unsigned)type & 0xff,
-		device, false };
+		device, false, 0 };
 }
 
 /* A launch that waits, and how many calls had come before. */
@@ -51,8 +52,7 @@ struct fsdp_kineto_times {
 
 	/* With --steps, of each work of the device in a chosen one, when that is known.
 	 * False: out of memory. */
-	bool (*choose)(
-		void *context, enum fsdp_time_type type, int64_t ts_ns, int64_t dur_ns);
+	bool (*choose)(void *context, const struct fsdp_kineto_call *call);
 	void *context;
 };
 

@@ -10,7 +10,7 @@
 bool fsdp_kineto_words_init(struct fsdp_kineto_words *words, struct fsdp_arena *arena)
 {
 	static const char *const spaces[] = { "cat", "ph", "kernel", "thread", "group",
-		"sort", "unit name", "unit", "unit row", "unit text" };
+		"sort", "unit name", "unit", "unit row", "unit text", "kernel row" };
 	*words = (struct fsdp_kineto_words){ .absent = { .name = FSDP_SPAN_INIT("None"),
 						     .meaning = FSDP_KINETO_ABSENT } };
 	fsdp_vec_init(&words->known, arena, sizeof(uint32_t));

@@ -21,7 +21,8 @@ enum fsdp_kineto_space {
 	FSDP_KINETO_UNIT_NAMES, /* as they are written */
 	FSDP_KINETO_UNITS,
 	FSDP_KINETO_UNIT_ROWS,
-	FSDP_KINETO_UNIT_TEXTS
+	FSDP_KINETO_UNIT_TEXTS,
+	FSDP_KINETO_KERNEL_ROWS
 };
 
 /* What the category of an event means. */

@@ -347,6 +347,9 @@ static bool read_kineto(struct fsdp_trace_reading *reading)
 			     &kineto->input, reading->limits, &reading->error) &&
 			    fsdp_kineto_words_init(&kineto->words, arena)) ||
 		    fsdp_trace_memory(reading);
+	good = good && (fsdp_kineto_kernels_init(&kineto->names, &kineto->words, arena,
+				reading->limits, reading->options->kernels) ||
+			       fsdp_trace_memory(reading));
 	good = good && read_all(kineto);
 	done(kineto);
 	return good;

@@ -5,6 +5,7 @@
 #include "trace/event.h"
 #include "trace/kineto-busy.h"
 #include "trace/kineto-comm.h"
+#include "trace/kineto-kernels.h"
 #include "trace/kineto-launches.h"
 #include "trace/kineto-opens.h"
 #include "trace/kineto-times.h"
@@ -30,6 +31,7 @@ struct fsdp_kineto {
 	struct fsdp_kineto_times times;
 	struct fsdp_kineto_busy busy;
 	struct fsdp_kineto_units units;
+	struct fsdp_kineto_kernels names; /* all kernels, by name */
 	struct fsdp_kineto_place *places; /* of collectives, with units */
 	bool any_reduce_scatter_op;
 };

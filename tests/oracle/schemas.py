@@ -348,7 +348,8 @@ def recording_jobs():
     def at(*names):
         return [os.path.join(SOURCE, "testdata", "traces", name) for name in names]
     yield ("--json", "order", *at("watchdog/stuck_w8.log"))
-    yield ("--json", "replay", "--by=group", *at("units/g_same_stream_rank0.pt.trace.json.gz"))
+    for key in ("group", "kernel"):
+        yield ("--json", "replay", f"--by={key}", *at("units/g_same_stream_rank0.pt.trace.json.gz"))
 
 
 def audit_jobs(args, folder):

@@ -413,12 +413,11 @@ static uint64_t calls_of(const struct fsdp_kineto_step *step)
 	       step->sums[FSDP_TIME_RESHARDING].count;
 }
 
-static bool count_chosen(
-	void *context, enum fsdp_time_type type, int64_t ts_ns, int64_t dur_ns)
+static bool count_chosen(void *context, const struct fsdp_kineto_call *call)
 {
-	assert_int_equal(type, FSDP_TIME_COMPUTE);
-	assert_int_equal(dur_ns, 3);
-	assert_true(ts_ns >= 12345678);
+	assert_int_equal(call->type, FSDP_TIME_COMPUTE);
+	assert_int_equal(call->dur_ns, 3);
+	assert_true(call->ts_ns >= 12345678);
 	++*(uint64_t *)context;
 	return true;
 }

@@ -80,7 +80,8 @@ static struct fsdp_recordings *read_made(struct made *const *made, size_t count,
 	struct fsdp_recording_options options = { .size = sizeof options,
 		.limits = &limit,
 		.limit_count = name != NULL,
-		.timeline = true };
+		.timeline = true,
+		.kernels = true };
 	for (size_t i = 0; i < count; i++) {
 		fflush(made[i]->stream);
 		paths[i] = made[i]->path;
@@ -199,6 +200,72 @@ static void names_of_uses_have_a_ceiling(void **state)
 	fits(&one, "order-bytes", bytes + sizeof "(root)" - 1);
 	fits(&one, NULL, 0);
 	end(&one);
+}
+
+/* ---- names of kernels ---- */
+
+/* So many names, each on two streams: a kernel of 3 us on one and of 1 us on the other. */
+static struct made begin_kernels(unsigned names)
+{
+	struct made made = begin();
+	put(&made, "[");
+	for (unsigned i = 0; i < 2 * names; i++)
+		put(&made,
+			"%s{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"gemm%u\",\"pid\":0,"
+			"\"tid\":%u,\"ts\":%u,\"dur\":%u}",
+			i != 0 ? "," : "", i / 2, i % 2, 10 * i, i % 2 != 0 ? 1 : 3);
+	put(&made, "]");
+	return made;
+}
+
+/* How many rows there are with such a limit; all calls are in them. */
+static size_t count_kernels(struct made *made, uint64_t limit, bool *ret_rest)
+{
+	struct fsdp_recordings *set = read_one(made, "kernels", limit);
+	uint64_t calls = 0, on_compute_stream = 0;
+	int64_t ns = 0;
+	assert_non_null(set);
+	const struct fsdp_recording *one = fsdp_recording(set, 0);
+	*ret_rest = false;
+	for (size_t i = 0; i < one->kernel_count; i++) {
+		const struct fsdp_kernel_times *row = &one->kernels[i];
+		calls += row->count;
+		on_compute_stream += row->on_compute_stream;
+		ns += row->ns;
+		assert_true(row->computes);
+		*ret_rest |= row->name.data == NULL;
+		assert_int_equal(row->kernel_class,
+			row->name.data != NULL ? FSDP_KERNEL_GEMM : FSDP_KERNEL_OTHER);
+	}
+	assert_int_equal(calls, 20);
+	assert_int_equal(ns, 40000);
+	assert_true(on_compute_stream <= 10);
+	size_t count = one->kernel_count;
+	fsdp_recordings_free(set);
+	return count;
+}
+
+static void names_of_kernels_have_a_ceiling(void **state)
+{
+	(void)state;
+	struct made one = begin_kernels(10);
+	bool rest;
+	assert_int_equal(count_kernels(&one, 20, &rest), 10);
+	assert_false(rest);
+	/* The last one has its other stream in the row of the rest. */
+	assert_int_equal(count_kernels(&one, 19, &rest), 11);
+	assert_true(rest);
+	assert_int_equal(count_kernels(&one, 1, &rest), 2);
+	assert_true(rest);
+	end(&one);
+}
+
+static void classes_of_kernels_have_names(void **state)
+{
+	(void)state;
+	assert_string_equal(fsdp_kernel_class_name(FSDP_KERNEL_GEMM), "gemm");
+	assert_string_equal(fsdp_kernel_class_name(FSDP_KERNEL_OTHER), "other");
+	assert_null(fsdp_kernel_class_name(FSDP_KERNEL_CLASS_COUNT));
 }
 
 /* ---- dumps of the Flight Recorder ---- */
@@ -618,6 +685,8 @@ int main(void)
 		cmocka_unit_test(ids_are_no_indexes),
 		cmocka_unit_test(lists_of_uses_share_their_memory),
 		cmocka_unit_test(names_of_uses_have_a_ceiling),
+		cmocka_unit_test(names_of_kernels_have_a_ceiling),
+		cmocka_unit_test(classes_of_kernels_have_names),
 		cmocka_unit_test(groups_of_dumps_have_a_ceiling),
 		cmocka_unit_test(a_dump_agrees_with_itself),
 		cmocka_unit_test(a_dump_that_lacks_a_field_is_refused),

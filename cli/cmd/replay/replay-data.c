@@ -476,6 +476,11 @@ static bool is_by_group(struct subject of)
 	return replay_shows_only(of.context, "group");
 }
 
+static bool is_by_kernel(struct subject of)
+{
+	return replay_shows_only(of.context, "kernel");
+}
+
 static bool is_compared(struct subject of)
 {
 	return ((const struct replay *)of.context)->baseline != NULL;
@@ -503,6 +508,7 @@ static const struct record rest_record = RECORD_OF(RECORD_OBJECT, DATA,
 			"Of several ranks those that were matched, else those of the one." },
 	{ NULL, FIELDS(replay_units), .has = is_by_unit },
 	{ NULL, FIELDS(replay_groups), .has = is_by_group },
+	{ NULL, FIELDS(replay_kernels), .has = is_by_kernel },
 	{ "dumps", EACH(each_dump, dump_record), .always = true,
 		.about = "What `SimpleProfiler` printed, or would have." },
 	{ "problems", EACH(each_problem, problem_record), .always = true,

@@ -615,7 +615,8 @@ static bool show_run(struct replay *run)
 	if (run->run_count > 1 &&
 		(replay_shows_only(run, "step") || replay_shows_only(run, "collective") ||
 			replay_shows_only(run, "unit") ||
-			replay_shows_only(run, "group") || run->options->timeline > 0))
+			replay_shows_only(run, "group") ||
+			replay_shows_only(run, "kernel") || run->options->timeline > 0))
 		line_run(run);
 	if (replay_shows_only(run, "step"))
 		good = replay_show_steps(run);
@@ -625,6 +626,8 @@ static bool show_run(struct replay *run)
 		replay_show_units(run);
 	if (replay_shows_only(run, "group"))
 		replay_show_groups(run);
+	if (replay_shows_only(run, "kernel"))
+		replay_show_kernels(run);
 	show_timeline(run);
 	return good;
 }

@@ -13,7 +13,7 @@
 #include "part/time-lanes.h"
 
 static const char *const BY_WORDS[] = { "type", "rank", "step", "collective", "unit",
-	"group", "region", NULL };
+	"group", "kernel", "region", NULL };
 static const char *const ADVICE_WORDS[] = { "yes", "no", NULL };
 static const char *const STYLE_WORDS[] = { "default", "torch", NULL };
 
@@ -140,6 +140,7 @@ static bool prepare(struct run *run, struct fsdp_recording_options *options)
 	options->timeline = replay->timeline > 0;
 	options->spans = out_times(run->out) ||
 			 (replay->by != NULL && strcmp(replay->by, "group") == 0);
+	options->kernels = replay->by != NULL && strcmp(replay->by, "kernel") == 0;
 	options->units = replay->by != NULL && strcmp(replay->by, "unit") == 0;
 	options->kinds = 1u << FSDP_RECORDING_PROFILE | 1u << FSDP_RECORDING_LOG |
 			 1u << FSDP_RECORDING_KINETO;
@@ -357,11 +358,14 @@ static bool run_replay(struct run *run, struct fsdp_error **ret_error)
 		replay_emit_stacks(&replay);
 		if (replay_shows_only(&replay, "group"))
 			good = replay_find_groups(&replay) && good;
+		if (replay_shows_only(&replay, "kernel"))
+			good = replay_find_kernels(&replay) && good;
 		good = replay_show_text(&replay) && good;
 		replay_tell_comparison(&replay);
 		good = replay_put_data(&replay) && good;
 	}
 	free(replay.groups);
+	free(replay.kernels);
 	fsdp_result_free(replay.baseline);
 	return good;
 }

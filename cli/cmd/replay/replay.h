@@ -36,6 +36,8 @@ struct replay {
 	uint64_t nth, run_count;     /* the run that it is, from 1; of so many */
 	struct replay_group *groups; /* with --by=group, of all runs */
 	size_t group_count;
+	struct replay_kernel *kernels; /* with --by=kernel, of all runs */
+	size_t kernel_count;
 	bool has_traces, has_dumps;
 };
 
@@ -157,6 +159,16 @@ void replay_show_groups(struct replay *run);
 void replay_put_group_rows(struct replay *replay);
 /* Its field is that of the answer with --by=group, about a struct replay as context. */
 extern const struct record replay_groups;
+
+/* ---- kernels ---- */
+
+/* Adds up kernels by name, for --by=kernel. False: out of memory. */
+bool replay_find_kernels(struct replay *replay);
+/* Those of one run. */
+void replay_show_kernels(struct replay *run);
+void replay_put_kernel_rows(struct replay *replay);
+/* Its field is that of the answer with --by=kernel, about a struct replay as context. */
+extern const struct record replay_kernels;
 
 /* ---- answers ---- */
 

@@ -69,6 +69,7 @@ struct fsdp_recording_options {
 	bool timeline; /* fsdp_recording.timeline is wanted */
 	bool units;    /* fsdp_recording.units is wanted */
 	bool spans;    /* fsdp_recording.computing and exposed are wanted */
+	bool kernels;  /* fsdp_recording.kernels is wanted */
 
 	/* Bits 1 << kind: others are left out, unless there is nothing else. 0: all. */
 	unsigned kinds;
@@ -276,6 +277,34 @@ enum fsdp_units_from {
 	FSDP_UNITS_NAMED,  /* FSDP2 since PyTorch 2.5 */
 	FSDP_UNITS_OLD,    /* FSDP2 before that: not at all */
 	FSDP_UNITS_FSDP1,  /* by their order in the forward */
+};
+
+/** What a kernel does: collectives and copies by what they count as, the others by words
+ * in their names. */
+enum fsdp_kernel_class {
+	FSDP_KERNEL_GEMM,
+	FSDP_KERNEL_ATTENTION,
+	FSDP_KERNEL_ELEMENTWISE,
+	FSDP_KERNEL_REDUCTION,
+	FSDP_KERNEL_COPY, /* also sets */
+	FSDP_KERNEL_COMMUNICATION,
+	FSDP_KERNEL_OTHER,
+	FSDP_KERNEL_CLASS_COUNT
+};
+
+/** "gemm", "attention", "elementwise", "reduction", "copy", "communication", "other";
+ * NULL for anything else. */
+FSDP_API const char *fsdp_kernel_class_name(enum fsdp_kernel_class kernel_class);
+
+/** What the device did under one name. */
+struct fsdp_kernel_times {
+	struct fsdp_span name; /* as it is recorded; absent: the names beyond the limit
+				  `kernels` together */
+	enum fsdp_kernel_class kernel_class;
+	bool computes; /* its time is of the type "compute" */
+	uint64_t count;
+	uint64_t on_compute_stream; /* calls on the stream that computes most */
+	int64_t ns;
 };
 
 /* ---- order of modules ---- */
@@ -538,6 +567,10 @@ struct fsdp_recording {
 	 * was busy with collectives and computed nothing */
 	const struct fsdp_busy_span *computing, *exposed;
 	size_t computing_count, exposed_count;
+
+	/* with options.kernels, in no order */
+	const struct fsdp_kernel_times *kernels;
+	size_t kernel_count;
 
 	/* with options.units, in the order of names */
 	const struct fsdp_unit_times *units;

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The kernels of a trace by name.
+ */
+#include <stdlib.h>
+
+#include "trace/durations.h"
+#include "trace/kineto-kernel-class.h"
+#include "trace/kineto-kernels.h"
+
+struct fsdp_kineto_kernel {
+	uint32_t name, stream; /* words; name FSDP_NONE: beyond the limit */
+	enum fsdp_kernel_kind kind;
+	uint64_t count;
+	int64_t ns;
+};
+
+static struct fsdp_kineto_kernel *row_at(
+	const struct fsdp_kineto_kernels *kernels, size_t row)
+{
+	return fsdp_vec_at(&kernels->rows, row);
+}
+
+bool fsdp_kineto_kernels_init(struct fsdp_kineto_kernels *kernels,
+	struct fsdp_kineto_words *words, struct fsdp_arena *arena,
+	const struct fsdp_limits *limits, bool wanted)
+{
+	*kernels = (struct fsdp_kineto_kernels){ .wanted = wanted, .words = words };
+	kernels->ceiling = fsdp_limit(limits, FSDP_LIMIT_KERNELS);
+	fsdp_vec_init(&kernels->rows, arena, sizeof(struct fsdp_kineto_kernel));
+	fsdp_vec_init(&kernels->collectives, arena, sizeof(uint32_t));
+	return !wanted || fsdp_vec_push(&kernels->rows) != NULL;
+}
+
+/* What is new is a new row. */
+static bool find_row(struct fsdp_kineto_kernels *kernels,
+	const struct fsdp_kineto_kernel *like, uint32_t *ret_row)
+{
+	uint32_t key[] = { like->name, like->stream, like->kind }, id;
+	uint32_t *known = fsdp_kineto_words_find(kernels->words, FSDP_KINETO_KERNEL_ROWS,
+		fsdp_span((const unsigned char *)key, sizeof key), &id);
+	if (known == NULL)
+		return false;
+	if (*known == 0) {
+		if (!fsdp_vec_add(&kernels->rows, like))
+			return false;
+		*known = (uint32_t)kernels->rows.count - 1;
+	}
+	*ret_row = *known;
+	return true;
+}
+
+static bool is_known(const struct fsdp_kineto_kernels *kernels, uint32_t name,
+	uint32_t stream, enum fsdp_kernel_kind kind)
+{
+	uint32_t key[] = { name, stream, kind };
+	return fsdp_names_find_child(&kernels->words->names, FSDP_KINETO_KERNEL_ROWS,
+		       fsdp_span((const unsigned char *)key, sizeof key)) != FSDP_NONE;
+}
+
+bool fsdp_kineto_kernels_find(struct fsdp_kineto_kernels *kernels, struct fsdp_span name,
+	uint32_t stream, enum fsdp_kernel_kind kind, uint32_t *ret_row)
+{
+	struct fsdp_kineto_kernel row = { FSDP_NONE, FSDP_NONE, kind, 0, 0 };
+	struct fsdp_names *names = &kernels->words->names;
+	uint32_t word;
+	*ret_row = 0;
+	if (!kernels->wanted)
+		return true;
+	/* The row 0 is not counted. */
+	if (kernels->rows.count > kernels->ceiling) {
+		word = fsdp_names_find_child(names, FSDP_KINETO_KERNELS, name);
+		if (word == FSDP_NONE || !is_known(kernels, word, stream, kind))
+			return find_row(kernels, &row, ret_row);
+	} else if (fsdp_kineto_words_find(
+			   kernels->words, FSDP_KINETO_KERNELS, name, &word) == NULL) {
+		return false;
+	}
+	row.name = word;
+	row.stream = stream;
+	return find_row(kernels, &row, ret_row);
+}
+
+bool fsdp_kineto_kernels_collective(struct fsdp_kineto_kernels *kernels, uint32_t row)
+{
+	return !kernels->wanted || fsdp_vec_add(&kernels->collectives, &row);
+}
+
+uint32_t fsdp_kineto_kernels_row(const struct fsdp_kineto_kernels *kernels, size_t nth)
+{
+	return nth < kernels->collectives.count
+		       ? *(uint32_t *)fsdp_vec_at(&kernels->collectives, nth)
+		       : 0;
+}
+
+void fsdp_kineto_kernels_add(
+	struct fsdp_kineto_kernels *kernels, uint32_t row, int64_t dur_ns)
+{
+	if (row == 0)
+		return;
+	row_at(kernels, row)->count++;
+	fsdp_sum_ns(&row_at(kernels, row)->ns, dur_ns, &kernels->words->overflow);
+}
+
+void fsdp_kineto_kernels_forget(struct fsdp_kineto_kernels *kernels)
+{
+	for (size_t i = 1; i < kernels->rows.count; i++) {
+		row_at(kernels, i)->count = 0;
+		row_at(kernels, i)->ns = 0;
+	}
+}
+
+/* ---- the end ---- */
+
+static int compare_streams(const void *a, const void *b)
+{
+	const struct fsdp_kineto_kernel *left = a, *right = b;
+	return left->stream < right->stream ? -1 : left->stream > right->stream;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	const struct fsdp_kineto_kernel *left = a, *right = b;
+	if (left->kind != right->kind)
+		return left->kind < right->kind ? -1 : 1;
+	return left->name < right->name ? -1 : left->name > right->name;
+}
+
+/* The one that computes most, by rows in the order of streams. */
+static uint32_t compute_stream(
+	const struct fsdp_kineto_kernel *rows, size_t count, bool *overflow)
+{
+	uint32_t best = FSDP_NONE;
+	int64_t most_ns = 0, ns = 0;
+	for (size_t i = 0; i < count; i++) {
+		if (i == 0 || rows[i].stream != rows[i - 1].stream)
+			ns = 0;
+		if (rows[i].kind == FSDP_KERNEL_COMPUTES && rows[i].stream != FSDP_NONE)
+			fsdp_sum_ns(&ns, rows[i].ns, overflow);
+		if (ns > most_ns) {
+			most_ns = ns;
+			best = rows[i].stream;
+		}
+	}
+	return best;
+}
+
+static struct fsdp_kernel_times make_times(
+	const struct fsdp_kineto_kernels *kernels, const struct fsdp_kineto_kernel *row)
+{
+	struct fsdp_kernel_times times = { .computes = row->kind == FSDP_KERNEL_COMPUTES,
+		.kernel_class = FSDP_KERNEL_OTHER };
+	if (row->name != FSDP_NONE)
+		times.name = fsdp_kineto_words_text(kernels->words, row->name);
+	if (row->kind == FSDP_KERNEL_COMMUNICATES)
+		times.kernel_class = FSDP_KERNEL_COMMUNICATION;
+	else if (row->kind == FSDP_KERNEL_COPIES)
+		times.kernel_class = FSDP_KERNEL_COPY;
+	else if (row->name != FSDP_NONE)
+		times.kernel_class = fsdp_kernel_class_of(times.name);
+	return times;
+}
+
+/* Rows in the order of names; those without calls are left out. */
+static size_t add_up(const struct fsdp_kineto_kernels *kernels,
+	const struct fsdp_kineto_kernel *rows, size_t count, uint32_t stream,
+	struct fsdp_kernel_times *list)
+{
+	const struct fsdp_kineto_kernel *last = NULL;
+	size_t kept = 0;
+	for (size_t i = 0; i < count; i++) {
+		if (rows[i].count == 0)
+			continue;
+		if (last == NULL || compare_names(last, &rows[i]) != 0)
+			list[kept++] = make_times(kernels, &rows[i]);
+		last = &rows[i];
+		struct fsdp_kernel_times *times = &list[kept - 1];
+		times->count += rows[i].count;
+		fsdp_sum_ns(&times->ns, rows[i].ns, &kernels->words->overflow);
+		if (rows[i].stream == stream && stream != FSDP_NONE)
+			times->on_compute_stream += rows[i].count;
+	}
+	return kept;
+}
+
+bool fsdp_kineto_kernels_settle(struct fsdp_kineto_kernels *kernels,
+	struct fsdp_arena *arena, struct fsdp_recording *recording)
+{
+	if (!kernels->wanted)
+		return true;
+	size_t count = kernels->rows.count - 1;
+	struct fsdp_kernel_times *list = FSDP_TAKE(arena, list, count);
+	struct fsdp_kineto_kernel *rows = malloc((count + 1) * sizeof *rows);
+	if (list == NULL || rows == NULL) {
+		free(rows);
+		return false;
+	}
+	for (size_t i = 0; i < count; i++)
+		rows[i] = *row_at(kernels, i + 1);
+	qsort(rows, count, sizeof *rows, compare_streams);
+	uint32_t stream = compute_stream(rows, count, &kernels->words->overflow);
+	qsort(rows, count, sizeof *rows, compare_names);
+	recording->kernels = list;
+	recording->kernel_count = add_up(kernels, rows, count, stream, list);
+	free(rows);
+	return true;
+}
