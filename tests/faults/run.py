@@ -9,7 +9,7 @@ Prints TAP.
 run.py [--all] SHIM BINARY            the command
 run.py --selftest SHIM PATIENT        a program with chosen manners
   --all tries every n; without it a long row of them is thinned evenly.
-  --only=WORD tries only the commands that have this word.
+  --only=WORD tries only the commands that have this in a word.
 """
 
 import argparse
@@ -484,7 +484,9 @@ def main():
     options = parser.parse_args()
     suite = Suite(options.shim, options.all)
     if options.only:
-        COMMANDS[:] = [words for words in COMMANDS if options.only in words]
+        COMMANDS[:] = [words for words in COMMANDS if any(options.only in word for word in words)]
+        if not COMMANDS:
+            parser.error(f"no command has {options.only}")
     binary = os.path.abspath(options.binary)
     return 1 if (selftest if options.selftest else all_commands)(suite, binary) else 0
 
