@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The pages of -o html in a browser at three widths, light and dark: axe finds no violation, nothing is logged, nothing
+but the page is requested, and it does not scroll sideways. Prints TAP.
+
+Needs Chromium and Node.js, and takes axe-core and puppeteer-core by npm: skipped where one of them cannot be had.
+
+axe.py BINARY
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+DATA = os.path.join(os.path.dirname(__file__), "..", "..", "testdata")
+PACKAGES = ("axe-core@4", "puppeteer-core@24")
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+# What stands in a name: markup, an end of an attribute, of a style and of a script, a control character.
+HOSTILE = ("<img src=x onerror=alert(1)>", "\"' onload='x", "</style><b>", "</script><script>x()</script>", "a\u0007b\u202ec")
+
+PAGES = {
+    "report": ("report", "--trace=traces/gpu_generated", "demo/step-1234"),
+    "report-broken": ("report", "broken/dcp-missing-metadata/checkpoint"),
+    "report-odd": ("report", "dcp/odd-names/checkpoint"),
+    "info": ("info", "demo/step-1234"),
+    "tree": ("tree", "--sizes", "demo/step-1234"),
+    "show": ("show", "demo/step-1234", "blocks.0"),
+    "audit": ("audit", "demo/step-1234"),
+    "audit-broken": ("audit", "broken/dcp-missing-metadata/checkpoint"),
+    "diff": ("diff", "demo/step-1234", "dcp/fsdp2-w4-small/checkpoint"),
+    "replay": ("replay", "traces/gpu_generated"),
+    "hostile": ("report", "hostile.safetensors"),
+}
+
+
+def give_up(why):
+    print(f"1..0 # SKIP {why}")
+    sys.exit(0)
+
+
+def make_hostile(path):
+    names = [f"layers.{i}.{name}" for i, name in enumerate(HOSTILE)]
+    head = {name: {"dtype": "F32", "shape": [1], "data_offsets": [4 * i, 4 * i + 4]} for i, name in enumerate(names)}
+    head["__metadata__"] = {name: name for name in HOSTILE}
+    text = json.dumps(head).encode()
+    with open(path, "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text + bytes(4 * len(names)))
+
+
+def write_page(binary, name, words, folder):
+    path = os.path.join(folder, name + ".html")
+    command, *rest = [os.path.join(folder, w) if w.startswith("hostile") else w for w in words]
+    run = subprocess.run([binary, command, "-q", "-o", "html=" + path, *rest], cwd=DATA, capture_output=True, text=True)
+    if not os.path.exists(path):
+        raise AssertionError(f"{' '.join(words)}: {run.stderr}")
+    return path
+
+
+def main(binary):
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None or not shutil.which("node") or not shutil.which("npm"):
+        give_up("needs Chromium, node and npm")
+    with tempfile.TemporaryDirectory() as folder:
+        got = subprocess.run(["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", folder, *PACKAGES],
+                             capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        if got.returncode:
+            give_up("npm could not fetch " + " and ".join(PACKAGES))
+        make_hostile(os.path.join(folder, "hostile.safetensors"))
+        control = os.path.join(folder, "control.html")
+        with open(control, "w") as file:
+            file.write("<!doctype html><title>x</title><img src='data:,'><p style='width:2000px'>x")
+        pages = [write_page(binary, name, words, folder) for name, words in PAGES.items()]
+        shutil.copy(os.path.join(os.path.dirname(__file__), "axe.js"), folder)
+        run = subprocess.run(["node", os.path.join(folder, "axe.js"), browser, control, *pages], capture_output=True, text=True)
+        rows = [json.loads(line) for line in run.stdout.splitlines()]
+        if not rows:
+            give_up("the browser does not run here: " + run.stderr.strip()[:200].replace("\n", " "))
+    print(f"1..{len(PAGES) + 1}")
+    failed = False
+    for number, path in enumerate([control, *pages], 1):
+        seen = [row for row in rows if row["page"] == path]
+        faults = [row for row in seen if row["violations"] or row["messages"] or row["requests"] != 1 or row["overflow"]]
+        fine = len(seen) == 6 and not faults
+        if path == control:
+            # That a violation, and a page that is too wide, would be seen.
+            fine = len(seen) == 6 and all("image-alt" in dict(row["violations"]) and row["overflow"] for row in seen)
+        failed |= not fine
+        print("ok" if fine else "not ok", number, "-", os.path.basename(path))
+        for row in [] if fine else faults or seen:
+            print("#", json.dumps(row)[:600])
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main(os.path.abspath(sys.argv[1])))
