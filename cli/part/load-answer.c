@@ -134,7 +134,7 @@ static bool ask(const struct loading_options *options, struct run *run,
 		.size = sizeof asked,
 		.loaders = names,
 		.loader_count = list_loaders(options, names),
-		.path = run->path,
+		.path = answer_place(run),
 		.version = options->version,
 		.world = options->world > 0 ? (uint32_t)options->world : 0,
 		.data = data,
@@ -143,7 +143,7 @@ static bool ask(const struct loading_options *options, struct run *run,
 		.choices = answer->choices.items,
 		.choice_count = answer->choices.count,
 	};
-	bool asked_all = fsdp_survey_new(run->path, run->limits, run->limit_count,
+	bool asked_all = fsdp_survey_new(asked.path, run->limits, run->limit_count,
 				 &survey, ret_error) &&
 			 fsdp_loads_new(survey, &asked, &answer->loads, ret_error);
 

@@ -82,7 +82,7 @@ static bool audit_facts(struct passes *passes, struct run *run, enum fsdp_level 
 		.verify = passes->verify,
 		.limits = run->limits,
 		.limit_count = run->limit_count,
-		.path = run->path,
+		.path = answer_place(run),
 	};
 
 	if (!fsdp_audit_new(run->checkpoint, &options, &passes->audit, ret_error))

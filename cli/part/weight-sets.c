@@ -103,16 +103,16 @@ static bool judge_pair(
 	return true;
 }
 
-bool judge_sets(struct run *run, bool data)
+static bool judge_folder(struct run *run, const char *folder, bool data)
 {
 	struct fsdp_survey *survey = NULL;
 	struct fsdp_set_pairs *pairs = NULL;
 	struct fsdp_error *error = NULL;
 	bool good = true;
 
-	if (!has_several(run->path))
+	if (!has_several(folder))
 		return true;
-	if (fsdp_survey_new(run->path, run->limits, run->limit_count, &survey, &error) &&
+	if (fsdp_survey_new(folder, run->limits, run->limit_count, &survey, &error) &&
 		fsdp_set_pairs_new(survey, data, &pairs, &error))
 		for (size_t i = 0; i < fsdp_set_pair_count(pairs) && good; i++)
 			good = judge_pair(run, pairs, fsdp_set_pair(pairs, i));
@@ -124,4 +124,14 @@ bool judge_sets(struct run *run, bool data)
 	fsdp_set_pairs_free(pairs);
 	fsdp_survey_free(survey);
 	return good;
+}
+
+/* An actor and a critic lie in the folder that was named, two sets of one model in the one
+ * that was opened. */
+bool judge_sets(struct run *run, bool data)
+{
+	const char *place = answer_place(run);
+
+	return judge_folder(run, run->path, data) &&
+	       (place == run->path || judge_folder(run, place, data));
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Begins an answer when the request itself is wrong, and tells which kinds of output were
- * asked for.
+ * asked for, and where the checkpoint lies.
  */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "run/answer.h"
@@ -60,6 +61,22 @@ int answer_selection_status(
 	run_failure(run, "limit", "use a simpler pattern, with fewer ** in it",
 		"a pattern took too many steps on some names, which count as not matched");
 	return status_worse(status, STATUS_PARTIAL);
+}
+
+static bool is_folder(const char *path)
+{
+	struct stat status;
+
+	return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+/* A file that stands for its set, and an archive, are their own place. */
+const char *answer_place(const struct run *run)
+{
+	const char *base = run->checkpoint != NULL ? fsdp_checkpoint_base(run->checkpoint)
+						   : NULL;
+
+	return base != NULL && is_folder(run->path) && is_folder(base) ? base : run->path;
 }
 
 unsigned jobs_wanted(const struct common_options *common)

@@ -24,6 +24,10 @@ bool answer_selection(struct run *run, struct selection **ret_selection);
 int answer_selection_status(
 	struct run *run, const struct selection *selection, int status);
 
+/* Where the checkpoint lies: the path as it was typed, or the folder below it that was
+ * opened in its place. Lives as long as the run and its checkpoint. */
+const char *answer_place(const struct run *run);
+
 /* Threads: as --jobs says, else one for each core, at most 8. */
 unsigned jobs_wanted(const struct common_options *common);
 

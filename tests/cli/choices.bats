@@ -154,3 +154,16 @@ models() {
 	[ "$status" -eq 2 ]
 	[[ $output == *"FI1012"*"actor.safetensors: critic.safetensors beside it is another model"*"the same bytes"* ]]
 }
+
+@test "a folder that only leads on is judged as the one that it leads to" {
+	mkdir -p run/checkpoint
+	cp -r "$TESTDATA"/hf/llama-sharded/. run/checkpoint
+	cp "$TESTDATA/safetensors/aliases/model.safetensors" run/checkpoint/model.safetensors
+	models run >outside
+	models run/checkpoint >inside
+	[ -s inside ]
+	cmp outside inside
+	rm run/checkpoint/model.safetensors
+	"$FSDP_INSPECT" export -q -o out run >/dev/null
+	cmp out/config.json run/checkpoint/config.json
+}

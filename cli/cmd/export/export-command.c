@@ -219,7 +219,8 @@ static bool find_target(struct exporting *exporting)
 /* The folder that was given, or that of the checkpoint. */
 static bool find_config(struct exporting *exporting)
 {
-	const char *path = exporting->run->path, *given = exporting->options->config;
+	const char *path = answer_place(exporting->run),
+		   *given = exporting->options->config;
 	const char *slash = strrchr(path, '/');
 	struct stat status;
 

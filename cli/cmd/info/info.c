@@ -154,8 +154,8 @@ static bool prepare(struct info *info, struct fsdp_error **ret_error)
 	info->bytes = fsdp_checkpoint_bytes(checkpoint);
 	if (!fsdp_kind_find(checkpoint, info->facts, &info->kind, ret_error))
 		return false;
-	info->step =
-		info->kind.has_step ? info->kind.step : step_of_path(info->run->path);
+	info->step = info->kind.has_step ? info->kind.step
+					 : step_of_path(answer_place(info->run));
 	divide(info);
 	count_all(info);
 	pickled = pickled_recording_find(info->run, &info->buffers.name);
