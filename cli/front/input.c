@@ -511,6 +511,10 @@ enum usage_result inputs_collect(
 		result = open_folders(inputs, usage);
 	if (result == USAGE_GOOD)
 		result = look_near(inputs);
+	if (result == USAGE_GOOD &&
+		slip_order(usage, arguments->command, &inputs->paths, &inputs->near,
+			inputs->owned.items, inputs->word_count))
+		result = USAGE_WRONG;
 	/* Words were copied first, so they lead the list, which moves no more. */
 	inputs->words = inputs->owned.items;
 	/* They name all that is shown; the rest need not be read. */

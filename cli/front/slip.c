@@ -397,3 +397,101 @@ char *slip_near_path(const char *path)
 	} while (above > 1);
 	return NULL;
 }
+
+/* ---- names in the place of paths ---- */
+
+static bool has_suffix_of_file(const char *word)
+{
+	static const char *const suffixes[] = { "bin", "ckpt", "csv", "distcp", "gz",
+		"json", "jsonl", "log", "model", "npz", "pickle", "pkl", "pt", "pth",
+		"py", "safetensors", "tar", "txt", "xz", "yaml", "zip", "zst" };
+	const char *dot = strrchr(word, '.');
+
+	for (size_t i = 0; dot != NULL && i < sizeof suffixes / sizeof *suffixes; i++)
+		if (strcmp(dot + 1, suffixes[i]) == 0)
+			return true;
+	return false;
+}
+
+bool slip_is_name(const char *word, const char *near)
+{
+	return near != NULL && strcmp(near, "./") == 0 && strchr(word, '/') == NULL &&
+	       !has_suffix_of_file(word);
+}
+
+static bool takes_patterns(const struct command *command)
+{
+	for (size_t i = 0; command_selectors(command)[i] != NULL; i++)
+		if (option_find(command_selectors(command)[i], "glob", '\0') != NULL)
+			return true;
+	return false;
+}
+
+/* "show CHECKPOINT NAME", or "ls -g NAME CHECKPOINT" where the command has patterns. */
+static void mean_name(struct usage *usage, const struct command *command,
+	const char *checkpoint, const char *name)
+{
+	struct typed line = { .size = 0 };
+
+	put(&line, "fsdp-inspect ");
+	if (takes_patterns(command)) {
+		put(&line, command->name);
+		/* Of whole files no name can be chosen. */
+		if (command->options != NULL &&
+			option_find(command->options, "logical", '\0') != NULL)
+			put(&line, " --logical");
+		put(&line, " -g");
+		put_word(&line, name);
+		put_word(&line, checkpoint);
+	} else {
+		put(&line, "show");
+		put_word(&line, checkpoint);
+		put_word(&line, name);
+	}
+	usage_what(usage, "%s is neither a file nor a folder", name);
+	usage_hint(usage, "if it is a name in the checkpoint: %s", line.text);
+}
+
+/* The first word that is a path, in front of the other words. */
+static bool mean_swapped(struct usage *usage, const struct command *command,
+	const char *name, char *const *words, size_t count)
+{
+	struct typed line = { .size = 0 };
+	size_t at = 0;
+
+	while (at < count && access(words[at], F_OK) != 0)
+		at++;
+	if (at == count)
+		return false;
+	put(&line, "fsdp-inspect ");
+	put(&line, command->name);
+	put_word(&line, words[at]);
+	put_word(&line, name);
+	for (size_t i = 0; i < count; i++)
+		if (i != at)
+			put_word(&line, words[i]);
+	usage_what(usage, "the checkpoint comes first, then the names");
+	usage_hint(usage, "did you mean: %s", line.text);
+	return true;
+}
+
+bool slip_order(struct usage *usage, const struct command *command,
+	const struct texts *paths, const struct texts *near, char *const *words,
+	size_t word_count)
+{
+	size_t there = 0;
+
+	if (command->inputs == INPUTS_ONE_NAMES || command->inputs == INPUTS_ONE_SOME)
+		return near->count > 0 && near->items[0] != NULL &&
+		       mean_swapped(usage, command, paths->items[0], words, word_count);
+	if (command->inputs != INPUTS_ONE && command->inputs != INPUTS_MANY)
+		return false;
+	while (there < paths->count && access(paths->items[there], F_OK) != 0)
+		there++;
+	for (size_t i = 0; there < paths->count && i < near->count; i++)
+		if (slip_is_name(paths->items[i], near->items[i])) {
+			mean_name(usage, command, paths->items[there], paths->items[i]);
+			return true;
+		}
+	return false;
+}

@@ -23,4 +23,14 @@ bool slip_url(struct usage *usage, const char *command, const char *path);
  * path that is there, with a slash at its end. A path from malloc; NULL: out of memory. At most 10,000 entries of one folder are looked at. */
 char *slip_near_path(const char *path);
 
+/* Whether a word in the place of a path may be the name of a tensor or module: it has
+ * neither a slash nor the suffix of a file. `near` is what slip_near_path found. */
+bool slip_is_name(const char *word, const char *near);
+
+/* Answers names in the place of checkpoints, and checkpoints behind names. `paths` and
+ * `words` are what was typed behind the command, `near` as above for each path. */
+bool slip_order(struct usage *usage, const struct command *command,
+	const struct texts *paths, const struct texts *near, char *const *words,
+	size_t word_count);
+
 #endif

@@ -107,6 +107,52 @@ static void take_recording_errors(struct session *session)
 	}
 }
 
+/* Of a failed attempt only lack of memory is reported. Always false. */
+static bool forget(struct session *session, struct fsdp_error *error)
+{
+	session->collected.out_of_memory |=
+		error == NULL || fsdp_error_code(error) == FSDP_ERROR_MEMORY;
+	fsdp_error_free(error);
+	return false;
+}
+
+/* The one path that was typed may be a checkpoint, which other commands are for. */
+static void tell_checkpoint(struct session *session, const struct fsdp_error *error)
+{
+	const struct texts *typed = &session->arguments->words;
+	struct fsdp_options options = session->inputs->options;
+	struct fsdp_checkpoint *checkpoint = NULL;
+	struct fsdp_error *other = NULL;
+	struct failure *failure;
+	char text[1024];
+
+	if (session->collected.failure_count == 0 || typed->count != 2 ||
+		strcmp(typed->items[1], "-") == 0 || error == NULL ||
+		(fsdp_error_code(error) != FSDP_ERROR_UNSUPPORTED &&
+			fsdp_error_code(error) != FSDP_ERROR_NOT_A_CHECKPOINT))
+		return;
+	options.keep_failed = false;
+	if (!fsdp_checkpoint_open(&typed->items[1], 1, &options, &checkpoint, &other)) {
+		forget(session, other);
+		return;
+	}
+	/* Any pickle is a state dict of values. */
+	if (fsdp_tensor_count(checkpoint) == 0) {
+		fsdp_checkpoint_free(checkpoint);
+		return;
+	}
+	failure = &session->collected.failures[session->collected.failure_count - 1];
+	failure->offset = UINT64_MAX;
+	failure->member = (struct text){ 0 };
+	snprintf(text, sizeof text, "this is a checkpoint, and %s reads recordings",
+		session->command->name);
+	failure->message = collected_text(&session->collected, text);
+	snprintf(text, sizeof text, "fsdp-inspect info %s", typed->items[1]);
+	failure->hint = collected_text(&session->collected, text);
+	failure->path = collected_text(&session->collected, typed->items[1]);
+	fsdp_checkpoint_free(checkpoint);
+}
+
 bool session_read_recordings(struct session *session, struct run *run)
 {
 	const struct common_options *common = &session->arguments->common;
@@ -144,6 +190,7 @@ bool session_read_recordings(struct session *session, struct run *run)
 	collected_error(
 		&session->collected, error, path != NULL ? input_of(session, path) : 0);
 	session_name_file(session, path);
+	tell_checkpoint(session, error);
 	fsdp_error_free(error);
 	collected_recognised(&session->collected, 0, paths->count, NULL, STATUS_FAILED);
 	session->status = STATUS_FAILED;
@@ -167,15 +214,6 @@ static bool may_be_recordings(const struct session *session)
 		if (stat(paths->items[i], &found) != 0 || !S_ISREG(found.st_mode))
 			return false;
 	return true;
-}
-
-/* Of a failed attempt only lack of memory is reported. Always false. */
-static bool forget(struct session *session, struct fsdp_error *error)
-{
-	session->collected.out_of_memory |=
-		error == NULL || fsdp_error_code(error) == FSDP_ERROR_MEMORY;
-	fsdp_error_free(error);
-	return false;
 }
 
 static bool open_printed(struct session *session, struct run *run)

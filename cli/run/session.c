@@ -15,6 +15,7 @@
 
 #include <fsdp/version.h>
 
+#include "front/slip.h"
 #include "run/answer.h"
 #include "run/catalogue.h"
 #include "run/message.h"
@@ -474,7 +475,13 @@ static void hint_near(struct session *session)
 
 		if (near == NULL)
 			continue;
-		if (near[strlen(near) - 1] == '/')
+		if (slip_is_name(failure->path.data, near) &&
+			strchr(failure->path.data, '.') != NULL &&
+			strpbrk(failure->path.data, "*?[") == NULL)
+			snprintf(hint, sizeof hint,
+				"if it is a name in a checkpoint: fsdp-inspect show CHECKPOINT %s",
+				failure->path.data);
+		else if (near[strlen(near) - 1] == '/')
 			snprintf(hint, sizeof hint, "see what is there: ls %s", near);
 		else
 			snprintf(hint, sizeof hint, "did you mean: fsdp-inspect %s %s",
