@@ -108,7 +108,7 @@ static int status_of(enum fsdp_load_verdict verdict)
 /* Of all loaders most are not meant: then the status is that of the audit. */
 static bool show_all(struct loading_answer *answer, bool all)
 {
-	size_t count = fsdp_loads_count(answer->loads);
+	size_t count = answer->loads != NULL ? fsdp_loads_count(answer->loads) : 0;
 
 	answer->loaders = calloc(count + 1, sizeof *answer->loaders);
 	for (; answer->loaders != NULL && answer->count < count; answer->count++) {
@@ -122,6 +122,17 @@ static bool show_all(struct loading_answer *answer, bool all)
 				status_worse(answer->status, status_of(result->verdict));
 	}
 	return answer->loaders != NULL;
+}
+
+/* What cannot be reached was reported when it was to be opened; no loader is asked then. */
+static bool was_told(const struct run *run, struct fsdp_error **error)
+{
+	if (run->checkpoint != NULL || *error == NULL ||
+		fsdp_error_code(*error) != FSDP_ERROR_SYSTEM)
+		return false;
+	fsdp_error_free(*error);
+	*error = NULL;
+	return true;
 }
 
 static bool ask(const struct loading_options *options, struct run *run,
@@ -143,10 +154,12 @@ static bool ask(const struct loading_options *options, struct run *run,
 		.choices = answer->choices.items,
 		.choice_count = answer->choices.count,
 	};
-	bool asked_all = fsdp_survey_new(asked.path, run->limits, run->limit_count,
-				 &survey, ret_error) &&
-			 fsdp_loads_new(survey, &asked, &answer->loads, ret_error);
+	bool asked_all;
 
+	if (!fsdp_survey_new(
+		    asked.path, run->limits, run->limit_count, &survey, ret_error))
+		return was_told(run, ret_error);
+	asked_all = fsdp_loads_new(survey, &asked, &answer->loads, ret_error);
 	fsdp_survey_free(survey);
 	return asked_all;
 }
