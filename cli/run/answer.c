@@ -73,8 +73,8 @@ static bool is_folder(const char *path)
 /* A file that stands for its set, and an archive, are their own place. */
 const char *answer_place(const struct run *run)
 {
-	const char *base = run->checkpoint != NULL ? fsdp_checkpoint_base(run->checkpoint)
-						   : NULL;
+	const char *base =
+		run->checkpoint != NULL ? fsdp_checkpoint_base(run->checkpoint) : NULL;
 
 	return base != NULL && is_folder(run->path) && is_folder(base) ? base : run->path;
 }

@@ -172,7 +172,8 @@ static bool is_unread(struct fsdp_loading *loading)
 
 static const struct fsdp_load_rule rules[] = {
 	{ "weights-only-folder", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"torch.load takes one file, and this is a folder", NULL, is_folder, true },
+		"torch.load takes one file, and this is a folder", NULL, is_folder,
+		true },
 	{ "weights-only-empty", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.EOFError", "",
 		NULL, is_empty },
 	{ "weights-only-torchscript", NULL, NULL, FSDP_LOAD_REFUSES,
