@@ -128,6 +128,9 @@ static void put_values(
 			fprintf(stream, " %s=", fsdp_limit_row(i)->name);
 	} else if (strcmp(row->name, "loader-option") == 0) {
 		put_loader_options(stream);
+	} else if (strcmp(row->name, "rule") == 0) {
+		for (size_t i = 0; i < fsdp_rule_count(); i++)
+			fprintf(stream, " %s= %s=", fsdp_rule(i)->id, fsdp_rule(i)->slug);
 	} else if (strcmp(row->name, "dtype") == 0) {
 		for (size_t i = 0; i < fsdp_dtype_count(); i++)
 			fprintf(stream, " %s", fsdp_dtype((uint32_t)i)->name);
@@ -147,7 +150,14 @@ static bool has_values(const struct option *row)
 {
 	return row->words != NULL || strcmp(row->name, "output") == 0 ||
 	       strcmp(row->name, "limit") == 0 || strcmp(row->name, "dtype") == 0 ||
+	       strcmp(row->name, "rule") == 0 ||
 	       strcmp(row->name, "loader-option") == 0 || takes_columns(row);
+}
+
+/* Words that may be joined by commas. */
+static bool takes_list(const struct option *row)
+{
+	return row->kind == OPTION_WORDS;
 }
 
 static void put_command_names(FILE *stream, const struct command *const *commands)
@@ -168,7 +178,8 @@ static void put_arguments(
 		put_command_names(stream, commands);
 	for (size_t i = 0; help && help_topic_name(i) != NULL; i++)
 		fprintf(stream, " %s", help_topic_name(i));
-	for (size_t i = 0; help && i < fsdp_rule_count(); i++)
+	for (size_t i = 0;
+		(help || strcmp(row->name, "rules") == 0) && i < fsdp_rule_count(); i++)
 		fprintf(stream, " %s", fsdp_rule(i)->id);
 }
 
@@ -189,7 +200,7 @@ static void bash_option(
 	FILE *stream, const struct command *command, const struct option *row)
 {
 	(void)command;
-	fprintf(stream, " --%s", row->name);
+	fprintf(stream, " --%s%s", row->name, option_takes_value(row) ? "=" : "");
 	if (row->letter != '\0')
 		fprintf(stream, " -%c", row->letter);
 }
@@ -207,7 +218,7 @@ static void bash_values(
 	} else if (has_values(row)) {
 		fputs(") words='", stream);
 		put_values(stream, command, row);
-		fputs("' ;;\n", stream);
+		fprintf(stream, "'%s ;;\n", takes_list(row) ? " list=1" : "");
 	} else {
 		fprintf(stream, ") words=%s ;;\n", option_is_path(row) ? "FILES" : "");
 	}
@@ -232,7 +243,7 @@ static const char BASH_NAMES[] =
 
 static const char BASH_MAIN[] =
 	"_fsdp_inspect() {\n"
-	"\tlocal words= command= word= checkpoint= before= i\n"
+	"\tlocal words= list= command= word= checkpoint= before= i\n"
 	"\tlocal current=${COMP_WORDS[COMP_CWORD]}\n"
 	"\tlocal previous=${COMP_WORDS[COMP_CWORD - 1]}\n"
 	"\tCOMPREPLY=()\n"
@@ -264,11 +275,14 @@ static const char BASH_MAIN[] =
 	"\t\t[[ -z $checkpoint ]] || _fsdp_inspect_names \"$words\" \"$checkpoint\" \"$current\"\n"
 	"\t\t;;\n"
 	"\t*)\n"
-	"\t\tif [[ $current == *,* ]]; then\n"
-	"\t\t\tbefore=${current%,*},\n"
-	"\t\t\tcurrent=${current##*,}\n"
+	"\t\tif [[ -n $list ]]; then\n"
+	"\t\t\tword=${current##*,}\n"
+	"\t\t\tword=${word#-}\n"
+	"\t\t\tbefore=${current%\"$word\"}\n"
+	"\t\t\tcurrent=$word\n"
 	"\t\tfi\n"
 	"\t\tCOMPREPLY=($(compgen -P \"$before\" -W \"$words\" -- \"$current\"))\n"
+	"\t\t[[ -z $list && ${COMPREPLY[0]} != *= ]] || compopt -o nospace 2>/dev/null\n"
 	"\t\t;;\n"
 	"\tesac\n"
 	"}\n"
@@ -333,12 +347,6 @@ static void zsh_text(FILE *stream, const char *text)
 	}
 }
 
-/* Words that may be joined by commas. */
-static bool takes_list(const struct option *row)
-{
-	return row->kind == OPTION_WORDS;
-}
-
 static void zsh_specification(FILE *stream, const struct command *command,
 	const struct option *row, const char *dashes, const char *name)
 {
@@ -387,13 +395,13 @@ static void put_zsh(FILE *stream, const struct command *const *commands)
 	      "_fsdp_inspect_names() {\n"
 	      "\tlocal -a names\n"
 	      "\tlocal word checkpoint= what=ls\n"
-	      "\t[[ $1 == UNITS ]] && what='tree --sharded-only'\n"
+	      "\t[[ $argv[-1] == UNITS ]] && what='tree --sharded-only'\n"
 	      "\tfor word in ${words[2,CURRENT-1]}; do\n"
 	      "\t\t[[ -z $checkpoint && $word != -* && -e $word ]] && checkpoint=$word\n"
 	      "\tdone\n"
 	      "\t[[ -n $checkpoint ]] || return\n"
 	      "\tnames=(${(f)\"$(timeout 0.2 fsdp-inspect ${=what} -qq -o name -- $checkpoint 2>/dev/null)\"})\n"
-	      "\tcompadd -a names\n"
+	      "\tcompadd \"${(@)argv[1,-2]}\" -a names\n"
 	      "}\n"
 	      "_fsdp_inspect() {\n"
 	      "\tlocal -a commands\n"

@@ -723,7 +723,7 @@ terminated() {
 	}
 	eval "$("$FSDP_INSPECT" completion bash)"
 	[ "$(complete_line fsdp-inspect tr)" = tree ]
-	[ "$(complete_line fsdp-inspect ls --min)" = --min-bytes ]
+	[ "$(complete_line fsdp-inspect ls --min)" = --min-bytes= ]
 	[ "$(complete_line fsdp-inspect ls --role opt)" = optim ]
 	[ "$(complete_line fsdp-inspect ls --role = opt)" = optim ]
 	[ "$(complete_line fsdp-inspect help lim)" = limits ]
