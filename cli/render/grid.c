@@ -205,9 +205,39 @@ void grid_row_end(struct grid *grid)
 	put_kept(grid);
 }
 
+/* Columns for which no row has a value, their labels too. */
+static void take_out_unused(struct grid *grid)
+{
+	char *to = grid->kept.data;
+	const char *from = to;
+	bool stays[COLUMNS_MAX];
+	size_t count = 0;
+	for (size_t i = 0; i < grid->column_count; i++) {
+		stays[i] = !grid->columns[i].may_go || grid->columns[i].used;
+		if (stays[i])
+			grid->columns[count++] = grid->columns[i];
+	}
+	if (grid->kept.error != 0 || count == grid->column_count)
+		return;
+	for (size_t i = 0; i < grid->kept_rows * grid->column_count; i++) {
+		struct cell cell;
+		memcpy(&cell, from, sizeof cell);
+		size_t size = sizeof cell + cell.size;
+		if (stays[i % grid->column_count]) {
+			memmove(to, from, size);
+			to += size;
+		}
+		from += size;
+	}
+	grid->kept.size = (size_t)(to - grid->kept.data);
+	grid->column_count = count;
+}
+
 void grid_end(struct grid *grid)
 {
-	if (!grid->settled)
+	if (!grid->settled) {
+		take_out_unused(grid);
 		fit_columns(grid, true);
+	}
 	put_kept(grid);
 }

@@ -393,6 +393,7 @@ static void table_begin(struct out *out, const struct table *table)
 		const struct column *column = &table->columns[text->columns.items[i]];
 		text->grid.columns[i].right = is_right(column);
 		text->grid.columns[i].label = column_label(column);
+		text->grid.columns[i].may_go = table->chosen_count == 0;
 	}
 	if (!table->no_header)
 		put_header(text, table);
@@ -406,6 +407,7 @@ static void row(struct out *out, const struct value *values)
 	for (size_t i = 0; i < text->columns.count; i++) {
 		const struct value *value = &values[text->columns.items[i]];
 		struct writer *cell = grid_cell_begin(&text->grid);
+		text->grid.columns[i].used |= value->type != VALUE_ABSENT;
 		put_value(text, cell, value, false);
 		grid_cell_end(&text->grid, value->type == VALUE_NAME);
 	}

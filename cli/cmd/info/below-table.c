@@ -155,7 +155,7 @@ static struct value get_complete(struct subject of)
 {
 	const struct below_row *row = of.object;
 
-	return row->errors == 0 ? value_word("yes") : value_text(row->problem);
+	return value_word(row->errors == 0 ? "yes" : "no");
 }
 
 static bool is_set(struct subject of)
@@ -186,9 +186,8 @@ static const struct record row_record = OBJECT_RECORD(ROW, "below",
 	{ "format", WORD_AT(ROW, format), ABOUT("Word for its format.") },
 	{ "errors", COUNT_AT(ROW, errors), .machine_only = EVERY_VIEW, .always = true,
 		ABOUT("Findings of the severity error, and parts that could not be read.") },
-	{ "problem", TEXT_AT(ROW, problem), .machine_only = EVERY_VIEW,
-		ABOUT("The first of these.") },
-	{ "complete", GET(FIELD_TEXT, get_complete), .text_only = EVERY_VIEW });
+	{ "complete", GET(FIELD_WORD, get_complete), .text_only = EVERY_VIEW },
+	{ "problem", TEXT_AT(ROW, problem), ABOUT("The first of these.") });
 
 static struct text name_below(const char *path, const char *folder)
 {

@@ -177,7 +177,7 @@ static const struct record type_record = RECORD_OF(RECORD_OBJECT, TYPE,
 	{ "p50", NS_AT(TYPE, p50_ns), OF_CALLS },
 	{ "p95", NS_AT(TYPE, p95_ns), OF_CALLS },
 	{ "max", NS_AT(TYPE, most_ns), OF_CALLS },
-	{ "% of all", WORD_AT(TYPE, share), NOT_OF_RUN_CALLS, .right = true },
+	{ "%", WORD_AT(TYPE, share), NOT_OF_RUN_CALLS, .right = true },
 	{ "of run 1", WORD_AT(TYPE, ratio), OF_RUNS, .right = true });
 
 static int64_t sum_of_all(const struct replay *run)
