@@ -2,7 +2,6 @@
 /*
  * Shows in a report what its recordings say: times by rank and by unit, and lanes.
  */
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,48 +10,7 @@
 #include "part/time-lanes.h"
 #include "run/collected.h"
 
-enum { TRACES_MOST = 10000 };
-
 /* ---- files ---- */
-
-static bool add_path(struct trace_paths *paths, const char *folder, const char *name)
-{
-	char **items = reallocarray(paths->items, paths->count + 1, sizeof *paths->items);
-	const char *slash = folder[strlen(folder) - 1] == '/' ? "" : "/";
-
-	if (items == NULL)
-		return false;
-	paths->items = items;
-	if (name == NULL)
-		items[paths->count] = strdup(folder);
-	else if (asprintf(&items[paths->count], "%s%s%s", folder, slash, name) < 0)
-		items[paths->count] = NULL;
-	return items[paths->count++] != NULL;
-}
-
-static int is_visible(const struct dirent *entry)
-{
-	return *entry->d_name != '.';
-}
-
-/* The files of a folder by name, the first of them; anything else is itself. */
-static bool add_trace(struct trace_paths *paths, const char *path)
-{
-	struct dirent **entries;
-	int count = *path != '\0' ? scandir(path, &entries, is_visible, alphasort) : -1;
-	bool good = true;
-
-	if (count < 0)
-		return add_path(paths, path, NULL);
-	for (int i = 0; i < count; i++) {
-		if (good && paths->count < TRACES_MOST)
-			good = add_path(paths, path, entries[i]->d_name);
-		free(entries[i]);
-	}
-	free(entries);
-	paths->of_folder = true;
-	return good;
-}
 
 /* Recordings of another kind beside the traces. */
 static void note_left_out(struct run *run, const struct fsdp_recordings *recordings)
@@ -72,7 +30,7 @@ bool report_read_traces(struct report *report, struct fsdp_error **ret_error)
 	for (size_t i = 0; i < options->traces.count; i++) {
 		const char *path = options->traces.items[i];
 		collected_input(run->collected, path, "trace");
-		if (!add_trace(paths, path))
+		if (!trace_paths_add(paths, path))
 			return false;
 	}
 	if (paths->count == 0)
@@ -100,9 +58,7 @@ void report_done(struct report *report)
 {
 	loading_done(&report->loading);
 	fsdp_recordings_free(report->recordings);
-	for (size_t i = 0; i < report->traces.count; i++)
-		free(report->traces.items[i]);
-	free(report->traces.items);
+	trace_paths_done(&report->traces);
 	row_buffers_done(&report->buffers);
 }
 

@@ -6,6 +6,7 @@
 
 #include "part/load-answer.h"
 #include "part/tensor-row.h"
+#include "part/trace-paths.h"
 #include "run/answer.h"
 
 /*
@@ -30,11 +31,7 @@ struct report {
 
 	struct fsdp_recordings *recordings; /* NULL: none were given */
 	bool is_partial;                    /* one of them cannot be read */
-	struct trace_paths {
-		char **items;
-		size_t count;
-		bool of_folder;
-	} traces;
+	struct trace_paths traces;
 };
 
 /* Judges as `audit` does by default, and asks all loaders. Findings and failures go to
