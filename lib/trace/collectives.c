@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/num.h"
 #include "trace/collectives.h"
 #include "trace/types.h"
 
@@ -47,6 +48,17 @@ bool fsdp_comm_sort(struct fsdp_vec *list)
 	return true;
 }
 
+/* The number of the step that holds a moment. */
+static int64_t step_at(const struct fsdp_recording *recording, int64_t moment_ns)
+{
+	const struct fsdp_step *steps = recording->steps;
+	size_t low = 0, high = recording->step_count;
+	FSDP_HALVE(low, high, middle, steps[middle].ts_ns <= moment_ns);
+	return low != 0 && moment_ns < steps[low - 1].ts_ns + steps[low - 1].dur_ns
+		       ? steps[low - 1].step
+		       : FSDP_ABSENT;
+}
+
 void fsdp_recording_collective(const struct fsdp_recording *recording, size_t index,
 	struct fsdp_collective *ret_collective)
 {
@@ -60,7 +72,8 @@ void fsdp_recording_collective(const struct fsdp_recording *recording, size_t in
 		.how = (enum fsdp_comm_how)comm->how,
 		.group = sort->group,
 		.bytes = comm->bytes,
-		.group_size = sort->group_size };
+		.group_size = sort->group_size,
+		.step = step_at(recording, comm->host_ns) };
 	if ((comm->seq & FSDP_COMM_NUMBER) != 0) {
 		snprintf(one->digits, sizeof one->digits, "%u",
 			(unsigned)(comm->seq & ~FSDP_COMM_NUMBER));

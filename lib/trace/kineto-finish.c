@@ -19,6 +19,8 @@ bool fsdp_kineto_needs_second(struct fsdp_kineto *kineto, bool can, bool *ret_ne
 		return false;
 	if (can && missing)
 		fsdp_kineto_launches_restart(&kineto->launches);
+	if (kineto->times.again)
+		fsdp_step_sums_forget(&kineto->names.steps);
 	if (kineto->times.again && fsdp_kineto_steps_limited(&kineto->times.steps)) {
 		fsdp_kineto_busy_forget(&kineto->busy);
 		fsdp_kineto_kernels_forget(&kineto->names);
@@ -41,6 +43,14 @@ static bool choose(void *context, const struct fsdp_kineto_call *call)
 	fsdp_kineto_kernels_add(&kineto->names, call->kernel, (int64_t)call->dur_ns);
 	return fsdp_kineto_busy_add(&kineto->busy, (enum fsdp_time_type)call->type,
 		call->ts_ns, (int64_t)call->dur_ns);
+}
+
+static bool place(void *context, const struct fsdp_kineto_call *call, int64_t moment_ns)
+{
+	struct fsdp_kineto *kineto = context;
+	return fsdp_kineto_kernels_add_step(&kineto->names, call->kernel,
+		fsdp_kineto_steps_number_at(&kineto->times.steps, moment_ns),
+		(int64_t)call->dur_ns);
 }
 
 /* Puts each into its step, and with --steps leaves those in chosen ones. */
@@ -239,6 +249,8 @@ static bool take_types(struct fsdp_kineto *kineto)
 void fsdp_kineto_prepare(struct fsdp_kineto *kineto)
 {
 	kineto->times.choose = choose;
+	if (kineto->names.by_step)
+		kineto->times.place = place;
 	kineto->times.context = kineto;
 }
 

@@ -13,6 +13,7 @@ struct fsdp_kineto_kernel {
 	enum fsdp_kernel_kind kind;
 	uint64_t count;
 	int64_t ns;
+	uint32_t index; /* in the list of rows, once it is a copy */
 };
 
 static struct fsdp_kineto_kernel *row_at(
@@ -23,13 +24,16 @@ static struct fsdp_kineto_kernel *row_at(
 
 bool fsdp_kineto_kernels_init(struct fsdp_kineto_kernels *kernels,
 	struct fsdp_kineto_words *words, struct fsdp_arena *arena,
-	const struct fsdp_limits *limits, bool wanted)
+	const struct fsdp_limits *limits, const struct fsdp_recording_options *options)
 {
-	*kernels = (struct fsdp_kineto_kernels){ .wanted = wanted, .words = words };
+	*kernels = (struct fsdp_kineto_kernels){ .wanted = options->kernels,
+		.by_step = options->kernels && options->by_step,
+		.words = words };
 	kernels->ceiling = fsdp_limit(limits, FSDP_LIMIT_KERNELS);
 	fsdp_vec_init(&kernels->rows, arena, sizeof(struct fsdp_kineto_kernel));
 	fsdp_vec_init(&kernels->collectives, arena, sizeof(uint32_t));
-	return !wanted || fsdp_vec_push(&kernels->rows) != NULL;
+	fsdp_step_sums_init(&kernels->steps, arena);
+	return !kernels->wanted || fsdp_vec_push(&kernels->rows) != NULL;
 }
 
 /* What is new is a new row. */
@@ -61,7 +65,7 @@ static bool is_known(const struct fsdp_kineto_kernels *kernels, uint32_t name,
 bool fsdp_kineto_kernels_find(struct fsdp_kineto_kernels *kernels, struct fsdp_span name,
 	uint32_t stream, enum fsdp_kernel_kind kind, uint32_t *ret_row)
 {
-	struct fsdp_kineto_kernel row = { FSDP_NONE, FSDP_NONE, kind, 0, 0 };
+	struct fsdp_kineto_kernel row = { FSDP_NONE, FSDP_NONE, kind, 0, 0, 0 };
 	struct fsdp_names *names = &kernels->words->names;
 	uint32_t word;
 	*ret_row = 0;
@@ -100,6 +104,12 @@ void fsdp_kineto_kernels_add(
 		return;
 	row_at(kernels, row)->count++;
 	fsdp_sum_ns(&row_at(kernels, row)->ns, dur_ns, &kernels->words->overflow);
+}
+
+bool fsdp_kineto_kernels_add_step(
+	struct fsdp_kineto_kernels *kernels, uint32_t row, int64_t step, int64_t dur_ns)
+{
+	return row == 0 || fsdp_step_sums_add(&kernels->steps, row, step, dur_ns, 0);
 }
 
 void fsdp_kineto_kernels_forget(struct fsdp_kineto_kernels *kernels)
@@ -164,7 +174,7 @@ static struct fsdp_kernel_times make_times(
 /* Rows in the order of names; those without calls are left out. */
 static size_t add_up(const struct fsdp_kineto_kernels *kernels,
 	const struct fsdp_kineto_kernel *rows, size_t count, uint32_t stream,
-	struct fsdp_kernel_times *list)
+	struct fsdp_kernel_times *list, uint32_t *places)
 {
 	const struct fsdp_kineto_kernel *last = NULL;
 	size_t kept = 0;
@@ -174,6 +184,7 @@ static size_t add_up(const struct fsdp_kineto_kernels *kernels,
 		if (last == NULL || compare_names(last, &rows[i]) != 0)
 			list[kept++] = make_times(kernels, &rows[i]);
 		last = &rows[i];
+		places[rows[i].index] = (uint32_t)(kept - 1);
 		struct fsdp_kernel_times *times = &list[kept - 1];
 		times->count += rows[i].count;
 		fsdp_sum_ns(&times->ns, rows[i].ns, &kernels->words->overflow);
@@ -181,6 +192,20 @@ static size_t add_up(const struct fsdp_kineto_kernels *kernels,
 			times->on_compute_stream += rows[i].count;
 	}
 	return kept;
+}
+
+/* What each of the list took by step. */
+static bool list_steps(struct fsdp_kineto_kernels *kernels, struct fsdp_arena *arena,
+	const uint32_t *places, struct fsdp_kernel_times *list, size_t count)
+{
+	struct fsdp_step_list *steps = calloc(count + 1, sizeof *steps);
+	bool good = steps != NULL &&
+		    fsdp_step_sums_list(&kernels->steps, places, arena, steps);
+	for (size_t i = 0; good && i < count; i++)
+		list[i].by_step = steps[i];
+	kernels->words->overflow |= kernels->steps.overflow;
+	free(steps);
+	return good;
 }
 
 bool fsdp_kineto_kernels_settle(struct fsdp_kineto_kernels *kernels,
@@ -191,17 +216,24 @@ bool fsdp_kineto_kernels_settle(struct fsdp_kineto_kernels *kernels,
 	size_t count = kernels->rows.count - 1;
 	struct fsdp_kernel_times *list = FSDP_TAKE(arena, list, count);
 	struct fsdp_kineto_kernel *rows = malloc((count + 1) * sizeof *rows);
-	if (list == NULL || rows == NULL) {
-		free(rows);
-		return false;
-	}
-	for (size_t i = 0; i < count; i++)
+	uint32_t *places = malloc((count + 1) * sizeof *places);
+	bool good = list != NULL && rows != NULL && places != NULL;
+	for (size_t i = 0; good && i < count; i++) {
 		rows[i] = *row_at(kernels, i + 1);
-	qsort(rows, count, sizeof *rows, compare_streams);
-	uint32_t stream = compute_stream(rows, count, &kernels->words->overflow);
-	qsort(rows, count, sizeof *rows, compare_names);
-	recording->kernels = list;
-	recording->kernel_count = add_up(kernels, rows, count, stream, list);
+		rows[i].index = (uint32_t)i + 1;
+		places[i + 1] = UINT32_MAX;
+	}
+	if (good) {
+		qsort(rows, count, sizeof *rows, compare_streams);
+		uint32_t stream = compute_stream(rows, count, &kernels->words->overflow);
+		qsort(rows, count, sizeof *rows, compare_names);
+		recording->kernels = list;
+		recording->kernel_count =
+			add_up(kernels, rows, count, stream, list, places);
+		good = !kernels->by_step ||
+		       list_steps(kernels, arena, places, list, recording->kernel_count);
+	}
+	free(places);
 	free(rows);
-	return true;
+	return good;
 }

@@ -4,6 +4,7 @@
 
 #include "base/limits.h"
 #include "trace/kineto-words.h"
+#include "trace/kineto-step-sums.h"
 
 /*
  * The kernels of a trace by name: calls, time and class, and how many collectives ran on
@@ -18,16 +19,18 @@ enum fsdp_kernel_kind {
 
 struct fsdp_kineto_kernels {
 	bool wanted; /* else nothing is kept, and every row is 0 */
+	bool by_step;
 	struct fsdp_kineto_words *words;
 	uint64_t ceiling;
 	struct fsdp_vec rows;        /* struct fsdp_kineto_kernel; the row 0 is none */
 	struct fsdp_vec collectives; /* uint32_t: rows, in the order of the file */
+	struct fsdp_step_sums steps; /* by row, with by_step */
 };
 
 /* Rows lie in the arena. All that return bool are false when out of memory. */
 bool fsdp_kineto_kernels_init(struct fsdp_kineto_kernels *kernels,
 	struct fsdp_kineto_words *words, struct fsdp_arena *arena,
-	const struct fsdp_limits *limits, bool wanted);
+	const struct fsdp_limits *limits, const struct fsdp_recording_options *options);
 
 /* The row of a name, which is not kept, on a stream, the id of a thread. */
 bool fsdp_kineto_kernels_find(struct fsdp_kineto_kernels *kernels, struct fsdp_span name,
@@ -40,6 +43,10 @@ uint32_t fsdp_kineto_kernels_row(const struct fsdp_kineto_kernels *kernels, size
 /* Counts a call. */
 void fsdp_kineto_kernels_add(
 	struct fsdp_kineto_kernels *kernels, uint32_t row, int64_t dur_ns);
+
+/* Counts a call in a step. */
+bool fsdp_kineto_kernels_add_step(
+	struct fsdp_kineto_kernels *kernels, uint32_t row, int64_t step, int64_t dur_ns);
 
 /* Forgets all calls; rows stay. */
 void fsdp_kineto_kernels_forget(struct fsdp_kineto_kernels *kernels);

@@ -93,6 +93,12 @@ static struct fsdp_kineto_step *find_step(
 	return index != SIZE_MAX ? fsdp_kineto_step_at(steps, index) : NULL;
 }
 
+int64_t fsdp_kineto_steps_number_at(const struct fsdp_kineto_steps *steps, int64_t ts_ns)
+{
+	const struct fsdp_kineto_step *step = find_step(steps, ts_ns);
+	return step != NULL ? step->number : FSDP_ABSENT;
+}
+
 static struct fsdp_kineto_step *step_or_rest(
 	struct fsdp_kineto_steps *steps, int64_t moment_ns)
 {

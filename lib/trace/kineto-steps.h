@@ -63,6 +63,9 @@ void fsdp_kineto_steps_forget(struct fsdp_kineto_steps *steps);
 /* The index of the step that holds a moment, or SIZE_MAX; they are sorted. */
 size_t fsdp_kineto_steps_index_at(const struct fsdp_kineto_steps *steps, int64_t ts_ns);
 
+/* Its number, or FSDP_ABSENT. */
+int64_t fsdp_kineto_steps_number_at(const struct fsdp_kineto_steps *steps, int64_t ts_ns);
+
 /* Whether a moment lies in a step of --steps; they are sorted. */
 bool fsdp_kineto_steps_chosen_at(const struct fsdp_kineto_steps *steps, int64_t ts_ns);
 /* Forgets all other steps, and the rest. */

@@ -44,6 +44,11 @@ bool fsdp_kineto_times_put(struct fsdp_kineto_times *times, int64_t moment_ns,
 	if (call->device)
 		fsdp_kineto_steps_widen(
 			&times->steps, moment_ns, call->ts_ns, call->ts_ns + dur_ns);
+	if (call->device && times->place != NULL &&
+		(!is_limited(times) ||
+			fsdp_kineto_steps_chosen_at(&times->steps, moment_ns)) &&
+		!times->place(times->context, call, moment_ns))
+		return false;
 	return !is_limited(times) ||
 	       !fsdp_kineto_steps_chosen_at(&times->steps, moment_ns) ||
 	       (fsdp_durations_add(&times->durations[type], dur_ns) &&

@@ -53,6 +53,10 @@ struct fsdp_kineto_times {
 	/* With --steps, of each work of the device in a chosen one, when that is known.
 	 * False: out of memory. */
 	bool (*choose)(void *context, const struct fsdp_kineto_call *call);
+	/* Unless NULL, the same of all that are chosen, and of all without --steps, with
+	 * the moment that tells the step. */
+	bool (*place)(
+		void *context, const struct fsdp_kineto_call *call, int64_t moment_ns);
 	void *context;
 };
 

@@ -16,6 +16,8 @@ void fsdp_kineto_unit_rows_init(struct fsdp_kineto_unit_rows *rows,
 	fsdp_vec_init(&rows->list, arena, sizeof(struct fsdp_unit_times));
 	fsdp_vec_init(&rows->groups, arena, sizeof(struct fsdp_kineto_unit_text));
 	fsdp_vec_init(&rows->streams, arena, sizeof(struct fsdp_kineto_unit_text));
+	fsdp_step_sums_init(&rows->gathers, arena);
+	fsdp_step_sums_init(&rows->reduces, arena);
 }
 
 bool fsdp_kineto_unit_rows_find(
@@ -111,11 +113,35 @@ static bool hand_out(const struct fsdp_kineto_unit_rows *rows,
 	return good;
 }
 
+/* Gives each row its times by step. */
+static bool hand_out_steps(struct fsdp_kineto_unit_rows *rows)
+{
+	size_t count = rows->list.count;
+	struct fsdp_step_list *gathers = calloc(2 * count + 1, sizeof *gathers);
+	struct fsdp_step_list *reduces = gathers != NULL ? gathers + count : NULL;
+	uint32_t *places = malloc((count + 1) * sizeof *places);
+	bool good = gathers != NULL && places != NULL;
+	for (size_t i = 0; good && i < count; i++)
+		places[i] = (uint32_t)i;
+	good = good &&
+	       fsdp_step_sums_list(&rows->gathers, places, rows->arena, gathers) &&
+	       fsdp_step_sums_list(&rows->reduces, places, rows->arena, reduces);
+	for (size_t i = 0; good && i < count; i++) {
+		struct fsdp_unit_times *row = fsdp_kineto_unit_row(rows, (uint32_t)i);
+		row->gathers.by_step = gathers[i];
+		row->reduces.by_step = reduces[i];
+	}
+	free(gathers);
+	free(places);
+	return good;
+}
+
 bool fsdp_kineto_unit_rows_list(
 	struct fsdp_kineto_unit_rows *rows, struct fsdp_recording *recording)
 {
 	struct fsdp_unit_times *list = FSDP_TAKE(rows->arena, list, rows->list.count);
-	if (list == NULL || !hand_out(rows, &rows->groups, false) ||
+	if (list == NULL || !hand_out_steps(rows) ||
+		!hand_out(rows, &rows->groups, false) ||
 		!hand_out(rows, &rows->streams, true))
 		return false;
 	for (size_t i = 0; i < rows->list.count; i++)

@@ -5,6 +5,7 @@
 #include <fsdp/trace.h>
 
 #include "trace/kineto-words.h"
+#include "trace/kineto-step-sums.h"
 
 /* The rows of the units of one trace while they are filled. */
 struct fsdp_unit_key {
@@ -20,6 +21,7 @@ struct fsdp_kineto_unit_rows {
 	struct fsdp_vec list;   /* struct fsdp_unit_times */
 	struct fsdp_vec groups; /* struct fsdp_kineto_unit_text */
 	struct fsdp_vec streams;
+	struct fsdp_step_sums gathers, reduces; /* by row */
 };
 
 /* A text of a row. */

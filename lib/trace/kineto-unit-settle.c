@@ -315,6 +315,12 @@ static bool add_collective(
 	bool overflow = false;
 	sum->kernels++;
 	fsdp_sum_ns(&sum->ns, comm->dur_ns, &overflow);
+	if (at->units->by_step &&
+		!fsdp_step_sums_add(
+			is_gather(comm) ? &at->rows.gathers : &at->rows.reduces,
+			row_index, fsdp_kineto_steps_number_at(at->steps, comm->host_ns),
+			comm->dur_ns, at->device ? at->exposed[i] : FSDP_ABSENT))
+		return false;
 	if (!at->device)
 		return true;
 	fsdp_sum_ns(&sum->exposed_ns, at->exposed[i], &overflow);

@@ -7,9 +7,12 @@
 #include "trace/kineto-units.h"
 
 void fsdp_kineto_units_init(struct fsdp_kineto_units *units,
-	struct fsdp_kineto_words *words, struct fsdp_arena *arena, bool wanted)
+	struct fsdp_kineto_words *words, struct fsdp_arena *arena,
+	const struct fsdp_recording_options *options)
 {
-	*units = (struct fsdp_kineto_units){ .wanted = wanted, .words = words };
+	*units = (struct fsdp_kineto_units){
+		.wanted = options->units, .by_step = options->by_step, .words = words
+	};
 	fsdp_vec_init(&units->notes, arena, sizeof(struct fsdp_kineto_unit_span));
 	fsdp_vec_init(&units->process_of, arena, sizeof(uint32_t));
 	fsdp_vec_init(&units->streams, arena, sizeof(uint32_t));

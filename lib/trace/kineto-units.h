@@ -17,6 +17,7 @@
  */
 struct fsdp_kineto_units {
 	bool wanted; /* else nothing is kept */
+	bool by_step;
 	struct fsdp_kineto_words *words;
 	struct fsdp_vec notes;      /* struct fsdp_kineto_unit_span */
 	struct fsdp_vec process_of; /* uint32_t, by the id of a thread */
@@ -35,7 +36,8 @@ struct fsdp_kineto_unit_span {
 
 /* Lists lie in the arena. All that return bool are false when out of memory. */
 void fsdp_kineto_units_init(struct fsdp_kineto_units *units,
-	struct fsdp_kineto_words *words, struct fsdp_arena *arena, bool wanted);
+	struct fsdp_kineto_words *words, struct fsdp_arena *arena,
+	const struct fsdp_recording_options *options);
 
 /* Any annotation of the host. Those of other things are passed over. */
 bool fsdp_kineto_units_note(struct fsdp_kineto_units *units, struct fsdp_span name,

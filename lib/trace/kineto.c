@@ -340,17 +340,18 @@ static bool read_kineto(struct fsdp_trace_reading *reading)
 		&kineto->launches, reading->budget, reading->options->units);
 	fsdp_kineto_times_init(&kineto->times, arena, reading->options);
 	fsdp_kineto_busy_init(&kineto->busy, reading->budget, reading->options->timeline);
-	fsdp_kineto_prepare(kineto);
-	fsdp_kineto_units_init(
-		&kineto->units, &kineto->words, arena, reading->options->units);
+	fsdp_kineto_units_init(&kineto->units, &kineto->words, arena, reading->options);
 	bool good = (fsdp_kineto_input_init(
 			     &kineto->input, reading->limits, &reading->error) &&
 			    fsdp_kineto_words_init(&kineto->words, arena)) ||
 		    fsdp_trace_memory(reading);
 	good = good && (fsdp_kineto_kernels_init(&kineto->names, &kineto->words, arena,
-				reading->limits, reading->options->kernels) ||
+				reading->limits, reading->options) ||
 			       fsdp_trace_memory(reading));
-	good = good && read_all(kineto);
+	if (good) {
+		fsdp_kineto_prepare(kineto);
+		good = read_all(kineto);
+	}
 	done(kineto);
 	return good;
 }

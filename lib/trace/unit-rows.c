@@ -146,8 +146,11 @@ bool fsdp_unit_rows_join(struct fsdp_recording *const *recordings, size_t count,
 	if (rows == NULL)
 		return false;
 	for (size_t i = 0, at = 0; i < count; i++)
-		for (size_t j = 0; j < recordings[i]->unit_count; j++)
-			rows[at++] = recordings[i]->units[j];
+		for (size_t j = 0; j < recordings[i]->unit_count; j++, at++) {
+			rows[at] = recordings[i]->units[j];
+			rows[at].gathers.by_step = rows[at].reduces.by_step =
+				(struct fsdp_step_list){ 0 };
+		}
 	fsdp_unit_rows_sort(rows, total);
 	for (size_t i = 0; i < total; i++) {
 		if (i == 0 || compare_rows(&rows[kept - 1], &rows[i]) != 0)

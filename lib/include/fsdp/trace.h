@@ -70,6 +70,7 @@ struct fsdp_recording_options {
 	bool units;    /* fsdp_recording.units is wanted */
 	bool spans;    /* fsdp_recording.computing and exposed are wanted */
 	bool kernels;  /* fsdp_recording.kernels is wanted */
+	bool by_step;  /* of units and kernels also the times by step */
 
 	/* Bits 1 << kind: others are left out, unless there is nothing else. 0: all. */
 	unsigned kinds;
@@ -180,6 +181,7 @@ struct fsdp_collective {
 				       not copy the struct */
 	int64_t bytes;          /* output of an all-gather, input of the others */
 	int64_t group_size;     /* ranks of the group */
+	int64_t step;           /* the number of the step it is of, or FSDP_ABSENT */
 	char digits[12];        /* internal */
 };
 
@@ -219,6 +221,21 @@ struct fsdp_step {
 	struct fsdp_device_times device; /* between the first and the last of it */
 };
 
+/** What was spent on something in one step. */
+struct fsdp_step_time {
+	int64_t step; /* its number; FSDP_ABSENT: in none */
+	uint64_t count;
+	int64_t ns;
+	int64_t exposed_ns; /* of collectives, while nothing computes; FSDP_ABSENT: there
+			       are no kernels */
+};
+
+/** Of steps in which there is something, by number. */
+struct fsdp_step_list {
+	const struct fsdp_step_time *times;
+	size_t count;
+};
+
 /** When a unit is used. */
 enum fsdp_unit_phase {
 	FSDP_PHASE_FORWARD,
@@ -237,6 +254,7 @@ struct fsdp_unit_collectives {
 	int64_t ns;                 /* their time together */
 	int64_t exposed_ns;         /* of that, while nothing computes; each for itself.
 			       FSDP_ABSENT: there are no kernels */
+	struct fsdp_step_list by_step; /* with options.by_step, of one recording */
 };
 
 /** Texts in order, each once. */
@@ -305,6 +323,7 @@ struct fsdp_kernel_times {
 	uint64_t count;
 	uint64_t on_compute_stream; /* calls on the stream that computes most */
 	int64_t ns;
+	struct fsdp_step_list by_step; /* with options.by_step */
 };
 
 /* ---- order of modules ---- */
