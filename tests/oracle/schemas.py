@@ -491,6 +491,9 @@ def trace_jobs(args, folder):
         for by in ("unit", "step", "rank", "collective") if units else ():
             yield "--json", "replay", f"--by={by}", *units
             yield "--jsonl", "replay", f"--by={by}", *units
+        for by in ("unit", "step", "type", "group", "kernel") if len(units) > 1 else ():
+            yield "--json", "replay", f"--by={by}", "--compare", units[0], units[1]
+            yield "--jsonl", "replay", f"--by={by}", "--compare", units[0], units[1]
         many = of("gpu_generated", "new_args_rank?.pt.trace.json.gz")
         differ = of("exec_order", "ranks_differ_rank?.jsonl")
         if many:

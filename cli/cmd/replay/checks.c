@@ -10,6 +10,7 @@
 
 #include "run/answer.h"
 #include "cmd/replay/checks.h"
+#include "cmd/replay/comparison.h"
 #include "cmd/replay/straggler.h"
 #include "render/human.h"
 
@@ -100,6 +101,7 @@ enum { MOST_TOLD = 8 };
 struct threshold {
 	const struct run *run;
 	const struct check *check;
+	const struct comparison *comparison;
 	enum verdict verdict;
 	char told[480];
 	size_t told_size, bad_count;
@@ -235,12 +237,22 @@ static void judge_time(struct threshold *judging)
 	}
 }
 
-static void judge_factor(struct threshold *judging, const struct fsdp_result *baseline)
+/* What a type took before, and takes now: of recordings in a step, of results in all. */
+static void find_factor(struct threshold *judging, const struct fsdp_result *baseline,
+	int64_t *ret_before, int64_t *ret_now)
 {
 	const struct fsdp_recordings *recordings = judging->run->recordings;
 	int64_t before = FSDP_ABSENT, now = FSDP_ABSENT;
-	char shown[2][HUMAN_ROOM];
+	const struct compared_row *row =
+		judging->comparison == NULL
+			? NULL
+			: comparison_find_type(judging->comparison, judging->check->name);
 
+	if (row != NULL && row->before.count != 0 && row->now.count != 0) {
+		*ret_before = row->before.mean_ns;
+		*ret_now = row->now.mean_ns;
+		return;
+	}
 	for (size_t i = 0; baseline != NULL && i < fsdp_result_type_count(baseline);
 		i++) {
 		struct fsdp_result_type type = fsdp_result_type(baseline, i);
@@ -255,6 +267,16 @@ static void judge_factor(struct threshold *judging, const struct fsdp_result *ba
 		if (text_is(text_of_span(type.name), judging->check->name))
 			now = type.times.sum_ns;
 	}
+	*ret_before = before;
+	*ret_now = now;
+}
+
+static void judge_factor(struct threshold *judging, const struct fsdp_result *baseline)
+{
+	int64_t before, now;
+	char shown[2][HUMAN_ROOM];
+
+	find_factor(judging, baseline, &before, &now);
 	if (before == FSDP_ABSENT || now == FSDP_ABSENT)
 		return;
 	if ((wide)now * MILLION > (wide)before * (wide)judging->check->value)
@@ -291,8 +313,8 @@ static void tell_bad(struct run *run, const struct threshold *judging)
 	run_finding(run, "FI7031", "%s: %s%s", judging->check->text, judging->told, more);
 }
 
-int checks_judge(
-	struct run *run, const struct texts *texts, const struct fsdp_result *baseline)
+int checks_judge(struct run *run, const struct texts *texts,
+	const struct fsdp_result *baseline, const struct comparison *comparison)
 {
 	int status = STATUS_GOOD;
 
@@ -301,7 +323,9 @@ int checks_judge(
 
 		if (!check_read(texts->items[i], &check))
 			continue;
-		struct threshold judging = { .run = run, .check = &check };
+		struct threshold judging = {
+			.run = run, .check = &check, .comparison = comparison
+		};
 		judge(&judging, baseline);
 		if (judging.verdict == VERDICT_BAD) {
 			tell_bad(run, &judging);

@@ -6,6 +6,8 @@
 
 #include "front/command.h"
 
+struct comparison;
+
 /*
  * What --fail-if says: NAME>VALUE. NAME is exposed, idle, straggler (VALUE in %), dropped
  * (a number), or a type (a time, or a factor of an earlier result: 50ms, 1.2x).
@@ -24,7 +26,7 @@ bool check_read(const char *text, struct check *ret_check);
 
 /* Judges all; those that hold are findings. Returns the status: bad, or failed where
  * something is asked of what is not there. */
-int checks_judge(
-	struct run *run, const struct texts *texts, const struct fsdp_result *baseline);
+int checks_judge(struct run *run, const struct texts *texts,
+	const struct fsdp_result *baseline, const struct comparison *comparison);
 
 #endif

@@ -2,6 +2,7 @@
 /*
  * What `replay` says to programs: the document, in nanoseconds.
  */
+#include "cmd/replay/comparison.h"
 #include "cmd/replay/replay-data.h"
 
 /* ---- recordings ---- */
@@ -486,6 +487,18 @@ static bool is_compared(struct subject of)
 	return ((const struct replay *)of.context)->baseline != NULL;
 }
 
+static bool is_compared_with_recordings(struct subject of)
+{
+	return ((const struct replay *)of.context)->comparison != NULL;
+}
+
+static const void *find_comparison(struct subject of, size_t i, void *room)
+{
+	(void)i;
+	(void)room;
+	return ((const struct replay *)of.context)->comparison;
+}
+
 #define DATA struct data
 static const struct record head_record = RECORD_OF(RECORD_OBJECT, DATA,
 	{ "world_size", INTEGER_AT(DATA, world_size), .null = true,
@@ -513,7 +526,9 @@ static const struct record rest_record = RECORD_OF(RECORD_OBJECT, DATA,
 		.about = "What `SimpleProfiler` printed, or would have." },
 	{ "problems", EACH(each_problem, problem_record), .always = true,
 		.about = "Uses of `SimpleProfiler` that PyTorch refuses." },
-	{ "compare", OBJECT(compare_record), .has = is_compared });
+	{ "compare", OBJECT(compare_record), .has = is_compared },
+	{ "comparison", .type = FIELD_OBJECT, .each = find_comparison,
+		.of = &comparison_record, .has = is_compared_with_recordings });
 static bool asks_memory(struct subject of)
 {
 	return ((const struct replay *)of.context)->options->memory;
@@ -522,7 +537,7 @@ static bool asks_memory(struct subject of)
 static bool asks_growth(struct subject of)
 {
 	return asks_memory(of) &&
-	       ((const struct replay *)of.context)->options->compare != NULL;
+	       ((const struct replay *)of.context)->options->compare.count != 0;
 }
 
 static bool asks_moments(struct subject of)

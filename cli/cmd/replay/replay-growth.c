@@ -193,7 +193,7 @@ bool memory_growth_new(const struct replay *replay, struct memory_growth **ret_g
 	if (!good)
 		return false;
 	good = fsdp_recordings_read(
-		&replay->options->compare, 1, &options, &growth->before, ret_error);
+		replay->options->compare.items, 1, &options, &growth->before, ret_error);
 	for (size_t i = 0; good && memory_row_at(replay->recordings, i, &row); i++)
 		good = compare_device(growth, &row);
 	if (!good) {
@@ -202,7 +202,7 @@ bool memory_growth_new(const struct replay *replay, struct memory_growth **ret_g
 	}
 	if (growth->count == 0)
 		run_note(replay->run, "%s holds no snapshot of these ranks and devices",
-			replay->options->compare);
+			replay->options->compare.items[0]);
 	*ret_growth = growth;
 	return true;
 }
@@ -246,7 +246,7 @@ static void show_device(const struct replay *replay, const struct grown_device *
 	out_line_begin(out, NULL);
 	out_line_text(out, "rank %" PRId64 ", device %" PRId64 ", since ", one->rank,
 		one->device);
-	out_line_name(out, text_of(replay->options->compare));
+	out_line_name(out, text_of(replay->options->compare.items[0]));
 	out_line_text(out, ": reserved %s, active %s",
 		change(one->reserved_bytes, &reserved),
 		change(one->active_bytes, &active));

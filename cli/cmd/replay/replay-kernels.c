@@ -10,7 +10,6 @@
 
 enum {
 	KERNELS_SHOWN = 20, /* unless --top says how many */
-	NAME_BYTES = 36,    /* of a name in the table for people */
 };
 
 /* A kernel on all ranks of a run. */
@@ -308,12 +307,13 @@ static bool is_inside(unsigned char byte)
 	return (byte & 0xc0) == 0x80;
 }
 
-/* What tells most in few columns: without what all names begin with; if it is long without
- * its parameters, and cut in the middle, for shapes and layouts are at the end. */
-static struct fsdp_span shorten(struct fsdp_span name, char buffer[NAME_BYTES])
+/* If it is long, without its parameters, and cut in the middle, for shapes and layouts are
+ * at the end. */
+struct fsdp_span replay_kernel_name(
+	struct fsdp_span name, char buffer[REPLAY_KERNEL_BYTES])
 {
 	static const char *const common[] = { "void ", "at::native::" };
-	enum { MARK = 3, TAIL = 13, HEAD = NAME_BYTES - MARK - TAIL };
+	enum { MARK = 3, TAIL = 13, HEAD = REPLAY_KERNEL_BYTES - MARK - TAIL };
 	size_t head = HEAD, tail = TAIL;
 
 	for (size_t i = 0; i < sizeof common / sizeof *common; i++) {
@@ -323,9 +323,9 @@ static struct fsdp_span shorten(struct fsdp_span name, char buffer[NAME_BYTES])
 			name.size -= size;
 		}
 	}
-	if (name.size > NAME_BYTES)
+	if (name.size > REPLAY_KERNEL_BYTES)
 		name = without_parameters(name);
-	if (name.size <= NAME_BYTES)
+	if (name.size <= REPLAY_KERNEL_BYTES)
 		return name;
 	/* Not inside of a character. */
 	while (head > 0 && is_inside(name.data[head]))
@@ -346,13 +346,14 @@ static struct value show_share(double share, char text[32])
 
 static void show_kernel(struct replay *run, const struct replay_kernel *one)
 {
-	char name[NAME_BYTES], share[32];
+	char name[REPLAY_KERNEL_BYTES], share[32];
 	struct ms ms;
 
 	out_row(run->run->out,
 		(const struct value[]){
 			one->times.name.data != NULL
-				? value_name(text_of_span(shorten(one->times.name, name)))
+				? value_name(text_of_span(
+					  replay_kernel_name(one->times.name, name)))
 				: value_text(text_of("other names")),
 			value_text(text_of(class_word(one->times.kernel_class))),
 			value_count(one->times.count),

@@ -512,7 +512,7 @@ bool replay_memory(struct replay *replay, struct fsdp_error **ret_error)
 
 	if (!is_answerable(replay))
 		return true;
-	if (replay->options->compare != NULL &&
+	if (replay->options->compare.count != 0 &&
 		!memory_growth_new(replay, &growth, ret_error))
 		return false;
 	run_begin(replay->run, memory_status(replay));

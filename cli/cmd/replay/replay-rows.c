@@ -3,6 +3,7 @@
  * Rows for outputs that know nothing but rows: of the table of --by, or one for each rank,
  * step and type.
  */
+#include "cmd/replay/comparison.h"
 #include "cmd/replay/replay-data.h"
 
 #define RECORDING struct fsdp_recording
@@ -113,6 +114,10 @@ static void put_rows_of_ranks(struct replay *replay)
 
 bool replay_put_rows(struct replay *replay)
 {
+	if (replay->comparison != NULL) {
+		comparison_put_rows(replay);
+		return true;
+	}
 	if (replay_shows_only(replay, "step"))
 		return replay_put_step_rows(replay);
 	if (replay->options->by == NULL)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cmd/replay/comparison.h"
 #include "cmd/replay/replay.h"
 #include "render/record.h"
 
@@ -646,6 +647,10 @@ bool replay_show_text(struct replay *replay)
 		return true;
 	}
 	show_costs(replay);
+	if (replay->comparison != NULL) {
+		comparison_show(replay);
+		return true;
+	}
 	if (shows(replay, "type"))
 		good = show_types(replay, false);
 	if (replay_shows_only(replay, "region"))

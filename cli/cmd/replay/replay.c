@@ -9,13 +9,21 @@
 
 #include "cmd/replay/checks.h"
 #include "front/rank-pattern.h"
+#include "cmd/replay/comparison.h"
 #include "cmd/replay/replay.h"
 #include "part/time-lanes.h"
+#include "run/collected.h"
 
 static const char *const BY_WORDS[] = { "type", "rank", "step", "collective", "unit",
 	"group", "kernel", "region", NULL };
 static const char *const ADVICE_WORDS[] = { "yes", "no", NULL };
 static const char *const STYLE_WORDS[] = { "default", "torch", NULL };
+
+/* Recordings that tell times. */
+enum {
+	TIMES = 1 << FSDP_RECORDING_PROFILE | 1 << FSDP_RECORDING_LOG |
+		1 << FSDP_RECORDING_KINETO
+};
 
 #define AT(field) offsetof(struct replay_options, field)
 static const struct option OPTIONS[] = {
@@ -40,8 +48,8 @@ static const struct option OPTIONS[] = {
 		.help = "treat every warning as a failure" },
 	{ "fail-if", 0, OPTION_LIST, "EXPR", AT(fail_if),
 		.help = "status 1 if exposed>20%, idle>30%, TYPE>50ms, TYPE>1.2x ..." },
-	{ "compare", 0, OPTION_TEXT, "FILE", AT(compare),
-		.help = "an earlier result of replay --json; with --memory an earlier snapshot" },
+	{ "compare", 0, OPTION_LIST, "FILE", AT(compare),
+		.help = "earlier recordings, or a result of replay --json; with --memory a snapshot" },
 	{ NULL },
 };
 #undef AT
@@ -50,6 +58,7 @@ static const struct option OPTIONS[] = {
 struct prepared {
 	void *pattern;
 	int64_t *steps;
+	size_t range_count;
 };
 
 static void release(void *context)
@@ -99,17 +108,40 @@ static bool read_steps(const char *text, struct prepared *prepared, size_t *ret_
 	return count != 0;
 }
 
+/* What the table of --by is made of. */
+static void ask_for_table(
+	const struct replay_options *replay, struct fsdp_recording_options *options)
+{
+	options->spans |= replay->by != NULL && strcmp(replay->by, "group") == 0;
+	options->kernels = replay->by != NULL && strcmp(replay->by, "kernel") == 0;
+	options->units = replay->by != NULL && strcmp(replay->by, "unit") == 0;
+	options->by_step = replay->compare.count != 0;
+	options->kinds = TIMES;
+}
+
+static bool is_comparable(struct run *run, const struct replay_options *replay)
+{
+	if (replay->compare.count < 2 || !replay->memory)
+		return true;
+	refuse(run, "compare with one of them",
+		"--memory compares with one earlier snapshot");
+	return false;
+}
+
 static bool prepare(struct run *run, struct fsdp_recording_options *options)
 {
 	const struct replay_options *replay = run->options;
 	struct check check;
 
+	if (!is_comparable(run, replay))
+		return false;
 	for (size_t i = 0; i < replay->fail_if.count; i++) {
 		if (check_read(replay->fail_if.items[i], &check)) {
-			if (check.unit != CHECK_FACTOR || replay->compare != NULL)
+			if (check.unit != CHECK_FACTOR || replay->compare.count != 0)
 				continue;
-			refuse(run, "add --compare=FILE, a result of replay --json",
-				"--fail-if '%s' needs an earlier result",
+			refuse(run,
+				"add --compare=FILE: earlier recordings, or a result of replay --json",
+				"--fail-if '%s' needs something earlier",
 				replay->fail_if.items[i]);
 			return false;
 		}
@@ -136,14 +168,11 @@ static bool prepare(struct run *run, struct fsdp_recording_options *options)
 			"--timeline=N needs --memory: of traces it always has sixty cells");
 		return false;
 	}
+	prepared->range_count = options->step_range_count;
 	options->steps = prepared->steps;
 	options->timeline = replay->timeline > 0;
-	options->spans = out_times(run->out) ||
-			 (replay->by != NULL && strcmp(replay->by, "group") == 0);
-	options->kernels = replay->by != NULL && strcmp(replay->by, "kernel") == 0;
-	options->units = replay->by != NULL && strcmp(replay->by, "unit") == 0;
-	options->kinds = 1u << FSDP_RECORDING_PROFILE | 1u << FSDP_RECORDING_LOG |
-			 1u << FSDP_RECORDING_KINETO;
+	options->spans = out_times(run->out);
+	ask_for_table(replay, options);
 	if (replay->memory)
 		options->kinds = 1u << FSDP_RECORDING_MEMORY;
 	if (replay->rank_regex == NULL)
@@ -231,8 +260,11 @@ static int status_of(struct replay *replay)
 		status = status_worse(status, STATUS_PARTIAL);
 	if (replay->options->strict && odd)
 		status = status_worse(status, STATUS_BAD);
-	return status_worse(status,
-		checks_judge(replay->run, &replay->options->fail_if, replay->baseline));
+	if (replay->comparison != NULL &&
+		fsdp_recordings_error_count(replay->comparison->before) != 0)
+		status = status_worse(status, STATUS_PARTIAL);
+	return status_worse(status, checks_judge(replay->run, &replay->options->fail_if,
+					    replay->baseline, replay->comparison));
 }
 
 /* Why waits and stragglers are left out. */
@@ -328,6 +360,99 @@ static void tell_notes(struct replay *replay)
 			"collectives name no process groups: they are matched by position");
 }
 
+/* ---- something earlier ---- */
+
+static bool is_result(const struct trace_paths *paths, const struct fsdp_error *error)
+{
+	const char *kind = error != NULL ? fsdp_error_kind(error) : NULL;
+
+	return paths->count == 1 && kind != NULL && strcmp(kind, "no_trace_events") == 0;
+}
+
+/* What a comparison cannot be made of. */
+static bool is_refused(struct replay *replay, const struct fsdp_recordings *before)
+{
+	const char *by = replay->options->by;
+
+	if (by != NULL && (strcmp(by, "rank") == 0 || strcmp(by, "collective") == 0))
+		return refuse(replay->run,
+			"--by=step, type, region, unit, group or kernel",
+			"--compare has no comparison by %s", by);
+	for (size_t i = 0; i < fsdp_recording_count(before); i++) {
+		const struct fsdp_recording *one = fsdp_recording(before, i);
+		if ((TIMES >> one->kind & 1) == 0)
+			return refuse(replay->run,
+				"compare with recordings of times, or a result of replay --json",
+				"%s is no recording of times", one->path);
+	}
+	return false;
+}
+
+/* Files that could not be read do not hide the others. */
+static void tell_unread(struct replay *replay, const struct fsdp_recordings *before)
+{
+	for (size_t i = 0; i < fsdp_recordings_error_count(before); i++)
+		collected_error(replay->run->collected, fsdp_recordings_error(before, i),
+			UINT32_MAX);
+}
+
+/* False: *ret_error, or out of memory. *ret_refused: refuse() was called. */
+static bool open_earlier(struct replay *replay, struct trace_paths *paths,
+	bool *ret_refused, struct fsdp_error **ret_error)
+{
+	struct run *run = replay->run;
+	const struct prepared *prepared = run->prepared;
+	struct fsdp_recording_options options = { .size = sizeof options,
+		.limits = run->limits,
+		.limit_count = run->limit_count,
+		.jobs = jobs_wanted(run->common),
+		.steps = prepared->steps,
+		.step_range_count = prepared->range_count,
+		.rank_of = prepared->pattern != NULL ? rank_pattern_find : NULL,
+		.context = prepared->pattern,
+		.folder = paths->of_folder };
+	struct fsdp_recordings *before = NULL;
+	struct fsdp_error *error = NULL;
+
+	ask_for_table(replay->options, &options);
+	if (!fsdp_recordings_read((const char *const *)paths->items, paths->count,
+		    &options, &before, &error)) {
+		if (!is_result(paths, error))
+			return (*ret_error = error), false;
+		fsdp_error_free(error);
+		return fsdp_result_open(paths->items[0], &replay->baseline, ret_error);
+	}
+	*ret_refused = is_refused(replay, before);
+	if (*ret_refused) {
+		fsdp_recordings_free(before);
+		return true;
+	}
+	tell_unread(replay, before);
+	replay->comparison = comparison_new(replay, before);
+	return replay->comparison != NULL;
+}
+
+/* Standard input is a result: recordings may be read twice. */
+static bool open_compared(
+	struct replay *replay, bool *ret_refused, struct fsdp_error **ret_error)
+{
+	const struct texts *names = &replay->options->compare;
+	struct trace_paths paths = { 0 };
+	bool good = true;
+
+	if (names->count == 1 && strcmp(names->items[0], "-") == 0)
+		return fsdp_result_open("-", &replay->baseline, ret_error);
+	for (size_t i = 0; good && i < names->count; i++)
+		good = trace_paths_add(&paths, names->items[i]);
+	if (good && names->count != 0)
+		good = open_earlier(replay, &paths, ret_refused, ret_error);
+	if (replay->comparison == NULL)
+		trace_paths_done(&paths);
+	else
+		replay->compared_paths = paths;
+	return good;
+}
+
 static bool run_replay(struct run *run, struct fsdp_error **ret_error)
 {
 	struct replay replay = { .run = run,
@@ -335,15 +460,14 @@ static bool run_replay(struct run *run, struct fsdp_error **ret_error)
 		.recordings = run->recordings,
 		.count = fsdp_recording_count(run->recordings),
 		.run_count = fsdp_recordings_run_count(run->recordings) };
-	bool good = true;
+	bool good = true, refused = false;
 
 	if (replay.options->memory)
 		return replay_memory(&replay, ret_error);
 	if (!is_answerable(&replay))
 		return true;
-	if (replay.options->compare != NULL &&
-		!fsdp_result_open(replay.options->compare, &replay.baseline, ret_error))
-		return false;
+	if (!open_compared(&replay, &refused, ret_error) || refused)
+		return refused;
 	tell_notes(&replay);
 	tell_by_start(&replay);
 	tell_unknown(&replay);
@@ -367,6 +491,8 @@ static bool run_replay(struct run *run, struct fsdp_error **ret_error)
 	free(replay.groups);
 	free(replay.kernels);
 	fsdp_result_free(replay.baseline);
+	comparison_free(replay.comparison);
+	trace_paths_done(&replay.compared_paths);
 	return good;
 }
 
@@ -378,7 +504,8 @@ const struct command command_replay = {
 		"[--by=KEY] [--memory] [--top=N] [--percentiles] [--fail-if=EXPR] [--compare=FILE] TRACE...",
 	.example = "replay traces/",
 	.examples = { "replay trace-rank*.json.gz",
-		"replay --fail-if 'exposed>20%' --compare last.json rank*.json" },
+		"replay --fail-if 'exposed>20%' --compare last.json rank*.json",
+		"replay --by=kernel --compare before/ after/" },
 	.exit_1 = "a --fail-if holds, or with --strict anything odd",
 	.options = OPTIONS,
 	.shapes = SHAPE_PAGE | SHAPE_TABLE | SHAPE_STACKS | SHAPE_SPANS,

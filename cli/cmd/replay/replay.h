@@ -3,6 +3,7 @@
 #define REPLAY_H
 
 #include "cmd/replay/straggler.h"
+#include "part/trace-paths.h"
 #include "render/record.h"
 #include "run/answer.h"
 
@@ -23,7 +24,7 @@ struct replay_options {
 	const char *rank_regex;
 	bool strict;
 	struct texts fail_if;
-	const char *compare;
+	struct texts compare;
 };
 
 /* What one run of this command has at hand. */
@@ -31,7 +32,9 @@ struct replay {
 	struct run *run;
 	const struct replay_options *options;
 	const struct fsdp_recordings *recordings; /* of one run, or of all */
-	struct fsdp_result *baseline;
+	struct fsdp_result *baseline;             /* of --compare */
+	struct comparison *comparison;            /* with earlier recordings, the same */
+	struct trace_paths compared_paths;        /* which are of these */
 	size_t count;
 	uint64_t nth, run_count;     /* the run that it is, from 1; of so many */
 	struct replay_group *groups; /* with --by=group, of all runs */
@@ -167,6 +170,10 @@ bool replay_find_kernels(struct replay *replay);
 /* Those of one run. */
 void replay_show_kernels(struct replay *run);
 void replay_put_kernel_rows(struct replay *replay);
+enum { REPLAY_KERNEL_BYTES = 36 };
+/* What tells most of a name in few columns: without what all names begin with. */
+struct fsdp_span replay_kernel_name(
+	struct fsdp_span name, char buffer[REPLAY_KERNEL_BYTES]);
 /* Its field is that of the answer with --by=kernel, about a struct replay as context. */
 extern const struct record replay_kernels;
 
