@@ -57,7 +57,25 @@ static uint32_t find_cut_dims(const struct fsdp_checkpoint *checkpoint,
 	return count;
 }
 
+void fsdp_note_old_cut(const struct fsdp_checkpoint *checkpoint,
+	const struct fsdp_tensor *param, struct fsdp_old_cuts *cuts)
+{
+	uint32_t dims[2] = { 0, 0 }, count = find_cut_dims(checkpoint, param, dims);
+
+	cuts->some |= fsdp_is_in_parts(checkpoint, param);
+	cuts->along_0 |= count == 1 && dims[0] == 0;
+	cuts->along_one |= count == 1 && dims[0] != 0;
+	cuts->along_two |= count == 2;
+}
+
 /* ---- tensor parallelism ---- */
+
+/* FSDP alone cuts all along one dimension, and what it shares with tensor parallelism is
+ * cut along two where they differ. */
+static bool was_tp_alone(const struct fsdp_old_cuts *old)
+{
+	return old->along_0 && old->along_one && !old->along_two;
+}
 
 /* Modules whose weights the usual plans cut: columns of y = xW are dimension 0 of it. */
 static uint32_t tp_dim_of_name(struct fsdp_span name)
@@ -127,12 +145,14 @@ static uint32_t tp_dim_of_placement(const struct fsdp_checkpoint *checkpoint,
 
 static void set_tp(const struct fsdp_checkpoint *checkpoint, struct fsdp_new_cut *cut,
 	const struct fsdp_tensor *tensor, const uint32_t *dims, uint32_t count,
-	struct fsdp_span name)
+	const struct fsdp_old_cuts *old, struct fsdp_span name)
 {
 	bool told;
 	uint32_t dim = tp_dim_of_placement(checkpoint, tensor, &told);
 
-	if (!told)
+	if (!told && count == 1 && was_tp_alone(old))
+		dim = dims[0];
+	else if (!told)
 		dim = count == 2 ? (dims[0] == cut->dim ? dims[1] : dims[0])
 				 : tp_dim_of_name(name);
 
@@ -145,15 +165,17 @@ static void set_tp(const struct fsdp_checkpoint *checkpoint, struct fsdp_new_cut
 /* ---- all of it ---- */
 
 /* A parameter that was not sharded though it could have been, as others were, will not be
- * sharded either. One with a single row is in one piece in any case. */
-static bool was_kept_whole(const struct fsdp_tensor *tensor, bool some_cut)
+ * sharded either. One with a single row is in one piece in any case, and so is what tensor
+ * parallelism alone leaves to all ranks. */
+static bool was_kept_whole(
+	const struct fsdp_tensor *tensor, const struct fsdp_old_cuts *old)
 {
-	return some_cut && tensor->shape[0] > 1;
+	return old->some && !was_tp_alone(old) && tensor->shape[0] > 1;
 }
 
 struct fsdp_new_cut fsdp_cut_of(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_tensor *tensor, const struct fsdp_reshard_options *options,
-	bool some_cut, struct fsdp_span name)
+	const struct fsdp_old_cuts *old, struct fsdp_span name)
 {
 	struct fsdp_new_cut cut = { .tp_dim = FSDP_NONE };
 	uint32_t dims[2] = { 0, 0 }, count;
@@ -161,15 +183,15 @@ struct fsdp_new_cut fsdp_cut_of(const struct fsdp_checkpoint *checkpoint,
 	if (tensor->dims == 0 ||
 		(tensor->role != FSDP_ROLE_PARAM && tensor->role != FSDP_ROLE_OPTIM))
 		return cut;
-	if (!fsdp_is_in_parts(checkpoint, tensor) && was_kept_whole(tensor, some_cut))
+	if (!fsdp_is_in_parts(checkpoint, tensor) && was_kept_whole(tensor, old))
 		return cut;
 	cut.is_cut = true;
 	count = find_cut_dims(checkpoint, tensor, dims);
 	if (options->shard_dim >= 0 && (uint32_t)options->shard_dim < tensor->dims)
 		cut.dim = (uint32_t)options->shard_dim;
-	else if (options->shard_dim < 0 && count == 1)
+	else if (options->shard_dim < 0 && count == 1 && !was_tp_alone(old))
 		cut.dim = dims[0];
 	if (options->tp > 1)
-		set_tp(checkpoint, &cut, tensor, dims, count, name);
+		set_tp(checkpoint, &cut, tensor, dims, count, old, name);
 	return cut;
 }

@@ -25,11 +25,21 @@ struct fsdp_rows {
 /* What torch.chunk gives part `index` of `parts`. */
 struct fsdp_rows fsdp_chunk(struct fsdp_rows rows, uint32_t parts, uint32_t index);
 
-/* `some_cut`: the checkpoint has tensors of several pieces, so that one in one piece was
- * not sharded. */
+/* How the parameters of a checkpoint were cut. */
+struct fsdp_old_cuts {
+	bool some;      /* some are in several pieces */
+	bool along_0;   /* some along dimension 0 and no other */
+	bool along_one; /* some along one other dimension */
+	bool along_two; /* some along two */
+};
+
+/* Adds what the pieces of one parameter show. */
+void fsdp_note_old_cut(const struct fsdp_checkpoint *checkpoint,
+	const struct fsdp_tensor *param, struct fsdp_old_cuts *cuts);
+
 struct fsdp_new_cut fsdp_cut_of(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_tensor *tensor, const struct fsdp_reshard_options *options,
-	bool some_cut, struct fsdp_span name);
+	const struct fsdp_old_cuts *old, struct fsdp_span name);
 
 /* Whether a tensor has pieces that hold parts of it. */
 bool fsdp_is_in_parts(

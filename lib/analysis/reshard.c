@@ -36,10 +36,17 @@ struct fsdp_reshard {
 	unsigned char *opened;  /* bits: cell * files + file; NULL: not known */
 	struct flat *flats;     /* one for each unit; entry_count 0: it is none */
 	uint32_t *params;       /* by tensor: the parameter that it is a state of */
-	struct fsdp_vec uneven; /* struct fsdp_reshard_cut */
+	struct fsdp_vec uneven; /* struct uneven */
 	struct fsdp_replicas *replicas;
 	struct fsdp_reshard_facts facts;
-	bool some_cut, dim_known, failed;
+	struct fsdp_old_cuts old;
+	bool dim_known, failed;
+};
+
+struct uneven {
+	uint32_t tensor;
+	struct fsdp_new_cut cut;
+	uint32_t cells; /* that have some of it */
 };
 
 static uint64_t *sum_of(struct fsdp_reshard_rank *rank, enum fsdp_role role)
@@ -195,22 +202,6 @@ static void add_padding(struct fsdp_reshard *reshard)
 
 /* ---- tensors that are cut by themselves ---- */
 
-static void note_uneven(struct fsdp_reshard *reshard, uint32_t index,
-	const struct fsdp_new_cut *cut, struct fsdp_rows rows)
-{
-	struct fsdp_reshard_cut *uneven;
-	int64_t most = fsdp_chunk(rows, reshard->shards, 0).count;
-
-	if (rows.count % reshard->shards == 0)
-		return;
-	reshard->facts.refused += cut->dim != 0;
-	uneven = fsdp_vec_push(&reshard->uneven);
-	reshard->failed |= uneven == NULL;
-	if (uneven != NULL)
-		*uneven = (struct fsdp_reshard_cut){ index, cut->dim,
-			(uint32_t)((rows.count + most - 1) / most) };
-}
-
 /* The part of dimension `dim` that one cell has. */
 static struct fsdp_rows rows_of(const struct fsdp_reshard *reshard,
 	const struct fsdp_tensor *tensor, const struct fsdp_new_cut *cut, uint32_t dim,
@@ -248,26 +239,37 @@ static uint64_t numel_of(const struct fsdp_reshard *reshard,
 	return numel;
 }
 
+static void note_uneven(struct fsdp_reshard *reshard, uint32_t index,
+	const struct fsdp_new_cut *cut, uint32_t cells)
+{
+	struct uneven *uneven = fsdp_vec_push(&reshard->uneven);
+
+	reshard->failed |= uneven == NULL;
+	if (uneven != NULL)
+		*uneven = (struct uneven){ index, *cut, cells };
+}
+
 static void hold_cut(struct fsdp_reshard *reshard, uint32_t index,
 	const struct fsdp_tensor *tensor, const struct fsdp_new_cut *cut)
 {
-	uint32_t tp = reshard->options.tp;
+	uint64_t largest = numel_of(reshard, tensor, cut, 0);
+	bool is_uneven = false, is_refused = false;
+	uint32_t some = 0;
 
 	for (size_t i = 0; i < reshard->cells; i++) {
 		uint64_t numel = numel_of(reshard, tensor, cut, i);
+		uint64_t first = numel_of(reshard, tensor, cut, i % reshard->options.tp);
 
 		hold(reshard, i, tensor, numel);
 		if (cut->is_cut)
-			pad(reshard, tensor, i, numel,
-				numel_of(reshard, tensor, cut, i % tp));
+			pad(reshard, tensor, i, numel, first);
+		some += numel != 0;
+		is_uneven |= numel != largest;
+		is_refused |= numel != first && cut->dim != 0;
 	}
-	if (cut->is_cut)
-		note_uneven(reshard, index, cut,
-			cut->tp_dim == cut->dim
-				? fsdp_chunk((struct fsdp_rows){ 0,
-						     tensor->shape[cut->dim] },
-					  tp, 0)
-				: (struct fsdp_rows){ 0, tensor->shape[cut->dim] });
+	reshard->facts.refused += is_refused;
+	if (is_uneven)
+		note_uneven(reshard, index, cut, some);
 }
 
 /* ---- reading ---- */
@@ -417,8 +419,7 @@ static void add_tensor(struct fsdp_reshard *reshard, uint32_t index)
 
 	if (!fsdp_tensor_counts(&tensor) || (tensor.flags & FSDP_TENSOR_RANKS_OWN) != 0)
 		return;
-	cut = fsdp_cut_of(reshard->checkpoint, &tensor, &reshard->options,
-		reshard->some_cut,
+	cut = fsdp_cut_of(reshard->checkpoint, &tensor, &reshard->options, &reshard->old,
 		fsdp_scratch_name(&reshard->name, reshard->checkpoint, tensor.name));
 	reshard->facts.cut += cut.is_cut;
 	reshard->facts.whole += !cut.is_cut;
@@ -461,8 +462,8 @@ static bool find_params(struct fsdp_reshard *reshard, struct fsdp_error **ret_er
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
 
 		reshard->params[i] = FSDP_NONE;
-		reshard->some_cut |= tensor.role == FSDP_ROLE_PARAM &&
-				     fsdp_is_in_parts(checkpoint, &tensor);
+		if (tensor.role == FSDP_ROLE_PARAM)
+			fsdp_note_old_cut(checkpoint, &tensor, &reshard->old);
 		if (tensor.role == FSDP_ROLE_PARAM && tensor.unit != FSDP_NONE)
 			params[wanted++] = i;
 	}
@@ -530,7 +531,7 @@ bool fsdp_reshard_new(const struct fsdp_checkpoint *checkpoint,
 	reshard->budget.ceiling = UINT64_MAX;
 	fsdp_arena_init_lean(&reshard->arena, &reshard->budget);
 	reshard->name.arena = reshard->entry_name.arena = &reshard->arena;
-	fsdp_vec_init(&reshard->uneven, &reshard->arena, sizeof(struct fsdp_reshard_cut));
+	fsdp_vec_init(&reshard->uneven, &reshard->arena, sizeof(struct uneven));
 	if (!begin(reshard, ret_error) || !find_params(reshard, ret_error) ||
 		!fsdp_replicas_new(checkpoint, &reshard->replicas, ret_error)) {
 		fsdp_reshard_free(reshard);
@@ -601,14 +602,19 @@ size_t fsdp_reshard_uneven_count(const struct fsdp_reshard *reshard)
 struct fsdp_reshard_cut fsdp_reshard_uneven(
 	const struct fsdp_reshard *reshard, size_t index)
 {
-	return *(const struct fsdp_reshard_cut *)fsdp_vec_at(&reshard->uneven, index);
+	const struct uneven *uneven = fsdp_vec_at(&reshard->uneven, index);
+
+	return (struct fsdp_reshard_cut){ uneven->tensor, uneven->cut.dim,
+		uneven->cells * reshard->options.copies };
 }
 
 bool fsdp_reshard_is_empty(
-	const struct fsdp_reshard *reshard, size_t uneven, uint32_t rank)
+	const struct fsdp_reshard *reshard, size_t index, uint32_t rank)
 {
-	return cell_of(reshard, rank) / reshard->options.tp >=
-	       fsdp_reshard_uneven(reshard, uneven).ranks;
+	const struct uneven *uneven = fsdp_vec_at(&reshard->uneven, index);
+	struct fsdp_tensor tensor = fsdp_tensor(reshard->checkpoint, uneven->tensor);
+
+	return numel_of(reshard, &tensor, &uneven->cut, cell_of(reshard, rank)) == 0;
 }
 
 struct fsdp_reshard_facts fsdp_reshard_facts(const struct fsdp_reshard *reshard)

@@ -74,6 +74,44 @@ static void a_mesh_has_copies_and_rows(void **state)
 	fsdp_reshard_free(reshard);
 }
 
+/* What tensor parallelism alone cut: along the same dimensions again, and the rest, which
+ * no rank had a part of, among the shards. */
+static void what_only_tensor_parallelism_cut_is_cut_by_shards_too(void **state)
+{
+	static const int64_t SQUARE[] = { 4, 4 }, WHOLE[] = { 4 };
+	static const int64_t TOP[] = { 0, 0, 2, 4 }, BOTTOM[] = { 2, 0, 2, 4 },
+			     LEFT[] = { 0, 0, 4, 2 }, RIGHT[] = { 0, 2, 4, 2 };
+	static const uint64_t ON_4[] = { 40, 40, 40, 40 };
+	struct fsdp_checkpoint *checkpoint = *state;
+	uint32_t up = tensor_by_hand(
+			 checkpoint, "a.w", "float32", FSDP_ROLE_PARAM, SQUARE, 2),
+		 down = tensor_by_hand(
+			 checkpoint, "b.w", "float32", FSDP_ROLE_PARAM, SQUARE, 2),
+		 norm = tensor_by_hand(
+			 checkpoint, "c.w", "float32", FSDP_ROLE_PARAM, WHOLE, 1);
+	struct fsdp_reshard *reshard;
+
+	piece_by_hand(checkpoint, up, 0, TOP, 2);
+	piece_by_hand(checkpoint, up, 1, BOTTOM, 2);
+	piece_by_hand(checkpoint, down, 0, LEFT, 2);
+	piece_by_hand(checkpoint, down, 1, RIGHT, 2);
+	piece_by_hand(checkpoint, norm, 0, NULL, 1);
+	freeze_by_hand(checkpoint);
+	reshard = reshard_to(checkpoint,
+		(struct fsdp_reshard_options){ .world = 4, .tp = 2, .shard_dim = -1 });
+	expect_params(reshard, ON_4, 4);
+	assert_int_equal(fsdp_reshard_facts(reshard).tp_unknown, 0);
+	fsdp_reshard_free(reshard);
+	/* Three ranks of tensor parallelism have 2, 2 and 0 of 4 rows or columns. */
+	reshard = reshard_to(checkpoint,
+		(struct fsdp_reshard_options){ .world = 3, .tp = 3, .shard_dim = -1 });
+	assert_int_equal(fsdp_reshard_uneven_count(reshard), 2);
+	assert_int_equal(fsdp_reshard_uneven(reshard, 1).ranks, 2);
+	assert_false(fsdp_reshard_is_empty(reshard, 1, 1));
+	assert_true(fsdp_reshard_is_empty(reshard, 1, 2));
+	fsdp_reshard_free(reshard);
+}
+
 static void only_what_is_a_product_is_a_world(void **state)
 {
 	static const struct fsdp_reshard_options WRONG[] = { { .world = 0 },
@@ -101,6 +139,9 @@ int main(void)
 			rows_are_cut_as_chunk_does, begin_by_hand, end_by_hand),
 		cmocka_unit_test_setup_teardown(
 			a_mesh_has_copies_and_rows, begin_by_hand, end_by_hand),
+		cmocka_unit_test_setup_teardown(
+			what_only_tensor_parallelism_cut_is_cut_by_shards_too,
+			begin_by_hand, end_by_hand),
 		cmocka_unit_test_setup_teardown(
 			only_what_is_a_product_is_a_world, begin_by_hand, end_by_hand),
 	};

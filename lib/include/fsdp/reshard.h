@@ -67,7 +67,7 @@ FSDP_API uint32_t fsdp_reshard_file(
 struct fsdp_reshard_cut {
 	uint32_t tensor;
 	uint32_t dim;   /* that is cut */
-	uint32_t ranks; /* that have some of it; the others of a copy have none */
+	uint32_t ranks; /* that have some of it; the others have none */
 };
 
 /** In the order of tensors. */
