@@ -142,16 +142,39 @@ static bool is_random(struct text name)
  * parallelism, unless it is given another number. */
 enum { VOCABULARY_MULTIPLE = 128 };
 
+/* How many words there are, nothing tells: fewer ranks may need fewer rows. */
+static bool keeps_rows(int64_t rows, int64_t tp_was, int64_t tp)
+{
+	return tp == tp_was ||
+	       (tp > tp_was && rows % (VOCABULARY_MULTIPLE * tp_was) == 0 &&
+		       rows % (VOCABULARY_MULTIPLE * tp) == 0);
+}
+
+/* Ranks of tensor parallelism that a vocabulary is cut for. */
+static int64_t tp_of(
+	const struct fsdp_checkpoint *checkpoint, const struct fsdp_tensor *tensor)
+{
+	struct fsdp_piece piece;
+
+	if (tensor->piece_count == 0)
+		return 1;
+	piece = fsdp_piece(checkpoint, tensor->first_piece);
+	return piece.sizes != NULL && piece.sizes[0] > 0
+		       ? tensor->shape[0] / piece.sizes[0]
+		       : 1;
+}
+
 static bool is_padded_vocabulary(const struct resharding *resharding, struct text name,
 	const struct fsdp_tensor *tensor)
 {
 	static const char *const WORDS[] = { "word_embeddings.weight",
 		"output_layer.weight" };
-	const char *family = fsdp_checkpoint_format(resharding->run->checkpoint).family;
+	const struct fsdp_checkpoint *checkpoint = resharding->run->checkpoint;
 	int64_t tp = resharding->will.tp;
 
-	if (tp <= 0 || tensor->dims == 0 || strncmp(family, "megatron", 8) != 0 ||
-		tensor->shape[0] % (VOCABULARY_MULTIPLE * tp) == 0)
+	if (tp <= 0 || tensor->dims == 0 ||
+		strncmp(fsdp_checkpoint_format(checkpoint).family, "megatron", 8) != 0 ||
+		keeps_rows(tensor->shape[0], tp_of(checkpoint, tensor), tp))
 		return false;
 	for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++)
 		if (memmem(name.data, name.size, WORDS[i], strlen(WORDS[i])) != NULL)
@@ -218,20 +241,26 @@ static void count_unfit(struct resharding *resharding)
 	}
 }
 
-/* The mesh that the run had, as far as two dimensions tell it. */
+/* The mesh that the run had, as far as two dimensions beside tensor parallelism tell it. */
 static void describe_mesh(struct resharding *resharding, uint32_t index)
 {
-	const struct fsdp_checkpoint *checkpoint = resharding->run->checkpoint;
+	struct ways *is = &resharding->is;
 	struct fsdp_mesh mesh;
 
 	if (index == FSDP_NONE)
 		return;
-	mesh = fsdp_mesh(checkpoint, index);
-	if (mesh.dims == 0 || mesh.dims > 2)
-		return;
-	resharding->is.mesh_dims = mesh.dims;
-	for (uint32_t i = 0; i < mesh.dims; i++)
-		resharding->is.mesh[i] = mesh.shape[i];
+	mesh = fsdp_mesh(resharding->run->checkpoint, index);
+	for (uint32_t i = 0; i < mesh.dims; i++) {
+		if (mesh.dim_names != NULL &&
+			text_is(text_of_span(mesh.dim_names[i]), text_of("tp")))
+			is->tp = mesh.shape[i];
+		else if (is->mesh_dims < 2)
+			is->mesh[is->mesh_dims++] = mesh.shape[i];
+		else
+			is->mesh_dims = 3;
+	}
+	if (is->mesh_dims > 2)
+		is->mesh_dims = 0;
 }
 
 /* As it was saved. */

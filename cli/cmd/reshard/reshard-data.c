@@ -173,7 +173,7 @@ static const struct record staying_record = OBJECT_RECORD(STAYS, "not_resharded"
 	{ "name", GET(FIELD_NAME, get_name), .always = true, ABOUT("Its name.") },
 	{ "why", WORD_AT(STAYS, why), .always = true,
 		WORDS("rank", "random", "vocabulary"),
-		ABOUT("`rank`: it is one rank's own. `random`: the state of a random generator. `vocabulary`: Megatron pads it to another number of rows for this `--tp`.") });
+		ABOUT("`rank`: it is one rank's own. `random`: the state of a random generator. `vocabulary`: Megatron may pad it to another number of rows for this `--tp`.") });
 
 static const void *each_uneven(struct subject of, size_t i, void *room)
 {
