@@ -27,6 +27,7 @@ struct fsdp_alignment {
 	size_t *firsts;           /* by recording: its first wait */
 	int64_t *offsets;         /* by recording */
 	bool *aligned;            /* by recording */
+	size_t *clocks;           /* by recording: the first that shares its clock */
 	int64_t *waits;           /* by recording and collective */
 	struct aligned_call *all; /* by key, then recording; while it is made */
 	size_t all_count;
@@ -84,6 +85,7 @@ static void take_recording(
 		fsdp_recording_collective(one, i, &collective);
 		uint64_t kind = mix_bytes(0, collective.type.data, collective.type.size);
 		kind = mix_bytes(kind, collective.group.data, collective.group.size);
+		kind = mix_bytes(kind, collective.ranks.data, collective.ranks.size);
 		uint64_t ordinal = next_ordinal(ordinals, kind);
 		struct aligned_call *shared = &alignment->all[alignment->all_count++];
 		*shared = (struct aligned_call){ .recording = index,
@@ -153,7 +155,7 @@ static size_t collect_deltas(struct fsdp_alignment *alignment)
 }
 
 /* The median of each. */
-static void use_deltas(struct fsdp_alignment *alignment, size_t count)
+static void use_deltas(struct fsdp_alignment *alignment, size_t count, size_t clock)
 {
 	qsort(alignment->deltas, count, sizeof *alignment->deltas, compare_deltas);
 	for (size_t i = 0, end; i < count; i = end) {
@@ -163,6 +165,7 @@ static void use_deltas(struct fsdp_alignment *alignment, size_t count)
 			end++;
 		alignment->offsets[recording] = alignment->deltas[i + (end - i) / 2].ns;
 		alignment->aligned[recording] = true;
+		alignment->clocks[recording] = clock;
 	}
 }
 
@@ -174,11 +177,12 @@ static void align(struct fsdp_alignment *alignment)
 		if (alignment->aligned[begun])
 			continue;
 		alignment->aligned[begun] = true;
+		alignment->clocks[begun] = begun;
 		int64_t first = fsdp_recording(alignment->set, begun)->first_ts_ns;
 		alignment->offsets[begun] = first != FSDP_ABSENT ? minus(0, first) : 0;
 		size_t count;
 		while ((count = collect_deltas(alignment)) != 0)
-			use_deltas(alignment, count);
+			use_deltas(alignment, count, begun);
 	}
 }
 
@@ -276,14 +280,15 @@ bool fsdp_alignment_new(const struct fsdp_recordings *recordings,
 		alignment->firsts[i + 1] = all;
 	}
 	alignment->offsets = calloc(alignment->count + 1, sizeof *alignment->offsets);
+	alignment->clocks = calloc(alignment->count + 1, sizeof *alignment->clocks);
 	alignment->aligned = calloc(alignment->count + 1, sizeof *alignment->aligned);
 	alignment->waits = calloc(all + 1, sizeof *alignment->waits);
 	alignment->all = calloc(all + 1, sizeof *alignment->all);
 	alignment->deltas = calloc(all + 1, sizeof *alignment->deltas);
 	bool good = alignment->firsts != NULL && alignment->offsets != NULL &&
-		    alignment->aligned != NULL && alignment->waits != NULL &&
-		    alignment->all != NULL && alignment->deltas != NULL &&
-		    make(alignment);
+		    alignment->clocks != NULL && alignment->aligned != NULL &&
+		    alignment->waits != NULL && alignment->all != NULL &&
+		    alignment->deltas != NULL && make(alignment);
 	let_go(alignment);
 	if (!good) {
 		fsdp_alignment_free(alignment);
@@ -300,6 +305,7 @@ void fsdp_alignment_free(struct fsdp_alignment *alignment)
 	let_go(alignment);
 	free(alignment->firsts);
 	free(alignment->offsets);
+	free(alignment->clocks);
 	free(alignment->waits);
 	free(alignment);
 }
@@ -307,6 +313,11 @@ void fsdp_alignment_free(struct fsdp_alignment *alignment)
 int64_t fsdp_alignment_offset(const struct fsdp_alignment *alignment, size_t recording)
 {
 	return recording < alignment->count ? alignment->offsets[recording] : 0;
+}
+
+size_t fsdp_alignment_clock(const struct fsdp_alignment *alignment, size_t recording)
+{
+	return recording < alignment->count ? alignment->clocks[recording] : 0;
 }
 
 int64_t fsdp_alignment_wait(

@@ -2,7 +2,9 @@
 /*
  * Emits what each rank did, on one clock, for outputs that draw time.
  */
+#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "run/answer.h"
 #include "part/time-lanes.h"
@@ -14,16 +16,17 @@ struct rank_lanes {
 	const struct fsdp_alignment *alignment;
 	size_t index;
 	int64_t offset_ns;
+	int64_t begin_ns, total_ns; /* of its run; of all */
 };
 
 static struct timed_span span_of(const struct rank_lanes *lanes, const char *lane,
 	int64_t begin_ns, int64_t dur_ns)
 {
-	int64_t total = fsdp_alignment_span(lanes->alignment), begin;
+	int64_t total = lanes->total_ns, begin;
 
 	if (__builtin_add_overflow(begin_ns, lanes->offset_ns, &begin) || begin < 0)
 		begin = 0;
-	if (begin > total)
+	if (__builtin_add_overflow(begin, lanes->begin_ns, &begin) || begin > total)
 		begin = total;
 	return (struct timed_span){ .rank = lanes->one->rank,
 		.lane = lane,
@@ -93,31 +96,142 @@ static void emit_waits(const struct rank_lanes *lanes)
 	}
 }
 
-bool time_lanes_emit(struct out *out, const struct fsdp_recordings *set)
+static bool is_trace(const struct fsdp_recordings *set, size_t index)
 {
+	return fsdp_recording(set, index)->kind == FSDP_RECORDING_KINETO;
+}
+
+static const struct fsdp_recording *by_rank(const struct fsdp_recordings *set, size_t nth)
+{
+	return fsdp_recording(set, fsdp_recording_by_rank(set, nth));
+}
+
+/* Those of a run. Runs follow each other: the first begins at 0, and `begin_ns` is the end
+ * of the ones before. */
+struct run_lanes {
+	struct run *run;
+	const struct fsdp_recordings *set;
 	struct fsdp_alignment *alignment;
+	int64_t begin_ns, total_ns;
+};
 
-	if (!out_times(out))
-		return true;
-	if (!fsdp_alignment_new(set, &alignment, NULL))
-		return false;
-	for (size_t i = 0; i < fsdp_recording_count(set); i++) {
-		struct rank_lanes lanes = { .out = out,
-			.index = fsdp_recording_by_rank(set, i),
-			.alignment = alignment };
+/* The index of a recording in a run, or SIZE_MAX: it is of another. */
+static size_t index_in(const struct run_lanes *lanes, const struct fsdp_recording *one)
+{
+	for (size_t i = 0; i < fsdp_recording_count(lanes->set); i++)
+		if (fsdp_recording(lanes->set, i) == one)
+			return i;
+	return SIZE_MAX;
+}
 
-		lanes.one = fsdp_recording(set, lanes.index);
-		lanes.offset_ns = fsdp_alignment_offset(alignment, lanes.index);
-		if (lanes.one->kind != FSDP_RECORDING_KINETO)
+static void emit_clocks(const struct run_lanes *lanes)
+{
+	const struct fsdp_recording *first = NULL;
+	size_t common = 0;
+
+	for (size_t i = 0; i < fsdp_recording_count(lanes->set); i++) {
+		size_t index = fsdp_recording_by_rank(lanes->set, i);
+		const struct fsdp_recording *one = fsdp_recording(lanes->set, index);
+		size_t own = fsdp_alignment_clock(lanes->alignment, index);
+		struct timed_clock clock = { one->rank, text_of(one->path),
+			fsdp_alignment_offset(lanes->alignment, index), true };
+
+		if (!is_trace(lanes->set, index))
 			continue;
-		emit_steps(&lanes);
-		emit_busy(&lanes, "computing", lanes.one->computing,
-			lanes.one->computing_count);
-		emit_collectives(&lanes);
-		emit_busy(
-			&lanes, "exposed", lanes.one->exposed, lanes.one->exposed_count);
-		emit_waits(&lanes);
+		common = first == NULL ? own : common;
+		first = first == NULL ? one : first;
+		clock.shared = own == common;
+		if (__builtin_add_overflow(
+			    clock.offset_ns, lanes->begin_ns, &clock.offset_ns))
+			clock.offset_ns = 0;
+		out_clock(lanes->run->out, &clock);
+		if (!clock.shared)
+			run_note(lanes->run,
+				"rank %" PRId64 " shares no collective with rank %" PRId64
+				", nor by way of others: it is drawn as if both began at once",
+				one->rank, first->rank);
 	}
-	fsdp_alignment_free(alignment);
-	return true;
+}
+
+static void emit_computing(const struct rank_lanes *lanes)
+{
+	emit_busy(lanes, "computing", lanes->one->computing, lanes->one->computing_count);
+}
+
+static void emit_exposed(const struct rank_lanes *lanes)
+{
+	emit_busy(lanes, "exposed", lanes->one->exposed, lanes->one->exposed_count);
+}
+
+/* A lane of one recording, in the time of its run. */
+static void emit_lane(const struct run_lanes *runs, const struct fsdp_recording *one,
+	void (*emit)(const struct rank_lanes *lanes))
+{
+	size_t index = 0;
+
+	while ((index = index_in(runs, one)) == SIZE_MAX)
+		runs++;
+	const struct rank_lanes lanes = { runs->run->out, one, runs->alignment, index,
+		fsdp_alignment_offset(runs->alignment, index), runs->begin_ns,
+		runs->total_ns };
+	emit(&lanes);
+}
+
+/* Rank by rank, lane by lane, run by run. */
+static void emit_ranks(const struct run_lanes *runs, const struct fsdp_recordings *set)
+{
+	static void (*const lanes[])(const struct rank_lanes *) = { emit_steps,
+		emit_computing, emit_collectives, emit_exposed, emit_waits };
+	size_t count = fsdp_recording_count(set);
+
+	for (size_t i = 0, next; i < count; i = next) {
+		const struct fsdp_recording *one = by_rank(set, i);
+		for (next = i + 1; next < count && by_rank(set, next)->rank == one->rank;)
+			next++;
+		for (size_t lane = 0; lane < sizeof lanes / sizeof *lanes; lane++)
+			for (size_t j = i; j < next; j++)
+				if (by_rank(set, j)->kind == FSDP_RECORDING_KINETO)
+					emit_lane(runs, by_rank(set, j), lanes[lane]);
+	}
+}
+
+/* Aligns each run. Returns how many; the last is missing if memory ran out. */
+static size_t align_runs(struct run *run, const struct fsdp_recordings *set,
+	struct run_lanes *lanes, size_t count)
+{
+	int64_t end = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		lanes[i] = (struct run_lanes){ run, fsdp_recordings_run(set, i), NULL,
+			end, 0 };
+		if (!fsdp_alignment_new(lanes[i].set, &lanes[i].alignment, NULL))
+			return i;
+		if (__builtin_add_overflow(
+			    end, fsdp_alignment_span(lanes[i].alignment), &end))
+			end = INT64_MAX;
+	}
+	for (size_t i = 0; i < count; i++)
+		lanes[i].total_ns = end;
+	return count;
+}
+
+bool time_lanes_emit(struct run *run, const struct fsdp_recordings *set)
+{
+	size_t count = fsdp_recordings_run_count(set), made;
+	struct run_lanes *lanes;
+
+	if (!out_times(run->out))
+		return true;
+	lanes = calloc(count + 1, sizeof *lanes);
+	if (lanes == NULL)
+		return false;
+	made = align_runs(run, set, lanes, count);
+	for (size_t i = 0; made == count && i < count; i++)
+		emit_clocks(&lanes[i]);
+	if (made == count)
+		emit_ranks(lanes, set);
+	for (size_t i = 0; i < made; i++)
+		fsdp_alignment_free(lanes[i].alignment);
+	free(lanes);
+	return made == count;
 }

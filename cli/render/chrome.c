@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Writes times as the trace event format that Perfetto and chrome://tracing read: a
- * process for each rank, a thread for each lane.
+ * process for each rank, a thread for each lane. How their clocks were put together stands
+ * before the events.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@ struct chrome {
 	const char *lane; /* … and the lane in it; NULL: none yet */
 	unsigned thread;
 	bool begun, filled;
+	bool clocks, events; /* the list of them is open */
 };
 
 static struct chrome *chrome_of(struct out *out)
@@ -29,8 +31,7 @@ static void begin(struct out *out, const struct out_header *header)
 	struct chrome *chrome = chrome_of(out);
 	chrome->begun = header->has_data;
 	if (chrome->begun)
-		writer_text(
-			&chrome->stream, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
+		writer_text(&chrome->stream, "{\"displayTimeUnit\":\"ms\",");
 }
 
 /* Microseconds with three decimals. */
@@ -41,6 +42,31 @@ static void put_us(struct writer *to, int64_t ns)
 		ns < 0 ? "-" : "", (ns < 0 ? -(uint64_t)ns : (uint64_t)ns) / 1000,
 		(ns < 0 ? -(uint64_t)ns : (uint64_t)ns) % 1000);
 	writer_put(to, digits, (size_t)size);
+}
+
+static void clock(struct out *out, const struct timed_clock *clock)
+{
+	struct chrome *chrome = chrome_of(out);
+	struct writer *to = &chrome->stream;
+	writer_text(to, chrome->clocks ? ",\n" : "\"otherData\":{\"clocks\":[\n");
+	chrome->clocks = true;
+	writer_text(to, "{\"rank\":");
+	writer_integer(to, clock->rank);
+	writer_text(to, ",\"path\":");
+	spell_string(to, clock->path.data, clock->path.size);
+	writer_text(to, ",\"offset_ns\":");
+	writer_integer(to, clock->offset_ns);
+	writer_text(to, clock->shared ? ",\"aligned\":true}" : ",\"aligned\":false}");
+}
+
+static void open_events(struct chrome *chrome)
+{
+	if (chrome->clocks)
+		writer_text(&chrome->stream, "]},");
+	if (!chrome->events)
+		writer_text(&chrome->stream, "\"traceEvents\":[");
+	chrome->clocks = false;
+	chrome->events = true;
 }
 
 static void event_begin(struct chrome *chrome, const char *phase)
@@ -112,6 +138,7 @@ static void timed(struct out *out, const struct timed_span *span)
 {
 	struct chrome *chrome = chrome_of(out);
 	struct writer *to = &chrome->stream;
+	open_events(chrome);
 	find_lane(chrome, span);
 	event_begin(chrome, "X");
 	writer_text(to, ",\"cat\":\"");
@@ -130,8 +157,10 @@ static void end(struct out *out, const struct out_footer *footer)
 {
 	struct chrome *chrome = chrome_of(out);
 	(void)footer;
-	if (chrome->begun)
+	if (chrome->begun) {
+		open_events(chrome);
 		writer_text(&chrome->stream, "]}\n");
+	}
 	writer_flush(&chrome->stream);
 }
 
@@ -167,4 +196,5 @@ const struct out_functions chrome_functions = {
 	.begin = begin,
 	.end = end,
 	.timed = timed,
+	.clock = clock,
 };

@@ -56,6 +56,7 @@ struct out_functions {
 
 	void (*weighed)(struct out *out, const struct weighed *part);
 	void (*timed)(struct out *out, const struct timed_span *span);
+	void (*clock)(struct out *out, const struct timed_clock *clock);
 	/* Of an output that shows nothing of an answer but what is emitted for it alone:
 	 * where that goes. */
 	struct out *(*aside)(struct out *out);

@@ -362,6 +362,11 @@ bool out_weighs(struct out *out)
 	return false;
 }
 
+void out_clock(struct out *out, const struct timed_clock *clock)
+{
+	PASS_ON(out, clock, (*each, clock));
+}
+
 void out_timed(struct out *out, const struct timed_span *span)
 {
 	PASS_ON(out, timed, (*each, span));

@@ -260,6 +260,15 @@ void out_timed(struct out *out, const struct timed_span *span);
 /* Whether some output draws them. */
 bool out_times(struct out *out);
 
+/* How the clock of a recording became that of all: before its spans. */
+struct timed_clock {
+	int64_t rank;
+	struct text path;
+	int64_t offset_ns; /* was added to its times */
+	bool shared;       /* by collectives; else it begins when the first one does */
+};
+void out_clock(struct out *out, const struct timed_clock *clock);
+
 /* The output for a document that stands beside the answer, among those that were asked
  * for, or NULL: what is emitted there is seen by it alone. */
 struct out *out_aside(struct out *out);

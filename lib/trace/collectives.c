@@ -71,6 +71,7 @@ void fsdp_recording_collective(const struct fsdp_recording *recording, size_t in
 		.type = fsdp_time_type_name((enum fsdp_time_type)comm->type),
 		.how = (enum fsdp_comm_how)comm->how,
 		.group = sort->group,
+		.ranks = sort->ranks,
 		.bytes = comm->bytes,
 		.group_size = sort->group_size,
 		.step = step_at(recording, comm->host_ns) };

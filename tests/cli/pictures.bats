@@ -122,9 +122,29 @@ valid_chrome() {
 	jq '.traceEvents |= map(if .ts then .ts += 7000000 else . end)' new_args_rank1.pt.trace.json > moved
 	mv moved new_args_rank1.pt.trace.json
 	"$bin" replay -q -o chrome=moved.json new_args_rank?.pt.trace.json
-	cmp same.json moved.json
+	[ "$(jq -c .traceEvents same.json)" = "$(jq -c .traceEvents moved.json)" ]
+	[ "$(jq '.otherData.clocks | length' moved.json)" = 2 ]
+	jq -e --slurpfile before same.json '.otherData.clocks | all(.aligned) and
+		(.[0].offset_ns == $before[0].otherData.clocks[0].offset_ns) and
+		(.[1].offset_ns - $before[0].otherData.clocks[1].offset_ns) as $moved |
+		$moved == -7000000000' moved.json
 	"$bin" replay -q -o chrome=again.json new_args_rank?.pt.trace.json
 	cmp again.json moved.json
+}
+
+@test "chrome: a rank that shares no collective begins with the others, and two runs follow each other" {
+	set -- $(traces)
+	gzip -dc "$1" > alone_rank0.json
+	gzip -dc "$2" | sed 's/"Process Group Name": *"[^"]*"/"Process Group Name": "other"/g; s/nccl/rccl/g' > alone_rank1.json
+	"$bin" replay -o chrome=apart.json alone_rank0.json alone_rank1.json 2> notes
+	grep "rank 1 shares no collective with rank 0, nor by way of others: it is drawn as if both began at once" notes
+	jq -e '[.otherData.clocks[].aligned] == [true, false]' apart.json
+	valid_chrome apart.json
+	"$bin" replay -q -o chrome=twice.json "$1" "$2" alone_rank0.json
+	valid_chrome twice.json
+	jq -e '[.otherData.clocks[].rank] == [0, 1, 0]' twice.json
+	jq -e '[.traceEvents[] | select(.pid == 0 and .cat == "steps")] |
+		(length % 2 == 0) and (.[length / 2 - 1] as $last | .[length / 2].ts >= $last.ts + $last.dur)' twice.json
 }
 
 @test "svg: a picture of a size that does not grow" {

@@ -164,5 +164,5 @@ bool report_show_times(struct report *report)
 		return true;
 	show_ranks(report);
 	show_units(report);
-	return time_lanes_emit(report->run->out, report->recordings);
+	return time_lanes_emit(report->run, report->recordings);
 }

@@ -177,6 +177,7 @@ struct fsdp_collective {
 	struct fsdp_span type; /* "all_gather", "reduce_scatter", … */
 	enum fsdp_comm_how how;
 	struct fsdp_span group; /* the process group */
+	struct fsdp_span ranks; /* in it, as the trace has them */
 	struct fsdp_span seq;   /* number within the group; it may lie in `digits`, so do
 				       not copy the struct */
 	int64_t bytes;          /* output of an all-gather, input of the others */
@@ -788,6 +789,11 @@ FSDP_API void fsdp_alignment_free(struct fsdp_alignment *alignment);
 /** What is to be added to the times of a recording, by its index, so that they count from
  * the first start of all. */
 FSDP_API int64_t fsdp_alignment_offset(
+	const struct fsdp_alignment *alignment, size_t recording);
+
+/** The first recording of those whose clocks are one, by shared collectives and those that
+ * others share with them. What shares none begins where the first of all begins. */
+FSDP_API size_t fsdp_alignment_clock(
 	const struct fsdp_alignment *alignment, size_t recording);
 
 /** How long a collective waited for the last rank to begin it; at most as long as it
