@@ -8,7 +8,7 @@
 
 /* What each rank of these traces did: its steps, where it computed, its collectives, those
  * that nothing hid, and its waits; rank by rank, on one clock; run by run, one behind the
- * other. A rank that shares no collective with the others is told of in a note. Only for outputs that draw
+ * other. A note names ranks that share no collective with the others. Only for outputs that draw
  * time (out_times); recordings of other kinds are left out. The set must have been read with
  * options.spans. False: out of memory. */
 bool time_lanes_emit(struct run *run, const struct fsdp_recordings *set);

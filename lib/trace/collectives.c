@@ -48,15 +48,21 @@ bool fsdp_comm_sort(struct fsdp_vec *list)
 	return true;
 }
 
+size_t fsdp_steps_index_at(const struct fsdp_step *steps, size_t count, int64_t ts_ns)
+{
+	size_t low = 0, high = count;
+	FSDP_HALVE(low, high, middle, steps[middle].ts_ns <= ts_ns);
+	return low != 0 && ts_ns < steps[low - 1].ts_ns + steps[low - 1].dur_ns
+		       ? low - 1
+		       : SIZE_MAX;
+}
+
 /* The number of the step that holds a moment. */
 static int64_t step_at(const struct fsdp_recording *recording, int64_t moment_ns)
 {
-	const struct fsdp_step *steps = recording->steps;
-	size_t low = 0, high = recording->step_count;
-	FSDP_HALVE(low, high, middle, steps[middle].ts_ns <= moment_ns);
-	return low != 0 && moment_ns < steps[low - 1].ts_ns + steps[low - 1].dur_ns
-		       ? steps[low - 1].step
-		       : FSDP_ABSENT;
+	size_t at =
+		fsdp_steps_index_at(recording->steps, recording->step_count, moment_ns);
+	return at != SIZE_MAX ? recording->steps[at].step : FSDP_ABSENT;
 }
 
 void fsdp_recording_collective(const struct fsdp_recording *recording, size_t index,

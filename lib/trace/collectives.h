@@ -42,6 +42,9 @@ static inline struct fsdp_comm *fsdp_comm_at(const struct fsdp_vec *list, size_t
 	return fsdp_vec_at(list, index);
 }
 
+/* The index of the step of a recording that holds a moment, or SIZE_MAX. */
+size_t fsdp_steps_index_at(const struct fsdp_step *steps, size_t count, int64_t ts_ns);
+
 /* By start; what starts together in the order of the file. False: out of memory. */
 bool fsdp_comm_sort(struct fsdp_vec *list);
 

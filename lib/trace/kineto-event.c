@@ -3,6 +3,7 @@
  * What one event of a Kineto trace counts as. What only the end of the trace tells
  * (which collective a kernel was, which step) is kept for kineto-finish.c.
  */
+#include "trace/kineto-runtime.h"
 #include "trace/kineto.h"
 
 static const int64_t WEEK = INT64_C(7) * 86400 * 1000000000;
@@ -26,6 +27,15 @@ static bool add(
 	       fsdp_kineto_times_add(&kineto->times, &call);
 }
 
+/* With --by=idle, what the device does. */
+static bool put_work(struct fsdp_kineto *kineto, const struct timed *one,
+	int64_t correlation, uint32_t kernel)
+{
+	return fsdp_kineto_idle_work(
+		&kineto->idle, &(struct fsdp_kineto_work){ one->ts_ns,
+				       one->ts_ns + one->dur_ns, correlation, kernel });
+}
+
 /* What is done on the device. With --steps, when it is busy is noted as soon as the step
  * is known. */
 static bool add_device(struct fsdp_kineto *kineto, enum fsdp_time_type type,
@@ -44,8 +54,9 @@ static bool add_device(struct fsdp_kineto *kineto, enum fsdp_time_type type,
 		call.correlation = FSDP_ABSENT;
 	return fsdp_kineto_times_add(&kineto->times, &call) &&
 	       (kineto->second || fsdp_kineto_steps_limited(&kineto->times.steps) ||
-		       fsdp_kineto_busy_add(
-			       &kineto->busy, type, one->ts_ns, one->dur_ns));
+		       (fsdp_kineto_busy_add(
+				&kineto->busy, type, one->ts_ns, one->dur_ns) &&
+			       put_work(kineto, one, call.correlation, kernel)));
 }
 
 static bool busy_with_comm(
@@ -104,7 +115,7 @@ static bool put_stream(struct fsdp_kineto *kineto, const struct fsdp_kineto_even
 }
 
 static bool take_comm(struct fsdp_kineto *kineto, const struct timed *one,
-	const struct fsdp_kineto_args *args)
+	const struct fsdp_kineto_args *args, uint32_t row)
 {
 	struct fsdp_comm comm = { .ts_ns = one->ts_ns,
 		.dur_ns = one->dur_ns,
@@ -133,6 +144,8 @@ static bool take_comm(struct fsdp_kineto *kineto, const struct timed *one,
 	if (named && kernel.has_correlation)
 		fsdp_kineto_launches_named(&kineto->launches, kernel.correlation);
 	return put_comm(kineto, comm) && busy_with_comm(kineto, FSDP_KINETO_COMM, one) &&
+	       (fsdp_kineto_steps_limited(&kineto->times.steps) ||
+		       put_work(kineto, one, comm.host_ns, row)) &&
 	       put_stream(kineto, one->event, true, 0);
 }
 
@@ -201,10 +214,44 @@ static bool take_kernel(struct fsdp_kineto *kineto, const struct timed *one)
 		return add_device(kineto, FSDP_TIME_COMPUTE, &kept, row) &&
 		       put_stream(kineto, one->event, false, one->dur_ns);
 	return kineto->second || (fsdp_kineto_kernels_collective(&kineto->names, row) &&
-					 take_comm(kineto, &kept, &args));
+					 take_comm(kineto, &kept, &args, row));
 }
 
 /* ---- what is on the host ---- */
+
+/* With --by=idle, that a thread was in a call that tells why it launches nothing. */
+static bool put_host_call(
+	struct fsdp_kineto *kineto, const struct timed *one, enum fsdp_idle_cause cause)
+{
+	struct fsdp_kineto_host_call call = { one->ts_ns, one->ts_ns + one->dur_ns, 0,
+		cause };
+	return kineto->second || !kineto->idle.wanted ||
+	       (thread_of(kineto, one->event, &call.thread) &&
+		       fsdp_kineto_idle_call(&kineto->idle, &call));
+}
+
+static bool put_operator(struct fsdp_kineto *kineto, const struct timed *one)
+{
+	uint32_t thread;
+	if (kineto->second || !kineto->idle.wanted)
+		return true;
+	if (fsdp_span_begins(one->name, FSDP_SPAN("c10d::")))
+		return put_host_call(kineto, one, FSDP_IDLE_COLLECTIVE);
+	return thread_of(kineto, one->event, &thread) &&
+	       fsdp_kineto_idle_operator(
+		       &kineto->idle, thread, one->ts_ns, one->ts_ns + one->dur_ns);
+}
+
+/* Rules out most calls by two bytes. */
+static bool may_allocate(struct fsdp_span name)
+{
+	size_t at = fsdp_span_begins(name, FSDP_SPAN("cuda"))  ? 4
+		    : fsdp_span_begins(name, FSDP_SPAN("hip")) ? 3
+							       : 2;
+	return name.size > at + 1 &&
+	       (name.data[at] == 'F' || name.data[at] == 'H' ||
+		       (name.data[at] == 'M' && (at != 4 || name.data[at + 1] == 'a')));
+}
 
 static bool take_step(struct fsdp_kineto *kineto, const struct timed *one)
 {
@@ -293,6 +340,15 @@ static void take_data_loader(struct fsdp_kineto *kineto, const struct timed *one
 			&recording->data_loader_ns, one->dur_ns, &kineto->words.overflow);
 }
 
+/* With --by=idle: what a thread waits for. */
+static bool take_host_wait(struct fsdp_kineto *kineto, const struct timed *one)
+{
+	if (fsdp_span_begins(one->name, FSDP_SPAN("enumerate(DataLoader)#")))
+		return put_host_call(kineto, one, FSDP_IDLE_DATA_LOADER);
+	return !fsdp_is_backend_note(one->name) ||
+	       put_host_call(kineto, one, FSDP_IDLE_COLLECTIVE);
+}
+
 static bool take_annotation(struct fsdp_kineto *kineto, const struct timed *one)
 {
 	take_data_loader(kineto, one);
@@ -319,14 +375,54 @@ static bool is_object_gather(struct fsdp_span name)
 	return digits != 0 && fsdp_span_ends(fsdp_span(name.data, at), file);
 }
 
+/* What a call of the runtime does, found out once for each name; it is the number of the
+ * name, plus one. */
+static bool take_runtime(struct fsdp_kineto *kineto, const struct timed *one)
+{
+	uint32_t id, *what;
+	if (!kineto->idle.wanted && !may_allocate(one->name))
+		return true;
+	what = fsdp_kineto_words_find(
+		&kineto->words, FSDP_KINETO_RUNTIME_CALLS, one->name, &id);
+	if (what == NULL)
+		return false;
+	if (*what == 0)
+		*what = (uint32_t)fsdp_runtime_call_of(one->name) + 1;
+	switch ((enum fsdp_runtime_call)(*what - 1)) {
+	case FSDP_RUNTIME_WAIT:
+		return put_host_call(kineto, one, FSDP_IDLE_SYNCHRONISATION);
+	case FSDP_RUNTIME_COPY:
+		return put_host_call(kineto, one, FSDP_IDLE_COPY);
+	case FSDP_RUNTIME_ALLOCATE:
+		return fsdp_kineto_allocs_add(
+			       &kineto->allocs, one->name, one->ts_ns, one->dur_ns) &&
+		       put_host_call(kineto, one, FSDP_IDLE_ALLOCATION);
+	case FSDP_RUNTIME_OTHER:
+		break;
+	}
+	return put_operator(kineto, one);
+}
+
 static bool take_launch(struct fsdp_kineto *kineto, const struct timed *one)
 {
 	struct fsdp_kineto_launch launch = { .ts_ns = one->ts_ns };
 	struct fsdp_kineto_args args;
 	launch.is_launch = fsdp_span_has(one->name, "Launch", false);
+	if (!kineto->second && !take_runtime(kineto, one))
+		return false;
 	fsdp_kineto_read_args(&kineto->input, &one->event->args, &args);
 	if (!fsdp_kineto_integer(&args.correlation, &launch.correlation))
 		return true;
+	if (!kineto->second && kineto->idle.wanted) {
+		struct fsdp_kineto_issuing issuing = { launch.correlation, one->ts_ns,
+			one->ts_ns + one->dur_ns, 0, launch.is_launch };
+		uint32_t thread;
+		if (!thread_of(kineto, one->event, &thread))
+			return false;
+		issuing.thread = thread & INT32_MAX;
+		if (!fsdp_kineto_idle_launch(&kineto->idle, &issuing))
+			return false;
+	}
 	if ((!kineto->second || kineto->times.again) &&
 		!fsdp_kineto_times_launch(
 			&kineto->times, &(struct fsdp_kineto_issued){ launch.correlation,
@@ -373,11 +469,13 @@ static bool take_meant(struct fsdp_kineto *kineto, enum fsdp_kineto_meaning mean
 	case FSDP_KINETO_OP:
 		kineto->any_reduce_scatter_op |=
 			fsdp_span_is(one->name, "c10d::_reduce_scatter_base_");
-		return take_step(kineto, one) && take_note(kineto, one);
+		return take_step(kineto, one) && take_note(kineto, one) &&
+		       put_operator(kineto, one);
 	case FSDP_KINETO_ANNOTATION:
 	case FSDP_KINETO_ABSENT:
 		return take_step(kineto, one) && take_note(kineto, one) &&
-		       take_unit(kineto, one) && take_annotation(kineto, one);
+		       take_unit(kineto, one) && take_annotation(kineto, one) &&
+		       (!kineto->idle.wanted || take_host_wait(kineto, one));
 	case FSDP_KINETO_TRACE:
 	case FSDP_KINETO_OTHER:
 		break;

@@ -24,6 +24,7 @@ bool fsdp_kineto_needs_second(struct fsdp_kineto *kineto, bool can, bool *ret_ne
 	if (kineto->times.again && fsdp_kineto_steps_limited(&kineto->times.steps)) {
 		fsdp_kineto_busy_forget(&kineto->busy);
 		fsdp_kineto_kernels_forget(&kineto->names);
+		fsdp_kineto_idle_forget(&kineto->idle);
 	}
 	if (!can && kineto->times.late) {
 		kineto->reading->recording.steps_incomplete = true;
@@ -40,9 +41,12 @@ bool fsdp_kineto_needs_second(struct fsdp_kineto *kineto, bool can, bool *ret_ne
 static bool choose(void *context, const struct fsdp_kineto_call *call)
 {
 	struct fsdp_kineto *kineto = context;
+	struct fsdp_kineto_work work = { call->ts_ns, call->ts_ns + (int64_t)call->dur_ns,
+		call->correlation, call->kernel };
 	fsdp_kineto_kernels_add(&kineto->names, call->kernel, (int64_t)call->dur_ns);
-	return fsdp_kineto_busy_add(&kineto->busy, (enum fsdp_time_type)call->type,
-		call->ts_ns, (int64_t)call->dur_ns);
+	return fsdp_kineto_idle_work(&kineto->idle, &work) &&
+	       fsdp_kineto_busy_add(&kineto->busy, (enum fsdp_time_type)call->type,
+		       call->ts_ns, (int64_t)call->dur_ns);
 }
 
 static bool place(void *context, const struct fsdp_kineto_call *call, int64_t moment_ns)
@@ -65,6 +69,7 @@ static bool put_collectives(struct fsdp_kineto *kineto, bool device)
 		struct fsdp_kineto_call call = fsdp_kineto_call(comm->ts_ns, comm->dur_ns,
 			(enum fsdp_time_type)comm->type, device, FSDP_ABSENT);
 		if (device) {
+			call.correlation = comm->host_ns;
 			comm->host_ns = fsdp_kineto_times_moment(
 				times, comm->host_ns, comm->ts_ns);
 			call.kernel =
@@ -153,6 +158,71 @@ static bool settle_times(struct fsdp_kineto *kineto)
 	if (fsdp_kineto_steps_limited(steps))
 		fsdp_kineto_steps_keep_chosen(steps);
 	return fsdp_kineto_busy_settle(&kineto->busy);
+}
+
+/* ---- why idle ---- */
+
+static int compare_idles(const void *a, const void *b)
+{
+	const struct fsdp_idle_time *left = a, *right = b;
+	if (left->cause != right->cause)
+		return left->cause < right->cause ? -1 : 1;
+	bool none = left->kernel.data == NULL;
+	if (none || right->kernel.data == NULL)
+		return (right->kernel.data == NULL) - none;
+	return fsdp_span_compare(left->kernel, right->kernel);
+}
+
+/* Adds up what is before kernels of one name, on any stream. */
+static size_t join_idles(struct fsdp_idle_time *list, size_t count)
+{
+	size_t kept = 0;
+	if (count != 0)
+		qsort(list, count, sizeof *list, compare_idles);
+	for (size_t i = 0; i < count; i++) {
+		struct fsdp_idle_time *last = kept != 0 ? &list[kept - 1] : NULL;
+		if (last == NULL || compare_idles(last, &list[i]) != 0) {
+			list[kept++] = list[i];
+			continue;
+		}
+		last->gaps += list[i].gaps;
+		last->ns += list[i].ns;
+		if (list[i].longest_ns > last->longest_ns)
+			last->longest_ns = list[i].longest_ns;
+	}
+	return kept;
+}
+
+static bool take_idle(struct fsdp_kineto *kineto)
+{
+	struct fsdp_recording *recording = &kineto->reading->recording;
+	struct fsdp_arena *arena = &kineto->reading->arena;
+	struct fsdp_vec rows;
+	if (!kineto->idle.wanted)
+		return true;
+	fsdp_vec_init(&rows, arena, sizeof(struct fsdp_kineto_idle_row));
+	if (!fsdp_kineto_idle_settle(&kineto->idle, &rows))
+		return false;
+	struct fsdp_idle_time *list = FSDP_TAKE(arena, list, rows.count);
+	for (size_t i = 0; list != NULL && i < rows.count; i++) {
+		const struct fsdp_kineto_idle_row *row = fsdp_vec_at(&rows, i);
+		list[i] = row->time;
+		list[i].kernel = fsdp_kineto_kernels_name(&kineto->names, row->kernel);
+	}
+	recording->idles = list;
+	recording->idle_count = list != NULL ? join_idles(list, rows.count) : 0;
+	return list != NULL;
+}
+
+/* Steps, and what was allocated in each of them. */
+static bool take_steps(struct fsdp_kineto *kineto)
+{
+	struct fsdp_recording *recording = &kineto->reading->recording;
+	struct fsdp_kineto_steps *steps = &kineto->times.steps;
+	struct fsdp_step *list;
+	return fsdp_kineto_steps_list(steps, &kineto->busy, recording, &list) &&
+	       fsdp_kineto_allocs_settle(&kineto->allocs, &kineto->reading->arena, list,
+		       fsdp_kineto_steps_limited(steps), recording);
 }
 
 /* The type `all`: the steps, or else all that there is. */
@@ -265,8 +335,7 @@ bool fsdp_kineto_settle(struct fsdp_kineto *kineto)
 		!take_unknown(kineto))
 		return false;
 	if (!take_collectives(kineto) || !settle_times(kineto) || !take_units(kineto) ||
-		!take_all(kineto) ||
-		!fsdp_kineto_steps_list(&kineto->times.steps, &kineto->busy, recording))
+		!take_all(kineto) || !take_steps(kineto) || !take_idle(kineto))
 		return false;
 	recording->has_device =
 		fsdp_kineto_busy_device(&kineto->busy, &recording->device);

@@ -26,9 +26,11 @@ bool fsdp_kineto_kernels_init(struct fsdp_kineto_kernels *kernels,
 	struct fsdp_kineto_words *words, struct fsdp_arena *arena,
 	const struct fsdp_limits *limits, const struct fsdp_recording_options *options)
 {
-	*kernels = (struct fsdp_kineto_kernels){ .wanted = options->kernels,
-		.by_step = options->kernels && options->by_step,
-		.words = words };
+	*kernels =
+		(struct fsdp_kineto_kernels){ .wanted = options->kernels || options->idle,
+			.listed = options->kernels,
+			.by_step = options->kernels && options->by_step,
+			.words = words };
 	kernels->ceiling = fsdp_limit(limits, FSDP_LIMIT_KERNELS);
 	fsdp_vec_init(&kernels->rows, arena, sizeof(struct fsdp_kineto_kernel));
 	fsdp_vec_init(&kernels->collectives, arena, sizeof(uint32_t));
@@ -110,6 +112,14 @@ bool fsdp_kineto_kernels_add_step(
 	struct fsdp_kineto_kernels *kernels, uint32_t row, int64_t step, int64_t dur_ns)
 {
 	return row == 0 || fsdp_step_sums_add(&kernels->steps, row, step, dur_ns, 0);
+}
+
+struct fsdp_span fsdp_kineto_kernels_name(
+	const struct fsdp_kineto_kernels *kernels, uint32_t row)
+{
+	uint32_t name = row != 0 ? row_at(kernels, row)->name : FSDP_NONE;
+	return name != FSDP_NONE ? fsdp_kineto_words_text(kernels->words, name)
+				 : (struct fsdp_span){ 0 };
 }
 
 void fsdp_kineto_kernels_forget(struct fsdp_kineto_kernels *kernels)
@@ -211,7 +221,7 @@ static bool list_steps(struct fsdp_kineto_kernels *kernels, struct fsdp_arena *a
 bool fsdp_kineto_kernels_settle(struct fsdp_kineto_kernels *kernels,
 	struct fsdp_arena *arena, struct fsdp_recording *recording)
 {
-	if (!kernels->wanted)
+	if (!kernels->listed)
 		return true;
 	size_t count = kernels->rows.count - 1;
 	struct fsdp_kernel_times *list = FSDP_TAKE(arena, list, count);

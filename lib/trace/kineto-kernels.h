@@ -19,6 +19,7 @@ enum fsdp_kernel_kind {
 
 struct fsdp_kineto_kernels {
 	bool wanted; /* else nothing is kept, and every row is 0 */
+	bool listed; /* in the recording */
 	bool by_step;
 	struct fsdp_kineto_words *words;
 	uint64_t ceiling;
@@ -47,6 +48,10 @@ void fsdp_kineto_kernels_add(
 /* Counts a call in a step. */
 bool fsdp_kineto_kernels_add_step(
 	struct fsdp_kineto_kernels *kernels, uint32_t row, int64_t step, int64_t dur_ns);
+
+/* The name of a row, 0 being none; data NULL: it is beyond the limit, or no row. */
+struct fsdp_span fsdp_kineto_kernels_name(
+	const struct fsdp_kineto_kernels *kernels, uint32_t row);
 
 /* Forgets all calls; rows stay. */
 void fsdp_kineto_kernels_forget(struct fsdp_kineto_kernels *kernels);

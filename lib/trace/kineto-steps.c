@@ -200,7 +200,8 @@ static bool measure(const struct fsdp_kineto_steps *steps,
 }
 
 bool fsdp_kineto_steps_list(struct fsdp_kineto_steps *steps,
-	const struct fsdp_kineto_busy *busy, struct fsdp_recording *recording)
+	const struct fsdp_kineto_busy *busy, struct fsdp_recording *recording,
+	struct fsdp_step **ret_list)
 {
 	size_t count = steps->list.count;
 	struct fsdp_step *list = FSDP_TAKE(steps->arena, list, count);
@@ -214,7 +215,7 @@ bool fsdp_kineto_steps_list(struct fsdp_kineto_steps *steps,
 			.types = step->sums,
 			.type_count = take_sums(step->sums) };
 	}
-	recording->steps = list;
+	recording->steps = *ret_list = list;
 	recording->step_count = count;
 	if (count != 0) {
 		recording->outside_count = take_sums(steps->rest.sums);

@@ -74,6 +74,7 @@ void fsdp_kineto_steps_keep_chosen(struct fsdp_kineto_steps *steps);
 /* Fills the steps of the recording, each with the types that are in it, and with when the
  * device was busy. Call it last: the sums go over to the recording. */
 bool fsdp_kineto_steps_list(struct fsdp_kineto_steps *steps,
-	const struct fsdp_kineto_busy *busy, struct fsdp_recording *recording);
+	const struct fsdp_kineto_busy *busy, struct fsdp_recording *recording,
+	struct fsdp_step **ret_list);
 
 #endif

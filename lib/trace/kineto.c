@@ -320,6 +320,7 @@ static void done(struct fsdp_kineto *kineto)
 	fsdp_kineto_times_done(&kineto->times);
 	fsdp_kineto_busy_done(&kineto->busy);
 	fsdp_kineto_launches_done(&kineto->launches);
+	fsdp_kineto_idle_done(&kineto->idle);
 	fsdp_kineto_words_done(&kineto->words);
 	free(kineto);
 }
@@ -340,6 +341,8 @@ static bool read_kineto(struct fsdp_trace_reading *reading)
 		&kineto->launches, reading->budget, reading->options->units);
 	fsdp_kineto_times_init(&kineto->times, arena, reading->options);
 	fsdp_kineto_busy_init(&kineto->busy, reading->budget, reading->options->timeline);
+	fsdp_kineto_allocs_init(&kineto->allocs, &kineto->words, arena);
+	fsdp_kineto_idle_init(&kineto->idle, reading->budget, reading->options->idle);
 	fsdp_kineto_units_init(&kineto->units, &kineto->words, arena, reading->options);
 	bool good = (fsdp_kineto_input_init(
 			     &kineto->input, reading->limits, &reading->error) &&

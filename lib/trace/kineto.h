@@ -3,8 +3,10 @@
 #define FSDP_TRACE_KINETO_H
 
 #include "trace/event.h"
+#include "trace/kineto-allocs.h"
 #include "trace/kineto-busy.h"
 #include "trace/kineto-comm.h"
+#include "trace/kineto-idle.h"
 #include "trace/kineto-kernels.h"
 #include "trace/kineto-launches.h"
 #include "trace/kineto-opens.h"
@@ -32,6 +34,8 @@ struct fsdp_kineto {
 	struct fsdp_kineto_busy busy;
 	struct fsdp_kineto_units units;
 	struct fsdp_kineto_kernels names; /* all kernels, by name */
+	struct fsdp_kineto_allocs allocs;
+	struct fsdp_kineto_idle idle;
 	struct fsdp_kineto_place *places; /* of collectives, with units */
 	bool any_reduce_scatter_op;
 };

@@ -82,6 +82,7 @@ replay --by=type
 replay --by=collective
 replay --by=region
 replay --by=kernel
+replay --by=idle
 replay --by=group
 replay --percentiles
 replay --timeline

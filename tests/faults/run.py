@@ -151,6 +151,7 @@ COMMANDS = [
      TRACES + "units/g_same_stream_rank0.pt.trace.json.gz"],
     ["replay", "--by=unit", "--json", "--compare=" + TRACES + "units/g_plain_rank0.pt.trace.json.gz",
      TRACES + "units/g_same_stream_rank0.pt.trace.json.gz"],
+    ["replay", "--by=idle", TRACES + "gpu_generated/new_args_rank0.pt.trace.json.gz"],
     ["replay", "--by=unit", TRACES + "units/g_plain_rank0.pt.trace.json.gz",
      TRACES + "units/g_plain_rank1.pt.trace.json.gz"],
     ["replay", "--json", TRACES + "simple_profiler/keys_rank0.jsonl"],

@@ -348,7 +348,7 @@ def recording_jobs():
     def at(*names):
         return [os.path.join(SOURCE, "testdata", "traces", name) for name in names]
     yield ("--json", "order", *at("watchdog/stuck_w8.log"))
-    for key in ("group", "kernel"):
+    for key in ("group", "idle", "kernel"):
         yield ("--json", "replay", f"--by={key}", *at("units/g_same_stream_rank0.pt.trace.json.gz"))
 
 
@@ -488,7 +488,7 @@ def trace_jobs(args, folder):
         units = of("units", "g_plain_rank?.pt.trace.json.gz")
         for path in units:
             yield "--json", "info", path
-        for by in ("unit", "step", "rank", "collective") if units else ():
+        for by in ("unit", "step", "rank", "collective", "idle") if units else ():
             yield "--json", "replay", f"--by={by}", *units
             yield "--jsonl", "replay", f"--by={by}", *units
         for by in ("unit", "step", "type", "group", "kernel") if len(units) > 1 else ():

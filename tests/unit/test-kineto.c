@@ -5,6 +5,7 @@
 #include <cmocka.h>
 #include <stdlib.h>
 
+#include "trace/kineto-runtime.h"
 #include "trace/kineto-busy.h"
 #include "trace/kineto-launches.h"
 #include "trace/kineto-opens.h"
@@ -287,7 +288,9 @@ static void calls_lie_in_the_step_that_holds_their_moment(void **state)
 	assert_int_equal(steps.rest.sums[FSDP_TIME_COMPUTE].count, 9);
 
 	fsdp_kineto_steps_keep_chosen(&steps);
-	assert_true(fsdp_kineto_steps_list(&steps, &busy, &recording));
+	struct fsdp_step *list;
+	assert_true(fsdp_kineto_steps_list(&steps, &busy, &recording, &list));
+	assert_ptr_equal(list, recording.steps);
 	assert_int_equal(recording.step_count, 2);
 	assert_int_equal(recording.outside_count, 0);
 	const struct fsdp_step *step = &recording.steps[0];
@@ -671,6 +674,46 @@ static void begins_are_a_stack_of_each_thread(void **state)
 	leave(&room);
 }
 
+static void calls_of_the_runtime_are_known_by_name(void **state)
+{
+	static const struct {
+		const char *name;
+		enum fsdp_runtime_call call;
+	} calls[] = {
+		{ "cudaMalloc", FSDP_RUNTIME_ALLOCATE },
+		{ "cudaMallocAsync", FSDP_RUNTIME_ALLOCATE },
+		{ "cudaFree", FSDP_RUNTIME_ALLOCATE },
+		{ "cudaHostAlloc", FSDP_RUNTIME_ALLOCATE },
+		{ "cudaHostUnregister", FSDP_RUNTIME_ALLOCATE },
+		{ "hipMalloc", FSDP_RUNTIME_ALLOCATE },
+		{ "hipHostMalloc", FSDP_RUNTIME_ALLOCATE },
+		{ "hipMemMap", FSDP_RUNTIME_ALLOCATE },
+		{ "cuMemAlloc_v2", FSDP_RUNTIME_ALLOCATE },
+		{ "cuMemCreate", FSDP_RUNTIME_ALLOCATE },
+		{ "cuMemAddressReserve", FSDP_RUNTIME_ALLOCATE },
+		{ "cudaMemcpyAsync", FSDP_RUNTIME_COPY },
+		{ "cuMemcpyHtoDAsync_v2", FSDP_RUNTIME_COPY },
+		{ "hipMemcpyWithStream", FSDP_RUNTIME_COPY },
+		{ "cudaDeviceSynchronize", FSDP_RUNTIME_WAIT },
+		{ "cudaStreamSynchronize", FSDP_RUNTIME_WAIT },
+		{ "cuEventSynchronize", FSDP_RUNTIME_WAIT },
+		{ "hipEventSynchronize", FSDP_RUNTIME_WAIT },
+		{ "cudaLaunchKernel", FSDP_RUNTIME_OTHER },
+		{ "cuLaunchKernelEx", FSDP_RUNTIME_OTHER },
+		{ "cudaMemsetAsync", FSDP_RUNTIME_OTHER },
+		{ "cudaMemGetInfo", FSDP_RUNTIME_OTHER },
+		{ "cudaFuncGetAttributes", FSDP_RUNTIME_OTHER },
+		{ "xpuMalloc", FSDP_RUNTIME_OTHER },
+		{ "Synchronize", FSDP_RUNTIME_OTHER },
+		{ "cu", FSDP_RUNTIME_OTHER },
+		{ "", FSDP_RUNTIME_OTHER },
+	};
+	(void)state;
+	for (size_t i = 0; i < FSDP_COUNT(calls); i++)
+		if (fsdp_runtime_call_of(fsdp_span_text(calls[i].name)) != calls[i].call)
+			fail_msg("%s", calls[i].name);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -684,6 +727,7 @@ int main(void)
 		cmocka_unit_test(steps_are_full_in_any_order),
 		cmocka_unit_test(a_pipe_is_read_once),
 		cmocka_unit_test(the_device_is_busy_with_any_of_its_lists),
+		cmocka_unit_test(calls_of_the_runtime_are_known_by_name),
 		cmocka_unit_test(words_are_known_again),
 		cmocka_unit_test(categories_are_counted_whatever_their_length),
 		cmocka_unit_test(begins_are_a_stack_of_each_thread),

@@ -9,7 +9,7 @@
 #include "cmd/replay/replay.h"
 
 /* A loss below this is none that one would act on, in per cent of a step. */
-static const double LEAST_LOSS = 5, LEAST_WAIT = 1;
+static const double LEAST_LOSS = 5, LEAST_WAIT = 1, LEAST_ALLOCATION = 2;
 
 /* ---- steps ---- */
 
@@ -238,6 +238,38 @@ void replay_tell_advice(struct replay *replay, const struct replay_cost *cost)
 	else
 		out_line(out, NULL, "no loss of %.0f %% or more: compute sets the pace",
 			LEAST_LOSS);
+}
+
+/* Of all steps of all ranks: how often memory was allocated or freed, and how long. */
+static void add_allocations(
+	const struct fsdp_recording *one, uint64_t *count, double *ns, double *steps_ns)
+{
+	for (size_t i = 0; i < one->step_count; i++) {
+		*steps_ns += (double)one->steps[i].dur_ns;
+		for (size_t j = 0; j < one->steps[i].alloc_count; j++) {
+			*count += one->steps[i].allocs[j].count;
+			*ns += (double)one->steps[i].allocs[j].sum_ns;
+		}
+	}
+}
+
+void replay_tell_allocations(struct replay *run)
+{
+	uint64_t count = 0;
+	double ns = 0, steps_ns = 0;
+	size_t steps = 0;
+	struct ms ms;
+
+	for (size_t i = 0; i < run->count; i++) {
+		add_allocations(replay_by_rank(run, i), &count, &ns, &steps_ns);
+		steps += replay_by_rank(run, i)->step_count;
+	}
+	if (!replay_advises(run) || !(part(ns, steps_ns) >= LEAST_ALLOCATION))
+		return;
+	out_line(run->run->out, NULL,
+		"allocator: %.1f calls like cudaMalloc and cudaFree in a step, %s ms (%.0f %%): memory is nearly full; try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+		(double)count / (double)steps,
+		replay_ms((int64_t)(ns / (double)steps), &ms), part(ns, steps_ns));
 }
 
 /* ---- what is not there ---- */

@@ -278,6 +278,11 @@ struct ranked_step {
 	struct place place;
 	struct fsdp_step step;
 };
+static bool has_step_host(struct subject of)
+{
+	return ((const struct ranked_step *)of.object)->step.step != FSDP_ABSENT;
+}
+
 static bool has_step_device(struct subject of)
 {
 	return ((const struct ranked_step *)of.object)->step.has_device;
@@ -297,6 +302,10 @@ static const struct record step_record = OBJECT_RECORD(STEP, "step",
 	{ "device", OBJECT_AT(STEP, step.device, device_record), .has = has_step_device,
 		.about =
 			"Times of the device from the first to the last work that was launched in it." },
+	{ "allocator", MAP_AT(STEP, step.allocs, step.alloc_count, tally_record),
+		.has = has_step_host,
+		.about =
+			"By name, the calls on the host that allocate or free memory, such as `cudaMalloc`; absent in what is of no step." },
 	{ "types", MAP_AT(STEP, step.types, step.type_count, tally_record),
 		.always = true,
 		.about =
@@ -482,6 +491,11 @@ static bool is_by_kernel(struct subject of)
 	return replay_shows_only(of.context, "kernel");
 }
 
+static bool is_by_idle(struct subject of)
+{
+	return replay_shows_only(of.context, "idle");
+}
+
 static bool is_compared(struct subject of)
 {
 	return ((const struct replay *)of.context)->baseline != NULL;
@@ -522,6 +536,7 @@ static const struct record rest_record = RECORD_OF(RECORD_OBJECT, DATA,
 	{ NULL, FIELDS(replay_units), .has = is_by_unit },
 	{ NULL, FIELDS(replay_groups), .has = is_by_group },
 	{ NULL, FIELDS(replay_kernels), .has = is_by_kernel },
+	{ NULL, FIELDS(replay_idles), .has = is_by_idle },
 	{ "dumps", EACH(each_dump, dump_record), .always = true,
 		.about = "What `SimpleProfiler` printed, or would have." },
 	{ "problems", EACH(each_problem, problem_record), .always = true,

@@ -132,6 +132,8 @@ bool replay_put_rows(struct replay *replay)
 		replay_put_group_rows(replay);
 	else if (replay_shows_only(replay, "kernel"))
 		replay_put_kernel_rows(replay);
+	else if (replay_shows_only(replay, "idle"))
+		replay_put_idle_rows(replay);
 	else
 		replay_put_sum_rows(replay);
 	return true;

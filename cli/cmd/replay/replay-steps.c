@@ -224,6 +224,7 @@ bool replay_show_steps(struct replay *run)
 {
 	if (!show_costs(run))
 		return false;
+	replay_tell_allocations(run);
 	out_line(run->run->out, NULL, "%s", "");
 	show_types(run);
 	return true;

@@ -617,7 +617,8 @@ static bool show_run(struct replay *run)
 		(replay_shows_only(run, "step") || replay_shows_only(run, "collective") ||
 			replay_shows_only(run, "unit") ||
 			replay_shows_only(run, "group") ||
-			replay_shows_only(run, "kernel") || run->options->timeline > 0))
+			replay_shows_only(run, "kernel") ||
+			replay_shows_only(run, "idle") || run->options->timeline > 0))
 		line_run(run);
 	if (replay_shows_only(run, "step"))
 		good = replay_show_steps(run);
@@ -629,6 +630,8 @@ static bool show_run(struct replay *run)
 		replay_show_groups(run);
 	if (replay_shows_only(run, "kernel"))
 		replay_show_kernels(run);
+	if (replay_shows_only(run, "idle"))
+		replay_show_idle(run);
 	show_timeline(run);
 	return good;
 }

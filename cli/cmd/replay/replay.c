@@ -15,7 +15,7 @@
 #include "run/collected.h"
 
 static const char *const BY_WORDS[] = { "type", "rank", "step", "collective", "unit",
-	"group", "kernel", "region", NULL };
+	"group", "kernel", "idle", "region", NULL };
 static const char *const ADVICE_WORDS[] = { "yes", "no", NULL };
 static const char *const STYLE_WORDS[] = { "default", "torch", NULL };
 
@@ -115,6 +115,7 @@ static void ask_for_table(
 	options->spans |= replay->by != NULL && strcmp(replay->by, "group") == 0;
 	options->kernels = replay->by != NULL && strcmp(replay->by, "kernel") == 0;
 	options->units = replay->by != NULL && strcmp(replay->by, "unit") == 0;
+	options->idle = replay->by != NULL && strcmp(replay->by, "idle") == 0;
 	options->by_step = replay->compare.count != 0;
 	options->kinds = TIMES;
 }
@@ -374,7 +375,8 @@ static bool is_refused(struct replay *replay, const struct fsdp_recordings *befo
 {
 	const char *by = replay->options->by;
 
-	if (by != NULL && (strcmp(by, "rank") == 0 || strcmp(by, "collective") == 0))
+	if (by != NULL && (strcmp(by, "rank") == 0 || strcmp(by, "collective") == 0 ||
+				  strcmp(by, "idle") == 0))
 		return refuse(replay->run,
 			"--by=step, type, region, unit, group or kernel",
 			"--compare has no comparison by %s", by);
@@ -484,12 +486,15 @@ static bool run_replay(struct run *run, struct fsdp_error **ret_error)
 			good = replay_find_groups(&replay) && good;
 		if (replay_shows_only(&replay, "kernel"))
 			good = replay_find_kernels(&replay) && good;
+		if (replay_shows_only(&replay, "idle"))
+			good = replay_find_idle(&replay) && good;
 		good = replay_show_text(&replay) && good;
 		replay_tell_comparison(&replay);
 		good = replay_put_data(&replay) && good;
 	}
 	free(replay.groups);
 	free(replay.kernels);
+	free(replay.idles);
 	fsdp_result_free(replay.baseline);
 	comparison_free(replay.comparison);
 	trace_paths_done(&replay.compared_paths);

@@ -41,6 +41,8 @@ struct replay {
 	size_t group_count;
 	struct replay_kernel *kernels; /* with --by=kernel, of all runs */
 	size_t kernel_count;
+	struct replay_idle *idles; /* with --by=idle, of all runs */
+	size_t idle_count;
 	bool has_traces, has_dumps;
 };
 
@@ -111,6 +113,8 @@ struct replay_cost replay_cost(const struct replay *replay);
 void replay_tell_cost(struct replay *replay, const struct replay_cost *cost);
 /* The largest loss that the recordings prove. */
 void replay_tell_advice(struct replay *replay, const struct replay_cost *cost);
+/* That allocations of the device cost a share of the steps, where they do. */
+void replay_tell_allocations(struct replay *run);
 /* Whether lines that advise are wanted. */
 bool replay_advises(const struct replay *replay);
 
@@ -176,6 +180,16 @@ struct fsdp_span replay_kernel_name(
 	struct fsdp_span name, char buffer[REPLAY_KERNEL_BYTES]);
 /* Its field is that of the answer with --by=kernel, about a struct replay as context. */
 extern const struct record replay_kernels;
+
+/* ---- idle ---- */
+
+/* Adds up why devices were idle, for --by=idle. False: out of memory. */
+bool replay_find_idle(struct replay *replay);
+/* That of one run. */
+void replay_show_idle(struct replay *run);
+void replay_put_idle_rows(struct replay *replay);
+/* Its fields are those of the answer with --by=idle, about a struct replay as context. */
+extern const struct record replay_idles;
 
 /* ---- answers ---- */
 

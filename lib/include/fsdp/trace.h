@@ -71,6 +71,7 @@ struct fsdp_recording_options {
 	bool spans;    /* fsdp_recording.computing and exposed are wanted */
 	bool kernels;  /* fsdp_recording.kernels is wanted */
 	bool by_step;  /* of units and kernels also the times by step */
+	bool idle;     /* fsdp_recording.idles is wanted */
 
 	/* Bits 1 << kind: others are left out, unless there is nothing else. 0: all. */
 	unsigned kinds;
@@ -218,6 +219,10 @@ struct fsdp_step {
 	int64_t step, ts_ns, dur_ns;    /* its number, start and length */
 	const struct fsdp_tally *types; /* what is of it */
 	size_t type_count;
+	const struct fsdp_tally
+		*allocs; /* calls of the runtime on the host that allocate or
+					     free memory, by name */
+	size_t alloc_count;
 	bool has_device;                 /* there is work on the device */
 	struct fsdp_device_times device; /* between the first and the last of it */
 };
@@ -325,6 +330,35 @@ struct fsdp_kernel_times {
 	uint64_t on_compute_stream; /* calls on the stream that computes most */
 	int64_t ns;
 	struct fsdp_step_list by_step; /* with options.by_step */
+};
+
+/** Why a device is idle: what the thread did that launched what comes next, after the
+ * gap had begun. Of several at once the first one counts. */
+enum fsdp_idle_cause {
+	FSDP_IDLE_SYNCHRONISATION, /* it waited for the device */
+	FSDP_IDLE_ALLOCATION,      /* it allocated or freed memory of the device */
+	FSDP_IDLE_COPY,            /* it was in a call that copies */
+	FSDP_IDLE_COLLECTIVE,      /* it was in a collective */
+	FSDP_IDLE_DATA_LOADER,     /* it asked its data loader for a batch */
+	FSDP_IDLE_LAUNCH,          /* it was in operators and launches; or the launch took
+				      this long to arrive */
+	FSDP_IDLE_HOST,    /* nothing of these: Python, or nothing that is recorded */
+	FSDP_IDLE_QUEUED,  /* what comes next was launched before the gap began */
+	FSDP_IDLE_UNKNOWN, /* the launch is not recorded */
+	FSDP_IDLE_CAUSE_COUNT
+};
+
+/** "synchronisation", "allocation", "copy", "collective", "data_loader", "launch", "host",
+ * "queued", "unknown"; NULL for anything else. */
+FSDP_API const char *fsdp_idle_cause_name(enum fsdp_idle_cause cause);
+
+/** How long a device was idle for one cause before one kernel or copy. All together are
+ * its idle_ns. */
+struct fsdp_idle_time {
+	enum fsdp_idle_cause cause;
+	struct fsdp_span kernel; /* its name; absent: beyond the limit `kernels` */
+	uint64_t gaps;           /* in which this was a part */
+	int64_t ns, longest_ns;  /* of these parts */
 };
 
 /* ---- order of modules ---- */
@@ -591,6 +625,14 @@ struct fsdp_recording {
 	/* with options.kernels, in no order */
 	const struct fsdp_kernel_times *kernels;
 	size_t kernel_count;
+
+	/* with options.idle, by cause and name */
+	const struct fsdp_idle_time *idles;
+	size_t idle_count;
+
+	/* calls of the runtime that allocate or free memory, by name */
+	const struct fsdp_tally *allocs;
+	size_t alloc_count;
 
 	/* with options.units, in the order of names */
 	const struct fsdp_unit_times *units;
