@@ -62,22 +62,28 @@ static struct text text_or_none(const char *text)
 	return text != NULL ? text_of(text) : (struct text){ 0 };
 }
 
+static struct text *show_names(const struct fsdp_span *names, size_t count)
+{
+	struct text *shown = calloc(count + 1, sizeof *shown);
+
+	for (size_t i = 0; shown != NULL && i < count; i++)
+		shown[i] = text_of_span(names[i]);
+	return shown;
+}
+
 static bool show_reason(const struct fsdp_load_reason *reason, struct shown_reason *shown)
 {
 	shown->rule = reason->rule;
 	shown->exception = text_or_none(reason->exception);
 	shown->message = text_of(reason->message);
 	shown->way_out = text_or_none(reason->way_out);
-	shown->names = calloc(reason->name_count + 1, sizeof *shown->names);
-	if (shown->names == NULL)
-		return false;
+	shown->names = show_names(reason->names, reason->name_count);
 	shown->name_count = reason->name_count;
-	for (size_t i = 0; i < reason->name_count; i++)
-		shown->names[i] = text_of_span(reason->names[i]);
-	return true;
+	return shown->names != NULL;
 }
 
-static bool show_loader(const struct fsdp_load_result *result, struct shown_loader *shown)
+static bool show_loader(
+	const struct fsdp_load_result *result, int64_t world, struct shown_loader *shown)
 {
 	*shown = (struct shown_loader){
 		.loader = result->loader,
@@ -86,9 +92,12 @@ static bool show_loader(const struct fsdp_load_result *result, struct shown_load
 		.verdict = fsdp_load_verdict_name(result->verdict),
 		.choices = result->choices,
 		.choice_count = result->choice_count,
+		.took = show_names(result->took, result->took_count),
+		.took_count = result->took_count,
+		.world = world > 0 ? world : FSDP_ABSENT,
 		.reasons = calloc(result->reason_count + 1, sizeof *shown->reasons),
 	};
-	if (shown->reasons == NULL)
+	if (shown->reasons == NULL || shown->took == NULL)
 		return false;
 	for (; shown->reason_count < result->reason_count; shown->reason_count++)
 		if (!show_reason(&result->reasons[shown->reason_count],
@@ -106,8 +115,9 @@ static int status_of(enum fsdp_load_verdict verdict)
 }
 
 /* Of all loaders most are not meant: then the status is that of the audit. */
-static bool show_all(struct loading_answer *answer, bool all)
+static bool show_all(struct loading_answer *answer, const struct loading_options *options)
 {
+	bool all = is_named(options, "all");
 	size_t count = answer->loads != NULL ? fsdp_loads_count(answer->loads) : 0;
 
 	answer->loaders = calloc(count + 1, sizeof *answer->loaders);
@@ -115,7 +125,7 @@ static bool show_all(struct loading_answer *answer, bool all)
 		const struct fsdp_load_result *result =
 			fsdp_loads_result(answer->loads, answer->count);
 
-		if (!show_loader(result, &answer->loaders[answer->count]))
+		if (!show_loader(result, options->world, &answer->loaders[answer->count]))
 			return false;
 		if (!all)
 			answer->status =
@@ -177,7 +187,7 @@ bool loading_judge(const struct loading_options *options, struct run *run,
 	done = loader_choices_take(&options->choices, &answer->choices) &&
 	       expectation_list(expected, &list) &&
 	       ask(options, run, &list, data, answer, ret_error) &&
-	       show_all(answer, is_named(options, "all"));
+	       show_all(answer, options);
 	expected_list_done(&list);
 	return done;
 }
@@ -191,6 +201,7 @@ void loading_done(struct loading_answer *answer)
 			k++)
 			free(shown->reasons[k].names);
 		free(shown->reasons);
+		free(shown->took);
 	}
 	free(answer->loaders);
 	fsdp_loads_free(answer->loads);
@@ -226,6 +237,13 @@ static const void *each_reason(struct subject of, size_t i, void *room)
 }
 
 #define LOADER struct shown_loader
+static struct value get_took(struct subject of)
+{
+	const LOADER *loader = of.object;
+
+	return value_texts(loader->took, loader->took_count);
+}
+
 static const void *each_choice(struct subject of, size_t i, void *room)
 {
 	(void)room;
@@ -240,8 +258,12 @@ const struct record loader_record = OBJECT_RECORD(LOADER, "loader",
 		ABOUT("The library that decides.") },
 	{ "version", WORD_AT(LOADER, version), .always = true,
 		ABOUT("Its release, of which the rules are.") },
+	{ "world", INTEGER_AT(LOADER, world),
+		ABOUT("Ranks of the run that loads, as `--world` says.") },
 	{ "verdict", WORD_AT(LOADER, verdict), .always = true,
 		ABOUT("`loads`: every tensor of the model gets the saved one. `differs`: the call returns, but not all is what was saved. `refuses`: it raises. `not_judged`: the files do not tell.") },
+	{ "took", GET(FIELD_TEXTS, get_took), .always = true,
+		ABOUT("Files of weights that it reads, where it chooses them by their names: of several sets those of the one that wins. Empty if it refuses.") },
 	{ "options", EACH_OF(LOADER, choice_count, each_choice, loader_choice_record),
 		.always = true,
 		ABOUT("What `--loader-option` sets of the parameters that it has.") },

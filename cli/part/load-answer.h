@@ -22,6 +22,9 @@ struct shown_loader {
 	size_t choice_count;
 	struct shown_reason *reasons;
 	size_t reason_count;
+	struct text *took; /* files of weights */
+	size_t took_count;
+	int64_t world; /* that was asked for, or FSDP_ABSENT */
 };
 
 struct loading_answer {

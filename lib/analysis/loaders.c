@@ -323,6 +323,9 @@ static bool ask(struct fsdp_loading *loading, const struct fsdp_loader *loader,
 		result->verdict = worse(result->verdict, rule->verdict);
 		ended = rule->ends || rule->verdict == FSDP_LOAD_REFUSES;
 	}
+	if ((result->verdict == FSDP_LOADS || result->verdict == FSDP_LOAD_DIFFERS) &&
+		loader->list_took != NULL && !loader->list_took(loading, result))
+		return false;
 	return !loading->failed && !fsdp_survey_failed(loading->survey, NULL);
 }
 

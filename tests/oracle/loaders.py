@@ -158,6 +158,8 @@ def check(args, root, row, options, model):
         if not (verdict == "not_judged" and (row.get("optional") or row.get("reference"))):
             problems.append(f"verdict {verdict}, expected {allowed}: {answer['reasons']}")
         return problems, verdict
+    if verdict != "refuses" and answer["took"] != row.get("took", answer["took"]):
+        problems.append(f"took {answer['took']}, expected {row['took']}")
     if verdict == "refuses":
         reason = answer["reasons"][-1]
         if reason.get("exception") != row["exception"]:

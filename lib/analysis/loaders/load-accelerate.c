@@ -56,6 +56,13 @@ static bool is_fsdp(struct fsdp_loading *loading)
 	       is_sharded(loading) || fsdp_load_has_file(loading, FSDP_FILE);
 }
 
+/* FSDP has files of its own. */
+static bool list_took(struct fsdp_loading *loading, struct fsdp_load_result *result)
+{
+	return (is_state(loading) && is_fsdp(loading)) ||
+	       fsdp_load_list_took(loading, NULL, result);
+}
+
 /* ---- load_state ---- */
 
 static bool is_local(struct fsdp_loading *loading)
@@ -286,6 +293,7 @@ const struct fsdp_loader fsdp_loader_accelerate = {
 	.library = "accelerate",
 	.versions = versions,
 	.begin = begin,
+	.list_took = list_took,
 	.rules = rules,
 	.options = options,
 };

@@ -89,6 +89,18 @@ static bool has_adapter(struct fsdp_loading *loading)
 	       fsdp_load_has_file(loading, "adapter_config.json");
 }
 
+/* From 5 on it puts an adapter that lies there on the model. */
+static bool list_took(struct fsdp_loading *loading, struct fsdp_load_result *result)
+{
+	static const char *const adapters[] = { "adapter_model.safetensors",
+		"adapter_model.bin", NULL };
+	bool takes_adapter = has_adapter(loading) &&
+			     fsdp_load_compare_versions(result->version, "5") >= 0;
+
+	return fsdp_load_list_took(loading,
+		takes_adapter ? fsdp_load_choose(loading, adapters) : NULL, result);
+}
+
 /* The type that the configuration asks for is narrower than a stored one. */
 static bool is_narrowed(struct fsdp_loading *loading)
 {
@@ -355,5 +367,6 @@ const struct fsdp_loader fsdp_loader_hf = {
 	.library = "transformers",
 	.versions = versions,
 	.begin = begin,
+	.list_took = list_took,
 	.rules = rules,
 };

@@ -19,6 +19,11 @@ enum {
 	TARGETS_MOST = 1024, /* that are looked at: modules have few names */
 };
 
+static bool list_took(struct fsdp_loading *loading, struct fsdp_load_result *result)
+{
+	return fsdp_load_list_took(loading, NULL, result);
+}
+
 static void begin(struct fsdp_loading *loading)
 {
 	static const char *const order[] = { "adapter_model.safetensors",
@@ -471,5 +476,6 @@ const struct fsdp_loader fsdp_loader_peft = {
 	.library = "peft",
 	.versions = versions,
 	.begin = begin,
+	.list_took = list_took,
 	.rules = rules,
 };

@@ -42,6 +42,11 @@ static bool is_plain(struct fsdp_loading *loading)
 	return !is_fsdp(loading) && !is_deepspeed(loading);
 }
 
+static bool list_took(struct fsdp_loading *loading, struct fsdp_load_result *result)
+{
+	return !is_plain(loading) || fsdp_load_list_took(loading, NULL, result);
+}
+
 static bool is_without_fsdp(struct fsdp_loading *loading)
 {
 	return is_fsdp(loading) && !fsdp_load_flag(loading, "fsdp", true);
@@ -260,6 +265,7 @@ const struct fsdp_loader fsdp_loader_trainer = {
 	.library = "transformers",
 	.versions = versions,
 	.begin = begin,
+	.list_took = list_took,
 	.rules = rules,
 	.options = options,
 };

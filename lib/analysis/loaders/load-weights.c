@@ -52,6 +52,58 @@ const char *fsdp_load_choose(struct fsdp_loading *loading, const char *const *or
 	return NULL;
 }
 
+static int compare_names(const void *a, const void *b)
+{
+	return fsdp_span_compare(
+		*(const struct fsdp_span *)a, *(const struct fsdp_span *)b);
+}
+
+/* Of an index the shards that are there, without itself and what lies beside them. */
+static size_t list_set(struct fsdp_loading *loading,
+	const struct fsdp_checkpoint *checkpoint, struct fsdp_span *names)
+{
+	size_t count = 0;
+
+	if (checkpoint == NULL) {
+		names[count++] = fsdp_span_text(loading->weights);
+		return count;
+	}
+	for (size_t i = 0; i < fsdp_file_count(checkpoint); i++) {
+		struct fsdp_file file = fsdp_file(checkpoint, i);
+		if (file.size != FSDP_UNKNOWN &&
+			!fsdp_span_ends(file.path, FSDP_SPAN(".json")))
+			names[count++] = file.path;
+	}
+	qsort(names, count, sizeof *names, compare_names);
+	return count;
+}
+
+bool fsdp_load_list_took(
+	struct fsdp_loading *loading, const char *beside, struct fsdp_load_result *result)
+{
+	const struct fsdp_checkpoint *checkpoint = NULL;
+	struct fsdp_span *names;
+
+	if (loading->weights == NULL)
+		return true;
+	if (is_index(loading->weights))
+		checkpoint = fsdp_load_open(loading, loading->weights);
+	names = FSDP_TAKE(loading->arena, names,
+		2 + (checkpoint != NULL ? fsdp_file_count(checkpoint) : 0));
+	if (names == NULL)
+		return false;
+	result->took = names;
+	result->took_count = list_set(loading, checkpoint, names);
+	if (beside != NULL)
+		names[result->took_count++] = fsdp_span_text(beside);
+	for (size_t i = 0; i < result->took_count; i++) {
+		names[i] = fsdp_arena_copy(loading->arena, names[i]);
+		if (names[i].data == NULL)
+			return false;
+	}
+	return true;
+}
+
 /* ---- what of it cannot be read ---- */
 
 bool fsdp_load_is_bad_index(struct fsdp_loading *loading)

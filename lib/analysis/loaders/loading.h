@@ -85,6 +85,9 @@ struct fsdp_loader {
 	const char *const *versions; /* newest first, up to NULL */
 	/* What is learnt before any rule is asked; may be NULL. */
 	void (*begin)(struct fsdp_loading *loading);
+	/* Lists the files of weights that it reads. False: out of memory. NULL: it names
+	 * none itself. */
+	bool (*list_took)(struct fsdp_loading *loading, struct fsdp_load_result *result);
 	const struct fsdp_load_rule *rules; /* up to one without id */
 	const struct fsdp_loader_option
 		*options; /* up to one without name; may be NULL */
@@ -140,6 +143,10 @@ bool fsdp_load_flag(struct fsdp_loading *loading, const char *name, bool otherwi
 
 /* The first of these that is there, up to NULL; "*.index.json" is any index. */
 const char *fsdp_load_choose(struct fsdp_loading *loading, const char *const *order);
+
+/* Lists the files of the set that was chosen, and then `beside`, unless that is NULL. */
+bool fsdp_load_list_took(struct fsdp_loading *loading, const char *beside,
+	struct fsdp_load_result *result);
 
 /* Whether its header is damaged; says how as word 0. Of an index each of its files. */
 bool fsdp_load_is_cut_safetensors(struct fsdp_loading *loading);

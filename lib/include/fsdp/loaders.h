@@ -67,6 +67,10 @@ struct fsdp_load_result {
 	/* Those of the asked choices that it has; their texts are the caller's. */
 	const struct fsdp_load_choice *choices;
 	size_t choice_count;
+	/* Files of weights that it reads, under the folder, in order of names: of several
+	 * sets those of the one that wins. None if it refuses, or names no file itself. */
+	const struct fsdp_span *took;
+	size_t took_count;
 };
 
 /** A tensor that the loader's model has. */
