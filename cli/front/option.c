@@ -640,6 +640,7 @@ const struct option common_options[] = {
 		.help = "draw with ASCII only" },
 	{ "width", 0, OPTION_TEXT, "N|none", AT(width), .help = "columns for text" },
 	{ "bytes", 0, OPTION_FLAG, .offset = AT(bytes), .help = "sizes as plain integers" },
+	{ "si", 0, OPTION_FLAG, .offset = AT(si), .help = "sizes in powers of 1000: kB, MB, GB" },
 	{ "progress", 0, OPTION_WORD, "WHEN", AT(progress), progress_words,
 		.help = "progress of long reads, on stderr" },
 	{ "jobs", 'j', OPTION_INTEGER, "N", AT(jobs), NULL, 1, 1024,

@@ -62,7 +62,7 @@ struct common_options {
 	bool no_color;
 	bool ascii;
 	const char *width; /* N, none or NULL */
-	bool bytes;
+	bool bytes, si;
 	const char *progress; /* auto, always, never, plain */
 	int64_t jobs;
 	const char *part; /* K/N, auto, auto/N or NULL */

@@ -124,7 +124,7 @@ static void draw_line(struct heat *heat, uint32_t key)
 		out_line_text(out, "%s", cell(heat, heat->cells[j]));
 		bytes += heat->cells[j];
 	}
-	out_line_text(out, "  %*s  ", AMOUNT_WIDTH - 2, human_bytes(bytes, size));
+	out_line_text(out, "  %*s  ", AMOUNT_WIDTH - 2, out_bytes(out, bytes, size));
 	out_line_value(out, shown);
 	out_line_end(out);
 }
@@ -136,8 +136,8 @@ static void draw_legend(const struct heat *heat)
 
 	out_line(map->out, NULL,
 		"%s is %s; each column is %zu of %zu by %s, each line one by %s",
-		cell(heat, heat->highest), human_bytes(heat->highest, size), heat->joined,
-		heat->second_count, map->second, map->first);
+		cell(heat, heat->highest), out_bytes(map->out, heat->highest, size),
+		heat->joined, heat->second_count, map->second, map->first);
 }
 
 static void draw(struct heat *heat)

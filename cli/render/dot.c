@@ -19,6 +19,7 @@ struct dot {
 	uint64_t *ids; /* by depth: the node that is open there */
 	size_t room;
 	uint64_t count;
+	enum human_sizes sizes;
 	bool begun;
 	int error;
 };
@@ -81,7 +82,7 @@ static void put_node(struct dot *dot, const struct weighed *part, uint64_t id)
 	}
 	if (part->total != 0) {
 		writer_text(to, "\\n");
-		writer_text(to, human_bytes(part->total, bytes));
+		writer_text(to, human_bytes(part->total, dot->sizes, bytes));
 	}
 	writer_text(to, "\"");
 	if (part->is_marked)
@@ -141,6 +142,7 @@ static struct out *new_dot(FILE *stream, const struct looks *looks)
 	bool ok = writer_init(&dot->stream, stream);
 	ok = writer_init(&dot->text, NULL) && ok;
 	dot->text.ascii = looks->seven_bits;
+	dot->sizes = looks->sizes;
 	if (ok)
 		return &dot->base;
 	free_dot(&dot->base);

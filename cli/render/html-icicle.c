@@ -196,7 +196,7 @@ static void put_title(
 	put(to, "<title>");
 	put_name(icicle, part, NAME_MOST, to);
 	put(to, ", ");
-	put(to, human_bytes(part->total, bytes));
+	put(to, human_bytes(part->total, icicle->sizes, bytes));
 	put(to, ", ");
 	writer_count(to, share / 10);
 	writer_char(to, '.');

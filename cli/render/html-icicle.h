@@ -14,10 +14,11 @@ struct icicle {
 	struct icicle_part *parts; /* parents before children */
 	size_t count, room;
 	struct writer names;
+	enum human_sizes sizes;
 	bool failed; /* out of memory: nothing is drawn */
 };
 
-/* All zero but for this. False: out of memory. */
+/* All zero but for this and `sizes`. False: out of memory. */
 bool icicle_init(struct icicle *icicle);
 void icicle_done(struct icicle *icicle);
 

@@ -353,7 +353,7 @@ static void put_weight(struct html *html, const struct weighed *part)
 	writer_char(to, '.');
 	writer_count(to, share % 10);
 	put(to, " %</span> <span class=\"n\">");
-	put(to, human_bytes(part->total, number));
+	put(to, human_bytes(part->total, html->looks.sizes, number));
 	put(to, "</span> ");
 	put_text(to, part->name.size > 0 ? part->name : text_of("(root)"));
 	if (part->kind.size > 0) {
@@ -593,6 +593,7 @@ static struct out *new_html(FILE *stream, const struct looks *looks)
 	bool ok = writer_init(&html->stream, stream);
 	ok = writer_init(&html->parts, NULL) && ok;
 	ok = writer_init(&html->raw, NULL) && ok;
+	html->icicle.sizes = looks->sizes;
 	ok = icicle_init(&html->icicle) && ok;
 	if (html->svg_stream != NULL)
 		html->svg = svg_functions.new(html->svg_stream, looks);

@@ -43,21 +43,20 @@ static const char *write_scaled(uint64_t count, uint64_t base, const struct unit
 	}
 }
 
-const char *human_bytes(uint64_t count, char buffer[HUMAN_ROOM])
+const char *human_bytes(uint64_t count, enum human_sizes sizes, char buffer[HUMAN_ROOM])
 {
-	static const struct unit units[] = {
-		{ "KiB", 1 },
-		{ "MiB", 1 },
-		{ "GiB", 2 },
-		{ "TiB", 2 },
-		{ "PiB", 2 },
-		{ "EiB", 2 },
-	};
-	if (count < 1024) {
+	static const struct unit binary[] = { { "KiB", 1 }, { "MiB", 1 }, { "GiB", 2 },
+		{ "TiB", 2 }, { "PiB", 2 }, { "EiB", 2 } };
+	static const struct unit decimal[] = { { "kB", 1 }, { "MB", 1 }, { "GB", 2 },
+		{ "TB", 2 }, { "PB", 2 }, { "EB", 2 } };
+	uint64_t base = sizes == HUMAN_DECIMAL ? 1000 : 1024;
+
+	if (count < base || sizes == HUMAN_EXACT) {
 		snprintf(buffer, HUMAN_ROOM, "%" PRIu64 " B", count);
 		return buffer;
 	}
-	return write_scaled(count, 1024, units, sizeof units / sizeof *units, buffer);
+	return write_scaled(count, base, sizes == HUMAN_DECIMAL ? decimal : binary,
+		sizeof binary / sizeof *binary, buffer);
 }
 
 const char *human_elements(uint64_t count, char buffer[HUMAN_ROOM])

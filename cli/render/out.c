@@ -134,6 +134,13 @@ const struct looks *out_looks(struct out *out)
 	return NULL;
 }
 
+const char *out_bytes(struct out *out, uint64_t count, char buffer[HUMAN_ROOM])
+{
+	const struct looks *looks = out_looks(out);
+
+	return human_bytes(count, looks != NULL ? looks->sizes : HUMAN_BINARY, buffer);
+}
+
 int out_finish(struct out *out)
 {
 	return out->functions->finish(out);

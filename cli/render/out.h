@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "render/human.h"
 #include "render/shape.h"
 
 /*
@@ -28,14 +29,14 @@ struct out;
 
 /* How things should look; one for the whole run. */
 struct looks {
-	int width;         /* columns for text; 0: none (a pipe, or --width=none) */
-	bool color;        /* for this stream */
-	bool ascii;        /* no characters beyond ASCII of our own (ellipsis) */
-	bool seven_bits;   /* nor of names: the locale does not know UTF-8 */
-	bool exact_bytes;  /* --bytes */
-	bool null_names;   /* -0: names raw, each ended by a zero byte */
-	size_t name_bytes; /* of a name in text, then a mark; 0: 4,096 */
-	int verbosity;     /* -q is -1, -v is 1 … */
+	int width;              /* columns for text; 0: none (a pipe, or --width=none) */
+	bool color;             /* for this stream */
+	bool ascii;             /* no characters beyond ASCII of our own (ellipsis) */
+	bool seven_bits;        /* nor of names: the locale does not know UTF-8 */
+	enum human_sizes sizes; /* --bytes, --si */
+	bool null_names;        /* -0: names raw, each ended by a zero byte */
+	size_t name_bytes;      /* of a name in text, then a mark; 0: 4,096 */
+	int verbosity;          /* -q is -1, -v is 1 … */
 };
 
 /* What is known before the first byte of an answer. */
@@ -104,6 +105,9 @@ struct out *out_many(struct out **outs, size_t count);
 
 /* How the first output for people looks, while it lives; NULL: there is none. */
 const struct looks *out_looks(struct out *out);
+
+/* A size in a sentence, as the looks of this output ask for it. */
+const char *out_bytes(struct out *out, uint64_t count, char buffer[HUMAN_ROOM]);
 
 /* Flushes. 0, or the errno of the first write that failed. */
 int out_finish(struct out *out);

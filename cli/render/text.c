@@ -88,10 +88,10 @@ static void put_raw(struct text_out *text, struct writer *to)
 static void put_bytes(struct text_out *text, struct writer *to, uint64_t count)
 {
 	char buffer[HUMAN_ROOM];
-	if (text->looks.exact_bytes)
+	if (text->looks.sizes == HUMAN_EXACT)
 		writer_count(to, count);
 	else
-		writer_text(to, human_bytes(count, buffer));
+		writer_text(to, human_bytes(count, text->looks.sizes, buffer));
 }
 
 static void put_elements(struct writer *to, uint64_t count, bool short_numbers)

@@ -82,7 +82,9 @@ struct looks looks_for(
 		.color = wants_color(common, terminal),
 		.ascii = common->ascii || !utf8,
 		.seven_bits = !utf8 && (terminal || !for_program),
-		.exact_bytes = common->bytes,
+		.sizes = common->bytes ? HUMAN_EXACT
+			 : common->si  ? HUMAN_DECIMAL
+				       : HUMAN_BINARY,
 		.null_names = common->null,
 		.name_bytes = (size_t)input_limit(&common->limits, "name-bytes"),
 		.verbosity = verbosity,

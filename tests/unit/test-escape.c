@@ -237,10 +237,15 @@ static void widths_are_those_of_a_terminal(void **state)
 	assert_int_equal(width_back("abc", 3, 0), 0);
 }
 
-static void check_bytes(uint64_t count, const char *expected)
+static void check_sizes(uint64_t count, enum human_sizes sizes, const char *expected)
 {
 	char buffer[HUMAN_ROOM];
-	assert_string_equal(human_bytes(count, buffer), expected);
+	assert_string_equal(human_bytes(count, sizes, buffer), expected);
+}
+
+static void check_bytes(uint64_t count, const char *expected)
+{
+	check_sizes(count, HUMAN_BINARY, expected);
 }
 
 static void check_elements(uint64_t count, const char *expected)
@@ -263,6 +268,13 @@ static void large_numbers_are_short(void **state)
 	check_bytes(UINT64_C(13357348618), "12.44 GiB");
 	check_bytes((UINT64_C(1) << 50) - 1, "1.00 PiB");
 	check_bytes(UINT64_MAX, "16.00 EiB");
+	check_sizes(999, HUMAN_DECIMAL, "999 B");
+	check_sizes(1000, HUMAN_DECIMAL, "1.0 kB");
+	check_sizes(1024, HUMAN_DECIMAL, "1.0 kB");
+	check_sizes(999949999, HUMAN_DECIMAL, "999.9 MB");
+	check_sizes(999950000, HUMAN_DECIMAL, "1.00 GB");
+	check_sizes(UINT64_MAX, HUMAN_DECIMAL, "18.45 EB");
+	check_sizes(UINT64_MAX, HUMAN_EXACT, "18446744073709551615 B");
 	check_elements(999, "999");
 	check_elements(1000, "1.0 k");
 	check_elements(12345, "12.3 k");

@@ -134,7 +134,7 @@ static void tables_line_up(void **state)
 		"x,y\\x0a\n"
 		"重み                            bfloat16  []               96 B  -\n"
 		"\\x1b[2J                         bfloat16  4096             96 B\n");
-	capture_open(&capture, "text", (struct looks){ .exact_bytes = true });
+	capture_open(&capture, "text", (struct looks){ .sizes = HUMAN_EXACT });
 	static const size_t chosen[] = { 3, 4 };
 	struct table table = tensors;
 	table.chosen = chosen;

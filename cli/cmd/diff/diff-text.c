@@ -261,14 +261,10 @@ static void note_values(struct diffing *diffing)
 
 	if (facts->unread > 0)
 		snprintf(unread, sizeof unread, ", %zu could not be read", facts->unread);
-	if (diffing->run->common->bytes)
-		snprintf(size, sizeof size, "%" PRIu64 " B", facts->compared_bytes);
-	else
-		human_bytes(facts->compared_bytes, size);
 	run_note(diffing->run, "%zu tensor%s equal, element by element%s%s (%s compared)",
 		facts->same, facts->same == 1 ? " is" : "s are",
 		diffing->options->tolerance != NULL ? " within the tolerance" : "",
-		unread, size);
+		unread, out_bytes(diffing->run->out, facts->compared_bytes, size));
 }
 
 /* Nothing on a terminal means equal, as with other programs; an empty page means nothing. */

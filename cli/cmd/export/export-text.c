@@ -10,16 +10,6 @@
 #include "render/human.h"
 #include "run/answer.h"
 
-static const char *size_text(
-	const struct exporting *exporting, uint64_t bytes, char buffer[HUMAN_ROOM])
-{
-	if (exporting->run->common->bytes)
-		snprintf(buffer, HUMAN_ROOM, "%" PRIu64 " B", bytes);
-	else
-		human_bytes(bytes, buffer);
-	return buffer;
-}
-
 /* "4 files and an index" */
 static void put_files(struct exporting *exporting)
 {
@@ -41,7 +31,7 @@ static void put_left(struct exporting *exporting, enum fsdp_export_why why,
 		return;
 	out_line_text(exporting->run->out, "%s%" PRIu64 " %s (%s)", *some ? ", " : "",
 		count, what,
-		size_text(exporting, exporting->facts.left_bytes[why], size));
+		out_bytes(exporting->run->out, exporting->facts.left_bytes[why], size));
 	*some = true;
 }
 
@@ -234,7 +224,7 @@ static void tell_on_stderr(struct exporting *exporting)
 		"%zu tensor%s, %s written to standard output, not verified",
 		exporting->facts.tensor_count,
 		exporting->facts.tensor_count == 1 ? "" : "s",
-		size_text(exporting, exporting->facts.tensor_bytes, size));
+		out_bytes(exporting->run->out, exporting->facts.tensor_bytes, size));
 	if (exporting->copied > 0)
 		run_note(exporting->run,
 			"several ranks hold %" PRIu64
@@ -273,7 +263,7 @@ void tell_export(struct exporting *exporting)
 	out_line_name(out, text_of(exporting->options->out));
 	out_line_text(out, ": %zu tensor%s, %s", exporting->facts.tensor_count,
 		exporting->facts.tensor_count == 1 ? "" : "s",
-		size_text(exporting, exporting->facts.tensor_bytes, size));
+		out_bytes(exporting->run->out, exporting->facts.tensor_bytes, size));
 	put_files(exporting);
 	out_line_end(out);
 	tell_left(exporting);

@@ -130,8 +130,9 @@ static void tell_cost(struct latest *latest)
 		old += candidate->is_named ? 0 : bytes;
 	}
 	run_total(latest->run, "%zu checkpoint%s, %s; %s of that in those without *",
-		latest->count, latest->count == 1 ? "" : "s", human_bytes(all, total),
-		human_bytes(old, rest));
+		latest->count, latest->count == 1 ? "" : "s",
+		out_bytes(latest->run->out, all, total),
+		out_bytes(latest->run->out, old, rest));
 }
 
 /* Nothing could be judged, nothing is good, or something newer could be. */

@@ -77,16 +77,6 @@ const struct record total_record = OBJECT_RECORD(struct listing, "total",
 	{ "stored_bytes", BYTES_AT(struct listing, total.stored_bytes), .always = true,
 		ABOUT("Bytes that are stored for them: what several names or views share counts once.") });
 
-/* "336.0 MiB" as the column of bytes writes it, or "352321536 B" with --bytes. */
-static const char *write_size(
-	const struct run *run, uint64_t bytes, char buffer[HUMAN_ROOM])
-{
-	if (!run->common->bytes)
-		return human_bytes(bytes, buffer);
-	snprintf(buffer, HUMAN_ROOM, "%" PRIu64 " B", bytes);
-	return buffer;
-}
-
 void listing_show_total(struct listing *listing)
 {
 	struct run *run = listing->run;
@@ -94,8 +84,8 @@ void listing_show_total(struct listing *listing)
 	const char *plural = listing->row_count == 1 ? "" : "s";
 
 	out_record(run->out, "total", &total_record, (struct subject){ NULL, listing });
-	write_size(run, listing->bytes, size);
-	write_size(run, listing->total.stored_bytes, stored);
+	out_bytes(run->out, listing->bytes, size);
+	out_bytes(run->out, listing->total.stored_bytes, stored);
 	/* That there are none was reported. */
 	if (lists_values(listing->options))
 		run_total(run, "%zu value%s", listing->row_count, plural);

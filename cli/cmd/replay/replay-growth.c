@@ -224,7 +224,7 @@ struct change_text {
 	char text[HUMAN_ROOM + 2];
 };
 
-static const char *change(int64_t bytes, struct change_text *change)
+static const char *change(struct out *out, int64_t bytes, struct change_text *change)
 {
 	char size[HUMAN_ROOM];
 
@@ -232,7 +232,7 @@ static const char *change(int64_t bytes, struct change_text *change)
 		bytes < 0   ? "-"
 		: bytes > 0 ? "+"
 			    : "",
-		human_bytes(size_of(bytes), size));
+		out_bytes(out, size_of(bytes), size));
 	return change->text;
 }
 
@@ -248,14 +248,14 @@ static void show_device(const struct replay *replay, const struct grown_device *
 		one->device);
 	out_line_name(out, text_of(replay->options->compare.items[0]));
 	out_line_text(out, ": reserved %s, active %s",
-		change(one->reserved_bytes, &reserved),
-		change(one->active_bytes, &active));
+		change(replay->run->out, one->reserved_bytes, &reserved),
+		change(replay->run->out, one->active_bytes, &active));
 	out_line_end(out);
 	for (size_t i = 0; i < one->count && i < most; i++) {
 		const struct grown *grown = &one->stacks[i];
 		out_line_begin(out, NULL);
 		out_line_text(out, "  %10s %+6" PRId64 " blocks  ",
-			change(grown->bytes, &active), grown->blocks);
+			change(replay->run->out, grown->bytes, &active), grown->blocks);
 		memory_put_stack(out, grown->memory, grown->stack->frames,
 			grown->stack->frame_count);
 		out_line_end(out);

@@ -129,8 +129,8 @@ static uint64_t median_active(const struct replay *replay, size_t count)
 	return median;
 }
 
-static void put_note(char *text, size_t room, const struct fsdp_memory_device *says,
-	uint64_t median, size_t count)
+static void put_note(struct out *out, char *text, size_t room,
+	const struct fsdp_memory_device *says, uint64_t median, size_t count)
 {
 	char asked[HUMAN_ROOM], left[HUMAN_ROOM];
 	uint64_t active = says->active_bytes;
@@ -139,10 +139,10 @@ static void put_note(char *text, size_t room, const struct fsdp_memory_device *s
 	text[0] = '\0';
 	if (says->oom_count != 0)
 		snprintf(text, room, "out of memory: %s asked, %s free on the device",
-			human_bytes(
-				says->ooms[says->oom_count - 1].requested_bytes, asked),
-			human_bytes(
-				says->ooms[says->oom_count - 1].device_free_bytes, left));
+			out_bytes(out, says->ooms[says->oom_count - 1].requested_bytes,
+				asked),
+			out_bytes(out, says->ooms[says->oom_count - 1].device_free_bytes,
+				left));
 	else if (says->start_bytes < 0)
 		snprintf(text, room, "events are lost: the peak is not known");
 	else if (count > 2 && apart > median / 10)
@@ -164,7 +164,7 @@ static void table_of_rows(const struct replay *replay, size_t count)
 	for (size_t i = 0; row_at(replay, i, &row); i++) {
 		bool known = row.says.start_bytes >= 0 && row.says.events != 0;
 		char note[160];
-		put_note(note, sizeof note, &row.says, median, count);
+		put_note(replay->run->out, note, sizeof note, &row.says, median, count);
 		const struct value values[] = { value_integer(row.rank),
 			value_integer(row.says.device),
 			value_bytes(row.says.reserved_bytes),
@@ -209,7 +209,7 @@ static void lines_stacks(const struct replay *replay, const struct fsdp_memory *
 		const struct fsdp_memory_stack *stack = &stacks[i];
 		out_line_begin(out, NULL);
 		out_line_text(out, "  %10s %6" PRIu64 " block%s  ",
-			human_bytes(stack->bytes, bytes), stack->blocks,
+			out_bytes(out, stack->bytes, bytes), stack->blocks,
 			stack->blocks == 1 ? " " : "s");
 		if (stack->before)
 			out_line_text(out, "allocated before the recording");
@@ -231,12 +231,12 @@ static void show_row(const struct replay *replay, const struct memory_row *row)
 
 	out_line(out, NULL, "%s", "");
 	out_line(out, NULL, "rank %" PRId64 ", device %" PRId64 ", at the end: %s in use",
-		row->rank, says->device, human_bytes(says->active_bytes, bytes));
+		row->rank, says->device, out_bytes(out, says->active_bytes, bytes));
 	lines_stacks(replay, row->memory, says->stacks, says->stack_count);
 	for (size_t i = 0; i < says->oom_count; i++) {
 		out_line_begin(out, NULL);
 		out_line_text(out, "  %s were asked for and refused: ",
-			human_bytes(says->ooms[i].requested_bytes, bytes));
+			out_bytes(out, says->ooms[i].requested_bytes, bytes));
 		memory_put_stack(out, row->memory, says->ooms[i].frames,
 			says->ooms[i].frame_count);
 		out_line_end(out);
@@ -247,8 +247,8 @@ static void show_row(const struct replay *replay, const struct memory_row *row)
 	out_line(out, NULL,
 		"rank %" PRId64 ", device %" PRId64
 		", at the peak: %s asked for, of the %" PRIu64 " events recorded%s",
-		row->rank, says->device, human_bytes((uint64_t)says->peak_bytes, bytes),
-		says->events,
+		row->rank, says->device,
+		out_bytes(out, (uint64_t)says->peak_bytes, bytes), says->events,
 		says->start_bytes > 0 ? "; what came before is not known" : "");
 	lines_stacks(replay, row->memory, says->peak_stacks, says->peak_stack_count);
 }

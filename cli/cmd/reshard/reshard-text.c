@@ -54,13 +54,13 @@ static void tell_bytes(const struct resharding *resharding)
 			break;
 		}
 		out_line_text(out, "%s%s on %u", groups > 1 ? ", " : "",
-			human_bytes(bytes, size), first);
+			out_bytes(resharding->run->out, bytes, size), first);
 		if (end > first + 1)
 			out_line_text(out, "-%u", end - 1);
 	}
 	if (resharding->most_now != FSDP_UNKNOWN)
-		out_line_text(
-			out, " (as saved: %s)", human_bytes(resharding->most_now, size));
+		out_line_text(out, " (as saved: %s)",
+			out_bytes(resharding->run->out, resharding->most_now, size));
 	out_line_end(out);
 }
 
@@ -77,7 +77,8 @@ static void tell_weights(const struct resharding *resharding)
 	}
 	out_line(resharding->run->out, "weights",
 		"at most %s per rank; padding at most %s per rank",
-		human_bytes(most, size), human_bytes(padding, more));
+		out_bytes(resharding->run->out, most, size),
+		out_bytes(resharding->run->out, padding, more));
 }
 
 static void tell_uneven(struct resharding *resharding)
@@ -145,7 +146,7 @@ static void tell_reads(const struct resharding *resharding)
 		out_line_text(resharding->run->out, " to %u", most);
 	out_line_text(resharding->run->out,
 		" files; all read %s, %.2f bytes for each that they hold",
-		human_bytes(facts.read_bytes, size),
+		out_bytes(resharding->run->out, facts.read_bytes, size),
 		(double)facts.read_bytes / (double)facts.needed_bytes);
 	out_line_end(resharding->run->out);
 }
@@ -177,12 +178,12 @@ static void tell_fit(const struct resharding *resharding)
 		return;
 	if (resharding->unfit == 0)
 		out_line(resharding->run->out, "fit", "yes: no rank needs more than %s",
-			human_bytes(resharding->options->fit, size));
+			out_bytes(resharding->run->out, resharding->options->fit, size));
 	else
 		out_line(resharding->run->out, "fit",
 			"no: %u of %" PRId64 " ranks need more than %s",
 			resharding->unfit, resharding->will.world,
-			human_bytes(resharding->options->fit, size));
+			out_bytes(resharding->run->out, resharding->options->fit, size));
 }
 
 void reshard_text(struct resharding *resharding)

@@ -223,9 +223,9 @@ static void show_total(struct counting *counting, const char *common)
 	out_record(run->out, "total", &total_record, (struct subject){ NULL, counting });
 	if (counting->row_count == 0)
 		return;
-	human_bytes(counting->total.bytes, size);
 	run_total(run, "%" PRIu64 " tensor%s, %s, %" PRIu64 " not finite%s%s",
-		counting->total.tensors, counting->total.tensors == 1 ? "" : "s", size,
+		counting->total.tensors, counting->total.tensors == 1 ? "" : "s",
+		out_bytes(run->out, counting->total.bytes, size),
 		counting->total.nan + counting->total.inf,
 		common != NULL ? "; every row: " : "", common != NULL ? common : "");
 }
