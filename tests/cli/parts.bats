@@ -209,8 +209,10 @@ refused() {
 @test "what is no result is refused" {
 	"$FSDP_INSPECT" hash -q -o jsonl=whole.jsonl step
 	refused "the result of no part" whole.jsonl
-	"$FSDP_INSPECT" hash -q -o json=whole.json step
-	run "$FSDP_INSPECT" merge whole.json
+	"$FSDP_INSPECT" hash -q --part=1/2 -o json=part-1.json step
+	refused "one JSON document, and merge reads JSON Lines" part-1.json
+	echo '{"type":' >cut.json
+	run "$FSDP_INSPECT" merge cut.json
 	[ "$status" -eq 2 ]
 	printf '{"type":"header"}\n{"type":"end","status":0,"data":{"partial":{}}}\n' >odd
 	run "$FSDP_INSPECT" merge odd

@@ -77,6 +77,21 @@ static void read_partial(struct part_result *result)
 	partial->errors_before = joined_count(from, "errors_before");
 }
 
+/* Whether it is the result of --json, which is one document over many lines. */
+static bool is_document(const struct merge_work *merging, const char *path)
+{
+	struct fsdp_document *document = NULL;
+	struct fsdp_error *error = NULL;
+	bool found = fsdp_document_open(path, merging->run->limits,
+			     merging->run->limit_count, &document, &error) &&
+		     fsdp_document_get(fsdp_document_root(document), "schema").kind ==
+			     FSDP_DOCUMENT_TEXT;
+
+	fsdp_error_free(error);
+	fsdp_document_free(document);
+	return found;
+}
+
 /* False: *ret_error, or refuse() was called and *ret_wrong is set. */
 static bool open_result(struct merge_work *merging, struct part_result *result,
 	bool *ret_wrong, struct fsdp_error **ret_error)
@@ -86,8 +101,16 @@ static bool open_result(struct merge_work *merging, struct part_result *result,
 	const char *wrong;
 
 	if (!fsdp_document_open_lines(result->path, run->limits, run->limit_count,
-		    &result->document, ret_error))
-		return false;
+		    &result->document, ret_error)) {
+		if (!is_document(merging, result->path))
+			return false;
+		fsdp_error_free(*ret_error);
+		*ret_error = NULL;
+		*ret_wrong = true;
+		return refuse(run, "write each part with -o jsonl=part-%p.jsonl",
+			"%s: this is one JSON document, and merge reads JSON Lines",
+			result->path);
+	}
 	result->lines = fsdp_document_root(result->document);
 	result->header = fsdp_document_item(result->lines, 0);
 	last = fsdp_document_item(
