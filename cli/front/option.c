@@ -653,6 +653,8 @@ const struct option common_options[] = {
 		.help = "change a ceiling, 0 is none (help limits)" },
 	{ "fail-on", 0, OPTION_WORD, "LEVEL", AT(fail_on), fail_words,
 		.help = "least finding that gives status 1" },
+	{ "provenance", 0, OPTION_FLAG, .offset = AT(provenance),
+		.help = "add arguments, host and start time to JSON and SARIF" },
 	{ "no-sandbox", 0, OPTION_FLAG, .offset = AT(no_sandbox),
 		.help = "run without the sandbox" },
 	{ "separate", 0, OPTION_FLAG, .offset = AT(separate),

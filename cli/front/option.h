@@ -63,6 +63,7 @@ struct common_options {
 	bool ascii;
 	const char *width; /* N, none or NULL */
 	bool bytes, si;
+	bool provenance;
 	const char *progress; /* auto, always, never, plain */
 	int64_t jobs;
 	const char *part; /* K/N, auto, auto/N or NULL */

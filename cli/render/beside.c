@@ -16,6 +16,23 @@ const char *severity_name(unsigned severity)
 	return SEVERITIES[severity];
 }
 
+#define PROVENANCE struct provenance
+static struct value get_arguments(struct subject of)
+{
+	const PROVENANCE *provenance = of.object;
+
+	return value_texts(provenance->arguments, provenance->argument_count);
+}
+
+const struct record provenance_record = OBJECT_RECORD(PROVENANCE, "provenance",
+	"Who ran the program: with `--provenance` only, since it makes two runs differ.",
+	{ "arguments", GET(FIELD_TEXTS, get_arguments), .always = true,
+		.about = "The words behind the program's name." },
+	{ "host", TEXT_AT(PROVENANCE, host), .always = true,
+		.about = "Name of the machine." },
+	{ "started", TEXT_AT(PROVENANCE, started), .always = true,
+		.about = "When it began, in UTC: `2026-01-31T08:00:00Z`." });
+
 static struct value get_status(struct subject of)
 {
 	int status = ((const struct input_record *)of.object)->status;

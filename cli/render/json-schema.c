@@ -374,7 +374,8 @@ static const struct record head_record = RECORD_OF(RECORD_OBJECT, NONE,
 	{ "schema_version", ALWAYS(FIELD_WORD),
 		.about =
 			"MAJOR.MINOR of the document. Minor versions only add; readers skip what they do not know." },
-	{ "tool", OBJECT(tool_record), .always = true }, OK,
+	{ "tool", OBJECT(tool_record), .always = true },
+	{ "provenance", OBJECT(provenance_record) }, OK,
 	{ "inputs", ROWS(input_object), .always = true, .about = "What was read." });
 
 #define OMITTED                                                                                        \

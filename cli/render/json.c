@@ -176,6 +176,12 @@ static void put_head(struct json *json, const struct out_header *header)
 	put(json, "name", value_word("fsdp-inspect"));
 	put(json, "version", value_word(header->version));
 	level_end(json);
+	if (header->provenance != NULL) {
+		member(json, text_of("provenance"), false);
+		level_begin(json, '{', '}', false);
+		put_record(json, &provenance_record, header->provenance);
+		level_end(json);
+	}
 	put(json, "ok", value_bool(header->status == 0));
 	put_beside(
 		json, "inputs", NULL, &input_object, header->inputs, header->input_count);

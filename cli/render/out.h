@@ -39,6 +39,13 @@ struct looks {
 	int verbosity;          /* -q is -1, -v is 1 … */
 };
 
+/* Who ran the program. */
+struct provenance {
+	const struct text *arguments;
+	size_t argument_count;
+	struct text host, started; /* UTC, as 2026-01-31T08:00:00Z */
+};
+
 /* What is known before the first byte of an answer. */
 struct out_header {
 	const char *command;
@@ -46,6 +53,7 @@ struct out_header {
 	int status;          /* the command's own; 0 is good */
 	const struct input_record *inputs;
 	size_t input_count;
+	const struct provenance *provenance; /* NULL: it was not asked for */
 	/* Fills the rule with this index; false past the end. NULL: there are none. */
 	bool (*rule)(size_t index, struct rule_text *ret_rule);
 	bool has_data; /* false: the command failed, there is no answer */

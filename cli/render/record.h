@@ -184,7 +184,8 @@ extern const struct record record_texts, record_texts_or_null;       /* data and
 extern const struct record record_words;                             /* const char * */
 
 /* What stands beside every answer (beside.c). */
-extern const struct record input_object, finding_record, failure_record, omission_record;
+extern const struct record provenance_record, input_object, finding_record,
+	failure_record, omission_record;
 
 /* "note", "warning", "error". */
 const char *severity_name(unsigned severity);

@@ -271,12 +271,28 @@ static uint64_t omitted(const struct out_footer *footer)
 	return count;
 }
 
-static void put_invocation(struct writer *to, const struct out_footer *footer)
+static void put_provenance(struct writer *to, const struct provenance *provenance)
+{
+	writer_text(to, ",\"arguments\":[");
+	for (size_t i = 0; i < provenance->argument_count; i++) {
+		writer_text(to, i > 0 ? "," : "");
+		put_text(to, provenance->arguments[i]);
+	}
+	writer_text(to, "],\"machine\":");
+	put_text(to, provenance->host);
+	writer_text(to, ",\"startTimeUtc\":");
+	put_text(to, provenance->started);
+}
+
+static void put_invocation(struct writer *to, const struct provenance *provenance,
+	const struct out_footer *footer)
 {
 	const char *comma = "\n";
 
 	writer_text(to, ",\n\"invocations\":[{\"executionSuccessful\":");
 	writer_text(to, footer->failure_count == 0 ? "true" : "false");
+	if (provenance != NULL)
+		put_provenance(to, provenance);
 	writer_text(to, ",\"exitCode\":");
 	writer_integer(to, footer->status);
 	writer_text(to, ",\"toolExecutionNotifications\":[");
@@ -309,7 +325,7 @@ static void end(struct out *out, const struct out_footer *footer)
 	writer_text(to,
 		"{\"$schema\":\"https://json.schemastore.org/sarif-2.1.0.json\",\"version\":\"2.1.0\",\"runs\":[{");
 	rules = put_tool(findings);
-	put_invocation(to, footer);
+	put_invocation(to, findings->header.provenance, footer);
 	writer_text(to, ",\"columnKind\":\"unicodeCodePoints\"");
 	put_results(findings, footer, rules);
 	writer_text(to, "}]}\n");

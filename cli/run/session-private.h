@@ -7,6 +7,7 @@
 
 #include "run/answer.h"
 #include "run/collected.h"
+#include "run/provenance.h"
 #include "run/session.h"
 
 struct session {
@@ -23,7 +24,8 @@ struct session {
 	struct fsdp_recordings *recordings; /* in their place */
 	struct fsdp_below *below;           /* or what the folder that was named holds */
 
-	struct collected collected; /* what is reported beside the answer */
+	struct collected collected;          /* what is reported beside the answer */
+	struct provenance_source provenance; /* with --provenance */
 
 	int status;
 	uint32_t input; /* whose checkpoint is answered for, or UINT32_MAX */

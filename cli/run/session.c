@@ -64,6 +64,9 @@ static void begin(struct session *session, bool has_data)
 		.status = session->status,
 		.inputs = session->collected.inputs,
 		.input_count = session->collected.input_count,
+		.provenance = session->arguments->common.provenance
+				      ? &session->provenance.shown
+				      : NULL,
 		.rule = catalogue_rule,
 		.has_data = has_data,
 		.bare = is_bare(session),
@@ -556,6 +559,7 @@ static void session_done(struct session *session)
 	fsdp_recordings_free(session->recordings);
 	fsdp_below_free(session->below);
 	free(session->checkpoints);
+	provenance_done(&session->provenance);
 	collected_done(&session->collected);
 }
 
@@ -690,6 +694,9 @@ int session_run(const struct arguments *arguments, const struct inputs *inputs,
 			   (session.apart || (session.command->answers_each &&
 						     session_count_groups(&session) > 1));
 	refused = refuse_several(&session) || refuse_terminal(&session);
+	if (arguments->common.provenance &&
+		!provenance_take(&session.provenance, arguments->typed))
+		session.collected.out_of_memory = true;
 	lock_up(&session);
 	if (error_looks->verbosity >= 1)
 		collected_note(

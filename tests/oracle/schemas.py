@@ -373,7 +373,7 @@ def audit_jobs(args, folder):
     for case in (first_case(args, [name]) for name in ("broken/hf-missing-tensor", "torch-zip/custom-class")):
         if case is not None:
             yield "--json", "audit", "--for=all", case.checkpoint()
-            yield "--json", "audit", "--for=dcp", "--world=2", "--loader-option=allow_partial_load=true", case.checkpoint()
+            yield "--json", "audit", "--for=dcp", "--provenance", "--world=2", "--loader-option=allow_partial_load=true", case.checkpoint()
     empty = os.path.join(folder, "empty.safetensors")
     with open(empty, "wb") as f:
         text = b'{"a":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
