@@ -16,7 +16,8 @@ static struct fsdp_audit *audit_of(
 
 static void parameters_without_elements_are_found(void **state)
 {
-	static const int64_t FULL[] = { 4, 2 }, NONE[] = { 0 }, INNER[] = { 1, 0, 4 };
+	static const int64_t FULL[] = { 4, 2 }, NONE[] = { 0 }, INNER[] = { 1, 0, 4 },
+			     RANK[] = { 0, 4 }, LEFT[] = { 4, 0 };
 	struct fsdp_checkpoint *checkpoint = *state;
 	const struct fsdp_finding *finding;
 	struct fsdp_audit *audit;
@@ -26,6 +27,10 @@ static void parameters_without_elements_are_found(void **state)
 	tensor_by_hand(checkpoint, "b.weight", "float32", FSDP_ROLE_PARAM, NONE, 1);
 	tensor_by_hand(checkpoint, "c.registers", "float32", FSDP_ROLE_PARAM, INNER, 3);
 	tensor_by_hand(checkpoint, "d.buffer", "float32", FSDP_ROLE_BUFFER, NONE, 1);
+	/* AdaLoRA leaves no rank to some modules. */
+	tensor_by_hand(checkpoint, "q.lora_A", "float32", FSDP_ROLE_PARAM, RANK, 2);
+	tensor_by_hand(checkpoint, "q.lora_B", "float32", FSDP_ROLE_PARAM, LEFT, 2);
+	tensor_by_hand(checkpoint, "q.lora_E", "float32", FSDP_ROLE_PARAM, RANK, 2);
 	guessed = tensor_by_hand(checkpoint, "e", "float32", FSDP_ROLE_PARAM, NONE, 1);
 	fsdp_model_tensor(&checkpoint->model, guessed)->flags |=
 		FSDP_TENSOR_ROLE_INFERRED;

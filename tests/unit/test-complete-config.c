@@ -439,6 +439,44 @@ static void ranks_differ_by_a_pattern(void **state)
 	expect_findings(*state, "");
 }
 
+/* AdaLoRA has another key for it, and says what is left of it. */
+static void ranks_that_were_taken_away(void **state)
+{
+	put(*state, "q.lora_A", "float32", "3x4");
+	put(*state, "q.lora_B", "float32", "4x3");
+	configure(*state, "adapter_config.json",
+		"{\"peft_type\": \"ADALORA\", \"r\": 8, \"init_r\": 6,"
+		" \"rank_pattern\": {\"q.lora_E\": [true, true, true, false, false, false]}}");
+	expect_findings(*state, "");
+}
+
+static void the_first_rank_differs(void **state)
+{
+	put(*state, "q.lora_A", "float32", "6x4");
+	put(*state, "q.lora_B", "float32", "4x5");
+	configure(*state, "adapter_config.json",
+		"{\"peft_type\": \"ADALORA\", \"r\": 5, \"init_r\": 6}");
+	expect_findings(*state, "FI1091 error q.lora_B\n");
+}
+
+static void groups_cut_the_rank(void **state)
+{
+	put(*state, "c.lora_A.weight", "float32", "4x6x3x3");
+	put(*state, "c.lora_B.weight", "float32", "8x2x1x1");
+	put(*state, "d.lora_A.weight", "float32", "4x6x3x3");
+	put(*state, "d.lora_B.weight", "float32", "8x3x1x1");
+	configure(*state, "adapter_config.json", "{\"r\": 4}");
+	expect_findings(*state, "FI1091 error d.lora_B.weight\n");
+}
+
+static void one_of_two_heads(void **state)
+{
+	put(*state, "score.weight", "float32", "4x6");
+	configure(*state, "adapter_config.json",
+		"{\"modules_to_save\": [\"classifier\", \"score\"]}");
+	expect_findings(*state, "");
+}
+
 static void a_magnitude_is_missing(void **state)
 {
 	put_layers(*state, "layers", 0, 3, PAIR, NULL);
@@ -538,6 +576,10 @@ int main(void)
 		BY_HAND(pairs_are_whole),
 		BY_HAND(the_rank_differs),
 		BY_HAND(ranks_differ_by_a_pattern),
+		BY_HAND(ranks_that_were_taken_away),
+		BY_HAND(the_first_rank_differs),
+		BY_HAND(groups_cut_the_rank),
+		BY_HAND(one_of_two_heads),
 		BY_HAND(a_magnitude_is_missing),
 		BY_HAND(modules_that_are_named_are_absent),
 		BY_HAND(memory_ends_anywhere),

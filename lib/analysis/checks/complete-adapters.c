@@ -140,10 +140,13 @@ static bool uses_dora(const struct fsdp_complete *complete)
 
 /* ---- rank ---- */
 
-/* Whether the configuration gives all adapters one rank. */
+/* Whether the configuration gives all adapters one rank. AdaLoRA begins with one, and takes
+ * some of it away while it is trained: a pattern then says what is left. */
 static bool has_rank(const struct fsdp_complete *complete, uint64_t *ret_rank)
 {
 	uint32_t adapter = complete->config.adapter;
+	bool is_shrinking = fsdp_span_is(
+		fsdp_complete_get_text(complete, adapter, "peft_type"), "ADALORA");
 	uint32_t pattern = fsdp_complete_get(complete, adapter, "rank_pattern");
 	uint32_t parameters = fsdp_complete_get(complete, adapter, "target_parameters");
 
@@ -152,7 +155,8 @@ static bool has_rank(const struct fsdp_complete *complete, uint64_t *ret_rank)
 	if (parameters != FSDP_NONE &&
 		at(complete, parameters).value.kind != FSDP_TOKEN_NONE)
 		return false;
-	return fsdp_complete_get_integer(complete, adapter, "r", ret_rank) &&
+	return fsdp_complete_get_integer(
+		       complete, adapter, is_shrinking ? "init_r" : "r", ret_rank) &&
 	       *ret_rank > 0;
 }
 
@@ -172,6 +176,16 @@ static int64_t rank_of(const struct fsdp_complete *complete, uint32_t index)
 	return -1;
 }
 
+/* The second matrix of a convolution in groups has its rank cut among them. */
+static bool is_cut(const struct fsdp_complete *complete, uint32_t index, uint64_t rank)
+{
+	struct fsdp_tensor tensor = fsdp_tensor(complete->checkpoint, index);
+
+	return tensor.dims > 2 && tensor.shape[1] > 0 &&
+	       rank % (uint64_t)tensor.shape[1] == 0 &&
+	       find_node(complete, index, "lora_B") != FSDP_NONE;
+}
+
 static void judge_rank(struct fsdp_complete *complete)
 {
 	struct fsdp_span *affected =
@@ -187,7 +201,7 @@ static void judge_rank(struct fsdp_complete *complete)
 		int64_t r = complete->folded[i] != FSDP_NONE ? rank_of(complete, i) : -1;
 
 		of += r > 0;
-		if (r <= 0 || (uint64_t)r == rank)
+		if (r <= 0 || (uint64_t)r == rank || is_cut(complete, i, rank))
 			continue;
 		found = r;
 		if (count < FSDP_AFFECTED_KEPT)
@@ -234,6 +248,15 @@ static bool is_module(const struct fsdp_complete *complete, struct fsdp_span wor
 	return false;
 }
 
+/* Of classifiers the library names two heads, of which a model has one. */
+static bool is_other_head(const struct fsdp_complete *complete, struct fsdp_span word)
+{
+	return (fsdp_span_is(word, "score") &&
+		       is_module(complete, FSDP_SPAN("classifier"))) ||
+	       (fsdp_span_is(word, "classifier") &&
+		       is_module(complete, FSDP_SPAN("score")));
+}
+
 static void judge_words(struct fsdp_complete *complete, const char *key,
 	enum fsdp_severity severity, bool one_is_enough)
 {
@@ -250,7 +273,8 @@ static void judge_words(struct fsdp_complete *complete, const char *key,
 	if (matched == looked_at || (one_is_enough && matched == 0))
 		return;
 	for (uint32_t i = list + 1; i < end; i = at(complete, i).end)
-		if (!is_module(complete, at(complete, i).value.text))
+		if (!is_module(complete, at(complete, i).value.text) &&
+			!is_other_head(complete, at(complete, i).value.text))
 			fsdp_find(complete->checking->findings, FSDP_RULE_CONFIG_MISMATCH,
 				FSDP_PLACE(.file = config_file(complete),
 					.module = at(complete, i).value.text,

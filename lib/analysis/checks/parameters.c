@@ -16,6 +16,16 @@ static bool is_empty(const struct fsdp_tensor *tensor)
 	       (tensor->flags & not_whole) == 0;
 }
 
+/* AdaLoRA may leave a module no rank at all: its matrices are parameters themselves, and
+ * keep their other size. */
+static bool is_without_rank(const struct fsdp_tensor *tensor, struct fsdp_span name)
+{
+	struct fsdp_span last = fsdp_span_last(name, '.');
+
+	return tensor->dims == 2 && tensor->shape[1] > 0 &&
+	       (fsdp_span_is(last, "lora_A") || fsdp_span_is(last, "lora_E"));
+}
+
 /* Whether the name is that of a parameter. One empty tensor among others may be no more
  * than that, if only a guess makes it a parameter. */
 static bool is_named_parameter(const struct fsdp_tensor *tensor, struct fsdp_span name)
@@ -31,11 +41,22 @@ static bool is_named_parameter(const struct fsdp_tensor *tensor, struct fsdp_spa
 	       fsdp_span_ends(last, FSDP_SPAN("_embedding"));
 }
 
+static struct fsdp_span name_of(
+	struct fsdp_checking *checking, const struct fsdp_tensor *tensor)
+{
+	return fsdp_scratch_name(&checking->name, checking->checkpoint, tensor->name);
+}
+
+static bool is_left_empty(
+	struct fsdp_checking *checking, const struct fsdp_tensor *tensor)
+{
+	return is_empty(tensor) && !is_without_rank(tensor, name_of(checking, tensor));
+}
+
 static void judge(struct fsdp_checking *checking, const struct fsdp_tensor *tensor,
 	size_t empty, size_t parameters)
 {
-	struct fsdp_span name =
-		fsdp_scratch_name(&checking->name, checking->checkpoint, tensor->name);
+	struct fsdp_span name = name_of(checking, tensor);
 	bool are_most = empty * 2 > parameters;
 
 	if (are_most || is_named_parameter(tensor, name))
@@ -56,14 +77,14 @@ static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
 
 		parameters += tensor.role == FSDP_ROLE_PARAM;
-		empty += is_empty(&tensor);
+		empty += is_left_empty(checking, &tensor);
 	}
 	if (parameters == 0)
 		fsdp_check_skip(checking, FSDP_RULE_EMPTY_PARAMETER, FSDP_REASON_NONE);
 	for (uint32_t i = 0; i < count && empty > 0; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
 
-		if (is_empty(&tensor))
+		if (is_left_empty(checking, &tensor))
 			judge(checking, &tensor, empty, parameters);
 	}
 	return true;
