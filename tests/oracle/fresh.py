@@ -67,12 +67,18 @@ def merged(args, path, expected, problems):
         same(problems, name, found[name], expected.get(name))
 
 
+def answered(args, path, loader, options, problems):
+    """What audit --for says."""
+    doc = envelope(run(args, "audit", "--json", f"--for={loader}", "--data", *options, path), problems, (0, 1, 2, 3))
+    answer, = doc["data"]["loaders"] if doc else [None]
+    return answer
+
+
 def loaded(args, path, told, problems):
     """What audit --for=hf says against what the library did."""
-    doc = envelope(run(args, "audit", "--json", "--for=hf", "--data", path), problems, (0, 1, 2, 3))
-    if doc is None:
+    answer = answered(args, path, "hf", [], problems)
+    if answer is None:
         return
-    answer, = doc["data"]["loaders"]
     same(problems, "verdict", answer["verdict"], told["verdict"])
     reason = answer["reasons"][-1] if answer["reasons"] else {}
     if told["verdict"] == "refuses":
@@ -82,10 +88,32 @@ def loaded(args, path, told, problems):
             problems.append(f"{name} is missing, and not named: {answer['reasons']}")
 
 
+def adapted(args, path, truth, problems):
+    """What audit --for=peft says, without the base and with its names. What is not known is never called loadable, but
+    where only the base tells."""
+    told = truth["peft"]
+    for options in [], [f"--expect={os.path.join(os.path.dirname(path), truth['expect'])}"]:
+        answer = answered(args, path, "peft", options, problems)
+        if answer is None:
+            return
+        allowed = [told["verdict"]]
+        if truth.get("unclear"):
+            allowed.append("not_judged")
+        if not options and truth.get("of_base"):
+            allowed += ["loads", "not_judged"]
+        if answer["verdict"] not in allowed:
+            problems.append(f"{options}: {answer['verdict']}, expected {told}: {answer['reasons']}")
+        elif answer["verdict"] == "refuses":
+            same(problems, "exception", answer["reasons"][-1].get("exception"), told["exception"])
+
+
 def compare(args, path, truth):
     problems = []
     if "hf" in truth:
         loaded(args, path, truth["hf"], problems)
+        return problems
+    if "peft" in truth:
+        adapted(args, path, truth, problems)
         return problems
     if "merged" in truth:
         merged(args, path, truth["merged"], problems)

@@ -15,7 +15,7 @@ import warnings
 
 ABSENT = 77
 KINDS = {}
-MODULES = ("fresh_torch", "fresh_sharded", "fresh_hub", "fresh_trainers")
+MODULES = ("fresh_torch", "fresh_sharded", "fresh_hub", "fresh_adapters", "fresh_trainers")
 
 
 class CannotWork(Exception):
@@ -30,7 +30,10 @@ def kind(name, library):
     status    of ls, of what cannot be read for a reason that is said; then nothing is exported
     part      whether more tensors are there, which the library does not give back
     merged    what the library's converter makes of it, which export is to write; then nothing else is asked
-    hf        what from_pretrained did, which audit --for=hf is to say; then nothing else is asked
+    hf, peft  what from_pretrained did, which audit --for is to say; then nothing else is asked; also:
+    expect    names and shapes of the base model, in a file beside it
+    of_base   whether only these tell the answer
+    unclear   whether not even these do: a pattern, a type of which too little is known
     findings  how those begin that are true of the save"""
     def keep(function):
         KINDS[name] = library, function

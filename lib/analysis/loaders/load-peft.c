@@ -1,23 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * PeftModel.from_pretrained(base, folder). The base lies elsewhere: what the adapter says
- * of it is taken for true.
+ * of it is taken for true, unless --expect has its names.
  *
  * Origin: peft/peft_model.py, config.py, utils/save_and_load.py (0.21).
  */
+#include <inttypes.h>
 #include <stdio.h>
 
-#include "analysis/loaders/loading.h"
+#include "analysis/loaders/adapter.h"
 #include "base/num.h"
 
-#define CONFIG "adapter_config.json"
-#define PREFIX "base_model.model."
+/* Word 3 of all messages: the class of the model. */
+static void say_class(struct fsdp_loading *loading)
+{
+	static const struct {
+		const char *task, *suffix;
+	} classes[] = {
+		{ "CAUSAL_LM", "ForCausalLM" },
+		{ "SEQ_CLS", "ForSequenceClassification" },
+		{ "SEQ_2_SEQ_LM", "ForSeq2SeqLM" },
+		{ "TOKEN_CLS", "ForTokenClassification" },
+		{ "QUESTION_ANS", "ForQuestionAnswering" },
+		{ "FEATURE_EXTRACTION", "ForFeatureExtraction" },
+	};
+	struct fsdp_span task = fsdp_load_text(loading, FSDP_ADAPTER_CONFIG, "task_type");
+	const char *suffix = "";
 
-enum {
-	RANK_DEFAULT = 8,
-	PARTS = 4096,
-	TARGETS_MOST = 1024, /* that are looked at: modules have few names */
-};
+	for (size_t i = 0; i < FSDP_COUNT(classes); i++)
+		if (fsdp_span_is(task, classes[i].task))
+			suffix = classes[i].suffix;
+	fsdp_load_say(loading, 3, "PeftModel%s", suffix);
+}
 
 static bool list_took(struct fsdp_loading *loading, struct fsdp_load_result *result)
 {
@@ -28,53 +42,18 @@ static void begin(struct fsdp_loading *loading)
 {
 	static const char *const order[] = { "adapter_model.safetensors",
 		"adapter_model.bin", NULL };
-	const struct fsdp_checkpoint *checkpoint;
 
 	loading->weights = fsdp_load_choose(loading, order);
 	/* Nothing is compared with a model: only what is stored is listed. */
 	loading->was_compared = true;
-	checkpoint = loading->weights != NULL ? fsdp_load_open(loading, loading->weights)
-					      : NULL;
-	loading->knows_stored = checkpoint != NULL;
-}
-
-static const struct fsdp_checkpoint *adapter(struct fsdp_loading *loading)
-{
-	return loading->knows_stored ? fsdp_load_open(loading, loading->weights) : NULL;
-}
-
-/* The name of a tensor as it is stored; data NULL: too long. */
-static struct fsdp_span name_at(
-	const struct fsdp_checkpoint *checkpoint, uint32_t index, char *buffer)
-{
-	size_t size = fsdp_name_write(
-		checkpoint, fsdp_tensor(checkpoint, index).raw_name, buffer, PARTS);
-
-	return size <= PARTS ? fsdp_span(buffer, size) : (struct fsdp_span){ 0 };
-}
-
-static bool has_word(struct fsdp_span name, const char *word)
-{
-	return name.size != 0 && memmem(name.data, name.size, word, strlen(word)) != NULL;
-}
-
-/* Whether the loader finds a tensor of this name in the live model. */
-static bool is_live(struct fsdp_span name)
-{
-	static const char *const wrappers[] = { "_orig_mod.", "module.",
-		"_fsdp_wrapped_module.", "_checkpoint_wrapped_module." };
-
-	if (!fsdp_span_begins(name, FSDP_SPAN(PREFIX)))
-		return false;
-	for (size_t i = 0; i < FSDP_COUNT(wrappers); i++)
-		if (has_word(name, wrappers[i]))
-			return false;
-	return true;
+	loading->knows_stored = loading->weights != NULL &&
+				fsdp_load_open(loading, loading->weights) != NULL;
+	say_class(loading);
 }
 
 static bool lacks_config(struct fsdp_loading *loading)
 {
-	return !fsdp_load_has_file(loading, CONFIG);
+	return !fsdp_load_has_file(loading, FSDP_ADAPTER_CONFIG);
 }
 
 static bool lacks_weights(struct fsdp_loading *loading)
@@ -82,365 +61,488 @@ static bool lacks_weights(struct fsdp_loading *loading)
 	return loading->weights == NULL;
 }
 
-/* ---- modules ---- */
-
-/* "….q_proj.lora_A.weight": the name of the module. */
-static struct fsdp_span module_of(struct fsdp_span name)
-{
-	const unsigned char *at = memmem(name.data, name.size, ".lora_", 6);
-
-	if (name.size == 0 || at == NULL)
-		return (struct fsdp_span){ 0 };
-	return fsdp_span_last(fsdp_span(name.data, (size_t)(at - name.data)), '.');
-}
-
-/* Members of target_modules; false: it is no list. */
-static bool next_target(const struct fsdp_survey_document *config, uint32_t *at,
-	uint32_t end, struct fsdp_span *ret)
-{
-	for (; *at < end; *at = config->settings[*at].end)
-		if (config->settings[*at].value.kind == FSDP_TOKEN_TEXT) {
-			*ret = config->settings[*at].value.text;
-			*at = config->settings[*at].end;
-			return true;
-		}
-	return false;
-}
-
-static bool find_targets(struct fsdp_loading *loading,
-	struct fsdp_survey_document *config, uint32_t *ret_at, uint32_t *ret_end)
-{
-	loading->failed |= !fsdp_survey_document(loading->survey, CONFIG, config);
-	for (uint32_t i = 1; i < config->count; i = config->settings[i].end)
-		if (fsdp_span_is(config->settings[i].key, "target_modules") &&
-			config->settings[i].value.kind == FSDP_TOKEN_LIST) {
-			*ret_at = i + 1;
-			*ret_end = config->settings[i].end;
-			return true;
-		}
-	return false;
-}
-
-static bool is_target(struct fsdp_loading *loading, struct fsdp_span module)
+static bool is_no_json(struct fsdp_loading *loading)
 {
 	struct fsdp_survey_document config;
-	struct fsdp_span target;
-	uint32_t at, end;
 
-	if (!find_targets(loading, &config, &at, &end))
-		return true;
-	for (size_t i = 0; i < TARGETS_MOST; i++) {
-		if (!next_target(&config, &at, end, &target))
+	loading->failed |=
+		!fsdp_survey_document(loading->survey, FSDP_ADAPTER_CONFIG, &config);
+	return !config.is_valid;
+}
+
+static bool has_no_type(struct fsdp_loading *loading)
+{
+	return fsdp_load_text(loading, FSDP_ADAPTER_CONFIG, "peft_type").data == NULL;
+}
+
+/* Types of other releases than those whose rules these are. */
+static bool is_other_type(struct fsdp_loading *loading)
+{
+	static const char *const types[] = { "ADAMSS", "BEFT", "C3A", "CARTRIDGE", "CPT",
+		"DEFT", "DELORA", "FROD", "GLORA", "GRALORA", "HIRA", "LILY",
+		"MULTITASK_PROMPT_TUNING", "OSF", "PEANUT", "POLY", "PSOFT", "PVERA",
+		"ROAD", "SHADOW", "SHIRA", "SUPERTUNING", "TINYLORA", "UNILORA", "WAVEFT",
+		"XLORA" };
+	struct fsdp_span type = fsdp_load_text(loading, FSDP_ADAPTER_CONFIG, "peft_type");
+
+	for (size_t i = 0; i < FSDP_COUNT(types); i++)
+		if (fsdp_span_is(type, types[i]))
 			return false;
-		if (fsdp_span_equal(fsdp_span_last(target, '.'), module))
+	fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(type, 200));
+	return fsdp_adapter_form(loading) == NULL;
+}
+
+static bool is_unknown_type(struct fsdp_loading *loading)
+{
+	return fsdp_adapter_form(loading) == NULL;
+}
+
+/* What changes names or sizes in a way that is not known here. */
+static bool is_variant(struct fsdp_loading *loading)
+{
+	static const char *const keys[] = { "use_bdlora", "use_qalora", "kasa_config",
+		"monteclora_config", "arrow_config", "velora_config" };
+
+	for (size_t i = 0; i < FSDP_COUNT(keys); i++)
+		if (fsdp_adapter_is_set(loading, keys[i])) {
+			fsdp_load_say(loading, 0, "%s", keys[i]);
 			return true;
+		}
+	return false;
+}
+
+/* ---- the configuration against itself ---- */
+
+/* Says as word 0 what a list of the configuration holds; false: it is none or empty. */
+static bool say_list(struct fsdp_loading *loading, const char *key)
+{
+	char *text = loading->words[0];
+	size_t length = 0;
+	struct fsdp_span word;
+
+	*text = '\0';
+	for (uint32_t at = 0; fsdp_adapter_next(loading, key, &at, &word) &&
+			      length < FSDP_LOAD_WORD - 256;)
+		length += (size_t)snprintf(text + length, FSDP_LOAD_WORD - length,
+			"%s'%.*s'", length == 0 ? "" : ", ", FSDP_TEXT_MOST(word, 200));
+	return length > 0;
+}
+
+/* All targets are named as excluded, too. */
+static bool is_all_excluded(struct fsdp_loading *loading)
+{
+	struct fsdp_span word, other;
+	size_t count = 0;
+
+	for (uint32_t at = 0; fsdp_adapter_next(loading, "target_modules", &at, &word);
+		count++) {
+		bool is_excluded = false;
+		for (uint32_t i = 0;
+			fsdp_adapter_next(loading, "exclude_modules", &i, &other);)
+			is_excluded |= fsdp_adapter_ends(word, other);
+		if (!is_excluded)
+			return false;
 	}
-	return true;
+	return count > 0;
 }
 
 /* None of the targets is a module that was adapted: the base has none of them. */
 static bool has_no_target(struct fsdp_loading *loading)
 {
-	const struct fsdp_checkpoint *checkpoint = adapter(loading);
-	struct fsdp_survey_document config;
-	struct fsdp_span target;
-	uint32_t at, end;
-	size_t length = 0;
-	char name[PARTS], *text = loading->words[0];
+	struct fsdp_adapter_walk walk;
+	size_t count = 0;
 
-	if (checkpoint == NULL || fsdp_tensor_count(checkpoint) == 0 ||
-		!find_targets(loading, &config, &at, &end) || at == end)
-		return false;
-	for (uint32_t i = 0; i < fsdp_tensor_count(checkpoint); i++) {
-		struct fsdp_span module = module_of(name_at(checkpoint, i, name));
-		if (module.data == NULL || is_target(loading, module))
+	for (fsdp_adapter_begin(&walk, loading); fsdp_adapter_walk_on(&walk);) {
+		if (walk.name.member == NULL)
+			continue;
+		if (fsdp_adapter_is_named(loading, walk.name.module))
 			return false;
+		count++;
 	}
-	*text = '\0';
-	while (next_target(&config, &at, end, &target) && length < FSDP_LOAD_WORD - 256)
-		length += (size_t)snprintf(text + length, FSDP_LOAD_WORD - length,
-			"%s'%.*s'", length == 0 ? "" : ", ", FSDP_TEXT_MOST(target, 200));
-	return true;
+	return count > 0 && say_list(loading, "target_modules");
+}
+
+/* OFT: the one is what the other leaves over. */
+static bool has_two_block_sizes(struct fsdp_loading *loading)
+{
+	int64_t r = fsdp_load_integer(loading, FSDP_ADAPTER_CONFIG, "r", 0);
+	int64_t size =
+		fsdp_load_integer(loading, FSDP_ADAPTER_CONFIG, "oft_block_size", 32);
+
+	fsdp_load_say(loading, 0, "%" PRId64, r);
+	fsdp_load_say(loading, 1, "%" PRId64, size);
+	return fsdp_adapter_is_of_type(loading, "OFT") && r != 0 && size != 0;
+}
+
+static bool has_word(struct fsdp_loading *loading, const char *key, struct fsdp_span word)
+{
+	struct fsdp_span other;
+
+	for (uint32_t at = 0; fsdp_adapter_next(loading, key, &at, &other);)
+		if (fsdp_span_equal(word, other))
+			return true;
+	return false;
+}
+
+/* IA3: what is scaled at its inputs is adapted. */
+static bool has_stray_inputs(struct fsdp_loading *loading)
+{
+	struct fsdp_span word;
+
+	if (!fsdp_adapter_is_of_type(loading, "IA3") ||
+		!fsdp_adapter_is_list(loading, "target_modules"))
+		return false;
+	for (uint32_t at = 0;
+		fsdp_adapter_next(loading, "feedforward_modules", &at, &word);)
+		if (!has_word(loading, "target_modules", word))
+			return true;
+	return false;
+}
+
+/* ---- prompts ---- */
+
+static const struct fsdp_checkpoint *prompts(struct fsdp_loading *loading)
+{
+	return fsdp_adapter_form(loading)->is_prompt && loading->knows_stored
+		       ? fsdp_load_open(loading, loading->weights)
+		       : NULL;
+}
+
+static uint32_t find_prompts(const struct fsdp_checkpoint *checkpoint)
+{
+	return fsdp_tensor_find(checkpoint, FSDP_SPAN("prompt_embeddings"));
+}
+
+static bool lacks_prompts(struct fsdp_loading *loading)
+{
+	const struct fsdp_checkpoint *checkpoint = prompts(loading);
+
+	return checkpoint != NULL && find_prompts(checkpoint) == FSDP_NONE;
+}
+
+static bool has_other_prompts(struct fsdp_loading *loading)
+{
+	const struct fsdp_checkpoint *checkpoint = prompts(loading);
+	struct fsdp_tensor tensor;
+	int64_t tokens, parts;
+
+	if (checkpoint == NULL)
+		return false;
+	tensor = fsdp_tensor(checkpoint, find_prompts(checkpoint));
+	tokens =
+		fsdp_load_integer(loading, FSDP_ADAPTER_CONFIG, "num_virtual_tokens", -1);
+	parts = fsdp_adapter_is_of_type(loading, "PREFIX_TUNING")
+			? 1
+			: fsdp_load_integer(loading, FSDP_ADAPTER_CONFIG,
+				  "num_transformer_submodules", 1);
+	fsdp_adapter_say_numbers(loading, tensor.dims > 0 ? tensor.shape[0] : 0, tokens);
+	return tokens > 0 && parts > 0 &&
+	       (tensor.dims != 2 || tensor.shape[0] % tokens != 0 ||
+		       tensor.shape[0] / tokens != parts);
 }
 
 /* ---- shapes ---- */
 
-/* What rank_pattern says of single modules is not looked at: then nothing is judged. */
-static bool has_patterns(struct fsdp_loading *loading)
-{
-	struct fsdp_setting pattern = fsdp_load_setting(loading, CONFIG, "rank_pattern");
-
-	return pattern.value.kind == FSDP_TOKEN_DICT && pattern.value.count > 0;
-}
-
-static bool is_other_rank(struct fsdp_loading *loading)
-{
-	const struct fsdp_checkpoint *checkpoint = adapter(loading);
-	int64_t rank = fsdp_load_integer(loading, CONFIG, "r", RANK_DEFAULT);
-	char buffer[PARTS];
-
-	for (uint32_t i = 0; checkpoint != NULL && !has_patterns(loading) &&
-			     i < fsdp_tensor_count(checkpoint);
-		i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
-		struct fsdp_span name = name_at(checkpoint, i, buffer);
-		bool is_a = has_word(name, ".lora_A."), is_b = has_word(name, ".lora_B.");
-		if ((!is_a && !is_b) || !is_live(name) ||
-			!is_target(loading, module_of(name)))
-			continue;
-		int64_t stored = tensor.dims == 2 ? tensor.shape[is_a ? 0 : 1] : -1;
-		if (stored == rank)
-			continue;
-		fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(name, 512));
-		fsdp_load_say(loading, 1, "%lld", (long long)stored);
-		fsdp_load_say(loading, 2, "%lld", (long long)rank);
-		return true;
-	}
-	return false;
-}
-
+/* ZeRO-3 leaves a parameter without any size. */
 static bool is_empty_piece(struct fsdp_loading *loading)
 {
-	const struct fsdp_checkpoint *checkpoint = adapter(loading);
-	char buffer[PARTS];
+	struct fsdp_adapter_walk walk;
 
-	for (uint32_t i = 0; checkpoint != NULL && i < fsdp_tensor_count(checkpoint); i++)
-		if (fsdp_tensor(checkpoint, i).numel == 0) {
-			fsdp_load_say(loading, 0, "%.*s",
-				FSDP_TEXT_MOST(name_at(checkpoint, i, buffer), 512));
+	for (fsdp_adapter_begin(&walk, loading); fsdp_adapter_walk_on(&walk);)
+		if (walk.tensor.numel == 0 && walk.tensor.dims == 1) {
+			fsdp_adapter_say_name(loading, &walk);
 			return true;
 		}
 	return false;
 }
 
+/* A convolution in groups has its rank cut among them in the second matrix. */
+static bool is_of_groups(const struct fsdp_adapter_walk *walk, int64_t rank)
+{
+	int64_t part = fsdp_adapter_size_at(walk, 1);
+
+	return walk->tensor.dims > 2 && walk->name.member->size == FSDP_ADAPTER_OUT &&
+	       part > 0 && rank % part == 0;
+}
+
+static bool is_of_rank(
+	const struct fsdp_adapter_walk *walk, int64_t rank, int64_t *ret_stored)
+{
+	uint32_t rank_at, size_dim;
+
+	fsdp_adapter_find_dims(walk, &rank_at, &size_dim);
+	*ret_stored =
+		walk->tensor.dims > size_dim ? fsdp_adapter_size_at(walk, rank_at) : -1;
+	return *ret_stored == rank || is_of_groups(walk, rank);
+}
+
+/* On to the next tensor of a target that has a rank. */
+static bool walk_to_ranked(struct fsdp_adapter_walk *walk, struct fsdp_loading *loading)
+{
+	while (fsdp_adapter_walk_to_live(walk))
+		if (walk->form->rank != NULL && walk->name.member->rank_dim != 0 &&
+			fsdp_adapter_is_stored_target(loading, walk->name.module))
+			return true;
+	return false;
+}
+
+static bool is_other_rank(struct fsdp_loading *loading)
+{
+	struct fsdp_adapter_walk walk;
+	int64_t rank, stored;
+
+	for (fsdp_adapter_begin(&walk, loading); walk_to_ranked(&walk, loading);) {
+		if (!fsdp_adapter_rank(loading, walk.form, walk.name.module, &rank) ||
+			is_of_rank(&walk, rank, &stored) ||
+			walk.form->has_sizes_unknown ||
+			fsdp_adapter_is_set(loading, "target_parameters"))
+			continue;
+		fsdp_adapter_say_name(loading, &walk);
+		fsdp_adapter_say_numbers(loading, stored, rank);
+		return true;
+	}
+	return false;
+}
+
+/* Parameters that are no weights of their modules have a rank for each of their parts. */
+static bool has_unknown_rank(struct fsdp_loading *loading)
+{
+	struct fsdp_adapter_walk walk;
+	int64_t rank, stored;
+
+	for (fsdp_adapter_begin(&walk, loading); walk_to_ranked(&walk, loading);) {
+		if (fsdp_adapter_rank(loading, walk.form, walk.name.module, &rank) &&
+			is_of_rank(&walk, rank, &stored))
+			continue;
+		fsdp_adapter_say_name(loading, &walk);
+		return true;
+	}
+	return false;
+}
+
+/* AdaLoRA: the pattern says of each rank whether it is kept. */
+static bool has_other_mask(struct fsdp_loading *loading)
+{
+	int64_t rank = fsdp_load_integer(loading, FSDP_ADAPTER_CONFIG, "init_r", 12);
+	struct fsdp_setting item;
+
+	if (!fsdp_adapter_is_of_type(loading, "ADALORA"))
+		return false;
+	for (uint32_t at = 0;
+		fsdp_adapter_next_item(loading, "rank_pattern", &at, &item);)
+		if (item.value.kind == FSDP_TOKEN_LIST &&
+			(int64_t)item.value.count != rank) {
+			fsdp_load_say(loading, 0, "%llu", FSDP_LLU(item.value.count));
+			fsdp_load_say(loading, 1, "%" PRId64, rank);
+			return true;
+		}
+	return false;
+}
+
+/* … and is of modules that are adapted. */
+static bool has_stray_mask(struct fsdp_loading *loading)
+{
+	struct fsdp_setting item;
+
+	if (!fsdp_adapter_is_of_type(loading, "ADALORA"))
+		return false;
+	for (uint32_t at = 0;
+		fsdp_adapter_next_item(loading, "rank_pattern", &at, &item);) {
+		struct fsdp_span module = item.key;
+		module.size -=
+			fsdp_min(module.size, fsdp_span_last(module, '.').size + 1);
+		if (!fsdp_adapter_is_stored_target(loading, module))
+			return true;
+	}
+	return false;
+}
+
 /* ---- names ---- */
 
-/* "base_model.model.x.lora_A.weight" as the live model has it. */
-static void say_live(struct fsdp_loading *loading, struct fsdp_span name)
+static void keep_name(struct fsdp_loading *loading, struct fsdp_span name)
 {
-	const unsigned char *at = memmem(name.data, name.size, ".weight", 7);
-	size_t size = at != NULL ? (size_t)(at - name.data) : name.size;
+	struct fsdp_span copy = fsdp_arena_copy(loading->arena, name);
 
-	fsdp_load_say(loading, 0, "%.*s.default.weight",
-		FSDP_TEXT_MOST(fsdp_span(name.data, size), 512));
+	loading->failed |= copy.data == NULL;
+	fsdp_load_name(loading, copy);
 }
 
 static bool has_no_tensors(struct fsdp_loading *loading)
 {
-	const struct fsdp_checkpoint *checkpoint = adapter(loading);
+	const struct fsdp_checkpoint *checkpoint =
+		loading->knows_stored ? fsdp_load_open(loading, loading->weights) : NULL;
 
 	return checkpoint != NULL && fsdp_tensor_count(checkpoint) == 0;
 }
 
 static bool has_other_names(struct fsdp_loading *loading)
 {
-	const struct fsdp_checkpoint *checkpoint = adapter(loading);
-	char buffer[PARTS];
+	struct fsdp_adapter_walk walk;
 
-	for (uint32_t i = 0; checkpoint != NULL && i < fsdp_tensor_count(checkpoint);
-		i++) {
-		struct fsdp_span name = name_at(checkpoint, i, buffer);
-		if (!has_word(name, "lora_") || is_live(name))
+	for (fsdp_adapter_begin(&walk, loading); fsdp_adapter_walk_on(&walk);) {
+		if (walk.name.member == NULL || walk.name.is_live)
 			continue;
 		if (loading->all_names == 0)
-			say_live(loading, name);
-		struct fsdp_span copy = fsdp_arena_copy(loading->arena, name);
-		loading->failed |= copy.data == NULL;
-		fsdp_load_name(loading, copy);
+			fsdp_adapter_say_live(
+				loading, walk.name.module, walk.name.member);
+		keep_name(loading, walk.name.whole);
 	}
 	return loading->all_names > 0;
 }
 
-/* The other half of a pair. */
-static bool has_other_half(
-	const struct fsdp_checkpoint *checkpoint, struct fsdp_span name)
+/* The targets are other ones than those that are stored, and may begin anew. */
+static bool uses_nothing(struct fsdp_loading *loading)
 {
-	char other[PARTS];
-	const unsigned char *at = memmem(name.data, name.size, ".lora_A.", 8);
+	struct fsdp_adapter_walk walk;
+	size_t count = 0;
 
-	if (at == NULL)
-		at = memmem(name.data, name.size, ".lora_B.", 8);
-	if (at == NULL || name.size > sizeof other)
-		return true;
-	memcpy(other, name.data, name.size);
-	char *letter = other + (at - name.data) + 6;
-	*letter = *letter == 'A' ? 'B' : 'A';
-	return fsdp_tensor_find(checkpoint, fsdp_span(other, name.size)) != FSDP_NONE;
+	for (fsdp_adapter_begin(&walk, loading); fsdp_adapter_walk_to_live(&walk);
+		count++)
+		if (fsdp_adapter_is_stored_target(loading, walk.name.module))
+			return false;
+	return count > 0 && loading->options->expected == NULL;
+}
+
+/* The first of these members, which are bits. */
+static const struct fsdp_adapter_member *first_of(
+	const struct fsdp_adapter_form *form, uint32_t members)
+{
+	for (size_t i = 0; i < FSDP_ADAPTER_MEMBERS; i++)
+		if ((members >> i & 1) != 0)
+			return &form->members[i];
+	return NULL;
+}
+
+/* What belongs to the present tensor and is not stored; NULL: nothing. */
+static const struct fsdp_adapter_member *find_lacking(
+	struct fsdp_loading *loading, const struct fsdp_adapter_walk *walk)
+{
+	const struct fsdp_adapter_member *member = walk->name.member;
+
+	if (member->needs != 0 && !fsdp_adapter_has(walk->form, walk->checkpoint,
+					  &walk->name, member->needs))
+		return first_of(walk->form, member->needs);
+	if (member->also_needs != 0 &&
+		(member->flag == NULL || fsdp_adapter_is_set(loading, member->flag)) &&
+		!fsdp_adapter_has(
+			walk->form, walk->checkpoint, &walk->name, member->also_needs))
+		return first_of(walk->form, member->also_needs);
+	return NULL;
 }
 
 static bool lacks_half(struct fsdp_loading *loading)
 {
-	const struct fsdp_checkpoint *checkpoint = adapter(loading);
-	char buffer[PARTS];
+	struct fsdp_adapter_walk walk;
 
-	for (uint32_t i = 0; checkpoint != NULL && i < fsdp_tensor_count(checkpoint);
-		i++) {
-		struct fsdp_span name = name_at(checkpoint, i, buffer);
-		if (name.size == 0 || has_other_half(checkpoint, name))
+	for (fsdp_adapter_begin(&walk, loading); fsdp_adapter_walk_to_live(&walk);) {
+		const struct fsdp_adapter_member *lacking = find_lacking(loading, &walk);
+		if (lacking == NULL)
 			continue;
-		unsigned char *at = memmem(buffer, name.size, ".lora_", 6);
-		at[6] = at[6] == 'A' ? 'B' : 'A';
-		say_live(loading, name);
+		fsdp_adapter_say_live(loading, walk.name.module, lacking);
 		return true;
 	}
 	return false;
 }
 
-static bool is_no_lora(struct fsdp_loading *loading)
-{
-	struct fsdp_span type = fsdp_load_text(loading, CONFIG, "peft_type");
-
-	return type.data != NULL && !fsdp_span_is(type, "LORA");
-}
-
-/* Whether all layers have what one has is unknown without the base. */
-static bool has_layers_without(struct fsdp_loading *loading)
-{
-	struct fsdp_setting some = fsdp_load_setting(loading, CONFIG, "modules_to_save");
-
-	return some.value.kind == FSDP_TOKEN_LIST && some.value.count > 0;
-}
-
-/* ---- the base, if --expect has its names ---- */
-
-/* "base_model.model.x.q_proj.lora_A.weight": the base's "x.q_proj.weight", or NULL. */
-static const struct fsdp_load_tensor *base_of(
-	struct fsdp_loading *loading, struct fsdp_span name)
-{
-	char text[PARTS];
-	const unsigned char *at = memmem(name.data, name.size, ".lora_", 6);
-	size_t prefix = sizeof PREFIX - 1, size;
-
-	if (at == NULL || !is_live(name) || name.size > PARTS)
-		return NULL;
-	size = (size_t)(at - name.data) - prefix;
-	memcpy(text, name.data + prefix, size);
-	memcpy(text + size, ".weight", 7);
-	return fsdp_load_find_expected(loading, fsdp_span(text, size + 7));
-}
-
-/* A module that is adapted is not in the base. */
-static bool is_other_base(struct fsdp_loading *loading)
-{
-	const struct fsdp_checkpoint *checkpoint = adapter(loading);
-	char buffer[PARTS];
-
-	for (uint32_t i = 0; checkpoint != NULL && loading->options->expected != NULL &&
-			     i < fsdp_tensor_count(checkpoint);
-		i++) {
-		struct fsdp_span name = name_at(checkpoint, i, buffer);
-		if (!has_word(name, ".lora_") || base_of(loading, name) != NULL)
-			continue;
-		fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(name, 512));
-		return true;
-	}
-	return false;
-}
-
-static bool has_other_sizes(struct fsdp_loading *loading)
-{
-	const struct fsdp_checkpoint *checkpoint = adapter(loading);
-	char buffer[PARTS];
-
-	for (uint32_t i = 0; checkpoint != NULL && i < fsdp_tensor_count(checkpoint);
-		i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
-		struct fsdp_span name = name_at(checkpoint, i, buffer);
-		bool is_a = has_word(name, ".lora_A."), is_b = has_word(name, ".lora_B.");
-		const struct fsdp_load_tensor *base =
-			is_a || is_b ? base_of(loading, name) : NULL;
-		if (base == NULL || base->shape == NULL || base->dims != 2 ||
-			tensor.dims != 2 ||
-			tensor.shape[is_a ? 1 : 0] == base->shape[is_a ? 1 : 0])
-			continue;
-		fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(name, 512));
-		fsdp_load_say(loading, 1, "%lld", (long long)tensor.shape[is_a ? 1 : 0]);
-		fsdp_load_say(loading, 2, "%lld", (long long)base->shape[is_a ? 1 : 0]);
-		return true;
-	}
-	return false;
-}
-
-/* "x.q_proj.weight", of which "q_proj" or "x.q_proj" is a target. */
-static bool is_to_adapt(const struct fsdp_survey_document *config, uint32_t at,
-	uint32_t end, const struct fsdp_load_expected *wanted)
-{
-	struct fsdp_span module = wanted->name, target;
-
-	if (!fsdp_span_ends(module, FSDP_SPAN(".weight")) || wanted->dims != 2)
-		return false;
-	module.size -= 7;
-	for (size_t i = 0; i < TARGETS_MOST && next_target(config, &at, end, &target);
-		i++)
-		if (fsdp_span_ends(module, target) &&
-			(module.size == target.size ||
-				module.data[module.size - target.size - 1] == '.'))
-			return true;
-	return false;
-}
-
-/* The base has a target for which nothing is stored. */
-static bool lacks_target(struct fsdp_loading *loading)
-{
-	const struct fsdp_loads_options *options = loading->options;
-	const struct fsdp_checkpoint *checkpoint = adapter(loading);
-	struct fsdp_setting layers =
-		fsdp_load_setting(loading, CONFIG, "layers_to_transform");
-	struct fsdp_survey_document config;
-	char name[PARTS];
-	uint32_t at, end;
-
-	if (checkpoint == NULL || options->expected == NULL ||
-		layers.value.kind == FSDP_TOKEN_LIST ||
-		layers.value.kind == FSDP_TOKEN_INTEGER ||
-		!find_targets(loading, &config, &at, &end))
-		return false;
-	for (size_t i = 0; i < options->expected_count; i++) {
-		const struct fsdp_load_expected *wanted = &options->expected[i];
-		if (!is_to_adapt(&config, at, end, wanted) ||
-			wanted->name.size > PARTS / 2)
-			continue;
-		int size = snprintf(name, sizeof name, PREFIX "%.*s.lora_A.weight",
-			FSDP_TEXT(fsdp_span(wanted->name.data, wanted->name.size - 7)));
-		if (fsdp_tensor_find(checkpoint, fsdp_span(name, (size_t)size)) !=
-			FSDP_NONE)
-			continue;
-		if (loading->all_names == 0)
-			say_live(loading, fsdp_span(name, (size_t)size));
-		fsdp_load_name(loading, wanted->name);
-	}
-	return loading->all_names > 0;
-}
+#define MISMATCH "Error(s) in loading state_dict for {3}: size mismatch for {0}"
 
 static const struct fsdp_load_rule rules[] = {
 	{ "peft-no-config", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.ValueError",
 		"Can't find 'adapter_config.json' at '{path}'",
 		"put the adapter's configuration beside its weights", lacks_config },
+	{ "peft-config-no-json", NULL, NULL, FSDP_LOAD_REFUSES,
+		"json.decoder.JSONDecodeError",
+		"Expecting value: line 1 column 1 (char 0)",
+		"put the adapter's configuration beside its weights", is_no_json },
+	{ "peft-no-type", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.KeyError",
+		"'peft_type'", "set peft_type in adapter_config.json", has_no_type },
+	{ "peft-other-type", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.KeyError", "'{0}'",
+		"install the release of PEFT that saved it", is_other_type },
 	{ "peft-no-weights", NULL, NULL, FSDP_LOAD_REFUSES,
 		"huggingface_hub.errors.HFValidationError",
 		"Repo id must be in the form 'repo_name' or 'namespace/repo_name': '{path}'. Use `repo_type` argument if needed.",
 		"put adapter_model.safetensors into the folder", lacks_weights },
-	{ "peft-no-lora", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"this type of adapter is not known, only LoRA is", NULL, is_no_lora },
 	{ "peft-safetensors-damaged", NULL, NULL, FSDP_LOAD_REFUSES,
 		"safetensors._safetensors_rust.SafetensorError",
 		"Error while deserializing header: {0}",
 		"download or copy the file again", fsdp_load_is_cut_safetensors },
 	{ "peft-unread", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
 		"{0} cannot be read completely: {1}", NULL, fsdp_load_cannot_open },
+	{ "peft-type", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
+		"this type of adapter is not known", NULL, is_unknown_type, true },
+	{ "peft-variant", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
+		"{0} changes what is stored in ways that are not known", NULL, is_variant,
+		true },
+	{ "peft-block-sizes", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.ValueError",
+		"You can only specify either r ({0}) or oft_block_size ({1}), but not both simultaneously, because r x oft_block_size == in_features.",
+		"set one of them to 0 in adapter_config.json", has_two_block_sizes },
+	{ "peft-inputs", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.ValueError",
+		"`feedforward_modules` should be a subset of `target_modules`",
+		"name them in target_modules, too", has_stray_inputs },
+	{ "peft-all-excluded", NULL, NULL, FSDP_LOAD_REFUSES,
+		"peft.utils.error.NoMatchingPeftModuleError",
+		"No modules were targeted for adaptation. This might be caused by a combination of mismatched target modules and excluded modules.",
+		"take the targets out of exclude_modules", is_all_excluded },
 	{ "peft-target-absent", NULL, NULL, FSDP_LOAD_REFUSES,
 		"peft.utils.error.NoMatchingPeftModuleError",
 		"Target modules {{0}} not found in the base model. Please check the target modules and try again.",
 		"set target_modules to the modules that are stored", has_no_target },
+	{ "peft-whole-names", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.KeyError",
+		"'base_model.model.{0}'",
+		"rename the tensors: prefix base_model.model., and leave out the names of wrappers",
+		fsdp_adapter_has_lost_module },
+	{ "peft-whole-base", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.KeyError", "'{0}'",
+		"take the module out of modules_to_save; it is then the base's",
+		fsdp_adapter_lacks_module_of_base },
+	{ "peft-tokens", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.KeyError",
+		"'base_model.model.model.embed_tokens.token_adapter.trainable_tokens_delta'",
+		"set trainable_token_indices to null; the tokens are then the base's",
+		fsdp_adapter_lacks_tokens },
+	{ "peft-projection", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.ValueError",
+		"Specified to load vera_A and vera_B from state dictionary however they were not present!",
+		"set save_projection to false; they are then made from projection_prng_key",
+		fsdp_adapter_lacks_projection },
+	{ "peft-mask-modules", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.AttributeError",
+		"'Linear' object has no attribute 'lora_E'",
+		"name the modules of rank_pattern in target_modules, too",
+		has_stray_mask },
+	{ "peft-mask", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.IndexError",
+		"The shape of the mask [{0}] at index 0 does not match the shape of the indexed tensor [{1}, 1] at index 0",
+		"set init_r to {0} in adapter_config.json", has_other_mask },
+	{ "peft-prompts", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.KeyError",
+		"'prompt_embeddings'", "name the tensor prompt_embeddings",
+		lacks_prompts },
+	{ "peft-prompt-count", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
+		"Error(s) in loading state_dict for Embedding: size mismatch for weight: {1} rows are stored, for {2} virtual tokens",
+		"set num_virtual_tokens as it was in adapter_config.json",
+		has_other_prompts },
 	{ "peft-empty", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
-		"Error(s) in loading state_dict for PeftModelForCausalLM: size mismatch for {0}: it is empty, as ZeRO-3 leaves it",
+		MISMATCH ": it is empty, as ZeRO-3 leaves it",
 		"save the adapter again with its weights gathered", is_empty_piece },
 	{ "peft-rank", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
-		"Error(s) in loading state_dict for PeftModelForCausalLM: size mismatch for {0}: the rank is {1}, the configuration says {2}",
-		"set r to {1} in adapter_config.json", is_other_rank },
+		MISMATCH ": the rank is {1}, the configuration says {2}",
+		"set the rank of this module to {1} in adapter_config.json",
+		is_other_rank },
+	{ "peft-token-count", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
+		"Error(s) in loading state_dict for {3}: size mismatch for trainable_tokens_delta: {1} rows are stored, for {2} tokens",
+		"list the tokens as they were in trainable_token_indices",
+		fsdp_adapter_has_other_tokens },
 	{ "peft-base-sizes", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
-		"Error(s) in loading state_dict for PeftModelForCausalLM: size mismatch for {0}: the adapter has {1}, the base {2}",
-		"load it into the base that it was trained on", has_other_sizes },
+		MISMATCH ": the adapter has {1}, the base {2}",
+		"load it into the base that it was trained on",
+		fsdp_adapter_has_other_sizes },
+	{ "peft-base-projection", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
+		MISMATCH ": the adapter has {1}, the base {2}",
+		"load it into the base that it was trained on",
+		fsdp_adapter_has_other_projection },
+	{ "peft-base-whole", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
+		MISMATCH ": the base has another shape",
+		"load it into the base that it was trained on",
+		fsdp_adapter_has_other_module },
+	{ "peft-shared", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
+		MISMATCH ": it has {1}, the configuration says {2}",
+		"set it as it was in adapter_config.json",
+		fsdp_adapter_has_other_shared },
 	{ "peft-no-tensors", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
 		"UserWarning: Found missing adapter keys while loading the checkpoint: all of them; the adapter does nothing",
 		NULL, has_no_tensors },
@@ -451,9 +553,18 @@ static const struct fsdp_load_rule rules[] = {
 	{ "peft-half", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
 		"UserWarning: Found missing adapter keys while loading the checkpoint: ['{0}']",
 		NULL, lacks_half },
+	{ "peft-bank", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
+		"UserWarning: Found missing adapter keys while loading the checkpoint: the vectors that all modules share are made anew",
+		NULL, fsdp_adapter_lacks_bank },
 	{ "peft-modules-to-save", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"it is not known whether modules_to_save exist in the base model", NULL,
-		has_layers_without },
+		"nothing is stored of {0}, which modules_to_save names; it is not known whether the base has it",
+		"name the base model with --expect", fsdp_adapter_lacks_module },
+	{ "peft-unused", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
+		"no stored tensor is of a module that is adapted; which ones of the base are is not known",
+		"name the base model with --expect", uses_nothing },
+	{ "peft-rank-unknown", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
+		"which rank {0} is to have is not known from rank_pattern or target_parameters",
+		NULL, has_unknown_rank },
 	{ "peft-other-set", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
 		"{1} is taken and {0} is not looked at; they differ",
 		"remove the older {1}", fsdp_load_sets_differ },
@@ -462,10 +573,20 @@ static const struct fsdp_load_rule rules[] = {
 		NULL, fsdp_load_sets_unread },
 	{ "peft-base-targets", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
 		"UserWarning: Found missing adapter keys while loading the checkpoint: ['{0}', ...]; they begin anew and change nothing",
-		"load it into the base that it was trained on", lacks_target },
+		"load it into the base that it was trained on",
+		fsdp_adapter_lacks_target },
+	{ "peft-base-bias", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
+		"{0} is not stored, and was trained: it stays as the base has it, without a word",
+		NULL, fsdp_adapter_lacks_bias },
+	{ "peft-base-pattern", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
+		"the base may need {0}: a regular expression chooses the modules, and is not looked at",
+		NULL, fsdp_adapter_may_lack_target },
+	{ "peft-base-unknown", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
+		"which sizes of the base this type of adapter needs is not known", NULL,
+		fsdp_adapter_has_unknown_sizes },
 	{ "peft-base-other", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
 		"{0} is of a module that --expect does not have; it takes the names of the base",
-		NULL, is_other_base },
+		NULL, fsdp_adapter_is_other_base },
 	{ NULL },
 };
 

@@ -12,7 +12,7 @@
  * a rule that holds says. A rule is a row: when it holds, and what the loader does then.
  */
 
-enum { FSDP_LOAD_WORDS = 3, FSDP_LOAD_WORD = 1024, FSDP_LOAD_NAMES = 20 };
+enum { FSDP_LOAD_WORDS = 4, FSDP_LOAD_WORD = 1024, FSDP_LOAD_NAMES = 20 };
 
 /* A tensor of the model, or of what is stored. */
 struct fsdp_load_tensor {
@@ -49,7 +49,7 @@ struct fsdp_loading {
 	size_t choice_count;
 	bool failed; /* out of memory */
 
-	/* What the rule that holds says: {0} to {2} in its texts, and its names. */
+	/* What the rule that holds says: {0} to {3} in its texts, and its names. */
 	char words[FSDP_LOAD_WORDS][FSDP_LOAD_WORD];
 	struct fsdp_span names[FSDP_LOAD_NAMES];
 	size_t name_count;
@@ -75,7 +75,7 @@ struct fsdp_load_rule {
 	const char *id;
 	const char *since, *until; /* versions; NULL: any. `until` has it no more */
 	enum fsdp_load_verdict verdict;
-	const char *exception, *message, *way_out; /* {path}, {0}, {1}, {2} */
+	const char *exception, *message, *way_out; /* {path}, {0} to {3} */
 	bool (*holds)(struct fsdp_loading *loading);
 	bool ends; /* the call returns here */
 };

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An adapter against the base model, if its names are known.
+ */
+#include <stdio.h>
+
+#include "analysis/loaders/adapter.h"
+#include "base/num.h"
+
+/* "x.q_proj" in the base: its weight, or NULL. */
+static const struct fsdp_load_tensor *base_of(
+	struct fsdp_loading *loading, struct fsdp_span module)
+{
+	char text[FSDP_ADAPTER_NAME];
+	int size = snprintf(text, sizeof text, "%.*s.weight", FSDP_TEXT(module));
+
+	return (size_t)size < sizeof text
+		       ? fsdp_load_find_expected(loading, fsdp_span(text, (size_t)size))
+		       : NULL;
+}
+
+/* A module that is adapted is not in the base. */
+bool fsdp_adapter_is_other_base(struct fsdp_loading *loading)
+{
+	struct fsdp_adapter_walk walk;
+
+	if (loading->options->expected == NULL)
+		return false;
+	for (fsdp_adapter_begin(&walk, loading); fsdp_adapter_walk_to_live(&walk);)
+		if (fsdp_adapter_is_stored_target(loading, walk.name.module) &&
+			base_of(loading, walk.name.module) == NULL) {
+			fsdp_adapter_say_name(loading, &walk);
+			return true;
+		}
+	return false;
+}
+
+/* A Conv1D has its inputs first. */
+static uint64_t side_of(struct fsdp_loading *loading, const struct fsdp_load_tensor *base,
+	enum fsdp_adapter_size side)
+{
+	bool is_turned =
+		base->dims == 2 && fsdp_adapter_is_set(loading, "fan_in_fan_out");
+
+	return (uint64_t)base->shape[(side == FSDP_ADAPTER_IN) != is_turned];
+}
+
+/* IA3 scales what goes into some modules, and what comes out of the others. */
+static enum fsdp_adapter_size scaled_side(
+	struct fsdp_loading *loading, struct fsdp_span module)
+{
+	struct fsdp_span word;
+
+	for (uint32_t at = 0;
+		fsdp_adapter_next(loading, "feedforward_modules", &at, &word);)
+		if (fsdp_adapter_ends(module, word))
+			return FSDP_ADAPTER_IN;
+	return FSDP_ADAPTER_OUT;
+}
+
+/* What the size of the present member has to be; false: that is not known. */
+static bool find_wanted(struct fsdp_loading *loading,
+	const struct fsdp_adapter_walk *walk, const struct fsdp_load_tensor *base,
+	uint64_t *ret_size)
+{
+	enum fsdp_adapter_size size = walk->name.member->size;
+
+	if (size == FSDP_ADAPTER_ALL)
+		return fsdp_numel(base->shape, base->dims, ret_size);
+	if (size == FSDP_ADAPTER_SIDE && walk->name.member->core != 0 &&
+		fsdp_adapter_has(walk->form, walk->checkpoint, &walk->name,
+			walk->name.member->core))
+		return false;
+	if (size == FSDP_ADAPTER_SIDE)
+		size = scaled_side(loading, walk->name.module);
+	if (size == FSDP_ADAPTER_ANY || base->dims < 2)
+		return false;
+	if (size == FSDP_ADAPTER_ROWS || size == FSDP_ADAPTER_COLUMNS)
+		*ret_size = (uint64_t)base->shape[size == FSDP_ADAPTER_COLUMNS];
+	else
+		*ret_size = side_of(loading, base, size);
+	return true;
+}
+
+/* What it is as stored; false: its shape has no place for it. */
+static bool find_stored(struct fsdp_loading *loading,
+	const struct fsdp_adapter_walk *walk, uint64_t *ret_size)
+{
+	const struct fsdp_adapter_member *member = walk->name.member;
+	const struct fsdp_tensor *tensor = &walk->tensor;
+	int64_t times = 1;
+	uint32_t rank_dim, at;
+
+	if (member->size == FSDP_ADAPTER_ALL || member->size == FSDP_ADAPTER_SIDE)
+		return fsdp_numel(tensor->shape, tensor->dims, ret_size);
+	fsdp_adapter_find_dims(walk, &rank_dim, &at);
+	if (member->times != NULL)
+		times = fsdp_load_integer(loading, FSDP_ADAPTER_CONFIG, member->times, 0);
+	if (member->times_at != 0)
+		times = fsdp_adapter_size_at(walk, member->times_at);
+	return fsdp_adapter_size_at(walk, at) >= 0 && times > 0 &&
+	       fsdp_mul((uint64_t)fsdp_adapter_size_at(walk, at), (uint64_t)times,
+		       ret_size);
+}
+
+/* The inputs of a convolution are those of a group, and often times its extent. */
+static bool fits(const struct fsdp_adapter_walk *walk,
+	const struct fsdp_load_tensor *base, uint64_t stored, uint64_t wanted)
+{
+	if (base->dims > 2 && walk->name.member->size == FSDP_ADAPTER_IN)
+		return wanted != 0 && stored % wanted == 0;
+	return stored == wanted;
+}
+
+bool fsdp_adapter_has_other_sizes(struct fsdp_loading *loading)
+{
+	struct fsdp_adapter_walk walk;
+	uint64_t stored = 0, wanted;
+
+	for (fsdp_adapter_begin(&walk, loading); fsdp_adapter_walk_to_live(&walk);) {
+		const struct fsdp_load_tensor *base = base_of(loading, walk.name.module);
+		if (base == NULL || base->shape == NULL ||
+			!fsdp_adapter_is_stored_target(loading, walk.name.module) ||
+			!find_wanted(loading, &walk, base, &wanted) ||
+			(find_stored(loading, &walk, &stored) &&
+				fits(&walk, base, stored, wanted)))
+			continue;
+		fsdp_adapter_say_name(loading, &walk);
+		fsdp_adapter_say_numbers(loading, (int64_t)stored, (int64_t)wanted);
+		return true;
+	}
+	return false;
+}
+
+/* "x.q_proj.weight" of the base: the module, if an adapter of this form goes there. */
+static struct fsdp_span module_of(
+	const struct fsdp_adapter_form *form, const struct fsdp_load_expected *wanted)
+{
+	struct fsdp_span module = wanted->name;
+
+	if (!fsdp_span_ends(module, FSDP_SPAN(".weight")) ||
+		(wanted->shape != NULL && (wanted->dims < 2) != form->is_of_vectors))
+		return (struct fsdp_span){ 0 };
+	module.size -= sizeof ".weight" - 1;
+	return module;
+}
+
+/* LoRA of single parameters: they are listed by their own names. */
+static bool is_parameter_to_adapt(struct fsdp_loading *loading, struct fsdp_span name)
+{
+	struct fsdp_span word;
+
+	for (uint32_t at = 0;
+		fsdp_adapter_next(loading, "target_parameters", &at, &word);)
+		if (fsdp_adapter_ends(name, word))
+			return true;
+	return false;
+}
+
+/* What an embedding has is named otherwise; which modules are some, the base's names tell
+ * as far as people keep to them. */
+static const struct fsdp_adapter_member *likely_member(
+	const struct fsdp_adapter_form *form, struct fsdp_span module)
+{
+	struct fsdp_span last = fsdp_span_last(module, '.');
+
+	for (size_t i = 0; i < FSDP_ADAPTER_MEMBERS; i++)
+		if (form->members[i].size == FSDP_ADAPTER_ROWS &&
+			memmem(last.data, last.size, "emb", 3) != NULL)
+			return &form->members[i];
+	return &form->members[0];
+}
+
+/* The base has targets for which nothing is stored; `by_pattern`: those of which a pattern
+ * tells whether they are any. */
+static bool lacks_targets(struct fsdp_loading *loading, bool by_pattern)
+{
+	const struct fsdp_loads_options *options = loading->options;
+	struct fsdp_adapter_walk walk;
+	bool is_unknown;
+
+	fsdp_adapter_begin(&walk, loading);
+	for (size_t i = 0; walk.checkpoint != NULL && i < options->expected_count; i++) {
+		const struct fsdp_load_expected *wanted = &options->expected[i];
+		struct fsdp_span module = module_of(walk.form, wanted);
+		if (module.data == NULL || module.size > FSDP_ADAPTER_NAME / 2 ||
+			(!fsdp_adapter_is_target(loading, module, &is_unknown) &&
+				!is_parameter_to_adapt(loading, wanted->name)) ||
+			is_unknown != by_pattern ||
+			fsdp_adapter_has_module(walk.form, walk.checkpoint, module))
+			continue;
+		if (loading->all_names == 0)
+			fsdp_adapter_say_live(
+				loading, module, likely_member(walk.form, module));
+		fsdp_load_name(loading, wanted->name);
+	}
+	return loading->all_names > 0;
+}
+
+bool fsdp_adapter_lacks_target(struct fsdp_loading *loading)
+{
+	return lacks_targets(loading, false);
+}
+
+bool fsdp_adapter_may_lack_target(struct fsdp_loading *loading)
+{
+	return lacks_targets(loading, true);
+}
+
+/* The largest size of the base's targets on one side. */
+static uint64_t widest_of(struct fsdp_loading *loading,
+	const struct fsdp_adapter_form *form, enum fsdp_adapter_size side)
+{
+	const struct fsdp_loads_options *options = loading->options;
+	uint64_t widest = 0;
+	bool is_unknown;
+
+	for (size_t i = 0; i < options->expected_count; i++) {
+		struct fsdp_span module = module_of(form, &options->expected[i]);
+		const struct fsdp_load_tensor *base =
+			module.data != NULL ? base_of(loading, module) : NULL;
+		if (base == NULL || base->shape == NULL || base->dims != 2 ||
+			!fsdp_adapter_is_target(loading, module, &is_unknown))
+			continue;
+		uint64_t width = side_of(loading, base, side);
+		widest = width > widest ? width : widest;
+	}
+	return widest;
+}
+
+/* VeRA: the matrices that all modules share are as large as the largest target. */
+bool fsdp_adapter_has_other_projection(struct fsdp_loading *loading)
+{
+	static const struct {
+		const char *name;
+		enum fsdp_adapter_size side;
+		uint32_t dim;
+	} shared[] = {
+		{ "base_model.vera_A", FSDP_ADAPTER_IN, 1 },
+		{ "base_model.vera_B", FSDP_ADAPTER_OUT, 0 },
+	};
+	struct fsdp_adapter_walk walk;
+
+	fsdp_adapter_begin(&walk, loading);
+	if (walk.checkpoint == NULL || !fsdp_adapter_is_of_type(loading, "VERA"))
+		return false;
+	for (size_t i = 0; i < FSDP_COUNT(shared); i++) {
+		uint32_t index =
+			fsdp_tensor_find(walk.checkpoint, fsdp_span_text(shared[i].name));
+		uint64_t wanted = widest_of(loading, walk.form, shared[i].side);
+		if (index == FSDP_NONE || wanted == 0)
+			continue;
+		struct fsdp_tensor stored = fsdp_tensor(walk.checkpoint, index);
+		if (stored.dims != 2 || (uint64_t)stored.shape[shared[i].dim] == wanted)
+			continue;
+		fsdp_load_say(loading, 0, "%s", shared[i].name);
+		fsdp_adapter_say_numbers(
+			loading, stored.shape[shared[i].dim], (int64_t)wanted);
+		return true;
+	}
+	return false;
+}
+
+bool fsdp_adapter_has_unknown_sizes(struct fsdp_loading *loading)
+{
+	return loading->options->expected != NULL &&
+	       fsdp_adapter_form(loading)->has_sizes_unknown;
+}
+
+/* Whether the adapter has a bias of the base, which lies below its module if that is
+ * adapted. */
+static bool has_bias(const struct fsdp_checkpoint *checkpoint, struct fsdp_span module,
+	const char *below)
+{
+	char text[FSDP_ADAPTER_NAME];
+	int size = snprintf(text, sizeof text, FSDP_ADAPTER_PREFIX "%.*s%s.bias",
+		FSDP_TEXT(module), below);
+
+	return (size_t)size < sizeof text &&
+	       fsdp_tensor_find(checkpoint, fsdp_span(text, (size_t)size)) != FSDP_NONE;
+}
+
+/* A bias that was trained with the adapter stays as the base has it. */
+bool fsdp_adapter_lacks_bias(struct fsdp_loading *loading)
+{
+	const struct fsdp_loads_options *options = loading->options;
+	struct fsdp_span told = fsdp_load_text(loading, FSDP_ADAPTER_CONFIG, "bias");
+	bool is_all = fsdp_span_is(told, "all");
+	struct fsdp_adapter_walk walk;
+
+	fsdp_adapter_begin(&walk, loading);
+	if (!is_all && !fsdp_span_ends(told, FSDP_SPAN("_only")))
+		return false;
+	for (size_t i = 0; walk.checkpoint != NULL && i < options->expected_count; i++) {
+		struct fsdp_span module = options->expected[i].name;
+		if (!fsdp_span_ends(module, FSDP_SPAN(".bias")))
+			continue;
+		module.size -= sizeof ".bias" - 1;
+		bool is_adapted =
+			fsdp_adapter_has_module(walk.form, walk.checkpoint, module);
+		if ((!is_all && !is_adapted) || has_bias(walk.checkpoint, module,
+							is_adapted ? ".base_layer" : ""))
+			continue;
+		fsdp_load_say(loading, 0, "%.*s",
+			FSDP_TEXT_MOST(options->expected[i].name, 512));
+		fsdp_load_name(loading, options->expected[i].name);
+	}
+	return loading->all_names > 0;
+}

@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What PEFT would do with adapters of all its types, and what an audit says of them. */
+#include "folder-setup.h"
+
+#include <unistd.h>
+
+#include <fsdp/loaders.h>
+
+#include "base/span.h"
+
+/* "name 2x3" one after the other, each with `prefix` before its name, as a header. */
+static void put_tensors(const char *prefix, const char *list)
+{
+	char header[4096], name[256], shape[64];
+	unsigned char bytes[8192] = { 0 };
+	size_t size = 1, offset = 0;
+	int read;
+
+	strcpy(header, "{");
+	while (sscanf(list, " %255s %63s%n", name, shape, &read) == 2) {
+		size_t numel = 1;
+		list += read;
+		for (char *at = shape; *at != '\0';) {
+			numel *= strtoul(at, &at, 10);
+			if (*at == 'x')
+				*at++ = ',';
+		}
+		size += (size_t)snprintf(header + size, sizeof header - size,
+			"%s\"%s%s\": {\"dtype\": \"F32\", \"shape\": [%s], \"data_offsets\": [%zu, %zu]}",
+			size > 1 ? ", " : "", prefix, name, shape, offset,
+			offset + 4 * numel);
+		offset += 4 * numel;
+	}
+	strcpy(header + size++, "}");
+	assert_true(8 + size + offset <= sizeof bytes);
+	bytes[0] = (unsigned char)size;
+	bytes[1] = (unsigned char)(size >> 8);
+	memcpy(bytes + 8, header, size);
+	folder_write("adapter_model.safetensors", bytes, 8 + size + offset);
+}
+
+enum { MODEL_MOST = 8, NAME_MOST = 64 };
+
+/* The same of a model; returns how many. */
+static size_t read_model(const char *list, struct fsdp_load_expected *model,
+	char (*names)[NAME_MOST], int64_t (*shapes)[4])
+{
+	size_t count = 0;
+	char shape[64];
+	int read;
+
+	for (; sscanf(list, " %63s %63s%n", names[count], shape, &read) == 2; count++) {
+		uint32_t dims = 0;
+		assert_true(count < MODEL_MOST);
+		list += read;
+		for (char *at = shape; *at != '\0'; at += *at == 'x')
+			shapes[count][dims++] = strtol(at, &at, 10);
+		model[count] = (struct fsdp_load_expected){
+			.name = fsdp_span_text(names[count]),
+			.shape = shapes[count],
+			.dims = dims,
+		};
+	}
+	return count;
+}
+
+static void expect(const char *base, const char *expected)
+{
+	struct fsdp_load_expected model[MODEL_MOST];
+	char names[MODEL_MOST][NAME_MOST], found[512];
+	int64_t shapes[MODEL_MOST][4];
+	const char *loader = "peft";
+	struct fsdp_loads_options options = { .size = sizeof options,
+		.loaders = &loader,
+		.loader_count = 1,
+		.expected = base != NULL ? model : NULL };
+	struct fsdp_survey *survey = NULL;
+	struct fsdp_loads *loads = NULL;
+
+	if (base != NULL)
+		options.expected_count = read_model(base, model, names, shapes);
+	assert_true(fsdp_survey_new(folder, NULL, 0, &survey, NULL));
+	assert_true(fsdp_loads_new(survey, &options, &loads, NULL));
+	fsdp_survey_free(survey);
+	const struct fsdp_load_result *result = fsdp_loads_result(loads, 0);
+	size_t at = (size_t)snprintf(
+		found, sizeof found, "%s", fsdp_load_verdict_name(result->verdict));
+	for (size_t i = 0; i < result->reason_count; i++) {
+		assert_null(strchr(result->reasons[i].message, '{') == NULL
+				    ? NULL
+				    : strstr(result->reasons[i].message, "{0}"));
+		at += (size_t)snprintf(
+			found + at, sizeof found - at, " %s", result->reasons[i].rule);
+	}
+	assert_string_equal(found, expected);
+	fsdp_loads_free(loads);
+}
+
+struct adapter {
+	const char *config, *tensors, *base, *expected;
+};
+
+static void judge(const struct adapter *adapters, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		folder_write("adapter_config.json", adapters[i].config,
+			strlen(adapters[i].config));
+		put_tensors("base_model.model.", adapters[i].tensors);
+		expect(adapters[i].base, adapters[i].expected);
+	}
+}
+
+#define JUDGE(adapters) judge(adapters, sizeof adapters / sizeof *adapters)
+
+#define PAIR(module, a, b) module ".lora_A.weight " a " " module ".lora_B.weight " b " "
+#define LORA "{\"peft_type\": \"LORA\", \"r\": 2, \"target_modules\": [\"q\"]"
+#define Q PAIR("m.h.0.q", "2x3", "4x2")
+
+static void modules_of_the_base_are_compared(void **state)
+{
+	static const struct adapter adapters[] = {
+		{ LORA "}", Q, NULL, "loads" },
+		{ LORA "}", Q, "m.h.0.q.weight 4x3", "loads" },
+		{ LORA "}", Q, "m.h.0.q.weight 4x5", "refuses peft-base-sizes" },
+		{ LORA "}", Q, "m.h.0.q.weight 5x3", "refuses peft-base-sizes" },
+		/* The weight of a Conv1D is turned. */
+		{ LORA ", \"fan_in_fan_out\": true}", Q, "m.h.0.q.weight 3x4", "loads" },
+		{ LORA ", \"fan_in_fan_out\": true}", Q, "m.h.0.q.weight 4x3",
+			"refuses peft-base-sizes" },
+		{ LORA "}", Q, "m.h.0.q.weight 4x3 m.h.1.q.weight 4x3",
+			"differs peft-base-targets" },
+		/* Neither a norm nor what another module's name ends with. */
+		{ LORA "}", Q, "m.h.0.q.weight 4x3 m.q.weight 4 m.kq.weight 4x3",
+			"loads" },
+		{ LORA ", \"exclude_modules\": [\"1.q\"]}", Q,
+			"m.h.0.q.weight 4x3 m.h.1.q.weight 4x3", "loads" },
+		{ LORA ", \"exclude_modules\": \".*1.*\"}", Q,
+			"m.h.0.q.weight 4x3 m.h.1.q.weight 4x3",
+			"not_judged peft-base-pattern" },
+		{ LORA ", \"modules_to_save\": [\"1\"]}", Q " m.h.1.q.weight 4x3",
+			"m.h.0.q.weight 4x3 m.h.1.q.weight 4x3", "loads" },
+		{ LORA ", \"layers_to_transform\": [0]}", Q,
+			"m.h.0.q.weight 4x3 m.h.1.q.weight 4x3", "loads" },
+		{ LORA ", \"layers_to_transform\": 1}", Q, NULL,
+			"not_judged peft-unused" },
+		{ LORA ", \"layers_to_transform\": 1}", Q,
+			"m.h.0.q.weight 4x3 m.h.1.q.weight 4x3",
+			"differs peft-base-targets" },
+		{ "{\"peft_type\": \"LORA\", \"r\": 2, \"target_modules\": \".*q\"}", Q,
+			"m.h.0.q.weight 4x3", "loads" },
+		{ "{\"peft_type\": \"LORA\", \"r\": 2, \"target_modules\": \".*0.q\"}", Q,
+			"m.h.0.q.weight 4x3 m.h.1.q.weight 4x3",
+			"not_judged peft-base-pattern" },
+		{ LORA "}", Q, "other.weight 4x3", "not_judged peft-base-other" },
+		{ "{\"peft_type\": \"LORA\", \"r\": 2, \"target_modules\": [], \"target_parameters\": [\"q.weight\"]}",
+			Q, "m.h.0.q.weight 4x3 m.h.1.q.weight 4x3",
+			"differs peft-base-targets" },
+		{ LORA ", \"bias\": \"all\"}", Q,
+			"m.h.0.q.weight 4x3 m.h.0.q.bias 4 m.n.bias 4",
+			"differs peft-base-bias" },
+		{ LORA ", \"bias\": \"lora_only\"}", Q " m.h.0.q.base_layer.bias 4",
+			"m.h.0.q.weight 4x3 m.h.0.q.bias 4 m.n.bias 4", "loads" },
+		{ LORA ", \"bias\": \"lora_only\"}", Q " m.h.0.q.base_layer.bias 5",
+			"m.h.0.q.weight 4x3 m.h.0.q.bias 4", "refuses peft-base-whole" },
+	};
+
+	(void)state;
+	JUDGE(adapters);
+}
+
+static void ranks_are_of_modules(void **state)
+{
+	static const struct adapter adapters[] = {
+		{ "{\"peft_type\": \"LORA\", \"r\": 3, \"target_modules\": [\"q\"]}", Q,
+			NULL, "refuses peft-rank" },
+		{ "{\"peft_type\": \"LORA\", \"r\": 3, \"rank_pattern\": {\"q\": 2}}", Q,
+			NULL, "loads" },
+		{ "{\"peft_type\": \"LORA\", \"r\": 3, \"rank_pattern\": {\"h\\\\.0.q\": 2}}",
+			Q, NULL, "loads" },
+		{ "{\"peft_type\": \"LORA\", \"r\": 3, \"rank_pattern\": {\"^m.h.0.q\": 2}}",
+			Q, NULL, "loads" },
+		{ "{\"peft_type\": \"LORA\", \"r\": 3, \"rank_pattern\": {\"^h.0.q\": 2}}",
+			Q, NULL, "refuses peft-rank" },
+		{ "{\"peft_type\": \"LORA\", \"r\": 3, \"rank_pattern\": {\"k\": 2}}", Q,
+			NULL, "refuses peft-rank" },
+		/* The first that matches counts, and what that is need not be known. */
+		{ "{\"peft_type\": \"LORA\", \"r\": 2, \"rank_pattern\": {\".*q\": 3}}",
+			Q, NULL, "not_judged peft-rank-unknown" },
+		{ "{\"peft_type\": \"LORA\", \"r\": 2, \"target_parameters\": [\"q.weight\"]}",
+			PAIR("m.e", "4x3", "4x4"), NULL, "not_judged peft-rank-unknown" },
+		/* A convolution in groups. */
+		{ "{\"peft_type\": \"LORA\", \"r\": 4}", PAIR("c", "4x6x3x3", "8x2x1x1"),
+			"c.weight 8x3x3x3", "loads" },
+		{ "{\"peft_type\": \"LORA\", \"r\": 4}", PAIR("c", "4x6x3x3", "8x3x1x1"),
+			NULL, "refuses peft-rank" },
+		{ "{\"peft_type\": \"LORA\", \"r\": 4}", PAIR("c", "4x6x3x3", "8x2x1x1"),
+			"c.weight 8x4x3x3", "refuses peft-base-sizes" },
+		/* Of embeddings. */
+		{ "{\"peft_type\": \"LORA\", \"r\": 2, \"target_modules\": [\"e\"]}",
+			"e.lora_embedding_A 2x9 e.lora_embedding_B 4x2", "e.weight 9x4",
+			"loads" },
+		{ "{\"peft_type\": \"LORA\", \"r\": 2, \"target_modules\": [\"e\"]}",
+			"e.lora_embedding_A 2x9 e.lora_embedding_B 4x2", "e.weight 8x4",
+			"refuses peft-base-sizes" },
+		{ "{\"peft_type\": \"LORA\", \"r\": 2}", "e.lora_embedding_A 2x9", NULL,
+			"differs peft-half" },
+	};
+
+	(void)state;
+	JUDGE(adapters);
+}
+
+#define ADA "{\"peft_type\": \"ADALORA\", \"init_r\": 2, \"target_modules\": [\"q\"]"
+#define KEPT(mask) ADA ", \"rank_pattern\": {\"m.q.lora_E\": " mask "}}"
+#define THREE(r) "m.q.lora_A " r "x3 m.q.lora_B 4x" r " m.q.lora_E " r "x1"
+
+static void adalora_takes_ranks_away(void **state)
+{
+	static const struct adapter adapters[] = {
+		{ ADA ", \"r\": 8}", THREE("2"), "m.q.weight 4x3", "loads" },
+		{ ADA "}", THREE("1"), NULL, "refuses peft-rank" },
+		{ KEPT("[true, false]"), THREE("1"), "m.q.weight 4x3", "loads" },
+		{ KEPT("[true, false]"), THREE("2"), NULL, "refuses peft-rank" },
+		{ KEPT("1"), THREE("1"), NULL, "loads" },
+		/* All of them. */
+		{ KEPT("[false, false]"), THREE("0"), "m.q.weight 4x3", "loads" },
+		{ KEPT("[false, false, true]"), THREE("1"), NULL, "refuses peft-mask" },
+		{ ADA ", \"rank_pattern\": {\"m.k.lora_E\": [true, true]}}", THREE("2"),
+			NULL, "refuses peft-mask-modules" },
+		{ ADA "}", "m.q.lora_A 2x3 m.q.lora_B 4x2", NULL, "differs peft-half" },
+		{ ADA "}", "m.q.lora_A 0 m.q.lora_B 4x2 m.q.lora_E 2x1", NULL,
+			"refuses peft-empty" },
+	};
+
+	(void)state;
+	JUDGE(adapters);
+}
+
+static void parts_of_lora_come_together(void **state)
+{
+	static const struct adapter adapters[] = {
+		{ LORA ", \"use_dora\": true}", Q, NULL, "differs peft-half" },
+		{ LORA ", \"use_dora\": true}", Q "m.h.0.q.lora_magnitude_vector 4",
+			"m.h.0.q.weight 4x3", "loads" },
+		{ LORA ", \"use_dora\": true}",
+			Q "m.h.0.q.lora_magnitude_vector.weight 4", NULL, "loads" },
+		{ LORA ", \"use_dora\": true}", Q "m.h.0.q.lora_magnitude_vector 5",
+			"m.h.0.q.weight 4x3", "refuses peft-base-sizes" },
+		{ LORA ", \"lora_bias\": true}", Q, NULL, "differs peft-half" },
+		{ LORA ", \"lora_bias\": true}", Q "m.h.0.q.lora_B.bias 4", NULL,
+			"loads" },
+		{ LORA ", \"use_bdlora\": {\"a\": 1}}", Q, NULL,
+			"not_judged peft-variant" },
+		{ LORA ", \"exclude_modules\": [\"q\"]}", Q, NULL,
+			"refuses peft-all-excluded" },
+		{ LORA "}", PAIR("m.k", "2x3", "4x2"), NULL,
+			"refuses peft-target-absent" },
+		{ LORA ", \"trainable_token_indices\": [1, 2]}", Q, NULL,
+			"refuses peft-tokens" },
+		{ LORA ", \"trainable_token_indices\": [1, 2]}",
+			Q "e.token_adapter.trainable_tokens_delta 2x3", NULL, "loads" },
+		{ LORA ", \"trainable_token_indices\": [1, 2]}",
+			Q "e.token_adapter.trainable_tokens_delta 3x3", NULL,
+			"refuses peft-token-count" },
+	};
+
+	(void)state;
+	JUDGE(adapters);
+}
+
+#define WHOLE LORA ", \"modules_to_save\": [\"head\"]}"
+
+static void whole_modules_are_asked_for_by_name(void **state)
+{
+	static const struct adapter adapters[] = {
+		{ WHOLE, Q "m.head.weight 9x3", NULL, "loads" },
+		{ WHOLE, Q, NULL, "not_judged peft-modules-to-save" },
+		{ WHOLE, Q, "m.h.0.q.weight 4x3 m.head.weight 9x3",
+			"refuses peft-whole-base" },
+		{ WHOLE, Q "m.head.weight 9x3", "m.h.0.q.weight 4x3 m.head.weight 8x3",
+			"refuses peft-base-whole" },
+		/* The library looks at the ends of names, not of their segments. */
+		{ WHOLE, Q "m.head.weight 9x3",
+			"m.h.0.q.weight 4x3 m.head.weight 9x3 m.ahead.weight 1",
+			"refuses peft-whole-base" },
+		{ LORA ", \"modules_to_save\": [\"classifier\", \"score\"]}",
+			Q "score.weight 9x3", NULL, "loads" },
+	};
+
+	(void)state;
+	JUDGE(adapters);
+	put_tensors("_orig_mod.base_model.model.", Q "m.head.weight 9x3");
+	folder_write("adapter_config.json", WHOLE, strlen(WHOLE));
+	expect(NULL, "refuses peft-whole-names");
+	folder_write("adapter_config.json", LORA "}", strlen(LORA "}"));
+	expect(NULL, "differs peft-names");
+	put_tensors("", Q);
+	expect("m.h.0.q.weight 4x3", "differs peft-names peft-base-targets");
+}
+
+#define OF(type, more) \
+	"{\"peft_type\": \"" type "\", \"target_modules\": [\"q\"]" more "}"
+#define HADA(out, in, r)                                                            \
+	"q.hada_w1_a " out "x" r " q.hada_w1_b " r "x" in " q.hada_w2_a " out "x" r \
+	" q.hada_w2_b " r "x" in
+
+static void each_type_has_names_of_its_own(void **state)
+{
+	static const struct adapter adapters[] = {
+		{ OF("NEW", ""), "q.new 1", NULL, "refuses peft-other-type" },
+		{ OF("XLORA", ""), "q.new 1", NULL, "not_judged peft-type" },
+		{ OF("IA3", ""), "q.ia3_l 4x1", "q.weight 4x3", "loads" },
+		{ OF("IA3", ", \"feedforward_modules\": [\"q\"]"), "q.ia3_l 1x3",
+			"q.weight 4x3", "loads" },
+		{ OF("IA3", ""), "q.ia3_l 1x3", "q.weight 4x3",
+			"refuses peft-base-sizes" },
+		{ OF("IA3", ", \"feedforward_modules\": [\"k\"]"), "q.ia3_l 1x3", NULL,
+			"refuses peft-inputs" },
+		{ OF("LOHA", ", \"r\": 2"), HADA("4", "3", "2"), "q.weight 4x3",
+			"loads" },
+		{ OF("LOHA", ", \"r\": 3"), HADA("4", "3", "2"), NULL,
+			"refuses peft-rank" },
+		{ OF("LOHA", ", \"r\": 2"), HADA("4", "3", "2"), "q.weight 5x3",
+			"refuses peft-base-sizes" },
+		{ OF("LOHA", ", \"r\": 2"), "q.hada_w1_a 4x2 q.hada_w1_b 2x3", NULL,
+			"differs peft-half" },
+		/* With a core the sizes are last. */
+		{ OF("LOHA", ", \"r\": 2"),
+			"q.hada_t1 2x2x3x3 q.hada_t2 2x2x3x3 q.hada_w1_a 2x4 q.hada_w1_b 2x3 q.hada_w2_a 2x4 q.hada_w2_b 2x3",
+			"q.weight 4x3x3x3", "loads" },
+		{ OF("LOKR", ", \"r\": 2"),
+			"q.lokr_w1 2x1 q.lokr_w2_a 2x2 q.lokr_w2_b 2x3", NULL, "loads" },
+		{ OF("LOKR", ", \"r\": 2"), "q.lokr_w2_a 2x2 q.lokr_w2_b 2x3", NULL,
+			"differs peft-half" },
+		{ OF("LOKR", ", \"r\": 4"),
+			"q.lokr_w1 2x1 q.lokr_w2_a 2x2 q.lokr_w2_b 2x3", NULL,
+			"not_judged peft-rank-unknown" },
+		{ OF("LOKR", ", \"r\": 2"), "q.lokr_w1 2x1 q.lokr_w2 2x3", "q.weight 4x3",
+			"not_judged peft-base-unknown" },
+		{ OF("VERA", ", \"r\": 2, \"save_projection\": false"),
+			"q.vera_lambda_b 4 q.vera_lambda_d 2", "q.weight 4x3", "loads" },
+		{ OF("VERA", ", \"r\": 2"), "q.vera_lambda_b 4 q.vera_lambda_d 2", NULL,
+			"refuses peft-projection" },
+		{ OF("OFT", ", \"r\": 0, \"oft_block_size\": 2"), "q.oft_R.weight 2x1",
+			"q.weight 3x4", "loads" },
+		{ OF("OFT", ", \"r\": 0, \"oft_block_size\": 2"), "q.oft_R.weight 3x1",
+			"q.weight 3x4", "refuses peft-base-sizes" },
+		{ OF("OFT", ", \"r\": 1, \"oft_block_size\": 2"), "q.oft_R.weight 2x1",
+			NULL, "refuses peft-block-sizes" },
+		{ OF("BOFT", ""), "q.boft_R 1x2x2x2 q.boft_s 3x1", "q.weight 3x4",
+			"loads" },
+		{ OF("BOFT", ""), "q.boft_R 1x2x2x2", NULL, "differs peft-half" },
+		{ OF("LN_TUNING", ""), "q.ln_tuning_layers.weight 3", "q.weight 3",
+			"loads" },
+		{ OF("LN_TUNING", ""), "q.ln_tuning_layers.weight 3",
+			"q.weight 3 m.q.weight 3", "differs peft-base-targets" },
+		{ OF("FOURIERFT", ", \"n_frequency\": 5"), "q.fourierft_spectrum 5",
+			"q.weight 3x4", "loads" },
+		{ OF("HRA", ", \"r\": 2"), "q.hra_u 3x2", "q.weight 4x3", "loads" },
+		{ OF("MISS", ", \"r\": 2"), "q.miss_block 2x4", "q.weight 4x3", "loads" },
+		{ OF("RANDLORA", ", \"r\": 2"), "q.randlora_lambda 2x3", NULL,
+			"differs peft-half" },
+		{ OF("VBLORA", ", \"r\": 2, \"vector_length\": 2, \"num_vectors\": 5"),
+			"q.vblora_logits_A 2x2x5 q.vblora_logits_B 3x2x5", "q.weight 6x4",
+			"differs peft-bank" },
+		{ OF("TRAINABLE_TOKENS", ", \"token_indices\": [1, 2]"),
+			"q.trainable_tokens_delta 2x3", "q.weight 9x3", "loads" },
+		{ OF("TRAINABLE_TOKENS", ", \"token_indices\": [1]"),
+			"q.trainable_tokens_delta 2x3", NULL, "refuses peft-rank" },
+		{ OF("ADAPTION_PROMPT", ""), "q.adaption_gate 1", NULL,
+			"differs peft-half" },
+	};
+
+	(void)state;
+	JUDGE(adapters);
+	folder_write("adapter_config.json", OF("VERA", ", \"r\": 2"),
+		strlen(OF("VERA", ", \"r\": 2")));
+#define VERA(a, b)                                     \
+	"base_model.vera_A " a " base_model.vera_B " b \
+	" base_model.model.q.vera_lambda_b 4 base_model.model.q.vera_lambda_d 2"
+	put_tensors("", VERA("2x3", "4x2"));
+	expect("q.weight 4x3", "loads");
+	put_tensors("", VERA("2x5", "4x2"));
+	expect("q.weight 4x3", "refuses peft-base-projection");
+	put_tensors("", VERA("3x3", "4x2"));
+	expect(NULL, "refuses peft-shared");
+}
+
+static void prompts_are_one_tensor(void **state)
+{
+	static const char config[] =
+		"{\"peft_type\": \"PROMPT_TUNING\", \"num_virtual_tokens\": 5, \"num_transformer_submodules\": 1}";
+
+	(void)state;
+	folder_write("adapter_config.json", config, strlen(config));
+	put_tensors("", "prompt_embeddings 5x3");
+	expect("q.weight 4x3", "loads");
+	put_tensors("", "prompt_embeddings 6x3");
+	expect(NULL, "refuses peft-prompt-count");
+	put_tensors("", "_orig_mod.prompt_embeddings 5x3");
+	expect(NULL, "refuses peft-prompts");
+	put_tensors("", "");
+	expect(NULL, "refuses peft-prompts");
+}
+
+/* Words, shapes and ranks may be anything. */
+static void configurations_are_claims(void **state)
+{
+	static const struct adapter adapters[] = {
+		{ "{\"peft_type\": 3}", Q, NULL, "refuses peft-no-type" },
+		{ "{}", Q, NULL, "refuses peft-no-type" },
+		{ "[1]", Q, NULL, "refuses peft-config-no-json" },
+		{ "{\"peft_type\": \"LORA\", \"r\": []}", Q, NULL, "refuses peft-rank" },
+		{ "{\"peft_type\": \"LORA\", \"r\": -1}", Q, NULL, "refuses peft-rank" },
+		{ "{\"peft_type\": \"LORA\", \"r\": 9223372036854775807, \"fan_in_fan_out\": true}",
+			"q.lora_A.weight 1", "q.weight 1", "refuses peft-rank" },
+		{ "{\"peft_type\": \"LORA\", \"r\": 2, \"target_modules\": [\"\", \".\", 3, null, \"q\"], \"rank_pattern\": {\"\": 3, \"\\\\\": 1}}",
+			Q, NULL, "not_judged peft-rank-unknown" },
+		{ "{\"peft_type\": \"LORA\", \"r\": 2, \"modules_to_save\": [\"\"]}", Q,
+			NULL, "not_judged peft-modules-to-save" },
+		{ "{\"peft_type\": \"VBLORA\", \"vector_length\": 9223372036854775807, \"r\": 1}",
+			"q.vblora_logits_A 1x3x1", "q.weight 3x3",
+			"refuses peft-base-sizes" },
+	};
+
+	(void)state;
+	JUDGE(adapters);
+	FOLDER_WRITE("adapter_config.json", "");
+	expect(NULL, "refuses peft-config-no-json");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, folder_begin, folder_end)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(modules_of_the_base_are_compared),
+		TEST(ranks_are_of_modules),
+		TEST(adalora_takes_ranks_away),
+		TEST(parts_of_lora_come_together),
+		TEST(whole_modules_are_asked_for_by_name),
+		TEST(each_type_has_names_of_its_own),
+		TEST(prompts_are_one_tensor),
+		TEST(configurations_are_claims),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
