@@ -331,6 +331,7 @@ def universal(layout):
         moment = torch.cat([t, t]) if n == "blocks.0.up.bias" else t * 0.5
         layout.save({"param": moment}, TAG, "zero", n, "exp_avg.pt")
         layout.tensors[f"state.{n}.exp_avg"] = moment
+    layout.save({"param_groups": [{"lr": 0.1}]}, TAG, "zero", "optimizer_state.pt")
     layout.text(TAG, "latest_universal")
     layout.errors = ["other parameters have one"]
     layout.notes = 1
@@ -589,7 +590,7 @@ def check(args, layout):
     doc = envelope(run(args, "show", "--json", "--", layout.folder, *sorted(set(names))), problems)
     for item in doc["data"]["items"] if doc else ():
         check_item(layout, item, problems)
-    said = [f for f in info["findings"] if f["rule"] in ("FI9004", "FI1025")]
+    said = [f for f in info["findings"] if f["rule"] in ("FI9004", "FI1025") or (f["rule"], f["severity"]) == ("FI1071", "warning")]
     same(problems, "notes", len(said), int(layout.notes))
     tree = run(args, "tree", layout.folder).out.decode()
     if "_flat_param" not in layout.others and layout.family != "verl-fsdp" and "SHARDED" in tree:
