@@ -413,10 +413,25 @@ static void dcp_reads_other_storage(void **state)
 {
 	(void)state;
 	put_tensors("shard-00001-model-00001-of-00001.safetensors", "{}", 0);
-	expect("dcp", "refuses dcp-other-storage");
+	expect("dcp", "loads dcp-reader");
 	expect_with("dcp", "storage_reader", "HuggingFaceStorageReader", "loads");
 	expect_with(
 		"dcp", "storage_reader", "FileSystemReader", "refuses dcp-other-storage");
+	put_tensors("model-00001-of-00002.safetensors", "{" ONE("a", 1) "4]}}", 4);
+	put_tensors("model-00002-of-00002.safetensors", "{" ONE("b", 1) "4]}}", 4);
+	expect("dcp", "loads dcp-reader");
+	put_tensors("model-00002-of-00002.safetensors", "{" ONE("a", 1) "4]}}", 4);
+	expect("dcp", "refuses dcp-reader dcp-name-twice");
+	put_tensors("model-00002-of-00002.safetensors", "{" ONE("b", 1) "4]}}", 3);
+	expect("dcp", "refuses dcp-reader dcp-shard-damaged");
+	folder_unlink("model-00002-of-00002.safetensors");
+	folder_unlink("shard-00001-model-00001-of-00001.safetensors");
+	FOLDER_WRITE("model.safetensors.index.json",
+		"{\"weight_map\": {\"a\": \"model-00001-of-00002.safetensors\", \"b\": \"model-00002-of-00002.safetensors\"}}");
+	expect("dcp", "refuses dcp-reader dcp-shard-absent");
+	/* What is left of a folder of the default writer. */
+	FOLDER_WRITE("__0_0.distcp", "");
+	expect("dcp", "refuses dcp-other-storage");
 }
 
 static void parameters_are_known_by_name_and_value(void **state)

@@ -27,14 +27,36 @@ static const struct fsdp_checkpoint *opened(struct fsdp_loading *loading)
 #define READER "storage_reader"
 #define HUGGING_FACE "HuggingFaceStorageReader"
 
-static bool reads_safetensors(struct fsdp_loading *loading)
-{
-	return fsdp_load_is_chosen(loading, READER, HUGGING_FACE);
-}
-
 static bool has_metadata(struct fsdp_loading *loading)
 {
 	return fsdp_load_has_file(loading, ".metadata");
+}
+
+/* A file of this kind, not in a folder below. */
+static bool has_kind(struct fsdp_loading *loading, struct fsdp_span tail)
+{
+	for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++) {
+		struct fsdp_span name = fsdp_survey_entry(loading->survey, i)->name;
+		if (fsdp_span_ends(name, tail) &&
+			memchr(name.data, '/', name.size) == NULL)
+			return true;
+	}
+	return false;
+}
+
+/* The default reader is not what people call for files of another writer of PyTorch. */
+static bool is_of_other_reader(struct fsdp_loading *loading)
+{
+	return fsdp_load_choice(loading, READER) == NULL &&
+	       fsdp_load_has_shards(loading) &&
+	       !has_kind(loading, FSDP_SPAN(".metadata")) &&
+	       !has_kind(loading, FSDP_SPAN(".distcp"));
+}
+
+static bool reads_safetensors(struct fsdp_loading *loading)
+{
+	return fsdp_load_is_chosen(loading, READER, HUGGING_FACE) ||
+	       is_of_other_reader(loading);
 }
 
 /* Ranks that saved without collectives wrote metadata of their own, which counts where
@@ -58,25 +80,31 @@ static bool lacks_metadata(struct fsdp_loading *loading)
 	return false;
 }
 
-static bool has_safetensors(struct fsdp_loading *loading)
-{
-	for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++) {
-		struct fsdp_span name = fsdp_survey_entry(loading->survey, i)->name;
-		if (fsdp_span_ends(name, FSDP_SPAN(".safetensors")) &&
-			memchr(name.data, '/', name.size) == NULL)
-			return true;
-	}
-	return false;
-}
-
 static bool has_no_safetensors(struct fsdp_loading *loading)
 {
-	return reads_safetensors(loading) && !has_safetensors(loading);
+	return reads_safetensors(loading) && !fsdp_load_has_shards(loading);
+}
+
+static bool has_cut_shard(struct fsdp_loading *loading)
+{
+	return reads_safetensors(loading) && fsdp_load_has_cut_shard(loading);
+}
+
+static bool has_name_twice(struct fsdp_loading *loading)
+{
+	return reads_safetensors(loading) && fsdp_load_has_name_twice(loading);
+}
+
+/* Its tensors are asked for if the checkpoint itself says what the model has. */
+static bool lacks_indexed_shard(struct fsdp_loading *loading)
+{
+	return reads_safetensors(loading) && loading->options->expected == NULL &&
+	       fsdp_load_lacks_indexed_shard(loading);
 }
 
 static bool has_other_storage(struct fsdp_loading *loading)
 {
-	return lacks_metadata(loading) && has_safetensors(loading);
+	return lacks_metadata(loading) && fsdp_load_has_shards(loading);
 }
 
 /* Each rank loads what it saved itself. */
@@ -434,6 +462,19 @@ static const struct fsdp_load_rule rules[] = {
 	{ "dcp-no-safetensors", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
 		"the folder has no file that this storage_reader reads", NULL,
 		has_no_safetensors, true },
+	{ "dcp-reader", NULL, NULL, FSDP_LOADS, NULL,
+		"judged as HuggingFaceStorageReader reads it; FileSystemReader, the default, refuses a folder without .metadata",
+		"pass storage_reader=HuggingFaceStorageReader(path)",
+		is_of_other_reader },
+	{ "dcp-shard-damaged", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
+		"AssertionError: metadata is None; global metadata read failed: Error while deserializing header: {0}",
+		"download or copy the file again", has_cut_shard },
+	{ "dcp-name-twice", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
+		"AssertionError: metadata is None; global metadata read failed: '{0}'",
+		"remove the file of an older save", has_name_twice },
+	{ "dcp-shard-absent", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
+		"RuntimeError: Missing key in checkpoint state_dict: the first tensor of {0}, which is not there.",
+		"copy the file that the index names", lacks_indexed_shard },
 	{ "dcp-other-storage", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
 		"AssertionError: metadata is None; global metadata read failed: [Errno 2] No such file or directory: '{path}/.metadata'; rank local metadata read failed: [Errno 2] No such file or directory: '{path}/{0}'",
 		"pass storage_reader=HuggingFaceStorageReader(path)", has_other_storage },

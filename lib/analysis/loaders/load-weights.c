@@ -188,6 +188,11 @@ static bool is_cut_file(struct fsdp_loading *loading, const char *name,
 	return true;
 }
 
+bool fsdp_load_is_cut_file(struct fsdp_loading *loading, const char *name)
+{
+	return is_cut_file(loading, name, fsdp_load_open(loading, name));
+}
+
 bool fsdp_load_is_cut_safetensors(struct fsdp_loading *loading)
 {
 	const struct fsdp_checkpoint *checkpoint;

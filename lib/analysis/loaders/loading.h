@@ -150,6 +150,7 @@ bool fsdp_load_list_took(struct fsdp_loading *loading, const char *beside,
 
 /* Whether its header is damaged; says how as word 0. Of an index each of its files. */
 bool fsdp_load_is_cut_safetensors(struct fsdp_loading *loading);
+bool fsdp_load_is_cut_file(struct fsdp_loading *loading, const char *name);
 /* A file of the index that is not there, as word 0. */
 bool fsdp_load_lacks_shard(struct fsdp_loading *loading);
 bool fsdp_load_is_bad_index(struct fsdp_loading *loading);
@@ -233,6 +234,16 @@ unsigned fsdp_load_find_first(struct fsdp_loading *loading,
 /* The same, and the names of all of that kind. */
 bool fsdp_load_find_all(struct fsdp_loading *loading,
 	const struct fsdp_checkpoint *checkpoint, enum fsdp_load_gap kind);
+
+/* ---- load-shards.c: what HuggingFaceStorageReader makes of a folder ---- */
+
+bool fsdp_load_has_shards(struct fsdp_loading *loading);
+/* A file whose header is damaged; says how as word 0. */
+bool fsdp_load_has_cut_shard(struct fsdp_loading *loading);
+/* A name in two whole files, as word 0; pieces of one tensor are no such thing. */
+bool fsdp_load_has_name_twice(struct fsdp_loading *loading);
+/* A file that an index names and that is not there, as word 0. */
+bool fsdp_load_lacks_indexed_shard(struct fsdp_loading *loading);
 
 /* ---- load-deepspeed.c ---- */
 
