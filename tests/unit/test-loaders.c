@@ -424,6 +424,10 @@ static void dcp_reads_other_storage(void **state)
 	expect("dcp", "refuses dcp-reader dcp-name-twice");
 	put_tensors("model-00002-of-00002.safetensors", "{" ONE("b", 1) "4]}}", 3);
 	expect("dcp", "refuses dcp-reader dcp-shard-damaged");
+	put_tensors("model-00002-of-00002.safetensors",
+		"{\"b\": {\"dtype\": \"F8_E8M0\", \"shape\": [1], \"data_offsets\": [0, 1]}}",
+		1);
+	expect("dcp", "refuses dcp-reader dcp-foreign-type");
 	folder_unlink("model-00002-of-00002.safetensors");
 	folder_unlink("shard-00001-model-00001-of-00001.safetensors");
 	FOLDER_WRITE("model.safetensors.index.json",

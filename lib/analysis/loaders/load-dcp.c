@@ -95,6 +95,11 @@ static bool has_name_twice(struct fsdp_loading *loading)
 	return reads_safetensors(loading) && fsdp_load_has_name_twice(loading);
 }
 
+static bool has_foreign_type(struct fsdp_loading *loading)
+{
+	return reads_safetensors(loading) && fsdp_load_has_foreign_type(loading);
+}
+
 /* Its tensors are asked for if the checkpoint itself says what the model has. */
 static bool lacks_indexed_shard(struct fsdp_loading *loading)
 {
@@ -472,6 +477,9 @@ static const struct fsdp_load_rule rules[] = {
 	{ "dcp-name-twice", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
 		"AssertionError: metadata is None; global metadata read failed: '{0}'",
 		"remove the file of an older save", has_name_twice },
+	{ "dcp-foreign-type", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
+		"AssertionError: metadata is None; global metadata read failed: '{0}'",
+		"read the file with safetensors.torch.load_file", has_foreign_type },
 	{ "dcp-shard-absent", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
 		"RuntimeError: Missing key in checkpoint state_dict: the first tensor of {0}, which is not there.",
 		"copy the file that the index names", lacks_indexed_shard },

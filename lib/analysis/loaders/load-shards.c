@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "analysis/loaders/loading.h"
+#include "base/num.h"
 
 enum { NAME_BYTES = 4096 };
 
@@ -80,6 +81,39 @@ bool fsdp_load_has_name_twice(struct fsdp_loading *loading)
 				share_name(loading, fsdp_load_open(loading, name),
 					fsdp_load_open(loading, other)))
 				return true;
+	return false;
+}
+
+/* Types that safetensors has and its part for PyTorch has not. */
+static const char *foreign_type(uint32_t dtype)
+{
+	static const char *const types[][2] = {
+		{ "float8_e8m0fnu", "F8_E8M0" },
+		{ "float4_e2m1fn_x2", "F4" },
+		{ "F6_E2M3", "F6_E2M3" },
+		{ "F6_E3M2", "F6_E3M2" },
+	};
+
+	for (size_t i = 0; i < FSDP_COUNT(types); i++)
+		if (strcmp(fsdp_dtype(dtype)->name, types[i][0]) == 0)
+			return types[i][1];
+	return NULL;
+}
+
+bool fsdp_load_has_foreign_type(struct fsdp_loading *loading)
+{
+	char name[NAME_BYTES];
+
+	for (size_t at = 0; next_shard(loading, &at, name);) {
+		const struct fsdp_checkpoint *shard = fsdp_load_open(loading, name);
+		for (uint32_t i = 0; shard != NULL && i < fsdp_tensor_count(shard); i++) {
+			const char *type = foreign_type(fsdp_tensor(shard, i).dtype);
+			if (type == NULL)
+				continue;
+			fsdp_load_say(loading, 0, "%s", type);
+			return true;
+		}
+	}
 	return false;
 }
 

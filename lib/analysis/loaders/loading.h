@@ -242,6 +242,8 @@ bool fsdp_load_has_shards(struct fsdp_loading *loading);
 bool fsdp_load_has_cut_shard(struct fsdp_loading *loading);
 /* A name in two whole files, as word 0; pieces of one tensor are no such thing. */
 bool fsdp_load_has_name_twice(struct fsdp_loading *loading);
+/* A tensor of a type that is not known there, as word 0. */
+bool fsdp_load_has_foreign_type(struct fsdp_loading *loading);
 /* A file that an index names and that is not there, as word 0. */
 bool fsdp_load_lacks_indexed_shard(struct fsdp_loading *loading);
 
