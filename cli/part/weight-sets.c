@@ -6,6 +6,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include <fsdp/loaders.h>
@@ -39,84 +40,140 @@ static bool has_several(const char *folder)
 	return count > 1;
 }
 
-__attribute__((format(printf, 6, 7))) static bool find(struct run *run,
+/* A folder that is looked into; `below` is its name under the input, and ends with a slash
+ * if it is not empty. */
+struct sets {
+	struct run *run;
+	const char *below;
+	const struct fsdp_set_pairs *pairs;
+	bool others; /* judge models beside the one that was opened */
+};
+
+/* A name in that folder as one under the input. */
+static struct text name_below(const struct sets *sets, const char *name, struct text rest)
+{
+	char path[PATH_BYTES];
+
+	snprintf(path, sizeof path, "%s%s%s%.*s", sets->below, name,
+		rest.size != 0 ? "/" : "", (int)rest.size, rest.data);
+	return collected_text(sets->run->collected, path);
+}
+
+__attribute__((format(printf, 6, 7))) static bool find(const struct sets *sets,
 	enum severity severity, const char *file, struct text tensor, const char *next,
 	const char *format, ...)
 {
 	const struct finding about = { .severity = severity,
-		.input = run->input,
-		.file = text_of(file),
+		.input = sets->run->input,
+		.file = name_below(sets, file, (struct text){ 0 }),
 		.tensor = tensor };
 	va_list arguments;
 	bool good;
 
 	va_start(arguments, format);
-	good = collected_judged(run->collected, "FI1012", about, next, format, arguments);
+	good = collected_judged(
+		sets->run->collected, "FI1012", about, next, format, arguments);
 	va_end(arguments);
 	return good;
 }
 
+/* Errors of the second model, which is not what was opened. */
+static void tell_errors(const struct sets *sets, const struct fsdp_set_pair *pair)
+{
+	for (size_t i = 0; i < fsdp_finding_count(pair->checkpoint); i++) {
+		struct fsdp_finding found = *fsdp_finding(pair->checkpoint, i);
+		struct text file =
+			name_below(sets, pair->second, text_of_span(found.file));
+		if (found.severity != FSDP_ERROR)
+			continue;
+		found.file =
+			(struct fsdp_span){ (const unsigned char *)file.data, file.size };
+		collected_found(sets->run->collected, &found, sets->run->input, true);
+	}
+}
+
+static void tell_unread(const struct sets *sets, const struct fsdp_set_pair *pair)
+{
+	struct failure *failure = collected_failure(
+		sets->run->collected, fsdp_error_code_name(FSDP_ERROR_UNSUPPORTED));
+
+	if (failure == NULL)
+		return;
+	failure->input = sets->run->input;
+	failure->path = name_below(sets, pair->second, (struct text){ 0 });
+	failure->message = text_of("it cannot be opened, and was not judged");
+}
+
 /* Two models are meant to differ: how much they have in common is worth a note. */
-static bool tell_models(struct run *run, const struct fsdp_set_pair *pair)
+static bool tell_models(const struct sets *sets, const struct fsdp_set_pair *pair)
 {
 	const struct fsdp_set_shares *shares = &pair->shares;
 	static const char next[] =
 		"name the model that is meant; they are loaded one by one";
 
+	if (pair->checkpoint == NULL) {
+		tell_unread(sets, pair);
+		return true;
+	}
+	tell_errors(sets, pair);
 	if (shares->equal > 0)
-		return find(run, SEVERITY_NOTE, pair->first, (struct text){ 0 }, next,
+		return find(sets, SEVERITY_NOTE, pair->first, (struct text){ 0 }, next,
 			"%s beside it is another model: %llu of its %llu tensors have the name and shape of one of %llu here, and %llu of these the same bytes",
 			pair->second, (unsigned long long)shares->alike,
 			(unsigned long long)shares->second,
 			(unsigned long long)shares->first,
 			(unsigned long long)shares->equal);
-	return find(run, SEVERITY_NOTE, pair->first, (struct text){ 0 }, next,
+	return find(sets, SEVERITY_NOTE, pair->first, (struct text){ 0 }, next,
 		"%s beside it is another model: %llu of its %llu tensors have the name and shape of one of %llu here",
 		pair->second, (unsigned long long)shares->alike,
 		(unsigned long long)shares->second, (unsigned long long)shares->first);
 }
 
-static bool judge_pair(
-	struct run *run, const struct fsdp_set_pairs *pairs, struct fsdp_set_pair pair)
+static bool judge_pair(const struct sets *sets, struct fsdp_set_pair pair)
 {
-	const char *takers = fsdp_set_pairs_takers(pairs);
+	const char *takers = fsdp_set_pairs_takers(sets->pairs);
 
 	switch (pair.likeness) {
 	case FSDP_SETS_DIFFER:
-		return find(run, SEVERITY_ERROR, pair.first, text_of_span(pair.name),
+		return find(sets, SEVERITY_ERROR, pair.first, text_of_span(pair.name),
 			NULL,
 			"%s beside it holds other weights, and no loader says so: %s",
 			pair.second, takers);
 	case FSDP_SETS_NOT_TOLD:
-		return find(run, SEVERITY_NOTE, pair.first, (struct text){ 0 }, NULL,
+		return find(sets, SEVERITY_NOTE, pair.first, (struct text){ 0 }, NULL,
 			"%s beside it has the same names and shapes, but its bytes were not compared: %s",
 			pair.second, takers);
 	case FSDP_SETS_OTHER_FORMAT:
-		return find(run, SEVERITY_NOTE, pair.first, (struct text){ 0 }, NULL,
+		return find(sets, SEVERITY_NOTE, pair.first, (struct text){ 0 }, NULL,
 			"%s beside it holds weights in the format of other programs, and was not compared: %s",
 			pair.second, takers);
 	case FSDP_SETS_OTHER_MODEL:
-		return tell_models(run, &pair);
+		return !sets->others || tell_models(sets, &pair);
 	case FSDP_SETS_SAME:
 		break;
 	}
 	return true;
 }
 
-static bool judge_folder(struct run *run, const char *folder, bool data)
+static bool judge_folder(
+	struct run *run, const char *place, const char *below, bool data, bool others)
 {
 	struct fsdp_survey *survey = NULL;
 	struct fsdp_set_pairs *pairs = NULL;
 	struct fsdp_error *error = NULL;
+	char path[PATH_BYTES];
 	bool good = true;
 
-	if (!has_several(folder))
+	if (snprintf(path, sizeof path, "%s%s%s", place, *below != '\0' ? "/" : "",
+		    below) >= (int)sizeof path ||
+		!has_several(path))
 		return true;
-	if (fsdp_survey_new(folder, run->limits, run->limit_count, &survey, &error) &&
-		fsdp_set_pairs_new(survey, data, &pairs, &error))
+	if (fsdp_survey_new(path, run->limits, run->limit_count, &survey, &error) &&
+		fsdp_set_pairs_new(survey, data, &pairs, &error)) {
+		const struct sets sets = { run, below, pairs, others };
 		for (size_t i = 0; i < fsdp_set_pair_count(pairs) && good; i++)
-			good = judge_pair(run, pairs, fsdp_set_pair(pairs, i));
-	else if (error != NULL && fsdp_error_code(error) != FSDP_ERROR_MEMORY)
+			good = judge_pair(&sets, fsdp_set_pair(pairs, i));
+	} else if (error != NULL && fsdp_error_code(error) != FSDP_ERROR_MEMORY)
 		collected_error(run->collected, error, run->input);
 	else
 		good = false;
@@ -127,11 +184,26 @@ static bool judge_folder(struct run *run, const char *folder, bool data)
 }
 
 /* An actor and a critic lie in the folder that was named, two sets of one model in the one
- * that was opened. */
-bool judge_sets(struct run *run, bool data)
+ * that was opened; and the folders that were entered on the way to the files count, too. */
+bool judge_sets(struct run *run, bool data, bool others)
 {
+	const struct fsdp_checkpoint *checkpoint = run->checkpoint;
 	const char *place = answer_place(run);
+	struct fsdp_span file = { 0 };
+	char below[PATH_BYTES];
 
-	return judge_folder(run, run->path, data) &&
-	       (place == run->path || judge_folder(run, place, data));
+	if (!judge_folder(run, run->path, "", data, others) ||
+		(place != run->path && !judge_folder(run, place, "", data, others)))
+		return false;
+	if (checkpoint != NULL && fsdp_file_count(checkpoint) > 0)
+		file = fsdp_file(checkpoint, 0).path;
+	for (size_t i = 0; i < file.size && i + 1 < sizeof below; i++) {
+		if (file.data[i] != '/')
+			continue;
+		memcpy(below, file.data, i + 1);
+		below[i + 1] = '\0';
+		if (!judge_folder(run, place, below, data, others))
+			return false;
+	}
+	return true;
 }

@@ -90,6 +90,25 @@ opened actor (also there: critic)" ]
 	[ "$(notes root/global_step_7)" = "opened critic" ]
 }
 
+@test "a critic is judged with its actor, from wherever it was entered" {
+	verl root/global_step_7/actor 4
+	verl root/global_step_7/critic 4
+	echo 7 > root/latest_checkpointed_iteration.txt
+	run "$FSDP_INSPECT" audit root
+	[ "$status" = 0 ]
+	[[ "$output" = *"FI1012 weights-differ  global_step_7/actor: critic beside it is another model"* ]]
+	rm root/global_step_7/critic/model_world_size_4_rank_1.pt
+	run "$FSDP_INSPECT" audit root
+	[ "$status" = 1 ]
+	[[ "$output" = *"FI1008 rank-missing  global_step_7/critic/"* ]]
+	run "$FSDP_INSPECT" export -o out root
+	[ "$status" = 0 ]
+	rm root/global_step_7/critic/*
+	run "$FSDP_INSPECT" audit root/global_step_7
+	[ "$status" = 3 ]
+	[[ "$output" = *"critic: it cannot be opened, and was not judged"* ]]
+}
+
 @test "a step of verl is known by whichever of its folders is named" {
 	verl root/global_step_7/actor 4
 	echo 7 > root/latest_checkpointed_iteration.txt

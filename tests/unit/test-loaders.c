@@ -175,8 +175,8 @@ static void two_sets_are_compared(void **state)
 /* "DIFFER a|b name; takers" for each pair. */
 static void expect_pairs(bool data, const char *expected)
 {
-	static const char *const words[] = { "same", "differ", "not told",
-		"other format" };
+	static const char *const words[] = { "same", "differ", "not told", "other format",
+		"another model" };
 	struct fsdp_survey *survey = NULL;
 	struct fsdp_set_pairs *pairs = NULL;
 	char found[512] = "";
@@ -373,9 +373,9 @@ static void an_actor_is_compared_with_its_critic(void **state)
 	expect_shares(true, 2, 1, 0, 0);
 	put_tensors("critic.safetensors", "{" ONE("value", 1) "4]}}", 4);
 	expect_shares(true, 2, 1, 0, 0);
-	/* One that cannot be opened is not compared. */
+	/* One that cannot be opened is not compared, and known to be there. */
 	FOLDER_WRITE("critic.safetensors", "x");
-	expect_pairs(true, "");
+	expect_pairs(true, "another model actor.safetensors critic.safetensors ; ");
 	assert_string_equal(fsdp_set_model_name(0), "actor");
 	assert_string_equal(fsdp_set_model_name(1), "critic");
 	assert_null(fsdp_set_model_name(100));

@@ -355,7 +355,7 @@ static bool compare_others(
 		policy_judge(&audit->policy, run);
 	/* Of an actor and a critic none is opened as that of the folder. */
 	if (audit->level >= FSDP_LEVEL_HEADERS && run->common->part_number <= 1 &&
-		!judge_sets(run, audit->level >= FSDP_LEVEL_DATA))
+		!judge_sets(run, audit->level >= FSDP_LEVEL_DATA, true))
 		return false;
 	if (run->checkpoint == NULL)
 		return true;

@@ -218,7 +218,7 @@ static bool audit(struct run *run, struct fsdp_error **ret_error)
 	run->input = 0;
 	collected->finding_count = collected->omission_count = 0;
 	good = passes_run(&passes, run, FSDP_LEVEL_HEADERS, NULL, ret_error) &&
-	       judge_sets(run, false);
+	       judge_sets(run, false, false);
 	if (good) {
 		judged_failures_take(run);
 		good = findings_sort(collected->findings, collected->finding_count);

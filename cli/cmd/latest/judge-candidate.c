@@ -101,7 +101,7 @@ static bool judge_opened(struct examined *one, struct fsdp_checkpoint *checkpoin
 	good = passes_run(&passes, run, one->level, NULL, one->ret_error);
 	passes_done(&passes);
 	if (good && one->level >= FSDP_LEVEL_HEADERS)
-		good = judge_sets(run, one->level >= FSDP_LEVEL_DATA);
+		good = judge_sets(run, one->level >= FSDP_LEVEL_DATA, true);
 	good = good && take_facts(one->candidate, checkpoint);
 	judged_failures_take(run);
 	return good;

@@ -58,7 +58,7 @@ bool report_judge(struct report *report, struct fsdp_error **ret_error)
 	/* The audit has those of the opened checkpoint as well. */
 	collected->finding_count = collected->omission_count = 0;
 	good = passes_run(&passes, report->run, FSDP_LEVEL_HEADERS, NULL, ret_error) &&
-	       judge_sets(report->run, false);
+	       judge_sets(report->run, false, true);
 
 	if (good) {
 		judged_failures_take(report->run);

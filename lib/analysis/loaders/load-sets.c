@@ -82,9 +82,12 @@ static bool add_models(struct fsdp_set_pairs *pairs, struct fsdp_loading *loadin
 		struct fsdp_set_pair pair = { .first = models[i],
 			.second = models[i + 1],
 			.likeness = FSDP_SETS_OTHER_MODEL };
-		if (pairs->count < PAIRS_MOST &&
-			fsdp_survey_find(loading->survey, pair.first) != NULL &&
-			fsdp_survey_find(loading->survey, pair.second) != NULL &&
+		if (pairs->count == PAIRS_MOST ||
+			fsdp_survey_find(loading->survey, pair.first) == NULL ||
+			fsdp_survey_find(loading->survey, pair.second) == NULL)
+			continue;
+		pair.checkpoint = fsdp_load_open(loading, pair.second);
+		if (pair.checkpoint == NULL ||
 			fsdp_load_compare_models(
 				loading, pair.first, pair.second, &pair.shares))
 			pairs->items[pairs->count++] = pair;

@@ -143,6 +143,9 @@ struct fsdp_set_pair {
 	enum fsdp_set_likeness likeness;
 	struct fsdp_span name;         /* of the first tensor that differs, or absent */
 	struct fsdp_set_shares shares; /* of FSDP_SETS_OTHER_MODEL */
+	/* Of FSDP_SETS_OTHER_MODEL: the second, which lives as long as the survey; NULL: it
+	 * cannot be opened, and nothing is compared. */
+	const struct fsdp_checkpoint *checkpoint;
 };
 
 /** All pairs of sets of weights of one model, or of one adapter, in a folder; and an actor
