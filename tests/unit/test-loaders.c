@@ -95,6 +95,8 @@ static void what_is_not_known_is_never_said_to_load(void **state)
 	FOLDER_WRITE("config.json", "{\"model_type\": [\"gpt2\"]}");
 	expect("hf", "refuses hf-no-model-type");
 	FOLDER_WRITE("config.json", "{\"model_type\": \"gpt2\"");
+	expect("hf", "refuses hf-config-no-json");
+	FOLDER_WRITE("config.json", " [\"gpt2\"]");
 	expect("hf", "refuses hf-no-model-type");
 	/* Sizes are claims. */
 	FOLDER_WRITE("config.json",
@@ -102,6 +104,19 @@ static void what_is_not_known_is_never_said_to_load(void **state)
 	expect("hf", "not_judged hf-model-unknown");
 	FOLDER_WRITE("config.json",
 		"{\"model_type\": \"llama\", \"vocab_size\": 1, \"hidden_size\": 1, \"intermediate_size\": 1, \"num_hidden_layers\": 1000000000, \"num_attention_heads\": 1}");
+	expect("hf", "not_judged hf-model-unknown");
+}
+
+static void types_are_those_of_torch(void **state)
+{
+	(void)state;
+	put_tensors("model.safetensors", "{}", 0);
+	FOLDER_WRITE("config.json",
+		"{\"model_type\": \"gpt2\", \"torch_dtype\": \"float99\"}");
+	expect("hf", "refuses hf-dtype");
+	FOLDER_WRITE("config.json", "{\"model_type\": \"new\", \"dtype\": \"half\"}");
+	expect("hf", "not_judged hf-model-unknown");
+	FOLDER_WRITE("config.json", "{\"model_type\": \"new\", \"dtype\": \"bfloat16\"}");
 	expect("hf", "not_judged hf-model-unknown");
 }
 
@@ -147,6 +162,17 @@ static void an_index_may_be_anything(void **state)
 	expect("hf", "refuses hf-index-no-json");
 	FOLDER_WRITE(
 		"model.safetensors.index.json", "{\"weight_map\": {\"a\": \"../b\"}}");
+	expect("hf", "refuses hf-index-no-metadata");
+	FOLDER_WRITE("model.safetensors.index.json", "{\"metadata\": {}}");
+	expect("hf", "refuses hf-index-no-map");
+	FOLDER_WRITE(
+		"model.safetensors.index.json", "{\"metadata\": {}, \"weight_map\": {}}");
+	expect("hf", "refuses hf-index-empty");
+	FOLDER_WRITE("model.safetensors.index.json",
+		"{\"metadata\": {}, \"weight_map\": {\"a\": 3, \"b\": \"c\"}}");
+	expect("hf", "refuses hf-index-odd-map");
+	FOLDER_WRITE("model.safetensors.index.json",
+		"{\"metadata\": {}, \"weight_map\": {\"a\": \"../b\"}}");
 	expect("hf", "not_judged hf-unread");
 	FOLDER_WRITE("pytorch_model.bin.index.json", "{}");
 	expect("accelerate", "refuses accelerate-two-indexes");
@@ -479,6 +505,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(an_empty_folder_is_refused_by_all),
 		TEST(what_is_not_known_is_never_said_to_load),
+		TEST(types_are_those_of_torch),
 		TEST(what_is_missing_is_told),
 		TEST(headers_are_claims),
 		TEST(an_index_may_be_anything),

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "analysis/loaders/loading.h"
+#include "base/num.h"
 
 #define UNPICKLING "_pickle.UnpicklingError"
 #define CHANGED \
@@ -23,6 +24,86 @@ static void begin(struct fsdp_loading *loading)
 
 	loading->weights = fsdp_load_choose(loading, order);
 	loading->adds_prefix = loading->knows_experts = true;
+}
+
+/* A list is read, and then has no type. */
+static bool has_bad_config(struct fsdp_loading *loading)
+{
+	struct fsdp_survey_document config;
+	struct fsdp_span text = fsdp_survey_text(loading->survey, "config.json");
+
+	loading->failed |= !fsdp_survey_document(loading->survey, "config.json", &config);
+	while (text.size != 0 && memchr(" \t\r\n", text.data[0], 4) != NULL)
+		text = fsdp_span(text.data + 1, text.size - 1);
+	return config.is_there && !config.is_valid &&
+	       !fsdp_span_begins(text, FSDP_SPAN("["));
+}
+
+/* The type that the model is to have, by its name in torch; half, float and double are
+ * other names of some. Word 0 is one that torch has not. */
+static bool has_unknown_type(struct fsdp_loading *loading)
+{
+	static const char *const others[] = { "half", "float", "double" };
+	struct fsdp_setting told = fsdp_load_setting(loading, "config.json", "dtype");
+
+	if (told.value.kind != FSDP_TOKEN_TEXT)
+		told = fsdp_load_setting(loading, "config.json", "torch_dtype");
+	if (told.value.kind != FSDP_TOKEN_TEXT)
+		return false;
+	for (uint32_t i = 1; i < fsdp_dtype_count(); i++)
+		if (fsdp_span_is(told.value.text, fsdp_dtype(i)->name))
+			return false;
+	for (size_t i = 0; i < FSDP_COUNT(others); i++)
+		if (fsdp_span_is(told.value.text, others[i]))
+			return false;
+	fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(told.value.text, 200));
+	return true;
+}
+
+/* ---- the index, of which three things are asked for by name ---- */
+
+static struct fsdp_setting in_index(struct fsdp_loading *loading, const char *key)
+{
+	const char *name = loading->weights;
+	struct fsdp_setting none = { .value = { .kind = FSDP_TOKEN_DICT, .count = 1 } };
+
+	return name != NULL && fsdp_span_ends(fsdp_span_text(name), FSDP_SPAN(".json"))
+		       ? fsdp_load_setting(loading, name, key)
+		       : none;
+}
+
+static bool has_no_map(struct fsdp_loading *loading)
+{
+	return in_index(loading, "weight_map").value.kind == FSDP_TOKEN_NONE;
+}
+
+static bool has_odd_map(struct fsdp_loading *loading)
+{
+	struct fsdp_survey_document index;
+
+	if (in_index(loading, "weight_map").end == 0)
+		return false;
+	loading->failed |=
+		!fsdp_survey_document(loading->survey, loading->weights, &index);
+	for (uint32_t i = 1; i < index.count; i = index.settings[i].end) {
+		if (!fsdp_span_is(index.settings[i].key, "weight_map"))
+			continue;
+		for (uint32_t k = i + 1; k < index.settings[i].end;
+			k = index.settings[k].end)
+			if (index.settings[k].value.kind == FSDP_TOKEN_INTEGER)
+				return true;
+	}
+	return false;
+}
+
+static bool has_no_metadata(struct fsdp_loading *loading)
+{
+	return in_index(loading, "metadata").value.kind == FSDP_TOKEN_NONE;
+}
+
+static bool has_empty_map(struct fsdp_loading *loading)
+{
+	return in_index(loading, "weight_map").value.count == 0;
 }
 
 /* 4.57 adds no prefix where the head is stored. */
@@ -241,6 +322,9 @@ static const struct fsdp_load_rule rules[] = {
 	{ "hf-adapter-alone", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
 		"the folder holds an adapter, and its base model is stored elsewhere; use --for=peft",
 		NULL, is_adapter, true },
+	{ "hf-config-no-json", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.OSError",
+		"It looks like the config file at '{path}/config.json' is not a valid JSON file.",
+		"put the model's config.json beside the weights", has_bad_config },
 	{ "hf-no-model-type", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.ValueError",
 		"Unrecognized model in {path}. Should have a `model_type` key in its config.json.",
 		"put the model's config.json beside the weights", has_no_type },
@@ -273,6 +357,18 @@ static const struct fsdp_load_rule rules[] = {
 		"Expecting value: line 1 column 1 (char 0)",
 		"download the file itself, for example with git lfs pull",
 		fsdp_load_is_bad_index },
+	{ "hf-index-no-map", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.KeyError",
+		"'weight_map'", "write the index anew", has_no_map },
+	{ "hf-index-odd-map", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.TypeError",
+		"'<' not supported between instances of 'str' and 'int'",
+		"write the index anew: weight_map holds names of files", has_odd_map },
+	{ "hf-index-no-metadata", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.KeyError",
+		"'metadata'", "add \"metadata\": {} to the index", has_no_metadata },
+	{ "hf-index-empty", "5", NULL, FSDP_LOAD_REFUSES, "builtins.IndexError",
+		"list index out of range", "write the index anew", has_empty_map },
+	{ "hf-dtype", "5", NULL, FSDP_LOAD_REFUSES, "builtins.AttributeError",
+		"module 'torch' has no attribute '{0}'",
+		"set dtype in config.json to one of torch", has_unknown_type },
 	{ "hf-shard-absent", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.FileNotFoundError",
 		"No such file or directory: {path}/{0}", "gather the shards of all nodes",
 		fsdp_load_lacks_shard },
