@@ -194,6 +194,30 @@ def check_good(args, tap):
         tap.none(f"hf complete/good/{name}", problems)
 
 
+# PyTorch gives back what is not all that was saved, and says nothing.
+SILENT_GAPS = ("dcp-chunk-gap", "dcp-chunk-overlap")
+
+
+def check_broken(args, tap):
+    """What PyTorch did with damaged folders of DCP when it was asked for all of them."""
+    root = os.path.join(args.fixtures or os.devnull, "broken")
+    for name in sorted(os.listdir(root)) if os.path.isdir(root) else ():
+        problems = []
+        if not name.startswith("dcp-") or (args.only and args.only not in name):
+            continue
+        said = load(os.path.join(root, name, "expected", "defect.json"))["torch_2_13"]
+        doc = envelope(run(args, "audit", "--json", "--for=dcp", os.path.join(root, name, "checkpoint")), problems, (0, 1, 2, 3))
+        answers = doc["data"].get("loaders", []) if doc else []
+        # A folder of which nothing can be read has no answers.
+        for answer in answers:
+            allowed = ("refuses",) if said.startswith("raises") else ("differs", "loads") if name in SILENT_GAPS else ("loads",)
+            if answer["verdict"] not in allowed:
+                problems.append(f"verdict {answer['verdict']}, PyTorch {said}: {answer['reasons']}")
+            elif said.startswith("raises") and not answer["reasons"][-1]["exception"].endswith(said.split()[1].rstrip(":")):
+                problems.append(f"{answer['reasons'][-1]}, PyTorch {said}")
+        tap.none(f"dcp broken/{name}", problems)
+
+
 def main():
     args = arguments(__doc__)
     tap = Tap()
@@ -213,6 +237,7 @@ def main():
         counted[f"{row['loader']} not judged"] += verdict == "not_judged"
         tap.none(name, problems)
     check_good(args, tap)
+    check_broken(args, tap)
     print("# " + ", ".join(f"{k} {v}" for k, v in sorted(counted.items()) if v))
     tap.done()
 

@@ -123,7 +123,47 @@ static bool is_of_other_ranks(struct fsdp_loading *loading)
 			       fsdp_load_has_file(loading, "__%u.metadata", world)));
 }
 
-/* A pickle without its end. */
+/* The first finding of a rule; says of which tensor, or file, as word 0. */
+static bool has_finding(struct fsdp_loading *loading, const char *rule)
+{
+	const struct fsdp_checkpoint *checkpoint = opened(loading);
+
+	for (size_t i = 0; checkpoint != NULL && i < fsdp_finding_count(checkpoint);
+		i++) {
+		const struct fsdp_finding *finding = fsdp_finding(checkpoint, i);
+		struct fsdp_span name =
+			finding->tensor.size != 0 ? finding->tensor : finding->file;
+		if (strcmp(finding->rule->id, rule) != 0)
+			continue;
+		fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(name, 512));
+		fsdp_load_name(loading, name);
+		return true;
+	}
+	return false;
+}
+
+/* Where an item lies is looked up; that pieces cover a tensor, and only once, is not. */
+static bool has_no_place(struct fsdp_loading *loading)
+{
+	return has_finding(loading, "FI1024");
+}
+
+static bool has_gap(struct fsdp_loading *loading)
+{
+	return has_finding(loading, "FI1021");
+}
+
+static bool has_overlap(struct fsdp_loading *loading)
+{
+	return has_finding(loading, "FI1022");
+}
+
+static bool leads_out(struct fsdp_loading *loading)
+{
+	return has_finding(loading, "FI3064");
+}
+
+/* A pickle without its end; what follows the end is not read. */
 static bool is_cut(struct fsdp_loading *loading)
 {
 	struct fsdp_survey_pickles pickles;
@@ -131,7 +171,8 @@ static bool is_cut(struct fsdp_loading *loading)
 	if (!has_metadata(loading) || reads_safetensors(loading))
 		return false;
 	loading->failed |= !fsdp_survey_pickles(loading->survey, ".metadata", &pickles);
-	return !pickles.is_readable;
+	return !pickles.is_readable &&
+	       (opened(loading) == NULL || has_finding(loading, "FI1020"));
 }
 
 static bool is_unread(struct fsdp_loading *loading)
@@ -141,6 +182,15 @@ static bool is_unread(struct fsdp_loading *loading)
 
 /* ---- files ---- */
 
+/* A rank that has no rows of a tensor stores a piece without elements. */
+static bool is_without_elements(const struct fsdp_piece *piece)
+{
+	for (uint32_t i = 0; piece->sizes != NULL && i < piece->dims; i++)
+		if (piece->sizes[i] == 0)
+			return true;
+	return false;
+}
+
 /* Whether one is asked for: all that is stored, where no model is given. */
 static bool is_asked(struct fsdp_loading *loading,
 	const struct fsdp_checkpoint *checkpoint, const struct fsdp_piece *piece)
@@ -148,6 +198,8 @@ static bool is_asked(struct fsdp_loading *loading,
 	char buffer[NAME_BYTES];
 	size_t size;
 
+	if (is_without_elements(piece))
+		return false;
 	if (loading->options->expected == NULL)
 		return true;
 	size = fsdp_name_write(checkpoint,
@@ -509,6 +561,13 @@ static const struct fsdp_load_rule rules[] = {
 	{ "dcp-shape", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
 		"ValueError: Size mismatch between saved {1} for {0}",
 		"build the model with the sizes that are stored", has_other_shape },
+	{ "dcp-no-place", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
+		"KeyError: MetadataIndex(fqn='{0}'",
+		"copy .metadata again, or save again: nothing tells where it lies",
+		has_no_place },
+	{ "dcp-leads-out", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
+		"{0} is named, and lies outside the folder: it is not looked at", NULL,
+		leads_out, true },
 	{ "dcp-file-absent", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
 		"FileNotFoundError: [Errno 2] No such file or directory: '{path}/{0}'",
 		"gather the files of all nodes in one folder", lacks_file },
@@ -523,6 +582,12 @@ static const struct fsdp_load_rule rules[] = {
 	{ "dcp-file-cut", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
 		"RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory.",
 		"copy the file again", has_cut_file },
+	{ "dcp-gap", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
+		"the pieces of {0} do not cover it: the rest keeps its value, without any message",
+		"save again, or gather the files of all ranks", has_gap },
+	{ "dcp-overlap", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
+		"pieces of {0} overlap: the one that is read last counts, without any message",
+		"save again", has_overlap },
 	{ "dcp-partial", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
 		"{0} is not stored and keeps its value, without any message", NULL,
 		leaves_out },
