@@ -107,21 +107,22 @@ static enum folded ask_fold(struct machine *m, int32_t row_index, fsdp_ref calla
 	return FOLDED;
 }
 
-/* Whether the judge wants to hear no more of the like. */
+/* Whether the judge wants to hear no more of the like. The deed comes by its address: a copy would be read in wider
+ * parts than it was just written in, and processors wait for that. */
 static __attribute__((noinline)) bool tell(
-	struct machine *m, struct fsdp_pickle_deed deed)
+	struct machine *m, struct fsdp_pickle_deed *deed)
 {
 	if (m->options->judge == NULL)
 		return true;
-	deed.opcode = *m->at;
-	deed.offset = offset_of(m);
-	return m->options->judge(m->options->judge_context, m->pickle, &deed);
+	deed->opcode = *m->at;
+	deed->offset = offset_of(m);
+	return m->options->judge(m->options->judge_context, m->pickle, deed);
 }
 
 static bool tell_call(struct machine *m, fsdp_ref callable, fsdp_ref arguments,
 	fsdp_ref keywords, bool is_folded)
 {
-	return tell(m, (struct fsdp_pickle_deed){ .kind = FSDP_DEED_CALL,
+	return tell(m, &(struct fsdp_pickle_deed){ .kind = FSDP_DEED_CALL,
 			       .folded = is_folded,
 			       .object = callable,
 			       .argument = arguments,
@@ -303,7 +304,7 @@ struct slot *fsdp_machine_build(struct machine *m, struct slot *top)
 	bool failed = false;
 	if (fold_instance(m, slot, cell, top[-1].ref, &failed))
 		return top - 1;
-	tell(m, (struct fsdp_pickle_deed){ .kind = FSDP_DEED_BUILD,
+	tell(m, &(struct fsdp_pickle_deed){ .kind = FSDP_DEED_BUILD,
 			.object = slot->ref,
 			.argument = top[-1].ref,
 			.keywords = FSDP_REF_NONE });
@@ -334,7 +335,7 @@ struct slot *fsdp_machine_persistent(struct machine *m, struct slot *top)
 			 number < REF_PAYLOADS;
 	if (!is_folded && error != NULL)
 		return fail_fold(m, error);
-	tell(m, (struct fsdp_pickle_deed){ .kind = FSDP_DEED_PERSISTENT,
+	tell(m, &(struct fsdp_pickle_deed){ .kind = FSDP_DEED_PERSISTENT,
 			.folded = is_folded,
 			.object = slot->ref,
 			.argument = FSDP_REF_NONE,
