@@ -134,13 +134,12 @@ static uint32_t same_as(const struct tree *tree, uint32_t module)
 		       : tree->modules.shown[place].emitted;
 }
 
-static const char *write_share(const struct tree *tree, uint64_t bytes, char share[16])
+static void write_share(const struct tree *tree, uint64_t bytes, char share[16])
 {
 	uint64_t all = module_at(&tree->modules, 0).bytes;
 
 	snprintf(share, 16, "%.1f %%",
 		all > 0 ? 100.0 * (double)bytes / (double)all : 0.0);
-	return share;
 }
 
 const char *const tree_heads[] = { "PARAMS", "BYTES", "SHARE", "PER RANK", NULL };
@@ -166,9 +165,11 @@ static void emit_module(struct tree *tree, const struct record_table *table, siz
 		.sums = sums,
 		.folded = tree->folding,
 	};
-	char share[16];
+	char share[16] = "";
+	if (tree->options->sizes)
+		write_share(tree, sums.bytes, share);
 	const struct value lead[] = { value_elements(sums.parameters),
-		value_bytes(sums.bytes), value_word(write_share(tree, sums.bytes, share)),
+		value_bytes(sums.bytes), value_word(share),
 		value_bytes(sums.rank_bytes) };
 	const struct tree_node node = {
 		.depth = shown->depth,
