@@ -2,6 +2,8 @@
 /*
  * Counts the columns that characters take. Takes escaped text only, which is valid UTF-8.
  */
+#include <stdbool.h>
+
 #include "render/character.h"
 #include "render/escape.h"
 #include "render/width.h"
@@ -22,9 +24,19 @@ static size_t step(const char *data, size_t size, size_t *ret_width)
 	return length;
 }
 
+static bool is_ascii(const char *data, size_t size)
+{
+	unsigned char all = 0;
+	for (size_t i = 0; i < size; i++)
+		all |= (unsigned char)data[i];
+	return all < 0x80;
+}
+
 size_t width_of(const char *data, size_t size)
 {
 	size_t width = 0;
+	if (is_ascii(data, size))
+		return size;
 	for (size_t at = 0; at < size;) {
 		size_t columns;
 		at += step(data + at, size - at, &columns);
