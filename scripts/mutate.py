@@ -1,28 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """mutate.py ROOT FOLDER [--quick] [--at=FILE:LINE[-LINE] | --rows[=PATH]] [N [SEED]]: what scripts/mutate runs.
 
-Knows the tokens of C, how a tree is copied, built and tested, and which tests are quick.
-Knows no type: what does not compile is no mutant, and another takes its place.
+Chooses tokens, breaks them and asks the tests (judges.py). Knows no type: what does not compile is no mutant, and
+another takes its place.
 """
 
 import argparse
-import hashlib
-import json
 import os
 import random
 import re
-import resource
-import shutil
-import signal
-import subprocess
 import sys
-import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "tests", "laws"))
 
 import law
 from ctokens import bodies, tokens
+from judges import Workplace, give_up, is_source
+from marks import partner
 
 EQUIVALENT = "tests/mutants.txt"
 WANTED = 0.9  # of the mutants are noticed
@@ -80,17 +75,6 @@ def declares_array(before):
     return kind.text == "*" or (kind.kind == "word" and kind.text not in STATEMENTS)
 
 
-def partner(all_tokens, i, step=1):
-    """The bracket that belongs to token i, which is one."""
-    brackets, depth = {"(": "()", ")": "()", "{": "{}", "}": "{}"}[all_tokens[i].text], 0
-    while True:
-        if all_tokens[i].kind == "sign" and all_tokens[i].text in brackets:
-            depth += 1 if all_tokens[i].text == brackets[0] else -1
-        if depth == 0:
-            return i
-        i += step
-
-
 def ends_switch(all_tokens, i):
     """Whether token i closes the braces of a switch: nothing follows that a break would pass over."""
     if all_tokens[i].text != "}":
@@ -137,7 +121,7 @@ def mutants_of(path, source):
 
 
 def sources(root):
-    return [path for path in law.tracked(root) if path.startswith(("lib/", "cli/")) and path.endswith(".c")]
+    return [path for path in law.tracked(root) if is_source(path)]
 
 
 def at(root, place):
@@ -225,210 +209,83 @@ def complaints(root):
             yield f"no reason for {key[2]} in {key[0]}"
 
 
-# ---- building and testing
+# ---- judging
 
-class Stage:
-    """Tests of one build. `seconds` is what one process may compute: more is a hang."""
-
-    def __init__(self, build, suites, seconds, targets=(), only=None, but=()):
-        self.build, self.suites, self.seconds = build, suites, seconds
-        self.targets, self.only, self.but = targets, only, but
-
-    def tests(self, introspected, path):
-        for test in introspected:
-            name, suites = test["name"], {suite.rpartition(":")[2] for suite in test["suite"]}
-            if suites & set(self.suites) and (not self.only or name in self.only) and name not in self.but \
-                    and reaches(name, suites, path):
-                yield name
-
-
-BUILDS = {
-    "plain": ["--buildtype=debug", "-Dwerror=true", "-Dtests=true"],
-    "dev": ["--native-file", "build-dev.ini"],
-}
-# From quick to slow. Answers are compared in the plain build; what the sanitizers must see is tried
-# in the other.
-QUICK = 2
-STAGES = [
-    Stage("plain", ["cli"], 30, targets=["cli/fsdp-inspect"], only=["goldens"]),
-    Stage("plain", ["unit", "cli"], 60, but=["goldens"]),
-    Stage("dev", ["unit", "fuzz", "cli"], 120),
-    Stage("plain", ["oracle"], 300),
-    Stage("plain", ["faults"], 60),
-    Stage("dev", ["oracle"], 300, only=["hostile"]),
-]
-
-
+# In the plain build answers are compared; what the sanitizers must see is tried in the other.
+QUICK = ("pinned/", "unit/", "fuzz/", "cli/")
+DEV = (*QUICK, "oracle/hostile")
 # What is to notice that a row of a table is gone: those who know what is found. Others take long and know no more.
-JUDGES = ["affected", "applies", "audit", "compare", "complete-config", "complete-packed", "complete-stacks", "complete-words", "hf-settings", "kind", "loaders",
-          "make-up", "optimizer", "overview", "replicas", "reshard", "shares", "sparse", "stands-for", "states", "sums", "unseen", "verify", "verify-data",
-          "verify-values", "waste", "wrapped"]
-ROW_STAGES = [
-    Stage("plain", ["unit"], 60, only=JUDGES,
-          targets=["cli/fsdp-inspect", "tests/oracle/oracle-audit-dump", *(f"tests/unit/test-{name}" for name in JUDGES)]),
-    Stage("plain", ["oracle"], 120, only=["complete", "verdicts", "defects", "packed"], targets=["cli/fsdp-inspect"]),
-    Stage("plain", ["cli"], 30, only=["goldens"], targets=["cli/fsdp-inspect"]),
-]
+ROWS = ("pinned/", "oracle/complete", "oracle/verdicts", "oracle/defects", "oracle/packed", "unit/affected", "unit/applies",
+        "unit/audit", "unit/compare", "unit/complete-", "unit/hf-settings", "unit/kind", "unit/loaders", "unit/make-up",
+        "unit/optimizer", "unit/overview", "unit/replicas", "unit/reshard", "unit/shares", "unit/sparse", "unit/stands-for",
+        "unit/states", "unit/sums", "unit/unseen", "unit/verify", "unit/waste", "unit/wrapped")
+BY_BUILD = "gen-"  # such a file runs while others are built: no test comes to it, and each may see what it made
+START = 0.2  # seconds that any test takes to begin
 
 
-# A test cannot notice what it does not come to: files that only read recordings, or only checkpoints,
-# and the tests that have recordings among their samples.
-RECORDINGS = ("lib/trace/", "lib/recording.c", "cli/cmd/order/", "cli/cmd/replay/")
-CHECKPOINTS = ("lib/format/", "lib/model/", "lib/sweep/", "lib/analysis/")
-WITH_RECORDINGS = {"hostile", "recorders", "schemas", "traces"}
-RECORDINGS_ONLY = {"recorders", "traces"}
-LOCKS = {"sandbox", "signals"}
+def batches(tests):
+    """Lists of tests that are run at once: pinned runs, more and more of them. The cheapest first."""
+    tests = sorted(tests, key=lambda test: test.seconds)
+    found = [[test] for test in tests if not test.case]
+    pinned, size = [test for test in tests if test.case], 4
+    while pinned:
+        found.append(pinned[:size])
+        pinned, size = pinned[size:], 4 * size
+    return sorted(found, key=lambda batch: START + sum(test.seconds for test in batch))
 
 
-def reaches(test, suites, path):
-    """Whether it can come to that file, or to any if there is no path."""
-    if test.startswith("contrib-"):
-        return False
-    if test in LOCKS:
-        return path.startswith("cli/run/") or not path
-    if "oracle" not in suites or not path:
-        return True
-    if path.startswith(RECORDINGS):
-        return test in WITH_RECORDINGS
-    return test not in RECORDINGS_ONLY or not path.startswith(CHECKPOINTS)
+class Judge:
+    def __init__(self, place, tests, sanitizers):
+        self.place, self.tests, self.sanitizers = place, tests, sanitizers
+        self.steady = set()  # tests that passed in the sanitizer build
 
+    def called(self, mutant):
+        """The tests that may notice it."""
+        mark = self.place.files[mutant.path].mark(mutant.edits[0][0])
+        if mark is None:
+            return [test for test in self.tests if test.name.startswith(ROWS)]
+        if os.path.basename(mutant.path).startswith(BY_BUILD):
+            return self.tests
+        return [test for test in self.tests if test.comes_to(mark)]
 
-class Workplace:
-    def __init__(self, root, folder):
-        self.root, self.folder, self.tree = root, folder, os.path.join(folder, "tree")
-        self.environment = dict(os.environ)
-        larger = os.path.join(os.path.dirname(root), "shared", "fixtures")
-        if "FSDP_FIXTURES" not in self.environment and os.path.isdir(larger):
-            self.environment["FSDP_FIXTURES"] = larger
-        if "CC" not in self.environment and shutil.which("ccache"):
-            self.environment["CC"] = "ccache cc"
-
-    def copy(self):
-        """The tree as it is now; what is the same is left alone. Returns a digest of it all."""
-        digest, paths = hashlib.sha256(), law.tracked(self.root)
-        for path in paths:
-            target = os.path.join(self.tree, path)
-            content = read(os.path.join(self.root, path))
-            digest.update(f"{path}\0{len(content)}\0".encode("utf-8", "surrogateescape") + content)
-            if not os.path.isfile(target) or read(target) != content:
-                os.makedirs(os.path.dirname(target), exist_ok=True)
-                shutil.copy(os.path.join(self.root, path), target)
-                os.utime(target)
-        for path in set(law.tracked(self.tree)) - set(paths):
-            os.remove(os.path.join(self.tree, path))
-        return digest.hexdigest()
-
-    def build_folder(self, build):
-        return os.path.join(self.folder, build)
-
-    def prepare(self, builds):
-        """Builds of the tree as it is."""
-        self.introspected = {}
-        for build in builds:
-            folder = self.build_folder(build)
-            if not os.path.exists(os.path.join(folder, "build.ninja")):
-                self.quietly(["meson", "setup", folder, self.tree, *BUILDS[build]], cwd=self.tree, check=True)
-            said = self.make(build)
-            if said:
-                give_up(said)
-            said = subprocess.run(["meson", "introspect", "--tests", folder], stdout=subprocess.PIPE, check=True)
-            self.introspected[build] = json.loads(said.stdout)
-
-    def quietly(self, command, **more):
-        return subprocess.run(command, env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, **more)
-
-    def make(self, build, targets=()):
-        """None, or what the compiler says."""
-        done = self.quietly(["ninja", "-C", self.build_folder(build), *targets])
-        return None if done.returncode == 0 else done.stdout.decode("utf-8", "replace")
-
-    def tests_of(self, stage, path=""):
-        """Those that can come to this file, or all."""
-        return list(stage.tests(self.introspected[stage.build], path))
-
-    def run(self, stage, names, wall=None):
-        """None, or the first test that fails."""
-        folder = self.build_folder(stage.build)
-        log = os.path.join(folder, "meson-logs", "testlog.json")
-        if os.path.exists(log):
-            os.remove(log)
-
-        def bounds():
-            resource.setrlimit(resource.RLIMIT_CPU, (stage.seconds, stage.seconds + 5))
-            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-        child = subprocess.Popen(
-            ["meson", "test", "-C", folder, "--no-rebuild", "--maxfail=1", *names], env=self.environment,
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=bounds)
+    def noticed_by(self, mutant):
+        """The test that fails, "" if none does, None if it does not compile."""
+        self.place.put(mutant.path, mutant.broken())
         try:
-            status = child.wait(wall)
-        except subprocess.TimeoutExpired:
-            child.send_signal(signal.SIGTERM)  # meson ends its tests
-            child.wait()
-            return "no end"
-        return None if status == 0 else failure(log)
+            return self.judged(mutant)
+        finally:
+            self.place.put(mutant.path, mutant.source)
 
-    def put(self, path, source):
-        with open(os.path.join(self.tree, path), "w", encoding="utf-8", errors="surrogateescape") as stream:
-            stream.write(source)
-
-
-def give_up(why):
-    print(f"mutate: the tree as it is does not pass: {why[-2000:]}", file=sys.stderr)
-    sys.exit(2)
-
-
-def read(path):
-    with open(path, "rb") as stream:
-        return stream.read()
-
-
-def failure(path):
-    """The first test that did not pass, and its first subtest that did not."""
-    try:
-        lines = read(path).decode("utf-8", "surrogateescape").splitlines()
-    except FileNotFoundError:
-        return "meson"
-    for test in map(json.loads, lines):
-        if test["result"] not in ("OK", "SKIP", "EXPECTEDFAIL"):
-            name = test["name"].rpartition("/")[2].strip()
-            inner = re.search(r"^not ok \d+ -? ?(.*)", test.get("stdout", ""), re.MULTILINE)
-            return f"{name} ({inner.group(1)[:60]})" if inner else f"{name} ({test['result'].lower()})"
-    return "meson"
-
-
-def unmutated(place, digest, stages):
-    """Seconds that each stage takes. What passed once is not tried again."""
-    passed = os.path.join(place.folder, "passed.json")
-    known = json.loads(read(passed)) if os.path.exists(passed) else {}
-    seconds = known["seconds"] if known.get("digest") == digest else []
-    for stage in stages[len(seconds):]:
-        begin = time.monotonic()
-        said = place.run(stage, place.tests_of(stage))
-        if said:
-            give_up(said)
-        seconds.append(time.monotonic() - begin)
-    with open(passed, "w", encoding="utf-8") as stream:
-        json.dump({"digest": digest, "seconds": seconds}, stream)
-    return seconds
-
-
-def noticed_by(place, mutant, stages, seconds):
-    """The test that fails, "" if none does, None if it does not compile."""
-    place.put(mutant.path, mutant.broken())
-    try:
-        if place.make("plain", stages[0].targets):
+    def judged(self, mutant):
+        if self.place.plain.make(["cli/fsdp-inspect"]):
             return None
-        for stage, usual in zip(stages, seconds):
-            if place.make(stage.build, stage.targets):
+        called = self.called(mutant)
+        for batch in batches(called):
+            if self.place.plain.make(batch[0].targets):
                 return None
-            said = place.run(stage, place.tests_of(stage, mutant.path), 300 + 10 * usual)
+            said, _ = self.place.plain.run(batch)
+            if said:
+                return said
+        for batch in batches(test for test in called if self.sanitizers and test.name.startswith(DEV)):
+            said = self.with_sanitizers([self.place.dev.tests[test.name] for test in batch], batch, mutant)
             if said:
                 return said
         return ""
-    finally:
-        place.put(mutant.path, mutant.source)
+
+    def with_sanitizers(self, batch, measured, mutant):
+        """What fails for a mutant and for no other reason."""
+        for test, known in zip(batch, measured):
+            test.seconds = known.seconds
+        self.place.dev.make(batch[0].targets)
+        said, _ = self.place.dev.run(batch)
+        if said and said.partition(" (")[0] not in self.steady:
+            self.place.put(mutant.path, mutant.source)
+            self.place.dev.make(batch[0].targets)
+            without, _ = self.place.dev.run(batch)
+            if without:
+                give_up(without)
+            self.steady |= {test.name for test in batch}
+        return said
 
 
 def main():
@@ -444,12 +301,13 @@ def main():
     options = parser.parse_intermixed_args()
 
     place = Workplace(options.root, options.folder)
-    stages = ROW_STAGES if options.rows else STAGES
-    stages = stages[:QUICK] if options.quick else stages
-    digest = place.copy() + " rows" * bool(options.rows)
     listed = equivalent(place.tree)
-    place.prepare({stage.build for stage in stages})
-    seconds = unmutated(place, digest, stages)
+    sanitizers = not options.quick and not options.rows
+    for build in [place.plain, place.dev] if sanitizers else [place.plain]:
+        build.prepare()
+    tests = [test for test in place.plain.tests.values() if not options.quick or test.name.startswith(QUICK)]
+    place.learn(tests)
+    judge = Judge(place, tests, sanitizers)
     everything = options.at or options.rows
     if options.at:
         mutants = at(place.tree, options.at)
@@ -466,12 +324,13 @@ def main():
             known += 1
             print(f"equivalent {mutant}: {listed[mutant.key()]}", flush=True)
             continue
-        said = noticed_by(place, mutant, stages, seconds)
+        said = judge.noticed_by(mutant)
         if said is None:
             continue
         count += 1
         noticed += bool(said)
-        print(f"noticed by {said}  {mutant}" if said else f"SURVIVED {mutant}", flush=True)
+        alone = "" if said or judge.called(mutant) else ": no test comes to it"
+        print(f"noticed by {said}  {mutant}" if said else f"SURVIVED {mutant}{alone}", flush=True)
     print(f"{count} mutants, {noticed} noticed ({100 * noticed // max(count, 1)} %), {count - noticed} survived"
           + (f"; {known} more are listed as equivalent" if known else ""))
     return 0 if noticed >= WANTED * count else 1
