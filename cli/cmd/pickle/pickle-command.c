@@ -2,9 +2,13 @@
 /*
  * Lists the pickles of a file without loading them.
  */
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cmd/pickle/listing.h"
+#include "part/trace-paths.h"
 #include "run/answer.h"
 
 #define AT(member) offsetof(struct pickle_options, member)
@@ -67,6 +71,53 @@ static bool answer(struct run *run, const struct fsdp_pickles *pickles)
 	return !listing.failed;
 }
 
+/* Whether a file begins with a pickle of protocol 2 or later, or is a zip archive. */
+static bool may_hold_pickle(const char *path)
+{
+	unsigned char head[4] = { 0 };
+	FILE *file = fopen(path, "re");
+	size_t size = file != NULL ? fread(head, 1, sizeof head, file) : 0;
+
+	if (file != NULL)
+		fclose(file);
+	return size == sizeof head &&
+	       ((head[0] == 0x80 && head[1] >= 2 && head[1] <= 5) ||
+		       memcmp(head, "PK\3\4", 4) == 0);
+}
+
+/* A folder has many files: names the first that could be listed. */
+static bool refuse_folder(struct run *run, const struct trace_paths *files)
+{
+	const char *first = NULL;
+	char hint[PATH_MAX + 64];
+	struct stat found;
+
+	for (size_t i = 0; first == NULL && i < files->count; i++) {
+		if (stat(files->items[i], &found) != 0 || !S_ISREG(found.st_mode) ||
+			!may_hold_pickle(files->items[i]))
+			continue;
+		first = files->items[i];
+	}
+	if (first == NULL)
+		return refuse(
+			run, "give a file", "%s is a folder without a pickle", run->path);
+	snprintf(hint, sizeof hint, "fsdp-inspect pickle %s", first);
+	return refuse(run, hint, "%s is a folder: pickle lists one file", run->path);
+}
+
+/* Without those whose names begin with a dot, but for the metadata of a checkpoint. */
+static bool list_folder(const char *path, struct trace_paths *ret_files)
+{
+	struct stat found;
+	char metadata[PATH_MAX];
+	int size = snprintf(metadata, sizeof metadata, "%s/.metadata", path);
+
+	return (size < 0 || (size_t)size >= sizeof metadata ||
+		       stat(metadata, &found) != 0 ||
+		       trace_paths_add(ret_files, metadata)) &&
+	       trace_paths_add(ret_files, path);
+}
+
 static bool run_pickle(struct run *run, struct fsdp_error **ret_error)
 {
 	const struct pickle_options *options = run->options;
@@ -77,10 +128,17 @@ static bool run_pickle(struct run *run, struct fsdp_error **ret_error)
 		.limit_count = run->limit_count,
 	};
 	struct fsdp_pickles *pickles = NULL;
+	struct stat found;
 	bool done;
 
 	if (run->path_count != 1)
 		return refuse(run, "run it once for each", "pickle takes one file");
+	if (stat(run->path, &found) == 0 && S_ISDIR(found.st_mode)) {
+		struct trace_paths files = { 0 };
+		done = list_folder(run->path, &files) && refuse_folder(run, &files);
+		trace_paths_done(&files);
+		return done;
+	}
 	if (!fsdp_pickles_open(run->path, &opening, &pickles, ret_error))
 		return false;
 	done = answer(run, pickles);
