@@ -30,6 +30,7 @@ struct log_team {
 	size_t count;
 	int64_t seqs[2]; /* of the works that are compared, ascending */
 	size_t seq_count;
+	bool no_sizes; /* some of these works tell none: they are not compared */
 };
 
 struct log_join {
@@ -300,6 +301,18 @@ static void find_seqs(struct log_team *team)
 		team->seqs[team->seq_count++] = first != INT64_MAX ? first : 1;
 }
 
+/* A report of ranks that part tells operations and no sizes. */
+static void find_sizes(struct log_team *team)
+{
+	for (size_t i = 0; i < team->count; i++)
+		for (size_t j = 0; j < team->seq_count; j++) {
+			const struct fsdp_watchdog_line *line =
+				line_of(&team->states[i], team->seqs[j]);
+			team->no_sizes |= line != NULL && line->op.size != 0 &&
+					  line->numel_in == FSDP_ABSENT;
+		}
+}
+
 /* ---- rows ---- */
 
 /* [[numel]], as lists of sizes are kept. */
@@ -322,7 +335,7 @@ static bool is_point_to_point(struct fsdp_span op)
 
 /* Both ends of a send have one number in their group. */
 static bool add_call(struct fsdp_flight_rows *rows, struct fsdp_arena *arena,
-	const struct fsdp_watchdog_line *line, uint32_t *ret_call)
+	const struct fsdp_watchdog_line *line, bool sizes, uint32_t *ret_call)
 {
 	struct fsdp_flight_called *call = fsdp_vec_push(&rows->calls);
 	*ret_call = (uint32_t)(rows->calls.count - 1);
@@ -331,14 +344,15 @@ static bool add_call(struct fsdp_flight_rows *rows, struct fsdp_arena *arena,
 	call->name = line != NULL ? line->op : FSDP_SPAN("");
 	if (is_point_to_point(call->name))
 		call->name = FSDP_SPAN("send_recv");
-	else if (call->name.size != 0)
+	else if (call->name.size != 0 && sizes)
 		return pack_numel(arena, line->numel_in, &call->input.sizes) &&
 		       pack_numel(arena, line->numel_out, &call->output.sizes);
 	return true;
 }
 
 static bool add_entry(struct log_join *join, struct fsdp_flight_rows *rows,
-	const struct rank_state *state, uint32_t group, int64_t seq)
+	const struct log_team *team, const struct rank_state *state, uint32_t group,
+	int64_t seq)
 {
 	const struct fsdp_watchdog_line *line = line_of(state, seq);
 	struct fsdp_flight_entry *entry = fsdp_vec_push(&rows->entries);
@@ -352,7 +366,7 @@ static bool add_entry(struct log_join *join, struct fsdp_flight_rows *rows,
 			state->completed == FSDP_ABSENT || seq > state->completed };
 	if (line != NULL && line->time_ns != FSDP_ABSENT && line->ran_ms != FSDP_ABSENT)
 		entry->time_ns = line->time_ns - line->ran_ms * 1000000;
-	return add_call(rows, join->arena, line, &entry->call);
+	return add_call(rows, join->arena, line, !team->no_sizes, &entry->call);
 }
 
 /* The ranks of a group: those that speak of it. All that say nothing may be of the default
@@ -413,7 +427,7 @@ static bool add_state(struct log_join *join, struct fsdp_flight_rows *rows,
 	for (size_t i = 0; i < team->seq_count; i++) {
 		int64_t seq = team->seqs[i];
 		if (seq <= state->enqueued && (seq <= state->completed) == ended &&
-			!add_entry(join, rows, state, group, seq))
+			!add_entry(join, rows, team, state, group, seq))
 			return false;
 	}
 	return !ended || add_members(join, rows, team, name);
@@ -590,8 +604,10 @@ static bool prepare(
 	if (!name_groups(join) || !find_states(join))
 		return false;
 	find_world(join);
-	for (size_t i = 0; i < join->team_count; i++)
+	for (size_t i = 0; i < join->team_count; i++) {
 		find_seqs(&join->teams[i]);
+		find_sizes(&join->teams[i]);
+	}
 	return true;
 }
 

@@ -10,6 +10,7 @@ bool fsdp_watchdog_init(struct fsdp_watchdog *watchdog, struct fsdp_arena *arena
 {
 	fsdp_vec_init(&watchdog->lines, arena, sizeof(struct fsdp_watchdog_line));
 	watchdog->highest_rank = -1;
+	watchdog->snapshot = FSDP_ABSENT;
 	if (!fsdp_names_init(&watchdog->groups, arena))
 		return false;
 	watchdog->groups.copies = arena;
@@ -203,7 +204,22 @@ static bool take_front(struct fsdp_watchdog *watchdog, struct fsdp_span front,
 
 /* ---- messages ---- */
 
-/* "ALLREDUCE" of "OpType=ALLREDUCE, ", in lower case. */
+/* A name in lower case. False: out of memory. */
+static bool fold_op(
+	struct fsdp_watchdog *watchdog, struct fsdp_span name, struct fsdp_span *ret_op)
+{
+	unsigned char *op = fsdp_arena_take(watchdog->lines.arena, name.size + 1, 1);
+	if (op == NULL)
+		return false;
+	for (size_t i = 0; i < name.size; i++)
+		op[i] = name.data[i] >= 'A' && name.data[i] <= 'Z'
+				? (unsigned char)(name.data[i] - 'A' + 'a')
+				: name.data[i];
+	*ret_op = fsdp_span(op, name.size);
+	return true;
+}
+
+/* "ALLREDUCE" of "OpType=ALLREDUCE, ". */
 static bool take_op(struct fsdp_watchdog *watchdog, struct fsdp_span work,
 	struct fsdp_watchdog_line *line)
 {
@@ -211,17 +227,7 @@ static bool take_op(struct fsdp_watchdog *watchdog, struct fsdp_span work,
 	size_t size = 0;
 	while (size < at.size && at.data[size] != ',' && at.data[size] != ')')
 		size++;
-	if (size == at.size)
-		return true;
-	unsigned char *op = fsdp_arena_take(watchdog->lines.arena, size + 1, 1);
-	if (op == NULL)
-		return false;
-	for (size_t i = 0; i < size; i++)
-		op[i] = at.data[i] >= 'A' && at.data[i] <= 'Z'
-				? (unsigned char)(at.data[i] - 'A' + 'a')
-				: at.data[i];
-	line->op = fsdp_span(op, size);
-	return true;
+	return size == at.size || fold_op(watchdog, fsdp_span(at.data, size), &line->op);
 }
 
 /* What stands in the brackets of "WorkNCCL(…) ran for 600020 milliseconds". */
@@ -264,6 +270,146 @@ static void take_status(
 		line->completed = status_number(completed);
 	if (line->completed > line->enqueued)
 		line->completed = FSDP_ABSENT;
+}
+
+/* ---- the report of ranks that part ---- */
+
+/* What a report says of the ranks in a list. */
+struct reported {
+	int64_t seq; /* what they wait in, or FSDP_ABSENT */
+	int64_t enqueued, completed;
+	struct fsdp_span op;
+};
+
+/* The numbers of "[0, 2]" that ends here. *ret_list is what is between the brackets. */
+static bool find_list(struct fsdp_span text, struct fsdp_span *ret_list)
+{
+	size_t at = text.size;
+	if (at == 0 || text.data[at - 1] != ']')
+		return false;
+	while (at != 0 && text.data[at - 1] != '[')
+		at--;
+	*ret_list = fsdp_span(text.data + at, text.size - at - 1);
+	return at != 0;
+}
+
+/* A line of each rank in the list. */
+static bool add_reported(struct fsdp_watchdog *watchdog, struct fsdp_span list,
+	const struct reported *says)
+{
+	struct fsdp_watchdog_line line = { FSDP_ABSENT, FSDP_NONE, says->seq,
+		says->enqueued, says->completed, FSDP_ABSENT, FSDP_ABSENT, FSDP_ABSENT,
+		FSDP_ABSENT, FSDP_ABSENT, says->op };
+	while (take_number(&list, &line.rank) && is_rank(line.rank)) {
+		hear_of(watchdog, line.rank);
+		if (!fsdp_vec_add(&watchdog->lines, &line))
+			return false;
+		if (list.size < 2 || list.data[0] != ',' || list.data[1] != ' ')
+			break;
+		list = fsdp_span(list.data + 2, list.size - 2);
+	}
+	return true;
+}
+
+/* Where words begin; data NULL: they are not there. */
+static struct fsdp_span before(struct fsdp_span text, const char *words)
+{
+	struct fsdp_span rest = behind(text, words);
+	return rest.data != NULL ? up_to(text, rest.data - strlen(words)) : rest;
+}
+
+/* A number of a work that one may be added to. */
+static bool take_work_number(struct fsdp_span *text, int64_t *ret_seq)
+{
+	return text->data != NULL && take_number(text, ret_seq) && *ret_seq >= 0 &&
+	       *ret_seq < INT64_MAX / 2;
+}
+
+/* "[0] started ALLREDUCE" below "#5 started ranks:", or the same with "finished". */
+static bool take_snapshot(
+	struct fsdp_watchdog *watchdog, struct fsdp_span line, bool finished)
+{
+	const char *words = finished ? " finished " : " started ";
+	struct reported says = { FSDP_ABSENT, watchdog->snapshot,
+		watchdog->snapshot - !finished, FSDP_SPAN("") };
+	struct fsdp_span list, op = behind(line, words);
+	if (watchdog->snapshot == FSDP_ABSENT || op.data == NULL)
+		return true;
+	if (!find_list(before(line, words), &list)) {
+		watchdog->snapshot = FSDP_ABSENT;
+		return true;
+	}
+	if (!finished)
+		says.seq = watchdog->snapshot;
+	return fold_op(watchdog, without_blanks(op), &says.op) &&
+	       add_reported(watchdog, list, &says);
+}
+
+/* "#5 started ranks:" */
+static bool begins_snapshot(struct fsdp_watchdog *watchdog, struct fsdp_span line)
+{
+	struct fsdp_span head = before(line, " started ranks:");
+	if (head.data == NULL)
+		head = before(line, " finished ranks:");
+	if (head.data == NULL)
+		return false;
+	head = behind_last(head, "#");
+	if (!take_work_number(&head, &watchdog->snapshot))
+		watchdog->snapshot = FSDP_ABSENT;
+	return true;
+}
+
+/* "[0] Timeout at collective: ALLREDUCE, #5" */
+static bool take_own_timeout(struct fsdp_watchdog *watchdog, struct fsdp_span line)
+{
+	struct fsdp_span op = behind(line, " Timeout at collective: "), list;
+	struct fsdp_span number = behind_last(op, ", #");
+	struct reported says = { FSDP_ABSENT, FSDP_ABSENT, FSDP_ABSENT, FSDP_SPAN("") };
+	if (!find_list(before(line, " Timeout at collective: "), &list) ||
+		!take_work_number(&number, &says.seq))
+		return true;
+	return fold_op(watchdog, before(op, ", #"), &says.op) &&
+	       add_reported(watchdog, list, &says);
+}
+
+/* The ranks that the report names as behind. */
+static bool take_lagging(struct fsdp_watchdog *watchdog, struct fsdp_span line)
+{
+	static const char joined[] = " joined but didn't finish collective #";
+	static const char finished[] = " finished collective #";
+	static const char never[] = " are the lagging ranks that caused this timeout.";
+	struct reported says = { FSDP_ABSENT, -1, -1, FSDP_SPAN("") };
+	struct fsdp_span list, at = behind(line, joined);
+	if (take_work_number(&at, &says.enqueued)) {
+		says.completed = says.enqueued - 1;
+		return !find_list(before(line, joined), &list) ||
+		       add_reported(watchdog, list, &says);
+	}
+	at = behind(line, finished);
+	if (take_work_number(&at, &says.enqueued)) {
+		says.completed = says.enqueued;
+		return !find_list(before(line, finished), &list) ||
+		       add_reported(watchdog, list, &says);
+	}
+	return !find_list(before(line, never), &list) ||
+	       add_reported(watchdog, list, &says);
+}
+
+/* All lines of it have a number of a work, but those of a snapshot, which follow each
+ * other, and the one about ranks that never joined. */
+static bool take_report(struct fsdp_watchdog *watchdog, struct fsdp_span line)
+{
+	bool number = memchr(line.data, '#', line.size) != NULL;
+	bool listed = watchdog->snapshot != FSDP_ABSENT;
+	if (number && begins_snapshot(watchdog, line))
+		return true;
+	if (listed && !number)
+		return take_snapshot(watchdog, line, false) &&
+		       take_snapshot(watchdog, line, true);
+	watchdog->snapshot = FSDP_ABSENT;
+	if (number && behind(line, " Timeout at collective: ").data != NULL)
+		return take_own_timeout(watchdog, line);
+	return take_lagging(watchdog, line);
 }
 
 /* ---- lines ---- */
@@ -321,7 +467,7 @@ bool fsdp_watchdog_take(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 	if (message.data == NULL) {
 		if (find_global_rank(line, &rank))
 			hear_of(watchdog, rank);
-		return true;
+		return line.size == 0 || take_report(watchdog, line);
 	}
 	for (; message.data != NULL; message = next, is_status = next_is_status) {
 		struct fsdp_span front = up_to(rest, message.data);

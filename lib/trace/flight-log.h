@@ -21,9 +21,22 @@
  *	timeout from  rank 0 and we will try our best to dump the debug info. Last
  *	enqueued NCCL work: 4, last completed NCCL work: 4.                        (2.4)
  *
+ * With TORCH_NCCL_DESYNC_DEBUG (NCCL_DESYNC_DEBUG before 2.2) also a report of several
+ * lines, which one rank prints of all in its group:
+ *
+ *	 - [0] Timeout at collective: ALLREDUCE, #5
+ *	 - To our best knowledge, ranks [3] are the lagging ranks that caused this timeout.
+ *	They never joined any collectives
+ *	   - [1] joined but didn't finish collective #4 (count from 1)
+ *	     [2] finished collective #4, but didn't join collective #5 (count from 1)
+ *	   #5 started ranks:
+ *	     [0] started ALLREDUCE
+ *	   #4 finished ranks:
+ *	     [2] finished BROADCAST
+ *
  * Rank is that in the group. Since 2.2 "[rank5]:" in front is the rank of the job.
  *
- * Origin: torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, c10/util/Logging.cpp.
+ * Origin: torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, TraceUtils.h, c10/util/Logging.cpp.
  */
 struct fsdp_watchdog_line {
 	int64_t rank;
@@ -40,6 +53,7 @@ struct fsdp_watchdog {
 	struct fsdp_vec lines;    /* struct fsdp_watchdog_line, as they come */
 	struct fsdp_names groups; /* below the name of each its description */
 	int64_t highest_rank;     /* that any line begins with or names; -1: none */
+	int64_t snapshot;         /* work that a report lists ranks of, or FSDP_ABSENT */
 };
 
 /* The id of a group by name and description. FSDP_NONE: out of memory. */

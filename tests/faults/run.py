@@ -165,6 +165,7 @@ COMMANDS = [
     ["order", "--json", TRACES + "flight_recorder/nccl_json_w4"],
     ["order", "-o", "csv", TRACES + "flight_recorder/hostile_w2"],
     ["order", TRACES + "watchdog/mesh_w4.log"],
+    ["order", TRACES + "watchdog/report_w4.log"],
     ["order", "--json", TRACES + "watchdog/stuck_w8.log"],
     ["replay", "--memory", TRACES + "memory/tight/rank0.pickle"],
     ["replay", "--memory", "-o", "csv", TRACES + "memory/devices_w2"],

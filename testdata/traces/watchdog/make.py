@@ -65,6 +65,28 @@ def stuck(release, world, behind, seq, op, numel, uid="0", desc="default_pg"):
     return lines
 
 
+def report(release, rank, op, seq, missing, lagging, snapshot):
+    """What TORCH_NCCL_DESYNC_DEBUG prints, from the format strings of TraceUtils.h."""
+    def listed(ranks):
+        return ", ".join(str(r) for r in ranks)
+    lines = [head(rank, release, 1224), "\t - [%d] Timeout at collective: %s, #%d" % (rank, op, seq)]
+    if missing:
+        return lines + ["\t - To our best knowledge, ranks [%s] are the lagging ranks that caused this timeout. They "
+                        "never joined any collectives" % listed(missing)]
+    number, joined, finished = lagging
+    lines.append("\t - To our best knowledge, the lagging/dead/mismatched ranks that caused the desync are:")
+    if joined:
+        lines.append("\t   - [%s] joined but didn't finish collective #%d (count from 1)" % (listed(joined), number))
+    if finished:
+        lines.append("\t     [%s] finished collective #%d, but didn't join collective #%d (count from 1)" % (
+            listed(finished), number, number + 1))
+    lines.append("\t - Snapshot of ranks' latest states:")
+    for number, word, calls in snapshot:
+        lines.append("\t   #%d %s ranks:" % (number, word))
+        lines += ["\t     [%s] %s %s" % (listed(ranks), word, name) for name, ranks in calls]
+    return lines
+
+
 def write(name, lines):
     with open(os.path.join(HERE, name), "w", newline="") as log:
         log.write("\n".join(lines) + "\n")
@@ -118,6 +140,19 @@ def main():
     cut = lines[5][:lines[5].index("71, OpType") + 1]
     case("shared_line_w4.log", [lines[0] + lines[3], lines[1] + lines[4], lines[2], cut, lines[6]], "stuck", "missing",
          [1], 71, "all_reduce", "default_pg")
+
+    # Reports of ranks that part: one rank prints what it knows of all.
+    lines = [timeout(0, "1.13", 0, 5, "ALLREDUCE", (1, 1), 600020)] + report(
+        "1.13", 0, "ALLREDUCE", 5, [], (4, [], [2]),
+        [(4, "finished", [("BROADCAST", [2])]), (5, "started", [("ALLREDUCE", [0, 1, 3])])]) + ["[1] started a run"]
+    case("report_w4.log", lines, "stuck", "missing", [2], 5, "all_reduce", "")
+    lines = report("2.8", 1, "_ALLGATHER_BASE", 9, [], (9, [0, 1, 2, 3], []),
+                   [(9, "started", [("_ALLGATHER_BASE", [0, 1, 3]), ("ALLREDUCE", [2])])])
+    case("report_mismatch_w4.log", ["(worker pid=%d) %s" % (77, line) for line in lines], "mismatch", "op", [2], 9,
+         "all_gather", "")
+    lines = [status(rank, "2.8", "0", "default_pg", rank, 1, 1, 0) for rank in (0, 2)]
+    case("report_never_w4.log", lines[:1] + report("2.8", 0, "ALLREDUCE", 1, [1, 3], None, None) + lines[1:], "stuck",
+         "missing", [1, 3], 1, "all_reduce", "default_pg")
     with open(os.path.join(HERE, "truth.json"), "w") as file:
         json.dump(truth, file, indent=1)
         file.write("\n")
