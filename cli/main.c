@@ -74,7 +74,10 @@ static void prepare_process(void)
 	fill_standard_descriptors();
 	/* A reader that has seen enough ends us quietly, whatever our parent thinks. */
 	signal(SIGPIPE, SIG_DFL);
-	setlocale(LC_CTYPE, "");
+	/* Only to learn whether it is UTF-8; its tables take longer to load than a small
+	 * file to read. */
+	if (!locale_says_utf8())
+		setlocale(LC_CTYPE, "");
 	/* Without it libarchive looks for the zone anew with every member. */
 	setenv("TZ", ":/etc/localtime", 0);
 	/* Else the environment could change how popt orders arguments. */

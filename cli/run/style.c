@@ -57,24 +57,23 @@ static int width_of_text(
 	return 80;
 }
 
-/* Of a locale that this machine does not have, as after a login from another one, its
- * name still says what the terminal shows. */
-static bool is_utf8(void)
+/* The name of the locale says what the terminal shows, also after a login from another
+ * machine, whose locale this one does not have. */
+bool locale_says_utf8(void)
 {
 	const char *name = is_set("LC_ALL")     ? getenv("LC_ALL")
 			   : is_set("LC_CTYPE") ? getenv("LC_CTYPE")
 			   : is_set("LANG")     ? getenv("LANG")
 						: "";
 
-	return strcmp(nl_langinfo(CODESET), "UTF-8") == 0 ||
-	       strcasestr(name, ".UTF-8") != NULL || strcasestr(name, ".utf8") != NULL;
+	return strcasestr(name, ".UTF-8") != NULL || strcasestr(name, ".utf8") != NULL;
 }
 
 struct looks looks_for(
 	const struct common_options *common, int descriptor, bool for_program)
 {
 	bool terminal = isatty(descriptor) == 1;
-	bool utf8 = is_utf8();
+	bool utf8 = locale_says_utf8() || strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
 	int verbosity = common->verbose - common->quiet;
 
 	return (struct looks){

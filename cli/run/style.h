@@ -12,4 +12,8 @@
 struct looks looks_for(
 	const struct common_options *common, int descriptor, bool for_program);
 
+/* Whether the environment names a locale of UTF-8. If not, the locale must be asked,
+ * once it is set. */
+bool locale_says_utf8(void);
+
 #endif
