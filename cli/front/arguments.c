@@ -204,6 +204,14 @@ static size_t groups_of(struct arguments *arguments, struct option_group *groups
 	return count;
 }
 
+static bool has_options(int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++)
+		if (argv[i][0] == '-')
+			return true;
+	return false;
+}
+
 /* The command is the first word; which words there are depends on the options that take
  * a value. So all options of all commands are lexed once, and what is wrong is ignored.
  */
@@ -211,10 +219,16 @@ static enum usage_result peek(
 	int argc, char **argv, struct arguments *arguments, struct texts *ret_words)
 {
 	struct option_group groups[MOST_GROUPS];
-	enum usage_result result = options_parse(argc, argv, groups,
-		every_group(arguments->commands, &arguments->common, groups), ret_words,
-		&arguments->owned, NULL, NULL);
+	enum usage_result result = USAGE_GOOD;
 
+	if (has_options(argc, argv))
+		result = options_parse(argc, argv, groups,
+			every_group(arguments->commands, &arguments->common, groups),
+			ret_words, &arguments->owned, NULL, NULL);
+	else
+		for (int i = 1; i < argc && result == USAGE_GOOD; i++)
+			if (!texts_add(ret_words, argv[i]))
+				result = USAGE_MEMORY;
 	if (ret_words->count > 0)
 		arguments->command =
 			command_find(arguments->commands, ret_words->items[0]);

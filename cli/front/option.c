@@ -419,7 +419,9 @@ static void lexer_done(struct lexer *lexer)
 static bool lexer_knows(const struct lexer *lexer, const char *name)
 {
 	for (size_t i = 0; i < lexer->count; i++) {
-		if (strcmp(lexer->rows[i]->name, name) == 0)
+		const char *known = lexer->rows[i]->name;
+
+		if (known[0] == name[0] && strcmp(known, name) == 0)
 			return true;
 	}
 	return false;
