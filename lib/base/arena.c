@@ -3,6 +3,7 @@
  * Memory in blocks that is given back at once, and the budget that counts it.
  */
 #include <stdint.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -31,8 +32,9 @@ enum { RED_ZONE = 0 };
 #endif
 
 enum {
-	FIRST_BLOCK = 64 << 10,
-	LEAST_GIVEN = 1 << 20, /* an input has some seconds, however small it is */
+	FIRST_BLOCK = 16 << 10,
+	MAPPED_BLOCK = 64 << 10, /* the least that is mapped */
+	LEAST_GIVEN = 1 << 20,   /* an input has some seconds, however small it is */
 	LARGEST_BLOCK = 64 << 20,
 	HUGE_PAGE = 2 << 20,
 	PAGE = 4096,
@@ -162,19 +164,30 @@ bool fsdp_arena_init_chosen(struct fsdp_arena *arena, struct fsdp_budget *budget
 	return true;
 }
 
+/* To map memory, touch it and unmap it costs microseconds; what malloc has it has again. */
+static void *new_memory(size_t size)
+{
+	if (size < MAPPED_BLOCK)
+		return calloc(1, size);
+	void *memory = mmap(
+		NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (memory == MAP_FAILED)
+		return NULL;
+	if (size >= HUGE_PAGE)
+		(void)madvise(memory, size, MADV_HUGEPAGE);
+	return memory;
+}
+
 static struct fsdp_arena_block *add_block(struct fsdp_arena *arena, size_t size)
 {
 	if (!fsdp_budget_spend(arena->budget, size))
 		return NULL;
-	void *memory = mmap(
-		NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (memory == MAP_FAILED) {
+	void *memory = new_memory(size);
+	if (memory == NULL) {
 		fsdp_budget_return(arena->budget, size);
 		__atomic_store_n(&arena->budget->over, false, __ATOMIC_RELAXED);
 		return NULL;
 	}
-	if (size >= HUGE_PAGE)
-		(void)madvise(memory, size, MADV_HUGEPAGE);
 	struct fsdp_arena_block *block = memory;
 	*block = (struct fsdp_arena_block){ arena->block, size, sizeof *block };
 	POISON((char *)memory + sizeof *block, size - sizeof *block);
@@ -185,7 +198,8 @@ static struct fsdp_arena_block *add_block(struct fsdp_arena *arena, size_t size)
 /* Where a piece would begin in this block, or 0 if it does not fit. */
 static size_t place(const struct fsdp_arena_block *block, size_t size, size_t align)
 {
-	size_t begin = (block->used + align - 1) & ~(align - 1);
+	uintptr_t free = (uintptr_t)block + block->used;
+	size_t begin = block->used + (-free & (align - 1));
 	if (begin > block->size || size > block->size - begin)
 		return 0;
 	return begin;
@@ -257,25 +271,37 @@ bool fsdp_arena_fail(const struct fsdp_arena *arena, struct fsdp_error **ret_err
 	return fsdp_fail_memory(ret_error);
 }
 
-static void drop_block(struct fsdp_arena *arena, struct fsdp_arena_block *block)
+static struct fsdp_arena_block *drop_block(
+	struct fsdp_arena *arena, struct fsdp_arena_block *block)
 {
+	struct fsdp_arena_block *older = block->older;
 	size_t size = block->size;
 	fsdp_budget_return(arena->budget, size);
 	UNPOISON(block, size);
-	munmap(block, size);
+	if (size < MAPPED_BLOCK)
+		free(block);
+	else
+		munmap(block, size);
+	return older;
 }
 
+static void drop_blocks(struct fsdp_arena *arena, struct fsdp_arena_block *block)
+{
+	while (block != NULL)
+		block = drop_block(arena, block);
+}
+
+/* The newest of the small blocks is kept: it holds what most rounds need. */
 void fsdp_arena_reset(struct fsdp_arena *arena)
 {
 	struct fsdp_arena_block *block = arena->block;
-	while (block != NULL && block->older != NULL) {
-		struct fsdp_arena_block *older = block->older;
-		drop_block(arena, block);
-		block = older;
-	}
+	while (block != NULL && block->older != NULL && block->size > MAPPED_BLOCK)
+		block = drop_block(arena, block);
 	arena->block = block;
 	if (block == NULL)
 		return;
+	drop_blocks(arena, block->older);
+	block->older = NULL;
 	char *begin = (char *)block + sizeof *block;
 	size_t used = block->used - sizeof *block;
 	UNPOISON(begin, used);
@@ -288,11 +314,6 @@ void fsdp_arena_reset(struct fsdp_arena *arena)
 
 void fsdp_arena_done(struct fsdp_arena *arena)
 {
-	struct fsdp_arena_block *block = arena->block;
-	while (block != NULL) {
-		struct fsdp_arena_block *older = block->older;
-		drop_block(arena, block);
-		block = older;
-	}
+	drop_blocks(arena, arena->block);
 	arena->block = NULL;
 }

@@ -11,10 +11,10 @@
  *
  * A budget counts the bytes that all arenas of one checkpoint, or of one set of
  * recordings, have taken from the system and stops them at a ceiling; threads may share
- * it, arenas not. An arena takes doubling blocks (64 KiB to 64 MiB, and no more than an
- * eighth of what the budget has left) by anonymous mmap; blocks of 2 MiB and more ask
- * for huge pages, which are several times cheaper to touch. Pages never touched cost
- * nothing.
+ * it, arenas not. An arena takes doubling blocks (16 KiB to 64 MiB, and no more than an
+ * eighth of what the budget has left). Those of 64 KiB and more are mapped: their pages
+ * cost nothing until they are touched. Blocks of 2 MiB and more ask for huge pages, which
+ * are several times cheaper to touch.
  *
  * Under address sanitizer what has not been handed out is poisoned, with a red
  * zone behind each piece.

@@ -34,8 +34,8 @@ static void ceiling_holds_on_both_sides_of_its_edge(void **state)
 	struct fsdp_arena arena;
 	fsdp_arena_init(&arena, &budget);
 	assert_non_null(fsdp_arena_take(&arena, 1, 1));
-	assert_int_equal(budget.used, 64 << 10);
-	assert_null(fsdp_arena_take(&arena, 64 << 10, 1));
+	assert_int_equal(budget.used, 16 << 10);
+	assert_null(fsdp_arena_take(&arena, 48 << 10, 1));
 	struct fsdp_error *error = NULL;
 	assert_false(fsdp_arena_fail(&arena, &error));
 	assert_int_equal(fsdp_error_code(error), FSDP_ERROR_LIMIT);
