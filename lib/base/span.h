@@ -104,6 +104,23 @@ static inline bool fsdp_span_ends(struct fsdp_span a, struct fsdp_span suffix)
 					    suffix.size) == 0);
 }
 
+/* Where `what`, which is not empty, first stands; NULL: nowhere. memmem fills a table
+ * before it looks: this is for short texts, and for what begins with a rare byte. */
+static inline const unsigned char *fsdp_span_find(
+	struct fsdp_span text, struct fsdp_span what)
+{
+	const unsigned char *at = text.data;
+	size_t left = text.size;
+	while (left >= what.size) {
+		const unsigned char *hit = memchr(at, what.data[0], left - what.size + 1);
+		if (hit == NULL || memcmp(hit, what.data, what.size) == 0)
+			return hit;
+		left -= (size_t)(hit + 1 - at);
+		at = hit + 1;
+	}
+	return NULL;
+}
+
 /* What stands before the first `mark`; all of it if there is none. */
 static inline struct fsdp_span fsdp_span_first(struct fsdp_span a, unsigned char mark)
 {

@@ -53,19 +53,13 @@ enum fsdp_wrapper fsdp_name_wrapper_of(struct fsdp_span segment)
 	return FSDP_WRAPPER_NONE;
 }
 
-static const unsigned char *find(struct fsdp_span text, struct fsdp_span what)
-{
-	return text.size < what.size ? NULL
-				     : memmem(text.data, text.size, what.data, what.size);
-}
-
 bool fsdp_name_is_dirty(struct fsdp_span name)
 {
 	/* Both contain this, and hardly anything else does. */
-	if (find(name, FSDP_SPAN("_wrapped_module.")) == NULL)
+	if (fsdp_span_find(name, FSDP_SPAN("_wrapped_module.")) == NULL)
 		return false;
-	return find(name, FSDP_SPAN(FSDP_SEGMENT ".")) != NULL ||
-	       find(name, FSDP_SPAN(CHECKPOINT_SEGMENT ".")) != NULL;
+	return fsdp_span_find(name, FSDP_SPAN(FSDP_SEGMENT ".")) != NULL ||
+	       fsdp_span_find(name, FSDP_SPAN(CHECKPOINT_SEGMENT ".")) != NULL;
 }
 
 /* Non-overlapping occurrences from left to right, as str.replace removes them. */
@@ -74,7 +68,7 @@ static size_t remove_all(char *text, size_t size, struct fsdp_span what)
 	size_t from = 0, to = 0;
 	while (from < size) {
 		const unsigned char *hit =
-			find(fsdp_span(text + from, size - from), what);
+			fsdp_span_find(fsdp_span(text + from, size - from), what);
 		size_t keep = hit != NULL ? (size_t)((const char *)hit - (text + from))
 					  : size - from;
 		memmove(text + to, text + from, keep);

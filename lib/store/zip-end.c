@@ -121,8 +121,8 @@ static struct end_record parse_end(const struct tail *tail, size_t at)
 
 static size_t find_signature(struct fsdp_span bytes, size_t from)
 {
-	const unsigned char *hit =
-		memmem(bytes.data + from, bytes.size - from, END_MAGIC, 4);
+	const unsigned char *hit = fsdp_span_find(
+		fsdp_span(bytes.data + from, bytes.size - from), FSDP_SPAN(END_MAGIC));
 	return hit == NULL ? bytes.size : (size_t)(hit - bytes.data);
 }
 
@@ -399,7 +399,11 @@ bool fsdp_zip_end_read(const struct fsdp_source *source, struct fsdp_span file,
 		.findings = findings,
 		.error = ret_error,
 	};
-	bool ok = read_end(&tail, ret_end);
-	free(tail.owned);
-	return ok;
+	if (!read_end(&tail, ret_end)) {
+		free(tail.owned);
+		return false;
+	}
+	ret_end->tail = tail.owned;
+	ret_end->tail_begin = tail.begin;
+	return true;
 }

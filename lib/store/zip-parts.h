@@ -39,7 +39,10 @@ struct fsdp_zip_end {
 	uint64_t directory;     /* where the first entry begins */
 	uint64_t directory_end; /* where the end records begin: entries lie before it */
 	uint64_t size, count;   /* as claimed: to be compared with what is found */
-	uint64_t base; /* bytes in front of the zip that its offsets do not count */
+	uint64_t base;       /* bytes in front of the zip that its offsets do not count */
+	unsigned char *tail; /* of the file, as far as it was read: the caller's to free.
+				NULL: the file lies in memory */
+	uint64_t tail_begin;
 };
 
 bool fsdp_zip_end_read(const struct fsdp_source *source, struct fsdp_span file,

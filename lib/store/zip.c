@@ -390,6 +390,18 @@ static void judge_front(struct reader *reader)
 			FSDP_LLU(first->header));
 }
 
+/* Of most files it lies in what was read to find it. */
+static bool load_directory(struct reader *reader, const struct fsdp_source *source)
+{
+	const struct fsdp_zip_end *end = reader->end;
+	if (end->tail == NULL || end->directory < end->tail_begin)
+		return fsdp_source_read(source, end->directory, reader->bytes,
+			reader->size, reader->error);
+	memcpy(reader->bytes, end->tail + (end->directory - end->tail_begin),
+		reader->size);
+	return true;
+}
+
 static bool read_directory(
 	struct reader *reader, const struct fsdp_source *source, struct fsdp_arena *arena)
 {
@@ -403,9 +415,7 @@ static bool read_directory(
 	reader->bytes = fsdp_arena_take(arena, reader->size, 64);
 	if (reader->bytes == NULL)
 		return fsdp_arena_fail(arena, reader->error);
-	if (!fsdp_source_read(
-		    source, end->directory, reader->bytes, reader->size, reader->error) ||
-		!take_entries(reader))
+	if (!load_directory(reader, source) || !take_entries(reader))
 		return false;
 	zip->directory_offset = end->directory;
 	zip->directory_size = reader->at;
@@ -441,8 +451,9 @@ bool fsdp_zip_open(const struct fsdp_source *source, struct fsdp_arena *arena,
 		.end = &end,
 		.in_order = true,
 	};
-	if (!read_directory(&reader, source, arena))
-		return false;
-	*ret_zip = zip;
-	return true;
+	bool ok = read_directory(&reader, source, arena);
+	free(end.tail);
+	if (ok)
+		*ret_zip = zip;
+	return ok;
 }
