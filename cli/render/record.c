@@ -296,7 +296,7 @@ void out_record(
 /* ---- tables ---- */
 
 static void add_columns(
-	struct record_table *table, const struct record *record, size_t base)
+	struct record_table *table, const struct record *record, uint32_t base)
 {
 	for (size_t i = 0; i < record->count; i++) {
 		const struct column *field = &record->fields[i];

@@ -255,11 +255,17 @@ struct column {
 	unsigned machine_only; /* bit 1 << view: not in its text unless asked for by
 				  --columns */
 	unsigned text_only;    /* bit 1 << view: never in its machine outputs */
-	bool right;            /* numbers; by itself where `type` says that it is one */
+	bool right : 1;        /* numbers; by itself where `type` says that it is one */
+	bool needs : 1;        /* it is not there if the pointer at needs_at is NULL */
+	bool counted : 1, narrow : 1; /* lists: they have one; it is a uint32_t, not a
+					 size_t */
+	bool always : 1;              /* it is never left out */
+	bool null : 1;                /* what is absent is null, and not left out */
+	bool reads : 1;               /* to know it costs reads */
+	enum field_type type : 8;
+	enum field_sort sort : 8;
+	uint32_t at; /* where the member lies in the object */
 	const char *label;
-	enum field_type type;
-	size_t at;   /* where the member lies in the object */
-	size_t base; /* where the object lies in that of the row; of record tables */
 	/* Of a word whose member is an enum: what it is called. */
 	const char *(*word)(unsigned number);
 	/* Instead of a member: the value. */
@@ -272,22 +278,17 @@ struct column {
 	const void *(*each)(struct subject of, size_t i, void *room);
 	/* Whether the field is there at all; NULL: always. */
 	bool (*has)(struct subject of);
-	bool needs; /* it is not there if the pointer at needs_at is NULL */
-	size_t needs_at;
 	const struct record *of; /* objects and elements */
-	size_t count_at;         /* lists and shapes: where their size lies */
-	bool counted, narrow; /* lists: they have one; it is a uint32_t, not a size_t */
-	uint32_t count;       /* arrays: how many; flags: which bit */
-	bool always;          /* it is never left out */
-	bool null;            /* what is absent is null, and not left out */
-	bool reads;           /* to know it costs reads */
-	enum field_sort sort;
-	size_t sort_at;
 	/* For the schema and the manual, which are printed from rows: what the field
 	 * means, in sentences (`code` in backquotes), and if it is one of a few words,
 	 * which. */
 	const char *about;
 	const char *const *words; /* the last is NULL */
+	uint32_t base; /* where the object lies in that of the row; of record tables */
+	uint32_t needs_at;
+	uint32_t count_at; /* lists and shapes: where their size lies */
+	uint32_t count;    /* arrays: how many; flags: which bit */
+	uint32_t sort_at;
 };
 
 /* All views: for machine_only and text_only. */
