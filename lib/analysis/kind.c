@@ -260,8 +260,17 @@ enum word {
 	WORDS
 };
 
-static const char *const words[WORDS] = { "c_attn", "c_fc", "gate_proj", "linear_qkv",
-	"query", "q_proj", "SelfAttention", "w1", "wq" };
+static const struct fsdp_span words[WORDS] = {
+	FSDP_SPAN_INIT("c_attn"),
+	FSDP_SPAN_INIT("c_fc"),
+	FSDP_SPAN_INIT("gate_proj"),
+	FSDP_SPAN_INIT("linear_qkv"),
+	FSDP_SPAN_INIT("query"),
+	FSDP_SPAN_INIT("q_proj"),
+	FSDP_SPAN_INIT("SelfAttention"),
+	FSDP_SPAN_INIT("w1"),
+	FSDP_SPAN_INIT("wq"),
+};
 
 /* Two names of modules by which people know an architecture. */
 static const struct {
@@ -305,7 +314,7 @@ static void find_modules(struct finder *finder, uint32_t *numbered, size_t count
 			fsdp_scratch_name(&finder->name, finder->checkpoint, module.name),
 			'.');
 		for (size_t j = 0; j < WORDS; j++)
-			if (fsdp_span_is(last, words[j]))
+			if (fsdp_span_equal(last, words[j]))
 				finder->words |= UINT64_C(1) << j;
 		if (is_number(last) && ++numbered[module.parent] > finder->kind->layers)
 			finder->kind->layers = numbered[module.parent];
