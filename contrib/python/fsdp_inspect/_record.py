@@ -59,11 +59,11 @@ class Record:
         return dict(self._fields)
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{name}={brief(value)}" for name, value in self._fields.items())
+        shown = ", ".join(f"{name}={brief(value, name)}" for name, value in self._fields.items())
         return f"{type(self).__name__}({shown})"
 
     def _repr_html_(self) -> str:
-        return table(["field", "value"], [[name, value] for name, value in self._fields.items()])
+        return table(["field", "value"], [[name, brief(value, name)] for name, value in self._fields.items()])
 
 
 R = TypeVar("R", bound=Record)
@@ -100,14 +100,14 @@ class Records(Sequence[R], Generic[R]):
     def _columns(self) -> List[str]:
         return list(dict.fromkeys(name for row in self._rows[:SHOWN_ROWS] for name in row))
 
-    def _cells(self) -> List[List[Any]]:
-        return [[row.get(name) for name in self._columns()] for row in self._rows[:SHOWN_ROWS]]
+    def _cells(self) -> List[List[str]]:
+        return [[brief(row.get(name), name) for name in self._columns()] for row in self._rows[:SHOWN_ROWS]]
 
     def _more(self) -> str:
         return f"and {len(self) - SHOWN_ROWS} more" if len(self) > SHOWN_ROWS else ""
 
     def __repr__(self) -> str:
-        lines = [self._columns(), *[[brief(cell) for cell in row] for row in self._cells()]]
+        lines = [self._columns(), *self._cells()]
         widths = [max(map(len, column)) for column in zip(*lines)]
         text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines]
         return "\n".join([*text, *filter(None, [self._more()])]) if self._rows else "no rows"
@@ -125,12 +125,12 @@ def wrap(value: Any) -> Any:
     return value
 
 
-def brief(value: Any) -> str:
-    """A value on one line, cut where it is long."""
+def brief(value: Any, name: str) -> str:
+    """The value of a field on one line, cut where it is long."""
     if value is None:
         return "-"
-    if isinstance(value, list) and all(isinstance(item, int) for item in value):
-        text = "x".join(map(str, value)) if value else "scalar"
+    if name == "shape" and isinstance(value, list):
+        text = "x".join(map(str, value)) or "scalar"
     elif isinstance(value, list) and value and isinstance(value[0], dict):
         text = f"[{len(value)} rows]"
     else:
@@ -139,13 +139,13 @@ def brief(value: Any) -> str:
     return text if len(text) <= SHOWN_WIDTH else text[: SHOWN_WIDTH - 1] + "…"
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table in HTML. All text is escaped: names come from files."""
 
     def cells(tag: str, texts: Sequence[str]) -> str:
         return "<tr>" + "".join(f"<{tag}>{html.escape(text)}</{tag}>" for text in texts) + "</tr>"
 
-    body = "".join(cells("td", [brief(cell) for cell in row]) for row in rows)
+    body = "".join(cells("td", row) for row in rows)
     return f"<table><thead>{cells('th', columns)}</thead><tbody>{body}</tbody></table>"
 
 

@@ -203,6 +203,10 @@ class LooksTest(unittest.TestCase):
         self.assertIn("and 37 more", repr(tensors))
         self.assertEqual(tensors._repr_html_().count("<tr>"), 21)
 
+    def test_only_a_shape_is_a_scalar(self):
+        self.assertEqual(repr(fsdp_inspect.Record({"shape": [], "aliases": []})), "Record(shape=scalar, aliases=[])")
+        self.assertEqual(repr(fsdp_inspect.Record({"shape": [2, 3]})), "Record(shape=2x3)")
+
     def test_what_a_notebook_shows(self):
         ck = fsdp_inspect.open(DEMO)
         for shown in (ck, ck.tree(), ck.tensors, ck.audit(), ck["step"]):
