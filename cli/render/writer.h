@@ -23,7 +23,7 @@ struct writer {
 };
 
 enum {
-	WRITER_STREAM_ROOM = 256 << 10,
+	WRITER_STREAM_ROOM = 64 << 10,
 	WRITER_MEMORY_ROOM = 4 << 10,
 	WRITER_PIECE = 4 << 10, /* the most that writer_room promises */
 };
