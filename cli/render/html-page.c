@@ -11,7 +11,7 @@ static const char *const head[] = {
 	"<html lang=\"en\">",
 	"<head>",
 	"<meta charset=\"utf-8\">",
-	"<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'sha256-TbsPUpAqAlzrF5zDVmSAsmJfL4QVnokq2NNV8rX7vF8=' 'sha256-hLphYW5nJ9Vdg2EarKdZ4Ty81IfN6Fi++2zSny3F1iA='; base-uri 'none'; form-action 'none'\">",
+	"<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'sha256-s5zfrq3xMAIC2jDmYXxxNuBu6+9XUYUl9c7fLRvxHaU=' 'sha256-hLphYW5nJ9Vdg2EarKdZ4Ty81IfN6Fi++2zSny3F1iA='; base-uri 'none'; form-action 'none'\">",
 	"<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">",
 };
 
@@ -31,7 +31,7 @@ static const char *const style[] = {
 	".zoom { display: none; margin: .6rem 0 } .zoom:target, .zoom:last-child { display: block } .zoom:target ~ .zoom:last-child { display: none }",
 	".icicle { display: block; width: 100%; min-width: 40rem } .icicle text { font: 12px ui-monospace, monospace; fill: #1c2126; pointer-events: none } .icicle a:focus-visible rect { stroke: var(--ink); stroke-width: 2 }",
 	".t0 { fill: #b9d3f5 } .t1 { fill: #bfe3d0 } .t2 { fill: #f3dfb5 } .t3 { fill: #e3d2f0 } .u { stroke: var(--accent); stroke-width: 1.5 }",
-	".h1, .h2 { background: #3b7dd818 } .h3, .h4 { background: #3b7dd830 } .h5, .h6 { background: #3b7dd84d } .h7 { background: #3b7dd866 } .h8 { background: #3b7dd880 }",
+	"td[class*=\" h\"] { padding-left: .4rem; print-color-adjust: exact } .h1, .h2 { background: #3b7dd818 } .h3, .h4 { background: #3b7dd830 } .h5, .h6 { background: #3b7dd84d } .h7 { background: #3b7dd866 } .h8 { background: #3b7dd880 }",
 	".error { color: #cf222e } .warning { color: #9a6700 } .note { color: var(--dim) }",
 	"@media (prefers-color-scheme: dark) { .error { color: #ff8f87 } .warning { color: #e3b341 } }",
 	"@media (max-width: 40rem) { dl { grid-template-columns: 1fr } dt { margin-top: .4rem } meter { width: 3rem } }",
