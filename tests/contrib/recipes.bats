@@ -56,6 +56,12 @@ setup() {
 	RUN=run TRAIN=echo run bash "$CONTRIB/slurm/resume.sbatch"
 	[ "$status" -eq 0 ]
 	[[ $output == *--resume=*step-1234* ]]
+	# What is named is not known to be the newest: training on from it might write over a newer one.
+	mkdir bin
+	printf '#!/bin/sh\necho run/step-1234\nexit 3\n' >bin/fsdp-inspect && chmod +x bin/fsdp-inspect
+	RUN=run TRAIN=echo PATH=$PWD/bin:$PATH run bash "$CONTRIB/slurm/resume.sbatch"
+	[ "$status" -eq 1 ]
+	[[ $output == *"could not be judged"* && $output != *--resume=* ]]
 }
 
 @test "make: a bad checkpoint leaves no answer" {
