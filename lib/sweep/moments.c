@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Counts numbers, a block at a time, which lies in the first cache: what can be seen of
- * their bits is, as integers; then they are added up sixteen side by side. Of a block that
- * holds what is not finite a copy is added in which that is zero.
+ * their bits is, as integers; then they are added up sixteen side by side. What is not
+ * finite is masked then, and its block is looked at once more.
  *
  * Numbers of sixteen bits are added as floats, a few at a time, whose sums are added as
  * doubles: that is good to six digits and twice as fast. Blocks whose squares would not
- * fit into a float are added as doubles. Floats of eight bits become some of sixteen.
+ * fit into a float are scaled. Floats of eight bits become some of sixteen.
  *
  * Origin of the dtypes of eight bits: "OCP 8-bit floating point specification", revision
  * 1.0; c10/util/Float8_*.h (PyTorch 2.13).
@@ -37,6 +37,10 @@ typedef float eight __attribute__((vector_size(4 * LANES / 2)));
 typedef uint32_t words __attribute__((vector_size(4 * LANES)));
 typedef int32_t signed_words __attribute__((vector_size(4 * LANES)));
 typedef double doubles __attribute__((vector_size(8 * LANES / 2)));
+typedef int32_t eight_words __attribute__((vector_size(4 * LANES / 2)));
+typedef int64_t longs __attribute__((vector_size(8 * LANES / 2)));
+typedef int16_t short_words __attribute__((vector_size(4 * LANES)));
+typedef int16_t some_shorts __attribute__((vector_size(2 * LANES)));
 
 enum moment_kind {
 	NUMBER_NONE,
@@ -416,15 +420,28 @@ struct lane_sums {
 	doubles sum[2], squares[2];
 };
 
-static inline void add_lanes(struct lanes *lanes, const struct lane_sums *sums)
+/* Of numbers that were multiplied by `scale`, a power of two. */
+static inline void add_lanes(
+	struct lanes *lanes, const struct lane_sums *sums, double scale)
 {
 	for (size_t i = 0; i < LANES; i++) {
-		lanes->sum[i] += sums->sum[i / 8][i % 8];
-		lanes->squares[i] += sums->squares[i / 8][i % 8];
+		lanes->sum[i] += sums->sum[i / 8][i % 8] / scale;
+		lanes->squares[i] += sums->squares[i / 8][i % 8] / scale / scale;
 	}
 }
 
-#define ADD(name, type, half, load)                                        \
+#define KEEP_FINITE(name, type, signed_type, top, infinite)                       \
+	static inline void name(type *numbers)                                    \
+	{                                                                         \
+		signed_type bits = (signed_type)*numbers;                         \
+		*numbers = (type)(bits & (signed_type)((bits & top) < infinite)); \
+	}
+#define KEEP_ALL(numbers) ((void)(numbers))
+KEEP_FINITE(keep_finite_floats, eight, eight_words, INT32_MAX, (int32_t)INFINITE_F32)
+KEEP_FINITE(keep_finite_doubles, doubles, longs, INT64_MAX, INFINITE_F64)
+#undef KEEP_FINITE
+
+#define ADD(name, type, half, keep, load)                                  \
 	FSDP_CLONES static void name(                                      \
 		struct lanes *lanes, const type *block, size_t count)      \
 	{                                                                  \
@@ -433,18 +450,22 @@ static inline void add_lanes(struct lanes *lanes, const struct lane_sums *sums)
 			half low, high;                                    \
 			memcpy(&low, block + i, sizeof low);               \
 			memcpy(&high, block + i + LANES / 2, sizeof high); \
+			keep(&low);                                        \
+			keep(&high);                                       \
 			doubles x = load(low), y = load(high);             \
 			sums.sum[0] += x;                                  \
 			sums.sum[1] += y;                                  \
 			sums.squares[0] += x * x;                          \
 			sums.squares[1] += y * y;                          \
 		}                                                          \
-		add_lanes(lanes, &sums);                                   \
+		add_lanes(lanes, &sums, 1);                                \
 	}
 #define AS_DOUBLES(numbers) __builtin_convertvector(numbers, doubles)
 #define AS_THEY_ARE(numbers) (numbers)
-ADD(add_floats, float, eight, AS_DOUBLES)
-ADD(add_doubles, double, doubles, AS_THEY_ARE)
+ADD(add_floats, float, eight, KEEP_ALL, AS_DOUBLES)
+ADD(add_doubles, double, doubles, KEEP_ALL, AS_THEY_ARE)
+ADD(add_finite_floats, float, eight, keep_finite_floats, AS_DOUBLES)
+ADD(add_finite_doubles, double, doubles, keep_finite_doubles, AS_THEY_ARE)
 #undef ADD
 
 /* Two sums of each kind, so that one need not wait for the other. */
@@ -469,9 +490,8 @@ static inline void add_brain_pairs(
 	struct float_sums *sums, const words *pairs, float scale)
 {
 	words low = *pairs << 16, high = *pairs & UINT32_C(0xffff0000);
-	(void)scale;
-	add_bits(sums, 0, &low, 1);
-	add_bits(sums, 1, &high, 1);
+	add_bits(sums, 0, &low, scale);
+	add_bits(sums, 1, &high, scale);
 }
 
 /* Those of float16 have a shorter exponent, with another bias. */
@@ -498,10 +518,31 @@ static inline void add_float_sums(struct lane_sums *all, const struct float_sums
 	all->squares[1] += AS_DOUBLES(halves[1]);
 }
 
+/* How numbers of sixteen bits are added. */
+struct addition {
+	float decode;         /* what makes floats of them, and scales those */
+	double scale;         /* a power of two */
+	int16_t least, above; /* magnitudes from one to below the other count */
+};
+
+static inline void keep_all(words *pairs, const struct addition *addition)
+{
+	(void)pairs;
+	(void)addition;
+}
+
+static inline void keep_some(words *pairs, const struct addition *addition)
+{
+	short_words bits = (short_words)*pairs, sizes = bits & INT16_MAX;
+	/* Shifted, since the widest registers compare no numbers as short. */
+	bits &= (sizes - addition->above) >> 15 & ~((sizes - addition->least) >> 15);
+	*pairs = (words)bits;
+}
+
 /* ROWS rows at a time; the last ones may be fewer. */
-#define ADD_PAIRS(name, add)                                                          \
+#define ADD_PAIRS(name, keep, add)                                                    \
 	FSDP_CLONES static void name(struct lanes *lanes, const unsigned char *block, \
-		size_t count, float scale)                                            \
+		size_t count, const struct addition *addition)                        \
 	{                                                                             \
 		struct lane_sums sums = { 0 };                                        \
 		for (size_t i = 0; i + 2 * LANES <= count;) {                         \
@@ -511,14 +552,17 @@ static inline void add_float_sums(struct lane_sums *all, const struct float_sums
 			for (; i + 2 * LANES <= end; i += 2 * LANES) {                \
 				words pairs;                                          \
 				memcpy(&pairs, block + 2 * i, sizeof pairs);          \
-				add(&some, &pairs, scale);                            \
+				keep(&pairs, addition);                               \
+				add(&some, &pairs, addition->decode);                 \
 			}                                                             \
 			add_float_sums(&sums, &some);                                 \
 		}                                                                     \
-		add_lanes(lanes, &sums);                                              \
+		add_lanes(lanes, &sums, addition->scale);                             \
 	}
-ADD_PAIRS(add_brains, add_brain_pairs)
-ADD_PAIRS(add_halves, add_half_pairs)
+ADD_PAIRS(add_brains, keep_all, add_brain_pairs)
+ADD_PAIRS(add_halves, keep_all, add_half_pairs)
+ADD_PAIRS(add_some_brains, keep_some, add_brain_pairs)
+ADD_PAIRS(add_some_halves, keep_some, add_half_pairs)
 #undef ADD_PAIRS
 
 static void add_one(struct fsdp_moments *moments, struct lanes *lanes, size_t lane,
@@ -557,92 +601,76 @@ static const void *aligned(
 
 /* What their bits say; `low` and `high` are keys of the finite ones. */
 struct odd_scan {
-	uint64_t nan, pos_inf, neg_inf, zeros, less;
+	uint64_t nan, odd; /* odd: not finite */
 	int64_t low, high;
 };
 
-/* Fills `clean` with the block, zeros instead of what is not finite. */
-#define ODD(name, type, unsigned_type, last_bit, infinite, most)                         \
-	FSDP_CLONES static void name(const unsigned_type *restrict bits, size_t count,   \
-		unsigned_type normal, unsigned_type *restrict clean,                     \
-		struct odd_scan *ret_scan)                                               \
+/* The bounds become those of the finite numbers. */
+static void take_odd(struct fsdp_moments *moments, const struct odd_scan *odd,
+	uint64_t neg_inf, struct scan *scan)
+{
+	moments->nan += odd->nan;
+	moments->neg_inf += neg_inf;
+	moments->pos_inf += odd->odd - odd->nan - neg_inf;
+	scan->low = odd->low;
+	scan->high = odd->high;
+}
+
+/* Magnitudes from `infinite` on are not finite, those from `none` on no number. Returns
+ * how many are finite. Differences are shifted to masks, all bits or none, which takes
+ * fewer steps than to compare; what is compared is a mask too. */
+#define ODD(scan_name, name, type, vector, top)                                          \
+	FSDP_CLONES static void scan_name(const type *block, size_t count,               \
+		type infinite, type none, struct odd_scan *ret_scan)                     \
 	{                                                                                \
-		unsigned_type nan = 0, inf = 0, neg_inf = 0, zeros = 0, less = 0;        \
-		type low = (type)most, high = (type)~most;                               \
-		for (size_t i = 0; i < count; i++) {                                     \
-			unsigned_type size = bits[i] & most;                             \
-			nan = (unsigned_type)(nan + (size > infinite));                  \
-			inf = (unsigned_type)(inf + (size == infinite));                 \
-			neg_inf = (unsigned_type)(neg_inf +                              \
-						  (bits[i] == (infinite | ~most)));      \
-			zeros = (unsigned_type)(zeros + (size == 0));                    \
-			less = (unsigned_type)(less + (size < normal));                  \
+		enum {                                                                   \
+			EACH = sizeof(vector) / sizeof(type),                            \
+			SIGN = 8 * sizeof(type) - 1                                      \
+		};                                                                       \
+		type bottom = (type)(-top - 1);                                          \
+		vector numbers = { 0 }, finite = { 0 };                                  \
+		vector low = numbers + top, high = numbers + bottom;                     \
+		*ret_scan = (struct odd_scan){ count, count, top, bottom };              \
+		for (size_t i = 0; i + EACH <= count; i += EACH) {                       \
+			vector bits;                                                     \
+			memcpy(&bits, block + i, sizeof bits);                           \
+			vector size = bits & top;                                        \
+			vector key = bits ^ (bits >> SIGN & top);                        \
+			vector is_finite = (size - infinite) >> SIGN;                    \
+			vector is_low = (vector)(key < low) & is_finite;                 \
+			vector is_high = (vector)(key > high) & is_finite;               \
+			low = (key & is_low) | (low & ~is_low);                          \
+			high = (key & is_high) | (high & ~is_high);                      \
+			finite -= is_finite;                                             \
+			numbers -= (size - none) >> SIGN;                                \
 		}                                                                        \
-		for (size_t i = 0; i < count; i++) {                                     \
-			unsigned_type size = bits[i] & most;                             \
-			unsigned_type sign = (unsigned_type)0 - (bits[i] >> last_bit);   \
-			type key = (type)(bits[i] ^ (sign & most));                      \
-			type least = size < infinite ? key : (type)most;                 \
-			type largest = size < infinite ? key : (type)~most;              \
-			clean[i] = size < infinite ? bits[i] : 0;                        \
-			low = least < low ? least : low;                                 \
-			high = largest > high ? largest : high;                          \
+		for (size_t i = 0; i < EACH; i++) {                                      \
+			ret_scan->nan -= (uint64_t)numbers[i];                           \
+			ret_scan->odd -= (uint64_t)finite[i];                            \
+			ret_scan->low = low[i] < ret_scan->low ? low[i] : ret_scan->low; \
+			ret_scan->high =                                                 \
+				high[i] > ret_scan->high ? high[i] : ret_scan->high;     \
 		}                                                                        \
-		*ret_scan = (struct odd_scan){ nan, inf - neg_inf, neg_inf, zeros, less, \
-			low, high };                                                     \
+	}                                                                                \
+	static uint64_t name(struct fsdp_moments *moments, const type *bits,             \
+		size_t count, type infinite, type none, uint64_t index,                  \
+		struct scan *scan)                                                       \
+	{                                                                                \
+		struct odd_scan odd;                                                     \
+		uint64_t neg_inf = 0;                                                    \
+		scan_name(bits, count, infinite, none, &odd);                            \
+		for (size_t i = 0; odd.odd > odd.nan && i < count; i++)                  \
+			neg_inf += bits[i] == (type)(infinite | (-top - 1));             \
+		for (size_t i = 0; moments->bad_index == UINT64_MAX && i < count; i++)   \
+			if ((bits[i] & top) >= infinite)                                 \
+				moments->bad_index = index + i;                          \
+		take_odd(moments, &odd, neg_inf, scan);                                  \
+		return count - odd.odd;                                                  \
 	}
-ODD(scan_odd_words, int32_t, uint32_t, 31, (uint32_t)INFINITE_F32, (uint32_t)INT32_MAX)
-ODD(scan_odd_longs, int64_t, uint64_t, 63, (uint64_t)INFINITE_F64, (uint64_t)INT64_MAX)
+ODD(scan_odd_shorts, count_finite_shorts, int16_t, some_shorts, INT16_MAX)
+ODD(scan_odd_words, count_finite_words, int32_t, signed_words, INT32_MAX)
+ODD(scan_odd_longs, count_finite_longs, int64_t, longs, INT64_MAX)
 #undef ODD
-
-/* Of `count` numbers, from this index on; low and high are the bounds of the finite. */
-static void take_odd(struct fsdp_moments *moments, struct lanes *lanes,
-	const struct odd_scan *scan, size_t count, double low, double high)
-{
-	uint64_t finite = count - scan->nan - scan->pos_inf - scan->neg_inf;
-	moments->nan += scan->nan;
-	moments->pos_inf += scan->pos_inf;
-	moments->neg_inf += scan->neg_inf;
-	lanes->zeros += scan->zeros;
-	lanes->subnormals += scan->less > scan->zeros ? scan->less - scan->zeros : 0;
-	if (finite == 0)
-		return;
-	lanes->summed += lanes->skips ? 0 : finite;
-	lanes->min = low < lanes->min ? low : lanes->min;
-	lanes->max = high > lanes->max ? high : lanes->max;
-}
-
-static void add_odd_floats(struct fsdp_moments *moments, struct lanes *lanes,
-	const float *block, size_t count, float normal, uint64_t index)
-{
-	uint32_t clean[SHORTS];
-	struct odd_scan scan;
-	uint32_t least;
-	memcpy(&least, &normal, sizeof least);
-	scan_odd_words((const void *)block, count, least, clean, &scan);
-	take_odd(moments, lanes, &scan, count, float_of_key(scan.low),
-		float_of_key(scan.high));
-	if (!lanes->skips)
-		add_floats(lanes, (const void *)clean, count);
-	for (size_t i = 0; moments->bad_index == UINT64_MAX && i < count; i++)
-		if (!isfinite(block[i]))
-			moments->bad_index = index + i;
-}
-
-static void add_odd_doubles(struct fsdp_moments *moments, struct lanes *lanes,
-	const double *block, size_t count, uint64_t index)
-{
-	uint64_t clean[DOUBLES];
-	struct odd_scan scan;
-	scan_odd_longs((const void *)block, count, LEAST_F64, clean, &scan);
-	take_odd(moments, lanes, &scan, count, double_of_key(scan.low),
-		double_of_key(scan.high));
-	if (!lanes->skips)
-		add_doubles(lanes, (const void *)clean, count);
-	for (size_t i = 0; moments->bad_index == UINT64_MAX && i < count; i++)
-		if (!isfinite(block[i]))
-			moments->bad_index = index + i;
-}
 
 /* ---- blocks ---- */
 
@@ -658,19 +686,52 @@ static void add_float_block(struct fsdp_moments *moments, struct lanes *lanes,
 	const float *block, size_t count, float normal, uint64_t index)
 {
 	size_t whole = count - count % LANES;
+	uint64_t finite = whole;
 	struct scan scan;
 	int32_t least;
 	memcpy(&least, &normal, sizeof least);
 	scan_words(block, whole, least, &scan);
-	if (whole != 0 && scan.most >= INFINITE_F32) {
-		add_odd_floats(moments, lanes, block, whole, normal, index);
-	} else if (whole != 0) {
-		take_scan(lanes, &scan, whole, float_of_key(scan.low),
+	bool odd = scan.most >= INFINITE_F32;
+	if (odd)
+		finite = count_finite_words(moments, (const void *)block, whole,
+			INFINITE_F32, INFINITE_F32 + 1, index, &scan);
+	if (finite != 0) {
+		take_scan(lanes, &scan, finite, float_of_key(scan.low),
 			float_of_key(scan.high));
 		if (!lanes->skips)
-			add_floats(lanes, block, whole);
+			(odd ? add_finite_floats : add_floats)(lanes, block, whole);
 	}
 	add_rest(moments, lanes, block, whole, count, (double)normal, index);
+}
+
+/* So that a float holds the sums of their squares. What is lost is a part in 2^120 of the
+ * largest. */
+static void scale_to_fit(struct addition *addition, bool brain, double most)
+{
+	int exponent, lost;
+	(void)frexp(most, &exponent);
+	addition->scale = ldexp(1, exponent > -41 ? 59 - exponent : 100);
+	addition->decode *= (float)addition->scale;
+	lost = exponent + 7; /* exponents of bfloat16 */
+	if (brain && lost > 0)
+		addition->least = (int16_t)(lost << 7);
+}
+
+static void add_pairs(struct lanes *lanes, const struct number_format *format,
+	const unsigned char *bytes, size_t count, bool odd, double most)
+{
+	bool brain = format->kind == NUMBER_BF16;
+	bool fits = most == 0 || (most >= FLOAT_LEAST && most <= FLOAT_MOST);
+	struct addition addition = {
+		.decode = brain ? 1 : format->scale, .scale = 1, .above = format->infinite
+	};
+	if (!fits)
+		scale_to_fit(&addition, brain, most);
+	if (odd || !fits)
+		(brain ? add_some_brains : add_some_halves)(
+			lanes, bytes, count, &addition);
+	else
+		(brain ? add_brains : add_halves)(lanes, bytes, count, &addition);
 }
 
 /* Of sixteen bits each. */
@@ -678,32 +739,27 @@ static void add_half_block(struct fsdp_moments *moments, struct lanes *lanes,
 	const struct number_format *format, const unsigned char *bytes, size_t count,
 	uint64_t index)
 {
-	bool brain = format->kind == NUMBER_BF16;
+	int16_t infinite = format->infinite, room[SHORTS];
 	size_t whole = count - count % (2 * LANES);
+	const int16_t *bits = aligned(bytes, count * 2, 2, room);
+	uint64_t finite = whole;
 	float block[SHORTS];
-	int16_t room[SHORTS];
 	struct scan scan;
-	scan_shorts(
-		aligned(bytes, count * 2, 2, room), whole, format->normal_bits, &scan);
-	bool odd = whole != 0 && scan.most >= format->infinite;
-	double low = half_of_key(format, scan.low), high = half_of_key(format, scan.high);
-	double most = high > -low ? high : -low;
-	bool fits = most == 0 || (most >= FLOAT_LEAST && most <= FLOAT_MOST);
-	if (odd || (!fits && !lanes->skips) || whole != count)
-		decode_halves(format, bytes, count, block);
-	if (odd) {
-		add_odd_floats(moments, lanes, block, whole, format->normal, index);
-	} else if (whole != 0) {
-		take_scan(lanes, &scan, whole, low, high);
-		if (lanes->skips)
-			;
-		else if (fits && brain)
-			add_brains(lanes, bytes, whole, 1);
-		else if (fits)
-			add_halves(lanes, bytes, whole, format->scale);
-		else
-			add_floats(lanes, block, whole);
+	scan_shorts(bits, whole, format->normal_bits, &scan);
+	bool odd = whole != 0 && scan.most >= infinite;
+	if (odd)
+		finite = count_finite_shorts(moments, bits, whole, infinite,
+			infinite < INT16_MAX ? infinite + 1 : infinite, index, &scan);
+	if (finite != 0) {
+		double low = half_of_key(format, scan.low);
+		double high = half_of_key(format, scan.high);
+		take_scan(lanes, &scan, finite, low, high);
+		if (!lanes->skips)
+			add_pairs(lanes, format, bytes, whole, odd,
+				high > -low ? high : -low);
 	}
+	if (whole != count)
+		decode_halves(format, bytes, count, block);
 	add_rest(moments, lanes, block, whole, count, (double)format->normal, index);
 }
 
@@ -752,15 +808,18 @@ static void add_double_block(struct fsdp_moments *moments, struct lanes *lanes,
 	const double *block, size_t count, uint64_t index)
 {
 	size_t whole = count - count % LANES;
+	uint64_t finite = whole;
 	struct scan scan;
 	scan_longs(block, whole, LEAST_F64, &scan);
-	if (whole != 0 && scan.most >= INFINITE_F64) {
-		add_odd_doubles(moments, lanes, block, whole, index);
-	} else if (whole != 0) {
-		take_scan(lanes, &scan, whole, double_of_key(scan.low),
+	bool odd = scan.most >= INFINITE_F64;
+	if (odd)
+		finite = count_finite_longs(moments, (const void *)block, whole,
+			INFINITE_F64, INFINITE_F64 + 1, index, &scan);
+	if (finite != 0) {
+		take_scan(lanes, &scan, finite, double_of_key(scan.low),
 			double_of_key(scan.high));
 		if (!lanes->skips)
-			add_doubles(lanes, block, whole);
+			(odd ? add_finite_doubles : add_doubles)(lanes, block, whole);
 	}
 	for (size_t i = whole; i < count; i++)
 		add_one(moments, lanes, i % LANES, block[i], 0x1p-1022, index + i);

@@ -120,12 +120,18 @@ static void the_first_that_is_not_finite_is_known(void **state)
 	assert_true(moments.min == -3 && moments.max == 0 && moments.sum == -3);
 	/* It is another one in each place of a block. */
 	for (size_t at = 0; at < 40; at++) {
+		static const double odd[] = { NAN, -INFINITY, INFINITY };
 		double one[40] = { 0 };
-		one[at] = at % 2 == 0 ? (double)NAN : -(double)INFINITY;
+		one[(at + 1) % 40] = -7;
+		one[(at + 2) % 40] = 3;
+		one[at] = odd[at % 3];
 		moments = count("float64", one, sizeof one);
 		assert_int_equal(moments.bad_index, at);
-		assert_int_equal(moments.nan + moments.neg_inf, 1);
-		assert_int_equal(moments.zeros, 39);
+		assert_int_equal(moments.nan, at % 3 == 0);
+		assert_int_equal(moments.neg_inf, at % 3 == 1);
+		assert_int_equal(moments.pos_inf, at % 3 == 2);
+		assert_int_equal(moments.zeros, 37);
+		assert_true(moments.min == -7 && moments.max == 3 && moments.sum == -4);
 	}
 }
 
@@ -228,6 +234,9 @@ static void narrow_numbers_are_added_up(void **state)
 		unsigned width, mask; /* of the upper byte: it leaves what is not large */
 	} rows[] = { { "float16", 2, 0xb7 }, { "bfloat16", 2, 0xbf },
 		{ "float16", 2, 0x83 }, { "bfloat16", 2, 0x80 }, { "bfloat16", 2, 0xfe },
+		{ "float16", 2, 0xff }, { "bfloat16", 2, 0xff }, { "bfloat16", 2, 0x8f },
+		{ "float32", 4, 0xff }, { "float8_e4m3fn", 1, 0xff },
+		{ "float8_e5m2", 1, 0xff }, { "float8_e8m0fnu", 1, 0xff },
 		{ "float8_e4m3fn", 1, 0xbf }, { "float8_e4m3fnuz", 1, 0x7f },
 		{ "float8_e5m2", 1, 0xbb }, { "float8_e5m2fnuz", 1, 0x7f },
 		{ "float8_e8m0fnu", 1, 0x7f }, { "int8", 1, 0xff },
@@ -242,12 +251,17 @@ static void narrow_numbers_are_added_up(void **state)
 		}
 		for (size_t size = 17968; size < sizeof bytes; size += 2 * width) {
 			struct fsdp_moments all = count(rows[i].dtype, bytes, size);
+			struct fsdp_moments joined = { 0 };
 			double sum = 0, sizes = 0, squares = 0;
 			double min = INFINITY, max = -INFINITY;
 			uint64_t zeros = 0, small = 0;
 			for (size_t k = 0; k < size; k += width) {
 				struct fsdp_moments one =
 					count(rows[i].dtype, bytes + k, width);
+				joined.nan += one.nan;
+				joined.pos_inf += one.pos_inf;
+				joined.neg_inf += one.neg_inf;
+				joined.summed += one.summed;
 				sum += one.sum;
 				sizes += fabs(one.sum);
 				squares += one.squares;
@@ -262,6 +276,10 @@ static void narrow_numbers_are_added_up(void **state)
 			assert_int_equal(all.zeros, zeros);
 			assert_int_equal(all.subnormals, small);
 			assert_int_equal(all.count, size / width);
+			assert_int_equal(all.nan, joined.nan);
+			assert_int_equal(all.pos_inf, joined.pos_inf);
+			assert_int_equal(all.neg_inf, joined.neg_inf);
+			assert_int_equal(all.summed, joined.summed);
 		}
 	}
 }
