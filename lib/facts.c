@@ -593,6 +593,8 @@ struct fsdp_value fsdp_value(const struct fsdp_checkpoint *checkpoint, uint32_t 
 		.offset = record->offset,
 		.length = record->length,
 		.rank = record->rank,
+		.hides_tensors = record->hides_tensors,
+		.role = (enum fsdp_role)record->role,
 	};
 }
 

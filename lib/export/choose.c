@@ -121,6 +121,50 @@ static bool choose_one(struct fsdp_export *plan,
 	return true;
 }
 
+/* ---- tensors without a name ---- */
+
+static bool is_wanted(const struct fsdp_export_options *options,
+	const struct fsdp_value *value, uint32_t index)
+{
+	if (!value->hides_tensors || options->index_only)
+		return false;
+	return options->wants_hidden != NULL
+		       ? options->wants_hidden(options->choose_context, index)
+		       : value->role == FSDP_ROLE_PARAM;
+}
+
+static bool fail_hidden(const struct fsdp_export *plan, const struct fsdp_value *value,
+	struct fsdp_error **ret_error)
+{
+	char name[256] = "what was saved"; /* which has no name where it is all */
+	size_t size = fsdp_name_write(plan->checkpoint, value->name, name, sizeof name);
+	size = size == 0 ? strlen(name) : fsdp_min(size, sizeof name);
+	fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+		"%.*s (%.64s) holds tensors without a name, which cannot be written",
+		(int)size, name, value->type);
+	return fsdp_error_add_hint(ret_error, "--skip-unsupported leaves them out");
+}
+
+static bool choose_hidden(struct fsdp_export *plan,
+	const struct fsdp_export_options *options, struct fsdp_error **ret_error)
+{
+	size_t count = fsdp_value_count(plan->checkpoint);
+	plan->left_values = FSDP_TAKE(&plan->arena, plan->left_values, count + 1);
+	if (plan->left_values == NULL)
+		return fsdp_arena_fail(&plan->arena, ret_error);
+	for (uint32_t i = 0; i < count; i++) {
+		struct fsdp_value value = fsdp_value(plan->checkpoint, i);
+		if (!is_wanted(options, &value, i))
+			continue;
+		if (!options->skip_unsupported)
+			return fail_hidden(plan, &value, ret_error);
+		plan->left_values[plan->left_value_count++] = i;
+	}
+	return true;
+}
+
+/* ---- all of them ---- */
+
 bool fsdp_export_choose(struct fsdp_export *plan,
 	const struct fsdp_export_options *options, struct fsdp_error **ret_error)
 {
@@ -132,6 +176,8 @@ bool fsdp_export_choose(struct fsdp_export *plan,
 	for (size_t i = 0; i < count; i++)
 		if (!choose_one(plan, options, (uint32_t)i, ret_error))
 			return false;
+	if (!choose_hidden(plan, options, ret_error))
+		return false;
 	if (plan->item_count != 0)
 		return true;
 	fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,

@@ -39,6 +39,8 @@ static bool list_left(struct fsdp_export *plan, struct fsdp_error **ret_error)
 		facts->as_unsigned = fsdp_export_dtype(dtype, NULL)->npy[1] == 'u' &&
 				     fsdp_dtype(dtype)->name[0] != 'u';
 	}
+	facts->left_count += plan->left_value_count;
+	facts->left_tensors[FSDP_EXPORT_UNSUPPORTED] += plan->left_value_count;
 	facts->tensor_count = plan->item_count;
 	facts->file_count = plan->file_count;
 	return true;
@@ -135,9 +137,18 @@ struct fsdp_export_file fsdp_export_file(const struct fsdp_export *plan, size_t 
 
 struct fsdp_export_left fsdp_export_left(const struct fsdp_export *plan, size_t index)
 {
+	size_t tensors = plan->facts.left_count - plan->left_value_count;
+	if (index >= tensors)
+		return (struct fsdp_export_left){
+			.source = FSDP_NONE,
+			.value = plan->left_values[index - tensors],
+			.why = FSDP_EXPORT_UNSUPPORTED,
+			.same_as = SIZE_MAX,
+		};
 	uint32_t tensor = plan->left[index];
 	struct fsdp_export_left left = {
 		.source = tensor,
+		.value = FSDP_NONE,
 		.why = (enum fsdp_export_why)plan->why[tensor],
 		.same_as = SIZE_MAX,
 	};

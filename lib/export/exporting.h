@@ -58,9 +58,11 @@ struct fsdp_export {
 	uint32_t *order; /* items, as they lie in files one behind the other */
 	struct fsdp_export_tie *ties; /* in order of names */
 	size_t tie_count;
-	uint8_t *why;   /* of each tensor of the checkpoint */
-	uint32_t *kept; /* of each that is tied: the item that is written */
-	uint32_t *left; /* tensors that are not written */
+	uint8_t *why;          /* of each tensor of the checkpoint */
+	uint32_t *kept;        /* of each that is tied: the item that is written */
+	uint32_t *left;        /* tensors that are not written */
+	uint32_t *left_values; /* values that hide tensors which are wanted */
+	size_t left_value_count;
 	struct fsdp_export_out *files;
 	size_t file_count;
 	bool has_index, index_only;

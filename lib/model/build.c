@@ -568,9 +568,13 @@ bool fsdp_build_strip(struct fsdp_model *model, size_t first_tensor, size_t firs
 			    &tensor->path, &stripped, ret_error))
 			return false;
 	}
-	for (size_t i = first_value; strip.size != 0 && i < model->values.count; i++) {
+	for (size_t i = first_value; i < model->values.count; i++) {
 		struct fsdp_value_record *value = fsdp_model_value(model, i);
 		bool stripped;
+		if (role >= 0)
+			value->role = (uint8_t)role;
+		if (strip.size == 0)
+			continue;
 		if (!strip_entry(model, strip, &value->name, &value->raw_name,
 			    &value->path, &stripped, ret_error))
 			return false;

@@ -94,7 +94,7 @@ uint32_t fsdp_build_plain(struct fsdp_model *model, const struct fsdp_plain_tens
 bool fsdp_model_counting(struct fsdp_model *model, struct fsdp_error **ret_error);
 
 /* Takes the container's key `strip` (empty: nothing) from the names of all tensors and
- * values from these on that have it, and gives the tensors the role (-1: they keep
+ * values from these on that have it, and gives all of them the role (-1: they keep
  * theirs). */
 bool fsdp_build_strip(struct fsdp_model *model, size_t first_tensor, size_t first_value,
 	struct fsdp_span strip, int role, struct fsdp_error **ret_error);

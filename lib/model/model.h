@@ -95,6 +95,8 @@ struct fsdp_value_record {
 	const struct fsdp_token *tokens;
 	const char *type;
 	uint64_t offset, length;
+	bool hides_tensors; /* tensors without a name lie in it … */
+	uint8_t role;       /* … which would have this one */
 };
 
 struct fsdp_module_record {

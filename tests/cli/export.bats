@@ -254,6 +254,53 @@ END
 	[ -s out/model.safetensors ]
 }
 
+# FILE PART: of torch.save, a dict with a tensor `w`, and what the opcodes of the part put into it;
+# in them T stands for a tensor, and NAME: for a text.
+holding() {
+	python3 - "$1" "$2" <<'END'
+import re, struct, sys, zipfile
+text = lambda word: b"X" + struct.pack("<I", len(word)) + word
+tensor = (b"ctorch._utils\n_rebuild_tensor_v2\n((" + text(b"storage") + b"ctorch\nFloatStorage\n" + text(b"0") + text(b"cpu") +
+          b"K\4tQK\0K\4\x85K\1\x85\x89ccollections\nOrderedDict\n)RtR")
+part = sys.argv[2].encode().decode("unicode_escape").encode("latin-1")
+part = re.sub(rb"(\w+):", lambda found: text(found[1]), part).replace(b"T", tensor)
+with zipfile.ZipFile(sys.argv[1], "w") as out:
+    out.writestr("model/data.pkl", b"\x80\x04}" + text(b"w") + tensor + b"s" + part + b".")
+    out.writestr("model/data/0", bytes(16))
+    out.writestr("model/version", "3\n")
+END
+}
+
+@test "tensors without a name are not lost without a word" {
+	# An object, what a call gets, a set, a key, a key that is a tuple.
+	parts=('box:cmylib\nBox\n)\x81}b:Tsbs' 'box:cmylib\nmake\nT\x85Rs' 'box:\x8f(T\x90s' 'box:}TK\1ss' 'box:}T\x85K\1ss')
+	for part in "${parts[@]}"; do
+		rm -rf box.pt out
+		holding box.pt "$part"
+		run -2 export_to out box.pt
+		[[ "$output" == *box*"holds tensors without a name"* ]]
+		[ ! -e out ]
+		run -3 export_to out --skip-unsupported box.pt
+		holds out SHA256SUMS model.safetensors
+		run "$FSDP_INSPECT" audit box.pt
+		[[ "$output" == *FI9004*box*"holds tensors without a name"* ]]
+		rm -r out
+		# What was not asked for does not matter.
+		run -0 export_to out box.pt w
+		rm -r out
+		run -0 export_to out -g w box.pt
+	done
+	# Nor does what belongs to an optimizer, or holds no tensor.
+	for part in 'optimizer:cmylib\nBox\n)\x81}b:Tsbs' 'box:cmylib\nBox\n)\x81}b:K\1sbs' 'box:}b:Tss'; do
+		rm -rf box.pt out
+		holding box.pt "$part"
+		run -0 export_to out box.pt
+	done
+	holding box.pt 'box:cmylib\nBox\n)\x81}b:Tsbs'
+	run -3 "$FSDP_INSPECT" export -q --json --force --skip-unsupported -o out box.pt
+	[ "$(jq -c .data.left_out <<< "$output")" = '[{"name":"box","why":"unsupported"}]' ]
+}
+
 @test "copies of several ranks that are not compared are told" {
 	run -0 export_to out "$TESTDATA/demo/step-1234"
 	[[ "$output" != *copies* ]]

@@ -100,6 +100,56 @@ static void what_cannot_be_said_is_refused_by_name(void **state)
 	fsdp_export_free(plan);
 }
 
+static void value(struct fsdp_checkpoint *checkpoint, const char *name,
+	enum fsdp_role role, bool hides_tensors)
+{
+	uint32_t id = name_by_hand(checkpoint, name);
+	struct fsdp_value_record record = {
+		.name = id,
+		.raw_name = id,
+		.path = FSDP_NONE,
+		.type = "Box",
+		.file = FSDP_NONE,
+		.rank = FSDP_NONE,
+		.hides_tensors = hides_tensors,
+		.role = (uint8_t)role,
+	};
+	assert_int_not_equal(
+		fsdp_build_value(&checkpoint->model, &record, NULL), FSDP_NONE);
+}
+
+static bool wants_none(void *context, uint32_t value)
+{
+	(void)context;
+	(void)value;
+	return false;
+}
+
+static void tensors_without_a_name_are_refused_by_their_value(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+	struct fsdp_export_options options = defaults();
+	parameter(checkpoint, "w", 2);
+	value(checkpoint, "box", FSDP_ROLE_PARAM, true);
+	value(checkpoint, "optimizer", FSDP_ROLE_OPTIM, true);
+	value(checkpoint, "settings", FSDP_ROLE_PARAM, false);
+	freeze_by_hand(checkpoint);
+	refused(checkpoint, &options, "box (Box) holds tensors without a name");
+	options.skip_unsupported = true;
+	struct fsdp_export *plan = plan_of(checkpoint, &options);
+	assert_names(plan, NAMES("w"));
+	assert_int_equal(fsdp_export_facts(plan).left_count, 1);
+	assert_int_equal(
+		fsdp_export_facts(plan).left_tensors[FSDP_EXPORT_UNSUPPORTED], 1);
+	struct fsdp_export_left left = fsdp_export_left(plan, 0);
+	assert_int_equal(left.source, FSDP_NONE);
+	assert_true(fsdp_value(checkpoint, left.value).hides_tensors);
+	fsdp_export_free(plan);
+	options.skip_unsupported = false;
+	options.wants_hidden = wants_none;
+	fsdp_export_free(plan_of(checkpoint, &options));
+}
+
 static void a_claim_of_too_many_bytes_is_refused(void **state)
 {
 	struct fsdp_checkpoint *checkpoint = *state;
@@ -349,6 +399,7 @@ int main(void)
 		BY_HAND(only_parameters_and_buffers_are_taken),
 		BY_HAND(nothing_is_no_answer),
 		BY_HAND(what_cannot_be_said_is_refused_by_name),
+		BY_HAND(tensors_without_a_name_are_refused_by_their_value),
 		BY_HAND(a_claim_of_too_many_bytes_is_refused),
 		BY_HAND(bytes_are_added_up_with_care),
 		BY_HAND(a_key_goes_if_an_optimizer_lies_beside),

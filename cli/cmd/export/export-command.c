@@ -153,6 +153,28 @@ static enum fsdp_export_why choose(void *context, uint32_t index)
 		       : FSDP_EXPORT_ROLE;
 }
 
+static bool is_role_asked(const struct exporting *exporting, enum fsdp_role role)
+{
+	const struct texts *roles = &exporting->run->select->roles;
+
+	for (size_t i = 0; i < roles->count; i++)
+		if (strcmp(roles->items[i], fsdp_role_name(role)) == 0)
+			return true;
+	return roles->count == 0 && role == FSDP_ROLE_PARAM;
+}
+
+/* Names that are typed are tensors'. */
+static bool wants_hidden(void *context, uint32_t index)
+{
+	struct exporting *exporting = context;
+	struct run *run = exporting->run;
+	struct fsdp_value value = fsdp_value(run->checkpoint, index);
+	struct text name = entry_shown_name(run, &exporting->buffers.name, &value);
+
+	return exporting->named == NULL && is_role_asked(exporting, value.role) &&
+	       selection_takes_name(exporting->selection, span_of_text(name));
+}
+
 /* All of one name, ranks' own too: those that are left over are told apart by --rank. */
 static bool find_names(struct exporting *exporting)
 {
@@ -329,6 +351,7 @@ static bool make_plan(struct exporting *exporting, const struct typed_names *nam
 		.form = form_of(options),
 		.choose = choose,
 		.choose_context = exporting,
+		.wants_hidden = wants_hidden,
 		.index_only = options->index_only,
 		.stored_names = exporting->run->common->raw || options->index_only ||
 				strcmp(options->strip, "none") == 0,

@@ -128,7 +128,7 @@ static const struct record file_record = OBJECT_RECORD(FILE_ROW, "exported_file"
 /* ---- what was left out ---- */
 
 struct left {
-	struct fsdp_tensor tensor;
+	uint32_t source, value; /* one of them */
 	const char *why;
 	struct text same_as;
 	uint64_t bytes;
@@ -143,9 +143,12 @@ static const void *each_left(struct subject of, size_t i, void *room)
 	if (i >= exporting->left_count)
 		return NULL;
 	facts = fsdp_export_left(exporting->plan, i);
-	left->tensor = fsdp_tensor(exporting->run->checkpoint, facts.source);
+	left->source = facts.source;
+	left->value = facts.value;
 	left->why = fsdp_export_why_name(facts.why);
-	left->bytes = left->tensor.bytes;
+	left->bytes = UINT64_MAX;
+	if (left->source != FSDP_NONE)
+		left->bytes = fsdp_tensor(exporting->run->checkpoint, left->source).bytes;
 	left->same_as = (struct text){ NULL, 0 };
 	if (facts.same_as != SIZE_MAX)
 		left->same_as = text_of_span(
@@ -156,25 +159,33 @@ static const void *each_left(struct subject of, size_t i, void *room)
 static struct value get_left_name(struct subject of)
 {
 	struct exporting *exporting = of.context;
+	struct run *run = exporting->run;
 	const struct left *left = of.object;
+	struct fsdp_tensor tensor;
+	struct fsdp_value value;
 
-	return value_name(tensor_shown_name(
-		exporting->run, &exporting->buffers.name, &left->tensor));
+	if (left->source == FSDP_NONE) {
+		value = fsdp_value(run->checkpoint, left->value);
+		return value_name(
+			entry_shown_name(run, &exporting->buffers.name, &value));
+	}
+	tensor = fsdp_tensor(run->checkpoint, left->source);
+	return value_name(tensor_shown_name(run, &exporting->buffers.name, &tensor));
 }
 
 #define LEFT struct left
-static const struct record left_record =
-	OBJECT_RECORD(LEFT, "left_out", "A tensor that was not written.",
-		{ "name", GET(FIELD_NAME, get_left_name), .always = true,
-			ABOUT("Name in the checkpoint.") },
-		{ "why", WORD_AT(LEFT, why), .always = true,
-			WORDS("role", "selected", "tied", "unsupported", "incomplete",
-				"unmapped"),
-			ABOUT("Why it was left out.") },
-		{ "same_as", NAME_AT(LEFT, same_as),
-			ABOUT("Of a tied one: name of what was written instead.") },
-		{ "bytes", BYTES_AT(LEFT, bytes), .always = true,
-			ABOUT("Bytes of the tensor.") });
+static const struct record left_record = OBJECT_RECORD(LEFT, "left_out",
+	"A tensor that was not written, or a value that holds some without a name.",
+	{ "name", GET(FIELD_NAME, get_left_name), .always = true,
+		ABOUT("Name in the checkpoint.") },
+	{ "why", WORD_AT(LEFT, why), .always = true,
+		WORDS("role", "selected", "tied", "unsupported", "incomplete",
+			"unmapped"),
+		ABOUT("Why it was left out.") },
+	{ "same_as", NAME_AT(LEFT, same_as),
+		ABOUT("Of a tied one: name of what was written instead.") },
+	{ "bytes", BYTES_AT(LEFT, bytes),
+		ABOUT("Bytes of the tensor; absent of a value.") });
 
 /* ---- the answer ---- */
 

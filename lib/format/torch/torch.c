@@ -32,6 +32,7 @@ bool fsdp_torch_init(struct fsdp_torch *torch, struct fsdp_model *model,
 	fsdp_vec_init(&torch->meshes, scratch, sizeof(struct fsdp_torch_mesh));
 	fsdp_vec_init(&torch->placed, scratch, sizeof(struct fsdp_placed));
 	fsdp_vec_init(&torch->sizes, scratch, sizeof(struct torch_size));
+	fsdp_vec_init(&torch->hiding, scratch, sizeof(fsdp_ref));
 	if (!fsdp_names_init(&torch->keys, kept))
 		return fsdp_arena_fail(kept, ret_error);
 	return true;

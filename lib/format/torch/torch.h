@@ -140,6 +140,10 @@ struct fsdp_torch {
 	size_t token_room;
 	void *open;
 
+	/* What is looked into for tensors without a name (hidden.c). */
+	struct fsdp_vec hiding; /* fsdp_ref */
+	unsigned char *hiders;  /* by identity: 1 was looked into */
+
 	/* These two outlive the pickle: a container matches its records with them. */
 	struct fsdp_arena *kept;
 	struct fsdp_names keys; /* keys of storages; id 1 is storage 0 */
@@ -285,6 +289,13 @@ bool fsdp_torch_resolve(struct fsdp_torch *torch, fsdp_torch_read_storage read,
  * extents from first_extent on. The caller adds those afterwards, one a storage, even if
  * this failed: other files may be read into the model. */
 bool fsdp_torch_walk(struct fsdp_torch *torch, struct fsdp_error **ret_error);
+
+/* ---- hidden.c ---- */
+
+/* Whether tensors or storages lie in a value, or it is one. What was looked into before
+ * is not looked into again. False: out of memory. */
+bool fsdp_torch_hides(struct fsdp_torch *torch, fsdp_ref ref, bool *ret_hides,
+	struct fsdp_error **ret_error);
 
 /* ---- relatives.c ---- */
 

@@ -413,6 +413,8 @@ struct fsdp_span fsdp_torch_type_name(struct fsdp_torch *torch, fsdp_ref ref)
 	if (fsdp_torch_folded(torch->pickle, ref, FSDP_TORCH_STORAGE, &index) ||
 		fsdp_torch_folded(torch->pickle, ref, FSDP_TORCH_PART, &index))
 		return FSDP_SPAN("UntypedStorage");
+	if (fsdp_torch_folded(torch->pickle, ref, FSDP_TORCH_TENSOR, &index))
+		return FSDP_SPAN("Tensor");
 	return fsdp_span_text(names[kind]);
 }
 

@@ -55,6 +55,8 @@ struct walk {
 	bool is_optimizer; /* and all there is is the state dict of an optimizer */
 	bool said;         /* that something was left out */
 	bool wrapped; /* of the entry that is met: what its frame, if any, takes over */
+	uint64_t hidden;       /* values that hold tensors without a name … */
+	uint32_t first_hidden; /* … and what the first is called */
 	struct fsdp_error **error;
 };
 
@@ -355,7 +357,28 @@ static bool add_components(
 
 /* ---- values ---- */
 
-static bool add_value(struct walk *walk, fsdp_ref ref, uint32_t name, uint32_t raw_name)
+static void say_hidden(struct walk *walk)
+{
+	struct fsdp_torch *torch = walk->torch;
+	struct fsdp_span name;
+	char room[FSDP_SHOWN], others[48] = "";
+	if (walk->hidden == 0)
+		return;
+	name = name_text(walk, walk->first_hidden);
+	if (walk->hidden > 1)
+		snprintf(others, sizeof others, "; so do %llu other values",
+			FSDP_LLU(walk->hidden - 1));
+	fsdp_find(&torch->model->findings, FSDP_RULE_UNSUPPORTED_FEATURE,
+		FSDP_PLACE(.file = torch->file, .member = torch->member, .tensor = name,
+			.severity = FSDP_NOTE + 1,
+			.next = "save tensors in dicts under texts, or in lists"),
+		"%s holds tensors without a name, which are not listed: they lie in an object of a class that is not known, in a set or in the key of a dict%s",
+		fsdp_shown(name, room), others);
+}
+
+/* `hides`: tensors lie in it, which have no name. */
+static bool add_value(
+	struct walk *walk, fsdp_ref ref, uint32_t name, uint32_t raw_name, bool hides)
 {
 	struct fsdp_value_record value = {
 		.name = name,
@@ -364,7 +387,11 @@ static bool add_value(struct walk *walk, fsdp_ref ref, uint32_t name, uint32_t r
 		.rank = walk->torch->rank,
 		.offset = FSDP_UNKNOWN,
 		.length = FSDP_UNKNOWN,
+		.hides_tensors = hides,
+		.role = walk->optim ? FSDP_ROLE_OPTIM : FSDP_ROLE_PARAM,
 	};
+	if (hides && walk->hidden++ == 0)
+		walk->first_hidden = name;
 	return fsdp_build_path(
 		       walk->torch->model, &walk->path, &value.path, walk->error) &&
 	       fsdp_torch_tokens(walk->torch, ref, &value, walk->error) &&
@@ -595,7 +622,7 @@ static bool meet(struct walk *walk, fsdp_ref ref, uint32_t name, uint32_t raw_na
 	struct fsdp_pickle *pickle = walk->torch->pickle;
 	enum frame_kind kind;
 	uint32_t tensor;
-	bool entered;
+	bool entered, hides;
 	/* Any number of objects may share one state. */
 	if (fsdp_pickle_kind(pickle, ref) == FSDP_PICKLE_CALL &&
 		!work(walk, fsdp_pickle_count(pickle, fsdp_pickle_state(pickle, ref, 0)) /
@@ -612,7 +639,16 @@ static bool meet(struct walk *walk, fsdp_ref ref, uint32_t name, uint32_t raw_na
 	}
 	if (fsdp_torch_folded(pickle, ref, FSDP_TORCH_TENSOR, &tensor))
 		return add_tensor(walk, tensor, name, raw_name);
-	return add_value(walk, ref, name, raw_name);
+	return fsdp_torch_hides(walk->torch, ref, &hides, walk->error) &&
+	       add_value(walk, ref, name, raw_name, hides);
+}
+
+/* A key of a dict that is no text is a value of its own if a tensor is it, or in it. */
+static bool meet_key(struct walk *walk, fsdp_ref key, uint32_t name, uint32_t raw_name)
+{
+	bool hides;
+	return fsdp_torch_hides(walk->torch, key, &hides, walk->error) &&
+	       (!hides || add_value(walk, key, name, raw_name, true));
 }
 
 static bool is_in_set(struct fsdp_pickle *pickle, fsdp_ref set, struct fsdp_span text)
@@ -679,14 +715,15 @@ static bool step(struct walk *walk)
 		return true;
 	}
 	struct fsdp_span text;
-	bool integer = false;
+	bool integer = false, spelled = false;
 	if (frame->kind == FRAME_ITEMS) {
 		integer = true;
 		if (!spell_index(walk, frame->index++, &text))
 			return false;
 	} else {
 		text = fsdp_pickle_text(pickle, key);
-		if (text.data == NULL && !spell_key(walk, key, &text, &integer))
+		spelled = text.data == NULL;
+		if (spelled && !spell_key(walk, key, &text, &integer))
 			return false;
 	}
 	if (!work(walk, text.size / KEY_STEP))
@@ -707,6 +744,7 @@ static bool step(struct walk *walk)
 	walk->wrapped = wrapped || holds_wrapper(text);
 	return fsdp_build_names(walk->torch->model, frame->name, text, wrapped, &name,
 		       &raw_name, walk->error) &&
+	       (!spelled || meet_key(walk, key, name, raw_name)) &&
 	       meet(walk, value, name, raw_name);
 }
 
@@ -763,5 +801,6 @@ bool fsdp_torch_walk(struct fsdp_torch *torch, struct fsdp_error **ret_error)
 	while (walk->stack.count != 0)
 		if (!step(walk))
 			return false;
+	say_hidden(walk);
 	return true;
 }

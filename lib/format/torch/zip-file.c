@@ -425,7 +425,17 @@ static struct fsdp_span first_segment(const struct fsdp_model *model, uint32_t n
 	return fsdp_names_segment(&model->names, name);
 }
 
-/* What Lightning's Trainer saves says so. What callbacks keep is no parameter. */
+/* What callbacks keep is no parameter. */
+static uint8_t role_in_lightning(
+	const struct fsdp_model *model, uint32_t raw_name, uint8_t role)
+{
+	return role == FSDP_ROLE_OPTIM ||
+			       fsdp_span_is(first_segment(model, raw_name), "state_dict")
+		       ? role
+		       : FSDP_ROLE_OTHER;
+}
+
+/* What Lightning's Trainer saves says so. */
 static bool settle_lightning(struct torch_zip *file, size_t first_tensor,
 	size_t first_value, struct fsdp_error **ret_error)
 {
@@ -440,10 +450,11 @@ static bool settle_lightning(struct torch_zip *file, size_t first_tensor,
 	model->format.writer = "Lightning";
 	for (size_t i = first_tensor; i < model->tensors.count; i++) {
 		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
-		if (tensor->role != FSDP_ROLE_OPTIM &&
-			!fsdp_span_is(
-				first_segment(model, tensor->raw_name), "state_dict"))
-			tensor->role = FSDP_ROLE_OTHER;
+		tensor->role = role_in_lightning(model, tensor->raw_name, tensor->role);
+	}
+	for (size_t i = first_value; i < model->values.count; i++) {
+		struct fsdp_value_record *value = fsdp_model_value(model, i);
+		value->role = role_in_lightning(model, value->raw_name, value->role);
 	}
 	return fsdp_build_strip(
 		model, first_tensor, first_value, FSDP_SPAN("state_dict"), -1, ret_error);

@@ -52,7 +52,7 @@ struct fsdp_export_options {
 
 	/* Asked about each tensor. NULL: parameters and buffers are taken. */
 	enum fsdp_export_why (*choose)(void *context, uint32_t tensor);
-	void *choose_context;
+	void *choose_context; /* of both */
 
 	bool stored_names; /* with the segments of wrappers, and nothing removed */
 
@@ -77,6 +77,10 @@ struct fsdp_export_options {
 	uint32_t cast;         /* dtype that floating parameters become; 0: as stored */
 	uint64_t shard_bytes;  /* the most in one file; 0: 5 GB */
 
+	/* Asked about each value that hides tensors (struct fsdp_value): whether they are
+	 * wanted, which is UNSUPPORTED, as they have no name. NULL: parameters are. */
+	bool (*wants_hidden)(void *context, uint32_t value);
+
 	const struct fsdp_limit_setting *limits; /* as in struct fsdp_options */
 	size_t limit_count;
 };
@@ -84,8 +88,8 @@ struct fsdp_export_options {
 /**
  * The caller owns *ret_export. Memory is linear in the tensors and in their names written
  * out; it counts against the limit `memory`. Fails if a
- * tensor cannot be expressed in the form (FSDP_ERROR_UNSUPPORTED, the tensor named), if two
- * have one name, if a form of one tensor is asked for several, or none is left.
+ * tensor cannot be expressed in the form (FSDP_ERROR_UNSUPPORTED, the tensor named, or the
+ * value that hides it), if two have one name, if a form of one tensor is asked for several, or none is left.
  */
 FSDP_API bool fsdp_export_new(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_export_options *options, struct fsdp_export **ret_export,
@@ -103,7 +107,8 @@ struct fsdp_export_facts {
 	uint64_t file_bytes;                        /* with headers and index */
 	uint64_t numel;                             /* elements of all that is written */
 	uint64_t left_bytes[FSDP_EXPORT_WHY_COUNT]; /* of what is left out, by why */
-	uint64_t left_tensors[FSDP_EXPORT_WHY_COUNT]; /* how many */
+	uint64_t left_tensors[FSDP_EXPORT_WHY_COUNT]; /* how many, and values that hide
+							  some */
 	struct fsdp_span stripped; /* what was removed from the front */
 	uint64_t cleaned;          /* names that lost segments of wrappers */
 	uint64_t idle_renames;     /* bit n: the n-th of the first 64 renamed nothing */
@@ -152,12 +157,15 @@ FSDP_API const char *fsdp_export_companion_name(size_t index);
 
 /** What is not written. */
 struct fsdp_export_left {
-	uint32_t source; /* index for fsdp_tensor */
+	uint32_t
+		source; /* index for fsdp_tensor; FSDP_NONE: tensors without a name, in … */
+	uint32_t value; /* … this one, an index for fsdp_value; else FSDP_NONE */
 	enum fsdp_export_why why;
 	size_t same_as; /* TIED: the tensor that is written, an index for fsdp_export_tensor */
 };
 
-/** In the order of the checkpoint. The index must be below left_count. */
+/** In the order of the checkpoint, values behind tensors. The index must be below
+ * left_count. */
 FSDP_API struct fsdp_export_left fsdp_export_left(
 	const struct fsdp_export *plan, size_t index);
 

@@ -553,6 +553,12 @@ struct fsdp_value {
 	uint32_t file;           /* or FSDP_NONE */
 	uint64_t offset, length; /* of the item that holds it, or FSDP_UNKNOWN */
 	uint32_t rank;           /* whose value it is; FSDP_NONE: that of all */
+
+	/* Tensors lie in it that have no name, and so are none of the checkpoint's: in an
+	 * object of a class that is not known, in a set, or in the key of a dict, which is
+	 * a value then. `role` is theirs. */
+	bool hides_tensors;
+	enum fsdp_role role;
 };
 
 /** Values, in natural order of their clean names. */
