@@ -97,11 +97,35 @@ END
 	"$FSDP_INSPECT" export -q --to=safetensors -o - model.pt > /dev/null
 	# In the second range of 64 MiB.
 	printf x | dd of=model.pt bs=1 seek=70000000 conv=notrunc status=none
-	run -2 export_to out model.pt
-	[[ "$output" == *"the file records"* ]]
+	run -1 export_to out model.pt
+	[[ "$output" == *FI2001*"the file records"* ]]
+	[[ "$output" == *"nothing was written"*"audit --data model.pt"* ]]
 	[ ! -e out ]
-	run -2 --separate-stderr "$FSDP_INSPECT" export -q --to=safetensors -o - model.pt > /dev/null
-	[[ "$stderr" == *"the file records"* ]]
+	"$FSDP_INSPECT" export --to=safetensors -o - model.pt > /dev/null 2> told || [ $? -eq 1 ]
+	grep -q "FI2001.*model.pt" told
+	grep -q "it is not whole" told
+}
+
+@test "a file that names a checkpoint which is not there stops the work" {
+	cp -r "$TESTDATA/deepspeed/zero2-roundrobin-w2" run
+	chmod -R u+w run
+	echo global_step9 > run/latest
+	run -1 export_to out run
+	[[ "$output" == *FI1011*global_step9* ]]
+	[ ! -e out ]
+	# What was read is whole, and so is what is named.
+	run -3 export_to out --partial run
+	run -0 export_to other run/global_step2
+	cmp out/model.safetensors other/model.safetensors
+}
+
+@test "what cannot be read is not judged" {
+	cp -r "$SOURCE" source
+	chmod 0 source/__1_0.distcp
+	[ ! -r source/__1_0.distcp ] || skip "this user may read everything"
+	run -2 export_to out source
+	[[ "$output" == *__1_0.distcp*"Permission denied"* ]]
+	[ ! -e out ]
 }
 
 # A file system of so many bytes at ./small, or a skip: a container may lack the right to make one.

@@ -323,7 +323,11 @@ def wrong(run, clean, statuses=(2,), counted=True, judged=()):
 
 # Commands that judge what they read -> the statuses with which they tell it in their answer. One of several candidates may
 # be bad, and what a loader would do is no status of reshard.
-JUDGING = {"audit": (1, 3), "export": (1,), "latest": (0, 1, 3), "report": (0, 3), "reshard": (0, 1)}
+JUDGING = {"audit": (1, 3), "latest": (0, 1, 3), "report": (0, 3), "reshard": (0, 1)}
+
+
+# A read that fails is no judgement of these, but a file that shrinks is.
+SHRINKING = {"export": (1,)}
 
 
 # Commands that compare the files of a set, and judge by those that can be read -> the statuses that a read error may end
@@ -372,6 +376,7 @@ class Suite:
             silent = fault.pop("silent", True)
             run = Run(self.shim, command, **fault)
             judged = JUDGING.get(command[1], ()) if 3 in statuses else ()  # what it reads, that is
+            judged += SHRINKING.get(command[1], ()) if "shrink" in fault else ()
             statuses += COMPARING.get(command[1], ()) if 3 in statuses else ()
             what = wrong(run, clean, statuses, judged=judged)
             told = run.answer() != clean.answer() or run.err != clean.err

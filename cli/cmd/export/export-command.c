@@ -506,8 +506,10 @@ static bool export_all(struct exporting *exporting, const struct typed_names *na
 	}
 	if (!exporting->refused && !find_torn(exporting, ret_error))
 		return false;
-	if (!exporting->refused && (!make_plan(exporting, names, ret_error) ||
-					   !write_files(exporting, ret_error)))
+	if (!exporting->refused && !make_plan(exporting, names, ret_error))
+		return false;
+	if (!exporting->refused && !write_files(exporting, ret_error) &&
+		!refuse_damage(exporting, ret_error))
 		return false;
 	exporting->status =
 		answer_selection_status(run, exporting->selection, exporting->status);

@@ -170,6 +170,22 @@ static void tell_refused(struct exporting *exporting)
 	out_line_end(run->out);
 }
 
+/* The source was found bad only while it was read. */
+static void tell_damaged(struct exporting *exporting)
+{
+	struct run *run = exporting->run;
+
+	if (exporting->to_stdout) {
+		run_note(run, "drop what was written: it is not whole");
+		return;
+	}
+	out_line(run->out, NULL, "nothing was written");
+	out_line_begin(run->out, "next");
+	out_line_text(run->out, "fsdp-inspect audit --data ");
+	out_line_shell(run->out, text_of(run->path));
+	out_line_end(run->out);
+}
+
 /* Whether an audit finds in the folder what the checkpoint has: all of it, with the names
  * and the bytes that it has there. */
 static bool is_comparable(const struct exporting *exporting)
@@ -246,6 +262,10 @@ void tell_export(struct exporting *exporting)
 	struct out *out = exporting->run->out;
 	char size[HUMAN_ROOM];
 
+	if (exporting->damaged) {
+		tell_damaged(exporting);
+		return;
+	}
 	if (!exporting->written) {
 		tell_refused(exporting);
 		return;

@@ -37,6 +37,7 @@ struct exporting {
 	bool *named;    /* tensors that were named; NULL: none was */
 	bool *torn;     /* tensors that are incomplete; NULL: none is */
 	bool refused;   /* the source is incomplete: nothing is written */
+	bool damaged;   /* that was seen only while it was read */
 	bool unmatched; /* the selectors take nothing, which refuses too */
 	struct fsdp_export *plan;
 	struct fsdp_map *map;
@@ -67,6 +68,11 @@ extern const struct record export_record;
 /* Whether the source lacks something that is to be written: then `refused` is set, or with
  * --partial the tensors that suffer are `torn`. False: out of memory. */
 bool find_torn(struct exporting *exporting, struct fsdp_error **ret_error);
+
+/* Makes a finding of an error that tells what is wrong with the source, and was met on the
+ * way: then nothing was written, `damaged` is set, and *error is taken. False: it is
+ * another error, and stays. */
+bool refuse_damage(struct exporting *exporting, struct fsdp_error **error);
 
 /* Whether a tensor would be written if nothing lacked. */
 bool is_wanted(struct exporting *exporting, uint32_t tensor);

@@ -3,6 +3,7 @@
  * Finds out whether the source has all that is to be written, as an audit judges it. Which
  * of its findings matter says the table of rules: those about tensors.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@
 
 #include "cmd/export/export.h"
 #include "part/judged-failures.h"
+#include "part/name-buffer.h"
 #include "part/passes.h"
 #include "part/weight-sets.h"
 #include "run/answer.h"
@@ -108,7 +110,7 @@ static bool is_about_tensors(const char *id)
 	return rule == NULL || rule->subject == FSDP_SUBJECT_TENSORS;
 }
 
-/* What was found, and what could not be read so that it could not be judged either. */
+/* By what was found: then the checkpoint is bad. */
 static bool lacks_something(struct exporting *exporting)
 {
 	const struct collected *collected = exporting->run->collected;
@@ -121,9 +123,17 @@ static bool lacks_something(struct exporting *exporting)
 			is_about_tensors(finding->rule) && !is_index(exporting, finding))
 			lacks |= takes_away(exporting, finding);
 	}
-	for (size_t i = 0; i < collected->failure_count; i++)
-		lacks |= is_about_tensors(collected->failures[i].rule);
 	return lacks;
+}
+
+/* What could not be read could not be judged either. */
+static bool misses_something(const struct collected *collected)
+{
+	bool misses = false;
+
+	for (size_t i = 0; i < collected->failure_count; i++)
+		misses |= is_about_tensors(collected->failures[i].rule);
+	return misses;
 }
 
 /* ---- which tensors are whole ---- */
@@ -207,6 +217,75 @@ static void note_ranks(struct run *run, const struct fsdp_audit *audit)
 				"no file says of how many ranks it is; if some are missing, the tensors are only parts (audit --expect)");
 }
 
+static bool is_judgement(const struct finding *finding)
+{
+	return finding->severity != SEVERITY_ERROR ||
+	       strcmp(fsdp_rule_find(finding->rule)->category, "limits") != 0;
+}
+
+/* As the user would type it. */
+static struct text typed_path(struct run *run, struct text file)
+{
+	struct text typed = text_of(run->path);
+	char path[4096];
+
+	if (file.data == NULL || text_is(text_last(typed, '/'), file))
+		return typed;
+	snprintf(path, sizeof path, "%s/%.*s", run->path, (int)file.size, file.data);
+	return collected_text(run->collected, path);
+}
+
+static bool was_told(const struct collected *collected, struct text path,
+	const struct finding *finding)
+{
+	for (size_t i = 0; i < collected->failure_count; i++)
+		if (text_is(collected->failures[i].path, path) &&
+			text_is(collected->failures[i].message, finding->message))
+			return true;
+	return false;
+}
+
+static bool add_failure(struct run *run, const struct finding *finding)
+{
+	bool unread = strcmp(finding->rule, "FI9003") == 0;
+	struct text path = typed_path(run, finding->file);
+	struct failure *failure;
+
+	if (was_told(run->collected, path, finding))
+		return true;
+	failure = collected_failure(run->collected, unread ? "system" : "unsupported");
+	if (failure == NULL)
+		return false;
+	failure->input = run->input;
+	failure->rule = finding->rule;
+	failure->path = path;
+	failure->member = finding->member;
+	failure->offset = finding->offset;
+	failure->message = finding->message;
+	failure->hint = finding->next;
+	return true;
+}
+
+/* Findings that say nothing of the checkpoint become failures: what could not be read could
+ * not be judged. */
+static bool part_failures(struct run *run)
+{
+	struct collected *collected = run->collected;
+	size_t kept = 0;
+	bool good = true;
+
+	for (size_t i = 0; i < collected->finding_count; i++) {
+		const struct finding finding = collected->findings[i];
+
+		if (is_judgement(&finding))
+			collected->findings[kept++] = finding;
+		else
+			good = add_failure(run, &finding) && good;
+	}
+	collected->finding_count = kept;
+	return good;
+}
+
 /* As an audit of the headers does. What was found while opening is found again, with the
  * names that suffer. */
 static bool audit(struct run *run, struct fsdp_error **ret_error)
@@ -218,7 +297,7 @@ static bool audit(struct run *run, struct fsdp_error **ret_error)
 	run->input = 0;
 	collected->finding_count = collected->omission_count = 0;
 	good = passes_run(&passes, run, FSDP_LEVEL_HEADERS, NULL, ret_error) &&
-	       judge_sets(run, false, false);
+	       judge_sets(run, false, false) && part_failures(run);
 	if (good) {
 		judged_failures_take(run);
 		good = findings_sort(collected->findings, collected->finding_count);
@@ -231,16 +310,36 @@ static bool audit(struct run *run, struct fsdp_error **ret_error)
 bool find_torn(struct exporting *exporting, struct fsdp_error **ret_error)
 {
 	size_t count = fsdp_tensor_count(exporting->run->checkpoint);
-	bool some = false;
+	bool some = false, bad;
 
 	exporting->torn = calloc(count + 1, sizeof *exporting->torn);
 	if (exporting->torn == NULL || !audit(exporting->run, ret_error))
 		return false;
-	if (!lacks_something(exporting))
+	bad = lacks_something(exporting);
+	if (!bad && !misses_something(exporting->run->collected))
 		return true;
 	if (exporting->options->partial && !find_whole(exporting, &some, ret_error))
 		return false;
 	exporting->refused = !some;
-	exporting->status = exporting->refused ? STATUS_BAD : STATUS_PARTIAL;
+	exporting->status = some ? STATUS_PARTIAL : bad ? STATUS_BAD : STATUS_FAILED;
+	return true;
+}
+
+bool refuse_damage(struct exporting *exporting, struct fsdp_error **error)
+{
+	struct run *run = exporting->run;
+	struct collected *collected = run->collected;
+	size_t failures = collected->failure_count;
+
+	if (fsdp_error_code(*error) != FSDP_ERROR_DAMAGED ||
+		fsdp_error_rule(*error) == NULL)
+		return false;
+	collected_error(collected, *error, run->input);
+	fsdp_error_free(*error);
+	*error = NULL;
+	judged_failures_take(run);
+	exporting->damaged = true;
+	exporting->status =
+		collected->failure_count == failures ? STATUS_BAD : STATUS_FAILED;
 	return true;
 }
