@@ -25,12 +25,25 @@ enum { HEX = FSDP_SHA256_HEX, LIST_MOST = 256 << 20 };
 
 /* ---- entries ---- */
 
+/* A name that the list of the folder has, or the user gave, leads nowhere else, whatever
+ * characters are in it. */
+static bool is_there(const struct fsdp_verify *verify, struct fsdp_span name)
+{
+	const struct fsdp_folder *folder = fsdp_checkpoint_place(verify->checkpoint);
+	const char *path = verify->checkpoint->path;
+	struct fsdp_entry entry;
+	if (folder != NULL)
+		return fsdp_folder_find(folder, name, &entry);
+	return path != NULL &&
+	       fsdp_span_equal(name, fsdp_span_last(fsdp_span_text(path), '/'));
+}
+
 static bool add_digest(struct fsdp_verify *verify,
 	const struct fsdp_listed_digest *digest, struct fsdp_error **ret_error)
 {
 	if (verify->only.data != NULL && !fsdp_span_equal(digest->name, verify->only))
 		return true;
-	if (!fsdp_name_is_safe(digest->name)) {
+	if (!fsdp_name_is_safe(digest->name) && !is_there(verify, digest->name)) {
 		char room[FSDP_SHOWN];
 		fsdp_find(&verify->findings, FSDP_RULE_PATH_ESCAPE,
 			FSDP_PLACE(.file = fsdp_span_text(digest->source)),

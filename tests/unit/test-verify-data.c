@@ -338,8 +338,8 @@ static void names_in_lists_may_not_escape(void **state)
 	folder_remove();
 }
 
-/* sha256sum puts a backslash before the line of a name that has one, or a line feed. Such
- * a file is not opened; what is told of it is its name, not the line. */
+/* sha256sum puts a backslash before the line of a name that has one, or a line feed. What
+ * is told of such a file is its name, not the line; it is opened if the folder has it. */
 static void names_in_lists_may_be_escaped(void **state)
 {
 	(void)state;
@@ -354,6 +354,14 @@ static void names_in_lists_may_be_escaped(void **state)
 	assert_true(fsdp_span_is(
 		finding->message, "it names \"a\\b\nc\", which was not opened"));
 	verified_done(&verified);
+	/* The five files of the checkpoint are not listed. */
+	for (size_t wrong = 0; wrong < 2; wrong++) {
+		folder_write("a\\b\nc", "x", wrong);
+		verified = verify_path(folder, DATA, 1);
+		assert_int_equal(found(&verified, "FI3064", NULL), 0);
+		assert_int_equal(found(&verified, "FI2005", NULL), 5 + wrong);
+		verified_done(&verified);
+	}
 	folder_remove();
 }
 
