@@ -31,6 +31,7 @@ def stand_in(module, name, kind=lambda *_: None):
 
 REBUILD = stand_in("torch._utils", "_rebuild_tensor_v2")
 FLOAT = stand_in("torch", "FloatStorage", type("FloatStorage", (), {}))
+SIZE = stand_in("torch", "Size", type("Size", (tuple,), {"__reduce__": lambda self: (SIZE, (tuple(self),))}))
 
 
 class Tensor:
@@ -157,6 +158,19 @@ def moments(folder, wrong):
     return [path]
 
 
+def flat_parts(folder, wrong):
+    """DeepSpeed cuts a flat buffer of 10 elements, and 2 of padding, into equal parts; in the wrong one it is cut elsewhere."""
+    path = os.path.join(folder, "global_step1")
+    os.mkdir(path)
+    model = {"module": {}, "param_shapes": [{"weight": SIZE((2, 5))}], "dp_world_size": 2, "mp_world_size": 1}
+    torch_zip(os.path.join(path, "mp_rank_00_model_states.pt"), model, {})
+    for rank, numel in enumerate((7, 5) if wrong else (6, 6)):
+        flat = Tensor(Storage("0", numel), (numel,), (1,))
+        state = {"zero_stage": 2, "partition_count": 2, "single_partition_of_fp32_groups": [flat]}
+        torch_zip(os.path.join(path, f"zero_pp_rank_{rank}_mp_rank_00_optim_states.pt"), {"optimizer_state_dict": state}, {"0": numel})
+    return [path]
+
+
 def local_parts(folder, wrong):
     path = os.path.join(copy("fsdp2/w4-tp", folder), "checkpoint")
     if wrong:
@@ -247,7 +261,7 @@ def sums(folder, wrong):
 ROWS = [
     ("FI1003", "error", no_meta), ("FI1008", "error", relatives_alone), ("FI1010", "warning", other_step), ("FI1010", "note", next_step), ("FI1010", "warning", no_step),
     ("FI1023", "error", shards), ("FI1032", "error", local_parts),
-    ("FI1033", "error", relatives), ("FI1043", "error", storages), ("FI1044", "error", views),
+    ("FI1033", "error", relatives), ("FI1071", "error", flat_parts), ("FI1043", "error", storages), ("FI1044", "error", views),
     ("FI1047", "error", legacy), ("FI2005", "error", sums), ("FI3046", "warning", compressed), ("FI3067", "warning", names), ("FI3067", "error", zip_names),
     ("FI4010", "note", byte_order), ("FI5005", "error", groups_gap), ("FI5005", "error", groups_lack), ("FI5005", "error", groups_twice),
     ("FI5008", "error", moments), ("FI6003", "error", merged_shapes), ("FI6004", "error", merged_values),

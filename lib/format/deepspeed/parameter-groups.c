@@ -61,6 +61,27 @@ static bool is_length_right(
 	       round_up(*ret_found, align) == round_up(ds->slice.lengths[group], align);
 }
 
+/* A rank whose flat buffer is longer than an equal part of all: what follows it lies
+ * elsewhere than it should. */
+static void judge_cut(struct fsdp_deepspeed *ds, uint32_t group)
+{
+	uint64_t part = fsdp_deepspeed_part_of(ds, group);
+	char name[256];
+	snprintf(name, sizeof name, FSDP_ZERO_GROUPS "%u", group);
+	for (uint32_t rank = 0; rank < ds->optim_files; rank++) {
+		const struct fsdp_deepspeed_stored *flat =
+			fsdp_deepspeed_find_flat(ds, name, rank);
+		if (flat == NULL || flat->numel <= part)
+			continue;
+		fsdp_find(&ds->reading->model->findings, FSDP_RULE_ZERO_NUMEL,
+			FSDP_PLACE(.rank = rank,
+				.next = "convert with the DeepSpeed that wrote it"),
+			"the flat buffer of group %u has %llu elements on rank %u, an equal part of all is %llu: what follows is shifted",
+			group, FSDP_LLU(flat->numel), rank, FSDP_LLU(part));
+		return;
+	}
+}
+
 /* The mapping of a rank that has elements, from this one on. */
 static uint32_t skip_empty(const struct fsdp_deepspeed *ds, uint32_t id)
 {
@@ -167,6 +188,8 @@ static void judge_group(struct fsdp_deepspeed *ds, uint32_t group)
 			FSDP_PLACE(.next = "convert with the DeepSpeed that wrote it"),
 			"param_shapes of group %u have %llu elements, its flat buffers %llu: where parameters begin in them is not sure",
 			group, FSDP_LLU(ds->slice.lengths[group]), FSDP_LLU(found));
+	else
+		judge_cut(ds, group);
 }
 
 void fsdp_deepspeed_judge_groups(struct fsdp_deepspeed *ds)
