@@ -25,8 +25,8 @@
 enum {
 	LANES = 16,
 	ROWS = 16,
-	SAMPLED = 16, /* one block of so many is added up where that will do */
-	BLOCK_BYTES = 8 << 10,
+	SAMPLED = FSDP_SAMPLE_OF,
+	BLOCK_BYTES = FSDP_SAMPLE_BYTES,
 	SHORTS = BLOCK_BYTES,      /* numbers of a block: of eight bits, and */
 	DOUBLES = BLOCK_BYTES / 8, /* of those that become doubles */
 };

@@ -6,6 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Of floats so many bytes are a block, and where some will do, one of so many is seen. */
+enum { FSDP_SAMPLE_BYTES = 8 << 10, FSDP_SAMPLE_OF = 16 };
+
 /*
  * What is counted of numbers as they come by. Sums are made of sixteen partial ones that
  * the place of a number in its run decides, so equal runs give equal digits, whatever adds
@@ -17,7 +20,7 @@ struct fsdp_moments {
 	uint64_t bad_index;  /* of the first that is not finite; FSDP_UNKNOWN */
 	double min, max;     /* of the finite ones; +inf and -inf if there are none */
 	double sum, squares; /* of these; of numbers of 16 bits to six digits */
-	/* Set it before the first numbers come: of floats, one block of 8 KiB in sixteen is
+	/* Set it before the first numbers come: of floats, only blocks of the sample are
 	 * added up, which the place in the run decides. `summed` are then fewer. */
 	bool samples;
 	uint64_t summed; /* finite numbers of which the sums are */

@@ -186,7 +186,7 @@ static bool plan_file(struct pass_run *pass, struct fsdp_pass_file *file)
 
 static void begin_result(struct fsdp_pass_result *result)
 {
-	result->trait = (struct fsdp_trait){ { 0, 0 } };
+	result->trait = result->sample = (struct fsdp_trait){ { 0, 0 } };
 	fsdp_moments_init(&result->moments);
 }
 
@@ -211,6 +211,21 @@ static struct fsdp_pass_result *find_partial(struct pass_reader *reader, size_t 
 	return &partial->result;
 }
 
+/* The bytes of each block of the sample, where they are there; the first one is `at` of the
+ * view. */
+static void add_sample(
+	struct fsdp_trait *sample, const unsigned char *bytes, size_t size, uint64_t at)
+{
+	const uint64_t step = FSDP_SAMPLE_BYTES * FSDP_SAMPLE_OF;
+	for (uint64_t block = at - at % step; block < at + size; block += step) {
+		uint64_t begin = block > at ? block : at;
+		uint64_t end = fsdp_min(block + FSDP_SAMPLE_BYTES, at + size);
+		if (begin < end)
+			fsdp_trait_add(
+				sample, bytes + (begin - at), (size_t)(end - begin));
+	}
+}
+
 static void add_to_view(struct pass_reader *reader, size_t index,
 	const struct fsdp_segment *segment, const unsigned char *bytes, size_t size,
 	uint64_t at)
@@ -224,7 +239,10 @@ static void add_to_view(struct pass_reader *reader, size_t index,
 	} else if (at == view->begin) {
 		begin_result(result);
 	}
-	fsdp_trait_add(&result->trait, bytes, size);
+	if (view->traced)
+		fsdp_trait_add(&result->trait, bytes, size);
+	if (view->sampled)
+		add_sample(&result->sample, bytes, size, at - view->begin);
 	result->moments.samples = view->sampled;
 	if (view->counted)
 		fsdp_moments_add(&result->moments, view->dtype, view->big_endian, bytes,
@@ -507,6 +525,7 @@ static void join_views(struct pass_part *part)
 		const struct partial *partial = &part->partials[i];
 		struct fsdp_pass_result *result = &part->file->results[partial->view];
 		fsdp_trait_join(&result->trait, &partial->result.trait);
+		fsdp_trait_join(&result->sample, &partial->result.sample);
 		fsdp_moments_join(&result->moments, &partial->result.moments);
 	}
 }

@@ -46,11 +46,13 @@ struct fsdp_pass_view {
 	bool big_endian;
 	bool counted; /* its moments are wanted … */
 	bool sampled; /* … with sums of some of its numbers: fsdp_moments.samples */
+	bool traced;  /* the trait of all of its bytes is wanted */
 };
 
 /* What was seen of a view. */
 struct fsdp_pass_result {
-	struct fsdp_trait trait;
+	struct fsdp_trait trait;     /* if it is wanted */
+	struct fsdp_trait sample;    /* of a view that is sampled: of those blocks */
 	struct fsdp_moments moments; /* if they are wanted */
 };
 

@@ -95,11 +95,12 @@ struct fsdp_copy {
 /* What is added up of a tensor. */
 struct fsdp_numbers {
 	struct fsdp_moments moments;
-	struct fsdp_trait trait;
+	struct fsdp_trait trait; /* of a sample, until verify-equal.c has seen it */
 	uint64_t layout;
 	uint32_t due, seen; /* pieces */
 	uint32_t bad_piece;
-	bool odd; /* a piece whose bytes are not one behind the other */
+	bool odd;     /* a piece whose bytes are not one behind the other */
+	bool sampled; /* `trait` is not of all bytes */
 };
 
 /* How the bytes of a file are found. */
@@ -277,11 +278,21 @@ void fsdp_verify_deliver(struct fsdp_verify *verify, const struct fsdp_verify_fi
 /* Room for the numbers of tensors, when copies are known. */
 bool fsdp_verify_begin_values(struct fsdp_verify *verify, struct fsdp_error **ret_error);
 
+/* Whether all numbers of a tensor were seen. */
+bool fsdp_verify_is_known(const struct fsdp_verify *verify, uint32_t tensor);
+
 /* Whether the numbers of a tensor come from this piece. */
 bool fsdp_verify_is_counted(const struct fsdp_verify *verify, uint32_t piece);
 
 /* Reads what the pass could not see, and says which numbers cannot be weights. */
 bool fsdp_verify_judge_values(struct fsdp_verify *verify, struct fsdp_error **ret_error);
+
+/* ---- verify-equal.c ---- */
+
+/* Reads tensors again whose samples are equal, for a trait of all their bytes; of `left`
+ * bytes what may be read is taken. False: *ret_error. */
+bool fsdp_verify_see_equal(
+	struct fsdp_verify *verify, uint64_t *left, struct fsdp_error **ret_error);
 
 /* ---- verify-copies.c ---- */
 

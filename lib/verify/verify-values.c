@@ -12,7 +12,7 @@
 #include "model/dtype.h"
 #include "verify/verify-private.h"
 
-/* Of odd tensors so many times the bytes of all files are read. */
+/* Of odd tensors, and of equal ones, so many times the bytes of all files are read. */
 enum { AGAIN_MOST = 2, SUM_EXACT = 1 << 17 };
 
 /* ---- which pieces ---- */
@@ -74,21 +74,21 @@ static bool read_elements(
 	return true;
 }
 
-static bool read_odd(struct fsdp_verify *verify, struct fsdp_error **ret_error)
+static bool read_odd(
+	struct fsdp_verify *verify, uint64_t *left, struct fsdp_error **ret_error)
 {
 	const struct fsdp_model *model = &verify->checkpoint->model;
-	uint64_t left = AGAIN_MOST * verify->scope.bytes;
 	for (uint32_t i = 0; i < model->tensors.count; i++) {
 		struct fsdp_error *error = NULL;
 		uint64_t size = fsdp_model_bytes(model, fsdp_model_tensor(model, i));
 		if (!verify->numbers[i].odd)
 			continue;
 		verify->numbers[i].seen = 0;
-		if (size > left) {
+		if (size > *left) {
 			verify->lacks |= FSDP_OVER_LIMIT;
 			continue;
 		}
-		left -= size;
+		*left -= size;
 		if (read_elements(verify, i, &error))
 			continue;
 		bool memory = fsdp_error_code(error) == FSDP_ERROR_MEMORY;
@@ -232,7 +232,7 @@ static void judge_possible(
 
 /* ---- the whole ---- */
 
-static bool is_known(const struct fsdp_verify *verify, uint32_t tensor)
+bool fsdp_verify_is_known(const struct fsdp_verify *verify, uint32_t tensor)
 {
 	const struct fsdp_numbers *numbers = &verify->numbers[tensor];
 	return numbers->due != 0 && numbers->seen == numbers->due &&
@@ -243,15 +243,18 @@ static bool is_known(const struct fsdp_verify *verify, uint32_t tensor)
 bool fsdp_verify_judge_values(struct fsdp_verify *verify, struct fsdp_error **ret_error)
 {
 	const struct fsdp_model *model = &verify->checkpoint->model;
+	uint64_t left = AGAIN_MOST * verify->scope.bytes;
 	if (verify->numbers == NULL)
 		return true;
-	if (!read_odd(verify, ret_error))
+	if (!read_odd(verify, &left, ret_error) ||
+		!fsdp_verify_see_equal(verify, &left, ret_error))
 		return false;
 	for (uint32_t i = 0; i < model->tensors.count; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(verify->checkpoint, i);
 		if (verify->numbers[i].seen != 0)
 			judge_finite(verify, i, &tensor);
-		if (is_known(verify, i) && verify->numbers[i].moments.count != 0)
+		if (fsdp_verify_is_known(verify, i) &&
+			verify->numbers[i].moments.count != 0)
 			judge_possible(verify, i, &tensor);
 	}
 	return true;
@@ -270,7 +273,7 @@ struct fsdp_verify_values fsdp_verify_values(
 		memcpy(values.digest, numbers->trait.words, sizeof values.digest);
 		values.layout = numbers->layout;
 	}
-	if (!is_known(verify, tensor))
+	if (!fsdp_verify_is_known(verify, tensor))
 		return values;
 	values.known = true;
 	values.count = m->count;

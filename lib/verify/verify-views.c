@@ -180,7 +180,8 @@ void fsdp_verify_add_view(struct fsdp_verify *verify, struct fsdp_verify_file *f
 		.dtype = (uint8_t)view->dtype,
 		.big_endian = view->big_endian,
 		.counted = counted && fsdp_moments_takes(view->dtype),
-		.sampled = true,
+		.sampled = counted,
+		.traced = fsdp_verify_copy(verify, piece) != NULL,
 	};
 }
 
@@ -268,8 +269,9 @@ static void add_to_tensor(struct fsdp_verify *verify, uint32_t index,
 		numbers->moments.bad_index = result->moments.bad_index;
 	}
 	/* Pieces come in the order of their files, so that order must not count. */
-	numbers->trait.words[0] += fsdp_mix(result->trait.words[0] ^ layout, MIX_A);
-	numbers->trait.words[1] += fsdp_mix(result->trait.words[1] ^ layout, MIX_B);
+	numbers->trait.words[0] += fsdp_mix(result->sample.words[0] ^ layout, MIX_A);
+	numbers->trait.words[1] += fsdp_mix(result->sample.words[1] ^ layout, MIX_B);
+	numbers->sampled |= view->end - view->begin > FSDP_SAMPLE_BYTES;
 	numbers->layout += layout;
 }
 

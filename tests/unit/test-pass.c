@@ -115,15 +115,22 @@ static void views_do_not_depend_on_their_place(void **state)
 		struct fsdp_segment segments[] = { make_segment(4096, size),
 			make_segment(second, size) };
 		struct fsdp_pass_view views[] = {
-			{ .end = size, .dtype = (uint8_t)dtype, .counted = true },
+			{ .end = size,
+				.dtype = (uint8_t)dtype,
+				.counted = true,
+				.sampled = true,
+				.traced = true },
 			{ .begin = 8,
 				.end = 24,
 				.dtype = (uint8_t)dtype,
-				.counted = true },
+				.counted = true,
+				.traced = true },
 			{ .end = size,
 				.segment = 1,
 				.dtype = (uint8_t)dtype,
-				.counted = true },
+				.counted = true,
+				.sampled = true,
+				.traced = true },
 		};
 		struct fsdp_pass_result one[3], many[3];
 		struct fsdp_pass_file file = run(segments, 2, views, one, 3, 1, true);
@@ -134,6 +141,7 @@ static void views_do_not_depend_on_their_place(void **state)
 		fsdp_pass_file_done(&file);
 		assert_memory_equal(one, many, sizeof one);
 		assert_memory_equal(&one[0].trait, &one[2].trait, sizeof one[0].trait);
+		assert_memory_equal(&one[0].sample, &one[2].sample, sizeof one[0].sample);
 		assert_memory_equal(
 			&one[0].moments, &one[2].moments, sizeof one[0].moments);
 		assert_int_equal(one[0].moments.count, size / 4);
@@ -146,6 +154,10 @@ static void views_do_not_depend_on_their_place(void **state)
 		bytes[4096 + size - 1] ^= 1;
 		assert_memory_not_equal(
 			&one[0].trait, &many[0].trait, sizeof one[0].trait);
+		/* Of a short view alone it is in the sample. */
+		assert_int_equal(memcmp(&one[0].sample, &many[0].sample,
+					 sizeof one[0].sample) != 0,
+			i == 0);
 		assert_memory_equal(&one[1].trait, &many[1].trait, sizeof one[1].trait);
 		memcpy(bytes + second, kept, size);
 		free(kept);

@@ -268,6 +268,31 @@ static void equal_bytes_have_equal_digests(void **state)
 	verified_done(&verified);
 }
 
+/* Of long tensors a sample is looked at first: byte 40,000 is not in it. */
+static void equal_samples_are_read_again(void **state)
+{
+	(void)state;
+	static float one[1 << 16], other[1 << 16], zeros[1 << 16];
+	for (size_t i = 0; i < FSDP_COUNT(one); i++)
+		one[i] = other[i] = (float)(i % 1000) + 1;
+	other[10000]++;
+	MAKE("a", "F32", one);
+	MAKE("b", "F32", other);
+	MAKE("c", "F32", one);
+	MAKE("d", "F32", zeros);
+	MAKE("e", "F32", zeros);
+	struct verified verified = verify_made();
+	struct fsdp_verify_values values[5];
+	for (uint32_t i = 0; i < 5; i++)
+		values[i] = fsdp_verify_values(verified.verify, i);
+	assert_int_equal(values[0].layout, values[1].layout);
+	assert_memory_equal(values[0].digest, values[2].digest, 16);
+	assert_memory_not_equal(values[0].digest, values[1].digest, 16);
+	assert_memory_equal(values[3].digest, values[4].digest, 16);
+	assert_memory_not_equal(values[0].digest, values[3].digest, 16);
+	verified_done(&verified);
+}
+
 /* Copies of a piece are counted once. */
 static void copies_are_counted_once(void **state)
 {
@@ -490,6 +515,7 @@ int main(void)
 		cmocka_unit_test(numbers_that_are_not_finite_are_told),
 		cmocka_unit_test(values_that_cannot_be_are_told),
 		cmocka_unit_test(equal_bytes_have_equal_digests),
+		cmocka_unit_test(equal_samples_are_read_again),
 		cmocka_unit_test(copies_are_counted_once),
 		cmocka_unit_test(trained_layers_are_left_alone),
 		cmocka_unit_test(dead_weights_are_told),

@@ -140,10 +140,11 @@ struct fsdp_verify_values {
 	uint32_t bad_piece;
 	uint64_t bad_index;
 
-	/* 128 bits of all bytes. Two tensors of one dtype and shape have the same
+	/* 128 bits of all bytes, or of a sample where that tells tensors apart. Two tensors of one dtype and shape have the same
 	 * bytes, element by element, if digest and layout are equal; different
 	 * digests of one layout say that they differ, and different layouts say
-	 * nothing. Not cryptographic: who makes both tensors can make them meet. */
+	 * nothing. Of a constant 0 and -0 count as one number. Not cryptographic: who makes
+	 * both tensors can make them meet. */
 	uint64_t digest[2];
 	uint64_t layout; /* how the tensor lies in its pieces; 0: there is no digest */
 };
