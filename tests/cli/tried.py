@@ -59,9 +59,10 @@ def torch_zip(path, tensors, storages, method=zipfile.ZIP_STORED, order="little"
     return path
 
 
-def safetensors(path, shape=(2, 3), value=1.0):
+def safetensors(path, shape=(2, 3), value=1.0, **metadata):
     numel = shape[0] * shape[1]
-    header = json.dumps({"weight": {"dtype": "F32", "shape": shape, "data_offsets": [0, 4 * numel]}}).encode()
+    header = {"__metadata__": metadata} if metadata else {}
+    header = json.dumps(header | {"weight": {"dtype": "F32", "shape": shape, "data_offsets": [0, 4 * numel]}}).encode()
     header += b" " * (-len(header) % 8)
     with open(path, "wb") as f:
         f.write(struct.pack("<Q", len(header)) + header + struct.pack("<f", value) * numel)
@@ -224,10 +225,10 @@ def no_meta(folder, wrong):
     return [path]
 
 
-def called(folder, name):
+def called(folder, name, **counts):
     os.mkdir(os.path.join(folder, name))
     model = {"weight": Tensor(Storage("0", 6), (2, 3), (3, 1))}
-    torch_zip(os.path.join(folder, name, "model.pt"), {"model": model, "step": 500, "epoch": 3}, {"0": 6})
+    torch_zip(os.path.join(folder, name, "model.pt"), {"model": model, "step": 500, "epoch": 3} | counts, {"0": 6})
     return [os.path.join(folder, name)]
 
 
@@ -243,9 +244,22 @@ def no_step(folder, wrong):
     return called(folder, "step-600" if wrong else "checkpoint-3")  # which is the epoch
 
 
+def counted(word):
+    """A folder may be called after anything that is counted."""
+    def other_count(folder, wrong):
+        return called(folder, "step-600", **{f"best_{word}_seen" if not wrong else "best_loss_seen": 600})
+    return other_count
+
+
 def byte_order(folder, wrong):
     model = {"weight": Tensor(Storage("0", 6), (2, 3), (3, 1))}
     return [torch_zip(os.path.join(folder, "model.pt"), model, {"0": 6}, order="big" if wrong else "little")]
+
+
+def tagged(tag):
+    def other_tag(folder, wrong):
+        return [safetensors(os.path.join(folder, "model.safetensors"), format=f"{tag}{'2' * wrong}")]
+    return other_tag
 
 
 def sums(folder, wrong):
@@ -260,10 +274,11 @@ def sums(folder, wrong):
 # rule, severity, and what makes a sample and its near miss
 ROWS = [
     ("FI1003", "error", no_meta), ("FI1008", "error", relatives_alone), ("FI1010", "warning", other_step), ("FI1010", "note", next_step), ("FI1010", "warning", no_step),
+    *(("FI1010", "warning", counted(word)) for word in ("step", "iter", "epoch", "update", "batch")),
     ("FI1023", "error", shards), ("FI1032", "error", local_parts),
     ("FI1033", "error", relatives), ("FI1071", "error", flat_parts), ("FI1043", "error", storages), ("FI1044", "error", views),
     ("FI1047", "error", legacy), ("FI2005", "error", sums), ("FI3046", "warning", compressed), ("FI3067", "warning", names), ("FI3067", "error", zip_names),
-    ("FI4010", "note", byte_order), ("FI5005", "error", groups_gap), ("FI5005", "error", groups_lack), ("FI5005", "error", groups_twice),
+    ("FI4010", "note", byte_order), *(("FI4010", "warning", tagged(tag)) for tag in ("pt", "tf", "flax", "np", "mlx", "paddle", "jax")), ("FI5005", "error", groups_gap), ("FI5005", "error", groups_lack), ("FI5005", "error", groups_twice),
     ("FI5008", "error", moments), ("FI6003", "error", merged_shapes), ("FI6004", "error", merged_values),
 ]
 

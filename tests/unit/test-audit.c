@@ -62,6 +62,7 @@ static void what_was_not_looked_at_has_not_passed(void **state)
 	audit = audit_of(checkpoint, FSDP_LEVEL_HEADERS);
 	assert_int_equal(result_of(audit, "FI4004").status, FSDP_STATUS_NOT_APPLICABLE);
 	assert_int_equal(result_of(audit, "FI2003").reason, FSDP_REASON_NEEDS_DATA);
+	assert_int_equal(result_of(audit, "FI2008").reason, FSDP_REASON_NEEDS_VALUES);
 	assert_int_equal(result_of(audit, "FI7001").status, FSDP_STATUS_NOT_APPLICABLE);
 	assert_null(fsdp_audit_result(audit, fsdp_rule_count()).rule);
 	fsdp_audit_free(audit);

@@ -22,14 +22,14 @@ static void cut(struct fsdp_checkpoint *checkpoint, uint32_t tensor, int64_t row
 }
 
 /* The rule of the only finding that the check gives, and its message; "" for none. */
-static void judge(struct fsdp_checkpoint *checkpoint, const char *rule, const char *text)
+static void judge_frozen(
+	struct fsdp_checkpoint *checkpoint, const char *rule, const char *text)
 {
 	struct fsdp_audit_options options = { .size = sizeof options,
 		.level = FSDP_LEVEL_HEADERS };
 	struct fsdp_audit *audit = NULL;
 	size_t found = 0;
 
-	freeze_by_hand(checkpoint);
 	assert_true(fsdp_audit_new(checkpoint, &options, &audit, NULL));
 	for (size_t i = 0; i < fsdp_audit_finding_count(audit); i++) {
 		const struct fsdp_finding *finding = fsdp_audit_finding(audit, i);
@@ -43,6 +43,12 @@ static void judge(struct fsdp_checkpoint *checkpoint, const char *rule, const ch
 	}
 	assert_int_equal(found, *rule != '\0');
 	fsdp_audit_free(audit);
+}
+
+static void judge(struct fsdp_checkpoint *checkpoint, const char *rule, const char *text)
+{
+	freeze_by_hand(checkpoint);
+	judge_frozen(checkpoint, rule, text);
 }
 
 static void a_grid_covers_in_any_order(void **state)
@@ -147,6 +153,30 @@ static void runs_that_overlap_are_found(void **state)
 	judge(*state, "FI1022", "the pieces [0:13] and [11:24] hold the same elements");
 }
 
+/* What is absent is told once: by the file, the rank or the list that lacks it. */
+static void a_gap_that_is_explained_is_not_told(void **state)
+{
+	static const enum fsdp_rule_index reasons[] = { FSDP_RULE_RANK_MISSING,
+		FSDP_RULE_MISSING_FILE, FSDP_RULE_EMPTY_FILE, FSDP_RULE_RANK_IDENTITY,
+		FSDP_RULE_CHUNK_BOUNDS, FSDP_RULE_SHARDS_DISAGREE,
+		FSDP_RULE_DTENSOR_LAYOUT, FSDP_RULE_NOT_EVALUATED,
+		FSDP_RULE_NOT_A_CHECKPOINT, FSDP_RULE_TRUNCATED_FILE };
+	struct fsdp_checkpoint *checkpoint = *state;
+	struct fsdp_vec *list = &checkpoint->model.findings.list;
+	size_t count = list->count;
+
+	cut(checkpoint, add(checkpoint), 0, 0, 5, COLUMNS);
+	freeze_by_hand(checkpoint);
+	for (size_t i = 0; i < FSDP_COUNT(reasons); i++) {
+		fsdp_find(&checkpoint->model.findings, reasons[i],
+			FSDP_PLACE(.file = FSDP_SPAN("a")), "it is absent");
+		judge_frozen(checkpoint, "", "");
+		fsdp_vec_truncate(list, count);
+	}
+	judge_frozen(checkpoint, "FI1021",
+		"the pieces hold 20 of 24 elements; none has rows 5:6 of it");
+}
+
 static void one_whole_piece_is_enough(void **state)
 {
 	uint32_t tensor = add(*state);
@@ -171,6 +201,7 @@ int main(void)
 		TEST(bricks_that_lie_across_each_other_cover),
 		TEST(runs_cover_or_do_not),
 		TEST(runs_that_overlap_are_found),
+		TEST(a_gap_that_is_explained_is_not_told),
 		TEST(one_whole_piece_is_enough),
 	};
 

@@ -33,6 +33,8 @@ static const struct member AWQ[] = { { "qweight", "int32", "64x8" },
 	{ NULL, NULL, NULL } };
 static const struct member FP8[] = { { "weight", "float8_e4m3fn", "256x384" },
 	{ "weight_scale_inv", "float32", "2x3" }, { NULL, NULL, NULL } };
+static const struct member EXPERTS[] = { { "up_proj", "float8_e4m3fn", "2x256x384" },
+	{ "up_proj_scale_inv", "float32", "2x2x3" }, { NULL, NULL, NULL } };
 static const struct member BNB4[] = { { "weight", "uint8", "512x1" },
 	{ "weight.absmax", "uint8", "16" }, { "weight.quant_map", "float32", "16" },
 	{ "weight.quant_state.bitsandbytes__nf4", "uint8", "90" },
@@ -91,6 +93,11 @@ static const struct {
 	{ FP8, WITH_FP8, "weight_scale_inv", NULL, "FI1092 error b.weight_scale_inv\n" },
 	{ FP8, WITH_FP8, "weight_scale_inv", "2x2", "FI1093 error b.weight_scale_inv\n" },
 	{ FP8, "{}", "weight_scale_inv", "", "" },
+	{ EXPERTS, WITH_FP8, NULL, NULL, "" },
+	{ EXPERTS, WITH_FP8, "up_proj_scale_inv", NULL,
+		"FI1092 error b.up_proj_scale_inv\n" },
+	{ EXPERTS, WITH_FP8, "up_proj_scale_inv", "2x2x2",
+		"FI1093 error b.up_proj_scale_inv\n" },
 	{ BNB4, "{}", NULL, NULL, "" },
 	{ BNB4, "{}", "weight.absmax", NULL, "FI1092 error b.weight.absmax\n" },
 	{ BNB4, "{}", "weight.absmax", "15", "FI1093 error b.weight.absmax\n" },
@@ -123,9 +130,6 @@ static const struct {
 	{ MLX, WITH_MLX, NULL, NULL, "" },
 	{ MLX, WITH_MLX, "biases", NULL, "FI1092 error b.biases\n" },
 	{ MLX, WITH_MLX, "scales", "8x4", "FI1093 error b.scales\n" },
-	/* A method that is not known is not judged. */
-	{ MLX, "{\"quantization_config\": {\"quant_method\": \"hqq\"}}", "scales", NULL,
-		"" },
 };
 
 static void every_layout_is_judged(void **state)
@@ -137,6 +141,27 @@ static void every_layout_is_judged(void **state)
 		put_modules(checkpoint, cases[i].members, cases[i].odd, cases[i].shape);
 		configure(checkpoint, "config.json", cases[i].config);
 		expect_findings(checkpoint, cases[i].expected);
+		end_by_hand((void **)&checkpoint);
+	}
+	(void)state;
+}
+
+static void methods_without_rules_are_not_judged(void **state)
+{
+	static const char *const methods[] = { "aqlm", "hqq", "quanto", "eetq", "vptq",
+		"spqr", "torchao", "bitnet" };
+	char config[128];
+
+	for (size_t i = 0; i < FSDP_COUNT(methods); i++) {
+		struct fsdp_checkpoint *checkpoint;
+
+		snprintf(config, sizeof config,
+			"{\"quantization_config\": {\"quant_method\": \"%s\"}}",
+			methods[i]);
+		begin_by_hand((void **)&checkpoint);
+		put_modules(checkpoint, MLX, "scales", NULL);
+		configure(checkpoint, "config.json", config);
+		expect_findings(checkpoint, "");
 		end_by_hand((void **)&checkpoint);
 	}
 	(void)state;
@@ -178,6 +203,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_layout_is_judged),
+		cmocka_unit_test(methods_without_rules_are_not_judged),
 		BY_HAND(a_cast_needs_no_scale),
 		BY_HAND(an_unpacked_weight_needs_no_scale),
 		BY_HAND(a_scale_has_no_weight),
