@@ -530,10 +530,19 @@ static void memory_ends_anywhere(void **state)
 	assert_true(audits > 10);
 }
 
+static void a_model_without_tensors_is_found(void **state)
+{
+	tensor_by_hand(
+		*state, "rng", "uint8", FSDP_ROLE_OTHER, (const int64_t[]){ 8 }, 1);
+	configure(*state, "config.json", "{\"num_hidden_layers\": 4}");
+	expect_findings(*state, "FI1091 error\n");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		BY_HAND(layers_are_missing),
+		BY_HAND(a_model_without_tensors_is_found),
 		BY_HAND(layers_are_all_there),
 		BY_HAND(there_are_layers_more),
 		BY_HAND(a_layer_more_predicts),

@@ -346,6 +346,30 @@ static uint64_t count_unused(const struct fsdp_complete *complete)
 	return most;
 }
 
+static bool has_model(const struct fsdp_complete *complete)
+{
+	for (uint32_t i = 0; i < complete->tensor_count; i++) {
+		enum fsdp_role role = fsdp_tensor(complete->checkpoint, i).role;
+
+		if (role == FSDP_ROLE_PARAM || role == FSDP_ROLE_BUFFER)
+			return true;
+	}
+	return false;
+}
+
+/* A file of weights that has none: another one lies under its name. */
+static void judge_nothing(struct fsdp_complete *complete)
+{
+	uint64_t due;
+	const char *key = find_due(complete, complete->config.text, main_keys, &due);
+
+	if (key != NULL && !complete->is_silent)
+		fsdp_find(complete->checking->findings, FSDP_RULE_CONFIG_MISMATCH,
+			FSDP_PLACE(.file = config_file(complete)),
+			"the configuration says %s = %llu, and no file has a tensor of a model",
+			key, FSDP_LLU(due));
+}
+
 void fsdp_complete_judge_layers(struct fsdp_complete *complete)
 {
 	const struct choice encoder = { FSDP_COMPLETE_MAIN, "encoder" };
@@ -356,6 +380,8 @@ void fsdp_complete_judge_layers(struct fsdp_complete *complete)
 
 	if (text == FSDP_NONE)
 		return;
+	if (!has_model(complete))
+		judge_nothing(complete);
 	if (are_there(complete, &encoder) && are_there(complete, &decoder)) {
 		judge_stack(complete, &encoder, text, encoder_keys, 0);
 		judge_stack(complete, &decoder, text, decoder_keys, 0);
