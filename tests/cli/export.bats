@@ -439,6 +439,24 @@ END
 	[[ "$output" != *"--rename=model.norm"* ]]
 }
 
+@test "a line tells what a wrapper puts in front of names, and what removes it" {
+	run -0 "$FSDP_INSPECT" export -o out --strip=none --rename=model=_orig_mod "$SOURCE"
+	[[ "$output" == *"_orig_mod. is in front of"*"not compiled"*"--strip=_orig_mod removes it"* ]]
+	run -0 "$FSDP_INSPECT" export -o stripped --strip=_orig_mod out
+	[[ "$output" != *"in front of"* ]]
+	run -0 "$FSDP_INSPECT" export -o ddp --strip=none --rename=model=module "$SOURCE"
+	[[ "$output" == *"module. is in front of"*"--strip=module removes it"* ]]
+	# One module of a model.
+	run -0 "$FSDP_INSPECT" export -o some --strip=none --rename=model.norm=module.norm "$SOURCE"
+	[[ "$output" != *"in front of"* ]]
+}
+
+@test "a shard of no bytes is refused" {
+	run -2 export_to out --max-shard-size=0 "$SOURCE"
+	[[ "$output" == *"leaves room for nothing"* ]]
+	[ ! -e out ]
+}
+
 @test "NumPy gets unsigned integers for what it does not know, and a line says so" {
 	export_to out --cast=bfloat16 "$SOURCE" model.norm.bias
 	run -0 "$FSDP_INSPECT" export --to=npy -o one.npy out norm.bias

@@ -270,6 +270,8 @@ static const char *objection(const struct exporting *exporting)
 			       : NULL;
 	if (options->out == NULL)
 		return "export needs a folder or a file to write: -o OUT";
+	if (options->shard_bytes == 0)
+		return "--max-shard-size=0 leaves room for nothing";
 	if (strcmp(options->out, "-") == 0 && !is_file(options))
 		return "a folder cannot go to standard output: choose --to=safetensors, npy or raw";
 	if (strcmp(options->out, "-") == 0 && answer_is_machine(exporting->run) &&

@@ -102,6 +102,39 @@ static void tell_names(struct exporting *exporting)
 	out_line_end(out);
 }
 
+static size_t count_prefixed(const struct exporting *exporting, const char *prefix)
+{
+	size_t size = strlen(prefix), count = 0;
+
+	for (size_t i = 0; i < exporting->tensor_count; i++) {
+		struct fsdp_span name = fsdp_export_tensor(exporting->plan, i).name;
+		count += name.size > size && memcmp(name.data, prefix, size) == 0;
+	}
+	return count;
+}
+
+/* Wrappers put these in front, and loaders refuse them; but a model may have a module of
+ * the name, beside others. */
+static void tell_wrapped(struct exporting *exporting)
+{
+	static const struct {
+		const char *prefix, *what;
+		bool alone;
+	} wrappers[] = { { "_orig_mod.", "compiled", false },
+		{ "module.", "wrapped with DistributedDataParallel", true } };
+
+	for (size_t i = 0; i < sizeof wrappers / sizeof *wrappers; i++) {
+		const char *prefix = wrappers[i].prefix;
+		size_t count = count_prefixed(exporting, prefix);
+
+		if (count == 0 || (wrappers[i].alone && count < exporting->tensor_count))
+			continue;
+		out_line(exporting->run->out, "names",
+			"%s is in front of %zu, which a model that is not %s does not load: --strip=%.*s removes it",
+			prefix, count, wrappers[i].what, (int)strlen(prefix) - 1, prefix);
+	}
+}
+
 /* What was typed and changed nothing is a slip, mostly. */
 static void note_idle(struct exporting *exporting)
 {
@@ -288,6 +321,7 @@ void tell_export(struct exporting *exporting)
 	out_line_end(out);
 	tell_left(exporting);
 	tell_names(exporting);
+	tell_wrapped(exporting);
 	tell_ties(exporting);
 	tell_companions(exporting);
 	if (exporting->options->cast != NULL)
