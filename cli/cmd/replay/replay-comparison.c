@@ -233,8 +233,11 @@ static const char *put_change(const ROW *row, struct cell *cell)
 		return "gone";
 	if (!(before > 0))
 		return "-";
-	snprintf(
-		cell->text, sizeof cell->text, "%+.1f %%", (now - before) * 100 / before);
+	if (now > before * MOST_PERCENT / 100)
+		snprintf(cell->text, sizeof cell->text, "%.0f x", now / before);
+	else
+		snprintf(cell->text, sizeof cell->text, "%+.1f %%",
+			(now - before) * 100 / before);
 	return cell->text;
 }
 

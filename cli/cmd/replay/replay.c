@@ -390,12 +390,24 @@ static bool is_refused(struct replay *replay, const struct fsdp_recordings *befo
 	return false;
 }
 
-/* Files that could not be read do not hide the others. */
+/* Files that could not be read do not hide the others, and a folder may hold other files. */
 static void tell_unread(struct replay *replay, const struct fsdp_recordings *before)
 {
+	const char *path = fsdp_recordings_left_out(before, 0);
+	size_t count = 0;
+
 	for (size_t i = 0; i < fsdp_recordings_error_count(before); i++)
 		collected_error(replay->run->collected, fsdp_recordings_error(before, i),
 			UINT32_MAX);
+	while (fsdp_recordings_left_out(before, count) != NULL)
+		count++;
+	if (count == 1)
+		run_note(replay->run, "%s is not compared: it is no recording of times",
+			path);
+	else if (count > 1)
+		run_note(replay->run,
+			"%s and %zu more are not compared: they are no recordings of times",
+			path, count - 1);
 }
 
 /* False: *ret_error, or out of memory. *ret_refused: refuse() was called. */
