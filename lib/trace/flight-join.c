@@ -157,15 +157,20 @@ static bool wait_in_team(struct join *join, const struct fsdp_flight_team *team)
 	return true;
 }
 
+/* The last entry of a rank, or NULL. */
+static const struct fsdp_flight_entry *last_entry(const struct fsdp_flight_rows *rows)
+{
+	size_t count = rows != NULL ? rows->entries.count : 0;
+	return count != 0 ? fsdp_vec_at(&rows->entries, count - 1) : NULL;
+}
+
 /* A rank whose last operation did not end waits, even if it is not known for which
  * rank. */
 static void wait_at_end(struct join *join)
 {
 	for (size_t i = 0; i < join->job.count; i++) {
 		const struct fsdp_flight_rows *rows = join->job.ranks[i].rows;
-		size_t count = rows != NULL ? rows->entries.count : 0;
-		const struct fsdp_flight_entry *last =
-			count != 0 ? fsdp_vec_at(&rows->entries, count - 1) : NULL;
+		const struct fsdp_flight_entry *last = last_entry(rows);
 		join->waits[i] |= last != NULL && last->is_unfinished;
 	}
 }
@@ -308,6 +313,27 @@ static bool tell_found(struct join *join, const struct fsdp_flight_fault *fault)
 		       join->job.arena, &flight->expected);
 }
 
+/* False: out of memory. */
+static bool describe_last(
+	struct join *join, size_t place, struct fsdp_flight_last *ret_last)
+{
+	const struct fsdp_flight_rows *rows = join->job.ranks[place].rows;
+	const struct fsdp_flight_entry *entry = last_entry(rows);
+	*ret_last = (struct fsdp_flight_last){ .rank = join->job.ranks[place].rank,
+		.seq = FSDP_ABSENT,
+		.place.line = FSDP_ABSENT };
+	if (entry == NULL)
+		return true;
+	const struct fsdp_flight_called *called = fsdp_vec_at(&rows->calls, entry->call);
+	const struct fsdp_flight_group *group = fsdp_vec_at(&rows->groups, entry->group);
+	const struct fsdp_flight_team team = { .name = group->name, .desc = group->desc };
+	ret_last->seq = entry->seq;
+	ret_last->op = fsdp_flight_folded(called->name, join->job.arena);
+	ret_last->group = title_of(&team);
+	ret_last->place = *place_of(rows, entry);
+	return ret_last->op.data != NULL;
+}
+
 static bool tell_last(struct join *join)
 {
 	struct fsdp_flight *flight = join->flight;
@@ -316,29 +342,45 @@ static bool tell_last(struct join *join)
 	flight->last = last;
 	for (size_t i = 0; last != NULL && i < flight->culprit_count; i++) {
 		size_t place = fsdp_flight_place_of(&join->job, flight->culprits[i]);
-		const struct fsdp_flight_rows *rows = join->job.ranks[place].rows;
-		struct fsdp_flight_last *one = &last[flight->last_count++];
-		*one = (struct fsdp_flight_last){ .rank = flight->culprits[i],
-			.seq = FSDP_ABSENT,
-			.place.line = FSDP_ABSENT };
-		if (rows->entries.count == 0)
-			continue;
-		const struct fsdp_flight_entry *entry =
-			fsdp_vec_at(&rows->entries, rows->entries.count - 1);
-		const struct fsdp_flight_called *called =
-			fsdp_vec_at(&rows->calls, entry->call);
-		const struct fsdp_flight_group *group =
-			fsdp_vec_at(&rows->groups, entry->group);
-		const struct fsdp_flight_team team = { .name = group->name,
-			.desc = group->desc };
-		one->seq = entry->seq;
-		one->op = fsdp_flight_folded(called->name, join->job.arena);
-		one->group = title_of(&team);
-		one->place = *place_of(rows, entry);
-		if (one->op.data == NULL)
+		if (!describe_last(join, place, &last[flight->last_count++]))
 			return false;
 	}
 	return last != NULL;
+}
+
+/* Whether two entries are one collective. */
+static bool is_one(const struct fsdp_flight_rows *a_rows,
+	const struct fsdp_flight_entry *a, const struct fsdp_flight_rows *b_rows,
+	const struct fsdp_flight_entry *b)
+{
+	const struct fsdp_flight_group *x = fsdp_vec_at(&a_rows->groups, a->group);
+	const struct fsdp_flight_group *y = fsdp_vec_at(&b_rows->groups, b->group);
+	return a->seq == b->seq && fsdp_span_equal(x->name, y->name) &&
+	       fsdp_span_equal(x->desc, y->desc);
+}
+
+/* Ranks that agree and all wait in one collective: none of them is the cause. */
+static bool tell_common(struct join *join)
+{
+	const struct fsdp_flight_entry *first = NULL;
+	size_t place = 0;
+	for (size_t i = 0; i < join->job.count; i++) {
+		const struct fsdp_flight_rows *rows = join->job.ranks[i].rows;
+		const struct fsdp_flight_entry *last = last_entry(rows);
+		if (last == NULL || !last->is_unfinished || last->is_p2p ||
+			(first != NULL &&
+				!is_one(join->job.ranks[place].rows, first, rows, last)))
+			return true;
+		if (first == NULL || last->time_ns < first->time_ns) {
+			first = last;
+			place = i;
+		}
+	}
+	if (first == NULL)
+		return true;
+	join->flight->all_wait = true;
+	join->flight->since_ns = first->time_ns;
+	return describe_last(join, place, &join->flight->common);
 }
 
 /* Ranks that wait in other collectives and are no culprits. */
@@ -546,7 +588,8 @@ static bool decide(struct join *join)
 		return tell_fault(join, cause, has_roots);
 	if (!has_entries(join))
 		return tell_status(join);
-	return join->flight->verdict != FSDP_FLIGHT_INCOMPLETE || tell_unheard(join);
+	return join->flight->verdict == FSDP_FLIGHT_INCOMPLETE ? tell_unheard(join)
+							       : tell_common(join);
 }
 
 static bool take_room(struct join *join)

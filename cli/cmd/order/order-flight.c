@@ -370,12 +370,39 @@ static void lines_lacking(const struct flight *flight)
 			rank_words(says->unreadable, says->unreadable_count, &words));
 }
 
+/* None of them is the cause. */
+static void line_all_wait(const struct flight *flight)
+{
+	const struct fsdp_flight *says = flight->says;
+	struct out *out = flight->listing->run->out;
+	struct moment since;
+	const char *time = moment(says->since_ns, is_log(says), &since);
+
+	out_line_begin(out, NULL);
+	out_line_text(out, "the ranks agree, and all of them wait in #%" PRId64 " ",
+		says->common.seq);
+	if (says->common.op.size != 0)
+		out_line_name(out, text_of_span(says->common.op));
+	else
+		out_line_text(out, "collective");
+	if (says->common.group.size != 0) {
+		out_line_text(out, " of ");
+		out_line_name(out, text_of_span(says->common.group));
+	}
+	if (time != NULL)
+		out_line_text(out, " since %s", time);
+	put_place(out, &says->common.place);
+	out_line_end(out);
+}
+
 static void line_agree(const struct flight *flight)
 {
 	const struct fsdp_flight *says = flight->says;
 	struct out *out = flight->listing->run->out;
 
-	if (says->verdict == FSDP_FLIGHT_AGREE && says->problem == NULL)
+	if (says->all_wait)
+		line_all_wait(flight);
+	else if (says->verdict == FSDP_FLIGHT_AGREE && says->problem == NULL)
 		out_line(out, NULL, "the ranks agree: they entered the same collectives");
 	if (says->verdict == FSDP_FLIGHT_INCOMPLETE && says->problem == NULL)
 		out_line(out, NULL,
@@ -402,7 +429,7 @@ static void line_next(const struct flight *flight)
 	else if (says->verdict == FSDP_FLIGHT_MISMATCH)
 		out_line(out, "next", "see why %s called it so",
 			rank_words(says->culprits, says->culprit_count, &words));
-	else if (is_log(says) && says->verdict == FSDP_FLIGHT_AGREE)
+	else if ((is_log(says) && says->verdict == FSDP_FLIGHT_AGREE) || says->all_wait)
 		out_line(out, "next",
 			"look for the cause below PyTorch: NCCL_DEBUG=INFO, and the network between the hosts");
 	else if (is_log(says) && says->verdict == FSDP_FLIGHT_INCOMPLETE)
@@ -633,6 +660,21 @@ static const struct record expected_record = RECORD_OF(RECORD_OBJECT, FLIGHT,
 	{ "found", MAP_EACH(each_found, found_record),
 		.about = "By rank, what each culprit called." });
 
+static bool all_wait(struct subject of)
+{
+	return ((const FLIGHT *)of.object)->all_wait;
+}
+
+#define LAST struct fsdp_flight_last
+static const struct record common_record =
+	OBJECT_RECORD(LAST, "common_wait", "The collective in which all ranks wait.",
+		{ "group", TEXT_AT(LAST, group), .always = true,
+			.about = "Its process group: the description, or the name." },
+		{ "seq", INTEGER_AT(LAST, seq), .always = true,
+			.about = "Its number in that group." },
+		{ "op", TEXT_AT(LAST, op), .always = true,
+			.about = "The operation, without its variant." });
+
 const struct record order_flight_record = OBJECT_RECORD(FLIGHT, "collectives",
 	"What dumps of the Flight Recorder say together.",
 	{ "verdict", ENUM_AT(FLIGHT, verdict, fsdp_flight_verdict_name), .always = true,
@@ -658,6 +700,9 @@ const struct record order_flight_record = OBJECT_RECORD(FLIGHT, "collectives",
 	{ "missing", LIST_AT(FLIGHT, missing, missing_count, record_integers),
 		.always = true, .about = "Ranks of the group that did not." },
 	{ NULL, FIELDS(expected_record), .has = is_mismatch },
+	{ "all_wait_in", OBJECT_AT(FLIGHT, common, common_record), .has = all_wait,
+		.about =
+			"Where ranks agree: the collective that each of them entered last and none left." },
 	{ "missing_dumps",
 		LIST_AT(FLIGHT, missing_dumps, missing_dump_count, record_integers),
 		.always = true, .about = "Ranks of the job that left no dump." },

@@ -121,6 +121,10 @@ struct fsdp_flight {
 	size_t found_count;
 	const struct fsdp_flight_last *last; /* of each culprit */
 	size_t last_count;
+	/* Where ranks agree, and the last that each entered is one collective which did
+	 * not end on any: that, of the rank that entered it first, since since_ns. */
+	bool all_wait;
+	struct fsdp_flight_last common;
 	const int64_t *waiting; /* ranks that wait elsewhere, in the end for a culprit */
 	size_t waiting_count;
 	const int64_t *missing_dumps, *unreadable;
