@@ -27,6 +27,30 @@ static void pieces_are_aligned_zeroed_and_apart(void **state)
 	assert_int_equal(budget.used, 0);
 }
 
+/* What a round took is given again, zeroed; of many blocks only a small one stays. */
+static void a_reset_keeps_one_small_block(void **state)
+{
+	(void)state;
+	struct fsdp_budget budget = { .ceiling = 1 << 30 };
+	struct fsdp_arena arena;
+	fsdp_arena_init(&arena, &budget);
+	for (size_t round = 0; round < 3; round++) {
+		for (size_t i = 0; i < 300; i++) {
+			unsigned char *piece = fsdp_arena_take(&arena, 1000, 64);
+			assert_non_null(piece);
+			assert_int_equal((uintptr_t)piece % 64, 0);
+			for (size_t k = 0; k < 1000; k++)
+				assert_int_equal(piece[k], 0);
+			memset(piece, 0xff, 1000);
+		}
+		assert_true(budget.used > 256 << 10);
+		fsdp_arena_reset(&arena);
+		assert_int_equal(budget.used, 64 << 10);
+	}
+	fsdp_arena_done(&arena);
+	assert_int_equal(budget.used, 0);
+}
+
 static void ceiling_holds_on_both_sides_of_its_edge(void **state)
 {
 	(void)state;
@@ -185,6 +209,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pieces_are_aligned_zeroed_and_apart),
+		cmocka_unit_test(a_reset_keeps_one_small_block),
 		cmocka_unit_test(ceiling_holds_on_both_sides_of_its_edge),
 		cmocka_unit_test(the_budget_follows_the_input),
 		cmocka_unit_test(memory_outside_of_arenas_counts),
