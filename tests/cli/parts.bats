@@ -160,6 +160,23 @@ refused() {
 	same 2 stats "$TESTDATA/torch-zip/quantised/model.pt"
 }
 
+@test "what cannot be cut says why" {
+	refuses() {
+		run --separate-stderr "$FSDP_INSPECT" "${@:2}" --part=1/2
+		[ "$status" -eq 2 ]
+		[ -z "$output" ]
+		[[ "$stderr" == *"$1"* ]]
+	}
+	refuses "--names reads none" hash --names step
+	refuses "merge the parts" hash --check=sums step
+	refuses "--layout reads none" diff --values --layout step step
+	refuses "counted over all parts" diff --values --stat step step
+	refuses "only all parts know" stats --hist --by=module step
+	for words in "-s -std" "--columns=name" "-n 1"; do
+		refuses "takes no --sort" stats $words step
+	done
+}
+
 @test "rows of merge can be put in order" {
 	parts 3 stats step
 	"$FSDP_INSPECT" stats -q -s -std -n 5 -o csv step >one

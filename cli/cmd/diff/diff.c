@@ -508,8 +508,10 @@ static const char *objection(const struct diff_options *options,
 		return "--names excludes --layout and --values";
 	if (parts && !options->values)
 		return "--part cuts the bytes that --values reads";
-	if (parts && (options->layout || options->stat))
-		return "--part excludes --layout and --stat";
+	if (parts && options->layout)
+		return "--part cuts bytes, and --layout reads none: run it by itself";
+	if (parts && options->stat)
+		return "--part excludes --stat: modules are counted over all parts";
 	if (options->tolerance == NULL)
 		return NULL;
 	if (!options->values)

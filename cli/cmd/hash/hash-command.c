@@ -272,8 +272,10 @@ static const char *objection(const struct run *run)
 
 	if (options->stored + options->logical + options->names > 1)
 		return "--stored, --logical and --names exclude each other";
-	if (run->common->part_count != 0 && (options->names || options->check != NULL))
-		return "--part is for --stored and --logical; merge the parts, then compare";
+	if (run->common->part_count != 0 && options->names)
+		return "--part cuts bytes, and --names reads none";
+	if (run->common->part_count != 0 && options->check != NULL)
+		return "--part excludes --check: merge the parts, and compare the lists";
 	if (options->names && options->check != NULL)
 		return "--names makes one digest: --check needs --stored or --logical";
 	if (!options->logical && !options->names &&
