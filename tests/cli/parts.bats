@@ -160,6 +160,38 @@ refused() {
 	same 2 stats "$TESTDATA/torch-zip/quantised/model.pt"
 }
 
+@test "a part reads its share of the bytes, and one file or tensor more" {
+	command -v strace >/dev/null && strace -o trace true || skip "no strace"
+	python3 - <<-'END'
+		import json, os, struct
+		os.mkdir("shards")
+		for i in range(9):
+		    names, at = {}, 0
+		    for k in range(5):
+		        size = 65536 * (1 + (7 * i + 3 * k) % 11)
+		        names[f"l.{i}.{k}"] = {"dtype": "F32", "shape": [size // 4], "data_offsets": [at, at + size]}
+		        at += size
+		    text = json.dumps(names).encode()
+		    with open(f"shards/model-{i + 1:05}-of-00009.safetensors", "wb") as f:
+		        f.write(struct.pack("<Q", len(text)) + text + bytes(at))
+	END
+	share() { # FACTOR ONE WORD...: what each part reads at most
+		local n k all=$(cat shards/* | wc -c) bytes
+		for n in 2 3 7; do
+			for ((k = 1; k <= n; k++)); do
+				strace -f -y -o trace -e trace=pread64,read "$FSDP_INSPECT" --no-sandbox -q -j1 "${@:3}" --part=$k/$n >out
+				bytes=$(awk '/shards\// && $NF ~ /^[0-9]+$/ { sum += $NF } END { print sum + 0 }' trace)
+				[ "$bytes" -gt 0 ]
+				[ "$bytes" -le $(($1 * (all / n + $2 + 9 * 16384))) ]
+			done
+		done
+	}
+	share 1 $((5 * 720896)) hash shards
+	share 1 720896 hash --logical shards
+	share 1 720896 stats shards
+	share 2 720896 diff --values shards shards
+}
+
 @test "what cannot be cut says why" {
 	refuses() {
 		run --separate-stderr "$FSDP_INSPECT" "${@:2}" --part=1/2
