@@ -35,8 +35,8 @@ SIZE = stand_in("torch", "Size", type("Size", (tuple,), {"__reduce__": lambda se
 
 
 class Tensor:
-    def __init__(self, storage, shape, stride):
-        self.parts = (storage, 0, shape, stride, False, collections.OrderedDict())
+    def __init__(self, storage, shape, stride, offset=0):
+        self.parts = (storage, offset, shape, stride, False, collections.OrderedDict())
 
     def __reduce__(self):
         return REBUILD, self.parts
@@ -113,6 +113,18 @@ def shorter(data, after=b"", pattern=rb"QK\x00(?:K(.)|M(..))"):
 def views(folder, wrong):
     storage = Storage("0", 6)
     return [torch_zip(os.path.join(folder, "model.pt"), {"a": Tensor(storage, (2, 3 + wrong), (3, 1))}, {"0": 6})]
+
+
+def impossible(shape, stride, offset=0):
+    """What no tensor can be; beside it one that repeats its first row."""
+    def impossible_view(folder, wrong):
+        view = (shape, stride, offset) if wrong else ((2, 3), (0, 1))
+        return [torch_zip(os.path.join(folder, "model.pt"), {"a": Tensor(Storage("0", 6), *view)}, {"0": 6})]
+    return impossible_view
+
+
+IMPOSSIBLE = [((2, 3), (1,)), ((-2, 3), (3, 1)), ((1 << 40, 1 << 40), (1 << 40, 1)), ((2, 3), (-3, 1)), ((2, "3"), (3, 1)),
+              ((2, 3), (3, 1), -1), ((2, 3), (3, 1), 1 << 62)]
 
 
 def storages(folder, wrong):
@@ -280,6 +292,7 @@ ROWS = [
     ("FI1047", "error", legacy), ("FI2005", "error", sums), ("FI3046", "warning", compressed), ("FI3067", "warning", names), ("FI3067", "error", zip_names),
     ("FI4010", "note", byte_order), *(("FI4010", "warning", tagged(tag)) for tag in ("pt", "tf", "flax", "np", "mlx", "paddle", "jax")), ("FI5005", "error", groups_gap), ("FI5005", "error", groups_lack), ("FI5005", "error", groups_twice),
     ("FI5008", "error", moments), ("FI6003", "error", merged_shapes), ("FI6004", "error", merged_values),
+    *(("FI1044", "error", impossible(*view)) for view in IMPOSSIBLE),
 ]
 
 

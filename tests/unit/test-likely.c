@@ -95,6 +95,17 @@ static void other_names_below_are_another_block(void **state)
 	fsdp_likely_free(NULL);
 }
 
+/* What differs is the block itself, not what lies below it. */
+static void a_tensor_of_its_own_makes_another_block(void **state)
+{
+	char text[512];
+
+	put(*state, "layers.0.mlp.w", true);
+	put(*state, "layers.1.mlp.w", true);
+	put(*state, "layers.1.scale", true);
+	assert_string_equal(units(*state, text), "");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -108,6 +119,8 @@ int main(void)
 			nothing_sharded_has_no_units, begin_by_hand, end_by_hand),
 		cmocka_unit_test_setup_teardown(
 			other_names_below_are_another_block, begin_by_hand, end_by_hand),
+		cmocka_unit_test_setup_teardown(a_tensor_of_its_own_makes_another_block,
+			begin_by_hand, end_by_hand),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
