@@ -365,6 +365,8 @@ static void tree_begin(struct text_out *text, const struct table *table)
 	grid_begin(&text->grid, text->leads + 1 + TRAILS, table->indent);
 	for (size_t i = 0; i < text->leads + 1 + TRAILS; i++)
 		text->grid.columns[i].right = i != text->leads;
+	for (size_t i = 0; i < text->leads; i++)
+		text->grid.columns[i].may_go = true;
 	text->grid.columns[text->leads].wraps = true;
 	if (text->leads == 0)
 		return;
@@ -399,6 +401,12 @@ static void table_begin(struct out *out, const struct table *table)
 		put_header(text, table);
 }
 
+static bool says_something(const struct value *value)
+{
+	return value->type != VALUE_ABSENT &&
+	       (value->type != VALUE_TEXT || value->text.size != 0);
+}
+
 static void row(struct out *out, const struct value *values)
 {
 	struct text_out *text = text_out_of(out);
@@ -407,7 +415,7 @@ static void row(struct out *out, const struct value *values)
 	for (size_t i = 0; i < text->columns.count; i++) {
 		const struct value *value = &values[text->columns.items[i]];
 		struct writer *cell = grid_cell_begin(&text->grid);
-		text->grid.columns[i].used |= value->type != VALUE_ABSENT;
+		text->grid.columns[i].used |= says_something(value);
 		put_value(text, cell, value, false);
 		grid_cell_end(&text->grid, value->type == VALUE_NAME);
 	}
@@ -506,8 +514,10 @@ static void node(struct out *out, const struct tree_node *tree_node)
 		return;
 	for (size_t i = 0; i < text->leads; i++) {
 		struct writer *cell = grid_cell_begin(&text->grid);
-		if (tree_node->lead != NULL)
+		if (tree_node->lead != NULL) {
+			text->grid.columns[i].used |= says_something(&tree_node->lead[i]);
 			put_value(text, cell, &tree_node->lead[i], true);
+		}
 		grid_cell_end(&text->grid, false);
 	}
 	put_label(text, tree_node);

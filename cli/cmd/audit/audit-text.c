@@ -3,6 +3,9 @@
  * The answer of an audit for people: findings, worst first, and the verdict.
  */
 #include <inttypes.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
 
 #include "cmd/audit/audit.h"
 #include "render/record.h"
@@ -189,6 +192,30 @@ static void show_verdict(
 	out_line_end(out);
 }
 
+/* A digest is all that lacks where every byte was read: pinned now, it is there next time.
+ */
+static void show_next(const struct judgement *verdict, struct out *out)
+{
+	struct stat found;
+	char path[PATH_MAX];
+
+	if (verdict->complete || verdict->counts.error > 0 ||
+		verdict->not_evaluated[FSDP_REASON_NO_DIGEST] == 0 ||
+		verdict->path.size >= sizeof path)
+		return;
+	memcpy(path, verdict->path.data, verdict->path.size);
+	path[verdict->path.size] = '\0';
+	if (stat(path, &found) != 0 || !S_ISDIR(found.st_mode))
+		return;
+	out_line_begin(out, "next");
+	out_line_text(out, "fsdp-inspect hash ");
+	out_line_name(out, verdict->path);
+	out_line_text(out, " > ");
+	out_line_name(out, verdict->path);
+	out_line_text(out, "/SHA256SUMS");
+	out_line_end(out);
+}
+
 /* ---- several ---- */
 
 static struct value get_notes(struct subject of)
@@ -226,6 +253,7 @@ bool audit_text(const struct audit *audit, const struct run *run)
 			show_checks(verdict, run->out);
 		loading_text(&verdict->loading, run->out);
 		show_verdict(verdict, run, audit->level);
+		show_next(verdict, run->out);
 	}
 	if (audit->count > 1 && run->common->quiet == 0) {
 		out_line(run->out, NULL, "%s", "");

@@ -5,8 +5,12 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "cmd/diff/diff.h"
+#include "part/fold.h"
+#include "part/mixer.h"
 #include "render/human.h"
 #include "run/answer.h"
 
@@ -119,20 +123,143 @@ static void describe_value(
 	}
 }
 
-static void tell_changes(struct diffing *diffing)
+static const struct diff_change *describe_change(
+	struct diffing *diffing, size_t index, struct diff_line *line)
 {
-	for (size_t i = 0; i < diffing->change_count; i++) {
-		const struct diff_change *change = diff_change(diffing, i);
-		struct diff_line line = { .mark = "~", .name = change->name };
+	const struct diff_change *change = diff_change(diffing, index);
 
-		if (change->is_value)
-			describe_value(diffing, change, &line);
-		else
-			describe(diffing, change, &line);
-		if (change->hint[0] != '\0')
-			snprintf(line.hint, sizeof line.hint, "(%s)", change->hint);
+	*line = (struct diff_line){ .mark = "~", .name = change->name };
+	if (change->is_value)
+		describe_value(diffing, change, line);
+	else
+		describe(diffing, change, line);
+	if (change->hint[0] != '\0')
+		snprintf(line->hint, sizeof line->hint, "(%s)", change->hint);
+	return change;
+}
+
+/* ---- changes that are alike ---- */
+
+/* A change, and the first of those that are one line with it. */
+struct alike {
+	uint64_t hash;
+	uint32_t index, first;
+};
+
+static int by_hash(const void *a, const void *b)
+{
+	const struct alike *left = a, *right = b;
+
+	if (left->hash != right->hash)
+		return left->hash < right->hash ? -1 : 1;
+	return left->index < right->index ? -1 : left->index > right->index;
+}
+
+static int by_first(const void *a, const void *b)
+{
+	const struct alike *left = a, *right = b;
+
+	if (left->first != right->first)
+		return left->first < right->first ? -1 : 1;
+	return left->index < right->index ? -1 : left->index > right->index;
+}
+
+/* Of what the line says, and of its name without the numbers in it. */
+static uint64_t hash_line(const struct mixer *mixer, const struct diff_line *line)
+{
+	uint64_t hash = mix_text(mixer, 0, text_of(line->what));
+	size_t begin = 0;
+
+	for (size_t i = 0; i <= line->name.size; i++) {
+		if (i < line->name.size &&
+			(line->name.data[i] < '0' || line->name.data[i] > '9'))
+			continue;
+		if (i > begin)
+			hash = mix_text(mixer, hash,
+				(struct text){ line->name.data + begin, i - begin });
+		begin = i + 1;
+	}
+	return mix_text(mixer, hash, text_of(line->hint));
+}
+
+static bool says_the_same(const struct diff_line *a, const struct diff_line *b)
+{
+	return strcmp(a->what, b->what) == 0 && strcmp(a->hint, b->hint) == 0;
+}
+
+/* Names the first of each for those of one hash, in their order. */
+static void find_firsts(
+	struct diffing *diffing, struct alike *list, size_t count, struct join *join)
+{
+	struct diff_line first = { .mark = NULL }, line;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct diff_change *change;
+		bool joins = false;
+
+		if (i > 0 && list[i].hash == list[i - 1].hash) {
+			change = describe_change(diffing, list[i].index, &line);
+			joins = says_the_same(&first, &line) &&
+				join_add(join, change->name);
+		}
+		if (!joins) {
+			change = describe_change(diffing, list[i].index, &first);
+			join_begin(join, change->name);
+		}
+		list[i].first = joins ? list[i - 1].first : list[i].index;
+	}
+}
+
+/* Siblings whose numbers alone differ, and that changed in the same way, are one line. */
+static bool tell_folded(struct diffing *diffing)
+{
+	size_t count = diffing->change_count, together;
+	struct alike *list = calloc(count + 1, sizeof *list);
+	const struct mixer mixer = mixer_new();
+	struct name_buffer name = { 0 };
+	struct join join = { 0 };
+	struct diff_line line;
+
+	if (list == NULL)
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		describe_change(diffing, i, &line);
+		list[i] = (struct alike){ hash_line(&mixer, &line), (uint32_t)i, 0 };
+	}
+	qsort(list, count, sizeof *list, by_hash);
+	find_firsts(diffing, list, count, &join);
+	qsort(list, count, sizeof *list, by_first);
+	for (size_t i = 0; i < count; i += together) {
+		size_t length = 0;
+
+		join_begin(&join, describe_change(diffing, list[i].index, &line)->name);
+		for (together = 1;
+			i + together < count && list[i + together].first == list[i].first;
+			together++)
+			join_add(&join,
+				diff_change(diffing, list[i + together].index)->name);
+		join_write(&join, &name, &length);
+		line.name = (struct text){ name.data, length };
 		put_line(diffing, &line);
 	}
+	bool good = !name.failed && !join.first.failed && !join.braces.failed;
+	name_buffer_done(&name);
+	join_done(&join);
+	free(list);
+	return good;
+}
+
+static bool tell_changes(struct diffing *diffing)
+{
+	struct diff_line line;
+
+	if (diffing->run->common->verbose == 0)
+		return tell_folded(diffing);
+	for (size_t i = 0; i < diffing->change_count; i++) {
+		describe_change(diffing, i, &line);
+		put_line(diffing, &line);
+	}
+	return true;
 }
 
 /* ---- renames ---- */
@@ -295,23 +422,26 @@ static void note_rest(struct diffing *diffing)
 				: "");
 }
 
-void tell_diff(struct diffing *diffing)
+bool tell_diff(struct diffing *diffing)
 {
+	bool good = true;
+
 	page_same(diffing);
 	if (!is_different(diffing)) {
 		if (diffing->has_values)
 			note_values(diffing);
-		return;
+		return true;
 	}
 	if (diffing->options->stat) {
 		tell_modules(diffing);
 	} else {
 		out_table_begin(diffing->run->out, &LINES);
-		tell_changes(diffing);
+		good = tell_changes(diffing);
 		tell_renames(diffing);
 		tell_only(diffing, 0);
 		tell_only(diffing, 1);
 		out_table_end(diffing->run->out);
 	}
 	note_rest(diffing);
+	return good;
 }

@@ -363,10 +363,10 @@ static void drop_common(struct diffing *diffing)
 bool show_diff(struct diffing *diffing)
 {
 	run_begin(diffing->run, diffing->status);
-	tell_diff(diffing);
+	bool good = tell_diff(diffing);
 	put_differences(diffing);
 	out_fields(diffing->run->out, &diff_record, (struct subject){ diffing, diffing });
-	return !diffing->buffers[0].failed && !diffing->buffers[1].failed &&
+	return good && !diffing->buffers[0].failed && !diffing->buffers[1].failed &&
 	       !diffing->value_name.failed && !diffing->json[0].failed &&
 	       !diffing->json[1].failed;
 }
