@@ -136,6 +136,7 @@ const struct command command_rules = {
 	.synopsis = "[RULE]...",
 	.examples = { "rules", "rules FI1004 wrapper-prefix", "rules --json" },
 	.exit_1 = "there is no such rule",
+	.selectors = (const struct option *const[]){ select_columns, NULL },
 	.shapes = SHAPE_TABLE | SHAPE_FACTS,
 	.answer = &rules_record,
 	.output = "text",

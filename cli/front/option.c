@@ -709,11 +709,16 @@ const struct option select_rows[] = {
 		.help = "order of rows: column names, -KEY reverses" },
 	{ "largest", 'S', OPTION_FLAG, .offset = AT(largest), .help = "the same as -s -bytes" },
 	{ "reverse", 'r', OPTION_FLAG, .offset = AT(reverse), .help = "rows in the opposite order" },
-	{ "columns", 0, OPTION_WORDS, "LIST", AT(columns), .help = "these columns, in this order" },
 	{ "head", 'n', OPTION_INTEGER, "N", AT(head), NULL, 0, INT64_MAX, .help = "the first N rows" },
 	{ 0 },
 };
 
-const struct option *const select_all[] = { select_names, select_tensors, select_ranks, select_files, select_depth, select_rows, NULL };
+const struct option select_columns[] = {
+	{ "columns", 0, OPTION_WORDS, "LIST", AT(columns),
+		.help = "these columns of the table, in this order; all" },
+	{ 0 },
+};
+
+const struct option *const select_all[] = { select_names, select_tensors, select_ranks, select_files, select_depth, select_rows, select_columns, NULL };
 #undef AT
 /* clang-format on */

@@ -102,8 +102,8 @@ extern const char *const fail_words[];
 
 /* Selectors, in tables of what commands take together; and all of them, the last NULL. */
 extern const struct option select_names[], select_tensors[], select_ranks[],
-	select_files[], select_depth[], select_rows[];
-enum { SELECT_TABLES = 6 };
+	select_files[], select_depth[], select_rows[], select_columns[];
+enum { SELECT_TABLES = 7 };
 extern const struct option *const select_all[SELECT_TABLES + 1];
 
 /* Whether a value follows it. */

@@ -280,6 +280,8 @@ static struct value get_rows(struct subject of)
 	size_t used = 0, size = sizeof buffers->rows;
 	uint32_t dims = 1;
 
+	if (tensor == NULL)
+		return value_absent();
 	if (piece->is_run)
 		return run_rows(buffers, piece);
 	if (piece->offsets == NULL || piece->dims == 0)

@@ -64,6 +64,10 @@ struct out_functions {
 
 struct out {
 	const struct out_functions *functions;
+	const char *const *wanted; /* columns, from out_choose */
+	size_t wanted_count;
+	const char *unknown; /* the first of these that the table has not */
+	bool has_chosen;     /* some output showed them */
 };
 
 extern const struct out_functions chrome_functions;

@@ -44,7 +44,69 @@ void columns_for_text(const struct table *table, struct columns *ret_columns)
 
 void columns_for_rows(const struct table *table, struct columns *ret_columns)
 {
-	choose_columns(table, table->tree || table->rows_only, 0, ret_columns);
+	choose_columns(table, table->tree || (table->rows_only && !table->as_text), 0,
+		ret_columns);
+}
+
+/* ---- columns that were asked for ---- */
+
+static size_t column_of(const struct table *table, const char *name)
+{
+	size_t index = 0;
+	while (index < table->column_count &&
+		strcmp(table->columns[index].name, name) != 0)
+		index++;
+	return index;
+}
+
+struct wanted_columns {
+	struct table table;
+	size_t items[COLUMNS_MAX];
+};
+
+static void choose(struct wanted_columns *choice, size_t index)
+{
+	if (choice->table.chosen_count < COLUMNS_MAX)
+		choice->items[choice->table.chosen_count++] = index;
+}
+
+/* The table with what was asked for as its choice. */
+static const struct table *with_choice(
+	struct out *out, const struct table *table, struct wanted_columns *choice)
+{
+	if (!table->main || table->text_only || table->chosen != NULL ||
+		out->wanted_count == 0)
+		return table;
+	choice->table = *table;
+	choice->table.chosen = choice->items;
+	for (size_t i = 0; i < out->wanted_count; i++) {
+		size_t index = column_of(table, out->wanted[i]);
+		bool all = strcmp(out->wanted[i], "all") == 0;
+		for (size_t k = 0; all && k < table->column_count; k++)
+			if (shows(table, k, true))
+				choose(choice, k);
+		if (index < table->column_count)
+			choose(choice, index);
+		else if (!all && out->unknown == NULL)
+			out->unknown = out->wanted[i];
+	}
+	return &choice->table;
+}
+
+void out_choose(struct out *out, const char *const *names, size_t count)
+{
+	out->wanted = names;
+	out->wanted_count = count;
+}
+
+const char *out_unknown_column(const struct out *out)
+{
+	return out->unknown;
+}
+
+bool out_has_chosen(const struct out *out)
+{
+	return out->has_chosen;
 }
 
 /* Passes a call on to each output behind `out`, if that output has a use for it. The
@@ -116,7 +178,7 @@ struct out *out_many(struct out **outs, size_t count)
 			out_free(outs[i]);
 		return NULL;
 	}
-	many->base.functions = &many_functions;
+	many->base = (struct out){ .functions = &many_functions };
 	many->count = count;
 	if (count != 0)
 		memcpy(many->outs, outs, count * sizeof(struct out *));
@@ -320,6 +382,15 @@ void out_verbatim(struct out *out, struct text text)
 
 void out_table_begin(struct out *out, const struct table *table)
 {
+	struct wanted_columns choice;
+	bool shown[COLUMNS_MAX];
+
+	if (out->wanted_count != 0 && table->main && !table->text_only) {
+		out_shows(out, table, shown);
+		for (size_t i = 0; i < COLUMNS_MAX; i++)
+			out->has_chosen |= shown[i];
+	}
+	table = with_choice(out, table, &choice);
 	PASS_ON(out, table_begin, (*each, table));
 }
 
@@ -327,10 +398,16 @@ void out_shows(struct out *out, const struct table *table, bool ret_shown[COLUMN
 {
 	struct out *alone = out;
 	struct out **each = &alone;
+	struct wanted_columns choice;
+	table = with_choice(out, table, &choice);
 	memset(ret_shown, 0, COLUMNS_MAX * sizeof *ret_shown);
 	for (size_t left = outs_of(out, &each); left != 0; left--, each++) {
 		struct columns columns = { 0 };
-		if ((*each)->functions->shows != NULL)
+		if ((*each)->functions->shows != NULL &&
+			(!table->rows_only ||
+				((*each)->functions->shows != columns_for_text &&
+					(*each)->functions->shows !=
+						columns_for_machine)))
 			(*each)->functions->shows(table, &columns);
 		for (size_t i = 0; i < columns.count; i++)
 			ret_shown[columns.items[i]] = true;

@@ -202,6 +202,7 @@ struct table {
 	bool text_only;
 	bool machine_only;
 	bool rows_only;
+	bool as_text;             /* rows_only, with the columns that people see */
 	bool tree;                /* its rows are nodes: out_node */
 	const char *const *heads; /* of a tree: what text writes above the values in front
 				     of its nodes; the last is NULL */
@@ -221,6 +222,16 @@ void out_table_begin(struct out *out, const struct table *table);
 /* Which of at most COLUMNS_MAX columns some output will show. */
 void out_shows(struct out *out, const struct table *table, bool ret_shown[COLUMNS_MAX]);
 void out_row(struct out *out, const struct value *values);
+
+/*
+ * Columns that the main table is to have, in this order; "all" stands for those of
+ * programs. A table that has a choice of its own keeps it. The names are borrowed.
+ */
+void out_choose(struct out *out, const char *const *names, size_t count);
+/* The first name that the table has no column of; NULL: none. */
+const char *out_unknown_column(const struct out *out);
+/* Whether a table was shown in them. */
+bool out_has_chosen(const struct out *out);
 void out_table_end(struct out *out);
 
 /*

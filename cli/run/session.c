@@ -493,6 +493,34 @@ static void hint_near(struct session *session)
 	}
 }
 
+/* --columns=NAME of no table that was shown. */
+static void check_columns(struct session *session)
+{
+	const struct texts *names = &session->arguments->select.columns;
+	struct out *out = session->outputs->out;
+	struct failure *failure;
+	char text[160];
+
+	if (names->count == 0 || out == NULL || !session->answered ||
+		(out_unknown_column(out) == NULL && out_has_chosen(out)))
+		return;
+	session->status = STATUS_FAILED;
+	failure = collected_failure(&session->collected, "usage");
+	if (failure == NULL)
+		return;
+	if (out_unknown_column(out) != NULL)
+		snprintf(text, sizeof text,
+			"--columns: there is no column \"%.80s\" here",
+			out_unknown_column(out));
+	else
+		snprintf(text, sizeof text,
+			"--columns: this output of %s has no table of rows",
+			session->command->name);
+	failure->message = collected_text(&session->collected, text);
+	failure->hint = collected_text(
+		&session->collected, "-o csv --columns=all shows which there are");
+}
+
 /* ---- after the answer ---- */
 
 static void complain(void *context, const char *file, int error)
@@ -702,6 +730,9 @@ int session_run(const struct arguments *arguments, const struct inputs *inputs,
 		collected_note(
 			&session.collected, "sandbox: %s", sandbox_text(session.locks));
 	add_records(&session);
+	if (outputs->out != NULL)
+		out_choose(outputs->out, arguments->select.columns.items,
+			arguments->select.columns.count);
 	progress_begin(&arguments->common, NULL);
 	if (refused)
 		session.status = STATUS_FAILED;
@@ -714,6 +745,7 @@ int session_run(const struct arguments *arguments, const struct inputs *inputs,
 	outputs->interrupted = session.interrupted;
 	outputs->spoilt |= session.interrupted != 0;
 	progress_end();
+	check_columns(&session);
 	hint_near(&session);
 	end(&session);
 	if (!outputs_finish(outputs, session.answered, complain, &session))

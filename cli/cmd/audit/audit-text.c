@@ -242,7 +242,65 @@ static void show_table(const struct audit *audit, struct out *out)
 	out_table_end(out);
 }
 
-bool audit_text(const struct audit *audit, const struct run *run)
+/* ---- rows ---- */
+
+/* A check of one of the checkpoints, or a finding in it. */
+struct audit_row {
+	struct text checkpoint;
+	struct check check;
+};
+
+static const struct record check_row_record = RECORD_OF(RECORD_OBJECT, struct audit_row,
+	{ "checkpoint", NAME_AT(struct audit_row, checkpoint) },
+	{ NULL, FIELDS_AT(struct audit_row, check, check_rows) });
+
+#define FINDING struct finding
+static struct value get_severity(struct subject of)
+{
+	return value_word(severity_name(((const FINDING *)of.object)->severity));
+}
+
+static struct value get_checkpoint(struct subject of)
+{
+	const struct run *run = of.context;
+	const FINDING *finding = of.object;
+
+	return finding->input < run->collected->input_count
+		       ? value_name(run->collected->inputs[finding->input].path)
+		       : value_absent();
+}
+
+static const struct record finding_row_record = RECORD_OF(RECORD_OBJECT, FINDING,
+	{ "checkpoint", GET(FIELD_NAME, get_checkpoint) },
+	{ "severity", GET(FIELD_WORD, get_severity) }, { "rule", WORD_AT(FINDING, rule) },
+	{ "slug", WORD_AT(FINDING, slug) }, { "file", NAME_AT(FINDING, file) },
+	{ "tensor", NAME_AT(FINDING, tensor) }, { "offset", COUNT_AT(FINDING, offset) },
+	{ "rank", ID_AT(FINDING, rank) }, { "message", TEXT_AT(FINDING, message) },
+	{ "next", TEXT_AT(FINDING, next) });
+
+/* For outputs that have rows alone: the checks with --checks, else the findings. */
+static void show_rows(const struct audit *audit, struct run *run)
+{
+	const struct table like = { .key = "rows", .main = true, .rows_only = true };
+	struct record_table table;
+
+	record_table_init(&table, &like,
+		audit->options->checks ? &check_row_record : &finding_row_record, run);
+	out_records_begin(run->out, &table);
+	for (size_t i = 0; audit->options->checks && i < audit->count; i++)
+		for (size_t k = 0; k < audit->judgements[i].check_count; k++) {
+			struct audit_row row = { audit->judgements[i].path,
+				audit->judgements[i].checks[k] };
+
+			out_records_row(run->out, &table, &row);
+		}
+	for (size_t i = 0; !audit->options->checks && i < run->collected->finding_count;
+		i++)
+		out_records_row(run->out, &table, &run->collected->findings[i]);
+	out_table_end(run->out);
+}
+
+bool audit_text(const struct audit *audit, struct run *run)
 {
 	for (size_t i = 0; i < audit->count; i++) {
 		const struct judgement *verdict = &audit->judgements[i];
@@ -255,6 +313,7 @@ bool audit_text(const struct audit *audit, const struct run *run)
 		show_verdict(verdict, run, audit->level);
 		show_next(verdict, run->out);
 	}
+	show_rows(audit, run);
 	if (audit->count > 1 && run->common->quiet == 0) {
 		out_line(run->out, NULL, "%s", "");
 		show_table(audit, run->out);

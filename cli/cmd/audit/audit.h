@@ -110,6 +110,6 @@ extern const struct record audit_record;
 void audit_data(const struct audit *audit, struct out *out);
 
 /* False: out of memory. */
-bool audit_text(const struct audit *audit, const struct run *run);
+bool audit_text(const struct audit *audit, struct run *run);
 
 #endif

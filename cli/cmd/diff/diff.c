@@ -588,7 +588,7 @@ const struct command command_diff = {
 	.exit_1 = "they differ",
 	.options = OPTIONS,
 	.selectors = (const struct option *const[]){ select_names, select_tensors,
-		select_ranks, select_files, NULL },
+		select_ranks, select_files, select_columns, NULL },
 	.shapes = SHAPE_PAGE | SHAPE_FACTS | SHAPE_ITEMS | SHAPE_TABLE,
 	.answer = &diff_record,
 	.output = "text",

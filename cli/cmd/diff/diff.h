@@ -151,8 +151,8 @@ const char *what_word(unsigned bit);
 extern const struct record diff_record;
 void put_differences(struct diffing *diffing);
 
-/* What people are told; one line for each, or for siblings that changed alike. False: out
- * of memory. */
+/* Writes a line for each difference, or for siblings that changed alike. False: out of
+ * memory. */
 bool tell_diff(struct diffing *diffing);
 
 /* ---- module-changes.c ---- */

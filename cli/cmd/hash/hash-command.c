@@ -384,7 +384,7 @@ const struct command command_hash = {
 		"with --check: a digest differs, or what is listed is not there; or a selector matched nothing",
 	.options = OPTIONS,
 	.selectors = (const struct option *const[]){ select_names, select_tensors,
-		select_ranks, select_files, NULL },
+		select_ranks, select_files, select_columns, NULL },
 	.answer = &hash_record,
 	.shapes = SHAPE_TABLE,
 	.output = "text",

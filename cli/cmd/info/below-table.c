@@ -229,6 +229,27 @@ static void show_rows(struct run *run, struct below_row *rows, size_t count)
 	out_table_end(run->out);
 }
 
+/* A checkpoint by itself, for outputs that have rows alone. */
+void below_alone(struct run *run, int64_t step)
+{
+	static const struct table LIKE = {
+		.key = "below", .main = true, .rows_only = true, .as_text = true
+	};
+	struct below_row row = { .path = run->path,
+		.name = text_of(run->path),
+		.format = fsdp_checkpoint_format(run->checkpoint).family,
+		.step = step,
+		.bytes = fsdp_checkpoint_bytes(run->checkpoint).on_disk,
+		.ranks = fsdp_checkpoint_world_size(run->checkpoint) };
+	struct record_table table;
+
+	examine(&row, run->checkpoint);
+	record_table_init(&table, &LIKE, &row_record, NULL);
+	out_records_begin(run->out, &table);
+	out_records_row(run->out, &table, &row);
+	out_table_end(run->out);
+}
+
 const struct record below_record = OBJECT_RECORD(struct run, "checkpoints_below",
 	"Of a folder that is no checkpoint itself: the checkpoints below it.",
 	{ "below", ROWS(row_record), .always = true, ABOUT("By step, then by path.") });

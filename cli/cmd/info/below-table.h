@@ -11,4 +11,7 @@ extern const struct record below_record;
  * answers with a row for each. False as for the command. */
 bool below_show(struct run *run, struct fsdp_error **ret_error);
 
+/* A row of that table for the checkpoint that is open, for outputs of rows alone. */
+void below_alone(struct run *run, int64_t step);
+
 #endif

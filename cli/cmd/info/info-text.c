@@ -252,7 +252,8 @@ static void tell_architecture(struct info *info)
 		before = ", ";
 	}
 	if (kind->layers > 0) {
-		out_line_text(out, "%s%" PRIu32 " layers", before, kind->layers);
+		out_line_text(out, "%s%" PRIu32 " layer%s", before, kind->layers,
+			kind->layers == 1 ? "" : "s");
 	} else {
 		struct text layers = setting_of(info, "config.num_hidden_layers");
 		if (layers.data == NULL)

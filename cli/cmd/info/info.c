@@ -192,6 +192,7 @@ static bool run_info(struct run *run, struct fsdp_error **ret_error)
 		run_begin(run, info.status);
 		info_tell(&info);
 		out_fields(run->out, &facts_record, (struct subject){ &info, &info });
+		below_alone(run, info.step);
 		good = (info.waste == NULL ||
 			       waste_show(info.waste, run, &info.buffers)) &&
 		       !row_buffers_failed(&info.buffers);
@@ -231,7 +232,8 @@ const struct command command_info = {
 	.exit_1 = "a finding at or above --fail-on",
 	.options = OPTIONS,
 	.answer = &answer_record,
-	.shapes = SHAPE_PAGE | SHAPE_FACTS | SHAPE_ITEMS,
+	.selectors = (const struct option *const[]){ select_columns, NULL },
+	.shapes = SHAPE_PAGE | SHAPE_FACTS | SHAPE_ITEMS | SHAPE_TABLE,
 	.output = "text",
 	.inputs = INPUTS_MANY,
 	.shows_plan = true,

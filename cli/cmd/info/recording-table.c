@@ -125,6 +125,23 @@ static void tell_next(struct run *run, size_t count)
 	out_line_end(run->out);
 }
 
+static void show_rows(struct run *run, size_t count)
+{
+	static const struct table LIKE = {
+		.key = "recordings", .main = true, .rows_only = true
+	};
+	struct record_table table;
+
+	record_table_init(&table, &LIKE, &row_record, run);
+	out_records_begin(run->out, &table);
+	for (size_t i = 0; i < count; i++) {
+		struct row row = row_of(fsdp_recording(run->recordings, i));
+
+		out_records_row(run->out, &table, &row);
+	}
+	out_table_end(run->out);
+}
+
 bool recordings_show(struct run *run)
 {
 	size_t count = fsdp_recording_count(run->recordings);
@@ -140,5 +157,6 @@ bool recordings_show(struct run *run)
 	}
 	tell_next(run, count);
 	out_fields(run->out, &recordings_record, (struct subject){ run, run });
+	show_rows(run, count);
 	return true;
 }

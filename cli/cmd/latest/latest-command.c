@@ -199,6 +199,7 @@ const struct command command_latest = {
 		"latest --all runs/exp7" },
 	.exit_1 = "no checkpoint is good",
 	.options = OPTIONS,
+	.selectors = (const struct option *const[]){ select_columns, NULL },
 	.shapes = SHAPE_FACTS | SHAPE_TABLE | SHAPE_ITEMS,
 	.answer = &latest_record,
 	.output = "text",

@@ -900,6 +900,7 @@ const struct command command_order = {
 		"order --first-diff rank*.order.jsonl" },
 	.exit_1 = "the ranks differ or hang, or with --strict PyTorch would warn",
 	.options = OPTIONS,
+	.selectors = (const struct option *const[]){ select_columns, NULL },
 	.shapes = SHAPE_PAGE | SHAPE_TABLE,
 	.answer = &order_answer,
 	.output = "text",

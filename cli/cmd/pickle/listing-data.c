@@ -116,6 +116,44 @@ static const struct record global_record = OBJECT_RECORD(GLOBAL, "pickle_global"
 	{ "profile", WORD_AT(GLOBAL, profile),
 		ABOUT("Whose data that is: `torch` takes it as it is, `dtensor` once torch.distributed.tensor is imported.") });
 
+/* A global with the pickle that it is of. */
+struct global_row {
+	struct fsdp_span member;
+	GLOBAL global;
+};
+
+static const struct record row_record = RECORD_OF(RECORD_OBJECT, struct global_row,
+	{ "member", TEXT_AT(struct global_row, member) },
+	{ "offset", COUNT_AT(struct global_row, global.offset) },
+	{ "use", WORD_AT(struct global_row, global.use) },
+	{ "profile", WORD_AT(struct global_row, global.profile) },
+	{ "module", TEXT_AT(struct global_row, global.module) },
+	{ "name", TEXT_AT(struct global_row, global.name) },
+	{ "allowed", BOOL_AT(struct global_row, global.allowed) });
+
+void pickle_rows(struct out *out, struct pickle_listing *listing)
+{
+	static const struct table LIKE = {
+		.key = "globals", .main = true, .rows_only = true
+	};
+	struct record_table table;
+
+	record_table_init(&table, &LIKE, &row_record, NULL);
+	out_records_begin(out, &table);
+	for (size_t i = 0; i < listing->count; i++) {
+		struct fsdp_pickles_stream stream =
+			fsdp_pickles_stream(listing->pickles, i);
+
+		for (size_t k = 0; k < stream.global_count; k++) {
+			struct global_row row = { stream.member,
+				fsdp_pickles_global(listing->pickles, i, k) };
+
+			out_records_row(out, &table, &row);
+		}
+	}
+	out_table_end(out);
+}
+
 #define REFUSAL struct fsdp_pickles_refusal
 static const void *each_refusal(struct subject of, size_t i, void *room)
 {

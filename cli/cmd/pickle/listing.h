@@ -30,6 +30,9 @@ enum { PICKLE_SHOWN = 64, PICKLE_TEXT = 2 * PICKLE_SHOWN + 8 };
 /* "0x0a1b…" */
 struct text pickle_hex(struct fsdp_span bytes, char buffer[PICKLE_TEXT]);
 
+/* What they name, for outputs of rows alone. */
+void pickle_rows(struct out *out, struct pickle_listing *listing);
+
 /* The answer for people. */
 void pickle_text(struct run *run, struct pickle_listing *listing);
 

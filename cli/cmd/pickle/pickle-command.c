@@ -67,6 +67,7 @@ static bool answer(struct run *run, const struct fsdp_pickles *pickles)
 	run_begin(run, options->check && refusals > 0 ? STATUS_BAD : STATUS_GOOD);
 	pickle_text(run, &listing);
 	out_fields(run->out, &pickle_record, (struct subject){ &listing, &listing });
+	pickle_rows(run->out, &listing);
 	fsdp_pickles_walk_free(listing.walk);
 	return !listing.failed;
 }
@@ -155,7 +156,8 @@ const struct command command_pickle = {
 		"pickle --ops step-1000/.metadata" },
 	.exit_1 = "with --check: torch.load(weights_only=True) would refuse the file",
 	.options = OPTIONS,
-	.shapes = SHAPE_FACTS | SHAPE_ITEMS,
+	.selectors = (const struct option *const[]){ select_columns, NULL },
+	.shapes = SHAPE_FACTS | SHAPE_ITEMS | SHAPE_TABLE,
 	.answer = &pickle_record,
 	.output = "text",
 	.inputs = INPUTS_FILE,

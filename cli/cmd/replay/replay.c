@@ -525,6 +525,7 @@ const struct command command_replay = {
 		"replay --by=kernel --compare before/ after/" },
 	.exit_1 = "a --fail-if holds, or with --strict anything odd",
 	.options = OPTIONS,
+	.selectors = (const struct option *const[]){ select_columns, NULL },
 	.shapes = SHAPE_PAGE | SHAPE_TABLE | SHAPE_STACKS | SHAPE_SPANS,
 	.answer = &replay_answer,
 	.output = "text",

@@ -352,6 +352,7 @@ const struct command command_reshard = {
 		"reshard --mesh=2x4 --tp=2 step-1000/" },
 	.exit_1 = "a rank does not fit into --fit",
 	.options = OPTIONS,
+	.selectors = (const struct option *const[]){ select_columns, NULL },
 	.shapes = SHAPE_FACTS | SHAPE_TABLE | SHAPE_ITEMS,
 	.answer = &reshard_record,
 	.output = "text",

@@ -475,6 +475,116 @@ static void tell_value(struct show *show, const struct fsdp_value *value)
 	out_line_end(out);
 }
 
+/* ---- rows ---- */
+
+/* A piece of a tensor, a value, or a module. */
+struct show_row {
+	struct show *show;
+	struct text name;
+	const struct item *item;
+	struct piece_facts piece;
+};
+
+static struct value get_kind(struct subject of)
+{
+	return value_word(((const struct show_row *)of.object)->item->kind);
+}
+
+static struct value get_dtype(struct subject of)
+{
+	const struct item *item = ((const struct show_row *)of.object)->item;
+
+	return item->is == ITEM_TENSOR ? value_word(fsdp_dtype(item->tensor.dtype)->name)
+				       : value_absent();
+}
+
+static struct value get_shape(struct subject of)
+{
+	const struct item *item = ((const struct show_row *)of.object)->item;
+
+	return item->is == ITEM_TENSOR
+		       ? value_shape(item->tensor.shape, item->tensor.dims)
+		       : value_absent();
+}
+
+static struct value get_text(struct subject of)
+{
+	const struct show_row *row = of.object;
+
+	return row->item->is == ITEM_VALUE
+		       ? value_text(entry_shown_text(
+				 &row->show->buffers.text, &row->item->value))
+		       : value_absent();
+}
+
+/* What is no piece of a tensor: of a value the place, of a module nothing. */
+static struct piece_facts no_piece(const struct item *item)
+{
+	struct piece_facts facts = { .piece = { .rank = FSDP_NONE, .file = FSDP_NONE },
+		.place = place_unknown,
+		.param_start = FSDP_UNKNOWN,
+		.param_end = FSDP_UNKNOWN,
+		.flat_start = FSDP_UNKNOWN,
+		.flat_end = FSDP_UNKNOWN,
+		.replica = FSDP_NONE };
+
+	if (item->is == ITEM_VALUE) {
+		facts.piece.rank = item->value.rank;
+		facts.piece.file = item->value.file;
+		facts.place.offset = item->value.offset;
+		facts.place.length = item->value.length;
+	}
+	return facts;
+}
+
+static const struct record show_row_record = RECORD_OF(RECORD_OBJECT, struct show_row,
+	{ "name", NAME_AT(struct show_row, name) }, { "kind", GET(FIELD_WORD, get_kind) },
+	{ "dtype", GET(FIELD_WORD, get_dtype) }, { "shape", GET(FIELD_SHAPE, get_shape) },
+	{ "text", GET(FIELD_TEXT, get_text) },
+	{ NULL, FIELDS_AT(struct show_row, piece, piece_record) });
+
+static struct text item_name(struct show *show, const struct item *item)
+{
+	struct name_buffer *name = &show->buffers.name;
+
+	switch (item->is) {
+	case ITEM_TENSOR:
+		return tensor_shown_name(show->run, name, &item->tensor);
+	case ITEM_VALUE:
+		return entry_shown_name(show->run, name, &item->value);
+	case ITEM_MODULE:
+		break;
+	}
+	return name_text(name, show->run->checkpoint,
+		show->run->common->raw ? item->module.raw_name : item->module.name);
+}
+
+void show_rows(struct show *show)
+{
+	static const struct table LIKE = {
+		.key = "items", .main = true, .rows_only = true, .as_text = true
+	};
+	struct record_table table;
+
+	record_table_init(&table, &LIKE, &show_row_record, show);
+	out_records_begin(show->run->out, &table);
+	for (size_t i = 0; i < show->asked_count; i++) {
+		const struct item *item = &show->items[i];
+		struct show_row row = {
+			.show = show, .item = item, .piece = no_piece(item)
+		};
+
+		/* What has no piece is a row all the same. */
+		for (size_t k = 0; k == 0 || k < item->piece_count; k++) {
+			if (item->piece_count > 0)
+				row.piece = item->pieces[k];
+			row.name = item_name(show, item);
+			out_records_row(show->run->out, &table, &row);
+		}
+	}
+	out_table_end(show->run->out);
+}
+
 void tell_item(struct show *show, const struct item *item)
 {
 	switch (item->is) {

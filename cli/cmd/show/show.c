@@ -333,6 +333,7 @@ static void show_items(struct show *show)
 	out_fields(show->run->out, &show_record, (struct subject){ show, show });
 	for (size_t i = 0; i < show->asked_count; i++)
 		tell_item(show, &show->items[i]);
+	show_rows(show);
 }
 
 static void show_done(struct show *show)
@@ -391,8 +392,8 @@ const struct command command_show = {
 	.exit_1 = "a name is absent",
 	.options = OPTIONS,
 	.selectors = (const struct option *const[]){ select_names, select_ranks,
-		select_files, NULL },
-	.shapes = SHAPE_PAGE | SHAPE_FACTS | SHAPE_ITEMS,
+		select_files, select_columns, NULL },
+	.shapes = SHAPE_PAGE | SHAPE_FACTS | SHAPE_ITEMS | SHAPE_TABLE,
 	.answer = &show_record,
 	.output = "text",
 	.inputs = INPUTS_ONE_NAMES,

@@ -95,6 +95,9 @@ bool show_read_elements(struct show *show, struct fsdp_error **ret_error);
 
 void tell_item(struct show *show, const struct item *item);
 
+/* All of them, for outputs of rows alone. */
+void show_rows(struct show *show);
+
 /* The module of this name, which the plan or the checkpoint may have given it. */
 bool show_find_module(struct show *show, const char *word, uint32_t *ret_module);
 

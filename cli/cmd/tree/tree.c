@@ -195,7 +195,7 @@ const struct command command_tree = {
 	.exit_1 = "a selector matched nothing",
 	.options = OPTIONS,
 	.selectors = (const struct option *const[]){ select_names, select_tensors,
-		select_ranks, select_files, select_depth, NULL },
+		select_ranks, select_files, select_depth, select_columns, NULL },
 	.shapes = SHAPE_PAGE | SHAPE_TREE | SHAPE_TABLE | SHAPE_STACKS | SHAPE_MODULES |
 		  SHAPE_PLAN,
 	.answer = &tree_record,

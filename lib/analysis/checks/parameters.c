@@ -63,8 +63,8 @@ static void judge(struct fsdp_checking *checking, const struct fsdp_tensor *tens
 		fsdp_find(checking->findings, FSDP_RULE_EMPTY_PARAMETER,
 			FSDP_PLACE(.tensor = name, .affected = &name, .affected_count = 1,
 				.severity = are_most ? FSDP_ERROR + 1 : 0),
-			"the parameter has no elements; so have %zu of %zu parameters",
-			empty, parameters);
+			"the parameter has no elements; so have %zu of %zu parameter%s",
+			empty, parameters, parameters == 1 ? "" : "s");
 }
 
 static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
