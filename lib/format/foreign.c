@@ -714,8 +714,8 @@ static bool say_directory(const struct fsdp_look *look, struct fsdp_error **ret_
 			"the configuration of a model without its weights: config.json beside no model.safetensors, pytorch_model.bin or index",
 			"download the weights too");
 	fsdp_fail_rule(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, "FI9005", FSDP_UNKNOWN,
-		"this directory holds no checkpoint (%zu entries, first \"%s\")",
-		look->folder->count,
+		"this directory holds no checkpoint (%zu %s, first \"%s\")",
+		look->folder->count, look->folder->count == 1 ? "entry" : "entries",
 		(const char *)fsdp_folder_entry(look->folder, 0).name.data);
 	return fsdp_error_add_hint(ret_error,
 		"give the directory that holds .metadata, or a file of torch.save");

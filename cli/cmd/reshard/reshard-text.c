@@ -91,11 +91,13 @@ static void tell_uneven(struct resharding *resharding)
 	for (size_t i = 0; i < count; i++)
 		empty += fsdp_reshard_is_empty(resharding->to, i, last);
 	out_line_begin(out, "uneven");
-	out_line_text(out, "%zu of %" PRIu64 " tensors; ", count, facts.cut);
+	out_line_text(out, "%zu of %" PRIu64 " tensor%s; ", count, facts.cut,
+		facts.cut == 1 ? "" : "s");
 	if (empty == 0)
 		out_line_text(out, "all ranks have a part of each");
 	else
-		out_line_text(out, "%zu leave ranks without a part: ", empty);
+		out_line_text(out, "%zu leave%s ranks without a part: ", empty,
+			empty == 1 ? "s" : "");
 	for (size_t i = 0; i < count && shown < NAMED && empty > 0; i++) {
 		struct fsdp_reshard_cut cut = fsdp_reshard_uneven(resharding->to, i);
 		struct fsdp_tensor tensor =
@@ -117,13 +119,14 @@ static void tell_uneven(struct resharding *resharding)
 			" of them: along a dimension other than 0 all parts have to be equal",
 			facts.refused);
 	if (facts.flat_units > 0)
-		out_line(out, "units", "%" PRIu64 " flat parameters are cut as a whole",
-			facts.flat_units);
+		out_line(out, "units", "%" PRIu64 " flat parameter%s cut as a whole",
+			facts.flat_units, facts.flat_units == 1 ? " is" : "s are");
 	if (facts.tp_unknown > 0)
 		out_line(out, "",
 			"nothing tells how tensor parallelism cuts %" PRIu64
-			" tensors: they are taken to be whole",
-			facts.tp_unknown);
+			" tensor%s taken to be whole",
+			facts.tp_unknown,
+			facts.tp_unknown == 1 ? ": it is" : "s: they are");
 }
 
 static void tell_reads(const struct resharding *resharding)
@@ -145,7 +148,8 @@ static void tell_reads(const struct resharding *resharding)
 	if (most > fewest)
 		out_line_text(resharding->run->out, " to %u", most);
 	out_line_text(resharding->run->out,
-		" files; all read %s, %.2f bytes for each that they hold",
+		" file%s; all read %s, %.2f bytes for each that they hold",
+		most == 1 ? "" : "s",
 		out_bytes(resharding->run->out, facts.read_bytes, size),
 		(double)facts.read_bytes / (double)facts.needed_bytes);
 	out_line_end(resharding->run->out);
