@@ -2,6 +2,8 @@
 /*
  * Lists the rules by which checkpoints and recordings are judged.
  */
+#include <string.h>
+
 #include "front/command.h"
 #include "front/rule-name.h"
 #include "render/record.h"
@@ -89,6 +91,9 @@ static void fail(struct run *run, const char *name)
 
 	nearest_init(&nearest, name);
 	rule_nearest(&nearest);
+	for (size_t i = 0; nearest.best == NULL && i < fsdp_rule_count(); i++)
+		if (strstr(fsdp_rule(i)->slug, name) != NULL)
+			nearest.best = fsdp_rule(i)->slug;
 	if (nearest.best != NULL)
 		snprintf(hint, sizeof hint, "did you mean: fsdp-inspect rules %s",
 			nearest.best);

@@ -81,6 +81,8 @@ static const struct synonym synonyms[] = {
 	{ "layers", "tree", NULL, NULL },
 	{ "list", "ls", NULL, NULL },
 	{ "load", "info", NULL, NULL },
+	{ "log", "latest", "--all", NULL },
+	{ "logs", "latest", "--all", NULL },
 	{ "man", "help", NULL, NULL },
 	{ "manifest", "hash", NULL, "audit --data" },
 	{ "map", "fqns", NULL, NULL },
@@ -218,7 +220,9 @@ static const struct {
 	const char *typed, *instead;
 } other_options[] = {
 	{ "-R", "info FOLDER lists the checkpoints below it" },
+	{ "-a", "all of them are listed; --columns=all has every column" },
 	{ "--all", "-v tells all, ls -l shows every piece" },
+	{ "--brief", "-q, and the status: 1 where they differ" },
 	{ "--contains", "-g '**WORD**' or -e WORD" },
 	{ "--csv", "-o csv" },
 	{ "--exclude", "-g '!PATTERN'" },
@@ -254,6 +258,7 @@ static const struct {
 	{ "--tsv", "-o tsv" },
 	{ "--watch", "watch fsdp-inspect ..." },
 	{ "--workers", "-j N" },
+	{ "--world-size", "--world=N" },
 	{ "--yaml", "-o json" },
 };
 
@@ -269,6 +274,16 @@ bool slip_option(struct usage *usage, const char *typed)
 }
 
 /* ---- URLs ---- */
+
+/* "user@host:/data/step-1000", as scp and rsync take it. */
+static bool is_remote(const char *path)
+{
+	const char *colon = strchr(path, ':');
+
+	return colon != NULL && colon != path && colon[1] == '/' && colon[2] != '/' &&
+	       memchr(path, '/', (size_t)(colon - path)) == NULL &&
+	       access(path, F_OK) != 0;
+}
 
 /* What fetches them; %s is what follows the scheme. */
 static const struct {
@@ -293,6 +308,12 @@ bool slip_url(struct usage *usage, const char *command, const char *path)
 {
 	const char *rest = strstr(path, "://");
 
+	if (is_remote(path)) {
+		usage_what(usage, "%s: nothing is read over a network", path);
+		usage_hint(usage, "rsync -a %s DIR, then: fsdp-inspect %s DIR", path,
+			command);
+		return true;
+	}
 	if (rest == NULL || rest == path || strcspn(path, "/.") < (size_t)(rest - path))
 		return false;
 	if (strncmp(path, "file://", 7) == 0) {

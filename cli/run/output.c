@@ -106,8 +106,17 @@ static enum usage_result add_typed(struct outputs *outputs, const struct command
 	const char *file = NULL;
 	char *name;
 
-	if (equals == NULL)
-		return add_sink(outputs, command, typed, NULL, usage);
+	if (equals == NULL) {
+		enum usage_result result = add_sink(outputs, command, typed, NULL, usage);
+		const char *dot = strrchr(typed, '.');
+		const struct out_format *format =
+			dot != NULL ? out_format_find(dot + 1) : NULL;
+
+		/* The name of a file, which says its format. */
+		if (result == USAGE_WRONG && format != NULL && fits(format, command))
+			usage_hint(usage, "did you mean: -o %s=%s", format->name, typed);
+		return result;
+	}
 	if (equals[1] == '\0') {
 		usage_what(usage, "-o %s names no file", typed);
 		usage_hint(usage, "FORMAT=FILE, or FORMAT alone for standard output");

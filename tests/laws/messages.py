@@ -32,7 +32,8 @@ RIDDLES = [
     (r"is the business of|minds? its own", "what happens"),
 ]
 # Of messages alone: pages tell of objects of JSON and of Python, too.
-MESSAGES = RIDDLES + [(r"(?<!Python )(?<!and )(?<!-)\bobjects\b", "values, tensors or files")]
+MESSAGES = RIDDLES + [(r"[(:] ?man fsdp-inspect", "fsdp-inspect help TOPIC, which is there without the pages"),
+                      (r"(?<!Python )(?<!and )(?<!-)\bobjects\b", "values, tensors or files")]
 PAGES = ("man/", "doc/", "README.md")
 # Pages of text have a line of source for each of theirs.
 LONG = re.compile(r"^(cli/cmd/help|cli/cmd/completion|cli/front/topics|cli/front/words|lib/base/.*\.def)")

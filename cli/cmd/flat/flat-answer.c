@@ -596,7 +596,7 @@ static void tell_unknown(struct ledger *ledger, const struct flat_unit *unit)
 	struct flat_rank rank;
 
 	out_line(out, NULL,
-		"  which parameters it holds is not stored: a sharding plan tells (man fsdp-inspect-plan)");
+		"  which parameters it holds is not stored: a sharding plan tells (fsdp-inspect help plan)");
 	for (size_t i = 0; each_rank((struct subject){ ledger, unit }, i, &rank); i++) {
 		uint64_t fill = fsdp_flat_fill(&unit->flat, rank.rank);
 		uint64_t held = unit->flat.sharded_numel - fill;

@@ -138,7 +138,7 @@ static void tell_no_unit(struct ledger *ledger)
 			"the plan has no flat parameter: only FSDP1 makes them");
 	else
 		run_note(ledger->run,
-			"no flat parameter is stored here; a sharding plan of an FSDP1 model has them: man fsdp-inspect-plan");
+			"no flat parameter is stored here; a sharding plan of an FSDP1 model has them: fsdp-inspect help plan");
 }
 
 /* The entry of this name in one of the units; further names stand for the first one. */

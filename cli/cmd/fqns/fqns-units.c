@@ -282,7 +282,7 @@ static void tell_absence(struct map *map)
 		run_note(map->run, "no unit was selected");
 	else if (map->count == 0 && !fsdp_checkpoint_plan(map->run->checkpoint, &plan))
 		run_note(map->run,
-			"the checkpoint names no FSDP units: make a sharding plan (man fsdp-inspect-plan), or see --flat for all names");
+			"the checkpoint names no FSDP units: make a sharding plan (fsdp-inspect help plan), or see --flat for all names");
 	else if (map->count == 0)
 		run_note(map->run, "the plan has no FSDP units");
 }
@@ -305,7 +305,7 @@ bool fqns_begin_units(struct map *map)
 			"units are selected by name: only -g, -e and -d are of use here");
 	if (map->options->bare && !fsdp_has_visits(map->run->checkpoint))
 		return refuse(map->run,
-			"name one with --plan FILE: man fsdp-inspect-plan",
+			"name one with --plan FILE: fsdp-inspect help plan",
 			"--bare needs a sharding plan: the checkpoint has no classes");
 	if (map->options->bare && wants_likely(map))
 		return refuse(map->run, "leave out one of them",

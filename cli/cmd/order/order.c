@@ -774,7 +774,11 @@ static bool is_answerable(struct listing *listing)
 	for (size_t i = 0; i < listing->count; i++) {
 		const struct fsdp_recording *one = fsdp_recording(listing->recordings, i);
 		if (one->memory != NULL) {
-			refuse(listing->run, "fsdp-inspect replay --memory takes it",
+			char hint[512];
+
+			snprintf(hint, sizeof hint, "fsdp-inspect replay --memory %s",
+				one->path);
+			refuse(listing->run, hint,
 				"%s is a snapshot of CUDA memory, and records no order",
 				one->path);
 			return false;
@@ -782,8 +786,11 @@ static bool is_answerable(struct listing *listing)
 		if (one->kind == FSDP_RECORDING_WATCHDOG)
 			continue;
 		if (one->fx == NULL && one->order == NULL && one->flight == NULL) {
-			refuse(listing->run, "fsdp-inspect replay takes it",
-				"%s records times, no order", one->path);
+			char hint[512];
+
+			snprintf(hint, sizeof hint, "fsdp-inspect replay %s", one->path);
+			refuse(listing->run, hint, "%s records times, no order",
+				one->path);
 			return false;
 		}
 		if (one->flight == NULL &&

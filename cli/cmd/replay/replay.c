@@ -196,25 +196,30 @@ static bool is_answerable(struct replay *replay)
 
 	for (size_t i = 0; i < replay->count; i++) {
 		const struct fsdp_recording *one = fsdp_recording(replay->recordings, i);
+		char hint[512];
+
+		snprintf(hint, sizeof hint, "fsdp-inspect order %s", one->path);
 		if (one->fx != NULL || one->order != NULL) {
-			refuse(replay->run, "fsdp-inspect order takes it",
-				"%s records an order, no times", one->path);
+			refuse(replay->run, hint, "%s records an order, no times",
+				one->path);
 			return false;
 		}
 		if (one->flight != NULL) {
-			refuse(replay->run, "fsdp-inspect order takes it",
+			refuse(replay->run, hint,
 				"%s is a dump of the Flight Recorder: it tells who waits for whom",
 				one->path);
 			return false;
 		}
 		if (one->kind == FSDP_RECORDING_WATCHDOG) {
-			refuse(replay->run, "fsdp-inspect order takes it",
+			refuse(replay->run, hint,
 				"%s is a log with lines of NCCL's watchdog: they tell who waits for whom",
 				one->path);
 			return false;
 		}
 		if (one->memory != NULL) {
-			refuse(replay->run, "fsdp-inspect replay --memory takes it",
+			snprintf(hint, sizeof hint, "fsdp-inspect replay --memory %s",
+				one->path);
+			refuse(replay->run, hint,
 				"%s is a snapshot of CUDA memory: it records no times of calls",
 				one->path);
 			return false;

@@ -49,6 +49,7 @@ static void tell_missing(struct show *show, const char *word)
 	struct name_buffer list = { NULL, 0, false };
 	struct similar similar;
 	size_t length = 0;
+	char line[512]; /* to type for a pattern */
 
 	similar_init(&similar, text_of(word));
 	for (uint32_t i = 0; i < tensors; i++) {
@@ -69,8 +70,10 @@ static void tell_missing(struct show *show, const char *word)
 	}
 	name_buffer_append(&list, &length, (struct text){ "", 1 });
 	/* An answer that was asked for is missing: no remark that -q may hide. */
+	snprintf(
+		line, sizeof line, "fsdp-inspect show -g '%s' %s", word, show->run->path);
 	run_failure(show->run, "usage",
-		strpbrk(word, "*?[") != NULL ? "patterns stand behind -g"
+		strpbrk(word, "*?[") != NULL ? line
 		: similar.count > 0 && list.data != NULL
 			? list.data
 			: "fsdp-inspect ls lists the names",

@@ -23,7 +23,7 @@ bool tree_as_torch(struct tree *tree)
 	int64_t limit = run->select->depth;
 
 	if (!fsdp_has_visits(run->checkpoint))
-		return refuse(run, "name one with --plan FILE: man fsdp-inspect-plan",
+		return refuse(run, "name one with --plan FILE: fsdp-inspect help plan",
 			"--style=torch needs a sharding plan: the checkpoint has no classes");
 	if (!selection_is_all(tree->selection))
 		return refuse(run, "leave out --style=torch",
