@@ -360,6 +360,7 @@ static void tell_notes(struct replay *replay)
 		run_note(replay->run,
 			"reduce_scatter was asked for; the backend carried it out as all_reduce, and that is shown");
 	if (replay->count > 1 &&
+		fsdp_recordings_matching(replay->recordings)->match_count > 0 &&
 		fsdp_recordings_matching(replay->recordings)->by != NULL &&
 		strcmp(fsdp_recordings_matching(replay->recordings)->by, "position") == 0)
 		run_note(replay->run,
