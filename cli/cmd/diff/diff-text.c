@@ -164,22 +164,27 @@ static int by_first(const void *a, const void *b)
 	return left->index < right->index ? -1 : left->index > right->index;
 }
 
-/* Of what the line says, and of its name without the numbers in it. */
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+/* Of what the line says, and of its name without the first number in it: layers count
+ * there. */
 static uint64_t hash_line(const struct mixer *mixer, const struct diff_line *line)
 {
-	uint64_t hash = mix_text(mixer, 0, text_of(line->what));
-	size_t begin = 0;
+	const char *name = line->name.data;
+	size_t begin = 0, end, size = line->name.size;
+	uint64_t hash;
 
-	for (size_t i = 0; i <= line->name.size; i++) {
-		if (i < line->name.size &&
-			(line->name.data[i] < '0' || line->name.data[i] > '9'))
-			continue;
-		if (i > begin)
-			hash = mix_text(mixer, hash,
-				(struct text){ line->name.data + begin, i - begin });
-		begin = i + 1;
-	}
-	return mix_text(mixer, hash, text_of(line->hint));
+	while (begin < size && !is_digit(name[begin]))
+		begin++;
+	for (end = begin; end < size && is_digit(name[end]);)
+		end++;
+	hash = mix_text(mixer, 0, text_of(line->what));
+	hash = mix_text(mixer, hash, text_of(line->hint));
+	hash = mix_text(mixer, hash, (struct text){ name, begin });
+	return mix_text(mixer, hash, (struct text){ name + end, size - end });
 }
 
 static bool says_the_same(const struct diff_line *a, const struct diff_line *b)

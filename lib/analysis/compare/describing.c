@@ -138,12 +138,15 @@ static void put_placement(const struct fsdp_checkpoint *checkpoint, uint32_t ind
 	}
 }
 
-/* How often a tensor of these pieces is cut along a dimension: different offsets. */
+/* How often a tensor of these pieces is cut along a dimension: different offsets. Copies
+ * of which some were saved by one rank and some by another are in no order; there the
+ * longest piece tells. */
 static uint64_t cuts_of(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_tensor *tensor, uint32_t dim)
 {
-	uint64_t cuts = 0;
-	int64_t last = INT64_MIN;
+	uint64_t cuts = 0, least = 0;
+	int64_t last = INT64_MIN, longest = 0, before = INT64_MIN;
+	bool falls = false;
 	for (uint32_t i = 0; i < tensor->piece_count; i++) {
 		struct fsdp_piece piece = fsdp_piece(checkpoint, tensor->first_piece + i);
 		if (piece.offsets == NULL || piece.dims <= dim)
@@ -151,8 +154,15 @@ static uint64_t cuts_of(const struct fsdp_checkpoint *checkpoint,
 		cuts += piece.offsets[dim] > last;
 		if (piece.offsets[dim] > last)
 			last = piece.offsets[dim];
+		falls |= piece.offsets[dim] < before;
+		before = piece.offsets[dim];
+		if (piece.sizes != NULL && piece.sizes[dim] > longest)
+			longest = piece.sizes[dim];
 	}
-	return cuts;
+	if (falls && longest > 0)
+		least = (uint64_t)tensor->shape[dim] / (uint64_t)longest +
+			(tensor->shape[dim] % longest != 0);
+	return cuts > least ? cuts : least;
 }
 
 static void put_pieces(const struct fsdp_checkpoint *checkpoint,
