@@ -20,6 +20,12 @@ bool reading_progress(void *context, uint64_t done_bytes, uint64_t total_bytes)
 	return __atomic_load_n(&progress->stop, __ATOMIC_RELAXED) == 0;
 }
 
+/* The bytes of a FlatParameter whose parameters are listed too are theirs. */
+static bool is_read_by_others(const struct run *run, const struct fsdp_tensor *tensor)
+{
+	return (tensor->flags & FSDP_TENSOR_SPREAD) != 0 && !run->common->raw;
+}
+
 bool reading_choose(struct run *run, struct selection *selection,
 	struct name_buffer *buffer, uint32_t **ret_tensors, size_t *ret_count)
 {
@@ -31,6 +37,8 @@ bool reading_choose(struct run *run, struct selection *selection,
 		return false;
 	for (uint32_t i = 0; i < count; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(run->checkpoint, i);
+		if (is_read_by_others(run, &tensor))
+			continue;
 		if (selection_is_all(selection) ||
 			selection_takes_tensor(selection, run->checkpoint, i,
 				span_of_text(tensor_shown_name(run, buffer, &tensor))))
