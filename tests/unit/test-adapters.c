@@ -403,6 +403,21 @@ static void prompts_are_one_tensor(void **state)
 	expect(NULL, "refuses peft-prompts");
 }
 
+/* A configuration of so many targets. */
+static void put_many(size_t count)
+{
+	static char text[32768];
+	size_t size = (size_t)snprintf(text, sizeof text,
+		"{\"peft_type\": \"LORA\", \"r\": 2, \"target_modules\": [\"x\"");
+
+	for (size_t i = 1; i < count; i++)
+		size += (size_t)snprintf(text + size, sizeof text - size, ", \"x\"");
+	size += (size_t)snprintf(text + size, sizeof text - size, "]}");
+	assert_true(size < sizeof text);
+	folder_write("adapter_config.json", text, size);
+	put_tensors("base_model.model.", Q);
+}
+
 /* Words, shapes and ranks may be anything. */
 static void configurations_are_claims(void **state)
 {
@@ -427,6 +442,10 @@ static void configurations_are_claims(void **state)
 	JUDGE(adapters);
 	FOLDER_WRITE("adapter_config.json", "");
 	expect(NULL, "refuses peft-config-no-json");
+	put_many(4096);
+	expect(NULL, "refuses peft-target-absent");
+	put_many(4097);
+	expect(NULL, "not_judged peft-too-long");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, folder_begin, folder_end)

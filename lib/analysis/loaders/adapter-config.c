@@ -8,7 +8,9 @@
 #include "base/num.h"
 
 enum {
-	WORDS_MOST = 4096, /* that are looked at: modules have few names */
+	/* Items of a list or a dict that are looked at, for each tensor. People write a
+	 * few, programs one for each module. */
+	ITEMS_MOST = 4096,
 	LITERAL = 1024,
 };
 
@@ -75,8 +77,7 @@ bool fsdp_adapter_next(struct fsdp_loading *loading, const char *key, uint32_t *
 {
 	struct fsdp_setting item;
 
-	for (size_t i = 0;
-		i < WORDS_MOST && fsdp_adapter_next_item(loading, key, at, &item); i++)
+	while (fsdp_adapter_next_item(loading, key, at, &item))
 		if (item.value.kind == FSDP_TOKEN_TEXT) {
 			*ret_word = item.value.text;
 			return true;

@@ -148,7 +148,8 @@ bool fsdp_adapter_has_other_module(struct fsdp_loading *loading)
 		const struct fsdp_load_tensor *base =
 			is_live ? fsdp_load_find_expected(loading, name) : NULL;
 		if (base == NULL || base->shape == NULL ||
-			(base->dims == tensor.dims &&
+			(base->dims == 0 && tensor.dims == 0) ||
+			(base->dims == tensor.dims && tensor.dims != 0 &&
 				memcmp(base->shape, tensor.shape,
 					tensor.dims * sizeof *tensor.shape) == 0))
 			continue;

@@ -12,7 +12,11 @@
 #define FSDP_ADAPTER_CONFIG "adapter_config.json"
 #define FSDP_ADAPTER_PREFIX "base_model.model."
 
-enum { FSDP_ADAPTER_NAME = 4096, FSDP_ADAPTER_MEMBERS = 8 };
+enum {
+	FSDP_ADAPTER_NAME = 4096,
+	FSDP_ADAPTER_MEMBERS = 8,
+	FSDP_ADAPTER_ITEMS = 4096, /* of a list: programs write one for each module */
+};
 
 /* Of the module in the base model; of a linear one these are the sizes of its weight. */
 enum fsdp_adapter_size {

@@ -111,6 +111,25 @@ static bool is_variant(struct fsdp_loading *loading)
 	return false;
 }
 
+/* Each list is looked through for each tensor. */
+static bool is_too_long(struct fsdp_loading *loading)
+{
+	static const char *const keys[] = { "target_modules", "exclude_modules",
+		"modules_to_save", "feedforward_modules", "target_parameters",
+		"rank_pattern", "layers_to_transform" };
+
+	for (size_t i = 0; i < FSDP_COUNT(keys); i++) {
+		struct fsdp_token value =
+			fsdp_load_setting(loading, FSDP_ADAPTER_CONFIG, keys[i]).value;
+		if ((value.kind != FSDP_TOKEN_LIST && value.kind != FSDP_TOKEN_DICT) ||
+			value.count <= FSDP_ADAPTER_ITEMS)
+			continue;
+		fsdp_load_say(loading, 0, "%s", keys[i]);
+		return true;
+	}
+	return false;
+}
+
 /* ---- the configuration against itself ---- */
 
 /* Says as word 0 what a list of the configuration holds; false: it is none or empty. */
@@ -473,6 +492,8 @@ static const struct fsdp_load_rule rules[] = {
 	{ "peft-variant", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
 		"{0} changes what is stored in ways that are not known", NULL, is_variant,
 		true },
+	{ "peft-too-long", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
+		"{0} has more items than are looked at", NULL, is_too_long, true },
 	{ "peft-block-sizes", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.ValueError",
 		"You can only specify either r ({0}) or oft_block_size ({1}), but not both simultaneously, because r x oft_block_size == in_features.",
 		"set one of them to 0 in adapter_config.json", has_two_block_sizes },
