@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a map makes of a model of Megatron-core is the same model in transformers: a small one is built by each library,
 the weights of the first are exported with the map into the names of the second, which must load all of them, and both
-must give the same logits for the same tokens. Llama, Qwen2, Qwen3, Mixtral and GPT-2, on one processor.
+must give the same logits for the same tokens. Llama, Qwen2, Qwen3, Qwen3-MoE, Mixtral and GPT-2, on one
+processor.
 
 Skipped where megatron-core or transformers is not installed.
 """
@@ -49,6 +50,8 @@ MODELS = {
     "hf-qwen3": ("Qwen3", THEIRS, ROTARY | dict(qk_layernorm=True)),
     "hf-mixtral": ("Mixtral", THEIRS | dict(num_local_experts=EXPERTS, num_experts_per_tok=2),
                    ROTARY | dict(num_moe_experts=EXPERTS, moe_router_topk=2, moe_grouped_gemm=False)),
+    "hf-qwen3-moe": ("Qwen3Moe", THEIRS | dict(num_experts=EXPERTS, num_experts_per_tok=2, moe_intermediate_size=FFN, norm_topk_prob=True),
+                     ROTARY | dict(num_moe_experts=EXPERTS, moe_router_topk=2, moe_grouped_gemm=False, qk_layernorm=True)),
     "hf-gpt2": ("GPT2", dict(vocab_size=VOCABULARY, n_embd=HIDDEN, n_layer=LAYERS, n_head=HEADS, n_inner=FFN, n_positions=16,
                              layer_norm_epsilon=EPSILON, tie_word_embeddings=False),
                 dict(activation_func=lambda x: torch.nn.functional.gelu(x, approximate="tanh"))),
