@@ -237,6 +237,10 @@ static const char *fill_in(struct fsdp_loading *loading, const char *template)
 			size_t size = 1;
 			const char *word = meaning(loading, from, &size);
 			size_t added = word != NULL ? strlen(word) : 1;
+			/* Python joins "folder/" and "latest" with one slash. */
+			while (word != NULL && from[size] == '/' && added > 1 &&
+				word[added - 1] == '/')
+				added--;
 			if (text != NULL)
 				memcpy(text + at, word != NULL ? word : from, added);
 			at += added;
