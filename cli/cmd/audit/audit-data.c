@@ -99,7 +99,7 @@ static const struct record counts_record = RECORD_OF(RECORD_OBJECT, VERDICT,
 	{ "note", COUNT_AT(VERDICT, counts.note), .always = true,
 		ABOUT("Findings of severity note.") },
 	{ "unsupported", COUNT_AT(VERDICT, counts.unsupported), .always = true,
-		ABOUT("Things that could not be judged: entries of `errors`.") });
+		ABOUT("Things that could not be judged: entries of `errors`, and findings of rules about limits (FI9001 to FI9005).") });
 
 static bool has_part(struct subject of)
 {

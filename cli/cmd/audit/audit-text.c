@@ -106,7 +106,10 @@ static void put_counts(const struct judgement *verdict, struct out *out)
 	put_count(out, &before, verdict->counts.error, "error");
 	put_count(out, &before, verdict->counts.warning, "warning");
 	put_count(out, &before, other_notes(verdict), "note");
-	if (before[0] == ' ')
+	if (verdict->counts.unsupported > 0)
+		out_line_text(out, "%s%" PRIu64 " not judged", before,
+			verdict->counts.unsupported);
+	else if (before[0] == ' ')
 		out_line_text(out, " 0 findings");
 	if (verdict->known > 0)
 		out_line_text(out, " (and %" PRIu64 " known)", verdict->known);

@@ -207,16 +207,20 @@ static bool run_passes(struct judging *judging, struct fsdp_error **ret_error)
 
 /* ---- counts ---- */
 
+/* What a limit or a failing read kept from being judged says nothing against the
+ * checkpoint. */
 static void count(struct judgement *verdict, const char *rule, enum severity severity,
 	uint64_t count)
 {
+	bool is_limit = strcmp(fsdp_rule(rule_index(rule))->category, "limits") == 0;
 	uint64_t *const counts[] = {
 		[SEVERITY_NOTE] = &verdict->counts.note,
 		[SEVERITY_WARNING] = &verdict->counts.warning,
 		[SEVERITY_ERROR] = &verdict->counts.error,
 	};
 
-	*counts[severity] += count;
+	*(is_limit && severity == SEVERITY_ERROR ? &verdict->counts.unsupported
+						 : counts[severity]) += count;
 	fail_check(verdict, rule, count);
 }
 
@@ -238,7 +242,7 @@ void count_findings(struct judging *judging)
 				collected_severity(fsdp_rule(rule)->severity)),
 			omission->count);
 	}
-	verdict->counts.unsupported =
+	verdict->counts.unsupported +=
 		collected->failure_count - judging->run->first.failure;
 	for (size_t i = 0; i < verdict->check_count; i++)
 		verdict->not_evaluated[verdict->checks[i].reason]++;
