@@ -138,7 +138,7 @@ def odd_plans(here):
         name = make.__name__.replace("_", " ")
         with here.test(f"plan: {name}") as problems:
             model = make()
-            plan = export_plan(model, here.path(f"{make.__name__}.fsdp-plan.json"))
+            plan = export_plan(model, here.path(f"{make.__name__}.fsdp-plan.json"), unsharded=make is models.plain)
             same(problems, "world size", plan["world_size"], here.world)
             with states_where_torch_looks(model):
                 text, _ = _debug_utils._get_sharded_module_tree_with_module_name_to_fqns(model)
@@ -260,7 +260,8 @@ def profiler(here):
             header, events = replay.read(path)
             same(problems, "header", header, {
                 "type": "header", "format": "fsdp-inspect-trace", "version": 1, "kind": "simple_profiler",
-                "rank": here.rank, "world_size": here.world, "debug_level": "INFO", "clock": "monotonic_ns"})
+                "rank": here.rank, "world_size": here.world, "debug_level": "INFO", "clock": "monotonic_ns",
+                "times": "optim_state_dict() and loading of FSDP1; not the steps of training"})
             told = replay.Profiler(events)
             if here.rank == 0:
                 same(problems, "dumps", [m for m, _ in told.dumps], [m for m, _ in handler.seen])
@@ -298,17 +299,19 @@ def ask_about_profiles(tap, args, folder):
         tap.none(f"the program replays SimpleProfiler: {work.__name__.replace('_', ' ')}", problems)
 
 
-# ---- what the README shows
+# ---- what the pages show
 
-def first_example(page):
+def example_of(page):
+    """The block of code that records."""
     with open(os.path.join(SOURCE, page), encoding="utf-8") as f:
-        return f.read().split("```python\n")[1].split("```")[0]
+        blocks = [part.split("```")[0] for part in f.read().split("```python\n")[1:]]
+    return next(block for block in blocks if "record_handles(model" in block)
 
 
 def readme_example(here):
-    with here.test("the example of the README") as problems:
-        example = first_example("README.md")
-        same(problems, "in contrib/python", first_example("contrib/python/README.md"), example)
+    with here.test("the example of the pages") as problems:
+        example = example_of("doc/tour.md")
+        same(problems, "in contrib/python", example_of("contrib/python/README.md"), example)
         same(problems, "lines", example.count("\n"), 5)
         model = models.fsdp1(models.composite)
         optimizer = torch.optim.Adam(model.parameters())
