@@ -14,8 +14,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/clones.h"
 #include "model/dtype.h"
-#include "sweep/clones.h"
 #include "sweep/moments.h"
 
 #ifdef __clang__

@@ -5,8 +5,8 @@
  */
 #include <string.h>
 
+#include "base/clones.h"
 #include "base/mix.h"
-#include "sweep/clones.h"
 #include "sweep/trait.h"
 
 enum { LANES = 8, STRIPE = 8 * LANES, ROUND = 16 /* stripes */ };

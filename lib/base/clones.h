@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FSDP_SWEEP_CLONES_H
-#define FSDP_SWEEP_CLONES_H
+#ifndef FSDP_BASE_CLONES_H
+#define FSDP_BASE_CLONES_H
 
 /* A loop that is compiled for several kinds of processors, of which the program takes its
  * own when it starts. Not under sanitizers, which run before that. */
