@@ -8,7 +8,9 @@
 
 #include <fsdp/elements.h>
 
+#include "analysis/compare/apart.h"
 #include "analysis/compare/spotting.h"
+#include "base/clones.h"
 #include "base/num.h"
 #include "base/span.h"
 
@@ -39,6 +41,7 @@ struct fsdp_spotting {
 	double absolute, relative;
 	uint64_t at;
 	struct fsdp_spotted spotted;
+	struct fsdp_apart apart;
 	double numbers[2][2 * NUMBERS];
 };
 
@@ -78,6 +81,7 @@ void fsdp_spotting_begin(struct fsdp_spotting *spotting, const uint32_t dtypes[2
 	spotting->absolute = absolute;
 	spotting->relative = relative;
 	spotting->at = first;
+	spotting->apart = (struct fsdp_apart){ 0 };
 	spotting->spotted = (struct fsdp_spotted){
 		.first = FSDP_UNKNOWN,
 		.has_numbers = a->is_complex == b->is_complex &&
@@ -108,22 +112,6 @@ static bool is_close(const struct fsdp_spotting *spotting, double a, double b)
 	       fabs(a - b) <= spotting->absolute + spotting->relative * fabs(b);
 }
 
-/* Adds up how far two numbers are apart. */
-static void measure(struct fsdp_spotted *spotted, double a, double b)
-{
-	bool both = isfinite(a) && isfinite(b);
-	double apart = both ? fabs(a - b) : (double)INFINITY;
-	double far = apart == 0 ? 0 : both && b != 0 ? apart / fabs(b) : (double)INFINITY;
-	if (a == b || (isnan(a) && isnan(b)))
-		return;
-	if (apart > spotted->max_abs)
-		spotted->max_abs = apart;
-	if (far > spotted->max_rel)
-		spotted->max_rel = far;
-	if (both)
-		spotted->sum_abs += apart;
-}
-
 /* Whether a number of both is the same, as it was asked for. */
 static bool is_same_number(struct fsdp_spotting *spotting, double a, double b)
 {
@@ -149,37 +137,83 @@ static void count_one(struct fsdp_spotting *spotting, uint64_t index, bool diffe
 	spotted->differing++;
 }
 
-/* Of numbers: by their bits, unless dtypes or a tolerance ask for more. */
-static void look_at_numbers(struct fsdp_spotting *spotting, const unsigned char *a,
-	const unsigned char *b, size_t count)
-{
-	bool exact = !spotting->tolerant && spotting->dtypes[0] == spotting->dtypes[1];
-	size_t width = spotting->widths[0], parts = spotting->parts;
-	fsdp_elements_numbers(spotting->dtypes[0], a, count, spotting->numbers[0]);
-	fsdp_elements_numbers(spotting->dtypes[1], b, count, spotting->numbers[1]);
-	for (size_t i = 0; i < count; i++) {
-		bool same = true;
-		for (size_t k = i * parts; k < (i + 1) * parts; k++) {
-			double one = spotting->numbers[0][k];
-			double other = spotting->numbers[1][k];
-			same = (exact || is_same_number(spotting, one, other)) && same;
-			measure(&spotting->spotted, one, other);
-		}
-		if (exact)
-			same = memcmp(a + i * width, b + i * width, width) == 0;
-		count_one(spotting, spotting->at + i, !same);
+/* How many of so many differ. */
+#define COUNT_DIFFERING(name, type)                                           \
+	FSDP_CLONES static size_t name(                                       \
+		const unsigned char *a, const unsigned char *b, size_t count) \
+	{                                                                     \
+		size_t differing = 0;                                         \
+		for (size_t i = 0; i < count; i++) {                          \
+			type one, other;                                      \
+			memcpy(&one, a + i * sizeof one, sizeof one);         \
+			memcpy(&other, b + i * sizeof other, sizeof other);   \
+			differing += one != other;                            \
+		}                                                             \
+		return differing;                                             \
 	}
+COUNT_DIFFERING(count_8, uint8_t)
+COUNT_DIFFERING(count_16, uint16_t)
+COUNT_DIFFERING(count_32, uint32_t)
+COUNT_DIFFERING(count_64, uint64_t)
+
+static size_t count_differing(
+	const unsigned char *a, const unsigned char *b, size_t count, size_t width)
+{
+	size_t differing = 0;
+	switch (width) {
+	case 1:
+		return count_8(a, b, count);
+	case 2:
+		return count_16(a, b, count);
+	case 4:
+		return count_32(a, b, count);
+	case 8:
+		return count_64(a, b, count);
+	}
+	for (size_t i = 0; i < count; i++)
+		differing += memcmp(a + i * width, b + i * width, width) != 0;
+	return differing;
 }
 
-/* Of what is no number, or only on one side. */
+/* By their bytes: of one dtype, or of what is no number. */
 static void look_at_bytes(struct fsdp_spotting *spotting, const unsigned char *a,
 	const unsigned char *b, size_t count)
 {
 	size_t width = spotting->widths[0];
 	bool comparable = width == spotting->widths[1];
-	for (size_t i = 0; i < count; i++)
-		count_one(spotting, spotting->at + i,
-			!comparable || memcmp(a + i * width, b + i * width, width) != 0);
+	size_t differing = comparable ? count_differing(a, b, count, width) : count;
+	size_t i = 0;
+	if (differing == 0)
+		return;
+	spotting->spotted.differing += differing;
+	if (spotting->spotted.first != FSDP_UNKNOWN)
+		return;
+	while (comparable && memcmp(a + i * width, b + i * width, width) == 0)
+		i++;
+	spotting->spotted.first = spotting->at + i;
+}
+
+/* Of numbers: by their bits, unless dtypes or a tolerance ask for more. */
+static void look_at_numbers(struct fsdp_spotting *spotting, const unsigned char *a,
+	const unsigned char *b, size_t count)
+{
+	size_t parts = spotting->parts;
+	fsdp_elements_numbers(spotting->dtypes[0], a, count, spotting->numbers[0]);
+	fsdp_elements_numbers(spotting->dtypes[1], b, count, spotting->numbers[1]);
+	fsdp_apart_add(&spotting->apart, spotting->numbers[0], spotting->numbers[1],
+		count * parts, spotting->at * parts);
+	if (!spotting->tolerant && spotting->dtypes[0] == spotting->dtypes[1]) {
+		look_at_bytes(spotting, a, b, count);
+		return;
+	}
+	for (size_t i = 0; i < count; i++) {
+		bool same = true;
+		for (size_t k = i * parts; k < (i + 1) * parts; k++)
+			same = is_same_number(spotting, spotting->numbers[0][k],
+				       spotting->numbers[1][k]) &&
+			       same;
+		count_one(spotting, spotting->at + i, !same);
+	}
 }
 
 static bool is_zero(const unsigned char *bytes, size_t size)
@@ -228,5 +262,9 @@ void fsdp_spot(struct fsdp_spotting *spotting, const unsigned char *a,
 
 struct fsdp_spotted fsdp_spotting_end(const struct fsdp_spotting *spotting)
 {
-	return spotting->spotted;
+	struct fsdp_spotted spotted = spotting->spotted;
+	spotted.max_abs = fsdp_apart_max(&spotting->apart);
+	spotted.max_rel = spotting->apart.max_rel;
+	spotted.sum_abs = fsdp_apart_sum(&spotting->apart);
+	return spotted;
 }

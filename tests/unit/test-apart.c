@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Distances of numbers: as a plain loop finds them, however a run is cut. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "analysis/compare/apart.h"
+
+enum { COUNT = 3000, LANES = FSDP_APART_LANES };
+
+static double a[COUNT], b[COUNT];
+
+static uint64_t random_bits(void)
+{
+	static uint64_t state = 1;
+
+	state ^= state << 13;
+	state ^= state >> 7;
+	return state ^= state << 17;
+}
+
+static double any_number(unsigned kind)
+{
+	static const double odd[] = { 0, -0.0, INFINITY, -INFINITY, NAN, 0x1p-1074,
+		-0x1p-1074, 0x1p-1022, 0x1.fffffffffffffp1023, -0x1.fffffffffffffp1023 };
+	double number;
+	uint64_t bits = random_bits();
+
+	if (kind == 0)
+		return odd[bits % (sizeof odd / sizeof *odd)];
+	if (kind == 1)
+		return (double)(int64_t)bits * 0x1p-63;
+	memcpy(&number, &bits, sizeof number);
+	return number;
+}
+
+static void fill(unsigned kind)
+{
+	for (size_t i = 0; i < COUNT; i++) {
+		a[i] = any_number(kind == 3 ? (unsigned)(random_bits() % 3) : kind);
+		b[i] = random_bits() % 4 == 0 ? a[i] : any_number(kind == 3 ? 0 : kind);
+	}
+}
+
+/* What the header says, number by number. */
+static struct fsdp_apart plain(size_t count)
+{
+	struct fsdp_apart apart = { 0 };
+
+	for (size_t i = 0; i < count; i++) {
+		bool finite = isfinite(a[i]) && isfinite(b[i]);
+		double far = finite ? fabs(a[i] - b[i]) : (double)INFINITY;
+		double share = finite && b[i] != 0 ? far / fabs(b[i]) : (double)INFINITY;
+
+		if (a[i] == b[i] || (isnan(a[i]) && isnan(b[i])))
+			continue;
+		apart.most[i % LANES] = fmax(apart.most[i % LANES], far);
+		apart.max_rel = fmax(apart.max_rel, share);
+		apart.sums[i % LANES] += finite ? far : 0;
+	}
+	return apart;
+}
+
+static void check(size_t count, size_t step)
+{
+	struct fsdp_apart expected = plain(count), apart = { 0 };
+
+	for (size_t at = 0; at < count; at += step)
+		fsdp_apart_add(&apart, a + at, b + at,
+			step < count - at ? step : count - at, at);
+	for (size_t k = 0; k < LANES; k++) {
+		assert_memory_equal(&apart.sums[k], &expected.sums[k], sizeof(double));
+		assert_memory_equal(&apart.most[k], &expected.most[k], sizeof(double));
+	}
+	assert_memory_equal(&apart.max_rel, &expected.max_rel, sizeof(double));
+}
+
+static void all_kinds_of_numbers_in_all_cuts(void **state)
+{
+	static const size_t counts[] = { 0, 1, 15, 16, 17, 1024, COUNT };
+	static const size_t steps[] = { 1, 7, 16, 33, 1000, 1024, COUNT };
+
+	(void)state;
+	for (unsigned kind = 0; kind < 4; kind++) {
+		fill(kind);
+		for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+			for (size_t k = 0; k < sizeof steps / sizeof *steps; k++)
+				check(counts[i], steps[k]);
+	}
+}
+
+/* The share of the last number is just above that of the first. */
+static void the_largest_share_is_found_late(void **state)
+{
+	struct fsdp_apart apart = { 0 };
+
+	(void)state;
+	for (size_t i = 0; i < COUNT; i++) {
+		a[i] = 3;
+		b[i] = 2;
+	}
+	a[COUNT - 1] = 2 + 0x1.0000000000001p0;
+	fsdp_apart_add(&apart, a, b, COUNT, 0);
+	assert_true(apart.max_rel == fabs(a[COUNT - 1] - 2) / 2);
+	assert_true(fsdp_apart_max(&apart) >= 1);
+	assert_true(fsdp_apart_sum(&apart) >= COUNT);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(all_kinds_of_numbers_in_all_cuts),
+		cmocka_unit_test(the_largest_share_is_found_late),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
