@@ -198,7 +198,8 @@ def judge(binary, path, real, update, count):
             failed += not good
             print(f"{'ok' if good else 'not ok'} {index} - {name}")
             if not good:
-                print(f"#  {command} (status {status})")
+                shown = command.replace("\n", "\n#  ")
+                print(f"#  {shown} (status {status})")
                 for text in said:
                     print(f"#  | {text}")
     for behind, end, text in reversed(new):
