@@ -123,8 +123,6 @@ refused() {
 		[ "$status" -eq 2 ]
 		[[ "$stderr" == *"--part"* ]]
 	done
-	parts 2 audit --data step
-	refused "audit has no output csv" -o csv part-*.jsonl
 	parts 2 hash step
 	refused "hash has no output sarif" -o sarif part-*.jsonl
 }
@@ -179,7 +177,8 @@ refused() {
 		local n k all=$(cat shards/* | wc -c) bytes
 		for n in 2 3 7; do
 			for ((k = 1; k <= n; k++)); do
-				strace -f -y -o trace -e trace=pread64,read "$FSDP_INSPECT" --no-sandbox -q -j1 "${@:3}" --part=$k/$n >out
+				# The sanitizer of leaks works under no tracer.
+				ASAN_OPTIONS=detect_leaks=0 strace -f -y -o trace -e trace=pread64,read "$FSDP_INSPECT" --no-sandbox -q -j1 "${@:3}" --part=$k/$n >out
 				bytes=$(awk '/shards\// && $NF ~ /^[0-9]+$/ { sum += $NF } END { print sum + 0 }' trace)
 				[ "$bytes" -gt 0 ]
 				[ "$bytes" -le $(($1 * (all / n + $2 + 9 * 16384))) ]
