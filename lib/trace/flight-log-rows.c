@@ -599,8 +599,10 @@ static bool tell_idle(struct log_join *join, struct fsdp_flight *flight)
 static bool prepare(
 	struct log_join *join, const struct fsdp_trace_reading *readings, size_t count)
 {
-	if (!gather(join, readings, count) || join->said_count == 0)
-		return join->said_count == 0 && join->said != NULL;
+	if (!gather(join, readings, count))
+		return false;
+	if (join->said_count == 0)
+		return true;
 	if (!name_groups(join) || !find_states(join))
 		return false;
 	find_world(join);
