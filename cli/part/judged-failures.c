@@ -4,7 +4,6 @@
  * nothing behind it can be read, and not those of what could not be judged.
  */
 #include <string.h>
-#include <sys/stat.h>
 
 #include "part/judged-failures.h"
 #include "part/name-buffer.h"
@@ -19,13 +18,6 @@ static const struct fsdp_rule *judged_by(const struct failure *failure)
 	return rule != NULL && strcmp(rule->category, "limits") != 0 ? rule : NULL;
 }
 
-static bool is_folder(const char *path)
-{
-	struct stat found;
-
-	return stat(path, &found) == 0 && S_ISDIR(found.st_mode);
-}
-
 /* The path under the root of what was typed, as findings have it. */
 static struct text path_under(struct text path, const char *typed)
 {
@@ -37,7 +29,7 @@ static struct text path_under(struct text path, const char *typed)
 		memcmp(path.data, typed, size) == 0 && path.data[size] == '/')
 		return (struct text){ path.data + size + 1, path.size - size - 1 };
 	if (path.data != NULL && text_is(path, text_of(typed)))
-		return is_folder(typed) ? (struct text){ 0 } : text_last(path, '/');
+		return path_is_folder(typed) ? (struct text){ 0 } : text_last(path, '/');
 	return path;
 }
 

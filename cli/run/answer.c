@@ -63,7 +63,7 @@ int answer_selection_status(
 	return status_worse(status, STATUS_PARTIAL);
 }
 
-static bool is_folder(const char *path)
+bool path_is_folder(const char *path)
 {
 	struct stat status;
 
@@ -76,7 +76,9 @@ const char *answer_place(const struct run *run)
 	const char *base =
 		run->checkpoint != NULL ? fsdp_checkpoint_base(run->checkpoint) : NULL;
 
-	return base != NULL && is_folder(run->path) && is_folder(base) ? base : run->path;
+	return base != NULL && path_is_folder(run->path) && path_is_folder(base)
+		       ? base
+		       : run->path;
 }
 
 unsigned jobs_wanted(const struct common_options *common)

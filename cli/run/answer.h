@@ -24,6 +24,9 @@ bool answer_selection(struct run *run, struct selection **ret_selection);
 int answer_selection_status(
 	struct run *run, const struct selection *selection, int status);
 
+/* Whether a folder lies there, or a link leads to one. */
+bool path_is_folder(const char *path);
+
 /* Where the checkpoint lies: the path as it was typed, or the folder below it that was
  * opened in its place. Lives as long as the run and its checkpoint. */
 const char *answer_place(const struct run *run);

@@ -60,13 +60,6 @@ static void note_opening(
 		collected_note(&session->collected, "%s", note);
 }
 
-static bool is_folder(const char *path)
-{
-	struct stat found;
-
-	return stat(path, &found) == 0 && S_ISDIR(found.st_mode);
-}
-
 /* ---- which paths are one checkpoint ---- */
 
 /* Of the folder that a path lies in. False: it is not there, or the path is too long. */
@@ -99,11 +92,11 @@ size_t session_paths_together(const struct session *session, size_t first)
 	const struct texts *paths = &session->inputs->paths;
 	size_t end = first + 1;
 
-	if (session->apart || is_folder(paths->items[first]))
+	if (session->apart || path_is_folder(paths->items[first]))
 		return 1;
 	while (end < paths->count &&
 		share_folder(paths->items[first], paths->items[end]) &&
-		!is_folder(paths->items[end]))
+		!path_is_folder(paths->items[end]))
 		end++;
 	return end - first;
 }
@@ -136,7 +129,7 @@ static bool may_lead(const char *path, size_t count, const struct fsdp_error *er
 	enum fsdp_error_code code =
 		error != NULL ? fsdp_error_code(error) : FSDP_ERROR_MEMORY;
 
-	return count == 1 && is_folder(path) &&
+	return count == 1 && path_is_folder(path) &&
 	       (code == FSDP_ERROR_USAGE || code == FSDP_ERROR_NOT_A_CHECKPOINT ||
 		       code == FSDP_ERROR_UNSUPPORTED);
 }
@@ -209,7 +202,7 @@ static bool are_its_own(const struct fsdp_below *below, const char *path)
 	for (size_t i = 0; i < fsdp_below_count(below); i++) {
 		const char *name = fsdp_below_path(below, i) + strlen(path);
 		if (strchr(name + (*name == '/'), '/') != NULL ||
-			is_folder(fsdp_below_path(below, i)))
+			path_is_folder(fsdp_below_path(below, i)))
 			return false;
 	}
 	return true;

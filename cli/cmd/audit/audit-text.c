@@ -5,10 +5,10 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "cmd/audit/audit.h"
 #include "render/record.h"
+#include "run/answer.h"
 #include "run/collected.h"
 #include "run/findings.h"
 
@@ -199,7 +199,6 @@ static void show_verdict(
  */
 static void show_next(const struct judgement *verdict, struct out *out)
 {
-	struct stat found;
 	char path[PATH_MAX];
 
 	if (verdict->complete || verdict->counts.error > 0 ||
@@ -208,7 +207,7 @@ static void show_next(const struct judgement *verdict, struct out *out)
 		return;
 	memcpy(path, verdict->path.data, verdict->path.size);
 	path[verdict->path.size] = '\0';
-	if (stat(path, &found) != 0 || !S_ISDIR(found.st_mode))
+	if (!path_is_folder(path))
 		return;
 	out_line_begin(out, "next");
 	out_line_text(out, "fsdp-inspect hash ");

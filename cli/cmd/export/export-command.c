@@ -244,11 +244,10 @@ static bool find_config(struct exporting *exporting)
 	const char *path = answer_place(exporting->run),
 		   *given = exporting->options->config;
 	const char *slash = strrchr(path, '/');
-	struct stat status;
 
 	if (exporting->file != NULL || exporting->to_stdout)
 		return true;
-	if (given != NULL || (stat(path, &status) == 0 && S_ISDIR(status.st_mode)))
+	if (given != NULL || path_is_folder(path))
 		exporting->config = strdup(given != NULL ? given : path);
 	else if (strcmp(path, "-") == 0)
 		return true;

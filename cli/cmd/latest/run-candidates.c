@@ -4,17 +4,10 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "cmd/latest/latest.h"
 #include "part/steps.h"
-
-static bool is_folder(const char *path)
-{
-	struct stat found;
-
-	return stat(path, &found) == 0 && S_ISDIR(found.st_mode);
-}
+#include "run/answer.h"
 
 static bool add_candidate(struct latest *latest, const char *path, uint32_t input)
 {
@@ -109,8 +102,8 @@ bool candidates_find(struct latest *latest)
 		const char *path = trimmed(latest, collected->inputs[i].path.data);
 
 		good = path != NULL &&
-		       (is_folder(path) ? look_in(latest, path, (uint32_t)i)
-					: add_candidate(latest, path, (uint32_t)i));
+		       (path_is_folder(path) ? look_in(latest, path, (uint32_t)i)
+					     : add_candidate(latest, path, (uint32_t)i));
 	}
 	return good;
 }

@@ -129,12 +129,11 @@ static bool run_pickle(struct run *run, struct fsdp_error **ret_error)
 		.limit_count = run->limit_count,
 	};
 	struct fsdp_pickles *pickles = NULL;
-	struct stat found;
 	bool done;
 
 	if (run->path_count != 1)
 		return refuse(run, "run it once for each", "pickle takes one file");
-	if (stat(run->path, &found) == 0 && S_ISDIR(found.st_mode)) {
+	if (path_is_folder(run->path)) {
 		struct trace_paths files = { 0 };
 		done = list_folder(run->path, &files) && refuse_folder(run, &files);
 		trace_paths_done(&files);
