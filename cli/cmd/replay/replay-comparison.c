@@ -151,13 +151,8 @@ const struct record comparison_record = OBJECT_RECORD(ALL, "comparison",
 
 void comparison_put_rows(struct replay *replay)
 {
-	const struct comparison *comparison = replay->comparison;
-	struct record_table table;
-
-	replay_begin_rows(replay, &table, &row_record);
-	for (size_t i = 0; i < comparison->count; i++)
-		out_records_row(replay->run->out, &table, &comparison->rows[i]);
-	out_table_end(replay->run->out);
+	replay_put_list(
+		replay, &row_record, replay->comparison->rows, replay->comparison->count);
 }
 
 /* ---- for people ---- */

@@ -50,6 +50,9 @@ void replay_put_collective_rows(struct replay *replay);
 /* replay-rows.c: the table of --by. False: out of memory. */
 void replay_begin_rows(
 	struct replay *replay, struct record_table *table, const struct record *record);
+/* The same with a row for each item of an array. */
+void replay_put_list(struct replay *replay, const struct record *record,
+	const void *items, size_t count);
 bool replay_put_rows(struct replay *replay);
 
 /* replay-steps.c, replay-sums.c: those of steps; of types and regions */

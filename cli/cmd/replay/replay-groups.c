@@ -269,12 +269,7 @@ const struct record replay_groups = RECORD_OF(RECORD_OBJECT, struct replay,
 
 void replay_put_group_rows(struct replay *replay)
 {
-	struct record_table table;
-
-	replay_begin_rows(replay, &table, &group_record);
-	for (size_t i = 0; i < replay->group_count; i++)
-		out_records_row(replay->run->out, &table, &replay->groups[i]);
-	out_table_end(replay->run->out);
+	replay_put_list(replay, &group_record, replay->groups, replay->group_count);
 }
 
 /* ---- for people ---- */

@@ -202,12 +202,7 @@ const struct record replay_idles = RECORD_OF(RECORD_OBJECT, struct replay,
 
 void replay_put_idle_rows(struct replay *replay)
 {
-	struct record_table table;
-
-	replay_begin_rows(replay, &table, &idle_record);
-	for (size_t i = 0; i < replay->idle_count; i++)
-		out_records_row(replay->run->out, &table, &replay->idles[i]);
-	out_table_end(replay->run->out);
+	replay_put_list(replay, &idle_record, replay->idles, replay->idle_count);
 }
 
 /* ---- for people ---- */

@@ -268,12 +268,7 @@ const struct record replay_kernels = RECORD_OF(RECORD_OBJECT, struct replay,
 
 void replay_put_kernel_rows(struct replay *replay)
 {
-	struct record_table table;
-
-	replay_begin_rows(replay, &table, &kernel_record);
-	for (size_t i = 0; i < replay->kernel_count; i++)
-		out_records_row(replay->run->out, &table, &replay->kernels[i]);
-	out_table_end(replay->run->out);
+	replay_put_list(replay, &kernel_record, replay->kernels, replay->kernel_count);
 }
 
 /* ---- for people ---- */
