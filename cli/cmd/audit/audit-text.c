@@ -211,9 +211,9 @@ static void show_next(const struct judgement *verdict, struct out *out)
 		return;
 	out_line_begin(out, "next");
 	out_line_text(out, "fsdp-inspect hash ");
-	out_line_name(out, verdict->path);
+	out_line_shell(out, verdict->path);
 	out_line_text(out, " > ");
-	out_line_name(out, verdict->path);
+	out_line_shell(out, verdict->path);
 	out_line_text(out, "/SHA256SUMS");
 	out_line_end(out);
 }
