@@ -8,6 +8,7 @@
 #include "part/judged-failures.h"
 #include "part/name-buffer.h"
 #include "run/answer.h"
+#include "run/catalogue.h"
 #include "run/collected.h"
 
 static const struct fsdp_rule *judged_by(const struct failure *failure)
@@ -15,7 +16,7 @@ static const struct fsdp_rule *judged_by(const struct failure *failure)
 	const struct fsdp_rule *rule =
 		failure->rule != NULL ? fsdp_rule_find(failure->rule) : NULL;
 
-	return rule != NULL && strcmp(rule->category, "limits") != 0 ? rule : NULL;
+	return rule != NULL && !rule_is_limit(rule) ? rule : NULL;
 }
 
 /* The path under the root of what was typed, as findings have it. */

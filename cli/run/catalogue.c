@@ -49,3 +49,8 @@ bool catalogue_rule(size_t index, struct rule_text *ret_rule)
 			ret_rule->security = scores[i].score;
 	return true;
 }
+
+bool rule_is_limit(const struct fsdp_rule *rule)
+{
+	return strcmp(rule->category, "limits") == 0;
+}

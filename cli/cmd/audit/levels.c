@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cmd/audit/levels.h"
+#include "run/catalogue.h"
 
 enum rule_level { LEVEL_OWN, LEVEL_OFF, LEVEL_NOTE, LEVEL_WARNING, LEVEL_ERROR };
 
@@ -40,7 +41,7 @@ static enum rule_level find_level(struct text text)
  */
 static bool is_judgement(const struct fsdp_rule *rule)
 {
-	return strcmp(rule->category, "limits") != 0 || strcmp(rule->id, "FI9006") == 0;
+	return !rule_is_limit(rule) || strcmp(rule->id, "FI9006") == 0;
 }
 
 const char *levels_set_rule(struct levels *levels, struct text name, struct text word)

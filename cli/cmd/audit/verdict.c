@@ -11,6 +11,7 @@
 #include "part/passes.h"
 #include "part/weight-sets.h"
 #include "run/answer.h"
+#include "run/catalogue.h"
 #include "run/collected.h"
 
 /* ---- levels ---- */
@@ -114,8 +115,7 @@ static void drop_findings(struct judging *judging)
 /* Rules of recordings, and of what could not be judged, are no checks of a checkpoint. */
 static bool is_check(const struct fsdp_rule *rule)
 {
-	return strcmp(rule->category, "recording") != 0 &&
-	       strcmp(rule->category, "limits") != 0;
+	return strcmp(rule->category, "recording") != 0 && !rule_is_limit(rule);
 }
 
 /* Rules that compare with something else need it. */
@@ -212,7 +212,7 @@ static bool run_passes(struct judging *judging, struct fsdp_error **ret_error)
 static void count(struct judgement *verdict, const char *rule, enum severity severity,
 	uint64_t count)
 {
-	bool is_limit = strcmp(fsdp_rule(rule_index(rule))->category, "limits") == 0;
+	bool is_limit = rule_is_limit(fsdp_rule(rule_index(rule)));
 	uint64_t *const counts[] = {
 		[SEVERITY_NOTE] = &verdict->counts.note,
 		[SEVERITY_WARNING] = &verdict->counts.warning,

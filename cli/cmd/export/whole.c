@@ -15,6 +15,7 @@
 #include "part/passes.h"
 #include "part/weight-sets.h"
 #include "run/answer.h"
+#include "run/catalogue.h"
 #include "run/collected.h"
 #include "run/findings.h"
 
@@ -220,7 +221,7 @@ static void note_ranks(struct run *run, const struct fsdp_audit *audit)
 static bool is_judgement(const struct finding *finding)
 {
 	return finding->severity != SEVERITY_ERROR ||
-	       strcmp(fsdp_rule_find(finding->rule)->category, "limits") != 0;
+	       !rule_is_limit(fsdp_rule_find(finding->rule));
 }
 
 /* As the user would type it. */
