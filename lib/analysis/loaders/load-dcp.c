@@ -182,7 +182,7 @@ static bool is_unread(struct fsdp_loading *loading)
 
 /* ---- files ---- */
 
-/* A rank that has no rows of a tensor stores a piece without elements. */
+/* Ranks without a row of a tensor store pieces without elements. */
 static bool is_without_elements(const struct fsdp_piece *piece)
 {
 	for (uint32_t i = 0; piece->sizes != NULL && i < piece->dims; i++)
