@@ -7,29 +7,20 @@ places in the spread are computed here from that. Lengths of steps and times of 
 traces themselves.
 """
 import glob
-import gzip
-import json
 import os
 import tempfile
 from collections import defaultdict
-from decimal import Decimal
 
 import oraclelib
+from oraclelib import nanoseconds, trace_events
 
 DEVICE = {"compute": "compute_busy_ns", "communication": "comm_busy_ns", "exposed": "exposed_ns",
           "copies": "mem_busy_ns", "idle": "idle_ns"}
 TABLES = ("step", "type", "region", "unit", "group", "kernel")
 
 
-def nanoseconds(value):
-    return int(Decimal(str(value)) * 1000)
-
-
 def events_of(path):
-    with (gzip.open if path.endswith(".gz") else open)(path, "rb") as f:
-        data = json.load(f, parse_float=Decimal)
-    return [e for e in (data if isinstance(data, list) else data["traceEvents"])
-            if isinstance(e, dict) and e.get("ph") == "X"]
+    return [e for e in trace_events(path) if e.get("ph") == "X"]
 
 
 def steps_of(paths):

@@ -6,24 +6,13 @@ Which collective a kernel is, and of which group, is what `replay` says of each 
 compute meanwhile are read here from the trace itself, and added up one by one.
 """
 import glob
-import gzip
-import json
 import os
 from collections import defaultdict
-from decimal import Decimal
 
 import oraclelib
+from oraclelib import nanoseconds, trace_events
 
 COMM = ("nccl", "rccl", "msccl", "cross_device_reduce", "multimem_all_")
-
-
-def nanoseconds(value):
-    return int(Decimal(str(value)) * 1000)
-
-
-def events_of(path):
-    with (gzip.open if path.endswith(".gz") else open)(path, "rb") as f:
-        return [e for e in json.load(f, parse_float=Decimal)["traceEvents"] if isinstance(e, dict)]
 
 
 def is_comm(event):
@@ -49,7 +38,7 @@ def hidden(begin, end, spans):
 
 
 def expected(path, collectives):
-    spans = busy(events_of(path))
+    spans = busy(trace_events(path))
     sums = defaultdict(lambda: [0, 0, 0])
     for one in collectives:
         begin, end = one["ts_ns"], one["ts_ns"] + one["dur_ns"]

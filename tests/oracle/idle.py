@@ -7,15 +7,14 @@ must be the idle time of plain `replay`.
 """
 import bisect
 import glob
-import gzip
 import json
 import os
 import random
 import tempfile
 from collections import defaultdict
-from decimal import Decimal
 
 import oraclelib
+from oraclelib import nanoseconds, trace_events
 
 DEVICE = ("kernel", "Kernel", "gpu_memcpy", "gpu_memset", "Memcpy", "Memset")
 RUNTIME = ("cuda_runtime", "cuda_driver", "Runtime")
@@ -24,15 +23,8 @@ BACKENDS = ("nccl", "rccl", "gloo", "mpi", "ucc", "xccl", "hccl", "cncl", "onecc
 WEEK = 7 * 86400 * 10**9
 
 
-def nanoseconds(value):
-    return int(Decimal(str(value)) * 1000)
-
-
 def events_of(path):
-    with (gzip.open if path.endswith(".gz") else open)(path, "rb") as f:
-        data = json.load(f, parse_float=Decimal)
-    return [e for e in (data if isinstance(data, list) else data["traceEvents"])
-            if isinstance(e, dict) and e.get("ph") == "X" and isinstance(e.get("name", ""), str)
+    return [e for e in trace_events(path) if e.get("ph") == "X" and isinstance(e.get("name", ""), str)
             and "ts" in e and "dur" in e and 0 <= nanoseconds(e["dur"]) <= WEEK]
 
 

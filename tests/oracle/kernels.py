@@ -6,13 +6,11 @@ Names, calls, times, shares and streams are added up here from the traces themse
 these traces hold is given by hand.
 """
 import glob
-import gzip
-import json
 import os
 from collections import defaultdict
-from decimal import Decimal
 
 import oraclelib
+from oraclelib import nanoseconds, trace_events
 
 COMM = ("nccl", "rccl", "msccl", "cross_device_reduce", "multimem_all_")
 CLASSES = {
@@ -28,15 +26,8 @@ CLASSES = {
 }
 
 
-def nanoseconds(value):
-    return int(Decimal(str(value)) * 1000)
-
-
 def events_of(path):
-    with (gzip.open if path.endswith(".gz") else open)(path, "rb") as f:
-        data = json.load(f, parse_float=Decimal)
-    return [e for e in (data if isinstance(data, list) else data["traceEvents"])
-            if isinstance(e, dict) and e.get("ph") == "X"]
+    return [e for e in trace_events(path) if e.get("ph") == "X"]
 
 
 def kind_of(event):

@@ -11,6 +11,7 @@ environment's FSDP_FIXTURES names a further, larger collection.
 import argparse
 import collections
 import concurrent.futures
+import gzip
 import json
 import os
 import resource
@@ -19,6 +20,7 @@ import sys
 import tempfile
 import threading
 import warnings
+from decimal import Decimal
 
 TORCH = "2.13."
 # Folders of the larger collection whose samples are read and judged.
@@ -26,6 +28,20 @@ FAMILIES = ("broken", "dcp", "eco", "fsdp1", "fsdp2", "runs", "torch-zip")
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SANITIZER_MARKS = (b"AddressSanitizer", b"LeakSanitizer", b"runtime error:", b"UndefinedBehavior",
                    b"MemorySanitizer", b"ThreadSanitizer")
+
+
+# ---- recordings
+
+def nanoseconds(value):
+    """Of microseconds, exact."""
+    return int(Decimal(str(value)) * 1000)
+
+
+def trace_events(path):
+    """What a trace of Kineto holds, packed or not; times are exact."""
+    with (gzip.open if path.endswith(".gz") else open)(path, "rb") as f:
+        data = json.load(f, parse_float=Decimal)
+    return [e for e in (data if isinstance(data, list) else data["traceEvents"]) if isinstance(e, dict)]
 
 
 # ---- TAP
