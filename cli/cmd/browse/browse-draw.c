@@ -176,6 +176,12 @@ static void put_bar(struct screen *screen, const struct browse_entry *entry)
 	writer_text(screen->line, "]");
 }
 
+static const char *size_text(
+	const struct screen *screen, uint64_t bytes, char room[HUMAN_ROOM])
+{
+	return human_bytes(bytes, screen->browse->looks.sizes, room);
+}
+
 static void put_rank_bytes(struct screen *screen, const struct browse_entry *entry)
 {
 	uint64_t bytes = FSDP_UNKNOWN;
@@ -184,9 +190,7 @@ static void put_rank_bytes(struct screen *screen, const struct browse_entry *ent
 	if (entry->kind == ENTRY_MODULE)
 		bytes = module_tree_sums(&screen->browse->tree, entry->index).rank_bytes;
 	put_format(screen, " %10s",
-		bytes != FSDP_UNKNOWN
-			? human_bytes(bytes, screen->browse->looks.sizes, room)
-			: "");
+		bytes != FSDP_UNKNOWN ? size_text(screen, bytes, room) : "");
 }
 
 /* The same columns for the head (NULL) and for entries. */
@@ -196,9 +200,7 @@ static void put_columns(struct screen *screen, const struct browse_entry *entry)
 	char room[HUMAN_ROOM];
 
 	put_format(screen, "%11s",
-		entry != NULL
-			? human_bytes(entry->bytes, screen->browse->looks.sizes, room)
-			: "BYTES");
+		entry != NULL ? size_text(screen, entry->bytes, room) : "BYTES");
 	if (columns >= 40 && entry == NULL)
 		writer_text(screen->line, "   SHARE");
 	else if (columns >= 40)
@@ -264,8 +266,8 @@ static void put_what_tensor_is(struct screen *screen, const struct fsdp_tensor *
 	plain_shape(screen->line, tensor->shape, tensor->dims);
 	put_format(screen, ", %s elements, %s, %" PRIu32 " piece%s",
 		human_elements(tensor->numel, numel),
-		human_bytes(tensor->bytes, screen->browse->looks.sizes, bytes),
-		tensor->piece_count, tensor->piece_count == 1 ? "" : "s");
+		size_text(screen, tensor->bytes, bytes), tensor->piece_count,
+		tensor->piece_count == 1 ? "" : "s");
 	end_row(screen, STYLE_PLAIN);
 }
 
@@ -403,10 +405,10 @@ static void tell_module(struct screen *screen, uint32_t index)
 	end_row(screen, STYLE_HEAD);
 	put_format(screen, "%s parameters, %s",
 		human_elements(sums.parameters, parameters),
-		human_bytes(sums.bytes, screen->browse->looks.sizes, bytes));
+		size_text(screen, sums.bytes, bytes));
 	if (sums.rank_bytes != FSDP_UNKNOWN)
 		put_format(screen, ", at most %s of them on one rank",
-			human_bytes(sums.rank_bytes, screen->browse->looks.sizes, bytes));
+			size_text(screen, sums.rank_bytes, bytes));
 	end_row(screen, STYLE_PLAIN);
 	put_format(screen,
 		"%" PRIu32 " modules below it, %" PRIu32 " tensors of its own, %" PRIu64
@@ -424,9 +426,7 @@ static void tell_group(struct screen *screen, uint32_t role)
 	end_row(screen, STYLE_HEAD);
 	put_format(screen,
 		"%" PRIu64 " tensors that are in no module, %s, %" PRIu64 " pieces",
-		group->tensors,
-		human_bytes(group->bytes, screen->browse->looks.sizes, bytes),
-		group->pieces);
+		group->tensors, size_text(screen, group->bytes, bytes), group->pieces);
 	end_row(screen, STYLE_PLAIN);
 }
 
@@ -513,7 +513,7 @@ static void draw_foot(struct screen *screen)
 
 		put_format(screen, " %s parameters, %s;",
 			human_elements(root.parameters, parameters),
-			human_bytes(root.bytes, screen->browse->looks.sizes, bytes));
+			size_text(screen, root.bytes, bytes));
 	}
 	put_format(screen, " %zu of %zu, by %s%s   ?: help   q: quit",
 		browse->entry_count > 0 ? browse->cursor + 1 : 0, browse->entry_count,
