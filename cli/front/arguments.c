@@ -9,74 +9,9 @@
 #include <unistd.h>
 
 #include "front/arguments.h"
-#include "front/nearest.h"
 #include "front/slip.h"
 
 enum { MOST_GROUPS = 64, GROUPS = 2 + SELECT_TABLES };
-
-/* ---- the wrong option ---- */
-
-struct listing {
-	char text[200];
-	size_t count;
-};
-
-static void listing_add(struct listing *listing, const char *name)
-{
-	size_t used = strlen(listing->text);
-
-	snprintf(listing->text + used, sizeof listing->text - used, "%s%s",
-		listing->count++ > 0 ? ", " : "", name);
-}
-
-/* The commands that have the option which this one lacks. */
-static void list_owners(struct listing *listing, const struct command *const *commands,
-	const char *name, char letter)
-{
-	for (; *commands != NULL; commands++) {
-		const struct command *other = *commands;
-
-		bool has = other->options != NULL &&
-			   option_find(other->options, name, letter) != NULL;
-		for (size_t i = 0; command_selectors(other)[i] != NULL; i++)
-			has |= option_find(command_selectors(other)[i], name, letter) !=
-			       NULL;
-		if (has)
-			listing_add(listing, other->name);
-	}
-}
-
-static void usage_option(
-	struct usage *usage, const struct arguments *arguments, const char *typed)
-{
-	const struct command *command = arguments->command;
-	bool is_long = strncmp(typed, "--", 2) == 0 && typed[2] != '\0';
-	struct listing owners = { .text = "" };
-	struct nearest nearest;
-
-	list_owners(&owners, arguments->commands, is_long ? typed + 2 : NULL,
-		is_long ? '\0' : typed[1]);
-	if (owners.count > 0 && (is_long || typed[1] != '\0')) {
-		usage_what(usage, "%s has no option %s", command->name, typed);
-		usage_hint(usage, "it is an option of %s (fsdp-inspect help %s)",
-			owners.text, command->name);
-		return;
-	}
-	if (slip_option(usage, typed))
-		return;
-	usage_what(usage, "unknown option %s", typed);
-	if (is_long) {
-		nearest_init(&nearest, typed + 2);
-		for (size_t i = 0; command_option(command, i) != NULL; i++)
-			nearest_try(&nearest, command_option(command, i)->name);
-		if (nearest.best != NULL) {
-			usage_hint(usage, "did you mean --%s? (fsdp-inspect help %s)",
-				nearest.best, command->name);
-			return;
-		}
-	}
-	usage_hint(usage, "fsdp-inspect help %s", command->name);
-}
 
 /* ---- defaults from the environment ---- */
 
@@ -265,9 +200,10 @@ static enum usage_result fill(
 		return result;
 	result = options_parse(argc, argv, groups, count, &arguments->words,
 		&arguments->owned, &unknown, usage);
-	if (result == USAGE_UNKNOWN)
-		usage_option(usage, arguments, unknown.name);
-	else if (result == USAGE_WRONG && usage->hint[0] == '\0')
+	if (result == USAGE_UNKNOWN && arguments->typed != NULL)
+		slip_option(usage, arguments, unknown.name);
+	else if (result == USAGE_WRONG && arguments->typed != NULL &&
+		 !slip_dash(usage, arguments) && usage->hint[0] == '\0')
 		usage_hint(usage, "fsdp-inspect help %s", command->name);
 	return result;
 }
@@ -308,7 +244,7 @@ static enum arguments_result read_words(int argc, char **argv,
 	if (word == NULL)
 		return refuse_options(argc, argv, arguments, usage);
 	if (arguments->command == NULL) {
-		slip_command(usage, arguments->commands, words);
+		slip_command(usage, arguments, words);
 		return ARGUMENTS_WRONG;
 	}
 	switch (fill(argc, argv, arguments, usage)) {
@@ -344,6 +280,31 @@ enum arguments_result arguments_read(
 
 	free(words.items);
 	return result;
+}
+
+bool arguments_fit(const struct command *const *commands, const struct texts *line)
+{
+	const struct command *command = command_find(commands, line->items[0]);
+	struct arguments arguments = { .commands = commands, .command = command };
+	char **words = calloc(line->count + 2, sizeof *words);
+	struct usage usage;
+	bool fits;
+
+	if (words != NULL) {
+		memcpy(words + 1, line->items, line->count * sizeof *words);
+		words[0] = words[1];
+	}
+	fits = words != NULL && command != NULL &&
+	       fill((int)line->count + 1, words, &arguments, &usage) == USAGE_GOOD &&
+	       (command->inputs == INPUTS_NONE
+			       ? arguments.words.count == 1
+			       : arguments.words.count > 1 ||
+					 !takes_checkpoint(command->inputs)) &&
+	       check_inputs(command, &arguments.common, &usage) &&
+	       check_common(&arguments.common, &usage);
+	arguments_done(&arguments);
+	free(words);
+	return fits;
 }
 
 void arguments_done(struct arguments *arguments)

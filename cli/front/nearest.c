@@ -38,9 +38,9 @@ static size_t edits(const char *a, size_t a_size, const char *b, size_t b_size)
 
 void nearest_init(struct nearest *nearest, const char *word)
 {
-	size_t half = strlen(word) / 2;
+	size_t size = strlen(word), third = size > 3 ? size / 3 : size / 2;
 
-	*nearest = (struct nearest){ .word = word, .distance = least(half, 2) + 1 };
+	*nearest = (struct nearest){ .word = word, .distance = least(third, 2) + 1 };
 }
 
 void nearest_try(struct nearest *nearest, const char *candidate)

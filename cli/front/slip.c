@@ -7,123 +7,145 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "front/nearest.h"
+#include "front/retype.h"
 #include "front/slip.h"
-
-/* ---- lines to type ---- */
-
-/* Cut where it does not fit. */
-struct typed {
-	char text[240];
-	size_t size;
-};
-
-static void put(struct typed *line, const char *text)
-{
-	size_t room = sizeof line->text - line->size - 1, size = strlen(text);
-
-	size = size < room ? size : room;
-	memcpy(line->text + line->size, text, size);
-	line->size += size;
-	line->text[line->size] = '\0';
-}
-
-/* As a shell takes it. */
-static void put_word(struct typed *line, const char *word)
-{
-	bool plain =
-		*word != '\0' && strpbrk(word, " \t\n'\"\\*?[]{}()<>|&;$`!#~") == NULL;
-
-	put(line, " ");
-	put(line, plain ? "" : "'");
-	put(line, word);
-	put(line, plain ? "" : "'");
-}
 
 /* ---- commands ---- */
 
 struct synonym {
 	const char *typed;
 	const char *command;
-	const char *rest;    /* of the line to type, or NULL */
-	const char *instead; /* where there is no such command */
+	const char *rest; /* of the line to type, or NULL */
+	bool is_tool;     /* which has options of its own */
 };
 
 #define DATA "--data"
+#define TO "-o"     /* and a place for what is written */
+#define SEARCH "-e" /* and what is looked for */
 static const struct synonym synonyms[] = {
-	{ "analyze", "info", NULL, NULL },
-	{ "cat", "export", NULL, "show --values=8" },
-	{ "check", "audit", DATA, NULL },
-	{ "checksum", "hash", NULL, "audit --data" },
-	{ "cmp", "diff", NULL, NULL },
-	{ "columns", "help", "ls", NULL },
-	{ "compare", "diff", NULL, NULL },
-	{ "convert", "export", NULL, "show --values=8" },
-	{ "count", "info", NULL, NULL },
-	{ "describe", "info", NULL, NULL },
-	{ "doctor", "audit", DATA, NULL },
-	{ "du", "ls", "--by=file", NULL },
-	{ "dump", "ls", NULL, NULL },
-	{ "export", "export", NULL, "show --values=8" },
-	{ "extract", "export", NULL, "show --values=8" },
-	{ "files", "ls", "--by=file", NULL },
-	{ "find", "ls", "-g PATTERN", NULL },
-	{ "fsck", "audit", DATA, NULL },
-	{ "get", "show", NULL, NULL },
-	{ "globals", "pickle", "--globals", NULL },
-	{ "grep", "ls", "-g PATTERN", NULL },
-	{ "head", "ls", "--head=10", NULL },
-	{ "inspect", "info", NULL, NULL },
-	{ "keys", "ls", NULL, NULL },
-	{ "last", "latest", NULL, NULL },
-	{ "layers", "tree", NULL, NULL },
-	{ "list", "ls", NULL, NULL },
-	{ "load", "info", NULL, NULL },
-	{ "log", "latest", "--all", NULL },
-	{ "logs", "latest", "--all", NULL },
-	{ "man", "help", NULL, NULL },
-	{ "manifest", "hash", NULL, "audit --data" },
-	{ "map", "fqns", NULL, NULL },
-	{ "metadata", "info", NULL, NULL },
-	{ "modules", "tree", NULL, NULL },
-	{ "names", "ls", NULL, NULL },
-	{ "open", "info", NULL, NULL },
-	{ "params", "ls", NULL, NULL },
-	{ "perf", "replay", NULL, NULL },
-	{ "plan", "reshard", "--world=N", NULL },
-	{ "print", "show", NULL, NULL },
-	{ "profile", "replay", NULL, NULL },
-	{ "ranks", "ls", "--by=rank", NULL },
-	{ "rescale", "reshard", "--world=N", NULL },
-	{ "resume", "latest", NULL, NULL },
-	{ "scan", "audit", NULL, NULL },
-	{ "sha256", "hash", NULL, "audit --data" },
-	{ "shards", "ls", "--by=file", NULL },
-	{ "size", "ls", "--by=file", NULL },
-	{ "stat", "info", NULL, NULL },
-	{ "status", "info", NULL, NULL },
-	{ "summary", "info", NULL, NULL },
-	{ "tensors", "ls", NULL, NULL },
-	{ "test", "audit", DATA, NULL },
-	{ "time", "replay", NULL, NULL },
-	{ "timeline", "replay", "--timeline", NULL },
-	{ "trace", "replay", NULL, NULL },
-	{ "units", "tree", NULL, NULL },
-	{ "unpickle", "pickle", "--tree", NULL },
-	{ "usage", "help", NULL, NULL },
-	{ "validate", "audit", DATA, NULL },
-	{ "verify", "audit", DATA, NULL },
-	{ "view", "info", NULL, NULL },
-	{ "weights", "ls", NULL, NULL },
-	{ "what", "info", NULL, NULL },
+	{ "analyze", "info", NULL },
+	{ "cat", "export", TO, true },
+	{ "check", "audit", DATA },
+	{ "checksum", "hash", NULL },
+	{ "cmp", "diff", NULL },
+	{ "collectives", "replay", "--by=collective" },
+	{ "columns", "help", "ls" },
+	{ "combine", "export", TO },
+	{ "compare", "diff", NULL },
+	{ "consolidate", "export", TO },
+	{ "convert", "export", TO },
+	{ "count", "info", NULL },
+	{ "cp", "export", TO, true },
+	{ "dcp_to_torch_save", "export", TO, true },
+	{ "deadlock", "order", "--first-diff" },
+	{ "describe", "info", NULL },
+	{ "digest", "hash", NULL },
+	{ "dir", "ls", NULL, true },
+	{ "doctor", "audit", DATA },
+	{ "dtype", "ls", "--by=dtype" },
+	{ "dtypes", "ls", "--by=dtype" },
+	{ "du", "ls", "--by=file", true },
+	{ "dump", "ls", NULL },
+	{ "environment", "help", "environment" },
+	{ "examples", "help", "examples" },
+	{ "extract", "export", TO },
+	{ "file", "info", NULL, true },
+	{ "files", "ls", "--by=file" },
+	{ "find", "ls", SEARCH, true },
+	{ "findings", "help", "findings" },
+	{ "flamegraph", "replay", "--timeline" },
+	{ "format", "info", NULL },
+	{ "fsck", "audit", DATA },
+	{ "gather", "export", TO },
+	{ "get", "show", NULL },
+	{ "globals", "pickle", "--globals" },
+	{ "graph", "tree", NULL },
+	{ "grep", "ls", SEARCH, true },
+	{ "hang", "order", "--first-diff" },
+	{ "head", "ls", "--head=10", true },
+	{ "histogram", "stats", NULL },
+	{ "inspect", "info", NULL },
+	{ "join", "export", TO },
+	{ "json", "help", "json" },
+	{ "keys", "ls", NULL },
+	{ "last", "latest", NULL },
+	{ "layers", "tree", NULL },
+	{ "less", "browse", NULL, true },
+	{ "limits", "help", "limits" },
+	{ "list", "ls", NULL },
+	{ "ll", "ls", "-l", true },
+	{ "load", "info", NULL },
+	{ "log", "latest", "--all" },
+	{ "logs", "latest", "--all" },
+	{ "man", "help", NULL },
+	{ "manifest", "hash", NULL },
+	{ "map", "fqns", NULL },
+	{ "maps", "help", "maps" },
+	{ "md5sum", "hash", NULL, true },
+	{ "memory", "replay", "--memory" },
+	{ "metadata", "info", NULL },
+	{ "model", "tree", NULL },
+	{ "modules", "tree", NULL },
+	{ "names", "ls", NULL },
+	{ "nan", "stats", "--nonfinite" },
+	{ "norm", "stats", NULL },
+	{ "open", "info", NULL },
+	{ "optimizer", "ls", "--role=optim" },
+	{ "options", "help", "options" },
+	{ "outputs", "help", "outputs" },
+	{ "params", "ls", NULL },
+	{ "perf", "replay", NULL },
+	{ "plan", "reshard", "--world=8" },
+	{ "print", "show", NULL },
+	{ "profile", "replay", NULL },
+	{ "ranks", "ls", "--by=rank" },
+	{ "rescale", "reshard", "--world=8" },
+	{ "resume", "latest", NULL },
+	{ "scan", "audit", NULL },
+	{ "selectors", "help", "selectors" },
+	{ "sha1sum", "hash", NULL, true },
+	{ "sha256", "hash", NULL },
+	{ "sha256sum", "hash", NULL, true },
+	{ "shape", "ls", NULL },
+	{ "shapes", "ls", NULL },
+	{ "shards", "ls", "--by=file" },
+	{ "size", "ls", "--by=file" },
+	{ "stat", "info", NULL },
+	{ "status", "info", NULL },
+	{ "step", "latest", "--all" },
+	{ "steps", "latest", "--all" },
+	{ "straggler", "replay", "--by=rank" },
+	{ "stragglers", "replay", "--by=rank" },
+	{ "structure", "tree", NULL },
+	{ "summary", "info", NULL },
+	{ "tensors", "ls", NULL },
+	{ "test", "audit", DATA },
+	{ "time", "replay", NULL },
+	{ "timeline", "replay", "--timeline" },
+	{ "torch.load", "info", NULL, true },
+	{ "trace", "replay", NULL },
+	{ "units", "tree", NULL },
+	{ "unpickle", "pickle", "--tree" },
+	{ "unshard", "export", TO },
+	{ "usage", "help", NULL },
+	{ "validate", "audit", DATA },
+	{ "values", "ls", "--values" },
+	{ "verify", "audit", DATA },
+	{ "view", "info", NULL },
+	{ "weights", "ls", NULL },
+	{ "what", "info", NULL },
+	{ "words", "help", "words" },
+	{ "zero_to_fp32", "export", TO, true },
 };
 
 static const struct synonym *synonym_find(const char *typed)
 {
 	for (size_t i = 0; i < sizeof synonyms / sizeof *synonyms; i++) {
-		if (strcmp(synonyms[i].typed, typed) == 0)
+		if (strcasecmp(synonyms[i].typed, typed) == 0)
 			return &synonyms[i];
 	}
 	return NULL;
@@ -135,142 +157,225 @@ static bool looks_like_path(const char *word)
 	       access(word, F_OK) == 0;
 }
 
-/* "fsdp-inspect COMMAND REST" and what was typed behind the word at `left_out`. */
-static void meant(struct usage *usage, const struct texts *words, size_t left_out,
-	const char *command, const char *rest)
-{
-	struct typed line = { .size = 0 };
+/* The line that was probably meant: a command, what it needs, then what was typed but for
+ * what is left out. */
+struct guess {
+	const char *command;
+	const char *needs[2], *left_out[2]; /* or NULL */
+	bool without_options;
+};
 
-	put(&line, "fsdp-inspect ");
-	put(&line, command);
-	if (rest != NULL) {
-		put(&line, " ");
-		put(&line, rest);
-	}
-	/* A line that needs other words than these has them in capitals. */
-	for (size_t i = 0; i < words->count && strstr(line.text, " CHECKPOINT") == NULL;
-		i++)
-		if (i != left_out)
-			put_word(&line, words->items[i]);
-	usage_hint(usage, "did you mean: %s", line.text);
+static bool is_left_out(const char *word, const struct guess *guess, bool *done)
+{
+	for (size_t i = 0; i < 2; i++)
+		if (!done[i] && guess->left_out[i] != NULL &&
+			strcmp(guess->left_out[i], word) == 0)
+			return done[i] = true;
+	return false;
+}
+
+/* False: out of memory. */
+static bool compose(struct texts *line, const struct guess *guess,
+	const char *const *typed, size_t count)
+{
+	bool done[2] = { false, false };
+
+	line->count = 0;
+	if (!texts_add(line, guess->command))
+		return false;
+	for (size_t i = 0; i < 2; i++)
+		if (guess->needs[i] != NULL && !texts_add(line, guess->needs[i]))
+			return false;
+	for (size_t i = 0; i < count; i++)
+		if (!is_left_out(typed[i], guess, done) && !texts_add(line, typed[i]))
+			return false;
+	return true;
+}
+
+/* With the options that were typed, if the command takes them all. */
+static void meant(struct usage *usage, const struct arguments *arguments,
+	const struct texts *words, const struct guess *guess)
+{
+	struct texts line = { 0 };
+	size_t count = 0;
+
+	while (arguments->typed[count] != NULL)
+		count++;
+	if ((!guess->without_options &&
+		    compose(&line, guess, (const char *const *)arguments->typed, count) &&
+		    arguments_fit(arguments->commands, &line)) ||
+		compose(&line, guess, words->items, words->count))
+		retyped_hint(usage, &line, NULL);
+	free(line.items);
+}
+
+/* Another word behind the first one that is a command. */
+static const char *later_command(
+	const struct command *const *commands, const struct texts *words)
+{
+	for (size_t i = 1; i < words->count; i++)
+		if (command_find(commands, words->items[i]) != NULL)
+			return words->items[i];
+	return NULL;
 }
 
 /* The path first and the command behind it, or none at all. */
-static void answer_path(struct usage *usage, const struct command *const *commands,
-	const struct texts *words)
+static void answer_path(
+	struct usage *usage, const struct arguments *arguments, const struct texts *words)
 {
-	size_t at = 1;
+	const char *command = later_command(arguments->commands, words);
+	const struct guess guess = { .command = command != NULL ? command : "info",
+		.left_out = { command } };
 
-	while (at < words->count && command_find(commands, words->items[at]) == NULL)
-		at++;
-	if (at == words->count) {
-		usage_what(usage, "no command given");
-		meant(usage, words, SIZE_MAX, "info", NULL);
-		return;
-	}
-	usage_what(usage, "the command comes first");
-	meant(usage, words, at, words->items[at], NULL);
+	usage_what(
+		usage, command != NULL ? "the command comes first" : "no command given");
+	meant(usage, arguments, words, &guess);
 }
 
-static void mean_synonym(struct usage *usage, const struct command *const *commands,
+/* "step-1000-weights" for runs/step-1000/, "model-weights" for model.pt; from malloc. */
+static char *place_beside(const char *checkpoint)
+{
+	size_t size = strlen(checkpoint), begin, end;
+	char *place;
+
+	while (size > 1 && checkpoint[size - 1] == '/')
+		size--;
+	for (begin = size; begin > 0 && checkpoint[begin - 1] != '/';)
+		begin--;
+	end = begin + strcspn(checkpoint + begin, "./");
+	if (end == begin || end > size)
+		end = size;
+	return asprintf(&place, "%.*s-weights", (int)(end - begin), checkpoint + begin) <
+			       0
+		       ? NULL
+		       : place;
+}
+
+/* The first of the words that is no input; NULL: all are. */
+static const char *no_input(const struct texts *words, size_t first)
+{
+	for (size_t i = first; i < words->count; i++)
+		if (access(words->items[i], F_OK) != 0)
+			return words->items[i];
+	return NULL;
+}
+
+/* Without what says that torch.load reads it, since it will not. */
+static size_t name_size(const char *place)
+{
+	const char *dot = strrchr(place, '.');
+	bool torch = dot != NULL && dot != place &&
+		     (strcmp(dot, ".pt") == 0 || strcmp(dot, ".pth") == 0 ||
+			     strcmp(dot, ".bin") == 0 || strcmp(dot, ".ckpt") == 0);
+
+	return torch ? (size_t)(dot - place) : strlen(place);
+}
+
+static bool has_place(char *const *typed)
+{
+	bool has = false;
+
+	for (; *typed != NULL && !has; typed++)
+		has = strncmp(*typed, "-o", 2) == 0 || strncmp(*typed, "--out", 5) == 0;
+	return has;
+}
+
+void slip_export(struct usage *usage, const struct arguments *arguments,
+	const struct texts *words, bool is_named)
+{
+	/* The command, and the checkpoint. */
+	const char *place = is_named ? NULL : no_input(words, 2);
+	char *made = place == NULL
+			     ? place_beside(words->count > 1 ? words->items[1] : ".")
+			     : strndup(place, name_size(place));
+	struct guess guess = { .command = "export",
+		.left_out = { words->items[0], place } };
+
+	if (!has_place(arguments->typed)) {
+		guess.needs[0] = "-o";
+		guess.needs[1] = made != NULL ? made : "weights";
+	}
+	meant(usage, arguments, words, &guess);
+	free(made);
+}
+
+static void mean_synonym(struct usage *usage, const struct arguments *arguments,
 	const struct texts *words, const struct synonym *synonym)
 {
-	if (command_find(commands, synonym->command) != NULL)
-		meant(usage, words, 0, synonym->command, synonym->rest);
-	else
-		meant(usage, words, 0, synonym->instead, NULL);
+	struct guess guess = { .command = synonym->command,
+		.needs = { synonym->rest },
+		.left_out = { words->items[0] },
+		.without_options = synonym->is_tool };
+
+	if (strcmp(synonym->command, "export") == 0) {
+		slip_export(usage, arguments, words, false);
+		return;
+	}
+	if (synonym->rest != NULL && strcmp(synonym->rest, SEARCH) == 0) {
+		const char *pattern = guess.left_out[1] = no_input(words, 1);
+
+		if (pattern != NULL && strpbrk(pattern, "*?") != NULL)
+			guess.needs[0] = "-g";
+		guess.needs[1] = pattern != NULL ? pattern : "weight";
+	}
+	meant(usage, arguments, words, &guess);
 }
 
-void slip_command(struct usage *usage, const struct command *const *commands,
-	const struct texts *words)
+/* What is most like the word: a command, or what stands for one; NULL: nothing is. */
+static const char *nearest_command(
+	const struct command *const *commands, const char *word)
+{
+	struct nearest nearest;
+
+	nearest_init(&nearest, word);
+	for (size_t i = 0; commands[i] != NULL; i++) {
+		if (strcasecmp(commands[i]->name, word) == 0)
+			return commands[i]->name;
+		nearest_try(&nearest, commands[i]->name);
+	}
+	for (size_t i = 0; i < sizeof synonyms / sizeof *synonyms; i++)
+		nearest_try(&nearest, synonyms[i].typed);
+	return nearest.best;
+}
+
+/* A word that stands for no command. */
+static void answer_unknown(
+	struct usage *usage, const struct arguments *arguments, const struct texts *words)
+{
+	const struct command *const *commands = arguments->commands;
+	const char *word = words->items[0], *near = nearest_command(commands, word);
+	const char *later = later_command(commands, words);
+	struct guess guess = { .command = near, .left_out = { word } };
+
+	if (later != NULL && (near == NULL || synonym_find(near) != NULL)) {
+		guess.command = guess.left_out[1] = later;
+		meant(usage, arguments, words, &guess);
+	} else if (near == NULL) {
+		usage_hint(usage, "fsdp-inspect help lists the commands");
+	} else if (synonym_find(near) != NULL) {
+		mean_synonym(usage, arguments, words, synonym_find(near));
+	} else {
+		meant(usage, arguments, words, &guess);
+	}
+}
+
+void slip_command(
+	struct usage *usage, const struct arguments *arguments, const struct texts *words)
 {
 	const char *word = words->items[0];
 	const struct synonym *synonym = synonym_find(word);
-	struct nearest nearest;
 
-	if (synonym != NULL) {
-		usage_what(usage, "unknown command: %s", synonym->typed);
-		mean_synonym(usage, commands, words, synonym);
+	if (synonym == NULL && slip_url(usage, "info", word))
 		return;
-	}
-	if (slip_url(usage, "info", word))
-		return;
-	if (looks_like_path(word)) {
-		answer_path(usage, commands, words);
+	if (synonym == NULL && looks_like_path(word)) {
+		answer_path(usage, arguments, words);
 		return;
 	}
 	usage_what(usage, "unknown command: %s", word);
-	nearest_init(&nearest, word);
-	for (size_t i = 0; commands[i] != NULL; i++)
-		nearest_try(&nearest, commands[i]->name);
-	for (size_t i = 0; i < sizeof synonyms / sizeof *synonyms; i++)
-		nearest_try(&nearest, synonyms[i].typed);
-	synonym = nearest.best != NULL ? synonym_find(nearest.best) : NULL;
-	if (nearest.best == NULL)
-		usage_hint(usage, "fsdp-inspect help lists the commands");
-	else if (synonym == NULL)
-		meant(usage, words, 0, nearest.best, NULL);
+	if (synonym != NULL)
+		mean_synonym(usage, arguments, words, synonym);
 	else
-		mean_synonym(usage, commands, words, synonym);
-}
-
-/* ---- options ---- */
-
-static const struct {
-	const char *typed, *instead;
-} other_options[] = {
-	{ "-R", "info FOLDER lists the checkpoints below it" },
-	{ "-a", "all of them are listed; --columns=all has every column" },
-	{ "--all", "-v tells all, ls -l shows every piece" },
-	{ "--brief", "-q, and the status: 1 where they differ" },
-	{ "--contains", "-g '**WORD**' or -e WORD" },
-	{ "--csv", "-o csv" },
-	{ "--exclude", "-g '!PATTERN'" },
-	{ "--filter", "-g PATTERN, -e REGEX, --dtype, --role, --rank" },
-	{ "--fix",
-		"nothing is changed here; what to do stands below each finding (audit -v)" },
-	{ "--format",
-		"-o FORMAT: text, json, jsonl, csv, tsv (fsdp-inspect help outputs)" },
-	{ "--grep", "-e REGEX" },
-	{ "--human", "sizes are for people already; --bytes for plain integers" },
-	{ "--human-readable",
-		"sizes are for people already; --bytes for plain integers" },
-	{ "--include", "-g PATTERN" },
-	{ "--level", "-d N, the depth" },
-	{ "--match", "-g PATTERN or -e REGEX" },
-	{ "--max-depth", "-d N" },
-	{ "--name", "-g PATTERN, or show CHECKPOINT NAME" },
-	{ "--name-only", "diff --names, or -o name" },
-	{ "--no-color", "--color=never" },
-	{ "--no-colour", "--color=never" },
-	{ "--no-header", "-o name, or -o tsv | tail -n +2" },
-	{ "--order-by", "-s COLUMN" },
-	{ "--out", "-o FORMAT=FILE" },
-	{ "--pattern", "-g PATTERN" },
-	{ "--pretty", "--json | jq ." },
-	{ "--recursive", "folders are searched already" },
-	{ "--silent", "-q" },
-	{ "--sha1", "hash has SHA-256: fsdp-inspect hash CHECKPOINT" },
-	{ "--sha256", "it is the default: fsdp-inspect hash CHECKPOINT" },
-	{ "--sort-by", "-s COLUMN" },
-	{ "--summarize", "info" },
-	{ "--threads", "-j N" },
-	{ "--tsv", "-o tsv" },
-	{ "--watch", "watch fsdp-inspect ..." },
-	{ "--workers", "-j N" },
-	{ "--world-size", "--world=N" },
-	{ "--yaml", "-o json" },
-};
-
-bool slip_option(struct usage *usage, const char *typed)
-{
-	for (size_t i = 0; i < sizeof other_options / sizeof *other_options; i++)
-		if (strcmp(other_options[i].typed, typed) == 0) {
-			usage_what(usage, "unknown option %s", typed);
-			usage_hint(usage, "use %s", other_options[i].instead);
-			return true;
-		}
-	return false;
+		answer_unknown(usage, arguments, words);
 }
 
 /* ---- URLs ---- */
@@ -329,7 +434,7 @@ bool slip_url(struct usage *usage, const char *command, const char *path)
 			continue;
 		usage_hint(usage, "%s%s%s, then: fsdp-inspect %s %s", schemes[i].before,
 			path + (schemes[i].whole ? 0 : size), schemes[i].after, command,
-			*schemes[i].after != '\0' ? "DIR" : "the file");
+			*schemes[i].after != '\0' ? "DIR" : strrchr(path, '/') + 1);
 		return true;
 	}
 	usage_hint(usage, "download it, then: fsdp-inspect %s DIR", command);
@@ -452,22 +557,22 @@ static bool takes_patterns(const struct command *command)
 static void mean_name(struct usage *usage, const struct command *command,
 	const char *checkpoint, const char *name)
 {
-	struct typed line = { .size = 0 };
+	struct retyped line;
 
-	put(&line, "fsdp-inspect ");
+	retyped_begin(&line);
 	if (takes_patterns(command)) {
-		put(&line, command->name);
+		retyped_word(&line, command->name);
 		/* Of whole files no name can be chosen. */
 		if (command->options != NULL &&
 			option_find(command->options, "logical", '\0') != NULL)
-			put(&line, " --logical");
-		put(&line, " -g");
-		put_word(&line, name);
-		put_word(&line, checkpoint);
+			retyped_word(&line, "--logical");
+		retyped_word(&line, "-g");
+		retyped_word(&line, name);
+		retyped_word(&line, checkpoint);
 	} else {
-		put(&line, "show");
-		put_word(&line, checkpoint);
-		put_word(&line, name);
+		retyped_word(&line, "show");
+		retyped_word(&line, checkpoint);
+		retyped_word(&line, name);
 	}
 	usage_what(usage, "%s is neither a file nor a folder", name);
 	usage_hint(usage, "if it is a name in the checkpoint: %s", line.text);
@@ -477,20 +582,20 @@ static void mean_name(struct usage *usage, const struct command *command,
 static bool mean_swapped(struct usage *usage, const struct command *command,
 	const char *name, char *const *words, size_t count)
 {
-	struct typed line = { .size = 0 };
+	struct retyped line;
 	size_t at = 0;
 
 	while (at < count && access(words[at], F_OK) != 0)
 		at++;
 	if (at == count)
 		return false;
-	put(&line, "fsdp-inspect ");
-	put(&line, command->name);
-	put_word(&line, words[at]);
-	put_word(&line, name);
+	retyped_begin(&line);
+	retyped_word(&line, command->name);
+	retyped_word(&line, words[at]);
+	retyped_word(&line, name);
 	for (size_t i = 0; i < count; i++)
 		if (i != at)
-			put_word(&line, words[i]);
+			retyped_word(&line, words[i]);
 	usage_what(usage, "the checkpoint comes first, then the names");
 	usage_hint(usage, "did you mean: %s", line.text);
 	return true;

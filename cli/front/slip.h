@@ -2,18 +2,26 @@
 #ifndef SLIP_H
 #define SLIP_H
 
-#include "front/command.h"
+#include "front/arguments.h"
 
 /* What people type by habit or by mistake, and what to type instead. */
 
-/* Answers a first word that is no command. `words` are all that were typed, the wrong
- * one first. */
-void slip_command(struct usage *usage, const struct command *const *commands,
+/* Answers a first word that is no command. `words` are all that were typed but options, the
+ * wrong one first. */
+void slip_command(struct usage *usage, const struct arguments *arguments,
 	const struct texts *words);
 
-/* Answers an option that no command has, "--name" or "-x", if it is known from
- * elsewhere. */
-bool slip_option(struct usage *usage, const char *typed);
+/* The line that exports what was typed: with a place to write to, which is the first word
+ * behind the checkpoint that is no input, unless all these are names. */
+void slip_export(struct usage *usage, const struct arguments *arguments,
+	const struct texts *words, bool is_named);
+
+/* Answers an option that the command does not have, "--name" or "-x". */
+void slip_option(
+	struct usage *usage, const struct arguments *arguments, const char *typed);
+
+/* Answers a word behind a single dash that is the name of an option, and a number. */
+bool slip_dash(struct usage *usage, const struct arguments *arguments);
 
 /* Whether a path is a URL: those are refused, since nothing is read over a network. */
 bool slip_url(struct usage *usage, const char *command, const char *path);

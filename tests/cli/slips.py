@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Slips of slips.txt: each is refused, and the line that begins with `next:` tells what to type. A command
-that is named there is one of this version. Prints TAP.
+that is named there is one of this version, and a line that can be typed as it stands is taken. Prints TAP.
 
 slips.py BINARY
 """
@@ -15,6 +15,8 @@ import sys
 import sandbox
 
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "slips.txt")
+# What such a line is about, though it is not there.
+NOT_THERE = ["/data/model.pt"]
 FOLDER = """cp -r testdata/dcp/fsdp2-w4-small/checkpoint step-1000
 cp testdata/traces/malformed/base.json trace.json
 cp testdata/traces/exec_order/changes_rank0.jsonl order.jsonl
@@ -32,6 +34,12 @@ def slips():
                 yield typed, answer
 
 
+def typed_next(hint):
+    """The line of a hint, or None: it has words such as DIR in it, or is no line of this command."""
+    line = re.match(r"next: (?:did you mean: |.*(?:then|checkpoint): )?(fsdp-inspect .*?)(?: \([a-z].*\))?$", hint)
+    return line[1] if line and not re.search(r"\b[A-Z]{3,}\b|\.\.\.|\bhelp lists\b|^.*\blists\b", line[1]) else None
+
+
 def commands(binary):
     said = subprocess.run([binary, "commands", "--json"], stdout=subprocess.PIPE, check=True).stdout
     return {one["name"] for one in json.loads(said)["data"]["commands"]}
@@ -47,6 +55,10 @@ def faults(binary, known, typed, answer):
     hints = [line.strip() for line in err.splitlines() if line.strip().startswith("next: ")]
     if not any(answer in hint for hint in hints):
         yield f"no hint says {answer!r}: {err!r}"
+    for line in filter(None, map(typed_next, hints)):
+        _, said, status = sandbox.run(binary, FOLDER + line)
+        if status == 2 and not any(word in line for word in NOT_THERE):
+            yield f"{line!r} is refused: {said.decode()!r}"
     for command in re.findall(r"fsdp-inspect ([a-z]+)", " ".join(hints)):
         if command not in known:
             yield f"there is no command {command}"
