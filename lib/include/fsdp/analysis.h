@@ -32,10 +32,12 @@ enum fsdp_sums_by {
 	FSDP_BY_ROLE,   /* keys are enum fsdp_role */
 	FSDP_BY_MODULE, /* the module that owns a tensor; keys are visits */
 	FSDP_BY_UNIT,   /* the unit that shards a tensor; keys are indices of units */
-	FSDP_BY_LAYER,  /* the topmost module above a tensor whose own name is a number,
-			   as "layers.31" is; keys are visits */
-	FSDP_BY_PREFIX, /* the first segments of its clean name; keys are the first
-			   tensors that begin so */
+	/* The topmost module above a tensor whose own name is a number, as "layers.31"
+	 * is; keys are visits */
+	FSDP_BY_LAYER,
+	/* The first segments of its clean name; keys are the first tensors that begin
+	 * so */
+	FSDP_BY_PREFIX,
 };
 
 /**
@@ -51,8 +53,9 @@ struct fsdp_group {
 	uint32_t key; /* as the enum says; FSDP_NONE: tensors or pieces without one */
 	uint64_t tensors, pieces;
 	uint64_t numel, bytes; /* of the logical tensors, not as stored */
-	uint64_t parameters; /* those of numel that are of parameters; an integer without
-				  dimensions is a counter, and none */
+	/* Those of numel that are of parameters; an integer without dimensions is a
+	 * counter, and none */
+	uint64_t parameters;
 };
 
 /**
@@ -279,10 +282,10 @@ enum fsdp_optimizer {
 struct fsdp_kind {
 	enum fsdp_flavour flavour;
 	enum fsdp_state_dict state_dict;
-	const char
-		*strategy; /* of the plan's units: "FULL_SHARD", …; NULL: not the same */
-	uint32_t mesh;     /* with the most dimensions, or FSDP_NONE */
-	bool is_hybrid;    /* HSDP: copies of a sharded model */
+	/* Of the plan's units: "FULL_SHARD", …; NULL: not the same */
+	const char *strategy;
+	uint32_t mesh;  /* with the most dimensions, or FSDP_NONE */
+	bool is_hybrid; /* HSDP: copies of a sharded model */
 	bool is_tensor_parallel;
 	uint64_t flat_parameters; /* of a LOCAL state dict */
 	bool lists_originals;     /* the parameters in them have entries too */

@@ -56,9 +56,9 @@ struct fsdp_options {
 	const struct fsdp_limit_setting *limits; /* of one name the last one counts */
 	size_t limit_count;
 
-	const char
-		*plan_path; /* a sharding plan, or NULL: the one beside the checkpoint */
-	bool no_plan;       /* look for none */
+	/* A sharding plan, or NULL: the one beside the checkpoint */
+	const char *plan_path;
+	bool no_plan; /* look for none */
 
 	/* Instead of a plan: a log with a printed model, or a trace, whose units and
 	 * classes count; no plan is looked for. With a log there need be no checkpoint:

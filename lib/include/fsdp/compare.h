@@ -155,10 +155,11 @@ struct fsdp_compare_facts {
 	size_t only_count[2];
 	size_t rename_count; /* of pairs */
 	size_t value_count;  /* entries that are no tensors, and differ */
-	uint64_t tied; /* names that one side lacks, but has the tensor they are tied
-				to; and second copies of weights */
-	struct fsdp_span
-		stripped[2]; /* what was removed from the front; absent: nothing */
+	/* Names that one side lacks, but has the tensor they are tied to; and second
+	 * copies of weights */
+	uint64_t tied;
+	/* What was removed from the front; absent: nothing */
+	struct fsdp_span stripped[2];
 	size_t failure_count;
 	uint64_t compared_bytes; /* of A, those that could not be read included */
 	size_t compared;         /* pairs whose elements were */
@@ -189,8 +190,8 @@ enum fsdp_compare_why {
 struct fsdp_compare_rename {
 	size_t pair; /* index for fsdp_compare_pair */
 	enum fsdp_compare_why why;
-	struct fsdp_span from, to; /* of PREFIX: the segments with the dot behind them,
-				      or empty */
+	/* Of PREFIX: the segments with the dot behind them, or empty */
+	struct fsdp_span from, to;
 };
 
 /** In the order of pairs. The index must be below rename_count. */

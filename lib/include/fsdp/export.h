@@ -107,17 +107,18 @@ struct fsdp_export_facts {
 	uint64_t file_bytes;                        /* with headers and index */
 	uint64_t numel;                             /* elements of all that is written */
 	uint64_t left_bytes[FSDP_EXPORT_WHY_COUNT]; /* of what is left out, by why */
-	uint64_t left_tensors[FSDP_EXPORT_WHY_COUNT]; /* how many, and values that hide
-							  some */
+	/* How many, and values that hide some */
+	uint64_t left_tensors[FSDP_EXPORT_WHY_COUNT];
 	struct fsdp_span stripped; /* what was removed from the front */
 	uint64_t cleaned;          /* names that lost segments of wrappers */
 	uint64_t idle_renames;     /* bit n: the n-th of the first 64 renamed nothing */
 	uint64_t overflowed;       /* finite numbers that a cast made infinite */
-	uint32_t companions; /* which files were copied beside: a bit for each name of
-				  fsdp_export_companion_name */
-	bool as_unsigned;    /* NumPy has no such dtype: unsigned integers as wide */
-	bool verified;       /* every byte was read back */
-	bool digested;       /* every tensor has its SHA-256 */
+	/* Which files were copied beside: a bit for each name of
+	 * fsdp_export_companion_name */
+	uint32_t companions;
+	bool as_unsigned; /* NumPy has no such dtype: unsigned integers as wide */
+	bool verified;    /* every byte was read back */
+	bool digested;    /* every tensor has its SHA-256 */
 };
 FSDP_API struct fsdp_export_facts fsdp_export_facts(const struct fsdp_export *plan);
 
@@ -157,8 +158,8 @@ FSDP_API const char *fsdp_export_companion_name(size_t index);
 
 /** What is not written. */
 struct fsdp_export_left {
-	uint32_t
-		source; /* index for fsdp_tensor; FSDP_NONE: tensors without a name, in … */
+	/* Index for fsdp_tensor; FSDP_NONE: tensors without a name, in … */
+	uint32_t source;
 	uint32_t value; /* … this one, an index for fsdp_value; else FSDP_NONE */
 	enum fsdp_export_why why;
 	size_t same_as; /* TIED: the tensor that is written, an index for fsdp_export_tensor */

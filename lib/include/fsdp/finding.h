@@ -37,10 +37,11 @@ FSDP_API const char *fsdp_level_name(enum fsdp_level level);
 
 /** What a finding of a rule casts doubt on, if it is an error. */
 enum fsdp_subject {
-	FSDP_SUBJECT_TENSORS, /* tensors: some are missing, or their shapes or elements
-				  may not be those that were saved */
-	FSDP_SUBJECT_REST,    /* what lies beside them, or what a program would do that
-				  loads the file */
+	/* Tensors: some are missing, or their shapes or elements may not be those that
+	 * were saved */
+	FSDP_SUBJECT_TENSORS,
+	/* What lies beside them, or what a program would do that loads the file */
+	FSDP_SUBJECT_REST,
 	FSDP_SUBJECT_COUNT
 };
 

@@ -49,8 +49,8 @@ struct fsdp_flight_sizes {
 
 /** What a rank called. Lists that the dump does not have are empty. */
 struct fsdp_flight_call {
-	struct fsdp_span
-		op; /* "_all_gather_base" without what surrounds it, as written */
+	/* "_all_gather_base" without what surrounds it, as written */
+	struct fsdp_span op;
 	const struct fsdp_flight_sizes *input_sizes, *output_sizes; /* by tensor */
 	size_t input_size_count, output_size_count;
 	const struct fsdp_span *input_dtypes, *output_dtypes;
@@ -68,8 +68,8 @@ struct fsdp_flight_last {
 	int64_t rank;
 	int64_t seq;
 	struct fsdp_span op, group; /* op NULL: it has no entry; size 0: not known */
-	struct fsdp_flight_place
-		place; /* the innermost that is not PyTorch's, or absent */
+	/* The innermost that is not PyTorch's, or absent */
+	struct fsdp_flight_place place;
 };
 
 /** What a culprit called where ranks differ. */

@@ -34,9 +34,9 @@ struct fsdp_load_reason {
 	const char *rule; /* "hf-missing" */
 	enum fsdp_load_verdict verdict;
 	const char *exception; /* class that is raised, with its module; or NULL */
-	const char *message;   /* the first line that the loader prints; or what happens
-				  without a word */
-	const char *way_out;   /* what was seen to help, or NULL */
+	/* The first line that the loader prints; or what happens without a word */
+	const char *message;
+	const char *way_out;           /* what was seen to help, or NULL */
 	const struct fsdp_span *names; /* of tensors or files, the first ones … */
 	size_t name_count;
 	uint64_t all_names; /* … of so many */
@@ -45,8 +45,8 @@ struct fsdp_load_reason {
 /** A parameter of a loader that changes what it does. */
 struct fsdp_loader_option {
 	const char *name; /* "strict", as the loader's call or configuration has it */
-	const char *const
-		*words;    /* the values that it takes, up to NULL; NULL: any text */
+	/* The values that it takes, up to NULL; NULL: any text */
+	const char *const *words;
 	bool is_count;     /* it takes a number above 0 */
 	const char *about; /* what it is, one line */
 };
@@ -125,9 +125,10 @@ enum fsdp_set_likeness {
 	FSDP_SETS_SAME,     /* the same names, shapes, types and bytes */
 	FSDP_SETS_DIFFER,   /* one of these differs */
 	FSDP_SETS_NOT_TOLD, /* all but the bytes are the same, which were not compared */
-	FSDP_SETS_OTHER_FORMAT, /* of Mistral or Meta beside that of transformers: no name
-				   is in both, or it is one rank's part; not compared */
-	FSDP_SETS_OTHER_MODEL   /* an actor and a critic, which are meant to differ */
+	/* Of Mistral or Meta beside that of transformers: no name is in both, or it is
+	 * one rank's part; not compared */
+	FSDP_SETS_OTHER_FORMAT,
+	FSDP_SETS_OTHER_MODEL /* an actor and a critic, which are meant to differ */
 };
 
 /** How the tensors of two models compare. */

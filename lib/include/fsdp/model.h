@@ -104,10 +104,10 @@ enum fsdp_tensor_flag {
 	FSDP_TENSOR_SHAPE_INFERRED = 1 << 7, /* the same of the shape */
 	FSDP_TENSOR_CLASS_INFERRED = 1 << 8, /* and of the class */
 	FSDP_TENSOR_COALESCED = 1 << 9,      /* sparse: no index stands there twice */
-	FSDP_TENSOR_SPREAD =
-		1 << 10, /* a FlatParameter whose parameters are listed too */
-	FSDP_TENSOR_RANKS_OWN =
-		1 << 11, /* of one rank: others of its name are other ranks' own */
+	/* A FlatParameter whose parameters are listed too */
+	FSDP_TENSOR_SPREAD = 1 << 10,
+	/* Of one rank: others of its name are other ranks' own */
+	FSDP_TENSOR_RANKS_OWN = 1 << 11,
 	FSDP_TENSOR_SPELLED = 1 << 12, /* its file has words of its own for dtypes */
 };
 
@@ -126,12 +126,13 @@ struct fsdp_tensor {
 	uint64_t numel;         /* elements of the whole shape */
 	uint64_t bytes;         /* of the logical tensor */
 	enum fsdp_role role;
-	uint32_t flags;  /* enum fsdp_tensor_flag */
-	uint32_t alias;  /* FSDP_NONE, or the tensor of which this is another name, and
-			    which has no alias: the first with the same view of the same
-			    storage, else the one (earlier or later) that a plan ties to */
-	uint32_t module; /* that owns it, or FSDP_NONE */
-	uint32_t unit;   /* that shards it, or FSDP_NONE */
+	uint32_t flags; /* enum fsdp_tensor_flag */
+	/* FSDP_NONE, or the tensor of which this is another name, and which has no alias:
+	 * the first with the same view of the same storage, else the one (earlier or
+	 * later) that a plan ties to */
+	uint32_t alias;
+	uint32_t module;                   /* that owns it, or FSDP_NONE */
+	uint32_t unit;                     /* that shards it, or FSDP_NONE */
 	uint32_t first_piece, piece_count; /* its pieces: indices for fsdp_piece */
 	uint32_t first_component, component_count; /* tensors past fsdp_tensor_count */
 	uint32_t quantizer;                        /* or FSDP_NONE */
@@ -208,21 +209,22 @@ struct fsdp_piece {
 	const int64_t *offsets; /* NULL: the whole tensor, or a run */
 	const int64_t *sizes;   /* NULL with `offsets` */
 	bool is_run;            /* of a flattened parameter */
-	uint64_t
-		param_start; /* of a run: its first element in the flattened parameter, */
-	uint64_t param_numel;     /* how many there are (maybe none), */
-	uint64_t flat_start;      /* and where it begins in its rank's flat shard */
-	const int64_t *strides;   /* elements, in the storage; NULL: contiguous */
-	uint32_t dims;            /* of offsets, sizes and strides */
-	uint32_t file;            /* index of a file, or FSDP_NONE */
-	struct fsdp_span records; /* of a zip: what the names of its storages' members
-				     begin with; the key follows. Absent elsewhere */
+	/* Of a run: its first element in the flattened parameter, */
+	uint64_t param_start;
+	uint64_t param_numel;   /* how many there are (maybe none), */
+	uint64_t flat_start;    /* and where it begins in its rank's flat shard */
+	const int64_t *strides; /* elements, in the storage; NULL: contiguous */
+	uint32_t dims;          /* of offsets, sizes and strides */
+	uint32_t file;          /* index of a file, or FSDP_NONE */
+	/* Of a zip: what the names of its storages' members begin with; the key follows.
+	 * Absent elsewhere */
+	struct fsdp_span records;
 	struct fsdp_span storage; /* key of the storage, absent if it has none */
 	uint64_t storage_offset;  /* elements; FSDP_UNKNOWN if not known yet */
 	uint64_t storage_bytes;   /* FSDP_UNKNOWN if not known yet */
-	uint64_t item_offset,
-		item_length; /* the range that the container names, or FSDP_UNKNOWN */
-	uint64_t order;      /* pieces of a file lie in it as these numbers say */
+	/* The range that the container names, or FSDP_UNKNOWN */
+	uint64_t item_offset, item_length;
+	uint64_t order; /* pieces of a file lie in it as these numbers say */
 };
 
 /** Pieces of all tensors and components; those of one lie behind each other. */
@@ -519,9 +521,9 @@ FSDP_API bool fsdp_has_visits(const struct fsdp_checkpoint *checkpoint);
 enum fsdp_token_kind {
 	FSDP_TOKEN_NONE,
 	FSDP_TOKEN_BOOL,
-	FSDP_TOKEN_INTEGER,     /* 64 bits */
-	FSDP_TOKEN_BIG_INTEGER, /* text: decimal, or hexadecimal behind 0x when very long
-				 */
+	FSDP_TOKEN_INTEGER, /* 64 bits */
+	/* Text: decimal, or hexadecimal behind 0x when very long */
+	FSDP_TOKEN_BIG_INTEGER,
 	FSDP_TOKEN_FLOAT,
 	FSDP_TOKEN_TEXT,
 	FSDP_TOKEN_BYTES,

@@ -27,8 +27,8 @@ struct fsdp_pickles;
 /** All zero but `size` means defaults. */
 struct fsdp_pickles_options {
 	size_t size; /* of this struct, as the caller knows it */
-	const char *
-		member; /* only this one of a zip, whatever its name ends with; or NULL */
+	/* Only this one of a zip, whatever its name ends with; or NULL */
+	const char *member;
 	const struct fsdp_limit_setting *limits; /* as in struct fsdp_options */
 	size_t limit_count;
 };
@@ -49,9 +49,8 @@ FSDP_API void fsdp_pickles_free(struct fsdp_pickles *pickles);
 /** One pickle. */
 struct fsdp_pickles_stream {
 	struct fsdp_span member; /* of a zip; absent elsewhere */
-	uint64_t
-		offset; /* of its first byte in the file; of a member that is deflated, of
-			     that */
+	/* Of its first byte in the file; of a member that is deflated, of that */
+	uint64_t offset;
 	uint64_t length; /* up to STOP, or what was given to it if there is none */
 	int protocol;    /* that it declares first; -1: it declares none */
 	bool complete;   /* it was read up to STOP */
@@ -70,11 +69,12 @@ FSDP_API struct fsdp_pickles_stream fsdp_pickles_stream(
 struct fsdp_pickles_global {
 	struct fsdp_span module, name;                 /* as Python 3 knows them … */
 	struct fsdp_span written_module, written_name; /* … and as the pickle has them */
-	uint64_t offset;     /* of the opcode that names it first, in the file */
-	const char *use;     /* "called", "built" or "value": the worst that happens */
-	bool allowed;        /* it is on the list of known data */
-	const char *profile; /* whose data that is ("torch", "dtensor", "sharded", "dcp",
-				"numpy", "plain", "torchscript"); NULL: it is not on it */
+	uint64_t offset; /* of the opcode that names it first, in the file */
+	const char *use; /* "called", "built" or "value": the worst that happens */
+	bool allowed;    /* it is on the list of known data */
+	/* Whose data that is ("torch", "dtensor", "sharded", "dcp", "numpy", "plain",
+	 * "torchscript"); NULL: it is not on it */
+	const char *profile;
 };
 
 /** In order of their first appearance. Takes constant time. */
@@ -128,9 +128,8 @@ struct fsdp_pickles_op {
 	enum fsdp_pickles_kind kind; /* of its argument */
 	int64_t integer;
 	double number;
-	struct fsdp_span
-		text; /* TEXT, BYTES and BIG_INTEGER; of two lines with the newline
-				  between them */
+	/* TEXT, BYTES and BIG_INTEGER; of two lines with the newline between them */
+	struct fsdp_span text;
 };
 
 /** The opcode at *state, which begins with 0, and moves it on. False behind STOP, and
@@ -141,15 +140,17 @@ FSDP_API bool fsdp_pickles_next_op(const struct fsdp_pickles *pickles, size_t st
 /** A value of the tree, in pre-order. What it holds follows it, one level deeper. */
 struct fsdp_pickles_node {
 	uint32_t depth;
-	const char *role; /* in what it lies in: "item", "key", "value", "function",
-			     "arguments", "keywords", "state", "id"; NULL of the topmost */
+	/* In what it lies in: "item", "key", "value", "function", "arguments",
+	 * "keywords", "state", "id"; NULL of the topmost */
+	const char *role;
 	enum fsdp_pickles_kind kind;
 	int64_t integer; /* BOOL, INTEGER */
 	double number;   /* FLOAT */
 	struct fsdp_span text;
-	uint64_t count;     /* items of a container; of a dict, and of a call, pairs */
-	uint32_t number_of; /* of a value that others may refer to: 1, 2, …; and which a
-			       SHARED or a CYCLE is. 0: none */
+	uint64_t count; /* items of a container; of a dict, and of a call, pairs */
+	/* Of a value that others may refer to: 1, 2, …; and which a SHARED or a CYCLE is.
+	 * 0: none */
+	uint32_t number_of;
 };
 
 /** Nothing is shown deeper. */

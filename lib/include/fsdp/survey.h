@@ -39,8 +39,9 @@ enum { FSDP_SURVEY_HEAD = 16 };
 
 /** A file, or a folder. */
 struct fsdp_survey_entry {
-	struct fsdp_span name; /* from the folder on, "global_step4/latest"; of the one
-				  file that was named, empty */
+	/* From the folder on, "global_step4/latest"; of the one file that was named,
+	 * empty */
+	struct fsdp_span name;
 	bool is_folder;
 	uint64_t size; /* of a file */
 	uint32_t head_size;

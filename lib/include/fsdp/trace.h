@@ -179,12 +179,12 @@ struct fsdp_collective {
 	enum fsdp_comm_how how;
 	struct fsdp_span group; /* the process group */
 	struct fsdp_span ranks; /* in it, as the trace has them */
-	struct fsdp_span seq;   /* number within the group; it may lie in `digits`, so do
-				       not copy the struct */
-	int64_t bytes;          /* output of an all-gather, input of the others */
-	int64_t group_size;     /* ranks of the group */
-	int64_t step;           /* the number of the step it is of, or FSDP_ABSENT */
-	char digits[12];        /* internal */
+	/* Number within the group; it may lie in `digits`, so do not copy the struct */
+	struct fsdp_span seq;
+	int64_t bytes;      /* output of an all-gather, input of the others */
+	int64_t group_size; /* ranks of the group */
+	int64_t step;       /* the number of the step it is of, or FSDP_ABSENT */
+	char digits[12];    /* internal */
 };
 
 /** Those of a trace, in order of start; fsdp_recording_collective shows them. */
@@ -219,9 +219,8 @@ struct fsdp_step {
 	int64_t step, ts_ns, dur_ns;    /* its number, start and length */
 	const struct fsdp_tally *types; /* what is of it */
 	size_t type_count;
-	const struct fsdp_tally
-		*allocs; /* calls of the runtime on the host that allocate or
-					     free memory, by name */
+	/* Calls of the runtime on the host that allocate or free memory, by name */
+	const struct fsdp_tally *allocs;
 	size_t alloc_count;
 	bool has_device;                 /* there is work on the device */
 	struct fsdp_device_times device; /* between the first and the last of it */
@@ -232,8 +231,8 @@ struct fsdp_step_time {
 	int64_t step; /* its number; FSDP_ABSENT: in none */
 	uint64_t count;
 	int64_t ns;
-	int64_t exposed_ns; /* of collectives, while nothing computes; FSDP_ABSENT: there
-			       are no kernels */
+	/* Of collectives, while nothing computes; FSDP_ABSENT: there are no kernels */
+	int64_t exposed_ns;
 };
 
 /** Of steps in which there is something, by number. */
@@ -258,8 +257,9 @@ struct fsdp_unit_collectives {
 	uint64_t count, kernels;
 	uint64_t on_compute_stream; /* kernels on the stream that computes most */
 	int64_t ns;                 /* their time together */
-	int64_t exposed_ns;         /* of that, while nothing computes; each for itself.
-			       FSDP_ABSENT: there are no kernels */
+	/* Of that, while nothing computes; each for itself. FSDP_ABSENT: there are no
+	 * kernels */
+	int64_t exposed_ns;
 	struct fsdp_step_list by_step; /* with options.by_step, of one recording */
 };
 
@@ -277,13 +277,14 @@ struct fsdp_unit_texts {
 struct fsdp_unit_times {
 	struct fsdp_span unit; /* its name, empty for the root; absent: not known */
 	enum fsdp_unit_phase phase;
-	int64_t pg; /* size of the shard mesh of this group of its parameters, or
-		       FSDP_ABSENT: it has one group */
+	/* Size of the shard mesh of this group of its parameters, or FSDP_ABSENT: it has
+	 * one group */
+	int64_t pg;
 	struct fsdp_unit_collectives gathers, reduces;
-	uint64_t
-		prefetched; /* gathers that were asked for ahead of the unit's own turn */
-	uint64_t firsts;    /* gathers that were the first of a step */
-	uint64_t reshards;  /* after the backward */
+	/* Gathers that were asked for ahead of the unit's own turn */
+	uint64_t prefetched;
+	uint64_t firsts;   /* gathers that were the first of a step */
+	uint64_t reshards; /* after the backward */
 	uint64_t forwards;
 	struct fsdp_unit_texts groups;  /* process groups of the kernels */
 	struct fsdp_unit_texts streams; /* where the kernels ran */
@@ -322,8 +323,8 @@ FSDP_API const char *fsdp_kernel_class_name(enum fsdp_kernel_class kernel_class)
 
 /** What the device did under one name. */
 struct fsdp_kernel_times {
-	struct fsdp_span name; /* as it is recorded; absent: the names beyond the limit
-				  `kernels` together */
+	/* As it is recorded; absent: the names beyond the limit `kernels` together */
+	struct fsdp_span name;
 	enum fsdp_kernel_class kernel_class;
 	bool computes; /* its time is of the type "compute" */
 	uint64_t count;
@@ -340,8 +341,8 @@ enum fsdp_idle_cause {
 	FSDP_IDLE_COPY,            /* it was in a call that copies */
 	FSDP_IDLE_COLLECTIVE,      /* it was in a collective */
 	FSDP_IDLE_DATA_LOADER,     /* it asked its data loader for a batch */
-	FSDP_IDLE_LAUNCH,          /* it was in operators and launches; or the launch took
-				      this long to arrive */
+	/* It was in operators and launches; or the launch took this long to arrive */
+	FSDP_IDLE_LAUNCH,
 	FSDP_IDLE_HOST,    /* nothing of these: Python, or nothing that is recorded */
 	FSDP_IDLE_QUEUED,  /* what comes next was launched before the gap began */
 	FSDP_IDLE_UNKNOWN, /* the launch is not recorded */
@@ -610,8 +611,9 @@ struct fsdp_recording {
 	size_t step_count;
 	const struct fsdp_tally *outside; /* what is of no step, where there are any */
 	size_t outside_count;
-	uint64_t by_start; /* work of the device whose launch is not recorded: it is put
-			      into the step in which it begins */
+	/* Work of the device whose launch is not recorded: it is put into the step in
+	 * which it begins */
+	uint64_t by_start;
 	const struct fsdp_collectives *collectives; /* fsdp_recording_collective */
 	size_t collective_count;
 	bool steps_incomplete; /* of a pipe: calls came long before their steps */

@@ -101,9 +101,9 @@ struct fsdp_verify_scope {
 	uint64_t bytes;             /* of these */
 	uint64_t bytes_read;        /* of payload and all, at the level of data */
 	uint64_t bytes_with_digest; /* of those read: covered by a checksum or digest */
-	uint64_t
-		payload_without; /* payload that neither a checksum nor a digest covers */
-	uint64_t unreferenced;   /* bytes of data files that nothing refers to */
+	/* Payload that neither a checksum nor a digest covers */
+	uint64_t payload_without;
+	uint64_t unreferenced;      /* bytes of data files that nothing refers to */
 	size_t digest_source_count; /* fsdp_verify_digest_source */
 };
 
