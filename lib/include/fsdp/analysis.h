@@ -26,12 +26,18 @@ extern "C" {
 
 /** What the tensors of one group have in common. */
 enum fsdp_sums_by {
-	FSDP_BY_RANK,   /* whose part a piece is; keys are ranks that own a piece */
-	FSDP_BY_FILE,   /* the file a piece is stored in; keys are indices of files */
-	FSDP_BY_DTYPE,  /* keys are ids of dtypes */
-	FSDP_BY_ROLE,   /* keys are enum fsdp_role */
-	FSDP_BY_MODULE, /* the module that owns a tensor; keys are visits */
-	FSDP_BY_UNIT,   /* the unit that shards a tensor; keys are indices of units */
+	/* Whose part a piece is; keys are ranks that own a piece. */
+	FSDP_BY_RANK,
+	/* The file a piece is stored in; keys are indices of files. */
+	FSDP_BY_FILE,
+	/* The element type; keys are ids of dtypes. */
+	FSDP_BY_DTYPE,
+	/* Keys are enum fsdp_role. */
+	FSDP_BY_ROLE,
+	/* The module that owns a tensor; keys are visits. */
+	FSDP_BY_MODULE,
+	/* The unit that shards a tensor; keys are indices of units. */
+	FSDP_BY_UNIT,
 	/* The topmost module above a tensor whose own name is a number, as "layers.31"
 	 * is; keys are visits */
 	FSDP_BY_LAYER,
@@ -50,9 +56,13 @@ struct fsdp_sums;
 
 /** One group of sums. */
 struct fsdp_group {
-	uint32_t key; /* as the enum says; FSDP_NONE: tensors or pieces without one */
+	/* As the enum says; FSDP_NONE: tensors or pieces without one. */
+	uint32_t key;
+	/* How many there are. A tensor counts once in each group that has a piece of
+	 * it. */
 	uint64_t tensors, pieces;
-	uint64_t numel, bytes; /* of the logical tensors, not as stored */
+	/* Of the logical tensors, not as stored. */
+	uint64_t numel, bytes;
 	/* Those of numel that are of parameters; an integer without dimensions is a
 	 * counter, and none */
 	uint64_t parameters;
@@ -99,16 +109,22 @@ FSDP_API struct fsdp_group fsdp_sums_group(const struct fsdp_sums *sums, size_t 
 
 /** How evenly bytes lie in the groups that have a key. */
 struct fsdp_balance {
-	size_t groups;  /* that have a key, empty ones too */
-	uint32_t key;   /* of the first of those with the most bytes */
-	uint64_t most;  /* its bytes */
-	uint64_t total; /* of all; FSDP_UNKNOWN: they do not fit */
-	bool is_even;   /* all have the same number of bytes */
+	/* Groups that have a key, empty ones too. */
+	size_t groups;
+	/* Of the first of those with the most bytes, */
+	uint32_t key;
+	/* and its bytes. */
+	uint64_t most;
+	/* Of all; FSDP_UNKNOWN: they do not fit. */
+	uint64_t total;
+	/* All have the same number of bytes. */
+	bool is_even;
 };
 
 /** All zero if no group has a key. Takes one look at each group. */
 FSDP_API struct fsdp_balance fsdp_sums_balance(const struct fsdp_sums *sums);
 
+/** NULL is fine. */
 FSDP_API void fsdp_sums_free(struct fsdp_sums *sums);
 
 /**
@@ -135,14 +151,19 @@ FSDP_API size_t fsdp_crossed_count(const struct fsdp_crossed *crossed);
 FSDP_API struct fsdp_group fsdp_crossed_group(
 	const struct fsdp_crossed *crossed, size_t index, uint32_t *ret_second);
 
+/** NULL is fine. */
 FSDP_API void fsdp_crossed_free(struct fsdp_crossed *crossed);
 
 /** What a list of tensors comes to. */
 struct fsdp_total {
-	uint64_t numel, bytes; /* of all, under each of their names */
-	uint64_t parameters;   /* elements of parameters, tied ones once */
-	uint64_t stored_bytes; /* each byte of a storage once, however many see it */
-	uint64_t shared;       /* tensors that see bytes another of the list sees */
+	/* Of all, under each of their names. */
+	uint64_t numel, bytes;
+	/* Elements of parameters, tied ones once. */
+	uint64_t parameters;
+	/* Each byte of a storage once, however many tensors see it. */
+	uint64_t stored_bytes;
+	/* Tensors that see bytes another of the list sees. */
+	uint64_t shared;
 };
 
 /**
@@ -175,9 +196,12 @@ enum {
 /** Tensors of one role. */
 struct fsdp_role_total {
 	uint64_t tensors;
-	uint64_t numel, bytes; /* each element once, as fsdp_sums counts */
-	uint32_t dtype;        /* of all of them; FSDP_NONE: they have several */
-	uint64_t of_dtype[FSDP_OVERVIEW_DTYPES]; /* tensors by the id of their dtype */
+	/* Each element once, as fsdp_sums counts. */
+	uint64_t numel, bytes;
+	/* Of all of them; FSDP_NONE: they have several. */
+	uint32_t dtype;
+	/* Tensors by the id of their dtype. */
+	uint64_t of_dtype[FSDP_OVERVIEW_DTYPES];
 };
 
 /** Optimizer states that have key, dtype and being a scalar in common. */
@@ -186,25 +210,32 @@ struct fsdp_state_kind {
 	 * "state.exp_avg.fc.weight", else the last segment; cut where it is long. */
 	char key[FSDP_OVERVIEW_KEY];
 	uint32_t dtype;
+	/* They have no dimensions: a counter, and no state of each element. */
 	bool is_scalar;
 	uint64_t tensors;
 };
 
 /** How a tensor of several pieces is cut, judged by its first piece. */
 enum fsdp_sharding_how {
-	FSDP_SHARDING_REPLICATED, /* not at all: each piece is the whole tensor */
-	FSDP_SHARDING_DIM,        /* in one dimension */
-	FSDP_SHARDING_DIMS,       /* in more than one */
-	FSDP_SHARDING_FLAT,       /* as a part of a FlatParameter */
+	/* Not at all: each piece is the whole tensor. */
+	FSDP_SHARDING_REPLICATED,
+	/* In one dimension. */
+	FSDP_SHARDING_DIM,
+	/* In more than one. */
+	FSDP_SHARDING_DIMS,
+	/* As a part of a FlatParameter. */
+	FSDP_SHARDING_FLAT,
 };
 
 /** Tensors that are sharded in the same way. */
 struct fsdp_sharding {
 	enum fsdp_sharding_how how;
-	uint32_t dim;    /* FSDP_SHARDING_DIM: which; else FSDP_NONE */
-	uint32_t over;   /* pieces of one copy; replicated: how many there are */
-	uint32_t copies; /* of each piece; 1 if replicated, which `over` tells */
-	uint32_t cuts;   /* dimensions that are cut: so many are reported below */
+	uint32_t dim;  /* FSDP_SHARDING_DIM: which; else FSDP_NONE */
+	uint32_t over; /* pieces of one copy; replicated: how many there are */
+	/* Of each piece; 1 if replicated, which `over` tells. */
+	uint32_t copies;
+	/* Dimensions that are cut; `cut` has the first FSDP_OVERVIEW_CUTS. */
+	uint32_t cuts;
 	struct {
 		uint32_t dim, over; /* into how many parts, as the first one tells */
 	} cut[FSDP_OVERVIEW_CUTS];
@@ -214,19 +245,26 @@ struct fsdp_sharding {
 /** Plain numbers, all zero of nothing. */
 struct fsdp_overview_facts {
 	struct fsdp_role_total roles[FSDP_ROLE_COUNT];
+	/* By first use in the order of tensors; those of further kinds are only
+	 * counted. */
 	struct fsdp_state_kind states[FSDP_OVERVIEW_KINDS];
 	size_t state_count;
-	uint64_t other_states; /* tensors of further kinds */
+	/* Tensors of further kinds. */
+	uint64_t other_states;
 	struct fsdp_sharding shardings[FSDP_OVERVIEW_KINDS];
 	size_t sharding_count;
-	uint64_t other_shardings; /* tensors that are sharded in further ways */
-	uint64_t whole;           /* tensors in one piece */
-	uint32_t whole_rank;      /* whose all of them are; FSDP_NONE: none, or several */
-	uint64_t partial;         /* tensors of which only one piece is there */
+	/* Tensors that are sharded in further ways. */
+	uint64_t other_shardings;
+	/* Tensors in one piece, */
+	uint64_t whole;
+	/* and whose all of them are; FSDP_NONE: of no rank, or of several. */
+	uint32_t whole_rank;
+	/* Tensors of which only one piece is there, and that is not all of it. */
+	uint64_t partial;
 	/* Bytes of the largest piece of each tensor, added up: what a rank holds at most
-	 * once it resumed on as many ranks, less what is a rank's own. FSDP_UNKNOWN: nothing tells the ranks of
-	 * pieces, a rank has several of one tensor, some tensor is a part of a
-	 * FlatParameter, or tensors were only counted. */
+	 * once it resumed on as many ranks, less what is a rank's own. FSDP_UNKNOWN:
+	 * nothing tells the ranks of pieces, a rank has several of one tensor, some
+	 * tensor is a part of a FlatParameter, or tensors were only counted. */
 	uint64_t resume_bytes;
 };
 
@@ -243,56 +281,83 @@ FSDP_API const struct fsdp_overview_facts *fsdp_overview_facts(
 FSDP_API const struct fsdp_sums *fsdp_overview_sums(
 	const struct fsdp_overview *overview, enum fsdp_sums_by by);
 
+/** NULL is fine. */
 FSDP_API void fsdp_overview_free(struct fsdp_overview *overview);
 
 /* ---- what kind it is ---- */
 
 /** Which FSDP sharded it. */
 enum fsdp_flavour {
-	FSDP_FLAVOUR_UNKNOWN, /* nothing tells, or nothing is sharded */
-	FSDP_FLAVOUR_FSDP1,   /* FullyShardedDataParallel */
-	FSDP_FLAVOUR_FSDP2,   /* fully_shard */
-	FSDP_FLAVOUR_DTENSOR, /* one of both: FSDP1 with a device mesh saves the same */
+	/* Nothing tells, or nothing is sharded. */
+	FSDP_FLAVOUR_UNKNOWN,
+	/* FullyShardedDataParallel. */
+	FSDP_FLAVOUR_FSDP1,
+	/* fully_shard. */
+	FSDP_FLAVOUR_FSDP2,
+	/* One of both: FSDP1 with a device mesh saves the same. */
+	FSDP_FLAVOUR_DTENSOR,
 };
 
 /** Which state dict was saved, in FSDP1's words. */
 enum fsdp_state_dict {
+	/* Nothing tells. */
 	FSDP_STATE_DICT_UNKNOWN,
-	FSDP_STATE_DICT_FULL,    /* nothing is sharded though FSDP was in use */
-	FSDP_STATE_DICT_SHARDED, /* tensors in pieces, with global names and shapes */
-	FSDP_STATE_DICT_LOCAL,   /* shards of flat parameters */
+	/* Nothing is sharded though FSDP was in use. */
+	FSDP_STATE_DICT_FULL,
+	/* Tensors in pieces, with global names and shapes. */
+	FSDP_STATE_DICT_SHARDED,
+	/* Shards of flat parameters, which FSDP1 loads on as many ranks only. */
+	FSDP_STATE_DICT_LOCAL,
 };
 
-/** Which optimizer the states look like. */
+/** Which optimizer the states look like. Names of states tell: what two optimizers keep
+ * alike is not told apart. */
 enum fsdp_optimizer {
 	FSDP_OPTIMIZER_UNKNOWN,
-	FSDP_OPTIMIZER_ADAM_OR_ADAMW, /* exp_avg and exp_avg_sq */
-	FSDP_OPTIMIZER_ADAM,          /* these, and a group says which it is */
+	/* exp_avg and exp_avg_sq. */
+	FSDP_OPTIMIZER_ADAM_OR_ADAMW,
+	/* These, and a group says which of both it is. */
+	FSDP_OPTIMIZER_ADAM,
 	FSDP_OPTIMIZER_ADAMW,
-	FSDP_OPTIMIZER_SGD,       /* momentum_buffer alone */
-	FSDP_OPTIMIZER_ADAFACTOR, /* exp_avg_sq_row */
-	FSDP_OPTIMIZER_LION,      /* exp_avg alone */
-	FSDP_OPTIMIZER_RMSPROP,   /* square_avg */
-	FSDP_OPTIMIZER_ADAGRAD,   /* sum */
+	/* momentum_buffer alone. */
+	FSDP_OPTIMIZER_SGD,
+	/* exp_avg_sq_row. */
+	FSDP_OPTIMIZER_ADAFACTOR,
+	/* exp_avg alone. */
+	FSDP_OPTIMIZER_LION,
+	/* square_avg. */
+	FSDP_OPTIMIZER_RMSPROP,
+	/* sum. */
+	FSDP_OPTIMIZER_ADAGRAD,
 };
 
 /** Answers to the first questions about a checkpoint. Each is a conclusion from a plan,
  * from classes and placements in pickles, or from names; what nothing tells is 0, NULL,
  * FSDP_NONE or the UNKNOWN of its enum. */
 struct fsdp_kind {
+	/* Which FSDP, and which of its state dicts. */
 	enum fsdp_flavour flavour;
 	enum fsdp_state_dict state_dict;
 	/* Of the plan's units: "FULL_SHARD", …; NULL: not the same */
 	const char *strategy;
-	uint32_t mesh;  /* with the most dimensions, or FSDP_NONE */
-	bool is_hybrid; /* HSDP: copies of a sharded model */
+	/* Index for fsdp_mesh: the one with the most dimensions, or FSDP_NONE. */
+	uint32_t mesh;
+	/* HSDP: copies of a sharded model. */
+	bool is_hybrid;
+	/* Parameters are cut by tensor parallelism as well. */
 	bool is_tensor_parallel;
-	uint64_t flat_parameters; /* of a LOCAL state dict */
-	bool lists_originals;     /* the parameters in them have entries too */
-	bool is_planned;          /* a sharding plan has names and shapes */
+	/* How many a LOCAL state dict has. */
+	uint64_t flat_parameters;
+	/* The parameters in them have entries too (use_orig_params). */
+	bool lists_originals;
+	/* A sharding plan has names and shapes. */
+	bool is_planned;
 	enum fsdp_optimizer optimizer;
-	const char *looks_like; /* architecture by names of modules: "Llama" */
-	uint32_t layers;        /* the longest list of numbered modules, if over 1 */
+	/* Architecture by names of modules: "Llama". Static. */
+	const char *looks_like;
+	/* Of the longest list of numbered modules, if over 1; else 0. */
+	uint32_t layers;
+	/* `step` was found: a value called step, global_step, iteration, …. */
 	bool has_step;
 	int64_t step; /* of a value called step, global_step, iteration, … */
 };
@@ -328,6 +393,7 @@ FSDP_API bool fsdp_shares_new(const struct fsdp_checkpoint *checkpoint,
  */
 FSDP_API uint64_t fsdp_shares_of(const struct fsdp_shares *shares, uint32_t module);
 
+/** NULL is fine. */
 FSDP_API void fsdp_shares_free(struct fsdp_shares *shares);
 
 /* ---- likely units ---- */
@@ -349,6 +415,7 @@ FSDP_API bool fsdp_likely_new(const struct fsdp_checkpoint *checkpoint,
 /** Whether this visit is one; false past the last visit. */
 FSDP_API bool fsdp_likely_unit(const struct fsdp_likely *likely, uint32_t module);
 
+/** NULL is fine. */
 FSDP_API void fsdp_likely_free(struct fsdp_likely *likely);
 
 /* ---- copies ---- */
@@ -380,6 +447,7 @@ FSDP_API bool fsdp_replicas_find(struct fsdp_replicas *replicas,
 FSDP_API uint32_t fsdp_replicas_number(
 	const struct fsdp_replicas *replicas, uint32_t position);
 
+/** NULL is fine. */
 FSDP_API void fsdp_replicas_free(struct fsdp_replicas *replicas);
 
 /* ---- states of optimizers ---- */
@@ -398,8 +466,10 @@ struct fsdp_states;
 
 /** One state. */
 struct fsdp_state {
+	/* The state itself: an index for fsdp_tensor. */
 	uint32_t tensor;
-	size_t key_offset, key_size; /* of KEY within the tensor's clean name, in bytes */
+	/* Where KEY is within the tensor's clean name, in bytes. */
+	size_t key_offset, key_size;
 };
 
 /**
@@ -418,14 +488,18 @@ FSDP_API bool fsdp_states_new(const struct fsdp_checkpoint *checkpoint,
 FSDP_API const struct fsdp_state *fsdp_states_of(
 	struct fsdp_states *states, uint32_t tensor, size_t *ret_count);
 
+/** NULL is fine. */
 FSDP_API void fsdp_states_free(struct fsdp_states *states);
 
 /* ---- names that are not stored ---- */
 
 /** What a name that no file stores is another name of. */
 struct fsdp_tie {
-	uint32_t tensor; /* that is stored, or FSDP_NONE */
-	bool declared;   /* its file says so; else the configuration ties embeddings */
+	/* What is stored under another name, or FSDP_NONE: the name stands for
+	 * nothing. */
+	uint32_t tensor;
+	/* Its file says so; else the configuration ties embeddings. */
+	bool declared;
 };
 
 /**
@@ -471,12 +545,17 @@ FSDP_API bool fsdp_waste_finish(struct fsdp_waste *waste, struct fsdp_error **re
 
 /** A storage of which some bytes are not seen. */
 struct fsdp_waste_row {
-	struct fsdp_span storage; /* its key, borrowed from checkpoint or locator */
+	/* Its key, borrowed from checkpoint or locator. */
+	struct fsdp_span storage;
+	/* Index for fsdp_file. */
 	uint32_t file;
-	uint64_t stored_bytes; /* of the storage, after inflating */
-	uint64_t used_bytes;   /* that a tensor sees, each counted once */
-	size_t view_count;     /* pieces that see it: fsdp_waste_tensor */
-	size_t first_view;     /* internal */
+	/* Of the storage, after inflating. */
+	uint64_t stored_bytes;
+	/* That a tensor sees, each counted once. What is wasted is the difference. */
+	uint64_t used_bytes;
+	/* Pieces that see it: fsdp_waste_tensor. */
+	size_t view_count;
+	size_t first_view; /* internal */
 };
 
 /** So many storages; 0 before fsdp_waste_finish. */
@@ -493,6 +572,7 @@ FSDP_API struct fsdp_waste_row fsdp_waste_row(
 FSDP_API uint32_t fsdp_waste_tensor(
 	const struct fsdp_waste *waste, const struct fsdp_waste_row *row, size_t n);
 
+/** NULL is fine. */
 FSDP_API void fsdp_waste_free(struct fsdp_waste *waste);
 
 #ifdef __cplusplus

@@ -13,16 +13,26 @@ extern "C" {
  * when they are compared with each other. Each rule of the table (finding.h) has a
  * result, so that what was not looked at never reads as passed.
  *
- * An audit reads no file but, at the level of data, the indices of sparse tensors. It owns
- * its memory, which is linear in the tensors and pieces and counts against the limit
+ * An audit reads no file but, at the level of data, the indices of sparse tensors. It
+ * owns its memory, which is linear in the tensors and pieces and counts against the limit
  * `memory`. The checkpoint must outlive it.
+ *
+ * How it is asked, with the bytes read or without:
+ *
+ *     fsdp_checkpoint_open   reads what describes the tensors
+ *     fsdp_verify_new        reads the bytes, at the level of data or values
+ *     fsdp_audit_new         judges what both know
+ *     fsdp_audit_result      for the index of each rule (fsdp_rule_count)
  */
 struct fsdp_audit;
 
 /** How to judge. All zero but `size` and `level` means defaults. */
 struct fsdp_audit_options {
-	size_t size;           /* of this struct, as the caller knows it */
-	enum fsdp_level level; /* how closely the checkpoint was looked at */
+	size_t size; /* of this struct, as the caller knows it */
+	/* How closely the checkpoint was looked at. Rules of a deeper level are not
+	 * evaluated. At the levels of data and values `verify` must be there, and be of
+	 * that level. */
+	enum fsdp_level level;
 
 	/* What its bytes said (verify.h), whose findings count as if they were the
 	 * checkpoint's own; it must outlive the audit. NULL: they were not looked at. */

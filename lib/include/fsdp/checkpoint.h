@@ -17,8 +17,22 @@ extern "C" {
  * fsdp_checkpoint_free. Payload bytes are not held: files stay open for those who read
  * them later (model.h, elements.h).
  *
- * An index must be below the count of its list; what happens past the end is
- * documented where it is defined.
+ * An index must be below the count of its list; what happens past the end is documented
+ * where it is defined.
+ *
+ * The shortest program that uses one:
+ *
+ *     struct fsdp_checkpoint *checkpoint = NULL;
+ *     struct fsdp_error *error = NULL;
+ *     if (!fsdp_checkpoint_open(&path, 1, NULL, &checkpoint, &error)) {
+ *             fprintf(stderr, "%s\
+ *     ", fsdp_error_message(error));
+ *             fsdp_error_free(error);
+ *             return 1;
+ *     }
+ *     printf("%zu tensors\
+ *     ", fsdp_tensor_count(checkpoint));
+ *     fsdp_checkpoint_free(checkpoint);
  */
 struct fsdp_checkpoint;
 
@@ -28,10 +42,14 @@ struct fsdp_checkpoint;
  * of them allows is an FSDP_ERROR_LIMIT with its name, or a finding if the rest can do
  * without. */
 struct fsdp_limit_row {
-	const char *name; /* "memory", "tensors", … */
-	uint64_t value;   /* the default */
-	const char *unit; /* "bytes" or "count" */
-	const char *what; /* it bounds, for people */
+	/* "memory", "tensors", …: what an error and a setting call it. */
+	const char *name;
+	/* The default. */
+	uint64_t value;
+	/* "bytes" or "count". */
+	const char *unit;
+	/* What it bounds, for people. */
+	const char *what;
 };
 
 /** Rows of the table. */
@@ -43,7 +61,8 @@ FSDP_API const struct fsdp_limit_row *fsdp_limit_row(size_t index);
 /** One ceiling changed by the caller. An unknown name is an FSDP_ERROR_USAGE. */
 struct fsdp_limit_setting {
 	const char *name;
-	uint64_t value; /* in the row's unit; 0: none */
+	/* In the row's unit; 0: there is no ceiling. */
+	uint64_t value;
 };
 
 /* ---- opening ---- */
@@ -56,9 +75,11 @@ struct fsdp_options {
 	const struct fsdp_limit_setting *limits; /* of one name the last one counts */
 	size_t limit_count;
 
-	/* A sharding plan, or NULL: the one beside the checkpoint */
+	/* A sharding plan (fsdp-inspect-plan(5)), or NULL: the one beside the checkpoint,
+	 * if there is one. */
 	const char *plan_path;
-	bool no_plan; /* look for none */
+	/* Look for none, even if one lies beside it. */
+	bool no_plan;
 
 	/* Instead of a plan: a log with a printed model, or a trace, whose units and
 	 * classes count; no plan is looked for. With a log there need be no checkpoint:
@@ -118,8 +139,8 @@ struct fsdp_options {
  * Opens what the paths name: one file, one directory, or several files of one folder that
  * are one checkpoint. One rank's file stands for all of its set: those beside it whose
  * names differ in one number only. "-" is standard input, read into memory. The format is
- * recognised by its content, never by name. Nothing from the input is executed, nothing outside of
- * the folder of what was named is opened.
+ * recognised by its content, never by name. Nothing from the input is executed, nothing
+ * outside of the folder of what was named is opened.
  *
  * On success the caller owns *ret_checkpoint. Time and memory follow the bytes of the
  * input, under the ceilings of the options; a NULL for these is the defaults. Damage that
@@ -174,8 +195,11 @@ FSDP_API const char *fsdp_below_path(const struct fsdp_below *below, size_t inde
 
 /** What the name of a folder or file of a run says. */
 struct fsdp_step_name {
-	int64_t step, epoch; /* -1: it says none */
-	bool is_unfinished;  /* programs call it so until a save has ended */
+	/* Numbers in the name, as of "checkpoint-500"; -1: it says none. */
+	int64_t step, epoch;
+	/* Programs call it so until a save has ended, so what lies in it may be a
+	 * part. */
+	bool is_unfinished;
 };
 
 /** False if it says neither, as "last" does; *ret_step is filled all the same. */
@@ -188,8 +212,9 @@ FSDP_API struct fsdp_step_name fsdp_below_step(
 
 /** A file or link of a run that names a checkpoint. */
 struct fsdp_pointer {
-	const char *path;      /* as the user would type it; NULL: there is none */
-	struct fsdp_span says; /* a name, or only the number of a step */
+	const char *path; /* as the user would type it; NULL: there is none */
+	/* What it holds: a name, or only the number of a step. */
+	struct fsdp_span says;
 };
 
 /** In the order in which they were found; without path past the end. */
@@ -209,12 +234,19 @@ FSDP_API void fsdp_below_free(struct fsdp_below *below);
 
 /** What kind of checkpoint, in the words of `info`. Absent texts are NULL. */
 struct fsdp_format {
-	const char *family;      /* "torch-zip", "dcp", "fsdp-plan" */
-	const char *title;       /* for people */
-	const char *writer;      /* the program that wrote it, if it says so */
-	const char *torch_guess; /* "2.1 or later" */
+	/* "torch-zip", "dcp", "fsdp-plan": a word that does not change. */
+	const char *family;
+	/* The same for people. */
+	const char *title;
+	/* The program that wrote it, if its files tell: "DeepSpeed". */
+	const char *writer;
+	/* Which versions of PyTorch write such files: "2.1 or later". Files do not say it
+	 * themselves. */
+	const char *torch_guess;
 };
 
+/** What was recognised when it was opened. Of a folder with files of several families
+ * that of the folder as a whole. */
 FSDP_API struct fsdp_format fsdp_checkpoint_format(
 	const struct fsdp_checkpoint *checkpoint);
 
@@ -229,15 +261,17 @@ FSDP_API const uint32_t *fsdp_checkpoint_ranks(
 
 /** The sharding plan in use (fsdp-inspect-plan(5)). */
 struct fsdp_plan_facts {
-	const char *path; /* as it was named or found */
-	bool found;       /* beside the checkpoint, not named by the user */
+	/* As it was named or found. */
+	const char *path;
+	bool found; /* beside the checkpoint, not named by the user */
 	/* NULL: it was exported from a live model. Else what units and classes were read
 	 * from: "log" (a printed model) or "trace". */
 	const char *from;
 	const char *torch;   /* the version that it was exported with, or NULL */
 	uint32_t world_size; /* ranks of the job; FSDP_NONE: not known */
-	uint32_t unit_count; /* that it lists */
-	uint32_t mesh;       /* index of a mesh (model.h), or FSDP_NONE */
+	/* Units that it lists. */
+	uint32_t unit_count;
+	uint32_t mesh; /* index of a mesh (model.h), or FSDP_NONE */
 };
 
 /** False if there is none; then *ret_plan stays as it was. */
@@ -263,9 +297,11 @@ FSDP_API const char *fsdp_checkpoint_base(const struct fsdp_checkpoint *checkpoi
 
 /** A file that belongs to the checkpoint. */
 struct fsdp_file {
-	struct fsdp_span path; /* under the root; of a member its name in the archive */
-	uint64_t size;         /* FSDP_UNKNOWN if it is absent */
-	uint32_t rank;         /* whose it is, or FSDP_NONE */
+	/* Under the root; of a member its name in the archive. */
+	struct fsdp_span path;
+	/* In bytes, as stored; FSDP_UNKNOWN if it is absent. */
+	uint64_t size;
+	uint32_t rank; /* whose it is, or FSDP_NONE */
 };
 
 /** Files that were read, and those that are named and absent. */
@@ -277,8 +313,11 @@ FSDP_API struct fsdp_file fsdp_file(
 
 /** A storage that is stored and of which no tensor is a view. */
 struct fsdp_unviewed {
-	struct fsdp_span storage; /* its key, or absent */
+	/* Its key, or absent. */
+	struct fsdp_span storage;
+	/* Index for fsdp_file. */
 	uint32_t file;
+	/* Of the storage, after inflating. */
 	uint64_t bytes;
 };
 
@@ -287,7 +326,11 @@ struct fsdp_unviewed {
 FSDP_API bool fsdp_next_unviewed(const struct fsdp_checkpoint *checkpoint,
 	size_t *position, struct fsdp_unviewed *ret_unviewed);
 
-/** What the bytes of all files are, in bytes. */
+/**
+ * What the bytes of all files are, in bytes.
+ *
+ * Payload and what nothing refers to are counted; records is what they leave of on_disk.
+ */
 struct fsdp_bytes {
 	uint64_t payload;     /* bytes of storages, as stored */
 	uint64_t on_disk;     /* all files */
@@ -302,18 +345,20 @@ FSDP_API struct fsdp_bytes fsdp_checkpoint_bytes(
 
 /** A segment that wrappers put into names, and in how many tensors it occurs. */
 struct fsdp_prefix {
-	const char *prefix; /* "_fsdp_wrapped_module" */
+	/* "_fsdp_wrapped_module". */
+	const char *prefix;
+	/* Tensors in whose stored name it is a segment. */
 	uint64_t count;
 };
 
-/** Those that occur at all. */
+/** Those that occur at all. The index must be below the count. */
 FSDP_API size_t fsdp_prefix_count(const struct fsdp_checkpoint *checkpoint);
 FSDP_API struct fsdp_prefix fsdp_prefix(
 	const struct fsdp_checkpoint *checkpoint, size_t index);
 
 /* ---- findings and partial failures ---- */
 
-/** What was noticed, in the order in which it was. */
+/** What was noticed, in the order in which it was. The index must be below the count. */
 FSDP_API size_t fsdp_finding_count(const struct fsdp_checkpoint *checkpoint);
 FSDP_API const struct fsdp_finding *fsdp_finding(
 	const struct fsdp_checkpoint *checkpoint, size_t index);
@@ -338,7 +383,8 @@ FSDP_API struct fsdp_unread fsdp_unread(
 	const struct fsdp_checkpoint *checkpoint, size_t index);
 
 /** What could not be read or understood though the rest could; the checkpoint owns the
- * errors. An answer made from it is made from a part. */
+ * errors. An answer made from it is made from a part. The index must be below the
+ * count. */
 FSDP_API size_t fsdp_checkpoint_error_count(const struct fsdp_checkpoint *checkpoint);
 FSDP_API const struct fsdp_error *fsdp_checkpoint_error(
 	const struct fsdp_checkpoint *checkpoint, size_t index);

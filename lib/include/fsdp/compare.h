@@ -23,15 +23,19 @@ struct fsdp_compare;
 
 /** A name that a list asks for. */
 struct fsdp_compare_name {
+	/* By which tensors are asked for; lives until the object is freed. */
 	struct fsdp_span name;
-	const int64_t *shape; /* NULL: any */
+	/* `dims` numbers; NULL: any shape will do. */
+	const int64_t *shape;
 	uint32_t dims;
-	uint32_t dtype; /* 0: any */
+	/* An id for fsdp_dtype; 0: any. */
+	uint32_t dtype;
 };
 
 /** A checkpoint, or a list. */
 struct fsdp_compare_side {
-	const struct fsdp_checkpoint *checkpoint; /* NULL: the names below */
+	/* NULL: it is a list, the names below. */
+	const struct fsdp_checkpoint *checkpoint;
 	const struct fsdp_compare_name *names;
 	size_t name_count;
 };
@@ -48,7 +52,8 @@ struct fsdp_compare_options {
 		void *context, unsigned side, uint32_t tensor, struct fsdp_span name);
 	void *choose_context;
 
-	bool stored_names; /* with the segments of wrappers, and nothing removed */
+	/* Compare names with the segments of wrappers, and nothing removed. */
+	bool stored_names;
 
 	/* Segments that are removed from the front of names, on both sides. NULL: the key
 	 * under which one of both keeps its model, if the other has none. "": none. */
@@ -63,8 +68,11 @@ struct fsdp_compare_options {
 	const struct fsdp_named_size *sizes;
 	size_t size_count;
 
-	bool names_only; /* nothing but names is compared */
-	bool layout;     /* placements and units too */
+	/* Nothing but names is compared: neither shapes nor dtypes. */
+	bool names_only;
+	/* Placements and units are compared too, which differ wherever the world size
+	 * does. */
+	bool layout;
 
 	const struct fsdp_limit_setting *limits; /* as in struct fsdp_options */
 	size_t limit_count;
@@ -84,46 +92,72 @@ FSDP_API void fsdp_compare_free(struct fsdp_compare *compare);
 
 /** A tensor of one side, or a name of a list. */
 struct fsdp_compare_tensor {
-	struct fsdp_span name; /* by which it is compared */
-	uint32_t tensor;       /* index for fsdp_tensor; FSDP_NONE: of a list */
-	uint32_t dtype;        /* 0: a list that says none */
-	const int64_t *shape;  /* NULL: a list that says none */
+	/* By which it is compared: cleaned, stripped, renamed. */
+	struct fsdp_span name;
+	/* Index for fsdp_tensor; FSDP_NONE: of a list. */
+	uint32_t tensor;
+	/* 0: a list that says none. */
+	uint32_t dtype;
+	/* NULL: a list that says none. */
+	const int64_t *shape;
 	uint32_t dims;
 };
 
 /** What is not the same in both: bits. */
 enum fsdp_compare_what {
+	/* The element type, where both say one. */
 	FSDP_DIFFERS_DTYPE = 1 << 0,
+	/* The global shape, where both say one. */
 	FSDP_DIFFERS_SHAPE = 1 << 1,
-	FSDP_DIFFERS_ROLE = 1 << 2, /* where files say both */
+	/* The role, where files say both. */
+	FSDP_DIFFERS_ROLE = 1 << 2,
+	/* How it is sharded. */
 	FSDP_DIFFERS_PLACEMENT = 1 << 3,
-	FSDP_DIFFERS_UNIT = 1 << 4,  /* where both are known */
-	FSDP_DIFFERS_VALUE = 1 << 5, /* of an entry that is no tensor */
+	/* The unit that shards it, where both are known. */
+	FSDP_DIFFERS_UNIT = 1 << 4,
+	/* The value of an entry that is no tensor. */
+	FSDP_DIFFERS_VALUE = 1 << 5,
+	/* At least one element, beyond the tolerance. */
 	FSDP_DIFFERS_ELEMENTS = 1 << 6,
 };
 
 /** What became of a tensor on its way from one side to the other, as far as that can be
  * told: a guess, unless values were compared. */
 enum fsdp_compare_hint {
+	/* Nothing is known. */
 	FSDP_HINT_NONE,
-	FSDP_HINT_FLATTENED,   /* the same number of elements in one dimension */
-	FSDP_HINT_RESHAPED,    /* the same number in other dimensions */
-	FSDP_HINT_TRANSPOSED,  /* two dimensions are exchanged */
-	FSDP_HINT_PLACEHOLDER, /* no elements at all */
-	FSDP_HINT_PIECE,       /* one of `parts` pieces along `dim` */
-	FSDP_HINT_FLAT_PIECE,  /* one of `parts` of its elements, in one dimension */
-	FSDP_HINT_JOINED,      /* `parts` times as long along `dim` */
-	FSDP_HINT_COPIES,      /* the same, and each of the parts is the whole */
-	FSDP_HINT_SHUFFLED,    /* `parts` blocks along `dim` in another order */
-	FSDP_HINT_ROUNDED,     /* equal once the wider dtype is rounded to the narrower */
+	/* The same number of elements in one dimension. */
+	FSDP_HINT_FLATTENED,
+	/* The same number in other dimensions. */
+	FSDP_HINT_RESHAPED,
+	/* Two dimensions are exchanged. */
+	FSDP_HINT_TRANSPOSED,
+	/* One side has no elements at all, as where a program saves a name and keeps the
+	 * elements elsewhere. */
+	FSDP_HINT_PLACEHOLDER,
+	/* One of `parts` pieces along `dim`. */
+	FSDP_HINT_PIECE,
+	/* One of `parts` of its elements, in one dimension. */
+	FSDP_HINT_FLAT_PIECE,
+	/* `parts` times as long along `dim`. */
+	FSDP_HINT_JOINED,
+	/* The same, and each of the parts is the whole. */
+	FSDP_HINT_COPIES,
+	/* `parts` blocks along `dim` in another order. */
+	FSDP_HINT_SHUFFLED,
+	/* Equal once the wider dtype is rounded to the narrower. */
+	FSDP_HINT_ROUNDED,
 	FSDP_HINT_COUNT
 };
 
 /** What was found when elements were compared. */
 struct fsdp_compare_elements {
-	bool equal; /* all are, within the tolerance */
+	/* All are, within the tolerance. */
+	bool equal;
+	/* How many are not. */
 	uint64_t differing;
-	uint64_t first; /* the first one that differs, in C order; FSDP_UNKNOWN: none */
+	/* The first one that differs, in C order; FSDP_UNKNOWN: none. */
+	uint64_t first;
 	/* The largest difference, the largest by |b|, and the mean over all elements. Of
 	 * what is no number there are none (has_numbers). A pair with a NaN or an infinity
 	 * in one of both differs by infinity, and has no part in the mean. */
@@ -133,37 +167,58 @@ struct fsdp_compare_elements {
 
 /** Two of one name, or of names that stand for one another. */
 struct fsdp_compare_pair {
+	/* The tensor of A, and that of B. */
 	struct fsdp_compare_tensor sides[2];
-	uint32_t what; /* enum fsdp_compare_what; 0: nothing differs */
+	/* Bits of enum fsdp_compare_what; 0: nothing differs. */
+	uint32_t what;
 	enum fsdp_compare_hint hint;
-	unsigned hint_side;   /* on which the hint is about */
-	uint64_t parts, part; /* of the hint; part is FSDP_UNKNOWN if not known */
+	/* The side that the hint is about: its tensor is the piece, the joined or the
+	 * empty one. */
+	unsigned hint_side;
+	/* Of the hint; `part` is FSDP_UNKNOWN if not known. */
+	uint64_t parts, part;
 	uint32_t dim;
-	bool compared;  /* its elements were */
-	bool unread;    /* they could not be read: whether they differ is not known */
-	bool foreign;   /* of another part: nothing is known of it here */
-	uint32_t place; /* of A's tensor among all that A was asked for: ascends */
-	bool zero[2];   /* all elements of that side were seen to be zero */
+	/* Its elements were compared. */
+	bool compared;
+	/* They could not be read: whether they differ is not known. */
+	bool unread;
+	/* It is of another part (options.part): nothing is known of its elements here. */
+	bool foreign;
+	/* Of A's tensor among all that A was asked for: ascends. */
+	uint32_t place;
+	/* All elements of that side were seen to be zero. */
+	bool zero[2];
 	struct fsdp_compare_elements elements;
 };
 
 /** Counted when it was made, and again when values were compared. */
 struct fsdp_compare_facts {
-	size_t pair_count;    /* of tensors */
-	size_t same, changed; /* of these */
-	size_t unread; /* of these: elements that could not be read. None is `same` */
+	/* Pairs of tensors. */
+	size_t pair_count;
+	/* Of these: pairs in which nothing differs, and pairs in which something does. */
+	size_t same, changed;
+	/* Of these: elements that could not be read. None is `same`. */
+	size_t unread;
+	/* Tensors that one side alone has. */
 	size_t only_count[2];
-	size_t rename_count; /* of pairs */
-	size_t value_count;  /* entries that are no tensors, and differ */
+	/* Pairs whose names differ. */
+	size_t rename_count;
+	/* Entries that are no tensors, and differ. */
+	size_t value_count;
 	/* Names that one side lacks, but has the tensor they are tied to; and second
 	 * copies of weights */
 	uint64_t tied;
 	/* What was removed from the front; absent: nothing */
 	struct fsdp_span stripped[2];
+	/* Pairs that could not be compared: fsdp_compare_failure. */
 	size_t failure_count;
-	uint64_t compared_bytes; /* of A, those that could not be read included */
-	size_t compared;         /* pairs whose elements were */
+	/* Of A, those that could not be read included. */
+	uint64_t compared_bytes;
+	/* Pairs whose elements were compared. */
+	size_t compared;
 };
+
+/** The numbers of the comparison. Takes constant time. */
 FSDP_API struct fsdp_compare_facts fsdp_compare_facts(const struct fsdp_compare *compare);
 
 /** In the order of A. The index must be below pair_count. */
@@ -182,13 +237,16 @@ FSDP_API size_t fsdp_compare_only_below(const struct fsdp_compare *compare, unsi
 
 /** Why two tensors of different names are taken for one. */
 enum fsdp_compare_why {
-	FSDP_RENAMED_PREFIX, /* the first segments differ, and many names so */
-	FSDP_RENAMED_BYTES,  /* no other tensor has the same bytes, shape and dtype */
+	/* The first segments differ, and those of many names so. */
+	FSDP_RENAMED_PREFIX,
+	/* No other tensor has the same bytes, shape and dtype. */
+	FSDP_RENAMED_BYTES,
 };
 
 /** A pair whose names differ. */
 struct fsdp_compare_rename {
-	size_t pair; /* index for fsdp_compare_pair */
+	/* Index for fsdp_compare_pair. */
+	size_t pair;
 	enum fsdp_compare_why why;
 	/* Of PREFIX: the segments with the dot behind them, or empty */
 	struct fsdp_span from, to;
@@ -206,8 +264,7 @@ struct fsdp_compare_value {
 FSDP_API struct fsdp_compare_value fsdp_compare_value(
 	const struct fsdp_compare *compare, size_t index);
 
-/* ---- layout ---- */
-
+/** Bytes of the longest text of a layout, with the zero that ends it. */
 enum { FSDP_LAYOUT_TEXT = 200 };
 
 /** How a tensor lies, for people: "Shard(dim=0) over 8". Written to `text`, cut if it is
@@ -253,10 +310,12 @@ struct fsdp_compare_values_options {
 FSDP_API bool fsdp_compare_values(struct fsdp_compare *compare,
 	const struct fsdp_compare_values_options *options, struct fsdp_error **ret_error);
 
+/** So many failures are kept. */
 enum { FSDP_COMPARE_FAILURES = 1000 };
 
-/** Why the elements of a pair were not compared, the first FSDP_COMPARE_FAILURES ones; the last may be about what
- * was looked at again, then *ret_pair is SIZE_MAX. The index must be below failure_count. */
+/** Why the elements of a pair were not compared, the first FSDP_COMPARE_FAILURES ones;
+ * the last may be about what was looked at again, then *ret_pair is SIZE_MAX. The index
+ * must be below failure_count. */
 FSDP_API const struct fsdp_error *fsdp_compare_failure(
 	const struct fsdp_compare *compare, size_t index, size_t *ret_pair);
 

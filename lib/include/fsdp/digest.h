@@ -15,8 +15,10 @@ extern "C" {
  */
 struct fsdp_digests;
 
+/** Bytes of a digest of SHA-256. */
 enum { FSDP_DIGEST_BYTES = 32 };
 
+/** A list of digests: see below. */
 struct fsdp_manifest;
 
 /** All zero but `size`: of all, on one thread. */
@@ -71,25 +73,34 @@ FSDP_API bool fsdp_digests_of_files(const struct fsdp_checkpoint *checkpoint,
 FSDP_API void fsdp_digests_free(struct fsdp_digests *digests);
 
 struct fsdp_digest {
-	uint32_t tensor;       /* FSDP_NONE: of a file */
-	struct fsdp_span path; /* of a file, below the root; else absent */
-	size_t position;       /* among all, of every share */
-	uint64_t bytes;        /* that it is the digest of */
+	/* Index for fsdp_tensor; FSDP_NONE: of a file. */
+	uint32_t tensor;
+	/* Of a file, below the root of the checkpoint; else absent. */
+	struct fsdp_span path;
+	/* Its place among all, of every share: by it the results of several processes can
+	 * be put together. */
+	size_t position;
+	/* How many bytes it is the digest of. */
+	uint64_t bytes;
 	unsigned char sha256[FSDP_DIGEST_BYTES];
-	const struct fsdp_error *error; /* why there is none, or NULL */
+	/* Why there is none, or NULL. The object owns it. */
+	const struct fsdp_error *error;
 };
 
 /** Tensors in the order in which they were given; files by their paths. */
 FSDP_API size_t fsdp_digest_count(const struct fsdp_digests *digests);
 
-/** The index must be below the count. */
+/** One digest, and of what. */
 FSDP_API struct fsdp_digest fsdp_digest(const struct fsdp_digests *digests, size_t index);
 
-/** The digest of bytes that come in order. */
+/** The digest of bytes that come in order, for a caller who has them in hand. No other
+ * thread may use it meanwhile. */
 struct fsdp_digester;
 
 /** NULL: out of memory. */
 FSDP_API struct fsdp_digester *fsdp_digester_new(void);
+
+/** More of them. Nothing is kept; cannot fail. */
 FSDP_API void fsdp_digester_add(
 	struct fsdp_digester *digester, const void *bytes, size_t size);
 
@@ -99,13 +110,14 @@ FSDP_API void fsdp_digester_end(
 
 /* ---- lists of digests ---- */
 
-/* A struct fsdp_manifest is a list of SHA-256 digests in the form of sha256sum, read whole
- * from a file that a user names. It does not change. */
-
+/** One line of a list. */
 struct fsdp_manifest_entry {
-	struct fsdp_span name; /* as it is meant, without escapes and "./" */
+	/* As it is meant, without the escapes of sha256sum and a leading "./". May be any
+	 * bytes. */
+	struct fsdp_span name;
 	unsigned char sha256[FSDP_DIGEST_BYTES];
-	uint64_t line; /* from 1 on */
+	/* From 1 on. */
+	uint64_t line;
 };
 
 /**
@@ -119,7 +131,8 @@ FSDP_API bool fsdp_manifest_open(const char *path, struct fsdp_manifest **ret_ma
 /** NULL is fine. */
 FSDP_API void fsdp_manifest_free(struct fsdp_manifest *manifest);
 
-/** In bytewise order of names. */
+/** In bytewise order of names. A name that is listed twice is there twice, in order of
+ * lines. */
 FSDP_API size_t fsdp_manifest_count(const struct fsdp_manifest *manifest);
 
 /** The index must be below the count. */

@@ -11,16 +11,32 @@ extern "C" {
 /**
  * A small JSON file that a user names beside a checkpoint: a policy, a list of names, an
  * earlier result. It is read whole and does not change, so any number of threads may
- * look. Nothing in it is more than what JSON says.
+ * look. Nothing in it is more than what JSON says. A value is a small plain struct,
+ * passed by value; it points into the document, and is good for nothing once that is
+ * freed.
+ *
+ * To walk a file:
+ *
+ *     struct fsdp_document_value root = fsdp_document_root(document);
+ *     struct fsdp_document_value rules = fsdp_document_get(root, "rules");
+ *     for (size_t i = 0; i < rules.count; i++)
+ *             use(fsdp_document_item(rules, i));
+ *
+ * A key that is missing gives an absent value, of which all that is asked is absent
+ * again, so only the end of a chain of questions needs a check.
  */
 struct fsdp_document;
 
 /** What a value is. Integers beyond 64 bits are no valid document. */
 enum fsdp_document_kind {
-	FSDP_DOCUMENT_ABSENT, /* there is no such value */
+	/* There is no such value. Zero, so that a struct of zeroes is absent. */
+	FSDP_DOCUMENT_ABSENT,
+	/* JSON's null, which is a value and not an absent one. */
 	FSDP_DOCUMENT_NULL,
 	FSDP_DOCUMENT_BOOL,
+	/* A number without fraction and exponent that fits into int64_t. */
 	FSDP_DOCUMENT_INTEGER,
+	/* Any other number. */
 	FSDP_DOCUMENT_REAL,
 	FSDP_DOCUMENT_TEXT,
 	FSDP_DOCUMENT_LIST,
@@ -30,13 +46,16 @@ enum fsdp_document_kind {
 /** A value. Its texts live as long as the document, and may hold hostile bytes. */
 struct fsdp_document_value {
 	enum fsdp_document_kind kind;
-	struct fsdp_span key;  /* if it is a member of an object */
-	struct fsdp_span text; /* of a TEXT */
-	int64_t integer;       /* of an INTEGER; of a BOOL 0 or 1 */
-	double real;           /* of a REAL */
-	size_t count;          /* items of a LIST, members of an OBJECT */
-	void *node;            /* internal */
-	const void *members;   /* internal */
+	/* Its key, if it is a member of an object; else absent. */
+	struct fsdp_span key;
+	/* Of a TEXT, in UTF-8, escapes of JSON resolved. */
+	struct fsdp_span text;
+	int64_t integer; /* of an INTEGER; of a BOOL 0 or 1 */
+	double real;     /* of a REAL */
+	/* Items of a LIST, members of an OBJECT; 0 of anything else. */
+	size_t count;
+	void *node;          /* internal */
+	const void *members; /* internal */
 };
 
 /**
@@ -62,7 +81,7 @@ FSDP_API bool fsdp_document_open_lines(const char *path,
 /** NULL is fine. */
 FSDP_API void fsdp_document_free(struct fsdp_document *document);
 
-/** The whole of it. */
+/** The whole of it. Never absent: a document holds one value. */
 FSDP_API struct fsdp_document_value fsdp_document_root(
 	const struct fsdp_document *document);
 

@@ -13,28 +13,42 @@ extern "C" {
  * stored, as a stream of bytes: little-endian, each as wide as the dtype's storage has
  * it. Of dtypes with several elements in a byte the bytes come as they are.
  *
- * Of replicas the first one that has bytes is read. What cannot be the tensor is
- * refused: elements that no piece holds, pieces that overlap, a sum of which every rank
- * holds a summand.
+ * Of replicas the first one that has bytes is read. What cannot be the tensor is refused:
+ * elements that no piece holds, pieces that overlap, a sum of which every rank holds a
+ * summand.
  *
  * Memory is bounded by 64 MiB beside the checkpoint, whatever the tensor. Nothing bounds
  * the length of the stream but the tensor's own numel, which a small file may claim to be
  * huge (an expanded view): stop when you have enough.
+ *
+ * A reader in the usual form:
+ *
+ *     struct fsdp_span bytes;
+ *     if (!fsdp_elements_open(locator, tensor, NULL, &elements, &error))
+ *             return false;
+ *     while ((good = fsdp_elements_next(elements, &bytes, &error)) && bytes.size != 0)
+ *             use(bytes);
+ *     fsdp_elements_close(elements);
  */
 struct fsdp_elements;
 
 /** All zero but `size` and `count` is the whole tensor, as its bytes are. */
 struct fsdp_elements_options {
-	size_t size;    /* of this struct, as the caller knows it */
-	uint64_t first; /* the first element that is wanted, in C order */
-	uint64_t count; /* 0: all behind it */
-	bool resolve;   /* apply the conjugate and the negative bit */
+	size_t size; /* of this struct, as the caller knows it */
+	/* The first element that is wanted, in C order. Past the end nothing comes. */
+	uint64_t first;
+	/* How many; 0: all behind it. */
+	uint64_t count;
+	/* Apply the conjugate and the negative bit, so that the bytes are the tensor's
+	 * values and not those of the storage it looks at. */
+	bool resolve;
 
 	/* Only pieces of these ranks, and those of no rank. NULL: of all. */
 	const uint32_t *ranks;
 	size_t rank_count;
 
-	bool sums; /* sum up the stored bytes as they come by: fsdp_elements_runs */
+	/* Sum up the stored bytes as they come by (fsdp_elements_runs). */
+	bool sums;
 };
 
 /**
@@ -53,14 +67,22 @@ FSDP_API bool fsdp_elements_open(struct fsdp_locator *locator, uint32_t tensor,
 FSDP_API bool fsdp_elements_next(struct fsdp_elements *elements,
 	struct fsdp_span *ret_bytes, struct fsdp_error **ret_error);
 
-/** Stored bytes of a record that came by one behind the other, out of one piece. */
+/** Stored bytes of a record that came by one behind the other, out of one piece. Where a
+ * run covers a whole record, its checksum can be compared with the recorded one, and the
+ * bytes were read once for both purposes. */
 struct fsdp_elements_run {
-	uint32_t file;       /* index for fsdp_file */
-	uint32_t crc;        /* CRC-32 of these bytes */
-	uint32_t recorded;   /* that the container has for the whole record */
-	uint64_t record;     /* where it begins in the file, as stored */
-	uint64_t size;       /* of the record, after inflating */
-	uint64_t begin, end; /* of the run in there */
+	/* Index for fsdp_file. */
+	uint32_t file;
+	/* CRC-32 of the bytes of this run, as zip has it. */
+	uint32_t crc;
+	/* What the container has for the whole record. */
+	uint32_t recorded;
+	/* Where the record begins in the file, as stored. */
+	uint64_t record;
+	/* Of the record, after inflating. */
+	uint64_t size;
+	/* Where the run lies in these bytes; all of it: 0 to size. */
+	uint64_t begin, end;
 };
 
 /**
@@ -75,7 +97,8 @@ FSDP_API const struct fsdp_elements_run *fsdp_elements_runs(
 FSDP_API bool fsdp_elements_are_numbers(uint32_t dtype);
 
 /** Elements as they come from fsdp_elements_next, as numbers; a complex one is two.
- * Integers beyond 2^53 are rounded. The dtype must be one of numbers. */
+ * Integers beyond 2^53 are rounded. The dtype must be one of numbers. `to` has room for
+ * count numbers, twice as many of a complex dtype. */
 FSDP_API void fsdp_elements_numbers(
 	uint32_t dtype, const unsigned char *bytes, size_t count, double *to);
 

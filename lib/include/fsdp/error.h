@@ -17,19 +17,37 @@ extern "C" {
  * argument, which may be NULL if the caller does not care. On failure all other outputs
  * are left untouched. The caller owns the error; its texts live until fsdp_error_free. A
  * slot that holds an error already is left alone: the first one counts.
+ *
+ * A caller prints the message first, then file, member and offset if they are there, and
+ * the hint on a line of its own. Programs branch on the code, the rule and the kind,
+ * never on the message, whose words may change in any release.
  */
 struct fsdp_error;
 
-/** Whose fault it is. */
+/** Whose fault it is. The texts are static. */
 enum fsdp_error_code {
-	FSDP_ERROR_USAGE,            /* the caller asked for something impossible */
-	FSDP_ERROR_SYSTEM,           /* the operating system refused */
-	FSDP_ERROR_NOT_A_CHECKPOINT, /* the input is something else, or nothing */
-	FSDP_ERROR_DAMAGED,          /* the input breaks the rules of its own format */
-	FSDP_ERROR_UNSUPPORTED,      /* we do not understand; the input may be fine */
-	FSDP_ERROR_LIMIT,            /* a named ceiling was reached */
-	FSDP_ERROR_MEMORY,           /* out of memory */
-	FSDP_ERROR_INTERNAL,         /* a bug in this library */
+	/* The caller asked for something impossible: an unknown name, a value out of its
+	 * range, two options that exclude each other. Another input would not help. */
+	FSDP_ERROR_USAGE,
+	/* The operating system refused: no such file, no permission, a read or write that
+	 * failed. The message ends with what the system said. */
+	FSDP_ERROR_SYSTEM,
+	/* The input is something else, or nothing: nothing in it was recognised. */
+	FSDP_ERROR_NOT_A_CHECKPOINT,
+	/* The input breaks the rules of its own format, at the offset that the error
+	 * has. */
+	FSDP_ERROR_DAMAGED,
+	/* The library does not understand this variant of a format. The input may be
+	 * fine. */
+	FSDP_ERROR_UNSUPPORTED,
+	/* A named ceiling was reached (fsdp_error_limit). It protects against inputs that
+	 * claim to be huge; raise it for one that is. */
+	FSDP_ERROR_LIMIT,
+	/* An allocation failed, or no error could be allocated for what happened. */
+	FSDP_ERROR_MEMORY,
+	/* A bug in this library: a state that its own checks should have made
+	 * impossible. */
+	FSDP_ERROR_INTERNAL,
 	FSDP_ERROR_CODE_COUNT
 };
 
@@ -41,16 +59,16 @@ FSDP_API const char *fsdp_error_code_name(enum fsdp_error_code code);
 FSDP_API enum fsdp_error_code fsdp_error_code(const struct fsdp_error *error);
 
 /** What is wrong, with the numbers; one sentence without a full stop. It may hold bytes
- * of the input: escape it before you show it. */
+ * of the input: escape it before you show it. Never NULL. */
 FSDP_API const char *fsdp_error_message(const struct fsdp_error *error);
 
 /** The next step for the user, or NULL. */
 FSDP_API const char *fsdp_error_hint(const struct fsdp_error *error);
 
-/** The path of the file, as the user would type it, or NULL. */
+/** The path of the file, as the user would type it, or NULL. Standard input is "-". */
 FSDP_API const char *fsdp_error_path(const struct fsdp_error *error);
 
-/** The member of an archive, or NULL. */
+/** The member of an archive, or NULL. An offset counts within it then. */
 FSDP_API const char *fsdp_error_member(const struct fsdp_error *error);
 
 /** Byte offset in the file (or in the member, if there is one), or FSDP_UNKNOWN. */
@@ -59,14 +77,16 @@ FSDP_API uint64_t fsdp_error_offset(const struct fsdp_error *error);
 /** The name of the ceiling that was reached (FSDP_ERROR_LIMIT), or NULL. */
 FSDP_API const char *fsdp_error_limit(const struct fsdp_error *error);
 
-/** The id of the rule this failure falls under ("FI9001"), or NULL. */
+/** The id of the rule this failure falls under ("FI9001"), or NULL. The rule itself is
+ * fsdp_rule_find of it. */
 FSDP_API const char *fsdp_error_rule(const struct fsdp_error *error);
 
 /** What exactly it is, where its function promises such a word for programs ("not_json"),
  * or NULL. */
 FSDP_API const char *fsdp_error_kind(const struct fsdp_error *error);
 
-/** NULL is fine. The out-of-memory error is static and may be freed like any other. */
+/** Releases the error and all texts that were taken from it. NULL is fine. The
+ * out-of-memory error is static and may be freed like any other. */
 FSDP_API void fsdp_error_free(struct fsdp_error *error);
 
 #ifdef __cplusplus

@@ -23,38 +23,52 @@ struct fsdp_export;
 
 /** What is made of them. */
 enum fsdp_export_form {
-	FSDP_EXPORT_HF,          /* a folder: safetensors in shards, with an index */
-	FSDP_EXPORT_SAFETENSORS, /* one file */
-	FSDP_EXPORT_NPY,         /* one tensor in NumPy's format 1.0 */
-	FSDP_EXPORT_RAW,         /* the bytes of one tensor, in C order */
+	/* A folder: safetensors in shards, with an index, as transformers has it. */
+	FSDP_EXPORT_HF,
+	/* One file of safetensors. */
+	FSDP_EXPORT_SAFETENSORS,
+	/* One tensor in NumPy's format 1.0. */
+	FSDP_EXPORT_NPY,
+	/* The bytes of one tensor, in C order, without a header. */
+	FSDP_EXPORT_RAW,
 };
 
 /** Why a tensor is not written. */
 enum fsdp_export_why {
-	FSDP_EXPORT_TAKEN,       /* it is */
-	FSDP_EXPORT_ROLE,        /* neither a parameter nor a buffer */
-	FSDP_EXPORT_SELECTED,    /* it was not selected */
-	FSDP_EXPORT_TIED,        /* another name of one that is written */
-	FSDP_EXPORT_UNSUPPORTED, /* the form has no word for it */
-	FSDP_EXPORT_INCOMPLETE,  /* some of its elements are nowhere */
-	FSDP_EXPORT_UNMAPPED,    /* the map leaves it out */
+	/* It is written. */
+	FSDP_EXPORT_TAKEN,
+	/* It is neither a parameter nor a buffer. */
+	FSDP_EXPORT_ROLE,
+	/* It was not selected. */
+	FSDP_EXPORT_SELECTED,
+	/* It is another name of one that is written. */
+	FSDP_EXPORT_TIED,
+	/* The form has no word for it: a dtype, or a sparse tensor. */
+	FSDP_EXPORT_UNSUPPORTED,
+	/* Some of its elements are nowhere. */
+	FSDP_EXPORT_INCOMPLETE,
+	/* The map leaves it out. */
+	FSDP_EXPORT_UNMAPPED,
 	FSDP_EXPORT_WHY_COUNT
 };
 
-/** "role", "selected", "tied", "unsupported", "incomplete", "unmapped"; "" of what is taken. */
+/** "role", "selected", "tied", "unsupported", "incomplete", "unmapped"; "" of what is
+ * taken. */
 FSDP_API const char *fsdp_export_why_name(enum fsdp_export_why why);
 
 /** All zero but `size` means defaults. The struct and what it points to are looked at
  * until fsdp_export_new returns. */
 struct fsdp_export_options {
 	size_t size; /* of this struct, as the caller knows it */
+	/* What is made. */
 	enum fsdp_export_form form;
 
 	/* Asked about each tensor. NULL: parameters and buffers are taken. */
 	enum fsdp_export_why (*choose)(void *context, uint32_t tensor);
 	void *choose_context; /* of both */
 
-	bool stored_names; /* with the segments of wrappers, and nothing removed */
+	/* Write names with the segments of wrappers, and nothing removed. */
+	bool stored_names;
 
 	/* Segments that are removed from the front of names. NULL: the key under which a
 	 * training program keeps its model, if all that is taken lies below it. "": none. */
@@ -72,10 +86,15 @@ struct fsdp_export_options {
 	 * index is written. All else but `choose` has no meaning then. */
 	bool index_only;
 
-	bool keep_ties;        /* write every name of tied tensors */
-	bool skip_unsupported; /* leave them out rather than fail */
-	uint32_t cast;         /* dtype that floating parameters become; 0: as stored */
-	uint64_t shard_bytes;  /* the most in one file; 0: 5 GB */
+	/* Write every name of tied tensors, each with its bytes. */
+	bool keep_ties;
+	/* Leave out what the form cannot express, rather than fail. */
+	bool skip_unsupported;
+	/* The dtype that floating parameters become, rounded to nearest even; 0: as
+	 * stored. */
+	uint32_t cast;
+	/* The most in one file; 0: 5 GB. A larger tensor has a file of its own. */
+	uint64_t shard_bytes;
 
 	/* Asked about each value that hides tensors (struct fsdp_value): whether they are
 	 * wanted, which is UNSUPPORTED, as they have no name. NULL: parameters are. */
@@ -87,9 +106,9 @@ struct fsdp_export_options {
 
 /**
  * The caller owns *ret_export. Memory is linear in the tensors and in their names written
- * out; it counts against the limit `memory`. Fails if a
- * tensor cannot be expressed in the form (FSDP_ERROR_UNSUPPORTED, the tensor named, or the
- * value that hides it), if two have one name, if a form of one tensor is asked for several, or none is left.
+ * out; it counts against the limit `memory`. Fails if a tensor cannot be expressed in the
+ * form (FSDP_ERROR_UNSUPPORTED, the tensor named, or the value that hides it), if two
+ * have one name, if a form of one tensor is asked for several, or none is left.
  */
 FSDP_API bool fsdp_export_new(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_export_options *options, struct fsdp_export **ret_export,
@@ -102,39 +121,61 @@ FSDP_API void fsdp_export_free(struct fsdp_export *plan);
 
 /** Counted when it was made; what was written, and how, when it was. */
 struct fsdp_export_facts {
+	/* Tensors and files that are written, and what is left out. */
 	size_t tensor_count, file_count, left_count;
-	uint64_t tensor_bytes;                      /* of all that is written */
-	uint64_t file_bytes;                        /* with headers and index */
-	uint64_t numel;                             /* elements of all that is written */
-	uint64_t left_bytes[FSDP_EXPORT_WHY_COUNT]; /* of what is left out, by why */
+	/* Of all tensors that are written. */
+	uint64_t tensor_bytes;
+	/* Of all files, with headers and index. */
+	uint64_t file_bytes;
+	/* Elements of all that is written. */
+	uint64_t numel;
+	/* Bytes of what is left out, by why. */
+	uint64_t left_bytes[FSDP_EXPORT_WHY_COUNT];
 	/* How many, and values that hide some */
 	uint64_t left_tensors[FSDP_EXPORT_WHY_COUNT];
-	struct fsdp_span stripped; /* what was removed from the front */
-	uint64_t cleaned;          /* names that lost segments of wrappers */
-	uint64_t idle_renames;     /* bit n: the n-th of the first 64 renamed nothing */
-	uint64_t overflowed;       /* finite numbers that a cast made infinite */
+	/* What was removed from the front of names; absent: nothing. */
+	struct fsdp_span stripped;
+	/* Names that lost segments of wrappers. */
+	uint64_t cleaned;
+	/* Bit n: the n-th of the first 64 renames changed no name. */
+	uint64_t idle_renames;
+	/* Finite numbers that a cast made infinite. */
+	uint64_t overflowed;
 	/* Which files were copied beside: a bit for each name of
 	 * fsdp_export_companion_name */
 	uint32_t companions;
-	bool as_unsigned; /* NumPy has no such dtype: unsigned integers as wide */
-	bool verified;    /* every byte was read back */
-	bool digested;    /* every tensor has its SHA-256 */
+	/* NumPy has no such dtype: it is written as unsigned integers of that width. */
+	bool as_unsigned;
+	/* Every byte was read back and compared. */
+	bool verified;
+	/* Every tensor has its SHA-256. */
+	bool digested;
 };
+
+/** The numbers of the export: before it is written those of the plan. Takes constant
+ * time. */
 FSDP_API struct fsdp_export_facts fsdp_export_facts(const struct fsdp_export *plan);
 
+/** Bytes of a SHA-256. */
 enum { FSDP_EXPORT_DIGEST = 32 };
 
 /** A tensor as it is written. */
 struct fsdp_export_tensor {
+	/* As written. */
 	struct fsdp_span name;
-	uint32_t source; /* index for fsdp_tensor */
-	uint32_t dtype;  /* as written, as are the next three */
+	/* Index for fsdp_tensor. */
+	uint32_t source;
+	/* As written, as are the next three. */
+	uint32_t dtype;
 	const int64_t *shape;
 	uint32_t dims;
 	uint64_t bytes;
-	uint32_t file;               /* index for fsdp_export_file */
-	uint64_t offset;             /* in that file */
-	const unsigned char *sha256; /* of its bytes; NULL: not computed */
+	/* Index for fsdp_export_file, */
+	uint32_t file;
+	/* and where its bytes begin in that file. */
+	uint64_t offset;
+	/* Of its bytes; NULL: not computed. */
+	const unsigned char *sha256;
 };
 
 /** In the order of the model. The index must be below tensor_count. */
@@ -143,9 +184,12 @@ FSDP_API struct fsdp_export_tensor fsdp_export_tensor(
 
 /** A file as it is written. */
 struct fsdp_export_file {
-	struct fsdp_span name; /* below the folder; empty: the caller's own */
+	/* Below the folder; empty: the caller's own. */
+	struct fsdp_span name;
+	/* With its header. */
 	uint64_t bytes;
-	const unsigned char *sha256; /* NULL: not computed */
+	/* Of the whole file; NULL: not computed. */
+	const unsigned char *sha256;
 };
 
 /** The index must be below file_count. The index of shards is the last one. */
@@ -160,9 +204,11 @@ FSDP_API const char *fsdp_export_companion_name(size_t index);
 struct fsdp_export_left {
 	/* Index for fsdp_tensor; FSDP_NONE: tensors without a name, in … */
 	uint32_t source;
-	uint32_t value; /* … this one, an index for fsdp_value; else FSDP_NONE */
+	/* … this one, an index for fsdp_value; else FSDP_NONE. */
+	uint32_t value;
 	enum fsdp_export_why why;
-	size_t same_as; /* TIED: the tensor that is written, an index for fsdp_export_tensor */
+	/* Of TIED: the tensor that is written, an index for fsdp_export_tensor. */
+	size_t same_as;
 };
 
 /** In the order of the checkpoint, values behind tensors. The index must be below
@@ -182,13 +228,19 @@ struct fsdp_export_target {
 	 * name, on which loaders fail. On failure none of them stays. NULL: the
 	 * bytes go to `stream`, which is only written forwards, and nothing is verified. */
 	const char *folder;
-	const char *file; /* the name of the only file; NULL of a folder of shards */
+	/* The name of the only file; NULL of a folder of shards. */
+	const char *file;
+	/* An open descriptor; it is not closed. */
 	int stream;
 
-	bool force;     /* replace what is there; else the folder must be empty */
-	bool no_verify; /* and so compute no digest */
-	bool digests;   /* SHA-256 of every tensor, beside those of the files */
-	unsigned jobs;  /* threads, at most 64; 0: one. The bytes do not depend on it */
+	/* Replace what is there; else the folder must be empty. */
+	bool force;
+	/* Do not read back, and so compute no digest. */
+	bool no_verify;
+	/* SHA-256 of every tensor, beside those of the files. */
+	bool digests;
+	/* Threads, at most 64; 0: one. The bytes do not depend on it. */
+	unsigned jobs;
 
 	/* A folder whose configuration and tokenizer files are copied beside the shards,
 	 * those that are there; NULL: none. */

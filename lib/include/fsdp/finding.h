@@ -14,14 +14,25 @@ extern "C" {
  * How much a finding matters. A finding says "I noticed". It never stops the reading, and
  * it is never made smaller: if it cannot be stored, that is an error.
  */
-enum fsdp_severity { FSDP_NOTE, FSDP_WARNING, FSDP_ERROR, FSDP_SEVERITY_COUNT };
+enum fsdp_severity {
+	/* Worth knowing; nothing is wrong. */
+	FSDP_NOTE,
+	/* Odd or wasteful, or maybe a fault: it cannot be told apart from an intention. */
+	FSDP_WARNING,
+	/* Broken, missing or contradictory, or harmful when it is loaded. */
+	FSDP_ERROR,
+	FSDP_SEVERITY_COUNT
+};
 
-/** "note", "warning", "error"; the last one past the end. */
+/** "note", "warning", "error"; the last one past the end. Static, as are the names
+ * below. */
 FSDP_API const char *fsdp_severity_name(enum fsdp_severity severity);
 
 /**
  * How closely a checkpoint is looked at; each level contains those before it. What a rule
- * needs to be judged is the lowest level at which it can be found.
+ * needs to be judged is the lowest level at which it can be found. Each costs more than
+ * the one before: from the first to the last, milliseconds, a read of every header, a
+ * read of every byte, and arithmetic on every element.
  */
 enum fsdp_level {
 	FSDP_LEVEL_QUICK,   /* names and sizes of files, the topmost metadata */
@@ -38,9 +49,10 @@ FSDP_API const char *fsdp_level_name(enum fsdp_level level);
 /** What a finding of a rule casts doubt on, if it is an error. */
 enum fsdp_subject {
 	/* Tensors: some are missing, or their shapes or elements may not be those that
-	 * were saved */
+	 * were saved. */
 	FSDP_SUBJECT_TENSORS,
-	/* What lies beside them, or what a program would do that loads the file */
+	/* What lies beside the tensors, or what a program would do that loads the file.
+	 * The tensors themselves are as they were saved. */
 	FSDP_SUBJECT_REST,
 	FSDP_SUBJECT_COUNT
 };
@@ -48,20 +60,28 @@ enum fsdp_subject {
 /** "tensors", "rest"; the last one past the end. */
 FSDP_API const char *fsdp_subject_name(enum fsdp_subject subject);
 
-/**
- * A rule: one row of a fixed table. An id keeps its meaning for ever, is never
- * reused, and nothing is read from its digits. All texts are static.
- */
+/** A rule: one row of a fixed table. An id keeps its meaning for ever, is never reused,
+ * and nothing is read from its digits. All texts are static. fsdp-inspect-rules(7) is
+ * this table in print. */
 struct fsdp_rule {
-	const char *id;              /* "FI1004" */
-	const char *slug;            /* "truncated-file" */
-	enum fsdp_severity severity; /* of its findings, mostly */
-	const char *category;        /* "structure", "integrity", "safety", … */
-	enum fsdp_level level;       /* that finds it */
-	const char *title;           /* what is wrong, in few words */
-	const char *cause;           /* why it mostly happens */
-	const char *fix;             /* what to do then */
-	enum fsdp_subject subject;   /* of its errors */
+	/* "FI1004". What policies and baselines refer to. */
+	const char *id;
+	/* "truncated-file". The same rule in words, for people who type one. */
+	const char *slug;
+	/* That of most of its findings; a finding has its own. */
+	enum fsdp_severity severity;
+	/* "structure", "integrity", "safety", …: a group for people. */
+	const char *category;
+	/* The lowest level that finds it. */
+	enum fsdp_level level;
+	/* What is wrong, in few words. */
+	const char *title;
+	/* Why it mostly happens. */
+	const char *cause;
+	/* What to do then. */
+	const char *fix;
+	/* What its errors cast doubt on. */
+	enum fsdp_subject subject;
 };
 
 /** Rows of the table. */
@@ -70,61 +90,96 @@ FSDP_API size_t fsdp_rule_count(void);
 /** In order of ids; NULL past the end. */
 FSDP_API const struct fsdp_rule *fsdp_rule(size_t index);
 
-/** By id or slug; NULL if there is none. */
+/** By id or slug; NULL if there is none. Compares bytes, case included. */
 FSDP_API const struct fsdp_rule *fsdp_rule_find(const char *id_or_slug);
 
-/**
- * One finding. Absent spans have data == NULL, absent numbers are FSDP_UNKNOWN,
- * an absent rank is FSDP_NONE. Everything borrows from the checkpoint.
- */
+/** One finding. Absent spans have data == NULL, absent numbers are FSDP_UNKNOWN, an
+ * absent rank is FSDP_NONE. Everything borrows from the object that hands it out: a
+ * checkpoint, a verification, an audit or a set of recordings. */
 struct fsdp_finding {
+	/* Never NULL. */
 	const struct fsdp_rule *rule;
-	enum fsdp_severity severity; /* may differ from the rule's own */
-	struct fsdp_span file;       /* path under the root */
-	struct fsdp_span member;     /* of an archive */
-	struct fsdp_span tensor;     /* clean name, or module.name of a global */
-	struct fsdp_span module;     /* name, or that of the one that owns the tensor */
-	uint64_t offset, length;     /* a byte range that holds the fault */
-	uint32_t rank;               /* whose file or part it is */
-	/* Names of tensors that suffer: the first FSDP_AFFECTED_KEPT of affected_count. */
+	/* May differ from the rule's own: the same fact is worse in one place than in
+	 * another. */
+	enum fsdp_severity severity;
+	/* Its path under the root of the checkpoint; absent if it is about no single
+	 * file. */
+	struct fsdp_span file;
+	/* A member of that archive. */
+	struct fsdp_span member;
+	/* The clean name of a tensor; of rules about pickles, module.name of a global. */
+	struct fsdp_span tensor;
+	/* The name of a module, or that of the one that owns the tensor. */
+	struct fsdp_span module;
+	/* A byte range that holds the fault, in the file, or in the member if one is
+	 * named. */
+	uint64_t offset, length;
+	/* Whose file or part it is. */
+	uint32_t rank;
+	/* Names of tensors that suffer: the first FSDP_AFFECTED_KEPT of
+	 * affected_count. */
 	const struct fsdp_span *affected;
 	size_t affected_kept, affected_count;
-	uint64_t lost_bytes;      /* of the logical bytes of these, so many are lost */
-	struct fsdp_span message; /* one sentence without a full stop, with the numbers */
-	struct fsdp_span next;    /* what to do */
+	/* Of the logical bytes of these tensors so many are lost. */
+	uint64_t lost_bytes;
+	/* One sentence without a full stop, with the numbers. */
+	struct fsdp_span message;
+	/* What to do here, where more is known than the rule's `fix` says; else
+	 * absent. */
+	struct fsdp_span next;
 };
 
-/** Names that one finding holds. */
+/** Names that one finding holds at most; the rest is only counted. */
 enum { FSDP_AFFECTED_KEPT = 1000 };
 
-/** Findings of one rule in one file beyond the ceiling `findings`: only counted. */
+/** Findings of one rule in one file beyond the ceiling `findings`: they are counted and
+ * not stored, so that a damaged file of a million tensors does not fill the memory. */
 struct fsdp_omitted {
 	const struct fsdp_rule *rule;
-	struct fsdp_span file; /* absent: of no file */
-	uint64_t count;        /* those that were left out */
+	/* Absent: they are about no file. */
+	struct fsdp_span file;
+	/* How many were left out. Those that were stored are not in it. */
+	uint64_t count;
 };
 
-/** What became of a rule. */
+/** What became of a rule. Every rule has a status, so that silence is never taken for
+ * approval. */
 enum fsdp_rule_status {
+	/* It was judged on all that it applies to, and nothing was found. */
 	FSDP_STATUS_PASSED,
-	FSDP_STATUS_FAILED,         /* there are findings */
-	FSDP_STATUS_NOT_APPLICABLE, /* it is about something that this checkpoint is not */
-	FSDP_STATUS_NOT_EVALUATED,  /* it could not be judged: see the reason */
+	/* There are findings, of whatever severity. */
+	FSDP_STATUS_FAILED,
+	/* It is about something that this checkpoint is not: another format, no
+	 * optimizer, no plan. */
+	FSDP_STATUS_NOT_APPLICABLE,
+	/* It applies and could not be judged: see the reason. */
+	FSDP_STATUS_NOT_EVALUATED,
 	FSDP_STATUS_COUNT
 };
 
-/** Why a rule was not evaluated. */
+/** Why a rule was not evaluated. There may be several reasons; this is one. */
 enum fsdp_rule_reason {
+	/* It was evaluated, or does not apply. */
 	FSDP_REASON_NONE,
-	FSDP_REASON_NEEDS_HEADERS, /* a deeper level */
+	/* A deeper level would judge it: that of headers, */
+	FSDP_REASON_NEEDS_HEADERS,
+	/* of data, */
 	FSDP_REASON_NEEDS_DATA,
+	/* or of values. */
 	FSDP_REASON_NEEDS_VALUES,
+	/* A sharding plan would tell (fsdp-inspect-plan(5)). */
 	FSDP_REASON_NEEDS_PLAN,
-	FSDP_REASON_NEEDS_CONFIG, /* of the model */
-	FSDP_REASON_NO_CRC,       /* the writer recorded none */
+	/* The configuration of the model would tell: config.json. */
+	FSDP_REASON_NEEDS_CONFIG,
+	/* The writer recorded no checksums. */
+	FSDP_REASON_NO_CRC,
+	/* There is no list of digests to compare with. */
 	FSDP_REASON_NO_DIGEST,
+	/* A ceiling was reached before the end. */
 	FSDP_REASON_LIMIT,
+	/* A file that it needs could not be read. */
 	FSDP_REASON_UNREADABLE,
+	/* A file that it needs is of a variant that is not understood. */
 	FSDP_REASON_UNSUPPORTED,
 	FSDP_REASON_COUNT
 };
@@ -137,10 +192,13 @@ FSDP_API const char *fsdp_rule_reason_name(enum fsdp_rule_reason reason);
 
 /** The result of one rule. */
 struct fsdp_rule_result {
-	const struct fsdp_rule *rule; /* NULL past the end */
+	/* NULL past the end. */
+	const struct fsdp_rule *rule;
 	enum fsdp_rule_status status;
-	enum fsdp_rule_reason reason; /* why not, where it was not evaluated */
-	uint64_t findings;            /* of checkpoint and audit, omitted ones too */
+	/* Why not, where it was not evaluated. */
+	enum fsdp_rule_reason reason;
+	/* How many findings it has, omitted ones included. */
+	uint64_t findings;
 };
 
 #ifdef __cplusplus

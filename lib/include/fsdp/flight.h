@@ -13,18 +13,24 @@ extern "C" {
 /**
  * Dumps of PyTorch's Flight Recorder: the last collectives of each rank of a job, as
  * pickles or JSON, and what they say together. The same of lines that the watchdog of
- * NCCL prints into logs, which tell the last collectives of a rank by their numbers. Everything here belongs to the set of
- * recordings it is of (fsdp/trace.h) and lives as long; nothing allocates or fails.
- * Texts come from the dumps: not terminated, not escaped, maybe not UTF-8. Absent texts
- * have data NULL, absent numbers are FSDP_ABSENT.
+ * NCCL prints into logs, which tell the last collectives of a rank by their numbers.
+ * Everything here belongs to the set of recordings it is of (fsdp/trace.h) and lives as
+ * long; nothing allocates or fails. Texts come from the dumps: not terminated, not
+ * escaped, maybe not UTF-8. Absent texts have data NULL, absent numbers are FSDP_ABSENT.
  */
 
 /** One dump. */
 struct fsdp_flight_dump {
-	struct fsdp_span version; /* of the recorder, such as "2.10" */
-	struct fsdp_span library; /* version of NCCL; absent if it is not known */
-	uint64_t entries;         /* collectives, and sends and receives */
-	int64_t first_record;     /* number of the first of them, from 0 */
+	/* Of the recorder's own format, such as "2.10". It decides which fields there
+	 * are. */
+	struct fsdp_span version;
+	/* Version of NCCL; absent if it is not known. */
+	struct fsdp_span library;
+	/* Collectives, and sends and receives. The recorder keeps the last ones only, in
+	 * a ring of TORCH_NCCL_TRACE_BUFFER_SIZE entries. */
+	uint64_t entries;
+	/* Number of the first of them, from 0; above 0 earlier ones were overwritten. */
+	int64_t first_record;
 };
 
 /**
@@ -32,42 +38,59 @@ struct fsdp_flight_dump {
  * a collective timed out. Numbers of collectives count from 1; -1 is none yet.
  */
 struct fsdp_flight_watch {
+	/* Of the process that printed the lines, in the whole job. */
 	int64_t rank;
-	struct fsdp_span group;      /* as people know it; size 0: the lines name none */
-	int64_t enqueued, completed; /* the last ones */
-	int64_t seq;                 /* the first that timed out */
-	struct fsdp_span op;         /* of that one, whatever variant it is */
-	int64_t numel_in, numel_out; /* its elements */
+	/* The process group as people know it; size 0: the lines name none. */
+	struct fsdp_span group;
+	/* Number of the last collective that this rank called, and of the last one that
+	 * its device finished. */
+	int64_t enqueued, completed;
+	/* Number of the first that timed out. */
+	int64_t seq;
+	/* Type of that one, whatever variant it is. */
+	struct fsdp_span op;
+	/* Its elements, before and after. */
+	int64_t numel_in, numel_out;
+	/* How long it may take, and how long it had run when the watchdog looked. */
 	int64_t timeout_ms, ran_ms;
 };
 
-/** The sizes of one tensor. */
+/** The sizes of one tensor. None of a tensor without dimensions. */
 struct fsdp_flight_sizes {
 	const int64_t *dims;
 	size_t dim_count;
 };
 
-/** What a rank called. Lists that the dump does not have are empty. */
+/** What a rank called: enough to tell two calls apart as PyTorch does. Lists that the
+ * dump does not have are empty. */
 struct fsdp_flight_call {
 	/* "_all_gather_base" without what surrounds it, as written */
 	struct fsdp_span op;
-	const struct fsdp_flight_sizes *input_sizes, *output_sizes; /* by tensor */
+	/* One entry for each tensor that goes in or comes out. */
+	const struct fsdp_flight_sizes *input_sizes, *output_sizes;
 	size_t input_size_count, output_size_count;
+	/* "Float", "BFloat16", … in PyTorch's spelling, for each of these tensors. */
 	const struct fsdp_span *input_dtypes, *output_dtypes;
 	size_t input_dtype_count, output_dtype_count;
 };
 
-/** A line of code. */
+/** A line of code in a stack that the dump has. */
 struct fsdp_flight_place {
-	struct fsdp_span filename, name; /* of the file and the function */
+	/* Path of the source file, and name of the function. */
+	struct fsdp_span filename, name;
+	/* From 1. */
 	int64_t line;
 };
 
-/** The last thing that a rank entered in any group. */
+/** The last thing that a rank entered in any group: where it is now, if it still
+ * waits. */
 struct fsdp_flight_last {
 	int64_t rank;
+	/* Number within the group. */
 	int64_t seq;
-	struct fsdp_span op, group; /* op NULL: it has no entry; size 0: not known */
+	/* Type and group. op NULL: the rank has no entry at all; group of size 0: not
+	 * known. */
+	struct fsdp_span op, group;
 	/* The innermost that is not PyTorch's, or absent */
 	struct fsdp_flight_place place;
 };
@@ -75,69 +98,96 @@ struct fsdp_flight_last {
 /** What a culprit called where ranks differ. */
 struct fsdp_flight_found {
 	int64_t rank;
+	/* What it called in place of what most did. */
 	struct fsdp_flight_call call;
 };
 
 enum fsdp_flight_verdict {
-	FSDP_FLIGHT_AGREE,      /* every rank did the same */
-	FSDP_FLIGHT_STUCK,      /* ranks wait for others that are not there */
-	FSDP_FLIGHT_MISMATCH,   /* ranks entered one collective in different ways */
-	FSDP_FLIGHT_INCOMPLETE, /* nothing is wrong in what is there, but dumps lack */
+	/* Every rank entered the same collectives, as far as the dumps reach. */
+	FSDP_FLIGHT_AGREE,
+	/* Ranks wait in a collective for others that did not enter it. */
+	FSDP_FLIGHT_STUCK,
+	/* All entered one collective, but with different types, sizes or dtypes. */
+	FSDP_FLIGHT_MISMATCH,
+	/* Nothing is wrong in what is there, but dumps of some ranks are missing: a fault
+	 * may be in those. */
+	FSDP_FLIGHT_INCOMPLETE,
 	FSDP_FLIGHT_VERDICT_COUNT
 };
 
-/** "agree", "stuck", "mismatch", "incomplete"; NULL past the end. */
+/** "agree", "stuck", "mismatch", "incomplete"; NULL past the end. Static. */
 FSDP_API const char *fsdp_flight_verdict_name(unsigned verdict);
 
 /**
  * What the dumps of a job say together. Lists of ranks are ascending. The group and what
  * follows are of the collective in which ranks part; they are absent if there is none.
+ *
+ * The answer is one collective: of all those in which ranks part, the one from which the
+ * others follow. Culprits are the ranks that keep the others waiting, or that called
+ * something else than most.
  */
 struct fsdp_flight {
 	enum fsdp_flight_verdict verdict;
 	/* "missing", "extra", "cycle", "status", "idle", "unheard", "no_entries", "op",
 	 * "size", "dtype"; NULL: there is none. "idle" is of logs: the culprits wait in
-	 * no group, while others do, first in the one that follows */
+	 * no group, while others do, first in the one that follows. */
 	const char *problem;
+	/* Ranks to look at first. */
 	const int64_t *culprits;
 	size_t culprit_count;
-	struct fsdp_span group;      /* as people know it */
-	struct fsdp_span group_name; /* as PyTorch does */
+	/* The process group, as people know it, */
+	struct fsdp_span group;
+	/* and as PyTorch names it. */
+	struct fsdp_span group_name;
+	/* Number of the collective within the group. */
 	int64_t seq;
-	struct fsdp_span op;    /* "all_gather", whatever variant it is */
-	const int64_t *members; /* of the group, as far as they are known */
+	/* "all_gather", whatever variant it is. */
+	struct fsdp_span op;
+	/* Ranks of the group, as far as they are known. */
+	const int64_t *members;
 	size_t member_count;
+	/* Of these, ranks that entered the collective, and ranks that did not. */
 	const int64_t *entered, *missing;
 	size_t entered_count, missing_count;
-	/* when the first rank entered it, since 1970. Logs have no year: as if it were
-	 * that one, in the time zone of the host */
+	/* When the first rank entered it, since 1970. Logs have no year: as if it were
+	 * that one, in the time zone of the host. */
 	int64_t since_ns;
-	struct fsdp_flight_call call;   /* of those that entered it */
-	struct fsdp_flight_place place; /* where the first of them did */
-	/* of a mismatch: what most ranks called, and what the culprits did */
+	/* What those called that entered it. */
+	struct fsdp_flight_call call;
+	/* Where the first of them did, in the code. */
+	struct fsdp_flight_place place;
+	/* A mismatch: `expected` is what most ranks called, and `found` what each culprit
+	 * did. */
 	bool has_expected;
 	struct fsdp_flight_call expected;
 	const struct fsdp_flight_found *found;
 	size_t found_count;
-	const struct fsdp_flight_last *last; /* of each culprit */
+	/* Of each culprit, what it entered last. */
+	const struct fsdp_flight_last *last;
 	size_t last_count;
-	/* Where ranks agree, and the last that each entered is one collective which did
-	 * not end on any: that, of the rank that entered it first, since since_ns. */
+	/* Ranks agree, and the last that each entered is one collective which did not end
+	 * on any: `common` is that, of the rank that entered it first, since since_ns. */
 	bool all_wait;
 	struct fsdp_flight_last common;
-	const int64_t *waiting; /* ranks that wait elsewhere, in the end for a culprit */
+	/* Ranks that wait elsewhere, in the end for a culprit. */
+	const int64_t *waiting;
 	size_t waiting_count;
+	/* Ranks of which no dump was given, and ranks whose dump could not be read. */
 	const int64_t *missing_dumps, *unreadable;
 	size_t missing_dump_count, unreadable_count;
-	const struct fsdp_span *versions; /* each once, in order of their bytes */
+	/* Versions of the dumps, each once, in order of their bytes. More than one: the
+	 * ranks ran different versions of PyTorch. */
+	const struct fsdp_span *versions;
 	size_t version_count;
-	const struct fsdp_span *groups; /* by name, as people know them */
-	const size_t *group_sizes;      /* ranks in each */
+	/* Names of all process groups, as people know them, and the ranks in each. */
+	const struct fsdp_span *groups;
+	const size_t *group_sizes; /* ranks in each */
 	size_t group_count;
-	/* of logs: by group, then by rank; NULL: these are dumps */
+	/* Of logs: by group, then by rank; NULL: these are dumps. */
 	const struct fsdp_flight_watch *watches;
 	size_t watch_count;
-	size_t log_rank_count; /* ranks that the lines are of */
+	/* Ranks that the lines of logs are of. */
+	size_t log_rank_count;
 };
 
 #ifdef __cplusplus

@@ -20,10 +20,14 @@ extern "C" {
  */
 
 enum fsdp_load_verdict {
-	FSDP_LOADS,          /* every tensor of the model gets the saved one */
-	FSDP_LOAD_DIFFERS,   /* the call returns, but not all is what was saved */
-	FSDP_LOAD_REFUSES,   /* the call raises */
-	FSDP_LOAD_NOT_JUDGED /* the files do not tell */
+	/* Every tensor of the model gets the saved one. */
+	FSDP_LOADS,
+	/* The call returns, but not all is what was saved. */
+	FSDP_LOAD_DIFFERS,
+	/* The call raises. */
+	FSDP_LOAD_REFUSES,
+	/* The files do not tell. */
+	FSDP_LOAD_NOT_JUDGED
 };
 
 /** "loads", "differs", "refuses", "not_judged"; the last one past the end. */
@@ -31,24 +35,32 @@ FSDP_API const char *fsdp_load_verdict_name(enum fsdp_load_verdict verdict);
 
 /** Why. Texts live as long as the result. */
 struct fsdp_load_reason {
-	const char *rule; /* "hf-missing" */
+	/* "hf-missing": a word for programs, and for the manual. */
+	const char *rule;
 	enum fsdp_load_verdict verdict;
-	const char *exception; /* class that is raised, with its module; or NULL */
+	/* Class that is raised, with its module; or NULL: it raises none. */
+	const char *exception;
 	/* The first line that the loader prints; or what happens without a word */
 	const char *message;
-	const char *way_out;           /* what was seen to help, or NULL */
-	const struct fsdp_span *names; /* of tensors or files, the first ones … */
+	/* What was seen to help, or NULL. */
+	const char *way_out;
+	/* Of tensors or files: the first ones … */
+	const struct fsdp_span *names;
 	size_t name_count;
-	uint64_t all_names; /* … of so many */
+	/* … of so many. */
+	uint64_t all_names;
 };
 
 /** A parameter of a loader that changes what it does. */
 struct fsdp_loader_option {
-	const char *name; /* "strict", as the loader's call or configuration has it */
+	/* "strict", as the loader's call or configuration has it. */
+	const char *name;
 	/* The values that it takes, up to NULL; NULL: any text */
 	const char *const *words;
-	bool is_count;     /* it takes a number above 0 */
-	const char *about; /* what it is, one line */
+	/* It takes a number above 0. */
+	bool is_count;
+	/* What it is, one line. */
+	const char *about;
 };
 
 /** Such a parameter, set to a value. */
@@ -58,11 +70,14 @@ struct fsdp_load_choice {
 
 /** The answer of one loader. */
 struct fsdp_load_result {
-	const char *loader;  /* "hf" */
+	/* "hf", and the library that it is of: "transformers". */
+	const char *loader;
 	const char *library; /* "transformers" */
-	const char *version; /* of the library: the rules are of it */
+	/* Of the library, as the rules know it: "4.57.6". */
+	const char *version;
 	enum fsdp_load_verdict verdict;
-	const struct fsdp_load_reason *reasons; /* in the order in which they are met */
+	/* In the order in which they are met. */
+	const struct fsdp_load_reason *reasons;
 	size_t reason_count;
 	/* Those of the asked choices that it has; their texts are the caller's. */
 	const struct fsdp_load_choice *choices;
@@ -75,20 +90,27 @@ struct fsdp_load_result {
 
 /** A tensor that the loader's model has. */
 struct fsdp_load_expected {
+	/* As the model's own state dict has it. */
 	struct fsdp_span name;
-	const int64_t *shape; /* NULL: any */
+	/* NULL: any. */
+	const int64_t *shape;
 	uint32_t dims;
 };
 
 /** All zero but `size`, `loaders` and `loader_count` means defaults. */
 struct fsdp_loads_options {
-	size_t size;                /* of this struct, as the caller knows it */
-	const char *const *loaders; /* names; those that are none are left out */
+	size_t size; /* of this struct, as the caller knows it */
+	/* Names of loaders (fsdp_loader_name); those that are none are left out. */
+	const char *const *loaders;
 	size_t loader_count;
-	const char *path;    /* as messages have it; NULL: "" */
-	const char *version; /* of the libraries; NULL: the newest that is known */
-	uint32_t world;      /* of the run that loads; 0: as many ranks as saved it */
-	bool data;           /* compare the bytes of sets of weights */
+	/* As messages have it; NULL: "". */
+	const char *path;
+	/* Of the libraries; NULL: the newest that is known. */
+	const char *version;
+	/* Ranks of the run that loads; 0: as many as saved it. */
+	uint32_t world;
+	/* Compare the bytes of sets of weights. */
+	bool data;
 
 	/* What the model has; NULL: as the configuration says. */
 	const struct fsdp_load_expected *expected;
@@ -122,28 +144,38 @@ FSDP_API const struct fsdp_load_result *fsdp_loads_result(
 
 /** How two sets of weights in one folder compare. */
 enum fsdp_set_likeness {
-	FSDP_SETS_SAME,     /* the same names, shapes, types and bytes */
-	FSDP_SETS_DIFFER,   /* one of these differs */
-	FSDP_SETS_NOT_TOLD, /* all but the bytes are the same, which were not compared */
+	/* The same names, shapes, types and bytes. */
+	FSDP_SETS_SAME,
+	/* One of these differs. */
+	FSDP_SETS_DIFFER,
+	/* All but the bytes are the same, which were not compared. */
+	FSDP_SETS_NOT_TOLD,
 	/* Of Mistral or Meta beside that of transformers: no name is in both, or it is
 	 * one rank's part; not compared */
 	FSDP_SETS_OTHER_FORMAT,
-	FSDP_SETS_OTHER_MODEL /* an actor and a critic, which are meant to differ */
+	/* An actor and a critic, which are meant to differ. */
+	FSDP_SETS_OTHER_MODEL
 };
 
 /** How the tensors of two models compare. */
 struct fsdp_set_shares {
-	uint64_t first, second; /* tensors of each */
-	uint64_t alike;         /* of these with one name, shape and type in both */
-	uint64_t equal; /* of these with the same bytes; 0 where they were not read */
+	/* Tensors of each. */
+	uint64_t first, second;
+	/* Of these with one name, shape and type in both. */
+	uint64_t alike;
+	/* Of these with the same bytes; 0 where they were not read. */
+	uint64_t equal;
 };
 
 /** Two of them. */
 struct fsdp_set_pair {
-	const char *first, *second; /* names of files */
+	/* Names of files or folders, below the one that was surveyed. */
+	const char *first, *second;
 	enum fsdp_set_likeness likeness;
-	struct fsdp_span name;         /* of the first tensor that differs, or absent */
-	struct fsdp_set_shares shares; /* of FSDP_SETS_OTHER_MODEL */
+	/* Of the first tensor that differs, or absent. */
+	struct fsdp_span name;
+	/* Of FSDP_SETS_OTHER_MODEL; else zero. */
+	struct fsdp_set_shares shares;
 	/* Of FSDP_SETS_OTHER_MODEL: the second, which lives as long as the survey; NULL: it
 	 * cannot be opened, and nothing is compared. */
 	const struct fsdp_checkpoint *checkpoint;

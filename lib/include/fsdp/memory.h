@@ -20,95 +20,157 @@ extern "C" {
  * for. A history knows only what was asked for.
  */
 
-/** A line of code. */
+/** A line of code. Frames are listed once, however many stacks go through them. */
 struct fsdp_memory_frame {
-	struct fsdp_span filename, name; /* of the file and the function */
+	/* Path of the source file as Python or the symboliser has it, and the name of the
+	 * function in it. */
+	struct fsdp_span filename, name;
+	/* As the snapshot has it, from 1 where it is known. */
 	int64_t line;
 };
 
-/** What was allocated by one stack of calls. */
+/** What was allocated by one stack of calls: all blocks whose allocation came from the
+ * same lines of code, added up. */
 struct fsdp_memory_stack {
+	/* Of all these blocks together, and how many they are. */
 	uint64_t bytes, blocks;
-	const uint32_t *frames; /* indices in fsdp_memory.frames, innermost first */
-	size_t frame_count;     /* 0: no stack was recorded */
-	bool before; /* allocated before the recording: nothing is known of the stack */
+	/* Indices in fsdp_memory.frames, innermost first. */
+	const uint32_t *frames;
+	/* How many; 0: no stack was recorded. */
+	size_t frame_count;
+	/* They were allocated before the recording began: nothing is known of their
+	 * stack. */
+	bool before;
 };
 
-/** An allocation that was refused. */
+/** An allocation that was refused: what PyTorch raises OutOfMemoryError for. */
 struct fsdp_memory_oom {
-	uint64_t event; /* its place in the history */
+	/* Its place in the history: an index for fsdp_memory_event. */
+	uint64_t event;
+	/* What was asked for, and what the driver had left on the device then, other
+	 * processes included. */
 	uint64_t requested_bytes, device_free_bytes;
+	/* The stack that asked, as in struct fsdp_memory_stack. */
 	const uint32_t *frames;
 	size_t frame_count;
 };
 
+/** What the allocator did, in the words of PyTorch's trace entries
+ * (torch/cuda/_memory_viz.py, c10/cuda/CUDACachingAllocator.h). */
 enum fsdp_memory_action {
+	/* A block was handed out of a segment. */
 	FSDP_MEMORY_ALLOC,
+	/* The program gave it back. Streams that still use it keep it from being
+	 * reused. */
 	FSDP_MEMORY_FREE_REQUESTED,
+	/* From here on it may be handed out again. Mostly at once after the request. */
 	FSDP_MEMORY_FREE_COMPLETED,
+	/* A new segment was taken from the driver (cudaMalloc). */
 	FSDP_MEMORY_SEGMENT_ALLOC,
+	/* A segment was returned to the driver (cudaFree), as empty_cache does. */
 	FSDP_MEMORY_SEGMENT_FREE,
+	/* Pages were added to an expandable segment, */
 	FSDP_MEMORY_SEGMENT_MAP,
+	/* or taken from it. */
 	FSDP_MEMORY_SEGMENT_UNMAP,
+	/* A snapshot was taken. Changes nothing. */
 	FSDP_MEMORY_SNAPSHOT,
+	/* An allocation was refused: struct fsdp_memory_oom. */
 	FSDP_MEMORY_OOM,
-	FSDP_MEMORY_OTHER, /* one that is not known */
+	/* One that is not known here. It is counted, and changes nothing. */
+	FSDP_MEMORY_OTHER,
 	FSDP_MEMORY_ACTION_COUNT
 };
 
-/** "alloc", "free_requested", …, "oom", "other"; NULL past the end. */
+/** "alloc", "free_requested", …, "oom", "other"; NULL past the end. Static. */
 FSDP_API const char *fsdp_memory_action_name(unsigned action);
 
-/** The history of a device, which fsdp_memory_event shows. */
+/** The history of a device, which fsdp_memory_event shows. Opaque, because events are
+ * stored more tightly than they are shown. */
 struct fsdp_memory_history;
 
-/** One device of one process. */
+/** One device of one process: what the allocator held when the snapshot was taken, and
+ * what its history tells of the time before. Sums of bytes fit into 63 bits, or the
+ * snapshot is refused. */
 struct fsdp_memory_device {
+	/* Its index in CUDA, as torch.device("cuda", i) counts. */
 	int64_t device;
-	uint64_t segments;                   /* what the driver gave */
-	uint64_t reserved_bytes;             /* in these */
-	uint64_t active_bytes;               /* of blocks that are in use */
-	uint64_t allocated_bytes;            /* without those that wait to be freed */
-	uint64_t requested_bytes;            /* that were asked for, of those in use */
-	uint64_t active_blocks;              /* that are in use */
-	uint64_t largest_free_bytes;         /* the largest block that is not */
-	uint64_t events;                     /* of the history, 0: none was recorded */
-	uint64_t other_events;               /* of these, with an unknown action */
-	int64_t first_time_us, last_time_us; /* of the history, or FSDP_ABSENT */
-	int64_t start_bytes;  /* asked for when it begins; below 0: events are lost */
-	int64_t peak_bytes;   /* the most that was asked for at once */
-	int64_t peak_event;   /* behind which it is reached; FSDP_ABSENT: the start */
-	int64_t peak_time_us; /* of that event, or FSDP_ABSENT */
+	/* Segments: what the driver gave in one piece, */
+	uint64_t segments;
+	/* and the bytes in them, as torch.cuda.memory_reserved counts. */
+	uint64_t reserved_bytes;
+	/* Of blocks that are in use, those included that only wait to be freed, */
+	uint64_t active_bytes;
+	/* and without these, as torch.cuda.memory_allocated counts. */
+	uint64_t allocated_bytes;
+	/* What was asked for, of the blocks in use. The allocator rounds up, so it is
+	 * less than what they take. */
+	uint64_t requested_bytes;
+	/* Blocks that are in use. */
+	uint64_t active_blocks;
+	/* The largest block that is not in use. A request beyond it needs the driver,
+	 * however much is free in total: fragmentation. */
+	uint64_t largest_free_bytes;
+	/* Events of the history; 0: none was recorded
+	 * (torch.cuda.memory._record_memory_history was not called). */
+	uint64_t events;
+	/* Of these, events with an action that is not known. */
+	uint64_t other_events;
+	/* Of the first and the last event of the history, in microseconds since 1970;
+	 * FSDP_ABSENT: the version of PyTorch recorded none. */
+	int64_t first_time_us, last_time_us;
+	/* Asked for when the history begins. It follows from what is held at its end;
+	 * below 0 the ring buffer of the recorder has lost events. */
+	int64_t start_bytes;
+	/* The most that was asked for at once during the history, */
+	int64_t peak_bytes;
+	/* the event behind which it is reached (FSDP_ABSENT: at the start), */
+	int64_t peak_event;
+	/* and its time, or FSDP_ABSENT. */
+	int64_t peak_time_us;
+	/* The most that was reserved at once, which may be at another event. */
 	int64_t peak_reserved_bytes;
-	/* By bytes, largest first: what is held at the end, in bytes taken, and at the
-	 * peak, in bytes asked for. */
+	/* What holds memory, by bytes, largest first: at the end, in bytes taken, and at
+	 * the peak, in bytes asked for. */
 	const struct fsdp_memory_stack *stacks, *peak_stacks;
 	size_t stack_count, peak_stack_count;
+	/* Allocations that were refused, in the order of the history. */
 	const struct fsdp_memory_oom *ooms;
 	size_t oom_count;
+	/* For fsdp_memory_event, which is the only one to look into it. */
 	const struct fsdp_memory_history *history;
 };
 
-/** One event. */
+/** One event of a history. */
 struct fsdp_memory_event {
-	int64_t time_us; /* or FSDP_ABSENT */
+	/* Microseconds since 1970, or FSDP_ABSENT. */
+	int64_t time_us;
+	/* Address on the device, and bytes, of the block or segment that it is about. */
 	uint64_t addr, bytes;
 	enum fsdp_memory_action action;
-	uint32_t stack; /* a number that equal stacks of the snapshot share */
-	int64_t active_bytes, reserved_bytes; /* behind it */
+	/* A number that equal stacks of the snapshot share. */
+	uint32_t stack;
+	/* Asked for, and reserved, behind this event. */
+	int64_t active_bytes, reserved_bytes;
 };
 
-/** A snapshot. */
+/** A snapshot of one process. */
 struct fsdp_memory {
-	const struct fsdp_memory_device *devices; /* by their number; never none */
+	/* Those with a segment or a history, by their number; never none: of a snapshot
+	 * in which nothing was ever allocated it is device 0, empty. */
+	const struct fsdp_memory_device *devices;
 	size_t device_count;
+	/* Lines of code that stacks refer to by index. */
 	const struct fsdp_memory_frame *frames;
 	size_t frame_count;
-	bool is_cut; /* it ends in the history, of which nothing is shown then */
+	/* The file ends within the history, of which nothing is shown then; what is held
+	 * at the end is known nevertheless. */
+	bool is_cut;
 };
 
 /** Walks the history of a device: zero *ret_event before the first; index counts up from
- * 0. False at the end. */
+ * 0. False at the end. Each call looks at one event, so that a walk is linear in them;
+ * one that begins in the middle, or skips an index, counts wrong bytes. */
 FSDP_API bool fsdp_memory_event(const struct fsdp_memory_device *device, uint64_t index,
 	struct fsdp_memory_event *ret_event);
 

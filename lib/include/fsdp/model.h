@@ -44,14 +44,18 @@ FSDP_API uint32_t fsdp_name_find(
 
 /** A part of a container path: the text of a dict key, or a position or integer key. */
 struct fsdp_path_part {
+	/* It is the position in a list or an integer key; `text` has its digits then. */
 	bool is_integer;
 	int64_t integer;
-	struct fsdp_span text; /* within the name, borrowed from the caller's buffer */
+	/* Within the name, borrowed from the caller's buffer. */
+	struct fsdp_span text;
 };
 
 /**
- * The path of a stored name, part by part; `name` is the whole text that
- * fsdp_name_write gave for the raw name. Start with *state = 0; false at the end.
+ * The path of a stored name, part by part; `name` is the whole text that fsdp_name_write
+ * gave for the raw name. Start with *state = 0; false at the end. A dot within the key of
+ * a dict does not end a part, which is what a path is good for: "a.b" may be one key or
+ * two.
  */
 FSDP_API bool fsdp_path_next(const struct fsdp_checkpoint *checkpoint, uint32_t path,
 	struct fsdp_span name, uint64_t *state, struct fsdp_path_part *ret_part);
@@ -62,14 +66,21 @@ FSDP_API bool fsdp_path_is_plain(
 
 /* ---- dtypes ---- */
 
-/** A row of a fixed table. */
+/** A row of a fixed table: an element type of PyTorch. An id is the index of its row. */
 struct fsdp_dtype {
-	const char *name;       /* torch's spelling, "float32" */
-	uint32_t item_bits;     /* bits of one element of the logical tensor */
-	uint32_t storage_bytes; /* bytes of one element of the storage */
+	/* As torch spells it: "float32". */
+	const char *name;
+	/* Bits of one element of the logical tensor. */
+	uint32_t item_bits;
+	/* Bytes of one element of the storage. Of types of less than a byte it holds
+	 * several elements. */
+	uint32_t storage_bytes;
+	/* Floating point, of whatever width; */
 	bool is_floating;
+	/* two such parts, real before imaginary; */
 	bool is_complex;
-	bool is_signed; /* integers */
+	/* an integer with a sign. */
+	bool is_signed;
 };
 
 /** Static; its name is "unknown" for 0, which is no dtype, and past the end. */
@@ -80,7 +91,8 @@ FSDP_API size_t fsdp_dtype_count(void);
 
 /* ---- tensors ---- */
 
-/** What a tensor is to its model. */
+/** What a tensor is to its model. Where no file tells, it is inferred from the name
+ * (FSDP_TENSOR_ROLE_INFERRED). */
 enum fsdp_role {
 	FSDP_ROLE_PARAM,  /* a parameter */
 	FSDP_ROLE_BUFFER, /* a buffer, persistent or not */
@@ -94,49 +106,83 @@ FSDP_API const char *fsdp_role_name(enum fsdp_role role);
 
 /** Bits of fsdp_tensor.flags. */
 enum fsdp_tensor_flag {
-	FSDP_TENSOR_GRAD_KNOWN = 1 << 0,    /* requires_grad is recorded … */
-	FSDP_TENSOR_GRAD = 1 << 1,          /* … and true */
-	FSDP_TENSOR_CONJ = 1 << 2,          /* the value is the conjugate of the bytes */
-	FSDP_TENSOR_NEG = 1 << 3,           /* the value is the negative of the bytes */
-	FSDP_TENSOR_FLATTENED = 1 << 4,     /* a FlatParameter, or one rank's run of it */
-	FSDP_TENSOR_NO_DATA = 1 << 5,       /* meta: no bytes in any file */
-	FSDP_TENSOR_ROLE_INFERRED = 1 << 6, /* no file says the role: it is a guess */
-	FSDP_TENSOR_SHAPE_INFERRED = 1 << 7, /* the same of the shape */
-	FSDP_TENSOR_CLASS_INFERRED = 1 << 8, /* and of the class */
-	FSDP_TENSOR_COALESCED = 1 << 9,      /* sparse: no index stands there twice */
-	/* A FlatParameter whose parameters are listed too */
+	/* requires_grad is recorded … */
+	FSDP_TENSOR_GRAD_KNOWN = 1 << 0,
+	/* … and true. */
+	FSDP_TENSOR_GRAD = 1 << 1,
+	/* The value is the conjugate of the bytes: Tensor.conj() was saved. */
+	FSDP_TENSOR_CONJ = 1 << 2,
+	/* The value is the negative of the bytes. */
+	FSDP_TENSOR_NEG = 1 << 3,
+	/* A FlatParameter, or one rank's run of it. Its elements are those of several
+	 * parameters. */
+	FSDP_TENSOR_FLATTENED = 1 << 4,
+	/* On the meta device: no bytes in any file. */
+	FSDP_TENSOR_NO_DATA = 1 << 5,
+	/* No file says the role: it is a guess from the name. */
+	FSDP_TENSOR_ROLE_INFERRED = 1 << 6,
+	/* The shape is put together from pieces. */
+	FSDP_TENSOR_SHAPE_INFERRED = 1 << 7,
+	/* So is the class from what surrounds it. */
+	FSDP_TENSOR_CLASS_INFERRED = 1 << 8,
+	/* Sparse: no index stands there twice. */
+	FSDP_TENSOR_COALESCED = 1 << 9,
+	/* A FlatParameter whose parameters are listed too: sums count those, and not this
+	 * one. */
 	FSDP_TENSOR_SPREAD = 1 << 10,
-	/* Of one rank: others of its name are other ranks' own */
+	/* Of one rank: tensors of the same name on other ranks are those ranks' own, and
+	 * no copies or parts of this one. */
 	FSDP_TENSOR_RANKS_OWN = 1 << 11,
-	FSDP_TENSOR_SPELLED = 1 << 12, /* its file has words of its own for dtypes */
+	/* Its file has words of its own for dtypes (dtype_raw). */
+	FSDP_TENSOR_SPELLED = 1 << 12,
 };
 
 /** A logical tensor: all its pieces together. */
 struct fsdp_tensor {
-	uint32_t name;          /* clean */
-	uint32_t raw_name;      /* as stored; equals name if cleaning changed nothing */
-	uint32_t path;          /* container path of the raw name */
-	const char *class_name; /* "Tensor", "Parameter", "DTensor", … or NULL */
-	uint32_t dtype;         /* fsdp_dtype */
-	const char *dtype_raw;  /* when the file spells it differently, else NULL */
-	const char *layout;     /* "sparse_coo", … NULL: strided */
-	const char *device;     /* where recorded, else NULL */
-	const int64_t *shape;   /* global */
-	uint32_t dims;          /* at most FSDP_DIMS_MAX */
-	uint64_t numel;         /* elements of the whole shape */
-	uint64_t bytes;         /* of the logical tensor */
+	/* Clean: an id for fsdp_name_write. */
+	uint32_t name;
+	/* As stored; equals `name` if cleaning changed nothing. */
+	uint32_t raw_name;
+	/* Container path of the raw name, for fsdp_path_next. */
+	uint32_t path;
+	/* "Tensor", "Parameter", "DTensor", … or NULL: no file says it. */
+	const char *class_name;
+	/* An id for fsdp_dtype; 0 if it is not known. */
+	uint32_t dtype;
+	/* How the file spells it if that is different, else NULL. */
+	const char *dtype_raw;
+	/* "sparse_coo", …; NULL: strided. */
+	const char *layout;
+	/* Where it was when it was saved, "cuda:0"; NULL: not recorded. */
+	const char *device;
+	/* The global one: of the tensor before it was sharded. `dims` numbers, none
+	 * negative. */
+	const int64_t *shape;
+	/* At most FSDP_DIMS_MAX; 0 of a scalar. */
+	uint32_t dims;
+	/* Elements of the whole shape; 1 of a scalar. */
+	uint64_t numel;
+	/* Of the logical tensor, each element once. What is stored may be more (a slice
+	 * keeps its storage) or less (an expanded view). */
+	uint64_t bytes;
 	enum fsdp_role role;
 	uint32_t flags; /* enum fsdp_tensor_flag */
 	/* FSDP_NONE, or the tensor of which this is another name, and which has no alias:
 	 * the first with the same view of the same storage, else the one (earlier or
 	 * later) that a plan ties to */
 	uint32_t alias;
-	uint32_t module;                   /* that owns it, or FSDP_NONE */
-	uint32_t unit;                     /* that shards it, or FSDP_NONE */
-	uint32_t first_piece, piece_count; /* its pieces: indices for fsdp_piece */
-	uint32_t first_component, component_count; /* tensors past fsdp_tensor_count */
-	uint32_t quantizer;                        /* or FSDP_NONE */
-	uint32_t placement;                        /* or FSDP_NONE */
+	/* Visit of the module that owns it, or FSDP_NONE. */
+	uint32_t module;
+	/* Index of the unit that shards it, or FSDP_NONE. */
+	uint32_t unit;
+	/* Its pieces: indices for fsdp_piece, one behind the other. */
+	uint32_t first_piece, piece_count;
+	/* Its components: indices for fsdp_tensor past fsdp_tensor_count. */
+	uint32_t first_component, component_count;
+	/* Index for fsdp_quantizer, or FSDP_NONE. */
+	uint32_t quantizer;
+	/* Index for fsdp_placement, or FSDP_NONE. */
+	uint32_t placement;
 };
 
 /** Tensors in natural order of their clean names. Components of sparse and quantised
@@ -152,8 +198,11 @@ FSDP_API struct fsdp_tensor fsdp_tensor(
 struct fsdp_sum {
 	enum fsdp_role role;
 	uint32_t dtype;
+	/* How many tensors, and their elements and bytes. */
 	uint64_t tensors, numel, bytes;
-	uint64_t parameters; /* of numel: no lone integer (fsdp_tensor_is_parameter) */
+	/* Of numel: elements of parameters, without lone integers
+	 * (fsdp_tensor_is_parameter). */
+	uint64_t parameters;
 };
 
 /** 0: the tensors were not added up, because only_counts was not asked for, or because
@@ -185,10 +234,13 @@ FSDP_API struct fsdp_span fsdp_tensor_declared(
 
 /** How the integers of a quantised tensor become numbers. */
 struct fsdp_quantizer {
-	const char *scheme; /* "per_tensor_affine", … */
+	/* "per_tensor_affine", …: PyTorch's word for qscheme. */
+	const char *scheme;
+	/* Per tensor: value = (integer - zero_point) * scale. */
 	double scale;
 	int64_t zero_point;
-	int64_t axis; /* -1 for per-tensor schemes */
+	/* Along which scales differ; -1 for per-tensor schemes. */
+	int64_t axis;
 };
 
 /** By fsdp_tensor.quantizer. */
@@ -204,27 +256,45 @@ FSDP_API struct fsdp_quantizer fsdp_quantizer(
  * fsdp_piece_locate.
  */
 struct fsdp_piece {
-	uint32_t tensor;        /* of which it is a part */
-	uint32_t rank;          /* whose part it is, or FSDP_NONE */
-	const int64_t *offsets; /* NULL: the whole tensor, or a run */
-	const int64_t *sizes;   /* NULL with `offsets` */
-	bool is_run;            /* of a flattened parameter */
-	/* Of a run: its first element in the flattened parameter, */
+	/* Of which it is a part: an index for fsdp_tensor. */
+	uint32_t tensor;
+	/* Whose part it is, or FSDP_NONE. */
+	uint32_t rank;
+	/* Where the box begins in the global shape, and how far it reaches, in elements,
+	 * `dims` numbers each. NULL: the whole tensor, or a run. */
+	const int64_t *offsets;
+	/* NULL where `offsets` is. */
+	const int64_t *sizes;
+	/* It is a run of a flattened parameter, and the next three count. */
+	bool is_run;
+	/* Its first element in the flattened parameter, */
 	uint64_t param_start;
-	uint64_t param_numel;   /* how many there are (maybe none), */
-	uint64_t flat_start;    /* and where it begins in its rank's flat shard */
-	const int64_t *strides; /* elements, in the storage; NULL: contiguous */
-	uint32_t dims;          /* of offsets, sizes and strides */
-	uint32_t file;          /* index of a file, or FSDP_NONE */
+	/* how many there are (maybe none), */
+	uint64_t param_numel;
+	/* and where it begins in its rank's flat shard. */
+	uint64_t flat_start;
+	/* In elements, within the storage; NULL: contiguous. */
+	const int64_t *strides;
+	/* Of offsets, sizes and strides. */
+	uint32_t dims;
+	/* Index for fsdp_file, or FSDP_NONE: it has no bytes. */
+	uint32_t file;
 	/* Of a zip: what the names of its storages' members begin with; the key follows.
 	 * Absent elsewhere */
 	struct fsdp_span records;
-	struct fsdp_span storage; /* key of the storage, absent if it has none */
-	uint64_t storage_offset;  /* elements; FSDP_UNKNOWN if not known yet */
-	uint64_t storage_bytes;   /* FSDP_UNKNOWN if not known yet */
-	/* The range that the container names, or FSDP_UNKNOWN */
+	/* Key of the storage in its file, absent if it has none. */
+	struct fsdp_span storage;
+	/* Where the first element is in the storage, in elements; FSDP_UNKNOWN if not
+	 * known yet (fsdp_piece_locate). */
+	uint64_t storage_offset;
+	/* Of the whole storage, after inflating; FSDP_UNKNOWN if not known yet. */
+	uint64_t storage_bytes;
+	/* The range of the file that the container names for it, or FSDP_UNKNOWN: of a
+	 * DCP item, which is a file of torch.save of its own. */
 	uint64_t item_offset, item_length;
-	uint64_t order; /* pieces of a file lie in it as these numbers say */
+	/* Pieces of a file lie in it as these numbers say: read them in this order, and
+	 * the disk is read forwards. */
+	uint64_t order;
 };
 
 /** Pieces of all tensors and components; those of one lie behind each other. */
@@ -244,16 +314,27 @@ enum { FSDP_DIMS_MAX = 64 };
 
 /** Where the payload of one piece is, to the byte. */
 struct fsdp_place {
-	uint64_t offset; /* in the file, of the first element (deflated: of the record) */
-	uint64_t length; /* to the end of the last element, as stored; 0 and 0 if empty */
-	const char *method;       /* NULL: stored; "deflate" */
-	struct fsdp_span storage; /* lives as long as the locator */
-	uint64_t storage_offset;  /* elements */
-	uint64_t storage_bytes;   /* after inflating */
-	uint64_t item_offset;     /* of the storage's record in the file */
-	uint64_t item_length;     /* of the record as stored */
-	bool big_endian;          /* byte order of the elements */
-	bool strided;             /* the item says that the piece is not contiguous */
+	/* In the file, of the first element; of a deflated record, where that begins. */
+	uint64_t offset;
+	/* To the end of the last element, as stored; 0, and an offset of 0, if it is
+	 * empty. */
+	uint64_t length;
+	const char *method; /* NULL: stored; "deflate" */
+	/* Key of the storage; lives as long as the locator. */
+	struct fsdp_span storage;
+	/* Where the first element is in the storage, in elements. */
+	uint64_t storage_offset;
+	/* Of the storage, after inflating. */
+	uint64_t storage_bytes;
+	/* Where the storage's record is in the file, */
+	uint64_t item_offset;
+	/* and its length as stored. */
+	uint64_t item_length;
+	/* Byte order of the elements. Readers of elements turn it (elements.h). */
+	bool big_endian;
+	/* The item says that the piece is not contiguous: then `strides` has `dims`
+	 * numbers, in elements. */
+	bool strided;
 	int64_t strides[FSDP_DIMS_MAX];
 	uint32_t dims;
 };
@@ -282,13 +363,17 @@ FSDP_API void fsdp_locator_free(struct fsdp_locator *locator);
 
 /* ---- placements ---- */
 
-/** A device mesh: ranks in some dimensions. */
+/** A device mesh: the ranks of a job, arranged in some dimensions, each of which a kind
+ * of parallelism uses. */
 struct fsdp_mesh {
 	const int64_t *shape;
-	uint32_t dims;                     /* of the shape */
-	const struct fsdp_span *dim_names; /* NULL: none recorded */
-	const int64_t *ranks;              /* in C order of the mesh; NULL: 0, 1, … */
-	uint64_t rank_count;               /* the product of the shape */
+	uint32_t dims; /* of the shape */
+	/* "dp", "tp", …, one for each dimension; NULL: none recorded. */
+	const struct fsdp_span *dim_names;
+	/* rank_count global ranks in C order of the mesh; NULL: 0, 1, …. */
+	const int64_t *ranks;
+	/* The product of the shape. */
+	uint64_t rank_count;
 };
 
 /** By the index in a placement, a unit or the plan. */
@@ -297,9 +382,11 @@ FSDP_API struct fsdp_mesh fsdp_mesh(
 
 /** How a tensor lies on a mesh, in torch's text form, one per mesh dimension. */
 struct fsdp_placement {
-	const struct fsdp_span *texts; /* "Shard(dim=0)", "Replicate()", … */
-	uint32_t count;                /* of texts */
-	uint32_t mesh;                 /* or FSDP_NONE */
+	/* "Shard(dim=0)", "Replicate()", …: one for each dimension of the mesh. */
+	const struct fsdp_span *texts;
+	uint32_t count; /* of texts */
+	/* Index for fsdp_mesh, or FSDP_NONE. */
+	uint32_t mesh;
 };
 
 /** By fsdp_tensor.placement. */
@@ -330,24 +417,40 @@ FSDP_API const char *fsdp_wrapper_name(enum fsdp_wrapper wrapper);
  * visits hold one child and nothing else; views fold them into that child.
  */
 struct fsdp_module {
-	uint32_t name;              /* clean */
-	uint32_t raw_name;          /* with the segments of wrappers */
-	const char *class_name;     /* or NULL; may hold hostile bytes */
-	const char *original_class; /* what fully_shard replaced, or NULL */
+	/* Clean: an id for fsdp_name_write. That of the root is empty. */
+	uint32_t name;
+	/* With the segments of wrappers. */
+	uint32_t raw_name;
+	/* Of the module in Python, or NULL; may hold hostile bytes. */
+	const char *class_name;
+	/* The class that fully_shard replaced by one of its own, or NULL. */
+	const char *original_class;
 	enum fsdp_wrapper wrapper;
-	uint32_t parent;      /* FSDP_NONE: the root */
-	uint32_t depth;       /* of the visit; the root has 0 */
-	uint32_t shown_depth; /* with wrappers folded */
-	uint32_t same_as;     /* the first visit of the same module, or FSDP_NONE */
-	uint32_t unit;        /* that this module is fully sharded by, or FSDP_NONE */
-	uint32_t first_tensor, tensor_count; /* own tensors: fsdp_module_tensor */
-	uint64_t parameters; /* elements of parameters here and below, tied ones once */
-	uint64_t bytes;      /* of them */
-	bool unit_inferred;  /* marked from placements, not from a record */
-	bool class_inferred; /* from a configuration, not from a record */
+	/* Visit that it lies in; FSDP_NONE: it is the root. */
+	uint32_t parent;
+	/* Of the visit; the root has 0. */
+	uint32_t depth;
+	/* The same with wrappers folded into what they wrap. */
+	uint32_t shown_depth;
+	/* The first visit of the same module, or FSDP_NONE: this is it. */
+	uint32_t same_as;
+	/* Index of the unit that fully shards this module, or FSDP_NONE. */
+	uint32_t unit;
+	/* Its own tensors, for fsdp_module_tensor. Those of modules below are not among
+	 * them. */
+	uint32_t first_tensor, tensor_count;
+	/* Elements of parameters here and below, tied ones once, */
+	uint64_t parameters;
+	/* and their bytes. */
+	uint64_t bytes;
+	/* The unit follows from placements, and not from a record. */
+	bool unit_inferred;
+	/* The class follows from a configuration, and not from a record. */
+	bool class_inferred;
 };
 
-/** Visits, those of wrappers among them. */
+/** Visits, those of wrappers among them. Parents come first, so one pass over the indices
+ * walks the tree. */
 FSDP_API size_t fsdp_module_count(const struct fsdp_checkpoint *checkpoint);
 
 /** Not of a checkpoint that has sums. */
@@ -364,24 +467,40 @@ struct fsdp_text_pair {
 	const char *value;
 };
 
-/** What one call of FullyShardedDataParallel or fully_shard makes. */
+/** What one call of FullyShardedDataParallel or fully_shard makes: a module whose
+ * parameters are sharded, gathered and reduced together. */
 struct fsdp_unit {
-	uint32_t module;           /* visit that is fully sharded */
-	const char *api;           /* "fsdp1", "fsdp2" */
-	const char *strategy;      /* "FULL_SHARD", …, or NULL */
+	/* The visit that is fully sharded. */
+	uint32_t module;
+	/* Which of the two: "fsdp1", "fsdp2". */
+	const char *api;
+	/* FSDP1's ShardingStrategy: "FULL_SHARD", …, or NULL. */
+	const char *strategy;
 	uint32_t shard_world_size; /* ranks that share one copy; FSDP_NONE: not known */
-	uint32_t replicate_world_size;                /* copies; FSDP_NONE: not known */
-	uint32_t mesh;                                /* or FSDP_NONE */
-	const struct fsdp_text_pair *mixed_precision; /* "param_dtype": "bfloat16", … */
+	/* Copies (HSDP); FSDP_NONE: not known. */
+	uint32_t replicate_world_size;
+	/* Index for fsdp_mesh, or FSDP_NONE. */
+	uint32_t mesh;
+	/* Fields of MixedPrecision or MixedPrecisionPolicy that are set: "param_dtype":
+	 * "bfloat16", …. */
+	const struct fsdp_text_pair *mixed_precision;
 	uint32_t mixed_precision_count;
-	int use_orig_params;           /* -1 unknown, 0, 1 */
-	int cpu_offload;               /* the same */
-	uint32_t first_fqn, fqn_count; /* parameters, in order: fsdp_unit_fqn */
-	uint64_t parameters;           /* elements */
-	uint64_t bytes;                /* of these */
-	bool inferred;                 /* from placements or shards, not from a plan */
-	bool has_flat;                 /* fsdp_unit_flat tells more */
-	bool flat_refused; /* the plan has one, but the checkpoint contradicts it */
+	/* Of FSDP1: -1 unknown, 0, 1. */
+	int use_orig_params;
+	/* Whether parameters rest in the host's memory: -1 unknown, 0, 1. */
+	int cpu_offload;
+	/* Its parameters, in the order in which it holds them: fsdp_unit_fqn. */
+	uint32_t first_fqn, fqn_count;
+	/* Their elements, */
+	uint64_t parameters;
+	/* and bytes, before sharding. */
+	uint64_t bytes;
+	/* It follows from placements or shards, and not from a plan. */
+	bool inferred;
+	/* fsdp_unit_flat tells more. */
+	bool has_flat;
+	/* The plan has a flat parameter, but the checkpoint contradicts it. */
+	bool flat_refused;
 };
 
 /** 0: nothing is sharded, or nothing tells how. */
@@ -404,18 +523,28 @@ FSDP_API uint32_t fsdp_unit_fqn(const struct fsdp_checkpoint *checkpoint,
  * into shards of one length. Which rank holds what is worked out when it is asked for.
  */
 struct fsdp_flat {
-	uint32_t unit;                     /* whose it is */
-	uint32_t dtype;                    /* fsdp_dtype */
-	int requires_grad;                 /* -1 unknown, 0, 1 */
-	uint32_t shards;                   /* ranks that share one copy */
-	uint64_t unpadded_unsharded_numel; /* PyTorch's: without what fills up shards */
-	uint64_t unsharded_numel;          /* with it: shards * sharded_numel */
-	uint64_t sharded_numel;            /* of every rank */
-	uint32_t entry_count;              /* 0: which parameters it holds is not known */
-	uint32_t tie_count;                /* further names of parameters */
-	bool from_plan;                    /* a sharding plan describes it */
-	bool from_files;                   /* its shards are in the checkpoint */
-	uint32_t record;                   /* internal */
+	/* Whose it is. */
+	uint32_t unit;
+	uint32_t dtype; /* fsdp_dtype */
+	/* -1 unknown, 0, 1. */
+	int requires_grad;
+	/* Ranks that share one copy. */
+	uint32_t shards;
+	/* PyTorch's number: without what fills up shards, */
+	uint64_t unpadded_unsharded_numel;
+	/* and with it: shards * sharded_numel. */
+	uint64_t unsharded_numel;
+	/* Of every rank. */
+	uint64_t sharded_numel;
+	/* Parameters and padding; 0: which parameters it holds is not known. */
+	uint32_t entry_count;
+	/* Further names of its parameters: fsdp_flat_tie. */
+	uint32_t tie_count;
+	/* A sharding plan describes it; */
+	bool from_plan;
+	/* its shards are in the checkpoint. Both may be true, and then agree. */
+	bool from_files;
+	uint32_t record; /* internal */
 };
 
 /** False: the unit has none, or nothing is known of it. *ret_flat is a plain value that
@@ -423,12 +552,14 @@ struct fsdp_flat {
 FSDP_API bool fsdp_unit_flat(const struct fsdp_checkpoint *checkpoint, uint32_t unit,
 	struct fsdp_flat *ret_flat);
 
-/** What lies in it, in order. */
+/** What lies in it, in order: a parameter, or padding between two of them. */
 struct fsdp_flat_entry {
-	uint32_t fqn;         /* full clean name, or FSDP_NONE: padding */
+	/* Its full clean name, or FSDP_NONE: padding. */
+	uint32_t fqn;
 	const int64_t *shape; /* NULL: padding, or not known */
 	uint32_t dims;
-	uint64_t start, numel; /* in the unsharded flat parameter */
+	/* Where it begins in the unsharded flat parameter, and its elements. */
+	uint64_t start, numel;
 };
 
 /** n must be below entry_count. */
@@ -446,10 +577,14 @@ FSDP_API struct fsdp_flat_tie fsdp_flat_tie(const struct fsdp_checkpoint *checkp
 
 /** What of an entry lies in one rank's shard. */
 struct fsdp_flat_span {
-	uint32_t entry;       /* index below entry_count */
-	uint64_t shard_start; /* in the rank's shard */
-	uint64_t param_start; /* in the flattened parameter */
-	uint64_t numel;       /* never 0 */
+	/* Index below entry_count. */
+	uint32_t entry;
+	/* Where it begins in the rank's shard, */
+	uint64_t shard_start;
+	/* and in the flattened parameter. */
+	uint64_t param_start;
+	/* Elements; never 0. */
+	uint64_t numel;
 };
 
 /**
@@ -466,11 +601,17 @@ FSDP_API uint64_t fsdp_flat_fill(const struct fsdp_flat *flat, uint32_t rank);
 
 /** One element, known from every side. */
 struct fsdp_flat_place {
-	uint32_t entry; /* FSDP_NONE: it only fills the shard up, or is not known */
-	uint64_t param_offset; /* in the flattened parameter */
-	uint64_t flat_offset;  /* in the unsharded flat parameter */
-	uint32_t rank;         /* shard rank */
-	uint64_t shard_offset; /* in its shard */
+	/* FSDP_NONE: it only fills the shard up, or is not known. */
+	uint32_t entry;
+	/* In the flattened parameter, in C order of its shape, */
+	uint64_t param_offset;
+	/* in the unsharded flat parameter, */
+	uint64_t flat_offset;
+	/* and, within the shard of this shard rank, */
+	uint32_t rank;
+	/* at this place. */
+	uint64_t shard_offset;
+	/* It belongs to no parameter. */
 	bool is_padding;
 };
 
@@ -517,44 +658,64 @@ FSDP_API bool fsdp_has_visits(const struct fsdp_checkpoint *checkpoint);
 /**
  * An entry that is no tensor, as a list of tokens in pre-order: a container token is
  * followed by its items (dicts: key, value, key, value …). Never evaluated.
+ *
+ * A tree of {"lr": [0.1, None]} is DICT (count 1), TEXT "lr", LIST (count 2), FLOAT,
+ * NONE.
  */
 enum fsdp_token_kind {
 	FSDP_TOKEN_NONE,
 	FSDP_TOKEN_BOOL,
 	FSDP_TOKEN_INTEGER, /* 64 bits */
-	/* Text: decimal, or hexadecimal behind 0x when very long */
+	/* Text: decimal, or hexadecimal behind 0x when very long. */
 	FSDP_TOKEN_BIG_INTEGER,
 	FSDP_TOKEN_FLOAT,
+	/* Text, not checked to be UTF-8. */
 	FSDP_TOKEN_TEXT,
+	/* Text: the bytes as they are. */
 	FSDP_TOKEN_BYTES,
+	/* Its items follow; so with the next three. */
 	FSDP_TOKEN_LIST,
 	FSDP_TOKEN_TUPLE,
 	FSDP_TOKEN_SET,
 	FSDP_TOKEN_DICT,
-	FSDP_TOKEN_OBJECT, /* text: class; items: arguments, then state */
-	FSDP_TOKEN_TENSOR, /* text: "tensor(float32, 3x4)" */
-	FSDP_TOKEN_GLOBAL, /* text: module.name */
-	FSDP_TOKEN_CUT,    /* more was there: too deep, too long, or a cycle */
+	/* Text: class; items: arguments, then state. */
+	FSDP_TOKEN_OBJECT,
+	/* Text: "tensor(float32, 3x4)". */
+	FSDP_TOKEN_TENSOR,
+	/* Text: module.name of a class or function that is named and not called. */
+	FSDP_TOKEN_GLOBAL,
+	/* More was there: too deep, too long, or a cycle. */
+	FSDP_TOKEN_CUT,
 };
 
 /** One of these; of its other fields those count that the kind has. */
 struct fsdp_token {
 	enum fsdp_token_kind kind;
-	uint32_t count;        /* items of a container (dict: pairs) */
-	int64_t integer;       /* of an INTEGER; of a BOOL 0 or 1 */
-	double number;         /* of a FLOAT */
-	struct fsdp_span text; /* by kind; else absent */
+	/* Items of a container; of a dict pairs, so twice as many tokens follow at
+	 * least. */
+	uint32_t count;
+	/* Of an INTEGER; of a BOOL 0 or 1. */
+	int64_t integer;
+	/* Of a FLOAT. */
+	double number;
+	/* By kind; else absent. Lives as long as the checkpoint. */
+	struct fsdp_span text;
 };
 
 /** An entry that is no tensor, as a loader would find it. */
 struct fsdp_value {
 	uint32_t name, raw_name, path; /* as those of fsdp_tensor */
-	const char *type; /* Python's name: "int", "list", "PosixPath"; may be hostile */
-	const struct fsdp_token *tokens; /* NULL: not read */
+	/* Python's name: "int", "list", "PosixPath"; may be hostile. */
+	const char *type;
+	/* The value itself; NULL: it was not read (struct fsdp_options). */
+	const struct fsdp_token *tokens;
 	size_t token_count;
-	uint32_t file;           /* or FSDP_NONE */
-	uint64_t offset, length; /* of the item that holds it, or FSDP_UNKNOWN */
-	uint32_t rank;           /* whose value it is; FSDP_NONE: that of all */
+	/* Index for fsdp_file, or FSDP_NONE. */
+	uint32_t file;
+	/* Of the item that holds it in that file, or FSDP_UNKNOWN. */
+	uint64_t offset, length;
+	/* Whose value it is; FSDP_NONE: that of all. */
+	uint32_t rank;
 
 	/* Tensors lie in it that have no name, and so are none of the checkpoint's: in an
 	 * object of a class that is not known, in a set, or in the key of a dict, which is
@@ -580,10 +741,14 @@ FSDP_API struct fsdp_value fsdp_value(
  * A file that is larger than any configuration is one node of the kind CUT.
  */
 struct fsdp_setting {
-	struct fsdp_span key;    /* of a member; absent: an item, or a whole file */
-	struct fsdp_token value; /* LIST and DICT: `count` is of items or members */
-	uint32_t end;            /* index behind all that it holds */
-	uint32_t file;           /* in which it stands */
+	/* Of a member; absent: an item, or a whole file. */
+	struct fsdp_span key;
+	/* Its token; of LIST and DICT `count` is of items or members. */
+	struct fsdp_token value;
+	/* Index behind all that it holds. */
+	uint32_t end;
+	/* Index for fsdp_file: in which it stands. */
+	uint32_t file;
 };
 
 /** The first one, 0, is a whole file; the next file, if there is one, is at its end. */

@@ -13,13 +13,16 @@ extern "C" {
  * others.
  */
 
-/** A part of names that is replaced: `from` is a whole name, or segments it begins with. */
+/** A part of names that is replaced: `from` is a whole name, or segments it begins with.
+ * "model.layers" as a whole segment, not as a prefix of bytes: it does not match
+ * "model.layers_norm". An empty `to` removes the segments with the dot behind them. */
 struct fsdp_rename {
 	struct fsdp_span from, to;
 };
 
 /** A number that a map of names uses: "num_attention_heads". */
 struct fsdp_named_size {
+	/* As the configuration calls it; lives as long as the caller says. */
 	struct fsdp_span name;
 	uint64_t value;
 };
@@ -28,7 +31,9 @@ struct fsdp_named_size {
 
 /**
  * A table that says what tensors of one naming scheme are called in another one, and how
- * they are cut, joined, put in another order or transposed (fsdp-inspect-map(5)).
+ * they are cut, joined, put in another order or transposed (fsdp-inspect-map(5)). A map
+ * changes no bytes by itself: fsdp_compare_new and fsdp_export_new take one. It does not
+ * change once it is open, so any number of threads may use it.
  */
 struct fsdp_map;
 
@@ -46,8 +51,11 @@ FSDP_API void fsdp_map_free(struct fsdp_map *map);
 
 /** A map that is built in. All texts are static. */
 struct fsdp_map_facts {
+	/* "megatron-hf-llama": from which scheme to which, of which family. */
 	const char *name;
-	const char *about; /* a sentence or two */
+	/* A sentence or two, for people: the programs on both sides, and the models that
+	 * it is for. */
+	const char *about;
 	const char *words; /* by what names are to become: "hf-llama megatron-llama" */
 };
 

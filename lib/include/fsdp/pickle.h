@@ -27,7 +27,8 @@ struct fsdp_pickles;
 /** All zero but `size` means defaults. */
 struct fsdp_pickles_options {
 	size_t size; /* of this struct, as the caller knows it */
-	/* Only this one of a zip, whatever its name ends with; or NULL */
+	/* Read only this one of a zip, whatever its name ends with; NULL: all that end
+	 * with .pkl. */
 	const char *member;
 	const struct fsdp_limit_setting *limits; /* as in struct fsdp_options */
 	size_t limit_count;
@@ -51,10 +52,15 @@ struct fsdp_pickles_stream {
 	struct fsdp_span member; /* of a zip; absent elsewhere */
 	/* Of its first byte in the file; of a member that is deflated, of that */
 	uint64_t offset;
-	uint64_t length; /* up to STOP, or what was given to it if there is none */
-	int protocol;    /* that it declares first; -1: it declares none */
-	bool complete;   /* it was read up to STOP */
-	const struct fsdp_error *error; /* why not; NULL: it is complete */
+	/* Up to STOP, or what was given to it if there is none. */
+	uint64_t length;
+	/* Of its PROTO opcode, which comes first; -1: it declares none. */
+	int protocol;
+	/* It was read up to STOP. */
+	bool complete;
+	/* Why not; NULL: it is complete. The object owns it. */
+	const struct fsdp_error *error;
+	/* Indices of globals and refusals are below these. */
 	size_t global_count, refusal_count;
 };
 
@@ -67,11 +73,17 @@ FSDP_API struct fsdp_pickles_stream fsdp_pickles_stream(
 
 /** What a pickle names, once however often it does. */
 struct fsdp_pickles_global {
-	struct fsdp_span module, name;                 /* as Python 3 knows them … */
-	struct fsdp_span written_module, written_name; /* … and as the pickle has them */
-	uint64_t offset; /* of the opcode that names it first, in the file */
-	const char *use; /* "called", "built" or "value": the worst that happens */
-	bool allowed;    /* it is on the list of known data */
+	/* As Python 3 knows it … */
+	struct fsdp_span module, name;
+	/* … and as the pickle has it: protocol 2 calls `builtins` "__builtin__". */
+	struct fsdp_span written_module, written_name;
+	/* Of the opcode that names it first, in the file. */
+	uint64_t offset;
+	/* The worst that happens to it: "called" (pickle.load would run it), "built" (it
+	 * gets a state), or "value" (it is only handed on). */
+	const char *use;
+	/* It is on the list of globals that hold data and do nothing else. */
+	bool allowed;
 	/* Whose data that is ("torch", "dtensor", "sharded", "dcp", "numpy", "plain",
 	 * "torchscript"); NULL: it is not on it */
 	const char *profile;
@@ -84,10 +96,14 @@ FSDP_API struct fsdp_pickles_global fsdp_pickles_global(
 /** What torch.load(weights_only=True) of a fresh process would not accept. It ends at the
  * first of them. */
 struct fsdp_pickles_refusal {
-	uint64_t offset;       /* of the opcode, in the file */
-	struct fsdp_span what; /* the opcode, or module.name of a global */
+	/* Of the opcode, in the file. */
+	uint64_t offset;
+	/* The opcode, or module.name of a global. */
+	struct fsdp_span what;
+	/* Why torch refuses it, in a few words. Static. */
 	const char *why;
-	uint64_t count; /* how often an opcode is used; of a global 1 */
+	/* How often an opcode is used; of a global 1. */
+	uint64_t count;
 };
 
 /** Opcodes first. Takes constant time. */
@@ -96,11 +112,13 @@ FSDP_API struct fsdp_pickles_refusal fsdp_pickles_refusal(
 
 /** What a value or the argument of an opcode is. */
 enum fsdp_pickles_kind {
-	FSDP_PICKLES_ABSENT, /* no argument; a value that a damaged pickle never gave */
+	/* No argument; a value that a damaged pickle never gave. */
+	FSDP_PICKLES_ABSENT,
 	FSDP_PICKLES_NONE,
 	FSDP_PICKLES_BOOL,
 	FSDP_PICKLES_INTEGER,
-	FSDP_PICKLES_BIG_INTEGER, /* bytes: little-endian two's complement, or digits */
+	/* Beyond 64 bits. Bytes: little-endian two's complement, or digits. */
+	FSDP_PICKLES_BIG_INTEGER,
 	FSDP_PICKLES_FLOAT,
 	FSDP_PICKLES_TEXT,
 	FSDP_PICKLES_BYTES,
@@ -108,13 +126,21 @@ enum fsdp_pickles_kind {
 	FSDP_PICKLES_LIST,
 	FSDP_PICKLES_SET,
 	FSDP_PICKLES_DICT,
-	FSDP_PICKLES_GLOBAL, /* text: module.name */
-	FSDP_PICKLES_CALL,   /* below it: what is called, with what, and what follows */
-	FSDP_PICKLES_PERSISTENT, /* below it: the id */
+	/* Text: module.name. */
+	FSDP_PICKLES_GLOBAL,
+	/* Below it: what is called, with what, and what follows. */
+	FSDP_PICKLES_CALL,
+	/* What the unpickler of the file resolves by itself: storages, in torch.save.
+	 * Below it: the id. */
+	FSDP_PICKLES_PERSISTENT,
+	/* A buffer of protocol 5 that lies outside of the pickle. */
 	FSDP_PICKLES_BUFFER,
-	FSDP_PICKLES_SHARED, /* a value that was shown before */
-	FSDP_PICKLES_CYCLE,  /* one that this lies in */
-	FSDP_PICKLES_CUT,    /* what lies deeper than FSDP_PICKLES_DEPTH */
+	/* A value that was shown before (number_of). */
+	FSDP_PICKLES_SHARED,
+	/* One that this lies in (number_of). */
+	FSDP_PICKLES_CYCLE,
+	/* What lies deeper than FSDP_PICKLES_DEPTH. */
+	FSDP_PICKLES_CUT,
 	FSDP_PICKLES_KIND_COUNT
 };
 
@@ -123,10 +149,15 @@ FSDP_API const char *fsdp_pickles_kind_name(enum fsdp_pickles_kind kind);
 
 /** One opcode. */
 struct fsdp_pickles_op {
-	uint64_t offset;             /* in the file */
-	const char *name;            /* "BINUNICODE" */
-	enum fsdp_pickles_kind kind; /* of its argument */
+	/* Of its first byte, in the file. */
+	uint64_t offset;
+	/* "BINUNICODE", as Python's pickletools call it. */
+	const char *name;
+	/* Of its argument; ABSENT: it has none. */
+	enum fsdp_pickles_kind kind;
+	/* Of an INTEGER, and of a BOOL 0 or 1; */
 	int64_t integer;
+	/* of a FLOAT. */
 	double number;
 	/* TEXT, BYTES and BIG_INTEGER; of two lines with the newline between them */
 	struct fsdp_span text;
@@ -139,15 +170,20 @@ FSDP_API bool fsdp_pickles_next_op(const struct fsdp_pickles *pickles, size_t st
 
 /** A value of the tree, in pre-order. What it holds follows it, one level deeper. */
 struct fsdp_pickles_node {
+	/* 0 of the topmost. */
 	uint32_t depth;
 	/* In what it lies in: "item", "key", "value", "function", "arguments",
 	 * "keywords", "state", "id"; NULL of the topmost */
 	const char *role;
 	enum fsdp_pickles_kind kind;
-	int64_t integer; /* BOOL, INTEGER */
-	double number;   /* FLOAT */
+	/* Of an INTEGER, and of a BOOL 0 or 1; */
+	int64_t integer;
+	/* of a FLOAT; */
+	double number;
+	/* by kind, else absent. */
 	struct fsdp_span text;
-	uint64_t count; /* items of a container; of a dict, and of a call, pairs */
+	/* Items of a container; of a dict, and of a call, pairs. */
+	uint64_t count;
 	/* Of a value that others may refer to: 1, 2, …; and which a SHARED or a CYCLE is.
 	 * 0: none */
 	uint32_t number_of;

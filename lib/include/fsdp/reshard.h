@@ -21,14 +21,21 @@ extern "C" {
  */
 struct fsdp_reshard;
 
+/** For shard_dim: as they are saved. And the most ranks that are asked about at once. */
 enum { FSDP_RESHARD_AUTO = -1, FSDP_RESHARD_WORLD_MOST = 65536 };
 
 struct fsdp_reshard_options {
-	size_t size;     /* of this struct, as the caller knows it */
-	uint32_t world;  /* ranks, at most FSDP_RESHARD_WORLD_MOST */
-	uint32_t copies; /* of the model (HSDP); 0 is 1 */
-	uint32_t tp;     /* ranks of tensor parallelism; 0 is 1 */
-	int32_t shard_dim; /* of all tensors that have it; AUTO: as they are saved, else 0 */
+	size_t size; /* of this struct, as the caller knows it */
+	/* Ranks of the new run, at most FSDP_RESHARD_WORLD_MOST. */
+	uint32_t world;
+	/* Copies of the model, each sharded over world / copies ranks (HSDP, or the
+	 * degree of replication of a device mesh); 0 is 1. */
+	uint32_t copies;
+	/* Ranks of tensor parallelism, which cut a parameter before FSDP does; 0 is 1. */
+	uint32_t tp;
+	/* Along which dimension all tensors are cut that have it; AUTO: as they are
+	 * saved, else 0. */
+	int32_t shard_dim;
 };
 
 /**
@@ -45,13 +52,20 @@ FSDP_API void fsdp_reshard_free(struct fsdp_reshard *reshard);
 
 /** One rank of the new world. Sums saturate at FSDP_UNKNOWN. */
 struct fsdp_reshard_rank {
-	uint64_t param_bytes;   /* of parameters and buffers */
-	uint64_t optim_bytes;   /* of states of optimizers */
-	uint64_t other_bytes;   /* of other tensors */
-	uint64_t padding_bytes; /* that fill shards up to one length, beside these */
-	uint64_t read_bytes;    /* of all pieces of which it needs an element */
-	uint64_t pieces;        /* so many */
-	uint32_t files;         /* that it opens; FSDP_NONE: too many to be told apart */
+	/* Of parameters and buffers that it would hold, */
+	uint64_t param_bytes;
+	/* of states of optimizers, */
+	uint64_t optim_bytes;
+	/* and of other tensors. */
+	uint64_t other_bytes;
+	/* Bytes that only fill shards up to one length, beside these. */
+	uint64_t padding_bytes;
+	/* Of all pieces of which it needs an element: a loader reads pieces whole. */
+	uint64_t read_bytes;
+	/* How many pieces these are. */
+	uint64_t pieces;
+	/* Files that it opens; FSDP_NONE: too many to be told apart within the memory. */
+	uint32_t files;
 };
 
 /** rank must be below the world. */
@@ -63,30 +77,42 @@ FSDP_API struct fsdp_reshard_rank fsdp_reshard_rank(
 FSDP_API uint32_t fsdp_reshard_file(
 	const struct fsdp_reshard *reshard, uint32_t rank, uint32_t *position);
 
-/** A tensor that does not come out even. */
+/** A tensor that does not come out even: ranks hold different numbers of its rows, some
+ * of them maybe none. */
 struct fsdp_reshard_cut {
 	uint32_t tensor;
-	uint32_t dim;   /* that is cut */
-	uint32_t ranks; /* that have some of it; the others have none */
+	/* The dimension that is cut. */
+	uint32_t dim;
+	/* Ranks that have some of it; the others have none. */
+	uint32_t ranks;
 };
 
-/** In the order of tensors. */
+/** In the order of tensors. The index must be below the count. */
 FSDP_API size_t fsdp_reshard_uneven_count(const struct fsdp_reshard *reshard);
 FSDP_API struct fsdp_reshard_cut fsdp_reshard_uneven(
 	const struct fsdp_reshard *reshard, size_t index);
 
-/** Whether a rank has nothing of such a tensor. */
+/** Whether a rank has nothing of such a tensor. `uneven` is an index for
+ * fsdp_reshard_uneven. */
 FSDP_API bool fsdp_reshard_is_empty(
 	const struct fsdp_reshard *reshard, size_t uneven, uint32_t rank);
 
 /** What holds for all ranks. */
 struct fsdp_reshard_facts {
-	uint64_t cut, whole; /* tensors that are cut, and that every rank has whole */
-	uint64_t flat_units; /* units that are cut as flat parameters */
-	uint64_t tp_unknown; /* of the cut ones: nothing tells how tp would cut them */
-	uint64_t refused;    /* uneven along another dimension than 0: FSDP2 raises */
-	int32_t shard_dim;   /* of all that are cut; AUTO: they differ, or none is */
-	uint64_t needed_bytes, read_bytes; /* of all ranks together */
+	/* Tensors that are cut, and tensors that every rank has whole. */
+	uint64_t cut, whole;
+	/* Units that are cut as flat parameters. */
+	uint64_t flat_units;
+	/* Of the cut ones: nothing tells how tensor parallelism would cut them, and they
+	 * are taken not to be. */
+	uint64_t tp_unknown;
+	/* Uneven along another dimension than 0: FSDP2 raises. */
+	uint64_t refused;
+	/* Of all that are cut; AUTO: they differ, or none is. */
+	int32_t shard_dim;
+	/* Of all ranks together: what they hold of the checkpoint, and what they read to
+	 * get it. */
+	uint64_t needed_bytes, read_bytes;
 };
 FSDP_API struct fsdp_reshard_facts fsdp_reshard_facts(const struct fsdp_reshard *reshard);
 

@@ -8,17 +8,19 @@
 extern "C" {
 #endif
 
-/**
- * An earlier JSON result of this program, read back: what `replay --json` wrote. It does
- * not change once it is open, so any number of threads may look.
- */
+/** An earlier JSON result of this program, read back: what `replay --json` wrote. It does
+ * not change once it is open, so any number of threads may look. Only what a comparison
+ * of two runs needs is kept. */
 struct fsdp_result;
 
 /** What was spent on one type of call, over all ranks. */
 struct fsdp_result_type {
-	struct fsdp_span name; /* lives as long as the result */
-	uint64_t count;        /* calls */
-	int64_t sum_ns;        /* FSDP_ABSENT if it did not fit */
+	/* "all_gather", "compute", …; lives as long as the result. */
+	struct fsdp_span name;
+	/* Calls of it. */
+	uint64_t count;
+	/* What they took together, in nanoseconds; FSDP_ABSENT if it did not fit. */
+	int64_t sum_ns;
 };
 
 /**
@@ -33,7 +35,7 @@ FSDP_API bool fsdp_result_open(
 /** NULL is fine. */
 FSDP_API void fsdp_result_free(struct fsdp_result *result);
 
-/** Types, in the order of the result. */
+/** Types, in the order of the result. 0 of a result in which nothing was timed. */
 FSDP_API size_t fsdp_result_type_count(const struct fsdp_result *result);
 
 /** The index must be below the count. */

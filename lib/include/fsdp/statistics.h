@@ -20,14 +20,16 @@ struct fsdp_statistics;
 struct fsdp_statistics_options {
 	size_t size; /* of this struct, as the caller knows it */
 
-	const uint32_t *tensors; /* which, or which components; NULL: all tensors */
+	/* Which tensors, or which components; NULL: all tensors. */
+	const uint32_t *tensors;
 	size_t tensor_count;
 
 	/* Only share `part`, from 1 on, of `parts` of about as many bytes: whole tensors,
 	 * each in one of them. 0 of 0: all. */
 	uint32_t part, parts;
 
-	unsigned jobs; /* threads, at most 64; 0: one */
+	/* Threads, at most 64; 0: one. */
+	unsigned jobs;
 
 	/* Told how many bytes of how many were read, on one thread at a time. False: stop.
 	 * NULL: it is not asked. */
@@ -50,12 +52,19 @@ FSDP_API void fsdp_statistics_free(struct fsdp_statistics *statistics);
 
 /** Of numbers: a complex element is two. All zero is of none. */
 struct fsdp_distribution {
-	uint64_t count; /* that were looked at */
+	/* Numbers that were looked at, finite or not. */
+	uint64_t count;
+	/* Of these: not numbers, and infinities of both signs. */
 	uint64_t nan, pos_inf, neg_inf;
-	uint64_t zeros;  /* of both signs */
-	double min, max; /* of the finite ones; 0 if there are none */
-	double mean;     /* of these */
-	double squares;  /* sum of the squares of what they differ from the mean by */
+	/* Of both signs. */
+	uint64_t zeros;
+	/* Of the finite ones; 0 if there are none. */
+	double min, max;
+	/* Of the finite ones; 0 if there are none. */
+	double mean;
+	/* Sum of the squares of what they differ from the mean by, from which the
+	 * deviation follows. */
+	double squares;
 };
 
 /** Finite ones: those of two disjoint runs of numbers together. The order counts, in the
@@ -74,10 +83,14 @@ FSDP_API double fsdp_distribution_deviation(const struct fsdp_distribution *numb
 enum { FSDP_STATISTICS_BINS = 16 };
 
 struct fsdp_statistics_row {
+	/* Index for fsdp_tensor. */
 	uint32_t tensor;
-	size_t position; /* among all, of every share */
+	/* Its place among all, of every share: by it the results of several processes can
+	 * be put together. */
+	size_t position;
 	struct fsdp_distribution numbers;
-	const struct fsdp_error *error; /* why there are none, or NULL */
+	/* Why there are no numbers, or NULL. The object owns it. */
+	const struct fsdp_error *error;
 	/* FSDP_STATISTICS_BINS counts; NULL: fsdp_statistics_bin was not called. */
 	const uint64_t *bins;
 };
@@ -101,7 +114,7 @@ FSDP_API bool fsdp_statistics_bin(struct fsdp_statistics *statistics,
 /** Tensors in the order in which they were given. */
 FSDP_API size_t fsdp_statistics_count(const struct fsdp_statistics *statistics);
 
-/** The index must be below the count. */
+/** What the numbers of one tensor come to. */
 FSDP_API struct fsdp_statistics_row fsdp_statistics_row(
 	const struct fsdp_statistics *statistics, size_t index);
 

@@ -40,15 +40,20 @@ enum { FSDP_SURVEY_HEAD = 16 };
 /** A file, or a folder. */
 struct fsdp_survey_entry {
 	/* From the folder on, "global_step4/latest"; of the one file that was named,
-	 * empty */
+	 * empty. */
 	struct fsdp_span name;
+	/* A folder; its own entries follow it in the list. */
 	bool is_folder;
-	uint64_t size; /* of a file */
+	/* Of a file, in bytes. */
+	uint64_t size;
+	/* How many bytes of `head` there are: fewer of a short file, 0 of a folder. */
 	uint32_t head_size;
-	unsigned char head[FSDP_SURVEY_HEAD]; /* head_size bytes of it */
+	/* The first bytes of it, by which containers can be told apart. */
+	unsigned char head[FSDP_SURVEY_HEAD];
 };
 
-/** In order of names; what is in a folder follows it. Of a file: itself. */
+/** In order of names; what is in a folder follows it. Of a file: itself. The folder
+ * itself is not among them. */
 FSDP_API size_t fsdp_survey_entry_count(const struct fsdp_survey *survey);
 FSDP_API const struct fsdp_survey_entry *fsdp_survey_entry(
 	const struct fsdp_survey *survey, size_t index);
@@ -57,7 +62,8 @@ FSDP_API const struct fsdp_survey_entry *fsdp_survey_entry(
 FSDP_API const struct fsdp_survey_entry *fsdp_survey_find(
 	const struct fsdp_survey *survey, const char *name);
 
-/** The first 4,096 bytes of a file at most; absent if it cannot be read. */
+/** The first 4,096 bytes of a file at most; absent if it cannot be read. Lives as long as
+ * the survey. Bytes as they lie there; zero bytes and all. */
 FSDP_API struct fsdp_span fsdp_survey_text(struct fsdp_survey *survey, const char *name);
 
 /** A file or folder as a checkpoint of its own, without what lies beside it. */
@@ -66,19 +72,28 @@ struct fsdp_survey_part {
 	const struct fsdp_error *error;           /* … because of this */
 };
 
-/** An empty name is the path itself. False: out of memory. */
+/**
+ * Opens a file or folder of the survey as a checkpoint, once; asked again, it gives the
+ * same. An empty name is the path itself. Damage is an answer (`error`); of the 65th
+ * different name, and of all behind it, there is neither a checkpoint nor an error.
+ * False: out of memory.
+ */
 FSDP_API bool fsdp_survey_part(
 	struct fsdp_survey *survey, const char *name, struct fsdp_survey_part *ret_part);
 
 /** A JSON document as a list of nodes (fsdp_setting). */
 struct fsdp_survey_document {
+	/* There is such a file, and it could be read. */
 	bool is_there;
 	bool is_valid; /* it is JSON, whose root is an object; else there are no nodes */
+	/* Its nodes in pre-order, as fsdp_setting gives them; the first one is the
+	 * whole. */
 	const struct fsdp_setting *settings;
 	size_t count;
 };
 
-/** Absent if it is larger than a configuration may be (16 MiB). False: out of memory. */
+/** Reads a file of JSON as nodes. Absent if there is none or it is larger than a
+ * configuration may be (16 MiB). False: out of memory. */
 FSDP_API bool fsdp_survey_document(struct fsdp_survey *survey, const char *name,
 	struct fsdp_survey_document *ret_document);
 
@@ -87,13 +102,19 @@ struct fsdp_survey_pickles {
 	bool is_readable;       /* the file holds pickles, all read to their ends */
 	const char *opcode;     /* the first opcode that it refuses, or NULL … */
 	uint64_t opcode_offset; /* … and where */
-	const struct fsdp_span *globals; /* that it refuses, "module.name" */
+	/* Those that it refuses, "module.name", in the order in which the file names
+	 * them. */
+	const struct fsdp_span *globals;
 	size_t global_count;
-	uint64_t global_offset; /* of the first of them */
-	int protocol;           /* of the pickle that holds the values */
+	/* Where the first of them is named. */
+	uint64_t global_offset;
+	/* Of the pickle that holds the values: torch.load takes it from the first
+	 * opcode. */
+	int protocol;
 };
 
-/** False: out of memory. */
+/** Reads the pickles of a file of torch.save, or a bare one, and checks them against the
+ * lists of a fresh process. Nothing of them is run. False: out of memory. */
 FSDP_API bool fsdp_survey_pickles(struct fsdp_survey *survey, const char *name,
 	struct fsdp_survey_pickles *ret_pickles);
 

@@ -21,6 +21,15 @@ extern "C" {
  * A set is made by fsdp_recordings_read and ended by one fsdp_recordings_free; in between
  * it does not change, so any number of threads may look. No getter allocates or fails.
  * Texts come from the recordings: not terminated, not escaped, maybe not UTF-8.
+ *
+ * From the paths of a run to what its ranks waited for each other:
+ *
+ *     struct fsdp_recording_options options = { .size = sizeof options };
+ *     if (!fsdp_recordings_read(paths, count, &options, &set, &error))
+ *             return false;
+ *     for (size_t i = 0; i < fsdp_recording_count(set); i++)
+ *             use(fsdp_recording(set, i)->rank, fsdp_recording(set, i)->wait_ns);
+ *     fsdp_recordings_free(set);
  */
 struct fsdp_recordings;
 
@@ -32,19 +41,27 @@ struct fsdp_recordings;
  * that contrib/python writes and fsdp-inspect-trace(5) describes.
  */
 enum fsdp_recording_kind {
-	FSDP_RECORDING_PROFILE,    /* SimpleProfiler's events, as JSON lines */
-	FSDP_RECORDING_LOG,        /* its lines in a training log */
-	FSDP_RECORDING_KINETO,     /* a trace of torch.profiler */
-	FSDP_RECORDING_FX_ORDER,   /* module order by torch.fx, as JSON lines */
-	FSDP_RECORDING_EXEC_ORDER, /* order of FSDP1's handles, as JSON lines */
-	FSDP_RECORDING_FLIGHT,     /* a dump of the Flight Recorder, pickle or JSON */
-	FSDP_RECORDING_MEMORY,     /* a snapshot of CUDA memory, a pickle */
-	FSDP_RECORDING_WATCHDOG,   /* lines of NCCL's watchdog in a log */
+	/* SimpleProfiler's events, as JSON lines. */
+	FSDP_RECORDING_PROFILE,
+	/* What it printed into a training log: totals by type, no single calls. */
+	FSDP_RECORDING_LOG,
+	/* A trace of torch.profiler, in the JSON of Chrome's tracing. */
+	FSDP_RECORDING_KINETO,
+	/* Module order by torch.fx, as JSON lines. */
+	FSDP_RECORDING_FX_ORDER,
+	/* Order of FSDP1's handles, as JSON lines. */
+	FSDP_RECORDING_EXEC_ORDER,
+	/* A dump of the Flight Recorder, pickle or JSON (flight.h). */
+	FSDP_RECORDING_FLIGHT,
+	/* A snapshot of CUDA memory, a pickle (memory.h). */
+	FSDP_RECORDING_MEMORY,
+	/* Lines of NCCL's watchdog in a log (flight.h). */
+	FSDP_RECORDING_WATCHDOG,
 	FSDP_RECORDING_KIND_COUNT
 };
 
-/** "simple_profiler", "log", "kineto", "fx_exec_order", "exec_order",
- * "flight_recorder", "memory_snapshot", "nccl_watchdog"; NULL for anything else. */
+/** "simple_profiler", "log", "kineto", "fx_exec_order", "exec_order", "flight_recorder",
+ * "memory_snapshot", "nccl_watchdog"; NULL for anything else. Static. */
 FSDP_API const char *fsdp_recording_kind_name(enum fsdp_recording_kind kind);
 
 /**
@@ -53,9 +70,11 @@ FSDP_API const char *fsdp_recording_kind_name(enum fsdp_recording_kind kind);
  */
 struct fsdp_recording_options {
 	size_t size; /* of this struct, as the caller knows it */
-	const struct fsdp_limit_setting *limits; /* ceilings that are changed */
+	/* Ceilings that are changed, as in struct fsdp_options. */
+	const struct fsdp_limit_setting *limits;
 	size_t limit_count;
-	unsigned jobs; /* threads; 0: one */
+	/* Threads that read, a recording each; 0: one. No result depends on it. */
+	unsigned jobs;
 
 	/* The rank that a path tells, or FSDP_ABSENT; asked before the library's own
 	 * opinion about file names. NULL: there is none. */
@@ -66,12 +85,19 @@ struct fsdp_recording_options {
 	const int64_t *steps;
 	size_t step_range_count;
 
-	bool timeline; /* fsdp_recording.timeline is wanted */
-	bool units;    /* fsdp_recording.units is wanted */
-	bool spans;    /* fsdp_recording.computing and exposed are wanted */
-	bool kernels;  /* fsdp_recording.kernels is wanted */
-	bool by_step;  /* of units and kernels also the times by step */
-	bool idle;     /* fsdp_recording.idles is wanted */
+	/* The next ones cost memory or time, and are worked out only if they are wanted:
+	 * fsdp_recording.timeline, */
+	bool timeline;
+	/* fsdp_recording.units, */
+	bool units;
+	/* fsdp_recording.computing and exposed, */
+	bool spans;
+	/* fsdp_recording.kernels, */
+	bool kernels;
+	/* of units and kernels also the times by step, */
+	bool by_step;
+	/* fsdp_recording.idles. */
+	bool idle;
 
 	/* Bits 1 << kind: others are left out, unless there is nothing else. 0: all. */
 	unsigned kinds;
@@ -89,8 +115,10 @@ struct fsdp_recording_options {
  * are those of some moment a little earlier; they never go back. Zero it before.
  */
 struct fsdp_recording_progress {
-	uint64_t read, size; /* bytes as stored; size 0: unknown */
-	int stop;            /* set it, and what was read so far is the answer */
+	/* Bytes as stored, of all recordings together; size 0: unknown, as of a pipe. */
+	uint64_t read, size;
+	/* Set it to anything but 0, and what was read so far is the answer. */
+	int stop;
 };
 
 /* ---- times ---- */
@@ -101,9 +129,12 @@ struct fsdp_recording_progress {
  * cells are 1 % wide, and `approx` says so. The sum is FSDP_ABSENT if it does not fit.
  */
 struct fsdp_times {
-	uint64_t count;                                 /* calls */
-	int64_t sum_ns, min_ns, max_ns, p50_ns, p95_ns; /* FSDP_ABSENT if count is 0 */
-	bool approx;                                    /* p50 and p95, within 1 % */
+	/* Calls. */
+	uint64_t count;
+	/* All in nanoseconds; FSDP_ABSENT if count is 0. */
+	int64_t sum_ns, min_ns, max_ns, p50_ns, p95_ns;
+	/* p50 and p95 are within 1 %, and not exact. */
+	bool approx;
 };
 
 /** One type of call, such as "all_gather" or "compute": its name, and what was spent on
@@ -129,43 +160,66 @@ struct fsdp_tally {
  */
 struct fsdp_dump_result {
 	struct fsdp_span type;
-	int64_t ns;            /* in all */
-	struct fsdp_span text; /* the number as the log has it */
+	/* In all, in nanoseconds. */
+	int64_t ns;
+	/* The number in seconds as the log has it, digit by digit. */
+	struct fsdp_span text;
 };
 
 /** One call of SimpleProfiler.dump_and_reset, whether PyTorch printed it or not. */
 struct fsdp_dump {
-	uint64_t line;                          /* where it stands, from 1 */
-	struct fsdp_span msg;                   /* that the program gave it */
-	bool emitted;                           /* PyTorch printed it */
-	const struct fsdp_dump_result *results; /* in the order of its dict */
+	/* Where it stands, from 1. */
+	uint64_t line;
+	/* What the program gave it as a message. */
+	struct fsdp_span msg;
+	/* PyTorch printed it, which it does on rank 0 alone, and if
+	 * TORCH_DISTRIBUTED_DEBUG is INFO. */
+	bool emitted;
+	/* In the order of its dict. */
+	const struct fsdp_dump_result *results;
 	size_t result_count;
-	struct fsdp_span log_message; /* msg and dict as PyTorch prints them */
+	/* msg and dict as PyTorch prints them. */
+	struct fsdp_span log_message;
 };
 
 /** A use of SimpleProfiler that PyTorch refuses. Reading goes on behind it. */
 struct fsdp_profile_problem {
+	/* From 1. */
 	uint64_t line;
-	const char *kind; /* "reentry", "end_without_begin", "end_after_reset" */
+	/* "reentry" (a region of a type within one of the same type),
+	 * "end_without_begin", "end_after_reset" (a dump came in between). */
+	const char *kind;
 	struct fsdp_span type;
-	const char *message; /* what PyTorch says there */
+	/* What PyTorch does there, one sentence. Static. */
+	const char *message;
 };
 
 /* ---- traces ---- */
 
 /** Where the collectives of a trace are counted, once each: by their kernels on the
  * device if there are any, else by their spans on the host. */
-enum fsdp_comm_layer { FSDP_LAYER_NONE, FSDP_LAYER_HOST, FSDP_LAYER_DEVICE };
+enum fsdp_comm_layer {
+	/* There are none. */
+	FSDP_LAYER_NONE,
+	/* By their spans on the host: those of gloo, or a trace without kernels. */
+	FSDP_LAYER_HOST,
+	/* By their kernels. */
+	FSDP_LAYER_DEVICE
+};
 
 /**
  * How it is known which collective a kernel is: the first of these that says something,
  * in this order. Only recent versions of PyTorch give kernels such arguments.
  */
 enum fsdp_comm_how {
-	FSDP_BY_ARGS,   /* its own arguments say so */
-	FSDP_BY_LAUNCH, /* the annotation that its launch lies in */
-	FSDP_BY_NAME,   /* the name of the kernel */
-	FSDP_BY_NONE,   /* not at all: a collective of an unknown type */
+	/* Its own arguments say so. */
+	FSDP_BY_ARGS,
+	/* The annotation that its launch lies in. */
+	FSDP_BY_LAUNCH,
+	/* The name of the kernel. */
+	FSDP_BY_NAME,
+	/* Not at all: a collective of an unknown type. */
+	FSDP_BY_NONE,
 	FSDP_BY_COUNT
 };
 
@@ -174,17 +228,24 @@ enum fsdp_comm_how {
  * say is absent: older versions of PyTorch record neither bytes nor numbers.
  */
 struct fsdp_collective {
-	int64_t ts_ns, dur_ns; /* start, and how long it took */
-	struct fsdp_span type; /* "all_gather", "reduce_scatter", … */
+	/* Start, and how long it took. */
+	int64_t ts_ns, dur_ns;
+	/* "all_gather", "reduce_scatter", …: SimpleProfiler's names. */
+	struct fsdp_span type;
 	enum fsdp_comm_how how;
-	struct fsdp_span group; /* the process group */
-	struct fsdp_span ranks; /* in it, as the trace has them */
-	/* Number within the group; it may lie in `digits`, so do not copy the struct */
+	/* The process group, as the trace calls it. */
+	struct fsdp_span group;
+	/* In it, as the trace has them: a text, maybe shortened by the profiler. */
+	struct fsdp_span ranks;
+	/* Number within the group; it may lie in `digits`, so do not copy the struct. */
 	struct fsdp_span seq;
-	int64_t bytes;      /* output of an all-gather, input of the others */
-	int64_t group_size; /* ranks of the group */
-	int64_t step;       /* the number of the step it is of, or FSDP_ABSENT */
-	char digits[12];    /* internal */
+	/* Output of an all-gather, input of the others: what nccl-tests call the size. */
+	int64_t bytes;
+	/* Ranks of the group. */
+	int64_t group_size;
+	/* The number of the step it is of, or FSDP_ABSENT. */
+	int64_t step;
+	char digits[12]; /* internal */
 };
 
 /** Those of a trace, in order of start; fsdp_recording_collective shows them. */
@@ -197,18 +258,29 @@ struct fsdp_collectives;
  * span_ns.
  */
 struct fsdp_device_times {
-	int64_t span_ns;         /* first start to last end */
-	int64_t busy_ns;         /* busy with anything */
-	int64_t idle_ns;         /* busy with nothing */
-	int64_t comm_busy_ns;    /* with collectives */
-	int64_t compute_busy_ns; /* with kernels that compute */
-	int64_t mem_busy_ns;     /* with copies and sets */
-	int64_t overlap_ns;      /* with collectives and kernels at once */
-	int64_t exposed_ns;      /* with collectives and no kernel */
+	/* First start to last end. */
+	int64_t span_ns;
+	/* Busy with anything, */
+	int64_t busy_ns;
+	/* or with nothing. */
+	int64_t idle_ns;
+	/* Busy with collectives, */
+	int64_t comm_busy_ns;
+	/* with kernels that compute, */
+	int64_t compute_busy_ns;
+	/* with copies and sets. */
+	int64_t mem_busy_ns;
+	/* With collectives and kernels at once: communication that costs no time of its
+	 * own. */
+	int64_t overlap_ns;
+	/* With collectives and no kernel: the time that faster communication could
+	 * save. */
+	int64_t exposed_ns;
 };
 
 /** A time in which a device was busy; the end is not inside. */
 struct fsdp_busy_span {
+	/* Both on the clock of its recording. */
 	int64_t begin_ns, end_ns;
 };
 
@@ -216,19 +288,26 @@ struct fsdp_busy_span {
  * to the step in which the host launched it, though it may run later; all else to the step
  * in which it begins. */
 struct fsdp_step {
-	int64_t step, ts_ns, dur_ns;    /* its number, start and length */
-	const struct fsdp_tally *types; /* what is of it */
+	/* Its number, start and length. */
+	int64_t step, ts_ns, dur_ns;
+	/* What is of it, by type. */
+	const struct fsdp_tally *types;
 	size_t type_count;
-	/* Calls of the runtime on the host that allocate or free memory, by name */
+	/* Calls of the runtime on the host that allocate or free memory, by name:
+	 * cudaMalloc in a step that is not the first one tells of a pool that grows. */
 	const struct fsdp_tally *allocs;
 	size_t alloc_count;
-	bool has_device;                 /* there is work on the device */
-	struct fsdp_device_times device; /* between the first and the last of it */
+	/* There is work on the device, and `device` counts. */
+	bool has_device;
+	/* Between the first and the last of it. */
+	struct fsdp_device_times device;
 };
 
 /** What was spent on something in one step. */
 struct fsdp_step_time {
-	int64_t step; /* its number; FSDP_ABSENT: in none */
+	/* Its number; FSDP_ABSENT: in none. */
+	int64_t step;
+	/* Calls, and what they took together. */
 	uint64_t count;
 	int64_t ns;
 	/* Of collectives, while nothing computes; FSDP_ABSENT: there are no kernels */
@@ -243,9 +322,12 @@ struct fsdp_step_list {
 
 /** When a unit is used. */
 enum fsdp_unit_phase {
+	/* In the forward of the model. */
 	FSDP_PHASE_FORWARD,
+	/* In its backward, where parameters are gathered again if they were freed. */
 	FSDP_PHASE_BACKWARD,
-	FSDP_PHASE_NONE, /* outside of both, or not recorded */
+	/* Outside of both, or not recorded. */
+	FSDP_PHASE_NONE,
 };
 
 /** "forward", "backward"; NULL for FSDP_PHASE_NONE. */
@@ -254,13 +336,17 @@ FSDP_API const char *fsdp_unit_phase_name(enum fsdp_unit_phase phase);
 /** The gathers, or the reductions, of a unit in one phase. `count` is how often FSDP asked
  * for one, `kernels` how many collectives that took; the rest is of these. */
 struct fsdp_unit_collectives {
+	/* and how many collectives that took. All else is of these. */
 	uint64_t count, kernels;
-	uint64_t on_compute_stream; /* kernels on the stream that computes most */
-	int64_t ns;                 /* their time together */
+	/* Kernels on the stream that computes most, where they cannot overlap with it. */
+	uint64_t on_compute_stream;
+	/* Their time together. */
+	int64_t ns;
 	/* Of that, while nothing computes; each for itself. FSDP_ABSENT: there are no
 	 * kernels */
 	int64_t exposed_ns;
-	struct fsdp_step_list by_step; /* with options.by_step, of one recording */
+	/* With options.by_step, of one recording; else empty. */
+	struct fsdp_step_list by_step;
 };
 
 /** Texts in order, each once. */
@@ -275,22 +361,29 @@ struct fsdp_unit_texts {
  * "#0" is the root, and those of a backward are not known.
  */
 struct fsdp_unit_times {
-	struct fsdp_span unit; /* its name, empty for the root; absent: not known */
+	/* Its name, empty for the root; absent: not known. */
+	struct fsdp_span unit;
 	enum fsdp_unit_phase phase;
 	/* Size of the shard mesh of this group of its parameters, or FSDP_ABSENT: it has
 	 * one group */
 	int64_t pg;
 	struct fsdp_unit_collectives gathers, reduces;
-	/* Gathers that were asked for ahead of the unit's own turn */
+	/* Gathers that were asked for ahead of the unit's own turn. */
 	uint64_t prefetched;
-	uint64_t firsts;   /* gathers that were the first of a step */
-	uint64_t reshards; /* after the backward */
+	/* Gathers that were the first of a step: nothing runs that they could overlap
+	 * with. */
+	uint64_t firsts;
+	/* Times that its parameters were freed after the backward. */
+	uint64_t reshards;
+	/* Times that its forward ran. */
 	uint64_t forwards;
-	struct fsdp_unit_texts groups;  /* process groups of the kernels */
-	struct fsdp_unit_texts streams; /* where the kernels ran */
+	/* Process groups of the kernels. */
+	struct fsdp_unit_texts groups;
+	/* Streams on which they ran. */
+	struct fsdp_unit_texts streams;
 };
 
-/** Gathers and reductions that are of no unit. */
+/** Gathers and reductions that are of no unit, and their time. */
 struct fsdp_unassigned {
 	uint64_t gathers, reduces;
 	int64_t gather_ns, reduce_ns;
@@ -298,21 +391,32 @@ struct fsdp_unassigned {
 
 /** How the units of a trace are distinguished. */
 enum fsdp_units_from {
-	FSDP_UNITS_ABSENT, /* there are no annotations of FSDP */
-	FSDP_UNITS_NAMED,  /* FSDP2 since PyTorch 2.5 */
-	FSDP_UNITS_OLD,    /* FSDP2 before that: not at all */
-	FSDP_UNITS_FSDP1,  /* by their order in the forward */
+	/* Not at all: there are no annotations of FSDP. */
+	FSDP_UNITS_ABSENT,
+	/* By name: FSDP2 since PyTorch 2.5. */
+	FSDP_UNITS_NAMED,
+	/* Not at all: FSDP2 before that annotates without names. */
+	FSDP_UNITS_OLD,
+	/* By their order in the forward. */
+	FSDP_UNITS_FSDP1,
 };
 
 /** What a kernel does: collectives and copies by what they count as, the others by words
  * in their names. */
 enum fsdp_kernel_class {
+	/* Products of matrices, and convolutions that are carried out so. */
 	FSDP_KERNEL_GEMM,
+	/* Attention in one kernel. */
 	FSDP_KERNEL_ATTENTION,
+	/* One element at a time; mostly bound by memory. */
 	FSDP_KERNEL_ELEMENTWISE,
+	/* Sums, norms, softmax. */
 	FSDP_KERNEL_REDUCTION,
-	FSDP_KERNEL_COPY, /* also sets */
+	/* Copies and sets. */
+	FSDP_KERNEL_COPY,
+	/* Collectives. */
 	FSDP_KERNEL_COMMUNICATION,
+	/* Names without a word that is known. */
 	FSDP_KERNEL_OTHER,
 	FSDP_KERNEL_CLASS_COUNT
 };
@@ -326,26 +430,40 @@ struct fsdp_kernel_times {
 	/* As it is recorded; absent: the names beyond the limit `kernels` together */
 	struct fsdp_span name;
 	enum fsdp_kernel_class kernel_class;
-	bool computes; /* its time is of the type "compute" */
+	/* Its time is of the type "compute". */
+	bool computes;
+	/* Calls. */
 	uint64_t count;
-	uint64_t on_compute_stream; /* calls on the stream that computes most */
+	/* Of these on the stream that computes most. */
+	uint64_t on_compute_stream;
+	/* Their time together. */
 	int64_t ns;
-	struct fsdp_step_list by_step; /* with options.by_step */
+	/* With options.by_step; else empty. */
+	struct fsdp_step_list by_step;
 };
 
 /** Why a device is idle: what the thread did that launched what comes next, after the
  * gap had begun. Of several at once the first one counts. */
 enum fsdp_idle_cause {
-	FSDP_IDLE_SYNCHRONISATION, /* it waited for the device */
-	FSDP_IDLE_ALLOCATION,      /* it allocated or freed memory of the device */
-	FSDP_IDLE_COPY,            /* it was in a call that copies */
-	FSDP_IDLE_COLLECTIVE,      /* it was in a collective */
-	FSDP_IDLE_DATA_LOADER,     /* it asked its data loader for a batch */
+	/* It waited for the device: a synchronisation, or .item(). */
+	FSDP_IDLE_SYNCHRONISATION,
+	/* It allocated or freed memory of the device. */
+	FSDP_IDLE_ALLOCATION,
+	/* It was in a call that copies. */
+	FSDP_IDLE_COPY,
+	/* It was in a collective. */
+	FSDP_IDLE_COLLECTIVE,
+	/* It asked its data loader for a batch. */
+	FSDP_IDLE_DATA_LOADER,
 	/* It was in operators and launches; or the launch took this long to arrive */
 	FSDP_IDLE_LAUNCH,
-	FSDP_IDLE_HOST,    /* nothing of these: Python, or nothing that is recorded */
-	FSDP_IDLE_QUEUED,  /* what comes next was launched before the gap began */
-	FSDP_IDLE_UNKNOWN, /* the launch is not recorded */
+	/* Nothing of these: Python, or nothing that is recorded. */
+	FSDP_IDLE_HOST,
+	/* What comes next was launched before the gap began: the device itself took that
+	 * long. */
+	FSDP_IDLE_QUEUED,
+	/* The launch is not recorded. */
+	FSDP_IDLE_UNKNOWN,
 	FSDP_IDLE_CAUSE_COUNT
 };
 
@@ -358,8 +476,10 @@ FSDP_API const char *fsdp_idle_cause_name(enum fsdp_idle_cause cause);
 struct fsdp_idle_time {
 	enum fsdp_idle_cause cause;
 	struct fsdp_span kernel; /* its name; absent: beyond the limit `kernels` */
-	uint64_t gaps;           /* in which this was a part */
-	int64_t ns, longest_ns;  /* of these parts */
+	/* Gaps in which this was a part, */
+	uint64_t gaps;
+	/* the time of these parts together, and of the longest of them. */
+	int64_t ns, longest_ns;
 };
 
 /* ---- order of modules ---- */
@@ -372,13 +492,16 @@ struct fsdp_idle_time {
 /** A parameter by the name under which a module uses it; one parameter may have several
  * names, if it is shared. */
 struct fsdp_named_param {
+	/* As attribute of the module: "weight", or with dots of a module inside. */
 	struct fsdp_span name;
+	/* Its number in the recording. */
 	int64_t param;
 };
 
 /** The parameters of one module that are used in one go. */
 struct fsdp_usage {
-	int64_t module; /* whose they are */
+	/* Whose they are. */
+	int64_t module;
 	const struct fsdp_named_param *params;
 	size_t param_count;
 };
@@ -397,24 +520,37 @@ struct fsdp_module_usage {
  * trace has what came before it broke off.
  */
 struct fsdp_fx_order {
-	struct fsdp_span root;    /* class of the model */
-	struct fsdp_span torch;   /* version of PyTorch */
-	struct fsdp_span tracer;  /* class of the tracer */
-	struct fsdp_span aborted; /* why tracing broke off; absent: it did not */
-	const struct fsdp_span *concrete_args; /* their names */
+	/* Class of the model, */
+	struct fsdp_span root;
+	/* version of PyTorch, */
+	struct fsdp_span torch;
+	/* and class of the tracer that ran. */
+	struct fsdp_span tracer;
+	/* Why tracing broke off; absent: it did not. */
+	struct fsdp_span aborted;
+	/* Names of the arguments of forward that were given a value. */
+	const struct fsdp_span *concrete_args;
 	size_t concrete_arg_count;
-	bool has_concrete_args, concrete_args_null; /* recorded; as null */
-	const int64_t *modules;                     /* in order of use */
-	const struct fsdp_span *module_names;       /* of each of these */
+	/* Whether the recording says anything of them, and whether it says null. */
+	bool has_concrete_args, concrete_args_null;
+	/* In order of use, as often as they are used, */
+	const int64_t *modules;
+	/* and the name of each. */
+	const struct fsdp_span *module_names;
 	size_t module_count;
-	const struct fsdp_module_usage *usages; /* by module */
+	/* What is used while a module runs: one a module. */
+	const struct fsdp_module_usage *usages;
 	size_t usage_count;
-	const int64_t *params;               /* in order of first use */
-	const struct fsdp_span *param_names; /* of each of these */
+	/* In order of first use, */
+	const int64_t *params;
+	/* and the name of each. */
+	const struct fsdp_span *param_names;
 	size_t param_count;
-	const struct fsdp_span *never_visited; /* parameters that were not used */
+	/* Parameters that were not used. */
+	const struct fsdp_span *never_visited;
 	size_t never_visited_count;
-	int64_t current; /* module in which it ended */
+	/* Number of the module in which it ended. */
+	int64_t current;
 };
 
 /* ---- order of handles ---- */
@@ -426,47 +562,64 @@ struct fsdp_fx_order {
 
 /** A unit of FSDP1 with a FlatParameter. */
 struct fsdp_handle {
-	int64_t id; /* as the recording numbers it */
+	/* As the recording numbers it. */
+	int64_t id;
+	/* Name of the module that FSDP wraps. */
 	struct fsdp_span module;
-	const struct fsdp_span *fqns; /* its parameters */
+	/* Its parameters. */
+	const struct fsdp_span *fqns;
 	size_t fqn_count;
 };
 
 /** A way of prefetching: with each handle the ones that come next in one direction are
  * unsharded early. */
 struct fsdp_prefetch {
-	bool backward; /* else forward */
-	int64_t limit; /* how many handles ahead, at least 1 */
+	/* In the backward, else in the forward. */
+	bool backward;
+	/* How many handles ahead, at least 1. */
+	int64_t limit;
 };
 
 /** At the end of an iteration; `pre` is shared by all of them. */
 struct fsdp_order_snapshot {
-	uint64_t iter;             /* from 0 */
-	uint64_t at_line;          /* the last line before it */
-	uint64_t cursor;           /* calls of this iteration that PyTorch checked */
-	const int64_t *pre, *post; /* handles: by first use, and as their forwards end */
+	/* From 0. */
+	uint64_t iter;
+	/* The last line of the recording before it. */
+	uint64_t at_line;
+	/* Calls of this iteration that PyTorch checked against the first one. */
+	uint64_t cursor;
+	/* Handles: by first use, and as their forwards end. */
+	const int64_t *pre, *post;
 	size_t pre_count, post_count;
-	const char *status; /* of the check: "NONE", "WARNING", "WARNED" */
+	/* Of the check: "NONE", "WARNING", "WARNED", as PyTorch's enum has it. */
+	const char *status;
 };
 
 /** PyTorch warns that a forward differs from that of the first iteration, because ranks
  * that gather different parameters at once get wrong results or hang. */
 struct fsdp_order_warning {
+	/* Where it was given. */
 	uint64_t iter, line;
+	/* Index of the handle. */
 	int64_t handle;
-	struct fsdp_span message; /* as PyTorch words it */
+	/* As PyTorch words it. */
+	struct fsdp_span message;
 };
 
 /** One change of a handle's pair of states, as indices for fsdp_training_state_name and
  * fsdp_handle_state_name. */
 struct fsdp_state_change {
 	uint64_t line;
-	unsigned training, handle; /* the states that it enters */
-	bool problem;              /* PyTorch refuses it */
-	bool prefetch;             /* it is that of a prefetch */
+	/* The states that it enters. */
+	unsigned training, handle;
+	/* PyTorch refuses it (struct fsdp_state_problem). */
+	bool problem;
+	/* It is that of a prefetch, and not of a forward or backward of its own. */
+	bool prefetch;
 	uint64_t iter;
 };
 
+/** Members of the two enums of PyTorch. */
 enum { FSDP_TRAINING_STATES = 3, FSDP_HANDLE_STATES = 5 };
 
 /** The names of TrainingState and HandleTrainingState of PyTorch; NULL past the end. */
@@ -475,27 +628,36 @@ FSDP_API const char *fsdp_handle_state_name(unsigned state);
 
 /** The states of one handle in the order of lines. */
 struct fsdp_state_lane {
+	/* In the order of lines. */
 	const struct fsdp_state_change *changes;
 	size_t change_count;
-	/* how often each state was entered, by its index */
+	/* How often each state was entered, by its index. */
 	uint64_t training_counts[FSDP_TRAINING_STATES], handle_counts[FSDP_HANDLE_STATES];
-	uint64_t prefetches;                 /* changes that were prefetches */
-	unsigned last_training, last_handle; /* in which the recording leaves it */
+	/* Changes that were prefetches. */
+	uint64_t prefetches;
+	/* In which the recording leaves it. */
+	unsigned last_training, last_handle;
 };
 
 /** A change of states that PyTorch refuses. */
 struct fsdp_state_problem {
 	uint64_t line;
+	/* Index of the handle. */
 	int64_t handle;
-	const char *kind;         /* "summon_in_step", "unshard_not_idle", … */
-	unsigned from[2], to[2];  /* training state, handle state */
-	const char *error;        /* the class of the exception; NULL: none */
-	struct fsdp_span message; /* its words */
+	/* "summon_in_step", "unshard_not_idle", … */
+	const char *kind;
+	/* Training state and handle state, before and after. */
+	unsigned from[2], to[2];
+	/* The class of the exception; NULL: PyTorch raises none. */
+	const char *error;
+	/* Its words. */
+	struct fsdp_span message;
 };
 
 /** One call of a unit's pre_forward while the model trains: the unit is about to gather
  * its parameters. */
 struct fsdp_forward {
+	/* Number of the iteration, and index of the handle. */
 	uint64_t iter;
 	int64_t handle;
 };
@@ -506,22 +668,30 @@ struct fsdp_forward {
  * hold indices; a list is empty where the run had nothing to put in.
  */
 struct fsdp_exec_order {
-	const struct fsdp_handle *handles; /* root first */
+	/* All handles, root first: what indices refer to. */
+	const struct fsdp_handle *handles;
 	size_t handle_count;
+	/* One at the end of each iteration. */
 	const struct fsdp_order_snapshot *snapshots;
 	size_t snapshot_count;
-	const struct fsdp_prefetch *prefetches; /* of each snapshot */
+	/* Ways of prefetching that the run used, for all snapshots. */
+	const struct fsdp_prefetch *prefetches;
 	size_t prefetch_count;
 	const struct fsdp_order_warning *warnings;
 	size_t warning_count;
-	const struct fsdp_state_lane *lanes; /* one a handle; NULL: no states */
+	/* One a handle; NULL: no states were recorded. */
+	const struct fsdp_state_lane *lanes;
 	const struct fsdp_state_problem *problems;
 	size_t problem_count;
-	const struct fsdp_forward *forwards; /* in order */
+	/* In order. */
+	const struct fsdp_forward *forwards;
 	size_t forward_count;
-	uint64_t unchecked;     /* forwards that PyTorch did not check */
-	uint64_t reused;        /* uses of a unit that was used in this forward already */
-	uint64_t stopped_early; /* iterations with fewer uses than the first */
+	/* Forwards that PyTorch did not check. */
+	uint64_t unchecked;
+	/* Uses of a unit that was used in this forward already. */
+	uint64_t reused;
+	/* Iterations with fewer uses than the first. */
+	uint64_t stopped_early;
 };
 
 /**
@@ -540,10 +710,14 @@ FSDP_API int64_t fsdp_order_target(const struct fsdp_order_snapshot *snapshot,
 
 /** Who tells the rank of a recording; the first that does, in this order. */
 enum fsdp_rank_from {
-	FSDP_RANK_FROM_FILE,     /* what it says of itself */
-	FSDP_RANK_FROM_REGEX,    /* options.rank_of */
-	FSDP_RANK_FROM_NAME,     /* the name of the file */
-	FSDP_RANK_FROM_POSITION, /* among the arguments */
+	/* What it says of itself. */
+	FSDP_RANK_FROM_FILE,
+	/* options.rank_of. */
+	FSDP_RANK_FROM_REGEX,
+	/* The name of the file. */
+	FSDP_RANK_FROM_NAME,
+	/* Its position among the paths. */
+	FSDP_RANK_FROM_POSITION,
 };
 
 /** "distributedInfo", "rank-regex", "name", "position". */
@@ -556,68 +730,100 @@ FSDP_API const char *fsdp_rank_from_name(enum fsdp_rank_from from);
  */
 struct fsdp_recording {
 	enum fsdp_recording_kind kind;
-	const char *path; /* as the caller gave it */
+	/* As the caller gave it. */
+	const char *path;
+	/* Its rank, as `rank_from` tells it. Where nothing else does, its position
+	 * counts, from 0. */
 	int64_t rank;
-	int64_t world_size; /* ranks of the job, or FSDP_ABSENT */
+	/* Ranks of the job, or FSDP_ABSENT. */
+	int64_t world_size;
 	enum fsdp_rank_from rank_from;
-	size_t input;     /* index of its path */
-	bool truncated;   /* it ends in the middle */
-	bool interrupted; /* reading stopped because options.progress said so */
-	struct fsdp_span debug_level; /* TORCH_DISTRIBUTED_DEBUG of the run */
-	uint64_t skipped;             /* lines of an unknown kind */
-	const uint64_t *bad_lines;    /* numbers of lines that cannot be read */
+	/* Index of its path. */
+	size_t input;
+	/* It ends in the middle: of a line, or of the document. */
+	bool truncated;
+	/* Reading stopped because options.progress said so. */
+	bool interrupted;
+	/* TORCH_DISTRIBUTED_DEBUG of the run. */
+	struct fsdp_span debug_level;
+	/* Lines of an unknown kind. */
+	uint64_t skipped;
+	/* Numbers of lines that cannot be read. */
+	const uint64_t *bad_lines;
 	size_t bad_line_count;
 
 	/* by type, in the order of reports; of logs and profiles too */
 	const struct fsdp_type_times *types;
 	size_t type_count;
 
-	/* profiles and logs */
-	const struct fsdp_dump *dumps; /* in the order of lines */
+	/* In the order of lines. */
+	const struct fsdp_dump *dumps;
 	size_t dump_count;
 	const struct fsdp_profile_problem *problems;
 	size_t problem_count;
-	const struct fsdp_dump_result *residual; /* types that were never dumped */
+	/* Types that were never dumped, and what was spent on them. */
+	const struct fsdp_dump_result *residual;
 	size_t residual_count;
-	const struct fsdp_span *still_open; /* types with regions that did not end */
+	/* Types with regions that did not end. */
+	const struct fsdp_span *still_open;
 	size_t still_open_count;
 
-	/* traces */
-	const char *root;         /* "object", "list": how it begins */
-	struct fsdp_span backend; /* of the collectives */
-	int64_t base_ns;          /* what event times count from, since 1970 */
-	int64_t first_ts_ns;      /* the first start */
-	int64_t last_end_ns;      /* the last end */
-	uint64_t events;          /* that count */
-	uint64_t recovered; /* of these, kept though something inside was not JSON */
-	uint64_t dropped;   /* events that do not count */
-	uint64_t bad_dur;   /* without usable times */
-	uint64_t unpaired;  /* begins and ends without the other */
-	int64_t trailing_data_at; /* offset of bytes behind the end, or FSDP_ABSENT */
-	/* what was not JSON, events by `ph`, spans by `cat` */
+	/* "object", "list": how it begins. */
+	const char *root;
+	/* Of the collectives: "nccl", "gloo". */
+	struct fsdp_span backend;
+	/* What event times count from, since 1970; FSDP_ABSENT: not recorded. */
+	int64_t base_ns;
+	/* The first start of all events that count, */
+	int64_t first_ts_ns;
+	/* and the last end. */
+	int64_t last_end_ns;
+	/* Events that count. */
+	uint64_t events;
+	/* Of these, kept though something inside was not JSON. */
+	uint64_t recovered;
+	/* Events that do not count. */
+	uint64_t dropped;
+	/* Events without usable times. */
+	uint64_t bad_dur;
+	/* Begins and ends without the other. */
+	uint64_t unpaired;
+	/* Offset of bytes behind the end of the document, or FSDP_ABSENT. */
+	int64_t trailing_data_at;
+	/* What was not JSON by kind, events by `ph`, spans by `cat`. */
 	const struct fsdp_tally *deviations, *phases, *categories;
 	size_t deviation_count, phase_count, category_count;
-	/* of the categories those that are not known here: other devices, mostly */
+	/* Of the categories those that are not known here: other devices, mostly. */
 	const struct fsdp_tally *unknown;
 	size_t unknown_count;
-	const char *all_source; /* of the type "all": "ProfilerStep", "span", "none" */
+	/* What the type "all" is counted from: "ProfilerStep", "span", "none". */
+	const char *all_source;
 	enum fsdp_comm_layer layer;
-	uint64_t resolution[FSDP_BY_COUNT]; /* collectives by how they are known */
-	bool has_device;                    /* `device` counts */
+	/* Collectives by how they are known (enum fsdp_comm_how). */
+	uint64_t resolution[FSDP_BY_COUNT];
+	/* There is work on a device, and `device` counts. */
+	bool has_device;
 	struct fsdp_device_times device;
-	int64_t host_comm_busy_ns; /* with collectives on the host, or FSDP_ABSENT */
-	int64_t data_loader_ns; /* in which the host asked its data loader for a batch */
-	const struct fsdp_step *steps; /* in order of start */
+	/* Busy with collectives on the host, or FSDP_ABSENT. */
+	int64_t host_comm_busy_ns;
+	/* In which the host asked its data loader for a batch. */
+	int64_t data_loader_ns;
+	/* In order of start. */
+	const struct fsdp_step *steps;
 	size_t step_count;
-	const struct fsdp_tally *outside; /* what is of no step, where there are any */
+	/* What is of no step, by type, where there are steps. */
+	const struct fsdp_tally *outside;
 	size_t outside_count;
 	/* Work of the device whose launch is not recorded: it is put into the step in
-	 * which it begins */
+	 * which it begins. */
 	uint64_t by_start;
-	const struct fsdp_collectives *collectives; /* fsdp_recording_collective */
+	/* For fsdp_recording_collective. */
+	const struct fsdp_collectives *collectives;
 	size_t collective_count;
-	bool steps_incomplete; /* of a pipe: calls came long before their steps */
-	bool reduce_scatter_as_all_reduce; /* gloo carries it out so */
+	/* Of a pipe: calls came long before their steps. */
+	bool steps_incomplete;
+	/* Reduce-scatters are counted as all-reduces: gloo carries them out so. */
+	bool reduce_scatter_as_all_reduce;
 
 	/* with options.spans, by time and disjoint: when the device computed, and when it
 	 * was busy with collectives and computed nothing */
@@ -639,20 +845,28 @@ struct fsdp_recording {
 	/* with options.units, in the order of names */
 	const struct fsdp_unit_times *units;
 	size_t unit_count;
+	/* How its units are distinguished. */
 	enum fsdp_units_from units_from;
+	/* What is of none of them. */
 	struct fsdp_unassigned unassigned;
 
-	/* over the ranks of a run, if their clocks agree */
-	int64_t wait_ns;     /* for the last rank of each collective */
-	uint64_t times_last; /* how often it was the last one itself */
+	/* Over the ranks of a run, if their clocks agree: what it waited for the last
+	 * rank of each collective, */
+	int64_t wait_ns;
+	/* and how often it was the last one itself. */
+	uint64_t times_last;
 	/* of each cell of the set's timeline the type that fills most of it, or "idle";
 	 * data NULL: nothing is known there. NULL: none at all */
 	const struct fsdp_span *timeline;
 
-	const struct fsdp_fx_order *fx;        /* FSDP_RECORDING_FX_ORDER, else NULL */
-	const struct fsdp_exec_order *order;   /* FSDP_RECORDING_EXEC_ORDER, else NULL */
-	const struct fsdp_flight_dump *flight; /* FSDP_RECORDING_FLIGHT, else NULL */
-	const struct fsdp_memory *memory;      /* FSDP_RECORDING_MEMORY, else NULL */
+	/* Of FSDP_RECORDING_FX_ORDER, else NULL. */
+	const struct fsdp_fx_order *fx;
+	/* Of FSDP_RECORDING_EXEC_ORDER, else NULL. */
+	const struct fsdp_exec_order *order;
+	/* Of FSDP_RECORDING_FLIGHT, else NULL. */
+	const struct fsdp_flight_dump *flight;
+	/* Of FSDP_RECORDING_MEMORY, else NULL. */
+	const struct fsdp_memory *memory;
 };
 
 /* ---- over ranks ---- */
@@ -662,16 +876,24 @@ struct fsdp_recording {
  * rank was first and last, are as good as the clocks of the hosts agree.
  */
 struct fsdp_match {
-	uint64_t index; /* among all places, also those left out */
+	/* Among all places, also those left out. */
+	uint64_t index;
 	struct fsdp_span type, group, seq;
-	const uint32_t *recordings; /* indices of those that took part, by rank */
+	/* Indices of those that took part, by rank. */
+	const uint32_t *recordings;
 	size_t recording_count;
-	int64_t first_rank, last_rank; /* that began first and last */
-	int64_t start_skew_ns;         /* last start less first start */
-	int64_t end_skew_ns;           /* last end less first end */
-	int64_t transfer_ns;           /* the shortest of all: the time of moving data */
-	int64_t max_dur_ns;            /* the longest of all */
-	int64_t bytes, group_size;     /* as fsdp_collective has them */
+	/* Ranks that began first and last. */
+	int64_t first_rank, last_rank;
+	/* Last start less first start. */
+	int64_t start_skew_ns;
+	/* Last end less first end. */
+	int64_t end_skew_ns;
+	/* The shortest of all: the time of moving data, without any waiting. */
+	int64_t transfer_ns;
+	/* The longest of all. */
+	int64_t max_dur_ns;
+	/* As fsdp_collective has them. */
+	int64_t bytes, group_size;
 };
 
 /**
@@ -692,15 +914,24 @@ struct fsdp_match {
  * against each other.
  */
 struct fsdp_matching {
-	const char *by;          /* "seq", "group", "position"; NULL: nothing was */
-	uint64_t left_out;       /* collectives of all ranks that lack what it goes by */
-	int64_t stopped;         /* index of the place, or FSDP_ABSENT */
-	const char *stopped_why; /* "missing", "type" */
-	int64_t straggler;       /* the rank that waits least, or FSDP_ABSENT */
-	bool aligned;            /* the clocks agree; also with a single rank */
-	int64_t most_skew_ns;    /* the largest start_skew_ns of all; 0: none */
-	uint64_t longest_skew;   /* index of that match */
-	const struct fsdp_match *matches; /* in order, up to where it stopped */
+	/* "seq", "group", "position"; NULL: nothing was. */
+	const char *by;
+	/* Collectives of all ranks that lack what it goes by. */
+	uint64_t left_out;
+	/* Index of the place where ranks disagree, or FSDP_ABSENT, */
+	int64_t stopped;
+	/* and why: "missing" (a rank has nothing there), "type". */
+	const char *stopped_why;
+	/* The rank that waits least, or FSDP_ABSENT. */
+	int64_t straggler;
+	/* The clocks agree; also with a single rank. */
+	bool aligned;
+	/* The largest start_skew_ns of all; 0: none. */
+	int64_t most_skew_ns;
+	/* Index of that match. */
+	uint64_t longest_skew;
+	/* In order, up to where it stopped. */
+	const struct fsdp_match *matches;
 	size_t match_count;
 };
 
@@ -709,27 +940,38 @@ struct fsdp_matching {
  * handles that each rank uses, place by place, and names two ranks that differ.
  */
 struct fsdp_divergence {
-	bool agree;               /* all do the same; then nothing else is set */
-	int64_t position;         /* where they part */
-	int64_t ranks[2];         /* two that differ */
-	int64_t handles[2];       /* what each uses there, or FSDP_ABSENT: nothing more */
-	struct fsdp_span message; /* as PyTorch words it */
+	/* All do the same; then nothing else is set. */
+	bool agree;
+	/* Where they part, from 0. */
+	int64_t position;
+	/* Two that differ, */
+	int64_t ranks[2];
+	/* and what each uses there, or FSDP_ABSENT: nothing more. */
+	int64_t handles[2];
+	/* As PyTorch words it. */
+	struct fsdp_span message;
 };
 
 /** Where ranks part first, in any iteration. */
 struct fsdp_first_diff {
-	bool found;                   /* else all agree, or there is only one rank */
-	uint64_t iteration, position; /* both from 0 */
-	const int64_t *handles; /* one a recording of handles; FSDP_ABSENT: none there */
+	/* Else all agree, or there is only one rank. */
+	bool found;
+	/* Both from 0. */
+	uint64_t iteration, position;
+	/* One a recording of handles; FSDP_ABSENT: it has none there. */
+	const int64_t *handles;
 	size_t count;
 };
 
 /** One axis for all ranks, if their clocks can be compared. It is cut into cells of equal
  * length, the last of which may reach beyond the end of the recordings. */
 struct fsdp_timeline {
-	int64_t begin_ns;  /* absolute; FSDP_ABSENT: each rank from its own start */
-	int64_t cell_ns;   /* length of one cell */
-	size_t cell_count; /* 0: there is none */
+	/* Absolute; FSDP_ABSENT: each rank counts from its own start. */
+	int64_t begin_ns;
+	/* Length of one cell. */
+	int64_t cell_ns;
+	/* 0: there is none. */
+	size_t cell_count;
 };
 
 /* ---- the set ---- */
@@ -781,10 +1023,12 @@ FSDP_API const char *fsdp_recordings_left_out(
  */
 FSDP_API size_t fsdp_recordings_run_count(const struct fsdp_recordings *recordings);
 
-/** The recordings of one run, a set that answers all questions for itself; the set itself
+/**
+ * The recordings of one run, a set that answers all questions for itself; the set itself
  * if there is one run. A set of several answers for its first run where it is asked for
- * types, the matching or the timeline. nth must be below the count. It lives, and is freed, with the set
- * that it is of. */
+ * types, the matching or the timeline. nth must be below the count. It lives, and is
+ * freed, with the set that it is of.
+ */
 FSDP_API const struct fsdp_recordings *fsdp_recordings_run(
 	const struct fsdp_recordings *recordings, size_t nth);
 

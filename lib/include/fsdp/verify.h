@@ -97,13 +97,20 @@ FSDP_API bool fsdp_verify_result(const struct fsdp_verify *verify, size_t rule,
 /** What the answer rests on. Bytes are those of files, as they are stored. */
 struct fsdp_verify_scope {
 	enum fsdp_level level;
-	uint64_t files;             /* that were looked at */
-	uint64_t bytes;             /* of these */
-	uint64_t bytes_read;        /* of payload and all, at the level of data */
-	uint64_t bytes_with_digest; /* of those read: covered by a checksum or digest */
+	/* Files that were looked at, */
+	uint64_t files;
+	/* and their bytes. */
+	uint64_t bytes;
+	/* Read at the level of data or values: payload and all else. 0 at the level of
+	 * headers. */
+	uint64_t bytes_read;
+	/* Of those read: covered by a checksum or digest. All others can be changed
+	 * without being noticed. */
+	uint64_t bytes_with_digest;
 	/* Payload that neither a checksum nor a digest covers */
 	uint64_t payload_without;
-	uint64_t unreferenced;      /* bytes of data files that nothing refers to */
+	/* Bytes of data files that nothing refers to. */
+	uint64_t unreferenced;
 	size_t digest_source_count; /* fsdp_verify_digest_source */
 };
 
@@ -123,13 +130,19 @@ FSDP_API const char *fsdp_verify_digest_source(
  * any number of threads.
  */
 struct fsdp_verify_values {
-	bool known;     /* false: the rest is zero. Not at this level, or not readable */
-	uint64_t count; /* numbers that were looked at */
+	/* False: the rest is zero. It was not asked for at this level, or its bytes are
+	 * not readable. */
+	bool known;
+	/* Numbers that were looked at. */
+	uint64_t count;
+	/* Of these; the four add up to count. */
 	uint64_t finite, nan, pos_inf, neg_inf;
-	uint64_t zeros;      /* of both signs */
-	uint64_t subnormals; /* by the rules of the dtype */
-	bool constant;       /* finite, and all the same; true of one number */
-	double min, max;     /* of the finite ones; 0 if there are none */
+	uint64_t zeros; /* of both signs */
+	/* Below the smallest normal number, by the rules of the dtype. */
+	uint64_t subnormals;
+	/* All are finite and the same; true of a single number. */
+	bool constant;
+	double min, max; /* of the finite ones; 0 if there are none */
 	/* Of so many finite ones: of all integers, and of a sample of the floats, which the
 	 * place decides. The sums of numbers of 16 bits have six digits. */
 	uint64_t summed;
@@ -140,13 +153,14 @@ struct fsdp_verify_values {
 	uint32_t bad_piece;
 	uint64_t bad_index;
 
-	/* 128 bits of all bytes, or of a sample where that tells tensors apart. Two tensors of one dtype and shape have the same
-	 * bytes, element by element, if digest and layout are equal; different
-	 * digests of one layout say that they differ, and different layouts say
-	 * nothing. Of a constant 0 and -0 count as one number. Not cryptographic: who makes
-	 * both tensors can make them meet. */
+	/* 128 bits of all bytes, or of a sample where that tells tensors apart. Two
+	 * tensors of one dtype and shape have the same bytes, element by element, if
+	 * digest and layout are equal; different digests of one layout say that they
+	 * differ, and different layouts say nothing. Of a constant 0 and -0 count as one
+	 * number. Not cryptographic: who makes both tensors can make them meet. */
 	uint64_t digest[2];
-	uint64_t layout; /* how the tensor lies in its pieces; 0: there is no digest */
+	/* How the tensor lies in its pieces; 0: there is no digest. */
+	uint64_t layout;
 };
 
 /** By the index of a tensor or of a component. An alias has the values of what it is

@@ -35,7 +35,9 @@ FSDP_API const char *fsdp_version(void);
 
 /** A library inside this one, and its version at run time. */
 struct fsdp_library {
+	/* As its own documentation calls it: "zlib". */
 	const char *name;
+	/* Of the one that is linked now, not of the headers it was built with. */
 	const char *version;
 };
 

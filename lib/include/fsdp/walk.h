@@ -23,15 +23,22 @@ enum { FSDP_WALK_BLOCK = 64 << 10 };
 
 /** A run of elements of one tensor that one thread reads from front to back. */
 struct fsdp_walk_range {
-	size_t index;   /* of the tensor, in the list that was given */
-	size_t number;  /* of the range; those of one tensor ascend */
-	uint64_t first; /* element, in C order; a multiple of what range_bytes holds */
-	uint64_t count; /* of elements; 0: the tensor has none */
+	/* Position of the tensor in the list that was given. */
+	size_t index;
+	/* Of the range among all; those of one tensor ascend, so that partial results can
+	 * be joined in their order whatever thread they came from. */
+	size_t number;
+	/* First element, in C order; a multiple of what range_bytes holds. */
+	uint64_t first;
+	/* Of elements; 0: the tensor has none, and is visited once nevertheless. */
+	uint64_t count;
 };
 
 /** What a range is read with. It is the visitor's, for the length of the visit. */
 struct fsdp_walker;
 
+/** All zero but `size` and `visit` reads all tensors whole, on one thread. The struct and
+ * what it points to are looked at until fsdp_walk returns. */
 struct fsdp_walk_options {
 	size_t size; /* of this struct, as the caller knows it */
 
@@ -49,7 +56,8 @@ struct fsdp_walk_options {
 	 * they can be read from there; 0: none is cut. */
 	uint64_t range_bytes;
 
-	unsigned jobs; /* threads, at most 64; 0: one */
+	/* Threads, at most 64; 0: one. What visitors are shown does not depend on it. */
+	unsigned jobs;
 
 	/* Called once, before the first visit, with the number of ranges. False: out of
 	 * memory. NULL: it is not asked. */
