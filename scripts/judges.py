@@ -148,7 +148,8 @@ class Build:
 
         def bounds():
             hard = resource.getrlimit(resource.RLIMIT_CPU)[1]  # a test may set more for what it runs
-            resource.setrlimit(resource.RLIMIT_CPU, (int(10 + 20 * seconds), hard))  # of one process: more is a hang
+            if seconds:  # of one process: more is a hang, unless it is run for the first time
+                resource.setrlimit(resource.RLIMIT_CPU, (int(10 + 20 * seconds), hard))
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             if self.kind != "dev":
                 resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
@@ -159,7 +160,7 @@ class Build:
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
             preexec_fn=bounds)
         try:
-            output, _ = child.communicate(timeout=600 + 100 * seconds)
+            output, _ = child.communicate(timeout=600 + 100 * seconds if seconds else 3600)
             said = failure(output, child.returncode, test.tap)
         except subprocess.TimeoutExpired:
             said = "no end"
