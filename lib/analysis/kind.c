@@ -191,14 +191,21 @@ static void find_optimizer(struct finder *finder)
 
 /* Best first. */
 static const char *const step_words[] = { "step", "global_step", "iteration",
-	"global_steps", "steps", "num_updates" };
+	"global_steps", "steps", "iter", "iter_num", "num_updates" };
+
+/* fairseq keeps a list, to which each start of a run adds an entry. */
+static bool is_history(struct fsdp_span name)
+{
+	return fsdp_span_begins(name, FSDP_SPAN("optimizer_history.")) &&
+	       fsdp_span_ends(name, FSDP_SPAN(".num_updates"));
+}
 
 /* Counters of a scheduler or of one parameter are no step of the run. */
 static bool is_of_run(struct fsdp_span name)
 {
 	struct fsdp_span parent = fsdp_span_first(name, '.');
 
-	return parent.size == name.size ||
+	return parent.size == name.size || is_history(name) ||
 	       (memchr(name.data + parent.size + 1, '.', name.size - parent.size - 1) ==
 			       NULL &&
 		       !has_word(parent, "sched") && !has_word(parent, "random") &&
@@ -210,13 +217,22 @@ static void find_step(
 	struct finder *finder, struct fsdp_span name, const struct fsdp_token *token)
 {
 	struct fsdp_span last = fsdp_span_last(name, '.');
+	struct fsdp_kind *kind = finder->kind;
 
-	for (size_t i = 0; i < finder->step_word; i++) {
-		if (!fsdp_span_is(last, step_words[i]) || !is_of_run(name))
+	if (!is_of_run(name))
+		return;
+	if (!kind->has_epoch && fsdp_span_is(last, "epoch")) {
+		kind->has_epoch = true;
+		kind->epoch = token->integer;
+	}
+	for (size_t i = 0; i < FSDP_COUNT(step_words); i++) {
+		if (!fsdp_span_is(last, step_words[i]) ||
+			(i >= finder->step_word &&
+				!(i == finder->step_word && is_history(name))))
 			continue;
 		finder->step_word = i;
-		finder->kind->has_step = true;
-		finder->kind->step = token->integer;
+		kind->has_step = true;
+		kind->step = token->integer;
 	}
 }
 

@@ -3,14 +3,14 @@
  * Reads the step of training out of the name of a folder or file, as programs write it:
  *
  *	step-N  stepN  global_stepN  iter_NNNNNNN  batch-N  epNbaM
- *	checkpoint-N  ckpt-N  checkpoint_EPOCH_STEP
- *	epoch=N-step=M  epoch_N
+ *	checkpoint-N  ckpt-N  checkpoint_EPOCH_STEP  model_NNNNNNN
+ *	epoch=N-step=M  epoch_N  checkpointEPOCH
  *
  * A number counts if such a word stands before it; words further away do not count.
  */
 #include "format/format.h"
 
-enum { DIGITS_MOST = 18, WORD_MOST = 16 };
+enum { DIGITS_MOST = 18, WORD_MOST = 16, DETECTRON_DIGITS = 7 };
 
 /* How sure a word is that its number is the step. */
 enum meaning { NOTHING, EPOCH, WEAK, STEP };
@@ -46,6 +46,24 @@ static bool is_letter(unsigned char byte)
 	return (byte | 0x20) >= 'a' && (byte | 0x20) <= 'z';
 }
 
+/* Detectron2 writes seven digits behind `model_`; other numbers there are those of shards.
+ * fairseq's checkpoint2.pt is the second epoch. */
+static enum meaning meaning_of(const char *word, bool joined, struct fsdp_span rest)
+{
+	size_t digits = 0;
+	while (digits < rest.size && is_digit(rest.data[digits]))
+		digits++;
+	if (strcmp(word, "model") == 0)
+		return digits == DETECTRON_DIGITS ? WEAK : NOTHING;
+	if (joined && strcmp(word, "checkpoint") == 0 && digits < rest.size &&
+		rest.data[digits] == '.')
+		return EPOCH;
+	for (size_t i = 0; i < FSDP_COUNT(words); i++)
+		if (strcmp(words[i].word, word) == 0)
+			return words[i].meaning;
+	return NOTHING;
+}
+
 /* Of the word that ends where the number begins, or one separator before. */
 static enum meaning meaning_at(struct fsdp_span name, size_t number)
 {
@@ -61,10 +79,8 @@ static enum meaning meaning_at(struct fsdp_span name, size_t number)
 	for (size_t i = begin; i < end; i++)
 		word[i - begin] = (char)(name.data[i] | 0x20);
 	word[end - begin] = '\0';
-	for (size_t i = 0; i < FSDP_COUNT(words); i++)
-		if (strcmp(words[i].word, word) == 0)
-			return words[i].meaning;
-	return NOTHING;
+	return meaning_of(
+		word, end == number, fsdp_span(name.data + number, name.size - number));
 }
 
 /* The number that begins here; -1: it has too many digits. */

@@ -35,6 +35,9 @@ static void frameworks_write_steps(void **state)
 		{ "checkpoint_4_7000.pt", 7000, 4 },
 		{ "checkpoint-12.pth.tar", 12, -1 },
 		{ "epoch_7", -1, 7 },
+		{ "model_0009999.pth", 9999, -1 },
+		{ "checkpoint12.pt", -1, 12 },
+		{ "checkpoint500", 500, -1 },
 		{ "Step_9", 9, -1 },
 	};
 
@@ -49,9 +52,9 @@ static void frameworks_write_steps(void **state)
 static void other_numbers_are_no_steps(void **state)
 {
 	static const char *const NAMES[] = { "last", "", "version_0", "rank0.pt",
-		"__0_0.distcp", "model-00001-of-00002.safetensors", "mp_rank_00",
-		"pytorch_model_fsdp_0", "world_size_2_rank_1.pt", "20241123",
-		"stepping-4x", "step-", "events.out.tfevents.17.host" };
+		"__0_0.distcp", "model-00001-of-00002.safetensors", "model_1.pt",
+		"mp_rank_00", "pytorch_model_fsdp_0", "world_size_2_rank_1.pt",
+		"20241123", "stepping-4x", "step-", "events.out.tfevents.17.host" };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {

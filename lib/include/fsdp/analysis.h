@@ -360,6 +360,8 @@ struct fsdp_kind {
 	/* `step` was found: a value called step, global_step, iteration, …. */
 	bool has_step;
 	int64_t step; /* of a value called step, global_step, iteration, … */
+	bool has_epoch;
+	int64_t epoch; /* of a value called epoch */
 };
 
 /**
