@@ -8,7 +8,8 @@
 
 void steps_ask(struct fsdp_options *options)
 {
-	static const char *const NAMES[] = { "step", "global_step", "iteration" };
+	static const char *const NAMES[] = { "step", "global_step", "iteration", "iter",
+		"iter_num", "num_updates", "epoch" };
 
 	options->read_values = true;
 	options->value_names = NAMES;
@@ -16,13 +17,15 @@ void steps_ask(struct fsdp_options *options)
 }
 
 bool step_inside(const struct fsdp_checkpoint *checkpoint,
-	const struct fsdp_overview *overview, int64_t *ret_step)
+	const struct fsdp_overview *overview, int64_t *ret_step, int64_t *ret_epoch)
 {
 	struct fsdp_kind kind;
 
 	if (!fsdp_kind_find(checkpoint, fsdp_overview_facts(overview), &kind, NULL))
 		return false;
 	*ret_step = kind.has_step && kind.step >= 0 ? kind.step : FSDP_ABSENT;
+	if (ret_epoch != NULL)
+		*ret_epoch = kind.has_epoch && kind.epoch >= 0 ? kind.epoch : FSDP_ABSENT;
 	return true;
 }
 

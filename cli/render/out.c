@@ -74,8 +74,7 @@ static void choose(struct wanted_columns *choice, size_t index)
 static const struct table *with_choice(
 	struct out *out, const struct table *table, struct wanted_columns *choice)
 {
-	if (!table->main || table->text_only || table->chosen != NULL ||
-		out->wanted_count == 0)
+	if (!table->main || table->chosen != NULL || out->wanted_count == 0)
 		return table;
 	choice->table = *table;
 	choice->table.chosen = choice->items;
@@ -385,7 +384,7 @@ void out_table_begin(struct out *out, const struct table *table)
 	struct wanted_columns choice;
 	bool shown[COLUMNS_MAX];
 
-	if (out->wanted_count != 0 && table->main && !table->text_only) {
+	if (out->wanted_count != 0 && table->main) {
 		out_shows(out, table, shown);
 		for (size_t i = 0; i < COLUMNS_MAX; i++)
 			out->has_chosen |= shown[i];

@@ -532,7 +532,7 @@ static bool check_evidence(struct fsdp_reading *reading, struct fsdp_error **ret
 	const struct fsdp_child *first = fsdp_vec_at(&reading->children, 0);
 	if (reading->ranks_told != 0 || names_a_rank(first->name))
 		return true;
-	fsdp_fail_rule(ret_error, FSDP_ERROR_UNSUPPORTED, "FI9002", FSDP_UNKNOWN,
+	fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
 		"nothing says that these %zu files are ranks of one save",
 		reading->children.count);
 	return fsdp_error_add_hint(ret_error, "give one of them");

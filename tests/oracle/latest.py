@@ -4,6 +4,7 @@
 
 Folders as frameworks write them are made of samples: the newest one by its step, whatever the folder is called.
 """
+import importlib.util
 import json
 import os
 import re
@@ -104,6 +105,63 @@ def check_layout(args, source, pattern):
     return problems
 
 
+# ---- files as trainers write them
+
+def saves(torch):
+    """Folder of a run -> its pointer, and its files, the newest first, with what they hold beside weights."""
+    def fairseq(*updates):
+        return {"optimizer_history": [{"num_updates": n} for n in updates], "extra_state": {"train_iterator": {"epoch": 3}}}
+
+    return {
+        "detectron2": (("last_checkpoint", "model_0014999.pth"), [
+            (f"model_{step:07d}.pth", {"scheduler": {"last_epoch": step}, "iteration": step}) for step in (14999, 9999, 4999)]),
+        "detectron2, at its end": (("last_checkpoint", "model_final.pth"), [
+            ("model_final.pth", {"iteration": 29999}), ("model_0024999.pth", {}), ("model_0019999.pth", {})]),
+        "fairseq": (None, [
+            ("checkpoint_last.pt", fairseq(300, 650)), ("checkpoint2.pt", fairseq(600)),
+            ("checkpoint_1_500.pt", fairseq(500)), ("checkpoint1.pt", fairseq(300))]),
+        "mmengine, by epochs": (("last_checkpoint", "/elsewhere/epoch_10.pth"), [
+            (f"epoch_{n}.pth", {"meta": {"epoch": n, "iter": n * 100}}) for n in (10, 9, 1)]),
+        "mmengine, by steps": (("last_checkpoint", "/elsewhere/iter_1000.pth"), [
+            (f"iter_{n}.pth", {"meta": {"epoch": 1, "iter": n}}) for n in (1000, 900)]),
+        "timm": (None, [
+            ("checkpoint-10.pth.tar", {"epoch": 10}), ("last.pth.tar", {"epoch": 10}),
+            ("checkpoint-9.pth.tar", {"epoch": 9}), ("model_best.pth.tar", {"epoch": 8})]),
+        "the example of ImageNet": (None, [("checkpoint.pth.tar", {"epoch": 90}), ("model_best.pth.tar", {"epoch": 85})]),
+        "ultralytics, without classes": (None, [
+            ("last.pt", {"epoch": 9}), ("best.pt", {"epoch": 8}), ("epoch5.pt", {"epoch": 5})]),
+        "nanoGPT": (None, [("ckpt.pt", {"iter_num": 2000}), ("older.pt", {"iter_num": 1000})]),
+        "NeMo": (None, [
+            ("gpt--val_loss=2.15-step=200-consumed_samples=1600.0-last.ckpt", {"global_step": 200, "epoch": 0}),
+            ("gpt--val_loss=2.35-step=100-consumed_samples=800.0.ckpt", {"global_step": 100, "epoch": 0})]),
+        "Lightning": (None, [
+            ("last.ckpt", {"global_step": 250, "epoch": 1}), ("epoch=1-step=200.ckpt", {"global_step": 200, "epoch": 1})]),
+        "a loop of one's own": (None, [(f"net_{n}.pt", {}) for n in (100, 11, 9)]),
+    }
+
+
+def check_saves(args, torch, pointer, files):
+    problems = []
+    with tempfile.TemporaryDirectory() as root:
+        for name, rest in files:
+            torch.save({"model": {"weight": torch.arange(16.)}, **rest}, os.path.join(root, name))
+        if pointer:
+            with open(os.path.join(root, pointer[0]), "w") as f:
+                f.write(pointer[1])
+        doc = envelope(run(args, "latest", "--all", "--json", root), problems)
+        wanted = [name for name, _ in files]
+        got = [os.path.basename(c["path"]) for c in doc["data"]["candidates"]] if doc else None
+        if got != wanted:
+            problems.append(f"the order is {got}, not {wanted}")
+        if doc and not all(p["agrees"] for p in doc["data"]["pointers"]) or doc and bool(pointer) != bool(doc["data"]["pointers"]):
+            problems.append(f"pointers: {doc['data']['pointers']}")
+        for name in wanted:
+            if named(args, root) != [os.path.join(root, name)]:
+                problems.append(f"says {named(args, root)}, not {name}")
+            cut(os.path.join(root, name))
+    return problems
+
+
 # ---- what it costs
 
 def check_cost(args, sample):
@@ -135,6 +193,12 @@ def main():
     for name, (inside, pattern) in LAYOUTS.items():
         if name in here:
             tap.none(f"{name} as {json.dumps(pattern)}", check_layout(args, os.path.join(here[name].folder, inside), pattern))
+    if importlib.util.find_spec("torch"):
+        torch = importlib.import_module("torch")
+        for name, (pointer, files) in saves(torch).items():
+            tap.none(name, check_saves(args, torch, pointer, files))
+    else:
+        tap.skip("files as trainers write them", "no torch")
     sample = here.get("dcp/fsdp2-w4-small")
     if sample and shutil.which("strace"):
         tap.none("cost", check_cost(args, sample.checkpoint()))

@@ -78,7 +78,7 @@ static bool find_step(struct below_row *row, const struct fsdp_checkpoint *check
 
 	if (!fsdp_overview_new(checkpoint, &overview, NULL))
 		return false;
-	good = step_inside(checkpoint, overview, &step);
+	good = step_inside(checkpoint, overview, &step, NULL);
 	fsdp_overview_free(overview);
 	if (good && step != FSDP_ABSENT)
 		row->step = step;

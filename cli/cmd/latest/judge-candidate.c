@@ -55,12 +55,14 @@ static bool take_facts(
 	struct run_candidate *candidate, const struct fsdp_checkpoint *opened)
 {
 	struct fsdp_overview *overview;
-	int64_t step;
+	int64_t step, epoch;
 	bool good;
 
 	if (!fsdp_overview_new(opened, &overview, NULL))
 		return false;
-	good = step_inside(opened, overview, &step);
+	good = step_inside(opened, overview, &step, &epoch);
+	if (good && candidate->epoch == FSDP_ABSENT)
+		candidate->epoch = epoch;
 	if (good && step != FSDP_ABSENT && candidate->step_from == NULL) {
 		candidate->step = step;
 		candidate->step_from = "checkpoint";
@@ -189,6 +191,19 @@ static void find_uncommitted(struct examined *one, const char *message)
 	collected_found(one->run.collected, &finding, one->run.input, true);
 }
 
+/* Files that differ in a number, as model_1.pt and model_2.pt, and are no ranks: each is a
+ * save of its own. */
+static bool are_saves(const struct examined *one, const struct fsdp_below *below)
+{
+	const struct fsdp_step_name *name = &one->candidate->step_name;
+	size_t count = below != NULL ? fsdp_below_count(below) : 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (path_is_folder(fsdp_below_path(below, i)))
+			return false;
+	return count > 1 && name->step < 0 && name->epoch < 0;
+}
+
 static bool judge_unopened(struct examined *one, const char *path,
 	struct fsdp_checkpoint *failed, const struct fsdp_error *error)
 {
@@ -201,7 +216,10 @@ static bool judge_unopened(struct examined *one, const char *path,
 
 	if (may_have_parts(error) && !fsdp_below_new(path, &options, &below, NULL))
 		return false;
-	if (below != NULL && fsdp_below_count(below) > 0)
+	one->candidate->is_several = are_saves(one, below);
+	if (one->candidate->is_several)
+		; /* its files are judged in its place */
+	else if (below != NULL && fsdp_below_count(below) > 0)
 		good = judge_parts(one, below);
 	else if (below != NULL && (name->step >= 0 || name->epoch >= 0))
 		/* The name says that something was saved here. */
@@ -339,8 +357,9 @@ static void forget(struct run_candidate *candidate)
 	collected_done(&candidate->own);
 	candidate->own = (struct collected){ 0 };
 	candidate->why = NULL;
-	candidate->step = FSDP_ABSENT;
+	candidate->step = candidate->epoch = FSDP_ABSENT;
 	candidate->step_from = NULL;
+	candidate->is_several = false;
 	candidate->bytes = candidate->weights = 0;
 	candidate->optimizer = candidate->rest = 0;
 }
@@ -362,6 +381,20 @@ static bool judge(struct examined *one)
 	return good && !ran_out(&candidate->own);
 }
 
+/* What the checkpoint does not say itself. timm calls its files checkpoint-EPOCH. */
+static void take_name(struct run_candidate *candidate)
+{
+	const struct fsdp_step_name *name = &candidate->step_name;
+
+	if (candidate->step == FSDP_ABSENT && name->step >= 0 &&
+		name->step != candidate->epoch) {
+		candidate->step = name->step;
+		candidate->step_from = "name";
+	}
+	if (candidate->epoch == FSDP_ABSENT && name->epoch >= 0)
+		candidate->epoch = name->epoch;
+}
+
 bool candidate_judge(struct run_candidate *candidate, const struct run *run,
 	enum fsdp_level level, struct fsdp_error **ret_error)
 {
@@ -375,10 +408,7 @@ bool candidate_judge(struct run_candidate *candidate, const struct run *run,
 	if (candidate->step_name.is_unfinished)
 		find_uncommitted(
 			&one, "its name is one that a save has until it has ended");
-	if (candidate->step == FSDP_ABSENT && candidate->step_name.step >= 0) {
-		candidate->step = candidate->step_name.step;
-		candidate->step_from = "name";
-	}
+	take_name(candidate);
 	if (candidate->bytes == 0)
 		candidate->bytes = candidate->weights = candidate->optimizer =
 			candidate->rest = UINT64_MAX;

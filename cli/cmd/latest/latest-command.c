@@ -43,9 +43,14 @@ static bool judge_all(struct latest *latest, struct fsdp_error **ret_error)
 {
 	bool good = true;
 
-	for (size_t i = 0; i < latest->count && good; i++)
+	for (size_t i = 0; i < latest->count && good;) {
 		good = candidate_judge(
 			&latest->candidates[i], latest->run, FSDP_LEVEL_QUICK, ret_error);
+		if (good && latest->candidates[i].is_several)
+			good = candidate_divide(latest, i);
+		else
+			i++;
+	}
 	return good;
 }
 

@@ -23,6 +23,22 @@ static struct value get_step(struct subject of)
 	return value_known(((const struct run_candidate *)of.object)->step);
 }
 
+static struct value get_epoch(struct subject of)
+{
+	const struct run_candidate *candidate = of.object;
+
+	return candidate->epoch != FSDP_ABSENT ? value_known(candidate->epoch)
+					       : value_absent();
+}
+
+/* Steps tell more. */
+static struct value get_bare_epoch(struct subject of)
+{
+	return ((const struct run_candidate *)of.object)->step == FSDP_ABSENT
+		       ? get_epoch(of)
+		       : value_absent();
+}
+
 static struct value get_why(struct subject of)
 {
 	const char *why = ((const struct run_candidate *)of.object)->why;
@@ -41,6 +57,8 @@ static const struct record candidate_record = OBJECT_RECORD(CANDIDATE, "candidat
 		ABOUT("Step of the run in which it was saved.") },
 	{ "step_from", WORD_AT(CANDIDATE, step_from), .words = SOURCES,
 		ABOUT("What tells the step. Absent where nothing does.") },
+	{ "epoch", GET(FIELD_INTEGER, get_epoch),
+		ABOUT("Epoch in which it was saved, where it or its name tells.") },
 	{ "path", GET(FIELD_NAME, get_path), .always = true,
 		ABOUT("Its path, as it would be typed.") },
 	{ "result", WORD_AT(CANDIDATE, result), .always = true, .words = RESULTS,
@@ -63,6 +81,9 @@ static const struct record candidate_record = OBJECT_RECORD(CANDIDATE, "candidat
 static const struct record row_record = RECORD_OF(RECORD_OBJECT, CANDIDATE,
 	{ "mark", GET(FIELD_WORD, get_mark), .text_only = EVERY_VIEW, .label = " " },
 	{ "step", INTEGER_AT(CANDIDATE, step), .right = true },
+	{ "bare_epoch", GET(FIELD_INTEGER, get_bare_epoch), .text_only = EVERY_VIEW,
+		.label = "epoch", .right = true },
+	{ "epoch", GET(FIELD_INTEGER, get_epoch), .machine_only = EVERY_VIEW },
 	{ "path", GET(FIELD_NAME, get_path) }, { "result", WORD_AT(CANDIDATE, result) },
 	{ "bytes", BYTES_AT(CANDIDATE, bytes), .machine_only = EVERY_VIEW },
 	{ "weight_bytes", BYTES_AT(CANDIDATE, weights), .label = "weights",
@@ -154,7 +175,6 @@ void latest_show(const struct latest *latest)
 	out_fields(latest->run->out, &latest_record, (struct subject){ NULL, latest });
 	put_rows(latest, &table);
 	table.rows_only = false;
-	table.main = false;
 	table.text_only = true;
 	if (is_table(latest))
 		put_rows(latest, &table);

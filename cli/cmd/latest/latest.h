@@ -18,6 +18,7 @@ struct run_candidate {
 	const char *path;                  /* as it would be typed */
 	int64_t step;                      /* FSDP_ABSENT: nothing tells */
 	const char *step_from;             /* "checkpoint", "name" or NULL */
+	int64_t epoch;                     /* FSDP_ABSENT: nothing tells */
 	struct fsdp_step_name step_name;   /* what its name says */
 	const char *result;                /* "good", "bad", "partial" */
 	const char *level;                 /* at which that was found */
@@ -27,6 +28,7 @@ struct run_candidate {
 	const char *why;                   /* the worst of them, or NULL */
 	uint32_t input;                    /* the run that it is of */
 	bool is_named;                     /* one of the newest that are good */
+	bool is_several;                   /* a folder of files that are candidates */
 };
 
 /* A file or link of a run that names one. */
@@ -43,7 +45,7 @@ struct latest {
 	struct run *run;
 	const struct latest_options *options;
 	enum fsdp_level level;
-	struct fsdp_below **belows; /* own the paths; one for each input */
+	struct fsdp_below **belows; /* own the paths */
 	size_t below_count;
 	struct run_candidate *candidates; /* newest first, once they are sorted */
 	size_t count;
@@ -56,6 +58,9 @@ struct latest {
 
 /* run-candidates.c: what the runs hold. False: out of memory. */
 bool candidates_find(struct latest *latest);
+
+/* Puts the files of a folder that is no checkpoint in its place. False: out of memory. */
+bool candidate_divide(struct latest *latest, size_t index);
 
 /* Puts the newest first. */
 void candidates_sort(struct latest *latest);

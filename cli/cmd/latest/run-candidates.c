@@ -21,7 +21,7 @@ static bool add_candidate(struct latest *latest, const char *path, uint32_t inpu
 	latest->candidates = more;
 	more = &more[latest->count++];
 	*more = (struct run_candidate){
-		.path = path, .step = FSDP_ABSENT, .input = input
+		.path = path, .step = FSDP_ABSENT, .epoch = FSDP_ABSENT, .input = input
 	};
 	fsdp_step_name((struct fsdp_span){ (const unsigned char *)name, strlen(name) },
 		&more->step_name);
@@ -80,6 +80,30 @@ static bool look_in(struct latest *latest, const char *path, uint32_t input)
 	return good;
 }
 
+bool candidate_divide(struct latest *latest, size_t index)
+{
+	struct run_candidate folder = latest->candidates[index];
+	struct fsdp_below **more = reallocarray(
+		latest->belows, latest->below_count + 1, sizeof *latest->belows);
+	struct fsdp_options options = { .size = sizeof options,
+		.limits = latest->run->limits,
+		.limit_count = latest->run->limit_count };
+	struct fsdp_below *below;
+	bool good = true;
+
+	if (more == NULL)
+		return false;
+	latest->belows = more;
+	if (!fsdp_below_new(folder.path, &options, &below, NULL))
+		return false;
+	latest->belows[latest->below_count++] = below;
+	latest->candidates[index] = latest->candidates[--latest->count];
+	collected_done(&folder.own);
+	for (size_t i = 0; i < fsdp_below_count(below) && good; i++)
+		good = add_candidate(latest, fsdp_below_path(below, i), folder.input);
+	return good;
+}
+
 /* Without the slashes at its end, which the names of files below would double. */
 static const char *trimmed(struct latest *latest, const char *path)
 {
@@ -115,8 +139,8 @@ static int newer_first(int64_t a, int64_t b)
 	return a == b ? 0 : a > b ? -1 : 1;
 }
 
-/* What has no step stands behind what has one. Of two with the same step the name tells
- * which is newer, else the plainer name is first. */
+/* What has no step stands behind what has one, and then what has no epoch. Of two with the
+ * same step the name tells which is newer, else the plainer name is first. */
 static int compare(const void *left, const void *right)
 {
 	const struct run_candidate *a = left, *b = right;
@@ -124,9 +148,9 @@ static int compare(const void *left, const void *right)
 
 	if (order != 0)
 		return order;
-	order = newer_first(a->step_name.step, b->step_name.step);
+	order = newer_first(a->epoch, b->epoch);
 	if (order == 0)
-		order = newer_first(a->step_name.epoch, b->step_name.epoch);
+		order = newer_first(a->step_name.step, b->step_name.step);
 	if (order != 0)
 		return order;
 	return a->step != FSDP_ABSENT ? strverscmp(a->path, b->path)
