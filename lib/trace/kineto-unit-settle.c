@@ -7,7 +7,7 @@
 
 #include "trace/durations.h"
 #include "trace/enclosing.h"
-#include "trace/kineto-unit-rows.h"
+#include "trace/kineto-unit-ends.h"
 #include "trace/kineto-units.h"
 #include "trace/types.h"
 
@@ -26,6 +26,8 @@ struct settling {
 	struct fsdp_enclosed *around, *inner;
 	uint32_t *found;
 	int64_t *exposed;
+	struct fsdp_kineto_unit_reduction *reductions;
+	size_t reduction_count;
 };
 
 static const struct fsdp_kineto_unit_span *note_at(
@@ -324,6 +326,12 @@ static bool add_collective(
 	if (!at->device)
 		return true;
 	fsdp_sum_ns(&sum->exposed_ns, at->exposed[i], &overflow);
+	if (is_reduction(comm))
+		at->reductions[at->reduction_count++] =
+			(struct fsdp_kineto_unit_reduction){ comm->ts_ns,
+				comm->ts_ns + comm->dur_ns, at->exposed[i],
+				fsdp_kineto_steps_index_at(at->steps, comm->host_ns),
+				row_index };
 	uint32_t thread = *(uint32_t *)fsdp_vec_at(&at->units->streams, comm->order);
 	sum->on_compute_stream += stream != 0 && stream == thread;
 	struct fsdp_span group =
@@ -422,6 +430,8 @@ static bool settle(struct settling *at, const struct fsdp_kineto_busy *busy,
 								   : FSDP_UNITS_ABSENT;
 	return count_collectives(at, true, gathers, &recording->unassigned) &&
 	       count_collectives(at, false, REDUCTIONS, &recording->unassigned) &&
+	       (!at->device || fsdp_kineto_unit_ends_add(&at->rows, busy, at->reductions,
+				       at->reduction_count)) &&
 	       fsdp_kineto_unit_rows_list(&at->rows, recording);
 }
 
@@ -441,9 +451,10 @@ bool fsdp_kineto_units_settle(struct fsdp_kineto_units *units,
 		.around = malloc((notes + 1) * sizeof *at.around),
 		.inner = malloc((most + 1) * sizeof *at.inner),
 		.found = malloc((notes + comms + 1) * sizeof *at.found),
-		.exposed = malloc((comms + 1) * sizeof *at.exposed) };
+		.exposed = malloc((comms + 1) * sizeof *at.exposed),
+		.reductions = malloc((comms + 1) * sizeof *at.reductions) };
 	bool good = at.own != NULL && at.around != NULL && at.inner != NULL &&
-		    at.found != NULL && at.exposed != NULL;
+		    at.found != NULL && at.exposed != NULL && at.reductions != NULL;
 	fsdp_kineto_unit_rows_init(&at.rows, units->words, units->notes.arena, at.device);
 	for (size_t i = 0; good && i < notes; i++)
 		at.own[i] = (struct own){ FSDP_NONE, 0 };
@@ -453,5 +464,6 @@ bool fsdp_kineto_units_settle(struct fsdp_kineto_units *units,
 	free(at.inner);
 	free(at.found);
 	free(at.exposed);
+	free(at.reductions);
 	return good;
 }

@@ -95,6 +95,7 @@ static void add_collectives(
 	sum->on_compute_stream += more->on_compute_stream;
 	add_ns(&sum->ns, more->ns);
 	add_ns(&sum->exposed_ns, more->exposed_ns);
+	add_ns(&sum->exposed_last_ns, more->exposed_last_ns);
 }
 
 static int compare_texts(const void *a, const void *b)

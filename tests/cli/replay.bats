@@ -254,3 +254,12 @@ absolute() {
 	[ "$(jq -c '[.data.collectives[] | [.run, .ranks]]' <<< "$output")" = "[[2,[0,1]]]" ] ||
 		[ "$(jq -c '[.data.collectives[] | select(.ranks == [0,1]) | .run]' <<< "$output")" = "[2]" ]
 }
+
+@test "units without launches have no times, and a note says so" {
+	gunzip -c "$TESTDATA/traces/units/g_plain_rank0.pt.trace.json.gz" |
+		jq '.traceEvents |= map(select(.cat != "cuda_runtime"))' > rank0.json
+	run -0 --separate-stderr replay --by=unit rank0.json
+	[[ $stderr == *"times of units are not known: no collective was issued within an annotation of FSDP"* ]]
+	! grep -E '^(\(root\)|layers)' <<< "$output" | grep -F '0.000'
+	grep -qE '^layers.0 +backward +- +2 of 2 +-$' <<< "$output"
+}

@@ -7,9 +7,11 @@ unit must be the sums by type as well, to the nanosecond.
 """
 import glob
 import os
+import re
+from collections import defaultdict
 
 import oraclelib
-from oraclelib import load
+from oraclelib import load, nanoseconds, trace_events
 
 ROWS = ("unit", "phase", "pg", "gathers", "gather_ns", "gather_exposed_ns", "prefetched", "reduces", "reduce_ns",
         "reduce_exposed_ns", "reshards", "forwards", "groups")
@@ -32,6 +34,103 @@ def compare(data, want):
     for what, types in (("gather", ("all_gather",)), ("reduce", ("reduce_scatter", "all_reduce"))):
         total = sum(u[what + "_ns"] for u in data["units"]) + data["unassigned"][what + "_ns"]
         problems += differ(what + " in all", total, sums(data, *types))
+    return problems
+
+
+# ---- what costs most
+
+LINE = re.compile(r"^most costly: (.*): ([0-9.]+) ms exposed per step", re.M)
+SAME = "collectives on the stream that computes, where nothing can hide them"
+FIRST = "gathers of the first unit of a step, before which nothing computes"
+LAST = "reductions at the end of the backward, where nothing is left to compute"
+LONG = "{} that take longer than what computes meanwhile"
+LATE = "gathers in the {}, never issued ahead"
+
+
+class Annotations:
+    """Of one thread: the innermost of some of them around a moment."""
+
+    def __init__(self, events):
+        self.by_thread = defaultdict(list)
+        for e in events:
+            if e.get("cat") == "user_annotation" and str(e["name"]).startswith(("FSDP::", "ProfilerStep#")):
+                begin = nanoseconds(e["ts"])
+                self.by_thread[e["pid"], e["tid"]].append((begin, begin + nanoseconds(e["dur"]), e["name"]))
+
+    def around(self, thread, begin, end, *names):
+        held = [a for a in self.by_thread[thread] if a[0] <= begin and a[1] >= end and a[2].startswith(names)]
+        return min(held, key=lambda a: (a[1] - a[0], -a[0]), default=None)
+
+
+def losses_of(path):
+    """{cause: ns exposed} of a trace whose kernels have launches, from its events alone; and its steps."""
+    events = [e for e in trace_events(path) if e.get("ph") == "X" and "dur" in e]
+    annotations = Annotations(events)
+    steps = sorted(a for of in annotations.by_thread.values() for a in of if a[2].startswith("ProfilerStep#"))
+    launches = {e["args"]["correlation"]: e for e in events if e.get("cat") == "cuda_runtime"}
+    spans = lambda e: (nanoseconds(e["ts"]), nanoseconds(e["ts"] + e["dur"]))
+    kernels = [e for e in events if e.get("cat") == "kernel"]
+    computing = [spans(e) for e in kernels if "nccl" not in e["name"]]
+    busy = defaultdict(int)
+    for e in kernels:
+        busy[e["tid"]] += nanoseconds(e["dur"]) if "nccl" not in e["name"] else 0
+    main_stream = max(busy, key=busy.get)
+
+    def computes(begin, end):
+        cuts = sorted({begin, end} | {t for c in computing for t in c if begin < t < end})
+        return sum(b - a for a, b in zip(cuts, cuts[1:]) if any(c[0] <= a and c[1] >= b for c in computing))
+
+    calls = []
+    first = {}
+    for e in kernels:
+        if "nccl" not in e["name"]:
+            continue
+        launch = launches[e["args"]["correlation"]]
+        at, thread = nanoseconds(launch["ts"]), (launch["pid"], launch["tid"])
+        issued = annotations.around(thread, at, at + 1, "FSDP::all_gather (", "FSDP::post_backward_reduce")
+        issued = issued or next((a for a in annotations.by_thread[thread] if a[2] == "FSDP::all_gather"
+                                 and a[0] <= at < a[1]), None)
+        if issued is None:
+            continue
+        turn = annotations.around(thread, *issued[:2], "FSDP::pre_forward", "FSDP::pre_backward",
+                                  "FSDP::forward_prefetch", "FSDP::backward_prefetch")
+        unit = issued[2].partition(" (")[2]
+        gather = "all_gather" in issued[2]
+        ahead = gather and ("prefetch" in turn[2] or turn[2].partition(" (")[2] != unit)
+        step = next((i for i, s in enumerate(steps) if s[0] <= at < s[1]), None)
+        begin, end = spans(e)
+        row = (unit, gather, "forward" if gather and "forward" in turn[2] else "backward")
+        calls.append((row, step, begin, end, end - begin - computes(begin, end), e["tid"] == main_stream, ahead))
+        if gather and (step not in first or at < first[step][0]):
+            first[step] = (at, row, issued)
+    losses = defaultdict(int)
+    for row in {c[0] for c in calls}:
+        mine = [c for c in calls if c[0] == row]
+        gathers = len(mine)
+        for _, step, begin, end, exposed, _, _ in mine:
+            if 2 * sum(c[5] for c in mine) > len(mine):
+                cause = SAME
+            elif not row[1]:
+                last = max(c[2] for c in calls if not c[0][1] and c[1] == step)
+                cause = LAST if computes(end, max(end, last)) == 0 else LONG.format("reductions")
+            elif 2 * sum(f[1] == row for f in first.values()) > gathers:
+                cause = FIRST
+            else:
+                cause = LONG.format("gathers") if any(c[6] for c in mine) else LATE.format(row[2])
+            losses[cause] += exposed
+    return losses, len(steps)
+
+
+def judge_cause(args, paths):
+    problems = []
+    for path in paths:
+        losses, steps = losses_of(path)
+        text = oraclelib.run(args, "replay", "--by=unit", path).out.decode()
+        found = LINE.search(text)
+        cause = max(losses, key=losses.get)
+        want = (cause, f"{(losses[cause] // steps + 500) // 1000 / 1000:.3f}")
+        if found is None or found.groups() != want:
+            problems.append(f"{os.path.basename(path)}: found {found and found.groups()}, expected {want}: {dict(losses)}")
     return problems
 
 
@@ -65,6 +164,8 @@ class Oracle:
                 alone = want["alone"].get(os.path.basename(path))
                 if alone is not None and len(paths) > 1:
                     self.judge(f"{name}: {os.path.basename(path)}", [path], alone)
+            if case.startswith("g_") and case not in ("g_old", "g_bare", "g_experts_w4"):
+                self.tap.none(f"{name}: what costs most", judge_cause(self.args, paths))
 
 
 def main():

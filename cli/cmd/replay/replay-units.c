@@ -214,7 +214,7 @@ static const char *put_streams(
 
 static int64_t shown_ns(const struct fsdp_unit_collectives *set, int64_t ns)
 {
-	return set->count + set->kernels != 0 ? ns : FSDP_ABSENT;
+	return set->kernels != 0 ? ns : FSDP_ABSENT;
 }
 
 static void show_unit(struct replay *run, const struct record_table *table,
@@ -262,6 +262,7 @@ enum cause {
 	CAUSE_BACKWARD_LATE,
 	CAUSE_GATHER_LONG,
 	CAUSE_REDUCE_LONG,
+	CAUSE_LAST,
 	CAUSE_COUNT
 };
 static const char *const CAUSES[CAUSE_COUNT] = {
@@ -271,6 +272,7 @@ static const char *const CAUSES[CAUSE_COUNT] = {
 	"gathers in the backward, never issued ahead",
 	"gathers that take longer than what computes meanwhile",
 	"reductions that take longer than what computes meanwhile",
+	"reductions at the end of the backward, where nothing is left to compute",
 };
 static const char *const HINTS[CAUSE_COUNT][2] = {
 	[CAUSE_FORWARD_LATE] = { "set_modules_to_forward_prefetch()",
@@ -305,18 +307,26 @@ struct loss {
 	const struct fsdp_unit_times *unit;
 };
 
-static void add_loss(struct loss losses[CAUSE_COUNT], const struct fsdp_unit_times *unit,
-	const struct fsdp_unit_collectives *set)
+static void add_loss(
+	struct loss *loss, const struct fsdp_unit_times *unit, int64_t exposed_ns)
 {
-	struct loss *loss = &losses[cause_of(unit, set)];
-
-	if (set->exposed_ns <= 0 ||
-		__builtin_add_overflow(loss->sum_ns, set->exposed_ns, &loss->sum_ns))
+	if (exposed_ns <= 0 ||
+		__builtin_add_overflow(loss->sum_ns, exposed_ns, &loss->sum_ns))
 		return;
-	if (set->exposed_ns > loss->ns) {
-		loss->ns = set->exposed_ns;
+	if (exposed_ns > loss->ns) {
+		loss->ns = exposed_ns;
 		loss->unit = unit;
 	}
+}
+
+static void add_losses(struct loss losses[CAUSE_COUNT],
+	const struct fsdp_unit_times *unit, const struct fsdp_unit_collectives *set)
+{
+	enum cause cause = cause_of(unit, set);
+	int64_t last_ns = cause == CAUSE_REDUCE_LONG ? set->exposed_last_ns : 0;
+
+	add_loss(&losses[CAUSE_LAST], unit, last_ns);
+	add_loss(&losses[cause], unit, set->exposed_ns - last_ns);
 }
 
 static uint64_t steps_of(const struct replay *run)
@@ -375,8 +385,8 @@ static enum cause find_worst(const struct replay *run, struct loss losses[CAUSE_
 	for (size_t i = 0; i < fsdp_recordings_unit_count(run->recordings); i++) {
 		const struct fsdp_unit_times *unit =
 			fsdp_recordings_unit(run->recordings, i);
-		add_loss(losses, unit, &unit->gathers);
-		add_loss(losses, unit, &unit->reduces);
+		add_losses(losses, unit, &unit->gathers);
+		add_losses(losses, unit, &unit->reduces);
 	}
 	for (enum cause i = 1; i < CAUSE_COUNT; i++)
 		if (losses[i].sum_ns > losses[worst].sum_ns)
@@ -501,6 +511,22 @@ static void tell_source(struct replay *run)
 		run_note(run->run, "%s", text);
 }
 
+/* Where launches are not recorded, kernels are of no unit. */
+static void tell_unplaced(struct replay *run)
+{
+	struct fsdp_unassigned rest = unassigned_of(run);
+
+	for (size_t i = 0; i < fsdp_recordings_unit_count(run->recordings); i++) {
+		const struct fsdp_unit_times *unit =
+			fsdp_recordings_unit(run->recordings, i);
+		if (unit->gathers.kernels + unit->reduces.kernels != 0)
+			return;
+	}
+	if (rest.gathers + rest.reduces != 0)
+		run_note(run->run,
+			"times of units are not known: no collective was issued within an annotation of FSDP");
+}
+
 void replay_show_units(struct replay *run)
 {
 	struct table like = { .key = "types", .text_only = true };
@@ -510,6 +536,7 @@ void replay_show_units(struct replay *run)
 	tell_source(run);
 	if (count == 0)
 		return;
+	tell_unplaced(run);
 	if (fsdp_recordings_unit(run->recordings, 0)->gathers.exposed_ns != FSDP_ABSENT)
 		like.view = VIEW_DEVICE;
 	record_table_init(&table, &like, &shown_record, NULL);

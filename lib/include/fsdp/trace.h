@@ -345,6 +345,9 @@ struct fsdp_unit_collectives {
 	/* Of that, while nothing computes; each for itself. FSDP_ABSENT: there are no
 	 * kernels */
 	int64_t exposed_ns;
+	/* Of that, of reductions after which nothing computes until the last one of the
+	 * step begins. */
+	int64_t exposed_last_ns;
 	/* With options.by_step, of one recording; else empty. */
 	struct fsdp_step_list by_step;
 };
