@@ -306,9 +306,9 @@ static const struct document {
 		"the configuration of a model: it has a key architectures",
 		"give the folder it lies in" },
 	{ false, "fsdp_plan\"", "a plan of transformers: it has a key fsdp_plan",
-		"a plan of FSDP is described in fsdp-inspect-plan(5)" },
+		"a plan of FSDP is another thing: fsdp-inspect help plan" },
 	{ false, "tp_plan\"", "a plan of transformers: it has a key tp_plan",
-		"a plan of FSDP is described in fsdp-inspect-plan(5)" },
+		"a plan of FSDP is another thing: fsdp-inspect help plan" },
 	{ true, "\"sharded_backend\"",
 		"metadata.json of Megatron-core: it has a key sharded_backend",
 		"give the folder it lies in" },
@@ -331,7 +331,8 @@ static bool say_json(struct fsdp_span body, struct fsdp_error **ret_error)
 				row->is_beside ? "FI9005" : "FI9002", row->what,
 				row->hint);
 	}
-	return say(ret_error, OTHER, "a JSON document that is no sharding plan", NULL);
+	return say(ret_error, OTHER, "a JSON document that is no sharding plan",
+		"a plan is described in fsdp-inspect help plan");
 }
 
 static bool is_zero(struct fsdp_span head)
@@ -692,7 +693,8 @@ static bool say_directory(const struct fsdp_look *look, struct fsdp_error **ret_
 	if (row != NULL)
 		return say(ret_error, UNSUPPORTED, row->what, row->hint);
 	if (look->folder->count == 0)
-		return say(ret_error, OTHER, "an empty directory", NULL);
+		return say(ret_error, OTHER, "an empty directory",
+			"give the folder above it: what is in there is listed");
 	if (say_one_kind(look, ret_error))
 		return false;
 	for (size_t k = 0; k < FSDP_COUNT(directories); k++) {

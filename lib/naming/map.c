@@ -272,7 +272,7 @@ static bool fail_map(struct fsdp_error **ret_error, size_t row, const char *what
 {
 	fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN, "row %zu of the map: %s",
 		row, what);
-	return fsdp_error_add_hint(ret_error, "fsdp-inspect-map(5)");
+	return fsdp_error_add_hint(ret_error, "fsdp-inspect help maps");
 }
 
 /* A number, the name of a size, or one size divided by another. Without sizes its form
@@ -523,7 +523,7 @@ bool fsdp_map_open(const char *word, const struct fsdp_limit_setting *limits,
 		fsdp_map_free(map);
 		if (*ret_error != NULL && fsdp_error_hint(*ret_error) == NULL)
 			fsdp_error_add_hint(ret_error,
-				"fsdp-inspect-map(5) describes the file, and help maps lists maps");
+				"fsdp-inspect help maps lists maps, and how one is written");
 		return false;
 	}
 	*ret_map = map;

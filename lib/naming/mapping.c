@@ -339,7 +339,8 @@ static bool fail_untold(struct mapping *mapping, const struct fsdp_mapped *item,
 	fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
 		"the map does not say how ranks share %.*s",
 		FSDP_TEXT_MOST(item->name, 200));
-	return fsdp_error_add_hint(ret_error, "\"ranks\" in fsdp-inspect-map(5)");
+	return fsdp_error_add_hint(
+		ret_error, "say it under \"ranks\" (fsdp-inspect help maps)");
 }
 
 static bool fail_width(struct mapping *mapping, const struct fsdp_mapped *item,

@@ -34,6 +34,8 @@ RIDDLES = [
 # Of messages alone: pages tell of objects of JSON and of Python, too.
 MESSAGES = RIDDLES + [(r"[(:] ?man fsdp-inspect", "fsdp-inspect help TOPIC, which is there without the pages"),
                       (r"(?<!Python )(?<!and )(?<!-)\bobjects\b", "values, tensors or files")]
+# Of messages that are no page: it may not be installed.
+PAGE = re.compile(r"(^|[^,] )man fsdp-inspect|fsdp-inspect-[a-z]+\([157]\)")
 PAGES = ("man/", "doc/", "README.md")
 # Pages of text have a line of source for each of theirs.
 LONG = re.compile(r"^(cli/cmd/help|cli/cmd/completion|cli/front/topics|cli/front/words|lib/base/.*\.def)")
@@ -95,6 +97,8 @@ def check(root):
                     continue
                 broken += [f"{path}:{number}: \"{riddle.search(text).group()}\": say {instead}"
                            for riddle, instead in messages if riddle.search(text)]
+                if PAGE.search(text) and not LONG.match(path):
+                    broken.append(f"{path}:{number}: say fsdp-inspect help TOPIC, which is there without the pages")
                 broken += [f"{path}:{number}: {wrong}" for wrong in wrong_hints(text, commands, options, topics)]
                 # Words with underscores are lists of names.
                 if before and " " in before[1] and "_" not in before[1] + text and "Storage" not in text and not LONG.match(path) and re.search(r"[a-z,;] ?$", before[1]):

@@ -292,6 +292,10 @@ CASES = [
                  'puts("see fsdp-inspect help limits");\nputs("see fsdp-inspect help riddles");\n'
                  'puts("and more (ls --values)");\nputs("and more (ls --objects)");\n'},
      ["cli/a.c:5: there is no command load", "cli/a.c:7: there is no topic riddles", "cli/a.c:9: there is no option --objects"]),
+    ("messages", messages.check, True,
+     {"cli/a.c": 'hint("man fsdp-inspect-policy");\nhint("see fsdp-inspect-plan(5)");\nputs("help X, man fsdp-inspect, or");\n',
+      "cli/front/topics.c": 'text("The formats: the manual page fsdp-inspect-trace(5)");\n'},
+     ["cli/a.c:1: say fsdp-inspect help", "cli/a.c:2: say fsdp-inspect help"]),
     ("words", words.check, True, {"lib/a.c": "\n" + LATER}, ["lib/a.c:2: a promise"]),
     ("words", words.check, True,
      {"scripts/a": "cd /wo" + "rk/x\n", "README.md": "see ../sha" + "red\n", "tests/a.py": "'../sha" + "red'\n"},

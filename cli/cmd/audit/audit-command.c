@@ -23,7 +23,7 @@ static const struct option OPTIONS[] = {
 	{ "rule", 0, OPTION_LIST, "RULE=LEVEL", AT(rules),
 		.help = "another level: off, note, warning, error; *=off first" },
 	{ "policy", 0, OPTION_TEXT, "FILE", AT(policy),
-		.help = "how to judge, as JSON (fsdp-inspect-policy(5))" },
+		.help = "how to judge, as JSON (help policy)" },
 	{ "baseline", 0, OPTION_TEXT, "FILE", AT(baseline),
 		.help = "an earlier JSON result: what it has is counted, not shown" },
 	{ "expect", 0, OPTION_TEXT, "CHECKPOINT", AT(expect),
@@ -59,7 +59,8 @@ static bool set_rules(struct audit *audit, struct run *run)
 		const char *wrong = levels_set(&audit->levels, rules->items[i]);
 
 		if (wrong != NULL)
-			return !refuse(run, "such as --rule=FI1007=off; help FI1007",
+			return !refuse(run,
+				"such as --rule=FI1007=off (fsdp-inspect rules lists them)",
 				"--rule=%s: %s", rules->items[i], wrong);
 	}
 	return true;

@@ -11,7 +11,7 @@
 
 static bool wrong(struct run *run, const char *path, struct text where, const char *what)
 {
-	return !refuse(run, "man fsdp-inspect-policy", "%s: %.*s: %s", path,
+	return !refuse(run, "fsdp-inspect help policy", "%s: %.*s: %s", path,
 		(int)(where.size < 100 ? where.size : 100), where.data, what);
 }
 
@@ -99,14 +99,14 @@ bool policy_open(
 		return true;
 	if (!fsdp_document_open(
 		    path, run->limits, run->limit_count, &policy->document, &error)) {
-		refuse(run, "man fsdp-inspect-policy", "%s: %s", path,
+		refuse(run, "fsdp-inspect help policy", "%s: %s", path,
 			error != NULL ? fsdp_error_message(error) : "out of memory");
 		fsdp_error_free(error);
 		return false;
 	}
 	root = fsdp_document_root(policy->document);
 	if (root.kind != FSDP_DOCUMENT_OBJECT)
-		return !refuse(run, "man fsdp-inspect-policy",
+		return !refuse(run, "fsdp-inspect help policy",
 			"%s: it is not a JSON object", path);
 	for (size_t i = 0; good && i < root.count; i++)
 		good = set_key(policy, run, path, fsdp_document_item(root, i), levels);

@@ -12,7 +12,7 @@ bool fsdp_plan_invalid(struct fsdp_plan_reading *plan, const char *what)
 	fsdp_fail_rule(plan->error, FSDP_ERROR_DAMAGED, "FI1080", FSDP_UNKNOWN,
 		"the sharding plan is not valid: %s", what);
 	return fsdp_error_add_hint(
-		plan->error, "export the plan again; see fsdp-inspect-plan(5)");
+		plan->error, "export the plan again (fsdp-inspect help plan)");
 }
 
 void fsdp_plan_say(

@@ -781,7 +781,7 @@ static bool refuse_format(struct fsdp_plan_reading *plan)
 			"this is a configuration of transformers (key %s), which says how to wrap a model, not a sharding plan of the wrapped one",
 			KEYS[i]);
 		return fsdp_error_add_hint(plan->error,
-			"export a plan where the model is wrapped: see fsdp-inspect-plan(5)");
+			"export a plan where the model is wrapped: fsdp-inspect help plan");
 	}
 	return fsdp_plan_invalid(plan, "its format is not \"fsdp-plan\"");
 }
