@@ -43,8 +43,16 @@ static bool read_named_plan(struct opening *opening, struct fsdp_error **ret_err
 			opening, &source, (const char *)path.data, ret_error);
 		close(source.fd);
 	}
-	if (!read)
-		fsdp_error_add_path(ret_error, (const char *)path.data);
+	if (!read) {
+		struct fsdp_error *error = *ret_error;
+		fsdp_error_add_path(&error, (const char *)path.data);
+		/* Of a file that is not there another is looked for. */
+		if (error != NULL && fsdp_error_hint(error) == NULL &&
+			fsdp_error_code(error) != FSDP_ERROR_SYSTEM)
+			fsdp_error_add_hint(&error,
+				"a sharding plan is one JSON file: fsdp-inspect help plan");
+		*ret_error = error;
+	}
 	return read;
 }
 

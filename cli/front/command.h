@@ -48,6 +48,7 @@ enum { STATUS_GOOD = 0, STATUS_BAD = 1, STATUS_FAILED = 2, STATUS_PARTIAL = 3 };
 int status_worse(int a, int b);
 
 struct run;
+struct arguments;
 struct collected;
 struct joined_parts;
 
@@ -153,6 +154,7 @@ const struct option *command_option(const struct command *command, size_t index)
 struct run {
 	const struct command *command;
 	const struct command *const *commands; /* all; the last is NULL */
+	const struct arguments *arguments;     /* as it was typed */
 	const void *options;                   /* the command's own struct, filled */
 	const struct common_options *common;
 	const struct select_options *select; /* zero if it takes no selectors */

@@ -55,8 +55,8 @@ static enum usage_result set_limit(
 
 	if (!option_assignment(text, &name_size, &value)) {
 		usage_what(usage, "--limit: %s is not NAME=VALUE", text);
-		usage_hint(
-			usage, "such as --limit memory=4GiB (fsdp-inspect help limits)");
+		usage_hint(usage,
+			"--head=N for the first rows; for a ceiling --limit memory=4GiB (fsdp-inspect help limits)");
 		return USAGE_WRONG;
 	}
 	row = find_limit(text, name_size);
@@ -287,18 +287,35 @@ static enum usage_result add_folder(
 }
 
 /* Once the process is locked to its inputs, it is too late to look around. */
-static enum usage_result look_near(struct inputs *inputs)
+static bool look_near(struct inputs *inputs, struct texts *near, const char *path)
 {
-	for (size_t i = 0; i < inputs->paths.count; i++) {
-		const char *path = inputs->paths.items[i];
-		char *found = NULL;
+	char *found = NULL;
 
-		if (strcmp(path, "-") != 0 && access(path, F_OK) != 0 &&
-			errno == ENOENT && i < MOST_MISSING)
-			found = owned_take(&inputs->owned, slip_near_path(path));
-		if (!texts_add(&inputs->near, found))
+	if (strcmp(path, "-") != 0 && access(path, F_OK) != 0 && errno == ENOENT &&
+		near->count < MOST_MISSING)
+		found = owned_take(&inputs->owned, slip_near_path(path));
+	return texts_add(near, found);
+}
+
+static enum usage_result look_near_inputs(struct inputs *inputs)
+{
+	for (size_t i = 0; i < inputs->paths.count; i++)
+		if (!look_near(inputs, &inputs->near, inputs->paths.items[i]))
 			return USAGE_MEMORY;
-	}
+	return USAGE_GOOD;
+}
+
+/* Options may name files too. */
+static enum usage_result look_near_options(
+	struct inputs *inputs, const struct option *rows, const void *values)
+{
+	const char *path;
+
+	for (; rows != NULL && rows->name != NULL; rows++)
+		for (size_t i = 0; (path = option_path(rows, values, i)) != NULL; i++)
+			if (!texts_add(&inputs->beside, path) ||
+				!look_near(inputs, &inputs->near_beside, path))
+				return USAGE_MEMORY;
 	return USAGE_GOOD;
 }
 
@@ -410,8 +427,8 @@ static enum usage_result check_words(const struct inputs *inputs,
 			: command->inputs == INPUTS_FILE     ? "file"
 			: command->inputs == INPUTS_RUNS     ? "folder of a run"
 							     : "checkpoint");
-		usage_hint(usage, "usage: fsdp-inspect %s %s", command->name,
-			command->synopsis);
+		usage_hint(usage, "such as: fsdp-inspect %s (fsdp-inspect help %s)",
+			command->examples[0], command->name);
 		return USAGE_WRONG;
 	}
 	if (command->inputs == INPUTS_ONE_NAMES && inputs->word_count == 0 &&
@@ -419,15 +436,17 @@ static enum usage_result check_words(const struct inputs *inputs,
 		usage_what(usage,
 			"%s needs a name behind the checkpoint, or a pattern (-g)",
 			command->name);
-		usage_hint(usage, "usage: fsdp-inspect %s %s", command->name,
-			command->synopsis);
+		usage_hint(usage, "fsdp-inspect ls %s lists the names",
+			inputs->paths.items[0]);
 		return USAGE_WRONG;
 	}
 	if (command->inputs == INPUTS_PAIR && inputs->paths.count != 2) {
 		usage_what(usage, "%s needs two checkpoints, not %zu", command->name,
 			inputs->paths.count);
-		usage_hint(usage, "usage: fsdp-inspect %s %s", command->name,
-			command->synopsis);
+		usage_hint(usage, "fsdp-inspect %s %s %s (fsdp-inspect help %s)",
+			command->name, inputs->paths.items[0],
+			inputs->paths.count > 1 ? inputs->paths.items[1] : "OTHER",
+			command->name);
 		return USAGE_WRONG;
 	}
 	if (common->separate && command->inputs == INPUTS_ONE &&
@@ -510,9 +529,14 @@ enum usage_result inputs_collect(
 	if (result == USAGE_GOOD && arguments->command->inputs == INPUTS_RECORDINGS)
 		result = open_folders(inputs, usage);
 	if (result == USAGE_GOOD)
-		result = look_near(inputs);
+		result = look_near_inputs(inputs);
+	if (result == USAGE_GOOD)
+		result = look_near_options(inputs, common_options, &arguments->common);
+	if (result == USAGE_GOOD)
+		result = look_near_options(
+			inputs, arguments->command->options, arguments->options);
 	if (result == USAGE_GOOD &&
-		slip_order(usage, arguments->command, &inputs->paths, &inputs->near,
+		slip_order(usage, arguments, &inputs->paths, &inputs->near,
 			inputs->owned.items, inputs->word_count))
 		result = USAGE_WRONG;
 	/* Words were copied first, so they lead the list, which moves no more. */
@@ -529,6 +553,8 @@ void inputs_done(struct inputs *inputs)
 {
 	free(inputs->paths.items);
 	free(inputs->near.items);
+	free(inputs->beside.items);
+	free(inputs->near_beside.items);
 	free(inputs->limits);
 	owned_free(&inputs->owned);
 }

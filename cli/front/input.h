@@ -11,6 +11,7 @@ struct inputs {
 	struct texts paths;
 	struct texts
 		near; /* of each that is not there, the path that was meant, or NULL */
+	struct texts beside, near_beside; /* the same of files that options name */
 	char *const *words;
 	size_t word_count;
 	struct owned owned;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "front/nearest.h"
 #include "front/option.h"
@@ -266,6 +267,11 @@ static enum usage_result wrong_number(
 		row->kind == OPTION_SIZE ? "a size" : "a whole number in range");
 	if (row->kind == OPTION_SIZE)
 		usage_hint(usage, "a size is 4096, 4K or 1.5KiB (1024s), or 4KB (1000s)");
+	else if (access(value, F_OK) == 0)
+		usage_hint(usage, "the number goes first: --%s=%lld %s", row->name,
+			(long long)(row->minimum > 0 || row->maximum < 10 ? row->minimum
+									  : 10),
+			value);
 	else if (row->maximum == INT64_MAX)
 		usage_hint(
 			usage, "a whole number, %lld or more", (long long)row->minimum);

@@ -240,6 +240,9 @@ static char *place_beside(const char *checkpoint)
 
 	while (size > 1 && checkpoint[size - 1] == '/')
 		size--;
+	/* A folder that is named by where it lies alone. */
+	if (strspn(checkpoint, "./") >= size)
+		return strdup("weights");
 	for (begin = size; begin > 0 && checkpoint[begin - 1] != '/';)
 		begin--;
 	end = begin + strcspn(checkpoint + begin, "./");
@@ -297,6 +300,37 @@ void slip_export(struct usage *usage, const struct arguments *arguments,
 	}
 	meant(usage, arguments, words, &guess);
 	free(made);
+}
+
+void slip_needs(
+	struct usage *usage, const struct arguments *arguments, const char *option)
+{
+	const struct guess guess = { .command = arguments->command->name,
+		.needs = { option },
+		.left_out = { arguments->command->name } };
+
+	meant(usage, arguments, &arguments->words, &guess);
+}
+
+void slip_several(struct usage *usage, const struct arguments *arguments,
+	const struct texts *paths, bool each)
+{
+	const char *name = arguments->command->name;
+	struct texts line = { 0 };
+	bool good = texts_add(&line, name) && (!each || texts_add(&line, "--separate"));
+
+	for (char *const *typed = arguments->typed; good && *typed != NULL; typed++) {
+		bool drop = strcmp(*typed, name) == 0;
+
+		for (size_t i = 1; !each && !drop && i < paths->count; i++)
+			drop = strcmp(*typed, paths->items[i]) == 0;
+		good = drop || texts_add(&line, *typed);
+	}
+	usage->hint[0] = '\0';
+	if (good)
+		retyped_hint(
+			usage, &line, each ? "an answer each" : "run it once for each");
+	free(line.items);
 }
 
 static void mean_synonym(struct usage *usage, const struct arguments *arguments,
@@ -601,12 +635,82 @@ static bool mean_swapped(struct usage *usage, const struct command *command,
 	return true;
 }
 
-bool slip_order(struct usage *usage, const struct command *command,
+/* Whether what stands behind the checkpoint are names of tensors. */
+static bool are_names(const struct texts *words)
+{
+	return words->count > 2 && strchr(words->items[2], '.') != NULL &&
+	       !has_suffix_of_file(words->items[2]);
+}
+
+/* A folder that is named as a file: the line that writes one. */
+static bool mean_file(
+	struct usage *usage, const struct arguments *arguments, const char *place)
+{
+	static const struct {
+		const char *suffix, *to;
+	} files[] = { { ".safetensors", "--to=safetensors" }, { ".npy", "--to=npy" },
+		{ ".pt", NULL }, { ".pth", NULL }, { ".bin", NULL }, { ".ckpt", NULL },
+		{ ".gguf", NULL } };
+	const char *dot = strrchr(place, '.');
+
+	for (size_t i = 0; dot != NULL && i < sizeof files / sizeof *files; i++) {
+		if (strcmp(dot, files[i].suffix) != 0 || access(place, F_OK) == 0)
+			continue;
+		usage_what(usage, "%s would be a folder of this name", place);
+		if (files[i].to != NULL)
+			slip_needs(usage, arguments, files[i].to);
+		else
+			usage_hint(usage,
+				"safetensors are written: --to=safetensors -o %.*s.safetensors",
+				(int)(dot - place), place);
+		return true;
+	}
+	return false;
+}
+
+/* What is written has no place, or one that is named as something else. */
+static bool mean_place(
+	struct usage *usage, const struct arguments *arguments, const struct texts *paths)
+{
+	struct written written;
+
+	if (arguments->command->writes(arguments->options, paths->items[0], &written))
+		return !written.is_file && mean_file(usage, arguments, written.path);
+	if (has_place(arguments->typed))
+		return false;
+	usage_what(usage, "%s needs a folder or a file to write: -o OUT",
+		arguments->command->name);
+	slip_export(usage, arguments, &arguments->words, are_names(&arguments->words));
+	return true;
+}
+
+/* Who merges a folder wants its shards as one checkpoint. */
+static bool mean_export(
+	struct usage *usage, const struct arguments *arguments, const struct texts *paths)
+{
+	DIR *folder = paths->count > 0 ? opendir(paths->items[0]) : NULL;
+
+	if (folder == NULL)
+		return false;
+	closedir(folder);
+	usage_what(usage,
+		"%s: merge joins results of --part, not the shards of a checkpoint",
+		paths->items[0]);
+	slip_export(usage, arguments, &arguments->words, false);
+	return true;
+}
+
+bool slip_order(struct usage *usage, const struct arguments *arguments,
 	const struct texts *paths, const struct texts *near, char *const *words,
 	size_t word_count)
 {
+	const struct command *command = arguments->command;
 	size_t there = 0;
 
+	if (strcmp(command->name, "merge") == 0)
+		return mean_export(usage, arguments, paths);
+	if (command->writes != NULL && mean_place(usage, arguments, paths))
+		return true;
 	if (command->inputs == INPUTS_ONE_NAMES || command->inputs == INPUTS_ONE_SOME)
 		return near->count > 0 && near->items[0] != NULL &&
 		       mean_swapped(usage, command, paths->items[0], words, word_count);

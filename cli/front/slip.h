@@ -23,6 +23,15 @@ void slip_option(
 /* Answers a word behind a single dash that is the name of an option, and a number. */
 bool slip_dash(struct usage *usage, const struct arguments *arguments);
 
+/* The line that was typed, with another option in it. */
+void slip_needs(
+	struct usage *usage, const struct arguments *arguments, const char *option);
+
+/* Several checkpoints for a command that answers for one: the line for an answer each or,
+ * where there is no such line, that for the first one. */
+void slip_several(struct usage *usage, const struct arguments *arguments,
+	const struct texts *paths, bool each);
+
 /* Whether a path is a URL: those are refused, since nothing is read over a network. */
 bool slip_url(struct usage *usage, const char *command, const char *path);
 
@@ -37,7 +46,7 @@ bool slip_is_name(const char *word, const char *near);
 
 /* Answers names in the place of checkpoints, and checkpoints behind names. `paths` and
  * `words` are what was typed behind the command, `near` as above for each path. */
-bool slip_order(struct usage *usage, const struct command *command,
+bool slip_order(struct usage *usage, const struct arguments *arguments,
 	const struct texts *paths, const struct texts *near, char *const *words,
 	size_t word_count);
 

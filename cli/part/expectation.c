@@ -31,6 +31,33 @@ static struct fsdp_document_value find_names(struct fsdp_document_value root)
 	return root;
 }
 
+static bool is_shape(struct fsdp_document_value value)
+{
+	for (size_t i = 0; i < value.count; i++)
+		if (fsdp_document_item(value, i).kind != FSDP_DOCUMENT_INTEGER)
+			return false;
+	return value.kind == FSDP_DOCUMENT_LIST;
+}
+
+/* Whether each entry may stand for a tensor: other JSON, a trace for one, is no list. */
+static bool are_names(struct fsdp_document_value names)
+{
+	bool keyed = names.kind == FSDP_DOCUMENT_OBJECT;
+
+	if (!keyed && names.kind != FSDP_DOCUMENT_LIST)
+		return false;
+	for (size_t i = 0; i < names.count; i++) {
+		struct fsdp_document_value entry = fsdp_document_item(names, i);
+		bool named = keyed ||
+			     fsdp_document_get(entry, "name").kind == FSDP_DOCUMENT_TEXT;
+
+		if (entry.kind != FSDP_DOCUMENT_TEXT && !(keyed && is_shape(entry)) &&
+			!(named && entry.kind == FSDP_DOCUMENT_OBJECT))
+			return false;
+	}
+	return true;
+}
+
 static bool is_plan(struct fsdp_document_value root)
 {
 	return text_is(text_of_span(fsdp_document_get(root, "format").text),
@@ -64,8 +91,7 @@ bool expectation_open_list(struct expectation *expectation, const struct run *ru
 		return false;
 	root = fsdp_document_root(expectation->document);
 	expectation->names = find_names(root);
-	if (!is_plan(root) && (expectation->names.kind == FSDP_DOCUMENT_LIST ||
-				      expectation->names.kind == FSDP_DOCUMENT_OBJECT))
+	if (!is_plan(root) && are_names(expectation->names))
 		return true;
 	fsdp_document_free(expectation->document);
 	expectation->document = NULL;
@@ -98,7 +124,9 @@ bool expectation_open(
 	}
 	if (!good)
 		refuse(run,
-			error != NULL && fsdp_error_hint(error) != NULL
+			error != NULL && fsdp_error_hint(error) != NULL &&
+					/* A line to type about that file. */
+					strstr(fsdp_error_hint(error), "FILE") == NULL
 				? fsdp_error_hint(error)
 				: "a JSON list of names, a checkpoint, or a sharding plan",
 			"%s: %s", path,

@@ -98,6 +98,28 @@ static enum usage_result add_sink(struct outputs *outputs, const struct command 
 	return USAGE_GOOD;
 }
 
+/* The format that the name of a file tells: sarif.json, junit.xml, names.csv. NULL: none
+ * that the command has. */
+static const struct out_format *named_format(
+	const struct command *command, const char *file)
+{
+	const struct out_format *found = NULL;
+	const char *dot = strrchr(file, '.');
+
+	for (size_t i = 0; dot != NULL && out_format(i) != NULL; i++) {
+		const char *name = out_format(i)->name;
+		size_t size = strlen(name);
+
+		if (!fits(out_format(i), command))
+			continue;
+		if (size == (size_t)(dot - file) && memcmp(file, name, size) == 0)
+			return out_format(i);
+		if (strcmp(dot + 1, name) == 0)
+			found = out_format(i);
+	}
+	return found;
+}
+
 /* FORMAT, FORMAT=FILE or FORMAT=-. */
 static enum usage_result add_typed(struct outputs *outputs, const struct command *command,
 	const char *typed, struct owned *owned, struct usage *usage)
@@ -108,12 +130,9 @@ static enum usage_result add_typed(struct outputs *outputs, const struct command
 
 	if (equals == NULL) {
 		enum usage_result result = add_sink(outputs, command, typed, NULL, usage);
-		const char *dot = strrchr(typed, '.');
-		const struct out_format *format =
-			dot != NULL ? out_format_find(dot + 1) : NULL;
+		const struct out_format *format = named_format(command, typed);
 
-		/* The name of a file, which says its format. */
-		if (result == USAGE_WRONG && format != NULL && fits(format, command))
+		if (result == USAGE_WRONG && format != NULL)
 			usage_hint(usage, "did you mean: -o %s=%s", format->name, typed);
 		return result;
 	}
@@ -272,8 +291,13 @@ static enum usage_result open_file(
 	}
 	sink->has_temporary = true;
 	if (!temporary_open(&sink->temporary, sink->file)) {
-		usage_what(
-			usage, "%s: cannot be written: %s", sink->file, strerror(errno));
+		int why = errno;
+		const char *slash = strrchr(sink->file, '/');
+
+		usage_what(usage, "%s: cannot be written: %s", sink->file, strerror(why));
+		if (why == ENOENT && slash != NULL)
+			usage_hint(usage, "make the folder first: mkdir -p %.*s",
+				(int)(slash - sink->file), sink->file);
 		return USAGE_WRONG;
 	}
 	sink->stream = fdopen(sink->temporary.descriptor, "w");

@@ -114,13 +114,15 @@ size_t session_count_groups(const struct session *session)
 
 enum { BELOW_NAMED = 3 };
 
-/* Whether what failed is the log beside the checkpoint. */
-static bool is_of_log(const struct session *session, const struct fsdp_error *error)
+/* Whether what failed is the log or the plan beside the checkpoint. */
+static bool is_beside(const struct session *session, const struct fsdp_error *error)
 {
 	const char *log = session->inputs->options.units_path;
+	const char *plan = session->inputs->options.plan_path;
 	const char *path = error != NULL ? fsdp_error_path(error) : NULL;
 
-	return log != NULL && path != NULL && strcmp(log, path) == 0;
+	return path != NULL && ((log != NULL && strcmp(log, path) == 0) ||
+				       (plan != NULL && strcmp(plan, path) == 0));
 }
 
 /* Whether a folder may be one of a run, of which something in it was judged. */
@@ -318,7 +320,7 @@ struct fsdp_checkpoint *session_open(
 	alone = session->inputs->has_no_checkpoint;
 	opened = fsdp_checkpoint_open(
 		paths, alone ? 0 : count, &options, &checkpoint, &error);
-	if (!opened && !is_of_log(session, error) && may_lead(paths[0], count, error)) {
+	if (!opened && !is_beside(session, error) && may_lead(paths[0], count, error)) {
 		bool told = look_below(session, paths[0], (uint32_t)first,
 			fsdp_error_code(error), &only);
 		if (told || only != NULL) {

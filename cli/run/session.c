@@ -32,6 +32,7 @@ static struct run new_run(struct session *session)
 	return (struct run){
 		.command = session->command,
 		.commands = session->arguments->commands,
+		.arguments = session->arguments,
 		.options = session->arguments->options,
 		.common = &session->arguments->common,
 		.select = &session->arguments->select,
@@ -454,41 +455,52 @@ static void end(struct session *session)
 
 /* ---- what was probably meant ---- */
 
-static const char *near_of(const struct session *session, const char *path)
+static const char *near_of(
+	const struct texts *paths, const struct texts *near, const char *path)
 {
-	const struct texts *paths = &session->inputs->paths;
-	const struct texts *near = &session->inputs->near;
-
 	for (size_t i = 0; i < near->count; i++)
 		if (near->items[i] != NULL && strcmp(paths->items[i], path) == 0)
 			return near->items[i];
 	return NULL;
 }
 
+static void hint_near_input(
+	const struct session *session, const char *path, const char *near, char hint[512])
+{
+	if (slip_is_name(path, near) && strchr(path, '.') != NULL &&
+		strpbrk(path, "*?[") == NULL)
+		snprintf(hint, 512,
+			"if it is a name in a checkpoint: fsdp-inspect show CHECKPOINT %s",
+			path);
+	else if (near[strlen(near) - 1] == '/')
+		snprintf(hint, 512, "see what is there: ls %s", near);
+	else
+		snprintf(hint, 512, "did you mean: fsdp-inspect %s %s",
+			session->command->name, near);
+}
+
 /* Paths that are not there: others that are like them, or the folder to look into. */
 static void hint_near(struct session *session)
 {
+	const struct inputs *inputs = session->inputs;
+
 	for (size_t i = 0; i < session->collected.failure_count; i++) {
 		struct failure *failure = &session->collected.failures[i];
-		const char *near =
-			failure->hint.data == NULL && failure->path.data != NULL
-				? near_of(session, failure->path.data)
-				: NULL;
+		const char *path = failure->path.data, *near;
 		char hint[512];
 
-		if (near == NULL)
+		if (failure->hint.data != NULL || path == NULL)
 			continue;
-		if (slip_is_name(failure->path.data, near) &&
-			strchr(failure->path.data, '.') != NULL &&
-			strpbrk(failure->path.data, "*?[") == NULL)
-			snprintf(hint, sizeof hint,
-				"if it is a name in a checkpoint: fsdp-inspect show CHECKPOINT %s",
-				failure->path.data);
+		near = near_of(&inputs->paths, &inputs->near, path);
+		if (near != NULL)
+			hint_near_input(session, path, near, hint);
+		else if ((near = near_of(&inputs->beside, &inputs->near_beside, path)) ==
+			 NULL)
+			continue;
 		else if (near[strlen(near) - 1] == '/')
 			snprintf(hint, sizeof hint, "see what is there: ls %s", near);
 		else
-			snprintf(hint, sizeof hint, "did you mean: fsdp-inspect %s %s",
-				session->command->name, near);
+			snprintf(hint, sizeof hint, "did you mean %s?", near);
 		failure->hint = collected_text(&session->collected, hint);
 	}
 }
@@ -660,19 +672,22 @@ static void lock_up(struct session *session)
 static bool refuse_several(struct session *session)
 {
 	const struct command *command = session->command;
+	const struct texts *paths = &session->inputs->paths;
+	size_t count = session_count_groups(session);
+	struct usage usage;
 	struct failure *failure;
 	char text[160];
 
-	if (command->judge != NULL || command->inputs != INPUTS_MANY ||
-		session->separate || session_count_groups(session) < 2)
+	if (command->judge != NULL || session->separate || count < 2 ||
+		(command->inputs != INPUTS_MANY && command->inputs != INPUTS_ONE))
 		return false;
 	snprintf(text, sizeof text, "%s answers for one checkpoint, and %zu were given",
-		command->name, session_count_groups(session));
+		command->name, count);
+	slip_several(&usage, session->arguments, paths, command->inputs == INPUTS_MANY);
 	failure = collected_failure(&session->collected, "usage");
 	if (failure != NULL) {
 		failure->message = collected_text(&session->collected, text);
-		failure->hint = collected_text(&session->collected,
-			"give one path, or --separate for an answer each");
+		failure->hint = collected_text(&session->collected, usage.hint);
 	}
 	return true;
 }

@@ -15,8 +15,8 @@ import sys
 import sandbox
 
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "slips.txt")
-# What such a line is about, though it is not there.
-NOT_THERE = ["/data/model.pt"]
+# What such a line is about: not there, or a tensor that has no such form.
+NOT_THERE = ["/data/model.pt", "model-weights"]
 FOLDER = """cp -r testdata/dcp/fsdp2-w4-small/checkpoint step-1000
 cp testdata/traces/malformed/base.json trace.json
 cp testdata/traces/exec_order/changes_rank0.jsonl order.jsonl

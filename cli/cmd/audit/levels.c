@@ -62,7 +62,7 @@ const char *levels_set_rule(struct levels *levels, struct text name, struct text
 		else if (!all)
 			return "this rule is no judgement on the checkpoint and has no level";
 	}
-	return found ? NULL : "there is no such rule (fsdp-inspect rules lists them)";
+	return found ? NULL : "there is no such rule";
 }
 
 const char *levels_set(struct levels *levels, const char *text)

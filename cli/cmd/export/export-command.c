@@ -13,6 +13,7 @@
 #include <fsdp/analysis.h>
 
 #include "cmd/export/export.h"
+#include "front/retype.h"
 #include "part/judged-failures.h"
 #include "part/nothing.h"
 #include "part/typed-names.h"
@@ -191,8 +192,13 @@ static bool find_names(struct exporting *exporting)
 		uint32_t first = fsdp_tensor_find(
 			checkpoint, span_of_text(text_of(run->words[i])));
 		if (first == FSDP_NONE) {
-			run_failure(run, "usage", "fsdp-inspect ls lists the names",
-				"no tensor %s", run->words[i]);
+			struct retyped line;
+
+			retyped_begin(&line);
+			retyped_word(&line, "ls");
+			retyped_word(&line, run->path);
+			run_failure(
+				run, "usage", line.text, "no tensor %s", run->words[i]);
 			exporting->status = STATUS_BAD;
 			continue;
 		}

@@ -105,7 +105,9 @@ static void tell_none(struct latest *latest)
 	if (latest->named > 0)
 		return;
 	if (latest->count == 0) {
-		run_note(latest->run, "no checkpoint lies below %s", path);
+		run_note(latest->run,
+			"no checkpoint lies below %s; fsdp-inspect info tells what a file is",
+			path);
 		return;
 	}
 	if (latest->options->explain || latest->options->all)

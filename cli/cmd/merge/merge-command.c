@@ -3,6 +3,7 @@
  * Joins the results of all parts of a run, and answers as one run would have.
  */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@
 #include <fsdp/finding.h>
 
 #include "cmd/merge/merge.h"
+#include "front/slip.h"
 #include "part/partial.h"
 #include "run/answer.h"
 #include "run/collected.h"
@@ -92,6 +94,28 @@ static bool is_document(const struct merge_work *merging, const char *path)
 	return found;
 }
 
+/* Who merges a checkpoint wants one of its shards. */
+static bool refuse_checkpoint(struct run *run, const char *path)
+{
+	struct usage usage;
+
+	slip_export(&usage, run->arguments, &run->arguments->words, false);
+	return refuse(run, usage.hint,
+		"%s: merge joins results of --part, not the shards of a checkpoint",
+		path);
+}
+
+/* Whether a file cannot be a result, since it does not begin as one does. */
+static bool is_no_json(const char *path)
+{
+	FILE *file = fopen(path, "re");
+	int first = file != NULL ? getc(file) : '{';
+
+	if (file != NULL)
+		fclose(file);
+	return first != '{' && first != EOF;
+}
+
 /* False: *ret_error, or refuse() was called and *ret_wrong is set. */
 static bool open_result(struct merge_work *merging, struct part_result *result,
 	bool *ret_wrong, struct fsdp_error **ret_error)
@@ -100,6 +124,10 @@ static bool open_result(struct merge_work *merging, struct part_result *result,
 	struct fsdp_document_value last;
 	const char *wrong;
 
+	if (strcmp(result->path, "-") != 0 && is_no_json(result->path)) {
+		*ret_wrong = true;
+		return refuse_checkpoint(run, result->path);
+	}
 	if (!fsdp_document_open_lines(result->path, run->limits, run->limit_count,
 		    &result->document, ret_error)) {
 		if (!is_document(merging, result->path))

@@ -9,6 +9,7 @@
 #include <fsdp/analysis.h>
 
 #include "cmd/reshard/reshard.h"
+#include "front/slip.h"
 #include "run/answer.h"
 
 #define AT(member) offsetof(struct reshard_options, member)
@@ -59,9 +60,13 @@ static bool read_world(struct resharding *resharding)
 	if (will->mesh_dims != 0)
 		ranks = will->mesh[0] * will->mesh[1] * tp;
 	will->world = options->world > 0 ? options->world : ranks;
-	if (will->world < 0)
-		return !refuse(resharding->run, "such as --world=6",
+	if (will->world < 0) {
+		struct usage usage;
+
+		slip_needs(&usage, resharding->run->arguments, "--world=6");
+		return !refuse(resharding->run, usage.hint,
 			"reshard needs the number of ranks: --world, or --mesh");
+	}
 	if (will->world > FSDP_RESHARD_WORLD_MOST ||
 		(ranks > 0 && will->world != ranks) || will->world % tp != 0)
 		return !refuse(resharding->run, "such as --world=16 --mesh=2x4 --tp=2",

@@ -2,6 +2,7 @@
 /*
  * Finds out which tensors or values were asked for, and gathers everything about them.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,7 @@
 
 #include "run/answer.h"
 #include "cmd/show/show.h"
+#include "front/retype.h"
 #include "part/nothing.h"
 #include "part/places.h"
 #include "part/similar.h"
@@ -40,6 +42,31 @@ static bool find_value(const struct show *show, uint32_t name, uint32_t *ret_ind
 	return false;
 }
 
+/* What to type for a word that is no name: a pattern as one, elements as they are asked
+ * for, or what lists the names. */
+static void line_for(const struct run *run, const char *word, struct retyped *ret_line)
+{
+	size_t size = strcspn(word, "[");
+	char name[200];
+
+	retyped_begin(ret_line);
+	if (strpbrk(word, "*?") != NULL) {
+		retyped_word(ret_line, "show");
+		retyped_word(ret_line, "-g");
+		retyped_word(ret_line, word);
+		retyped_word(ret_line, run->path);
+	} else if (word[size] == '[' && size > 0 && size < sizeof name) {
+		snprintf(name, sizeof name, "%.*s", (int)size, word);
+		retyped_word(ret_line, "show");
+		retyped_word(ret_line, "--values=8");
+		retyped_word(ret_line, run->path);
+		retyped_word(ret_line, name);
+	} else {
+		retyped_word(ret_line, "ls");
+		retyped_word(ret_line, run->path);
+	}
+}
+
 /* One look at all names for each word that was not found. */
 static void tell_missing(struct show *show, const char *word)
 {
@@ -49,7 +76,7 @@ static void tell_missing(struct show *show, const char *word)
 	struct name_buffer list = { NULL, 0, false };
 	struct similar similar;
 	size_t length = 0;
-	char line[512]; /* to type for a pattern */
+	struct retyped line;
 
 	similar_init(&similar, text_of(word));
 	for (uint32_t i = 0; i < tensors; i++) {
@@ -70,13 +97,11 @@ static void tell_missing(struct show *show, const char *word)
 	}
 	name_buffer_append(&list, &length, (struct text){ "", 1 });
 	/* An answer that was asked for is missing: no remark that -q may hide. */
-	snprintf(
-		line, sizeof line, "fsdp-inspect show -g '%s' %s", word, show->run->path);
+	line_for(show->run, word, &line);
 	run_failure(show->run, "usage",
-		strpbrk(word, "*?[") != NULL ? line
-		: similar.count > 0 && list.data != NULL
+		strpbrk(word, "*?[") == NULL && similar.count > 0 && list.data != NULL
 			? list.data
-			: "fsdp-inspect ls lists the names",
+			: line.text,
 		"no tensor, value or module %s", word);
 	name_buffer_done(&list);
 	show->status = status_worse(show->status, STATUS_BAD);
