@@ -17,6 +17,8 @@ import sys
 import tempfile
 import time
 
+import terminals
+
 BINARY = os.path.abspath(sys.argv[1])
 NO_ANSWER = os.path.abspath(sys.argv[2]) if len(sys.argv) > 2 else None
 TESTDATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "testdata")
@@ -376,16 +378,6 @@ TESTS = [shows_what_tree_does, keys_move_and_sort, keys_go_in_and_out, values_ar
          a_disk_that_never_answers_stops_nothing, needs_a_terminal, needs_a_terminal_that_can_move]
 
 
-def has_terminals():
-    """Whether the system gives out pseudo terminals; a root without /dev/pts does not."""
-    try:
-        for end in os.openpty():
-            os.close(end)
-    except OSError:
-        return False
-    return True
-
-
 def why_not(test):
     """A reason to skip it, or None."""
     if test is needs_a_terminal:
@@ -396,8 +388,8 @@ def why_not(test):
         return "built without ncurses"
     if shutil.which("tmux") is None:
         return "no tmux"
-    if not has_terminals():
-        return "no pseudo terminals"
+    if why := terminals.missing():
+        return why
     if test is a_disk_that_never_answers_stops_nothing and NO_ANSWER is None:
         return "sanitizers want to be loaded first"
     return None

@@ -7,19 +7,16 @@ which has the form that `sha256sum -c` reads. Prints TAP.
 columns.py BINARY
 """
 
-import fcntl
 import json
 import os
-import pty
 import re
-import struct
 import subprocess
 import sys
 import tempfile
-import termios
 import unicodedata
 
 import sandbox
+import terminals
 
 WIDTHS = (80, 120)
 CHECKPOINTS = {
@@ -122,24 +119,8 @@ def topics(binary):
 
 def on_terminal(binary, words, columns, folder):
     """What a terminal of so many columns is sent."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     environment = {**sandbox.environment(folder), "TERM": "xterm"}
-    child = subprocess.Popen([binary, *words], cwd=folder, env=environment,
-                             stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs)
-    os.close(theirs)
-    sent = b""
-    try:
-        while True:
-            more = os.read(ours, 65536)
-            if not more:
-                break
-            sent += more
-    except OSError:
-        pass  # the other end is closed
-    os.close(ours)
-    child.wait()
-    return sent.decode("utf-8", "replace").replace("\r\n", "\n")
+    return terminals.shown([binary, *words], columns, folder, environment)[0]
 
 
 def width(text):

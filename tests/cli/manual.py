@@ -10,21 +10,18 @@ manual.py [--update] BINARY [PAGE...]
   --update writes down what the binary says now; read the diff before you commit it.
 """
 
-import fcntl
 import glob
 import os
-import pty
 import re
 import shutil
-import struct
 import subprocess
 import sys
 import tempfile
-import termios
 
 import readme
 import real_size
 import sandbox
+import terminals
 
 COLUMNS = 73
 # jq paints what goes to a terminal.
@@ -157,20 +154,8 @@ def furnish(binary, folder, real):
 
 def on_terminal(line, folder):
     """([line of text...], status) of a shell line whose output is a terminal."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
-    child = subprocess.Popen(["/bin/sh", "-c", line], cwd=folder, env=sandbox.environment(folder),
-                             stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs)
-    os.close(theirs)
-    sent = b""
-    try:
-        while more := os.read(ours, 65536):
-            sent += more
-    except OSError:
-        pass  # the other end is closed
-    os.close(ours)
-    text = PAINT.sub("", sent.decode("utf-8", "backslashreplace").replace("\r\n", "\n"))
-    return readme.trimmed([one.rstrip() for one in text.split("\n")]), child.wait()
+    sent, status = terminals.shown(["/bin/sh", "-c", line], COLUMNS, folder, sandbox.environment(folder))
+    return readme.trimmed([one.rstrip() for one in PAINT.sub("", sent).split("\n")]), status
 
 
 def judge(binary, path, real, update, count):
