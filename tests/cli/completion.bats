@@ -26,6 +26,7 @@ setup() {
 
 # Pairs of what is typed and what it becomes.
 bash_makes() {
+	why=$(python3 "$here/terminals.py") || skip "$why"
 	fsdp-inspect completion bash >fsdp-inspect.bash
 	typed=()
 	wanted=()
@@ -76,6 +77,7 @@ bash_makes() {
 
 # The same for zsh.
 zsh_makes() {
+	why=$(python3 "$here/terminals.py") || skip "$why"
 	fsdp-inspect completion zsh >_fsdp-inspect
 	typed=()
 	wanted=()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pseudo terminals: what a program sends to one, and whether there are any. By itself, a status for shells."""
+"""Pseudo terminals: what a program sends to one, and whether there are any. By itself, says why there are none (status 1)."""
 
 import fcntl
 import os
@@ -38,4 +38,6 @@ def shown(words, columns, folder, environment):
 
 
 if __name__ == "__main__":
-    sys.exit(1 if missing() else 0)
+    if WHY := missing():
+        print(WHY)
+        sys.exit(1)
