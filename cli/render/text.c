@@ -58,12 +58,12 @@ static struct text_out *text_out_of(struct out *out)
 
 /* ---- values ---- */
 
-/* To six digits: machine outputs have all. */
+/* To four digits: machine outputs have all. */
 static void put_number(struct writer *to, double number)
 {
 	char buffer[32];
 
-	snprintf(buffer, sizeof buffer, "%.6g", number);
+	snprintf(buffer, sizeof buffer, "%.4g", number);
 	writer_text(to, buffer);
 }
 
