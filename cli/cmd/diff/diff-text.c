@@ -97,7 +97,7 @@ static void describe(
 	if (change->pair.what & FSDP_DIFFERS_UNIT)
 		add_unit(diffing, change, line, &used);
 	if (change->pair.what & FSDP_DIFFERS_ELEMENTS) {
-		elements_text(change, elements);
+		elements_text(change, diffing->run->common->verbose > 0, elements);
 		add(line, &used, "%s", elements);
 	}
 }

@@ -149,11 +149,12 @@ static size_t put_number(const char *label, double number, char *text, size_t si
 {
 	char digits[32];
 
-	snprintf(digits, sizeof digits, "%.6g", number);
-	return (size_t)snprintf(text, size, ", %s %s", label, digits);
+	snprintf(digits, sizeof digits, "%.4g", number);
+	return (size_t)snprintf(text, size, "%s %s", label, digits);
 }
 
-void elements_text(const struct diff_change *change, char text[ELEMENTS_TEXT])
+void elements_text(
+	const struct diff_change *change, bool is_long, char text[ELEMENTS_TEXT])
 {
 	const struct fsdp_compare_elements *elements = &change->pair.elements;
 	uint64_t numel = 1;
@@ -166,20 +167,26 @@ void elements_text(const struct diff_change *change, char text[ELEMENTS_TEXT])
 	}
 	for (uint32_t i = 0; i < change->pair.sides[0].dims; i++)
 		numel *= (uint64_t)change->pair.sides[0].shape[i];
-	used = (size_t)snprintf(text, ELEMENTS_TEXT,
-		"%" PRIu64 " of %" PRIu64 " elements differ", elements->differing, numel);
-	if (change->has_first) {
+	if (elements->differing == numel && numel > 1)
+		used = (size_t)snprintf(text, ELEMENTS_TEXT, "all %" PRIu64 "%s", numel,
+			elements->has_numbers ? "" : " differ");
+	else
+		used = (size_t)snprintf(text, ELEMENTS_TEXT,
+			"%" PRIu64 " of %" PRIu64 " elements differ", elements->differing,
+			numel);
+	if (elements->has_numbers)
+		used += put_number(" by up to", elements->max_abs, text + used,
+			ELEMENTS_TEXT - used);
+	if (change->has_first && (is_long || elements->differing != numel)) {
 		used += (size_t)snprintf(
 			text + used, ELEMENTS_TEXT - used, ", the first at ");
 		used += put_index(change, text + used, 160);
 	}
-	if (!elements->has_numbers)
+	if (!elements->has_numbers || !is_long)
 		return;
 	used += put_number(
-		"max abs", elements->max_abs, text + used, ELEMENTS_TEXT - used);
-	used += put_number(
-		"max rel", elements->max_rel, text + used, ELEMENTS_TEXT - used);
-	put_number("mean abs", elements->mean_abs, text + used, ELEMENTS_TEXT - used);
+		", max rel", elements->max_rel, text + used, ELEMENTS_TEXT - used);
+	put_number(", mean abs", elements->mean_abs, text + used, ELEMENTS_TEXT - used);
 }
 
 struct text unit_text(

@@ -136,8 +136,10 @@ void rename_text(const struct fsdp_compare_rename *rename, char text[HINT_TEXT])
 /* "4096x512"; "[]" of a scalar; "any" where a list does not say. */
 void shape_text(const struct fsdp_compare_tensor *tensor, char text[SHAPE_TEXT]);
 
-/* "17 of 444 elements, the first [3, 1]; max abs 0.5, max rel 0.1, mean abs 0.01". */
-void elements_text(const struct diff_change *change, char text[ELEMENTS_TEXT]);
+/* "17 of 444 elements differ by up to 0.5, the first at [3, 1]"; is_long: also by how much
+ * on average, and in relation. */
+void elements_text(
+	const struct diff_change *change, bool is_long, char text[ELEMENTS_TEXT]);
 
 /* The unit that shards the tensor of a side; absent: none. */
 struct text unit_text(
