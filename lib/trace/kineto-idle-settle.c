@@ -24,6 +24,8 @@ struct host_thread {
 struct idle_settling {
 	struct fsdp_kineto_idle *idle;
 	struct fsdp_vec *rows; /* struct fsdp_kineto_idle_row, sorted at the end */
+	const struct fsdp_kineto_steps *steps;
+	struct fsdp_step_sums *sums; /* NULL: not wanted */
 	struct host_thread *threads;
 	size_t thread_count;
 	struct why_late *told;
@@ -147,6 +149,16 @@ static bool add(
 	return true;
 }
 
+/* The same in the step of a moment. */
+static bool add_to_step(struct idle_settling *at, enum fsdp_idle_cause cause,
+	int64_t moment_ns, int64_t ns)
+{
+	return at->sums == NULL || ns <= 0 ||
+	       fsdp_step_sums_add(at->sums, (uint32_t)cause,
+		       fsdp_kineto_steps_number_at(at->steps, moment_ns), ns,
+		       FSDP_ABSENT);
+}
+
 /* ---- one gap ---- */
 
 /* How long operators ran on a thread within a time that is no earlier than the last. */
@@ -248,7 +260,9 @@ static bool explain(
 		ns[FSDP_IDLE_QUEUED] += end_ns - until;
 	}
 	for (unsigned i = 0; good && i < FSDP_IDLE_CAUSE_COUNT; i++)
-		good = add(at, (enum fsdp_idle_cause)i, work->kernel, ns[i]);
+		good = add(at, (enum fsdp_idle_cause)i, work->kernel, ns[i]) &&
+		       add_to_step(at, (enum fsdp_idle_cause)i,
+			       launch != NULL ? launch->begin_ns : work->begin_ns, ns[i]);
 	return good;
 }
 
@@ -296,9 +310,13 @@ static bool explain_all(struct idle_settling *at)
 	return good;
 }
 
-bool fsdp_kineto_idle_settle(struct fsdp_kineto_idle *idle, struct fsdp_vec *ret_rows)
+bool fsdp_kineto_idle_settle(struct fsdp_kineto_idle *idle,
+	const struct fsdp_kineto_steps *steps, struct fsdp_step_sums *sums,
+	struct fsdp_vec *ret_rows)
 {
-	struct idle_settling at = { .idle = idle, .rows = ret_rows };
+	struct idle_settling at = {
+		.idle = idle, .rows = ret_rows, .steps = steps, .sums = sums
+	};
 	for (size_t i = 0; i < idle->works.count; i++) {
 		const struct fsdp_kineto_work *work = fsdp_vec_at(&idle->works, i);
 		if (work->kernel >= at.kernel_count)

@@ -5,6 +5,8 @@
 #include <fsdp/trace.h>
 
 #include "trace/intervals.h"
+#include "trace/kineto-step-sums.h"
+#include "trace/kineto-steps.h"
 
 /*
  * Why the device was idle. A gap ends with what the device does next; the host launched
@@ -61,11 +63,14 @@ bool fsdp_kineto_idle_operator(
 void fsdp_kineto_idle_forget(struct fsdp_kineto_idle *idle);
 
 /* At the end: what each cause took before each kernel, with the row of that in the place
- * of its name; ret_rows has as many rows. All gaps together are the idle time. */
+ * of its name; ret_rows has as many rows. All gaps together are the idle time. Unless
+ * `sums` is NULL each cause is a row of it, in the steps, which are sorted. */
 struct fsdp_kineto_idle_row {
 	uint32_t kernel;
 	struct fsdp_idle_time time;
 };
-bool fsdp_kineto_idle_settle(struct fsdp_kineto_idle *idle, struct fsdp_vec *ret_rows);
+bool fsdp_kineto_idle_settle(struct fsdp_kineto_idle *idle,
+	const struct fsdp_kineto_steps *steps, struct fsdp_step_sums *sums,
+	struct fsdp_vec *ret_rows);
 
 #endif

@@ -11,12 +11,13 @@ import os
 import tempfile
 from collections import defaultdict
 
+import idle
 import oraclelib
 from oraclelib import nanoseconds, trace_events
 
 DEVICE = {"compute": "compute_busy_ns", "communication": "comm_busy_ns", "exposed": "exposed_ns",
           "copies": "mem_busy_ns", "idle": "idle_ns"}
-TABLES = ("step", "type", "region", "unit", "group", "kernel")
+TABLES = ("step", "rank", "type", "unit", "group", "collective", "kernel", "idle")
 
 
 def events_of(path):
@@ -34,8 +35,36 @@ def steps_of(paths):
     return steps
 
 
+def calls_of(args, path, number):
+    """((group, type, bytes, place among those of its group and type), ns) of each collective in a step of one rank."""
+    data = oraclelib.run(args, "replay", "--json", "--by=collective", f"--steps={number}", path).json()["data"]
+    places = defaultdict(int)
+    for c in sorted(data["collectives"], key=lambda c: c["ts_ns"]):
+        places[c.get("group"), c["type"]] += 1
+        yield (c.get("group"), c["type"], c.get("bytes"), places[c.get("group"), c["type"]]), c["dur_ns"]
+
+
+def gaps_of(path, number):
+    """(cause, ns) of each part of a gap that is of a step."""
+    steps = [(nanoseconds(e["ts"]), nanoseconds(e["ts"] + e["dur"])) for e in events_of(path)
+             if e.get("name") == f"ProfilerStep#{number}" and e.get("cat") != "gpu_user_annotation"]
+    for moment, _, parts in idle.gaps_of(idle.events_of(path)):
+        if any(begin <= moment < end for begin, end in steps):
+            yield from parts.items()
+
+
 def asked(args, paths, by, number):
     """{key: (ns over all ranks, calls)} of one step."""
+    if by in ("collective", "idle"):
+        rows = defaultdict(lambda: [0, 0])
+        for path in paths:
+            for key, ns in calls_of(args, path, number) if by == "collective" else gaps_of(path, number):
+                rows[key if by == "collective" else (key,)][0] += ns
+                rows[key if by == "collective" else (key,)][1] += 1
+        return rows
+    if by == "rank":
+        return {(rank, *key): value for rank, path in enumerate(paths)
+                for key, value in asked(args, [path], "step", number).items()}
     data = oraclelib.run(args, "replay", "--json", f"--by={by}", f"--steps={number}", *paths).json()["data"]
     rows = defaultdict(lambda: [0, 0])
 
@@ -81,7 +110,8 @@ def samples_of(args, runs, by):
     for paths in runs:
         for number, ranks in sorted(steps_of(paths).items()):
             rows = asked(args, paths, by, number)
-            samples.append({key: halves_up(ns, len(ranks)) for key, (ns, _) in rows.items()})
+            of = 1 if by == "rank" else len(ranks)
+            samples.append({key: halves_up(ns, of) for key, (ns, _) in rows.items()})
             for key, (_, count) in rows.items():
                 calls[key] += count
     return samples, calls
@@ -114,6 +144,10 @@ def key_of(row):
         return row["name"], row["phase"], row["pg"], row["measure"]
     if row["by"] == "group":
         return row["name"], row["type"], row["bytes"]
+    if row["by"] == "rank":
+        return row["rank"], row["measure"]
+    if row["by"] == "collective":
+        return row["name"], row["type"], row["bytes"], row["nth"]
     if row["by"] == "kernel":
         return row["name"], row["class"]
     return (row["name"],)
@@ -163,7 +197,7 @@ def main():
              if a.split("/")[0] == b.split("/")[0] and (args.only or "") in a]
     for a, b in pairs:
         before, now = [runs[a]], [runs[b]]
-        for by in ("step", "type", "unit", "group", "kernel"):
+        for by in TABLES:
             want = expected(args, before, now, by)
             got = found(args, before, now, by, None)
             problems = differences(got, want)

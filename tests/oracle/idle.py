@@ -60,8 +60,8 @@ def call_of(event):
     return None
 
 
-def expected(events):
-    """({cause: (gaps, ns, longest)}, {(cause, kernel): the same}, idle time)."""
+def gaps_of(events):
+    """(a moment in the step that it is of, the kernel that ends it, {cause: ns}) of each gap."""
     works = sorted((nanoseconds(e["ts"]), -nanoseconds(e["ts"] + e["dur"]),
                     e.get("args", {}).get("correlation"), e["name"]) for e in events if e.get("cat") in DEVICE)
     launches, threads = {}, defaultdict(list)
@@ -79,12 +79,10 @@ def expected(events):
                 launches[correlation] = (key, *call, thread)
     for calls in threads.values():
         calls.sort()
-    by_cause, by_kernel, idle = defaultdict(list), defaultdict(list), 0
     end = works[0][0] if works else 0
     for begin, until, correlation, name in works:
         until = -until
         if begin > end:
-            idle += begin - end
             parts = defaultdict(int)
             launch = launches.get(correlation)
             if launch is None:
@@ -96,11 +94,18 @@ def expected(events):
                 arrived = begin if called >= end else min(max(returned, late), begin)
                 parts["launch"] += arrived - late
                 parts["queued"] += begin - arrived
-            for cause, ns in parts.items():
-                if ns:
-                    by_cause[cause].append(ns)
-                    by_kernel[cause, name].append(ns)
+            yield begin if launch is None else called, name, {c: ns for c, ns in parts.items() if ns}
         end = max(end, until)
+
+
+def expected(events):
+    """({cause: (gaps, ns, longest)}, {(cause, kernel): the same}, idle time)."""
+    by_cause, by_kernel, idle = defaultdict(list), defaultdict(list), 0
+    for _, name, parts in gaps_of(events):
+        for cause, ns in parts.items():
+            idle += ns
+            by_cause[cause].append(ns)
+            by_kernel[cause, name].append(ns)
     return ({k: (len(v), sum(v), max(v)) for k, v in by_cause.items()},
             {k: (len(v), sum(v), max(v)) for k, v in by_kernel.items()}, idle)
 
@@ -233,4 +238,5 @@ def main():
     tap.done()
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -157,29 +157,57 @@ static void add(struct pairing *at, struct compared_key key, int64_t step, uint6
 
 static struct compared_key key_of(const char *by, const char *measure)
 {
-	return (struct compared_key){
-		.by = by, .measure = measure, .bytes = FSDP_ABSENT, .pg = FSDP_ABSENT
-	};
+	return (struct compared_key){ .by = by,
+		.measure = measure,
+		.bytes = FSDP_ABSENT,
+		.pg = FSDP_ABSENT,
+		.rank = FSDP_ABSENT,
+		.nth = FSDP_ABSENT };
 }
 
-static void add_steps(struct pairing *at, const struct fsdp_recording *one)
+/* The parts of a step or, without steps, of a recording. device NULL: not known. */
+static void add_parts(struct pairing *at, struct compared_key key, int64_t step,
+	int64_t length_ns, const struct fsdp_device_times *device)
 {
-	for (size_t i = 0; i < one->step_count; i++) {
-		const struct fsdp_step *step = &one->steps[i];
-		const struct fsdp_device_times *device = &step->device;
-		const struct {
-			const char *measure;
-			int64_t ns;
-		} all[] = { { "length", step->dur_ns },
-			{ "compute", device->compute_busy_ns },
-			{ "communication", device->comm_busy_ns },
-			{ "exposed", device->exposed_ns },
-			{ "copies", device->mem_busy_ns }, { "idle", device->idle_ns } };
-		for (size_t j = 0; j < sizeof all / sizeof *all; j++)
-			if (j == 0 || step->has_device)
-				add(at, key_of("step", all[j].measure), step->step, 1,
-					all[j].ns);
+	static const struct fsdp_device_times none;
+	const struct fsdp_device_times *of = device != NULL ? device : &none;
+	const struct {
+		const char *measure;
+		int64_t ns;
+	} all[] = { { "length", length_ns }, { "compute", of->compute_busy_ns },
+		{ "communication", of->comm_busy_ns }, { "exposed", of->exposed_ns },
+		{ "copies", of->mem_busy_ns }, { "idle", of->idle_ns } };
+
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+		key.measure = all[i].measure;
+		if (i == 0 || device != NULL)
+			add(at, key, step, 1, all[i].ns);
 	}
+}
+
+static void add_steps(struct pairing *at, const struct fsdp_recording *one,
+	const char *by, int64_t rank)
+{
+	struct compared_key key = key_of(by, NULL);
+
+	key.rank = rank;
+	for (size_t i = 0; i < one->step_count; i++)
+		add_parts(at, key, one->steps[i].step, one->steps[i].dur_ns,
+			one->steps[i].has_device ? &one->steps[i].device : NULL);
+}
+
+static void add_rank(struct pairing *at, const struct fsdp_recording *one)
+{
+	struct fsdp_span all = span_of_text(text_of("all"));
+	const struct fsdp_type_times *length = replay_type_of(one, all);
+	struct compared_key key = key_of("rank", NULL);
+
+	key.rank = one->rank;
+	add_steps(at, one, "rank", one->rank);
+	if (!at->has_steps)
+		add_parts(at, key, FSDP_ABSENT,
+			length != NULL ? length->times.sum_ns : FSDP_ABSENT,
+			one->has_device ? &one->device : NULL);
 }
 
 static void add_type(struct pairing *at, const char *by, struct fsdp_span name,
@@ -252,6 +280,83 @@ static void add_groups(struct pairing *at, const struct fsdp_recording *one)
 	}
 }
 
+/* A collective, and where it stands. */
+struct counted_call {
+	struct fsdp_collective call;
+	size_t index;
+};
+
+static int compare_spans(struct fsdp_span a, struct fsdp_span b)
+{
+	size_t common = a.size < b.size ? a.size : b.size;
+	int order = (a.data != NULL) - (b.data != NULL);
+
+	if (order == 0 && common != 0)
+		order = memcmp(a.data, b.data, common);
+	return order != 0 ? order : a.size < b.size ? -1 : a.size > b.size;
+}
+
+/* By step, group and type: those of two types may run side by side, in any order. */
+static int compare_places(const struct counted_call *a, const struct counted_call *b)
+{
+	int order = compare_spans(a->call.group, b->call.group);
+
+	if (a->call.step != b->call.step)
+		return a->call.step < b->call.step ? -1 : 1;
+	return order != 0 ? order : compare_spans(a->call.type, b->call.type);
+}
+
+static int compare_calls(const void *a, const void *b)
+{
+	const struct counted_call *left = a, *right = b;
+	int order = compare_places(left, right);
+
+	return order != 0 ? order : left->index < right->index ? -1 : 1;
+}
+
+/* Each call by its place among those of its group and type in a step. */
+static void add_calls(struct pairing *at, const struct fsdp_recording *one)
+{
+	size_t count = one->collective_count;
+	struct counted_call *calls = malloc((count + 1) * sizeof *calls);
+
+	at->good = at->good && calls != NULL;
+	for (size_t i = 0; calls != NULL && i < count; i++) {
+		fsdp_recording_collective(one, i, &calls[i].call);
+		calls[i].index = i;
+	}
+	if (calls != NULL && count > 1)
+		qsort(calls, count, sizeof *calls, compare_calls);
+	int64_t nth = 0;
+	for (size_t i = 0; calls != NULL && i < count; i++) {
+		struct compared_key key = key_of("collective", "time");
+		const struct fsdp_collective *call = &calls[i].call;
+
+		nth = i != 0 && compare_places(&calls[i - 1], &calls[i]) == 0 ? nth + 1
+									      : 1;
+		key.name = call->group;
+		key.type = call->type;
+		key.bytes = call->bytes;
+		key.nth = nth;
+		add(at, key, call->step, 1, call->dur_ns);
+	}
+	free(calls);
+}
+
+static void add_idle(struct pairing *at, const struct fsdp_recording *one)
+{
+	for (unsigned cause = 0; cause < FSDP_IDLE_CAUSE_COUNT; cause++) {
+		const struct fsdp_step_list *list = &one->idle_by_step[cause];
+		struct compared_key key = key_of("idle", "time");
+
+		key.name = span_of_text(
+			text_of(fsdp_idle_cause_name((enum fsdp_idle_cause)cause)));
+		for (size_t i = 0; i < list->count; i++)
+			add(at, key, list->times[i].step, list->times[i].count,
+				list->times[i].ns);
+	}
+}
+
 static void add_kernels(struct pairing *at, const struct fsdp_recording *one)
 {
 	for (size_t i = 0; i < one->kernel_count; i++) {
@@ -272,7 +377,7 @@ static void add_recording(struct pairing *at, const struct fsdp_recording *one)
 	const char *by = at->sides[0].of.options->by;
 
 	if (by == NULL || strcmp(by, "step") == 0)
-		add_steps(at, one);
+		add_steps(at, one, "step", FSDP_ABSENT);
 	if (by == NULL || strcmp(by, "type") == 0)
 		add_types(at, one, "type");
 	if (by == NULL)
@@ -285,6 +390,12 @@ static void add_recording(struct pairing *at, const struct fsdp_recording *one)
 		add_groups(at, one);
 	if (strcmp(by, "kernel") == 0)
 		add_kernels(at, one);
+	if (strcmp(by, "rank") == 0)
+		add_rank(at, one);
+	if (strcmp(by, "collective") == 0)
+		add_calls(at, one);
+	if (strcmp(by, "idle") == 0)
+		add_idle(at, one);
 }
 
 static void add_side(struct pairing *at, bool now)
@@ -303,16 +414,6 @@ static void add_side(struct pairing *at, bool now)
 }
 
 /* ---- rows ---- */
-
-static int compare_spans(struct fsdp_span a, struct fsdp_span b)
-{
-	size_t common = a.size < b.size ? a.size : b.size;
-	int order = (a.data != NULL) - (b.data != NULL);
-
-	if (order == 0 && common != 0)
-		order = memcmp(a.data, b.data, common);
-	return order != 0 ? order : a.size < b.size ? -1 : a.size > b.size;
-}
 
 static int compare_numbers(int64_t a, int64_t b)
 {
@@ -340,6 +441,10 @@ static int compare_keys(const struct compared_key *a, const struct compared_key 
 		order = compare_numbers(a->bytes, b->bytes);
 	if (order == 0)
 		order = compare_numbers(a->pg, b->pg);
+	if (order == 0)
+		order = compare_numbers(a->rank, b->rank);
+	if (order == 0)
+		order = compare_numbers(a->nth, b->nth);
 	return order != 0 ? order : strcmp(a->measure, b->measure);
 }
 
@@ -379,7 +484,8 @@ static struct compared_side sum_up(
 			ns += pieces[next].ns;
 			sum.count += pieces[next].count;
 		}
-		int64_t one = mean(ns, sample->ranks);
+		bool of_one_rank = pieces[i].key.rank != FSDP_ABSENT;
+		int64_t one = mean(ns, of_one_rank ? 1 : sample->ranks);
 		sum.min_ns = samples == 0 || one < sum.min_ns ? one : sum.min_ns;
 		sum.max_ns = samples == 0 || one > sum.max_ns ? one : sum.max_ns;
 		all += one;

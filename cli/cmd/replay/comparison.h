@@ -15,6 +15,9 @@ struct compared_key {
 	const char *by;              /* the table: "step", "type", ... */
 	const char *measure;         /* what of it: "time", "exposed", ... */
 	struct fsdp_span name, type; /* type: of the calls of a group */
+	int64_t rank;                /* or FSDP_ABSENT: the mean over all */
+	int64_t nth;                 /* of the calls of a group and type in a step, from
+					1; or FSDP_ABSENT: all of them */
 	const char *phase;           /* of a unit, or NULL */
 	const char *class_name;      /* of a kernel, or NULL */
 	int64_t bytes, pg;           /* of a group, of a unit; or FSDP_ABSENT */

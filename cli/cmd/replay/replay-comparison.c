@@ -58,7 +58,17 @@ static bool is_by(struct subject of, const char *by)
 
 static bool has_name(struct subject of)
 {
-	return !is_by(of, "step");
+	return !is_by(of, "step") && !is_by(of, "rank");
+}
+
+static bool is_of_rank(struct subject of)
+{
+	return is_by(of, "rank");
+}
+
+static bool is_one_call(struct subject of)
+{
+	return is_by(of, "collective");
 }
 
 static bool is_of_unit(struct subject of)
@@ -68,7 +78,7 @@ static bool is_of_unit(struct subject of)
 
 static bool is_of_group(struct subject of)
 {
-	return is_by(of, "group");
+	return is_by(of, "group") || is_one_call(of);
 }
 
 static bool is_of_kernel(struct subject of)
@@ -79,11 +89,14 @@ static bool is_of_kernel(struct subject of)
 static const struct record row_record = OBJECT_RECORD(ROW, "compared",
 	"What something takes now, and what it took in the samples of the earlier recordings.",
 	{ "by", WORD_AT(ROW, key.by), .always = true,
-		WORDS("step", "type", "region", "unit", "group", "kernel"),
+		WORDS("step", "rank", "type", "region", "unit", "group", "collective",
+			"kernel", "idle"),
 		.about = "The table that it is of." },
 	{ "name", TEXT_AT(ROW, key.name), .null = true, .has = has_name,
 		.about =
-			"Of a step absent, else the name of the type, unit, process group or kernel; null where it is not known." },
+			"The name of the type, unit, process group, kernel or cause of idle time, absent with steps and ranks; null where it is not known." },
+	{ "rank", INTEGER_AT(ROW, key.rank), .has = is_of_rank,
+		.about = "The rank whose steps are compared." },
 	{ "phase", WORD_AT(ROW, key.phase), .has = is_of_unit, .null = true,
 		WORDS("forward", "backward"), .about = "Of a unit, when it is used." },
 	{ "pg", INTEGER_AT(ROW, key.pg), .has = is_of_unit, .null = true,
@@ -93,6 +106,9 @@ static const struct record row_record = OBJECT_RECORD(ROW, "compared",
 		.about = "Of a process group, the type of its calls." },
 	{ "bytes", INTEGER_AT(ROW, key.bytes), .has = is_of_group, .null = true,
 		.about = "Of a process group, the size of one message." },
+	{ "nth", INTEGER_AT(ROW, key.nth), .has = is_one_call,
+		.about =
+			"Of a collective, which of the calls of its process group and type in a step it is, from 1." },
 	{ "class", WORD_AT(ROW, key.class_name), .has = is_of_kernel,
 		WORDS("gemm", "attention", "elementwise", "reduction", "copy",
 			"communication", "other"),
@@ -168,10 +184,11 @@ static const struct column COLUMNS[] = {
 	{ "spread" },
 };
 
-static const char *measure_words(const char *measure)
+static const char *words_of(const char *measure)
 {
 	static const char *const words[][2] = { { "gather_exposed", "gather exposed" },
-		{ "reduce_exposed", "reduce exposed" } };
+		{ "reduce_exposed", "reduce exposed" },
+		{ "data_loader", "data loader" } };
 
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
 		if (text_is(text_of(measure), text_of(words[i][0])))
@@ -183,7 +200,8 @@ struct cell {
 	char text[96];
 };
 
-/* What the name leaves open: when a unit is used, which calls of a group. */
+/* What the name leaves open: when a unit is used, which calls of a group, which part of
+ * the steps of a rank. */
 static const char *put_of(const ROW *row, struct cell *cell)
 {
 	const struct compared_key *key = &row->key;
@@ -191,10 +209,15 @@ static const char *put_of(const ROW *row, struct cell *cell)
 	int used = 0;
 
 	cell->text[0] = '\0';
+	if (key->rank != FSDP_ABSENT)
+		return key->measure;
 	if (key->type.data != NULL)
 		used = snprintf(cell->text, sizeof cell->text, "%.*s",
 			(int)(key->type.size < 24 ? key->type.size : 24),
 			(const char *)key->type.data);
+	if (key->nth != FSDP_ABSENT)
+		used += snprintf(cell->text + used, sizeof cell->text - (size_t)used,
+			" #%" PRId64, key->nth);
 	if (key->bytes != FSDP_ABSENT)
 		used += snprintf(cell->text + used, sizeof cell->text - (size_t)used,
 			"%s%" PRId64 " B", used != 0 ? " " : "", key->bytes);
@@ -208,7 +231,7 @@ static const char *put_of(const ROW *row, struct cell *cell)
 	gap = used != 0 ? " " : "";
 	if (text_is(text_of(key->by), text_of("unit")))
 		snprintf(cell->text + used, sizeof cell->text - (size_t)used, "%s%s", gap,
-			measure_words(key->measure));
+			words_of(key->measure));
 	else if (key->class_name != NULL)
 		snprintf(cell->text, sizeof cell->text, "%s", key->class_name);
 	return cell->text;
@@ -242,8 +265,14 @@ static struct value name_of(const ROW *row, char buffer[REPLAY_KERNEL_BYTES])
 
 	if (text_is(text_of(key->by), text_of("step")))
 		return value_text(text_of(key->measure));
+	if (key->rank != FSDP_ABSENT) {
+		snprintf(buffer, REPLAY_KERNEL_BYTES, "rank %" PRId64, key->rank);
+		return value_text(text_of(buffer));
+	}
 	if (key->name.data == NULL)
 		return value_text(text_of("(not known)"));
+	if (text_is(text_of(key->by), text_of("idle")))
+		return value_text(text_of(words_of((const char *)key->name.data)));
 	if (key->name.size == 0 && text_is(text_of(key->by), text_of("unit")))
 		return value_text(text_of("(root)"));
 	if (key->class_name != NULL)
@@ -276,7 +305,8 @@ static size_t show_table(struct replay *replay, size_t first)
 	const char *by = comparison->rows[first].key.by;
 	bool plain = text_is(text_of(by), text_of("step")) ||
 		     text_is(text_of(by), text_of("type")) ||
-		     text_is(text_of(by), text_of("region"));
+		     text_is(text_of(by), text_of("region")) ||
+		     text_is(text_of(by), text_of("idle"));
 	const struct table table = { .key = "comparison",
 		.columns = COLUMNS,
 		.column_count = sizeof COLUMNS / sizeof *COLUMNS,

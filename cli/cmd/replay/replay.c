@@ -379,13 +379,6 @@ static bool is_result(const struct trace_paths *paths, const struct fsdp_error *
 /* What a comparison cannot be made of. */
 static bool is_refused(struct replay *replay, const struct fsdp_recordings *before)
 {
-	const char *by = replay->options->by;
-
-	if (by != NULL && (strcmp(by, "rank") == 0 || strcmp(by, "collective") == 0 ||
-				  strcmp(by, "idle") == 0))
-		return refuse(replay->run,
-			"--by=step, type, region, unit, group or kernel",
-			"--compare has no comparison by %s", by);
 	for (size_t i = 0; i < fsdp_recording_count(before); i++) {
 		const struct fsdp_recording *one = fsdp_recording(before, i);
 		if ((TIMES >> one->kind & 1) == 0)

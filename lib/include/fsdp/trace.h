@@ -840,6 +840,9 @@ struct fsdp_recording {
 	/* with options.idle, by cause and name */
 	const struct fsdp_idle_time *idles;
 	size_t idle_count;
+	/* with options.idle and options.by_step, of each cause: a gap is of the step that
+	 * what ends it is of */
+	struct fsdp_step_list idle_by_step[FSDP_IDLE_CAUSE_COUNT];
 
 	/* calls of the runtime that allocate or free memory, by name */
 	const struct fsdp_tally *allocs;
