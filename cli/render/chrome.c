@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Writes times as the trace event format that Perfetto and chrome://tracing read: a
- * process for each rank, a thread for each lane. How their clocks were put together stands
- * before the events.
+ * process for each rank, a thread for each lane. What begins in a lane before something
+ * else has ended goes into a further thread of it, for Perfetto drops it otherwise. How
+ * their clocks were put together stands before the events.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -11,12 +12,19 @@
 #include "render/functions.h"
 #include "render/json-value.h"
 
+enum {
+	ROWS = 64,       /* threads of a lane; what overlaps with as many is dropped */
+	LANE_COUNT = 16, /* more than there are */
+};
+
 struct chrome {
 	struct out base;
 	struct writer stream;
 	int64_t rank;     /* that was written last … */
 	const char *lane; /* … and the lane in it; NULL: none yet */
-	unsigned thread;
+	unsigned lane_number, thread;
+	int64_t ends[ROWS]; /* of the threads of the lane, what was written last */
+	unsigned row_count;
 	bool begun, filled;
 	bool clocks, events; /* the list of them is open */
 };
@@ -82,9 +90,10 @@ static void event_begin(struct chrome *chrome, const char *phase)
 	writer_count(to, chrome->thread);
 }
 
-/* What a process or a thread is called, and where it stands. */
-static void put_title(
-	struct chrome *chrome, const char *event, const char *title, int64_t number)
+/* What a process or a thread is called, and where it stands. number below 0: it is not
+ * part of the title. */
+static void put_title(struct chrome *chrome, const char *event, const char *title,
+	int64_t number, int64_t place)
 {
 	struct writer *to = &chrome->stream;
 	event_begin(chrome, "M");
@@ -99,7 +108,7 @@ static void put_title(
 	writer_text(to, ",\"name\":\"");
 	writer_text(to, event);
 	writer_text(to, "_sort_index\",\"args\":{\"sort_index\":");
-	writer_integer(to, number >= 0 ? number : (int64_t)chrome->thread);
+	writer_integer(to, place);
 	writer_text(to, "}}");
 }
 
@@ -107,15 +116,33 @@ static void find_lane(struct chrome *chrome, const struct timed_span *span)
 {
 	if (chrome->lane == NULL || chrome->rank != span->rank) {
 		chrome->rank = span->rank;
-		chrome->thread = 0;
+		chrome->lane_number = chrome->thread = 0;
 		chrome->lane = NULL;
-		put_title(chrome, "process", "rank ", span->rank);
+		put_title(chrome, "process", "rank ", span->rank, span->rank);
 	}
 	if (chrome->lane == NULL || strcmp(chrome->lane, span->lane) != 0) {
 		chrome->lane = span->lane;
-		chrome->thread++;
-		put_title(chrome, "thread", span->lane, -1);
+		chrome->lane_number++;
+		chrome->row_count = 0;
 	}
+}
+
+/* The first thread of the lane in which nothing is open. */
+static void find_thread(struct chrome *chrome, const struct timed_span *span)
+{
+	unsigned row = 0;
+	while (row < chrome->row_count && row < ROWS - 1 &&
+		chrome->ends[row] > span->begin_ns)
+		row++;
+	chrome->thread = chrome->lane_number + row * LANE_COUNT;
+	if (row == chrome->row_count) {
+		char title[64];
+		snprintf(title, sizeof title, row == 0 ? "%s" : "%s ", span->lane);
+		put_title(chrome, "thread", title, row == 0 ? -1 : (int64_t)row + 1,
+			(int64_t)chrome->lane_number * ROWS + row);
+		chrome->row_count++;
+	}
+	chrome->ends[row] = span->begin_ns + span->dur_ns; /* at most total_ns */
 }
 
 static void put_args(struct writer *to, const struct timed_span *span)
@@ -140,6 +167,7 @@ static void timed(struct out *out, const struct timed_span *span)
 	struct writer *to = &chrome->stream;
 	open_events(chrome);
 	find_lane(chrome, span);
+	find_thread(chrome, span);
 	event_begin(chrome, "X");
 	writer_text(to, ",\"cat\":\"");
 	writer_text(to, span->lane);
@@ -183,6 +211,8 @@ static struct out *new_chrome(FILE *stream, const struct looks *looks)
 	chrome->base.functions = &chrome_functions;
 	bool ok = writer_init(&chrome->stream, stream);
 	chrome->stream.ascii = looks->seven_bits;
+	/* Perfetto 52 does not find the end of a string behind two of them. */
+	chrome->stream.no_double_backslash = true;
 	if (ok)
 		return &chrome->base;
 	free_chrome(&chrome->base);

@@ -80,6 +80,8 @@ static size_t put_special(
 		else
 			writer_put(writer, "\xef\xbf\xbd", 3);
 		*ret_valid = false;
+	} else if (character == '\\' && writer->no_double_backslash) {
+		put_unit(writer, character);
 	} else if (character == '"' || character == '\\') {
 		writer_char(writer, '\\');
 		writer_char(writer, (char)character);

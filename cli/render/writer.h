@@ -17,9 +17,10 @@
 struct writer {
 	char *data;
 	size_t size, room;
-	FILE *stream; /* NULL: memory */
-	int error;    /* errno of the first failure, or 0 */
-	bool ascii;   /* what is escaped on its way here leaves as ASCII */
+	FILE *stream;             /* NULL: memory */
+	int error;                /* errno of the first failure, or 0 */
+	bool ascii;               /* what is escaped on its way here leaves as ASCII */
+	bool no_double_backslash; /* of JSON: a backslash leaves as \u005c */
 };
 
 enum {
