@@ -3,6 +3,7 @@
 #define FSDP_PICKLES_PRIVATE_H
 
 #include <fsdp/pickle.h>
+#include <fsdp/survey.h>
 
 #include "base/vec.h"
 #include "format/torch/torch.h"
@@ -30,5 +31,10 @@ static inline const struct fsdp_listed *fsdp_listed(
 {
 	return fsdp_vec_at(&pickles->list, stream);
 }
+
+/* What the pickle of the values makes: of a zip data.pkl, of a stream of torch.save before
+ * 1.6 the fourth. Texts are copied. False: out of memory. */
+bool fsdp_pickles_root(const struct fsdp_pickles *pickles, struct fsdp_arena *arena,
+	struct fsdp_survey_root *ret_root);
 
 #endif

@@ -12,6 +12,7 @@
 
 #include "base/num.h"
 #include "format/hf-settings.h"
+#include "pickles-private.h"
 #include "store/dir.h"
 
 enum {
@@ -523,7 +524,8 @@ static bool read_pickles(struct fsdp_survey *survey, const char *name,
 	bool done;
 	if (fsdp_pickles_open(path, &options, &pickles, &error)) {
 		ret_pickles->is_readable = true;
-		done = list_refused(survey, pickles, ret_pickles);
+		done = list_refused(survey, pickles, ret_pickles) &&
+		       fsdp_pickles_root(pickles, &survey->arena, &ret_pickles->root);
 	} else {
 		done = is_of_file(error);
 		give_up(survey, error);

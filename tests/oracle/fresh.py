@@ -88,6 +88,20 @@ def loaded(args, path, told, problems):
             problems.append(f"{name} is missing, and not named: {answer['reasons']}")
 
 
+def judged(args, path, told, problems):
+    """What audit --for says of each loader against what the loader did."""
+    for loader, did in told.items():
+        answer = answered(args, path, loader, [], problems)
+        if answer is None or answer["verdict"] == "not_judged" and did.get("unclear"):
+            continue
+        same(problems, f"{loader}: verdict", answer["verdict"], did["verdict"])
+        if did["verdict"] == "refuses" == answer["verdict"]:
+            reason = answer["reasons"][-1]
+            same(problems, f"{loader}: exception", reason.get("exception"), did["exception"])
+            if not reason["message"].startswith(did["message"]):
+                problems.append(f"{loader}: said {reason['message']!r}, the loader {did['message']!r}")
+
+
 def adapted(args, path, truth, problems):
     """What audit --for=peft says, without the base and with its names. What is not known is never called loadable, but
     where only the base tells."""
@@ -111,6 +125,9 @@ def compare(args, path, truth):
     problems = []
     if "hf" in truth:
         loaded(args, path, truth["hf"], problems)
+        return problems
+    if "for" in truth:
+        judged(args, path, truth["for"], problems)
         return problems
     if "peft" in truth:
         adapted(args, path, truth, problems)

@@ -171,6 +171,80 @@ def defaults(folder):
     return saves
 
 
+def pickles(state):
+    """What torch.save may hold instead of a dict of tensors."""
+    import collections
+    import torch
+    tensors = list(state.values())
+    ordered = collections.OrderedDict(state)
+    yield from {"whole": state, "ordered": ordered, "no tensors": {}, "values alone": {"a": 1, "b": "x"},
+                "a dict in a dict": {"model": state, "step": 3}, "an ordered one in it": {"model": ordered},
+                "a number first": {"step": 3, "model": state}, "with a value": {**state, "step": 3},
+                "of Lightning": {"epoch": 1, "global_step": 2, "pytorch-lightning_version": "2.6.6", "state_dict": ordered},
+                "with a dict": {**state, "optimizer": {"x": torch.ones(2)}}, "by number": dict(enumerate(tensors)), "list": tensors, "empty list": [], "tuple": tuple(tensors),
+                "list of dicts": [state], "matrix": torch.ones(3, 4), "vector": torch.ones(3), "number": torch.tensor(1.),
+                "parameter": torch.nn.Parameter(torch.ones(2, 5)), "None": None, "integer": 3, "text": "abc",
+                "set": {1, 2}}.items()
+
+
+def doing(load, before):
+    """What a loader does: the class of its exception and the first line, or whether anything came out of the file."""
+    try:
+        after = load()
+    except Exception as error:
+        line = (str(error).splitlines() or [""])[0]
+        return {"verdict": "refuses", "exception": f"{type(error).__module__}.{type(error).__qualname__}",
+                "message": line.partition(" for ")[0].rstrip(":")}
+    import torch
+    return {"verdict": "differs" if all(torch.equal(after[n], t) for n, t in before.items()) else "loads"}
+
+
+def resumed(model, path):
+    from transformers import Trainer, TrainingArguments
+    Trainer(model, TrainingArguments(os.path.join(path, "run"), report_to=[], use_cpu=True))._load_from_checkpoint(path)
+
+
+@kind("pickles that are no dict of tensors", "accelerate")
+def odd_pickles(folder):
+    import json
+    import torch
+    import transformers
+    from accelerate import load_checkpoint_in_model
+    transformers.logging.set_verbosity_error()
+    saves, model = {}, tiny("LlamaForCausalLM")
+    for n in model.state_dict().values():
+        n.add_(1)
+    for i, (what, value) in enumerate(pickles(dict(model.state_dict()))):
+        for dtype in None, "float32":
+            path = os.path.join(folder, f"{i}-{dtype}")
+            os.makedirs(path)
+            model.config.save_pretrained(path)
+            with open(os.path.join(path, "config.json"), encoding="utf-8") as stream:
+                config = {k: v for k, v in json.load(stream).items() if k != "dtype"} | ({"dtype": dtype} if dtype else {})
+            with open(os.path.join(path, "config.json"), "w", encoding="utf-8") as stream:
+                json.dump(config, stream)
+            torch.save(value, os.path.join(path, "pytorch_model.bin"))
+            with open(os.path.join(path, "trainer_state.json"), "w", encoding="utf-8") as stream:
+                stream.write("{}")
+            for name in "optimizer.pt", "scheduler.pt":
+                torch.save({}, os.path.join(path, name))
+            live = tiny("LlamaForCausalLM")
+            norms = {n: t.clone() for n, t in live.state_dict().items() if "norm" in n}
+
+            def fresh():
+                return transformers.AutoModelForCausalLM.from_pretrained(path).state_dict()
+
+            def put(load, live=live):
+                load()
+                return live.state_dict()
+            told = {"hf": doing(fresh, norms),
+                    "trainer": doing(lambda: put(lambda: resumed(live, path)), norms),
+                    "accelerate": doing(lambda: put(lambda: load_checkpoint_in_model(live, path)), norms)}
+            told["hf"]["unclear"] = dtype is not None
+            saves[f"{what}, {dtype or 'no type'}"] = path, {}, {"for": told}
+    return saves
+
+
 # ---- adapters
 
 def adapters():

@@ -136,6 +136,62 @@ static void what_is_missing_is_told(void **state)
 	expect("accelerate", "differs accelerate-unexpected");
 }
 
+/* A stream of torch.save before 1.6 without storages, and what is in it. */
+#define SAVED(value)                                                \
+	"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19." \
+	"\x80\x02M\xe9\x03."                                        \
+	"\x80\x02}."                                                \
+	"\x80\x02" value "."                                        \
+	"\x80\x02]."
+#define PUT_SAVED(value) FOLDER_WRITE("pytorch_model.bin", SAVED(value))
+#define TYPED "{\"model_type\": \"gpt2\", \"dtype\": \"float32\"}"
+
+static void pickles_may_be_anything(void **state)
+{
+	(void)state;
+	FOLDER_WRITE("trainer_state.json", "{}");
+	FOLDER_WRITE("config.json", CONFIG);
+	/* [], 3, {"a": 3}, {3: 3} */
+	PUT_SAVED("]");
+	expect("hf", "refuses hf-no-dict");
+	expect("accelerate", "refuses accelerate-no-dict");
+	expect("trainer", "refuses trainer-no-dict");
+	PUT_SAVED("}(X\x01\0\0\0aK\x03u");
+	expect("hf", "refuses hf-nested");
+	expect("accelerate", "differs accelerate-nested");
+	expect("trainer", "differs trainer-missing trainer-no-optimizer");
+	PUT_SAVED("}(K\x03K\x03u");
+	expect("hf", "refuses hf-nested");
+	expect("accelerate", "refuses accelerate-odd-key");
+	expect("trainer", "refuses trainer-odd-key");
+	/* With a type in the configuration none is looked for in the file. */
+	FOLDER_WRITE("config.json", TYPED);
+	expect("hf", "refuses hf-odd-key");
+	PUT_SAVED("K\x03");
+	expect("hf", "refuses hf-no-dict");
+	PUT_SAVED("](K\003e");
+	expect("hf", "not_judged hf-no-dict-other");
+	PUT_SAVED("c__builtin__\nset\n]\x85R");
+	expect("hf", "not_judged hf-no-dict-other");
+	/* The state of a run is loaded strictly. */
+	FOLDER_WRITE("random_states_0.pkl", "");
+	FOLDER_WRITE("optimizer.bin", "");
+	FOLDER_WRITE("scheduler.bin", "");
+	PUT_SAVED("]");
+	expect("accelerate", "refuses accelerate-no-dict");
+	PUT_SAVED("}(X\x01\0\0\0aK\x03u");
+	expect("accelerate", "refuses accelerate-other-value");
+	FOLDER_WRITE("adapter_config.json", "{\"peft_type\": \"LORA\"}");
+	FOLDER_WRITE("adapter_model.bin", SAVED("]"));
+	expect("peft", "refuses peft-no-dict");
+	FOLDER_WRITE("adapter_model.bin", SAVED("}(K\x03K\x03u"));
+	expect("peft", "refuses peft-odd-key");
+	FOLDER_WRITE("adapter_model.bin", SAVED("}(X\x01\0\0\0aK\x03u"));
+	expect("peft", "differs peft-no-tensors");
+	FOLDER_WRITE("adapter_model.bin", "version");
+	expect("peft", "refuses peft-unpickling");
+}
+
 static void headers_are_claims(void **state)
 {
 	(void)state;
@@ -507,6 +563,7 @@ int main(void)
 		TEST(what_is_not_known_is_never_said_to_load),
 		TEST(types_are_those_of_torch),
 		TEST(what_is_missing_is_told),
+		TEST(pickles_may_be_anything),
 		TEST(headers_are_claims),
 		TEST(an_index_may_be_anything),
 		TEST(two_sets_are_compared),

@@ -12,6 +12,7 @@
 #define FEW "torch.distributed.checkpoint.api.CheckpointException"
 #define NO_METADATA \
 	"AssertionError: metadata is None; global metadata read failed: [Errno 2] No such file or directory: '{path}/{0}'"
+#define SAVE_DICT "save a dict of tensors by the names of the model"
 #define FSDP_FOLDER "pytorch_model_fsdp_0"
 #define FSDP_FILE "pytorch_model_fsdp.bin"
 
@@ -158,6 +159,27 @@ static bool has_two_indexes(struct fsdp_loading *loading)
 	return count > 1;
 }
 
+static bool is_no_dict(struct fsdp_loading *loading)
+{
+	return is_folder_of_weights(loading) && fsdp_load_is_no_dict(loading);
+}
+
+static bool has_odd_key(struct fsdp_loading *loading)
+{
+	return is_folder_of_weights(loading) && fsdp_load_has_odd_key(loading);
+}
+
+static bool is_tensor_of_many(struct fsdp_loading *loading)
+{
+	const struct fsdp_checkpoint *checkpoint;
+
+	if (!is_folder_of_weights(loading) || !fsdp_load_root(loading).is_tensor)
+		return false;
+	checkpoint = fsdp_load_open(loading, loading->weights);
+	return checkpoint != NULL && fsdp_tensor_count(checkpoint) == 1 &&
+	       fsdp_tensor(checkpoint, 0).numel > 1;
+}
+
 static bool is_nested(struct fsdp_loading *loading)
 {
 	if (!is_folder_of_weights(loading) || !fsdp_load_is_nested(loading))
@@ -188,6 +210,22 @@ static bool leaves_out(struct fsdp_loading *loading)
 static bool misses(struct fsdp_loading *loading)
 {
 	return is_folder_of_weights(loading) && fsdp_load_misses_unsaid(loading);
+}
+
+static bool is_state_of_no_dict(struct fsdp_loading *loading)
+{
+	return is_state(loading) && !is_fsdp(loading) && fsdp_load_is_no_dict(loading);
+}
+
+/* What is no tensor is a name too many. */
+static bool is_state_with_more(struct fsdp_loading *loading)
+{
+	struct fsdp_survey_root root = fsdp_load_root(loading);
+
+	if (!is_state(loading) || is_fsdp(loading) || root.other_key == NULL)
+		return false;
+	fsdp_load_say(loading, 0, "%s", root.other_key);
+	return true;
 }
 
 /* load_state is strict. */
@@ -240,6 +278,23 @@ static const struct fsdp_load_rule rules[] = {
 		"Weights only load failed. In PyTorch 2.6, we changed the default value of the `weights_only` argument in `torch.load` from `False` to `True`. WeightsUnpickler error: {0}",
 		"download the file itself, for example with git lfs pull",
 		fsdp_load_weights_refuse_opcode },
+	{ "accelerate-no-dict", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
+		"Boolean value of Tensor with more than one value is ambiguous",
+		SAVE_DICT, is_tensor_of_many },
+	{ "accelerate-no-dict", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.AttributeError",
+		"'{0}' object has no attribute 'keys'", SAVE_DICT, is_no_dict },
+	{ "accelerate-no-dict", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.TypeError",
+		"Expected state_dict to be dict-like, got <class '{1}'>.", SAVE_DICT,
+		is_state_of_no_dict },
+	{ "accelerate-no-dict-other", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
+		"{0} does not hold a dict of tensors", SAVE_DICT,
+		fsdp_load_is_unknown_root, true },
+	{ "accelerate-odd-key", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.TypeError",
+		"argument of type '{0}' is not iterable", SAVE_DICT, has_odd_key },
+	{ "accelerate-other-value", NULL, NULL, FSDP_LOAD_REFUSES,
+		"builtins.RuntimeError",
+		"Error(s) in loading state_dict: Unexpected key(s) in state_dict: \"{0}\"",
+		"save only the dict of tensors", is_state_with_more },
 	{ "accelerate-nested", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
 		"Some weights of the model checkpoint at {path} were not used when initializing {0}",
 		"save only the inner dict, which holds the tensors", is_nested },

@@ -11,6 +11,7 @@
 #include "base/num.h"
 
 #define UNPICKLING "_pickle.UnpicklingError"
+#define SAVE_DICT "save a dict of tensors by the names of the model"
 #define CHANGED \
 	"Weights only load failed. In PyTorch 2.6, we changed the default value of the `weights_only` argument in `torch.load` from `False` to `True`."
 #define CAN_STILL \
@@ -57,6 +58,87 @@ static bool has_unknown_type(struct fsdp_loading *loading)
 		if (fsdp_span_is(told.value.text, others[i]))
 			return false;
 	fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(told.value.text, 200));
+	return true;
+}
+
+/* ---- what else than a dict of tensors a pickle may be ---- */
+
+/* Then 5.x takes the type of the first tensor. */
+static bool tells_no_type(struct fsdp_loading *loading)
+{
+	return fsdp_load_text(loading, "config.json", "dtype").data == NULL &&
+	       fsdp_load_text(loading, "config.json", "torch_dtype").data == NULL;
+}
+
+static bool is_tensor_untyped(struct fsdp_loading *loading)
+{
+	return fsdp_load_root(loading).is_tensor && tells_no_type(loading);
+}
+
+static bool is_no_dict_untyped(struct fsdp_loading *loading)
+{
+	return fsdp_load_is_no_dict(loading) && tells_no_type(loading);
+}
+
+static bool is_one_value(struct fsdp_loading *loading)
+{
+	static const char *const classes[] = { "NoneType", "bool", "int", "float" };
+
+	for (size_t i = 0; i < FSDP_COUNT(classes); i++)
+		if (fsdp_load_is_no_dict(loading) &&
+			strcmp(loading->words[0], classes[i]) == 0)
+			return true;
+	return false;
+}
+
+/* The number of elements that dict.update finds in the first item of a list of tensors, or
+ * of a tensor, where it wants a key and a value; 0: it is not known. */
+static int64_t length_of_first(struct fsdp_loading *loading)
+{
+	const struct fsdp_checkpoint *checkpoint =
+		fsdp_load_open(loading, loading->weights);
+	uint32_t dim = fsdp_load_root(loading).is_tensor;
+	struct fsdp_tensor first;
+
+	if (checkpoint == NULL || fsdp_tensor_count(checkpoint) == 0)
+		return 0;
+	first = fsdp_tensor(checkpoint, 0);
+	return first.dims > dim && first.numel > 0 ? first.shape[dim] : 0;
+}
+
+/* Word 2: that length. */
+static bool is_sequence(struct fsdp_loading *loading)
+{
+	struct fsdp_survey_root root = fsdp_load_root(loading);
+	bool has_tensor = root.first_class != NULL && !root.is_dict &&
+			  strcmp(root.first_class, "Tensor") == 0;
+	int64_t length = root.is_tensor || has_tensor ? length_of_first(loading) : 0;
+
+	fsdp_load_say(loading, 2, "%lld", (long long)length);
+	return length != 0 && length != 2;
+}
+
+/* An empty list adds nothing to a dict. */
+static bool is_other_root(struct fsdp_loading *loading)
+{
+	struct fsdp_survey_root root = fsdp_load_root(loading);
+	bool is_empty = root.class_name != NULL && root.count == 0 &&
+			(strcmp(root.class_name, "list") == 0 ||
+				strcmp(root.class_name, "tuple") == 0);
+
+	return !is_empty && fsdp_load_is_unknown_root(loading);
+}
+
+/* Word 0: the class of the first value. */
+static bool is_nested_untyped(struct fsdp_loading *loading)
+{
+	struct fsdp_survey_root root = fsdp_load_root(loading);
+
+	if (!root.is_dict || root.first_class == NULL || !tells_no_type(loading) ||
+		strcmp(root.first_class, "Tensor") == 0 ||
+		strcmp(root.first_class, "Parameter") == 0)
+		return false;
+	fsdp_load_say(loading, 0, "%s", root.first_class);
 	return true;
 }
 
@@ -392,10 +474,24 @@ static const struct fsdp_load_rule rules[] = {
 		"You seem to have cloned a repository without having git-lfs installed.",
 		"download the file itself, for example with git lfs pull",
 		fsdp_load_weights_refuse_opcode },
+	{ "hf-no-dict", "5", NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
+		"values expected sparse tensor layout but got Strided", SAVE_DICT,
+		is_tensor_untyped },
+	{ "hf-no-dict", "5", NULL, FSDP_LOAD_REFUSES, "builtins.AttributeError",
+		"'{0}' object has no attribute 'values'", SAVE_DICT, is_no_dict_untyped },
+	{ "hf-no-dict", "5", NULL, FSDP_LOAD_REFUSES, "builtins.TypeError",
+		"'{0}' object is not iterable", SAVE_DICT, is_one_value },
+	{ "hf-no-dict", "5", NULL, FSDP_LOAD_REFUSES, "builtins.ValueError",
+		"dictionary update sequence element #0 has length {2}; 2 is required",
+		SAVE_DICT, is_sequence },
+	{ "hf-no-dict-other", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
+		"{0} does not hold a dict of tensors", SAVE_DICT, is_other_root, true },
 	{ "hf-nested", "5", NULL, FSDP_LOAD_REFUSES, "builtins.AttributeError",
-		"'collections.OrderedDict' object has no attribute 'is_floating_point'",
-		"save only the inner dict, which holds the tensors",
-		fsdp_load_is_nested },
+		"'{0}' object has no attribute 'is_floating_point'",
+		"save only the inner dict, which holds the tensors", is_nested_untyped },
+	{ "hf-odd-key", "5", NULL, FSDP_LOAD_REFUSES, "builtins.AttributeError",
+		"'{0}' object has no attribute 'split'", SAVE_DICT,
+		fsdp_load_has_odd_key },
 	{ "hf-unread", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
 		"{0} cannot be read completely: {1}", NULL, fsdp_load_cannot_open },
 	{ "hf-model-unknown", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,

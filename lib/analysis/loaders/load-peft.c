@@ -391,7 +391,21 @@ static bool has_no_tensors(struct fsdp_loading *loading)
 	const struct fsdp_checkpoint *checkpoint =
 		loading->knows_stored ? fsdp_load_open(loading, loading->weights) : NULL;
 
-	return checkpoint != NULL && fsdp_tensor_count(checkpoint) == 0;
+	return checkpoint != NULL &&
+	       (fsdp_tensor_count(checkpoint) == 0 || fsdp_load_is_nested(loading));
+}
+
+/* It is copied first: lists and sets can be. Word 2 is what it lacks. */
+static bool is_no_dict(struct fsdp_loading *loading)
+{
+	if (!fsdp_load_is_no_dict(loading))
+		return false;
+	fsdp_load_say(loading, 2, "%s",
+		strcmp(loading->words[0], "list") == 0 ||
+				strcmp(loading->words[0], "set") == 0
+			? "items"
+			: "copy");
+	return true;
 }
 
 static bool has_other_names(struct fsdp_loading *loading)
@@ -463,6 +477,7 @@ static bool lacks_half(struct fsdp_loading *loading)
 	return false;
 }
 
+#define UNPICKLING "_pickle.UnpicklingError"
 #define MISMATCH "Error(s) in loading state_dict for {3}: size mismatch for {0}"
 
 static const struct fsdp_load_rule rules[] = {
@@ -485,6 +500,25 @@ static const struct fsdp_load_rule rules[] = {
 		"safetensors._safetensors_rust.SafetensorError",
 		"Error while deserializing header: {0}",
 		"download or copy the file again", fsdp_load_is_cut_safetensors },
+	{ "peft-unpickling-global", NULL, NULL, FSDP_LOAD_REFUSES, UNPICKLING,
+		"Weights only load failed. This file can still be loaded, to do so you have two options, do those steps only if you trust the source of the checkpoint. WeightsUnpickler error: Unsupported global: GLOBAL {0} was not an allowed global by default.",
+		"call torch.serialization.add_safe_globals([{1}]) first",
+		fsdp_load_weights_refuse_global },
+	{ "peft-unpickling", NULL, NULL, FSDP_LOAD_REFUSES, UNPICKLING,
+		"Weights only load failed. In PyTorch 2.6, we changed the default value of the `weights_only` argument in `torch.load` from `False` to `True`. WeightsUnpickler error: {0}",
+		"download the file itself, for example with git lfs pull",
+		fsdp_load_weights_refuse_opcode },
+	{ "peft-no-dict", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.AttributeError",
+		"'{0}' object has no attribute '{2}'",
+		"save a dict of the adapter's tensors by their names", is_no_dict },
+	{ "peft-no-dict-other", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
+		"{0} does not hold a dict of tensors",
+		"save a dict of the adapter's tensors by their names",
+		fsdp_load_is_unknown_root, true },
+	{ "peft-odd-key", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.AttributeError",
+		"'{0}' object has no attribute 'endswith'",
+		"save a dict of the adapter's tensors by their names",
+		fsdp_load_has_odd_key },
 	{ "peft-unread", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
 		"{0} cannot be read completely: {1}", NULL, fsdp_load_cannot_open },
 	{ "peft-type", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,

@@ -5,6 +5,7 @@
  * Origin: torch/_weights_only_unpickler.py, torch/serialization.py (2.13).
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "analysis/loaders/loading.h"
 #include "base/num.h"
@@ -106,6 +107,66 @@ bool fsdp_load_weights_refuse_global(struct fsdp_loading *loading)
 bool fsdp_load_weights_refuse_opcode(struct fsdp_loading *loading)
 {
 	return is_pickled(loading) && file_refuses_opcode(loading, loading->weights);
+}
+
+/* ---- what a file of weights holds ---- */
+
+struct fsdp_survey_root fsdp_load_root(struct fsdp_loading *loading)
+{
+	struct fsdp_survey_pickles pickles = { .root = { .class_name = NULL } };
+
+	if (is_pickled(loading))
+		loading->failed |=
+			!fsdp_survey_pickles(loading->survey, loading->weights, &pickles);
+	return pickles.root;
+}
+
+/* These fail at other places than other keys that are no text. */
+static bool has_bytes_as_key(const struct fsdp_survey_root *root)
+{
+	return root->key_class != NULL && strcmp(root->key_class, "bytes") == 0;
+}
+
+bool fsdp_load_is_no_dict(struct fsdp_loading *loading)
+{
+	struct fsdp_survey_root root = fsdp_load_root(loading);
+
+	if (root.class_name == NULL || root.is_dict)
+		return false;
+	fsdp_load_say(loading, 0, "%s", root.class_name);
+	fsdp_load_say(loading, 1, "%s%s",
+		!root.is_tensor                             ? ""
+		: strcmp(root.class_name, "Parameter") == 0 ? "torch.nn.parameter."
+							    : "torch.",
+		root.class_name);
+	return true;
+}
+
+bool fsdp_load_is_unknown_root(struct fsdp_loading *loading)
+{
+	struct fsdp_survey_root root = fsdp_load_root(loading);
+
+	if (!root.is_known || (root.is_dict && !has_bytes_as_key(&root)))
+		return false;
+	fsdp_load_say(loading, 0, "%s", loading->weights);
+	return true;
+}
+
+bool fsdp_load_has_odd_key(struct fsdp_loading *loading)
+{
+	struct fsdp_survey_root root = fsdp_load_root(loading);
+
+	if (!root.is_dict || root.key_class == NULL || has_bytes_as_key(&root))
+		return false;
+	fsdp_load_say(loading, 0, "%s", root.key_class);
+	return true;
+}
+
+bool fsdp_load_is_nested(struct fsdp_loading *loading)
+{
+	struct fsdp_survey_root root = fsdp_load_root(loading);
+
+	return root.is_dict && root.count > 0 && root.tensors == 0;
 }
 
 /* ---- the file that was named ---- */

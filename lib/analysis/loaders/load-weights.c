@@ -257,6 +257,17 @@ static int by_name(const void *a, const void *b)
 	return fsdp_span_compare(left->name, right->name);
 }
 
+static bool lies_deep(
+	const struct fsdp_checkpoint *checkpoint, uint32_t path, struct fsdp_span name)
+{
+	struct fsdp_path_part part;
+	uint64_t state = 0;
+
+	return path != FSDP_NONE &&
+	       fsdp_path_next(checkpoint, path, name, &state, &part) &&
+	       fsdp_path_next(checkpoint, path, name, &state, &part);
+}
+
 /* Tensors of a set as they are stored, in order of names: all, or those of the model.
  * False: out of memory. */
 static bool list_tensors(struct fsdp_loading *loading,
@@ -274,12 +285,14 @@ static bool list_tensors(struct fsdp_loading *loading,
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
 		if (!all && !is_of_model(&tensor))
 			continue;
-		ret->items[ret->count++] = (struct fsdp_load_tensor){
+		struct fsdp_load_tensor *item = &ret->items[ret->count++];
+		*item = (struct fsdp_load_tensor){
 			.name = copy_name(loading, checkpoint, tensor.raw_name),
 			.shape = tensor.shape,
 			.dims = tensor.dims,
 			.dtype = tensor.dtype,
 		};
+		item->is_deep = lies_deep(checkpoint, tensor.path, item->name);
 	}
 	qsort(ret->items, ret->count, sizeof *ret->items, by_name);
 	return !loading->failed;
@@ -422,6 +435,26 @@ static void count_missing(struct fsdp_loading *loading)
 	}
 }
 
+/* Loaders look no deeper than the outermost dict of a pickle. What lies there is one thing
+ * that they do not expect, under its key. */
+static void keep_topmost(struct fsdp_loading *loading)
+{
+	struct fsdp_load_tensors *stored = &loading->stored;
+	struct fsdp_survey_root root = fsdp_load_root(loading);
+	size_t kept = 0;
+
+	for (size_t i = 0; root.is_dict && i < stored->count; i++)
+		if (root.tensors != 0 && !stored->items[i].is_deep)
+			stored->items[kept++] = stored->items[i];
+	if (!root.is_dict)
+		return;
+	stored->count = kept;
+	if (kept != 0 || root.other_key == NULL)
+		return;
+	stored->items[stored->count++] =
+		(struct fsdp_load_tensor){ .name = fsdp_span_text(root.other_key) };
+}
+
 bool fsdp_load_compare(struct fsdp_loading *loading)
 {
 	const struct fsdp_checkpoint *checkpoint;
@@ -435,6 +468,8 @@ bool fsdp_load_compare(struct fsdp_loading *loading)
 	loading->knows_stored =
 		checkpoint != NULL &&
 		fsdp_load_list_stored(loading, checkpoint, &loading->stored);
+	if (loading->knows_stored)
+		keep_topmost(loading);
 	if (!loading->knows_model || !loading->knows_stored)
 		return false;
 	match_stored(loading);
@@ -513,33 +548,6 @@ bool fsdp_load_is_misshaped(struct fsdp_loading *loading)
 	fsdp_load_say(loading, 2, "torch.Size([%s]), the model has torch.Size([%s])",
 		stored, wanted);
 	fsdp_load_name(loading, loading->first_misshaped->name);
-	return true;
-}
-
-/* Tensors lie in a dict in the dict. */
-bool fsdp_load_is_nested(struct fsdp_loading *loading)
-{
-	const struct fsdp_checkpoint *checkpoint;
-	char name[NAME_BYTES];
-
-	if (loading->weights == NULL || is_safetensors(loading->weights))
-		return false;
-	checkpoint = fsdp_load_open(loading, loading->weights);
-	if (checkpoint == NULL || fsdp_tensor_count(checkpoint) == 0)
-		return false;
-	for (uint32_t i = 0; i < fsdp_tensor_count(checkpoint); i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
-		struct fsdp_path_part part;
-		uint64_t state = 0;
-		size_t parts = 0, size = fsdp_name_write(
-					  checkpoint, tensor.raw_name, name, sizeof name);
-		while (tensor.path != FSDP_NONE && size <= sizeof name &&
-			fsdp_path_next(checkpoint, tensor.path, fsdp_span(name, size),
-				&state, &part))
-			parts++;
-		if (parts < 2)
-			return false;
-	}
 	return true;
 }
 

@@ -22,6 +22,7 @@ struct fsdp_load_tensor {
 	bool has_match;    /* on the other side */
 	bool is_misshaped; /* and that one has another shape */
 	bool is_optional;  /* of the model: another name of it is there */
+	bool is_deep;      /* stored: not under a key of the outermost dict */
 	uint8_t expert;    /* enum fsdp_load_expert */
 	uint32_t layer;    /* of an expert */
 };
@@ -187,7 +188,6 @@ bool fsdp_load_misses_unsaid(struct fsdp_loading *loading);
 bool fsdp_load_is_other_model(struct fsdp_loading *loading);
 bool fsdp_load_leaves_out(struct fsdp_loading *loading);
 bool fsdp_load_is_misshaped(struct fsdp_loading *loading);
-bool fsdp_load_is_nested(struct fsdp_loading *loading);
 bool fsdp_load_knows_no_model(struct fsdp_loading *loading);
 bool fsdp_load_cannot_open(struct fsdp_loading *loading);
 
@@ -281,5 +281,16 @@ bool fsdp_load_has_fewer_experts(struct fsdp_loading *loading);
  * are a pickle: rules of all loaders that read weights with it. */
 bool fsdp_load_weights_refuse_global(struct fsdp_loading *loading);
 bool fsdp_load_weights_refuse_opcode(struct fsdp_loading *loading);
+
+/* Of a pickle; all zero of other weights. */
+struct fsdp_survey_root fsdp_load_root(struct fsdp_loading *loading);
+/* It is a list, a tensor, a number: word 0 is its class, word 1 that with its module. */
+bool fsdp_load_is_no_dict(struct fsdp_loading *loading);
+/* Nor is it one of which more is known; word 0 is the file. */
+bool fsdp_load_is_unknown_root(struct fsdp_loading *loading);
+/* Some key is no text: word 0 is its class. */
+bool fsdp_load_has_odd_key(struct fsdp_loading *loading);
+/* A dict without any tensor: those of the model lie deeper. */
+bool fsdp_load_is_nested(struct fsdp_loading *loading);
 
 #endif

@@ -97,6 +97,21 @@ struct fsdp_survey_document {
 FSDP_API bool fsdp_survey_document(struct fsdp_survey *survey, const char *name,
 	struct fsdp_survey_document *ret_document);
 
+/** What the pickle of the values makes, whatever is read of it as a checkpoint. Classes are
+ * called as messages of Python call them: "dict", "collections.OrderedDict", "Tensor";
+ * NULL: there is no such value, or its class is not known. */
+struct fsdp_survey_root {
+	bool is_known; /* it was read; else all is zero */
+	const char *class_name;
+	bool is_dict; /* or a class of dicts that the restricted loader takes */
+	bool is_tensor;
+	uint64_t count;          /* of its items */
+	uint64_t tensors;        /* of these, or of a dict's values */
+	const char *first_class; /* of the first item or value */
+	const char *other_key;   /* the first one whose value is no tensor, or NULL */
+	const char *key_class;   /* of the first key that is no text */
+};
+
 /** What torch.load(weights_only=True) would not accept in a file of pickles. */
 struct fsdp_survey_pickles {
 	bool is_readable;       /* the file holds pickles, all read to their ends */
@@ -111,6 +126,8 @@ struct fsdp_survey_pickles {
 	/* Of the pickle that holds the values: torch.load takes it from the first
 	 * opcode. */
 	int protocol;
+	/* The value that it makes. */
+	struct fsdp_survey_root root;
 };
 
 /** Reads the pickles of a file of torch.save, or a bare one, and checks them against the
