@@ -140,11 +140,13 @@ static bool judge_pair(const struct sets *sets, struct fsdp_set_pair pair)
 			"%s beside it holds other weights, and no loader says so: %s",
 			pair.second, takers);
 	case FSDP_SETS_NOT_TOLD:
-		return find(sets, SEVERITY_NOTE, pair.first, (struct text){ 0 }, NULL,
+		return find(sets, SEVERITY_NOTE, pair.first, (struct text){ 0 },
+			"use --data to see whether they differ",
 			"%s beside it has the same names and shapes, but its bytes were not compared: %s",
 			pair.second, takers);
 	case FSDP_SETS_OTHER_FORMAT:
-		return find(sets, SEVERITY_NOTE, pair.first, (struct text){ 0 }, NULL,
+		return find(sets, SEVERITY_NOTE, pair.first, (struct text){ 0 },
+			"keep it, if the program that takes it is used",
 			"%s beside it holds weights in the format of other programs, and was not compared: %s",
 			pair.second, takers);
 	case FSDP_SETS_OTHER_MODEL:

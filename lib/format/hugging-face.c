@@ -7,7 +7,8 @@
  *	*.bin.index.json           "weight_map": {"<tensor>": "<file>"}}
  *	model-00001-of-00005.safetensors, …         its files; without it by their names
  *	model.safetensors, pytorch_model.bin        one file, beside config.json
- *	adapter_model.safetensors, adapter_model.bin  beside adapter_config.json
+ *	adapter_model.safetensors, adapter_model.bin  beside adapter_config.json; or both
+ *	                                            of either pair without it
  *
  * Origin: huggingface_hub/serialization (2.4), transformers/modeling_utils.py (5.23),
  * peft (0.21); files of them.
@@ -39,7 +40,8 @@ struct absent {
 struct hf {
 	struct fsdp_reading *reading;
 	const struct fsdp_folder *folder;
-	struct fsdp_span index; /* name of the index; empty: a single file */
+	struct fsdp_span index;      /* name of the index; empty: there is none */
+	const struct single *single; /* one file, or NULL */
 	bool is_bin;
 	struct split
 		split; /* without an index: the files by their names; count 0: none */
@@ -152,11 +154,27 @@ static const struct single {
 		"PEFT adapter (.bin)" },
 };
 
+static bool has_file(const struct fsdp_folder *folder, const char *name)
+{
+	return fsdp_folder_has(folder, name, FSDP_ENTRY_FILE);
+}
+
 static const struct single *find_single(const struct fsdp_folder *folder)
 {
 	for (size_t i = 0; i < FSDP_COUNT(singles); i++)
-		if (fsdp_folder_has(folder, singles[i].file, FSDP_ENTRY_FILE) &&
-			fsdp_folder_has(folder, singles[i].beside, FSDP_ENTRY_FILE))
+		if (has_file(folder, singles[i].file) &&
+			has_file(folder, singles[i].beside))
+			return &singles[i];
+	return NULL;
+}
+
+/* Without a configuration the names tell that two files are one model in two formats, of
+ * which loaders take one. */
+static const struct single *find_pair(const struct fsdp_folder *folder)
+{
+	for (size_t i = 0; i + 1 < FSDP_COUNT(singles); i += 2)
+		if (has_file(folder, singles[i].file) &&
+			has_file(folder, singles[i + 1].file))
 			return &singles[i];
 	return NULL;
 }
@@ -167,8 +185,9 @@ static enum fsdp_sign recognise(const struct fsdp_look *look)
 		return FSDP_SIGN_NONE;
 	return find_index(look->folder).data != NULL ? FSDP_SIGN_SURE
 	       : find_single(look->folder) != NULL   ? FSDP_SIGN_LIKELY
-	       : find_split(look->folder).count != 0 ? FSDP_SIGN_WEAK
-						     : FSDP_SIGN_NONE;
+	       : find_split(look->folder).count != 0 || find_pair(look->folder) != NULL
+		       ? FSDP_SIGN_WEAK
+		       : FSDP_SIGN_NONE;
 }
 
 /* ---- the index ---- */
@@ -720,11 +739,29 @@ static bool read_split(struct hf *hf, struct fsdp_error **ret_error)
 
 /* ---- the whole ---- */
 
+/* What else holds weights of the same thing. */
+static void note_others(const struct hf *hf, struct fsdp_span opened)
+{
+	static const char *const names[] = { "model.safetensors",
+		"model.safetensors.index.json", "pytorch_model.bin",
+		"pytorch_model.bin.index.json", "consolidated.safetensors",
+		"consolidated.00.pth", "adapter_model.safetensors", "adapter_model.bin" };
+	const bool is_adapter = fsdp_span_begins(opened, FSDP_SPAN("adapter_model."));
+	struct fsdp_name_list others = { .count = 0 };
+
+	for (size_t i = 0; i < FSDP_COUNT(names); i++)
+		if (!fsdp_span_is(opened, names[i]) && has_file(hf->folder, names[i]) &&
+			(strncmp(names[i], "adapter", 7) == 0) == is_adapter)
+			fsdp_name_list_add(&others, fsdp_span_text(names[i]));
+	if (others.count != 0)
+		fsdp_reading_note(hf->reading, "opened %.*s (also there: %s)",
+			FSDP_TEXT_MOST(opened, 128), fsdp_name_list_text(&others));
+}
+
 static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	struct fsdp_error **ret_error)
 {
 	struct hf *hf = FSDP_TAKE(reading->scratch, hf, 1);
-	const struct single *single = find_single(look->folder);
 	if (hf == NULL)
 		return fsdp_arena_fail(reading->scratch, ret_error);
 	hf->reading = reading;
@@ -732,14 +769,23 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	hf->total_size = UINT64_MAX;
 	hf->index = find_index(look->folder);
 	reading->state = hf;
-	if (hf->index.data == NULL && single != NULL)
-		return fsdp_reading_add_child(reading, fsdp_span_text(single->file),
-			       FSDP_NONE, ret_error) != NULL;
-	if (hf->index.data == NULL) {
+	if (hf->index.data == NULL && find_single(look->folder) != NULL)
+		hf->single = find_single(look->folder);
+	else if (hf->index.data == NULL) {
 		hf->split = find_split(look->folder);
+		if (hf->split.count == 0)
+			hf->single = find_pair(look->folder);
+	}
+	if (hf->single != NULL) {
+		note_others(hf, fsdp_span_text(hf->single->file));
+		return fsdp_reading_add_child(reading, fsdp_span_text(hf->single->file),
+			       FSDP_NONE, ret_error) != NULL;
+	}
+	if (hf->index.data == NULL) {
 		hf->is_bin = hf->split.is_bin;
 		return read_split(hf, ret_error);
 	}
+	note_others(hf, hf->index);
 	hf->is_bin = is_index(hf->index, ".bin");
 	if (!open_index(hf, ret_error))
 		return false;
@@ -754,9 +800,9 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 
 static void set_format(const struct hf *hf)
 {
-	const struct single *single = find_single(hf->folder);
+	const struct single *single = hf->single;
 	struct fsdp_format *format = &hf->reading->model->format;
-	bool sharded = hf->index.data != NULL || hf->split.count != 0;
+	bool sharded = single == NULL;
 	*format = (struct fsdp_format){
 		.family = !sharded     ? single->family
 			  : hf->is_bin ? "hf-bin-sharded"
