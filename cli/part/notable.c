@@ -29,6 +29,7 @@ static const struct {
 	{ "load_in_4bit", NOTABLE_METHOD },
 	{ "load_in_8bit", NOTABLE_METHOD },
 	{ "peft_type", NOTABLE_METHOD },
+	{ "init_r", NOTABLE_METHOD },
 	{ "tp", NOTABLE_PARALLEL },
 	{ "pp", NOTABLE_PARALLEL },
 	{ "dp_world_size", NOTABLE_PARALLEL },

@@ -434,19 +434,26 @@ static bool read_config(struct config *config, struct fsdp_error **ret_error)
 		config, (struct name_parts){ "config", NULL }, root, keys, ret_error);
 }
 
+/* AdaLoRA begins with a rank of its own and leaves `r` as its class has it. */
 static bool read_adapter(struct config *config, struct fsdp_error **ret_error)
 {
-	static const char *const keys[] = { "peft_type", "base_model_name_or_path", "r",
-		"lora_alpha", "lora_dropout", "use_dora", "use_rslora", "bias",
-		"target_modules", "modules_to_save", "task_type", "peft_version", NULL };
+	static const char *const ranks[] = { "peft_type", "r", NULL };
+	static const char *const falling_ranks[] = { "peft_type", "init_r", "target_r",
+		NULL };
+	static const char *const keys[] = { "base_model_name_or_path", "lora_alpha",
+		"lora_dropout", "use_dora", "use_rslora", "bias", "target_modules",
+		"modules_to_save", "task_type", "peft_version", NULL };
+	const struct name_parts parts = { "adapter_config", NULL };
 	const struct fsdp_json *root;
 	struct fsdp_error *error = NULL;
 	bool unread;
 	if (!read_json(config, "adapter_config.json", &root, &unread, &error))
 		return forgive(config, "adapter_config.json", unread, error, ret_error);
+	bool falls = fsdp_span_is(fsdp_json_get_text(root, "peft_type"), "ADALORA");
 	return add_members(config, "adapter_config", root, "rank_pattern", ret_error) &&
-	       add_values(config, (struct name_parts){ "adapter_config", NULL }, root,
-		       keys, ret_error);
+	       add_values(
+		       config, parts, root, falls ? falling_ranks : ranks, ret_error) &&
+	       add_values(config, parts, root, keys, ret_error);
 }
 
 bool fsdp_hf_config(struct fsdp_reading *reading, const struct fsdp_folder *folder,
