@@ -17,7 +17,7 @@ from oraclelib import Tap, arguments, envelope, load, run
 
 WORDS = 6
 # Releases of libraries beside the newest that rules are known of.
-OLDER = {"4.57.6": "4.57"}
+OLDER = {"4.57.6": "4.57", "5.23.0": "5.23"}
 
 
 def spoken(text):

@@ -400,7 +400,8 @@ static void files_that_are_none_of_torch(void **state)
 static void releases_are_known(void **state)
 {
 	(void)state;
-	assert_true(fsdp_loader_has_version("hf", "5.23.0"));
+	assert_true(fsdp_loader_has_version("hf", "5.24.0"));
+	assert_true(fsdp_loader_has_version("hf", "5.23"));
 	assert_true(fsdp_loader_has_version("hf", "4.57"));
 	assert_false(fsdp_loader_has_version("hf", "4.5"));
 	assert_false(fsdp_loader_has_version("hf", "6"));

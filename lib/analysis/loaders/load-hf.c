@@ -3,7 +3,7 @@
  * AutoModelForCausalLM.from_pretrained(folder).
  *
  * Origin: transformers/modeling_utils.py, core_model_loading.py, loading_report.py
- * (5.23); modeling_utils.py (4.57).
+ * (5.23, 5.24); modeling_utils.py (4.57).
  */
 #include <string.h>
 
@@ -552,7 +552,7 @@ static const struct fsdp_load_rule rules[] = {
 	{ NULL },
 };
 
-static const char *const versions[] = { "5.23.0", "4.57.6", NULL };
+static const char *const versions[] = { "5.24.0", "5.23.0", "4.57.6", NULL };
 
 const struct fsdp_loader fsdp_loader_hf = {
 	.name = "hf",

@@ -2,7 +2,7 @@
 /*
  * Trainer.train(resume_from_checkpoint=folder), in a run of the kind that saved it.
  *
- * Origin: transformers/trainer.py, trainer_utils.py, integrations/deepspeed.py (5.23).
+ * Origin: transformers/trainer.py, trainer_utils.py, integrations/deepspeed.py (5.23, 5.24).
  */
 #include "analysis/loaders/loading.h"
 #include "base/num.h"
@@ -300,7 +300,7 @@ static const struct fsdp_loader_option options[] = {
 	{ NULL },
 };
 
-static const char *const versions[] = { "5.23.0", NULL };
+static const char *const versions[] = { "5.24.0", "5.23.0", NULL };
 
 const struct fsdp_loader fsdp_loader_trainer = {
 	.name = "trainer",
