@@ -492,6 +492,95 @@ static void an_index_that_was_changed_is_found(void **state)
 	freeze(setup);
 }
 
+/* Two of all that a plan describes, each of which points into the first. */
+static void add_planned(struct setup *setup)
+{
+	struct fsdp_model *model = &setup->model;
+	uint32_t name = fsdp_model_tensor(model, add_tensor(setup, "weight", 4))->name;
+	uint32_t shape = fsdp_build_ints(model, NULL, 0, NULL);
+	for (uint32_t i = 0; i < 2; i++) {
+		*(struct fsdp_module_record *)fsdp_vec_push(&model->modules) =
+			(struct fsdp_module_record){ .name = name,
+				.raw_name = name,
+				.torch_prefix = name,
+				.torch_clean = name,
+				.parent = i == 0 ? FSDP_NONE : 0,
+				.same_as = i == 0 ? FSDP_NONE : 0,
+				.unit = i };
+		*(struct fsdp_unit_record *)fsdp_vec_push(&model->units) =
+			(struct fsdp_unit_record){ .module = i,
+				.mesh = FSDP_NONE,
+				.flat = i,
+				.first_fqn = i,
+				.fqn_count = 1 };
+		*(struct fsdp_unit_fqn_record *)fsdp_vec_push(&model->unit_fqns) =
+			(struct fsdp_unit_fqn_record){
+				.relative = name, .full = name, .placement = FSDP_NONE
+			};
+		*(struct fsdp_flat_record *)fsdp_vec_push(&model->flats) =
+			(struct fsdp_flat_record){ .shards = 1,
+				.first_entry = i,
+				.entry_count = 1,
+				.first_tie = i,
+				.tie_count = 1 };
+		*(struct fsdp_flat_entry_record *)fsdp_vec_push(&model->flat_entries) =
+			(struct fsdp_flat_entry_record){ .fqn = name, .shape = shape };
+		*(struct fsdp_flat_module *)fsdp_vec_push(&model->flat_modules) =
+			(struct fsdp_flat_module){ .module = name, .flat = i };
+		*(struct fsdp_flat_tie_record *)fsdp_vec_push(&model->flat_ties) =
+			(struct fsdp_flat_tie_record){ .fqn = name, .same_as = name };
+		*(struct fsdp_planned *)fsdp_vec_push(&model->planned) =
+			(struct fsdp_planned){
+				.name = name, .shape = shape, .shared_with = FSDP_NONE
+			};
+	}
+}
+
+static void refuse_to_check(const struct fsdp_model *model, uint32_t *field)
+{
+	struct fsdp_error *error = NULL;
+	uint32_t before = *field;
+	*field = 1000;
+	assert_false(fsdp_model_check(model, &error));
+	assert_int_equal(fsdp_error_code(error), FSDP_ERROR_INTERNAL);
+	fsdp_error_free(error);
+	*field = before;
+	assert_true(fsdp_model_check(model, NULL));
+}
+
+static void each_index_of_a_plan_is_checked(void **state)
+{
+	struct setup *setup = *state;
+	struct fsdp_model *model = &setup->model;
+	add_planned(setup);
+	assert_true(fsdp_model_check(model, NULL));
+	for (uint32_t i = 0; i < 2; i++) {
+		struct fsdp_module_record *module = fsdp_model_module(model, i);
+		struct fsdp_unit_record *unit = fsdp_model_unit(model, i);
+		struct fsdp_unit_fqn_record *fqn = fsdp_vec_at(&model->unit_fqns, i);
+		struct fsdp_flat_record *flat = fsdp_vec_at(&model->flats, i);
+		struct fsdp_flat_entry_record *entry =
+			fsdp_vec_at(&model->flat_entries, i);
+		struct fsdp_flat_module *of = fsdp_vec_at(&model->flat_modules, i);
+		struct fsdp_flat_tie_record *tie = fsdp_vec_at(&model->flat_ties, i);
+		struct fsdp_planned *planned = fsdp_vec_at(&model->planned, i);
+		uint32_t *fields[] = { &module->name, &module->raw_name,
+			&module->torch_prefix, &module->torch_clean, &module->parent,
+			&module->same_as, &module->unit, &unit->module, &unit->mesh,
+			&unit->flat, &unit->first_fqn, &unit->fqn_count, &fqn->relative,
+			&fqn->full, &fqn->placement, &flat->first_entry,
+			&flat->entry_count, &flat->first_tie, &flat->tie_count,
+			&entry->fqn, &entry->shape, &entry->dims, &of->module, &of->flat,
+			&tie->fqn, &tie->same_as, &planned->name, &planned->shape,
+			&planned->shared_with };
+		for (size_t k = 0; k < sizeof fields / sizeof *fields; k++)
+			refuse_to_check(model, fields[k]);
+		flat->shards = 0;
+		assert_false(fsdp_model_check(model, NULL));
+		flat->shards = 1;
+	}
+}
+
 /* An extent may come later, if it comes. */
 static void what_was_announced_must_come(void **state)
 {
@@ -554,6 +643,8 @@ int main(void)
 			files_and_extents_beyond_what_is_there_are_refused, begin, end),
 		cmocka_unit_test_setup_teardown(
 			an_index_that_was_changed_is_found, begin, end),
+		cmocka_unit_test_setup_teardown(
+			each_index_of_a_plan_is_checked, begin, end),
 		cmocka_unit_test_setup_teardown(what_was_announced_must_come, begin, end),
 		cmocka_unit_test_setup_teardown(
 			strides_that_overflow_use_all, begin, end),

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,6 +103,29 @@ static void doubles_and_integers_are_added_up(void **state)
 }
 
 /* ---- what is not finite ---- */
+
+/* The least and the largest pattern of each, of both signs. */
+static void infinity_lies_between_finite_and_none(void **state)
+{
+	static const uint64_t infinite = UINT64_C(0x7ff) << 52, sign = UINT64_C(1) << 63;
+	(void)state;
+	for (size_t at = 0; at < 40; at++) {
+		uint64_t patterns[40] = { 0 };
+		struct fsdp_moments moments;
+		patterns[at] = infinite + 1;
+		patterns[(at + 1) % 40] = sign | (infinite + 1);
+		patterns[(at + 2) % 40] = sign | (sign - 1);
+		patterns[(at + 3) % 40] = infinite;
+		patterns[(at + 4) % 40] = sign | infinite;
+		patterns[(at + 5) % 40] = infinite - 1;
+		moments = count("float64", patterns, sizeof patterns);
+		assert_int_equal(moments.nan, 3);
+		assert_int_equal(moments.pos_inf, 1);
+		assert_int_equal(moments.neg_inf, 1);
+		assert_int_equal(moments.zeros, 34);
+		assert_true(moments.min == 0 && moments.max == DBL_MAX);
+	}
+}
 
 static void the_first_that_is_not_finite_is_known(void **state)
 {
@@ -367,6 +391,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(floats_are_added_up),
 		cmocka_unit_test(doubles_and_integers_are_added_up),
+		cmocka_unit_test(infinity_lies_between_finite_and_none),
 		cmocka_unit_test(the_first_that_is_not_finite_is_known),
 		cmocka_unit_test(halves_are_what_they_are),
 		cmocka_unit_test(bytes_are_the_floats_of_their_dtype),

@@ -77,6 +77,8 @@ static void a_save_that_goes_on_is_told(void **state)
 {
 	(void)state;
 	assert_true(name_of("tmp-checkpoint-500").is_unfinished);
+	assert_true(name_of("tmp_5").is_unfinished);
+	assert_false(name_of("tmp-").is_unfinished);
 	assert_true(name_of("step-500.tmp").is_unfinished);
 	assert_true(name_of("step500-tmp").is_unfinished);
 	assert_true(name_of("step-500.incomplete").is_unfinished);
