@@ -293,6 +293,10 @@ static void what_is_missing_is_a_failure_and_reading_goes_on(void **state)
 	FAILS("o.", "FI3013", 0);
 	FAILS("(o.", "FI3013", 1);
 	FAILS("ic\nd\n.", "FI3013", 0);
+	/* POP of a mark, which Python allows where nothing stands behind it. */
+	EXPECT("N(0.", "None");
+	FAILS("(N0.", "FI3013", 3);
+	FAILS("(N00.", "FI3013", 4);
 	static const char stream[] = "aRbuecos\nsystem\n(X\x01\x00\x00\x00xtR.";
 	struct reading reading;
 	reading_init(&reading);
