@@ -50,6 +50,28 @@ static void findings_beyond_the_ceiling_are_counted(void **state)
 	fsdp_arena_done(&arena);
 }
 
+/* What a file says may be long; a message and a place are not. */
+static void what_is_long_is_cut(void **state)
+{
+	(void)state;
+	struct fsdp_budget budget = { .ceiling = UINT64_MAX };
+	struct fsdp_arena arena;
+	fsdp_arena_init(&arena, &budget);
+	struct fsdp_limits limits;
+	fsdp_limits_init(&limits);
+	struct fsdp_findings findings;
+	fsdp_findings_init(&findings, &arena, &limits);
+	for (int width = 1022; width < 1026; width++)
+		fsdp_find(&findings, FSDP_RULE_CHUNK_GAP,
+			FSDP_PLACE(.file = FSDP_SPAN("a")), "%*d", width, 7);
+	for (size_t i = 0; i < 4; i++) {
+		const struct fsdp_finding *finding = fsdp_vec_at(&findings.list, i);
+		assert_int_equal(finding->message.size, i == 0 ? 1022 : 1023);
+		assert_int_equal(finding->message.data[1021], i == 0 ? '7' : ' ');
+	}
+	fsdp_arena_done(&arena);
+}
+
 static void many_files_are_no_quadratic_step(void **state)
 {
 	(void)state;
@@ -98,6 +120,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rules_are_in_order_and_found_by_id_and_slug),
 		cmocka_unit_test(findings_beyond_the_ceiling_are_counted),
+		cmocka_unit_test(what_is_long_is_cut),
 		cmocka_unit_test(many_files_are_no_quadratic_step),
 		cmocka_unit_test(slots_are_never_the_same),
 	};
