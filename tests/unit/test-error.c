@@ -28,10 +28,39 @@ static void a_second_attempt_begins_without_an_error(void **state)
 	fsdp_checkpoint_free(checkpoint);
 }
 
+/* What an error says of a file below a folder that was named. */
+static void a_root_is_put_before_a_path_once(void **state)
+{
+	static const struct {
+		const char *path, *root, *joined;
+	} cases[] = {
+		{ NULL, "model", "model" },
+		{ "model", "model", "model" },
+		{ "model/a", "model", "model/a" },
+		{ "model-1", "model", "model/model-1" },
+		{ "a", "model", "model/a" },
+		{ "model/a", "model/", "model/a" },
+		{ "a", "model/", "model/a" },
+		{ "a", "/", "/a" },
+		{ "a", "", "a" },
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct fsdp_error *error = NULL;
+		fsdp_fail(&error, FSDP_ERROR_DAMAGED, 0, "torn");
+		if (cases[i].path != NULL)
+			fsdp_error_add_path(&error, cases[i].path);
+		fsdp_error_put_below(&error, cases[i].root);
+		assert_string_equal(fsdp_error_path(error), cases[i].joined);
+		fsdp_error_free(error);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(no_error_is_out_of_memory),
+		cmocka_unit_test(a_root_is_put_before_a_path_once),
 		cmocka_unit_test(a_second_attempt_begins_without_an_error),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

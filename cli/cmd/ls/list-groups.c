@@ -227,7 +227,7 @@ static bool show_groups(struct listing *listing)
 
 	for (uint32_t i = 0; rows != NULL && i < groups; i++) {
 		struct fsdp_group group = listing_group(listing, i, &second);
-		if (group.pieces > 0 || group.tensors > 0)
+		if (group.tensors > 0)
 			rows[count++] = i;
 	}
 	record_table_init(table, &like, &group_record, &listing->row);
