@@ -293,6 +293,11 @@ static void what_is_missing_is_a_failure_and_reading_goes_on(void **state)
 	FAILS("o.", "FI3013", 0);
 	FAILS("(o.", "FI3013", 1);
 	FAILS("ic\nd\n.", "FI3013", 0);
+	/* What cannot be a key is none in a list. */
+	FINDS("(]Nd.", "FI3010", 1, FSDP_ERROR);
+	FINDS("(]\x91.", "FI3010", 1, FSDP_ERROR);
+	FINDS_NOTHING("(]l.");
+	FINDS_NOTHING("(N]d.");
 	/* POP of a mark, which Python allows where nothing stands behind it. */
 	EXPECT("N(0.", "None");
 	FAILS("(N0.", "FI3013", 3);

@@ -548,8 +548,8 @@ static void a_lie_in_a_field_is_found(void **state)
 		{ "FI3047", IN_ENTRY, 38, 4, 0xa1ff0000 }, /* a link */
 		{ "FI3047", IN_NAME, 7, 1, '/' },
 		{ "FI3047", IN_NAME, 6, 2, 0x2f61 }, /* a/ */
-		{ "FI3050", IN_ENTRY, 34, 2, 7 }, /* disk */
-		{ "FI3051", IN_ENTRY, 42, 4, 0 }, /* header */
+		{ "FI3050", IN_ENTRY, 34, 2, 7 },    /* disk */
+		{ "FI3051", IN_ENTRY, 42, 4, 0 },    /* header */
 		{ "FI3051", IN_ENTRY, 42, 4, 0xfffffff0 },
 		{ "FI3051", IN_ENTRY, 20, 4, 0xfffffff0 },
 		{ "FI3043", IN_NAME, 0, 1, '/' },
