@@ -150,6 +150,7 @@ class Build:
             hard = resource.getrlimit(resource.RLIMIT_CPU)[1]  # a test may set more for what it runs
             if seconds:  # of one process: more is a hang, unless it is run for the first time
                 resource.setrlimit(resource.RLIMIT_CPU, (int(10 + 20 * seconds), hard))
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # of a job in the background it is ignored, and tests send it
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             if self.kind != "dev":
                 resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
