@@ -111,8 +111,8 @@ static size_t spell_small(
 	if (negative && !isnan(value))
 		buffer[length++] = '-';
 	down = pattern > 0 ? magnitude(format, pattern - 1) : 0;
-	up = pattern + 1 < 1ULL << sign_bit ? magnitude(format, pattern + 1)
-					    : (double)INFINITY;
+	/* Past the largest number it is as far to what would be the next. */
+	up = magnitude(format, pattern + 1);
 	if (!isfinite(up))
 		up = value + (value - down);
 	return length + number_text_within(value, value - (value - down) / 2,
