@@ -7,12 +7,15 @@
  * utils/fsdp_utils.py (1.15).
  */
 #include "analysis/loaders/loading.h"
+#include "base/num.h"
 
 #define UNPICKLING "_pickle.UnpicklingError"
 #define FEW "torch.distributed.checkpoint.api.CheckpointException"
 #define NO_METADATA \
 	"AssertionError: metadata is None; global metadata read failed: [Errno 2] No such file or directory: '{path}/{0}'"
 #define SAVE_DICT "save a dict of tensors by the names of the model"
+#define NO_WEIGHTS \
+	"{path} is not a folder containing a `.index.json` file or a pytorch_model.bin or a model.safetensors file"
 #define FSDP_FOLDER "pytorch_model_fsdp_0"
 #define FSDP_FILE "pytorch_model_fsdp.bin"
 
@@ -140,6 +143,29 @@ static bool has_no_weights(struct fsdp_loading *loading)
 	return is_folder_of_weights(loading) && loading->weights == NULL;
 }
 
+static bool has_no_weights_but_dcp(struct fsdp_loading *loading)
+{
+	return has_no_weights(loading) && is_sharded(loading);
+}
+
+/* Nor a single file that might have another name. */
+static bool has_no_file_of_weights(struct fsdp_loading *loading)
+{
+	static const char *const ends[] = { ".safetensors", ".bin", ".pt", ".pth",
+		".ckpt" };
+
+	if (!has_no_weights(loading))
+		return false;
+	for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++) {
+		struct fsdp_span name = fsdp_survey_entry(loading->survey, i)->name;
+		for (size_t k = 0; k < FSDP_COUNT(ends); k++)
+			if (memchr(name.data, '/', name.size) == NULL &&
+				fsdp_span_ends(name, fsdp_span_text(ends[k])))
+				return false;
+	}
+	return true;
+}
+
 static bool has_two_indexes(struct fsdp_loading *loading)
 {
 	size_t count = 0;
@@ -258,8 +284,13 @@ static const struct fsdp_load_rule rules[] = {
 		"FileNotFoundError: [Errno 2] No such file or directory: '{path}/{0}'",
 		"gather the files of all nodes in one folder", lacks_data_file },
 	{ "accelerate-no-weights", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.ValueError",
-		"{path} is not a folder containing a `.index.json` file or a pytorch_model.bin or a model.safetensors file",
-		"rename the file of weights to one of these names", has_no_weights },
+		NO_WEIGHTS, "run accelerate merge-weights pytorch_model_fsdp_0 .",
+		has_no_weights_but_dcp },
+	{ "accelerate-no-weights", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.ValueError",
+		NO_WEIGHTS, NULL, has_no_file_of_weights },
+	{ "accelerate-no-weights", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.ValueError",
+		NO_WEIGHTS, "rename the file of weights to one of these names",
+		has_no_weights },
 	{ "accelerate-two-indexes", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.ValueError",
 		"{path} containing more than one `.index.json` file, delete the irrelevant ones.",
 		"remove the older index", has_two_indexes },

@@ -13,6 +13,8 @@
 #include "analysis/loaders/loading.h"
 #include "base/num.h"
 
+#define NO_METADATA \
+	"AssertionError: metadata is None; global metadata read failed: [Errno 2] No such file or directory: '{path}/.metadata'; rank local metadata read failed: [Errno 2] No such file or directory: '{path}/{0}'"
 #define FEW "torch.distributed.checkpoint.api.CheckpointException"
 
 enum { NAME_BYTES = 4096, PIECES_MOST = 1 << 20 };
@@ -78,6 +80,39 @@ static bool lacks_metadata(struct fsdp_loading *loading)
 		if (fsdp_load_lacks(loading, "__%u.metadata", rank))
 			return true;
 	return false;
+}
+
+bool fsdp_load_has_distcp(struct fsdp_loading *loading)
+{
+	for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++) {
+		struct fsdp_span name = fsdp_survey_entry(loading->survey, i)->name;
+		if (memchr(name.data, '/', name.size) == NULL &&
+			fsdp_span_ends(name, FSDP_SPAN(".distcp")))
+			return true;
+	}
+	return false;
+}
+
+/* Another folder in it has one: word 1. */
+static bool has_metadata_below(struct fsdp_loading *loading)
+{
+	if (!lacks_metadata(loading) || fsdp_load_has_distcp(loading))
+		return false;
+	for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++) {
+		struct fsdp_span name = fsdp_survey_entry(loading->survey, i)->name;
+		if (!fsdp_span_ends(name, FSDP_SPAN("/.metadata")))
+			continue;
+		name.size -= sizeof "/.metadata" - 1;
+		fsdp_load_say(loading, 1, "%.*s", FSDP_TEXT_MOST(name, 256));
+		fsdp_load_name(loading, name);
+		return true;
+	}
+	return false;
+}
+
+static bool is_no_dcp(struct fsdp_loading *loading)
+{
+	return lacks_metadata(loading) && !fsdp_load_has_distcp(loading);
 }
 
 static bool has_no_safetensors(struct fsdp_loading *loading)
@@ -538,8 +573,11 @@ static const struct fsdp_load_rule rules[] = {
 	{ "dcp-other-storage", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
 		"AssertionError: metadata is None; global metadata read failed: [Errno 2] No such file or directory: '{path}/.metadata'; rank local metadata read failed: [Errno 2] No such file or directory: '{path}/{0}'",
 		"pass storage_reader=HuggingFaceStorageReader(path)", has_other_storage },
-	{ "dcp-no-metadata", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
-		"AssertionError: metadata is None; global metadata read failed: [Errno 2] No such file or directory: '{path}/.metadata'; rank local metadata read failed: [Errno 2] No such file or directory: '{path}/{0}'",
+	{ "dcp-no-metadata", NULL, NULL, FSDP_LOAD_REFUSES, FEW, NO_METADATA,
+		"load {path}/{1}", has_metadata_below },
+	{ "dcp-no-metadata", NULL, NULL, FSDP_LOAD_REFUSES, FEW, NO_METADATA, NULL,
+		is_no_dcp },
+	{ "dcp-no-metadata", NULL, NULL, FSDP_LOAD_REFUSES, FEW, NO_METADATA,
 		"give the folder that holds .metadata; gather the files of all nodes in one folder",
 		lacks_metadata },
 	{ "dcp-cut-metadata", NULL, NULL, FSDP_LOAD_REFUSES, FEW,

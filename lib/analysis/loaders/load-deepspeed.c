@@ -13,6 +13,8 @@
 
 enum { RANKS_MOST = 65536, TAG_BYTES = 256 };
 
+#define NO_LATEST \
+	"Unable to find latest file at {path}/latest, if trying to load latest checkpoint please ensure this file exists or pass an explicit checkpoint tag: the model keeps its start values"
 #define TAG "tag"
 #define STAGE "zero_stage"
 #define BF16 "bf16"
@@ -360,9 +362,21 @@ static bool is_other_universal(struct fsdp_loading *loading)
 	return is_universal(loading) && fsdp_load_choice(loading, STAGE) != NULL;
 }
 
+/* Nothing that it writes is here, so there is no tag to name. */
+static bool is_of_other_program(struct fsdp_loading *loading)
+{
+	for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++) {
+		struct fsdp_span name = fsdp_survey_entry(loading->survey, i)->name;
+		if (fsdp_span_ends(name, FSDP_SPAN("_states.pt")))
+			return false;
+	}
+	return has_no_latest(loading);
+}
+
 static const struct fsdp_load_rule rules[] = {
-	{ "deepspeed-no-latest", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
-		"Unable to find latest file at {path}/latest, if trying to load latest checkpoint please ensure this file exists or pass an explicit checkpoint tag: the model keeps its start values",
+	{ "deepspeed-no-latest", NULL, NULL, FSDP_LOAD_DIFFERS, NULL, NO_LATEST, NULL,
+		is_of_other_program, true },
+	{ "deepspeed-no-latest", NULL, NULL, FSDP_LOAD_DIFFERS, NULL, NO_LATEST,
 		"write the name of the folder into the file latest, or pass tag= to load_checkpoint",
 		has_no_latest, true },
 	{ "deepspeed-no-latest-universal", NULL, NULL, FSDP_LOAD_REFUSES,

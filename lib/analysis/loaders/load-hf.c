@@ -194,6 +194,13 @@ static bool has_no_type(struct fsdp_loading *loading)
 	return fsdp_load_text(loading, "config.json", "model_type").data == NULL;
 }
 
+/* A checkpoint of another kind, which can be written as one of this. */
+static bool has_no_type_but_tensors(struct fsdp_loading *loading)
+{
+	return loading->weights == NULL && has_no_type(loading) &&
+	       fsdp_load_open(loading, "") != NULL;
+}
+
 static bool is_adapter(struct fsdp_loading *loading)
 {
 	return loading->weights == NULL && !fsdp_load_has_file(loading, "config.json") &&
@@ -407,6 +414,10 @@ static const struct fsdp_load_rule rules[] = {
 	{ "hf-config-no-json", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.OSError",
 		"It looks like the config file at '{path}/config.json' is not a valid JSON file.",
 		"put the model's config.json beside the weights", has_bad_config },
+	{ "hf-no-model-type", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.ValueError",
+		"Unrecognized model in {path}. Should have a `model_type` key in its config.json.",
+		"run fsdp-inspect export -o OUT {path}, and put the model's config.json into OUT",
+		has_no_type_but_tensors },
 	{ "hf-no-model-type", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.ValueError",
 		"Unrecognized model in {path}. Should have a `model_type` key in its config.json.",
 		"put the model's config.json beside the weights", has_no_type },

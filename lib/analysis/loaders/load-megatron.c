@@ -66,6 +66,14 @@ static bool lacks_index(struct fsdp_loading *loading)
 	return lacks(loading, "metadata.json");
 }
 
+/* Nor anything that a save of it begins with. */
+static bool is_of_other_program(struct fsdp_loading *loading)
+{
+	return lacks_index(loading) && !fsdp_load_has_file(loading, ".metadata") &&
+	       !fsdp_load_has_file(loading, "common.pt") &&
+	       !fsdp_load_has_distcp(loading);
+}
+
 static bool has_other_backend(struct fsdp_loading *loading)
 {
 	struct fsdp_token backend = backend_of(loading, "sharded_backend").value;
@@ -213,6 +221,8 @@ static const struct fsdp_load_rule rules[] = {
 	{ "megatron-legacy", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
 		"mp_rank_... files of the older format are loaded by Megatron-LM itself, not by dist_checkpointing",
 		NULL, is_legacy, true },
+	{ "megatron-no-index", NULL, NULL, FSDP_LOAD_REFUSES, REFUSES,
+		"{path} is not a distributed checkpoint", NULL, is_of_other_program },
 	{ "megatron-no-index", NULL, NULL, FSDP_LOAD_REFUSES, REFUSES,
 		"{path} is not a distributed checkpoint",
 		"gather the files of all nodes; metadata.json is written last",

@@ -56,6 +56,12 @@ static bool lacks_config(struct fsdp_loading *loading)
 	return !fsdp_load_has_file(loading, FSDP_ADAPTER_CONFIG);
 }
 
+/* Nothing of an adapter is here. */
+static bool has_no_adapter(struct fsdp_loading *loading)
+{
+	return lacks_config(loading) && loading->weights == NULL;
+}
+
 static bool lacks_weights(struct fsdp_loading *loading)
 {
 	return loading->weights == NULL;
@@ -481,6 +487,8 @@ static bool lacks_half(struct fsdp_loading *loading)
 #define MISMATCH "Error(s) in loading state_dict for {3}: size mismatch for {0}"
 
 static const struct fsdp_load_rule rules[] = {
+	{ "peft-no-config", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.ValueError",
+		"Can't find 'adapter_config.json' at '{path}'", NULL, has_no_adapter },
 	{ "peft-no-config", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.ValueError",
 		"Can't find 'adapter_config.json' at '{path}'",
 		"put the adapter's configuration beside its weights", lacks_config },

@@ -79,6 +79,23 @@ static bool lacks_state(struct fsdp_loading *loading)
 	return !fsdp_load_has_file(loading, "trainer_state.json");
 }
 
+/* Nothing of a run is here: a model that was saved by itself, or what another program
+ * saved. */
+static bool holds_no_run(struct fsdp_loading *loading)
+{
+	static const char *const files[] = { "optimizer.pt", "optimizer.bin",
+		"scheduler.pt", "training_args.bin", "rng_state.pth", "rng_state_0.pth" };
+
+	for (size_t i = 0; i < FSDP_COUNT(files); i++)
+		if (fsdp_load_has_file(loading, "%s", files[i]))
+			return false;
+	for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++)
+		if (fsdp_span_begins(fsdp_survey_entry(loading->survey, i)->name,
+			    FSDP_SPAN("rng_state_")))
+			return false;
+	return lacks_state(loading);
+}
+
 static bool lacks_model_metadata(struct fsdp_loading *loading)
 {
 	return is_sharded(loading) && fsdp_load_lacks(loading, FSDP_FOLDER "/.metadata");
@@ -220,6 +237,10 @@ static const struct fsdp_load_rule rules[] = {
 		is_other_run, true },
 	{ "trainer-no-weights", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.ValueError",
 		"Can't find a valid checkpoint at {path}", NULL, has_no_weights },
+	{ "trainer-no-state", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.FileNotFoundError",
+		"[Errno 2] No such file or directory: '{path}/trainer_state.json'",
+		"begin a new run from this model: without resume_from_checkpoint",
+		holds_no_run },
 	{ "trainer-no-state", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.FileNotFoundError",
 		"[Errno 2] No such file or directory: '{path}/trainer_state.json'",
 		"gather the files of all nodes, or resume from an earlier checkpoint",

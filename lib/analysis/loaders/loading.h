@@ -222,6 +222,9 @@ bool fsdp_load_ties_differ(struct fsdp_loading *loading);
 /* A file of data that is named and absent, as word 0; `below` is "" or "folder/". */
 bool fsdp_load_lacks_distcp(struct fsdp_loading *loading, const char *below);
 
+/* Whether files of data lie in the folder itself. */
+bool fsdp_load_has_distcp(struct fsdp_loading *loading);
+
 enum fsdp_load_gap { FSDP_LOAD_MISSING = 1, FSDP_LOAD_MISSHAPED = 2 };
 
 /* The first expected tensor, in their order, that is not stored, or with another shape, as
