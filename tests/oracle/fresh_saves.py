@@ -15,7 +15,7 @@ import warnings
 
 ABSENT = 77
 KINDS = {}
-MODULES = ("fresh_torch", "fresh_sharded", "fresh_hub", "fresh_adapters", "fresh_trainers")
+MODULES = ("fresh_torch", "fresh_sharded", "fresh_hub", "fresh_adapters", "fresh_trainers", "fresh_more")
 
 
 class CannotWork(Exception):
