@@ -66,7 +66,7 @@ bool fsdp_vec_add(struct fsdp_vec *vec, const void *item)
 	return place != NULL;
 }
 
-void *fsdp_vec_push_run(struct fsdp_vec *vec, size_t size, size_t *ret_index)
+void *fsdp_vec_push_run_behind(struct fsdp_vec *vec, size_t size, size_t *ret_index)
 {
 	size_t per_page = (size_t)1 << vec->shift;
 	if (size > per_page)

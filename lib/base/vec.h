@@ -114,10 +114,22 @@ static inline void fsdp_vec_truncate(struct fsdp_vec *vec, size_t count)
 		vec->count = count;
 }
 
+/* The same as the next one, where a page is full. */
+void *fsdp_vec_push_run_behind(struct fsdp_vec *vec, size_t size, size_t *ret_index)
+	__attribute__((warn_unused_result));
+
 /* `size` new items that lie one behind the other, at most one page of them (64 KiB);
  * the index of the first goes to *ret_index. Skipped slots before it stay unused. */
-void *fsdp_vec_push_run(struct fsdp_vec *vec, size_t size, size_t *ret_index)
-	__attribute__((warn_unused_result));
+static inline __attribute__((warn_unused_result)) void *fsdp_vec_push_run(
+	struct fsdp_vec *vec, size_t size, size_t *ret_index)
+{
+	size_t mask = ((size_t)1 << vec->shift) - 1, begin = vec->count;
+	if (begin >> vec->shift == vec->page_count || size > mask + 1 - (begin & mask))
+		return fsdp_vec_push_run_behind(vec, size, ret_index);
+	vec->count = begin + size;
+	*ret_index = begin;
+	return vec->pages[begin >> vec->shift] + (begin & mask) * vec->item_size;
+}
 
 /* The item at `index`, however far behind the end; those between are zeroed as it is. Of
  * an array that was never truncated only. NULL when out of memory. */
