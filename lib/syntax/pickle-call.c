@@ -288,6 +288,73 @@ static bool fold_instance(struct machine *m, struct slot *slot, struct cell *cal
 	return false;
 }
 
+static const struct cell *cell_of(const struct machine *m, fsdp_ref ref)
+{
+	return ref_is_cell(ref) ? ref_cell(m, ref) : NULL;
+}
+
+/* The run of the keys and values of a state that is a small dict, or None and one; NULL:
+ * it is something else. */
+static struct cell *few_pairs(const struct machine *m, fsdp_ref state, bool *ret_slots)
+{
+	const struct cell *cell = cell_of(m, state);
+	*ret_slots = cell != NULL && cell->kind == FSDP_PICKLE_TUPLE && cell->x == 2 &&
+		     cell->a == REF_NULL;
+	if (*ret_slots)
+		cell = cell_of(m, cell->b);
+	if (cell == NULL || cell->kind != FSDP_PICKLE_DICT || cell->a == 0 ||
+		cell->a > QUIET_KEYS)
+		return NULL;
+	struct cell *run = cell_at(m->pickle, cell->b);
+	return run->c == 1 && run->a == 2 * cell->a ? run : NULL;
+}
+
+/* A text that came out of the memo stays as long as the pickle, and so does its
+ * reference. */
+static void keep_keys(
+	const struct machine *m, struct global *global, struct cell *run, bool slots)
+{
+	const fsdp_ref *refs = run_refs(run);
+	global->quiet_key_count = 0;
+	for (size_t i = 0; i < run->a / 2; i++) {
+		const struct cell *key = cell_of(m, refs[2 * i]);
+		if (key == NULL || key->kind != FSDP_PICKLE_TEXT ||
+			(key->flags & CELL_STAYS) == 0)
+			return;
+		global->quiet_keys[i] = refs[2 * i];
+	}
+	global->quiet_key_count = (uint8_t)(run->a / 2);
+	global->quiet_slots = slots;
+}
+
+static bool has_kept_keys(const struct global *global, struct cell *run, bool slots)
+{
+	const fsdp_ref *refs = run_refs(run);
+	if (global->quiet_key_count != run->a / 2 || global->quiet_slots != slots)
+		return false;
+	for (size_t i = 0; i < global->quiet_key_count; i++)
+		if (refs[2 * i] != global->quiet_keys[i])
+			return false;
+	return true;
+}
+
+static void tell_state(struct machine *m, const struct slot *slot, fsdp_ref callable)
+{
+	struct global *global = ref_tag(callable) == TAG_GLOBAL
+					? global_at(m->pickle, ref_payload(callable))
+					: NULL;
+	bool slots = false;
+	struct cell *run = global != NULL ? few_pairs(m, slot[1].ref, &slots) : NULL;
+	if (run != NULL && has_kept_keys(global, run, slots))
+		return;
+	if (tell(m, &(struct fsdp_pickle_deed){ .kind = FSDP_DEED_BUILD,
+			    .object = slot[0].ref,
+			    .argument = slot[1].ref,
+			    .keywords = FSDP_REF_NONE }) &&
+		run != NULL)
+		keep_keys(m, global, run, slots);
+}
+
 struct slot *fsdp_machine_build(struct machine *m, struct slot *top)
 {
 	NEED(m, top, 2);
@@ -304,10 +371,7 @@ struct slot *fsdp_machine_build(struct machine *m, struct slot *top)
 	bool failed = false;
 	if (fold_instance(m, slot, cell, top[-1].ref, &failed))
 		return top - 1;
-	tell(m, &(struct fsdp_pickle_deed){ .kind = FSDP_DEED_BUILD,
-			.object = slot->ref,
-			.argument = top[-1].ref,
-			.keywords = FSDP_REF_NONE });
+	tell_state(m, slot, cell->a);
 	struct cell *more = failed ? NULL : fsdp_machine_more_of_call(m, cell);
 	if (more == NULL)
 		return NULL;
@@ -320,6 +384,28 @@ struct slot *fsdp_machine_build(struct machine *m, struct slot *top)
 }
 
 /* ---- persistent ids ---- */
+
+/* Of a tuple of more than three; 0 of anything else. */
+static uint32_t item_count(const struct machine *m, fsdp_ref id)
+{
+	const struct cell *cell = cell_of(m, id);
+	return cell != NULL && cell->kind == FSDP_PICKLE_TUPLE && cell->x == 0 ? cell->a
+									       : 0;
+}
+
+static void tell_id(struct machine *m, fsdp_ref id, bool is_folded)
+{
+	uint32_t count = is_folded ? item_count(m, id) : 0;
+	if (count != 0 && count == m->quiet_id)
+		return;
+	if (tell(m, &(struct fsdp_pickle_deed){ .kind = FSDP_DEED_PERSISTENT,
+			    .folded = is_folded,
+			    .object = id,
+			    .argument = FSDP_REF_NONE,
+			    .keywords = FSDP_REF_NONE }) &&
+		is_folded)
+		m->quiet_id = count;
+}
 
 /* The value on top is a persistent id. */
 struct slot *fsdp_machine_persistent(struct machine *m, struct slot *top)
@@ -335,11 +421,7 @@ struct slot *fsdp_machine_persistent(struct machine *m, struct slot *top)
 			 number < REF_PAYLOADS;
 	if (!is_folded && error != NULL)
 		return fail_fold(m, error);
-	tell(m, &(struct fsdp_pickle_deed){ .kind = FSDP_DEED_PERSISTENT,
-			.folded = is_folded,
-			.object = slot->ref,
-			.argument = FSDP_REF_NONE,
-			.keywords = FSDP_REF_NONE });
+	tell_id(m, slot->ref, is_folded);
 	if (is_folded) {
 		forget(m, slot, REF(TAG_FOLDED, number));
 		return top;

@@ -120,6 +120,8 @@ static inline uint64_t cell_wide(const struct cell *cell)
 
 /* ---- globals ---- */
 
+enum { QUIET_KEYS = 8 };
+
 struct global {
 	struct fsdp_pickle_global
 		shown;                 /* first, so that a pointer to it is one to this */
@@ -127,7 +129,11 @@ struct global {
 	uint32_t applied;              /* how often it left as a callable */
 	int32_t fold_call, fold_build; /* rows of the fold table, or -1 */
 	bool python2;                  /* the mapping was applied */
-	bool quiet_folded, quiet_empty; /* such calls are judged and harmless */
+	bool quiet_folded, quiet_empty; /* such calls are judged and harmless … */
+	bool quiet_slots; /* … and so are dicts of these keys as states, or with None
+			     before them */
+	uint8_t quiet_key_count;
+	fsdp_ref quiet_keys[QUIET_KEYS];
 };
 
 /* ---- the pickle ---- */

@@ -78,6 +78,7 @@ struct machine {
 	unsigned protocol; /* declared last */
 	struct memo memo;
 	struct globals_table globals;
+	uint32_t quiet_id; /* persistent ids of so many items are judged and harmless */
 	bool nan_seen;
 	bool stopped;
 	struct fsdp_error *error; /* the first */

@@ -153,8 +153,10 @@ struct fsdp_pickle_options {
 
 	/* Is called for these deeds, if it is there. What the machine itself finds wrong (a
 	 * state for what is no call, items for what is no container) is not asked. True
-	 * of a call: others like it need no call. Alike are calls of one global that
-	 * a fold knew, and those without arguments. */
+	 * of a deed: no call for others like it. Alike are calls of one global that a
+	 * fold knew, and those without arguments; states of one global that are dicts of
+	 * the same few keys, or None and such a dict; persistent ids that are tuples of as many
+	 * items, and that a fold knew. */
 	bool (*judge)(void *judge_context, const struct fsdp_pickle *pickle,
 		const struct fsdp_pickle_deed *deed);
 	void *judge_context;

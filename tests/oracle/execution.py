@@ -87,6 +87,12 @@ def group(kind):
     return build(new(kind), dct(s("local_rank"), i(0), s("global_rank"), i(0)))
 
 
+SPACE = new(g("torch.distributed.remote_device", "_remote_device"))
+# Objects with states that are alike: all keys but the first come from the memo.
+ALIKE = build(SPACE, dct(s("a") + b"q\x05", i(1))) + 2 * build(SPACE, dct(b"h\x05", i(1)))
+SLOTS = build(SPACE, tup(NONE, dct(s("a") + b"q\x05", i(1)))) + 2 * build(SPACE, tup(NONE, dct(b"h\x05", i(1))))
+
+
 # ---- (a name, a value, the rule and the words of an error; None: no alarm)
 
 VALUES = [
@@ -194,6 +200,15 @@ VALUES = [
     ("the same among slots", build(new(g("argparse", "Namespace")), tup(NONE, dct(s("__setstate__"), ENCODE))), "FI3008", "Namespace"),
     ("slots with a class", build(new(g("torch.distributed.remote_device", "_remote_device")), tup(NONE, dct(s("__class__"), ENCODE))),
      "FI3008", "__class__"),
+    ("states that are alike", lst(ALIKE, SLOTS, ALIKE), None),
+    ("one that is not like those before", lst(ALIKE, build(SPACE, dct(s("__class__"), ENCODE))), "FI3008", "__class__"),
+    ("one with a key more", lst(ALIKE, build(SPACE, dct(b"h\x05", i(1), s("__class__"), ENCODE))), "FI3008", "__class__"),
+    ("one with a key that the memo has anew", lst(ALIKE, s("__class__") + b"q\x05", build(SPACE, dct(b"h\x05", i(1)))), "FI3008",
+     "__class__"),
+    ("a key of the memo that was none before", lst(s("__class__") + b"q\x06", ALIKE, 3 * build(SPACE, dct(b"h\x06", i(1)))), "FI3008",
+     "__class__"),
+    ("slots behind states", lst(ALIKE, build(SPACE, tup(NONE, dct(s("__setstate__"), ENCODE)))), "FI3008", "__setstate__"),
+    ("a state behind slots", lst(SLOTS, build(SPACE, dct(s("__setstate__"), ENCODE))), "FI3008", "__setstate__"),
     ("a key that is computed", build(new(g("argparse", "Namespace")), dct(call(g("builtins", "str"), s("__setstate__")), ENCODE)), "FI3008",
      "Namespace", "computed"),
     ("a tensor with attributes that are computed", call(FROM_TYPE, REBUILD, TENSOR, tup(*PARTS, HOOKS),

@@ -166,16 +166,18 @@ static bool is_reaching(struct fsdp_span key)
 	return false;
 }
 
-/* `owner` is what gets the state: a call, or the function that is called now. */
-static void judge_keys(
+/* `owner` is what gets the state: a call, or the function that is called now. Whether it
+ * was looked at and there is nothing to say. */
+static bool judge_keys(
 	const struct trial *trial, fsdp_ref state, bool only_metadata, fsdp_ref owner)
 {
 	struct fsdp_pickle_iterator iterator = { .ref = state };
 	char room[FSDP_SHOWN], name[TEXT_BYTES];
 	fsdp_ref key, value;
-	if (kind_of(trial, state) != FSDP_PICKLE_DICT ||
-		!may_watch(trial, fsdp_pickle_count(trial->pickle, state)))
-		return;
+	if (kind_of(trial, state) != FSDP_PICKLE_DICT)
+		return true;
+	if (!may_watch(trial, fsdp_pickle_count(trial->pickle, state)))
+		return false;
 	while (fsdp_pickle_next(trial->pickle, &iterator, &key, &value)) {
 		struct fsdp_span text = fsdp_pickle_text(trial->pickle, key);
 		bool reaches = is_reaching(text);
@@ -190,17 +192,19 @@ static void judge_keys(
 			spell(trial, owner, name), fsdp_shown(text, room),
 			reaches ? "changes what the object does"
 				: "no ordinary writer does");
-		return;
+		return false;
 	}
+	return true;
 }
 
 /* The dicts of a state: it is one, or it is one (or None) and one of slots. */
-static void judge_dicts(
+static bool judge_dicts(
 	const struct trial *trial, fsdp_ref state, bool only_metadata, fsdp_ref owner)
 {
-	judge_keys(trial, state, only_metadata, owner);
+	bool good = judge_keys(trial, state, only_metadata, owner);
 	for (size_t i = 0; kind_of(trial, state) == FSDP_PICKLE_TUPLE && i < 2; i++)
-		judge_keys(trial, item(trial, state, i), false, owner);
+		good &= judge_keys(trial, item(trial, state, i), false, owner);
+	return good;
 }
 
 /* Whether a dict of it is made by a call, so that its keys may be anything. */
@@ -214,16 +218,17 @@ static bool is_made(const struct trial *trial, fsdp_ref state)
 		       kind_of(trial, item(trial, state, 1)) == FSDP_PICKLE_CALL);
 }
 
-static void judge_state(
+static bool judge_state(
 	const struct trial *trial, fsdp_ref state, bool only_metadata, fsdp_ref owner)
 {
 	char name[TEXT_BYTES], text[TEXT_BYTES];
-	judge_dicts(trial, state, only_metadata, owner);
-	if (is_made(trial, state))
-		SAY(trial, PICKLE_STATE, FSDP_ERROR,
-			"%s gives %s %s as its state: what that holds is unknown",
-			op_name(trial), spell(trial, owner, name),
-			spell(trial, state, text));
+	bool good = judge_dicts(trial, state, only_metadata, owner);
+	if (!is_made(trial, state))
+		return good;
+	SAY(trial, PICKLE_STATE, FSDP_ERROR,
+		"%s gives %s %s as its state: what that holds is unknown", op_name(trial),
+		spell(trial, owner, name), spell(trial, state, text));
+	return false;
 }
 
 static bool state_fits(const struct trial *trial, fsdp_ref state, const char *states)
@@ -613,7 +618,8 @@ static bool judge_call(const struct trial *trial)
 
 /* ---- states of objects ---- */
 
-static void judge_build(const struct trial *trial)
+/* Whether the like of it needs no judging again. */
+static bool judge_build(const struct trial *trial)
 {
 	char name[TEXT_BYTES], text[TEXT_BYTES];
 	fsdp_ref state = trial->deed->argument;
@@ -624,15 +630,16 @@ static void judge_build(const struct trial *trial)
 	const char *states = known != NULL                     ? known->states
 			     : is_inner_class(trial, callable) ? "d"
 							       : "*";
-	if (!state_fits(trial, state, states))
+	if (!state_fits(trial, state, states)) {
 		SAY(trial, PICKLE_STATE, FSDP_ERROR,
 			"BUILD gives %s %s as its state, which its writer does not",
 			spell(trial, trial->deed->object, name),
 			spell(trial, state, text));
-	else if (*states == '*')
-		judge_dicts(trial, state, false, trial->deed->object);
-	else
-		judge_state(trial, state, *states == 'm', trial->deed->object);
+		return false;
+	}
+	return *states == '*'
+		       ? judge_dicts(trial, state, false, trial->deed->object)
+		       : judge_state(trial, state, *states == 'm', trial->deed->object);
 }
 
 /* ---- persistent ids ---- */
@@ -682,22 +689,24 @@ static const char *what_is_wrong(const struct trial *trial, fsdp_ref id)
 	return "has a class of storages that is not known";
 }
 
-static void judge_id(const struct trial *trial)
+/* Whether the like of it needs no judging again. */
+static bool judge_id(const struct trial *trial)
 {
 	char text[TEXT_BYTES];
 	fsdp_ref id = trial->deed->object;
 	if (kind_of(trial, id) == FSDP_PICKLE_NOTHING)
-		return; /* of a damaged stream, which is reported */
+		return false; /* of a damaged stream, which is reported */
 	if (is_module_id(trial, id) && trial->torch->profile != FSDP_PROFILE_METADATA) {
 		SAY(trial, PICKLE_PERSISTENT_ID, FSDP_NOTE,
 			"a persistent id holds the source text of class %s; it was not run",
 			spell(trial, item(trial, id, 1), text));
-		return;
+		return false;
 	}
 	const char *wrong = what_is_wrong(trial, id);
 	if (wrong != NULL)
 		SAY(trial, PICKLE_PERSISTENT_ID, FSDP_ERROR, "a persistent id %s: %s",
 			wrong, spell_arguments(trial, id, text));
+	return wrong == NULL;
 }
 
 static bool judge(void *context, const struct fsdp_pickle *pickle,
@@ -708,11 +717,9 @@ static bool judge(void *context, const struct fsdp_pickle *pickle,
 	case FSDP_DEED_CALL:
 		return judge_call(&trial);
 	case FSDP_DEED_BUILD:
-		judge_build(&trial);
-		break;
+		return judge_build(&trial);
 	case FSDP_DEED_PERSISTENT:
-		judge_id(&trial);
-		break;
+		return judge_id(&trial);
 	}
 	return false;
 }
