@@ -164,6 +164,12 @@ size_t fsdp_name_write(const struct fsdp_checkpoint *checkpoint, uint32_t name,
 	return fsdp_names_write(&checkpoint->model.names, name, buffer, size);
 }
 
+/* A segment may hold dots. */
+struct fsdp_span fsdp_name_last(const struct fsdp_checkpoint *checkpoint, uint32_t name)
+{
+	return fsdp_span_last(fsdp_names_segment(&checkpoint->model.names, name), '.');
+}
+
 int fsdp_name_compare(const struct fsdp_checkpoint *checkpoint, uint32_t a, uint32_t b)
 {
 	if (checkpoint->model.name_rank == NULL)

@@ -15,7 +15,7 @@ struct fsdp_likely {
 	uint32_t *ends; /* of each visit: behind the last one below it */
 	bool *sharded;  /* of each: at or below a unit that was inferred */
 	bool *blocks;   /* of each: what was found */
-	bool *number;   /* of each: it is called by a number */
+	bool *number;   /* of each that is sharded: it is called by a number */
 	struct fsdp_budget budget;
 	struct fsdp_arena arena;
 	struct fsdp_scratch name, other;
@@ -28,22 +28,28 @@ static struct fsdp_span name_of(
 		scratch, likely->checkpoint, fsdp_module(likely->checkpoint, index).name);
 }
 
-static void look_at_visits(struct fsdp_likely *likely)
+/* Whether some visit is sharded. */
+static bool look_at_visits(struct fsdp_likely *likely)
 {
+	bool some = false;
+
 	for (uint32_t i = 0; i < likely->count; i++) {
 		struct fsdp_module module = fsdp_module(likely->checkpoint, i);
 		bool above = module.parent < i && likely->sharded[module.parent];
 		likely->sharded[i] =
 			above || (module.unit != FSDP_NONE && module.unit_inferred);
 		likely->number[i] =
-			fsdp_ends_with_number(name_of(likely, &likely->name, i));
+			likely->sharded[i] && fsdp_ends_with_number(fsdp_name_last(
+						      likely->checkpoint, module.name));
 		likely->ends[i] = i + 1;
+		some |= likely->sharded[i];
 	}
 	for (size_t i = likely->count; i-- > 0;) {
 		uint32_t parent = fsdp_module(likely->checkpoint, (uint32_t)i).parent;
 		if (parent < i && likely->ends[parent] < likely->ends[i])
 			likely->ends[parent] = likely->ends[i];
 	}
+	return some;
 }
 
 /* A name without the block's own in front of it. */
@@ -136,8 +142,8 @@ bool fsdp_likely_new(const struct fsdp_checkpoint *checkpoint,
 	likely->number = calloc(count + 1, sizeof *likely->number);
 	if (likely->ends != NULL && likely->sharded != NULL && likely->blocks != NULL &&
 		likely->number != NULL) {
-		look_at_visits(likely);
-		find_all(likely);
+		if (look_at_visits(likely))
+			find_all(likely);
 		if (!likely->name.failed && !likely->other.failed) {
 			*ret_likely = likely;
 			return true;

@@ -32,6 +32,11 @@ extern "C" {
 FSDP_API size_t fsdp_name_write(const struct fsdp_checkpoint *checkpoint, uint32_t name,
 	char *buffer, size_t size);
 
+/** What stands behind the last dot of a name: all of a name without dots. Lives as long as
+ * the checkpoint. Takes time linear in its last part, wherever that was split. */
+FSDP_API struct fsdp_span fsdp_name_last(
+	const struct fsdp_checkpoint *checkpoint, uint32_t name);
+
 /** Natural order, layers.2 before layers.10, and what is above before what is below:
  * negative, 0 or positive. Equal only for the same id. */
 FSDP_API int fsdp_name_compare(
