@@ -57,21 +57,6 @@ static bool has_word(struct fsdp_span text, const char *word)
 	return memmem(text.data, text.size, word, strlen(word)) != NULL;
 }
 
-/* Of the mesh with the most dimensions. */
-static void find_mesh(struct finder *finder, const struct fsdp_placement *placement)
-{
-	struct fsdp_kind *kind = finder->kind;
-	struct fsdp_mesh mesh;
-
-	if (placement->mesh == FSDP_NONE)
-		return;
-	mesh = fsdp_mesh(finder->checkpoint, placement->mesh);
-	if (kind->mesh != FSDP_NONE &&
-		fsdp_mesh(finder->checkpoint, kind->mesh).dims >= mesh.dims)
-		return;
-	kind->mesh = placement->mesh;
-}
-
 static void find_mesh_words(struct finder *finder)
 {
 	struct fsdp_kind *kind = finder->kind;
@@ -88,43 +73,33 @@ static void find_mesh_words(struct finder *finder)
 	}
 }
 
-/* What the tensors of a model say; optimizers repeat it. */
-struct classes {
-	bool dtensor, sharded_tensor;
-};
-
-static void find_tensors(struct finder *finder)
+/* That of the plan, unless some tensor lies on one of more dimensions. */
+static void find_mesh(struct finder *finder)
 {
 	struct fsdp_kind *kind = finder->kind;
-	size_t count = fsdp_tensor_count(finder->checkpoint);
-	struct classes seen = { false, false };
+	uint32_t mesh = finder->facts->mesh;
 
-	for (uint32_t i = 0; i < count; i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(finder->checkpoint, i);
-		const char *class_name = tensor.class_name;
-		bool sharded =
-			class_name != NULL && strcmp(class_name, "ShardedTensor") == 0;
-		seen.dtensor |= class_name != NULL && strcmp(class_name, "DTensor") == 0;
-		seen.sharded_tensor |= sharded;
-		if (tensor.role != FSDP_ROLE_OPTIM &&
-			(tensor.flags & FSDP_TENSOR_FLATTENED) != 0) {
-			kind->flat_parameters +=
-				sharded || (tensor.flags & FSDP_TENSOR_SPREAD) != 0;
-			kind->lists_originals |= (tensor.flags & FSDP_TENSOR_SPREAD) != 0;
-		}
-		if (tensor.placement != FSDP_NONE) {
-			struct fsdp_placement placement =
-				fsdp_placement(finder->checkpoint, tensor.placement);
-			find_mesh(finder, &placement);
-		}
-	}
-	if (seen.dtensor || seen.sharded_tensor)
+	if (mesh != FSDP_NONE &&
+		(kind->mesh == FSDP_NONE ||
+			fsdp_mesh(finder->checkpoint, mesh).dims >
+				fsdp_mesh(finder->checkpoint, kind->mesh).dims))
+		kind->mesh = mesh;
+}
+
+static void find_classes(struct finder *finder)
+{
+	const struct fsdp_overview_facts *facts = finder->facts;
+	struct fsdp_kind *kind = finder->kind;
+
+	kind->flat_parameters = facts->flat_parameters;
+	kind->lists_originals = facts->lists_originals;
+	if (facts->has_dtensors || facts->has_sharded_tensors)
 		kind->state_dict = FSDP_STATE_DICT_SHARDED;
 	if (kind->flavour != FSDP_FLAVOUR_UNKNOWN)
 		return;
-	if (seen.dtensor)
+	if (facts->has_dtensors)
 		kind->flavour = FSDP_FLAVOUR_DTENSOR;
-	else if (seen.sharded_tensor || kind->flat_parameters > 0)
+	else if (facts->has_sharded_tensors || kind->flat_parameters > 0)
 		kind->flavour = FSDP_FLAVOUR_FSDP1;
 }
 
@@ -319,41 +294,32 @@ static bool is_number(struct fsdp_span text)
 	return text.size > 0;
 }
 
-static void find_modules(struct finder *finder, uint32_t *numbered, size_t count)
-{
-	for (uint32_t i = 1; i < count && !finder->name.failed; i++) {
-		struct fsdp_module module = fsdp_module(finder->checkpoint, i);
-		struct fsdp_span last;
-		if (module.wrapper != FSDP_WRAPPER_NONE || module.parent == FSDP_NONE)
-			continue;
-		last = fsdp_span_last(
-			fsdp_scratch_name(&finder->name, finder->checkpoint, module.name),
-			'.');
-		for (size_t j = 0; j < WORDS; j++)
-			if (fsdp_span_equal(last, words[j]))
-				finder->words |= UINT64_C(1) << j;
-		if (is_number(last) && ++numbered[module.parent] > finder->kind->layers)
-			finder->kind->layers = numbered[module.parent];
-	}
-	if (finder->kind->layers < 2)
-		finder->kind->layers = 0;
-	find_architecture(finder);
-}
-
-/* ---- all of it ---- */
-
-static bool find_records(struct finder *finder)
+static bool find_modules(struct finder *finder)
 {
 	size_t count = fsdp_module_count(finder->checkpoint);
 	uint32_t *numbered = calloc(count + 1, sizeof *numbered);
 
 	if (numbered == NULL)
 		return false;
-	find_tensors(finder);
-	find_modules(finder, numbered, count);
+	for (uint32_t i = 1; i < count; i++) {
+		struct fsdp_module module = fsdp_module(finder->checkpoint, i);
+		struct fsdp_span last = fsdp_name_last(finder->checkpoint, module.name);
+		if (module.wrapper != FSDP_WRAPPER_NONE || module.parent == FSDP_NONE)
+			continue;
+		for (size_t j = 0; j < WORDS; j++)
+			if (fsdp_span_equal(last, words[j]))
+				finder->words |= UINT64_C(1) << j;
+		if (is_number(last) && ++numbered[module.parent] > finder->kind->layers)
+			finder->kind->layers = numbered[module.parent];
+	}
 	free(numbered);
+	if (finder->kind->layers < 2)
+		finder->kind->layers = 0;
+	find_architecture(finder);
 	return true;
 }
+
+/* ---- all of it ---- */
 
 bool fsdp_kind_find(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_overview_facts *facts, struct fsdp_kind *ret_kind,
@@ -369,8 +335,10 @@ bool fsdp_kind_find(const struct fsdp_checkpoint *checkpoint,
 	*ret_kind = (struct fsdp_kind){ .mesh = FSDP_NONE };
 	fsdp_arena_init_lean(&finder.arena, &budget);
 	find_plan(&finder);
+	find_mesh(&finder);
+	find_classes(&finder);
 	if (fsdp_sum_count(checkpoint) == 0)
-		good = find_records(&finder);
+		good = find_modules(&finder);
 	find_mesh_words(&finder);
 	find_state_dict(&finder);
 	find_optimizer(&finder);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Adds up what a checkpoint holds: tensors by role, what optimizers keep, how tensors are
- * sharded. One pass over all tensors, or over the sums of those that were only counted.
+ * Adds up what a checkpoint holds: tensors by role and class, what optimizers keep, how
+ * tensors are sharded. One pass over all tensors, or over the sums of those that were only counted.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -229,6 +229,38 @@ static void add_sharding(struct fsdp_overview *overview, const struct fsdp_tenso
 	count_sharding(overview, sharding);
 }
 
+static void add_class(struct fsdp_overview *overview, const struct fsdp_tensor *tensor)
+{
+	struct fsdp_overview_facts *facts = &overview->facts;
+	bool is_spread = (tensor->flags & FSDP_TENSOR_SPREAD) != 0, is_sharded = false;
+
+	if (tensor->class_name != NULL && !facts->has_dtensors)
+		facts->has_dtensors = strcmp(tensor->class_name, "DTensor") == 0;
+	if (tensor->class_name != NULL)
+		is_sharded = strcmp(tensor->class_name, "ShardedTensor") == 0;
+	facts->has_sharded_tensors |= is_sharded;
+	if (tensor->role == FSDP_ROLE_OPTIM ||
+		(tensor->flags & FSDP_TENSOR_FLATTENED) == 0)
+		return;
+	facts->flat_parameters += is_sharded || is_spread;
+	facts->lists_originals |= is_spread;
+}
+
+static void add_mesh(struct fsdp_overview *overview, uint32_t placement)
+{
+	const struct fsdp_checkpoint *checkpoint = overview->checkpoint;
+	struct fsdp_overview_facts *facts = &overview->facts;
+	uint32_t mesh = placement != FSDP_NONE
+				? fsdp_placement(checkpoint, placement).mesh
+				: FSDP_NONE;
+
+	if (mesh != FSDP_NONE && mesh != facts->mesh &&
+		(facts->mesh == FSDP_NONE ||
+			fsdp_mesh(checkpoint, mesh).dims >
+				fsdp_mesh(checkpoint, facts->mesh).dims))
+		facts->mesh = mesh;
+}
+
 /* ---- what a rank holds ---- */
 
 static void add_resumed(struct fsdp_overview *overview, const struct fsdp_tensor *tensor)
@@ -265,6 +297,8 @@ static void add_tensors(struct fsdp_overview *overview)
 		if (tensor.role == FSDP_ROLE_OPTIM)
 			add_state(overview, &tensor);
 		add_sharding(overview, &tensor);
+		add_class(overview, &tensor);
+		add_mesh(overview, tensor.placement);
 		if (counts && (tensor.flags & FSDP_TENSOR_RANKS_OWN) == 0)
 			add_resumed(overview, &tensor);
 		fsdp_sums_add(overview->by_dtype, i, &tensor, NULL, NULL);
@@ -301,7 +335,7 @@ bool fsdp_overview_new(const struct fsdp_checkpoint *checkpoint,
 	overview->budget.ceiling = UINT64_MAX;
 	fsdp_arena_init_lean(&overview->arena, &overview->budget);
 	overview->name.arena = &overview->arena;
-	overview->facts.whole_rank = FSDP_NONE;
+	overview->facts.whole_rank = overview->facts.mesh = FSDP_NONE;
 	(void)fsdp_checkpoint_ranks(checkpoint, &ranks);
 	overview->rank_count = ranks;
 	if (!fsdp_sums_new(

@@ -242,7 +242,7 @@ struct fsdp_sharding {
 	uint64_t tensors, pieces;
 };
 
-/** Plain numbers, all zero of nothing. */
+/** Plain numbers, all zero of nothing, and what is an id FSDP_NONE. */
 struct fsdp_overview_facts {
 	struct fsdp_role_total roles[FSDP_ROLE_COUNT];
 	/* By first use in the order of tensors; those of further kinds are only
@@ -266,6 +266,11 @@ struct fsdp_overview_facts {
 	 * nothing tells the ranks of pieces, a rank has several of one tensor, some
 	 * tensor is a part of a FlatParameter, or tensors were only counted. */
 	uint64_t resume_bytes;
+	bool has_dtensors, has_sharded_tensors; /* some are of these classes */
+	uint64_t flat_parameters; /* of the model: one entry is the shard of a rank */
+	bool lists_originals;     /* the parameters in some of them have entries too */
+	uint32_t mesh; /* the first with the most dimensions of those that tensors lie on,
+			* or FSDP_NONE */
 };
 
 /** Takes time linear in tensors and pieces, memory linear in ranks. */
