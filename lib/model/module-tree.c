@@ -485,6 +485,8 @@ static bool infer_from_described(
 static bool spread_units(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	size_t count = model->modules.count;
+	if (model->units.count == 0)
+		return true;
 	uint32_t *nearest = FSDP_TAKE(scratch, nearest, count + 1);
 	if (nearest == NULL)
 		return false;
@@ -512,6 +514,8 @@ static bool spread_units(struct fsdp_model *model, struct fsdp_arena *scratch)
 /* The parameters of inferred units, in order of tensors. */
 static bool list_unit_fqns(struct fsdp_model *model)
 {
+	if (model->units.count == 0)
+		return true;
 	for (uint32_t unit_id = 0; unit_id < model->units.count; unit_id++) {
 		fsdp_model_unit(model, unit_id)->first_fqn =
 			(uint32_t)model->unit_fqns.count;
