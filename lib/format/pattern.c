@@ -38,27 +38,36 @@ bool fsdp_pattern_in(
 	return false;
 }
 
-bool fsdp_path_is_of_optimizer(struct fsdp_span path)
+/* Whether a path begins with a word for optimizers, and "state" follows; one of several
+ * optimizers has a number before it. */
+static bool leads_to_state(struct fsdp_span path)
 {
 	static const char *const words[] = { "optim", "optimizer", "optimizers",
 		"optimizer_state", "optimizer_states" };
-	bool below = false;
-
-	if (fsdp_span_begins(path, FSDP_SPAN("optim")))
-		return true;
-	for (;;) {
-		struct fsdp_span segment = fsdp_span_first(path, '.');
-		if (below && fsdp_span_is(segment, "state"))
-			return true;
-		/* One of several optimizers has a number. */
-		if (!below || segment.size == 0 || segment.data[0] < '0' ||
-			segment.data[0] > '9')
-			below = false;
-		for (size_t i = 0; i < FSDP_COUNT(words); i++)
-			below |= fsdp_span_is(segment, words[i]);
-		if (segment.size == path.size)
-			return false;
+	struct fsdp_span segment = fsdp_span_first(path, '.');
+	bool is_word = false;
+	for (size_t i = 0; i < FSDP_COUNT(words); i++)
+		is_word |= fsdp_span_is(segment, words[i]);
+	while (is_word && segment.size != path.size) {
 		path = fsdp_span(
 			path.data + segment.size + 1, path.size - segment.size - 1);
+		segment = fsdp_span_first(path, '.');
+		if (segment.size == 0 || segment.data[0] < '0' || segment.data[0] > '9')
+			return fsdp_span_is(segment, "state");
 	}
+	return false;
+}
+
+bool fsdp_path_is_of_optimizer(struct fsdp_span path)
+{
+	const unsigned char *dot;
+	if (fsdp_span_begins(path, FSDP_SPAN("optim")))
+		return true;
+	while (path.size != 0 && (dot = memchr(path.data, '.', path.size)) != NULL) {
+		size_t skip = (size_t)(dot - path.data) + 1;
+		path = fsdp_span(path.data + skip, path.size - skip);
+		if (path.size != 0 && path.data[0] == 'o' && leads_to_state(path))
+			return true;
+	}
+	return false;
 }
