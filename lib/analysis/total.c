@@ -96,6 +96,7 @@ static void add_tensor(struct adding *adding, uint32_t index)
 	fsdp_tally(&total->numel, tensor.numel);
 	fsdp_tally(&total->bytes, tensor.bytes);
 	total->shared += (again && !alone) || spread;
+	total->ranks_own += (tensor.flags & FSDP_TENSOR_RANKS_OWN) != 0;
 	if ((tensor.flags & FSDP_TENSOR_NO_DATA) == 0 && !spread && (alone || !again)) {
 		if (alone || !find_view(adding, &tensor, &view)) {
 			fsdp_tally(&total->stored_bytes, tensor.bytes);
@@ -142,9 +143,9 @@ static size_t add_storage(struct adding *adding, size_t first)
 
 static void add_all(struct adding *adding, const uint32_t *tensors, size_t count)
 {
-	for (size_t i = 0; i < count; i++)
-		adding->some_plain |= (fsdp_tensor(adding->checkpoint, tensors[i]).flags &
-					      FSDP_TENSOR_SPREAD) == 0;
+	for (size_t i = 0; i < count && !adding->some_plain; i++)
+		adding->some_plain = (fsdp_tensor(adding->checkpoint, tensors[i]).flags &
+					     FSDP_TENSOR_SPREAD) == 0;
 	for (size_t i = 0; i < count; i++)
 		add_tensor(adding, tensors[i]);
 	qsort(adding->views, adding->view_count, sizeof *adding->views, by_place);

@@ -38,10 +38,7 @@ static void add_up(struct listing *listing)
 	listing->numel = listing->total.numel;
 	listing->bytes = listing->total.bytes;
 	listing->tensors = listing->row_count;
-	for (size_t i = 0; i < listing->row_count; i++)
-		listing->tells_rank |=
-			(fsdp_tensor(listing->run->checkpoint, listing->rows[i]).flags &
-				FSDP_TENSOR_RANKS_OWN) != 0;
+	listing->tells_rank |= listing->total.ranks_own > 0;
 }
 
 bool listing_take_tensors(struct listing *listing, struct fsdp_error **ret_error)

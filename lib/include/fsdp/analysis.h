@@ -164,6 +164,8 @@ struct fsdp_total {
 	uint64_t stored_bytes;
 	/* Tensors that see bytes another of the list sees. */
 	uint64_t shared;
+	/* Tensors that are one rank's own. */
+	uint64_t ranks_own;
 };
 
 /**
