@@ -107,7 +107,9 @@ struct value field_value(const struct column *field, struct subject of)
 		value = field->get != NULL    ? field->get(of)
 			: field->find != NULL ? found_value(field, of)
 					      : member_value(field, of.object);
-	return value.type == VALUE_ABSENT && field->null ? value_null() : value;
+	if (value.type == VALUE_ABSENT && field->null)
+		value = value_null();
+	return value;
 }
 
 /* ---- objects ---- */
