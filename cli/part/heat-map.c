@@ -132,12 +132,19 @@ static void draw_line(struct heat *heat, uint32_t key)
 static void draw_legend(const struct heat *heat)
 {
 	const struct heat_map *map = heat->map;
+	const char *full = cell(heat, heat->highest);
 	char size[HUMAN_ROOM];
 
-	out_line(map->out, NULL,
-		"%s is %s; each column is %zu of %zu by %s, each line one by %s",
-		cell(heat, heat->highest), out_bytes(map->out, heat->highest, size),
-		heat->joined, heat->second_count, map->second, map->first);
+	out_bytes(map->out, heat->highest, size);
+	if (heat->joined == 1)
+		out_line(map->out, NULL,
+			"%s is %s; a line for each %s, a column for each %s", full, size,
+			map->first, map->second);
+	else
+		out_line(map->out, NULL,
+			"%s is %s; a line for each %s, a column for %zu of %zu by %s",
+			full, size, map->first, heat->joined, heat->second_count,
+			map->second);
 }
 
 static void draw(struct heat *heat)
