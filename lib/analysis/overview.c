@@ -301,6 +301,8 @@ static void add_tensors(struct fsdp_overview *overview)
 		add_mesh(overview, tensor.placement);
 		if (counts && (tensor.flags & FSDP_TENSOR_RANKS_OWN) == 0)
 			add_resumed(overview, &tensor);
+		else if (counts && tensor.role == FSDP_ROLE_PARAM)
+			overview->facts.resume_bytes = FSDP_UNKNOWN;
 		fsdp_sums_add(overview->by_dtype, i, &tensor, NULL, NULL);
 		fsdp_sums_add(overview->by_role, i, &tensor, NULL, NULL);
 		if (overview->rank_count > 0)

@@ -234,6 +234,38 @@ static const char *root_class(const struct info *info)
 	return root.original_class != NULL ? root.original_class : root.class_name;
 }
 
+/* ": LoRA, rank 8, alpha 16, for meta-llama/Llama-3.1-8B" */
+static bool tell_adapter(struct info *info)
+{
+	static const struct {
+		const char *setting, *before;
+	} settings[] = { { "adapter_config.r", ", rank " },
+		{ "adapter_config.lora_alpha", ", alpha " },
+		{ "adapter_config.base_model_name_or_path", ", for " } };
+	struct text type = setting_of(info, "adapter_config.peft_type");
+	struct out *out = info->run->out;
+
+	if (type.data == NULL)
+		return false;
+	out_line_text(out, ": ");
+	if (text_is(type, text_of("LORA")))
+		out_line_text(out, "%s",
+			text_is(setting_of(info, "adapter_config.use_dora"),
+				text_of("True"))
+				? "DoRA"
+				: "LoRA");
+	else
+		out_line_name(out, type);
+	for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+		struct text value = setting_of(info, settings[i].setting);
+		if (value.data == NULL || text_is(value, text_of("None")))
+			continue;
+		out_line_text(out, "%s", settings[i].before);
+		out_line_name(out, value);
+	}
+	return true;
+}
+
 /* ": Transformer, 32 layers" */
 static void tell_architecture(struct info *info)
 {
@@ -242,6 +274,8 @@ static void tell_architecture(struct info *info)
 	struct text class_name = setting_of(info, "config.architecture");
 	const char *before = ": ";
 
+	if (tell_adapter(info))
+		return;
 	if (class_name.data == NULL)
 		class_name = text_of(root_class(info));
 	if (class_name.data != NULL || kind->looks_like != NULL) {
