@@ -96,20 +96,32 @@ static struct value found_value(const struct column *field, struct subject of)
 {
 	uint32_t id = COPY(uint32_t, of.object, field->at);
 
-	return id != UINT32_MAX ? field->find(of, id) : value_absent();
+	if (id == UINT32_MAX)
+		return value_absent();
+	return field->find(of, id);
+}
+
+/* Made where it is returned: a copy would be read in wider parts than it was just written
+ * in, and processors wait for that. */
+static struct value given_value(const struct column *field, struct subject of)
+{
+	if (!is_there(field, of))
+		return value_absent();
+	if (field->get != NULL)
+		return field->get(of);
+	if (field->find != NULL)
+		return found_value(field, of);
+	return member_value(field, of.object);
 }
 
 struct value field_value(const struct column *field, struct subject of)
 {
-	struct value value = value_absent();
+	struct value value;
 
-	if (is_there(field, of))
-		value = field->get != NULL    ? field->get(of)
-			: field->find != NULL ? found_value(field, of)
-					      : member_value(field, of.object);
-	if (value.type == VALUE_ABSENT && field->null)
-		value = value_null();
-	return value;
+	if (!field->null)
+		return given_value(field, of);
+	value = given_value(field, of);
+	return value.type == VALUE_ABSENT ? value_null() : value;
 }
 
 /* ---- objects ---- */
