@@ -95,6 +95,33 @@ static void all_kinds_of_numbers_in_all_cuts(void **state)
 	}
 }
 
+/* Numbers of single precision as they lie in memory are apart as they are when widened. */
+static void floats_are_apart_as_doubles(void **state)
+{
+	static const size_t steps[] = { 1, 7, 16, 1024, COUNT };
+	static float one[COUNT], other[COUNT];
+
+	(void)state;
+	for (unsigned kind = 0; kind < 4; kind++) {
+		fill(kind);
+		for (size_t i = 0; i < COUNT; i++) {
+			a[i] = one[i] = (float)a[i];
+			b[i] = other[i] = (float)b[i];
+		}
+		struct fsdp_apart expected = plain(COUNT);
+		for (size_t k = 0; k < sizeof steps / sizeof *steps; k++) {
+			struct fsdp_apart apart = { 0 };
+			for (size_t at = 0; at < COUNT; at += steps[k])
+				fsdp_apart_add_floats(&apart,
+					(const unsigned char *)(one + at),
+					(const unsigned char *)(other + at),
+					steps[k] < COUNT - at ? steps[k] : COUNT - at,
+					at);
+			assert_memory_equal(&apart, &expected, sizeof apart);
+		}
+	}
+}
+
 /* The share of the last number is just above that of the first. */
 static void the_largest_share_is_found_late(void **state)
 {
@@ -116,6 +143,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_kinds_of_numbers_in_all_cuts),
+		cmocka_unit_test(floats_are_apart_as_doubles),
 		cmocka_unit_test(the_largest_share_is_found_late),
 	};
 

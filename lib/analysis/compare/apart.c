@@ -85,34 +85,137 @@ static int64_t add_rows(struct fsdp_apart *apart, const double *a, const double 
 	return over;
 }
 
+/* The same of finite numbers; false if there are others, or some are too far apart: what it
+ * added is no good then. `more` is 0 if what equals the product of `near` cannot be larger,
+ * else 1. */
+#define ADD_FINITE_ROWS(name, type)                                                    \
+	FSDP_CLONES static bool name(struct fsdp_apart *apart, const unsigned char *a, \
+		const unsigned char *b, size_t rows, double near, int64_t more,        \
+		int64_t *ret_over)                                                     \
+	{                                                                              \
+		const int64_t size = INT64_MAX, infinite = INT64_C(0x7FF) << 52;       \
+		int64_t most[LANES], over[LANES] = { 0 }, largest = 0;                 \
+		double sums[LANES];                                                    \
+		memcpy(most, apart->most, sizeof most);                                \
+		memcpy(sums, apart->sums, sizeof sums);                                \
+		for (size_t at = 0; at < rows * LANES; at += LANES)                    \
+			for (size_t k = 0; k < LANES; k++) {                           \
+				type x, y;                                             \
+				memcpy(&x, a + (at + k) * sizeof x, sizeof x);         \
+				memcpy(&y, b + (at + k) * sizeof y, sizeof y);         \
+				double far = (double)x - (double)y;                    \
+				double limit = near * (double)y;                       \
+				int64_t bits, least;                                   \
+				memcpy(&bits, &far, sizeof bits);                      \
+				memcpy(&least, &limit, sizeof least);                  \
+				bits &= size;                                          \
+				least &= size;                                         \
+				over[k] |= -(int64_t)(bits + more > least) &           \
+					   -(int64_t)(bits != 0);                      \
+				most[k] = bits > most[k] ? bits : most[k];             \
+				memcpy(&far, &bits, sizeof far);                       \
+				sums[k] += far;                                        \
+			}                                                              \
+		memcpy(apart->most, most, sizeof most);                                \
+		memcpy(apart->sums, sums, sizeof sums);                                \
+		*ret_over = 0;                                                         \
+		for (size_t k = 0; k < LANES; k++) {                                   \
+			*ret_over |= over[k];                                          \
+			largest |= -(int64_t)(most[k] >= infinite);                    \
+		}                                                                      \
+		return largest == 0;                                                   \
+	}
+ADD_FINITE_ROWS(add_finite_doubles, double)
+ADD_FINITE_ROWS(add_finite_floats, float)
+#undef ADD_FINITE_ROWS
+
 /* Divisions are slow, and soon none gives a larger number: only then all are made. What
  * rounding takes is far less than what is taken off `near`. */
 static void add_block(
 	struct fsdp_apart *apart, const double *a, const double *b, size_t rows)
 {
-	double near = apart->max_rel * (1 - 0x1p-50);
 	bool is_most = isinf(apart->max_rel);
+	double near = apart->max_rel * (1 - 0x1p-50);
+	struct fsdp_apart sound = *apart;
+	int64_t over;
 
-	if (add_rows(apart, a, b, rows, is_most ? 0 : near) == 0 || is_most)
+	if (add_finite_doubles(&sound, (const unsigned char *)a, (const unsigned char *)b,
+		    rows, near, 1, &over))
+		*apart = sound;
+	else
+		over = add_rows(apart, a, b, rows, is_most ? 0 : near);
+	if (over == 0 || is_most)
 		return;
 	for (size_t i = 0; i < rows * LANES; i++)
 		add_relative(apart, a[i], b[i]);
 }
 
-void fsdp_apart_add(struct fsdp_apart *apart, const double *a, const double *b,
+static void add_some(struct fsdp_apart *apart, const double *a, const double *b,
 	size_t count, uint64_t first)
 {
 	size_t at = 0;
 
 	for (; at < count && (first + at) % LANES != 0; at++)
 		add_one(apart, (first + at) % LANES, a[at], b[at]);
-	while (count - at >= LANES) {
-		size_t some = (size_t)fsdp_min(BLOCK, count - at) / LANES;
-		add_block(apart, a + at, b + at, some);
-		at += some * LANES;
+	if (count - at >= LANES) {
+		add_block(apart, a + at, b + at, (count - at) / LANES);
+		at += (count - at) / LANES * LANES;
 	}
 	for (; at < count; at++)
 		add_one(apart, (first + at) % LANES, a[at], b[at]);
+}
+
+void fsdp_apart_add(struct fsdp_apart *apart, const double *a, const double *b,
+	size_t count, uint64_t first)
+{
+	for (size_t at = 0; at < count; at += BLOCK)
+		add_some(apart, a + at, b + at, (size_t)fsdp_min(BLOCK, count - at),
+			first + at);
+}
+
+static void widen(const unsigned char *from, size_t count, double *to)
+{
+	for (size_t i = 0; i < count; i++) {
+		float number;
+		memcpy(&number, from + i * sizeof number, sizeof number);
+		to[i] = (double)number;
+	}
+}
+
+/* The product of two such numbers is exact, so that what equals that of the largest share is
+ * no larger. */
+static bool add_floats(struct fsdp_apart *apart, const unsigned char *a,
+	const unsigned char *b, size_t count)
+{
+	bool exact = (double)(float)apart->max_rel == apart->max_rel;
+	double near = exact ? apart->max_rel : apart->max_rel * (1 - 0x1p-50);
+	struct fsdp_apart sound = *apart;
+	int64_t over;
+
+	if (!add_finite_floats(&sound, a, b, count / LANES, near, !exact, &over) ||
+		over != 0)
+		return false;
+	*apart = sound;
+	return true;
+}
+
+void fsdp_apart_add_floats(struct fsdp_apart *apart, const unsigned char *a,
+	const unsigned char *b, size_t count, uint64_t first)
+{
+	double numbers[2][BLOCK];
+
+	for (size_t at = 0; at < count; at += BLOCK) {
+		size_t some = (size_t)fsdp_min(BLOCK, count - at);
+		const unsigned char *one = a + at * sizeof(float);
+		const unsigned char *other = b + at * sizeof(float);
+
+		if ((first + at) % LANES == 0 && some % LANES == 0 &&
+			add_floats(apart, one, other, some))
+			continue;
+		widen(one, some, numbers[0]);
+		widen(other, some, numbers[1]);
+		add_some(apart, numbers[0], numbers[1], some, first + at);
+	}
 }
 
 double fsdp_apart_max(const struct fsdp_apart *apart)

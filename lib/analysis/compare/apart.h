@@ -23,6 +23,10 @@ struct fsdp_apart {
 void fsdp_apart_add(struct fsdp_apart *apart, const double *a, const double *b,
 	size_t count, uint64_t first);
 
+/* The same of numbers of single precision, as they lie in memory. */
+void fsdp_apart_add_floats(struct fsdp_apart *apart, const unsigned char *a,
+	const unsigned char *b, size_t count, uint64_t first);
+
 double fsdp_apart_max(const struct fsdp_apart *apart);
 double fsdp_apart_sum(const struct fsdp_apart *apart);
 

@@ -38,6 +38,7 @@ struct fsdp_spotting {
 	const struct precision *narrow;
 	unsigned wide; /* the side that is rounded */
 	bool tolerant;
+	bool are_floats; /* both of single precision */
 	double absolute, relative;
 	uint64_t at;
 	struct fsdp_spotted spotted;
@@ -82,6 +83,8 @@ void fsdp_spotting_begin(struct fsdp_spotting *spotting, const uint32_t dtypes[2
 	spotting->relative = relative;
 	spotting->at = first;
 	spotting->apart = (struct fsdp_apart){ 0 };
+	spotting->are_floats =
+		dtypes[0] == dtypes[1] && !tolerant && strcmp(a->name, "float32") == 0;
 	spotting->spotted = (struct fsdp_spotted){
 		.first = FSDP_UNKNOWN,
 		.has_numbers = a->is_complex == b->is_complex &&
@@ -198,6 +201,11 @@ static void look_at_numbers(struct fsdp_spotting *spotting, const unsigned char 
 	const unsigned char *b, size_t count)
 {
 	size_t parts = spotting->parts;
+	if (spotting->are_floats) {
+		fsdp_apart_add_floats(&spotting->apart, a, b, count, spotting->at);
+		look_at_bytes(spotting, a, b, count);
+		return;
+	}
 	fsdp_elements_numbers(spotting->dtypes[0], a, count, spotting->numbers[0]);
 	fsdp_elements_numbers(spotting->dtypes[1], b, count, spotting->numbers[1]);
 	fsdp_apart_add(&spotting->apart, spotting->numbers[0], spotting->numbers[1],
