@@ -157,6 +157,18 @@ bool fsdp_load_has_folder(struct fsdp_loading *loading, const char *name)
 	return entry != NULL && entry->is_folder;
 }
 
+bool fsdp_load_has_any(struct fsdp_loading *loading, const char *begin, const char *end)
+{
+	for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++) {
+		struct fsdp_span name = fsdp_survey_entry(loading->survey, i)->name;
+		if (memchr(name.data, '/', name.size) == NULL &&
+			fsdp_span_begins(name, fsdp_span_text(begin)) &&
+			fsdp_span_ends(name, fsdp_span_text(end)))
+			return true;
+	}
+	return false;
+}
+
 bool fsdp_load_lacks(struct fsdp_loading *loading, const char *format, ...)
 {
 	va_list arguments;

@@ -22,13 +22,8 @@
 /* What only save_state writes. */
 static bool is_state(struct fsdp_loading *loading)
 {
-	for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++) {
-		const struct fsdp_survey_entry *entry =
-			fsdp_survey_entry(loading->survey, i);
-		if (fsdp_span_begins(entry->name, FSDP_SPAN("random_states_")))
-			return true;
-	}
-	return fsdp_load_has_file(loading, "optimizer.bin") ||
+	return fsdp_load_has_any(loading, "random_states_", "") ||
+	       fsdp_load_has_file(loading, "optimizer.bin") ||
 	       fsdp_load_has_file(loading, "scheduler.bin");
 }
 
@@ -71,11 +66,7 @@ static bool list_took(struct fsdp_loading *loading, struct fsdp_load_result *res
 
 static bool is_local(struct fsdp_loading *loading)
 {
-	for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++)
-		if (fsdp_span_begins(fsdp_survey_entry(loading->survey, i)->name,
-			    FSDP_SPAN("pytorch_model_fsdp_rank")))
-			return true;
-	return false;
+	return fsdp_load_has_any(loading, "pytorch_model_fsdp_rank", "");
 }
 
 static bool lacks_model_metadata(struct fsdp_loading *loading)
@@ -154,16 +145,10 @@ static bool has_no_file_of_weights(struct fsdp_loading *loading)
 	static const char *const ends[] = { ".safetensors", ".bin", ".pt", ".pth",
 		".ckpt" };
 
-	if (!has_no_weights(loading))
-		return false;
-	for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++) {
-		struct fsdp_span name = fsdp_survey_entry(loading->survey, i)->name;
-		for (size_t k = 0; k < FSDP_COUNT(ends); k++)
-			if (memchr(name.data, '/', name.size) == NULL &&
-				fsdp_span_ends(name, fsdp_span_text(ends[k])))
-				return false;
-	}
-	return true;
+	for (size_t i = 0; i < FSDP_COUNT(ends); i++)
+		if (fsdp_load_has_any(loading, "", ends[i]))
+			return false;
+	return has_no_weights(loading);
 }
 
 static bool has_two_indexes(struct fsdp_loading *loading)

@@ -34,25 +34,13 @@ static bool has_metadata(struct fsdp_loading *loading)
 	return fsdp_load_has_file(loading, ".metadata");
 }
 
-/* A file of this kind, not in a folder below. */
-static bool has_kind(struct fsdp_loading *loading, struct fsdp_span tail)
-{
-	for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++) {
-		struct fsdp_span name = fsdp_survey_entry(loading->survey, i)->name;
-		if (fsdp_span_ends(name, tail) &&
-			memchr(name.data, '/', name.size) == NULL)
-			return true;
-	}
-	return false;
-}
-
 /* The default reader is not what people call for files of another writer of PyTorch. */
 static bool is_of_other_reader(struct fsdp_loading *loading)
 {
 	return fsdp_load_choice(loading, READER) == NULL &&
 	       fsdp_load_has_shards(loading) &&
-	       !has_kind(loading, FSDP_SPAN(".metadata")) &&
-	       !has_kind(loading, FSDP_SPAN(".distcp"));
+	       !fsdp_load_has_any(loading, "", ".metadata") &&
+	       !fsdp_load_has_any(loading, "", ".distcp");
 }
 
 static bool reads_safetensors(struct fsdp_loading *loading)
@@ -82,21 +70,10 @@ static bool lacks_metadata(struct fsdp_loading *loading)
 	return false;
 }
 
-bool fsdp_load_has_distcp(struct fsdp_loading *loading)
-{
-	for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++) {
-		struct fsdp_span name = fsdp_survey_entry(loading->survey, i)->name;
-		if (memchr(name.data, '/', name.size) == NULL &&
-			fsdp_span_ends(name, FSDP_SPAN(".distcp")))
-			return true;
-	}
-	return false;
-}
-
 /* Another folder in it has one: word 1. */
 static bool has_metadata_below(struct fsdp_loading *loading)
 {
-	if (!lacks_metadata(loading) || fsdp_load_has_distcp(loading))
+	if (!lacks_metadata(loading) || fsdp_load_has_any(loading, "", ".distcp"))
 		return false;
 	for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++) {
 		struct fsdp_span name = fsdp_survey_entry(loading->survey, i)->name;
@@ -112,7 +89,7 @@ static bool has_metadata_below(struct fsdp_loading *loading)
 
 static bool is_no_dcp(struct fsdp_loading *loading)
 {
-	return lacks_metadata(loading) && !fsdp_load_has_distcp(loading);
+	return lacks_metadata(loading) && !fsdp_load_has_any(loading, "", ".distcp");
 }
 
 static bool has_no_safetensors(struct fsdp_loading *loading)
@@ -570,8 +547,7 @@ static const struct fsdp_load_rule rules[] = {
 	{ "dcp-shard-absent", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
 		"RuntimeError: Missing key in checkpoint state_dict: the first tensor of {0}, which is not there.",
 		"copy the file that the index names", lacks_indexed_shard },
-	{ "dcp-other-storage", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
-		"AssertionError: metadata is None; global metadata read failed: [Errno 2] No such file or directory: '{path}/.metadata'; rank local metadata read failed: [Errno 2] No such file or directory: '{path}/{0}'",
+	{ "dcp-other-storage", NULL, NULL, FSDP_LOAD_REFUSES, FEW, NO_METADATA,
 		"pass storage_reader=HuggingFaceStorageReader(path)", has_other_storage },
 	{ "dcp-no-metadata", NULL, NULL, FSDP_LOAD_REFUSES, FEW, NO_METADATA,
 		"load {path}/{1}", has_metadata_below },

@@ -365,12 +365,7 @@ static bool is_other_universal(struct fsdp_loading *loading)
 /* Nothing that it writes is here, so there is no tag to name. */
 static bool is_of_other_program(struct fsdp_loading *loading)
 {
-	for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++) {
-		struct fsdp_span name = fsdp_survey_entry(loading->survey, i)->name;
-		if (fsdp_span_ends(name, FSDP_SPAN("_states.pt")))
-			return false;
-	}
-	return has_no_latest(loading);
+	return has_no_latest(loading) && !fsdp_load_is_deepspeed(loading);
 }
 
 static const struct fsdp_load_rule rules[] = {

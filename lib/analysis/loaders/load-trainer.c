@@ -84,16 +84,12 @@ static bool lacks_state(struct fsdp_loading *loading)
 static bool holds_no_run(struct fsdp_loading *loading)
 {
 	static const char *const files[] = { "optimizer.pt", "optimizer.bin",
-		"scheduler.pt", "training_args.bin", "rng_state.pth", "rng_state_0.pth" };
+		"scheduler.pt", "training_args.bin", "rng_state.pth" };
 
 	for (size_t i = 0; i < FSDP_COUNT(files); i++)
 		if (fsdp_load_has_file(loading, "%s", files[i]))
 			return false;
-	for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++)
-		if (fsdp_span_begins(fsdp_survey_entry(loading->survey, i)->name,
-			    FSDP_SPAN("rng_state_")))
-			return false;
-	return lacks_state(loading);
+	return !fsdp_load_has_any(loading, "rng_state_", "") && lacks_state(loading);
 }
 
 static bool lacks_model_metadata(struct fsdp_loading *loading)

@@ -113,6 +113,8 @@ void fsdp_load_name(struct fsdp_loading *loading, struct fsdp_span name);
 bool fsdp_load_has_file(struct fsdp_loading *loading, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 bool fsdp_load_has_folder(struct fsdp_loading *loading, const char *name);
+/* Some name that begins and ends so, not in a folder below. */
+bool fsdp_load_has_any(struct fsdp_loading *loading, const char *begin, const char *end);
 
 /* Says it as word 0: "folder/name", if that is no file. */
 bool fsdp_load_lacks(struct fsdp_loading *loading, const char *format, ...)
@@ -221,9 +223,6 @@ bool fsdp_load_ties_differ(struct fsdp_loading *loading);
 
 /* A file of data that is named and absent, as word 0; `below` is "" or "folder/". */
 bool fsdp_load_lacks_distcp(struct fsdp_loading *loading, const char *below);
-
-/* Whether files of data lie in the folder itself. */
-bool fsdp_load_has_distcp(struct fsdp_loading *loading);
 
 enum fsdp_load_gap { FSDP_LOAD_MISSING = 1, FSDP_LOAD_MISSHAPED = 2 };
 
