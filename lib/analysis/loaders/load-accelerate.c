@@ -9,11 +9,9 @@
 #include "analysis/loaders/loading.h"
 #include "base/num.h"
 
-#define UNPICKLING "_pickle.UnpicklingError"
 #define FEW "torch.distributed.checkpoint.api.CheckpointException"
 #define NO_METADATA \
 	"AssertionError: metadata is None; global metadata read failed: [Errno 2] No such file or directory: '{path}/{0}'"
-#define SAVE_DICT "save a dict of tensors by the names of the model"
 #define NO_WEIGHTS \
 	"{path} is not a folder containing a `.index.json` file or a pytorch_model.bin or a model.safetensors file"
 #define FSDP_FOLDER "pytorch_model_fsdp_0"
@@ -286,27 +284,27 @@ static const struct fsdp_load_rule rules[] = {
 		"safetensors._safetensors_rust.SafetensorError",
 		"Error while deserializing header: {0}",
 		"download or copy the file again", fsdp_load_is_cut_safetensors },
-	{ "accelerate-unpickling-global", NULL, NULL, FSDP_LOAD_REFUSES, UNPICKLING,
-		"Weights only load failed. This file can still be loaded, to do so you have two options, do those steps only if you trust the source of the checkpoint. WeightsUnpickler error: Unsupported global: GLOBAL {0} was not an allowed global by default.",
+	{ "accelerate-unpickling-global", NULL, NULL, FSDP_LOAD_REFUSES,
+		FSDP_LOAD_UNPICKLING, FSDP_LOAD_REFUSED_GLOBAL,
 		"call torch.serialization.add_safe_globals([{1}]) first",
 		fsdp_load_weights_refuse_global },
-	{ "accelerate-unpickling", NULL, NULL, FSDP_LOAD_REFUSES, UNPICKLING,
-		"Weights only load failed. In PyTorch 2.6, we changed the default value of the `weights_only` argument in `torch.load` from `False` to `True`. WeightsUnpickler error: {0}",
+	{ "accelerate-unpickling", NULL, NULL, FSDP_LOAD_REFUSES, FSDP_LOAD_UNPICKLING,
+		FSDP_LOAD_REFUSED_OPCODE,
 		"download the file itself, for example with git lfs pull",
 		fsdp_load_weights_refuse_opcode },
 	{ "accelerate-no-dict", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
 		"Boolean value of Tensor with more than one value is ambiguous",
-		SAVE_DICT, is_tensor_of_many },
+		FSDP_LOAD_SAVE_DICT, is_tensor_of_many },
 	{ "accelerate-no-dict", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.AttributeError",
-		"'{0}' object has no attribute 'keys'", SAVE_DICT, is_no_dict },
+		"'{0}' object has no attribute 'keys'", FSDP_LOAD_SAVE_DICT, is_no_dict },
 	{ "accelerate-no-dict", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.TypeError",
-		"Expected state_dict to be dict-like, got <class '{1}'>.", SAVE_DICT,
-		is_state_of_no_dict },
+		"Expected state_dict to be dict-like, got <class '{1}'>.",
+		FSDP_LOAD_SAVE_DICT, is_state_of_no_dict },
 	{ "accelerate-no-dict-other", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"{0} does not hold a dict of tensors", SAVE_DICT,
-		fsdp_load_is_unknown_root, true },
+		FSDP_LOAD_NO_DICT, FSDP_LOAD_SAVE_DICT, fsdp_load_is_unknown_root, true },
 	{ "accelerate-odd-key", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.TypeError",
-		"argument of type '{0}' is not iterable", SAVE_DICT, has_odd_key },
+		"argument of type '{0}' is not iterable", FSDP_LOAD_SAVE_DICT,
+		has_odd_key },
 	{ "accelerate-other-value", NULL, NULL, FSDP_LOAD_REFUSES,
 		"builtins.RuntimeError",
 		"Error(s) in loading state_dict: Unexpected key(s) in state_dict: \"{0}\"",

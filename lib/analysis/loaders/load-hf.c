@@ -10,13 +10,6 @@
 #include "analysis/loaders/loading.h"
 #include "base/num.h"
 
-#define UNPICKLING "_pickle.UnpicklingError"
-#define SAVE_DICT "save a dict of tensors by the names of the model"
-#define CHANGED \
-	"Weights only load failed. In PyTorch 2.6, we changed the default value of the `weights_only` argument in `torch.load` from `False` to `True`."
-#define CAN_STILL \
-	"Weights only load failed. This file can still be loaded, to do so you have two options, do those steps only if you trust the source of the checkpoint."
-
 static void begin(struct fsdp_loading *loading)
 {
 	static const char *const order[] = { "model.safetensors",
@@ -469,13 +462,12 @@ static const struct fsdp_load_rule rules[] = {
 		"safetensors._safetensors_rust.SafetensorError",
 		"Error while deserializing header: {0}",
 		"download or copy the file again", fsdp_load_is_cut_safetensors },
-	{ "hf-unpickling-global", "5", NULL, FSDP_LOAD_REFUSES, UNPICKLING,
-		CAN_STILL
-		" WeightsUnpickler error: Unsupported global: GLOBAL {0} was not an allowed global by default.",
+	{ "hf-unpickling-global", "5", NULL, FSDP_LOAD_REFUSES, FSDP_LOAD_UNPICKLING,
+		FSDP_LOAD_REFUSED_GLOBAL,
 		"call torch.serialization.add_safe_globals([{1}]) first",
 		fsdp_load_weights_refuse_global },
-	{ "hf-unpickling", "5", NULL, FSDP_LOAD_REFUSES, UNPICKLING,
-		CHANGED " WeightsUnpickler error: {0}",
+	{ "hf-unpickling", "5", NULL, FSDP_LOAD_REFUSES, FSDP_LOAD_UNPICKLING,
+		FSDP_LOAD_REFUSED_OPCODE,
 		"download the file itself, for example with git lfs pull",
 		fsdp_load_weights_refuse_opcode },
 	{ "hf-unpickling-global", NULL, "5", FSDP_LOAD_REFUSES, "builtins.OSError",
@@ -486,22 +478,23 @@ static const struct fsdp_load_rule rules[] = {
 		"download the file itself, for example with git lfs pull",
 		fsdp_load_weights_refuse_opcode },
 	{ "hf-no-dict", "5", NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
-		"values expected sparse tensor layout but got Strided", SAVE_DICT,
-		is_tensor_untyped },
+		"values expected sparse tensor layout but got Strided",
+		FSDP_LOAD_SAVE_DICT, is_tensor_untyped },
 	{ "hf-no-dict", "5", NULL, FSDP_LOAD_REFUSES, "builtins.AttributeError",
-		"'{0}' object has no attribute 'values'", SAVE_DICT, is_no_dict_untyped },
+		"'{0}' object has no attribute 'values'", FSDP_LOAD_SAVE_DICT,
+		is_no_dict_untyped },
 	{ "hf-no-dict", "5", NULL, FSDP_LOAD_REFUSES, "builtins.TypeError",
-		"'{0}' object is not iterable", SAVE_DICT, is_one_value },
+		"'{0}' object is not iterable", FSDP_LOAD_SAVE_DICT, is_one_value },
 	{ "hf-no-dict", "5", NULL, FSDP_LOAD_REFUSES, "builtins.ValueError",
 		"dictionary update sequence element #0 has length {2}; 2 is required",
-		SAVE_DICT, is_sequence },
-	{ "hf-no-dict-other", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"{0} does not hold a dict of tensors", SAVE_DICT, is_other_root, true },
+		FSDP_LOAD_SAVE_DICT, is_sequence },
+	{ "hf-no-dict-other", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL, FSDP_LOAD_NO_DICT,
+		FSDP_LOAD_SAVE_DICT, is_other_root, true },
 	{ "hf-nested", "5", NULL, FSDP_LOAD_REFUSES, "builtins.AttributeError",
 		"'{0}' object has no attribute 'is_floating_point'",
 		"save only the inner dict, which holds the tensors", is_nested_untyped },
 	{ "hf-odd-key", "5", NULL, FSDP_LOAD_REFUSES, "builtins.AttributeError",
-		"'{0}' object has no attribute 'split'", SAVE_DICT,
+		"'{0}' object has no attribute 'split'", FSDP_LOAD_SAVE_DICT,
 		fsdp_load_has_odd_key },
 	{ "hf-unread", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
 		"{0} cannot be read completely: {1}", NULL, fsdp_load_cannot_open },

@@ -483,7 +483,6 @@ static bool lacks_half(struct fsdp_loading *loading)
 	return false;
 }
 
-#define UNPICKLING "_pickle.UnpicklingError"
 #define MISMATCH "Error(s) in loading state_dict for {3}: size mismatch for {0}"
 
 static const struct fsdp_load_rule rules[] = {
@@ -508,19 +507,18 @@ static const struct fsdp_load_rule rules[] = {
 		"safetensors._safetensors_rust.SafetensorError",
 		"Error while deserializing header: {0}",
 		"download or copy the file again", fsdp_load_is_cut_safetensors },
-	{ "peft-unpickling-global", NULL, NULL, FSDP_LOAD_REFUSES, UNPICKLING,
-		"Weights only load failed. This file can still be loaded, to do so you have two options, do those steps only if you trust the source of the checkpoint. WeightsUnpickler error: Unsupported global: GLOBAL {0} was not an allowed global by default.",
+	{ "peft-unpickling-global", NULL, NULL, FSDP_LOAD_REFUSES, FSDP_LOAD_UNPICKLING,
+		FSDP_LOAD_REFUSED_GLOBAL,
 		"call torch.serialization.add_safe_globals([{1}]) first",
 		fsdp_load_weights_refuse_global },
-	{ "peft-unpickling", NULL, NULL, FSDP_LOAD_REFUSES, UNPICKLING,
-		"Weights only load failed. In PyTorch 2.6, we changed the default value of the `weights_only` argument in `torch.load` from `False` to `True`. WeightsUnpickler error: {0}",
+	{ "peft-unpickling", NULL, NULL, FSDP_LOAD_REFUSES, FSDP_LOAD_UNPICKLING,
+		FSDP_LOAD_REFUSED_OPCODE,
 		"download the file itself, for example with git lfs pull",
 		fsdp_load_weights_refuse_opcode },
 	{ "peft-no-dict", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.AttributeError",
 		"'{0}' object has no attribute '{2}'",
 		"save a dict of the adapter's tensors by their names", is_no_dict },
-	{ "peft-no-dict-other", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"{0} does not hold a dict of tensors",
+	{ "peft-no-dict-other", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL, FSDP_LOAD_NO_DICT,
 		"save a dict of the adapter's tensors by their names",
 		fsdp_load_is_unknown_root, true },
 	{ "peft-odd-key", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.AttributeError",

@@ -10,12 +10,6 @@
 #include "analysis/loaders/loading.h"
 #include "base/num.h"
 
-#define WEIGHTS_ONLY "_pickle.UnpicklingError"
-#define CAN_STILL \
-	"Weights only load failed. This file can still be loaded, to do so you have two options, do those steps only if you trust the source of the checkpoint."
-#define CHANGED \
-	"Weights only load failed. In PyTorch 2.6, we changed the default value of the `weights_only` argument in `torch.load` from `False` to `True`."
-
 /* What begins a file. */
 enum beginning { NOTHING, EMPTY, ZIP, LEGACY, PICKLED, OTHER };
 
@@ -244,18 +238,16 @@ static const struct fsdp_load_rule rules[] = {
 	{ "weights-only-cut", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
 		"PytorchStreamReader failed reading zip archive: failed finding central directory.",
 		NULL, is_cut },
-	{ "weights-only-container", NULL, NULL, FSDP_LOAD_REFUSES, WEIGHTS_ONLY,
-		CAN_STILL
-		" WeightsUnpickler error: Unsupported global: GLOBAL {0} was not an allowed global by default.",
+	{ "weights-only-container", NULL, NULL, FSDP_LOAD_REFUSES, FSDP_LOAD_UNPICKLING,
+		FSDP_LOAD_REFUSED_GLOBAL,
 		"torch.load(weights_only=False), if the source is trusted",
 		refuses_container },
-	{ "weights-only-global", NULL, NULL, FSDP_LOAD_REFUSES, WEIGHTS_ONLY,
-		CAN_STILL
-		" WeightsUnpickler error: Unsupported global: GLOBAL {0} was not an allowed global by default.",
+	{ "weights-only-global", NULL, NULL, FSDP_LOAD_REFUSES, FSDP_LOAD_UNPICKLING,
+		FSDP_LOAD_REFUSED_GLOBAL,
 		"call torch.serialization.add_safe_globals([{1}]) first",
 		refuses_global },
-	{ "weights-only-opcode", NULL, NULL, FSDP_LOAD_REFUSES, WEIGHTS_ONLY,
-		CHANGED " WeightsUnpickler error: {0}",
+	{ "weights-only-opcode", NULL, NULL, FSDP_LOAD_REFUSES, FSDP_LOAD_UNPICKLING,
+		FSDP_LOAD_REFUSED_OPCODE,
 		"save it again with torch.save and pickle_protocol=2, if it is a pickle",
 		refuses_opcode },
 	{ "weights-only-bare", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",

@@ -8,8 +8,6 @@
 #include "base/num.h"
 
 #define FEW "torch.distributed.checkpoint.api.CheckpointException"
-#define UNPICKLING "_pickle.UnpicklingError"
-#define SAVE_DICT "save a dict of tensors by the names of the model"
 #define FSDP_FOLDER "pytorch_model_fsdp_0"
 
 static void begin(struct fsdp_loading *loading)
@@ -267,21 +265,22 @@ static const struct fsdp_load_rule rules[] = {
 	{ "trainer-safetensors-damaged", NULL, NULL, FSDP_LOAD_REFUSES,
 		"safetensors._safetensors_rust.SafetensorError",
 		"Error while deserializing header: {0}", "copy the file again", is_cut },
-	{ "trainer-unpickling-global", NULL, NULL, FSDP_LOAD_REFUSES, UNPICKLING,
-		"Weights only load failed. This file can still be loaded, to do so you have two options, do those steps only if you trust the source of the checkpoint. WeightsUnpickler error: Unsupported global: GLOBAL {0} was not an allowed global by default.",
+	{ "trainer-unpickling-global", NULL, NULL, FSDP_LOAD_REFUSES,
+		FSDP_LOAD_UNPICKLING, FSDP_LOAD_REFUSED_GLOBAL,
 		"call torch.serialization.add_safe_globals([{1}]) first",
 		refuses_global },
-	{ "trainer-unpickling", NULL, NULL, FSDP_LOAD_REFUSES, UNPICKLING,
-		"Weights only load failed. In PyTorch 2.6, we changed the default value of the `weights_only` argument in `torch.load` from `False` to `True`. WeightsUnpickler error: {0}",
+	{ "trainer-unpickling", NULL, NULL, FSDP_LOAD_REFUSES, FSDP_LOAD_UNPICKLING,
+		FSDP_LOAD_REFUSED_OPCODE,
 		"download the file itself, for example with git lfs pull",
 		refuses_opcode },
 	{ "trainer-no-dict", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.TypeError",
-		"Expected state_dict to be dict-like, got <class '{1}'>.", SAVE_DICT,
-		is_no_dict },
+		"Expected state_dict to be dict-like, got <class '{1}'>.",
+		FSDP_LOAD_SAVE_DICT, is_no_dict },
 	{ "trainer-no-dict-other", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"{0} does not hold a dict of tensors", SAVE_DICT, is_other_root, true },
+		FSDP_LOAD_NO_DICT, FSDP_LOAD_SAVE_DICT, is_other_root, true },
 	{ "trainer-odd-key", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.AttributeError",
-		"'{0}' object has no attribute 'startswith'", SAVE_DICT, has_odd_key },
+		"'{0}' object has no attribute 'startswith'", FSDP_LOAD_SAVE_DICT,
+		has_odd_key },
 	{ "trainer-unread", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
 		"{0} cannot be read completely: {1}", NULL, cannot_open },
 	{ "trainer-model-unknown", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,

@@ -284,6 +284,16 @@ bool fsdp_load_has_fewer_experts(struct fsdp_loading *loading);
 bool fsdp_load_weights_refuse_global(struct fsdp_loading *loading);
 bool fsdp_load_weights_refuse_opcode(struct fsdp_loading *loading);
 
+/* What torch.load says of them, with the words of these rules, and what of a file that holds
+ * something else. */
+#define FSDP_LOAD_UNPICKLING "_pickle.UnpicklingError"
+#define FSDP_LOAD_REFUSED_GLOBAL \
+	"Weights only load failed. This file can still be loaded, to do so you have two options, do those steps only if you trust the source of the checkpoint. WeightsUnpickler error: Unsupported global: GLOBAL {0} was not an allowed global by default."
+#define FSDP_LOAD_REFUSED_OPCODE \
+	"Weights only load failed. In PyTorch 2.6, we changed the default value of the `weights_only` argument in `torch.load` from `False` to `True`. WeightsUnpickler error: {0}"
+#define FSDP_LOAD_NO_DICT "{0} does not hold a dict of tensors"
+#define FSDP_LOAD_SAVE_DICT "save a dict of tensors by the names of the model"
+
 /* Of a pickle; all zero of other weights. */
 struct fsdp_survey_root fsdp_load_root(struct fsdp_loading *loading);
 /* It is a list, a tensor, a number: word 0 is its class, word 1 that with its module. */
