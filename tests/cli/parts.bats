@@ -267,6 +267,9 @@ refused() {
 	[ "$status" -eq 2 ]
 	run "$FSDP_INSPECT" merge nothing.jsonl
 	[ "$status" -eq 2 ]
+	# Nobody ever writes into it.
+	mkfifo pipe
+	refused "not a regular file" pipe
 }
 
 @test "findings that were left out" {

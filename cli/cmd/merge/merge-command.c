@@ -2,10 +2,11 @@
 /*
  * Joins the results of all parts of a run, and answers as one run would have.
  */
+#include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <fsdp/document.h>
 #include <fsdp/finding.h>
@@ -108,12 +109,14 @@ static bool refuse_checkpoint(struct run *run, const char *path)
 /* Whether a file cannot be a result, since it does not begin as one does. */
 static bool is_no_json(const char *path)
 {
-	FILE *file = fopen(path, "re");
-	int first = file != NULL ? getc(file) : '{';
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	char first = '{';
+	/* Of a pipe nothing is taken. */
+	ssize_t got = fd >= 0 ? pread(fd, &first, 1, 0) : -1;
 
-	if (file != NULL)
-		fclose(file);
-	return first != '{' && first != EOF;
+	if (fd >= 0)
+		close(fd);
+	return got == 1 && first != '{';
 }
 
 /* False: *ret_error, or refuse() was called and *ret_wrong is set. */
