@@ -43,17 +43,13 @@ static bool read_named_plan(struct opening *opening, struct fsdp_error **ret_err
 			opening, &source, (const char *)path.data, ret_error);
 		close(source.fd);
 	}
-	if (!read) {
-		struct fsdp_error *error = *ret_error;
-		fsdp_error_add_path(&error, (const char *)path.data);
-		/* Of a file that is not there another is looked for. */
-		if (error != NULL && fsdp_error_hint(error) == NULL &&
-			fsdp_error_code(error) != FSDP_ERROR_SYSTEM)
-			fsdp_error_add_hint(&error,
-				"a sharding plan is one JSON file: fsdp-inspect help plan");
-		*ret_error = error;
-	}
-	return read;
+	if (read)
+		return true;
+	/* Of a file that is not there another is looked for. */
+	if (fsdp_error_code(*ret_error) != FSDP_ERROR_SYSTEM)
+		fsdp_error_add_hint(ret_error,
+			"a sharding plan is one JSON file: fsdp-inspect help plan");
+	return fsdp_error_add_path(ret_error, (const char *)path.data);
 }
 
 /* The one plan of a folder. Several are none, which a note tells. */
