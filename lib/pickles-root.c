@@ -77,22 +77,6 @@ static bool is_dict(const struct fsdp_pickle *pickle, fsdp_ref ref)
 /* NULL: not known. */
 static const char *class_of(const struct fsdp_pickle *pickle, fsdp_ref ref)
 {
-	static const char *const names[FSDP_PICKLE_KIND_COUNT] = {
-		[FSDP_PICKLE_NULL] = "NoneType",
-		[FSDP_PICKLE_BOOL] = "bool",
-		[FSDP_PICKLE_INTEGER] = "int",
-		[FSDP_PICKLE_BIG_INTEGER] = "int",
-		[FSDP_PICKLE_FLOAT] = "float",
-		[FSDP_PICKLE_TEXT] = "str",
-		[FSDP_PICKLE_BYTES] = "bytes",
-		[FSDP_PICKLE_BYTEARRAY] = "bytearray",
-		[FSDP_PICKLE_TUPLE] = "tuple",
-		[FSDP_PICKLE_LIST] = "list",
-		[FSDP_PICKLE_SET] = "set",
-		[FSDP_PICKLE_FROZENSET] = "frozenset",
-		[FSDP_PICKLE_DICT] = "dict",
-		[FSDP_PICKLE_GLOBAL] = "type",
-	};
 	const struct known_class *known = find_class(pickle, ref);
 
 	if (is_tensor(pickle, ref))
@@ -100,7 +84,7 @@ static const char *class_of(const struct fsdp_pickle *pickle, fsdp_ref ref)
 			       FSDP_SPAN("_rebuild_parameter"))
 			       ? "Parameter"
 			       : "Tensor";
-	return known != NULL ? known->shown : names[fsdp_pickle_kind(pickle, ref)];
+	return known != NULL ? known->shown : fsdp_pickle_type_name(pickle, ref);
 }
 
 /* False: out of memory. */

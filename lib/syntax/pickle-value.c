@@ -64,6 +64,27 @@ enum fsdp_pickle_kind fsdp_pickle_kind(const struct fsdp_pickle *pickle, fsdp_re
 	}
 }
 
+const char *fsdp_pickle_type_name(const struct fsdp_pickle *pickle, fsdp_ref ref)
+{
+	static const char *const names[FSDP_PICKLE_KIND_COUNT] = {
+		[FSDP_PICKLE_NULL] = "NoneType",
+		[FSDP_PICKLE_BOOL] = "bool",
+		[FSDP_PICKLE_INTEGER] = "int",
+		[FSDP_PICKLE_BIG_INTEGER] = "int",
+		[FSDP_PICKLE_FLOAT] = "float",
+		[FSDP_PICKLE_TEXT] = "str",
+		[FSDP_PICKLE_BYTES] = "bytes",
+		[FSDP_PICKLE_BYTEARRAY] = "bytearray",
+		[FSDP_PICKLE_TUPLE] = "tuple",
+		[FSDP_PICKLE_LIST] = "list",
+		[FSDP_PICKLE_SET] = "set",
+		[FSDP_PICKLE_FROZENSET] = "frozenset",
+		[FSDP_PICKLE_DICT] = "dict",
+		[FSDP_PICKLE_GLOBAL] = "type",
+	};
+	return names[fsdp_pickle_kind(pickle, ref)];
+}
+
 bool fsdp_pickle_integer(
 	const struct fsdp_pickle *pickle, fsdp_ref ref, int64_t *ret_value)
 {

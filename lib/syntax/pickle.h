@@ -274,6 +274,10 @@ const struct fsdp_pickle_opcode *fsdp_pickle_next_opcode(struct fsdp_span stream
 
 enum fsdp_pickle_kind fsdp_pickle_kind(const struct fsdp_pickle *pickle, fsdp_ref ref);
 
+/* What Python calls the type of a value; NULL where the pickle itself does not tell: of
+ * calls, persistent ids, buffers and what a fold made. */
+const char *fsdp_pickle_type_name(const struct fsdp_pickle *pickle, fsdp_ref ref);
+
 /* True and the value for BOOL (0, 1) and INTEGER; false for all others. */
 bool fsdp_pickle_integer(
 	const struct fsdp_pickle *pickle, fsdp_ref ref, int64_t *ret_value);

@@ -376,27 +376,6 @@ struct fsdp_span fsdp_torch_class_name(struct fsdp_span name)
 
 struct fsdp_span fsdp_torch_type_name(struct fsdp_torch *torch, fsdp_ref ref)
 {
-	static const char *const names[FSDP_PICKLE_KIND_COUNT] = {
-		[FSDP_PICKLE_NOTHING] = "object",
-		[FSDP_PICKLE_NULL] = "NoneType",
-		[FSDP_PICKLE_BOOL] = "bool",
-		[FSDP_PICKLE_INTEGER] = "int",
-		[FSDP_PICKLE_BIG_INTEGER] = "int",
-		[FSDP_PICKLE_FLOAT] = "float",
-		[FSDP_PICKLE_TEXT] = "str",
-		[FSDP_PICKLE_BYTES] = "bytes",
-		[FSDP_PICKLE_BYTEARRAY] = "bytearray",
-		[FSDP_PICKLE_TUPLE] = "tuple",
-		[FSDP_PICKLE_LIST] = "list",
-		[FSDP_PICKLE_SET] = "set",
-		[FSDP_PICKLE_FROZENSET] = "frozenset",
-		[FSDP_PICKLE_DICT] = "dict",
-		[FSDP_PICKLE_GLOBAL] = "type",
-		[FSDP_PICKLE_PERSISTENT] = "object",
-		[FSDP_PICKLE_CALL] = "object",
-		[FSDP_PICKLE_BUFFER] = "buffer",
-		[FSDP_PICKLE_FOLDED] = "Size",
-	};
 	enum fsdp_pickle_kind kind = fsdp_pickle_kind(torch->pickle, ref);
 	const struct fsdp_pickle_global *global = fsdp_pickle_named(torch->pickle, ref);
 	if (kind == FSDP_PICKLE_GLOBAL && global != NULL &&
@@ -415,7 +394,11 @@ struct fsdp_span fsdp_torch_type_name(struct fsdp_torch *torch, fsdp_ref ref)
 		return FSDP_SPAN("UntypedStorage");
 	if (fsdp_torch_folded(torch->pickle, ref, FSDP_TORCH_TENSOR, &index))
 		return FSDP_SPAN("Tensor");
-	return fsdp_span_text(names[kind]);
+	const char *name = kind == FSDP_PICKLE_BUFFER ? "buffer"
+			   : kind == FSDP_PICKLE_FOLDED
+				   ? "Size"
+				   : fsdp_pickle_type_name(torch->pickle, ref);
+	return fsdp_span_text(name != NULL ? name : "object");
 }
 
 /* ---- the whole ---- */
