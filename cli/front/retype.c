@@ -2,6 +2,7 @@
 /*
  * Writes lines to type.
  */
+#include <stdarg.h>
 #include <string.h>
 
 #include "front/retype.h"
@@ -16,7 +17,7 @@ static void put(struct retyped *line, const char *text, size_t size)
 	line->text[line->size] = '\0';
 }
 
-void retyped_begin(struct retyped *line)
+static void begin(struct retyped *line)
 {
 	line->size = 0;
 	put(line, "fsdp-inspect", strlen("fsdp-inspect"));
@@ -42,11 +43,23 @@ void retyped_word(struct retyped *line, const char *word)
 	put(line, "'", 1);
 }
 
+void retyped_line(struct retyped *line, ...)
+{
+	const char *word;
+	va_list words;
+
+	begin(line);
+	va_start(words, line);
+	while ((word = va_arg(words, const char *)) != NULL)
+		retyped_word(line, word);
+	va_end(words);
+}
+
 void retyped_hint(struct usage *usage, const struct texts *words, const char *why)
 {
 	struct retyped line;
 
-	retyped_begin(&line);
+	begin(&line);
 	for (size_t i = 0; i < words->count; i++)
 		retyped_word(&line, words->items[i]);
 	usage_hint(usage, why != NULL ? "did you mean: %s (%s)" : "did you mean: %s",

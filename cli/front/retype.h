@@ -13,7 +13,8 @@ struct retyped {
 	size_t size;
 };
 
-void retyped_begin(struct retyped *line);
+/* Begins with these words, up to NULL. */
+void retyped_line(struct retyped *line, ...) __attribute__((sentinel));
 /* Behind a space. */
 void retyped_word(struct retyped *line, const char *word);
 

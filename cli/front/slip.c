@@ -593,9 +593,8 @@ static void mean_name(struct usage *usage, const struct command *command,
 {
 	struct retyped line;
 
-	retyped_begin(&line);
 	if (takes_patterns(command)) {
-		retyped_word(&line, command->name);
+		retyped_line(&line, command->name, NULL);
 		/* Of whole files no name can be chosen. */
 		if (command->options != NULL &&
 			option_find(command->options, "logical", '\0') != NULL)
@@ -604,9 +603,7 @@ static void mean_name(struct usage *usage, const struct command *command,
 		retyped_word(&line, name);
 		retyped_word(&line, checkpoint);
 	} else {
-		retyped_word(&line, "show");
-		retyped_word(&line, checkpoint);
-		retyped_word(&line, name);
+		retyped_line(&line, "show", checkpoint, name, NULL);
 	}
 	usage_what(usage, "%s is neither a file nor a folder", name);
 	usage_hint(usage, "if it is a name in the checkpoint: %s", line.text);
@@ -623,10 +620,7 @@ static bool mean_swapped(struct usage *usage, const struct command *command,
 		at++;
 	if (at == count)
 		return false;
-	retyped_begin(&line);
-	retyped_word(&line, command->name);
-	retyped_word(&line, words[at]);
-	retyped_word(&line, name);
+	retyped_line(&line, command->name, words[at], name, NULL);
 	for (size_t i = 0; i < count; i++)
 		if (i != at)
 			retyped_word(&line, words[i]);

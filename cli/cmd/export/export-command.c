@@ -194,9 +194,7 @@ static bool find_names(struct exporting *exporting)
 		if (first == FSDP_NONE) {
 			struct retyped line;
 
-			retyped_begin(&line);
-			retyped_word(&line, "ls");
-			retyped_word(&line, run->path);
+			retyped_line(&line, "ls", run->path, NULL);
 			run_failure(
 				run, "usage", line.text, "no tensor %s", run->words[i]);
 			exporting->status = STATUS_BAD;

@@ -49,21 +49,13 @@ static void line_for(const struct run *run, const char *word, struct retyped *re
 	size_t size = strcspn(word, "[");
 	char name[200];
 
-	retyped_begin(ret_line);
 	if (strpbrk(word, "*?") != NULL) {
-		retyped_word(ret_line, "show");
-		retyped_word(ret_line, "-g");
-		retyped_word(ret_line, word);
-		retyped_word(ret_line, run->path);
+		retyped_line(ret_line, "show", "-g", word, run->path, NULL);
 	} else if (word[size] == '[' && size > 0 && size < sizeof name) {
 		snprintf(name, sizeof name, "%.*s", (int)size, word);
-		retyped_word(ret_line, "show");
-		retyped_word(ret_line, "--values=8");
-		retyped_word(ret_line, run->path);
-		retyped_word(ret_line, name);
+		retyped_line(ret_line, "show", "--values=8", run->path, name, NULL);
 	} else {
-		retyped_word(ret_line, "ls");
-		retyped_word(ret_line, run->path);
+		retyped_line(ret_line, "ls", run->path, NULL);
 	}
 }
 
