@@ -66,6 +66,13 @@ def redundancy(folder):
     return {"consolidated": (os.path.join(folder, "a.pt"), told)}
 
 
+def dcp_by_ranks(count, body, folder):
+    """What so many ranks saved, and what loads from it."""
+    on_ranks(count, body, folder)
+    path = os.path.join(folder, "dcp")
+    return path, of_dcp(path, folder)
+
+
 def pipeline_ranks(rank, folder):
     import torch
     import torch.distributed.checkpoint as dcp
@@ -79,9 +86,7 @@ def pipeline_ranks(rank, folder):
 
 @kind("stages of a pipeline in one DCP", "torch")
 def pipeline_stages(folder):
-    on_ranks(2, pipeline_ranks, folder)
-    path = os.path.join(folder, "dcp")
-    return {"two stages": (path, of_dcp(path, folder))}
+    return {"two stages": dcp_by_ranks(2, pipeline_ranks, folder)}
 
 
 def mixed_ranks(_, folder):
@@ -108,9 +113,7 @@ def mixed_ranks(_, folder):
 
 @kind("FSDP2 with frozen layers and mixed precision on three ranks", "torch")
 def mixed(folder):
-    on_ranks(3, mixed_ranks, folder)
-    path = os.path.join(folder, "dcp")
-    return {"amsgrad": (path, of_dcp(path, folder))}
+    return {"amsgrad": dcp_by_ranks(3, mixed_ranks, folder)}
 
 
 @kind("states of loaders", "torchdata")
