@@ -334,6 +334,8 @@ def made_jobs(args, folder):
         yield "--json", "info", below
         yield "--json", "tree", below
         yield "--json", "show", beside, "model"
+        shutil.copytree(case.checkpoint(), os.path.join(folder, "epochs", "epoch_1"))
+        yield "--json", "latest", os.path.join(folder, "epochs")
         twice = case.load("plan.fsdp-plan.json")
         last = twice["modules"][-1]
         twice["modules"].append({"name": "again", "class": last["class"], "same_as": len(twice["modules"]) - 1})
@@ -352,6 +354,8 @@ def recording_jobs():
     yield ("--json", "order", *at("watchdog/all_wait_w2.log"))
     for key in ("group", "idle", "kernel"):
         yield ("--json", "replay", f"--by={key}", *at("units/g_same_stream_rank0.pt.trace.json.gz"))
+    for key in ("rank", "collective"):
+        yield ("--json", "replay", f"--by={key}", "--compare", *at("units/g_plain_rank0.pt.trace.json.gz", "units/g_plain_rank1.pt.trace.json.gz"))
 
 
 def audit_jobs(args, folder):
