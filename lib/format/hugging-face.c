@@ -769,9 +769,9 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	hf->total_size = UINT64_MAX;
 	hf->index = find_index(look->folder);
 	reading->state = hf;
-	if (hf->index.data == NULL && find_single(look->folder) != NULL)
+	if (hf->index.data == NULL)
 		hf->single = find_single(look->folder);
-	else if (hf->index.data == NULL) {
+	if (hf->index.data == NULL && hf->single == NULL) {
 		hf->split = find_split(look->folder);
 		if (hf->split.count == 0)
 			hf->single = find_pair(look->folder);
