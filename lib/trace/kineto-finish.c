@@ -201,14 +201,12 @@ static bool take_idle(struct fsdp_kineto *kineto)
 	if (!kineto->idle.wanted)
 		return true;
 	fsdp_vec_init(&rows, arena, sizeof(struct fsdp_kineto_idle_row));
-	static const uint32_t places[FSDP_IDLE_CAUSE_COUNT] = { 0, 1, 2, 3, 4, 5, 6, 7,
-		8 };
 	struct fsdp_step_sums sums;
 	bool by_step = kineto->reading->options->by_step;
 	fsdp_step_sums_init(&sums, arena);
 	if (!fsdp_kineto_idle_settle(
 		    &kineto->idle, &kineto->times.steps, by_step ? &sums : NULL, &rows) ||
-		!fsdp_step_sums_list(&sums, places, arena, recording->idle_by_step))
+		!fsdp_step_sums_list(&sums, NULL, arena, recording->idle_by_step))
 		return false;
 	struct fsdp_idle_time *list = FSDP_TAKE(arena, list, rows.count);
 	for (size_t i = 0; list != NULL && i < rows.count; i++) {

@@ -76,7 +76,8 @@ bool fsdp_step_sums_list(struct fsdp_step_sums *sums, const uint32_t *places,
 	bool good = times != NULL && all != NULL;
 	for (size_t i = 0; good && i < count; i++) {
 		all[kept] = *sum_at(sums, i);
-		all[kept].row = places[all[kept].row];
+		if (places != NULL)
+			all[kept].row = places[all[kept].row];
 		kept += all[kept].row != UINT32_MAX;
 	}
 	if (good && kept != 0)

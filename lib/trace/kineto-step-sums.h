@@ -26,7 +26,7 @@ bool fsdp_step_sums_add(struct fsdp_step_sums *sums, uint32_t row, int64_t step,
 void fsdp_step_sums_forget(struct fsdp_step_sums *sums);
 
 /* The sums of each row by step, in the arena: those of a row go to ret_lists of its place,
- * which several rows may share; a place of UINT32_MAX is left out. */
+ * which several rows may share; a place of UINT32_MAX is left out. places NULL: its own. */
 bool fsdp_step_sums_list(struct fsdp_step_sums *sums, const uint32_t *places,
 	struct fsdp_arena *arena, struct fsdp_step_list *ret_lists);
 
