@@ -678,6 +678,22 @@ static bool mean_place(
 	return true;
 }
 
+/* Who merges a folder wants its shards as one checkpoint. */
+static bool mean_export(
+	struct usage *usage, const struct arguments *arguments, const struct texts *paths)
+{
+	DIR *folder = paths->count > 0 ? opendir(paths->items[0]) : NULL;
+
+	if (folder == NULL)
+		return false;
+	closedir(folder);
+	usage_what(usage,
+		"%s: merge joins results of --part, not the shards of a checkpoint",
+		paths->items[0]);
+	slip_export(usage, arguments, &arguments->words, false);
+	return true;
+}
+
 bool slip_order(struct usage *usage, const struct arguments *arguments,
 	const struct texts *paths, const struct texts *near, char *const *words,
 	size_t word_count)
@@ -685,6 +701,8 @@ bool slip_order(struct usage *usage, const struct arguments *arguments,
 	const struct command *command = arguments->command;
 	size_t there = 0;
 
+	if (strcmp(command->name, "merge") == 0)
+		return mean_export(usage, arguments, paths);
 	if (command->writes != NULL && mean_place(usage, arguments, paths))
 		return true;
 	if (command->inputs == INPUTS_ONE_NAMES || command->inputs == INPUTS_ONE_SOME)

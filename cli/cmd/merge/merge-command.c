@@ -127,8 +127,7 @@ static bool open_result(struct merge_work *merging, struct part_result *result,
 	struct fsdp_document_value last;
 	const char *wrong;
 
-	if (strcmp(result->path, "-") != 0 &&
-		(path_is_folder(result->path) || is_no_json(result->path))) {
+	if (strcmp(result->path, "-") != 0 && is_no_json(result->path)) {
 		*ret_wrong = true;
 		return refuse_checkpoint(run, result->path);
 	}
