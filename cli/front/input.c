@@ -378,7 +378,8 @@ static enum usage_result split_words(
 	for (size_t i = 0; i < path_count; i++) {
 		const char *path = words->items[1 + i];
 
-		if (slip_url(usage, arguments->command->name, path))
+		if (slip_url(usage, arguments->command->name, path) ||
+			slip_joined(usage, arguments, path))
 			return USAGE_WRONG;
 		if (!texts_add(&inputs->paths, is_standard_input(path) ? "-" : path))
 			return USAGE_MEMORY;

@@ -184,6 +184,7 @@ static const struct {
 	{ "--all", "audit", "-v", NULL },
 	{ "--all", "info", "-v", NULL },
 	{ "--all", "ls", "", "all of them are listed" },
+	{ "--all", "schema", "", "it lists them" },
 	{ "--atol", "diff", "--values --tol=%,0", NULL },
 	{ "--bins", "stats", NULL, "it has no histogram: fsdp-inspect help stats" },
 	{ "--brief", NULL, "-q", "the status is 1 where they differ" },

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "front/nearest.h"
@@ -291,8 +292,11 @@ void slip_export(struct usage *usage, const struct arguments *arguments,
 	char *made = place == NULL
 			     ? place_beside(words->count > 1 ? words->items[1] : ".")
 			     : strndup(place, name_size(place));
+	/* A second checkpoint is exported by a line of its own. */
+	const char *second =
+		place == NULL && !is_named && words->count > 2 ? words->items[2] : NULL;
 	struct guess guess = { .command = "export",
-		.left_out = { words->items[0], place } };
+		.left_out = { words->items[0], place != NULL ? place : second } };
 
 	if (!has_place(arguments->typed)) {
 		guess.needs[0] = "-o";
@@ -310,6 +314,23 @@ void slip_needs(
 		.left_out = { arguments->command->name } };
 
 	meant(usage, arguments, &arguments->words, &guess);
+}
+
+bool slip_path_as_name(
+	struct usage *usage, const struct arguments *arguments, const char *word)
+{
+	const struct texts *words = &arguments->words;
+	bool only = arguments->command->inputs == INPUTS_ONE_NAMES && words->count == 3;
+	const struct guess guess = { .command = only ? "info" : words->items[0],
+		.left_out = { words->items[0], only ? NULL : word },
+		.without_options = only };
+	struct stat status;
+
+	/* The sandbox lets stat through. */
+	if (stat(word, &status) != 0)
+		return false;
+	meant(usage, arguments, words, &guess);
+	return true;
 }
 
 void slip_several(struct usage *usage, const struct arguments *arguments,
@@ -473,6 +494,72 @@ bool slip_url(struct usage *usage, const char *command, const char *path)
 	}
 	usage_hint(usage, "download it, then: fsdp-inspect %s DIR", command);
 	return true;
+}
+
+/* ---- two paths in one word ---- */
+
+/* Whether the word is two paths with the sign between them; then *ret_first is the one in
+ * front, from malloc, and *ret_second lies in the word. */
+static bool split_at(
+	const char *word, const char *sign, char **ret_first, const char **ret_second)
+{
+	const char *at = *word != '\0' ? strstr(word + 1, sign) : NULL;
+
+	for (; at != NULL; at = strstr(at + 1, sign)) {
+		*ret_first = strndup(word, (size_t)(at - word));
+		*ret_second = at + strlen(sign);
+		if (*ret_first != NULL && access(*ret_first, F_OK) == 0 &&
+			access(*ret_second, F_OK) == 0)
+			return true;
+		free(*ret_first);
+	}
+	return false;
+}
+
+/* How the command answers for two: at once, for each, or for the first one. */
+static void mean_both(struct usage *usage, const struct arguments *arguments,
+	const char *word, const char *first, const char *second)
+{
+	const struct command *command = arguments->command;
+	bool each = command->inputs == INPUTS_MANY && command->judge == NULL &&
+		    !command->answers_each;
+	bool both = command->inputs != INPUTS_ONE && command->inputs != INPUTS_FILE &&
+		    command->inputs != INPUTS_ONE_NAMES &&
+		    command->inputs != INPUTS_ONE_SOME;
+	struct texts line = { 0 };
+	bool good = texts_add(&line, command->name) &&
+		    (!each || texts_add(&line, "--separate"));
+
+	for (char *const *typed = arguments->typed; good && *typed != NULL; typed++) {
+		if (strcmp(*typed, command->name) == 0)
+			continue;
+		if (strcmp(*typed, word) != 0)
+			good = texts_add(&line, *typed);
+		else
+			good = texts_add(&line, first) &&
+			       (!both || texts_add(&line, second));
+	}
+	usage->hint[0] = '\0';
+	if (good)
+		retyped_hint(usage, &line, both ? NULL : "run it once for each");
+	free(line.items);
+}
+
+bool slip_joined(struct usage *usage, const struct arguments *arguments, const char *word)
+{
+	static const char *const signs[] = { "...", "..", ",", ":" };
+	const char *second;
+	char *first;
+
+	for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
+		if (access(word, F_OK) != 0 &&
+			split_at(word, signs[i], &first, &second)) {
+			usage_what(usage, "%s is neither a file nor a folder", word);
+			mean_both(usage, arguments, word, first, second);
+			free(first);
+			return true;
+		}
+	return false;
 }
 
 /* ---- paths ---- */

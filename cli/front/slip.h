@@ -32,6 +32,15 @@ void slip_needs(
 void slip_several(struct usage *usage, const struct arguments *arguments,
 	const struct texts *paths, bool each);
 
+/* A path in the place of a name, which the checkpoint does not have: the line without it or,
+ * if there is no other name, one that answers for both. False: there is no such path. */
+bool slip_path_as_name(
+	struct usage *usage, const struct arguments *arguments, const char *word);
+
+/* Whether a word that is no path is two of them, such as A..B and A,B. */
+bool slip_joined(
+	struct usage *usage, const struct arguments *arguments, const char *word);
+
 /* Whether a path is a URL: those are refused, since nothing is read over a network. */
 bool slip_url(struct usage *usage, const char *command, const char *path);
 

@@ -14,6 +14,7 @@
 
 #include "cmd/export/export.h"
 #include "front/retype.h"
+#include "front/slip.h"
 #include "part/judged-failures.h"
 #include "part/nothing.h"
 #include "part/typed-names.h"
@@ -193,10 +194,14 @@ static bool find_names(struct exporting *exporting)
 			checkpoint, span_of_text(text_of(run->words[i])));
 		if (first == FSDP_NONE) {
 			struct retyped line;
+			struct usage usage;
 
 			retyped_line(&line, "ls", run->path, NULL);
-			run_failure(
-				run, "usage", line.text, "no tensor %s", run->words[i]);
+			run_failure(run, "usage",
+				slip_path_as_name(&usage, run->arguments, run->words[i])
+					? usage.hint
+					: line.text,
+				"no tensor %s", run->words[i]);
 			exporting->status = STATUS_BAD;
 			continue;
 		}

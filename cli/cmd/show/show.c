@@ -11,6 +11,7 @@
 #include "run/answer.h"
 #include "cmd/show/show.h"
 #include "front/retype.h"
+#include "front/slip.h"
 #include "part/nothing.h"
 #include "part/places.h"
 #include "part/similar.h"
@@ -69,6 +70,7 @@ static void tell_missing(struct show *show, const char *word)
 	struct similar similar;
 	size_t length = 0;
 	struct retyped line;
+	struct usage usage;
 
 	similar_init(&similar, text_of(word));
 	for (uint32_t i = 0; i < tensors; i++) {
@@ -91,7 +93,8 @@ static void tell_missing(struct show *show, const char *word)
 	/* An answer that was asked for is missing: no remark that -q may hide. */
 	line_for(show->run, word, &line);
 	run_failure(show->run, "usage",
-		strpbrk(word, "*?[") == NULL && similar.count > 0 && list.data != NULL
+		slip_path_as_name(&usage, show->run->arguments, word) ? usage.hint
+		: strpbrk(word, "*?[") == NULL && similar.count > 0 && list.data != NULL
 			? list.data
 			: line.text,
 		"no tensor, value or module %s", word);
