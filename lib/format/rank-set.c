@@ -16,6 +16,7 @@
 
 #include "base/num.h"
 #include "format/format.h"
+#include "model/missing-ranks.h"
 
 enum { RANK_MAX = 1 << 24, NAMED_MAX = 1 << 16 };
 
@@ -430,91 +431,27 @@ static void judge_file(struct fsdp_model *model, struct ranks *ranks, uint32_t i
 	ranks->first[place] = index + 1;
 }
 
-/* The first rank from this one on that is there or told of, or not, as is asked for; the
- * world's size: none. *at: the place in the list, from which on it is looked for. */
-static uint32_t next_rank(
-	const struct ranks *ranks, uint32_t rank, bool there, size_t *at)
+/* Of a rank with no file of its own a finding may tell already. */
+static void judge_missing(struct fsdp_model *model, const struct ranks *ranks,
+	uint32_t *scratch, bool named)
 {
-	for (; rank < ranks->world_size; rank++) {
-		while (*at < ranks->count &&
-			(ranks->list[*at] < rank ||
-				(ranks->first[*at] == 0 && !ranks->is_told[*at])))
-			++*at;
-		uint32_t next = *at < ranks->count ? ranks->list[*at] : FSDP_NONE;
-		if (there)
-			return next < ranks->world_size ? next : ranks->world_size;
-		if (next != rank)
-			return rank;
-	}
-	return ranks->world_size;
-}
-
-/* "1-3, 5" of the ranks without a file; *ret_only is the rank if it is just one. */
-static uint32_t write_missing(
-	const struct ranks *ranks, char *text, size_t size, uint32_t *ret_only)
-{
-	uint32_t count = 0, rank = 0;
-	size_t at = 0, place = 0;
-	text[0] = '\0';
-	while ((rank = next_rank(ranks, rank, false, &place)) < ranks->world_size) {
-		uint32_t end = next_rank(ranks, rank, true, &place) - 1;
-		count += end - rank + 1;
-		*ret_only = count == 1 ? rank : FSDP_NONE;
-		const char *comma = at == 0 ? "" : ", ";
-		if (at + 32 > size)
-			at = size;
-		else if (at + 64 > size)
-			at += (size_t)snprintf(text + at, size - at, "%s…", comma) + 32;
-		else if (end == rank)
-			at += (size_t)snprintf(text + at, size - at, "%s%u", comma, rank);
-		else
-			at += (size_t)snprintf(
-				text + at, size - at, "%s%u-%u", comma, rank, end);
-		rank = end + 1;
-	}
-	return count;
-}
-
-/* Whether the files that are there are those of one node: one block of ranks, which
- * divides the world into nodes as large. */
-static bool is_one_node(const struct ranks *ranks, uint32_t *ret_first, uint32_t *ret_end)
-{
-	size_t place = 0;
-	uint32_t size;
-
-	*ret_first = next_rank(ranks, 0, true, &place);
-	*ret_end = next_rank(ranks, *ret_first, false, &place);
-	size = *ret_end - *ret_first;
-	return size > 1 && ranks->world_size % size == 0 && *ret_first % size == 0 &&
-	       next_rank(ranks, *ret_end, true, &place) >= ranks->world_size;
-}
-
-static void judge_missing(struct fsdp_model *model, const struct ranks *ranks, bool named)
-{
-	char text[256];
-	uint32_t only = FSDP_NONE;
-	uint32_t count = write_missing(ranks, text, sizeof text, &only);
-	uint32_t first, end;
-	if (count != 0 && !named && is_one_node(ranks, &first, &end))
-		fsdp_find(&model->findings, FSDP_RULE_RANK_MISSING,
-			FSDP_PLACE(.next = "gather the files of all nodes in one folder"),
-			"only ranks %u-%u of %u are here, as of one node; there is no file of ranks %s",
-			first, end - 1, ranks->world_size, text);
-	else if (count != 0)
-		fsdp_find(&model->findings, FSDP_RULE_RANK_MISSING,
-			FSDP_PLACE(.rank = only,
-				.next = named ? "name the files of these ranks too"
-					      : NULL),
-			"%s file of rank%s %s%s; the world has %u ranks",
-			named ? "no" : "there is no", count == 1 ? "" : "s", text,
-			named ? " was named" : "", ranks->world_size);
+	struct fsdp_ranks_here here = { .list = scratch,
+		.world_size = ranks->world_size,
+		.named = named,
+		.what = "file" };
+	for (size_t i = 0; i < ranks->count; i++)
+		if (ranks->first[i] != 0 || ranks->is_told[i])
+			here.list[here.count++] = ranks->list[i];
+	fsdp_find_missing_ranks(&model->findings, &here, FSDP_PLACE(.file = { 0 }));
 }
 
 static bool judge_ranks(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = reading->model;
 	struct ranks ranks = { .world_size = model->world_size };
-	if (!list_ranks(model, &ranks, reading->scratch))
+	uint32_t *here =
+		FSDP_TAKE(reading->scratch, here, 2 * (size_t)model->files.count + 1);
+	if (here == NULL || !list_ranks(model, &ranks, reading->scratch))
 		return fsdp_arena_fail(reading->scratch, ret_error);
 	for (uint32_t i = 0; i < model->files.count; i++)
 		judge_file(model, &ranks, i);
@@ -522,7 +459,7 @@ static bool judge_ranks(struct fsdp_reading *reading, struct fsdp_error **ret_er
 		if (ranks.twin[i] != 0 &&
 			!tell_double(model, &ranks, i, reading->scratch))
 			return fsdp_arena_fail(reading->scratch, ret_error);
-	judge_missing(model, &ranks, reading->named);
+	judge_missing(model, &ranks, here, reading->named);
 	return true;
 }
 
