@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "base/num.h"
+#include "model/missing-ranks.h"
 #include "syntax/json-tree.h"
 
 enum {
@@ -67,8 +68,8 @@ struct beside {
 	struct fsdp_arena arena;        /* emptied after each file */
 	struct fsdp_span *read;         /* paths of the files that were read, sorted */
 	size_t read_count;
-	uint32_t ranked, highest; /* states of random generators: files, rank + 1 */
-	struct fsdp_span example; /* one of them */
+	struct fsdp_ranks_here here; /* with states of random generators */
+	struct fsdp_span example;    /* a file of them */
 };
 
 /* ---- which files ---- */
@@ -370,24 +371,26 @@ static bool look_at(struct beside *beside, const struct fsdp_entry *entry,
 /* A number in the name is that of a rank: one rank alone writes none. */
 static void judge_ranks(struct beside *beside)
 {
-	uint32_t due = beside->opening->checkpoint->model.world_size;
-	if (due == FSDP_NONE || due < beside->highest)
-		due = beside->highest;
-	if (due < 2 && beside->ranked != 0)
-		due = 2;
-	if (beside->ranked == 0 || beside->ranked >= due)
-		return;
-	fsdp_find(beside->findings, FSDP_RULE_RANK_MISSING,
-		FSDP_PLACE(.file = beside->example, .severity = FSDP_WARNING + 1),
-		"%u of %u ranks have a file like this one", beside->ranked, due);
+	struct fsdp_ranks_here *here = &beside->here;
+	uint32_t told = beside->opening->checkpoint->model.world_size;
+	if (told != FSDP_NONE && told > here->world_size)
+		here->world_size = told;
+	if (here->world_size < 2)
+		here->world_size = 2;
+	if (here->count != 0)
+		fsdp_find_missing_ranks(beside->findings, here,
+			FSDP_PLACE(.file = beside->example,
+				.severity = FSDP_WARNING + 1));
 }
 
-static void count_rank(struct beside *beside, struct fsdp_span name, uint32_t rank)
+static void add_rank(struct beside *beside, struct fsdp_span name, uint32_t rank)
 {
-	if (beside->ranked++ == 0)
+	struct fsdp_ranks_here *here = &beside->here;
+	if (here->count == 0)
 		beside->example = name;
-	if (rank >= beside->highest)
-		beside->highest = rank + 1;
+	here->list[here->count++] = rank;
+	if (rank >= here->world_size)
+		here->world_size = rank + 1;
 }
 
 bool fsdp_look_aside(struct opening *opening, const struct fsdp_folder *folder,
@@ -408,10 +411,13 @@ bool fsdp_look_aside(struct opening *opening, const struct fsdp_folder *folder,
 	return good;
 }
 
-/* Training programs leave these files behind where they remove the weights. */
+/* Training programs leave these files behind where they remove the weights. A part that
+ * could not be read may have them. */
 static void judge_weights(struct beside *beside)
 {
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
+	if (beside->opening->checkpoint->errors.count != 0)
+		return;
 	for (size_t i = 0; i < beside->read_count; i++)
 		if (find_side_file(beside->read[i], numbers) == NULL)
 			return;
@@ -456,6 +462,11 @@ bool fsdp_look_beside(struct opening *opening, struct fsdp_error **ret_error)
 	bool folder = checkpoint->is_folder || checkpoint->has_dir;
 	if (!folder || checkpoint->folder.picked != NULL)
 		return true;
+	beside.here.what = "file like this one";
+	beside.here.list = FSDP_TAKE(
+		&opening->scratch, beside.here.list, checkpoint->folder.count + 1);
+	if (beside.here.list == NULL)
+		return fsdp_arena_fail(&opening->scratch, ret_error);
 	if (!list_read(&beside, ret_error))
 		return false;
 	fsdp_arena_init(&beside.arena, &checkpoint->budget);
@@ -467,7 +478,7 @@ bool fsdp_look_beside(struct opening *opening, struct fsdp_error **ret_error)
 			(file->content != JSON && was_read(&beside, entry.name)))
 			continue;
 		if (file->content == RANKED)
-			count_rank(&beside, entry.name, numbers[0]);
+			add_rank(&beside, entry.name, numbers[0]);
 		good = look_at(&beside, &entry, file->content, ret_error);
 	}
 	fsdp_arena_done(&beside.arena);

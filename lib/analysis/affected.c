@@ -60,6 +60,9 @@ static enum affected_part part_of(const struct fsdp_finding *finding)
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
 		if (fsdp_rule(rows[i].rule) == finding->rule)
 			part = rows[i].part;
+	/* Such as random states of other ranks. */
+	if (part == PART_SHARDS && finding->severity == FSDP_NOTE)
+		return PART_NONE;
 	if (part == PART_TENSOR &&
 		(finding->tensor.data == NULL ||
 			strcmp(finding->rule->category, "safety") == 0))

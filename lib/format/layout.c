@@ -36,6 +36,7 @@
 
 #include "base/num.h"
 #include "format/layout-megatron.h"
+#include "model/missing-ranks.h"
 #include "syntax/json-tree.h"
 
 /* The family of the folder itself, of which frameworks keep some files beside. */
@@ -817,28 +818,35 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 
 /* Files that every rank writes are as many as there are ranks. Random states are no loss
  * but for who wants the same numbers again, and some programs keep those of one rank. */
-static void judge_ranks(struct fsdp_reading *reading)
+static bool judge_ranks(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = reading->model;
+	uint32_t *ranks = FSDP_TAKE(reading->scratch, ranks, reading->children.count + 1);
+	if (ranks == NULL)
+		return fsdp_arena_fail(reading->scratch, ret_error);
 	for (size_t i = 0, next; i < reading->children.count; i = next) {
 		const struct fsdp_child *first = fsdp_vec_at(&reading->children, i);
+		struct fsdp_ranks_here here = { .list = ranks,
+			.world_size = model->world_size,
+			.at_least = true,
+			.what = "file like this one" };
+		ranks[here.count++] = first->rank;
 		for (next = i + 1; next < reading->children.count; next++) {
 			const struct fsdp_child *child =
 				fsdp_vec_at(&reading->children, next);
 			if (child->role != first->role || child->rank == FSDP_NONE ||
 				!fsdp_span_equal(child->below, first->below))
 				break;
+			ranks[here.count++] = child->rank;
 		}
-		if (first->rank != FSDP_NONE && model->world_size != FSDP_NONE &&
-			next - i < model->world_size)
-			fsdp_find(&model->findings, FSDP_RULE_RANK_MISSING,
+		if (first->rank != FSDP_NONE && model->world_size != FSDP_NONE)
+			fsdp_find_missing_ranks(&model->findings, &here,
 				FSDP_PLACE(.file = first->name,
 					.severity = first->role == FSDP_ROLE_OTHER
 							    ? FSDP_NOTE + 1
-							    : 0),
-				"%zu of %u ranks have a file like this one", next - i,
-				model->world_size);
+							    : 0));
 	}
+	return true;
 }
 
 static bool add_step(struct fsdp_reading *reading, const struct state *state,
@@ -886,9 +894,8 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 		(model->world_size == FSDP_NONE || state->layout->has_step ||
 			state->world_size > model->world_size))
 		model->world_size = state->world_size;
-	judge_ranks(reading);
 	judge_nemo(reading, state);
-	return add_step(reading, state, ret_error) &&
+	return judge_ranks(reading, ret_error) && add_step(reading, state, ret_error) &&
 	       (state->layout->finish == NULL ||
 		       state->layout->finish(reading, ret_error));
 }

@@ -259,3 +259,34 @@ exp_avg:37x8 exp_avg_sq:37x8 step:" ]
 	inspect tree set/rank0.pt set/trace_rank1.json
 	[[ "$stderr" == *"next: fsdp-inspect replay set/trace_rank1.json"* ]]
 }
+
+# The folder of a node other than the first: ranks 2 and 3 of 4.
+node() {
+	mkdir -p node/pytorch_model_fsdp_0
+	cp "$TESTDATA"/broken/dcp-missing-metadata/checkpoint/__1_0.distcp node/pytorch_model_fsdp_0/
+	for name in "$@"; do
+		cp "$TESTDATA"/runs/trainer/run/checkpoint-500/rng_state.pth "node/$name"
+	done
+}
+
+@test "of the files of one node each part says what is missing, and nothing else is guessed" {
+	node random_states_2.pkl random_states_3.pkl
+	inspect audit node
+	[ "$status" -eq 1 ]
+	[[ $output == *"FI1008 rank-missing  pytorch_model_fsdp_0: data files of rank 1 only"* ]]
+	[[ $output == *"only ranks 2-3 of at least 4 are here, as of one node; there is no file like this one of ranks 0-1"* ]]
+	[[ $output == *"gather the files of all nodes in one folder"* ]]
+	[[ $output != *"no file of this folder has weights"* ]]
+	[[ $output != *affects* ]]
+}
+
+@test "of a Trainer folder without its first rank's files the lost schedule is not judged" {
+	node rng_state_1.pth
+	mkdir node/optimizer_0
+	cp node/pytorch_model_fsdp_0/__1_0.distcp node/optimizer_0/
+	inspect audit node
+	[ "$status" -eq 1 ]
+	[[ $output == *"trainer_state.json: the file that Trainer writes last is not there"* ]]
+	[[ $output == *"there is no file like this one of rank 0; the world has at least 2 ranks"* ]]
+	[[ $output != *scheduler.pt* ]]
+}

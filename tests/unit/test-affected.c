@@ -172,6 +172,19 @@ static void each_rule_names_what_lies_there(void **state)
 	fsdp_audit_free(audit);
 }
 
+/* Such as random states of other ranks. */
+static void nothing_suffers_from_what_is_only_noted(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+	put_item(checkpoint, "t", file_by_hand(checkpoint, "a", 0), 0);
+	fsdp_find(&checkpoint->model.findings, FSDP_RULE_RANK_MISSING,
+		FSDP_PLACE(.rank = 7, .severity = FSDP_NOTE + 1), "no rank 7");
+	freeze_by_hand(checkpoint);
+	struct fsdp_audit *audit = audit_of(checkpoint, FSDP_LEVEL_HEADERS);
+	assert_int_equal(fsdp_audit_finding(audit, 0)->affected_count, 0);
+	fsdp_audit_free(audit);
+}
+
 /* ---- values ---- */
 
 static void put_value(struct fsdp_checkpoint *checkpoint, const char *name, uint32_t file)
@@ -247,6 +260,7 @@ int main(void)
 		BY_HAND(what_a_lost_file_held_is_named_and_counted),
 		BY_HAND(what_is_stored_twice_is_not_counted_as_lost),
 		BY_HAND(each_rule_names_what_lies_there),
+		BY_HAND(nothing_suffers_from_what_is_only_noted),
 		BY_HAND(values_of_a_lost_file_suffer_with_its_tensors),
 		BY_HAND(a_global_is_no_name_that_suffers),
 	};

@@ -24,6 +24,7 @@
 
 #include "format/deepspeed/tensor-parallel.h"
 #include "format/deepspeed/deepspeed-reading.h"
+#include "model/missing-ranks.h"
 
 #define MODEL "mp_rank_#_model_states.pt"
 #define MODEL_3 "zero_pp_rank_#_mp_rank_#_model_states.pt"
@@ -335,13 +336,38 @@ static bool join_slice(
 	return fsdp_deepspeed_add_module(ds, ret_error);
 }
 
+/* Every rank over which a slice is cut has a file of the optimizer. Without those of the
+ * last ranks the files are fewer than the world that they tell. */
+static bool judge_ranks(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
+{
+	struct fsdp_reading *reading = ds->reading;
+	uint64_t world = (uint64_t)ds->world_size * ds->model_ranks;
+	struct fsdp_ranks_here here = { .at_least = true, .what = "optimizer file" };
+	struct member member;
+	here.list = FSDP_TAKE(reading->scratch, here.list, reading->children.count + 1);
+	if (here.list == NULL)
+		return fsdp_arena_fail(reading->scratch, ret_error);
+	here.world_size = world < FSDP_NONE ? (uint32_t)world : FSDP_NONE - 1;
+	for (size_t i = 0; i < reading->children.count; i++) {
+		const struct fsdp_child *child = fsdp_vec_at(&reading->children, i);
+		if (!is_member(child->name, &member) || !member.is_optim)
+			continue;
+		uint64_t stage = member.mp / ds->tensor_ranks;
+		uint64_t rank =
+			(stage * ds->world_size + member.rank) * ds->tensor_ranks +
+			member.mp % ds->tensor_ranks;
+		if (rank < here.world_size)
+			here.list[here.count++] = (uint32_t)rank;
+	}
+	if (ds->present_count < world)
+		fsdp_find_missing_ranks(
+			&reading->model->findings, &here, FSDP_PLACE(.file = { 0 }));
+	return true;
+}
+
 static void judge(struct fsdp_deepspeed *ds)
 {
 	struct fsdp_findings *findings = &ds->reading->model->findings;
-	if (ds->present_count < (uint64_t)ds->world_size * ds->model_ranks)
-		fsdp_find(findings, FSDP_RULE_RANK_MISSING, FSDP_PLACE(.file = { 0 }),
-			"%u optimizer files are there, of at least %u ranks",
-			ds->present_count, ds->world_size * ds->model_ranks);
 	fsdp_deepspeed_judge_files(ds);
 	if (ds->mapped != 0 ? ds->strayed == 0 : !ds->round_robin || ds->stage == 3)
 		return;
@@ -389,6 +415,8 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	if (!fsdp_join_slices(&join, ret_error))
 		return false;
 	ds->averaged = join.averaged;
+	if (!judge_ranks(ds, ret_error))
+		return false;
 	judge(ds);
 	set_format(ds);
 	return fsdp_deepspeed_add_parts(ds, ret_error) && mark_slices(ds, ret_error);

@@ -23,6 +23,7 @@
 
 #include "base/num.h"
 #include "format/trainer/trainer-reading.h"
+#include "model/missing-ranks.h"
 
 #define STATE_FILE "trainer_state.json"
 
@@ -319,7 +320,7 @@ static void judge_training(struct fsdp_reading *reading, const struct trainer *t
 			"no states of random generators are there: a resume goes on with other random numbers");
 }
 
-/* What a resume needs and does not find. */
+/* What a resume needs and does not find. Without the state file it does not even begin. */
 static void judge_parts(struct fsdp_reading *reading, const struct trainer *trainer)
 {
 	const struct fsdp_folder *folder = trainer->folder;
@@ -334,28 +335,33 @@ static void judge_parts(struct fsdp_reading *reading, const struct trainer *trai
 	if (lost_deepspeed(folder))
 		lack(reading, NULL, FSDP_WARNING,
 			"the folder global_step<N> is missing, to which the files of DeepSpeed beside it belong: a resume with DeepSpeed fails without it");
-	else
+	else if (is_there(folder, STATE_FILE))
 		judge_training(reading, trainer);
 }
 
-/* Files of random states as many as there are ranks. */
-static void judge_ranks(struct fsdp_reading *reading)
+/* Files of random states as many as there are ranks; files of data may tell more ranks
+ * than these do. */
+static bool judge_ranks(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = reading->model;
-	uint32_t count = 0;
+	struct fsdp_ranks_here here = { .world_size = model->world_size,
+		.at_least = true,
+		.what = "file like this one" };
 	struct fsdp_span example = { 0 };
+	here.list = FSDP_TAKE(reading->scratch, here.list, reading->children.count + 1);
+	if (here.list == NULL)
+		return fsdp_arena_fail(reading->scratch, ret_error);
 	for (size_t i = 0; i < reading->children.count; i++) {
 		const struct fsdp_child *child = fsdp_vec_at(&reading->children, i);
-		count += child->rank != FSDP_NONE;
-		if (child->rank != FSDP_NONE)
-			example = child->name;
+		if (child->rank == FSDP_NONE)
+			continue;
+		here.list[here.count++] = child->rank;
+		example = child->name;
 	}
-	/* Files of data may tell more ranks than these do. */
-	if (count != 0 && model->world_size != FSDP_NONE && count < model->world_size)
-		fsdp_find(&model->findings, FSDP_RULE_RANK_MISSING,
-			FSDP_PLACE(.file = example, .severity = FSDP_NOTE + 1),
-			"%u of at least %u ranks have a file like this one", count,
-			model->world_size);
+	if (here.count != 0 && model->world_size != FSDP_NONE)
+		fsdp_find_missing_ranks(&model->findings, &here,
+			FSDP_PLACE(.file = example, .severity = FSDP_NOTE + 1));
+	return true;
 }
 
 static void set_world(struct fsdp_model *model, const struct trainer *trainer)
@@ -387,8 +393,7 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	};
 	set_world(model, trainer);
 	judge_parts(reading, trainer);
-	judge_ranks(reading);
-	return true;
+	return judge_ranks(reading, ret_error);
 }
 
 /* An index, which says no more than what is read anyway. */
