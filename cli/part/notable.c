@@ -38,6 +38,8 @@ static const struct {
 	{ "pp_size", NOTABLE_PARALLEL },
 	{ "tensor_model_parallel_size", NOTABLE_PARALLEL },
 	{ "pipeline_model_parallel_size", NOTABLE_PARALLEL },
+	{ "lr", NOTABLE_RATE },
+	{ "learning_rate", NOTABLE_RATE },
 };
 
 static bool begins(struct text text, const char *word)
@@ -96,5 +98,7 @@ enum notable notable_value(struct text name, const struct fsdp_token *token)
 			return NOTABLE_OTHER;
 		return WORDS[i].notable;
 	}
+	if (name.size > 0 && memmem(name.data, name.size, "param_groups.", 13) != NULL)
+		return NOTABLE_SETTING;
 	return NOTABLE_OTHER;
 }

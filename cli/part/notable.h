@@ -11,8 +11,10 @@ enum notable {
 	NOTABLE_PROGRESS, /* how far training was: step, epoch, tokens */
 	NOTABLE_METHOD,   /* quantisation, the rank of LoRA */
 	NOTABLE_PARALLEL, /* degrees of parallelism */
+	NOTABLE_RATE,     /* of learning */
 	NOTABLE_OTHER,
-	NOTABLE_OPAQUE, /* None and byte strings, whatever their name */
+	NOTABLE_SETTING, /* the other settings of an optimizer */
+	NOTABLE_OPAQUE,  /* None and byte strings, whatever their name */
 	NOTABLE_COUNT,
 };
 

@@ -55,6 +55,16 @@ static void settings_come_next(void **state)
 	assert_int_equal(of("config.hidden_size"), NOTABLE_OTHER);
 }
 
+static void of_an_optimizer_the_rate_comes_first(void **state)
+{
+	(void)state;
+	assert_int_equal(of("optim.param_groups.0.lr"), NOTABLE_RATE);
+	assert_int_equal(of("args.learning_rate"), NOTABLE_RATE);
+	assert_int_equal(of("optim.param_groups.0.amsgrad"), NOTABLE_SETTING);
+	assert_int_equal(of("param_groups"), NOTABLE_OTHER);
+	assert_int_equal(of("scheduler.last_lr"), NOTABLE_OTHER);
+}
+
 static void what_says_nothing_comes_last(void **state)
 {
 	static const struct fsdp_token nothing = { .kind = FSDP_TOKEN_NONE };
@@ -82,6 +92,7 @@ int main(void)
 		cmocka_unit_test(progress_is_found_wherever_it_lies),
 		cmocka_unit_test(counters_of_parts_are_no_progress),
 		cmocka_unit_test(settings_come_next),
+		cmocka_unit_test(of_an_optimizer_the_rate_comes_first),
 		cmocka_unit_test(what_says_nothing_comes_last),
 		cmocka_unit_test(odd_names_are_no_trouble),
 	};

@@ -570,7 +570,10 @@ static void tell_values(struct info *info)
 	if (count == 0)
 		return;
 	out_line_begin(out, "values");
-	for (enum notable notable = 0; notable < NOTABLE_COUNT; notable++)
+	/* What tells little only where nothing tells more. */
+	for (enum notable notable = 0; notable < NOTABLE_COUNT &&
+				       (notable < NOTABLE_SETTING || shown.values == 0);
+		notable++)
 		for (uint32_t i = 0; i < count && shown.values < VALUES_SHOWN; i++)
 			tell_value(info, i, notable, &shown);
 	if (count > shown.values) {
