@@ -188,7 +188,9 @@ static void tell_unread(struct session *session, const struct fsdp_below *below,
 	if (unread == 0)
 		return;
 	snprintf(text, sizeof text,
-		"%" PRIu64 " files or folders below could not be read", unread);
+		unread == 1 ? "%" PRIu64 " file or folder below could not be read"
+			    : "%" PRIu64 " files or folders below could not be read",
+		unread);
 	session->status = status_worse(session->status, STATUS_PARTIAL);
 	failure = collected_failure(&session->collected, "system");
 	if (failure == NULL)

@@ -452,7 +452,9 @@ static bool join(struct megatron *megatron, struct fsdp_error **ret_error)
 	if (found < model->world_size)
 		fsdp_find(&model->findings, FSDP_RULE_MEGATRON_OBJECTS,
 			FSDP_PLACE(.file = { 0 }),
-			"there are %u rank files; the model was cut for %u times %u ranks",
+			found == 1
+				? "there is %u rank file; the model was cut for %u times %u ranks"
+				: "there are %u rank files; the model was cut for %u times %u ranks",
 			found, megatron->tp_size, megatron->pp_size * megatron->ep_size);
 	for (uint32_t i = 0; i < found; i++)
 		if (!join_part(megatron, &parts[i], ret_error))

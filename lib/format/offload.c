@@ -279,7 +279,9 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 		return fsdp_error_add_path(ret_error, INDEX);
 	if (offload->elsewhere != 0)
 		fsdp_reading_note(reading,
-			"%zu tensors of the index lie in safetensors files elsewhere, which were not opened",
+			offload->elsewhere == 1
+				? "%zu tensor of the index lies in a safetensors file elsewhere, which was not opened"
+				: "%zu tensors of the index lie in safetensors files elsewhere, which were not opened",
 			offload->elsewhere);
 	reading->model->format = (struct fsdp_format){
 		.family = "accelerate-offload",

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Words that have no place in a finished file: promises to do it later, paths of one
-machine; and in the program and its manual persons where a file, a rank or a function is
+machine; what is counted as one and named as many; and in the program and its manual persons where a file, a rank or a function is
 meant, and the passive voice that hides who reports what."""
 
 import re
@@ -20,6 +20,14 @@ PERSONS = re.compile(
     r"|(?:is|are|was|were|be|been|not) (?:said|told)(?! apart))\b", re.IGNORECASE)
 PLAIN = ("lib/", "cli/", "man/", "doc/")
 
+# "1 files", in what is shown and in what pinned runs print.
+ONE = re.compile(
+    r"(?<![\w.,/:=>+-])1 (?:(?:data|flat|more|other|rank) )?(?:bytes|calls|checkpoints|checks|collectives|copies|elements|entries|errors"
+    r"|events|files|findings|folders|globals|groups|iterations|layers|lines|members|modules|names|notes|parameters"
+    r"|pickles|pieces|ranks|records|recordings|rows|shards|stacks|states|steps|storages|tensors|units|values"
+    r"|warnings)\b")
+SHOWN = re.compile(r"(?:README\.md|doc/.*\.md|man/.*\.\d|tests/cli/.*/(?:stdout|stderr))$")
+
 DATA = ("testdata/", "tests/corpus/", "LICENSE")
 
 
@@ -28,11 +36,15 @@ def check(root):
     for path in law.tracked(root):
         if path.startswith(DATA):
             continue
+        shown = SHOWN.match(path)
         for number, line in enumerate(law.text(root, path).split("\n"), 1):
             if LATER.search(line):
                 broken.append(f"{path}:{number}: a promise instead of the thing")
             if MACHINE.search(line) or (BESIDE.search(line) and not path.startswith("tests/")):
                 broken.append(f"{path}:{number}: a path of one machine")
+            many = shown and ONE.search(line)
+            if many:
+                broken.append(f"{path}:{number}: one thing is not many: '{many.group()}'")
             odd = PERSONS.search(line) if path.startswith(PLAIN) else None
             if odd:
                 broken.append(f"{path}:{number}: say what does it instead of '{odd.group()}'")

@@ -184,7 +184,9 @@ static void judge_dtypes(const struct policy *policy, struct run *run)
 		if (tensors[i] > 0 &&
 			!has_text(policy->dtypes, text_of(fsdp_dtype(i)->name)))
 			run_finding(run, "FI6007",
-				"%llu parameters and buffers are %s, which the policy does not allow",
+				tensors[i] == 1
+					? "%llu parameter or buffer is %s, which the policy does not allow"
+					: "%llu parameters and buffers are %s, which the policy does not allow",
 				(unsigned long long)tensors[i], fsdp_dtype(i)->name);
 	free(tensors);
 }

@@ -293,8 +293,8 @@ enum { MOST_SHOWN = 8 };
 static void line_rest(struct out *out, const char *label, size_t count)
 {
 	if (count > MOST_SHOWN)
-		out_line(out, label, "and %zu more ranks: --json names all",
-			count - MOST_SHOWN);
+		out_line(out, label, "and %zu more rank%s: --json names all",
+			count - MOST_SHOWN, count - MOST_SHOWN == 1 ? "" : "s");
 }
 
 static void lines_last(const struct flight *flight)

@@ -308,8 +308,9 @@ static void tell_bad(struct run *run, const struct threshold *judging)
 	char more[48] = "";
 
 	if (judging->bad_count > MOST_TOLD)
-		snprintf(more, sizeof more, ", and %zu more ranks",
-			judging->bad_count - MOST_TOLD);
+		snprintf(more, sizeof more, ", and %zu more rank%s",
+			judging->bad_count - MOST_TOLD,
+			judging->bad_count - MOST_TOLD == 1 ? "" : "s");
 	run_finding(run, "FI7031", "%s: %s%s", judging->check->text, judging->told, more);
 }
 

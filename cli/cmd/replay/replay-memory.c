@@ -220,7 +220,8 @@ static void lines_stacks(const struct replay *replay, const struct fsdp_memory *
 			lines_whole(out, memory, stack);
 	}
 	if (shown < count)
-		out_line(out, NULL, "  and %zu more stacks (--top=N)", count - shown);
+		out_line(out, NULL, "  and %zu more stack%s (--top=N)", count - shown,
+			count - shown == 1 ? "" : "s");
 }
 
 static void show_row(const struct replay *replay, const struct memory_row *row)

@@ -17,11 +17,13 @@ static void tell_head(const struct resharding *resharding)
 	struct out *out = resharding->run->out;
 
 	out_line_begin(out, NULL);
-	out_line_text(out, "%" PRId64 " -> %" PRId64 " ranks", resharding->is.world,
-		will->world);
+	out_line_text(out, "%" PRId64 " -> %" PRId64 " rank%s", resharding->is.world,
+		will->world, will->world == 1 ? "" : "s");
 	if (will->mesh_dims != 0)
-		out_line_text(out, ", %" PRId64 " copies on %" PRId64 " ranks each",
-			will->mesh[0], will->mesh[1]);
+		out_line_text(out, ", %" PRId64 " %s on %" PRId64 " rank%s%s",
+			will->mesh[0], will->mesh[0] == 1 ? "copy" : "copies",
+			will->mesh[1], will->mesh[1] == 1 ? "" : "s",
+			will->mesh[0] == 1 ? "" : " each");
 	if (will->tp > 0)
 		out_line_text(out, ", tensor parallel over %" PRId64, will->tp);
 	if (will->dim != FSDP_RESHARD_AUTO)

@@ -262,7 +262,8 @@ void tell_module_item(struct show *show, const struct item *item)
 	out_line_value(out, value_elements(item->module.parameters));
 	out_line_text(out, " parameters, ");
 	out_line_value(out, value_bytes(item->module.bytes));
-	out_line_text(out, " in %zu tensors", item->tensor_count);
+	out_line_text(out, " in %zu tensor%s", item->tensor_count,
+		item->tensor_count == 1 ? "" : "s");
 	out_line_end(out);
 	show->buffers.failed |= !draw_map(show, item);
 }

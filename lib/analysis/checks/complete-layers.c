@@ -210,7 +210,9 @@ static void tell_missing(struct fsdp_complete *complete,
 		FSDP_PLACE(.file = config_file(complete),
 			.module = name_layer(complete, stack, first),
 			.affected = affected, .affected_count = named),
-		"the configuration says %s = %llu, %llu of these layers are missing from number %u on",
+		count == 1
+			? "the configuration says %s = %llu, %llu of these layers is missing, number %u"
+			: "the configuration says %s = %llu, %llu of these layers are missing from number %u on",
 		key, FSDP_LLU(due), FSDP_LLU(count), first);
 }
 
@@ -285,8 +287,10 @@ static void tell_surplus(struct fsdp_complete *complete,
 		FSDP_PLACE(.file = config_file(complete),
 			.module = name_layer(complete, stack, last->number),
 			.severity = FSDP_WARNING + 1),
-		"the configuration says %s = %llu, and there are %u layers", key,
-		FSDP_LLU(due), stack->length);
+		stack->length == 1
+			? "the configuration says %s = %llu, and there is %u layer"
+			: "the configuration says %s = %llu, and there are %u layers",
+		key, FSDP_LLU(due), stack->length);
 }
 
 /* ---- all of it ---- */

@@ -43,7 +43,9 @@ static bool tell(struct fsdp_checking *checking, const struct fsdp_waste *waste,
 			.affected_count = row->view_count,
 			.severity =
 				row->stored_bytes >= MUCH_BYTES ? FSDP_WARNING + 1 : 0),
-		"the storage %s has %llu bytes, and its %zu tensors see %llu of them",
+		row->view_count == 1
+			? "the storage %s has %llu bytes, and its %zu tensor sees %llu of them"
+			: "the storage %s has %llu bytes, and its %zu tensors see %llu of them",
 		fsdp_shown(row->storage, room), FSDP_LLU(row->stored_bytes),
 		row->view_count, FSDP_LLU(row->used_bytes));
 	return true;

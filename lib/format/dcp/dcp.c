@@ -791,7 +791,9 @@ static void say_unread(struct dcp *dcp)
 	if (dcp->unread != 0)
 		fsdp_find(&dcp->reading->model->findings, FSDP_RULE_NOT_EVALUATED,
 			FSDP_PLACE(.file = dcp->meta.file, .next = "info looks at them"),
-			"%llu values are pickles of their own, which were not looked at",
+			dcp->unread == 1
+				? "%llu value is a pickle of its own, which was not looked at"
+				: "%llu values are pickles of their own, which were not looked at",
 			FSDP_LLU(dcp->unread));
 }
 

@@ -265,13 +265,17 @@ static bool mark_slices(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error
 	if (slices != 0)
 		fsdp_find(&model->findings, FSDP_RULE_UNSUPPORTED_FEATURE,
 			FSDP_PLACE(.severity = FSDP_NOTE + 1),
-			"%zu parameters are slices of %u tensor-parallel ranks; %s: each is listed as its rank's own",
+			slices == 1
+				? "%zu parameter is a slice of %u tensor-parallel ranks; %s: it is listed as its rank's own"
+				: "%zu parameters are slices of %u tensor-parallel ranks; %s: each is listed as its rank's own",
 			slices, ds->tensor_ranks, why_apart(ds, text, sizeof text));
 	if (apart != 0 && ds->world_size != 0)
 		fsdp_find(&model->findings, FSDP_RULE_UNSUPPORTED_FEATURE,
 			FSDP_PLACE(.severity = FSDP_NOTE + 1,
 				.next = "load it with DeepSpeed by as many ranks, which joins them"),
-			"%zu flat buffers are of experts, which fewer ranks share: they are listed as they are stored",
+			apart == 1
+				? "%zu flat buffer is of experts, which fewer ranks share: it is listed as it is stored"
+				: "%zu flat buffers are of experts, which fewer ranks share: they are listed as they are stored",
 			apart);
 	return true;
 }

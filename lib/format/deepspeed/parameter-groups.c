@@ -249,7 +249,9 @@ bool fsdp_deepspeed_add_unnamed(struct fsdp_deepspeed *ds, struct fsdp_error **r
 		fsdp_find(&ds->reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,
 			FSDP_PLACE(.severity = FSDP_NOTE + 1,
 				.next = "nothing is to be done: DeepSpeed writes none of models with experts"),
-			"param_shapes do not name %zu parameters: they were placed by param_slice_mappings",
+			ds->slice.parameter_count - before == 1
+				? "param_shapes do not name %zu parameter: it was placed by param_slice_mappings"
+				: "param_shapes do not name %zu parameters: they were placed by param_slice_mappings",
 			ds->slice.parameter_count - before);
 	return true;
 }

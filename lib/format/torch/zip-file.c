@@ -157,8 +157,9 @@ static bool read_members(struct torch_zip *file, struct fsdp_error **ret_error)
 			"this is a TorchScript archive (torch.jit.save), which holds code");
 	if (file->outside != 0)
 		fsdp_find(findings, FSDP_RULE_ZIP_ROOT, FSDP_PLACE(.file = file->file),
-			"%zu members lie outside of %.*s", file->outside,
-			FSDP_TEXT(file->root));
+			file->outside == 1 ? "%zu member lies outside of %.*s"
+					   : "%zu members lie outside of %.*s",
+			file->outside, FSDP_TEXT(file->root));
 	return true;
 }
 
@@ -608,8 +609,9 @@ static void say_unseen(struct torch_zip *file, const struct unseen *unseen)
 			.next = unseen->by_limit
 					? "raise --limit=pickle-streams to have them looked at"
 					: NULL),
-		"%zu pickles beside data.pkl were not looked at: %s", unseen->count,
-		unseen->names);
+		unseen->count == 1 ? "%zu pickle beside data.pkl was not looked at: %s"
+				   : "%zu pickles beside data.pkl were not looked at: %s",
+		unseen->count, unseen->names);
 }
 
 /* The pickles beside the one that is read: torch.load leaves them alone, other readers
