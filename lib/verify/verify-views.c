@@ -160,8 +160,10 @@ void fsdp_verify_add_view(struct fsdp_verify *verify, struct fsdp_verify_file *f
 		return;
 	uint32_t tensor = piece_at(verify, piece)->tensor;
 	if (begin == end || !is_dense(view)) {
-		if (counted && begin != end)
+		if (counted && begin != end) {
 			verify->numbers[tensor].odd = true;
+			fsdp_verify_keep_odd(verify, piece);
+		}
 		return;
 	}
 	size_t segment = find_segment(file, view->record);
@@ -252,9 +254,15 @@ bool fsdp_verify_end_views(struct fsdp_verify *verify, struct fsdp_verify_file *
 
 /* ---- what was seen ---- */
 
-static void add_to_tensor(struct fsdp_verify *verify, uint32_t index,
+bool fsdp_verify_is_sampled(const struct fsdp_pass_view *view)
+{
+	return view->end - view->begin > FSDP_SAMPLE_BYTES;
+}
+
+void fsdp_verify_add_numbers(struct fsdp_verify *verify,
 	const struct fsdp_pass_view *view, const struct fsdp_pass_result *result)
 {
+	uint32_t index = view->owner;
 	uint64_t layout = view->tag;
 	const struct fsdp_piece_record *piece = piece_at(verify, index);
 	struct fsdp_numbers *numbers = &verify->numbers[piece->tensor];
@@ -271,7 +279,7 @@ static void add_to_tensor(struct fsdp_verify *verify, uint32_t index,
 	/* Pieces come in the order of their files, so that order must not count. */
 	numbers->trait.words[0] += fsdp_mix(result->sample.words[0] ^ layout, MIX_A);
 	numbers->trait.words[1] += fsdp_mix(result->sample.words[1] ^ layout, MIX_B);
-	numbers->sampled |= view->end - view->begin > FSDP_SAMPLE_BYTES;
+	numbers->sampled |= fsdp_verify_is_sampled(view);
 	numbers->layout += layout;
 }
 
@@ -293,8 +301,10 @@ void fsdp_verify_deliver(struct fsdp_verify *verify, const struct fsdp_verify_fi
 	const struct fsdp_pass_view *seen = &file->views[view];
 	const struct fsdp_pass_result *result = &file->pass.results[view];
 	struct fsdp_segment segment = segment_at(file, seen->segment);
-	if (fsdp_verify_is_counted(verify, seen->owner))
-		add_to_tensor(verify, seen->owner, seen, result);
+	if (fsdp_verify_is_counted(verify, seen->owner)) {
+		fsdp_verify_add_numbers(verify, seen, result);
+		fsdp_verify_keep_seen(verify, seen, result);
+	}
 	struct fsdp_copy *copy = spoiled ? NULL : fsdp_verify_copy(verify, seen->owner);
 	for (; copy != NULL && copy->piece == seen->owner; copy++)
 		add_to_copy(copy, file, seen, &segment, &result->trait);

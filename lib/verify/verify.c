@@ -121,15 +121,23 @@ static bool look_at_own(
 
 static bool look_at_all(struct fsdp_verify *verify, struct fsdp_error **ret_error)
 {
-	if (!fsdp_verify_sort(verify, ret_error) ||
-		!fsdp_verify_folder(verify, ret_error) ||
+	if (!fsdp_verify_folder(verify, ret_error) ||
 		(wants_data(verify) && !prepare_data(verify, ret_error)) ||
 		!fsdp_verify_mark(verify, 0, ret_error))
 		return false;
 	for (uint32_t i = 0; i < verify->checkpoint->model.files.count; i++)
 		if (!look_at_own(verify, i, ret_error))
 			return false;
-	if (wants_data(verify) && !finish_data(verify, ret_error))
+	return !wants_data(verify) || finish_data(verify, ret_error);
+}
+
+static bool look(struct fsdp_verify *verify, struct fsdp_error **ret_error)
+{
+	bool seen = verify->options.seen != NULL;
+	if (seen)
+		verify->scope.bytes = bytes_of(&verify->checkpoint->model);
+	if (!fsdp_verify_sort(verify, ret_error) ||
+		!(seen ? fsdp_verify_take_seen : look_at_all)(verify, ret_error))
 		return false;
 	if (!fsdp_verify_mark(verify, UINT32_MAX, ret_error) ||
 		!fsdp_verify_order(verify, ret_error))
@@ -153,6 +161,7 @@ static bool begin(struct fsdp_verify *verify, struct fsdp_error **ret_error)
 		&verify->digests, &verify->arena, sizeof(struct fsdp_listed_digest));
 	fsdp_vec_init(&verify->sources, &verify->arena, sizeof(const char *));
 	fsdp_vec_init(&verify->places, &verify->arena, sizeof(uint32_t));
+	fsdp_vec_init(&verify->seen, &verify->arena, sizeof(struct fsdp_verify_seen));
 	verify->window = malloc(FSDP_VERIFY_WINDOW);
 	if (verify->window == NULL)
 		return fsdp_fail_memory(ret_error);
@@ -189,12 +198,7 @@ bool fsdp_verify_new(const struct fsdp_checkpoint *checkpoint,
 	if (verify->options.level < FSDP_LEVEL_HEADERS)
 		verify->options.level = FSDP_LEVEL_HEADERS;
 	verify->scope.level = verify->options.level;
-	if (verify->options.parts != 0 && verify->options.level == FSDP_LEVEL_VALUES) {
-		free(verify);
-		return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
-			"the numbers of a tensor cannot be had from parts of the files");
-	}
-	bool good = begin(verify, ret_error) && look_at_all(verify, ret_error);
+	bool good = begin(verify, ret_error) && look(verify, ret_error);
 	end(verify);
 	if (!good) {
 		fsdp_verify_free(verify);
