@@ -112,6 +112,25 @@ bool partial_add(
 	return true;
 }
 
+bool partial_files(
+	const struct fsdp_checkpoint *checkpoint, const char *path, char ret_digest[17])
+{
+	struct fsdp_digester *digester;
+	unsigned char digest[FSDP_DIGEST_BYTES];
+	char hex[HEX_ROOM];
+
+	snprintf(ret_digest, 17, "none");
+	if (checkpoint == NULL)
+		return true;
+	digester = fsdp_digester_new();
+	if (digester == NULL)
+		return false;
+	add_files(digester, checkpoint, path);
+	fsdp_digester_end(digester, digest);
+	snprintf(ret_digest, 17, "%.16s", hex_text(digest, hex).data);
+	return true;
+}
+
 static struct value get_of(struct subject of)
 {
 	return value_word(((const struct part_facts *)of.object)->of);
@@ -120,6 +139,13 @@ static struct value get_of(struct subject of)
 static struct value get_request(struct subject of)
 {
 	return value_word(((const struct part_facts *)of.object)->request);
+}
+
+static struct value get_files(struct subject of)
+{
+	const struct part_facts *partial = of.object;
+
+	return partial->files[0] != '\0' ? value_word(partial->files) : value_absent();
 }
 
 #define PARTIAL struct part_facts
@@ -132,6 +158,8 @@ const struct record partial_record = OBJECT_RECORD(PARTIAL, "partial",
 		ABOUT("Digest of what parts of one run have in common: version, command, request, path, files with their sizes and times.") },
 	{ "request", GET(FIELD_WORD, get_request), .always = true,
 		ABOUT("What the rows are.") },
+	{ "files", GET(FIELD_WORD, get_files),
+		ABOUT("Digest of names, sizes and times of the files, if `merge` has to open the checkpoint again; `none` if it cannot be opened.") },
 	{ "selects", BOOL_AT(PARTIAL, selects), .always = true,
 		ABOUT("Whether selectors were given.") },
 	{ "errors_before", COUNT_AT(PARTIAL, errors_before), .always = true,

@@ -20,6 +20,8 @@ struct part_facts {
 	uint64_t part, parts;
 	char of[17];      /* what all parts must have alike: command, request and files */
 	char request[64]; /* what decides what the rows are: "logical" */
+	char files
+		[17]; /* digest of those of a checkpoint that merge opens; "": it need not */
 	bool selects;
 	uint64_t errors_before; /* errors that are no row's */
 };
@@ -33,6 +35,11 @@ bool partial_init(struct part_facts *partial, struct run *run, const char *reque
 /* Another checkpoint that all parts must have alike. False: out of memory. */
 bool partial_add(struct part_facts *partial, const struct fsdp_checkpoint *other,
 	const char *path);
+
+/* The digest of what is known of the files of a checkpoint: names, sizes, times; "none" of
+ * one that could not be opened, NULL. False: out of memory. */
+bool partial_files(
+	const struct fsdp_checkpoint *checkpoint, const char *path, char ret_digest[17]);
 
 /* What a row says about itself beside what it shows: fields of a part alone. */
 struct partial_row {
@@ -57,6 +64,7 @@ struct joined_parts {
 	struct fsdp_document_value *rows;
 	size_t count;
 	struct fsdp_document_value *data; /* the answer of each part, in their order */
+	const struct fsdp_checkpoint *checkpoint; /* if `partial.files` is asked for */
 };
 
 /* The code of the error that a row tells; NULL: it tells none. */

@@ -21,6 +21,7 @@ parts() {
 	done
 }
 
+# MERGE: further words of merge
 # same N WORD...: joined, they say what one run says, in every output
 same() {
 	local one=0 two=0 output
@@ -29,7 +30,7 @@ same() {
 	for output in ${OUTPUTS:-json jsonl text csv tsv name}; do
 		one=0 two=0
 		"$FSDP_INSPECT" "$@" -qq -o $output >one 2>one.err || one=$?
-		"$FSDP_INSPECT" merge -qq -o $output part-*.jsonl >two 2>two.err || two=$?
+		"$FSDP_INSPECT" merge -qq -o $output ${MERGE-} part-*.jsonl >two 2>two.err || two=$?
 		cmp one two
 		cmp one.err two.err
 		[ "$one" = "$two" ]
@@ -95,6 +96,73 @@ refused() {
 	done
 }
 
+@test "numbers of tensors whose pieces lie in files of several parts" {
+	OUTPUTS="json text sarif" MERGE=--checkpoint=step
+	for n in 1 2 3 7; do same $n audit --data --values step; done
+	same 3 audit --data --values --checks --rule=FI2008=warning step
+	local one
+	for one in dcp/odd-names dcp/views dcp/transformed safetensors/all-dtypes/model.safetensors torch-zip/views/model.pt; do
+		MERGE="--checkpoint=$TESTDATA/$one"
+		[ ! -e "$TESTDATA/$one" ] || same 2 audit --data --values "$TESTDATA/$one"
+	done
+	for one in "$TESTDATA"/broken/*/checkpoint "$TESTDATA"/fsdp1/*/checkpoint "$TESTDATA"/fsdp2/*/checkpoint; do
+		run "$FSDP_INSPECT" audit --data --values "$one"
+		MERGE="--checkpoint=$one"
+		[ "$status" -eq 2 ] || same 2 audit --data --values "$one"
+	done
+}
+
+@test "findings about numbers are those of one run" {
+	OUTPUTS="text json"
+	python3 - <<-'END'
+		import json, os, random, struct
+		random.seed(1)
+		os.mkdir("model")
+		layer = [random.uniform(-1, 1) for i in range(20000)]
+		def tensor(i):
+		    if i == 3: return [0.0] * 20000
+		    if i == 4: return [float("nan"), 1.0] * 10000
+		    if i == 5: return [40 * x for x in layer][::-1]
+		    return layer if i in (0, 6) else [random.uniform(-1, 1) for k in range(20000)]
+		index = {}
+		for i in range(8):
+		    name = f"model.layers.{i}.mlp.up_proj.weight"
+		    file = f"model-{i + 1:05}-of-00008.safetensors"
+		    index[name] = file
+		    text = json.dumps({name: {"dtype": "F32", "shape": [100, 200], "data_offsets": [0, 80000]}}).encode()
+		    with open("model/" + file, "wb") as f:
+		        f.write(struct.pack("<Q", len(text)) + text + struct.pack("<20000f", *tensor(i)))
+		with open("model/model.safetensors.index.json", "w") as f:
+		    json.dump({"metadata": {}, "weight_map": index}, f)
+	END
+	MERGE=--checkpoint=model
+	for n in 2 3 8; do same $n audit --data --values model; done
+	for rule in FI2008 FI2011 FI2012; do grep -q $rule one; done
+	"$FSDP_INSPECT" audit --data --values -qq -o json=before.json model || true
+	same 3 audit --data --values --baseline=before.json model
+}
+
+@test "numbers are judged beside the checkpoint that they are of" {
+	parts 2 audit --data --values step
+	refused "name the checkpoint" part-*.jsonl
+	touch step/__0_0.distcp
+	refused "was changed since" --checkpoint=step part-*.jsonl
+	parts 2 audit --data step
+	refused "--checkpoint is for" --checkpoint=step part-*.jsonl
+}
+
+@test "what an earlier result has" {
+	OUTPUTS="json text sarif"
+	local one="$TESTDATA/broken/dcp-chunk-gap/checkpoint"
+	"$FSDP_INSPECT" audit -qq -o json=before.json "$one" || true
+	for n in 2 3; do same $n audit --data --baseline=before.json "$one"; done
+	"$FSDP_INSPECT" hash step >sums
+	sed -i 's/^./0/' sums
+	"$FSDP_INSPECT" audit --data -qq --manifest=sums -o json=before.json step || true
+	same 3 audit --data --manifest=sums --baseline=before.json step
+	same 3 audit --data --baseline=before.json step
+}
+
 @test "copies in files of two parts are compared" {
 	OUTPUTS="json text"
 	cp -r "$TESTDATA/fsdp2/w4-tp/checkpoint" copies
@@ -117,8 +185,7 @@ refused() {
 }
 
 @test "what parts of an audit cannot say" {
-	for words in "" "--data --values" "--data --merged=step" "--data --for=dcp" "--data --baseline=one.json"; do
-		"$FSDP_INSPECT" audit -q --json step >one.json || true
+	for words in "" "--data --merged=step" "--data --for=dcp"; do
 		run --separate-stderr "$FSDP_INSPECT" audit $words --part=1/2 step
 		[ "$status" -eq 2 ]
 		[[ "$stderr" == *"--part"* ]]
@@ -163,6 +230,7 @@ refused() {
 	python3 - <<-'END'
 		import json, os, struct
 		os.mkdir("shards")
+		index = {}
 		for i in range(9):
 		    names, at = {}, 0
 		    for k in range(5):
@@ -170,15 +238,18 @@ refused() {
 		        names[f"l.{i}.{k}"] = {"dtype": "F32", "shape": [size // 4], "data_offsets": [at, at + size]}
 		        at += size
 		    text = json.dumps(names).encode()
+		    index.update({name: f"model-{i + 1:05}-of-00009.safetensors" for name in names})
 		    with open(f"shards/model-{i + 1:05}-of-00009.safetensors", "wb") as f:
 		        f.write(struct.pack("<Q", len(text)) + text + bytes(at))
+		with open("shards/model.safetensors.index.json", "w") as f:
+		    json.dump({"metadata": {}, "weight_map": index}, f)
 	END
 	share() { # FACTOR ONE WORD...: what each part reads at most
 		local n k all=$(cat shards/* | wc -c) bytes
 		for n in 2 3 7; do
 			for ((k = 1; k <= n; k++)); do
 				# The sanitizer of leaks works under no tracer.
-				ASAN_OPTIONS=detect_leaks=0 strace -f -y -o trace -e trace=pread64,read "$FSDP_INSPECT" --no-sandbox -q -j1 "${@:3}" --part=$k/$n >out
+				ASAN_OPTIONS=detect_leaks=0 strace -f -y -o trace -e trace=pread64,read "$FSDP_INSPECT" --no-sandbox -q -j1 "${@:3}" --part=$k/$n >out || [ $? -eq 3 ]
 				bytes=$(awk '/shards\// && $NF ~ /^[0-9]+$/ { sum += $NF } END { print sum + 0 }' trace)
 				[ "$bytes" -gt 0 ]
 				[ "$bytes" -le $(($1 * (all / n + $2 + 9 * 16384))) ]
@@ -186,6 +257,8 @@ refused() {
 		done
 	}
 	share 1 $((5 * 720896)) hash shards
+	share 1 $((5 * 720896)) audit --data shards
+	share 1 $((5 * 720896)) audit --data --values shards
 	share 1 720896 hash --logical shards
 	share 1 720896 stats shards
 	share 2 720896 diff --values shards shards

@@ -72,16 +72,13 @@ static const char *no_part(const struct audit_options *options, const char **ret
 	*ret_hint = "give both: --data --part";
 	if (!options->data)
 		return "--part cuts the bytes that --data reads";
-	*ret_hint = "fsdp-inspect stats --nonfinite --part counts them";
-	if (options->values)
-		return "--part excludes --values: the numbers of a tensor may lie in files of several parts";
-	*ret_hint = "compare them with fsdp-inspect diff --values";
+	*ret_hint = "fsdp-inspect diff --values --part=K/N CHECKPOINT OUT compares them";
 	if (options->merged != NULL)
 		return "--part excludes --merged, which reads every tensor of both";
-	*ret_hint = "audit the whole without --data for that";
-	if (options->loading.loaders.count > 0)
-		return "--part excludes --for, which judges the whole";
-	return options->baseline != NULL ? "--part excludes --baseline" : NULL;
+	*ret_hint = "fsdp-inspect audit --for=LOADER CHECKPOINT";
+	return options->loading.loaders.count > 0
+		       ? "--part excludes --for, which needs the headers alone: ask by itself"
+		       : NULL;
 }
 
 static void set_threshold(struct audit *audit, const struct common_options *common)
@@ -211,6 +208,7 @@ void audit_done(struct audit *audit)
 	for (size_t i = 0; i < audit->count; i++) {
 		free(audit->judgements[i].checks);
 		free(audit->judgements[i].digests_from);
+		free(audit->judgements[i].seen);
 		loading_done(&audit->judgements[i].loading);
 	}
 	free(audit->judgements);
@@ -306,7 +304,8 @@ bool audit_answer(struct audit *audit, struct run *run)
 	if (audit->count == 1)
 		audit->judgements[0].partial.errors_before =
 			run->collected->failure_count;
-	if (audit->count == 1 && audit->options->baseline != NULL)
+	if (audit->count == 1 && audit->options->baseline != NULL &&
+		run->common->part_count == 0)
 		audit->judgements[0].gone = baseline_gone(&audit->baseline);
 	tell_inputs(audit);
 	run_begin(run, status);

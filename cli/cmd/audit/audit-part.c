@@ -2,12 +2,14 @@
 /*
  * Parts of an audit: what one says of itself, and the judgement on the whole.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cmd/audit/judging.h"
 #include "run/answer.h"
+#include "run/catalogue.h"
 #include "run/collected.h"
 
 /* ---- one part ---- */
@@ -18,15 +20,17 @@ static char *request_of(const struct judging *judging)
 {
 	const struct audit_options *options = judging->audit->options;
 	const struct audit_request *asked = &judging->verdict->asked;
-	const char *const files[] = { options->manifest, options->policy,
-		options->expect };
+	const char *const files[] = { options->manifest, options->policy, options->expect,
+		options->baseline };
 	char *text = NULL;
 	size_t size = 0;
 	FILE *stream = open_memstream(&text, &size);
 
 	if (stream == NULL)
 		return NULL;
-	fprintf(stream, "data%s\n%s", options->checks ? " checks" : "", asked->fail_on);
+	fprintf(stream, "data%s%s%s\n%s", options->values ? " values" : "",
+		options->baseline != NULL ? " baseline" : "",
+		options->checks ? " checks" : "", asked->fail_on);
 	for (size_t i = 0; i < asked->level_count; i++)
 		fprintf(stream, "\n%s", asked->levels[i].data);
 	for (size_t i = 0; i < sizeof files / sizeof *files; i++)
@@ -61,6 +65,21 @@ static bool keep_levels(struct judging *judging)
 	return true;
 }
 
+static bool keep_known(struct judging *judging)
+{
+	const struct baseline *baseline = &judging->audit->baseline;
+	struct audit_request *asked = &judging->verdict->asked;
+	struct text *known = calloc(baseline->count + 1, sizeof *known);
+
+	if (!owned_take(&judging->collected->owned, (char *)known))
+		return false;
+	for (size_t i = 0; i < baseline->count; i++)
+		known[i] = text_of(baseline_print(baseline, i));
+	asked->known = known;
+	asked->known_count = baseline->count;
+	return true;
+}
+
 bool name_part(struct judging *judging)
 {
 	const struct audit *audit = judging->audit;
@@ -70,12 +89,16 @@ bool name_part(struct judging *judging)
 
 	verdict->asked.fail_on =
 		audit->never_fails ? "none" : severity_name(audit->fail_on);
-	if (!keep_levels(judging))
+	if (!keep_levels(judging) ||
+		(audit->options->baseline != NULL && !keep_known(judging)))
 		return false;
 	request = request_of(judging);
 	good = request != NULL &&
 	       partial_init(&verdict->partial, judging->run, request, NULL, NULL, 0);
 	free(request);
+	if (good && audit->options->values)
+		good = partial_files(judging->run->checkpoint, judging->run->path,
+			verdict->partial.files);
 	/* Of each check the parts lie one behind the other. */
 	for (size_t i = 0; good && i < verdict->check_count; i++)
 		verdict->checks[i].number = (uint32_t)(i * verdict->partial.parts +
@@ -129,10 +152,8 @@ static int weight_of(unsigned status, unsigned reason)
 	       (status == FSDP_STATUS_NOT_EVALUATED ? of_reason[reason] : 0);
 }
 
-static void join_check(struct check *check, struct fsdp_document_value row)
+static void join_check(struct check *check, unsigned status, unsigned reason)
 {
-	unsigned status = status_of(row), reason = reason_of(row);
-
 	if (weight_of(status, reason) < weight_of(check->status, check->reason))
 		return;
 	check->status = status;
@@ -165,7 +186,7 @@ static bool join_checks(struct judging *judging, const struct joined_parts *join
 				.status = FSDP_STATUS_NOT_APPLICABLE };
 			verdict->check_count++;
 		}
-		join_check(check, row);
+		join_check(check, status_of(row), reason_of(row));
 	}
 	return true;
 }
@@ -228,6 +249,138 @@ static bool join_scope(struct judging *judging, const struct joined_parts *joine
 	return true;
 }
 
+/* ---- numbers ---- */
+
+void seen_text(const struct fsdp_verify_seen *seen, char text[SEEN_TEXT])
+{
+	size_t used = (size_t)snprintf(text, SEEN_TEXT, "%" PRIx32, seen->how);
+
+	for (size_t i = 0; i < FSDP_VERIFY_SEEN_WORDS; i++)
+		used += (size_t)snprintf(
+			text + used, SEEN_TEXT - used, " %" PRIx64, seen->words[i]);
+}
+
+static struct fsdp_verify_seen seen_of(struct fsdp_document_value row)
+{
+	const char *text = (const char *)joined_text(row, "numbers").data;
+	struct fsdp_verify_seen seen = { .piece = (uint32_t)joined_count(row, "piece") };
+	char *end = NULL;
+
+	if (text == NULL)
+		return (struct fsdp_verify_seen){ .piece = FSDP_NONE };
+	seen.how = (uint32_t)strtoul(text, &end, 16);
+	for (size_t i = 0; i < FSDP_VERIFY_SEEN_WORDS; i++)
+		seen.words[i] = strtoull(end, &end, 16);
+	return seen;
+}
+
+/* What all parts saw, in their order, to be freed. NULL: out of memory. */
+static struct fsdp_verify_seen *list_seen(
+	const struct joined_parts *joined, size_t *ret_count)
+{
+	struct fsdp_verify_seen *list;
+	size_t most = 0, count = 0;
+
+	for (size_t i = 0; i < joined->partial.parts; i++)
+		most += fsdp_document_get(joined->data[i], "seen").count;
+	list = calloc(most + 1, sizeof *list);
+	for (size_t i = 0; list != NULL && i < joined->partial.parts; i++) {
+		struct fsdp_document_value rows =
+			fsdp_document_get(joined->data[i], "seen");
+
+		for (size_t k = 0; k < rows.count; k++)
+			list[count++] = seen_of(fsdp_document_item(rows, k));
+	}
+	*ret_count = count;
+	return list;
+}
+
+static bool is_tie(const struct fsdp_rule *rule)
+{
+	return strcmp(rule->id, "FI1095") == 0;
+}
+
+/* Whether numbers tell it: all else the parts have told. */
+static bool is_of_numbers(const struct fsdp_rule *rule)
+{
+	return rule->level == FSDP_LEVEL_VALUES || is_tie(rule);
+}
+
+/* A tie may differ in its headers already. */
+static bool is_told(const struct judging *judging, const struct fsdp_finding *finding)
+{
+	const struct collected *collected = judging->collected;
+
+	if (!is_tie(finding->rule))
+		return false;
+	for (size_t i = judging->run->first.finding; i < collected->finding_count; i++)
+		if (strcmp(collected->findings[i].rule, finding->rule->id) == 0 &&
+			text_is(collected->findings[i].message,
+				text_of_span(finding->message)))
+			return true;
+	return false;
+}
+
+static void take_omitted(struct judging *judging, struct fsdp_omitted omitted)
+{
+	if (omitted.rule != NULL && omitted.rule->level == FSDP_LEVEL_VALUES)
+		collected_omitted(judging->collected, &omitted, 0, true);
+}
+
+static void take_numbers(struct judging *judging, const struct fsdp_verify *verify,
+	const struct fsdp_audit *audit)
+{
+	struct judgement *verdict = judging->verdict;
+
+	for (size_t i = 0; i < fsdp_verify_omitted_count(verify); i++)
+		take_omitted(judging, fsdp_verify_omitted(verify, i));
+	for (size_t i = 0; i < fsdp_audit_omitted_count(audit); i++)
+		take_omitted(judging, fsdp_audit_omitted(audit, i));
+	for (size_t i = 0; i < fsdp_audit_finding_count(audit); i++) {
+		const struct fsdp_finding *finding = fsdp_audit_finding(audit, i);
+
+		if (is_of_numbers(finding->rule) && !is_told(judging, finding))
+			collected_found(judging->collected, finding, 0, true);
+	}
+	for (size_t i = 0; i < verdict->check_count; i++) {
+		size_t rule = rule_index(verdict->checks[i].rule);
+		struct fsdp_rule_result result = fsdp_audit_result(audit, rule);
+
+		if (is_of_numbers(fsdp_rule(rule)))
+			join_check(&verdict->checks[i], result.status, result.reason);
+	}
+}
+
+/* Judges the numbers that all parts saw. */
+static bool judge_numbers(struct judging *judging, const struct joined_parts *joined,
+	struct fsdp_error **ret_error)
+{
+	struct run *run = judging->run;
+	struct fsdp_verify_options options = { .size = sizeof options,
+		.level = FSDP_LEVEL_VALUES,
+		.jobs = jobs_wanted(run->common) };
+	struct fsdp_audit_options judged = { .size = sizeof judged,
+		.level = FSDP_LEVEL_VALUES,
+		.limits = run->limits,
+		.limit_count = run->limit_count };
+	struct fsdp_verify_seen *seen = list_seen(joined, &options.seen_count);
+	struct fsdp_verify *verify = NULL;
+	struct fsdp_audit *audit = NULL;
+	bool good;
+
+	options.seen = seen;
+	good = seen != NULL &&
+	       fsdp_verify_new(joined->checkpoint, &options, &verify, ret_error);
+	judged.verify = verify;
+	good = good && fsdp_audit_new(joined->checkpoint, &judged, &audit, ret_error);
+	if (good)
+		take_numbers(judging, verify, audit);
+	fsdp_audit_free(audit);
+	fsdp_verify_free(verify);
+	free(seen);
+	return good;
+}
+
 /* ---- the whole ---- */
 
 static bool set_levels(struct audit *audit, struct fsdp_document_value asked)
@@ -254,7 +407,6 @@ static void set_whole(struct judgement *verdict, struct fsdp_document_value data
 	struct fsdp_document_value scope = fsdp_document_get(data, "scope");
 	struct fsdp_document_value whole = fsdp_document_get(data, "whole");
 
-	verdict->detail = fsdp_level_name(FSDP_LEVEL_DATA);
 	verdict->opened = fsdp_document_get(whole, "opened").integer != 0;
 	verdict->files = joined_count(scope, "files");
 	verdict->tensors = joined_count(scope, "tensors");
@@ -266,24 +418,32 @@ static void set_whole(struct judgement *verdict, struct fsdp_document_value data
 bool audit_join(
 	struct run *run, const struct joined_parts *joined, struct fsdp_error **ret_error)
 {
+	const char *request = joined->partial.request;
 	const struct audit_options options = { .data = true,
-		.checks = strstr(joined->partial.request, " checks") != NULL };
-	struct audit audit = { .options = &options, .level = FSDP_LEVEL_DATA };
+		.values = strstr(request, " values") != NULL,
+		.baseline = strstr(request, " baseline") != NULL ? "" : NULL,
+		.checks = strstr(request, " checks") != NULL };
+	struct audit audit = { .options = &options,
+		.level = options.values ? FSDP_LEVEL_VALUES : FSDP_LEVEL_DATA };
+	struct fsdp_document_value asked = fsdp_document_get(joined->data[0], "asked");
 	struct judging judging = { .audit = &audit,
 		.run = run,
 		.collected = run->collected,
 		.verdict = add_verdict(&audit, run) };
 	bool good = judging.verdict != NULL;
 
-	(void)ret_error;
 	if (good) {
 		judging.verdict->input = 0;
+		judging.verdict->detail = fsdp_level_name(audit.level);
 		set_whole(judging.verdict, joined->data[0]);
 	}
 	run->input = 0;
-	good = good && set_levels(&audit, fsdp_document_get(joined->data[0], "asked")) &&
-	       join_checks(&judging, joined) && join_scope(&judging, joined);
+	good = good && set_levels(&audit, asked) &&
+	       baseline_take(&audit.baseline, fsdp_document_get(asked, "known")) &&
+	       join_checks(&judging, joined) && join_scope(&judging, joined) &&
+	       (joined->checkpoint == NULL || judge_numbers(&judging, joined, ret_error));
 	if (good) {
+		drop_findings(&judging);
 		count_findings(&judging);
 		decide(&judging);
 		run->collected->inputs[0].status = judging.verdict->status;

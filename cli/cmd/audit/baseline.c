@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <fsdp/document.h>
-
 #include "cmd/audit/baseline.h"
 #include "run/answer.h"
 
@@ -78,6 +76,26 @@ bool baseline_open(struct baseline *baseline, struct run *run, const char *path)
 		       !refuse(run, NULL, "%s: out of memory", path);
 	fsdp_document_free(document);
 	return good;
+}
+
+bool baseline_take(struct baseline *baseline, struct fsdp_document_value prints)
+{
+	baseline->prints = calloc(prints.count + 1, sizeof *baseline->prints);
+	if (baseline->prints == NULL)
+		return false;
+	for (size_t i = 0; i < prints.count; i++) {
+		struct fsdp_span text = fsdp_document_item(prints, i).text;
+
+		if (text.size == 16)
+			memcpy(baseline->prints[baseline->count++].text, text.data, 16);
+	}
+	qsort(baseline->prints, baseline->count, sizeof *baseline->prints, compare);
+	return true;
+}
+
+const char *baseline_print(const struct baseline *baseline, size_t index)
+{
+	return index < baseline->count ? baseline->prints[index].text : NULL;
 }
 
 void baseline_done(struct baseline *baseline)

@@ -12,7 +12,11 @@ struct judging {
 	struct judgement *verdict;
 };
 
-/* verdict.c: counts what was collected, and says what follows. */
+/* verdict.c: gives findings the levels that were asked for, and leaves out those that are
+ * off or known. */
+void drop_findings(struct judging *judging);
+
+/* Counts what was collected, and says what follows. */
 void count_findings(struct judging *judging);
 void decide(struct judging *judging);
 struct judgement *add_verdict(struct audit *audit, const struct run *run);

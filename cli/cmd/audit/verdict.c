@@ -83,14 +83,16 @@ static bool keeps(struct judging *judging, struct finding *finding)
 	if (strcmp(finding->rule, "FI3002") == 0 &&
 		policy_allows(&audit->policy, finding->tensor))
 		return false;
-	if (!baseline_knows(&audit->baseline, finding))
+	/* Of parts merge leaves them out: it must see what several of them found. */
+	if (judging->run->common->part_count != 0 ||
+		!baseline_knows(&audit->baseline, finding))
 		return true;
 	judging->verdict->known++;
 	fail_check(judging->verdict, finding->rule, 1);
 	return false;
 }
 
-static void drop_findings(struct judging *judging)
+void drop_findings(struct judging *judging)
 {
 	struct collected *collected = judging->collected;
 	const struct levels *levels = &judging->audit->levels;
@@ -193,6 +195,20 @@ static bool keep_scope(struct judging *judging, const struct passes *passes)
 	return true;
 }
 
+/* What this part saw of numbers. False: out of memory. */
+static bool keep_seen(struct judgement *verdict, const struct fsdp_verify *verify)
+{
+	size_t count = verify != NULL ? fsdp_verify_seen_count(verify) : 0;
+
+	verdict->seen = calloc(count + 1, sizeof *verdict->seen);
+	if (verdict->seen == NULL)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		verdict->seen[i] = fsdp_verify_seen(verify, i);
+	verdict->seen_count = count;
+	return true;
+}
+
 static bool run_passes(struct judging *judging, struct fsdp_error **ret_error)
 {
 	struct passes passes = { 0 };
@@ -200,7 +216,10 @@ static bool run_passes(struct judging *judging, struct fsdp_error **ret_error)
 		    passes_run(&passes, judging->run, judging->audit->level,
 			    judging->audit->options->manifest, ret_error);
 
-	good = good && set_checks(judging, &passes) && keep_scope(judging, &passes);
+	good = good && set_checks(judging, &passes) && keep_scope(judging, &passes) &&
+	       (!judging->audit->options->values ||
+		       judging->run->common->part_count == 0 ||
+		       keep_seen(judging->verdict, passes.verify));
 	passes_done(&passes);
 	return good;
 }
@@ -229,9 +248,14 @@ void count_findings(struct judging *judging)
 	const struct collected *collected = judging->collected;
 	struct judgement *verdict = judging->verdict;
 
-	for (size_t i = judging->run->first.finding; i < collected->finding_count; i++)
-		count(verdict, collected->findings[i].rule,
-			collected->findings[i].severity, 1);
+	for (size_t i = judging->run->first.finding; i < collected->finding_count; i++) {
+		const struct finding *finding = &collected->findings[i];
+
+		if (baseline_knows(&judging->audit->baseline, finding))
+			fail_check(verdict, finding->rule, 1);
+		else
+			count(verdict, finding->rule, finding->severity, 1);
+	}
 	for (size_t i = judging->run->first.omission; i < collected->omission_count;
 		i++) {
 		const struct omission *omission = &collected->omissions[i];

@@ -74,6 +74,7 @@ static void read_partial(struct part_result *result)
 	partial->part = joined_count(from, "part");
 	partial->parts = joined_count(from, "parts");
 	copy_text(partial->of, sizeof partial->of, joined_text(from, "of"));
+	copy_text(partial->files, sizeof partial->files, joined_text(from, "files"));
 	copy_text(
 		partial->request, sizeof partial->request, joined_text(from, "request"));
 	partial->selects = fsdp_document_get(from, "selects").integer != 0;
@@ -484,6 +485,51 @@ static bool take_beside(struct merge_work *merging)
 	return true;
 }
 
+/* ---- the checkpoint ---- */
+
+struct merge_options {
+	const char *checkpoint;
+};
+
+/* Opens it, if the results ask for it. False: it is not there, or is another one, and
+ * refuse() was called. */
+static bool open_checkpoint(
+	struct merge_work *merging, struct fsdp_checkpoint **ret_checkpoint)
+{
+	struct run *run = merging->run;
+	const char *path = ((const struct merge_options *)run->options)->checkpoint;
+	const char *wanted = merging->joined.partial.files;
+	const struct fsdp_options options = { .size = sizeof options,
+		.limits = run->limits,
+		.limit_count = run->limit_count,
+		.look_beside = true };
+	struct fsdp_error *error = NULL;
+	char files[17];
+	bool good;
+
+	if (wanted[0] == '\0' && path != NULL)
+		return !refuse(run, "leave it out",
+			"--checkpoint is for results of audit --data --values");
+	if (wanted[0] == '\0' || strcmp(wanted, "none") == 0)
+		return true;
+	if (path == NULL)
+		return !refuse(run,
+			"fsdp-inspect merge --checkpoint=CHECKPOINT RESULT...",
+			"tensors of all parts are compared with each other: name the checkpoint, whose headers are read again");
+	if (!fsdp_checkpoint_open(&path, 1, &options, ret_checkpoint, &error)) {
+		refuse(run, error != NULL ? fsdp_error_hint(error) : NULL, "%s: %s", path,
+			error != NULL ? fsdp_error_message(error) : "out of memory");
+		fsdp_error_free(error);
+		return false;
+	}
+	good = partial_files(*ret_checkpoint, path, files) && strcmp(files, wanted) == 0;
+	if (!good)
+		refuse(run, "run the parts again, or name theirs",
+			"%s is not the checkpoint of the parts, or it was changed since",
+			path);
+	return good;
+}
+
 /* ---- the command ---- */
 
 /* *ret_wrong: refuse() was called. False: out of memory, or *ret_error. */
@@ -506,12 +552,21 @@ static bool answer(struct merge_work *merging, struct fsdp_error **ret_error)
 {
 	struct run *run = merging->run;
 	const char *unfit = run_answer_as(run, merging->command);
+	struct fsdp_checkpoint *checkpoint = NULL;
+	bool good;
 
 	if (unfit != NULL)
 		return refuse(run, "fsdp-inspect help outputs", "%s has no output %s",
 			merging->command->name, unfit);
-	return take_beside(merging) &&
+	if (!open_checkpoint(merging, &checkpoint)) {
+		fsdp_checkpoint_free(checkpoint);
+		return true;
+	}
+	merging->joined.checkpoint = checkpoint;
+	good = take_beside(merging) &&
 	       merging->command->join(run, &merging->joined, ret_error);
+	fsdp_checkpoint_free(checkpoint);
+	return good;
 }
 
 static bool run_merge(struct run *run, struct fsdp_error **ret_error)
@@ -536,13 +591,19 @@ static bool run_merge(struct run *run, struct fsdp_error **ret_error)
 	return good;
 }
 
-static const struct option OPTIONS[] = { { NULL } };
+static const struct option OPTIONS[] = {
+	{ "checkpoint", 0, OPTION_TEXT, "CHECKPOINT",
+		offsetof(struct merge_options, checkpoint),
+		.help = "of results of audit --data --values: what they are of" },
+	{ NULL },
+};
 
 const struct command command_merge = {
 	.name = "merge",
 	.group = GROUP_BYTES,
 	.summary = "results of all parts of a run, joined",
-	.synopsis = "[--sort=KEYS] [--columns=LIST] [--head=N] RESULT.jsonl...",
+	.synopsis =
+		"[--checkpoint=CHECKPOINT] [--sort=KEYS] [--columns=LIST] [--head=N] RESULT.jsonl...",
 	.examples = { "merge part-*.jsonl", "merge --json part-*.jsonl" },
 	.exit_1 = "as the command whose results are joined says",
 	.options = OPTIONS,
@@ -551,5 +612,6 @@ const struct command command_merge = {
 	.output = "text",
 	.inputs = INPUTS_FILE,
 	.shows_plan = true,
+	.options_size = sizeof(struct merge_options),
 	.run = run_merge,
 };
