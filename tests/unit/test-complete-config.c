@@ -261,6 +261,33 @@ static void each_module_of_a_width_is_judged(void **unused)
 	}
 }
 
+/* A head of its own size, and not a part of the hidden size. */
+static void heads_have_a_size_of_their_own(void **state)
+{
+	put_each(*state, "layers", 0, 3, "self_attn.k_proj.weight", "float32", "12x16");
+	put_each(*state, "layers", 0, 3, "mlp.up_proj.weight", "float32", "32x16");
+	put_each(*state, "layers", 0, 3, "ln_1.weight", "float32", "16");
+	configure(*state, "config.json",
+		"{\"hidden_size\": 16, \"num_attention_heads\": 4, \"num_key_value_heads\": 2,"
+		" \"head_dim\": 12, \"intermediate_size\": 32}");
+	expect_findings(*state, "FI1094 error layers.0.self_attn.k_proj.weight\n"
+				"FI1094 error layers.1.self_attn.k_proj.weight\n"
+				"FI1094 error layers.2.self_attn.k_proj.weight\n"
+				"FI1094 error layers.3.self_attn.k_proj.weight\n");
+}
+
+/* Of two sizes of heads nothing says which layer has which. */
+static void heads_have_two_sizes(void **state)
+{
+	put_each(*state, "layers", 0, 3, "self_attn.k_proj.weight", "float32", "12x16");
+	put_each(*state, "layers", 0, 3, "mlp.up_proj.weight", "float32", "32x16");
+	put_each(*state, "layers", 0, 3, "ln_1.weight", "float32", "16");
+	configure(*state, "config.json",
+		"{\"hidden_size\": 16, \"num_attention_heads\": 4, \"num_key_value_heads\": 2,"
+		" \"head_dim\": 12, \"global_head_dim\": 24, \"intermediate_size\": 32}");
+	expect_findings(*state, "");
+}
+
 /* Both sides of what lies between are half as wide. */
 static void a_model_may_halve_a_width(void **state)
 {
@@ -566,6 +593,8 @@ int main(void)
 		BY_HAND(a_width_stands_alone),
 		BY_HAND(all_of_a_stack_is_half),
 		cmocka_unit_test(each_module_of_a_width_is_judged),
+		BY_HAND(heads_have_a_size_of_their_own),
+		BY_HAND(heads_have_two_sizes),
 		BY_HAND(a_model_may_halve_a_width),
 		BY_HAND(a_piece_is_half),
 		BY_HAND(a_vector_is_joined),

@@ -40,6 +40,25 @@ static void a_module_is_missing(void **state)
 		"FI1090 error layers.3.mlp.down.weight layers.3.mlp.up.weight\n");
 }
 
+/* It is called as it is stored. */
+static void a_missing_module_is_named(void **state)
+{
+	static const char *const LESS[] = { "attn.q.weight", "attn.o.weight",
+		"norm.weight", NULL };
+	struct fsdp_checkpoint *checkpoint = *state;
+	struct fsdp_audit *audit;
+	struct fsdp_span module;
+
+	put_layers(checkpoint, "layers", 0, 2, BLOCK, NULL);
+	put_layers(checkpoint, "layers", 3, 3, LESS, NULL);
+	put_layers(checkpoint, "layers", 4, 7, BLOCK, NULL);
+	audit = judge(checkpoint);
+	module = fsdp_audit_finding(audit, 0)->module;
+	assert_int_equal(module.size, strlen("layers.3.mlp"));
+	assert_memory_equal(module.data, "layers.3.mlp", module.size);
+	fsdp_audit_free(audit);
+}
+
 static void a_layer_is_missing(void **state)
 {
 	struct fsdp_checkpoint *checkpoint = *state;
@@ -243,6 +262,26 @@ static void the_first_layer_may_differ(void **state)
 	expect_findings(checkpoint, "");
 }
 
+/* Three layers have no majority of layers that are alike: what the one in the middle lacks
+ * of both others is a hole, and at an end it may be a design. */
+static void a_layer_lacks_what_all_others_have(void **state)
+{
+	static const char *const FIRST[] = { "attn.q.weight", "attn.norm.weight",
+		"mlp.up.weight", "mlp.gate.weight", NULL };
+	static const char *const LESS[] = { "attn.q.weight", "mlp.up.weight", NULL };
+	static const char *const LAST[] = { "attn.q.weight", "attn.norm.weight",
+		"mlp.up.weight", "mlp.down.weight", NULL };
+	struct fsdp_checkpoint *checkpoint = *state;
+
+	put_layers(checkpoint, "inside.layers", 0, 0, FIRST, NULL);
+	put_layers(checkpoint, "inside.layers", 1, 1, LESS, NULL);
+	put_layers(checkpoint, "inside.layers", 2, 2, LAST, NULL);
+	put_layers(checkpoint, "end.layers", 0, 0, FIRST, NULL);
+	put_layers(checkpoint, "end.layers", 1, 1, LAST, NULL);
+	put_layers(checkpoint, "end.layers", 2, 2, LESS, NULL);
+	expect_findings(checkpoint, "FI1090 error inside.layers.1.attn.norm.weight\n");
+}
+
 static void a_bias_lost_its_weight(void **state)
 {
 	static const char *const PAIR[] = { "fc.weight", "fc.bias", NULL };
@@ -250,6 +289,25 @@ static void a_bias_lost_its_weight(void **state)
 
 	put_layers(checkpoint, "layers", 0, 1, PAIR, "layers.0.fc.weight");
 	expect_findings(checkpoint, "FI1090 error layers.0.fc.weight\n");
+}
+
+static void the_first_layer_has_weight_and_bias(void **state)
+{
+	static const char *const PAIR[] = { "fc.weight", "fc.bias", NULL };
+	struct fsdp_checkpoint *checkpoint = *state;
+
+	put_layers(checkpoint, "layers", 0, 1, PAIR, "layers.1.fc.weight");
+	expect_findings(checkpoint, "FI1090 error layers.1.fc.weight\n");
+}
+
+/* No layer has both: a weight of one says nothing of the bias of another. */
+static void no_layer_has_weight_and_bias(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+
+	put(checkpoint, "layers.0.fc.weight", "float32", "8x4");
+	put(checkpoint, "layers.1.fc.bias", "float32", "8");
+	expect_findings(checkpoint, "");
 }
 
 /* The same weight under another name, as AQLM packs it. */
@@ -489,6 +547,7 @@ int main(void)
 		BY_HAND(a_tensor_is_missing),
 		BY_HAND(nothing_is_missing),
 		BY_HAND(a_module_is_missing),
+		BY_HAND(a_missing_module_is_named),
 		BY_HAND(a_layer_is_missing),
 		BY_HAND(a_stack_may_begin_above_zero),
 		BY_HAND(numbers_may_have_gaps),
@@ -507,7 +566,10 @@ int main(void)
 		BY_HAND(a_pattern_explains),
 		BY_HAND(the_first_layer_is_judged_if_it_is_counted),
 		BY_HAND(the_first_layer_may_differ),
+		BY_HAND(a_layer_lacks_what_all_others_have),
 		BY_HAND(a_bias_lost_its_weight),
+		BY_HAND(the_first_layer_has_weight_and_bias),
+		BY_HAND(no_layer_has_weight_and_bias),
 		BY_HAND(a_bias_may_stand_beside_another_weight),
 		BY_HAND(a_bias_may_stand_beside_a_parametrization),
 		BY_HAND(a_parametrization_of_another_name_is_no_weight),
