@@ -336,6 +336,75 @@ static void passes_objects_that_look_alike(void **state)
 	reading_done(&reading);
 }
 
+/* The quote that ends a text stands anywhere in what is looked at at once, and so does what
+ * is escaped before it. */
+static void passes_texts_of_any_length(void **state)
+{
+	(void)state;
+	enum { MOST = 150 };
+	struct fsdp_json_quick *quick = fsdp_json_quick_new(&wanted);
+	const struct fsdp_json_value *name = &quick->values[0];
+	for (int size = 0; size < MOST; size++)
+		for (int escaped = -1; escaped < size - 1; escaped += 7) {
+			char text[2 * MOST + 64], string[MOST + 1];
+			struct reading reading;
+			struct fsdp_json_token token;
+			memset(string, 'x', (size_t)size);
+			string[size] = '\0';
+			if (escaped >= 0)
+				memcpy(string + escaped, "\\n", 2);
+			snprintf(text, sizeof text,
+				"[{\"name\": \"%s\", \"other\": \"y\"}]", string);
+			open_text(&reading, text, SIZE_MAX);
+			assert_true(fsdp_json_scan_next(
+				&reading.scan, &token, &reading.error));
+			assert_true(pass_one(quick, &reading));
+			assert_true(is_value(name, FSDP_SCAN_TEXT, string));
+			assert_int_equal(name->escaped, escaped >= 0);
+			reading_done(&reading);
+		}
+	fsdp_json_quick_free(quick);
+}
+
+/* What lies in an object counts as deep as it may be. */
+static void passes_no_object_near_the_limit_of_depth(void **state)
+{
+	(void)state;
+	for (uint32_t over = 0; over < 2; over++) {
+		struct reading reading;
+		struct fsdp_json_token token;
+		struct fsdp_json_quick *quick = fsdp_json_quick_new(&wanted);
+		open_text(&reading, "[[{\"name\": \"x\"}]]", SIZE_MAX);
+		reading.scan.depth_limit = 3 + FSDP_QUICK_LEVELS - over;
+		for (int i = 0; i < 2; i++)
+			assert_true(fsdp_json_scan_next(
+				&reading.scan, &token, &reading.error));
+		assert_int_equal(pass_one(quick, &reading), over == 0);
+		fsdp_json_quick_free(quick);
+		reading_done(&reading);
+	}
+}
+
+/* Not where an object has begun already. */
+static void passes_objects_from_their_begin_only(void **state)
+{
+	(void)state;
+	struct reading reading;
+	struct fsdp_json_token token;
+	struct fsdp_json_quick *quick = fsdp_json_quick_new(&wanted);
+	open_text(&reading,
+		"[{\"ts\": 1, \"name\": \"x\"}, {\"ts\": 2, \"name\": \"y\"}]", SIZE_MAX);
+	assert_true(fsdp_json_scan_next(&reading.scan, &token, &reading.error));
+	assert_true(pass_one(quick, &reading));
+	for (int i = 0; i < 3; i++) {
+		assert_true(fsdp_json_scan_next(&reading.scan, &token, &reading.error));
+		assert_true(i == 0 || !fsdp_json_quick_object(quick, &reading.scan));
+	}
+	assert_int_equal(token.kind, FSDP_SCAN_NUMBER);
+	fsdp_json_quick_free(quick);
+	reading_done(&reading);
+}
+
 /* Seen before or not: what follows here is for the other way. */
 static void leaves_alone_what_is_not_plain(void **state)
 {
@@ -502,6 +571,8 @@ static void reads_and_counts_what_others_write(void **state)
 			"{ka tx \"y\" {\"b\": 1} kname #1 }.", FSDP_ODD_BARE_QUOTE, 1 },
 		{ "{\"a\":\"f(\"x\", y)\"}", "{ka tf(\"x\", y) }.", FSDP_ODD_BARE_QUOTE,
 			1 },
+		{ "{\"a\":\"f(\"x\")}, y\"}", "{ka tf(\"x\")}, y }.", FSDP_ODD_BARE_QUOTE,
+			1 },
 		{ "{\"a\": 1= }", "{ka #1 !", FSDP_ODD_BARE_WORD, 0 },
 		{ "{\"a\": \"x\" y\n\"}", "{ka !", FSDP_ODD_BARE_QUOTE, 0 },
 		{ "{\"a\": --1}", "{ka !", FSDP_ODD_NUMBER, 0 },
@@ -564,6 +635,7 @@ static void goes_on_at_the_next_event(void **state)
 		{ "[{\"ph\":1}{\"ph\":2}]", 2, 0, 1 },
 		{ "[{\"ph\":=},{\"ph\":2}]", 2, 1, 0 },
 		{ "[{\"ph\":=, \"args\": {\"name\": 1}},{\"ph\":2}]", 2, 1, 0 },
+		{ "[{\"ph\":=, \"args\" \t: {\"name\": 1}},{\"ph\":2}]", 2, 1, 0 },
 		{ "[Traceback (most):\n{\"ph\":1}]", 1, 1, 0 },
 		{ "[{\"ph\":1},{\"ph\":=}]", 2, 1, 0 },
 		{ "[{\"ph\":1},{\"ph\":=} , ]", 2, 1, 0 },
@@ -881,6 +953,9 @@ int main(void)
 		cmocka_unit_test(skips_what_is_not_wanted),
 		cmocka_unit_test(passes_objects_that_look_alike),
 		cmocka_unit_test(leaves_alone_what_is_not_plain),
+		cmocka_unit_test(passes_texts_of_any_length),
+		cmocka_unit_test(passes_no_object_near_the_limit_of_depth),
+		cmocka_unit_test(passes_objects_from_their_begin_only),
 		cmocka_unit_test(passes_objects_that_do_not_look_alike),
 		cmocka_unit_test(holds_what_is_long_up_to_the_limit),
 		cmocka_unit_test(decodes_escapes),

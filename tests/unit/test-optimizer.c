@@ -128,6 +128,24 @@ static void a_moment_has_another_shape(void **state)
 	expect_findings(*state, "FI5003 error optim.state.b.weight.exp_avg\n");
 }
 
+/* A placeholder of ZeRO has no elements, a parameter of one element is no placeholder, and
+ * what is flat or one rank's own has a shape of its own. */
+static void parameters_without_a_shape_are_not_compared(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+	static const char *const NAMES[] = { "a.weight", "b.weight", "c.weight" };
+	char name[64];
+
+	for (size_t i = 0; i < FSDP_COUNT(NAMES); i++) {
+		put_as(checkpoint, NAMES[i], FSDP_ROLE_PARAM, i == 0 ? 0 : 1, 1);
+		snprintf(name, sizeof name, "optim.state.%s.exp_avg", NAMES[i]);
+		put_as(checkpoint, name, FSDP_ROLE_OPTIM, 8, 4);
+	}
+	fsdp_model_tensor(&checkpoint->model, 4)->flags |= FSDP_TENSOR_FLATTENED;
+	expect_findings(checkpoint, "FI4004 warning a.weight\n"
+				    "FI5003 error optim.state.b.weight.exp_avg\n");
+}
+
 /* States that are factored have names and shapes of their own. */
 static void a_factored_state_has_another_shape(void **state)
 {
@@ -149,6 +167,7 @@ int main(void)
 		BY_HAND(states_without_a_model_are_not_judged),
 		BY_HAND(a_parameter_may_have_no_state),
 		BY_HAND(a_moment_has_another_shape),
+		BY_HAND(parameters_without_a_shape_are_not_compared),
 		BY_HAND(a_factored_state_has_another_shape),
 	};
 
