@@ -209,6 +209,22 @@ END
 	holds out SHA256SUMS model.safetensors
 }
 
+@test "of a file that is lost each tensor is, and not only those that are named" {
+	mkdir source
+	many source/model-00001-of-00002.safetensors 1
+	python3 - <<'END'
+import json
+where = {"t0": "model-00001-of-00002.safetensors"} | {"lost%03d" % i: "model-00002-of-00002.safetensors" for i in range(200)}
+json.dump({"metadata": {}, "weight_map": where}, open("source/model.safetensors.index.json", "w"))
+END
+	run -0 export_to out -g t0 source
+	rm -r out
+	for name in lost000 lost127 lost128 lost199; do
+		run -1 export_to out -g $name -g t0 source
+		[ ! -e out ]
+	done
+}
+
 @test "a checkpoint that contradicts its configuration is refused" {
 	cp -r "$TESTDATA/complete/llama-tied/checkpoint" source
 	chmod -R u+w source

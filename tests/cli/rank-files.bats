@@ -129,6 +129,24 @@ message() {
 	[ "$(data set)" = "$whole" ]
 }
 
+@test "of two worlds the one counts that is more complete, then the one with more files" {
+	mkdir mixed
+	cp set/rank0.pt mixed/rank0.pt
+	cp "$TESTDATA"/fsdp2/w4-tp/checkpoint/rank[13].pt mixed/
+	cp set/rank2.pt mixed/rank2.pt
+	[[ $(message FI1009 mixed) == \
+		"the file is of a save by 4 ranks, 2 other files are by 3: it is of another save and was left out" ]]
+	[ "$("$FSDP_INSPECT" info --json mixed 2>/dev/null |
+		jq -c '[.findings[] | select(.rule == "FI1009") | .file]')" = '["rank1.pt","rank3.pt"]' ]
+	mkdir equal
+	cp "$TESTDATA"/fsdp1/sharded-w2-orig/checkpoint/rank[01].pt equal/
+	for i in {0..19}; do
+		cp "$TESTDATA"/fsdp2/w4-tp/checkpoint/rank$((i % 4)).pt equal/rank$((i + 2)).pt
+	done
+	[[ $(message FI1009 equal) == \
+		"the file is of a save by 2 ranks, 20 other files are by 4: it is of another save and was left out" ]]
+}
+
 @test "files of two models in one world disagree, and it is said how" {
 	mkdir two
 	cp "$TESTDATA"/fsdp2/w4-tp/checkpoint/rank[012].pt two/

@@ -137,6 +137,18 @@ def compressed(folder, wrong):
                       zipfile.ZIP_DEFLATED if wrong else zipfile.ZIP_STORED)]
 
 
+def beside(name):
+    """A pickle that no reader would take for one by how it begins, but by the end of its name, which some see up to a NUL ("!")."""
+    def pickle_beside(folder, wrong):
+        path = torch_zip(os.path.join(folder, "model.pt"), {"a": Tensor(Storage("0", 6), (6,), (1,))}, {"0": 6})
+        with zipfile.ZipFile(path, "a") as archive:
+            archive.writestr(f"model/{name if wrong else name.replace('.', '_')}", b"cos\nsystem\n(S'true'\ntR.")
+        if "!" in name:
+            edit(path, lambda data: data.replace(b"!", b"\0"))
+        return [path]
+    return pickle_beside
+
+
 def names(folder, wrong):
     return [safetensors(os.path.join(folder, "model.bin" if wrong else "model.safetensors"))]
 
@@ -289,7 +301,7 @@ ROWS = [
     *(("FI1010", "warning", counted(word)) for word in ("step", "iter", "epoch", "update", "batch")),
     ("FI1023", "error", shards), ("FI1032", "error", local_parts),
     ("FI1033", "error", relatives), ("FI1071", "error", flat_parts), ("FI1043", "error", storages), ("FI1044", "error", views),
-    ("FI1047", "error", legacy), ("FI2005", "error", sums), ("FI3046", "warning", compressed), ("FI3067", "warning", names), ("FI3067", "error", zip_names),
+    ("FI1047", "error", legacy), ("FI2005", "error", sums), *(("FI3001", "error", beside(name)) for name in ("a.pkl", "a.PKL", ".pkl", "a.pkl!b")), ("FI3046", "warning", compressed), ("FI3067", "warning", names), ("FI3067", "error", zip_names),
     ("FI4010", "note", byte_order), *(("FI4010", "warning", tagged(tag)) for tag in ("pt", "tf", "flax", "np", "mlx", "paddle", "jax")), ("FI5005", "error", groups_gap), ("FI5005", "error", groups_lack), ("FI5005", "error", groups_twice),
     ("FI5008", "error", moments), ("FI6003", "error", merged_shapes), ("FI6004", "error", merged_values),
     *(("FI1044", "error", impossible(*view)) for view in IMPOSSIBLE),

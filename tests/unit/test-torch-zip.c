@@ -151,6 +151,33 @@ static void test_legacy_near(void **state)
 	}
 }
 
+/* The list behind the object names a storage that no tensor has: it is told which. */
+static void test_legacy_other_storage(void **state)
+{
+	(void)state;
+	static const char key[] = "94491066517616";
+	struct fsdp_error *error = NULL;
+	size_t size, at;
+	bool told = false;
+	unsigned char *data =
+		read_sample("torch-zip/legacy-protocols/protocol-3.pt", &size);
+	for (at = size - strlen(key); memcmp(data + at, key, strlen(key)) != 0; at--)
+		;
+	data[at + strlen(key) - 1] = '9';
+	struct fsdp_checkpoint *checkpoint = open_bytes(data, size, &error);
+	assert_non_null(checkpoint);
+	for (size_t i = 0; i < fsdp_finding_count(checkpoint); i++) {
+		struct fsdp_span message = fsdp_finding(checkpoint, i)->message;
+		static const char expected[] =
+			"the list names storage 94491066517619, which no tensor has";
+		told |= message.size == strlen(expected) &&
+			memcmp(message.data, expected, message.size) == 0;
+	}
+	assert_true(told);
+	fsdp_checkpoint_free(checkpoint);
+	free(data);
+}
+
 /* The directory is at the end, so nothing but the whole opens without complaint. */
 static void test_truncated(void **state)
 {
@@ -188,6 +215,7 @@ int main(void)
 		cmocka_unit_test(test_legacy_protocols),
 		cmocka_unit_test(test_legacy_protocol_0),
 		cmocka_unit_test(test_legacy_near),
+		cmocka_unit_test(test_legacy_other_storage),
 		cmocka_unit_test(test_truncated),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
