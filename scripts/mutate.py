@@ -180,7 +180,7 @@ def rows_of(path, source):
                 begins.append(i + 1)
         for i, end in zip(begins, [*begins[1:], last] if len(begins) > 1 else []):
             here = (all_tokens[i].begin, all_tokens[end].begin)
-            if all_tokens[i].text != "NULL":  # which ends a table
+            if "NULL" not in (all_tokens[i].text, all_tokens[i + 1].text):  # which ends a table
                 yield Mutant(path, source, [(*here, "")], here)
 
 
