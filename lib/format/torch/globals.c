@@ -400,8 +400,8 @@ static void say_unknown(struct fsdp_torch *torch, const struct fsdp_pickle_globa
 
 /* What torch.load(weights_only=True) would refuse, as one remark on the file. */
 struct refused {
-	size_t count;
-	bool only_dtensors; /* an import of torch.distributed.tensor is enough */
+	size_t count, left_out; /* that many names do not fit */
+	bool only_dtensors;     /* an import of torch.distributed.tensor is enough */
 	char names[360];
 	size_t size;
 };
@@ -411,12 +411,15 @@ static void add_refused(
 {
 	size_t need = global->module.size + 1 + global->name.size + 2;
 	refused->only_dtensors &= dtensor;
-	if (refused->count++ != 0 && refused->size + need < sizeof refused->names) {
+	refused->count++;
+	if (refused->size + need >= sizeof refused->names) {
+		refused->left_out++;
+		return;
+	}
+	if (refused->size > 0) {
 		memcpy(refused->names + refused->size, ", ", 2);
 		refused->size += 2;
 	}
-	if (refused->size + need >= sizeof refused->names)
-		return;
 	memcpy(refused->names + refused->size, global->module.data, global->module.size);
 	refused->size += global->module.size;
 	refused->names[refused->size++] = '.';
@@ -426,15 +429,20 @@ static void add_refused(
 
 static void say_refused(struct fsdp_torch *torch, const struct refused *refused)
 {
+	char more[40] = "";
+
 	if (refused->count == 0)
 		return;
+	if (refused->left_out > 0)
+		snprintf(more, sizeof more, "%s%zu more",
+			refused->size > 0 ? ", and " : "", refused->left_out);
 	fsdp_find(&torch->model->findings, FSDP_RULE_WEIGHTS_ONLY_REFUSES,
 		FSDP_PLACE(.file = torch->file, .member = torch->member,
 			.next = refused->only_dtensors
 					? "import torch.distributed.tensor first"
 					: NULL),
-		"torch.load(weights_only=True) refuses %zu of its classes: %.*s",
-		refused->count, (int)refused->size, refused->names);
+		"torch.load(weights_only=True) refuses %zu of its classes: %.*s%s",
+		refused->count, (int)refused->size, refused->names, more);
 }
 
 void fsdp_torch_judge(struct fsdp_torch *torch)
