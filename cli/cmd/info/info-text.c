@@ -755,11 +755,12 @@ static const struct input_record *input_of_set(const struct run *run, size_t nth
 static void tell_next(struct info *info, const struct health *health)
 {
 	const struct run *run = info->run;
-	const char *command = info->recording != NULL      ? info->recording
-			      : health->of[FSDP_ERROR] > 0 ? "audit"
-			      : info->counts.modules > 1   ? "tree"
-			      : info->counts.tensors > 0   ? "ls"
-							   : "ls --values";
+	const char *command = info->recording != NULL ? info->recording
+			      : health->of[FSDP_ERROR] > 0 || health->failures > 0
+				      ? "audit"
+			      : info->counts.modules > 1 ? "tree"
+			      : info->counts.tensors > 0 ? "ls"
+							 : "ls --values";
 	bool all = input_of_set(run, 0) != NULL && input_of_set(run, MOST_NAMED) == NULL;
 	const struct input_record *input;
 
