@@ -313,8 +313,11 @@ static void tell_stats(struct show *show, const struct item *item)
 	struct out *out = show->run->out;
 
 	out_line_begin(out, "of these");
-	out_line_text(
-		out, "%" PRIu64 " of %" PRIu64 " read", stats->count, item->tensor.numel);
+	out_line_text(out, "%" PRIu64, stats->count);
+	/* Ranges that overlap count elements twice. */
+	if (stats->count <= item->tensor.numel)
+		out_line_text(out, " of %" PRIu64, item->tensor.numel);
+	out_line_text(out, " read");
 	if (stats->count > odd)
 		out_line_text(out, ": min %.6g, max %.6g, mean %.6g", stats->min,
 			stats->max, stats->mean);

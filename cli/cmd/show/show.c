@@ -64,7 +64,8 @@ static void line_for(const struct run *run, const char *word, struct retyped *re
 static void tell_missing(struct show *show, const char *word)
 {
 	const struct fsdp_checkpoint *checkpoint = show->run->checkpoint;
-	size_t tensors = fsdp_tensor_count(checkpoint),
+	size_t modules = fsdp_module_count(checkpoint),
+	       tensors = fsdp_tensor_count(checkpoint),
 	       values = fsdp_value_count(checkpoint);
 	struct name_buffer list = { NULL, 0, false };
 	struct similar similar;
@@ -73,6 +74,11 @@ static void tell_missing(struct show *show, const char *word)
 	struct usage usage;
 
 	similar_init(&similar, text_of(word));
+	for (uint32_t i = 0; i < modules; i++) {
+		uint32_t name = fsdp_module(checkpoint, i).name;
+		similar_try(
+			&similar, name, name_text(&show->buffers.name, checkpoint, name));
+	}
 	for (uint32_t i = 0; i < tensors; i++) {
 		uint32_t name = tensor_at(show, i).name;
 		similar_try(
@@ -83,7 +89,10 @@ static void tell_missing(struct show *show, const char *word)
 		similar_try(
 			&similar, name, name_text(&show->buffers.name, checkpoint, name));
 	}
-	for (size_t i = 0; i < similar.count; i++) {
+	/* Names that end so leave no doubt. */
+	for (size_t i = 0; i < similar.count &&
+			   (similar.best[i].score == 0 || similar.best[0].score > 0);
+		i++) {
 		name_buffer_append(
 			&list, &length, text_of(i > 0 ? ", " : "did you mean "));
 		name_buffer_append(&list, &length,
