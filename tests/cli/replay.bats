@@ -263,3 +263,32 @@ absolute() {
 	! grep -E '^(\(root\)|layers)' <<< "$output" | grep -F '0.000'
 	grep -qE '^layers.0 +backward +- +2 of 2 +-$' <<< "$output"
 }
+
+# FILE EVENT…: a snapshot of a segment with one block of 1 MiB; an event is ACTION:ADDRESS, of 1 MiB each.
+snapshot() {
+	python3 - "$@" <<'END'
+import pickle, sys
+MIB = 1 << 20
+frames = [{"name": "step", "filename": "train.py", "line": 3}]
+block = {"address": 0, "size": MIB, "requested_size": MIB, "state": "active_allocated", "frames": frames}
+segment = {"device": 0, "address": 0, "total_size": MIB, "allocated_size": MIB, "active_size": MIB, "requested_size": MIB,
+           "stream": 0, "segment_type": "small", "segment_pool_id": (0, 0), "is_expandable": False, "frames": [], "blocks": [block]}
+events = [{"action": action, "addr": int(addr) * MIB, "size": MIB, "stream": 0, "time_us": 100 + i, "frames": frames}
+          for i, (action, addr) in enumerate(word.split(":") for word in sys.argv[2:])]
+with open(sys.argv[1], "wb") as f:
+    pickle.dump({"segments": [segment], "device_traces": [events], "allocator_settings": {}}, f)
+END
+}
+
+# The blocks at the peak that were freed later and of which the allocation was not recorded, and all.
+at_peak() {
+	replay --memory --json "$1" 2>/dev/null | jq -c '.data.memory[0] | [.peak_event, ([.peak_stacks[].blocks] | add)]'
+}
+
+@test "what is freed behind the peak was there, from the first event on" {
+	# At the begin most is in use, so that the peak is at no event.
+	snapshot falls.pickle free_completed:1 free_completed:2 alloc:3 free_completed:3
+	[ "$(at_peak falls.pickle)" = "[null,3]" ]
+	snapshot rises.pickle alloc:3 alloc:4 free_completed:1 free_completed:3 free_completed:4
+	[ "$(at_peak rises.pickle)" = "[1,4]" ]
+}
