@@ -48,3 +48,47 @@ END
 	run -2 "$FSDP_INSPECT" diff "$SAMPLE" "$SAMPLE" "$SAMPLE"
 	[[ "$output" == *"needs two checkpoints, not 3"* ]]
 }
+
+# FILE DTYPE SHAPE, and the data as Python has it.
+weights() {
+	python3 - "$@" <<'END'
+import json, math, struct, sys
+path, dtype, shape, data = sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), eval(sys.argv[4])
+header = json.dumps({"weight": {"dtype": dtype, "shape": shape, "data_offsets": [0, len(data)]}}).encode()
+header += b" " * (-len(header) % 8)
+with open(path, "wb") as out:
+    out.write(struct.pack("<Q", len(header)) + header + data)
+END
+}
+
+hint() {
+	"$FSDP_INSPECT" diff --values --json -q "$@" | jq -r '.data.changed[0].hint'
+}
+
+@test "pieces of each usual world are known in another order" {
+	for world in 2 3 4 6 8 12 16 24 32 48 64; do
+		weights a.safetensors U8 "[$world, 3]" "bytes(range(3 * $world))"
+		weights b.safetensors U8 "[$world, 3]" "bytes([3, 4, 5, 0, 1, 2, *range(6, 3 * $world)])"
+		[ "$(hint a.safetensors b.safetensors)" = "the same $world pieces along dim 0, joined in another order" ]
+	done
+	weights a.safetensors U8 "[5, 3]" "bytes(range(15))"
+	weights b.safetensors U8 "[5, 3]" "bytes([3, 4, 5, 0, 1, 2, *range(6, 15)])"
+	[ "$(hint a.safetensors b.safetensors)" = null ]
+}
+
+@test "what was rounded to a narrower dtype is known, for each of them" {
+	# The number behind 1, the least and the most that the dtype holds, in F64 nearly these.
+	while read -r dtype fraction least most bits; do
+		weights a.safetensors F64 "[3]" "struct.pack('<3d', 1 + 1.4 * 2.0**-$fraction, 1.4 * 2.0**$least, $most * (1 + 2.0**-($fraction + 3)))"
+		weights b.safetensors "$dtype" "[3]" "bytes.fromhex('$bits')"
+		[ "$(hint a.safetensors b.safetensors)" = "equal, rounded to the narrower of both dtypes" ]
+		weights a.safetensors F64 "[3]" "struct.pack('<3d', 1 + 1.6 * 2.0**-$fraction, 2.0**$least, $most)"
+		[ "$(hint a.safetensors b.safetensors)" != "equal, rounded to the narrower of both dtypes" ]
+	done <<-'END'
+		F32 23 -149 (2-2.0**-23)*2.0**127 0100803f01000000ffff7f7f
+		F16 10 -24 65504 013c0100ff7b
+		BF16 7 -133 (2-2.0**-7)*2.0**127 813f01007f7f
+		F8_E4M3 3 -9 448 39017e
+		F8_E5M2 2 -16 57344 3d017b
+	END
+}

@@ -5,6 +5,7 @@ import collections
 import hashlib
 import io
 import json
+import math
 import os
 import pickle
 import re
@@ -295,6 +296,25 @@ def sums(folder, wrong):
     return ["--data", path]
 
 
+def tied(head, embedding):
+    """Two matrices that are said to be one."""
+    def other_values(folder, wrong):
+        count, names_of_both = 64, (head, f"model.{embedding}")
+        entries = {n: {"dtype": "F32", "shape": [8, 8], "data_offsets": [256 * i, 256 * (i + 1)]} for i, n in enumerate(names_of_both)}
+        header = json.dumps(entries).encode()
+        header += b" " * (-len(header) % 8)
+        one, other = (struct.pack(f"<{count}f", *(math.sin(i + k) for i in range(count))) for k in (0, wrong))
+        with open(os.path.join(folder, "model.safetensors"), "wb") as f:
+            f.write(struct.pack("<Q", len(header)) + header + one + other)
+        with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as f:
+            json.dump({"tie_word_embeddings": True}, f)
+        return ["--data", "--values", folder]
+    return other_values
+
+
+HEADS = ("lm_head", "embed_out", "output", "output_layer", "proj_out", "ff_out")
+EMBEDDINGS = ("embed_tokens", "wte", "word_embeddings", "embed_in", "shared", "tok_embeddings", "embedding")
+
 # rule, severity, and what makes a sample and its near miss
 ROWS = [
     ("FI1003", "error", no_meta), ("FI1008", "error", relatives_alone), ("FI1010", "warning", other_step), ("FI1010", "note", next_step), ("FI1010", "warning", no_step),
@@ -305,6 +325,8 @@ ROWS = [
     ("FI4010", "note", byte_order), *(("FI4010", "warning", tagged(tag)) for tag in ("pt", "tf", "flax", "np", "mlx", "paddle", "jax")), ("FI5005", "error", groups_gap), ("FI5005", "error", groups_lack), ("FI5005", "error", groups_twice),
     ("FI5008", "error", moments), ("FI6003", "error", merged_shapes), ("FI6004", "error", merged_values),
     *(("FI1044", "error", impossible(*view)) for view in IMPOSSIBLE),
+    *(("FI1095", "warning", tied(f"{name}.weight", "wte.weight")) for name in HEADS),
+    *(("FI1095", "warning", tied("lm_head.weight", f"{name}.weight")) for name in EMBEDDINGS),
 ]
 
 

@@ -439,6 +439,27 @@ static void half_of_a_pair_is_missing(void **state)
 	expect_findings(*state, "FI1090 error model.layers.0.q.lora_A.weight\n");
 }
 
+/* Each side of a pair, of modules and of embeddings. */
+static void each_half_has_another(void **state)
+{
+	static const char *const HALVES[] = { "lora_A.weight", "lora_B.weight",
+		"lora_embedding_A", "lora_embedding_B" };
+	char name[64], expected[64];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof HALVES / sizeof *HALVES; i++) {
+		struct fsdp_checkpoint *checkpoint;
+
+		begin_by_hand((void **)&checkpoint);
+		snprintf(name, sizeof name, "q.%s", HALVES[i]);
+		put(checkpoint, name, "float32", "4x4");
+		configure(checkpoint, "adapter_config.json", "{}");
+		snprintf(expected, sizeof expected, "FI1090 error q.%s\n", HALVES[i ^ 1]);
+		expect_findings(checkpoint, expected);
+		end_by_hand((void **)&checkpoint);
+	}
+}
+
 static void pairs_are_whole(void **state)
 {
 	put_each(*state, "layers", 0, 3, "q.lora_A.weight", "float32", "8x4");
@@ -611,6 +632,7 @@ int main(void)
 		BY_HAND(the_vision_part_is_missing),
 		BY_HAND(a_text_model_has_no_vision_part),
 		BY_HAND(half_of_a_pair_is_missing),
+		cmocka_unit_test(each_half_has_another),
 		BY_HAND(pairs_are_whole),
 		BY_HAND(the_rank_differs),
 		BY_HAND(ranks_differ_by_a_pattern),

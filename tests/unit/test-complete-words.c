@@ -312,6 +312,53 @@ static void scales_without_a_weight(void **state)
 	}
 }
 
+/* The number is that of layers at one end: dense ones before those with experts, and layers
+ * that share the keys and values of others. */
+static void words_that_count_layers(void **state)
+{
+	static const char *const words[] = { "first_k_dense_replace", "my_first",
+		"start_k", "layer_offset", "num_kv_shared_layers", "other" };
+	char config[64];
+
+	(void)state;
+	for (size_t i = 0; i < FSDP_COUNT(words); i++) {
+		struct fsdp_rule_result result;
+		struct fsdp_audit *audit;
+		void *own;
+
+		begin_by_hand(&own);
+		put_layers(own, "layers", 0, 7, MEMBERS, "layers.7.mlp.weight");
+		snprintf(config, sizeof config, "{\"%s\": 7, \"num_hidden_layers\": 8}",
+			words[i]);
+		configure(own, "config.json", config);
+		audit = judge(own);
+		result = result_of(audit, "FI1090");
+		if ((result.findings > 0) != (i + 1 == FSDP_COUNT(words)))
+			fail_msg("%s", words[i]);
+		fsdp_audit_free(audit);
+		end_by_hand(&own);
+	}
+}
+
+/* Two stacks of one kind, and a number of one of them in any key that counts layers: the
+ * other number is about neither. */
+static void keys_that_explain_a_stack(void **state)
+{
+	static const char *const keys[] = { "num_hidden_groups", "encoder_layers",
+		"num_decoder_layers", "depth", "other" };
+	const char *const both[2] = { "one.layers", "two.layers" };
+	char config[96];
+
+	(void)state;
+	for (size_t i = 0; i < FSDP_COUNT(keys); i++) {
+		snprintf(config, sizeof config,
+			"{\"num_hidden_layers\": 6, \"a\": {\"%s\": 5}}", keys[i]);
+		if ((count_found("FI1091", both, 5, NULL, config) > 0) !=
+			(i + 1 == FSDP_COUNT(keys)))
+			fail_msg("%s", keys[i]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -327,6 +374,8 @@ int main(void)
 		cmocka_unit_test(words_of_stacks_in_towers),
 		cmocka_unit_test(methods_that_are_not_judged),
 		cmocka_unit_test(scales_without_a_weight),
+		cmocka_unit_test(words_that_count_layers),
+		cmocka_unit_test(keys_that_explain_a_stack),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -132,6 +132,79 @@ static void one_name_is_not_enough(void **state)
 	assert_int_equal(kind.mesh, FSDP_NONE);
 }
 
+static void each_pair_of_names_tells_an_architecture(void **state)
+{
+	static const struct {
+		const char *one, *other, *is;
+	} ROWS[] = {
+		{ "q_proj", "gate_proj", "Llama" },
+		{ "wq", "w1", "Llama" },
+		{ "c_attn", "c_fc", "GPT-2" },
+		{ "linear_qkv", "linear_qkv.bias", "Megatron GPT" },
+		{ "SelfAttention", "SelfAttention.q", "T5" },
+		{ "query", "query.bias", "BERT" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
+		char name[64];
+		void *own;
+
+		begin_by_hand(&own);
+		snprintf(name, sizeof name, "layers.0.%s.weight", ROWS[i].one);
+		tensor_by_hand(own, name, "float32", FSDP_ROLE_PARAM, SHAPE, 2);
+		snprintf(name, sizeof name, "layers.0.%s.weight", ROWS[i].other);
+		tensor_by_hand(own, name, "float32", FSDP_ROLE_PARAM, SHAPE, 2);
+		freeze_by_hand(own);
+		assert_string_equal(look(own).looks_like, ROWS[i].is);
+		end_by_hand(&own);
+	}
+}
+
+static void put_integer(
+	struct fsdp_checkpoint *checkpoint, const char *name, int64_t integer)
+{
+	struct fsdp_token *token = FSDP_TAKE(&checkpoint->arena, token, 1);
+	uint32_t id = name_by_hand(checkpoint, name);
+
+	assert_non_null(token);
+	*token = (struct fsdp_token){ .kind = FSDP_TOKEN_INTEGER, .integer = integer };
+	assert_int_not_equal(
+		fsdp_build_value(&checkpoint->model,
+			&(struct fsdp_value_record){ .name = id,
+				.raw_name = id,
+				.path = FSDP_NONE,
+				.file = file_by_hand(checkpoint, name, FSDP_NONE),
+				.rank = FSDP_NONE,
+				.tokens = token,
+				.token_count = 1,
+				.type = "int" },
+			NULL),
+		FSDP_NONE);
+}
+
+/* Of several words the one that is known to be the step of a run; alone each is. */
+static void each_word_counts_steps(void **state)
+{
+	static const char *const WORDS[] = { "step", "global_step", "iteration",
+		"global_steps", "steps", "iter", "iter_num", "num_updates", "other" };
+
+	(void)state;
+	for (size_t i = 0; i + 1 < sizeof WORDS / sizeof *WORDS; i++) {
+		struct fsdp_kind kind;
+		void *own;
+
+		begin_by_hand(&own);
+		put_integer(own, WORDS[i + 1], 7);
+		put_integer(own, WORDS[i], 5);
+		freeze_by_hand(own);
+		kind = look(own);
+		if (!kind.has_step || kind.step != 5)
+			fail_msg("%s", WORDS[i]);
+		end_by_hand(&own);
+	}
+}
+
 static void states_tell_an_optimizer(void **state)
 {
 	static const struct {
@@ -143,6 +216,8 @@ static void states_tell_an_optimizer(void **state)
 		{ "optimizer.state.exp_avg_sq.layers.fc.weight",
 			FSDP_OPTIMIZER_ADAM_OR_ADAMW },
 		{ "optim.state.w.exp_avg_sq_row", FSDP_OPTIMIZER_ADAFACTOR },
+		{ "optim.state.w.square_avg", FSDP_OPTIMIZER_RMSPROP },
+		{ "optim.state.w.sum", FSDP_OPTIMIZER_ADAGRAD },
 	};
 	struct fsdp_checkpoint *checkpoint;
 
@@ -185,6 +260,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			one_name_is_not_enough, begin_by_hand, end_by_hand),
 		cmocka_unit_test(states_tell_an_optimizer),
+		cmocka_unit_test(each_pair_of_names_tells_an_architecture),
+		cmocka_unit_test(each_word_counts_steps),
 		cmocka_unit_test_setup_teardown(
 			nothing_has_a_kind_too, begin_by_hand, end_by_hand),
 	};

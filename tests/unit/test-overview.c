@@ -77,6 +77,27 @@ static void keys_may_come_first(void **state)
 	fsdp_overview_free(overview);
 }
 
+static void each_key_may_come_first(void **state)
+{
+	static const char *const WORDS[] = { "exp_avg", "exp_avg_sq", "fp32_param",
+		"master_param", "max_exp_avg_sq", "momentum_buffer", "param", "step" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++) {
+		struct fsdp_overview *overview;
+		char name[64];
+		void *own;
+
+		begin_by_hand(&own);
+		snprintf(name, sizeof name, "optimizer.state.%s.fc.weight", WORDS[i]);
+		tensor_by_hand(own, name, "float32", FSDP_ROLE_OPTIM, SHAPE, 2);
+		freeze_by_hand(own);
+		assert_string_equal(look(own, &overview)->states[0].key, WORDS[i]);
+		fsdp_overview_free(overview);
+		end_by_hand(&own);
+	}
+}
+
 /* More kinds than are told apart, and keys longer than are kept. */
 static void kinds_have_an_end(void **state)
 {
@@ -221,6 +242,7 @@ int main(void)
 			begin_by_hand, end_by_hand),
 		cmocka_unit_test_setup_teardown(
 			nothing_is_an_overview_too, begin_by_hand, end_by_hand),
+		cmocka_unit_test(each_key_may_come_first),
 		cmocka_unit_test(what_was_only_counted_adds_up_to_the_same),
 	};
 

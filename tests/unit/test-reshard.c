@@ -74,6 +74,66 @@ static void a_mesh_has_copies_and_rows(void **state)
 	fsdp_reshard_free(reshard);
 }
 
+/* By the names of modules: the usual plans cut some by rows and some by columns, and of
+ * others nothing is known. */
+static void names_tell_what_tensor_parallelism_cuts(void **state)
+{
+	static const int64_t SHAPE[] = { 3, 4 };
+	static const uint64_t ROWS[] = { 32, 16 }, COLUMNS[] = { 24, 24 };
+	static const struct {
+		const char *word;
+		const uint64_t *bytes;
+	} WORDS[] = {
+		{ "q_proj", ROWS },
+		{ "k_proj", ROWS },
+		{ "v_proj", ROWS },
+		{ "gate_proj", ROWS },
+		{ "up_proj", ROWS },
+		{ "wq", ROWS },
+		{ "wk", ROWS },
+		{ "wv", ROWS },
+		{ "w1", ROWS },
+		{ "w3", ROWS },
+		{ "linear_qkv", ROWS },
+		{ "linear_fc1", ROWS },
+		{ "embed_tokens", ROWS },
+		{ "tok_embeddings", ROWS },
+		{ "word_embeddings", ROWS },
+		{ "lm_head", ROWS },
+		{ "output", ROWS },
+		{ "output_layer", ROWS },
+		{ "o_proj", COLUMNS },
+		{ "down_proj", COLUMNS },
+		{ "wo", COLUMNS },
+		{ "w2", COLUMNS },
+		{ "linear_proj", COLUMNS },
+		{ "linear_fc2", COLUMNS },
+		{ "other", NULL },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++) {
+		struct fsdp_reshard *reshard;
+		char name[64];
+		void *own;
+
+		begin_by_hand(&own);
+		snprintf(name, sizeof name, "a.%s.weight", WORDS[i].word);
+		piece_by_hand(own,
+			tensor_by_hand(own, name, "float32", FSDP_ROLE_PARAM, SHAPE, 2),
+			0, NULL, 2);
+		freeze_by_hand(own);
+		reshard = reshard_to(own, (struct fsdp_reshard_options){
+						  .world = 2, .tp = 2, .shard_dim = -1 });
+		if (fsdp_reshard_facts(reshard).tp_unknown != (WORDS[i].bytes == NULL))
+			fail_msg("%s", WORDS[i].word);
+		if (WORDS[i].bytes != NULL)
+			expect_params(reshard, WORDS[i].bytes, 2);
+		fsdp_reshard_free(reshard);
+		end_by_hand(&own);
+	}
+}
+
 /* What tensor parallelism alone cut: along the same dimensions again, and the rest, which
  * no rank had a part of, among the shards. */
 static void what_only_tensor_parallelism_cut_is_cut_by_shards_too(void **state)
@@ -139,6 +199,7 @@ int main(void)
 			rows_are_cut_as_chunk_does, begin_by_hand, end_by_hand),
 		cmocka_unit_test_setup_teardown(
 			a_mesh_has_copies_and_rows, begin_by_hand, end_by_hand),
+		cmocka_unit_test(names_tell_what_tensor_parallelism_cuts),
 		cmocka_unit_test_setup_teardown(
 			what_only_tensor_parallelism_cut_is_cut_by_shards_too,
 			begin_by_hand, end_by_hand),
