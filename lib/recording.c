@@ -260,7 +260,7 @@ static bool join(struct fsdp_recordings *set, const struct fsdp_limits *limits,
 }
 
 /* The nth recording of each rank is of the nth run: that of each recording, by the index
- * of its path. Only times of traces are set against each other so. */
+ * of its path. Only times of traces and orders of units are set against each other so. */
 static bool number_runs(struct fsdp_recordings *set, size_t *run_of)
 {
 	struct fsdp_recording **sorted = calloc(set->count + 1, sizeof *sorted);

@@ -46,14 +46,21 @@ static int compare_times(const void *a, const void *b)
 	return left->input < right->input ? -1 : left->input > right->input;
 }
 
+/* Whether ranks of a run are set against each other by what is recorded of them. */
+static bool is_compared(const struct fsdp_recording *one)
+{
+	return one->kind == FSDP_RECORDING_KINETO ||
+	       one->kind == FSDP_RECORDING_EXEC_ORDER;
+}
+
 /* Those of the rank that comes first, in order of time if that is known. */
 static struct cycles cycles_of(struct fsdp_recording **list, size_t count)
 {
 	struct cycles cycles = { list, 1, has_time(list[0]) };
-	if (list[0]->kind != FSDP_RECORDING_KINETO)
+	if (!is_compared(list[0]))
 		return cycles;
 	for (; cycles.count < count && list[cycles.count]->rank == list[0]->rank &&
-		list[cycles.count]->kind == FSDP_RECORDING_KINETO;
+		list[cycles.count]->kind == list[0]->kind;
 		cycles.count++)
 		cycles.timed &= has_time(list[cycles.count]);
 	if (cycles.timed)

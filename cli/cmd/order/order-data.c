@@ -19,6 +19,8 @@ struct order_data {
 	int64_t *scratch;
 	struct fsdp_divergence divergence;
 	struct fsdp_first_diff first_diff;
+	/* Which run these are of: the first whose ranks part. */
+	struct listing parts;
 	struct fsdp_flight flight;
 };
 
@@ -594,7 +596,7 @@ static const void *each_group(struct subject of, size_t i, void *room)
 	if (at == diff->count)
 		return NULL;
 	handle = order_handle(
-		order_nth(data_of(of)->listing, at)->order, diff->handles[at]);
+		order_nth(&data_of(of)->parts, at)->order, diff->handles[at]);
 	*group = (struct group){ at, diff->handles[at], handle != NULL ? *handle : none };
 	return group;
 }
@@ -614,7 +616,7 @@ static const void *each_rank(struct subject of, size_t i, void *room)
 		at->next++;
 	if (at->next == diff->count)
 		return NULL;
-	at->rank = order_nth(data_of(of)->listing, at->next++)->rank;
+	at->rank = order_nth(&data_of(of)->parts, at->next++)->rank;
 	return at;
 }
 
@@ -662,11 +664,25 @@ const struct record order_answer = OBJECT_RECORD(DATA, NULL, "The answer.",
 	{ "collectives", OBJECT_AT(DATA, flight, order_flight_record), .has = has_dumps },
 	{ NULL, FIELDS(asked_record), .has = asks_first_diff });
 
+static struct listing first_apart(const struct listing *listing)
+{
+	size_t count = fsdp_recordings_run_count(listing->recordings);
+
+	for (size_t i = 0; i < count; i++) {
+		struct listing run = order_run(listing, i);
+
+		if (order_parts(&run))
+			return run;
+	}
+	return order_run(listing, 0);
+}
+
 bool order_put_data(struct listing *listing)
 {
+	struct listing parts = first_apart(listing);
 	struct order_data data = { listing, NULL,
-		*fsdp_recordings_divergence(listing->recordings),
-		*fsdp_recordings_first_diff(listing->recordings) };
+		*fsdp_recordings_divergence(parts.recordings),
+		*fsdp_recordings_first_diff(parts.recordings), .parts = parts };
 	const struct fsdp_flight *flight = fsdp_recordings_flight(listing->recordings);
 	size_t room = 1;
 

@@ -46,6 +46,21 @@ const struct fsdp_recording *order_nth(const struct listing *listing, size_t nth
 	return NULL;
 }
 
+struct listing order_run(const struct listing *listing, size_t nth)
+{
+	struct listing run = *listing;
+
+	run.recordings = fsdp_recordings_run(listing->recordings, nth);
+	run.count = fsdp_recording_count(run.recordings);
+	return run;
+}
+
+bool order_parts(const struct listing *run)
+{
+	return !fsdp_recordings_divergence(run->recordings)->agree ||
+	       fsdp_recordings_first_diff(run->recordings)->found;
+}
+
 bool order_begins_group(const struct fsdp_first_diff *diff, size_t index)
 {
 	for (size_t i = 0; i < index; i++)
@@ -745,12 +760,23 @@ static void show_first_diff(struct listing *listing)
 	out_table_end(out);
 }
 
-static bool show_text(struct listing *listing)
+/* Of several runs, which files they are. */
+static void line_run(const struct listing *run, size_t nth)
+{
+	struct out *out = run->run->out;
+
+	out_line_begin(out, NULL);
+	out_line_text(out, "run %zu: ", nth + 1);
+	out_line_name(out, text_of(fsdp_recording(run->recordings, 0)->path));
+	if (run->count > 1)
+		out_line_text(out, " and %zu more", run->count - 1);
+	out_line_end(out);
+}
+
+static bool show_run(struct listing *listing)
 {
 	bool good = true;
 
-	if (fsdp_recordings_flight(listing->recordings) != NULL)
-		return order_show_flight(listing);
 	if (listing->options->first_diff) {
 		show_first_diff(listing);
 		return true;
@@ -764,6 +790,23 @@ static bool show_text(struct listing *listing)
 	}
 	good = good && show_blocks(listing);
 	show_first_diff(listing);
+	return good;
+}
+
+static bool show_text(struct listing *listing)
+{
+	size_t count = fsdp_recordings_run_count(listing->recordings);
+	bool good = true;
+
+	if (fsdp_recordings_flight(listing->recordings) != NULL)
+		return order_show_flight(listing);
+	for (size_t i = 0; good && i < count; i++) {
+		struct listing run = order_run(listing, i);
+
+		if (count > 1)
+			line_run(&run, i);
+		good = show_run(&run);
+	}
 	return good;
 }
 
@@ -819,11 +862,14 @@ static int status_of(struct listing *listing)
 			warned |= one->order->warning_count != 0 ||
 				  one->order->problem_count != 0;
 	}
-	if (!fsdp_recordings_divergence(listing->recordings)->agree ||
-		fsdp_recordings_first_diff(listing->recordings)->found ||
-		(listing->options->strict && warned))
-		status = status_worse(status, STATUS_BAD);
-	return status;
+	for (size_t i = 0; i < fsdp_recordings_run_count(listing->recordings); i++) {
+		struct listing run = order_run(listing, i);
+
+		if (order_parts(&run))
+			status = status_worse(status, STATUS_BAD);
+	}
+	return listing->options->strict && warned ? status_worse(status, STATUS_BAD)
+						  : status;
 }
 
 /* What reading needs to know, as long as it lasts. */

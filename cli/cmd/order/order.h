@@ -31,6 +31,12 @@ const struct fsdp_handle *order_handle(
 /* The recordings of handles, by rank. */
 const struct fsdp_recording *order_nth(const struct listing *listing, size_t nth);
 
+/* Two recordings of one rank are of two runs: those of one run. */
+struct listing order_run(const struct listing *listing, size_t nth);
+
+/* Whether the ranks of a run part. */
+bool order_parts(const struct listing *run);
+
 /* Whether this one begins a group: none before it did the same. */
 bool order_begins_group(const struct fsdp_first_diff *diff, size_t index);
 

@@ -1021,8 +1021,9 @@ FSDP_API const char *fsdp_recordings_left_out(
 	const struct fsdp_recordings *recordings, size_t nth);
 
 /**
- * Two traces of one rank are two recordings of it: of a run before and after a change, or
- * of two cycles of the profiler. Their times are compared and not added up. The nth trace
+ * Two recordings of one rank are of two runs: before and after a change, or two cycles of
+ * the profiler. Times of traces are compared and not added up, and orders of units are
+ * compared among the ranks of a run. The nth trace
  * of each rank, by the time of its begin if that is recorded, else in the order of the
  * paths, belongs to the nth run; what a rank lacks is found by the nearest begin. Mostly
  * there is one run.
