@@ -391,16 +391,89 @@ static void each_type_has_names_of_its_own(void **state)
 	expect("q.weight 4x3", "loads");
 	put_tensors("", VERA("2x5", "4x2"));
 	expect("q.weight 4x3", "refuses peft-base-projection");
+	put_tensors("", VERA("2x3", "5x2"));
+	expect("q.weight 4x3", "refuses peft-base-projection");
 	put_tensors("", VERA("3x3", "4x2"));
 	expect(NULL, "refuses peft-shared");
+	put_tensors("", VERA("2x3", "4x3"));
+	expect(NULL, "refuses peft-shared");
+#define BANK ", \"r\": 2, \"vector_length\": 2, \"num_vectors\": 5"
+#define VBLORA(bank)                          \
+	"base_model.vblora_vector_bank " bank \
+	" base_model.model.q.vblora_logits_A 2x2x5 base_model.model.q.vblora_logits_B 3x2x5"
+	folder_write(
+		"adapter_config.json", OF("VBLORA", BANK), strlen(OF("VBLORA", BANK)));
+	put_tensors("", VBLORA("5x2"));
+	expect(NULL, "loads");
+	put_tensors("", VBLORA("6x2"));
+	expect(NULL, "refuses peft-shared");
+	put_tensors("", VBLORA("5x3"));
+	expect(NULL, "refuses peft-shared");
+}
+
+/* The same configuration with each word in one place, "%s". */
+static void judge_each(const char *config, const char *const *words, size_t count,
+	const char *tensors, const char *expected)
+{
+	for (size_t i = 0; i < count; i++) {
+		char text[256];
+		const char *place = strstr(config, "%s");
+		size_t size = (size_t)snprintf(text, sizeof text, "%.*s%s%s",
+			(int)(place - config), config, words[i], place + 2);
+
+		folder_write("adapter_config.json", text, size);
+		put_tensors("base_model.model.", tensors);
+		expect(NULL, expected);
+	}
+}
+
+#define JUDGE_EACH(config, words, tensors, expected) \
+	judge_each(config, words, sizeof words / sizeof *words, tensors, expected)
+
+static void types_of_which_too_little_is_known(void **state)
+{
+	static const char *const types[] = { "ADAMSS", "BEFT", "C3A", "CARTRIDGE", "CPT",
+		"DEFT", "DELORA", "FROD", "GLORA", "GRALORA", "HIRA", "LILY",
+		"MULTITASK_PROMPT_TUNING", "OSF", "PEANUT", "POLY", "PSOFT", "PVERA",
+		"ROAD", "SHADOW", "SHIRA", "SUPERTUNING", "TINYLORA", "UNILORA", "WAVEFT",
+		"XLORA" };
+	static const char *const variants[] = { "use_bdlora", "use_qalora", "kasa_config",
+		"monteclora_config", "arrow_config", "velora_config" };
+
+	(void)state;
+	JUDGE_EACH("{\"peft_type\": \"%s\"}", types, "q.new 1", "not_judged peft-type");
+	JUDGE_EACH("{\"peft_type\": \"LORA\", \"r\": 2, \"%s\": {\"a\": 1}}", variants, Q,
+		"not_judged peft-variant");
+}
+
+/* A module that is wrapped has another name than that of the live model. */
+static void each_wrapper_hides_a_module(void **state)
+{
+	static const char *const wrappers[] = { "_orig_mod", "module",
+		"_fsdp_wrapped_module", "_checkpoint_wrapped_module" };
+	char tensors[256];
+
+	(void)state;
+	folder_write("adapter_config.json", LORA "}", strlen(LORA "}"));
+	for (size_t i = 0; i < sizeof wrappers / sizeof *wrappers; i++) {
+		snprintf(tensors, sizeof tensors,
+			"m.%s.q.lora_A.weight 2x3 m.%s.q.lora_B.weight 4x2", wrappers[i],
+			wrappers[i]);
+		put_tensors("base_model.model.", tensors);
+		expect(NULL, "differs peft-names");
+	}
 }
 
 static void prompts_are_one_tensor(void **state)
 {
 	static const char config[] =
 		"{\"peft_type\": \"PROMPT_TUNING\", \"num_virtual_tokens\": 5, \"num_transformer_submodules\": 1}";
+	static const char *const types[] = { "PROMPT_TUNING", "PREFIX_TUNING",
+		"P_TUNING" };
 
 	(void)state;
+	JUDGE_EACH("{\"peft_type\": \"%s\", \"num_virtual_tokens\": 5}", types, Q,
+		"refuses peft-prompts");
 	folder_write("adapter_config.json", config, strlen(config));
 	put_tensors("", "prompt_embeddings 5x3");
 	expect("q.weight 4x3", "loads");
@@ -412,12 +485,12 @@ static void prompts_are_one_tensor(void **state)
 	expect(NULL, "refuses peft-prompts");
 }
 
-/* A configuration of so many targets. */
-static void put_many(size_t count)
+/* A configuration with a list of so many words. */
+static void put_many(const char *key, size_t count)
 {
 	static char text[32768];
 	size_t size = (size_t)snprintf(text, sizeof text,
-		"{\"peft_type\": \"LORA\", \"r\": 2, \"target_modules\": [\"x\"");
+		"{\"peft_type\": \"LORA\", \"r\": 2, \"%s\": [\"x\"", key);
 
 	for (size_t i = 1; i < count; i++)
 		size += (size_t)snprintf(text + size, sizeof text - size, ", \"x\"");
@@ -446,15 +519,20 @@ static void configurations_are_claims(void **state)
 			"q.vblora_logits_A 1x3x1", "q.weight 3x3",
 			"refuses peft-base-sizes" },
 	};
+	static const char *const lists[] = { "target_modules", "exclude_modules",
+		"modules_to_save", "feedforward_modules", "target_parameters",
+		"rank_pattern", "layers_to_transform" };
 
 	(void)state;
 	JUDGE(adapters);
 	FOLDER_WRITE("adapter_config.json", "");
 	expect(NULL, "refuses peft-config-no-json");
-	put_many(4096);
+	put_many("target_modules", 4096);
 	expect(NULL, "refuses peft-target-absent");
-	put_many(4097);
-	expect(NULL, "not_judged peft-too-long");
+	for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+		put_many(lists[i], 4097);
+		expect(NULL, "not_judged peft-too-long");
+	}
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, folder_begin, folder_end)
@@ -468,6 +546,8 @@ int main(void)
 		TEST(parts_of_lora_come_together),
 		TEST(whole_modules_are_asked_for_by_name),
 		TEST(each_type_has_names_of_its_own),
+		TEST(types_of_which_too_little_is_known),
+		TEST(each_wrapper_hides_a_module),
 		TEST(prompts_are_one_tensor),
 		TEST(configurations_are_claims),
 	};

@@ -316,8 +316,8 @@ static void scales_without_a_weight(void **state)
  * that share the keys and values of others. */
 static void words_that_count_layers(void **state)
 {
-	static const char *const words[] = { "first_k_dense_replace", "my_first",
-		"start_k", "layer_offset", "num_kv_shared_layers", "other" };
+	static const char *const words[] = { "dense_layers", "my_first", "start_k",
+		"layer_offset", "num_kv_shared_layers", "other" };
 	char config[64];
 
 	(void)state;
