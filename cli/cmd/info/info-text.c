@@ -175,7 +175,7 @@ static void tell_dtypes(struct info *info, const struct fsdp_role_total *total)
 		out_line_text(out, "%s", fsdp_dtype(total->dtype)->name);
 		return;
 	}
-	for (; shown < KINDS_SHOWN; shown++) {
+	for (;; shown++) {
 		uint32_t most = FSDP_NONE;
 		for (uint32_t i = 0; i < FSDP_OVERVIEW_DTYPES; i++)
 			if (!told[i] && total->of_dtype[i] > 0 &&
@@ -184,6 +184,8 @@ static void tell_dtypes(struct info *info, const struct fsdp_role_total *total)
 				most = i;
 		if (most == FSDP_NONE)
 			return;
+		if (shown == KINDS_SHOWN)
+			break;
 		told[most] = true;
 		out_line_text(out, "%s%s (%" PRIu64 ")", shown > 0 ? ", " : "",
 			fsdp_dtype(most)->name, total->of_dtype[most]);
