@@ -767,23 +767,33 @@ static bool check_wrappers(struct fsdp_plan_reading *plan)
 
 /* ---- the whole ---- */
 
+/* {"model.layers.*.mlp.up_proj": "colwise", …}, as transformers keeps in a model. */
+static bool is_layer_map(const struct fsdp_json *root)
+{
+	if (!fsdp_json_is(root, FSDP_JSON_OBJECT) || root->count == 0 ||
+		root->items[0].kind != FSDP_JSON_TEXT)
+		return false;
+	return fsdp_span_begins(root->items[0].text, FSDP_SPAN("colwise")) ||
+	       fsdp_span_begins(root->items[0].text, FSDP_SPAN("rowwise"));
+}
+
 /* What transformers and Accelerate call a plan says how to wrap, not what came of it. */
 static bool refuse_format(struct fsdp_plan_reading *plan)
 {
 	static const char *const KEYS[] = { "fsdp", "fsdp_config", "fsdp_plan", "tp_plan",
-		"base_model_fsdp_plan", "base_model_tp_plan" };
-	for (size_t i = 0; i < FSDP_COUNT(KEYS); i++) {
-		if (!fsdp_json_is(plan->root, FSDP_JSON_OBJECT) ||
-			fsdp_json_get(plan->root, KEYS[i]) == NULL)
-			continue;
-		fsdp_fail_rule(plan->error, FSDP_ERROR_UNSUPPORTED, "FI9002",
-			FSDP_UNKNOWN,
-			"this is a configuration of transformers (key %s), which says how to wrap a model, not a sharding plan of the wrapped one",
-			KEYS[i]);
-		return fsdp_error_add_hint(plan->error,
-			"export a plan where the model is wrapped: fsdp-inspect help plan");
-	}
-	return fsdp_plan_invalid(plan, "its format is not \"fsdp-plan\"");
+		"base_model_fsdp_plan", "base_model_tp_plan", "fsdp_version",
+		"fsdp_transformer_layer_cls_to_wrap", "transformer_layer_cls_to_wrap" };
+	const struct fsdp_json *found =
+		is_layer_map(plan->root) ? plan->root->items : NULL;
+	for (size_t i = 0; i < FSDP_COUNT(KEYS) && found == NULL; i++)
+		found = fsdp_json_get(plan->root, KEYS[i]);
+	if (found == NULL)
+		return fsdp_plan_invalid(plan, "its format is not \"fsdp-plan\"");
+	fsdp_fail_rule(plan->error, FSDP_ERROR_UNSUPPORTED, "FI9002", FSDP_UNKNOWN,
+		"this is a configuration of transformers (key %.*s), which says how to wrap a model, not a sharding plan of the wrapped one",
+		FSDP_TEXT_MOST(found->key, FSDP_PLAN_NAME_SHOWN));
+	return fsdp_error_add_hint(plan->error,
+		"export a plan where the model is wrapped: fsdp-inspect help plan");
 }
 
 static bool read_head(struct fsdp_plan_reading *plan)
