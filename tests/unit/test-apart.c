@@ -95,31 +95,104 @@ static void all_kinds_of_numbers_in_all_cuts(void **state)
 	}
 }
 
-/* Numbers of single precision as they lie in memory are apart as they are when widened. */
-static void floats_are_apart_as_doubles(void **state)
+/* A number of single precision, or what is left of it as one of 16 bits. */
+static void keep(enum fsdp_apart_kind kind, double *number, unsigned char *to)
+{
+	float narrow = (float)*number;
+	uint32_t bits;
+	uint16_t half;
+
+	memcpy(&bits, &narrow, sizeof bits);
+	half = (uint16_t)(kind == FSDP_APART_BRAINS ? bits >> 16 : bits >> 7);
+	if (kind == FSDP_APART_FLOATS) {
+		memcpy(to, &narrow, sizeof narrow);
+		*number = (double)narrow;
+		return;
+	}
+	memcpy(to, &half, sizeof half);
+	if (kind == FSDP_APART_BRAINS) {
+		bits &= UINT32_C(0xFFFF0000);
+		memcpy(&narrow, &bits, sizeof bits);
+		*number = (double)narrow;
+		return;
+	}
+	/* As the format is defined. */
+	int exponent = half >> 10 & 31, fraction = half & 1023;
+	*number = exponent == 0   ? ldexp(fraction, -24)
+		  : exponent < 31 ? ldexp(1024 + fraction, exponent - 25)
+				  : (fraction == 0 ? (double)INFINITY : (double)NAN);
+	if ((half & 0x8000) != 0)
+		*number = -*number;
+}
+
+static void same(const struct fsdp_apart *apart, const struct fsdp_apart *expected)
+{
+	double most[2] = { fsdp_apart_max(apart), fsdp_apart_max(expected) };
+
+	assert_memory_equal(apart->sums, expected->sums, sizeof apart->sums);
+	assert_memory_equal(&most[0], &most[1], sizeof most[0]);
+	assert_memory_equal(&apart->max_rel, &expected->max_rel, sizeof apart->max_rel);
+}
+
+static void check_singles(enum fsdp_apart_kind of)
 {
 	static const size_t steps[] = { 1, 7, 16, 1024, COUNT };
-	static float one[COUNT], other[COUNT];
+	static unsigned char one[COUNT * sizeof(float)], other[COUNT * sizeof(float)];
+	size_t width = of == FSDP_APART_FLOATS ? 4 : 2;
+
+	for (size_t i = 0; i < COUNT; i++) {
+		keep(of, &a[i], one + i * width);
+		keep(of, &b[i], other + i * width);
+	}
+	struct fsdp_apart expected = plain(COUNT);
+	for (size_t k = 0; k < sizeof steps / sizeof *steps; k++) {
+		struct fsdp_apart apart = { 0 };
+		for (size_t at = 0; at < COUNT; at += steps[k])
+			fsdp_apart_add_singles(&apart, of, one + at * width,
+				other + at * width,
+				steps[k] < COUNT - at ? steps[k] : COUNT - at, at);
+		same(&apart, &expected);
+	}
+}
+
+/* Numbers of less precision as they lie in memory are apart as they are when widened. */
+static void singles_are_apart_as_doubles(void **state)
+{
+	static const enum fsdp_apart_kind kinds[] = { FSDP_APART_FLOATS,
+		FSDP_APART_BRAINS, FSDP_APART_HALVES };
 
 	(void)state;
-	for (unsigned kind = 0; kind < 4; kind++) {
-		fill(kind);
-		for (size_t i = 0; i < COUNT; i++) {
-			a[i] = one[i] = (float)a[i];
-			b[i] = other[i] = (float)b[i];
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+		for (unsigned kind = 0; kind < 4; kind++) {
+			fill(kind);
+			check_singles(kinds[i]);
 		}
-		struct fsdp_apart expected = plain(COUNT);
-		for (size_t k = 0; k < sizeof steps / sizeof *steps; k++) {
-			struct fsdp_apart apart = { 0 };
-			for (size_t at = 0; at < COUNT; at += steps[k])
-				fsdp_apart_add_floats(&apart,
-					(const unsigned char *)(one + at),
-					(const unsigned char *)(other + at),
-					steps[k] < COUNT - at ? steps[k] : COUNT - at,
-					at);
-			assert_memory_equal(&apart, &expected, sizeof apart);
-		}
-	}
+}
+
+/* Behind a first block that is farther apart than the others most are only added up; one of
+ * them, in turn, is farther than all by little. */
+static void what_is_farther_by_little_is_found(void **state)
+{
+	static const double first[][2] = { { 3, 2 }, { 0x1p-149, 0x1p-148 },
+		{ 0x1p127, 0x1p-140 }, { 1, 0 }, { 0x1p-10, 0x1p100 } };
+	static const double more[][2] = { { 3.0000002384185791, 2 },
+		{ 3 * 0x1p-149, 0x1p-149 }, { 1, 0 }, { 0, 0x1p-149 }, { 40000, 7 },
+		{ 1, -0x1p-24 } };
+
+	(void)state;
+	for (size_t i = 0; i < 5; i++)
+		for (size_t k = 0; k < 6; k++)
+			for (enum fsdp_apart_kind of = 0; of <= FSDP_APART_HALVES; of++) {
+				for (size_t at = 0; at < COUNT; at++) {
+					a[at] = 1 + (double)(random_bits() % 8) / 1024;
+					b[at] = 1;
+				}
+				a[5] = first[i][0];
+				b[5] = first[i][1];
+				a[1024 + 300 * k] = more[k][0];
+				b[1024 + 300 * k] = more[k][1];
+				check_singles(of);
+			}
 }
 
 /* The share of the last number is just above that of the first. */
@@ -143,7 +216,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_kinds_of_numbers_in_all_cuts),
-		cmocka_unit_test(floats_are_apart_as_doubles),
+		cmocka_unit_test(singles_are_apart_as_doubles),
+		cmocka_unit_test(what_is_farther_by_little_is_found),
 		cmocka_unit_test(the_largest_share_is_found_late),
 	};
 

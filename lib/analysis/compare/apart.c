@@ -173,13 +173,120 @@ void fsdp_apart_add(struct fsdp_apart *apart, const double *a, const double *b,
 			first + at);
 }
 
-static void widen(const unsigned char *from, size_t count, double *to)
+/* ---- numbers of single precision and less ---- */
+
+static inline float float_of(uint32_t bits)
 {
-	for (size_t i = 0; i < count; i++) {
-		float number;
-		memcpy(&number, from + i * sizeof number, sizeof number);
-		to[i] = (double)number;
+	float number;
+
+	memcpy(&number, &bits, sizeof number);
+	return number;
+}
+
+static inline float float_at(const unsigned char *from)
+{
+	float number;
+
+	memcpy(&number, from, sizeof number);
+	return number;
+}
+
+static inline float brain_at(const unsigned char *from)
+{
+	uint16_t bits;
+
+	memcpy(&bits, from, sizeof bits);
+	return float_of((uint32_t)bits << 16);
+}
+
+/* The product moves the exponent, of subnormal numbers too; what is not finite it would make
+ * finite. */
+static inline float half_at(const unsigned char *from)
+{
+	uint16_t half;
+	uint32_t size, bits;
+	float number;
+
+	memcpy(&half, from, sizeof half);
+	size = (uint32_t)(half & 0x7FFF) << 13;
+	number = float_of(size) * 0x1p112f;
+	memcpy(&bits, &number, sizeof bits);
+	bits = size >= 0x7C00U << 13 ? size | 0x7F800000 : bits;
+	return float_of(bits | (uint32_t)(half & 0x8000) << 16);
+}
+
+/* Adds up numbers none of which is farther apart than what there was, which single precision
+ * tells quickly: a product or a difference that is larger does not round to less. False:
+ * nothing was added. */
+#define OF_SINGLES(add_smaller, widen, width, at_)                                       \
+	FSDP_CLONES static bool add_smaller(struct fsdp_apart *apart,                    \
+		const unsigned char *a, const unsigned char *b, size_t rows, float near, \
+		int32_t most)                                                            \
+	{                                                                                \
+		int32_t over[LANES], largest[LANES] = { 0 };                             \
+		double sums[LANES];                                                      \
+		memcpy(sums, apart->sums, sizeof sums);                                  \
+		for (size_t k = 0; k < LANES; k++)                                       \
+			over[k] = INT32_MIN;                                             \
+		for (size_t at = 0; at < rows * LANES; at += LANES)                      \
+			for (size_t k = 0; k < LANES; k++) {                             \
+				float x = at_(a + (at + k) * width);                     \
+				float y = at_(b + (at + k) * width);                     \
+				float gap = x - y, limit = near * y;                     \
+				int32_t bits, least;                                     \
+				memcpy(&bits, &gap, sizeof bits);                        \
+				memcpy(&least, &limit, sizeof least);                    \
+				bits &= INT32_MAX;                                       \
+				least &= INT32_MAX;                                      \
+				least = bits - (least > 1 ? least : 1);                  \
+				over[k] = least > over[k] ? least : over[k];             \
+				largest[k] = bits > largest[k] ? bits : largest[k];      \
+				sums[k] += fabs((double)x - (double)y);                  \
+			}                                                                \
+		for (size_t k = 0; k < LANES; k++)                                       \
+			if (over[k] >= 0 || largest[k] >= most)                          \
+				return false;                                            \
+		memcpy(apart->sums, sums, sizeof sums);                                  \
+		return true;                                                             \
+	}                                                                                \
+	FSDP_CLONES static void widen(                                                   \
+		const unsigned char *from, size_t count, float *to)                      \
+	{                                                                                \
+		for (size_t i = 0; i < count; i++)                                       \
+			to[i] = at_(from + i * width);                                   \
 	}
+OF_SINGLES(add_smaller_floats, widen_floats, 4, float_at)
+OF_SINGLES(add_smaller_brains, widen_brains, 2, brain_at)
+OF_SINGLES(add_smaller_halves, widen_halves, 2, half_at)
+#undef OF_SINGLES
+
+static const struct {
+	size_t width;
+	bool (*add_smaller)(struct fsdp_apart *apart, const unsigned char *a,
+		const unsigned char *b, size_t rows, float near, int32_t most);
+	void (*widen)(const unsigned char *from, size_t count, float *to);
+} singles[] = {
+	[FSDP_APART_FLOATS] = { 4, add_smaller_floats, widen_floats },
+	[FSDP_APART_BRAINS] = { 2, add_smaller_brains, widen_brains },
+	[FSDP_APART_HALVES] = { 2, add_smaller_halves, widen_halves },
+};
+
+/* The largest share so far, or just less. */
+static float near_of(const struct fsdp_apart *apart)
+{
+	float near = (float)apart->max_rel;
+
+	return (double)near > apart->max_rel ? nextafterf(near, 0) : near;
+}
+
+/* The largest distance so far. */
+static int32_t most_bits(const struct fsdp_apart *apart)
+{
+	float most = (float)fsdp_apart_max(apart);
+	int32_t bits;
+
+	memcpy(&bits, &most, sizeof bits);
+	return bits;
 }
 
 /* The product of two such numbers is exact, so that what equals that of the largest share is
@@ -199,22 +306,38 @@ static bool add_floats(struct fsdp_apart *apart, const unsigned char *a,
 	return true;
 }
 
-void fsdp_apart_add_floats(struct fsdp_apart *apart, const unsigned char *a,
-	const unsigned char *b, size_t count, uint64_t first)
+static void add_singles_one_by_one(struct fsdp_apart *apart, const float *a,
+	const float *b, size_t count, uint64_t first)
 {
 	double numbers[2][BLOCK];
 
+	for (size_t i = 0; i < count; i++) {
+		numbers[0][i] = (double)a[i];
+		numbers[1][i] = (double)b[i];
+	}
+	add_some(apart, numbers[0], numbers[1], count, first);
+}
+
+void fsdp_apart_add_singles(struct fsdp_apart *apart, enum fsdp_apart_kind kind,
+	const unsigned char *a, const unsigned char *b, size_t count, uint64_t first)
+{
+	float numbers[2][BLOCK];
+
 	for (size_t at = 0; at < count; at += BLOCK) {
 		size_t some = (size_t)fsdp_min(BLOCK, count - at);
-		const unsigned char *one = a + at * sizeof(float);
-		const unsigned char *other = b + at * sizeof(float);
+		const unsigned char *one = a + at * singles[kind].width;
+		const unsigned char *other = b + at * singles[kind].width;
+		bool whole = (first + at) % LANES == 0 && some % LANES == 0;
 
-		if ((first + at) % LANES == 0 && some % LANES == 0 &&
-			add_floats(apart, one, other, some))
+		if (whole && singles[kind].add_smaller(apart, one, other, some / LANES,
+				     near_of(apart), most_bits(apart)))
 			continue;
-		widen(one, some, numbers[0]);
-		widen(other, some, numbers[1]);
-		add_some(apart, numbers[0], numbers[1], some, first + at);
+		singles[kind].widen(one, some, numbers[0]);
+		singles[kind].widen(other, some, numbers[1]);
+		if (!whole || !add_floats(apart, (const unsigned char *)numbers[0],
+				      (const unsigned char *)numbers[1], some))
+			add_singles_one_by_one(
+				apart, numbers[0], numbers[1], some, first + at);
 	}
 }
 

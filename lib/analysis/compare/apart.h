@@ -15,7 +15,7 @@ enum { FSDP_APART_LANES = 16 };
 
 struct fsdp_apart {
 	double sums[FSDP_APART_LANES]; /* of |a - b|, where both are finite */
-	double most[FSDP_APART_LANES]; /* the largest |a - b| */
+	double most[FSDP_APART_LANES]; /* the largest |a - b|, in one of them */
 	double max_rel;                /* the largest |a - b| / |b| */
 };
 
@@ -23,9 +23,11 @@ struct fsdp_apart {
 void fsdp_apart_add(struct fsdp_apart *apart, const double *a, const double *b,
 	size_t count, uint64_t first);
 
-/* The same of numbers of single precision, as they lie in memory. */
-void fsdp_apart_add_floats(struct fsdp_apart *apart, const unsigned char *a,
-	const unsigned char *b, size_t count, uint64_t first);
+/* The same of numbers that single precision holds, as they lie in memory: of 32 bits, of
+ * bfloat16 and of float16. */
+enum fsdp_apart_kind { FSDP_APART_FLOATS, FSDP_APART_BRAINS, FSDP_APART_HALVES };
+void fsdp_apart_add_singles(struct fsdp_apart *apart, enum fsdp_apart_kind kind,
+	const unsigned char *a, const unsigned char *b, size_t count, uint64_t first);
 
 double fsdp_apart_max(const struct fsdp_apart *apart);
 double fsdp_apart_sum(const struct fsdp_apart *apart);

@@ -38,7 +38,8 @@ struct fsdp_spotting {
 	const struct precision *narrow;
 	unsigned wide; /* the side that is rounded */
 	bool tolerant;
-	bool are_floats; /* both of single precision */
+	bool are_singles; /* both of one kind that single precision holds */
+	enum fsdp_apart_kind kind;
 	double absolute, relative;
 	uint64_t at;
 	struct fsdp_spotted spotted;
@@ -65,6 +66,19 @@ static const struct precision *precision_of(uint32_t dtype)
 	return NULL;
 }
 
+static bool is_single(const char *dtype, enum fsdp_apart_kind *ret_kind)
+{
+	static const char *const names[] = { [FSDP_APART_FLOATS] = "float32",
+		[FSDP_APART_BRAINS] = "bfloat16",
+		[FSDP_APART_HALVES] = "float16" };
+	for (size_t i = 0; i < FSDP_COUNT(names); i++)
+		if (strcmp(dtype, names[i]) == 0) {
+			*ret_kind = (enum fsdp_apart_kind)i;
+			return true;
+		}
+	return false;
+}
+
 void fsdp_spotting_begin(struct fsdp_spotting *spotting, const uint32_t dtypes[2],
 	uint64_t first, bool tolerant, double absolute, double relative)
 {
@@ -83,8 +97,8 @@ void fsdp_spotting_begin(struct fsdp_spotting *spotting, const uint32_t dtypes[2
 	spotting->relative = relative;
 	spotting->at = first;
 	spotting->apart = (struct fsdp_apart){ 0 };
-	spotting->are_floats =
-		dtypes[0] == dtypes[1] && !tolerant && strcmp(a->name, "float32") == 0;
+	spotting->are_singles = dtypes[0] == dtypes[1] && !tolerant &&
+				is_single(a->name, &spotting->kind);
 	spotting->spotted = (struct fsdp_spotted){
 		.first = FSDP_UNKNOWN,
 		.has_numbers = a->is_complex == b->is_complex &&
@@ -140,24 +154,25 @@ static void count_one(struct fsdp_spotting *spotting, uint64_t index, bool diffe
 	spotted->differing++;
 }
 
-/* How many of so many differ. */
-#define COUNT_DIFFERING(name, type)                                           \
+/* How many of so many differ; a block has less than 2^16 elements. */
+#define COUNT_DIFFERING(name, type, sum)                                      \
 	FSDP_CLONES static size_t name(                                       \
 		const unsigned char *a, const unsigned char *b, size_t count) \
 	{                                                                     \
-		size_t differing = 0;                                         \
+		sum differing = 0;                                            \
 		for (size_t i = 0; i < count; i++) {                          \
 			type one, other;                                      \
 			memcpy(&one, a + i * sizeof one, sizeof one);         \
 			memcpy(&other, b + i * sizeof other, sizeof other);   \
-			differing += one != other;                            \
+			differing = (sum)(differing + (one != other));        \
 		}                                                             \
 		return differing;                                             \
 	}
-COUNT_DIFFERING(count_8, uint8_t)
-COUNT_DIFFERING(count_16, uint16_t)
-COUNT_DIFFERING(count_32, uint32_t)
-COUNT_DIFFERING(count_64, uint64_t)
+COUNT_DIFFERING(count_8, uint8_t, uint16_t)
+COUNT_DIFFERING(count_16, uint16_t, uint16_t)
+COUNT_DIFFERING(count_32, uint32_t, uint32_t)
+COUNT_DIFFERING(count_64, uint64_t, uint64_t)
+_Static_assert(BLOCK <= UINT16_MAX, "the differing elements of a block are counted");
 
 static size_t count_differing(
 	const unsigned char *a, const unsigned char *b, size_t count, size_t width)
@@ -201,8 +216,9 @@ static void look_at_numbers(struct fsdp_spotting *spotting, const unsigned char 
 	const unsigned char *b, size_t count)
 {
 	size_t parts = spotting->parts;
-	if (spotting->are_floats) {
-		fsdp_apart_add_floats(&spotting->apart, a, b, count, spotting->at);
+	if (spotting->are_singles) {
+		fsdp_apart_add_singles(
+			&spotting->apart, spotting->kind, a, b, count, spotting->at);
 		look_at_bytes(spotting, a, b, count);
 		return;
 	}
