@@ -72,6 +72,73 @@ static void expect(const char *loader, const char *expected)
 #define ONE(name, n) \
 	"\"" name "\": {\"dtype\": \"F32\", \"shape\": [" #n "], \"data_offsets\": [0, "
 
+/* What is said to help against the first reason. */
+static void expect_way_out(const char *loader, const char *expected)
+{
+	struct fsdp_loads_options options = { .size = sizeof options,
+		.loaders = &loader,
+		.loader_count = 1,
+		.data = true };
+	struct fsdp_survey *survey = NULL;
+	struct fsdp_loads *loads = NULL;
+
+	assert_true(fsdp_survey_new(folder, NULL, 0, &survey, NULL));
+	assert_true(fsdp_loads_new(survey, &options, &loads, NULL));
+	fsdp_survey_free(survey);
+	const char *way_out = fsdp_loads_result(loads, 0)->reasons[0].way_out;
+	assert_string_equal(way_out != NULL ? way_out : "", expected);
+	fsdp_loads_free(loads);
+}
+
+/* Each file that a loader might have been given under another name, alone in its folder. */
+static void files_of_another_name_are_named(void **state)
+{
+	static const char *const names[] = { "consolidated.safetensors",
+		"model.fp16.safetensors", "model.bf16.safetensors",
+		"model.fp32.safetensors", "pytorch_model.pt", "model.pt" };
+	static const char *const weights[] = { "a.safetensors", "a.bin", "a.pt", "a.pth",
+		"a.ckpt" };
+	char expected[128];
+
+	(void)state;
+	FOLDER_WRITE("config.json", CONFIG);
+	expect("hf", "refuses hf-no-weights");
+	expect_way_out("accelerate", "");
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		put_tensors(names[i], "{}", 0);
+		expect("hf", "refuses hf-other-name");
+		snprintf(expected, sizeof expected, "rename %s to %s", names[i],
+			i < 4 ? "model.safetensors" : "pytorch_model.bin");
+		expect_way_out("hf", expected);
+		folder_unlink(names[i]);
+	}
+	for (size_t i = 0; i < sizeof weights / sizeof *weights; i++) {
+		put_tensors(weights[i], "{}", 0);
+		expect_way_out(
+			"accelerate", "rename the file of weights to one of these names");
+		folder_unlink(weights[i]);
+	}
+}
+
+/* One file of a run is enough to say that others of it are gone. */
+static void files_of_a_run_tell_that_there_was_one(void **state)
+{
+	static const char *const names[] = { "optimizer.pt", "optimizer.bin",
+		"scheduler.pt", "training_args.bin", "rng_state.pth", "rng_state_3.pth" };
+
+	(void)state;
+	put_tensors("model.safetensors", "{}", 0);
+	expect("trainer", "refuses trainer-no-state");
+	expect_way_out("trainer",
+		"begin a new run from this model: without resume_from_checkpoint");
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		FOLDER_WRITE(names[i], "x");
+		expect_way_out("trainer",
+			"gather the files of all nodes, or resume from an earlier checkpoint");
+		folder_unlink(names[i]);
+	}
+}
+
 static void an_empty_folder_is_refused_by_all(void **state)
 {
 	(void)state;
@@ -115,6 +182,10 @@ static void types_are_those_of_torch(void **state)
 		"{\"model_type\": \"gpt2\", \"torch_dtype\": \"float99\"}");
 	expect("hf", "refuses hf-dtype");
 	FOLDER_WRITE("config.json", "{\"model_type\": \"new\", \"dtype\": \"half\"}");
+	expect("hf", "not_judged hf-model-unknown");
+	FOLDER_WRITE("config.json", "{\"model_type\": \"new\", \"dtype\": \"float\"}");
+	expect("hf", "not_judged hf-model-unknown");
+	FOLDER_WRITE("config.json", "{\"model_type\": \"new\", \"dtype\": \"double\"}");
 	expect("hf", "not_judged hf-model-unknown");
 	FOLDER_WRITE("config.json", "{\"model_type\": \"new\", \"dtype\": \"bfloat16\"}");
 	expect("hf", "not_judged hf-model-unknown");
@@ -167,7 +238,14 @@ static void pickles_may_be_anything(void **state)
 	/* With a type in the configuration none is looked for in the file. */
 	FOLDER_WRITE("config.json", TYPED);
 	expect("hf", "refuses hf-odd-key");
+	/* 3, None, True, 0.0 */
 	PUT_SAVED("K\x03");
+	expect("hf", "refuses hf-no-dict");
+	PUT_SAVED("N");
+	expect("hf", "refuses hf-no-dict");
+	PUT_SAVED("\x88");
+	expect("hf", "refuses hf-no-dict");
+	PUT_SAVED("G\0\0\0\0\0\0\0\0");
 	expect("hf", "refuses hf-no-dict");
 	PUT_SAVED("](K\003e");
 	expect("hf", "not_judged hf-no-dict-other");
@@ -443,6 +521,10 @@ static void expect_shares(
 
 static void an_actor_is_compared_with_its_critic(void **state)
 {
+	static const char *const models[] = { "actor", "critic", "actor.safetensors",
+		"critic.safetensors", "actor.pt", "critic.pt", "actor.pth", "critic.pth",
+		"actor.bin", "critic.bin" };
+
 	(void)state;
 	put_tensors("actor.safetensors",
 		"{" ONE("a",
@@ -459,9 +541,9 @@ static void an_actor_is_compared_with_its_critic(void **state)
 	/* One that cannot be opened is not compared, and known to be there. */
 	FOLDER_WRITE("critic.safetensors", "x");
 	expect_pairs(true, "another model actor.safetensors critic.safetensors ; ");
-	assert_string_equal(fsdp_set_model_name(0), "actor");
-	assert_string_equal(fsdp_set_model_name(1), "critic");
-	assert_null(fsdp_set_model_name(100));
+	for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+		assert_string_equal(fsdp_set_model_name(i), models[i]);
+	assert_null(fsdp_set_model_name(sizeof models / sizeof *models));
 }
 
 static void parameters_of_a_loader_change_its_answer(void **state)
@@ -560,6 +642,8 @@ static void what_is_not_there_cannot_be_listed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(files_of_another_name_are_named),
+		TEST(files_of_a_run_tell_that_there_was_one),
 		TEST(an_empty_folder_is_refused_by_all),
 		TEST(what_is_not_known_is_never_said_to_load),
 		TEST(types_are_those_of_torch),
