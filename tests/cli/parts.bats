@@ -396,6 +396,29 @@ refused() {
 	cmp one two
 }
 
+@test "GNU parallel numbers the parts" {
+	command -v parallel >/dev/null && parallel --version 2>/dev/null | grep -q GNU || skip "no GNU parallel"
+	seq 4 | parallel --will-cite -N0 "$FSDP_INSPECT" stats -q --part=auto/4 -o jsonl=part-%p.jsonl step
+	"$FSDP_INSPECT" merge -q --json part-*.jsonl >two
+	"$FSDP_INSPECT" stats -q --json step >one
+	cmp one two
+}
+
+@test "torchrun itself, where a part finds something" {
+	command -v torchrun >/dev/null || skip "no torchrun"
+	torchrun --nnodes 1 --nproc-per-node 3 --no-python "$FSDP_INSPECT" stats -q --part=auto -o jsonl=part-%p.jsonl step
+	"$FSDP_INSPECT" merge -q --json part-*.jsonl >two
+	"$FSDP_INSPECT" stats -q --json step >one
+	cmp one two
+	rm part-*
+	"$FSDP_INSPECT" hash step >sums
+	sed -i 's/^./0/' sums
+	torchrun --nnodes 1 --nproc-per-node 3 --no-python sh -c \
+		'"$FSDP_INSPECT" audit --data --manifest=sums --part=auto -o jsonl=part-%p.jsonl step || [ $? -ne 2 ]'
+	run "$FSDP_INSPECT" merge part-*.jsonl
+	[ "$status" -eq 1 ]
+}
+
 @test "launchers that disagree, or say nothing" {
 	RANK=1 WORLD_SIZE=4 SLURM_PROCID=2 SLURM_STEP_NUM_TASKS=4 run --separate-stderr "$FSDP_INSPECT" hash --part=auto step
 	[ "$status" -eq 2 ]
