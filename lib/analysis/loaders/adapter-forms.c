@@ -106,11 +106,11 @@ const struct fsdp_adapter_form *fsdp_adapter_form(struct fsdp_loading *loading)
 
 /* ---- names ---- */
 
-/* What wraps a module leaves its name in that of the tensor. */
+/* What wraps a module leaves its name in that of the tensor; that of others than
+ * torch.compile ends with "module". */
 static bool has_no_wrapper(struct fsdp_span name)
 {
-	static const char *const wrappers[] = { "_orig_mod.", "module.",
-		"_fsdp_wrapped_module.", "_checkpoint_wrapped_module." };
+	static const char *const wrappers[] = { "_orig_mod.", "module." };
 
 	for (size_t i = 0; i < FSDP_COUNT(wrappers); i++)
 		if (memmem(name.data, name.size, wrappers[i], strlen(wrappers[i])) !=
