@@ -446,6 +446,42 @@ static void types_of_which_too_little_is_known(void **state)
 		"not_judged peft-variant");
 }
 
+/* The message is that of the class which the task chooses. */
+static void each_task_has_a_class(void **state)
+{
+	static const char *const tasks[][2] = { { "CAUSAL_LM", "ForCausalLM" },
+		{ "SEQ_CLS", "ForSequenceClassification" },
+		{ "SEQ_2_SEQ_LM", "ForSeq2SeqLM" },
+		{ "TOKEN_CLS", "ForTokenClassification" },
+		{ "QUESTION_ANS", "ForQuestionAnswering" },
+		{ "FEATURE_EXTRACTION", "ForFeatureExtraction" }, { "OTHER", "" } };
+	const char *loader = "peft";
+	struct fsdp_loads_options options = {
+		.size = sizeof options, .loaders = &loader, .loader_count = 1
+	};
+	char text[256];
+
+	(void)state;
+	put_tensors("base_model.model.", Q);
+	for (size_t i = 0; i < sizeof tasks / sizeof *tasks; i++) {
+		struct fsdp_survey *survey = NULL;
+		struct fsdp_loads *loads = NULL;
+		size_t size = (size_t)snprintf(text, sizeof text,
+			"{\"peft_type\": \"LORA\", \"r\": 3, \"task_type\": \"%s\"}",
+			tasks[i][0]);
+
+		folder_write("adapter_config.json", text, size);
+		assert_true(fsdp_survey_new(folder, NULL, 0, &survey, NULL));
+		assert_true(fsdp_loads_new(survey, &options, &loads, NULL));
+		fsdp_survey_free(survey);
+		snprintf(text, sizeof text,
+			"loading state_dict for PeftModel%s:", tasks[i][1]);
+		assert_non_null(
+			strstr(fsdp_loads_result(loads, 0)->reasons[0].message, text));
+		fsdp_loads_free(loads);
+	}
+}
+
 /* A module that is wrapped has another name than that of the live model. */
 static void each_wrapper_hides_a_module(void **state)
 {
@@ -548,6 +584,7 @@ int main(void)
 		TEST(each_type_has_names_of_its_own),
 		TEST(types_of_which_too_little_is_known),
 		TEST(each_wrapper_hides_a_module),
+		TEST(each_task_has_a_class),
 		TEST(prompts_are_one_tensor),
 		TEST(configurations_are_claims),
 	};
