@@ -412,6 +412,15 @@ static void page_same(struct diffing *diffing)
 			: "name, shape, dtype and elements");
 }
 
+/* Who sees nothing might think that two steps of a run are equal. */
+static void note_unread(struct diffing *diffing)
+{
+	size_t same = diffing->facts.same;
+
+	run_note(diffing->run, "%zu tensor%s the same in %s (--values compares elements)",
+		same, same == 1 ? " is" : "s are", compared(diffing));
+}
+
 static void note_rest(struct diffing *diffing)
 {
 	const struct fsdp_compare_facts *facts = &diffing->facts;
@@ -435,6 +444,8 @@ bool tell_diff(struct diffing *diffing)
 	if (!is_different(diffing)) {
 		if (diffing->has_values)
 			note_values(diffing);
+		else
+			note_unread(diffing);
 		return true;
 	}
 	if (diffing->options->stat) {
