@@ -434,3 +434,23 @@ refused() {
 	[ "$status" -eq 2 ]
 	[[ "$stderr" == *"--part is for audit"* ]]
 }
+
+@test "each tensor of a model that is known by its class is missed" {
+	python3 - "$FSDP_INSPECT" "$TESTDATA/complete/t5/checkpoint" <<'END'
+import json, os, shutil, struct, subprocess, sys
+binary, source = sys.argv[1:]
+shutil.copytree(source, "copy", copy_function=shutil.copyfile)
+path = os.path.join("copy", "model.safetensors")
+with open(path, "rb") as f:
+    data = f.read()
+size = struct.unpack("<Q", data[:8])[0]
+names = [name for name in json.loads(data[8:8 + size]) if name != "__metadata__" and ".1.layer." not in name]
+assert len(names) > 20
+for name in names:
+    with open(path, "wb") as f:
+        f.write(data.replace(f'"{name}"'.encode(), f'"Z{name[1:]}"'.encode(), 1))
+    run = subprocess.run([binary, "audit", "--json", "--for=hf", "copy"], capture_output=True, check=False)
+    answer = json.loads(run.stdout)["data"]["loaders"][0]
+    assert answer["verdict"] == "differs", (name, answer)
+END
+}
