@@ -191,6 +191,21 @@ static void types_are_those_of_torch(void **state)
 	expect("hf", "not_judged hf-model-unknown");
 }
 
+static void layers_have_one_type_each(void **state)
+{
+	(void)state;
+	put_tensors("model.safetensors", "{}", 0);
+	FOLDER_WRITE("config.json",
+		"{\"model_type\": \"new\", \"num_hidden_layers\": 1, \"layer_types\": [\"full_attention\", \"full_attention\"]}");
+	expect("hf", "refuses hf-layer-types");
+	FOLDER_WRITE("config.json",
+		"{\"model_type\": \"new\", \"num_hidden_layers\": 1, \"layer_types\": [\"full_attention\"]}");
+	expect("hf", "not_judged hf-model-unknown");
+	FOLDER_WRITE("config.json",
+		"{\"model_type\": \"new\", \"layer_types\": [\"full_attention\"]}");
+	expect("hf", "not_judged hf-model-unknown");
+}
+
 static void what_is_missing_is_told(void **state)
 {
 	(void)state;
@@ -647,6 +662,7 @@ int main(void)
 		TEST(an_empty_folder_is_refused_by_all),
 		TEST(what_is_not_known_is_never_said_to_load),
 		TEST(types_are_those_of_torch),
+		TEST(layers_have_one_type_each),
 		TEST(what_is_missing_is_told),
 		TEST(pickles_may_be_anything),
 		TEST(headers_are_claims),

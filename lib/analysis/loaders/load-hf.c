@@ -54,6 +54,22 @@ static bool has_unknown_type(struct fsdp_loading *loading)
 	return true;
 }
 
+/* Words 0 and 1: the numbers of layer_types and of layers. */
+static bool counts_other_layers(struct fsdp_loading *loading)
+{
+	struct fsdp_setting types =
+		fsdp_load_setting(loading, "config.json", "layer_types");
+	int64_t layers =
+		fsdp_load_integer(loading, "config.json", "num_hidden_layers", -1);
+
+	if (types.value.kind != FSDP_TOKEN_LIST || layers < 0 ||
+		types.value.count == layers)
+		return false;
+	fsdp_load_say(loading, 0, "%u", types.value.count);
+	fsdp_load_say(loading, 1, "%lld", (long long)layers);
+	return true;
+}
+
 /* ---- what else than a dict of tensors a pickle may be ---- */
 
 /* Then 5.x takes the type of the first tensor. */
@@ -414,6 +430,14 @@ static const struct fsdp_load_rule rules[] = {
 	{ "hf-no-model-type", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.ValueError",
 		"Unrecognized model in {path}. Should have a `model_type` key in its config.json.",
 		"put the model's config.json beside the weights", has_no_type },
+	{ "hf-layer-types", "5", NULL, FSDP_LOAD_REFUSES,
+		"huggingface_hub.errors.StrictDataclassClassValidationError",
+		"Class validation error for validator 'validate_layer_type':",
+		"set num_hidden_layers in config.json, which is {1}, to the {0} layers of layer_types, or correct that list",
+		counts_other_layers },
+	{ "hf-layer-types", NULL, "5", FSDP_LOAD_NOT_JUDGED, NULL,
+		"num_hidden_layers in config.json is {1}, and layer_types has {0}: some model types refuse that",
+		NULL, counts_other_layers },
 	{ "hf-other-name", "5", NULL, FSDP_LOAD_REFUSES, "builtins.OSError",
 		"Error no file named model.safetensors, or pytorch_model.bin, found in directory {path}.",
 		"rename {0} to {1}", has_other_name },
