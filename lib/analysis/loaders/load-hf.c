@@ -370,19 +370,11 @@ static bool has_unindexed(struct fsdp_loading *loading)
 	return has_finding(loading, "FI1062");
 }
 
-static bool is_tied(struct fsdp_loading *loading)
-{
-	for (size_t i = 0; i < loading->model.count; i++)
-		if (loading->model.items[i].is_optional)
-			return true;
-	return false;
-}
-
 static bool stores_head_alone(struct fsdp_loading *loading)
 {
 	bool head = false, all = true;
 
-	if (!fsdp_load_compare(loading) || !is_tied(loading))
+	if (!fsdp_load_compare(loading) || !fsdp_load_is_tied(loading))
 		return false;
 	for (size_t i = 0; i < loading->model.count; i++) {
 		const struct fsdp_load_tensor *tensor = &loading->model.items[i];
@@ -392,28 +384,6 @@ static bool stores_head_alone(struct fsdp_loading *loading)
 		head |= tensor->has_match && fsdp_span_is(tensor->name, "lm_head.weight");
 	}
 	return head && !all;
-}
-
-static bool stores_both_tied(struct fsdp_loading *loading)
-{
-	if (!fsdp_load_compare(loading) || !is_tied(loading))
-		return false;
-	for (size_t i = 0; i < loading->model.count; i++)
-		if (loading->model.items[i].is_optional &&
-			!loading->model.items[i].has_match)
-			return false;
-	return true;
-}
-
-static bool ties_contradict(struct fsdp_loading *loading)
-{
-	return stores_both_tied(loading) && loading->options->data &&
-	       fsdp_load_ties_differ(loading);
-}
-
-static bool ties_are_unread(struct fsdp_loading *loading)
-{
-	return stores_both_tied(loading) && !loading->options->data;
 }
 
 static const struct fsdp_load_rule rules[] = {
@@ -573,10 +543,11 @@ static const struct fsdp_load_rule rules[] = {
 		"call from_pretrained(dtype=...) with the stored dtype", is_narrowed },
 	{ "hf-tie-contradicts", NULL, "5", FSDP_LOAD_DIFFERS, NULL,
 		"the head is replaced by the embedding without a word; both are stored and differ",
-		"set tie_word_embeddings to false in config.json", ties_contradict },
+		"set tie_word_embeddings to false in config.json",
+		fsdp_load_ties_contradict },
 	{ "hf-tie-unread", NULL, "5", FSDP_LOAD_NOT_JUDGED, NULL,
 		"the output head is tied to the embedding; both are stored, use --data to see whether they differ",
-		NULL, ties_are_unread },
+		NULL, fsdp_load_ties_unread },
 	{ NULL },
 };
 

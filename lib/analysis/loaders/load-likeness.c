@@ -107,7 +107,7 @@ static enum fsdp_set_likeness compare_all_bytes(struct fsdp_loading *loading,
 	return likeness;
 }
 
-bool fsdp_load_ties_differ(struct fsdp_loading *loading)
+static bool ties_differ(struct fsdp_loading *loading)
 {
 	struct two_sets sides = { .locators = { NULL, NULL } };
 	struct fsdp_span names[2];
@@ -129,6 +129,36 @@ bool fsdp_load_ties_differ(struct fsdp_loading *loading)
 	fsdp_locator_free(sides.locators[0]);
 	fsdp_locator_free(sides.locators[1]);
 	return likeness == FSDP_SETS_DIFFER;
+}
+
+bool fsdp_load_is_tied(struct fsdp_loading *loading)
+{
+	for (size_t i = 0; i < loading->model.count; i++)
+		if (loading->model.items[i].is_optional)
+			return true;
+	return false;
+}
+
+static bool stores_both_tied(struct fsdp_loading *loading)
+{
+	if (!fsdp_load_compare(loading) || !fsdp_load_is_tied(loading))
+		return false;
+	for (size_t i = 0; i < loading->model.count; i++)
+		if (loading->model.items[i].is_optional &&
+			!loading->model.items[i].has_match)
+			return false;
+	return true;
+}
+
+bool fsdp_load_ties_contradict(struct fsdp_loading *loading)
+{
+	return stores_both_tied(loading) && loading->options->data &&
+	       ties_differ(loading);
+}
+
+bool fsdp_load_ties_unread(struct fsdp_loading *loading)
+{
+	return stores_both_tied(loading) && !loading->options->data;
 }
 
 /* Whether no name is in both; each is in order of names. */

@@ -216,8 +216,11 @@ bool fsdp_load_compare_models(struct fsdp_loading *loading, const char *left,
  * told, because bytes were not compared. */
 bool fsdp_load_sets_differ(struct fsdp_loading *loading);
 bool fsdp_load_sets_unread(struct fsdp_loading *loading);
-/* The bytes of the tensors of which one is enough. */
-bool fsdp_load_ties_differ(struct fsdp_loading *loading);
+/* Whether there are tensors of the model of which one is enough. */
+bool fsdp_load_is_tied(struct fsdp_loading *loading);
+/* All of them are stored: with bytes that differ; or with bytes that nothing compared. */
+bool fsdp_load_ties_contradict(struct fsdp_loading *loading);
+bool fsdp_load_ties_unread(struct fsdp_loading *loading);
 
 /* ---- load-dcp.c: rules about a folder of DCP, which may lie below ---- */
 
