@@ -206,6 +206,72 @@ static void layers_have_one_type_each(void **state)
 	expect("hf", "not_judged hf-model-unknown");
 }
 
+/* A GPT-2 of one layer, as CONFIG has it, and a head; all zeros but the head's last byte. */
+static void put_gpt2(unsigned char last)
+{
+	static const struct {
+		const char *name, *shape;
+		size_t size;
+	} tensors[] = {
+		{ "transformer.wte.weight", "2,1", 8 },
+		{ "transformer.wpe.weight", "1,1", 4 },
+		{ "transformer.h.0.ln_1.weight", "1", 4 },
+		{ "transformer.h.0.ln_1.bias", "1", 4 },
+		{ "transformer.h.0.attn.c_attn.weight", "1,3", 12 },
+		{ "transformer.h.0.attn.c_attn.bias", "3", 12 },
+		{ "transformer.h.0.attn.c_proj.weight", "1,1", 4 },
+		{ "transformer.h.0.attn.c_proj.bias", "1", 4 },
+		{ "transformer.h.0.ln_2.weight", "1", 4 },
+		{ "transformer.h.0.ln_2.bias", "1", 4 },
+		{ "transformer.h.0.mlp.c_fc.weight", "1,4", 16 },
+		{ "transformer.h.0.mlp.c_fc.bias", "4", 16 },
+		{ "transformer.h.0.mlp.c_proj.weight", "4,1", 16 },
+		{ "transformer.h.0.mlp.c_proj.bias", "1", 4 },
+		{ "transformer.ln_f.weight", "1", 4 },
+		{ "transformer.ln_f.bias", "1", 4 },
+		{ "lm_head.weight", "2,1", 8 },
+	};
+	char header[2048];
+	unsigned char bytes[4096] = { 0 };
+	size_t size = 0, end = 0;
+
+	for (size_t i = 0; i < FSDP_COUNT(tensors); i++) {
+		size += (size_t)snprintf(header + size, sizeof header - size,
+			"%s\"%s\": {\"dtype\": \"F32\", \"shape\": [%s], \"data_offsets\": [%zu, %zu]}",
+			i == 0 ? "{" : ", ", tensors[i].name, tensors[i].shape, end,
+			end + tensors[i].size);
+		end += tensors[i].size;
+	}
+	size += (size_t)snprintf(header + size, sizeof header - size, "}");
+	bytes[0] = (unsigned char)size;
+	bytes[1] = (unsigned char)(size >> 8);
+	memcpy(bytes + 8, header, size);
+	bytes[8 + size + end - 1] = last;
+	folder_write("model.safetensors", bytes, 8 + size + end);
+}
+
+/* Each loader has a way of its own with two weights that the configuration ties. */
+static void tied_weights_are_compared(void **state)
+{
+	struct fsdp_loads_options unread = { .data = false };
+	struct fsdp_loads_options old = { .data = true, .version = "4.57.6" };
+
+	(void)state;
+	FOLDER_WRITE("config.json", CONFIG);
+	put_gpt2(0);
+	expect("accelerate", "loads");
+	expect_of(folder, &old, "hf", "loads");
+	expect_of(folder, &unread, "accelerate", "not_judged accelerate-tie-unread");
+	put_gpt2(1);
+	expect("accelerate", "differs accelerate-tie-contradicts");
+	expect("hf", "loads");
+	expect_of(folder, &old, "hf", "differs hf-tie-contradicts");
+	/* The state of a run is loaded as it was saved. */
+	FOLDER_WRITE("optimizer.bin", "");
+	FOLDER_WRITE("scheduler.bin", "");
+	expect("accelerate", "loads");
+}
+
 static void what_is_missing_is_told(void **state)
 {
 	(void)state;
@@ -663,6 +729,7 @@ int main(void)
 		TEST(what_is_not_known_is_never_said_to_load),
 		TEST(types_are_those_of_torch),
 		TEST(layers_have_one_type_each),
+		TEST(tied_weights_are_compared),
 		TEST(what_is_missing_is_told),
 		TEST(pickles_may_be_anything),
 		TEST(headers_are_claims),

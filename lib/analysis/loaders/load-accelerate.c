@@ -221,6 +221,17 @@ static bool misses(struct fsdp_loading *loading)
 	return is_folder_of_weights(loading) && fsdp_load_misses_unsaid(loading);
 }
 
+/* retie_parameters gives all the first of their names, which is that of the head. */
+static bool ties_contradict(struct fsdp_loading *loading)
+{
+	return is_folder_of_weights(loading) && fsdp_load_ties_contradict(loading);
+}
+
+static bool ties_are_unread(struct fsdp_loading *loading)
+{
+	return is_folder_of_weights(loading) && fsdp_load_ties_unread(loading);
+}
+
 static bool is_state_of_no_dict(struct fsdp_loading *loading)
 {
 	return is_state(loading) && !is_fsdp(loading) && fsdp_load_is_no_dict(loading);
@@ -331,6 +342,12 @@ static const struct fsdp_load_rule rules[] = {
 		"rename the tensors to the names of the model", leaves_out },
 	{ "accelerate-missing", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
 		"{0} keeps its start value, without any message", NULL, misses },
+	{ "accelerate-tie-contradicts", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
+		"the embedding is replaced by the head without a word; both are stored and differ",
+		"set tie_word_embeddings to false in config.json", ties_contradict },
+	{ "accelerate-tie-unread", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
+		"the output head is tied to the embedding; both are stored, use --data to see whether they differ",
+		NULL, ties_are_unread },
 	{ "accelerate-no-optimizer", NULL, NULL, FSDP_LOAD_REFUSES,
 		"builtins.FileNotFoundError",
 		"[Errno 2] No such file or directory: '{path}/{0}'", NULL,
