@@ -329,8 +329,9 @@ bool slip_path_as_name(
 	/* The sandbox lets stat through. */
 	if (stat(word, &status) != 0)
 		return false;
+	usage->hint[0] = '\0';
 	meant(usage, arguments, words, &guess);
-	return true;
+	return usage->hint[0] != '\0';
 }
 
 void slip_several(struct usage *usage, const struct arguments *arguments,
@@ -551,14 +552,18 @@ bool slip_joined(struct usage *usage, const struct arguments *arguments, const c
 	const char *second;
 	char *first;
 
-	for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
-		if (access(word, F_OK) != 0 &&
-			split_at(word, signs[i], &first, &second)) {
+	for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
+		if (!split_at(word, signs[i], &first, &second))
+			continue;
+		/* It may be the name of a file all the same. */
+		bool joined = access(word, F_OK) != 0;
+		if (joined) {
 			usage_what(usage, "%s is neither a file nor a folder", word);
 			mean_both(usage, arguments, word, first, second);
-			free(first);
-			return true;
 		}
+		free(first);
+		return joined;
+	}
 	return false;
 }
 

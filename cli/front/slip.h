@@ -33,7 +33,8 @@ void slip_several(struct usage *usage, const struct arguments *arguments,
 	const struct texts *paths, bool each);
 
 /* A path in the place of a name, which the checkpoint does not have: the line without it or,
- * if there is no other name, one that answers for both. False: there is no such path. */
+ * if there is no other name, one that answers for both. False: there is no such path, or
+ * no such line. */
 bool slip_path_as_name(
 	struct usage *usage, const struct arguments *arguments, const char *word);
 
