@@ -51,13 +51,20 @@ static void add_files(struct fsdp_digester *digester,
 	}
 }
 
+static void end_digest(struct fsdp_digester *digester, char ret_digest[17])
+{
+	unsigned char digest[FSDP_DIGEST_BYTES];
+	char hex[HEX_ROOM];
+
+	fsdp_digester_end(digester, digest);
+	snprintf(ret_digest, 17, "%.16s", hex_text(digest, hex).data);
+}
+
 bool partial_init(struct part_facts *partial, struct run *run, const char *request,
 	const struct selection *selection, const uint32_t *tensors, size_t count)
 {
 	const struct common_options *common = run->common;
 	struct fsdp_digester *digester;
-	unsigned char digest[FSDP_DIGEST_BYTES];
-	char hex[HEX_ROOM];
 
 	*partial = (struct part_facts){ .part = common->part_number,
 		.parts = common->part_count };
@@ -84,8 +91,7 @@ bool partial_init(struct part_facts *partial, struct run *run, const char *reque
 		add_number(digester, tensors[i]);
 	for (size_t i = 0; i < run->select->files.count; i++)
 		add_text(digester, run->select->files.items[i]);
-	fsdp_digester_end(digester, digest);
-	memcpy(partial->of, hex_text(digest, hex).data, sizeof partial->of - 1);
+	end_digest(digester, partial->of);
 	snprintf(partial->request, sizeof partial->request, "%.*s",
 		(int)strcspn(request, "\n"), request);
 	partial->errors_before = run->collected->failure_count;
@@ -96,8 +102,6 @@ bool partial_add(
 	struct part_facts *partial, const struct fsdp_checkpoint *other, const char *path)
 {
 	struct fsdp_digester *digester;
-	unsigned char digest[FSDP_DIGEST_BYTES];
-	char hex[HEX_ROOM];
 
 	if (partial->parts == 0)
 		return true;
@@ -107,8 +111,7 @@ bool partial_add(
 	add_text(digester, partial->of);
 	add_text(digester, path);
 	add_files(digester, other, path);
-	fsdp_digester_end(digester, digest);
-	memcpy(partial->of, hex_text(digest, hex).data, sizeof partial->of - 1);
+	end_digest(digester, partial->of);
 	return true;
 }
 
@@ -116,8 +119,6 @@ bool partial_files(
 	const struct fsdp_checkpoint *checkpoint, const char *path, char ret_digest[17])
 {
 	struct fsdp_digester *digester;
-	unsigned char digest[FSDP_DIGEST_BYTES];
-	char hex[HEX_ROOM];
 
 	snprintf(ret_digest, 17, "none");
 	if (checkpoint == NULL)
@@ -126,8 +127,7 @@ bool partial_files(
 	if (digester == NULL)
 		return false;
 	add_files(digester, checkpoint, path);
-	fsdp_digester_end(digester, digest);
-	snprintf(ret_digest, 17, "%.16s", hex_text(digest, hex).data);
+	end_digest(digester, ret_digest);
 	return true;
 }
 
