@@ -20,7 +20,7 @@ static int compare(const void *a, const void *b)
 }
 
 /* What was not evaluated is reported by each audit anew. */
-static bool is_print(struct fsdp_document_value finding, struct text *ret_text)
+static bool is_print_of_finding(struct fsdp_document_value finding, struct text *ret_text)
 {
 	struct text rule = text_of_span(fsdp_document_get(finding, "rule").text);
 
@@ -28,17 +28,18 @@ static bool is_print(struct fsdp_document_value finding, struct text *ret_text)
 	return ret_text->size == 16 && !text_is(rule, text_of("FI9006"));
 }
 
-static bool take(struct baseline *baseline, struct fsdp_document_value findings)
+static bool take(struct baseline *baseline, struct fsdp_document_value items,
+	bool (*is_one)(struct fsdp_document_value item, struct text *ret_text))
 {
 	size_t kept = 0;
 
-	baseline->prints = calloc(findings.count + 1, sizeof *baseline->prints);
+	baseline->prints = calloc(items.count + 1, sizeof *baseline->prints);
 	if (baseline->prints == NULL)
 		return false;
-	for (size_t i = 0; i < findings.count; i++) {
+	for (size_t i = 0; i < items.count; i++) {
 		struct text text;
 
-		if (is_print(fsdp_document_item(findings, i), &text))
+		if (is_one(fsdp_document_item(items, i), &text))
 			memcpy(baseline->prints[baseline->count++].text, text.data, 16);
 	}
 	qsort(baseline->prints, baseline->count, sizeof *baseline->prints, compare);
@@ -72,25 +73,21 @@ bool baseline_open(struct baseline *baseline, struct run *run, const char *path)
 			"make one: fsdp-inspect audit -o json=FILE CHECKPOINT",
 			"%s: this is no JSON result of fsdp-inspect", path);
 	else
-		good = take(baseline, findings) ||
+		good = take(baseline, findings, is_print_of_finding) ||
 		       !refuse(run, NULL, "%s: out of memory", path);
 	fsdp_document_free(document);
 	return good;
 }
 
+static bool is_print(struct fsdp_document_value print, struct text *ret_text)
+{
+	*ret_text = text_of_span(print.text);
+	return ret_text->size == 16;
+}
+
 bool baseline_take(struct baseline *baseline, struct fsdp_document_value prints)
 {
-	baseline->prints = calloc(prints.count + 1, sizeof *baseline->prints);
-	if (baseline->prints == NULL)
-		return false;
-	for (size_t i = 0; i < prints.count; i++) {
-		struct fsdp_span text = fsdp_document_item(prints, i).text;
-
-		if (text.size == 16)
-			memcpy(baseline->prints[baseline->count++].text, text.data, 16);
-	}
-	qsort(baseline->prints, baseline->count, sizeof *baseline->prints, compare);
-	return true;
+	return take(baseline, prints, is_print);
 }
 
 const char *baseline_print(const struct baseline *baseline, size_t index)
