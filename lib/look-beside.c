@@ -383,14 +383,20 @@ static void judge_ranks(struct beside *beside)
 				.severity = FSDP_WARNING + 1));
 }
 
-static void add_rank(struct beside *beside, struct fsdp_span name, uint32_t rank)
+static bool add_rank(struct beside *beside, struct fsdp_span name, uint32_t rank)
 {
 	struct fsdp_ranks_here *here = &beside->here;
-	if (here->count == 0)
+	if (here->list == NULL) {
 		beside->example = name;
+		here->list = FSDP_TAKE(
+			&beside->opening->scratch, here->list, beside->folder->count);
+		if (here->list == NULL)
+			return false;
+	}
 	here->list[here->count++] = rank;
 	if (rank >= here->world_size)
 		here->world_size = rank + 1;
+	return true;
 }
 
 bool fsdp_look_aside(struct opening *opening, const struct fsdp_folder *folder,
@@ -463,10 +469,6 @@ bool fsdp_look_beside(struct opening *opening, struct fsdp_error **ret_error)
 	if (!folder || checkpoint->folder.picked != NULL)
 		return true;
 	beside.here.what = "file like this one";
-	beside.here.list = FSDP_TAKE(
-		&opening->scratch, beside.here.list, checkpoint->folder.count + 1);
-	if (beside.here.list == NULL)
-		return fsdp_arena_fail(&opening->scratch, ret_error);
 	if (!list_read(&beside, ret_error))
 		return false;
 	fsdp_arena_init(&beside.arena, &checkpoint->budget);
@@ -477,9 +479,10 @@ bool fsdp_look_beside(struct opening *opening, struct fsdp_error **ret_error)
 		if (entry.kind != FSDP_ENTRY_FILE || file == NULL ||
 			(file->content != JSON && was_read(&beside, entry.name)))
 			continue;
-		if (file->content == RANKED)
-			add_rank(&beside, entry.name, numbers[0]);
-		good = look_at(&beside, &entry, file->content, ret_error);
+		good = file->content != RANKED ||
+		       add_rank(&beside, entry.name, numbers[0]) ||
+		       fsdp_arena_fail(&opening->scratch, ret_error);
+		good = good && look_at(&beside, &entry, file->content, ret_error);
 	}
 	fsdp_arena_done(&beside.arena);
 	judge_ranks(&beside);
