@@ -543,10 +543,8 @@ static const struct fsdp_load_rule rules[] = {
 		"call from_pretrained(dtype=...) with the stored dtype", is_narrowed },
 	{ "hf-tie-contradicts", NULL, "5", FSDP_LOAD_DIFFERS, NULL,
 		"the head is replaced by the embedding without a word; both are stored and differ",
-		"set tie_word_embeddings to false in config.json",
-		fsdp_load_ties_contradict },
-	{ "hf-tie-unread", NULL, "5", FSDP_LOAD_NOT_JUDGED, NULL,
-		"the output head is tied to the embedding; both are stored, use --data to see whether they differ",
+		FSDP_LOAD_UNTIE, fsdp_load_ties_contradict },
+	{ "hf-tie-unread", NULL, "5", FSDP_LOAD_NOT_JUDGED, NULL, FSDP_LOAD_TIE_UNREAD,
 		NULL, fsdp_load_ties_unread },
 	{ NULL },
 };
