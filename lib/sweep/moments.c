@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/clones.h"
+#include "base/short-float.h"
 #include "model/dtype.h"
 #include "sweep/moments.h"
 
@@ -208,8 +209,7 @@ static void decode_bf16(const unsigned char *bytes, size_t count, float *to)
 	for (size_t i = 0; i < count; i++) {
 		uint16_t half;
 		memcpy(&half, bytes + 2 * i, sizeof half);
-		uint32_t bits = (uint32_t)half << 16;
-		memcpy(&to[i], &bits, sizeof bits);
+		to[i] = fsdp_float_of_bf16(half);
 	}
 }
 
@@ -222,14 +222,7 @@ static void decode_f16(const struct number_format *format, const unsigned char *
 	for (size_t i = 0; i < count; i++) {
 		uint16_t half;
 		memcpy(&half, bytes + 2 * i, sizeof half);
-		uint32_t bits = (uint32_t)(half & 0x7fff) << 13, scaled;
-		float number;
-		memcpy(&number, &bits, sizeof number);
-		number *= scale;
-		memcpy(&scaled, &number, sizeof scaled);
-		scaled = (half & 0x7fff) >= infinite ? bits | 0x7f800000 : scaled;
-		scaled |= (uint32_t)(half & 0x8000) << 16;
-		memcpy(&to[i], &scaled, sizeof scaled);
+		to[i] = fsdp_float_of_f16(half, infinite, scale);
 	}
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/clones.h"
 #include "base/num.h"
+#include "base/short-float.h"
 
 enum { LANES = FSDP_APART_LANES, BLOCK = 64 * LANES };
 
@@ -175,14 +176,6 @@ void fsdp_apart_add(struct fsdp_apart *apart, const double *a, const double *b,
 
 /* ---- numbers of single precision and less ---- */
 
-static inline float float_of(uint32_t bits)
-{
-	float number;
-
-	memcpy(&number, &bits, sizeof number);
-	return number;
-}
-
 static inline float float_at(const unsigned char *from)
 {
 	float number;
@@ -196,23 +189,15 @@ static inline float brain_at(const unsigned char *from)
 	uint16_t bits;
 
 	memcpy(&bits, from, sizeof bits);
-	return float_of((uint32_t)bits << 16);
+	return fsdp_float_of_bf16(bits);
 }
 
-/* The product moves the exponent, of subnormal numbers too; what is not finite it would make
- * finite. */
 static inline float half_at(const unsigned char *from)
 {
 	uint16_t half;
-	uint32_t size, bits;
-	float number;
 
 	memcpy(&half, from, sizeof half);
-	size = (uint32_t)(half & 0x7FFF) << 13;
-	number = float_of(size) * 0x1p112f;
-	memcpy(&bits, &number, sizeof bits);
-	bits = size >= 0x7C00U << 13 ? size | 0x7F800000 : bits;
-	return float_of(bits | (uint32_t)(half & 0x8000) << 16);
+	return fsdp_float_of_f16(half, 0x7c00, 0x1p112f);
 }
 
 /* Adds up numbers none of which is farther apart than what there was, which single precision
