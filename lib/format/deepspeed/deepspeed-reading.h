@@ -104,15 +104,14 @@ struct fsdp_deepspeed {
 	size_t first_tensor, first_piece, first_value; /* of the model: the files' */
 
 	/* By the names of the files (deepspeed.c). */
-	uint32_t data_files;    /* ranks of data parallelism */
-	uint32_t first_data;    /* the first of them with a file of the model, else 0 */
-	uint32_t optim_files;   /* those before the last whose optimizer has a file */
-	uint32_t model_ranks;   /* of tensor and pipeline parallelism: slices */
-	uint32_t tensor_ranks;  /* of tensor parallelism */
-	uint32_t present_count; /* files of the optimizer */
-	uint32_t expert_ranks;  /* files of what expert-parallel ranks keep of it */
-	uint32_t model_count;   /* and of the model */
-	uint32_t model_parts;   /* those of them that are one rank's of the save */
+	uint32_t data_files;   /* ranks of data parallelism */
+	uint32_t first_data;   /* the first of them with a file of the model, else 0 */
+	uint32_t optim_files;  /* those before the last whose optimizer has a file */
+	uint32_t model_ranks;  /* of tensor and pipeline parallelism: slices */
+	uint32_t tensor_ranks; /* of tensor parallelism */
+	uint32_t expert_ranks; /* files of what expert-parallel ranks keep of it */
+	uint32_t model_count;  /* and of the model */
+	uint32_t model_parts;  /* those of them that are one rank's of the save */
 
 	/* The tensors of the files (stored-tensors.c). */
 	struct fsdp_deepspeed_stored *stored;

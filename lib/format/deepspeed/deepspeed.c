@@ -166,7 +166,6 @@ static bool add_member(struct fsdp_deepspeed *ds, struct fsdp_span name,
 	char text[64];
 	if (child == NULL)
 		return false;
-	ds->present_count += member->is_optim;
 	ds->model_count += member->is_model;
 	ds->model_parts += member->is_part;
 	ds->expert_ranks += member->is_expert_rank;
@@ -363,9 +362,8 @@ static bool judge_ranks(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error
 		if (rank < here.world_size)
 			here.list[here.count++] = (uint32_t)rank;
 	}
-	if (ds->present_count < world)
-		fsdp_find_missing_ranks(
-			&reading->model->findings, &here, FSDP_PLACE(.file = { 0 }));
+	fsdp_find_missing_ranks(
+		&reading->model->findings, &here, FSDP_PLACE(.file = { 0 }));
 	return true;
 }
 
