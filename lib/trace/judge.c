@@ -125,10 +125,18 @@ static void judge_order(struct fsdp_trace_reading *reading)
 {
 	const struct fsdp_recording *recording = &reading->recording;
 	const struct fsdp_exec_order *order = recording->order;
-	for (size_t i = 0; i < order->warning_count; i++)
-		FSDP_TRACE_FIND(reading, ORDER_CHANGED, "line %llu: %.*s",
-			FSDP_LLU(order->warnings[i].line),
-			FSDP_TEXT(order->warnings[i].message));
+	for (size_t i = 0; i < order->warning_count; i++) {
+		/* PyTorch's words are two lines. */
+		struct fsdp_span message = order->warnings[i].message;
+		struct fsdp_span first = fsdp_span_first(message, '\n');
+		struct fsdp_span second = fsdp_span_last(message, '\n');
+
+		FSDP_TRACE_FIND(reading, ORDER_CHANGED, "line %llu: %.*s%s%.*s",
+			FSDP_LLU(order->warnings[i].line), FSDP_TEXT(first),
+			first.size < message.size ? " " : "",
+			FSDP_TEXT(
+				first.size < message.size ? second : fsdp_span(NULL, 0)));
+	}
 	if (order->reused > 0)
 		FSDP_TRACE_FIND(reading, ORDER_REUSED_UNIT,
 			"%llu time%s a unit is used again in one forward (reused unit)",
