@@ -36,7 +36,7 @@ static const char TRACE[] =
 	"               on_trace_ready=tensorboard_trace_handler(\"traces\")) as p:\n"
 	"      for batch in loader:\n"
 	"          train_step(batch)\n"
-	"          p.step()                       # without it there are no steps\n"
+	"          p.step()                       # with schedule=, it marks the steps\n"
 	"\n"
 	"  fsdp-inspect replay traces             a folder stands for its files\n"
 	"  fsdp-inspect replay --timeline traces  what filled each rank's time\n"

@@ -56,7 +56,8 @@ static void line_inputs(struct replay *replay)
 			out_line_text(out, ")");
 		}
 		if (first->step_count == 0)
-			out_line_text(out, ", no steps (p.step() marks them)");
+			out_line_text(
+				out, ", no steps (schedule= and p.step() mark them)");
 		else
 			out_line_text(out, ", %zu step%s", first->step_count,
 				plural(first->step_count));
