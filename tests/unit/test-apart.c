@@ -174,14 +174,14 @@ static void singles_are_apart_as_doubles(void **state)
 static void what_is_farther_by_little_is_found(void **state)
 {
 	static const double first[][2] = { { 3, 2 }, { 0x1p-149, 0x1p-148 },
-		{ 0x1p127, 0x1p-140 }, { 1, 0 }, { 0x1p-10, 0x1p100 } };
+		{ 0x1p127, 0x1p-140 }, { 1, 0 }, { 0x1p-10, 0x1p100 }, { 0, 1000 } };
 	static const double more[][2] = { { 3.0000002384185791, 2 },
 		{ 3 * 0x1p-149, 0x1p-149 }, { 1, 0 }, { 0, 0x1p-149 }, { 40000, 7 },
-		{ 1, -0x1p-24 } };
+		{ 1, -0x1p-24 }, { -0x1p-30, 1 } };
 
 	(void)state;
-	for (size_t i = 0; i < 5; i++)
-		for (size_t k = 0; k < 6; k++)
+	for (size_t i = 0; i < sizeof first / sizeof *first; i++)
+		for (size_t k = 0; k < sizeof more / sizeof *more; k++)
 			for (enum fsdp_apart_kind of = 0; of <= FSDP_APART_HALVES; of++) {
 				for (size_t at = 0; at < COUNT; at++) {
 					a[at] = 1 + (double)(random_bits() % 8) / 1024;
@@ -189,10 +189,27 @@ static void what_is_farther_by_little_is_found(void **state)
 				}
 				a[5] = first[i][0];
 				b[5] = first[i][1];
-				a[1024 + 300 * k] = more[k][0];
-				b[1024 + 300 * k] = more[k][1];
+				a[1024 + 250 * k] = more[k][0];
+				b[1024 + 250 * k] = more[k][1];
 				check_singles(of);
 			}
+}
+
+/* Behind a first number that is farther apart than all others, those are numbers of very
+ * different sizes: their distances have more bits than single precision holds. */
+static void what_single_precision_cannot_hold_is_added_up(void **state)
+{
+	(void)state;
+	for (int spread = 0; spread < 40; spread++)
+		for (enum fsdp_apart_kind of = 0; of <= FSDP_APART_HALVES; of++) {
+			for (size_t i = 0; i < COUNT; i++) {
+				a[i] = ldexp(any_number(1), 4 + (int)i % 3);
+				b[i] = ldexp(any_number(1), 4 - spread + (int)i % 3);
+			}
+			a[5] = 60000;
+			b[5] = 0x1p-24;
+			check_singles(of);
+		}
 }
 
 /* The share of the last number is just above that of the first. */
@@ -218,6 +235,7 @@ int main(void)
 		cmocka_unit_test(all_kinds_of_numbers_in_all_cuts),
 		cmocka_unit_test(singles_are_apart_as_doubles),
 		cmocka_unit_test(what_is_farther_by_little_is_found),
+		cmocka_unit_test(what_single_precision_cannot_hold_is_added_up),
 		cmocka_unit_test(the_largest_share_is_found_late),
 	};
 

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "analysis/compare/apart-pairs.h"
 #include "base/clones.h"
 #include "base/num.h"
 #include "base/short-float.h"
@@ -203,57 +204,56 @@ static inline float half_at(const unsigned char *from)
 /* Adds up numbers none of which is farther apart than what there was, which single precision
  * tells quickly: a product or a difference that is larger does not round to less. False:
  * nothing was added. */
-#define OF_SINGLES(add_smaller, widen, width, at_)                                       \
-	FSDP_CLONES static bool add_smaller(struct fsdp_apart *apart,                    \
-		const unsigned char *a, const unsigned char *b, size_t rows, float near, \
-		int32_t most)                                                            \
-	{                                                                                \
-		int32_t over[LANES], largest[LANES] = { 0 };                             \
-		double sums[LANES];                                                      \
-		memcpy(sums, apart->sums, sizeof sums);                                  \
-		for (size_t k = 0; k < LANES; k++)                                       \
-			over[k] = INT32_MIN;                                             \
-		for (size_t at = 0; at < rows * LANES; at += LANES)                      \
-			for (size_t k = 0; k < LANES; k++) {                             \
-				float x = at_(a + (at + k) * width);                     \
-				float y = at_(b + (at + k) * width);                     \
-				float gap = x - y, limit = near * y;                     \
-				int32_t bits, least;                                     \
-				memcpy(&bits, &gap, sizeof bits);                        \
-				memcpy(&least, &limit, sizeof least);                    \
-				bits &= INT32_MAX;                                       \
-				least &= INT32_MAX;                                      \
-				least = bits - (least > 1 ? least : 1);                  \
-				over[k] = least > over[k] ? least : over[k];             \
-				largest[k] = bits > largest[k] ? bits : largest[k];      \
-				sums[k] += fabs((double)x - (double)y);                  \
-			}                                                                \
-		for (size_t k = 0; k < LANES; k++)                                       \
-			if (over[k] >= 0 || largest[k] >= most)                          \
-				return false;                                            \
-		memcpy(apart->sums, sums, sizeof sums);                                  \
-		return true;                                                             \
-	}                                                                                \
-	FSDP_CLONES static void widen(                                                   \
-		const unsigned char *from, size_t count, float *to)                      \
+FSDP_CLONES
+static bool add_smaller(struct fsdp_apart *apart, const unsigned char *a,
+	const unsigned char *b, size_t rows, float near, int32_t most)
+{
+	int32_t over[LANES], largest[LANES] = { 0 };
+	double sums[LANES];
+
+	memcpy(sums, apart->sums, sizeof sums);
+	for (size_t k = 0; k < LANES; k++)
+		over[k] = INT32_MIN;
+	for (size_t at = 0; at < rows * LANES; at += LANES)
+		for (size_t k = 0; k < LANES; k++) {
+			float x = float_at(a + (at + k) * sizeof x);
+			float y = float_at(b + (at + k) * sizeof y);
+			float gap = x - y, limit = near * y;
+			int32_t bits, least;
+			memcpy(&bits, &gap, sizeof bits);
+			memcpy(&least, &limit, sizeof least);
+			bits &= INT32_MAX;
+			least &= INT32_MAX;
+			least = bits - (least > 1 ? least : 1);
+			over[k] = least > over[k] ? least : over[k];
+			largest[k] = bits > largest[k] ? bits : largest[k];
+			sums[k] += fabs((double)x - (double)y);
+		}
+	for (size_t k = 0; k < LANES; k++)
+		if (over[k] >= 0 || largest[k] >= most)
+			return false;
+	memcpy(apart->sums, sums, sizeof sums);
+	return true;
+}
+
+#define WIDEN(name, width, at_)                                                          \
+	FSDP_CLONES static void name(const unsigned char *from, size_t count, float *to) \
 	{                                                                                \
 		for (size_t i = 0; i < count; i++)                                       \
 			to[i] = at_(from + i * width);                                   \
 	}
-OF_SINGLES(add_smaller_floats, widen_floats, 4, float_at)
-OF_SINGLES(add_smaller_brains, widen_brains, 2, brain_at)
-OF_SINGLES(add_smaller_halves, widen_halves, 2, half_at)
-#undef OF_SINGLES
+WIDEN(widen_floats, 4, float_at)
+WIDEN(widen_brains, 2, brain_at)
+WIDEN(widen_halves, 2, half_at)
+#undef WIDEN
 
 static const struct {
 	size_t width;
-	bool (*add_smaller)(struct fsdp_apart *apart, const unsigned char *a,
-		const unsigned char *b, size_t rows, float near, int32_t most);
 	void (*widen)(const unsigned char *from, size_t count, float *to);
 } singles[] = {
-	[FSDP_APART_FLOATS] = { 4, add_smaller_floats, widen_floats },
-	[FSDP_APART_BRAINS] = { 2, add_smaller_brains, widen_brains },
-	[FSDP_APART_HALVES] = { 2, add_smaller_halves, widen_halves },
+	[FSDP_APART_FLOATS] = { 4, widen_floats },
+	[FSDP_APART_BRAINS] = { 2, widen_brains },
+	[FSDP_APART_HALVES] = { 2, widen_halves },
 };
 
 /* The largest share so far, or just less. */
@@ -272,6 +272,14 @@ static int32_t most_bits(const struct fsdp_apart *apart)
 
 	memcpy(&bits, &most, sizeof bits);
 	return bits;
+}
+
+static bool add_quickly(struct fsdp_apart *apart, enum fsdp_apart_kind kind,
+	const unsigned char *a, const unsigned char *b, size_t rows)
+{
+	if (kind != FSDP_APART_FLOATS)
+		return fsdp_apart_add_pairs(apart, kind, a, b, rows);
+	return add_smaller(apart, a, b, rows, near_of(apart), most_bits(apart));
 }
 
 /* The product of two such numbers is exact, so that what equals that of the largest share is
@@ -314,8 +322,7 @@ void fsdp_apart_add_singles(struct fsdp_apart *apart, enum fsdp_apart_kind kind,
 		const unsigned char *other = b + at * singles[kind].width;
 		bool whole = (first + at) % LANES == 0 && some % LANES == 0;
 
-		if (whole && singles[kind].add_smaller(apart, one, other, some / LANES,
-				     near_of(apart), most_bits(apart)))
+		if (whole && add_quickly(apart, kind, one, other, some / LANES))
 			continue;
 		singles[kind].widen(one, some, numbers[0]);
 		singles[kind].widen(other, some, numbers[1]);

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_COMPARE_APART_PAIRS_H
+#define FSDP_COMPARE_APART_PAIRS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "analysis/compare/apart.h"
+
+/*
+ * Numbers of 16 bits, two of which are read as one word: they are only added up, which is
+ * quick. `kind` is FSDP_APART_BRAINS or FSDP_APART_HALVES, and the first number is one of
+ * the first lane. False, and nothing was added: some of the `rows` of all lanes may be
+ * farther apart than what there was, or single precision does not hold a distance.
+ */
+bool fsdp_apart_add_pairs(struct fsdp_apart *apart, enum fsdp_apart_kind kind,
+	const unsigned char *a, const unsigned char *b, size_t rows);
+
+#endif
