@@ -49,6 +49,14 @@ bool fsdp_json_quick_object(struct fsdp_json_quick *quick, struct fsdp_json_scan
 /* Of the object that was passed last, what was wanted of the inner one, if it has it. */
 const struct fsdp_json_value *fsdp_json_quick_inner(struct fsdp_json_quick *quick);
 
+/* One of these, by its place among them; NULL: it is absent. */
+static inline const struct fsdp_json_value *fsdp_json_quick_one(
+	const struct fsdp_json_quick *quick, unsigned place)
+{
+	place += quick->pieces.wanted.key_count;
+	return (quick->present >> place & 1) != 0 ? &quick->values[place] : NULL;
+}
+
 /* The begin of another object in an array: a comma and a brace. */
 bool fsdp_json_quick_another(struct fsdp_json_scan *scan);
 

@@ -41,7 +41,6 @@ static bool put_work(struct fsdp_kineto *kineto, const struct timed *one,
 static bool add_device(struct fsdp_kineto *kineto, enum fsdp_time_type type,
 	const struct timed *one, uint32_t kernel)
 {
-	struct fsdp_kineto_args args;
 	struct fsdp_kineto_call call =
 		fsdp_kineto_call(one->ts_ns, one->dur_ns, type, true, FSDP_ABSENT);
 	call.kernel = kernel;
@@ -49,8 +48,8 @@ static bool add_device(struct fsdp_kineto *kineto, enum fsdp_time_type type,
 		return true;
 	if (!kineto->second && !fsdp_kineto_steps_limited(&kineto->times.steps))
 		fsdp_kineto_kernels_add(&kineto->names, kernel, one->dur_ns);
-	fsdp_kineto_read_args(&kineto->input, &one->event->args, &args);
-	if (!fsdp_kineto_integer(&args.correlation, &call.correlation))
+	if (!fsdp_kineto_read_correlation(
+		    &kineto->input, &one->event->args, &call.correlation))
 		call.correlation = FSDP_ABSENT;
 	return fsdp_kineto_times_add(&kineto->times, &call) &&
 	       (kineto->second || fsdp_kineto_steps_limited(&kineto->times.steps) ||
@@ -406,12 +405,11 @@ static bool take_runtime(struct fsdp_kineto *kineto, const struct timed *one)
 static bool take_launch(struct fsdp_kineto *kineto, const struct timed *one)
 {
 	struct fsdp_kineto_launch launch = { .ts_ns = one->ts_ns };
-	struct fsdp_kineto_args args;
 	launch.is_launch = fsdp_span_has(one->name, "Launch", false);
 	if (!kineto->second && !take_runtime(kineto, one))
 		return false;
-	fsdp_kineto_read_args(&kineto->input, &one->event->args, &args);
-	if (!fsdp_kineto_integer(&args.correlation, &launch.correlation))
+	if (!fsdp_kineto_read_correlation(
+		    &kineto->input, &one->event->args, &launch.correlation))
 		return true;
 	if (!kineto->second && kineto->idle.wanted) {
 		struct fsdp_kineto_issuing issuing = { launch.correlation, one->ts_ns,

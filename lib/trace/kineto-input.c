@@ -29,6 +29,7 @@ static const struct fsdp_span args_keys[FSDP_KINETO_ARGS] = {
 	FSDP_SPAN_INIT("In msg nelems"), FSDP_SPAN_INIT("Out msg nelems"),
 	FSDP_SPAN_INIT("Process Group Description"), FSDP_SPAN_INIT("Process Group Ranks")
 };
+enum { COLLECTIVE, CORRELATION };
 
 static const struct fsdp_json_wanted wanted = { event_values, args_keys,
 	FSDP_KINETO_VALUES, FSDP_KINETO_ARGS, ARGS };
@@ -242,14 +243,31 @@ void fsdp_kineto_read_args(struct fsdp_kineto_input *input,
 	}
 }
 
+bool fsdp_kineto_read_correlation(struct fsdp_kineto_input *input,
+	const struct fsdp_json_value *value, int64_t *ret_correlation)
+{
+	struct fsdp_kineto_args args;
+	if (input->quick_args) {
+		const struct fsdp_json_value *one =
+			fsdp_json_quick_one(input->quick, CORRELATION);
+		return value->kind == FSDP_SCAN_OBJECT && one != NULL &&
+		       fsdp_kineto_integer(one, ret_correlation);
+	}
+	fsdp_kineto_read_args(input, value, &args);
+	return fsdp_kineto_integer(&args.correlation, ret_correlation);
+}
+
 bool fsdp_kineto_may_name(
 	const struct fsdp_kineto_input *input, const struct fsdp_json_value *value)
 {
-	struct fsdp_span args = value->span, key = args_keys[0];
+	struct fsdp_span args = value->span, key = args_keys[COLLECTIVE];
 	if (value->kind != FSDP_SCAN_OBJECT)
 		return false;
-	if (input->quick_args)
-		return fsdp_json_quick_inner(input->quick)->kind == FSDP_SCAN_TEXT;
+	if (input->quick_args) {
+		const struct fsdp_json_value *one =
+			fsdp_json_quick_one(input->quick, COLLECTIVE);
+		return one != NULL && one->kind == FSDP_SCAN_TEXT;
+	}
 	return memmem(args.data, args.size, key.data, key.size) != NULL ||
 	       memchr(args.data, '\\', args.size) != NULL;
 }

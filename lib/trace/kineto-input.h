@@ -79,6 +79,10 @@ void fsdp_kineto_release_event(struct fsdp_kineto_input *input);
 void fsdp_kineto_read_args(struct fsdp_kineto_input *input,
 	const struct fsdp_json_value *value, struct fsdp_kineto_args *ret_args);
 
+/* The correlation alone. False: there is none. */
+bool fsdp_kineto_read_correlation(struct fsdp_kineto_input *input,
+	const struct fsdp_json_value *value, int64_t *ret_correlation);
+
 /* Whether the args may name a collective. */
 bool fsdp_kineto_may_name(
 	const struct fsdp_kineto_input *input, const struct fsdp_json_value *value);
