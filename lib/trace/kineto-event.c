@@ -69,7 +69,11 @@ static bool busy_with_comm(
 static bool thread_of(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event,
 	uint32_t *ret_id)
 {
-	return fsdp_kineto_words_thread(&kineto->words, &event->pid, &event->tid, ret_id);
+	if (!kineto->thread_known)
+		kineto->thread_known = fsdp_kineto_words_thread(
+			&kineto->words, &event->pid, &event->tid, &kineto->thread);
+	*ret_id = kineto->thread;
+	return kineto->thread_known;
 }
 
 /* ---- what is on the device ---- */
@@ -557,6 +561,7 @@ bool fsdp_kineto_take(struct fsdp_kineto *kineto, const struct fsdp_kineto_event
 		return false;
 	struct timed one = { .event = event };
 	bool has_times;
+	kineto->thread_known = false;
 	switch (phase.size == 1 ? phase.data[0] : '\0') {
 	case 'X':
 		has_times = nanoseconds(&event->ts, &one.ts_ns) &&

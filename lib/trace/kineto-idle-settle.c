@@ -31,7 +31,8 @@ struct idle_settling {
 	struct why_late *told;
 	struct fsdp_kineto_work *works;
 	struct fsdp_kineto_issuing *launches;
-	uint32_t *last; /* by row of a kernel and cause its row in `rows`, from 1 */
+	size_t launch_at; /* the one that was found last */
+	uint32_t *last;   /* by row of a kernel and cause its row in `rows`, from 1 */
 	size_t kernel_count;
 };
 
@@ -228,10 +229,18 @@ static int compare_launches(const void *a, const void *b)
 
 /* The first of a correlation, or NULL. */
 static const struct fsdp_kineto_issuing *find_launch(
-	const struct idle_settling *at, int64_t correlation)
+	struct idle_settling *at, int64_t correlation)
 {
-	size_t low = 0, high = at->idle->launches.count;
+	enum { NEAR = 8 };
+	size_t count = at->idle->launches.count, low = at->launch_at, high = count;
+	/* Mostly it is one of the next few. */
+	if (low >= count || at->launches[low].correlation >= correlation)
+		low = 0;
+	else if (low + NEAR < count &&
+		 at->launches[low + NEAR].correlation >= correlation)
+		high = low + NEAR;
 	FSDP_HALVE(low, high, middle, at->launches[middle].correlation < correlation);
+	at->launch_at = low;
 	return low < at->idle->launches.count &&
 			       at->launches[low].correlation == correlation
 		       ? &at->launches[low]
@@ -280,19 +289,25 @@ static int compare_works(const void *a, const void *b)
 	return left->kernel < right->kernel ? -1 : left->kernel > right->kernel;
 }
 
-/* The items of a list one behind the other, in order. NULL: out of memory. */
+/* The items of a list one behind the other, in order. They nearly are, as a rule, and each
+ * goes a few places down. NULL: out of memory. */
 static void *sorted_copy(
 	const struct fsdp_vec *vec, int (*compare)(const void *, const void *))
 {
-	unsigned char *copy = malloc((vec->count + 1) * vec->item_size);
-	bool sorted = true;
+	size_t size = vec->item_size, moves = 0, most = 4 * vec->count;
+	unsigned char *copy = malloc((vec->count + 1) * size);
 	for (size_t i = 0; copy != NULL && i < vec->count; i++) {
-		unsigned char *one = copy + i * vec->item_size;
-		memcpy(one, fsdp_vec_at(vec, i), vec->item_size);
-		sorted &= i == 0 || compare(one - vec->item_size, one) <= 0;
+		const void *item = fsdp_vec_at(vec, i);
+		unsigned char *to = copy + i * size;
+		for (; to != copy && moves <= most && compare(item, to - size) < 0;
+			to -= size) {
+			memcpy(to, to - size, size);
+			moves++;
+		}
+		memcpy(to, item, size);
 	}
-	if (copy != NULL && !sorted)
-		qsort(copy, vec->count, vec->item_size, compare);
+	if (copy != NULL && moves > most)
+		qsort(copy, vec->count, size, compare);
 	return copy;
 }
 

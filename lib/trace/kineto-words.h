@@ -62,6 +62,10 @@ struct fsdp_kineto_words {
 		size_t size;
 		uint32_t id;
 	} threads[16];
+	struct {
+		enum fsdp_kineto_space space;
+		uint32_t id; /* 0: none */
+	} found[128];
 
 	unsigned char *scratch; /* of a text without its escapes */
 	size_t scratch_room;

@@ -38,6 +38,8 @@ struct fsdp_kineto {
 	struct fsdp_kineto_idle idle;
 	struct fsdp_kineto_place *places; /* of collectives, with units */
 	bool any_reduce_scatter_op;
+	bool thread_known; /* of the event that is taken: its thread */
+	uint32_t thread;
 };
 
 /* All are false when out of memory; the caller makes the error. */
