@@ -190,7 +190,7 @@ def main():
         for kind in ("units", "gpu_generated", "kineto_cpu"):
             for path in sorted(glob.glob(os.path.join(root, "traces", kind, "*_rank*.json*"))):
                 sets[kind + "/" + os.path.basename(path).split("_rank")[0]].setdefault(os.path.basename(path), path)
-    runs = {name: sorted(paths.values()) for name, paths in sets.items()}
+    runs = {name: [path for _, path in sorted(paths.items())] for name, paths in sets.items()}
     runs = {name: paths for name, paths in runs.items() if steps_of(paths)}
     names = sorted(runs)
     pairs = [(a, b) for a, b in zip(names, names[1:] + names[:1])
