@@ -64,14 +64,15 @@ enum {
 	DENY = SECCOMP_RET_ERRNO | EPERM,
 	PRETEND_ABSENT = SECCOMP_RET_ERRNO | ENOSYS,
 	YOUNG = 424,   /* from here on all machines number calls alike; of Linux 5.1 */
-	LONGEST = 192, /* instructions; a filter of today has about 130 */
+	LONGEST = 256, /* instructions; a filter of today has about 150 */
+	GROUP = 8,     /* calls that are looked through one by one */
 };
 
 /* Whatever their arguments are. Numbers that the headers of a machine lack are calls that
  * it never had. Each has its reason in the test's table of all calls. */
 /* clang-format off */
 static const uint32_t needed[] = {
-	/* what is open; first what is called most */
+	/* what is open */
 	SYS_read, SYS_pread64, SYS_preadv, SYS_write, SYS_close, SYS_lseek, SYS_fstat,
 	SYS_readv, SYS_writev, SYS_getdents64,
 #ifdef SYS_poll
@@ -182,18 +183,7 @@ struct form {
 	size_t count;
 };
 
-static void allow_form(struct program *program, const struct form *form)
-{
-	unless_equal(program, form->call, 2 * form->count + 3);
-	load(program,
-		offsetof(struct seccomp_data, args) + form->argument * sizeof(uint64_t));
-	put(program, (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, form->mask));
-	for (size_t i = 0; i < form->count; i++) {
-		unless_equal(program, form->values[i], 1);
-		end_with(program, SECCOMP_RET_ALLOW);
-	}
-	end_with(program, DENY);
-}
+enum { FORMS = 12 }; /* at most */
 
 /* O_TMPFILE has a bit of its own beside that of O_DIRECTORY. */
 #define WRITING ((uint32_t)(O_ACCMODE | O_CREAT | O_TRUNC | (O_TMPFILE & ~O_DIRECTORY)))
@@ -221,7 +211,102 @@ static void allow_form(struct program *program, const struct form *form)
 #define SET_TERMINAL TCSETS
 #endif
 
-static void allow_forms(struct program *program, const struct sandbox *sandbox)
+/* An instruction a call or two, and the rest of a form. */
+static_assert(COUNT(needed) + COUNT(needed_to_write) + 128 <= LONGEST,
+	"room for every instruction");
+
+/* A call that is on the list; form NULL: in any form. */
+struct allowed {
+	uint32_t call;
+	const struct form *form;
+};
+
+struct allowed_list {
+	struct allowed calls[COUNT(needed) + COUNT(needed_to_write) + FORMS];
+	size_t count;
+};
+
+/* In order of numbers. Of two entries for one call the first is kept. */
+static void add_call(struct allowed_list *list, uint32_t call, const struct form *form)
+{
+	size_t at = list->count;
+
+	for (size_t i = 0; i < list->count; i++)
+		if (list->calls[i].call == call)
+			return;
+	for (; at > 0 && list->calls[at - 1].call > call; at--)
+		list->calls[at] = list->calls[at - 1];
+	list->calls[at] = (struct allowed){ call, form };
+	list->count++;
+}
+
+static size_t form_size(const struct form *form)
+{
+	return 2 * form->count + 3;
+}
+
+static void put_form(struct program *program, const struct form *form)
+{
+	load(program,
+		offsetof(struct seccomp_data, args) + form->argument * sizeof(uint64_t));
+	put(program, (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, form->mask));
+	for (size_t i = 0; i < form->count; i++) {
+		unless_equal(program, form->values[i], 1);
+		end_with(program, SECCOMP_RET_ALLOW);
+	}
+	end_with(program, DENY);
+}
+
+/* Of a group, or what is left of one: of each call a comparison and its form; behind them
+ * two ends, to deny and to allow. */
+static size_t group_size(const struct allowed *calls, size_t count)
+{
+	size_t size = count + 2;
+
+	for (size_t i = 0; i < count; i++)
+		if (calls[i].form != NULL)
+			size += form_size(calls[i].form);
+	return size;
+}
+
+/* The number is one of these calls, or none that is allowed. */
+static void put_group(struct program *program, const struct allowed *calls, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		size_t left = group_size(&calls[i + 1], count - i - 1);
+
+		if (calls[i].form == NULL) {
+			put(program,
+				(struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
+					calls[i].call, (uint8_t)(left - 1), 0));
+			continue;
+		}
+		unless_equal(program, calls[i].call, form_size(calls[i].form));
+		put_form(program, calls[i].form);
+	}
+	end_with(program, DENY);
+	end_with(program, SECCOMP_RET_ALLOW);
+}
+
+/* As it is set, the kernel asks the filter about each number there is. So that this takes
+ * little time, halves of what is left are passed over. */
+static void put_calls(struct program *program, const struct allowed *calls, size_t count)
+{
+	size_t half = count / 2, at = program->size;
+
+	if (count <= GROUP) {
+		put_group(program, calls, count);
+		return;
+	}
+	put(program, (struct sock_filter)BPF_JUMP(
+			     BPF_JMP | BPF_JGE | BPF_K, calls[half].call, 0, 0));
+	put_calls(program, calls, half);
+	program->code[at].jt = (uint8_t)(program->size - at - 1);
+	put_calls(program, &calls[half], count - half);
+}
+
+/* Also in all other threads; those of one that cannot be locked leave all unlocked. */
+static bool lock_calls(const struct sandbox *sandbox)
 {
 	const uint32_t self = (uint32_t)getpid();
 	const struct form forms[] = {
@@ -250,42 +335,23 @@ static void allow_forms(struct program *program, const struct sandbox *sandbox)
 	const struct form setting = { SYS_ioctl, 1, UINT32_MAX,
 		{ IS_TERMINAL, TIOCGWINSZ, 0x802c542a, SET_TERMINAL, 0x402c542b }, 5 };
 
-	/* Of two rows for one call the first counts. */
-	if (sandbox->writes)
-		allow_form(program, &making);
-	if (sandbox->sets_terminal)
-		allow_form(program, &setting);
-	for (size_t i = 0; i < COUNT(forms); i++)
-		allow_form(program, &forms[i]);
-}
-
-/* One instruction a call: all step to the same end. */
-static void allow_calls(struct program *program, const uint32_t *calls, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		put(program, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
-				     calls[i], (uint8_t)(count - i), 0));
-	put(program, (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, 1));
-	end_with(program, SECCOMP_RET_ALLOW);
-}
-
-/* One instruction a call; the machine, the forms and the end take fewer than 120. */
-static_assert(COUNT(needed) + COUNT(needed_to_write) + 128 <= LONGEST,
-	"room for every instruction");
-
-/* Also in all other threads; those of one that cannot be locked leave all unlocked. */
-static bool lock_calls(const struct sandbox *sandbox)
-{
 	struct program program = { .size = 0 };
+	struct allowed_list list = { .count = 0 };
 
-	/* The kernel asks the filter about each number there is as it is set. */
+	static_assert(COUNT(forms) <= FORMS, "room for every form");
+	if (sandbox->writes)
+		add_call(&list, making.call, &making);
+	if (sandbox->sets_terminal)
+		add_call(&list, setting.call, &setting);
+	for (size_t i = 0; i < COUNT(forms); i++)
+		add_call(&list, forms[i].call, &forms[i]);
+	for (size_t i = 0; i < COUNT(needed); i++)
+		add_call(&list, needed[i], NULL);
+	for (size_t i = 0; sandbox->writes && i < COUNT(needed_to_write); i++)
+		add_call(&list, needed_to_write[i], NULL);
 	check_machine(&program);
 	from_on(&program, YOUNG, PRETEND_ABSENT);
-	allow_calls(&program, needed, COUNT(needed));
-	if (sandbox->writes)
-		allow_calls(&program, needed_to_write, COUNT(needed_to_write));
-	allow_forms(&program, sandbox);
-	end_with(&program, DENY);
+	put_calls(&program, list.calls, list.count);
 
 	struct sock_fprog all = { .len = program.size, .filter = program.code };
 	return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC,
