@@ -78,8 +78,6 @@ static void prepare_process(void)
 	 * file to read. */
 	if (!locale_says_utf8())
 		setlocale(LC_CTYPE, "");
-	/* Without it libarchive looks for the zone anew with every member. */
-	setenv("TZ", ":/etc/localtime", 0);
 	/* Else the environment could change how popt orders arguments. */
 	unsetenv("POSIXLY_CORRECT");
 	unsetenv("POSIX_ME_HARDER");

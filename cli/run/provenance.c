@@ -4,14 +4,14 @@
  */
 #include "run/provenance.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
 bool provenance_take(struct provenance_source *source, char *const *words)
 {
-	time_t now = time(NULL);
-	struct tm parts;
+	char date[DATE_SIZE];
 	size_t count = 0;
 
 	while (words[count] != NULL)
@@ -24,10 +24,9 @@ bool provenance_take(struct provenance_source *source, char *const *words)
 	/* A longer name is cut, and may lack its end. */
 	if (gethostname(source->host, sizeof source->host - 1) != 0)
 		source->host[0] = '\0';
-	if (gmtime_r(&now, &parts) == NULL ||
-		strftime(source->started, sizeof source->started, "%Y-%m-%dT%H:%M:%SZ",
-			&parts) == 0)
-		source->started[0] = '\0';
+	date_put(date, time(NULL), 'T');
+	if (date[0] != '\0')
+		snprintf(source->started, sizeof source->started, "%sZ", date);
 	source->shown = (struct provenance){
 		.arguments = source->arguments,
 		.argument_count = count,

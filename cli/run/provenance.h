@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 
+#include "render/date.h"
 #include "render/out.h"
 
 /*
@@ -13,7 +14,7 @@
 struct provenance_source {
 	struct provenance shown;
 	struct text *arguments; /* owned: shown.arguments */
-	char host[256], started[32];
+	char host[256], started[DATE_SIZE + 1];
 };
 
 /* Of the words behind the program's name, which the list borrows; NULL ends them. False:

@@ -6,9 +6,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "cmd/order/order.h"
+#include "render/date.h"
 
 /* The answer in hand. */
 struct flight {
@@ -48,16 +48,15 @@ struct moment {
  * NULL if it is absent. */
 static const char *moment(int64_t ns, bool is_log, struct moment *moment)
 {
-	time_t seconds = (time_t)(ns / 1000000000);
-	struct tm parts;
-	size_t size;
+	static const size_t year = sizeof "1970-" - 1;
+	char date[DATE_SIZE];
 
-	if (ns < 0 || gmtime_r(&seconds, &parts) == NULL)
+	if (ns < 0)
 		return NULL;
-	size = strftime(moment->text, sizeof moment->text,
-		is_log ? "%m-%d %H:%M:%S" : "%Y-%m-%d %H:%M:%S", &parts);
-	snprintf(moment->text + size, sizeof moment->text - size, ".%03d%s",
-		(int)(ns / 1000000 % 1000), is_log ? "" : " UTC");
+	date_put(date, ns / 1000000000, ' ');
+	snprintf(moment->text, sizeof moment->text, "%s.%03d%s",
+		is_log ? date + year : date, (int)(ns / 1000000 % 1000),
+		is_log ? "" : " UTC");
 	return moment->text;
 }
 
