@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cmd/latest/latest.h"
+#include "part/digits.h"
 #include "part/judged-failures.h"
 #include "part/name-buffer.h"
 #include "part/passes.h"
@@ -277,14 +278,18 @@ static const char *why_failed(struct collected *own)
 static bool is_absent_rank(const struct finding *finding, uint32_t *ret_rank)
 {
 	char name[64] = "";
+	const char *at = &name[2];
 	struct text last = text_last(finding->file, '/');
-	int end = 0;
+	unsigned part;
 
 	if (strcmp(finding->rule, "FI1001") != 0 || last.size >= sizeof name)
 		return false;
 	memcpy(name, last.data, last.size);
-	return sscanf(name, "__%9u_%*9u.distcp%n", ret_rank, &end) == 1 &&
-	       end == (int)last.size;
+	if (strncmp(name, "__", 2) != 0 || (at = digits_read(at, ret_rank)) == NULL ||
+		*at != '_')
+		return false;
+	at = digits_read(at + 1, &part);
+	return at != NULL && strcmp(at, ".distcp") == 0 && strlen(name) == last.size;
 }
 
 /* On a disk of its own each node keeps the files of its ranks, which follow each other.

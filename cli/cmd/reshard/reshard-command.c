@@ -10,6 +10,7 @@
 
 #include "cmd/reshard/reshard.h"
 #include "front/slip.h"
+#include "part/digits.h"
 #include "run/answer.h"
 
 #define AT(member) offsetof(struct reshard_options, member)
@@ -33,17 +34,20 @@ static const struct option OPTIONS[] = {
 /* "8" or "2x4". */
 static bool read_mesh(const char *text, struct ways *will)
 {
-	unsigned a = 1, b = 0;
-	int end = 0;
+	unsigned copies = 1, shards;
+	const char *end = digits_read(text, &shards);
 
-	if ((sscanf(text, "%9ux%9u%n", &a, &b, &end) == 2 && text[end] == '\0') ||
-		(a = 1, sscanf(text, "%9u%n", &b, &end) == 1 && text[end] == '\0')) {
-		will->mesh[0] = a;
-		will->mesh[1] = b;
-		will->mesh_dims = 2;
+	if (end != NULL && *end == 'x') {
+		copies = shards;
+		end = digits_read(end + 1, &shards);
 	}
-	return will->mesh_dims != 0 && a > 0 && b > 0 && a <= FSDP_RESHARD_WORLD_MOST &&
-	       b <= FSDP_RESHARD_WORLD_MOST;
+	if (end == NULL || *end != '\0')
+		return false;
+	will->mesh[0] = copies;
+	will->mesh[1] = shards;
+	will->mesh_dims = 2;
+	return copies > 0 && shards > 0 && copies <= FSDP_RESHARD_WORLD_MOST &&
+	       shards <= FSDP_RESHARD_WORLD_MOST;
 }
 
 /* The world is given, or follows from the mesh. False: refuse() was called. */
