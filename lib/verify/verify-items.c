@@ -21,7 +21,6 @@ struct item_walk {
 	struct fsdp_verify_file *file;
 	struct fsdp_error **error;
 	size_t piece, value; /* the next ones of the lists */
-	struct item last;    /* the one before, not empty */
 	uint64_t reach;      /* where those before end */
 	uint64_t begin, end; /* of the file, in the window */
 	bool told;           /* what is wrong with the headers of the item in hand */
@@ -83,16 +82,6 @@ static bool is_same_range(const struct item *a, const struct item *b)
 	return a->offset == b->offset && a->length == b->length;
 }
 
-/* Copies of a piece that the metadata names twice. */
-static bool may_share(
-	const struct item_walk *items, const struct item *a, const struct item *b)
-{
-	const struct fsdp_model *model = &items->verify->checkpoint->model;
-	return is_same_range(a, b) && a->piece != FSDP_NONE && b->piece != FSDP_NONE &&
-	       fsdp_model_piece(model, a->piece)->tensor ==
-		       fsdp_model_piece(model, b->piece)->tensor;
-}
-
 static void judge_range(struct item_walk *items, const struct item *item)
 {
 	struct fsdp_findings *findings = &items->verify->findings;
@@ -104,21 +93,9 @@ static void judge_range(struct item_walk *items, const struct item *item)
 			FSDP_LLU(item->offset - items->reach), FSDP_LLU(items->reach),
 			FSDP_LLU(items->file->source.size));
 		items->verify->scope.unreferenced += item->offset - items->reach;
-	} else if (item->offset < items->reach && !may_share(items, item, &items->last)) {
-		struct fsdp_span name = name_of(items, item),
-				 other = name_of(items, &items->last);
-		fsdp_find(findings, FSDP_RULE_STORAGE_OVERLAP,
-			FSDP_IN(items->file, .offset = item->offset,
-				.length = item->length, .tensor = name),
-			"its %llu bytes from byte %llu on share bytes with %.*s, which has %llu from byte %llu on",
-			FSDP_LLU(item->length), FSDP_LLU(item->offset),
-			FSDP_TEXT_MOST(other, 200), FSDP_LLU(items->last.length),
-			FSDP_LLU(items->last.offset));
 	}
-	if (item->offset + item->length > items->reach) {
+	if (item->offset + item->length > items->reach)
 		items->reach = item->offset + item->length;
-		items->last = *item;
-	}
 }
 
 static void judge_end(struct item_walk *items)

@@ -195,7 +195,7 @@ def check_good(args, tap):
 
 
 # PyTorch gives back what is not all that was saved, and says nothing.
-SILENT_GAPS = ("dcp-chunk-gap", "dcp-chunk-overlap")
+SILENT_GAPS = ("dcp-chunk-gap", "dcp-chunk-overlap", "dcp-range-overlap")
 
 
 def check_broken(args, tap):

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "base/span.h"
 #include "open-bytes.h"
 
 static void boxes_tile_the_tensor(void **state)
@@ -44,6 +45,63 @@ static void generations_are_read_alike(void **state)
 		assert_int_equal(fsdp_checkpoint_error_count(checkpoint), 0);
 		fsdp_checkpoint_free(checkpoint);
 	}
+}
+
+/* A sample opens; *ret_finding is the only one of the rule, or NULL. */
+static struct fsdp_checkpoint *open_for(
+	const char *sample, const char *rule, const struct fsdp_finding **ret_finding)
+{
+	struct fsdp_checkpoint *checkpoint = open_sample(sample);
+	*ret_finding = NULL;
+	for (size_t i = 0; i < fsdp_finding_count(checkpoint); i++) {
+		const struct fsdp_finding *finding = fsdp_finding(checkpoint, i);
+		if (strcmp(finding->rule->id, rule) != 0)
+			continue;
+		assert_null(*ret_finding);
+		*ret_finding = finding;
+	}
+	return checkpoint;
+}
+
+/* Two names of one range, of an object and of a piece: torch.load gives the same Python
+ * object to both. Their bytes count once, and what was theirs belongs to nobody. */
+static void items_that_share_bytes_are_told(void **state)
+{
+	static const struct {
+		const char *sample, *tensor, *file;
+		uint64_t offset, length;
+	} cases[] = {
+		{ "broken/dcp-range-overlap/checkpoint", "lr_scheduler._last_lr",
+			"__1_0.distcp", 0, 1261 },
+		{ "broken/dcp-range-twice/checkpoint", "model.a.weight", "__0_0.distcp",
+			0, 1577 },
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		const struct fsdp_finding *finding;
+		struct fsdp_checkpoint *checkpoint =
+			open_for(cases[i].sample, "FI1027", &finding);
+		assert_non_null(finding);
+		assert_true(fsdp_span_is(finding->tensor, cases[i].tensor));
+		assert_true(fsdp_span_is(finding->file, cases[i].file));
+		assert_int_equal(finding->offset, cases[i].offset);
+		assert_int_equal(finding->length, cases[i].length);
+		assert_int_equal(
+			fsdp_checkpoint_bytes(checkpoint).unaccounted, cases[i].length);
+		fsdp_checkpoint_free(checkpoint);
+	}
+}
+
+/* A file of SerializationFormat.SAFETENSORS is one item, and all its tensors begin at 0. */
+static void tensors_of_one_item_share_nothing(void **state)
+{
+	const struct fsdp_finding *finding;
+	(void)state;
+	struct fsdp_checkpoint *checkpoint =
+		open_for("dcp/safetensors-format/checkpoint", "FI1027", &finding);
+	assert_null(finding);
+	assert_int_equal(fsdp_tensor_count(checkpoint), 16);
+	fsdp_checkpoint_free(checkpoint);
 }
 
 /* How many objects are read for the values of these names. */
@@ -422,6 +480,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(boxes_tile_the_tensor),
 		cmocka_unit_test(generations_are_read_alike),
+		cmocka_unit_test(items_that_share_bytes_are_told),
+		cmocka_unit_test(tensors_of_one_item_share_nothing),
 		cmocka_unit_test(only_wanted_objects_are_read),
 		cmocka_unit_test(pieces_are_located),
 		cmocka_unit_test(cut_metadata_is_refused),

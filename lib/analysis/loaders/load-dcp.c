@@ -170,6 +170,11 @@ static bool has_overlap(struct fsdp_loading *loading)
 	return has_finding(loading, "FI1022");
 }
 
+static bool shares_bytes(struct fsdp_loading *loading)
+{
+	return has_finding(loading, "FI1027");
+}
+
 static bool leads_out(struct fsdp_loading *loading)
 {
 	return has_finding(loading, "FI3064");
@@ -602,6 +607,9 @@ static const struct fsdp_load_rule rules[] = {
 	{ "dcp-overlap", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
 		"pieces of {0} overlap: the one that is read last counts, without any message",
 		"save again", has_overlap },
+	{ "dcp-shared-bytes", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
+		"{0} is read from where something else is stored, without any message",
+		"save again, or restore the metadata", shares_bytes },
 	{ "dcp-partial", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
 		"{0} is not stored and keeps its value, without any message", NULL,
 		leaves_out },

@@ -714,6 +714,19 @@ static enum fsdp_rule_index rule_of(
 		       : FSDP_RULE_TRUNCATED_FILE;
 }
 
+/* Bytes that two items share are used once. */
+static bool judge_ranges(struct dcp *dcp, struct fsdp_error **ret_error)
+{
+	uint64_t *shared = FSDP_TAKE(dcp->reading->scratch, shared, dcp->files.count + 1);
+	if (shared == NULL)
+		return fsdp_arena_fail(dcp->reading->scratch, ret_error);
+	if (!fsdp_dcp_judge_ranges(&dcp->meta, dcp->folder, shared, ret_error))
+		return false;
+	for (uint32_t id = 1; id <= dcp->files.count; id++)
+		file_of(dcp, id)->used -= fsdp_min(shared[id], file_of(dcp, id)->used);
+	return true;
+}
+
 static void judge_files(struct dcp *dcp)
 {
 	struct fsdp_findings *findings = &dcp->reading->model->findings;
@@ -830,7 +843,8 @@ static bool read_folder(struct dcp *dcp, struct fsdp_error **ret_error)
 	set_format(dcp);
 	fsdp_table_init(&dcp->value_of, dcp->reading->scratch);
 	fsdp_arena_init(&dcp->item, dcp->reading->scratch->budget);
-	bool built = add_data_files(dcp, ret_error) && build(dcp, ret_error);
+	bool built = add_data_files(dcp, ret_error) && build(dcp, ret_error) &&
+		     judge_ranges(dcp, ret_error);
 	fsdp_arena_done(&dcp->item);
 	if (!built)
 		return false;

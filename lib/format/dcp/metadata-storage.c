@@ -184,6 +184,9 @@ bool fsdp_dcp_read_storage(struct fsdp_dcp_parse *parse, fsdp_ref storage)
 				"an entry of the storage data is of no known class");
 			continue;
 		}
+		struct fsdp_dcp_info *range = fsdp_vec_at(&parse->dcp->infos, info);
+		range->named_twice = range->named;
+		range->named = true;
 		if (!place(&match, fsdp_vec_at(&parse->dcp->indexes, index), info))
 			return false;
 	}

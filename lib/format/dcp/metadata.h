@@ -20,6 +20,8 @@ struct fsdp_dcp_info {
 	uint32_t transform; /* id of the first one's name in `transforms`; 0: none */
 	bool bad;           /* a field is missing or negative */
 	bool counted;       /* its bytes are among those that its file is used for */
+	bool named;         /* an entry of the storage data has it … */
+	bool named_twice;   /* … and another one as well */
 	uint64_t offset, length;
 };
 
@@ -117,5 +119,10 @@ static inline struct fsdp_span fsdp_dcp_path(const struct fsdp_dcp *dcp, uint32_
 /* Reads one metadata file of that name, part by part. */
 bool fsdp_dcp_read(struct fsdp_dcp *dcp, const struct fsdp_source *source,
 	struct fsdp_span file, struct fsdp_error **ret_error);
+
+/* Raises findings of items that share bytes of a file, when all metadata files are read.
+ * What ranges of a file have in common is added to shared[id of its path]. */
+bool fsdp_dcp_judge_ranges(struct fsdp_dcp *dcp, const struct fsdp_folder *folder,
+	uint64_t *shared, struct fsdp_error **ret_error);
 
 #endif
