@@ -90,8 +90,9 @@ static void place(
 	}
 }
 
-size_t fsdp_trace_number_runs(
-	struct fsdp_recording **sorted, size_t count, size_t *ret_run_of)
+/* The runs of one job, from `first`; how many. */
+static size_t number_job(
+	struct fsdp_recording **sorted, size_t count, size_t first, size_t *ret_run_of)
 {
 	struct cycles most = { NULL, 1, false }, one;
 	for (size_t i = 0; i < count; i += one.count) {
@@ -102,6 +103,79 @@ size_t fsdp_trace_number_runs(
 	for (size_t i = 0; i < count; i += one.count) {
 		one = cycles_of(&sorted[i], count - i);
 		place(&one, &most, ret_run_of);
+		for (size_t j = 0; j < one.count; j++)
+			ret_run_of[one.list[j]->input] += first;
 	}
 	return most.count;
+}
+
+/* How many ranks the job has that a recording is of. Nothing sets the others against
+ * recordings of other ranks. */
+static int64_t world_of(const struct fsdp_recording *one)
+{
+	return is_compared(one) ? one->world_size : FSDP_ABSENT;
+}
+
+static int compare_worlds(const void *a, const void *b)
+{
+	const struct fsdp_recording *left = *(struct fsdp_recording *const *)a;
+	const struct fsdp_recording *right = *(struct fsdp_recording *const *)b;
+	int64_t x = world_of(left), y = world_of(right);
+	if (x != y)
+		return x < y ? -1 : 1;
+	if (left->rank != right->rank)
+		return left->rank < right->rank ? -1 : 1;
+	return left->input < right->input ? -1 : left->input > right->input;
+}
+
+/* Whether they are known to be of several jobs. If not, what does not tell is of the same
+ * as the others. */
+static bool have_worlds(struct fsdp_recording *const *list, size_t count)
+{
+	int64_t first = FSDP_ABSENT;
+	for (size_t i = 0; i < count; i++) {
+		int64_t world = world_of(list[i]);
+		if (world != FSDP_ABSENT && first != FSDP_ABSENT && world != first)
+			return true;
+		first = world != FSDP_ABSENT ? world : first;
+	}
+	return false;
+}
+
+/* The first in time, or else of the paths, that is of no run yet; `count`: none. */
+static size_t find_first(
+	struct fsdp_recording *const *list, size_t count, const size_t *run_of)
+{
+	size_t first = count;
+	bool timed = true;
+	for (size_t i = 0; i < count; i++)
+		timed &= has_time(list[i]);
+	for (size_t i = 0; i < count; i++)
+		if (run_of[list[i]->input] == SIZE_MAX &&
+			(first == count ||
+				(timed ? compare_times(&list[i], &list[first]) < 0
+				       : list[i]->input < list[first]->input)))
+			first = i;
+	return first;
+}
+
+size_t fsdp_trace_number_runs(
+	struct fsdp_recording **sorted, size_t count, size_t *ret_run_of)
+{
+	size_t runs = 0, at;
+	if (!have_worlds(sorted, count))
+		return number_job(sorted, count, 0, ret_run_of);
+	qsort(sorted, count, sizeof *sorted, compare_worlds);
+	for (size_t i = 0; i < count; i++)
+		ret_run_of[sorted[i]->input] = SIZE_MAX;
+	while ((at = find_first(sorted, count, ret_run_of)) != count) {
+		int64_t world = world_of(sorted[at]);
+		size_t first = at, next = at + 1;
+		while (first != 0 && world_of(sorted[first - 1]) == world)
+			first--;
+		while (next != count && world_of(sorted[next]) == world)
+			next++;
+		runs += number_job(&sorted[first], next - first, runs, ret_run_of);
+	}
+	return runs;
 }

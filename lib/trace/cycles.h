@@ -11,7 +11,8 @@
  * run; those of a rank that lacks some belong to the runs that are nearest in time.
  *
  * `sorted` is in order of rank, then of paths, and may be put in another order. Sets the run
- * of each, from 0, by its input. Returns the number of runs.
+ * of each, from 0, by its input. Returns the number of runs. Traces of jobs of different
+ * numbers of ranks are of different runs, those of the job that began first before others.
  */
 size_t fsdp_trace_number_runs(
 	struct fsdp_recording **sorted, size_t count, size_t *ret_run_of);

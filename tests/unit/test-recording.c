@@ -599,6 +599,50 @@ static void two_traces_of_a_rank_are_two_runs(void **state)
 		end(&made[i]);
 }
 
+/* Ranks 0 and 1 of two, and of four only those that are not among these. Without times
+ * nothing but the number of ranks tells them apart. */
+static void jobs_of_other_sizes_are_other_runs(void **state)
+{
+	(void)state;
+	static const int worlds[] = { 4, 2, 0, 2, 4 }, ranks[] = { 3, 0, 1, 1, 2 };
+	static const size_t runs[3][2] = { { 0, 4 }, { 1, 3 }, { 2, 2 } };
+	struct made made[5], *all[5];
+	char limit[32];
+	for (size_t i = 0; i < 5; i++) {
+		made[i] = begin();
+		all[i] = &made[i];
+		put(&made[i], "{\"distributedInfo\":{\"rank\":%d", ranks[i]);
+		if (worlds[i] != 0)
+			put(&made[i], ",\"world_size\":%d", worlds[i]);
+		put(&made[i],
+			"},\"traceEvents\":[{\"ph\":\"X\",\"cat\":\"kernel\","
+			"\"name\":\"ncclAllReduce\",\"ts\":%d,\"dur\":90}]}",
+			10 * (int)i);
+	}
+	struct fsdp_recordings *set = read_made(all, 5, NULL, 0, limit);
+	assert_non_null(set);
+	/* The one that does not tell is of neither. */
+	assert_int_equal(fsdp_recordings_run_count(set), 3);
+	for (size_t i = 0; i < 3; i++) {
+		const struct fsdp_recordings *run = fsdp_recordings_run(set, i);
+		assert_int_equal(fsdp_recording_count(run), i == 2 ? 1 : 2);
+		for (size_t j = 0; j < fsdp_recording_count(run); j++)
+			assert_int_equal(fsdp_recording(run, j)->input, runs[i][j]);
+		assert_int_equal(fsdp_recordings_matching(run)->match_count, i != 2);
+	}
+	fsdp_recordings_free(set);
+
+	/* With one job it is of that. */
+	struct made *some[] = { &made[1], &made[2] };
+	set = read_made(some, 2, NULL, 0, limit);
+	assert_non_null(set);
+	assert_int_equal(fsdp_recordings_run_count(set), 1);
+	assert_int_equal(fsdp_recordings_matching(set)->match_count, 1);
+	fsdp_recordings_free(set);
+	for (size_t i = 0; i < 5; i++)
+		end(&made[i]);
+}
+
 static void what_cannot_be_read_is_left_out(void **state)
 {
 	(void)state;
@@ -702,6 +746,7 @@ int main(void)
 		cmocka_unit_test(bases_far_apart_are_no_clocks),
 		cmocka_unit_test(a_wait_lies_inside_of_its_call),
 		cmocka_unit_test(two_traces_of_a_rank_are_two_runs),
+		cmocka_unit_test(jobs_of_other_sizes_are_other_runs),
 		cmocka_unit_test(what_cannot_be_read_is_left_out),
 		cmocka_unit_test(steps_are_not_sorted_for_ever),
 	};
