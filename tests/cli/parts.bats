@@ -203,7 +203,13 @@ refused() {
 	same 2 diff --values -g 'blocks.0.**' "$a" "$TESTDATA/wrong/norms-concatenated/model.safetensors"
 	same 3 diff --values step "$a"
 	same 2 diff --values "$TESTDATA/broken/dcp-chunk-gap/checkpoint" "$TESTDATA/broken/dcp-chunk-gap/checkpoint"
-	for words in "" "--values --stat" "--values --layout"; do
+	for n in 1 2 5 100; do
+		same $n diff --values --stat step "$a"
+		same $n diff --values --stat "$a" "$TESTDATA/cross/model-a-changed/model.pt"
+		same $n diff --values --stat "$TESTDATA/broken/dcp-chunk-gap/checkpoint" "$TESTDATA/broken/dcp-chunk-gap/checkpoint"
+	done
+	same 3 diff --values --stat "$a" "$TESTDATA/wrong/missing-keys/model.safetensors"
+	for words in "" "--values --layout"; do
 		run --separate-stderr "$FSDP_INSPECT" diff $words --part=1/2 "$a" step
 		[ "$status" -eq 2 ]
 		[[ "$stderr" == *"--part"* ]]
@@ -274,7 +280,6 @@ refused() {
 	refuses "--names reads none" hash --names step
 	refuses "merge the parts" hash --check=sums step
 	refuses "--layout reads none" diff --values --layout step step
-	refuses "counted over all parts" diff --values --stat step step
 	refuses "only all parts know" stats --hist --by=module step
 	for words in "-s -std" "--columns=name" "-n 1"; do
 		refuses "takes no --sort" stats $words step

@@ -227,6 +227,11 @@ static const struct record change_record = OBJECT_RECORD(CHANGE, "change",
 		ABOUT("Of a part: place of the row among those of all parts.") });
 /* ---- modules ---- */
 
+static bool is_of_part(struct subject of)
+{
+	return ((const struct diffing *)of.context)->partial.parts != 0;
+}
+
 #define MODULE struct module_change
 static const struct record module_record = OBJECT_RECORD(MODULE, "module_change",
 	"What became of the tensors of one module.",
@@ -241,7 +246,9 @@ static const struct record module_record = OBJECT_RECORD(MODULE, "module_change"
 	{ "only_b", COUNT_AT(MODULE, only_b), .always = true,
 		ABOUT("Number of tensors that only B has.") },
 	{ "zero", COUNT_AT(MODULE, zero),
-		ABOUT("Number of tensors of B that are all zeros, with `--values`.") });
+		ABOUT("Number of tensors of B that are all zeros, with `--values`.") },
+	{ "order", COUNT_AT(MODULE, order), .has = is_of_part,
+		ABOUT("Of a part: place of its first tensor.") });
 
 /* ---- the answer ---- */
 

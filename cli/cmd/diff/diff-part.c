@@ -442,7 +442,8 @@ bool diff_join(
 	const char *request = joined->partial.request;
 	const struct diff_options options = { .values = true,
 		.tolerance = strstr(request, " tol") != NULL ? "" : NULL,
-		.strip = strstr(request, " strip") != NULL ? "" : NULL };
+		.strip = strstr(request, " strip") != NULL ? "" : NULL,
+		.stat = strstr(request, " stat") != NULL };
 	struct diffing diffing = {
 		.run = run, .options = &options, .joined = joined, .has_values = true
 	};
@@ -454,7 +455,7 @@ bool diff_join(
 					   ? run->collected->inputs[i].path.data
 					   : "";
 	join_facts(&diffing);
-	good = join_failures(&diffing);
+	good = join_failures(&diffing) && (!options.stat || join_modules(&diffing));
 	diffing.status = run->collected->failure_count > 0 ? STATUS_PARTIAL
 			 : is_different(&diffing)          ? STATUS_BAD
 							   : STATUS_GOOD;

@@ -409,8 +409,8 @@ static char *request_of(const struct diffing *diffing)
 
 	if (stream == NULL)
 		return NULL;
-	fprintf(stream, "values%s%s\n", options->tolerance != NULL ? " tol" : "",
-		options->strip != NULL ? " strip" : "");
+	fprintf(stream, "values%s%s%s\n", options->tolerance != NULL ? " tol" : "",
+		options->strip != NULL ? " strip" : "", options->stat ? " stat" : "");
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
 		fprintf(stream, "%zu %s\n", i, words[i] != NULL ? words[i] : "");
 	for (size_t i = 0; i < options->renames.count; i++)
@@ -510,8 +510,6 @@ static const char *objection(const struct diff_options *options,
 		return "--part cuts the bytes that --values reads";
 	if (parts && options->layout)
 		return "--part cuts bytes, and --layout reads none: run it by itself";
-	if (parts && options->stat)
-		return "--part excludes --stat: modules are counted over all parts";
 	if (options->tolerance == NULL)
 		return NULL;
 	if (!options->values)

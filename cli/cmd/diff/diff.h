@@ -170,4 +170,7 @@ struct module_change {
 /* Fills `modules`, in the order of A, then in that of B. False: out of memory. */
 bool fold_modules(struct diffing *diffing);
 
+/* The same of what parts have told. */
+bool join_modules(struct diffing *diffing);
+
 #endif
