@@ -53,6 +53,32 @@ refused() {
 	same 2 hash --logical -g nothing step
 }
 
+@test "digests that are compared with a list" {
+	"$FSDP_INSPECT" hash step >sums
+	for n in 1 2 3 7; do same $n hash --check=sums step; done
+	"$FSDP_INSPECT" hash --logical step >tensors
+	for n in 1 2 5 100; do same $n hash --logical --check=tensors step; done
+	# One is not listed, two are not there, two differ, one line is none.
+	awk 'NR == 3 { next } NR % 4 == 1 { sub(/^..../, "0000") } { print }
+		END { d = sprintf("%064d", 0); print d "  gone"; print d "  a/gone"; print "no line" }' tensors >wrong
+	for n in 1 2 5; do same $n hash --logical --check=wrong step; done
+	same 3 hash --logical --check=wrong -g 'blocks.0.**' step
+	awk 'NR == 2 { next } NR == 1 { sub(/^..../, "0000") } { print } END { print "no line" }' sums >step/wrong
+	for n in 1 2 3; do same $n hash --check=step/wrong step; done
+	same 2 hash --logical --check=tensors "$TESTDATA/torch-zip/sparse/model.pt"
+}
+
+@test "a part that was compared with another list is refused" {
+	"$FSDP_INSPECT" hash --logical step >sums
+	parts 2 hash --logical --check=sums step
+	echo "$(printf %064d 0)  more" >>sums
+	"$FSDP_INSPECT" hash --logical --check=sums -q --part=2/2 -o jsonl=part-2.jsonl step
+	refused "another run" part-*.jsonl
+	parts 2 hash --logical --check=sums step
+	"$FSDP_INSPECT" hash --logical -q --part=2/2 -o jsonl=part-2.jsonl step
+	refused "another run" part-*.jsonl
+}
+
 @test "statistics" {
 	for n in 1 2 5 100; do same $n stats step; done
 	same 3 stats --nonfinite step
@@ -278,7 +304,6 @@ refused() {
 		[[ "$stderr" == *"$1"* ]]
 	}
 	refuses "--names reads none" hash --names step
-	refuses "merge the parts" hash --check=sums step
 	refuses "--layout reads none" diff --values --layout step step
 	refuses "only all parts know" stats --hist --by=module step
 	for words in "-s -std" "--columns=name" "-n 1"; do

@@ -33,6 +33,8 @@ NEVER_SEEN = {
     "*#/properties/interrupted": "only after Ctrl-C, which replay.bats tries",
     "*/properties/dtype_raw": "PyTorch spells dtypes one way",
     "diff-1#/$defs/side/properties/shown": "only of checkpoints that differ in a value, which diff.bats makes",
+    "hash-1#/$defs/digest_check/properties/list": "only of parts, which parts.bats makes",
+    "hash-1#/$defs/digest_check/properties/wrong_line": "only of parts, which parts.bats makes",
     "diff-1#/$defs/unread/properties/number": "only of parts that could not be read whole, which parts.bats makes",
     "replay-1#/$defs/cost/properties/cause": "only of ranks on one clock, which the oracle of asynchronous traces makes",
     "diff-1#/$defs/side/properties/value": "only of checkpoints that differ in a value, which diff.bats makes",

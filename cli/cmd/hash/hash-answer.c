@@ -11,13 +11,19 @@
 /* ---- for programs ---- */
 
 #define ROW struct hash_row
+#define LISTED                                                                 \
+	{                                                                      \
+		"listed", WORD_AT(ROW, listed), PART_ALONE,                    \
+			WORDS("matched", "mismatched", "unlisted"),            \
+			ABOUT("Of a part with `--check`: what the list says.") \
+	}
 static const struct record file_record = OBJECT_RECORD(ROW, "hashed_file", "A file.",
 	{ "path", NAME_AT(ROW, name), .always = true,
 		ABOUT("Path below the folder that was opened.") },
 	{ "bytes", BYTES_AT(ROW, bytes), .always = true, ABOUT("Its size.") },
 	{ "sha256", TEXT_AT(ROW, digits),
 		ABOUT("SHA-256 of the file; absent when it could not be read.") },
-	{ NULL, FIELDS_AT(ROW, part, partial_row_record) });
+	LISTED, { NULL, FIELDS_AT(ROW, part, partial_row_record) });
 
 static const struct record tensor_hash_record = OBJECT_RECORD(ROW, "hashed_tensor",
 	"A tensor.",
@@ -30,7 +36,7 @@ static const struct record tensor_hash_record = OBJECT_RECORD(ROW, "hashed_tenso
 		ABOUT("Bytes of the whole tensor.") },
 	{ "sha256", TEXT_AT(ROW, digits),
 		ABOUT("SHA-256 of all elements in C order of the global shape, little-endian. Absent with `--names`, and when they could not be read.") },
-	{ NULL, FIELDS_AT(ROW, part, partial_row_record) });
+	LISTED, { NULL, FIELDS_AT(ROW, part, partial_row_record) });
 
 #define CHECK struct hash_check
 static const struct record hash_check_record = OBJECT_RECORD(CHECK, "digest_check",
@@ -42,7 +48,10 @@ static const struct record hash_check_record = OBJECT_RECORD(CHECK, "digest_chec
 	{ "missing", LIST_AT(CHECK, missing, missing_count, record_texts), .always = true,
 		ABOUT("What is listed and not there.") },
 	{ "unlisted", LIST_AT(CHECK, unlisted, unlisted_count, record_texts),
-		.always = true, ABOUT("What is there and not listed.") });
+		.always = true, ABOUT("What is there and not listed.") },
+	{ "list", TEXT_AT(CHECK, path), ABOUT("Of a part: path of the list.") },
+	{ "wrong_line", COUNT_AT(CHECK, wrong_line),
+		ABOUT("Of a part: the first line of it that is none of sha256sum; 0: none.") });
 
 #define HASHING struct hashing
 static bool has_part(struct subject of)
@@ -168,17 +177,22 @@ static void show_names(
 	}
 }
 
+/* What a part has not, another one may have. */
 static void show_check(struct hashing *hashing)
 {
 	const struct hash_check *check = &hashing->check;
 	struct out *out = hashing->run->out;
 	const char *what = hashing->kind == HASH_STORED ? "file" : "tensor";
-	uint64_t total = check->matched + check->mismatched_count + check->missing_count;
+	size_t missing = hashing->partial.parts == 0 ? check->missing_count : 0;
+	uint64_t total = check->matched + check->mismatched_count + missing;
 
 	show_names(out, check->mismatched, check->mismatched_count, "the digest differs");
-	show_names(out, check->missing, check->missing_count, "listed, and not there");
+	show_names(out, check->missing, missing, "listed, and not there");
 	out_line_begin(out, NULL);
 	out_line_name(out, title_of(hashing->run));
+	if (hashing->partial.parts != 0)
+		out_line_text(out, ", part %" PRIu64 " of %" PRIu64,
+			hashing->partial.part, hashing->partial.parts);
 	out_line_text(out, ": %" PRIu64 " of %" PRIu64 " listed %ss match",
 		check->matched, total, what);
 	if (check->unlisted_count > 0)

@@ -41,23 +41,29 @@ static bool is_listed(const struct fsdp_manifest *manifest, const struct hash_ro
 	return same;
 }
 
-static bool compare_row(struct hashing *hashing, size_t index, bool *seen)
+static enum listed compare_row(
+	const struct hashing *hashing, const struct hash_row *row, bool *seen)
 {
 	const struct fsdp_manifest *manifest = hashing->manifest;
-	struct hash_check *check = &hashing->check;
-	struct hash_row row;
-	size_t first;
+	size_t first = fsdp_manifest_find(manifest, span_of_text(row->name));
 
-	hash_row(hashing, index, &row);
-	first = fsdp_manifest_find(manifest, span_of_text(row.name));
 	if (first == fsdp_manifest_count(manifest))
-		return keep(hashing, &check->unlisted, &check->unlisted_count, row.name);
-	if (is_listed(manifest, &row, first, seen))
-		check->matched++;
-	else if (row.known) /* else the reason was reported */
-		return keep(
-			hashing, &check->mismatched, &check->mismatched_count, row.name);
-	return true;
+		return LISTED_NOT;
+	if (is_listed(manifest, row, first, seen))
+		return LISTED_SAME;
+	return row->known ? LISTED_OTHER : LISTED_UNREAD; /* the reason was reported */
+}
+
+/* False: out of memory. */
+static bool count_row(struct hashing *hashing, enum listed listed, struct text name)
+{
+	struct hash_check *check = &hashing->check;
+
+	check->matched += listed == LISTED_SAME;
+	if (listed == LISTED_OTHER)
+		return keep(hashing, &check->mismatched, &check->mismatched_count, name);
+	return listed != LISTED_NOT ||
+	       keep(hashing, &check->unlisted, &check->unlisted_count, name);
 }
 
 /* Whether a line speaks of what was selected. */
@@ -75,11 +81,20 @@ bool hash_compare(struct hashing *hashing)
 	const struct fsdp_manifest *manifest = hashing->manifest;
 	size_t count = fsdp_manifest_count(manifest);
 	bool *seen = calloc(count + 1, sizeof *seen);
-	bool good = seen != NULL;
+	bool good;
 
+	hashing->listed = calloc(hashing->row_count + 1, sizeof *hashing->listed);
+	good = seen != NULL && hashing->listed != NULL;
 	hashing->compared = true;
-	for (size_t i = 0; good && i < hashing->row_count; i++)
-		good = compare_row(hashing, i, seen);
+	for (size_t i = 0; good && i < hashing->row_count; i++) {
+		struct hash_row row;
+		enum listed listed;
+
+		hash_row(hashing, i, &row);
+		listed = compare_row(hashing, &row, seen);
+		good = count_row(hashing, listed, row.name);
+		hashing->listed[i] = (uint8_t)listed;
+	}
 	for (size_t i = 0; good && i < count; i++) {
 		struct fsdp_manifest_entry entry = fsdp_manifest_entry(manifest, i);
 		if (!seen[i] && is_meant(hashing, entry.name))
@@ -87,6 +102,81 @@ bool hash_compare(struct hashing *hashing)
 				&hashing->check.missing_count, text_of_span(entry.name));
 	}
 	free(seen);
+	hashing->check.wrong_line = UINT64_MAX;
+	if (hashing->partial.parts != 0) {
+		hashing->check.path = text_of(hashing->options->check);
+		hashing->check.wrong_line = fsdp_manifest_wrong_line(manifest);
+	}
+	return good;
+}
+
+/* ---- what parts have told ---- */
+
+static const char *const words[] = { [LISTED_SAME] = "matched",
+	[LISTED_OTHER] = "mismatched",
+	[LISTED_NOT] = "unlisted" };
+
+const char *hash_listed_word(const struct hashing *hashing, size_t index)
+{
+	return hashing->listed != NULL ? words[hashing->listed[index]] : NULL;
+}
+
+static enum listed listed_of(struct fsdp_span word)
+{
+	for (unsigned i = LISTED_SAME; i <= LISTED_NOT; i++)
+		if (text_is(text_of_span(word), text_of(words[i])))
+			return (enum listed)i;
+	return LISTED_UNREAD;
+}
+
+static int compare_texts(const void *left, const void *right)
+{
+	const struct text *a = left, *b = right;
+	size_t common = a->size < b->size ? a->size : b->size;
+	int order = common > 0 ? memcmp(a->data, b->data, common) : 0;
+
+	return order != 0 ? order : (a->size > b->size) - (a->size < b->size);
+}
+
+/* What the first part has not, and no row of the others is. */
+static bool join_missing(struct hashing *hashing, const struct text *names)
+{
+	struct fsdp_document_value from = fsdp_document_get(
+		fsdp_document_get(hashing->joined->data[0], "check"), "missing");
+	bool good = true;
+
+	for (size_t i = 0; good && i < from.count; i++) {
+		struct text name = text_of_span(fsdp_document_item(from, i).text);
+
+		if (bsearch(&name, names, hashing->row_count, sizeof name,
+			    compare_texts) == NULL)
+			good = keep(hashing, &hashing->check.missing,
+				&hashing->check.missing_count, name);
+	}
+	return good;
+}
+
+bool hash_join_check(struct hashing *hashing)
+{
+	const struct joined_parts *joined = hashing->joined;
+	struct text *names = calloc(hashing->row_count + 1, sizeof *names);
+	bool good = names != NULL;
+
+	hashing->compared = true;
+	hashing->check.wrong_line = UINT64_MAX;
+	for (size_t i = 0; good && i < hashing->row_count; i++) {
+		struct hash_row row;
+
+		hash_row(hashing, i, &row);
+		names[i] = row.name;
+		good = count_row(hashing,
+			listed_of(joined_text(joined->rows[i], "listed")), row.name);
+	}
+	if (good) {
+		qsort(names, hashing->row_count, sizeof *names, compare_texts);
+		good = join_missing(hashing, names);
+	}
+	free(names);
 	return good;
 }
 

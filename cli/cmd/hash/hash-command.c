@@ -102,6 +102,7 @@ static void fill_digest(struct hashing *hashing, size_t index, struct hash_row *
 		fill_tensor(hashing, digest.tensor, row);
 	}
 	row->known = digest.error == NULL;
+	row->listed = hash_listed_word(hashing, index);
 	memcpy(row->sha256, digest.sha256, sizeof digest.sha256);
 	if (!partial_row_init(&row->part, hashing->run, &hashing->partial,
 		    digest.position, digest.error))
@@ -202,6 +203,32 @@ static void tell_errors(struct hashing *hashing)
 
 /* ---- the command ---- */
 
+/* What parts must have been asked alike: also the list that they compare with. False: out of
+ * memory. */
+static bool name_part(struct hashing *hashing)
+{
+	struct fsdp_digester *digester = fsdp_digester_new();
+	unsigned char list[FSDP_DIGEST_BYTES];
+	char request[96], digits[HEX_ROOM];
+
+	if (digester == NULL)
+		return false;
+	for (size_t i = 0;
+		hashing->manifest != NULL && i < fsdp_manifest_count(hashing->manifest);
+		i++) {
+		struct fsdp_manifest_entry entry =
+			fsdp_manifest_entry(hashing->manifest, i);
+		fsdp_digester_add(digester, entry.sha256, sizeof entry.sha256);
+		fsdp_digester_add(digester, entry.name.data, entry.name.size + 1);
+	}
+	fsdp_digester_end(digester, list);
+	snprintf(request, sizeof request, "%s%s%s", hashing->word,
+		hashing->manifest != NULL ? " check\n" : "",
+		hashing->manifest != NULL ? hex_text(list, digits).data : "");
+	return partial_init(&hashing->partial, hashing->run, request, hashing->selection,
+		hashing->tensors, hashing->tensor_count);
+}
+
 /* False: out of memory, or *ret_error. */
 static bool make_rows(struct hashing *hashing, struct fsdp_error **ret_error)
 {
@@ -214,8 +241,7 @@ static bool make_rows(struct hashing *hashing, struct fsdp_error **ret_error)
 			&hashing->tensors, &hashing->tensor_count))
 		return false;
 	hashing->selects = !selection_is_all(hashing->selection);
-	if (!partial_init(&hashing->partial, hashing->run, hashing->word,
-		    hashing->selection, hashing->tensors, hashing->tensor_count))
+	if (!name_part(hashing))
 		return false;
 	hashing->row_count = hashing->tensor_count;
 	if (hashing->kind == HASH_NAMES)
@@ -225,6 +251,20 @@ static bool make_rows(struct hashing *hashing, struct fsdp_error **ret_error)
 	hashing->row_count = fsdp_digest_count(hashing->digests);
 	tell_errors(hashing);
 	return true;
+}
+
+/* The list that the parts were compared with. */
+static struct fsdp_document_value told_check(const struct joined_parts *joined)
+{
+	return fsdp_document_get(joined->data[0], "check");
+}
+
+/* 0: there is none. */
+static uint64_t wrong_line_of(const struct hashing *hashing)
+{
+	return hashing->joined != NULL
+		       ? joined_count(told_check(hashing->joined), "wrong_line")
+		       : fsdp_manifest_wrong_line(hashing->manifest);
 }
 
 static void judge(struct hashing *hashing)
@@ -238,13 +278,13 @@ static void judge(struct hashing *hashing)
 		hashing->status = status_worse(hashing->status, STATUS_BAD);
 		hashing->digest.data = NULL; /* of nothing */
 	}
-	if (check->mismatched_count > 0 || check->missing_count > 0)
+	if (check->mismatched_count > 0 ||
+		(check->missing_count > 0 && hashing->partial.parts == 0))
 		hashing->status = status_worse(hashing->status, STATUS_BAD);
-	if (hashing->compared && fsdp_manifest_wrong_line(hashing->manifest) != 0) {
+	if (hashing->compared && wrong_line_of(hashing) != 0) {
 		run_failure(hashing->run, "damaged", NULL,
 			"%s: line %" PRIu64 " is no line of sha256sum",
-			hashing->options->check,
-			fsdp_manifest_wrong_line(hashing->manifest));
+			hashing->options->check, wrong_line_of(hashing));
 		hashing->status = status_worse(hashing->status, STATUS_PARTIAL);
 	}
 	if (hashing->selection != NULL)
@@ -274,8 +314,6 @@ static const char *objection(const struct run *run)
 		return "--stored, --logical and --names exclude each other";
 	if (run->common->part_count != 0 && options->names)
 		return "--part cuts bytes, and --names reads none";
-	if (run->common->part_count != 0 && options->check != NULL)
-		return "--part excludes --check: merge the parts, and compare the lists";
 	if (options->names && options->check != NULL)
 		return "--names makes one digest: --check needs --stored or --logical";
 	if (!options->logical && !options->names &&
@@ -292,6 +330,7 @@ static void hashing_done(struct hashing *hashing)
 	fsdp_digests_free(hashing->digests);
 	fsdp_manifest_free(hashing->manifest);
 	hash_check_done(&hashing->check);
+	free(hashing->listed);
 	owned_free(&hashing->owned);
 	name_buffer_done(&hashing->name);
 	selection_free(hashing->selection);
@@ -348,8 +387,12 @@ static void tell_joined(struct hashing *hashing)
 static bool join(
 	struct run *run, const struct joined_parts *joined, struct fsdp_error **ret_error)
 {
-	static const struct hash_options options = { .stored = false };
-	bool stored = strcmp(joined->partial.request, "stored") == 0;
+	const char *request = joined->partial.request;
+	bool stored = strncmp(request, "stored", 6) == 0;
+	bool check = strstr(request, " check") != NULL;
+	const struct hash_options options = {
+		.check = (const char *)joined_text(told_check(joined), "list").data
+	};
 	struct hashing hashing = { .run = run,
 		.options = &options,
 		.kind = stored ? HASH_STORED : HASH_LOGICAL,
@@ -361,7 +404,7 @@ static bool join(
 
 	(void)ret_error;
 	tell_joined(&hashing);
-	good = digest_all(&hashing);
+	good = digest_all(&hashing) && (!check || hash_join_check(&hashing));
 	if (good) {
 		judge(&hashing);
 		run_begin(run, hashing.status);

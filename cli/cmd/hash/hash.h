@@ -32,6 +32,7 @@ struct hash_row {
 	struct text digits; /* absent: there is none */
 	char buffer[HEX_ROOM];
 	int64_t room[FSDP_DIMS_MAX]; /* of the shape of a joined one */
+	const char *listed;          /* of a part: LISTED_AS; or NULL */
 	struct partial_row part;
 };
 
@@ -40,7 +41,11 @@ struct hash_check {
 	uint64_t matched;
 	struct text *mismatched, *missing, *unlisted;
 	size_t mismatched_count, missing_count, unlisted_count;
+	/* Of a part: the list and its first line that is none, which merge tells. */
+	struct text path;
+	uint64_t wrong_line; /* UINT64_MAX: no part */
 };
+enum listed { LISTED_UNREAD, LISTED_SAME, LISTED_OTHER, LISTED_NOT };
 
 struct hashing {
 	struct run *run;
@@ -62,6 +67,7 @@ struct hashing {
 	char digits[HEX_ROOM];
 	bool compared;
 	struct hash_check check; /* if it was */
+	uint8_t *listed;         /* of each row: enum listed */
 	struct owned owned;      /* texts of the check */
 	int status;
 };
@@ -71,6 +77,12 @@ void hash_row(struct hashing *hashing, size_t index, struct hash_row *ret_row);
 
 /* Compares rows with the list. False: out of memory. */
 bool hash_compare(struct hashing *hashing);
+
+/* The same of what parts have told. */
+bool hash_join_check(struct hashing *hashing);
+
+/* "matched", "mismatched", "unlisted"; NULL: it was not compared, or not read. */
+const char *hash_listed_word(const struct hashing *hashing, size_t index);
 void hash_check_done(struct hash_check *check);
 
 extern const struct record hash_record;
