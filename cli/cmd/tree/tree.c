@@ -47,6 +47,17 @@ static void tell_log(struct tree *tree, const struct fsdp_plan_facts *plan)
 		by_name ? ", whose units are known by the names of their classes" : "");
 }
 
+/* A pickled module, or TorchScript, names the classes of its parts. */
+static bool stores_classes(const struct fsdp_checkpoint *checkpoint)
+{
+	size_t count = fsdp_module_count(checkpoint);
+	bool any = false;
+
+	for (uint32_t i = 0; i < count && !any; i++)
+		any = fsdp_module(checkpoint, i).class_name != NULL;
+	return any;
+}
+
 static void tell_origin(struct tree *tree)
 {
 	struct fsdp_plan_facts plan;
@@ -72,6 +83,9 @@ static void tell_origin(struct tree *tree)
 	if (tree->inferred_units)
 		run_note(tree->run,
 			"FULLY SHARDED is a guess here: checkpoints do not store which modules were FSDP units. Exact marks: fsdp-inspect help plan");
+	else if (!tree->inferred_classes && stores_classes(tree->run->checkpoint))
+		run_note(tree->run,
+			"without a sharding plan there are units only where the checkpoint names them: fsdp-inspect help plan");
 	else if (!tree->inferred_classes)
 		run_note(tree->run,
 			"without a sharding plan there are no classes, and units only where the checkpoint names them: fsdp-inspect help plan");
