@@ -114,6 +114,12 @@ static bool begins_line(const struct grid *grid, const struct grid_column *colum
 		       at + SENTENCE_ROOM > (size_t)grid->looks->width);
 }
 
+/* "-" alone is worth no line. */
+static bool says_nothing(const struct cell *cell, const char *text)
+{
+	return cell->width == 1 && memchr(text, '-', cell->size) != NULL;
+}
+
 /* A node of a tree goes on below its name. */
 static size_t hang_of(
 	const struct grid_column *column, const struct cell *cell, const char *text)
@@ -156,6 +162,8 @@ static const char *put_row(struct grid *grid, const char *data)
 		if (begins_line(grid, column, &cell, at)) {
 			due = true;
 			pending = at = grid->indent + BREAK_INDENT;
+			if (i + 1 == grid->column_count && says_nothing(&cell, text))
+				cell.size = 0;
 		}
 		if (cell.size != 0) {
 			if (due)

@@ -39,14 +39,18 @@ static void set_problem(struct below_row *row, const char *text)
 	row->problem = text_of(row->text);
 }
 
-/* "FILE: what is wrong with it", since a finding's sentence may speak of its file. */
+/* "FILE: what is wrong with it", since a finding's sentence may speak of its file. The row
+ * begins with the name of a checkpoint that is one file. */
 static void set_finding(struct below_row *row, const struct fsdp_finding *finding)
 {
+	struct text file = text_of_span(finding->file);
 	char text[sizeof row->text];
 
-	snprintf(text, sizeof text, "%.*s%s%s", (int)finding->file.size,
-		finding->file.size > 0 ? (const char *)finding->file.data : "",
-		finding->file.size > 0 ? ": " : "", (const char *)finding->message.data);
+	if (row->others == 0 && text_is(file, text_last(text_of(row->path), '/')))
+		file.size = 0;
+	snprintf(text, sizeof text, "%.*s%s%s", (int)file.size,
+		file.size > 0 ? file.data : "", file.size > 0 ? ": " : "",
+		(const char *)finding->message.data);
 	set_problem(row, text);
 }
 
@@ -143,8 +147,8 @@ static bool look_at(struct below_row *row, struct below_row *end, const struct r
 	row->bytes = fsdp_checkpoint_bytes(checkpoint).on_disk;
 	row->ranks = fsdp_checkpoint_world_size(checkpoint);
 	good = find_step(row, checkpoint);
-	examine(row, checkpoint);
 	find_members(row, end, checkpoint);
+	examine(row, checkpoint);
 	fsdp_checkpoint_free(checkpoint);
 	return good;
 }
