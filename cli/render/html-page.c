@@ -11,7 +11,7 @@ static const char *const head[] = {
 	"<html lang=\"en\">",
 	"<head>",
 	"<meta charset=\"utf-8\">",
-	"<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'sha256-s5zfrq3xMAIC2jDmYXxxNuBu6+9XUYUl9c7fLRvxHaU=' 'sha256-hLphYW5nJ9Vdg2EarKdZ4Ty81IfN6Fi++2zSny3F1iA='; base-uri 'none'; form-action 'none'\">",
+	"<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'sha256-0NAN23Ch0K2dk11idkd8SMXByuJ1X9N0vsrFQsLyqms=' 'sha256-hLphYW5nJ9Vdg2EarKdZ4Ty81IfN6Fi++2zSny3F1iA='; base-uri 'none'; form-action 'none'\">",
 	"<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">",
 };
 
@@ -22,10 +22,10 @@ static const char *const style[] = {
 	"body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--back); max-width: 76rem; margin: 0 auto; padding: 1rem }",
 	"h1 { font-size: 1.4rem; overflow-wrap: anywhere } h2 { font-size: 1.15rem; margin-top: 2rem }",
 	"dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem } dt { color: var(--dim) } dd { margin: 0; overflow-wrap: anywhere }",
-	"p { margin: .3rem 0; overflow-wrap: anywhere; white-space: pre-wrap } pre, table, .parts { font-family: ui-monospace, monospace; font-size: .85rem }",
+	"p { margin: .3rem 0; overflow-wrap: anywhere; white-space: pre-wrap } .inputs { list-style: none; margin: .3rem 0; padding: 0; font-weight: 600; overflow-wrap: anywhere } pre, table, .parts { font-family: ui-monospace, monospace; font-size: .85rem }",
 	".wide { overflow-x: auto; margin: .6rem 0 } .wide:focus-visible, summary:focus-visible { outline: 2px solid var(--accent) }",
 	"table { border-collapse: collapse } th, td { text-align: left; padding: .15rem .7rem .15rem 0; border-bottom: 1px solid var(--line); vertical-align: top }",
-	"th { color: var(--dim) } td.n, th.n, span.n { text-align: right; font-variant-numeric: tabular-nums } span.n { display: inline-block; min-width: 5.5rem }",
+	"th { color: var(--dim) } td.n, th.n, span.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap } span.n { display: inline-block; min-width: 5.5rem }",
 	".parts details, .parts p { margin: 0 0 0 1.1rem } summary { cursor: pointer } meter { width: 7rem; vertical-align: middle } .kind { color: var(--dim) }",
 	"caption { text-align: left; color: var(--dim); padding: .3rem 0 } a { color: var(--accent) }",
 	".zoom { display: none; margin: .6rem 0 } .zoom:target, .zoom:last-child { display: block } .zoom:target ~ .zoom:last-child { display: none }",

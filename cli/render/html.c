@@ -506,18 +506,25 @@ static void put_failures(struct html *html, const struct out_footer *footer)
 
 /* ---- the page ---- */
 
-static void put_title(struct writer *to, const struct out_header *header)
+/* What the user named, each between these. */
+static void put_inputs(struct writer *to, const struct out_header *header,
+	const char *before, const char *after)
 {
 	size_t named = 0;
-	put_text(to, text_of(header->command));
 	for (size_t i = 0; i < header->input_count; i++) {
 		if (header->inputs[i].found || ++named > TITLE_INPUTS)
 			continue;
-		put(to, " ");
+		put(to, before);
 		put_text(to, header->inputs[i].path);
+		put(to, after);
 	}
-	if (named > TITLE_INPUTS)
-		put(to, " …");
+	if (named <= TITLE_INPUTS)
+		return;
+	put(to, before);
+	put(to, "and ");
+	writer_count(to, named - TITLE_INPUTS);
+	put(to, " more");
+	put(to, after);
 }
 
 static void begin(struct out *out, const struct out_header *header)
@@ -531,12 +538,15 @@ static void begin(struct out *out, const struct out_header *header)
 	out_begin(html->svg, header);
 	html_page_head(to);
 	put(to, "<title>");
-	put_title(to, header);
+	put_text(to, text_of(header->command));
+	put_inputs(to, header, " ", "");
 	put(to, "</title>\n");
 	html_page_style(to);
 	put(to, "<header><h1>");
-	put_title(to, header);
-	put(to, "</h1>\n<p>fsdp-inspect ");
+	put_text(to, text_of(header->command));
+	put(to, "</h1>\n<ul class=\"inputs\">");
+	put_inputs(to, header, "<li>", "</li>");
+	put(to, "</ul>\n<p>fsdp-inspect ");
 	put_text(to, text_of(header->version));
 	put(to, ", status ");
 	writer_integer(to, status);
@@ -549,10 +559,10 @@ static void end(struct out *out, const struct out_footer *footer)
 {
 	struct html *html = html_of(out);
 	close_block(html);
-	put_parts(html);
-	put_times(html, footer);
 	put_findings(html, footer);
 	put_failures(html, footer);
+	put_parts(html);
+	put_times(html, footer);
 	put(&html->stream, "</main>\n</body>\n</html>\n");
 	writer_flush(&html->stream);
 }
