@@ -436,6 +436,21 @@ static uint8_t role_in_lightning(
 		       : FSDP_ROLE_OTHER;
 }
 
+/* What Ultralytics saves has the arguments of the training beside two models and what the
+ * best of them reached. */
+static void name_ultralytics(struct torch_zip *file)
+{
+	static const char *const keys[] = { "train_args", "best_fitness", "ema" };
+	struct fsdp_format *format = &file->reading->model->format;
+	struct fsdp_pickle *pickle = file->torch.pickle;
+	for (size_t i = 0; i < FSDP_COUNT(keys); i++)
+		if (fsdp_pickle_get(pickle, fsdp_pickle_top(pickle), keys[i]) ==
+			FSDP_REF_NONE)
+			return;
+	format->title = "Ultralytics checkpoint (.pt)";
+	format->writer = "Ultralytics";
+}
+
 /* What Lightning's Trainer saves says so. */
 static bool settle_lightning(struct torch_zip *file, size_t first_tensor,
 	size_t first_value, struct fsdp_error **ret_error)
@@ -507,6 +522,7 @@ static bool read_pickle(struct torch_zip *file, struct fsdp_error **ret_error)
 	fsdp_reading_settle_rank(file->reading, file->file_id, &file->torch.rank);
 	fsdp_reading_settle_world(file->reading, file->file_id, file->torch.world_size,
 		file->torch.world_whole);
+	name_ultralytics(file);
 	return fsdp_torch_walk(&file->torch, ret_error) &&
 	       (!is_relative || take_relative(file, &relative, ret_error)) &&
 	       settle_lightning(file, first_tensor, first_value, ret_error);
