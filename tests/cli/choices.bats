@@ -73,6 +73,12 @@ deepspeed() {
 	mv root/iter_0000500 root/release
 	echo release > root/latest_checkpointed_iteration.txt
 	[ "$(notes root)" = "opened release, as latest_checkpointed_iteration.txt says" ]
+	[ "$("$FSDP_INSPECT" latest root 2>err)" = root ]
+	grep -qxF "fsdp-inspect: note: root: weights to start from (Megatron's release), of no step of a run" err
+	cp -r "$TESTDATA"/megatron/legacy-tp2-pp2/iter_0000500 release
+	"$FSDP_INSPECT" latest --explain release | grep -q "good    weights to start from"
+	mv release steps
+	[ "$("$FSDP_INSPECT" latest steps 2>&1)" = steps ]
 	echo newest > root/latest_checkpointed_iteration.txt
 	[ "$(notes root)" = "" ]
 	findings root | grep -qx "FI1011 the file names newest, of which there is no folder; release was read"

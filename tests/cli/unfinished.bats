@@ -67,6 +67,18 @@ error() {
 	[ "$(family 'run/step=100/weights')" = megatron-torch_dist ]
 }
 
+@test "a run does not go on with what NeMo still writes" {
+	local step
+	for step in 100 200; do
+		mkdir -p "run/checkpoints/gpt--val_loss=2.0-step=$step-last/context"
+		cp -r "$TESTDATA"/dcp/fsdp2-w4-small/checkpoint "run/checkpoints/gpt--val_loss=2.0-step=$step-last/weights"
+	done
+	[ "$("$FSDP_INSPECT" latest run)" = "run/checkpoints/gpt--val_loss=2.0-step=200-last" ]
+	touch "run/checkpoints/gpt--val_loss=2.0-step=200-last-unfinished"
+	[ "$("$FSDP_INSPECT" latest run)" = "run/checkpoints/gpt--val_loss=2.0-step=100-last" ]
+	[ "$("$FSDP_INSPECT" latest --all --json run | jq -r '.data.candidates[] | select(.result == "bad").path')" = "run/checkpoints/gpt--val_loss=2.0-step=200-last" ]
+}
+
 @test "folders of those names are not always NeMo's" {
 	mkdir -p other/context
 	cp -r "$TESTDATA"/cross/model-a-dcp-safetensors-w2 other/weights

@@ -10,7 +10,9 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
+import types
 
 from oraclelib import Tap, arguments, cases, environment, envelope, run
 
@@ -162,6 +164,32 @@ def check_saves(args, torch, pointer, files):
     return problems
 
 
+def check_classes(args, torch):
+    """Ultralytics pickles the model itself, with classes of its own."""
+    problems = []
+    tasks = types.ModuleType("ultralytics.nn.tasks")
+    model = type("DetectionModel", (torch.nn.Module,), {"__module__": tasks.__name__})
+    tasks.DetectionModel = model
+    names = ("ultralytics", "ultralytics.nn", tasks.__name__)
+    sys.modules.update({name: tasks for name in names})
+    with tempfile.TemporaryDirectory() as root:
+        path = os.path.join(root, "last.pt")
+        torch.save({"epoch": 9, "best_fitness": 0.5, "model": None, "ema": model(), "optimizer": None, "train_args": {}}, path)
+        for name in names:
+            del sys.modules[name]
+        info = envelope(run(args, "info", "--json", path), problems)
+        if info and info["data"]["format"]["writer"] != "Ultralytics":
+            problems.append(f"is of {info['data']['format']}")
+        got = run(args, "latest", root)
+        if got.status != 1 or got.out or b"nothing else is wrong with it" not in got.err:
+            problems.append(f"latest: {got}")
+        torch.save({"epoch": 9, "ema": object, "train_args": {}}, path)
+        cut(path)
+        if b"nothing else" in run(args, "latest", root).err:
+            problems.append("of a file that is cut off nothing else is said to be wrong")
+    return problems
+
+
 # ---- what it costs
 
 def check_cost(args, sample):
@@ -197,6 +225,7 @@ def main():
         torch = importlib.import_module("torch")
         for name, (pointer, files) in saves(torch).items():
             tap.none(name, check_saves(args, torch, pointer, files))
+        tap.none("ultralytics, with classes", check_classes(args, torch))
     else:
         tap.skip("files as trainers write them", "no torch")
     sample = here.get("dcp/fsdp2-w4-small")

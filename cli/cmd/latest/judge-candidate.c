@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cmd/latest/latest.h"
 #include "part/digits.h"
@@ -91,6 +92,22 @@ static struct fsdp_options options_for(const struct examined *one)
 	return options;
 }
 
+/* Megatron keeps the weights that it starts from where steps are, as a step without number;
+ * that is the folder that was opened, or the one in it that its tracker names. */
+static bool is_release(const struct examined *one, const struct fsdp_checkpoint *opened)
+{
+	static const char below[] = "release/";
+	const char *base = fsdp_checkpoint_base(opened);
+	struct text path = text_of(base != NULL ? base : one->run.path);
+	struct text first = { NULL, 0 };
+
+	if (fsdp_file_count(opened) > 0)
+		first = text_of_span(fsdp_file(opened, 0).path);
+	return text_is(text_last(path, '/'), text_of("release")) ||
+	       (first.size >= sizeof below &&
+		       memcmp(first.data, below, sizeof below - 1) == 0);
+}
+
 static bool judge_opened(struct examined *one, struct fsdp_checkpoint *checkpoint)
 {
 	struct run *run = &one->run;
@@ -106,6 +123,7 @@ static bool judge_opened(struct examined *one, struct fsdp_checkpoint *checkpoin
 	if (good && one->level >= FSDP_LEVEL_HEADERS)
 		good = judge_sets(run, one->level >= FSDP_LEVEL_DATA, true);
 	good = good && take_facts(one->candidate, checkpoint);
+	one->candidate->is_release |= is_release(one, checkpoint);
 	judged_failures_take(run);
 	return good;
 }
@@ -346,6 +364,8 @@ static void decide(struct examined *one)
 		candidate->why = why_found(own, worst, same - 1);
 	else if (own->failure_count > 0)
 		candidate->why = why_failed(own);
+	else if (candidate->is_release)
+		candidate->why = LATEST_RELEASE;
 }
 
 /* What memory was too short for is no judgement. */
@@ -364,7 +384,7 @@ static void forget(struct run_candidate *candidate)
 	candidate->why = NULL;
 	candidate->step = candidate->epoch = FSDP_ABSENT;
 	candidate->step_from = NULL;
-	candidate->is_several = false;
+	candidate->is_several = candidate->is_release = false;
 	candidate->bytes = candidate->weights = 0;
 	candidate->optimizer = candidate->rest = 0;
 }
@@ -400,6 +420,20 @@ static void take_name(struct run_candidate *candidate)
 		candidate->epoch = name->epoch;
 }
 
+/* NeMo removes what has such a marker before it resumes. */
+static bool has_marker(const struct run_candidate *candidate)
+{
+	char path[4096];
+	struct stat marker;
+	int size = snprintf(path, sizeof path, "%s-unfinished", candidate->path);
+
+	for (size_t i = 0; i < candidate->own.finding_count; i++)
+		if (strcmp(candidate->own.findings[i].rule, "FI1005") == 0)
+			return size > 0 && (size_t)size < sizeof path &&
+			       stat(path, &marker) == 0;
+	return false;
+}
+
 bool candidate_judge(struct run_candidate *candidate, const struct run *run,
 	enum fsdp_level level, struct fsdp_error **ret_error)
 {
@@ -413,6 +447,9 @@ bool candidate_judge(struct run_candidate *candidate, const struct run *run,
 	if (candidate->step_name.is_unfinished)
 		find_uncommitted(
 			&one, "its name is one that a save has until it has ended");
+	if (has_marker(candidate))
+		find_uncommitted(&one,
+			"a file of its name and -unfinished lies beside it, which NeMo removes when the save has ended");
 	take_name(candidate);
 	if (candidate->bytes == 0)
 		candidate->bytes = candidate->weights = candidate->optimizer =

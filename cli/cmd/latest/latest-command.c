@@ -98,6 +98,31 @@ static void tell_partial(struct latest *latest)
 			tell_failure(latest->run, &latest->candidates[i]);
 }
 
+static void tell_release(struct latest *latest)
+{
+	for (size_t i = 0; i < latest->count; i++)
+		if (latest->candidates[i].is_named && latest->candidates[i].is_release)
+			run_note(latest->run, "%s: " LATEST_RELEASE,
+				latest->candidates[i].path);
+}
+
+/* Whether nothing is wrong but that classes are built which are no data. */
+static bool only_builds(const struct run_candidate *candidate)
+{
+	bool builds = false;
+
+	for (size_t i = 0; i < candidate->own.finding_count; i++) {
+		const struct finding *finding = &candidate->own.findings[i];
+
+		if (finding->severity != SEVERITY_ERROR)
+			continue;
+		if (strcmp(finding->rule, "FI3002") != 0)
+			return false;
+		builds = true;
+	}
+	return builds;
+}
+
 static void tell_none(struct latest *latest)
 {
 	const char *path = latest->run->path;
@@ -115,6 +140,9 @@ static void tell_none(struct latest *latest)
 	run_note(latest->run, "none of %zu is good; the newest, %s, is %s: %s",
 		latest->count, latest->candidates[0].path, latest->candidates[0].result,
 		latest->candidates[0].why);
+	if (only_builds(&latest->candidates[0]))
+		run_note(latest->run,
+			"nothing else is wrong with it: the program that has these classes loads it, torch.load only with weights_only=False, which runs what is in it");
 	if (latest->count > 1)
 		run_note(latest->run, "fsdp-inspect latest --explain %s tells of all",
 			path);
@@ -185,6 +213,7 @@ static bool run_latest(struct run *run, struct fsdp_error **ret_error)
 		int status = status_of(&latest);
 
 		tell_partial(&latest);
+		tell_release(&latest);
 		if (status != STATUS_FAILED)
 			tell_none(&latest);
 		tell_cost(&latest);

@@ -29,7 +29,10 @@ struct run_candidate {
 	uint32_t input;                    /* the run that it is of */
 	bool is_named;                     /* one of the newest that are good */
 	bool is_several;                   /* a folder of files that are candidates */
+	bool is_release;                   /* Megatron's: weights of no step */
 };
+
+#define LATEST_RELEASE "weights to start from (Megatron's release), of no step of a run"
 
 /* A file or link of a run that names one. */
 struct run_pointer {
