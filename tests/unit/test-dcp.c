@@ -101,6 +101,7 @@ static void tensors_of_one_item_share_nothing(void **state)
 		open_for("dcp/safetensors-format/checkpoint", "FI1027", &finding);
 	assert_null(finding);
 	assert_int_equal(fsdp_tensor_count(checkpoint), 16);
+	assert_int_equal(fsdp_checkpoint_bytes(checkpoint).unaccounted, 0);
 	fsdp_checkpoint_free(checkpoint);
 }
 

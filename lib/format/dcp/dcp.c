@@ -751,7 +751,8 @@ static void judge_files(struct dcp *dcp)
 					: "the metadata needs %llu bytes, the file has %llu; %u items reach beyond its end",
 				FSDP_LLU(file->needed), FSDP_LLU(file->size),
 				file->bad_count);
-		} else if (file->bad_count == 0 && file->used < file->size) {
+		} else if (file->bad_count == 0 && file->used < file->size &&
+			   !fsdp_dcp_is_one_item(dcp->folder, path)) {
 			dcp->reading->model->unaccounted += file->size - file->used;
 		}
 	}

@@ -40,14 +40,11 @@ static bool is_range(const struct fsdp_dcp_info *info)
 	       fsdp_add(info->offset, info->length, &end);
 }
 
-/* With SerializationFormat.SAFETENSORS a file is one item, whose own header tells where
- * tensors lie: their recorded offsets are 0. */
-static bool is_one_item(const struct range_walk *walk, uint32_t path)
+bool fsdp_dcp_is_one_item(const struct fsdp_folder *folder, struct fsdp_span path)
 {
 	unsigned char head[9];
 	struct fsdp_source source;
-	return fsdp_folder_source(
-		       walk->folder, fsdp_dcp_path(walk->dcp, path), &source, NULL) &&
+	return fsdp_folder_source(folder, path, &source, NULL) &&
 	       source.size >= sizeof head &&
 	       fsdp_source_read(&source, 0, head, sizeof head, NULL) && head[8] == '{' &&
 	       memcmp(head, "PK\3\4", 4) != 0;
@@ -70,7 +67,8 @@ static bool find_mixed(struct range_walk *walk)
 	}
 	for (uint32_t id = 1; id < paths; id++) {
 		struct file_ranges *file = &walk->files[id];
-		file->mixed = file->mixed && !is_one_item(walk, id);
+		file->mixed = file->mixed && !fsdp_dcp_is_one_item(walk->folder,
+						     fsdp_dcp_path(walk->dcp, id));
 		any |= file->mixed;
 	}
 	return any;
