@@ -130,6 +130,8 @@ static void tell_head(struct info *info)
 	}
 	if (info->step != FSDP_ABSENT)
 		out_line_text(out, ", step %" PRId64, info->step);
+	else if (info->kind.has_epoch)
+		out_line_text(out, ", epoch %" PRId64, info->kind.epoch);
 	out_line_end(out);
 }
 

@@ -167,6 +167,16 @@ static bool judge_facts(struct info *info, struct fsdp_error **ret_error)
 	return true;
 }
 
+/* A number in the name is no step where it is that of the epoch. */
+static void find_step(struct info *info)
+{
+	const struct fsdp_kind *kind = &info->kind;
+
+	info->step = kind->has_step ? kind->step : step_of_path(answer_place(info->run));
+	if (!kind->has_step && kind->has_epoch && info->step == kind->epoch)
+		info->step = FSDP_ABSENT;
+}
+
 static bool prepare(struct info *info, struct fsdp_error **ret_error)
 {
 	const struct fsdp_checkpoint *checkpoint = info->run->checkpoint;
@@ -182,8 +192,7 @@ static bool prepare(struct info *info, struct fsdp_error **ret_error)
 	info->bytes = fsdp_checkpoint_bytes(checkpoint);
 	if (!fsdp_kind_find(checkpoint, info->facts, &info->kind, ret_error))
 		return false;
-	info->step = info->kind.has_step ? info->kind.step
-					 : step_of_path(answer_place(info->run));
+	find_step(info);
 	divide(info);
 	count_all(info);
 	pickled = pickled_recording_find(info->run, &info->buffers.name);
