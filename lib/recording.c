@@ -89,7 +89,7 @@ static void read_one(void *context, size_t index)
 		reading->unopened = true;
 		if (kind != NULL && strcmp(kind, "folder") == 0)
 			fsdp_error_add_hint(&reading->error,
-				"recordings are files *.json, *.jsonl and *.log, also compressed");
+				"recordings are files *.json, *.jsonl and *.log and dumps of PyTorch, also compressed");
 		return;
 	}
 	if (progress != NULL)

@@ -190,23 +190,36 @@ static enum usage_result read_list(
 
 enum { MOST_ENTRIES = 10000, MOST_MISSING = 16 };
 
-/* What recorders and torch.profiler write, also compressed. */
+static bool ends_with(
+	const char *name, size_t size, const char *const *ends, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		size_t end = strlen(ends[i]);
+
+		if (size > end && memcmp(name + size - end, ends[i], end) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* What recorders and torch.profiler write, also compressed; and compressed dumps, whose
+ * first bytes do not tell: they end as pickles do, or with the number of the rank. */
 static bool is_recording_name(const char *name)
 {
-	static const char *const ends[] = { ".json", ".jsonl", ".log" };
-	static const char *const packed[] = { "", ".gz", ".zst", ".xz", ".bz2", ".lz4" };
-	size_t size = strlen(name);
+	static const char *const packed[] = { ".gz", ".zst", ".xz", ".bz2", ".lz4" };
+	static const char *const recordings[] = { ".json", ".jsonl", ".log" };
+	static const char *const dumps[] = { ".pickle", ".pkl", ".pt" };
+	size_t size = strlen(name), bare = size;
 
-	for (size_t i = 0; *name != '.' && i < sizeof ends / sizeof *ends; i++)
-		for (size_t j = 0; j < sizeof packed / sizeof *packed; j++) {
-			char end[16];
-			size_t end_size = (size_t)snprintf(
-				end, sizeof end, "%s%s", ends[i], packed[j]);
-
-			if (size > end_size && strcmp(name + size - end_size, end) == 0)
-				return true;
-		}
-	return false;
+	if (*name == '.')
+		return false;
+	if (ends_with(name, size, packed, sizeof packed / sizeof *packed))
+		bare = (size_t)(strrchr(name, '.') - name);
+	return ends_with(
+		       name, bare, recordings, sizeof recordings / sizeof *recordings) ||
+	       (bare < size &&
+		       (ends_with(name, bare, dumps, sizeof dumps / sizeof *dumps) ||
+			       (name[bare - 1] >= '0' && name[bare - 1] <= '9')));
 }
 
 /* Up to `size` bytes from the beginning of an open file; -1: they cannot be read. */

@@ -21,6 +21,24 @@ later() {
 		sed -E "s/(\"baseTimeNanoseconds\": *[0-9]+)[0-9]{9}/\1$(printf %09d "$2")/" > "rank$1.json"
 }
 
+@test "a folder stands for its compressed dumps too" {
+	mkdir dumps snapshots
+	for dump in "$TESTDATA"/traces/flight_recorder/nccl_stop_w8/nccl_trace_rank_?; do
+		gzip -c "$dump" > "dumps/$(basename "$dump").gz"
+	done
+	gzip -c "$TESTDATA/traces/memory/plain/rank0.pickle" > snapshots/rank0.pickle.gz
+	# No recording, by its name.
+	gzip -c "$gpu/new_args_rank0.pt.trace.json.gz" > dumps/code.tar.gz
+	run -1 --separate-stderr "$FSDP_INSPECT" order dumps
+	compressed=$output
+	run -1 --separate-stderr "$FSDP_INSPECT" order "$TESTDATA"/traces/flight_recorder/nccl_stop_w8/nccl_trace_rank_?
+	[ "$output" = "$compressed" ]
+	run -0 --separate-stderr replay --memory snapshots
+	compressed=$output
+	run -0 --separate-stderr replay --memory "$TESTDATA/traces/memory/plain/rank0.pickle"
+	[ "$output" = "$compressed" ]
+}
+
 @test "a folder stands for its recordings" {
 	mkdir run run/below
 	cp "$gpu"/new_args_rank?.pt.trace.json.gz run
