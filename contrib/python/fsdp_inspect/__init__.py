@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ._answer import Answer, Audit, Finding
 from ._checkpoint import Checkpoint, Tensor, Tree, open  # noqa: A004
-from ._command import Error, binary, run
+from ._command import Error, UnknownName, binary, run
 from ._record import Record, Records
 from ._recordings import diff, replay
 
@@ -43,6 +43,7 @@ __all__ = [
     "Records",
     "Tensor",
     "Tree",
+    "UnknownName",
     "binary",
     "diff",
     "export_plan",

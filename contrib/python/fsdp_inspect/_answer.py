@@ -7,7 +7,7 @@ command is run.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, Optional, Sized
 
 from ._record import Record, Records, preformatted, wrap
 
@@ -28,6 +28,10 @@ class Finding(Record):
     def __repr__(self) -> str:
         place = f"{self.file}: " if self.file else ""
         return f"{self.severity} {self.rule} {self.slug}  {place}{self.message}"
+
+
+def _counted(findings: Sized) -> str:
+    return f"{len(findings)} finding{'' if len(findings) == 1 else 's'}"
 
 
 class Answer:
@@ -62,8 +66,11 @@ class Answer:
             raise AttributeError(f"the answer has no field {name!r}; it has {', '.join(data)}")
         return wrap(data[name])
 
+    def __str__(self) -> str:
+        return self.text.rstrip("\n")
+
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}: status {self.status}, {len(self.findings)} findings>"
+        return f"<{type(self).__name__}: status {self.status}, {_counted(self.findings)}>"
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(self.text.rstrip("\n"))
@@ -79,4 +86,4 @@ class Audit(Answer):
     complete: bool
 
     def __repr__(self) -> str:
-        return f"<Audit: {self.verdict}, {len(self.findings)} findings>"
+        return f"<Audit: {self.verdict}, {_counted(self.findings)}>"

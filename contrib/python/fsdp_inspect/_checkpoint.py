@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, Iterator, List, Optional, Union
 
 from ._answer import Answer, Audit
-from ._command import Path, answer, fail, options, run, text
+from ._command import Path, UnknownName, answer, fail, options, run, text
 from ._record import Record, Records, preformatted
 from ._values import Values, read_values
 
@@ -145,12 +145,12 @@ class Checkpoint:
         return Answer(answer(words, [self.path, *names]), lambda: text(words, [self.path, *names]))
 
     def __getitem__(self, name: str) -> Union[Tensor, Record]:
-        """The tensor, or value, of a name, with its pieces; KeyError, with the nearest name, if
-        there is none."""
+        """The tensor, or value, of a name, with its pieces; UnknownName, a KeyError with the
+        nearest name, if there is none."""
         document = answer(["show", *self._words], [self.path, name])
         items = document["data"]["items"]
         if not items:
-            raise KeyError(str(fail(document)))
+            raise fail(document, UnknownName)
         return Tensor(items[0], checkpoint=self) if items[0]["kind"] == "tensor" else Record(items[0])
 
     def __contains__(self, name: object) -> bool:

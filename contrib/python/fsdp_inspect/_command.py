@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Union
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Type, Union
 
 from ._answer import Answer
 
@@ -61,6 +61,10 @@ class Error(Exception):
         hint = next((line.strip()[len("next: "):] for line in lines if line.strip().startswith("next: ")), None)
         return cls(text or "no answer", {"path": None if path and path in text else path, "hint": hint,
                                          "rule": found.group("rule") if found else None})
+
+
+class UnknownName(Error, KeyError):
+    """A checkpoint has no tensor, value or module of this name; `hint` has the nearest."""
 
 
 def _candidates() -> Iterator[Optional[str]]:
@@ -129,10 +133,10 @@ def ask(words: Sequence[Path], paths: Sequence[Path]) -> Dict[str, Any]:
     return document
 
 
-def fail(document: Mapping[str, Any]) -> Error:
+def fail(document: Mapping[str, Any], kind: Type[Error] = Error) -> Error:
     """The first error of a document."""
     errors = document.get("errors") or [{"message": "no answer"}]
-    return Error(errors[0].get("message", ""), errors[0], document["status"])
+    return kind(errors[0].get("message", ""), errors[0], document["status"])
 
 
 def answer(words: Sequence[Path], paths: Sequence[Path]) -> Dict[str, Any]:

@@ -34,6 +34,7 @@ class OpenTest(unittest.TestCase):
         self.assertEqual((ck.kind, ck.fsdp, ck.step, ck.world_size, len(ck)),
                          ("PyTorch distributed checkpoint (DCP)", "fsdp2", 1234, 2, 57))
         self.assertIn("57 tensors", repr(ck))
+        self.assertEqual(str(ck.info), ck.info.text.rstrip("\n"))
         self.assertEqual(ck.info.counts.parameters, 238)
         self.assertEqual({value.name: value.value for value in ck.values}["notes.pi"], 3.25)
 
@@ -70,8 +71,11 @@ class OpenTest(unittest.TestCase):
         tensor = self.ck["model.embed.weight"]
         self.assertEqual([piece.rank for piece in tensor.pieces], [0, 1])
         self.assertEqual(self.ck["step"].value, 1234)
-        with self.assertRaisesRegex(KeyError, "did you mean model.embed.weight"):
+        with self.assertRaisesRegex(KeyError, "did you mean model.embed.weight") as raised:
             self.ck["model.embed.weigh"]
+        self.assertIsInstance(raised.exception, fsdp_inspect.UnknownName)
+        self.assertEqual(raised.exception.hint, "did you mean model.embed.weight")
+        self.assertEqual(str(raised.exception).count("model.embed.weigh "), 1)
 
     def test_names_and_paths_are_no_options(self):
         with self.assertRaisesRegex(KeyError, "no tensor, value or module --help"):
