@@ -110,15 +110,26 @@ void fsdp_spotting_begin(struct fsdp_spotting *spotting, const uint32_t dtypes[2
 
 /* ---- numbers ---- */
 
-/* To the nearest number that the dtype holds, ties to even. */
-static double rounded(double number, const struct precision *to)
+static inline double of_bits(int64_t bits)
 {
-	if (to == NULL || number == 0 || !isfinite(number))
-		return number;
-	int exponent = ilogb(number);
-	int unit = (exponent < to->least ? to->least : exponent) - to->fraction;
-	double nearest = ldexp(rint(ldexp(number, -unit)), unit);
-	return fabs(nearest) > to->most ? copysign((double)INFINITY, number) : nearest;
+	double number;
+	memcpy(&number, &bits, sizeof number);
+	return number;
+}
+
+/* To the nearest number that the dtype holds, ties to even: behind a sum that is so much
+ * larger there is room for no bit more. What is not finite becomes a NaN. */
+static inline double rounded(double number, const struct precision *to)
+{
+	const int64_t exponents = INT64_C(0x7FF) << 52;
+	int64_t bits, least = (int64_t)(to->least + 1023) << 52;
+	memcpy(&bits, &number, sizeof bits);
+	bits &= exponents;
+	double larger = of_bits(bits > least ? bits : least) *
+			of_bits((INT64_C(52 + 1023) - to->fraction) << 52) * 1.5;
+	double nearest = number + larger - larger;
+	bool overflows = fabs(number) > 2 * to->most || fabs(nearest) > to->most;
+	return overflows ? copysign((double)INFINITY, number) : nearest;
 }
 
 static bool is_close(const struct fsdp_spotting *spotting, double a, double b)
@@ -134,9 +145,11 @@ static bool is_same_number(struct fsdp_spotting *spotting, double a, double b)
 {
 	if (is_close(spotting, a, b))
 		return true;
+	if (spotting->narrow == NULL)
+		return false;
 	double near_a = spotting->wide == 0 ? rounded(a, spotting->narrow) : a;
 	double near_b = spotting->wide == 1 ? rounded(b, spotting->narrow) : b;
-	if (spotting->narrow == NULL || !is_close(spotting, near_a, near_b))
+	if (!is_close(spotting, near_a, near_b))
 		return false;
 	spotting->spotted.rounded++;
 	return true;
@@ -211,6 +224,38 @@ static void look_at_bytes(struct fsdp_spotting *spotting, const unsigned char *a
 	spotting->spotted.first = spotting->at + i;
 }
 
+/* How many are equal, and how many once the first ones are rounded. */
+FSDP_CLONES
+static void count_same(const double *wide, const double *narrow, size_t count,
+	const struct precision *to, size_t *ret_equal, size_t *ret_rounded)
+{
+	const struct precision precision = *to;
+	size_t equal = 0, rounds = 0;
+	for (size_t i = 0; i < count; i++) {
+		double a = wide[i], b = narrow[i];
+		size_t is_equal = (a == b) | ((a != a) & (b != b));
+		equal += is_equal;
+		rounds += (rounded(a, &precision) == b) & !is_equal;
+	}
+	*ret_equal = equal;
+	*ret_rounded = rounds;
+}
+
+/* Whether all are the same, if only rounding was asked for. */
+static bool are_same(struct fsdp_spotting *spotting, size_t count)
+{
+	size_t equal, rounds;
+	if (spotting->narrow == NULL || spotting->tolerant)
+		return false;
+	count_same(spotting->numbers[spotting->wide],
+		spotting->numbers[1 - spotting->wide], count, spotting->narrow, &equal,
+		&rounds);
+	if (equal + rounds != count)
+		return false;
+	spotting->spotted.rounded += rounds;
+	return true;
+}
+
 /* Of numbers: by their bits, unless dtypes or a tolerance ask for more. */
 static void look_at_numbers(struct fsdp_spotting *spotting, const unsigned char *a,
 	const unsigned char *b, size_t count)
@@ -230,6 +275,8 @@ static void look_at_numbers(struct fsdp_spotting *spotting, const unsigned char 
 		look_at_bytes(spotting, a, b, count);
 		return;
 	}
+	if (are_same(spotting, count * parts))
+		return;
 	for (size_t i = 0; i < count; i++) {
 		bool same = true;
 		for (size_t k = i * parts; k < (i + 1) * parts; k++)
