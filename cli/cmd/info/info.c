@@ -163,7 +163,7 @@ static bool judge_facts(struct info *info, struct fsdp_error **ret_error)
 	for (size_t i = fsdp_finding_count(run->checkpoint);
 		i < fsdp_audit_finding_count(info->audit); i++)
 		collected_found(run->collected, fsdp_audit_finding(info->audit, i),
-			run->input, true);
+			run->input != UINT32_MAX ? run->input : 0, true);
 	return true;
 }
 
