@@ -234,6 +234,19 @@ const char *fsdp_shown(struct fsdp_span text, char room[FSDP_SHOWN])
 	return room;
 }
 
+const char *fsdp_shown_box(const int64_t *offsets, const int64_t *sizes, uint32_t dims,
+	char room[FSDP_SHOWN])
+{
+	enum { LONGEST = 48 }; /* of one dimension, with the bracket */
+	size_t at = 0;
+	for (uint32_t i = 0; i < dims && at + LONGEST < FSDP_SHOWN; i++)
+		at += (size_t)snprintf(room + at, FSDP_SHOWN - at, "%s%lld:%lld",
+			i == 0 ? "[" : ", ", (long long)offsets[i],
+			(long long)(offsets[i] + sizes[i]));
+	snprintf(room + at, FSDP_SHOWN - at, "]");
+	return room;
+}
+
 void fsdp_find_list(struct fsdp_findings *findings, enum fsdp_rule_index rule,
 	const struct fsdp_place_of *place, const char *format, va_list arguments)
 {

@@ -77,6 +77,10 @@ enum { FSDP_SHOWN = 260 };
  * spelled \x00. Everything else is escaped where it is shown. Answers `room`. */
 const char *fsdp_shown(struct fsdp_span text, char room[FSDP_SHOWN]);
 
+/* "[0:2, 0:5]": the box of a piece, of many dimensions the first ones. Answers `room`. */
+const char *fsdp_shown_box(const int64_t *offsets, const int64_t *sizes, uint32_t dims,
+	char room[FSDP_SHOWN]);
+
 size_t fsdp_findings_omitted_count(const struct fsdp_findings *findings);
 struct fsdp_omitted fsdp_findings_omitted(
 	const struct fsdp_findings *findings, size_t index);

@@ -6,8 +6,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include <fsdp/audit.h>
-
 #include "part/notable.h"
 #include "part/units.h"
 #include "part/value-text.h"
@@ -699,9 +697,6 @@ static struct health examine(const struct info *info)
 
 	for (size_t i = 0; i < count; i++)
 		health.of[fsdp_finding(checkpoint, i)->severity]++;
-	for (size_t i = count;
-		info->audit != NULL && i < fsdp_audit_finding_count(info->audit); i++)
-		health.of[fsdp_audit_finding(info->audit, i)->severity]++;
 	count = fsdp_omitted_count(checkpoint);
 	for (size_t i = 0; i < count; i++) {
 		struct fsdp_omitted omitted = fsdp_omitted(checkpoint, i);

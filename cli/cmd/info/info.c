@@ -6,15 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <fsdp/audit.h>
-
 #include "cmd/info/below-table.h"
 #include "cmd/info/info.h"
 #include "cmd/info/recording-table.h"
 #include "cmd/info/waste-table.h"
 #include "part/pickled-recording.h"
 #include "part/steps.h"
-#include "run/collected.h"
 
 static const struct option OPTIONS[] = {
 	{ "waste", 0, OPTION_FLAG, NULL, offsetof(struct info_options, waste),
@@ -142,31 +139,6 @@ static void divide(struct info *info)
 			: FSDP_UNKNOWN;
 }
 
-/* ---- faults ---- */
-
-/* What follows from the facts at hand: where pieces are recorded, whether they cover their
- * tensors. */
-static bool judge_facts(struct info *info, struct fsdp_error **ret_error)
-{
-	const struct run *run = info->run;
-	struct fsdp_audit_options options = {
-		.size = sizeof options,
-		.level = FSDP_LEVEL_QUICK,
-		.limits = run->limits,
-		.limit_count = run->limit_count,
-	};
-
-	if (info->counts.pieces <= info->counts.tensors)
-		return true;
-	if (!fsdp_audit_new(run->checkpoint, &options, &info->audit, ret_error))
-		return false;
-	for (size_t i = fsdp_finding_count(run->checkpoint);
-		i < fsdp_audit_finding_count(info->audit); i++)
-		collected_found(run->collected, fsdp_audit_finding(info->audit, i),
-			run->input != UINT32_MAX ? run->input : 0, true);
-	return true;
-}
-
 /* A number in the name is no step where it is that of the epoch. */
 static void find_step(struct info *info)
 {
@@ -206,8 +178,6 @@ static bool prepare(struct info *info, struct fsdp_error **ret_error)
 		info->recording = "tree --units-from";
 	list_strategies(info);
 	add_files(info);
-	if (!judge_facts(info, ret_error))
-		return false;
 	return !info->options->waste ||
 	       waste_find(info->run, &info->waste, &info->status, ret_error);
 }
@@ -237,7 +207,6 @@ static bool run_info(struct run *run, struct fsdp_error **ret_error)
 		       !row_buffers_failed(&info.buffers);
 	}
 	fsdp_waste_free(info.waste);
-	fsdp_audit_free(info.audit);
 	fsdp_overview_free(info.overview);
 	free(info.ranks);
 	row_buffers_done(&info.buffers);

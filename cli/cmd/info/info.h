@@ -54,8 +54,7 @@ struct info {
 	} per_rank;
 	struct suffix suffixes[KINDS_MAX];
 	size_t suffix_count;
-	bool more_suffixes;       /* than found a place */
-	struct fsdp_audit *audit; /* of the facts at hand; NULL: no tensor is in pieces */
+	bool more_suffixes; /* than found a place */
 	struct fsdp_waste *waste;
 	const char *recording; /* the command that reads it; NULL: it is none */
 	int status;

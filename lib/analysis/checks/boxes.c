@@ -15,7 +15,6 @@
 
 enum {
 	PAIRS_MOST = 1 << 22, /* that are compared in all */
-	BOX_TEXT = 200,
 };
 
 /* A piece that holds something. */
@@ -225,23 +224,15 @@ static bool is_compared(const struct coverage *coverage, const struct fsdp_tenso
 	       !is_partial(coverage->checking->checkpoint, tensor);
 }
 
-/* "[0:2, 0:5]", of runs "elements 0:10". */
+/* "[0:2, 0:5]" */
 static const char *write_box(
-	const struct coverage *coverage, const struct box *box, char text[BOX_TEXT])
+	const struct coverage *coverage, const struct box *box, char text[FSDP_SHOWN])
 {
-	size_t at = 0;
+	int64_t size = box->end - box->begin;
 
-	if (box->offsets == NULL) {
-		snprintf(text, BOX_TEXT, "[%lld:%lld]", (long long)box->begin,
-			(long long)box->end);
-		return text;
-	}
-	for (uint32_t i = 0; i < coverage->dims && at + 48 < BOX_TEXT; i++)
-		at += (size_t)snprintf(text + at, BOX_TEXT - at, "%s%lld:%lld",
-			i == 0 ? "[" : ", ", (long long)box->offsets[i],
-			(long long)(box->offsets[i] + box->sizes[i]));
-	snprintf(text + at, BOX_TEXT - at, "]");
-	return text;
+	return box->offsets != NULL
+		       ? fsdp_shown_box(box->offsets, box->sizes, coverage->dims, text)
+		       : fsdp_shown_box(&box->begin, &size, 1, text);
 }
 
 static struct fsdp_span file_of(const struct coverage *coverage, const struct box *box)
@@ -258,14 +249,14 @@ static void say_overlap(struct coverage *coverage, const struct fsdp_tensor *ten
 	struct fsdp_checking *checking = coverage->checking;
 	struct fsdp_span name =
 		fsdp_scratch_name(&checking->name, checking->checkpoint, tensor->name);
-	char first[BOX_TEXT], second[BOX_TEXT];
+	char first[FSDP_SHOWN], second[FSDP_SHOWN];
 
-	write_box(coverage, coverage->pair[0], first);
-	write_box(coverage, coverage->pair[1], second);
 	fsdp_find(checking->findings, FSDP_RULE_CHUNK_OVERLAP,
 		FSDP_PLACE(.file = file_of(coverage, coverage->pair[1]), .tensor = name,
 			.affected = &name, .affected_count = 1),
-		"the pieces %s and %s hold the same elements", first, second);
+		"the pieces %s and %s hold the same elements",
+		write_box(coverage, coverage->pair[0], first),
+		write_box(coverage, coverage->pair[1], second));
 }
 
 static void say_gap(struct coverage *coverage, const struct fsdp_tensor *tensor)

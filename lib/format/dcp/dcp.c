@@ -19,7 +19,7 @@
 
 #define DATA_SUFFIX ".distcp"
 
-enum { RANK_MAX = 1 << 24, ITEM_MAX = 16 << 20, ERRORS_KEPT = 8 };
+enum { RANK_MAX = 1 << 24, ITEM_MAX = 16 << 20, ERRORS_KEPT = 8, BOXES_COMPARED = 64 };
 
 /* A data file as the model sees it. */
 struct data_file {
@@ -448,33 +448,98 @@ static bool add_names(struct dcp *dcp, const struct fsdp_dcp_item *item,
 		ret_raw_name, ret_error);
 }
 
+/* The boxes of a tensor's chunks. Ranks are listed in order, so nearly always each begins
+ * where the one before ended, which proves that none of them overlap. */
+struct chunk_boxes {
+	const int64_t *list[BOXES_COMPARED]; /* offsets, then sizes */
+	uint32_t count, dims;                /* more than the list holds, too */
+	uint32_t dim;                        /* that is cut */
+	int64_t reach;                       /* where the last one ends */
+	bool scattered;                      /* some do not follow the one before */
+};
+
+static void add_box(struct chunk_boxes *boxes, const int64_t *box, const int64_t *shape)
+{
+	uint32_t cuts = 0, dim = 0;
+	for (uint32_t i = 0; i < boxes->dims; i++)
+		if (box[i] != 0 || box[boxes->dims + i] != shape[i]) {
+			cuts++;
+			dim = i;
+		}
+	if (boxes->count < BOXES_COMPARED)
+		boxes->list[boxes->count] = box;
+	if (boxes->count++ == 0)
+		boxes->dim = dim;
+	if (cuts > 1 || dim != boxes->dim || box[dim] != boxes->reach)
+		boxes->scattered = true;
+	boxes->reach = box[dim] + box[boxes->dims + dim];
+}
+
+/* Not those of replicas, which are the same. */
+static bool boxes_overlap(const int64_t *a, const int64_t *b, uint32_t dims)
+{
+	for (uint32_t i = 0; i < dims; i++)
+		if (a[i] - b[i] >= b[dims + i] || b[i] - a[i] >= a[dims + i])
+			return false;
+	return memcmp(a, b, 2 * dims * sizeof *a) != 0;
+}
+
+/* Of many boxes that are scattered the audit finds it. */
+static bool say_overlap(struct dcp *dcp, const struct fsdp_dcp_item *item,
+	const struct chunk_boxes *boxes)
+{
+	char first[FSDP_SHOWN], second[FSDP_SHOWN];
+	if (!boxes->scattered || boxes->count > BOXES_COMPARED)
+		return false;
+	for (uint32_t i = 0; i < boxes->count; i++)
+		for (uint32_t k = i + 1; k < boxes->count; k++) {
+			const int64_t *a = boxes->list[i], *b = boxes->list[k];
+			if (!boxes_overlap(a, b, boxes->dims))
+				continue;
+			fsdp_find(&dcp->reading->model->findings, FSDP_RULE_CHUNK_OVERLAP,
+				FSDP_PLACE(.file = dcp->meta.file, .tensor = item->text),
+				"the pieces %s and %s hold the same elements",
+				fsdp_shown_box(a, a + boxes->dims, boxes->dims, first),
+				fsdp_shown_box(b, b + boxes->dims, boxes->dims, second));
+			return true;
+		}
+	return false;
+}
+
 /*
- * Elements of all chunks against elements of the tensor. Boxes are not compared with each
- * other here: fewer elements prove a gap, more prove an overlap, and equal numbers prove
- * nothing. Ranks that wrote alone keep replicas, which count twice.
+ * Elements of all chunks against elements of the tensor: fewer prove a gap, more prove an
+ * overlap. Ranks that wrote alone keep replicas, which count twice.
  */
 static void judge_volume(struct dcp *dcp, const struct fsdp_dcp_item *item)
 {
 	const struct fsdp_model *model = dcp->reading->model;
+	const int64_t *shape = fsdp_model_ints(model, item->shape);
 	uint64_t numel = 0, held = 0, volume = 0;
 	bool replicas = dcp->meta.file_number > 1;
+	struct chunk_boxes boxes;
+	boxes.count = 0;
+	boxes.dims = item->dims;
+	boxes.reach = 0;
+	boxes.scattered = false;
 	for (uint32_t id = item->first_list; id != FSDP_NONE;) {
 		const struct fsdp_dcp_list *list = fsdp_vec_at(&dcp->meta.lists, id);
 		for (uint32_t i = 0; i < list->count; i++) {
 			const struct fsdp_dcp_chunk *chunk =
 				fsdp_vec_at(&dcp->meta.chunks, list->first + i);
+			const int64_t *box = fsdp_model_ints(model, chunk->box);
 			if (!chunk_fits(dcp, item, chunk))
 				return; /* reported */
-			(void)fsdp_numel(fsdp_model_ints(model, chunk->box) + chunk->dims,
-				chunk->dims, &volume);
+			(void)fsdp_numel(box + chunk->dims, chunk->dims, &volume);
 			if (!fsdp_add(held, volume, &held))
 				return;
+			if (volume > 0 && item->dims > 0)
+				add_box(&boxes, box, shape);
 		}
 		id = list->next;
 	}
-	(void)fsdp_numel(fsdp_model_ints(model, item->shape), item->dims, &numel);
-	if (held == numel || (replicas && held > numel) ||
-		(dcp->lacks_ranks && held < numel))
+	(void)fsdp_numel(shape, item->dims, &numel);
+	if (say_overlap(dcp, item, &boxes) || held == numel ||
+		(replicas && held > numel) || (dcp->lacks_ranks && held < numel))
 		return;
 	fsdp_find(&dcp->reading->model->findings,
 		held < numel ? FSDP_RULE_CHUNK_GAP : FSDP_RULE_CHUNK_OVERLAP,
