@@ -73,7 +73,7 @@ static struct made begin_handles(unsigned units, const char *unit)
 static struct fsdp_recordings *read_made(struct made *const *made, size_t count,
 	const char *name, uint64_t value, char ret_limit[32])
 {
-	const char *paths[4];
+	const char *paths[8];
 	const struct fsdp_limit_setting limit = { name, value };
 	struct fsdp_recordings *set = NULL;
 	struct fsdp_error *error = NULL;
@@ -82,6 +82,7 @@ static struct fsdp_recordings *read_made(struct made *const *made, size_t count,
 		.limit_count = name != NULL,
 		.timeline = true,
 		.kernels = true };
+	assert_in_range(count, 1, sizeof paths / sizeof *paths);
 	for (size_t i = 0; i < count; i++) {
 		fflush(made[i]->stream);
 		paths[i] = made[i]->path;
