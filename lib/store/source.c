@@ -228,3 +228,11 @@ bool fsdp_source_drain(int fd, uint64_t ceiling, struct fsdp_arena *arena,
 			return false;
 	}
 }
+
+bool fsdp_source_begins_safetensors(const struct fsdp_source *source)
+{
+	unsigned char head[9];
+	return source->size >= sizeof head &&
+	       fsdp_source_read(source, 0, head, sizeof head, NULL) && head[8] == '{' &&
+	       memcmp(head, "PK\3\4", 4) != 0;
+}

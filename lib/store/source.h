@@ -43,6 +43,10 @@ bool fsdp_source_slice(const struct fsdp_source *source, uint64_t offset, uint64
 bool fsdp_source_read(const struct fsdp_source *source, uint64_t offset, void *buffer,
 	size_t size, struct fsdp_error **ret_error);
 
+/* Whether it begins as a safetensors file does: a length, then the brace of a header, and no
+ * zip. False too if it cannot be read. */
+bool fsdp_source_begins_safetensors(const struct fsdp_source *source);
+
 /* Rows that follow each other, `row` bytes each, put into memory `step` bytes apart: what
  * is to be scattered in long rows needs no copy on the way. */
 bool fsdp_source_read_rows(const struct fsdp_source *source, uint64_t offset,

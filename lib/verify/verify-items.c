@@ -255,15 +255,6 @@ static bool check_item(struct item_walk *items, const struct item *item)
 
 /* ---- the whole ---- */
 
-/* SerializationFormat.SAFETENSORS: the file is one blob whose own header counts. */
-static bool is_blob(const struct fsdp_source *source)
-{
-	unsigned char head[9];
-	return source->size >= sizeof head &&
-	       fsdp_source_read(source, 0, head, sizeof head, NULL) && head[8] == '{' &&
-	       memcmp(head, "PK\3\4", 4) != 0;
-}
-
 bool fsdp_verify_items(struct fsdp_verify *verify, struct fsdp_verify_file *file,
 	struct fsdp_error **ret_error)
 {
@@ -271,7 +262,8 @@ bool fsdp_verify_items(struct fsdp_verify *verify, struct fsdp_verify_file *file
 	struct item item, before = { .offset = FSDP_UNKNOWN };
 	bool transformed =
 		fsdp_model_file(&verify->checkpoint->model, file->id)->is_transformed;
-	if (is_blob(&file->source)) {
+	/* SerializationFormat.SAFETENSORS: the file is one blob whose own header counts. */
+	if (fsdp_source_begins_safetensors(&file->source)) {
 		file->kind = FSDP_BYTES_RAW;
 		return true;
 	}

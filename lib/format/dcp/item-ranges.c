@@ -42,12 +42,9 @@ static bool is_range(const struct fsdp_dcp_info *info)
 
 bool fsdp_dcp_is_one_item(const struct fsdp_folder *folder, struct fsdp_span path)
 {
-	unsigned char head[9];
 	struct fsdp_source source;
 	return fsdp_folder_source(folder, path, &source, NULL) &&
-	       source.size >= sizeof head &&
-	       fsdp_source_read(&source, 0, head, sizeof head, NULL) && head[8] == '{' &&
-	       memcmp(head, "PK\3\4", 4) != 0;
+	       fsdp_source_begins_safetensors(&source);
 }
 
 /* In the order in which they were recorded. True: some file wants a closer look. */
