@@ -66,6 +66,17 @@ static inline size_t fsdp_find_sorted(
 	return low < count && sorted[low] == number ? low : count;
 }
 
+/* Whether two boxes have something in common, from one dimension on; none is empty. */
+static inline bool fsdp_boxes_meet(const int64_t *a_offsets, const int64_t *a_sizes,
+	const int64_t *b_offsets, const int64_t *b_sizes, uint32_t first, uint32_t dims)
+{
+	for (uint32_t i = first; i < dims; i++)
+		if (a_offsets[i] - b_offsets[i] >= b_sizes[i] ||
+			b_offsets[i] - a_offsets[i] >= a_sizes[i])
+			return false;
+	return true;
+}
+
 static inline uint64_t fsdp_min(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;

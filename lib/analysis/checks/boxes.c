@@ -73,11 +73,8 @@ static bool is_equal(const struct coverage *coverage, const struct box *a,
 static bool meet(const struct coverage *coverage, const struct box *a,
 	const struct box *b, uint32_t dim)
 {
-	for (; a->offsets != NULL && dim < coverage->dims; dim++)
-		if (a->offsets[dim] - b->offsets[dim] >= b->sizes[dim] ||
-			b->offsets[dim] - a->offsets[dim] >= a->sizes[dim])
-			return false;
-	return true;
+	return a->offsets == NULL || fsdp_boxes_meet(a->offsets, a->sizes, b->offsets,
+					     b->sizes, dim, coverage->dims);
 }
 
 static void hold(struct coverage *coverage, const struct box *box)

@@ -478,10 +478,8 @@ static void add_box(struct chunk_boxes *boxes, const int64_t *box, const int64_t
 /* Not those of replicas, which are the same. */
 static bool boxes_overlap(const int64_t *a, const int64_t *b, uint32_t dims)
 {
-	for (uint32_t i = 0; i < dims; i++)
-		if (a[i] - b[i] >= b[dims + i] || b[i] - a[i] >= a[dims + i])
-			return false;
-	return memcmp(a, b, 2 * dims * sizeof *a) != 0;
+	return fsdp_boxes_meet(a, a + dims, b, b + dims, 0, dims) &&
+	       memcmp(a, b, 2 * dims * sizeof *a) != 0;
 }
 
 /* Of many boxes that are scattered the audit finds it. */
