@@ -354,12 +354,11 @@ struct scan {
 			last = bits[i] > last ? bits[i] : last;                         \
 			high = (type)bits[i] > high ? (type)bits[i] : high;             \
 		}                                                                       \
-		for (size_t i = 0;                                                      \
-			i < count && (least == 0 || least < (uint64_t)normal); i++) {   \
-			unsigned_type size = (unsigned_type)(bits[i] & top);            \
-			zeros = (unsigned_type)(zeros + (size == 0));                   \
-			less = (unsigned_type)(less + (size < (unsigned_type)normal));  \
-		}                                                                       \
+		for (size_t i = 0; i < count && least < (uint64_t)normal; i++)          \
+			less = (unsigned_type)(less + ((bits[i] & top) <                \
+							      (unsigned_type)normal));  \
+		for (size_t i = 0; i < count && least == 0; i++)                        \
+			zeros = (unsigned_type)(zeros + ((bits[i] & top) == 0));        \
 		type low = (type)(last > top ? last ^ top : first);                     \
 		high = (type)(first > top ? first ^ top : (unsigned_type)high);         \
 		int64_t below = last > top ? (int64_t)(last & top) : 0;                 \
