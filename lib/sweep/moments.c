@@ -86,7 +86,7 @@ struct lanes {
 	double min, max;
 	uint64_t zeros, subnormals;
 	uint64_t summed;
-	bool skips; /* this block is not added up */
+	bool skips; /* this block is not of the sample */
 };
 
 static const struct small_float small_floats[] = {
@@ -569,8 +569,8 @@ static void add_one(struct fsdp_moments *moments, struct lanes *lanes, size_t la
 		return;
 	}
 	lanes->zeros += number == 0;
-	lanes->subnormals += number != 0 && fabs(number) < normal;
 	if (!lanes->skips) {
+		lanes->subnormals += number != 0 && fabs(number) < normal;
 		lanes->sum[lane] += number;
 		lanes->squares[lane] += number * number;
 		lanes->summed++;
@@ -682,7 +682,7 @@ static void add_float_block(struct fsdp_moments *moments, struct lanes *lanes,
 	struct scan scan;
 	int32_t least;
 	memcpy(&least, &normal, sizeof least);
-	scan_words(block, whole, least, &scan);
+	scan_words(block, whole, lanes->skips ? 0 : least, &scan);
 	bool odd = scan.most >= INFINITE_F32;
 	if (odd)
 		finite = count_finite_words(moments, (const void *)block, whole,
@@ -737,7 +737,7 @@ static void add_half_block(struct fsdp_moments *moments, struct lanes *lanes,
 	uint64_t finite = whole;
 	float block[SHORTS];
 	struct scan scan;
-	scan_shorts(bits, whole, format->normal_bits, &scan);
+	scan_shorts(bits, whole, lanes->skips ? 0 : format->normal_bits, &scan);
 	bool odd = whole != 0 && scan.most >= infinite;
 	if (odd)
 		finite = count_finite_shorts(moments, bits, whole, infinite,
@@ -802,7 +802,7 @@ static void add_double_block(struct fsdp_moments *moments, struct lanes *lanes,
 	size_t whole = count - count % LANES;
 	uint64_t finite = whole;
 	struct scan scan;
-	scan_longs(block, whole, LEAST_F64, &scan);
+	scan_longs(block, whole, lanes->skips ? 0 : LEAST_F64, &scan);
 	bool odd = scan.most >= INFINITE_F64;
 	if (odd)
 		finite = count_finite_longs(moments, (const void *)block, whole,

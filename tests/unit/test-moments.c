@@ -370,6 +370,7 @@ static void of_floats_a_sample_is_added_up(void **state)
 		numbers[i] = (float)(i / BLOCK);
 	numbers[5 * BLOCK + 3] = -7;
 	numbers[20 * BLOCK] = NAN;
+	numbers[5 * BLOCK + 9] = numbers[16 * BLOCK + 9] = 1e-41f;
 	struct fsdp_moments parts, whole = count("float32", numbers, sizeof numbers);
 	fsdp_moments_init(&parts);
 	parts.samples = true;
@@ -379,7 +380,9 @@ static void of_floats_a_sample_is_added_up(void **state)
 			i * BLOCK * sizeof(float));
 	assert_int_equal(whole.summed, COUNT - 1);
 	assert_int_equal(parts.summed, 3 * BLOCK);
-	assert_true(parts.sum == (16.0 + 32) * BLOCK);
+	close_to(parts.sum, (16.0 + 32) * BLOCK - 16);
+	assert_int_equal(whole.subnormals, 2);
+	assert_int_equal(parts.subnormals, 1);
 	assert_true(parts.min == -7 && parts.max == 32);
 	assert_int_equal(parts.zeros, whole.zeros);
 	assert_int_equal(parts.bad_index, 20 * BLOCK);

@@ -181,10 +181,10 @@ static void judge_one(struct values_check *check, struct matrix *matrix)
 			"numbers from %.3g to %.3g: memory that was never written",
 			values.min, values.max);
 	else if (may_be_garbage(fsdp_dtype(tensor.dtype)) &&
-		 values.subnormals >= values.count / 4 + 1)
+		 values.subnormals >= values.summed / 4 + 1)
 		fsdp_find(check->findings, FSDP_RULE_DEAD_VALUE, place,
 			"%llu of %llu numbers are subnormal: memory that was never written",
-			FSDP_LLU(values.subnormals), FSDP_LLU(values.count));
+			FSDP_LLU(values.subnormals), FSDP_LLU(values.summed));
 	else
 		matrix->dead = false;
 }
