@@ -5,6 +5,7 @@
  * is cut into pieces, each up to the end of one message.
  */
 #include "trace/flight-log.h"
+#include "trace/flight-words.h"
 
 bool fsdp_watchdog_init(struct fsdp_watchdog *watchdog, struct fsdp_arena *arena)
 {
@@ -24,90 +25,23 @@ uint32_t fsdp_watchdog_group(
 	return id != FSDP_NONE ? fsdp_names_child(groups, id, desc) : id;
 }
 
-/* ---- words ---- */
-
-/* What lies behind the first of these words; data NULL: they are not there. */
-static struct fsdp_span behind(struct fsdp_span text, const char *words)
-{
-	size_t size = strlen(words);
-	const unsigned char *at =
-		size <= text.size ? memmem(text.data, text.size, words, size) : NULL;
-	if (at == NULL)
-		return (struct fsdp_span){ 0 };
-	at += size;
-	return fsdp_span(at, (size_t)(text.data + text.size - at));
-}
-
-/* The last of them. */
-static struct fsdp_span behind_last(struct fsdp_span text, const char *words)
-{
-	struct fsdp_span last = { 0 };
-	for (text = behind(text, words); text.data != NULL; text = behind(text, words))
-		last = text;
-	return last;
-}
-
-static struct fsdp_span up_to(struct fsdp_span text, const unsigned char *end)
-{
-	return fsdp_span(text.data, (size_t)(end - text.data));
-}
-
-static bool is_digit(unsigned char c)
-{
-	return c >= '0' && c <= '9';
-}
-
-/* A number, maybe negative; its end is behind it. False: none, or too large. */
-static bool take_number(struct fsdp_span *text, int64_t *ret_number)
-{
-	bool negative = text->size != 0 && text->data[0] == '-';
-	size_t at = negative, begin = at;
-	int64_t number = 0;
-	for (; at < text->size && is_digit(text->data[at]); at++)
-		if (__builtin_mul_overflow(number, 10, &number) ||
-			__builtin_add_overflow(number, text->data[at] - '0', &number))
-			return false;
-	if (at == begin)
-		return false;
-	*ret_number = negative ? -number : number;
-	*text = fsdp_span(text->data + at, text->size - at);
-	return true;
-}
-
-/* The number behind a word, if something that cannot belong to it follows: a line that is
- * cut off may have cut the number. */
-static int64_t number_behind(struct fsdp_span text, const char *word)
-{
-	int64_t number;
-	struct fsdp_span at = behind(text, word);
-	if (at.data == NULL || !take_number(&at, &number) || at.size == 0)
-		return FSDP_ABSENT;
-	return number;
-}
-
 /* ---- the front of a message ---- */
 
-static bool is_rank(int64_t rank)
+void fsdp_watchdog_hear_of(struct fsdp_watchdog *watchdog, int64_t rank)
 {
-	return rank >= 0 && rank < FSDP_WATCHDOG_RANKS;
-}
-
-static void hear_of(struct fsdp_watchdog *watchdog, int64_t rank)
-{
-	if (is_rank(rank) && rank > watchdog->highest_rank)
+	if (fsdp_watchdog_is_rank(rank) && rank > watchdog->highest_rank)
 		watchdog->highest_rank = rank;
 }
 
-/* The rank of the job: the last "[rank5]" in front. */
-static bool find_global_rank(struct fsdp_span front, int64_t *ret_rank)
+bool fsdp_watchdog_global_rank(struct fsdp_span front, int64_t *ret_rank)
 {
 	bool found = false;
-	for (struct fsdp_span at = behind(front, "[rank"); at.data != NULL;
-		at = behind(at, "[rank")) {
+	for (struct fsdp_span at = fsdp_words_behind(front, "[rank"); at.data != NULL;
+		at = fsdp_words_behind(at, "[rank")) {
 		int64_t rank;
 		struct fsdp_span number = at;
-		if (!take_number(&number, &rank) || !is_rank(rank) || number.size == 0 ||
-			number.data[0] != ']')
+		if (!fsdp_words_number(&number, &rank) || !fsdp_watchdog_is_rank(rank) ||
+			number.size == 0 || number.data[0] != ']')
 			continue;
 		*ret_rank = rank;
 		found = true;
@@ -115,25 +49,28 @@ static bool find_global_rank(struct fsdp_span front, int64_t *ret_rank)
 	return found;
 }
 
-/* "E1206 18:44:12.715298746 ": month, day and time of the host. */
-static int64_t time_of(struct fsdp_span front)
+int64_t fsdp_watchdog_time(struct fsdp_span front)
 {
 	static const int before[] = { 0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304,
 		334 };
-	struct fsdp_span at = behind_last(front, "[E");
+	struct fsdp_span at = fsdp_words_behind_last(front, "[E");
 	int64_t date, hour, minute, second, part = 0;
-	if (at.data == NULL || !take_number(&at, &date) || date < 101 || date > 1231 ||
-		date / 100 > 12 || date % 100 < 1 || date % 100 > 31 || at.size < 2)
+	if (at.data == NULL || !fsdp_words_number(&at, &date) || date < 101 ||
+		date > 1231 || date / 100 > 12 || date % 100 < 1 || date % 100 > 31 ||
+		at.size < 2)
 		return FSDP_ABSENT;
 	at = fsdp_span(at.data + 1, at.size - 1);
-	if (!take_number(&at, &hour) || (at = behind(at, ":")).data == NULL ||
-		!take_number(&at, &minute) || (at = behind(at, ":")).data == NULL ||
-		!take_number(&at, &second) || hour < 0 || hour > 23 || minute < 0 ||
+	if (!fsdp_words_number(&at, &hour) ||
+		(at = fsdp_words_behind(at, ":")).data == NULL ||
+		!fsdp_words_number(&at, &minute) ||
+		(at = fsdp_words_behind(at, ":")).data == NULL ||
+		!fsdp_words_number(&at, &second) || hour < 0 || hour > 23 || minute < 0 ||
 		minute > 59 || second < 0 || second > 60)
 		return FSDP_ABSENT;
 	if (at.size > 1 && at.data[0] == '.')
 		for (size_t i = 1, unit = 100000000;
-			i < at.size && is_digit(at.data[i]) && unit != 0; i++, unit /= 10)
+			i < at.size && fsdp_words_is_digit(at.data[i]) && unit != 0;
+			i++, unit /= 10)
 			part += (at.data[i] - '0') * (int64_t)unit;
 	int64_t day = before[date / 100 - 1] + date % 100 - 1;
 	return (((day * 24 + hour) * 60 + minute) * 60 + second) * 1000000000 + part;
@@ -143,24 +80,16 @@ static int64_t time_of(struct fsdp_span front)
 static bool find_brackets(
 	struct fsdp_span front, struct fsdp_span *ret_inside, int64_t *ret_rank)
 {
-	struct fsdp_span at = behind_last(front, "Rank "), number = at;
-	if (at.data == NULL || !take_number(&number, ret_rank) || !is_rank(*ret_rank) ||
-		number.size == 0 || number.data[0] != ']')
+	struct fsdp_span at = fsdp_words_behind_last(front, "Rank "), number = at;
+	if (at.data == NULL || !fsdp_words_number(&number, ret_rank) ||
+		!fsdp_watchdog_is_rank(*ret_rank) || number.size == 0 ||
+		number.data[0] != ']')
 		return false;
-	struct fsdp_span before = up_to(front, at.data - strlen("Rank "));
-	struct fsdp_span named = behind_last(before, "[PG ");
+	struct fsdp_span before = fsdp_words_up_to(front, at.data - strlen("Rank "));
+	struct fsdp_span named = fsdp_words_behind_last(before, "[PG ");
 	bool whole = named.data != NULL && memchr(named.data, ']', named.size) == NULL;
 	*ret_inside = whole ? named : (struct fsdp_span){ 0 };
 	return true;
-}
-
-static struct fsdp_span without_blanks(struct fsdp_span text)
-{
-	while (text.size != 0 && text.data[text.size - 1] == ' ')
-		text.size--;
-	while (text.size != 0 && text.data[0] == ' ')
-		text = fsdp_span(text.data + 1, text.size - 1);
-	return text;
 }
 
 /* "ID 0 PG GUID 0(default_pg) ", "0 (default_pg) ", "GUID 1 ": the name and, in
@@ -168,15 +97,16 @@ static struct fsdp_span without_blanks(struct fsdp_span text)
 static bool take_group(
 	struct fsdp_watchdog *watchdog, struct fsdp_span inside, uint32_t *ret_group)
 {
-	struct fsdp_span guid = behind_last(inside, "GUID "), desc = { 0 };
-	struct fsdp_span name = without_blanks(guid.data != NULL ? guid : inside);
+	struct fsdp_span guid = fsdp_words_behind_last(inside, "GUID "), desc = { 0 };
+	struct fsdp_span name =
+		fsdp_words_without_blanks(guid.data != NULL ? guid : inside);
 	if (name.size != 0 && name.data[name.size - 1] == ')') {
 		size_t open = name.size;
 		while (open != 0 && name.data[open - 1] != '(')
 			open--;
 		if (open != 0) {
 			desc = fsdp_span(name.data + open, name.size - open - 1);
-			name = without_blanks(fsdp_span(name.data, open - 1));
+			name = fsdp_words_without_blanks(fsdp_span(name.data, open - 1));
 		}
 	}
 	if (desc.size == 0)
@@ -193,19 +123,18 @@ static bool take_front(struct fsdp_watchdog *watchdog, struct fsdp_span front,
 	struct fsdp_span inside = { 0 };
 	*line = (struct fsdp_watchdog_line){ FSDP_ABSENT, FSDP_NONE, FSDP_ABSENT,
 		FSDP_ABSENT, FSDP_ABSENT, FSDP_ABSENT, FSDP_ABSENT, FSDP_ABSENT,
-		FSDP_ABSENT, time_of(front), FSDP_SPAN("") };
+		FSDP_ABSENT, fsdp_watchdog_time(front), FSDP_SPAN("") };
 	bool bracketed = find_brackets(front, &inside, &line->rank);
-	bool global = find_global_rank(front, &line->rank);
+	bool global = fsdp_watchdog_global_rank(front, &line->rank);
 	*ret_known = bracketed || global;
 	if (*ret_known)
-		hear_of(watchdog, line->rank);
+		fsdp_watchdog_hear_of(watchdog, line->rank);
 	return inside.data == NULL || take_group(watchdog, inside, &line->group);
 }
 
 /* ---- messages ---- */
 
-/* A name in lower case. False: out of memory. */
-static bool fold_op(
+bool fsdp_watchdog_fold_op(
 	struct fsdp_watchdog *watchdog, struct fsdp_span name, struct fsdp_span *ret_op)
 {
 	unsigned char *op = fsdp_arena_take(watchdog->lines.arena, name.size + 1, 1);
@@ -223,22 +152,23 @@ static bool fold_op(
 static bool take_op(struct fsdp_watchdog *watchdog, struct fsdp_span work,
 	struct fsdp_watchdog_line *line)
 {
-	struct fsdp_span at = behind(work, "OpType=");
+	struct fsdp_span at = fsdp_words_behind(work, "OpType=");
 	size_t size = 0;
 	while (size < at.size && at.data[size] != ',' && at.data[size] != ')')
 		size++;
-	return size == at.size || fold_op(watchdog, fsdp_span(at.data, size), &line->op);
+	return size == at.size ||
+	       fsdp_watchdog_fold_op(watchdog, fsdp_span(at.data, size), &line->op);
 }
 
 /* What stands in the brackets of "WorkNCCL(…) ran for 600020 milliseconds". */
 static bool take_work(struct fsdp_watchdog *watchdog, struct fsdp_span work,
 	struct fsdp_watchdog_line *line)
 {
-	line->seq = number_behind(work, "SeqNum=");
-	line->numel_in = number_behind(work, "NumelIn=");
-	line->numel_out = number_behind(work, "NumelOut=");
-	line->timeout_ms = number_behind(work, "Timeout(ms)=");
-	line->ran_ms = number_behind(work, ") ran for ");
+	line->seq = fsdp_words_number_behind(work, "SeqNum=");
+	line->numel_in = fsdp_words_number_behind(work, "NumelIn=");
+	line->numel_out = fsdp_words_number_behind(work, "NumelOut=");
+	line->timeout_ms = fsdp_words_number_behind(work, "Timeout(ms)=");
+	line->ran_ms = fsdp_words_number_behind(work, ") ran for ");
 	if (line->ran_ms < 0 || line->ran_ms > INT64_MAX / 1000000)
 		line->ran_ms = FSDP_ABSENT;
 	return take_op(watchdog, work, line);
@@ -249,9 +179,9 @@ static bool take_work(struct fsdp_watchdog *watchdog, struct fsdp_span work,
 static int64_t status_number(struct fsdp_span text)
 {
 	int64_t number;
-	struct fsdp_span at = behind(text, "work: ");
-	if (at.data == NULL || at.data - text.data > 24 || !take_number(&at, &number) ||
-		number < -1 || number > INT64_MAX / 2)
+	struct fsdp_span at = fsdp_words_behind(text, "work: ");
+	if (at.data == NULL || at.data - text.data > 24 ||
+		!fsdp_words_number(&at, &number) || number < -1 || number > INT64_MAX / 2)
 		return FSDP_ABSENT;
 	return number;
 }
@@ -262,9 +192,9 @@ static void take_status(
 	static const char *const works[] = {
 		"at work sequence id: ", "at work: ", "at NCCL work: "
 	};
-	struct fsdp_span completed = behind(status, "last completed ");
+	struct fsdp_span completed = fsdp_words_behind(status, "last completed ");
 	for (size_t i = 0; i < FSDP_COUNT(works) && line->seq == FSDP_ABSENT; i++)
-		line->seq = number_behind(front, works[i]);
+		line->seq = fsdp_words_number_behind(front, works[i]);
 	line->enqueued = status_number(status);
 	if (completed.data != NULL && line->enqueued != FSDP_ABSENT)
 		line->completed = status_number(completed);
@@ -300,8 +230,8 @@ static bool add_reported(struct fsdp_watchdog *watchdog, struct fsdp_span list,
 	struct fsdp_watchdog_line line = { FSDP_ABSENT, FSDP_NONE, says->seq,
 		says->enqueued, says->completed, FSDP_ABSENT, FSDP_ABSENT, FSDP_ABSENT,
 		FSDP_ABSENT, FSDP_ABSENT, says->op };
-	while (take_number(&list, &line.rank) && is_rank(line.rank)) {
-		hear_of(watchdog, line.rank);
+	while (fsdp_words_number(&list, &line.rank) && fsdp_watchdog_is_rank(line.rank)) {
+		fsdp_watchdog_hear_of(watchdog, line.rank);
 		if (!fsdp_vec_add(&watchdog->lines, &line))
 			return false;
 		if (list.size < 2 || list.data[0] != ',' || list.data[1] != ' ')
@@ -311,17 +241,10 @@ static bool add_reported(struct fsdp_watchdog *watchdog, struct fsdp_span list,
 	return true;
 }
 
-/* Where words begin; data NULL: they are not there. */
-static struct fsdp_span before(struct fsdp_span text, const char *words)
-{
-	struct fsdp_span rest = behind(text, words);
-	return rest.data != NULL ? up_to(text, rest.data - strlen(words)) : rest;
-}
-
 /* A number of a work that one may be added to. */
 static bool take_work_number(struct fsdp_span *text, int64_t *ret_seq)
 {
-	return text->data != NULL && take_number(text, ret_seq) && *ret_seq >= 0 &&
+	return text->data != NULL && fsdp_words_number(text, ret_seq) && *ret_seq >= 0 &&
 	       *ret_seq < INT64_MAX / 2;
 }
 
@@ -332,28 +255,28 @@ static bool take_snapshot(
 	const char *words = finished ? " finished " : " started ";
 	struct reported says = { FSDP_ABSENT, watchdog->snapshot,
 		watchdog->snapshot - !finished, FSDP_SPAN("") };
-	struct fsdp_span list, op = behind(line, words);
+	struct fsdp_span list, op = fsdp_words_behind(line, words);
 	if (watchdog->snapshot == FSDP_ABSENT || op.data == NULL)
 		return true;
-	if (!find_list(before(line, words), &list)) {
+	if (!find_list(fsdp_words_before(line, words), &list)) {
 		watchdog->snapshot = FSDP_ABSENT;
 		return true;
 	}
 	if (!finished)
 		says.seq = watchdog->snapshot;
-	return fold_op(watchdog, without_blanks(op), &says.op) &&
+	return fsdp_watchdog_fold_op(watchdog, fsdp_words_without_blanks(op), &says.op) &&
 	       add_reported(watchdog, list, &says);
 }
 
 /* "#5 started ranks:" */
 static bool begins_snapshot(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 {
-	struct fsdp_span head = before(line, " started ranks:");
+	struct fsdp_span head = fsdp_words_before(line, " started ranks:");
 	if (head.data == NULL)
-		head = before(line, " finished ranks:");
+		head = fsdp_words_before(line, " finished ranks:");
 	if (head.data == NULL)
 		return false;
-	head = behind_last(head, "#");
+	head = fsdp_words_behind_last(head, "#");
 	if (!take_work_number(&head, &watchdog->snapshot))
 		watchdog->snapshot = FSDP_ABSENT;
 	return true;
@@ -362,13 +285,13 @@ static bool begins_snapshot(struct fsdp_watchdog *watchdog, struct fsdp_span lin
 /* "[0] Timeout at collective: ALLREDUCE, #5" */
 static bool take_own_timeout(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 {
-	struct fsdp_span op = behind(line, " Timeout at collective: "), list;
-	struct fsdp_span number = behind_last(op, ", #");
+	struct fsdp_span op = fsdp_words_behind(line, " Timeout at collective: "), list;
+	struct fsdp_span number = fsdp_words_behind_last(op, ", #");
 	struct reported says = { FSDP_ABSENT, FSDP_ABSENT, FSDP_ABSENT, FSDP_SPAN("") };
-	if (!find_list(before(line, " Timeout at collective: "), &list) ||
+	if (!find_list(fsdp_words_before(line, " Timeout at collective: "), &list) ||
 		!take_work_number(&number, &says.seq))
 		return true;
-	return fold_op(watchdog, before(op, ", #"), &says.op) &&
+	return fsdp_watchdog_fold_op(watchdog, fsdp_words_before(op, ", #"), &says.op) &&
 	       add_reported(watchdog, list, &says);
 }
 
@@ -379,19 +302,19 @@ static bool take_lagging(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 	static const char finished[] = " finished collective #";
 	static const char never[] = " are the lagging ranks that caused this timeout.";
 	struct reported says = { FSDP_ABSENT, -1, -1, FSDP_SPAN("") };
-	struct fsdp_span list, at = behind(line, joined);
+	struct fsdp_span list, at = fsdp_words_behind(line, joined);
 	if (take_work_number(&at, &says.enqueued)) {
 		says.completed = says.enqueued - 1;
-		return !find_list(before(line, joined), &list) ||
+		return !find_list(fsdp_words_before(line, joined), &list) ||
 		       add_reported(watchdog, list, &says);
 	}
-	at = behind(line, finished);
+	at = fsdp_words_behind(line, finished);
 	if (take_work_number(&at, &says.enqueued)) {
 		says.completed = says.enqueued;
-		return !find_list(before(line, finished), &list) ||
+		return !find_list(fsdp_words_before(line, finished), &list) ||
 		       add_reported(watchdog, list, &says);
 	}
-	return !find_list(before(line, never), &list) ||
+	return !find_list(fsdp_words_before(line, never), &list) ||
 	       add_reported(watchdog, list, &says);
 }
 
@@ -407,7 +330,7 @@ static bool take_report(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 		return take_snapshot(watchdog, line, false) &&
 		       take_snapshot(watchdog, line, true);
 	watchdog->snapshot = FSDP_ABSENT;
-	if (number && behind(line, " Timeout at collective: ").data != NULL)
+	if (number && fsdp_words_behind(line, " Timeout at collective: ").data != NULL)
 		return take_own_timeout(watchdog, line);
 	return take_lagging(watchdog, line);
 }
@@ -425,7 +348,8 @@ struct pieces {
 
 static struct pieces pieces_of(struct fsdp_span line)
 {
-	return (struct pieces){ behind(line, timeout_words), behind(line, status_words) };
+	return (struct pieces){ fsdp_words_behind(line, timeout_words),
+		fsdp_words_behind(line, status_words) };
 }
 
 /* What is behind the words of the next message that says something, and which it is. */
@@ -435,9 +359,9 @@ static struct fsdp_span next_message(struct pieces *pieces, bool *ret_status)
 	*ret_status = status.data != NULL &&
 		      (timeout.data == NULL || status.data < timeout.data);
 	if (*ret_status)
-		pieces->status = behind(status, status_words);
+		pieces->status = fsdp_words_behind(status, status_words);
 	else if (timeout.data != NULL)
-		pieces->timeout = behind(timeout, timeout_words);
+		pieces->timeout = fsdp_words_behind(timeout, timeout_words);
 	return *ret_status ? status : timeout;
 }
 
@@ -452,7 +376,8 @@ static bool take_message(struct fsdp_watchdog *watchdog, struct fsdp_span front,
 		take_status(front, message, &line);
 	else if (!take_work(watchdog, message, &line))
 		return false;
-	hear_of(watchdog, number_behind(front, "timeout from  rank "));
+	fsdp_watchdog_hear_of(
+		watchdog, fsdp_words_number_behind(front, "timeout from  rank "));
 	if (!known || (line.seq == FSDP_ABSENT && line.enqueued == FSDP_ABSENT))
 		return true;
 	return fsdp_vec_add(&watchdog->lines, &line);
@@ -465,15 +390,16 @@ bool fsdp_watchdog_take(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 	struct pieces pieces = pieces_of(line);
 	struct fsdp_span rest = line, message = next_message(&pieces, &is_status), next;
 	if (message.data == NULL) {
-		if (find_global_rank(line, &rank))
-			hear_of(watchdog, rank);
+		if (fsdp_watchdog_global_rank(line, &rank))
+			fsdp_watchdog_hear_of(watchdog, rank);
 		return line.size == 0 || take_report(watchdog, line);
 	}
 	for (; message.data != NULL; message = next, is_status = next_is_status) {
-		struct fsdp_span front = up_to(rest, message.data);
+		struct fsdp_span front = fsdp_words_up_to(rest, message.data);
 		next = next_message(&pieces, &next_is_status);
-		struct fsdp_span own =
-			next.data != NULL ? up_to(message, next.data) : message;
+		struct fsdp_span own = next.data != NULL
+					       ? fsdp_words_up_to(message, next.data)
+					       : message;
 		if (!take_message(watchdog, front, own, is_status))
 			return false;
 		rest = message;

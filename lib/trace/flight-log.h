@@ -62,6 +62,20 @@ uint32_t fsdp_watchdog_group(
 
 /* Ranks beyond are no ranks: a job is not that large. */
 enum { FSDP_WATCHDOG_RANKS = 1 << 20 };
+static inline bool fsdp_watchdog_is_rank(int64_t rank)
+{
+	return rank >= 0 && rank < FSDP_WATCHDOG_RANKS;
+}
+void fsdp_watchdog_hear_of(struct fsdp_watchdog *watchdog, int64_t rank);
+
+/* In front of a message: the rank of the job, in the last "[rank5]"; and in
+ * "E1206 18:44:12.715298746 " month, day and time of the host, or FSDP_ABSENT. */
+bool fsdp_watchdog_global_rank(struct fsdp_span front, int64_t *ret_rank);
+int64_t fsdp_watchdog_time(struct fsdp_span front);
+
+/* A name in lower case. False: out of memory. */
+bool fsdp_watchdog_fold_op(
+	struct fsdp_watchdog *watchdog, struct fsdp_span name, struct fsdp_span *ret_op);
 
 /* False: out of memory. */
 bool fsdp_watchdog_init(struct fsdp_watchdog *watchdog, struct fsdp_arena *arena);
