@@ -44,7 +44,9 @@ struct log_join {
 	size_t team_count;
 	int64_t *ranks; /* that any line is of, ascending */
 	size_t rank_count;
-	int64_t world; /* number of ranks: as many as are known */
+	int64_t world;       /* number of ranks: as many as are known */
+	bool numbers_differ; /* what ranks tell of others cannot be used, */
+	bool left_out;       /* and there is some */
 };
 
 /* ---- lines ---- */
@@ -108,8 +110,10 @@ static bool gather(
 {
 	size_t room = 0;
 	for (size_t i = 0; i < count; i++)
-		if (is_used(&readings[i]))
+		if (is_used(&readings[i])) {
 			room += readings[i].watchdog->lines.count;
+			join->numbers_differ |= readings[i].watchdog->numbers_differ;
+		}
 	join->said = FSDP_TAKE(join->arena, join->said, room);
 	if (join->said == NULL || !fsdp_names_init(&join->groups, join->arena))
 		return false;
@@ -123,6 +127,10 @@ static bool gather(
 			struct log_said *one = &join->said[join->said_count];
 			one->line = *(const struct fsdp_watchdog_line *)fsdp_vec_at(
 				&watchdog->lines, j);
+			if (one->line.told && join->numbers_differ) {
+				join->left_out = true;
+				continue;
+			}
 			one->order = join->said_count++;
 			if (!find_group(join, &watchdog->groups, one->line.group,
 				    &one->group))
@@ -164,10 +172,23 @@ static bool name_groups(struct log_join *join)
 
 /* ---- states ---- */
 
+/* A rank that is late comes to a barrier that the others have given up. */
+static void forget_late(struct rank_state *state)
+{
+	bool late = false;
+	for (size_t i = 0; i < state->count; i++)
+		late |= state->said[i].line.told && state->said[i].line.enqueued == -1;
+	for (size_t i = 0; late && i < state->count; i++) {
+		state->said[i].line.seq = FSDP_ABSENT;
+		state->said[i].line.enqueued = state->said[i].line.completed = -1;
+	}
+}
+
 /* The first line counts: what follows is how the job ends. */
 static void settle(struct rank_state *state)
 {
 	int64_t first = FSDP_ABSENT;
+	forget_late(state);
 	state->enqueued = state->completed = FSDP_ABSENT;
 	for (size_t i = 0; i < state->count; i++) {
 		const struct fsdp_watchdog_line *line = &state->said[i].line;
@@ -257,7 +278,8 @@ static void find_world(struct log_join *join)
 
 /* ---- what is compared ---- */
 
-/* Of a work the line that says most, or NULL: it did not time out on this rank. */
+/* Of a work the line that says most, best in the rank's own words, or NULL: it did not fail
+ * on this rank. */
 static const struct fsdp_watchdog_line *line_of(
 	const struct rank_state *state, int64_t seq)
 {
@@ -265,7 +287,8 @@ static const struct fsdp_watchdog_line *line_of(
 	size_t low = 0, high = state->count;
 	FSDP_HALVE(low, high, middle, state->said[middle].line.seq < seq)
 	for (; low < state->count && state->said[low].line.seq == seq; low++)
-		if (best == NULL || best->op.size == 0)
+		if (best == NULL || best->op.size == 0 ||
+			(best->told && !state->said[low].line.told))
 			best = &state->said[low].line;
 	return best;
 }
@@ -344,6 +367,8 @@ static bool add_call(struct fsdp_flight_rows *rows, struct fsdp_arena *arena,
 	call->name = line != NULL ? line->op : FSDP_SPAN("");
 	if (is_point_to_point(call->name))
 		call->name = FSDP_SPAN("send_recv");
+	else if (call->name.size != 0 && sizes && line->shape.data != NULL)
+		return fsdp_watchdog_pack_call(arena, line, call);
 	else if (call->name.size != 0 && sizes)
 		return pack_numel(arena, line->numel_in, &call->input.sizes) &&
 		       pack_numel(arena, line->numel_out, &call->output.sizes);
@@ -473,6 +498,49 @@ static struct fsdp_span title_of(const struct log_join *join, const struct log_t
 	return desc.size != 0 ? desc : name_of(join, team);
 }
 
+/* Groups that are called so have no name in the log, and a barrier no number. */
+static void unname(struct fsdp_span *name)
+{
+	if (fsdp_span_is(*name, FSDP_WATCHDOG_BARRIER) ||
+		fsdp_span_is(*name, FSDP_WATCHDOG_DIFFER))
+		*name = FSDP_SPAN("");
+}
+
+static bool is_barrier(struct fsdp_span group)
+{
+	return fsdp_span_is(group, FSDP_WATCHDOG_BARRIER);
+}
+
+static bool unname_all(struct log_join *join, struct fsdp_flight *flight)
+{
+	struct fsdp_flight_last *last = FSDP_TAKE(join->arena, last, flight->last_count);
+	struct fsdp_span *groups = FSDP_TAKE(join->arena, groups, flight->group_count);
+	if (last == NULL || groups == NULL)
+		return false;
+	if (is_barrier(flight->group)) {
+		flight->seq = FSDP_ABSENT;
+		flight->last_count = 0;
+	}
+	if (is_barrier(flight->common.group))
+		flight->common.seq = FSDP_ABSENT;
+	for (size_t i = 0; i < flight->last_count; i++) {
+		last[i] = flight->last[i];
+		if (is_barrier(last[i].group))
+			last[i].seq = FSDP_ABSENT;
+		unname(&last[i].group);
+	}
+	for (size_t i = 0; i < flight->group_count; i++) {
+		groups[i] = flight->groups[i];
+		unname(&groups[i]);
+	}
+	flight->last = last;
+	flight->groups = groups;
+	unname(&flight->common.group);
+	unname(&flight->group_name);
+	unname(&flight->group);
+	return true;
+}
+
 static bool tell_watches(struct log_join *join, struct fsdp_flight *flight)
 {
 	struct fsdp_flight_watch *watches =
@@ -489,9 +557,13 @@ static bool tell_watches(struct log_join *join, struct fsdp_flight *flight)
 				title_of(join, team), state->enqueued, state->completed,
 				FSDP_ABSENT, { 0 }, FSDP_ABSENT, FSDP_ABSENT, FSDP_ABSENT,
 				FSDP_ABSENT };
+			if (is_barrier(watch->group))
+				watch->enqueued = watch->completed = FSDP_ABSENT;
+			else if (first != NULL)
+				watch->seq = first->seq;
+			unname(&watch->group);
 			if (first == NULL)
 				continue;
-			watch->seq = first->seq;
 			watch->numel_in = first->numel_in;
 			watch->numel_out = first->numel_out;
 			watch->timeout_ms = first->timeout_ms;
@@ -596,6 +668,20 @@ static bool tell_idle(struct log_join *join, struct fsdp_flight *flight)
 	return true;
 }
 
+/* Ranks told of others that cannot be named. */
+static bool tell_unheard(struct log_join *join, struct fsdp_flight *flight)
+{
+	const struct log_team *team = NULL;
+	const struct rank_state *longest = find_longest(join, &team);
+	flight->verdict = FSDP_FLIGHT_INCOMPLETE;
+	flight->all_wait = false;
+	if (longest == NULL)
+		return true;
+	flight->problem = "unheard";
+	flight->op = fsdp_flight_folded(first_timeout(longest)->op, join->arena);
+	return flight->op.data != NULL;
+}
+
 static bool prepare(
 	struct log_join *join, const struct fsdp_trace_reading *readings, size_t count)
 {
@@ -641,6 +727,9 @@ bool fsdp_watchdog_join_readings(struct fsdp_trace_reading *readings, size_t cou
 	/* One rank agrees with itself. */
 	if (join.rank_count == 1 && flight->verdict == FSDP_FLIGHT_AGREE)
 		flight->verdict = FSDP_FLIGHT_INCOMPLETE;
+	if (join.left_out && flight->problem == NULL && !tell_unheard(&join, flight))
+		return fsdp_arena_fail(arena, ret_error);
 	*ret_flight = flight;
-	return tell_watches(&join, flight) || fsdp_arena_fail(arena, ret_error);
+	return (unname_all(&join, flight) && tell_watches(&join, flight)) ||
+	       fsdp_arena_fail(arena, ret_error);
 }

@@ -386,13 +386,15 @@ static bool take_message(struct fsdp_watchdog *watchdog, struct fsdp_span front,
 bool fsdp_watchdog_take(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 {
 	int64_t rank;
-	bool is_status, next_is_status;
+	bool is_status, next_is_status, is_gloo;
 	struct pieces pieces = pieces_of(line);
 	struct fsdp_span rest = line, message = next_message(&pieces, &is_status), next;
 	if (message.data == NULL) {
 		if (fsdp_watchdog_global_rank(line, &rank))
 			fsdp_watchdog_hear_of(watchdog, rank);
-		return line.size == 0 || take_report(watchdog, line);
+		if (!fsdp_watchdog_take_gloo(watchdog, line, &is_gloo))
+			return false;
+		return line.size == 0 || is_gloo || take_report(watchdog, line);
 	}
 	for (; message.data != NULL; message = next, is_status = next_is_status) {
 		struct fsdp_span front = fsdp_words_up_to(rest, message.data);

@@ -5,8 +5,8 @@
 #include "trace/event.h"
 
 /*
- * Lines that the watchdog of ProcessGroupNCCL prints into a log when a collective times
- * out. PyTorch 1.10 to 2.13 have printed these forms:
+ * Lines that PyTorch prints into a log when a collective fails. The watchdog of
+ * ProcessGroupNCCL prints one when it times out. PyTorch 1.10 to 2.13 have printed these forms:
  *
  *	[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=8,
  *	OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600020
@@ -36,7 +36,20 @@
  *
  * Rank is that in the group. Since 2.2 "[rank5]:" in front is the rank of the job.
  *
- * Origin: torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, TraceUtils.h, c10/util/Logging.cpp.
+ * monitored_barrier of gloo tells which ranks did not come, of which rank 0 prints the
+ * first or all; with TORCH_DISTRIBUTED_DEBUG=DETAIL there is one before each collective,
+ * and then each rank compares what it calls with what the others do:
+ *
+ *	[Rank 0]: Ranks 1, 2 failed to pass monitoredBarrier in 4000 ms
+ *	Rank 3 successfully reached monitoredBarrier, but received errors while waiting for
+ *	send/recv from rank 0. Please check rank 0 logs for faulty rank.
+ *	Detected mismatch between collectives on ranks. Rank 0 is running collective:
+ *	CollectiveFingerPrint(SequenceNumber=1, OpType=ALLREDUCE, TensorShape=[4],
+ *	TensorDtypes=Float, TensorDeviceTypes=TensorOptions(…)), but Rank 1 is running
+ *	collective: CollectiveFingerPrint(…).Collectives differ in the following aspects: …
+ *
+ * Origin: torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, TraceUtils.h,
+ * ProcessGroupGloo.cpp, ProcessGroupWrapper.cpp, c10/util/Logging.cpp.
  */
 struct fsdp_watchdog_line {
 	int64_t rank;
@@ -47,6 +60,8 @@ struct fsdp_watchdog_line {
 	int64_t timeout_ms, ran_ms;
 	int64_t time_ns;     /* when it was printed, in a year without a leap day: 1970 */
 	struct fsdp_span op; /* in lower case; size 0: unknown */
+	struct fsdp_span shape, dtypes; /* "4, 8", "Float, Float"; data NULL: unknown */
+	bool told; /* by another rank, which knows it by its number in the group */
 };
 
 struct fsdp_watchdog {
@@ -54,7 +69,13 @@ struct fsdp_watchdog {
 	struct fsdp_names groups; /* below the name of each its description */
 	int64_t highest_rank;     /* that any line begins with or names; -1: none */
 	int64_t snapshot;         /* work that a report lists ranks of, or FSDP_ABSENT */
+	bool told_before;         /* ranks that call what the one that prints does */
+	bool numbers_differ;      /* those in some group and those of the job */
 };
+
+/* Groups of messages that name none: no line has the end of one in it. */
+#define FSDP_WATCHDOG_BARRIER "\nbarrier"
+#define FSDP_WATCHDOG_DIFFER "\ndiffer"
 
 /* The id of a group by name and description. FSDP_NONE: out of memory. */
 uint32_t fsdp_watchdog_group(
@@ -83,6 +104,17 @@ bool fsdp_watchdog_init(struct fsdp_watchdog *watchdog, struct fsdp_arena *arena
 /* Adds what a line of the log says, if it says anything. What is cut off is absent. False:
  * out of memory. */
 bool fsdp_watchdog_take(struct fsdp_watchdog *watchdog, struct fsdp_span line);
+
+/* flight-log-gloo.c: the same of a monitored barrier and of calls that differ. *ret_taken:
+ * the line is of these. */
+bool fsdp_watchdog_take_gloo(
+	struct fsdp_watchdog *watchdog, struct fsdp_span line, bool *ret_taken);
+
+/* Its sizes and dtypes as dumps have them: what comes out is not in the line. False: out of
+ * memory. */
+struct fsdp_flight_called;
+bool fsdp_watchdog_pack_call(struct fsdp_arena *arena,
+	const struct fsdp_watchdog_line *line, struct fsdp_flight_called *call);
 
 /* flight-log-rows.c: what the lines of all these logs say together, as
  * fsdp_flight_join_readings does with dumps. NULL: there are none. */

@@ -6,7 +6,7 @@
  *	FSDP _optim_state_dict() profiling:  defaultdict(<class 'float'>, {K: V, …})
  *
  * K is <Type.NAME: 'value'> or the repr of a string, V the repr of a float. Of everything
- * else in the log only the lines of NCCL's watchdog are looked at (flight-log.h).
+ * else in the log only lines about failed collectives are looked at (flight-log.h).
  */
 #include "syntax/utf8.h"
 #include "trace/flight-log.h"
@@ -276,7 +276,7 @@ static bool fail_none(struct log *log)
 		return fsdp_error_add_kind(error, "empty");
 	}
 	fsdp_fail(error, FSDP_ERROR_NOT_A_CHECKPOINT, 0,
-		"neither a trace, nor a recording, nor a log with a line of SimpleProfiler or of NCCL's watchdog");
+		"neither a trace, nor a recording, nor a log with a line of SimpleProfiler or about a failed collective");
 	fsdp_error_add_kind(error, "not_json");
 	return fsdp_error_add_hint(error,
 		"PyTorch 2.13 writes that line with TORCH_DISTRIBUTED_DEBUG=INFO and TORCH_LOGS=torch.distributed.fsdp._debug_utils");

@@ -167,6 +167,8 @@ COMMANDS = [
     ["order", TRACES + "watchdog/mesh_w4.log"],
     ["order", TRACES + "watchdog/report_w4.log"],
     ["order", "--json", TRACES + "watchdog/stuck_w8.log"],
+    ["order", TRACES + "gloo_logs/barrier_w4.log"],
+    ["order", TRACES + "gloo_logs/dtype_w3.log"],
     ["replay", "--memory", TRACES + "memory/tight/rank0.pickle"],
     ["replay", "--memory", "-o", "csv", TRACES + "memory/devices_w2"],
     ["replay", "--memory", "--timeline=5", TRACES + "memory/devices_w2/rank1.pickle"],

@@ -52,15 +52,16 @@ class Oracle:
         self.tap.none(f"{name}: as a folder", self.compare([folder], want["result"]))
 
     def logs(self):
-        """Lines of NCCL's watchdog, against what is known of the jobs they are of."""
-        folder = os.path.join(self.args.roots[0], "traces", "watchdog")
-        for name, want in load(os.path.join(folder, "truth.json")).items():
-            run = self.ask([os.path.join(folder, name)])
-            found = run.json()["data"]["collectives"]
-            problems = differ("status", run.status, STATUS[want["verdict"]])
-            for key, expected in want.items():
-                problems += differ(key, found[key], expected)
-            self.tap.none(f"{name}: what it says", problems)
+        """Lines about failed collectives, against what is known of the jobs they are of."""
+        for kind in ("watchdog", "gloo_logs"):
+            folder = os.path.join(self.args.roots[0], "traces", kind)
+            for name, want in load(os.path.join(folder, "truth.json")).items():
+                run = self.ask([os.path.join(folder, name)])
+                found = run.json()["data"]["collectives"]
+                problems = differ("status", run.status, STATUS[want["verdict"]])
+                for key, expected in want.items():
+                    problems += differ(key, found[key], expected)
+                self.tap.none(f"{name}: what it says", problems)
 
     def one_long_line(self):
         """Ranks that write at once share a line: each message of it is looked at once, so this ends."""

@@ -353,6 +353,7 @@ def recording_jobs():
         return [os.path.join(SOURCE, "testdata", "traces", name) for name in names]
     yield ("--json", "order", *at("watchdog/stuck_w8.log"))
     yield ("--json", "order", *at("watchdog/report_w4.log"))
+    yield ("--json", "order", *at("gloo_logs/barrier_w4.log"))
     yield ("--json", "order", *at("watchdog/all_wait_w2.log"))
     for key in ("group", "idle", "kernel"):
         yield ("--json", "replay", f"--by={key}", *at("units/g_same_stream_rank0.pt.trace.json.gz"))

@@ -21,7 +21,8 @@ static const struct {
 	[FSDP_RECORDING_FX_ORDER] = { "execution order recorded with torch.fx", "order" },
 	[FSDP_RECORDING_EXEC_ORDER] = { "execution order of FSDP1", "order" },
 	[FSDP_RECORDING_FLIGHT] = { "dump of the Flight Recorder", "order" },
-	[FSDP_RECORDING_WATCHDOG] = { "log with lines of NCCL's watchdog", "order" },
+	[FSDP_RECORDING_WATCHDOG] = { "log with lines about failed collectives",
+		"order" },
 	[FSDP_RECORDING_MEMORY] = { "CUDA memory snapshot", "replay --memory" },
 };
 

@@ -113,7 +113,8 @@ static void put_collective(struct out *out, const struct fsdp_flight *says)
 {
 	struct rank_words words;
 
-	out_line_text(out, "#%" PRId64 " ", says->seq);
+	if (says->seq != FSDP_ABSENT)
+		out_line_text(out, "#%" PRId64 " ", says->seq);
 	if (says->op.data != NULL)
 		out_line_name(out, text_of_span(says->op));
 	else
@@ -191,7 +192,7 @@ static void line_logs(const struct flight *flight)
 	struct out *out = flight->listing->run->out;
 
 	out_line_begin(out, NULL);
-	out_line_text(out, "lines of NCCL's watchdog from %zu rank%s",
+	out_line_text(out, "lines about failed collectives from %zu rank%s",
 		flight->says->log_rank_count,
 		flight->says->log_rank_count == 1 ? "" : "s");
 	put_groups(out, flight->says);
@@ -308,7 +309,9 @@ static void lines_last(const struct flight *flight)
 		if (last->op.data == NULL) {
 			out_line_text(out, "has no entry");
 		} else {
-			out_line_text(out, "entered #%" PRId64, last->seq);
+			out_line_text(out, "entered");
+			if (last->seq != FSDP_ABSENT)
+				out_line_text(out, " #%" PRId64, last->seq);
 			if (last->op.size != 0) {
 				out_line_text(out, " ");
 				out_line_name(out, text_of_span(last->op));
@@ -378,8 +381,9 @@ static void line_all_wait(const struct flight *flight)
 	const char *time = moment(says->since_ns, is_log(says), &since);
 
 	out_line_begin(out, NULL);
-	out_line_text(out, "the ranks agree, and all of them wait in #%" PRId64 " ",
-		says->common.seq);
+	out_line_text(out, "the ranks agree, and all of them wait in ");
+	if (says->common.seq != FSDP_ABSENT)
+		out_line_text(out, "#%" PRId64 " ", says->common.seq);
 	if (says->common.op.size != 0)
 		out_line_name(out, text_of_span(says->common.op));
 	else
@@ -464,17 +468,17 @@ static void find_cause(struct listing *listing, const struct fsdp_flight *says)
 {
 	bool differ = says->verdict == FSDP_FLIGHT_MISMATCH;
 	struct rank_words words;
-	char op[80] = "";
+	char number[32] = "", op[80] = "";
 
+	if (says->seq != FSDP_ABSENT)
+		snprintf(number, sizeof number, " #%" PRId64, says->seq);
 	if (says->op.data != NULL)
 		snprintf(op, sizeof op, " %.*s",
 			(int)(says->op.size < 64 ? says->op.size : 64),
 			(const char *)says->op.data);
-	run_finding(listing->run, differ ? "FI7041" : "FI7040",
-		"%s %s #%" PRId64 "%s%s%.*s",
+	run_finding(listing->run, differ ? "FI7041" : "FI7040", "%s %s%s%s%s%.*s",
 		rank_words(says->culprits, says->culprit_count, &words),
-		verb_of(says->problem), says->seq, op,
-		says->group.size != 0 ? " of " : "",
+		verb_of(says->problem), number, op, says->group.size != 0 ? " of " : "",
 		(int)(says->group.size < 200 ? says->group.size : 200),
 		(const char *)says->group.data);
 }
@@ -488,8 +492,8 @@ static void find_lacking(struct listing *listing, const struct fsdp_flight *says
 			rank_words(says->missing_dumps, says->missing_dump_count, &words),
 			!is_log(says) ? "left no dump"
 			: says->missing_dump_count == 1
-				? "has no line of NCCL's watchdog"
-				: "have no line of NCCL's watchdog");
+				? "printed nothing of a failed collective"
+				: "printed nothing of a failed collective");
 	if (says->unreadable_count != 0)
 		run_finding(listing->run, "FI7042", "the dump of %s cannot be read",
 			rank_words(says->unreadable, says->unreadable_count, &words));
@@ -713,7 +717,7 @@ const struct record order_flight_record = OBJECT_RECORD(FLIGHT, "collectives",
 		.about = "The dumps, by rank; none if these are logs." },
 	{ "watchdog", LIST_AT(FLIGHT, watches, watch_count, order_watch_record),
 		.has = is_of_logs,
-		.about = "Of logs: what the watchdog printed, by group and rank." });
+		.about = "Of logs: what they tell of each rank in each group." });
 
 void order_put_dumps(struct listing *listing, struct subject subject)
 {

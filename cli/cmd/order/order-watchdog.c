@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What NCCL's watchdog printed about each rank in each group: what it enqueued and
- * completed last, and what timed out. Ranks that are alike are one row for people.
+ * What logs tell of each rank in each group: what it enqueued and completed last, and
+ * what failed. Ranks that are alike are one row for people.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 #define WATCH struct fsdp_flight_watch
 const struct record order_watch_record = OBJECT_RECORD(WATCH, "watchdog_rank",
-	"What NCCL's watchdog printed about one rank in one process group.",
+	"What a log tells of one rank in one process group.",
 	{ "rank", INTEGER_AT(WATCH, rank), .always = true, .about = "The rank." },
 	{ "group", TEXT_AT(WATCH, group), .always = true,
 		.about = "The process group; empty where the lines name none." },
@@ -20,7 +20,7 @@ const struct record order_watch_record = OBJECT_RECORD(WATCH, "watchdog_rank",
 		.about = "Number of the last one that it completed." },
 	{ "seq", INTEGER_AT(WATCH, seq), .null = true,
 		.about =
-			"Number of the first that timed out; null where none did on this rank." },
+			"Number of the first that failed; null where none did on this rank, and of a monitored barrier." },
 	{ "op", TEXT_AT(WATCH, op), .null = true,
 		.about = "Its operation, without the variant." },
 	{ "numel_in", INTEGER_AT(WATCH, numel_in), .null = true,
@@ -54,7 +54,7 @@ static const struct column WATCH_TABLE[] = {
 	{ "group" },
 	{ "enqueued", .right = true },
 	{ "completed", .right = true },
-	{ "timed out" },
+	{ "failed in" },
 };
 
 static bool are_alike(
@@ -76,7 +76,7 @@ static struct value number(int64_t number)
 static void row_watches(struct listing *listing, const struct fsdp_flight_watch *first,
 	size_t left, int64_t *ranks, bool *taken)
 {
-	char list[160], timed_out[200] = "";
+	char list[160], failed[200] = "";
 	int64_t longest = FSDP_ABSENT;
 	size_t count = 0;
 
@@ -88,19 +88,22 @@ static void row_watches(struct listing *listing, const struct fsdp_flight_watch 
 		longest = first[i].ran_ms > longest ? first[i].ran_ms : longest;
 	}
 	order_put_ranks(ranks, count, list, sizeof list);
-	if (first->seq != FSDP_ABSENT) {
-		int size = snprintf(timed_out, sizeof timed_out, "#%" PRId64 "%s%.*s",
-			first->seq, first->op.size != 0 ? " " : "",
+	if (first->seq != FSDP_ABSENT || first->op.size != 0) {
+		char number[32] = "";
+		if (first->seq != FSDP_ABSENT)
+			snprintf(number, sizeof number, "#%" PRId64 "%s", first->seq,
+				first->op.size != 0 ? " " : "");
+		int size = snprintf(failed, sizeof failed, "%s%.*s", number,
 			(int)(first->op.size < 64 ? first->op.size : 64),
 			first->op.size != 0 ? (const char *)first->op.data : "");
 		if (longest != FSDP_ABSENT)
-			snprintf(timed_out + size, sizeof timed_out - (size_t)size,
+			snprintf(failed + size, sizeof failed - (size_t)size,
 				" after %" PRId64 ".%01" PRId64 " s", longest / 1000,
 				longest % 1000 / 100);
 	}
 	const struct value values[] = { value_text(text_of(list)),
 		value_name(text_of_span(first->group)), number(first->enqueued),
-		number(first->completed), value_text(text_of(timed_out)) };
+		number(first->completed), value_text(text_of(failed)) };
 	out_row(listing->run->out, values);
 }
 

@@ -56,7 +56,7 @@ extern const struct record order_flight_record;
 
 /* ---- order-watchdog.c ---- */
 
-/* What NCCL's watchdog printed into logs: a table of ranks that are alike, and the rows
+/* What logs tell of failed collectives: a table of ranks that are alike, and the rows
  * of tables. Nothing for dumps. False: out of memory. */
 bool order_show_watches(struct listing *listing, const struct fsdp_flight *says);
 void order_put_watches(struct listing *listing, const struct fsdp_flight *says);

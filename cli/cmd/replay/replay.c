@@ -212,7 +212,7 @@ static bool is_answerable(struct replay *replay)
 		}
 		if (one->kind == FSDP_RECORDING_WATCHDOG) {
 			refuse(replay->run, hint,
-				"%s is a log with lines of NCCL's watchdog: they tell who waits for whom",
+				"%s is a log with lines about failed collectives: they tell who waits for whom",
 				one->path);
 			return false;
 		}

@@ -12,8 +12,8 @@ extern "C" {
 
 /**
  * Dumps of PyTorch's Flight Recorder: the last collectives of each rank of a job, as
- * pickles or JSON, and what they say together. The same of lines that the watchdog of
- * NCCL prints into logs, which tell the last collectives of a rank by their numbers.
+ * pickles or JSON, and what they say together. The same of lines that PyTorch prints
+ * into logs when a collective fails, which tell the last collectives of a rank by their numbers.
  * Everything here belongs to the set of recordings it is of (fsdp/trace.h) and lives as
  * long; nothing allocates or fails. Texts come from the dumps: not terminated, not
  * escaped, maybe not UTF-8. Absent texts have data NULL, absent numbers are FSDP_ABSENT.
@@ -34,8 +34,8 @@ struct fsdp_flight_dump {
 };
 
 /**
- * What the watchdog of NCCL printed into a log about one rank in one process group, when
- * a collective timed out. Numbers of collectives count from 1; -1 is none yet.
+ * What was printed into a log about one rank in one process group, when a collective
+ * failed. Numbers of collectives are as printed; -1 is none yet.
  */
 struct fsdp_flight_watch {
 	/* Of the process that printed the lines, in the whole job. */
@@ -45,7 +45,7 @@ struct fsdp_flight_watch {
 	/* Number of the last collective that this rank called, and of the last one that
 	 * its device finished. */
 	int64_t enqueued, completed;
-	/* Number of the first that timed out. */
+	/* Number of the first that failed; a monitored barrier has none. */
 	int64_t seq;
 	/* Type of that one, whatever variant it is. */
 	struct fsdp_span op;

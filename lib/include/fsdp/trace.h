@@ -55,7 +55,7 @@ enum fsdp_recording_kind {
 	FSDP_RECORDING_FLIGHT,
 	/* A snapshot of CUDA memory, a pickle (memory.h). */
 	FSDP_RECORDING_MEMORY,
-	/* Lines of NCCL's watchdog in a log (flight.h). */
+	/* Lines about failed collectives in a log (flight.h). */
 	FSDP_RECORDING_WATCHDOG,
 	FSDP_RECORDING_KIND_COUNT
 };
