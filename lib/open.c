@@ -136,7 +136,7 @@ static bool open_beside(struct opening *opening, struct fsdp_error **ret_error)
 			return fsdp_arena_fail(&opening->scratch, ret_error);
 	}
 	opening->beside_path = parent != NULL ? parent : "";
-	opening->has_beside = fsdp_dir_open(parent != NULL ? parent : ".",
+	opening->has_beside = fsdp_dir_open_names(parent != NULL ? parent : ".",
 		&opening->scratch, &opening->checkpoint->limits, &opening->beside,
 		&opening->beside_error);
 	if (opening->has_beside ||

@@ -158,6 +158,16 @@ refused() {
 	done
 }
 
+@test "a file is read without a look at each of its neighbours" {
+	command -v strace || skip "there is no strace"
+	mkdir beside
+	cp model.safetensors beside/
+	touch beside/other-{1..9}.bin
+	strace -f -qq -e trace=file -e signal=none -o trace "$FSDP_INSPECT" info beside/model.safetensors
+	grep -q 'beside/model.safetensors' trace
+	run ! grep -q 'other-' trace
+}
+
 @test "SIGUSR1 asks every command and ends none" {
 	mkfifo pipe
 	for command in info ls tree; do
