@@ -510,14 +510,16 @@ static int compare_entries(const void *left, const void *right)
 }
 
 static bool keep_sorted(
-	struct fsdp_dir *dir, struct list *list, struct fsdp_error **ret_error)
+	struct fsdp_dir *dir, const struct list *list, struct fsdp_error **ret_error)
 {
-	if (list->count != 0)
-		qsort(list->entries, list->count, sizeof *list->entries, compare_entries);
-	for (size_t i = 0; i < list->count; i++) {
-		if (!fsdp_vec_add(&dir->entries, &list->entries[i]))
-			return fsdp_arena_fail(dir->arena, ret_error);
-	}
+	dir->entries = FSDP_TAKE(dir->arena, dir->entries, list->count);
+	if (dir->entries == NULL)
+		return fsdp_arena_fail(dir->arena, ret_error);
+	dir->count = list->count;
+	if (dir->count == 0)
+		return true;
+	memcpy(dir->entries, list->entries, dir->count * sizeof *dir->entries);
+	qsort(dir->entries, dir->count, sizeof *dir->entries, compare_entries);
 	return true;
 }
 
@@ -585,7 +587,6 @@ static const char *copy_path(
 static bool begin_dir(struct fsdp_dir *dir, const struct fsdp_limits *limits,
 	struct fsdp_dir *ret_dir, struct fsdp_error **ret_error)
 {
-	fsdp_vec_init(&dir->entries, dir->arena, sizeof(struct fsdp_entry));
 	bool ok = dir->path != NULL && dir->below != NULL;
 	if (!ok)
 		fsdp_arena_fail(dir->arena, ret_error);
@@ -711,18 +712,18 @@ void fsdp_dir_close(struct fsdp_dir *dir)
 
 size_t fsdp_dir_count(const struct fsdp_dir *dir)
 {
-	return dir->entries.count;
+	return dir->count;
 }
 
 const struct fsdp_entry *fsdp_dir_entry(const struct fsdp_dir *dir, size_t index)
 {
-	return fsdp_vec_at(&dir->entries, index);
+	return &dir->entries[index];
 }
 
 bool fsdp_dir_position(
 	const struct fsdp_dir *dir, struct fsdp_span name, size_t *ret_position)
 {
-	size_t low = 0, high = dir->entries.count;
+	size_t low = 0, high = dir->count;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 		int order = fsdp_span_compare(name, fsdp_dir_entry(dir, middle)->name);

@@ -2,8 +2,8 @@
 #ifndef FSDP_STORE_DIR_H
 #define FSDP_STORE_DIR_H
 
+#include "base/arena.h"
 #include "base/limits.h"
-#include "base/vec.h"
 #include "store/source.h"
 
 /*
@@ -37,10 +37,11 @@ struct fsdp_entry {
 
 struct fsdp_dir {
 	struct fsdp_arena *arena;
-	int fd;                  /* -1: a list without a file system (an unpacked tar) */
-	const char *path;        /* as the user named it; for messages */
-	const char *below;       /* the same from the root on; "" for the root */
-	struct fsdp_vec entries; /* struct fsdp_entry, sorted bytewise */
+	int fd;            /* -1: a list without a file system (an unpacked tar) */
+	const char *path;  /* as the user named it; for messages */
+	const char *below; /* the same from the root on; "" for the root */
+	struct fsdp_entry *entries; /* sorted bytewise */
+	size_t count;
 	struct fsdp_dir_cache *cache;
 	bool names_only;
 };

@@ -544,7 +544,6 @@ static void a_list_without_files_opens_none(void **state)
 	struct setup setup;
 	setup_init(&setup);
 	struct fsdp_dir dir = { .arena = &setup.arena, .fd = -1 };
-	fsdp_vec_init(&dir.entries, &setup.arena, sizeof(struct fsdp_entry));
 	struct fsdp_source source;
 	assert_false(fsdp_dir_source(&dir, FSDP_SPAN("a"), &source, &setup.error));
 	setup_expect(&setup, FSDP_ERROR_USAGE, NULL);
