@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /* "2026-03-01T12:34:56", or more digits of the year. */
-enum { DATE_SIZE = 48 };
+enum { DATE_SIZE = 56 };
 
 /*
  * Date and time of day in UTC of seconds since 1970, joined by this character; of a moment

@@ -41,7 +41,7 @@ static const char *rank_words(
 }
 
 struct moment {
-	char text[64];
+	char text[DATE_SIZE + 16];
 };
 
 /* The wall clock of the ranks, as a date in UTC, or as logs have it, which name no year;
