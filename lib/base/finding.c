@@ -58,8 +58,8 @@ const char *fsdp_rule_reason_name(enum fsdp_rule_reason reason)
 {
 	static const char *const names[] = { NULL, "needs_headers", "needs_data",
 		"needs_values", "needs_plan", "needs_config", "no_crc", "no_digest",
-		"limit", "unreadable", "unsupported" };
-	return (size_t)reason < FSDP_REASON_COUNT ? names[reason] : "unsupported";
+		"limit", "unreadable", "unsupported", "unlike" };
+	return (size_t)reason < FSDP_REASON_COUNT ? names[reason] : "unlike";
 }
 
 size_t fsdp_rule_count(void)

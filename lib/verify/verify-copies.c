@@ -163,7 +163,7 @@ static bool find_replicas(
 	return true;
 }
 
-/* Only what was cut alike is compared. */
+/* Only what was cut alike is compared. What was saved once has no pieces of its own. */
 static bool find_tied(struct fsdp_verify *verify, struct fsdp_vec *list, uint32_t tensor)
 {
 	const struct fsdp_model *model = &verify->checkpoint->model;
@@ -173,14 +173,20 @@ static bool find_tied(struct fsdp_verify *verify, struct fsdp_vec *list, uint32_
 	const struct fsdp_tensor_record *other = fsdp_model_tensor(model, record->alias);
 	struct place_question question = { model, record };
 	if (other->dims != record->dims || other->piece_count != record->piece_count ||
-		other->dtype != record->dtype)
+		other->dtype != record->dtype) {
+		verify->unlike_ties |=
+			other->piece_count != 0 && record->piece_count != 0;
 		return true;
+	}
 	for (uint32_t i = 0; i < record->piece_count; i++) {
 		uint32_t a = record->first_piece + i, b = other->first_piece + i;
+		bool unlike = compare_boxes(&question, a, b) != 0;
 		if (!has_bytes(verify, a) || !has_bytes(verify, b) ||
 			fsdp_model_piece(model, a)->extent ==
-				fsdp_model_piece(model, b)->extent ||
-			compare_boxes(&question, a, b) != 0)
+				fsdp_model_piece(model, b)->extent)
+			continue;
+		verify->unlike_ties |= unlike;
+		if (unlike)
 			continue;
 		uint32_t group = (uint32_t)list->count;
 		if (!add_copy(list, b, group, true) || !add_copy(list, a, group, true))
@@ -306,8 +312,10 @@ static void say_difference(
 static void judge_pair(
 	struct fsdp_verify *verify, const struct fsdp_copy *a, const struct fsdp_copy *b)
 {
-	if (!a->known || !b->known || a->layout != b->layout || a->length != b->length)
-		verify->copies_unlike++;
+	if (!a->known || !b->known)
+		return;
+	if (a->layout != b->layout || a->length != b->length)
+		*(b->tied ? &verify->unlike_ties : &verify->unlike_copies) = true;
 	else if (a->trait.words[0] != b->trait.words[0] ||
 		 a->trait.words[1] != b->trait.words[1])
 		say_difference(verify, a, b);

@@ -257,7 +257,14 @@ const char *fsdp_verify_digest_source(const struct fsdp_verify *verify, size_t i
 }
 
 /* Which level looks for a rule, and what it needs besides. */
-enum verify_need { NEEDS_NOTHING, NEEDS_CRC, NEEDS_DIGEST, NEEDS_MANIFEST, NEEDS_COPIES };
+enum verify_need {
+	NEEDS_NOTHING,
+	NEEDS_CRC,
+	NEEDS_DIGEST,
+	NEEDS_MANIFEST,
+	NEEDS_COPIES,
+	NEEDS_TIES
+};
 
 static const struct {
 	enum fsdp_rule_index rule;
@@ -278,7 +285,7 @@ static const struct {
 	{ FSDP_RULE_FILE_HOLE, FSDP_LEVEL_HEADERS, NEEDS_NOTHING },
 	{ FSDP_RULE_MEMBER_UNREFERENCED, FSDP_LEVEL_HEADERS, NEEDS_NOTHING },
 	{ FSDP_RULE_NATIVE_CODE, FSDP_LEVEL_HEADERS, NEEDS_NOTHING },
-	{ FSDP_RULE_TIED_WEIGHTS, FSDP_LEVEL_DATA, NEEDS_COPIES },
+	{ FSDP_RULE_TIED_WEIGHTS, FSDP_LEVEL_DATA, NEEDS_TIES },
 	{ FSDP_RULE_OFFSETS_NOT_COMPUTABLE, FSDP_LEVEL_HEADERS, NEEDS_NOTHING },
 	{ FSDP_RULE_MANIFEST_MISMATCH, FSDP_LEVEL_DATA, NEEDS_MANIFEST },
 };
@@ -300,8 +307,12 @@ static void judge_need(const struct fsdp_verify *verify, enum verify_need need,
 	/* What the one does not cover, the other does. */
 	bool covered = verify->scope.payload_without == 0 &&
 		       (reason == FSDP_REASON_NO_CRC || reason == FSDP_REASON_NO_DIGEST);
-	if (covered || (need == NEEDS_MANIFEST && !manifest) ||
-		(need == NEEDS_COPIES && verify->copy_count == 0)) {
+	bool compares = need == NEEDS_COPIES || need == NEEDS_TIES;
+	if (need == NEEDS_TIES ? verify->unlike_ties
+			       : need == NEEDS_COPIES && verify->unlike_copies)
+		reason = FSDP_REASON_UNLIKE;
+	else if (covered || (need == NEEDS_MANIFEST && !manifest) ||
+		 (compares && verify->copy_count == 0)) {
 		result->status = FSDP_STATUS_NOT_APPLICABLE;
 		return;
 	}

@@ -557,6 +557,34 @@ static void tied_tensors_must_be_equal(void **state)
 	folder_remove();
 }
 
+/* The halves of one were cut by columns, those of the other by rows. */
+static void what_was_cut_in_two_ways_is_not_compared(void **state)
+{
+	(void)state;
+	static const char tied[] =
+		"{\"format\": \"fsdp-plan\", \"version\": 1, \"torch\": \"2.13.0\", \"world_size\": 4,"
+		"\"modules\": [{\"name\": \"\", \"class\": \"M\"}], \"parameters\": ["
+		"{\"fqn\": \"mlp1.up.weight\", \"shape\": [16, 8], \"dtype\": \"float32\", \"requires_grad\": true},"
+		"{\"fqn\": \"mlp1.down.weight\", \"shape\": [8, 16], \"dtype\": \"float32\", \"requires_grad\": true, \"shared_with\": \"mlp1.up.weight\"}],"
+		"\"buffers\": [], \"units\": []}";
+	struct fsdp_rule_result result;
+	folder_copy("fsdp2/w4-tp/checkpoint");
+	struct verified verified = verify_path(folder, DATA, 1);
+	assert_true(fsdp_verify_result(verified.verify, FSDP_RULE_TIED_WEIGHTS, &result));
+	assert_int_equal(result.status, FSDP_STATUS_PASSED);
+	verified_done(&verified);
+	folder_write("a.fsdp-plan.json", tied, sizeof tied - 1);
+	verified = verify_path(folder, DATA, 1);
+	assert_true(fsdp_verify_result(verified.verify, FSDP_RULE_TIED_WEIGHTS, &result));
+	assert_int_equal(result.status, FSDP_STATUS_NOT_EVALUATED);
+	assert_int_equal(result.reason, FSDP_REASON_UNLIKE);
+	assert_true(
+		fsdp_verify_result(verified.verify, FSDP_RULE_REPLICA_DIFFERS, &result));
+	assert_int_equal(result.status, FSDP_STATUS_PASSED);
+	verified_done(&verified);
+	folder_remove();
+}
+
 /* ---- limits ---- */
 
 static void inflating_has_a_ceiling(void **state)
@@ -614,6 +642,7 @@ int main(void)
 		cmocka_unit_test(a_file_that_changes_meanwhile_is_told),
 		cmocka_unit_test(copies_of_a_piece_must_be_equal),
 		cmocka_unit_test(tied_tensors_must_be_equal),
+		cmocka_unit_test(what_was_cut_in_two_ways_is_not_compared),
 		cmocka_unit_test(inflating_has_a_ceiling),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,7 +11,7 @@ static const char *const STATUSES[] = { "passed", "failed", "not_applicable",
 	"not_evaluated", "off", NULL };
 static const char *const REASONS[] = { "needs_headers", "needs_data", "needs_values",
 	"needs_plan", "needs_config", "no_crc", "no_digest", "limit", "unreadable",
-	"unsupported", NULL };
+	"unsupported", "unlike", NULL };
 
 static const char *status_name(unsigned status)
 {

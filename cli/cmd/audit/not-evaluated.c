@@ -28,6 +28,7 @@ static const char *const wants[FSDP_REASON_COUNT] = {
 	[FSDP_REASON_LIMIT] = "a higher limit",
 	[FSDP_REASON_UNREADABLE] = "files that can be read",
 	[FSDP_REASON_UNSUPPORTED] = "a format that is read",
+	[FSDP_REASON_UNLIKE] = "copies that are cut alike",
 };
 
 /* "2 rules need --data (FI2001 FI2003); 1 needs a sharding plan (FI1033)". */

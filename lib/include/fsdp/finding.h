@@ -181,13 +181,15 @@ enum fsdp_rule_reason {
 	FSDP_REASON_UNREADABLE,
 	/* A file that it needs is of a variant that is not understood. */
 	FSDP_REASON_UNSUPPORTED,
+	/* What should be equal is cut or laid out in two ways. */
+	FSDP_REASON_UNLIKE,
 	FSDP_REASON_COUNT
 };
 
 /** "passed", …, "not_evaluated"; the last one past the end. */
 FSDP_API const char *fsdp_rule_status_name(enum fsdp_rule_status status);
 
-/** NULL for none; "needs_data", …, "unsupported"; the last one past the end. */
+/** NULL for none; "needs_data", …, "unlike"; the last one past the end. */
 FSDP_API const char *fsdp_rule_reason_name(enum fsdp_rule_reason reason);
 
 /** The result of one rule. */
