@@ -209,7 +209,7 @@ static struct value find_unit(struct subject of, uint32_t unit)
 
 #define TENSOR struct fsdp_tensor
 /* For people only in ls -l. */
-#define ONLY_OF_PIECES .machine_only = ~IN(VIEW_PIECES)
+#define ONLY_OF_PIECES .machine_only = EVERY_VIEW & ~IN(VIEW_PIECES)
 const struct record tensor_record = OBJECT_RECORD(TENSOR, "tensor",
 	"A tensor of the checkpoint, in however many pieces.",
 	{ "name", GET(FIELD_NAME, get_name), .sort = SORT_ROW, .always = true,
@@ -367,7 +367,7 @@ const struct record piece_record = OBJECT_RECORD(FACTS, "piece",
 		ABOUT("First element in its rank's shard of the flat parameter.") },
 	{ "flat_end", COUNT_AT(FACTS, flat_end), HIDDEN,
 		ABOUT("Last element in that shard, inclusive.") },
-	{ "replica", ID_AT(FACTS, replica), .machine_only = ~IN(VIEW_COPIES),
+	{ "replica", ID_AT(FACTS, replica), .machine_only = EVERY_VIEW & ~IN(VIEW_COPIES),
 		ABOUT("Number of the copy, from 0, where several pieces hold the same part.") });
 
 /* Of the whole tensor, or of a box in it; a run has neither. */

@@ -58,7 +58,7 @@ static struct value member_value(const struct column *field, const void *object)
 	case FIELD_NUMBER:
 		return value_number(COPY(double, object, field->at));
 	case FIELD_WORD:
-		return value_word(field->word != NULL
+		return value_word(field->by == BY_WORD
 					  ? field->word(COPY(unsigned, object, field->at))
 					  : COPY(const char *, object, field->at));
 	case FIELD_TEXT:
@@ -107,9 +107,9 @@ static struct value given_value(const struct column *field, struct subject of)
 {
 	if (!is_there(field, of))
 		return value_absent();
-	if (field->get != NULL)
+	if (field->by == BY_GET)
 		return field->get(of);
-	if (field->find != NULL)
+	if (field->by == BY_FIND)
 		return found_value(field, of);
 	return member_value(field, of.object);
 }
@@ -202,7 +202,7 @@ static const void *element_at(
 
 	if (i >= list_size(field, of.object))
 		return NULL;
-	if (field->each != NULL)
+	if (field->by == BY_EACH)
 		return field->each(about(of, elements), i, room);
 	if (field->type != FIELD_ARRAY)
 		elements = COPY(const void *, of.object, field->at);
@@ -266,14 +266,14 @@ static void put_field(
 	bool nested = field->type >= FIELD_OBJECT;
 
 	if (field->text_only == EVERY_VIEW || field->type == FIELD_ROWS ||
-		(field->type == FIELD_ITEMS && field->each == NULL))
+		(field->type == FIELD_ITEMS && field->by != BY_EACH))
 		return;
 	if (nested && !is_there(field, of)) {
 		if (field->null)
 			put_value(out, key, value_null());
 		return;
 	}
-	if (field->type == FIELD_OBJECT && field->each != NULL) {
+	if (field->type == FIELD_OBJECT && field->by == BY_EACH) {
 		put_made(out, key, field, of);
 		return;
 	}
@@ -320,7 +320,7 @@ static void add_columns(
 			add_columns(table, field->of, base + field->at);
 		} else if (table->table.column_count < COLUMNS_MAX) {
 			*column = *field;
-			column->base = base;
+			column->base = (uint16_t)base;
 			table->table.column_count++;
 		}
 	}

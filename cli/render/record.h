@@ -90,8 +90,9 @@ struct record {
 	.type = FIELD_NUMBER, .at = MEMBER_OF(from, member, double)
 #define WORD_AT(from, member) \
 	.type = FIELD_WORD, .at = MEMBER_OF(from, member, const char *)
-#define ENUM_AT(from, member, name_of) \
-	.type = FIELD_WORD, .at = MEMBER_OF(from, member, unsigned), .word = (name_of)
+#define ENUM_AT(from, member, name_of)                                              \
+	.type = FIELD_WORD, .at = MEMBER_OF(from, member, unsigned), .by = BY_WORD, \
+	.word = (name_of)
 #define SHAPE_AT(from, member, dims) \
 	.type = FIELD_SHAPE,                                                  \
 	.at = _Generic(((from *)0)->member,             \
@@ -136,28 +137,33 @@ struct record {
 	.type = FIELD_ARRAY, .at = offsetof(from, member),                \
 	.count = sizeof((from *)0)->member / sizeof *((from *)0)->member, \
 	.of = &(record)
-#define EACH(function, record) .type = FIELD_LIST, .each = (function), .of = &(record)
-#define MAP_EACH(function, record) .type = FIELD_MAP, .each = (function), .of = &(record)
-#define EACH_AT(from, member, function, record)                               \
-	.type = FIELD_LIST, .at = offsetof(from, member), .each = (function), \
+#define EACH(function, record) \
+	.type = FIELD_LIST, .by = BY_EACH, .each = (function), .of = &(record)
+#define MAP_EACH(function, record) \
+	.type = FIELD_MAP, .by = BY_EACH, .each = (function), .of = &(record)
+#define EACH_AT(from, member, function, record)                          \
+	.type = FIELD_LIST, .at = offsetof(from, member), .by = BY_EACH, \
+	.each = (function), .of = &(record)
+#define EACH_OF(from, size, function, record)                                            \
+	.type = FIELD_LIST, SIZE_OF_LIST(from, size), .by = BY_EACH, .each = (function), \
 	.of = &(record)
-#define EACH_OF(from, size, function, record) \
-	.type = FIELD_LIST, SIZE_OF_LIST(from, size), .each = (function), .of = &(record)
 /* What a member that is an id stands for, as a function finds it; UINT32_MAX is absent. */
-#define FOUND_AT(from, member, holds, function) \
-	.type = (holds), .at = MEMBER_OF(from, member, uint32_t), .find = (function)
+#define FOUND_AT(from, member, holds, function)                                  \
+	.type = (holds), .at = MEMBER_OF(from, member, uint32_t), .by = BY_FIND, \
+	.find = (function)
 /* The same of an object, which may be made in room. */
-#define MADE_AT(from, member, function, record)                        \
-	.type = FIELD_OBJECT, .at = MEMBER_OF(from, member, uint32_t), \
+#define MADE_AT(from, member, function, record)                                       \
+	.type = FIELD_OBJECT, .at = MEMBER_OF(from, member, uint32_t), .by = BY_EACH, \
 	.each = (function), .of = &(record)
 /* Rows of a table that out_records_row emits, and ITEMS: the main array of the answer,
  * whose elements are lines in JSON Lines. Walks pass them over, unless a function makes
  * the items; the schema describes them. */
 #define ROWS(record) .type = FIELD_ROWS, .of = &(record)
 #define ITEMS(record) .type = FIELD_ITEMS, .of = &(record)
-#define EACH_ITEM(from, size, function, record) \
-	.type = FIELD_ITEMS, SIZE_OF_LIST(from, size), .each = (function), .of = &(record)
-#define GET(holds, function) .type = (holds), .get = (function)
+#define EACH_ITEM(from, size, function, record)                       \
+	.type = FIELD_ITEMS, SIZE_OF_LIST(from, size), .by = BY_EACH, \
+	.each = (function), .of = &(record)
+#define GET(holds, function) .type = (holds), .by = BY_GET, .get = (function)
 
 /* Of a field that is absent where a pointer is NULL. */
 #define IF_SET(from, member) \

@@ -2,6 +2,7 @@
 #ifndef RENDER_SHAPE_H
 #define RENDER_SHAPE_H
 
+#include <assert.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -233,6 +234,15 @@ enum field_sort {
 	SORT_ROW,    /* none: that in which rows come */
 };
 
+/* Which function of a row has the value; none: the member itself is it. */
+enum field_by {
+	BY_MEMBER,
+	BY_WORD,
+	BY_GET,
+	BY_FIND,
+	BY_EACH,
+};
+
 struct out;
 struct record;
 
@@ -252,9 +262,9 @@ struct subject {
  */
 struct column {
 	const char *name;
-	unsigned machine_only; /* bit 1 << view: not in its text unless asked for by
-				  --columns */
-	unsigned text_only;    /* bit 1 << view: never in its machine outputs */
+	uint16_t machine_only; /* bit 1 << view: not in its text unless asked for by
+				    --columns */
+	uint16_t text_only;    /* bit 1 << view: never in its machine outputs */
 	bool right : 1;        /* numbers; by itself where `type` says that it is one */
 	bool needs : 1;        /* it is not there if the pointer at needs_at is NULL */
 	bool counted : 1, narrow : 1; /* lists: they have one; it is a uint32_t, not a
@@ -264,18 +274,25 @@ struct column {
 	bool reads : 1;               /* to know it costs reads */
 	enum field_type type : 8;
 	enum field_sort sort : 8;
-	uint32_t at; /* where the member lies in the object */
+	enum field_by by : 8;
+	/* Where things lie in the object: the member; what must not be NULL; of lists
+	 * and shapes their size; the number that rows are sorted by. */
+	uint16_t at, needs_at, count_at, sort_at;
+	uint16_t base;  /* where the object lies in that of the row; of record tables */
+	uint32_t count; /* arrays: how many; flags: which bit */
 	const char *label;
-	/* Of a word whose member is an enum: what it is called. */
-	const char *(*word)(unsigned number);
-	/* Instead of a member: the value. */
-	struct value (*get)(struct subject of);
-	/* The value that the id at `at` stands for. */
-	struct value (*find)(struct subject of, uint32_t id);
-	/* Instead of a list in the object: its i-th element, maybe made in `room`, or
-	 * NULL past the end if it is not counted; asked about the member at `at`. Of an
-	 * object: that which the id at `at` stands for. */
-	const void *(*each)(struct subject of, size_t i, void *room);
+	union {
+		/* Of a word whose member is an enum: what it is called. */
+		const char *(*word)(unsigned number);
+		/* Instead of a member: the value. */
+		struct value (*get)(struct subject of);
+		/* The value that the id at `at` stands for. */
+		struct value (*find)(struct subject of, uint32_t id);
+		/* Instead of a list in the object: its i-th element, maybe made in
+		 * `room`, or NULL past the end if it is not counted; asked about the
+		 * member at `at`. Of an object: that which the id at `at` stands for. */
+		const void *(*each)(struct subject of, size_t i, void *room);
+	};
 	/* Whether the field is there at all; NULL: always. */
 	bool (*has)(struct subject of);
 	const struct record *of; /* objects and elements */
@@ -284,15 +301,13 @@ struct column {
 	 * which. */
 	const char *about;
 	const char *const *words; /* the last is NULL */
-	uint32_t base; /* where the object lies in that of the row; of record tables */
-	uint32_t needs_at;
-	uint32_t count_at; /* lists and shapes: where their size lies */
-	uint32_t count;    /* arrays: how many; flags: which bit */
-	uint32_t sort_at;
 };
 
+/* A page of rows is written to when a program that may lie anywhere is loaded. */
+static_assert(sizeof(struct column) <= 10 * sizeof(void *), "rows are small");
+
 /* All views: for machine_only and text_only. */
-#define EVERY_VIEW UINT_MAX
+#define EVERY_VIEW UINT16_MAX
 
 /* A message that stands beside the answer: a finding, an error or a note. */
 enum severity {

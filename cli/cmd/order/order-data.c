@@ -306,8 +306,11 @@ static const struct record last_record = RECORD_OF(RECORD_TUPLE, struct fsdp_sta
 			fsdp_training_state_name) },
 	{ NULL, ENUM_AT(struct fsdp_state_lane, last_handle, fsdp_handle_state_name) });
 static const struct record pair_record = RECORD_OF(RECORD_TUPLE, unsigned[2],
-	{ .type = FIELD_WORD, .word = fsdp_training_state_name },
-	{ .type = FIELD_WORD, .word = fsdp_handle_state_name, .at = sizeof(unsigned) });
+	{ .type = FIELD_WORD, .by = BY_WORD, .word = fsdp_training_state_name },
+	{ .type = FIELD_WORD,
+		.by = BY_WORD,
+		.word = fsdp_handle_state_name,
+		.at = sizeof(unsigned) });
 
 struct lane {
 	uint64_t index;

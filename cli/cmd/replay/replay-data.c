@@ -542,7 +542,7 @@ static const struct record rest_record = RECORD_OF(RECORD_OBJECT, DATA,
 	{ "problems", EACH(each_problem, problem_record), .always = true,
 		.about = "Uses of `SimpleProfiler` that PyTorch refuses." },
 	{ "compare", OBJECT(compare_record), .has = is_compared },
-	{ "comparison", .type = FIELD_OBJECT, .each = find_comparison,
+	{ "comparison", .type = FIELD_OBJECT, .by = BY_EACH, .each = find_comparison,
 		.of = &comparison_record, .has = is_compared_with_recordings });
 static bool asks_memory(struct subject of)
 {

@@ -130,7 +130,7 @@ const struct record replay_units = RECORD_OF(RECORD_OBJECT, struct replay,
 	{ "units", EACH(each_unit, unit_record), .always = true,
 		.about =
 			"With `--by=unit`: units in the order of their names, forward before backward." },
-	{ "unassigned", .type = FIELD_OBJECT, .each = get_unassigned,
+	{ "unassigned", .type = FIELD_OBJECT, .by = BY_EACH, .each = get_unassigned,
 		.of = &unassigned_record, .always = true });
 
 void replay_put_unit_rows(struct replay *replay)
