@@ -133,6 +133,12 @@ later() {
 	echo '[{"ph":"X","cat":"cpu_op","name":"aten::add","pid":1,"tid":1,"ts":1,"dur":5}]' > cpu.json
 	run -0 --separate-stderr replay cpu.json
 	[[ "${lines[0]}" == "recorded 5.00 us: no GPU kernels"* ]]
+	echo '[{"ph":"X","cat":"kernel","name":"ncclDevKernel_AllGather_RING_LL","pid":0,"tid":7,"ts":1,"dur":5}]' > nccl.json
+	run -0 --separate-stderr replay nccl.json
+	[[ "${lines[0]}" == "recorded 5.00 us: no GPU kernels but those of collectives, so "* ]]
+	[[ "${lines[1]}" == *"1 collective, timed on the GPU" ]]
+	run -0 --separate-stderr replay --by=kernel nccl.json
+	[[ "$output" != *"stream that computes"* ]]
 	run -0 --separate-stderr replay --timeline cpu.json
 	[[ "$output" == *"there is no timeline: no kernel, copy or collective was timed"* ]]
 	echo '{"traceEvents":[]}' > empty.json

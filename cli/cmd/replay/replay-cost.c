@@ -48,7 +48,7 @@ static double part(double ns, double whole)
 
 static void take_shares(const struct replay *replay, struct replay_cost *cost)
 {
-	double span = 0, compute = 0, exposed = 0, idle = 0;
+	double span = 0, compute = 0, exposed = 0, idle = 0, comm = 0;
 
 	for (size_t i = 0; i < replay->count; i++) {
 		const struct fsdp_recording *one = replay_by_rank(replay, i);
@@ -58,10 +58,12 @@ static void take_shares(const struct replay *replay, struct replay_cost *cost)
 		span += (double)one->device.span_ns;
 		compute += (double)one->device.compute_busy_ns;
 		exposed += (double)one->device.exposed_ns;
+		comm += (double)one->device.comm_busy_ns;
 		idle += (double)one->device.idle_ns;
 	}
 	/* A recording that lost its kernels tells of none of these. */
 	cost->has_device = span > 0 && compute > 0;
+	cost->only_calls = !cost->has_device && comm > 0;
 	cost->compute = part(compute, span);
 	cost->exposed = part(exposed, span);
 	cost->idle = part(idle, span);
@@ -169,7 +171,9 @@ void replay_tell_cost(struct replay *replay, const struct replay_cost *cost)
 			line_share(out, "copies", cost->copies, &gap);
 		line_share(out, "idle", cost->idle, &gap);
 	} else {
-		out_line_text(out, ": no GPU kernels, so compute and idle are not known");
+		out_line_text(out,
+			": no GPU kernels%s, so compute and idle are not known",
+			cost->only_calls ? " but those of collectives" : "");
 	}
 	out_line_end(out);
 }

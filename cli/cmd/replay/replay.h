@@ -103,6 +103,7 @@ struct replay_cost {
 	bool marked;    /* they are steps; else each is a whole recording */
 	int64_t mean_ns, min_ns, max_ns, max_rank;
 	bool has_device; /* the shares are known */
+	bool only_calls; /* all kernels are those of collectives */
 	double compute, exposed, copies, idle;
 	int64_t straggler; /* or FSDP_ABSENT */
 	double waiting;    /* what the others wait for it, in per cent of their time */
