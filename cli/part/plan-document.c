@@ -8,6 +8,7 @@
 struct plan_document {
 	struct row_context row;
 	struct fsdp_plan_facts plan;
+	struct fsdp_module begin; /* names count from here */
 	uint32_t tensor_count;
 	bool lists_parameters;
 };
@@ -22,17 +23,54 @@ static const struct fsdp_checkpoint *checkpoint_in(struct subject of)
 	return document_of(of)->row.run->checkpoint;
 }
 
+/* ---- names ---- */
+
+/* Whether a module is the one where the model begins, or below it. */
+static bool is_of_model(const struct plan_document *document, uint32_t module)
+{
+	while (module != document->plan.begin && module != FSDP_NONE)
+		module = fsdp_module(document->row.run->checkpoint, module).parent;
+	return module != FSDP_NONE;
+}
+
+/* A checkpoint may keep the model in a container: `begin` is the name of that. */
+static struct text below_begin(struct text begin, struct text name)
+{
+	size_t used = begin.size + (name.size > begin.size);
+
+	return begin.size == 0 || name.size < begin.size
+		       ? name
+		       : (struct text){ name.data + used, name.size - used };
+}
+
+static struct text name_below(
+	struct subject of, struct name_buffer *buffer, uint32_t begin, uint32_t id)
+{
+	struct text name = name_text(buffer, checkpoint_in(of), begin);
+	size_t size = name.size;
+
+	name = name_text(buffer, checkpoint_in(of), id);
+	return below_begin((struct text){ name.data, size }, name);
+}
+
 /* ---- modules ---- */
+
+struct plan_visit {
+	uint32_t next; /* where to look for the one behind it */
+	struct fsdp_module module;
+};
 
 static struct value module_name(struct subject of, uint32_t raw_name)
 {
-	return value_name(name_text(
-		&document_of(of)->row.buffers->raw, checkpoint_in(of), raw_name));
+	const struct plan_document *document = document_of(of);
+
+	return value_name(name_below(
+		of, &document->row.buffers->raw, document->begin.raw_name, raw_name));
 }
 
 static bool class_is_known(struct subject of)
 {
-	return !((const struct fsdp_module *)of.object)->class_inferred;
+	return !((const struct plan_visit *)of.object)->module.class_inferred;
 }
 
 static const char *wrapper_word(unsigned wrapper)
@@ -40,24 +78,30 @@ static const char *wrapper_word(unsigned wrapper)
 	return wrapper != FSDP_WRAPPER_NONE ? fsdp_wrapper_name(wrapper) : NULL;
 }
 
-#define MODULE struct fsdp_module
+#define MODULE struct plan_visit
 static const struct record plan_module = RECORD_OF(RECORD_OBJECT, MODULE,
-	{ "name", FOUND_AT(MODULE, raw_name, FIELD_NAME, module_name), .always = true },
-	{ "class", WORD_AT(MODULE, class_name), .has = class_is_known },
-	{ "orig_class", WORD_AT(MODULE, original_class) },
-	{ "wrapper", ENUM_AT(MODULE, wrapper, wrapper_word) });
+	{ "name", FOUND_AT(MODULE, module.raw_name, FIELD_NAME, module_name),
+		.always = true },
+	{ "class", WORD_AT(MODULE, module.class_name), .has = class_is_known },
+	{ "orig_class", WORD_AT(MODULE, module.original_class) },
+	{ "wrapper", ENUM_AT(MODULE, module.wrapper, wrapper_word) });
 
 static const void *each_module(struct subject of, size_t i, void *room)
 {
 	const struct fsdp_checkpoint *checkpoint = checkpoint_in(of);
+	struct plan_visit *one = room;
 
-	if (i >= fsdp_module_count(checkpoint))
-		return NULL;
-	*(struct fsdp_module *)room = fsdp_module(checkpoint, (uint32_t)i);
-	return room;
+	if (i == 0)
+		one->next = 0;
+	while (one->next < fsdp_module_count(checkpoint))
+		if (is_of_model(document_of(of), one->next++)) {
+			one->module = fsdp_module(checkpoint, one->next - 1);
+			return one;
+		}
+	return NULL;
 }
 
-_Static_assert(sizeof(struct fsdp_module) <= RECORD_ROOM, "room for one");
+_Static_assert(sizeof(struct plan_visit) <= RECORD_ROOM, "room for one");
 
 /* ---- parameters ---- */
 
@@ -74,7 +118,8 @@ static struct value parameter_name(struct subject of)
 	const struct plan_tensor *one = of.object;
 	struct row_buffers *buffers = document_of(of)->row.buffers;
 	struct fsdp_module module = fsdp_module(checkpoint_in(of), one->tensor.module);
-	struct text above = name_text(&buffers->module, checkpoint_in(of), module.name);
+	struct text above = name_below(
+		of, &buffers->module, document_of(of)->begin.name, module.name);
 	struct text own = text_last(
 		name_text(&buffers->name, checkpoint_in(of), one->tensor.name), '.');
 	size_t length = 0;
@@ -106,7 +151,8 @@ static const void *next_tensor(
 		one->next = 0;
 	while (one->next < document_of(of)->tensor_count) {
 		one->tensor = fsdp_tensor(checkpoint_in(of), one->next++);
-		if (one->tensor.role == role && one->tensor.module != FSDP_NONE)
+		if (one->tensor.role == role && one->tensor.module != FSDP_NONE &&
+			is_of_model(document_of(of), one->tensor.module))
 			return one;
 	}
 	return NULL;
@@ -208,6 +254,7 @@ void plan_document_write(struct run *run, struct row_buffers *buffers)
 	if (out == NULL)
 		return;
 	(void)fsdp_checkpoint_plan(run->checkpoint, &document.plan);
+	document.begin = fsdp_module(run->checkpoint, document.plan.begin);
 	document.tensor_count = (uint32_t)fsdp_tensor_count(run->checkpoint);
 	document.lists_parameters =
 		has_parameters(run->checkpoint, document.tensor_count);

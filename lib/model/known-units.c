@@ -263,5 +263,7 @@ bool fsdp_freeze_known_units(struct fsdp_model *model, struct fsdp_arena *scratc
 			return false;
 	}
 	model->plan.unit_count = (uint32_t)model->units.count;
+	if (known.visit_of[start] != FSDP_NONE)
+		model->plan.begin = known.visit_of[start];
 	return true;
 }

@@ -88,6 +88,17 @@ PLAN
 	diff <(jq -c '.data.units' a) <(jq -c '.data.units' b)
 }
 
+@test "a plan of a trace has the names of the model, not of where a checkpoint keeps it" {
+	annotation='{"ph":"X","cat":"user_annotation","pid":1,"tid":1,"ts":%d,"dur":5,"name":"FSDP::%s"}'
+	printf "[$annotation,$annotation,$annotation]" 1 pre_forward 2 'all_gather (u1)' 3 'all_gather (u2)' > trace.json
+	"$bin" tree -q --units-from=trace.json -o json=a -o plan=x.fsdp-plan.json "$data/dcp/fsdp2-w4-hsdp"
+	jq -e '.from == "trace" and [.units[].module] == ["", "u1", "u2"] and .modules[0].name == "" and
+		(.modules | any(.name == "u1.seq")) and (.parameters | any(.fqn == "u1.l1.weight")) and
+		(.modules + .parameters | all((.name // .fqn) | startswith("model") | not))' x.fsdp-plan.json
+	"$bin" tree -q --json --plan x.fsdp-plan.json "$data/dcp/fsdp2-w4-hsdp" > b
+	[ "$(jq -c '[.data.units[].api]' a)" = "$(jq -c '[.data.units[].api]' b)" ]
+}
+
 traces() {
 	ls "$data"/traces/gpu_generated/new_args_rank*.gz
 }

@@ -272,6 +272,9 @@ struct fsdp_plan_facts {
 	/* Units that it lists. */
 	uint32_t unit_count;
 	uint32_t mesh; /* index of a mesh (model.h), or FSDP_NONE */
+	/* Module of the checkpoint that is the root of what it names: 0, or the container
+	 * in which the checkpoint keeps the model that a trace is of. */
+	uint32_t begin;
 };
 
 /** False if there is none; then *ret_plan stays as it was. */
