@@ -68,6 +68,7 @@ struct small_float {
 	enum moment_kind wide;
 	unsigned shift, bias;
 	unsigned nan_mask, nan;
+	int64_t infinite; /* magnitudes from it on are not finite */
 };
 
 struct number_format {
@@ -90,11 +91,11 @@ struct lanes {
 };
 
 static const struct small_float small_floats[] = {
-	{ "float8_e4m3fn", NUMBER_F16, 7, 7, 0x7f, 0x7f },
-	{ "float8_e5m2", NUMBER_F16, 8, 15, 0, 1 },
-	{ "float8_e4m3fnuz", NUMBER_F16, 7, 8, 0xff, 0x80 },
-	{ "float8_e5m2fnuz", NUMBER_F16, 8, 16, 0xff, 0x80 },
-	{ "float8_e8m0fnu", NUMBER_BF16, 7, 127, 0xff, 0xff },
+	{ "float8_e4m3fn", NUMBER_F16, 7, 7, 0x7f, 0x7f, 0x7f },
+	{ "float8_e5m2", NUMBER_F16, 8, 15, 0, 1, 0x7c },
+	{ "float8_e4m3fnuz", NUMBER_F16, 7, 8, 0xff, 0x80, 0x80 },
+	{ "float8_e5m2fnuz", NUMBER_F16, 8, 16, 0xff, 0x80, 0x80 },
+	{ "float8_e8m0fnu", NUMBER_BF16, 7, 127, 0xff, 0xff, 0 },
 };
 
 /* ---- dtypes ---- */
@@ -338,14 +339,14 @@ struct scan {
 /* The loops are reductions, which the compiler makes vectors of. Taken as unsigned, those
  * below zero are the greater ones and grow with their magnitude; so three bounds tell the
  * keys. Few blocks hold numbers that are zero or subnormal, so they are counted only
- * there; counters are as wide as the numbers. */
-#define SCAN(name, type, unsigned_type, top)                                            \
+ * there; counters hold as many as a block has. */
+#define SCAN(name, type, unsigned_type, counter, top)                                   \
 	FSDP_CLONES static void name(                                                   \
 		const void *block, size_t count, int64_t normal, struct scan *ret_scan) \
 	{                                                                               \
 		const unsigned_type *bits = block;                                      \
 		unsigned_type least = top, first = (unsigned_type)-1, last = 0;         \
-		unsigned_type zeros = 0, less = 0;                                      \
+		counter zeros = 0, less = 0;                                            \
 		type high = (type)(-top - 1);                                           \
 		for (size_t i = 0; i < count; i++) {                                    \
 			unsigned_type size = (unsigned_type)(bits[i] & top);            \
@@ -355,19 +356,20 @@ struct scan {
 			high = (type)bits[i] > high ? (type)bits[i] : high;             \
 		}                                                                       \
 		for (size_t i = 0; i < count && least < (uint64_t)normal; i++)          \
-			less = (unsigned_type)(less + ((bits[i] & top) <                \
-							      (unsigned_type)normal));  \
+			less = (counter)(less +                                         \
+					 ((bits[i] & top) < (unsigned_type)normal));    \
 		for (size_t i = 0; i < count && least == 0; i++)                        \
-			zeros = (unsigned_type)(zeros + ((bits[i] & top) == 0));        \
+			zeros = (counter)(zeros + ((bits[i] & top) == 0));              \
 		type low = (type)(last > top ? last ^ top : first);                     \
 		high = (type)(first > top ? first ^ top : (unsigned_type)high);         \
 		int64_t below = last > top ? (int64_t)(last & top) : 0;                 \
 		*ret_scan = (struct scan){ high > below ? high : below, low, high,      \
 			zeros, less };                                                  \
 	}
-SCAN(scan_shorts, int16_t, uint16_t, INT16_MAX)
-SCAN(scan_words, int32_t, uint32_t, INT32_MAX)
-SCAN(scan_longs, int64_t, uint64_t, INT64_MAX)
+SCAN(scan_bytes, int8_t, uint8_t, uint16_t, INT8_MAX)
+SCAN(scan_shorts, int16_t, uint16_t, uint16_t, INT16_MAX)
+SCAN(scan_words, int32_t, uint32_t, uint32_t, INT32_MAX)
+SCAN(scan_longs, int64_t, uint64_t, uint64_t, INT64_MAX)
 #undef SCAN
 
 static double double_of_key(int64_t key)
@@ -394,6 +396,14 @@ static double half_of_key(const struct number_format *format, int64_t key)
 	memcpy(bytes, &bits, sizeof bytes);
 	decode_halves(format, bytes, 1, &number);
 	return (double)number + 0.0;
+}
+
+static double small_of_key(const struct number_format *format, int64_t key)
+{
+	unsigned char byte = (unsigned char)(key ^ ((key >> 63) & INT8_MAX));
+	double number;
+	decode_some(format, &byte, 1, &number);
+	return number + 0.0;
 }
 
 static void take_scan(struct lanes *lanes, const struct scan *scan, size_t count,
@@ -755,12 +765,28 @@ static void add_half_block(struct fsdp_moments *moments, struct lanes *lanes,
 	add_rest(moments, lanes, block, whole, count, (double)format->normal, index);
 }
 
-/* Floats of eight bits. */
+/* Floats of eight bits that are not added up; false: some may not be finite. What has no
+ * infinity has no -0 either, but NaN in its place. */
+static bool skip_small_block(struct lanes *lanes, const struct number_format *format,
+	const unsigned char *bytes, size_t count)
+{
+	struct scan scan;
+	scan_bytes(bytes, count, 0, &scan);
+	if (scan.most >= format->small->infinite ||
+		(scan.zeros != 0 && format->small->nan == 0x80))
+		return false;
+	take_scan(lanes, &scan, count, small_of_key(format, scan.low),
+		small_of_key(format, scan.high));
+	return true;
+}
+
 static void add_small_block(struct fsdp_moments *moments, struct lanes *lanes,
 	const struct number_format *format, const unsigned char *bytes, size_t count,
 	uint64_t index)
 {
 	int16_t wide[SHORTS];
+	if (lanes->skips && skip_small_block(lanes, format, bytes, count))
+		return;
 	widen_floats(format->small, bytes, count, wide);
 	add_half_block(moments, lanes, format, (const unsigned char *)wide, count, index);
 }

@@ -389,6 +389,40 @@ static void of_floats_a_sample_is_added_up(void **state)
 	assert_int_equal(parts.count, COUNT);
 }
 
+/* Blocks that are not of the sample say the same of their bits, whatever these are. */
+static void what_is_not_added_up_is_seen(void **state)
+{
+	(void)state;
+	enum { BLOCK = 8192, COUNT = 3 * BLOCK };
+	static const char *const dtypes[] = { "float8_e4m3fn", "float8_e5m2",
+		"float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu", "float16",
+		"bfloat16", "float32", "float64" };
+	static const unsigned char bounds[][2] = { { 0, 0xff }, { 1, 0x7b },
+		{ 0x81, 0xfb }, { 0, 0x7b }, { 0x80, 0xfb }, { 0x7c, 0x7f }, { 0, 0x80 },
+		{ 5, 5 } };
+	static unsigned char bytes[COUNT];
+	srand(3);
+	for (size_t i = 0; i < FSDP_COUNT(dtypes) * FSDP_COUNT(bounds); i++) {
+		const char *dtype = dtypes[i / FSDP_COUNT(bounds)];
+		const unsigned char *bound = bounds[i % FSDP_COUNT(bounds)];
+		for (size_t k = 0; k < COUNT; k++)
+			bytes[k] = (unsigned char)(bound[0] +
+						   (rand() >> 8) %
+							   (bound[1] - bound[0] + 1));
+		struct fsdp_moments parts, whole = count(dtype, bytes, sizeof bytes);
+		fsdp_moments_init(&parts);
+		parts.samples = true;
+		fsdp_moments_add(&parts, dtype_of(dtype), false, bytes, sizeof bytes, 0);
+		assert_int_equal(parts.count, whole.count);
+		assert_int_equal(parts.nan, whole.nan);
+		assert_int_equal(parts.pos_inf, whole.pos_inf);
+		assert_int_equal(parts.neg_inf, whole.neg_inf);
+		assert_int_equal(parts.zeros, whole.zeros);
+		assert_int_equal(parts.bad_index, whole.bad_index);
+		assert_true(parts.min == whole.min && parts.max == whole.max);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -403,6 +437,7 @@ int main(void)
 		cmocka_unit_test(what_is_no_number_is_not_counted),
 		cmocka_unit_test(parts_are_joined),
 		cmocka_unit_test(of_floats_a_sample_is_added_up),
+		cmocka_unit_test(what_is_not_added_up_is_seen),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
