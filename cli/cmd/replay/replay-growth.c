@@ -27,6 +27,7 @@ struct grown_device {
 
 struct memory_growth {
 	struct fsdp_recordings *before;
+	struct trace_paths paths; /* which is of these */
 	struct grown_device *devices;
 	size_t count;
 };
@@ -192,8 +193,9 @@ bool memory_growth_new(const struct replay *replay, struct memory_growth **ret_g
 
 	if (!good)
 		return false;
-	good = fsdp_recordings_read(
-		replay->options->compare.items, 1, &options, &growth->before, ret_error);
+	good = trace_paths_add(&growth->paths, replay->options->compare.items[0]) &&
+	       fsdp_recordings_read((const char *const *)growth->paths.items,
+		       growth->paths.count, &options, &growth->before, ret_error);
 	for (size_t i = 0; good && memory_row_at(replay->recordings, i, &row); i++)
 		good = compare_device(growth, &row);
 	if (!good) {
@@ -215,6 +217,7 @@ void memory_growth_free(struct memory_growth *growth)
 		free(growth->devices[i].stacks);
 	free(growth->devices);
 	fsdp_recordings_free(growth->before);
+	trace_paths_done(&growth->paths);
 	free(growth);
 }
 
