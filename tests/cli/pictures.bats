@@ -99,6 +99,17 @@ PLAN
 	[ "$(jq -c '[.data.units[].api]' a)" = "$(jq -c '[.data.units[].api]' b)" ]
 }
 
+@test "folded: stacks that hold memory add up to the peak, and to what is held at the end" {
+	"$bin" replay -q --memory -o json=memory.json -o folded=stacks "$data"/traces/memory/oom_w8/*.pickle
+	for rank in $(jq '.data.memory[].rank' memory.json); do
+		for moment in "peak:peak_bytes" "end:active_bytes"; do
+			[ "$(grep "^rank $rank, device 0;at the ${moment%:*};" stacks | awk '{ sum += $NF } END { print sum }')" = \
+				"$(jq ".data.memory[] | select(.rank == $rank) | .${moment#*:}" memory.json)" ]
+		done
+	done
+	head -1 stacks | grep -q 'at the peak;src/train.py:88 <module>;src/train.py:61 train_step;'
+}
+
 traces() {
 	ls "$data"/traces/gpu_generated/new_args_rank*.gz
 }

@@ -519,6 +519,7 @@ bool replay_memory(struct replay *replay, struct fsdp_error **ret_error)
 	run_begin(replay->run, memory_status(replay));
 	show_text(replay);
 	put_data(replay);
+	memory_emit_stacks(replay);
 	if (growth != NULL) {
 		memory_growth_show(replay, growth);
 		memory_growth_put(replay, growth);

@@ -129,6 +129,7 @@ void replay_tell_nothing(struct replay *replay);
 
 /* Stacks of types, if some output draws them. */
 void replay_emit_stacks(struct replay *replay);
+void memory_emit_stacks(struct replay *replay);
 
 /* ---- times ---- */
 
