@@ -52,6 +52,9 @@ bash_makes() {
 		ls -s byt>ls -s bytes
 		ls -s -byt>ls -s -bytes
 		ls --limit=pickle-by>ls --limit=pickle-bytes=
+		audit --loader-option=fsdp=fa>audit --loader-option=fsdp=false 
+		audit --loader-option state_dict_type=SH>audit --loader-option state_dict_type=SHARDED_STATE_DICT 
+		audit --for=dcp --loader-option storage_>audit --for=dcp --loader-option storage_reader=
 		help lim>help limits 
 		help FI1004>help FI1004 
 		rules FI1004>rules FI1004 
