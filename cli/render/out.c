@@ -466,6 +466,18 @@ bool out_times(struct out *out)
 	return false;
 }
 
+bool out_only_times(struct out *out)
+{
+	struct out *alone = out;
+	struct out **each = &alone;
+
+	for (size_t left = outs_of(out, &each); left != 0; left--, each++)
+		if ((*each)->functions->timed != NULL &&
+			(*each)->functions->shows == NULL)
+			return true;
+	return false;
+}
+
 struct out *out_aside(struct out *out)
 {
 	struct out *alone = out;

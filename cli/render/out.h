@@ -280,8 +280,9 @@ struct timed_span {
 	uint64_t bytes;           /* that were moved; UINT64_MAX: absent */
 };
 void out_timed(struct out *out, const struct timed_span *span);
-/* Whether some output draws them. */
+/* Whether some output draws them, and whether some draws nothing else. */
 bool out_times(struct out *out);
+bool out_only_times(struct out *out);
 
 /* How the clock of a recording became that of all: before its spans. */
 struct timed_clock {

@@ -470,6 +470,12 @@ static bool is_answerable(const struct replay *replay)
 			"--memory shows no times: --by, --steps, --percentiles, --style and --fail-if do not go with it");
 		return false;
 	}
+	if (out_only_times(replay->run->out)) {
+		refuse(replay->run,
+			"-o folded has the stacks that hold memory, --timeline=N -o csv its course",
+			"a snapshot has no calls to draw over time: -o svg and -o chrome do not go with --memory");
+		return false;
+	}
 	for (size_t i = 0; i < replay->count; i++) {
 		const struct fsdp_recording *one = fsdp_recording(replay->recordings, i);
 		if (one->memory == NULL) {
