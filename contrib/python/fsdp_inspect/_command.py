@@ -111,12 +111,13 @@ def launch(words: Sequence[Path], paths: Sequence[Path]) -> "subprocess.Popen[by
 
 
 def text(words: Sequence[Path], paths: Sequence[Path]) -> str:
-    """What the command prints for people, 100 columns wide, without colours."""
-    process = launch([*words, "--color=never", "--width=100", "-qq"], paths)
+    """What the command prints for people, 100 columns wide, without colours; where that is
+    nothing, as of two checkpoints that are the same, its notes."""
+    process = launch([*words, "--color=never", "--width=100"], paths)
     out, messages = process.communicate()
     if process.returncode == COULD_NOT and not out:
         raise Error.of_messages(messages.decode("utf-8", "replace"))
-    return out.decode("utf-8", "replace")
+    return (out or messages).decode("utf-8", "replace")
 
 
 def ask(words: Sequence[Path], paths: Sequence[Path]) -> Dict[str, Any]:

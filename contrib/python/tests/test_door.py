@@ -156,7 +156,8 @@ class JudgeTest(unittest.TestCase):
         finding = bad.findings[0]
         self.assertEqual((finding.rule, finding.slug, finding.file), ("FI4001", "not-a-checkpoint", "__1_0.distcp"))
         self.assertIn("Git LFS pointer", repr(finding))
-        self.assertIn("bad. 1 error", bad.text)
+        self.assertIn("bad. 1 error", " ".join(bad.text.split()))
+        self.assertIn("good. 1 note", " ".join(good.text.split()))
 
     def test_options_are_keywords(self):
         quiet = fsdp_inspect.open(DEMO).audit(rule=["FI4007=off"], data=True)
@@ -191,7 +192,9 @@ class RecordingTest(unittest.TestCase):
         names = [command.name for command in fsdp_inspect.run("commands").commands]
         if "diff" not in names:
             self.skipTest("this command has no diff")
-        self.assertTrue(fsdp_inspect.diff(DEMO, DEMO))
+        same = fsdp_inspect.diff(DEMO, DEMO)
+        self.assertTrue(same)
+        self.assertIn("57 tensors are the same", str(same))
         self.assertFalse(fsdp_inspect.diff(DEMO, os.path.join(DTYPES, "model.pt")))
 
 
