@@ -234,12 +234,13 @@ bool fsdp_watchdog_take_gloo(
 	*ret_taken = true;
 	if (fsdp_words_behind(line, print).data != NULL)
 		return take_differ(watchdog, line);
-	if (fsdp_words_behind(line, failed).data != NULL)
-		return take_failed(watchdog, line);
-	if (fsdp_words_behind(line, reached).data != NULL)
-		return take_reached(watchdog, line);
-	*ret_taken = false;
-	return true;
+	*ret_taken = fsdp_words_behind(line, "monitoredBarrier").data != NULL;
+	if (!*ret_taken)
+		return true;
+	return fsdp_words_behind(line, failed).data != NULL
+		       ? take_failed(watchdog, line)
+		       : fsdp_words_behind(line, reached).data == NULL ||
+				 take_reached(watchdog, line);
 }
 
 /* ---- as dumps have it ---- */
