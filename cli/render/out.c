@@ -434,17 +434,6 @@ void out_weighed(struct out *out, const struct weighed *part)
 	PASS_ON(out, weighed, (*each, part));
 }
 
-bool out_weighs(struct out *out)
-{
-	struct out *alone = out;
-	struct out **each = &alone;
-
-	for (size_t left = outs_of(out, &each); left != 0; left--, each++)
-		if ((*each)->functions->weighed != NULL)
-			return true;
-	return false;
-}
-
 void out_clock(struct out *out, const struct timed_clock *clock)
 {
 	PASS_ON(out, clock, (*each, clock));
@@ -455,36 +444,59 @@ void out_timed(struct out *out, const struct timed_span *span)
 	PASS_ON(out, timed, (*each, span));
 }
 
-bool out_times(struct out *out)
+/* ---- which output has a use for a call ---- */
+
+/* The first behind `out` that has, or NULL. */
+static struct out *first_that(
+	struct out *out, bool (*has_use)(const struct out_functions *functions))
 {
 	struct out *alone = out;
 	struct out **each = &alone;
 
 	for (size_t left = outs_of(out, &each); left != 0; left--, each++)
-		if ((*each)->functions->timed != NULL)
-			return true;
-	return false;
+		if (has_use((*each)->functions))
+			return *each;
+	return NULL;
+}
+
+static bool weighs(const struct out_functions *functions)
+{
+	return functions->weighed != NULL;
+}
+
+static bool times(const struct out_functions *functions)
+{
+	return functions->timed != NULL;
+}
+
+static bool only_times(const struct out_functions *functions)
+{
+	return functions->timed != NULL && functions->shows == NULL;
+}
+
+static bool stands_aside(const struct out_functions *functions)
+{
+	return functions->aside != NULL;
+}
+
+bool out_weighs(struct out *out)
+{
+	return first_that(out, weighs) != NULL;
+}
+
+bool out_times(struct out *out)
+{
+	return first_that(out, times) != NULL;
 }
 
 bool out_only_times(struct out *out)
 {
-	struct out *alone = out;
-	struct out **each = &alone;
-
-	for (size_t left = outs_of(out, &each); left != 0; left--, each++)
-		if ((*each)->functions->timed != NULL &&
-			(*each)->functions->shows == NULL)
-			return true;
-	return false;
+	return first_that(out, only_times) != NULL;
 }
 
 struct out *out_aside(struct out *out)
 {
-	struct out *alone = out;
-	struct out **each = &alone;
+	struct out *aside = first_that(out, stands_aside);
 
-	for (size_t left = outs_of(out, &each); left != 0; left--, each++)
-		if ((*each)->functions->aside != NULL)
-			return (*each)->functions->aside(*each);
-	return NULL;
+	return aside != NULL ? aside->functions->aside(aside) : NULL;
 }
