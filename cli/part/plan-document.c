@@ -8,7 +8,7 @@
 struct plan_document {
 	struct row_context row;
 	struct fsdp_plan_facts plan;
-	struct fsdp_module begin; /* names count from here */
+	size_t begin, raw_begin; /* of each name so many bytes are above the model */
 	uint32_t tensor_count;
 	bool lists_parameters;
 };
@@ -33,24 +33,21 @@ static bool is_of_model(const struct plan_document *document, uint32_t module)
 	return module != FSDP_NONE;
 }
 
-/* A checkpoint may keep the model in a container: `begin` is the name of that. */
-static struct text below_begin(struct text begin, struct text name)
+/* A checkpoint may keep the model in a container: its name, and the dot behind it. */
+static size_t size_above(struct text name)
 {
-	size_t used = begin.size + (name.size > begin.size);
-
-	return begin.size == 0 || name.size < begin.size
-		       ? name
-		       : (struct text){ name.data + used, name.size - used };
+	return name.size != 0 ? name.size + 1 : 0;
 }
 
 static struct text name_below(
-	struct subject of, struct name_buffer *buffer, uint32_t begin, uint32_t id)
+	struct subject of, struct name_buffer *buffer, size_t above, uint32_t id)
 {
-	struct text name = name_text(buffer, checkpoint_in(of), begin);
-	size_t size = name.size;
+	struct text name = name_text(buffer, checkpoint_in(of), id);
+	size_t used = name.size < above ? name.size : above;
 
-	name = name_text(buffer, checkpoint_in(of), id);
-	return below_begin((struct text){ name.data, size }, name);
+	return name.size + 1 < above
+		       ? name
+		       : (struct text){ name.data + used, name.size - used };
 }
 
 /* ---- modules ---- */
@@ -65,7 +62,7 @@ static struct value module_name(struct subject of, uint32_t raw_name)
 	const struct plan_document *document = document_of(of);
 
 	return value_name(name_below(
-		of, &document->row.buffers->raw, document->begin.raw_name, raw_name));
+		of, &document->row.buffers->raw, document->raw_begin, raw_name));
 }
 
 static bool class_is_known(struct subject of)
@@ -118,8 +115,8 @@ static struct value parameter_name(struct subject of)
 	const struct plan_tensor *one = of.object;
 	struct row_buffers *buffers = document_of(of)->row.buffers;
 	struct fsdp_module module = fsdp_module(checkpoint_in(of), one->tensor.module);
-	struct text above = name_below(
-		of, &buffers->module, document_of(of)->begin.name, module.name);
+	struct text above =
+		name_below(of, &buffers->module, document_of(of)->begin, module.name);
 	struct text own = text_last(
 		name_text(&buffers->name, checkpoint_in(of), one->tensor.name), '.');
 	size_t length = 0;
@@ -254,7 +251,11 @@ void plan_document_write(struct run *run, struct row_buffers *buffers)
 	if (out == NULL)
 		return;
 	(void)fsdp_checkpoint_plan(run->checkpoint, &document.plan);
-	document.begin = fsdp_module(run->checkpoint, document.plan.begin);
+	struct fsdp_module begin = fsdp_module(run->checkpoint, document.plan.begin);
+	document.begin =
+		size_above(name_text(&buffers->module, run->checkpoint, begin.name));
+	document.raw_begin =
+		size_above(name_text(&buffers->raw, run->checkpoint, begin.raw_name));
 	document.tensor_count = (uint32_t)fsdp_tensor_count(run->checkpoint);
 	document.lists_parameters =
 		has_parameters(run->checkpoint, document.tensor_count);
