@@ -13,12 +13,9 @@
 static bool fresh_line(struct fsdp_watchdog *watchdog, const char *group,
 	struct fsdp_watchdog_line *ret_line)
 {
-	*ret_line = (struct fsdp_watchdog_line){ FSDP_ABSENT,
-		fsdp_watchdog_group(
-			&watchdog->groups, fsdp_span_text(group), FSDP_SPAN("")),
-		FSDP_ABSENT, FSDP_ABSENT, FSDP_ABSENT, FSDP_ABSENT, FSDP_ABSENT,
-		FSDP_ABSENT, FSDP_ABSENT, FSDP_ABSENT, FSDP_SPAN(""), { 0 }, { 0 },
-		false };
+	*ret_line = fsdp_watchdog_blank();
+	ret_line->group = fsdp_watchdog_group(
+		&watchdog->groups, fsdp_span_text(group), FSDP_SPAN(""));
 	return ret_line->group != FSDP_NONE;
 }
 

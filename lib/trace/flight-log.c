@@ -121,9 +121,8 @@ static bool take_front(struct fsdp_watchdog *watchdog, struct fsdp_span front,
 	struct fsdp_watchdog_line *line, bool *ret_known)
 {
 	struct fsdp_span inside = { 0 };
-	*line = (struct fsdp_watchdog_line){ FSDP_ABSENT, FSDP_NONE, FSDP_ABSENT,
-		FSDP_ABSENT, FSDP_ABSENT, FSDP_ABSENT, FSDP_ABSENT, FSDP_ABSENT,
-		FSDP_ABSENT, fsdp_watchdog_time(front), FSDP_SPAN("") };
+	*line = fsdp_watchdog_blank();
+	line->time_ns = fsdp_watchdog_time(front);
 	bool bracketed = find_brackets(front, &inside, &line->rank);
 	bool global = fsdp_watchdog_global_rank(front, &line->rank);
 	*ret_known = bracketed || global;
@@ -227,9 +226,11 @@ static bool find_list(struct fsdp_span text, struct fsdp_span *ret_list)
 static bool add_reported(struct fsdp_watchdog *watchdog, struct fsdp_span list,
 	const struct reported *says)
 {
-	struct fsdp_watchdog_line line = { FSDP_ABSENT, FSDP_NONE, says->seq,
-		says->enqueued, says->completed, FSDP_ABSENT, FSDP_ABSENT, FSDP_ABSENT,
-		FSDP_ABSENT, FSDP_ABSENT, says->op };
+	struct fsdp_watchdog_line line = fsdp_watchdog_blank();
+	line.seq = says->seq;
+	line.enqueued = says->enqueued;
+	line.completed = says->completed;
+	line.op = says->op;
 	while (fsdp_words_number(&list, &line.rank) && fsdp_watchdog_is_rank(line.rank)) {
 		fsdp_watchdog_hear_of(watchdog, line.rank);
 		if (!fsdp_vec_add(&watchdog->lines, &line))

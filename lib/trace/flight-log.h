@@ -64,6 +64,22 @@ struct fsdp_watchdog_line {
 	bool told; /* by another rank, which knows it by its number in the group */
 };
 
+/* One that tells nothing yet. */
+static inline struct fsdp_watchdog_line fsdp_watchdog_blank(void)
+{
+	return (struct fsdp_watchdog_line){ .rank = FSDP_ABSENT,
+		.group = FSDP_NONE,
+		.seq = FSDP_ABSENT,
+		.enqueued = FSDP_ABSENT,
+		.completed = FSDP_ABSENT,
+		.numel_in = FSDP_ABSENT,
+		.numel_out = FSDP_ABSENT,
+		.timeout_ms = FSDP_ABSENT,
+		.ran_ms = FSDP_ABSENT,
+		.time_ns = FSDP_ABSENT,
+		.op = FSDP_SPAN("") };
+}
+
 struct fsdp_watchdog {
 	struct fsdp_vec lines;    /* struct fsdp_watchdog_line, as they come */
 	struct fsdp_names groups; /* below the name of each its description */
