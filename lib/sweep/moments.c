@@ -6,7 +6,8 @@
  *
  * Numbers of sixteen bits are added as floats, a few at a time, whose sums are added as
  * doubles: that is good to six digits and twice as fast. Blocks whose squares would not
- * fit into a float are scaled. Floats of eight bits become some of sixteen.
+ * fit into a float are scaled. Floats of eight bits become some of sixteen; where they are
+ * not added up, their bytes are looked at as they are.
  *
  * Origin of the dtypes of eight bits: "OCP 8-bit floating point specification", revision
  * 1.0; c10/util/Float8_*.h (PyTorch 2.13).

@@ -308,8 +308,8 @@ static void judge_need(const struct fsdp_verify *verify, enum verify_need need,
 	bool covered = verify->scope.payload_without == 0 &&
 		       (reason == FSDP_REASON_NO_CRC || reason == FSDP_REASON_NO_DIGEST);
 	bool compares = need == NEEDS_COPIES || need == NEEDS_TIES;
-	if (need == NEEDS_TIES ? verify->unlike_ties
-			       : need == NEEDS_COPIES && verify->unlike_copies)
+	if ((need == NEEDS_COPIES && verify->unlike_copies) ||
+		(need == NEEDS_TIES && verify->unlike_ties))
 		reason = FSDP_REASON_UNLIKE;
 	else if (covered || (need == NEEDS_MANIFEST && !manifest) ||
 		 (compares && verify->copy_count == 0)) {
