@@ -335,37 +335,43 @@ struct scan {
 	int64_t most;      /* magnitude */
 	int64_t low, high; /* keys */
 	uint64_t zeros, less;
+	bool has_minus_zero;
 };
 
 /* The loops are reductions, which the compiler makes vectors of. Taken as unsigned, those
- * below zero are the greater ones and grow with their magnitude; so three bounds tell the
- * keys. Few blocks hold numbers that are zero or subnormal, so they are counted only
- * there; counters hold as many as a block has. */
+ * below zero are the greater ones; as signed they are the lesser ones, and either way they
+ * grow with their magnitude. So four bounds tell the keys and the least magnitude. Few
+ * blocks hold numbers that are zero or subnormal, so they are counted only there, and only
+ * if `normal` is not 0; counters hold as many as a block has. */
 #define SCAN(name, type, unsigned_type, counter, top)                                   \
 	FSDP_CLONES static void name(                                                   \
 		const void *block, size_t count, int64_t normal, struct scan *ret_scan) \
 	{                                                                               \
 		const unsigned_type *bits = block;                                      \
-		unsigned_type least = top, first = (unsigned_type)-1, last = 0;         \
+		unsigned_type first = (unsigned_type)-1, last = 0;                      \
 		counter zeros = 0, less = 0;                                            \
-		type high = (type)(-top - 1);                                           \
+		type low = top, high = (type)(-top - 1);                                \
 		for (size_t i = 0; i < count; i++) {                                    \
-			unsigned_type size = (unsigned_type)(bits[i] & top);            \
-			least = size < least ? size : least;                            \
+			type number = (type)bits[i];                                    \
 			first = bits[i] < first ? bits[i] : first;                      \
 			last = bits[i] > last ? bits[i] : last;                         \
-			high = (type)bits[i] > high ? (type)bits[i] : high;             \
+			low = number < low ? number : low;                              \
+			high = number > high ? number : high;                           \
 		}                                                                       \
-		for (size_t i = 0; i < count && least < (uint64_t)normal; i++)          \
+		bool below = last > top, above = first <= top;                          \
+		int64_t most = above ? high : 0, most_below = below ? last & top : 0;   \
+		int64_t least = above ? (int64_t)first : top;                           \
+		int64_t least_below = below ? low & top : top;                          \
+		most = most_below > most ? most_below : most;                           \
+		least = least_below < least ? least_below : least;                      \
+		for (size_t i = 0; i < count && least < normal; i++)                    \
 			less = (counter)(less +                                         \
 					 ((bits[i] & top) < (unsigned_type)normal));    \
-		for (size_t i = 0; i < count && least == 0; i++)                        \
+		for (size_t i = 0; i < count && less != 0 && least == 0; i++)           \
 			zeros = (counter)(zeros + ((bits[i] & top) == 0));              \
-		type low = (type)(last > top ? last ^ top : first);                     \
-		high = (type)(first > top ? first ^ top : (unsigned_type)high);         \
-		int64_t below = last > top ? (int64_t)(last & top) : 0;                 \
-		*ret_scan = (struct scan){ high > below ? high : below, low, high,      \
-			zeros, less };                                                  \
+		*ret_scan = (struct scan){ most, (type)(below ? last ^ top : first),    \
+			(type)(above ? (unsigned_type)high : first ^ top), zeros, less, \
+			low == (type)(-top - 1) };                                      \
 	}
 SCAN(scan_bytes, int8_t, uint8_t, uint16_t, INT8_MAX)
 SCAN(scan_shorts, int16_t, uint16_t, uint16_t, INT16_MAX)
@@ -402,9 +408,11 @@ static double half_of_key(const struct number_format *format, int64_t key)
 static double small_of_key(const struct number_format *format, int64_t key)
 {
 	unsigned char byte = (unsigned char)(key ^ ((key >> 63) & INT8_MAX));
-	double number;
-	decode_some(format, &byte, 1, &number);
-	return number + 0.0;
+	int16_t bits;
+	float number;
+	widen_floats(format->small, &byte, 1, &bits);
+	decode_halves(format, (const unsigned char *)&bits, 1, &number);
+	return (double)number + 0.0;
 }
 
 static void take_scan(struct lanes *lanes, const struct scan *scan, size_t count,
@@ -579,8 +587,8 @@ static void add_one(struct fsdp_moments *moments, struct lanes *lanes, size_t la
 			moments->bad_index = index;
 		return;
 	}
-	lanes->zeros += number == 0;
 	if (!lanes->skips) {
+		lanes->zeros += number == 0;
 		lanes->subnormals += number != 0 && fabs(number) < normal;
 		lanes->sum[lane] += number;
 		lanes->squares[lane] += number * number;
@@ -774,7 +782,7 @@ static bool skip_small_block(struct lanes *lanes, const struct number_format *fo
 	struct scan scan;
 	scan_bytes(bytes, count, 0, &scan);
 	if (scan.most >= format->small->infinite ||
-		(scan.zeros != 0 && format->small->nan == 0x80))
+		(scan.has_minus_zero && format->small->nan == 0x80))
 		return false;
 	take_scan(lanes, &scan, count, small_of_key(format, scan.low),
 		small_of_key(format, scan.high));
@@ -909,11 +917,13 @@ void fsdp_moments_add(struct fsdp_moments *moments, uint32_t dtype, bool big_end
 	size_t count = size / format.width, part;
 	size_t most =
 		format.kind == NUMBER_INTEGER ? DOUBLES : BLOCK_BYTES / format.width;
+	/* Of one byte, half as many blocks are as many numbers as of two. */
+	unsigned one_of = format.width == 1 ? 2 * SAMPLED : SAMPLED;
 	for (size_t done = 0; done < count; done += part) {
 		const unsigned char *block = bytes + done * format.width;
 		part = count - done < most ? count - done : most;
-		lanes.skips = samples &&
-			      (at + done * format.width) / BLOCK_BYTES % SAMPLED != 0;
+		lanes.skips =
+			samples && (at + done * format.width) / BLOCK_BYTES % one_of != 0;
 		if (big_endian && format.width > 1)
 			block = swap(block, part, format.width, swapped);
 		add_block(

@@ -16,15 +16,15 @@ enum { FSDP_SAMPLE_BYTES = 8 << 10, FSDP_SAMPLE_OF = 16 };
  */
 struct fsdp_moments {
 	uint64_t count, nan, pos_inf, neg_inf;
-	uint64_t zeros;
 	uint64_t bad_index;  /* of the first that is not finite; FSDP_UNKNOWN */
 	double min, max;     /* of the finite ones; +inf and -inf if there are none */
 	double sum, squares; /* of these; of numbers of 16 bits to six digits */
 	/* Set it before the first numbers come: of floats, only blocks of the sample are
-	 * added up, which the place in the run decides. `summed` are then fewer. */
+	 * added up, which the place in the run decides, and of those of eight bits every
+	 * second one of these. `summed` are then fewer. */
 	bool samples;
-	uint64_t summed;     /* finite numbers of which the sums are */
-	uint64_t subnormals; /* of these */
+	uint64_t summed;            /* finite numbers of which the sums are */
+	uint64_t zeros, subnormals; /* of these */
 };
 
 void fsdp_moments_init(struct fsdp_moments *moments);

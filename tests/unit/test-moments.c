@@ -371,6 +371,7 @@ static void of_floats_a_sample_is_added_up(void **state)
 	numbers[5 * BLOCK + 3] = -7;
 	numbers[20 * BLOCK] = NAN;
 	numbers[5 * BLOCK + 9] = numbers[16 * BLOCK + 9] = 1e-41f;
+	numbers[7 * BLOCK] = 0;
 	struct fsdp_moments parts, whole = count("float32", numbers, sizeof numbers);
 	fsdp_moments_init(&parts);
 	parts.samples = true;
@@ -384,9 +385,30 @@ static void of_floats_a_sample_is_added_up(void **state)
 	assert_int_equal(whole.subnormals, 2);
 	assert_int_equal(parts.subnormals, 1);
 	assert_true(parts.min == -7 && parts.max == 32);
-	assert_int_equal(parts.zeros, whole.zeros);
+	assert_int_equal(whole.zeros, BLOCK + 1);
+	assert_int_equal(parts.zeros, BLOCK);
 	assert_int_equal(parts.bad_index, 20 * BLOCK);
 	assert_int_equal(parts.count, COUNT);
+}
+
+/* Of 33 blocks of 8 KiB the first and the last. */
+static void of_narrow_floats_fewer_blocks_are_added_up(void **state)
+{
+	(void)state;
+	enum { BLOCK = 8192, COUNT = 33 * BLOCK };
+	static unsigned char numbers[COUNT];
+	struct fsdp_moments parts;
+	memset(numbers, 0x38, sizeof numbers); /* 1 */
+	numbers[16 * BLOCK] = 0x40;            /* 2 */
+	numbers[32 * BLOCK] = 0x44;            /* 3 */
+	fsdp_moments_init(&parts);
+	parts.samples = true;
+	fsdp_moments_add(
+		&parts, dtype_of("float8_e4m3fn"), false, numbers, sizeof numbers, 0);
+	assert_int_equal(parts.count, COUNT);
+	assert_int_equal(parts.summed, 2 * BLOCK);
+	close_to(parts.sum, 2 * BLOCK + 2);
+	assert_true(parts.min == 1 && parts.max == 3);
 }
 
 /* Blocks that are not of the sample say the same of their bits, whatever these are. */
@@ -417,7 +439,7 @@ static void what_is_not_added_up_is_seen(void **state)
 		assert_int_equal(parts.nan, whole.nan);
 		assert_int_equal(parts.pos_inf, whole.pos_inf);
 		assert_int_equal(parts.neg_inf, whole.neg_inf);
-		assert_int_equal(parts.zeros, whole.zeros);
+		assert_int_equal(parts.zeros, count(dtype, bytes, BLOCK).zeros);
 		assert_int_equal(parts.bad_index, whole.bad_index);
 		assert_true(parts.min == whole.min && parts.max == whole.max);
 	}
@@ -437,6 +459,7 @@ int main(void)
 		cmocka_unit_test(what_is_no_number_is_not_counted),
 		cmocka_unit_test(parts_are_joined),
 		cmocka_unit_test(of_floats_a_sample_is_added_up),
+		cmocka_unit_test(of_narrow_floats_fewer_blocks_are_added_up),
 		cmocka_unit_test(what_is_not_added_up_is_seen),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

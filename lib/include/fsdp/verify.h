@@ -160,7 +160,6 @@ struct fsdp_verify_values {
 	uint64_t count;
 	/* Of these; the four add up to count. */
 	uint64_t finite, nan, pos_inf, neg_inf;
-	uint64_t zeros; /* of both signs */
 	/* All are finite and the same; true of a single number. */
 	bool constant;
 	double min, max; /* of the finite ones; 0 if there are none */
@@ -168,8 +167,9 @@ struct fsdp_verify_values {
 	 * place decides. The sums of numbers of 16 bits have six digits. */
 	uint64_t summed;
 	double sum, squares;
-	/* Of these: below the smallest normal number, by the rules of the dtype. */
-	uint64_t subnormals;
+	/* Of these: zeros of either sign, and what else is below the smallest normal
+	 * number, by the rules of the dtype. */
+	uint64_t zeros, subnormals;
 
 	/* The first number that is not finite: in which piece, and its index in that one
 	 * as it lies in its storage. FSDP_NONE and FSDP_UNKNOWN: all are finite. */
