@@ -7,17 +7,20 @@ that it depends on, so that a change of one test makes that test run again, and 
 
 import array
 import bisect
+import contextlib
 import hashlib
 import importlib
 import json
 import os
 import re
 import resource
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 
+import copies
 import law
 import marks
 
@@ -30,9 +33,9 @@ CASE = re.compile(r"tests/cli/(\w+/[^/]+)/\w+$")
 MEMORY = 8 << 30  # what a mutant may take that never stops asking
 
 BUILDS = {
-    "plain": ["--buildtype=debug", "-Dwerror=true", "-Dtests=true", "-Dfuzzing=replay"],
+    "plain": ["--buildtype=debug", "-Dtests=true", "-Dfuzzing=replay"],
     "marked": ["--buildtype=debug", "-Dtests=true", "-Dfuzzing=replay"],
-    "dev": ["--native-file", "build-dev.ini"],
+    "dev": ["--native-file", "build-dev.ini", "-Dwerror=false"],
 }
 
 
@@ -54,6 +57,11 @@ def spent():
 
 def is_source(path):
     return path.startswith(("lib/", "cli/")) and path.endswith(".c")
+
+
+def is_for_build(path):
+    """Such a file runs while others are built: no test comes to it, and each may see what it made."""
+    return os.path.basename(path).startswith("gen-")
 
 
 # ---- a test
@@ -125,6 +133,15 @@ class Build:
         """None, or what the compiler says."""
         done = self.quietly(["ninja", "-C", self.folder, *targets])
         return None if done.returncode == 0 else done.stdout.decode("utf-8", "replace")
+
+    def compiler(self, path):
+        """The command that compiles a file of the tree, without what it makes."""
+        if not hasattr(self, "commands"):
+            with open(os.path.join(self.folder, "compile_commands.json"), encoding="utf-8") as stream:
+                self.commands = {os.path.normpath(os.path.join(one["directory"], one["file"])): one["command"]
+                                 for one in json.load(stream)}
+        words = shlex.split(self.commands[os.path.join(self.tree, path)])
+        return words[:words.index("-MD")] if "-MD" in words else words[:words.index("-o")]
 
     def introspect(self):
         def told(what):
@@ -199,6 +216,7 @@ class Workplace:
         self.file = os.path.join(folder, "marks")
         paths = [path for path in law.tracked(self.tree) if is_source(path)]
         self.files = {path: marks.File(marks.ROOM * i, law.text(self.tree, path)) for i, path in enumerate(paths)}
+        self.choice = os.path.join(folder, "chosen")
         self.bytes = -(-marks.ROOM * len(paths) // 65536) * 65536
 
     def copy(self, tree, change):
@@ -213,6 +231,69 @@ class Workplace:
                 shutil.copymode(os.path.join(self.root, path), target)
         for path in set(law.tracked(tree)) - set(paths):
             os.remove(os.path.join(tree, path))
+
+    def linked(self, source, *defined):
+        """The option of meson that links what this file of C defines to all there is."""
+        target = os.path.join(self.folder, os.path.splitext(os.path.basename(source))[0] + ".o")
+        subprocess.run(["cc", "-fPIC", *(f"-D{one}" for one in defined), "-c", source, "-o", target], check=True)
+        return f"-Dc_link_args={target}"
+
+    def prepare(self, builds):
+        self.choose(0)
+        option = self.linked(os.path.splitext(copies.HEADER)[0] + ".c", f'CHOSEN_FILE="{self.choice}"')
+        for build in builds:
+            build.prepare([option])
+
+    def choose(self, number):
+        with open(self.choice, "w", encoding="ascii") as stream:
+            stream.write(f"{number}\n")
+
+    def compiles(self, mutant):
+        """Whether its file does, without a warning."""
+        self.put(mutant.path, mutant.broken())
+        command = [*self.plain.compiler(mutant.path), "-Werror", "-fsyntax-only", os.path.join(self.tree, mutant.path)]
+        done = self.plain.quietly(command, cwd=self.plain.folder)
+        self.put(mutant.path, mutant.source)
+        return done.returncode == 0
+
+    def copy_broken(self, builds, mutants):
+        """Numbers those that can have a copy, and builds the copies."""
+        for number, mutant in enumerate(mutants, 1):
+            if not is_for_build(mutant.path) and copies.function_at(mutant.source, mutant.offset):
+                mutant.chosen = number
+        for path in {mutant.path for mutant in mutants}:
+            numbered = [mutant for mutant in mutants if mutant.path == path and mutant.chosen is not None]
+            if numbered:
+                self.put(path, copies.with_copies(numbered[0].source, numbered))
+        for build in builds:
+            said = build.make()
+            if said:
+                give_up(said)
+
+    @contextlib.contextmanager
+    def broken(self, mutant):
+        """Within it the mutant is what runs, or what is to be built."""
+        if mutant.chosen is None:
+            kept = law.text(self.tree, mutant.path)
+            self.put(mutant.path, mutant.broken())
+            yield
+            self.put(mutant.path, kept)
+        else:
+            self.choose(mutant.chosen)
+            yield
+            self.choose(0)
+
+    @contextlib.contextmanager
+    def whole(self, mutant):
+        """Within broken: nothing is."""
+        if mutant.chosen is None:
+            self.put(mutant.path, mutant.source)
+            yield
+            self.put(mutant.path, mutant.broken())
+        else:
+            self.choose(0)
+            yield
+            self.choose(mutant.chosen)
 
     def put(self, path, source):
         with open(os.path.join(self.tree, path), "w", encoding="utf-8", errors="surrogateescape") as stream:
@@ -262,13 +343,11 @@ class Workplace:
                 if path in self.files else content
 
         self.copy(self.marked.tree, change)
-        linked = os.path.join(self.folder, "marks.o")
-        source = os.path.splitext(marks.HEADER)[0] + ".c"
-        subprocess.run(["cc", "-fPIC", f'-DMARKS_FILE="{self.file}"', f"-DMARKS_BYTES={self.bytes}", "-c", source, "-o",
-                        linked], check=True)
+        option = self.linked(os.path.splitext(marks.HEADER)[0] + ".c", f'MARKS_FILE="{self.file}"',
+                             f"MARKS_BYTES={self.bytes}")
         if os.path.exists(self.file):
             os.remove(self.file)  # what is built with marks runs while others are built
-        self.marked.prepare([f"-Dc_link_args={linked}"])
+        self.marked.prepare([option])
 
     def learn_one(self, test):
         with open(self.file, "wb") as stream:

@@ -2,7 +2,7 @@
 """mutate.py ROOT FOLDER [--quick] [--at=FILE:LINE[-LINE] | --rows[=PATH]] [N [SEED]]: what scripts/mutate runs.
 
 Chooses tokens, breaks them and asks the tests (judges.py). Knows no type: what does not compile is no mutant, and
-another takes its place.
+another takes its place. All that can be are built at once (copies.py); the others, one after the other.
 """
 
 import argparse
@@ -16,7 +16,7 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "laws"))
 
 import law
 from ctokens import bodies, tokens
-from judges import Workplace, give_up, is_source
+from judges import Workplace, give_up, is_for_build, is_source
 from marks import partner
 
 EQUIVALENT = "tests/mutants.txt"
@@ -37,7 +37,8 @@ class Mutant:
     """One change of one file: edits are (begin, end, text)."""
 
     def __init__(self, path, source, edits, shown):
-        self.path, self.source, self.edits = path, source, edits
+        self.path, self.source, self.edits, self.offset = path, source, edits, edits[0][0]
+        self.chosen = None  # the number of its copy (copies.py)
         first, last = shown
         self.number = source.count("\n", 0, edits[0][0]) + 1
         self.line = source.split("\n")[self.number - 1].strip()
@@ -46,8 +47,8 @@ class Mutant:
     def key(self):
         return self.path, self.line, self.change
 
-    def broken(self):
-        return apply(self.source, self.edits, 0, len(self.source))
+    def broken(self, first=0, last=None):
+        return apply(self.source, self.edits, first, len(self.source) if last is None else last)
 
     def __str__(self):
         return f"{self.path}:{self.number}  {self.change}"
@@ -227,7 +228,6 @@ ROWS = ("pinned/", "cli/tried", "oracle/complete", "oracle/verdicts", "oracle/de
         "unit/applies", "unit/audit", "unit/boxes", "unit/compare", "unit/complete-", "unit/hf-settings", "unit/kind", "unit/loaders", "unit/make-up",
         "unit/optimizer", "unit/overview", "unit/replicas", "unit/reshard", "unit/shares", "unit/sparse", "unit/stands-for",
         "unit/states", "unit/sums", "unit/unseen", "unit/verify", "unit/waste", "unit/wrapped")
-BY_BUILD = "gen-"  # such a file runs while others are built: no test comes to it, and each may see what it made
 START = 0.2  # seconds that any test takes to begin
 
 
@@ -245,58 +245,59 @@ def batches(tests):
 class Judge:
     def __init__(self, place, tests, sanitizers):
         self.place, self.tests, self.sanitizers = place, tests, sanitizers
-        self.steady = set()  # tests that passed in the sanitizer build
+        self.steady = set()  # (build, test) that pass where nothing is broken
 
     def called(self, mutant):
         """The tests that may notice it."""
-        mark = self.place.files[mutant.path].mark(mutant.edits[0][0])
+        mark = self.place.files[mutant.path].mark(mutant.offset)
         if mark is None:
             return [test for test in self.tests if test.name.startswith(ROWS)]
-        if os.path.basename(mutant.path).startswith(BY_BUILD):
+        if is_for_build(mutant.path):
             return self.tests
         return [test for test in self.tests if test.comes_to(mark)]
 
     def noticed_by(self, mutant):
-        """The test that fails, "" if none does, None if it does not compile."""
-        self.place.put(mutant.path, mutant.broken())
-        try:
-            return self.judged(mutant)
-        finally:
-            self.place.put(mutant.path, mutant.source)
-
-    def judged(self, mutant):
-        if self.place.plain.make(["cli/fsdp-inspect"]):
-            return None
+        """The test that fails, or ""."""
         called = self.called(mutant)
-        found, made = batches(called), 0
-        for i, batch in enumerate(found):
-            if i == made:  # more and more at once: ninja takes longer to begin than to link
-                made = 2 * made + 4
-                if self.place.plain.make({name for some in found[i:made] for name in some[0].targets}):
-                    return None
-            said, _ = self.place.plain.run(batch)
-            if said:
-                return said
-        for batch in batches(test for test in called if self.sanitizers and test.name.startswith(DEV)):
-            said = self.with_sanitizers([self.place.dev.tests[test.name] for test in batch], batch, mutant)
-            if said:
-                return said
+        checked = [test for test in called if self.sanitizers and test.name.startswith(DEV)]
+        with self.place.broken(mutant):
+            for build, tests in (self.place.plain, called), (self.place.dev, checked):
+                for batch in batches(tests):
+                    said = self.failure(build, batch, mutant)
+                    if said:
+                        return said
         return ""
 
-    def with_sanitizers(self, batch, measured, mutant):
+    def failure(self, build, batch, mutant):
         """What fails for a mutant and for no other reason."""
-        for test, known in zip(batch, measured):
+        tests = [build.tests[test.name] for test in batch]
+        for test, known in zip(tests, batch):
             test.seconds = known.seconds
-        self.place.dev.make(batch[0].targets)
-        said, _ = self.place.dev.run(batch)
-        if said and said.partition(" (")[0] not in self.steady:
-            self.place.put(mutant.path, mutant.source)
-            self.place.dev.make(batch[0].targets)
-            without, _ = self.place.dev.run(batch)
+        if mutant.chosen is None:
+            build.make({name for test in tests for name in test.targets} | {"cli/fsdp-inspect"})
+        said, _ = build.run(tests)
+        if said and (build.kind, said.partition(" (")[0]) not in self.steady:
+            with self.place.whole(mutant):
+                if mutant.chosen is None:
+                    build.make(tests[0].targets)
+                without, _ = build.run(tests)
             if without:
                 give_up(without)
-            self.steady |= {test.name for test in batch}
+            self.steady |= {(build.kind, test.name) for test in batch}
         return said
+
+
+def taken(place, mutants, count):
+    """The first of these that compile; what is listed is told."""
+    listed, found = equivalent(place.tree), []
+    for mutant in mutants:
+        if len(found) == count:
+            break
+        if mutant.key() in listed:
+            print(f"equivalent {mutant}: {listed[mutant.key()]}", flush=True)
+        elif place.compiles(mutant):
+            found.append(mutant)
+    return found
 
 
 def main():
@@ -312,39 +313,29 @@ def main():
     options = parser.parse_intermixed_args()
 
     place = Workplace(options.root, options.folder)
-    listed = equivalent(place.tree)
     sanitizers = not options.quick and not options.rows
-    for build in [place.plain, place.dev] if sanitizers else [place.plain]:
-        build.prepare()
+    builds = [place.plain, place.dev] if sanitizers else [place.plain]
+    place.prepare(builds)
     names = ROWS if options.rows else QUICK if options.quick else ("",)
     tests = [test for test in place.plain.tests.values() if test.name.startswith(names)]
     place.learn(tests)
     judge = Judge(place, tests, sanitizers)
-    everything = options.at or options.rows
     if options.at:
-        mutants = at(place.tree, options.at)
+        mutants = taken(place, at(place.tree, options.at), None)
     elif options.rows:
-        mutants = rows(place.tree, options.rows)
+        mutants = taken(place, rows(place.tree, options.rows), None)
     else:
         print(f"seed {options.seed}", flush=True)
-        mutants = chosen(place.tree, options.seed)
-    count = noticed = known = 0
+        mutants = taken(place, chosen(place.tree, options.seed), options.count)
+    place.copy_broken(builds, mutants)
+    noticed = 0
     for mutant in mutants:
-        if count == options.count and not everything:
-            break
-        if mutant.key() in listed:
-            known += 1
-            print(f"equivalent {mutant}: {listed[mutant.key()]}", flush=True)
-            continue
         said = judge.noticed_by(mutant)
-        if said is None:
-            continue
-        count += 1
         noticed += bool(said)
         alone = "" if said or judge.called(mutant) else ": no test comes to it"
         print(f"noticed by {said}  {mutant}" if said else f"SURVIVED {mutant}{alone}", flush=True)
-    print(f"{count} mutants, {noticed} noticed ({100 * noticed // max(count, 1)} %), {count - noticed} survived"
-          + (f"; {known} more are listed as equivalent" if known else ""))
+    count = len(mutants)
+    print(f"{count} mutants, {noticed} noticed ({100 * noticed // max(count, 1)} %), {count - noticed} survived")
     return 0 if noticed >= WANTED * count else 1
 
 

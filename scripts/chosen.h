@@ -1,0 +1,3 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The number that scripts/copies.py asks for. */
+extern int fsdp_chosen;
