@@ -117,8 +117,12 @@ class Build:
         self.slower = 6 if kind == "dev" else 1
 
     def prepare(self, more=()):
-        if not os.path.exists(os.path.join(self.folder, "build.ninja")):
-            self.quietly(["meson", "setup", self.folder, *BUILDS[self.kind], *more], cwd=self.tree, check=True)
+        options, told = [*BUILDS[self.kind], *more], os.path.join(self.folder, "options")
+        if not os.path.exists(told) or law.text(self.folder, "options").split("\n") != options:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.quietly(["meson", "setup", self.folder, *options], cwd=self.tree, check=True)
+            with open(told, "w", encoding="utf-8") as stream:
+                stream.write("\n".join(options))
         said = self.make()
         if said:
             give_up(said)
