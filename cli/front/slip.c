@@ -701,6 +701,26 @@ static void mean_name(struct usage *usage, const struct command *command,
 	usage_hint(usage, "if it is a name in the checkpoint: %s", line.text);
 }
 
+/* "reshard --world=3 CHECKPOINT" for a count behind the checkpoint. */
+static bool mean_world(
+	struct usage *usage, const struct arguments *arguments, const char *word)
+{
+	const struct option *rows = arguments->command->options;
+	char option[32];
+
+	if (rows == NULL || option_find(rows, "world", '\0') == NULL || *word == '\0' ||
+		strspn(word, "0123456789") != strlen(word) ||
+		snprintf(option, sizeof option, "--world=%s", word) >= (int)sizeof option)
+		return false;
+	const struct guess guess = { .command = arguments->command->name,
+		.needs = { option },
+		.left_out = { arguments->command->name, word } };
+
+	usage_what(usage, "the number of ranks is an option");
+	meant(usage, arguments, &arguments->words, &guess);
+	return true;
+}
+
 /* The first word that is a path, in front of the other words. */
 static bool mean_swapped(struct usage *usage, const struct command *command,
 	const char *name, char *const *words, size_t count)
@@ -806,6 +826,8 @@ bool slip_order(struct usage *usage, const struct arguments *arguments,
 		there++;
 	for (size_t i = 0; there < paths->count && i < near->count; i++)
 		if (slip_is_name(paths->items[i], near->items[i])) {
+			if (mean_world(usage, arguments, paths->items[i]))
+				return true;
 			mean_name(usage, command, paths->items[there], paths->items[i]);
 			return true;
 		}
