@@ -917,8 +917,8 @@ void fsdp_moments_add(struct fsdp_moments *moments, uint32_t dtype, bool big_end
 	size_t count = size / format.width, part;
 	size_t most =
 		format.kind == NUMBER_INTEGER ? DOUBLES : BLOCK_BYTES / format.width;
-	/* Of one byte, half as many blocks are as many numbers as of two. */
-	unsigned one_of = format.width == 1 ? 2 * SAMPLED : SAMPLED;
+	/* As many numbers as of floats of four bytes. */
+	unsigned one_of = format.width < 4 ? SAMPLED * 4 / format.width : SAMPLED;
 	for (size_t done = 0; done < count; done += part) {
 		const unsigned char *block = bytes + done * format.width;
 		part = count - done < most ? count - done : most;

@@ -20,8 +20,8 @@ struct fsdp_moments {
 	double min, max;     /* of the finite ones; +inf and -inf if there are none */
 	double sum, squares; /* of these; of numbers of 16 bits to six digits */
 	/* Set it before the first numbers come: of floats, only blocks of the sample are
-	 * added up, which the place in the run decides, and of those of eight bits every
-	 * second one of these. `summed` are then fewer. */
+	 * added up, which the place in the run decides: of narrow ones fewer, so that as
+	 * many numbers are. `summed` are then fewer. */
 	bool samples;
 	uint64_t summed;            /* finite numbers of which the sums are */
 	uint64_t zeros, subnormals; /* of these */

@@ -391,24 +391,31 @@ static void of_floats_a_sample_is_added_up(void **state)
 	assert_int_equal(parts.count, COUNT);
 }
 
-/* Of 33 blocks of 8 KiB the first and the last. */
+/* Of 65 blocks of 8 KiB those of numbers of a byte are the first and the last, of two
+ * bytes the one between them too. */
 static void of_narrow_floats_fewer_blocks_are_added_up(void **state)
 {
 	(void)state;
-	enum { BLOCK = 8192, COUNT = 33 * BLOCK };
-	static unsigned char numbers[COUNT];
-	struct fsdp_moments parts;
-	memset(numbers, 0x38, sizeof numbers); /* 1 */
-	numbers[16 * BLOCK] = 0x40;            /* 2 */
-	numbers[32 * BLOCK] = 0x44;            /* 3 */
-	fsdp_moments_init(&parts);
-	parts.samples = true;
-	fsdp_moments_add(
-		&parts, dtype_of("float8_e4m3fn"), false, numbers, sizeof numbers, 0);
-	assert_int_equal(parts.count, COUNT);
-	assert_int_equal(parts.summed, 2 * BLOCK);
-	close_to(parts.sum, 2 * BLOCK + 2);
-	assert_true(parts.min == 1 && parts.max == 3);
+	enum { BLOCK = 8192, COUNT = 65 * BLOCK };
+	static unsigned char bytes[COUNT];
+	for (size_t width = 1; width <= 2; width++) {
+		const char *dtype = width == 1 ? "float8_e4m3fn" : "float16";
+		/* 1, and 2 at the beginning of blocks that count or do not. */
+		const unsigned char one = width == 1 ? 0x38 : 0x3c;
+		struct fsdp_moments parts;
+		for (size_t i = 0; i < COUNT; i++)
+			bytes[i] = i % width == width - 1 ? one : 0;
+		for (size_t i = 0; i < 65; i += 16)
+			bytes[i * BLOCK + width - 1] = 0x40;
+		fsdp_moments_init(&parts);
+		parts.samples = true;
+		fsdp_moments_add(&parts, dtype_of(dtype), false, bytes, sizeof bytes, 0);
+		size_t summed = width == 1 ? 2 * BLOCK : 3 * BLOCK / 2;
+		assert_int_equal(parts.count, COUNT / width);
+		assert_int_equal(parts.summed, summed);
+		close_to(parts.sum, (double)(summed + (width == 1 ? 2 : 3)));
+		assert_true(parts.min == 1 && parts.max == 2);
+	}
 }
 
 /* Blocks that are not of the sample say the same of their bits, whatever these are. */
