@@ -254,10 +254,11 @@ class Workplace:
 
     def compiles(self, mutant):
         """Whether its file does, without a warning."""
-        self.put(mutant.path, mutant.broken())
-        command = [*self.plain.compiler(mutant.path), "-Werror", "-fsyntax-only", os.path.join(self.tree, mutant.path)]
+        beside = f"{mutant.path}.broken.c"
+        self.put(beside, mutant.broken())
+        command = [*self.plain.compiler(mutant.path), "-Werror", "-fsyntax-only", os.path.join(self.tree, beside)]
         done = self.plain.quietly(command, cwd=self.plain.folder)
-        self.put(mutant.path, mutant.source)
+        os.remove(os.path.join(self.tree, beside))
         return done.returncode == 0
 
     def copy_broken(self, builds, mutants):
