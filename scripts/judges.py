@@ -19,6 +19,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 
 import copies
 import law
@@ -181,16 +182,22 @@ class Build:
             test.argv + [one.case for one in tests if one.case], cwd=self.folder, env={**self.environment, **test.more},
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
             preexec_fn=bounds)
-        try:
-            output, _ = child.communicate(timeout=600 + 100 * seconds if seconds else 3600)
-            said = failure(output, child.returncode, test.tap)
-        except subprocess.TimeoutExpired:
-            said = "no end"
-        try:
-            os.killpg(child.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        child.wait()
+
+        def end():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+
+        late, output = threading.Timer(600 + 100 * seconds if seconds else 3600, end), []
+        late.start()
+        for line in child.stdout:
+            output.append(line)
+            if test.tap and line.startswith(b"not ok"):
+                break  # the others may wait for what never comes
+        else:
+            child.wait()
+        late.cancel()
+        end()
+        said = failure(b"".join(output), child.wait(), test.tap)
         return said and (f"pinned/{said}" if test.case else f"{test.name} ({said})"), spent() - before
 
     def run_here(self, test):
@@ -208,7 +215,7 @@ class Workplace:
     def __init__(self, root, folder):
         self.root, self.folder = root, folder
         self.tree = os.path.join(folder, "tree")
-        environment = dict(os.environ)
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
         larger = os.path.join(os.path.dirname(root), "shared", "fixtures")
         if "FSDP_FIXTURES" not in environment and os.path.isdir(larger):
             environment["FSDP_FIXTURES"] = larger
