@@ -8,7 +8,9 @@ caller chose is told with `--loader-option`. What no file can tell may be called
 two sets of weights differ, saying so is right whichever of them is the old one.
 """
 import collections
+import glob
 import json
+import math
 import os
 import re
 import tempfile
@@ -218,6 +220,46 @@ def check_broken(args, tap):
         tap.none(f"dcp broken/{name}", problems)
 
 
+def write_model(folder, config, tensors):
+    """A model of zeros, as save_pretrained lays it down."""
+    header, end = {}, 0
+    for name, shape in tensors.items():
+        begin, end = end, end + 4 * math.prod(shape)
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [begin, end]}
+    text = json.dumps(header).encode()
+    with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as f:
+        json.dump(config, f)
+    with open(os.path.join(folder, "model.safetensors"), "wb") as f:
+        f.write(len(text).to_bytes(8, "little") + text + bytes(end))
+
+
+def missing_of(args, folder, problems):
+    """What `hf` misses in a model; None: it says something else."""
+    doc = envelope(run(args, "audit", "--json", "--for=hf", "--data", folder), problems, (0, 1, 2, 3))
+    answer = doc["data"]["loaders"][0] if doc else {"verdict": "none"}
+    if answer["verdict"] == "loads":
+        return []
+    if answer["verdict"] == "differs" and [r["rule"] for r in answer["reasons"]] == ["hf-missing"]:
+        return sorted(answer["reasons"][0]["names"])
+    problems.append(f"{answer['verdict']}: {answer.get('reasons')}")
+    return None
+
+
+def check_models(args, tap):
+    """Models of which transformers was seen to load the whole, and to miss what it lacks."""
+    for root in args.roots:
+        for path in sorted(glob.glob(os.path.join(root, "models", "*.json"))):
+            sample, name = load(path), os.path.basename(path).removesuffix(".json")
+            for at, row in enumerate(sample["runs"] if not args.only or args.only in name else ()):
+                tensors, problems = sample["tensors"] | row["with"], []
+                with tempfile.TemporaryDirectory() as folder:
+                    write_model(folder, sample["config"], {n: s for n, s in tensors.items() if n not in row["without"]})
+                    missing = missing_of(args, folder, problems)
+                if missing is not None and missing != row["missing"]:
+                    problems.append(f"missing {missing}, expected {row['missing']}")
+                tap.none(f"hf models/{name} {at}", problems)
+
+
 def main():
     args = arguments(__doc__)
     tap = Tap()
@@ -238,6 +280,7 @@ def main():
         tap.none(name, problems)
     check_good(args, tap)
     check_broken(args, tap)
+    check_models(args, tap)
     print("# " + ", ".join(f"{k} {v}" for k, v in sorted(counted.items()) if v))
     tap.done()
 
