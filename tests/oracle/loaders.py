@@ -233,20 +233,21 @@ def write_model(folder, config, tensors):
         f.write(len(text).to_bytes(8, "little") + text + bytes(end))
 
 
-def missing_of(args, folder, problems):
-    """What `hf` misses in a model; None: it says something else."""
-    doc = envelope(run(args, "audit", "--json", "--for=hf", "--data", folder), problems, (0, 1, 2, 3))
+def missing_of(args, loader, folder, problems):
+    """What the loader misses in a model; None: it says something else."""
+    doc = envelope(run(args, "audit", "--json", f"--for={loader}", "--data", folder), problems, (0, 1, 2, 3))
     answer = doc["data"]["loaders"][0] if doc else {"verdict": "none"}
     if answer["verdict"] == "loads":
         return []
-    if answer["verdict"] == "differs" and [r["rule"] for r in answer["reasons"]] == ["hf-missing"]:
+    if answer["verdict"] == "differs" and [r["rule"] for r in answer["reasons"]] == [f"{loader}-missing"]:
         return sorted(answer["reasons"][0]["names"])
     problems.append(f"{answer['verdict']}: {answer.get('reasons')}")
     return None
 
 
 def check_models(args, tap):
-    """Models of which transformers was seen to load the whole, and to miss what it lacks."""
+    """Models of which transformers was seen to load the whole, and to miss what it lacks. Under other names of what is tied
+    accelerate was seen to find the same."""
     for root in args.roots:
         for path in sorted(glob.glob(os.path.join(root, "models", "*.json"))):
             sample, name = load(path), os.path.basename(path).removesuffix(".json")
@@ -254,10 +255,11 @@ def check_models(args, tap):
                 tensors, problems = sample["tensors"] | row["with"], []
                 with tempfile.TemporaryDirectory() as folder:
                     write_model(folder, sample["config"], {n: s for n, s in tensors.items() if n not in row["without"]})
-                    missing = missing_of(args, folder, problems)
-                if missing is not None and missing != row["missing"]:
-                    problems.append(f"missing {missing}, expected {row['missing']}")
-                tap.none(f"hf models/{name} {at}", problems)
+                    for loader in ("hf", "accelerate") if row["with"] else ("hf",):
+                        missing = missing_of(args, loader, folder, problems)
+                        if missing is not None and missing != row["missing"]:
+                            problems.append(f"{loader}: missing {missing}, expected {row['missing']}")
+                tap.none(f"models/{name} {at}", problems)
 
 
 def main():

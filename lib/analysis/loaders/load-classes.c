@@ -37,14 +37,15 @@ enum size {
 };
 
 /* In which models a tensor is, and whether it is there in others' stead. */
-enum when { ALWAYS, GATED, PLAIN, BIASED, TIED, HEAD_WEIGHT };
+enum when { ALWAYS, GATED, PLAIN, BIASED, TIED, TIED_BIAS, HEAD_WEIGHT };
 
 struct class_tensor {
 	const char *name; /* "%d": the number of the layer */
 	uint8_t shape[DIMS];
 	enum size repeat; /* so many layers have it; NO: it is there once */
 	enum when when;   /* TIED: one of these is enough, all of them are one tensor; the
-			     weight of a head is one of them if the configuration ties it */
+			     weight of a head is one of them if the configuration ties it.
+			     The biases of a head are another one */
 };
 
 struct class_size {
@@ -124,7 +125,7 @@ static const struct class_size bert_sizes[] = {
 static const struct class_tensor bert_tensors[] = {
 	{ "bert.embeddings.word_embeddings.weight", { VOCABULARY, HIDDEN }, NO, TIED },
 	{ "cls.predictions.decoder.weight", { VOCABULARY, HIDDEN }, NO, TIED },
-	{ "cls.predictions.decoder.bias", { VOCABULARY }, NO, TIED },
+	{ "cls.predictions.decoder.bias", { VOCABULARY }, NO, TIED_BIAS },
 	{ "bert.embeddings.position_embeddings.weight", { POSITIONS, HIDDEN }, NO,
 		ALWAYS },
 	{ "bert.embeddings.token_type_embeddings.weight", { TYPES, HIDDEN }, NO, ALWAYS },
@@ -141,7 +142,7 @@ static const struct class_tensor bert_tensors[] = {
 	PAIR("bert.encoder.layer.%d.intermediate.dense", INNER, HIDDEN, LAYERS, ALWAYS),
 	PAIR("bert.encoder.layer.%d.output.dense", HIDDEN, INNER, LAYERS, ALWAYS),
 	PAIR("bert.encoder.layer.%d.output.LayerNorm", HIDDEN, NO, LAYERS, ALWAYS),
-	{ "cls.predictions.bias", { VOCABULARY }, NO, ALWAYS },
+	{ "cls.predictions.bias", { VOCABULARY }, NO, TIED_BIAS },
 	PAIR("cls.predictions.transform.dense", HIDDEN, HIDDEN, NO, ALWAYS),
 	PAIR("cls.predictions.transform.LayerNorm", HIDDEN, NO, NO, ALWAYS),
 };
@@ -243,7 +244,7 @@ static bool read_sizes(struct fsdp_loading *loading, const struct model_class *c
 }
 
 static void add(struct fsdp_loading *loading, const struct class_tensor *row,
-	const int64_t sizes[SIZES], int64_t layer, bool is_tied)
+	const int64_t sizes[SIZES], int64_t layer, enum fsdp_load_tie tie)
 {
 	struct fsdp_load_tensor *tensor = &loading->model.items[loading->model.count++];
 	int64_t *shape = FSDP_TAKE(loading->arena, shape, DIMS);
@@ -258,7 +259,7 @@ static void add(struct fsdp_loading *loading, const struct class_tensor *row,
 	*tensor = (struct fsdp_load_tensor){
 		.name = fsdp_arena_copy(loading->arena, fsdp_span_text(name)),
 		.shape = shape,
-		.is_optional = is_tied,
+		.tie = (uint8_t)tie,
 	};
 	loading->failed |= shape == NULL || tensor->name.data == NULL;
 	for (size_t i = 0; shape != NULL && i < DIMS && row->shape[i] != NO; i++)
@@ -272,6 +273,13 @@ static bool is_there(struct fsdp_loading *loading, enum when when)
 
 	return (when != GATED || is_gated) && (when != PLAIN || !is_gated) &&
 	       (when != BIASED || fsdp_load_integer(loading, CONFIG, "qkv_bias", 1) != 0);
+}
+
+static enum fsdp_load_tie tie_of(enum when when, bool is_tied)
+{
+	if (when == TIED || (when == HEAD_WEIGHT && is_tied))
+		return FSDP_LOAD_TIED_WEIGHT;
+	return when == TIED_BIAS ? FSDP_LOAD_TIED_BIAS : FSDP_LOAD_UNTIED;
 }
 
 bool fsdp_load_model_of_class(struct fsdp_loading *loading, const char *name)
@@ -297,9 +305,7 @@ bool fsdp_load_model_of_class(struct fsdp_loading *loading, const char *name)
 		if (!is_there(loading, row->when))
 			continue;
 		for (int64_t layer = 0; layer < count; layer++)
-			add(loading, row, sizes, layer,
-				row->when == TIED ||
-					(row->when == HEAD_WEIGHT && is_tied));
+			add(loading, row, sizes, layer, tie_of(row->when, is_tied));
 	}
 	return !loading->failed;
 }

@@ -378,7 +378,7 @@ static bool stores_head_alone(struct fsdp_loading *loading)
 		return false;
 	for (size_t i = 0; i < loading->model.count; i++) {
 		const struct fsdp_load_tensor *tensor = &loading->model.items[i];
-		if (!tensor->is_optional)
+		if (tensor->tie != FSDP_LOAD_TIED_WEIGHT)
 			continue;
 		all &= tensor->has_match;
 		head |= tensor->has_match && fsdp_span_is(tensor->name, "lm_head.weight");

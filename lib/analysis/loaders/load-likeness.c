@@ -107,6 +107,11 @@ static enum fsdp_set_likeness compare_all_bytes(struct fsdp_loading *loading,
 	return likeness;
 }
 
+static bool is_tied_weight(const struct fsdp_loading *loading, size_t index)
+{
+	return loading->model.items[index].tie == FSDP_LOAD_TIED_WEIGHT;
+}
+
 static bool ties_differ(struct fsdp_loading *loading)
 {
 	struct two_sets sides = { .locators = { NULL, NULL } };
@@ -115,7 +120,7 @@ static bool ties_differ(struct fsdp_loading *loading)
 	size_t count = 0;
 
 	for (size_t i = 0; i < loading->model.count; i++)
-		if (loading->model.items[i].is_optional && count < 2)
+		if (is_tied_weight(loading, i) && count < 2)
 			names[count++] = loading->model.items[i].name;
 	sides.checkpoints[0] = sides.checkpoints[1] =
 		fsdp_load_open(loading, loading->weights);
@@ -134,7 +139,7 @@ static bool ties_differ(struct fsdp_loading *loading)
 bool fsdp_load_is_tied(struct fsdp_loading *loading)
 {
 	for (size_t i = 0; i < loading->model.count; i++)
-		if (loading->model.items[i].is_optional)
+		if (is_tied_weight(loading, i))
 			return true;
 	return false;
 }
@@ -144,8 +149,7 @@ static bool stores_both_tied(struct fsdp_loading *loading)
 	if (!fsdp_load_compare(loading) || !fsdp_load_is_tied(loading))
 		return false;
 	for (size_t i = 0; i < loading->model.count; i++)
-		if (loading->model.items[i].is_optional &&
-			!loading->model.items[i].has_match)
+		if (is_tied_weight(loading, i) && !loading->model.items[i].has_match)
 			return false;
 	return true;
 }

@@ -369,8 +369,9 @@ static void mark_tied(struct fsdp_loading *loading, const char *embedding)
 {
 	for (size_t i = 0; i < loading->model.count; i++) {
 		struct fsdp_load_tensor *tensor = &loading->model.items[i];
-		tensor->is_optional = fsdp_span_is(tensor->name, embedding) ||
-				      fsdp_span_is(tensor->name, "lm_head.weight");
+		if (fsdp_span_is(tensor->name, embedding) ||
+			fsdp_span_is(tensor->name, "lm_head.weight"))
+			tensor->tie = FSDP_LOAD_TIED_WEIGHT;
 	}
 }
 

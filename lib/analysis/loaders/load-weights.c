@@ -420,18 +420,19 @@ static void match_stored(struct fsdp_loading *loading)
 
 static void count_missing(struct fsdp_loading *loading)
 {
-	bool has_tied = false;
+	bool has_tied[FSDP_LOAD_TIE_COUNT] = { false };
 
 	for (size_t i = 0; i < loading->model.count; i++)
-		has_tied |= loading->model.items[i].is_optional &&
-			    loading->model.items[i].has_match;
+		has_tied[loading->model.items[i].tie] |=
+			loading->model.items[i].has_match;
 	for (size_t i = 0; i < loading->model.count; i++) {
 		struct fsdp_load_tensor *wanted = &loading->model.items[i];
-		if (wanted->has_match || (wanted->is_optional && has_tied))
+		if (wanted->has_match ||
+			(wanted->tie != FSDP_LOAD_UNTIED && has_tied[wanted->tie]))
 			continue;
 		if (loading->missing++ == 0)
 			loading->first_missing = wanted;
-		wanted->is_optional = false;
+		wanted->tie = FSDP_LOAD_UNTIED;
 	}
 }
 
@@ -483,7 +484,7 @@ static void name_missing(struct fsdp_loading *loading)
 {
 	for (size_t i = 0; i < loading->model.count; i++)
 		if (!loading->model.items[i].has_match &&
-			!loading->model.items[i].is_optional)
+			loading->model.items[i].tie == FSDP_LOAD_UNTIED)
 			fsdp_load_name(loading, loading->model.items[i].name);
 }
 

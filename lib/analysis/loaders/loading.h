@@ -21,10 +21,18 @@ struct fsdp_load_tensor {
 	uint32_t dims, dtype;
 	bool has_match;    /* on the other side */
 	bool is_misshaped; /* and that one has another shape */
-	bool is_optional;  /* of the model: another name of it is there */
+	uint8_t tie;       /* of the model: enum fsdp_load_tie */
 	bool is_deep;      /* stored: not under a key of the outermost dict */
 	uint8_t expert;    /* enum fsdp_load_expert */
 	uint32_t layer;    /* of an expert */
+};
+
+/* One thing under several names, of which one that is stored is enough. */
+enum fsdp_load_tie {
+	FSDP_LOAD_UNTIED,
+	FSDP_LOAD_TIED_WEIGHT, /* of the embedding and the head */
+	FSDP_LOAD_TIED_BIAS,   /* of the head */
+	FSDP_LOAD_TIE_COUNT
 };
 
 /* Which of an expert's matrices it is. */
