@@ -396,6 +396,8 @@ static bool ask_all(struct fsdp_loads *loads, struct fsdp_survey *survey,
 			.arena = &loads->arena,
 			.path = options->path != NULL ? options->path : "",
 		};
+		if (strcmp(loader->library, "transformers") == 0)
+			loading->transformers = version;
 		*result = (struct fsdp_load_result){
 			.loader = loader->name,
 			.library = loader->library,

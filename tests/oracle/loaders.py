@@ -233,9 +233,9 @@ def write_model(folder, config, tensors):
         f.write(len(text).to_bytes(8, "little") + text + bytes(end))
 
 
-def missing_of(args, loader, folder, problems):
+def missing_of(args, loader, release, folder, problems):
     """What the loader misses in a model; None: it says something else."""
-    doc = envelope(run(args, "audit", "--json", f"--for={loader}", "--data", folder), problems, (0, 1, 2, 3))
+    doc = envelope(run(args, "audit", "--json", f"--for={loader}", f"--loader-version={release}", "--data", folder), problems, (0, 1, 2, 3))
     answer = doc["data"]["loaders"][0] if doc else {"verdict": "none"}
     if answer["verdict"] == "loads":
         return []
@@ -255,8 +255,8 @@ def check_models(args, tap):
                 tensors, problems = sample["tensors"] | row["with"], []
                 with tempfile.TemporaryDirectory() as folder:
                     write_model(folder, sample["config"], {n: s for n, s in tensors.items() if n not in row["without"]})
-                    for loader in ("hf", "accelerate") if row["with"] else ("hf",):
-                        missing = missing_of(args, loader, folder, problems)
+                    for loader, release in sample["libraries"].items() if row["with"] else (("hf", sample["libraries"]["hf"]),):
+                        missing = missing_of(args, loader, release, folder, problems)
                         if missing is not None and missing != row["missing"]:
                             problems.append(f"{loader}: missing {missing}, expected {row['missing']}")
                 tap.none(f"models/{name} {at}", problems)

@@ -44,7 +44,8 @@ struct class_tensor {
 	uint8_t shape[DIMS];
 	enum size repeat; /* so many layers have it; NO: it is there once */
 	enum when when;   /* TIED: one of these is enough, all of them are one tensor; the
-			     weight of a head is one of them if the configuration ties it.
+			     weight of a head is one of them if the configuration ties it,
+			     and from transformers 5 on in any case.
 			     The biases of a head are another one */
 };
 
@@ -287,6 +288,8 @@ bool fsdp_load_model_of_class(struct fsdp_loading *loading, const char *name)
 	const struct model_class *class = find_class(name);
 	int64_t sizes[SIZES];
 	bool is_tied = fsdp_load_integer(loading, CONFIG, "tie_word_embeddings", 1) != 0;
+	bool is_new = loading->transformers == NULL ||
+		      fsdp_load_compare_versions(loading->transformers, "5") >= 0;
 
 	if (class == NULL || (!is_tied && !class->may_be_untied) ||
 		!read_sizes(loading, class, sizes))
@@ -305,7 +308,8 @@ bool fsdp_load_model_of_class(struct fsdp_loading *loading, const char *name)
 		if (!is_there(loading, row->when))
 			continue;
 		for (int64_t layer = 0; layer < count; layer++)
-			add(loading, row, sizes, layer, tie_of(row->when, is_tied));
+			add(loading, row, sizes, layer,
+				tie_of(row->when, is_tied || is_new));
 	}
 	return !loading->failed;
 }

@@ -54,6 +54,7 @@ struct fsdp_loading {
 	const struct fsdp_loads_options *options;
 	struct fsdp_arena *arena;
 	const char *path;
+	const char *transformers;               /* its release; NULL: the newest */
 	const struct fsdp_load_choice *choices; /* those that this loader has */
 	size_t choice_count;
 	bool failed; /* out of memory */
