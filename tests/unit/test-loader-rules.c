@@ -1,0 +1,554 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What makes each of the loaders' rules hold, in folders of few and small files. */
+#include "loads-setup.h"
+
+/* What lies in a folder: bytes, or a safetensors file of so many zeros, or a file of the
+ * samples. Without any text it is a folder. */
+struct lying {
+	const char *name, *text;
+	size_t size;
+	enum { BYTES, TENSORS, SAMPLE } kind;
+};
+
+#define TEXT(name, text)                            \
+	{                                           \
+		name, text, sizeof(text) - 1, BYTES \
+	}
+#define TENSORS(name, header, zeros)         \
+	{                                    \
+		name, header, zeros, TENSORS \
+	}
+#define COPIED(name, sample)            \
+	{                               \
+		name, sample, 0, SAMPLE \
+	}
+#define A_FOLDER(name)               \
+	{                            \
+		name, NULL, 0, BYTES \
+	}
+
+enum { LYING_MOST = 16, CHOICES_MOST = 2 };
+
+struct folder_case {
+	const char *loader, *version;
+	struct lying files[LYING_MOST];
+	struct fsdp_load_choice choices[CHOICES_MOST];
+	bool expects, unread; /* another model is expected; bytes are not compared */
+	const char *expected, *says, *took;
+};
+
+static void put_sample(const char *name, const char *sample)
+{
+	char path[512];
+	unsigned char bytes[32768];
+
+	snprintf(path, sizeof path, "%s/%s", getenv("TESTDATA"), sample);
+	FILE *stream = fopen(path, "rb");
+	assert_non_null(stream);
+	size_t size = fread(bytes, 1, sizeof bytes, stream);
+	assert_true(size < sizeof bytes);
+	fclose(stream);
+	folder_write(name, bytes, size);
+}
+
+static void put(const struct lying *file)
+{
+	if (file->text == NULL)
+		make_folder(file->name);
+	else if (file->kind == TENSORS)
+		put_tensors(file->name, file->text, file->size);
+	else if (file->kind == SAMPLE)
+		put_sample(file->name, file->text);
+	else
+		folder_write(file->name, file->text, file->size);
+}
+
+static void expect_words(
+	const struct fsdp_load_result *result, const struct folder_case *of)
+{
+	const struct fsdp_load_reason *last = &result->reasons[result->reason_count - 1];
+	char found[512] = "";
+	size_t at = 0;
+
+	if (of->says != NULL && strstr(last->message, of->says) == NULL &&
+		(last->way_out == NULL || strstr(last->way_out, of->says) == NULL))
+		assert_string_equal(last->message, of->says);
+	for (size_t i = 0; of->took != NULL && i < result->took_count; i++)
+		at += (size_t)snprintf(found + at, sizeof found - at, "%s%.*s",
+			i == 0 ? "" : " ", FSDP_TEXT(result->took[i]));
+	if (of->took != NULL)
+		assert_string_equal(found, of->took);
+}
+
+static void judge_folder(const struct folder_case *of)
+{
+	static const int64_t shape[] = { 7 };
+	const struct fsdp_load_expected other = {
+		.name = { (const unsigned char *)"other", 5 }, .shape = shape, .dims = 1
+	};
+	struct fsdp_loads_options options = { .size = sizeof options,
+		.loaders = &of->loader,
+		.loader_count = 1,
+		.version = of->version,
+		.data = !of->unread,
+		.choices = of->choices,
+		.expected = of->expects ? &other : NULL,
+		.expected_count = of->expects ? 1 : 0,
+		.path = "PATH" };
+	struct fsdp_survey *survey = NULL;
+	struct fsdp_loads *loads = NULL;
+
+	for (size_t i = 0; i < LYING_MOST && of->files[i].name != NULL; i++)
+		put(&of->files[i]);
+	while (options.choice_count < CHOICES_MOST &&
+		of->choices[options.choice_count].name != NULL)
+		options.choice_count++;
+	expect_of(folder, &options, of->loader, of->expected);
+	options.loaders = &of->loader;
+	assert_true(fsdp_survey_new(folder, NULL, 0, &survey, NULL));
+	assert_true(fsdp_loads_new(survey, &options, &loads, NULL));
+	fsdp_survey_free(survey);
+	expect_words(fsdp_loads_result(loads, 0), of);
+	fsdp_loads_free(loads);
+}
+
+static void judge_all(const struct folder_case *cases, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		folder_make();
+		judge_folder(&cases[i]);
+		folder_remove();
+	}
+}
+
+#define JUDGE(cases) judge_all(cases, FSDP_COUNT(cases))
+
+/* What pickles hold: a name that is not allowed, {b"a": 3}. */
+#define NAMESPACE SAVED("cargparse\nNamespace\n")
+#define OF_BYTES SAVED("}c_codecs\nencode\nX\1\0\0\0aX\6\0\0\0latin1\x86RK\3s")
+#define POINTER "version https://git-lfs.github.com/spec/v1\n"
+#define INDEX(name) "{\"metadata\": {}, \"weight_map\": {\"a\": \"" name "\"}}"
+#define TWO_SHARDS(a, b) \
+	"{\"metadata\": {}, \"weight_map\": {\"a\": \"" a "\", \"b\": \"" b "\"}}"
+#define LORA TEXT("adapter_config.json", "{\"peft_type\": \"LORA\", \"r\": 1}")
+/* A stream that ends behind the number of its format. */
+#define CUT "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.\x80\x02M\xe9\x03."
+
+static void adapters_are_refused(void **state)
+{
+	static const struct folder_case cases[] = {
+		{ "peft", .files = { TENSORS("adapter_model.safetensors", "{}", 0) },
+			.expected = "refuses peft-no-config",
+			.says = "put the adapter's configuration beside its weights" },
+		{ "peft", .files = { LORA, TEXT("adapter_model.safetensors", "x") },
+			.expected = "refuses peft-safetensors-damaged",
+			.says = "header too small" },
+		{ "peft", .files = { LORA, TEXT("adapter_model.bin", NAMESPACE) },
+			.expected = "refuses peft-unpickling-global",
+			.says = "GLOBAL argparse.Namespace was not" },
+		{ "peft", .files = { LORA, TEXT("adapter_model.bin", OF_BYTES) },
+			.expected = "not_judged peft-no-dict-other" },
+		{ "peft", .files = { LORA, TEXT("adapter_model.bin", CUT) },
+			.expected = "not_judged peft-unread" },
+	};
+
+	(void)state;
+	JUDGE(cases);
+}
+
+/* What save_state writes beside the model. */
+#define STATE                                                       \
+	TEXT("random_states_0.pkl", ""), TEXT("optimizer.bin", ""), \
+		TEXT("scheduler.bin", "")
+#define DCP(folder, file) COPIED(folder "/" file, "dcp/fsdp2-w4-small/checkpoint/" file)
+#define DCP_METADATA(folder) A_FOLDER(folder), DCP(folder, ".metadata")
+#define ALL_OF_DCP(folder)                                                              \
+	DCP_METADATA(folder), DCP(folder, "__0_0.distcp"), DCP(folder, "__1_0.distcp"), \
+		DCP(folder, "__2_0.distcp"), DCP(folder, "__3_0.distcp")
+
+static void folders_of_accelerate(void **state)
+{
+	static const struct folder_case cases[] = {
+		{ "accelerate",
+			.files = { TEXT("model.safetensors.index.json",
+					   TWO_SHARDS(
+						   "a.safetensors", "gone.safetensors")),
+				TENSORS("a.safetensors", "{" ONE("a", 1) "4]}}", 4) },
+			.expected = "refuses accelerate-shard-absent",
+			.says = "PATH/gone.safetensors" },
+		{ "accelerate", .files = { TEXT("model.safetensors", "x") },
+			.expected = "refuses accelerate-safetensors-damaged",
+			.says = "header too small" },
+		{ "accelerate", .files = { TEXT("pytorch_model.bin", NAMESPACE) },
+			.expected = "refuses accelerate-unpickling-global",
+			.says = "add_safe_globals([argparse.Namespace])" },
+		{ "accelerate", .files = { TEXT("pytorch_model.bin", POINTER) },
+			.expected = "refuses accelerate-unpickling",
+			.says = "Unsupported operand 118" },
+		{ "accelerate", .files = { TEXT("pytorch_model.bin", OF_BYTES) },
+			.expected = "not_judged accelerate-no-dict-other" },
+		{ "accelerate", .files = { STATE, TEXT("pytorch_model.bin", CUT) },
+			.expected = "not_judged accelerate-unread" },
+		/* One of them is not looked at. */
+		{ "accelerate",
+			.files = { STATE,
+				TENSORS("model.safetensors", "{" ONE("a", 1) "4]}}", 4),
+				TENSORS("pytorch_model.bin", "{" ONE("b", 1) "4]}}", 4) },
+			.expected = "differs accelerate-other-set",
+			.says = "model.safetensors is taken and pytorch_model.bin is not",
+			.took = "model.safetensors" },
+		{ "accelerate",
+			.files = { STATE,
+				TENSORS("model.safetensors", "{" ONE("a", 1) "4]}}", 4),
+				TENSORS("pytorch_model.bin", "{" ONE("a", 1) "4]}}", 4) },
+			.unread = true,
+			.expected = "not_judged accelerate-other-set-unread" },
+		/* Of FSDP: the type of state dict says where it looks. */
+		{ "accelerate", .files = { STATE, DCP_METADATA("pytorch_model_fsdp_0") },
+			.choices = { { "state_dict_type", "FULL_STATE_DICT" } },
+			.expected = "refuses accelerate-no-model",
+			.says = "PATH/pytorch_model_fsdp.bin" },
+		{ "accelerate",
+			.files = { STATE, DCP_METADATA("pytorch_model_fsdp_0"),
+				ALL_OF_DCP("optimizer_0") },
+			.expected = "refuses accelerate-file-absent",
+			.says = "PATH/pytorch_model_fsdp_0/__0_0.distcp" },
+		{ "accelerate",
+			.files = { STATE, ALL_OF_DCP("pytorch_model_fsdp_0"),
+				DCP_METADATA("optimizer_0") },
+			.expected = "refuses accelerate-file-absent",
+			.says = "PATH/optimizer_0/__0_0.distcp" },
+	};
+
+	(void)state;
+	JUDGE(cases);
+}
+
+#define RUN                                                         \
+	TEXT("trainer_state.json", "{}"), TEXT("optimizer.pt", ""), \
+		TEXT("scheduler.pt", "")
+
+static void weights_of_the_trainer(void **state)
+{
+	static const struct folder_case cases[] = {
+		{ "trainer",
+			.files = { RUN, TENSORS("adapter_model.safetensors", "{}", 0) },
+			.expected = "loads", .took = "adapter_model.safetensors" },
+		{ "trainer", .files = { RUN, TEXT("adapter_model.bin", SAVED("}")) },
+			.expected = "loads", .took = "adapter_model.bin" },
+		{ "trainer",
+			.files = { RUN,
+				TEXT("pytorch_model.bin.index.json", INDEX("p.bin")),
+				TEXT("p.bin", SAVED("}")) },
+			.expected = "not_judged trainer-unread",
+			.says = "pytorch_model.bin.index.json cannot be read completely" },
+		{ "trainer", "5.23", .expected = "refuses trainer-no-weights" },
+	};
+
+	(void)state;
+	JUDGE(cases);
+}
+
+#define TAG TEXT("latest", "t"), A_FOLDER("t")
+#define STATES(bytes) TEXT("t/mp_rank_00_model_states.pt", bytes)
+#define OPTIMIZER(prefix, rank) \
+	TEXT("t/" prefix "zero_pp_rank_" rank "_mp_rank_00_optim_states.pt", "")
+#define STAGE(number) .choices = { { "zero_stage", number } }
+#define OF_STAGE_3 \
+	TAG, TEXT("t/zero_pp_rank_0_mp_rank_00_model_states.pt", ""), OPTIMIZER("", "0")
+/* {"module": {}, "ds_config": {"zero_optimization": {"stage": 1}, "bf16": {"enabled":
+ * True}}, "dp_world_size": 1} */
+#define ZERO_OF_16_BITS                                                             \
+	SAVED("}(X\6\0\0\0module}X\11\0\0\0ds_config}(X\21\0\0\0zero_optimization}" \
+	      "X\5\0\0\0stageK\1sX\4\0\0\0bf16}X\7\0\0\0enabled\210suX\15\0\0\0"    \
+	      "dp_world_sizeK\1u")
+#define ROUND_ROBIN(name) \
+	COPIED("t/" name, "deepspeed/zero2-roundrobin-w2/global_step2/" name)
+#define SAVED_STATE(name) \
+	COPIED("t/" name, "deepspeed/zero1-elastic-w2/global_step2/" name)
+
+static void tags_of_deepspeed(void **state)
+{
+	static const struct folder_case cases[] = {
+		{ "deepspeed", .files = { A_FOLDER("t"), STATES("") },
+			.expected = "differs deepspeed-no-latest",
+			.says = "write the name of the folder into the file latest" },
+		{ "deepspeed", .files = { TAG, STATES("") }, STAGE("1"),
+			.expected = "refuses deepspeed-no-optimizer",
+			.says = "t/zero_pp_rank_0_mp_rank_00_optim_states.pt" },
+		{ "deepspeed", .files = { TAG, STATES(""), OPTIMIZER("", "0") },
+			STAGE("1"), .expected = "not_judged deepspeed-unread" },
+		{ "deepspeed", .files = { TAG, STATES(""), OPTIMIZER("bf16_", "0") },
+			STAGE("1"), .expected = "not_judged deepspeed-unread" },
+		{ "deepspeed", .files = { TAG, STATES(""), OPTIMIZER("fp16_", "0") },
+			STAGE("2"), .expected = "not_judged deepspeed-unread" },
+		/* Files of ranks tell that it was saved with stage 3. */
+		{ "deepspeed", .files = { OF_STAGE_3 }, STAGE("0"),
+			.expected = "refuses deepspeed-stage" },
+		{ "deepspeed", .files = { OF_STAGE_3 }, STAGE("1"),
+			.expected = "refuses deepspeed-stage" },
+		{ "deepspeed", .files = { OF_STAGE_3 }, STAGE("2"),
+			.expected = "refuses deepspeed-stage" },
+		{ "deepspeed", .files = { OF_STAGE_3 }, STAGE("3"),
+			.expected = "not_judged deepspeed-unread" },
+		{ "deepspeed", .files = { OF_STAGE_3 }, .expects = true,
+			.expected = "not_judged deepspeed-unread deepspeed-expected" },
+		{ "deepspeed",
+			.files = { TAG, SAVED_STATE("mp_rank_00_model_states.pt"),
+				SAVED_STATE("zero_pp_rank_0_mp_rank_00_optim_states.pt"),
+				SAVED_STATE(
+					"zero_pp_rank_1_mp_rank_00_optim_states.pt") },
+			.expected = "refuses deepspeed-elastic" },
+		/* Saved with the first stage in 16 bits. */
+		{ "deepspeed",
+			.files = { TAG, STATES(ZERO_OF_16_BITS),
+				OPTIMIZER("bf16_", "0") },
+			STAGE("0"), .expected = "not_judged deepspeed-without-zero-16" },
+		/* A file of another run lies beside those of both ranks. */
+		{ "deepspeed",
+			.files = { TAG, ROUND_ROBIN("mp_rank_00_model_states.pt"),
+				ROUND_ROBIN("zero_pp_rank_0_mp_rank_00_optim_states.pt"),
+				ROUND_ROBIN("zero_pp_rank_1_mp_rank_00_optim_states.pt"),
+				OPTIMIZER("bf16_", "0") },
+			.expected = "not_judged deepspeed-unread" },
+	};
+
+	(void)state;
+	JUDGE(cases);
+}
+
+#define GPT2 TEXT("config.json", CONFIG)
+#define HAS(name, shape, begin, end)                            \
+	"\"" name "\": {\"dtype\": \"F32\", \"shape\": [" shape \
+	"], \"data_offsets\": [" #begin ", " #end "]}"
+#define ONE_OF(name, shape, bytes) \
+	TENSORS("model.safetensors", "{" HAS(name, shape, 0, bytes) "}", bytes)
+
+/* A prefix of the names that 4.57 looks for, and 5 for two of them. */
+#define OLD "Error no file named pytorch_model.bin, model.safetensors, tf_model.h5"
+#define NEW "Error no file named model.safetensors, or pytorch_model.bin, found in"
+
+static void weights_that_transformers_does_not_find(void **state)
+{
+	static const struct folder_case cases[] = {
+		{ "hf", "4.57", { GPT2 }, .expected = "refuses hf-no-weights",
+			.says = OLD },
+		{ "hf", "4.57", { GPT2, TEXT("model.pt", "") },
+			.expected = "refuses hf-other-name", .says = OLD },
+		{ "hf", "5", { GPT2, A_FOLDER("pytorch_model_fsdp_0") },
+			.expected = "refuses hf-fsdp-folder", .says = NEW },
+		{ "hf", "4.57", { GPT2, A_FOLDER("pytorch_model_fsdp_0") },
+			.expected = "refuses hf-fsdp-folder", .says = OLD },
+		{ "hf", "5", { GPT2, TEXT("model-00001-of-00002.safetensors", "") },
+			.expected = "refuses hf-no-index", .says = NEW },
+		{ "hf", "4.57", { GPT2, TEXT("model-00001-of-00002.safetensors", "") },
+			.expected = "refuses hf-no-index", .says = OLD },
+		{ "hf",
+			.files = { GPT2,
+				TEXT("pytorch_model.bin.index.json",
+					TWO_SHARDS("a.bin", "gone.bin")),
+				TEXT("a.bin", SAVED("}")) },
+			.expected = "refuses hf-shard-absent", .says = "PATH/gone.bin" },
+	};
+
+	(void)state;
+	JUDGE(cases);
+}
+
+static void pickles_that_transformers_refuses(void **state)
+{
+	static const struct folder_case cases[] = {
+		{ "hf", "5", { GPT2, TEXT("pytorch_model.bin", NAMESPACE) },
+			.expected = "refuses hf-unpickling-global",
+			.says = "GLOBAL argparse.Namespace was not" },
+		{ "hf", "4.57", { GPT2, TEXT("pytorch_model.bin", NAMESPACE) },
+			.expected = "refuses hf-unpickling-global",
+			.says = "Unable to load weights from pytorch checkpoint" },
+		{ "hf", "5", { GPT2, TEXT("pytorch_model.bin", POINTER) },
+			.expected = "refuses hf-unpickling",
+			.says = "Unsupported operand 118" },
+		{ "hf", "4.57", { GPT2, TEXT("pytorch_model.bin", POINTER) },
+			.expected = "refuses hf-unpickling",
+			.says = "without having git-lfs installed" },
+	};
+
+	(void)state;
+	JUDGE(cases);
+}
+
+/* 4.57 names the class of the module whose tensor has another shape. */
+static void modules_have_classes(void **state)
+{
+#define LLAMA_OF(type, more)                                                                                                                                                                  \
+	TEXT("config.json",                                                                                                                                                                   \
+		"{\"model_type\": \"" type                                                                                                                                                    \
+		"\", \"vocab_size\": 2, \"hidden_size\": 1, \"intermediate_size\": 1, \"num_hidden_layers\": 1, \"num_attention_heads\": 1, \"num_key_value_heads\": 1, \"head_dim\": 1" more \
+		"}")
+#define LLAMA LLAMA_OF("llama", "")
+#define SHAPE_OF(config, name, says_)                            \
+	{                                                        \
+		"hf", "4.57", { config, ONE_OF(name, "7", 28) }, \
+			.expected = "refuses hf-shape",          \
+			.says = "loading state_dict for " says_  \
+				": size mismatch for " name      \
+	}
+	static const struct folder_case cases[] = {
+		SHAPE_OF(GPT2, "transformer.wte.weight", "Embedding"),
+		SHAPE_OF(GPT2, "transformer.wpe.weight", "Embedding"),
+		SHAPE_OF(GPT2, "transformer.h.0.attn.c_attn.weight", "Conv1D"),
+		SHAPE_OF(GPT2, "transformer.h.0.mlp.c_fc.weight", "Conv1D"),
+		SHAPE_OF(GPT2, "transformer.h.0.ln_1.weight", "LayerNorm"),
+		SHAPE_OF(GPT2, "transformer.ln_f.bias", "LayerNorm"),
+		SHAPE_OF(LLAMA, "model.embed_tokens.weight", "Embedding"),
+		SHAPE_OF(LLAMA, "model.layers.0.input_layernorm.weight", "LlamaRMSNorm"),
+		SHAPE_OF(LLAMA, "model.norm.weight", "LlamaRMSNorm"),
+		SHAPE_OF(LLAMA, "model.layers.0.self_attn.q_proj.weight", "Linear"),
+		SHAPE_OF(LLAMA, "lm_head.weight", "Linear"),
+	};
+
+	(void)state;
+	JUDGE(cases);
+}
+
+/* Transformers 5 was seen to refuse each of these, and to miss all where none is there. */
+static void experts_are_joined(void **state)
+{
+#define MIXTRAL LLAMA_OF("mixtral", ", \"num_local_experts\": 2")
+#define EXPERT(number, part) \
+	"model.layers.0.block_sparse_moe.experts." number "." part ".weight"
+#define GATE(n, at, end) HAS(EXPERT(n, "w1"), "1, 1", at, end)
+#define UP(n, at, end) HAS(EXPERT(n, "w3"), "1, 1", at, end)
+#define DOWN(n, at, end) HAS(EXPERT(n, "w2"), "1, 1", at, end)
+	static const struct folder_case cases[] = {
+		{ "hf", "5",
+			{ MIXTRAL, TENSORS("model.safetensors",
+					   "{" GATE("0", 0, 4) ", " GATE(
+						   "1", 4, 8) ", " UP("0", 8, 12) "}",
+					   12) },
+			.expected = "refuses hf-experts-conversion",
+			.says = "model.layers.0.mlp.experts.gate_up_proj | CONVERSION" },
+		{ "hf", "5",
+			{ MIXTRAL, TENSORS("model.safetensors",
+					   "{" GATE("0", 0, 4) ", " UP(
+						   "0", 4, 8) ", " DOWN("0", 8, 12) "}",
+					   12) },
+			.expected = "refuses hf-experts-fewer",
+			.says = "model.layers.0.mlp.experts.gate_up_proj | MISMATCH" },
+		{ "hf", "5",
+			{ MIXTRAL, TENSORS("model.safetensors",
+					   "{" GATE("0", 0, 4) ", " GATE("1", 4,
+						   8) ", " UP("0", 8, 12) ", " UP("1", 12,
+						   16) ", " DOWN("1", 16, 20) "}",
+					   20) },
+			.expected = "refuses hf-experts-fewer",
+			.says = "model.layers.0.mlp.experts.down_proj | MISMATCH" },
+		{ "hf", "5", { MIXTRAL, TENSORS("model.safetensors", "{}", 0) },
+			.expected = "differs hf-missing" },
+	};
+
+	(void)state;
+	JUDGE(cases);
+}
+
+#define TYPES "{\"model_type\": \"new\", \"num_hidden_layers\": 1, \"layer_types\": []}"
+#define ADAPTER(file, bytes) TEXT("adapter_config.json", "{}"), TEXT(file, bytes)
+
+static void what_else_lies_beside_weights(void **state)
+{
+	static const struct folder_case cases[] = {
+		{ "hf", "4.57",
+			{ TEXT("config.json", TYPES),
+				TENSORS("model.safetensors", "{}", 0) },
+			.expected = "not_judged hf-layer-types hf-model-unknown" },
+		{ "hf", .files = { GPT2, ONE_OF("other.weight", "1", 4) },
+			.expected = "differs hf-unexpected",
+			.says = "other.weight | UNEXPECTED |, lm_head.weight | MISSING |" },
+		{ "hf",
+			.files = { GPT2, ONE_OF("transformer.ln_f.bias", "1", 4),
+				TENSORS("pytorch_model.bin", "{}", 0) },
+			.expected = "differs hf-missing hf-other-set",
+			.says = "model.safetensors is taken and pytorch_model.bin is not",
+			.took = "model.safetensors" },
+		{ "hf",
+			.files = { GPT2,
+				TENSORS("model.safetensors",
+					"{" ONE("transformer.ln_f.bias", 1) "4]}}", 4),
+				TENSORS("pytorch_model.bin",
+					"{" ONE("transformer.ln_f.bias", 1) "4]}}", 4) },
+			.unread = true,
+			.expected = "differs hf-missing hf-other-set-unread" },
+		{ "hf", "5",
+			{ GPT2, TENSORS("model.safetensors", "{}", 0),
+				ADAPTER("adapter_model.safetensors", "") },
+			.expected = "differs hf-missing hf-adapter-beside",
+			.took = "model.safetensors adapter_model.safetensors" },
+		{ "hf", "5",
+			{ GPT2, TENSORS("model.safetensors", "{}", 0),
+				ADAPTER("adapter_model.bin", "") },
+			.expected = "differs hf-missing hf-adapter-beside",
+			.took = "model.safetensors adapter_model.bin" },
+		{ "hf", "4.57",
+			{ GPT2, TENSORS("model.safetensors", "{}", 0),
+				ADAPTER("adapter_model.bin", "") },
+			.expected = "differs hf-missing hf-adapter-beside",
+			.says = "base model is loaded instead",
+			.took = "model.safetensors" },
+		{ "hf", "4.57",
+			{ GPT2, TENSORS("model.safetensors",
+					"{" HAS("transformer.wte.weight", "2, 1", 0,
+						8) ", " HAS("lm_head.weight", "2, 1", 8,
+						16) "}",
+					16) },
+			.unread = true, .expected = "differs hf-missing hf-tie-unread" },
+	};
+
+	(void)state;
+	JUDGE(cases);
+}
+
+static void expect_stream(const void *bytes, size_t size, const char *expected)
+{
+	struct fsdp_loads_options options = { .data = true };
+	char path[512];
+
+	folder_make();
+	folder_write("x.pt", bytes, size);
+	folder_path("x.pt", path);
+	expect_of(path, &options, "weights_only", expected);
+	folder_remove();
+}
+
+/* The number that a stream of before 1.6 begins with is all of ten bytes. */
+static void streams_begin_with_a_number(void **state)
+{
+	static const char good[] = SAVED("}");
+	char bad[sizeof good];
+
+	(void)state;
+	expect_stream(good, sizeof good - 1, "loads");
+	for (size_t i = 4; i < 14; i++) {
+		memcpy(bad, good, sizeof good);
+		bad[i] ^= 1;
+		expect_stream(bad, sizeof bad - 1, "refuses weights-only-bare");
+	}
+}
+
+#define TEST(name) cmocka_unit_test(name)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(adapters_are_refused),
+		TEST(folders_of_accelerate),
+		TEST(weights_of_the_trainer),
+		TEST(tags_of_deepspeed),
+		TEST(weights_that_transformers_does_not_find),
+		TEST(pickles_that_transformers_refuses),
+		TEST(modules_have_classes),
+		TEST(experts_are_joined),
+		TEST(what_else_lies_beside_weights),
+		TEST(streams_begin_with_a_number),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
