@@ -337,6 +337,11 @@ static void each_pair_of_sets_is_told(void **state)
 	FOLDER_WRITE("pytorch_model.bin", "x");
 	expect_pairs(true,
 		"not told model.safetensors pytorch_model.bin ; hf, trainer take model.safetensors; accelerate takes pytorch_model.bin");
+	folder_unlink("model.safetensors");
+	folder_unlink("pytorch_model.bin");
+	put_tensors("adapter_model.bin", "{" ONE("b", 1) "4]}}", 4);
+	expect_pairs(true,
+		"same adapter_model.safetensors adapter_model.bin ; trainer, peft take adapter_model.safetensors");
 	assert_null(fsdp_set_name(100));
 }
 
@@ -538,6 +543,13 @@ static void parameters_of_a_loader_change_its_answer(void **state)
 
 static void dcp_reads_other_storage(void **state)
 {
+	static const struct {
+		const char *type;
+		size_t bits; /* of an element: bytes of eight */
+	} foreign[] = { { "F8_E8M0", 8 }, { "F4", 4 }, { "F6_E2M3", 6 },
+		{ "F6_E3M2", 6 } };
+	char header[128];
+
 	(void)state;
 	put_tensors("shard-00001-model-00001-of-00001.safetensors", "{}", 0);
 	expect("dcp", "loads dcp-reader");
@@ -551,10 +563,13 @@ static void dcp_reads_other_storage(void **state)
 	expect("dcp", "refuses dcp-reader dcp-name-twice");
 	put_tensors("model-00002-of-00002.safetensors", "{" ONE("b", 1) "4]}}", 3);
 	expect("dcp", "refuses dcp-reader dcp-shard-damaged");
-	put_tensors("model-00002-of-00002.safetensors",
-		"{\"b\": {\"dtype\": \"F8_E8M0\", \"shape\": [1], \"data_offsets\": [0, 1]}}",
-		1);
-	expect("dcp", "refuses dcp-reader dcp-foreign-type");
+	for (size_t i = 0; i < FSDP_COUNT(foreign); i++) {
+		snprintf(header, sizeof header,
+			"{\"b\": {\"dtype\": \"%s\", \"shape\": [8], \"data_offsets\": [0, %zu]}}",
+			foreign[i].type, foreign[i].bits);
+		put_tensors("model-00002-of-00002.safetensors", header, foreign[i].bits);
+		expect("dcp", "refuses dcp-reader dcp-foreign-type");
+	}
 	folder_unlink("model-00002-of-00002.safetensors");
 	folder_unlink("shard-00001-model-00001-of-00001.safetensors");
 	FOLDER_WRITE("model.safetensors.index.json",
