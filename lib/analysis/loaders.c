@@ -297,8 +297,8 @@ static bool add_reason(struct fsdp_loading *loading, const struct fsdp_load_rule
  * nothing was found. */
 static enum fsdp_load_verdict worse(enum fsdp_load_verdict a, enum fsdp_load_verdict b)
 {
-	static const int order[] = { [FSDP_LOADS] = 0,
-		[FSDP_LOAD_NOT_JUDGED] = 1,
+	/* FSDP_LOADS is below all of them. */
+	static const int order[] = { [FSDP_LOAD_NOT_JUDGED] = 1,
 		[FSDP_LOAD_DIFFERS] = 2,
 		[FSDP_LOAD_REFUSES] = 3 };
 
