@@ -385,6 +385,10 @@ static void modules_have_classes(void **state)
 		"\", \"vocab_size\": 2, \"hidden_size\": 1, \"intermediate_size\": 1, \"num_hidden_layers\": 1, \"num_attention_heads\": 1, \"num_key_value_heads\": 1, \"head_dim\": 1" more \
 		"}")
 #define LLAMA LLAMA_OF("llama", "")
+#define QWEN2 LLAMA_OF("qwen2", ", \"architectures\": [\"Qwen2ForCausalLM\"]")
+#define BERT                \
+	TEXT("config.json", \
+		"{\"model_type\": \"bert\", \"architectures\": [\"BertLMHeadModel\"]}")
 #define SHAPE_OF(config, name, says_)                            \
 	{                                                        \
 		"hf", "4.57", { config, ONE_OF(name, "7", 28) }, \
@@ -402,6 +406,11 @@ static void modules_have_classes(void **state)
 		SHAPE_OF(LLAMA, "model.embed_tokens.weight", "Embedding"),
 		SHAPE_OF(LLAMA, "model.layers.0.input_layernorm.weight", "LlamaRMSNorm"),
 		SHAPE_OF(LLAMA, "model.norm.weight", "LlamaRMSNorm"),
+		SHAPE_OF(QWEN2, "model.norm.weight", "Qwen2RMSNorm"),
+		SHAPE_OF(BERT, "bert.embeddings.LayerNorm.weight", "LayerNorm"),
+		SHAPE_OF(BERT, "bert.embeddings.word_embeddings.weight", "Embedding"),
+		SHAPE_OF(BERT, "bert.encoder.layer.0.attention.output.LayerNorm.weight",
+			"LayerNorm"),
 		SHAPE_OF(LLAMA, "model.layers.0.self_attn.q_proj.weight", "Linear"),
 		SHAPE_OF(LLAMA, "lm_head.weight", "Linear"),
 	};

@@ -304,21 +304,33 @@ static bool is_narrowed(struct fsdp_loading *loading)
 	return loading->all_names > 0;
 }
 
+/* "Qwen2" of "Qwen2ForCausalLM", which the class of its norms begins with. */
+static struct fsdp_span model_name(const struct fsdp_loading *loading)
+{
+	const char *name = loading->architecture != NULL ? loading->architecture : "";
+	const char *end = strstr(name, "For");
+
+	return fsdp_span(name, end != NULL ? (size_t)(end - name) : 0);
+}
+
 /* 4.57 loads module by module: word 0 is the class of this one. */
 static bool is_misshaped_in_module(struct fsdp_loading *loading)
 {
 	static const struct {
 		const char *word, *class_name;
-	} classes[] = { { "embed", "Embedding" }, { ".wte.", "Embedding" },
-		{ ".wpe.", "Embedding" }, { ".c_", "Conv1D" }, { ".ln_", "LayerNorm" },
-		{ "norm.", "LlamaRMSNorm" }, { "", "Linear" } };
+		bool is_of_model; /* each has one that is called like it */
+	} classes[] = { { ".LayerNorm.", "LayerNorm" }, { "embed", "Embedding" },
+		{ ".wte.", "Embedding" }, { ".wpe.", "Embedding" }, { ".c_", "Conv1D" },
+		{ ".ln_", "LayerNorm" }, { "norm.", "RMSNorm", true }, { "", "Linear" } };
 	size_t i = 0;
 
 	if (!fsdp_load_is_misshaped(loading))
 		return false;
 	while (strstr(loading->words[1], classes[i].word) == NULL)
 		i++;
-	fsdp_load_say(loading, 0, "%s", classes[i].class_name);
+	fsdp_load_say(loading, 0, "%.*s%s",
+		FSDP_TEXT(classes[i].is_of_model ? model_name(loading) : FSDP_SPAN("")),
+		classes[i].class_name);
 	return true;
 }
 
