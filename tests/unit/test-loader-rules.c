@@ -419,6 +419,48 @@ static void modules_have_classes(void **state)
 	JUDGE(cases);
 }
 
+/* 4.57 ties the head to the embedding, and not the embedding to the head. */
+static void heads_are_stored_alone(void **state)
+{
+#define OF_CLASS(name, sizes) \
+	TEXT("config.json",   \
+		"{\"model_type\": \"x\", \"architectures\": [\"" name "\"], " sizes "}")
+#define SMALL_BERT OF_CLASS("BertLMHeadModel", "\"vocab_size\": 2, \"hidden_size\": 1")
+#define SMALL_T5 \
+	OF_CLASS("T5ForConditionalGeneration", "\"vocab_size\": 2, \"d_model\": 1")
+#define TWO_OF(a, b)                 \
+	TENSORS("model.safetensors", \
+		"{" HAS(a, "2, 1", 0, 8) ", " HAS(b, "2, 1", 8, 16) "}", 16)
+#define DECODER "cls.predictions.decoder."
+	static const struct folder_case cases[] = {
+		{ "hf", "4.57", { GPT2, ONE_OF("lm_head.weight", "2, 1", 8) },
+			.expected = "refuses hf-head-alone" },
+		{ "hf", "5", { GPT2, ONE_OF("lm_head.weight", "2, 1", 8) },
+			.expected = "differs hf-missing" },
+		{ "hf", "4.57", { SMALL_T5, ONE_OF("lm_head.weight", "2, 1", 8) },
+			.expected = "refuses hf-head-alone" },
+		{ "hf", "4.57", { SMALL_T5, TWO_OF("lm_head.weight", "shared.weight") },
+			.expected = "differs hf-missing" },
+		{ "hf", "4.57",
+			{ SMALL_T5,
+				TWO_OF("lm_head.weight", "encoder.embed_tokens.weight") },
+			.expected = "differs hf-missing" },
+		{ "hf", "4.57", { SMALL_BERT, ONE_OF(DECODER "weight", "2, 1", 8) },
+			.expected = "refuses hf-head-alone" },
+		{ "hf", "4.57", { SMALL_BERT, ONE_OF(DECODER "bias", "2", 8) },
+			.expected = "refuses hf-head-alone" },
+		{ "hf", "4.57", { SMALL_BERT, ONE_OF("cls.predictions.bias", "2", 8) },
+			.expected = "differs hf-missing" },
+		{ "hf", "4.57",
+			{ SMALL_BERT, TWO_OF(DECODER "weight",
+					      "bert.embeddings.word_embeddings.weight") },
+			.expected = "differs hf-missing" },
+	};
+
+	(void)state;
+	JUDGE(cases);
+}
+
 /* Transformers 5 was seen to refuse each of these, and to miss all where none is there. */
 static void experts_are_joined(void **state)
 {
@@ -554,6 +596,7 @@ int main(void)
 		TEST(weights_that_transformers_does_not_find),
 		TEST(pickles_that_transformers_refuses),
 		TEST(modules_have_classes),
+		TEST(heads_are_stored_alone),
 		TEST(experts_are_joined),
 		TEST(what_else_lies_beside_weights),
 		TEST(streams_begin_with_a_number),

@@ -382,20 +382,27 @@ static bool has_unindexed(struct fsdp_loading *loading)
 	return has_finding(loading, "FI1062");
 }
 
+/* 4.57 gives the head what the embedding has, and nothing the other way round. */
+static bool is_of_head(struct fsdp_span name)
+{
+	return fsdp_span_is(name, "lm_head.weight") ||
+	       fsdp_span_begins(name, FSDP_SPAN("cls.predictions.decoder."));
+}
+
 static bool stores_head_alone(struct fsdp_loading *loading)
 {
-	bool head = false, all = true;
+	bool heads[FSDP_LOAD_TIE_COUNT] = { false },
+	     others[FSDP_LOAD_TIE_COUNT] = { false };
 
-	if (!fsdp_load_compare(loading) || !fsdp_load_is_tied(loading))
+	if (!fsdp_load_compare(loading))
 		return false;
 	for (size_t i = 0; i < loading->model.count; i++) {
 		const struct fsdp_load_tensor *tensor = &loading->model.items[i];
-		if (tensor->tie != FSDP_LOAD_TIED_WEIGHT)
-			continue;
-		all &= tensor->has_match;
-		head |= tensor->has_match && fsdp_span_is(tensor->name, "lm_head.weight");
+		if (tensor->has_match)
+			(is_of_head(tensor->name) ? heads : others)[tensor->tie] = true;
 	}
-	return head && !all;
+	return (heads[FSDP_LOAD_TIED_WEIGHT] && !others[FSDP_LOAD_TIED_WEIGHT]) ||
+	       (heads[FSDP_LOAD_TIED_BIAS] && !others[FSDP_LOAD_TIED_BIAS]);
 }
 
 static const struct fsdp_load_rule rules[] = {

@@ -136,7 +136,8 @@ static bool ties_differ(struct fsdp_loading *loading)
 	return likeness == FSDP_SETS_DIFFER;
 }
 
-bool fsdp_load_is_tied(struct fsdp_loading *loading)
+/* Whether there are tensors of the model of which one is enough. */
+static bool has_ties(const struct fsdp_loading *loading)
 {
 	for (size_t i = 0; i < loading->model.count; i++)
 		if (is_tied_weight(loading, i))
@@ -146,7 +147,7 @@ bool fsdp_load_is_tied(struct fsdp_loading *loading)
 
 static bool stores_both_tied(struct fsdp_loading *loading)
 {
-	if (!fsdp_load_compare(loading) || !fsdp_load_is_tied(loading))
+	if (!fsdp_load_compare(loading) || !has_ties(loading))
 		return false;
 	for (size_t i = 0; i < loading->model.count; i++)
 		if (is_tied_weight(loading, i) && !loading->model.items[i].has_match)

@@ -225,9 +225,8 @@ bool fsdp_load_compare_models(struct fsdp_loading *loading, const char *left,
  * told, because bytes were not compared. */
 bool fsdp_load_sets_differ(struct fsdp_loading *loading);
 bool fsdp_load_sets_unread(struct fsdp_loading *loading);
-/* Whether there are tensors of the model of which one is enough. */
-bool fsdp_load_is_tied(struct fsdp_loading *loading);
-/* All of them are stored: with bytes that differ; or with bytes that nothing compared. */
+/* All names of the tied weight are stored: with bytes that differ; or with bytes that
+ * nothing compared. */
 #define FSDP_LOAD_TIE_UNREAD \
 	"the output head is tied to the embedding; both are stored, use --data to see whether they differ"
 #define FSDP_LOAD_UNTIE "set tie_word_embeddings to false in config.json"
