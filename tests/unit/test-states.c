@@ -128,6 +128,65 @@ static void numbers_follow_the_order_of_the_model(void **unused)
 	fsdp_checkpoint_free(checkpoint);
 }
 
+/* Where the parts of a name begin, and which of them are numbers. */
+static void path_by_hand(
+	struct fsdp_checkpoint *checkpoint, uint32_t tensor, const char *name)
+{
+	struct fsdp_tensor_record *record =
+		fsdp_vec_at(&checkpoint->model.tensors, tensor);
+	struct fsdp_path_builder path = { .count = 0 };
+
+	for (const char *end = name; *end != '\0'; name = end + 1) {
+		end = name + strcspn(name, ".");
+		path.parts[path.count].is_integer = *name >= '0' && *name <= '9';
+		path.parts[path.count++].length = (uint32_t)(end - name);
+	}
+	assert_true(fsdp_build_path(&checkpoint->model, &path, &record->path, NULL));
+}
+
+/* What is found for a parameter of 8 times 4 elements whose optimizer counts to one. */
+static void expect_numbered(const char *key, int64_t rows, int64_t columns, bool is_found)
+{
+	static const int64_t PARAMETER[] = { 8, 4 };
+	const int64_t shape[] = { rows, columns };
+	struct fsdp_states *states;
+	char name[64];
+	void *made;
+
+	assert_int_equal(begin_by_hand(&made), 0);
+	struct fsdp_checkpoint *checkpoint = made;
+	snprintf(name, sizeof name, "optimizer.state.0.%s", key);
+	piece_by_hand(checkpoint,
+		tensor_by_hand(
+			checkpoint, "model.w", "float32", FSDP_ROLE_PARAM, PARAMETER, 2),
+		FSDP_NONE, NULL, 0);
+	path_by_hand(checkpoint,
+		tensor_by_hand(checkpoint, name, "float32", FSDP_ROLE_OPTIM, shape, 2),
+		name);
+	freeze_by_hand(checkpoint);
+	const uint32_t tensors[] = { tensor_of(checkpoint, "model.w") };
+	assert_true(fsdp_states_new(checkpoint, tensors, 1, &states, NULL));
+	assert_states(checkpoint, states, tensors[0], is_found ? key : "");
+	fsdp_states_free(states);
+	end_by_hand(&made);
+}
+
+/* What the optimizers of torch 2.13 were seen to keep for such a parameter. */
+static void states_have_the_shape_of_their_parameter(void **unused)
+{
+	static const char *const whole[] = { "exp_avg", "exp_avg_sq", "max_exp_avg_sq",
+		"momentum_buffer", "square_avg", "grad_avg", "exp_inf" };
+
+	(void)unused;
+	for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
+		expect_numbered(whole[i], 8, 4, true);
+		expect_numbered(whole[i], 4, 8, false);
+		expect_numbered(whole[i], 8, 1, false);
+	}
+	expect_numbered("row_var", 8, 1, true);
+	expect_numbered("col_var", 1, 4, true);
+}
+
 /* A name of many segments "state", and parameters that are called like keys. */
 static void hostile_names_have_states_too(void **state)
 {
@@ -177,6 +236,7 @@ int main(void)
 		cmocka_unit_test(a_state_names_its_parameter),
 		cmocka_unit_test(states_are_found_below_a_container),
 		cmocka_unit_test(numbers_follow_the_order_of_the_model),
+		cmocka_unit_test(states_have_the_shape_of_their_parameter),
 		cmocka_unit_test_setup_teardown(
 			hostile_names_have_states_too, begin_by_hand, end_by_hand),
 		cmocka_unit_test_setup_teardown(
