@@ -307,7 +307,8 @@ static bool fits(const struct fsdp_tensor *state, struct fsdp_span key,
 	const struct fsdp_tensor *parameter)
 {
 	static const char *const WHOLE[] = { "exp_avg", "exp_avg_sq", "max_exp_avg_sq",
-		"momentum_buffer", "square_avg", "grad_avg", "exp_inf" };
+		"momentum_buffer", "square_avg", "grad_avg", "sum", "acc_delta",
+		"exp_inf", "prev", "step_size", "ax" };
 
 	for (size_t i = 0; i < FSDP_COUNT(WHOLE); i++)
 		if (fsdp_span_is(key, WHOLE[i]))

@@ -175,7 +175,8 @@ static void expect_numbered(const char *key, int64_t rows, int64_t columns, bool
 static void states_have_the_shape_of_their_parameter(void **unused)
 {
 	static const char *const whole[] = { "exp_avg", "exp_avg_sq", "max_exp_avg_sq",
-		"momentum_buffer", "square_avg", "grad_avg", "exp_inf" };
+		"momentum_buffer", "square_avg", "grad_avg", "sum", "acc_delta",
+		"exp_inf", "prev", "step_size", "ax" };
 
 	(void)unused;
 	for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
