@@ -224,10 +224,11 @@ def complaints(root):
 QUICK = ("pinned/", "unit/", "fuzz/", "cli/")
 DEV = (*QUICK, "oracle/hostile")
 # What is to notice that a row of a table is gone: those who know what is found. Others take long and know no more.
-ROWS = ("pinned/", "cli/tried", "oracle/complete", "oracle/verdicts", "oracle/defects", "oracle/loaders", "oracle/packed", "unit/affected",
-        "unit/applies", "unit/audit", "unit/boxes", "unit/compare", "unit/complete-", "unit/hf-settings", "unit/kind", "unit/loaders", "unit/make-up",
-        "unit/optimizer", "unit/overview", "unit/replicas", "unit/reshard", "unit/shares", "unit/sparse", "unit/stands-for",
-        "unit/states", "unit/sums", "unit/unseen", "unit/verify", "unit/waste", "unit/wrapped")
+ROWS = ("pinned/", "cli/diff", "cli/tried", "oracle/complete", "oracle/verdicts", "oracle/defects", "oracle/loaders", "oracle/packed",
+        "unit/adapters", "unit/affected", "unit/apart", "unit/applies", "unit/audit", "unit/boxes", "unit/compare", "unit/complete-",
+        "unit/hf-settings", "unit/kind", "unit/loader-rules", "unit/loaders", "unit/make-up", "unit/optimizer", "unit/overview",
+        "unit/replicas", "unit/reshard", "unit/shares", "unit/sparse", "unit/spotting", "unit/stands-for", "unit/states", "unit/sums",
+        "unit/unseen", "unit/verify", "unit/waste", "unit/wrapped")
 LONG = 60  # a test of so many seconds is asked only about what no other comes to
 START = 0.2  # seconds that any test takes to begin
 
