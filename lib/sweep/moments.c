@@ -82,10 +82,16 @@ struct number_format {
 	const struct small_float *small; /* or NULL */
 };
 
+/* Of keys; nothing was seen yet if low is above high. */
+struct key_bounds {
+	int64_t low, high;
+};
+
 /* What one call adds up. */
 struct lanes {
 	double sum[LANES], squares[LANES];
 	double min, max;
+	struct key_bounds seen, small; /* that min and max know; `small`: keys of bytes */
 	uint64_t zeros, subnormals;
 	uint64_t summed;
 	bool skips; /* this block is not of the sample */
@@ -379,16 +385,18 @@ SCAN(scan_words, int32_t, uint32_t, uint32_t, INT32_MAX)
 SCAN(scan_longs, int64_t, uint64_t, uint64_t, INT64_MAX)
 #undef SCAN
 
-static double double_of_key(int64_t key)
+static double double_of_key(const struct number_format *format, int64_t key)
 {
+	(void)format;
 	int64_t bits = key ^ ((key >> 63) & INT64_MAX);
 	double number;
 	memcpy(&number, &bits, sizeof number);
 	return number + 0.0;
 }
 
-static double float_of_key(int64_t key)
+static double float_of_key(const struct number_format *format, int64_t key)
 {
+	(void)format;
 	int32_t word = (int32_t)key, bits = word ^ ((word >> 31) & INT32_MAX);
 	float number;
 	memcpy(&number, &bits, sizeof number);
@@ -415,14 +423,25 @@ static double small_of_key(const struct number_format *format, int64_t key)
 	return (double)number + 0.0;
 }
 
-static void take_scan(struct lanes *lanes, const struct scan *scan, size_t count,
-	double low, double high)
+/* Numbers are made only of keys beyond those that were seen, which few blocks have. */
+static void take_scan(struct lanes *lanes, struct key_bounds *seen,
+	const struct scan *scan, size_t count,
+	double (*number_of)(const struct number_format *, int64_t),
+	const struct number_format *format)
 {
 	lanes->summed += lanes->skips ? 0 : count;
 	lanes->zeros += scan->zeros;
 	lanes->subnormals += scan->less > scan->zeros ? scan->less - scan->zeros : 0;
-	lanes->min = low < lanes->min ? low : lanes->min;
-	lanes->max = high > lanes->max ? high : lanes->max;
+	if (scan->low < seen->low) {
+		double low = number_of(format, scan->low);
+		lanes->min = low < lanes->min ? low : lanes->min;
+		seen->low = scan->low;
+	}
+	if (scan->high > seen->high) {
+		double high = number_of(format, scan->high);
+		lanes->max = high > lanes->max ? high : lanes->max;
+		seen->high = scan->high;
+	}
 }
 
 /* ---- adding up ---- */
@@ -707,8 +726,7 @@ static void add_float_block(struct fsdp_moments *moments, struct lanes *lanes,
 		finite = count_finite_words(moments, (const void *)block, whole,
 			INFINITE_F32, INFINITE_F32 + 1, index, &scan);
 	if (finite != 0) {
-		take_scan(lanes, &scan, finite, float_of_key(scan.low),
-			float_of_key(scan.high));
+		take_scan(lanes, &lanes->seen, &scan, finite, float_of_key, NULL);
 		if (!lanes->skips)
 			(odd ? add_finite_floats : add_floats)(lanes, block, whole);
 	}
@@ -762,12 +780,11 @@ static void add_half_block(struct fsdp_moments *moments, struct lanes *lanes,
 		finite = count_finite_shorts(moments, bits, whole, infinite,
 			infinite < INT16_MAX ? infinite + 1 : infinite, index, &scan);
 	if (finite != 0) {
-		double low = half_of_key(format, scan.low);
-		double high = half_of_key(format, scan.high);
-		take_scan(lanes, &scan, finite, low, high);
+		take_scan(lanes, &lanes->seen, &scan, finite, half_of_key, format);
 		if (!lanes->skips)
 			add_pairs(lanes, format, bytes, whole, odd,
-				high > -low ? high : -low);
+				fmax(half_of_key(format, scan.high),
+					-half_of_key(format, scan.low)));
 	}
 	if (whole != count)
 		decode_halves(format, bytes, count, block);
@@ -784,8 +801,7 @@ static bool skip_small_block(struct lanes *lanes, const struct number_format *fo
 	if (scan.most >= format->small->infinite ||
 		(scan.has_minus_zero && format->small->nan == 0x80))
 		return false;
-	take_scan(lanes, &scan, count, small_of_key(format, scan.low),
-		small_of_key(format, scan.high));
+	take_scan(lanes, &lanes->small, &scan, count, small_of_key, format);
 	return true;
 }
 
@@ -843,8 +859,7 @@ static void add_double_block(struct fsdp_moments *moments, struct lanes *lanes,
 		finite = count_finite_longs(moments, (const void *)block, whole,
 			INFINITE_F64, INFINITE_F64 + 1, index, &scan);
 	if (finite != 0) {
-		take_scan(lanes, &scan, finite, double_of_key(scan.low),
-			double_of_key(scan.high));
+		take_scan(lanes, &lanes->seen, &scan, finite, double_of_key, NULL);
 		if (!lanes->skips)
 			(odd ? add_finite_doubles : add_doubles)(lanes, block, whole);
 	}
@@ -908,7 +923,10 @@ void fsdp_moments_add(struct fsdp_moments *moments, uint32_t dtype, bool big_end
 	const unsigned char *bytes, size_t size, uint64_t at)
 {
 	struct number_format format = format_of(dtype);
-	struct lanes lanes = { .min = moments->min, .max = moments->max };
+	struct lanes lanes = { .min = moments->min,
+		.max = moments->max,
+		.seen = { INT64_MAX, INT64_MIN },
+		.small = { INT64_MAX, INT64_MIN } };
 	unsigned char swapped[BLOCK_BYTES];
 	bool samples = moments->samples && format.kind != NUMBER_BYTE &&
 		       format.kind != NUMBER_INTEGER;
