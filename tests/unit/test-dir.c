@@ -390,6 +390,19 @@ static void what_the_user_names_is_followed(void **state)
 	setup_done(&setup);
 }
 
+static void one_folder_may_have_two_names(void **state)
+{
+	(void)state;
+	assert_int_equal(mkdir("other", 0700), 0);
+	assert_int_equal(symlink("in", "link"), 0);
+	assert_true(fsdp_dir_is_same("in", "in"));
+	assert_true(fsdp_dir_is_same("in", "./in/"));
+	assert_true(fsdp_dir_is_same("in", "link"));
+	assert_false(fsdp_dir_is_same("in", "other"));
+	assert_false(fsdp_dir_is_same("in", "absent"));
+	assert_false(fsdp_dir_is_same("absent", "in"));
+}
+
 static void few_descriptors_are_open_at_a_time(void **state)
 {
 	(void)state;
@@ -562,6 +575,7 @@ int main(void)
 		TEST(links_of_a_download_cache_are_followed),
 		TEST(special_files_are_never_opened),
 		TEST(what_the_user_names_is_followed),
+		TEST(one_folder_may_have_two_names),
 		TEST(few_descriptors_are_open_at_a_time),
 		TEST(those_that_share_open_files_of_their_own),
 		TEST(a_file_that_changed_is_told),
