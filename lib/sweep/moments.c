@@ -403,24 +403,25 @@ static double float_of_key(const struct number_format *format, int64_t key)
 	return (double)number + 0.0;
 }
 
+static double double_of_half(const struct number_format *format, int16_t bits)
+{
+	float number;
+	decode_halves(format, (const unsigned char *)&bits, 1, &number);
+	return (double)number + 0.0;
+}
+
 static double half_of_key(const struct number_format *format, int64_t key)
 {
-	int16_t word = (int16_t)key, bits = word ^ ((word >> 15) & INT16_MAX);
-	unsigned char bytes[2];
-	float number;
-	memcpy(bytes, &bits, sizeof bytes);
-	decode_halves(format, bytes, 1, &number);
-	return (double)number + 0.0;
+	int16_t word = (int16_t)key;
+	return double_of_half(format, word ^ ((word >> 15) & INT16_MAX));
 }
 
 static double small_of_key(const struct number_format *format, int64_t key)
 {
 	unsigned char byte = (unsigned char)(key ^ ((key >> 63) & INT8_MAX));
 	int16_t bits;
-	float number;
 	widen_floats(format->small, &byte, 1, &bits);
-	decode_halves(format, (const unsigned char *)&bits, 1, &number);
-	return (double)number + 0.0;
+	return double_of_half(format, bits);
 }
 
 /* Numbers are made only of keys beyond those that were seen, which few blocks have. */
