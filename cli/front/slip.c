@@ -306,14 +306,21 @@ void slip_export(struct usage *usage, const struct arguments *arguments,
 	free(made);
 }
 
-void slip_needs(
-	struct usage *usage, const struct arguments *arguments, const char *option)
+/* The line that was typed with an option more, which may stand for a word of it. */
+static void mean_option(struct usage *usage, const struct arguments *arguments,
+	const char *option, const char *word)
 {
 	const struct guess guess = { .command = arguments->command->name,
 		.needs = { option },
-		.left_out = { arguments->command->name } };
+		.left_out = { arguments->command->name, word } };
 
 	meant(usage, arguments, &arguments->words, &guess);
+}
+
+void slip_needs(
+	struct usage *usage, const struct arguments *arguments, const char *option)
+{
+	mean_option(usage, arguments, option, NULL);
 }
 
 bool slip_path_as_name(
@@ -712,12 +719,8 @@ static bool mean_world(
 		strspn(word, "0123456789") != strlen(word) ||
 		snprintf(option, sizeof option, "--world=%s", word) >= (int)sizeof option)
 		return false;
-	const struct guess guess = { .command = arguments->command->name,
-		.needs = { option },
-		.left_out = { arguments->command->name, word } };
-
 	usage_what(usage, "the number of ranks is an option");
-	meant(usage, arguments, &arguments->words, &guess);
+	mean_option(usage, arguments, option, word);
 	return true;
 }
 
