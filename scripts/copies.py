@@ -5,6 +5,7 @@ it cannot name has no copies.
 """
 
 import collections
+import itertools
 import os
 import re
 
@@ -23,11 +24,8 @@ def parameter_name(all_tokens):
     for i, token in enumerate(all_tokens[:-2]):
         if token.text == "(" and all_tokens[i + 1].text == "*":
             return all_tokens[i + 2].text
-    words = [token for token in all_tokens if token.kind == "word"]
-    after_bracket = [i for i, token in enumerate(all_tokens) if token.text == "["]
-    if after_bracket:
-        words = [token for token in all_tokens[:after_bracket[0]] if token.kind == "word"]
-    return words[-1].text if words else None
+    words = [token.text for token in itertools.takewhile(lambda token: token.text != "[", all_tokens) if token.kind == "word"]
+    return words[-1] if words else None
 
 
 def parameter_names(inside):
