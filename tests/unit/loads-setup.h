@@ -33,9 +33,9 @@ static inline void put_tensors(const char *name, const char *header, size_t zero
 	folder_write(name, bytes, 8 + size + zeros);
 }
 
-/* "refuses hf-no-weights", or of several reasons all. */
-static inline void expect_of(const char *path, struct fsdp_loads_options *options,
-	const char *loader, const char *expected)
+/* What one loader would do: "refuses hf-no-weights", or of several reasons all. */
+static inline struct fsdp_loads *loads_of(const char *path,
+	struct fsdp_loads_options *options, const char *loader, const char *expected)
 {
 	struct fsdp_survey *survey = NULL;
 	struct fsdp_loads *loads = NULL;
@@ -60,7 +60,13 @@ static inline void expect_of(const char *path, struct fsdp_loads_options *option
 			found + at, sizeof found - at, " %s", result->reasons[i].rule);
 	}
 	assert_string_equal(found, expected);
-	fsdp_loads_free(loads);
+	return loads;
+}
+
+static inline void expect_of(const char *path, struct fsdp_loads_options *options,
+	const char *loader, const char *expected)
+{
+	fsdp_loads_free(loads_of(path, options, loader, expected));
 }
 
 static inline void expect(const char *loader, const char *expected)

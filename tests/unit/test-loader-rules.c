@@ -86,28 +86,18 @@ static void judge_folder(const struct folder_case *of)
 	const struct fsdp_load_expected other = {
 		.name = { (const unsigned char *)"other", 5 }, .shape = shape, .dims = 1
 	};
-	struct fsdp_loads_options options = { .size = sizeof options,
-		.loaders = &of->loader,
-		.loader_count = 1,
-		.version = of->version,
+	struct fsdp_loads_options options = { .version = of->version,
 		.data = !of->unread,
 		.choices = of->choices,
 		.expected = of->expects ? &other : NULL,
-		.expected_count = of->expects ? 1 : 0,
-		.path = "PATH" };
-	struct fsdp_survey *survey = NULL;
-	struct fsdp_loads *loads = NULL;
+		.expected_count = of->expects ? 1 : 0 };
 
 	for (size_t i = 0; i < LYING_MOST && of->files[i].name != NULL; i++)
 		put(&of->files[i]);
 	while (options.choice_count < CHOICES_MOST &&
 		of->choices[options.choice_count].name != NULL)
 		options.choice_count++;
-	expect_of(folder, &options, of->loader, of->expected);
-	options.loaders = &of->loader;
-	assert_true(fsdp_survey_new(folder, NULL, 0, &survey, NULL));
-	assert_true(fsdp_loads_new(survey, &options, &loads, NULL));
-	fsdp_survey_free(survey);
+	struct fsdp_loads *loads = loads_of(folder, &options, of->loader, of->expected);
 	expect_words(fsdp_loads_result(loads, 0), of);
 	fsdp_loads_free(loads);
 }
