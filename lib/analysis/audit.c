@@ -42,16 +42,6 @@ struct fsdp_audit {
 
 /* ---- what a check asks ---- */
 
-void fsdp_check_skip(struct fsdp_checking *checking, enum fsdp_rule_index rule,
-	enum fsdp_rule_reason reason)
-{
-	struct fsdp_rule_result *result = &checking->audit->results[rule];
-
-	result->status = reason == FSDP_REASON_NONE ? FSDP_STATUS_NOT_APPLICABLE
-						    : FSDP_STATUS_NOT_EVALUATED;
-	result->reason = reason;
-}
-
 /* ---- results ---- */
 
 /* What is known of a rule before any check ran. */
@@ -164,7 +154,7 @@ static bool run_checks(struct fsdp_audit *audit, const struct fsdp_checkpoint *c
 			.findings = &audit->findings,
 			.arena = &arena,
 			.name = { .arena = &arena },
-			.audit = audit,
+			.results = audit->results,
 		};
 		bool good;
 

@@ -20,10 +20,10 @@ struct fsdp_checking {
 	enum fsdp_level level;
 	const char *path; /* fsdp_audit_options.path, or NULL */
 	const struct fsdp_limits *limits;
-	struct fsdp_findings *findings; /* raise them with fsdp_find */
-	struct fsdp_arena *arena;       /* emptied after each check */
-	struct fsdp_scratch name;       /* fsdp_scratch_name: one name at a time */
-	struct fsdp_audit *audit;       /* for fsdp_check_skip */
+	struct fsdp_findings *findings;   /* raise them with fsdp_find */
+	struct fsdp_arena *arena;         /* emptied after each check */
+	struct fsdp_scratch name;         /* fsdp_scratch_name: one name at a time */
+	struct fsdp_rule_result *results; /* for fsdp_check_skip */
 };
 
 struct fsdp_check {
@@ -41,8 +41,15 @@ struct fsdp_check {
 
 /* Says why a rule was not judged (not evaluated), or without a reason that there is nothing
  * it is about (not applicable). A finding of the rule, before or later, has the last word. */
-void fsdp_check_skip(struct fsdp_checking *checking, enum fsdp_rule_index rule,
-	enum fsdp_rule_reason reason);
+static inline void fsdp_check_skip(struct fsdp_checking *checking,
+	enum fsdp_rule_index rule, enum fsdp_rule_reason reason)
+{
+	struct fsdp_rule_result *result = &checking->results[rule];
+
+	result->status = reason == FSDP_REASON_NONE ? FSDP_STATUS_NOT_APPLICABLE
+						    : FSDP_STATUS_NOT_EVALUATED;
+	result->reason = reason;
+}
 
 extern const struct fsdp_check fsdp_check_boxes;
 extern const struct fsdp_check fsdp_check_complete;
