@@ -327,3 +327,61 @@ void fsdp_class_judge(struct stack_part *part, const struct stack_class *class,
 			fsdp_class_tell(part, &group);
 	}
 }
+
+/* ---- findings ---- */
+
+static void tell(struct stack_part *part, const struct lack_group *group, uint32_t number,
+	uint32_t have)
+{
+	struct fsdp_complete *complete = part->complete;
+	uint32_t count = (uint32_t)fsdp_min(group->count, FSDP_AFFECTED_KEPT);
+	const struct fsdp_complete_record **like =
+		FSDP_COMPLETE_TAKE(complete, like, count);
+	struct fsdp_complete_hole hole = {
+		.stack = part->stack,
+		.element = number,
+		.group = group->lacks->group,
+		.like = like,
+		.count = group->count,
+		.have = have,
+		.of = part->item_count,
+	};
+
+	if (like == NULL) {
+		complete->failed = true;
+		return;
+	}
+	for (uint32_t i = 0; i < count; i++)
+		like[i] = group->lacks[i].like;
+	fsdp_complete_tell_gone(complete, &hole, "elements of its stack");
+}
+
+/* Of every element of the class. */
+void fsdp_class_tell(struct stack_part *part, const struct lack_group *group)
+{
+	uint32_t index = (uint32_t)(group->class - part->classes), have = 0;
+
+	for (uint32_t i = 0; i < part->class_count; i++)
+		if (fsdp_class_has(&part->classes[i], group->lacks->group))
+			have += part->classes[i].count;
+	for (uint32_t i = 0; i < part->item_count && !part->complete->failed; i++)
+		if (part->items[i].class_index == index)
+			tell(part, group, part->items[i].number, have);
+}
+
+/* Elements of the classes of `kin`, and whether they lack the group. */
+void fsdp_class_set(struct stack_part *part, const struct lack_group *group,
+	struct fsdp_complete_set *ret)
+{
+	*ret = (struct fsdp_complete_set){ part->stack, part->kin, part->is_in, 0, 0 };
+	for (uint32_t i = 0; i < part->item_count; i++) {
+		uint32_t index = part->items[i].class_index;
+
+		if (!part->are_kin[index])
+			continue;
+		part->kin[ret->kin_count] = part->items[i].number;
+		part->is_in[ret->kin_count] =
+			!fsdp_class_has(&part->classes[index], group->lacks->group);
+		ret->count += part->is_in[ret->kin_count++];
+	}
+}
