@@ -53,11 +53,6 @@ struct fsdp_span fsdp_complete_get_text(
 	return value.kind == FSDP_TOKEN_TEXT ? value.text : (struct fsdp_span){ 0 };
 }
 
-bool fsdp_complete_contains(struct fsdp_span text, const char *word)
-{
-	return text.size != 0 && memmem(text.data, text.size, word, strlen(word)) != NULL;
-}
-
 bool fsdp_complete_config_has(
 	const struct fsdp_complete *complete, const char *word, uint64_t n)
 {

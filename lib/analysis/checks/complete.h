@@ -181,7 +181,11 @@ bool fsdp_complete_config_has(
 /* Whether any "model_type" is this. */
 bool fsdp_complete_is_model(const struct fsdp_complete *complete, const char *model_type);
 
-bool fsdp_complete_contains(struct fsdp_span text, const char *word);
+static inline bool fsdp_complete_contains(struct fsdp_span text, const char *word)
+{
+	return text.data != NULL &&
+	       memmem(text.data, text.size, word, strlen(word)) != NULL;
+}
 
 /* ---- complete-explain.c ---- */
 
