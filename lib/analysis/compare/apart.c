@@ -333,16 +333,6 @@ void fsdp_apart_add_singles(struct fsdp_apart *apart, enum fsdp_apart_kind kind,
 	}
 }
 
-double fsdp_apart_max(const struct fsdp_apart *apart)
-{
-	double most = 0;
-
-	for (size_t k = 0; k < LANES; k++)
-		if (apart->most[k] > most)
-			most = apart->most[k];
-	return most;
-}
-
 double fsdp_apart_sum(const struct fsdp_apart *apart)
 {
 	double sum = 0;

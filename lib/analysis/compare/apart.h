@@ -29,7 +29,16 @@ enum fsdp_apart_kind { FSDP_APART_FLOATS, FSDP_APART_BRAINS, FSDP_APART_HALVES }
 void fsdp_apart_add_singles(struct fsdp_apart *apart, enum fsdp_apart_kind kind,
 	const unsigned char *a, const unsigned char *b, size_t count, uint64_t first);
 
-double fsdp_apart_max(const struct fsdp_apart *apart);
+static inline double fsdp_apart_max(const struct fsdp_apart *apart)
+{
+	double most = 0;
+
+	for (size_t k = 0; k < FSDP_APART_LANES; k++)
+		if (apart->most[k] > most)
+			most = apart->most[k];
+	return most;
+}
+
 double fsdp_apart_sum(const struct fsdp_apart *apart);
 
 #endif

@@ -79,7 +79,7 @@ void fsdp_compare_match_prefixes(struct fsdp_compare *compare);
 /* Puts pairs in the order of A, and lists what was left over (matching.c). */
 void fsdp_compare_list(struct fsdp_compare *compare);
 
-/* Takes two tensors for one, of which neither is in a pair yet. */
+/* Takes two tensors for one, of which neither is in a pair yet (sides.c). */
 struct fsdp_compared_pair *fsdp_compare_join(
 	struct fsdp_compare *compare, uint32_t a, uint32_t b);
 

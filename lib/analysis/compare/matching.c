@@ -27,16 +27,6 @@ static void sort(struct fsdp_compared_side *side)
 
 /* ---- pairs ---- */
 
-struct fsdp_compared_pair *fsdp_compare_join(
-	struct fsdp_compare *compare, uint32_t a, uint32_t b)
-{
-	struct fsdp_compared_pair *pair = &compare->pairs[compare->facts.pair_count++];
-	*pair = (struct fsdp_compared_pair){ .sides = { a, b } };
-	fsdp_compared_at(compare, 0, a)->paired = true;
-	fsdp_compared_at(compare, 1, b)->paired = true;
-	return pair;
-}
-
 /* Both lists are in order of names; of one name the first with the first, and so on. */
 static void match_names(struct fsdp_compare *compare)
 {

@@ -239,3 +239,13 @@ bool fsdp_compare_take(struct fsdp_compare *compare,
 	       add_side(compare, &naming[0], 0, options, ret_error) &&
 	       add_side(compare, &naming[1], 1, options, ret_error);
 }
+
+struct fsdp_compared_pair *fsdp_compare_join(
+	struct fsdp_compare *compare, uint32_t a, uint32_t b)
+{
+	struct fsdp_compared_pair *pair = &compare->pairs[compare->facts.pair_count++];
+	*pair = (struct fsdp_compared_pair){ .sides = { a, b } };
+	fsdp_compared_at(compare, 0, a)->paired = true;
+	fsdp_compared_at(compare, 1, b)->paired = true;
+	return pair;
+}
