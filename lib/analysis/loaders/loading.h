@@ -107,7 +107,7 @@ extern const struct fsdp_loader fsdp_loader_hf, fsdp_loader_trainer, fsdp_loader
 	fsdp_loader_accelerate, fsdp_loader_dcp, fsdp_loader_deepspeed,
 	fsdp_loader_megatron, fsdp_loader_weights_only;
 
-/* ---- loaders.c ---- */
+/* ---- load-facts.c ---- */
 
 /* "5.23.0" against "4.57": negative, 0 or positive. */
 int fsdp_load_compare_versions(const char *a, const char *b);
