@@ -14,23 +14,6 @@
 
 #include "export/writing.h"
 
-enum { ATTEMPTS = 1000, PREFIX_MOST = 32 };
-
-bool fsdp_export_blame(const struct fsdp_writing *writing, struct fsdp_span name,
-	struct fsdp_error **ret_error)
-{
-	const struct fsdp_export_target *target = writing->target;
-	char path[4096];
-	if (target->folder == NULL)
-		return false;
-	if (name.size == 0 && target->file != NULL)
-		name = fsdp_span_text(target->file);
-	snprintf(path, sizeof path, "%s%s%.*s", target->folder, name.size != 0 ? "/" : "",
-		FSDP_TEXT(name));
-	fsdp_error_add_path(ret_error, path);
-	return false;
-}
-
 static bool blame_folder(struct fsdp_writing *writing, int number, const char *what,
 	struct fsdp_error **ret_error)
 {
@@ -106,28 +89,6 @@ static bool open_folder(struct fsdp_writing *writing, struct fsdp_error **ret_er
 }
 
 /* ---- temporary files ---- */
-
-bool fsdp_export_open_temporary(struct fsdp_writing *writing,
-	struct fsdp_export_temporary *file, size_t number, struct fsdp_error **ret_error)
-{
-	const char *given = writing->target->prefix;
-	char prefix[PREFIX_MOST + 1];
-	snprintf(prefix, sizeof prefix, ".fsdp-inspect-%ld-", (long)getpid());
-	for (unsigned attempt = 0; attempt < ATTEMPTS; attempt++) {
-		char path[sizeof file->path];
-		snprintf(path, sizeof path, "%.*s%zu-%u.tmp", PREFIX_MOST,
-			given != NULL ? given : prefix, number, attempt);
-		file->descriptor = openat(writing->folder, path,
-			O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
-		if (file->descriptor >= 0) {
-			memcpy(file->path, path, sizeof path);
-			return true;
-		}
-		if (errno != EEXIST)
-			break;
-	}
-	return blame_folder(writing, errno, "cannot make a file", ret_error);
-}
 
 static bool open_temporaries(struct fsdp_writing *writing, struct fsdp_error **ret_error)
 {

@@ -114,7 +114,7 @@ bool fsdp_export_copy_companions(
 /* Bytes of those that are in this folder now; none if there is no folder. */
 uint64_t fsdp_export_companion_bytes(const char *folder);
 
-/* A file under a temporary name that this number makes its own (writing.c). */
+/* A file under a temporary name that this number makes its own (temporaries.c). */
 bool fsdp_export_open_temporary(struct fsdp_writing *writing,
 	struct fsdp_export_temporary *file, size_t number, struct fsdp_error **ret_error);
 
