@@ -107,7 +107,7 @@ void fsdp_dcp_forget_places(struct fsdp_dcp_texts *texts, uint64_t file_bytes);
 /* Whether it is BytesStorageMetadata. */
 bool fsdp_dcp_is_object(const struct fsdp_pickle *pickle, fsdp_ref ref);
 
-/* ---- metadata.c ---- */
+/* ---- metadata-items.c ---- */
 
 /* Fills the error and is false. */
 bool fsdp_dcp_damaged(struct fsdp_dcp_parse *parse, const char *what);

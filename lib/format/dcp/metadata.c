@@ -26,12 +26,6 @@ enum { CHUNK_STEPS = 4 }; /* of work, for one that a key lists */
 
 /* ---- from records to items ---- */
 
-bool fsdp_dcp_damaged(struct fsdp_dcp_parse *parse, const char *what)
-{
-	return fsdp_fail_rule(parse->error, FSDP_ERROR_DAMAGED, "FI1020", FSDP_UNKNOWN,
-		"this is not the metadata of a distributed checkpoint: %s", what);
-}
-
 /* The pickle makes something else: what, is worth a name. */
 static bool calls_other(
 	const struct fsdp_dcp_parse *parse, const struct fsdp_pickle_global *global)
@@ -39,12 +33,6 @@ static bool calls_other(
 	return fsdp_fail_rule(parse->error, FSDP_ERROR_DAMAGED, "FI1020", FSDP_UNKNOWN,
 		"this is not the metadata of a distributed checkpoint: the pickle calls %.*s.%.*s; nothing was run",
 		FSDP_TEXT_MOST(global->module, 100), FSDP_TEXT_MOST(global->name, 100));
-}
-
-struct fsdp_dcp_item *fsdp_dcp_find_item(struct fsdp_dcp *dcp, uint32_t name)
-{
-	uint32_t item = fsdp_table_get(&dcp->item_of, name);
-	return item != FSDP_NONE ? fsdp_vec_at(&dcp->items, item) : NULL;
 }
 
 /* The name of a key of the state dict or of planner_data: any number of entries may share
@@ -140,13 +128,6 @@ static bool read_planner(struct fsdp_dcp_parse *parse, fsdp_ref planner)
 	return true;
 }
 
-bool fsdp_dcp_is_same_item(
-	const struct fsdp_dcp *dcp, const struct fsdp_dcp_item *item, bool is_object)
-{
-	return item != NULL &&
-	       (!is_object || !item->is_object || item->file == dcp->file_number);
-}
-
 /* The item of a name, made if it is new. */
 static struct fsdp_dcp_item *get_item(
 	struct fsdp_dcp_parse *parse, fsdp_ref key, struct fsdp_span text, bool is_object)
@@ -176,13 +157,6 @@ static struct fsdp_dcp_item *get_item(
 		.shape = FSDP_NONE,
 	};
 	return item;
-}
-
-void fsdp_dcp_say(struct fsdp_dcp *dcp, enum fsdp_rule_index rule,
-	struct fsdp_span tensor, const char *what)
-{
-	fsdp_find(&dcp->model->findings, rule,
-		FSDP_PLACE(.file = dcp->file, .tensor = tensor), "%s", what);
 }
 
 static void set_shape(struct fsdp_dcp_parse *parse, struct fsdp_dcp_item *item,

@@ -83,8 +83,10 @@ static inline struct fsdp_findings *fsdp_safetensors_findings(
 			.tensor = (entry)->name),                             \
 		__VA_ARGS__)
 
-/* ---- safetensors.c ---- */
+/* ---- header-tokens.c ---- */
 
+/* Adds to an error in the JSON where the header lies. Always false. */
+bool fsdp_safetensors_fail_json(struct fsdp_error **ret_error);
 /* The next token of the header. */
 bool fsdp_safetensors_next(
 	struct fsdp_safetensors *header, struct fsdp_error **ret_error);
