@@ -42,7 +42,7 @@ bool fsdp_freeze_tree(struct fsdp_model *model, struct fsdp_arena *scratch);
 bool fsdp_freeze_keys(struct fsdp_model *model, struct fsdp_arena *scratch);
 bool fsdp_freeze_join(struct fsdp_model *model, struct fsdp_arena *scratch);
 
-/* plan-join.c: where a name in a container may begin anew. All zero is before the first
+/* borders.c: where a name in a container may begin anew. All zero is before the first
  * border. */
 struct fsdp_border {
 	size_t part, at; /* `at` bytes of the name are those of containers */
@@ -104,7 +104,7 @@ uint64_t fsdp_model_used(const struct fsdp_model *model,
 void fsdp_model_count_parameter(struct fsdp_model *model, uint32_t module,
 	uint32_t tied_module, uint64_t numel, uint64_t bytes);
 
-/* Ids of pieces of a tensor whose boxes lie on more than one rank. */
+/* shards.c: ids of pieces of a tensor whose boxes lie on more than one rank. */
 bool fsdp_model_is_sharded(
 	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor);
 
