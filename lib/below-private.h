@@ -5,8 +5,8 @@
 #include "opening.h"
 
 /*
- * The search below a folder, for below.c and below-run.c. Folders are looked at one after
- * the other; those found on the way stand at the end of the list.
+ * The search below a folder, for below.c, below-places.c and below-run.c. Folders are
+ * looked at one after the other; those found on the way stand at the end of the list.
  */
 enum { FSDP_BELOW_LEVELS = 3, FSDP_BELOW_SMALL = 64 };
 

@@ -10,20 +10,6 @@ enum { PEEK_FILES = 64 };
 
 /* ---- looking ---- */
 
-bool fsdp_look_at_head(const struct fsdp_source *source, struct fsdp_span path,
-	unsigned char *head, struct fsdp_look *ret_look, struct fsdp_error **ret_error)
-{
-	size_t size = (size_t)fsdp_min(source->size, FSDP_HEAD_BYTES);
-	if (!fsdp_source_read(source, 0, head, size, ret_error))
-		return false;
-	*ret_look = (struct fsdp_look){
-		.path = path,
-		.source = *source,
-		.head = fsdp_span(head, size),
-	};
-	return true;
-}
-
 bool fsdp_opening_set_source(struct opening *opening, struct fsdp_source source,
 	struct fsdp_span path, struct fsdp_error **ret_error)
 {

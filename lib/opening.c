@@ -2,6 +2,7 @@
 /*
  * What the steps of opening share: their outcome, paths, and sets of rank files.
  */
+#include "base/num.h"
 #include "opening.h"
 
 enum fsdp_outcome fsdp_opening_outcome(const struct opening *opening, bool good)
@@ -50,4 +51,18 @@ bool fsdp_opening_has_set(struct opening *opening, bool told)
 		       fsdp_span_last(fsdp_span_text(opening->path), '/'), positions,
 		       &sure) > 1 &&
 	       (sure || told);
+}
+
+bool fsdp_look_at_head(const struct fsdp_source *source, struct fsdp_span path,
+	unsigned char *head, struct fsdp_look *ret_look, struct fsdp_error **ret_error)
+{
+	size_t size = (size_t)fsdp_min(source->size, FSDP_HEAD_BYTES);
+	if (!fsdp_source_read(source, 0, head, size, ret_error))
+		return false;
+	*ret_look = (struct fsdp_look){
+		.path = path,
+		.source = *source,
+		.head = fsdp_span(head, size),
+	};
+	return true;
 }

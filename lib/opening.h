@@ -37,11 +37,11 @@ struct opening {
 	uint64_t child_count;
 };
 
-/* ---- enter.c ---- */
-
 /* `head` has room for FSDP_HEAD_BYTES and stays as long as the look. */
 bool fsdp_look_at_head(const struct fsdp_source *source, struct fsdp_span path,
 	unsigned char *head, struct fsdp_look *ret_look, struct fsdp_error **ret_error);
+
+/* ---- enter.c ---- */
 
 /* Makes this file, or the folder that the checkpoint has, what is read. */
 bool fsdp_opening_set_source(struct opening *opening, struct fsdp_source source,
