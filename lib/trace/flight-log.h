@@ -93,7 +93,7 @@ struct fsdp_watchdog {
 #define FSDP_WATCHDOG_BARRIER "\nbarrier"
 #define FSDP_WATCHDOG_DIFFER "\ndiffer"
 
-/* The id of a group by name and description. FSDP_NONE: out of memory. */
+/* flight-log-line.c: the id of a group by name and description. FSDP_NONE: out of memory. */
 uint32_t fsdp_watchdog_group(
 	struct fsdp_names *groups, struct fsdp_span name, struct fsdp_span desc);
 
