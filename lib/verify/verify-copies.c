@@ -195,7 +195,7 @@ static bool find_tied(struct fsdp_verify *verify, struct fsdp_vec *list, uint32_
 	return true;
 }
 
-int fsdp_verify_by_piece(const void *left, const void *right)
+static int by_piece(const void *left, const void *right)
 {
 	const struct fsdp_copy *a = left, *b = right;
 	if (a->piece != b->piece)
@@ -212,7 +212,7 @@ static bool keep_copies(struct fsdp_verify *verify, const struct fsdp_vec *list)
 		verify->copies[i] = *(struct fsdp_copy *)fsdp_vec_at(list, i);
 	verify->copy_count = list->count;
 	verify->copies[list->count].piece = FSDP_NONE;
-	qsort(verify->copies, list->count, sizeof *verify->copies, fsdp_verify_by_piece);
+	qsort(verify->copies, list->count, sizeof *verify->copies, by_piece);
 	return true;
 }
 
@@ -321,7 +321,7 @@ static void judge_pair(
 		say_difference(verify, a, b);
 }
 
-int fsdp_verify_by_group(const void *left, const void *right)
+static int by_group(const void *left, const void *right)
 {
 	const struct fsdp_copy *a = left, *b = right;
 	if (a->group != b->group)
@@ -332,11 +332,49 @@ int fsdp_verify_by_group(const void *left, const void *right)
 void fsdp_verify_judge_copies(struct fsdp_verify *verify)
 {
 	struct fsdp_copy *copies = verify->copies;
-	qsort(copies, verify->copy_count, sizeof *copies, fsdp_verify_by_group);
+	qsort(copies, verify->copy_count, sizeof *copies, by_group);
 	for (size_t i = 0, first = 0; i < verify->copy_count; i++) {
 		if (copies[i].group != copies[first].group)
 			first = i;
 		if (i != first && fsdp_verify_is_own(verify, &copies[i]))
 			judge_pair(verify, &copies[first], &copies[i]);
 	}
+}
+
+static uint32_t file_of(const struct fsdp_verify *verify, const struct fsdp_copy *copy)
+{
+	const struct fsdp_model *model = &verify->checkpoint->model;
+	return fsdp_model_extent(model, fsdp_model_piece(model, copy->piece)->extent)
+		->file;
+}
+
+bool fsdp_verify_is_own(const struct fsdp_verify *verify, const struct fsdp_copy *copy)
+{
+	return verify->own == NULL || verify->own[file_of(verify, copy)];
+}
+
+/* The first copy of a group is what the others are compared with. */
+void fsdp_verify_want_first(struct fsdp_verify *verify, uint8_t *files)
+{
+	struct fsdp_copy *copies = verify->copies;
+	qsort(copies, verify->copy_count, sizeof *copies, by_group);
+	for (size_t i = 0, first = 0; i < verify->copy_count; i++) {
+		if (copies[i].group != copies[first].group)
+			first = i;
+		if (i == first || fsdp_verify_is_own(verify, &copies[first]) ||
+			!fsdp_verify_is_own(verify, &copies[i]))
+			continue;
+		copies[first].wanted = true;
+		files[file_of(verify, &copies[first])] = 1;
+	}
+	qsort(copies, verify->copy_count, sizeof *copies, by_piece);
+}
+
+bool fsdp_verify_wants(const struct fsdp_verify *verify, uint32_t piece)
+{
+	const struct fsdp_copy *copy = fsdp_verify_copy(verify, piece);
+	for (; copy != NULL && copy->piece == piece; copy++)
+		if (copy->wanted)
+			return true;
+	return false;
 }

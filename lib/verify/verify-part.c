@@ -61,12 +61,6 @@ bool fsdp_verify_begin_part(struct fsdp_verify *verify, struct fsdp_error **ret_
 	return true;
 }
 
-bool fsdp_verify_takes(struct fsdp_verify *verify, uint64_t bytes)
-{
-	verify->place++;
-	return fsdp_share_takes(&verify->share, bytes);
-}
-
 bool fsdp_verify_takes_file(struct fsdp_verify *verify, uint32_t id)
 {
 	const struct fsdp_model *model = &verify->checkpoint->model;
@@ -77,44 +71,6 @@ bool fsdp_verify_takes_file(struct fsdp_verify *verify, uint32_t id)
 }
 
 /* ---- copies ---- */
-
-static uint32_t file_of(const struct fsdp_verify *verify, const struct fsdp_copy *copy)
-{
-	const struct fsdp_model *model = &verify->checkpoint->model;
-	return fsdp_model_extent(model, fsdp_model_piece(model, copy->piece)->extent)
-		->file;
-}
-
-bool fsdp_verify_is_own(const struct fsdp_verify *verify, const struct fsdp_copy *copy)
-{
-	return verify->own == NULL || verify->own[file_of(verify, copy)];
-}
-
-/* The first copy of a group is what the others are compared with. */
-static void want_first(struct fsdp_verify *verify, uint8_t *files)
-{
-	struct fsdp_copy *copies = verify->copies;
-	qsort(copies, verify->copy_count, sizeof *copies, fsdp_verify_by_group);
-	for (size_t i = 0, first = 0; i < verify->copy_count; i++) {
-		if (copies[i].group != copies[first].group)
-			first = i;
-		if (i == first || fsdp_verify_is_own(verify, &copies[first]) ||
-			!fsdp_verify_is_own(verify, &copies[i]))
-			continue;
-		copies[first].wanted = true;
-		files[file_of(verify, &copies[first])] = 1;
-	}
-	qsort(copies, verify->copy_count, sizeof *copies, fsdp_verify_by_piece);
-}
-
-bool fsdp_verify_wants(const struct fsdp_verify *verify, uint32_t piece)
-{
-	const struct fsdp_copy *copy = fsdp_verify_copy(verify, piece);
-	for (; copy != NULL && copy->piece == piece; copy++)
-		if (copy->wanted)
-			return true;
-	return false;
-}
 
 /* What is wrong with these files, and what they add up to, another part says. */
 bool fsdp_verify_foreign(struct fsdp_verify *verify,
@@ -132,7 +88,7 @@ bool fsdp_verify_foreign(struct fsdp_verify *verify,
 	uint8_t *files = FSDP_TAKE(&verify->arena, files, count);
 	if (files == NULL)
 		return fsdp_arena_fail(&verify->arena, ret_error);
-	want_first(verify, files);
+	fsdp_verify_want_first(verify, files);
 	fsdp_findings_init(
 		&verify->findings, &verify->arena, &verify->checkpoint->limits);
 	verify->foreign = true;
@@ -150,65 +106,4 @@ bool fsdp_verify_foreign(struct fsdp_verify *verify,
 	return good;
 }
 
-void fsdp_verify_keep_viewed(struct fsdp_verify_file *file)
-{
-	size_t kept = 0, last = SIZE_MAX;
-	for (size_t i = 0; i < file->view_count; i++) {
-		struct fsdp_pass_view *view = &file->views[i];
-		if (view->segment != last) {
-			last = view->segment;
-			*(struct fsdp_segment *)fsdp_vec_at(&file->segments, kept++) = *(
-				struct fsdp_segment *)fsdp_vec_at(&file->segments, last);
-		}
-		view->segment = kept - 1;
-	}
-	fsdp_vec_truncate(&file->segments, kept);
-	file->pass.segment_count = kept;
-}
-
 /* ---- findings ---- */
-
-bool fsdp_verify_mark(
-	struct fsdp_verify *verify, uint32_t place, struct fsdp_error **ret_error)
-{
-	while (!verify->foreign && verify->places.count < verify->findings.list.count)
-		if (!fsdp_vec_add(&verify->places, &place))
-			return fsdp_arena_fail(&verify->arena, ret_error);
-	return true;
-}
-
-struct finding_place {
-	uint32_t place;
-	size_t index;
-};
-
-static int by_place(const void *left, const void *right)
-{
-	const struct finding_place *a = left, *b = right;
-	if (a->place != b->place)
-		return a->place < b->place ? -1 : 1;
-	return a->index < b->index ? -1 : a->index > b->index;
-}
-
-bool fsdp_verify_order(struct fsdp_verify *verify, struct fsdp_error **ret_error)
-{
-	struct fsdp_vec *list = &verify->findings.list;
-	struct fsdp_vec sorted;
-	if (list->count < 2)
-		return true;
-	struct finding_place *places = FSDP_TAKE(&verify->batch, places, list->count);
-	fsdp_vec_init(&sorted, &verify->arena, sizeof(struct fsdp_finding));
-	if (places == NULL)
-		return fsdp_arena_fail(&verify->batch, ret_error);
-	for (size_t i = 0; i < list->count; i++) {
-		places[i].index = i;
-		places[i].place = *(uint32_t *)fsdp_vec_at(&verify->places, i);
-	}
-	qsort(places, list->count, sizeof *places, by_place);
-	for (size_t i = 0; i < list->count; i++)
-		if (!fsdp_vec_add(&sorted, fsdp_vec_at(list, places[i].index)))
-			return fsdp_arena_fail(&verify->arena, ret_error);
-	*list = sorted;
-	fsdp_arena_reset(&verify->batch);
-	return true;
-}

@@ -140,6 +140,10 @@ struct fsdp_verify_file {
 /* Where a finding about a file lies. */
 #define FSDP_IN(file_, ...) FSDP_PLACE(.file = (file_)->path, __VA_ARGS__)
 
+/* Factors that hashes of this room are mixed with. */
+#define FSDP_VERIFY_MIX_A UINT64_C(0x9E3779B185EBCA87)
+#define FSDP_VERIFY_MIX_B UINT64_C(0xC2B2AE3D27D4EB4F)
+
 /* ---- verify-files.c ---- */
 
 /* Puts extents, pieces and values in order. */
@@ -179,15 +183,8 @@ bool fsdp_verify_is_zip(
 /* What is this part's, when the lists of digests are known. */
 bool fsdp_verify_begin_part(struct fsdp_verify *verify, struct fsdp_error **ret_error);
 
-/* Whether the next file is; call it once of each, in an order that all parts have. */
-bool fsdp_verify_takes(struct fsdp_verify *verify, uint64_t bytes);
+/* Whether the next file of the model is. */
 bool fsdp_verify_takes_file(struct fsdp_verify *verify, uint32_t id);
-
-/* Whether a copy lies in a file of this part. */
-bool fsdp_verify_is_own(const struct fsdp_verify *verify, const struct fsdp_copy *copy);
-
-/* Whether a piece of another part's file is needed. */
-bool fsdp_verify_wants(const struct fsdp_verify *verify, uint32_t piece);
 
 /* Reads copies in files of other parts that this part's are compared with. `look_at` takes
  * a file in hand. */
@@ -195,8 +192,10 @@ bool fsdp_verify_foreign(struct fsdp_verify *verify,
 	bool (*look_at)(struct fsdp_verify *, uint32_t, struct fsdp_error **),
 	struct fsdp_error **ret_error);
 
-/* Of a file of another part, leaves only segments that views lie in. Views are in order. */
-void fsdp_verify_keep_viewed(struct fsdp_verify_file *file);
+/* ---- verify-places.c ---- */
+
+/* Whether the next file is this part's; call it once of each, in an order that all parts have. */
+bool fsdp_verify_takes(struct fsdp_verify *verify, uint64_t bytes);
 
 /* Findings made since the last mark belong to this place. */
 bool fsdp_verify_mark(
@@ -274,6 +273,17 @@ bool fsdp_verify_end_views(struct fsdp_verify *verify, struct fsdp_verify_file *
 void fsdp_verify_deliver(struct fsdp_verify *verify, const struct fsdp_verify_file *file,
 	size_t view, bool spoiled);
 
+/* Of a file of another part, leaves only segments that views lie in. Views are in order. */
+void fsdp_verify_keep_viewed(struct fsdp_verify_file *file);
+
+/* ---- verify-numbers.c ---- */
+
+/* Whether all numbers of a tensor were seen. */
+bool fsdp_verify_is_known(const struct fsdp_verify *verify, uint32_t tensor);
+
+/* Whether the numbers of a tensor come from this piece. */
+bool fsdp_verify_is_counted(const struct fsdp_verify *verify, uint32_t piece);
+
 /* Adds the numbers of a piece, view->owner, to those of its tensor. */
 void fsdp_verify_add_numbers(struct fsdp_verify *verify,
 	const struct fsdp_pass_view *view, const struct fsdp_pass_result *result);
@@ -296,12 +306,6 @@ bool fsdp_verify_take_seen(struct fsdp_verify *verify, struct fsdp_error **ret_e
 /* Room for the numbers of tensors, when copies are known. */
 bool fsdp_verify_begin_values(struct fsdp_verify *verify, struct fsdp_error **ret_error);
 
-/* Whether all numbers of a tensor were seen. */
-bool fsdp_verify_is_known(const struct fsdp_verify *verify, uint32_t tensor);
-
-/* Whether the numbers of a tensor come from this piece. */
-bool fsdp_verify_is_counted(const struct fsdp_verify *verify, uint32_t piece);
-
 /* Reads what the pass could not see, and says which numbers cannot be weights. */
 bool fsdp_verify_judge_values(struct fsdp_verify *verify, struct fsdp_error **ret_error);
 
@@ -321,9 +325,15 @@ bool fsdp_verify_find_copies(struct fsdp_verify *verify, struct fsdp_error **ret
  * no piece. */
 struct fsdp_copy *fsdp_verify_copy(const struct fsdp_verify *verify, uint32_t piece);
 
-/* Orders of copies. */
-int fsdp_verify_by_piece(const void *left, const void *right);
-int fsdp_verify_by_group(const void *left, const void *right);
+/* Whether a copy lies in a file of this part. */
+bool fsdp_verify_is_own(const struct fsdp_verify *verify, const struct fsdp_copy *copy);
+
+/* Whether a piece of another part's file is needed. */
+bool fsdp_verify_wants(const struct fsdp_verify *verify, uint32_t piece);
+
+/* Of each group whose first copy lies in a file of another part: wants that one, and marks
+ * its file. */
+void fsdp_verify_want_first(struct fsdp_verify *verify, uint8_t *files);
 
 /* Says which differ. */
 void fsdp_verify_judge_copies(struct fsdp_verify *verify);

@@ -232,14 +232,6 @@ static void judge_possible(
 
 /* ---- the whole ---- */
 
-bool fsdp_verify_is_known(const struct fsdp_verify *verify, uint32_t tensor)
-{
-	const struct fsdp_numbers *numbers = &verify->numbers[tensor];
-	return numbers->due != 0 && numbers->seen == numbers->due &&
-	       fsdp_moments_takes(
-		       fsdp_model_tensor(&verify->checkpoint->model, tensor)->dtype);
-}
-
 bool fsdp_verify_judge_values(struct fsdp_verify *verify, struct fsdp_error **ret_error)
 {
 	const struct fsdp_model *model = &verify->checkpoint->model;

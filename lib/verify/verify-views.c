@@ -11,35 +11,12 @@
 /* Bytes of views that may lie over the bytes of a file: more is not looked at. */
 enum { OVERLAY_MOST = 8 };
 
-#define MIX_A UINT64_C(0x9E3779B185EBCA87)
-#define MIX_B UINT64_C(0xC2B2AE3D27D4EB4F)
-
 /* ---- which are wanted ---- */
 
 static const struct fsdp_piece_record *piece_at(
 	const struct fsdp_verify *verify, uint32_t piece)
 {
 	return fsdp_model_piece(&verify->checkpoint->model, piece);
-}
-
-/* A tied tensor that has no bytes of its own is looked at under its other name. */
-static bool shares_bytes(
-	const struct fsdp_verify *verify, const struct fsdp_piece_record *piece)
-{
-	const struct fsdp_model *model = &verify->checkpoint->model;
-	uint32_t alias = fsdp_model_tensor(model, piece->tensor)->alias;
-	if (alias == FSDP_NONE)
-		return false;
-	const struct fsdp_tensor_record *other = fsdp_model_tensor(model, alias);
-	return other->piece_count != 0 &&
-	       fsdp_model_piece(model, other->first_piece)->extent == piece->extent;
-}
-
-bool fsdp_verify_is_counted(const struct fsdp_verify *verify, uint32_t piece)
-{
-	return verify->numbers != NULL &&
-	       (verify->is_copy == NULL || !verify->is_copy[piece]) &&
-	       !shares_bytes(verify, piece_at(verify, piece));
 }
 
 bool fsdp_verify_begin_views(struct fsdp_verify *verify, struct fsdp_verify_file *file,
@@ -126,7 +103,8 @@ static uint64_t cut_of(uint64_t begin, uint64_t end, bool deflated)
 static uint64_t mix_ints(uint64_t hash, const int64_t *ints, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
-		hash = fsdp_mix(hash ^ (uint64_t)ints[i], MIX_A) + MIX_B;
+		hash = fsdp_mix(hash ^ (uint64_t)ints[i], FSDP_VERIFY_MIX_A) +
+		       FSDP_VERIFY_MIX_B;
 	return hash;
 }
 
@@ -138,7 +116,7 @@ static uint64_t layout_of(const struct fsdp_verify *verify,
 	const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, piece->tensor);
 	const int64_t *box = fsdp_model_box(model, piece);
 	const int64_t *run = fsdp_model_run(model, piece);
-	uint64_t hash = fsdp_mix(cut ^ MIX_B, MIX_A);
+	uint64_t hash = fsdp_mix(cut ^ FSDP_VERIFY_MIX_B, FSDP_VERIFY_MIX_A);
 	if (run != NULL)
 		hash = mix_ints(hash, run, 2);
 	else if (box != NULL && tensor->piece_count > 1)
@@ -254,35 +232,6 @@ bool fsdp_verify_end_views(struct fsdp_verify *verify, struct fsdp_verify_file *
 
 /* ---- what was seen ---- */
 
-bool fsdp_verify_is_sampled(const struct fsdp_pass_view *view)
-{
-	return view->end - view->begin > FSDP_SAMPLE_BYTES;
-}
-
-void fsdp_verify_add_numbers(struct fsdp_verify *verify,
-	const struct fsdp_pass_view *view, const struct fsdp_pass_result *result)
-{
-	uint32_t index = view->owner;
-	uint64_t layout = view->tag;
-	const struct fsdp_piece_record *piece = piece_at(verify, index);
-	struct fsdp_numbers *numbers = &verify->numbers[piece->tensor];
-	bool first = numbers->seen++ == 0;
-	if (view->counted && first)
-		numbers->moments = result->moments;
-	else if (view->counted)
-		fsdp_moments_join(&numbers->moments, &result->moments);
-	if (view->counted && numbers->bad_piece == FSDP_NONE &&
-		result->moments.bad_index != FSDP_UNKNOWN) {
-		numbers->bad_piece = index;
-		numbers->moments.bad_index = result->moments.bad_index;
-	}
-	/* Pieces come in the order of their files, so that order must not count. */
-	numbers->trait.words[0] += fsdp_mix(result->sample.words[0] ^ layout, MIX_A);
-	numbers->trait.words[1] += fsdp_mix(result->sample.words[1] ^ layout, MIX_B);
-	numbers->sampled |= fsdp_verify_is_sampled(view);
-	numbers->layout += layout;
-}
-
 static void add_to_copy(struct fsdp_copy *copy, const struct fsdp_verify_file *file,
 	const struct fsdp_pass_view *view, const struct fsdp_segment *segment,
 	const struct fsdp_trait *trait)
@@ -308,4 +257,20 @@ void fsdp_verify_deliver(struct fsdp_verify *verify, const struct fsdp_verify_fi
 	struct fsdp_copy *copy = spoiled ? NULL : fsdp_verify_copy(verify, seen->owner);
 	for (; copy != NULL && copy->piece == seen->owner; copy++)
 		add_to_copy(copy, file, seen, &segment, &result->trait);
+}
+
+void fsdp_verify_keep_viewed(struct fsdp_verify_file *file)
+{
+	size_t kept = 0, last = SIZE_MAX;
+	for (size_t i = 0; i < file->view_count; i++) {
+		struct fsdp_pass_view *view = &file->views[i];
+		if (view->segment != last) {
+			last = view->segment;
+			*(struct fsdp_segment *)fsdp_vec_at(&file->segments, kept++) = *(
+				struct fsdp_segment *)fsdp_vec_at(&file->segments, last);
+		}
+		view->segment = kept - 1;
+	}
+	fsdp_vec_truncate(&file->segments, kept);
+	file->pass.segment_count = kept;
 }
