@@ -63,13 +63,6 @@ int answer_selection_status(
 	return status_worse(status, STATUS_PARTIAL);
 }
 
-bool path_is_folder(const char *path)
-{
-	struct stat status;
-
-	return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
-}
-
 /* A file that stands for its set, and an archive, are their own place. */
 const char *answer_place(const struct run *run)
 {
@@ -79,15 +72,6 @@ const char *answer_place(const struct run *run)
 	return base != NULL && path_is_folder(run->path) && path_is_folder(base)
 		       ? base
 		       : run->path;
-}
-
-unsigned jobs_wanted(const struct common_options *common)
-{
-	long cores = sysconf(_SC_NPROCESSORS_ONLN);
-
-	if (common->jobs > 0)
-		return (unsigned)common->jobs;
-	return cores < 1 ? 1 : cores < 8 ? (unsigned)cores : 8;
 }
 
 static bool names_format(const char *output, const char *format)

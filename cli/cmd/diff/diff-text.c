@@ -102,13 +102,6 @@ static void describe(
 	}
 }
 
-struct text shown_value(struct diffing *diffing, const struct diff_side *side)
-{
-	return diffing->joined != NULL
-		       ? side->shown
-		       : entry_shown_text(&diffing->buffers[side->index], &side->value);
-}
-
 /* Of an entry that is no tensor. */
 static void describe_value(
 	struct diffing *diffing, const struct diff_change *change, struct diff_line *line)
@@ -460,4 +453,15 @@ bool tell_diff(struct diffing *diffing)
 	}
 	note_rest(diffing);
 	return good;
+}
+
+bool show_diff(struct diffing *diffing)
+{
+	run_begin(diffing->run, diffing->status);
+	bool good = tell_diff(diffing);
+	put_differences(diffing);
+	out_fields(diffing->run->out, &diff_record, (struct subject){ diffing, diffing });
+	return good && !diffing->buffers[0].failed && !diffing->buffers[1].failed &&
+	       !diffing->value_name.failed && !diffing->json[0].failed &&
+	       !diffing->json[1].failed;
 }

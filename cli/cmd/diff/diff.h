@@ -93,13 +93,17 @@ struct diffing {
 };
 enum { DIFF_VALUES = 1 << 30 /* numbers of entries that are no tensors begin here */ };
 
-/* diff-part.c: the same as below of what parts have told. */
+/* ---- diff-joined.c: the same as below of what parts have told ---- */
+
 void joined_change(
 	const struct diffing *diffing, size_t index, struct diff_change *ret_change);
 void joined_alone(const struct diffing *diffing, unsigned side, size_t index,
 	struct diff_alone *ret_alone);
 void joined_renamed(
 	const struct diffing *diffing, size_t index, struct diff_renamed *ret_renamed);
+
+/* A member of what the parts tell beside their rows. */
+struct fsdp_document_value joined_rest(const struct diffing *diffing, const char *key);
 
 /* The JSON value that a part has told; absent: none, or no memory. */
 struct value joined_value(struct json_tokens *json, struct fsdp_document_value told);

@@ -74,6 +74,11 @@ bool find_torn(struct exporting *exporting, struct fsdp_error **ret_error);
  * another error, and stays. */
 bool refuse_damage(struct exporting *exporting, struct fsdp_error **error);
 
+/* ---- wanted.c ---- */
+
+/* Whether the weights of the model are asked for, and not the master weights. */
+bool wants_model(const struct exporting *exporting);
+
 /* Whether a tensor would be written if nothing lacked. */
 bool is_wanted(struct exporting *exporting, uint32_t tensor);
 

@@ -112,19 +112,11 @@ bool hash_compare(struct hashing *hashing)
 
 /* ---- what parts have told ---- */
 
-static const char *const words[] = { [LISTED_SAME] = "matched",
-	[LISTED_OTHER] = "mismatched",
-	[LISTED_NOT] = "unlisted" };
-
-const char *hash_listed_word(const struct hashing *hashing, size_t index)
-{
-	return hashing->listed != NULL ? words[hashing->listed[index]] : NULL;
-}
-
 static enum listed listed_of(struct fsdp_span word)
 {
 	for (unsigned i = LISTED_SAME; i <= LISTED_NOT; i++)
-		if (text_is(text_of_span(word), text_of(words[i])))
+		if (text_is(text_of_span(word),
+			    text_of(hash_listed_name((enum listed)i))))
 			return (enum listed)i;
 	return LISTED_UNREAD;
 }

@@ -81,8 +81,8 @@ bool hash_compare(struct hashing *hashing);
 /* The same of what parts have told. */
 bool hash_join_check(struct hashing *hashing);
 
-/* "matched", "mismatched", "unlisted"; NULL: it was not compared, or not read. */
-const char *hash_listed_word(const struct hashing *hashing, size_t index);
+/* "matched", "mismatched", "unlisted"; NULL: it was not read (hash-rows.c). */
+const char *hash_listed_name(enum listed listed);
 void hash_check_done(struct hash_check *check);
 
 extern const struct record hash_record;

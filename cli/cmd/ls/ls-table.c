@@ -14,6 +14,15 @@
 #include "render/human.h"
 #include "run/answer.h"
 
+const char *const BY_WORDS[] = { "rank", "file", "dtype", "role", "module", "unit",
+	"layer", NULL };
+
+bool lists_groups(const struct ls_options *options, const struct select_options *select)
+{
+	return options->by.count > 0 ||
+	       (select->depth >= 0 && !options->pieces && !options->fold);
+}
+
 /* ---- which tensors ---- */
 
 static bool takes(struct listing *listing, uint32_t index)

@@ -5,9 +5,6 @@
 #include "cmd/ls/ls.h"
 #include "run/answer.h"
 
-const char *const BY_WORDS[] = { "rank", "file", "dtype", "role", "module", "unit",
-	"layer", NULL };
-
 static const struct option OPTIONS[] = {
 	{ "long", 'l', OPTION_FLAG, NULL, offsetof(struct ls_options, pieces),
 		.help = "one row per piece: rank, file, offset, length" },
@@ -27,12 +24,6 @@ static const struct option OPTIONS[] = {
 static const struct record ls_record = RECORD_OF(RECORD_ONE_OF, struct listing,
 	{ NULL, OBJECT(tensor_list_record) }, { NULL, OBJECT(piece_list_record) },
 	{ NULL, OBJECT(group_list_record) }, { NULL, OBJECT(value_list_record) });
-
-bool lists_groups(const struct ls_options *options, const struct select_options *select)
-{
-	return options->by.count > 0 ||
-	       (select->depth >= 0 && !options->pieces && !options->fold);
-}
 
 static bool list(struct listing *listing, struct fsdp_error **ret_error)
 {

@@ -11,27 +11,9 @@
 #include "cmd/order/order.h"
 #include "render/record.h"
 
-/* The object of the answer, and the context of all records. */
-struct order_data {
-	struct listing *listing;
-	/* For what is made of one recording: its parameters sorted, or the places of its
-	 * handles, before and behind. */
-	int64_t *scratch;
-	struct fsdp_divergence divergence;
-	struct fsdp_first_diff first_diff;
-	/* Which run these are of: the first whose ranks part. */
-	struct listing parts;
-	struct fsdp_flight flight;
-};
-
 static struct order_data *data_of(struct subject of)
 {
 	return of.context;
-}
-
-const struct listing *order_listing(struct subject of)
-{
-	return data_of(of)->listing;
 }
 
 static bool has_dumps(struct subject of)

@@ -611,7 +611,8 @@ static const struct fsdp_recording *nth_dump(const struct listing *listing, size
 
 static const void *each_dump(struct subject of, size_t i, void *room)
 {
-	const struct listing *listing = order_listing(of);
+	const struct order_data *data = of.context;
+	const struct listing *listing = data->listing;
 	struct dump *dump = room;
 	const struct fsdp_recording *one;
 

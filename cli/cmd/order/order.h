@@ -24,6 +24,19 @@ struct listing {
 	size_t count;
 };
 
+/* The object of the answer, and the context of all records. */
+struct order_data {
+	struct listing *listing;
+	/* For what is made of one recording: its parameters sorted, or the places of its
+	 * handles, before and behind. */
+	int64_t *scratch;
+	struct fsdp_divergence divergence;
+	struct fsdp_first_diff first_diff;
+	/* Which run these are of: the first whose ranks part. */
+	struct listing parts;
+	struct fsdp_flight flight;
+};
+
 /* By its index; NULL: there is none. */
 const struct fsdp_handle *order_handle(
 	const struct fsdp_exec_order *order, int64_t index);
@@ -64,9 +77,6 @@ void order_put_watches(struct listing *listing, const struct fsdp_flight *says);
 extern const struct record order_watch_record;
 
 /* ---- order-data.c ---- */
-
-/* The listing that a field of the answer is of. */
-const struct listing *order_listing(struct subject of);
 
 extern const struct record order_answer;
 

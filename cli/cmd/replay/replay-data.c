@@ -14,14 +14,6 @@ static const char *layer_name(unsigned layer)
 					  : "none";
 }
 
-const char *replay_how_name(unsigned how)
-{
-	static const char *const names[FSDP_BY_COUNT] = { "args", "launch", "name",
-		"unknown" };
-
-	return names[how];
-}
-
 #define BY(how) .type = FIELD_COUNT, .at = (how) * sizeof(uint64_t), .always = true
 static const struct record resolution_record = OBJECT_RECORD(uint64_t[FSDP_BY_COUNT],
 	"resolution", "How the types of collectives were found.",
@@ -85,11 +77,6 @@ static bool is_no_trace(struct subject of)
 static bool is_profile(struct subject of)
 {
 	return ((const RECORDING *)of.object)->kind == FSDP_RECORDING_PROFILE;
-}
-
-bool replay_has_device(struct subject of)
-{
-	return ((const RECORDING *)of.object)->has_device;
 }
 
 static bool is_interrupted(struct subject of)
@@ -203,17 +190,6 @@ static const struct record rank_record = OBJECT_RECORD(RANKED, "rank", "One reco
 	RUN_ROW(RANKED, run), { NULL, FIELDS_AT(RANKED, recording, recording_record) });
 
 _Static_assert(sizeof(RANKED) <= RECORD_ROOM, "room for one");
-
-uint64_t replay_run_of(const struct replay *replay, const struct fsdp_recording *one)
-{
-	for (size_t i = 0; replay->run_count > 1 && i < replay->run_count; i++) {
-		struct replay run = replay_run(replay, i);
-		for (size_t j = 0; j < run.count; j++)
-			if (fsdp_recording(run.recordings, j) == one)
-				return run.nth;
-	}
-	return 1;
-}
 
 static const void *each_ranked(struct subject of, size_t i, void *room)
 {

@@ -31,6 +31,15 @@ struct ranked {
 	uint64_t input, run;
 };
 
+/* ---- replay-lists.c ---- */
+
+/* Begins a table of rows of this record. */
+void replay_begin_rows(
+	struct replay *replay, struct record_table *table, const struct record *record);
+/* The same with a row for each item of an array. */
+void replay_put_list(struct replay *replay, const struct record *record,
+	const void *items, size_t count);
+
 /* The run of a recording, from 1. */
 uint64_t replay_run_of(const struct replay *replay, const struct fsdp_recording *one);
 /* Of a struct fsdp_recording. */
@@ -48,11 +57,6 @@ const void *replay_each_collective(struct subject of, size_t i, void *room);
 void replay_put_collective_rows(struct replay *replay);
 
 /* replay-rows.c: the table of --by. False: out of memory. */
-void replay_begin_rows(
-	struct replay *replay, struct record_table *table, const struct record *record);
-/* The same with a row for each item of an array. */
-void replay_put_list(struct replay *replay, const struct record *record,
-	const void *items, size_t count);
 bool replay_put_rows(struct replay *replay);
 
 /* replay-steps.c, replay-sums.c: those of steps; of types and regions */

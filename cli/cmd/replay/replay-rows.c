@@ -8,29 +8,6 @@
 
 #define RECORDING struct fsdp_recording
 
-void replay_begin_rows(
-	struct replay *replay, struct record_table *table, const struct record *record)
-{
-	static const struct table like = {
-		.key = "types", .main = true, .rows_only = true
-	};
-
-	record_table_init(table, &like, record, replay);
-	out_records_begin(replay->run->out, table);
-}
-
-void replay_put_list(struct replay *replay, const struct record *record,
-	const void *items, size_t count)
-{
-	struct record_table table;
-
-	replay_begin_rows(replay, &table, record);
-	for (size_t i = 0; i < count; i++)
-		out_records_row(
-			replay->run->out, &table, (const char *)items + i * record->size);
-	out_table_end(replay->run->out);
-}
-
 struct separated_row {
 	int64_t rank, step; /* FSDP_ABSENT: of all steps */
 	struct fsdp_span type;

@@ -70,7 +70,13 @@ struct counting {
 	int status;
 };
 
-/* The row with this number, until the next one. */
+/* ---- stats-rows.c ---- */
+
+/* Rows of tensors, and the one with this number, until the next one. */
+size_t stats_tensor_rows(const struct counting *counting);
+const struct stats_row *stats_tensor_row(struct counting *counting, uint32_t number);
+
+/* The same of what is shown: of groups where tensors are folded. */
 const struct stats_row *stats_row(struct counting *counting, uint32_t number);
 
 extern const struct record stats_record;
