@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Fills the options of a command, and sees whether a line would.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "front/arguments-private.h"
+
+enum { GROUPS = 2 + SELECT_TABLES };
+
+/* ---- defaults from the environment ---- */
+
+static enum usage_result apply_environment(
+	struct arguments *arguments, struct usage *usage)
+{
+	static const struct {
+		const char *variable, *option;
+	} defaults[] = {
+		{ "FSDP_INSPECT_COLOR", "color" },
+		{ "FSDP_INSPECT_JOBS", "jobs" },
+		{ "FSDP_INSPECT_PROGRESS", "progress" },
+	};
+
+	for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++) {
+		const char *value = getenv(defaults[i].variable);
+		const struct option *row =
+			option_find(common_options, defaults[i].option, '\0');
+		char hint[sizeof usage->hint];
+		enum usage_result result;
+
+		if (value == NULL || *value == '\0')
+			continue;
+		result = option_set(
+			row, &arguments->common, value, &arguments->owned, usage);
+		if (result == USAGE_WRONG) {
+			memcpy(hint, usage->hint, sizeof hint);
+			usage_what(usage,
+				"the environment says %s=%s, which is no value for it",
+				defaults[i].variable, value);
+			usage_hint(usage, "%s", hint);
+		}
+		if (result != USAGE_GOOD)
+			return result;
+	}
+	return USAGE_GOOD;
+}
+
+/* ---- what one row alone cannot tell ---- */
+
+static bool check_common(const struct common_options *common, struct usage *usage)
+{
+	uint64_t offset, length;
+	int64_t width;
+
+	if (common->plan != NULL && common->no_plan) {
+		usage_what(usage, "--plan and --no-plan exclude each other");
+		usage_hint(usage, "give one of them");
+		return false;
+	}
+	if (common->width != NULL && strcmp(common->width, "none") != 0 &&
+		!option_integer(common->width, 20, 100000, &width)) {
+		usage_what(usage, "--width: %s is not a width", common->width);
+		usage_hint(usage, "a whole number from 20 to 100000, or none");
+		return false;
+	}
+	if (common->range != NULL && !option_range(common->range, &offset, &length)) {
+		usage_what(usage, "--range: %s is not a range of bytes", common->range);
+		usage_hint(usage, "OFFSET or OFFSET:LENGTH, such as 4096:1MiB");
+		return false;
+	}
+	return true;
+}
+
+/* What is accepted has an effect: these say how a checkpoint is opened. */
+static bool check_inputs(const struct command *command,
+	const struct common_options *common, struct usage *usage)
+{
+	const char *odd = common->plan != NULL    ? "--plan"
+			  : common->no_plan       ? "--no-plan"
+			  : common->raw           ? "--raw"
+			  : common->separate      ? "--separate"
+			  : common->range != NULL ? "--range"
+						  : NULL;
+
+	if (odd == NULL ||
+		(command->inputs != INPUTS_RECORDINGS && command->inputs != INPUTS_NONE &&
+			command->inputs != INPUTS_WORDS))
+		return true;
+	usage_what(usage, "%s opens no checkpoint, so %s has no meaning", command->name,
+		odd);
+	usage_hint(usage, "leave it out (fsdp-inspect help %s)", command->name);
+	return false;
+}
+
+static size_t groups_of(struct arguments *arguments, struct option_group *groups)
+{
+	const struct command *command = arguments->command;
+	size_t count = 0;
+
+	/* The command's own rows come first: of two with one name, they win. */
+	if (command->options != NULL)
+		groups[count++] =
+			(struct option_group){ command->options, arguments->options };
+	groups[count++] = (struct option_group){ common_options, &arguments->common };
+	for (size_t i = 0; command_selectors(command)[i] != NULL; i++)
+		groups[count++] = (struct option_group){ command_selectors(command)[i],
+			&arguments->select };
+	return count;
+}
+
+enum usage_result arguments_fill(int argc, char **argv, struct arguments *arguments,
+	struct option_unknown *ret_unknown, struct usage *usage)
+{
+	const struct command *command = arguments->command;
+	struct option_group groups[GROUPS];
+	enum usage_result result;
+	size_t count;
+
+	if (command->options_size > 0) {
+		arguments->options = calloc(1, command->options_size);
+		if (arguments->options == NULL)
+			return USAGE_MEMORY;
+	}
+	count = groups_of(arguments, groups);
+	arguments->filled = true;
+	for (size_t i = 0; i < count; i++) {
+		result = options_init(&groups[i], &arguments->owned, usage);
+		if (result != USAGE_GOOD)
+			return result;
+	}
+	for (size_t i = 0; i < SELECT_TABLES; i++)
+		(void)options_init(
+			&(struct option_group){ select_all[i], &arguments->select },
+			&arguments->owned, usage);
+	result = apply_environment(arguments, usage);
+	if (result != USAGE_GOOD)
+		return result;
+	return options_parse(argc, argv, groups, count, &arguments->words,
+		&arguments->owned, ret_unknown, usage);
+}
+
+bool arguments_check(const struct arguments *arguments, struct usage *usage)
+{
+	return check_inputs(arguments->command, &arguments->common, usage) &&
+	       check_common(&arguments->common, usage);
+}
+
+bool arguments_fit(const struct command *const *commands, const struct texts *line)
+{
+	const struct command *command = command_find(commands, line->items[0]);
+	struct arguments arguments = { .commands = commands, .command = command };
+	char **words = calloc(line->count + 2, sizeof *words);
+	struct option_unknown unknown;
+	struct usage usage;
+	bool fits;
+
+	if (words != NULL) {
+		memcpy(words + 1, line->items, line->count * sizeof *words);
+		words[0] = words[1];
+	}
+	fits = words != NULL && command != NULL &&
+	       arguments_fill((int)line->count + 1, words, &arguments, &unknown,
+		       &usage) == USAGE_GOOD &&
+	       (command->inputs == INPUTS_NONE
+			       ? arguments.words.count == 1
+			       : arguments.words.count > 1 ||
+					 !takes_checkpoint(command->inputs)) &&
+	       arguments_check(&arguments, &usage);
+	arguments_done(&arguments);
+	free(words);
+	return fits;
+}
+
+void arguments_done(struct arguments *arguments)
+{
+	struct option_group groups[GROUPS];
+
+	if (arguments->filled) {
+		size_t count = groups_of(arguments, groups);
+
+		for (size_t i = 0; i < count; i++)
+			options_done(&groups[i]);
+	}
+	free(arguments->options);
+	free(arguments->words.items);
+	owned_free(&arguments->owned);
+}
