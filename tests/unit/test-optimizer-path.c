@@ -21,6 +21,9 @@ static void states_lie_at_any_depth(void **state)
 	assert_true(is_state("optimizer_state.weight.exp_avg"));
 	assert_true(is_state("app.optim.state.0.weight.exp_avg"));
 	assert_true(is_state("a.b.optimizers.1.state.weight.exp_avg"));
+	assert_true(is_state("a.b.optimizers.0.state.weight.exp_avg"));
+	assert_true(is_state("a.b.optimizers.9.state.weight.exp_avg"));
+	assert_true(is_state("a.b.optimizers.10.1.state.weight.exp_avg"));
 }
 
 static void modules_are_no_optimizers(void **state)
@@ -33,6 +36,9 @@ static void modules_are_no_optimizers(void **state)
 	assert_false(is_state("app.optimal.state.weight"));
 	assert_false(is_state("app.optim"));
 	assert_false(is_state("app.optim."));
+	assert_false(is_state("app.optim.:.state.weight"));
+	assert_false(is_state("app.optim./.state.weight"));
+	assert_false(is_state("app.optim..state.weight"));
 }
 
 int main(void)
