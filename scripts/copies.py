@@ -103,7 +103,7 @@ def with_copies(source, mutants):
     inserted = collections.defaultdict(str)
     for mutant in mutants:
         one, number = function_at(source, mutant.offset), mutant.chosen
-        copy = f"{one.name}__{number}"
+        mutant.copy = copy = f"{one.name}__{number}"
         head = re.sub(r"\s+", " ", f"static {one.kind} {copy}{one.parameters}")
         inserted[one.begin] += f"{head}; "
         inserted[one.open + 1] += f" if (fsdp_chosen == {number}) return {copy}({', '.join(one.names)});"

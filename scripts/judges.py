@@ -26,7 +26,7 @@ import law
 import marks
 
 SUITES = ["unit", "fuzz", "cli", "faults", "oracle"]  # from quick to slow
-PINNED = "goldens"
+PINNED, FAULTS = "goldens", "faults"  # tests of many cases, each of which is asked by itself
 LEFT_OUT = ("contrib-", "replay-canary")  # what runs no C, and what is to fail
 # What no test depends on, or one alone.
 APART = ("man/", "debian/", "tests/laws/", "tests/mutants.txt", "scripts/", "NEWS.md", "CONTRIBUTING.md", "tests/unit/")
@@ -68,14 +68,15 @@ def is_for_build(path):
 # ---- a test
 
 class Test:
-    """One test, or a pinned run. What it came to is known of those of the plain build."""
+    """One test, a pinned run or a command under failing calls. What it came to is known of those of the plain build."""
 
-    def __init__(self, introspected, targets, case=None):
+    def __init__(self, introspected, targets, kind=None, case=None):
         self.argv, self.more = list(introspected["cmd"]), introspected["env"]
         if os.path.basename(self.argv[0]) == "python3":
             self.argv[0] = sys.executable  # a shim of that name takes longer than a test
         self.suite = next(suite.rpartition(":")[2] for suite in introspected["suite"])
-        self.name, self.case = f"pinned/{case}" if case else f"{self.suite}/{introspected['name']}", case
+        self.name, self.case = f"{kind}/{case}" if kind else f"{self.suite}/{introspected['name']}", case
+        self.pinned, self.failing = kind == "pinned", kind == "failing"
         self.targets = [targets[name] for name in introspected["depends"] if name in targets]
         self.tap = introspected["protocol"] == "tap"
         self.seconds, self.marks = 0, array.array("I")
@@ -157,14 +158,25 @@ class Build:
         for one in told("--tests"):
             if not any(suite.rpartition(":")[2] in SUITES for suite in one["suite"]) or one["name"].startswith(LEFT_OUT):
                 continue
-            if one["name"] != PINNED:
+            kind = {PINNED: "pinned", FAULTS: "failing"}.get(one["name"])
+            if not kind:
                 yield Test(one, targets)
                 continue
             said = subprocess.run([*one["cmd"][:2], "--list", *one["cmd"][2:]], stdout=subprocess.PIPE, check=True)
             for case in said.stdout.decode().split():
-                yield Test(one, targets, case)
+                yield Test(one, targets, kind, case)
 
-    def run(self, tests):
+    def within(self, function):
+        """The option of failing calls that fails those made within a function of the program."""
+        if not hasattr(self, "code"):
+            said = subprocess.run(["nm", "-S", os.path.join(self.folder, "cli", "fsdp-inspect")], stdout=subprocess.PIPE,
+                                  check=True)
+            rows = [line.split() for line in said.stdout.decode().splitlines()]
+            self.code = {row[3]: (int(row[0], 16), int(row[1], 16)) for row in rows if len(row) == 4 and row[2] in "tT"}
+        begin, size = self.code[function]
+        return f"--within={begin:x}-{begin + size:x}"
+
+    def run(self, tests, *options):
         """(None or the name of a test that fails and why, seconds of processors). Several tests are pinned runs."""
         seconds = sum(test.seconds for test in tests) * self.slower
 
@@ -179,7 +191,7 @@ class Build:
 
         before, test = spent(), tests[0]
         child = subprocess.Popen(
-            test.argv + [one.case for one in tests if one.case], cwd=self.folder, env={**self.environment, **test.more},
+            test.argv + [*options] + [one.case for one in tests if one.case], cwd=self.folder, env={**self.environment, **test.more},
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
             preexec_fn=bounds)
 
@@ -198,7 +210,7 @@ class Build:
         late.cancel()
         end()
         said = failure(b"".join(output), child.wait(), test.tap)
-        return said and (f"pinned/{said}" if test.case else f"{test.name} ({said})"), spent() - before
+        return said and (f"pinned/{said}" if test.pinned else f"{test.name} ({said})"), spent() - before
 
     def run_here(self, test):
         """The same of a pinned run, which takes less time than to start its driver."""
@@ -364,7 +376,7 @@ class Workplace:
     def learn_one(self, test):
         with open(self.file, "wb") as stream:
             stream.truncate(self.bytes)
-        said, test.seconds = self.marked.run_here(test) if test.case else self.marked.run([self.marked.tests[test.name]])
+        said, test.seconds = self.marked.run_here(test) if test.pinned else self.marked.run([self.marked.tests[test.name]])
         if said:
             give_up(said)
         test.marks = array.array("I", (found.start() for found in re.finditer(b"\1", read(self.file))))

@@ -38,7 +38,7 @@ class Mutant:
 
     def __init__(self, path, source, edits, shown):
         self.path, self.source, self.edits, self.offset = path, source, edits, edits[0][0]
-        self.chosen = None  # the number of its copy (copies.py)
+        self.chosen = self.copy = None  # number and name of its copy (copies.py)
         first, last = shown
         self.number = source.count("\n", 0, edits[0][0]) + 1
         self.line = source.split("\n")[self.number - 1].strip()
@@ -229,15 +229,15 @@ ROWS = ("pinned/", "cli/diff", "cli/tried", "oracle/complete", "oracle/verdicts"
         "unit/hf-settings", "unit/kind", "unit/loader-rules", "unit/loaders", "unit/make-up", "unit/optimizer", "unit/overview",
         "unit/replicas", "unit/reshard", "unit/shares", "unit/sparse", "unit/spotting", "unit/stands-for", "unit/states", "unit/sums",
         "unit/unseen", "unit/verify", "unit/waste", "unit/wrapped")
-LONG = 60  # a test of so many seconds is asked only about what no other comes to
+FAILING = 12  # commands that are asked about a mutant with failing calls
 START = 0.2  # seconds that any test takes to begin
 
 
 def batches(tests):
     """Lists of tests that are run at once: pinned runs, more and more of them. The cheapest first."""
     tests = sorted(tests, key=lambda test: test.seconds)
-    found = [[test] for test in tests if not test.case]
-    pinned, size = [test for test in tests if test.case], 4
+    found = [[test] for test in tests if not test.pinned]
+    pinned, size = [test for test in tests if test.pinned], 4
     while pinned:
         found.append(pinned[:size])
         pinned, size = pinned[size:], 4 * size
@@ -250,41 +250,45 @@ class Judge:
         self.steady = set()  # (build, test) that pass where nothing is broken
 
     def called(self, mutant):
-        """The tests that may notice it."""
+        """The tests that may notice it. Of commands with failing calls the quickest."""
         mark = self.place.files[mutant.path].mark(mutant.offset)
         if mark is None:
             return [test for test in self.tests if test.name.startswith(ROWS)]
         if is_for_build(mutant.path):
             return self.tests
-        found = [test for test in self.tests if test.comes_to(mark)]
-        short = [test for test in found if test.seconds < LONG]
-        return short or found
+        found = sorted((test for test in self.tests if test.comes_to(mark)), key=lambda test: test.seconds)
+        failing = [test for test in found if test.failing][:FAILING]
+        return [test for test in found if not test.failing] + failing
 
     def noticed_by(self, mutant):
         """The test that fails, or ""."""
-        called = self.called(mutant)
-        checked = [test for test in called if self.sanitizers and test.name.startswith(DEV)]
-        with self.place.broken(mutant):
-            for build, tests in (self.place.plain, called), (self.place.dev, checked):
+        called, place = self.called(mutant), self.place
+        whole = [test for test in called if not test.failing]
+        failing = [test for test in called if test.failing]
+        checked = [test for test in whole if self.sanitizers and test.name.startswith(DEV)]
+        # Where others come to it, calls are of interest that fail within its function.
+        within = [place.plain.within(mutant.copy)] if whole and failing and mutant.copy else []
+        with place.broken(mutant):
+            for build, tests, *options in (place.plain, whole), (place.dev, checked), (place.plain, failing, *within):
                 for batch in batches(tests):
-                    said = self.failure(build, batch, mutant)
+                    said = self.failure(build, batch, mutant, *options)
                     if said:
                         return said
         return ""
 
-    def failure(self, build, batch, mutant):
+    def failure(self, build, batch, mutant, *options):
         """What fails for a mutant and for no other reason."""
         tests = [build.tests[test.name] for test in batch]
         for test, known in zip(tests, batch):
             test.seconds = known.seconds
         if mutant.chosen is None:
             build.make({name for test in tests for name in test.targets} | {"cli/fsdp-inspect"})
-        said, _ = build.run(tests)
+        said, _ = build.run(tests, *options)
         if said and (build.kind, said.partition(" (")[0]) not in self.steady:
             with self.place.whole(mutant):
                 if mutant.chosen is None:
                     build.make(tests[0].targets)
-                without, _ = build.run(tests)
+                without, _ = build.run(tests, *options)
             if without:
                 give_up(without)
             self.steady |= {(build.kind, test.name) for test in batch}

@@ -10,6 +10,8 @@ run.py [--all] SHIM BINARY            the command
 run.py --selftest SHIM PATIENT        a program with chosen manners
   --all tries every n; without it a long row of them is thinned evenly.
   --only=WORD tries only the commands that have this in a word.
+  --within=FROM-TO fails only calls made within a function: the addresses of its code, as nm prints them.
+run.py --list SHIM BINARY             numbers of the commands; given as arguments, only these are tried
 """
 
 import argparse
@@ -366,9 +368,12 @@ def ended_before(run, fault, parallel):
 
 
 class Suite:
-    def __init__(self, shim, every):
-        self.shim, self.every = os.path.abspath(shim), every
+    def __init__(self, shim, every, within=None):
+        self.shim, self.every, self.within = os.path.abspath(shim), every, within
         self.pool = concurrent.futures.ThreadPoolExecutor(os.cpu_count())
+
+    def run(self, command, **faults):
+        return Run(self.shim, command, **faults, **({"within": self.within} if self.within else {}))
 
     def tries(self, command, clean, faults):
         """First complaint over runs with each of these faults; None if all is well."""
@@ -376,7 +381,7 @@ class Suite:
             fault = dict(fault)
             statuses, met = fault.pop("statuses", (2,)), fault.pop("met", None)
             silent = fault.pop("silent", True)
-            run = Run(self.shim, command, **fault)
+            run = self.run(command, **fault)
             judged = JUDGING.get(command[1], ()) if 3 in statuses else ()  # what it reads, that is
             judged += SHRINKING.get(command[1], ()) if "shrink" in fault else ()
             statuses += COMPARING.get(command[1], ()) if 3 in statuses else ()
@@ -403,7 +408,7 @@ class Suite:
         allocs = thinned(clean.counts["allocs"], self.every)
         first = range(1, 1 + min(FIRST, clean.counts["reads"]))
         reads = sorted({*first, *thinned(clean.counts["reads"], self.every)})
-        opening = self.opening_reads(command) if is_parallel(command[1:]) else clean.counts["reads"]
+        opening = self.opening_reads(command) if is_parallel(command[1:]) and not self.within else clean.counts["reads"]
         yield "an allocation fails", [{"fail_alloc": n, "met": "alloc_faults"} for n in allocs], True
         yield "all allocations fail from one on", [
             {"fail_alloc": f"{n}+", "met": "alloc_faults"} for n in allocs], True
@@ -423,15 +428,15 @@ class Suite:
 
     def command(self, command):
         """(name, complaints) of each kind of fault."""
-        clean = Run(self.shim, command)
-        if clean.status not in (0, 1, 2, 3) or clean.counts is None or not clean.counts["allocs"]:
+        clean = self.run(command)
+        if clean.status not in (0, 1, 2, 3) or clean.counts is None or not (clean.counts["allocs"] or self.within):
             yield "runs without a fault", [f"status {clean.status}: {clean.err.strip()[:200]}"]
             return
         what = wrong(clean, clean)
         yield "holds nothing at exit", [what] if what else []
         for name, faults, must in self.kinds(command, clean):
             complaints, told, count = self.tries(command, clean, faults)
-            if must and not told and not complaints:
+            if must and not told and not complaints and not self.within:
                 complaints = [f"none of {count} faults was ever told"]
             yield f"{name} ({count} runs, {told} told)", complaints
 
@@ -444,9 +449,9 @@ def report(number, name, complaints):
         print(f"#   and {len(complaints) - 5} more")
 
 
-def all_commands(suite, binary):
+def all_commands(suite, binary, commands):
     number = failed = 0
-    for words in [tried for words in COMMANDS for tried in with_jobs(words)]:
+    for words in commands:
         for name, complaints in suite.command([binary] + words):
             number += 1
             failed += bool(complaints)
@@ -491,17 +496,27 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--selftest", action="store_true")
+    parser.add_argument("--list", action="store_true")
     parser.add_argument("--only")
+    parser.add_argument("--within")
     parser.add_argument("shim")
     parser.add_argument("binary")
-    options = parser.parse_args()
-    suite = Suite(options.shim, options.all)
+    parser.add_argument("numbers", nargs="*", type=int)
+    options = parser.parse_intermixed_args()
+    suite, binary = Suite(options.shim, options.all, options.within), os.path.abspath(options.binary)
+    if options.selftest:
+        return 1 if selftest(suite, binary) else 0
+    commands = [tried for words in COMMANDS for tried in with_jobs(words)]
+    if options.list:
+        print(*range(len(commands)))
+        return 0
     if options.only:
-        COMMANDS[:] = [words for words in COMMANDS if any(options.only in word for word in words)]
-        if not COMMANDS:
+        commands = [words for words in commands if any(options.only in word for word in words)]
+        if not commands:
             parser.error(f"no command has {options.only}")
-    binary = os.path.abspath(options.binary)
-    return 1 if (selftest if options.selftest else all_commands)(suite, binary) else 0
+    if options.numbers:
+        commands = [commands[number] for number in options.numbers]
+    return 1 if all_commands(suite, binary, commands) else 0
 
 
 if __name__ == "__main__":

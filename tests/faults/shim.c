@@ -8,6 +8,8 @@
  *	FSDP_SHRINK=N       from the N-th read on, regular files have no more bytes
  *	FSDP_SHORT_READ=1   each read gives one byte; 2: a few, always different
  *	FSDP_EINTR=1        every second read is interrupted first
+ *	FSDP_WITHIN=FROM-TO only calls made within these addresses of the program, directly
+ *	                    or not, count and fail: it keeps frame pointers then
  *	FSDP_REPORT=FD      where the report goes, one line of NAME=NUMBER
  *
  * Allocations are the malloc family and anonymous mmap, counted from main on. What the C
@@ -50,7 +52,7 @@ struct code {
 	uintptr_t start, end;
 };
 
-static struct code libc, loader;
+static struct code libc, loader, within;
 
 static atomic_bool active;
 static atomic_ulong allocs, alloc_faults, reads, read_faults, read_bytes;
@@ -131,9 +133,26 @@ static bool is_in(const struct code *code, const void *caller)
 	return (uintptr_t)caller >= code->start && (uintptr_t)caller < code->end;
 }
 
+/* Walks up the frames: pointers to frames grow, and lie close together. */
+static bool is_within(void)
+{
+	enum { MOST = 1 << 20 };
+	const uintptr_t *frame = __builtin_frame_address(0);
+	if (within.end == 0)
+		return true;
+	while (!is_in(&within, (const void *)frame[1])) {
+		const uintptr_t *above = (const uintptr_t *)frame[0];
+		if (above <= frame || above - frame > MOST ||
+			frame[0] % sizeof *frame != 0)
+			return false;
+		frame = above;
+	}
+	return true;
+}
+
 static bool alloc_fails(void)
 {
-	if (!active)
+	if (!active || !is_within())
 		return false;
 	unsigned long n = atomic_fetch_add(&allocs, 1) + 1;
 	if (!set.fail_alloc || n < set.fail_alloc || (n > set.fail_alloc && !set.fail_on))
@@ -265,7 +284,8 @@ EXPORT int munmap(void *address, size_t size)
 static bool may_read(int fd, size_t *size, ssize_t *ret_result)
 {
 	struct stat status;
-	if (!active || *size == 0 || fstat(fd, &status) != 0 || !S_ISREG(status.st_mode))
+	if (!active || !is_within() || *size == 0 || fstat(fd, &status) != 0 ||
+		!S_ISREG(status.st_mode))
 		return true;
 	unsigned long n = atomic_fetch_add(&reads, 1) + 1;
 	bool fails = n == set.fail_read, shrunk = set.shrink && n >= set.shrink;
@@ -381,10 +401,23 @@ static void take_code(struct code *code, const struct dl_phdr_info *info)
 		}
 }
 
+/* Addresses of code as nm prints them, where the program lies. */
+static void take_within(const struct dl_phdr_info *info)
+{
+	const char *text = getenv("FSDP_WITHIN");
+	char *end;
+	if (text == NULL)
+		return;
+	within.start = info->dlpi_addr + strtoul(text, &end, 16);
+	within.end = info->dlpi_addr + strtoul(end + 1, NULL, 16);
+}
+
 static int find_libraries(struct dl_phdr_info *info, size_t size, void *data)
 {
 	(void)size;
 	(void)data;
+	if (info->dlpi_name[0] == '\0' && within.end == 0)
+		take_within(info);
 	if (strstr(info->dlpi_name, "/libc.so"))
 		take_code(&libc, info);
 	else if (strstr(info->dlpi_name, "/ld-linux"))
