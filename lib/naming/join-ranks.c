@@ -19,9 +19,7 @@ static int compare_slices(const void *left, const void *right)
 	int order = fsdp_span_compare(a->mapped->name, b->mapped->name);
 	if (order != 0)
 		return order;
-	if (a->mapped->rank != b->mapped->rank)
-		return a->mapped->rank < b->mapped->rank ? -1 : 1;
-	return a->at < b->at ? -1 : a->at > b->at;
+	return a->mapped->rank < b->mapped->rank ? -1 : a->mapped->rank > b->mapped->rank;
 }
 
 static bool fail_slice(
@@ -36,18 +34,17 @@ static bool check(const struct rank_slice *slices, size_t count, uint32_t ranks,
 	struct fsdp_error **ret_error)
 {
 	const struct fsdp_mapped *first = slices[0].mapped;
-	bool alike = true;
-	for (size_t i = 0; i < count && i < ranks; i++) {
+	bool each = count == ranks, alike = true;
+	for (size_t i = 0; i < count && each; i++) {
 		const struct fsdp_mapped *other = slices[i].mapped;
-		if (other->rank != i)
-			break;
+		each = other->rank == i;
 		alike = alike && other->dtype == first->dtype &&
 			other->dims == first->dims && other->cut == first->cut &&
 			(first->dims == 0 ||
 				memcmp(other->shape, first->shape,
 					first->dims * sizeof *first->shape) == 0);
 	}
-	if (count != ranks || slices[count - 1].mapped->rank != ranks - 1)
+	if (!each)
 		return fail_slice(first, "has not one slice of each rank", ret_error);
 	return alike || fail_slice(first, "has another form in another rank", ret_error);
 }
@@ -130,23 +127,23 @@ static bool join(const struct rank_slice *slices, uint32_t ranks,
 	struct fsdp_error **ret_error)
 {
 	const struct fsdp_mapped *first = slices[0].mapped;
-	uint32_t dims = first->cut == FSDP_MAP_COLUMNS ? 2 : 1;
+	bool columns = first->cut == FSDP_MAP_COLUMNS;
 	*whole = *first;
 	whole->own = false;
 	if (first->cut == FSDP_MAP_SAME || ranks == 1)
 		return true;
-	if (first->dims < dims || (dims == 2 && (first->dims != 2 || first->blocks)) ||
+	if ((columns ? first->dims != 2 || first->blocks != NULL : first->dims == 0) ||
 		first->numel == 0)
 		return fail_slice(first, "cannot be joined as the map says", ret_error);
 	int64_t *shape = FSDP_TAKE(arena, shape, first->dims);
 	if (shape == NULL)
 		return fsdp_arena_fail(arena, ret_error);
 	memcpy(shape, first->shape, first->dims * sizeof *shape);
-	if (!fsdp_mul(first->numel, ranks, &whole->numel))
+	if (!fsdp_mul(first->numel, ranks, &whole->numel) || whole->numel > INT64_MAX)
 		return fail_slice(first, "is larger than any tensor", ret_error);
 	whole->shape = shape;
-	return dims == 2 ? join_columns(slices, ranks, shape, whole, arena, ret_error)
-			 : join_rows(slices, ranks, shape, whole, arena, ret_error);
+	return columns ? join_columns(slices, ranks, shape, whole, arena, ret_error)
+		       : join_rows(slices, ranks, shape, whole, arena, ret_error);
 }
 
 bool fsdp_mapping_join_ranks(struct fsdp_mapped *list, size_t *count, uint32_t ranks,

@@ -348,7 +348,7 @@ static bool fail_width(struct mapping *mapping, const struct fsdp_mapped *item,
 {
 	mapping->unfit = true;
 	return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
-		"%.*s has %llu columns in each of %u ranks and needs %llu in all: files of ranks are missing",
+		"%.*s has %llu columns in each rank (ranks: %u) and needs %llu in all: files of ranks are missing",
 		FSDP_TEXT_MOST(item->name, 200),
 		FSDP_LLU(item->dims == 2 ? item->shape[1] : 0), mapping->ranks,
 		FSDP_LLU(width));

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tensors mapped by small maps: what comes out, and of which elements it is made.
+ */
+#include <stdio.h>
+
+#include "folder-setup.h"
+
+#include "base/error.h"
+#include "base/limits.h"
+#include "model/dtype.h"
+#include "naming/mapping.h"
+
+enum { ITEMS_MOST = 32, DIMS_MOST = 8 };
+
+/* ---- what goes in ---- */
+
+struct setup {
+	struct fsdp_budget budget;
+	struct fsdp_arena arena;
+	struct fsdp_map *map;
+	char words[1024];
+	struct fsdp_mapped items[ITEMS_MOST];
+	int64_t shapes[ITEMS_MOST][DIMS_MOST];
+	size_t count;
+};
+
+/* `rows` are those of "tensors", with ' in place of ". */
+static void open_map(struct setup *setup, const char *rows)
+{
+	char text[4096], path[512];
+	struct fsdp_error *error = NULL;
+	int size = snprintf(text, sizeof text,
+		"{'fsdp_inspect_map': 1, 'sizes': {'kv': ['groups']}, 'tensors': [%s]}",
+		rows);
+	assert_in_range(size, 1, (int)sizeof text - 1);
+	for (char *at = text; (at = strchr(at, '\'')) != NULL;)
+		*at = '"';
+	folder_write("map.json", text, (size_t)size);
+	folder_path("map.json", path);
+	if (!fsdp_map_open(path, NULL, 0, &setup->map, &error))
+		fail_msg("%s", fsdp_error_message(error));
+}
+
+/* "name:2x3", of a rank "name:2x3@1", of another dtype "name:2x3@1!bfloat16". */
+static void add_item(struct setup *setup, char *word)
+{
+	struct fsdp_mapped *item = &setup->items[setup->count];
+	int64_t *shape = setup->shapes[setup->count];
+	char *form = strchr(word, ':'), *dtype = strchr(word, '!'),
+	     *rank = strchr(word, '@');
+	*item = (struct fsdp_mapped){
+		.name = fsdp_span(word, (size_t)(form - word)),
+		.tensor = (uint32_t)setup->count++,
+		.dtype = fsdp_dtype_find(
+			fsdp_span_text(dtype != NULL ? dtype + 1 : "float32")),
+		.shape = shape,
+		.numel = 1,
+		.own = rank != NULL,
+	};
+	if (rank != NULL)
+		item->rank = (uint32_t)strtoul(rank + 1, NULL, 10);
+	for (char *end = form; *end == ':' || *end == 'x'; item->dims++) {
+		if (strchr("0123456789", end[1]) == NULL || end[1] == '\0')
+			break;
+		shape[item->dims] = strtoll(end + 1, &end, 10);
+		item->numel *= (uint64_t)shape[item->dims];
+	}
+}
+
+/* ---- what comes out ---- */
+
+struct text {
+	char *at, *end;
+};
+
+static void put(struct text *text, const char *format, ...)
+{
+	va_list list;
+	va_start(list, format);
+	int size = vsnprintf(text->at, (size_t)(text->end - text->at), format, list);
+	va_end(list);
+	assert_in_range(size, 0, text->end - text->at - 1);
+	text->at += size;
+}
+
+/* Runs of elements of one tensor: "3:4+2", the fifth and sixth element of tensor 3. */
+struct runs {
+	struct text *text;
+	uint32_t tensor;
+	uint64_t first, count, numel;
+};
+
+static void end_run(struct runs *runs)
+{
+	if (runs->count == 1)
+		put(runs->text, " %u:%llu", runs->tensor, FSDP_LLU(runs->first));
+	else if (runs->count != 0)
+		put(runs->text, " %u:%llu+%llu", runs->tensor, FSDP_LLU(runs->first),
+			FSDP_LLU(runs->count));
+	runs->count = 0;
+}
+
+static void put_run(struct runs *runs, uint32_t tensor, uint64_t first, uint64_t count)
+{
+	if (tensor != runs->tensor || first != runs->first + runs->count)
+		end_run(runs);
+	if (runs->count == 0)
+		runs->first = first;
+	runs->tensor = tensor;
+	runs->count += count;
+	runs->numel += count;
+}
+
+static void put_turn(struct runs *runs, const struct fsdp_block *block, uint64_t turn)
+{
+	uint64_t before = runs->numel;
+	for (size_t i = 0; i < block->count; i++) {
+		const struct fsdp_strand *strand = &block->strands[i];
+		for (uint64_t k = 0; k < strand->counts[0]; k++)
+			for (uint64_t n = 0; n < strand->counts[1]; n++)
+				put_run(runs, strand->tensor,
+					strand->first + turn * strand->step +
+						k * strand->steps[0] +
+						n * strand->steps[1],
+					strand->run);
+	}
+	assert_int_equal(runs->numel - before, block->turn_numel);
+}
+
+static void put_mapped(struct text *text, const struct fsdp_mapped *mapped)
+{
+	struct runs runs = { .text = text };
+	put(text, "%.*s", FSDP_TEXT(mapped->name));
+	for (uint32_t i = 0; i < mapped->dims; i++)
+		put(text, "%c%lld", i == 0 ? ' ' : 'x', (long long)mapped->shape[i]);
+	if (mapped->blocks == NULL)
+		put(text, " %u%s", mapped->tensor, mapped->own ? " own" : "");
+	for (size_t i = 0; i < mapped->block_count; i++)
+		for (uint64_t turn = 0; turn < mapped->blocks[i].turns; turn++)
+			put_turn(&runs, &mapped->blocks[i], turn);
+	end_run(&runs);
+	if (mapped->blocks != NULL)
+		assert_int_equal(runs.numel, mapped->numel);
+	put(text, "\n");
+}
+
+/* What becomes of items, a line each, or why not. */
+static const char *mapped_by(
+	const char *rows, const char *items, bool strict, char out[static 4096])
+{
+	static const struct fsdp_named_size given[] = {
+		{ FSDP_SPAN_INIT("heads"), 4 },
+		{ FSDP_SPAN_INIT("groups"), 2 },
+		{ FSDP_SPAN_INIT("wide"), 4 },
+		{ FSDP_SPAN_INIT("odd"), 3 },
+	};
+	const struct fsdp_map_sizes sizes = {
+		.given = given,
+		.given_count = FSDP_COUNT(given),
+	};
+	struct fsdp_limits limits;
+	struct setup setup = { 0 };
+	struct text text = { out, out + 4096 };
+	struct fsdp_error *error = NULL;
+	struct fsdp_mapped *list;
+	size_t count;
+	fsdp_limits_init(&limits);
+	fsdp_budget_init(&setup.budget, &limits);
+	fsdp_budget_give(&setup.budget, 1 << 20);
+	fsdp_arena_init(&setup.arena, &setup.budget);
+	open_map(&setup, rows);
+	snprintf(setup.words, sizeof setup.words, "%s", items);
+	for (char *word = strtok(setup.words, " "); word != NULL;
+		word = strtok(NULL, " "))
+		add_item(&setup, word);
+	if (fsdp_mapping_apply(setup.map, &sizes, setup.items, setup.count, strict,
+		    &setup.arena, &list, &count, &error))
+		for (size_t i = 0; i < count; i++)
+			put_mapped(&text, &list[i]);
+	else
+		put(&text, "%s\n", fsdp_error_message(error));
+	if (text.at == out)
+		put(&text, "nothing\n");
+	fsdp_error_free(error);
+	fsdp_map_free(setup.map);
+	fsdp_arena_done(&setup.arena);
+	return out;
+}
+
+static void expect(const char *rows, const char *items, const char *expected)
+{
+	char out[4096];
+	assert_string_equal(mapped_by(rows, items, true, out), expected);
+}
+
+static void expect_lenient(const char *rows, const char *items, const char *expected)
+{
+	char out[4096];
+	assert_string_equal(mapped_by(rows, items, false, out), expected);
+}
+
+/* ---- slices of ranks ---- */
+
+static const char *const of_ranks =
+	"{'from': 'r', 'to': 'R', 'ranks': 0}, {'from': 'c', 'to': 'C', 'ranks': 1},"
+	"{'from': 's', 'to': 'S', 'ranks': 'same'}, {'from': 'u', 'to': 'U'},"
+	"{'from': 'w{i}', 'to': 'W{i}', 'ranks': 'wide'}, {'from': 'd', 'drop': true},"
+	"{'from': 'q', 'to': 'R', 'ranks': 0, 'rotary': 'heads'},"
+	"{'from': 'qs', 'to': 'QS', 'ranks': 'same', 'rotary': 'groups'},"
+	"{'from': 'qc', 'to': 'QC', 'ranks': 1, 'rotary': 'heads'},"
+	"{'from': 'l', 'to': 'L{i}', 'ranks': 0}, {'from': 'rc', 'to': 'R', 'ranks': 1}";
+
+static void slices_are_joined(void **state)
+{
+	(void)state;
+	/* Rows one behind the other, by rank and not by place. */
+	expect(of_ranks, "r:2x3@1 r:2x3@0", "R 4x3 1:0+6 0:0+6\n");
+	expect(of_ranks, "r:2@2 r:2@0 r:2@1", "R 6 1:0+2 2:0+2 0:0+2\n");
+	expect(of_ranks, "r:1x2x2@0 r:1x2x2@1", "R 2x2x2 0:0+4 1:0+4\n");
+	expect(of_ranks, "c:2x3@1 c:2x3@0", "C 2x6 1:0+3 0:0+3 1:3+3 0:3+3\n");
+	expect(of_ranks, "c:3x1@0 c:3x1@1 c:3x1@2",
+		"C 3x3 0:0 1:0 2:0 0:1 1:1 2:1 0:2 1:2 2:2\n");
+	/* Of what all have the first is taken, of any form. */
+	expect(of_ranks, "s:5@1 s:5@0", "S 5 1\n");
+	expect(of_ranks, "s:@0 s:@1", "S 0\n");
+	expect(of_ranks, "s:0x2@0 s:0x2@1", "S 0x2 0\n");
+	/* By the columns of the whole. */
+	expect(of_ranks, "w1:3x4@0 w1:3x4@1", "W1 6x4 0:0+12 1:0+12\n");
+	expect(of_ranks, "w12:1x2@0 w12:1x2@1", "W12 1x4 0:0+2 1:0+2\n");
+	/* What is joined stands where the slice of rank 0 stood. */
+	expect(of_ranks, "s:1@1 c:1x1@0 r:1@0 c:1x1@1 s:1@0 r:1@1",
+		"C 1x2 1:0 3:0\nR 2 2:0 5:0\nS 1 4\n");
+	expect(of_ranks, "d:3@0 d:4@1 r:1@0 r:1@1", "R 2 2:0 3:0\n");
+	/* Heads of a rank are its share of all. */
+	expect(of_ranks, "q:8x1@0 q:8x1@1",
+		"R 16x1 0:0 0:2 0:1 0:3+2 0:6 0:5 0:7 1:0 1:2 1:1 1:3+2 1:6 1:5 1:7\n");
+	expect(of_ranks, "q:4x1@0 q:4x1@1 q:4x1@2 q:4x1@3",
+		"R 16x1 0:0 0:2 0:1 0:3 1:0 1:2 1:1 1:3 2:0 2:2 2:1 2:3 3:0 3:2 3:1 3:3\n");
+	expect(of_ranks, "q:8x1@0 r:8x1@1",
+		"R 16x1 0:0 0:2 0:1 0:3+2 0:6 0:5 0:7 1:0+8\n");
+	expect(of_ranks, "r:8x1@0 q:8x1@1",
+		"R 16x1 0:0+8 1:0 1:2 1:1 1:3+2 1:6 1:5 1:7\n");
+	expect(of_ranks, "qs:8@0 qs:8@1", "QS 8 0:0 0:2 0:1 0:3+2 0:6 0:5 0:7\n");
+	/* Layers apart, each joined. */
+	expect(of_ranks, "l:2x2x2@0 l:2x2x2@1",
+		"L0 4x2 0:0+4 1:0+4\nL1 4x2 0:4+4 1:4+4\n");
+	/* Beside what is no slice. */
+	expect(of_ranks, "u:7 r:1@0 r:1@1", "U 7 0\nR 2 1:0 2:0\n");
+	expect(of_ranks, "r:7 c:1x1@0 c:1x1@1", "R 7 0\nC 1x2 1:0 2:0\n");
+	/* One rank has all. */
+	expect(of_ranks, "r:7@0 c:1x2@0 w0:2x4@0 u:3@0 q:16x1@0",
+		"R has not one slice of each rank\n");
+	expect(of_ranks, "r:7@0 c:1x2@0 w0:2x4@0 u:3@0 s:@0",
+		"R 7 0\nC 1x2 1\nW0 2x4 2\nU 3 3 own\nS 4\n");
+	expect(of_ranks, "q:16x1@0",
+		"R 16x1 0:0 0:2 0:1 0:3+2 0:6 0:5 0:7+2 0:10 0:9 0:11+2 0:14 0:13 0:15\n");
+}
+
+static void other_slices_are_refused(void **state)
+{
+	(void)state;
+	static const char *const lacks = "R has not one slice of each rank\n";
+	expect(of_ranks, "r:1@1", lacks);
+	expect(of_ranks, "r:1@0 c:1x1@0 c:1x1@1", lacks);
+	expect(of_ranks, "r:1@0 r:1@2", lacks);
+	expect(of_ranks, "r:1@0 r:1@0", lacks);
+	expect(of_ranks, "r:1@1 r:1@1", lacks);
+	expect(of_ranks, "r:1@0 r:1@0 r:1@2", lacks);
+	expect(of_ranks, "r:1@0 r:1@1 r:1@1", lacks);
+	expect(of_ranks, "s:1@0 s:1@2", "S has not one slice of each rank\n");
+	static const char *const other = "R has another form in another rank\n";
+	expect(of_ranks, "r:2@0 r:2@1!bfloat16", other);
+	expect(of_ranks, "r:2@0 r:3@1", other);
+	expect(of_ranks, "r:2@0 r:2x1@1", other);
+	expect(of_ranks, "r:2x1@0 r:2x1@1 r:2x2@2", other);
+	expect(of_ranks, "r:2@0 r:3@1 r:2@2", other);
+	expect(of_ranks, "r:@0 r:1@1", other);
+	expect(of_ranks, "r:1x1@0 rc:1x1@1", other);
+	expect(of_ranks, "s:1@0 s:2@1", "S has another form in another rank\n");
+	static const char *const cannot = "C cannot be joined as the map says\n";
+	expect(of_ranks, "c:2@0 c:2@1", cannot);
+	expect(of_ranks, "c:2x1x1@0 c:2x1x1@1", cannot);
+	expect(of_ranks, "c:2x0@0 c:2x0@1", cannot);
+	expect(of_ranks, "r:@0 r:@1", "R cannot be joined as the map says\n");
+	expect(of_ranks, "r:0x2@0 r:0x2@1", "R cannot be joined as the map says\n");
+	expect(of_ranks, "qc:8x1@0 qc:8x1@1", "QC cannot be joined as the map says\n");
+	/* Up to 2^63 - 1 elements. */
+	expect(of_ranks, "c:1x4611686018427387904@0 c:1x4611686018427387904@1",
+		"C is larger than any tensor\n");
+	expect(of_ranks, "c:1x9223372036854775807@0 c:1x9223372036854775807@1",
+		"C is larger than any tensor\n");
+	expect(of_ranks, "c:1x4611686018427387903@0 c:1x4611686018427387903@1",
+		"C 1x9223372036854775806 0:0+4611686018427387903 1:0+4611686018427387903\n");
+	char large[512] = "", joined[512], *at = large;
+	for (int rank = 0; rank < 7; rank++)
+		at += sprintf(at, "c:1x1317624576693539401@%d ", rank);
+	at = joined + sprintf(joined, "C 1x9223372036854775807");
+	for (int rank = 0; rank < 7; rank++)
+		at += sprintf(at, " %d:0+1317624576693539401", rank);
+	strcpy(at, "\n");
+	expect(of_ranks, large, joined);
+	/* Each file of a rank is needed to know the columns. */
+	expect(of_ranks, "w0:3x2@0",
+		"w0 has 2 columns in each rank (ranks: 1) and needs 4 in all: files of ranks are missing\n");
+	expect(of_ranks, "w0:3x1@0 w0:3x1@1",
+		"w0 has 1 columns in each rank (ranks: 2) and needs 4 in all: files of ranks are missing\n");
+	expect(of_ranks, "w0:3x3@0 w0:3x3@1",
+		"w0 has 3 columns in each rank (ranks: 2) and needs 4 in all: files of ranks are missing\n");
+	expect(of_ranks, "w0:3x0@0 w0:3x0@1",
+		"w0 has 0 columns in each rank (ranks: 2) and needs 4 in all: files of ranks are missing\n");
+	expect(of_ranks, "w0:4@0 w0:4@1",
+		"w0 has 0 columns in each rank (ranks: 2) and needs 4 in all: files of ranks are missing\n");
+	/* Heads that ranks do not share evenly, and what no row says. */
+	expect(of_ranks, "q:8x1@0 q:8x1@1 q:8x1@2",
+		"q cannot be cut as the map says: its rows do not divide so\n");
+	expect(of_ranks, "u:3@0 u:3@1", "the map does not say how ranks share u\n");
+	expect_lenient(of_ranks, "u:3@0 u:3@1", "u 3 0 own\nu 3 1 own\n");
+	expect_lenient(of_ranks, "w0:3x2@0 x:1@0", "w0 3x2 0 own\nx 1 1 own\n");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			slices_are_joined, folder_begin, folder_end),
+		cmocka_unit_test_setup_teardown(
+			other_slices_are_refused, folder_begin, folder_end),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
