@@ -280,7 +280,7 @@ static bool unstack(struct mapping *mapping, const struct fsdp_map_rule *rule,
 			mapping, rule, from, first, is_slice, &captures, ret_error);
 	uint64_t rows = from->dims != 0 ? (uint64_t)from->shape[0] : 0;
 	uint64_t layers = rule->stack != 0 ? rule->stack : rows;
-	if (layers == 0 || layers > STACK_MOST || rows % layers != 0 ||
+	if (from->dims == 0 || layers == 0 || layers > STACK_MOST || rows % layers != 0 ||
 		fsdp_dtype(from->dtype)->item_bits < 8)
 		return fail_shape(mapping, from->name, ret_error);
 	struct fsdp_mapped layer = *from;

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include "model/dtype.h"
-#include "naming/mapping.h"
+#include "naming/map.h"
 
 enum { ITEMS_MOST = 32, DIMS_MOST = 8 };
 
@@ -146,8 +146,8 @@ static void put_mapped(struct text *text, const struct fsdp_mapped *mapped)
 }
 
 /* What becomes of items, a line each, or why not. */
-static const char *mapped_by(
-	const char *rows, const char *items, bool strict, char out[static 4096])
+static const char *mapped_by(const char *rows, const char *items, bool strict, bool back,
+	char out[static 4096])
 {
 	static const struct fsdp_named_size given[] = {
 		{ FSDP_SPAN_INIT("heads"), 4 },
@@ -170,6 +170,7 @@ static const char *mapped_by(
 	fsdp_budget_give(&setup.budget, 1 << 20);
 	fsdp_arena_init(&setup.arena, &setup.budget);
 	open_map(&setup, rows);
+	setup.map->tables[0].back = back;
 	snprintf(setup.words, sizeof setup.words, "%s", items);
 	for (char *word = strtok(setup.words, " "); word != NULL;
 		word = strtok(NULL, " "))
@@ -191,13 +192,25 @@ static const char *mapped_by(
 static void expect(const char *rows, const char *items, const char *expected)
 {
 	char out[4096];
-	assert_string_equal(mapped_by(rows, items, true, out), expected);
+	assert_string_equal(mapped_by(rows, items, true, false, out), expected);
 }
 
 static void expect_lenient(const char *rows, const char *items, const char *expected)
 {
 	char out[4096];
-	assert_string_equal(mapped_by(rows, items, false, out), expected);
+	assert_string_equal(mapped_by(rows, items, false, false, out), expected);
+}
+
+static void expect_back(const char *rows, const char *items, const char *expected)
+{
+	char out[4096];
+	assert_string_equal(mapped_by(rows, items, true, true, out), expected);
+}
+
+static void expect_lenient_back(const char *rows, const char *items, const char *expected)
+{
+	char out[4096];
+	assert_string_equal(mapped_by(rows, items, false, true, out), expected);
 }
 
 /* ---- slices of ranks ---- */
@@ -319,6 +332,226 @@ static void other_slices_are_refused(void **state)
 	expect_lenient(of_ranks, "w0:3x2@0 x:1@0", "w0 3x2 0 own\nx 1 1 own\n");
 }
 
+/* ---- whole tensors ---- */
+
+static const char *const of_wholes =
+	"{'from': 'a{i}.{j}', 'to': 'A{j}.{i}'}, {'from': 'gone', 'drop': true},"
+	"{'from': 'g{i}', 'to': ['G{i}q', 'G{i}k', 'G{i}v'], 'groups': 'kv',"
+	" 'parts': ['heads/kv', 1, 1]},"
+	"{'from': 'o', 'to': 'O', 'groups': 2, 'parts': [1, 2]},"
+	"{'from': 't', 'to': 'T', 'transpose': true},"
+	"{'from': 'tp', 'to': 'TP', 'groups': 2, 'parts': [1, 1], 'transpose': true},"
+	"{'from': 'two', 'to': ['X', 'Y'], 'transpose': true},"
+	"{'from': 'st', 'to': 'S{i}'}, {'from': 'st{i}', 'to': 'S{i}.{j}'},"
+	"{'from': 'both', 'to': 'B{i}.{j}'}, {'from': 'e', 'to': 'E{i}', 'stack': 2},"
+	"{'from': 'et', 'to': 'ET{i}', 'stack': 'kv', 'transpose': true},"
+	"{'from': 'q', 'to': 'Q', 'rotary': 'heads'},"
+	"{'from': 'm', 'to': ['M{i}x', 'M{i}y']},"
+	"{'from': 'odd', 'to': 'ODD', 'rotary': 'odd'},"
+	"{'from': 'n', 'to': 'N', 'rotary': 'nowhere'}";
+
+static void wholes_are_cut(void **state)
+{
+	(void)state;
+	expect(of_wholes, "a1.23:2x3 a0.0:", "A23.1 2x3 0\nA0.0 1\n");
+	expect(of_wholes, "gone:3", "nothing\n");
+	/* Of each of two groups two shares, one, and one. */
+	expect(of_wholes, "g7:8x1",
+		"G7q 4x1 0:0+2 0:4+2\nG7k 2x1 0:2 0:6\nG7v 2x1 0:3 0:7\n");
+	expect(of_wholes, "g0:16x2",
+		"G0q 8x2 0:0+8 0:16+8\nG0k 4x2 0:8+4 0:24+4\nG0v 4x2 0:12+4 0:28+4\n");
+	expect(of_wholes, "g0:8", "G0q 4 0:0+2 0:4+2\nG0k 2 0:2 0:6\nG0v 2 0:3 0:7\n");
+	expect(of_wholes, "o:6x2", "O 6x2 0:0+2 0:6+2 0:2+4 0:8+4\n");
+	expect(of_wholes, "t:2x3", "T 3x2 0:0 0:3 0:1 0:4 0:2 0:5\n");
+	expect(of_wholes, "t:3", "T 3 0\n");
+	expect(of_wholes, "t:1x2x2", "T 1x2x2 0\n");
+	expect(of_wholes, "tp:4x2", "TP 2x4 0:0 0:4 0:2 0:6 0:1 0:5 0:3 0:7\n");
+	expect(of_wholes, "tp:4", "TP 4 0:0 0:2 0:1 0:3\n");
+	expect(of_wholes, "two:4x2", "X 2x2 0:0 0:2 0:1 0:3\nY 2x2 0:4 0:6 0:5 0:7\n");
+	/* Layers and experts. */
+	expect(of_wholes, "st:2x3", "S0 3 0:0+3\nS1 3 0:3+3\n");
+	expect(of_wholes, "st:2", "S0 0:0\nS1 0:1\n");
+	expect(of_wholes, "st5:2x1", "S5.0 1 0:0\nS5.1 1 0:1\n");
+	expect(of_wholes, "both:2x3x1",
+		"B0.0 1 0:0\nB0.1 1 0:1\nB0.2 1 0:2\n"
+		"B1.0 1 0:3\nB1.1 1 0:4\nB1.2 1 0:5\n");
+	expect(of_wholes, "e:6x2", "E0 3x2 0:0+6\nE1 3x2 0:6+6\n");
+	expect(of_wholes, "e:0x2", "E0 0x2\nE1 0x2\n");
+	expect(of_wholes, "st:1x2!uint8", "S0 2 0:0+2\n");
+	expect(of_wholes, "et:4x2", "ET0 2x2 0:0 0:2 0:1 0:3\nET1 2x2 0:4 0:6 0:5 0:7\n");
+	expect(of_wholes, "m:2x4",
+		"M0x 2 0:0+2\nM0y 2 0:2+2\nM1x 2 0:4+2\nM1y 2 0:6+2\n");
+	/* Pairs of rows become two halves of a head. */
+	expect(of_wholes, "q:24x1",
+		"Q 24x1 0:0 0:2 0:4 0:1 0:3 0:5+2 0:8 0:10 0:7 0:9 0:11+2 0:14 0:16 0:13 0:15 "
+		"0:17+2 0:20 0:22 0:19 0:21 0:23\n");
+	expect(of_wholes, "q:16x2!bfloat16",
+		"Q 16x2 0:0+2 0:4+2 0:2+2 0:6+4 0:12+2 0:10+2 0:14+4 0:20+2 0:18+2 0:22+4 "
+		"0:28+2 0:26+2 0:30+2\n");
+	/* Names are taken as they are, numbers too. */
+	expect(of_wholes, "a01.2:1", "A2.01 1 0\n");
+}
+
+static void other_wholes_are_refused(void **state)
+{
+	(void)state;
+	static const char *const refused[] = { "g0:9x1", "g0:4x1", "g0:", "g0:0x4", "o:4",
+		"st:", "st:0x3", "both:2", "e:3x1", "e:1", "e:", "st:4097x1",
+		"st:2x2!quint4x2", "q:4x1", "q:12x1", "q:6x1", "q:0x1", "odd:4x1" };
+	for (size_t i = 0; i < FSDP_COUNT(refused); i++) {
+		char why[256], kept[256], items[64];
+		size_t name = strcspn(refused[i], ":");
+		size_t shape = strcspn(refused[i] + name + 1, "!");
+		snprintf(why, sizeof why,
+			"%.*s cannot be cut as the map says: its rows do not divide so\n",
+			(int)name, refused[i]);
+		expect(of_wholes, refused[i], why);
+		/* It stays as it is, and nothing made of it is left over. */
+		snprintf(items, sizeof items, "%s t:1", refused[i]);
+		snprintf(kept, sizeof kept, "%.*s%s%.*s 0\nT 1 1\n", (int)name,
+			refused[i], shape != 0 ? " " : "", (int)shape,
+			refused[i] + name + 1);
+		expect_lenient(of_wholes, items, kept);
+	}
+	expect(of_wholes, "t:1 other:1", "the map has no row for other\n");
+	expect(of_wholes, "a1.x:1", "the map has no row for a1.x\n");
+	expect(of_wholes, "a1.:1", "the map has no row for a1.\n");
+	expect(of_wholes, "a1.2x:1", "the map has no row for a1.2x\n");
+	expect(of_wholes, "t1:1", "the map has no row for t1\n");
+	static const char *const unknown =
+		"the map needs nowhere, which no configuration beside the checkpoint tells\n";
+	expect(of_wholes, "n:2", unknown);
+	expect_lenient(of_wholes, "n:2", unknown);
+	char name[202], items[256], why[256];
+	memset(name, 'x', 201);
+	name[201] = '\0';
+	snprintf(items, sizeof items, "%s:1", name);
+	snprintf(why, sizeof why, "the map has no row for %.200s\n", name);
+	expect(of_wholes, items, why);
+}
+
+static void parts_are_joined(void **state)
+{
+	(void)state;
+	expect_back(of_wholes, "A23.1:2x3 A0.0:", "a1.23 2x3 0\na0.0 1\n");
+	/* In each group a share of each; the whole stands where the first part did. */
+	expect_back(of_wholes, "G7v:2x1 T:1 G7q:4x1 G7k:2x1",
+		"t 1 1\ng7 8x1 2:0+2 3:0 0:0 2:2+2 3:1 0:1\n");
+	expect_back(of_wholes, "G0q:8x2 G0k:4x2 G0v:4x2 G1q:4 G1k:2 G1v:2",
+		"g0 16x2 0:0+8 1:0+4 2:0+4 0:8+8 1:4+4 2:4+4\n"
+		"g1 8 3:0+2 4:0 5:0 3:2+2 4:1 5:1\n");
+	expect_back(of_wholes, "O:6x2", "o 6x2 0:0+2 0:4+4 0:2+2 0:8+4\n");
+	expect_back(of_wholes, "T:3x2", "t 2x3 0:0 0:2 0:4 0:1 0:3 0:5\n");
+	expect_back(of_wholes, "T:3", "t 3 0\n");
+	expect_back(of_wholes, "TP:2x4", "tp 4x2 0:0 0:4 0:2 0:6 0:1 0:5 0:3 0:7\n");
+	expect_back(of_wholes, "TP:4", "tp 4 0:0 0:2 0:1 0:3\n");
+	expect_back(of_wholes, "Y:3x2 X:3x2",
+		"two 4x3 1:0 1:2 1:4 1:1 1:3 1:5 0:0 0:2 0:4 0:1 0:3 0:5\n");
+	/* Layers and experts, in any order. */
+	expect_back(of_wholes, "S1:3 S0:3", "st 2x3 1:0+3 0:0+3\n");
+	expect_back(of_wholes, "S0:3", "st 1x3 0:0+3\n");
+	expect_back(
+		of_wholes, "S5.1:1 S5.0:1 S4.0:2", "st5 2x1 1:0 0:0\nst4 1x2 2:0+2\n");
+	expect_back(
+		of_wholes, "S4.0:2 S5.1:1 S5.0:1", "st4 1x2 0:0+2\nst5 2x1 2:0 1:0\n");
+	expect_back(of_wholes, "B1.2:1 B1.1:1 B1.0:1 B0.2:1 B0.1:1 B0.0:1",
+		"both 2x3x1 5:0 4:0 3:0 2:0 1:0 0:0\n");
+	expect_back(of_wholes, "E1:3x2 E0:3x2", "e 6x2 1:0+6 0:0+6\n");
+	expect_back(
+		of_wholes, "ET0:2x2 ET1:2x2", "et 4x2 0:0 0:2 0:1 0:3 1:0 1:2 1:1 1:3\n");
+	expect_back(
+		of_wholes, "M1y:2 M0x:2 M1x:2 M0y:2", "m 2x4 1:0+2 3:0+2 2:0+2 0:0+2\n");
+	expect_back(of_wholes, "S10:1 S9:1 S8:1 S7:1 S6:1 S5:1 S4:1 S3:1 S2:1 S1:1 S0:1",
+		"st 11x1 10:0 9:0 8:0 7:0 6:0 5:0 4:0 3:0 2:0 1:0 0:0\n");
+	/* Two halves of a head become pairs of rows. */
+	expect_back(of_wholes, "Q:24x1",
+		"q 24x1 0:0 0:3 0:1 0:4 0:2 0:5+2 0:9 0:7 0:10 0:8 0:11+2 0:15 0:13 0:16 0:14 "
+		"0:17+2 0:21 0:19 0:22 0:20 0:23\n");
+	expect_back(of_wholes, "Q:16x2",
+		"q 16x2 0:0+2 0:4+2 0:2+2 0:6+4 0:12+2 0:10+2 0:14+4 0:20+2 0:18+2 0:22+4 "
+		"0:28+2 0:26+2 0:30+2\n");
+}
+
+static void other_parts_are_refused(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *items, *why, *kept;
+	} refused[] = {
+		{ "G0q:4 G0k:2",
+			"G0q cannot be joined as the map says: other parts of g{i} lack\n",
+			"G0q 4 0\nG0k 2 1\n" },
+		{ "G0k:2 G0v:2",
+			"G0k cannot be joined as the map says: other parts of g{i} lack\n",
+			"G0k 2 0\nG0v 2 1\n" },
+		{ "G0q:4 G0k:2 G0k:2",
+			"G0q cannot be joined as the map says: other parts of g{i} lack\n",
+			"G0q 4 0\nG0k 2 1\nG0k 2 2\n" },
+		{ "G0q:4 G0k:2 G1v:2",
+			"G0q cannot be joined as the map says: other parts of g{i} lack\n",
+			"G0q 4 0\nG0k 2 1\nG1v 2 2\n" },
+		{ "S0:1 S2:1",
+			"S0 cannot be joined as the map says: other parts of st lack\n",
+			"S0 1 0\nS2 1 1\n" },
+		{ "S0:1 S0:1 S2:1",
+			"S0 cannot be joined as the map says: other parts of st lack\n",
+			"S0 1 0\nS0 1 1\nS2 1 2\n" },
+		{ "S1:1", "S1 cannot be joined as the map says: other parts of st lack\n",
+			"S1 1 0\n" },
+		{ "S4096:1",
+			"S4096 cannot be joined as the map says: other parts of st lack\n",
+			"S4096 1 0\n" },
+		{ "B0.0:1 B0.1:1 B1.0:1",
+			"B0.0 cannot be joined as the map says: other parts of both lack\n",
+			"B0.0 1 0\nB0.1 1 1\nB1.0 1 2\n" },
+		{ "B0.0:1 B0.2:1 B1.0:1 B1.1:1",
+			"B0.0 cannot be joined as the map says: other parts of both lack\n",
+			"B0.0 1 0\nB0.2 1 1\nB1.0 1 2\nB1.1 1 3\n" },
+		{ "G0q:6 G0k:6 G0v:4",
+			"G0q cannot be cut as the map says: its rows do not divide so\n",
+			"G0q 6 0\nG0k 6 1\nG0v 4 2\n" },
+		{ "G0q:4 G0k:3 G0v:1",
+			"G0k cannot be cut as the map says: its rows do not divide so\n",
+			"G0q 4 0\nG0k 3 1\nG0v 1 2\n" },
+		{ "G0q:4 G0k:2 G0v:3",
+			"G0q cannot be cut as the map says: its rows do not divide so\n",
+			"G0q 4 0\nG0k 2 1\nG0v 3 2\n" },
+		{ "G0q:4x1 G0k:2x1 G0v:2x2",
+			"G0v cannot be cut as the map says: its rows do not divide so\n",
+			"G0q 4x1 0\nG0k 2x1 1\nG0v 2x2 2\n" },
+		{ "G0q:4x1 G0k:2x1 G0v:2",
+			"G0v cannot be cut as the map says: its rows do not divide so\n",
+			"G0q 4x1 0\nG0k 2x1 1\nG0v 2 2\n" },
+		{ "G0q:4 G0k:2!bfloat16 G0v:2",
+			"G0k cannot be cut as the map says: its rows do not divide so\n",
+			"G0q 4 0\nG0k 2 1\nG0v 2 2\n" },
+		{ "G0q:4 G0k:2 G0v:0",
+			"G0v cannot be cut as the map says: its rows do not divide so\n",
+			"G0q 4 0\nG0k 2 1\nG0v 0 2\n" },
+		{ "S0:2 S1:3",
+			"S0 cannot be cut as the map says: its rows do not divide so\n",
+			"S0 2 0\nS1 3 1\n" },
+		{ "S0:2x1 S1:2x2",
+			"S0 cannot be cut as the map says: its rows do not divide so\n",
+			"S0 2x1 0\nS1 2x2 1\n" },
+		{ "Q:12x1",
+			"Q cannot be cut as the map says: its rows do not divide so\n",
+			"Q 12x1 0\n" },
+		{ "other:1", "the map has no row for other\n", "other 1 0\n" },
+		{ "S01:1", "the map has no row for S01\n", "S01 1 0\n" },
+		{ "A1000000000.0:1", "the map has no row for A1000000000.0\n",
+			"A1000000000.0 1 0\n" },
+	};
+	for (size_t i = 0; i < FSDP_COUNT(refused); i++) {
+		expect_back(of_wholes, refused[i].items, refused[i].why);
+		expect_lenient_back(of_wholes, refused[i].items, refused[i].kept);
+	}
+	expect_back(of_wholes, "A999999999.0:1", "a0.999999999 1 0\n");
+	/* What fits is joined beside what does not. */
+	expect_lenient_back(
+		of_wholes, "x:1 S1:1 Q:12x1 S0:1", "x 1 0\nQ 12x1 2\nst 2x1 3:0 1:0\n");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -326,6 +559,13 @@ int main(void)
 			slices_are_joined, folder_begin, folder_end),
 		cmocka_unit_test_setup_teardown(
 			other_slices_are_refused, folder_begin, folder_end),
+		cmocka_unit_test_setup_teardown(wholes_are_cut, folder_begin, folder_end),
+		cmocka_unit_test_setup_teardown(
+			other_wholes_are_refused, folder_begin, folder_end),
+		cmocka_unit_test_setup_teardown(
+			parts_are_joined, folder_begin, folder_end),
+		cmocka_unit_test_setup_teardown(
+			other_parts_are_refused, folder_begin, folder_end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
