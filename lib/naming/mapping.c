@@ -78,7 +78,7 @@ static bool divide(const struct fsdp_map_rule *rule, struct rows *rows)
 {
 	uint64_t pieces;
 	if (rows->count == 0 || !fsdp_mul(rule->groups, rule->shares, &pieces) ||
-		pieces == 0 || rows->count % pieces != 0)
+		rows->count % pieces != 0)
 		return false;
 	rows->unit = rows->count / pieces;
 	return rule->rotary == 0 ||
@@ -160,11 +160,10 @@ static bool set_shape(struct mapping *mapping, const struct fsdp_map_rule *rule,
 	struct fsdp_mapped *to, uint64_t count, uint64_t length,
 	struct fsdp_error **ret_error)
 {
-	int64_t *shape = FSDP_TAKE(mapping->arena, shape, (size_t)to->dims + 1);
+	int64_t *shape = FSDP_TAKE(mapping->arena, shape, to->dims);
 	if (shape == NULL)
 		return fsdp_arena_fail(mapping->arena, ret_error);
-	if (to->dims != 0)
-		memcpy(shape, to->shape, to->dims * sizeof *shape);
+	memcpy(shape, to->shape, to->dims * sizeof *shape);
 	shape[0] = (int64_t)count;
 	if (rule->transpose && to->dims == 2) {
 		shape[0] = (int64_t)length;
@@ -272,15 +271,15 @@ static bool unstack(struct mapping *mapping, const struct fsdp_map_rule *rule,
 	const struct fsdp_mapped *from, uint64_t first, bool is_slice,
 	struct fsdp_captures captures, struct fsdp_error **ret_error)
 {
-	if (rule->names == 0)
-		return true;
 	size_t which = fsdp_map_lacking(rule->to[0], &captures);
 	if (which == FSDP_MAP_CAPTURES)
 		return cut_all(
 			mapping, rule, from, first, is_slice, &captures, ret_error);
-	uint64_t rows = from->dims != 0 ? (uint64_t)from->shape[0] : 0;
+	if (from->dims == 0)
+		return fail_shape(mapping, from->name, ret_error);
+	uint64_t rows = (uint64_t)from->shape[0];
 	uint64_t layers = rule->stack != 0 ? rule->stack : rows;
-	if (from->dims == 0 || layers == 0 || layers > STACK_MOST || rows % layers != 0 ||
+	if (layers == 0 || layers > STACK_MOST || rows % layers != 0 ||
 		fsdp_dtype(from->dtype)->item_bits < 8)
 		return fail_shape(mapping, from->name, ret_error);
 	struct fsdp_mapped layer = *from;
@@ -321,10 +320,8 @@ static bool keep(struct mapping *mapping, const struct fsdp_mapped *item, size_t
 	if (mapping->strict || !mapping->unfit)
 		return false;
 	mapping->unfit = false;
-	if (ret_error != NULL) {
-		fsdp_error_free(*ret_error);
-		*ret_error = NULL;
-	}
+	fsdp_error_free(*ret_error);
+	*ret_error = NULL;
 	mapping->made_count = made;
 	struct fsdp_mapped *kept = add(mapping, ret_error);
 	if (kept != NULL)
@@ -551,7 +548,7 @@ static bool count_layers(const struct fsdp_map_rule *rule, const struct map_part
 	for (size_t i = 0; i < FSDP_MAP_CAPTURES; i++) {
 		bool lacks = !parts[0].in_from[i] && parts[0].digits[i] != FSDP_UNKNOWN;
 		layers[i] = lacks ? parts[count - 1].digits[i] + 1 : 1;
-		if (layers[i] == 0 || layers[i] > STACK_MOST)
+		if (layers[i] > STACK_MOST)
 			return false;
 	}
 	if (layers[0] * layers[1] * rule->names != count)
@@ -605,13 +602,12 @@ static bool name_whole(struct mapping *mapping, const struct fsdp_map_rule *rule
 	const struct map_part *first, struct fsdp_span *ret_name,
 	struct fsdp_error **ret_error)
 {
-	struct fsdp_captures captures = { 0 };
+	struct fsdp_captures captures;
 	char digits[FSDP_MAP_CAPTURES][24];
 	for (size_t i = 0; i < FSDP_MAP_CAPTURES; i++) {
 		int size = snprintf(
 			digits[i], sizeof digits[i], "%llu", FSDP_LLU(first->digits[i]));
-		if (first->in_from[i])
-			captures.digits[i] = fsdp_span(digits[i], (size_t)size);
+		captures.digits[i] = fsdp_span(digits[i], (size_t)size);
 	}
 	return fsdp_map_name(mapping->arena, rule->from, &captures, ret_name, ret_error);
 }
@@ -657,7 +653,7 @@ static bool join_one(struct mapping *mapping, const struct map_part *parts, size
 }
 
 /* Which tensor is a part of what. *ret_count: of those that are any. */
-static bool list_parts(struct mapping *mapping, struct map_part *parts, size_t *ret_count,
+static void list_parts(struct mapping *mapping, struct map_part *parts, size_t *ret_count,
 	unsigned char *used)
 {
 	*ret_count = 0;
@@ -678,7 +674,6 @@ static bool list_parts(struct mapping *mapping, struct map_part *parts, size_t *
 		++*ret_count;
 	}
 	qsort(parts, *ret_count, sizeof *parts, compare_parts);
-	return true;
 }
 
 /* What is joined stands where its first part did. */
@@ -708,7 +703,7 @@ static bool join_all(struct mapping *mapping, const struct map_part *parts, size
 		if (mapping->strict || !mapping->unfit)
 			return false;
 		mapping->unfit = false;
-		fsdp_error_cleanup(ret_error);
+		fsdp_error_free(*ret_error);
 		*ret_error = NULL;
 		for (size_t k = i; k < end; k++)
 			placed[(*ret_count)++] = (struct placed){ parts[k].item,

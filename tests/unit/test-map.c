@@ -11,7 +11,7 @@
 #include "model/dtype.h"
 #include "naming/map.h"
 
-enum { ITEMS_MOST = 32, DIMS_MOST = 8 };
+enum { ITEMS_MOST = 32, DIMS_MOST = FSDP_DIMS_MAX, MADE_MOST = 128 << 10 };
 
 /* ---- what goes in ---- */
 
@@ -147,7 +147,7 @@ static void put_mapped(struct text *text, const struct fsdp_mapped *mapped)
 
 /* What becomes of items, a line each, or why not. */
 static const char *mapped_by(const char *rows, const char *items, bool strict, bool back,
-	char out[static 4096])
+	char out[static MADE_MOST])
 {
 	static const struct fsdp_named_size given[] = {
 		{ FSDP_SPAN_INIT("heads"), 4 },
@@ -161,7 +161,7 @@ static const char *mapped_by(const char *rows, const char *items, bool strict, b
 	};
 	struct fsdp_limits limits;
 	struct setup setup = { 0 };
-	struct text text = { out, out + 4096 };
+	struct text text = { out, out + MADE_MOST };
 	struct fsdp_error *error = NULL;
 	struct fsdp_mapped *list;
 	size_t count;
@@ -191,25 +191,25 @@ static const char *mapped_by(const char *rows, const char *items, bool strict, b
 
 static void expect(const char *rows, const char *items, const char *expected)
 {
-	char out[4096];
+	char out[MADE_MOST];
 	assert_string_equal(mapped_by(rows, items, true, false, out), expected);
 }
 
 static void expect_lenient(const char *rows, const char *items, const char *expected)
 {
-	char out[4096];
+	char out[MADE_MOST];
 	assert_string_equal(mapped_by(rows, items, false, false, out), expected);
 }
 
 static void expect_back(const char *rows, const char *items, const char *expected)
 {
-	char out[4096];
+	char out[MADE_MOST];
 	assert_string_equal(mapped_by(rows, items, true, true, out), expected);
 }
 
 static void expect_lenient_back(const char *rows, const char *items, const char *expected)
 {
-	char out[4096];
+	char out[MADE_MOST];
 	assert_string_equal(mapped_by(rows, items, false, true, out), expected);
 }
 
@@ -322,6 +322,8 @@ static void other_slices_are_refused(void **state)
 		"w0 has 3 columns in each rank (ranks: 2) and needs 4 in all: files of ranks are missing\n");
 	expect(of_ranks, "w0:3x0@0 w0:3x0@1",
 		"w0 has 0 columns in each rank (ranks: 2) and needs 4 in all: files of ranks are missing\n");
+	expect(of_ranks, "w0:4@0 w0:4@1 w0:4@2 w0:4@3",
+		"w0 has 0 columns in each rank (ranks: 4) and needs 4 in all: files of ranks are missing\n");
 	expect(of_ranks, "w0:4@0 w0:4@1",
 		"w0 has 0 columns in each rank (ranks: 2) and needs 4 in all: files of ranks are missing\n");
 	/* Heads that ranks do not share evenly, and what no row says. */
@@ -348,6 +350,8 @@ static const char *const of_wholes =
 	"{'from': 'q', 'to': 'Q', 'rotary': 'heads'},"
 	"{'from': 'm', 'to': ['M{i}x', 'M{i}y']},"
 	"{'from': 'odd', 'to': 'ODD', 'rotary': 'odd'},"
+	"{'from': 'em', 'to': 'EM{i}', 'stack': 4096}, {'from': 'en', 'to': 'EN{i}', 'stack': 4097},"
+	"{'from': 'big', 'to': 'BIG', 'groups': 4294967296, 'parts': [4294967295, 1]},"
 	"{'from': 'n', 'to': 'N', 'rotary': 'nowhere'}";
 
 static void wholes_are_cut(void **state)
@@ -388,6 +392,11 @@ static void wholes_are_cut(void **state)
 	expect(of_wholes, "q:16x2!bfloat16",
 		"Q 16x2 0:0+2 0:4+2 0:2+2 0:6+4 0:12+2 0:10+2 0:14+4 0:20+2 0:18+2 0:22+4 "
 		"0:28+2 0:26+2 0:30+2\n");
+	/* As many layers as there may be. */
+	char out[MADE_MOST];
+	mapped_by(of_wholes, "em:4096", true, false, out);
+	assert_int_equal(strncmp(out, "EM0 1 0:0\nEM1 1 0:1\n", 20), 0);
+	assert_non_null(strstr(out, "\nEM4094 1 0:4094\nEM4095 1 0:4095\n"));
 	/* Names are taken as they are, numbers too. */
 	expect(of_wholes, "a01.2:1", "A2.01 1 0\n");
 }
@@ -397,7 +406,8 @@ static void other_wholes_are_refused(void **state)
 	(void)state;
 	static const char *const refused[] = { "g0:9x1", "g0:4x1", "g0:", "g0:0x4", "o:4",
 		"st:", "st:0x3", "both:2", "e:3x1", "e:1", "e:", "st:4097x1",
-		"st:2x2!quint4x2", "q:4x1", "q:12x1", "q:6x1", "q:0x1", "odd:4x1" };
+		"st:2x2!quint4x2", "q:4x1", "q:12x1", "q:6x1", "q:0x1", "odd:4x1",
+		"en:4097", "big:8" };
 	for (size_t i = 0; i < FSDP_COUNT(refused); i++) {
 		char why[256], kept[256], items[64];
 		size_t name = strcspn(refused[i], ":");
@@ -447,6 +457,10 @@ static void parts_are_joined(void **state)
 	expect_back(of_wholes, "TP:4", "tp 4 0:0 0:2 0:1 0:3\n");
 	expect_back(of_wholes, "Y:3x2 X:3x2",
 		"two 4x3 1:0 1:2 1:4 1:1 1:3 1:5 0:0 0:2 0:4 0:1 0:3 0:5\n");
+	/* Of those that have a number in common, too. */
+	expect_back(of_wholes, "G0q:4 S0.0:2 G0k:2 S0.1:2 G0v:2",
+		"g0 8 0:0+2 2:0 4:0 0:2+2 2:1 4:1\nst0 2x2 1:0+2 3:0+2\n");
+	expect_back(of_wholes, "A1.5:1 A2.5:1 A2.6:1", "a5.1 1 0\na5.2 1 1\na6.2 1 2\n");
 	/* Layers and experts, in any order. */
 	expect_back(of_wholes, "S1:3 S0:3", "st 2x3 1:0+3 0:0+3\n");
 	expect_back(of_wholes, "S0:3", "st 1x3 0:0+3\n");
@@ -463,6 +477,14 @@ static void parts_are_joined(void **state)
 		of_wholes, "M1y:2 M0x:2 M1x:2 M0y:2", "m 2x4 1:0+2 3:0+2 2:0+2 0:0+2\n");
 	expect_back(of_wholes, "S10:1 S9:1 S8:1 S7:1 S6:1 S5:1 S4:1 S3:1 S2:1 S1:1 S0:1",
 		"st 11x1 10:0 9:0 8:0 7:0 6:0 5:0 4:0 3:0 2:0 1:0 0:0\n");
+	char large[512] = "", joined[512], *at = large;
+	for (int layer = 0; layer < 7; layer++)
+		at += sprintf(at, "S%d:1317624576693539401 ", layer);
+	at = joined + sprintf(joined, "st 7x1317624576693539401");
+	for (int layer = 0; layer < 7; layer++)
+		at += sprintf(at, " %d:0+1317624576693539401", layer);
+	strcpy(at, "\n");
+	expect_back(of_wholes, large, joined);
 	/* Two halves of a head become pairs of rows. */
 	expect_back(of_wholes, "Q:24x1",
 		"q 24x1 0:0 0:3 0:1 0:4 0:2 0:5+2 0:9 0:7 0:10 0:8 0:11+2 0:15 0:13 0:16 0:14 "
@@ -496,6 +518,21 @@ static void other_parts_are_refused(void **state)
 		{ "S0:1 S0:1 S2:1",
 			"S0 cannot be joined as the map says: other parts of st lack\n",
 			"S0 1 0\nS0 1 1\nS2 1 2\n" },
+		{ "S1:1 S1:1",
+			"S1 cannot be joined as the map says: other parts of st lack\n",
+			"S1 1 0\nS1 1 1\n" },
+		{ "B0.0:1 B0.0:1 B1.0:1 B1.1:1",
+			"B0.0 cannot be joined as the map says: other parts of both lack\n",
+			"B0.0 1 0\nB0.0 1 1\nB1.0 1 2\nB1.1 1 3\n" },
+		{ "B0.0:1 B0.1:1 B0.0:1 B1.1:1",
+			"B0.0 cannot be joined as the map says: other parts of both lack\n",
+			"B0.0 1 0\nB0.1 1 1\nB0.0 1 2\nB1.1 1 3\n" },
+		{ "S0:4611686018427387904 S1:4611686018427387904",
+			"S0 cannot be cut as the map says: its rows do not divide so\n",
+			"S0 4611686018427387904 0\nS1 4611686018427387904 1\n" },
+		{ "S0:9223372036854775807 S1:9223372036854775807 S2:9223372036854775807",
+			"S0 cannot be cut as the map says: its rows do not divide so\n",
+			"S0 9223372036854775807 0\nS1 9223372036854775807 1\nS2 9223372036854775807 2\n" },
 		{ "S1:1", "S1 cannot be joined as the map says: other parts of st lack\n",
 			"S1 1 0\n" },
 		{ "S4096:1",
@@ -547,6 +584,16 @@ static void other_parts_are_refused(void **state)
 		expect_lenient_back(of_wholes, refused[i].items, refused[i].kept);
 	}
 	expect_back(of_wholes, "A999999999.0:1", "a0.999999999 1 0\n");
+	/* The layers are one more dimension, of at most 64. */
+	char ones[2 * FSDP_DIMS_MAX], items[256], made[256];
+	for (size_t i = 0; i < sizeof ones; i++)
+		ones[i] = i % 2 == 0 ? '1' : 'x';
+	snprintf(items, sizeof items, "S0:%.*s", 2 * FSDP_DIMS_MAX - 3, ones);
+	snprintf(made, sizeof made, "st %.*s 0:0\n", 2 * FSDP_DIMS_MAX - 1, ones);
+	expect_back(of_wholes, items, made);
+	snprintf(items, sizeof items, "S0:%.*s", 2 * FSDP_DIMS_MAX - 1, ones);
+	expect_back(of_wholes, items,
+		"st cannot be cut as the map says: its rows do not divide so\n");
 	/* What fits is joined beside what does not. */
 	expect_lenient_back(
 		of_wholes, "x:1 S1:1 Q:12x1 S0:1", "x 1 0\nQ 12x1 2\nst 2x1 3:0 1:0\n");
