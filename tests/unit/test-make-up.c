@@ -126,6 +126,56 @@ static void columns_have_their_own_pointers(void **state)
 	judge(*state, "FI1045 there are 7 pointers, but 4 columns");
 }
 
+static void parts_of_many_forms(void **state)
+{
+	static const struct {
+		const char *layout;
+		int64_t shapes[3][4];
+		const char *expected;
+	} forms[] = {
+		{ "sparse_coo", { { 0, 5, -1 }, { 5, 6, 4, -1 } }, "" },
+		{ "sparse_coo", { { 0, 5, -1 }, { 5, 6, 3, -1 } },
+			"FI1045 dimension 2 of the values has size 3, that of the tensor 4" },
+		{ "sparse_coo", { { 1, 5, -1 }, { 5, 3, -1 } },
+			"FI1045 dimension 1 of the values has size 3, that of the tensor 4" },
+		{ "sparse_coo", { { 3, 5, -1 }, { 5, -1 } },
+			"FI1045 3 indexed dimensions and 0 of values do not make the 2 of the tensor" },
+		{ "sparse_coo", { { 5, -1 }, { 5, -1 } },
+			"FI1045 the indices have 1 dimensions and the values 1: there should be 2, and at least 1" },
+		{ "sparse_coo", { { 2, 5, -1 }, { -1 } },
+			"FI1045 the indices have 2 dimensions and the values 0: there should be 2, and at least 1" },
+		{ "sparse_csr", { { 7, -1 }, { 5, -1 }, { 4, -1 } },
+			"FI1045 there are 5 indices for 4 values" },
+		{ "sparse_csr", { { 7, -1 }, { 1, 5, -1 }, { 5, -1 } },
+			"FI1045 the parts have 1, 2 and 1 dimensions, which do not make the 2 of the tensor" },
+		{ "sparse_csr", { { -1 }, { 5, -1 }, { 5, -1 } },
+			"FI1045 the parts have 0, 1 and 1 dimensions, which do not make the 2 of the tensor" },
+		{ "sparse_csr", { { 2, 7, -1 }, { 2, 5, -1 }, { 2, 5, -1 } },
+			"FI1045 the parts have 2, 2 and 2 dimensions, which do not make the 2 of the tensor" },
+		{ "sparse_bsr", { { 4, -1 }, { 5, -1 }, { 5, 2, -1 } },
+			"FI1045 the parts have 1, 1 and 2 dimensions, which do not make the 2 of the tensor" },
+		{ "sparse_bsr", { { 3, -1 }, { 5, -1 }, { 5, 3, 2, -1 } }, "" },
+		{ "sparse_bsc", { { 3, -1 }, { 5, -1 }, { 5, 3, 2, -1 } }, "" },
+		{ "sparse_bsc", { { 3, -1 }, { 5, -1 }, { 5, 2, 4, -1 } },
+			"FI1045 there are 3 pointers, but 1 columns" },
+		{ "sparse_bsr", { { 4, -1 }, { 5, -1 }, { 5, 0, 2, -1 } },
+			"FI1045 its blocks have no rows" },
+		{ "sparse_bsc", { { 4, -1 }, { 5, -1 }, { 5, 2, 0, -1 } },
+			"FI1045 its blocks have no columns" },
+	};
+	end_by_hand(state);
+	for (size_t i = 0; i < FSDP_COUNT(forms); i++) {
+		begin_by_hand(state);
+		if (strcmp(forms[i].layout, "sparse_coo") == 0)
+			make(*state, forms[i].layout, COO, forms[i].shapes, 2, -1);
+		else
+			make(*state, forms[i].layout, CSR, forms[i].shapes, 3, -1);
+		judge(*state, forms[i].expected);
+		if (i + 1 < FSDP_COUNT(forms))
+			end_by_hand(state);
+	}
+}
+
 static void a_scale_for_each_channel_passes(void **state)
 {
 	make(*state, NULL, SCALES, (const int64_t[][4]){ { 4, -1 }, { 4, -1 } }, 2, 1);
@@ -201,6 +251,7 @@ int main(void)
 		TEST(blocks_that_fit_pass),
 		TEST(pointers_that_lack_one_are_found),
 		TEST(columns_have_their_own_pointers),
+		TEST(parts_of_many_forms),
 		TEST(a_scale_for_each_channel_passes),
 		TEST(a_scale_too_few_is_found),
 		TEST(an_axis_that_is_not_there_is_found),

@@ -87,7 +87,7 @@ static void judge_compressed(struct made_up *looking, const struct fsdp_tensor *
 	const struct fsdp_tensor parts[3], bool rows, bool blocks)
 {
 	uint32_t batch = parts[0].dims - 1, along = batch + !rows;
-	int64_t block = 1, due;
+	int64_t block = 1;
 
 	if (parts[0].dims == 0 || parts[1].dims != parts[0].dims ||
 		parts[2].dims < parts[0].dims + (blocks ? 2 : 0) ||
@@ -104,11 +104,14 @@ static void judge_compressed(struct made_up *looking, const struct fsdp_tensor *
 			"there are %lld indices for %lld values",
 			(long long)last_size(&parts[1]),
 			(long long)parts[2].shape[batch]);
-	due = block > 0 ? tensor->shape[along] / block + 1 : -1;
-	if (last_size(&parts[0]) != due)
+	if (block < 1)
+		say(looking, FSDP_RULE_STRUCTURED_TENSOR, tensor, "its blocks have no %s",
+			rows ? "rows" : "columns");
+	else if (last_size(&parts[0]) != tensor->shape[along] / block + 1)
 		say(looking, FSDP_RULE_STRUCTURED_TENSOR, tensor,
 			"there are %lld pointers, but %lld %s",
-			(long long)last_size(&parts[0]), (long long)(due - 1),
+			(long long)last_size(&parts[0]),
+			(long long)(tensor->shape[along] / block),
 			rows ? "rows" : "columns");
 }
 
