@@ -120,6 +120,84 @@ static void stacks_may_lack_the_same(void **state)
 	expect_findings(checkpoint, "");
 }
 
+/* So many of a list of tensors, without some, one of them of another kind. */
+static void put_list(struct fsdp_checkpoint *checkpoint, const char *prefix, int count,
+	const char *without, int other, const char *member, const char *shape)
+{
+	char name[64], number[16];
+
+	for (int i = 0; i < count; i++) {
+		snprintf(number, sizeof number, " %d ", i);
+		snprintf(name, sizeof name, "%s.%d.%s", prefix, i,
+			i == other ? member : "weight");
+		if (strstr(without, number) == NULL)
+			put(checkpoint, name, "float32", i == other ? shape : "8x4");
+	}
+}
+
+/* Elements without children have holes if there are many, alike, and few are absent. */
+static void a_list_of_tensors_has_a_hole(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+
+	put_list(checkpoint, "one", 7, " 3 ", 5, "weight", "8x4");
+	put_list(checkpoint, "two", 12, " 3 4 ", 5, "weight", "8x4");
+	put_list(checkpoint, "few", 6, " 3 ", 5, "weight", "8x4");
+	put_list(checkpoint, "many", 8, " 3 4 ", 5, "weight", "8x4");
+	put_list(checkpoint, "eleven", 11, " 3 4 ", 5, "weight", "8x4");
+	put_list(checkpoint, "shape", 7, " 3 ", 5, "weight", "8x5");
+	put_list(checkpoint, "last", 7, " 3 ", 6, "weight", "8x5");
+	put_list(checkpoint, "first", 7, " 3 ", 0, "weight", "8x5");
+	put_list(checkpoint, "second", 7, " 3 ", 1, "weight", "8x5");
+	put_list(checkpoint, "more", 7, " 3 ", 5, "weight", "8x4");
+	put(checkpoint, "more.5.zeta", "float32", "8x4");
+	/* Of two tensors each, the first or the second has another shape. */
+	put_list(checkpoint, "both", 7, " 3 ", 5, "weight", "8x4");
+	put_each(checkpoint, "both", 0, 2, "zeta", "float32", "4");
+	put_each(checkpoint, "both", 4, 6, "zeta", "float32", "4");
+	put_list(checkpoint, "left", 7, " 3 ", 5, "weight", "8x5");
+	put_list(checkpoint, "right", 7, " 3 ", 5, "weight", "8x4");
+	put_each(checkpoint, "left", 0, 2, "zeta", "float32", "4");
+	put_each(checkpoint, "left", 4, 6, "zeta", "float32", "4");
+	put_each(checkpoint, "right", 0, 2, "zeta", "float32", "4");
+	put_each(checkpoint, "right", 4, 5, "zeta", "float32", "4");
+	put_each(checkpoint, "right", 6, 6, "zeta", "float32", "5");
+	put_list(checkpoint, "dims", 7, " 3 ", 5, "weight", "8x4x1");
+	put_list(checkpoint, "member", 7, " 3 ", 5, "scale", "8x4");
+	expect_findings(checkpoint, "FI1090 error both.3.weight both.3.zeta\n"
+				    "FI1090 error one.3.weight\n"
+				    "FI1090 error two.3.weight\n"
+				    "FI1090 error two.4.weight\n");
+}
+
+/* A third of a stack of modules may be absent, and no more. */
+static void a_third_may_be_absent(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+
+	put_layers(checkpoint, "third", 0, 1, DENSE, NULL);
+	put_layers(checkpoint, "third", 4, 5, DENSE, NULL);
+	put_layers(checkpoint, "more", 0, 1, DENSE, NULL);
+	put_layers(checkpoint, "more", 4, 4, DENSE, NULL);
+	expect_findings(checkpoint,
+		"FI1090 error third.2.attn.q.weight third.2.mlp.down.weight third.2.mlp.up.weight\n"
+		"FI1090 error third.3.attn.q.weight third.3.mlp.down.weight third.3.mlp.up.weight\n");
+}
+
+/* What most of its gaps are, a stack has in common with another one, or not. */
+static void stacks_may_lack_half_the_same(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+
+	put_layers(checkpoint, "layers.0.experts", 0, 2, DENSE, NULL);
+	put_layers(checkpoint, "layers.0.experts", 5, 8, DENSE, NULL);
+	put_layers(checkpoint, "layers.1.experts", 0, 2, DENSE, NULL);
+	put_layers(checkpoint, "layers.1.experts", 4, 8, DENSE, NULL);
+	expect_findings(checkpoint,
+		"FI1090 error layers.0.experts.3.attn.q.weight layers.0.experts.3.mlp.down.weight layers.0.experts.3.mlp.up.weight\n"
+		"FI1090 error layers.0.experts.4.attn.q.weight layers.0.experts.4.mlp.down.weight layers.0.experts.4.mlp.up.weight\n");
+}
+
 static void dense_and_sparse_layers_alternate(void **state)
 {
 	struct fsdp_checkpoint *checkpoint = *state;
@@ -553,6 +631,9 @@ int main(void)
 		BY_HAND(numbers_may_have_gaps),
 		BY_HAND(a_sequential_has_gaps),
 		BY_HAND(stacks_may_lack_the_same),
+		BY_HAND(a_list_of_tensors_has_a_hole),
+		BY_HAND(a_third_may_be_absent),
+		BY_HAND(stacks_may_lack_half_the_same),
 		BY_HAND(dense_and_sparse_layers_alternate),
 		BY_HAND(one_layer_is_of_another_kind),
 		BY_HAND(a_single_dense_layer_has_no_router),
