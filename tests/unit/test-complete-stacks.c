@@ -184,6 +184,26 @@ static void a_third_may_be_absent(void **state)
 		"FI1090 error third.3.attn.q.weight third.3.mlp.down.weight third.3.mlp.up.weight\n");
 }
 
+/* Something must be common to all modules of a stack that lacks one. */
+static void a_gap_is_where_all_are_of_a_kind(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+	static const char *const A[] = { "a.weight", NULL },
+				 *const B[] = { "b.weight", NULL },
+				 *const ABC[] = { "a.weight", "b.weight", "c.weight",
+					 NULL },
+				 *const BC[] = { "b.weight", "c.weight", NULL };
+
+	put_layers(checkpoint, "solo", 4, 5, A, NULL);
+	put_layers(checkpoint, "solo", 7, 8, A, NULL);
+	put_layers(checkpoint, "mixed", 0, 1, A, NULL);
+	put_layers(checkpoint, "mixed", 3, 4, B, NULL);
+	put_layers(checkpoint, "last", 0, 1, ABC, NULL);
+	put_layers(checkpoint, "last", 3, 4, BC, NULL);
+	expect_findings(checkpoint,
+		"FI1090 error last.2.b.weight last.2.c.weight\nFI1090 error solo.6.a.weight\n");
+}
+
 /* What most of its gaps are, a stack has in common with another one, or not. */
 static void stacks_may_lack_half_the_same(void **state)
 {
@@ -633,6 +653,7 @@ int main(void)
 		BY_HAND(stacks_may_lack_the_same),
 		BY_HAND(a_list_of_tensors_has_a_hole),
 		BY_HAND(a_third_may_be_absent),
+		BY_HAND(a_gap_is_where_all_are_of_a_kind),
 		BY_HAND(stacks_may_lack_half_the_same),
 		BY_HAND(dense_and_sparse_layers_alternate),
 		BY_HAND(one_layer_is_of_another_kind),
