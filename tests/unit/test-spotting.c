@@ -12,6 +12,7 @@
 #include <fsdp/model.h>
 
 #include "analysis/compare/spotting.h"
+#include "base/span.h"
 
 enum { COUNT = 5000 };
 
@@ -118,11 +119,42 @@ static void floats_are_rounded_to_bfloat16(void **state)
 	assert_int_equal(spot("float32", a, "bfloat16", b, false).first, 1234);
 }
 
+/* Of one dtype, whatever its width. */
+static void bytes_are_compared_element_by_element(void **state)
+{
+	static const struct {
+		const char *dtype;
+		size_t width;
+	} dtypes[] = { { "bool", 1 }, { "uint8", 1 }, { "int16", 2 }, { "int32", 4 },
+		{ "complex32", 4 }, { "int64", 8 }, { "complex64", 8 },
+		{ "complex128", 16 } };
+	static unsigned char a[COUNT * 16], b[COUNT * 16];
+
+	(void)state;
+	for (size_t i = 0; i < FSDP_COUNT(dtypes); i++) {
+		size_t width = dtypes[i].width;
+		const char *dtype = dtypes[i].dtype;
+		for (size_t k = 0; k < sizeof a; k++)
+			a[k] = b[k] = (unsigned char)random_bits();
+		struct fsdp_spotted spotted = spot(dtype, a, dtype, b, false);
+		assert_int_equal(spotted.differing, 0);
+		assert_int_equal(spotted.first, FSDP_UNKNOWN);
+		b[12 * width - 1] ^= 1;
+		b[12 * width] ^= 1;
+		b[(COUNT - 1) * width] ^= 1;
+		b[COUNT * width - 1] ^= 2;
+		spotted = spot(dtype, a, dtype, b, false);
+		assert_int_equal(spotted.differing, 3);
+		assert_int_equal(spotted.first, 11);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(doubles_are_rounded_to_floats),
 		cmocka_unit_test(floats_are_rounded_to_bfloat16),
+		cmocka_unit_test(bytes_are_compared_element_by_element),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
