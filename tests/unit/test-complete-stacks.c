@@ -360,6 +360,43 @@ static void the_first_layer_may_differ(void **state)
 	expect_findings(checkpoint, "");
 }
 
+/* ModernBERT has no norm before the attention of its first layer. */
+static void the_first_layer_is_known_to_differ(void **state)
+{
+	static const char *const NORMED[] = { "attn.q.weight", "attn_norm.weight",
+		"mlp.up.weight", NULL };
+	static const struct {
+		const char *config, *without, *expected;
+	} models[] = {
+		{ "{\"num_hidden_layers\": 4, \"model_type\": \"modernbert\"}",
+			"layers.0.attn_norm.weight", "" },
+		{ "{\"num_hidden_layers\": 4, \"model_type\": \"modernbert-decoder\"}",
+			"layers.0.attn_norm.weight", "" },
+		{ "{\"num_hidden_layers\": 4, \"model_type\": \"bert\"}",
+			"layers.0.attn_norm.weight",
+			"FI1090 error layers.0.attn_norm.weight\n" },
+		{ "{\"num_hidden_layers\": 4, \"model_class\": \"modernbert\", \"model_type\": 1}",
+			"layers.0.attn_norm.weight",
+			"FI1090 error layers.0.attn_norm.weight\n" },
+		{ "{\"num_hidden_layers\": 4, \"model_type\": \"modernbert\"}",
+			"layers.1.attn_norm.weight",
+			"FI1090 error layers.1.attn_norm.weight\n" },
+		{ "{\"num_hidden_layers\": 4, \"model_type\": \"modernbert\"}",
+			"layers.0.mlp.up.weight",
+			"FI1090 error layers.0.mlp.up.weight\n" },
+	};
+
+	end_by_hand(state);
+	for (size_t i = 0; i < FSDP_COUNT(models); i++) {
+		begin_by_hand(state);
+		put_layers(*state, "layers", 0, 3, NORMED, models[i].without);
+		configure(*state, "config.json", models[i].config);
+		expect_findings(*state, models[i].expected);
+		if (i + 1 < FSDP_COUNT(models))
+			end_by_hand(state);
+	}
+}
+
 /* Three layers have no majority of layers that are alike: what the one in the middle lacks
  * of both others is a hole, and at an end it may be a design. */
 static void a_layer_lacks_what_all_others_have(void **state)
@@ -667,6 +704,7 @@ int main(void)
 		BY_HAND(a_list_of_indices_explains),
 		BY_HAND(a_pattern_explains),
 		BY_HAND(the_first_layer_is_judged_if_it_is_counted),
+		BY_HAND(the_first_layer_is_known_to_differ),
 		BY_HAND(the_first_layer_may_differ),
 		BY_HAND(a_layer_lacks_what_all_others_have),
 		BY_HAND(a_bias_lost_its_weight),
