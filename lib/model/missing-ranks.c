@@ -85,9 +85,9 @@ void fsdp_find_missing_ranks(struct fsdp_findings *findings, struct fsdp_ranks_h
 	if (!here->named && is_one_node(here, &first, &end)) {
 		place->next = "gather the files of all nodes in one folder";
 		fsdp_find(findings, FSDP_RULE_RANK_MISSING, place,
-			"only ranks %u-%u of %s%u are here, as of one node; there is no %s of rank%s %s",
+			"only ranks %u-%u of %s%u are here, as of one node; there is no %s of ranks %s",
 			first, end - 1, here->at_least ? "at least " : "",
-			here->world_size, here->what, count == 1 ? "" : "s", text);
+			here->world_size, here->what, text);
 		return;
 	}
 	place->rank = only;
