@@ -352,7 +352,8 @@ static const char *const of_wholes =
 	"{'from': 'odd', 'to': 'ODD', 'rotary': 'odd'},"
 	"{'from': 'em', 'to': 'EM{i}', 'stack': 4096}, {'from': 'en', 'to': 'EN{i}', 'stack': 4097},"
 	"{'from': 'big', 'to': 'BIG', 'groups': 4294967296, 'parts': [4294967295, 1]},"
-	"{'from': 'n', 'to': 'N', 'rotary': 'nowhere'}";
+	"{'from': 'n', 'to': 'N', 'rotary': 'nowhere'},"
+	"{'from': 'z{', 'to': 'Z{i'}, {'from': 'y{k}{i)', 'to': 'Y{j{'}";
 
 static void wholes_are_cut(void **state)
 {
@@ -397,7 +398,8 @@ static void wholes_are_cut(void **state)
 	mapped_by(of_wholes, "em:4096", true, false, out);
 	assert_int_equal(strncmp(out, "EM0 1 0:0\nEM1 1 0:1\n", 20), 0);
 	assert_non_null(strstr(out, "\nEM4094 1 0:4094\nEM4095 1 0:4095\n"));
-	/* Names are taken as they are, numbers too. */
+	/* Names are taken as they are, numbers too, and what is no {i} and no {j}. */
+	expect(of_wholes, "z{:1 y{k}{i):1", "Z{i 1 0\nY{j{ 1 1\n");
 	expect(of_wholes, "a01.2:1", "A2.01 1 0\n");
 }
 
@@ -444,6 +446,7 @@ static void parts_are_joined(void **state)
 {
 	(void)state;
 	expect_back(of_wholes, "A23.1:2x3 A0.0:", "a1.23 2x3 0\na0.0 1\n");
+	expect_back(of_wholes, "Z{i:1 Y{j{:1", "z{ 1 0\ny{k}{i) 1 1\n");
 	/* In each group a share of each; the whole stands where the first part did. */
 	expect_back(of_wholes, "G7v:2x1 T:1 G7q:4x1 G7k:2x1",
 		"t 1 1\ng7 8x1 2:0+2 3:0 0:0 2:2+2 3:1 0:1\n");
