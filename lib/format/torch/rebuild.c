@@ -64,12 +64,15 @@ static const char *device_text(
 	if (name.data == NULL || name.size > 32)
 		return NULL;
 	int64_t index;
-	if (!fsdp_pickle_integer(pickle, fsdp_pickle_item(pickle, arguments, 1), &index))
+	/* -1 is PyTorch's own for none. */
+	if (!fsdp_pickle_integer(
+		    pickle, fsdp_pickle_item(pickle, arguments, 1), &index) ||
+		index < 0)
 		return keep_text(torch, name);
 	char text[64];
 	memcpy(text, name.data, name.size);
-	int size = snprintf(text + name.size, sizeof text - name.size, ":%llu",
-		FSDP_LLU(index < 0 ? 0 : index));
+	int size = snprintf(
+		text + name.size, sizeof text - name.size, ":%llu", FSDP_LLU(index));
 	return keep_text(torch, fsdp_span(text, name.size + (size_t)size));
 }
 
