@@ -413,8 +413,8 @@ static void judge_file(struct fsdp_model *model, struct ranks *ranks, uint32_t i
 	if (file->rank >= ranks->world_size) {
 		fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
 			FSDP_PLACE(.file = file->path, .rank = file->rank),
-			"this file is of rank %u, but the world has %u ranks", file->rank,
-			ranks->world_size);
+			"this file is of rank %u, but the world has %u rank%s",
+			file->rank, ranks->world_size, ranks->world_size == 1 ? "" : "s");
 		return;
 	}
 	uint32_t place = ranks->place_of[index];

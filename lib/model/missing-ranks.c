@@ -94,8 +94,8 @@ void fsdp_find_missing_ranks(struct fsdp_findings *findings, struct fsdp_ranks_h
 	if (here->named)
 		place->next = "name the files of these ranks too";
 	fsdp_find(findings, FSDP_RULE_RANK_MISSING, place,
-		"%s %s of rank%s %s%s; the world has %s%u ranks",
+		"%s %s of rank%s %s%s; the world has %s%u rank%s",
 		here->named ? "no" : "there is no", here->what, count == 1 ? "" : "s",
 		text, here->named ? " was named" : "", here->at_least ? "at least " : "",
-		here->world_size);
+		here->world_size, here->world_size == 1 ? "" : "s");
 }
