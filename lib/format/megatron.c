@@ -449,13 +449,14 @@ static bool join(struct megatron *megatron, struct fsdp_error **ret_error)
 		if (find_part(megatron, i, &part) && part.tp < megatron->tp_size &&
 			part.pp < megatron->pp_size && part.ep < megatron->ep_size)
 			parts[found++] = part;
+	uint32_t each = megatron->pp_size * megatron->ep_size;
 	if (found < model->world_size)
 		fsdp_find(&model->findings, FSDP_RULE_MEGATRON_OBJECTS,
 			FSDP_PLACE(.file = { 0 }),
 			found == 1
-				? "there is %u rank file; the model was cut for %u times %u ranks"
-				: "there are %u rank files; the model was cut for %u times %u ranks",
-			found, megatron->tp_size, megatron->pp_size * megatron->ep_size);
+				? "there is %u rank file; the model was cut for %u times %u rank%s"
+				: "there are %u rank files; the model was cut for %u times %u rank%s",
+			found, megatron->tp_size, each, each == 1 ? "" : "s");
 	for (uint32_t i = 0; i < found; i++)
 		if (!join_part(megatron, &parts[i], ret_error))
 			return false;
