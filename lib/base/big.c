@@ -4,7 +4,7 @@
  */
 #include "base/big.h"
 
-enum { DECIMAL_BYTES = 512, WORDS = DECIMAL_BYTES / 4 + 1, GROUP = 9, HEX_BYTES = 4096 };
+enum { DECIMAL_BYTES = 512, WORDS = DECIMAL_BYTES / 4, GROUP = 9, HEX_BYTES = 4096 };
 
 static const uint32_t group_value = 1000000000;
 
@@ -26,8 +26,6 @@ static size_t magnitude(struct fsdp_span bytes, bool negative, uint32_t *words)
 		words[i] = (uint32_t)carry;
 		carry >>= 32;
 	}
-	if (carry != 0)
-		words[count++] = (uint32_t)carry;
 	return count;
 }
 
@@ -48,7 +46,7 @@ static uint32_t take_group(uint32_t *words, size_t *count)
 static struct fsdp_span decimal(
 	struct fsdp_span bytes, bool negative, struct fsdp_arena *arena)
 {
-	uint32_t words[WORDS + 1];
+	uint32_t words[WORDS];
 	char text[DECIMAL_BYTES * 3 + 16];
 	size_t count = magnitude(bytes, negative, words);
 	size_t at = sizeof text;
