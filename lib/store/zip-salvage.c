@@ -54,19 +54,21 @@ static bool see(
 	return true;
 }
 
-/* Length of a descriptor that tells just as many stored bytes as lie before it, or 0. */
+/* Length of a descriptor that tells just as many stored bytes as lie before it, or 0. A
+ * narrow one taken for a wide one has its other size in the upper half of the first, or,
+ * if that is 0, the header that follows in the second. */
 static size_t descriptor_size(struct fsdp_span bytes, uint64_t before)
 {
 	struct fsdp_cursor narrow = fsdp_cursor(bytes), wide = fsdp_cursor(bytes);
 	fsdp_cursor_skip(&narrow, 8);
 	fsdp_cursor_skip(&wide, 8);
-	uint64_t size = fsdp_cursor_take_u32le(&narrow);
+	uint64_t size = fsdp_cursor_take_u64le(&wide);
+	uint64_t whole = fsdp_cursor_take_u64le(&wide);
+	if (wide.ok && size == before && (whole >> 32 == 0 || size >> 32 != 0))
+		return wide.at;
+	size = fsdp_cursor_take_u32le(&narrow);
 	fsdp_cursor_skip(&narrow, 4);
-	if (narrow.ok && size == before)
-		return narrow.at;
-	size = fsdp_cursor_take_u64le(&wide);
-	fsdp_cursor_skip(&wide, 8);
-	return wide.ok && size == before ? wide.at : 0;
+	return narrow.ok && size == before ? narrow.at : 0;
 }
 
 static bool find_descriptor(struct front *front, uint64_t data, uint64_t *ret_end)
