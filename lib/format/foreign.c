@@ -94,7 +94,8 @@ static uint64_t pointer_size(struct fsdp_span head)
 
 static void describe_size(uint64_t size, char *text, size_t room)
 {
-	static const char *const units[] = { "bytes", "KiB", "MiB", "GiB", "TiB" };
+	const char *const units[] = { size == 1 ? "byte" : "bytes", "KiB", "MiB", "GiB",
+		"TiB" };
 	double value = (double)size;
 	size_t unit = 0;
 	while (value >= 1024 && unit < 4) {
@@ -125,9 +126,14 @@ const char *fsdp_foreign_stand_in(struct fsdp_span head, struct fsdp_arena *aren
 	char text[256], size[48];
 	struct fsdp_span body = without_blanks(head);
 	if (fsdp_span_begins(body, FSDP_SPAN("version https://git-lfs"))) {
-		describe_size(pointer_size(body), size, sizeof size);
+		uint64_t real = pointer_size(body);
+		describe_size(real, size, sizeof size);
+		/* One without its size is cut; of an empty file there is none. */
 		snprintf(text, sizeof text,
-			"a Git LFS pointer, not the file (the real one has %s)", size);
+			real != 0
+				? "a Git LFS pointer, not the file (the real one has %s)"
+				: "a Git LFS pointer, not the file",
+			size);
 		return (const char *)fsdp_arena_copy(arena, fsdp_span_text(text)).data;
 	}
 	for (size_t i = 0; i < FSDP_COUNT(pages); i++) {
@@ -174,9 +180,9 @@ static bool say_numpy(struct fsdp_span head, struct fsdp_error **ret_error)
 		header.size != 0 && memmem(header.data, header.size, "'|O'", 4) != NULL;
 	fsdp_fail_rule(ret_error, FSDP_ERROR_UNSUPPORTED, objects ? "FI3004" : "FI9002",
 		FSDP_UNKNOWN,
-		objects ? "this is a NumPy array (.npy) of Python objects, whose loading runs a pickle: %.*s"
-			: "this is a NumPy array (.npy): %.*s",
-		FSDP_TEXT_MOST(header, 200));
+		objects ? "this is a NumPy array (.npy) of Python objects, whose loading runs a pickle%s%.*s"
+			: "this is a NumPy array (.npy)%s%.*s",
+		header.size != 0 ? ": " : ", cut short", FSDP_TEXT_MOST(header, 200));
 	return fsdp_error_add_hint(
 		ret_error, "load it with numpy.load(FILE, allow_pickle=False)");
 }
