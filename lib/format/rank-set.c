@@ -270,9 +270,9 @@ static void settle_world(struct fsdp_model *model)
 		file->left_out = true;
 		fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
 			FSDP_PLACE(.file = file->path, .rank = file->rank),
-			"the file is of a save by %u ranks, %u other file%s by %u: it is of another save and was left out",
-			file->world_size, best->files, best->files == 1 ? " is" : "s are",
-			best->world_size);
+			"the file is of a save by %u rank%s, %u other file%s by %u: it is of another save and was left out",
+			file->world_size, file->world_size == 1 ? "" : "s", best->files,
+			best->files == 1 ? " is" : "s are", best->world_size);
 	}
 }
 
@@ -408,8 +408,8 @@ static void judge_file(struct fsdp_model *model, struct ranks *ranks, uint32_t i
 	if (named != FSDP_NONE && file->world_whole && named != file->world_size)
 		fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
 			FSDP_PLACE(.file = file->path, .rank = file->rank),
-			"the file is of a save by %u ranks, its name says %u",
-			file->world_size, named);
+			"the file is of a save by %u rank%s, its name says %u",
+			file->world_size, file->world_size == 1 ? "" : "s", named);
 	if (file->rank >= ranks->world_size) {
 		fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
 			FSDP_PLACE(.file = file->path, .rank = file->rank),
