@@ -366,7 +366,9 @@ static void say_hidden(struct walk *walk)
 		return;
 	name = name_text(walk, walk->first_hidden);
 	if (walk->hidden > 1)
-		snprintf(others, sizeof others, "; so do %llu other values",
+		snprintf(others, sizeof others,
+			walk->hidden == 2 ? "; so does %llu other value"
+					  : "; so do %llu other values",
 			FSDP_LLU(walk->hidden - 1));
 	fsdp_find(&torch->model->findings, FSDP_RULE_UNSUPPORTED_FEATURE,
 		FSDP_PLACE(.file = torch->file, .member = torch->member, .tensor = name,
