@@ -88,7 +88,24 @@ static void ranks_of_a_strided_view_are_taken(void **state)
 	assert_int_equal(bench.mesh.rank, 5);
 	assert_int_equal(bench.torch.rank, 5);
 	assert_int_equal(bench.torch.world_size, 8);
+	assert_false(bench.torch.world_whole);
 	assert_int_equal(bench.most_read, 7 * 8);
+}
+
+/* Of a rank alone the map has one element, and no rank lies beside it. */
+static void one_rank_is_a_mesh(void **state)
+{
+	struct bench bench;
+
+	begin(&bench, *state);
+	bench.mesh.shape[0] = 1;
+	map_ranks(&bench, 1, 1, 3);
+	bench.mesh.has_coordinates = true;
+	resolve(&bench);
+	assert_int_equal(bench.mesh.rank, 3);
+	assert_int_equal(bench.torch.rank, 3);
+	assert_int_equal(bench.torch.world_size, 4);
+	assert_int_equal(bench.most_read, 8);
 }
 
 static void the_root_tells_where_a_sub_mesh_stands(void **state)
@@ -181,17 +198,137 @@ static void coordinates_outside_place_nothing(void **state)
 	}
 }
 
+static const struct fsdp_mesh_record *record_of(const struct bench *bench)
+{
+	return fsdp_vec_at(&bench->torch.model->meshes, bench->mesh.mesh);
+}
+
+/* The ranks that the mesh lists are these. */
+static void check_listed(const struct bench *bench, const int64_t *ranks, uint64_t count)
+{
+	const struct fsdp_mesh_record *record = record_of(bench);
+
+	assert_int_equal(record->rank_count, count);
+	assert_int_not_equal(record->ranks, FSDP_NONE);
+	assert_memory_equal(fsdp_model_ints(bench->torch.model, record->ranks), ranks,
+		count * sizeof *ranks);
+}
+
+/* Two rows of three, of which a file of rank 5 does not say where it stands. */
+static void a_rank_is_looked_for(void **state)
+{
+	struct bench bench;
+
+	begin(&bench, *state);
+	bench.mesh.dims = 2;
+	bench.mesh.shape[0] = 2;
+	bench.mesh.shape[1] = bench.mesh.stride[0] = 3;
+	bench.mesh.stride[1] = 1;
+	bench.mesh.rank = 5;
+	map_ranks(&bench, 6, 1, 0);
+	resolve(&bench);
+	assert_true(bench.mesh.has_coordinates);
+	assert_int_equal(bench.mesh.coordinates[0], 1);
+	assert_int_equal(bench.mesh.coordinates[1], 2);
+	assert_true(bench.torch.world_whole);
+	check_listed(&bench, (const int64_t[]){ 0, 1, 2, 3, 4, 5 }, 6);
+}
+
+static void a_rank_may_be_of_no_mesh(void **state)
+{
+	struct bench bench;
+
+	begin(&bench, *state);
+	bench.mesh.rank = 7;
+	map_ranks(&bench, 4, 1, 0);
+	resolve(&bench);
+	assert_false(bench.mesh.has_coordinates);
+	assert_int_equal(bench.torch.rank, 7);
+	assert_int_equal(bench.torch.world_size, 4);
+	check_listed(&bench, (const int64_t[]){ 0, 1, 2, 3 }, 4);
+}
+
+/* The slice of the root's ranks through its own, every fourth of them. */
+static void a_slice_goes_through_its_rank(void **state)
+{
+	struct bench bench;
+
+	begin(&bench, *state);
+	bench.mesh.shape[0] = 2;
+	bench.mesh.stride[0] = 4;
+	bench.mesh.coordinates[0] = 1;
+	bench.mesh.has_coordinates = true;
+	bench.mesh.rank = 5;
+	map_ranks(&bench, 8, 1, 0);
+	resolve(&bench);
+	assert_true(bench.mesh.has_coordinates);
+	check_listed(&bench, (const int64_t[]){ 1, 5 }, 2);
+	/* What is said of the rank is not looked for. */
+	begin(&bench, *state);
+	bench.mesh.coordinates[0] = 2;
+	bench.mesh.has_coordinates = true;
+	bench.mesh.rank = 3;
+	map_ranks(&bench, 4, 1, 0);
+	resolve(&bench);
+	assert_int_equal(bench.mesh.rank, 3);
+	assert_int_equal(bench.torch.rank, 3);
+	begin(&bench, *state);
+	bench.mesh.shape[0] = 2;
+	bench.mesh.stride[0] = 4;
+	bench.mesh.coordinates[0] = 1;
+	bench.mesh.has_coordinates = true;
+	bench.mesh.rank = 3; /* which is none of the upper half */
+	map_ranks(&bench, 8, 1, 0);
+	resolve(&bench);
+	assert_false(bench.mesh.has_coordinates);
+	assert_int_equal(record_of(&bench)->ranks, FSDP_NONE);
+}
+
+static void large_meshes_have_no_list(void **state)
+{
+	for (int64_t size = 4096; size <= 4097; size++) {
+		struct bench bench;
+
+		begin(&bench, *state);
+		bench.mesh.shape[0] = size;
+		bench.mesh.stride[0] = 0;
+		map_ranks(&bench, 8, 1, 0);
+		resolve(&bench);
+		assert_int_equal(record_of(&bench)->rank_count, size);
+		assert_int_equal(record_of(&bench)->ranks != FSDP_NONE, size == 4096);
+	}
+}
+
+/* One beyond the end of the map is not listed, nor are those before it. */
+static void a_list_is_whole(void **state)
+{
+	for (int64_t count = 3; count <= 4; count++) {
+		struct bench bench;
+
+		begin(&bench, *state);
+		map_ranks(&bench, count, 1, 0);
+		resolve(&bench);
+		assert_int_equal(record_of(&bench)->ranks != FSDP_NONE, count == 4);
+	}
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin_by_hand, end_by_hand)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(ranks_of_a_strided_view_are_taken),
+		TEST(one_rank_is_a_mesh),
 		TEST(the_root_tells_where_a_sub_mesh_stands),
 		TEST(hostile_maps_cost_their_ranks),
 		TEST(places_outside_are_no_ranks),
 		TEST(ranks_out_of_range_tell_no_world),
 		TEST(coordinates_outside_place_nothing),
+		TEST(a_rank_is_looked_for),
+		TEST(a_rank_may_be_of_no_mesh),
+		TEST(a_slice_goes_through_its_rank),
+		TEST(large_meshes_have_no_list),
+		TEST(a_list_is_whole),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
