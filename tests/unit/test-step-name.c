@@ -39,6 +39,19 @@ static void frameworks_write_steps(void **state)
 		{ "checkpoint12.pt", -1, 12 },
 		{ "checkpoint500", 500, -1 },
 		{ "Step_9", 9, -1 },
+		{ "step.7", 7, -1 },
+		{ "STEP=7", 7, -1 },
+		{ "x1step7", 7, -1 },
+		{ "checkpoint-3-step-4", 4, -1 },
+		{ "step-4-checkpoint-3", 4, -1 },
+		{ "step-4-step-5", 4, -1 },
+		{ "checkpoint-3-epoch-4", 3, 4 },
+		{ "checkpoint_3.4", 3, -1 },
+		{ "checkpoint_3x_4", 3, -1 },
+		{ "model_0009999", 9999, -1 },
+		{ "checkpoint7.x", -1, 7 },
+		{ "checkpoint-7.x", 7, -1 },
+		{ "ckpt7.x", 7, -1 },
 	};
 
 	(void)state;
@@ -54,7 +67,10 @@ static void other_numbers_are_no_steps(void **state)
 	static const char *const NAMES[] = { "last", "", "version_0", "rank0.pt",
 		"__0_0.distcp", "model-00001-of-00002.safetensors", "model_1.pt",
 		"mp_rank_00", "pytorch_model_fsdp_0", "world_size_2_rank_1.pt",
-		"20241123", "stepping-4x", "step-", "events.out.tfevents.17.host" };
+		"20241123", "stepping-4x", "step-", "events.out.tfevents.17.host", "7",
+		"-7", "_7", "=", "step--7", "step:7", "step/7", "ste7", "steq7",
+		"model_00099990.pth", "model_000999.pth", "epo7",
+		"abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzstep7" };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {
