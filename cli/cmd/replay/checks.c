@@ -33,7 +33,8 @@ static bool take_decimal(const char **at, int64_t *ret_millionths)
 		return (*ret_millionths = value), true;
 	for ((*at)++; **at >= '0' && **at <= '9'; (*at)++) {
 		place /= 10;
-		value += (**at - '0') * place;
+		if (__builtin_add_overflow(value, (**at - '0') * place, &value))
+			return false;
 	}
 	*ret_millionths = value;
 	return true;
@@ -77,11 +78,13 @@ bool check_read(const char *text, struct check *check)
 		if (strcmp(at, units[i].name) != 0)
 			continue;
 		check->unit = units[i].unit;
-		if (units[i].ns != 0 &&
-			__builtin_mul_overflow(check->value, units[i].ns, &check->value))
-			return false;
-		if (units[i].ns != 0)
-			check->value /= MILLION;
+		if (units[i].ns != 0) {
+			wide ns = (wide)check->value * units[i].ns / MILLION;
+
+			if (ns > INT64_MAX)
+				return false;
+			check->value = (int64_t)ns;
+		}
 		/* Each name has units of its own. */
 		if (is_share(check->name))
 			return check->unit == CHECK_PERCENT;
