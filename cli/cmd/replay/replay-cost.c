@@ -11,11 +11,13 @@
 /* A loss below this is none that one would act on, in per cent of a step. */
 static const double LEAST_LOSS = 5, LEAST_WAIT = 1, LEAST_ALLOCATION = 2;
 
+__extension__ typedef __int128 wide;
+
 /* ---- steps ---- */
 
 static void take_lengths(const struct replay *replay, struct replay_cost *cost)
 {
-	double sum = 0;
+	wide sum = 0;
 
 	for (size_t i = 0; i < replay->count; i++) {
 		const struct fsdp_recording *one = replay_by_rank(replay, i);
@@ -27,7 +29,7 @@ static void take_lengths(const struct replay *replay, struct replay_cost *cost)
 			continue;
 		cost->marked |= strcmp(one->all_source, "ProfilerStep") == 0;
 		cost->steps += all->times.count;
-		sum += (double)all->times.sum_ns;
+		sum += all->times.sum_ns;
 		if (cost->min_ns == FSDP_ABSENT || all->times.min_ns < cost->min_ns)
 			cost->min_ns = all->times.min_ns;
 		if (cost->max_ns == FSDP_ABSENT || all->times.max_ns > cost->max_ns) {
@@ -36,7 +38,7 @@ static void take_lengths(const struct replay *replay, struct replay_cost *cost)
 		}
 	}
 	if (cost->steps != 0)
-		cost->mean_ns = (int64_t)(sum / (double)cost->steps + 0.5);
+		cost->mean_ns = (int64_t)((sum + cost->steps / 2) / cost->steps);
 }
 
 /* ---- what they are spent on ---- */
