@@ -158,6 +158,9 @@ bool fsdp_trace_header(
 
 /* ---- shared ---- */
 
+/* Without the byte order mark and blanks that it begins with. */
+struct fsdp_span fsdp_trace_without_mark(struct fsdp_span head);
+
 /* A name that is recorded once is shown wherever it is used: counts the bytes of that up
  * to the limit `order-bytes`. */
 bool fsdp_trace_show(struct fsdp_trace_reading *reading, uint64_t *shown, uint64_t bytes);

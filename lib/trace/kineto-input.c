@@ -49,11 +49,24 @@ void fsdp_kineto_input_done(struct fsdp_kineto_input *input)
 	fsdp_json_quick_free(input->quick);
 }
 
+bool fsdp_kineto_pass_mark(
+	struct fsdp_json_scan *scan, bool *ret_mark, struct fsdp_error **ret_error)
+{
+	static const unsigned char mark[] = { 0xef, 0xbb, 0xbf };
+	struct fsdp_window *window = &scan->window;
+	while (window->size < sizeof mark && !window->ended)
+		if (!fsdp_window_more(window, 0, ret_error))
+			return false;
+	*ret_mark = window->size >= sizeof mark &&
+		    memcmp(window->bytes, mark, sizeof mark) == 0;
+	if (*ret_mark)
+		scan->at = scan->mark = sizeof mark;
+	return true;
+}
+
 bool fsdp_kineto_input_open(
 	struct fsdp_kineto_input *input, struct fsdp_stream *stream, bool *ret_mark)
 {
-	static const unsigned char mark[] = { 0xef, 0xbb, 0xbf };
-	struct fsdp_window *window = &input->scan.window;
 	fsdp_json_scan_done(&input->scan);
 	if (!fsdp_json_scan_init(&input->scan, fsdp_stream_refill, stream, input->limits,
 		    input->error))
@@ -61,14 +74,7 @@ bool fsdp_kineto_input_open(
 	input->scan.lenient = true;
 	input->scan.depth_limit = FSDP_SCAN_DEPTH;
 	input->scan.event_keys = event_keys;
-	while (window->size < sizeof mark && !window->ended)
-		if (!fsdp_window_more(window, 0, input->error))
-			return false;
-	*ret_mark = window->size >= sizeof mark &&
-		    memcmp(window->bytes, mark, sizeof mark) == 0;
-	if (*ret_mark)
-		input->scan.at = input->scan.mark = sizeof mark;
-	return true;
+	return fsdp_kineto_pass_mark(&input->scan, ret_mark, input->error);
 }
 
 bool fsdp_kineto_next(struct fsdp_kineto_input *input, struct fsdp_json_token *token)

@@ -61,6 +61,10 @@ static inline bool fsdp_kineto_is_broken(const struct fsdp_json_token *token)
 	return token->kind == FSDP_SCAN_BAD || token->kind == FSDP_SCAN_CUT;
 }
 
+/* Passes a byte order mark, if what is to be read begins with one. */
+bool fsdp_kineto_pass_mark(
+	struct fsdp_json_scan *scan, bool *ret_mark, struct fsdp_error **ret_error);
+
 enum fsdp_kineto_found {
 	FSDP_KINETO_WHOLE,
 	FSDP_KINETO_RECOVERED, /* with errors, or without its end */

@@ -3,7 +3,8 @@
  * Finds the names of FSDP's units among the annotations of a trace.
  */
 #include "base/names.h"
-#include "syntax/json-scan.h"
+#include "trace/event.h"
+#include "trace/kineto-input.h"
 #include "trace/kineto-unit.h"
 #include "trace/kineto-unit-names.h"
 
@@ -14,19 +15,13 @@ struct finding_names {
 	bool kinds[FSDP_UNIT_KINDS];
 };
 
-static struct fsdp_span without_blanks(struct fsdp_span text)
-{
-	while (text.size != 0 && (text.data[0] <= ' ' || text.data[0] >= 0xef))
-		text = fsdp_span(text.data + 1, text.size - 1);
-	return text;
-}
-
 bool fsdp_trace_is_json(struct fsdp_span head)
 {
-	head = without_blanks(head);
+	head = fsdp_trace_without_mark(head);
 	if (head.size == 0 || (head.data[0] != '{' && head.data[0] != '['))
 		return false;
-	struct fsdp_span rest = without_blanks(fsdp_span(head.data + 1, head.size - 1));
+	struct fsdp_span rest =
+		fsdp_trace_without_mark(fsdp_span(head.data + 1, head.size - 1));
 	if (head.data[0] == '[')
 		return rest.size == 0 || rest.data[0] == '{' || rest.data[0] == ']';
 	return rest.size == 0 || rest.data[0] == '"' || rest.data[0] == '}';
@@ -111,13 +106,15 @@ bool fsdp_trace_unit_names(struct fsdp_stream *stream, const struct fsdp_limits 
 {
 	struct finding_names finding = { .arena = arena, .names = ret_names };
 	struct fsdp_json_scan scan = { 0 };
+	bool has_mark;
 	fsdp_vec_init(ret_names, arena, sizeof(struct fsdp_span));
 	if (!fsdp_names_init(&finding.seen, arena))
 		return fsdp_arena_fail(arena, ret_error);
 	bool good =
 		fsdp_json_scan_init(&scan, fsdp_stream_refill, stream, limits, ret_error);
 	scan.lenient = true;
-	good = good && scan_names(&finding, &scan, ret_error);
+	good = good && fsdp_kineto_pass_mark(&scan, &has_mark, ret_error) &&
+	       scan_names(&finding, &scan, ret_error);
 	fsdp_json_scan_done(&scan);
 	if (good && !finding.kinds[FSDP_UNIT_ALL_GATHER])
 		return fail_none(&finding, ret_error);

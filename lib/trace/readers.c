@@ -12,7 +12,7 @@ static const struct fsdp_trace_reader *const readers[] = {
 	&fsdp_trace_log,
 };
 
-static struct fsdp_span without_mark(struct fsdp_span head)
+struct fsdp_span fsdp_trace_without_mark(struct fsdp_span head)
 {
 	static const unsigned char mark[] = { 0xef, 0xbb, 0xbf };
 	if (head.size >= sizeof mark && memcmp(head.data, mark, sizeof mark) == 0)
@@ -31,7 +31,7 @@ bool fsdp_trace_read(struct fsdp_trace_reading *reading)
 		return false;
 	if (fsdp_trace_other_profiler(reading, head))
 		return false;
-	head = without_mark(head);
+	head = fsdp_trace_without_mark(head);
 	if (head.size == 0)
 		head = FSDP_SPAN("\n");
 	for (size_t i = 0; i < FSDP_COUNT(readers); i++)
