@@ -313,8 +313,11 @@ static void tell_by_start(const struct replay *replay)
 		count += replay_by_rank(replay, i)->by_start;
 	if (count != 0)
 		run_note(replay->run,
-			"the launches of %" PRIu64
-			" kernels and copies are not recorded: they count in the step in which they begin",
+			count == 1
+				? "the launch of %" PRIu64
+				  " kernel or copy is not recorded: it counts in the step in which it begins"
+				: "the launches of %" PRIu64
+				  " kernels and copies are not recorded: they count in the step in which they begin",
 			count);
 }
 
