@@ -66,13 +66,14 @@ static void add_unit(struct diffing *diffing, const struct diff_change *change,
 {
 	struct text units[2];
 
-	for (unsigned i = 0; i < 2; i++)
+	for (unsigned i = 0; i < 2; i++) {
 		units[i] = unit_text(diffing, i, &change->sides[i].tensor);
+		if (units[i].size == 0)
+			units[i] = text_of("(root)");
+	}
 	add(line, used, "unit %.*s -> %.*s",
-		(int)(units[0].size < 200 ? units[0].size : 200),
-		units[0].size > 0 ? units[0].data : "(root)",
-		(int)(units[1].size < 200 ? units[1].size : 200),
-		units[1].size > 0 ? units[1].data : "(root)");
+		(int)(units[0].size < 200 ? units[0].size : 200), units[0].data,
+		(int)(units[1].size < 200 ? units[1].size : 200), units[1].data);
 }
 
 static void describe(
