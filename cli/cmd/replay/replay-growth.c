@@ -257,8 +257,9 @@ static void show_device(const struct replay *replay, const struct grown_device *
 	for (size_t i = 0; i < one->count && i < most; i++) {
 		const struct grown *grown = &one->stacks[i];
 		out_line_begin(out, NULL);
-		out_line_text(out, "  %10s %+6" PRId64 " blocks  ",
-			change(replay->run->out, grown->bytes, &active), grown->blocks);
+		out_line_text(out, "  %10s %+6" PRId64 " block%s  ",
+			change(replay->run->out, grown->bytes, &active), grown->blocks,
+			size_of(grown->blocks) == 1 ? " " : "s");
 		memory_put_stack(out, grown->memory, grown->stack->frames,
 			grown->stack->frame_count);
 		out_line_end(out);
