@@ -143,6 +143,136 @@ static void beyond_a_million_there_is_a_histogram(void **state)
 	assert_int_equal(budget.used, 0);
 }
 
+static void add_all(struct fsdp_durations *durations, int64_t first, int64_t count)
+{
+	for (int64_t i = 0; i < count; i++)
+		assert_true(fsdp_durations_add(durations, first + i));
+}
+
+/* Values below 256 have a cell of their own, so what comes out is exact. */
+static void histograms_are_joined(void **state)
+{
+	(void)state;
+	struct fsdp_budget budget = { .ceiling = UINT64_MAX };
+	struct fsdp_durations all, more, few;
+	struct fsdp_times times;
+	fsdp_durations_init(&all, &budget);
+	fsdp_durations_init(&more, &budget);
+	fsdp_durations_init(&few, &budget);
+	for (int i = 0; i < FSDP_DURATIONS_EXACT + 2; i++)
+		assert_true(fsdp_durations_add(&more, 100 + i % 2));
+	/* Into one that is empty, into an exact one, into another histogram. */
+	assert_true(fsdp_durations_join(&all, &more));
+	assert_true(fsdp_durations_times(&all, &times));
+	assert_true(times.approx);
+	assert_int_equal(times.count, FSDP_DURATIONS_EXACT + 2);
+	assert_int_equal(times.sum_ns, 201 * (int64_t)(FSDP_DURATIONS_EXACT + 2) / 2);
+	assert_int_equal(times.min_ns, 100);
+	assert_int_equal(times.max_ns, 101);
+	assert_int_equal(times.p50_ns, 100);
+	assert_int_equal(times.p95_ns, 101);
+
+	add_all(&few, 98, 2);
+	add_all(&few, 103, 2);
+	assert_true(fsdp_durations_join(&few, &more));
+	assert_true(fsdp_durations_times(&few, &times));
+	assert_int_equal(times.count, FSDP_DURATIONS_EXACT + 6);
+	assert_int_equal(times.min_ns, 98);
+	assert_int_equal(times.max_ns, 104);
+	assert_int_equal(times.p50_ns, 100);
+
+	assert_true(fsdp_durations_join(&all, &few));
+	assert_true(fsdp_durations_times(&all, &times));
+	assert_int_equal(times.count, 2 * FSDP_DURATIONS_EXACT + 8);
+	assert_int_equal(times.min_ns, 98);
+	assert_int_equal(times.max_ns, 104);
+	assert_int_equal(times.sum_ns, 201 * (int64_t)(FSDP_DURATIONS_EXACT + 2) + 404);
+	fsdp_durations_done(&all);
+	fsdp_durations_done(&more);
+	fsdp_durations_done(&few);
+	assert_int_equal(budget.used, 0);
+}
+
+/* One that is empty has neither the least nor the most. */
+static void negative_durations_are_joined(void **state)
+{
+	(void)state;
+	static const int64_t alone[] = { -9, -7, 5 };
+	struct fsdp_budget budget = { .ceiling = UINT64_MAX };
+	struct fsdp_durations all, more;
+	struct fsdp_times times;
+	fsdp_durations_init(&more, &budget);
+	for (int i = 0; i <= FSDP_DURATIONS_EXACT; i++)
+		assert_true(fsdp_durations_add(&more, -8));
+	for (int i = 0; i < 4; i++) {
+		fsdp_durations_init(&all, &budget);
+		if (i < 3)
+			add_all(&all, alone[i], 1);
+		assert_true(fsdp_durations_join(&all, &more));
+		assert_true(fsdp_durations_times(&all, &times));
+		assert_int_equal(times.min_ns, i == 0 ? -9 : -8);
+		assert_int_equal(times.max_ns, i == 1 ? -7 : i == 2 ? 5 : -8);
+		assert_int_equal(times.p50_ns, i == 2 ? 0 : times.max_ns);
+		fsdp_durations_done(&all);
+	}
+	fsdp_durations_done(&more);
+	assert_int_equal(budget.used, 0);
+}
+
+/* Of 128 cells between two powers of two the middle is told. */
+static void cells_are_as_wide_as_they_say(void **state)
+{
+	(void)state;
+	static const struct {
+		int64_t value, told;
+	} cases[] = { { -5, 0 }, { 0, 0 }, { 1, 1 }, { 127, 127 }, { 128, 128 },
+		{ 255, 255 }, { 256, 257 }, { 257, 257 }, { 258, 259 }, { 510, 511 },
+		{ 511, 511 }, { 512, 514 }, { 515, 514 }, { 1023, 1022 },
+		{ 1 << 20, (1 << 20) + 4096 }, { (1 << 20) - 1, (1 << 20) - 2048 },
+		{ INT64_MAX, INT64_MAX - (INT64_C(1) << 54) + 1 } };
+	struct fsdp_budget budget = { .ceiling = UINT64_MAX };
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct fsdp_durations durations;
+		struct fsdp_times times;
+		fsdp_durations_init(&durations, &budget);
+		assert_true(fsdp_durations_add(&durations, INT64_MIN));
+		for (int j = 1; j <= FSDP_DURATIONS_EXACT; j++)
+			assert_true(fsdp_durations_add(&durations, cases[i].value));
+		assert_true(fsdp_durations_add(&durations, INT64_MAX));
+		assert_true(fsdp_durations_times(&durations, &times));
+		assert_int_equal(times.p50_ns, cases[i].told);
+		assert_int_equal(times.p95_ns, cases[i].told);
+		fsdp_durations_done(&durations);
+	}
+}
+
+/* Each half that is taken away is small: the rest is sorted in the end. */
+static void bad_halves_end(void **state)
+{
+	(void)state;
+	enum { COUNT = 6000 };
+	static const int64_t MIDDLE = INT64_C(1) << 40;
+	struct fsdp_budget budget = { .ceiling = UINT64_MAX };
+	for (int64_t sign = -1; sign <= 1; sign += 2) {
+		struct fsdp_durations durations;
+		struct fsdp_times times;
+		fsdp_durations_init(&durations, &budget);
+		/* Ever nearer from both ends towards the middle; all are in one cell. */
+		for (int64_t i = 0; i < COUNT; i++) {
+			int64_t far = i < COUNT / 2 ? COUNT / 2 - i : i - COUNT / 2 + 1;
+			assert_true(fsdp_durations_add(&durations,
+				3 * MIDDLE / 2 + sign * (2 * far - (i < COUNT / 2))));
+		}
+		assert_true(fsdp_durations_times(&durations, &times));
+		assert_int_equal(times.p50_ns,
+			3 * MIDDLE / 2 + (sign > 0 ? COUNT / 2 : -COUNT / 2 - 1));
+		assert_int_equal(times.p95_ns,
+			3 * MIDDLE / 2 +
+				(sign > 0 ? COUNT / 100 * 95 : -COUNT / 100 * 5 - 1));
+		fsdp_durations_done(&durations);
+	}
+}
+
 /* ---- names ---- */
 
 static void collectives_are_known_in_any_spelling(void **state)
@@ -329,6 +459,10 @@ int main(void)
 		cmocka_unit_test(many_late_intervals_are_merged),
 		cmocka_unit_test(percentiles_are_those_of_the_sorted_list),
 		cmocka_unit_test(beyond_a_million_there_is_a_histogram),
+		cmocka_unit_test(histograms_are_joined),
+		cmocka_unit_test(negative_durations_are_joined),
+		cmocka_unit_test(cells_are_as_wide_as_they_say),
+		cmocka_unit_test(bad_halves_end),
 		cmocka_unit_test(collectives_are_known_in_any_spelling),
 		cmocka_unit_test(prints_as_python_does),
 		cmocka_unit_test(every_task_runs_once),
