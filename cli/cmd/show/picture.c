@@ -261,10 +261,12 @@ void picture_free(struct picture *picture)
 
 /* ---- drawing ---- */
 
-/* Cells that fit into a line behind so many columns. */
+/* Cells that fit into a line behind so many columns, or the three that there must be. */
 static size_t room_behind(const struct picture *picture, size_t used)
 {
-	return (LINE_WIDTH - used - sizeof "...") / ((size_t)picture->width + 1);
+	size_t room = (LINE_WIDTH - used - sizeof "...") / ((size_t)picture->width + 1);
+
+	return room < 3 ? 3 : room;
 }
 
 /* As many as there is room for, the middle left out. */

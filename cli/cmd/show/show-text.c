@@ -34,10 +34,12 @@ static void draw_ranks(struct show *show, const struct fsdp_mesh *mesh, uint64_t
 	struct out *out = show->run->out;
 	uint64_t room = (LINE_WIDTH - 24) / (uint64_t)(width + 1);
 
+	if (room < 3)
+		room = 3;
 	for (uint64_t i = 0; i < count; i++) {
 		if (count > room && i == room / 2) {
 			out_line_text(out, "|...");
-			i = count - room / 2 + 1;
+			i = count - (room - room / 2 - 1);
 		}
 		out_line_text(out, "|%*" PRId64, width, mesh_rank(mesh, first + i));
 	}
