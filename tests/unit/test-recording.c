@@ -562,6 +562,94 @@ static void a_wait_lies_inside_of_its_call(void **state)
 	}
 }
 
+struct made_call {
+	int rank;
+	const char *type, *group;
+	int seq; /* 0: none is told */
+	int begin_us, end_us;
+	int wait_us;
+};
+
+static void put_call(struct made *made, const struct made_call *call)
+{
+	put(made,
+		",{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"nccl%s\",\"ts\":%d,"
+		"\"dur\":%d,\"args\":{\"Collective name\":\"%s\","
+		"\"Process Group Name\":\"%s\"",
+		call->type, call->begin_us, call->end_us - call->begin_us, call->type,
+		call->group);
+	if (call->seq != 0)
+		put(made, ",\"Seq\":%d", call->seq);
+	put(made, "}}");
+}
+
+/* Rank 2 meets rank 0 by rank 1 alone, and rank 3 none. The offset is the median of what
+ * the ends say, of two the greater. */
+static void clocks_are_set_by_common_ends(void **state)
+{
+	(void)state;
+	static const struct made_call calls[] = {
+		{ 0, "all_gather", "a", 1, 100, 110, 0 },
+		{ 0, "all_gather", "a", 2, 200, 203, 3 },
+		{ 0, "all_gather", "a", 3, 300, 330, 0 },
+		{ 0, "all_gather", "d", 1, 400, 410, 0 },
+		{ 1, "all_gather", "a", 1, 1101, 1110, 2 },
+		{ 1, "all_gather", "a", 2, 1210, 1221, 0 },
+		{ 1, "all_gather", "a", 3, 1300, 1333, 3 },
+		{ 1, "all_gather", "b", 0, 1400, 1410, 2 },
+		{ 1, "all_gather", "b", 0, 1500, 1512, 1 },
+		{ 2, "all_gather", "b", 0, 350, 360, 0 },
+		{ 2, "reduce_scatter", "b", 0, 400, 401, 0 },
+		{ 2, "all_gather", "b", 0, 449, 460, 0 },
+		{ 3, "all_gather", "c", 1, 7000, 7010, 0 },
+		{ 4, "all_gather", "d", 1, 1400, 1412, 2 },
+	};
+	static const int offsets[] = { -59, -1062, -10, -6959, -1061 },
+			 clocks[] = { 0, 0, 0, 3, 0 };
+	/* Of a rank what is no collective counts for the span alone. */
+	static const int others[5][2] = { { 100, 101 }, { 1600, 1700 }, { 10, 11 },
+		{ 7000, 7001 }, { 1400, 1401 } };
+	struct made made[5], *all[5];
+	char limit[32];
+	for (int i = 0; i < 5; i++) {
+		made[i] = begin();
+		all[i] = &made[i];
+		put(&made[i],
+			"{\"distributedInfo\":{\"rank\":%d,\"world_size\":5},"
+			"\"traceEvents\":[{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"x\","
+			"\"ts\":%d,\"dur\":%d}",
+			i, others[i][0], others[i][1] - others[i][0]);
+		for (size_t j = 0; j < sizeof calls / sizeof *calls; j++)
+			if (calls[j].rank == i)
+				put_call(&made[i], &calls[j]);
+		put(&made[i], "]}");
+	}
+	struct fsdp_recordings *set = read_made(all, 5, NULL, 0, limit);
+	struct fsdp_alignment *alignment;
+	assert_non_null(set);
+	assert_true(fsdp_alignment_new(set, &alignment, NULL));
+	assert_int_equal(fsdp_alignment_span(alignment), 638000);
+	size_t next = 0;
+	for (size_t i = 0; i < 5; i++) {
+		assert_int_equal(
+			fsdp_alignment_offset(alignment, i), INT64_C(1000) * offsets[i]);
+		assert_int_equal(fsdp_alignment_clock(alignment, i), clocks[i]);
+		size_t count = fsdp_recording(set, i)->collective_count;
+		for (size_t j = 0; j < count; j++)
+			assert_int_equal(fsdp_alignment_wait(alignment, i, j),
+				INT64_C(1000) * calls[next++].wait_us);
+		assert_int_equal(fsdp_alignment_wait(alignment, i, count), 0);
+	}
+	assert_int_equal(next, sizeof calls / sizeof *calls);
+	assert_int_equal(fsdp_alignment_offset(alignment, 5), 0);
+	assert_int_equal(fsdp_alignment_clock(alignment, 5), 0);
+	assert_int_equal(fsdp_alignment_wait(alignment, 5, 0), 0);
+	fsdp_alignment_free(alignment);
+	fsdp_recordings_free(set);
+	for (int i = 0; i < 5; i++)
+		end(&made[i]);
+}
+
 static void two_traces_of_a_rank_are_two_runs(void **state)
 {
 	(void)state;
@@ -746,6 +834,7 @@ int main(void)
 		cmocka_unit_test(a_key_takes_its_own_bytes),
 		cmocka_unit_test(bases_far_apart_are_no_clocks),
 		cmocka_unit_test(a_wait_lies_inside_of_its_call),
+		cmocka_unit_test(clocks_are_set_by_common_ends),
 		cmocka_unit_test(two_traces_of_a_rank_are_two_runs),
 		cmocka_unit_test(jobs_of_other_sizes_are_other_runs),
 		cmocka_unit_test(what_cannot_be_read_is_left_out),
