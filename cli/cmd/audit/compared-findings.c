@@ -63,6 +63,9 @@ static const char *cause(
 		return " (flattened)";
 	if (actual == 0)
 		return " (a placeholder)";
+	/* No rank has a part of what has no dimension. */
+	if (dims == 0 || found->dims == 0)
+		return "";
 	if (actual < numel && numel % actual == 0)
 		return " (one rank's part, written as the whole)";
 	if (numel > 0 && actual > numel && actual % numel == 0)
