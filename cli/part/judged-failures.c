@@ -27,8 +27,11 @@ static struct text path_under(struct text path, const char *typed)
 	while (size > 1 && typed[size - 1] == '/')
 		size--;
 	if (path.data != NULL && path.size > size + 1 &&
-		memcmp(path.data, typed, size) == 0 && path.data[size] == '/')
-		return (struct text){ path.data + size + 1, path.size - size - 1 };
+		memcmp(path.data, typed, size) == 0 && path.data[size] == '/') {
+		while (size < path.size && path.data[size] == '/')
+			size++;
+		return (struct text){ path.data + size, path.size - size };
+	}
 	if (path.data != NULL && text_is(path, text_of(typed)))
 		return path_is_folder(typed) ? (struct text){ 0 } : text_last(path, '/');
 	return path;

@@ -403,7 +403,7 @@ static void tell_worst(struct replay *run)
 	const char *hint;
 	struct ms all, most;
 
-	if (!replay_advises(run) || steps <= 0)
+	if (!replay_advises(run))
 		return;
 	if (losses[worst].unit == NULL) {
 		tell_longest(run, steps);
