@@ -13,8 +13,10 @@ static bool take_digits(const char *text, int64_t *ret_rank)
 	for (; *text >= '0' && *text <= '9'; text++)
 		if (rank <= INT32_MAX)
 			rank = rank * 10 + (*text - '0');
+	if (rank > INT32_MAX)
+		return false;
 	*ret_rank = rank;
-	return rank <= INT32_MAX;
+	return true;
 }
 
 /* rank3, rank-3, rank_3, worker 3, worker3, TP-3: the last one in the name of the file.
