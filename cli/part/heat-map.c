@@ -10,7 +10,7 @@
 #include "render/human.h"
 #include "run/answer.h"
 
-enum { USUAL_WIDTH = 80, LEAST_WIDTH = 8, LEVELS = 8, AMOUNT_WIDTH = 12 };
+enum { USUAL_WIDTH = 80, LEAST_WIDTH = 8, LEVELS = 8, AMOUNT_WIDTH = 14 };
 
 /* Of nothing, then of ever more. */
 static const char *const BLOCKS[] = { "\xc2\xb7", "\xe2\x96\x81", "\xe2\x96\x82",
@@ -124,7 +124,7 @@ static void draw_line(struct heat *heat, uint32_t key)
 		out_line_text(out, "%s", cell(heat, heat->cells[j]));
 		bytes += heat->cells[j];
 	}
-	out_line_text(out, "  %*s  ", AMOUNT_WIDTH - 2, out_bytes(out, bytes, size));
+	out_line_text(out, "  %*s  ", AMOUNT_WIDTH - 4, out_bytes(out, bytes, size));
 	out_line_value(out, shown);
 	out_line_end(out);
 }
