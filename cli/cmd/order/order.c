@@ -413,7 +413,7 @@ static void put_states(FILE *text, const struct fsdp_state_lane *lane)
 		at = next;
 	}
 	if (lane->last_training != 0 || lane->last_handle != 0)
-		fprintf(text, ", ends in (%s, %s)",
+		fprintf(text, "%sends in (%s, %s)", ftell(text) > 0 ? ", " : "",
 			fsdp_training_state_name(lane->last_training),
 			fsdp_handle_state_name(lane->last_handle));
 }
