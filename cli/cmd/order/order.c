@@ -373,9 +373,10 @@ static bool same_round(const struct fsdp_state_lane *lane, size_t a, size_t a_en
 	return true;
 }
 
-/* H from IDLE to IDLE as one step, prefetches in brackets, a mark at a problem. */
-static void put_round(
-	FILE *text, const struct fsdp_state_lane *lane, size_t at, size_t end)
+/* H from IDLE to IDLE as one step, prefetches in brackets, a mark at a problem. False:
+ * there is nothing to say. */
+static bool put_round(FILE *text, const struct fsdp_state_lane *lane, size_t at,
+	size_t end, const char *gap)
 {
 	unsigned before = at != 0 ? lane->changes[at - 1].handle : 0;
 	bool any = false;
@@ -386,7 +387,7 @@ static void put_round(
 			continue;
 		if (change->handle != 0)
 			fprintf(text, "%s%s%s%s%s",
-				!any          ? ""
+				!any          ? gap
 				: before == 0 ? " \xc2\xb7 "
 					      : " ",
 				change->prefetch ? "(" : "",
@@ -395,10 +396,13 @@ static void put_round(
 		any |= change->handle != 0;
 		before = change->handle;
 	}
+	return any;
 }
 
 static void put_states(FILE *text, const struct fsdp_state_lane *lane)
 {
+	bool any = false;
+
 	for (size_t at = 0; at < lane->change_count;) {
 		size_t end = end_of_round(lane, at), next = end, times = 1;
 		while (next < lane->change_count &&
@@ -406,14 +410,15 @@ static void put_states(FILE *text, const struct fsdp_state_lane *lane)
 			next = end_of_round(lane, next);
 			times++;
 		}
-		fputs(at == 0 ? "" : "; ", text);
-		put_round(text, lane, at, end);
-		if (times > 1)
-			fprintf(text, "  x%zu iterations", times);
+		if (put_round(text, lane, at, end, any ? "; " : "")) {
+			any = true;
+			if (times > 1)
+				fprintf(text, "  x%zu iterations", times);
+		}
 		at = next;
 	}
 	if (lane->last_training != 0 || lane->last_handle != 0)
-		fprintf(text, "%sends in (%s, %s)", ftell(text) > 0 ? ", " : "",
+		fprintf(text, "%sends in (%s, %s)", any ? ", " : "",
 			fsdp_training_state_name(lane->last_training),
 			fsdp_handle_state_name(lane->last_handle));
 }
