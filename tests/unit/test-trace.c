@@ -275,6 +275,123 @@ static void bad_halves_end(void **state)
 
 /* ---- names ---- */
 
+/* The edges of what is cut off in front of a name, and behind it. */
+static void names_are_cut_where_they_end(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *name;
+		enum fsdp_time_type type;
+	} collectives[] = {
+		{ "c10d::send", FSDP_TIME_SEND_RECV },
+		{ "c10d:send", FSDP_TIME_OTHER }, /* a digit ends a prefix */
+		{ "c10d::nccl:send", FSDP_TIME_OTHER },
+		{ "z:send", FSDP_TIME_SEND_RECV },
+		{ "a:send", FSDP_TIME_SEND_RECV },
+		{ "NCCL:send", FSDP_TIME_OTHER },
+		{ ":send", FSDP_TIME_OTHER },
+		{ "_", FSDP_TIME_OTHER },
+		{ "_send", FSDP_TIME_SEND_RECV },
+		{ "__send__", FSDP_TIME_SEND_RECV },
+		{ "sends", FSDP_TIME_OTHER },
+		{ "sen", FSDP_TIME_OTHER },
+		{ "SENDRECV", FSDP_TIME_SEND_RECV },
+		{ "RECV", FSDP_TIME_SEND_RECV },
+		{ "coalesced", FSDP_TIME_COALESCED },
+		{ "all_reduce_barrier", FSDP_TIME_BARRIER },
+		{ "all_gather_single", FSDP_TIME_ALL_GATHER },
+		/* As long as is looked at, and longer. */
+		{ "all_gather_into_tensor_coalesced", FSDP_TIME_ALL_GATHER },
+		{ "all_gather_into_tensor_coalesced______", FSDP_TIME_ALL_GATHER },
+		{ "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", FSDP_TIME_OTHER },
+		{ "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", FSDP_TIME_OTHER },
+	};
+	static const struct {
+		const char *name;
+		enum fsdp_time_type type;
+	} kernels[] = {
+		{ "ncclAllGather", FSDP_TIME_ALL_GATHER },
+		{ "ncclDevAllGatherV", FSDP_TIME_ALL_GATHER },
+		{ "ncclKernelAllReduce", FSDP_TIME_ALL_REDUCE },
+		{ "nccl_Broadcast", FSDP_TIME_BROADCAST },
+		{ "void ncclDevKernel_SendRecv(x)", FSDP_TIME_SEND_RECV },
+		{ "ncclKernelDevAllReduce", FSDP_TIME_OTHER },
+		{ "nccl__AllReduce", FSDP_TIME_OTHER },
+		{ "ncclX ncclReduce", FSDP_TIME_REDUCE },
+		{ "nccl", FSDP_TIME_OTHER },
+		{ "NCCLAllReduce", FSDP_TIME_OTHER },
+		{ "void vllm::cross_device_reduce_1stage<x>", FSDP_TIME_ALL_REDUCE },
+		{ "multimem_all_reduce_kernel", FSDP_TIME_ALL_REDUCE },
+		{ "multimem_all_gather_kernel", FSDP_TIME_ALL_GATHER },
+		{ "multimem_all_other", FSDP_TIME_OTHER },
+	};
+	static const struct {
+		const char *name;
+		bool is_note;
+	} notes[] = { { "nccl:a", true }, { "rccl:a", true }, { "gloo:a", true },
+		{ "mpi:a", true }, { "ucc:a", true }, { "xccl:a", true },
+		{ "hccl:a", true }, { "cncl:a", true }, { "oneccl:a", true },
+		{ "nccl", false }, { "ncc:a", false }, { "nccls:a", false },
+		{ ":a", false }, { "", false }, { "NCCL:a", false }, { "oneccl", false },
+		{ "onecclxy:a", false }, { "mpi:", false }, { "mpi::", false } };
+	static const struct {
+		const char *name;
+		bool is_comm;
+	} comm[] = { { "x nccl", true }, { "RCCL", true }, { "msccl_x", true },
+		{ "Cross_Device_Reduce", true }, { "multimem_all_", true },
+		{ "multimem_all", false }, { "HCCLx", true }, { "CNCL", true },
+		{ "x cncl", false }, { "ncc", false } };
+	for (size_t i = 0; i < sizeof collectives / sizeof *collectives; i++)
+		assert_int_equal(
+			fsdp_collective_type(fsdp_span_text(collectives[i].name)),
+			collectives[i].type);
+	for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
+		assert_int_equal(
+			fsdp_collective_of_kernel(fsdp_span_text(kernels[i].name)),
+			kernels[i].type);
+	for (size_t i = 0; i < sizeof notes / sizeof *notes; i++)
+		assert_int_equal(fsdp_is_backend_note(fsdp_span_text(notes[i].name)),
+			notes[i].is_note);
+	for (size_t i = 0; i < sizeof comm / sizeof *comm; i++)
+		assert_int_equal(fsdp_is_comm_kernel(fsdp_span_text(comm[i].name)),
+			comm[i].is_comm);
+}
+
+static void copies_and_elements_are_known_by_a_word(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *text;
+		enum fsdp_time_type type;
+	} copies[] = {
+		{ "Memcpy HtoD (Pageable -> Device)", FSDP_TIME_H2D },
+		{ "Memcpy DtoD (Device -> Device)", FSDP_TIME_D2D },
+		{ "Memcpy PtoP (Device -> Device)", FSDP_TIME_P2P },
+		{ "HtoH", FSDP_TIME_HTOH },
+		{ "Copy (Host -> Device)", FSDP_TIME_H2D },
+		{ "Copy (Device -> Host)", FSDP_TIME_D2H },
+		{ "Copy (Device -> Device)", FSDP_TIME_D2D },
+		{ "CopyHOST_TO_DEVICE", FSDP_TIME_H2D },
+		{ "DEVICE_TO_HOST", FSDP_TIME_D2H },
+		{ "xDEVICE_TO_DEVICEx", FSDP_TIME_D2D },
+		{ "Memcpy htod", FSDP_TIME_OTHER },
+		{ "", FSDP_TIME_OTHER },
+	};
+	static const struct {
+		const char *dtype;
+		unsigned size;
+	} elements[] = { { "Float", 4 }, { "Int", 4 }, { "Long", 8 }, { "Double", 8 },
+		{ "Half", 2 }, { "BFloat16", 2 }, { "Short", 2 }, { "Byte", 1 },
+		{ "Char", 1 }, { "Bool", 1 }, { "Float8", 1 }, { "Float8_e4m3fn", 1 },
+		{ "Float4", 0 }, { "float", 0 }, { "Floats", 0 }, { "", 0 } };
+	for (size_t i = 0; i < sizeof copies / sizeof *copies; i++)
+		assert_int_equal(
+			fsdp_copy_type(fsdp_span_text(copies[i].text)), copies[i].type);
+	for (size_t i = 0; i < sizeof elements / sizeof *elements; i++)
+		assert_int_equal(fsdp_element_size(fsdp_span_text(elements[i].dtype)),
+			elements[i].size);
+}
+
 static void collectives_are_known_in_any_spelling(void **state)
 {
 	(void)state;
@@ -464,6 +581,8 @@ int main(void)
 		cmocka_unit_test(cells_are_as_wide_as_they_say),
 		cmocka_unit_test(bad_halves_end),
 		cmocka_unit_test(collectives_are_known_in_any_spelling),
+		cmocka_unit_test(names_are_cut_where_they_end),
+		cmocka_unit_test(copies_and_elements_are_known_by_a_word),
 		cmocka_unit_test(prints_as_python_does),
 		cmocka_unit_test(every_task_runs_once),
 		cmocka_unit_test(strips_share_an_axis),
