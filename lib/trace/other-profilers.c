@@ -37,7 +37,13 @@ static bool is_protobuf(struct fsdp_span head)
 		text &= head.data[i] >= ' ' || head.data[i] == '\n' ||
 			head.data[i] == '\r' || head.data[i] == '\t';
 	while (at < head.size) {
-		if (head.data[at++] != TAG || !take_varint(head, &at, &size) || size == 0)
+		if (head.data[at++] != TAG)
+			return false;
+		bool whole = take_varint(head, &at, &size);
+		/* The last length may be half there. */
+		if (!whole && at == head.size)
+			break;
+		if (!whole || size == 0)
 			return false;
 		count++;
 		if (size > head.size - at)
