@@ -142,6 +142,7 @@ static bool show_fx(struct listing *listing, const struct fsdp_fx_order *fx)
 		.column_count = 2,
 		.text_only = true,
 		.indent = 2 };
+	size_t head;
 
 	if (uses == NULL)
 		return false;
@@ -166,11 +167,15 @@ static bool show_fx(struct listing *listing, const struct fsdp_fx_order *fx)
 	line_rest(listing, fx->param_count);
 	if (fx->never_visited_count == 0)
 		return true;
+	head = head_of_list(listing, fx->never_visited_count);
 	out_line_begin(out, "never used");
-	for (size_t i = 0; i < head_of_list(listing, fx->never_visited_count); i++) {
+	for (size_t i = 0; i < head; i++) {
 		out_line_text(out, "%s", i != 0 ? ", " : "");
 		out_line_name(out, text_of_span(fx->never_visited[i]));
 	}
+	if (head < fx->never_visited_count)
+		out_line_text(out, "%s%zu more", head != 0 ? ", and " : "",
+			fx->never_visited_count - head);
 	out_line_end(out);
 	return true;
 }
