@@ -28,8 +28,8 @@ static void judge_trace(struct fsdp_trace_reading *reading)
 	const struct fsdp_recording *recording = &reading->recording;
 	if (recording->truncated)
 		FSDP_TRACE_FIND(reading, RECORDING_TRUNCATED,
-			"it ends in the middle, after %llu events",
-			FSDP_LLU(recording->events));
+			"it ends in the middle, after %llu event%s",
+			FSDP_LLU(recording->events), recording->events == 1 ? "" : "s");
 	if (recording->dropped > 0)
 		FSDP_TRACE_FIND(reading, EVENTS_DROPPED, "%llu event%s could not be read",
 			FSDP_LLU(recording->dropped), recording->dropped == 1 ? "" : "s");
@@ -43,9 +43,9 @@ static void judge_trace(struct fsdp_trace_reading *reading)
 			"%llu event%s without times that can be used",
 			FSDP_LLU(recording->bad_dur), recording->bad_dur == 1 ? "" : "s");
 	if (recording->unpaired > 0)
-		FSDP_TRACE_FIND(reading, TIMES_UNUSABLE,
-			"%llu begin or end without the other",
-			FSDP_LLU(recording->unpaired));
+		FSDP_TRACE_FIND(reading, TIMES_UNUSABLE, "%llu %s without the other",
+			FSDP_LLU(recording->unpaired),
+			recording->unpaired == 1 ? "begin or end" : "begins or ends");
 }
 
 static void judge_lines(struct fsdp_trace_reading *reading)
