@@ -78,7 +78,10 @@ static void judge_pair(struct merging *merging, const struct fsdp_compare_pair *
 		return;
 	if (pair->compared)
 		compared_find(&merging->findings, "FI6004", SEVERITY_ERROR, name, NULL,
-			"%" PRIu64 " elements differ, the first is element %" PRIu64,
+			pair->elements.differing == 1
+				? "%" PRIu64 " element differs: element %" PRIu64
+				: "%" PRIu64
+				  " elements differ, the first is element %" PRIu64,
 			pair->elements.differing, pair->elements.first);
 	else
 		compared_find(&merging->findings, "FI6004", SEVERITY_ERROR, name, NULL,

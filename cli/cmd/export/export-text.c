@@ -285,9 +285,11 @@ static void tell_index(struct exporting *exporting)
 {
 	size_t files = exporting->facts.file_count;
 
-	out_line(exporting->run->out, NULL, "%s: %zu tensors in %zu files",
+	out_line(exporting->run->out, NULL, "%s: %zu tensor%s in %zu file%s",
 		text_of_span(fsdp_export_file(exporting->plan, files - 1).name).data,
-		exporting->facts.tensor_count, files - 1);
+		exporting->facts.tensor_count,
+		exporting->facts.tensor_count == 1 ? "" : "s", files - 1,
+		files - 1 == 1 ? "" : "s");
 }
 
 void tell_export(struct exporting *exporting)
