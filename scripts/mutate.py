@@ -30,6 +30,7 @@ SWAPPED = {
     "+": "-", "-": "+", "++": "--", "--": "++",
 }
 STATEMENTS = {"return", "sizeof", "case", "else", "do"}
+ALLOCATORS = {"malloc", "calloc", "realloc", "reallocarray", "fsdp_arena_take", "FSDP_TAKE", "FSDP_COMPLETE_TAKE"}
 
 # ---- mutants
 
@@ -82,6 +83,21 @@ def is_only_sign(all_tokens, i):
     return texts[-4:] == ["?", "-", texts[-2], ":"] or texts[:2] + texts[3:4] == ["?", "-", ":"]
 
 
+def is_room(all_tokens, i):
+    """Number i says how much memory is taken, and one more would only be more. Of alignments only 1 is such a number."""
+    if all_tokens[i - 1].text not in ("+", "*", "(", ","):
+        return False
+    if all_tokens[i - 1].text == "," and all_tokens[i + 1].text == ")" and all_tokens[i].text != "1":
+        return False
+    depth, at = 0, i - 1
+    while depth or all_tokens[at].text != "(" or all_tokens[at - 1].kind != "word":
+        if all_tokens[at].kind == "sign" and all_tokens[at].text in (";", "{", "}"):
+            return False
+        depth += (all_tokens[at].text == ")") - (all_tokens[at].text == "(" and depth > 0)
+        at -= 1
+    return all_tokens[at - 1].text in ALLOCATORS
+
+
 def ends_switch(all_tokens, i):
     """Whether token i closes the braces of a switch: nothing follows that a break would pass over."""
     if all_tokens[i].text != "}":
@@ -103,7 +119,7 @@ def variants(source, all_tokens, i):
         yield [(*here, "false" if token.text == "true" else "true")], around
     elif token.text in ("continue", "break") and after.text == ";" and not ends_switch(all_tokens, i + 2):
         yield [(*here, "")], (token.begin, after.end)
-    elif token.kind == "number" and integer and not declares_array(all_tokens[:i]):
+    elif token.kind == "number" and integer and not declares_array(all_tokens[:i]) and not is_room(all_tokens, i):
         digits, suffix = integer.groups()
         if is_only_sign(all_tokens, i):
             more = "0"
