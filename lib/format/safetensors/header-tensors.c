@@ -123,7 +123,8 @@ static bool read_range(struct fsdp_safetensors *header, struct fsdp_error **ret_
 	size_t count = entry->range.size;
 	if (count != 2 && !entry->broken) {
 		FSDP_SAFETENSORS_SAY_OF(header, FSDP_RULE_SAFETENSORS_JSON, entry,
-			"data_offsets has %zu numbers instead of two", count);
+			"data_offsets has %zu number%s instead of two", count,
+			count == 1 ? "" : "s");
 		entry->broken = true;
 	}
 	return true;

@@ -63,18 +63,22 @@ static void judge_sorted(
 			header->reading->model->unaccounted += ranges[i].begin - end;
 		if (ranges[i].begin != end && !said) {
 			bool hole = ranges[i].begin > end;
+			uint64_t bytes =
+				hole ? ranges[i].begin - end : end - ranges[i].begin;
 			said = true;
 			fsdp_find(fsdp_safetensors_findings(header),
 				FSDP_RULE_SAFETENSORS_OFFSETS,
 				FSDP_PLACE(.file = header->file,
 					.offset = fsdp_min(ranges[i].begin, end),
-					.length = hole ? ranges[i].begin - end
-						       : end - ranges[i].begin,
+					.length = bytes,
 					.tensor = tensor_name(header, ranges[i].tensor)),
-				hole ? "%llu bytes before the tensor belong to none"
-				     : "the tensor shares %llu bytes with the one before",
-				FSDP_LLU(hole ? ranges[i].begin - end
-					      : end - ranges[i].begin));
+				hole && bytes == 1
+					? "%llu byte before the tensor belongs to none"
+				: hole ? "%llu bytes before the tensor belong to none"
+				: bytes == 1
+					? "the tensor shares %llu byte with the one before"
+					: "the tensor shares %llu bytes with the one before",
+				FSDP_LLU(bytes));
 		}
 		if (ranges[i].end > end)
 			end = ranges[i].end;
@@ -120,7 +124,9 @@ static void judge_end(struct fsdp_safetensors *header)
 	fsdp_find(fsdp_safetensors_findings(header), FSDP_RULE_SAFETENSORS_OFFSETS,
 		FSDP_PLACE(.file = header->file, .offset = 8 + header->size + header->end,
 			.length = left),
-		"%llu bytes follow the last tensor", FSDP_LLU(left));
+		left == 1 ? "%llu byte follows the last tensor"
+			  : "%llu bytes follow the last tensor",
+		FSDP_LLU(left));
 }
 
 static bool read_members(struct fsdp_safetensors *header, struct fsdp_error **ret_error)
