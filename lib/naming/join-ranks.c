@@ -152,7 +152,7 @@ bool fsdp_mapping_join_ranks(struct fsdp_mapped *list, size_t *count, uint32_t r
 	struct rank_slice *slices = FSDP_TAKE(arena, slices, *count + 1);
 	struct fsdp_mapped *made = FSDP_TAKE(arena, made, *count + 1);
 	size_t found = 0, kept = 0;
-	if (ranks == 0)
+	if (ranks == 0 || *count == 0)
 		return true;
 	if (slices == NULL || made == NULL)
 		return fsdp_arena_fail(arena, ret_error);

@@ -245,6 +245,7 @@ static void slices_are_joined(void **state)
 	expect(of_ranks, "s:1@1 c:1x1@0 r:1@0 c:1x1@1 s:1@0 r:1@1",
 		"C 1x2 1:0 3:0\nR 2 2:0 5:0\nS 1 4\n");
 	expect(of_ranks, "d:3@0 d:4@1 r:1@0 r:1@1", "R 2 2:0 3:0\n");
+	expect(of_ranks, "d:3@0 d:4@1", "nothing\n");
 	/* Heads of a rank are its share of all. */
 	expect(of_ranks, "q:8x1@0 q:8x1@1",
 		"R 16x1 0:0 0:2 0:1 0:3+2 0:6 0:5 0:7 1:0 1:2 1:1 1:3+2 1:6 1:5 1:7\n");
@@ -353,7 +354,7 @@ static const char *const of_wholes =
 	"{'from': 'em', 'to': 'EM{i}', 'stack': 4096}, {'from': 'en', 'to': 'EN{i}', 'stack': 4097},"
 	"{'from': 'big', 'to': 'BIG', 'groups': 4294967296, 'parts': [4294967295, 1]},"
 	"{'from': 'n', 'to': 'N', 'rotary': 'nowhere'},"
-	"{'from': 'z{', 'to': 'Z{i'}, {'from': 'y{k}{i)', 'to': 'Y{j{'}";
+	"{'from': '{i}.x', 'to': '{i}.X'}, {'from': 'z{', 'to': 'Z{i'}, {'from': 'y{k}{i)', 'to': 'Y{j{'}";
 
 static void wholes_are_cut(void **state)
 {
@@ -446,6 +447,7 @@ static void parts_are_joined(void **state)
 {
 	(void)state;
 	expect_back(of_wholes, "A23.1:2x3 A0.0:", "a1.23 2x3 0\na0.0 1\n");
+	expect_back(of_wholes, "7.X:1 8.X:1", "7.x 1 0\n8.x 1 1\n");
 	expect_back(of_wholes, "Z{i:1 Y{j{:1", "z{ 1 0\ny{k}{i) 1 1\n");
 	/* In each group a share of each; the whole stands where the first part did. */
 	expect_back(of_wholes, "G7v:2x1 T:1 G7q:4x1 G7k:2x1",
