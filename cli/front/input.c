@@ -219,7 +219,7 @@ static bool is_recording_name(const char *name)
 		       name, bare, recordings, sizeof recordings / sizeof *recordings) ||
 	       (bare < size &&
 		       (ends_with(name, bare, dumps, sizeof dumps / sizeof *dumps) ||
-			       (name[bare - 1] >= '0' && name[bare - 1] <= '9')));
+			       is_digit(name[bare - 1])));
 }
 
 /* Up to `size` bytes from the beginning of an open file; -1: they cannot be read. */

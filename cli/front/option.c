@@ -14,6 +14,7 @@
 
 #include "front/nearest.h"
 #include "front/option.h"
+#include "render/character.h"
 
 void usage_what(struct usage *usage, const char *format, ...)
 {
@@ -41,9 +42,9 @@ static bool take_digits(const char **text, uint64_t *ret_value)
 	const char *at = *text;
 	uint64_t value = 0;
 
-	if (*at < '0' || *at > '9')
+	if (!is_digit(*at))
 		return false;
-	for (; *at >= '0' && *at <= '9'; at++) {
+	for (; is_digit(*at); at++) {
 		if (__builtin_mul_overflow(value, 10, &value) ||
 			__builtin_add_overflow(value, (uint64_t)(*at - '0'), &value))
 			return false;

@@ -20,6 +20,7 @@
 #include "front/dtype-word.h"
 #include "front/rank-pattern.h"
 #include "front/select.h"
+#include "render/character.h"
 
 enum {
 	MATCH_LIMIT = 1000000,     /* steps of one match, else it is given up */
@@ -95,8 +96,8 @@ static void add(struct expression *expression, const char *text)
 
 static bool is_word(char c)
 {
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-	       (c >= '0' && c <= '9') || c == '_';
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) ||
+	       c == '_';
 }
 
 static void add_literal(struct expression *expression, char c)
@@ -302,7 +303,7 @@ static bool take_rank(const char **at, uint32_t *ret_rank)
 	char *end;
 	unsigned long long rank;
 
-	if (**at < '0' || **at > '9')
+	if (!is_digit(**at))
 		return false;
 	errno = 0;
 	rank = strtoull(*at, &end, 10);

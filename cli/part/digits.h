@@ -10,7 +10,7 @@ static inline const char *digits_read(const char *text, unsigned *ret_number)
 {
 	const char *at = text;
 
-	for (*ret_number = 0; *at >= '0' && *at <= '9' && at - text < 9; at++)
+	for (*ret_number = 0; is_digit(*at) && at - text < 9; at++)
 		*ret_number = *ret_number * 10 + (unsigned)(*at - '0');
 	return at != text ? at : NULL;
 }

@@ -18,11 +18,6 @@ enum {
 	POSITIONS_MAX = 8, /* numbers in one name */
 };
 
-static bool is_digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
-
 /* 007 is no number here: written as one it would be another name. */
 static bool parse_number(struct text text, uint64_t *ret_number)
 {

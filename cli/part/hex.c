@@ -20,7 +20,7 @@ struct text hex_text(const unsigned char *digest, char buffer[HEX_ROOM])
 
 static int digit_of(char byte)
 {
-	if (byte >= '0' && byte <= '9')
+	if (is_digit(byte))
 		return byte - '0';
 	return byte >= 'a' && byte <= 'f' ? byte - 'a' + 10 : -1;
 }

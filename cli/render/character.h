@@ -6,6 +6,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+static inline bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
 /* What Unicode says of a character, up to U+10FFFF. */
 
 /* Columns that it takes on a terminal: 0, 1 or 2. */

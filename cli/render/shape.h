@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "render/character.h"
+
 /*
  * What a command can say: typed values in one of a few shapes. A command fills
  * these; an output (out.h) decides how they look. All texts are bytes as they were

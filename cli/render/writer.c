@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "render/character.h"
 #include "render/writer.h"
 
 bool writer_init(struct writer *writer, FILE *stream)
@@ -171,8 +172,7 @@ void writer_number(struct writer *writer, double number)
 	/* Whatever stands between the digits is the locale's decimal point. */
 	bool point = false;
 	for (const char *c = digits; *c != '\0'; c++) {
-		bool ours =
-			(*c >= '0' && *c <= '9') || *c == 'e' || *c == '-' || *c == '+';
+		bool ours = is_digit(*c) || *c == 'e' || *c == '-' || *c == '+';
 		if (ours)
 			writer_char(writer, *c);
 		else if (!point)

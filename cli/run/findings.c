@@ -44,8 +44,8 @@ static void put_name(struct out *out, struct text name)
 
 static bool is_of_name(char c)
 {
-	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
-	       (c >= 'A' && c <= 'Z') || c == '_' || c == '.';
+	return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+	       c == '_' || c == '.';
 }
 
 /* As a word of its own, not as a part of another name. */

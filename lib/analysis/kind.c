@@ -289,7 +289,7 @@ static void find_architecture(struct finder *finder)
 static bool is_number(struct fsdp_span text)
 {
 	for (size_t i = 0; i < text.size; i++)
-		if (text.data[i] < '0' || text.data[i] > '9')
+		if (!fsdp_is_digit(text.data[i]))
 			return false;
 	return text.size > 0;
 }

@@ -114,7 +114,7 @@ static uint32_t dim_of_text(struct fsdp_span text)
 
 	if (found == NULL || found + 10 == end)
 		return FSDP_NONE;
-	for (found += 10; found < end && *found >= '0' && *found <= '9'; found++)
+	for (found += 10; found < end && fsdp_is_digit(*found); found++)
 		dim = dim < FSDP_DIMS_MAX ? dim * 10 + (*found - '0') : dim;
 	return dim;
 }

@@ -44,8 +44,7 @@ static inline bool fsdp_ends_with_number(struct fsdp_span name)
 {
 	size_t digits = 0;
 
-	while (digits < name.size && name.data[name.size - 1 - digits] >= '0' &&
-		name.data[name.size - 1 - digits] <= '9')
+	while (digits < name.size && fsdp_is_digit(name.data[name.size - 1 - digits]))
 		digits++;
 	return digits > 0 &&
 	       (digits == name.size || name.data[name.size - 1 - digits] == '.');

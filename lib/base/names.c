@@ -376,15 +376,10 @@ size_t fsdp_names_write(
 	return length;
 }
 
-static bool is_digit(unsigned char byte)
-{
-	return byte >= '0' && byte <= '9';
-}
-
 static size_t digits(struct fsdp_span span, size_t at)
 {
 	size_t end = at;
-	while (end < span.size && is_digit(span.data[end]))
+	while (end < span.size && fsdp_is_digit(span.data[end]))
 		end++;
 	return end - at;
 }

@@ -8,6 +8,11 @@
 
 #include <fsdp/span.h>
 
+static inline bool fsdp_is_digit(unsigned char byte)
+{
+	return byte >= '0' && byte <= '9';
+}
+
 static inline struct fsdp_span fsdp_span(const void *data, size_t size)
 {
 	return (struct fsdp_span){ data, size };

@@ -113,7 +113,7 @@ static bool is_in_tower(const struct fsdp_model *model, uint32_t name)
 static bool is_number(struct fsdp_span text)
 {
 	for (size_t i = 0; i < text.size; i++)
-		if (text.data[i] < '0' || text.data[i] > '9')
+		if (!fsdp_is_digit(text.data[i]))
 			return false;
 	return text.size != 0;
 }

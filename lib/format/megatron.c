@@ -184,8 +184,7 @@ static bool find_number(struct fsdp_span name, const char *word, size_t *ret_beg
 	if (at == NULL || (at != name.data && at[-1] != '.'))
 		return false;
 	size_t begin = (size_t)(at - name.data) + size, end = begin;
-	while (end < name.size && name.data[end] >= '0' && name.data[end] <= '9' &&
-		layer < LAYER_MAX)
+	while (end < name.size && fsdp_is_digit(name.data[end]) && layer < LAYER_MAX)
 		layer = layer * 10 + (uint32_t)(name.data[end++] - '0');
 	*ret_begin = begin;
 	*ret_end = end;

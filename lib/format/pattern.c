@@ -15,7 +15,7 @@ bool fsdp_pattern_takes(struct fsdp_span name, const char *pattern, uint32_t *re
 				return false;
 			continue;
 		}
-		while (at < name.size && name.data[at] >= '0' && name.data[at] <= '9' &&
+		while (at < name.size && fsdp_is_digit(name.data[at]) &&
 			number < FSDP_PATTERN_MAX)
 			number = number * 10 + (name.data[at++] - '0');
 		if (at == begin || number >= FSDP_PATTERN_MAX)
@@ -52,7 +52,7 @@ static bool leads_to_state(struct fsdp_span path)
 		path = fsdp_span(
 			path.data + segment.size + 1, path.size - segment.size - 1);
 		segment = fsdp_span_first(path, '.');
-		if (segment.size == 0 || segment.data[0] < '0' || segment.data[0] > '9')
+		if (segment.size == 0 || !fsdp_is_digit(segment.data[0]))
 			return fsdp_span_is(segment, "state");
 	}
 	return false;

@@ -29,11 +29,6 @@ struct numbered_name {
 	uint32_t number;
 };
 
-static bool is_digit(unsigned char byte)
-{
-	return byte >= '0' && byte <= '9';
-}
-
 static bool is_letter(unsigned char byte)
 {
 	return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
@@ -52,10 +47,10 @@ static bool take_pattern(struct fsdp_span name, struct numbered_name *ret_patter
 {
 	size_t end = name.size;
 	for (unsigned tries = 0; tries < 2; tries++) {
-		while (end != 0 && !is_digit(name.data[end - 1]))
+		while (end != 0 && !fsdp_is_digit(name.data[end - 1]))
 			end--;
 		size_t begin = end;
-		while (begin != 0 && is_digit(name.data[begin - 1]))
+		while (begin != 0 && fsdp_is_digit(name.data[begin - 1]))
 			begin--;
 		if (begin == end)
 			return false;
@@ -135,7 +130,7 @@ static uint32_t named_world_size(struct fsdp_span name)
 	if (at == NULL)
 		return FSDP_NONE;
 	for (at += sizeof word - 1;
-		at < name.data + name.size && is_digit(*at) && size < RANK_MAX; at++)
+		at < name.data + name.size && fsdp_is_digit(*at) && size < RANK_MAX; at++)
 		size = size * 10 + (uint64_t)(*at - '0');
 	return size != 0 && size < RANK_MAX ? (uint32_t)size : FSDP_NONE;
 }

@@ -36,11 +36,6 @@ static const struct {
 	{ "ep", EPOCH },
 };
 
-static bool is_digit(unsigned char byte)
-{
-	return byte >= '0' && byte <= '9';
-}
-
 static bool is_letter(unsigned char byte)
 {
 	return (byte | 0x20) >= 'a' && (byte | 0x20) <= 'z';
@@ -51,7 +46,7 @@ static bool is_letter(unsigned char byte)
 static enum meaning meaning_of(const char *word, bool joined, struct fsdp_span rest)
 {
 	size_t digits = 0;
-	while (digits < rest.size && is_digit(rest.data[digits]))
+	while (digits < rest.size && fsdp_is_digit(rest.data[digits]))
 		digits++;
 	if (strcmp(word, "model") == 0)
 		return digits == DETECTRON_DIGITS ? WEAK : NOTHING;
@@ -88,7 +83,7 @@ static int64_t number_at(struct fsdp_span name, size_t *at)
 {
 	int64_t number = 0;
 	size_t begin = *at;
-	for (; *at < name.size && is_digit(name.data[*at]); ++*at)
+	for (; *at < name.size && fsdp_is_digit(name.data[*at]); ++*at)
 		if (*at - begin < DIGITS_MOST)
 			number = number * 10 + (name.data[*at] - '0');
 	return *at - begin <= DIGITS_MOST ? number : -1;
@@ -98,7 +93,7 @@ static int64_t number_at(struct fsdp_span name, size_t *at)
 static bool follows_number(struct fsdp_span name, size_t number)
 {
 	return number >= 2 && name.data[number - 1] == '_' &&
-	       is_digit(name.data[number - 2]);
+	       fsdp_is_digit(name.data[number - 2]);
 }
 
 static bool is_unfinished(struct fsdp_span name)
@@ -117,7 +112,7 @@ bool fsdp_step_name(struct fsdp_span name, struct fsdp_step_name *ret_step)
 	struct fsdp_step_name step = { .step = -1, .epoch = -1 };
 	enum meaning best = NOTHING;
 	for (size_t i = 0; i < name.size; i++) {
-		if (!is_digit(name.data[i]))
+		if (!fsdp_is_digit(name.data[i]))
 			continue;
 		size_t begin = i;
 		enum meaning meaning = meaning_at(name, begin);

@@ -160,8 +160,8 @@ static int64_t rank_of(struct fsdp_span placement)
 	size_t digits = 0;
 	if (!fsdp_span_behind(placement, "rank:", &placement))
 		return NO_RANK;
-	for (; digits < placement.size && placement.data[digits] >= '0' &&
-		placement.data[digits] <= '9' && rank < RANKS_MAX;
+	for (; digits < placement.size && fsdp_is_digit(placement.data[digits]) &&
+		rank < RANKS_MAX;
 		digits++)
 		rank = rank * 10 + (placement.data[digits] - '0');
 	return digits != 0 ? rank : NO_RANK;

@@ -51,7 +51,7 @@ static bool matches(struct fsdp_span pattern, struct fsdp_span name,
 				return false;
 			continue;
 		}
-		while (n < name.size && name.data[n] >= '0' && name.data[n] <= '9')
+		while (n < name.size && fsdp_is_digit(name.data[n]))
 			n++;
 		if (n == begin)
 			return false;

@@ -166,7 +166,7 @@ static struct number_format format_of(uint32_t dtype)
 	unsigned bits = 0;
 	const char *digits = facts->name + (facts->name[0] == 'u');
 	if (strncmp(digits, "int", 3) == 0)
-		for (digits += 3; *digits >= '0' && *digits <= '9'; digits++)
+		for (digits += 3; fsdp_is_digit(*digits); digits++)
 			bits = bits * 10 + (unsigned)(*digits - '0');
 	if (strcmp(facts->name, "bool") == 0)
 		bits = 8;

@@ -9,11 +9,6 @@
 
 enum { ROOM_FOR_EXPONENT = 32 };
 
-static bool is_digit(unsigned char c)
-{
-	return c >= '0' && c <= '9';
-}
-
 /* The number behind `e`; what no double has is cut off at a thousand million. */
 static bool take_exponent(
 	const unsigned char **at, const unsigned char *end, int64_t *ret_exponent)
@@ -26,7 +21,7 @@ static bool take_exponent(
 		return false;
 	int64_t exponent = 0;
 	for (; *at < end; (*at)++) {
-		if (!is_digit(**at))
+		if (!fsdp_is_digit(**at))
 			return false;
 		exponent = exponent * 10 + (**at - '0');
 		if (exponent > enough)
@@ -52,11 +47,11 @@ static bool take_apart(struct fsdp_span text, struct decimal *number)
 	*number = (struct decimal){ .negative = at < end && *at == '-' };
 	if (at < end && (*at == '-' || *at == '+'))
 		at++;
-	for (number->whole = at; at < end && is_digit(*at); at++)
+	for (number->whole = at; at < end && fsdp_is_digit(*at); at++)
 		number->whole_size++;
 	if (at < end && *at == '.')
 		at++;
-	for (number->fraction = at; at < end && is_digit(*at); at++)
+	for (number->fraction = at; at < end && fsdp_is_digit(*at); at++)
 		number->fraction_size++;
 	if (number->whole_size + number->fraction_size == 0)
 		return false;
@@ -92,12 +87,13 @@ static bool take_plain(struct fsdp_span text, int power, int64_t *ret_value)
 	enum { MOST = 19 };
 	uint64_t value = 0;
 	size_t i = text.size >= 8 ? fsdp_decimal_digits(text.data, &value) : 0;
-	while (i < text.size && i <= MOST && is_digit(text.data[i]))
+	while (i < text.size && i <= MOST && fsdp_is_digit(text.data[i]))
 		value = value * 10 + (text.data[i++] - '0');
 	if (i == 0 || power < 0 || i + (size_t)power > MOST)
 		return false;
 	if (i < text.size && text.data[i] == '.')
-		for (i++; i < text.size && power > 0 && is_digit(text.data[i]); i++) {
+		for (i++; i < text.size && power > 0 && fsdp_is_digit(text.data[i]);
+			i++) {
 			value = value * 10 + (text.data[i] - '0');
 			power--;
 		}

@@ -34,7 +34,7 @@ static inline unsigned fsdp_decimal_digits(const unsigned char *at, uint64_t *va
 	*value = *value * powers[count] + digits;
 #else
 	unsigned count = 0;
-	for (; count < 8 && at[count] >= '0' && at[count] <= '9'; count++)
+	for (; count < 8 && fsdp_is_digit(at[count]); count++)
 		*value = *value * 10 + at[count] - '0';
 #endif
 	return count;

@@ -66,7 +66,7 @@ bool fsdp_pickle_slot_text(struct fsdp_span line, uint32_t *ret_slot)
 	if (line.size == 0 || line.size > 20)
 		return false;
 	for (size_t i = 0; i < line.size; i++) {
-		if (line.data[i] < '0' || line.data[i] > '9')
+		if (!fsdp_is_digit(line.data[i]))
 			return false;
 		value = value * 10 + (line.data[i] - '0');
 		if (value > UINT32_MAX)

@@ -11,7 +11,7 @@
 
 static int digit_of(unsigned char c)
 {
-	if (c >= '0' && c <= '9')
+	if (fsdp_is_digit(c))
 		return c - '0';
 	unsigned char low = c | 0x20;
 	return low >= 'a' && low <= 'z' ? low - 'a' + 10 : 99;

@@ -5,11 +5,6 @@
 #include "base/num.h"
 #include "syntax/printed.h"
 
-static bool is_digit(unsigned char c)
-{
-	return c >= '0' && c <= '9';
-}
-
 /* Of a name in Python, which may have letters of any script. */
 static bool begins_word(unsigned char c)
 {
@@ -18,7 +13,7 @@ static bool begins_word(unsigned char c)
 
 static bool continues_word(unsigned char c)
 {
-	return begins_word(c) || is_digit(c);
+	return begins_word(c) || fsdp_is_digit(c);
 }
 
 static struct fsdp_span behind(struct fsdp_span text, size_t size)
@@ -29,7 +24,7 @@ static struct fsdp_span behind(struct fsdp_span text, size_t size)
 static size_t count_digits(struct fsdp_span text)
 {
 	size_t count = 0;
-	while (count < text.size && is_digit(text.data[count]))
+	while (count < text.size && fsdp_is_digit(text.data[count]))
 		count++;
 	return count;
 }
@@ -208,7 +203,8 @@ static size_t count_colour(struct fsdp_span text)
 	size_t size = 2;
 	if (text.size < 3 || text.data[0] != 0x1b || text.data[1] != '[')
 		return 0;
-	while (size < text.size && (is_digit(text.data[size]) || text.data[size] == ';'))
+	while (size < text.size &&
+		(fsdp_is_digit(text.data[size]) || text.data[size] == ';'))
 		size++;
 	if (size == text.size || !begins_word(text.data[size]) ||
 		text.data[size] >= 0x80 || text.data[size] == '_')

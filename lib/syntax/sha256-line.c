@@ -6,7 +6,7 @@
 
 static int digit_of(unsigned char byte)
 {
-	if (byte >= '0' && byte <= '9')
+	if (fsdp_is_digit(byte))
 		return byte - '0';
 	byte |= 0x20;
 	return byte >= 'a' && byte <= 'f' ? byte - 'a' + 10 : -1;

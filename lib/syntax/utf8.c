@@ -64,7 +64,7 @@ bool fsdp_utf8_is_valid(struct fsdp_span text)
 
 static int digit_of(unsigned char c)
 {
-	if (c >= '0' && c <= '9')
+	if (fsdp_is_digit(c))
 		return c - '0';
 	unsigned char low = c | 0x20;
 	return low >= 'a' && low <= 'f' ? low - 'a' + 10 : -1;

@@ -125,7 +125,7 @@ static int64_t count_elements(struct fsdp_span shape)
 		if (!fsdp_words_number(&shape, &dim) || dim < 0 ||
 			__builtin_mul_overflow(product, dim, &product))
 			return FSDP_ABSENT;
-		while (shape.size != 0 && !fsdp_words_is_digit(shape.data[0]))
+		while (shape.size != 0 && !fsdp_is_digit(shape.data[0]))
 			shape = fsdp_span(shape.data + 1, shape.size - 1);
 	}
 	return product;

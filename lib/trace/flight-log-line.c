@@ -54,7 +54,7 @@ int64_t fsdp_watchdog_time(struct fsdp_span front)
 		return FSDP_ABSENT;
 	if (at.size > 1 && at.data[0] == '.')
 		for (size_t i = 1, unit = 100000000;
-			i < at.size && fsdp_words_is_digit(at.data[i]) && unit != 0;
+			i < at.size && fsdp_is_digit(at.data[i]) && unit != 0;
 			i++, unit /= 10)
 			part += (at.data[i] - '0') * (int64_t)unit;
 	int64_t day = before[date / 100 - 1] + date % 100 - 1;

@@ -18,8 +18,8 @@ struct end {
 static bool take_number(struct fsdp_span *text, size_t *ret_number)
 {
 	size_t number = 0, digits = 0;
-	while (digits < text->size && text->data[digits] >= '0' &&
-		text->data[digits] <= '9' && number <= UINT32_MAX)
+	while (digits < text->size && fsdp_is_digit(text->data[digits]) &&
+		number <= UINT32_MAX)
 		number = number * 10 + (text->data[digits++] - '0');
 	*text = fsdp_span(text->data + digits, text->size - digits);
 	*ret_number = number;

@@ -314,7 +314,7 @@ static size_t parse_ranks(struct fsdp_span text, int64_t *ranks)
 	bool inside = false;
 	for (size_t i = 0; i < text.size; i++) {
 		unsigned char byte = text.data[i];
-		if (byte >= '0' && byte <= '9') {
+		if (fsdp_is_digit(byte)) {
 			if (!inside)
 				ranks[count++] = 0;
 			inside = true;

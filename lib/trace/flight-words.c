@@ -34,7 +34,7 @@ bool fsdp_words_number(struct fsdp_span *text, int64_t *ret_number)
 	bool negative = text->size != 0 && text->data[0] == '-';
 	size_t at = negative, begin = at;
 	int64_t number = 0;
-	for (; at < text->size && fsdp_words_is_digit(text->data[at]); at++)
+	for (; at < text->size && fsdp_is_digit(text->data[at]); at++)
 		if (__builtin_mul_overflow(number, 10, &number) ||
 			__builtin_add_overflow(number, text->data[at] - '0', &number))
 			return false;

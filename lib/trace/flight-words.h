@@ -8,11 +8,6 @@
  * Words and numbers in a line of a log. What is found lies in the line; data NULL: it is
  * not there, and nothing is found in that.
  */
-static inline bool fsdp_words_is_digit(unsigned char c)
-{
-	return c >= '0' && c <= '9';
-}
-
 /* What lies behind the first of these words, and behind the last of them. */
 struct fsdp_span fsdp_words_behind(struct fsdp_span text, const char *words);
 struct fsdp_span fsdp_words_behind_last(struct fsdp_span text, const char *words);

@@ -54,7 +54,7 @@ bool fsdp_inert_number(const struct fsdp_inert *value, int64_t *ret)
 	if (text.size == minus)
 		return false;
 	for (size_t i = minus; i < text.size; i++)
-		if (text.data[i] < '0' || text.data[i] > '9' ||
+		if (!fsdp_is_digit(text.data[i]) ||
 			__builtin_mul_overflow(number, 10, &number) ||
 			__builtin_add_overflow(number, text.data[i] - '0', &number))
 			return false;

@@ -371,7 +371,7 @@ static bool is_object_gather(struct fsdp_span name)
 	if (!fsdp_span_ends(name, end))
 		return false;
 	size_t at = name.size - end.size, digits = 0;
-	while (at > 0 && name.data[at - 1] >= '0' && name.data[at - 1] <= '9') {
+	while (at > 0 && fsdp_is_digit(name.data[at - 1])) {
 		at--;
 		digits++;
 	}

@@ -69,7 +69,7 @@ static int64_t take_group(struct fsdp_span *text)
 	int64_t pg;
 	if (at == 0 || text->data[--at] != ']')
 		return FSDP_ABSENT;
-	while (at > 0 && text->data[at - 1] >= '0' && text->data[at - 1] <= '9')
+	while (at > 0 && fsdp_is_digit(text->data[at - 1]))
 		at--;
 	struct fsdp_span digits = fsdp_span(text->data + at, text->size - 1 - at);
 	if (digits.size == 0 || at < SIZE ||

@@ -36,7 +36,7 @@ static bool bid(struct fsdp_span head)
 		if (c == ' ' || c == '\n' || c == '\r' || c == '\t')
 			continue;
 		return c != '{' && c != '[' && c != ']' && c != '"' && c != '-' &&
-		       !(c >= '0' && c <= '9' && i + 1 < head.size &&
+		       !(fsdp_is_digit(c) && i + 1 < head.size &&
 			       (head.data[i + 1] == ',' || head.data[i + 1] == ']'));
 	}
 	return false;

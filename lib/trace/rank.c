@@ -8,9 +8,9 @@
 static bool take_digits(const char *text, int64_t *ret_rank)
 {
 	int64_t rank = 0;
-	if (*text < '0' || *text > '9')
+	if (!fsdp_is_digit(*text))
 		return false;
-	for (; *text >= '0' && *text <= '9'; text++)
+	for (; fsdp_is_digit(*text); text++)
 		if (rank <= INT32_MAX)
 			rank = rank * 10 + (*text - '0');
 	if (rank > INT32_MAX)
@@ -52,7 +52,7 @@ static bool rank_at_end(const char *path, int64_t *ret_rank)
 		i = SIZE_MAX; /* the next one, from the first */
 	}
 	const unsigned char *at = name.data + name.size;
-	while (at > name.data && at[-1] >= '0' && at[-1] <= '9')
+	while (at > name.data && fsdp_is_digit(at[-1]))
 		at--;
 	return take_digits((const char *)at, ret_rank);
 }
@@ -67,7 +67,7 @@ static bool rank_before_suffix(const char *path, int64_t *ret_rank)
 		end--;
 	end = end != 0 ? end - 1 : name.size;
 	const unsigned char *at = name.data + end;
-	while (at > name.data && at[-1] >= '0' && at[-1] <= '9')
+	while (at > name.data && fsdp_is_digit(at[-1]))
 		at--;
 	return take_digits((const char *)at, ret_rank);
 }

@@ -11,7 +11,7 @@
 
 static bool is_digit(const struct fsdp_span *text, size_t at)
 {
-	return at < text->size && text->data[at] >= '0' && text->data[at] <= '9';
+	return at < text->size && fsdp_is_digit(text->data[at]);
 }
 
 /* The run of digits at *at, without leading zeros; moves behind it. */

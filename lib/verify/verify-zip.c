@@ -214,7 +214,7 @@ static uint64_t alignment_of(struct fsdp_verify *verify,
 	if (!fsdp_zip_read(&file->zip, record, 16, &verify->item, &text, ret_error))
 		return 0;
 	for (size_t i = 0; i < text.size && i < 9; i++)
-		if (text.data[i] >= '0' && text.data[i] <= '9')
+		if (fsdp_is_digit(text.data[i]))
 			alignment = alignment * 10 + (text.data[i] - '0');
 	return alignment != 0 ? alignment : ALIGNMENT;
 }
@@ -247,7 +247,7 @@ static uint64_t number_of(struct fsdp_span key)
 	if (key.size == 0 || key.size > 18)
 		return FSDP_UNKNOWN;
 	for (size_t i = 0; i < key.size; i++) {
-		if (key.data[i] < '0' || key.data[i] > '9')
+		if (!fsdp_is_digit(key.data[i]))
 			return FSDP_UNKNOWN;
 		number = number * 10 + (uint64_t)(key.data[i] - '0');
 	}

@@ -158,11 +158,6 @@ static int by_first(const void *a, const void *b)
 	return left->index < right->index ? -1 : left->index > right->index;
 }
 
-static bool is_digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
-
 /* Of what the line says, and of its name without the first number in it: layers count
  * there. */
 static uint64_t hash_line(const struct mixer *mixer, const struct diff_line *line)

@@ -150,7 +150,7 @@ static bool read_tolerance(const char *typed, struct fsdp_compare_values_options
 	for (size_t i = 0; i < 2; i++) {
 		char *end;
 
-		if ((*typed < '0' || *typed > '9') && *typed != '.')
+		if (!is_digit(*typed) && *typed != '.')
 			return false;
 		*to[i] = strtod(typed, &end);
 		if (end == typed || *end != (i == 0 ? ',' : '\0') || !isfinite(*to[i]))

@@ -201,7 +201,7 @@ static bool read_index(
 				return false;
 			most = (uint64_t)entry->shape[numbers];
 		}
-		for (; *at >= '0' && *at <= '9' && number < most; at++, digits++)
+		for (; is_digit(*at) && number < most; at++, digits++)
 			number = number * 10 + (uint64_t)(*at - '0');
 		if (digits == 0 || number >= most || (*at != ',' && *at != '\0'))
 			return false;
@@ -299,7 +299,7 @@ static bool read_place(const char *text, uint32_t *ret_rank, uint64_t *ret_offse
 
 	for (size_t i = 0; i < 2; i++) {
 		size_t digits = 0;
-		for (; *text >= '0' && *text <= '9' && digits < 18; text++, digits++)
+		for (; is_digit(*text) && digits < 18; text++, digits++)
 			numbers[i] = numbers[i] * 10 + (uint64_t)(*text - '0');
 		if (digits == 0 || *text != (i == 0 ? ':' : '\0'))
 			return false;
@@ -325,7 +325,7 @@ static bool wants_rank(
 		return read_place(options->at, ret_rank, &offset);
 	if (select->ranks == NULL)
 		return options->param != NULL;
-	if (*select->ranks >= '0' && *select->ranks <= '9')
+	if (is_digit(*select->ranks))
 		*ret_rank = (uint32_t)strtoul(select->ranks, &end, 10);
 	return end != NULL && *end == '\0';
 }

@@ -23,7 +23,7 @@ static bool take_decimal(const char **at, int64_t *ret_millionths)
 	int64_t value = 0, place = MILLION;
 	const char *begin = *at;
 
-	for (; **at >= '0' && **at <= '9'; (*at)++)
+	for (; is_digit(**at); (*at)++)
 		if (__builtin_mul_overflow(value, 10, &value) ||
 			__builtin_add_overflow(value, **at - '0', &value))
 			return false;
@@ -31,7 +31,7 @@ static bool take_decimal(const char **at, int64_t *ret_millionths)
 		return false;
 	if (**at != '.')
 		return (*ret_millionths = value), true;
-	for ((*at)++; **at >= '0' && **at <= '9'; (*at)++) {
+	for ((*at)++; is_digit(**at); (*at)++) {
 		place /= 10;
 		if (__builtin_add_overflow(value, (**at - '0') * place, &value))
 			return false;

@@ -78,7 +78,7 @@ static bool take_range(const char **at, int64_t range[2])
 	char *end;
 
 	for (int i = 0; i < 2; i++) {
-		if (**at < '0' || **at > '9')
+		if (!is_digit(**at))
 			return false;
 		range[i] = strtoll(*at, &end, 10);
 		*at = end;

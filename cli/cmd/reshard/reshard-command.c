@@ -129,7 +129,7 @@ static bool is_of_rank(struct text name)
 	for (size_t i = 4; i < name.size; i++) {
 		size_t word = i - (name.data[i - 1] == '_');
 
-		if (name.data[i] >= '0' && name.data[i] <= '9' && word >= 4 &&
+		if (is_digit(name.data[i]) && word >= 4 &&
 			memcmp(name.data + word - 4, "rank", 4) == 0)
 			return true;
 	}

@@ -65,7 +65,7 @@ static bool is_number(struct fsdp_span segment, uint32_t *ret)
 		(segment.size > 1 && segment.data[0] == '0'))
 		return false;
 	for (size_t i = 0; i < segment.size; i++) {
-		if (segment.data[i] < '0' || segment.data[i] > '9')
+		if (!fsdp_is_digit(segment.data[i]))
 			return false;
 		value = value * 10 + (segment.data[i] - '0');
 	}

@@ -55,7 +55,7 @@ static int are_tied(const struct fsdp_complete *complete)
 
 static bool is_number(struct fsdp_span segment)
 {
-	return segment.size > 0 && segment.data[0] >= '0' && segment.data[0] <= '9';
+	return segment.size > 0 && fsdp_is_digit(segment.data[0]);
 }
 
 /* Whether a part of the name in front of its first number is what heads are called. */

@@ -42,7 +42,7 @@ static bool is_weight_of(
 	for (; above != 0 && above != FSDP_NONE; above = parent_of(complete, above)) {
 		struct fsdp_span segment = segment_of(complete, above);
 
-		if (segment.size > 0 && segment.data[0] >= '0' && segment.data[0] <= '9')
+		if (segment.size > 0 && fsdp_is_digit(segment.data[0]))
 			return false;
 	}
 	return true;

@@ -18,7 +18,7 @@ struct parts {
 static bool is_optimizer(struct fsdp_span text)
 {
 	return fsdp_span_behind(text, "optimizer_", &text) && text.size > 0 &&
-	       text.data[0] >= '0' && text.data[0] <= '9';
+	       fsdp_is_digit(text.data[0]);
 }
 
 static void look(struct fsdp_checking *checking, uint32_t index, struct parts *parts)

@@ -166,7 +166,7 @@ static bool is_orphan(struct fsdp_checking *checking, const struct fsdp_tensor *
 		return false;
 	owner = fsdp_span_last(
 		fsdp_span(ret_name->data, ret_name->size - key.size - 1), '.');
-	return owner.size > 0 && (owner.data[0] < '0' || owner.data[0] > '9');
+	return owner.size > 0 && !fsdp_is_digit(owner.data[0]);
 }
 
 /* Only if most moments have their parameter: else the two are not of one kind. */

@@ -86,7 +86,7 @@ static uint64_t hash_name(struct fsdp_span name)
 	uint64_t hash = MIX_A;
 	bool digits = false;
 	for (size_t i = 0; i < name.size; i++) {
-		bool digit = name.data[i] >= '0' && name.data[i] <= '9';
+		bool digit = fsdp_is_digit(name.data[i]);
 		if (digit && digits)
 			continue;
 		digits = digit;

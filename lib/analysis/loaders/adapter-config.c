@@ -121,8 +121,8 @@ static int64_t layer_of(struct fsdp_span module)
 		struct fsdp_span part = fsdp_span_first(rest, '.');
 		int64_t number = 0;
 		size_t digits = 0;
-		while (digits < part.size && digits < 9 && part.data[digits] >= '0' &&
-			part.data[digits] <= '9')
+		while (digits < part.size && digits < 9 &&
+			fsdp_is_digit(part.data[digits]))
 			number = number * 10 + (part.data[digits++] - '0');
 		if (i >= 2 && digits == part.size && digits != 0 && part.size < rest.size)
 			return number;

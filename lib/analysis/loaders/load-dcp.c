@@ -484,8 +484,7 @@ static bool take_rank_key(
 	if (at == NULL)
 		return false;
 	before = (size_t)(at - name.data);
-	if (before + size < name.size && name.data[before + size] >= '0' &&
-		name.data[before + size] <= '9')
+	if (before + size < name.size && fsdp_is_digit(name.data[before + size]))
 		return false;
 	fsdp_load_say(loading, 0, "%.*srank_%u%.*s",
 		FSDP_TEXT_MOST(fsdp_span(name.data, before), 256), saved,

@@ -53,7 +53,7 @@ static bool take_number(struct fsdp_span *rest, uint32_t *ret_number)
 {
 	uint64_t number = 0;
 	size_t size = 0;
-	while (size < rest->size && rest->data[size] >= '0' && rest->data[size] <= '9') {
+	while (size < rest->size && fsdp_is_digit(rest->data[size])) {
 		number = number * 10 + (uint64_t)(rest->data[size++] - '0');
 		if (number >= RANK_MAX)
 			return false;

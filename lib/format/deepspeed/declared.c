@@ -26,7 +26,7 @@ bool fsdp_deepspeed_take_index(struct fsdp_span *rest, uint32_t *ret_index)
 {
 	size_t at = 0;
 	uint32_t index = 0;
-	while (at < rest->size && rest->data[at] >= '0' && rest->data[at] <= '9' &&
+	while (at < rest->size && fsdp_is_digit(rest->data[at]) &&
 		index < FSDP_MAPPING_GROUPS)
 		index = index * 10 + (rest->data[at++] - '0');
 	if (at == 0 || index >= FSDP_MAPPING_GROUPS ||

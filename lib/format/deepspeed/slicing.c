@@ -65,7 +65,7 @@ struct pattern {
 static bool take_escape(unsigned char sign, struct atom *atom)
 {
 	bool letter = (sign >= 'a' && sign <= 'z') || (sign >= 'A' && sign <= 'Z') ||
-		      (sign >= '0' && sign <= '9');
+		      fsdp_is_digit(sign);
 	atom->sign = sign;
 	atom->class = sign == 'd' || sign == 'w' ? (char)sign : 'c';
 	return !letter || atom->class != 'c';
@@ -103,21 +103,16 @@ static bool parse(struct fsdp_span text, struct pattern *pattern)
 	return true;
 }
 
-static bool is_digit(unsigned char sign)
-{
-	return sign >= '0' && sign <= '9';
-}
-
 static bool takes(const struct atom *atom, unsigned char sign)
 {
 	switch (atom->class) {
 	case '.':
 		return sign != '\n';
 	case 'd':
-		return is_digit(sign);
+		return fsdp_is_digit(sign);
 	case 'w':
-		return is_digit(sign) || sign == '_' || (sign >= 'a' && sign <= 'z') ||
-		       (sign >= 'A' && sign <= 'Z');
+		return fsdp_is_digit(sign) || sign == '_' ||
+		       (sign >= 'a' && sign <= 'z') || (sign >= 'A' && sign <= 'Z');
 	default:
 		return sign == atom->sign;
 	}

@@ -486,7 +486,7 @@ static bool is_member(struct fsdp_span name)
 	for (size_t i = 0; i < name.size; i++) {
 		unsigned char byte = name.data[i];
 		bool letter = (byte | 0x20) >= 'a' && (byte | 0x20) <= 'z';
-		bool digit = byte >= '0' && byte <= '9';
+		bool digit = fsdp_is_digit(byte);
 		if (!letter && (i == 0 || (!digit && byte != '_')))
 			return false;
 	}

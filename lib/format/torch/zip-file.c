@@ -185,7 +185,7 @@ static bool check_version(struct torch_zip *file, struct fsdp_error **ret_error)
 		return false;
 	unsigned version = 0;
 	for (size_t i = 0; i < text.size && i < 9; i++) {
-		if (text.data[i] < '0' || text.data[i] > '9')
+		if (!fsdp_is_digit(text.data[i]))
 			break;
 		version = version * 10 + (unsigned)(text.data[i] - '0');
 	}

@@ -18,7 +18,7 @@ static bool take_number(struct fsdp_span *text, uint64_t *ret_number)
 {
 	size_t at = 0;
 	*ret_number = 0;
-	for (; at < text->size && text->data[at] >= '0' && text->data[at] <= '9'; at++) {
+	for (; at < text->size && fsdp_is_digit(text->data[at]); at++) {
 		*ret_number = *ret_number * 10 + (uint64_t)(text->data[at] - '0');
 		if (*ret_number >= NUMBER_MAX)
 			return false;

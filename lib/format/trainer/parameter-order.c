@@ -86,7 +86,7 @@ static bool take_layer(struct fsdp_span *name, uint64_t *ret_layer)
 {
 	size_t at = 0;
 	*ret_layer = 0;
-	for (; at < name->size && name->data[at] >= '0' && name->data[at] <= '9'; at++) {
+	for (; at < name->size && fsdp_is_digit(name->data[at]); at++) {
 		*ret_layer = *ret_layer * 10 + (uint64_t)(name->data[at] - '0');
 		if (*ret_layer >= LAYERS_MAX)
 			return false;
