@@ -125,7 +125,8 @@ static void tell(struct run *run, struct failures *failures)
 		run_failure(run, "memory", NULL, "out of memory");
 	else if (failures->others > 0)
 		run_failure(run, "damaged", NULL,
-			"%" PRIu64 " more pieces could not be located", failures->others);
+			"%" PRIu64 " more piece%s could not be located", failures->others,
+			failures->others == 1 ? "" : "s");
 }
 
 static bool ask(const uint32_t *pieces, const struct question *questions, size_t asked,

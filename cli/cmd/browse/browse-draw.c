@@ -411,9 +411,11 @@ static void tell_module(struct screen *screen, uint32_t index)
 			size_text(screen, sums.rank_bytes, bytes));
 	end_row(screen, STYLE_PLAIN);
 	put_format(screen,
-		"%" PRIu32 " modules below it, %" PRIu32 " tensors of its own, %" PRIu64
-		" pieces in all",
-		shown->end - index - 1, module.tensor_count, browse->pieces[index]);
+		"%" PRIu32 " module%s below it, %" PRIu32 " tensor%s of its own, %" PRIu64
+		" piece%s in all",
+		shown->end - index - 1, shown->end - index - 1 == 1 ? "" : "s",
+		module.tensor_count, module.tensor_count == 1 ? "" : "s",
+		browse->pieces[index], browse->pieces[index] == 1 ? "" : "s");
 	end_row(screen, STYLE_PLAIN);
 }
 

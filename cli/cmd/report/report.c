@@ -197,7 +197,8 @@ static bool show_shardings(struct report *report)
 		put_sharding(out, &facts->shardings[i]);
 	out_table_end(out);
 	if (facts->whole > 0)
-		out_line(out, "whole", "%" PRIu64 " tensors in one piece", facts->whole);
+		out_line(out, "whole", "%" PRIu64 " tensor%s in one piece", facts->whole,
+			facts->whole == 1 ? "" : "s");
 	fsdp_overview_free(overview);
 	return true;
 }
