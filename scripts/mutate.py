@@ -98,6 +98,41 @@ def is_room(all_tokens, i):
     return all_tokens[at - 1].text in ALLOCATORS
 
 
+def run_to(all_tokens, i, step, ends):
+    """Index of the first token from i on, in this direction, that is one of these and in no brackets opened since."""
+    opening, depth = "([" if step > 0 else ")]", 0
+    closing = ")]" if step > 0 else "(["
+    while depth or all_tokens[i].text not in ends:
+        depth += (all_tokens[i].text in opening) - (all_tokens[i].text in closing)
+        if depth < 0:
+            break
+        i += step
+    return i
+
+
+def decides_no_tie(all_tokens, i):
+    """Comparison i comes to the same whatever it says of equals: they were told apart before, `if (a != b) return a < b`,
+    or either may be taken, `a < b ? a : b` and `if (a < b) a = b;`."""
+    ends = ("?", ":", ";", ",", "&&", "||", "=", "return", "{", "}")
+    begin, end = run_to(all_tokens, i - 1, -1, ends), run_to(all_tokens, i + 1, 1, ends)
+    texts = [token.text for token in all_tokens]
+    left, right = texts[begin + 1:i], texts[i + 1:end]
+    if {"++", "--"} & {*left, *right}:
+        return False
+    if texts[begin] == "return" and texts[begin - 1] == ")":
+        first = partner(all_tokens, begin - 1, -1)
+        return texts[first - 1:begin] == ["if", "(", *left, "!=", *right, ")"]
+    if texts[end] == "?":
+        middle = run_to(all_tokens, end + 1, 1, (":",))
+        last = run_to(all_tokens, middle + 1, 1, (";", ","))
+        return (texts[end + 1:middle], texts[middle + 1:last]) in ((left, right), (right, left))
+    if texts[begin - 1:begin + 1] == ["if", "("] and texts[end] == ")":
+        last = run_to(all_tokens, end + 1, 1, (";", "{"))
+        return texts[last + 1] != "else" and texts[end + 1:last + 1] in (
+            [*left, "=", *right, ";"], [*right, "=", *left, ";"])
+    return False
+
+
 def ends_switch(all_tokens, i):
     """Whether token i closes the braces of a switch: nothing follows that a break would pass over."""
     if all_tokens[i].text != "}":
@@ -112,7 +147,8 @@ def variants(source, all_tokens, i):
     here, around = (token.begin, token.end), (before.begin, after.end)
     integer = INTEGER.fullmatch(token.text)
     if token.kind == "sign" and token.text in SWAPPED:
-        yield [(*here, SWAPPED[token.text])], around
+        if token.text not in ("<", "<=", ">", ">=") or not decides_no_tie(all_tokens, i):
+            yield [(*here, SWAPPED[token.text])], around
     elif token.kind == "sign" and token.text == "!":
         yield [(*here, "")], (token.begin, after.end)
     elif token.text in ("true", "false") and before.text == "return":

@@ -218,6 +218,12 @@ CASES = [
     ("mutants", mutants.check, True,
      {"lib/a.c": MUTATED, "tests/mutants.txt": "lib/a.c: return b < 2;\n\tb < 3 -> b <= 3\n\twhy\n"},
      ["tests/mutants.txt: there is no b < 3"]),
+    *(("mutants", mutants.check, True,
+       {"lib/a.c": f"int a(int b, int c)\n{{\n\t{code}\n}}\n", "tests/mutants.txt": f"lib/a.c: {code}\n\tb < c -> b <= c\n\twhy\n"},
+       ["tests/mutants.txt: there is no b < c"] if equal else [])
+      for code, equal in (("if (b != c) return b < c;", True), ("if (b) return b < c;", False),
+                          ("return b < c ? c : b;", True), ("return b < c ? b : 0;", False),
+                          ("if (b < c) b = c;", True), ("if (b < c) b = c; else c = 0;", False), ("if (b < c) c++;", False))),
     ("mutants", mutants.check, True,
      {"lib/a.c": "char *a(int b)\n{\n\treturn malloc(b + 1);\n}\n",
       "tests/mutants.txt": "lib/a.c: return malloc(b + 1);\n\t+ 1) -> + 2)\n\troom\n"},
