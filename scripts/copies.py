@@ -106,7 +106,9 @@ def with_copies(source, mutants):
         mutant.copy = copy = f"{one.name}__{number}"
         head = re.sub(r"\s+", " ", f"static {one.kind} {copy}{one.parameters}")
         inserted[one.begin] += f"{head}; "
-        inserted[one.open + 1] += f" if (fsdp_chosen == {number}) return {copy}({', '.join(one.names)});"
+        call = f"{copy}({', '.join(one.names)});"
+        call = f"{{ {call} return; }}" if one.kind == "void" else f"return {call}"
+        inserted[one.open + 1] += f" if (fsdp_chosen == {number}) {call}"
         inserted[one.end] += f"\n{head}\n{mutant.broken(one.open, one.end)}\n"
     out, at = [f'#include "{HEADER}"\n#line 1\n'], 0
     for offset in sorted(inserted):
