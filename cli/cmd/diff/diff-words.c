@@ -195,7 +195,7 @@ struct text unit_text(
 	const struct fsdp_checkpoint *checkpoint = diffing->checkpoints[side];
 	struct fsdp_tensor facts;
 
-	if (checkpoint == NULL || tensor->tensor == FSDP_NONE)
+	if (tensor->tensor == FSDP_NONE) /* of a list, and of what parts have told, too */
 		return (struct text){ NULL, 0 };
 	facts = fsdp_tensor(checkpoint, tensor->tensor);
 	if (facts.unit == FSDP_NONE)
