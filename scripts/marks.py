@@ -144,8 +144,14 @@ class File:
 
     def mark(self, offset):
         """The mark that is set before what stands at this offset, or None outside of functions."""
-        mark = self.marks[bisect.bisect_right(self.begins, offset) - 1]
-        return None if mark is None else self.first + mark
+        return self.of_token(bisect.bisect_right(self.begins, offset) - 1)
+
+    def mark_behind(self, offset):
+        """The mark of the statement that begins behind a brace at this offset."""
+        return self.of_token(bisect.bisect_right(self.begins, offset))
+
+    def of_token(self, i):
+        return None if self.marks[i] is None else self.first + self.marks[i]
 
     def text(self, source):
         out, at = [f"#define MARKS_BEGIN {self.first}\n#include \"{HEADER}\"\n#line 1\n"], 0

@@ -14,6 +14,7 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "tests", "laws"))
 
+import copies
 import law
 from ctokens import bodies, tokens
 from judges import Workplace, give_up, is_for_build, is_source
@@ -310,6 +311,10 @@ class Judge:
         if is_for_build(mutant.path):
             return self.tests
         found = sorted((test for test in self.tests if test.comes_to(mark)), key=lambda test: test.seconds)
+        one = copies.function_at(mutant.source, mutant.offset)
+        if not found and one:  # what only follows one of many failing calls
+            entered = self.place.files[mutant.path].mark_behind(one.open)
+            found = [test for test in self.tests if test.failing and test.comes_to(entered)]
         failing = [test for test in found if test.failing][:FAILING]
         return [test for test in found if not test.failing] + failing
 
@@ -319,10 +324,13 @@ class Judge:
         whole = [test for test in called if not test.failing]
         failing = [test for test in called if test.failing]
         checked = [test for test in whole if self.sanitizers and test.name.startswith(DEV)]
-        # Where others come to it, calls are of interest that fail within its function.
-        within = [place.plain.within(mutant.copy)] if whole and failing and mutant.copy else []
+        rounds = [(place.plain, whole), (place.dev, checked)]
+        if failing and mutant.copy:
+            rounds.append((place.plain, failing, place.plain.within(mutant.copy)))
+        if failing and not (whole and mutant.copy):  # it may be there for calls that fail elsewhere
+            rounds.append((place.plain, failing))
         with place.broken(mutant):
-            for build, tests, *options in (place.plain, whole), (place.dev, checked), (place.plain, failing, *within):
+            for build, tests, *options in rounds:
                 for batch in batches(tests):
                     said = self.failure(build, batch, mutant, *options)
                     if said:
