@@ -390,6 +390,27 @@ static void what_the_user_names_is_followed(void **state)
 	setup_done(&setup);
 }
 
+static void a_link_is_read_if_it_fits(void **state)
+{
+	(void)state;
+	struct setup setup;
+	setup_init(&setup);
+	struct fsdp_dir dir;
+	char text[10] = "123456789";
+	assert_int_equal(symlink("../secret", "in/link"), 0);
+	write_file("in/file", "file");
+	assert_true(open_in(&setup, &dir));
+	assert_false(fsdp_dir_link(&dir, FSDP_SPAN("link"), text, 8));
+	assert_false(fsdp_dir_link(&dir, FSDP_SPAN("link"), text, 9));
+	assert_int_equal(text[9], '\0');
+	assert_true(fsdp_dir_link(&dir, FSDP_SPAN("link"), text, 10));
+	assert_string_equal(text, "../secret");
+	assert_false(fsdp_dir_link(&dir, FSDP_SPAN("file"), text, sizeof text));
+	assert_false(fsdp_dir_link(&dir, FSDP_SPAN("none"), text, sizeof text));
+	fsdp_dir_close(&dir);
+	setup_done(&setup);
+}
+
 static void one_folder_may_have_two_names(void **state)
 {
 	(void)state;
@@ -575,6 +596,7 @@ int main(void)
 		TEST(links_of_a_download_cache_are_followed),
 		TEST(special_files_are_never_opened),
 		TEST(what_the_user_names_is_followed),
+		TEST(a_link_is_read_if_it_fits),
 		TEST(one_folder_may_have_two_names),
 		TEST(few_descriptors_are_open_at_a_time),
 		TEST(those_that_share_open_files_of_their_own),
