@@ -161,6 +161,9 @@ static void order_is_natural(void **state)
 	assert_int_equal(order("007", "8"), -1);
 	assert_int_equal(order("01", "1"), -1);
 	assert_int_equal(order("", "a"), -1);
+	assert_int_equal(order("a1", "a01b"), -1);
+	assert_int_equal(order("a01", "a1b"), -1);
+	assert_int_equal(order("a1b", "a01c"), -1);
 	assert_int_equal(order("99999999999999999999", "100000000000000000000"), -1);
 }
 
