@@ -75,6 +75,9 @@ struct text {
 };
 
 static void put(struct text *text, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void put(struct text *text, const char *format, ...)
 {
 	va_list list;
 	va_start(list, format);
