@@ -261,10 +261,9 @@ void picture_free(struct picture *picture)
 
 /* ---- drawing ---- */
 
-/* Cells that fit into a line behind so many columns, or the three that there must be. */
-static size_t room_behind(const struct picture *picture, size_t used)
+size_t picture_room(int width, size_t used)
 {
-	size_t room = (LINE_WIDTH - used - sizeof "...") / ((size_t)picture->width + 1);
+	size_t room = (LINE_WIDTH - used - sizeof "...") / ((size_t)width + 1);
 
 	return room < 3 ? 3 : room;
 }
@@ -303,7 +302,7 @@ void picture_put(const struct picture *picture, struct out *out)
 
 void picture_lines(const struct picture *picture, struct out *out)
 {
-	size_t room = room_behind(picture, LABEL_WIDTH), rows = picture->rows;
+	size_t room = picture_room(picture->width, LABEL_WIDTH), rows = picture->rows;
 
 	for (size_t i = 0; i < rows; i++) {
 		out_line_begin(out, i == 0 ? picture->label : "");

@@ -17,6 +17,10 @@ struct picture;
 bool picture_new(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_tensor *tensor, struct picture **ret_picture);
 
+/* Cells of a width that fit into a line behind so many columns and a mark of what is left
+ * out, or the three that there must be. */
+size_t picture_room(int width, size_t used);
+
 /* Columns that picture_put writes; 0 if it is a grid, which takes lines of its own. */
 size_t picture_width(const struct picture *picture);
 

@@ -17,6 +17,7 @@ enum {
 	STATES_SHOWN = 16,
 	MESH_ROWS_MAX = 16,
 	LABEL_WIDTH = 15, /* of a line in front of its text */
+	MESH_LABEL_WIDTH = 20,
 	PICTURE_GAP = 8,
 };
 
@@ -32,10 +33,8 @@ static void draw_ranks(struct show *show, const struct fsdp_mesh *mesh, uint64_t
 	uint64_t count, int width)
 {
 	struct out *out = show->run->out;
-	uint64_t room = (LINE_WIDTH - 24) / (uint64_t)(width + 1);
+	uint64_t room = picture_room(width, MESH_LABEL_WIDTH);
 
-	if (room < 3)
-		room = 3;
 	for (uint64_t i = 0; i < count; i++) {
 		if (count > room && i == room / 2) {
 			out_line_text(out, "|...");
