@@ -15,7 +15,6 @@
 #include "render/human.h"
 
 enum { MILLION = 1000000 };
-__extension__ typedef __int128 wide;
 
 /* A decimal in millionths of it. */
 static bool take_decimal(const char **at, int64_t *ret_millionths)

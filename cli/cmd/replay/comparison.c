@@ -7,8 +7,6 @@
 
 #include "cmd/replay/comparison.h"
 
-__extension__ typedef __int128 wide;
-
 /* A step of a run, or a run without steps. */
 struct sample {
 	uint64_t run;

@@ -11,8 +11,6 @@
 /* A loss below this is none that one would act on, in per cent of a step. */
 static const double LEAST_LOSS = 5, LEAST_WAIT = 1, LEAST_ALLOCATION = 2;
 
-__extension__ typedef __int128 wide;
-
 /* ---- steps ---- */
 
 static void take_lengths(const struct replay *replay, struct replay_cost *cost)

@@ -7,6 +7,9 @@
 #include "render/record.h"
 #include "run/answer.h"
 
+/* Sums and products of times that 64 bits do not hold. */
+__extension__ typedef __int128 wide;
+
 /* What the files of `replay` share: how it answers in text, in data, and compared. */
 
 /* Of the timeline of traces; that of memory has as many unless a number is given. */
