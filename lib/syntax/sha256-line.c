@@ -3,25 +3,19 @@
  * Reads lines of sha256sum.
  */
 #include "syntax/sha256-line.h"
-
-static int digit_of(unsigned char byte)
-{
-	if (fsdp_is_digit(byte))
-		return byte - '0';
-	byte |= 0x20;
-	return byte >= 'a' && byte <= 'f' ? byte - 'a' + 10 : -1;
-}
+#include "syntax/utf8.h"
 
 bool fsdp_sha256_digits(
 	struct fsdp_span text, unsigned char ret_sha256[FSDP_SHA256_DIGEST])
 {
 	if (text.size < FSDP_SHA256_HEX)
 		return false;
-	for (size_t i = 0; i < FSDP_SHA256_HEX; i++) {
-		int digit = digit_of(text.data[i]);
-		if (digit < 0)
+	const unsigned char *at = text.data, *end = at + text.size;
+	for (size_t i = 0; i < FSDP_SHA256_DIGEST; i++) {
+		uint32_t byte;
+		if (!fsdp_hex_take(&at, end, 2, &byte))
 			return false;
-		ret_sha256[i / 2] = (unsigned char)(ret_sha256[i / 2] << 4 | digit);
+		ret_sha256[i] = (unsigned char)byte;
 	}
 	return true;
 }
