@@ -116,20 +116,23 @@ def decides_no_tie(all_tokens, i):
     or either may be taken, `a < b ? a : b` and `if (a < b) a = b;`."""
     ends = ("?", ":", ";", ",", "&&", "||", "=", "return", "{", "}")
     begin, end = run_to(all_tokens, i - 1, -1, ends), run_to(all_tokens, i + 1, 1, ends)
-    texts = [token.text for token in all_tokens]
-    left, right = texts[begin + 1:i], texts[i + 1:end]
+
+    def words(first, behind):
+        return [token.text for token in all_tokens[first:behind]]
+
+    left, right = words(begin + 1, i), words(i + 1, end)
     if {"++", "--"} & {*left, *right}:
         return False
-    if texts[begin] == "return" and texts[begin - 1] == ")":
+    if words(begin - 1, begin + 1) == [")", "return"]:
         first = partner(all_tokens, begin - 1, -1)
-        return texts[first - 1:begin] == ["if", "(", *left, "!=", *right, ")"]
-    if texts[end] == "?":
+        return words(first - 1, begin) == ["if", "(", *left, "!=", *right, ")"]
+    if all_tokens[end].text == "?":
         middle = run_to(all_tokens, end + 1, 1, (":",))
         last = run_to(all_tokens, middle + 1, 1, (";", ","))
-        return (texts[end + 1:middle], texts[middle + 1:last]) in ((left, right), (right, left))
-    if texts[begin - 1:begin + 1] == ["if", "("] and texts[end] == ")":
+        return (words(end + 1, middle), words(middle + 1, last)) in ((left, right), (right, left))
+    if words(begin - 1, begin + 1) == ["if", "("] and all_tokens[end].text == ")":
         last = run_to(all_tokens, end + 1, 1, (";", "{"))
-        return texts[last + 1] != "else" and texts[end + 1:last + 1] in (
+        return all_tokens[last + 1].text != "else" and words(end + 1, last + 1) in (
             [*left, "=", *right, ";"], [*right, "=", *left, ";"])
     return False
 

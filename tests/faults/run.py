@@ -369,11 +369,11 @@ def ended_before(run, fault, parallel):
 
 class Suite:
     def __init__(self, shim, every, within=None):
-        self.shim, self.every, self.within = os.path.abspath(shim), every, within
+        self.shim, self.every, self.within = os.path.abspath(shim), every, {"within": within} if within else {}
         self.pool = concurrent.futures.ThreadPoolExecutor(os.cpu_count())
 
     def run(self, command, **faults):
-        return Run(self.shim, command, **faults, **({"within": self.within} if self.within else {}))
+        return Run(self.shim, command, **faults, **self.within)
 
     def tries(self, command, clean, faults):
         """First complaint over runs with each of these faults; None if all is well."""
