@@ -14,7 +14,8 @@ enum { FSDP_BELOW_LEVELS = 3, FSDP_BELOW_SMALL = 64 };
 struct fsdp_below_place {
 	const char *path;
 	unsigned level; /* the folder that was named has 0 */
-	bool is_named;  /* by its epoch: a checkpoint, if no steps lie in it */
+	bool is_named; /* by its epoch: a checkpoint, if no steps lie in it. Not the folder
+			 * that was named: a run may be called sft_ba512 */
 };
 
 struct fsdp_below_found {

@@ -95,12 +95,14 @@ static bool look(const char *path, bool is_run, const struct fsdp_options *optio
 		return false;
 	}
 	below->is_run = is_run;
-	fsdp_below_add_place(below, path, 0,
-		fsdp_step_name(fsdp_span_last(fsdp_span_text(path), '/'), &step));
+	fsdp_below_add_place(below, path, 0, false);
 	for (size_t i = 0; i < below->places.count && !below->failed && !below->is_cut;
 		i++)
 		look_at_place(below,
 			*(struct fsdp_below_place *)fsdp_vec_at(&below->places, i));
+	if (is_run && below->found.count == 0 &&
+		fsdp_step_name(fsdp_span_last(fsdp_span_text(path), '/'), &step))
+		fsdp_below_add(below, path);
 	if (below->failed) {
 		fsdp_arena_fail(&below->arena, ret_error);
 		fsdp_below_free(below);

@@ -202,6 +202,35 @@ static void epochs_are_searched_for_steps(void **state)
 	fsdp_below_free(below);
 }
 
+/* sft_ba512 may be the batch size of a run, or a step whose save was lost. */
+static void a_run_may_be_named_as_a_step(void **state)
+{
+	char root[128];
+	struct fsdp_below *below;
+
+	snprintf(root, sizeof root, "%s/sft_ba512", (char *)*state);
+	make_folder(*state, "sft_ba512");
+	make_folder(root, "logs");
+	below = look_at_run(root);
+	assert_int_equal(fsdp_below_count(below), 1);
+	assert_string_equal(fsdp_below_path(below, 0), root);
+	assert_int_equal(fsdp_below_step(below, 0).step, 512);
+	fsdp_below_free(below);
+	make_folder(root, "out");
+	make_folder(root, "out/checkpoint-9");
+	below = look_at_run(root);
+	assert_int_equal(fsdp_below_count(below), 1);
+	expect(below, 0, root, "out/checkpoint-9");
+	fsdp_below_free(below);
+	/* Below the folder that was named, names of epochs are believed. */
+	make_folder(*state, "epoch_1");
+	make_folder(*state, "epoch_1/logs");
+	below = look_at_run(*state);
+	assert_int_equal(fsdp_below_count(below), 2);
+	expect(below, 0, *state, "sft_ba512");
+	fsdp_below_free(below);
+}
+
 static void a_checkpoint_without_steps_is_the_only_one(void **state)
 {
 	const char *root = *state;
@@ -285,6 +314,7 @@ int main(void)
 			steps_count_whatever_they_hold, begin, end),
 		cmocka_unit_test_setup_teardown(
 			epochs_are_searched_for_steps, begin, end),
+		cmocka_unit_test_setup_teardown(a_run_may_be_named_as_a_step, begin, end),
 		cmocka_unit_test_setup_teardown(
 			a_checkpoint_without_steps_is_the_only_one, begin, end),
 		cmocka_unit_test_setup_teardown(pointers_are_files_and_links, begin, end),
