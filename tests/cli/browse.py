@@ -252,6 +252,85 @@ def resizes(terminal, folder):
     left_as_it_was(terminal, folder, 0)
 
 
+def long_file(folder, count=60):
+    """Tensors t00, t01 and so on, each with one element more than the one before."""
+    header, offset = {}, 0
+    for i in range(count):
+        header[f"t{i:02}"] = {"dtype": "F32", "shape": [i + 1], "data_offsets": [offset, offset + 4 * (i + 1)]}
+        offset += 4 * (i + 1)
+    text = json.dumps(header).encode()
+    path = os.path.join(folder, "long.safetensors")
+    with open(path, "wb") as stream:
+        stream.write(struct.pack("<Q", len(text)) + text + b"\0" * offset)
+    return path
+
+
+def pages_are_as_long_as_the_list(terminal, folder):
+    names = [f"t{i:02}" for i in reversed(range(60))]
+    terminal.browse(long_file(folder))
+
+    def on_page(first, count, cursor):
+        def listed():
+            return [line.split()[-1] for line in terminal.lines() if line[9:11] == " B"]
+
+        terminal.see(f"; {cursor + 1} of 60")
+        terminal.wait(lambda: listed() == names[first:first + count])
+
+    on_page(0, 19, 0)
+    terminal.keys("NPage")
+    on_page(1, 19, 19)
+    terminal.keys("NPage")
+    on_page(20, 19, 38)
+    terminal.keys("k")
+    on_page(20, 19, 37)
+    terminal.keys("PPage")
+    on_page(18, 19, 18)
+    terminal.keys("i")
+    terminal.wait(lambda: not any(line.startswith("-----") for line in terminal.lines()))
+    on_page(18, 26, 18)
+    terminal.keys("NPage")
+    on_page(19, 26, 44)
+    terminal.keys("NPage")
+    on_page(34, 26, 59)
+    terminal.keys("i", "Home")
+    terminal.wait(lambda: any(line.startswith("-----") for line in terminal.lines()))
+    on_page(0, 19, 0)
+    terminal.keys("q")
+    left_as_it_was(terminal, folder, 0)
+
+
+COLUMNS = {  # width -> what the rows of the first and the eleventh tensor end with
+    100: "  3.3 % [####################]                  1  t59|  2.7 % [#################   ]                  1  t49",
+    99: "  3.3 % [########]                  1  t59|  2.7 % [####### ]                  1  t49",
+    76: "  3.3 % [########]                  1  t59|  2.7 % [####### ]                  1  t49",
+    75: "  3.3 %                  1  t59|  2.7 %                  1  t49",
+    60: "  3.3 %                  1  t59|  2.7 %                  1  t49",
+    59: "  3.3 %       1  t59|  2.7 %       1  t49",
+    50: "  3.3 %       1  t59|  2.7 %       1  t49",
+    49: "  3.3 %  t59|  2.7 %  t49",
+    40: "  3.3 %  t59|  2.7 %  t49",
+    39: " t59| t49",
+}
+
+
+def columns_follow_the_width(terminal, folder):
+    terminal.browse(long_file(folder))
+    for columns, rows in COLUMNS.items():
+        first, eleventh = rows.split("|")
+
+        def fits(height, count):
+            lines = terminal.lines()
+            return len([line for line in lines if line[9:11] == " B"]) == count and lines[3].endswith(" B " + first) \
+                and lines[2].index("NAME") == lines[3].index("t59") and (count < 11 or lines[13].endswith(" B " + eleventh)) \
+                and lines[height - 1].startswith(" 1.8 k parameters")
+
+        for height, count in ((15, 11), (16, 5)):
+            terminal.call("resize-window", "-x", str(columns), "-y", str(height))
+            terminal.wait(lambda height=height, count=count: fits(height, count))
+    terminal.keys("q")
+    left_as_it_was(terminal, folder, 0)
+
+
 # ---- how it ends ----
 
 
@@ -373,7 +452,8 @@ def needs_a_terminal_that_can_move(terminal, folder):
 
 
 TESTS = [shows_what_tree_does, keys_move_and_sort, keys_go_in_and_out, values_are_those_of_show,
-         help_is_left_by_any_key, unknown_keys_do_nothing, resizes, signals_leave_the_terminal_as_it_was,
+         help_is_left_by_any_key, unknown_keys_do_nothing, resizes,
+         pages_are_as_long_as_the_list, columns_follow_the_width, signals_leave_the_terminal_as_it_was,
          stops_and_goes_on, hostile_names_are_escaped, unreadable_values_are_reported,
          a_disk_that_never_answers_stops_nothing, needs_a_terminal, needs_a_terminal_that_can_move]
 
