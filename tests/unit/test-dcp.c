@@ -355,6 +355,93 @@ static void end_metadata(struct stream *stream, const char *entry, size_t entrie
 	op(stream, "}ub.");
 }
 
+static void put_size(struct stream *stream, unsigned char value)
+{
+	op(stream, "ctorch\nSize\n(K");
+	put(stream, &value, 1);
+	op(stream, "t\x85R");
+}
+
+static void put_chunk(struct stream *stream, unsigned char offset, unsigned char size)
+{
+	op(stream, "hK)\x81}(hO");
+	put_size(stream, offset);
+	op(stream, "hS");
+	put_size(stream, size);
+	op(stream, "ub");
+}
+
+/* Two pieces of a tensor, for which the same bytes are recorded. */
+static bool pieces_share(const unsigned char first[2], const unsigned char second[2])
+{
+	struct stream stream = { .size = 0 };
+	char folder[] = "/tmp/test-dcp-XXXXXX", path[64];
+	const char *paths[] = { folder };
+	struct fsdp_checkpoint *checkpoint = NULL;
+	begin_metadata(&stream);
+	op(&stream, "ctorch.distributed.checkpoint.filesystem\n_StorageInfo\n");
+	op(&stream,
+		")\x81}(U\15relative_pathU\14__0_0.distcpU\6offsetK\1U\6lengthK\5ubqj0");
+	op(&stream,
+		METADATA "Metadata\n)\x81}(U\23state_dict_metadata}(U\1whT)\x81}(hphPhz");
+	put_size(&stream, 4);
+	op(&stream, "hC](");
+	put_chunk(&stream, first[0], first[1]);
+	put_chunk(&stream, second[0], second[1]);
+	op(&stream, "eubuU\14storage_data}(");
+	for (unsigned char i = 0; i < 2; i++) {
+		op(&stream, "hI)\x81}(hFU\1wU\5indexK");
+		put(&stream, &i, 1);
+		op(&stream, "U\6offset");
+		put_size(&stream, i == 0 ? first[0] : second[0]);
+		op(&stream, "ubhj");
+	}
+	op(&stream, "uub.");
+	assert_non_null(mkdtemp(folder));
+	write_file(folder, ".metadata", stream.data, stream.size);
+	write_file(folder, "__0_0.distcp", "0123456789", 10);
+	assert_true(fsdp_checkpoint_open(paths, 1, NULL, &checkpoint, NULL));
+	assert_int_equal(fsdp_piece_count(checkpoint), 2);
+	bool share = has_finding(checkpoint, "FI1027");
+	fsdp_checkpoint_free(checkpoint);
+	free(stream.data);
+	snprintf(path, sizeof path, "%s/.metadata", folder);
+	unlink(path);
+	snprintf(path, sizeof path, "%s/__0_0.distcp", folder);
+	unlink(path);
+	rmdir(folder);
+	return share;
+}
+
+/* Two entries for one piece may have its bytes; pieces of other places or sizes may not. */
+static void pieces_that_share_bytes_are_alike(void **state)
+{
+	static const unsigned char whole[] = { 0, 4 }, lower[] = { 0, 2 },
+				   upper[] = { 2, 2 };
+	(void)state;
+	assert_false(pieces_share(whole, whole));
+	assert_true(pieces_share(lower, upper));
+	assert_true(pieces_share(whole, lower));
+}
+
+/* A name without letters is one as well. */
+static void empty_names_are_placed(void **state)
+{
+	struct stream stream = { .size = 0 };
+	(void)state;
+	begin_metadata(&stream);
+	op(&stream, "ctorch.distributed.checkpoint.filesystem\n_StorageInfo\n");
+	op(&stream,
+		")\x81}(U\15relative_pathU\14__0_0.distcpU\6offsetK\1U\6lengthK\4ubqj0");
+	op(&stream, METADATA "Metadata\n)\x81}(U\23state_dict_metadata}(U");
+	put(&stream, "\0", 1);
+	op(&stream, "hT)\x81}(hphPhzh1hC]hK)\x81}(hOhohSh1ubaubuU\14storage_data}(");
+	op(&stream, "hI)\x81}(hFU");
+	put(&stream, "\0", 1);
+	op(&stream, "U\6offsethoubhjuub.");
+	assert_false(ends_soon(&stream));
+}
+
 static void shared_names_are_looked_at_once(void **state)
 {
 	struct stream stream = { .size = 0 };
@@ -487,6 +574,8 @@ int main(void)
 		cmocka_unit_test(pieces_are_located),
 		cmocka_unit_test(cut_metadata_is_refused),
 		cmocka_unit_test(tensors_without_chunks_are_counted),
+		cmocka_unit_test(pieces_that_share_bytes_are_alike),
+		cmocka_unit_test(empty_names_are_placed),
 		cmocka_unit_test(shared_names_are_looked_at_once),
 		cmocka_unit_test(shared_paths_are_kept_once),
 		cmocka_unit_test(shared_names_of_indexes_are_looked_at_once),
