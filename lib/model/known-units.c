@@ -13,7 +13,7 @@ enum { STARTS = 8, STARTS_FROM = 256, NEAREST_FOR = 16, NAME_SHOWN = 200 };
 struct known_units {
 	struct fsdp_model *model;
 	struct fsdp_arena *scratch;
-	uint32_t *visit_of;      /* by raw name */
+	uint32_t *visit_of;      /* by name, raw or clean */
 	uint32_t starts[STARTS]; /* names where the model may begin */
 	size_t start_count;
 	struct fsdp_span begin; /* the one where it does, as text */
@@ -236,8 +236,12 @@ static bool index_visits(struct known_units *known)
 	if (known->visit_of == NULL)
 		return false;
 	memset(known->visit_of, 0xff, names * sizeof *known->visit_of);
-	for (uint32_t i = 0; i < model->modules.count; i++)
-		known->visit_of[fsdp_model_module(model, i)->raw_name] = i;
+	for (uint32_t i = 0; i < model->modules.count; i++) {
+		const struct fsdp_module_record *module = fsdp_model_module(model, i);
+		known->visit_of[module->raw_name] = i;
+		if (known->visit_of[module->name] == FSDP_NONE)
+			known->visit_of[module->name] = i;
+	}
 	return true;
 }
 

@@ -113,12 +113,17 @@ static void wrappers_are_passed(void **state)
 	param(checkpoint, "layers.0._orig_mod.w");
 	param(checkpoint, "layers.0._orig_mod.module.mlp.w");
 	param(checkpoint, "head._orig_mod.w");
+	param(checkpoint, "tail._checkpoint_wrapped_module.w");
+	param(checkpoint, "tail._checkpoint_wrapped_module.mlp.w");
 	known(checkpoint, "layers.0.mlp");
 	known(checkpoint, "layers.0");
 	known(checkpoint, "head._orig_mod");
+	known(checkpoint, "tail.mlp");
+	known(checkpoint, "tail");
 	known(checkpoint, "layers.0.nothing");
 	expect(checkpoint,
 		"layers.0._orig_mod.module.mlp\nlayers.0\nhead._orig_mod\n"
+		"tail._checkpoint_wrapped_module.mlp\ntail\n"
 		"the trace has a unit \"layers.0.nothing\", the checkpoint has no such"
 		" module; the nearest is layers.0._orig_mod\n");
 }
