@@ -618,9 +618,45 @@ static void strides_that_overflow_use_all(void **state)
 		fsdp_model_used(model, tensor_at(setup, tensor), &piece, 100), 96);
 }
 
+static void put_below(struct setup *setup, uint32_t tensor, const char *above,
+	size_t parts, const int64_t *expected)
+{
+	struct fsdp_model *model = &setup->model;
+	assert_true(fsdp_build_put_below(
+		model, tensor, model->values.count, fsdp_span_text(above), NULL));
+	const int64_t *path = fsdp_model_ints(model, tensor_at(setup, tensor)->path);
+	assert_non_null(path);
+	assert_int_equal(path[0], parts);
+	assert_memory_equal(path + 1, expected, parts * sizeof *path);
+}
+
+/* A path gets a part in front; of one that is full, the last part goes. */
+static void names_are_put_below_others(void **state)
+{
+	struct setup *setup = *state;
+	int64_t parts[FSDP_PATH_DEPTH + 1] = { FSDP_PATH_DEPTH };
+	char name[2 * FSDP_PATH_DEPTH];
+	put_below(setup, add_tensor(setup, "a.w", 1), "m", 2, (int64_t[]){ 2, 6 });
+	put_below(setup, 0, "outer", 3, (int64_t[]){ 10, 2, 6 });
+	assert_true(fsdp_span_is(
+		fsdp_model_name(&setup->model, tensor_at(setup, 0)->name, &setup->arena),
+		"outer.m.a.w"));
+	for (size_t i = 0; i < FSDP_PATH_DEPTH; i++) {
+		memcpy(name + 2 * i, "a.", 2);
+		parts[i + 1] = 2 * ((int64_t)i + 1);
+	}
+	name[2 * FSDP_PATH_DEPTH - 1] = '\0';
+	uint32_t deep = add_tensor(setup, name, 1);
+	fsdp_model_tensor(&setup->model, deep)->path =
+		fsdp_build_ints(&setup->model, parts, FSDP_PATH_DEPTH + 1, NULL);
+	parts[0] = 6;
+	put_below(setup, deep, "mmm", FSDP_PATH_DEPTH, parts);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(names_are_put_below_others, begin, end),
 		cmocka_unit_test_setup_teardown(tensors_are_in_natural_order, begin, end),
 		cmocka_unit_test_setup_teardown(an_empty_model_freezes, begin, end),
 		cmocka_unit_test_setup_teardown(shards_of_rank_files_meet, begin, end),
