@@ -137,6 +137,40 @@ static void stored_bytes_come_from_any_place(void **state)
 	end(&sample);
 }
 
+static void keep(struct sample *sample, uint64_t size)
+{
+	const struct fsdp_fetch_record record = {
+		.stored_size = sample->deflated_size,
+		.size = size,
+		.piece = 7,
+		.deflated = true,
+		.keep = true,
+	};
+	assert_true(fsdp_fetch_turn(&sample->fetch, &record, &sample->setup.error));
+}
+
+/* However far the stream had come, what is kept begins at the begin of the record, and is
+ * inflated once. */
+static void a_record_may_be_kept(void **state)
+{
+	(void)state;
+	for (uint64_t before = 0; before < 3; before++) {
+		struct sample sample;
+		begin(&sample, true);
+		if (before > 0)
+			expect(&sample, 0, before, before);
+		for (int i = 0; i < 2; i++) {
+			keep(&sample, SIZE);
+			expect(&sample, SIZE - 5, 5, 0);
+			expect(&sample, 1, 1000, 0);
+			assert_int_equal(sample.fetch.inflated, before + SIZE);
+			turn_to(&sample, false);
+			expect(&sample, 3, 5000, 5003);
+		}
+		end(&sample);
+	}
+}
+
 static void the_ceiling_counts_every_inflated_byte(void **state)
 {
 	(void)state;
@@ -156,6 +190,7 @@ int main(void)
 		cmocka_unit_test(the_stream_waits_where_it_stopped),
 		cmocka_unit_test(another_record_does_not_lose_it),
 		cmocka_unit_test(stored_bytes_come_from_any_place),
+		cmocka_unit_test(a_record_may_be_kept),
 		cmocka_unit_test(the_ceiling_counts_every_inflated_byte),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
