@@ -169,6 +169,18 @@ refused() {
 	run ! grep -q 'other-' trace
 }
 
+@test "ls reads items for offsets only if they are shown or sorted by" {
+	command -v strace || skip "there is no strace"
+	for words in "" "--sort=bytes" "--sort=-dtype" "--sort=offset" "--columns=name,length"; do
+		ASAN_OPTIONS=detect_leaks=0 strace -f -qq -e trace=openat -e signal=none -o trace \
+			"$FSDP_INSPECT" ls $words "$TESTDATA/demo/step-1234" >/dev/null
+		case $words in
+		*offset | *length) grep -q 'distcp"' trace ;;
+		*) run ! grep -q 'distcp"' trace ;;
+		esac
+	done
+}
+
 @test "SIGUSR1 asks every command and ends none" {
 	mkfifo pipe
 	for command in info ls tree; do
