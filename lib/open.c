@@ -178,8 +178,7 @@ static bool open_whole_directory(struct opening *opening, struct fsdp_error **re
 	const struct fsdp_family *family = fsdp_registry_stands_for(&folder, name);
 	if (family == NULL)
 		return true;
-	if (family->check_folder != NULL &&
-		!family->check_folder(&folder, name, ret_error))
+	if (family->check_folder != NULL && !family->check_folder(&folder, ret_error))
 		return false;
 	fsdp_reading_note(&opening->reading,
 		"opened the directory of %s, to which it belongs", opening->path);

@@ -136,8 +136,8 @@ struct fsdp_family {
 	 */
 	bool one_stands;
 	/* Refuses a file whose folder lacks what only it can be read with. */
-	bool (*check_folder)(const struct fsdp_folder *folder, struct fsdp_span name,
-		struct fsdp_error **ret_error);
+	bool (*check_folder)(
+		const struct fsdp_folder *folder, struct fsdp_error **ret_error);
 
 	/* Finds in a folder of its kind the one below that is meant, which is opened in
 	 * its place: no path of the folder itself stays. Such a family reads nothing. */

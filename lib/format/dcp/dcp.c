@@ -946,11 +946,8 @@ static bool stands_for(struct fsdp_span name)
 
 /* A data file with no metadata anywhere near, not even what a save that broke off leaves:
  * it may have been copied, or lie on another node's disk. */
-static bool check_folder(const struct fsdp_folder *folder, struct fsdp_span name,
-	struct fsdp_error **ret_error)
+static bool check_folder(const struct fsdp_folder *folder, struct fsdp_error **ret_error)
 {
-	if (!fsdp_span_ends(name, FSDP_SPAN(DATA_SUFFIX)))
-		return true;
 	for (size_t i = 0; i < folder->count; i++) {
 		struct fsdp_span other = fsdp_folder_entry(folder, i).name;
 		if (memmem(other.data, other.size, ".metadata", 9) != NULL)
