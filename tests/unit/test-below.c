@@ -228,6 +228,7 @@ static void a_run_may_be_named_as_a_step(void **state)
 	below = look_at_run(*state);
 	assert_int_equal(fsdp_below_count(below), 2);
 	expect(below, 0, *state, "sft_ba512");
+	expect(below, 1, *state, "epoch_1");
 	fsdp_below_free(below);
 }
 

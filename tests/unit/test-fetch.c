@@ -137,11 +137,11 @@ static void stored_bytes_come_from_any_place(void **state)
 	end(&sample);
 }
 
-static void keep(struct sample *sample, uint64_t size)
+static void keep(struct sample *sample)
 {
 	const struct fsdp_fetch_record record = {
 		.stored_size = sample->deflated_size,
-		.size = size,
+		.size = SIZE,
 		.piece = 7,
 		.deflated = true,
 		.keep = true,
@@ -160,7 +160,7 @@ static void a_record_may_be_kept(void **state)
 		if (before > 0)
 			expect(&sample, 0, before, before);
 		for (int i = 0; i < 2; i++) {
-			keep(&sample, SIZE);
+			keep(&sample);
 			expect(&sample, SIZE - 5, 5, 0);
 			expect(&sample, 1, 1000, 0);
 			assert_int_equal(sample.fetch.inflated, before + SIZE);

@@ -13,6 +13,14 @@
 
 #include <fsdp/result.h>
 
+static void put_file(char *path, const char *text)
+{
+	int fd = mkstemp(path);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	close(fd);
+}
+
 /* NAME COUNT SUM, or why it cannot be read. */
 static void check(const char *json, const char *expected)
 {
@@ -21,11 +29,8 @@ static void check(const char *json, const char *expected)
 	struct fsdp_error *error = NULL;
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
-	int fd = mkstemp(path);
-	assert_true(fd >= 0);
-	assert_int_equal(write(fd, json, strlen(json)), strlen(json));
-	close(fd);
 	assert_non_null(out);
+	put_file(path, json);
 	if (fsdp_result_open(path, &result, &error)) {
 		for (size_t i = 0; i < fsdp_result_type_count(result); i++) {
 			struct fsdp_result_type type = fsdp_result_type(result, i);
@@ -101,9 +106,7 @@ static void other_files_are_refused(void **state)
 		struct fsdp_result *result;
 		struct fsdp_error *error = NULL;
 		char path[] = "/tmp/test-result-XXXXXX";
-		int fd = mkstemp(path);
-		assert_int_equal(write(fd, cut[i], strlen(cut[i])), strlen(cut[i]));
-		close(fd);
+		put_file(path, cut[i]);
 		assert_false(fsdp_result_open(path, &result, &error));
 		assert_int_equal(fsdp_error_code(error), FSDP_ERROR_DAMAGED);
 		fsdp_error_free(error);
