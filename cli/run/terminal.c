@@ -97,7 +97,8 @@ static void put(const char *data, size_t size)
 		terminal.out = out;
 		terminal.out_room = room;
 	}
-	memcpy(out + terminal.out_size, data, size);
+	if (size > 0)
+		memcpy(out + terminal.out_size, data, size);
 	terminal.out_size += size;
 }
 
