@@ -78,10 +78,17 @@ def declares_array(before):
     return kind.text == "*" or (kind.kind == "word" and kind.text not in STATEMENTS)
 
 
-def is_only_sign(all_tokens, i):
-    """Token i is a number of `? -1 : 1`, which callers compare with zero: 2 would say the same."""
-    texts = [token.text for token in all_tokens[max(i - 4, 0):i + 2]]
-    return texts[-4:] == ["?", "-", texts[-2], ":"] or texts[:2] + texts[3:4] == ["?", "-", ":"]
+def is_less(all_tokens, i):
+    """Token i is the first number of `? -1 : 1`, which callers compare with zero: its sign is broken already, and qsort
+    may ask only whether it is above zero."""
+    texts = [token.text for token in all_tokens[max(i - 2, 0):i + 2]]
+    return texts[:2] == ["?", "-"] and texts[3:] == [":"]
+
+
+def is_more(all_tokens, i):
+    """Token i is the other one: 2 would say the same."""
+    texts = [token.text for token in all_tokens[max(i - 4, 0):i]]
+    return texts[:2] + texts[3:] == ["?", "-", ":"]
 
 
 def is_room(all_tokens, i):
@@ -159,9 +166,10 @@ def variants(source, all_tokens, i):
         yield [(*here, "false" if token.text == "true" else "true")], around
     elif token.text in ("continue", "break") and after.text == ";" and not ends_switch(all_tokens, i + 2):
         yield [(*here, "")], (token.begin, after.end)
-    elif token.kind == "number" and integer and not declares_array(all_tokens[:i]) and not is_room(all_tokens, i):
+    elif token.kind == "number" and integer and not (
+            declares_array(all_tokens[:i]) or is_room(all_tokens, i) or is_less(all_tokens, i)):
         digits, suffix = integer.groups()
-        if is_only_sign(all_tokens, i):
+        if is_more(all_tokens, i):
             more = "0"
         elif digits[1:2] in ("x", "X"):
             more = f"0x{int(digits, 16) + 1:x}"
