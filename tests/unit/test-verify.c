@@ -40,6 +40,30 @@ static void records_must_lie_where_loaders_compute_them(void **state)
 	expect_nothing(verify_packed(&silent, FSDP_LEVEL_HEADERS, 1));
 }
 
+/* From byte 2^32-1 on a header has room for its own offset. */
+static void records_beyond_4_gib_lie_where_loaders_compute_them(void **state)
+{
+	(void)state;
+	size_t size;
+	char path[512];
+	folder_make();
+	folder_path("model.pt", path);
+	unsigned char *begin = read_sample("torch-zip/beyond-4g/begin", &size);
+	folder_write("model.pt", begin, size);
+	unsigned char *end = read_sample("torch-zip/beyond-4g/end", &size);
+	FILE *stream = fopen(path, "r+b");
+	assert_non_null(stream);
+	assert_int_equal(fseeko(stream, 4294968473 - (off_t)size, SEEK_SET), 0);
+	assert_int_equal(fwrite(end, 1, size, stream), size);
+	fclose(stream);
+	struct verified verified = verify_path(path, FSDP_LEVEL_HEADERS, 1);
+	assert_int_equal(found(&verified, "FI4009", NULL), 0);
+	verified_done(&verified);
+	folder_remove();
+	free(begin);
+	free(end);
+}
+
 static struct verified with_member(const char *name, const char *data, size_t size)
 {
 	struct packer packer = { .align = true };
@@ -198,6 +222,7 @@ int main(void)
 		cmocka_unit_test(a_whole_file_has_no_findings),
 		cmocka_unit_test(checksums_that_are_not_recorded_are_a_note),
 		cmocka_unit_test(records_must_lie_where_loaders_compute_them),
+		cmocka_unit_test(records_beyond_4_gib_lie_where_loaders_compute_them),
 		cmocka_unit_test(members_that_nothing_refers_to_are_told),
 		cmocka_unit_test(code_in_the_folder_is_told),
 		cmocka_unit_test(bytes_between_items_are_told),
