@@ -275,7 +275,7 @@ def main():
     parser.add_argument("--tensors", type=int, required=True)
     parser.add_argument("--world", type=int, required=True)
     parser.add_argument("--states", type=int, default=0, choices=range(len(STATES) + 1))
-    parser.add_argument("--values", type=int, default=0, help="entries that are no tensors; holes too")
+    parser.add_argument("--values", type=int, default=0, help="entries that are not tensors; holes too")
     parser.add_argument("--shuffle", type=int, default=0, metavar="SEED", help="storage entries in no order")
     a = parser.parse_args()
     os.makedirs(a.folder, exist_ok=True)

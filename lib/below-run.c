@@ -133,7 +133,7 @@ static bool is_other_rank(const struct fsdp_below *below, const struct fsdp_entr
 	       last->step.epoch == step.epoch;
 }
 
-/* What is no step counts only where the folder is no checkpoint itself, of which it would
+/* What is not a step counts only where the folder is not a checkpoint itself, of which it would
  * be a part. */
 static void look_at_saved(struct fsdp_below *below, const struct fsdp_below_place *place,
 	const struct fsdp_folder *folder, bool is_own)

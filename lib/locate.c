@@ -310,7 +310,7 @@ static bool locate_item(struct fsdp_locator *locator, const struct fsdp_extent *
 		!fsdp_torch_read(&torch, stream, extent->offset, false, ret_error))
 		return false;
 	if (!read_item_view(&torch, view, &storage))
-		return item_error(ret_error, extent, "the item is no tensor");
+		return item_error(ret_error, extent, "the item is not a tensor");
 	struct fsdp_span key = fsdp_torch_key(&torch, storage);
 	const struct fsdp_zip_member *member = find_member(&zip, "data/", key);
 	if (member == NULL)

@@ -122,7 +122,7 @@ static enum fsdp_rule_index index_of(const struct fsdp_rule *rule)
 	return (enum fsdp_rule_index)(rule - fsdp_rule(0));
 }
 
-/* Takes the error: what prevented a look is no judgement on the file. */
+/* Takes the error: what prevented a look is not a judgement on the file. */
 static void say_error(
 	struct beside *beside, struct fsdp_span name, struct fsdp_error *error)
 {
@@ -206,7 +206,7 @@ static void judge_pickles(struct beside *beside, struct fsdp_span name,
 	} else {
 		fsdp_find(beside->findings, FSDP_RULE_TRUNCATED_FILE,
 			FSDP_PLACE(.file = name),
-			"this is no file of torch.save: its %llu bytes begin like nothing that one writes",
+			"this is not a file of torch.save: its %llu bytes begin like nothing that one writes",
 			FSDP_LLU(source->size));
 	}
 }
@@ -296,8 +296,8 @@ static void say_no_json(struct beside *beside, struct fsdp_span name, const char
 {
 	if (!is_told(beside, name))
 		fsdp_find(beside->findings, FSDP_RULE_TRUNCATED_FILE,
-			FSDP_PLACE(.file = name), "this is no whole JSON document: %s",
-			why);
+			FSDP_PLACE(.file = name),
+			"this is not a complete JSON document: %s", why);
 }
 
 /* Of a large one. */

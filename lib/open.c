@@ -322,7 +322,7 @@ static bool begin(struct opening *opening, const struct attempt *attempt,
 	return true;
 }
 
-/* A file that is no checkpoint may stand for its directory, which was not seen. */
+/* A file that is not a checkpoint may stand for its directory, which was not seen. */
 static void tell_unseen(struct opening *opening, struct fsdp_error **error)
 {
 	struct fsdp_span name = fsdp_span_last(fsdp_span_text(opening->path), '/');

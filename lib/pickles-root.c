@@ -22,7 +22,7 @@ static const struct fsdp_pickle *find_values(const struct fsdp_pickles *pickles)
 				       : NULL;
 }
 
-/* The global that is called; NULL: it is no call. */
+/* The global that is called; NULL: it is not a call. */
 static const struct fsdp_pickle_global *maker_of(
 	const struct fsdp_pickle *pickle, fsdp_ref ref)
 {

@@ -287,7 +287,7 @@ static bool read_file(struct fsdp_pickles *pickles, const char *path,
 		return read_zip(pickles, options, ret_error);
 	if (options->member != NULL)
 		return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
-			"the file is no zip, so it has no members");
+			"the file is not a zip, so it has no members");
 	const struct fsdp_family *family = fsdp_registry_choose(&look);
 	if (family == NULL && pickles->source.size != 0)
 		return fsdp_foreign(&look, ret_error);

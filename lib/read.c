@@ -72,7 +72,7 @@ static bool find_plan(struct opening *opening, const struct fsdp_folder *folder,
 }
 
 /* Whether a plan that was found may cost what it costs: much beside a small checkpoint
- * is no part of what was asked for. */
+ * is not a part of what was asked for. */
 static bool is_small_beside(
 	const struct fsdp_checkpoint *checkpoint, const struct fsdp_source *plan)
 {

@@ -154,7 +154,7 @@ static bool is_wanted(
 	return kinds == 0 || (kinds >> reading->recording.kind & 1) != 0;
 }
 
-/* Whether it is no recording at all. An empty or broken rank1.json is an error, since
+/* Whether it is not a recording at all. An empty or broken rank1.json is an error, since
  * its rank is missing among the others; JSON of something else is not. */
 static bool is_none(const struct fsdp_trace_reading *reading)
 {

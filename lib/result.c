@@ -107,7 +107,7 @@ static bool read_data(struct result_reader *reader)
 static bool fail_other(struct result_reader *reader)
 {
 	fsdp_fail(reader->error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
-		"this is no result of fsdp-inspect replay --json");
+		"this is not a result of fsdp-inspect replay --json");
 	return fsdp_error_add_hint(
 		reader->error, "make one: fsdp-inspect replay -o json=FILE TRACE...");
 }

@@ -49,7 +49,7 @@ static void add_column(struct offered *columns, const char *name)
 		columns->names[columns->count++] = name;
 }
 
-/* Those of rows; what they hold in objects of its own is no column. */
+/* Those of rows; what they hold in objects of its own is not a column. */
 static void add_columns(struct offered *columns, const struct record *record)
 {
 	for (size_t i = 0; i < record->count; i++) {

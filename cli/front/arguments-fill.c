@@ -37,7 +37,7 @@ static enum usage_result apply_environment(
 		if (result == USAGE_WRONG) {
 			memcpy(hint, usage->hint, sizeof hint);
 			usage_what(usage,
-				"the environment says %s=%s, which is no value for it",
+				"the environment says %s=%s, which is not a value for it",
 				defaults[i].variable, value);
 			usage_hint(usage, "%s", hint);
 		}

@@ -79,9 +79,9 @@ struct command {
 				  run->checkpoint is NULL */
 	bool answers_each;     /* several checkpoints one after the other, and a folder of
 				them (run->below) */
-	bool knows_recordings; /* if the inputs are no checkpoint but recordings, it answers
+	bool knows_recordings; /* if the inputs are not a checkpoint but recordings, it answers
 				  for run->recordings */
-	size_t options_size;   /* of the struct that `options` point into */
+	size_t options_size; /* of the struct that `options` point into */
 
 	/* Whether it needs the values of entries that are not tensors, each of which may
 	 * cost a read. NULL: never. */

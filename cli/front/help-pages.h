@@ -10,7 +10,7 @@ void help_overview(FILE *stream, const struct command *const *commands);
 /* One command: what it answers, its options, outputs and examples. */
 void help_command(FILE *stream, const struct command *command);
 
-/* The n-th topic that is no rule; NULL past the end. */
+/* The n-th topic that is not a rule; NULL past the end. */
 const char *help_topic_name(size_t index);
 
 /* The glossary: a line for each word. */

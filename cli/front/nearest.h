@@ -7,7 +7,7 @@
 /*
  * "Did you mean": feed it candidates, it keeps the one with the fewest edits (insert,
  * delete, replace, swap of neighbours), the first among equals. Farther than two edits,
- * or than a third of the word, is no resemblance; of two or three letters one may differ.
+ * or than a third of the word, is not a resemblance; of two or three letters one may differ.
  */
 struct nearest {
 	const char *word;

@@ -113,7 +113,7 @@ bool option_takes_value(const struct option *row);
 bool option_is_path(const struct option *row);
 
 /* That path, or of an option that repeats the one with this index; NULL past the last, and
- * where the value is no path. */
+ * where the value is not a path. */
 const char *option_path(const struct option *row, const void *values, size_t index);
 
 /* Rows and the struct they fill. */
@@ -155,7 +155,7 @@ enum usage_result options_init(
 	const struct option_group *group, struct owned *owned, struct usage *usage);
 
 /*
- * Lexes argv and fills the groups. Words are all that is no option, in order; after `--`
+ * Lexes argv and fills the groups. Words are all that is not an option, in order; after `--`
  * everything is a word. With values NULL in a group its options are lexed and forgotten.
  * With usage NULL nothing is wrong; then only flags may have values.
  */

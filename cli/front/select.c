@@ -102,7 +102,7 @@ static bool is_word(char c)
 
 static void add_literal(struct expression *expression, char c)
 {
-	/* A backslash before any byte that is no letter or digit makes it stand for
+	/* A backslash before any byte that is not a letter or digit makes it stand for
 	 * itself. */
 	if (!is_word(c) && (unsigned char)c < 0x80)
 		expression->data[expression->size++] = '\\';
@@ -338,8 +338,8 @@ static bool take_ranks(struct selection *selection, const char *list, char **ret
 			       range->last >= range->first;
 		}
 		if (!good || (*at != ',' && *at != '\0'))
-			return fail(ret_message, "--rank: \"%s\" is no list like 0,4-7",
-				list);
+			return fail(ret_message,
+				"--rank: \"%s\" is not a list like 0,4-7", list);
 		selection->rank_count++;
 		if (*at++ == '\0')
 			return true;

@@ -255,7 +255,7 @@ static char *place_beside(const char *checkpoint)
 		       : place;
 }
 
-/* The first of the words that is no input; NULL: all are. */
+/* The first of the words that is not an input; NULL: all are. */
 static const char *no_input(const struct texts *words, size_t first)
 {
 	for (size_t i = first; i < words->count; i++)

@@ -6,13 +6,13 @@
 
 /* What people type by habit or by mistake, and what to type instead. */
 
-/* Answers a first word that is no command. `words` are all that were typed but options, the
+/* Answers a first word that is not a command. `words` are all that were typed but options, the
  * wrong one first. */
 void slip_command(struct usage *usage, const struct arguments *arguments,
 	const struct texts *words);
 
 /* The line that exports what was typed: with a place to write to, which is the first word
- * behind the checkpoint that is no input, unless all these are names. */
+ * behind the checkpoint that is not an input, unless all these are names. */
 void slip_export(struct usage *usage, const struct arguments *arguments,
 	const struct texts *words, bool is_named);
 
@@ -38,7 +38,7 @@ void slip_several(struct usage *usage, const struct arguments *arguments,
 bool slip_path_as_name(
 	struct usage *usage, const struct arguments *arguments, const char *word);
 
-/* Whether a word that is no path is two of them, such as A..B and A,B. */
+/* Whether a word that is not a path is two of them, such as A..B and A,B. */
 bool slip_joined(
 	struct usage *usage, const struct arguments *arguments, const char *word);
 

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* Help that is no table of the program: a row for each topic. */
+/* Help that is not a table of the program: a row for each topic. */
 struct topic {
 	const char *name;
 	const char *text; /* lines of at most 80 columns, the last ended too */

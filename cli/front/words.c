@@ -22,6 +22,6 @@ const char help_words[] =
 	"  DCP             torch.distributed.checkpoint: .metadata and .distcp files\n"
 	"  FQN             fully qualified name of a parameter: layers.0.attn.wq.weight\n"
 	"  role            parameter, buffer, state of an optimizer, or other\n"
-	"  value           an entry that is no tensor: a step, a learning rate, a list\n"
+	"  value           an entry that is not a tensor: a step, a learning rate, a list\n"
 	"  metadata        bytes that are not tensors: headers, pickles, directories\n"
 	"  plan            a JSON file with classes and units, beside a checkpoint\n";

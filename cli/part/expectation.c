@@ -39,7 +39,7 @@ static bool is_shape(struct fsdp_document_value value)
 	return value.kind == FSDP_DOCUMENT_LIST;
 }
 
-/* Whether each entry may stand for a tensor: other JSON, a trace for one, is no list. */
+/* Whether each entry may stand for a tensor: other JSON, a trace for one, is not a list. */
 static bool are_names(struct fsdp_document_value names)
 {
 	bool keyed = names.kind == FSDP_DOCUMENT_OBJECT;
@@ -114,7 +114,7 @@ bool expectation_open(
 	if (path == NULL ||
 		(lists && expectation_open_list(expectation, run, path, &error)))
 		return true;
-	/* A list that is too long is no checkpoint either. */
+	/* A list that is too long is not a checkpoint either. */
 	good = error == NULL || fsdp_error_code(error) != FSDP_ERROR_LIMIT;
 	if (good) {
 		fsdp_error_free(error);

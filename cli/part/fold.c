@@ -18,7 +18,7 @@ enum {
 	POSITIONS_MAX = 8, /* numbers in one name */
 };
 
-/* 007 is no number here: written as one it would be another name. */
+/* 007 is not a number here: written as one it would be another name. */
 static bool parse_number(struct text text, uint64_t *ret_number)
 {
 	uint64_t number = 0;

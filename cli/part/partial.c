@@ -163,7 +163,7 @@ const struct record partial_record = OBJECT_RECORD(PARTIAL, "partial",
 	{ "selects", BOOL_AT(PARTIAL, selects), .always = true,
 		ABOUT("Whether selectors were given.") },
 	{ "errors_before", COUNT_AT(PARTIAL, errors_before), .always = true,
-		ABOUT("Number of errors that are no row's; they come first.") });
+		ABOUT("Number of errors that are not a row's; they come first.") });
 
 const struct record partial_row_record = RECORD_OF(RECORD_OBJECT, struct partial_row,
 	{ "number", ID_AT(struct partial_row, number), PART_ALONE,

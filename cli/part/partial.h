@@ -23,7 +23,7 @@ struct part_facts {
 	char files
 		[17]; /* digest of those of a checkpoint that merge opens; "": it need not */
 	bool selects;
-	uint64_t errors_before; /* errors that are no row's */
+	uint64_t errors_before; /* errors that are not a row's */
 };
 extern const struct record partial_record;
 

@@ -472,7 +472,7 @@ static struct value get_text(struct subject of)
 
 #define VALUE struct fsdp_value
 const struct record entry_record = OBJECT_RECORD(VALUE, "value",
-	"An entry that is no tensor. It was decoded, never evaluated.",
+	"An entry that is not a tensor. It was decoded, never evaluated.",
 	{ "name", GET(FIELD_NAME, get_entry_name), .sort = SORT_ROW, .always = true,
 		ABOUT(NAME_ABOUT) },
 	{ "path", GET(FIELD_PATH, get_entry_path), HIDDEN, ABOUT(PATH_ABOUT) },

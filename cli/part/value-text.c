@@ -349,7 +349,7 @@ static bool convert(const struct fsdp_token *token, struct token *ret)
 	return false;
 }
 
-/* A key that is no text, spelled out; `place` holds KEY_SIZE bytes. */
+/* A key that is not a string, spelled out; `place` holds KEY_SIZE bytes. */
 static bool convert_key(const struct fsdp_token *token, char *place, struct token *ret)
 {
 	*ret = (struct token){ .type = TOKEN_TEXT };

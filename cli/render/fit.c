@@ -85,7 +85,7 @@ struct affixes {
 	size_t least; /* bytes of the shortest name */
 	size_t names;
 	size_t prefix, suffix;
-	size_t other; /* width of the widest cell that is no name */
+	size_t other; /* width of the widest cell that is not a name */
 	size_t widest;
 };
 

@@ -87,7 +87,7 @@ extern const struct out_functions svg_functions;
 extern const struct out_functions text_functions;
 extern const struct out_functions tsv_functions;
 
-/* A value that is no text as people read it in a sentence (text.c). */
+/* A value that is not a string as people read it in a sentence (text.c). */
 void text_put_value(
 	struct writer *to, const struct looks *looks, const struct value *value);
 

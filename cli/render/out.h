@@ -140,7 +140,7 @@ void out_array_end(struct out *out);
 void out_field(struct out *out, const char *key, struct value value);
 /*
  * The command's main array, if its elements hold arrays or objects of their own and so
- * are no rows: out_object_begin(out, NULL) … for each, then out_array_end. jsonl makes an
+ * are not rows: out_object_begin(out, NULL) … for each, then out_array_end. jsonl makes an
  * item of each.
  */
 void out_items_begin(struct out *out, const char *key);

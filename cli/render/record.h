@@ -201,7 +201,7 @@ enum { RECORD_ROOM = 1024 };
 
 /* ---- objects ---- */
 
-/* The value of a field that is no object and no list; absent if the object has none. */
+/* The value of a field that is neither an object nor a list; absent if the object has none. */
 struct value field_value(const struct column *field, struct subject of);
 
 /* All fields but those that machine outputs never show, into the object that is open. */

@@ -186,7 +186,7 @@ static inline struct value value_shape(const int64_t *items, size_t count)
 	return (struct value){ .type = VALUE_SHAPE, .shape = { items, count } };
 }
 
-/* Numbers in a row that are no shape. */
+/* Numbers in a row that are not a shape. */
 static inline struct value value_counts(const int64_t *items, size_t count)
 {
 	return (struct value){ .type = VALUE_COUNTS, .shape = { items, count } };

@@ -442,7 +442,7 @@ struct sandbox sandbox_begin(void)
 	return sandbox;
 }
 
-/* The folder that a path which is no folder lies in, in place. */
+/* The folder that a path which is not a folder lies in, in place. */
 static void cut_to_folder(char *path)
 {
 	char *slash = strrchr(path, '/');

@@ -10,7 +10,7 @@
  * were allowed, ask what any path leads to, allocate, start threads and write to what it
  * has open. It cannot create, name, remove, connect, execute or change anything, but for the
  * files of one folder in which it was allowed to write. A lock
- * that the kernel does not have is no failure, only a lock less.
+ * that the kernel does not have is not a failure, only a lock less.
  */
 enum sandbox_lock {
 	SANDBOX_CALLS = 1 << 0,

@@ -180,7 +180,7 @@ static void add_records(struct session *session)
 
 static void answer_each(struct session *session);
 
-/* Files of one folder that are no checkpoint together are answered for one by one. */
+/* Files of one folder that are not a checkpoint together are answered for one by one. */
 static bool part_files(struct session *session, size_t failures)
 {
 	const struct failure *failure = &session->collected.failures[failures];

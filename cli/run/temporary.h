@@ -13,7 +13,7 @@
  * to another, which can do nothing but name each once or remove it, and which removes
  * what is left when the first one ends, however that is.
  *
- * What exists and is no regular file (a pipe, a terminal, /dev/null) is written
+ * What exists and is not a regular file (a pipe, a terminal, /dev/null) is written
  * to directly: there is nothing to replace.
  */
 struct temporary {

@@ -175,7 +175,7 @@ static bool is_history(struct fsdp_span name)
 	       fsdp_span_ends(name, FSDP_SPAN(".num_updates"));
 }
 
-/* Counters of a scheduler or of one parameter are no step of the run. */
+/* Counters of a scheduler or of one parameter are not a step of the run. */
 static bool is_of_run(struct fsdp_span name)
 {
 	struct fsdp_span parent = fsdp_span_first(name, '.');

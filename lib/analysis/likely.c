@@ -108,7 +108,7 @@ static bool find_blocks(struct fsdp_likely *likely, uint32_t parent)
 	return true;
 }
 
-/* What is below a block is no block of its own. A block is compared once for each level
+/* What is below a block is not a block of its own. A block is compared once for each level
  * above it that has some, and with one of its own size: n log n comparisons. */
 static void find_all(struct fsdp_likely *likely)
 {

@@ -30,7 +30,7 @@ struct fsdp_reshard {
 	struct fsdp_arena arena;
 	struct fsdp_scratch name, entry_name;
 	uint32_t shards; /* ranks that share what one rank of tensor parallelism has */
-	size_t cells;    /* ranks that are no copies: shard * tp + t */
+	size_t cells;    /* ranks that are not copies: shard * tp + t */
 	struct fsdp_reshard_rank *ranks; /* one for each cell */
 	size_t files;
 	unsigned char *opened;  /* bits: cell * files + file; NULL: not known */
@@ -507,7 +507,7 @@ static bool begin(struct fsdp_reshard *reshard, struct fsdp_error **ret_error)
 		options->world % options->tp != 0 ||
 		options->world / options->tp % options->copies != 0)
 		return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
-			"%u ranks are no multiple of the copies times tensor parallelism",
+			"%u ranks are not a multiple of the copies times tensor parallelism",
 			options->world);
 	reshard->shards = options->world / options->tp / options->copies;
 	reshard->cells = (size_t)reshard->shards * options->tp;

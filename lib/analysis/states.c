@@ -227,7 +227,7 @@ static void want_all(struct fsdp_states *states, const uint32_t *tensors, size_t
 
 /* ---- what is found ---- */
 
-/* An optimizer of plain torch counts its parameters: its 0 is no name, unless a name was
+/* An optimizer of plain torch counts its parameters: its 0 is not a name, unless a name was
  * found for it when it was read. */
 static bool is_numbered(struct fsdp_states *states, const struct fsdp_tensor *tensor)
 {

@@ -337,7 +337,7 @@ static bool say_json(struct fsdp_span body, struct fsdp_error **ret_error)
 				row->is_beside ? "FI9005" : "FI9002", row->what,
 				row->hint);
 	}
-	return say(ret_error, OTHER, "a JSON document that is no sharding plan",
+	return say(ret_error, OTHER, "a JSON document that is not a sharding plan",
 		"a plan is described in fsdp-inspect help plan");
 }
 
@@ -507,7 +507,7 @@ bool fsdp_foreign_zip(const struct fsdp_zip *zip, struct fsdp_error **ret_error)
 			"load it with Keras");
 	if (is_exported(zip))
 		return say(ret_error, UNSUPPORTED,
-			"a program of torch.export (.pt2), whose weights are no records of torch.save",
+			"a program of torch.export (.pt2), whose weights are not records of torch.save",
 			"save them: torch.save(torch.export.load(FILE).state_dict, \"weights.pt\")");
 	if (has_member(zip, "model_index.json") && weights.size != 0)
 		return say(ret_error, UNSUPPORTED,

@@ -349,7 +349,7 @@ static bool add_values(struct config *config, struct name_parts place,
 	return true;
 }
 
-/* All members of an object that are no objects themselves. */
+/* All members of an object that are not objects themselves. */
 static bool add_members(struct config *config, const char *group,
 	const struct fsdp_json *root, const char *part, struct fsdp_error **ret_error)
 {

@@ -224,7 +224,8 @@ static bool add_file(struct hf *hf, struct fsdp_span name, uint32_t number,
 		fsdp_find(findings, FSDP_RULE_PATH_ESCAPE,
 			FSDP_PLACE(.file = hf->index, .offset = hf->token.offset),
 			"the index names the file %s, which %s", fsdp_shown(name, room),
-			fits ? "is no plain name" : "is of another kind than the index");
+			fits ? "is not a plain name"
+			     : "is of another kind than the index");
 		return true;
 	}
 	bool found = fsdp_folder_find(hf->folder, name, &entry);
@@ -338,7 +339,7 @@ static bool read_total(struct hf *hf, struct fsdp_error **ret_error)
 	}
 	/* Older writers count bool as an eighth of a byte. */
 	if (hf->token.kind != FSDP_SCAN_NUMBER)
-		say(hf, FSDP_RULE_INDEX_TOTALS, "total_size is no number");
+		say(hf, FSDP_RULE_INDEX_TOTALS, "total_size is not a number");
 	return skip(hf, ret_error);
 }
 

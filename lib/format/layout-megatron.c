@@ -41,7 +41,7 @@ static const struct fsdp_json *read_document(
 				? FSDP_RULE_TRUNCATED_FILE
 				: FSDP_RULE_NOT_EVALUATED,
 			FSDP_PLACE(.file = fsdp_span_text(name)),
-			"this is no whole JSON document: %s",
+			"this is not a complete JSON document: %s",
 			error != NULL ? fsdp_error_message(error) : "it is too large");
 	fsdp_error_free(error);
 	return root;

@@ -312,7 +312,7 @@ static bool read_table(
 	if (!fsdp_json_is(table->shards, FSDP_JSON_ARRAY) ||
 		table->shards->count > SHARDS_MOST || !bound(table) ||
 		!fsdp_numel(table->size, table->dims, &numel)) {
-		say(table, "its shards are no list of offsets and sizes");
+		say(table, "its shards are not a list of offsets and sizes");
 		return true;
 	}
 	if (!fsdp_span_is(
@@ -392,7 +392,7 @@ static bool read_plan(struct fsdp_reading *reading, struct fsdp_span path,
 	if (!fsdp_json_is(plan, FSDP_JSON_OBJECT) || plan->count == 0)
 		return fsdp_fail_rule(ret_error, FSDP_ERROR_UNSUPPORTED, "FI9005",
 			FSDP_UNKNOWN,
-			"some tables have a sharding_type, and it is no sharding plan of TorchRec as a whole");
+			"some tables have a sharding_type, and it is not a sharding plan of TorchRec as a whole");
 	reading->model->world_size = world > 0 ? (uint32_t)world : FSDP_NONE;
 	for (uint32_t i = 0; i < plan->count; i++)
 		if (!read_tables(reading, path, plan->items[i].key, &plan->items[i], file,

@@ -9,7 +9,7 @@
 #include "measure/digesting.h"
 #include "sweep/sha256.h"
 
-/* Memory that ended is no property of what was read. */
+/* Memory that ended is not a property of what was read. */
 static bool check_memory(
 	const struct fsdp_digests *digests, struct fsdp_error **ret_error)
 {

@@ -249,7 +249,7 @@ static bool choose(struct fsdp_statistics *statistics, struct fsdp_error **ret_e
 	return true;
 }
 
-/* Memory that ended is no property of what was read. */
+/* Memory that ended is not a property of what was read. */
 static bool check_memory(
 	const struct fsdp_statistics *statistics, struct fsdp_error **ret_error)
 {

@@ -63,7 +63,7 @@ struct fsdp_flat_range {
 /* What of the layout a rank holds; empty where the rank lies past the end. */
 struct fsdp_flat_range fsdp_flat_shard(const struct fsdp_flat_cut *cut, uint32_t rank);
 
-/* Elements at the end of a rank's shard that are no part of the layout. */
+/* Elements at the end of a rank's shard that are not a part of the layout. */
 uint64_t fsdp_flat_padding(const struct fsdp_flat_cut *cut, uint32_t rank);
 
 /* The part of a parameter in one shard. */

@@ -188,7 +188,7 @@ static bool set_run(struct fsdp_model *model, struct fsdp_piece_record *piece,
 	return piece->box != FSDP_NONE;
 }
 
-/* Its runs are placed, and it is no list of elements any more. */
+/* Its runs are placed, and it is not a list of elements any more. */
 static void set_shape(struct fsdp_tensor_record *tensor, fsdp_ints shape, uint32_t dims)
 {
 	tensor->shape = shape;
@@ -265,7 +265,7 @@ static bool convert(struct local *local, const struct held *held, uint32_t id,
 	struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, id);
 	if (tensor->dims != 1 || tensor->dtype != held->flat->dtype) {
 		say(local, held->unit, FSDP_NONE, tensor->name,
-			"a parameter of the plan is no run of elements in the checkpoint");
+			"a parameter of the plan is not a run of elements in the checkpoint");
 		return true;
 	}
 	for (uint32_t i = 0; i < tensor->piece_count; i++) {

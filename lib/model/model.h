@@ -30,7 +30,7 @@ struct fsdp_file_record {
 	struct fsdp_span records; /* of a zip: folder of its storages, with the slash */
 	bool left_out; /* of a rank set: a finding says why its contents do not count */
 	bool is_tar;   /* the input itself, of which the folder holds the members */
-	bool is_transformed; /* its items went through an extension: they are no zips */
+	bool is_transformed; /* its items went through an extension: they are not zips */
 };
 
 /* A run of bytes of a file with one purpose. */

@@ -253,7 +253,7 @@ static bool join_tensors(struct join *join)
 }
 
 /* Of what stands for what stands for it the last: ties of a plan may be a chain, but no
- * ring, since each leads to a tensor that is no alias yet. */
+ * ring, since each leads to a tensor that is not an alias yet. */
 static void point_at_last(struct fsdp_model *model, uint32_t index)
 {
 	uint32_t last = index;

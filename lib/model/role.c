@@ -71,7 +71,7 @@ enum fsdp_role fsdp_model_role_of(
 	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor)
 {
 	struct fsdp_span segment = fsdp_names_segment(&model->names, tensor->name);
-	/* A file that is one tensor is no model's. */
+	/* A file that is one tensor is not a model's. */
 	if (tensor->path != FSDP_NONE && fsdp_model_ints(model, tensor->path)[0] == 0)
 		return FSDP_ROLE_OTHER;
 	if (is_buffer(segment) || is_counter(tensor, segment))

@@ -287,7 +287,8 @@ static bool read_number(const struct fsdp_map_table *table,
 		return true;
 	}
 	if (value.kind != FSDP_DOCUMENT_TEXT)
-		return fail_map(ret_error, row, "a part is no number and no name of one");
+		return fail_map(
+			ret_error, row, "a part is neither a number nor the name of one");
 	*ret_number = 1;
 	if (sizes == NULL)
 		return true;
@@ -301,7 +302,7 @@ static bool read_number(const struct fsdp_map_table *table,
 			&below, ret_error))
 		return false;
 	if (above == 0 || below == 0 || above % below != 0)
-		return fail_map(ret_error, row, "a part is no whole number");
+		return fail_map(ret_error, row, "a part is not a whole number");
 	*ret_number = above / below;
 	return true;
 }
@@ -325,7 +326,8 @@ static bool read_names(struct fsdp_document_value row, size_t index,
 			return fail_map(
 				ret_error, index, "it has no name to give, or too many");
 		if (name.kind != FSDP_DOCUMENT_TEXT || name.text.size == 0)
-			return fail_map(ret_error, index, "a name to give is no text");
+			return fail_map(
+				ret_error, index, "a name to give is not a string");
 		rule->share[rule->names] = 1;
 		rule->to[rule->names++] = name.text;
 	}
@@ -445,7 +447,7 @@ static bool add_table(struct fsdp_map *map, struct fsdp_document *document, bool
 	map->tables[map->count++] = table;
 	if (version.kind != FSDP_DOCUMENT_INTEGER || version.integer != 1)
 		return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
-			"this is no map of names: it has no \"fsdp_inspect_map\": 1");
+			"this is not a map of names: it has no \"fsdp_inspect_map\": 1");
 	if (table.rows.kind != FSDP_DOCUMENT_LIST || table.rows.count > ROWS_MOST)
 		return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
 			"a map has a list \"tensors\" of at most %d rows", ROWS_MOST);

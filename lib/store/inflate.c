@@ -210,7 +210,7 @@ static bool have(struct fsdp_gunzip *gunzip, uInt least, struct fsdp_error **ret
 	return true;
 }
 
-/* Behind a member: another one, or the end. What is no member there is padding. */
+/* Behind a member: another one, or the end. What is not a member there is padding. */
 static bool next_member(struct fsdp_gunzip *gunzip, struct fsdp_error **ret_error)
 {
 	if (!have(gunzip, 2, ret_error))

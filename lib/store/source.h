@@ -27,7 +27,7 @@ static inline struct fsdp_source fsdp_source_memory(struct fsdp_span bytes)
 	return (struct fsdp_source){ .fd = -1, .data = bytes.data, .size = bytes.size };
 }
 
-/* Of a file that is open; size comes from fstat. Fails if it is no regular file. */
+/* Of a file that is open; size comes from fstat. Fails if it is not a regular file. */
 bool fsdp_source_file(
 	int fd, struct fsdp_source *ret_source, struct fsdp_error **ret_error);
 

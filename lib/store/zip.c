@@ -319,8 +319,8 @@ static bool take_entries(struct reader *reader)
 	}
 	if (members->count < reader->end->count &&
 		reader->at < fsdp_min(reader->end->size, reader->size))
-		return fail_entry(
-			reader, "the zip's directory holds something that is no entry");
+		return fail_entry(reader,
+			"the zip's directory holds something that is not an entry");
 	judge_count(reader);
 	return check_inflated(reader);
 }

@@ -63,7 +63,7 @@ enum moment_kind {
 #define FLOAT_MOST 0x1p59
 
 /* How a float of eight bits is made. It has the layout of a wider one, NUMBER_F16 or
- * NUMBER_BF16, when it is shifted; only what is no number has its own byte. */
+ * NUMBER_BF16, when it is shifted; only what is not a number has its own byte. */
 struct small_float {
 	const char *name;
 	enum moment_kind wide;
@@ -162,7 +162,7 @@ static struct number_format format_of(uint32_t dtype)
 		return (struct number_format){ 0 };
 	if (facts->is_floating)
 		return float_format(facts->name, facts->storage_bytes);
-	/* "int8" … "uint64" and "bool"; what is packed or quantised is no number. */
+	/* "int8" … "uint64" and "bool"; what is packed or quantised is not a number. */
 	unsigned bits = 0;
 	const char *digits = facts->name + (facts->name[0] == 'u');
 	if (strncmp(digits, "int", 3) == 0)

@@ -26,7 +26,7 @@ void fsdp_json_pieces_init(
 {
 	pieces->wanted = *wanted;
 	fsdp_seed(pieces->seeds);
-	/* What is no piece: no JSON has so many of this byte, and if one had, it is of no
+	/* What is not a piece: no JSON has so many of this byte, and if one had, it is of no
 	 * kind. */
 	memset(pieces->none.text, 0xff, FSDP_QUICK_TEXT);
 	memset(pieces->none.mask, 0xff, FSDP_QUICK_TEXT);

@@ -38,7 +38,7 @@ enum fsdp_json_token_kind {
 struct fsdp_json_token {
 	enum fsdp_json_token_kind kind;
 	bool escaped;  /* of a key or text: decode it before its bytes mean anything */
-	bool not_utf8; /* of a key or text: some bytes are no characters */
+	bool not_utf8; /* of a key or text: some bytes are not characters */
 	struct fsdp_span span; /* of a key or text without its quotes */
 	uint64_t offset;       /* in the stream, of the first byte, quotes included */
 };
@@ -122,7 +122,7 @@ static inline uint64_t fsdp_json_scan_offset(
 
 /*
  * Lenient, after BAD among events: goes on at the next event or behind the last one,
- * whichever comes first. An event is a brace and one of `event_keys`, and is no member's
+ * whichever comes first. An event is a brace and one of `event_keys`, and is not a member's
  * value. *ret_found false: the input ends before that.
  */
 bool fsdp_json_scan_resync(struct fsdp_json_scan *scan, bool *ret_found,
@@ -135,7 +135,7 @@ bool fsdp_json_scan_seek(struct fsdp_json_scan *scan, struct fsdp_span key,
 	__attribute__((warn_unused_result));
 
 /*
- * The text that a key or text stands for: escapes resolved, bytes that are no characters
+ * The text that a key or text stands for: escapes resolved, bytes that are not characters
  * as they are, half a surrogate pair as U+FFFD. `out` has room for span.size bytes;
  * returns how many were written.
  */

@@ -50,7 +50,7 @@ static inline bool fsdp_json_is_list(const struct fsdp_json *value)
 	       fsdp_json_is(value, FSDP_JSON_INTEGERS);
 }
 
-/* An item of a list, packed or not, below its count. False: it is no integer. */
+/* An item of a list, packed or not, below its count. False: it is not an integer. */
 static inline bool fsdp_json_integer_at(
 	const struct fsdp_json *list, uint32_t n, int64_t *ret)
 {

@@ -56,7 +56,7 @@ struct slot *fsdp_machine_stack_global(struct machine *m, struct slot *top)
 		return NULL;
 	if (module.data == NULL || name.data == NULL) {
 		FIND(m, PICKLE_COMPUTED_GLOBAL, FSDP_ERROR,
-			"STACK_GLOBAL takes its names from values that are no texts");
+			"STACK_GLOBAL takes its names from values that are not strings");
 	} else {
 		ref = intern(m, module, name);
 		if (ref == FSDP_REF_NONE)
@@ -364,7 +364,7 @@ struct slot *fsdp_machine_build(struct machine *m, struct slot *top)
 		char room[2 * FSDP_SHOWN];
 		if (slot->ref != REF_UNKNOWN)
 			FIND(m, PICKLE_STATE, FSDP_ERROR,
-				"a state is given to %s is no fresh object",
+				"a state is given to %s, which is not a new object",
 				fsdp_machine_target(m, slot->ref, room));
 		return top - 1;
 	}

@@ -240,7 +240,7 @@ static inline void pin_if_old(struct machine *m, const struct slot *slot, uint32
 		m->pin = cell_count(m);
 }
 
-/* The value of `slot` and all above it is now this reference, which is no cell. */
+/* The value of `slot` and all above it is now this reference, which is not a cell. */
 static inline void forget(struct machine *m, struct slot *slot, fsdp_ref ref)
 {
 	uint32_t keep = slot->mark > m->pin ? slot->mark : m->pin;

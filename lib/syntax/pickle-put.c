@@ -203,8 +203,8 @@ static struct slot *put_items(
 	struct cell *cell = ref_is_cell(target->ref) ? ref_cell(m, target->ref) : NULL;
 	char room[2 * FSDP_SHOWN];
 	if (unlikely(cell == NULL || !is_meant(m, cell, how)))
-		FIND(m, PICKLE_TARGET, FSDP_ERROR, "%s on %s is no %s%s", op_name(m),
-			fsdp_machine_target(m, target->ref, room),
+		FIND(m, PICKLE_TARGET, FSDP_ERROR, "%s on %s, which is not a %s%s",
+			op_name(m), fsdp_machine_target(m, target->ref, room),
 			how == APPENDING ? "list"
 			: how == ADDING  ? "set"
 					 : "dict",

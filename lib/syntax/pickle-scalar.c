@@ -26,7 +26,7 @@ struct slot *fsdp_machine_integer_text(
 	int64_t value = 0;
 	switch (fsdp_pickle_text_integer(line, is_int, &value)) {
 	case NUMBER_BAD:
-		DAMAGED(m, "the text of %s is no integer", op_name(m));
+		DAMAGED(m, "the text of %s is not an integer", op_name(m));
 		return push(m, top, REF_UNKNOWN);
 	case NUMBER_BIG:
 		return push_big(m, top, line, true);
@@ -84,7 +84,7 @@ struct slot *fsdp_machine_float_text(
 		return push_float(m, top, value);
 	if (memory)
 		return fsdp_machine_stop(m);
-	DAMAGED(m, "the text of FLOAT is no number");
+	DAMAGED(m, "the text of FLOAT is not a number");
 	return push(m, top, REF_UNKNOWN);
 }
 

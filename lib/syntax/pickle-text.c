@@ -87,7 +87,7 @@ bool fsdp_pickle_text_float(struct fsdp_span line, struct fsdp_arena *scratch,
 
 /* ---- STRING ---- */
 
-/* The escape behind a backslash; what is no escape keeps its backslash. */
+/* The escape behind a backslash; what is not an escape keeps its backslash. */
 static bool take_escape(
 	const unsigned char **at, const unsigned char *end, unsigned char **out)
 {

@@ -230,7 +230,7 @@ static fsdp_ref walk_to(
 {
 	for (uint32_t at = holder->b; at != 0;) {
 		struct cell *run = cell_at(pickle, at);
-		uint32_t items = run->c == 0 ? run->a : 0; /* pairs are no items */
+		uint32_t items = run->c == 0 ? run->a : 0; /* pairs are not items */
 		if (index < items)
 			return run_refs(run)[index];
 		index -= items;

@@ -40,7 +40,7 @@ static struct slot *op_put_text(
 	uint64_t slot = slot_text(line);
 	if (slot != UINT64_MAX)
 		return op_memoize(m, top, slot);
-	DAMAGED(m, "PUT to a slot that is no number below 2^32");
+	DAMAGED(m, "PUT to a slot that is not a number below 2^32");
 	return top;
 }
 
@@ -60,7 +60,7 @@ static struct slot *op_get_text(
 	uint64_t slot = slot_text(line);
 	if (slot != UINT64_MAX)
 		return op_recall(m, top, (uint32_t)slot);
-	DAMAGED(m, "GET of a slot that is no number below 2^32");
+	DAMAGED(m, "GET of a slot that is not a number below 2^32");
 	return push(m, top, REF_UNKNOWN);
 }
 

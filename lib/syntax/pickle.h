@@ -152,7 +152,7 @@ struct fsdp_pickle_options {
 	void *context;
 
 	/* Is called for these deeds, if it is there. What the machine itself finds wrong (a
-	 * state for what is no call, items for what is no container) is not asked. True
+	 * state for what is not a call, items for what is not a container) is not asked. True
 	 * of a deed: no call for others like it. Alike are calls of one global that a
 	 * fold knew, and those without arguments; states of one global that are dicts of
 	 * the same few keys, or None and such a dict; persistent ids that are tuples of as many
@@ -334,7 +334,7 @@ struct fsdp_pickle_iterator {
 bool fsdp_pickle_next(const struct fsdp_pickle *pickle,
 	struct fsdp_pickle_iterator *iterator, fsdp_ref *ret_key, fsdp_ref *ret_value);
 
-/* The index-th item of a TUPLE, LIST, SET … that is no pair; FSDP_REF_NONE past the end.
+/* The index-th item of a TUPLE, LIST, SET … that is not a pair; FSDP_REF_NONE past the end.
  * Walks in steps of up to a thousand. */
 fsdp_ref fsdp_pickle_item(const struct fsdp_pickle *pickle, fsdp_ref ref, size_t index);
 

@@ -30,7 +30,7 @@ struct fsdp_printed_child {
 /* Whether the text begins with one. What lies in the result is borrowed from it. */
 bool fsdp_printed_child(struct fsdp_span text, struct fsdp_printed_child *ret_child);
 
-/* Whether the line ends with `CLASS(` and is no child; what stands before that. */
+/* Whether the line ends with `CLASS(` and is not a child; what stands before that. */
 bool fsdp_printed_head(
 	struct fsdp_span line, struct fsdp_span *ret_before, struct fsdp_span *ret_class);
 

@@ -34,7 +34,7 @@ struct fsdp_comm_sort {
 struct fsdp_collectives {
 	struct fsdp_vec list;  /* struct fsdp_comm */
 	struct fsdp_vec sorts; /* struct fsdp_comm_sort */
-	struct fsdp_vec seqs;  /* struct fsdp_span: those that are no plain numbers */
+	struct fsdp_vec seqs;  /* struct fsdp_span: those that are not plain numbers */
 };
 
 static inline struct fsdp_comm *fsdp_comm_at(const struct fsdp_vec *list, size_t index)

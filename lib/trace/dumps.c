@@ -204,7 +204,7 @@ static void read_memory(struct pickled *pickled, bool *ret_is_one, bool *ret_goo
 	fsdp_memory_reader_free(reader);
 }
 
-/* *ret_is_memory: it is no dump of the Flight Recorder, and may be a snapshot. */
+/* *ret_is_memory: it is not a dump of the Flight Recorder, and may be a snapshot. */
 static bool read_flight(struct pickled *pickled, bool *ret_is_memory)
 {
 	if (!read_values(pickled, NULL))

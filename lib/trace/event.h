@@ -126,7 +126,7 @@ bool fsdp_record_read(struct fsdp_span text, const struct fsdp_limits *limits,
 	struct fsdp_record *ret_record);
 
 /* The next object of a native recording; false at the end, or with reading->error. Lines
- * that are no objects are kept as bad. */
+ * that are not objects are kept as bad. */
 bool fsdp_record_next(struct fsdp_trace_reading *reading, struct fsdp_lines *lines,
 	struct fsdp_record *ret_record);
 

@@ -34,10 +34,10 @@ bool fsdp_inert_is_dict(const struct fsdp_inert *value);
 /* A list or a tuple. */
 bool fsdp_inert_is_list(const struct fsdp_inert *value);
 
-/* data NULL: it is no text. */
+/* data NULL: it is not a string. */
 struct fsdp_span fsdp_inert_text(const struct fsdp_inert *value);
 
-/* False: it is no integer of 64 bits, and *ret stays. */
+/* False: it is not an integer of 64 bits, and *ret stays. */
 bool fsdp_inert_integer(const struct fsdp_inert *value, int64_t *ret);
 
 /* As above, also of a text of digits, as JSON dumps have them. */
@@ -47,7 +47,7 @@ bool fsdp_inert_number(const struct fsdp_inert *value, int64_t *ret);
 bool fsdp_inert_truth(const struct fsdp_inert *value);
 
 /* Items of a list, or values of a dict with their keys, in order and in constant memory.
- * Zero the walk and set `of`. A key that is no text, and that of an item, is data NULL.
+ * Zero the walk and set `of`. A key that is not a string, and that of an item, is data NULL.
  * False at the end, and at once of what is neither. */
 struct fsdp_inert_walk {
 	struct fsdp_inert of;

@@ -179,7 +179,7 @@ static bool take_root(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
 	}
 }
 
-/* Notes where something follows the end that is no blank. */
+/* Notes where something follows the end that is not a blank. */
 static bool look_behind(struct fsdp_kineto *kineto)
 {
 	struct fsdp_json_token token;

@@ -441,7 +441,7 @@ static bool take_traces(struct fsdp_memory_reader *reader,
 		if (!take_run(pickle, value, EVENT, &first, &count))
 			return fsdp_fail(&reader->reading->error, FSDP_ERROR_DAMAGED,
 				FSDP_UNKNOWN,
-				"the history of device %zu in this memory snapshot holds what is no event",
+				"the history of device %zu in this memory snapshot holds what is not an event",
 				rows->traces.count - 1);
 		*trace = (struct fsdp_memory_history){
 			.events = &rows->events, .first = first, .count = count

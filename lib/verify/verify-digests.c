@@ -70,7 +70,7 @@ static bool take_line(struct fsdp_verify *verify, struct fsdp_span text,
 	if (!fsdp_sha256_line_read(text, &line)) {
 		fsdp_find(&verify->findings, FSDP_RULE_NOT_EVALUATED,
 			FSDP_PLACE(.file = fsdp_span_text(digest->source)),
-			"line %llu is no line of sha256sum", FSDP_LLU(digest->line));
+			"line %llu is not a line of sha256sum", FSDP_LLU(digest->line));
 		return true;
 	}
 	memcpy(digest->bytes, line.sha256, sizeof digest->bytes);

@@ -264,7 +264,7 @@ bool fsdp_verify_begin_views(struct fsdp_verify *verify, struct fsdp_verify_file
 void fsdp_verify_add_view(struct fsdp_verify *verify, struct fsdp_verify_file *file,
 	uint32_t piece, const struct fsdp_view *view);
 
-/* All pieces of a file that is no file of items; puts views in order. */
+/* All pieces of a file that is not a file of items; puts views in order. */
 bool fsdp_verify_end_views(struct fsdp_verify *verify, struct fsdp_verify_file *file,
 	struct fsdp_error **ret_error);
 

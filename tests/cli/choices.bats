@@ -68,7 +68,7 @@ deepspeed() {
 	[ "$(notes root)" = "opened iter_0000500, as latest_checkpointed_iteration.txt says (also there: iter_0000001, iter_0000002, iter_0000003 and 1 more)" ]
 }
 
-@test "what is no step does not stand for the release" {
+@test "what is not a step does not stand for the release" {
 	cp -r "$TESTDATA"/megatron/legacy-tp2-pp2 root
 	mv root/iter_0000500 root/release
 	echo release > root/latest_checkpointed_iteration.txt

@@ -23,7 +23,7 @@ with open(sys.argv[1], "wb") as out:
 END
 }
 
-@test "a large file of weights is no list of names" {
+@test "a large file of weights is not a list of names" {
 	large a.safetensors
 	cp --sparse=always a.safetensors b.safetensors
 	"$FSDP_INSPECT" diff --values -q a.safetensors b.safetensors

@@ -408,7 +408,7 @@ END
 @test "an exported folder is exported to itself" {
 	export_to one "$SOURCE"
 	export_to two one
-	# A tie that the first notes is no tensor of the second, so headers differ.
+	# A tie that the first notes is not a tensor of the second, so headers differ.
 	"$FSDP_INSPECT" ls -o tsv --columns=name,dtype,shape one > a
 	"$FSDP_INSPECT" ls -o tsv --columns=name,dtype,shape two > b
 	cmp a b
@@ -567,7 +567,7 @@ rows_of() {
 	[[ "$output" == *"the map needs num_attention_heads"* ]]
 	run -2 export_to out --map="$maps/megatron-hf-llama.json" --size=num_attention_heads=4 \
 		--size=num_key_value_heads=3 dense.safetensors
-	[[ "$output" == *"a part is no whole number"* ]]
+	[[ "$output" == *"a part is not a whole number"* ]]
 	run -2 export_to out --map="$maps/megatron-hf-llama.json" --size=num_attention_heads=9 \
 		--size=num_key_value_heads=3 dense.safetensors
 	[[ "$output" == *"its rows do not divide so"* ]]
@@ -575,7 +575,7 @@ rows_of() {
 	[[ "$output" == *"the map has no row for"* ]]
 	echo '{"tensors": []}' > no.json
 	run -2 export_to out --map=no.json "$SOURCE"
-	[[ "$output" == *"this is no map of names"* ]]
+	[[ "$output" == *"this is not a map of names"* ]]
 	echo '[' > no.json
 	run -2 export_to out --map=no.json "$SOURCE"
 	[[ "$output" == *"next: fsdp-inspect help maps"* ]]

@@ -416,7 +416,7 @@ refused() {
 	[ -z "$(find . -name '.fsdp-inspect*')" ]
 }
 
-@test "what is no regular file is written to, not replaced" {
+@test "what is not a regular file is written to, not replaced" {
 	inspect version -o json=/dev/null
 	[ "$status" -eq 0 ]
 	[ -c /dev/null ]

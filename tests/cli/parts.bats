@@ -357,7 +357,7 @@ refused() {
 	refused "another run" part-1.jsonl two.jsonl
 }
 
-@test "what is no result is refused" {
+@test "what is not a result is refused" {
 	"$FSDP_INSPECT" hash -q -o jsonl=whole.jsonl step
 	refused "the result of no part" whole.jsonl
 	"$FSDP_INSPECT" hash -q --part=1/2 -o json=part-1.json step

@@ -163,7 +163,7 @@ message() {
 		<<<"$output"
 }
 
-@test "what is no file of one folder is refused" {
+@test "what is not a file of one folder is refused" {
 	inspect ls set/rank0.pt other.pt
 	[ "$status" -eq 2 ]
 	[[ $stderr == *"ls answers for one checkpoint, and 2 were given"*"--separate"* ]]
@@ -272,7 +272,7 @@ exp_avg:37x8 exp_avg_sq:37x8 step:" ]
 	[[ $stderr == *"2 data files and .metadata.tmp, but no .metadata: the save was not committed"* ]]
 }
 
-@test "of a file that is no rank the line to type names that file" {
+@test "of a file that is not a rank the line to type names that file" {
 	gunzip -c "$TESTDATA/traces/gpu_generated/new_args_rank1.pt.trace.json.gz" > set/trace_rank1.json
 	inspect tree set/rank0.pt set/trace_rank1.json
 	[[ "$stderr" == *"next: fsdp-inspect replay set/trace_rank1.json"* ]]

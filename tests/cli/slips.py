@@ -35,7 +35,7 @@ def slips():
 
 
 def typed_next(hint):
-    """The line of a hint, or None: it has words such as DIR in it, or is no line of this command."""
+    """The line of a hint, or None: it has words such as DIR in it, or is not a line of this command."""
     line = re.match(r"next: (?:did you mean: |.*(?:then|checkpoint): )?(fsdp-inspect .*?)(?: \([a-z].*\))?$", hint)
     return line[1] if line and not re.search(r"\b[A-Z]{3,}\b|\.\.\.|\bhelp lists\b|^.*\blists\b", line[1]) else None
 

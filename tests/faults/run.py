@@ -330,7 +330,7 @@ def wrong(run, clean, statuses=(2,), counted=True, judged=()):
 JUDGING = {"audit": (1, 3), "latest": (0, 1, 3), "report": (0, 3), "reshard": (0, 1)}
 
 
-# A read that fails is no judgement of these, but a file that shrinks is.
+# A read that fails is not a judgement of these, but a file that shrinks is.
 SHRINKING = {"export": (1,)}
 
 

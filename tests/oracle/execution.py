@@ -117,7 +117,7 @@ VALUES = [
     ("a member of an enum, called", call(call(GETATTR, ENUM, s("A"))), "FI3007", "result of builtins.getattr"),
     ("a dotted name", g("torch.storage", "io.open"), "FI3011", "torch.storage.io.open"),
     ("a dotted name that runs", call(g("collections", "_sys.modules")), "FI3011", "_sys.modules"),
-    # calls of what is no global
+    # calls of what is not a global
     ("a result is called", call(call(ORDERED), s("id")), "FI3007", "result of collections.OrderedDict"),
     ("a dict is called", call(b"}", s("id")), "FI3007", "a dict"),
     ("a text is called", call(s("os.system"), s("id")), "FI3007", "os.system"),
@@ -181,7 +181,7 @@ VALUES = [
     ("a random generator", call(g("numpy.random._pickle", "__randomstate_ctor"), s("MT19937"), BIT_GENERATOR), None),
     ("a random generator of something", call(g("numpy.random._pickle", "__randomstate_ctor"), s("x"), ORDERED), "FI3007",
      "__randomstate_ctor"),
-    ("a list that is no tuple of arguments", ORDERED + b"]R", "FI3007", "a list"),
+    ("a list that is not a tuple of arguments", ORDERED + b"]R", "FI3007", "a list"),
     ("a tensor with an attribute", call(FROM_TYPE, REBUILD, TENSOR, tup(*PARTS, HOOKS), dct(s("tag"), i(1))), None),
     ("a tensor with another class", call(FROM_TYPE, REBUILD, TENSOR, tup(*PARTS, HOOKS), dct(s("__class__"), DTENSOR)), "FI3008",
      "__class__"),
@@ -365,7 +365,7 @@ FILES = [
     ("a pickle among the storages", torch_zip(NONE, ("m/data/data.pkl", pickle(RUN))), "FI3001", "os.system"),
     ("a pickle by another name", torch_zip(NONE, ("m/extra", pickle(RUN))), "FI3001", "os.system"),
     ("a pickle by another name outside", torch_zip(NONE, ("extra.bin", pickle(RUN))), "FI3001", "os.system"),
-    ("data that is no pickle beside it", torch_zip(NONE, ("m/extra", b"\x80\x09os\nsystem\n"), ("m/note.txt", b"cos\nsystem\n.")), None),
+    ("data that is not a pickle beside it", torch_zip(NONE, ("m/extra", b"\x80\x09os\nsystem\n"), ("m/note.txt", b"cos\nsystem\n.")), None),
     ("data.pkl in capitals", torch_zip(RUN, pickle="DATA.PKL"), "FI3001", "os.system"),
     ("data.pkl twice, once in capitals", torch_zip(NONE, ("m/DATA.PKL", pickle(RUN))), "FI3001", "os.system"),
     ("data.pkl twice, in capitals first", torch_zip(NONE, first=[("m/Data.pkl", pickle(RUN))]), "FI3001", "os.system"),

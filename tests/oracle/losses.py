@@ -23,7 +23,7 @@ NOT_READ = ("trainer/plain-llama-best", "torch-zip/torchscript")
 
 # sample, file, what is done to it: no file states that it was there, or how long it was.
 UNSTATED = [
-    # Scripts and texts, which are no part of a checkpoint.
+    # Scripts and texts, which are not a part of a checkpoint.
     ("*", "*.py", "*"), ("*", "*.md", "*"), ("*", "*plan*.json", "*"), ("*", "config-with-plans.json", "*"),
     # Written by trainers that may or may not write them.
     ("trainer/*", "optimizer.pt", "rm"), ("trainer/*", "scheduler.pt", "rm"), ("trainer/*", "rng_state.pth", "rm"),

@@ -299,7 +299,7 @@ def made_jobs(args, folder):
         yield "--jsonl", *words, wrapped
     yield "--json", "show", wrapped, "layers.0.norm_1.weight"
     yield "--json", "show", wrapped, "layers"
-    bad = os.path.join(folder, "no-utf8.pt")  # and a name that is no text
+    bad = os.path.join(folder, "no-utf8.pt")  # and a name that is not a string
     with open(wrapped, "rb") as f:
         data = f.read()
     with open(bad, "wb") as f:

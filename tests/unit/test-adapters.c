@@ -249,7 +249,7 @@ static void parts_of_lora_come_together(void **state)
 		{ LORA ", \"lora_bias\": true}", Q, NULL, "differs peft-half" },
 		{ LORA ", \"lora_bias\": true}", Q "m.h.0.q.lora_B.bias 4", NULL,
 			"loads" },
-		/* The name of the adapter is no part of that of the module. */
+		/* The name of the adapter is not a part of that of the module. */
 		{ LORA "}",
 			"m.h.0.q.lora_A.default.weight 2x3 m.h.0.q.lora_B.default.weight 4x2",
 			"m.h.0.q.weight 4x3", "loads" },

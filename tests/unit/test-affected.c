@@ -237,7 +237,7 @@ static void values_of_a_lost_file_suffer_with_its_tensors(void **state)
 	fsdp_audit_free(audit);
 }
 
-/* A global is no tensor, whatever its name. */
+/* A global is not a tensor, whatever its name. */
 static void a_global_is_no_name_that_suffers(void **state)
 {
 	struct fsdp_checkpoint *checkpoint = *state;

@@ -77,7 +77,7 @@ static void test_what_does_not_join(void **state)
 	assert_false(two_join("a", "a"));
 	assert_false(two_join("x_proj", "_proj"));
 	assert_false(two_join("{a}", "b"));
-	/* A name with a leading zero is no number: it would be lost in a range. */
+	/* A name with a leading zero is not a number: it would be lost in a range. */
 	JOINS("{00,01}", "00", "01");
 	/* More than fit into one pair of braces. */
 	join_begin(&join, text_of("w0"));

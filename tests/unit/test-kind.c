@@ -117,7 +117,7 @@ static void names_of_modules_tell_an_architecture(void **state)
 	assert_false(kind.has_step);
 }
 
-/* Half of a pair of names says nothing, and one numbered module is no list. */
+/* Half of a pair of names says nothing, and one numbered module is not a list. */
 static void one_name_is_not_enough(void **state)
 {
 	struct fsdp_checkpoint *checkpoint = *state;

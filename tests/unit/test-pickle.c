@@ -464,11 +464,11 @@ static void wrong_targets_are_named(void **state)
 {
 	(void)state;
 	says_of_target(
-		"]K\x01K\x02s.", "is no dict (CVE-2026-24747 in torch before 2.10)");
-	says_of_target("}(K\x01\x90.", "is no set");
+		"]K\x01K\x02s.", "is not a dict (CVE-2026-24747 in torch before 2.10)");
+	says_of_target("}(K\x01\x90.", "is not a set");
 	says_of_target(")K\x01"
 		       "a.",
-		"is no list");
+		"is not a list");
 }
 
 static void states(void **state)

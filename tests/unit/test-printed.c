@@ -104,7 +104,7 @@ static void test_runs(void **state)
 		"0/:FSDPNet 0/0:Block 0/1:Block 0/2:Block");
 	expect("FSDPNet(\n  (0-1): 2 x Block(\n    (8-9): 2 x Linear(1)\n  )\n  (2): Last()\n)\n",
 		"0/:FSDPNet 0/0:Block 1/8:Linear 1/9:Linear 0/1:Block 4/8:Linear 4/9:Linear 0/2:Last");
-	/* What is no run has the name that is printed. */
+	/* What is not a run has the name that is printed. */
 	expect("FSDPNet(\n  (2-1): 2 x Block()\n  (x-y): 2 x Block()\n)\n",
 		"0/:FSDPNet 0/2-1:Block 0/x-y:Block");
 }

@@ -98,7 +98,7 @@ static void other_files_are_refused(void **state)
 	char expected[100];
 	(void)state;
 	snprintf(expected, sizeof expected,
-		"%d this is no result of fsdp-inspect replay --json",
+		"%d this is not a result of fsdp-inspect replay --json",
 		FSDP_ERROR_NOT_A_CHECKPOINT);
 	for (size_t i = 0; i < sizeof other / sizeof *other; i++)
 		check(other[i], expected);

@@ -152,7 +152,7 @@ static void test_sharding_twice(void **state)
 {
 	static const struct {
 		const char *info;
-		int64_t whole, offset; /* -1: it is no part */
+		int64_t whole, offset; /* -1: it is not a part */
 		const char *name;
 		bool said;
 	} cases[] = {

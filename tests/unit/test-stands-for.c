@@ -36,7 +36,7 @@ static void a_file_declares_names(void **unused)
 	assert_is(checkpoint, tie.tensor, "embed.weight");
 	assert_int_equal(look(checkpoint, "head").tensor, FSDP_NONE);
 	assert_int_equal(look(checkpoint, "").tensor, FSDP_NONE);
-	/* A value that is no name of a tensor ties nothing. */
+	/* A value that is not a name of a tensor ties nothing. */
 	assert_int_equal(look(checkpoint, "format").tensor, FSDP_NONE);
 	fsdp_checkpoint_free(checkpoint);
 }

@@ -224,7 +224,7 @@ static void what_a_resume_lacks_is_told(void **state)
 	expect_lack("w : the folder global_step<N");
 }
 
-/* A near miss: a model with a file of random states is no step of Trainer. */
+/* A near miss: a model with a file of random states is not a step of Trainer. */
 static void random_states_alone_are_no_step(void **state)
 {
 	struct fsdp_options options = { .size = sizeof options, .no_plan = true };

@@ -37,7 +37,7 @@ static enum rule_level find_level(struct text text)
 	return LEVEL_OWN;
 }
 
-/* What could not be judged is no judgement on the checkpoint, whatever one thinks of it.
+/* What could not be judged is not a judgement on the checkpoint, whatever one thinks of it.
  */
 static bool is_judgement(const struct fsdp_rule *rule)
 {
@@ -60,7 +60,7 @@ const char *levels_set_rule(struct levels *levels, struct text name, struct text
 		if (is_judgement(rule))
 			levels->of[i] = (unsigned char)level;
 		else if (!all)
-			return "this rule is no judgement on the checkpoint and has no level";
+			return "this rule is not a judgement on the checkpoint and has no level";
 	}
 	return found ? NULL : "there is no such rule";
 }

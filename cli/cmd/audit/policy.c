@@ -40,7 +40,7 @@ static bool set_rules(struct run *run, const char *path, struct fsdp_document_va
 		problem = rule.kind == FSDP_DOCUMENT_TEXT
 				  ? levels_set_rule(levels, text_of_span(rule.key),
 					    text_of_span(rule.text))
-				  : "the level is no text";
+				  : "the level is not a string";
 		if (problem != NULL)
 			return wrong(run, path, text_of_span(rule.key), problem);
 	}
@@ -71,17 +71,17 @@ static bool set_key(struct policy *policy, struct run *run, const char *path,
 	if (text_is(key, text_of("allow_globals"))) {
 		policy->globals = value;
 		return is_list_of_texts(value) ||
-		       wrong(run, path, key, "it is no list of names");
+		       wrong(run, path, key, "it is not a list of names");
 	}
 	if (text_is(key, text_of("dtypes"))) {
 		policy->dtypes = value;
 		return is_list_of_texts(value) ||
-		       wrong(run, path, key, "it is no list of names");
+		       wrong(run, path, key, "it is not a list of names");
 	}
 	if (text_is(key, text_of("world_size"))) {
 		policy->world_size = value.integer;
 		return (value.kind == FSDP_DOCUMENT_INTEGER && value.integer > 0) ||
-		       wrong(run, path, key, "it is no number of ranks");
+		       wrong(run, path, key, "it is not a number of ranks");
 	}
 	return wrong(run, path, key,
 		"no such key: one of rules, fail_on, allow_globals, world_size, dtypes");

@@ -40,7 +40,7 @@ static const char *role_of(const struct diffing *diffing, unsigned side,
 		       : NULL;
 }
 
-/* Of an entry that is no tensor. */
+/* Of an entry that is not a tensor. */
 static const struct diff_change *value_change(struct diffing *diffing, size_t index)
 {
 	struct diff_change *change = &diffing->change;

@@ -141,7 +141,7 @@ static const struct record side_record = OBJECT_RECORD(SIDE, "side",
 	{ "unit", GET(FIELD_NAME, get_unit),
 		ABOUT("Module of the FSDP unit that shards it, with --layout.") },
 	{ "value", GET(FIELD_ANY, get_value), .has = has_value,
-		ABOUT("Value of an entry that is no tensor; absent where JSON cannot hold it.") },
+		ABOUT("Value of an entry that is not a tensor; absent where JSON cannot hold it.") },
 	{ "shown", GET(FIELD_TEXT, get_shown), ABOUT("Of a part: the value as text.") });
 static const void *each_what(struct subject of, size_t i, void *room)
 {
@@ -202,7 +202,7 @@ static const struct record elements_record = OBJECT_RECORD(CHANGE, "elements_com
 	{ "first_index", GET(FIELD_SHAPE, get_first), .null = true,
 		ABOUT("Index of the first one that differs; null if none does.") },
 	{ "max_abs", NUMBER_AT(CHANGE, pair.elements.max_abs), .has = has_numbers,
-		ABOUT("Largest difference; `Infinity` where one of both is no finite number.") },
+		ABOUT("Largest difference; `Infinity` where one of both is not a finite number.") },
 	{ "max_rel", NUMBER_AT(CHANGE, pair.elements.max_rel), .has = has_numbers,
 		ABOUT("Largest difference divided by the number that B has.") },
 	{ "mean_abs", NUMBER_AT(CHANGE, pair.elements.mean_abs), .has = has_numbers,

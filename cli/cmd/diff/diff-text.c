@@ -103,7 +103,7 @@ static void describe(
 	}
 }
 
-/* Of an entry that is no tensor. */
+/* Of an entry that is not a tensor. */
 static void describe_value(
 	struct diffing *diffing, const struct diff_change *change, struct diff_line *line)
 {

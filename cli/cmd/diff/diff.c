@@ -50,7 +50,7 @@ static bool choose(void *context, unsigned side, uint32_t tensor, struct fsdp_sp
 					     diffing->checkpoints[side], tensor, name);
 }
 
-/* A word that is no dtype is none that is compared: 0. */
+/* A word that is not a dtype is none that is compared: 0. */
 static uint32_t dtype_of(struct text word)
 {
 	char typed[64];

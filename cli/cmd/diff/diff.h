@@ -27,7 +27,7 @@ struct diff_options {
 struct diff_side {
 	struct fsdp_compare_tensor tensor;
 	unsigned index;
-	struct fsdp_value value; /* of an entry that is no tensor */
+	struct fsdp_value value; /* of an entry that is not a tensor */
 	const char *role;        /* NULL: not known */
 	struct text placement;   /* --layout; empty: not known */
 	char layout[FSDP_LAYOUT_TEXT];
@@ -46,7 +46,7 @@ struct diff_change {
 	char hint[HINT_TEXT];         /* "": there is none */
 	int64_t first[FSDP_DIMS_MAX]; /* index of the first element that differs */
 	bool has_first;
-	bool is_value; /* an entry that is no tensor; of the above only the name counts */
+	bool is_value; /* an entry that is not a tensor; of the above only the name counts */
 	uint32_t number; /* of a part's row; UINT32_MAX: no part */
 };
 
@@ -76,7 +76,7 @@ struct diffing {
 	struct fsdp_compare *compare;
 	struct fsdp_compare_facts facts;
 	size_t *changed;     /* pairs that are not the same: facts.changed of them */
-	size_t change_count; /* of these, and of entries that are no tensors */
+	size_t change_count; /* of these, and of entries that are not tensors */
 	bool has_values;     /* they were compared */
 	struct diff_change change;
 	struct module_change *modules; /* --stat */
@@ -91,7 +91,7 @@ struct diffing {
 	const struct joined_parts
 		*joined; /* what parts have told, instead of `compare` */
 };
-enum { DIFF_VALUES = 1 << 30 /* numbers of entries that are no tensors begin here */ };
+enum { DIFF_VALUES = 1 << 30 /* numbers of entries that are not tensors begin here */ };
 
 /* ---- diff-joined.c: the same as below of what parts have told ---- */
 
@@ -111,7 +111,7 @@ bool diff_join(struct run *run, const struct joined_parts *joined,
 	struct fsdp_error **ret_error);
 extern const struct record diff_part_record;
 
-/* The text of an entry that is no tensor. */
+/* The text of an entry that is not a tensor. */
 struct text shown_value(struct diffing *diffing, const struct diff_side *side);
 
 /* Shows the answer. False: out of memory. */

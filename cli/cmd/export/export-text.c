@@ -46,7 +46,8 @@ static void tell_left(struct exporting *exporting)
 		values == 0)
 		return;
 	out_line_begin(out, "left out");
-	put_left(exporting, FSDP_EXPORT_ROLE, "that are no parameter or buffer", &some);
+	put_left(
+		exporting, FSDP_EXPORT_ROLE, "that are not parameters or buffers", &some);
 	put_left(exporting, FSDP_EXPORT_SELECTED, "not selected", &some);
 	put_left(exporting, FSDP_EXPORT_UNSUPPORTED, "that the form cannot hold", &some);
 	put_left(exporting, FSDP_EXPORT_INCOMPLETE, "incomplete", &some);

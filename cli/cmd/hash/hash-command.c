@@ -222,7 +222,7 @@ static void judge(struct hashing *hashing)
 		hashing->status = status_worse(hashing->status, STATUS_BAD);
 	if (hashing->compared && wrong_line_of(hashing) != 0) {
 		run_failure(hashing->run, "damaged", NULL,
-			"%s: line %" PRIu64 " is no line of sha256sum",
+			"%s: line %" PRIu64 " is not a line of sha256sum",
 			hashing->options->check, wrong_line_of(hashing));
 		hashing->status = status_worse(hashing->status, STATUS_PARTIAL);
 	}

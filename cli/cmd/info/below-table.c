@@ -255,7 +255,7 @@ void below_alone(struct run *run, int64_t step)
 }
 
 const struct record below_record = OBJECT_RECORD(struct run, "checkpoints_below",
-	"Of a folder that is no checkpoint itself: the checkpoints below it.",
+	"Of a folder that is not a checkpoint itself: the checkpoints below it.",
 	{ "below", ROWS(row_record), .always = true, ABOUT("By step, then by path.") });
 
 /* Leaves one row of each set, which is called so. Returns how many there are. */

@@ -284,7 +284,7 @@ static const struct record counts_record = RECORD_OF(RECORD_OBJECT, INFO,
 	{ "units", SIZE_AT(INFO, counts.units), .always = true,
 		ABOUT("Number of FSDP units.") },
 	{ "values", SIZE_AT(INFO, counts.values), .always = true,
-		ABOUT("Number of entries that are no tensors.") });
+		ABOUT("Number of entries that are not tensors.") });
 
 struct part_of_bytes {
 	struct fsdp_group group;
@@ -388,7 +388,7 @@ const struct record facts_record = OBJECT_RECORD(INFO, "facts",
 	{ "per_rank", OBJECT(per_rank_record), .always = true,
 		ABOUT("Bytes of one rank.") },
 	{ "values", EACH_ITEM(INFO, counts.values, find_value, entry_record),
-		.always = true, ABOUT("Entries that are no tensors.") },
+		.always = true, ABOUT("Entries that are not tensors.") },
 	{ "names", OBJECT(names_record), .always = true,
 		ABOUT("What the stored names look like.") },
 	{ "waste", ROWS(waste_record),

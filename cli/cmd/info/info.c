@@ -139,7 +139,7 @@ static void divide(struct info *info)
 			: FSDP_UNKNOWN;
 }
 
-/* A number in the name is no step where it is that of the epoch. */
+/* A number in the name is not a step where it is that of the epoch. */
 static void find_step(struct info *info)
 {
 	const struct fsdp_kind *kind = &info->kind;

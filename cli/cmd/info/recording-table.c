@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inputs of info that are no checkpoint but recordings of a run: what each is, and the
+ * Inputs of info that are not a checkpoint but recordings of a run: what each is, and the
  * command that reads it.
  */
 #include <inttypes.h>

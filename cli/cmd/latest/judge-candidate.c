@@ -128,7 +128,7 @@ static bool judge_opened(struct examined *one, struct fsdp_checkpoint *checkpoin
 	return good;
 }
 
-/* A folder that is no checkpoint may hold several, which are its parts. */
+/* A folder that is not a checkpoint may hold several, which are its parts. */
 static bool may_have_parts(const struct fsdp_error *error)
 {
 	enum fsdp_error_code code =
@@ -143,7 +143,7 @@ static bool open_path(struct examined *one, const char *path,
 {
 	struct fsdp_options options = options_for(one);
 
-	/* Names of other steps differ in one number too, and are no set with this one. */
+	/* Names of other steps differ in one number too, and are not a set with this one. */
 	options.alone = strstr(path, "rank") == NULL;
 	one->run.path = path;
 	one->run.path_count = 1;
@@ -368,7 +368,7 @@ static void decide(struct examined *one)
 		candidate->why = LATEST_RELEASE;
 }
 
-/* What memory was too short for is no judgement. */
+/* What memory was too short for is not a judgement. */
 static bool ran_out(const struct collected *own)
 {
 	for (size_t i = 0; i < own->failure_count; i++)

@@ -62,7 +62,7 @@ struct latest {
 /* run-candidates.c: what the runs hold. False: out of memory. */
 bool candidates_find(struct latest *latest);
 
-/* Puts the files of a folder that is no checkpoint in its place. False: out of memory. */
+/* Puts the files of a folder that is not a checkpoint in its place. False: out of memory. */
 bool candidate_divide(struct latest *latest, size_t index);
 
 /* Puts the newest first. */

@@ -22,7 +22,7 @@ static bool share_folder(const char *a, const char *b)
 	return size == folder_size(b) && memcmp(a, b, size) == 0;
 }
 
-/* False: it is no number. */
+/* False: it is not a number. */
 static bool read_number(struct text says, int64_t *ret_number)
 {
 	char digits[20] = "";

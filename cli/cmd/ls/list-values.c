@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A row for each entry that is no tensor.
+ * A row for each entry that is not a tensor.
  */
 #include <stdlib.h>
 
@@ -38,7 +38,7 @@ static const void *value_at(void *context, uint32_t row, uint32_t *ret_order)
 }
 
 const struct record value_list_record = LIST_OF("value_list",
-	"With `--values`: one element for each entry that is no tensor.", "values",
+	"With `--values`: one element for each entry that is not a tensor.", "values",
 	entry_record, "Values.");
 
 static const struct list VALUES = { &value_list_record, value_at, NULL, false, NULL,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists tensors, their pieces, sums over them, or the values that are no tensors.
+ * Lists tensors, their pieces, sums over them, or the values that are not tensors.
  */
 #include "cmd/ls/ls.h"
 #include "run/answer.h"

@@ -46,7 +46,7 @@ static const char *spoilt(
 	struct fsdp_document_value status = fsdp_document_get(last, "status");
 
 	if (result->lines.count < 2 || !is_type(result->header, "header"))
-		return "this is no result in JSON Lines";
+		return "this is not a result in JSON Lines";
 	if (!is_type(last, "end"))
 		return "the result is cut off: run this part again";
 	if (status.kind != FSDP_DOCUMENT_INTEGER || status.integer == STATUS_FAILED ||
@@ -191,7 +191,7 @@ static bool check_parts(struct merge_work *merging, bool *ret_wrong)
 		const char *why = disagreement(first, result);
 		if (why == NULL &&
 			(result->partial.part < 1 || result->partial.part > parts))
-			why = "is no part of so many";
+			why = "has a part number that is not one of its parts";
 		if (why != NULL)
 			return refuse(run, "give the results of one run", "%s %s",
 				result->path, why);

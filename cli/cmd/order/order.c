@@ -791,7 +791,7 @@ static bool is_answerable(struct listing *listing)
 		if (one->flight == NULL &&
 			fsdp_recordings_flight(listing->recordings) != NULL) {
 			refuse(listing->run, "give recordings of one kind at a time",
-				"%s is no dump of the Flight Recorder and no log of failed collectives, and others are",
+				"%s is neither a dump of the Flight Recorder nor a log of failed collectives, as others are",
 				one->path);
 			return false;
 		}

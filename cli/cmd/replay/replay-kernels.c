@@ -209,7 +209,7 @@ static const struct record kernel_record = OBJECT_RECORD(KERNEL, "kernel_times",
 	{ "sum_ns", NS_AT(KERNEL, times.ns), .always = true, .about = "Their time." },
 	{ "compute_percent", NUMBER_AT(KERNEL, share), .has = has_share,
 		.about =
-			"Their time by that of all kernels that compute; absent for collectives and for copies that are no kernels." },
+			"Their time by that of all kernels that compute; absent for collectives and for copies that are not kernels." },
 	{ "on_compute_stream", COUNT_AT(KERNEL, times.on_compute_stream),
 		.has = is_collective,
 		.about =

@@ -189,7 +189,7 @@ static bool prepare(struct run *run, struct fsdp_recording_options *options)
 	return true;
 }
 
-/* What is no recording of times has a command of its own. */
+/* What is not a recording of times has a command of its own. */
 static bool is_answerable(struct replay *replay)
 {
 	size_t steps = 0;
@@ -387,7 +387,7 @@ static bool is_refused(struct replay *replay, const struct fsdp_recordings *befo
 		if ((TIMES >> one->kind & 1) == 0)
 			return refuse(replay->run,
 				"compare with recordings of times, or a result of replay --json",
-				"%s is no recording of times", one->path);
+				"%s is not a recording of times", one->path);
 	}
 	return false;
 }
@@ -404,11 +404,11 @@ static void tell_unread(struct replay *replay, const struct fsdp_recordings *bef
 	while (fsdp_recordings_left_out(before, count) != NULL)
 		count++;
 	if (count == 1)
-		run_note(replay->run, "%s is not compared: it is no recording of times",
-			path);
+		run_note(replay->run,
+			"%s is not compared: it is not a recording of times", path);
 	else if (count > 1)
 		run_note(replay->run,
-			"%s and %zu more are not compared: they are no recordings of times",
+			"%s and %zu more are not compared: they are not recordings of times",
 			path, count - 1);
 }
 

@@ -86,7 +86,7 @@ static bool read_dim(struct resharding *resharding, int32_t *ret_dim)
 	if (strcmp(text, "auto") != 0 &&
 		!option_integer(text, 0, FSDP_DIMS_MAX - 1, &dim))
 		return !refuse(resharding->run, "such as --shard-dim=1",
-			"--shard-dim=%s: it is no dimension", text);
+			"--shard-dim=%s: it is not a dimension", text);
 	*ret_dim = (int32_t)dim;
 	return true;
 }

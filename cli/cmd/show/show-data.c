@@ -218,9 +218,9 @@ static const struct record tensor_item_record = OBJECT_RECORD(ITEM, "tensor_item
 		IF_SET(ITEM, elements),
 		ABOUT("Which elements these are, in their order.") },
 	{ "element_stats", OBJECT_AT(ITEM, stats, stats_record), .has = has_stats,
-		ABOUT("Absent where elements are no numbers.") });
+		ABOUT("Absent where elements are not numbers.") });
 static const struct record value_item_record =
-	OBJECT_RECORD(ITEM, "value_item", "An entry that is no tensor.",
+	OBJECT_RECORD(ITEM, "value_item", "An entry that is not a tensor.",
 		{ "kind", WORD_AT(ITEM, kind), .always = true, WORDS("value"),
 			ABOUT(KIND_ABOUT) },
 		{ NULL, FIELDS_AT(ITEM, value, entry_record) });

@@ -521,7 +521,7 @@ static struct value get_text(struct subject of)
 		       : value_absent();
 }
 
-/* What is no piece of a tensor: of a value the place, of a module nothing. */
+/* What is not a piece of a tensor: of a value the place, of a module nothing. */
 static struct piece_facts no_piece(const struct item *item)
 {
 	struct piece_facts facts = { .piece = { .rank = FSDP_NONE, .file = FSDP_NONE },

@@ -43,7 +43,7 @@ static bool find_value(const struct show *show, uint32_t name, uint32_t *ret_ind
 	return false;
 }
 
-/* What to type for a word that is no name: a pattern as one, elements as they are asked
+/* What to type for a word that is not a name: a pattern as one, elements as they are asked
  * for, or what lists the names. */
 static void line_for(const struct run *run, const char *word, struct retyped *ret_line)
 {

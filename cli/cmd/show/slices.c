@@ -9,7 +9,7 @@
 
 enum { NUMBER_ROOM = 24 };
 
-/* A part of the list, up to this many bytes; an empty one is no number. */
+/* A part of the list, up to this many bytes; an empty one is not a number. */
 static bool take_number(
 	const char *text, size_t size, bool *ret_is_there, int64_t *ret_number)
 {

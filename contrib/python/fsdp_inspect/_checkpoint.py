@@ -112,7 +112,7 @@ class Checkpoint:
 
     @property
     def values(self) -> Records[Record]:
-        """What is stored and is no tensor: step, learning rates, settings."""
+        """What is stored and is not a tensor: step, learning rates, settings."""
         return Records(self.info.document["data"].get("values") or [], Record)
 
     @cached_property

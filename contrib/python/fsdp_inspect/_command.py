@@ -129,7 +129,7 @@ def ask(words: Sequence[Path], paths: Sequence[Path]) -> Dict[str, Any]:
     except ValueError:
         raise Error.of_messages(messages.decode("utf-8", "replace")) from None
     if not isinstance(document, dict):
-        raise Error("the answer is no object")
+        raise Error("the answer is not an object")
     document["status"] = process.returncode
     return document
 

@@ -61,7 +61,7 @@ def _text(model: "Module") -> Optional[str]:
 
 
 def _folder(named: Dict[str, Any]) -> Optional[str]:
-    """That of checkpoint_id, or of the writer; None where it is no path of this machine."""
+    """That of checkpoint_id, or of the writer; None where it is not a path of this machine."""
     writer = named.get("storage_writer")
     for place in (named.get("checkpoint_id"), getattr(writer, "path", None), getattr(writer, "checkpoint_id", None)):
         if isinstance(place, (str, os.PathLike)) and "://" not in os.fspath(place):

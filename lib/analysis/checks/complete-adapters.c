@@ -160,7 +160,7 @@ static bool has_rank(const struct fsdp_complete *complete, uint64_t *ret_rank)
 	       *ret_rank > 0;
 }
 
-/* The dimension of a matrix that is the rank; -1: it is no matrix of an adapter. */
+/* The dimension of a matrix that is the rank; -1: it is not a matrix of an adapter. */
 static int64_t rank_of(const struct fsdp_complete *complete, uint32_t index)
 {
 	struct fsdp_tensor tensor = fsdp_tensor(complete->checkpoint, index);

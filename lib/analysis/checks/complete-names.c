@@ -23,7 +23,7 @@ static const char *const wrappers[] = { "_orig_mod", "module", "_forward_module"
 	"_fpw_module", "_fsdp_wrapped_module", "_checkpoint_wrapped_module",
 	"lightning_module" };
 
-/* What lies beside a packed weight and is no member of its own; so is what a module keeps
+/* What lies beside a packed weight and is not a member of its own; so is what a module keeps
  * for itself (_extra_state). */
 static const char *const packing[] = { "qzeros", "scales", "g_idx", "weight_scale",
 	"weight_scale_inv", "weight_scale_2", "weight_global_scale", "weight_shape",

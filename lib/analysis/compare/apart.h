@@ -8,7 +8,7 @@
 /*
  * How far the numbers of two runs are apart. Sums are made of sixteen partial ones that the
  * place of a number in its run decides, so that equal runs give equal digits however they
- * are cut. Equal numbers, and two that are no numbers, are not apart; what is finite on one
+ * are cut. Equal numbers, and two that are not numbers, are not apart; what is finite on one
  * side only, and two different infinities, are apart without end.
  */
 enum { FSDP_APART_LANES = 16 };

@@ -97,7 +97,7 @@ bool fsdp_compare_elements(struct fsdp_compare *compare,
 bool fsdp_compare_explain(struct fsdp_compare *compare,
 	const struct fsdp_compare_values_options *options, struct fsdp_error **ret_error);
 
-/* What is no tensor (entries.c). */
+/* What is not a tensor (entries.c). */
 bool fsdp_compare_entries(struct fsdp_compare *compare, struct fsdp_error **ret_error);
 
 /* Counts what the pairs say (compare.c). */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares the entries of both sides that are no tensors, if both keep the same ones. Other
+ * Compares the entries of both sides that are not tensors, if both keep the same ones. Other
  * checkpoints are of other programs or settings, of which such entries tell more than of
  * the model.
  */

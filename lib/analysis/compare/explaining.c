@@ -208,7 +208,7 @@ static bool is_shuffled(
 }
 
 /* The block of B in which the first difference lies is tried first: it is cheap to see
- * that it is no block of A. */
+ * that it is not a block of A. */
 static void find_order(struct explaining *explaining, struct fsdp_compared_pair *pair,
 	const struct both *both)
 {

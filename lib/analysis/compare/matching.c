@@ -53,7 +53,7 @@ static uint32_t root_of(
 }
 
 /* Tied tensors of which one is in a pair: writers keep one name of them. What a map made
- * is no name of the tensor that it is made of. */
+ * is not a name of the tensor that it is made of. */
 static void excuse_tied(struct fsdp_compared_side *side, unsigned char *told)
 {
 	for (size_t i = 0; i < side->count; i++)

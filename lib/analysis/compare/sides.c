@@ -6,7 +6,7 @@
 
 /* ---- names of a checkpoint ---- */
 
-/* A FlatParameter whose parameters are listed too is no tensor of the model. */
+/* A FlatParameter whose parameters are listed too is not a tensor of the model. */
 static bool is_listed(const struct fsdp_tensor *tensor, bool stored)
 {
 	return stored || (tensor->flags & FSDP_TENSOR_SPREAD) == 0;

@@ -206,7 +206,7 @@ static size_t count_differing(
 	return differing;
 }
 
-/* By their bytes: of one dtype, or of what is no number. */
+/* By their bytes: of one dtype, or of what is not a number. */
 static void look_at_bytes(struct fsdp_spotting *spotting, const unsigned char *a,
 	const unsigned char *b, size_t count)
 {

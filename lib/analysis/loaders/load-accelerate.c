@@ -237,7 +237,7 @@ static bool is_state_of_no_dict(struct fsdp_loading *loading)
 	return is_state(loading) && !is_fsdp(loading) && fsdp_load_is_no_dict(loading);
 }
 
-/* What is no tensor is a name too many. */
+/* What is not a tensor is a name too many. */
 static bool is_state_with_more(struct fsdp_loading *loading)
 {
 	struct fsdp_survey_root root = fsdp_load_root(loading);

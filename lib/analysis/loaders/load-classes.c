@@ -214,7 +214,7 @@ static const struct model_class *find_class(const char *name)
 	return NULL;
 }
 
-/* False: a size is no number, or cannot be one. */
+/* False: a size is not a number, or cannot be one. */
 static bool read_sizes(struct fsdp_loading *loading, const struct model_class *class,
 	int64_t sizes[SIZES])
 {

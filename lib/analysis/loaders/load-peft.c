@@ -329,7 +329,7 @@ static bool is_other_rank(struct fsdp_loading *loading)
 	return false;
 }
 
-/* Parameters that are no weights of their modules have a rank for each of their parts. */
+/* Parameters that are not weights of their modules have a rank for each of their parts. */
 static bool has_unknown_rank(struct fsdp_loading *loading)
 {
 	struct fsdp_adapter_walk walk;

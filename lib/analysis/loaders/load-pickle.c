@@ -115,7 +115,7 @@ struct fsdp_survey_root fsdp_load_root(struct fsdp_loading *loading)
 	return pickles.root;
 }
 
-/* These fail at other places than other keys that are no text. */
+/* These fail at other places than other keys that are not strings. */
 static bool has_bytes_as_key(const struct fsdp_survey_root *root)
 {
 	return root->key_class != NULL && strcmp(root->key_class, "bytes") == 0;

@@ -125,7 +125,7 @@ bool fsdp_load_has_folder(struct fsdp_loading *loading, const char *name);
 /* Some name that begins and ends so, not in a folder below. */
 bool fsdp_load_has_any(struct fsdp_loading *loading, const char *begin, const char *end);
 
-/* Says it as word 0: "folder/name", if that is no file. */
+/* Says it as word 0: "folder/name", if that is not a file. */
 bool fsdp_load_lacks(struct fsdp_loading *loading, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
@@ -280,7 +280,7 @@ bool fsdp_load_model_of_config(struct fsdp_loading *loading);
 
 /* ---- load-classes.c ---- */
 
-/* The same for a class that is no decoder alone, not yet in order; NULL: it is not known. */
+/* The same for a class that is not a decoder alone, not yet in order; NULL: it is not known. */
 bool fsdp_load_model_of_class(struct fsdp_loading *loading, const char *name);
 
 /* ---- load-experts.c ---- */
@@ -314,7 +314,7 @@ struct fsdp_survey_root fsdp_load_root(struct fsdp_loading *loading);
 bool fsdp_load_is_no_dict(struct fsdp_loading *loading);
 /* Nor is it one of which more is known; word 0 is the file. */
 bool fsdp_load_is_unknown_root(struct fsdp_loading *loading);
-/* Some key is no text: word 0 is its class. */
+/* Some key is not a string: word 0 is its class. */
 bool fsdp_load_has_odd_key(struct fsdp_loading *loading);
 /* A dict without any tensor: those of the model lie deeper. */
 bool fsdp_load_is_nested(struct fsdp_loading *loading);

@@ -289,7 +289,7 @@ static bool open_entry(struct dcp *dcp, struct fsdp_span path, uint64_t *ret_siz
 	}
 	if (entry.kind != FSDP_ENTRY_FILE) {
 		fsdp_find(findings, FSDP_RULE_LINK_OR_SPECIAL, FSDP_PLACE(.file = path),
-			"this is no regular file of the checkpoint; it was not opened");
+			"this is not a regular file of the checkpoint; it was not opened");
 		return true;
 	}
 	*ret_size = entry.size;

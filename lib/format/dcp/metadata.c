@@ -228,7 +228,7 @@ static bool read_entries(struct fsdp_dcp_parse *parse, fsdp_ref entries)
 		if (text.data == NULL) {
 			fsdp_dcp_say(parse->dcp, FSDP_RULE_METADATA_UNREADABLE,
 				(struct fsdp_span){ 0 },
-				"a key of the state dict is no text");
+				"a key of the state dict is not a string");
 			continue;
 		}
 		bool is_tensor = fsdp_dcp_folded(

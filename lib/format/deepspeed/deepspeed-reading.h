@@ -274,7 +274,7 @@ bool fsdp_deepspeed_join_universal(
 /* ---- unsharded.c ---- */
 
 /* Of the slice that was begun: adds the parameters of ZeRO 1 and 2 that are not trained;
- * second names for parameters that were added; buffers and all that is no part of a flat
+ * second names for parameters that were added; buffers and all that is not a part of a flat
  * buffer. */
 bool fsdp_deepspeed_add_frozen(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
 bool fsdp_deepspeed_join_shared(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);

@@ -33,7 +33,7 @@ struct fsdp_mappings {
 	bool told[FSDP_MAPPING_GROUPS]; /* there are some of this group */
 };
 
-/* Start and numel of what a value says; false: it is no mapping. */
+/* Start and numel of what a value says; false: it is not a mapping. */
 bool fsdp_mapping_read(
 	const struct fsdp_value_record *value, struct fsdp_mapping *ret_mapping);
 

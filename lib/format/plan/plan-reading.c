@@ -33,10 +33,11 @@ bool fsdp_plan_read_shape(struct fsdp_plan_reading *plan, const struct fsdp_json
 	int64_t shape[FSDP_DIMS_MAX];
 	uint64_t numel;
 	if (!fsdp_json_is(json, FSDP_JSON_ARRAY) || json->count > FSDP_DIMS_MAX)
-		return fsdp_plan_invalid(plan, "a shape is no list of integers");
+		return fsdp_plan_invalid(plan, "a shape is not a list of integers");
 	for (uint32_t i = 0; i < json->count; i++) {
 		if (json->items[i].kind != FSDP_JSON_INTEGER)
-			return fsdp_plan_invalid(plan, "a shape is no list of integers");
+			return fsdp_plan_invalid(
+				plan, "a shape is not a list of integers");
 		shape[i] = json->items[i].integer;
 	}
 	if (!fsdp_numel(shape, json->count, &numel) || numel > INT64_MAX / 16)

@@ -157,11 +157,11 @@ static bool mark_parameters(
 	const struct fsdp_json *names = fsdp_json_get(plan->root, "parameter_names");
 	struct fsdp_names *table = &plan->model->names;
 	if (names != NULL && names->kind != FSDP_JSON_ARRAY)
-		return fsdp_plan_invalid(plan, "parameter_names is no list");
+		return fsdp_plan_invalid(plan, "parameter_names is not a list");
 	for (uint32_t i = 0; names != NULL && i < names->count; i++) {
 		if (names->items[i].kind != FSDP_JSON_TEXT)
-			return fsdp_plan_invalid(
-				plan, "parameter_names holds something that is no text");
+			return fsdp_plan_invalid(plan,
+				"parameter_names holds something that is not a string");
 		if (fsdp_names_intern(table, 0, names->items[i].text) == FSDP_NONE)
 			return fsdp_arena_fail(plan->model->arena, plan->error);
 	}
@@ -619,7 +619,7 @@ static bool read_units(struct fsdp_plan_reading *plan)
 	if (units == NULL)
 		return true;
 	if (units->kind != FSDP_JSON_ARRAY)
-		return fsdp_plan_invalid(plan, "units is no list");
+		return fsdp_plan_invalid(plan, "units is not a list");
 	for (uint32_t i = 0; i < units->count; i++)
 		if (!read_unit(plan, &units->items[i]))
 			return false;
@@ -701,7 +701,7 @@ static bool check_units(struct fsdp_plan_reading *plan)
 		fsdp_plan_say(plan, (struct fsdp_span){ 0 },
 			marks[name] & LISTED
 				? "parameter %.*s is in two units"
-				: "a unit holds %.*s, which is no parameter of the plan",
+				: "a unit holds %.*s, which is not a parameter of the plan",
 			FSDP_TEXT_MOST(text, FSDP_PLAN_NAME_SHOWN));
 	}
 	return true;

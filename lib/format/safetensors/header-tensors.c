@@ -56,7 +56,7 @@ static bool read_counts(struct fsdp_safetensors *header, struct fsdp_json_list *
 		return false;
 	if (header->token.kind != FSDP_SCAN_ARRAY)
 		return fsdp_safetensors_unexpected(
-			header, "this is no list of numbers", ret_error);
+			header, "this is not a list of numbers", ret_error);
 	for (;;) {
 		if (!fsdp_safetensors_next(header, ret_error))
 			return false;
@@ -65,7 +65,7 @@ static bool read_counts(struct fsdp_safetensors *header, struct fsdp_json_list *
 		if (header->token.kind != FSDP_SCAN_NUMBER || list->size == room) {
 			if (!fsdp_safetensors_unexpected(header,
 				    header->token.kind != FSDP_SCAN_NUMBER
-					    ? "this is no number"
+					    ? "this is not a number"
 					    : "this list is too long",
 				    ret_error))
 				return false;
@@ -74,7 +74,7 @@ static bool read_counts(struct fsdp_safetensors *header, struct fsdp_json_list *
 		if (!fsdp_safetensors_count(
 			    header->token.span, &list->counts[list->size]) &&
 			!fsdp_safetensors_unexpected(header,
-				"this is no number that can be a size", ret_error))
+				"this is not a number that can be a size", ret_error))
 			return false;
 		list->size++;
 	}
@@ -97,7 +97,7 @@ static bool read_dtype(struct fsdp_safetensors *header, struct fsdp_error **ret_
 		return false;
 	if (header->token.kind != FSDP_SCAN_TEXT)
 		return fsdp_safetensors_unexpected(
-			header, "the dtype is no text", ret_error);
+			header, "the dtype is not a string", ret_error);
 	entry->dtype = find_dtype(&header->token);
 	if (entry->dtype != NULL)
 		return true;
@@ -187,7 +187,7 @@ static bool measure(struct fsdp_safetensors *header, int64_t *shape, uint64_t *r
 		return true;
 	if (!fsdp_mul(numel, entry->dtype->bits, &bits) || bits % 8 != 0) {
 		FSDP_SAFETENSORS_SAY_OF(header, FSDP_RULE_SAFETENSORS_OFFSETS, entry,
-			"%llu elements of %u bits are no whole number of bytes",
+			"%llu elements of %u bits are not a whole number of bytes",
 			FSDP_LLU(numel), entry->dtype->bits);
 		return false;
 	}
@@ -320,7 +320,7 @@ static bool is_sound(struct fsdp_safetensors *header, int64_t *shape, uint64_t *
 	if (entry->range.counts[1] < entry->range.counts[0] ||
 		entry->range.counts[1] > INT64_MAX - 8 - header->size) {
 		FSDP_SAFETENSORS_SAY_OF(header, FSDP_RULE_SAFETENSORS_OFFSETS, entry,
-			"data_offsets are no range of bytes");
+			"data_offsets are not a range of bytes");
 		return false;
 	}
 	return measure(header, shape, ret_bytes) && pack_halves(header, shape);

@@ -580,7 +580,7 @@ static void judge_computed(const struct trial *trial)
 		fsdp_pickle_count(trial->pickle, deed->argument) == 0)
 		return;
 	SAY(trial, PICKLE_CALL, FSDP_ERROR,
-		"%s calls %s, which is no global of the list; nothing was run",
+		"%s calls %s, which is not a global of the list; nothing was run",
 		op_name(trial), spell(trial, deed->object, text));
 }
 
@@ -675,15 +675,15 @@ static const char *what_is_wrong(const struct trial *trial, fsdp_ref id)
 	if (trial->deed->folded)
 		return NULL;
 	if (!is_tuple)
-		return "is no tuple of what tells a storage";
+		return "is not the tuple that identifies a storage";
 	if (!fsdp_span_is(fsdp_pickle_text(trial->pickle, item(trial, id, 0)), "storage"))
 		return "is of another kind than storage";
 	if (!is_storage_class(trial, item(trial, id, 1)))
 		return "has no class of torch's storages";
 	if (kind_of(trial, item(trial, id, 2)) != FSDP_PICKLE_TEXT)
-		return "has a key that is no text";
+		return "has a key that is not a string";
 	if (kind_of(trial, item(trial, id, 3)) != FSDP_PICKLE_TEXT)
-		return "has a location that is no text";
+		return "has a location that is not a string";
 	if (!fsdp_pickle_integer(trial->pickle, item(trial, id, 4), &numel) || numel < 0)
 		return NULL;
 	return "has a class of storages that is not known";

@@ -273,7 +273,7 @@ static bool read_listed(struct legacy *legacy, struct fsdp_error **ret_error)
 		return false;
 	if (fsdp_pickle_kind(legacy->facts.pickle, top) == FSDP_PICKLE_LIST)
 		return place_listed(legacy, top, ret_error);
-	SAY(legacy, begin, "the keys of the storages are no list");
+	SAY(legacy, begin, "the keys of the storages are not a list");
 	return true;
 }
 
@@ -481,7 +481,7 @@ static bool key_text(struct legacy *legacy, fsdp_ref key, struct fsdp_span *ret_
 		*ret_text = fsdp_span(text,
 			(size_t)snprintf(text, sizeof text, "%lld", (long long)number));
 	if (ret_text->data == NULL)
-		return fail(legacy, "a key is no number", ret_error);
+		return fail(legacy, "a key is not a number", ret_error);
 	*ret_text = fsdp_arena_copy(arena, *ret_text);
 	return ret_text->data != NULL || fsdp_arena_fail(arena, ret_error);
 }

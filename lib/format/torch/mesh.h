@@ -25,7 +25,7 @@ fsdp_ref fsdp_torch_field(struct fsdp_pickle *pickle, fsdp_ref object, const cha
 /* The largest world that a file names; whole: of exactly so many ranks. */
 void fsdp_torch_tell_world(struct fsdp_torch *torch, uint32_t size, bool whole);
 
-/* False without an error: it is no mesh. Its ranks are not read yet. */
+/* False without an error: it is not a mesh. Its ranks are not read yet. */
 bool fsdp_torch_read_mesh(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	fsdp_ref ref, struct fsdp_torch_mesh *mesh, struct fsdp_error **ret_error);
 

@@ -111,7 +111,7 @@ static void list_names(const struct inside_values *nested,
 static void look_inside(struct inside_values *nested, struct fsdp_span stream,
 	uint64_t base, unsigned depth);
 
-/* `at`: where the value stands in the outermost pickle. False: it is no whole pickle. */
+/* `at`: where the value stands in the outermost pickle. False: it is not a whole pickle. */
 static bool judge(
 	struct inside_values *nested, struct fsdp_span value, uint64_t at, unsigned depth)
 {
@@ -145,7 +145,7 @@ static bool judge(
 	return whole;
 }
 
-/* Bytes that were looked at, and whose values with them; 0: this is no pickle. */
+/* Bytes that were looked at, and whose values with them; 0: this is not a pickle. */
 static size_t look_at(struct inside_values *nested, struct fsdp_span stream, size_t at,
 	bool text, uint64_t base, unsigned depth)
 {

@@ -150,7 +150,7 @@ static bool size_and_stride(struct fsdp_torch *torch, struct fsdp_pickle *pickle
 static bool misread(struct fsdp_torch_tensor *tensor)
 {
 	tensor->shape = FSDP_NONE;
-	tensor->broken = "its offset, size or stride is no list of 64-bit integers";
+	tensor->broken = "its offset, size or stride is not a list of 64-bit integers";
 	return true;
 }
 

@@ -128,7 +128,7 @@ static bool keep_tensor(struct taking *taking, uint32_t index)
 	       (kept->tensor.flags & FSDP_TENSOR_COMPONENT) == 0;
 }
 
-/* What the metadata say is no value of the checkpoint. */
+/* What the metadata say is not a value of the checkpoint. */
 static void keep_value(struct taking *taking, uint32_t index)
 {
 	struct fsdp_model *model = taking->torch->model;

@@ -323,7 +323,7 @@ bool fsdp_torch_take_relative(struct fsdp_torch *torch, struct fsdp_relative *re
 
 /* ---- value-tokens.c ---- */
 
-/* One value as tokens (in the model's arena), for entries that are no tensors. */
+/* One value as tokens (in the model's arena), for entries that are not tensors. */
 bool fsdp_torch_tokens(struct fsdp_torch *torch, fsdp_ref ref,
 	struct fsdp_value_record *value, struct fsdp_error **ret_error);
 /* What Python calls the type of a value. */
@@ -352,7 +352,7 @@ bool fsdp_torch_next_pickle(const struct fsdp_source *source, uint64_t *offset,
  *	i integer   f number   b bool or 0 or 1   s text   y bytes   p None or one of them
  *	l list, tuple or set   d dict   Z integers   x anything but a global   g a global
  *	C a codec of characters   D dtype   F what a defaultdict makes its values with
- *	N numpy.ndarray   O a numpy type that is no object   B __bit_generator_ctor
+ *	N numpy.ndarray   O a numpy type that is not an object   B __bit_generator_ctor
  *	*x any number of them, all x
  *
  * or "!" where only a fold may take the call, then what is judged besides: letter and

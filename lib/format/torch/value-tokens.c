@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Turns a saved value that is no tensor into a row of tokens, one for each plain value and
+ * Turns a saved value that is not a tensor into a row of tokens, one for each plain value and
  * container, and the name that Python has for its type.
  *
  * Values may share what they hold, so one is cut at so many tokens, levels and bytes, and

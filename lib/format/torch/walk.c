@@ -543,7 +543,7 @@ static void pop_frame(struct walk *walk)
 	walk->stack.count--;
 }
 
-/* The text of a key that is no text. */
+/* The text of a key that is not a string. */
 static bool spell_key(
 	struct walk *walk, fsdp_ref key, struct fsdp_span *ret_text, bool *ret_integer)
 {
@@ -645,7 +645,7 @@ static bool meet(struct walk *walk, fsdp_ref ref, uint32_t name, uint32_t raw_na
 	       add_value(walk, ref, name, raw_name, hides);
 }
 
-/* A key of a dict that is no text is a value of its own if a tensor is it, or in it. */
+/* A key of a dict that is not a string is a value of its own if a tensor is it, or in it. */
 static bool meet_key(struct walk *walk, fsdp_ref key, uint32_t name, uint32_t raw_name)
 {
 	bool hides;

@@ -426,7 +426,7 @@ static struct fsdp_span first_segment(const struct fsdp_model *model, uint32_t n
 	return fsdp_names_segment(&model->names, name);
 }
 
-/* What callbacks keep is no parameter. */
+/* What callbacks keep is not a parameter. */
 static uint8_t role_in_lightning(
 	const struct fsdp_model *model, uint32_t raw_name, uint8_t role)
 {
@@ -586,7 +586,7 @@ static bool begins_as_pickle(
 }
 
 /* Whether it may be a pickle: by its name, or (of what torch does not write) by how it
- * begins. What is no checkpoint of torch, and what has code, has members of all kinds. */
+ * begins. What is not a checkpoint of torch, and what has code, has members of all kinds. */
 static bool may_be_pickle(struct torch_zip *file, const struct fsdp_zip_member *member)
 {
 	if (has_name_of_pickle(member->name))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads of trainer_state.json what is no list and no object: step, epoch, what was best.
- * Python writes losses that are no number as NaN, so it is read leniently.
+ * Reads of trainer_state.json what is neither a list nor an object: step, epoch, what was best.
+ * Python writes losses that are not a number as NaN, so it is read leniently.
  *
  *	{"global_step": n, "epoch": x, "best_metric": x, "log_history": [{…}, …], …}
  *

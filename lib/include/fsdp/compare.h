@@ -115,7 +115,7 @@ enum fsdp_compare_what {
 	FSDP_DIFFERS_PLACEMENT = 1 << 3,
 	/* The unit that shards it, where both are known. */
 	FSDP_DIFFERS_UNIT = 1 << 4,
-	/* The value of an entry that is no tensor. */
+	/* The value of an entry that is not a tensor. */
 	FSDP_DIFFERS_VALUE = 1 << 5,
 	/* At least one element, beyond the tolerance. */
 	FSDP_DIFFERS_ELEMENTS = 1 << 6,
@@ -159,7 +159,7 @@ struct fsdp_compare_elements {
 	/* The first one that differs, in C order; FSDP_UNKNOWN: none. */
 	uint64_t first;
 	/* The largest difference, the largest by |b|, and the mean over all elements. Of
-	 * what is no number there are none (has_numbers). A pair with a NaN or an infinity
+	 * what is not a number there are none (has_numbers). A pair with a NaN or an infinity
 	 * in one of both differs by infinity, and has no part in the mean. */
 	bool has_numbers;
 	double max_abs, max_rel, mean_abs;
@@ -203,7 +203,7 @@ struct fsdp_compare_facts {
 	size_t only_count[2];
 	/* Pairs whose names differ. */
 	size_t rename_count;
-	/* Entries that are no tensors, and differ. */
+	/* Entries that are not tensors, and differ. */
 	size_t value_count;
 	/* Names that one side lacks, but has the tensor they are tied to; and second
 	 * copies of weights */
@@ -256,7 +256,7 @@ struct fsdp_compare_rename {
 FSDP_API struct fsdp_compare_rename fsdp_compare_rename(
 	const struct fsdp_compare *compare, size_t index);
 
-/** An entry that is no tensor and has another value: indices for fsdp_value. The index
+/** An entry that is not a tensor and has another value: indices for fsdp_value. The index
  * must be below value_count. */
 struct fsdp_compare_value {
 	uint32_t sides[2];

@@ -27,7 +27,7 @@ extern "C" {
  */
 struct fsdp_document;
 
-/** What a value is. Integers beyond 64 bits are no valid document. */
+/** What a value is. Integers beyond 64 bits are not a valid document. */
 enum fsdp_document_kind {
 	/* There is no such value. Zero, so that a struct of zeroes is absent. */
 	FSDP_DOCUMENT_ABSENT,

@@ -88,7 +88,7 @@ struct fsdp_dtype {
 	bool is_signed;
 };
 
-/** Static; its name is "unknown" for 0, which is no dtype, and past the end. */
+/** Static; its name is "unknown" for 0, which is not a dtype, and past the end. */
 FSDP_API const struct fsdp_dtype *fsdp_dtype(uint32_t dtype);
 
 /** Ids of dtypes are below. */
@@ -222,7 +222,7 @@ FSDP_API struct fsdp_sum fsdp_sum(const struct fsdp_checkpoint *checkpoint, size
 FSDP_API uint32_t fsdp_tensor_find(
 	const struct fsdp_checkpoint *checkpoint, struct fsdp_span name);
 
-/** Whether its elements are parameters of a model: its role says so, and it is no lone
+/** Whether its elements are parameters of a model: its role says so, and it is not a lone
  * integer, which counts something. Never fails, reads nothing but the struct. */
 FSDP_API bool fsdp_tensor_is_parameter(const struct fsdp_tensor *tensor);
 
@@ -256,7 +256,7 @@ FSDP_API struct fsdp_quantizer fsdp_quantizer(
 
 /**
  * Where a part of a tensor is. Boxes are offsets and sizes in the global shape. A piece
- * of a parameter that FSDP flattened is no box: it is a run of the elements in C order,
+ * of a parameter that FSDP flattened is not a box: it is a run of the elements in C order,
  * and lies as one row in its storage. The payload's own place may need another read:
  * fsdp_piece_locate.
  */
@@ -661,7 +661,7 @@ FSDP_API bool fsdp_has_visits(const struct fsdp_checkpoint *checkpoint);
 /* ---- values ---- */
 
 /**
- * An entry that is no tensor, as a list of tokens in pre-order: a container token is
+ * An entry that is not a tensor, as a list of tokens in pre-order: a container token is
  * followed by its items (dicts: key, value, key, value …). Never evaluated.
  *
  * A tree of {"lr": [0.1, None]} is DICT (count 1), TEXT "lr", LIST (count 2), FLOAT,
@@ -707,7 +707,7 @@ struct fsdp_token {
 	struct fsdp_span text;
 };
 
-/** An entry that is no tensor, as a loader would find it. */
+/** An entry that is not a tensor, as a loader would find it. */
 struct fsdp_value {
 	uint32_t name, raw_name, path; /* as those of fsdp_tensor */
 	/* Python's name: "int", "list", "PosixPath"; may be hostile. */

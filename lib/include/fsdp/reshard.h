@@ -39,9 +39,9 @@ struct fsdp_reshard_options {
 };
 
 /**
- * Takes time linear in tensors times ranks that are no copies, and in pieces. Memory is
+ * Takes time linear in tensors times ranks that are not copies, and in pieces. Memory is
  * linear in ranks times files, 256 MiB at most. Fails if memory ends, or (usage) if world
- * is no multiple of copies times tp.
+ * is not a multiple of copies times tp.
  */
 FSDP_API bool fsdp_reshard_new(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_reshard_options *options, struct fsdp_reshard **ret_reshard,

@@ -25,7 +25,7 @@ struct fsdp_result_type {
 
 /**
  * Reads the file, plain or compressed; "-" is standard input. The caller owns
- * *ret_result. Fails, with the path in the error, if it cannot be read, is no result of
+ * *ret_result. Fails, with the path in the error, if it cannot be read, is not a result of
  * this program, or that of another command. Memory is bounded by the default of the limit
  * `memory`.
  */

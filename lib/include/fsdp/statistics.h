@@ -38,7 +38,7 @@ struct fsdp_statistics_options {
 };
 
 /**
- * Tensors that cannot be read, or are no numbers, have an error instead; it fails only if
+ * Tensors that cannot be read, or are not numbers, have an error instead; it fails only if
  * memory ends or `progress` stopped it. Memory: as fsdp_walk, 150 bytes a tensor and as
  * many for each 64 MiB of one. Not of a checkpoint that has sums
  * (fsdp_sum_count). The caller owns *ret_statistics.

@@ -108,8 +108,8 @@ struct fsdp_survey_root {
 	uint64_t count;          /* of its items */
 	uint64_t tensors;        /* of these, or of a dict's values */
 	const char *first_class; /* of the first item or value */
-	const char *other_key;   /* the first one whose value is no tensor, or NULL */
-	const char *key_class;   /* of the first key that is no text */
+	const char *other_key;   /* the first one whose value is not a tensor, or NULL */
+	const char *key_class;   /* of the first key that is not a string */
 };
 
 /** What torch.load(weights_only=True) would not accept in a file of pickles. */

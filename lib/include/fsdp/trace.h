@@ -102,7 +102,7 @@ struct fsdp_recording_options {
 	/* Bits 1 << kind: others are left out, unless there is nothing else. 0: all. */
 	unsigned kinds;
 
-	/* The paths are all files of a folder: one that is no recording is left out as
+	/* The paths are all files of a folder: one that is not a recording is left out as
 	 * well, and no error. */
 	bool folder;
 
