@@ -256,7 +256,7 @@ const struct record tensor_record = OBJECT_RECORD(TENSOR, "tensor",
 		SORTED_BY(TENSOR, module), ABOUT("Module that owns it.") },
 	{ "unit", FOUND_AT(TENSOR, unit, FIELD_NAME, find_unit), HIDDEN,
 		SORTED_BY(TENSOR, unit),
-		ABOUT("Module of the FSDP unit that shards it; the root is the empty text.") });
+		ABOUT("Module of the FSDP unit that shards it; the root is the empty string.") });
 
 /* ---- pieces ---- */
 
@@ -481,7 +481,7 @@ const struct record entry_record = OBJECT_RECORD(VALUE, "value",
 	{ "value_type", GET(FIELD_WORD, get_type), .always = true, HIDDEN,
 		ABOUT("Python's name of its type, under the name that JSON and JSON Lines share.") },
 	{ "value", GET(FIELD_ANY, get_value), HIDDEN,
-		ABOUT("The value where JSON can hold it: numbers, texts, booleans, null, and lists and objects of these. Integers beyond 64 bits are texts.") },
+		ABOUT("The value where JSON can hold it: numbers, strings, booleans, null, and lists and objects of these. Integers beyond 64 bits are strings.") },
 	{ "text", GET(FIELD_NAME, get_text),
 		ABOUT("The value for people: printable, cut when long; `...` when it was not read.") },
 	{ "file", FOUND_AT(VALUE, file, FIELD_NAME, find_file), HIDDEN,

@@ -112,7 +112,7 @@ bool fsdp_export_check_names(struct fsdp_export *plan, struct fsdp_error **ret_e
 		sorted[i] = (uint32_t)i;
 		if (plan->form <= FSDP_EXPORT_SAFETENSORS && !fsdp_utf8_is_valid(name))
 			return fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-				"the name %.*s is no UTF-8, which safetensors needs",
+				"the name %.*s is not UTF-8, which safetensors needs",
 				FSDP_TEXT_MOST(name, 160));
 		if (plan->form <= FSDP_EXPORT_SAFETENSORS &&
 			fsdp_span_equal(name, FSDP_SPAN("__metadata__"))) {

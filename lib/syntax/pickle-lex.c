@@ -106,7 +106,7 @@ static inline void look_at_text(struct pass *pass, const unsigned char *at,
 		return;
 	pass->odd_text = true;
 	PICKLE_FIND(pass->options, FSDP_RULE_PICKLE_ODD, offset_at(pass, at), FSDP_NOTE,
-		"a text is not UTF-8 or holds lone surrogates");
+		"a string is not UTF-8 or holds lone surrogates");
 }
 
 static void set_frame_end(struct pass *pass, uint64_t frame_end)

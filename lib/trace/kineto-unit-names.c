@@ -64,7 +64,7 @@ static bool take_text(struct finding_names *finding, const struct fsdp_json_toke
 	return !names_unit(note.kind) || add(finding, note.unit);
 }
 
-/* Up to the end, or to what is no JSON. */
+/* Up to the end, or to what is not JSON. */
 static bool scan_names(struct finding_names *finding, struct fsdp_json_scan *scan,
 	struct fsdp_error **ret_error)
 {

@@ -72,7 +72,7 @@ static bool is_printable(uint32_t point)
 }
 
 /* The bytes of one code point; surrogates are written like any other. 1 and the byte: it
- * is no UTF-8. */
+ * is not UTF-8. */
 static size_t take_point(const unsigned char *at, size_t left, uint32_t *ret_point)
 {
 	size_t size = *at >= 0xf0 && *at < 0xf8 ? 4

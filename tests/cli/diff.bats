@@ -81,9 +81,9 @@ hint() {
 	while read -r dtype fraction least most bits; do
 		weights a.safetensors F64 "[3]" "struct.pack('<3d', 1 + 1.4 * 2.0**-$fraction, 1.4 * 2.0**$least, $most * (1 + 2.0**-($fraction + 3)))"
 		weights b.safetensors "$dtype" "[3]" "bytes.fromhex('$bits')"
-		[ "$(hint a.safetensors b.safetensors)" = "equal, rounded to the narrower of both dtypes" ]
+		[ "$(hint a.safetensors b.safetensors)" = "equal, rounded to the narrower of the two dtypes" ]
 		weights a.safetensors F64 "[3]" "struct.pack('<3d', 1 + 1.6 * 2.0**-$fraction, 2.0**$least, $most)"
-		[ "$(hint a.safetensors b.safetensors)" != "equal, rounded to the narrower of both dtypes" ]
+		[ "$(hint a.safetensors b.safetensors)" != "equal, rounded to the narrower of the two dtypes" ]
 	done <<-'END'
 		F32 23 -149 (2-2.0**-23)*2.0**127 0100803f01000000ffff7f7f
 		F16 10 -24 65504 013c0100ff7b

@@ -272,7 +272,7 @@ static void names_must_be_text(void **state)
 	struct fsdp_export_options options = defaults();
 	parameter(checkpoint, "a\xff", 1);
 	freeze_by_hand(checkpoint);
-	refused(checkpoint, &options, "is no UTF-8");
+	refused(checkpoint, &options, "is not UTF-8");
 	/* Where there is no name in the bytes it does not matter. */
 	options.form = FSDP_EXPORT_RAW;
 	fsdp_export_free(plan_of(checkpoint, &options));

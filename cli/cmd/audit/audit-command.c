@@ -74,10 +74,10 @@ static const char *no_part(const struct audit_options *options, const char **ret
 		return "--part cuts the bytes that --data reads";
 	*ret_hint = "fsdp-inspect diff --values --part=K/N CHECKPOINT OUT compares them";
 	if (options->merged != NULL)
-		return "--part excludes --merged, which reads every tensor of both";
+		return "--part excludes --merged, which reads every tensor of both checkpoints";
 	*ret_hint = "fsdp-inspect audit --for=LOADER CHECKPOINT";
 	return options->loading.loaders.count > 0
-		       ? "--part excludes --for, which needs the headers alone: ask by itself"
+		       ? "--part excludes --for, which needs the headers alone: run it by itself"
 		       : NULL;
 }
 

@@ -71,7 +71,7 @@ bool baseline_open(struct baseline *baseline, struct run *run, const char *path)
 	if (findings.kind != FSDP_DOCUMENT_LIST)
 		good = !refuse(run,
 			"make one: fsdp-inspect audit -o json=FILE CHECKPOINT",
-			"%s: this is no JSON result of fsdp-inspect", path);
+			"%s: this is not a JSON result of fsdp-inspect", path);
 	else
 		good = take(baseline, findings, is_print_of_finding) ||
 		       !refuse(run, NULL, "%s: out of memory", path);

@@ -153,7 +153,7 @@ static void judge_world(const struct policy *policy, struct run *run)
 		return;
 	if (world == FSDP_NONE)
 		run_finding(run, "FI6007",
-			"the policy wants a world size of %lld, the checkpoint tells none",
+			"the policy wants a world size of %lld, the checkpoint records none",
 			(long long)policy->world_size);
 	else
 		run_finding(run, "FI6007",

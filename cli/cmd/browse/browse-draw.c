@@ -361,7 +361,7 @@ static void put_values(
 	struct browse *browse = screen->browse;
 
 	if (!elements_are_stored(tensor)) {
-		writer_text(screen->line, "values of this tensor are in no file");
+		writer_text(screen->line, "no file holds values of this tensor");
 	} else if (browse->first == NULL) {
 		writer_text(
 			screen->line, "values are not read: no thread could be started");

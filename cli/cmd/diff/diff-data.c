@@ -202,7 +202,7 @@ static const struct record elements_record = OBJECT_RECORD(CHANGE, "elements_com
 	{ "first_index", GET(FIELD_SHAPE, get_first), .null = true,
 		ABOUT("Index of the first one that differs; null if none does.") },
 	{ "max_abs", NUMBER_AT(CHANGE, pair.elements.max_abs), .has = has_numbers,
-		ABOUT("Largest difference; `Infinity` where one of both is not a finite number.") },
+		ABOUT("Largest difference; `Infinity` where one of the two is not finite.") },
 	{ "max_rel", NUMBER_AT(CHANGE, pair.elements.max_rel), .has = has_numbers,
 		ABOUT("Largest difference divided by the number that B has.") },
 	{ "mean_abs", NUMBER_AT(CHANGE, pair.elements.mean_abs), .has = has_numbers,

@@ -92,8 +92,8 @@ void hint_text(const struct fsdp_compare_pair *pair, char text[HINT_TEXT])
 			pair->parts, pair->dim);
 		break;
 	case FSDP_HINT_ROUNDED:
-		snprintf(
-			text, HINT_TEXT, "equal, rounded to the narrower of both dtypes");
+		snprintf(text, HINT_TEXT,
+			"equal, rounded to the narrower of the two dtypes");
 		break;
 	case FSDP_HINT_NONE:
 	case FSDP_HINT_COUNT:

@@ -131,7 +131,7 @@ static void tell_none(struct latest *latest)
 		return;
 	if (latest->count == 0) {
 		run_note(latest->run,
-			"no checkpoint lies below %s; fsdp-inspect info tells what a file is",
+			"no checkpoint lies below %s; fsdp-inspect info shows what a file is",
 			path);
 		return;
 	}
@@ -144,8 +144,8 @@ static void tell_none(struct latest *latest)
 		run_note(latest->run,
 			"nothing else is wrong with it: the program that has these classes loads it, torch.load only with weights_only=False, which runs what is in it");
 	if (latest->count > 1)
-		run_note(latest->run, "fsdp-inspect latest --explain %s tells of all",
-			path);
+		run_note(latest->run,
+			"fsdp-inspect latest --explain %s lists all of them", path);
 }
 
 /* What all but the newest that is good cost. */

@@ -311,7 +311,7 @@ static bool run_stats(struct run *run, struct fsdp_error **ret_error)
 			run->select->reverse || run->select->columns.count > 0 ||
 			run->select->head >= 0))
 		return refuse(run, "give --sort, --columns and --head to merge",
-			"--part tells all of each tensor: it takes no --sort, --columns and --head");
+			"--part takes no --sort, --columns and --head: it writes a row for each tensor");
 	if (run->common->part_count != 0 && counting.options->by != NULL &&
 		counting.options->hist)
 		return refuse(run, "leave out --by, or --hist",

@@ -86,7 +86,7 @@ static struct value get_inferred(struct subject of)
 const struct record module_record = OBJECT_RECORD(MODULE, "module",
 	"A module as the tree shows it. Parents come before their children.",
 	{ "name", NAME_AT(MODULE, name), .always = true,
-		.about = "Name as shown; the root is the empty text." },
+		.about = "Name as shown; the root is the empty string." },
 	{ "name_raw", GET(FIELD_NAME, get_raw_name),
 		.about = "Name as PyTorch has it, when cleaning changed it." },
 	{ "class", GET(FIELD_WORD, get_class),

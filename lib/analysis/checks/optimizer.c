@@ -193,7 +193,7 @@ static bool judge_orphans(struct optimizer *optimizer, struct fsdp_error **ret_e
 					FSDP_RULE_OPTIM_STATE_ORPHAN,
 					FSDP_PLACE(.tensor = name, .affected = &name,
 						.affected_count = 1),
-					"the optimizer has this state, and the model no such parameter");
+					"the optimizer has this state, but the model has no such parameter");
 		}
 	return true;
 }

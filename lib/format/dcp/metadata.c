@@ -264,7 +264,7 @@ static bool read_top(struct fsdp_dcp_parse *parse)
 		!fsdp_span_is(global->name, "Metadata"))
 		return calls_other(parse, global);
 	if (fsdp_pickle_kind(pickle, top) != FSDP_PICKLE_CALL || global == NULL)
-		return fsdp_dcp_damaged(parse, "the pickle is no Metadata object");
+		return fsdp_dcp_damaged(parse, "the pickle is not a Metadata object");
 	fsdp_ref state = fsdp_pickle_state(pickle, top, 0);
 	if (fsdp_pickle_kind(pickle, state) != FSDP_PICKLE_DICT)
 		return fsdp_dcp_damaged(parse, "the Metadata object has no fields");

@@ -484,7 +484,8 @@ static bool take_xla_shard(struct taking *taking, struct fsdp_span module,
 	if (orig.data == NULL ||
 		!fsdp_torch_ints(taking->torch, pickle, parts.shape, size, &dims) ||
 		!fsdp_numel(size, dims, &parts.whole)) {
-		tell(taking, key, "the metadata of the shard do not say of what it is");
+		tell(taking, key,
+			"the metadata of the shard does not say which tensor it belongs to");
 		return true;
 	}
 	lists = fsdp_pickle_get_span(pickle,
@@ -537,7 +538,7 @@ static bool take_fairscale_flat(struct taking *taking, struct fsdp_span module,
 			pickle, fsdp_pickle_get(pickle, facts, "padding"), &padding) ||
 		padding < 0) {
 		tell(taking, parts.key,
-			"the metadata of the flat parameter do not say of what it is");
+			"the metadata of the flat parameter does not say which unit it belongs to");
 		return true;
 	}
 	parts.padding = (uint64_t)padding;
