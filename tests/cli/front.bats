@@ -843,3 +843,20 @@ terminated() {
 	inspect ls -l data.pkl
 	[[ $stderr == *"fsdp-inspect: data.pkl: the file does not hold these bytes"* ]]
 }
+
+@test "of pickles that were not looked at, as many are named as fit" {
+	python3 - "$TESTDATA/torch-zip/state-dict/model.pt" many.pt <<-'END'
+		import sys, zipfile
+		with zipfile.ZipFile(sys.argv[1]) as old, zipfile.ZipFile(sys.argv[2], "w") as new:
+		    for name in old.namelist():
+		        new.writestr(name, old.read(name))
+		    for letter in "abcd":
+		        new.writestr("model/" + letter * 300, b"\x80\x02K\x01.")
+	END
+	inspect info --limit=pickle-streams=1 many.pt
+	[ "$status" -eq 0 ]
+	local b c
+	printf -v b '%249s' ''
+	c=${b// /c} b=${b// /b}
+	grep -qx "warning  FI9006 not-evaluated  many.pt: 3 pickles beside data.pkl were not looked at: model/$b, model/$c" <<<"$stderr"
+}

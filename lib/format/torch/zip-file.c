@@ -610,7 +610,8 @@ static void add_unseen(struct unseen *unseen, struct fsdp_span name)
 	char room[FSDP_SHOWN];
 	const char *text = fsdp_shown(name, room);
 	size_t left = sizeof unseen->names - unseen->size;
-	if (unseen->count++ != 0 && strlen(text) + 3 > left)
+	unseen->count++;
+	if (strlen(text) + 3 > left)
 		return;
 	unseen->size += (size_t)snprintf(unseen->names + unseen->size, left, "%s%s",
 		unseen->size == 0 ? "" : ", ", text);
