@@ -236,6 +236,18 @@ later() {
 	echo "{\"traceEvents\":[$op,$other,$other]}" > mtia.json
 	run -3 --separate-stderr replay mtia.json
 	[[ "$stderr" == *"kinds that are not known here, which are left out: 2 mtia_ccp_events"* ]]
+	# No more than four are named.
+	for count in 4 5; do
+		events=
+		for i in $(seq $count); do
+			events+=,${other/mtia_ccp_events/kind_$i}
+		done
+		echo "{\"traceEvents\":[$op$events]}" > kinds.json
+		run -3 --separate-stderr replay kinds.json
+		[[ "$stderr" == *"left out: 1 kind_1, 1 kind_2, 1 kind_3, 1 kind_4"* ]]
+		[[ "$stderr" != *kind_5* ]]
+		[[ "$stderr" == *", ..."* ]] || [ "$count" -eq 4 ]
+	done
 	bare='{"ph":"X","name":"fusion.3","pid":1,"tid":1,"ts":1,"dur":5}'
 	echo "{\"traceEvents\":[$bare]}" > xla.json
 	run -3 --separate-stderr replay xla.json

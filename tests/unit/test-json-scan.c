@@ -737,6 +737,10 @@ static void fixed_point_is_exact(void **state)
 	assert_false(fsdp_decimal_integer(FSDP_SPAN("-9223372036854775809"), &value));
 }
 
+/* 64 of them. */
+#define FOUR(text) text text text text
+#define MANY(text) FOUR(FOUR(FOUR(text)))
+
 struct alike {
 	struct fsdp_json_quick *quick;
 	struct fsdp_json_list lists[3];
@@ -744,6 +748,7 @@ struct alike {
 	char key[16], text[20];
 	uint32_t meaning;
 	uint64_t text_offset;
+	int arrays; /* around the object */
 };
 
 static const struct fsdp_span list_keys[] = { FSDP_SPAN_INIT("s"), FSDP_SPAN_INIT("o"),
@@ -762,11 +767,17 @@ static bool fit(struct alike *alike, const char *second)
 {
 	struct reading reading;
 	struct fsdp_json_token token;
-	char text[400], rest[400];
-	snprintf(text, sizeof text, "{\"a\":[{}]%s", second);
+	char text[400], rest[400], begin[65], end[67];
+	assert_true(alike->arrays < (int)sizeof begin);
+	snprintf(begin, sizeof begin, "%.*s", alike->arrays, MANY("["));
+	snprintf(text, sizeof text, "%s{\"a\":[{}]%s%.*s", begin, second, alike->arrays,
+		MANY("]"));
+	snprintf(end, sizeof end, "}%.*s.", alike->arrays, MANY("]"));
 	open_text(&reading, text, SIZE_MAX);
 	struct fsdp_json_scan *scan = &reading.scan;
 	struct fsdp_json_member *member = &alike->member;
+	for (int i = 0; i < alike->arrays; i++)
+		assert_true(fsdp_json_scan_next(scan, &token, &reading.error));
 	for (size_t i = 0; i < 2; i++) {
 		assert_true(fsdp_json_scan_next(scan, &token, &reading.error));
 		assert_false(
@@ -784,7 +795,7 @@ static bool fit(struct alike *alike, const char *second)
 		alike->meaning = *member->meaning;
 		fsdp_json_quick_accept(scan, member);
 		assert_true(spell(&reading, rest));
-		assert_string_equal(rest, "}.");
+		assert_string_equal(rest, end);
 	}
 	reading_done(&reading);
 	return fits;
@@ -855,6 +866,16 @@ static void passes_members_that_look_alike(void **state)
 		for (size_t i = 0; i < sizeof others / sizeof *others; i++)
 			assert_false(fit(&alike, others[i]));
 	}
+	fsdp_json_quick_free(alike.quick);
+}
+
+/* Kinds of levels are kept in words of 64 bits. */
+static void passes_members_deep_inside(void **state)
+{
+	(void)state;
+	struct alike alike = { fsdp_json_quick_new(&of_texts) };
+	for (alike.arrays = 61; alike.arrays <= 64; alike.arrays++)
+		assert_true(fit(&alike, ",\"b\":\"file\"}"));
 	fsdp_json_quick_free(alike.quick);
 }
 
@@ -964,6 +985,7 @@ int main(void)
 		cmocka_unit_test(seeks_a_member),
 		cmocka_unit_test(fixed_point_is_exact),
 		cmocka_unit_test(passes_members_that_look_alike),
+		cmocka_unit_test(passes_members_deep_inside),
 		cmocka_unit_test(passes_members_that_are_texts),
 		cmocka_unit_test(counts_of_a_list_have_their_room),
 		cmocka_unit_test(each_key_comes_once),
