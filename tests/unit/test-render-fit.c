@@ -97,6 +97,12 @@ static void no_two_look_alike(void **state)
 		{ "short", "c" },
 		{ NULL },
 	};
+	static const char *const between[][2] = {
+		{ "aaaaaaaaaaaaaaaaaaaa0bbbbbbbbbbbbbbbbbbbb", "a" },
+		{ "cccccccccccccccccccccdddddddddddddddddddd", "b" },
+		{ "aaaaaaaaaaaaaaaaaaaa1bbbbbbbbbbbbbbbbbbbb", "c" },
+		{ NULL },
+	};
 	static const char *const apart[][2] = {
 		{ "0aaaaaaaaaaaaaaaaaaabbbbbbbbbbbbbbbbbbbbb", "a" },
 		{ "1aaaaaaaaaaaaaaaaaaabbbbbbbbbbbbbbbbbbbbb", "b" },
@@ -112,6 +118,14 @@ static void no_two_look_alike(void **state)
 				  "aaaaaaaaaaaaaaaaaaaa1bbbbbbbbbbbbbbbbbbbb\n"
 				  "                       1234567  b\n"
 				  "short                  1234567  c\n");
+	emit(&capture, 36, between);
+	assert_captured(&capture, "NAME                     BYTES  FILE\n"
+				  "aaaaaaaaaaaaaaaaaaaa0bbbbbbbbbbbbbbbbbbbb\n"
+				  "                       1234567  a\n"
+				  "cccccccccccccccccccccdddddddddddddddddddd\n"
+				  "                       1234567  b\n"
+				  "aaaaaaaaaaaaaaaaaaaa1bbbbbbbbbbbbbbbbbbbb\n"
+				  "                       1234567  c\n");
 	emit(&capture, 36, apart);
 	assert_captured(&capture, "NAME                     BYTES  FILE\n"
 				  "0aaaaaaaa...bbbbbbbbb  1234567  a\n"
