@@ -78,6 +78,23 @@ static void ranks_hold_pieces(void **state)
 	fsdp_sums_free(sums);
 }
 
+static void one_rank_is_even(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+	uint32_t tensor =
+		tensor_by_hand(checkpoint, "a", "int64", FSDP_ROLE_PARAM, NULL, 0);
+	struct fsdp_balance balance;
+	struct fsdp_sums *sums;
+
+	piece_by_hand(checkpoint, tensor, 3, NULL, 0);
+	freeze_by_hand(checkpoint);
+	sums = sums_new(checkpoint, FSDP_BY_RANK);
+	balance = fsdp_sums_balance(sums);
+	assert_int_equal(balance.groups, 1);
+	assert_true(balance.is_even);
+	fsdp_sums_free(sums);
+}
+
 static void a_filter_chooses_pieces(void **state)
 {
 	struct fsdp_checkpoint *checkpoint = *state;
@@ -403,6 +420,8 @@ static void one_that_is_alone_counts_in_full(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			one_rank_is_even, begin_by_hand, end_by_hand),
 		cmocka_unit_test_setup_teardown(
 			ranks_hold_pieces, begin_by_hand, end_by_hand),
 		cmocka_unit_test_setup_teardown(
