@@ -175,10 +175,10 @@ static bool judge_folder(
 		const struct sets sets = { run, below, pairs, others };
 		for (size_t i = 0; i < fsdp_set_pair_count(pairs) && good; i++)
 			good = judge_pair(&sets, fsdp_set_pair(pairs, i));
-	} else if (error != NULL && fsdp_error_code(error) != FSDP_ERROR_MEMORY)
+	} else {
 		collected_error(run->collected, error, run->input);
-	else
-		good = false;
+		good = !run->collected->out_of_memory;
+	}
 	fsdp_error_free(error);
 	fsdp_set_pairs_free(pairs);
 	fsdp_survey_free(survey);

@@ -88,7 +88,7 @@ static uint32_t tp_dim_of_name(struct fsdp_span name)
 		"linear_proj", "linear_fc2" };
 	struct fsdp_span rest = name;
 
-	while (rest.size != 0) {
+	while (true) {
 		struct fsdp_span word = fsdp_span_first(rest, '.');
 
 		for (size_t i = 0; i < FSDP_COUNT(first); i++)
@@ -98,10 +98,9 @@ static uint32_t tp_dim_of_name(struct fsdp_span name)
 			if (fsdp_span_is(word, second[i]))
 				return 1;
 		if (word.size == rest.size)
-			break;
+			return FSDP_NONE;
 		rest = fsdp_span(rest.data + word.size + 1, rest.size - word.size - 1);
 	}
-	return FSDP_NONE;
 }
 
 /* "Shard(dim=1)", "_StridedShard(dim=0, …)": the number behind "dim=". */
