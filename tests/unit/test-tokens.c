@@ -138,6 +138,8 @@ static void test_json(void **state)
 {
 	struct fsdp_token dict[] = { OPEN(DICT, 2), INTEGER(1), OPEN(TUPLE, 2),
 		INTEGER(1), TEXT("x"), TEXT("b"), OPEN(DICT, 0) };
+	struct fsdp_token nested[] = { OPEN(DICT, 1), TEXT("a"), OPEN(DICT, 1),
+		INTEGER(2), INTEGER(3) };
 	struct json_tokens json = { NULL, 0, 0, NULL, false };
 	struct value value = tokens_json(&json, dict, 7);
 	(void)state;
@@ -148,6 +150,11 @@ static void test_json(void **state)
 	assert_memory_equal(value.tokens.items[1].text.data, "1", 1);
 	assert_int_equal(value.tokens.items[2].type, TOKEN_ARRAY);
 	assert_int_equal(value.tokens.items[6].type, TOKEN_OBJECT);
+	/* Keys of a dict in a dict are texts, too. */
+	value = tokens_json(&json, nested, 5);
+	assert_int_equal(value.type, VALUE_TOKENS);
+	assert_int_equal(value.tokens.items[3].type, TOKEN_TEXT);
+	assert_memory_equal(value.tokens.items[3].text.data, "2", 1);
 	json_tokens_done(&json);
 }
 
