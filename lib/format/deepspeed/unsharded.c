@@ -211,7 +211,7 @@ bool fsdp_deepspeed_add_module(struct fsdp_deepspeed *ds, struct fsdp_error **re
 	return true;
 }
 
-/* Whose the file of an expert is not a name says. */
+/* No name says whose the file of an expert is. */
 static bool add_expert(struct fsdp_deepspeed *ds, struct fsdp_deepspeed_stored *stored,
 	struct fsdp_span name, struct fsdp_error **ret_error)
 {
