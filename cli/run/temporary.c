@@ -45,7 +45,8 @@ struct request {
 	unsigned name; /* or remove: 0 */
 };
 
-static const int deadly[] = { SIGHUP, SIGINT, SIGTERM };
+/* SIGPIPE: a reader of messages went away. What was made is gone when the process is. */
+static const int deadly[] = { SIGHUP, SIGINT, SIGTERM, SIGPIPE };
 
 /* The other process has the last word: it ends once all are gone. */
 static void wait_for_end(void)
