@@ -153,10 +153,8 @@ static int collect_and_run(struct arguments *arguments, struct usage *usage)
 		fflush(stdout);
 		temporary_die(outputs.interrupted);
 	}
-	if (outputs.broken_pipe) {
-		signal(SIGPIPE, SIG_DFL);
-		raise(SIGPIPE);
-	}
+	if (outputs.broken_pipe)
+		temporary_die(SIGPIPE);
 	return status;
 }
 
