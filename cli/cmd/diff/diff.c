@@ -9,6 +9,7 @@
 
 #include "cmd/diff/diff.h"
 #include "front/dtype-word.h"
+#include "part/tensor-reading.h"
 #include "part/typed-names.h"
 #include "run/answer.h"
 #include "run/collected.h"
@@ -160,15 +161,6 @@ static bool read_tolerance(const char *typed, struct fsdp_compare_values_options
 	return true;
 }
 
-static bool tell_progress(void *context, uint64_t done_bytes, uint64_t total_bytes)
-{
-	struct fsdp_recording_progress *progress = context;
-
-	__atomic_store_n(&progress->size, total_bytes, __ATOMIC_RELAXED);
-	__atomic_store_n(&progress->read, done_bytes, __ATOMIC_RELAXED);
-	return __atomic_load_n(&progress->stop, __ATOMIC_RELAXED) == 0;
-}
-
 static bool compare_values(struct diffing *diffing,
 	struct fsdp_compare_values_options *options, struct fsdp_error **ret_error)
 {
@@ -177,7 +169,7 @@ static bool compare_values(struct diffing *diffing,
 
 	options->jobs = jobs_wanted(diffing->run->common);
 	options->tolerant = diffing->options->tolerance != NULL;
-	options->progress = tell_progress;
+	options->progress = reading_progress;
 	options->progress_context = &progress;
 	options->part = diffing->run->common->part_number;
 	options->parts = diffing->run->common->part_count;
