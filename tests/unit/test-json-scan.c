@@ -767,11 +767,9 @@ static bool fit(struct alike *alike, const char *second)
 {
 	struct reading reading;
 	struct fsdp_json_token token;
-	char text[400], rest[400], begin[65], end[67];
-	assert_true(alike->arrays < (int)sizeof begin);
-	snprintf(begin, sizeof begin, "%.*s", alike->arrays, MANY("["));
-	snprintf(text, sizeof text, "%s{\"a\":[{}]%s%.*s", begin, second, alike->arrays,
-		MANY("]"));
+	char text[400], rest[400], end[67];
+	snprintf(text, sizeof text, "%.*s{\"a\":[{}]%s%.*s", alike->arrays, MANY("["),
+		second, alike->arrays, MANY("]"));
 	snprintf(end, sizeof end, "}%.*s.", alike->arrays, MANY("]"));
 	open_text(&reading, text, SIZE_MAX);
 	struct fsdp_json_scan *scan = &reading.scan;
