@@ -85,6 +85,40 @@ quietly() {
 	return "$status"
 }
 
+# watched WHAT COMMAND… : as quietly, and meanwhile the last line of its output on stderr
+# with the elapsed time: renewed on a terminal, every 15 seconds elsewhere.
+watched() {
+	local what=$1 log watcher status=0 started=$SECONDS
+	shift
+	log=$(mktemp "${TMPDIR:-/tmp}/fsdp-inspect.XXXXXX") || return
+	say "$what"
+	watch_log "$what" "$log" $$ &
+	watcher=$!
+	"$@" </dev/null >"$log" 2>&1 || status=$?
+	kill "$watcher" 2>/dev/null
+	wait "$watcher" 2>/dev/null || true
+	[ ! -t 2 ] || printf '\r\033[K' >&2
+	if [ "$status" -ne 0 ]; then
+		cat "$log" >&2
+		say "$what: failed with status $status"
+	else
+		say "$what: done in $((SECONDS - started)) s"
+	fi
+	rm -f "$log"
+	return "$status"
+}
+
+# watch_log WHAT LOG PROCESS : until PROCESS ends or this is killed.
+watch_log() {
+	local pause=15 before='setup: ' after='\n' started=$SECONDS
+	[ ! -t 2 ] || { pause=0.5; before='\r\033[Ksetup: '; after=; }
+	# The sleep outlives a killed watcher: it may hold neither the lock nor a pipe.
+	while sleep "$pause" >/dev/null 2>&1 9>&- && kill -0 "$3" 2>/dev/null; do
+		printf "$before%s: %d s: %.60s$after" "$1" $((SECONDS - started)) \
+			"$(tail -n 1 "$2" 2>/dev/null | tr -d '\r')" >&2
+	done
+}
+
 as_root() {
 	if [ "$(id -u)" -eq 0 ]; then
 		"$@"
@@ -105,12 +139,12 @@ install() {
 		say "not found, and no apt-get to install them with: ${missing[*]}"
 		return 0
 	fi
-	say "installing ${missing[*]}"
+	say "Debian packages to install: ${missing[*]}"
 	local apt=(env DEBIAN_FRONTEND=noninteractive apt-get -q -y
 		-o DPkg::Lock::Timeout=300 -o Acquire::Retries=3)
 	# Stale lists may still do; if not, the installation says so.
-	quietly 'apt-get update' as_root "${apt[@]}" update || true
-	quietly 'apt-get install' as_root "${apt[@]}" install --no-install-recommends \
+	watched 'updating the package lists' as_root "${apt[@]}" update || true
+	watched 'installing the packages' as_root "${apt[@]}" install --no-install-recommends \
 		"${missing[@]}"
 }
 
@@ -145,7 +179,8 @@ build() {
 		}
 	fi
 	# shellcheck disable=SC2086
-	quietly 'the build' ninja --quiet -C "$folder" $targets
+	ninja -n -C "$folder" $targets 2>/dev/null | grep -q 'no work to do' ||
+		watched "building $(basename "$folder")" ninja -C "$folder" $targets
 }
 
 # One at a time: a second call waits for the first instead of breaking its folders.
