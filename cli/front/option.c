@@ -167,7 +167,7 @@ bool option_assignment(const char *text, size_t *ret_name_size, const char **ret
 
 bool texts_add(struct texts *texts, const char *text)
 {
-	const char **items = reallocarray(texts->items, texts->count + 1, sizeof *items);
+	const char **items = list_grown(texts->items, texts->count, sizeof *items);
 
 	if (items == NULL)
 		return false;

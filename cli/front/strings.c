@@ -1,11 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keeps texts until they are freed together.
+ * Lists that grow, and texts that are kept until they are freed together.
  */
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "front/strings.h"
+
+void *list_grown(void *items, size_t count, size_t size)
+{
+	if ((count & (count - 1)) != 0)
+		return items;
+	return count <= SIZE_MAX / 2
+		       ? reallocarray(items, count != 0 ? count * 2 : 1, size)
+		       : NULL;
+}
 
 char *owned_take(struct owned *owned, char *text)
 {
@@ -13,7 +23,7 @@ char *owned_take(struct owned *owned, char *text)
 
 	if (text == NULL)
 		return NULL;
-	items = reallocarray(owned->items, owned->count + 1, sizeof *items);
+	items = list_grown(owned->items, owned->count, sizeof *items);
 	if (items == NULL) {
 		free(text);
 		return NULL;

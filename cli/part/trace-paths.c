@@ -7,13 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "front/strings.h"
 #include "part/trace-paths.h"
 
 enum { TRACES_MOST = 10000 };
 
 static bool add_path(struct trace_paths *paths, const char *folder, const char *name)
 {
-	char **items = reallocarray(paths->items, paths->count + 1, sizeof *paths->items);
+	char **items = list_grown(paths->items, paths->count, sizeof *paths->items);
 	const char *slash = folder[strlen(folder) - 1] == '/' ? "" : "/";
 
 	if (items == NULL)

@@ -13,7 +13,7 @@
 /* The list with room for one more zeroed element, or NULL. */
 static void *grown(struct collected *collected, void *items, size_t count, size_t size)
 {
-	char *bigger = reallocarray(items, count + 1, size);
+	char *bigger = list_grown(items, count, size);
 
 	if (bigger == NULL)
 		collected->out_of_memory = true;

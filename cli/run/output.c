@@ -90,7 +90,7 @@ static enum usage_result add_sink(struct outputs *outputs, const struct command 
 			return USAGE_WRONG;
 		}
 	}
-	sinks = reallocarray(outputs->sinks, outputs->count + 1, sizeof *sinks);
+	sinks = list_grown(outputs->sinks, outputs->count, sizeof *sinks);
 	if (sinks == NULL)
 		return USAGE_MEMORY;
 	outputs->sinks = sinks;

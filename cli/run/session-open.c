@@ -310,8 +310,8 @@ struct fsdp_checkpoint *session_open(
 	size_t error_count, failure_count;
 	bool opened, alone;
 
-	checkpoints = reallocarray(
-		session->checkpoints, session->checkpoint_count + 1, sizeof *checkpoints);
+	checkpoints = list_grown(
+		session->checkpoints, session->checkpoint_count, sizeof *checkpoints);
 	if (checkpoints == NULL) {
 		session->collected.out_of_memory = true;
 		return NULL;

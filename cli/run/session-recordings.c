@@ -224,8 +224,7 @@ static bool open_printed(struct session *session, struct run *run)
 
 	if (session->inputs->paths.count != 1 || options.units_path != NULL)
 		return false;
-	list = reallocarray(
-		session->checkpoints, session->checkpoint_count + 1, sizeof *list);
+	list = list_grown(session->checkpoints, session->checkpoint_count, sizeof *list);
 	if (list == NULL)
 		return forget(session, NULL);
 	session->checkpoints = list;

@@ -343,6 +343,32 @@ static void nearest_words(void **state)
 	}
 }
 
+/* Of a million elements that come one by one few are copied, and a list that shrank has
+ * room again. */
+static void lists_double(void **state)
+{
+	unsigned *items = NULL, moves = 0;
+	size_t count = 0;
+
+	(void)state;
+	while (count < 1000000) {
+		unsigned *more = list_grown(items, count, sizeof *items);
+
+		assert_non_null(more);
+		moves += (count & (count - 1)) == 0;
+		items = more;
+		items[count] = (unsigned)count;
+		count++;
+		if (count == 700 && moves < 20)
+			count = 300;
+	}
+	assert_true(moves < 50);
+	for (size_t i = 0; i < count; i++)
+		assert_int_equal(items[i], i);
+	assert_null(list_grown(items, SIZE_MAX / 2 + 1, sizeof *items));
+	free(items);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -359,6 +385,7 @@ int main(void)
 		cmocka_unit_test(long_values),
 		cmocka_unit_test(a_peek_forgives),
 		cmocka_unit_test(nearest_words),
+		cmocka_unit_test(lists_double),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -348,7 +348,7 @@ void decide(struct judging *judging)
 struct judgement *add_verdict(struct audit *audit, const struct run *run)
 {
 	struct judgement *verdicts =
-		reallocarray(audit->judgements, audit->count + 1, sizeof *verdicts);
+		list_grown(audit->judgements, audit->count, sizeof *verdicts);
 
 	if (verdicts == NULL)
 		return NULL;

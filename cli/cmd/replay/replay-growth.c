@@ -155,7 +155,7 @@ static bool find_before(const struct memory_growth *growth, const struct memory_
 static bool compare_device(struct memory_growth *growth, const struct memory_row *now)
 {
 	struct grown_device *devices =
-		reallocarray(growth->devices, growth->count + 1, sizeof *devices);
+		list_grown(growth->devices, growth->count, sizeof *devices);
 	struct grown_device *one;
 	struct memory_row before;
 

@@ -194,7 +194,7 @@ static bool is_padded_vocabulary(const struct resharding *resharding, struct tex
 static bool add_staying(struct resharding *resharding, uint32_t name, const char *why)
 {
 	struct staying *more =
-		reallocarray(resharding->stays, resharding->stay_count + 1, sizeof *more);
+		list_grown(resharding->stays, resharding->stay_count, sizeof *more);
 
 	if (more == NULL)
 		return false;
