@@ -56,6 +56,11 @@ struct joined_parts;
 struct written {
 	const char *path;
 	bool is_file; /* else a folder, which is made if it is not there */
+	bool adds;    /* to a folder that is read, all of which stays */
+	/* Of a folder: whether a file of this name in it may be replaced or removed. */
+	bool (*replaces)(const char *name);
+	/* Names of files beside an input that are read with it; NULL past the end. */
+	const char *(*reads)(size_t index);
 };
 
 struct command {
@@ -110,7 +115,8 @@ struct command {
 	bool (*judge)(struct run *run, struct fsdp_error **ret_error);
 
 	/* Whether it writes files by itself, and which: the process may write in their
-	 * folder alone. `path` is the first input. NULL: never. */
+	 * folder alone, and none of them takes the place of what is read. "-" is standard
+	 * output; `path` is the first input. NULL: never. */
 	bool (*writes)(
 		const void *options, const char *path, struct written *ret_written);
 

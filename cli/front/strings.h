@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 /* A list that grows by one element a time and may shrink: with room for one more behind
- * `count`, each of `size` bytes. Its room is the next power of two, so nobody keeps it. NULL:
+ * `count`, each of `size` bytes. Its room is the next power of two, so no caller keeps it. NULL:
  * out of memory; the list stays as it was. */
 void *list_grown(void *items, size_t count, size_t size);
 

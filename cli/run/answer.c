@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "run/answer.h"
+#include "run/collected.h"
 
 bool refuse(struct run *run, const char *hint, const char *format, ...)
 {
@@ -66,9 +67,16 @@ int answer_selection_status(
 /* A file that stands for its set, and an archive, are their own place. */
 const char *answer_place(const struct run *run)
 {
-	const char *base =
-		run->checkpoint != NULL ? fsdp_checkpoint_base(run->checkpoint) : NULL;
+	const struct collected *collected = run->collected;
+	const char *base = NULL;
 
+	for (size_t i = run->input != UINT32_MAX ? run->input : 0;
+		base == NULL && i < collected->input_count; i++) {
+		if (collected->inputs[i].path.data == run->path)
+			base = collected->inputs[i].base.data;
+		if (run->input != UINT32_MAX)
+			break;
+	}
 	return base != NULL && path_is_folder(run->path) && path_is_folder(base)
 		       ? base
 		       : run->path;

@@ -2,6 +2,7 @@
 /*
  * Decides which outputs are written and where they go.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -208,15 +209,41 @@ enum usage_result outputs_choose(struct outputs *outputs, const struct command *
 	return result;
 }
 
-/* ---- opening ---- */
+/* ---- what is read ---- */
+
+static bool guards(const struct outputs *outputs)
+{
+	return outputs_have_files(outputs) || outputs->written.path != NULL;
+}
+
+static void keep(struct outputs *outputs, const char *path, bool has_set)
+{
+	/* What cannot be remembered could be replaced: then nothing is. */
+	if (guards(outputs) && !kept_add(&outputs->kept, path, has_set))
+		outputs->forgetful = true;
+}
+
+/* A name of so many bytes, in a folder or (of no bytes) where the process is. */
+static void keep_in(struct outputs *outputs, const char *folder, int folder_size,
+	const char *name, int size)
+{
+	char *path;
+
+	if (asprintf(&path, "%.*s%s%.*s", folder_size, folder,
+		    folder_size != 0 && folder[folder_size - 1] != '/' ? "/" : "", size,
+		    name) < 0) {
+		outputs->forgetful = true;
+		return;
+	}
+	keep(outputs, path, false);
+	free(path);
+}
 
 void outputs_keep(void *context, const char *path)
 {
 	struct outputs *outputs = context;
 
-	/* What cannot be remembered could be replaced: then nothing is. */
-	if (outputs_have_files(outputs) && !kept_add(&outputs->kept, path))
-		outputs->forgetful = true;
+	keep(outputs, path, true);
 }
 
 static void keep_options(
@@ -226,30 +253,43 @@ static void keep_options(
 
 	for (; rows != NULL && rows->name != NULL; rows++)
 		for (size_t i = 0; (path = option_path(rows, values, i)) != NULL; i++)
-			outputs_keep(outputs, path);
+			keep(outputs, path, false);
 }
 
-/* The folder that a file will be put into, and its name there. */
-static bool find_place(const char *file, struct stat *ret_folder, const char **ret_name)
+/* What is beside a file that is read, and is read with it. */
+static void keep_beside(struct outputs *outputs, const char *file)
 {
-	const char *slash = strrchr(file, '/');
-	char *folder = slash == NULL   ? strdup(".")
-		       : slash == file ? strdup("/")
-				       : strndup(file, (size_t)(slash - file));
-	bool good = folder != NULL && stat(folder, ret_folder) == 0;
+	const char *slash = strrchr(file, '/'), *name;
+	int folder = slash != NULL ? (int)(slash + 1 - file) : 0;
 
-	free(folder);
-	*ret_name = slash != NULL ? slash + 1 : file;
-	return good;
+	for (size_t i = 0; outputs->written.reads != NULL &&
+			   (name = outputs->written.reads(i)) != NULL;
+		i++)
+		keep_in(outputs, file, folder, name, (int)strlen(name));
+}
+
+void outputs_keep_files(struct outputs *outputs, const struct fsdp_checkpoint *checkpoint,
+	const char *folder)
+{
+	size_t count = guards(outputs) ? fsdp_file_count(checkpoint) : 0;
+
+	for (size_t i = 0; i < count; i++) {
+		struct fsdp_span path = fsdp_file(checkpoint, i).path;
+
+		keep_in(outputs, folder, (int)strlen(folder), (const char *)path.data,
+			(int)path.size);
+	}
 }
 
 static bool same_place(const char *a, const char *b)
 {
 	struct stat one, other;
 	const char *name, *other_name;
+	size_t size, other_size;
 
-	return find_place(a, &one, &name) && find_place(b, &other, &other_name) &&
-	       strcmp(name, other_name) == 0 && one.st_dev == other.st_dev &&
+	return kept_place(a, &one, &name, &size) &&
+	       kept_place(b, &other, &other_name, &other_size) && size == other_size &&
+	       memcmp(name, other_name, size) == 0 && one.st_dev == other.st_dev &&
 	       one.st_ino == other.st_ino;
 }
 
@@ -280,15 +320,164 @@ static bool is_alone(const struct outputs *outputs, const struct sink *sink)
 	return true;
 }
 
+/* ---- what must stay ---- */
+
+static bool is_kept(const struct outputs *outputs, const char *path, const char *hint,
+	struct usage *usage)
+{
+	switch (kept_holds(&outputs->kept, path)) {
+	case KEPT_NOT:
+		return false;
+	case KEPT_READ:
+		usage_what(
+			usage, "%s: belongs to the input, so it is never replaced", path);
+		break;
+	case KEPT_SET:
+		usage_what(usage,
+			"%s: by its name belongs to the input, so it is never replaced: only a number differs",
+			path);
+		break;
+	}
+	usage_hint(usage, "%s", hint);
+	return true;
+}
+
+/* What the command itself would replace. */
+static bool is_kept_target(
+	const struct outputs *outputs, const char *path, struct usage *usage)
+{
+	return is_kept(outputs, path,
+		outputs->written.adds
+			? "move it away first to have it made again"
+			: "name another place with -o: --force replaces nothing that is read",
+		usage);
+}
+
+/* Whether the command itself writes a file where an output goes. */
+static bool is_shared(
+	const struct outputs *outputs, const char *file, struct usage *usage)
+{
+	for (size_t i = 0; i < outputs->count; i++) {
+		const char *other = outputs->sinks[i].file;
+		struct stat a, b;
+
+		if (other == NULL ||
+			(!same_place(file, other) &&
+				(stat(file, &a) != 0 || stat(other, &b) != 0 ||
+					a.st_dev != b.st_dev || a.st_ino != b.st_ino)))
+			continue;
+		usage_what(usage, "two outputs have the same file, %s", other);
+		usage_hint(usage, "give each a file of its own");
+		return true;
+	}
+	return false;
+}
+
+/* An output in the folder that the command writes, under a name that it may write. */
+static bool shares_folder(const struct outputs *outputs, struct usage *usage)
+{
+	const struct written *written = &outputs->written;
+	struct stat folder, other;
+	const char *name;
+	size_t size;
+
+	for (size_t i = 0; i < outputs->count; i++) {
+		const char *file = outputs->sinks[i].file;
+
+		if (file == NULL || stat(written->path, &folder) != 0 ||
+			!kept_place(file, &other, &name, &size) ||
+			folder.st_dev != other.st_dev || folder.st_ino != other.st_ino ||
+			!written->replaces(name))
+			continue;
+		usage_what(usage, "%s: the command may write a file of this name", file);
+		usage_hint(usage, "give the output another name");
+		return true;
+	}
+	return false;
+}
+
+/* What is in the folder that the command writes. */
+static bool keeps_entry(const struct outputs *outputs, const char *name, bool is_input,
+	struct usage *usage, bool *ret_keeps)
+{
+	char *path;
+
+	*ret_keeps = strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
+	if (!*ret_keeps)
+		return true;
+	if (is_input && !outputs->written.adds)
+		return is_kept_target(outputs, outputs->written.path, usage);
+	*ret_keeps = outputs->written.replaces(name);
+	if (!*ret_keeps)
+		return true;
+	if (asprintf(&path, "%s/%s", outputs->written.path, name) < 0)
+		return false;
+	*ret_keeps = is_kept_target(outputs, path, usage);
+	free(path);
+	return true;
+}
+
+/* A folder that is read may get others below it, and new files. */
+static enum usage_result check_folder(const struct outputs *outputs, struct usage *usage)
+{
+	const char *path = outputs->written.path;
+	bool is_input = kept_holds(&outputs->kept, path) != KEPT_NOT, keeps = false;
+	bool good = true;
+	DIR *folder = opendir(path);
+	const struct dirent *entry;
+
+	if (folder == NULL && (errno == ENOENT || errno == ENOTDIR))
+		return USAGE_GOOD;
+	if (folder == NULL) {
+		usage_what(usage, "%s: cannot be listed: %s", path, strerror(errno));
+		usage_hint(usage, "name another directory");
+		return USAGE_WRONG;
+	}
+	while (good && !keeps && (entry = readdir(folder)) != NULL)
+		good = keeps_entry(outputs, entry->d_name, is_input, usage, &keeps);
+	closedir(folder);
+	return !good ? USAGE_MEMORY : keeps ? USAGE_WRONG : USAGE_GOOD;
+}
+
+static enum usage_result check_stdout(const struct outputs *outputs, struct usage *usage)
+{
+	struct stat status;
+
+	/* A shell has emptied what ">" names; what has bytes is added to. */
+	if (fstat(STDOUT_FILENO, &status) != 0 || !S_ISREG(status.st_mode) ||
+		status.st_size == 0 ||
+		kept_holds(&outputs->kept, "/proc/self/fd/1") == KEPT_NOT)
+		return USAGE_GOOD;
+	usage_what(usage, "standard output is a file of the input");
+	usage_hint(usage, "redirect it to another file");
+	return USAGE_WRONG;
+}
+
+enum usage_result outputs_check(const struct outputs *outputs, struct usage *usage)
+{
+	const struct written *written = &outputs->written;
+
+	if (written->path == NULL)
+		return USAGE_GOOD;
+	if (outputs->forgetful)
+		return USAGE_MEMORY;
+	if (strcmp(written->path, "-") == 0)
+		return check_stdout(outputs, usage);
+	if (is_shared(outputs, written->path, usage))
+		return USAGE_WRONG;
+	if (written->is_file)
+		return is_kept_target(outputs, written->path, usage) ? USAGE_WRONG
+								     : USAGE_GOOD;
+	return shares_folder(outputs, usage) ? USAGE_WRONG : check_folder(outputs, usage);
+}
+
+/* ---- opening ---- */
+
 static enum usage_result open_file(
 	const struct outputs *outputs, struct sink *sink, struct usage *usage)
 {
-	if (kept_holds(&outputs->kept, sink->file)) {
-		usage_what(usage, "%s: belongs to the input, so it cannot be an output",
-			sink->file);
-		usage_hint(usage, "give the output another name");
+	if (is_kept(outputs, sink->file, "give the output another name", usage))
 		return USAGE_WRONG;
-	}
 	sink->has_temporary = true;
 	if (!temporary_open(&sink->temporary, sink->file)) {
 		int why = errno;
@@ -320,10 +509,17 @@ enum usage_result outputs_open(struct outputs *outputs, const struct arguments *
 	struct out **outs = calloc(outputs->count + 1, sizeof *outs);
 	enum usage_result result = outs != NULL ? USAGE_GOOD : USAGE_MEMORY;
 
+	if (inputs->count != 0 && arguments->command->writes != NULL)
+		arguments->command->writes(
+			arguments->options, inputs->items[0], &outputs->written);
 	for (size_t i = 0; i < inputs->count; i++)
 		outputs_keep(outputs, inputs->items[i]);
+	if (inputs->count != 0)
+		keep_beside(outputs, inputs->items[0]);
 	keep_options(outputs, common_options, common);
 	keep_options(outputs, arguments->command->options, arguments->options);
+	if (result == USAGE_GOOD)
+		result = outputs_check(outputs, usage);
 	for (size_t i = 0; result == USAGE_GOOD && i < outputs->count; i++) {
 		struct sink *sink = &outputs->sinks[i];
 		struct looks looks;
@@ -374,7 +570,7 @@ static int finish_stream(struct sink *sink, int out_error)
 static int put_in_place(const struct outputs *outputs, struct sink *sink)
 {
 	if (sink->temporary.target != NULL &&
-		kept_holds(&outputs->kept, sink->temporary.target))
+		kept_holds(&outputs->kept, sink->temporary.target) != KEPT_NOT)
 		return OUTPUT_IS_INPUT;
 	return temporary_commit(&sink->temporary) ? 0 : errno;
 }

@@ -19,8 +19,9 @@ struct sink {
 struct outputs {
 	struct sink *sinks;
 	size_t count;
-	struct kept kept; /* what is read */
-	struct out *out;  /* one that feeds them all; NULL if there are none */
+	struct kept kept;       /* what is read */
+	struct written written; /* by the command itself; path NULL: nothing */
+	struct out *out;        /* one that feeds them all; NULL if there are none */
 	bool forgetful; /* of what not to replace, for lack of memory: nothing is replaced
 			 */
 	bool spoilt;    /* the head promised an answer that broke off: no file stays */
@@ -39,9 +40,17 @@ const char *outputs_unfit(const struct outputs *outputs, const struct command *c
 enum usage_result outputs_open(struct outputs *outputs, const struct arguments *arguments,
 	const struct texts *inputs, struct usage *usage);
 
+/* Whether what the command writes by itself leaves alone what is kept, and the files of
+ * other outputs. To be asked again when more is. */
+enum usage_result outputs_check(const struct outputs *outputs, struct usage *usage);
+
 /* From now on no output replaces what is at this path, nor what lies in it if it is a
  * folder. `outputs` is a struct outputs. What is not there is not kept. */
 void outputs_keep(void *outputs, const char *path);
+
+/* Nor a file of an open checkpoint, which is in this folder, by whatever name. */
+void outputs_keep_files(struct outputs *outputs, const struct fsdp_checkpoint *checkpoint,
+	const char *folder);
 
 /*
  * Flushes and closes all; files get their names, those of formats that cannot say

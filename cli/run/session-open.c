@@ -306,7 +306,7 @@ struct fsdp_checkpoint *session_open(
 	struct fsdp_options options = session->inputs->options;
 	struct fsdp_checkpoint *checkpoint = NULL, **checkpoints;
 	struct fsdp_error *error = NULL;
-	const char *only = NULL;
+	const char *only = NULL, *base;
 	size_t error_count, failure_count;
 	bool opened, alone;
 
@@ -365,8 +365,15 @@ struct fsdp_checkpoint *session_open(
 	collected_recognised(&session->collected, first, count,
 		fsdp_checkpoint_format(checkpoint).family,
 		error_count > 0 ? STATUS_PARTIAL : STATUS_GOOD);
+	base = fsdp_checkpoint_base(checkpoint);
+	if (base == NULL && only != NULL && path_is_folder(only))
+		base = only;
 	for (size_t i = first; i < first + count; i++)
-		collected_base(&session->collected, i, fsdp_checkpoint_base(checkpoint));
+		collected_base(&session->collected, i, base);
+	/* A file that was opened by itself is kept already. */
+	if (base != NULL || path_is_folder(paths[0]))
+		outputs_keep_files(
+			session->outputs, checkpoint, base != NULL ? base : paths[0]);
 	note_siblings(session, checkpoint);
 	note_plan(session, checkpoint);
 	return checkpoint;

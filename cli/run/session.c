@@ -203,6 +203,28 @@ static void release(struct run *run)
 		run->command->release(run->prepared);
 }
 
+/* What belongs to the input is known once it is open. */
+static bool refuse_target(struct session *session)
+{
+	struct collected *collected = &session->collected;
+	struct usage usage = { "", "" };
+	enum usage_result result = outputs_check(session->outputs, &usage);
+	struct failure *failure = NULL;
+
+	if (result == USAGE_GOOD)
+		return false;
+	if (result == USAGE_MEMORY)
+		collected->out_of_memory = true;
+	else
+		failure = collected_failure(collected, "usage");
+	if (failure != NULL) {
+		failure->message = collected_text(collected, usage.what);
+		failure->hint = collected_text(collected, usage.hint);
+	}
+	session->status = STATUS_FAILED;
+	return true;
+}
+
 static void answer_one(struct session *session)
 {
 	const struct texts *paths = &session->inputs->paths;
@@ -246,6 +268,8 @@ static void answer_one(struct session *session)
 		if (session->collected.failure_count > 0 && run.checkpoint != NULL)
 			session->status = STATUS_PARTIAL;
 		session->input = 0;
+		if (refuse_target(session))
+			return;
 	}
 	call(session, &run);
 	release(&run);
@@ -619,13 +643,11 @@ static void allow_files(
 static char *claim_folder(const struct session *session)
 {
 	struct rlimit open_files;
-	struct written written;
+	const struct written written = session->outputs->written;
 	const char *slash;
 	char *folder;
 
-	if (session->command->writes == NULL || session->inputs->paths.count == 0 ||
-		!session->command->writes(session->arguments->options,
-			session->inputs->paths.items[0], &written))
+	if (written.path == NULL || strcmp(written.path, "-") == 0)
 		return NULL;
 	slash = strrchr(written.path, '/');
 	folder = !written.is_file ? strdup(written.path)
@@ -634,7 +656,7 @@ static char *claim_folder(const struct session *session)
 			 ? strdup("/")
 			 : strndup(written.path, (size_t)(slash - written.path));
 	if (folder != NULL)
-		temporary_watch(folder, !written.is_file);
+		temporary_watch(folder, !written.is_file && !written.adds);
 	/* All files are open until each is whole. */
 	if (getrlimit(RLIMIT_NOFILE, &open_files) == 0) {
 		open_files.rlim_cur = open_files.rlim_max;

@@ -25,6 +25,15 @@ static bool is_weights(const char *name)
 	       fsdp_span_is(rest, ".safetensors.index.json");
 }
 
+bool fsdp_export_replaces(const char *name)
+{
+	const char *companion;
+	for (size_t i = 0; (companion = fsdp_export_companion_name(i)) != NULL; i++)
+		if (strcmp(name, companion) == 0)
+			return true;
+	return is_weights(name) || strcmp(name, FSDP_EXPORT_SUMS) == 0;
+}
+
 /* All but one of this name. */
 static void remove_weights(struct fsdp_writing *writing, const char *but)
 {

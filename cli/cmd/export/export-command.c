@@ -184,6 +184,14 @@ static bool find_target(struct exporting *exporting)
 	return exporting->folder != NULL && exporting->file != NULL;
 }
 
+static bool is_same(const char *a, const char *b)
+{
+	struct stat one, other;
+
+	return stat(a, &one) == 0 && stat(b, &other) == 0 && one.st_dev == other.st_dev &&
+	       one.st_ino == other.st_ino;
+}
+
 /* The folder that was given, or that of the checkpoint. */
 static bool find_config(struct exporting *exporting)
 {
@@ -201,6 +209,12 @@ static bool find_config(struct exporting *exporting)
 		exporting->config = slash == NULL
 					    ? strdup(".")
 					    : strndup(path, (size_t)(slash - path) + 1);
+	if (exporting->config != NULL && is_same(exporting->config, exporting->folder)) {
+		/* They are there. */
+		free(exporting->config);
+		exporting->config = NULL;
+		return true;
+	}
 	return exporting->config != NULL;
 }
 
@@ -230,41 +244,31 @@ static const char *objection(const struct exporting *exporting)
 	return NULL;
 }
 
-static bool is_same(const char *a, const char *b)
-{
-	struct stat one, other;
-
-	return stat(a, &one) == 0 && stat(b, &other) == 0 && one.st_dev == other.st_dev &&
-	       one.st_ino == other.st_ino;
-}
-
-/* Whether what is read would be replaced: the folder or the file that was named, or a file
- * beside others of the folder. */
-static bool is_source(const struct exporting *exporting)
-{
-	const char *path = exporting->run->path, *out = exporting->options->out;
-
-	if (exporting->to_stdout || exporting->options->index_only)
-		return false;
-	return is_same(out, path) ||
-	       (exporting->file != NULL && is_same(exporting->folder, path) &&
-		       access(out, F_OK) == 0);
-}
-
 /* Whether it is no place to write to, which was refused then. What else is wrong with it
  * the library tells. */
 static bool refuse_target(struct exporting *exporting)
 {
 	const char *out = exporting->options->out;
+	const char *place = answer_place(exporting->run);
+	struct retyped line;
 	struct stat status;
 	bool there;
 
+	if (exporting->options->index_only && place != exporting->run->path) {
+		retyped_line(&line, "export", "--index-only", place, NULL);
+		return refuse(exporting->run, line.text,
+			"%s is not the directory of the shards", exporting->run->path);
+	}
 	if (exporting->to_stdout || exporting->options->index_only)
 		return false;
 	there = stat(out, &status) == 0;
 	if (exporting->file == NULL && there && !S_ISDIR(status.st_mode))
 		return refuse(exporting->run, "one file is written with --to=safetensors",
 			"%s is a file, and a folder is to be written", out);
+	if (exporting->file != NULL && there && !S_ISDIR(status.st_mode) &&
+		!S_ISREG(status.st_mode))
+		return refuse(exporting->run, "-o - writes to standard output",
+			"%s is not a regular file", out);
 	if (exporting->file != NULL && there && S_ISDIR(status.st_mode))
 		return refuse(exporting->run, "name a file in it",
 			"%s is a folder, and one file is to be written", out);
@@ -439,9 +443,6 @@ static bool export_all(struct exporting *exporting, const struct typed_names *na
 		return false;
 	if (refuse_target(exporting))
 		return true;
-	if (is_source(exporting))
-		return refuse(run, "name another place",
-			"%s belongs to the checkpoint itself", exporting->options->out);
 	if (exporting->options->map != NULL &&
 		!fsdp_map_open(exporting->options->map, run->limits, run->limit_count,
 			&exporting->map, ret_error))
@@ -506,18 +507,31 @@ static bool run_export(struct run *run, struct fsdp_error **ret_error)
 	return good;
 }
 
+static bool is_index(const char *name)
+{
+	return strcmp(name, "model.safetensors.index.json") == 0;
+}
+
 static bool writes(const void *values, const char *path, struct written *ret_written)
 {
 	const struct export_options *options = values;
 
 	if (options->index_only) {
-		*ret_written = (struct written){ path, false };
+		*ret_written = (struct written){
+			.path = path, .adds = true, .replaces = is_index
+		};
 		return true;
 	}
-	if (options->out == NULL || options->out[0] == '\0' ||
-		strcmp(options->out, "-") == 0)
+	if (options->out == NULL || options->out[0] == '\0')
 		return false;
-	*ret_written = (struct written){ options->out, is_file(options) };
+	*ret_written = (struct written){
+		.path = options->out,
+		.is_file = is_file(options) || strcmp(options->out, "-") == 0,
+		.replaces = fsdp_export_replaces,
+		.reads = !is_file(options) && options->config == NULL
+				 ? fsdp_export_companion_name
+				 : NULL,
+	};
 	return true;
 }
 

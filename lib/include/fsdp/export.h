@@ -200,6 +200,10 @@ FSDP_API struct fsdp_export_file fsdp_export_file(
  * their own. NULL past the end. */
 FSDP_API const char *fsdp_export_companion_name(size_t index);
 
+/** Whether a file of this name may be replaced or removed in a folder that is written with
+ * `force`. It is for the caller to see that none of those that are there is read. */
+FSDP_API bool fsdp_export_replaces(const char *name);
+
 /** What is not written. */
 struct fsdp_export_left {
 	/* Index for fsdp_tensor; FSDP_NONE: tensors without a name, in … */
