@@ -148,6 +148,9 @@ static void take_findings(struct beside *beside, const struct fsdp_findings *fro
 			FSDP_PLACE(.file = finding->file, .member = finding->member,
 				.tensor = finding->tensor, .offset = finding->offset,
 				.length = finding->length,
+				.next = finding->next.data != NULL
+						? (const char *)finding->next.data
+						: "",
 				.severity = (int)finding->severity + 1),
 			"%.*s", FSDP_TEXT_MOST(finding->message, 4096));
 	}

@@ -240,6 +240,13 @@ static void keep_affected(struct collected *collected, struct finding *finding,
 	finding->affected_kept = from->affected_kept;
 }
 
+bool finding_is_open(const struct finding *finding)
+{
+	return strcmp(finding->rule, "FI9006") == 0 ||
+	       (strcmp(finding->rule, "FI3018") == 0 &&
+		       finding->severity >= SEVERITY_WARNING);
+}
+
 bool collected_judged(struct collected *collected, const char *rule, struct finding about,
 	const char *next, const char *format, va_list arguments)
 {

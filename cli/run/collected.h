@@ -74,6 +74,10 @@ enum severity collected_severity(enum fsdp_severity severity);
 /* A finding; its fingerprint is made here. */
 void collected_finding(struct collected *collected, const struct finding *finding);
 
+/* Whether it leaves open if the checkpoint is good: something was not looked at, or a class is
+ * on no list. */
+bool finding_is_open(const struct finding *finding);
+
 /* One that a command makes about a tensor, or none: `about` has severity, input, file and
  * tensor, whose name is copied; the rest is filled in. next NULL: what the rule says.
  * False: out of memory. */

@@ -286,9 +286,12 @@ void fsdp_find_list(struct fsdp_findings *findings, enum fsdp_rule_index rule,
 		.affected_count = place->affected_count,
 		.lost_bytes = place->lost_bytes,
 		.message = format_message(findings, format, arguments),
-		.next = keep(findings,
-			fsdp_span_text(
-				place->next != NULL ? place->next : rules[rule].fix)),
+		.next = place->next != NULL && *place->next == '\0'
+				? (struct fsdp_span){ 0 }
+				: keep(findings,
+					  fsdp_span_text(place->next != NULL
+								 ? place->next
+								 : rules[rule].fix)),
 	};
 }
 

@@ -52,8 +52,8 @@ struct fsdp_place_of {
 	const struct fsdp_span *affected; /* names of tensors that suffer … */
 	size_t affected_count;            /* … so many */
 	uint64_t lost_bytes;              /* of their logical bytes, so many are lost */
-	const char *next;                 /* what to do, or NULL for the rule's own fix */
-	int severity;                     /* 0: the rule's own; else severity + 1 */
+	const char *next; /* what to do, "" for nothing, or NULL for the rule's own fix */
+	int severity;     /* 0: the rule's own; else severity + 1 */
 };
 #define FSDP_PLACE(...)                                   \
 	(&(struct fsdp_place_of){ .offset = FSDP_UNKNOWN, \

@@ -107,26 +107,14 @@ static enum folded ask_fold(struct machine *m, int32_t row_index, fsdp_ref calla
 	return FOLDED;
 }
 
-/* Whether the judge wants to hear no more of the like. The deed comes by its address: a copy would be read in wider
- * parts than it was just written in, and processors wait for that. */
-static __attribute__((noinline)) bool tell(
-	struct machine *m, struct fsdp_pickle_deed *deed)
-{
-	if (m->options->judge == NULL)
-		return true;
-	deed->opcode = *m->at;
-	deed->offset = offset_of(m);
-	return m->options->judge(m->options->judge_context, m->pickle, deed);
-}
-
 static bool tell_call(struct machine *m, fsdp_ref callable, fsdp_ref arguments,
 	fsdp_ref keywords, bool is_folded)
 {
-	return tell(m, &(struct fsdp_pickle_deed){ .kind = FSDP_DEED_CALL,
-			       .folded = is_folded,
-			       .object = callable,
-			       .argument = arguments,
-			       .keywords = keywords });
+	return fsdp_machine_tell(m, &(struct fsdp_pickle_deed){ .kind = FSDP_DEED_CALL,
+					    .folded = is_folded,
+					    .object = callable,
+					    .argument = arguments,
+					    .keywords = keywords });
 }
 
 /* The callable is applied to arguments; both are in `slot` and above it, and the result
@@ -155,10 +143,10 @@ static inline struct slot *apply(struct machine *m, struct slot *slot, fsdp_ref 
 			}
 		}
 		bool is_empty = arguments == REF_EMPTY_TUPLE;
-		if (!(is_empty && global->quiet_empty))
-			global->quiet_empty |=
-				tell_call(m, callable, arguments, FSDP_REF_NONE, false) &&
-				is_empty;
+		if (!(is_empty && (global->quiet_empty & use)) &&
+			tell_call(m, callable, arguments, FSDP_REF_NONE, false) &&
+			is_empty)
+			global->quiet_empty |= use;
 	} else {
 		tell_call(m, callable, arguments, FSDP_REF_NONE, false);
 	}
@@ -347,10 +335,10 @@ static void tell_state(struct machine *m, const struct slot *slot, fsdp_ref call
 	struct cell *run = global != NULL ? few_pairs(m, slot[1].ref, &slots) : NULL;
 	if (run != NULL && has_kept_keys(global, run, slots))
 		return;
-	if (tell(m, &(struct fsdp_pickle_deed){ .kind = FSDP_DEED_BUILD,
-			    .object = slot[0].ref,
-			    .argument = slot[1].ref,
-			    .keywords = FSDP_REF_NONE }) &&
+	if (fsdp_machine_tell(m, &(struct fsdp_pickle_deed){ .kind = FSDP_DEED_BUILD,
+					 .object = slot[0].ref,
+					 .argument = slot[1].ref,
+					 .keywords = FSDP_REF_NONE }) &&
 		run != NULL)
 		keep_keys(m, global, run, slots);
 }
@@ -398,11 +386,11 @@ static void tell_id(struct machine *m, fsdp_ref id, bool is_folded)
 	uint32_t count = is_folded ? item_count(m, id) : 0;
 	if (count != 0 && count == m->quiet_id)
 		return;
-	if (tell(m, &(struct fsdp_pickle_deed){ .kind = FSDP_DEED_PERSISTENT,
-			    .folded = is_folded,
-			    .object = id,
-			    .argument = FSDP_REF_NONE,
-			    .keywords = FSDP_REF_NONE }) &&
+	if (fsdp_machine_tell(m, &(struct fsdp_pickle_deed){ .kind = FSDP_DEED_PERSISTENT,
+					 .folded = is_folded,
+					 .object = id,
+					 .argument = FSDP_REF_NONE,
+					 .keywords = FSDP_REF_NONE }) &&
 		is_folded)
 		m->quiet_id = count;
 }

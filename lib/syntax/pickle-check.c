@@ -379,8 +379,12 @@ static bool leave(struct check_walk *walk)
 
 static void report(const struct check_walk *walk, uint64_t size)
 {
-	if (walk->cycle)
-		PICKLE_FIND(walk->options, FSDP_RULE_PICKLE_EXPANSION, 0, FSDP_NOTE,
+	if (walk->cycle && walk->options->findings != NULL)
+		fsdp_find(walk->options->findings, FSDP_RULE_PICKLE_EXPANSION,
+			FSDP_PLACE(.file = walk->options->file,
+				.member = walk->options->member,
+				.offset = walk->options->base, .severity = FSDP_NOTE + 1,
+				.next = ""),
 			"a value holds itself");
 	if (walk->deep)
 		PICKLE_FIND(walk->options, FSDP_RULE_PICKLE_EXPANSION, 0, FSDP_ERROR,

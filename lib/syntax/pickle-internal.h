@@ -129,8 +129,9 @@ struct global {
 	uint32_t applied;              /* how often it left as a callable */
 	int32_t fold_call, fold_build; /* rows of the fold table, or -1 */
 	bool python2;                  /* the mapping was applied */
-	bool quiet_folded, quiet_empty; /* such calls are judged and harmless … */
-	bool quiet_slots; /* … and so are dicts of these keys as states, or with None
+	bool quiet_folded;             /* such calls are judged and harmless … */
+	uint8_t quiet_empty; /* … those without arguments for these uses … */
+	bool quiet_slots;    /* … and so are dicts of these keys as states, or with None
 			     before them */
 	uint8_t quiet_key_count;
 	fsdp_ref quiet_keys[QUIET_KEYS];

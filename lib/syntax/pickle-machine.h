@@ -348,8 +348,11 @@ static inline bool is_here(const struct machine *m, const unsigned char *argumen
 	return fixed <= left && size <= left - fixed;
 }
 
-/* What something is done to, for a message: the name of a global and ", which", else
- * "something that". Answers `room`. */
+/* Tells the judge; whether it wants to hear no more of the like. */
+bool fsdp_machine_tell(struct machine *m, struct fsdp_pickle_deed *deed);
+
+/* What something is done to, for a message: the name of a global, else a type. Answers
+ * `room`. */
 const char *fsdp_machine_target(
 	const struct machine *m, fsdp_ref ref, char room[2 * FSDP_SHOWN]);
 

@@ -127,16 +127,38 @@ static bool is_collections(const struct machine *m, fsdp_ref callable)
 	return false;
 }
 
+/* Whether the judge wants to hear no more of the like. The deed comes by its address: a copy would be read in wider
+ * parts than it was just written in, and processors wait for that. */
+__attribute__((noinline)) bool fsdp_machine_tell(
+	struct machine *m, struct fsdp_pickle_deed *deed)
+{
+	if (m->options->judge == NULL)
+		return true;
+	deed->opcode = *m->at;
+	deed->offset = offset_of(m);
+	return m->options->judge(m->options->judge_context, m->pickle, deed);
+}
+
 const char *fsdp_machine_target(
 	const struct machine *m, fsdp_ref ref, char room[2 * FSDP_SHOWN])
 {
 	const struct fsdp_pickle_global *global = fsdp_pickle_global_of(m->pickle, ref);
+	const char *type = fsdp_pickle_type_name(m->pickle, ref);
 	char module[FSDP_SHOWN], name[FSDP_SHOWN];
-	if (global == NULL)
-		return "something that";
-	snprintf(room, 2 * FSDP_SHOWN, "%s.%s, which", fsdp_shown(global->module, module),
-		fsdp_shown(global->name, name));
+	if (global != NULL)
+		snprintf(room, 2 * FSDP_SHOWN, "%s.%s",
+			fsdp_shown(global->module, module),
+			fsdp_shown(global->name, name));
+	else
+		snprintf(room, 2 * FSDP_SHOWN, "a value of type %s",
+			type != NULL ? type : "object");
 	return room;
+}
+
+/* Whether it is known by itself what it is: not of objects, nor of what a fold made. */
+static bool is_plain(const struct machine *m, fsdp_ref ref)
+{
+	return fsdp_pickle_type_name(m->pickle, ref) != NULL;
 }
 
 static bool is_meant(const struct machine *m, const struct cell *target, enum putting how)
@@ -202,7 +224,15 @@ static struct slot *put_items(
 		judge_keys(m, target + 1, top, 1 + pairs);
 	struct cell *cell = ref_is_cell(target->ref) ? ref_cell(m, target->ref) : NULL;
 	char room[2 * FSDP_SHOWN];
-	if (unlikely(cell == NULL || !is_meant(m, cell, how)))
+	bool meant = likely(cell != NULL && is_meant(m, cell, how));
+	bool symbolic = !meant && !is_plain(m, target->ref);
+	if (symbolic && m->options->judge != NULL)
+		(void)fsdp_machine_tell(
+			m, &(struct fsdp_pickle_deed){ .kind = FSDP_DEED_FILL,
+				   .object = target->ref,
+				   .argument = FSDP_REF_NONE,
+				   .keywords = FSDP_REF_NONE });
+	else if (!meant && (cell == NULL || cell->kind != FSDP_PICKLE_CALL))
 		FIND(m, PICKLE_TARGET, FSDP_ERROR, "%s on %s, which is not a %s%s",
 			op_name(m), fsdp_machine_target(m, target->ref, room),
 			how == APPENDING ? "list"

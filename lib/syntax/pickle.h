@@ -74,6 +74,7 @@ struct fsdp_pickle_global {
 	uint8_t via;       /* opcode */
 	int32_t fold_row;  /* the first of the fold table for it, or -1 */
 	const void *known; /* the judge's own; NULL at first */
+	bool as_function;  /* the judge's own: called as only functions are */
 };
 
 enum {
@@ -124,11 +125,12 @@ struct fsdp_pickle_deed {
 		FSDP_DEED_CALL,       /* REDUCE, NEWOBJ, NEWOBJ_EX, OBJ, INST */
 		FSDP_DEED_BUILD,      /* of a call, that no fold knew */
 		FSDP_DEED_PERSISTENT, /* PERSID, BINPERSID */
+		FSDP_DEED_FILL,       /* items for what the pickle alone does not know */
 	} kind;
 	uint8_t opcode;
 	bool folded;       /* a fold knew it: calls and ids only */
 	uint64_t offset;   /* of the opcode, within the stream */
-	fsdp_ref object;   /* what is called; what gets the state; the id */
+	fsdp_ref object;   /* what is called; what gets the state, the items; the id */
 	fsdp_ref argument; /* the arguments; the state; FSDP_REF_NONE */
 	fsdp_ref keywords; /* NEWOBJ_EX; FSDP_REF_NONE for all others */
 };
@@ -154,7 +156,7 @@ struct fsdp_pickle_options {
 	/* Is called for these deeds, if it is there. What the machine itself finds wrong (a
 	 * state for what is not a call, items for what is not a container) is not asked. True
 	 * of a deed: no call for others like it. Alike are calls of one global that a
-	 * fold knew, and those without arguments; states of one global that are dicts of
+	 * fold knew, and those without arguments by one kind of opcode; states of one global that are dicts of
 	 * the same few keys, or None and such a dict; persistent ids that are tuples of as many
 	 * items, and that a fold knew. */
 	bool (*judge)(void *judge_context, const struct fsdp_pickle *pickle,

@@ -358,7 +358,7 @@ END
 
 @test "what a pickle would run stops nothing" {
 	run -0 export_to out "$TESTDATA/torch-zip/custom-class/model.pt"
-	[[ "$output" == *FI3002* ]]
+	[[ "$output" == *FI3018* ]]
 	holds out SHA256SUMS model.safetensors
 }
 

@@ -316,12 +316,25 @@ HEADS = ("lm_head", "embed_out", "output", "output_layer", "proj_out", "ff_out")
 EMBEDDINGS = ("embed_tokens", "wte", "word_embeddings", "embed_in", "shared", "tok_embeddings", "embedding")
 
 # rule, severity, and what makes a sample and its near miss
+def bare(wrong, near):
+    """A pickle by itself."""
+    def bare_pickle(folder, trips):
+        path = os.path.join(folder, "model.pkl")
+        with open(path, "wb") as f:
+            f.write(b"\x80\x02" + (wrong if trips else near) + b".")
+        return [path]
+    return bare_pickle
+
+
 ROWS = [
     ("FI1003", "error", no_meta), ("FI1008", "error", relatives_alone), ("FI1010", "warning", other_step), ("FI1010", "note", next_step), ("FI1010", "warning", no_step),
     *(("FI1010", "warning", counted(word)) for word in ("step", "iter", "epoch", "update", "batch")),
     ("FI1023", "error", shards), ("FI1032", "error", local_parts),
     ("FI1033", "error", relatives), ("FI1071", "error", flat_parts), ("FI1043", "error", storages), ("FI1044", "error", views),
-    ("FI1047", "error", legacy), ("FI2005", "error", sums), *(("FI3001", "error", beside(name)) for name in ("a.pkl", "a.PKL", ".pkl", "a.pkl!b")), ("FI3046", "warning", compressed), ("FI3067", "warning", names), ("FI3067", "error", zip_names),
+    ("FI1047", "error", legacy), ("FI2005", "error", sums), *(("FI3001", "error", beside(name)) for name in ("a.pkl", "a.PKL", ".pkl", "a.pkl!b")), ("FI3018", "warning", bare(b"cmine.net\nNet\n)\x81}b", b"ctorch.nn.modules.linear\nLinear\n)\x81}b")),
+    ("FI3018", "warning", bare(b"comegaconfig\nDictConfig\n)\x81}b", b"comegaconf.dictconfig\nDictConfig\n)\x81}b")),
+    ("FI3002", "error", bare(b"cmine.net\nmake\n(U\x01xtR", b"cmine.net\nMode\n(U\x01xtR")), ("FI3010", "error", bare(b"K\x01K\x01K\x02s", b"cmine\nNet\n)\x81K\x01K\x02s")),
+    ("FI3046", "warning", compressed), ("FI3067", "warning", names), ("FI3067", "error", zip_names),
     ("FI4010", "note", byte_order), *(("FI4010", "warning", tagged(tag)) for tag in ("pt", "tf", "flax", "np", "mlx", "paddle", "jax")), ("FI5005", "error", groups_gap), ("FI5005", "error", groups_lack), ("FI5005", "error", groups_twice),
     ("FI5008", "error", moments), ("FI6003", "error", merged_shapes), ("FI6004", "error", merged_values),
     *(("FI1044", "error", impossible(*view)) for view in IMPOSSIBLE),

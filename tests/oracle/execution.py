@@ -79,8 +79,8 @@ def pid(*items):
     return tup(*items) + b"Q"
 
 
-def dtype(text):
-    return build(call(DTYPE, s(text), FALSE, TRUE), tup(i(3), s("<"), NONE, NONE, NONE, i(-1), i(-1), i(0)))
+def dtype(text, flags=0):
+    return build(call(DTYPE, s(text), FALSE, TRUE), tup(i(3), s("<"), NONE, NONE, NONE, i(-1), i(-1), i(flags)))
 
 
 def group(kind):
@@ -169,7 +169,15 @@ VALUES = [
     ("a storage class that is called", call(g("torch", "FloatStorage"), i(1 << 40)), "FI3007", "torch.FloatStorage"),
     ("a dtype that is called", call(g("torch", "float32")), "FI3007", "torch.float32"),
     ("an array's type", dtype("f4"), None),
-    ("an array's type, of objects", dtype("O8"), "FI3004", "numpy.dtype"),
+    ("an array's type, of objects", dtype("O8", flags=63), None),
+    ("an array's type, of objects without its flags", dtype("O8"), "FI3004", "flags"),
+    ("an array's type, of numbers with the flags of objects", dtype("i8", flags=63), "FI3004", "flags"),
+    ("an array's type, of strings", dtype("U2", flags=8), None),
+    ("an array's type, of objects among numbers", call(DTYPE, s("i4,O8"), FALSE, TRUE), "FI3004", "numpy.dtype"),
+    ("a structure with objects", build(call(DTYPE, s("V8"), FALSE, TRUE), tup(i(3), s("|"), NONE, tup(s("a")), dct(
+        s("a"), tup(dtype("O8", flags=63), i(0))), i(8), i(1), i(16))), "FI3004", "Python values"),
+    ("a type of objects inside another", build(call(DTYPE, s("V8"), FALSE, TRUE), tup(i(3), s("|"), tup(
+        dtype("O8", flags=63), tup(i(1))), NONE, NONE, i(8), i(1), i(0))), "FI3004", "Python values"),
     ("an array's type, of objects by another name", call(DTYPE, s("object_"), FALSE, TRUE), "FI3004", "numpy.dtype"),
     ("an array's class of objects", call(g("numpy.dtypes", "ObjectDType")), "FI3002", "ObjectDType"),
     ("an array's class", call(g("numpy.dtypes", "Float64DType")), None),
@@ -181,6 +189,9 @@ VALUES = [
     ("a random generator", call(g("numpy.random._pickle", "__randomstate_ctor"), s("MT19937"), BIT_GENERATOR), None),
     ("a random generator of something", call(g("numpy.random._pickle", "__randomstate_ctor"), s("x"), ORDERED), "FI3007",
      "__randomstate_ctor"),
+    ("a random generator of a function", call(g("numpy.random._pickle", "__randomstate_ctor"), s("x"), g("mine", "run")), "FI3007", "mine.run"),
+    ("a random generator of a function of torch", call(g("numpy.random._pickle", "__randomstate_ctor"), s("x"), g("torch", "relu")), "FI3007",
+     "torch.relu"),
     ("a list that is not a tuple of arguments", ORDERED + b"]R", "FI3007", "a list"),
     ("a tensor with an attribute", call(FROM_TYPE, REBUILD, TENSOR, tup(*PARTS, HOOKS), dct(s("tag"), i(1))), None),
     ("a tensor with another class", call(FROM_TYPE, REBUILD, TENSOR, tup(*PARTS, HOOKS), dct(s("__class__"), DTENSOR)), "FI3008",
@@ -220,7 +231,74 @@ VALUES = [
     ("a class gets an item", PARAMETER + s("a") + i(1) + b"s", "FI3010", "torch.nn.parameter.Parameter"),
     ("a class gets a value", PARAMETER + i(1) + b"a", "FI3010", "torch.nn.parameter.Parameter"),
     ("an object gets a value", call(g("builtins", "set"), lst()) + i(1) + b"a", "FI3010", "APPEND"),
-    ("an object gets an item", call(g("pathlib", "PosixPath")) + s("a") + i(1) + b"s", "FI3010", "SETITEM"),
+    ("an object gets an item", call(g("pathlib", "PosixPath")) + s("a") + i(1) + b"s", "FI3010", "SETITEM on the result of pathlib.PosixPath"),
+    ("a number gets an item", i(1) + s("a") + i(1) + b"s", "FI3010", "SETITEM on a value of type int"),
+    ("a tensor gets an item", WEIGHT + s("a") + i(1) + b"s", "FI3010", "SETITEM on a tensor, which is not a dict (CVE-2026-24747"),
+    ("a tensor that cannot be gets an item", call(REBUILD, STORAGE, i(0)) + s("a") + i(1) + b"s", "FI3010", "_rebuild_tensor_v2"),
+    ("a dict gets a value", call(ORDERED) + i(1) + b"a", "FI3010", "APPEND on the result of collections.OrderedDict"),
+    ("a deque gets values", call(g("collections", "deque"), lst(), i(5)) + b"(" + i(1) + i(2) + b"e", None),
+    ("a deque gets an item", call(g("collections", "deque")) + s("a") + i(1) + b"s", "FI3010", "collections.deque"),
+    # classes that are not on the list: nobody knows what they do
+    ("an object of a script", build(new(g("__main__", "Net")), dct(s("a"), i(1))), "FI3018", "__main__.Net is built", "the script that defines it"),
+    ("an object of a package", build(new(g("mine.net", "Net")), dct(s("a"), i(1))), "FI3018", "loads only with mine; not checked what Net does"),
+    ("an object of a package that is a dict", new(g("mine", "Settings")) + s("a") + i(1) + b"s", "FI3018", "mine.Settings"),
+    ("an object of a package that is a list", new(g("mine", "Layers")) + i(1) + b"a", "FI3018", "mine.Layers"),
+    ("an object of a package that is a function", build(new(g("mine", "make")), dct(s("a"), i(1))), "FI3018", "mine.make"),
+    ("an object that reaches", build(new(g("mine", "Net")), dct(s("__setstate__"), ENCODE)), "FI3008", "__setstate__"),
+    ("a class of a package", g("mine", "Net"), "FI3018", "mine.Net is named"),
+    ("a member of an enum of a package", call(g("mine", "Mode"), s("train")), "FI3018", "mine.Mode"),
+    ("a member of an enum of a package, by its name", call(GETATTR, g("mine", "Mode"), s("TRAIN")), "FI3018", "mine.Mode"),
+    ("a class inside a class", new(call(GETATTR, g("mine", "Net"), s("Block"))), "FI3018", "mine.Net"),
+    ("a method of an object", call(GETATTR, build(new(g("mine", "Net")), b"}"), s("forward")), "FI3018", "mine.Net"),
+    ("a method that is called", call(call(GETATTR, build(new(g("mine", "Net")), b"}"), s("forward"))), "FI3007", "result of builtins.getattr"),
+    ("a dunder of a class of a package", call(GETATTR, g("mine", "Net"), s("__subclasses__")), "FI3009", "__subclasses__"),
+    ("an attribute of a function of a package", call(GETATTR, g("mine", "run"), s("tool")), "FI3009", "mine.run"),
+    ("an ordered dict of a package", call(g("mine", "State")) + s("a") + i(1) + b"s", "FI3018", "mine.State"),
+    ("a function of a package", call(g("mine", "run"), s("x")), "FI3002", "mine.run is called"),
+    ("a function of a package, without arguments", call(g("mine", "run")), "FI3002", "mine.run is called"),
+    ("a function that was a class before", lst(new(g("mine", "run")), call(g("mine", "run"))), "FI3002", "mine.run is called"),
+    ("a function of a package by OBJ", b"(" + g("mine", "run") + s("x") + b"o", "FI3002", "mine.run"),
+    ("a class with arguments that are no tuple", g("mine", "Net") + b"]R", "FI3002", "mine.Net"),
+    ("a tool that a package imports", g("mine", "os"), "FI3001", "mine.os"),
+    ("a class of Python's library", new(g("zipfile", "ZipFile")), "FI3002", "zipfile.ZipFile"),
+    ("a class of Python's own modules", new(g("_posixshmem", "Shm")), "FI3002", "_posixshmem.Shm"),
+    ("a class inside a class of a package", g("mine", "Net.Block"), "FI3018", "mine.Net.Block is named"),
+    ("a function inside a class of a package", g("mine", "Net.load"), "FI3011", "mine.Net.load"),
+    ("an object of Python 2's protocol", build(call(g("copy_reg", "_reconstructor"), g("mine", "Net"), g("__builtin__", "object"), NONE), b"}"),
+     "FI3018", "mine.Net is built"),
+    ("an object of any base", call(g("copyreg", "_reconstructor"), g("mine", "Net"), g("mine", "Base"), NONE), "FI3007", "_reconstructor"),
+    ("an object of a command", call(g("copyreg", "_reconstructor"), SYSTEM, g("builtins", "object"), NONE), "FI3001", "os.system"),
+    ("an object of nothing", call(g("copyreg", "_reconstructor"), s("x"), g("builtins", "object"), NONE), "FI3007", "_reconstructor"),
+    # classes of torch and of libraries that are data
+    ("a module of torch", build(new(g("torch.nn.modules.linear", "Linear")), dct(s("training"), TRUE)), None),
+    ("a class of torch", g("torch.optim.adam", "Adam"), None),
+    ("a function of torch", g("torch.nn.functional", "relu"), None),
+    ("a function of torch that is called", call(g("torch.nn.functional", "relu"), s("x")), "FI3007", "torch.nn.functional.relu"),
+    ("an initialiser of torch that is called", call(g("torch.nn.init", "zeros_")), "FI3007", "torch.nn.init.zeros_"),
+    ("a function of torch that is not on the list", call(g("torch.utils.model", "run")), "FI3002", "torch.utils.model.run"),
+    ("a class of torch that is not on the list", new(g("torch.futures", "Future")), "FI3018", "torch.futures.Future"),
+    ("a compiler of torch", g("torch.utils.cpp_extension", "load_inline"), "FI3001", "load_inline"),
+    ("code of torch.fx", call(g("torch.fx.graph_module", "reduce_graph_module"), b"}", s("x")), "FI3001", "reduce_graph_module"),
+    ("a data pipe", build(new(g("torch.utils.data.datapipes.datapipe", "_IterDataPipeSerializationWrapper")), tup(BYTES, FALSE)), "FI3004",
+     "_IterDataPipeSerializationWrapper"),
+    ("a version of torch", new(g("torch.torch_version", "TorchVersion"), s("2.15.0")), None),
+    ("a configuration of omegaconf", build(new(g("omegaconf.dictconfig", "DictConfig")), dct(s("_content"), b"}")), None),
+    ("a configuration of yacs", new(g("yacs.config", "CfgNode")) + s("a") + i(1) + b"s", None),
+    ("a function of omegaconf", call(g("omegaconf.omegaconf", "register")), "FI3007", "omegaconf.omegaconf.register"),
+    ("another package of that name", new(g("omegaconfig", "DictConfig")), "FI3018", "omegaconfig"),
+    ("a table of pandas", build(new(g("pandas", "DataFrame")), b"}"), None),
+    ("a reader of pandas", call(g("pandas", "read_csv"), s("x")), "FI3007", "pandas.read_csv"),
+    ("an index of something else", call(g("pandas.core.indexes.base", "_new_Index"), g("mine", "Net"), b"}"), "FI3007", "mine.Net"),
+    ("a pattern", call(g("re", "_compile"), s("a+"), i(32)), None),
+    ("a partial call of torch", build(call(g("functools", "partial"), g("torch.nn.modules.linear", "Linear")),
+                                      tup(g("torch.nn.modules.linear", "Linear"), b")", b"}", NONE)), None),
+    ("a partial call of a command", build(call(g("functools", "partial"), SYSTEM), tup(SYSTEM, tup(s("id")), b"}", NONE)), "FI3001", "os.system"),
+    ("a partial call that is called", call(call(g("functools", "partial"), g("torch", "relu"))), "FI3007", "functools.partial"),
+    ("a partial call that reaches", build(call(g("functools", "partial"), g("torch", "relu")),
+                                          tup(g("torch", "relu"), b")", b"}", dct(s("__setstate__"), g("torch", "relu")))), "FI3008", "__setstate__"),
+    ("a type of typing", call(g("_operator", "getitem"), g("typing", "List"), g("builtins", "int")), None),
+    ("an item of something", call(g("_operator", "getitem"), g("mine", "Net"), s("x")), "FI3007", "_operator.getitem"),
+    ("a function of typing", call(g("typing", "get_type_hints"), NONE), "FI3007", "typing.get_type_hints"),
     # names
     ("a command", RUN, "FI3001", "os.system"),
     ("a command by INST", b"(" + s("id") + b"ios\nsystem\n", "FI3001", "os.system"),
@@ -235,7 +313,6 @@ VALUES = [
     ("a loader of pickles", g("_pickle", "loads"), "FI3004", "_pickle.loads"),
     ("a hub", g("torch.hub", "load"), "FI3004", "torch.hub.load"),
     ("a script", g("torch.jit", "load"), "FI3004", "torch.jit.load"),
-    ("an object of any class", call(g("copyreg", "_reconstructor"), ORDERED, g("builtins", "object"), NONE), "FI3002", "copyreg._reconstructor"),
     # persistent ids
     ("an id that is a text", b"P0\n", "FI3012", "the text \"0\""),
     ("an id that is a number", i(5) + b"Q", "FI3012", "5"),
@@ -404,7 +481,7 @@ FILES = [
     ("a stream's facts, cut", MAGIC + pickle(i(1001)) + pickle(RUN)[:-1], "FI3001", "os.system"),
     ("a stream's facts with an id", legacy(facts=LEGACY_STORAGE), "FI3012", "no storages"),
     ("a stream with an id of a zip", legacy(value=STORAGE), "FI3012", "number of items"),
-    ("a stream with a class of its own", legacy(value=build(new(CLASS), b"}")), "FI3002", "mine.Net"),
+    ("a stream with a class of its own", legacy(value=build(new(CLASS), b"}")), "FI3018", "mine.Net is built"),
     ("a tar", old_tar(), "FI3061"),
     ("a tar's object", old_tar(RUN), "FI3001", "os.system"),
     ("a tar's tensors", old_tar(tensors=pickle(RUN)), "FI3001", "os.system"),
@@ -438,7 +515,7 @@ def files():
 
 # ---- running
 
-LESSER = ("FI3061", "FI9006")  # of which a warning will do
+LESSER = ("FI3018", "FI3061", "FI9006")  # of which a warning will do
 
 
 def write(folder, tree):

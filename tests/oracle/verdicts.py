@@ -48,9 +48,8 @@ NAMELESS = {
 
 # Good ones with a warning or an error.
 ALARMS = {
-    "torch-zip/custom-class": "names a class of its own: FI3002",
-    "torch-zip/whole-module": "names classes of torch.nn: FI3002",
-    "torch-zip/whole-sequential": "names classes of torch.nn: FI3002",
+    "torch-zip/custom-class": "names a class of its own: FI3018",
+    "torch-zip/whole-module": "names classes of its own: FI3018",
     "torch-zip/torchscript": "holds code: FI3062",
     "foreign/torchscript": "holds code: FI3062",
     "dcp/odd-names": "has a name with an empty segment: FI4003",

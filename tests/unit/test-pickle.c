@@ -436,10 +436,12 @@ static void wrong_targets(void **state)
 		"FI3010", 1, FSDP_ERROR);
 	FINDS("}(K\x01u.", "FI3010", 1, FSDP_ERROR);
 	FINDS("}]K\x01s.", "FI3010", 1, FSDP_ERROR);
-	FINDS("cfoo\nBar\n)RK\x01K\x02s.", "FI3010", 1, FSDP_ERROR);
+	FINDS("cfoo\nBar\nK\x01K\x02s.", "FI3010", 1, FSDP_ERROR);
+	/* What an object takes only its class tells. */
+	FINDS("cfoo\nBar\n)RK\x01K\x02s.", "FI3010", 0, FSDP_NOTE);
 	FINDS("ccollections\ndeque\n)R(K\x01"
 	      "e.",
-		"FI3010", 1, FSDP_ERROR);
+		"FI3010", 0, FSDP_NOTE);
 	FINDS_NOTHING("ccollections\nOrderedDict\n)R(K\x01K\x02u.");
 	FINDS_NOTHING("ccollections\nCounter\n)RK\x01K\x02s.");
 	FINDS_NOTHING("ccollections\ndefaultdict\n)RK\x01K\x02s.");

@@ -107,7 +107,7 @@ bool lacks_something(const struct judging *judging)
 		judging->audit->level >= FSDP_LEVEL_HEADERS &&
 		i < collected->finding_count;
 		i++)
-		if (strcmp(collected->findings[i].rule, "FI9006") == 0)
+		if (finding_is_open(&collected->findings[i]))
 			return true;
 	return false;
 }

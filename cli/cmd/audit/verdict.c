@@ -80,7 +80,8 @@ static bool keeps(struct judging *judging, struct finding *finding)
 	finding->severity = levels_severity(&audit->levels, rule, finding->severity);
 	if (levels_off(&audit->levels, rule) || is_judged_better(audit, finding))
 		return false;
-	if (strcmp(finding->rule, "FI3002") == 0 &&
+	if ((strcmp(finding->rule, "FI3002") == 0 ||
+		    strcmp(finding->rule, "FI3018") == 0) &&
 		policy_allows(&audit->policy, finding->tensor))
 		return false;
 	/* Of parts merge leaves them out: it must see what several of them found. */

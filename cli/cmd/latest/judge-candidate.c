@@ -340,10 +340,12 @@ static void decide(struct examined *one)
 	struct collected *own = &candidate->own;
 	const struct finding *worst = NULL;
 	uint64_t same = 0;
+	bool open = false;
 
 	for (size_t i = 0; i < own->finding_count; i++) {
 		const struct finding *finding = &own->findings[i];
 
+		open |= finding_is_open(finding) && finding->severity > SEVERITY_NOTE;
 		if (finding->severity == SEVERITY_NOTE)
 			continue;
 		if (worst == NULL || finding->severity > worst->severity) {
@@ -353,7 +355,7 @@ static void decide(struct examined *one)
 		same += finding->severity == worst->severity;
 	}
 	candidate->result = worst != NULL && worst->severity == SEVERITY_ERROR ? "bad"
-			    : own->failure_count > 0                           ? "partial"
+			    : own->failure_count > 0 || open                   ? "partial"
 									       : "good";
 	if (worst != NULL && worst->severity == SEVERITY_ERROR)
 		candidate->why = why_other_node(own, same);

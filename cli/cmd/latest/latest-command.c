@@ -106,7 +106,7 @@ static void tell_release(struct latest *latest)
 				latest->candidates[i].path);
 }
 
-/* Whether nothing is wrong but that classes are built which are no data. */
+/* Whether nothing is wrong but that classes are built which are on no list. */
 static bool only_builds(const struct run_candidate *candidate)
 {
 	bool builds = false;
@@ -114,11 +114,9 @@ static bool only_builds(const struct run_candidate *candidate)
 	for (size_t i = 0; i < candidate->own.finding_count; i++) {
 		const struct finding *finding = &candidate->own.findings[i];
 
-		if (finding->severity != SEVERITY_ERROR)
-			continue;
-		if (strcmp(finding->rule, "FI3002") != 0)
+		if (finding->severity == SEVERITY_ERROR)
 			return false;
-		builds = true;
+		builds |= strcmp(finding->rule, "FI3018") == 0;
 	}
 	return builds;
 }
@@ -177,7 +175,8 @@ static int status_of(const struct latest *latest)
 	bool partial = false;
 
 	for (size_t i = 0; i < latest->count; i++) {
-		blind &= strcmp(latest->candidates[i].result, "partial") == 0;
+		blind &= strcmp(latest->candidates[i].result, "partial") == 0 &&
+			 latest->candidates[i].own.failure_count > 0;
 		partial |= latest->candidates[i].own.failure_count > 0;
 	}
 	return blind                ? STATUS_FAILED

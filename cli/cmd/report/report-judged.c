@@ -34,7 +34,7 @@ static void decide(struct report *report, bool incomplete)
 
 		report->errors += finding->severity == SEVERITY_ERROR;
 		report->warnings += finding->severity == SEVERITY_WARNING;
-		incomplete |= strcmp(finding->rule, "FI9006") == 0;
+		incomplete |= finding_is_open(finding);
 	}
 	report->verdict = report->errors > 0 ? "bad" : incomplete ? "partial" : "good";
 }

@@ -6,7 +6,9 @@
  *
  * A file can run only what it can name and what it can reach from there. So whatever is
  * called must be a global of the list, by its own name, with arguments that do not make
- * it call something else: anything else is an error, wherever it stands.
+ * it call something else: anything else is an error, wherever it stands. But what writers
+ * do to make an object of a class (NEWOBJ, copyreg._reconstructor, REDUCE of a class with
+ * arguments) may be done to a class that is on no list: it is reported as not checked.
  */
 #include <stdio.h>
 
@@ -197,12 +199,13 @@ static bool judge_keys(
 	return true;
 }
 
-/* The dicts of a state: it is one, or it is one (or None) and one of slots. */
+/* The dicts of a state: it is one, or it is one (or None) and one of slots; that of a
+ * partial call is the fourth item. */
 static bool judge_dicts(
 	const struct trial *trial, fsdp_ref state, bool only_metadata, fsdp_ref owner)
 {
 	bool good = judge_keys(trial, state, only_metadata, owner);
-	for (size_t i = 0; kind_of(trial, state) == FSDP_PICKLE_TUPLE && i < 2; i++)
+	for (size_t i = 0; kind_of(trial, state) == FSDP_PICKLE_TUPLE && i < 4; i++)
 		good &= judge_keys(trial, item(trial, state, i), false, owner);
 	return good;
 }
@@ -291,12 +294,19 @@ static bool is_dict(const struct trial *trial, fsdp_ref ref)
 	       is_call_of(trial, ref, "collections", "OrderedDict");
 }
 
-/* A text of numpy: which type, and not that of Python's objects. */
+/* A text of numpy: the type of Python's objects, by itself or among others. */
 static bool is_object_type(const struct trial *trial, fsdp_ref ref)
 {
 	struct fsdp_span text = fsdp_pickle_text(trial->pickle, ref);
 	return text.data != NULL && (memchr(text.data, 'O', text.size) != NULL ||
 					    memmem(text.data, text.size, "object", 6));
+}
+
+/* As numpy writes it for an array of nothing but objects, which then are in the pickle. */
+static bool is_plain_object_type(const struct trial *trial, fsdp_ref ref)
+{
+	static const char *const texts[] = { "O", "O4", "O8" };
+	return is_text_of(trial, ref, texts, FSDP_COUNT(texts));
 }
 
 static bool is_ints(const struct trial *trial, fsdp_ref ref)
@@ -307,11 +317,70 @@ static bool is_ints(const struct trial *trial, fsdp_ref ref)
 	       fsdp_pickle_ints(trial->pickle, ref, items, 64, &count);
 }
 
+/* ("module", class, file, source): before torch 1.6 a class may be named so. */
+static bool is_module_id(const struct trial *trial, fsdp_ref id)
+{
+	return trial->torch->ids != FSDP_IDS_ZIP &&
+	       kind_of(trial, id) == FSDP_PICKLE_TUPLE &&
+	       fsdp_pickle_count(trial->pickle, id) == 4 &&
+	       fsdp_span_is(
+		       fsdp_pickle_text(trial->pickle, item(trial, id, 0)), "module") &&
+	       kind_of(trial, item(trial, id, 1)) == FSDP_PICKLE_GLOBAL;
+}
+
+/* The global that is called; NULL: it is computed. */
+static struct fsdp_pickle_global *callable_of(const struct trial *trial, fsdp_ref ref)
+{
+	if (kind_of(trial, ref) == FSDP_PICKLE_PERSISTENT) {
+		fsdp_ref id = fsdp_pickle_argument(trial->pickle, ref);
+		if (is_module_id(trial, id)) {
+			ref = item(trial, id, 1);
+			fsdp_pickle_global_of(trial->pickle, ref)->uses |= FSDP_USE_BUILT;
+		}
+	}
+	return fsdp_pickle_global_of(trial->pickle, ref);
+}
+
+/* The class of which a call makes an object; NULL: it is computed, or there is none. */
+static struct fsdp_pickle_global *class_of(const struct trial *trial, fsdp_ref object)
+{
+	fsdp_ref callable = fsdp_pickle_callable(trial->pickle, object);
+	struct fsdp_pickle_global *global = callable_of(trial, callable);
+	const struct fsdp_torch_known *known =
+		global != NULL ? fsdp_torch_known(trial->torch, global) : NULL;
+	if (known == NULL || !(known->what & FSDP_KNOWN_MAKER))
+		return global;
+	return callable_of(
+		trial, item(trial, fsdp_pickle_argument(trial->pickle, object), 0));
+}
+
+/* A class that is on no list, as far as its name shows. */
+static bool is_unchecked(const struct trial *trial, struct fsdp_pickle_global *global)
+{
+	return global != NULL && fsdp_torch_known(trial->torch, global) == NULL &&
+	       fsdp_torch_may_be_class(global);
+}
+
+static bool makes_object(const struct trial *trial)
+{
+	return trial->deed->opcode == FSDP_OP_NEWOBJ ||
+	       trial->deed->opcode == FSDP_OP_NEWOBJ_EX;
+}
+
 /* A global that stands for itself: one that is not on the list is reported by its name. */
 static bool global_fits(const struct trial *trial, fsdp_ref ref, char letter)
 {
 	struct fsdp_pickle_global *global = fsdp_pickle_global_of(trial->pickle, ref);
 	const struct fsdp_torch_known *known = fsdp_torch_known(trial->torch, global);
+	if (letter == 'B') /* it is called at once */
+		return fsdp_span_is(global->name, "__bit_generator_ctor") &&
+		       known != NULL;
+	if (letter == 'P')
+		return fsdp_torch_same_package(
+			global, callable_of(trial, trial->deed->object));
+	if (letter == 'T')
+		return fsdp_span_is(global->module, "typing") ||
+		       (known != NULL && (known->what & FSDP_KNOWN_FACTORY));
 	if (known == NULL || letter == 'g')
 		return true;
 	switch (letter) {
@@ -323,8 +392,6 @@ static bool global_fits(const struct trial *trial, fsdp_ref ref, char letter)
 		return fsdp_span_is(global->module, "torch") && known->calls == NULL;
 	case 'N':
 		return fsdp_span_is(global->name, "ndarray");
-	case 'B':
-		return fsdp_span_is(global->name, "__bit_generator_ctor");
 	default:
 		return false;
 	}
@@ -364,8 +431,10 @@ static bool fits(const struct trial *trial, fsdp_ref ref, char letter)
 	case 'F':
 		return kind == FSDP_PICKLE_NULL;
 	case 'O':
-		return (kind == FSDP_PICKLE_TEXT && !is_object_type(trial, ref)) ||
-		       kind == FSDP_PICKLE_CALL;
+		return kind == FSDP_PICKLE_CALL ||
+		       (kind == FSDP_PICKLE_TEXT &&
+			       (!is_object_type(trial, ref) ||
+				       is_plain_object_type(trial, ref)));
 	case 'x':
 		return true;
 	default:
@@ -401,8 +470,14 @@ static bool call_fits(const struct trial *trial, const struct fsdp_torch_known *
 {
 	const struct fsdp_pickle_deed *deed = trial->deed;
 	const char *form = known->calls;
-	if (form == NULL || *form == '!' || deed->keywords != FSDP_REF_NONE ||
+	if (form == NULL || *form == '!' ||
 		kind_of(trial, deed->argument) != FSDP_PICKLE_TUPLE)
+		return false;
+	if (*known->names == '*' && makes_object(trial))
+		return true;
+	if (deed->keywords != FSDP_REF_NONE ||
+		(*known->names == '*' && !fsdp_torch_is_class_name(
+						 callable_of(trial, deed->object)->name)))
 		return false;
 	for (;; form++) {
 		if (form_fits(trial, deed->argument, form))
@@ -508,11 +583,24 @@ static bool is_ordinary_getattr(
 		name.data == NULL)
 		return false;
 	const struct fsdp_torch_known *known = fsdp_torch_known(trial->torch, global);
-	if (known == NULL)
-		return false;
+	if (known == NULL) {
+		*ret_inner = fsdp_torch_is_class_name(name);
+		return fsdp_torch_may_be_class(global) && is_member(name);
+	}
 	*ret_inner = (known->what & FSDP_KNOWN_SHARDED) != 0 &&
 		     fsdp_span_is(name, "ProcessGroupState");
 	return *ret_inner || ((known->what & FSDP_KNOWN_ENUM) != 0 && is_member(name));
+}
+
+/* A method of an object whose class is on no list. */
+static bool is_bound_method(const struct trial *trial, fsdp_ref arguments)
+{
+	fsdp_ref object = item(trial, arguments, 0);
+	return kind_of(trial, arguments) == FSDP_PICKLE_TUPLE &&
+	       fsdp_pickle_count(trial->pickle, arguments) == 2 &&
+	       kind_of(trial, object) == FSDP_PICKLE_CALL &&
+	       is_unchecked(trial, class_of(trial, object)) &&
+	       is_member(fsdp_pickle_text(trial->pickle, item(trial, arguments, 1)));
 }
 
 static void judge_getattr(const struct trial *trial)
@@ -521,7 +609,8 @@ static void judge_getattr(const struct trial *trial)
 	const struct fsdp_pickle_deed *deed = trial->deed;
 	bool inner;
 	if (deed->opcode == FSDP_OP_REDUCE &&
-		is_ordinary_getattr(trial, deed->argument, &inner))
+		(is_ordinary_getattr(trial, deed->argument, &inner) ||
+			is_bound_method(trial, deed->argument)))
 		return;
 	trial->torch->odd_getattr = true;
 	if (kind_of(trial, deed->argument) != FSDP_PICKLE_TUPLE ||
@@ -536,8 +625,7 @@ static void judge_getattr(const struct trial *trial)
 			spell(trial, item(trial, deed->argument, 0), object));
 }
 
-/* Whether this is the class ShardedTensor.ProcessGroupState, as pickles below protocol 4
- * have it. */
+/* Whether this is a class inside another, as pickles below protocol 4 have it. */
 static bool is_inner_class(const struct trial *trial, fsdp_ref ref)
 {
 	bool inner;
@@ -547,28 +635,6 @@ static bool is_inner_class(const struct trial *trial, fsdp_ref ref)
 	       inner;
 }
 
-/* ("module", class, file, source): before torch 1.6 a class may be named so. */
-static bool is_module_id(const struct trial *trial, fsdp_ref id)
-{
-	return trial->torch->ids != FSDP_IDS_ZIP &&
-	       kind_of(trial, id) == FSDP_PICKLE_TUPLE &&
-	       fsdp_pickle_count(trial->pickle, id) == 4 &&
-	       fsdp_span_is(
-		       fsdp_pickle_text(trial->pickle, item(trial, id, 0)), "module") &&
-	       kind_of(trial, item(trial, id, 1)) == FSDP_PICKLE_GLOBAL;
-}
-
-/* The global that is called; NULL: it is computed. */
-static struct fsdp_pickle_global *callable_of(const struct trial *trial, fsdp_ref ref)
-{
-	if (kind_of(trial, ref) == FSDP_PICKLE_PERSISTENT) {
-		fsdp_ref id = fsdp_pickle_argument(trial->pickle, ref);
-		if (is_module_id(trial, id))
-			ref = item(trial, id, 1);
-	}
-	return fsdp_pickle_global_of(trial->pickle, ref);
-}
-
 static void judge_computed(const struct trial *trial)
 {
 	char text[TEXT_BYTES];
@@ -576,8 +642,7 @@ static void judge_computed(const struct trial *trial)
 	if (kind_of(trial, deed->object) == FSDP_PICKLE_NOTHING)
 		return; /* told where it came from */
 	if (deed->opcode == FSDP_OP_NEWOBJ && is_inner_class(trial, deed->object) &&
-		kind_of(trial, deed->argument) == FSDP_PICKLE_TUPLE &&
-		fsdp_pickle_count(trial->pickle, deed->argument) == 0)
+		kind_of(trial, deed->argument) == FSDP_PICKLE_TUPLE)
 		return;
 	SAY(trial, PICKLE_CALL, FSDP_ERROR,
 		"%s calls %s, which is not a global of the list; nothing was run",
@@ -592,6 +657,29 @@ static bool lacks_storage(const struct trial *trial, const struct fsdp_torch_kno
 		       FSDP_PICKLE_PERSISTENT;
 }
 
+/* (class, Python's own class, its value) of _reconstructor; (class, …) of the others. */
+static bool judge_maker(const struct trial *trial)
+{
+	const struct fsdp_pickle_deed *deed = trial->deed;
+	struct fsdp_pickle_global *class =
+		callable_of(trial, item(trial, deed->argument, 0));
+	struct fsdp_pickle_global *base =
+		fsdp_pickle_global_of(trial->pickle, item(trial, deed->argument, 1));
+	bool three =
+		fsdp_span_is(callable_of(trial, deed->object)->name, "_reconstructor");
+	if (deed->opcode != FSDP_OP_REDUCE ||
+		kind_of(trial, deed->argument) != FSDP_PICKLE_TUPLE || class == NULL)
+		return false;
+	class->uses |= FSDP_USE_BUILT;
+	if (three && (fsdp_pickle_count(trial->pickle, deed->argument) != 3 ||
+			     base == NULL || !fsdp_span_is(base->module, "builtins") ||
+			     fsdp_torch_known(trial->torch, base) == NULL))
+		return false;
+	const struct fsdp_torch_known *known = fsdp_torch_known(trial->torch, class);
+	return known == NULL ||
+	       (known->calls != NULL && *known->calls != '!' && known->states != NULL);
+}
+
 /* Whether the like of it needs no judging again. */
 static bool judge_call(const struct trial *trial)
 {
@@ -601,8 +689,19 @@ static bool judge_call(const struct trial *trial)
 		return false;
 	}
 	const struct fsdp_torch_known *known = fsdp_torch_known(trial->torch, global);
-	if (known == NULL)
-		return false; /* its name is reported */
+	if (known == NULL) {
+		/* Its name is reported. */
+		global->as_function |= !makes_object(trial) &&
+				       (!fsdp_torch_may_be_class(global) ||
+					       kind_of(trial, trial->deed->argument) !=
+						       FSDP_PICKLE_TUPLE);
+		return false;
+	}
+	if (known->what & FSDP_KNOWN_MAKER) {
+		if (!judge_maker(trial))
+			say_call(trial, global);
+		return false;
+	}
 	if (known->what & FSDP_KNOWN_GETATTR) {
 		judge_getattr(trial);
 		return false;
@@ -618,13 +717,50 @@ static bool judge_call(const struct trial *trial)
 
 /* ---- states of objects ---- */
 
+/* What the type of an array is built of: another type, or a tuple that begins with one. */
+static bool holds_objects(const struct trial *trial, fsdp_ref type)
+{
+	if (kind_of(trial, type) == FSDP_PICKLE_TUPLE)
+		type = item(trial, type, 0);
+	return is_object_type(
+		trial, item(trial, fsdp_pickle_argument(trial->pickle, type), 0));
+}
+
+/* (version, order, (type, shape), names, {name: (type, …)}, bytes, alignment, flags, …):
+ * flags that call numbers pointers, or objects something else, break numpy's memory. */
+static bool judge_dtype(const struct trial *trial, fsdp_ref state)
+{
+	enum { POINTERS = 7, OBJECTS = 63 };
+	struct fsdp_pickle_iterator iterator = { .ref = item(trial, state, 4) };
+	fsdp_ref type = fsdp_pickle_argument(trial->pickle, trial->deed->object);
+	fsdp_ref key, value;
+	int64_t flags = 0;
+	bool objects = is_object_type(trial, item(trial, type, 0));
+	bool good = true;
+	if (fsdp_pickle_count(trial->pickle, state) > 7)
+		good = fsdp_pickle_integer(
+			       trial->pickle, item(trial, state, 7), &flags) &&
+		       (objects ? flags == OBJECTS : (flags & POINTERS) == 0);
+	good &= !holds_objects(trial, item(trial, state, 2));
+	if (kind_of(trial, iterator.ref) == FSDP_PICKLE_DICT &&
+		!may_watch(trial, fsdp_pickle_count(trial->pickle, iterator.ref)))
+		return false;
+	while (kind_of(trial, iterator.ref) == FSDP_PICKLE_DICT &&
+		fsdp_pickle_next(trial->pickle, &iterator, &key, &value))
+		good &= !holds_objects(trial, value);
+	if (!good)
+		SAY(trial, PICKLE_NESTED_LOADER, FSDP_ERROR,
+			"a type of numpy mixes Python values with numbers, or its flags are those of another type");
+	return good;
+}
+
 /* Whether the like of it needs no judging again. */
 static bool judge_build(const struct trial *trial)
 {
 	char name[TEXT_BYTES], text[TEXT_BYTES];
 	fsdp_ref state = trial->deed->argument;
 	fsdp_ref callable = fsdp_pickle_callable(trial->pickle, trial->deed->object);
-	struct fsdp_pickle_global *global = callable_of(trial, callable);
+	struct fsdp_pickle_global *global = class_of(trial, trial->deed->object);
 	const struct fsdp_torch_known *known =
 		global != NULL ? fsdp_torch_known(trial->torch, global) : NULL;
 	const char *states = known != NULL                     ? known->states
@@ -637,6 +773,9 @@ static bool judge_build(const struct trial *trial)
 			spell(trial, state, text));
 		return false;
 	}
+	if (global != NULL && fsdp_span_is(global->module, "numpy") &&
+		fsdp_span_is(global->name, "dtype"))
+		return judge_dtype(trial, state);
 	return *states == '*'
 		       ? judge_dicts(trial, state, false, trial->deed->object)
 		       : judge_state(trial, state, *states == 'm', trial->deed->object);
@@ -697,9 +836,18 @@ static bool judge_id(const struct trial *trial)
 	if (kind_of(trial, id) == FSDP_PICKLE_NOTHING)
 		return false; /* of a damaged stream, which is reported */
 	if (is_module_id(trial, id) && trial->torch->profile != FSDP_PROFILE_METADATA) {
-		SAY(trial, PICKLE_PERSISTENT_ID, FSDP_NOTE,
-			"a persistent id holds the source text of class %s; it was not run",
-			spell(trial, item(trial, id, 1), text));
+		if (!trial->torch->said_source)
+			fsdp_find(&trial->torch->model->findings,
+				FSDP_RULE_PICKLE_PERSISTENT_ID,
+				FSDP_PLACE(.file = trial->torch->file,
+					.member = trial->torch->member,
+					.offset =
+						trial->torch->base + trial->deed->offset,
+					.severity = FSDP_NOTE + 1,
+					.next = "save the state dict instead: torch.save(model.state_dict(), FILE)"),
+				"a whole module was saved: the source text of its classes (first %s) is in the file, which nothing runs",
+				spell(trial, item(trial, id, 1), text));
+		trial->torch->said_source = true;
 		return false;
 	}
 	const char *wrong = what_is_wrong(trial, id);
@@ -707,6 +855,34 @@ static bool judge_id(const struct trial *trial)
 		SAY(trial, PICKLE_PERSISTENT_ID, FSDP_ERROR, "a persistent id %s: %s",
 			wrong, spell_arguments(trial, id, text));
 	return wrong == NULL;
+}
+
+/* ---- items ---- */
+
+/* Of an object only a class of the list is known to take none. */
+static void judge_fill(const struct trial *trial)
+{
+	char text[TEXT_BYTES];
+	const struct fsdp_pickle_deed *deed = trial->deed;
+	bool pairs = deed->opcode == FSDP_OP_SETITEM || deed->opcode == FSDP_OP_SETITEMS;
+	bool adds = deed->opcode == FSDP_OP_ADDITEMS;
+	if (kind_of(trial, deed->object) == FSDP_PICKLE_NOTHING)
+		return; /* told where it came from */
+	if (kind_of(trial, deed->object) == FSDP_PICKLE_CALL) {
+		struct fsdp_pickle_global *global = class_of(trial, deed->object);
+		const struct fsdp_torch_known *known =
+			global != NULL ? fsdp_torch_known(trial->torch, global) : NULL;
+		if (known == NULL || *known->names == '*' ||
+			(!adds && (known->what & (pairs ? FSDP_KNOWN_PAIRS
+							: FSDP_KNOWN_APPENDS))))
+			return;
+	}
+	SAY(trial, PICKLE_TARGET, FSDP_ERROR, "%s on %s, which is not a %s%s",
+		op_name(trial), spell(trial, deed->object, text),
+		pairs  ? "dict"
+		: adds ? "set"
+		       : "list",
+		pairs ? " (CVE-2026-24747 in torch before 2.10)" : "");
 }
 
 static bool judge(void *context, const struct fsdp_pickle *pickle,
@@ -720,6 +896,9 @@ static bool judge(void *context, const struct fsdp_pickle *pickle,
 		return judge_build(&trial);
 	case FSDP_DEED_PERSISTENT:
 		return judge_id(&trial);
+	case FSDP_DEED_FILL:
+		judge_fill(&trial);
+		break;
 	}
 	return false;
 }
@@ -730,7 +909,7 @@ void fsdp_torch_watch(struct fsdp_torch *torch, struct fsdp_pickle_options *opti
 	torch->base = base;
 	torch->watched = 0;
 	torch->watch_most = size + LEAST_WATCH;
-	torch->odd_getattr = torch->said_shared = false;
+	torch->odd_getattr = torch->said_shared = torch->said_source = false;
 	options->judge = judge;
 	options->judge_context = torch;
 }

@@ -77,7 +77,7 @@ static bool decode(
 /* Names of globals, those that are not data first. */
 struct names {
 	char text[2 * FSDP_SHOWN];
-	size_t size, count, unknown;
+	size_t size, count, bad;
 };
 
 static void add_name(struct names *names, const struct fsdp_pickle_global *global)
@@ -102,7 +102,8 @@ static void list_names(const struct inside_values *nested,
 				fsdp_pickle_global(pickle, i);
 			bool is_known =
 				fsdp_torch_profile_of(nested->torch, global) != NULL;
-			names->unknown += known == 0 && !is_known;
+			names->bad +=
+				known == 0 && fsdp_torch_is_bad(nested->torch, global);
 			if (is_known == (known != 0))
 				add_name(names, global);
 		}
@@ -135,7 +136,7 @@ static bool judge(
 		fsdp_find(&torch->model->findings, FSDP_RULE_PICKLE_IN_VALUE,
 			FSDP_PLACE(.file = torch->file, .member = torch->member,
 				.offset = torch->base + at, .length = value.size,
-				.severity = names.unknown != 0 ? FSDP_ERROR + 1 : 0),
+				.severity = names.bad != 0 ? FSDP_ERROR + 1 : 0),
 			"a value of the pickle is a pickle itself and names %s",
 			names.text);
 	fsdp_error_free(error);

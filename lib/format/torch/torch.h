@@ -130,7 +130,7 @@ struct fsdp_torch {
 	uint64_t watched; /* items of states and arguments that were looked at */
 	uint64_t watch_most;
 	bool odd_getattr; /* called as ordinary writers never do */
-	bool said_shared;
+	bool said_shared, said_source;
 
 	bool values_cut; /* because they unfold to too much, which is a finding */
 	bool copies;     /* the stream goes when it is read: texts that stay are copied */
@@ -352,7 +352,8 @@ bool fsdp_torch_next_pickle(const struct fsdp_source *source, uint64_t *offset,
  *	i integer   f number   b bool or 0 or 1   s text   y bytes   p None or one of them
  *	l list, tuple or set   d dict   Z integers   x anything but a global   g a global
  *	C a codec of characters   D dtype   F what a defaultdict makes its values with
- *	N numpy.ndarray   O a numpy type that is not an object   B __bit_generator_ctor
+ *	N numpy.ndarray   O a type of numpy   B __bit_generator_ctor
+ *	P a global of the same package   T of typing, or a container of Python
  *	*x any number of them, all x
  *
  * or "!" where only a fold may take the call, then what is judged besides: letter and
@@ -362,6 +363,9 @@ bool fsdp_torch_next_pickle(const struct fsdp_source *source, uint64_t *offset,
  *	that is the first
  *
  * `states` are the kinds: d a dict, t a tuple, m a dict of `_metadata`, * any.
+ *
+ * A row for all names of its modules is about classes, of which NEWOBJ makes objects with
+ * any arguments.
  */
 struct fsdp_torch_known {
 	const char *module; /* ends in * for all that begin so */
@@ -377,9 +381,14 @@ enum {
 	FSDP_KNOWN_FACTORY = 1 << 2, /* for a defaultdict */
 	FSDP_KNOWN_SHARDED = 1 << 3, /* ShardedTensor, which has a class inside */
 	FSDP_KNOWN_GETATTR = 1 << 4,
+	FSDP_KNOWN_PAIRS = 1 << 5,   /* SETITEMS puts pairs into it … */
+	FSDP_KNOWN_APPENDS = 1 << 6, /* … and APPENDS values */
+	FSDP_KNOWN_NAMED = 1 << 7,   /* data only if nothing is done with it */
+	FSDP_KNOWN_CALLED = 1 << 8,  /* data only if it is called */
+	FSDP_KNOWN_MAKER = 1 << 9, /* of copyreg: makes an object of its first argument */
 };
 
-/* NULL: it is not on the list. */
+/* NULL: it is not on the list, or only to be named. */
 const struct fsdp_torch_known *fsdp_torch_known(
 	const struct fsdp_torch *torch, struct fsdp_pickle_global *global);
 
@@ -389,7 +398,20 @@ const struct fsdp_torch_known *fsdp_torch_known(
 const char *fsdp_torch_profile_of(
 	const struct fsdp_torch *torch, const struct fsdp_pickle_global *global);
 
-/* Judges every global of the pickle that was read: findings FI3001 to FI3004, FI3011. */
+/* Whether a global that is not on the list is an error where it stands: it is known to run
+ * commands, or is called as only functions are. */
+bool fsdp_torch_is_bad(
+	const struct fsdp_torch *torch, const struct fsdp_pickle_global *global);
+
+/* Whether it may be a class of a script or of a package, by its name and place. */
+bool fsdp_torch_may_be_class(const struct fsdp_pickle_global *global);
+bool fsdp_torch_is_class_name(struct fsdp_span name);
+
+bool fsdp_torch_same_package(
+	const struct fsdp_pickle_global *one, const struct fsdp_pickle_global *other);
+
+/* Judges every global of the pickle that was read: findings FI3001 to FI3004, FI3011,
+ * FI3018. */
 void fsdp_torch_judge(struct fsdp_torch *torch);
 
 /* ---- nested.c ---- */

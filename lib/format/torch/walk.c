@@ -493,7 +493,8 @@ static void say_left_out(
 	struct fsdp_torch *torch = walk->torch;
 	fsdp_find(&torch->model->findings, FSDP_RULE_PICKLE_EXPANSION,
 		FSDP_PLACE(.file = torch->file, .member = torch->member,
-			.tensor = name_text(walk, name), .severity = (int)severity + 1),
+			.tensor = name_text(walk, name), .severity = (int)severity + 1,
+			.next = severity == FSDP_NOTE ? "" : NULL),
 		"%s; what lies there is not listed", why);
 }
 
