@@ -152,9 +152,6 @@ static bool read_members(struct torch_zip *file, struct fsdp_error **ret_error)
 	if (file->pickle == NULL)
 		return judge_others(file, ret_error) &&
 		       fsdp_foreign_zip(&file->zip, ret_error);
-	if (file->constants)
-		fsdp_find(findings, FSDP_RULE_TORCHSCRIPT, FSDP_PLACE(.file = file->file),
-			"this is a TorchScript archive (torch.jit.save), which holds code");
 	if (file->outside != 0)
 		fsdp_find(findings, FSDP_RULE_ZIP_ROOT, FSDP_PLACE(.file = file->file),
 			file->outside == 1 ? "%zu member lies outside of %.*s"
@@ -371,6 +368,25 @@ static void set_format(struct torch_zip *file)
 	model->format.writer = "torch.jit.save";
 }
 
+/* What torch.jit.save writes is an object of a class that its code defines. */
+static void say_script(struct torch_zip *file)
+{
+	const struct fsdp_pickle *pickle = file->torch.pickle;
+	bool defined = false;
+	for (size_t i = 0; pickle != NULL && i < fsdp_pickle_global_count(pickle); i++)
+		defined |= fsdp_span_begins(
+			fsdp_pickle_global(pickle, i)->module, FSDP_SPAN("__torch__"));
+	if (defined)
+		fsdp_find(&file->reading->model->findings, FSDP_RULE_TORCHSCRIPT,
+			FSDP_PLACE(.file = file->file),
+			"this is a TorchScript archive (torch.jit.save): its code is not checked");
+	else
+		fsdp_find(&file->reading->model->findings, FSDP_RULE_TORCHSCRIPT,
+			FSDP_PLACE(.file = file->file, .severity = FSDP_ERROR + 1,
+				.next = "do not load this file"),
+			"a file of torch.save with the records of a TorchScript archive: torch.load hands it to the loader that runs code");
+}
+
 /* Its tensors are listed; what its code would do is not judged. */
 static void refuse_code(struct torch_zip *file)
 {
@@ -503,6 +519,8 @@ static bool read_pickle(struct torch_zip *file, struct fsdp_error **ret_error)
 	bool read = fsdp_torch_read(&file->torch, stream, begin, false, ret_error);
 	fsdp_torch_look_inside(&file->torch, stream);
 	fsdp_torch_judge(&file->torch);
+	if (file->constants)
+		say_script(file);
 	if (!read)
 		fsdp_error_add_member(ret_error, file->pickle->name);
 	size_t first_tensor = reading->model->tensors.count;
