@@ -42,6 +42,7 @@ static const struct float_format FLOATS[] = {
 static const struct {
 	const char *name, *part;
 } COMPLEX[] = {
+	{ "bcomplex32", "bfloat16" },
 	{ "complex32", "float16" },
 	{ "complex64", "float32" },
 	{ "complex128", "float64" },

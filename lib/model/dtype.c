@@ -2,7 +2,7 @@
 /*
  * The table of dtypes, and how they are found by the names of torch and of its classes.
  *
- * Origin: c10/core/ScalarType.h and torch/storage.py of PyTorch 2.13. Packed dtypes
+ * Origin: c10/core/ScalarType.h and torch/storage.py of PyTorch 2.15. Packed dtypes
  * (quint4x2, quint2x4) hold several elements in a byte; of bits1x8 … and
  * float4_e2m1fn_x2 torch counts one element for a byte. The two of six bits are
  * safetensors' own; torch has none.
@@ -32,6 +32,7 @@ static const struct row rows[] = {
 	ROW("complex128",       128, 16, false, true, true,  "cdouble", "ComplexDouble"),
 	ROW("complex64",         64, 8, false, true,  true,  "cfloat",  "ComplexFloat"),
 	ROW("complex32",         32, 4, false, true,  true,  "chalf",   NULL),
+	ROW("bcomplex32",        32, 4, false, true,  true,  NULL,      NULL),
 	ROW("int64",             64, 8, false, false, true,  "long",    "Long"),
 	ROW("int32",             32, 4, false, false, true,  "int",     "Int"),
 	ROW("int16",             16, 2, false, false, true,  "short",   "Short"),

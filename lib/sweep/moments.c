@@ -157,7 +157,9 @@ static struct number_format format_of(uint32_t dtype)
 {
 	const struct fsdp_dtype *facts = fsdp_dtype(dtype);
 	if (facts->is_complex)
-		return float_format("", facts->storage_bytes / 2);
+		return float_format(
+			strcmp(facts->name, "bcomplex32") == 0 ? "bfloat16" : "",
+			facts->storage_bytes / 2);
 	if (facts->item_bits != 8 * facts->storage_bytes)
 		return (struct number_format){ 0 };
 	if (facts->is_floating)

@@ -269,6 +269,7 @@ VALUES = [
     ("an object of any base", call(g("copyreg", "_reconstructor"), g("mine", "Net"), g("mine", "Base"), NONE), "FI3007", "_reconstructor"),
     ("an object of a command", call(g("copyreg", "_reconstructor"), SYSTEM, g("builtins", "object"), NONE), "FI3001", "os.system"),
     ("an object of nothing", call(g("copyreg", "_reconstructor"), s("x"), g("builtins", "object"), NONE), "FI3007", "_reconstructor"),
+    ("a tensor of torch 2.15", call(g("torch._utils", "_rebuild_tensor_v3"), *PARTS, HOOKS, g("torch", "bcomplex32")), None),
     # classes of torch and of libraries that are data
     ("a module of torch", build(new(g("torch.nn.modules.linear", "Linear")), dct(s("training"), TRUE)), None),
     ("a class of torch", g("torch.optim.adam", "Adam"), None),

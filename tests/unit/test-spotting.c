@@ -126,8 +126,8 @@ static void bytes_are_compared_element_by_element(void **state)
 		const char *dtype;
 		size_t width;
 	} dtypes[] = { { "bool", 1 }, { "uint8", 1 }, { "int16", 2 }, { "int32", 4 },
-		{ "complex32", 4 }, { "int64", 8 }, { "complex64", 8 },
-		{ "complex128", 16 } };
+		{ "complex32", 4 }, { "bcomplex32", 4 }, { "int64", 8 },
+		{ "complex64", 8 }, { "complex128", 16 } };
 	static unsigned char a[COUNT * 16], b[COUNT * 16];
 
 	(void)state;
