@@ -66,6 +66,7 @@ FILES = {
     "x.npy": (npy("<f4"), "FI9002", "NumPy", "(2, 3)"),
     "objects.npy": (npy("|O"), "FI3004", "NumPy", "pickle"),
     "x.npz": (zipped(("x.npy", npy("<f4"))), "FI9002", "NumPy archive", "x.npy"),
+    "ppo.zip": (zipped(("data", b"{}"), ("policy.pth", b"PK"), ("_stable_baselines3_version", b"2.7.0")), "FI9002", "Stable-Baselines3 with 3 members (data, policy.pth"),
     "m.keras": (zipped(("config.json", b"{}"), ("model.weights.h5", b"\x89HDF")), "FI9002", "Keras"),
     "m.h5": (b"\x89HDF\r\n\x1a\n" + bytes(40), "FI9002", "HDF5"),
     "m.dduf": (zipped(("model_index.json", b"{}"), ("unet/model.safetensors", safetensors())), "FI9002", "DDUF"),
