@@ -270,6 +270,10 @@ VALUES = [
     ("an object of a command", call(g("copyreg", "_reconstructor"), SYSTEM, g("builtins", "object"), NONE), "FI3001", "os.system"),
     ("an object of nothing", call(g("copyreg", "_reconstructor"), s("x"), g("builtins", "object"), NONE), "FI3007", "_reconstructor"),
     ("a tensor of torch 2.15", call(g("torch._utils", "_rebuild_tensor_v3"), *PARTS, HOOKS, g("torch", "bcomplex32")), None),
+    ("a jagged tensor", call(FROM_TYPE, g("torch.nested._internal.nested_tensor", "_rebuild_njt"),
+                             g("torch.nested._internal.nested_tensor", "NestedTensor"),
+                             tup(dct(s("values"), WEIGHT, s("offsets"), WEIGHT, s("lengths"), NONE, s("_ragged_idx"), i(1))), b"}"), None),
+    ("a jagged tensor of nothing", call(g("torch.nested._internal.nested_tensor", "_rebuild_njt"), SYSTEM), "FI3001", "os.system"),
     # classes of torch and of libraries that are data
     ("a module of torch", build(new(g("torch.nn.modules.linear", "Linear")), dct(s("training"), TRUE)), None),
     ("a class of torch", g("torch.optim.adam", "Adam"), None),

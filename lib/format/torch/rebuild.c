@@ -17,6 +17,7 @@
  *	_rebuild_sparse_tensor                  layout, parts
  *	_rebuild_meta_tensor_no_storage         dtype, size, stride, requires_grad
  *	_rebuild_nested_tensor                  buffer, sizes, strides, offsets
+ *	_rebuild_njt                            {"values": buffer, "offsets": …}
  *	_rebuild_device_tensor_from_cpu_tensor  tensor, dtype, device, requires_grad
  *
  * Origin: torch/_utils.py, torch/_tensor.py (PyTorch 2.13).
@@ -39,6 +40,7 @@ enum rebuild {
 	SPARSE,
 	META,
 	NESTED,
+	JAGGED,
 	FROM_CPU,
 };
 
@@ -373,13 +375,17 @@ static bool rebuild_meta(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 }
 
 static bool rebuild_nested(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	fsdp_ref arguments, struct fsdp_torch_tensor *tensor,
+	bool jagged, fsdp_ref arguments, struct fsdp_torch_tensor *tensor,
 	struct fsdp_error **ret_error)
 {
-	static const char *const names[] = { "sizes", "strides", "offsets" };
+	static const char *const strided_names[] = { "sizes", "strides", "offsets" };
+	static const char *const jagged_names[] = { "offsets", "lengths" };
+	const char *const *names = jagged ? jagged_names : strided_names;
+	fsdp_ref first = fsdp_pickle_item(pickle, arguments, 0);
 	uint32_t buffer;
-	if (fsdp_pickle_count(pickle, arguments) != 4 ||
-		!fsdp_torch_folded(pickle, fsdp_pickle_item(pickle, arguments, 0),
+	if (fsdp_pickle_count(pickle, arguments) != (jagged ? 1 : 4) ||
+		!fsdp_torch_folded(pickle,
+			jagged ? fsdp_pickle_get(pickle, first, "values") : first,
 			FSDP_TORCH_TENSOR, &buffer))
 		return false;
 	/* Its rows differ in length, so it has no shape; what is stored has. */
@@ -391,8 +397,10 @@ static bool rebuild_nested(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	tensor->class_index = fsdp_model_class_find(FSDP_SPAN("NestedTensor"));
 	tensor->flags |= FSDP_TENSOR_SHAPE_INFERRED;
 	rare->layout = "jagged";
-	for (size_t i = 0; i < 3; i++)
-		(void)take_component(pickle, fsdp_pickle_item(pickle, arguments, i + 1),
+	for (size_t i = 0; i < (jagged ? 2 : 3); i++)
+		(void)take_component(pickle,
+			jagged ? fsdp_pickle_get(pickle, first, names[i])
+			       : fsdp_pickle_item(pickle, arguments, i + 1),
 			names[i], rare);
 	return true;
 }
@@ -534,7 +542,9 @@ static bool rebuild(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	case META:
 		return rebuild_meta(torch, pickle, arguments, tensor, ret_error);
 	case NESTED:
-		return rebuild_nested(torch, pickle, arguments, tensor, ret_error);
+	case JAGGED:
+		return rebuild_nested(
+			torch, pickle, what == JAGGED, arguments, tensor, ret_error);
 	case FROM_CPU:
 		return rebuild_from_cpu(torch, pickle, arguments, tensor, ret_error);
 	}
@@ -639,6 +649,8 @@ static const struct fsdp_fold folds_table[] = {
 	CALL("_rebuild_meta_tensor_no_storage", META),
 	CALL("_rebuild_nested_tensor", NESTED),
 	CALL("_rebuild_device_tensor_from_cpu_tensor", FROM_CPU),
+	{ "torch.nested._internal.nested_tensor", "_rebuild_njt", FSDP_FOLD_CALL,
+		fold_tensor, JAGGED },
 	{ "torch._tensor", "_rebuild_from_type_v2", FSDP_FOLD_CALL, fold_tensor,
 		FROM_TYPE },
 	{ "torch.nn.parameter", "Parameter", FSDP_FOLD_CALL, fold_tensor, PARAMETER },
