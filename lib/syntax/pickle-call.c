@@ -155,6 +155,10 @@ static inline struct slot *apply(struct machine *m, struct slot *slot, fsdp_ref 
 		return NULL;
 	*cell = (struct cell){ .kind = FSDP_PICKLE_CALL, .a = callable, .b = arguments };
 	slot->ref = REF(TAG_CELL, cell_count(m) - 1);
+	if (m->options->fills && use == FSDP_USE_CALLED && arguments != REF_EMPTY_TUPLE &&
+		fsdp_pickle_is_mapping(m->pickle, callable) &&
+		!fsdp_machine_fill(m, cell))
+		return NULL;
 	return slot + 1;
 }
 

@@ -276,6 +276,10 @@ bool fsdp_machine_add_items(struct machine *m, struct cell *holder,
 struct slot *fsdp_machine_collect(struct machine *m, struct slot *begin, struct slot *top,
 	uint8_t kind, bool pairs);
 
+/* Puts into a mapping what it was called with, if that is pairs. False when it cannot go
+ * on. */
+bool fsdp_machine_fill(struct machine *m, struct cell *call);
+
 /* The two cells behind a call that got more than its arguments. */
 struct cell *fsdp_machine_more_of_call(struct machine *m, struct cell *call);
 

@@ -118,15 +118,6 @@ struct slot *fsdp_machine_gather(struct machine *m, struct slot *top, uint8_t ki
 	return fsdp_machine_collect(m, begin, top, kind, pairs);
 }
 
-static bool is_collections(const struct machine *m, fsdp_ref callable)
-{
-	static const char *const names[] = { "OrderedDict", "Counter", "defaultdict" };
-	for (size_t i = 0; i < FSDP_COUNT(names); i++)
-		if (fsdp_pickle_is_global(m->pickle, callable, "collections", names[i]))
-			return true;
-	return false;
-}
-
 /* Whether the judge wants to hear no more of the like. The deed comes by its address: a copy would be read in wider
  * parts than it was just written in, and processors wait for that. */
 __attribute__((noinline)) bool fsdp_machine_tell(
@@ -168,7 +159,8 @@ static bool is_meant(const struct machine *m, const struct cell *target, enum pu
 	if (how == ADDING)
 		return target->kind == FSDP_PICKLE_SET;
 	return target->kind == FSDP_PICKLE_DICT ||
-	       (target->kind == FSDP_PICKLE_CALL && is_collections(m, target->a));
+	       (target->kind == FSDP_PICKLE_CALL &&
+		       fsdp_pickle_is_mapping(m->pickle, target->a));
 }
 
 /* The two cells behind a call that got more than its arguments. */
@@ -186,6 +178,53 @@ struct cell *fsdp_machine_more_of_call(struct machine *m, struct cell *call)
 	};
 	call->c = index;
 	return more;
+}
+
+/* Key and value of an item of what a mapping is made of. */
+static bool is_pair(const struct machine *m, fsdp_ref ref, struct slot pair[2])
+{
+	enum fsdp_pickle_kind kind = fsdp_pickle_kind(m->pickle, ref);
+	if ((kind != FSDP_PICKLE_LIST && kind != FSDP_PICKLE_TUPLE) ||
+		fsdp_pickle_count(m->pickle, ref) != 2)
+		return false;
+	pair[0].ref = fsdp_pickle_item(m->pickle, ref, 0);
+	pair[1].ref = fsdp_pickle_item(m->pickle, ref, 1);
+	return pair[0].ref != FSDP_REF_NONE && pair[1].ref != FSDP_REF_NONE;
+}
+
+/* What the mapping is made of has them too, so they have two parents from now on. */
+bool fsdp_machine_fill(struct machine *m, struct cell *call)
+{
+	bool has_factory =
+		fsdp_pickle_is_global(m->pickle, call->a, "collections", "defaultdict");
+	fsdp_ref from = fsdp_pickle_item(m->pickle, call->b, has_factory), key, value;
+	struct fsdp_pickle_iterator pairs = { .ref = from }, check = pairs;
+	struct slot pair[2] = { 0 };
+	bool is_list = fsdp_pickle_kind(m->pickle, from) == FSDP_PICKLE_LIST;
+	if (fsdp_pickle_count(m->pickle, call->b) != 1u + has_factory ||
+		(!is_list && fsdp_pickle_kind(m->pickle, from) != FSDP_PICKLE_DICT))
+		return true;
+	if (!fsdp_budget_work(m->arena->budget,
+		    2 * fsdp_pickle_count(m->pickle, from) + 1, &m->error))
+		return false;
+	while (is_list && fsdp_pickle_next(m->pickle, &check, &key, &value))
+		if (!is_pair(m, value, pair))
+			return true;
+	while (fsdp_pickle_next(m->pickle, &pairs, &key, &value)) {
+		if (!is_list)
+			pair[0].ref = key, pair[1].ref = value;
+		else
+			(void)is_pair(m, value, pair);
+		if (pair[0].ref == FSDP_REF_NONE)
+			continue; /* put into a dict as into a list */
+		judge_keys(m, pair, pair + 2, 2);
+		pair[0].ref = share(m, pair[0].ref, CELL_SHARED);
+		pair[1].ref = share(m, pair[1].ref, CELL_SHARED);
+		struct cell *more = fsdp_machine_more_of_call(m, call);
+		if (more == NULL || !fsdp_machine_add_items(m, more, pair, 2, true))
+			return false;
+	}
+	return true;
 }
 
 /* A record may become a number of the caller's. Who has it from the memo is sent on. */

@@ -182,6 +182,15 @@ bool fsdp_pickle_is_global(const struct fsdp_pickle *pickle, fsdp_ref ref,
 	       fsdp_span_is(global->module, module);
 }
 
+bool fsdp_pickle_is_mapping(const struct fsdp_pickle *pickle, fsdp_ref callable)
+{
+	static const char *const names[] = { "OrderedDict", "Counter", "defaultdict" };
+	for (size_t i = 0; i < FSDP_COUNT(names); i++)
+		if (fsdp_pickle_is_global(pickle, callable, "collections", names[i]))
+			return true;
+	return fsdp_pickle_is_global(pickle, callable, "builtins", "dict");
+}
+
 bool fsdp_pickle_folded(
 	const struct fsdp_pickle *pickle, fsdp_ref ref, uint32_t *ret_number)
 {

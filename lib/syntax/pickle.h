@@ -168,6 +168,9 @@ struct fsdp_pickle_options {
 	struct fsdp_span file, member;  /* for findings */
 	uint64_t base;                  /* added to offsets in findings and errors */
 	bool may_trail; /* further bytes after STOP are normal (legacy streams) */
+	/* A mapping that is called with a list of pairs, or with a dict, gets them as its
+	 * items too, as it has them once it is loaded. */
+	bool fills;
 
 	/* Where texts are decoded to that cannot be borrowed from the stream; to keep
 	 * texts longer than the pickle, name an arena that lives as long. NULL: the
@@ -306,6 +309,10 @@ const struct fsdp_pickle_global *fsdp_pickle_named(
 	const struct fsdp_pickle *pickle, fsdp_ref ref);
 bool fsdp_pickle_is_global(const struct fsdp_pickle *pickle, fsdp_ref ref,
 	const char *module, const char *name);
+
+/* Whether it is a class whose objects are dicts: builtins.dict, OrderedDict, Counter,
+ * defaultdict. */
+bool fsdp_pickle_is_mapping(const struct fsdp_pickle *pickle, fsdp_ref callable);
 
 /* The number a fold answered with; false for all others. */
 bool fsdp_pickle_folded(

@@ -96,6 +96,69 @@ static const struct {
 #undef PICKLE_CASE
 };
 
+#define ORDERED "ccollections\nOrderedDict\n"
+
+/* What a mapping is called with becomes its items, if a reader asks for that: Python 2
+ * pickled every OrderedDict so. */
+static void a_mapping_has_the_pairs_it_is_called_with(void **state)
+{
+	static const struct {
+		const char *stream, *text;
+	} cases[] = {
+		{ ORDERED "(((lVa\naI1\na(lVb\naI2\nattR.",
+			"<collections.OrderedDict>((['a',1,],['b',2,],),)" },
+		{ ORDERED "((l(lVa\naI1\naa(lVb\naI2\naatR.",
+			"<collections.OrderedDict>([['a',1,],['b',2,],],)+'a':1,+'b':2," },
+		{ ORDERED "((l(Va\nI1\ntatRVc\nI3\ns.",
+			"<collections.OrderedDict>([('a',1,),],)+'a':1,+'c':3," },
+		{ ORDERED "((l(lVa\naI1\naaVbc\natR.",
+			"<collections.OrderedDict>([['a',1,],'bc',],)" },
+		{ "ccollections\nCounter\n((dVa\nI2\nstR.",
+			"<collections.Counter>({'a':2,},)+'a':2," },
+		{ "ccollections\ndefaultdict\n(c__builtin__\nlist\n(dVa\nI2\nstR.",
+			"<collections.defaultdict>(<builtins.list>,{'a':2,},)+'a':2," },
+		{ "ccollections\nsomething\n((l(lVa\naI1\naatR.",
+			"<collections.something>([['a',1,],],)" },
+		/* __new__ of a dict takes no items. */
+		{ "\x80\x02" ORDERED "(l(lVa\naI1\naa\x85\x81.",
+			"<collections.OrderedDict>([['a',1,],],)" },
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct reading reading;
+		reading_init(&reading);
+		reading.options.fills = true;
+		reading_run(&reading, cases[i].stream, strlen(cases[i].stream));
+		if (!reading.good)
+			fail_msg("%s", fsdp_error_message(reading.error));
+		char *text = text_of(&reading);
+		assert_string_equal(text, cases[i].text);
+		free(text);
+		reading_done(&reading);
+	}
+}
+
+/* Each of these 24 is made of the list that holds the one before twice. */
+static void mappings_that_share_their_pairs_are_not_unfolded(void **state)
+{
+	static const char ONE[] =
+		"(lp1\n(lVa\nag0\naa(lVb\nag0\naa0" ORDERED "(g1\ntRp0\n0";
+	char stream[24 * sizeof ONE + 16] = "Np0\n0";
+	struct reading reading;
+	(void)state;
+	for (size_t i = 0; i < 24; i++)
+		strcat(stream, ONE);
+	strcat(stream, "g0\n.");
+	reading_init(&reading);
+	reading.options.fills = true;
+	reading_run(&reading, stream, strlen(stream));
+	assert_true(reading.good);
+	assert_int_equal(
+		fsdp_pickle_count(reading.pickle, fsdp_pickle_top(reading.pickle)), 2);
+	assert_true(reading.budget.used < 1 << 22);
+	reading_done(&reading);
+}
+
 /* LONG writes what does not fit as text; the table has it as bytes. */
 static void pickles_read_as_cpython_reads_them(void **state)
 {
@@ -1164,6 +1227,8 @@ int main(void)
 		cmocka_unit_test(long_keys_that_are_alike),
 		cmocka_unit_test(a_value_that_holds_itself),
 		cmocka_unit_test(ceilings_on_both_sides),
+		cmocka_unit_test(a_mapping_has_the_pairs_it_is_called_with),
+		cmocka_unit_test(mappings_that_share_their_pairs_are_not_unfolded),
 		cmocka_unit_test(memory_may_end_anywhere),
 		cmocka_unit_test(every_byte_of_a_pickle_may_be_any_other),
 		cmocka_unit_test(opcodes_one_at_a_time),

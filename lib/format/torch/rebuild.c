@@ -686,9 +686,11 @@ bool fsdp_torch_read(struct fsdp_torch *torch, struct fsdp_span stream, uint64_t
 		.member = torch->member,
 		.base = base,
 		.may_trail = may_trail,
+		.fills = true,
 		.texts = torch->model->arena,
 	};
 	options.folds = fsdp_torch_folds(&options.fold_count);
+	torch->stream = stream;
 	fsdp_torch_watch(torch, &options, stream.size, base);
 	bool read = fsdp_pickle_read(
 		stream, torch->scratch, &options, &torch->pickle, ret_error);

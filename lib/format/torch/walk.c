@@ -416,15 +416,6 @@ static fsdp_ref module_state(struct fsdp_pickle *pickle, fsdp_ref ref)
 	return state;
 }
 
-static bool is_mapping(struct fsdp_pickle *pickle, fsdp_ref ref)
-{
-	const struct fsdp_pickle_global *global = fsdp_pickle_named(pickle, ref);
-	return global != NULL && fsdp_span_is(global->module, "collections") &&
-	       (fsdp_span_is(global->name, "OrderedDict") ||
-		       fsdp_span_is(global->name, "defaultdict") ||
-		       fsdp_span_is(global->name, "Counter"));
-}
-
 /*
  * A long tuple of nothing but numbers is one value: the state of Python's random
  * generator has 625 of them. Containers are looked at once, however often they are met.
@@ -470,7 +461,8 @@ static bool enter_kind(
 		*ret_kind = FRAME_MODULE;
 		return true;
 	}
-	return is_mapping(pickle, ref) && filled;
+	return filled &&
+	       fsdp_pickle_is_mapping(pickle, fsdp_pickle_callable(pickle, ref));
 }
 
 /* Whether a container may be entered (again): never while it is open, and not so often
