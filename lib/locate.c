@@ -371,6 +371,9 @@ static bool make_view(struct fsdp_locator *locator, uint32_t index,
 	if (file->is_transformed)
 		found = fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
 			"its items are stored transformed by an extension");
+	else if (extent->missing && extent->method == FSDP_METHOD_TEXT)
+		found = fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+			"the elements are stored as text (pickle below protocol 3)");
 	else if (extent->missing)
 		found = fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
 			"the file does not hold these bytes");

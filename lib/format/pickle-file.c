@@ -49,12 +49,28 @@ struct pickles {
 	uint64_t at;
 };
 
-/* ---- the storages that are not here ---- */
+/* ---- storages ---- */
+
+/* Where one lies in the pickle; NULL: its bytes are not in this file. */
+static const struct fsdp_torch_inlined *inlined_at(
+	const struct pickles *file, uint32_t storage, size_t *next)
+{
+	const struct fsdp_torch_inlined *inlined =
+		*next < file->torch.inlined.count
+			? fsdp_vec_at(&file->torch.inlined, *next)
+			: NULL;
+	if (inlined == NULL || inlined->storage != storage)
+		return NULL;
+	++*next;
+	return inlined;
+}
 
 static bool add_extents(struct pickles *file, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = file->reading->model;
+	size_t next = 0;
 	for (uint32_t i = 0; i < file->torch.storages.count; i++) {
+		const struct fsdp_torch_inlined *inlined = inlined_at(file, i, &next);
 		struct fsdp_extent extent = {
 			.kind = FSDP_EXTENT_BYTES,
 			.file = file->file_id,
@@ -64,6 +80,13 @@ static bool add_extents(struct pickles *file, struct fsdp_error **ret_error)
 			.is_record = fsdp_torch_storage(&file->torch, i)->is_mesh,
 			.missing = true,
 		};
+		if (inlined != NULL && inlined->payload == FSDP_UNKNOWN)
+			extent.method = FSDP_METHOD_TEXT;
+		if (inlined != NULL && inlined->payload != FSDP_UNKNOWN) {
+			extent.offset = file->torch.base + inlined->payload;
+			extent.length = extent.size;
+			extent.missing = false;
+		}
 		if (fsdp_build_extent(model, &extent, fsdp_torch_key(&file->torch, i),
 			    ret_error) == FSDP_NONE)
 			return false;
@@ -71,15 +94,36 @@ static bool add_extents(struct pickles *file, struct fsdp_error **ret_error)
 	return true;
 }
 
+/* Tensors of such storages are listed; their elements are not where a place could name them. */
+static void refuse_text(const struct pickles *file, uint64_t count)
+{
+	struct fsdp_error *error = NULL;
+	fsdp_fail_rule(&error, FSDP_ERROR_UNSUPPORTED, "FI9002", FSDP_UNKNOWN,
+		"elements of %llu storage%s are stored as text (pickle below protocol 3), which is not read",
+		FSDP_LLU(count), count == 1 ? "" : "s");
+	fsdp_error_add_path(&error, (const char *)file->look->path.data);
+	fsdp_error_add_hint(
+		&error, "load it with pickle and save it again with torch.save");
+	fsdp_reading_keep_error(file->reading, error);
+}
+
 /* Once for the file. What is on no device has no bytes anywhere. */
 static void say_missing(const struct pickles *file)
 {
-	uint64_t count = 0;
-	for (uint32_t i = 0; i < file->torch.storages.count; i++)
+	uint64_t count = 0, as_text = 0;
+	size_t next = 0;
+	for (uint32_t i = 0; i < file->torch.storages.count; i++) {
+		const struct fsdp_torch_inlined *inlined = inlined_at(file, i, &next);
+		bool is_empty = fsdp_torch_storage_bytes(
+					fsdp_torch_storage(&file->torch, i)) == 0;
+		as_text +=
+			inlined != NULL && inlined->payload == FSDP_UNKNOWN && !is_empty;
 		count +=
-			fsdp_torch_storage_bytes(fsdp_torch_storage(&file->torch, i)) !=
-				0 &&
+			inlined == NULL && !is_empty &&
 			!fsdp_span_is(fsdp_torch_location(&file->torch, i)->text, "meta");
+	}
+	if (as_text != 0)
+		refuse_text(file, as_text);
 	if (count == 0)
 		return;
 	fsdp_find(&file->reading->model->findings, FSDP_RULE_TORCH_RECORD,
@@ -128,6 +172,7 @@ static bool read_one(
 			file->look->path, (struct fsdp_span){ 0 }, ret_error))
 		return false;
 	file->torch.first_extent = (uint32_t)reading->model->extents.count;
+	file->torch.take_inlined = fsdp_torch_take_inlined;
 	if (is_metadata(file->look->path))
 		file->torch.profile = FSDP_PROFILE_METADATA;
 	bool read = fsdp_torch_read(&file->torch, stream, begin, false, ret_error);

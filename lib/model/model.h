@@ -48,13 +48,16 @@ struct fsdp_extent {
 	uint32_t file;
 	uint32_t crc;   /* of the storage's bytes, as it is recorded */
 	uint8_t kind;   /* enum fsdp_extent_kind */
-	uint8_t method; /* 0 stored, 8 deflated */
+	uint8_t method; /* 0 stored, 8 deflated, FSDP_METHOD_TEXT */
 	bool has_crc : 1;
 	bool big_endian : 1;
 	bool missing : 1;   /* the file does not have these bytes: a finding says so */
 	bool is_record : 1; /* not payload: the ranks of a mesh */
 	bool viewed : 1;    /* pieces are of it; known once it is frozen */
 };
+
+/* Of an extent that is missing: its bytes are there as text, which is not read. */
+enum { FSDP_METHOD_TEXT = 255 };
 
 enum { FSDP_TENSOR_COMPONENT = 1 << 15 }; /* in flags: part of a structured tensor */
 

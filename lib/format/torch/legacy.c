@@ -364,6 +364,129 @@ static enum fsdp_sign recognise_stream(const struct fsdp_look *look)
 								    : FSDP_SIGN_NONE;
 }
 
+/* ---- a stream in a value of another pickle ---- */
+
+/* The pickles in front of the payload, as storages are saved: each with what it must be. */
+enum inlined_part { PART_PROTOCOL, PART_FACTS, PART_STORAGE, PART_KEYS, PARTS };
+
+static bool is_part(struct fsdp_torch *torch, enum inlined_part part)
+{
+	struct fsdp_pickle *pickle = torch->pickle;
+	fsdp_ref top = fsdp_pickle_top(pickle);
+	int64_t version;
+	uint32_t storage;
+	switch (part) {
+	case PART_PROTOCOL:
+		return fsdp_pickle_integer(pickle, top, &version) && version == PROTOCOL;
+	case PART_FACTS:
+		return fsdp_pickle_kind(pickle, top) == FSDP_PICKLE_DICT;
+	case PART_STORAGE:
+		return fsdp_torch_folded(pickle, top, FSDP_TORCH_STORAGE, &storage) &&
+		       torch->storages.count == 1;
+	case PART_KEYS:
+		return fsdp_pickle_kind(pickle, top) == FSDP_PICKLE_LIST &&
+		       fsdp_pickle_count(pickle, top) == 1 &&
+		       fsdp_span_equal(
+			       fsdp_pickle_text(pickle, fsdp_pickle_item(pickle, top, 0)),
+			       fsdp_torch_key(torch, 0));
+	case PARTS:
+		break;
+	}
+	return false;
+}
+
+/* Reads these pickles. *at is where the payload begins; false too: it is something else. */
+static bool read_parts(struct fsdp_torch *inner, struct fsdp_span bytes, uint64_t base,
+	size_t *at, const struct fsdp_pickle_global **ret_class,
+	struct fsdp_error **ret_error)
+{
+	for (enum inlined_part part = PART_PROTOCOL; part < PARTS; part++) {
+		struct fsdp_error *error = NULL;
+		struct fsdp_span rest = fsdp_span(bytes.data + *at, bytes.size - *at);
+		inner->pickle = NULL;
+		bool read = fsdp_torch_read(inner, rest, base + *at, true, &error);
+		fsdp_torch_judge(inner);
+		if (error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY) {
+			fsdp_error_free(error);
+			return fsdp_arena_fail(inner->scratch, ret_error);
+		}
+		fsdp_error_free(error);
+		if (!read || !is_part(inner, part))
+			return false;
+		if (part == PART_STORAGE)
+			*ret_class = fsdp_pickle_global(inner->pickle, 0);
+		*at += (size_t)fsdp_pickle_length(inner->pickle);
+	}
+	return true;
+}
+
+/* A count of elements, and they are all that follows. */
+static bool is_payload(const struct fsdp_torch_storage *storage, struct fsdp_span rest)
+{
+	uint64_t count = 0;
+	for (size_t i = 8; i-- > 0 && rest.size >= 8;)
+		count = count << 8 | rest.data[i];
+	return rest.size >= 8 && count == storage->numel &&
+	       rest.size - 8 == fsdp_torch_storage_bytes(storage);
+}
+
+static bool add_inlined(struct fsdp_torch *torch, const struct fsdp_torch *inner,
+	const struct fsdp_pickle_global *class, struct fsdp_torch_inlined *inlined,
+	struct fsdp_error **ret_error)
+{
+	const struct fsdp_torch_storage *storage = fsdp_torch_storage(inner, 0);
+	size_t known = torch->storages.count;
+	char text[32];
+	struct fsdp_span key, location;
+	/* Keys of torch are addresses, which another storage may have had before. */
+	snprintf(text, sizeof text, "%llu", FSDP_LLU(inlined->begin));
+	key = fsdp_arena_copy(torch->model->arena, fsdp_span_text(text));
+	location =
+		fsdp_arena_copy(torch->model->arena, fsdp_torch_location(inner, 0)->text);
+	if (key.data == NULL || location.data == NULL)
+		return fsdp_arena_fail(torch->kept, ret_error);
+	if (!fsdp_torch_add_storage(torch, key, class, location, storage->numel,
+		    &inlined->storage, ret_error))
+		return false;
+	/* The value may have been taken from the memo. */
+	return torch->storages.count == known || fsdp_vec_add(&torch->inlined, inlined) ||
+	       fsdp_arena_fail(torch->kept, ret_error);
+}
+
+bool fsdp_torch_take_inlined(struct fsdp_torch *torch, struct fsdp_span bytes,
+	struct fsdp_span value, bool as_text, uint32_t *ret_storage,
+	struct fsdp_error **ret_error)
+{
+	const struct fsdp_pickle_global *class = NULL;
+	struct fsdp_torch_inlined inlined = { .begin = (uint64_t)(value.data -
+								  torch->stream.data) };
+	struct fsdp_torch inner;
+	struct fsdp_arena arena;
+	size_t at = (size_t)magic_bytes(bytes);
+	/* Any number of calls may share a value. */
+	if (at == 0 || value.data < torch->stream.data ||
+		inlined.begin > torch->stream.size ||
+		!fsdp_budget_work(torch->scratch->budget, bytes.size / 8, ret_error))
+		return false;
+	fsdp_arena_init(&arena, torch->scratch->budget);
+	inlined.end = inlined.begin + value.size;
+	bool good = fsdp_torch_init(&inner, torch->model, &arena, &arena, torch->file,
+		torch->member, ret_error);
+	inner.ids = FSDP_IDS_LEGACY;
+	good = good &&
+	       read_parts(&inner, bytes, torch->base + inlined.begin, &at, &class,
+		       ret_error) &&
+	       is_payload(fsdp_torch_storage(&inner, 0),
+		       fsdp_span(bytes.data + at, bytes.size - at));
+	inlined.payload = as_text ? FSDP_UNKNOWN : inlined.begin + at + 8;
+	good = good && add_inlined(torch, &inner, class, &inlined, ret_error);
+	fsdp_arena_done(&arena);
+	*ret_storage = inlined.storage;
+	return good;
+}
+
+/* ---- the whole ---- */
+
 static bool read_all(struct legacy *legacy, struct fsdp_error **ret_error)
 {
 	if (!init_torch(legacy, ret_error) || !read_protocol(legacy, ret_error) ||

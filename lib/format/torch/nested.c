@@ -53,27 +53,6 @@ static bool take_value(
 	return false;
 }
 
-/* Bytes that text of Latin-1 stands for, as protocol 2 has them. */
-static bool decode(
-	struct fsdp_span text, struct fsdp_arena *arena, struct fsdp_span *ret_bytes)
-{
-	unsigned char *bytes = fsdp_arena_take(arena, text.size, 1);
-	size_t count = 0;
-	if (bytes == NULL)
-		return false;
-	for (size_t i = 0; i < text.size; i++) {
-		unsigned byte = text.data[i];
-		bool wide = (byte == 0xc2 || byte == 0xc3) && i + 1 < text.size;
-		if (byte >= 0x80 && !wide)
-			return false;
-		if (wide)
-			byte = (byte << 6 | (text.data[++i] & 0x3fU)) & 0xff;
-		bytes[count++] = (unsigned char)byte;
-	}
-	*ret_bytes = fsdp_span(bytes, count);
-	return true;
-}
-
 /* Names of globals, those that are not data first. */
 struct names {
 	char text[2 * FSDP_SHOWN];
@@ -146,6 +125,24 @@ static bool judge(
 	return whole;
 }
 
+/* Where a storage ends that lies in the pickle here, and was read; 0: there is none. */
+static size_t behind_storage(const struct fsdp_torch *torch, size_t at)
+{
+	size_t low = 0, high = torch->inlined.count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const struct fsdp_torch_inlined *inlined =
+			fsdp_vec_at(&torch->inlined, middle);
+		if (at >= inlined->begin && at < inlined->end)
+			return (size_t)inlined->end;
+		if (at < inlined->begin)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return 0;
+}
+
 /* Bytes that were looked at, and whose values with them; 0: this is not a pickle. */
 static size_t look_at(struct inside_values *nested, struct fsdp_span stream, size_t at,
 	bool text, uint64_t base, unsigned depth)
@@ -159,7 +156,7 @@ static size_t look_at(struct inside_values *nested, struct fsdp_span stream, siz
 	nested->left -= value.size;
 	fsdp_arena_init(&arena, nested->torch->scratch->budget);
 	bytes = value;
-	whole = (!text || decode(value, &arena, &bytes)) &&
+	whole = (!text || fsdp_torch_latin1(value, &arena, &bytes)) &&
 		judge(nested, bytes, base + at, depth);
 	fsdp_arena_done(&arena);
 	return whole ? value.size : 0;
@@ -178,6 +175,11 @@ static void look_inside(struct inside_values *nested, struct fsdp_span stream,
 		at = (size_t)(found - stream.data);
 		bool text = stream.data[at - 1] == 0xc2;
 		size_t begin = text ? at - 1 : at, size = 0;
+		size_t end = depth == 1 ? behind_storage(nested->torch, begin) : 0;
+		if (end != 0) {
+			at = end;
+			continue;
+		}
 		if (found[1] >= 2 && found[1] <= 5)
 			size = look_at(nested, stream, begin, text, base, depth);
 		at = size != 0 ? begin + size : at + 1;

@@ -627,6 +627,38 @@ static bool fold_old(void *context, struct fsdp_pickle *pickle,
 	return fold_tensor(context, pickle, &made, ret_number, ret_error);
 }
 
+/* What pickle makes of a storage. Below protocol 3 its bytes are text, and how to encode it. */
+static bool fold_inlined(void *context, struct fsdp_pickle *pickle,
+	const struct fsdp_folding *call, uint32_t *ret_number,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_torch *torch = context;
+	fsdp_ref value = fsdp_pickle_item(pickle, call->arguments, 0);
+	const struct fsdp_pickle_global *encode = fsdp_pickle_named(pickle, value);
+	struct fsdp_span bytes = fsdp_pickle_span(pickle, value), text;
+	uint32_t storage;
+	if (torch->take_inlined == NULL ||
+		fsdp_pickle_count(pickle, call->arguments) != 1)
+		return false;
+	if (fsdp_pickle_kind(pickle, value) == FSDP_PICKLE_CALL && encode != NULL &&
+		fsdp_span_is(encode->module, "_codecs") &&
+		fsdp_span_is(encode->name, "encode")) {
+		text = fsdp_pickle_text(pickle,
+			fsdp_pickle_item(pickle, fsdp_pickle_argument(pickle, value), 0));
+		if (text.data == NULL ||
+			!fsdp_torch_latin1(text, torch->model->arena, &bytes) ||
+			!torch->take_inlined(
+				torch, bytes, text, true, &storage, ret_error))
+			return false;
+	} else if (fsdp_pickle_kind(pickle, value) != FSDP_PICKLE_BYTES ||
+		   !torch->take_inlined(
+			   torch, bytes, bytes, false, &storage, ret_error)) {
+		return false;
+	}
+	*ret_number = storage << 2 | FSDP_TORCH_STORAGE;
+	return true;
+}
+
 #define CALL(name, what)                                                \
 	{                                                               \
 		"torch._utils", name, FSDP_FOLD_CALL, fold_tensor, what \
@@ -656,6 +688,7 @@ static const struct fsdp_fold folds_table[] = {
 	{ "torch.nn.parameter", "Parameter", FSDP_FOLD_CALL, fold_tensor, PARAMETER },
 	{ "torch.nn.parameter", "Parameter", FSDP_FOLD_BUILD, fold_old, PARAMETER },
 	{ "torch", "Size", FSDP_FOLD_CALL, fold_size, 0 },
+	{ "torch.storage", "_load_from_bytes", FSDP_FOLD_CALL, fold_inlined, 0 },
 	OLD("Double"),
 	OLD("Float"),
 	OLD("Half"),

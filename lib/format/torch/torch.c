@@ -32,6 +32,7 @@ bool fsdp_torch_init(struct fsdp_torch *torch, struct fsdp_model *model,
 	fsdp_vec_init(&torch->meshes, scratch, sizeof(struct fsdp_torch_mesh));
 	fsdp_vec_init(&torch->placed, scratch, sizeof(struct fsdp_placed));
 	fsdp_vec_init(&torch->sizes, scratch, sizeof(struct torch_size));
+	fsdp_vec_init(&torch->inlined, kept, sizeof(struct fsdp_torch_inlined));
 	fsdp_vec_init(&torch->hiding, scratch, sizeof(fsdp_ref));
 	if (!fsdp_names_init(&torch->keys, kept))
 		return fsdp_arena_fail(kept, ret_error);
@@ -50,6 +51,26 @@ bool fsdp_torch_ints(const struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 		return true;
 	}
 	return fsdp_pickle_ints(pickle, ref, items, FSDP_DIMS_MAX, ret_count);
+}
+
+bool fsdp_torch_latin1(
+	struct fsdp_span text, struct fsdp_arena *arena, struct fsdp_span *ret_bytes)
+{
+	unsigned char *bytes = fsdp_arena_take(arena, text.size, 1);
+	size_t count = 0;
+	if (bytes == NULL)
+		return false;
+	for (size_t i = 0; i < text.size; i++) {
+		unsigned byte = text.data[i];
+		bool wide = (byte == 0xc2 || byte == 0xc3) && i + 1 < text.size;
+		if (byte >= 0x80 && !wide)
+			return false;
+		if (wide)
+			byte = (byte << 6 | (text.data[++i] & 0x3fU)) & 0xff;
+		bytes[count++] = (unsigned char)byte;
+	}
+	*ret_bytes = fsdp_span(bytes, count);
+	return true;
 }
 
 uint32_t fsdp_torch_dtype(struct fsdp_pickle *pickle, fsdp_ref ref)

@@ -97,6 +97,14 @@ struct fsdp_torch_location {
 			   yet */
 };
 
+/* A storage that was pickled by itself: a stream of torch.save in a value of the pickle. */
+struct fsdp_torch_inlined {
+	uint32_t storage;
+	uint64_t begin, end; /* of that value in the pickle */
+	uint64_t payload; /* where the bytes begin in the pickle; FSDP_UNKNOWN: they are
+				not there as they are, but as text */
+};
+
 /* Which globals count as data. */
 enum fsdp_profile {
 	FSDP_PROFILE_TENSORS,  /* what torch.load(weights_only=True) takes, and our
@@ -131,6 +139,14 @@ struct fsdp_torch {
 	uint64_t watch_most;
 	bool odd_getattr; /* called as ordinary writers never do */
 	bool said_shared, said_source;
+
+	/* What makes a storage of bytes that are one (fsdp_torch_take_inlined), if the
+	 * container has a place for such; and those, by `begin`. */
+	bool (*take_inlined)(struct fsdp_torch *torch, struct fsdp_span bytes,
+		struct fsdp_span value, bool as_text, uint32_t *ret_storage,
+		struct fsdp_error **ret_error);
+	struct fsdp_vec inlined;
+	struct fsdp_span stream; /* that is read */
 
 	bool values_cut; /* because they unfold to too much, which is a finding */
 	bool copies;     /* the stream goes when it is read: texts that stay are copied */
@@ -239,6 +255,11 @@ static inline bool fsdp_torch_folded(struct fsdp_pickle *pickle, fsdp_ref ref,
 bool fsdp_torch_ints(const struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	fsdp_ref ref, int64_t *items, size_t *ret_count);
 
+/* Bytes of the text of Latin-1 as which protocols below 3 have them, in the arena. False: it
+ * has other characters, or memory ended. */
+bool fsdp_torch_latin1(
+	struct fsdp_span text, struct fsdp_arena *arena, struct fsdp_span *ret_bytes);
+
 /* The dtype that a global is (`torch float32`); FSDP_DTYPE_UNKNOWN otherwise. */
 uint32_t fsdp_torch_dtype(struct fsdp_pickle *pickle, fsdp_ref ref);
 
@@ -267,6 +288,16 @@ uint32_t fsdp_torch_add_view(struct fsdp_torch *torch, uint32_t storage, uint64_
 /* A record for rare facts, all absent. */
 struct fsdp_torch_rare *fsdp_torch_add_rare(
 	struct fsdp_torch *torch, uint32_t *ret_index, struct fsdp_error **ret_error);
+
+/* ---- legacy.c ---- */
+
+/* The storage that the bytes of a value stand for, if they are what pickle makes of one: a
+ * whole stream of torch.save with nothing else in it. All of its pickles are judged. `begin`
+ * is where the value stands in the pickle, and as_text whether it is text there. False
+ * without an error: they are not. */
+bool fsdp_torch_take_inlined(struct fsdp_torch *torch, struct fsdp_span bytes,
+	struct fsdp_span value, bool as_text, uint32_t *ret_storage,
+	struct fsdp_error **ret_error);
 
 /* ---- sharded.c, which reads meshes with mesh.c ---- */
 

@@ -51,22 +51,6 @@ static struct fsdp_token *add_token(struct spelling *spelling, enum fsdp_token_k
 	return token;
 }
 
-/* Codes U+0000 to U+00FF of UTF-8 text as the bytes that latin-1 makes of them. */
-static struct fsdp_span latin1(struct fsdp_torch *torch, struct fsdp_span text)
-{
-	unsigned char *bytes = fsdp_arena_take(torch->model->arena, text.size + 1, 1);
-	size_t size = 0;
-	if (bytes == NULL)
-		return (struct fsdp_span){ 0 };
-	for (size_t i = 0; i < text.size; i++) {
-		unsigned char byte = text.data[i];
-		if ((byte == 0xc2 || byte == 0xc3) && i + 1 < text.size)
-			byte = (unsigned char)((byte & 3) << 6 | (text.data[++i] & 0x3f));
-		bytes[size++] = byte;
-	}
-	return fsdp_span(bytes, size);
-}
-
 static struct fsdp_span describe_tensor(struct fsdp_torch *torch, uint32_t index)
 {
 	const struct fsdp_torch_tensor *tensor = fsdp_torch_tensor(torch, index);
@@ -237,7 +221,8 @@ static bool spell_plain_call(struct spelling *spelling, fsdp_ref ref, bool *ret_
 		struct fsdp_token *token = add_token(spelling, FSDP_TOKEN_BYTES);
 		if (token == NULL)
 			return false;
-		token->text = latin1(torch, fsdp_pickle_text(pickle, first));
+		token->text = fsdp_pickle_text(pickle, first);
+		(void)fsdp_torch_latin1(token->text, torch->model->arena, &token->text);
 		spelling->text_bytes += token->text.size;
 		*ret_done = true;
 		return token->text.data != NULL ||
