@@ -240,6 +240,13 @@ def groups_gap(folder, wrong):
     return optimizer(folder, [[0, 1, 3, 5], [2]] if wrong else [[1, 0], [2]])
 
 
+def groups_of_addresses(folder, wrong):
+    """PyTorch before 1.6 numbers parameters by id()."""
+    tensors = {n: {"exp_avg": Tensor(Storage("0", 6), (2, 3), (3, 1))} for n in ([140178894849152, 140178894849296] if wrong else [0, 1])}
+    state = {"state": tensors, "param_groups": [{"lr": 0.1, "params": list(tensors)}]}
+    return [torch_zip(os.path.join(folder, "optimizer.pt"), {"optimizer": state}, {"0": 6})]
+
+
 def groups_lack(folder, wrong):
     return optimizer(folder, [[0]] if wrong else [[0, 1, 2]])
 
@@ -330,12 +337,12 @@ ROWS = [
     ("FI1003", "error", no_meta), ("FI1008", "error", relatives_alone), ("FI1010", "warning", other_step), ("FI1010", "note", next_step), ("FI1010", "warning", no_step),
     *(("FI1010", "warning", counted(word)) for word in ("step", "iter", "epoch", "update", "batch")),
     ("FI1023", "error", shards), ("FI1032", "error", local_parts),
-    ("FI1033", "error", relatives), ("FI1071", "error", flat_parts), ("FI1043", "error", storages), ("FI1044", "error", views),
+    ("FI1033", "error", relatives), ("FI1071", "error", flat_parts), ("FI1081", "warning", cast_buffer), ("FI1043", "error", storages), ("FI1044", "error", views),
     ("FI1047", "error", legacy), ("FI2005", "error", sums), *(("FI3001", "error", beside(name)) for name in ("a.pkl", "a.PKL", ".pkl", "a.pkl!b")), ("FI3018", "warning", bare(b"cmine.net\nNet\n)\x81}b", b"ctorch.nn.modules.linear\nLinear\n)\x81}b")),
     ("FI3018", "warning", bare(b"comegaconfig\nDictConfig\n)\x81}b", b"comegaconf.dictconfig\nDictConfig\n)\x81}b")),
     ("FI3002", "error", bare(b"cmine.net\nmake\n(U\x01xtR", b"cmine.net\nMode\n(U\x01xtR")), ("FI3010", "error", bare(b"K\x01K\x01K\x02s", b"cmine\nNet\n)\x81K\x01K\x02s")),
     ("FI3046", "warning", compressed), ("FI3067", "warning", names), ("FI3067", "error", zip_names),
-    ("FI4010", "note", byte_order), *(("FI4010", "warning", tagged(tag)) for tag in ("pt", "tf", "flax", "np", "mlx", "paddle", "jax")), ("FI5005", "error", groups_gap), ("FI5005", "error", groups_lack), ("FI5005", "error", groups_twice),
+    ("FI4010", "note", byte_order), *(("FI4010", "warning", tagged(tag)) for tag in ("pt", "tf", "flax", "np", "mlx", "paddle", "jax")), ("FI5005", "error", groups_gap), ("FI5005", "error", groups_lack), ("FI5005", "note", groups_of_addresses), ("FI5005", "error", groups_twice),
     ("FI5008", "error", moments), ("FI6003", "error", merged_shapes), ("FI6004", "error", merged_values),
     *(("FI1044", "error", impossible(*view)) for view in IMPOSSIBLE),
     *(("FI1095", "warning", tied(f"{name}.weight", "wte.weight")) for name in HEADS),

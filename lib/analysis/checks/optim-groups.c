@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The groups of an optimizer against themselves and its states: each parameter is in one
- * group, once; numbers count from 0 without a hole, as PyTorch writes them; and a state
- * belongs to a number that a group has. A list that was cut is not judged.
+ * group, once; numbers count from 0 without a hole, as PyTorch writes them since 1.6, or
+ * are the addresses that it wrote before; and a state belongs to a number that a group has.
+ * A list that was cut is not judged.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -186,11 +187,33 @@ static void judge_twice(struct optim_groups *groups, size_t first, size_t count)
 		tell(groups, twice, found, "more than once");
 }
 
+/* What id() gives in CPython: addresses of objects, none of which lies in the first pages. */
+static bool are_addresses(const struct group_entry *entries, size_t count)
+{
+	enum { LOWEST = 1 << 16, STEP = 8 };
+
+	for (size_t i = 0; i < count && entries[i].name.data == NULL; i++)
+		if (entries[i].number < LOWEST || entries[i].number % STEP != 0)
+			return false;
+	return true;
+}
+
 static void judge_hole(struct optim_groups *groups, size_t first, size_t count)
 {
 	const struct group_entry *entries = groups->entries + first;
+	struct fsdp_span owner = groups->owners[entries->owner].name;
 	int64_t due = 0;
 
+	if (entries->name.data == NULL && are_addresses(entries, count)) {
+		fsdp_find(groups->checking->findings, FSDP_RULE_OPTIM_GROUPS,
+			FSDP_PLACE(.module = fsdp_span(
+					   owner.data, owner.size - (owner.size > 0)),
+				.rank = groups->owners[entries->owner].rank,
+				.severity = FSDP_NOTE + 1,
+				.next = "nothing needs to be done: load_state_dict matches parameters by position"),
+			"the optimizer identifies its parameters by memory address, as PyTorch before 1.6 does");
+		return;
+	}
 	for (size_t i = 0; i < count && entries[i].name.data == NULL; i++) {
 		if (i > 0 && entries[i].number == entries[i - 1].number)
 			continue;
