@@ -23,6 +23,7 @@ static void parameters_without_elements_are_found(void **state)
 	struct fsdp_audit *audit;
 	uint32_t guessed;
 
+	tensor_by_hand(checkpoint, "b.bias", "float32", FSDP_ROLE_PARAM, FULL, 1);
 	tensor_by_hand(checkpoint, "a.weight", "float32", FSDP_ROLE_PARAM, FULL, 2);
 	tensor_by_hand(checkpoint, "b.weight", "float32", FSDP_ROLE_PARAM, NONE, 1);
 	tensor_by_hand(checkpoint, "c.registers", "float32", FSDP_ROLE_PARAM, INNER, 3);
@@ -45,6 +46,29 @@ static void parameters_without_elements_are_found(void **state)
 	assert_int_equal(result_of(audit, "FI4004").status, FSDP_STATUS_FAILED);
 	assert_int_equal(result_of(audit, "FI4004").findings, 1);
 	assert_null(fsdp_audit_finding(audit, 1));
+	fsdp_audit_free(audit);
+}
+
+/* Parameters without elements may be by design, as those of e3nn are: a note, unless most
+ * are so. */
+static void empty_parameters_may_be_by_design(void **state)
+{
+	static const int64_t FULL[] = { 6, 6 }, NONE[] = { 0 };
+	struct fsdp_checkpoint *checkpoint = *state;
+	struct fsdp_audit *audit;
+
+	tensor_by_hand(checkpoint, "a.lin.bias", "float32", FSDP_ROLE_PARAM, NONE, 1);
+	tensor_by_hand(checkpoint, "a.lin.weight", "float32", FSDP_ROLE_PARAM, FULL, 2);
+	tensor_by_hand(checkpoint, "a.tp.weight", "float32", FSDP_ROLE_PARAM, NONE, 1);
+	tensor_by_hand(checkpoint, "b.lin.weight", "float32", FSDP_ROLE_PARAM, FULL, 2);
+	freeze_by_hand(checkpoint);
+	audit = audit_of(checkpoint, FSDP_LEVEL_HEADERS);
+	assert_int_equal(fsdp_audit_finding_count(audit), 1);
+	assert_int_equal(fsdp_audit_finding(audit, 0)->severity, FSDP_NOTE);
+	assert_true(fsdp_span_is(
+		fsdp_audit_finding(audit, 0)->message, "2 of 4 parameters are empty"));
+	assert_true(fsdp_span_begins(
+		fsdp_audit_finding(audit, 0)->next, FSDP_SPAN("nothing")));
 	fsdp_audit_free(audit);
 }
 
@@ -114,6 +138,8 @@ int main(void)
 			begin_by_hand, end_by_hand),
 		cmocka_unit_test_setup_teardown(
 			rules_of_other_formats_do_not_apply, begin_by_hand, end_by_hand),
+		cmocka_unit_test_setup_teardown(
+			empty_parameters_may_be_by_design, begin_by_hand, end_by_hand),
 		cmocka_unit_test_setup_teardown(what_was_not_looked_at_has_not_passed,
 			begin_by_hand, end_by_hand),
 	};

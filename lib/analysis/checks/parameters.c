@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Parameters without elements: what ZeRO-3 leaves in place of a parameter that lives on
- * other ranks, saved as if it were the parameter.
+ * other ranks, saved as if it were the parameter. A model may have such parameters by
+ * design (e3nn has), so a warning needs a fact that only a placeholder explains.
  */
+#include <fsdp/analysis.h>
+
 #include "analysis/checks/checking.h"
 
 /* A zero in another dimension than the first is a model that was built so. */
@@ -53,41 +56,182 @@ static bool is_left_empty(
 	return is_empty(tensor) && !is_without_rank(tensor, name_of(checking, tensor));
 }
 
-static void judge(struct fsdp_checking *checking, const struct fsdp_tensor *tensor,
-	size_t empty, size_t parameters)
-{
-	struct fsdp_span name = name_of(checking, tensor);
-	bool are_most = empty * 2 > parameters;
+/* ---- why it is no parameter of the model's design ---- */
 
-	if (are_most || is_named_parameter(tensor, name))
+enum emptiness {
+	NO_EVIDENCE,
+	MOST_ARE,
+	OF_ZERO,
+	HAS_TYPE,
+	IN_ADAPTER,
+	HAS_STATES,
+	HAS_BIAS
+};
+
+static const char *const reasons[] = {
+	[MOST_ARE] = "most parameters are",
+	[OF_ZERO] = "DeepSpeed wrote the files",
+	[HAS_TYPE] = "no model of the type in config.json has any",
+	[IN_ADAPTER] = "no adapter is built so",
+	[HAS_STATES] = "the optimizer has states of them",
+	[HAS_BIAS] = "their bias has elements",
+};
+
+struct empties {
+	struct fsdp_checking *checking;
+	uint32_t *list;
+	size_t count, parameters;
+	bool has_type; /* a configuration names the type of a transformers model */
+	struct fsdp_states *states;
+};
+
+/* "a.b.weight" beside an "a.b.bias" that has elements. In the order of tensors the members
+ * of a module are neighbours, and few of its own stand between these two. */
+static bool has_bias(const struct empties *empties, uint32_t index, struct fsdp_span name)
+{
+	enum { NEAR = 8 };
+	const struct fsdp_checkpoint *checkpoint = empties->checking->checkpoint;
+	struct fsdp_span last = fsdp_span_last(name, '.');
+	struct fsdp_span stem = fsdp_span(name.data, name.size - last.size);
+	struct fsdp_scratch other = { .arena = empties->checking->arena };
+
+	for (uint32_t i = index;
+		fsdp_span_is(last, "weight") && i-- > 0 && index - i <= NEAR;) {
+		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
+		struct fsdp_span beside =
+			fsdp_scratch_name(&other, checkpoint, tensor.name);
+
+		if (fsdp_span_begins(beside, stem) && beside.size == stem.size + 4 &&
+			fsdp_span_ends(beside, FSDP_SPAN("bias")))
+			return tensor.numel > 0;
+	}
+	return false;
+}
+
+static bool has_states(const struct empties *empties, uint32_t tensor)
+{
+	size_t count;
+	const struct fsdp_state *states = fsdp_states_of(empties->states, tensor, &count);
+
+	for (size_t i = 0; states != NULL && i < count; i++)
+		if (fsdp_tensor(empties->checking->checkpoint, states[i].tensor).numel >
+			1)
+			return true; /* a step has one */
+	return false;
+}
+
+static enum emptiness evidence_of(const struct empties *empties, uint32_t index)
+{
+	const struct fsdp_checkpoint *checkpoint = empties->checking->checkpoint;
+	const char *family = fsdp_checkpoint_format(checkpoint).family;
+	struct fsdp_tensor tensor = fsdp_tensor(checkpoint, index);
+	struct fsdp_span name = name_of(empties->checking, &tensor);
+
+	if (empties->count * 2 > empties->parameters)
+		return MOST_ARE;
+	if (!is_named_parameter(&tensor, name))
+		return NO_EVIDENCE;
+	if (family != NULL && strncmp(family, "deepspeed", 9) == 0)
+		return OF_ZERO;
+	if (empties->has_type)
+		return HAS_TYPE;
+	if (memmem(name.data, name.size, "lora_", 5) != NULL)
+		return IN_ADAPTER;
+	if (has_states(empties, index))
+		return HAS_STATES;
+	return has_bias(empties, index, name) ? HAS_BIAS : NO_EVIDENCE;
+}
+
+/* ---- all of it ---- */
+
+static bool judge(const struct empties *empties)
+{
+	struct fsdp_checking *checking = empties->checking;
+	struct fsdp_span *names = FSDP_TAKE(checking->arena, names, FSDP_AFFECTED_KEPT);
+	enum emptiness evidence = NO_EVIDENCE, found;
+	size_t count = 0;
+	bool are_bare = true; /* ZeRO's placeholders have one dimension */
+
+	for (size_t i = 0; names != NULL && i < empties->count; i++) {
+		struct fsdp_tensor tensor =
+			fsdp_tensor(checking->checkpoint, empties->list[i]);
+
+		found = evidence_of(empties, empties->list[i]);
+		if (found == NO_EVIDENCE)
+			continue;
+		evidence = evidence == NO_EVIDENCE ? found : evidence;
+		are_bare &= tensor.dims == 1;
+		if (count < FSDP_AFFECTED_KEPT)
+			names[count] = fsdp_arena_copy(
+				checking->arena, name_of(checking, &tensor));
+		if (count < FSDP_AFFECTED_KEPT && names[count].data == NULL)
+			return false;
+		count++;
+	}
+	if (names == NULL)
+		return false;
+	if (count == 0)
 		fsdp_find(checking->findings, FSDP_RULE_EMPTY_PARAMETER,
-			FSDP_PLACE(.tensor = name, .affected = &name, .affected_count = 1,
-				.severity = are_most ? FSDP_ERROR + 1 : 0),
-			"the parameter has no elements; so have %zu of %zu parameter%s",
-			empty, parameters, parameters == 1 ? "" : "s");
+			FSDP_PLACE(.severity = FSDP_NOTE + 1,
+				.next = "nothing needs to be done if the model has such parameters"),
+			"%zu of %zu parameters %s empty", empties->count,
+			empties->parameters, empties->count == 1 ? "is" : "are");
+	else
+		fsdp_find(checking->findings, FSDP_RULE_EMPTY_PARAMETER,
+			FSDP_PLACE(.tensor = names[0], .affected = names,
+				.affected_count = count,
+				.severity = evidence == MOST_ARE ? FSDP_ERROR + 1 : 0,
+				.next = are_bare
+						? NULL
+						: "save a full state dict (get_model_state_dict)"),
+			"%zu of %zu parameter%s %s empty (%s: %s)", count,
+			empties->parameters, empties->parameters == 1 ? "" : "s",
+			count == 1 ? "is" : "are",
+			are_bare ? "ZeRO-3 placeholders" : "shards of a rank",
+			reasons[evidence]);
+	return true;
+}
+
+static bool find_all(struct empties *empties)
+{
+	struct fsdp_checking *checking = empties->checking;
+	size_t count = fsdp_tensor_count(checking->checkpoint);
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(checking->checkpoint, i);
+
+		empties->parameters += tensor.role == FSDP_ROLE_PARAM;
+		if (!is_left_empty(checking, &tensor))
+			continue;
+		if (empties->list == NULL)
+			empties->list = FSDP_TAKE(checking->arena, empties->list, count);
+		if (empties->list == NULL)
+			return false;
+		empties->list[empties->count++] = i;
+	}
+	return !checking->name.failed;
 }
 
 static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
 {
-	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
-	size_t count = fsdp_tensor_count(checkpoint), empty = 0, parameters = 0;
+	struct empties empties = { .checking = checking };
+	bool good;
 
-	(void)ret_error;
-	for (uint32_t i = 0; i < count; i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
-
-		parameters += tensor.role == FSDP_ROLE_PARAM;
-		empty += is_left_empty(checking, &tensor);
-	}
-	if (parameters == 0)
+	if (!find_all(&empties))
+		return fsdp_arena_fail(checking->arena, ret_error);
+	if (empties.parameters == 0)
 		fsdp_check_skip(checking, FSDP_RULE_EMPTY_PARAMETER, FSDP_REASON_NONE);
-	for (uint32_t i = 0; i < count && empty > 0; i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
-
-		if (is_left_empty(checking, &tensor))
-			judge(checking, &tensor, empty, parameters);
-	}
-	return true;
+	if (empties.count == 0)
+		return true;
+	for (uint32_t i = 0; i < fsdp_setting_count(checking->checkpoint); i++)
+		empties.has_type |= fsdp_span_is(
+			fsdp_setting(checking->checkpoint, i).key, "model_type");
+	if (!fsdp_states_new(checking->checkpoint, empties.list, empties.count,
+		    &empties.states, ret_error))
+		return false;
+	good = judge(&empties) && !checking->name.failed;
+	fsdp_states_free(empties.states);
+	return good || fsdp_arena_fail(checking->arena, ret_error);
 }
 
 const struct fsdp_check fsdp_check_parameters = {
