@@ -59,6 +59,29 @@ static bool in_container(
 	return name != FSDP_NONE;
 }
 
+/* FSDP1 casts the buffers of a unit when it runs first: a plan may be from before that, and
+ * so may a save. */
+static bool is_cast_buffer(
+	const struct compare *compare, const struct fsdp_planned *planned, uint32_t dtype)
+{
+	const struct fsdp_model *model = compare->model;
+	uint32_t module = planned->is_buffer ? planned->module : FSDP_NONE;
+
+	for (; module != FSDP_NONE; module = fsdp_model_module(model, module)->parent) {
+		uint32_t index = fsdp_model_module(model, module)->unit;
+		const struct fsdp_unit_record *unit =
+			index != FSDP_NONE ? fsdp_model_unit(model, index) : NULL;
+
+		for (uint32_t i = 0; unit != NULL && i < unit->mixed_count; i++)
+			if (strcmp(unit->mixed[i].key, "buffer_dtype") == 0)
+				return strcmp(unit->mixed[i].value,
+					       fsdp_dtype(dtype)->name) == 0;
+		if (unit != NULL)
+			break;
+	}
+	return false;
+}
+
 static void compare_facts(
 	const struct compare *compare, const struct fsdp_planned *planned)
 {
@@ -81,7 +104,8 @@ static void compare_facts(
 			"%.*s: the plan has shape %s, the checkpoint %s", FSDP_TEXT(name),
 			in_plan, in_file);
 	}
-	if (tensor->dtype != planned->dtype && planned->dtype != FSDP_DTYPE_UNKNOWN)
+	if (tensor->dtype != planned->dtype && planned->dtype != FSDP_DTYPE_UNKNOWN &&
+		!is_cast_buffer(compare, planned, tensor->dtype))
 		fsdp_find(&model->findings, FSDP_RULE_PLAN_MISMATCH,
 			FSDP_PLACE(.tensor = name,
 				.module = module_name(compare, planned->module)),

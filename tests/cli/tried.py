@@ -232,6 +232,25 @@ def optimizer(folder, groups):
     return [torch_zip(os.path.join(folder, "optimizer.pt"), {"optimizer": state}, {"0": 6, "1": 6, "2": 6})]
 
 
+def cast_buffer(folder, wrong):
+    """FSDP1 with MixedPrecision(buffer_dtype=...): the plan is from before the first step."""
+    entries = {"freqs": {"dtype": "BF16", "shape": [4], "data_offsets": [0, 8]}, "weight": {"dtype": "F32", "shape": [4], "data_offsets": [8, 24]}}
+    header = json.dumps(entries).encode()
+    with open(os.path.join(folder, "model.safetensors"), "wb") as f:
+        f.write(struct.pack("<Q", len(header)) + header + bytes(24))
+    mixed = {"param_dtype": None, "reduce_dtype": None, "buffer_dtype": "float16" if wrong else "bfloat16"}
+    unit = {"module": "_fsdp_wrapped_module", "visit": 1, "api": "fsdp1", "strategy": "FULL_SHARD", "use_orig_params": True, "shard_world_size": 1,
+            "replicate_world_size": 1, "cpu_offload": False, "mixed_precision": mixed}
+    plan = {"format": "fsdp-plan", "version": 1, "torch": "2.13.0", "world_size": 1, "rank": 0,
+            "modules": [{"name": "", "class": "FullyShardedDataParallel", "wrapper": "fsdp1"}, {"name": "_fsdp_wrapped_module", "class": "M"}],
+            "parameter_names": ["_fsdp_wrapped_module.weight"],
+            "parameters": [{"fqn": "weight", "shape": [4], "dtype": "float32", "requires_grad": True}],
+            "buffers": [{"fqn": "freqs", "shape": [4], "dtype": "float32", "persistent": True}], "units": [unit]}
+    with open(os.path.join(folder, "plan.fsdp-plan.json"), "w", encoding="utf-8") as f:
+        json.dump(plan, f)
+    return [folder]
+
+
 def groups_twice(folder, wrong):
     return optimizer(folder, [[0, 1, 2], [1, 2]] if wrong else [[0, 1], [2]])
 
