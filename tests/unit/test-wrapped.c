@@ -58,6 +58,15 @@ static void near_misses_are_left_alone(void **state)
 	expect_findings(*state, "");
 }
 
+/* torch.optim.swa_utils.AveragedModel has the model below "module", and loads it so. */
+static void an_average_is_not_wrapped(void **state)
+{
+	put(*state, "module.a.weight", "float32", "4");
+	put(*state, "module.b.weight", "float32", "4");
+	put(*state, "n_averaged", "int64", "");
+	expect_findings(*state, "");
+}
+
 static void names_conflict(void **state)
 {
 	put(*state, "a", "float32", "4");
@@ -103,6 +112,7 @@ int main(void)
 		BY_HAND(each_wrapper_has_a_cure),
 		BY_HAND(only_some_are_wrapped),
 		BY_HAND(near_misses_are_left_alone),
+		BY_HAND(an_average_is_not_wrapped),
 		BY_HAND(names_conflict),
 		BY_HAND(names_do_not_conflict),
 		BY_HAND(no_part_of_packing_conflicts),

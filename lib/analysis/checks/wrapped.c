@@ -25,11 +25,15 @@ static const struct {
 	{ "lightning_module", "a strategy of Lightning", true,
 		"remove \"lightning_module.\" from the names before loading" },
 };
-enum { WRAPPERS = FSDP_COUNT(wrappers) };
+enum { WRAPPERS = FSDP_COUNT(wrappers), AVERAGES = 8 };
 
 struct wrapped {
 	struct fsdp_checking *checking;
 	struct fsdp_span *names[WRAPPERS]; /* FSDP_AFFECTED_KEPT of each */
+	struct fsdp_span first[WRAPPERS];  /* of the first, what load_state_dict gets */
+	/* Containers of torch.optim.swa_utils.AveragedModel, which is loaded as it is. */
+	struct fsdp_span averages[AVERAGES];
+	size_t average_count;
 	size_t counts[WRAPPERS], all;
 	bool failed;
 };
@@ -75,15 +79,42 @@ static bool has_segment(struct fsdp_span key, size_t wrapper)
 	}
 }
 
-static void keep_name(struct wrapped *wrapped, size_t wrapper, struct fsdp_span raw)
+/* It has a buffer beside the module that it averages. */
+static void find_average(struct wrapped *wrapped, const struct fsdp_tensor *tensor)
+{
+	struct fsdp_checking *checking = wrapped->checking;
+	struct fsdp_span raw = fsdp_scratch_name(
+		&checking->name, checking->checkpoint, tensor->raw_name);
+	struct fsdp_span key = key_of(checking->checkpoint, tensor, raw), *average;
+
+	if (!fsdp_span_is(key, "n_averaged") || wrapped->average_count == AVERAGES)
+		return;
+	average = &wrapped->averages[wrapped->average_count++];
+	*average = fsdp_arena_copy(
+		checking->arena, fsdp_span(raw.data, raw.size - key.size));
+	wrapped->failed |= average->data == NULL;
+}
+
+static bool is_average(const struct wrapped *wrapped, struct fsdp_span container)
+{
+	for (size_t i = 0; i < wrapped->average_count; i++)
+		if (fsdp_span_equal(wrapped->averages[i], container))
+			return true;
+	return false;
+}
+
+static void keep_name(struct wrapped *wrapped, size_t wrapper, struct fsdp_span raw,
+	struct fsdp_span key)
 {
 	struct fsdp_arena *arena = wrapped->checking->arena;
 	size_t n = wrapped->counts[wrapper]++;
 
-	if (n == 0)
+	if (n == 0) {
 		wrapped->names[wrapper] =
 			FSDP_TAKE(arena, wrapped->names[wrapper], FSDP_AFFECTED_KEPT);
-	if (wrapped->names[wrapper] == NULL) {
+		wrapped->first[wrapper] = fsdp_arena_copy(arena, key);
+	}
+	if (wrapped->names[wrapper] == NULL || wrapped->first[wrapper].data == NULL) {
 		wrapped->failed = true;
 		return;
 	}
@@ -102,8 +133,11 @@ static void look_at(struct wrapped *wrapped, const struct fsdp_tensor *tensor)
 
 	wrapped->all++;
 	for (size_t i = 0; i < WRAPPERS && !wrapped->failed; i++)
-		if (has_segment(key, i))
-			keep_name(wrapped, i, raw);
+		if (has_segment(key, i) &&
+			!(wrappers[i].only_first &&
+				is_average(wrapped,
+					fsdp_span(raw.data, raw.size - key.size))))
+			keep_name(wrapped, i, raw, key);
 }
 
 static void tell_wrapper(struct wrapped *wrapped, size_t wrapper)
@@ -118,7 +152,7 @@ static void tell_wrapper(struct wrapped *wrapped, size_t wrapper)
 			? "all %zu of %zu names have the segment \"%s.\", which %s adds: load_state_dict of a model that is not wrapped stops at Unexpected key(s) in state_dict: \"%s\", and with strict=False loads none of them"
 			: "%zu of %zu names have the segment \"%s.\", which %s adds: load_state_dict of a model that is not wrapped stops at Unexpected key(s) in state_dict: \"%s\", and with strict=False leaves them out",
 		count, wrapped->all, wrappers[wrapper].segment, wrappers[wrapper].tool,
-		fsdp_shown(wrapped->names[wrapper][0], room));
+		fsdp_shown(wrapped->first[wrapper], room));
 }
 
 /* ---- names in each other's way ---- */
@@ -211,6 +245,12 @@ static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
 	size_t count = fsdp_tensor_count(checkpoint);
 	bool is_own = may_be_own(checkpoint);
 
+	for (uint32_t i = 0; i < count && !wrapped.failed; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
+
+		if (tensor.dims == 0)
+			find_average(&wrapped, &tensor);
+	}
 	for (uint32_t i = 0; i < count && !wrapped.failed; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
 
