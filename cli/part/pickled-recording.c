@@ -18,8 +18,7 @@ struct pickled_recording pickled_recording_find(
 	static const struct {
 		const char *word, *title, *command;
 	} KNOWN[] = {
-		{ "device_traces.", SNAPSHOT, "replay --memory" },
-		{ "segments.", SNAPSHOT, "replay --memory" },
+		{ "device_traces", SNAPSHOT, "replay --memory" },
 		{ ".segment_type", SNAPSHOT, "replay --memory" },
 		{ ".collective_seq_id", DUMP, "order" },
 		{ "pg_status.", DUMP, "order" },
@@ -33,8 +32,10 @@ struct pickled_recording pickled_recording_find(
 		struct fsdp_value value = fsdp_value(run->checkpoint, i);
 		struct text name = entry_shown_name(run, buffer, &value);
 		for (size_t k = 0; k < sizeof KNOWN / sizeof *KNOWN; k++)
-			if (memmem(name.data, name.size, KNOWN[k].word,
-				    strlen(KNOWN[k].word)) != NULL)
+			if (text_is(name, text_of(KNOWN[k].word)) ||
+				(strchr(KNOWN[k].word, '.') != NULL &&
+					memmem(name.data, name.size, KNOWN[k].word,
+						strlen(KNOWN[k].word)) != NULL))
 				return (struct pickled_recording){ KNOWN[k].title,
 					KNOWN[k].command };
 	}

@@ -57,21 +57,6 @@ static bool rank_at_end(const char *path, int64_t *ret_rank)
 	return take_digits((const char *)at, ret_rank);
 }
 
-/* oom_3.pickle, snapshot-3: the number at the end of a snapshot's name, whatever it ends
- * with. */
-static bool rank_before_suffix(const char *path, int64_t *ret_rank)
-{
-	struct fsdp_span name = fsdp_span_last(fsdp_span_text(path), '/');
-	size_t end = name.size;
-	while (end != 0 && name.data[end - 1] != '.')
-		end--;
-	end = end != 0 ? end - 1 : name.size;
-	const unsigned char *at = name.data + end;
-	while (at > name.data && fsdp_is_digit(at[-1]))
-		at--;
-	return take_digits((const char *)at, ret_rank);
-}
-
 void fsdp_trace_settle_rank(struct fsdp_trace_reading *reading, size_t index)
 {
 	const struct fsdp_recording_options *options = reading->options;
@@ -85,9 +70,7 @@ void fsdp_trace_settle_rank(struct fsdp_trace_reading *reading, size_t index)
 		return;
 	if ((recording->kind == FSDP_RECORDING_FLIGHT &&
 		    rank_at_end(recording->path, &recording->rank)) ||
-		rank_of_name(recording->path, &recording->rank) ||
-		(recording->kind == FSDP_RECORDING_MEMORY &&
-			rank_before_suffix(recording->path, &recording->rank))) {
+		rank_of_name(recording->path, &recording->rank)) {
 		recording->rank_from = FSDP_RANK_FROM_NAME;
 	} else {
 		recording->rank_from = FSDP_RANK_FROM_POSITION;

@@ -558,10 +558,12 @@ static void tell_value(
 		return;
 	shown->columns += name.size + (text.data != NULL ? text.size : 0) + 3;
 	out_line_text(out, "%s", shown->values++ > 0 ? ", " : "");
-	out_line_name(out, name);
+	/* What is all of a file has no name. */
+	out_line_name(
+		out, name.size > 0 || text.data != NULL ? name : text_of(value.type));
 	if (text.data == NULL)
 		return;
-	out_line_text(out, " ");
+	out_line_text(out, name.size > 0 ? " " : "");
 	out_line_name(out, text);
 }
 

@@ -19,6 +19,10 @@
 /* More numbers than that are not listed one by one. */
 enum { SHORT_TUPLE = 64 };
 
+/* Of a pickle without tensors, such as a vocabulary: items of a container that is one value
+ * if it has more, and values after which all containers are. */
+enum { SHORT_CONTAINER = 4096, VALUES_MOST = 1 << 16 };
+
 /* Steps of work: an item of a container, fields of a state that are looked at, bytes of a
  * key that are. */
 enum { ITEM_STEPS = 4, FIELDS_STEP = 2, KEY_STEP = 8 };
@@ -53,6 +57,8 @@ struct walk {
 	uint64_t entered, ceiling;
 	bool optim;        /* the first part of the path begins with "optim" */
 	bool is_optimizer; /* and all there is is the state dict of an optimizer */
+	uint64_t values;   /* that were added */
+	size_t levels;     /* of containers whose names are listed; 0: all */
 	bool said;         /* that something was left out */
 	bool wrapped; /* of the entry that is met: what its frame, if any, takes over */
 	uint64_t hidden;       /* values that hold tensors without a name … */
@@ -394,6 +400,7 @@ static bool add_value(
 	};
 	if (hides && walk->hidden++ == 0)
 		walk->first_hidden = name;
+	walk->values++;
 	return fsdp_build_path(
 		       walk->torch->model, &walk->path, &value.path, walk->error) &&
 	       fsdp_torch_tokens(walk->torch, ref, &value, walk->error) &&
@@ -611,6 +618,17 @@ static fsdp_ref script_state(struct fsdp_pickle *pickle, fsdp_ref ref)
 								   : FSDP_REF_NONE;
 }
 
+/* Whether a container is one value, with what is in it as text. */
+static bool is_kept_whole(const struct walk *walk, fsdp_ref ref)
+{
+	const struct fsdp_torch *torch = walk->torch;
+	if (walk->levels != 0)
+		return walk->stack.count >= walk->levels;
+	return torch->tensors.count == 0 && torch->storages.count == 0 &&
+	       (walk->values >= VALUES_MOST ||
+		       fsdp_pickle_count(torch->pickle, ref) > SHORT_CONTAINER);
+}
+
 /* One value under a name: enter it, or add it. */
 static bool meet(struct walk *walk, fsdp_ref ref, uint32_t name, uint32_t raw_name)
 {
@@ -627,7 +645,8 @@ static bool meet(struct walk *walk, fsdp_ref ref, uint32_t name, uint32_t raw_na
 	if (attributes != FSDP_REF_NONE)
 		return hint_class(walk, ref, raw_name) &&
 		       push_frame(walk, attributes, FRAME_PAIRS, raw_name, &entered);
-	if (!is_long_tuple(walk, ref) && enter_kind(pickle, ref, &kind)) {
+	if (!is_kept_whole(walk, ref) && !is_long_tuple(walk, ref) &&
+		enter_kind(pickle, ref, &kind)) {
 		if (kind == FRAME_MODULE && !hint_class(walk, ref, raw_name))
 			return false;
 		return push_frame(walk, ref, kind, raw_name, &entered);
@@ -771,6 +790,27 @@ static bool is_optimizer(struct fsdp_pickle *pickle, fsdp_ref top)
 	return state && groups;
 }
 
+/*
+ * What torch.cuda.memory._snapshot() gives, or the list of segments in it: the levels that
+ * tell so. Events share their stacks, so that names of all values would take many times the
+ * bytes of the file. 0: it is something else.
+ */
+static size_t snapshot_levels(struct fsdp_pickle *pickle, fsdp_ref top)
+{
+	fsdp_ref segments = fsdp_pickle_get(pickle, top, "segments");
+	fsdp_ref traces = fsdp_pickle_get(pickle, top, "device_traces");
+	fsdp_ref first = fsdp_pickle_item(pickle, top, 0);
+	if (fsdp_pickle_kind(pickle, top) == FSDP_PICKLE_DICT)
+		return fsdp_pickle_kind(pickle, segments) == FSDP_PICKLE_LIST &&
+		       fsdp_pickle_kind(pickle, traces) == FSDP_PICKLE_LIST;
+	return fsdp_pickle_kind(pickle, top) == FSDP_PICKLE_LIST &&
+			       fsdp_pickle_get(pickle, first, "segment_type") !=
+				       FSDP_REF_NONE &&
+			       fsdp_pickle_get(pickle, first, "blocks") != FSDP_REF_NONE
+		       ? 2
+		       : 0;
+}
+
 bool fsdp_torch_walk(struct fsdp_torch *torch, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = torch->model;
@@ -782,11 +822,12 @@ bool fsdp_torch_walk(struct fsdp_torch *torch, struct fsdp_error **ret_error)
 	if (top == FSDP_REF_NONE)
 		return true;
 	walk->is_optimizer = is_optimizer(torch->pickle, top);
+	walk->levels = snapshot_levels(torch->pickle, top);
 	uint32_t name = 0;
 	enum frame_kind kind;
 	/* A value without a container has the empty name; containers are the root. */
 	if (script_state(torch->pickle, top) == FSDP_REF_NONE &&
-		!enter_kind(torch->pickle, top, &kind)) {
+		(is_kept_whole(walk, top) || !enter_kind(torch->pickle, top, &kind))) {
 		name = fsdp_names_child(&model->names, 0, FSDP_SPAN(""));
 		if (name == FSDP_NONE)
 			return fsdp_arena_fail(model->arena, ret_error);
