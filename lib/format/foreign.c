@@ -9,6 +9,7 @@
 #include "base/num.h"
 #include "format/format.h"
 #include "store/zip.h"
+#include "syntax/pickle.h"
 
 struct foreign {
 	const char *magic;
@@ -38,6 +39,29 @@ static const struct foreign table[] = {
 	{ MAGIC("\014\333\022\064", 0), UNSUPPORTED,
 		"a version node of an OCDBT tree (Orbax, JAX)",
 		"give its folder to Orbax" },
+	{ MAGIC("lmgg", 0), UNSUPPORTED,
+		"a GGML model (llama.cpp or whisper.cpp, before GGUF)", NULL },
+	{ MAGIC("tjgg", 0), UNSUPPORTED, "a GGML model (llama.cpp, before GGUF)", NULL },
+	{ MAGIC("fmgg", 0), UNSUPPORTED, "a GGML model (llama.cpp, before GGUF)", NULL },
+	{ MAGIC("algg", 0), UNSUPPORTED, "an adapter of llama.cpp (GGML)", NULL },
+	{ MAGIC("TFL3", 4), UNSUPPORTED, "a TensorFlow Lite model",
+		"load it with TensorFlow" },
+	{ MAGIC("ET12", 4), UNSUPPORTED, "an ExecuTorch program (.pte)", NULL },
+	{ MAGIC("ptrt", 0), UNSUPPORTED, "a TensorRT engine", NULL },
+	{ MAGIC("ftrt", 0), UNSUPPORTED, "a TensorRT engine", NULL },
+	{ MAGIC("RKNN", 0), UNSUPPORTED, "an RKNN model", NULL },
+	{ MAGIC("RTEN", 0), UNSUPPORTED, "an RTen model", NULL },
+	{ MAGIC("CBM1", 0), UNSUPPORTED, "a CatBoost model", NULL },
+	{ MAGIC("\022\001\000\000\000\000\000\000", 0), UNSUPPORTED,
+		"a parameter file of MXNet", NULL },
+	{ MAGIC("\272\026\117\057", 0), UNSUPPORTED, "a fastText model", NULL },
+	{ MAGIC("mmap lm http://kheafield.com/code", 0), UNSUPPORTED,
+		"a KenLM language model", NULL },
+	{ MAGIC("7767517\n", 0), UNSUPPORTED, "a network of ncnn (.param)", NULL },
+	{ MAGIC("tree\nversion=", 0), UNSUPPORTED, "a LightGBM model", NULL },
+	{ MAGIC("ARROW1", 0), OTHER, "an Arrow file", NULL },
+	{ MAGIC("\377\330\377", 0), OTHER, "a picture (JPEG)", NULL },
+	{ MAGIC("RIFF", 0), OTHER, "a RIFF file (WAV, WebP)", NULL },
 	{ MAGIC("7z\274\257\047\034", 0), WRAPPED, "a 7z archive", "unpack it first" },
 	{ MAGIC("Rar!", 0), WRAPPED, "a rar archive", "unpack it first" },
 	{ MAGIC("MSCF", 0), WRAPPED, "a cabinet archive", "unpack it first" },
@@ -125,6 +149,10 @@ const char *fsdp_foreign_stand_in(struct fsdp_span head, struct fsdp_arena *aren
 		"invalid username or password" };
 	char text[256], size[48];
 	struct fsdp_span body = without_blanks(head);
+	/* A page has no network of layers in it. */
+	if (fsdp_span_begins(body, FSDP_SPAN("<?xml")) &&
+		memmem(body.data, body.size, "<net ", 5) != NULL)
+		return NULL;
 	if (fsdp_span_begins(body, FSDP_SPAN("version https://git-lfs"))) {
 		uint64_t real = pointer_size(body);
 		describe_size(real, size, sizeof size);
@@ -258,6 +286,119 @@ static bool is_onnx(const struct fsdp_look *look)
 	return false;
 }
 
+/*
+ * Other protobufs, by how they begin: tags, and what follows them. "(" goes into a message,
+ * a quote steps over a short text, and "v" over a number.
+ */
+static const struct protobuf {
+	const char *shape, *suffix; /* of the name, or NULL */
+	const char *what, *hint;
+} protobufs[] = {
+	{ "\n(\n\"\x15", NULL, "a SentencePiece model (tokenizer)",
+		"the weights are in another file of its folder" },
+	{ "\n(\n\"\x12\"", NULL, "a graph of TensorFlow (protobuf)",
+		"load it with TensorFlow" },
+	{ "\n(\n\"\x12(\bv", NULL, "a MindSpore checkpoint (protobuf)",
+		"load it with mindspore.load_checkpoint" },
+	{ "\n(\n\"\x12(\x12\"", NULL, "a MindSpore checkpoint (protobuf)",
+		"load it with mindspore.load_checkpoint" },
+	{ "\n(\bv\x10v\x1a(", NULL, "a program of PaddlePaddle (protobuf)",
+		"its weights are in the .pdiparams file beside it" },
+	{ "\n\"\xa2\x06(", NULL, "a Caffe model (protobuf)", NULL },
+	{ "\n\"\x12(", ".caffemodel", "a Caffe model (protobuf)", NULL },
+	{ "\bv\x12(", ".mlmodel", "a Core ML model", NULL },
+	{ "\bv\x12(", ".pb", "a SavedModel of TensorFlow (protobuf)",
+		"load it with TensorFlow" },
+};
+
+static bool has_shape(struct fsdp_span head, const char *shape)
+{
+	uint64_t value;
+	size_t at = 0;
+	for (; *shape != '\0'; shape++) {
+		if (*shape == 'v' || *shape == '(' || *shape == '"') {
+			if (!take_varint(head, &at, &value) ||
+				(*shape != 'v' && value == 0))
+				return false;
+			for (; *shape == '"' && value != 0; value--, at++)
+				if (at >= head.size || head.data[at] < ' ' ||
+					head.data[at] == 0x7f)
+					return false;
+		} else if (at >= head.size || head.data[at++] != (unsigned char)*shape) {
+			return false;
+		}
+	}
+	return true;
+}
+
+static const struct protobuf *find_protobuf(const struct fsdp_look *look)
+{
+	for (size_t i = 0; i < FSDP_COUNT(protobufs); i++) {
+		const struct protobuf *row = &protobufs[i];
+		if (has_shape(look->head, row->shape) &&
+			(row->suffix == NULL ||
+				fsdp_span_ends(look->path, fsdp_span_text(row->suffix))))
+			return row;
+	}
+	return NULL;
+}
+
+/* ---- what has a length or an end where others have a magic ---- */
+
+/* An object or a table of Lua Torch, in binary or in text: a version stands in front of each
+ * class. */
+static bool is_lua_torch(struct fsdp_span head)
+{
+	static const char BINARY[] = "\3\0\0\0V 1", TEXT[] = "\n3\nV 1\n";
+	if (head.size < 12)
+		return false;
+	if (fsdp_span_begins(head, FSDP_SPAN("4\n")) ||
+		fsdp_span_begins(head, FSDP_SPAN("3\n")))
+		return memmem(head.data, head.size, TEXT, sizeof TEXT - 1) != NULL;
+	uint64_t kind = take_number(head.data, 4, false);
+	return (kind == 3 || kind == 4) &&
+	       memmem(head.data, head.size, BINARY, sizeof BINARY - 1) != NULL;
+}
+
+/* A version, then the name of what the model is: "TransformerSpec" with its NUL. */
+static bool is_ctranslate2(struct fsdp_span head)
+{
+	if (head.size < 16)
+		return false;
+	uint64_t version = take_number(head.data, 4, false);
+	size_t size = (size_t)take_number(head.data + 4, 2, false);
+	return version > 1 && version < 64 && size > 5 && size < 64 &&
+	       size <= head.size - 6 && memcmp(head.data + 6 + size - 5, "Spec", 5) == 0;
+}
+
+/* Tables of LevelDB end with a number: the index of a TensorFlow checkpoint is one. */
+static bool is_tensorflow(const struct fsdp_look *look)
+{
+	static const char MAGIC_END[] = "\x57\xfb\x80\x8b\x24\x75\x47\xdb";
+	uint32_t part[FSDP_PATTERN_NUMBERS];
+	struct fsdp_span name = look->path;
+	struct fsdp_error *error = NULL;
+	unsigned char end[8];
+	for (size_t i = name.size; i-- > 0;)
+		if (name.data[i] == '.' &&
+			fsdp_pattern_takes(fsdp_span(name.data + i, name.size - i),
+				".data-#-of-#", part))
+			return true;
+	bool is_read = look->source.size >= 48 &&
+		       fsdp_source_read(&look->source, look->source.size - sizeof end,
+			       end, sizeof end, &error);
+	fsdp_error_free(error);
+	return is_read && memcmp(end, MAGIC_END, sizeof end) == 0;
+}
+
+/* Four numbers of Darknet: version 0.1 or 0.2, and images that were seen. */
+static bool is_darknet(const struct fsdp_look *look)
+{
+	return fsdp_span_ends(look->path, FSDP_SPAN(".weights")) &&
+	       look->head.size >= 20 && take_number(look->head.data, 4, false) == 0 &&
+	       take_number(look->head.data + 4, 4, false) <= 2;
+}
+
 /* A map whose first key is a short text, and an array of Flax in it (extension 1). */
 static bool is_flax(struct fsdp_span head)
 {
@@ -379,6 +520,34 @@ static bool is_text(struct fsdp_span head)
 	return head.size != 0;
 }
 
+/* What Python's pickle module begins with below protocol 2, and nothing but opcodes up to
+ * where the file ends, in one of them or before STOP. */
+static bool is_torn_pickle(const struct fsdp_look *look)
+{
+	static const char *const begins[] = { "(dp", "(lp", "}q", "]q", "(ip",
+		"ccollections\n", "ccopy_reg\n", "ctorch." };
+	const struct fsdp_pickle_opcode *opcode;
+	struct fsdp_error *error = NULL;
+	struct fsdp_span argument;
+	struct fsdp_span head = look->head;
+	uint64_t at = 0;
+	size_t i = 0;
+	while (i < FSDP_COUNT(begins) &&
+		!fsdp_span_begins(head, fsdp_span_text(begins[i])))
+		i++;
+	if (i == FSDP_COUNT(begins) || head.size != look->source.size)
+		return false;
+	do
+		opcode = fsdp_pickle_next_opcode(head, &at, &argument, &error);
+	while (opcode != NULL && opcode->code != FSDP_OP_STOP);
+	bool is_torn = opcode == NULL &&
+		       (error == NULL || at >= head.size ||
+			       (fsdp_error_rule(error) != NULL &&
+				       strcmp(fsdp_error_rule(error), "FI3014") == 0));
+	fsdp_error_free(error);
+	return is_torn;
+}
+
 /* A log may begin with a bracket too: "[rank0]: step 1". */
 static bool begins_json(struct fsdp_span body)
 {
@@ -440,8 +609,31 @@ static bool say_file(const struct fsdp_look *look, struct fsdp_error **ret_error
 	if (is_flax(look->head))
 		return say(ret_error, UNSUPPORTED, "a Flax checkpoint (msgpack)",
 			"load it with flax.serialization");
+	if (find_protobuf(look) != NULL)
+		return say(ret_error, UNSUPPORTED, find_protobuf(look)->what,
+			find_protobuf(look)->hint);
+	if (fsdp_span_begins(body, FSDP_SPAN("<?xml")) &&
+		memmem(body.data, body.size, "<net ", 5) != NULL)
+		return say(ret_error, UNSUPPORTED, "a network of OpenVINO (.xml)",
+			"its weights are in the .bin file beside it");
+	if (is_lua_torch(look->head))
+		return say(ret_error, UNSUPPORTED, "a file of Lua Torch (.t7)",
+			"load it with torchfile and save it with torch.save");
+	if (is_ctranslate2(look->head))
+		return say(ret_error, UNSUPPORTED, "a CTranslate2 model",
+			"the checkpoint it was converted from can be read");
+	if (is_tensorflow(look))
+		return say(ret_error, UNSUPPORTED, "a part of a TensorFlow checkpoint",
+			"load it with TensorFlow");
+	if (is_darknet(look))
+		return say(ret_error, UNSUPPORTED, "a weights file of Darknet", NULL);
 	if (fsdp_span_ends(look->path, FSDP_SPAN(".safetensors")))
 		return say_broken_header(look, ret_error);
+	if (is_torn_pickle(look)) {
+		fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI3014", look->source.size,
+			"file is truncated: the pickle ends without STOP");
+		return fsdp_error_add_hint(ret_error, "copy this file again");
+	}
 	if (is_text(look->head))
 		return say_text(look->head, ret_error);
 	if (is_zero(look->head))
@@ -534,6 +726,12 @@ bool fsdp_foreign_zip(const struct fsdp_zip *zip, struct fsdp_error **ret_error)
 		return say(ret_error, UNSUPPORTED,
 			"a DDUF file (diffusers): model_index.json beside weights",
 			"unpack it and give one of its folders");
+	if (has_member(zip, "data.pkl")) {
+		fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI3042", FSDP_UNKNOWN,
+			"data.pkl is at the root of the zip, and torch.load needs a folder around it");
+		return fsdp_error_add_hint(
+			ret_error, "unzip FILE -d archive && zip -0 -r fixed.pt archive");
+	}
 	if (weights.size == 0)
 		return say(ret_error, OTHER,
 			"a zip archive without a data.pkl, so torch.save did not write it",

@@ -100,6 +100,25 @@ static enum fsdp_sign recognise(const struct fsdp_look *look)
 
 /* ---- metadata files ---- */
 
+/* Other programs call files of theirs so: no control character, and not one name of a pickle
+ * in front of what no pickle has. */
+static bool is_text(struct fsdp_span head)
+{
+	const struct fsdp_pickle_opcode *opcode;
+	struct fsdp_error *error = NULL;
+	struct fsdp_span argument;
+	uint64_t at = 0;
+	for (size_t i = 0; i < head.size; i++)
+		if (head.data[i] < ' ' && memchr("\t\n\r", head.data[i], 3) == NULL)
+			return false;
+	do
+		opcode = fsdp_pickle_next_opcode(head, &at, &argument, &error);
+	while (opcode != NULL && opcode->code != FSDP_OP_GLOBAL &&
+		opcode->code != FSDP_OP_INST && opcode->code != FSDP_OP_STOP);
+	fsdp_error_free(error);
+	return opcode == NULL;
+}
+
 static bool read_metadata(
 	struct dcp *dcp, struct fsdp_span name, struct fsdp_error **ret_error)
 {
@@ -125,6 +144,10 @@ static bool read_metadata(
 	if (stand_in != NULL)
 		return fsdp_fail_rule(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, "FI4001",
 			FSDP_UNKNOWN, "this is %s", stand_in);
+	if (is_text(fsdp_span(head, size)))
+		return fsdp_fail_rule(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, "FI9005",
+			FSDP_UNKNOWN,
+			"this is text, not the metadata of a distributed checkpoint");
 	return fsdp_dcp_read(
 		&dcp->meta, &source, fsdp_model_file(model, file)->path, ret_error);
 }
