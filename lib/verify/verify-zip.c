@@ -126,6 +126,9 @@ static bool judge_unreferenced(struct fsdp_verify *verify,
 	bool native = false;
 	const char *threat = NULL;
 	struct fsdp_error *error = NULL;
+	/* An entry of a folder, as other packers write them. */
+	if (member->size == 0 && fsdp_span_ends(member->name, FSDP_SPAN("/")))
+		return true;
 	if (file->offsets[index] != FSDP_UNKNOWN) {
 		if (fsdp_zip_read_part(&file->zip.source, file->offsets[index],
 			    member->stored_size, member->method, 0, head, size, &error))
@@ -274,7 +277,8 @@ static bool judge_offsets(struct fsdp_verify *verify, const struct fsdp_verify_f
 		const struct fsdp_zip_member *member = by_header(zip, i);
 		size_t index = zip->by_header != NULL ? zip->by_header[i] : i;
 		uint64_t real = file->offsets[index];
-		if (!fsdp_span_begins(member->name, records))
+		if (!fsdp_span_begins(member->name, records) ||
+			member->name.size == records.size)
 			continue;
 		if (real == FSDP_UNKNOWN)
 			return true;
