@@ -164,6 +164,24 @@ static uint32_t copies_of(const struct fsdp_checkpoint *checkpoint,
 	return tensor->piece_count % copies == 0 ? copies : 1;
 }
 
+/* More ranks than rows: the first piece is all of the tensor, and others are no copies of it
+ * but empty. */
+static void cut_if_some_are_empty(const struct fsdp_checkpoint *checkpoint,
+	const struct fsdp_tensor *tensor, struct fsdp_sharding *sharding)
+{
+	for (uint32_t i = 1; tensor->numel != 0 && i < tensor->piece_count; i++) {
+		struct fsdp_piece piece = fsdp_piece(checkpoint, tensor->first_piece + i);
+
+		for (uint32_t d = 0; piece.sizes != NULL && d < piece.dims; d++) {
+			if (piece.sizes[d] != 0)
+				continue;
+			add_cut(sharding, d, tensor->piece_count, 1);
+			sharding->how = FSDP_SHARDING_DIM;
+			return;
+		}
+	}
+}
+
 static void add_whole(struct fsdp_overview *overview, uint32_t rank)
 {
 	struct fsdp_overview_facts *facts = &overview->facts;
@@ -223,6 +241,8 @@ static void add_sharding(struct fsdp_overview *overview, const struct fsdp_tenso
 	add_cuts(&sharding, tensor, &piece);
 	if (sharding.how == FSDP_SHARDING_FLAT)
 		overview->facts.resume_bytes = FSDP_UNKNOWN;
+	if (sharding.how == FSDP_SHARDING_REPLICATED)
+		cut_if_some_are_empty(overview->checkpoint, tensor, &sharding);
 	if (sharding.how != FSDP_SHARDING_REPLICATED)
 		sharding.copies = copies_of(overview->checkpoint, tensor, &piece);
 	sharding.over /= sharding.copies;

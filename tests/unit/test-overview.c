@@ -169,6 +169,30 @@ static void pieces_tell_how_a_tensor_is_sharded(void **state)
 	fsdp_overview_free(overview);
 }
 
+/* Where there are more ranks than rows, all but some have a piece without rows. */
+static void an_empty_piece_is_no_copy(void **state)
+{
+	static const int64_t ROW[] = { 1, 3 }, ALL[] = { 0, 0, 1, 3 },
+			     NONE[] = { 1, 0, 0, 3 };
+	struct fsdp_checkpoint *checkpoint = *state;
+	struct fsdp_overview *overview;
+	const struct fsdp_overview_facts *facts;
+	uint32_t tensor =
+		tensor_by_hand(checkpoint, "a", "float32", FSDP_ROLE_PARAM, ROW, 2);
+
+	piece_by_hand(checkpoint, tensor, 0, ALL, 2);
+	for (uint32_t rank = 1; rank < 4; rank++)
+		piece_by_hand(checkpoint, tensor, rank, NONE, 2);
+	freeze_by_hand(checkpoint);
+	facts = look(checkpoint, &overview);
+	assert_int_equal(facts->sharding_count, 1);
+	assert_int_equal(facts->shardings[0].how, FSDP_SHARDING_DIM);
+	assert_int_equal(facts->shardings[0].dim, 0);
+	assert_int_equal(facts->shardings[0].over, 4);
+	assert_int_equal(facts->shardings[0].copies, 1);
+	fsdp_overview_free(overview);
+}
+
 /* Of an uneven cut the larger piece, of what is whole all of it. */
 static void a_rank_resumes_with_its_largest_pieces(void **state)
 {
@@ -238,6 +262,8 @@ int main(void)
 			pieces_tell_how_a_tensor_is_sharded, begin_by_hand, end_by_hand),
 		cmocka_unit_test_setup_teardown(
 			keys_may_come_first, begin_by_hand, end_by_hand),
+		cmocka_unit_test_setup_teardown(
+			an_empty_piece_is_no_copy, begin_by_hand, end_by_hand),
 		cmocka_unit_test_setup_teardown(a_rank_resumes_with_its_largest_pieces,
 			begin_by_hand, end_by_hand),
 		cmocka_unit_test_setup_teardown(
