@@ -34,7 +34,14 @@ void fsdp_below_pass_over(struct fsdp_below *below, struct fsdp_error *error)
 	fsdp_error_free(error);
 }
 
-void fsdp_below_add(struct fsdp_below *below, const char *path)
+/* A name with "rank" in it may be one of a set, and another may stand for its folder. */
+static bool is_lone(struct fsdp_span name)
+{
+	return memmem(name.data, name.size, "rank", 4) == NULL &&
+	       !fsdp_registry_may_stand(name);
+}
+
+void fsdp_below_add(struct fsdp_below *below, const char *path, bool is_file)
 {
 	struct fsdp_below_found *found =
 		path != NULL ? fsdp_vec_push(&below->found) : NULL;
@@ -43,14 +50,17 @@ void fsdp_below_add(struct fsdp_below *below, const char *path)
 	if (found == NULL)
 		return;
 	found->path = path;
+	found->is_lone = is_file && is_lone(fsdp_span_last(fsdp_span_text(path), '/'));
+	found->plan = below->plan;
 	fsdp_step_name(fsdp_span_last(fsdp_span_text(path), '/'), &found->step);
 }
 
 void fsdp_below_add_place(
 	struct fsdp_below *below, const char *path, unsigned level, bool is_named)
 {
-	struct fsdp_below_place *place =
-		path != NULL ? fsdp_vec_push(&below->places) : NULL;
+	struct fsdp_vec *places =
+		level <= FSDP_BELOW_LEVELS ? &below->places : &below->deep;
+	struct fsdp_below_place *place = path != NULL ? fsdp_vec_push(places) : NULL;
 
 	below->failed |= place == NULL;
 	if (place != NULL)
@@ -86,4 +96,23 @@ bool fsdp_below_is_file(struct fsdp_below *below, const struct fsdp_folder *fold
 	family = fsdp_registry_choose(&look);
 	return family != NULL && !family->is_refused && !family->is_beside &&
 	       strcmp(family->name, "pickle") != 0;
+}
+
+bool fsdp_below_is_refused(
+	const struct fsdp_folder *folder, const struct fsdp_entry *entry)
+{
+	unsigned char head[FSDP_HEAD_BYTES];
+	struct fsdp_source source;
+	struct fsdp_error *error = NULL;
+	struct fsdp_look look;
+	bool is_refused = !fsdp_folder_source(folder, entry->name, &source, &error) ||
+			  !fsdp_look_at_head(&source, entry->name, head, &look, &error);
+
+	if (!is_refused && fsdp_registry_choose(&look) == NULL) {
+		fsdp_foreign(&look, &error);
+		is_refused = fsdp_error_rule(error) != NULL &&
+			     strcmp(fsdp_error_rule(error), "FI9002") == 0;
+	}
+	fsdp_error_free(error);
+	return is_refused;
 }

@@ -18,15 +18,15 @@ static bool is_pointer_file(struct fsdp_span name)
 		"latest_checkpoint.txt", "latest.txt", "last_checkpoint" };
 
 	for (size_t i = 0; i < FSDP_COUNT(NAMES); i++)
-		if (fsdp_span_is(name, NAMES[i]))
+		if (strcasecmp((const char *)name.data, NAMES[i]) == 0)
 			return true;
 	return false;
 }
 
 static bool is_pointer_link(struct fsdp_span name)
 {
-	return fsdp_span_begins(name, FSDP_SPAN("latest")) ||
-	       fsdp_span_begins(name, FSDP_SPAN("last"));
+	return strncasecmp((const char *)name.data, "latest", 6) == 0 ||
+	       strncasecmp((const char *)name.data, "last", 4) == 0;
 }
 
 /* The last component of a path without the blanks around it; absent: it is none. */
@@ -62,7 +62,7 @@ static bool take_pointer(struct fsdp_below *below, const struct fsdp_below_place
 {
 	struct fsdp_span says = { 0 };
 	struct fsdp_pointer *pointer;
-	char target[PATH_MAX];
+	char target[PATH_MAX] = "";
 
 	if (is_pointer_link(entry->name) &&
 		fsdp_dir_link(folder->dir, entry->name, target, sizeof target)) {
@@ -81,6 +81,9 @@ static bool take_pointer(struct fsdp_below *below, const struct fsdp_below_place
 		return false;
 	pointer->says = says;
 	pointer->path = fsdp_below_join(below, place->path, entry->name);
+	pointer->leads =
+		target[0] != '\0' && (entry->kind == FSDP_ENTRY_FILE ||
+					     entry->kind == FSDP_ENTRY_LINK_DIRECTORY);
 	return true;
 }
 
@@ -133,6 +136,50 @@ static bool is_other_rank(const struct fsdp_below *below, const struct fsdp_entr
 	       last->step.epoch == step.epoch;
 }
 
+static bool has_word(struct fsdp_span name)
+{
+	static const char *const WORDS[] = { "ckpt", "checkpoint", "model", "weights" };
+
+	for (size_t i = 0; i < FSDP_COUNT(WORDS); i++)
+		if (strcasestr((const char *)name.data, WORDS[i]) != NULL)
+			return true;
+	return false;
+}
+
+/* An entry that is no checkpoint and no pointer, but may be what a save left or contain a
+ * checkpoint. Pictures and logs have steps in their names too. */
+static bool is_unclear(const struct fsdp_folder *folder, const struct fsdp_entry *entry)
+{
+	bool is_hidden = entry->name.data[0] == '.';
+	struct fsdp_span name = entry->name;
+	struct fsdp_step_name step;
+	bool has_step;
+
+	if (is_hidden)
+		name = fsdp_span(name.data + 1, name.size - 1);
+	has_step = fsdp_step_name(name, &step);
+	if (step.is_unfinished)
+		return true;
+	if (is_hidden)
+		return (has_step && entry->kind == FSDP_ENTRY_DIRECTORY) ||
+		       fsdp_span_begins(name, FSDP_SPAN("metadata"));
+	if (entry->kind == FSDP_ENTRY_FILE)
+		return (has_step && has_word(name)) || has_suffix(name) ||
+		       is_pointer_file(name) || fsdp_registry_is_data(name) ||
+		       (folder->count <= FSDP_BELOW_SMALL &&
+			       fsdp_below_is_refused(folder, entry));
+	return entry->kind == FSDP_ENTRY_LINK_OUTSIDE ||
+	       entry->kind == FSDP_ENTRY_LINK_BROKEN;
+}
+
+static void find_unclear(struct fsdp_below *below, const struct fsdp_below_place *place,
+	const struct fsdp_folder *folder, const struct fsdp_entry *entry)
+{
+	if (below->unclear == NULL && below->found.count == 0 &&
+		is_unclear(folder, entry))
+		below->unclear = fsdp_below_join(below, place->path, entry->name);
+}
+
 /* What is not a step counts only where the folder is not a checkpoint itself, of which it would
  * be a part. */
 static void look_at_saved(struct fsdp_below *below, const struct fsdp_below_place *place,
@@ -141,24 +188,44 @@ static void look_at_saved(struct fsdp_below *below, const struct fsdp_below_plac
 	for (size_t i = 0; i < folder->count && !below->failed; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
 		struct fsdp_step_name step;
+		bool is_hidden = entry.name.data[0] == '.';
 
-		if (entry.name.data[0] == '.' ||
-			take_pointer(below, place, folder, &entry) ||
-			is_other_rank(below, &entry))
+		if (!is_hidden && (take_pointer(below, place, folder, &entry) ||
+					  is_other_rank(below, &entry)))
 			continue;
-		if (is_step(&entry))
-			fsdp_below_add(
-				below, fsdp_below_join(below, place->path, entry.name));
-		else if (entry.kind == FSDP_ENTRY_DIRECTORY &&
-			 place->level < FSDP_BELOW_LEVELS && !is_own)
+		if (!is_hidden && is_step(&entry))
+			fsdp_below_add(below,
+				fsdp_below_join(below, place->path, entry.name),
+				entry.kind == FSDP_ENTRY_FILE);
+		else if (!is_hidden && !is_own && entry.kind == FSDP_ENTRY_DIRECTORY)
 			fsdp_below_add_place(below,
 				fsdp_below_join(below, place->path, entry.name),
 				place->level + 1, fsdp_step_name(entry.name, &step));
-		else if (entry.kind == FSDP_ENTRY_FILE && !is_own &&
+		else if (!is_hidden && !is_own && entry.kind == FSDP_ENTRY_FILE &&
 			 folder->count <= FSDP_BELOW_SMALL &&
 			 fsdp_below_is_file(below, folder, &entry))
-			fsdp_below_add(
-				below, fsdp_below_join(below, place->path, entry.name));
+			fsdp_below_add(below,
+				fsdp_below_join(below, place->path, entry.name), true);
+		find_unclear(below, place, folder, &entry);
+	}
+}
+
+void fsdp_below_look_deep(struct fsdp_below *below, const struct fsdp_below_place *place,
+	const struct fsdp_folder *folder)
+{
+	if (fsdp_below_is_checkpoint(folder))
+		below->unclear = place->path;
+	for (size_t i = 0; i < folder->count && !below->failed && below->unclear == NULL;
+		i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+
+		find_unclear(below, place, folder, &entry);
+		if (is_step(&entry))
+			below->unclear = fsdp_below_join(below, place->path, entry.name);
+		else if (entry.kind == FSDP_ENTRY_DIRECTORY && entry.name.data[0] != '.')
+			fsdp_below_add_place(below,
+				fsdp_below_join(below, place->path, entry.name),
+				place->level + 1, false);
 	}
 }
 
@@ -168,7 +235,7 @@ void fsdp_below_look_at_run(struct fsdp_below *below,
 	bool is_own = fsdp_below_is_checkpoint(folder), steps = has_steps(folder);
 
 	if (!steps && (is_own || place->is_named))
-		fsdp_below_add(below, place->path);
+		fsdp_below_add(below, place->path, false);
 	else
 		look_at_saved(below, place, folder, is_own);
 }

@@ -28,23 +28,44 @@ static void look_at_entries(struct fsdp_below *below,
 		else if (entry.kind == FSDP_ENTRY_FILE &&
 			 folder->count <= FSDP_BELOW_SMALL &&
 			 fsdp_below_is_file(below, folder, &entry))
-			fsdp_below_add(
-				below, fsdp_below_join(below, place->path, entry.name));
+			fsdp_below_add(below,
+				fsdp_below_join(below, place->path, entry.name), true);
 	}
 }
 
 /* ---- all of it ---- */
 
+/* The plan of a file in this folder; several are none. */
+static void find_plan(struct fsdp_below *below, const struct fsdp_below_place *place,
+	const struct fsdp_folder *folder)
+{
+	struct fsdp_span plan = { 0 };
+	size_t count = 0;
+
+	for (size_t i = 0; i < folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+
+		if (entry.kind == FSDP_ENTRY_FILE && fsdp_plan_has_name(entry.name)) {
+			plan = entry.name;
+			count++;
+		}
+	}
+	below->plan = count == 1 ? fsdp_below_join(below, place->path, plan) : NULL;
+}
+
 static void look_at_folder(struct fsdp_below *below, const struct fsdp_below_place *place,
 	const struct fsdp_folder *folder)
 {
 	below->seen += folder->count;
+	find_plan(below, place, folder);
 	if (below->most != 0 && below->seen > below->most)
 		below->is_cut = true;
+	else if (place->level > FSDP_BELOW_LEVELS)
+		fsdp_below_look_deep(below, place, folder);
 	else if (below->is_run)
 		fsdp_below_look_at_run(below, place, folder);
 	else if (place->level > 0 && fsdp_below_is_checkpoint(folder))
-		fsdp_below_add(below, place->path);
+		fsdp_below_add(below, place->path, false);
 	else
 		look_at_entries(below, place, folder);
 }
@@ -72,6 +93,7 @@ static bool begin(struct fsdp_below *below, const struct fsdp_options *options,
 {
 	fsdp_arena_init(&below->arena, &below->budget);
 	fsdp_vec_init(&below->places, &below->arena, sizeof(struct fsdp_below_place));
+	fsdp_vec_init(&below->deep, &below->arena, sizeof(struct fsdp_below_place));
 	fsdp_vec_init(&below->found, &below->arena, sizeof(struct fsdp_below_found));
 	fsdp_vec_init(&below->pointers, &below->arena, sizeof(struct fsdp_pointer));
 	if (!fsdp_limits_choose(&below->limits, options != NULL ? options->limits : NULL,
@@ -102,7 +124,12 @@ static bool look(const char *path, bool is_run, const struct fsdp_options *optio
 			*(struct fsdp_below_place *)fsdp_vec_at(&below->places, i));
 	if (is_run && below->found.count == 0 &&
 		fsdp_step_name(fsdp_span_last(fsdp_span_text(path), '/'), &step))
-		fsdp_below_add(below, path);
+		fsdp_below_add(below, path, false);
+	for (size_t i = 0; i < below->deep.count && below->found.count == 0 &&
+			   below->unclear == NULL && !below->failed && !below->is_cut;
+		i++)
+		look_at_place(
+			below, *(struct fsdp_below_place *)fsdp_vec_at(&below->deep, i));
 	if (below->failed) {
 		fsdp_arena_fail(&below->arena, ret_error);
 		fsdp_below_free(below);
@@ -144,6 +171,21 @@ struct fsdp_step_name fsdp_below_step(const struct fsdp_below *below, size_t ind
 				  &below->found, index))
 				 ->step
 		       : (struct fsdp_step_name){ .step = -1, .epoch = -1 };
+}
+
+bool fsdp_below_is_lone(
+	const struct fsdp_below *below, size_t index, const char **ret_plan)
+{
+	const struct fsdp_below_found *found =
+		index < below->found.count ? fsdp_vec_at(&below->found, index) : NULL;
+
+	*ret_plan = found != NULL ? found->plan : NULL;
+	return found != NULL && found->is_lone;
+}
+
+const char *fsdp_below_unclear(const struct fsdp_below *below)
+{
+	return below->unclear;
 }
 
 struct fsdp_pointer fsdp_below_pointer(const struct fsdp_below *below, size_t index)

@@ -232,7 +232,8 @@ static bool open_file(struct opening *opening, struct fsdp_error **ret_error)
 	if (!fsdp_opening_set_source(opening, source,
 		    fsdp_span_last(fsdp_span_text(opening->path), '/'), ret_error))
 		return false;
-	if ((!options->no_plan || !options->alone) && !open_beside(opening, ret_error))
+	bool is_known = options->no_plan || options->plan_beside != NULL;
+	if (!(is_known && options->alone) && !open_beside(opening, ret_error))
 		return false;
 	return open_whole_directory(opening, ret_error);
 }

@@ -100,18 +100,20 @@ static void leave_plan_out(struct opening *opening, struct fsdp_span name,
 }
 
 /* A plan beside the checkpoint that cannot be used is a finding, not a failure; one that
- * cannot be read is a failure. */
+ * cannot be read is a failure. Without a folder the name is a path. */
 static bool read_found_plan(struct opening *opening, const struct fsdp_folder *folder,
 	const char *root, struct fsdp_span name, struct fsdp_error **ret_error)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
 	struct fsdp_source source;
 	struct fsdp_error *error = NULL;
-	const char *path = fsdp_opening_join(opening, root, name);
+	const char *path = folder != NULL ? fsdp_opening_join(opening, root, name)
+					  : (const char *)name.data;
 	if (path == NULL)
 		return fsdp_arena_fail(&checkpoint->arena, ret_error);
 	fsdp_opening_tell(opening, path);
-	bool opened = fsdp_folder_source(folder, name, &source, &error);
+	bool opened = folder != NULL ? fsdp_folder_source(folder, name, &source, &error)
+				     : fsdp_file_open(path, &source, &error);
 	if (opened && !is_small_beside(checkpoint, &source)) {
 		fsdp_reading_note(&opening->reading,
 			"the plan %s is not used: it has %llu bytes, which is much beside this checkpoint; give it with --plan",
@@ -136,7 +138,7 @@ static bool read_found_plan(struct opening *opening, const struct fsdp_folder *f
 		*ret_error = error;
 		return false;
 	}
-	leave_plan_out(opening, name, path, error);
+	leave_plan_out(opening, fsdp_span_last(name, '/'), path, error);
 	fsdp_error_free(error);
 	return true;
 }
@@ -169,7 +171,17 @@ static bool read_plan(struct opening *opening, struct fsdp_error **ret_error)
 			return read_found_plan(opening, &whole, root_path(opening),
 				entry.name, ret_error);
 	}
-	if (!opening->has_beside || opening->wrapped != 0)
+	if (opening->wrapped != 0)
+		return true;
+	if (opening->options->plan_beside != NULL && opening->options->alone &&
+		!checkpoint->is_folder) {
+		struct fsdp_span path = fsdp_arena_copy(&checkpoint->arena,
+			fsdp_span_text(opening->options->plan_beside));
+		return path.data == NULL
+			       ? fsdp_arena_fail(&checkpoint->arena, ret_error)
+			       : read_found_plan(opening, NULL, NULL, path, ret_error);
+	}
+	if (!opening->has_beside)
 		return true;
 	struct fsdp_folder beside;
 	fsdp_folder_of_dir(&beside, &opening->beside);

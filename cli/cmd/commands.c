@@ -120,8 +120,8 @@ static const struct record command_record = OBJECT_RECORD(COMMAND, "command",
 	{ "outputs", EACH(each_output, record_words), .always = true,
 		.about = "Output formats that it writes." },
 	{ "exit_1", WORD_AT(COMMAND, exit_1),
-		.about =
-			"What exit status 1 means; absent when it never ends with it." });
+		.about = "What exit status 1 means; absent when it never ends with it." },
+	{ "exit_4", WORD_AT(COMMAND, exit_4), .about = "The same of exit status 4." });
 
 static const struct record commands_record =
 	OBJECT_RECORD(COMMAND, NULL, "The command line, for programs.",

@@ -256,6 +256,8 @@ void help_command(FILE *stream, const struct command *row)
 	put_outputs(stream, row);
 	if (row->exit_1 != NULL)
 		put_broken(stream, fprintf(stream, "\nExit status 1: ") - 1, row->exit_1);
+	if (row->exit_4 != NULL)
+		put_broken(stream, fprintf(stream, "\nExit status 4: ") - 1, row->exit_4);
 	put_selectors(stream, row);
 	fputs("\nand the common options: fsdp-inspect help options\n", stream);
 	put_options(stream, "Options", row->options);
@@ -322,6 +324,7 @@ static void topic_status(FILE *stream)
 	      "  2      could not be done: usage, cannot open, read or write, damaged beyond\n"
 	      "         reading, unsupported, a limit reached, out of memory\n"
 	      "  3      done in part: something could not be read or judged\n"
+	      "  4      nothing here: latest found an empty run\n"
 	      "  128+n  ended by signal n\n\n"
 	      "Of several, 2 beats 1 beats 3 beats 0. Findings change the status of\n"
 	      "audit, and of other commands with --fail-on.\n\n",

@@ -34,8 +34,8 @@ const struct option *command_option(const struct command *command, size_t index)
 
 int status_worse(int a, int b)
 {
-	/* How bad each status is: 2 beats 1 beats 3 beats 0. */
-	static const int weight[] = { 0, 2, 3, 1 };
+	/* How bad each status is: 2 beats 1 beats 4 beats 3 beats 0. */
+	static const int weight[] = { 0, 3, 4, 1, 2 };
 
 	return weight[a] >= weight[b] ? a : b;
 }

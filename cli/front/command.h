@@ -42,9 +42,15 @@ static inline bool takes_checkpoint(enum command_inputs inputs)
 	return inputs != INPUTS_NONE && inputs != INPUTS_WORDS;
 }
 
-enum { STATUS_GOOD = 0, STATUS_BAD = 1, STATUS_FAILED = 2, STATUS_PARTIAL = 3 };
+enum {
+	STATUS_GOOD = 0,
+	STATUS_BAD = 1,
+	STATUS_FAILED = 2,
+	STATUS_PARTIAL = 3,
+	STATUS_NOTHING = 4, /* only of latest: the run is empty */
+};
 
-/* 2 beats 1 beats 3 beats 0. */
+/* 2 beats 1 beats 4 beats 3 beats 0. */
 int status_worse(int a, int b);
 
 struct run;
@@ -71,6 +77,7 @@ struct command {
 	const char *example;     /* of GROUP_START, for the overview: "info step-1000/" */
 	const char *examples[3]; /* for COMMAND --help; NULL ends */
 	const char *exit_1;      /* what status 1 means, or NULL: never */
+	const char *exit_4;      /* the same of status 4 */
 	const struct option *options;          /* its own; the last has name NULL */
 	const struct option *const *selectors; /* tables of them; the last is NULL */
 	unsigned shapes;                       /* SHAPE_… that it emits */
@@ -218,6 +225,10 @@ void run_finding(struct run *run, const char *rule, const char *format, ...)
 /* What was done was stopped by this signal, which ends the process behind the answer; 0:
  * it was not. */
 void run_interrupted(struct run *run, int signal_number);
+
+/* Why the answer is bad, on stderr, whatever -q says. */
+void run_reason(struct run *run, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
 
 /* The totals of a table, on stderr, only for text outputs on stdout. */
 void run_total(struct run *run, const char *format, ...)

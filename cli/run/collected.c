@@ -30,6 +30,7 @@ void collected_done(struct collected *collected)
 	free(collected->failures);
 	free(collected->checks);
 	free(collected->notes.items);
+	free(collected->reasons.items);
 	free(collected->totals.items);
 	owned_free(&collected->owned);
 }

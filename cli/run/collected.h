@@ -25,7 +25,7 @@ struct collected {
 	size_t check_count;
 	enum severity fail_on;
 	bool never_fails;
-	struct texts notes, totals;
+	struct texts notes, reasons, totals;
 	struct owned owned; /* texts that the others point to */
 	bool out_of_memory;
 };
@@ -63,7 +63,7 @@ void collected_error(
 bool collected_was_told(
 	const struct collected *collected, const char *code, const char *message);
 
-/* A line of `notes`, where each stands once, or of `totals`. */
+/* A line of `notes`, where each stands once, of `reasons` or `totals`. */
 void collected_line(struct collected *collected, struct texts *texts, const char *format,
 	va_list arguments) __attribute__((format(printf, 3, 0)));
 void collected_note(struct collected *collected, const char *format, ...)

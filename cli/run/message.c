@@ -123,6 +123,16 @@ bool message_note(const struct looks *looks, const char *note)
 	return end(&message);
 }
 
+bool message_reason(const struct looks *looks, const char *reason)
+{
+	struct message message;
+
+	if (!begin(&message, looks, "fsdp-inspect: "))
+		return false;
+	put(&message, text_of(reason));
+	return end(&message);
+}
+
 bool message_total(const struct looks *looks, const char *total)
 {
 	struct message message;

@@ -14,6 +14,9 @@ void message_usage(const struct looks *looks, const struct usage *usage);
 /* Hidden by -q. False: no memory, none told. */
 bool message_note(const struct looks *looks, const char *note);
 
+/* Why the answer is bad: never hidden. False: no memory, none told. */
+bool message_reason(const struct looks *looks, const char *reason);
+
 /* Totals of tables: plain lines, hidden by -q. False: no memory, none told. */
 bool message_total(const struct looks *looks, const char *total);
 

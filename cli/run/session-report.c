@@ -32,6 +32,16 @@ void run_note(struct run *run, const char *format, ...)
 	va_end(arguments);
 }
 
+void run_reason(struct run *run, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	collected_line(&run->session->collected, &run->session->collected.reasons, format,
+		arguments);
+	va_end(arguments);
+}
+
 void run_total(struct run *run, const char *format, ...)
 {
 	va_list arguments;

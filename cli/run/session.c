@@ -604,6 +604,8 @@ static void tell(struct session *session)
 		good &= message_total(looks, session->collected.totals.items[i]);
 	for (size_t i = 0; i < session->collected.notes.count; i++)
 		good &= message_note(looks, session->collected.notes.items[i]);
+	for (size_t i = 0; i < session->collected.reasons.count; i++)
+		good &= message_reason(looks, session->collected.reasons.items[i]);
 	/* An answer that judges has shown them. */
 	if (!session->judged)
 		good &= message_findings(looks, &view);

@@ -122,6 +122,50 @@ static void the_number_of_entries_is_bounded(void **state)
 	fsdp_below_free(below);
 }
 
+/* Nothing bears on a file but the plan; one that may be of a set is not known alone. */
+static void files_are_lone(void **state)
+{
+	const char *root = *state;
+	struct fsdp_options options = { .size = sizeof options, .alone = true };
+	struct fsdp_checkpoint *checkpoint;
+	struct fsdp_below *below;
+	struct fsdp_plan_facts info;
+	const char *plan, *path;
+	char text[256];
+	size_t size;
+	unsigned char *data =
+		read_sample("fsdp2/w4-empty-shard/expected/plan.fsdp-plan.json", &size);
+	FILE *file;
+
+	copy_model(root, "a/step_1.pt");
+	copy_model(root, "a/step_2_rank0.pt");
+	copy_model(root, "a/step_3/model.pt");
+	assert_true(fsdp_below_new_run(root, NULL, &below, NULL));
+	assert_true(fsdp_below_is_lone(below, 0, &plan));
+	assert_null(plan);
+	assert_false(fsdp_below_is_lone(below, 1, &plan));
+	assert_false(fsdp_below_is_lone(below, 2, &plan));
+	assert_false(fsdp_below_is_lone(below, 3, &plan));
+	assert_null(fsdp_below_unclear(below));
+	fsdp_below_free(below);
+	snprintf(text, sizeof text, "%s/a/x.fsdp-plan.json", root);
+	file = fopen(text, "wb");
+	assert_non_null(file);
+	assert_int_equal(fwrite(data, 1, size, file), size);
+	assert_int_equal(fclose(file), 0);
+	free(data);
+	assert_true(fsdp_below_new_run(root, NULL, &below, NULL));
+	assert_true(fsdp_below_is_lone(below, 0, &plan));
+	assert_string_equal(plan, text);
+	path = fsdp_below_path(below, 0);
+	options.plan_beside = plan;
+	assert_true(fsdp_checkpoint_open(&path, 1, &options, &checkpoint, NULL));
+	assert_true(fsdp_checkpoint_plan(checkpoint, &info));
+	assert_string_equal(info.path, text);
+	fsdp_checkpoint_free(checkpoint);
+	fsdp_below_free(below);
+}
+
 static void nothing_is_found_where_nothing_is(void **state)
 {
 	struct fsdp_below *below = look(*state, 0);
@@ -315,6 +359,7 @@ int main(void)
 			steps_count_whatever_they_hold, begin, end),
 		cmocka_unit_test_setup_teardown(
 			epochs_are_searched_for_steps, begin, end),
+		cmocka_unit_test_setup_teardown(files_are_lone, begin, end),
 		cmocka_unit_test_setup_teardown(a_run_may_be_named_as_a_step, begin, end),
 		cmocka_unit_test_setup_teardown(
 			a_checkpoint_without_steps_is_the_only_one, begin, end),

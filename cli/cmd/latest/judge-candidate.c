@@ -145,6 +145,11 @@ static bool open_path(struct examined *one, const char *path,
 
 	/* Names of other steps differ in one number too, and are not a set with this one. */
 	options.alone = strstr(path, "rank") == NULL;
+	if (path == one->candidate->path && one->candidate->is_lone) {
+		options.alone = true;
+		options.plan_beside = one->candidate->plan;
+		options.no_plan = options.plan_beside == NULL;
+	}
 	one->run.path = path;
 	one->run.path_count = 1;
 	one->run.checkpoint = NULL;

@@ -9,6 +9,8 @@
 #include "render/human.h"
 #include "run/answer.h"
 
+enum { SKIPPED_MOST = 10 };
+
 static const char *const level_words[] = { "quick", "headers", "data", NULL };
 
 #define AT(member) offsetof(struct latest_options, member)
@@ -33,45 +35,118 @@ static enum fsdp_level level_of(const char *word)
 
 /* ---- one ---- */
 
-static bool is_good(const struct run_candidate *candidate)
+/* False: other names of the run may not tell what is newer either. */
+static bool name_is_right(const struct run_candidate *candidate)
 {
-	return strcmp(candidate->result, "good") == 0;
+	const struct fsdp_step_name *name = &candidate->step_name;
+	int64_t number = name->step >= 0 ? name->step : name->epoch;
+
+	return candidate->step == number || candidate->epoch == number ||
+	       (candidate->step == FSDP_ABSENT && candidate->epoch == FSDP_ABSENT);
 }
 
-/* All of them, for their steps: what fails here fails at any level. */
-static bool judge_all(struct latest *latest, struct fsdp_error **ret_error)
+static bool judge_one(struct latest *latest, size_t index, bool *ret_several,
+	struct fsdp_error **ret_error)
 {
-	bool good = true;
+	struct run_candidate *candidate = &latest->candidates[index];
 
-	for (size_t i = 0; i < latest->count && good;) {
-		good = candidate_judge(
-			&latest->candidates[i], latest->run, FSDP_LEVEL_QUICK, ret_error);
-		if (good && latest->candidates[i].is_several)
-			good = candidate_divide(latest, i);
-		else
-			i++;
+	if (!candidate_judge(candidate, latest->run, FSDP_LEVEL_QUICK, ret_error))
+		return false;
+	*ret_several = candidate->is_several;
+	latest->folders[candidate->input].is_misnamed |=
+		candidate->by_name && !name_is_right(candidate);
+	return !*ret_several || candidate_divide(latest, index);
+}
+
+/* Those that may be the newest whatever the others are, and those that pointers name. */
+static bool judge_unsure(struct latest *latest, struct fsdp_error **ret_error)
+{
+	bool good = true, is_several = false;
+
+	for (size_t i = 0; i < latest->count && good; i += !is_several) {
+		is_several = false;
+		if (!latest->candidates[i].by_name)
+			good = judge_one(latest, i, &is_several, ret_error);
+	}
+	pointers_follow(latest);
+	for (size_t i = 0; i < latest->pointer_count && good; i++) {
+		const struct run_candidate *to = latest->pointers[i].to;
+
+		if (to != NULL && to->result == NULL)
+			good = judge_one(latest, (size_t)(to - latest->candidates),
+				&is_several, ret_error);
 	}
 	return good;
 }
 
-/* The newest first, more closely, until there are enough. */
+/* The newest of each run by their names, until so many are good. What fails here fails at
+ * any level. */
+static bool judge_newest(
+	struct latest *latest, size_t wanted, struct fsdp_error **ret_error)
+{
+	bool good = true, is_several;
+
+	candidates_sort(latest, true);
+	for (size_t i = 0; i < latest->run->collected->input_count; i++)
+		latest->folders[i].good = 0;
+	for (size_t i = 0; i < latest->count && good; i++) {
+		const struct run_candidate *candidate = &latest->candidates[i];
+		struct run_folder *folder = &latest->folders[candidate->input];
+		const struct fsdp_step_name *name = &candidate->step_name;
+		bool is_wanted = folder->is_misnamed || folder->good < wanted ||
+				 (name->step == folder->last.step &&
+					 name->epoch == folder->last.epoch);
+
+		if (!candidate->by_name || !is_wanted)
+			continue;
+		if (candidate->result == NULL)
+			good = judge_one(latest, i, &is_several, ret_error);
+		folder->last = *name;
+		folder->good += is_good(candidate);
+	}
+	candidates_sort(latest, false);
+	return good;
+}
+
+/* Looks at the newest more closely, until there are enough. */
 static bool choose(struct latest *latest, struct fsdp_error **ret_error)
 {
 	size_t wanted = (size_t)latest->options->count;
 	bool good = true;
 
+	latest->named = latest->unjudged = 0;
+	for (size_t i = 0; i < latest->count; i++)
+		latest->unjudged += latest->candidates[i].result == NULL;
 	for (size_t i = 0; i < latest->count && good; i++) {
 		struct run_candidate *candidate = &latest->candidates[i];
 
 		if (latest->named == wanted && !latest->options->all)
 			break;
-		if (latest->level > FSDP_LEVEL_QUICK && is_good(candidate))
+		if (is_good(candidate) &&
+			strcmp(candidate->level, fsdp_level_name(latest->level)) != 0)
 			good = candidate_judge(
 				candidate, latest->run, latest->level, ret_error);
 		candidate->is_named = latest->named < wanted && is_good(candidate);
 		latest->named += candidate->is_named;
 		latest->shown = i + 1;
 	}
+	return good;
+}
+
+/* Names tell which may be the newest, so that most of a long run is not opened. An answer
+ * that lists all of them needs all. */
+static bool judge(struct latest *latest, struct fsdp_error **ret_error)
+{
+	bool all = latest->options->all || answer_is_machine(latest->run);
+	size_t wanted = all ? SIZE_MAX : (size_t)latest->options->count;
+	bool good = judge_unsure(latest, ret_error);
+
+	do {
+		good = good && judge_newest(latest, wanted, ret_error) &&
+		       choose(latest, ret_error);
+		wanted = wanted < SIZE_MAX / 2 ? wanted * 2 : SIZE_MAX;
+	} while (good && latest->unjudged > 0 &&
+		 latest->named < (size_t)latest->options->count);
 	return good;
 }
 
@@ -121,29 +196,84 @@ static bool only_builds(const struct run_candidate *candidate)
 	return builds;
 }
 
+/* The first entry of a run without candidates that may be a part of a checkpoint. */
+static const char *unclear(const struct latest *latest)
+{
+	const char *unclear = NULL;
+
+	for (size_t i = 0; i < latest->run->collected->input_count && unclear == NULL;
+		i++)
+		if (latest->folders[i].below != NULL)
+			unclear = fsdp_below_unclear(latest->folders[i].below);
+	return unclear;
+}
+
+/* The directories could be listed to their ends, and nothing in them is of a save. */
+static bool is_empty(const struct latest *latest)
+{
+	bool empty = latest->count == 0 && latest->pointer_count == 0 &&
+		     unclear(latest) == NULL;
+
+	for (size_t i = 0; i < latest->run->collected->input_count && empty; i++)
+		empty = latest->folders[i].below != NULL &&
+			fsdp_below_unread(latest->folders[i].below) == 0 &&
+			!fsdp_below_is_cut(latest->folders[i].below);
+	return empty;
+}
+
+static void tell_no_candidate(struct latest *latest)
+{
+	const char *path = latest->run->path, *part = unclear(latest);
+
+	if (part != NULL)
+		run_reason(latest->run,
+			"%s: no checkpoint, but '%s' may be a part of one: fsdp-inspect info shows what it is",
+			path, part);
+	else if (is_empty(latest))
+		run_note(latest->run,
+			"%s: no checkpoint, tracker file or unfinished save", path);
+	else
+		run_reason(latest->run, "%s: no checkpoint", path);
+}
+
+/* Newer than what is named, or all if nothing is. */
+static void tell_skipped(struct latest *latest)
+{
+	struct run *run = latest->run;
+	size_t skipped = 0;
+
+	for (size_t i = 0; i < latest->shown; i++) {
+		const struct run_candidate *candidate = &latest->candidates[i];
+
+		if (candidate->is_named || is_good(candidate) || ++skipped > SKIPPED_MOST)
+			continue;
+		if (latest->named > 0)
+			run_note(run, "%s skipped: %s", candidate->path, candidate->why);
+		else
+			run_reason(run, "%s: %s: %s", candidate->path, candidate->result,
+				candidate->why);
+	}
+	if (skipped > SKIPPED_MOST)
+		(latest->named > 0 ? run_note : run_reason)(run,
+			"%zu more skipped: fsdp-inspect latest --explain %s",
+			skipped - SKIPPED_MOST, run->path);
+}
+
 static void tell_none(struct latest *latest)
 {
-	const char *path = latest->run->path;
+	bool is_table = latest->options->explain || latest->options->all;
 
-	if (latest->named > 0)
-		return;
-	if (latest->count == 0) {
-		run_note(latest->run,
-			"no checkpoint lies below %s; fsdp-inspect info shows what a file is",
-			path);
-		return;
-	}
-	if (latest->options->explain || latest->options->all)
-		return;
-	run_note(latest->run, "none of %zu is good; the newest, %s, is %s: %s",
-		latest->count, latest->candidates[0].path, latest->candidates[0].result,
-		latest->candidates[0].why);
-	if (only_builds(&latest->candidates[0]))
+	if (latest->count == 0)
+		tell_no_candidate(latest);
+	else if (latest->named == 0 && !is_table)
+		run_reason(latest->run, "%s: no good checkpoint (%zu checked)",
+			latest->run->path, latest->count);
+	if (!is_table)
+		tell_skipped(latest);
+	if (latest->count > 0 && latest->named == 0 && !is_table &&
+		only_builds(&latest->candidates[0]))
 		run_note(latest->run,
 			"nothing else is wrong with it: the program that has these classes loads it, torch.load only with weights_only=False, which runs what is in it");
-	if (latest->count > 1)
-		run_note(latest->run,
-			"fsdp-inspect latest --explain %s lists all of them", path);
 }
 
 /* What all but the newest that is good cost. */
@@ -168,18 +298,22 @@ static void tell_cost(struct latest *latest)
 		out_bytes(latest->run->out, old, rest));
 }
 
-/* Nothing could be judged, nothing is good, or something newer could be. */
+/* Nothing could be judged, nothing is there, nothing is good, or something newer could be. */
 static int status_of(const struct latest *latest)
 {
 	bool blind = latest->count > 0 || latest->is_blind;
 	bool partial = false;
 
 	for (size_t i = 0; i < latest->count; i++) {
-		blind &= strcmp(latest->candidates[i].result, "partial") == 0 &&
-			 latest->candidates[i].own.failure_count > 0;
-		partial |= latest->candidates[i].own.failure_count > 0;
+		const struct run_candidate *candidate = &latest->candidates[i];
+
+		blind &= candidate->result != NULL &&
+			 strcmp(candidate->result, "partial") == 0 &&
+			 candidate->own.failure_count > 0;
+		partial |= candidate->own.failure_count > 0;
 	}
 	return blind                ? STATUS_FAILED
+	       : is_empty(latest)   ? STATUS_NOTHING
 	       : latest->named == 0 ? STATUS_BAD
 	       : partial            ? STATUS_PARTIAL
 				    : STATUS_GOOD;
@@ -191,6 +325,10 @@ static void done(struct latest *latest)
 		collected_done(&latest->candidates[i].own);
 	for (size_t i = 0; i < latest->below_count; i++)
 		fsdp_below_free(latest->belows[i]);
+	for (size_t i = 0;
+		latest->folders != NULL && i < latest->run->collected->input_count; i++)
+		fsdp_below_free(latest->folders[i].below);
+	free(latest->folders);
 	free(latest->candidates);
 	free(latest->pointers);
 	free(latest->belows);
@@ -202,12 +340,9 @@ static bool run_latest(struct run *run, struct fsdp_error **ret_error)
 	struct latest latest = {
 		.run = run, .options = options, .level = level_of(options->level)
 	};
-	bool good = candidates_find(&latest) && judge_all(&latest, ret_error);
+	bool good = candidates_find(&latest) && judge(&latest, ret_error) &&
+		    pointers_judge(&latest);
 
-	if (good) {
-		candidates_sort(&latest);
-		good = choose(&latest, ret_error) && pointers_judge(&latest);
-	}
 	if (good) {
 		int status = status_of(&latest);
 
@@ -233,6 +368,7 @@ const struct command command_latest = {
 	.examples = { "latest runs/exp7", "latest --level=headers --explain runs/exp7",
 		"latest --all runs/exp7" },
 	.exit_1 = "no checkpoint is good",
+	.exit_4 = "the run is empty: no checkpoint, tracker file or unfinished save",
 	.options = OPTIONS,
 	.selectors = (const struct option *const[]){ select_columns, NULL },
 	.shapes = SHAPE_FACTS | SHAPE_TABLE | SHAPE_ITEMS,

@@ -2,6 +2,8 @@
 #ifndef LATEST_H
 #define LATEST_H
 
+#include <string.h>
+
 #include <fsdp/verify.h>
 
 #include "front/command.h"
@@ -15,14 +17,17 @@ struct latest_options {
 
 /* A folder or file of a run that may be a checkpoint. */
 struct run_candidate {
-	const char *path;                  /* as it would be typed */
-	int64_t step;                      /* FSDP_ABSENT: nothing tells */
-	const char *step_from;             /* "checkpoint", "name" or NULL */
-	int64_t epoch;                     /* FSDP_ABSENT: nothing tells */
-	struct fsdp_step_name step_name;   /* what its name says */
-	const char *result;                /* "good", "bad", "partial" */
-	const char *level;                 /* at which that was found */
-	uint64_t bytes;                    /* of its files; UINT64_MAX: not known */
+	const char *path;                /* as it would be typed */
+	int64_t step;                    /* FSDP_ABSENT: nothing tells */
+	const char *step_from;           /* "checkpoint", "name" or NULL */
+	int64_t epoch;                   /* FSDP_ABSENT: nothing tells */
+	struct fsdp_step_name step_name; /* what its name says */
+	bool by_name;                    /* its name tells whether others are newer */
+	bool is_lone;                    /* see fsdp_below_is_lone */
+	const char *plan;                /* the same */
+	const char *result;              /* "good", "bad", "partial"; NULL: not judged */
+	const char *level;               /* at which that was found */
+	uint64_t bytes;                  /* of its files; UINT64_MAX: not known */
 	uint64_t weights, optimizer, rest; /* of these; UINT64_MAX: not known */
 	struct collected own;              /* its findings and failures, with all texts */
 	const char *why;                   /* the worst of them, or NULL */
@@ -38,9 +43,18 @@ struct run_candidate {
 struct run_pointer {
 	const char *path;
 	struct text says;
+	bool leads;                     /* a link to something that exists */
 	const struct run_candidate *to; /* NULL: it is not there */
 	uint32_t input;
 	bool agrees; /* it names the newest that is good */
+};
+
+/* A folder that was named. */
+struct run_folder {
+	struct fsdp_below *below;   /* owns the paths; NULL: it is a candidate itself */
+	bool is_misnamed;           /* names do not tell what is newer */
+	size_t good;                /* of those that are newest by their names */
+	struct fsdp_step_name last; /* of these: others of the same step may be newer */
 };
 
 /* What one run of the command makes. */
@@ -48,15 +62,17 @@ struct latest {
 	struct run *run;
 	const struct latest_options *options;
 	enum fsdp_level level;
-	struct fsdp_below **belows; /* own the paths */
-	size_t below_count;
+	struct run_folder *folders; /* one for each input */
+	struct fsdp_below **belows; /* of folders that were divided; own the paths */
+	size_t below_count, below_room;
 	struct run_candidate *candidates; /* newest first, once they are sorted */
-	size_t count;
+	size_t count, room;
 	struct run_pointer *pointers;
-	size_t pointer_count;
-	size_t named;  /* of the candidates */
-	size_t shown;  /* the first so many were asked for */
-	bool is_blind; /* nothing could be looked at */
+	size_t pointer_count, pointer_room;
+	size_t named;    /* of the candidates */
+	size_t unjudged; /* older than those that are named */
+	size_t shown;    /* the first so many were asked for */
+	bool is_blind;   /* nothing could be looked at */
 };
 
 /* run-candidates.c: what the runs hold. False: out of memory. */
@@ -65,15 +81,23 @@ bool candidates_find(struct latest *latest);
 /* Puts the files of a folder that is not a checkpoint in its place. False: out of memory. */
 bool candidate_divide(struct latest *latest, size_t index);
 
-/* Puts the newest first. */
-void candidates_sort(struct latest *latest);
+/* Puts the newest first: by what their names tell, or by all that is known. */
+void candidates_sort(struct latest *latest, bool by_name);
 
 /* judge-candidate.c: judges it at this level, and fills all but its path and names. False
  * as for a command. */
 bool candidate_judge(struct run_candidate *candidate, const struct run *run,
 	enum fsdp_level level, struct fsdp_error **ret_error);
 
-/* pointers.c: compares what pointers say with what was named, and adds a finding for each
+static inline bool is_good(const struct run_candidate *candidate)
+{
+	return candidate->result != NULL && strcmp(candidate->result, "good") == 0;
+}
+
+/* pointers.c: finds the candidates that pointers name. */
+void pointers_follow(struct latest *latest);
+
+/* Compares what pointers say with what was named, and adds a finding for each
  * that is wrong. False: out of memory. */
 bool pointers_judge(struct latest *latest);
 

@@ -40,14 +40,15 @@ static bool leads_to(
 	struct text name = text_last(text_of(candidate->path), '/');
 	int64_t number;
 
-	return share_folder(pointer->path, candidate->path) &&
-	       (text_is(pointer->says, name) ||
+	return (text_is(pointer->says, name) ||
 		       (read_number(pointer->says, &number) &&
-			       candidate->step_name.step == number));
+			       candidate->step_name.step == number)) &&
+	       share_folder(pointer->path, candidate->path);
 }
 
 static void follow(struct latest *latest, struct run_pointer *pointer)
 {
+	pointer->to = NULL;
 	for (size_t i = 0; i < latest->count && pointer->to == NULL; i++)
 		if (leads_to(pointer, &latest->candidates[i]))
 			pointer->to = &latest->candidates[i];
@@ -58,7 +59,7 @@ static const struct run_candidate *newest(const struct latest *latest, uint32_t 
 {
 	for (size_t i = 0; i < latest->count; i++)
 		if (latest->candidates[i].input == input &&
-			strcmp(latest->candidates[i].result, "good") == 0)
+			is_good(&latest->candidates[i]))
 			return &latest->candidates[i];
 	return NULL;
 }
@@ -68,9 +69,9 @@ static bool find_stale(struct latest *latest, const struct run_pointer *pointer,
 	const struct run_candidate *good)
 {
 	struct collected *collected = latest->run->collected;
-	const char *is = pointer->to == NULL ? "is not there"
-			 : strcmp(pointer->to->result, "good") == 0
-				 ? "is good, but not the newest"
+	const char *is = pointer->to == NULL
+				 ? pointer->leads ? "is not a checkpoint" : "is not there"
+			 : is_good(pointer->to) ? "is good, but not the newest"
 			 : strcmp(pointer->to->result, "bad") == 0 ? "is bad"
 								   : "cannot be judged";
 	char text[512];
@@ -105,15 +106,39 @@ static bool is_release(const struct run_pointer *pointer)
 	return text_is(pointer->says, text_of("release"));
 }
 
+void pointers_follow(struct latest *latest)
+{
+	for (size_t i = 0; i < latest->pointer_count; i++)
+		follow(latest, &latest->pointers[i]);
+}
+
+/* A link to something that exists and is no checkpoint of the run, where there are none:
+ * wandb's latest-run. */
+static bool is_other(const struct latest *latest, const struct run_pointer *pointer)
+{
+	const char *run = latest->run->collected->inputs[pointer->input].path.data;
+	bool is_other = pointer->leads && pointer->to == NULL &&
+			!share_folder(pointer->path + strlen(run), "/");
+
+	for (size_t i = 0; i < latest->count && is_other; i++)
+		is_other = !share_folder(pointer->path, latest->candidates[i].path);
+	return is_other;
+}
+
 bool pointers_judge(struct latest *latest)
 {
+	size_t kept = 0;
 	bool done = true;
 
+	pointers_follow(latest);
+	for (size_t i = 0; i < latest->pointer_count; i++)
+		if (!is_other(latest, &latest->pointers[i]))
+			latest->pointers[kept++] = latest->pointers[i];
+	latest->pointer_count = kept;
 	for (size_t i = 0; i < latest->pointer_count && done; i++) {
 		struct run_pointer *pointer = &latest->pointers[i];
 		const struct run_candidate *good = newest(latest, pointer->input);
 
-		follow(latest, pointer);
 		pointer->agrees = good != NULL && pointer->to == good;
 		if (!pointer->agrees && !is_release(pointer))
 			done = find_stale(latest, pointer, good);

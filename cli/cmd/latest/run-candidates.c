@@ -9,10 +9,22 @@
 #include "part/steps.h"
 #include "run/answer.h"
 
+/* Room for one more; NULL: out of memory. */
+static void *grown(void *items, size_t count, size_t *room, size_t size)
+{
+	size_t more = *room > 0 ? *room * 2 : 16;
+
+	if (count < *room)
+		return items;
+	items = reallocarray(items, more, size);
+	*room = items != NULL ? more : *room;
+	return items;
+}
+
 static bool add_candidate(struct latest *latest, const char *path, uint32_t input)
 {
-	struct run_candidate *more = reallocarray(
-		latest->candidates, latest->count + 1, sizeof *latest->candidates);
+	struct run_candidate *more =
+		grown(latest->candidates, latest->count, &latest->room, sizeof *more);
 	const char *slash = strrchr(path, '/');
 	const char *name = slash != NULL && slash[1] != '\0' ? slash + 1 : path;
 
@@ -28,10 +40,22 @@ static bool add_candidate(struct latest *latest, const char *path, uint32_t inpu
 	return true;
 }
 
+static bool add_found(struct latest *latest, const struct fsdp_below *below, size_t index,
+	uint32_t input)
+{
+	struct run_candidate *added;
+
+	if (!add_candidate(latest, fsdp_below_path(below, index), input))
+		return false;
+	added = &latest->candidates[latest->count - 1];
+	added->is_lone = fsdp_below_is_lone(below, index, &added->plan);
+	return true;
+}
+
 static bool add_pointer(struct latest *latest, struct fsdp_pointer from, uint32_t input)
 {
-	struct run_pointer *more = reallocarray(
-		latest->pointers, latest->pointer_count + 1, sizeof *latest->pointers);
+	struct run_pointer *more = grown(latest->pointers, latest->pointer_count,
+		&latest->pointer_room, sizeof *more);
 
 	if (more == NULL)
 		return false;
@@ -39,6 +63,7 @@ static bool add_pointer(struct latest *latest, struct fsdp_pointer from, uint32_
 	more[latest->pointer_count++] = (struct run_pointer){
 		.path = from.path,
 		.says = { (const char *)from.says.data, from.says.size },
+		.leads = from.leads,
 		.input = input,
 	};
 	return true;
@@ -61,20 +86,38 @@ static void tell_unread(
 			path);
 }
 
+/* Steps tell, or epochs where no name has a step: what has none may be the newest. */
+static void trust_names(struct latest *latest, size_t first)
+{
+	bool has_steps = false;
+
+	for (size_t i = first; i < latest->count; i++)
+		has_steps |= latest->candidates[i].step_name.step >= 0;
+	for (size_t i = first; i < latest->count; i++) {
+		const struct fsdp_step_name *name = &latest->candidates[i].step_name;
+
+		latest->candidates[i].by_name =
+			has_steps ? name->step >= 0 : name->epoch >= 0;
+	}
+}
+
 static bool look_in(struct latest *latest, const char *path, uint32_t input)
 {
 	struct run *run = latest->run;
 	struct fsdp_options options = { .size = sizeof options,
 		.limits = run->limits,
 		.limit_count = run->limit_count };
+	size_t first = latest->count;
 	struct fsdp_below *below;
 	bool good = true;
 
 	if (!fsdp_below_new_run(path, &options, &below, NULL))
 		return false;
-	latest->belows[latest->below_count++] = below;
+	latest->folders[input].below = below;
 	for (size_t i = 0; i < fsdp_below_count(below) && good; i++)
-		good = add_candidate(latest, fsdp_below_path(below, i), input);
+		good = add_found(latest, below, i, input);
+	if (good)
+		trust_names(latest, first);
 	for (size_t i = 0; good && fsdp_below_pointer(below, i).path != NULL; i++)
 		good = add_pointer(latest, fsdp_below_pointer(below, i), input);
 	tell_unread(latest, below, path);
@@ -84,8 +127,8 @@ static bool look_in(struct latest *latest, const char *path, uint32_t input)
 bool candidate_divide(struct latest *latest, size_t index)
 {
 	struct run_candidate folder = latest->candidates[index];
-	struct fsdp_below **more = reallocarray(
-		latest->belows, latest->below_count + 1, sizeof *latest->belows);
+	struct fsdp_below **more = grown(
+		latest->belows, latest->below_count, &latest->below_room, sizeof *more);
 	struct fsdp_options options = { .size = sizeof options,
 		.limits = latest->run->limits,
 		.limit_count = latest->run->limit_count };
@@ -101,7 +144,7 @@ bool candidate_divide(struct latest *latest, size_t index)
 	latest->candidates[index] = latest->candidates[--latest->count];
 	collected_done(&folder.own);
 	for (size_t i = 0; i < fsdp_below_count(below) && good; i++)
-		good = add_candidate(latest, fsdp_below_path(below, i), folder.input);
+		good = add_found(latest, below, i, folder.input);
 	return good;
 }
 
@@ -121,8 +164,8 @@ bool candidates_find(struct latest *latest)
 	size_t count = collected->input_count;
 	bool good;
 
-	latest->belows = calloc(count + 1, sizeof *latest->belows);
-	good = latest->belows != NULL;
+	latest->folders = calloc(count + 1, sizeof *latest->folders);
+	good = latest->folders != NULL;
 	for (size_t i = 0; i < count && good; i++) {
 		const char *path = trimmed(latest, collected->inputs[i].path.data);
 
@@ -141,15 +184,17 @@ static int newer_first(int64_t a, int64_t b)
 }
 
 /* What has no step stands behind what has one, and then what has no epoch. Of two with the
- * same step the name tells which is newer, else the plainer name is first. */
+ * same step the name tells which is newer, else the plainer name is first. What was not
+ * judged is older than the rest. */
 static int compare(const void *left, const void *right)
 {
 	const struct run_candidate *a = left, *b = right;
-	int order = newer_first(a->step, b->step);
+	int order = (a->result == NULL) - (b->result == NULL);
 
-	if (order != 0)
-		return order;
-	order = newer_first(a->epoch, b->epoch);
+	if (order == 0)
+		order = newer_first(a->step, b->step);
+	if (order == 0)
+		order = newer_first(a->epoch, b->epoch);
 	if (order == 0)
 		order = newer_first(a->step_name.step, b->step_name.step);
 	if (order != 0)
@@ -158,9 +203,19 @@ static int compare(const void *left, const void *right)
 				      : strverscmp(b->path, a->path);
 }
 
-void candidates_sort(struct latest *latest)
+static int compare_names(const void *left, const void *right)
+{
+	const struct run_candidate *a = left, *b = right;
+	int order = newer_first(a->step_name.step, b->step_name.step);
+
+	if (order == 0)
+		order = newer_first(a->step_name.epoch, b->step_name.epoch);
+	return order != 0 ? order : strverscmp(a->path, b->path);
+}
+
+void candidates_sort(struct latest *latest, bool by_name)
 {
 	if (latest->count > 1)
 		qsort(latest->candidates, latest->count, sizeof *latest->candidates,
-			compare);
+			by_name ? compare_names : compare);
 }

@@ -36,7 +36,8 @@ def _counted(findings: Sized) -> str:
 
 class Answer:
     """An answer: `data` are its fields, which are attributes of the answer too; `findings`
-    what was noticed; `errors` what could not be judged; `status` 0 good, 1 bad, 3 in part."""
+    what was noticed; `errors` what could not be judged; `status` 0 good, 1 bad, 3 in part,
+    4 nothing here (`run("latest", …)` of an empty run)."""
 
     def __init__(self, document: Dict[str, Any], text: Callable[[], str]) -> None:
         self.document = document

@@ -164,6 +164,6 @@ def options(given: Mapping[str, Any]) -> List[str]:
 
 def run(command: str, *paths: Path, **given: Any) -> Answer:
     """The answer of any command: run("ls", "step-1000", by="rank").data. Options are
-    keywords; the statuses 0, 1 and 3 are answers, 2 without one is an Error."""
+    keywords; the statuses 0, 1, 3 and 4 are answers, 2 without one is an Error."""
     words = [command, *options(given)]
     return Answer(answer(words, paths), lambda: text(words, paths))

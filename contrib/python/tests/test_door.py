@@ -9,6 +9,7 @@ import math
 import os
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import fsdp_inspect
@@ -171,6 +172,14 @@ class JudgeTest(unittest.TestCase):
             fsdp_inspect.open("nosuch")
         error = raised.exception
         self.assertEqual((error.code, error.path, error.rule), ("system", "nosuch", "FI9003"))
+
+    def test_an_empty_run_is_an_answer(self):
+        with tempfile.TemporaryDirectory() as run:
+            answer = fsdp_inspect.run("latest", run)
+            self.assertEqual((answer.status, bool(answer), answer.data["newest"]), (4, False, None))
+            with open(os.path.join(run, "model.pt"), "wb"):
+                pass
+            self.assertEqual(fsdp_inspect.run("latest", run).status, 1)
 
     def test_any_command(self):
         answer = fsdp_inspect.run("ls", DEMO, by="rank")

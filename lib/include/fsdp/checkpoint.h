@@ -133,6 +133,10 @@ struct fsdp_options {
 	 * for. */
 	void (*belongs)(void *context, const char *path);
 	void *belongs_context;
+
+	/* With `alone`, of one file: the sharding plan beside it (fsdp_below_is_lone), so
+	 * that its directory is not listed to find one. NULL: it is not known. */
+	const char *plan_beside;
 };
 
 /**
@@ -215,7 +219,23 @@ struct fsdp_pointer {
 	const char *path; /* as the user would type it; NULL: there is none */
 	/* What it holds: a name, or only the number of a step. */
 	struct fsdp_span says;
+	/* It is a link, and what it leads to exists. */
+	bool leads;
 };
+
+/** Whether it is a file on whose reading no other file of its directory bears, except for
+ * the sharding plan *ret_plan (NULL: none). It can be opened with `alone`, `no_plan` and
+ * `plan_beside` without listing the directory again. False past the end. */
+FSDP_API bool fsdp_below_is_lone(
+	const struct fsdp_below *below, size_t index, const char **ret_plan);
+
+/**
+ * If no checkpoint was found in a run: the first entry that is or may contain a part of
+ * one nevertheless, as the user would type it: an unfinished save, a file with the suffix
+ * of a checkpoint, a format that is recognized and not read, an empty tracker file, a
+ * link that leads out of the run or to nothing, a step below the third level. NULL: none.
+ */
+FSDP_API const char *fsdp_below_unclear(const struct fsdp_below *below);
 
 /** In the order in which they were found; without path past the end. */
 FSDP_API struct fsdp_pointer fsdp_below_pointer(
