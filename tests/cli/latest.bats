@@ -17,7 +17,8 @@ latest() {
 
 @test "an empty run has a status of its own" {
 	latest -q run
-	[ "$status" -eq 4 ] && [ -z "$output$stderr" ]
+	[ "$status" -eq 4 ]
+	[ -z "$output$stderr" ]
 	# What a job writes before its first save.
 	mkdir -p run/wandb/run-1/files/media/images run/tensorboard run/code/src
 	ln -s run-1 run/wandb/latest-run
@@ -26,10 +27,12 @@ latest() {
 	echo data >run/samples_step_500.png
 	echo data >run/tensorboard/events.out.tfevents.1
 	latest run
-	[ "$status" -eq 4 ] && [ -z "$output" ]
+	[ "$status" -eq 4 ]
+	[ -z "$output" ]
 	[[ $stderr == *"run: no checkpoint, tracker file or unfinished save"* ]]
 	latest --json run
-	[ "$status" -eq 4 ] && [ "$(jq -c '[.ok, .data.newest, .data.candidates]' <<<"$output")" = '[false,null,[]]' ]
+	[ "$status" -eq 4 ]
+	[ "$(jq -c '[.ok, .data.newest, .data.candidates]' <<<"$output")" = '[false,null,[]]' ]
 	latest run run
 	[ "$status" -eq 4 ]
 }
@@ -48,13 +51,16 @@ latest() {
 	done
 	rm -rf run && mkdir run && echo step-5 >run/latest
 	latest -q run
-	[ "$status" -eq 1 ] && [[ $stderr == *FI1011*"step-5, which is not there"* ]]
+	[ "$status" -eq 1 ]
+	[[ $stderr == *FI1011*"step-5, which is not there"* ]]
 	rm run/latest && ln -s ../nowhere run/checkpoints
 	latest -q run
-	[ "$status" -eq 1 ] && [[ $stderr == *"'run/checkpoints'"* ]]
+	[ "$status" -eq 1 ]
+	[[ $stderr == *"'run/checkpoints'"* ]]
 	rm run/checkpoints && cp "$TESTDATA/foreign/gguf/tiny.gguf" run/
 	latest -q run
-	[ "$status" -eq 1 ] && [[ $stderr == *tiny.gguf* ]]
+	[ "$status" -eq 1 ]
+	[[ $stderr == *tiny.gguf* ]]
 	cp run/tiny.gguf "run/model-$(printf %0100d 1).gguf"
 	latest --limit below=1 -q run
 	[ "$status" -ne 4 ]
@@ -78,12 +84,14 @@ latest() {
 		rm -f run/step-$step/__1_0.distcp
 	done
 	latest -q run
-	[ "$status" -eq 1 ] && [ -z "$output" ]
+	[ "$status" -eq 1 ]
+	[ -z "$output" ]
 	[ "$(grep -c 'run/step-123[456]: bad: FI1001' <<<"$stderr")" -eq 3 ]
 	[[ $stderr == *"run: no good checkpoint (3 checked)"* ]]
 	cp "$good/__1_0.distcp" run/step-1234
 	latest run
-	[ "$status" -eq 0 ] && [ "$output" = run/step-1234 ]
+	[ "$status" -eq 0 ]
+	[ "$output" = run/step-1234 ]
 	[ "$(grep -c 'note: run/step-123[56] skipped: FI1001' <<<"$stderr")" -eq 2 ]
 	latest -q run
 	[ -z "$stderr" ]
@@ -94,7 +102,8 @@ latest() {
 	rm run/step-2/__1_0.distcp
 	ln -s step-2 run/LATEST
 	latest run
-	[ "$status" -eq 0 ] && [[ $stderr == *"FI1011"*"LATEST: it names step-2, which is bad"* ]]
+	[ "$status" -eq 0 ]
+	[[ $stderr == *"FI1011"*"LATEST: it names step-2, which is bad"* ]]
 }
 
 @test "the newest is opened first, and older ones not at all" {
@@ -109,13 +118,15 @@ latest() {
 		! grep -q 'step-7' trace
 	fi
 	latest run
-	[ "$status" -eq 0 ] && [ "$output" = run/step-1234 ]
+	[ "$status" -eq 0 ]
+	[ "$output" = run/step-1234 ]
 	# A name that is not the step is not relied on.
 	rm -r run/step-7
 	mv run/step-1234 run/step-5
 	cp -r run/step-5 run/step-6
 	latest run
-	[ "$status" -eq 0 ] && [ "$output" = run/step-6 ]
+	[ "$status" -eq 0 ]
+	[ "$output" = run/step-6 ]
 	if command -v strace >/dev/null; then
 		strace -f -o trace -e trace=open,openat "$FSDP_INSPECT" latest --no-sandbox -q run
 		grep -q 'step-5' trace
