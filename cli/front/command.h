@@ -139,7 +139,6 @@ struct command {
 	 * NULL: it takes no --part. */
 	bool (*join)(struct run *run, const struct joined_parts *joined,
 		struct fsdp_error **ret_error);
-	bool joins_some; /* parts have no rows of what says nothing */
 
 	/* Answers for an opened checkpoint: decides the status, calls run_begin, emits.
 	 * False: out of memory or a read failed, *ret_error says which (left NULL: out of

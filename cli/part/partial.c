@@ -98,23 +98,6 @@ bool partial_init(struct part_facts *partial, struct run *run, const char *reque
 	return true;
 }
 
-bool partial_add(
-	struct part_facts *partial, const struct fsdp_checkpoint *other, const char *path)
-{
-	struct fsdp_digester *digester;
-
-	if (partial->parts == 0)
-		return true;
-	digester = fsdp_digester_new();
-	if (digester == NULL)
-		return false;
-	add_text(digester, partial->of);
-	add_text(digester, path);
-	add_files(digester, other, path);
-	end_digest(digester, partial->of);
-	return true;
-}
-
 bool partial_files(
 	const struct fsdp_checkpoint *checkpoint, const char *path, char ret_digest[17])
 {

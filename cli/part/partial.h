@@ -32,10 +32,6 @@ extern const struct record partial_record;
 bool partial_init(struct part_facts *partial, struct run *run, const char *request,
 	const struct selection *selection, const uint32_t *tensors, size_t count);
 
-/* Another checkpoint that all parts must have alike. False: out of memory. */
-bool partial_add(struct part_facts *partial, const struct fsdp_checkpoint *other,
-	const char *path);
-
 /* The digest of what is known of the files of a checkpoint: names, sizes, times; "none" of
  * one that could not be opened, NULL. False: out of memory. */
 bool partial_files(

@@ -220,37 +220,6 @@ refused() {
 	refused "hash has no output sarif" -o sarif part-*.jsonl
 }
 
-@test "comparisons" {
-	local a="$TESTDATA/cross/model-a-dcp-safetensors-w2" b
-	for b in "$TESTDATA/wrong/norms-concatenated/model.safetensors" "$TESTDATA/cross/model-a-changed/model.pt" "$a"; do
-		for n in 1 2 5; do same $n diff --values "$a" "$b"; done
-	done
-	same 3 diff --values --tol=1e-3,1e-3 "$a" "$TESTDATA/cross/model-a-changed/model.pt"
-	same 2 diff --values -g 'blocks.0.**' "$a" "$TESTDATA/wrong/norms-concatenated/model.safetensors"
-	same 3 diff --values step "$a"
-	same 2 diff --values "$TESTDATA/broken/dcp-chunk-gap/checkpoint" "$TESTDATA/broken/dcp-chunk-gap/checkpoint"
-	for n in 1 2 5 100; do
-		same $n diff --values --stat step "$a"
-		same $n diff --values --stat "$a" "$TESTDATA/cross/model-a-changed/model.pt"
-		same $n diff --values --stat "$TESTDATA/broken/dcp-chunk-gap/checkpoint" "$TESTDATA/broken/dcp-chunk-gap/checkpoint"
-	done
-	same 3 diff --values --stat "$a" "$TESTDATA/wrong/missing-keys/model.safetensors"
-	for words in "" "--values --layout"; do
-		run --separate-stderr "$FSDP_INSPECT" diff $words --part=1/2 "$a" step
-		[ "$status" -eq 2 ]
-		[[ "$stderr" == *"--part"* ]]
-	done
-}
-
-@test "a part of a comparison with another second checkpoint is refused" {
-	local a="$TESTDATA/cross/model-a-dcp-safetensors-w2"
-	cp "$TESTDATA/cross/model-a-changed/model.pt" b.pt
-	parts 2 diff --values "$a" b.pt
-	touch b.pt
-	"$FSDP_INSPECT" diff --values -q --part=2/2 -o jsonl=part-2.jsonl "$a" b.pt || true
-	refused "another run" part-*.jsonl
-}
-
 @test "what cannot be read is told alike" {
 	same 3 hash --logical "$TESTDATA/torch-zip/sparse/model.pt"
 	same 4 stats "$TESTDATA/broken/dcp-chunk-gap/checkpoint"
@@ -293,7 +262,15 @@ refused() {
 	share 1 $((5 * 720896)) audit --data --values shards
 	share 1 720896 hash --logical shards
 	share 1 720896 stats shards
-	share 2 720896 diff --values shards shards
+}
+
+@test "what is read in one process has no parts" {
+	local words
+	for words in "ls step" "diff --values step step"; do
+		run --separate-stderr "$FSDP_INSPECT" $words --part=1/2
+		[ "$status" -eq 2 ]
+		[[ "$stderr" == *"has no --part"*"leave it out"* ]]
+	done
 }
 
 @test "what cannot be cut says why" {
@@ -304,7 +281,6 @@ refused() {
 		[[ "$stderr" == *"$1"* ]]
 	}
 	refuses "--names reads none" hash --names step
-	refuses "--layout reads none" diff --values --layout step step
 	refuses "only all parts know" stats --hist --by=module step
 	for words in "-s -std" "--columns=name" "-n 1"; do
 		refuses "takes no --sort" stats $words step
@@ -462,7 +438,7 @@ refused() {
 	done
 	run --separate-stderr "$FSDP_INSPECT" ls --part=1/2 step
 	[ "$status" -eq 2 ]
-	[[ "$stderr" == *"--part is for audit"* ]]
+	[[ "$stderr" == *"ls has no --part"*"leave it out"* ]]
 }
 
 @test "each tensor of a model that is known by its class is missed" {

@@ -64,7 +64,7 @@ COMMANDS = [
     ["hash", "--logical", "--json", ZIP],
     ["hash", "--logical", "--part=1/2", "-o", "jsonl=out.jsonl", CUT],
     ["audit", "--jsonl", "--data", "--part=2/2", DCP],
-    ["diff", "--jsonl", "--values", "--part=1/2", CROSS, "testdata/wrong/norms-concatenated/model.safetensors"],
+    ["diff", "--jsonl", "--values", CROSS, "testdata/wrong/norms-concatenated/model.safetensors"],
     ["stats", CUT],
     ["stats", "--by=module", "--json", TENSORS],
     ["stats", "--hist", "--by=dtype", ZIP],

@@ -432,8 +432,6 @@ def comparison_jobs(args, folder):
         for words in ((), ("--values",), ("--layout", "--stat"), ("--values", "--stat"), ("--strip=model.",), ("--values", "--tol=0.1,0.1")):
             yield "--json", "diff", *words, one, other
         yield "--jsonl", "diff", "--values", one, other
-        yield "--json", "diff", "--values", "--part=1/2", one, other
-        yield "--json", "diff", "--values", "--stat", "--part=1/2", one, other
     for path in paths:
         for words in ((), ("--logical",), ("--names",)):
             yield "--json", "hash", *words, path

@@ -72,7 +72,7 @@ static const char *no_part(const struct audit_options *options, const char **ret
 	*ret_hint = "give both: --data --part";
 	if (!options->data)
 		return "--part cuts the bytes that --data reads";
-	*ret_hint = "fsdp-inspect diff --values --part=K/N CHECKPOINT OUT compares them";
+	*ret_hint = "fsdp-inspect audit --data --merged=OUT CHECKPOINT, by itself";
 	if (options->merged != NULL)
 		return "--part excludes --merged, which reads every tensor of both checkpoints";
 	*ret_hint = "fsdp-inspect audit --for=LOADER CHECKPOINT";

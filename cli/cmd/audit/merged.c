@@ -122,11 +122,10 @@ static void judge_names(struct merging *merging)
 static void tell_failures(struct merging *merging)
 {
 	struct run *run = merging->findings.run;
-	size_t pair;
 
 	for (size_t i = 0; i < merging->facts.failure_count; i++)
-		collected_error(run->collected,
-			fsdp_compare_failure(merging->compare, i, &pair), run->input);
+		collected_error(run->collected, fsdp_compare_failure(merging->compare, i),
+			run->input);
 }
 
 /* ---- all of it ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What differs, one by one: compared here, or told by parts.
+ * What differs, one by one.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -46,9 +46,7 @@ static const struct diff_change *value_change(struct diffing *diffing, size_t in
 	struct diff_change *change = &diffing->change;
 	struct fsdp_compare_value value = fsdp_compare_value(diffing->compare, index);
 
-	*change = (struct diff_change){ .is_value = true, .number = UINT32_MAX };
-	if (diffing->partial.parts != 0)
-		change->number = DIFF_VALUES + (uint32_t)index;
+	*change = (struct diff_change){ .is_value = true };
 	change->pair.what = FSDP_DIFFERS_VALUE;
 	for (unsigned i = 0; i < 2; i++) {
 		change->sides[i].value =
@@ -65,16 +63,10 @@ const struct diff_change *diff_change(struct diffing *diffing, size_t index)
 {
 	struct diff_change *change = &diffing->change;
 
-	if (diffing->joined != NULL) {
-		joined_change(diffing, index, change);
-		return change;
-	}
 	if (index >= diffing->facts.changed)
 		return value_change(diffing, index - diffing->facts.changed);
-	*change = (struct diff_change){ .number = UINT32_MAX };
+	*change = (struct diff_change){ 0 };
 	change->pair = fsdp_compare_pair(diffing->compare, diffing->changed[index]);
-	if (diffing->partial.parts != 0)
-		change->number = change->pair.place;
 	change->name = text_of_span(change->pair.sides[0].name);
 	hint_text(&change->pair, change->hint);
 	find_first(change);
@@ -96,10 +88,6 @@ const struct diff_change *diff_change(struct diffing *diffing, size_t index)
 void diff_alone(const struct diffing *diffing, unsigned side, size_t index,
 	struct diff_alone *ret_alone)
 {
-	if (diffing->joined != NULL) {
-		joined_alone(diffing, side, index, ret_alone);
-		return;
-	}
 	ret_alone->tensor = fsdp_compare_only(diffing->compare, side, index);
 	ret_alone->below = fsdp_compare_only_below(
 		diffing->compare, side, index, &ret_alone->prefix);
@@ -116,16 +104,10 @@ static bool is_renamed_so(
 void diff_renamed(
 	const struct diffing *diffing, size_t index, struct diff_renamed *ret_renamed)
 {
-	struct fsdp_compare_rename rename, before;
-	struct fsdp_compare_pair pair;
-
-	if (diffing->joined != NULL) {
-		joined_renamed(diffing, index, ret_renamed);
-		return;
-	}
-	rename = fsdp_compare_rename(diffing->compare, index);
-	pair = fsdp_compare_pair(diffing->compare, rename.pair);
-	before = fsdp_compare_rename(diffing->compare, index > 0 ? index - 1 : index);
+	struct fsdp_compare_rename rename = fsdp_compare_rename(diffing->compare, index);
+	struct fsdp_compare_rename before =
+		fsdp_compare_rename(diffing->compare, index > 0 ? index - 1 : index);
+	struct fsdp_compare_pair pair = fsdp_compare_pair(diffing->compare, rename.pair);
 
 	ret_renamed->sides[0] = pair.sides[0];
 	ret_renamed->sides[1] = pair.sides[1];
@@ -139,7 +121,6 @@ void diffing_done(struct diffing *diffing)
 	fsdp_map_free(diffing->map);
 	expectation_done(&diffing->list);
 	free(diffing->changed);
-	free(diffing->unread);
 	free(diffing->modules);
 	for (unsigned i = 0; i < 2; i++) {
 		selection_free(diffing->selections[i]);
@@ -147,11 +128,4 @@ void diffing_done(struct diffing *diffing)
 		json_tokens_done(&diffing->json[i]);
 	}
 	name_buffer_done(&diffing->value_name);
-}
-
-struct text shown_value(struct diffing *diffing, const struct diff_side *side)
-{
-	return diffing->joined != NULL
-		       ? side->shown
-		       : entry_shown_text(&diffing->buffers[side->index], &side->value);
 }

@@ -105,26 +105,13 @@ static struct value get_value(struct subject of)
 	struct diffing *diffing = diffing_of(of);
 	const struct diff_side *side = of.object;
 
-	if (diffing->joined != NULL)
-		return joined_value(&diffing->json[side->index], side->told);
 	return tokens_json(
 		&diffing->json[side->index], side->value.tokens, side->value.token_count);
 }
 
 static bool has_value(struct subject of)
 {
-	const struct diff_side *side = of.object;
-
-	return side->value.tokens != NULL || side->told.kind != FSDP_DOCUMENT_ABSENT;
-}
-
-static struct value get_shown(struct subject of)
-{
-	struct diffing *diffing = diffing_of(of);
-
-	return diffing->partial.parts != 0 && has_value(of)
-		       ? value_text(shown_value(diffing, of.object))
-		       : value_absent();
+	return ((const struct diff_side *)of.object)->value.tokens != NULL;
 }
 
 #define SIDE struct diff_side
@@ -141,8 +128,8 @@ static const struct record side_record = OBJECT_RECORD(SIDE, "side",
 	{ "unit", GET(FIELD_NAME, get_unit),
 		ABOUT("Module of the FSDP unit that shards it, with --layout.") },
 	{ "value", GET(FIELD_ANY, get_value), .has = has_value,
-		ABOUT("Value of an entry that is not a tensor; absent where JSON cannot hold it.") },
-	{ "shown", GET(FIELD_TEXT, get_shown), ABOUT("Of a part: the value as text.") });
+		ABOUT("Value of an entry that is not a tensor; absent where JSON cannot hold it.") });
+
 static const void *each_what(struct subject of, size_t i, void *room)
 {
 	const struct diff_change *change = of.object;
@@ -222,15 +209,9 @@ static const struct record change_record = OBJECT_RECORD(CHANGE, "change",
 	{ "hint", GET(FIELD_WORD, get_hint),
 		ABOUT("How the one may have come of the other.") },
 	{ "elements", OBJECT(elements_record), .has = has_elements,
-		ABOUT("How elements differ, with `--values`.") },
-	{ "number", ID_AT(CHANGE, number),
-		ABOUT("Of a part: place of the row among those of all parts.") });
-/* ---- modules ---- */
+		ABOUT("How elements differ, with `--values`.") });
 
-static bool is_of_part(struct subject of)
-{
-	return ((const struct diffing *)of.context)->partial.parts != 0;
-}
+/* ---- modules ---- */
 
 #define MODULE struct module_change
 static const struct record module_record = OBJECT_RECORD(MODULE, "module_change",
@@ -246,20 +227,13 @@ static const struct record module_record = OBJECT_RECORD(MODULE, "module_change"
 	{ "only_b", COUNT_AT(MODULE, only_b), .always = true,
 		ABOUT("Number of tensors that only B has.") },
 	{ "zero", COUNT_AT(MODULE, zero),
-		ABOUT("Number of tensors of B that are all zeros, with `--values`.") },
-	{ "order", COUNT_AT(MODULE, order), .has = is_of_part,
-		ABOUT("Of a part: place of its first tensor.") });
+		ABOUT("Number of tensors of B that are all zeros, with `--values`.") });
 
 /* ---- the answer ---- */
 
 static bool has_modules(struct subject of)
 {
 	return ((const struct diffing *)of.object)->modules != NULL;
-}
-
-static bool has_part(struct subject of)
-{
-	return ((const struct diffing *)of.object)->partial.parts != 0;
 }
 
 #define DIFFING struct diffing
@@ -275,10 +249,6 @@ const struct record diff_record = OBJECT_RECORD(DIFFING, NULL, "What differs.",
 	{ "changed", EACH_ITEM(DIFFING, change_count, each_change, change_record),
 		.always = true,
 		ABOUT("Tensors that both have, and that are not the same; with `--values` also values.") },
-	{ "partial", OBJECT_AT(DIFFING, partial, partial_record), .has = has_part,
-		ABOUT("With `--part`: which part this is.") },
-	{ "rest", OBJECT(diff_part_record), .has = has_part,
-		ABOUT("With `--part`: what `merge` needs beside the rows.") },
 	{ "modules", LIST_AT(DIFFING, modules, module_count, module_record),
 		.has = has_modules, ABOUT("With `--stat`: the same for each module.") });
 

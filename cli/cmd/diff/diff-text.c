@@ -110,7 +110,8 @@ static void describe_value(
 	size_t used = 0;
 
 	for (unsigned i = 0; i < 2; i++) {
-		struct text text = shown_value(diffing, &change->sides[i]);
+		struct text text =
+			entry_shown_text(&diffing->buffers[i], &change->sides[i].value);
 		used += (size_t)snprintf(line->what + used, sizeof line->what - used,
 			"%s%.*s", i > 0 ? " -> " : "value ",
 			(int)(text.size < 200 ? text.size : 200), text.data);

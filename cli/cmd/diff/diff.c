@@ -171,8 +171,6 @@ static bool compare_values(struct diffing *diffing,
 	options->tolerant = diffing->options->tolerance != NULL;
 	options->progress = reading_progress;
 	options->progress_context = &progress;
-	options->part = diffing->run->common->part_number;
-	options->parts = diffing->run->common->part_count;
 	progress_begin(diffing->run->common, &progress);
 	good = fsdp_compare_values(diffing->compare, options, ret_error);
 	run_interrupted(diffing->run, progress_end());
@@ -184,11 +182,10 @@ static bool compare_values(struct diffing *diffing,
 static void tell_failures(struct diffing *diffing)
 {
 	bool changed = false;
-	size_t pair;
 
 	for (size_t i = 0; i < diffing->facts.failure_count; i++) {
 		const struct fsdp_error *error =
-			fsdp_compare_failure(diffing->compare, i, &pair);
+			fsdp_compare_failure(diffing->compare, i);
 		const char *rule = fsdp_error_rule(error);
 		bool changes = rule != NULL && strcmp(rule, "FI2004") == 0;
 
@@ -196,9 +193,6 @@ static void tell_failures(struct diffing *diffing)
 			continue;
 		collected_error(diffing->run->collected, error, 0);
 		changed |= changes;
-		diffing->unread[diffing->unread_count++] =
-			pair != SIZE_MAX ? fsdp_compare_pair(diffing->compare, pair).place
-					 : UINT32_MAX;
 	}
 }
 
@@ -217,27 +211,12 @@ static bool list_changes(struct diffing *diffing)
 	return true;
 }
 
-/* What is not cut into parts the first one tells. */
-static void drop_common(struct diffing *diffing)
-{
-	struct fsdp_compare_facts *facts = &diffing->facts;
-
-	if (diffing->partial.part < 2)
-		return;
-	facts->rename_count = facts->value_count = 0;
-	facts->only_count[0] = facts->only_count[1] = 0;
-}
 static bool answer(struct diffing *diffing)
 {
 	struct run *run = diffing->run;
 
 	diffing->facts = fsdp_compare_facts(diffing->compare);
-	drop_common(diffing);
 	diffing->change_count = diffing->facts.changed + diffing->facts.value_count;
-	diffing->unread =
-		calloc(diffing->facts.failure_count + 1, sizeof *diffing->unread);
-	if (diffing->unread == NULL)
-		return false;
 	tell_failures(diffing);
 	if (!list_changes(diffing) || (diffing->options->stat && !fold_modules(diffing)))
 		return false;
@@ -249,53 +228,6 @@ static bool answer(struct diffing *diffing)
 		diffing->status = answer_selection_status(
 			run, diffing->selections[i], diffing->status);
 	return show_diff(diffing);
-}
-
-/* ---- parts ---- */
-
-/* What parts of one comparison must have been asked alike; its first line is what merge
- * needs of it. NULL: out of memory. */
-static char *request_of(const struct diffing *diffing)
-{
-	const struct diff_options *options = diffing->options;
-	const char *words[] = { options->tolerance, options->strip, options->map };
-	char *text = NULL;
-	size_t size = 0;
-	FILE *stream = open_memstream(&text, &size);
-
-	if (stream == NULL)
-		return NULL;
-	fprintf(stream, "values%s%s%s\n", options->tolerance != NULL ? " tol" : "",
-		options->strip != NULL ? " strip" : "", options->stat ? " stat" : "");
-	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-		fprintf(stream, "%zu %s\n", i, words[i] != NULL ? words[i] : "");
-	for (size_t i = 0; i < options->renames.count; i++)
-		fprintf(stream, "%s\n", options->renames.items[i]);
-	for (size_t i = 0; i < options->sizes.count; i++)
-		fprintf(stream, "%s\n", options->sizes.items[i]);
-	if (fclose(stream) == 0)
-		return text;
-	free(text);
-	return NULL;
-}
-
-/* The pairs stand for what was chosen. False: out of memory. */
-static bool name_part(struct diffing *diffing)
-{
-	size_t count = fsdp_compare_facts(diffing->compare).pair_count;
-	uint32_t *places = calloc(count + 1, sizeof *places);
-	char *request = request_of(diffing);
-	bool good = places != NULL && request != NULL;
-
-	for (size_t i = 0; good && i < count; i++)
-		places[i] = fsdp_compare_pair(diffing->compare, i).place;
-	good = good &&
-	       partial_init(&diffing->partial, diffing->run, request,
-		       diffing->selections[0], places, count) &&
-	       partial_add(&diffing->partial, diffing->checkpoints[1], diffing->paths[1]);
-	free(places);
-	free(request);
-	return good;
 }
 
 /* ---- the second ---- */
@@ -341,15 +273,11 @@ static bool open_second(struct diffing *diffing)
 }
 
 /* What is wrong with the request; NULL: nothing. */
-static const char *objection(const struct diff_options *options,
-	struct fsdp_compare_values_options *values, bool parts)
+static const char *objection(
+	const struct diff_options *options, struct fsdp_compare_values_options *values)
 {
 	if (options->names && (options->layout || options->values))
 		return "--names excludes --layout and --values";
-	if (parts && !options->values)
-		return "--part cuts the bytes that --values reads";
-	if (parts && options->layout)
-		return "--part cuts bytes, and --layout reads none: run it by itself";
 	if (options->tolerance == NULL)
 		return NULL;
 	if (!options->values)
@@ -376,8 +304,7 @@ static bool run_all(struct diffing *diffing, const struct typed_names *typed,
 		return false;
 	return compare(diffing, typed, ret_error) &&
 	       (!diffing->options->values ||
-		       (name_part(diffing) &&
-			       compare_values(diffing, values, ret_error))) &&
+		       compare_values(diffing, values, ret_error)) &&
 	       answer(diffing);
 }
 
@@ -388,9 +315,7 @@ static bool run_diff(struct run *run, struct fsdp_error **ret_error)
 		.checkpoints = { run->checkpoint, NULL },
 		.paths = { run->path, NULL } };
 	struct fsdp_compare_values_options values = { .size = sizeof values };
-	const char *what = objection(
-			   diffing.options, &values, run->common->part_count != 0),
-		   *wrong;
+	const char *what = objection(diffing.options, &values), *wrong;
 	struct typed_names names = { .rename_count = 0 };
 	bool good;
 
@@ -419,7 +344,7 @@ const struct command command_diff = {
 	.group = GROUP_LOOK,
 	.summary = "what differs between two checkpoints?",
 	.synopsis =
-		"[--names | --layout] [--values [--tol=ABS,REL] [--part=K/N|auto]] [--stat] [--strip=PREFIX] [--map=NAME|FILE] A B",
+		"[--names | --layout] [--values [--tol=ABS,REL]] [--stat] [--strip=PREFIX] [--map=NAME|FILE] A B",
 	.examples = { "diff step-1000/ consolidated/",
 		"diff --values --role=param step-1000/ consolidated/",
 		"diff step-1000/ expected-names.json" },
@@ -434,7 +359,5 @@ const struct command command_diff = {
 	.shows_plan = true, /* it shows no module */
 	.wants_values = wants_values,
 	.options_size = sizeof(struct diff_options),
-	.join = diff_join,
-	.joins_some = true,
 	.run = run_diff,
 };

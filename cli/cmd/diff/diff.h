@@ -6,7 +6,6 @@
 
 #include "front/select.h"
 #include "part/expectation.h"
-#include "part/partial.h"
 #include "part/tensor-row.h"
 
 /*
@@ -31,11 +30,6 @@ struct diff_side {
 	const char *role;        /* NULL: not known */
 	struct text placement;   /* --layout; empty: not known */
 	char layout[FSDP_LAYOUT_TEXT];
-
-	/* As a part has told it. */
-	struct fsdp_document_value told; /* the value */
-	struct text shown;               /* the same as text */
-	int64_t room[FSDP_DIMS_MAX];     /* of the shape */
 };
 
 /* A tensor that both have, and that is not the same. */
@@ -47,14 +41,12 @@ struct diff_change {
 	int64_t first[FSDP_DIMS_MAX]; /* index of the first element that differs */
 	bool has_first;
 	bool is_value; /* an entry that is not a tensor; of the above only the name counts */
-	uint32_t number; /* of a part's row; UINT32_MAX: no part */
 };
 
 /* A tensor that one side alone has. */
 struct diff_alone {
 	struct fsdp_compare_tensor tensor;
 	size_t below, prefix; /* as fsdp_compare_only_below gives them */
-	int64_t room[FSDP_DIMS_MAX];
 };
 
 /* A tensor that both have under names of their own. */
@@ -62,7 +54,6 @@ struct diff_renamed {
 	struct fsdp_compare_tensor sides[2];
 	char why[HINT_TEXT];
 	bool again; /* in the same way as the one before */
-	int64_t room[2][FSDP_DIMS_MAX];
 };
 
 struct diffing {
@@ -84,35 +75,7 @@ struct diffing {
 	struct name_buffer buffers[2], value_name;
 	struct json_tokens json[2];
 	int status;
-
-	struct part_facts partial;
-	uint32_t *unread; /* of a part: number of each failure */
-	size_t unread_count;
-	const struct joined_parts
-		*joined; /* what parts have told, instead of `compare` */
 };
-enum { DIFF_VALUES = 1 << 30 /* numbers of entries that are not tensors begin here */ };
-
-/* ---- diff-joined.c: the same as below of what parts have told ---- */
-
-void joined_change(
-	const struct diffing *diffing, size_t index, struct diff_change *ret_change);
-void joined_alone(const struct diffing *diffing, unsigned side, size_t index,
-	struct diff_alone *ret_alone);
-void joined_renamed(
-	const struct diffing *diffing, size_t index, struct diff_renamed *ret_renamed);
-
-/* A member of what the parts tell beside their rows. */
-struct fsdp_document_value joined_rest(const struct diffing *diffing, const char *key);
-
-/* The JSON value that a part has told; absent: none, or no memory. */
-struct value joined_value(struct json_tokens *json, struct fsdp_document_value told);
-bool diff_join(struct run *run, const struct joined_parts *joined,
-	struct fsdp_error **ret_error);
-extern const struct record diff_part_record;
-
-/* The text of an entry that is not a tensor. */
-struct text shown_value(struct diffing *diffing, const struct diff_side *side);
 
 /* Shows the answer. False: out of memory. */
 bool show_diff(struct diffing *diffing);
@@ -173,8 +136,5 @@ struct module_change {
 
 /* Fills `modules`, in the order of A, then in that of B. False: out of memory. */
 bool fold_modules(struct diffing *diffing);
-
-/* The same of what parts have told. */
-bool join_modules(struct diffing *diffing);
 
 #endif

@@ -51,8 +51,6 @@ static size_t list_entries(const struct diffing *diffing, struct module_entry *e
 	for (size_t i = 0; i < facts->pair_count; i++) {
 		struct fsdp_compare_pair pair = fsdp_compare_pair(diffing->compare, i);
 
-		if (pair.foreign)
-			continue;
 		entries[count++] = (struct module_entry){ module_of(pair.sides[0].name),
 			pair.sides[0].tensor,
 			pair.what != 0 ? CHANGED
@@ -126,66 +124,4 @@ bool fold_modules(struct diffing *diffing)
 	}
 	free(entries);
 	return good;
-}
-
-/* ---- what parts have told ---- */
-
-static struct module_change told_module(struct fsdp_document_value from)
-{
-	return (struct module_change){ .module = joined_text(from, "module"),
-		.order = joined_count(from, "order"),
-		.same = joined_count(from, "same"),
-		.changed = joined_count(from, "changed"),
-		.only_a = joined_count(from, "only_a"),
-		.only_b = joined_count(from, "only_b"),
-		.zero = joined_count(from, "zero") };
-}
-
-static int by_name(const void *left, const void *right)
-{
-	const struct module_change *a = left, *b = right;
-
-	return compare_spans(a->module, b->module);
-}
-
-static void add_told(struct module_change *to, const struct module_change *from)
-{
-	to->order = from->order < to->order ? from->order : to->order;
-	to->same += from->same;
-	to->changed += from->changed;
-	to->only_a += from->only_a;
-	to->only_b += from->only_b;
-	to->zero += from->zero;
-}
-
-static struct fsdp_document_value modules_of(const struct diffing *diffing, size_t part)
-{
-	return fsdp_document_get(diffing->joined->data[part], "modules");
-}
-
-bool join_modules(struct diffing *diffing)
-{
-	size_t parts = (size_t)diffing->joined->partial.parts, most = 0, count = 0;
-	struct module_change *list;
-
-	for (size_t i = 0; i < parts; i++)
-		most += modules_of(diffing, i).count;
-	list = diffing->modules = calloc(most + 1, sizeof *list);
-	if (list == NULL)
-		return false;
-	for (size_t i = 0; i < parts; i++)
-		for (size_t k = 0; k < modules_of(diffing, i).count; k++)
-			list[count++] = told_module(
-				fsdp_document_item(modules_of(diffing, i), k));
-	qsort(list, count, sizeof *list, by_name);
-	for (size_t i = 0; i < count; i++) {
-		struct module_change *last = &list[diffing->module_count];
-
-		if (i > 0 && by_name(&last[-1], &list[i]) == 0)
-			add_told(&last[-1], &list[i]);
-		else
-			list[diffing->module_count++] = list[i];
-	}
-	qsort(list, diffing->module_count, sizeof *list, by_order);
-	return true;
 }

@@ -262,17 +262,6 @@ static size_t count_rows(
 	return count;
 }
 
-/* Each number must be there once, or not at all where rows may be left out. */
-static bool is_out_of_place(const struct merge_work *merging, size_t index)
-{
-	const struct fsdp_document_value *rows = merging->joined.rows;
-	uint64_t number = joined_count(rows[index], "number");
-
-	if (!merging->command->joins_some)
-		return number != index;
-	return index > 0 && number == joined_count(rows[index - 1], "number");
-}
-
 /* False: out of memory. */
 static bool take_rows(struct merge_work *merging, bool *ret_wrong)
 {
@@ -288,7 +277,7 @@ static bool take_rows(struct merge_work *merging, bool *ret_wrong)
 	count_rows(merging, joined->rows);
 	qsort(joined->rows, joined->count, sizeof *joined->rows, compare_rows);
 	for (size_t i = 0; i < joined->count; i++)
-		if (is_out_of_place(merging, i)) {
+		if (joined_count(joined->rows[i], "number") != i) {
 			*ret_wrong = true;
 			return refuse(merging->run, "run the parts again",
 				"row %zu is in no part, or in two", i);

@@ -15,8 +15,6 @@ void fsdp_compare_count(struct fsdp_compare *compare)
 	for (size_t i = 0; i < facts->pair_count; i++) {
 		bool changed = compare->pairs[i].what != 0;
 		bool failed = compare->pairs[i].failure != NULL;
-		if (compare->pairs[i].foreign)
-			continue;
 		facts->changed += changed;
 		facts->same += !changed && !failed;
 		facts->unread += failed;
@@ -95,7 +93,7 @@ bool fsdp_compare_values(struct fsdp_compare *compare,
 	struct fsdp_compare_values_options known = { .size = sizeof known };
 	memcpy(&known, options, fsdp_min(options->size, sizeof known));
 	if (!fsdp_compare_elements(compare, &known, ret_error) ||
-		!fsdp_compare_explain(compare, &known, ret_error) ||
+		!fsdp_compare_explain(compare, ret_error) ||
 		!fsdp_compare_entries(compare, ret_error) ||
 		!list_failures(compare, ret_error))
 		return false;
@@ -125,8 +123,6 @@ struct fsdp_compare_pair fsdp_compare_pair(
 		.dim = pair->dim,
 		.compared = pair->compared,
 		.unread = pair->failure != NULL,
-		.foreign = pair->foreign,
-		.place = pair->sides[0],
 		.zero = { pair->zero[0], pair->zero[1] },
 		.elements = pair->elements,
 	};
@@ -157,9 +153,8 @@ struct fsdp_compare_value fsdp_compare_value(
 }
 
 const struct fsdp_error *fsdp_compare_failure(
-	const struct fsdp_compare *compare, size_t index, size_t *ret_pair)
+	const struct fsdp_compare *compare, size_t index)
 {
-	*ret_pair = compare->failed[index];
-	return *ret_pair != SIZE_MAX ? compare->pairs[*ret_pair].failure
-				     : compare->unread;
+	size_t pair = compare->failed[index];
+	return pair != SIZE_MAX ? compare->pairs[pair].failure : compare->unread;
 }

@@ -37,7 +37,6 @@ struct fsdp_compared_pair {
 	uint32_t dim;
 	uint8_t hint, hint_side;
 	bool compared, zero[2];
-	bool foreign; /* of another part */
 	uint64_t parts, part;
 	struct fsdp_compare_elements elements;
 	struct fsdp_error *failure; /* why its elements were not compared; or NULL */
@@ -94,8 +93,7 @@ bool fsdp_compare_elements(struct fsdp_compare *compare,
 	const struct fsdp_compare_values_options *options, struct fsdp_error **ret_error);
 
 /* How those that differ came about, and pairs of what was left over (explaining.c). */
-bool fsdp_compare_explain(struct fsdp_compare *compare,
-	const struct fsdp_compare_values_options *options, struct fsdp_error **ret_error);
+bool fsdp_compare_explain(struct fsdp_compare *compare, struct fsdp_error **ret_error);
 
 /* What is not a tensor (entries.c). */
 bool fsdp_compare_entries(struct fsdp_compare *compare, struct fsdp_error **ret_error);

@@ -10,7 +10,6 @@
 #include "analysis/compare/comparing.h"
 #include "analysis/compare/spotting.h"
 #include "base/pool.h"
-#include "base/share.h"
 #include "naming/mapped-elements.h"
 
 enum { STRETCH = 64 << 20, THREADS = 64, REPEATS = 16 };
@@ -464,67 +463,6 @@ static void take_failures(struct values_comparing *comparing)
 	}
 }
 
-/* ---- parts ---- */
-
-static void drop_pair(struct values_comparing *comparing, size_t index)
-{
-	struct fsdp_compared_pair *pair = &comparing->compare->pairs[index];
-	pair->foreign = true;
-	pair->what = 0;
-	pair->compared = false;
-	fsdp_error_free(atomic_exchange(&comparing->failures[index], NULL));
-}
-
-static uint64_t stretch_bytes(const struct compared_stretch *stretch)
-{
-	return stretch->count *
-	       (fsdp_dtype(stretch->sides[0].dtype)->storage_bytes +
-		       fsdp_dtype(stretch->sides[1].dtype)->storage_bytes);
-}
-
-/* Leaves the pairs of this part. Those of which nothing is read go round. */
-static bool take_share(struct values_comparing *comparing, struct fsdp_error **ret_error)
-{
-	const struct fsdp_compare_values_options *options = comparing->options;
-	struct fsdp_compare *compare = comparing->compare;
-	size_t count = compare->facts.pair_count, kept = 0;
-	struct fsdp_share share = {
-		.part = options->part, .parts = options->parts, .total = comparing->total
-	};
-	uint64_t *bytes;
-	if (options->parts == 0)
-		return true;
-	bytes = calloc(count + 1, sizeof *bytes);
-	if (bytes == NULL)
-		return fsdp_fail_memory(ret_error);
-	for (size_t i = 0; i < comparing->stretch_count; i++)
-		bytes[comparing->stretches[i].pair] +=
-			stretch_bytes(&comparing->stretches[i]);
-	for (size_t i = 0; i < count; i++)
-		if (bytes[i] == 0 && i % options->parts != options->part - 1)
-			drop_pair(comparing, i);
-	for (size_t i = 0; i < comparing->stretch_count; i++) {
-		size_t pair = comparing->stretches[i].pair;
-		if (bytes[pair] != 0 && !fsdp_share_takes(&share, bytes[pair]))
-			drop_pair(comparing, pair);
-		bytes[pair] = 0;
-	}
-	compare->facts.compared_bytes = comparing->total = 0;
-	for (size_t i = 0; i < comparing->stretch_count; i++) {
-		const struct compared_stretch *stretch = &comparing->stretches[i];
-		if (compare->pairs[stretch->pair].foreign)
-			continue;
-		comparing->total += stretch_bytes(stretch);
-		compare->facts.compared_bytes +=
-			stretch->count *
-			fsdp_dtype(stretch->sides[0].dtype)->storage_bytes;
-		comparing->stretches[kept++] = *stretch;
-	}
-	comparing->stretch_count = kept;
-	free(bytes);
-	return true;
-}
-
 static bool compare_all(struct values_comparing *comparing, struct fsdp_error **ret_error)
 {
 	struct fsdp_compare *compare = comparing->compare;
@@ -534,7 +472,7 @@ static bool compare_all(struct values_comparing *comparing, struct fsdp_error **
 	if (comparing->stretch_count != 0)
 		qsort(comparing->stretches, comparing->stretch_count,
 			sizeof *comparing->stretches, compare_places);
-	if (!take_share(comparing, ret_error) || !run(comparing, ret_error))
+	if (!run(comparing, ret_error))
 		return false;
 	join(comparing);
 	take_failures(comparing);

@@ -361,8 +361,7 @@ static bool match_bytes(struct explaining *explaining, struct fsdp_error **ret_e
 	return true;
 }
 
-bool fsdp_compare_explain(struct fsdp_compare *compare,
-	const struct fsdp_compare_values_options *options, struct fsdp_error **ret_error)
+bool fsdp_compare_explain(struct fsdp_compare *compare, struct fsdp_error **ret_error)
 {
 	struct explaining explaining = { .compare = compare };
 	bool good = fsdp_locator_new(compare->sides[0].checkpoint,
@@ -372,7 +371,7 @@ bool fsdp_compare_explain(struct fsdp_compare *compare,
 	for (size_t i = 0; good && i < compare->facts.pair_count && !explaining.failed;
 		i++)
 		explain(&explaining, &compare->pairs[i]);
-	good = good && (options->part > 1 || match_bytes(&explaining, ret_error));
+	good = good && match_bytes(&explaining, ret_error);
 	fsdp_locator_free(explaining.locators[0]);
 	fsdp_locator_free(explaining.locators[1]);
 	return good && (!explaining.failed || fsdp_fail_memory(ret_error));

@@ -182,10 +182,6 @@ struct fsdp_compare_pair {
 	bool compared;
 	/* They could not be read: whether they differ is not known. */
 	bool unread;
-	/* It is of another part (options.part): nothing is known of its elements here. */
-	bool foreign;
-	/* Of A's tensor among all that A was asked for: ascends. */
-	uint32_t place;
 	/* All elements of that side were seen to be zero. */
 	bool zero[2];
 	struct fsdp_compare_elements elements;
@@ -290,12 +286,6 @@ struct fsdp_compare_values_options {
 	 * for. */
 	bool (*progress)(void *context, uint64_t done_bytes, uint64_t total_bytes);
 	void *progress_context;
-
-	/* Share `part` (from 1 on) of `parts`: an equal cut of the bytes by whole pairs, in
-	 * the order in which A stores them, the same in every process. Pairs of other parts
-	 * are neither read nor counted (foreign), and the first part alone pairs up what
-	 * was left over. 0 of 0: all pairs. */
-	uint32_t part, parts;
 };
 
 /**
@@ -314,10 +304,9 @@ FSDP_API bool fsdp_compare_values(struct fsdp_compare *compare,
 enum { FSDP_COMPARE_FAILURES = 1000 };
 
 /** Why the elements of a pair were not compared, the first FSDP_COMPARE_FAILURES ones;
- * the last may be about what was looked at again, then *ret_pair is SIZE_MAX. The index
- * must be below failure_count. */
+ * the last may be about what was looked at again. The index must be below failure_count. */
 FSDP_API const struct fsdp_error *fsdp_compare_failure(
-	const struct fsdp_compare *compare, size_t index, size_t *ret_pair);
+	const struct fsdp_compare *compare, size_t index);
 
 #ifdef __cplusplus
 }
