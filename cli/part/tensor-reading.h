@@ -12,13 +12,6 @@
  * progress_begin was given. False: the user wants no more. */
 bool reading_progress(void *context, uint64_t done_bytes, uint64_t total_bytes);
 
-/* What options of the library for reading many tensors have alike, for their initialiser:
- * the share, threads and progress. */
-#define READING_SHARE(common, recording_progress)                     \
-	.part = (common)->part_number, .parts = (common)->part_count, \
-	.jobs = jobs_wanted(common), .progress = reading_progress,    \
-	.progress_context = (recording_progress)
-
 /* Tensors that are selected, in their order; freed by the caller. False: out of memory. */
 bool reading_choose(struct run *run, struct selection *selection,
 	struct name_buffer *buffer, uint32_t **ret_tensors, size_t *ret_count);

@@ -139,7 +139,7 @@ enum usage_result launcher_part(
 		return USAGE_GOOD;
 	if (command->join == NULL) {
 		usage_what(usage,
-			"%s has no --part: hash, stats and audit --data are cut into parts",
+			"%s has no --part: hash and audit --data are cut into parts",
 			command->name);
 		usage_hint(usage,
 			"leave it out: %s reads with as many threads as -j says",

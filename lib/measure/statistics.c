@@ -12,7 +12,6 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/num.h"
-#include "measure/tensor-share.h"
 #include "sweep/moments.h"
 
 enum { RANGE = 64 << 20, DECODED = 1024 };
@@ -34,8 +33,7 @@ struct fsdp_statistics {
 	struct fsdp_budget budget;
 	struct fsdp_arena arena;
 	struct fsdp_statistics_options options;
-	uint32_t *tensors; /* of the share */
-	size_t *positions; /* of these, among all */
+	uint32_t *tensors;
 	struct counted *list;
 	size_t count;
 	struct counted_range *ranges; /* while it is made */
@@ -218,34 +216,20 @@ static void free_ranges(struct fsdp_statistics *statistics)
 
 /* ---- which ---- */
 
-static uint32_t tensor_at(const struct fsdp_statistics *statistics, size_t index)
-{
-	const struct fsdp_statistics_options *options = &statistics->options;
-	return options->tensors != NULL ? options->tensors[index] : (uint32_t)index;
-}
-
 static bool choose(struct fsdp_statistics *statistics, struct fsdp_error **ret_error)
 {
 	const struct fsdp_statistics_options *options = &statistics->options;
 	size_t count = options->tensors != NULL
 			       ? options->tensor_count
 			       : fsdp_tensor_count(statistics->checkpoint);
-	bool *taken = FSDP_TAKE(&statistics->arena, taken, count + 1);
 	statistics->tensors =
 		FSDP_TAKE(&statistics->arena, statistics->tensors, count + 1);
-	statistics->positions =
-		FSDP_TAKE(&statistics->arena, statistics->positions, count + 1);
-	if (taken == NULL || statistics->tensors == NULL || statistics->positions == NULL)
+	if (statistics->tensors == NULL)
 		return fsdp_arena_fail(&statistics->arena, ret_error);
-	if (!fsdp_share_mark(statistics->checkpoint, options->tensors, count,
-		    options->part, options->parts, taken, ret_error))
-		return false;
-	for (size_t i = 0; i < count; i++)
-		if (taken[i]) {
-			statistics->positions[statistics->count] = i;
-			statistics->tensors[statistics->count++] =
-				tensor_at(statistics, i);
-		}
+	for (; statistics->count < count; statistics->count++)
+		statistics->tensors[statistics->count] =
+			options->tensors != NULL ? options->tensors[statistics->count]
+						 : (uint32_t)statistics->count;
 	return true;
 }
 
@@ -352,7 +336,6 @@ struct fsdp_statistics_row fsdp_statistics_row(
 	const struct counted *counted = &statistics->list[index];
 	return (struct fsdp_statistics_row){
 		.tensor = statistics->tensors[index],
-		.position = statistics->positions[index],
 		.numbers = counted->numbers,
 		.error = counted->error,
 		.bins = statistics->bins != NULL

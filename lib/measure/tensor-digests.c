@@ -2,10 +2,13 @@
 /*
  * The digest of each tensor's elements.
  */
+#include <stdlib.h>
+
 #include <fsdp/walk.h>
 
+#include "base/error.h"
+#include "base/share.h"
 #include "measure/digesting.h"
-#include "measure/tensor-share.h"
 #include "sweep/sha256.h"
 
 static bool digest_range(struct fsdp_walker *walker, struct fsdp_sha256 *sha256,
@@ -40,6 +43,33 @@ static void visit(
 
 /* ---- which ---- */
 
+static uint64_t bytes_of(
+	const struct fsdp_checkpoint *checkpoint, const uint32_t *tensors, size_t index)
+{
+	uint32_t tensor = tensors != NULL ? tensors[index] : (uint32_t)index;
+	return fsdp_tensor(checkpoint, tensor).bytes;
+}
+
+/* Which of `count` tensors (NULL: the first ones) belong to share `part` of `parts`; shares
+ * follow the order in which tensors are read, so that each reads few files. */
+static bool mark_share(const struct fsdp_checkpoint *checkpoint, const uint32_t *tensors,
+	size_t count, uint32_t part, uint32_t parts, bool *ret_taken,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_share share = { .part = part, .parts = parts };
+	size_t *order = malloc((count + 1) * sizeof *order);
+	if (order == NULL)
+		return fsdp_fail_memory(ret_error);
+	bool good = fsdp_walk_order(checkpoint, tensors, count, order, ret_error);
+	for (size_t i = 0; good && i < count; i++)
+		share.total += bytes_of(checkpoint, tensors, i);
+	for (size_t i = 0; good && i < count; i++)
+		ret_taken[order[i]] =
+			fsdp_share_takes(&share, bytes_of(checkpoint, tensors, order[i]));
+	free(order);
+	return good;
+}
+
 static bool list_tensors(struct fsdp_digests *digests, uint32_t **ret_tensors,
 	struct fsdp_error **ret_error)
 {
@@ -51,7 +81,7 @@ static bool list_tensors(struct fsdp_digests *digests, uint32_t **ret_tensors,
 	digests->list = FSDP_TAKE(&digests->arena, digests->list, count + 1);
 	if (taken == NULL || tensors == NULL || digests->list == NULL)
 		return fsdp_arena_fail(&digests->arena, ret_error);
-	if (!fsdp_share_mark(digests->checkpoint, options->tensors, count, options->part,
+	if (!mark_share(digests->checkpoint, options->tensors, count, options->part,
 		    options->parts, taken, ret_error))
 		return false;
 	for (size_t i = 0; i < count; i++) {

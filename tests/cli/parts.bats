@@ -79,23 +79,6 @@ refused() {
 	refused "another run" part-*.jsonl
 }
 
-@test "statistics" {
-	for n in 1 2 5 100; do same $n stats step; done
-	same 3 stats --nonfinite step
-	same 3 stats --hist step
-	for by in module layer unit dtype role; do
-		for n in 1 3; do same $n stats --by=$by step; done
-	done
-	same 4 stats --by=module -d 1 step
-	same 4 stats --nonfinite --by=dtype "$TESTDATA/safetensors/all-dtypes/model.safetensors"
-	same 2 stats --by=module "$TESTDATA/broken/dcp-chunk-gap/checkpoint"
-	parts 2 stats --by=module step
-	"$FSDP_INSPECT" stats -q --part=2/2 --by=layer -o jsonl=part-2.jsonl step
-	refused "another run" part-*.jsonl
-	same 2 stats --hist --nonfinite "$TESTDATA/safetensors/all-dtypes/model.safetensors"
-	same 3 stats --nonfinite "$TESTDATA/safetensors/all-dtypes/model.safetensors"
-}
-
 @test "audits" {
 	OUTPUTS="json jsonl text sarif junit github html"
 	for n in 1 2 3 7; do same $n audit --data step; done
@@ -222,8 +205,8 @@ refused() {
 
 @test "what cannot be read is told alike" {
 	same 3 hash --logical "$TESTDATA/torch-zip/sparse/model.pt"
-	same 4 stats "$TESTDATA/broken/dcp-chunk-gap/checkpoint"
-	same 2 stats "$TESTDATA/torch-zip/quantised/model.pt"
+	same 4 hash --logical "$TESTDATA/broken/dcp-chunk-gap/checkpoint"
+	same 2 hash --logical "$TESTDATA/torch-zip/quantised/model.pt"
 }
 
 @test "a part reads its share of the bytes, and one file or tensor more" {
@@ -261,12 +244,11 @@ refused() {
 	share 1 $((5 * 720896)) audit --data shards
 	share 1 $((5 * 720896)) audit --data --values shards
 	share 1 720896 hash --logical shards
-	share 1 720896 stats shards
 }
 
 @test "what is read in one process has no parts" {
 	local words
-	for words in "ls step" "diff --values step step"; do
+	for words in "ls step" "stats step" "diff --values step step"; do
 		run --separate-stderr "$FSDP_INSPECT" $words --part=1/2
 		[ "$status" -eq 2 ]
 		[[ "$stderr" == *"has no --part"*"leave it out"* ]]
@@ -281,17 +263,6 @@ refused() {
 		[[ "$stderr" == *"$1"* ]]
 	}
 	refuses "--names reads none" hash --names step
-	refuses "only all parts know" stats --hist --by=module step
-	for words in "-s -std" "--columns=name" "-n 1"; do
-		refuses "takes no --sort" stats $words step
-	done
-}
-
-@test "rows of merge can be put in order" {
-	parts 3 stats step
-	"$FSDP_INSPECT" stats -q -s -std -n 5 -o csv step >one
-	"$FSDP_INSPECT" merge -q -s -std -n 5 -o csv part-*.jsonl >two
-	cmp one two
 }
 
 @test "the order of results does not matter" {
@@ -324,7 +295,7 @@ refused() {
 	parts 2 hash --logical step
 	"$FSDP_INSPECT" hash --logical -q --part=2/2 -o jsonl=two.jsonl other
 	refused "another run" part-1.jsonl two.jsonl
-	"$FSDP_INSPECT" stats -q --part=2/2 -o jsonl=two.jsonl step
+	"$FSDP_INSPECT" hash -q --part=2/2 -o jsonl=two.jsonl step
 	refused "another run" part-1.jsonl two.jsonl
 	"$FSDP_INSPECT" hash --logical -q --part=2/3 -o jsonl=two.jsonl step
 	refused "another run" part-1.jsonl two.jsonl
@@ -352,20 +323,21 @@ refused() {
 }
 
 @test "findings that were left out" {
-	"$FSDP_INSPECT" stats -qq --json --limit=findings=1 "$TESTDATA/torch-zip/whole-module" >one || true
+	OUTPUTS="json text"
+	"$FSDP_INSPECT" audit --data -qq --json --limit=findings=1 "$TESTDATA/torch-zip/whole-module" >one || true
 	grep -q '"omitted":' one
-	same 2 stats --limit=findings=1 "$TESTDATA/torch-zip/whole-module"
+	same 2 audit --data --limit=findings=1 "$TESTDATA/torch-zip/whole-module"
 }
 
 @test "an array of Slurm" {
 	for id in 10 12 14; do
 		SLURM_ARRAY_TASK_ID=$id SLURM_ARRAY_TASK_MIN=10 SLURM_ARRAY_TASK_MAX=14 SLURM_ARRAY_TASK_STEP=2 \
 			SLURM_ARRAY_TASK_COUNT=3 SLURM_PROCID=0 SLURM_NTASKS=1 \
-			"$FSDP_INSPECT" stats --part=auto -o jsonl=part-%p.jsonl step 2>err
+			"$FSDP_INSPECT" hash --part=auto -o jsonl=part-%p.jsonl step 2>err
 	done
 	grep -q "part 3 of 3, as a Slurm array says" err
 	"$FSDP_INSPECT" merge -q --json part-{1,2,3}.jsonl >two
-	"$FSDP_INSPECT" stats -q --json step >one
+	"$FSDP_INSPECT" hash -q --json step >one
 	cmp one two
 }
 
@@ -404,17 +376,17 @@ refused() {
 
 @test "GNU parallel numbers the parts" {
 	command -v parallel >/dev/null && parallel --version 2>/dev/null | grep -q GNU || skip "no GNU parallel"
-	seq 4 | parallel --will-cite -N0 "$FSDP_INSPECT" stats -q --part=auto/4 -o jsonl=part-%p.jsonl step
+	seq 4 | parallel --will-cite -N0 "$FSDP_INSPECT" hash -q --part=auto/4 -o jsonl=part-%p.jsonl step
 	"$FSDP_INSPECT" merge -q --json part-*.jsonl >two
-	"$FSDP_INSPECT" stats -q --json step >one
+	"$FSDP_INSPECT" hash -q --json step >one
 	cmp one two
 }
 
 @test "torchrun itself, where a part finds something" {
 	command -v torchrun >/dev/null || skip "no torchrun"
-	torchrun --nnodes 1 --nproc-per-node 3 --no-python "$FSDP_INSPECT" stats -q --part=auto -o jsonl=part-%p.jsonl step
+	torchrun --nnodes 1 --nproc-per-node 3 --no-python "$FSDP_INSPECT" hash -q --part=auto -o jsonl=part-%p.jsonl step
 	"$FSDP_INSPECT" merge -q --json part-*.jsonl >two
-	"$FSDP_INSPECT" stats -q --json step >one
+	"$FSDP_INSPECT" hash -q --json step >one
 	cmp one two
 	rm part-*
 	"$FSDP_INSPECT" hash step >sums

@@ -41,7 +41,7 @@ def main():
         largest_file, largest, whole = make(folder)
         opening = run.Run(shim, [binary, "hash", "--names", folder]).counts["read_bytes"]
         for words, one in ((["hash"], largest_file), (["hash", "--logical"], largest),
-                                   (["stats"], largest), (["audit", "--data"], largest_file)):
+                          (["audit", "--data"], largest_file)):
             for parts in (1, 2, 3, 7):
                 read = [run.Run(shim, [binary] + words + ["-j1", f"--part={k}/{parts}", folder]).counts["read_bytes"]
                         for k in range(1, parts + 1)]

@@ -6,13 +6,14 @@ All files are made here. What is judged is what is said and how much is written,
 of CPU is there only so that a program that does not end, ends.
 """
 import io
+import json
 import os
 import resource
 import struct
 import tempfile
 import zipfile
 
-from oraclelib import Tap, arguments, run, strict_json
+from oraclelib import Bounds, Tap, arguments, run, strict_json
 
 CPU_SECONDS = 60
 LIMITS = ("work", "memory", "inflate-ratio")
@@ -218,11 +219,31 @@ def test_objects(args, tap, folder):
     tap.none("a list of chunks that 40,000 names share: ends at a limit", ends_at_limit(args, lists))
 
 
+def groups_of_one(path, count):
+    """A tensor in a layer of its own, so many times."""
+    head = {f"p{i}.layers.0.weight": {"dtype": "F32", "shape": [1], "data_offsets": [4 * i, 4 * i + 4]} for i in range(count)}
+    data = json.dumps(head, separators=(",", ":")).encode()
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(data)) + data + bytes(4 * count))
+
+
+def test_groups(args, tap, folder):
+    path, bounds = os.path.join(folder, "model.safetensors"), Bounds(args)
+    groups_of_one(path, 60000)
+    problems = []
+    for words in (["--by=layer"], ["--by=module"], ["--by=layer", "--hist"]):
+        r = run(args, "stats", "-o", "csv", *words, path, cpu=CPU_SECONDS, timeout=4 * CPU_SECONDS)
+        if r.crash or r.status != 0:
+            problems.append(r.crash or f"{r.words}: status {r.status}")
+        problems.extend(bounds.problems(r, path))
+    tap.none("statistics of 60,000 groups take memory as the input does", problems)
+
+
 def main():
     args = arguments(__doc__)
     resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_MOST, FILE_MOST))
     tap = Tap()
-    for test in (test_endless, test_values, test_objects):
+    for test in (test_endless, test_values, test_objects, test_groups):
         with tempfile.TemporaryDirectory() as folder:
             test(args, tap, folder)
     tap.done()

@@ -103,7 +103,11 @@ static bool read_bytes(struct hashing *hashing, struct fsdp_error **ret_error)
 		.takes_file = takes_file,
 		.takes_context = hashing,
 		.listed = hashing->manifest,
-		READING_SHARE(run->common, &progress),
+		.part = run->common->part_number,
+		.parts = run->common->part_count,
+		.jobs = jobs_wanted(run->common),
+		.progress = reading_progress,
+		.progress_context = &progress,
 	};
 	bool good;
 

@@ -19,7 +19,7 @@ static const struct stats_row *row_of(struct subject of)
 
 static bool is_finite(const struct stats_row *row)
 {
-	return row->known && fsdp_distribution_finite(&row->numbers) > 0;
+	return row->sum.known && fsdp_distribution_finite(&row->sum.numbers) > 0;
 }
 
 static struct value known_number(const struct stats_row *row, double number)
@@ -29,38 +29,38 @@ static struct value known_number(const struct stats_row *row, double number)
 
 static struct value get_min(struct subject of)
 {
-	return known_number(row_of(of), row_of(of)->numbers.min);
+	return known_number(row_of(of), row_of(of)->sum.numbers.min);
 }
 
 static struct value get_max(struct subject of)
 {
-	return known_number(row_of(of), row_of(of)->numbers.max);
+	return known_number(row_of(of), row_of(of)->sum.numbers.max);
 }
 
 static struct value get_mean(struct subject of)
 {
-	return known_number(row_of(of), row_of(of)->numbers.mean);
+	return known_number(row_of(of), row_of(of)->sum.numbers.mean);
 }
 
 static struct value get_std(struct subject of)
 {
 	return known_number(
-		row_of(of), fsdp_distribution_deviation(&row_of(of)->numbers));
+		row_of(of), fsdp_distribution_deviation(&row_of(of)->sum.numbers));
 }
 
 static struct value count_of(const struct stats_row *row, uint64_t count)
 {
-	return row->known ? value_count(count) : value_absent();
+	return row->sum.known ? value_count(count) : value_absent();
 }
 
 static struct value get_zeros(struct subject of)
 {
-	return count_of(row_of(of), row_of(of)->numbers.zeros);
+	return count_of(row_of(of), row_of(of)->sum.numbers.zeros);
 }
 
 static struct value get_nan(struct subject of)
 {
-	return count_of(row_of(of), row_of(of)->numbers.nan);
+	return count_of(row_of(of), row_of(of)->sum.numbers.nan);
 }
 
 static struct value get_inf(struct subject of)
@@ -70,7 +70,7 @@ static struct value get_inf(struct subject of)
 
 /* ---- histograms ---- */
 
-enum { WITH_HIST = PARTIAL_VIEWS };
+enum { WITHOUT_HIST, WITH_HIST }; /* views */
 
 static struct value get_bins(struct subject of)
 {
@@ -78,19 +78,18 @@ static struct value get_bins(struct subject of)
 				  : value_absent();
 }
 
-#define WITHOUT_HIST (1U << PARTIAL_NONE | 1U << PARTIAL_VIEW)
 #define HISTOGRAM                                                                                                                                                                                                                      \
 	{                                                                                                                                                                                                                              \
 		"bins", GET(FIELD_SHAPE, get_bins),                                                                                                                                                                                    \
-			.label = "hist", .machine_only = WITHOUT_HIST,                                                                                                                                                                 \
+			.label = "hist", .machine_only = 1U << WITHOUT_HIST,                                                                                                                                                           \
 			ABOUT("With `--hist`: how many finite numbers lie in each of 16 equal parts from `min` to `max`. A number on a border lies in the upper part, `max` in the last; where `min` is `max`, all lie in the first.") \
 	}
 
 #define ROW struct stats_row
 #define NUMBERS                                                                                                                                             \
-	{ "numel", COUNT_AT(ROW, numel), HIDDEN, .sort = SORT_SHOWN, .always = true,                                                                        \
+	{ "numel", COUNT_AT(ROW, sum.numel), HIDDEN, .sort = SORT_SHOWN, .always = true,                                                                    \
 		ABOUT("Number of elements.") },                                                                                                             \
-		{ "bytes", BYTES_AT(ROW, bytes), HIDDEN, .sort = SORT_SHOWN,                                                                                \
+		{ "bytes", BYTES_AT(ROW, sum.bytes), HIDDEN, .sort = SORT_SHOWN,                                                                            \
 			.always = true, ABOUT("Bytes of the whole tensors.") },                                                                             \
 		{ "min", GET(FIELD_NUMBER, get_min), .right = true, .null = true,                                                                           \
 			.sort = SORT_SHOWN,                                                                                                                 \
@@ -119,34 +118,18 @@ static const struct record tensor_stats_record = OBJECT_RECORD(ROW, "tensor_stat
 		ABOUT("Element type as torch spells it.") },
 	{ "shape", SHAPE_AT(ROW, shape, dims), HIDDEN, .always = true,
 		ABOUT("Global shape.") },
-	NUMBERS, HISTOGRAM,
-	{ "count", COUNT_AT(ROW, numbers.count), PART_ALONE,
-		ABOUT("Of a part: numbers that were looked at.") },
-	{ "squares", NUMBER_AT(ROW, numbers.squares), PART_ALONE,
-		ABOUT("Of a part: sum of the squares of what the finite numbers differ from the mean by.") },
-	{ "group", ID_AT(ROW, group), PART_ALONE,
-		ABOUT("Of a part with `--by`: number of its group.") },
-	{ "key", KEY_AT(ROW, key), PART_ALONE, .null = true,
-		ABOUT("Of a part with `--by`: what the tensors of the group have in common.") },
-	{ "tied", BOOL_AT(ROW, tied), PART_ALONE,
-		ABOUT("Of a part: whether its numbers are those of another name.") },
-	{ NULL, FIELDS_AT(ROW, part, partial_row_record) });
+	NUMBERS, HISTOGRAM);
 
 static const struct record group_stats_record = OBJECT_RECORD(ROW, "group_stats",
 	"What the numbers of several tensors come to. A tied name counts as a tensor and not again as numbers.",
 	{ "by", VALUE_AT(ROW, shown), .text_only = EVERY_VIEW, .sort = SORT_ROW },
 	{ "key", KEY_AT(ROW, key), HIDDEN, .null = true, .sort = SORT_ROW,
 		ABOUT("What the tensors have in common: a module, layer, unit, dtype or role; null for those without one.") },
-	{ "tensors", COUNT_AT(ROW, tensors), .sort = SORT_SHOWN, .always = true,
+	{ "tensors", COUNT_AT(ROW, sum.tensors), .sort = SORT_SHOWN, .always = true,
 		ABOUT("Number of tensors.") },
 	NUMBERS, HISTOGRAM);
 
 #define COUNTING struct counting
-static bool has_part(struct subject of)
-{
-	return ((const struct counting *)of.object)->partial.parts != 0;
-}
-
 static const struct record total_record = OBJECT_RECORD(COUNTING, "stats_total",
 	"Sums over what was selected and could be read.",
 	{ "tensors", COUNT_AT(COUNTING, total.tensors), .always = true,
@@ -160,8 +143,6 @@ static const struct record total_record = OBJECT_RECORD(COUNTING, "stats_total",
 static const struct record tensors_record = OBJECT_RECORD(COUNTING, "tensor_statistics",
 	"Without `--by`: one element for each tensor.",
 	{ "tensors", ITEMS(tensor_stats_record), .always = true, ABOUT("Tensors.") },
-	{ "partial", OBJECT_AT(COUNTING, partial, partial_record), .has = has_part,
-		ABOUT("With `--part`: which part this is.") },
 	{ "total", OBJECT(total_record), .always = true });
 
 static const struct record groups_record = OBJECT_RECORD(COUNTING, "group_statistics",
@@ -217,9 +198,6 @@ static void show_total(struct counting *counting, const char *common)
 	struct run *run = counting->run;
 	char size[HUMAN_ROOM];
 
-	if (counting->partial.parts != 0)
-		out_record(run->out, "partial", &partial_record,
-			(struct subject){ NULL, &counting->partial });
 	out_record(run->out, "total", &total_record, (struct subject){ NULL, counting });
 	if (counting->row_count == 0)
 		return;
@@ -238,8 +216,7 @@ bool stats_show(struct counting *counting)
 	const struct table like = { .key = counting->groups != NULL ? "groups"
 								    : "tensors",
 		.main = true,
-		.view = (counting->hist ? WITH_HIST : 0) +
-			(counting->partial.parts != 0 ? PARTIAL_VIEW : PARTIAL_NONE) };
+		.view = counting->options->hist ? WITH_HIST : WITHOUT_HIST };
 	size_t head = head_of(run, counting->row_count);
 	struct record_table table;
 	const char *common;

@@ -7,7 +7,7 @@
 #include <fsdp/trace.h>
 
 #include "front/select.h"
-#include "part/partial.h"
+#include "part/name-buffer.h"
 #include "part/tensor-row.h"
 
 /*
@@ -21,24 +21,24 @@ struct stats_options {
 
 enum { STATS_BINS = FSDP_STATISTICS_BINS };
 
+/* What a tensor, or those of a group, come to. */
+struct stats_sum {
+	uint64_t tensors, numel, bytes;
+	bool known; /* the numbers */
+	struct fsdp_distribution numbers;
+};
+
 /* A tensor, or a group of them. */
 struct stats_row {
-	struct value key, shown; /* of a group; of a part's tensor that of its group */
-	uint32_t group;          /* of a part's tensor; UINT32_MAX: no --by */
-	bool tied;               /* its numbers count as those of another name */
+	struct value key, shown; /* of a group */
 	struct text name;
 	const char *dtype;
 	const int64_t *shape;
 	uint32_t dims;
-	uint64_t tensors;
-	uint64_t numel, bytes;
-	bool known; /* the rest */
-	struct fsdp_distribution numbers;
+	struct stats_sum sum;
 	uint64_t inf; /* of both signs */
 	bool binned;
 	int64_t bins[STATS_BINS];
-	int64_t room[FSDP_DIMS_MAX]; /* of the shape of a joined one */
-	struct partial_row part;
 };
 
 struct counting {
@@ -50,16 +50,12 @@ struct counting {
 	size_t tensor_count;
 	struct fsdp_statistics *statistics;
 	struct fsdp_recording_progress progress; /* of them */
-	struct part_facts partial;
-	const struct joined_parts *joined; /* rows of parts, instead of statistics */
-	bool nonfinite, hist, selects;
-
 	/* With --by. */
 	enum fsdp_sums_by by;
 	struct fsdp_sums *sums;
-	struct stats_row *groups; /* NULL: a row for each tensor */
+	struct stats_sum *groups; /* NULL: a row for each tensor */
+	uint64_t *group_bins;     /* with --hist: STATS_BINS of each group */
 	size_t group_count;
-	struct name_buffer key_name;
 
 	uint32_t *rows; /* numbers of tensors or of groups, as they are shown */
 	size_t row_count;
@@ -72,8 +68,7 @@ struct counting {
 
 /* ---- stats-rows.c ---- */
 
-/* Rows of tensors, and the one with this number, until the next one. */
-size_t stats_tensor_rows(const struct counting *counting);
+/* The row of a tensor, until the next one. */
 const struct stats_row *stats_tensor_row(struct counting *counting, uint32_t number);
 
 /* The same of what is shown: of groups where tensors are folded. */

@@ -24,10 +24,6 @@ struct fsdp_statistics_options {
 	const uint32_t *tensors;
 	size_t tensor_count;
 
-	/* Only share `part`, from 1 on, of `parts` of about as many bytes: whole tensors,
-	 * each in one of them. 0 of 0: all. */
-	uint32_t part, parts;
-
 	/* Threads, at most 64; 0: one. */
 	unsigned jobs;
 
@@ -85,9 +81,6 @@ enum { FSDP_STATISTICS_BINS = 16 };
 struct fsdp_statistics_row {
 	/* Index for fsdp_tensor. */
 	uint32_t tensor;
-	/* Its place among all, of every share: by it the results of several processes can
-	 * be put together. */
-	size_t position;
 	struct fsdp_distribution numbers;
 	/* Why there are no numbers, or NULL. The object owns it. */
 	const struct fsdp_error *error;
