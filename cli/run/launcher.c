@@ -2,8 +2,7 @@
 /*
  * Finds out which of several processes this one is.
  *
- * Origin: sbatch(1) and srun(1) of Slurm 23, torch/distributed/run.py, Open MPI's mpirun(1)
- * and PMI of MPICH, the Kubernetes documentation of indexed jobs, parallel(1).
+ * Origin: sbatch(1) and srun(1) of Slurm 23, torch/distributed/run.py, parallel(1).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -26,11 +25,7 @@ static const struct launcher launchers[] = {
 	{ "a Slurm array", "SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT",
 		"SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_STEP" },
 	{ "srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", NULL, NULL },
-	{ "Slurm", "SLURM_PROCID", "SLURM_NTASKS", NULL, NULL },
 	{ "torchrun", "RANK", "WORLD_SIZE", NULL, NULL },
-	{ "Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", NULL, NULL },
-	{ "MPI", "PMI_RANK", "PMI_SIZE", NULL, NULL },
-	{ "a Kubernetes indexed job", "JOB_COMPLETION_INDEX", NULL, NULL, NULL },
 	{ "GNU parallel", "PARALLEL_SEQ", NULL, "1", NULL },
 };
 
@@ -79,10 +74,6 @@ static enum usage_result ask_all(
 		int64_t its_number, its_count;
 
 		if (!ask(&launchers[i], &its_number, &its_count) || its_count == 1)
-			continue;
-		/* Of Slurm's steps srun tells. */
-		if (told != NULL && strcmp(told->name, "srun") == 0 &&
-			strcmp(launchers[i].name, "Slurm") == 0)
 			continue;
 		if (told != NULL &&
 			(its_number != number ||

@@ -6,8 +6,8 @@
 
 /*
  * --part=K/N, --part=auto and --part=auto/N: which share of the work is this process's.
- * With auto the launcher that started it tells: Slurm (arrays, srun), torchrun, MPI,
- * Kubernetes indexed jobs, GNU parallel. The last two tell only K.
+ * With auto the launcher that started it sets both: Slurm (arrays, srun) or torchrun; GNU
+ * parallel sets K alone.
  */
 
 /* Fills part_number, part_count and part_from of the options; nothing without --part. */

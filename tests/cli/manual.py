@@ -76,7 +76,7 @@ while [ $# -gt 0 ] && [ "$1" != fsdp-inspect ]; do
 	esac
 	shift
 done
-SLURM_PROCID=0 SLURM_NTASKS=8 exec "$@"
+SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=8 exec "$@"
 """
 PARALLEL = r"""#!/bin/sh
 while [ "$1" != fsdp-inspect ]; do
@@ -87,7 +87,7 @@ while read -r number; do
 done
 """
 QUIET = "#!/bin/sh\ncat > /dev/null\n"
-STUBS = {"sbatch": LAUNCHER, "srun": LAUNCHER, "mpirun": LAUNCHER, "torchrun": LAUNCHER, "parallel": PARALLEL,
+STUBS = {"sbatch": LAUNCHER, "srun": LAUNCHER, "torchrun": LAUNCHER, "parallel": PARALLEL,
          "ncdu": QUIET, "source": QUIET, "deploy": "#!/bin/sh\n"}
 # Programs that lines of the pages call, and that need not be installed.
 OTHERS = ("jq", "zstd")

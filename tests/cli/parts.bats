@@ -7,8 +7,7 @@ setup() {
 	: "${FSDP_INSPECT:?}" "${TESTDATA:?}"
 	cd "$BATS_TEST_TMPDIR"
 	cp -r "$TESTDATA/demo/step-1234" step
-	unset RANK WORLD_SIZE SLURM_ARRAY_TASK_ID SLURM_PROCID JOB_COMPLETION_INDEX PARALLEL_SEQ
-	unset OMPI_COMM_WORLD_RANK PMI_RANK
+	unset RANK WORLD_SIZE SLURM_ARRAY_TASK_ID SLURM_PROCID PARALLEL_SEQ
 }
 
 # parts N WORD...: all results of a command
@@ -341,27 +340,19 @@ refused() {
 	cmp one two
 }
 
-@test "srun, torchrun, MPI" {
+@test "srun and torchrun" {
 	SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 SLURM_NTASKS=4 "$FSDP_INSPECT" hash --part=auto -o jsonl=s-%p step
 	[ -e s-2 ]
 	RANK=0 WORLD_SIZE=2 "$FSDP_INSPECT" hash --part=auto -o jsonl=t-%p step
-	[ -e t-1 ]
-	OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 PMI_RANK=1 PMI_SIZE=2 \
-		"$FSDP_INSPECT" hash --part=auto -o jsonl=m-%p step
-	[ -e m-2 ]
-	"$FSDP_INSPECT" merge -q t-1 m-2 >two
+	"$FSDP_INSPECT" merge -q t-1 s-2 >two
 	"$FSDP_INSPECT" hash step >one
 	cmp one two
 }
 
-@test "Kubernetes and GNU parallel tell no number of parts" {
-	export JOB_COMPLETION_INDEX=1
-	run --separate-stderr "$FSDP_INSPECT" hash --part=auto step
+@test "GNU parallel sets no number of parts" {
+	PARALLEL_SEQ=1 run --separate-stderr "$FSDP_INSPECT" hash --part=auto step
 	[ "$status" -eq 2 ]
 	[[ "$stderr" == *"--part=auto/N"* ]]
-	"$FSDP_INSPECT" hash --part=auto/2 -o jsonl=k-%p step
-	[ -e k-2 ]
-	unset JOB_COMPLETION_INDEX
 	PARALLEL_SEQ=1 "$FSDP_INSPECT" hash --part=auto/2 -o jsonl=p-%p step
 	[ -e p-1 ]
 }
