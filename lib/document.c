@@ -29,6 +29,7 @@ struct fsdp_document {
 	struct fsdp_arena arena; /* of the bytes and the members */
 	json_t *root;
 	bool lines;
+	uint64_t sum; /* of lines */
 	const struct root_member *members;
 };
 
@@ -87,12 +88,34 @@ static json_t *parse_value(
 	return NULL;
 }
 
+/* FNV-1a of what stands in front of the last comma, white space between values left out. */
+static uint64_t sum_lines(struct fsdp_span bytes)
+{
+	uint64_t sum = UINT64_C(14695981039346656037), in_front = sum;
+	bool in_text = false, escaped = false;
+
+	for (size_t i = 0; i < bytes.size; i++) {
+		unsigned char byte = bytes.data[i];
+
+		if (!in_text && memchr(" \t\r\n", byte, 4) != NULL)
+			continue;
+		if (!in_text && byte == ',')
+			in_front = sum;
+		if (byte == '"' && !escaped)
+			in_text = !in_text;
+		escaped = in_text && byte == '\\' && !escaped;
+		sum = (sum ^ byte) * UINT64_C(1099511628211);
+	}
+	return in_front;
+}
+
 static bool parse_lines(struct fsdp_document *document, struct fsdp_span bytes,
 	struct fsdp_error **ret_error)
 {
 	document->root = json_array();
 	if (document->root == NULL)
 		return fsdp_fail_memory(ret_error);
+	document->sum = sum_lines(bytes);
 	for (int number = 0; bytes.size != 0; number++) {
 		struct fsdp_span line = fsdp_span_first(bytes, '\n');
 		size_t skip = line.size < bytes.size ? line.size + 1 : line.size;
@@ -203,11 +226,13 @@ bool fsdp_document_open(const char *path, const struct fsdp_limit_setting *setti
 }
 
 bool fsdp_document_open_lines(const char *path, const struct fsdp_limit_setting *settings,
-	size_t setting_count, struct fsdp_document **ret_document,
+	size_t setting_count, struct fsdp_document **ret_document, uint64_t *ret_sum,
 	struct fsdp_error **ret_error)
 {
-	return open_document(
-		path, true, settings, setting_count, ret_document, ret_error);
+	if (!open_document(path, true, settings, setting_count, ret_document, ret_error))
+		return false;
+	*ret_sum = (*ret_document)->sum;
+	return true;
 }
 
 void fsdp_document_free(struct fsdp_document *document)

@@ -4,6 +4,7 @@
  */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -793,15 +794,26 @@ static bool mean_place(
 	return true;
 }
 
-/* Who merges a folder wants its shards as one checkpoint. */
+/* Whether a path is a folder, or a file that does not begin as JSON does. */
+static bool is_no_json(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	char first = '{';
+	/* Of a pipe nothing is taken. */
+	ssize_t got = fd >= 0 ? pread(fd, &first, 1, 0) : -1;
+	bool is_folder = got < 0 && errno == EISDIR;
+
+	if (fd >= 0)
+		close(fd);
+	return is_folder || (got == 1 && first != '{');
+}
+
+/* Who merges a checkpoint wants its shards as one. */
 static bool mean_export(
 	struct usage *usage, const struct arguments *arguments, const struct texts *paths)
 {
-	DIR *folder = paths->count > 0 ? opendir(paths->items[0]) : NULL;
-
-	if (folder == NULL)
+	if (paths->count == 0 || !is_no_json(paths->items[0]))
 		return false;
-	closedir(folder);
 	usage_what(usage,
 		"%s: merge joins results of --part, not the shards of a checkpoint",
 		paths->items[0]);

@@ -392,13 +392,13 @@ static const struct record head_record = RECORD_OF(RECORD_OBJECT, NONE,
 			.about = "True when a signal stopped the work, else absent." \
 	}
 
-static const struct record finding_line =
+const struct record jsonl_finding =
 	OBJECT_RECORD(NONE, "finding_line", "JSON Lines: one finding.",
 		{ "type", WORD_OF("finding") }, { NULL, FIELDS(finding_record) });
-static const struct record error_line =
+const struct record jsonl_error =
 	OBJECT_RECORD(NONE, "error_line", "JSON Lines: one error.",
 		{ "type", WORD_OF("error") }, { NULL, FIELDS(failure_record) });
-static const struct record end_line = OBJECT_RECORD(NONE, "end_line",
+const struct record jsonl_end = OBJECT_RECORD(NONE, "end_line",
 	"JSON Lines: the last line. A file without it was cut off.",
 	{ "type", WORD_OF("end") },
 	{ "items", ALWAYS(FIELD_COUNT), .about = "Number of item lines." },
@@ -407,7 +407,13 @@ static const struct record end_line = OBJECT_RECORD(NONE, "end_line",
 	{ "status", ALWAYS(FIELD_COUNT), .about = "Exit status." }, INTERRUPTED, OMITTED,
 	{ "data", ALWAYS(FIELD_ANY),
 		.about =
-			"The answer without what the item lines hold; null when the work failed." });
+			"The answer without what the item lines hold; null when the work failed." },
+	{ "checksum", .type = FIELD_WORD,
+		.about =
+			"Of a part: FNV-1a, 64 bits, of all lines up to this member, white space between values left out." });
+const struct record jsonl_header =
+	RECORD_OF(RECORD_OBJECT, NONE, { "type", WORD_OF("header") },
+		{ "schema", ALWAYS(FIELD_WORD) }, { NULL, FIELDS(head_record) });
 
 static struct column schema_field(const struct printer *printer)
 {
@@ -475,9 +481,9 @@ static void put_lines(struct printer *printer, const struct schema_of *of)
 				k++)
 				put_item_line(printer, items, item);
 	printer->in_line = false;
-	put_elements(printer, NULL, &finding_line);
-	put_elements(printer, NULL, &error_line);
-	put_elements(printer, NULL, &end_line);
+	put_elements(printer, NULL, &jsonl_finding);
+	put_elements(printer, NULL, &jsonl_error);
+	put_elements(printer, NULL, &jsonl_end);
 	end(printer, ']');
 	end(printer, '}');
 }

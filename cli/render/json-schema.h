@@ -14,6 +14,9 @@ struct schema_of {
 	bool separate; /* there may be an answer for each of several inputs */
 };
 
+/* Lines of JSON Lines, for who reads them. `data` of the last one is an answer. */
+extern const struct record jsonl_header, jsonl_finding, jsonl_error, jsonl_end;
+
 /*
  * Writes the JSON Schema (draft 2020-12) of a command's document, printed from the rows
  * of records. It stands alone: a record with a name is a definition, other objects are

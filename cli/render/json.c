@@ -9,6 +9,7 @@
  * belongs to data waits in `rest` for the last record.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "render/functions.h"
@@ -193,6 +194,8 @@ static void begin(struct out *out, const struct out_header *header)
 	json->bare = header->bare && !json->lines;
 	json->has_data = header->has_data;
 	json->depth = 0;
+	json->stream.summed = json->lines && header->summed;
+	json->stream.sum = WRITER_NO_SUM;
 	if (json->lines) {
 		element_begin(json, "header");
 		put_head(json, header);
@@ -283,6 +286,12 @@ static void end_lines(struct json *json, const struct out_footer *footer)
 		writer_put(json->to, json->rest.data, json->rest.size);
 	else
 		writer_text(json->to, "null");
+	if (json->stream.summed) {
+		char digits[17];
+		writer_flush(json->to);
+		snprintf(digits, sizeof digits, "%016" PRIx64, json->stream.sum);
+		put(json, "checksum", value_word(digits));
+	}
 	record_end(json);
 }
 

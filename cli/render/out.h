@@ -59,6 +59,7 @@ struct out_header {
 	bool has_data; /* false: the command failed, there is no answer */
 	bool bare;     /* json: the members of `data` alone, no envelope (fqns --bare);
 			  without data nothing at all */
+	bool summed;   /* jsonl: the last line has a checksum of all that is in front */
 };
 
 struct out_footer {

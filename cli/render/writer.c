@@ -28,6 +28,10 @@ void writer_done(struct writer *writer)
 
 static void send(struct writer *writer, const char *data, size_t size)
 {
+	for (size_t i = 0; writer->summed && i < size; i++)
+		if (data[i] != '\n')
+			writer->sum = (writer->sum ^ (unsigned char)data[i]) *
+				      UINT64_C(1099511628211);
 	while (size != 0 && writer->error == 0) {
 		errno = 0;
 		size_t sent = fwrite(data, 1, size, writer->stream);

@@ -21,7 +21,10 @@ struct writer {
 	int error;                /* errno of the first failure, or 0 */
 	bool ascii;               /* what is escaped on its way here leaves as ASCII */
 	bool no_double_backslash; /* of JSON: a backslash leaves as \u005c */
+	bool summed;              /* what leaves for the stream is added to: */
+	uint64_t sum; /* FNV-1a of all bytes but newlines; of no bytes WRITER_NO_SUM */
 };
+#define WRITER_NO_SUM UINT64_C(14695981039346656037)
 
 enum {
 	WRITER_STREAM_ROOM = 64 << 10,

@@ -71,6 +71,7 @@ static void begin(struct session *session, bool has_data)
 		.rule = catalogue_rule,
 		.has_data = has_data,
 		.bare = is_bare(session),
+		.summed = session->arguments->common.part_count != 0,
 	};
 
 	/* The answer is written from here on. */

@@ -118,7 +118,7 @@ OUTSIDE = [
 SYSTEM = re.compile(
     r"(assert|ctype|errno|fenv|float|inttypes|iso646|limits|locale|math|setjmp|signal|stdalign"
     r"|stdarg|stdatomic|stdbool|stddef|stdint|stdio|stdlib|stdnoreturn|string|time|uchar|wchar"
-    r"|byteswap|dirent|endian|fcntl|fnmatch|getopt|langinfo|poll|sched|strings|termios|unistd"
+    r"|byteswap|dirent|endian|fcntl|fnmatch|getopt|langinfo|poll|sched|search|strings|termios|unistd"
     r"|sys/[a-z]+|linux/(prctl|fs|stat))\.h"
 )
 

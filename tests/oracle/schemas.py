@@ -377,7 +377,8 @@ def audit_jobs(args, folder):
         yield "--json", "audit", "--policy", policy, "--expect", path, "--merged", path, path
         yield "--json", "audit", "--data", "--values", path
         yield "--json", "audit", "--data", "--part=1/2", path
-        yield "--json", "audit", "--data", "--values", "--baseline", old, "--part=1/2", path
+        yield "--jsonl", "audit", "--data", "--part=1/2", path
+        yield "--jsonl", "hash", "--part=1/2", path
         yield "--json", "audit", path, os.path.join(folder, "absent")
         yield "--jsonl", "audit", path, os.path.join(folder, "absent")
     for case in (first_case(args, [name]) for name in ("broken/hf-missing-tensor", "torch-zip/custom-class")):

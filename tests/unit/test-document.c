@@ -117,6 +117,38 @@ static void a_ceiling_bounds_what_it_takes(void **state)
 	unlink("ceiling.json");
 }
 
+static uint64_t sum_of(const char *text)
+{
+	struct fsdp_document *document = NULL;
+	FILE *file = fopen("lines.jsonl", "w");
+	uint64_t sum = 0;
+
+	assert_non_null(file);
+	fputs(text, file);
+	fclose(file);
+	assert_true(
+		fsdp_document_open_lines("lines.jsonl", NULL, 0, &document, &sum, NULL));
+	assert_int_equal(fsdp_document_root(document).count, 2);
+	fsdp_document_free(document);
+	unlink("lines.jsonl");
+	return sum;
+}
+
+/* Of what is in front of the last comma; white space between values is none of it. */
+static void lines_have_a_checksum(void **state)
+{
+	uint64_t sum = sum_of("{\"a\":\"x, \\\"y\"}\n{\"b\":[1,2],\"checksum\":\"0\"}\n");
+
+	(void)state;
+	assert_int_equal(sum, 0x9d0037e21075fea5);
+	assert_int_equal(sum,
+		sum_of("{ \"a\": \"x, \\\"y\"}\r\n{\"b\": [1, 2],\t\"checksum\": \"f\"}"));
+	assert_int_not_equal(
+		sum, sum_of("{\"a\":\"x,\\\"y\"}\n{\"b\":[1,2],\"checksum\":\"0\"}\n"));
+	assert_int_not_equal(
+		sum, sum_of("{\"a\":\"x, \\\"y\"}\n{\"b\":[1,3],\"checksum\":\"0\"}\n"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -124,6 +156,7 @@ int main(void)
 		cmocka_unit_test(long_lists_of_integers_are_lists),
 		cmocka_unit_test(a_ceiling_bounds_what_it_takes),
 		cmocka_unit_test(what_is_no_document_is_refused),
+		cmocka_unit_test(lines_have_a_checksum),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,7 +14,6 @@ void audit_done(struct audit *audit)
 	for (size_t i = 0; i < audit->count; i++) {
 		free(audit->judgements[i].checks);
 		free(audit->judgements[i].digests_from);
-		free(audit->judgements[i].seen);
 		loading_done(&audit->judgements[i].loading);
 	}
 	free(audit->judgements);
@@ -81,11 +80,7 @@ bool audit_answer(struct audit *audit, struct run *run)
 		return false;
 	for (size_t i = 0; i < audit->count; i++)
 		status = status_worse(status, audit->judgements[i].status);
-	if (audit->count == 1)
-		audit->judgements[0].partial.errors_before =
-			run->collected->failure_count;
-	if (audit->count == 1 && audit->options->baseline != NULL &&
-		run->common->part_count == 0)
+	if (audit->count == 1 && audit->options->baseline != NULL)
 		audit->judgements[0].gone = baseline_gone(&audit->baseline);
 	tell_inputs(audit);
 	run_begin(run, status);

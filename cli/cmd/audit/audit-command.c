@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/audit/audit.h"
+#include "cmd/audit/judging.h"
 #include "part/pickled-recording.h"
 #include "run/answer.h"
 #include "run/collected.h"
@@ -72,26 +72,19 @@ static const char *no_part(const struct audit_options *options, const char **ret
 	*ret_hint = "give both: --data --part";
 	if (!options->data)
 		return "--part cuts the bytes that --data reads";
-	*ret_hint = "fsdp-inspect audit --data --merged=OUT CHECKPOINT, by itself";
+	*ret_hint = "run it by itself: fsdp-inspect audit --data --values CHECKPOINT";
+	if (options->values)
+		return "--part excludes --values, which compares tensors of all parts";
+	*ret_hint = "run it by itself, with --baseline";
+	if (options->baseline != NULL)
+		return "--part excludes --baseline";
+	*ret_hint = "run it by itself: fsdp-inspect audit --data --merged=OUT CHECKPOINT";
 	if (options->merged != NULL)
 		return "--part excludes --merged, which reads every tensor of both checkpoints";
 	*ret_hint = "fsdp-inspect audit --for=LOADER CHECKPOINT";
 	return options->loading.loaders.count > 0
 		       ? "--part excludes --for, which needs the headers alone: run it by itself"
 		       : NULL;
-}
-
-static void set_threshold(struct audit *audit, const struct common_options *common)
-{
-	struct text word = common->fail_on != NULL              ? text_of(common->fail_on)
-			   : audit->policy.fail_on.data != NULL ? audit->policy.fail_on
-								: text_of("error");
-	size_t at = 0;
-
-	while (!text_is(word, text_of(fail_words[at])))
-		at++;
-	audit->never_fails = at == 0;
-	audit->fail_on = at == 0 ? SEVERITY_ERROR : (enum severity)(at - 1);
 }
 
 static enum fsdp_level level_of(const struct audit_options *options)
@@ -194,7 +187,10 @@ static bool prepare(struct run *run, struct fsdp_recording_options *unused)
 	if (!policy_open(&audit->policy, run, options->policy, &audit->levels) ||
 		!baseline_open(&audit->baseline, run, options->baseline))
 		return false;
-	set_threshold(audit, run->common);
+	audit_set_threshold(
+		audit, run->common->fail_on != NULL ? text_of(run->common->fail_on)
+		       : audit->policy.fail_on.data != NULL ? audit->policy.fail_on
+							    : text_of("error"));
 	tell_others(options, run->collected);
 	return loading_prepare(&options->loading, run) && set_rules(audit, run) &&
 	       set_ignored(audit, run) &&

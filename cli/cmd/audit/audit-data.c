@@ -25,7 +25,7 @@ static const char *reason_name(unsigned reason)
 }
 
 #define CHECK struct check
-static const struct record check_record = OBJECT_RECORD(CHECK, "check",
+const struct record check_record = OBJECT_RECORD(CHECK, "check",
 	"What became of one rule. Rules about recordings are not listed.",
 	{ "input", ID_AT(CHECK, input),
 		ABOUT("`id` of the input, where several checkpoints were judged.") },
@@ -50,57 +50,12 @@ static struct value get_levels(struct subject of)
 	return value_texts(asked->levels, asked->level_count);
 }
 
-static struct value get_known(struct subject of)
-{
-	const struct audit_request *asked = of.object;
-
-	return value_texts(asked->known, asked->known_count);
-}
-
-static bool has_known(struct subject of)
-{
-	return ((const struct audit_request *)of.object)->known != NULL;
-}
-
 static const struct record request_record = OBJECT_RECORD(REQUEST, "part_request",
 	"How a part was judged: `merge` judges the whole so.",
-	{ "fail_on", WORD_AT(REQUEST, fail_on), .always = true,
+	{ "fail_on", WORD_AT(REQUEST, fail_on), .always = true, .words = fail_words,
 		ABOUT("Severity from which findings fail the audit.") },
 	{ "levels", GET(FIELD_TEXTS, get_levels), .always = true,
-		ABOUT("RULE=LEVEL of rules whose level was changed.") },
-	{ "known", GET(FIELD_TEXTS, get_known), .has = has_known,
-		ABOUT("Fingerprints of the findings of the baseline.") });
-
-struct seen_row {
-	uint32_t piece;
-	struct text numbers;
-	char room[SEEN_TEXT];
-};
-
-static const void *each_seen(struct subject of, size_t i, void *room)
-{
-	const struct judgement *verdict = of.object;
-	struct seen_row *row = room;
-
-	if (i >= verdict->seen_count)
-		return NULL;
-	row->piece = verdict->seen[i].piece;
-	seen_text(&verdict->seen[i], row->room);
-	row->numbers = text_of(row->room);
-	return row;
-}
-
-static bool has_seen(struct subject of)
-{
-	return ((const struct judgement *)of.object)->seen != NULL;
-}
-
-#define SEEN struct seen_row
-static const struct record seen_record = OBJECT_RECORD(SEEN, "seen_piece",
-	"Of a part: what it saw of the numbers of a piece of a tensor.",
-	{ "piece", ID_AT(SEEN, piece), .always = true, ABOUT("Which piece.") },
-	{ "numbers", TEXT_AT(SEEN, numbers), .always = true,
-		ABOUT("What was added up, for `merge` of the same release.") });
+		ABOUT("RULE=LEVEL of rules whose level was changed.") });
 
 static const void *each_check(struct subject of, size_t i, void *room)
 {
@@ -201,8 +156,6 @@ const struct record audit_record = OBJECT_RECORD(VERDICT, "verdict",
 		ABOUT("With `--part`: how it was judged.") },
 	{ "whole", OBJECT(whole_record), .has = has_part,
 		ABOUT("With `--part`: what is known of the whole.") },
-	{ "seen", EACH(each_seen, seen_record), .has = has_seen,
-		ABOUT("With `--part` and `--values`: what the part saw of numbers.") },
 	{ "baseline", OBJECT(baseline_record), .has = has_baseline,
 		ABOUT("What an earlier result had, with `--baseline` and one checkpoint.") });
 

@@ -14,17 +14,15 @@ static char *request_of(const struct judging *judging)
 {
 	const struct audit_options *options = judging->audit->options;
 	const struct audit_request *asked = &judging->verdict->asked;
-	const char *const files[] = { options->manifest, options->policy, options->expect,
-		options->baseline };
+	const char *const files[] = { options->manifest, options->policy,
+		options->expect };
 	char *text = NULL;
 	size_t size = 0;
 	FILE *stream = open_memstream(&text, &size);
 
 	if (stream == NULL)
 		return NULL;
-	fprintf(stream, "data%s%s%s\n%s", options->values ? " values" : "",
-		options->baseline != NULL ? " baseline" : "",
-		options->checks ? " checks" : "", asked->fail_on);
+	fprintf(stream, "data%s\n%s", options->checks ? " checks" : "", asked->fail_on);
 	for (size_t i = 0; i < asked->level_count; i++)
 		fprintf(stream, "\n%s", asked->levels[i].data);
 	for (size_t i = 0; i < sizeof files / sizeof *files; i++)
@@ -59,21 +57,6 @@ static bool keep_levels(struct judging *judging)
 	return true;
 }
 
-static bool keep_known(struct judging *judging)
-{
-	const struct baseline *baseline = &judging->audit->baseline;
-	struct audit_request *asked = &judging->verdict->asked;
-	struct text *known = calloc(baseline->count + 1, sizeof *known);
-
-	if (!owned_take(&judging->collected->owned, (char *)known))
-		return false;
-	for (size_t i = 0; i < baseline->count; i++)
-		known[i] = text_of(baseline_print(baseline, i));
-	asked->known = known;
-	asked->known_count = baseline->count;
-	return true;
-}
-
 bool name_part(struct judging *judging)
 {
 	const struct audit *audit = judging->audit;
@@ -83,28 +66,15 @@ bool name_part(struct judging *judging)
 
 	verdict->asked.fail_on =
 		audit->never_fails ? "none" : severity_name(audit->fail_on);
-	if (!keep_levels(judging) ||
-		(audit->options->baseline != NULL && !keep_known(judging)))
+	if (!keep_levels(judging))
 		return false;
 	request = request_of(judging);
 	good = request != NULL &&
 	       partial_init(&verdict->partial, judging->run, request, NULL, NULL, 0);
 	free(request);
-	if (good && audit->options->values)
-		good = partial_files(judging->run->checkpoint, judging->run->path,
-			verdict->partial.files);
 	/* Of each check the parts lie one behind the other. */
 	for (size_t i = 0; good && i < verdict->check_count; i++)
 		verdict->checks[i].number = (uint32_t)(i * verdict->partial.parts +
 						       verdict->partial.part - 1);
 	return good;
-}
-
-void seen_text(const struct fsdp_verify_seen *seen, char text[SEEN_TEXT])
-{
-	size_t used = (size_t)snprintf(text, SEEN_TEXT, "%" PRIx32, seen->how);
-
-	for (size_t i = 0; i < FSDP_VERIFY_SEEN_WORDS; i++)
-		used += (size_t)snprintf(
-			text + used, SEEN_TEXT - used, " %" PRIx64, seen->words[i]);
 }

@@ -11,7 +11,7 @@
 #include "cmd/audit/policy.h"
 #include "front/command.h"
 #include "part/load-answer.h"
-#include "part/partial.h"
+#include "part/part-result.h"
 
 /* What was asked for. */
 struct audit_options {
@@ -44,8 +44,6 @@ struct audit_request {
 	const char *fail_on; /* --fail-on, or that of the policy */
 	struct text *levels; /* RULE=LEVEL, of rules that have not their own */
 	size_t level_count;
-	struct text *known; /* fingerprints of the baseline; NULL: there is none */
-	size_t known_count;
 };
 
 /* The judgement on one checkpoint. */
@@ -74,9 +72,7 @@ struct judgement {
 	uint64_t not_evaluated[FSDP_REASON_COUNT]; /* rules, by reason */
 	struct loading_answer loading;
 	struct part_facts partial;
-	struct audit_request asked;    /* of a part */
-	struct fsdp_verify_seen *seen; /* of a part, with --values */
-	size_t seen_count;
+	struct audit_request asked; /* of a part */
 };
 
 /* What one run makes: in run->prepared. */
@@ -104,17 +100,13 @@ bool audit_judge(struct audit *audit, struct run *run, struct fsdp_error **ret_e
 bool audit_join(struct run *run, const struct joined_parts *joined,
 	struct fsdp_error **ret_error);
 
-/* What a part saw of the numbers of a piece, in sixteen words of hexadecimal digits. */
-enum { SEEN_TEXT = (1 + FSDP_VERIFY_SEEN_WORDS) * 17 + 1 };
-void seen_text(const struct fsdp_verify_seen *seen, char text[SEEN_TEXT]);
-
 /* Releases what it holds. */
 void audit_done(struct audit *audit);
 
 /* Shows all judgements. False: out of memory. */
 bool audit_answer(struct audit *audit, struct run *run);
 
-extern const struct record audit_record;
+extern const struct record audit_record, check_record;
 void audit_data(const struct audit *audit, struct out *out);
 
 /* False: out of memory. */

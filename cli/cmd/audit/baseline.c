@@ -28,8 +28,7 @@ static bool is_print_of_finding(struct fsdp_document_value finding, struct text 
 	return ret_text->size == 16 && !text_is(rule, text_of("FI9006"));
 }
 
-static bool take(struct baseline *baseline, struct fsdp_document_value items,
-	bool (*is_one)(struct fsdp_document_value item, struct text *ret_text))
+static bool take(struct baseline *baseline, struct fsdp_document_value items)
 {
 	size_t kept = 0;
 
@@ -39,7 +38,7 @@ static bool take(struct baseline *baseline, struct fsdp_document_value items,
 	for (size_t i = 0; i < items.count; i++) {
 		struct text text;
 
-		if (is_one(fsdp_document_item(items, i), &text))
+		if (is_print_of_finding(fsdp_document_item(items, i), &text))
 			memcpy(baseline->prints[baseline->count++].text, text.data, 16);
 	}
 	qsort(baseline->prints, baseline->count, sizeof *baseline->prints, compare);
@@ -73,26 +72,10 @@ bool baseline_open(struct baseline *baseline, struct run *run, const char *path)
 			"make one: fsdp-inspect audit -o json=FILE CHECKPOINT",
 			"%s: this is not a JSON result of fsdp-inspect", path);
 	else
-		good = take(baseline, findings, is_print_of_finding) ||
+		good = take(baseline, findings) ||
 		       !refuse(run, NULL, "%s: out of memory", path);
 	fsdp_document_free(document);
 	return good;
-}
-
-static bool is_print(struct fsdp_document_value print, struct text *ret_text)
-{
-	*ret_text = text_of_span(print.text);
-	return ret_text->size == 16;
-}
-
-bool baseline_take(struct baseline *baseline, struct fsdp_document_value prints)
-{
-	return take(baseline, prints, is_print);
-}
-
-const char *baseline_print(const struct baseline *baseline, size_t index)
-{
-	return index < baseline->count ? baseline->prints[index].text : NULL;
 }
 
 void baseline_done(struct baseline *baseline)

@@ -16,12 +16,6 @@ struct baseline {
 bool baseline_open(struct baseline *baseline, struct run *run, const char *path);
 void baseline_done(struct baseline *baseline);
 
-/* The same fingerprints from the result of a part. False: out of memory. */
-bool baseline_take(struct baseline *baseline, struct fsdp_document_value prints);
-
-/* The index-th fingerprint; NULL past the end. */
-const char *baseline_print(const struct baseline *baseline, size_t index);
-
 /* Whether it was there before; remembers that it was seen again. */
 bool baseline_knows(struct baseline *baseline, const struct finding *finding);
 

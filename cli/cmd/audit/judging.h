@@ -12,7 +12,10 @@ struct judging {
 	struct judgement *verdict;
 };
 
-/* verdict.c: gives findings the levels that were asked for, and leaves out those that are
+/* verdict.c: the least that fails, of fail_words. */
+void audit_set_threshold(struct audit *audit, struct text word);
+
+/* Gives findings the levels that were asked for, and leaves out those that are
  * off or known. */
 void drop_findings(struct judging *judging);
 

@@ -84,9 +84,7 @@ static bool keeps(struct judging *judging, struct finding *finding)
 		    strcmp(finding->rule, "FI3018") == 0) &&
 		policy_allows(&audit->policy, finding->tensor))
 		return false;
-	/* Of parts merge leaves them out: it must see what several of them found. */
-	if (judging->run->common->part_count != 0 ||
-		!baseline_knows(&audit->baseline, finding))
+	if (!baseline_knows(&audit->baseline, finding))
 		return true;
 	judging->verdict->known++;
 	fail_check(judging->verdict, finding->rule, 1);
@@ -111,6 +109,16 @@ void drop_findings(struct judging *judging)
 		if (!levels_off(levels, rule_index(collected->omissions[i].rule)))
 			collected->omissions[kept++] = collected->omissions[i];
 	collected->omission_count = kept;
+}
+
+void audit_set_threshold(struct audit *audit, struct text word)
+{
+	size_t at = 0;
+
+	while (!text_is(word, text_of(fail_words[at])))
+		at++;
+	audit->never_fails = at == 0;
+	audit->fail_on = at == 0 ? SEVERITY_ERROR : (enum severity)(at - 1);
 }
 
 /* ---- checks ---- */
@@ -196,20 +204,6 @@ static bool keep_scope(struct judging *judging, const struct passes *passes)
 	return true;
 }
 
-/* What this part saw of numbers. False: out of memory. */
-static bool keep_seen(struct judgement *verdict, const struct fsdp_verify *verify)
-{
-	size_t count = verify != NULL ? fsdp_verify_seen_count(verify) : 0;
-
-	verdict->seen = calloc(count + 1, sizeof *verdict->seen);
-	if (verdict->seen == NULL)
-		return false;
-	for (size_t i = 0; i < count; i++)
-		verdict->seen[i] = fsdp_verify_seen(verify, i);
-	verdict->seen_count = count;
-	return true;
-}
-
 static bool run_passes(struct judging *judging, struct fsdp_error **ret_error)
 {
 	struct passes passes = { 0 };
@@ -217,10 +211,7 @@ static bool run_passes(struct judging *judging, struct fsdp_error **ret_error)
 		    passes_run(&passes, judging->run, judging->audit->level,
 			    judging->audit->options->manifest, ret_error);
 
-	good = good && set_checks(judging, &passes) && keep_scope(judging, &passes) &&
-	       (!judging->audit->options->values ||
-		       judging->run->common->part_count == 0 ||
-		       keep_seen(judging->verdict, passes.verify));
+	good = good && set_checks(judging, &passes) && keep_scope(judging, &passes);
 	passes_done(&passes);
 	return good;
 }

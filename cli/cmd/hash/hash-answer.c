@@ -10,34 +10,6 @@
 
 /* ---- for programs ---- */
 
-#define ROW struct hash_row
-#define LISTED                                                                 \
-	{                                                                      \
-		"listed", WORD_AT(ROW, listed), PART_ALONE,                    \
-			WORDS("matched", "mismatched", "unlisted"),            \
-			ABOUT("Of a part with `--check`: what the list says.") \
-	}
-static const struct record file_record = OBJECT_RECORD(ROW, "hashed_file", "A file.",
-	{ "path", NAME_AT(ROW, name), .always = true,
-		ABOUT("Path below the folder that was opened.") },
-	{ "bytes", BYTES_AT(ROW, bytes), .always = true, ABOUT("Its size.") },
-	{ "sha256", TEXT_AT(ROW, digits),
-		ABOUT("SHA-256 of the file; absent when it could not be read.") },
-	LISTED, { NULL, FIELDS_AT(ROW, part, partial_row_record) });
-
-static const struct record tensor_hash_record = OBJECT_RECORD(ROW, "hashed_tensor",
-	"A tensor.",
-	{ "name", NAME_AT(ROW, name), .always = true,
-		ABOUT("Name as shown: clean, or as stored with `--raw`.") },
-	{ "dtype", WORD_AT(ROW, dtype), .always = true,
-		ABOUT("Element type as torch spells it.") },
-	{ "shape", SHAPE_AT(ROW, shape, dims), .always = true, ABOUT("Global shape.") },
-	{ "bytes", BYTES_AT(ROW, bytes), .always = true,
-		ABOUT("Bytes of the whole tensor.") },
-	{ "sha256", TEXT_AT(ROW, digits),
-		ABOUT("SHA-256 of all elements in C order of the global shape, little-endian. Absent with `--names`, and when they could not be read.") },
-	LISTED, { NULL, FIELDS_AT(ROW, part, partial_row_record) });
-
 #define CHECK struct hash_check
 static const struct record hash_check_record = OBJECT_RECORD(CHECK, "digest_check",
 	"What a list of digests and the checkpoint say about each other.",
@@ -48,10 +20,7 @@ static const struct record hash_check_record = OBJECT_RECORD(CHECK, "digest_chec
 	{ "missing", LIST_AT(CHECK, missing, missing_count, record_texts), .always = true,
 		ABOUT("What is listed and not there.") },
 	{ "unlisted", LIST_AT(CHECK, unlisted, unlisted_count, record_texts),
-		.always = true, ABOUT("What is there and not listed.") },
-	{ "list", TEXT_AT(CHECK, path), ABOUT("Of a part: path of the list.") },
-	{ "wrong_line", COUNT_AT(CHECK, wrong_line),
-		ABOUT("Of a part: the first line of it that is none of sha256sum; 0: none.") });
+		.always = true, ABOUT("What is there and not listed.") });
 
 #define HASHING struct hashing
 static bool has_part(struct subject of)
@@ -68,8 +37,8 @@ const struct record hash_record = OBJECT_RECORD(HASHING, "digests",
 	"Digests of files or of tensors.",
 	{ "kind", WORD_AT(HASHING, word), .always = true,
 		WORDS("stored", "logical", "names"), ABOUT("What was digested.") },
-	{ "files", ITEMS(file_record), ABOUT("With `--stored`: files, by path.") },
-	{ "tensors", ITEMS(tensor_hash_record),
+	{ "files", ITEMS(hashed_file_record), ABOUT("With `--stored`: files, by path.") },
+	{ "tensors", ITEMS(hashed_tensor_record),
 		ABOUT("With `--logical` and `--names`: tensors, by name.") },
 	{ "digest", TEXT_AT(HASHING, digest),
 		ABOUT("SHA-256 of the list: of a line for each file (`SHA256`, two spaces, `PATH`) or tensor (`SHA256 DTYPE SHAPE NAME`; `DTYPE SHAPE NAME` with `--names`). Absent when a digest lacks.") },
@@ -90,7 +59,7 @@ static void show_rows(struct hashing *hashing)
 	struct hash_row row;
 
 	record_table_init(
-		&table, &like, files ? &file_record : &tensor_hash_record, NULL);
+		&table, &like, files ? &hashed_file_record : &hashed_tensor_record, NULL);
 	out_records_begin(out, &table);
 	for (size_t i = 0; i < hashing->row_count; i++) {
 		hash_row(hashing, i, &row);
@@ -177,17 +146,15 @@ static void show_names(
 	}
 }
 
-/* What a part has not, another one may have. */
 static void show_check(struct hashing *hashing)
 {
 	const struct hash_check *check = &hashing->check;
 	struct out *out = hashing->run->out;
 	const char *what = hashing->kind == HASH_STORED ? "file" : "tensor";
-	size_t missing = hashing->partial.parts == 0 ? check->missing_count : 0;
-	uint64_t total = check->matched + check->mismatched_count + missing;
+	uint64_t total = check->matched + check->mismatched_count + check->missing_count;
 
 	show_names(out, check->mismatched, check->mismatched_count, "the digest differs");
-	show_names(out, check->missing, missing, "listed, and not there");
+	show_names(out, check->missing, check->missing_count, "listed, and not there");
 	out_line_begin(out, NULL);
 	out_line_name(out, title_of(hashing->run));
 	if (hashing->partial.parts != 0)

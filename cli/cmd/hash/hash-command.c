@@ -13,6 +13,7 @@
 #include "part/digest-list.h"
 #include "part/nothing.h"
 #include "part/tensor-reading.h"
+#include "render/escape.h"
 #include "run/answer.h"
 #include "run/progress.h"
 
@@ -57,8 +58,12 @@ static bool is_own(const struct hashing *hashing, struct fsdp_span path)
 static bool takes_file(void *context, struct fsdp_span path)
 {
 	struct hashing *hashing = context;
+	bool taken =
+		selection_takes_file(hashing->selection, path) && !is_own(hashing, path);
 
-	return selection_takes_file(hashing->selection, path) && !is_own(hashing, path);
+	if (taken && hashing->manifest != NULL)
+		hash_see(hashing, path);
+	return taken;
 }
 
 /* ---- the whole ---- */
@@ -177,8 +182,14 @@ static bool make_rows(struct hashing *hashing, struct fsdp_error **ret_error)
 {
 	const char *check = hashing->options->check;
 
-	if (check != NULL && !fsdp_manifest_open(check, &hashing->manifest, ret_error))
-		return false;
+	if (check != NULL) {
+		if (!fsdp_manifest_open(check, &hashing->manifest, ret_error))
+			return false;
+		hashing->seen = calloc(fsdp_manifest_count(hashing->manifest) + 1,
+			sizeof *hashing->seen);
+		if (hashing->seen == NULL)
+			return false;
+	}
 	if (hashing->kind != HASH_STORED &&
 		!reading_choose(hashing->run, hashing->selection, &hashing->name,
 			&hashing->tensors, &hashing->tensor_count))
@@ -196,20 +207,6 @@ static bool make_rows(struct hashing *hashing, struct fsdp_error **ret_error)
 	return true;
 }
 
-/* The list that the parts were compared with. */
-static struct fsdp_document_value told_check(const struct joined_parts *joined)
-{
-	return fsdp_document_get(joined->data[0], "check");
-}
-
-/* 0: there is none. */
-static uint64_t wrong_line_of(const struct hashing *hashing)
-{
-	return hashing->joined != NULL
-		       ? joined_count(told_check(hashing->joined), "wrong_line")
-		       : fsdp_manifest_wrong_line(hashing->manifest);
-}
-
 static void judge(struct hashing *hashing)
 {
 	const struct hash_check *check = &hashing->check;
@@ -221,13 +218,14 @@ static void judge(struct hashing *hashing)
 		hashing->status = status_worse(hashing->status, STATUS_BAD);
 		hashing->digest.data = NULL; /* of nothing */
 	}
-	if (check->mismatched_count > 0 ||
-		(check->missing_count > 0 && hashing->partial.parts == 0))
+	if (check->mismatched_count > 0 || check->missing_count > 0)
 		hashing->status = status_worse(hashing->status, STATUS_BAD);
-	if (hashing->compared && wrong_line_of(hashing) != 0) {
+	if (hashing->manifest != NULL &&
+		fsdp_manifest_wrong_line(hashing->manifest) != 0) {
 		run_failure(hashing->run, "damaged", NULL,
 			"%s: line %" PRIu64 " is not a line of sha256sum",
-			hashing->options->check, wrong_line_of(hashing));
+			hashing->options->check,
+			fsdp_manifest_wrong_line(hashing->manifest));
 		hashing->status = status_worse(hashing->status, STATUS_PARTIAL);
 	}
 	if (hashing->selection != NULL)
@@ -235,11 +233,32 @@ static void judge(struct hashing *hashing)
 			hashing->run, hashing->selection, hashing->status);
 }
 
+/* Of a part: JSON cannot hold a name that is not UTF-8, and merge digests names too. */
+static bool is_writable(struct hashing *hashing)
+{
+	struct hash_row row;
+	uint32_t character;
+
+	for (size_t i = 0; hashing->partial.parts != 0 && i < hashing->row_count; i++) {
+		hash_row(hashing, i, &row);
+		for (size_t at = 0; at < row.name.size;) {
+			at += character_take(
+				row.name.data + at, row.name.size - at, &character);
+			if (character == CHARACTER_NONE)
+				return false;
+		}
+	}
+	return true;
+}
+
 static bool answer(struct hashing *hashing, struct fsdp_error **ret_error)
 {
 	if (!make_rows(hashing, ret_error) || !digest_all(hashing) ||
 		(hashing->manifest != NULL && !hash_compare(hashing)))
 		return false;
+	if (!is_writable(hashing))
+		return refuse(hashing->run, "run hash without --part",
+			"a name is not UTF-8, and a part cannot write it");
 	judge(hashing);
 	run_begin(hashing->run, hashing->status);
 	if (hashing->status != STATUS_FAILED)
@@ -274,6 +293,7 @@ static void hashing_done(struct hashing *hashing)
 	fsdp_manifest_free(hashing->manifest);
 	hash_check_done(&hashing->check);
 	free(hashing->listed);
+	free(hashing->seen);
 	owned_free(&hashing->owned);
 	name_buffer_done(&hashing->name);
 	selection_free(hashing->selection);
@@ -304,50 +324,25 @@ static bool run_hash(struct run *run, struct fsdp_error **ret_error)
 
 /* ---- parts ---- */
 
-static void tell_joined(struct hashing *hashing)
-{
-	size_t told = 0;
-
-	for (size_t i = 0; i < hashing->row_count; i++) {
-		struct fsdp_document_value row = hashing->joined->rows[i];
-		const char *code = joined_code(row);
-		struct hash_row shown;
-
-		if (code == NULL)
-			continue;
-		hash_row(hashing, i, &shown);
-		reading_told(hashing->run,
-			hashing->kind == HASH_STORED ? (struct text){ NULL, 0 }
-						     : shown.name,
-			code, (const char *)joined_text(row, "hint").data,
-			(const char *)joined_text(row, "error").data, &told);
-	}
-	reading_failed_end(hashing->run, told);
-	if (told > 0)
-		hashing->status = status_worse(hashing->status, STATUS_PARTIAL);
-}
-
 static bool join(
 	struct run *run, const struct joined_parts *joined, struct fsdp_error **ret_error)
 {
-	const char *request = joined->partial.request;
-	bool stored = strncmp(request, "stored", 6) == 0;
-	bool check = strstr(request, " check") != NULL;
-	const struct hash_options options = {
-		.check = (const char *)joined_text(told_check(joined), "list").data
-	};
+	const struct part_facts *facts = &joined->results->facts;
+	bool stored = strncmp(facts->request, "stored", 6) == 0;
 	struct hashing hashing = { .run = run,
-		.options = &options,
 		.kind = stored ? HASH_STORED : HASH_LOGICAL,
 		.word = stored ? "stored" : "logical",
-		.selects = joined->partial.selects,
+		.selects = facts->selects,
 		.joined = joined,
-		.row_count = joined->count };
-	bool good;
+		.row_count = joined->count,
+		.status = joined->status };
+	bool good = digest_all(&hashing);
 
 	(void)ret_error;
-	tell_joined(&hashing);
-	good = digest_all(&hashing) && (!check || hash_join_check(&hashing));
+	if (hashing.digest.data == NULL)
+		hashing.status = status_worse(hashing.status, STATUS_PARTIAL);
+	if (good && strstr(facts->request, " check") != NULL)
+		good = hash_join_check(&hashing);
 	if (good) {
 		judge(&hashing);
 		run_begin(run, hashing.status);

@@ -6,7 +6,7 @@
 
 #include "front/select.h"
 #include "part/hex.h"
-#include "part/partial.h"
+#include "part/part-result.h"
 #include "part/tensor-row.h"
 
 /*
@@ -32,8 +32,8 @@ struct hash_row {
 	struct text digits; /* absent: there is none */
 	char buffer[HEX_ROOM];
 	int64_t room[FSDP_DIMS_MAX]; /* of the shape of a joined one */
-	const char *listed;          /* of a part: LISTED_AS; or NULL */
-	struct partial_row part;
+	unsigned listed;             /* of a part: enum listed */
+	uint32_t number;             /* of a part: its place; UINT32_MAX: no part */
 };
 
 /* What a list of digests and the checkpoint say about each other. */
@@ -41,9 +41,6 @@ struct hash_check {
 	uint64_t matched;
 	struct text *mismatched, *missing, *unlisted;
 	size_t mismatched_count, missing_count, unlisted_count;
-	/* Of a part: the list and its first line that is none, which merge tells. */
-	struct text path;
-	uint64_t wrong_line; /* UINT64_MAX: no part */
 };
 enum listed { LISTED_UNREAD, LISTED_SAME, LISTED_OTHER, LISTED_NOT };
 
@@ -68,6 +65,7 @@ struct hashing {
 	bool compared;
 	struct hash_check check; /* if it was */
 	uint8_t *listed;         /* of each row: enum listed */
+	bool *seen;              /* of each line of the list: what it names is there */
 	struct owned owned;      /* texts of the check */
 	int status;
 };
@@ -75,17 +73,17 @@ struct hashing {
 /* Fills a row, whose texts are valid until the next one. */
 void hash_row(struct hashing *hashing, size_t index, struct hash_row *ret_row);
 
+/* Something of this name is there, in this part or another. */
+void hash_see(struct hashing *hashing, struct fsdp_span name);
+
 /* Compares rows with the list. False: out of memory. */
 bool hash_compare(struct hashing *hashing);
 
-/* The same of what parts have told. */
+/* The same of what parts have compared. */
 bool hash_join_check(struct hashing *hashing);
-
-/* "matched", "mismatched", "unlisted"; NULL: it was not read (hash-rows.c). */
-const char *hash_listed_name(enum listed listed);
 void hash_check_done(struct hash_check *check);
 
-extern const struct record hash_record;
+extern const struct record hash_record, hashed_file_record, hashed_tensor_record;
 void hash_show(struct hashing *hashing);
 
 #endif

@@ -73,10 +73,13 @@ FSDP_API bool fsdp_document_parse(struct fsdp_span text,
 	struct fsdp_document **ret_document, struct fsdp_error **ret_error);
 
 /** The same of JSON Lines, a value on each line: the whole is a list of them. At most 1 GiB
- * may be there. */
+ * may be there. *ret_sum is the checksum of what is in front of the last comma, white space
+ * between values left out (FNV-1a, 64 bits): a part of hash or audit writes it as the last
+ * member of its last line. */
 FSDP_API bool fsdp_document_open_lines(const char *path,
 	const struct fsdp_limit_setting *limits, size_t limit_count,
-	struct fsdp_document **ret_document, struct fsdp_error **ret_error);
+	struct fsdp_document **ret_document, uint64_t *ret_sum,
+	struct fsdp_error **ret_error);
 
 /** NULL is fine. */
 FSDP_API void fsdp_document_free(struct fsdp_document *document);

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PART_RESULT_H
+#define PART_RESULT_H
+
+#include <fsdp/document.h>
+
+#include "part/partial.h"
+#include "run/answer.h"
+#include "run/collected.h"
+
+/*
+ * Results of parts, read again and checked: each line and field is there and holds what its
+ * record says, the last line counts the others, and its checksum is right. They are
+ * the parts of one run, each once, and each row is in one of them.
+ */
+enum line_kind { LINE_HEADER, LINE_ITEM, LINE_FINDING, LINE_ERROR, LINE_END, LINE_KINDS };
+
+struct part_result {
+	const char *path;
+	const struct command *command;
+	struct fsdp_document *document;
+	struct fsdp_document_value lines, end, data; /* the last line, and the answer */
+	size_t counts[LINE_KINDS];
+	int status;
+	struct part_facts facts;
+};
+
+struct joined_parts {
+	struct part_result *results; /* in the order of parts */
+	size_t parts;
+	struct fsdp_document_value *rows; /* in the order of their numbers */
+	size_t count;
+	int status; /* the worst of all parts */
+	bool refused;
+};
+
+/* Reads the files that were typed, and takes over what their run has read. Not `refused`:
+ * they are such results; else refuse() was called. False: *ret_error, or out of memory. */
+bool parts_open(
+	struct joined_parts *joined, struct run *run, struct fsdp_error **ret_error);
+void parts_close(struct joined_parts *joined);
+
+/* Fills members of an object with what an object of a result has. Texts are the document's,
+ * or copies. */
+void part_result_read(const struct record *record, struct fsdp_document_value from,
+	void *object, struct collected *copies);
+
+/* Adds what is reported beside the answer: a finding, an error, or findings that were left
+ * out. */
+void part_result_report(struct collected *collected, struct fsdp_document_value line);
+
+static inline struct text told_text(struct fsdp_document_value from, const char *key)
+{
+	return text_of_span(fsdp_document_get(from, key).text);
+}
+
+/* "" if it is not there. */
+static inline const char *told_word(struct fsdp_document_value from, const char *key)
+{
+	const char *word = told_text(from, key).data;
+
+	return word != NULL ? word : "";
+}
+
+/* Of a bool 0 or 1; 0 if it is not there. */
+static inline int64_t told_integer(struct fsdp_document_value from, const char *key)
+{
+	return fsdp_document_get(from, key).integer;
+}
+
+#endif
