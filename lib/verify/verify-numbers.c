@@ -25,7 +25,8 @@ bool fsdp_verify_is_counted(const struct fsdp_verify *verify, uint32_t piece)
 	       !shares_bytes(verify, fsdp_model_piece(&verify->checkpoint->model, piece));
 }
 
-bool fsdp_verify_is_sampled(const struct fsdp_pass_view *view)
+/* Whether more bytes lie there than are looked at for a trait. */
+static bool is_sampled(const struct fsdp_pass_view *view)
 {
 	return view->end - view->begin > FSDP_SAMPLE_BYTES;
 }
@@ -53,7 +54,7 @@ void fsdp_verify_add_numbers(struct fsdp_verify *verify,
 		fsdp_mix(result->sample.words[0] ^ layout, FSDP_VERIFY_MIX_A);
 	numbers->trait.words[1] +=
 		fsdp_mix(result->sample.words[1] ^ layout, FSDP_VERIFY_MIX_B);
-	numbers->sampled |= fsdp_verify_is_sampled(view);
+	numbers->sampled |= is_sampled(view);
 	numbers->layout += layout;
 }
 

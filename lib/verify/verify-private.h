@@ -60,7 +60,6 @@ struct fsdp_verify {
 	bool foreign;            /* files of other parts are looked at, for copies */
 	uint32_t place;          /* of the file in hand, in that order */
 	struct fsdp_vec places;  /* uint32_t: of each finding */
-	struct fsdp_vec seen;    /* struct fsdp_verify_seen: of a part */
 };
 
 enum {
@@ -287,19 +286,6 @@ bool fsdp_verify_is_counted(const struct fsdp_verify *verify, uint32_t piece);
 /* Adds the numbers of a piece, view->owner, to those of its tensor. */
 void fsdp_verify_add_numbers(struct fsdp_verify *verify,
 	const struct fsdp_pass_view *view, const struct fsdp_pass_result *result);
-
-/* Whether more bytes lie there than are looked at for a trait. */
-bool fsdp_verify_is_sampled(const struct fsdp_pass_view *view);
-
-/* ---- verify-seen.c ---- */
-
-/* Of a part: keeps what was seen of a piece, or that it has to be read by its elements. */
-void fsdp_verify_keep_seen(struct fsdp_verify *verify, const struct fsdp_pass_view *view,
-	const struct fsdp_pass_result *result);
-void fsdp_verify_keep_odd(struct fsdp_verify *verify, uint32_t piece);
-
-/* Judges the numbers that all parts saw, instead of reading files. */
-bool fsdp_verify_take_seen(struct fsdp_verify *verify, struct fsdp_error **ret_error);
 
 /* ---- verify-values.c ---- */
 

@@ -138,10 +138,8 @@ void fsdp_verify_add_view(struct fsdp_verify *verify, struct fsdp_verify_file *f
 		return;
 	uint32_t tensor = piece_at(verify, piece)->tensor;
 	if (begin == end || !is_dense(view)) {
-		if (counted && begin != end) {
+		if (counted && begin != end)
 			verify->numbers[tensor].odd = true;
-			fsdp_verify_keep_odd(verify, piece);
-		}
 		return;
 	}
 	size_t segment = find_segment(file, view->record);
@@ -250,10 +248,8 @@ void fsdp_verify_deliver(struct fsdp_verify *verify, const struct fsdp_verify_fi
 	const struct fsdp_pass_view *seen = &file->views[view];
 	const struct fsdp_pass_result *result = &file->pass.results[view];
 	struct fsdp_segment segment = segment_at(file, seen->segment);
-	if (fsdp_verify_is_counted(verify, seen->owner)) {
+	if (fsdp_verify_is_counted(verify, seen->owner))
 		fsdp_verify_add_numbers(verify, seen, result);
-		fsdp_verify_keep_seen(verify, seen, result);
-	}
 	struct fsdp_copy *copy = spoiled ? NULL : fsdp_verify_copy(verify, seen->owner);
 	for (; copy != NULL && copy->piece == seen->owner; copy++)
 		add_to_copy(copy, file, seen, &segment, &result->trait);

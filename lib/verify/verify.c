@@ -133,13 +133,8 @@ static bool look_at_all(struct fsdp_verify *verify, struct fsdp_error **ret_erro
 
 static bool look(struct fsdp_verify *verify, struct fsdp_error **ret_error)
 {
-	bool seen = verify->options.seen != NULL;
-	if (seen)
-		verify->scope.bytes = bytes_of(&verify->checkpoint->model);
-	if (!fsdp_verify_sort(verify, ret_error) ||
-		!(seen ? fsdp_verify_take_seen : look_at_all)(verify, ret_error))
-		return false;
-	if (!fsdp_verify_mark(verify, UINT32_MAX, ret_error) ||
+	if (!fsdp_verify_sort(verify, ret_error) || !look_at_all(verify, ret_error) ||
+		!fsdp_verify_mark(verify, UINT32_MAX, ret_error) ||
 		!fsdp_verify_order(verify, ret_error))
 		return false;
 	return !verify->findings.lost || fsdp_arena_fail(&verify->arena, ret_error);
@@ -161,7 +156,6 @@ static bool begin(struct fsdp_verify *verify, struct fsdp_error **ret_error)
 		&verify->digests, &verify->arena, sizeof(struct fsdp_listed_digest));
 	fsdp_vec_init(&verify->sources, &verify->arena, sizeof(const char *));
 	fsdp_vec_init(&verify->places, &verify->arena, sizeof(uint32_t));
-	fsdp_vec_init(&verify->seen, &verify->arena, sizeof(struct fsdp_verify_seen));
 	verify->window = malloc(FSDP_VERIFY_WINDOW);
 	if (verify->window == NULL)
 		return fsdp_fail_memory(ret_error);

@@ -113,85 +113,6 @@ static void a_level_less_has_no_numbers(void **state)
 	verified_done(&verified);
 }
 
-/* ---- parts ---- */
-
-enum { PARTS = 3, SEEN_MOST = 4096 };
-
-/* What all parts see, in their order. */
-static size_t see_parts(
-	const struct fsdp_checkpoint *checkpoint, struct fsdp_verify_seen seen[SEEN_MOST])
-{
-	size_t count = 0;
-	for (uint32_t part = 1; part <= PARTS; part++) {
-		const struct fsdp_verify_options options = { .size = sizeof options,
-			.level = VALUES,
-			.part = part,
-			.parts = PARTS };
-		struct fsdp_verify *verify = NULL;
-		assert_true(fsdp_verify_new(checkpoint, &options, &verify, NULL));
-		for (size_t i = 0; i < fsdp_verify_seen_count(verify); i++) {
-			assert_true(count < SEEN_MOST);
-			seen[count++] = fsdp_verify_seen(verify, i);
-		}
-		assert_int_equal(fsdp_verify_seen(verify, SIZE_MAX).piece, FSDP_NONE);
-		assert_false(fsdp_verify_values(verify, 0).known);
-		fsdp_verify_free(verify);
-	}
-	return count;
-}
-
-static void parts_see_what_one_pass_sees(void **state)
-{
-	(void)state;
-	static const char *const samples[] = { "torch-zip/views/model.pt",
-		"torch-zip/all-dtypes/model.pt", "dcp/fsdp2-w4-small/checkpoint",
-		"dcp/fsdp2-w4-tp/checkpoint", "fsdp1/local-w3-uneven/checkpoint",
-		"fsdp2/w4-tp/checkpoint", "hf/llama-sharded" };
-	static struct fsdp_verify_seen seen[SEEN_MOST];
-	for (size_t k = 0; k < FSDP_COUNT(samples); k++) {
-		struct verified whole = verify_sample(samples[k], VALUES, 2);
-		const struct fsdp_verify_options options = { .size = sizeof options,
-			.level = VALUES,
-			.seen = seen,
-			.seen_count = see_parts(whole.checkpoint, seen) };
-		struct fsdp_verify *joined = NULL;
-		assert_int_equal(fsdp_verify_seen_count(whole.verify), 0);
-		assert_true(fsdp_verify_new(whole.checkpoint, &options, &joined, NULL));
-		for (uint32_t i = 0; i < fsdp_tensor_count(whole.checkpoint); i++) {
-			struct fsdp_verify_values due =
-				fsdp_verify_values(whole.verify, i);
-			struct fsdp_verify_values values = fsdp_verify_values(joined, i);
-			assert_memory_equal(&values, &due, sizeof due);
-		}
-		fsdp_verify_free(joined);
-		verified_done(&whole);
-	}
-}
-
-static void what_no_part_can_see_is_passed_over(void **state)
-{
-	(void)state;
-	static struct fsdp_verify_seen seen[SEEN_MOST];
-	struct verified whole = verify_sample("dcp/fsdp2-w4-small/checkpoint", VALUES, 1);
-	struct fsdp_verify_options options = { .size = sizeof options,
-		.level = VALUES,
-		.seen = seen,
-		.seen_count = see_parts(whole.checkpoint, seen) };
-	struct fsdp_verify *joined = NULL;
-	assert_true(options.seen_count > 2);
-	seen[0].piece = (uint32_t)fsdp_piece_count(whole.checkpoint);
-	seen[1].piece = FSDP_NONE;
-	assert_true(fsdp_verify_new(whole.checkpoint, &options, &joined, NULL));
-	size_t known = 0, due = 0;
-	for (uint32_t i = 0; i < fsdp_tensor_count(whole.checkpoint); i++) {
-		known += fsdp_verify_values(joined, i).known;
-		due += fsdp_verify_values(whole.verify, i).known;
-	}
-	assert_true(known < due);
-	fsdp_verify_free(joined);
-	verified_done(&whole);
-}
-
 /* ---- tensors that are made here ---- */
 
 enum { TENSORS = 12 };
@@ -591,8 +512,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(numbers_are_those_of_the_elements),
 		cmocka_unit_test(a_level_less_has_no_numbers),
-		cmocka_unit_test(parts_see_what_one_pass_sees),
-		cmocka_unit_test(what_no_part_can_see_is_passed_over),
 		cmocka_unit_test(numbers_that_are_not_finite_are_told),
 		cmocka_unit_test(values_that_cannot_be_are_told),
 		cmocka_unit_test(equal_bytes_have_equal_digests),

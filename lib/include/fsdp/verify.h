@@ -46,25 +46,8 @@ struct fsdp_verify_options {
 	 * bytes by whole files, the same in every process. Of other files nothing is read
 	 * but copies that those of this part must be equal to. Findings of no file of a
 	 * part are those of every part; the results of all parts together are those of a
-	 * whole. 0 of 0: all files. At the level of values a part judges no numbers, but
-	 * keeps what it saw of them (fsdp_verify_seen). */
+	 * whole. 0 of 0: all files. At the level of values a part judges no numbers. */
 	uint32_t part, parts;
-
-	/* What all parts saw, one part behind the other: no file is read but for tensors
-	 * that may be equal, or lie with gaps, and only numbers are judged. The level must
-	 * be that of values, and the checkpoint the same. NULL: files are read. */
-	const struct fsdp_verify_seen *seen;
-	size_t seen_count;
-};
-
-/** Of one piece, what a part of a pass added up. Its words mean something to this library
- * alone, and only to the release that wrote them. */
-enum { FSDP_VERIFY_SEEN_WORDS = 15 };
-struct fsdp_verify_seen {
-	/* Index for fsdp_piece; FSDP_NONE: there is nothing. */
-	uint32_t piece;
-	uint32_t how;
-	uint64_t words[FSDP_VERIFY_SEEN_WORDS];
 };
 
 /**
@@ -140,12 +123,6 @@ FSDP_API const char *fsdp_verify_digest_source(
 	const struct fsdp_verify *verify, size_t index);
 
 /* ---- values ---- */
-
-/** What a part saw at the level of values, in the order in which it was read. None but of
- * a part; a piece of FSDP_NONE past the end. Memory: 128 bytes a piece. */
-FSDP_API size_t fsdp_verify_seen_count(const struct fsdp_verify *verify);
-FSDP_API struct fsdp_verify_seen fsdp_verify_seen(
-	const struct fsdp_verify *verify, size_t index);
 
 /**
  * The numbers of a tensor. Each element counts once, however many copies of its piece
