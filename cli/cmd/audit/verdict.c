@@ -34,13 +34,20 @@ static struct check *find_check(struct judgement *verdict, const char *rule)
 	return NULL;
 }
 
+/* A number from the result of a part may be any. */
+static void add_to(uint64_t *sum, uint64_t more)
+{
+	if (__builtin_add_overflow(*sum, more, sum))
+		*sum = UINT64_MAX;
+}
+
 static void fail_check(struct judgement *verdict, const char *rule, uint64_t findings)
 {
 	struct check *check = find_check(verdict, rule);
 
 	if (check == NULL)
 		return;
-	check->findings += findings;
+	add_to(&check->findings, findings);
 	check->status = FSDP_STATUS_FAILED;
 	check->reason = FSDP_REASON_NONE;
 }
@@ -230,8 +237,9 @@ static void count(struct judgement *verdict, const char *rule, enum severity sev
 		[SEVERITY_ERROR] = &verdict->counts.error,
 	};
 
-	*(is_limit && severity == SEVERITY_ERROR ? &verdict->counts.unsupported
-						 : counts[severity]) += count;
+	add_to(is_limit && severity == SEVERITY_ERROR ? &verdict->counts.unsupported
+						      : counts[severity],
+		count);
 	fail_check(verdict, rule, count);
 }
 
