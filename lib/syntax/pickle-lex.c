@@ -232,6 +232,9 @@ static void judge_opcodes(
 			PICKLE_FIND(options, FSDP_RULE_PICKLE_ODD, at, FSDP_WARNING,
 				"%s belongs to protocol %u, the pickle says %u",
 				row->name, row->protocol, pickle->protocol);
+		/* Integers of more than 32 bits in the protocol 2 of Python 2. */
+		if (code == FSDP_OP_INT && pickle->protocol == 2)
+			continue;
 		if (row->argument == FSDP_ARGUMENT_LINE && pickle->protocol >= 2)
 			PICKLE_FIND(options, FSDP_RULE_PICKLE_ODD, at, FSDP_WARNING,
 				"%s, an opcode of text, in a pickle of protocol %u",

@@ -565,7 +565,11 @@ static void protocols_and_frames(void **state)
 		"FI3016", 3, FSDP_WARNING);
 	FINDS("\x80\x06N.", "FI3016", 1, FSDP_ERROR);
 	FINDS("\x80\x02\x8c\x01x.", "FI3016", 1, FSDP_WARNING);
-	FINDS("\x80\x02I1\n.", "FI3016", 1, FSDP_WARNING);
+	FINDS("\x80\x03I1\n.", "FI3016", 1, FSDP_WARNING);
+	FINDS("\x80\x02"
+	      "F1\n.",
+		"FI3016", 1, FSDP_WARNING);
+	FINDS_NOTHING("\x80\x02I140178894849152\n.");
 	FINDS_NOTHING("I1\n.");
 	FINDS_NOTHING("\x95\x02\x00\x00\x00\x00\x00\x00\x00N.");
 	FINDS_NOTHING("\x95\x00\x00\x00\x00\x00\x00\x00\x00N.");
