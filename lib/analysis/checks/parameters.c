@@ -149,13 +149,14 @@ static bool judge(const struct empties *empties)
 	struct fsdp_checking *checking = empties->checking;
 	struct fsdp_span *names = FSDP_TAKE(checking->arena, names, FSDP_AFFECTED_KEPT);
 	enum emptiness evidence = NO_EVIDENCE, found;
-	size_t count = 0;
+	size_t count = 0, named = 0;
 	bool are_bare = true; /* ZeRO's placeholders have one dimension */
 
 	for (size_t i = 0; names != NULL && i < empties->count; i++) {
 		struct fsdp_tensor tensor =
 			fsdp_tensor(checking->checkpoint, empties->list[i]);
 
+		named += is_named_parameter(&tensor, name_of(checking, &tensor));
 		found = evidence_of(empties, empties->list[i]);
 		if (found == NO_EVIDENCE)
 			continue;
@@ -170,12 +171,14 @@ static bool judge(const struct empties *empties)
 	}
 	if (names == NULL)
 		return false;
+	if (count == 0 && named == 0)
+		return true;
 	if (count == 0)
 		fsdp_find(checking->findings, FSDP_RULE_EMPTY_PARAMETER,
 			FSDP_PLACE(.severity = FSDP_NOTE + 1,
 				.next = "nothing needs to be done if the model has such parameters"),
-			"%zu of %zu parameters %s empty", empties->count,
-			empties->parameters, empties->count == 1 ? "is" : "are");
+			"%zu of %zu parameters %s empty", named, empties->parameters,
+			named == 1 ? "is" : "are");
 	else
 		fsdp_find(checking->findings, FSDP_RULE_EMPTY_PARAMETER,
 			FSDP_PLACE(.tensor = names[0], .affected = names,
