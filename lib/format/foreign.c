@@ -47,6 +47,8 @@ static const struct foreign table[] = {
 	{ MAGIC("TFL3", 4), UNSUPPORTED, "a TensorFlow Lite model",
 		"load it with TensorFlow" },
 	{ MAGIC("ET12", 4), UNSUPPORTED, "an ExecuTorch program (.pte)", NULL },
+	{ MAGIC("\357\276\255\336", 64), UNSUPPORTED, "weights of a Core ML package",
+		NULL },
 	{ MAGIC("ptrt", 0), UNSUPPORTED, "a TensorRT engine", NULL },
 	{ MAGIC("ftrt", 0), UNSUPPORTED, "a TensorRT engine", NULL },
 	{ MAGIC("RKNN", 0), UNSUPPORTED, "an RKNN model", NULL },
@@ -767,6 +769,8 @@ static const struct folder_row {
 	{ ".zarray", NULL, "a zarr array: .zarray", "load it with zarr" },
 	{ ".zgroup", NULL, "a zarr group: .zgroup", "load it with zarr" },
 	{ "zarr.json", NULL, "a zarr array or group: zarr.json", "load it with zarr" },
+	{ "Manifest.json", "Data", "a Core ML package: Manifest.json beside Data", NULL },
+	{ "coremldata.bin", NULL, "a compiled Core ML model: coremldata.bin", NULL },
 	{ "saved_model.pb", NULL, "a TensorFlow SavedModel: saved_model.pb",
 		"load it with TensorFlow" },
 };
