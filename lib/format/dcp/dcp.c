@@ -8,7 +8,7 @@
  *	__<rank>_<n>.distcp    items one behind the other: torch zips of one value each
  *
  * Origin: torch/distributed/checkpoint/filesystem.py, default_planner.py (PyTorch 1.13 to
- * 2.13).
+ * 2.15).
  */
 #include <stdio.h>
 
@@ -903,7 +903,8 @@ static void set_format(struct dcp *dcp)
 		.family = "dcp",
 		.title = "PyTorch distributed checkpoint (DCP)",
 		.writer = "torch.distributed.checkpoint",
-		.torch_guess = dcp->meta.has_version        ? "2.7 or later"
+		.torch_guess = dcp->meta.has_strides        ? "2.15 or later"
+			       : dcp->meta.has_version      ? "2.7 or later"
 			       : dcp->meta.has_storage_meta ? "2.3 or later"
 							    : "1.13 or later",
 	};

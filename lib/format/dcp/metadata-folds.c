@@ -11,7 +11,8 @@ enum {
 	SEEN_TEXTS = 4096, /* two to the n */
 	FIELDS_MAX = 64,   /* of an object; any number of them may share a state */
 	TRANSFORM_BYTES = 64,
-	CHUNK_BYTES = 4, /* a chunk of a list takes more in every honest file */
+	CHUNK_BYTES = 4,       /* a chunk of a list takes more in every honest file */
+	PROPERTIES_BEFORE = 5, /* of a tensor, in torch before 2.15 */
 };
 
 static bool add(struct fsdp_dcp *dcp, struct fsdp_vec *vec, enum fsdp_dcp_kind kind,
@@ -226,10 +227,13 @@ static bool fold_properties(void *context, struct fsdp_pickle *pickle,
 	const struct fsdp_folding *call, uint32_t *ret_number,
 	struct fsdp_error **ret_error)
 {
+	struct fsdp_dcp *dcp = context;
 	struct fsdp_dcp_properties properties;
-	(void)context, (void)ret_error;
+	(void)ret_error;
 	if (!read_properties(pickle, call->state, &properties))
 		return false;
+	dcp->has_strides |= fsdp_pickle_count(pickle, call->state) > PROPERTIES_BEFORE &&
+			    fsdp_pickle_kind(pickle, call->state) == FSDP_PICKLE_TUPLE;
 	*ret_number = fsdp_dcp_pack((uint32_t)properties.dtype |
 					    (uint32_t)properties.grad << 8 |
 					    (uint32_t)properties.grad_known << 9,

@@ -9,14 +9,14 @@
  *	ChunkStorageMetadata   {offsets, sizes}
  *	BytesStorageMetadata   no state
  *	TensorProperties       (dtype, layout, requires_grad, memory format,
- *	                       pin_memory, …)
+ *	                       pin_memory, [strides, from 2.15 on])
  *	MetadataIndex          {fqn, offset (absent for objects), index}
  *	_StorageInfo           {relative_path, offset, length,
  *	                       [transform_descriptors]}
  *
  * Every class but the first folds into a record, so the tree of a large file is never
  * built. Origin: torch/distributed/checkpoint/metadata.py, filesystem.py (PyTorch 1.13 to
- * 2.13).
+ * 2.15).
  */
 #include "base/num.h"
 #include "format/dcp/metadata-reading.h"
