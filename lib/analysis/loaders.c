@@ -268,6 +268,8 @@ static bool ask_all(struct fsdp_loads *loads, struct fsdp_survey *survey,
 		};
 		if (strcmp(loader->library, "transformers") == 0)
 			loading->transformers = version;
+		if (strcmp(loader->library, "torch") == 0)
+			loading->torch = version;
 		*result = (struct fsdp_load_result){
 			.loader = loader->name,
 			.library = loader->library,

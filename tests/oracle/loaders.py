@@ -19,7 +19,7 @@ from oraclelib import Tap, arguments, envelope, load, run
 
 WORDS = 6
 # Releases of libraries beside the newest that rules are known of.
-OLDER = {"4.57.6": "4.57", "5.23.0": "5.23"}
+OLDER = {"2.13.0": "2.13", "4.57.6": "4.57", "5.23.0": "5.23"}
 
 
 def spoken(text):
@@ -121,8 +121,9 @@ def options_of(args, root, row):
     """Options of the command for a row, and the model that the caller had; None: a choice that has no option here."""
     given = {key: value for key, value in (row.get("options") or {}).items() if key not in SILENT.get(row["loader"], ())}
     found = [f"--for={row['loader']}", f"--world={row['world']}", "--data", *told(row, given)]
-    if row["version"] in OLDER:
-        found.append(f"--loader-version={OLDER[row['version']]}")
+    release = row["version"].partition("+")[0]
+    if release in OLDER:
+        found.append(f"--loader-version={OLDER[release]}")
     if not given:
         return found, None
     model = model_of(args, root, row, given)

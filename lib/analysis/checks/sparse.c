@@ -2,8 +2,8 @@
 /*
  * What the indices of sparse tensors hold, where the bytes are looked at: each lies in the
  * shape, and pointers to rows begin with 0, never fall and end with the number of values.
- * PyTorch checks neither when it loads a file, and reads or writes outside of the tensor
- * later. That their shapes fit each other, make-up.c judges.
+ * PyTorch checks neither when it loads a file, but for weights_only from 2.14 on, and reads
+ * or writes outside of the tensor later. That their shapes fit each other, make-up.c judges.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -207,15 +207,13 @@ static bool judge(struct sparse *sparse, uint32_t index, struct fsdp_error **ret
 		   : judge_compressed(sparse, index, ret_error);
 }
 
-static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
+bool fsdp_judge_sparse(struct fsdp_checking *checking, struct fsdp_error **ret_error)
 {
 	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
 	struct sparse sparse = { .checking = checking };
 	size_t count = fsdp_tensor_count(checkpoint);
 	bool good = true;
 
-	if (checking->verify == NULL || checking->level < FSDP_LEVEL_DATA)
-		return true;
 	if (!fsdp_mul(
 		    AGAIN_MOST, fsdp_checkpoint_bytes(checkpoint).on_disk, &sparse.left))
 		sparse.left = FSDP_UNKNOWN;
@@ -227,6 +225,12 @@ static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
 		fsdp_check_skip(checking, FSDP_RULE_STRUCTURED_TENSOR,
 			sparse.unreadable ? FSDP_REASON_UNREADABLE : FSDP_REASON_LIMIT);
 	return good;
+}
+
+static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
+{
+	return checking->verify == NULL || checking->level < FSDP_LEVEL_DATA ||
+	       fsdp_judge_sparse(checking, ret_error);
 }
 
 const struct fsdp_check fsdp_check_sparse = {

@@ -4,7 +4,7 @@
  * raises arrives on all.
  *
  * Origin: torch/distributed/checkpoint/{state_dict_loader,default_planner,
- * planner_helpers,filesystem}.py (2.13).
+ * planner_helpers,filesystem,metadata}.py (2.13 to 2.15).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -195,6 +195,15 @@ static bool is_cut(struct fsdp_loading *loading)
 static bool is_unread(struct fsdp_loading *loading)
 {
 	return opened(loading) == NULL;
+}
+
+/* Each tensor has one property more than earlier releases unpack. */
+static bool has_strides(struct fsdp_loading *loading)
+{
+	struct fsdp_format format = fsdp_checkpoint_format(opened(loading));
+
+	return !reads_safetensors(loading) && format.torch_guess != NULL &&
+	       fsdp_load_compare_versions(format.torch_guess, "2.15") >= 0;
 }
 
 /* ---- files ---- */
@@ -565,6 +574,11 @@ static const struct fsdp_load_rule rules[] = {
 		"copy .metadata again", is_cut },
 	{ "dcp-unread", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
 		"the folder cannot be read as a checkpoint", NULL, is_unread },
+	{ "dcp-newer-metadata", NULL, "2.15", FSDP_LOAD_REFUSES, NULL,
+		"the metadata lists the strides of each tensor, as torch 2.15 and later write it; earlier releases cannot read it (tried with torch 2.13.0 and 2.14.1)",
+		"load it with torch 2.15 or later", has_strides },
+	{ "dcp-dtype", NULL, "2.14", FSDP_LOAD_REFUSES, NULL, FSDP_LOAD_NEW_DTYPE,
+		"load it with torch 2.14 or later", fsdp_load_has_new_dtype },
 	{ "dcp-rank-metadata", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
 		"each rank loads by metadata of its own: with fewer ranks, or for other names, it is not known what all of them load",
 		NULL, is_of_other_ranks, true },
@@ -624,7 +638,7 @@ static const struct fsdp_loader_option options[] = {
 	{ NULL },
 };
 
-static const char *const versions[] = { "2.13.0", NULL };
+static const char *const versions[] = { "2.15.0", "2.14.1", "2.13.0", NULL };
 
 const struct fsdp_loader fsdp_loader_dcp = {
 	.name = "dcp",

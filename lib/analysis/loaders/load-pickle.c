@@ -2,11 +2,12 @@
 /*
  * What torch.load(file, weights_only=True) says, the default since torch 2.6.
  *
- * Origin: torch/_weights_only_unpickler.py, torch/serialization.py (2.13).
+ * Origin: torch/_weights_only_unpickler.py, torch/serialization.py (2.13 to 2.15).
  */
 #include <stdio.h>
 #include <string.h>
 
+#include "analysis/checks/checking.h"
 #include "analysis/loaders/loading.h"
 #include "base/num.h"
 
@@ -40,6 +41,36 @@ static enum beginning beginning_of(const struct fsdp_survey_entry *entry)
 									   : OTHER;
 }
 
+/* What the newest release refuses and others take, from one of them up to another. */
+static const struct {
+	const char *begin, *end; /* of its name */
+	const char *since, *until;
+} taken[] = {
+	{ "torch._utils._rebuild_nested_tensor", "", NULL, "2.15" },
+	{ "builtins.", "Error", "2.14", "2.15" },
+	{ "builtins.", "Warning", "2.14", "2.15" },
+	{ "builtins.", "Exception", "2.14", "2.15" },
+	{ "builtins.", "ExceptionGroup", "2.14", "2.15" },
+	{ "builtins.", "Iteration", "2.14", "2.15" },
+	{ "builtins.", "Exit", "2.14", "2.15" },
+	{ "builtins.KeyboardInterrupt", "", "2.14", "2.15" },
+	{ "traceback.FrameSummary", "", "2.14", "2.15" },
+	{ "traceback.StackSummary", "", "2.14", "2.15" },
+};
+
+static bool is_taken(const struct fsdp_loading *loading, struct fsdp_span global)
+{
+	for (size_t i = 0; loading->torch != NULL && i < FSDP_COUNT(taken); i++)
+		if (fsdp_span_begins(global, fsdp_span_text(taken[i].begin)) &&
+			fsdp_span_ends(global, fsdp_span_text(taken[i].end)) &&
+			(taken[i].since == NULL ||
+				fsdp_load_compare_versions(
+					loading->torch, taken[i].since) >= 0) &&
+			fsdp_load_compare_versions(loading->torch, taken[i].until) < 0)
+			return true;
+	return false;
+}
+
 /* An empty name is the path itself. */
 static bool file_refuses_global(struct fsdp_loading *loading, const char *name)
 {
@@ -48,17 +79,21 @@ static bool file_refuses_global(struct fsdp_loading *loading, const char *name)
 	size_t at = 0;
 
 	loading->failed |= !fsdp_survey_pickles(loading->survey, name, &pickles);
-	if (!pickles.is_readable || pickles.global_count == 0 ||
+	if (!pickles.is_readable ||
 		(pickles.opcode != NULL && pickles.opcode_offset < pickles.global_offset))
 		return false;
-	fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(pickles.globals[0], 256));
 	*text = '\0';
 	for (size_t i = 0; i < pickles.global_count && at < FSDP_LOAD_WORD; i++) {
+		if (is_taken(loading, pickles.globals[i]))
+			continue;
+		if (at == 0)
+			fsdp_load_say(loading, 0, "%.*s",
+				FSDP_TEXT_MOST(pickles.globals[i], 256));
 		at += (size_t)snprintf(text + at, FSDP_LOAD_WORD - at, "%s%.*s",
-			i == 0 ? "" : ", ", FSDP_TEXT_MOST(pickles.globals[i], 256));
+			at == 0 ? "" : ", ", FSDP_TEXT_MOST(pickles.globals[i], 256));
 		fsdp_load_name(loading, pickles.globals[i]);
 	}
-	return true;
+	return at > 0;
 }
 
 static bool file_refuses_opcode(struct fsdp_loading *loading, const char *name)
@@ -225,6 +260,61 @@ static bool is_unread(struct fsdp_loading *loading)
 	return beginning_of(entry_of(loading, "")) != NOTHING && !pickles.is_readable;
 }
 
+/* Says of which tensor, and why. */
+static bool has_bad_index(struct fsdp_loading *loading)
+{
+	struct fsdp_rule_result results[FSDP_RULE_COUNT] = { 0 };
+	struct fsdp_limits limits;
+	struct fsdp_findings findings;
+	struct fsdp_error *error = NULL;
+	struct fsdp_checking checking = {
+		.checkpoint = fsdp_load_open(loading, ""),
+		.findings = &findings,
+		.arena = loading->arena,
+		.name = { .arena = loading->arena },
+		.results = results,
+	};
+
+	if (checking.checkpoint == NULL)
+		return false;
+	(void)fsdp_limits_choose(&limits, NULL, 0, NULL);
+	fsdp_findings_init(&findings, loading->arena, &limits);
+	loading->failed |= !fsdp_judge_sparse(&checking, &error) ||
+			   checking.name.failed || findings.lost;
+	fsdp_error_free(error);
+	if (loading->failed || findings.list.count == 0)
+		return false;
+	const struct fsdp_finding *finding = fsdp_vec_at(&findings.list, 0);
+	fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(finding->tensor, 256));
+	fsdp_load_say(loading, 1, "%.*s", FSDP_TEXT_MOST(finding->message, 256));
+	fsdp_load_name(loading, finding->tensor);
+	return true;
+}
+
+/* Types that came with a release. */
+bool fsdp_load_has_new_dtype(struct fsdp_loading *loading)
+{
+	const struct fsdp_checkpoint *checkpoint = fsdp_load_open(loading, "");
+
+	for (uint32_t i = 0; checkpoint != NULL && i < fsdp_tensor_count(checkpoint); i++)
+		if (strcmp(fsdp_dtype(fsdp_tensor(checkpoint, i).dtype)->name,
+			    "bcomplex32") == 0)
+			return true;
+	return false;
+}
+
+/* Their sizes are computed with before their bytes are read. */
+static bool is_legacy_nested(struct fsdp_loading *loading)
+{
+	struct fsdp_survey_pickles pickles;
+
+	loading->failed |= !fsdp_survey_pickles(loading->survey, "", &pickles);
+	for (size_t i = 0; i < pickles.global_count; i++)
+		if (fsdp_span_is(pickles.globals[i], taken[0].begin))
+			return beginning_of(entry_of(loading, "")) == LEGACY;
+	return false;
+}
+
 static const struct fsdp_load_rule rules[] = {
 	{ "weights-only-folder", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
 		"torch.load takes one file, and this is a folder", NULL, is_folder,
@@ -254,10 +344,19 @@ static const struct fsdp_load_rule rules[] = {
 		"Invalid magic number; corrupt file?", NULL, is_bare },
 	{ "weights-only-unread", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
 		"the pickles of the file cannot be read completely", NULL, is_unread },
+	{ "weights-only-nested-legacy", NULL, "2.15", FSDP_LOAD_NOT_JUDGED, NULL,
+		"torch computes with the sizes of a nested tensor before it reads them from a file of this form",
+		NULL, is_legacy_nested },
+	{ "weights-only-dtype", NULL, "2.14", FSDP_LOAD_REFUSES, NULL,
+		FSDP_LOAD_NEW_DTYPE, "load it with torch 2.14 or later",
+		fsdp_load_has_new_dtype },
+	{ "weights-only-sparse", "2.14", NULL, FSDP_LOAD_REFUSES, NULL,
+		"the indices of the sparse tensor {0} do not fit it: {1}; torch checks them from 2.14 on (tried with torch 2.14.1 and 2.15.0)",
+		NULL, has_bad_index },
 	{ NULL },
 };
 
-static const char *const versions[] = { "2.13.0", NULL };
+static const char *const versions[] = { "2.15.0", "2.14.1", "2.13.0", NULL };
 
 const struct fsdp_loader fsdp_loader_weights_only = {
 	.name = "weights_only",

@@ -54,7 +54,8 @@ struct fsdp_loading {
 	const struct fsdp_loads_options *options;
 	struct fsdp_arena *arena;
 	const char *path;
-	const char *transformers;               /* its release; NULL: the newest */
+	/* Their releases; NULL: the newest. */
+	const char *transformers, *torch;
 	const struct fsdp_load_choice *choices; /* those that this loader has */
 	size_t choice_count;
 	bool failed; /* out of memory */
@@ -307,6 +308,11 @@ bool fsdp_load_weights_refuse_opcode(struct fsdp_loading *loading);
 	"Weights only load failed. In PyTorch 2.6, we changed the default value of the `weights_only` argument in `torch.load` from `False` to `True`. WeightsUnpickler error: {0}"
 #define FSDP_LOAD_NO_DICT "{0} does not hold a dict of tensors"
 #define FSDP_LOAD_SAVE_DICT "save a dict of tensors by the names of the model"
+
+/* A tensor of a type that torch before 2.14 does not have. */
+#define FSDP_LOAD_NEW_DTYPE \
+	"tensors have the type bcomplex32, which torch has from 2.14 on (tried with torch 2.13.0)"
+bool fsdp_load_has_new_dtype(struct fsdp_loading *loading);
 
 /* Of a pickle; all zero of other weights. */
 struct fsdp_survey_root fsdp_load_root(struct fsdp_loading *loading);

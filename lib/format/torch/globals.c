@@ -4,7 +4,8 @@
  * listed is a finding: an error if it is known to run commands, if it is of Python's own
  * library or if it is called as only functions are; else a class that is not checked.
  *
- * Origin: torch/_weights_only_unpickler.py (PyTorch 2.13) for what torch itself takes;
+ * Origin: torch/_weights_only_unpickler.py (PyTorch 2.13 to 2.15) for what torch itself
+ * takes;
  * files of FSDP, DCP, numpy and the older releases, and the sources of the libraries (what
  * their __new__, __reduce__ and __setstate__ do) for the rest.
  */
@@ -25,6 +26,7 @@ enum home {
 	PLAIN = 32,    /* data of torch and of Python itself */
 	SCRIPT = 64,   /* TorchScript only: classes that its own code defines */
 	LIBRARY = 128, /* data of other packages, without which it does not load */
+	NESTED = 256,  /* nested tensors, which 2.15 takes no more */
 };
 
 #define STORAGES                                                                      \
@@ -116,8 +118,9 @@ static const struct fsdp_torch_known table[] = {
 	{ "torch._utils", "_rebuild_qtensor", STRICT, "!h6", NULL },
 	{ "torch._utils", "_rebuild_wrapper_subclass", STRICT, "!c0", NULL },
 	{ "torch._utils",
-		"_rebuild_sparse_tensor _rebuild_meta_tensor_no_storage _rebuild_nested_tensor _rebuild_device_tensor_from_cpu_tensor",
+		"_rebuild_sparse_tensor _rebuild_meta_tensor_no_storage _rebuild_device_tensor_from_cpu_tensor",
 		STRICT, "!", NULL },
+	{ "torch._utils", "_rebuild_nested_tensor", NESTED, "!", NULL },
 	{ "torch._utils", "_rebuild_device_tensor_from_numpy", STRICT, "xDxb", NULL },
 	{ "torch._utils", "_rebuild_xla_tensor", SHARDED, "xDxb", NULL },
 	{ "_codecs", "encode", STRICT, "sC", NULL },
@@ -189,10 +192,10 @@ static const struct fsdp_torch_known table[] = {
 		NULL },
 	{ "torch", "contiguous_format channels_last channels_last_3d preserve_format",
 		SHARDED, NEVER },
-	{ "torch.nested._internal.nested_tensor", "NestedTensor", STRICT, NEVER,
+	{ "torch.nested._internal.nested_tensor", "NestedTensor", NESTED, NEVER,
 		FSDP_KNOWN_TENSOR },
-	{ "torch.nested._internal.nested_tensor", "_rebuild_njt", STRICT, "*x", NULL },
-	{ "torch._dynamo.decorators", "_DimRange", STRICT, "ppp", NULL },
+	{ "torch.nested._internal.nested_tensor", "_rebuild_njt", NESTED, "*x", NULL },
+	{ "torch._dynamo.decorators", "_DimRange", NESTED, "ppp", NULL },
 	{ "torch.distributed._shard.sharded_tensor.api", "ShardedTensor", SHARDED, NEVER,
 		FSDP_KNOWN_TENSOR | FSDP_KNOWN_SHARDED },
 	{ "torch.distributed._shard.sharded_tensor.api",
@@ -617,7 +620,8 @@ const char *fsdp_torch_profile_of(
 		const char *name;
 	} names[] = { { STRICT, "torch" }, { DTENSOR, "dtensor" }, { SHARDED, "sharded" },
 		{ NUMPY, "numpy" }, { PLAIN, "plain" }, { METADATA, "dcp" },
-		{ SCRIPT, "torchscript" }, { LIBRARY, "library" } };
+		{ SCRIPT, "torchscript" }, { LIBRARY, "library" },
+		{ NESTED, "nested" } };
 	const struct fsdp_torch_known *known =
 		global->known != NULL ? global->known
 				      : find_known(torch->profile, global);

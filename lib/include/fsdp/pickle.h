@@ -85,7 +85,7 @@ struct fsdp_pickles_global {
 	/* It is on the list of globals that hold data and do nothing else. */
 	bool allowed;
 	/* Whose data that is ("torch", "dtensor", "sharded", "dcp", "numpy", "plain",
-	 * "torchscript"); NULL: it is not on it */
+	 * "torchscript", "nested"); NULL: it is not on it */
 	const char *profile;
 };
 
