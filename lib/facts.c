@@ -554,6 +554,8 @@ struct fsdp_unit fsdp_unit(const struct fsdp_checkpoint *checkpoint, uint32_t in
 		.mesh = record->mesh,
 		.mixed_precision = record->mixed,
 		.mixed_precision_count = record->mixed_count,
+		.param_overrides = record->overrides,
+		.param_override_count = record->override_count,
 		.use_orig_params = record->use_orig_params,
 		.cpu_offload = record->cpu_offload,
 		.first_fqn = record->first_fqn,

@@ -82,6 +82,11 @@ static bool has_mixed_precision(struct subject of)
 	return ((const struct fsdp_unit *)of.object)->mixed_precision_count != 0;
 }
 
+static bool has_overrides(struct subject of)
+{
+	return ((const struct fsdp_unit *)of.object)->param_override_count != 0;
+}
+
 static struct value get_inferred(struct subject of)
 {
 	static const struct text MARK = { "fully_sharded", 13 };
@@ -116,6 +121,10 @@ const struct record unit_record = OBJECT_RECORD(UNIT, "unit",
 		MAP_AT(UNIT, mixed_precision, mixed_precision_count, setting_record),
 		.has = has_mixed_precision,
 		ABOUT("Element types of the mixed-precision policy, by setting.") },
+	{ "param_overrides",
+		MAP_AT(UNIT, param_overrides, param_override_count, setting_record),
+		.has = has_overrides,
+		ABOUT("Element types of parameters that differ from the policy's `param_dtype`. FSDP2 only.") },
 	{ "use_orig_params", MAYBE_AT(UNIT, use_orig_params),
 		ABOUT("Whether the original parameters stay visible. FSDP1 only.") },
 	{ "cpu_offload", MAYBE_AT(UNIT, cpu_offload),

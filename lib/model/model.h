@@ -31,6 +31,7 @@ struct fsdp_file_record {
 	bool left_out; /* of a rank set: a finding says why its contents do not count */
 	bool is_tar;   /* the input itself, of which the folder holds the members */
 	bool is_transformed; /* its items went through an extension: they are not zips */
+	bool is_zstd;        /* its items are compressed, each by itself */
 };
 
 /* A run of bytes of a file with one purpose. */
@@ -119,12 +120,12 @@ struct fsdp_unit_record {
 	uint32_t mesh;
 	uint32_t shard_world_size, replicate_world_size;
 	uint32_t first_fqn, fqn_count; /* in unit_fqns */
-	uint32_t mixed_count, flat;
+	uint32_t mixed_count, override_count, flat;
 	int8_t use_orig_params, reshard_after_forward, cpu_offload;
 	bool inferred;
 	bool flat_refused; /* the checkpoint contradicts what the plan says of it */
 	const char *api, *strategy;
-	const struct fsdp_text_pair *mixed;
+	const struct fsdp_text_pair *mixed, *overrides;
 	uint64_t parameters, bytes;
 };
 

@@ -6,7 +6,8 @@ business.
 
 Every test takes --bin PROGRAM --data DIR..., prints TAP, and skips what it cannot judge.
 A sample is a folder with `expected/` in it, or a plan with PyTorch's text beside it; the
-environment's FSDP_FIXTURES names a further, larger collection.
+environment's FSDP_FIXTURES names a further, larger collection. A test of PyTorch is run by
+each Python of FSDP_PYTHONS, with colons between, if that is set: releases behave differently.
 """
 import argparse
 import collections
@@ -14,6 +15,7 @@ import concurrent.futures
 import gzip
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -22,7 +24,7 @@ import threading
 import warnings
 from decimal import Decimal
 
-TORCH = "2.13."
+TORCH = ("2.13.", "2.15.")
 # Folders of the larger collection whose samples are read and judged.
 FAMILIES = ("broken", "dcp", "eco", "fsdp1", "fsdp2", "runs", "torch-zip")
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -100,12 +102,30 @@ def find_torch():
     except ImportError:
         return None, "no torch"
     if not torch.__version__.startswith(TORCH):
-        return None, f"torch is {torch.__version__.split('+')[0]}, the samples are of {TORCH}0"
+        return None, f"torch is {torch.__version__.split('+')[0]}, the tests are of {' and '.join(TORCH)}"
     return torch, None
+
+
+def run_in_each(pythons):
+    """The test by each of these Pythons, as one."""
+    count, failed = 0, False
+    for python in pythons:
+        run = subprocess.run([python, *sys.argv], env={**os.environ, "FSDP_PYTHONS": ""}, stdout=subprocess.PIPE, text=True)
+        for line in run.stdout.splitlines():
+            found = re.fullmatch(r"((?:not )?ok) \d+ - (.*)", line)
+            count += found is not None
+            if not line.startswith("1.."):
+                print(f"{found[1]} {count} - {python}: {found[2]}" if found else line)
+        failed |= run.returncode != 0
+    print(f"1..{count}" if count else "1..0 # SKIP no Python with torch")
+    sys.exit(failed)
 
 
 def wanted_torch():
     """What find_torch finds; without it the whole test is skipped."""
+    pythons = list(filter(None, os.environ.get("FSDP_PYTHONS", "").split(":")))
+    if pythons:
+        run_in_each(pythons)
     torch, missing = find_torch()
     return torch or skip_all(missing)
 

@@ -257,6 +257,13 @@ RECIPES = {
 }
 
 
+# Samples that an older torch cannot make.
+NEWER = set() if hasattr(MixedPrecisionPolicy(), "param_dtype_override_fn") else {"fsdp2-w2-param-dtypes"}
+if not NEWER:
+    RECIPES["fsdp2-w2-param-dtypes"] = of(fsdp2, composite, mp_policy=MixedPrecisionPolicy(
+        **BF16, param_dtype_override_fn=lambda p: p.dtype if p.ndim == 1 else None))
+
+
 def world_of(name):
     """As the name says, else 2."""
     said = [int(part[1:]) for part in name.split("-") if part[0] == "w" and part[1:].isdigit()]

@@ -4,7 +4,7 @@
 
 Plans of models built anew equal the plans of the samples; recordings, replayed by their
 rules, give what PyTorch's own objects hold at that moment. Where the program has the
-commands for it, it is asked too. Skipped unless torch 2.13 can be imported.
+commands for it, it is asked too. Skipped without a torch that the tests are of.
 """
 import contextlib
 import glob
@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 import traceback
+import warnings
 
 from oraclelib import SOURCE, Tap, arguments, envelope, load, run, same, skip_all, wanted_torch
 
@@ -26,7 +27,9 @@ dist = torch.distributed
 
 import recorder_models as models
 import recorder_replay as replay
-from fsdp_inspect_export import export_plan, record_fx_order, record_handles, record_profiler
+from fsdp_inspect_export import (export_plan, install, record_fx_order, record_handles, record_profiler,
+                                 sharding_plan)
+from fsdp_inspect_export._plan import _groups
 from recorder_fx import FX_MODELS
 from torch import nn
 from torch.distributed import _composable_state
@@ -154,6 +157,22 @@ def odd_plans(here):
             if here.world == 1:
                 same(problems, "strategies of FSDP1", {u["strategy"] for u in plan["units"] if u["api"] == "fsdp1"} -
                      {"NO_SHARD"}, set())
+    with here.test("a torch that keeps things elsewhere is named") as problems:
+        model = models.fsdp2(models.composite)
+        group = _groups(model)[0]
+        del group.offload_policy
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            plan = sharding_plan(model)
+        same(problems, "what is left out", [u.get("cpu_offload") for u in plan["units"]], [None, False, False])
+        same(problems, "warnings", ["offload_policy" in str(w.message) for w in told], [True])
+        del group.mesh_info
+        for what in (export_plan, install):
+            try:
+                what(model, *[here.path("none.fsdp-plan.json")][:what is export_plan])
+                problems.append(f"{what.__name__} went on")
+            except RuntimeError as error:
+                same(problems, what.__name__, f"torch {torch.__version__.split('+')[0]} keeps it in another place" in str(error), True)
     with here.test("a path without {rank} is rank 0's alone") as problems:
         export_plan(models.plain(), here.path(f"only-{here.rank}"), unsharded=True)
         same(problems, "written", os.path.exists(here.path(f"only-{here.rank}")), here.rank == 0)
@@ -622,7 +641,7 @@ def main():
     data = next((d for root in args.roots if os.path.isdir(d := os.path.join(root, "plan"))), None)
     if data is None:
         skip_all("no plans to compare with")
-    tap.none("every plan among the samples is built anew", sorted(set(os.listdir(data)) - set(models.RECIPES)))
+    tap.none("every plan among the samples is built anew", sorted(set(os.listdir(data)) - set(models.RECIPES) - models.NEWER))
     samples = args.fixtures and os.path.join(args.fixtures, "traces", "exec_order")
     with tempfile.TemporaryDirectory() as folder:
         plan_without_ranks(tap, folder)

@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Tuple
 from ._files import Path, Recording
 from ._names import clean_module, full
 from ._patch import Patches
-from ._process import FORMAT, VERSION, debug_level, rank_and_world, recording
+from ._process import FORMAT, VERSION, debug_level, private_torch, rank_and_world, recording
 
 if TYPE_CHECKING:
     from torch.nn import Module
+
+
+ORDER = "the order of FSDP1's units"
 
 
 @contextmanager
@@ -30,9 +33,10 @@ def record_handles(model: "Module", path: Path, *, states: bool = False) -> Iter
     two classes of PyTorch get a property each while it is entered; without it only one
     object of this model is patched.
     """
-    from torch.distributed.fsdp._common_utils import _get_module_fsdp_state
+    with private_torch(ORDER):
+        from torch.distributed.fsdp._common_utils import _get_module_fsdp_state
 
-    state: Any = _get_module_fsdp_state(model)
+        state: Any = _get_module_fsdp_state(model)
     if state is None:
         raise ValueError(f"{type(model).__name__} is not the root of an FSDP1 model")
     out = recording(path)
@@ -40,8 +44,9 @@ def record_handles(model: "Module", path: Path, *, states: bool = False) -> Iter
         yield
         return
     with out, Patches() as patches:
-        events = _Events(out, state._exec_order_data, model, states)
-        events.patch(patches)
+        with private_torch(ORDER):
+            events = _Events(out, state._exec_order_data, model, states)
+            events.patch(patches)
         try:
             yield
         finally:
@@ -59,6 +64,7 @@ class _Events:
         if data.all_handles:  # it has run before
             self._head(model)
 
+    @private_torch(ORDER)
     def _head(self, root: Any) -> None:
         data = self._data
         rank, world = rank_and_world()

@@ -7,12 +7,14 @@ What other ranks hold of a flat parameter is worked out by _flat.py.
 
 from __future__ import annotations
 
+import warnings
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 from ._files import Path, path_of_rank, plan_text, write_text
 from ._flat import pieces
 from ._names import below, clean, dtype
-from ._process import rank_and_world, torch_version
+from ._process import private_torch, rank_and_world, torch_version
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
@@ -38,6 +40,7 @@ def export_plan(model: "Module", path: Path, *, mesh: Optional["DeviceMesh"] = N
     return plan
 
 
+@private_torch("the sharding plan")
 def checked_plan(model: "Module", *, mesh: Optional["DeviceMesh"] = None, unsharded: bool = False) -> Dict[str, Any]:
     """The plan; an error that says what to do, where the model is none or is not wrapped."""
     if isinstance(model, Mapping):
@@ -59,6 +62,7 @@ def _is_wrapped(model: "Module") -> bool:
                for _, module in _visits(model))
 
 
+@private_torch("the sharding plan")
 def sharding_plan(model: "Module", *, mesh: Optional["DeviceMesh"] = None) -> Dict[str, Any]:
     """The sharding plan of `model`, as the value that JSON will hold."""
     rank, world = rank_and_world()
@@ -297,6 +301,7 @@ class _Look:
 
     def _fsdp2_unit(self, visit: int, group: Any) -> Dict[str, Any]:
         info, after = group.mesh_info, group.post_forward_mesh_info
+        offload = _kept(group, "offload_policy")
         reshards = after is not None
         strategy = "FULL_SHARD" if reshards else "SHARD_GRAD_OP"
         if info.replicate_mesh_dim is not None:
@@ -306,14 +311,28 @@ class _Look:
             "reshard_after_forward": reshards if not reshards or after is info else int(after.shard_mesh_size),
             "shard_world_size": int(info.shard_mesh_size),
             "replicate_world_size": int(getattr(info, "replicate_mesh_size", 1)),
-            "cpu_offload": type(group.offload_policy).__name__ == "CPUOffloadPolicy",
-            "params": [self._fsdp2_param(param) for param in group.fsdp_params],
         }
+        if offload is not None:
+            unit["cpu_offload"] = type(offload).__name__ == "CPUOffloadPolicy"
+        unit["params"] = [self._fsdp2_param(param) for param in group.fsdp_params]
         names = [self.visits[self.first_visit[id(m)]][0] for m in group.modules if id(m) in self.first_visit]
         if len(names) > 1:
             unit["modules"] = names
-        _mixed_precision(unit, group.mp_policy, "param_dtype", "reduce_dtype", "output_dtype")
+        self._fsdp2_mixed_precision(unit, group)
         return unit
+
+    def _fsdp2_mixed_precision(self, unit: Dict[str, Any], group: Any) -> None:
+        """From torch 2.15 on each parameter has a policy: that of most of them, and who has another type."""
+        of_group = hasattr(group, "mp_policy")
+        policies = [(self.first_name[id(p)], group.mp_policy if of_group else _kept(p, "mp_policy")) for p in group.fsdp_params]
+        types = Counter(getattr(policy, "param_dtype", None) for _, policy in policies)
+        usual = max(types, key=lambda t: types[t])
+        names = ("param_dtype", "reduce_dtype", "output_dtype")
+        _mixed_precision(unit, next(p for _, p in policies if getattr(p, "param_dtype", None) == usual), *names)
+        others = {fqn: {"param_dtype": _dtype_or_none(p.param_dtype)} for fqn, p in policies
+                  if getattr(p, "param_dtype", None) != usual}
+        if others:
+            unit.setdefault("mixed_precision", dict.fromkeys(names))["param_overrides"] = others
 
     def _fsdp2_param(self, param: Any) -> Dict[str, Any]:
         sharded = param.sharded_param
@@ -332,6 +351,14 @@ class _Look:
         if any(not set(zip(mesh["dim_names"], mesh["shape"])) <= sizes for mesh in meshes):
             return None
         return widest
+
+
+def _kept(thing: Any, name: str) -> Any:
+    """What a plan can do without; None where this torch does not keep it there."""
+    if not hasattr(thing, name):
+        warnings.warn(f"torch {torch_version()} keeps no {name} in {type(thing).__name__}: the plan is written without it",
+                      stacklevel=2)
+    return getattr(thing, name, None)
 
 
 def _plain(parameter: Any) -> _Managed:
@@ -360,7 +387,11 @@ def _mixed_precision(unit: Dict[str, Any], policy: Any, *names: str) -> None:
     """Absent when nothing is set."""
     values = {name: getattr(policy, name, None) for name in names}
     if any(value is not None for value in values.values()):
-        unit["mixed_precision"] = {n: None if v is None else dtype(v) for n, v in values.items()}
+        unit["mixed_precision"] = {n: _dtype_or_none(v) for n, v in values.items()}
+
+
+def _dtype_or_none(value: Any) -> Optional[str]:
+    return None if value is None else dtype(value)
 
 
 def _flat_parameter(flat: Any, shards: int) -> Dict[str, Any]:

@@ -7,7 +7,8 @@ Knows torch.distributed and the variables of torchrun. Refuses to talk to other 
 from __future__ import annotations
 
 import os
-from typing import Optional, Tuple
+from contextlib import contextmanager
+from typing import Iterator, Optional, Tuple
 
 from ._files import Path, Recording, path_of_rank
 
@@ -44,3 +45,13 @@ def recording(path: Path) -> Optional[Recording]:
     """This rank's recording; None on a rank that writes none."""
     name = path_of_rank(path, rank_and_world()[0])
     return None if name is None else Recording(name)
+
+
+@contextmanager
+def private_torch(what: str) -> Iterator[None]:
+    """Names the release of torch where something private is not where it is looked for."""
+    try:
+        yield
+    except (AttributeError, ImportError) as error:
+        raise RuntimeError(f"{what} cannot be read: torch {torch_version()} keeps it in another place than the releases "
+                           f"from 2.0 to 2.15 that this exporter knows ({error})") from error

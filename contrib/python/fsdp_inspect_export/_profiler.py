@@ -16,7 +16,7 @@ from typing import Any, ContextManager, Iterator, Optional, Type
 
 from ._files import Path, Recording
 from ._patch import Patches
-from ._process import FORMAT, VERSION, debug_level, rank_and_world, recording
+from ._process import FORMAT, VERSION, debug_level, private_torch, rank_and_world, recording
 
 
 class _Clock:
@@ -99,6 +99,7 @@ def _name(profile_type: object) -> str:
     return str.__str__(profile_type) if isinstance(profile_type, str) else str(profile_type)
 
 
+@private_torch("FSDP1's profiler")
 def _patch(patches: Patches, out: Recording) -> None:
     from torch.distributed.fsdp import _debug_utils
 

@@ -486,25 +486,39 @@ static bool read_params(struct fsdp_plan_reading *plan, const struct fsdp_json *
 
 /* ---- the rest of a unit ---- */
 
+/* Members that are texts, or whose member of that name is one. */
+static bool read_pairs(struct fsdp_plan_reading *plan, const struct fsdp_json *json,
+	const char *member, const struct fsdp_text_pair **ret_pairs, uint32_t *ret_count)
+{
+	struct fsdp_text_pair *pairs =
+		FSDP_TAKE(plan->model->arena, pairs, json->count + 1);
+	if (pairs == NULL)
+		return fsdp_arena_fail(plan->model->arena, plan->error);
+	for (uint32_t i = 0; i < json->count; i++) {
+		const struct fsdp_json *value = &json->items[i];
+		if (member != NULL && value->kind == FSDP_JSON_OBJECT)
+			value = fsdp_json_get(value, member);
+		if (!fsdp_json_is(value, FSDP_JSON_TEXT))
+			continue;
+		pairs[*ret_count].key = (const char *)json->items[i].key.data;
+		pairs[(*ret_count)++].value = (const char *)value->text.data;
+	}
+	*ret_pairs = pairs;
+	return true;
+}
+
+/* fsdp2: from torch 2.15 on some parameters may have another type than the unit. */
 static bool read_mixed(struct fsdp_plan_reading *plan, const struct fsdp_json *json,
 	struct fsdp_unit_record *unit)
 {
 	const struct fsdp_json *mixed = fsdp_json_get(json, "mixed_precision");
 	if (!fsdp_json_is(mixed, FSDP_JSON_OBJECT))
 		return true;
-	struct fsdp_text_pair *pairs =
-		FSDP_TAKE(plan->model->arena, pairs, mixed->count + 1);
-	if (pairs == NULL)
-		return fsdp_arena_fail(plan->model->arena, plan->error);
-	for (uint32_t i = 0; i < mixed->count; i++) {
-		if (mixed->items[i].kind != FSDP_JSON_TEXT)
-			continue;
-		pairs[unit->mixed_count].key = (const char *)mixed->items[i].key.data;
-		pairs[unit->mixed_count++].value =
-			(const char *)mixed->items[i].text.data;
-	}
-	unit->mixed = pairs;
-	return true;
+	const struct fsdp_json *others = fsdp_json_get(mixed, "param_overrides");
+	return read_pairs(plan, mixed, NULL, &unit->mixed, &unit->mixed_count) &&
+	       (!fsdp_json_is(others, FSDP_JSON_OBJECT) ||
+		       read_pairs(plan, others, "param_dtype", &unit->overrides,
+			       &unit->override_count));
 }
 
 static uint32_t find_visit(struct fsdp_plan_reading *plan, struct fsdp_span raw)

@@ -324,7 +324,9 @@ struct fsdp_place {
 	/* To the end of the last element, as stored; 0, and an offset of 0, if it is
 	 * empty. */
 	uint64_t length;
-	const char *method; /* NULL: stored; "deflate" */
+	/* NULL: stored; "deflate"; "zstd": the whole item is, and all that is known is
+	 * where that lies. */
+	const char *method;
 	/* Key of the storage; lives as long as the locator. */
 	struct fsdp_span storage;
 	/* Where the first element is in the storage, in elements. */
@@ -342,6 +344,9 @@ struct fsdp_place {
 	bool strided;
 	int64_t strides[FSDP_DIMS_MAX];
 	uint32_t dims;
+	/* FSDP_TENSOR_CONJ, FSDP_TENSOR_NEG: what an item of DCP says of the piece, for its
+	 * metadata does not. */
+	uint32_t flags;
 };
 
 /**
@@ -490,6 +495,10 @@ struct fsdp_unit {
 	 * "bfloat16", …. */
 	const struct fsdp_text_pair *mixed_precision;
 	uint32_t mixed_precision_count;
+	/* Of FSDP2: parameters that are gathered in another type than its "param_dtype":
+	 * "blocks.0.norm.weight": "float32", …. */
+	const struct fsdp_text_pair *param_overrides;
+	uint32_t param_override_count;
 	/* Of FSDP1: -1 unknown, 0, 1. */
 	int use_orig_params;
 	/* Whether parameters rest in the host's memory: -1 unknown, 0, 1. */
