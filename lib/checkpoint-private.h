@@ -54,10 +54,12 @@ bool fsdp_checkpoint_loads_beside(struct fsdp_span name);
 struct fsdp_locator;
 bool fsdp_locator_view(struct fsdp_locator *locator, uint32_t piece,
 	struct fsdp_view *ret_view, struct fsdp_error **ret_error);
-/* The source of a file of the model, for the locator's thread; valid until another one was
- * asked for. */
+/* The source of a file of the model, or of what a view calls one, for the locator's thread;
+ * valid until another one was asked for. */
 bool fsdp_locator_source(struct fsdp_locator *locator, uint32_t file,
 	struct fsdp_source *ret_source, struct fsdp_error **ret_error);
+/* The file of the model that a view's file is, or was unpacked from. */
+uint32_t fsdp_locator_file(const struct fsdp_locator *locator, uint32_t file);
 const struct fsdp_checkpoint *fsdp_locator_checkpoint(const struct fsdp_locator *locator);
 
 #endif

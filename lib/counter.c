@@ -38,8 +38,7 @@ static bool decode(const char *dtype, uint64_t bits, int64_t *ret_count)
 	return (double)*ret_count >= number;
 }
 
-static bool read_count(const struct fsdp_checkpoint *checkpoint,
-	struct fsdp_locator *locator, uint32_t piece, int64_t *ret_count,
+static bool read_count(struct fsdp_locator *locator, uint32_t piece, int64_t *ret_count,
 	struct fsdp_error **ret_error)
 {
 	struct fsdp_view view;
@@ -48,7 +47,7 @@ static bool read_count(const struct fsdp_checkpoint *checkpoint,
 	uint64_t begin, end, bits = 0;
 	if (!fsdp_locator_view(locator, piece, &view, ret_error) || view.method != 0 ||
 		!fsdp_view_bytes(&view, &begin, &end) || end - begin > sizeof bytes ||
-		!fsdp_checkpoint_source(checkpoint, view.file, &source, ret_error) ||
+		!fsdp_locator_source(locator, view.file, &source, ret_error) ||
 		!fsdp_source_read(&source, view.record + begin, bytes,
 			(size_t)(end - begin), ret_error))
 		return false;
@@ -77,7 +76,7 @@ bool fsdp_counter_read(struct fsdp_checkpoint *checkpoint, struct fsdp_error **r
 	const struct fsdp_extent *extent = fsdp_model_extent(model, piece->extent);
 	if (!fsdp_locator_new(checkpoint, &locator, ret_error))
 		return false;
-	bool read = read_count(checkpoint, locator, tensor->first_piece, &count, &error);
+	bool read = read_count(locator, tensor->first_piece, &count, &error);
 	bool fatal =
 		!read && error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY;
 	fsdp_locator_free(locator);

@@ -137,8 +137,7 @@ static bool open_assembly(struct fsdp_elements *elements,
 		.dims = tensor->dims,
 		.shape = elements->shape,
 		.numel = elements->numel,
-		.conj = options->resolve && (tensor->flags & FSDP_TENSOR_CONJ) != 0,
-		.neg = options->resolve && (tensor->flags & FSDP_TENSOR_NEG) != 0,
+		.resolve = options->resolve,
 		.sums = options->sums,
 		.first = options->first,
 		.count = options->count != 0 ? options->count : UINT64_MAX,
@@ -185,7 +184,8 @@ bool fsdp_elements_next(struct fsdp_elements *elements, struct fsdp_span *ret_by
 {
 	if (fsdp_assembly_next(elements->assembly, ret_bytes, ret_error))
 		return true;
-	uint32_t file = fsdp_assembly_file(elements->assembly);
+	uint32_t file = fsdp_locator_file(
+		elements->locator, fsdp_assembly_file(elements->assembly));
 	if (file != FSDP_NONE) {
 		const struct fsdp_file_record *record =
 			fsdp_model_file(&elements->checkpoint->model, file);

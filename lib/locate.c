@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finds where the payload of a piece begins: reads the local header of a zip member, or
- * the directory and the pickle of a DCP item. Changes nothing in the checkpoint.
+ * the directory and the pickle of a DCP item, which may have to be unpacked into memory.
+ * Changes nothing in the checkpoint.
  */
 #include <stdlib.h>
 
@@ -9,10 +10,29 @@
 #include "checkpoint-private.h"
 #include "format/torch/torch.h"
 #include "model/dtype.h"
+#include "store/archive.h"
 #include "store/zip.h"
 #include "sweep/view.h"
 
-enum { WINDOW = 256 << 10, SMALL_PICKLE = 16 << 20, ITEM_ROOM = 1 << 20 };
+enum {
+	WINDOW = 256 << 10,
+	SMALL_PICKLE = 16 << 20,
+	ITEM_ROOM = 1 << 20,
+	UNPACKED_SLOTS = 16,
+	UNPACKED_KEPT = 256 << 20, /* beside the one in hand */
+};
+
+/* In the place of a file: what was unpacked of an item, whose extent the other bits are. */
+#define UNPACKED (UINT32_C(1) << 31)
+
+/* An item that is stored compressed, in memory. */
+struct unpacked {
+	uint32_t extent; /* FSDP_NONE: the slot is free */
+	uint64_t used;   /* when, in turns */
+	struct fsdp_budget budget;
+	struct fsdp_arena arena;
+	struct fsdp_source source;
+};
 
 struct fsdp_locator {
 	const struct fsdp_checkpoint *checkpoint;
@@ -25,6 +45,9 @@ struct fsdp_locator {
 	struct fsdp_folder folder; /* of the checkpoint, with files of its own */
 	struct fsdp_dir dir;       /* that the folder is of, if has_dir */
 	bool has_dir;
+	struct unpacked unpacked[UNPACKED_SLOTS];
+	struct fsdp_budget unpacking; /* of all that was unpacked, again and again */
+	uint64_t turns;
 };
 
 /* Several locators may work at once: each opens the files of a directory for itself. */
@@ -39,9 +62,89 @@ static bool share_folder(struct fsdp_locator *locator, struct fsdp_error **ret_e
 	return locator->has_dir;
 }
 
+/* ---- items that are compressed ---- */
+
+static const struct fsdp_extent *extent_at(
+	const struct fsdp_locator *locator, uint32_t extent)
+{
+	return fsdp_model_extent(&locator->checkpoint->model, extent);
+}
+
+uint32_t fsdp_locator_file(const struct fsdp_locator *locator, uint32_t file)
+{
+	return file != FSDP_NONE && (file & UNPACKED) != 0
+		       ? extent_at(locator, file & ~UNPACKED)->file
+		       : file;
+}
+
+static void forget(struct unpacked *unpacked)
+{
+	if (unpacked->extent != FSDP_NONE)
+		fsdp_arena_done(&unpacked->arena);
+	unpacked->extent = FSDP_NONE;
+}
+
+/* Its slot, or one that is free now: what waited longest goes, if there are too many or
+ * too much. */
+static struct unpacked *find_slot(struct fsdp_locator *locator, uint32_t extent)
+{
+	for (;;) {
+		struct unpacked *slot = NULL, *oldest = NULL;
+		uint64_t kept = 0;
+		for (size_t i = 0; i < UNPACKED_SLOTS; i++) {
+			struct unpacked *one = &locator->unpacked[i];
+			if (one->extent == extent)
+				return one;
+			if (one->extent == FSDP_NONE) {
+				slot = one;
+				continue;
+			}
+			kept += one->budget.used;
+			if (oldest == NULL || one->used < oldest->used)
+				oldest = one;
+		}
+		if (slot != NULL && kept <= UNPACKED_KEPT)
+			return slot;
+		forget(oldest);
+	}
+}
+
+static bool unpack(struct fsdp_locator *locator, uint32_t extent,
+	struct fsdp_source *ret_source, struct fsdp_error **ret_error)
+{
+	struct unpacked *slot = find_slot(locator, extent);
+	const struct fsdp_limits *limits = &locator->checkpoint->limits;
+	const struct fsdp_extent *record = extent_at(locator, extent);
+	struct fsdp_source file, item;
+	slot->used = ++locator->turns;
+	if (slot->extent == extent) {
+		*ret_source = slot->source;
+		return true;
+	}
+	if (!fsdp_checkpoint_source_in(locator->checkpoint, &locator->folder,
+		    record->file, &file, ret_error) ||
+		!fsdp_source_slice(
+			&file, record->offset, record->length, &item, ret_error))
+		return false;
+	fsdp_budget_init(&slot->budget, limits);
+	fsdp_budget_give(&slot->budget, record->length);
+	fsdp_arena_init(&slot->arena, &slot->budget);
+	slot->extent = extent;
+	if (fsdp_archive_unpack_one(
+		    &item, "zstd", &slot->arena, limits, &slot->source, ret_error) &&
+		fsdp_budget_unpack(&locator->unpacking, slot->source.size, ret_error)) {
+		*ret_source = slot->source;
+		return true;
+	}
+	forget(slot);
+	return false;
+}
+
 bool fsdp_locator_source(struct fsdp_locator *locator, uint32_t file,
 	struct fsdp_source *ret_source, struct fsdp_error **ret_error)
 {
+	if ((file & UNPACKED) != 0)
+		return unpack(locator, file & ~UNPACKED, ret_source, ret_error);
 	return fsdp_checkpoint_source_in(
 		locator->checkpoint, &locator->folder, file, ret_source, ret_error);
 }
@@ -54,6 +157,10 @@ bool fsdp_locator_new(const struct fsdp_checkpoint *checkpoint,
 		return fsdp_fail_memory(ret_error);
 	locator->checkpoint = checkpoint;
 	locator->window_file = FSDP_NONE;
+	for (size_t i = 0; i < UNPACKED_SLOTS; i++)
+		locator->unpacked[i].extent = FSDP_NONE;
+	fsdp_budget_init(&locator->unpacking, &checkpoint->limits);
+	fsdp_budget_give(&locator->unpacking, fsdp_checkpoint_bytes(checkpoint).on_disk);
 	if (!share_folder(locator, ret_error)) {
 		free(locator);
 		return false;
@@ -85,6 +192,8 @@ void fsdp_locator_free(struct fsdp_locator *locator)
 		return;
 	if (locator->has_dir)
 		fsdp_dir_close(&locator->dir);
+	for (size_t i = 0; i < UNPACKED_SLOTS; i++)
+		forget(&locator->unpacked[i]);
 	fsdp_arena_done(&locator->arena);
 	fsdp_arena_done(&locator->kept);
 	free(locator);
@@ -141,6 +250,8 @@ static void piece_view(const struct fsdp_checkpoint *checkpoint,
 	view->dims = run != NULL ? 1 : tensor->dims;
 	view->dtype = tensor->dtype;
 	view->storage_offset = piece->storage_offset;
+	view->conj = (tensor->flags & FSDP_TENSOR_CONJ) != 0;
+	view->neg = (tensor->flags & FSDP_TENSOR_NEG) != 0;
 	memcpy(view->shape, shape, view->dims * sizeof *shape);
 	if (strides != NULL)
 		memcpy(view->strides, strides, view->dims * sizeof *strides);
@@ -191,6 +302,8 @@ static bool read_item_view(
 	view->dims = tensor->dims;
 	view->dtype = tensor->dtype;
 	view->storage_offset = tensor->offset;
+	view->conj = (tensor->flags & FSDP_TENSOR_CONJ) != 0;
+	view->neg = (tensor->flags & FSDP_TENSOR_NEG) != 0;
 	memcpy(view->shape, shape, view->dims * sizeof *shape);
 	if (tensor->contiguous)
 		fsdp_view_set_contiguous(view);
@@ -257,20 +370,40 @@ static bool is_safetensors(const struct fsdp_source *source)
 	return head[8] == '{' && length <= source->size - 8;
 }
 
-static bool open_item(struct fsdp_locator *locator, const struct fsdp_extent *extent,
+/* Some writers compress some items only. */
+static bool is_unpacked(
+	const struct fsdp_file_record *file, const struct fsdp_source *item)
+{
+	unsigned char head[4];
+	return file->is_zstd && item->size >= sizeof head &&
+	       fsdp_source_read(item, 0, head, sizeof head, NULL) &&
+	       memcmp(head, "PK\3\4", sizeof head) != 0;
+}
+
+/* *ret_base: what its own offsets count from in *ret_file. */
+static bool open_item(struct fsdp_locator *locator, uint32_t extent_id,
 	struct fsdp_model *model, struct fsdp_source *item, struct fsdp_zip *zip,
-	struct fsdp_error **ret_error)
+	uint32_t *ret_file, uint64_t *ret_base, struct fsdp_error **ret_error)
 {
 	struct fsdp_source source;
+	const struct fsdp_extent *extent = extent_at(locator, extent_id);
 	const struct fsdp_file_record *file =
 		fsdp_model_file(&locator->checkpoint->model, extent->file);
 	fsdp_arena_reset(&locator->arena);
+	*ret_file = extent->file;
+	*ret_base = extent->offset;
 	if (!fsdp_build_init(
 		    model, &locator->arena, &locator->checkpoint->limits, ret_error) ||
 		!fsdp_locator_source(locator, extent->file, &source, ret_error) ||
 		!fsdp_source_slice(
 			&source, extent->offset, extent->length, item, ret_error))
 		return false;
+	if (is_unpacked(file, item)) {
+		*ret_file = extent_id | UNPACKED;
+		*ret_base = 0;
+		if (!unpack(locator, extent_id, item, ret_error))
+			return false;
+	}
 	if (fsdp_zip_open(item, &locator->arena, &locator->checkpoint->limits, file->path,
 		    &model->findings, zip, ret_error))
 		return true;
@@ -287,17 +420,19 @@ static bool open_item(struct fsdp_locator *locator, const struct fsdp_extent *ex
 	return false;
 }
 
-static bool locate_item(struct fsdp_locator *locator, const struct fsdp_extent *extent,
+static bool locate_item(struct fsdp_locator *locator, uint32_t extent_id,
 	struct fsdp_view *view, struct fsdp_span *ret_key, struct fsdp_error **ret_error)
 {
+	const struct fsdp_extent *extent = extent_at(locator, extent_id);
 	struct fsdp_model model;
 	struct fsdp_source item;
 	struct fsdp_zip zip;
 	struct fsdp_torch torch;
 	struct fsdp_span stream;
 	uint32_t storage;
-	uint64_t begin;
-	if (!open_item(locator, extent, &model, &item, &zip, ret_error))
+	uint64_t begin, base;
+	if (!open_item(locator, extent_id, &model, &item, &zip, &view->file, &base,
+		    ret_error))
 		return false;
 	const struct fsdp_zip_member *pickle =
 		find_member(&zip, "", FSDP_SPAN("data.pkl"));
@@ -320,7 +455,7 @@ static bool locate_item(struct fsdp_locator *locator, const struct fsdp_extent *
 		fsdp_error_shift_offset(ret_error, extent->offset);
 		return false;
 	}
-	view->record = extent->offset + begin;
+	view->record = base + begin;
 	view->stored_size = member->stored_size;
 	view->storage_bytes = member->size;
 	view->method = member->method;
@@ -367,6 +502,7 @@ static bool make_view(struct fsdp_locator *locator, uint32_t index,
 	const struct fsdp_file_record *file =
 		fsdp_model_file(&checkpoint->model, extent->file);
 	bool found;
+	view->file = extent->file;
 	*ret_key = fsdp_model_key(&checkpoint->model, extent);
 	if (file->is_transformed)
 		found = fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
@@ -378,7 +514,7 @@ static bool make_view(struct fsdp_locator *locator, uint32_t index,
 		found = fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
 			"the file does not hold these bytes");
 	else if (extent->kind == FSDP_EXTENT_ITEM)
-		found = locate_item(locator, extent, view, ret_key, ret_error) &&
+		found = locate_item(locator, piece->extent, view, ret_key, ret_error) &&
 			check_item(checkpoint, piece, extent, view, ret_error);
 	else {
 		piece_view(checkpoint, piece, view);
@@ -386,7 +522,6 @@ static bool make_view(struct fsdp_locator *locator, uint32_t index,
 	}
 	if (!found)
 		fsdp_error_add_path(ret_error, (const char *)file->path.data);
-	view->file = extent->file;
 	view->big_endian = extent->big_endian;
 	return found;
 }
@@ -407,6 +542,18 @@ bool fsdp_piece_locate(struct fsdp_locator *locator, uint32_t piece,
 	if (!make_view(locator, piece, &view, &key, ret_error) ||
 		!fill_place(&view, &place, ret_error))
 		return false;
+	if ((view.file & UNPACKED) != 0) {
+		const struct fsdp_extent *extent =
+			extent_at(locator, view.file & ~UNPACKED);
+		place.method = "zstd";
+		place.offset = place.item_offset = extent->offset;
+		place.length = place.item_length = extent->length;
+	}
+	const struct fsdp_model *model = &locator->checkpoint->model;
+	if (fsdp_model_extent(model, fsdp_model_piece(model, piece)->extent)->kind ==
+		FSDP_EXTENT_ITEM)
+		place.flags = (view.conj ? FSDP_TENSOR_CONJ : 0) |
+			      (view.neg ? FSDP_TENSOR_NEG : 0);
 	place.storage = key;
 	place.big_endian = view.big_endian;
 	*ret_place = place;

@@ -120,8 +120,11 @@ static bool is_deflated(const struct fsdp_checkpoint *checkpoint, uint32_t tenso
 	for (uint32_t i = 0; i < record->piece_count; i++) {
 		const struct fsdp_piece_record *piece =
 			fsdp_model_piece(model, record->first_piece + i);
-		if (piece->extent != FSDP_NONE &&
-			fsdp_model_extent(model, piece->extent)->method != 0)
+		if (piece->extent == FSDP_NONE)
+			continue;
+		const struct fsdp_extent *extent =
+			fsdp_model_extent(model, piece->extent);
+		if (extent->method != 0 || fsdp_model_file(model, extent->file)->is_zstd)
 			return true;
 	}
 	return false;

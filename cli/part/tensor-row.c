@@ -57,6 +57,7 @@ bool place_facts_take(struct place_facts *facts, const struct fsdp_place *place)
 		.item_length = place->item_length,
 		.storage = place->storage,
 		.method = place->method,
+		.flags = place->flags,
 	};
 	if (!place->strided || place->dims == 0)
 		return true;
@@ -352,6 +353,10 @@ const struct record piece_record = OBJECT_RECORD(FACTS, "piece",
 		ABOUT("Distance between neighbours along each dimension, in elements; absent when contiguous.") },
 	{ "method", WORD_AT(FACTS, place.method), HIDDEN, .reads = true,
 		ABOUT("How the bytes are compressed: `deflate` or `zstd`; absent when they are stored as they are.") },
+	{ "conj", FLAG_AT(FACTS, place.flags, FSDP_TENSOR_CONJ), HIDDEN, .reads = true,
+		ABOUT("The values are the complex conjugates of the stored ones, as an item of a DCP file says; of other files the tensor says it.") },
+	{ "neg", FLAG_AT(FACTS, place.flags, FSDP_TENSOR_NEG), HIDDEN, .reads = true,
+		ABOUT("The values are the negatives of the stored ones, likewise.") },
 	{ "storage", TEXT_AT(FACTS, place.storage), HIDDEN, .reads = true,
 		ABOUT("Key of the storage in its file.") },
 	{ "storage_offset", COUNT_AT(FACTS, place.storage_offset), HIDDEN, .reads = true,

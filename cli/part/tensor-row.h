@@ -83,6 +83,7 @@ struct place_facts {
 	const char *method;
 	int64_t *strides; /* owned by the keeper of the facts; NULL: contiguous */
 	uint32_t dims;
+	uint32_t flags; /* as in struct fsdp_place */
 };
 
 extern const struct place_facts place_unknown;

@@ -546,6 +546,33 @@ bool fsdp_archive_unpack(const struct fsdp_source *source, struct fsdp_arena *ar
 	return ok;
 }
 
+bool fsdp_archive_unpack_one(const struct fsdp_source *source, const char *kind,
+	struct fsdp_arena *arena, const struct fsdp_limits *limits,
+	struct fsdp_source *ret_source, struct fsdp_error **ret_error)
+{
+	unsigned char bytes[TAR_HEADER];
+	struct fsdp_span head;
+	struct fsdp_findings findings;
+	struct fsdp_vec packed;
+	if (!look(source, bytes, &head, ret_error))
+		return false;
+	const char *found = fsdp_archive_kind(head);
+	if (found == NULL || strcmp(found, kind) != 0)
+		return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI2003", 0,
+			"this is not %s, as which it is stored", kind);
+	fsdp_findings_init(&findings, arena, limits);
+	if (!fsdp_archive_unpack(source, arena, limits, (struct fsdp_span){ 0 },
+		    &findings, &packed, ret_error))
+		return false;
+	const struct fsdp_packed *one =
+		packed.count == 1 ? fsdp_vec_at(&packed, 0) : NULL;
+	if (one == NULL || one->name.size != 0)
+		return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI2003", 0,
+			"this holds more than one thing");
+	*ret_source = one->source;
+	return true;
+}
+
 /* ---- as a stream ---- */
 
 struct fsdp_unpack {

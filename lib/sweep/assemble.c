@@ -35,7 +35,7 @@ struct active {
 	uint64_t base; /* of its first element in the storage, bytes */
 	uint32_t piece;
 	struct fsdp_stored_at summed;
-	bool located, big_endian;
+	bool located, big_endian, conj, neg;
 	uint64_t steps[]; /* of each dimension in the storage, bytes */
 };
 
@@ -523,6 +523,9 @@ static bool locate(struct fsdp_assembly *assembly, struct active *active,
 			"the pieces differ in their byte order");
 	assembly->big_endian = view.big_endian;
 	assembly->order_known = true;
+	active->conj =
+		input->resolve && view.conj && fsdp_dtype(input->dtype)->is_complex;
+	active->neg = input->resolve && view.neg;
 	if (scattered && assembly->chunk_most < CHUNK_MOST)
 		assembly->chunk_most = CHUNK_MOST;
 	if (scattered && view.method != 0 && view.storage_bytes > FSDP_FETCH_KEPT)
@@ -816,21 +819,41 @@ static void flip_signs(unsigned char *bytes, uint64_t count, size_t width, size_
 }
 
 /* What the bytes are to what the values are. */
-static void resolve(const struct fsdp_assembly *assembly, uint64_t count)
+static void resolve_row(const struct fsdp_assembly *assembly, const struct active *active,
+	uint64_t at, uint64_t size)
 {
 	const struct fsdp_dtype *dtype = fsdp_dtype(assembly->input.dtype);
 	size_t width = assembly->width, part = dtype->is_complex ? width / 2 : width;
-	unsigned char *bytes = assembly->chunk;
-	if (assembly->big_endian)
-		swap_bytes(bytes, count * (width / part), part);
-	if (assembly->input.conj && dtype->is_complex)
+	unsigned char *bytes = assembly->chunk + at;
+	uint64_t count = size / width;
+	if (active->conj)
 		flip_signs(bytes + part, count, part, width);
-	if (!assembly->input.neg)
+	if (!active->neg)
 		return;
 	if (dtype->is_complex || dtype->is_floating)
 		flip_signs(bytes, count * (width / part), part, part);
 	else
 		negate_integers(bytes, count, width);
+}
+
+static void resolve(const struct fsdp_assembly *assembly, const struct chunk *chunk)
+{
+	const struct fsdp_dtype *dtype = fsdp_dtype(assembly->input.dtype);
+	size_t width = assembly->width, part = dtype->is_complex ? width / 2 : width;
+	if (assembly->big_endian)
+		swap_bytes(assembly->chunk, chunk->count * (width / part), part);
+	for (size_t i = 0; i < assembly->task_count; i++) {
+		const struct active *active = assembly->tasks[i].active;
+		struct fsdp_nest nest;
+		struct fsdp_odometer odometer;
+		if (!active->conj && !active->neg)
+			continue;
+		make_nest(assembly, active, chunk, false, &nest);
+		fsdp_odometer_init(&odometer, nest.loops, nest.loop_count);
+		do
+			resolve_row(assembly, active, nest.to + odometer.to, nest.row);
+		while (fsdp_odometer_next(&odometer));
+	}
 }
 
 static bool make_chunk(struct fsdp_assembly *assembly, const struct chunk *chunk,
@@ -855,7 +878,7 @@ static bool make_chunk(struct fsdp_assembly *assembly, const struct chunk *chunk
 	if (!run_tasks(assembly, chunk, ret_error) ||
 		!sum_tasks(assembly, chunk, ret_error))
 		return false;
-	resolve(assembly, chunk->count);
+	resolve(assembly, chunk);
 	return true;
 }
 

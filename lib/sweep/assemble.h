@@ -30,8 +30,8 @@ struct fsdp_assemble_input {
 	uint32_t dtype, dims;
 	const int64_t *shape;
 	uint64_t numel;
-	bool conj, neg; /* to be applied */
-	bool sums;      /* the stored bytes are to be summed up: fsdp_assembly_runs */
+	bool resolve; /* apply what the views say of conjugates and signs */
+	bool sums;    /* the stored bytes are to be summed up: fsdp_assembly_runs */
 	uint32_t piece_count;
 	uint64_t first, count; /* the elements that are wanted */
 	uint64_t inflate_ceiling;

@@ -9,11 +9,13 @@ struct fsdp_view {
 	uint64_t record, stored_size; /* bytes of the file, as stored */
 	uint64_t storage_bytes;       /* after inflating */
 	uint64_t storage_offset;      /* elements */
-	uint32_t file;
+	uint32_t
+		file; /* of the model; or a part of it that was unpacked: fsdp_locator_file */
 	uint32_t crc; /* recorded of the record after inflating, if has_crc */
 	bool has_crc;
 	uint16_t method; /* of a zip: 0 stored, 8 deflated */
 	bool big_endian;
+	bool conj, neg; /* what Tensor.conj() and torch._neg_view() make of the bytes */
 	uint32_t dtype, dims;
 	int64_t shape[FSDP_DIMS_MAX], strides[FSDP_DIMS_MAX]; /* elements */
 };

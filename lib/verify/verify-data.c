@@ -161,7 +161,12 @@ static void count_coverage(
 		else
 			bare += segment.stored;
 	}
-	verify->scope.bytes_read += file->source.size;
+	if (file->packed_length != 0) { /* whose bytes are read with the file's */
+		covered = bare == 0 ? file->packed_length : 0;
+		bare = file->packed_length - covered;
+	} else {
+		verify->scope.bytes_read += file->source.size;
+	}
 	verify->scope.bytes_with_digest += file->has_digest ? file->source.size : covered;
 	if (file->has_digest || bare == 0)
 		return;
@@ -205,11 +210,24 @@ static struct fsdp_span member_of(
 	return fsdp_zip_member(&file->zip, segment->owner)->name;
 }
 
+/* Where it lies in the file; what was unpacked, where all of it does. */
+static uint64_t begin_of(
+	const struct fsdp_verify_file *file, const struct fsdp_segment *segment)
+{
+	return file->packed_length != 0 ? file->packed_offset : segment->begin;
+}
+
+static uint64_t length_of(
+	const struct fsdp_verify_file *file, const struct fsdp_segment *segment)
+{
+	return file->packed_length != 0 ? file->packed_length : segment->stored;
+}
+
 static const char *names_of(const struct fsdp_verify *verify,
 	const struct fsdp_verify_file *file, const struct fsdp_segment *segment,
 	char room[FSDP_NAMES_SHOWN])
 {
-	uint64_t begin = segment->begin, end = begin + segment->stored;
+	uint64_t begin = begin_of(file, segment), end = begin + length_of(file, segment);
 	if (file->id == FSDP_NONE)
 		return "";
 	if (file->kind == FSDP_BYTES_ZIP) {
@@ -226,7 +244,8 @@ static void say_mismatch(struct fsdp_verify *verify, const struct fsdp_verify_fi
 	const char *names = names_of(verify, file, segment, room);
 	fsdp_find(&verify->findings, FSDP_RULE_CRC_MISMATCH,
 		FSDP_IN(file, .member = member_of(file, segment),
-			.offset = segment->begin, .length = segment->stored,
+			.offset = begin_of(file, segment),
+			.length = length_of(file, segment),
 			.tensor = fsdp_span_first(fsdp_span_text(names), ',')),
 		"the CRC-32 of %llu bytes is %08lx, but the file records %08lx%s%s",
 		FSDP_LLU(segment->size), (unsigned long)crc, (unsigned long)segment->crc,
@@ -246,7 +265,8 @@ static void say_error(struct fsdp_verify *verify, const struct fsdp_verify_file 
 		index = FSDP_RULE_ZIP_BOMB;
 	fsdp_find(&verify->findings, index,
 		FSDP_IN(file, .member = member_of(file, segment),
-			.offset = segment->begin, .length = segment->stored,
+			.offset = begin_of(file, segment),
+			.length = length_of(file, segment),
 			.tensor = fsdp_span_first(fsdp_span_text(names), ',')),
 		"%s (%llu stored bytes)%s%s", fsdp_error_message(error),
 		FSDP_LLU(segment->stored), names[0] != '\0' ? "; lost: " : "", names);

@@ -2,9 +2,11 @@
 /*
  * The items of a .distcp file: each a zip of torch.save, which the metadata names by its
  * range. Their headers are checked, and what they say of themselves is set against what
- * the metadata says of them.
+ * the metadata says of them. One that is stored compressed is looked at as a file of its
+ * own, when it is unpacked.
  */
 #include "base/num.h"
+#include "store/archive.h"
 #include "sweep/pass.h"
 #include "verify/verify-private.h"
 
@@ -184,9 +186,10 @@ static bool check_zip(struct item_walk *items, const struct item *item,
 	if (!fsdp_zip_check_headers(
 		    zip, items->file->path, &verify->notes, offsets, items->error))
 		return false;
+	uint64_t base = items->file->packed_length != 0 ? 0 : item->offset;
 	items->told = verify->notes.list.count != 0;
-	fsdp_verify_move_notes(verify, item->offset, news);
-	return add_segments(items, zip, item->offset, offsets) ||
+	fsdp_verify_move_notes(verify, base, news);
+	return add_segments(items, zip, base, offsets) ||
 	       fsdp_arena_fail(&verify->batch, items->error);
 }
 
@@ -194,10 +197,13 @@ static void say_contradiction(
 	struct item_walk *items, const struct item *item, const struct fsdp_error *error)
 {
 	uint64_t offset = fsdp_error_offset(error);
-	items->file->contradicts = true;
+	const char *rule = fsdp_error_rule(error);
+	bool broken = rule != NULL && strcmp(rule, "FI2003") == 0;
+	items->file->contradicts |= !broken;
 	if (items->told)
 		return;
-	fsdp_find(&items->verify->findings, FSDP_RULE_ITEM_MISMATCH,
+	fsdp_find(&items->verify->findings,
+		broken ? FSDP_RULE_INFLATE_ERROR : FSDP_RULE_ITEM_MISMATCH,
 		FSDP_IN(items->file,
 			.offset = offset != FSDP_UNKNOWN ? offset : item->offset,
 			.length = item->length, .tensor = name_of(items, item)),
@@ -223,33 +229,99 @@ static bool excuse(
 }
 
 /* Of a piece the locator reads what it is; a value only has to be a zip. */
-static bool check_item(struct item_walk *items, const struct item *item)
+static bool check_source(struct item_walk *items, const struct item *item,
+	const struct fsdp_source *source, struct fsdp_error **error)
 {
 	struct fsdp_verify *verify = items->verify;
-	struct fsdp_error *error = NULL;
 	struct fsdp_error **outside = items->error;
-	struct fsdp_source source;
 	struct fsdp_view view;
 	struct fsdp_zip zip;
-	fsdp_arena_reset(&verify->item);
-	fsdp_findings_init(&verify->notes, &verify->item, &verify->checkpoint->limits);
-	items->error = &error;
-	items->told = false;
+	items->error = error;
 	bool news =
 		item->piece != FSDP_NONE ||
 		fsdp_model_value(&verify->checkpoint->model, item->value)->tokens == NULL;
-	bool good = source_of(items, item, &source) &&
-		    fsdp_zip_open(&source, &verify->item, &verify->checkpoint->limits,
-			    items->file->path, &verify->notes, &zip, &error) &&
+	bool good = fsdp_zip_open(source, &verify->item, &verify->checkpoint->limits,
+			    items->file->path, &verify->notes, &zip, error) &&
 		    check_zip(items, item, &zip, news);
 	if (!good)
-		fsdp_error_shift_offset(&error, item->offset);
+		fsdp_error_shift_offset(error, item->offset);
 	items->error = outside;
 	if (good && item->piece != FSDP_NONE) {
-		good = fsdp_locator_view(verify->locator, item->piece, &view, &error);
+		good = fsdp_locator_view(verify->locator, item->piece, &view, error);
 		if (good)
 			fsdp_verify_add_view(verify, items->file, item->piece, &view);
 	}
+	return good;
+}
+
+/* Some writers compress some items only. */
+static bool get_unpacked(const struct fsdp_verify *verify,
+	const struct fsdp_source *packed, struct fsdp_arena *arena,
+	struct fsdp_source *ret_source, struct fsdp_error **error)
+{
+	unsigned char head[4] = { 0 };
+	*ret_source = *packed;
+	return fsdp_source_read(packed, 0, head,
+		       (size_t)fsdp_min(packed->size, sizeof head), error) &&
+	       (memcmp(head, "PK\3\4", sizeof head) == 0 ||
+		       fsdp_archive_unpack_one(packed, "zstd", arena,
+			       &verify->checkpoint->limits, ret_source, error));
+}
+
+/* Of a file whose items are compressed: reads it to the end, since what was unpacked goes. */
+static bool check_unpacked(struct item_walk *items, const struct item *item,
+	const struct fsdp_source *packed, struct fsdp_error **error)
+{
+	struct fsdp_verify *verify = items->verify;
+	struct fsdp_verify_file *outer = items->file, file = {
+		.id = outer->id,
+		.path = outer->path,
+		.kind = FSDP_BYTES_ITEMS,
+		.pieces = &item->piece,
+		.piece_count = item->piece != FSDP_NONE,
+		.packed_offset = item->offset,
+		.packed_length = item->length,
+	};
+	struct fsdp_budget budget;
+	struct fsdp_arena arena;
+	fsdp_budget_init(&budget, &verify->checkpoint->limits);
+	fsdp_budget_give(&budget, item->length);
+	fsdp_arena_init(&arena, &budget);
+	fsdp_vec_init(&file.segments, &verify->batch, sizeof(struct fsdp_segment));
+	items->file = &file;
+	bool good = get_unpacked(verify, packed, &arena, &file.source, error) &&
+		    fsdp_verify_begin_views(verify, &file, error) &&
+		    check_source(items, item, &file.source, error) &&
+		    (verify->options.level == FSDP_LEVEL_HEADERS ||
+			    (fsdp_verify_take(verify, &file, error) &&
+				    fsdp_verify_read(verify, error)));
+	items->file = outer;
+	outer->contradicts |= file.contradicts;
+	outer->members += file.members;
+	outer->unrecorded += file.unrecorded;
+	outer->skipped_data |= file.skipped_data;
+	fsdp_arena_done(&arena);
+	return good;
+}
+
+static bool check_item(struct item_walk *items, const struct item *item)
+{
+	struct fsdp_verify *verify = items->verify;
+	struct fsdp_error *error = NULL, **outside = items->error;
+	struct fsdp_source source;
+	bool packed =
+		fsdp_model_file(&verify->checkpoint->model, items->file->id)->is_zstd;
+	fsdp_arena_reset(&verify->item);
+	fsdp_findings_init(&verify->notes, &verify->item, &verify->checkpoint->limits);
+	items->told = false;
+	items->error = &error;
+	bool good = source_of(items, item, &source);
+	items->error = outside;
+	if (!good)
+		fsdp_error_shift_offset(&error, item->offset);
+	else
+		good = packed ? check_unpacked(items, item, &source, &error)
+			      : check_source(items, item, &source, &error);
 	return good || excuse(items, item, &error);
 }
 
@@ -260,8 +332,11 @@ bool fsdp_verify_items(struct fsdp_verify *verify, struct fsdp_verify_file *file
 {
 	struct item_walk items = { .verify = verify, .file = file, .error = ret_error };
 	struct item item, before = { .offset = FSDP_UNKNOWN };
-	bool transformed =
-		fsdp_model_file(&verify->checkpoint->model, file->id)->is_transformed;
+	const struct fsdp_file_record *record =
+		fsdp_model_file(&verify->checkpoint->model, file->id);
+	bool transformed = record->is_transformed;
+	if (record->is_zstd) /* each item is looked at by itself */
+		file->views = NULL;
 	/* SerializationFormat.SAFETENSORS: the file is one blob whose own header counts. */
 	if (fsdp_source_begins_safetensors(&file->source)) {
 		file->kind = FSDP_BYTES_RAW;

@@ -134,6 +134,9 @@ struct fsdp_verify_file {
 	bool skipped_data;            /* storages have no checksum although others have */
 	bool contradicts;             /* an item is not what the metadata says */
 	bool has_digest; /* it is hashed, because something says what it should be */
+
+	/* Of what was unpacked of an item: where that lies in the file. Else 0. */
+	uint64_t packed_offset, packed_length;
 };
 
 /* Where a finding about a file lies. */

@@ -239,7 +239,9 @@ static void add_to_copy(struct fsdp_copy *copy, const struct fsdp_verify_file *f
 	copy->trait = *trait;
 	copy->layout = view->tag;
 	copy->length = view->end - view->begin;
-	copy->offset = segment->deflated ? FSDP_UNKNOWN : segment->begin + view->begin;
+	copy->offset = segment->deflated || file->packed_length != 0
+			       ? FSDP_UNKNOWN
+			       : segment->begin + view->begin;
 }
 
 void fsdp_verify_deliver(struct fsdp_verify *verify, const struct fsdp_verify_file *file,

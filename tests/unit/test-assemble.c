@@ -690,16 +690,43 @@ static void conjugates_and_negatives(void **state)
 		    both[] = { -1.5f, 2.5f };
 	sample_init(&sample, "complex64", 0, NULL);
 	set_element(&sample, plus, sizeof plus);
+	sample.cuts[0].view.conj = true;
 	check_bytes(&sample, (const unsigned char *)plus, 8);
-	sample.input.conj = true;
+	sample.input.resolve = true;
 	check_bytes(&sample, (const unsigned char *)conjugate, 8);
-	sample.input.neg = true;
+	sample.cuts[0].view.neg = true;
 	check_bytes(&sample, (const unsigned char *)both, 8);
 	sample_done(&sample);
 	sample_init(&sample, "int16", 0, NULL);
 	set_element(&sample, (unsigned char[]){ 0x00, 0x01 }, 2);
-	sample.input.neg = true;
+	sample.input.resolve = sample.cuts[0].view.neg = true;
 	check_bytes(&sample, (unsigned char[]){ 0x00, 0xff }, 2);
+	sample_done(&sample);
+}
+
+/* Columns of ranks, of which one stored the conjugate. */
+static void a_conjugate_beside_another_piece(void **state)
+{
+	(void)state;
+	struct sample sample;
+	const int64_t shape[] = { 2, 2 };
+	const float stored[] = { 1, 2, 3, 4, 5, 6, 7, 8 },
+		    wanted[] = { 1, 2, 5, -6, 3, 4, 7, -8 };
+	sample_init(&sample, "complex64", 2, shape);
+	set_element(&sample, stored, sizeof stored);
+	*add_cut(&sample) = sample.cuts[0];
+	for (size_t i = 0; i < 2; i++) {
+		struct cut *cut = &sample.cuts[i];
+		cut->offsets[1] = (int64_t)i;
+		cut->sizes[0] = cut->view.shape[0] = 2;
+		cut->sizes[1] = cut->view.shape[1] = 1;
+		cut->view.dims = 2;
+		cut->view.storage_offset = 2 * i;
+		cut->view.conj = i == 1;
+		fsdp_view_set_contiguous(&cut->view);
+	}
+	sample.input.resolve = true;
+	check_bytes(&sample, (const unsigned char *)wanted, sizeof wanted);
 	sample_done(&sample);
 }
 
@@ -798,6 +825,7 @@ int main(void)
 		cmocka_unit_test(nothing_is_an_answer),
 		cmocka_unit_test(empty_pieces_are_passed_over),
 		cmocka_unit_test(conjugates_and_negatives),
+		cmocka_unit_test(a_conjugate_beside_another_piece),
 		cmocka_unit_test(complex_halves_are_swapped_each),
 		cmocka_unit_test(byte_orders_do_not_mix),
 		cmocka_unit_test(several_elements_a_byte),

@@ -345,12 +345,17 @@ static void tell_elements(struct show *show, const struct item *item)
 
 /* ---- items ---- */
 
-static void tell_what_it_is(struct show *show, const struct fsdp_tensor *tensor)
+static void tell_what_it_is(struct show *show, const struct item *item)
 {
+	const struct fsdp_tensor *tensor = &item->tensor;
+	uint32_t flags = tensor->flags;
+
 	static const char *const ROLES[] = { "parameter", "buffer", "optimizer state",
 		"tensor" };
 	struct out *out = show->run->out;
 
+	if (item->piece_count > 0)
+		flags |= item->pieces[0].place.flags;
 	out_line_begin(out, "is");
 	out_line_text(out, "%s, ", ROLES[tensor->role]);
 	if (tensor->layout != NULL)
@@ -383,9 +388,9 @@ static void tell_what_it_is(struct show *show, const struct fsdp_tensor *tensor)
 		(tensor->flags & FSDP_TENSOR_GRAD) == 0 && tensor->class_name != NULL &&
 		strcmp(tensor->class_name, "Parameter") == 0)
 		out_line_text(out, ", frozen");
-	if ((tensor->flags & FSDP_TENSOR_CONJ) != 0)
+	if ((flags & FSDP_TENSOR_CONJ) != 0)
 		out_line_text(out, ", conjugated");
-	if ((tensor->flags & FSDP_TENSOR_NEG) != 0)
+	if ((flags & FSDP_TENSOR_NEG) != 0)
 		out_line_text(out, ", negated");
 	out_line_end(out);
 }
@@ -420,8 +425,9 @@ static void tell_module(struct show *show, const struct fsdp_tensor *tensor)
 	out_line_end(out);
 }
 
-static void tell_head(struct show *show, const struct fsdp_tensor *tensor)
+static void tell_head(struct show *show, const struct item *item)
 {
+	const struct fsdp_tensor *tensor = &item->tensor;
 	struct run *run = show->run;
 	struct out *out = run->out;
 
@@ -434,7 +440,7 @@ static void tell_head(struct show *show, const struct fsdp_tensor *tensor)
 			name_text(&show->buffers.raw, run->checkpoint, tensor->raw_name));
 		out_line_end(out);
 	}
-	tell_what_it_is(show, tensor);
+	tell_what_it_is(show, item);
 	if (tensor->alias != FSDP_NONE) {
 		struct fsdp_tensor other = fsdp_tensor(run->checkpoint, tensor->alias);
 		out_line_begin(out, "same as");
@@ -447,7 +453,7 @@ static void tell_head(struct show *show, const struct fsdp_tensor *tensor)
 
 static void tell_tensor(struct show *show, const struct item *item)
 {
-	tell_head(show, &item->tensor);
+	tell_head(show, item);
 	tell_pieces(show, item);
 	tell_states(show, item);
 	tell_aliases(show, item);

@@ -359,6 +359,25 @@ static bool has_unknown_items(struct fsdp_loading *loading)
 	return good == 0 && bad > 0;
 }
 
+/* The first one tells of all. */
+static bool has_compressed_items(struct fsdp_loading *loading)
+{
+	const struct fsdp_checkpoint *checkpoint = opened(loading);
+	struct fsdp_locator *locator = NULL;
+	struct fsdp_place place = { .method = NULL };
+
+	if (checkpoint == NULL || fsdp_piece_count(checkpoint) == 0)
+		return false;
+	if (!fsdp_locator_new(checkpoint, &locator, NULL)) {
+		loading->failed = true;
+		return false;
+	}
+	bool found = fsdp_piece_locate(locator, 0, &place, NULL) &&
+		     place.method != NULL && strcmp(place.method, "zstd") == 0;
+	fsdp_locator_free(locator);
+	return found;
+}
+
 /* ---- names, in the order of the state dict ---- */
 
 static int by_number(const void *a, const void *b)
@@ -614,6 +633,9 @@ static const struct fsdp_load_rule rules[] = {
 	{ "dcp-file-cut", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
 		"RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory.",
 		"copy the file again", has_cut_file },
+	{ "dcp-zstd", NULL, NULL, FSDP_LOADS, NULL,
+		"its items are compressed by PyTorch's ZStandard: the process that loads it needs the package zstandard or pyzstd (tried with torch 2.13.0 and 2.15.0)",
+		"pip install zstandard, if it is not there", has_compressed_items },
 	{ "dcp-gap", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
 		"the pieces of {0} do not cover it: the rest keeps its value, without any message",
 		"save again, or gather the files of all ranks", has_gap },
@@ -638,7 +660,7 @@ static const struct fsdp_loader_option options[] = {
 	{ NULL },
 };
 
-static const char *const versions[] = { "2.15.0", "2.14.1", "2.13.0", NULL };
+static const char *const versions[] = { "2.15.0", "2.14.1", "2.14.0", "2.13.0", NULL };
 
 const struct fsdp_loader fsdp_loader_dcp = {
 	.name = "dcp",

@@ -356,7 +356,7 @@ static const struct fsdp_load_rule rules[] = {
 	{ NULL },
 };
 
-static const char *const versions[] = { "2.15.0", "2.14.1", "2.13.0", NULL };
+static const char *const versions[] = { "2.15.0", "2.14.1", "2.14.0", "2.13.0", NULL };
 
 const struct fsdp_loader fsdp_loader_weights_only = {
 	.name = "weights_only",

@@ -15,6 +15,7 @@
 #include "base/num.h"
 #include "format/dcp/metadata.h"
 #include "format/torch/torch.h"
+#include "store/archive.h"
 #include "store/zip.h"
 
 #define DATA_SUFFIX ".distcp"
@@ -371,17 +372,33 @@ static bool use_range(struct dcp *dcp, struct fsdp_dcp_info *info, uint32_t item
 	return false;
 }
 
-/* Once for each file, of a few of them. */
-static void tell_transform(struct dcp *dcp, const struct fsdp_dcp_info *info)
+/* The extension of PyTorch itself: _extension.py, ZStandard. */
+static bool is_zstd(const struct dcp *dcp, const struct fsdp_dcp_info *info)
+{
+	struct fsdp_span name =
+		fsdp_names_segment(&dcp->meta.transforms, info->transform);
+	return info->transform != 0 && fsdp_span_behind(name, "stream.zstd/1", &name) &&
+	       (name.size == 0 || name.data[0] == '.');
+}
+
+/* Of one that is not known: once for each file, of a few of them. False: the item cannot
+ * be read. */
+static bool take_transform(struct dcp *dcp, const struct fsdp_dcp_info *info)
 {
 	struct fsdp_span name =
 		fsdp_names_segment(&dcp->meta.transforms, info->transform);
 	struct data_file *file = file_of(dcp, info->path);
 	struct fsdp_error *error = NULL;
 	char shown[FSDP_SHOWN], path[FSDP_SHOWN];
+	if (info->transform == 0)
+		return true;
+	if (is_zstd(dcp, info)) {
+		fsdp_model_file(dcp->reading->model, file->id)->is_zstd = true;
+		return true;
+	}
 	fsdp_model_file(dcp->reading->model, file->id)->is_transformed = true;
 	if (file->transform_told || dcp->reading->errors->count >= ERRORS_KEPT)
-		return;
+		return false;
 	file->transform_told = true;
 	fsdp_fail_rule(&error, FSDP_ERROR_UNSUPPORTED, "FI9004", FSDP_UNKNOWN,
 		"items of %s are stored transformed (%s), which cannot be read",
@@ -390,6 +407,7 @@ static void tell_transform(struct dcp *dcp, const struct fsdp_dcp_info *info)
 	(void)fsdp_error_add_hint(
 		&error, "load it with the extension that saved it, and save it without");
 	fsdp_reading_keep_error(dcp->reading, error);
+	return false;
 }
 
 static uint32_t add_extent(
@@ -404,10 +422,8 @@ static uint32_t add_extent(
 		.file = file_of(dcp, info->path)->id,
 		.missing = !use_range(dcp, info, item),
 	};
-	if (info->transform != 0) {
+	if (!take_transform(dcp, info))
 		extent.missing = true;
-		tell_transform(dcp, info);
-	}
 	return fsdp_build_extent(
 		dcp->reading->model, &extent, (struct fsdp_span){ 0 }, ret_error);
 }
@@ -616,9 +632,11 @@ static bool read_object(struct dcp *dcp, const struct fsdp_dcp_info *info,
 	struct fsdp_span bytes, stream;
 	struct fsdp_zip zip;
 	struct fsdp_torch torch;
+	struct fsdp_limits limits = *dcp->reading->limits;
 	if (info->length > ITEM_MAX)
 		return fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, info->offset,
 			"a value of %llu bytes is not read", FSDP_LLU(info->length));
+	limits.value[FSDP_LIMIT_STDIN_BYTES] = ITEM_MAX;
 	fsdp_arena_reset(scratch);
 	if (!fsdp_folder_source(dcp->folder, fsdp_dcp_path(&dcp->meta, info->path),
 		    &source, ret_error) ||
@@ -626,6 +644,9 @@ static bool read_object(struct dcp *dcp, const struct fsdp_dcp_info *info,
 			&source, info->offset, info->length, scratch, &bytes, ret_error))
 		return false;
 	item = fsdp_source_memory(bytes);
+	if (is_zstd(dcp, info) && !fsdp_archive_unpack_one(&item, "zstd", scratch,
+					  &limits, &item, ret_error))
+		return false;
 	if (!fsdp_zip_open(&item, scratch, dcp->reading->limits, path, &model->findings,
 		    &zip, ret_error))
 		return false;
@@ -729,9 +750,8 @@ static bool add_object(struct dcp *dcp, uint32_t item_id, struct fsdp_error **re
 	value.rank = file_of(dcp, info->path)->rank;
 	const struct fsdp_file_record *file =
 		fsdp_model_file(dcp->reading->model, value.file);
-	bool readable = use_range(dcp, info, item_id) && info->transform == 0;
-	if (info->transform != 0)
-		tell_transform(dcp, info);
+	bool readable = use_range(dcp, info, item_id);
+	readable = take_transform(dcp, info) && readable;
 	if (!info->bad) {
 		value.offset = info->offset;
 		value.length = info->length;

@@ -2,6 +2,8 @@
 /*
  * Folds the classes of DCP's metadata into records: they are listed in metadata.c.
  */
+#include <stdio.h>
+
 #include "base/num.h"
 #include "format/dcp/metadata-reading.h"
 #include "model/dtype.h"
@@ -344,7 +346,8 @@ static bool fold_index(void *context, struct fsdp_pickle *pickle,
 	return true;
 }
 
-/* The id of the name of the first transform; 0: there is none. FSDP_NONE: out of memory. */
+/* The id of the name of the transform, of several of the first with a mark behind it; 0:
+ * there is none. FSDP_NONE: out of memory. */
 static uint32_t transform_id(
 	struct fsdp_dcp *dcp, struct fsdp_pickle *pickle, fsdp_ref transforms)
 {
@@ -356,8 +359,11 @@ static uint32_t transform_id(
 	struct fsdp_span name = fsdp_pickle_text(pickle, first);
 	if (name.data == NULL)
 		name = FSDP_SPAN("an unknown one");
-	name.size = (size_t)fsdp_min(name.size, TRANSFORM_BYTES);
-	return fsdp_names_child(&dcp->transforms, 0, name);
+	char shown[TRANSFORM_BYTES + 16];
+	int size = snprintf(shown, sizeof shown, "%.*s%s",
+		FSDP_TEXT_MOST(name, TRANSFORM_BYTES),
+		fsdp_pickle_count(pickle, transforms) > 1 ? " and others" : "");
+	return fsdp_names_child(&dcp->transforms, 0, fsdp_span(shown, (size_t)size));
 }
 
 static bool fold_info(void *context, struct fsdp_pickle *pickle,

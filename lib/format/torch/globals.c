@@ -620,8 +620,7 @@ const char *fsdp_torch_profile_of(
 		const char *name;
 	} names[] = { { STRICT, "torch" }, { DTENSOR, "dtensor" }, { SHARDED, "sharded" },
 		{ NUMPY, "numpy" }, { PLAIN, "plain" }, { METADATA, "dcp" },
-		{ SCRIPT, "torchscript" }, { LIBRARY, "library" },
-		{ NESTED, "nested" } };
+		{ SCRIPT, "torchscript" }, { LIBRARY, "library" }, { NESTED, "nested" } };
 	const struct fsdp_torch_known *known =
 		global->known != NULL ? global->known
 				      : find_known(torch->profile, global);
