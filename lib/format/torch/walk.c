@@ -451,8 +451,12 @@ static bool is_long_tuple(struct walk *walk, fsdp_ref ref)
 
 /* How to enter a value, or false: it is a leaf. */
 static bool enter_kind(
-	struct fsdp_pickle *pickle, fsdp_ref ref, enum frame_kind *ret_kind)
+	const struct fsdp_torch *torch, fsdp_ref ref, enum frame_kind *ret_kind)
 {
+	struct fsdp_pickle *pickle = torch->pickle;
+	fsdp_ref callable = fsdp_pickle_callable(pickle, ref);
+	struct fsdp_pickle_global *class = fsdp_pickle_global_of(pickle, callable);
+	const struct fsdp_torch_known *known;
 	enum fsdp_pickle_kind kind = fsdp_pickle_kind(pickle, ref);
 	bool filled = fsdp_pickle_count(pickle, ref) != 0;
 	*ret_kind = FRAME_PAIRS;
@@ -468,8 +472,11 @@ static bool enter_kind(
 		*ret_kind = FRAME_MODULE;
 		return true;
 	}
-	return filled &&
-	       fsdp_pickle_is_mapping(pickle, fsdp_pickle_callable(pickle, ref));
+	if (!filled || class == NULL || fsdp_pickle_is_mapping(pickle, callable))
+		return filled && class != NULL;
+	known = fsdp_torch_known(torch, class);
+	return known != NULL && (known->what & FSDP_KNOWN_PAIRS) != 0 &&
+	       (known->what & FSDP_KNOWN_APPENDS) == 0;
 }
 
 /* Whether a container may be entered (again): never while it is open, and not so often
@@ -646,7 +653,7 @@ static bool meet(struct walk *walk, fsdp_ref ref, uint32_t name, uint32_t raw_na
 		return hint_class(walk, ref, raw_name) &&
 		       push_frame(walk, attributes, FRAME_PAIRS, raw_name, &entered);
 	if (!is_kept_whole(walk, ref) && !is_long_tuple(walk, ref) &&
-		enter_kind(pickle, ref, &kind)) {
+		enter_kind(walk->torch, ref, &kind)) {
 		if (kind == FRAME_MODULE && !hint_class(walk, ref, raw_name))
 			return false;
 		return push_frame(walk, ref, kind, raw_name, &entered);
@@ -827,7 +834,7 @@ bool fsdp_torch_walk(struct fsdp_torch *torch, struct fsdp_error **ret_error)
 	enum frame_kind kind;
 	/* A value without a container has the empty name; containers are the root. */
 	if (script_state(torch->pickle, top) == FSDP_REF_NONE &&
-		(is_kept_whole(walk, top) || !enter_kind(torch->pickle, top, &kind))) {
+		(is_kept_whole(walk, top) || !enter_kind(torch, top, &kind))) {
 		name = fsdp_names_child(&model->names, 0, FSDP_SPAN(""));
 		if (name == FSDP_NONE)
 			return fsdp_arena_fail(model->arena, ret_error);
