@@ -175,8 +175,7 @@ static bool judge(const struct empties *empties)
 		return true;
 	if (count == 0)
 		fsdp_find(checking->findings, FSDP_RULE_EMPTY_PARAMETER,
-			FSDP_PLACE(.severity = FSDP_NOTE + 1,
-				.next = "nothing needs to be done if the model has such parameters"),
+			FSDP_PLACE(.severity = FSDP_NOTE + 1, .next = ""),
 			"%zu of %zu parameters %s empty", named, empties->parameters,
 			named == 1 ? "is" : "are");
 	else
