@@ -19,7 +19,7 @@ from oraclelib import Tap, arguments, envelope, load, run
 
 WORDS = 6
 # Releases of libraries beside the newest that rules are known of.
-OLDER = {"2.13.0": "2.13", "4.57.6": "4.57", "5.23.0": "5.23"}
+OLDER = {"0.16.1": "0.16", "2.13.0": "2.13", "4.57.6": "4.57", "5.23.0": "5.23"}
 
 
 def spoken(text):

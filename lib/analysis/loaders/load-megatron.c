@@ -3,7 +3,7 @@
  * dist_checkpointing.load of Megatron-core, into the names that were saved.
  *
  * Origin: megatron/core/dist_checkpointing/{serialization,validation}.py, strategies/
- * {base,torch}.py (0.16).
+ * {base,torch}.py (0.16, 0.19).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,6 +95,42 @@ static bool has_no_backend(struct fsdp_loading *loading)
 static bool lacks_common(struct fsdp_loading *loading)
 {
 	return lacks(loading, "common.pt");
+}
+
+/* What all ranks share lies in DCP: as the object of that name, or if that was read, as
+ * values that are no shards. */
+static bool has_common_inside(struct fsdp_loading *loading)
+{
+	const struct fsdp_checkpoint *checkpoint = fsdp_load_open(loading, "");
+	char name[256];
+
+	if (!lacks_common(loading) || checkpoint == NULL)
+		return false;
+	for (uint32_t i = 0; i < fsdp_value_count(checkpoint); i++) {
+		struct fsdp_value value = fsdp_value(checkpoint, i);
+		size_t size =
+			fsdp_name_write(checkpoint, value.raw_name, name, sizeof name);
+		if (value.file != FSDP_NONE && size <= sizeof name &&
+			(memmem(name, size, "/shard_", 7) == NULL ||
+				fsdp_span_is(fsdp_span(name, size),
+					"common_state/shard_0_1")) &&
+			fsdp_span_ends(fsdp_file(checkpoint, value.file).path,
+				FSDP_SPAN(".distcp")))
+			return true;
+	}
+	return false;
+}
+
+static bool lacks_both(struct fsdp_loading *loading)
+{
+	return lacks_common(loading) && !has_common_inside(loading);
+}
+
+/* Its writer wrote common.pt. */
+static bool lost_common(struct fsdp_loading *loading)
+{
+	return lacks_both(loading) &&
+	       backend_of(loading, "common_backend").value.kind == FSDP_TOKEN_TEXT;
 }
 
 static bool lacks_metadata(struct fsdp_loading *loading)
@@ -229,11 +265,14 @@ static const struct fsdp_load_rule rules[] = {
 		lacks_index },
 	{ "megatron-no-backend", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
 		"metadata.json names no backend", NULL, has_no_backend },
-	{ "megatron-backend", NULL, NULL, FSDP_LOAD_REFUSES, REFUSES,
+	{ "megatron-backend", NULL, "0.19", FSDP_LOAD_REFUSES, REFUSES,
 		"Cannot find a default strategy for: ('load_sharded', '{0}', {1})",
 		"convert it with the release that wrote it", has_other_backend },
-	{ "megatron-no-common", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.AttributeError",
-		"'str' object has no attribute 'iterdir'",
+	{ "megatron-common-inside", NULL, "0.19", FSDP_LOAD_REFUSES, NULL,
+		"the values that all ranks share lie in the files of DCP; releases before 0.19 look for common.pt (tried with megatron-core 0.16.1)",
+		"load it with megatron-core 0.19 or later", has_common_inside },
+	{ "megatron-no-common", NULL, "0.19", FSDP_LOAD_REFUSES,
+		"builtins.AttributeError", "'str' object has no attribute 'iterdir'",
 		"copy common.pt from where the checkpoint was written", lacks_common },
 	{ "megatron-no-metadata", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
 		"AssertionError: metadata is None; global metadata read failed: [Errno 2] No such file or directory: '{path}/{0}'",
@@ -241,6 +280,12 @@ static const struct fsdp_load_rule rules[] = {
 	{ "megatron-file-absent", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
 		"FileNotFoundError: [Errno 2] No such file or directory: '{path}/{0}'",
 		"gather the files of all nodes", lacks_file },
+	{ "megatron-no-common", "0.19", NULL, FSDP_LOAD_REFUSES, NULL,
+		"common.pt is not there, nor are its values in the files of DCP (tried with megatron-core 0.19.2)",
+		"copy common.pt from where the checkpoint was written", lost_common },
+	{ "megatron-no-common", "0.19", NULL, FSDP_LOAD_REFUSES, NULL,
+		"common.pt is not there, nor are its values in the files of DCP (tried with megatron-core 0.19.2)",
+		NULL, lacks_both },
 	{ "megatron-unread", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
 		"the folder cannot be read completely", NULL, is_unread },
 	{ "megatron-expected", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
@@ -279,7 +324,7 @@ static const struct fsdp_loader_option options[] = {
 	{ NULL },
 };
 
-static const char *const versions[] = { "0.16.1", NULL };
+static const char *const versions[] = { "0.19.2", "0.19.0", "0.16.1", NULL };
 
 const struct fsdp_loader fsdp_loader_megatron = {
 	.name = "megatron",

@@ -20,7 +20,17 @@
 
 #define DATA_SUFFIX ".distcp"
 
-enum { RANK_MAX = 1 << 24, ITEM_MAX = 16 << 20, ERRORS_KEPT = 8, BOXES_COMPARED = 64 };
+/* An object of Megatron-core from 0.19 on: a list of one dict, which was common.pt. */
+#define COMMON_STATE "common_state/shard_0_1"
+
+enum {
+	RANK_MAX = 1 << 24,
+	ITEM_MAX = 16 << 20,
+	ERRORS_KEPT = 8,
+	BOXES_COMPARED = 64,
+	COMMON_DEPTH = 8, /* of dicts whose entries are values by themselves */
+	ENTRY_STEPS = 4,  /* of work, for one of them */
+};
 
 /* A data file as the model sees it. */
 struct data_file {
@@ -621,9 +631,71 @@ static bool add_tensor(struct dcp *dcp, uint32_t item_id, struct fsdp_error **re
 
 /* ---- objects ---- */
 
-/* A value inside an item: a small torch zip. What cannot be read costs the value only. */
+static bool has_only_texts(const struct fsdp_pickle *pickle, fsdp_ref dict)
+{
+	struct fsdp_pickle_iterator iterator = { .ref = dict };
+	fsdp_ref key, value;
+	if (fsdp_pickle_kind(pickle, dict) != FSDP_PICKLE_DICT ||
+		fsdp_pickle_count(pickle, dict) == 0)
+		return false;
+	while (fsdp_pickle_next(pickle, &iterator, &key, &value))
+		if (fsdp_pickle_text(pickle, key).data == NULL)
+			return false;
+	return true;
+}
+
+/* What all ranks share, by the names that it would have in a file of its own; `common`
+ * says where it lies. *ret_split: it has that form. */
+static bool split_common(struct dcp *dcp, struct fsdp_torch *torch,
+	const struct fsdp_value_record *common, bool *ret_split,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_pickle *pickle = torch->pickle;
+	struct {
+		struct fsdp_pickle_iterator iterator;
+		uint32_t name;
+	} stack[COMMON_DEPTH];
+	fsdp_ref top = fsdp_pickle_top(pickle), dict, key, ref;
+	size_t depth = 1;
+	dict = fsdp_pickle_kind(pickle, top) == FSDP_PICKLE_LIST &&
+			       fsdp_pickle_count(pickle, top) == 1
+		       ? fsdp_pickle_item(pickle, top, 0)
+		       : FSDP_REF_NONE;
+	*ret_split = has_only_texts(pickle, dict);
+	stack[0].iterator = (struct fsdp_pickle_iterator){ .ref = dict };
+	stack[0].name = 0;
+	while (*ret_split && depth > 0) {
+		struct fsdp_value_record value = *common;
+		if (!fsdp_pickle_next(pickle, &stack[depth - 1].iterator, &key, &ref)) {
+			depth--;
+			continue;
+		}
+		/* One dict may be the entry of many. */
+		if (!fsdp_budget_work(dcp->item.budget, ENTRY_STEPS, ret_error) ||
+			!fsdp_build_names(dcp->reading->model, stack[depth - 1].name,
+				fsdp_pickle_text(pickle, key), false, &value.name,
+				&value.raw_name, ret_error))
+			return false;
+		value.path = FSDP_NONE;
+		if (depth < COMMON_DEPTH && has_only_texts(pickle, ref)) {
+			stack[depth].iterator =
+				(struct fsdp_pickle_iterator){ .ref = ref };
+			stack[depth++].name = value.raw_name;
+			continue;
+		}
+		if (!fsdp_torch_hides(torch, ref, &value.hides_tensors, ret_error) ||
+			!fsdp_torch_tokens(torch, ref, &value, ret_error) ||
+			fsdp_build_value(dcp->reading->model, &value, ret_error) ==
+				FSDP_NONE)
+			return false;
+	}
+	return true;
+}
+
+/* A value inside an item: a small torch zip. What cannot be read costs the value only.
+ * *ret_split: it was added as several. */
 static bool read_object(struct dcp *dcp, const struct fsdp_dcp_info *info,
-	struct fsdp_span path, struct fsdp_value_record *value,
+	struct fsdp_span path, struct fsdp_value_record *value, bool *ret_split,
 	struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = dcp->reading->model;
@@ -664,8 +736,12 @@ static bool read_object(struct dcp *dcp, const struct fsdp_dcp_info *info,
 			fsdp_torch_read(&torch, stream, info->offset, false, ret_error);
 		fsdp_torch_look_inside(&torch, stream);
 		fsdp_torch_judge(&torch);
-		return read && fsdp_torch_tokens(&torch, fsdp_pickle_top(torch.pickle),
-				       value, ret_error);
+		if (!read || (*ret_split && !split_common(dcp, &torch, value, ret_split,
+						    ret_error)))
+			return false;
+		return *ret_split ||
+		       fsdp_torch_tokens(
+			       &torch, fsdp_pickle_top(torch.pickle), value, ret_error);
 	}
 	return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, info->offset,
 		"the item of a value holds no pickle");
@@ -685,7 +761,7 @@ static bool may_read(
 
 /* What the entry holds: any number of names may share it, and it is read once. */
 static bool read_value(struct dcp *dcp, uint32_t info_id, struct fsdp_span path,
-	struct fsdp_value_record *value, struct fsdp_error **ret_error)
+	struct fsdp_value_record *value, bool *ret_split, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = dcp->reading->model;
 	const struct fsdp_dcp_info *info = fsdp_vec_at(&dcp->meta.infos, info_id);
@@ -695,12 +771,17 @@ static bool read_value(struct dcp *dcp, uint32_t info_id, struct fsdp_span path,
 		value->tokens = other->tokens;
 		value->token_count = other->token_count;
 		value->type = other->type;
+		*ret_split = false;
 		return true;
 	}
 	if (!fsdp_table_set(&dcp->value_of, info_id, (uint32_t)model->values.count))
 		return fsdp_arena_fail(dcp->reading->scratch, ret_error);
-	return may_read(dcp, info, ret_error) &&
-	       read_object(dcp, info, path, value, ret_error);
+	if (!may_read(dcp, info, ret_error) ||
+		!read_object(dcp, info, path, value, ret_split, ret_error))
+		return false;
+	/* Of another name of the entry nothing is known then. */
+	return !*ret_split || fsdp_table_set(&dcp->value_of, info_id, FSDP_NONE) ||
+	       fsdp_arena_fail(dcp->reading->scratch, ret_error);
 }
 
 static bool is_fatal(const struct fsdp_error *error)
@@ -757,10 +838,13 @@ static bool add_object(struct dcp *dcp, uint32_t item_id, struct fsdp_error **re
 		value.length = info->length;
 	}
 	struct fsdp_error *error = NULL;
-	bool wanted = is_wanted(dcp->reading, item->text);
+	bool common = fsdp_span_is(item->text, COMMON_STATE);
+	bool wanted =
+		common ? dcp->reading->read_values : is_wanted(dcp->reading, item->text);
+	bool split = common;
 	dcp->unread += !wanted;
 	if (readable && wanted &&
-		!read_value(dcp, item->info, file->path, &value, &error)) {
+		!read_value(dcp, item->info, file->path, &value, &split, &error)) {
 		if (is_fatal(error)) {
 			if (ret_error != NULL)
 				*ret_error = error;
@@ -768,8 +852,10 @@ static bool add_object(struct dcp *dcp, uint32_t item_id, struct fsdp_error **re
 		}
 		fsdp_error_add_path(&error, (const char *)file->path.data);
 		fsdp_reading_keep_error(dcp->reading, error);
+		split = false;
 	}
-	return fsdp_build_value(dcp->reading->model, &value, ret_error) != FSDP_NONE;
+	return (readable && wanted && split) ||
+	       fsdp_build_value(dcp->reading->model, &value, ret_error) != FSDP_NONE;
 }
 
 /* ---- what the directory says ---- */
