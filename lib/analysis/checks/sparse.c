@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the indices of sparse tensors hold, where the bytes are looked at: each lies in the
- * shape, and pointers to rows begin with 0, never fall and end with the number of values.
+ * shape, those of a tensor that is marked as coalesced rise, and pointers to rows begin
+ * with 0, never fall and end with the number of values.
  * PyTorch checks neither when it loads a file, but for weights_only from 2.14 on, and reads
  * or writes outside of the tensor later. That their shapes fit each other, make-up.c judges.
  */
@@ -135,6 +136,66 @@ static bool judge_part(struct sparse *sparse, uint32_t tensor, uint32_t part,
 	return !memory;
 }
 
+/* The first element whose indices do not come behind those before; 0: there is none. */
+static int64_t find_disorder(const int64_t *indices, int64_t dims, int64_t count)
+{
+	for (int64_t i = 1; i < count; i++) {
+		int64_t dim = 0;
+		while (dim < dims &&
+			indices[dim * count + i] == indices[dim * count + i - 1])
+			dim++;
+		if (dim == dims ||
+			indices[dim * count + i] < indices[dim * count + i - 1])
+			return i;
+	}
+	return 0;
+}
+
+/* Of a tensor that is marked as coalesced, in order and each only once. What cannot be
+ * read, judge_part has met. */
+static bool judge_order(struct sparse *sparse, uint32_t index, uint32_t part,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_checking *checking = sparse->checking;
+	struct fsdp_tensor indices = fsdp_tensor(checking->checkpoint, part);
+	struct fsdp_elements *elements = NULL;
+	struct fsdp_span bytes = { NULL, 1 };
+	struct fsdp_error *error = NULL;
+	size_t at = 0;
+
+	if (indices.numel == 0 || strcmp(fsdp_dtype(indices.dtype)->name, "int64") != 0)
+		return true;
+	if (indices.bytes > sparse->left) {
+		sparse->skipped = true;
+		return true;
+	}
+	sparse->left -= indices.bytes;
+	int64_t *all = FSDP_TAKE(checking->arena, all, indices.numel);
+	if (all == NULL)
+		return fsdp_arena_fail(checking->arena, ret_error);
+	bool good = fsdp_elements_open(sparse->locator, part, NULL, &elements, &error);
+	while (good && bytes.size > 0) {
+		good = fsdp_elements_next(elements, &bytes, &error);
+		if (good && bytes.size > 0)
+			memcpy((unsigned char *)all + at, bytes.data, bytes.size);
+		at += bytes.size;
+	}
+	fsdp_elements_close(elements);
+	fsdp_error_free(error);
+	int64_t disorder =
+		good ? find_disorder(all, indices.shape[0], indices.shape[1]) : 0;
+	if (disorder == 0)
+		return true;
+	struct fsdp_span name = fsdp_scratch_name(&checking->name, checking->checkpoint,
+		fsdp_tensor(checking->checkpoint, index).name);
+	fsdp_find(checking->findings, FSDP_RULE_STRUCTURED_TENSOR,
+		FSDP_PLACE(.tensor = name, .affected = &name, .affected_count = 1),
+		"it is marked as coalesced, but the indices of element %" PRId64
+		" do not come behind those before",
+		disorder);
+	return true;
+}
+
 /* indices: [sparse dimensions, n], of which each row has a limit of its own. */
 static bool judge_coo(
 	struct sparse *sparse, uint32_t index, struct fsdp_error **ret_error)
@@ -146,11 +207,13 @@ static bool judge_coo(
 	if (indices.dims != 2 || indices.shape[0] > tensor.dims)
 		return true;
 	return judge_part(sparse, index, tensor.first_component,
-		&(struct numbers){ .what = "index",
-			.limits = tensor.shape,
-			.limit_count = (uint64_t)indices.shape[0],
-			.run = (uint64_t)indices.shape[1] },
-		ret_error);
+		       &(struct numbers){ .what = "index",
+			       .limits = tensor.shape,
+			       .limit_count = (uint64_t)indices.shape[0],
+			       .run = (uint64_t)indices.shape[1] },
+		       ret_error) &&
+	       ((tensor.flags & FSDP_TENSOR_COALESCED) == 0 ||
+		       judge_order(sparse, index, tensor.first_component, ret_error));
 }
 
 /* pointers: [batch …, rows of blocks + 1]; indices: [batch …, n]. */
