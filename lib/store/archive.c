@@ -156,6 +156,15 @@ static la_ssize_t read_block(
 	return (la_ssize_t)size;
 }
 
+/* Not all that lacks memory has that number. */
+static bool lacks_memory(struct archive *archive)
+{
+	const char *text = archive_error_string(archive);
+	return archive_errno(archive) == ENOMEM ||
+	       (text != NULL && (strcasestr(text, "allocat") != NULL ||
+					strcasestr(text, "memory") != NULL));
+}
+
 static bool fail_archive(struct unpacker *unpacker)
 {
 	if (unpacker->read_error != NULL) {
@@ -165,9 +174,12 @@ static bool fail_archive(struct unpacker *unpacker)
 		}
 		return false;
 	}
-	if (archive_errno(unpacker->archive) == ENOMEM)
-		return fsdp_fail_memory(unpacker->error);
 	const char *text = archive_error_string(unpacker->archive);
+	/* There is a text for all that may be wrong with zstd. */
+	if (lacks_memory(unpacker->archive) ||
+		(text == NULL && unpacker->kind != NULL &&
+			unpacker->kind->filter == ARCHIVE_FILTER_ZSTD))
+		return fsdp_fail_memory(unpacker->error);
 	fsdp_fail_rule(unpacker->error, FSDP_ERROR_DAMAGED,
 		unpacker->kind != NULL ? "FI2003" : "FI1004", FSDP_UNKNOWN,
 		"cannot unpack this %s: %s",
@@ -227,8 +239,11 @@ static bool open_archive(struct unpacker *unpacker, bool tar)
 	if (archive == NULL)
 		return fsdp_fail_memory(unpacker->error);
 	if (unpacker->kind != NULL && !set_filter(archive, unpacker->kind))
-		return fsdp_fail(unpacker->error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-			"this libarchive cannot read %s", unpacker->kind->name);
+		return lacks_memory(archive)
+			       ? fsdp_fail_memory(unpacker->error)
+			       : fsdp_fail(unpacker->error, FSDP_ERROR_UNSUPPORTED,
+					 FSDP_UNKNOWN, "this libarchive cannot read %s",
+					 unpacker->kind->name);
 	/* What goes wrong in the filter while it opens is reported by the message alone. */
 	if (!set_format(archive, tar) || !open_reader(archive, read_block, unpacker) ||
 		archive_errno(archive) != 0)
@@ -669,7 +684,7 @@ bool fsdp_unpack_refill(void *context, void *buffer, size_t size, size_t *ret_si
 		unpack->error = NULL;
 		return false;
 	}
-	if (archive_errno(unpack->archive) == ENOMEM)
+	if (lacks_memory(unpack->archive))
 		return fsdp_fail_memory(ret_error);
 	unpack->cut = true;
 	return true;

@@ -39,7 +39,6 @@ FINDING = re.compile(r"(error|warning|note) +FI\d{4} | {9}")
 CUT = "testdata/dcp/fsdp2-w4-tp/checkpoint"
 ZIP = "testdata/torch-zip/views/model.pt"
 DCP = "testdata/dcp/scalars/checkpoint"
-ZSTD = "testdata/dcp/zstd/checkpoint"
 STREAM = "testdata/torch-zip/legacy/model.pt"
 TENSORS = "testdata/safetensors/all-dtypes/model.safetensors"
 OLD_TAR = "testdata/torch-tar/tar-views/model.pth"
@@ -62,8 +61,6 @@ COMMANDS = [
     ["ls", "testdata/torch-zip/wrapper-subclass/model.pt"],
     ["hash", DCP],
     ["hash", "--logical", CUT],
-    ["hash", "--logical", ZSTD],
-    ["audit", "--data", ZSTD],
     ["hash", "--logical", "--json", ZIP],
     ["hash", "--logical", "--part=1/2", "-o", "jsonl=out.jsonl", CUT],
     ["audit", "--jsonl", "--data", "--part=2/2", DCP],
