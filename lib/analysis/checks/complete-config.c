@@ -70,6 +70,16 @@ bool fsdp_complete_config_has(
 	return false;
 }
 
+bool fsdp_complete_config_names(const struct fsdp_complete *complete, const char *word)
+{
+	uint32_t count = (uint32_t)fsdp_setting_count(complete->checkpoint);
+
+	for (uint32_t i = 0; i < count; i++)
+		if (fsdp_complete_contains(at(complete, i).key, word))
+			return true;
+	return false;
+}
+
 bool fsdp_complete_is_model(const struct fsdp_complete *complete, const char *model_type)
 {
 	uint32_t count = (uint32_t)fsdp_setting_count(complete->checkpoint);
@@ -82,6 +92,24 @@ bool fsdp_complete_is_model(const struct fsdp_complete *complete, const char *mo
 			fsdp_span_is(setting.value.text, model_type))
 			return true;
 	}
+	return false;
+}
+
+bool fsdp_complete_first_lacks(
+	const struct fsdp_complete *complete, struct fsdp_span segment)
+{
+	static const struct {
+		const char *model_type, *segment;
+	} firsts[] = {
+		{ "modernbert", "attn_norm" },
+		{ "modernbert-decoder", "attn_norm" },
+		{ "zaya", "router_states_scale" },
+	};
+
+	for (size_t i = 0; i < FSDP_COUNT(firsts); i++)
+		if (fsdp_span_is(segment, firsts[i].segment) &&
+			fsdp_complete_is_model(complete, firsts[i].model_type))
+			return true;
 	return false;
 }
 

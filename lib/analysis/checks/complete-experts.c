@@ -5,7 +5,7 @@
  */
 #include "analysis/checks/complete.h"
 
-enum { DUE_MOST = 16 };
+enum { DUE_MOST = 64 };
 
 /* Numbers of experts that the configuration names. */
 struct due {

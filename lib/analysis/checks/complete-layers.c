@@ -21,7 +21,27 @@ static const char *const decoder_keys[] = { "decoder_layers", "decoder_num_hidde
 static const char *const vision_keys[] = { "num_hidden_layers", "depth", "num_layers",
 	NULL };
 
-static bool is_layer_key(struct fsdp_span key)
+/* Types of models whose key counts something else. */
+static const struct {
+	const char *model_type, *key;
+} counts_else[] = {
+	{ "dory", "num_hidden_layers" },         /* attention and MLP of a layer */
+	{ "efficientnet", "num_hidden_layers" }, /* four of each block */
+	{ "hrm_text", "num_hidden_layers" },     /* each time that a layer runs */
+	{ "mask2former", "decoder_layers" },     /* the queries before the first, too */
+	{ "oneformer", "decoder_layers" },
+};
+
+static bool counts_layers(const struct fsdp_complete *complete, struct fsdp_span key)
+{
+	for (size_t i = 0; i < FSDP_COUNT(counts_else); i++)
+		if (fsdp_span_is(key, counts_else[i].key) &&
+			fsdp_complete_is_model(complete, counts_else[i].model_type))
+			return false;
+	return true;
+}
+
+static bool is_layer_key(const struct fsdp_complete *complete, struct fsdp_span key)
 {
 	static const char *const *const all[] = { main_keys, encoder_keys, decoder_keys,
 		vision_keys };
@@ -29,12 +49,28 @@ static bool is_layer_key(struct fsdp_span key)
 	for (size_t i = 0; i < FSDP_COUNT(all); i++)
 		for (const char *const *name = all[i]; *name != NULL; name++)
 			if (fsdp_span_is(key, *name))
-				return true;
+				return counts_layers(complete, key);
 	return fsdp_complete_contains(key, "num_global_layers");
 }
 
-/* How often a number is the value of a key that counts layers. */
-static uint32_t count_layer_keys(const struct fsdp_complete *complete, uint32_t length)
+/* Whether a setting is no member of this object itself. */
+static bool is_deeper(
+	const struct fsdp_complete *complete, uint32_t object, uint32_t index)
+{
+	struct fsdp_setting setting;
+
+	for (uint32_t i = object + 1; i < at(complete, object).end; i = setting.end) {
+		setting = at(complete, i);
+		if (i == index)
+			return false;
+	}
+	return true;
+}
+
+/* How often a number is the value of a key that counts layers; of other objects than this
+ * one, or (FSDP_NONE) of all. */
+static uint32_t count_layer_keys(
+	const struct fsdp_complete *complete, uint32_t length, uint32_t but)
 {
 	uint32_t count = (uint32_t)fsdp_setting_count(complete->checkpoint), found = 0;
 
@@ -42,7 +78,9 @@ static uint32_t count_layer_keys(const struct fsdp_complete *complete, uint32_t 
 		struct fsdp_setting setting = at(complete, i);
 
 		found += setting.value.kind == FSDP_TOKEN_INTEGER &&
-			 setting.value.integer == length && is_layer_key(setting.key);
+			 setting.value.integer == length &&
+			 is_layer_key(complete, setting.key) &&
+			 (but == FSDP_NONE || is_deeper(complete, but, i));
 	}
 	return found;
 }
@@ -52,14 +90,14 @@ static const char *find_due(const struct fsdp_complete *complete, uint32_t objec
 {
 	for (; *keys != NULL; keys++)
 		if (fsdp_complete_get_integer(complete, object, *keys, ret_due) &&
-			*ret_due > 0)
+			*ret_due > 0 && counts_layers(complete, fsdp_span_text(*keys)))
 			return *keys;
 	return NULL;
 }
 
 /* ---- which stack is meant ---- */
 
-static bool is_layers(
+static bool is_called_layers(
 	const struct fsdp_complete *complete, const struct fsdp_complete_stack *stack)
 {
 	static const char *const words[] = { "layers", "layer", "h", "block", "blocks",
@@ -68,8 +106,14 @@ static bool is_layers(
 
 	for (size_t i = 0; i < FSDP_COUNT(words); i++)
 		if (fsdp_span_is(last, words[i]))
-			return stack->is_deep && !stack->is_inner;
+			return true;
 	return false;
+}
+
+static bool is_layers(
+	const struct fsdp_complete *complete, const struct fsdp_complete_stack *stack)
+{
+	return stack->is_deep && !stack->is_inner && is_called_layers(complete, stack);
 }
 
 static bool is_below(
@@ -104,9 +148,10 @@ static bool are_there(const struct fsdp_complete *complete, const struct choice 
 	return false;
 }
 
-/* The one that a number of layers is about; NULL: none, or one has as many. */
-static const struct fsdp_complete_stack *find_stack(
-	const struct fsdp_complete *complete, const struct choice *choice, uint64_t due)
+/* The one that a number of layers is about; NULL: none, or one has as many, or the largest
+ * as many as another key says. */
+static const struct fsdp_complete_stack *find_stack(const struct fsdp_complete *complete,
+	const struct choice *choice, uint32_t object, uint64_t due)
 {
 	const struct fsdp_complete_stack *largest = NULL;
 	size_t alike = 0;
@@ -128,7 +173,9 @@ static const struct fsdp_complete_stack *find_stack(
 		if (stack->length == due && stack->elements[0].number == 0)
 			return NULL;
 	}
-	if (alike > 1 && count_layer_keys(complete, largest->length) > 0)
+	if (largest != NULL && (alike > 1 || choice->tower == FSDP_COMPLETE_MAIN) &&
+		count_layer_keys(
+			complete, largest->length, alike > 1 ? FSDP_NONE : object) > 0)
 		return NULL;
 	return largest;
 }
@@ -304,7 +351,7 @@ static void judge_stack(struct fsdp_complete *complete, const struct choice *cho
 
 	if (key == NULL)
 		return;
-	stack = find_stack(complete, choice, due);
+	stack = find_stack(complete, choice, object, due);
 	if (stack == NULL)
 		return;
 	if (stack->elements[0].number > 0)
@@ -405,13 +452,39 @@ static bool are_experts(
 	       fsdp_complete_config_has(complete, "experts", stack->length);
 }
 
+/* Whether a list says of each layer what it is. */
+static bool are_listed(const struct fsdp_complete *complete, uint32_t length)
+{
+	for (size_t i = 0; i < complete->list_count; i++) {
+		const struct fsdp_complete_list *list = &complete->lists[i];
+
+		if (list->length == length && length > 1 &&
+			(fsdp_complete_contains(
+				 at(complete, list->setting).key, "layer") ||
+				fsdp_complete_contains(
+					at(complete, list->setting).key, "pattern")))
+			return true;
+	}
+	return false;
+}
+
+/* diffusers' configuration has no type, and its blocks end with other ones. */
 void fsdp_complete_count_layers(struct fsdp_complete *complete)
 {
-	for (size_t i = 0; i < complete->stack_count; i++) {
+	bool is_typed = fsdp_complete_get(complete, complete->config.root,
+				"_diffusers_version") == FSDP_NONE &&
+			fsdp_complete_get(complete, complete->config.root,
+				"_class_name") == FSDP_NONE;
+
+	for (size_t i = 0; i < complete->stack_count && is_typed; i++) {
 		struct fsdp_complete_stack *stack = &complete->stacks[i];
 
 		stack->is_counted =
-			stack->is_inner ? are_experts(complete, stack)
-					: count_layer_keys(complete, stack->length) > 0;
+			stack->is_inner
+				? are_experts(complete, stack)
+				: is_called_layers(complete, stack) &&
+					  (count_layer_keys(complete, stack->length,
+						   FSDP_NONE) > 0 ||
+						  are_listed(complete, stack->length));
 	}
 }

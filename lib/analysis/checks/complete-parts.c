@@ -53,6 +53,11 @@ static int are_tied(const struct fsdp_complete *complete)
 	return yes == no ? -1 : yes;
 }
 
+static uint32_t above_of(const struct fsdp_complete *complete, uint32_t name)
+{
+	return fsdp_names_at(&complete->names, name)->parent;
+}
+
 static bool is_number(struct fsdp_span segment)
 {
 	return segment.size > 0 && fsdp_is_digit(segment.data[0]);
@@ -72,6 +77,7 @@ static bool is_called_head(const struct fsdp_complete *complete, uint32_t name)
 
 		if (is_number(segment))
 			called = false;
+		called |= fsdp_span_ends(segment, FSDP_SPAN("_lm_head"));
 		for (size_t i = 0; i < FSDP_COUNT(words) && !called; i++)
 			called = fsdp_span_is(segment, words[i]);
 	}
@@ -160,11 +166,18 @@ static void judge_absent_head(struct fsdp_complete *complete)
 static void judge_stored_head(struct fsdp_complete *complete, uint32_t index)
 {
 	struct fsdp_tensor head = fsdp_tensor(complete->checkpoint, index), embedding;
-	uint32_t tied = find_embedding(complete);
+	uint32_t tied = find_embedding(complete), above;
 	char ours[FSDP_SHOWN_SHAPE], theirs[FSDP_SHOWN_SHAPE];
 
-	if (tied == FSDP_NONE || head.dims != 2 || !fsdp_complete_is_plain(&head))
+	if (tied == FSDP_NONE || head.dims != 2 || !fsdp_complete_is_plain(&head) ||
+		fsdp_complete_config_names(complete, "codebook"))
 		return;
+	/* Of two models in one each has its own. */
+	above = above_of(complete, above_of(complete, complete->folded[index]));
+	for (uint32_t at = complete->folded[tied]; at != above;
+		at = above_of(complete, at))
+		if (at == 0)
+			return;
 	embedding = fsdp_tensor(complete->checkpoint, tied);
 	if (!fsdp_complete_is_plain(&embedding) || fsdp_is_same_shape(&head, &embedding))
 		return;
@@ -229,7 +242,7 @@ void fsdp_complete_judge_parts(struct fsdp_complete *complete)
 	static const char *const vision[] = { "vis", "image", "img", "siglip", "clip",
 		"vpm", "vit", "patch", NULL };
 	static const char *const sound[] = { "audio", "speech", "whisper", "sound", "wav",
-		"mel", "codec", "acoustic", NULL };
+		"mel", "codec", "acoustic", "asr", NULL };
 
 	if (complete->config.root == FSDP_NONE)
 		return;

@@ -9,7 +9,7 @@
 #include "analysis/checks/complete.h"
 #include "analysis/shapes.h"
 
-enum { RANKS_MOST = 128, ALIKE_LEAST = 3 };
+enum { ALIKE_LEAST = 3 };
 
 /* ---- one shape against another ---- */
 
@@ -27,7 +27,7 @@ uint32_t fsdp_complete_ranks_of(const struct fsdp_tensor *tensor,
 			continue;
 		if (ranks != 0 || tensor->shape[i] <= 0 ||
 			due->shape[i] % tensor->shape[i] != 0 ||
-			due->shape[i] / tensor->shape[i] > RANKS_MOST)
+			due->shape[i] / tensor->shape[i] > FSDP_COMPLETE_RANKS_MOST)
 			return 0;
 		ranks = (uint32_t)(due->shape[i] / tensor->shape[i]);
 		*ret_dim = i;
@@ -43,7 +43,7 @@ uint32_t fsdp_complete_flat_ranks(uint64_t numel, uint64_t due)
 	if (numel == 0 || due == 0)
 		return 0;
 	ranks = due / numel + (due % numel != 0);
-	if (ranks > RANKS_MOST || !fsdp_mul(ranks, numel, &padded) ||
+	if (ranks > FSDP_COMPLETE_RANKS_MOST || !fsdp_mul(ranks, numel, &padded) ||
 		padded - due >= ranks)
 		return 0;
 	return (uint32_t)ranks;

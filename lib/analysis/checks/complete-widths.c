@@ -5,8 +5,6 @@
 #include "analysis/checks/complete.h"
 #include "analysis/shapes.h"
 
-enum { RANKS_MOST = 128 };
-
 static struct fsdp_span segment_of(const struct fsdp_complete *complete, uint32_t name)
 {
 	return name == FSDP_NONE ? (struct fsdp_span){ 0 }
@@ -137,7 +135,11 @@ static void read_widths(const struct fsdp_complete *complete, struct widths *wid
 	static const char *const keys[] = { "hidden_size", "d_model", "n_embd", "dim" };
 	uint32_t text = complete->config.text;
 
-	*widths = (struct widths){ .vocab = find_vocab(complete) };
+	/* With codebooks, rows are of several vocabularies. */
+	*widths =
+		(struct widths){ .vocab = fsdp_complete_config_names(complete, "codebook")
+						  ? 0
+						  : find_vocab(complete) };
 	for (size_t i = 0; i < FSDP_COUNT(keys) && widths->hidden == 0; i++)
 		if (fsdp_complete_get_integer(complete, text, keys[i], &widths->hidden))
 			widths->hidden_key = keys[i];
@@ -177,7 +179,7 @@ static void tell_width(struct fsdp_complete *complete, uint32_t index, const cha
 static bool is_fraction(int64_t found, uint64_t due)
 {
 	return found > 0 && due > (uint64_t)found && due % (uint64_t)found == 0 &&
-	       due / (uint64_t)found <= RANKS_MOST;
+	       due / (uint64_t)found <= FSDP_COMPLETE_RANKS_MOST;
 }
 
 /* ---- embeddings and heads ---- */
@@ -304,7 +306,10 @@ static void judge_member(
 		!fsdp_span_is(segment_of(complete, name), "weight"))
 		return;
 	if (tensor.dims == 1 && is_among(module, norms)) {
-		if (is_fraction(tensor.shape[0], widths->hidden))
+		/* Other parts of the model have widths of their own. */
+		if (is_fraction(tensor.shape[0], widths->hidden) &&
+			!fsdp_complete_config_has(
+				complete, widths->hidden_key, (uint64_t)tensor.shape[0]))
 			tell_piece(
 				complete, index, 0, widths->hidden_key, widths->hidden);
 	} else if (!is_wide) {

@@ -22,6 +22,9 @@
 /* Longer names, and those with more numbers, are not judged. */
 enum { FSDP_COMPLETE_NAME_MOST = 4096, FSDP_COMPLETE_NUMBERS_MOST = 8 };
 
+/* Tensors are not cut among more. */
+enum { FSDP_COMPLETE_RANKS_MOST = 128 };
+
 /* A tensor as one number of its name sees it. */
 struct fsdp_complete_record {
 	uint32_t stack;    /* folded name in front of the number, in `names` */
@@ -93,6 +96,7 @@ struct fsdp_complete {
 	size_t stack_count;
 	uint32_t tensor_count;
 	uint32_t *folded;        /* of each tensor, in `names`; FSDP_NONE: left out */
+	uint32_t *patterned;     /* the same in `patterns` */
 	unsigned char *told;     /* of each tensor: a finding is about its shape */
 	struct fsdp_table gone;  /* folded names that a finding says are missing */
 	struct fsdp_table there; /* folded name → tensor */
@@ -115,6 +119,9 @@ struct fsdp_complete {
 
 /* Folds all names and makes the stacks. */
 void fsdp_complete_collect(struct fsdp_complete *complete);
+
+/* The value of a segment of digits, as numbers of modules are written. */
+bool fsdp_complete_is_number(struct fsdp_span segment, uint32_t *ret);
 
 /* Whether a segment of the name, or a part of it, is one of such words. */
 enum fsdp_complete_tower fsdp_complete_tower_of(
@@ -161,6 +168,12 @@ struct fsdp_span fsdp_complete_spell(struct fsdp_complete *complete,
 void fsdp_complete_tell_gone(struct fsdp_complete *complete,
 	const struct fsdp_complete_hole *hole, const char *what);
 
+/* Raises stack-hole, unless it is gone already: the module lacks a member, whose stored name
+ * would be `missing`. It is in the file of `tensor`. */
+void fsdp_complete_tell_lacking(struct fsdp_complete *complete, uint32_t tensor,
+	uint32_t module, struct fsdp_span member, struct fsdp_span missing,
+	const char *format, ...) __attribute__((format(printf, 6, 7)));
+
 /* ---- complete-config.c ---- */
 
 void fsdp_complete_read_config(struct fsdp_complete *complete);
@@ -178,8 +191,15 @@ struct fsdp_span fsdp_complete_get_text(
 bool fsdp_complete_config_has(
 	const struct fsdp_complete *complete, const char *word, uint64_t n);
 
+/* Whether any key contains the word. */
+bool fsdp_complete_config_names(const struct fsdp_complete *complete, const char *word);
+
 /* Whether any "model_type" is this. */
 bool fsdp_complete_is_model(const struct fsdp_complete *complete, const char *model_type);
+
+/* Whether the first layer of such a model is known to lack what is called so. */
+bool fsdp_complete_first_lacks(
+	const struct fsdp_complete *complete, struct fsdp_span segment);
 
 static inline bool fsdp_complete_contains(struct fsdp_span text, const char *word)
 {
@@ -224,6 +244,11 @@ uint32_t fsdp_complete_flat_ranks(uint64_t numel, uint64_t due);
 /* The path of the file that a tensor's first piece is in. */
 struct fsdp_span fsdp_complete_file(const struct fsdp_complete *complete, uint32_t index);
 
+/* Tells what one rank's piece of the due shape, or a flattened tensor, is; nothing of others, and
+ * nothing twice. */
+void fsdp_complete_judge_shape(
+	struct fsdp_complete *complete, uint32_t index, const struct fsdp_tensor *due);
+
 /* Raises a finding about the shape of a tensor, which counts as reported from then on. `severity` is
  * as in a place. */
 void fsdp_complete_tell(struct fsdp_complete *complete, uint32_t index,
@@ -244,6 +269,7 @@ bool fsdp_complete_is_plain(const struct fsdp_tensor *tensor);
 
 void fsdp_complete_judge_numbers(struct fsdp_complete *complete);
 void fsdp_complete_judge_members(struct fsdp_complete *complete);
+void fsdp_complete_judge_modules(struct fsdp_complete *complete);
 void fsdp_complete_judge_shapes(struct fsdp_complete *complete);
 void fsdp_complete_judge_adapters(struct fsdp_complete *complete);
 void fsdp_complete_judge_layers(struct fsdp_complete *complete);
