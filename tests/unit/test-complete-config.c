@@ -533,6 +533,60 @@ static void a_magnitude_is_missing(void **state)
 	expect_findings(*state, "FI1090 error layers.0.q.lora_magnitude_vector\n");
 }
 
+/* The others show that all have one. */
+static void a_magnitude_is_missing_beside_others(void **state)
+{
+	put_layers(*state, "layers", 0, 3, PAIR, NULL);
+	put_each(
+		*state, "layers", 1, 3, "q.lora_magnitude_vector.weight", "float32", "8");
+	expect_findings(*state, "FI1090 error layers.0.q.lora_magnitude_vector.weight\n");
+}
+
+static void no_magnitude_is_due(void **state)
+{
+	put_layers(*state, "layers", 0, 3, PAIR, NULL);
+	expect_findings(*state, "");
+}
+
+/* Keys of some models count something else than layers. */
+static void a_key_counts_no_layers(void **state)
+{
+	static const char *const LAYER[] = { "attn.weight", "mlp.weight", NULL };
+	static const struct {
+		const char *model_type, *expected;
+	} models[] = { { "dory", "" }, { "hrm_text", "" }, { "efficientnet", "" },
+		{ "llama", "FI1091 error layers.4.attn.weight layers.4.mlp.weight\n" } };
+	char text[96];
+
+	end_by_hand(state);
+	for (size_t i = 0; i < FSDP_COUNT(models); i++) {
+		begin_by_hand(state);
+		put_layers(*state, "layers", 0, 3, LAYER, NULL);
+		snprintf(text, sizeof text,
+			"{\"model_type\": \"%s\", \"num_hidden_layers\": 5}",
+			models[i].model_type);
+		configure(*state, "config.json", text);
+		expect_findings(*state, models[i].expected);
+		if (i + 1 < FSDP_COUNT(models))
+			end_by_hand(state);
+	}
+}
+
+/* A part of the model has layers and a width of its own. */
+static void a_part_has_a_configuration_of_its_own(void **state)
+{
+	static const char *const LAYER[] = { "attn.weight", "mlp.weight", NULL };
+
+	put_layers(*state, "model.encoder.layers", 0, 7, LAYER, NULL);
+	put_layers(*state, "model.decoder.layers", 0, 1, LAYER, NULL);
+	put_each(*state, "codec.layers", 0, 2, "input_layernorm.weight", "float32", "8");
+	configure(*state, "config.json",
+		"{\"model_type\": \"asr\", \"num_hidden_layers\": 2, \"hidden_size\": 16,"
+		" \"encoder_config\": {\"num_hidden_layers\": 8},"
+		" \"codec_config\": {\"hidden_size\": 8, \"num_hidden_layers\": 3}}");
+	expect_findings(*state, "");
+}
+
 /* PEFT leaves out targets that match nothing, if another one matches. */
 static void modules_that_are_named_are_absent(void **state)
 {
@@ -641,6 +695,10 @@ int main(void)
 		BY_HAND(groups_cut_the_rank),
 		BY_HAND(one_of_two_heads),
 		BY_HAND(a_magnitude_is_missing),
+		BY_HAND(a_magnitude_is_missing_beside_others),
+		BY_HAND(no_magnitude_is_due),
+		BY_HAND(a_key_counts_no_layers),
+		BY_HAND(a_part_has_a_configuration_of_its_own),
 		BY_HAND(modules_that_are_named_are_absent),
 		BY_HAND(memory_ends_anywhere),
 	};

@@ -67,33 +67,11 @@ static struct fsdp_span rename_segment(struct fsdp_complete *complete, uint32_t 
 	return fsdp_span(text, stored.size - size + more);
 }
 
-/* Whether the module has no such member, and no finding has said so. */
 static bool lacks(
 	const struct fsdp_complete *complete, uint32_t module, const char *member)
 {
 	return !complete->is_silent && fsdp_names_find_child(&complete->names, module,
 					       fsdp_span_text(member)) == FSDP_NONE;
-}
-
-/* Says that the module of a tensor lacks a member; its stored name would be `missing`. */
-static void __attribute__((format(printf, 6, 7)))
-tell_lacking(struct fsdp_complete *complete, uint32_t tensor, uint32_t module,
-	const char *member, struct fsdp_span missing, const char *format, ...)
-{
-	uint32_t name =
-		fsdp_names_child(&complete->names, module, fsdp_span_text(member));
-	va_list arguments;
-
-	complete->failed |=
-		name == FSDP_NONE || !fsdp_table_set(&complete->gone, name, 1);
-	if (complete->failed)
-		return;
-	va_start(arguments, format);
-	fsdp_find_list(complete->checking->findings, FSDP_RULE_STACK_HOLE,
-		FSDP_PLACE(.file = fsdp_complete_file(complete, tensor),
-			.tensor = missing, .affected = &missing, .affected_count = 1),
-		format, arguments);
-	va_end(arguments);
 }
 
 static void judge_pairs(struct fsdp_complete *complete, uint32_t tensor)
@@ -103,7 +81,8 @@ static void judge_pairs(struct fsdp_complete *complete, uint32_t tensor)
 		uint32_t module = find_module(complete, tensor, segment);
 
 		if (module != FSDP_NONE && lacks(complete, module, other))
-			tell_lacking(complete, tensor, module, other,
+			fsdp_complete_tell_lacking(complete, tensor, module,
+				fsdp_span_text(other),
 				rename_segment(complete, tensor, segment, other),
 				"the adapter has %s and no %s", segment, other);
 	}
@@ -111,11 +90,13 @@ static void judge_pairs(struct fsdp_complete *complete, uint32_t tensor)
 
 /* ---- magnitudes of DoRA ---- */
 
+static const char MAGNITUDE[] = "lora_magnitude_vector";
+
 /* The magnitude is the only tensor of its module, or has a name of its own below it:
  * others show how this release stores it. */
-static void judge_magnitude(struct fsdp_complete *complete, uint32_t tensor)
+static void judge_magnitude(
+	struct fsdp_complete *complete, uint32_t tensor, const char *why)
 {
-	static const char MAGNITUDE[] = "lora_magnitude_vector";
 	uint32_t module = find_module(complete, tensor, "lora_A");
 	struct fsdp_span missing;
 
@@ -125,17 +106,30 @@ static void judge_magnitude(struct fsdp_complete *complete, uint32_t tensor)
 	if (complete->bare_magnitudes)
 		missing = fsdp_span(missing.data,
 			missing.size - fsdp_span_last(missing, '.').size - 1);
-	tell_lacking(complete, tensor, module, MAGNITUDE, missing,
-		"the configuration says use_dora, and the adapter has no magnitude");
+	fsdp_complete_tell_lacking(complete, tensor, module, fsdp_span_text(MAGNITUDE),
+		missing, "%s is missing (%s)", MAGNITUDE, why);
 }
 
-static bool uses_dora(const struct fsdp_complete *complete)
+/* How it is known that all pairs have one; NULL: it is not. */
+static const char *find_dora(struct fsdp_complete *complete)
 {
 	uint32_t index =
 		fsdp_complete_get(complete, complete->config.adapter, "use_dora");
+	const char *why = NULL;
 
-	return index != FSDP_NONE && at(complete, index).value.kind == FSDP_TOKEN_BOOL &&
-	       at(complete, index).value.integer != 0;
+	if (index != FSDP_NONE && at(complete, index).value.kind == FSDP_TOKEN_BOOL &&
+		at(complete, index).value.integer != 0)
+		why = "adapter_config.json: use_dora";
+	for (uint32_t i = 0; i < complete->tensor_count; i++) {
+		uint32_t name = complete->folded[i];
+
+		if (name == FSDP_NONE || find_node(complete, i, MAGNITUDE) == FSDP_NONE)
+			continue;
+		why = why != NULL ? why : "other modules have one";
+		complete->bare_magnitudes |= fsdp_span_is(
+			fsdp_names_segment(&complete->names, name), MAGNITUDE);
+	}
+	return why;
 }
 
 /* ---- rank ---- */
@@ -318,22 +312,14 @@ static void judge_transformed(struct fsdp_complete *complete)
 
 void fsdp_complete_judge_adapters(struct fsdp_complete *complete)
 {
-	bool dora = uses_dora(complete);
+	const char *dora = find_dora(complete);
 
-	for (uint32_t i = 0; i < complete->tensor_count; i++) {
-		struct fsdp_span last;
-
-		if (complete->folded[i] == FSDP_NONE)
-			continue;
-		last = fsdp_names_segment(&complete->names, complete->folded[i]);
-		complete->bare_magnitudes |= fsdp_span_is(last, "lora_magnitude_vector");
-	}
 	for (uint32_t i = 0; i < complete->tensor_count && !complete->failed; i++) {
 		if (complete->folded[i] == FSDP_NONE)
 			continue;
 		judge_pairs(complete, i);
-		if (dora && !complete->failed)
-			judge_magnitude(complete, i);
+		if (dora != NULL && !complete->failed)
+			judge_magnitude(complete, i, dora);
 	}
 	if (complete->config.adapter == FSDP_NONE || complete->failed)
 		return;

@@ -2,6 +2,7 @@
 /*
  * What is missing, told once: a module that is gone silences its tensors.
  */
+#include <stdarg.h>
 #include <stdio.h>
 
 #include "analysis/checks/complete.h"
@@ -147,4 +148,23 @@ void fsdp_complete_tell_gone(struct fsdp_complete *complete,
 			"the module with its %zu tensor%s is missing: %u of %u %s have it",
 			hole->count, hole->count == 1 ? "" : "s", hole->have, hole->of,
 			what);
+}
+
+void fsdp_complete_tell_lacking(struct fsdp_complete *complete, uint32_t tensor,
+	uint32_t module, struct fsdp_span member, struct fsdp_span missing,
+	const char *format, ...)
+{
+	uint32_t name = fsdp_names_child(&complete->names, module, member);
+	va_list arguments;
+
+	complete->failed |= name == FSDP_NONE;
+	if (complete->failed || is_marked(complete, name))
+		return;
+	complete->failed |= !fsdp_table_set(&complete->gone, name, 1);
+	va_start(arguments, format);
+	fsdp_find_list(complete->checking->findings, FSDP_RULE_STACK_HOLE,
+		FSDP_PLACE(.file = fsdp_complete_file(complete, tensor),
+			.tensor = missing, .affected = &missing, .affected_count = 1),
+		format, arguments);
+	va_end(arguments);
 }
