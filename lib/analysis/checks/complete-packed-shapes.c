@@ -112,7 +112,7 @@ static void judge_fp8(
 	struct fsdp_tensor tensor = tensor_at(packed, weight->tensor), scale;
 	uint64_t block[2] = { 128, 128 }, rows, columns;
 	bool stated = get_block(packed, block);
-	struct shape shapes[4];
+	struct shape shapes[12];
 	size_t count = 1;
 
 	if (tensor.dims != 2)
@@ -126,6 +126,10 @@ static void judge_fp8(
 		shapes[count++] = (struct shape){ .dims = 0 };
 		shapes[count++] = (struct shape){ { rows, 1 }, 2 };
 		shapes[count++] = (struct shape){ { rows }, 1 };
+		for (uint64_t size = 8; size <= 1024; size *= 2)
+			shapes[count++] = (struct shape){
+				{ ceil_of(rows, size), ceil_of(columns, size) }, 2
+			};
 	}
 	expect(packed, weight, 0, shapes, count);
 	if (weight->members[1] == FSDP_NONE)
