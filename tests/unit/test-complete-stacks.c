@@ -204,6 +204,22 @@ static void a_gap_is_where_all_are_of_a_kind(void **state)
 		"FI1090 error last.2.b.weight last.2.c.weight\nFI1090 error solo.6.a.weight\n");
 }
 
+/* Between layers that differ may be a module without parameters, unless the configuration counts
+ * them. */
+static void a_gap_is_counted(void **state)
+{
+	static const char *const AB[] = { "a.weight", "b.weight", NULL }, *const BC[] = {
+		"b.weight", "c.weight", NULL
+	};
+
+	put_layers(*state, "features", 0, 1, AB, NULL);
+	put_layers(*state, "features", 3, 4, BC, NULL);
+	put_layers(*state, "layers", 0, 1, AB, NULL);
+	put_layers(*state, "layers", 3, 4, BC, NULL);
+	configure(*state, "config.json", "{\"num_hidden_layers\": 5}");
+	expect_findings(*state, "FI1090 error layers.2.b.weight\n");
+}
+
 /* What most of its gaps are, a stack has in common with another one, or not. */
 static void stacks_may_lack_half_the_same(void **state)
 {
@@ -570,6 +586,151 @@ static void a_missing_file_leaves_rules_open(void **state)
 	fsdp_audit_free(audit);
 }
 
+/* ---- stacks that no configuration counts ---- */
+
+/* Six blocks, of which one has another tensor: its name, its shape (NULL: it lacks it). */
+static void put_blocks(struct fsdp_checkpoint *checkpoint, const char *prefix, int odd,
+	const char *member, const char *shape)
+{
+	static const char *const members[] = { "attn.q.weight", "attn.q.bias",
+		"mlp.up.weight", "mlp.down.weight", "norm.weight" };
+	static const char *const shapes[] = { "8x8", "8", "16x8", "8x16", "8" };
+	char name[96];
+
+	for (int i = 0; i < 6; i++)
+		for (size_t k = 0; k < FSDP_COUNT(members); k++) {
+			bool is_odd = i == odd && strcmp(member, members[k]) == 0;
+
+			snprintf(name, sizeof name, "%s.%d.%s", prefix, i, members[k]);
+			if (!is_odd || shape != NULL)
+				put(checkpoint, name, "float32",
+					is_odd ? shape : shapes[k]);
+		}
+}
+
+static void a_block_has_one_rank_s_piece(void **state)
+{
+	put_blocks(*state, "blocks", 2, "mlp.up.weight", "8x8");
+	put_blocks(*state, "first", 0, "mlp.up.weight", "8x8");
+	put_blocks(*state, "last", 5, "mlp.down.weight", "8x8");
+	expect_findings(*state, "FI1094 error blocks.2.mlp.up.weight\n"
+				"FI1094 error first.0.mlp.up.weight\n"
+				"FI1094 error last.5.mlp.down.weight\n");
+}
+
+/* What makes or reads a width at an end lies outside. */
+static void blocks_at_ends_may_be_narrower(void **state)
+{
+	put_blocks(*state, "first", 0, "mlp.up.weight", "16x4");
+	put_blocks(*state, "last", 5, "mlp.down.weight", "4x16");
+	put_blocks(*state, "model.0.inner", 0, "mlp.up.weight", "8x8");
+	expect_findings(*state, "");
+}
+
+/* A narrower block changes what makes the width and what reads it. */
+static void a_block_may_be_narrower(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+
+	put_each(checkpoint, "blocks", 0, 2, "up.weight", "float32", "16x8");
+	put_each(checkpoint, "blocks", 3, 3, "up.weight", "float32", "8x8");
+	put_each(checkpoint, "blocks", 4, 5, "up.weight", "float32", "16x8");
+	put_each(checkpoint, "blocks", 0, 2, "down.weight", "float32", "8x16");
+	put_each(checkpoint, "blocks", 3, 3, "down.weight", "float32", "8x8");
+	put_each(checkpoint, "blocks", 4, 5, "down.weight", "float32", "8x16");
+	/* One ends narrower, and the next begins so. */
+	put_each(checkpoint, "row", 0, 1, "a.weight", "float32", "8x8");
+	put_each(checkpoint, "row", 2, 2, "a.weight", "float32", "4x8");
+	put_each(checkpoint, "row", 3, 3, "a.weight", "float32", "8x4");
+	put_each(checkpoint, "row", 4, 6, "a.weight", "float32", "8x8");
+	put_each(checkpoint, "row", 0, 6, "b.other", "float32", "8");
+	expect_findings(*state, "");
+}
+
+static void a_block_at_an_end_lacks_a_tensor(void **state)
+{
+	put_blocks(*state, "first", 0, "mlp.up.weight", NULL);
+	put_blocks(*state, "last", 5, "mlp.up.weight", NULL);
+	expect_findings(*state, "FI1090 error first.0.mlp.up.weight\n"
+				"FI1090 error last.5.mlp.up.weight\n");
+}
+
+/* As the last joint block of SD3 has no output for the text. */
+static void the_last_block_may_have_less(void **state)
+{
+	static const char *const ALL[] = { "attn.q.weight", "attn.out.weight",
+		"attn.out.bias", "mlp.up.weight", "text.up.weight", NULL };
+	static const char *const LESS[] = { "attn.q.weight", "mlp.up.weight", NULL };
+
+	put_layers(*state, "transformer_blocks", 0, 6, ALL, NULL);
+	put_layers(*state, "transformer_blocks", 7, 7, LESS, NULL);
+	configure(*state, "config.json", "{\"_class_name\": \"SD3\", \"num_layers\": 8}");
+	expect_findings(*state, "");
+}
+
+/* A block of fewer layers is a block of another kind, if few are like the others. */
+static void a_list_may_be_shorter(void **state)
+{
+	static const char *const THREE[] = { "list.0.weight", "list.1.weight",
+		"list.2.weight", NULL };
+	static const char *const TWO[] = { "list.0.weight", "list.1.weight", NULL };
+	static const char *const HOLE[] = { "list.0.weight", "list.2.weight", NULL };
+
+	put_layers(*state, "features", 0, 1, THREE, NULL);
+	put_layers(*state, "features", 2, 2, TWO, NULL);
+	put_layers(*state, "features", 3, 4, THREE, NULL);
+	put_layers(*state, "stages", 0, 1, THREE, NULL);
+	put_layers(*state, "stages", 2, 2, HOLE, NULL);
+	put_layers(*state, "stages", 3, 4, THREE, NULL);
+	expect_findings(*state, "FI1090 error stages.2.list.1.weight\n");
+}
+
+/* ---- modules with one name ---- */
+
+static void put_norm(struct fsdp_checkpoint *checkpoint, int block, const char *shape,
+	const char *without, const char *variance)
+{
+	static const char *const members[] = { "bias", "num_batches_tracked",
+		"running_mean", "running_var", "weight" };
+	char name[64];
+
+	for (size_t i = 0; i < FSDP_COUNT(members); i++) {
+		snprintf(name, sizeof name, "stages.%d.norm.%s", block, members[i]);
+		if (without == NULL || strcmp(members[i], without) != 0)
+			put(checkpoint, name, "float32",
+				i == 1               ? ""
+				: i == 3 && variance ? variance
+						     : shape);
+	}
+}
+
+/* Blocks that are all of other widths. */
+static void a_norm_lacks_a_buffer(void **state)
+{
+	put_norm(*state, 0, "8", NULL, NULL);
+	put_norm(*state, 1, "16", NULL, NULL);
+	put_norm(*state, 2, "32", NULL, NULL);
+	put_norm(*state, 3, "64", "running_var", NULL);
+	expect_findings(*state, "FI1090 error stages.3.norm.running_var\n");
+}
+
+static void a_norm_has_a_piece(void **state)
+{
+	put_norm(*state, 0, "8", NULL, NULL);
+	put_norm(*state, 1, "16", NULL, NULL);
+	put_norm(*state, 2, "32", NULL, "16");
+	expect_findings(*state, "FI1094 error stages.2.norm.running_var\n");
+}
+
+static void two_norms_lack_a_buffer(void **state)
+{
+	put_norm(*state, 0, "8", NULL, NULL);
+	put_norm(*state, 1, "16", NULL, NULL);
+	put_norm(*state, 2, "32", "running_var", NULL);
+	put_norm(*state, 3, "64", "running_var", NULL);
+	expect_findings(*state, "");
+}
+
 /* ---- hostile ---- */
 
 /* Each layer is of a kind of its own, numbers are long, and names have many of them. */
@@ -623,6 +784,7 @@ static uint64_t holes_with(const char *usual, const char *other)
 		snprintf(name, sizeof name, "layers.%d.%s", i, i == 3 ? other : usual);
 		put(state, name, "float32", "8x4");
 	}
+	configure(state, "config.json", "{\"num_hidden_layers\": 6}");
 	audit = judge(state);
 	result = result_of(audit, "FI1090");
 	fsdp_audit_free(audit);
@@ -691,6 +853,7 @@ int main(void)
 		BY_HAND(a_list_of_tensors_has_a_hole),
 		BY_HAND(a_third_may_be_absent),
 		BY_HAND(a_gap_is_where_all_are_of_a_kind),
+		BY_HAND(a_gap_is_counted),
 		BY_HAND(stacks_may_lack_half_the_same),
 		BY_HAND(dense_and_sparse_layers_alternate),
 		BY_HAND(one_layer_is_of_another_kind),
@@ -718,6 +881,15 @@ int main(void)
 		BY_HAND(an_expert_is_missing),
 		BY_HAND(a_missing_file_is_the_cause),
 		BY_HAND(a_missing_file_leaves_rules_open),
+		BY_HAND(a_block_has_one_rank_s_piece),
+		BY_HAND(blocks_at_ends_may_be_narrower),
+		BY_HAND(a_block_may_be_narrower),
+		BY_HAND(a_block_at_an_end_lacks_a_tensor),
+		BY_HAND(the_last_block_may_have_less),
+		BY_HAND(a_list_may_be_shorter),
+		BY_HAND(a_norm_lacks_a_buffer),
+		BY_HAND(a_norm_has_a_piece),
+		BY_HAND(two_norms_lack_a_buffer),
 		BY_HAND(no_two_layers_are_alike),
 		BY_HAND(numbers_may_be_anything),
 		cmocka_unit_test(what_serves_packing_is_no_member),

@@ -22,6 +22,8 @@ static int compare_items(const void *left, const void *right)
 
 	if (a->hash != b->hash)
 		return a->hash < b->hash ? -1 : 1;
+	if (a->shapes != b->shapes)
+		return a->shapes < b->shapes ? -1 : 1;
 	if (a->count != b->count)
 		return a->count < b->count ? -1 : 1;
 	for (uint32_t i = 0; i < a->count; i++) {
@@ -55,6 +57,22 @@ static int compare_classes(const void *left, const void *right)
 	return a->first < b->first ? -1 : a->first > b->first;
 }
 
+static uint64_t hash_shapes(const struct stack_part *part, const struct stack_item *item)
+{
+	struct fsdp_hasher hasher = part->complete->hasher;
+	uint64_t hash = hasher.seed;
+
+	for (uint32_t i = 0; i < item->count; i++) {
+		struct fsdp_tensor tensor =
+			fsdp_tensor(part->complete->checkpoint, item->records[i].tensor);
+
+		hash = fsdp_hash_more(&hasher, hash, tensor.dims);
+		for (uint32_t k = 0; k < tensor.dims; k++)
+			hash = fsdp_hash_more(&hasher, hash, (uint64_t)tensor.shape[k]);
+	}
+	return hash;
+}
+
 static void hash_items(struct stack_part *part)
 {
 	struct fsdp_hasher hasher = part->complete->hasher;
@@ -66,6 +84,8 @@ static void hash_items(struct stack_part *part)
 		for (uint32_t k = 0; k < item->count; k++)
 			item->hash = fsdp_hash_more(
 				&hasher, item->hash, item->records[k].member);
+		if (!part->stack->is_counted)
+			item->shapes = hash_shapes(part, item);
 	}
 }
 
@@ -356,14 +376,23 @@ static void tell(struct stack_part *part, const struct lack_group *group, uint32
 	fsdp_complete_tell_gone(complete, &hole, "elements of its stack");
 }
 
-/* Of every element of the class. */
-void fsdp_class_tell(struct stack_part *part, const struct lack_group *group)
+uint32_t fsdp_class_count_having(
+	const struct stack_part *part, const struct lack_group *group)
 {
-	uint32_t index = (uint32_t)(group->class - part->classes), have = 0;
+	uint32_t have = 0;
 
 	for (uint32_t i = 0; i < part->class_count; i++)
 		if (fsdp_class_has(&part->classes[i], group->lacks->group))
 			have += part->classes[i].count;
+	return have;
+}
+
+/* Of every element of the class. */
+void fsdp_class_tell(struct stack_part *part, const struct lack_group *group)
+{
+	uint32_t index = (uint32_t)(group->class - part->classes);
+	uint32_t have = fsdp_class_count_having(part, group);
+
 	for (uint32_t i = 0; i < part->item_count && !part->complete->failed; i++)
 		if (part->items[i].class_index == index)
 			tell(part, group, part->items[i].number, have);

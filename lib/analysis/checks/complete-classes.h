@@ -17,9 +17,10 @@ struct stack_item {
 	uint32_t count, number;
 	uint32_t class_index;
 	uint64_t hash;
+	uint64_t shapes; /* hash of all shapes, where they make classes */
 };
 
-/* Elements with the same members. */
+/* Elements with the same members; in a stack that is not counted, of the same shapes. */
 struct stack_class {
 	const struct fsdp_complete_record *records; /* of one of them */
 	uint32_t record_count;
@@ -37,6 +38,8 @@ struct stack_part {
 	const struct fsdp_complete_stack *stack;
 	struct stack_item *items; /* ascending by number */
 	uint32_t item_count;
+	bool is_whole;   /* items are elements, and not only a child of each */
+	bool is_uniform; /* there are many, and all but one class are alike */
 	struct stack_class classes[FSDP_CLASSES_MOST];
 	uint32_t class_count;
 	uint32_t groups;                 /* looked at */
@@ -101,8 +104,20 @@ void fsdp_class_judge(struct stack_part *part, const struct stack_class *class,
 void fsdp_class_set(struct stack_part *part, const struct lack_group *group,
 	struct fsdp_complete_set *ret);
 
+/* Elements that have something of the group. */
+uint32_t fsdp_class_count_having(
+	const struct stack_part *part, const struct lack_group *group);
+
 /* Raises the finding of every element of the class. */
 void fsdp_class_tell(struct stack_part *part, const struct lack_group *group);
+
+/* ---- complete-alike.c ---- */
+
+/* Whether the group is the end of a list: its number is higher than all that the class has. */
+bool fsdp_class_is_tail(const struct stack_part *part, const struct lack_group *group);
+
+/* Judges a stack that the configuration does not count. */
+void fsdp_class_judge_alike(struct stack_part *part);
 
 /* ---- complete-few.c ---- */
 

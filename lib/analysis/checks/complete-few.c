@@ -149,7 +149,7 @@ void fsdp_class_judge_two(struct stack_part *part)
 	const struct stack_class *a = &part->classes[0], *b = &part->classes[1];
 	uint32_t common = fsdp_class_common(a, b);
 
-	if (!part->stack->is_counted || part->stack->tower != FSDP_COMPLETE_MAIN)
+	if (part->stack->tower != FSDP_COMPLETE_MAIN)
 		return;
 	if (common == a->record_count)
 		fsdp_class_judge(part, a, b, is_inside);

@@ -8,15 +8,6 @@
 
 #include "analysis/checks/complete-classes.h"
 
-/* Layers that a family is known to make different. */
-static bool is_known(const struct stack_part *part, const struct lack_group *group)
-{
-	return group->class->first == 0 && group->class->count == 1 &&
-	       fsdp_span_is(fsdp_class_segment(part, group->lacks->group), "attn_norm") &&
-	       (fsdp_complete_is_model(part->complete, "modernbert") ||
-		       fsdp_complete_is_model(part->complete, "modernbert-decoder"));
-}
-
 /* ---- judging ---- */
 
 static bool is_other_kind(const struct stack_part *part, const struct lack_group *group)
@@ -31,22 +22,25 @@ static bool may_differ(const struct stack_part *part, const struct lack_group *g
 	const struct fsdp_complete_set *set)
 {
 	const struct fsdp_complete_stack *stack = part->stack;
-	bool inside = fsdp_class_above(part, group->lacks->group) != 0;
 	uint32_t number = group->class->first;
 
-	if (set->count != 1 ||
-		(number != stack->elements[0].number && number != stack->length - 1))
-		return false;
-	if (stack->is_counted)
-		return (uint64_t)group->like->count * 2 <= part->item_count;
-	return !inside || stack->element_count < FSDP_FLAT_LEAST;
+	return set->count == 1 &&
+	       (number == stack->elements[0].number || number == stack->length - 1) &&
+	       (uint64_t)group->like->count * 2 <= part->item_count;
 }
 
 static bool is_hole(struct stack_part *part, const struct lack_group *group)
 {
 	struct fsdp_complete_set set;
 
-	if (is_other_kind(part, group) || is_known(part, group))
+	if (is_other_kind(part, group) ||
+		(group->class->first == 0 && group->class->count == 1 &&
+			fsdp_complete_first_lacks(part->complete,
+				fsdp_class_segment(part, group->lacks->group))))
+		return false;
+	/* Of lists that are longer in less than half of the layers each may end elsewhere. */
+	if (fsdp_class_is_tail(part, group) &&
+		(uint64_t)fsdp_class_count_having(part, group) * 2 < part->item_count)
 		return false;
 	fsdp_class_set(part, group, &set);
 	return (uint64_t)set.count * 4 <= set.kin_count &&
@@ -64,13 +58,16 @@ static void judge_class(struct stack_part *part, const struct stack_class *class
 
 /* ---- parts ---- */
 
-static void judge_classes(struct stack_part *part, bool is_whole)
+static void judge_classes(struct stack_part *part)
 {
 	const struct fsdp_complete_stack *stack = part->stack;
+	bool is_whole = part->is_whole;
 
 	for (uint32_t i = 0; is_whole && i < part->class_count; i++)
 		fsdp_class_judge_bias(part, &part->classes[i]);
-	if (!stack->is_deep && part->item_count < FSDP_FLAT_LEAST)
+	if (!stack->is_counted)
+		fsdp_class_judge_alike(part);
+	if (!stack->is_counted || (!stack->is_deep && part->item_count < FSDP_FLAT_LEAST))
 		return;
 	if (is_whole && part->item_count == 2)
 		fsdp_class_judge_two(part);
@@ -92,10 +89,11 @@ static void judge_part(struct fsdp_complete *complete,
 		.stack = stack,
 		.items = items,
 		.item_count = count,
+		.is_whole = is_whole,
 	};
 
 	if (fsdp_classes_find(&part))
-		judge_classes(&part, is_whole);
+		judge_classes(&part);
 	fsdp_complete_step_done(complete);
 }
 

@@ -56,8 +56,7 @@ static struct fsdp_span unpacked(struct fsdp_span last)
 	return last;
 }
 
-/* The value of a segment of digits, as numbers of modules are written. */
-static bool is_number(struct fsdp_span segment, uint32_t *ret)
+bool fsdp_complete_is_number(struct fsdp_span segment, uint32_t *ret)
 {
 	uint32_t value = 0;
 
@@ -88,7 +87,7 @@ static void add_segment(struct fsdp_complete *complete, struct name_folding *fol
 	struct fsdp_span segment, size_t at)
 {
 	uint32_t number;
-	bool numbered = is_number(segment, &number);
+	bool numbered = fsdp_complete_is_number(segment, &number);
 
 	if (folding->size > 0)
 		folding->text[folding->size++] = '.';
@@ -187,6 +186,7 @@ static void collect_tensor(
 		!fold(complete, fsdp_complete_stored(complete, index), folding))
 		return;
 	complete->folded[index] = folding->name;
+	complete->patterned[index] = folding->pattern;
 	if (fsdp_table_get(&complete->there, folding->name) != FSDP_NONE)
 		return; /* two that fold to one name: the first counts */
 	complete->failed |= !fsdp_table_set(&complete->there, folding->name, index);
@@ -263,7 +263,8 @@ static bool is_inner(const struct fsdp_complete *complete, uint32_t name)
 
 	for (; name != 0 && name != FSDP_NONE;
 		name = fsdp_names_at(&complete->names, name)->parent)
-		if (is_number(fsdp_names_segment(&complete->names, name), &number))
+		if (fsdp_complete_is_number(
+			    fsdp_names_segment(&complete->names, name), &number))
 			return true;
 	return false;
 }
@@ -341,8 +342,10 @@ void fsdp_complete_collect(struct fsdp_complete *complete)
 	uint32_t count = complete->tensor_count;
 
 	complete->folded = FSDP_TAKE(complete->arena, complete->folded, count);
+	complete->patterned = FSDP_TAKE(complete->arena, complete->patterned, count);
 	complete->told = FSDP_TAKE(complete->arena, complete->told, count);
-	if (folding == NULL || complete->folded == NULL || complete->told == NULL) {
+	if (folding == NULL || complete->folded == NULL || complete->patterned == NULL ||
+		complete->told == NULL) {
 		complete->failed = true;
 		return;
 	}

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "analysis/checks/complete.h"
+#include "analysis/shapes.h"
 
 /* A number that a stack lacks, by the pattern of its name. */
 struct gap {
@@ -18,28 +19,31 @@ static uint32_t gaps_of(const struct fsdp_complete_stack *stack)
 }
 
 /* Elements that are of one kind and one shape. */
-static bool are_alike(
+static bool are_alike(const struct fsdp_complete *complete,
+	const struct fsdp_complete_element *first,
+	const struct fsdp_complete_element *element)
+{
+	if (element->count != first->count)
+		return false;
+	for (uint32_t k = 0; k < first->count; k++) {
+		struct fsdp_tensor a =
+			fsdp_tensor(complete->checkpoint, first->records[k].tensor);
+		struct fsdp_tensor b =
+			fsdp_tensor(complete->checkpoint, element->records[k].tensor);
+
+		if (first->records[k].member != element->records[k].member ||
+			!fsdp_is_same_shape(&a, &b))
+			return false;
+	}
+	return true;
+}
+
+static bool are_all_alike(
 	const struct fsdp_complete *complete, const struct fsdp_complete_stack *stack)
 {
-	const struct fsdp_complete_element *first = &stack->elements[0];
-
-	for (uint32_t i = 1; i < stack->element_count; i++) {
-		const struct fsdp_complete_element *element = &stack->elements[i];
-
-		if (element->count != first->count)
+	for (uint32_t i = 1; i < stack->element_count; i++)
+		if (!are_alike(complete, &stack->elements[0], &stack->elements[i]))
 			return false;
-		for (uint32_t k = 0; k < first->count; k++) {
-			struct fsdp_tensor a = fsdp_tensor(
-				complete->checkpoint, first->records[k].tensor);
-			struct fsdp_tensor b = fsdp_tensor(
-				complete->checkpoint, element->records[k].tensor);
-
-			if (first->records[k].member != element->records[k].member ||
-				a.dims != b.dims ||
-				memcmp(a.shape, b.shape, a.dims * sizeof *a.shape) != 0)
-				return false;
-		}
-	}
 	return true;
 }
 
@@ -85,7 +89,7 @@ static bool may_have_holes(
 		may = gaps <= whole / 3 && share_member(complete, stack);
 	else
 		may = stack->element_count >= 6 && gaps <= whole / 6 &&
-		      are_alike(complete, stack);
+		      are_all_alike(complete, stack);
 	fsdp_complete_step_done(complete);
 	return may;
 }
@@ -167,6 +171,73 @@ static uint32_t find_common(const struct fsdp_complete_element *a,
 	return count;
 }
 
+static bool has_number(const struct fsdp_complete *complete, uint32_t member)
+{
+	uint32_t number;
+
+	for (; member != 0; member = fsdp_names_at(&complete->members, member)->parent)
+		if (fsdp_complete_is_number(
+			    fsdp_names_segment(&complete->members, member), &number))
+			return true;
+	return false;
+}
+
+/* Numbers are of one kind. */
+static uint32_t kind_of_child(
+	const struct fsdp_complete *complete, const struct fsdp_complete_record *record)
+{
+	uint32_t number;
+
+	return fsdp_complete_is_number(
+		       fsdp_names_segment(&complete->members, record->child), &number)
+		       ? FSDP_NONE
+		       : record->child;
+}
+
+/* Whether one has all children of the other, and both have lists of modules in them. */
+static bool are_stages(const struct fsdp_complete *complete,
+	const struct fsdp_complete_element *a, const struct fsdp_complete_element *b)
+{
+	const struct fsdp_complete_element *both[] = { a, b };
+	bool has_list[2] = { false, false }, has_all[2] = { true, true };
+
+	for (size_t side = 0; side < 2; side++) {
+		const struct fsdp_complete_element *other = both[1 - side];
+
+		for (uint32_t i = 0; i < both[side]->count; i++) {
+			const struct fsdp_complete_record *record =
+				&both[side]->records[i];
+			uint32_t child = kind_of_child(complete, record), k = 0;
+
+			has_list[side] |= has_number(complete, record->member);
+			if (i > 0 && child == kind_of_child(complete, record - 1))
+				continue;
+			while (k < other->count &&
+				kind_of_child(complete, &other->records[k]) != child)
+				k++;
+			has_all[1 - side] &= k < other->count;
+		}
+	}
+	return has_list[0] && has_list[1] && (has_all[0] || has_all[1]);
+}
+
+/* Whether one is as the other, of which there are several, and has something more. */
+static bool is_special(const struct fsdp_complete *complete,
+	const struct fsdp_complete_stack *stack,
+	const struct fsdp_complete_element *element,
+	const struct fsdp_complete_element *other)
+{
+	uint32_t at = 0, alike = 0;
+
+	for (uint32_t i = 0; i < element->count && at < other->count; i++)
+		at += element->records[i].member == other->records[at].member;
+	if (at < other->count || element->count == other->count)
+		return false;
+	for (uint32_t i = 0; i < stack->element_count; i++)
+		alike += are_alike(complete, &stack->elements[i], other);
+	return alike >= 2;
+}
+
 /* With what both neighbours have. */
 static void tell_gap(struct fsdp_complete *complete,
 	const struct fsdp_complete_stack *stack, uint32_t behind, uint32_t number)
@@ -223,10 +294,21 @@ static void judge_stack(struct fsdp_complete *complete,
 {
 	if (shared * 2 > gaps_of(stack) || are_explained(complete, stack))
 		return;
-	for (uint32_t i = 1; i < stack->element_count; i++)
-		for (uint32_t n = stack->elements[i - 1].number + 1;
-			n < stack->elements[i].number && !complete->failed; n++)
+	for (uint32_t i = 1; i < stack->element_count; i++) {
+		const struct fsdp_complete_element *element = &stack->elements[i];
+		uint32_t n = element[-1].number + 1;
+
+		/* Between others may be a module without parameters. */
+		if (n == element->number ||
+			(!stack->is_counted &&
+				!are_alike(complete, element - 1, element) &&
+				!are_stages(complete, element - 1, element) &&
+				!is_special(complete, stack, element - 1, element) &&
+				!is_special(complete, stack, element, element - 1)))
+			continue;
+		for (; n < element->number && !complete->failed; n++)
 			tell_gap(complete, stack, i, n);
+	}
 }
 
 void fsdp_complete_judge_numbers(struct fsdp_complete *complete)

@@ -78,7 +78,7 @@ void fsdp_complete_tell(struct fsdp_complete *complete, uint32_t index,
 	va_end(arguments);
 }
 
-static void tell(
+void fsdp_complete_judge_shape(
 	struct fsdp_complete *complete, uint32_t index, const struct fsdp_tensor *due)
 {
 	struct fsdp_tensor tensor = fsdp_tensor(complete->checkpoint, index);
@@ -177,12 +177,20 @@ static bool is_one_dtype(
 	return true;
 }
 
-/* The first or last one alone often differs in stacks that are not counted. */
-static bool may_differ(const struct fsdp_complete_set *set, uint32_t element)
+/* Widths differ by design in stacks that are not counted (complete-alike.c), and the first
+ * or last one of few in all else. */
+static bool may_differ(const struct fsdp_complete *complete,
+	const struct fsdp_complete_set *set, const struct fsdp_complete_record *record,
+	const struct fsdp_tensor *due)
 {
 	const struct fsdp_complete_stack *stack = set->stack;
+	uint32_t element = record->element;
 
-	return set->count == 1 && !stack->is_counted && stack->element_count < 6 &&
+	if (stack->is_counted)
+		return false;
+	if (fsdp_tensor(complete->checkpoint, record->tensor).dims == due->dims)
+		return true;
+	return set->count == 1 && stack->element_count < 6 &&
 	       (element == stack->elements[0].number || element == stack->length - 1);
 }
 
@@ -204,8 +212,9 @@ static void judge_column(struct fsdp_complete *complete,
 	if (set.count == 0 || fsdp_complete_is_explained(complete, &set))
 		return;
 	for (uint32_t i = 0; i < column->count; i++)
-		if (is_in[i] && !may_differ(&set, kin[i]))
-			tell(complete, column->records[i]->tensor, &due);
+		if (is_in[i] && !may_differ(complete, &set, column->records[i], &due))
+			fsdp_complete_judge_shape(
+				complete, column->records[i]->tensor, &due);
 }
 
 static int compare_columns(const void *left, const void *right)

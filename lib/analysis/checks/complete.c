@@ -77,14 +77,14 @@ static void skip_rules(struct fsdp_complete *complete)
 
 static void judge(struct fsdp_complete *complete)
 {
-	static void (*const steps[])(struct fsdp_complete *) = {
-		fsdp_complete_read_config, fsdp_complete_collect,
-		fsdp_complete_count_layers, fsdp_complete_judge_adapters,
-		fsdp_complete_judge_numbers, fsdp_complete_judge_members,
+	static void (*const steps[])(
+		struct fsdp_complete *) = { fsdp_complete_read_config,
+		fsdp_complete_collect, fsdp_complete_count_layers,
+		fsdp_complete_judge_adapters, fsdp_complete_judge_numbers,
+		fsdp_complete_judge_members, fsdp_complete_judge_modules,
 		fsdp_complete_judge_layers, fsdp_complete_judge_experts,
 		fsdp_complete_judge_packed, fsdp_complete_judge_parts,
-		fsdp_complete_judge_shapes, fsdp_complete_judge_widths
-	};
+		fsdp_complete_judge_shapes, fsdp_complete_judge_widths };
 
 	for (size_t i = 0; i < FSDP_COUNT(steps) && !complete->failed; i++) {
 		steps[i](complete);
