@@ -29,6 +29,8 @@ struct fsdp_checkpoint {
 				     one */
 	const char *plan_path;
 	bool plan_found;
+	uint64_t unread_pickles; /* fsdp_checkpoint_unread */
+	bool unseen;
 };
 
 /* The source of a file of the model; valid until 64 others were asked for. For the thread

@@ -178,6 +178,7 @@ static bool enter(struct opening *opening, const struct fsdp_entry *entry,
 	struct fsdp_source source;
 	if (entry->kind != FSDP_ENTRY_FILE)
 		return enter_folder(opening, entry->name, ret_error);
+	opening->entered = entry->name;
 	return fsdp_folder_source(
 		       &opening->checkpoint->folder, entry->name, &source, ret_error) &&
 	       fsdp_opening_set_source(opening, source, entry->name, ret_error);

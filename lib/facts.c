@@ -101,6 +101,13 @@ struct fsdp_bytes fsdp_checkpoint_bytes(const struct fsdp_checkpoint *checkpoint
 	};
 }
 
+uint64_t fsdp_checkpoint_unread(const struct fsdp_checkpoint *checkpoint, bool *ret_more)
+{
+	if (ret_more != NULL)
+		*ret_more = checkpoint->unseen;
+	return checkpoint->unread_pickles;
+}
+
 size_t fsdp_prefix_count(const struct fsdp_checkpoint *checkpoint)
 {
 	return checkpoint->model.prefix_count;

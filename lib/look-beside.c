@@ -1,22 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Looks at the files beside the tensors of a checkpoint that training programs load with
- * them (look-beside.h).
+ * them, and at all other files of the tree for pickles (look-beside.h).
  *
  * Origin: transformers/trainer.py (5.23), accelerate/checkpointing.py (1.15), the
  * remote code of transformers/dynamic_module_utils.py.
  */
 #include "look-beside.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
 #include "base/num.h"
 #include "model/missing-ranks.h"
+#include "store/inflate.h"
+#include "store/pages.h"
+#include "store/folder-tree.h"
 #include "syntax/json-tree.h"
+#include "syntax/pickle.h"
 
 enum {
 	JSON_MOST = 16 << 20, /* of a larger one only the end is looked at */
 	TAIL = 64,
+	NAMED_MOST = 8,     /* of files that were not judged */
+	COUNTED_MOST = 256, /* files that are looked at to count pickles */
+	LISTED_MOST = 1024, /* entries of a folder, there */
+	TAR_MOST = 1000,    /* members of a tar that are looked at */
+	TAR_HEADER = 512,   /* before each */
 };
 
 enum content { PICKLES, RANKED, JSON };
@@ -70,6 +80,19 @@ struct beside {
 	size_t read_count;
 	struct fsdp_ranks_here here; /* with states of random generators */
 	struct fsdp_span example;    /* a file of them */
+	/* A file that nothing names is looked at: only what its pickles would do counts. */
+	bool is_stray;
+	bool is_data;        /* by its name one of a distributed checkpoint */
+	bool has_listed;     /* the files that programs load were looked at */
+	uint64_t fault;      /* where a text is no pickle any more */
+	uint64_t files_left; /* of the limits beside-files, beside-bytes */
+	uint64_t bytes_left;
+	uint64_t unjudged;         /* files that were not judged */
+	struct fsdp_limits limits; /* of the look at what nothing names */
+	bool counts;               /* pickles are not read but counted: */
+	uint64_t pickles;
+	struct fsdp_span *targets; /* of links among those that were read, sorted */
+	size_t target_count;
 };
 
 /* ---- which files ---- */
@@ -93,10 +116,14 @@ static bool list_read(struct beside *beside, struct fsdp_error **ret_error)
 	return true;
 }
 
+static bool is_among(const struct fsdp_span *sorted, size_t count, struct fsdp_span name)
+{
+	return count != 0 && bsearch(&name, sorted, count, sizeof name, by_bytes) != NULL;
+}
+
 static bool was_read(const struct beside *beside, struct fsdp_span name)
 {
-	return bsearch(&name, beside->read, beside->read_count, sizeof *beside->read,
-		       by_bytes) != NULL;
+	return is_among(beside->read, beside->read_count, name);
 }
 
 static const struct side_file *find_side_file(
@@ -122,6 +149,16 @@ static enum fsdp_rule_index index_of(const struct fsdp_rule *rule)
 	return (enum fsdp_rule_index)(rule - fsdp_rule(0));
 }
 
+/* The first ones are named, the others counted. */
+static void say_unjudged(struct beside *beside, struct fsdp_span name, const char *why)
+{
+	if (beside->unjudged++ < NAMED_MOST && !beside->counts)
+		fsdp_find(beside->findings, FSDP_RULE_NOT_EVALUATED,
+			FSDP_PLACE(.file = name, .severity = FSDP_WARNING + 1,
+				.next = "read or remove it before you trust this folder"),
+			"what its pickles would do was not judged: %s", why);
+}
+
 /* Takes the error: what prevented a look is not a judgement on the file. */
 static void say_error(
 	struct beside *beside, struct fsdp_span name, struct fsdp_error *error)
@@ -130,6 +167,12 @@ static void say_error(
 	const char *id = fsdp_error_rule(error);
 	const struct fsdp_rule *rule = id != NULL ? fsdp_rule_find(id) : NULL;
 	bool judged = code == FSDP_ERROR_DAMAGED || code == FSDP_ERROR_NOT_A_CHECKPOINT;
+	if (beside->is_stray) {
+		if (!judged)
+			say_unjudged(beside, name, fsdp_error_message(error));
+		fsdp_error_free(error);
+		return;
+	}
 	fsdp_find(beside->findings,
 		!judged        ? FSDP_RULE_NOT_EVALUATED
 		: rule == NULL ? FSDP_RULE_TRUNCATED_FILE
@@ -139,11 +182,40 @@ static void say_error(
 	fsdp_error_free(error);
 }
 
+/* How far a file was read that nothing names. */
+enum whole { WHOLE, BROKEN, BROKEN_TEXT };
+
+/* What a program runs that loads the file counts in such a file, up to where it breaks off;
+ * what else no writer of pickles writes only in a whole one. What a text says that is no
+ * pickle counts if a global is named in it. */
+static bool is_taken(
+	const struct beside *beside, const struct fsdp_finding *finding, enum whole whole)
+{
+	enum fsdp_rule_index rule = index_of(finding->rule);
+	if (!beside->is_stray || rule == FSDP_RULE_NOT_EVALUATED)
+		return true;
+	if (finding->severity == FSDP_NOTE ||
+		strcmp(finding->rule->category, "safety") != 0)
+		return false;
+	if (whole == WHOLE && !beside->is_data)
+		return true;
+	if (whole == BROKEN_TEXT && finding->offset > beside->fault)
+		return false;
+	return rule == FSDP_RULE_PICKLE_GADGET || rule == FSDP_RULE_PICKLE_GLOBAL ||
+	       rule == FSDP_RULE_PICKLE_CLASS || rule == FSDP_RULE_PICKLE_NESTED_LOADER ||
+	       rule == FSDP_RULE_PICKLE_GETATTR ||
+	       (whole != BROKEN_TEXT && rule >= FSDP_RULE_PICKLE_IN_VALUE &&
+		       rule <= FSDP_RULE_PICKLE_PERSISTENT_ID);
+}
+
 /* The findings of a file that was read into a model of its own. */
-static void take_findings(struct beside *beside, const struct fsdp_findings *from)
+static void take_findings(
+	struct beside *beside, const struct fsdp_findings *from, enum whole whole)
 {
 	for (size_t i = 0; i < from->list.count; i++) {
 		const struct fsdp_finding *finding = fsdp_vec_at(&from->list, i);
+		if (!is_taken(beside, finding, whole))
+			continue;
 		fsdp_find(beside->findings, index_of(finding->rule),
 			FSDP_PLACE(.file = finding->file, .member = finding->member,
 				.tensor = finding->tensor, .offset = finding->offset,
@@ -202,7 +274,7 @@ static void judge_pickles(struct beside *beside, struct fsdp_span name,
 	const char *other = fsdp_foreign_stand_in(look.head, &beside->arena);
 	if (family != NULL && family->has_pickles) {
 		(void)read_alone(beside, &look, family, model, error);
-		take_findings(beside, &model->findings);
+		take_findings(beside, &model->findings, WHOLE);
 	} else if (other != NULL) {
 		fsdp_find(beside->findings, FSDP_RULE_NOT_A_CHECKPOINT,
 			FSDP_PLACE(.file = name), "this is %s", other);
@@ -345,6 +417,492 @@ static void judge_json(struct beside *beside, struct fsdp_span name,
 	*error = NULL;
 }
 
+/* ---- pickles that nothing names ---- */
+
+/* Which family reads the pickles of a file, whatever it is called; NULL: there are none. Of
+ * an array of NumPy the look is that of the pickle in it. */
+static const struct fsdp_family *find_pickles(struct fsdp_look *look)
+{
+	const struct fsdp_family *family = fsdp_registry_choose(look);
+	uint64_t at = fsdp_numpy_pickle(look->head);
+	if (family != NULL && family->has_pickles)
+		return family;
+	if (at != 0 && fsdp_source_slice(&look->source, at, look->source.size - at,
+			       &look->source, NULL))
+		return fsdp_registry_find("pickle");
+	return fsdp_pickle_may_begin(look) ? fsdp_registry_find("pickle") : NULL;
+}
+
+/* What has to be read whole counts against the limit. */
+static bool count_bytes(
+	struct beside *beside, uint64_t bytes, struct fsdp_error **ret_error)
+{
+	if (bytes > beside->bytes_left)
+		return fsdp_fail_limit(ret_error, FSDP_LIMIT_BESIDE_BYTES,
+			fsdp_limit(&beside->opening->checkpoint->limits,
+				FSDP_LIMIT_BESIDE_BYTES));
+	beside->bytes_left -= bytes;
+	return true;
+}
+
+static void judge_with(struct beside *beside, const struct fsdp_look *look,
+	const struct fsdp_family *family, struct fsdp_error **error)
+{
+	struct fsdp_checkpoint *checkpoint = beside->opening->checkpoint;
+	struct fsdp_model *model = FSDP_TAKE(&beside->arena, model, 1);
+	bool is_bare = strcmp(family->name, "pickle") == 0;
+	beside->pickles++;
+	if (beside->counts)
+		return;
+	if (model == NULL) {
+		fsdp_arena_fail(&beside->arena, error);
+		return;
+	}
+	if (!fsdp_build_init(model, &beside->arena, &checkpoint->limits, error) ||
+		(is_bare && !count_bytes(beside, look->source.size, error)))
+		return;
+	bool whole = read_alone(beside, look, family, model, error);
+	beside->fault =
+		whole || *error == NULL ? FSDP_UNKNOWN : fsdp_error_offset(*error);
+	take_findings(beside, &model->findings,
+		whole                                            ? WHOLE
+		: is_bare && look->head.data[0] != FSDP_OP_PROTO ? BROKEN_TEXT
+								 : BROKEN);
+	if (whole)
+		return;
+	/* Up to where a pickle breaks off it was judged, and no program goes on there. Of an
+	 * archive nothing is known without its directory. */
+	enum fsdp_error_code code = fsdp_error_code(*error);
+	bool is_archive =
+		look->folder != NULL || fsdp_span_begins(look->head, FSDP_SPAN("PK"));
+	if (code == FSDP_ERROR_UNSUPPORTED || code == FSDP_ERROR_NOT_A_CHECKPOINT ||
+		(code == FSDP_ERROR_DAMAGED && (!is_archive || beside->is_data)))
+		fsdp_error_cleanup(error);
+}
+
+/* A stream out of a compressed file. */
+struct unpacking {
+	struct fsdp_source_rest rest;
+	struct fsdp_gunzip *gunzip;
+	struct fsdp_unpack *unpack;
+};
+
+static bool read_stream(struct unpacking *stream, void *buffer, size_t room,
+	size_t *ret_size, struct fsdp_error **ret_error)
+{
+	return stream->gunzip != NULL ? fsdp_gunzip_refill(stream->gunzip, buffer, room,
+						ret_size, ret_error)
+				      : fsdp_unpack_refill(stream->unpack, buffer, room,
+						ret_size, ret_error);
+}
+
+/* All of what is compressed if it begins with pickles; *ret_source stays empty if not. */
+static bool unpack(struct beside *beside, struct unpacking *stream,
+	struct fsdp_source *ret_source, struct fsdp_error **ret_error)
+{
+	struct fsdp_budget *budget = beside->arena.budget;
+	unsigned char head[FSDP_HEAD_BYTES];
+	size_t size = 0, count = 1;
+	struct fsdp_pager pager;
+	for (; size < sizeof head && count != 0; size += count)
+		if (!read_stream(
+			    stream, head + size, sizeof head - size, &count, ret_error))
+			return false;
+	struct fsdp_look look = {
+		.head = fsdp_span(head, size),
+		.source = fsdp_source_memory(fsdp_span(head, size)),
+	};
+	if (size == sizeof head) /* more may follow */
+		look.source.size = INT64_MAX;
+	const char *packed = fsdp_archive_kind(look.head);
+	if (packed == NULL && !fsdp_span_begins(look.head, FSDP_SPAN("PK\003\004")) &&
+		fsdp_numpy_pickle(look.head) == 0 && !fsdp_pickle_may_begin(&look))
+		return true;
+	beside->pickles += beside->counts;
+	if (beside->counts)
+		return true;
+	if (packed != NULL)
+		return fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+			"it is compressed, and in it is a %s", packed);
+	if (!fsdp_pager_init(&pager, &beside->arena, ret_error) ||
+		!fsdp_pager_add(&pager, head, size, ret_error))
+		return false;
+	for (count = size; count != 0;) {
+		if (!count_bytes(beside, count, ret_error) ||
+			!fsdp_budget_unpack(budget, count, ret_error))
+			return false;
+		size_t room;
+		unsigned char *to = fsdp_pager_room(&pager, &room);
+		if (!read_stream(stream, to, room, &count, ret_error) ||
+			!fsdp_pager_filled(&pager, count, ret_error))
+			return false;
+	}
+	return fsdp_pager_take(&pager, ret_source, ret_error);
+}
+
+/* What is compressed is looked into once. */
+static bool judge_compressed(
+	struct beside *beside, const struct fsdp_look *look, struct fsdp_error **error)
+{
+	struct unpacking stream = { .rest = { look->source, 0, look->source.size } };
+	struct fsdp_source source = { .fd = -1 };
+	unsigned char head[FSDP_HEAD_BYTES];
+	struct fsdp_look within;
+	bool is_zlib = fsdp_gunzip_is(look->head) || fsdp_gunzip_is_zlib(look->head);
+	bool good =
+		is_zlib ? fsdp_gunzip_new(
+				  fsdp_source_refill, &stream.rest, &stream.gunzip, error)
+			: fsdp_unpack_new(look->head, fsdp_source_refill, &stream.rest,
+				  beside->arena.budget, &stream.unpack, error);
+	good = good && unpack(beside, &stream, &source, error);
+	fsdp_gunzip_free(stream.gunzip);
+	fsdp_unpack_free(stream.unpack);
+	if (!good || source.size == 0)
+		return good;
+	if (!fsdp_look_at_head(&source, look->path, head, &within, error))
+		return false;
+	const struct fsdp_family *family = find_pickles(&within);
+	if (family != NULL)
+		judge_with(beside, &within, family, error);
+	return *error == NULL;
+}
+
+static uint64_t tar_size(const unsigned char *header)
+{
+	enum { AT = 124, DIGITS = 12 };
+	uint64_t size = 0;
+	for (size_t i = AT; i < AT + DIGITS; i++)
+		if (header[AT] & 0x80) /* a number and no text */
+			size = size << 8 | (i == AT ? 0 : header[i]);
+		else if (header[i] >= '0' && header[i] <= '7')
+			size = size << 3 | (uint64_t)(header[i] - '0');
+	return size;
+}
+
+/* Whether a member of a tar is a pickle, or may be one: it is compressed, or a zip. */
+static bool holds_pickles(const struct fsdp_look *tar, struct fsdp_error **error)
+{
+	uint64_t at = 0, left = tar->source.size;
+	for (size_t i = 0; i < TAR_MOST && left > TAR_HEADER; i++) {
+		unsigned char head[TAR_HEADER + FSDP_HEAD_BYTES];
+		size_t room = (size_t)fsdp_min(left, sizeof head);
+		if (!fsdp_source_read(&tar->source, at, head, room, error) ||
+			!fsdp_archive_is_tar(fsdp_span(head, room)))
+			return false;
+		uint64_t size = fsdp_min(tar_size(head), left - TAR_HEADER);
+		room = (size_t)fsdp_min(size, room - TAR_HEADER);
+		struct fsdp_look look = { .head = fsdp_span(head + TAR_HEADER, room) };
+		if (size != 0 && (!fsdp_source_slice(&tar->source, at + TAR_HEADER, size,
+					  &look.source, error) ||
+					 find_pickles(&look) != NULL ||
+					 fsdp_archive_kind(look.head) != NULL))
+			return *error == NULL;
+		size = TAR_HEADER + (size + TAR_HEADER - 1) / TAR_HEADER * TAR_HEADER;
+		at += fsdp_min(size, left);
+		left -= fsdp_min(size, left);
+	}
+	return false;
+}
+
+/* The form of torch 0.1 is read; another is named as one that was not. */
+static bool judge_tar(
+	struct beside *beside, const struct fsdp_look *look, struct fsdp_error **error)
+{
+	struct fsdp_checkpoint *checkpoint = beside->opening->checkpoint;
+	struct fsdp_findings unused;
+	struct fsdp_vec packed;
+	struct fsdp_folder folder;
+	if (!holds_pickles(look, error))
+		return *error == NULL;
+	beside->pickles += beside->counts;
+	if (beside->counts)
+		return true;
+	fsdp_findings_init(&unused, &beside->arena, &checkpoint->limits);
+	if (!count_bytes(beside, look->source.size, error) ||
+		!fsdp_archive_unpack(&look->source, &beside->arena, &checkpoint->limits,
+			look->path, &unused, &packed, error) ||
+		!fsdp_folder_of_packed(&folder, &packed, &beside->arena, error))
+		return false;
+	struct fsdp_look within = {
+		.path = look->path,
+		.folder = &folder,
+		.source = look->source,
+		.tar = look->path,
+	};
+	const struct fsdp_family *family = fsdp_registry_find("torch-tar");
+	if (family == NULL || family->recognise(&within) != FSDP_SIGN_SURE)
+		return fsdp_fail(error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+			"it is a tar, and there are pickles or compressed files in it");
+	judge_with(beside, &within, family, error);
+	return *error == NULL;
+}
+
+static bool judge_stray(struct beside *beside, struct fsdp_span path,
+	const struct fsdp_source *source, struct fsdp_error **error)
+{
+	unsigned char head[FSDP_HEAD_BYTES];
+	struct fsdp_look look;
+	if (!fsdp_look_at_head(source, path, head, &look, error))
+		return false;
+	const struct fsdp_family *family = find_pickles(&look);
+	if (family != NULL)
+		judge_with(beside, &look, family, error);
+	else if (fsdp_archive_is_compressed(look.head) || fsdp_gunzip_is_zlib(look.head))
+		return judge_compressed(beside, &look, error);
+	else if (fsdp_archive_is_tar(look.head))
+		return judge_tar(beside, &look, error);
+	return *error == NULL;
+}
+
+/* The files of a around, named from the folder of the checkpoint on. */
+struct around {
+	const struct fsdp_folder *root;
+	struct fsdp_span where; /* of that folder in it, with a slash; empty: the root */
+	bool is_apart;          /* nothing of it was read, but for this file */
+	struct fsdp_span only;
+};
+
+/* NULL data: out of memory. */
+static struct fsdp_span name_from(
+	struct beside *beside, const struct around *around, struct fsdp_span path)
+{
+	static const char UP[] = "../";
+	const size_t step = sizeof UP - 1;
+	struct fsdp_span where = around->where;
+	size_t up = 0;
+	if (fsdp_span_begins(path, where))
+		return fsdp_span(path.data + where.size, path.size - where.size);
+	for (size_t i = 0; i < where.size; i++)
+		up += where.data[i] == '/';
+	char *name = fsdp_arena_take(&beside->arena, up * step + path.size + 1, 1);
+	if (name == NULL)
+		return (struct fsdp_span){ 0 };
+	for (size_t i = 0; i < up; i++)
+		memcpy(name + i * step, UP, step);
+	memcpy(name + up * step, path.data, path.size);
+	return fsdp_span(name, up * step + path.size);
+}
+
+/* What was read is known; so is what programs load, and what a link leads to that was
+ * read. */
+static bool is_known(
+	const struct beside *beside, const struct around *around, struct fsdp_span name)
+{
+	uint32_t numbers[FSDP_PATTERN_NUMBERS];
+	if (around->is_apart)
+		return fsdp_span_equal(name, around->only);
+	const struct side_file *file = find_side_file(name, numbers);
+	return was_read(beside, name) ||
+	       (beside->has_listed && file != NULL && file->content != JSON) ||
+	       is_among(beside->targets, beside->target_count, name);
+}
+
+/* Takes the error. False: memory ended. */
+static bool pass_over(struct beside *beside, struct fsdp_span name,
+	struct fsdp_error *error, struct fsdp_error **ret_error)
+{
+	if (fsdp_error_code(error) == FSDP_ERROR_MEMORY) {
+		*ret_error = error;
+		return false;
+	}
+	say_unjudged(beside, name, fsdp_error_message(error));
+	fsdp_error_free(error);
+	return true;
+}
+
+/* False: memory ended. */
+static bool look_at_item(struct beside *beside, const struct around *around,
+	struct fsdp_tree_item *item, struct fsdp_error **ret_error)
+{
+	struct fsdp_error *error = item->error;
+	struct fsdp_source source;
+	struct fsdp_span name = name_from(beside, around, item->path);
+	if (name.data == NULL) {
+		fsdp_error_free(error);
+		return fsdp_arena_fail(&beside->arena, ret_error);
+	}
+	if (error == NULL && is_known(beside, around, name))
+		return true;
+	beside->files_left--;
+	if (error == NULL && item->entry.kind != FSDP_ENTRY_FILE)
+		return true;
+	beside->is_data = fsdp_registry_is_data(name);
+	if (beside->opening->checkpoint->has_dir)
+		fsdp_checkpoint_keep_open(beside->opening->checkpoint);
+	if (error == NULL &&
+		fsdp_folder_source(item->folder, item->entry.name, &source, &error) &&
+		source.size != 0)
+		(void)judge_stray(beside, name, &source, &error);
+	return error == NULL || pass_over(beside, name, error, ret_error);
+}
+
+static bool look_through_tree(
+	struct beside *beside, const struct around *around, struct fsdp_error **ret_error)
+{
+	struct fsdp_checkpoint *checkpoint = beside->opening->checkpoint;
+	struct fsdp_tree_item item;
+	struct fsdp_tree *files;
+	bool good = true;
+	if (!fsdp_tree_new(around->root, &checkpoint->budget, &beside->limits, &files,
+		    ret_error))
+		return false;
+	while (good && beside->files_left != 0 && fsdp_tree_next(files, &item)) {
+		good = look_at_item(beside, around, &item, ret_error);
+		fsdp_arena_reset(&beside->arena);
+	}
+	if (good && beside->files_left == 0 && fsdp_tree_next(files, &item)) {
+		struct fsdp_error *error = NULL;
+		fsdp_error_free(item.error);
+		fsdp_fail_limit(&error, FSDP_LIMIT_BESIDE_FILES,
+			fsdp_limit(&beside->limits, FSDP_LIMIT_BESIDE_FILES));
+		good = pass_over(
+			beside, name_from(beside, around, item.path), error, ret_error);
+	}
+	fsdp_tree_free(files);
+	return good;
+}
+
+/* Where a folder lies below another path of the user's. */
+static bool lies_below(
+	struct fsdp_span folder, struct fsdp_span root, struct fsdp_span *ret_where)
+{
+	if (!fsdp_span_begins(folder, root))
+		return false;
+	size_t at = root.size;
+	if (at != 0 && root.data[at - 1] != '/' && at < folder.size &&
+		folder.data[at] != '/')
+		return false;
+	while (at < folder.size && folder.data[at] == '/')
+		at++;
+	*ret_where = fsdp_span(folder.data + at, folder.size - at);
+	return true;
+}
+
+/* The folder that the files of the checkpoint are named from. */
+static struct fsdp_span own_folder(const struct opening *opening)
+{
+	struct fsdp_span path = fsdp_span_text(opening->path);
+	if (opening->folder_path != NULL)
+		return fsdp_span_text(opening->folder_path);
+	size_t size = path.size - fsdp_span_last(path, '/').size;
+	return fsdp_span(path.data, size);
+}
+
+/* Of links among the files that were read, so that the hub's cache is not read twice. */
+static bool list_targets(struct beside *beside, struct fsdp_error **ret_error)
+{
+	const struct fsdp_folder *folder = beside->folder;
+	struct fsdp_arena *scratch = &beside->opening->scratch;
+	char text[PATH_MAX];
+	beside->targets = FSDP_TAKE(scratch, beside->targets, beside->read_count + 1);
+	if (beside->targets == NULL)
+		return fsdp_arena_fail(scratch, ret_error);
+	for (size_t i = 0; i < beside->read_count; i++) {
+		struct fsdp_span *target = &beside->targets[beside->target_count];
+		if (!fsdp_dir_link(folder->dir, beside->read[i], text, sizeof text))
+			continue;
+		*target = fsdp_arena_copy(scratch, fsdp_span_text(text));
+		if (target->data == NULL)
+			return fsdp_arena_fail(scratch, ret_error);
+		beside->target_count++;
+	}
+	qsort(beside->targets, beside->target_count, sizeof *beside->targets, by_bytes);
+	return true;
+}
+
+/* The folder that the user named, on the disk. */
+static bool look_around(struct beside *beside, struct fsdp_error **ret_error)
+{
+	struct opening *opening = beside->opening;
+	struct fsdp_span own = own_folder(opening);
+	const char *named = opening->options->within != NULL ? opening->options->within
+							     : opening->paths[0];
+	struct fsdp_folder folder;
+	struct fsdp_arena arena;
+	struct fsdp_dir dir;
+	struct around around = { .root = &folder };
+	char where[PATH_MAX];
+	bool packed = opening->checkpoint->is_folder && beside->folder->dir == NULL;
+	if (!lies_below(own, fsdp_span_text(named), &around.where))
+		named = opening->folder_path;
+	if (named == NULL || around.where.size + 1 >= sizeof where)
+		return true;
+	if (around.where.size != 0) {
+		memcpy(where, around.where.data, around.where.size);
+		where[around.where.size] = '/';
+		around.where = fsdp_span(
+			where, around.where.size + (where[around.where.size - 1] != '/'));
+		if (beside->folder->dir != NULL && !list_targets(beside, ret_error))
+			return false;
+	}
+	around.is_apart = packed;
+	around.only = opening->entered.data != NULL
+			      ? opening->entered
+			      : fsdp_span_last(fsdp_span_text(opening->path), '/');
+	fsdp_arena_init(&arena, &opening->checkpoint->budget);
+	struct fsdp_error *error = NULL;
+	bool good = fsdp_dir_open_names(
+		named[0] != '\0' ? named : ".", &arena, &beside->limits, &dir, &error);
+	if (good) {
+		fsdp_folder_of_dir(&folder, &dir);
+		good = look_through_tree(beside, &around, ret_error);
+		fsdp_dir_close(&dir);
+	} else {
+		good = pass_over(beside, (struct fsdp_span){ 0 }, error, ret_error);
+	}
+	fsdp_arena_done(&arena);
+	return good;
+}
+
+/* All members of an archive. */
+static bool look_around_packed(struct beside *beside, struct fsdp_error **ret_error)
+{
+	struct fsdp_checkpoint *checkpoint = beside->opening->checkpoint;
+	struct fsdp_folder folder;
+	struct around around = { .root = &folder };
+	if (!fsdp_folder_of_packed(
+		    &folder, &checkpoint->packed, &beside->opening->scratch, ret_error))
+		return false;
+	if (beside->folder->below != 0 && beside->folder->strip > folder.strip) {
+		const struct fsdp_packed *first =
+			fsdp_vec_at(&checkpoint->packed, beside->folder->sorted[0]);
+		around.where = fsdp_span(first->name.data + folder.strip,
+			beside->folder->strip - folder.strip);
+	}
+	return look_through_tree(beside, &around, ret_error);
+}
+
+static bool look_at_strays(struct beside *beside, struct fsdp_error **ret_error)
+{
+	struct opening *opening = beside->opening;
+	struct fsdp_limits *limits = &beside->limits;
+	const char *family = opening->checkpoint->model.format.family;
+	/* That of torch 0.1 is one file. */
+	bool packed = opening->checkpoint->is_folder && beside->folder->dir == NULL &&
+		      (family == NULL || strcmp(family, "torch-tar") != 0);
+	*limits = opening->checkpoint->limits;
+	if (beside->counts) {
+		limits->value[FSDP_LIMIT_BESIDE_FILES] = COUNTED_MOST;
+		limits->value[FSDP_LIMIT_FILES] = LISTED_MOST;
+	}
+	beside->is_stray = true;
+	beside->files_left = fsdp_limit(limits, FSDP_LIMIT_BESIDE_FILES);
+	beside->bytes_left = fsdp_limit(limits, FSDP_LIMIT_BESIDE_BYTES);
+	if (packed && !look_around_packed(beside, ret_error))
+		return false;
+	if ((opening->options->within != NULL ||
+		    (opening->checkpoint->has_dir && fsdp_dir_is(opening->paths[0]))) &&
+		!look_around(beside, ret_error))
+		return false;
+	beside->is_stray = false;
+	if (beside->unjudged > NAMED_MOST && !beside->counts)
+		fsdp_find(beside->findings, FSDP_RULE_NOT_EVALUATED,
+			FSDP_PLACE(.file = { 0 }, .severity = FSDP_WARNING + 1),
+			"what the pickles of %llu more files beside and below it would do was not judged",
+			FSDP_LLU(beside->unjudged - NAMED_MOST));
+	return true;
+}
+
 /* ---- one file, all of them ---- */
 
 static bool look_at(struct beside *beside, const struct fsdp_entry *entry,
@@ -457,6 +1015,25 @@ static void judge_companions(struct beside *beside)
 				pairs[i].file);
 }
 
+bool fsdp_count_beside(struct opening *opening, struct fsdp_error **ret_error)
+{
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	struct beside beside = {
+		.opening = opening,
+		.folder = &checkpoint->folder,
+		.findings = &checkpoint->model.findings,
+		.counts = true,
+	};
+	if (checkpoint->folder.picked != NULL)
+		return true;
+	fsdp_arena_init(&beside.arena, &checkpoint->budget);
+	bool good = list_read(&beside, ret_error) && look_at_strays(&beside, ret_error);
+	fsdp_arena_done(&beside.arena);
+	checkpoint->unread_pickles = beside.pickles;
+	checkpoint->unseen = beside.unjudged != 0;
+	return good;
+}
+
 bool fsdp_look_beside(struct opening *opening, struct fsdp_error **ret_error)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
@@ -469,13 +1046,15 @@ bool fsdp_look_beside(struct opening *opening, struct fsdp_error **ret_error)
 	bool good = true;
 	/* A file that was named alone is a checkpoint alone. */
 	bool folder = checkpoint->is_folder || checkpoint->has_dir;
-	if (!folder || checkpoint->folder.picked != NULL)
+	bool apart = !folder || checkpoint->folder.picked != NULL;
+	if (apart && opening->options->within == NULL)
 		return true;
+	beside.has_listed = !apart;
 	beside.here.what = "file like this one";
 	if (!list_read(&beside, ret_error))
 		return false;
 	fsdp_arena_init(&beside.arena, &checkpoint->budget);
-	for (size_t i = 0; i < checkpoint->folder.count && good; i++) {
+	for (size_t i = 0; !apart && i < checkpoint->folder.count && good; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(&checkpoint->folder, i);
 		const struct side_file *file = find_side_file(entry.name, numbers);
 		/* What a configuration has run no reader looks at. */
@@ -487,9 +1066,12 @@ bool fsdp_look_beside(struct opening *opening, struct fsdp_error **ret_error)
 		       fsdp_arena_fail(&opening->scratch, ret_error);
 		good = good && look_at(&beside, &entry, file->content, ret_error);
 	}
+	good = good && look_at_strays(&beside, ret_error);
 	fsdp_arena_done(&beside.arena);
-	judge_ranks(&beside);
-	judge_companions(&beside);
-	judge_weights(&beside);
+	if (!apart) {
+		judge_ranks(&beside);
+		judge_companions(&beside);
+		judge_weights(&beside);
+	}
 	return good;
 }

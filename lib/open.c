@@ -365,6 +365,9 @@ static enum fsdp_outcome open_all(struct opening *opening, struct fsdp_error **r
 	if (outcome == FSDP_OPENED && opening->options->look_beside &&
 		!fsdp_look_beside(opening, ret_error))
 		outcome = FSDP_FAILED;
+	if (outcome == FSDP_OPENED && opening->options->count_beside &&
+		!fsdp_count_beside(opening, ret_error))
+		outcome = FSDP_FAILED;
 	if (outcome == FSDP_FAILED && opening->options->keep_failed &&
 		opening->path_count != 0 && is_broken(fsdp_error_code(*ret_error)))
 		fsdp_look_through(opening->checkpoint, &opening->scratch);

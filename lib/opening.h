@@ -32,8 +32,10 @@ struct opening {
 	struct fsdp_error *beside_error; /* why it cannot be listed; owned */
 	unsigned char head[FSDP_HEAD_BYTES];
 	unsigned wrapped; /* how many archives were peeled off */
-	bool failed;      /* memory ran out in a search */
-	bool as_set;      /* the one file is a rank's: open its set */
+	struct fsdp_span
+		entered; /* the only file of a folder, which is read; or absent */
+	bool failed;     /* memory ran out in a search */
+	bool as_set;     /* the one file is a rank's: open its set */
 	uint64_t child_count;
 };
 

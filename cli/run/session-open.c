@@ -319,6 +319,7 @@ struct fsdp_checkpoint *session_open(
 	session->checkpoints = checkpoints;
 	options.keep_failed = true;
 	options.look_beside = session->command->looks_beside;
+	options.count_beside = session->command->counts_beside;
 	alone = session->inputs->has_no_checkpoint;
 	opened = fsdp_checkpoint_open(
 		paths, alone ? 0 : count, &options, &checkpoint, &error);
@@ -337,6 +338,7 @@ struct fsdp_checkpoint *session_open(
 			return NULL;
 		}
 	}
+	options.within = paths[0];
 	if (only != NULL)
 		opened = fsdp_checkpoint_open(&only, 1, &options, &checkpoint, &error);
 	if (!opened) {

@@ -203,11 +203,25 @@ static struct fsdp_span numpy_header(struct fsdp_span head)
 	return fsdp_span(head.data + begin, (size_t)(brace - head.data) + 1 - begin);
 }
 
+/* Of its dtype the letter "O" is what NumPy writes, "object" is the same to it. */
+uint64_t fsdp_numpy_pickle(struct fsdp_span head)
+{
+	struct fsdp_span header = numpy_header(head);
+	uint64_t size = 0;
+	if (!fsdp_span_begins(head, FSDP_SPAN("\223NUMPY")) || header.size == 0 ||
+		(memchr(header.data, 'O', header.size) == NULL &&
+			memmem(header.data, header.size, "object", 6) == NULL))
+		return 0;
+	size_t begin = head.data[6] >= 2 ? 12 : 10;
+	for (size_t i = begin; i > 8; i--)
+		size = size << 8 | head.data[i - 1];
+	return begin + size;
+}
+
 static bool say_numpy(struct fsdp_span head, struct fsdp_error **ret_error)
 {
 	struct fsdp_span header = numpy_header(head);
-	bool objects =
-		header.size != 0 && memmem(header.data, header.size, "'|O'", 4) != NULL;
+	bool objects = fsdp_numpy_pickle(head) != 0;
 	fsdp_fail_rule(ret_error, FSDP_ERROR_UNSUPPORTED, objects ? "FI3004" : "FI9002",
 		FSDP_UNKNOWN,
 		objects ? "this is a NumPy array (.npy) of Python objects, whose loading runs a pickle%s%.*s"

@@ -222,6 +222,13 @@ bool fsdp_foreign_zip(const struct fsdp_zip *zip, struct fsdp_error **ret_error)
  * not the file (the real one has 4.9 GB)"); NULL if not. In the arena. */
 const char *fsdp_foreign_stand_in(struct fsdp_span head, struct fsdp_arena *arena);
 
+/* Where the pickle of a NumPy file of Python objects (.npy) begins; 0: it has none. */
+uint64_t fsdp_numpy_pickle(struct fsdp_span head);
+
+/* pickle-file.c: whether the file may be a pickle, of whatever protocol and however long,
+ * by its first bytes. Some texts may be, which no pickle machine takes. */
+bool fsdp_pickle_may_begin(const struct fsdp_look *look);
+
 /* rank-set.c: the files of a folder whose names differ from this one in one number only,
  * itself among them: their positions, ascending, of which there is room for all. 0: the
  * name holds no number. *ret_sure: the names alone say that these are ranks. */

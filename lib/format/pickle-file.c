@@ -12,22 +12,153 @@
 #include "format/format.h"
 #include "format/torch/torch.h"
 
-/* Protocols 0 and 1 begin with anything, so all of it must be a pickle. */
-static bool is_old_pickle(const struct fsdp_look *look)
+/* So many opcodes, one behind the other, are no chance. */
+enum { CLEAR = 16 };
+
+/* What no program could import is a piece of a text. */
+static bool is_name(struct fsdp_span text)
 {
+	for (size_t i = 0; i < text.size; i++)
+		if (text.data[i] <= ' ' || text.data[i] >= 0x7f)
+			return false;
+	return text.size != 0;
+}
+
+static bool note_call(void *context, const struct fsdp_pickle *pickle,
+	const struct fsdp_pickle_deed *deed)
+{
+	uint64_t *first = context; /* of the opcodes that call */
+	const struct fsdp_pickle_global *global = fsdp_pickle_named(pickle, deed->object);
+	if (deed->kind == FSDP_DEED_CALL && global != NULL && is_name(global->module) &&
+		is_name(global->name) && deed->offset < *first)
+		*first = deed->offset;
+	return *first != FSDP_UNKNOWN;
+}
+
+/* Whether these opcodes, and STOP behind them, call something before anything is wrong.
+ * *ret_sound: nothing is wrong with them. */
+static bool calls_something(struct fsdp_span opcodes, bool *ret_sound)
+{
+	uint64_t call = FSDP_UNKNOWN;
+	struct fsdp_budget budget = { .ceiling = 4 << 20 };
+	struct fsdp_pickle *pickle = NULL;
 	struct fsdp_error *error = NULL;
-	struct fsdp_span argument;
-	const struct fsdp_pickle_opcode *opcode;
-	uint64_t at = 0, last = 0;
-	if (look->head.size < 2 || look->head.size != look->source.size)
+	struct fsdp_findings unused;
+	struct fsdp_limits limits;
+	struct fsdp_arena arena;
+	fsdp_limits_init(&limits);
+	fsdp_arena_init(&arena, &budget);
+	fsdp_findings_init(&unused, &arena, &limits);
+	const struct fsdp_pickle_options options = {
+		.limits = &limits,
+		.findings = &unused,
+		.judge = note_call,
+		.judge_context = &call,
+	};
+	unsigned char *stream = fsdp_arena_take(&arena, opcodes.size + 1, 1);
+	*ret_sound = false;
+	if (stream != NULL) {
+		memcpy(stream, opcodes.data, opcodes.size);
+		stream[opcodes.size] = FSDP_OP_STOP;
+		*ret_sound = fsdp_pickle_read(fsdp_span(stream, opcodes.size + 1), &arena,
+				     &options, &pickle, &error) ||
+			     fsdp_error_offset(error) == opcodes.size;
+	}
+	bool calls =
+		call != FSDP_UNKNOWN && (*ret_sound || call < fsdp_error_offset(error));
+	fsdp_error_free(error);
+	fsdp_arena_done(&arena);
+	return calls;
+}
+
+/* Whether the argument of the opcode at `at` goes on behind the head and has room in the
+ * file. */
+static bool goes_on(const struct fsdp_look *look, uint64_t at)
+{
+	static const unsigned char widths[] = {
+		[FSDP_ARGUMENT_COUNTED_U1] = 1,
+		[FSDP_ARGUMENT_COUNTED_U4] = 4,
+		[FSDP_ARGUMENT_COUNTED_I4] = 4,
+		[FSDP_ARGUMENT_COUNTED_U8] = 8,
+		[FSDP_ARGUMENT_LINES] = 0,
+	};
+	struct fsdp_span head = look->head;
+	const struct fsdp_pickle_opcode *opcode = fsdp_pickle_opcode(head.data[at]);
+	uint64_t size = 0, left = look->source.size - at - 1;
+	if (opcode == NULL)
 		return false;
+	size_t width = widths[opcode->argument];
+	for (size_t i = width; i > 0 && at + i < head.size; i--)
+		size = size << 8 | head.data[at + i];
+	return left >= width && size <= left - width;
+}
+
+/* What may be of any length: no number and no name is as long. */
+static bool is_long(unsigned char code)
+{
+	const struct fsdp_pickle_opcode *opcode = fsdp_pickle_opcode(code);
+	return code == FSDP_OP_UNICODE || code == FSDP_OP_STRING ||
+	       (opcode->argument != FSDP_ARGUMENT_LINE &&
+		       opcode->argument != FSDP_ARGUMENT_LINES);
+}
+
+/* What needs no value before it: nothing else begins a pickle. */
+static bool may_be_first(unsigned char code)
+{
+	static const unsigned char takers[] = { FSDP_OP_STOP, FSDP_OP_POP,
+		FSDP_OP_POP_MARK, FSDP_OP_DUP, FSDP_OP_BINPERSID, FSDP_OP_REDUCE,
+		FSDP_OP_APPEND, FSDP_OP_BUILD, FSDP_OP_DICT, FSDP_OP_APPENDS, FSDP_OP_GET,
+		FSDP_OP_BINGET, FSDP_OP_INST, FSDP_OP_LONG_BINGET, FSDP_OP_LIST,
+		FSDP_OP_OBJ, FSDP_OP_PUT, FSDP_OP_BINPUT, FSDP_OP_LONG_BINPUT,
+		FSDP_OP_SETITEM, FSDP_OP_TUPLE, FSDP_OP_SETITEMS, FSDP_OP_NEWOBJ,
+		FSDP_OP_TUPLE1, FSDP_OP_TUPLE2, FSDP_OP_TUPLE3, FSDP_OP_ADDITEMS,
+		FSDP_OP_FROZENSET, FSDP_OP_NEWOBJ_EX, FSDP_OP_STACK_GLOBAL,
+		FSDP_OP_MEMOIZE, FSDP_OP_READONLY_BUFFER };
+	return fsdp_pickle_opcode(code) != NULL &&
+	       memchr(takers, code, sizeof takers) == NULL;
+}
+
+static bool is_call(unsigned char code)
+{
+	return code == FSDP_OP_REDUCE || code == FSDP_OP_INST || code == FSDP_OP_OBJ ||
+	       code == FSDP_OP_NEWOBJ || code == FSDP_OP_NEWOBJ_EX;
+}
+
+/* Protocols 0 and 1 begin with anything, and so may what is written by hand: a pickle is
+ * what is one to its end, what calls something, and what is opcodes for long. A long text
+ * or a line in the beginning may be that of a pickle. */
+static enum fsdp_sign recognise_headless(const struct fsdp_look *look)
+{
+	struct fsdp_span head = look->head, argument;
+	const struct fsdp_pickle_opcode *opcode;
+	struct fsdp_error *error = NULL;
+	uint64_t at = 0, last = 0;
+	size_t count = 0;
+	bool calls = false, sound = false;
+	if (!may_be_first(head.data[0]))
+		return FSDP_SIGN_NONE;
 	do {
 		last = at;
-		opcode = fsdp_pickle_next_opcode(look->head, &at, &argument, &error);
+		opcode = fsdp_pickle_next_opcode(head, &at, &argument, &error);
+		calls |= opcode != NULL && is_call(opcode->code);
+		count++;
 		fsdp_error_free(error);
 		error = NULL;
 	} while (opcode != NULL && opcode->code != FSDP_OP_STOP);
-	return opcode != NULL && last + 1 == look->head.size;
+	struct fsdp_span opcodes = fsdp_span(head.data, (size_t)last);
+	bool stops = opcode != NULL;
+	if ((calls && calls_something(opcodes, &sound)) ||
+		(stops && last + 1 == look->source.size))
+		return FSDP_SIGN_LIKELY;
+	if (stops || head.size == look->source.size ||
+		(last < head.size && !goes_on(look, last)))
+		return FSDP_SIGN_NONE;
+	if (!calls)
+		(void)calls_something(opcodes, &sound);
+	if (sound && count > CLEAR)
+		return FSDP_SIGN_LIKELY;
+	return sound && (last == head.size || is_long(head.data[last])) ? FSDP_SIGN_WEAK
+									: FSDP_SIGN_NONE;
 }
 
 static enum fsdp_sign recognise(const struct fsdp_look *look)
@@ -35,10 +166,15 @@ static enum fsdp_sign recognise(const struct fsdp_look *look)
 	if (look->folder != NULL || look->head.size < 2)
 		return FSDP_SIGN_NONE;
 	/* The legacy stream begins like this too, and is more than pickles. */
-	if (look->head.data[0] == 0x80 && look->head.data[1] >= 2 &&
+	if (look->head.data[0] == FSDP_OP_PROTO && look->head.data[1] >= 2 &&
 		look->head.data[1] <= 5)
 		return FSDP_SIGN_SURE;
-	return is_old_pickle(look) ? FSDP_SIGN_LIKELY : FSDP_SIGN_NONE;
+	return recognise_headless(look);
+}
+
+bool fsdp_pickle_may_begin(const struct fsdp_look *look)
+{
+	return recognise(look) != FSDP_SIGN_NONE;
 }
 
 struct pickles {

@@ -7,6 +7,7 @@
  *	gzip   1f 8b 08             xz     fd "7zXZ" 00
  *	zstd   28 b5 2f fd          bzip2  "BZh" '1'-'9', then 31 41 59 26 53 59, or
  *	lz4    04 22 4d 18                 17 72 45 38 50 90 for nothing compressed
+ *	lzma   5d, the size of a dictionary (a power of 2) in 4 bytes, that of the data in 8
  *	tar    at 148 six octal digits: the sum of all 512 bytes with these eight
  *	       as spaces
  */
@@ -42,6 +43,7 @@ static const struct kind kinds[] = {
 	{ "xz", "\xfd\x37zXZ\0", 6, ARCHIVE_FILTER_XZ, &fsdp_reach_xz },
 	{ "bzip2", "BZh", 3, ARCHIVE_FILTER_BZIP2, NULL },
 	{ "lz4", "\x04\x22\x4d\x18", 4, ARCHIVE_FILTER_LZ4, NULL },
+	{ "lzma", "\x5d", 1, ARCHIVE_FILTER_LZMA, NULL },
 };
 
 /* ---- what it is ---- */
@@ -55,11 +57,28 @@ static bool is_bzip2(struct fsdp_span head)
 	       memcmp(head.data + 4, "\x17\x72\x45\x38\x50\x90", 6) == 0;
 }
 
+/* No writer asks for a larger dictionary than 64 MiB. The size of the data may be unknown: all
+ * ones. */
+static bool is_lzma(struct fsdp_span head)
+{
+	uint64_t dictionary = 0, size = 0;
+	if (head.size < 13)
+		return false;
+	for (size_t i = 4; i > 0; i--)
+		dictionary = dictionary << 8 | head.data[i];
+	for (size_t i = 12; i > 4; i--)
+		size = size << 8 | head.data[i];
+	return dictionary >= 4096 && dictionary <= 64 << 20 &&
+	       (dictionary & (dictionary - 1)) == 0 &&
+	       (size == UINT64_MAX || size >> 40 == 0);
+}
+
 static const struct kind *find_kind(struct fsdp_span head)
 {
 	for (size_t i = 0; i < FSDP_COUNT(kinds); i++)
 		if (fsdp_span_begins(head, fsdp_span(kinds[i].magic, kinds[i].size)) &&
-			(kinds[i].filter != ARCHIVE_FILTER_BZIP2 || is_bzip2(head)))
+			(kinds[i].filter != ARCHIVE_FILTER_BZIP2 || is_bzip2(head)) &&
+			(kinds[i].filter != ARCHIVE_FILTER_LZMA || is_lzma(head)))
 			return &kinds[i];
 	return NULL;
 }

@@ -681,6 +681,7 @@ bool fsdp_dir_open_child(const struct fsdp_dir *dir, const char *name,
 		.path = copy_path(arena, dir->path, name),
 		.below = copy_path(arena, "", below),
 		.cache = dir->cache,
+		.names_only = dir->names_only,
 	};
 	return begin_dir(&child, limits, ret_dir, ret_error);
 }

@@ -162,6 +162,13 @@ bool fsdp_gunzip_is(struct fsdp_span head)
 	return head.size >= 2 && head.data[0] == 0x1f && head.data[1] == 0x8b;
 }
 
+/* Of bytes that are compressed by the method and window of every writer's zlib. */
+bool fsdp_gunzip_is_zlib(struct fsdp_span head)
+{
+	return head.size >= 2 && head.data[0] == 0x78 &&
+	       (head.data[0] << 8 | head.data[1]) % 31 == 0;
+}
+
 bool fsdp_gunzip_new(fsdp_refill refill_, void *context, struct fsdp_gunzip **ret_gunzip,
 	struct fsdp_error **ret_error)
 {
@@ -172,7 +179,7 @@ bool fsdp_gunzip_new(fsdp_refill refill_, void *context, struct fsdp_gunzip **re
 	gunzip->context = context;
 	gunzip->input_ended = gunzip->ended = gunzip->cut = false;
 	gunzip->zlib = (z_stream){ .next_in = gunzip->input };
-	if (inflateInit2(&gunzip->zlib, MAX_WBITS + 16) != Z_OK) {
+	if (inflateInit2(&gunzip->zlib, MAX_WBITS + 32) != Z_OK) {
 		free(gunzip);
 		return fsdp_fail_memory(ret_error);
 	}

@@ -28,12 +28,13 @@ bool fsdp_inflate_finish(struct fsdp_inflate *inflate, struct fsdp_error **ret_e
 void fsdp_inflate_free(struct fsdp_inflate *inflate);
 
 /*
- * A gzip file read from another stream, members one behind the other as one. Where it
- * breaks off or a checksum is wrong it ends, behind all that could be had.
+ * A gzip file read from another stream, members one behind the other as one; or what zlib
+ * writes. Where it breaks off or a checksum is wrong it ends, behind all that could be had.
  */
 struct fsdp_gunzip;
 
 bool fsdp_gunzip_is(struct fsdp_span head);
+bool fsdp_gunzip_is_zlib(struct fsdp_span head);
 bool fsdp_gunzip_new(fsdp_refill refill, void *context, struct fsdp_gunzip **ret_gunzip,
 	struct fsdp_error **ret_error);
 /* A fsdp_refill; context is the struct fsdp_gunzip. */

@@ -206,6 +206,15 @@ static void first_bytes_tell_the_kind(void **state)
 	assert_null(fsdp_archive_kind(FSDP_SPAN("BZhello, world")));
 	assert_string_equal(fsdp_archive_kind(FSDP_SPAN("BZh91AY&SY")), "bzip2");
 	assert_null(fsdp_archive_kind(FSDP_SPAN("PK\3\4")));
+	assert_string_equal(fsdp_archive_kind(FSDP_SPAN(
+				    "]\0\0\x80\0\xff\xff\xff\xff\xff\xff\xff\xff")),
+		"lzma");
+	assert_string_equal(
+		fsdp_archive_kind(FSDP_SPAN("]\0\0\0\4\5\0\0\0\0\0\0\0")), "lzma");
+	assert_null(fsdp_archive_kind(FSDP_SPAN("]\0\0\0\x08\5\0\0\0\0\0\0\0")));
+	assert_null(fsdp_archive_kind(FSDP_SPAN("]\0\0\1\4\5\0\0\0\0\0\0\0")));
+	assert_null(fsdp_archive_kind(FSDP_SPAN("]\0\0\0\4\5\0\0\0\0\1\0\0")));
+	assert_null(fsdp_archive_kind(FSDP_SPAN("]\0\0\0\4\5\0\0\0\0\0\0")));
 	struct builder builder = { 0 };
 	add(&builder, "name", '0', "", "text");
 	struct fsdp_span head = fsdp_span(builder.bytes, 512);

@@ -142,6 +142,44 @@ static void test_shared_tuples(void **state)
 	count_twice(0, 2 * 65);
 }
 
+static void expect_family(const char *bytes, size_t size, const char *rule)
+{
+	struct fsdp_checkpoint *checkpoint = NULL;
+	struct fsdp_error *error = NULL;
+	checkpoint = open_bytes(bytes, size, &error);
+	if (rule == NULL) {
+		assert_non_null(checkpoint);
+		assert_string_equal(fsdp_checkpoint_format(checkpoint).family, "pickle");
+	} else {
+		assert_null(checkpoint);
+		assert_string_equal(fsdp_error_rule(error), rule);
+	}
+	fsdp_error_free(error);
+	fsdp_checkpoint_free(checkpoint);
+}
+#define EXPECT_FAMILY(bytes, rule) expect_family(bytes, sizeof(bytes) - 1, rule)
+
+/* What has no PROTO is told by what it calls, to its end, or by being long. */
+static void test_without_proto(void **state)
+{
+	(void)state;
+	static char list[9000] = "]";
+	EXPECT_FAMILY("(lp0\nI1\na.", NULL);
+	EXPECT_FAMILY("cos\nsystem\n(S'a'\ntR", "FI3014");
+	EXPECT_FAMILY("cos\nsystem\n(S'a'\ntRzz", "FI3013");
+	EXPECT_FAMILY("\x8c\x02os\x8c\x06system\x93)R", "FI3014");
+	/* The opcode that calls has no mark, or no name that could be imported. */
+	EXPECT_FAMILY("include\nabc\nmore", "FI9005");
+	EXPECT_FAMILY("cos path\nsystem\n(S'a'\ntRzz", "FI9005");
+	EXPECT_FAMILY("Git 1.7.12.1\n", "FI9005");
+	for (size_t i = 1; i + 1 < sizeof list; i += 2)
+		memcpy(list + i, "Na", 2);
+	list[sizeof list - 3] = '.';
+	expect_family(list, sizeof list - 2, NULL);
+	list[4000] = 'z';
+	expect_family(list, sizeof list - 2, "FI9005");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -149,6 +187,7 @@ int main(void)
 		cmocka_unit_test(test_truncated),
 		cmocka_unit_test(test_long_tuples),
 		cmocka_unit_test(test_shared_tuples),
+		cmocka_unit_test(test_without_proto),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -325,6 +325,11 @@ static const struct record share_record =
 		{ "bytes", BYTES_AT(SHARE, group.bytes), .always = true,
 			ABOUT(GROUP_BYTES_ABOUT) });
 
+static struct value get_all_seen(struct subject of)
+{
+	return value_bool(!((const struct info *)of.object)->unseen);
+}
+
 static const struct record bytes_record = RECORD_OF(RECORD_OBJECT, INFO,
 	{ "payload", BYTES_AT(INFO, bytes.payload), .always = true,
 		ABOUT("Bytes of tensor storages, as stored.") },
@@ -336,6 +341,10 @@ static const struct record bytes_record = RECORD_OF(RECORD_OBJECT, INFO,
 		ABOUT("Bytes that nothing refers to.") },
 	{ "unused", BYTES_AT(INFO, bytes.unused), .always = true,
 		ABOUT("Bytes of the payload that no tensor views.") },
+	{ "unread_pickles", COUNT_AT(INFO, unread), .always = true,
+		ABOUT("Files beside and below it that are pickles and were not read.") },
+	{ "all_seen", GET(FIELD_BOOL, get_all_seen), .always = true,
+		ABOUT("Whether all files beside and below it were looked at for that.") },
 	{ "by_dtype", EACH_AT(INFO, by_dtype, each_share, share_record), .always = true,
 		ABOUT("By element type.") },
 	{ "by_role", EACH_AT(INFO, by_role, each_share, share_record), .always = true,

@@ -619,11 +619,21 @@ static void tell_files(struct info *info)
 	out_line_text(out, ": ");
 	out_line_value(out, value_bytes(bytes->on_disk));
 	if (bytes->unaccounted == 0) {
-		out_line_text(out, ", every byte explained");
+		out_line_text(out, ", every byte%s explained",
+			info->unread != 0 || info->unseen ? " of these" : "");
 	} else if (bytes->unaccounted != FSDP_UNKNOWN) {
 		out_line_text(out, ", of which ");
 		out_line_value(out, value_bytes(bytes->unaccounted));
 		out_line_text(out, " that nothing refers to");
+	}
+	if (info->unread != 0) {
+		out_line_text(out, "; %s%" PRIu64 " more pickle%s not read ",
+			info->unseen ? "at least " : "", info->unread,
+			info->unread == 1 ? " was" : "s were");
+		put_typed(out, "(audit)");
+	} else if (info->unseen) {
+		out_line_text(out, "; not all files beside them were looked at ");
+		put_typed(out, "(audit)");
 	}
 	if (bytes->records != FSDP_UNKNOWN && bytes->records > bytes->on_disk / 100) {
 		out_line_text(out, "; ");

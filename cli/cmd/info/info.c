@@ -162,6 +162,7 @@ static bool prepare(struct info *info, struct fsdp_error **ret_error)
 	info->world_size = fsdp_checkpoint_world_size(checkpoint);
 	info->has_plan = fsdp_checkpoint_plan(checkpoint, &info->plan);
 	info->bytes = fsdp_checkpoint_bytes(checkpoint);
+	info->unread = fsdp_checkpoint_unread(checkpoint, &info->unseen);
 	if (!fsdp_kind_find(checkpoint, info->facts, &info->kind, ret_error))
 		return false;
 	find_step(info);
@@ -246,6 +247,7 @@ const struct command command_info = {
 	.output = "text",
 	.inputs = INPUTS_MANY,
 	.shows_plan = true,
+	.counts_beside = true,
 	.answers_each = true,
 	.knows_recordings = true,
 	.wants_values = wants_values,

@@ -42,6 +42,8 @@ struct info {
 		size_t tensors, pieces, files, modules, units, values, prefixes;
 	} counts;
 	struct fsdp_bytes bytes;
+	uint64_t unread; /* pickles beside and below it */
+	bool unseen;     /* there may be more */
 	enum fsdp_sums_by by_dtype, by_role, by_rank;
 	struct fsdp_overview *overview;
 	const struct fsdp_overview_facts *facts; /* of it */

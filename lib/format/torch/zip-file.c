@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <strings.h>
 
+#include "base/num.h"
 #include "format/format.h"
 #include "format/torch/torch.h"
 #include "store/zip.h"
@@ -565,6 +566,9 @@ static enum looked judge_other(
 			fsdp_zip_locate(&file->zip.source, member, &begin, &error)) &&
 		fsdp_torch_init(&torch, reading->model, &arena, &arena, file->file,
 			member->name, &error)) {
+		uint64_t skip = fsdp_min(fsdp_numpy_pickle(stream), stream.size);
+		stream = fsdp_span(stream.data + skip, stream.size - skip);
+		begin += skip;
 		torch.profile =
 			file->constants ? FSDP_PROFILE_SCRIPT : FSDP_PROFILE_TENSORS;
 		/* What is broken was looked at up to there; what ended at a limit not. */
@@ -590,25 +594,29 @@ static bool has_name_of_pickle(struct fsdp_span name)
 	       strncasecmp((const char *)name.data + name.size - size, suffix, size) == 0;
 }
 
-/* PROTO, as every pickle from protocol 2 on begins. */
+/* PROTO, as every pickle from protocol 2 on begins; or an array of NumPy with objects. */
 static bool begins_as_pickle(
 	const struct torch_zip *file, const struct fsdp_zip_member *member)
 {
-	unsigned char head[2] = { 0 };
+	unsigned char head[1024] = { 0 };
+	size_t size = (size_t)fsdp_min(member->size, sizeof head);
 	uint64_t begin;
-	return member->size > sizeof head &&
-	       fsdp_zip_locate(&file->zip.source, member, &begin, NULL) &&
+	return size > 2 && fsdp_zip_locate(&file->zip.source, member, &begin, NULL) &&
 	       fsdp_zip_read_part(&file->zip.source, begin, member->stored_size,
-		       member->method, 0, head, sizeof head, NULL) &&
-	       head[0] == FSDP_OP_PROTO && head[1] >= 2 && head[1] <= 5;
+		       member->method, 0, head, size, NULL) &&
+	       ((head[0] == FSDP_OP_PROTO && head[1] >= 2 && head[1] <= 5) ||
+		       fsdp_numpy_pickle(fsdp_span(head, size)) != 0);
 }
 
 /* Whether it may be a pickle: by its name, or (of what torch does not write) by how it
- * begins. What is not a checkpoint of torch, and what has code, has members of all kinds. */
+ * begins. What is not a checkpoint of torch, and what has code, has members of all kinds:
+ * of these that of an archive of NumPy is looked at. */
 static bool may_be_pickle(struct torch_zip *file, const struct fsdp_zip_member *member)
 {
 	if (has_name_of_pickle(member->name))
 		return true;
+	if (file->pickle == NULL && fsdp_span_ends(member->name, FSDP_SPAN(".npy")))
+		return begins_as_pickle(file, member);
 	if (file->pickle == NULL || file->constants || file->others == 0)
 		return false;
 	struct fsdp_span name = below_root(file, member->name);

@@ -115,8 +115,13 @@ struct fsdp_options {
 
 	/* Look at the files too that training programs load with a checkpoint, and which
 	 * hold no tensor of it: states of schedulers and random generators, arguments,
-	 * configurations. What is noticed are findings; nothing else comes of it. */
+	 * configurations; and at all pickles in the folder that was named and below it,
+	 * whatever they are called. What is noticed are findings; nothing else comes of
+	 * it. */
 	bool look_beside;
+
+	/* Count these pickles by their first bytes, instead: fsdp_checkpoint_unread. */
+	bool count_beside;
 
 	/* If it cannot be opened, what was found until then is handed out nevertheless:
 	 * see fsdp_checkpoint_open. */
@@ -137,6 +142,10 @@ struct fsdp_options {
 	/* With `alone`, of one file: the sharding plan beside it (fsdp_below_is_lone), so
 	 * that its directory is not listed to find one. NULL: it is not known. */
 	const char *plan_beside;
+
+	/* A folder of which the path that is opened is a part: look_beside looks at the
+	 * pickles of all of it. NULL: of what is opened. */
+	const char *within;
 };
 
 /**
@@ -365,6 +374,11 @@ struct fsdp_bytes {
 /** Counted when it was opened. */
 FSDP_API struct fsdp_bytes fsdp_checkpoint_bytes(
 	const struct fsdp_checkpoint *checkpoint);
+
+/** Files in the folder that was named, and below it, that are pickles and were not read; if
+ * count_beside was asked for. *ret_more, which may be NULL: others were not looked at. */
+FSDP_API uint64_t fsdp_checkpoint_unread(
+	const struct fsdp_checkpoint *checkpoint, bool *ret_more);
 
 /** A segment that wrappers put into names, and in how many tensors it occurs. */
 struct fsdp_prefix {
