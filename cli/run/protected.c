@@ -19,11 +19,7 @@
 struct kept_place {
 	dev_t device;
 	ino_t inode;
-	/* Of a file with a set: its folder, and what the names of the set have in
-	 * common. */
-	dev_t folder_device;
-	ino_t folder_inode;
-	char *stem;
+	char *stem; /* what the paths of a file's set have in common, or NULL */
 };
 
 /* ---- places ---- */
@@ -55,52 +51,66 @@ static void cut_suffix(char *text, const char *suffix)
 		text[size - less] = '\0';
 }
 
-/* What the names of a set have in common: numbers are one digit, a shard has no part
- * "-1-of-2", and an index is called like what it lists. */
-static void find_stem(const char *name, size_t size, char stem[NAME_MAX + 1])
+/* What the paths of a set have in common, in the place of one without links: a number in a
+ * name is one digit, a shard has no part "-1-of-2", and an index is called like what it
+ * lists. Of ranks that have a folder each ("mp_rank_00") that is a part of the name. */
+static void make_stem(char *path)
 {
 	static const char part[] = "-0-of-0";
-	size_t used = 0;
-	char *found;
+	char *slash = strrchr(path, '/'), *to = slash + 1, *above = NULL;
 
-	for (size_t i = 0; i < size && used < NAME_MAX; i++) {
-		if (!is_digit(name[i]))
-			stem[used++] = name[i];
-		else if (used == 0 || stem[used - 1] != '0')
-			stem[used++] = '0';
+	*slash = '\0';
+	above = strrchr(path, '/');
+	if (above != NULL && strstr(above, "rank") != NULL)
+		to = above + 1;
+	*slash = '/';
+	for (const char *at = to; *at != '\0'; at++)
+		if (!is_digit(*at))
+			*to++ = *at;
+		else if (at == path || to[-1] != '0' || !is_digit(at[-1]))
+			*to++ = '0';
+	*to = '\0';
+	cut_suffix(path, ".index.json");
+	to = strstr(strrchr(path, '/'), part);
+	if (to != NULL)
+		memmove(to, to + sizeof part - 1, strlen(to + sizeof part - 1) + 1);
+}
+
+/* The real path of the folder of a file, and its name. NULL with errno. */
+static char *own_place(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char *folder = slash != NULL ? strndup(path, (size_t)(slash + 1 - path))
+				     : strdup("."),
+	     *real = folder != NULL ? realpath(folder, NULL) : NULL, *place = NULL;
+
+	if (real != NULL && asprintf(&place, "%s/%s", strcmp(real, "/") != 0 ? real : "",
+				    slash != NULL ? slash + 1 : path) < 0) {
+		place = NULL;
+		errno = ENOMEM;
 	}
-	stem[used] = '\0';
-	cut_suffix(stem, ".index.json");
-	found = strstr(stem, part);
-	if (found != NULL)
-		memmove(found, found + sizeof part - 1,
-			strlen(found + sizeof part - 1) + 1);
+	free(folder);
+	free(real);
+	return place;
 }
 
 /* ---- the list ---- */
 
-/* `path` is where a file of a set is, or NULL. */
-static bool add(struct kept *kept, const struct stat *status, const char *path)
+/* Takes the stem. */
+static bool add(struct kept *kept, const struct stat *status, char *stem)
 {
 	struct kept_place *places = list_grown(kept->places, kept->count, sizeof *places);
-	struct kept_place place = { .device = status->st_dev, .inode = status->st_ino };
-	char stem[NAME_MAX + 1];
-	struct stat folder;
-	const char *name;
-	size_t size;
 
-	if (places == NULL)
+	if (places == NULL) {
+		free(stem);
 		return false;
-	kept->places = places;
-	if (path != NULL && kept_place(path, &folder, &name, &size)) {
-		find_stem(name, size, stem);
-		place.folder_device = folder.st_dev;
-		place.folder_inode = folder.st_ino;
-		place.stem = strdup(stem);
-		if (place.stem == NULL)
-			return false;
 	}
-	places[kept->count++] = place;
+	kept->places = places;
+	places[kept->count++] = (struct kept_place){
+		status->st_dev,
+		status->st_ino,
+		stem,
+	};
 	return true;
 }
 
@@ -125,16 +135,13 @@ static bool add_blobs(struct kept *kept, const char *folder)
 	return good;
 }
 
-static bool add_file(
-	struct kept *kept, const struct stat *status, const char *path, bool has_set)
+/* A path that leads to the file; NULL with errno: none does. */
+static bool add_stem(struct kept *kept, const struct stat *status, char *path)
 {
-	char *real = has_set ? realpath(path, NULL) : NULL;
-	bool good = add(kept, status, has_set ? path : NULL) &&
-		    (!has_set || real != NULL || errno != ENOMEM) &&
-		    (real == NULL || add(kept, status, real));
-
-	free(real);
-	return good;
+	if (path == NULL)
+		return errno != ENOMEM;
+	make_stem(path);
+	return add(kept, status, path);
 }
 
 bool kept_add(struct kept *kept, const char *path, bool has_set)
@@ -144,9 +151,14 @@ bool kept_add(struct kept *kept, const char *path, bool has_set)
 
 	if ((is_stdin ? fstat(STDIN_FILENO, &status) : stat(path, &status)) != 0)
 		return true;
+	if (S_ISREG(status.st_mode) && !has_set)
+		return add(kept, &status, NULL);
+	if (S_ISREG(status.st_mode) && is_stdin)
+		return add(kept, &status, NULL) &&
+		       add_stem(kept, &status, realpath("/proc/self/fd/0", NULL));
 	if (S_ISREG(status.st_mode))
-		return add_file(
-			kept, &status, is_stdin ? "/proc/self/fd/0" : path, has_set);
+		return add_stem(kept, &status, own_place(path)) &&
+		       add_stem(kept, &status, realpath(path, NULL));
 	return !S_ISDIR(status.st_mode) ||
 	       (add(kept, &status, NULL) && add_blobs(kept, path));
 }
@@ -162,20 +174,10 @@ static bool is_listed(const struct kept *kept, const struct stat *status)
 	return false;
 }
 
-static bool is_of_set(const struct kept *kept, const char *path)
+static bool is_stem(const struct kept *kept, const char *stem)
 {
-	char stem[NAME_MAX + 1];
-	struct stat folder;
-	const char *name;
-	size_t size;
-
-	if (!kept_place(path, &folder, &name, &size))
-		return false;
-	find_stem(name, size, stem);
 	for (size_t i = 0; i < kept->count; i++)
 		if (kept->places[i].stem != NULL &&
-			kept->places[i].folder_device == folder.st_dev &&
-			kept->places[i].folder_inode == folder.st_ino &&
 			strcmp(kept->places[i].stem, stem) == 0)
 			return true;
 	return false;
@@ -197,41 +199,31 @@ static bool is_below(const struct kept *kept, char *real)
 	return false;
 }
 
-/* Of a path without links in it but the last component, which is cut; NULL: errno says why
- * there is none. */
+/* Of a path without links but in its last part. NULL: errno says why there is none. Takes
+ * it. */
 static enum kept_why holds_at(const struct kept *kept, char *real)
 {
-	if (real == NULL)
+	char *stem = real != NULL ? strdup(real) : NULL;
+	enum kept_why why = KEPT_NOT;
+
+	if (stem != NULL) {
+		make_stem(stem);
+		why = is_below(kept, real)  ? KEPT_READ
+		      : is_stem(kept, stem) ? KEPT_SET
+					    : KEPT_NOT;
+	} else if (errno == ENOMEM) {
 		/* Without memory to find out, rather not. */
-		return errno == ENOMEM ? KEPT_READ : KEPT_NOT;
-	if (is_of_set(kept, real))
-		return is_below(kept, real) ? KEPT_READ : KEPT_SET;
-	return is_below(kept, real) ? KEPT_READ : KEPT_NOT;
-}
-
-/* The real path of the folder, and the name. NULL with errno. */
-static char *own_place(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	char *folder = slash != NULL ? strndup(path, (size_t)(slash + 1 - path))
-				     : strdup("."),
-	     *real = folder != NULL ? realpath(folder, NULL) : NULL, *place = NULL;
-
-	if (real != NULL && asprintf(&place, "%s/%s", strcmp(real, "/") != 0 ? real : "",
-				    slash != NULL ? slash + 1 : path) < 0) {
-		place = NULL;
-		errno = ENOMEM;
+		why = KEPT_READ;
 	}
-	free(folder);
+	free(stem);
 	free(real);
-	return place;
+	return why;
 }
 
 enum kept_why kept_holds(const struct kept *kept, const char *path)
 {
 	enum kept_why why = KEPT_NOT;
 	struct stat own, status = { 0 };
-	char *place;
 
 	if (kept->count == 0 || lstat(path, &own) != 0)
 		return KEPT_NOT;
@@ -240,16 +232,11 @@ enum kept_why kept_holds(const struct kept *kept, const char *path)
 			return KEPT_NOT;
 		if (is_listed(kept, &status))
 			return KEPT_READ;
-		place = realpath(path, NULL);
-		why = holds_at(kept, place);
-		free(place);
+		why = holds_at(kept, realpath(path, NULL));
 	}
 	/* What is in a folder is replaced, not the link to it. */
-	if (why == KEPT_NOT && S_ISLNK(own.st_mode) && !S_ISDIR(status.st_mode)) {
-		place = own_place(path);
-		why = holds_at(kept, place);
-		free(place);
-	}
+	if (why == KEPT_NOT && S_ISLNK(own.st_mode) && !S_ISDIR(status.st_mode))
+		why = holds_at(kept, own_place(path));
 	return why;
 }
 

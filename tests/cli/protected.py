@@ -79,6 +79,10 @@ EXPORTS = [
     (REFUSED, f"{ONE} -o ./R/../R/rank2.pt {{}}/R/rank0.pt"),
     (REFUSED, f"{ONE} -o R/rank1.pt --separate R/rank0.pt"),
     (REFUSED, "-o R R"),
+    (REFUSED, f"{ONE} -o iter/mp_rank_01/model_optim_rng.pt iter/mp_rank_00/model_optim_rng.pt"),
+    (REFUSED, f"{ONE} -o {{}}/iter/mp_rank_01/model_optim_rng.pt --separate iter/mp_rank_00/model_optim_rng.pt"),
+    (REFUSED, f"{ONE} -o iter/mp_rank_01/model_optim_rng.pt iter"),
+    (FREE, f"{ONE} -o iter2/model.safetensors iter1/model.safetensors", "iter2"),
     # ---- DCP
     (REFUSED, "-o D D"),
     (REFUSED, "-o D D/.metadata"),
@@ -163,6 +167,12 @@ def build(root):
     for to in ("bare", "run-bare/step-10"):
         (root / to / "model.safetensors.index.json").unlink()
     shutil.copytree(TESTDATA / "fsdp1/local-w3-uneven/checkpoint", root / "R")
+    for rank in (0, 1):
+        (root / f"iter/mp_rank_0{rank}").mkdir(parents=True)
+        shutil.copy(root / f"R/rank{rank}.pt", root / f"iter/mp_rank_0{rank}/model_optim_rng.pt")
+    for step in (1, 2):
+        (root / f"iter{step}").mkdir()
+        shutil.copy(sample / names[4], root / f"iter{step}/model.safetensors")
     shutil.copytree(TESTDATA / "dcp/fsdp2-w4-small/checkpoint", root / "D")
     shutil.copy(TESTDATA / "demo/step-1234/model.fsdp-plan.json", root / "D")
     shutil.copy(sample / names[4], root / "one.safetensors")
