@@ -48,6 +48,9 @@ const struct fsdp_folder *fsdp_checkpoint_place(const struct fsdp_checkpoint *ch
  * are closed when many others are asked for. Call it before each. */
 void fsdp_checkpoint_keep_open(const struct fsdp_checkpoint *checkpoint);
 
+/* Bytes that views may repeat: the limit `expanded-bytes` (elements.c). */
+uint64_t fsdp_checkpoint_repeatable(const struct fsdp_checkpoint *checkpoint);
+
 /* Whether training programs load a file of this name, of pickles, with a checkpoint
  * (look-beside.c). */
 bool fsdp_checkpoint_loads_beside(struct fsdp_span name);

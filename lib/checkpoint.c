@@ -7,6 +7,7 @@
 
 #include <fsdp/checkpoint.h>
 
+#include "base/num.h"
 #include "checkpoint-private.h"
 
 bool fsdp_checkpoint_source_in(const struct fsdp_checkpoint *checkpoint,
@@ -31,6 +32,15 @@ bool fsdp_checkpoint_source(const struct fsdp_checkpoint *checkpoint, uint32_t f
 {
 	return fsdp_checkpoint_source_in(
 		checkpoint, &checkpoint->folder, file, ret_source, ret_error);
+}
+
+uint64_t fsdp_checkpoint_room(
+	const struct fsdp_checkpoint *const *checkpoints, size_t count)
+{
+	const struct fsdp_budget *budgets[2];
+	for (size_t i = 0; i < count && i < FSDP_COUNT(budgets); i++)
+		budgets[i] = &checkpoints[i]->budget;
+	return fsdp_budget_room(budgets, fsdp_min(count, FSDP_COUNT(budgets)));
 }
 
 const struct fsdp_folder *fsdp_checkpoint_place(const struct fsdp_checkpoint *checkpoint)

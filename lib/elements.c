@@ -221,3 +221,157 @@ void fsdp_elements_close(struct fsdp_elements *elements)
 	free(elements->pieces);
 	free(elements);
 }
+
+/* ---- what views repeat ---- */
+
+/* An ordinary bias that was expanded has some MiB. */
+enum { REPEATED_FREE = 128 << 20, REPEATED_PER_BYTE = 64 };
+
+struct fsdp_repeats {
+	const struct fsdp_checkpoint *checkpoint;
+	uint64_t most;         /* that may be repeated */
+	uint64_t read, stored; /* so far */
+	uint64_t plain;       /* of `stored` what is not packed: no more than the files */
+	unsigned char seen[]; /* a bit for each extent */
+};
+
+uint64_t fsdp_checkpoint_repeatable(const struct fsdp_checkpoint *checkpoint)
+{
+	uint64_t most = fsdp_limit(&checkpoint->limits, FSDP_LIMIT_EXPANDED_BYTES), free;
+	if (fsdp_limit_is_chosen(&checkpoint->limits, FSDP_LIMIT_EXPANDED_BYTES) ||
+		!fsdp_mul(checkpoint->model.on_disk, REPEATED_PER_BYTE, &free) ||
+		!fsdp_add(free, REPEATED_FREE, &free))
+		return most;
+	return fsdp_min(most, free);
+}
+
+bool fsdp_repeats_new(const struct fsdp_checkpoint *checkpoint,
+	struct fsdp_repeats **ret_repeats, struct fsdp_error **ret_error)
+{
+	struct fsdp_repeats *repeats =
+		calloc(1, sizeof *repeats + checkpoint->model.extents.count / 8 + 1);
+	if (repeats == NULL)
+		return fsdp_fail_memory(ret_error);
+	repeats->checkpoint = checkpoint;
+	repeats->most = fsdp_checkpoint_repeatable(checkpoint);
+	*ret_repeats = repeats;
+	return true;
+}
+
+void fsdp_repeats_free(struct fsdp_repeats *repeats)
+{
+	free(repeats);
+}
+
+static bool is_packed(const struct fsdp_extent *extent)
+{
+	return extent->size != FSDP_UNKNOWN && extent->method != 0;
+}
+
+static bool is_zstd(const struct fsdp_model *model, const struct fsdp_extent *extent)
+{
+	return fsdp_model_file(model, extent->file)->is_zstd;
+}
+
+bool fsdp_tensor_is_packed(const struct fsdp_checkpoint *checkpoint, uint32_t tensor)
+{
+	const struct fsdp_model *model = &checkpoint->model;
+	const struct fsdp_tensor_record *record = fsdp_model_tensor(model, tensor);
+	for (uint32_t i = 0; i < record->piece_count; i++) {
+		uint32_t index = fsdp_model_piece(model, record->first_piece + i)->extent;
+		const struct fsdp_extent *extent =
+			index != FSDP_NONE ? fsdp_model_extent(model, index) : NULL;
+		if (extent != NULL && (extent->method != 0 || is_zstd(model, extent)))
+			return true;
+	}
+	return false;
+}
+
+/* How long it is after unpacking, of a tensor of so many bytes; of zstd only the ratio that
+ * may be is known. */
+static uint64_t unpacked_size(const struct fsdp_repeats *repeats,
+	const struct fsdp_extent *extent, uint64_t bytes)
+{
+	uint64_t size;
+	if (is_packed(extent))
+		return extent->size;
+	if (!is_zstd(&repeats->checkpoint->model, extent))
+		return extent->length;
+	if (!fsdp_mul(extent->length,
+		    fsdp_limit(&repeats->checkpoint->limits, FSDP_LIMIT_INFLATE_RATIO),
+		    &size))
+		return bytes;
+	return fsdp_min(size, bytes);
+}
+
+/* Counts what is stored of it, once. */
+static void see_extent(struct fsdp_repeats *repeats, uint32_t index, uint64_t bytes)
+{
+	const struct fsdp_model *model = &repeats->checkpoint->model;
+	const struct fsdp_extent *extent = fsdp_model_extent(model, index);
+	uint64_t size = unpacked_size(repeats, extent, bytes);
+	if ((repeats->seen[index / 8] >> index % 8 & 1) != 0)
+		return;
+	repeats->seen[index / 8] |= (unsigned char)(1u << index % 8);
+	if (!is_packed(extent) && !is_zstd(model, extent)) {
+		size = fsdp_min(size, model->on_disk - repeats->plain);
+		repeats->plain += size;
+	}
+	if (!fsdp_add(repeats->stored, size, &repeats->stored))
+		repeats->stored = UINT64_MAX;
+}
+
+/* Bytes of a storage from the first element of a piece to its last one, and of a packed
+ * one those before them: what is passed to see these. */
+static uint64_t passed(const struct fsdp_model *model,
+	const struct fsdp_tensor_record *tensor, const struct fsdp_piece_record *piece)
+{
+	const struct fsdp_extent *extent = fsdp_model_extent(model, piece->extent);
+	const int64_t *box = fsdp_model_box(model, piece);
+	const int64_t *sizes =
+		box != NULL ? box + tensor->dims : fsdp_model_ints(model, tensor->shape);
+	const int64_t *strides = fsdp_model_ints(model, piece->strides);
+	uint64_t size = is_packed(extent) ? extent->size : extent->length;
+	uint64_t width = fsdp_dtype(tensor->dtype)->storage_bytes, last = 0, step;
+	for (uint32_t i = 0; strides != NULL && !piece->is_run && i < tensor->dims; i++) {
+		if (sizes[i] < 1)
+			return 0;
+		uint64_t stride =
+			strides[i] < 0 ? -(uint64_t)strides[i] : (uint64_t)strides[i];
+		if (!fsdp_mul(stride, (uint64_t)sizes[i] - 1, &step) ||
+			!fsdp_add(last, step, &last))
+			return size;
+	}
+	if (is_packed(extent) && !fsdp_add(last, piece->storage_offset, &last))
+		return size;
+	return fsdp_mul(last, width, &last) ? fsdp_min(last, size) : size;
+}
+
+bool fsdp_repeats_take(struct fsdp_repeats *repeats, uint32_t tensor, uint64_t bytes,
+	struct fsdp_error **ret_error)
+{
+	const struct fsdp_model *model = &repeats->checkpoint->model;
+	const struct fsdp_tensor_record *record = fsdp_model_tensor(model, tensor);
+	uint64_t span = 0, read, most;
+	bool some = false;
+	for (uint32_t i = 0; i < record->piece_count; i++) {
+		const struct fsdp_piece_record *piece =
+			fsdp_model_piece(model, record->first_piece + i);
+		if (piece->extent == FSDP_NONE)
+			continue;
+		see_extent(repeats, piece->extent, bytes);
+		if (!fsdp_add(span, passed(model, record, piece), &span))
+			span = UINT64_MAX;
+		some = true;
+	}
+	/* Nothing is read of it. */
+	if (!some)
+		return true;
+	if (!fsdp_add(repeats->stored, repeats->most, &most))
+		most = UINT64_MAX;
+	if (!fsdp_add(repeats->read, bytes > span ? bytes : span, &read) || read > most)
+		return fsdp_fail_limit(
+			ret_error, FSDP_LIMIT_EXPANDED_BYTES, repeats->most);
+	repeats->read = read;
+	return true;
+}

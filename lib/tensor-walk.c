@@ -113,23 +113,6 @@ bool fsdp_walk_order(const struct fsdp_checkpoint *checkpoint, const uint32_t *t
 
 /* ---- ranges ---- */
 
-static bool is_deflated(const struct fsdp_checkpoint *checkpoint, uint32_t tensor)
-{
-	const struct fsdp_model *model = &checkpoint->model;
-	const struct fsdp_tensor_record *record = fsdp_model_tensor(model, tensor);
-	for (uint32_t i = 0; i < record->piece_count; i++) {
-		const struct fsdp_piece_record *piece =
-			fsdp_model_piece(model, record->first_piece + i);
-		if (piece->extent == FSDP_NONE)
-			continue;
-		const struct fsdp_extent *extent =
-			fsdp_model_extent(model, piece->extent);
-		if (extent->method != 0 || fsdp_model_file(model, extent->file)->is_zstd)
-			return true;
-	}
-	return false;
-}
-
 static uint32_t other_of(const struct fsdp_walk_options *options, size_t index)
 {
 	return options->others != NULL ? options->others[index] : FSDP_NONE;
@@ -157,44 +140,11 @@ static uint64_t range_numel(const struct walk *walk, size_t index)
 	const struct fsdp_walk_options *options = &walk->options;
 	uint32_t other = other_of(options, index);
 	if (options->range_bytes == 0 ||
-		is_deflated(walk->checkpoint, tensor_of(options, index)) ||
-		(other != FSDP_NONE && is_deflated(options->other, other)))
+		fsdp_tensor_is_packed(walk->checkpoint, tensor_of(options, index)) ||
+		(other != FSDP_NONE && fsdp_tensor_is_packed(options->other, other)))
 		return UINT64_MAX;
 	uint64_t blocks = options->range_bytes / FSDP_WALK_BLOCK;
 	return (blocks != 0 ? blocks : 1) * block_numel(walk, index);
-}
-
-/* Bytes that a tensor has beyond those that are stored for it: views may see an element
- * any number of times. UINT64_MAX: more than can be. */
-static uint64_t expanded(const struct fsdp_checkpoint *checkpoint, uint32_t index)
-{
-	const struct fsdp_model *model = &checkpoint->model;
-	const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, index);
-	uint64_t bytes, stored = 0;
-	if (!fsdp_dtype_bytes(tensor->dtype, fsdp_model_numel(model, tensor), &bytes))
-		return UINT64_MAX;
-	for (uint32_t i = 0; i < tensor->piece_count && stored < bytes; i++) {
-		const struct fsdp_piece_record *piece =
-			fsdp_model_piece(model, tensor->first_piece + i);
-		if (piece->extent == FSDP_NONE)
-			continue;
-		const struct fsdp_extent *extent =
-			fsdp_model_extent(model, piece->extent);
-		bool inflated = extent->size != FSDP_UNKNOWN && extent->method != 0;
-		if (!fsdp_add(stored, inflated ? extent->size : extent->length, &stored))
-			return 0;
-	}
-	return bytes - fsdp_min(stored, bytes);
-}
-
-/* Takes from what may be expanded in all. */
-static bool is_over(struct walk *walk, size_t index, uint64_t *left)
-{
-	uint64_t more = expanded(walk->checkpoint, tensor_of(&walk->options, index));
-	if (more > *left)
-		return true;
-	*left -= more;
-	return false;
 }
 
 static bool add_range(struct walk *walk, const struct walk_range *range)
@@ -258,16 +208,19 @@ static bool list_ranges(struct walk *walk, struct fsdp_error **ret_error)
 	size_t count = walk->tensor_count;
 	size_t *order = malloc((count + 1) * sizeof *order);
 	bool *over = malloc((count + 1) * sizeof *over);
-	uint64_t left = fsdp_limit(&walk->checkpoint->limits, FSDP_LIMIT_EXPANDED_BYTES);
+	struct fsdp_repeats *repeats = NULL;
 	bool good = order != NULL && over != NULL &&
 		    fsdp_walk_order(walk->checkpoint, walk->options.tensors, count, order,
-			    ret_error);
+			    ret_error) &&
+		    fsdp_repeats_new(walk->checkpoint, &repeats, ret_error);
 	for (size_t i = 0; good && i < count; i++) {
-		over[i] = is_over(walk, i, &left);
+		over[i] = !fsdp_repeats_take(
+			repeats, tensor_of(&walk->options, i), bytes_of(walk, i), NULL);
 		if (!over[i] && !fsdp_add(walk->total, bytes_of(walk, i), &walk->total))
 			walk->total = UINT64_MAX;
 	}
 	good = good && cut_in_order(walk, order, over);
+	fsdp_repeats_free(repeats);
 	free(order);
 	free(over);
 	return good || fsdp_fail_memory(ret_error);
@@ -308,10 +261,9 @@ static bool begin_side(const struct fsdp_walker *walker, struct side *side,
 		.count = range->count,
 		.resolve = true,
 	};
-	const struct fsdp_limits *limits = &walker->walk->checkpoint->limits;
 	if (walker->range->over)
 		return fsdp_fail_limit(ret_error, FSDP_LIMIT_EXPANDED_BYTES,
-			fsdp_limit(limits, FSDP_LIMIT_EXPANDED_BYTES));
+			fsdp_checkpoint_repeatable(walker->walk->checkpoint));
 	return side->elements != NULL || fsdp_elements_open(side->locator, tensor,
 						 &options, &side->elements, ret_error);
 }

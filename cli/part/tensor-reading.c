@@ -8,6 +8,7 @@
 #include "part/tensor-reading.h"
 #include "part/tensor-row.h"
 #include "run/answer.h"
+#include "run/collected.h"
 
 enum { TOLD_MOST = 10 };
 
@@ -72,7 +73,13 @@ void reading_failed(
 
 void reading_failed_end(struct run *run, size_t told)
 {
-	if (told > TOLD_MOST)
-		run_failure(run, "damaged", NULL, "%zu more could not be read",
-			told - TOLD_MOST);
+	const struct collected *collected = run->collected;
+	const struct failure *last;
+
+	if (told <= TOLD_MOST || collected->failure_count == 0)
+		return;
+	/* Most likely for the same reason. */
+	last = &collected->failures[collected->failure_count - 1];
+	run_failure(run, last->code, last->hint.data, "%zu more could not be read",
+		told - TOLD_MOST);
 }

@@ -43,7 +43,7 @@ enum {
 
 /* What an input of any size may take, and what each of its bytes adds to that: facts
  * of a checkpoint are never larger. */
-enum { MEMORY_FLOOR = 40 << 20, MEMORY_PER_BYTE = 8 };
+enum { MEMORY_FLOOR = 40 << 20, MEMORY_PER_BYTE = 8, ANSWER_PER_BYTE = 2 };
 
 struct fsdp_arena_block {
 	struct fsdp_arena_block *older;
@@ -83,6 +83,26 @@ void fsdp_budget_give(struct fsdp_budget *budget, uint64_t bytes)
 		!fsdp_add(room, MEMORY_FLOOR, &ceiling))
 		ceiling = UINT64_MAX;
 	budget->ceiling = fsdp_min(budget->most, ceiling);
+}
+
+uint64_t fsdp_budget_room(const struct fsdp_budget *const *budgets, size_t count)
+{
+	uint64_t least = UINT64_MAX, all = MEMORY_FLOOR, most = 0, used = 0, more;
+	bool chosen = false;
+	for (size_t i = 0; i < count; i++) {
+		const struct fsdp_budget *budget = budgets[i];
+		chosen |= budget->most == 0;
+		least = fsdp_min(
+			least, budget->ceiling - fsdp_min(budget->used, budget->ceiling));
+		most = budget->most > most ? budget->most : most;
+		if (!fsdp_mul(budget->given, MEMORY_PER_BYTE + ANSWER_PER_BYTE, &more) ||
+			!fsdp_add(all, more, &all))
+			all = UINT64_MAX;
+		used += budget->used;
+	}
+	if (count != 0)
+		all = fsdp_min(all, most);
+	return chosen ? least : all - fsdp_min(used, all);
 }
 
 bool fsdp_budget_spend(struct fsdp_budget *budget, uint64_t size)
@@ -153,13 +173,15 @@ void fsdp_arena_init_lean(struct fsdp_arena *arena, struct fsdp_budget *budget)
 }
 
 bool fsdp_arena_init_chosen(struct fsdp_arena *arena, struct fsdp_budget *budget,
-	const struct fsdp_limit_setting *settings, size_t count,
+	const struct fsdp_limit_setting *settings, size_t count, uint64_t room,
 	struct fsdp_error **ret_error)
 {
 	struct fsdp_limits limits;
 	if (!fsdp_limits_choose(&limits, settings, count, ret_error))
 		return false;
 	budget->ceiling = fsdp_limit(&limits, FSDP_LIMIT_MEMORY);
+	if (!fsdp_limit_is_chosen(&limits, FSDP_LIMIT_MEMORY))
+		budget->ceiling = fsdp_min(budget->ceiling, room);
 	fsdp_arena_init_lean(arena, budget);
 	return true;
 }

@@ -45,13 +45,19 @@ struct fsdp_limits;
 void fsdp_budget_init(struct fsdp_budget *budget, const struct fsdp_limits *limits);
 
 /* A lean arena of its own for one answer: up to the limit `memory` that the caller of the
- * library chose. Fails (usage) if a limit has another name; nothing is begun then. */
+ * library chose, else up to `room`. Fails (usage) if a limit has another name; nothing is
+ * begun then. */
 struct fsdp_arena;
 struct fsdp_limit_setting;
 struct fsdp_error;
 bool fsdp_arena_init_chosen(struct fsdp_arena *arena, struct fsdp_budget *budget,
-	const struct fsdp_limit_setting *settings, size_t count,
+	const struct fsdp_limit_setting *settings, size_t count, uint64_t room,
 	struct fsdp_error **ret_error);
+
+/* What `count` budgets leave together for what is asked of their inputs: two bytes more for
+ * each byte of these than opening may take. If `memory` was chosen, the least that one
+ * leaves. */
+uint64_t fsdp_budget_room(const struct fsdp_budget *const *budgets, size_t count);
 
 /* So many more bytes of input are there, as they are stored. */
 void fsdp_budget_give(struct fsdp_budget *budget, uint64_t bytes);

@@ -82,6 +82,7 @@ static void add_item(struct fsdp_export *plan, uint32_t index,
 		.shape = tensor->shape,
 		.dims = tensor->dims,
 		.bytes = tensor->numel * width,
+		.packed = fsdp_tensor_is_packed(plan->checkpoint, index),
 	};
 }
 

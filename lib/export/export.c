@@ -59,12 +59,14 @@ static bool make(struct fsdp_export *plan, const struct fsdp_export_options *opt
 	struct fsdp_error **ret_error)
 {
 	return fsdp_arena_init_chosen(&plan->arena, &plan->budget, options->limits,
-		       options->limit_count, ret_error) &&
+		       options->limit_count, fsdp_checkpoint_room(&plan->checkpoint, 1),
+		       ret_error) &&
 	       fsdp_export_choose(plan, options, ret_error) &&
 	       fsdp_export_name(plan, options, ret_error) &&
 	       (options->keep_ties || options->index_only ||
 		       fsdp_export_tie(plan, ret_error)) &&
 	       fsdp_export_map(plan, options, ret_error) &&
+	       (options->index_only || fsdp_export_count_repeats(plan, ret_error)) &&
 	       check_count(plan, ret_error) && fsdp_export_check_names(plan, ret_error) &&
 	       (options->index_only ? fsdp_export_take_files(plan, ret_error)
 				    : fsdp_export_cut(plan, ret_error)) &&

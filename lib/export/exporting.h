@@ -7,7 +7,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/num.h"
-#include "naming/mapping.h"
+#include "naming/mapped-elements.h"
 #include "sweep/trait.h"
 
 /* What the files of this room share: the tensors that are written, and the files that
@@ -19,6 +19,7 @@ struct fsdp_export_item {
 	uint32_t tensor; /* of the checkpoint */
 	uint32_t dtype;  /* as written */
 	uint32_t file;
+	bool packed;                /* its source: read in one go */
 	uint32_t rank;              /* of the dtype in a file: fsdp_export_dtype */
 	uint32_t width_read, width; /* bytes of an element before and after a cast */
 	uint64_t numel, bytes;
@@ -101,6 +102,9 @@ bool fsdp_export_tie(struct fsdp_export *plan, struct fsdp_error **ret_error);
 /* Names and cuts by a table, if there is one (map-items.c). */
 bool fsdp_export_map(struct fsdp_export *plan, const struct fsdp_export_options *options,
 	struct fsdp_error **ret_error);
+
+/* What is written is read first: no more of it than views may repeat (map-items.c). */
+bool fsdp_export_count_repeats(struct fsdp_export *plan, struct fsdp_error **ret_error);
 
 /* No two have one name (item-names.c). */
 bool fsdp_export_check_names(struct fsdp_export *plan, struct fsdp_error **ret_error);

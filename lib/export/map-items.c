@@ -120,3 +120,24 @@ bool fsdp_export_map(struct fsdp_export *plan, const struct fsdp_export_options 
 		       plan->item_count, true, &plan->arena, &made, &count, ret_error) &&
 	       take_all(plan, made, count, of_tensor, moved, ret_error);
 }
+
+bool fsdp_export_count_repeats(struct fsdp_export *plan, struct fsdp_error **ret_error)
+{
+	struct fsdp_repeats *repeats = NULL;
+	bool good = fsdp_repeats_new(plan->checkpoint, &repeats, ret_error);
+	for (size_t i = 0; good && i < plan->item_count; i++) {
+		const struct fsdp_export_item *item = &plan->items[i];
+		const struct fsdp_mapped mapped = {
+			.dtype = fsdp_tensor(plan->checkpoint, item->tensor).dtype,
+			.numel = item->numel,
+			.blocks = item->blocks,
+			.block_count = item->block_count,
+		};
+		good = fsdp_repeats_take(repeats, item->tensor,
+			fsdp_mapped_cost(plan->checkpoint, &mapped), ret_error);
+		if (!good)
+			fsdp_error_add_member(ret_error, item->name);
+	}
+	fsdp_repeats_free(repeats);
+	return good;
+}

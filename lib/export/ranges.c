@@ -14,7 +14,8 @@ enum { THREADS = 64 };
 static uint64_t numel_a_part(const struct fsdp_export_item *item)
 {
 	uint32_t width = item->width > item->width_read ? item->width : item->width_read;
-	return FSDP_EXPORT_RANGE / width;
+	/* Who begins in the middle of what is packed unpacks all that is before. */
+	return item->packed ? UINT64_MAX : FSDP_EXPORT_RANGE / width;
 }
 
 uint64_t fsdp_export_parts(const struct fsdp_export_item *item)

@@ -312,3 +312,27 @@ void fsdp_mapped_close(struct fsdp_mapped_elements *elements)
 	free(elements->source);
 	free(elements);
 }
+
+/* ---- what it costs ---- */
+
+static bool is_packed(
+	const struct fsdp_checkpoint *checkpoint, const struct fsdp_mapped *mapped)
+{
+	for (size_t i = 0; i < mapped->block_count; i++)
+		for (size_t k = 0; k < mapped->blocks[i].count; k++)
+			if (fsdp_tensor_is_packed(
+				    checkpoint, mapped->blocks[i].strands[k].tensor))
+				return true;
+	return false;
+}
+
+uint64_t fsdp_mapped_cost(
+	const struct fsdp_checkpoint *checkpoint, const struct fsdp_mapped *mapped)
+{
+	uint64_t width = fsdp_dtype(mapped->dtype)->storage_bytes, bytes;
+	if (!fsdp_mul(mapped->numel, width, &bytes))
+		return UINT64_MAX;
+	if (is_packed(checkpoint, mapped) && !fsdp_mul(bytes, 1 + bytes / WINDOW, &bytes))
+		return UINT64_MAX;
+	return bytes;
+}

@@ -35,6 +35,10 @@ struct fsdp_mapped_sums {
 void fsdp_mapped_sum(
 	struct fsdp_mapped_elements *elements, const struct fsdp_mapped_sums *sums);
 
+/* Bytes that reading all of it comes to: of a packed tensor a window costs all of it. */
+uint64_t fsdp_mapped_cost(
+	const struct fsdp_checkpoint *checkpoint, const struct fsdp_mapped *mapped);
+
 /* NULL is fine. */
 void fsdp_mapped_close(struct fsdp_mapped_elements *elements);
 

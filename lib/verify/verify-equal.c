@@ -57,19 +57,18 @@ static bool read_again(struct fsdp_verify *verify, uint32_t tensor,
 }
 
 /* What cannot be read has no digest. */
-static bool see(struct fsdp_verify *verify, uint32_t tensor, uint64_t *left,
+static bool see(struct fsdp_verify *verify, uint32_t tensor, struct fsdp_repeats *repeats,
 	struct fsdp_error **ret_error)
 {
 	const struct fsdp_model *model = &verify->checkpoint->model;
 	struct fsdp_numbers *numbers = &verify->numbers[tensor];
 	uint64_t size = fsdp_model_bytes(model, fsdp_model_tensor(model, tensor));
 	struct fsdp_error *error = NULL;
-	if (size > *left) {
+	if (!fsdp_repeats_take(repeats, tensor, size, NULL)) {
 		verify->lacks |= FSDP_OVER_LIMIT;
 		numbers->layout = 0;
 		return true;
 	}
-	*left -= size;
 	if (read_again(verify, tensor, &numbers->trait, &error))
 		return true;
 	bool memory = fsdp_error_code(error) == FSDP_ERROR_MEMORY;
@@ -127,8 +126,8 @@ static size_t list_sampled(struct fsdp_verify *verify, uint32_t *list)
 	return count;
 }
 
-bool fsdp_verify_see_equal(
-	struct fsdp_verify *verify, uint64_t *left, struct fsdp_error **ret_error)
+bool fsdp_verify_see_equal(struct fsdp_verify *verify, struct fsdp_repeats *repeats,
+	struct fsdp_error **ret_error)
 {
 	size_t most = verify->checkpoint->model.tensors.count;
 	uint32_t *list = malloc((most + 1) * sizeof *list);
@@ -141,7 +140,7 @@ bool fsdp_verify_see_equal(
 			if (compare_samples(&list[i], &list[end], verify->numbers) != 0)
 				break;
 		for (size_t k = i; good && end - i > 1 && k < end; k++)
-			good = see(verify, list[k], left, ret_error);
+			good = see(verify, list[k], repeats, ret_error);
 	}
 	free(list);
 	return good;

@@ -300,10 +300,11 @@ bool fsdp_verify_judge_values(struct fsdp_verify *verify, struct fsdp_error **re
 
 /* ---- verify-equal.c ---- */
 
-/* Reads tensors again whose samples are equal, for a trait of all their bytes; of `left`
- * bytes what may be read is taken. False: *ret_error. */
-bool fsdp_verify_see_equal(
-	struct fsdp_verify *verify, uint64_t *left, struct fsdp_error **ret_error);
+/* Reads tensors again whose samples are equal, for a trait of all their bytes, as far as
+ * that may be repeated. False: *ret_error. */
+struct fsdp_repeats;
+bool fsdp_verify_see_equal(struct fsdp_verify *verify, struct fsdp_repeats *repeats,
+	struct fsdp_error **ret_error);
 
 /* ---- verify-copies.c ---- */
 

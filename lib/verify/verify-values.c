@@ -12,8 +12,7 @@
 #include "model/dtype.h"
 #include "verify/verify-private.h"
 
-/* Of odd tensors, and of equal ones, so many times the bytes of all files are read. */
-enum { AGAIN_MOST = 2, SUM_EXACT = 1 << 17 };
+enum { SUM_EXACT = 1 << 17 };
 
 /* ---- which pieces ---- */
 
@@ -74,8 +73,8 @@ static bool read_elements(
 	return true;
 }
 
-static bool read_odd(
-	struct fsdp_verify *verify, uint64_t *left, struct fsdp_error **ret_error)
+static bool read_odd(struct fsdp_verify *verify, struct fsdp_repeats *repeats,
+	struct fsdp_error **ret_error)
 {
 	const struct fsdp_model *model = &verify->checkpoint->model;
 	for (uint32_t i = 0; i < model->tensors.count; i++) {
@@ -84,11 +83,10 @@ static bool read_odd(
 		if (!verify->numbers[i].odd)
 			continue;
 		verify->numbers[i].seen = 0;
-		if (size > *left) {
+		if (!fsdp_repeats_take(repeats, i, size, NULL)) {
 			verify->lacks |= FSDP_OVER_LIMIT;
 			continue;
 		}
-		*left -= size;
 		if (read_elements(verify, i, &error))
 			continue;
 		bool memory = fsdp_error_code(error) == FSDP_ERROR_MEMORY;
@@ -235,12 +233,16 @@ static void judge_possible(
 bool fsdp_verify_judge_values(struct fsdp_verify *verify, struct fsdp_error **ret_error)
 {
 	const struct fsdp_model *model = &verify->checkpoint->model;
-	uint64_t left = AGAIN_MOST * verify->scope.bytes;
+	struct fsdp_repeats *repeats;
 	/* Of parts none knows all. */
 	if (verify->numbers == NULL || verify->options.parts != 0)
 		return true;
-	if (!read_odd(verify, &left, ret_error) ||
-		!fsdp_verify_see_equal(verify, &left, ret_error))
+	if (!fsdp_repeats_new(verify->checkpoint, &repeats, ret_error))
+		return false;
+	bool good = read_odd(verify, repeats, ret_error) &&
+		    fsdp_verify_see_equal(verify, repeats, ret_error);
+	fsdp_repeats_free(repeats);
+	if (!good)
 		return false;
 	for (uint32_t i = 0; i < model->tensors.count; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(verify->checkpoint, i);

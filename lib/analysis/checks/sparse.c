@@ -15,13 +15,10 @@
 #include "analysis/tally.h"
 #include "base/error.h"
 
-/* A view may repeat itself: indices of so many times the bytes of the files are not read. */
-enum { AGAIN_MOST = 4 };
-
 struct sparse {
 	struct fsdp_checking *checking;
 	struct fsdp_locator *locator;
-	uint64_t left; /* bytes that may be read */
+	struct fsdp_repeats *repeats;
 	bool skipped, unreadable;
 };
 
@@ -120,11 +117,10 @@ static bool judge_part(struct sparse *sparse, uint32_t tensor, uint32_t part,
 	if (own.numel == 0 || numbers->run == 0 || numbers->limit_count == 0 ||
 		(strcmp(dtype, "int64") != 0 && strcmp(dtype, "int32") != 0))
 		return true;
-	if (own.bytes > sparse->left) {
+	if (!fsdp_repeats_take(sparse->repeats, part, own.bytes, NULL)) {
 		sparse->skipped = true;
 		return true;
 	}
-	sparse->left -= own.bytes;
 	if (read_numbers(sparse, tensor, part, numbers, &error))
 		return true;
 	memory = fsdp_error_code(error) == FSDP_ERROR_MEMORY;
@@ -165,11 +161,10 @@ static bool judge_order(struct sparse *sparse, uint32_t index, uint32_t part,
 
 	if (indices.numel == 0 || strcmp(fsdp_dtype(indices.dtype)->name, "int64") != 0)
 		return true;
-	if (indices.bytes > sparse->left) {
+	if (!fsdp_repeats_take(sparse->repeats, part, indices.bytes, NULL)) {
 		sparse->skipped = true;
 		return true;
 	}
-	sparse->left -= indices.bytes;
 	int64_t *all = FSDP_TAKE(checking->arena, all, indices.numel);
 	if (all == NULL)
 		return fsdp_arena_fail(checking->arena, ret_error);
@@ -277,12 +272,11 @@ bool fsdp_judge_sparse(struct fsdp_checking *checking, struct fsdp_error **ret_e
 	size_t count = fsdp_tensor_count(checkpoint);
 	bool good = true;
 
-	if (!fsdp_mul(
-		    AGAIN_MOST, fsdp_checkpoint_bytes(checkpoint).on_disk, &sparse.left))
-		sparse.left = FSDP_UNKNOWN;
+	good = fsdp_repeats_new(checkpoint, &sparse.repeats, ret_error);
 	for (uint32_t i = 0; good && i < count; i++)
 		if (fsdp_tensor(checkpoint, i).layout != NULL)
 			good = judge(&sparse, i, ret_error);
+	fsdp_repeats_free(sparse.repeats);
 	fsdp_locator_free(sparse.locator);
 	if (sparse.skipped || sparse.unreadable)
 		fsdp_check_skip(checking, FSDP_RULE_STRUCTURED_TENSOR,

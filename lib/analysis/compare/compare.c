@@ -6,6 +6,8 @@
 
 #include "analysis/compare/comparing.h"
 
+enum { NAME_ROOM = 1024 }; /* bytes of memory for each name of a list */
+
 /* ---- making one ---- */
 
 void fsdp_compare_count(struct fsdp_compare *compare)
@@ -21,11 +23,28 @@ void fsdp_compare_count(struct fsdp_compare *compare)
 	}
 }
 
+/* A list is the user's own: it may have what it needs. */
+static uint64_t room_of(const struct fsdp_compare_options *options)
+{
+	const struct fsdp_checkpoint *checkpoints[2];
+	uint64_t names = 0, room;
+	size_t count = 0;
+	for (unsigned i = 0; i < 2; i++) {
+		names += options->sides[i].name_count;
+		if (options->sides[i].checkpoint != NULL)
+			checkpoints[count++] = options->sides[i].checkpoint;
+	}
+	if (!fsdp_mul(names, NAME_ROOM, &names) ||
+		!fsdp_add(fsdp_checkpoint_room(checkpoints, count), names, &room))
+		room = UINT64_MAX;
+	return room;
+}
+
 static bool make(struct fsdp_compare *compare, const struct fsdp_compare_options *options,
 	struct fsdp_error **ret_error)
 {
 	if (!fsdp_arena_init_chosen(&compare->arena, &compare->budget, options->limits,
-		    options->limit_count, ret_error) ||
+		    options->limit_count, room_of(options), ret_error) ||
 		!fsdp_compare_take(compare, options, ret_error) ||
 		!fsdp_compare_match(compare, ret_error))
 		return false;

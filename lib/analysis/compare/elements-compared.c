@@ -12,7 +12,7 @@
 #include "base/pool.h"
 #include "naming/mapped-elements.h"
 
-enum { STRETCH = 64 << 20, THREADS = 64, REPEATS = 16 };
+enum { STRETCH = 64 << 20, THREADS = 64 };
 
 /* Elements of two tensors that are compared one by one. */
 struct compared_stretch {
@@ -27,6 +27,7 @@ struct compared_stretch {
 struct values_comparing {
 	struct fsdp_compare *compare;
 	const struct fsdp_compare_values_options *options;
+	struct fsdp_repeats *repeats[2];
 	struct compared_stretch *stretches;
 	size_t stretch_count, stretch_room;
 	uint64_t total;
@@ -74,6 +75,10 @@ static bool add_stretches(struct values_comparing *comparing, size_t pair,
 	uint64_t width = fsdp_dtype(sides[0].dtype)->storage_bytes;
 	uint64_t other = fsdp_dtype(sides[1].dtype)->storage_bytes;
 	uint64_t most = STRETCH / (width > other ? width : other);
+	/* Who begins in the middle of what is packed unpacks all that is before. */
+	for (unsigned i = 0; i < 2; i++)
+		if (fsdp_tensor_is_packed(compare->sides[i].checkpoint, sides[i].tensor))
+			most = UINT64_MAX;
 	struct compared_stretch stretch = {
 		.pair = pair, .sides = { sides[0], sides[1] }, .file = FSDP_NONE
 	};
@@ -94,19 +99,13 @@ static bool add_stretches(struct values_comparing *comparing, size_t pair,
 	return true;
 }
 
-/* Why the elements of a tensor cannot be had; NULL: they can. A map may have joined it of
- * several. */
-static const char *obstacle(const struct fsdp_checkpoint *checkpoint,
-	const struct fsdp_tensor *tensor, const struct fsdp_mapped *mapped)
+/* Why the elements of a tensor cannot be had; NULL: they can. */
+static const char *obstacle(const struct fsdp_tensor *tensor)
 {
-	uint64_t width = fsdp_dtype(tensor->dtype)->storage_bytes;
-	uint64_t stored = fsdp_checkpoint_bytes(checkpoint).on_disk;
 	if ((tensor->flags & FSDP_TENSOR_NO_DATA) != 0)
 		return "it has no bytes in any file";
-	if (width == 0)
+	if (fsdp_dtype(tensor->dtype)->storage_bytes == 0)
 		return "its dtype is not known";
-	if (tensor->bytes / REPEATS > stored || mapped->numel / REPEATS > stored / width)
-		return "it repeats itself to more than sixteen times what the files hold";
 	return NULL;
 }
 
@@ -127,21 +126,25 @@ static bool are_empty(const struct fsdp_tensor tensors[2])
 static bool is_readable(struct values_comparing *comparing, size_t pair,
 	const struct fsdp_mapped sides[2])
 {
+	struct fsdp_compare *compare = comparing->compare;
 	for (unsigned i = 0; i < 2; i++) {
-		const struct fsdp_checkpoint *checkpoint =
-			comparing->compare->sides[i].checkpoint;
+		const struct fsdp_checkpoint *checkpoint = compare->sides[i].checkpoint;
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, sides[i].tensor);
-		const char *what = obstacle(checkpoint, &tensor, &sides[i]);
+		struct fsdp_span name =
+			fsdp_compared_at(compare, i, compare->pairs[pair].sides[i])
+				->facts.name;
+		const char *what = obstacle(&tensor);
 		struct fsdp_error *error = NULL;
-		if (what == NULL)
+		if (what == NULL &&
+			fsdp_repeats_take(comparing->repeats[i], sides[i].tensor,
+				fsdp_mapped_cost(checkpoint, &sides[i]), &error))
 			continue;
-		fsdp_fail(&error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-			"%.*s was not compared: %s",
-			FSDP_TEXT_MOST(fsdp_compared_at(comparing->compare, i,
-					       comparing->compare->pairs[pair].sides[i])
-					       ->facts.name,
-				200),
-			what);
+		if (what == NULL)
+			fsdp_error_add_member(&error, name);
+		else
+			fsdp_fail(&error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+				"%.*s was not compared: %s", FSDP_TEXT_MOST(name, 200),
+				what);
 		keep_failure(comparing, pair, error);
 		return false;
 	}
@@ -485,10 +488,15 @@ bool fsdp_compare_elements(struct fsdp_compare *compare,
 	struct values_comparing comparing = { .compare = compare, .options = options };
 	size_t count = compare->facts.pair_count;
 	comparing.failures = calloc(count + 1, sizeof *comparing.failures);
-	bool good = comparing.failures != NULL ? compare_all(&comparing, ret_error)
-					       : fsdp_fail_memory(ret_error);
+	bool good = comparing.failures != NULL || fsdp_fail_memory(ret_error);
+	for (unsigned i = 0; good && i < 2; i++)
+		good = fsdp_repeats_new(
+			compare->sides[i].checkpoint, &comparing.repeats[i], ret_error);
+	good = good && compare_all(&comparing, ret_error);
 	for (size_t i = 0; comparing.failures != NULL && i < count; i++)
 		fsdp_error_free(atomic_load(&comparing.failures[i]));
+	fsdp_repeats_free(comparing.repeats[0]);
+	fsdp_repeats_free(comparing.repeats[1]);
 	free(comparing.failures);
 	free(comparing.stretches);
 	return good;

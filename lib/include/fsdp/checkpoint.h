@@ -393,6 +393,11 @@ FSDP_API size_t fsdp_prefix_count(const struct fsdp_checkpoint *checkpoint);
 FSDP_API struct fsdp_prefix fsdp_prefix(
 	const struct fsdp_checkpoint *checkpoint, size_t index);
 
+/** Bytes of memory that are left for what is asked of these checkpoints together, before the
+ * limit `memory` is reached: it follows their files, unless the caller chose it. */
+FSDP_API uint64_t fsdp_checkpoint_room(
+	const struct fsdp_checkpoint *const *checkpoints, size_t count);
+
 /* ---- findings and partial failures ---- */
 
 /** What was noticed, in the order in which it was. The index must be below the count. */

@@ -105,6 +105,31 @@ FSDP_API void fsdp_elements_numbers(
 /** NULL is fine. */
 FSDP_API void fsdp_elements_close(struct fsdp_elements *elements);
 
+/** Whether a piece of the tensor is stored packed: then an element costs as much as all that
+ * its storage has before it. Takes time linear in the tensor's pieces. */
+FSDP_API bool fsdp_tensor_is_packed(
+	const struct fsdp_checkpoint *checkpoint, uint32_t tensor);
+
+/**
+ * What views repeat, counted for one answer before its elements are read: a view may see
+ * what is stored once any number of times, and several views the same. What goes beyond the
+ * stored bytes that are looked at has the limit `expanded-bytes`, which follows the input
+ * unless the caller chose it: 128 MiB, and 64 bytes for each byte of the files.
+ */
+struct fsdp_repeats;
+
+/** A bit for each storage; the caller frees it. Fails if memory ends. */
+FSDP_API bool fsdp_repeats_new(const struct fsdp_checkpoint *checkpoint,
+	struct fsdp_repeats **ret_repeats, struct fsdp_error **ret_error);
+
+/** So many bytes of elements of a tensor are to be read. Fails, and does not count them, if
+ * they are too many (FSDP_ERROR_LIMIT). Takes time linear in the tensor's pieces. */
+FSDP_API bool fsdp_repeats_take(struct fsdp_repeats *repeats, uint32_t tensor,
+	uint64_t bytes, struct fsdp_error **ret_error);
+
+/** NULL is fine. */
+FSDP_API void fsdp_repeats_free(struct fsdp_repeats *repeats);
+
 #ifdef __cplusplus
 }
 #endif
