@@ -313,7 +313,7 @@ VALUES = [
     ("an operator by its other name", g("_operator", "methodcaller"), "FI3001", "_operator.methodcaller"),
     ("a partial call", g("functools", "partial"), "FI3001", "functools.partial"),
     ("a loader of torch", call(g("torch", "load"), s("x")), "FI3004", "torch.load"),
-    ("a loader of bytes", call(g("torch.storage", "_load_from_bytes"), BYTES), "FI3004", "_load_from_bytes"),
+    ("a loader of bytes that are no stream", call(g("torch.storage", "_load_from_bytes"), BYTES), "FI3007", "_load_from_bytes"),
     ("a loader of numpy", g("numpy", "load"), "FI3004", "numpy.load"),
     ("a loader of pickles", g("_pickle", "loads"), "FI3004", "_pickle.loads"),
     ("a hub", g("torch.hub", "load"), "FI3004", "torch.hub.load"),
