@@ -279,13 +279,13 @@ END
 @test "what an unknown container holds is not known" {
 	python3 - "$TESTDATA/torch-zip/state-dict/model.pt" queue.pt <<'END'
 import sys, zipfile
-# {"w": <the state dict>, "q": deque(); q.append(1)}, of which only the queue is read otherwise.
+# {"w": <the state dict>, "q": UserList(); q.append(1)}, of which only the list is read otherwise.
 with zipfile.ZipFile(sys.argv[1]) as old, zipfile.ZipFile(sys.argv[2], "w") as new:
     for info in old.infolist():
         data = old.read(info)
         if info.filename.endswith("/data.pkl"):
             assert data[-1:] == b"."
-            data = data[:-1] + b"X\x01\0\0\0qccollections\ndeque\n)RK\x01as."
+            data = data[:-1] + b"X\x01\0\0\0qccollections\nUserList\n)RK\x01as."
         new.writestr(info, data)
 END
 	run -1 export_to out queue.pt

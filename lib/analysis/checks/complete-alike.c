@@ -43,7 +43,7 @@ static const struct {
 };
 
 /* An element against another one that has all its names. */
-struct likeness {
+struct stack_likeness {
 	const struct stack_class *class, *like;
 	const struct fsdp_complete_record *ours, *theirs; /* the first changed one */
 	uint32_t missing, changed;
@@ -70,7 +70,7 @@ static uint32_t piece_of(const struct fsdp_tensor *tensor, const struct fsdp_ten
 	return fsdp_complete_ranks_of(due, tensor, ret_dim);
 }
 
-static void add_changed(const struct stack_part *part, struct likeness *likeness,
+static void add_changed(const struct stack_part *part, struct stack_likeness *likeness,
 	const struct fsdp_complete_record *ours,
 	const struct fsdp_complete_record *theirs)
 {
@@ -94,11 +94,11 @@ static void add_changed(const struct stack_part *part, struct likeness *likeness
 
 /* False: it has a name that the other one has not. */
 static bool compare(const struct stack_part *part, const struct stack_class *class,
-	const struct stack_class *like, struct likeness *ret)
+	const struct stack_class *like, struct stack_likeness *ret)
 {
 	uint32_t i = 0;
 
-	*ret = (struct likeness){
+	*ret = (struct stack_likeness){
 		.class = class, .like = like, .in_leaf = true, .are_pieces = true
 	};
 	if (class->record_count > like->record_count)
@@ -117,9 +117,9 @@ static bool compare(const struct stack_part *part, const struct stack_class *cla
 
 /* The class that it differs least from; false: none. */
 static bool find_like(const struct stack_part *part, const struct stack_class *class,
-	struct likeness *ret)
+	struct stack_likeness *ret)
 {
-	struct likeness other;
+	struct stack_likeness other;
 	bool found = false;
 
 	for (uint32_t i = 0; i < part->class_count; i++) {
@@ -139,15 +139,16 @@ static bool find_like(const struct stack_part *part, const struct stack_class *c
 
 /* Whether the width that is changed is one that other tensors inside of the element have:
  * of the first one what it makes, of the last one what it reads. */
-static bool is_inward(
-	const struct stack_part *part, const struct likeness *likeness, bool is_first)
+static bool is_inward(const struct stack_part *part,
+	const struct stack_likeness *likeness, bool is_first)
 {
 	struct fsdp_tensor due = tensor_of(part, likeness->theirs);
 
 	return due.dims == 1 || (due.dims == 2 && (likeness->dim == 0) == is_first);
 }
 
-static unsigned facts_at(const struct stack_part *part, const struct likeness *likeness)
+static unsigned facts_at(
+	const struct stack_part *part, const struct stack_likeness *likeness)
 {
 	unsigned facts = 0;
 
@@ -170,7 +171,7 @@ static unsigned facts_at(const struct stack_part *part, const struct likeness *l
 	return facts;
 }
 
-static unsigned facts_of(struct stack_part *part, const struct likeness *likeness)
+static unsigned facts_of(struct stack_part *part, const struct stack_likeness *likeness)
 {
 	const struct stack_class *class = likeness->class;
 	struct fsdp_complete_set set = { part->stack, part->kin, part->is_in, 0, 0 };
@@ -236,7 +237,7 @@ static bool is_hole_inside(struct stack_part *part, const struct lack_group *gro
 	return group->lacks->above != 0 && is_hole(part, group);
 }
 
-static void tell_pieces(struct stack_part *part, const struct likeness *likeness)
+static void tell_pieces(struct stack_part *part, const struct stack_likeness *likeness)
 {
 	const struct stack_class *class = likeness->class;
 
@@ -247,7 +248,7 @@ static void tell_pieces(struct stack_part *part, const struct likeness *likeness
 	}
 }
 
-static void judge(struct stack_part *part, const struct likeness *likeness)
+static void judge(struct stack_part *part, const struct stack_likeness *likeness)
 {
 	unsigned facts = facts_of(part, likeness);
 
@@ -267,7 +268,7 @@ static void judge(struct stack_part *part, const struct likeness *likeness)
 
 void fsdp_class_judge_alike(struct stack_part *part)
 {
-	struct likeness likeness = { 0 };
+	struct stack_likeness likeness = { 0 };
 
 	if (!part->stack->is_deep && part->item_count < FSDP_FLAT_LEAST)
 		return;

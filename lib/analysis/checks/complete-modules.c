@@ -12,7 +12,7 @@
 enum { MODULES_LEAST = 3, TENSORS_MOST = 8 };
 
 /* A module with its own tensors. */
-struct module {
+struct named_module {
 	uint32_t pattern; /* its name, numbers as "#" */
 	uint32_t name;
 	const struct module_tensor *tensors; /* by leaf */
@@ -27,7 +27,7 @@ struct module_tensor {
 
 /* Modules of one pattern that have the same. */
 struct module_kind {
-	const struct module *modules;
+	const struct named_module *modules;
 	uint32_t count;
 };
 
@@ -36,7 +36,7 @@ static int compare(uint32_t a, uint32_t b)
 	return a < b ? -1 : a > b;
 }
 
-static int compare_kinds(const struct module *a, const struct module *b)
+static int compare_kinds(const struct named_module *a, const struct named_module *b)
 {
 	int order = compare(a->pattern, b->pattern);
 
@@ -52,9 +52,9 @@ static int compare_kinds(const struct module *a, const struct module *b)
 /* The tensor that a module of the kind has and this one lacks, if that is all that they
  * differ in; NULL: it is not. */
 static const struct module_tensor *find_lacking(
-	const struct module *module, const struct module_kind *kind)
+	const struct named_module *module, const struct module_kind *kind)
 {
-	const struct module *like = kind->modules;
+	const struct named_module *like = kind->modules;
 	const struct module_tensor *lacking = NULL;
 	uint32_t at = 0;
 
@@ -72,7 +72,7 @@ static const struct module_tensor *find_lacking(
 
 /* The stored name that the tensor has in another module. */
 static struct fsdp_span name_in(struct fsdp_complete *complete,
-	const struct module *module, const struct module_tensor *like)
+	const struct named_module *module, const struct module_tensor *like)
 {
 	struct fsdp_span last = fsdp_arena_copy(&complete->work,
 		fsdp_span_last(fsdp_complete_stored(complete, like->tensor), '.'));
@@ -90,8 +90,8 @@ static struct fsdp_span name_in(struct fsdp_complete *complete,
 }
 
 /* A module like no other, of one tensor only if all others are alike. */
-static void judge_lacking(struct fsdp_complete *complete, const struct module *module,
-	const struct module_kind *kind, uint32_t of)
+static void judge_lacking(struct fsdp_complete *complete,
+	const struct named_module *module, const struct module_kind *kind, uint32_t of)
 {
 	const struct module_tensor *lacking = find_lacking(module, kind);
 	struct fsdp_span leaf;
@@ -120,13 +120,13 @@ static bool fits(const struct fsdp_complete *complete, const struct module_tenso
 }
 
 /* The only module where two tensors do not fit; NULL: none, or several. */
-static const struct module *find_unfit(const struct fsdp_complete *complete,
+static const struct named_module *find_unfit(const struct fsdp_complete *complete,
 	const struct module_kind *kind, uint32_t a, uint32_t b, uint32_t dim)
 {
-	const struct module *unfit = NULL;
+	const struct named_module *unfit = NULL;
 
 	for (uint32_t i = 0; i < kind->count; i++) {
-		const struct module *module = &kind->modules[i];
+		const struct named_module *module = &kind->modules[i];
 
 		if (fits(complete, &module->tensors[a], &module->tensors[b], dim))
 			continue;
@@ -176,7 +176,7 @@ static void judge_pair(struct fsdp_complete *complete, const struct module_kind 
 	uint32_t a, uint32_t b)
 {
 	for (uint32_t dim = 0; dim < 2; dim++) {
-		const struct module *unfit = find_unfit(complete, kind, a, b, dim);
+		const struct named_module *unfit = find_unfit(complete, kind, a, b, dim);
 		const struct module_tensor *vector, *other;
 
 		if (unfit == NULL)
@@ -206,8 +206,8 @@ static void judge_lengths(struct fsdp_complete *complete, const struct module_ki
 
 /* ---- all of them ---- */
 
-static uint32_t kind_at(
-	const struct module *modules, uint32_t at, uint32_t end, struct module_kind *ret)
+static uint32_t kind_at(const struct named_module *modules, uint32_t at, uint32_t end,
+	struct module_kind *ret)
 {
 	*ret = (struct module_kind){ &modules[at], 1 };
 	while (at + ret->count < end &&
@@ -217,8 +217,8 @@ static uint32_t kind_at(
 }
 
 /* All modules of one pattern. */
-static void judge_pattern(
-	struct fsdp_complete *complete, const struct module *modules, uint32_t count)
+static void judge_pattern(struct fsdp_complete *complete,
+	const struct named_module *modules, uint32_t count)
 {
 	struct module_kind kind, other;
 
@@ -245,14 +245,14 @@ static int compare_tensors(const void *left, const void *right)
 
 static int compare_modules(const void *left, const void *right)
 {
-	const struct module *a = left, *b = right;
+	const struct named_module *a = left, *b = right;
 	int order = compare_kinds(a, b);
 
 	return order != 0 ? order : compare(a->name, b->name);
 }
 
 static uint32_t collect(struct fsdp_complete *complete, struct module_tensor *tensors,
-	struct module *modules)
+	struct named_module *modules)
 {
 	uint32_t count = 0, module_count = 0;
 
@@ -268,8 +268,9 @@ static uint32_t collect(struct fsdp_complete *complete, struct module_tensor *te
 	qsort(tensors, count, sizeof *tensors, compare_tensors);
 	for (uint32_t i = 0; i < count; i++) {
 		if (i == 0 || tensors[i].module != tensors[i - 1].module)
-			modules[module_count++] = (struct module){ tensors[i].pattern,
-				tensors[i].module, &tensors[i], 0 };
+			modules[module_count++] =
+				(struct named_module){ tensors[i].pattern,
+					tensors[i].module, &tensors[i], 0 };
 		modules[module_count - 1].count++;
 	}
 	qsort(modules, module_count, sizeof *modules, compare_modules);
@@ -280,7 +281,7 @@ void fsdp_complete_judge_modules(struct fsdp_complete *complete)
 {
 	struct module_tensor *tensors =
 		FSDP_COMPLETE_TAKE(complete, tensors, complete->tensor_count);
-	struct module *modules =
+	struct named_module *modules =
 		FSDP_COMPLETE_TAKE(complete, modules, complete->tensor_count);
 	uint32_t count, end;
 

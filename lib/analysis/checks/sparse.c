@@ -20,6 +20,7 @@ struct sparse {
 	struct fsdp_locator *locator;
 	struct fsdp_repeats *repeats;
 	bool skipped, unreadable;
+	bool found; /* of the tensor that is looked at */
 };
 
 /* What the numbers of one part must be: `run` of them belong to one limit, and limits
@@ -76,6 +77,7 @@ static void tell(struct sparse *sparse, uint32_t tensor, const struct numbers *n
 	struct fsdp_checking *checking = sparse->checking;
 	struct fsdp_span name = fsdp_scratch_name(&checking->name, checking->checkpoint,
 		fsdp_tensor(checking->checkpoint, tensor).name);
+	sparse->found = true;
 
 	fsdp_find(checking->findings, FSDP_RULE_STRUCTURED_TENSOR,
 		FSDP_PLACE(.tensor = name, .affected = &name, .affected_count = 1),
@@ -201,13 +203,14 @@ static bool judge_coo(
 
 	if (indices.dims != 2 || indices.shape[0] > tensor.dims)
 		return true;
+	sparse->found = false;
 	return judge_part(sparse, index, tensor.first_component,
 		       &(struct numbers){ .what = "index",
 			       .limits = tensor.shape,
 			       .limit_count = (uint64_t)indices.shape[0],
 			       .run = (uint64_t)indices.shape[1] },
 		       ret_error) &&
-	       ((tensor.flags & FSDP_TENSOR_COALESCED) == 0 ||
+	       ((tensor.flags & FSDP_TENSOR_COALESCED) == 0 || sparse->found ||
 		       judge_order(sparse, index, tensor.first_component, ret_error));
 }
 
