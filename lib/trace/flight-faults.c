@@ -241,14 +241,10 @@ static void find_here(struct search *search)
 		job->marks[search->runs[i].rank] = 1;
 	for (size_t i = 0; i < team->p2p_count; i++)
 		job->marks[team->p2p[i].rank] = 1;
-	for (size_t i = 0; i < team->member_count; i++) {
-		size_t place = fsdp_flight_place_of(job, team->members[i]);
-		if (place != SIZE_MAX)
-			job->marks[place] = 1;
-	}
+	for (size_t i = 0; team->roster != NULL && i < team->roster->heard_count; i++)
+		job->marks[team->roster->heard[i]] = 1;
 	for (size_t i = 0; i < job->count; i++) {
-		if ((job->marks[i] != 0 || team->is_world) &&
-			fsdp_flight_is_heard(job, i))
+		if (job->marks[i] != 0)
 			search->here[search->here_count++] = (uint32_t)i;
 		job->marks[i] = 0;
 	}

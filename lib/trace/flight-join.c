@@ -31,23 +31,23 @@ struct join {
 
 static bool is_root(const struct join *join, size_t world)
 {
-	size_t place = fsdp_flight_place_of(&join->job, join->job.world[world]);
+	size_t place = fsdp_flight_place_of(&join->job, join->job.world.ranks[world]);
 	return join->awaited[world] && (place == SIZE_MAX || !join->waits[place]);
 }
 
 static void await(struct join *join, int64_t rank)
 {
-	size_t low = 0, high = join->job.world_count;
-	FSDP_HALVE(low, high, middle, join->job.world[middle] < rank)
-	if (low < join->job.world_count && join->job.world[low] == rank)
+	size_t low = 0, high = join->job.world.count;
+	FSDP_HALVE(low, high, middle, join->job.world.ranks[middle] < rank)
+	if (low < join->job.world.count && join->job.world.ranks[low] == rank)
 		join->awaited[low] = true;
 }
 
 static bool is_root_rank(const struct join *join, uint32_t place)
 {
-	size_t low = 0, high = join->job.world_count;
+	size_t low = 0, high = join->job.world.count;
 	int64_t rank = join->job.ranks[place].rank;
-	FSDP_HALVE(low, high, middle, join->job.world[middle] < rank)
+	FSDP_HALVE(low, high, middle, join->job.world.ranks[middle] < rank)
 	return is_root(join, low);
 }
 
@@ -129,14 +129,13 @@ static const struct fsdp_flight_item *open_item(
 	return open;
 }
 
-static bool wait_in_team(struct join *join, const struct fsdp_flight_team *team)
+static void wait_in_team(struct join *join, const struct fsdp_flight_team *team)
 {
-	size_t count;
-	const int64_t *unheard = fsdp_flight_team_unheard(&join->job, team, &count);
+	const struct fsdp_flight_roster *roster = team->roster;
 	bool fresh = false;
-	if (unheard == NULL)
-		return false;
-	for (size_t i = 0, end; count != 0 && i < team->collective_count; i = end) {
+	if (roster == NULL || roster->heard_count == roster->count)
+		return;
+	for (size_t i = 0, end; i < team->collective_count; i = end) {
 		uint32_t rank = team->collectives[i].rank;
 		for (end = i; end < team->collective_count &&
 			      team->collectives[end].rank == rank;)
@@ -152,9 +151,11 @@ static bool wait_in_team(struct join *join, const struct fsdp_flight_team *team)
 		join->waits_for_some[rank] |= !join->waits[rank];
 		join->waits[rank] = true;
 	}
-	for (size_t i = 0; fresh && i < count; i++)
-		await(join, unheard[i]);
-	return true;
+	for (size_t i = 0; fresh && i < roster->count; i++) {
+		size_t place = fsdp_flight_place_of(&join->job, roster->ranks[i]);
+		if (place == SIZE_MAX || !fsdp_flight_is_heard(&join->job, place))
+			await(join, roster->ranks[i]);
+	}
 }
 
 /* The last entry of a rank, or NULL. */
@@ -175,14 +176,12 @@ static void wait_at_end(struct join *join)
 	}
 }
 
-static bool find_waits(struct join *join)
+static void find_waits(struct join *join)
 {
 	wait_in_faults(join);
 	for (size_t i = 0; i < join->job.teams.count; i++)
-		if (!wait_in_team(join, fsdp_flight_team_at(&join->job, i)))
-			return false;
+		wait_in_team(join, fsdp_flight_team_at(&join->job, i));
 	wait_at_end(join);
-	return true;
 }
 
 /* ---- the cause ---- */
@@ -506,12 +505,13 @@ static bool tell_unheard(struct join *join)
 static bool tell_dumps(struct join *join)
 {
 	struct fsdp_flight *flight = join->flight;
-	int64_t *silent = FSDP_TAKE(join->job.arena, silent, join->job.world_count);
+	int64_t *silent = FSDP_TAKE(join->job.arena, silent, join->job.world.count);
 	if (silent == NULL)
 		return false;
-	for (size_t i = 0; i < join->job.world_count; i++)
-		if (fsdp_flight_place_of(&join->job, join->job.world[i]) == SIZE_MAX)
-			silent[flight->missing_dump_count++] = join->job.world[i];
+	for (size_t i = 0; i < join->job.world.count; i++)
+		if (fsdp_flight_place_of(&join->job, join->job.world.ranks[i]) ==
+			SIZE_MAX)
+			silent[flight->missing_dump_count++] = join->job.world.ranks[i];
 	flight->missing_dumps = silent;
 	flight->unreadable = ranks_where(join, is_unreadable, &flight->unreadable_count);
 	if (flight->missing_dump_count + flight->unreadable_count != 0)
@@ -557,9 +557,7 @@ static bool tell_groups(struct join *join)
 	for (size_t i = 0; i < count; i++) {
 		const struct fsdp_flight_team *team = fsdp_flight_team_at(&join->job, i);
 		groups[i] = title_of(team);
-		sizes[i] = team->member_count;
-		if (team->members == NULL &&
-			fsdp_flight_team_ranks(&join->job, team, &sizes[i]) == NULL)
+		if (fsdp_flight_team_ranks(&join->job, team, &sizes[i]) == NULL)
 			return false;
 	}
 	flight->groups = groups;
@@ -576,8 +574,8 @@ static bool has_entries(const struct join *join)
 static bool decide(struct join *join)
 {
 	bool has_roots = false, has_heard_root = false;
-	for (size_t i = 0; i < join->job.world_count; i++) {
-		size_t place = fsdp_flight_place_of(&join->job, join->job.world[i]);
+	for (size_t i = 0; i < join->job.world.count; i++) {
+		size_t place = fsdp_flight_place_of(&join->job, join->job.world.ranks[i]);
 		has_roots |= is_root(join, i);
 		has_heard_root |= is_root(join, i) && place != SIZE_MAX &&
 				  fsdp_flight_is_heard(&join->job, place);
@@ -615,11 +613,13 @@ bool fsdp_flight_join(const struct fsdp_flight_rank *ranks, size_t count,
 	};
 	bool good = take_room(&join) && fsdp_flight_gather(&join.job);
 	if (good) {
-		join.awaited = FSDP_TAKE(arena, join.awaited, join.job.world_count);
+		join.awaited = FSDP_TAKE(arena, join.awaited, join.job.world.count);
 		good = join.awaited != NULL;
 	}
-	good = good && fsdp_flight_find_faults(&join.job) && find_waits(&join) &&
-	       tell_dumps(&join) && tell_versions(&join) && tell_groups(&join) &&
+	good = good && fsdp_flight_find_faults(&join.job);
+	if (good)
+		find_waits(&join);
+	good = good && tell_dumps(&join) && tell_versions(&join) && tell_groups(&join) &&
 	       decide(&join);
 	if (good || join.job.error == NULL)
 		return good || fsdp_arena_fail(arena, ret_error);

@@ -10,8 +10,16 @@
 
 #include "trace/flight.h"
 
+bool fsdp_flight_work(struct fsdp_flight_bytes *bytes, uint64_t steps)
+{
+	return bytes->budget == NULL || fsdp_budget_work(bytes->budget, steps, NULL);
+}
+
+/* A step for each byte: entries of a pickle may share what is packed for each of them. */
 bool fsdp_flight_put(struct fsdp_flight_bytes *bytes, const void *data, size_t size)
 {
+	if (!fsdp_flight_work(bytes, size))
+		return false;
 	if (size > bytes->room - bytes->size) {
 		size_t room = (bytes->room + size) * 2;
 		unsigned char *larger = realloc(bytes->data, room);
@@ -44,7 +52,7 @@ static bool pack_dims(struct fsdp_flight_bytes *bytes, const struct fsdp_inert *
 	struct fsdp_span key;
 	size_t at = bytes->size;
 	int64_t count = 0, dim;
-	if (!put_number(bytes, 0))
+	if (!put_number(bytes, 0) || !fsdp_flight_work(bytes, fsdp_inert_count(dims)))
 		return false;
 	while (fsdp_inert_next(&walk, &key, &value)) {
 		if (!fsdp_inert_integer(&value, &dim))

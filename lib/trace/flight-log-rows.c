@@ -394,6 +394,15 @@ static bool add_entry(struct log_join *join, struct fsdp_flight_rows *rows,
 	return add_call(rows, join->arena, line, !team->no_sizes, &entry->call);
 }
 
+static bool add_roster(struct fsdp_flight_rows *rows, struct fsdp_span name,
+	const struct fsdp_flight_roster *roster)
+{
+	const struct fsdp_flight_members members = { name,
+		(uint32_t)rows->rosters.count };
+	return fsdp_vec_add(&rows->rosters, roster) &&
+	       fsdp_vec_add(&rows->members, &members);
+}
+
 /* The ranks of a group: those that speak of it. All that say nothing may be of the default
  * group. */
 static bool add_members(struct log_join *join, struct fsdp_flight_rows *rows,
@@ -403,10 +412,9 @@ static bool add_members(struct log_join *join, struct fsdp_flight_rows *rows,
 	size_t room = all ? (size_t)join->world + team->count : team->count, at = 0,
 	       heard = 0;
 	int64_t *list = FSDP_TAKE(join->arena, list, room);
-	struct fsdp_flight_members *members = fsdp_vec_push(&rows->members);
-	if (list == NULL || members == NULL)
+	struct fsdp_flight_roster roster = { .ranks = list };
+	if (list == NULL)
 		return false;
-	*members = (struct fsdp_flight_members){ .name = name, .ranks = list };
 	for (int64_t rank = 0; all && rank < join->world; rank++) {
 		while (heard < join->rank_count && join->ranks[heard] < rank)
 			heard++;
@@ -414,11 +422,11 @@ static bool add_members(struct log_join *join, struct fsdp_flight_rows *rows,
 			at++;
 		else if (heard < join->rank_count && join->ranks[heard] == rank)
 			continue;
-		list[members->count++] = rank;
+		list[roster.count++] = rank;
 	}
 	for (; at < team->count; at++)
-		list[members->count++] = team->states[at].rank;
-	return true;
+		list[roster.count++] = team->states[at].rank;
+	return add_roster(rows, name, &roster);
 }
 
 static struct fsdp_span name_of(const struct log_join *join, const struct log_team *team)
@@ -436,6 +444,7 @@ static void rows_init(struct fsdp_flight_rows *rows, struct fsdp_arena *arena)
 	fsdp_vec_init(&rows->calls, arena, sizeof(struct fsdp_flight_called));
 	fsdp_vec_init(&rows->places, arena, sizeof(struct fsdp_flight_place));
 	fsdp_vec_init(&rows->members, arena, sizeof(struct fsdp_flight_members));
+	fsdp_vec_init(&rows->rosters, arena, sizeof(struct fsdp_flight_roster));
 }
 
 /* What ended before what did not, so that the last entry tells whether the rank waits. */
@@ -479,15 +488,14 @@ static bool add_rank(struct log_join *join, struct fsdp_flight_rows *rows, int64
  * no group is called so. */
 static bool add_world(struct log_join *join, struct fsdp_flight_rows *rows)
 {
-	struct fsdp_flight_members *members = fsdp_vec_push(&rows->members);
 	int64_t *list = FSDP_TAKE(join->arena, list, (size_t)join->world);
-	if (members == NULL || list == NULL)
+	const struct fsdp_flight_roster roster = { .ranks = list,
+		.count = (size_t)join->world };
+	if (list == NULL)
 		return false;
 	for (int64_t rank = 0; rank < join->world; rank++)
 		list[rank] = rank;
-	*members = (struct fsdp_flight_members){ FSDP_SPAN("\n"), list,
-		(size_t)join->world };
-	return true;
+	return add_roster(rows, FSDP_SPAN("\n"), &roster);
 }
 
 /* ---- the answer ---- */

@@ -9,14 +9,21 @@
 
 #include "trace/flight.h"
 
-enum { GROUPS, CALLS, PLACES, TABLES };
+enum { GROUPS, CALLS, PLACES, ROSTERS, TABLES };
 
 struct flight_reader {
 	struct fsdp_trace_reading *reading;
 	struct fsdp_flight_rows *rows;
 	struct fsdp_names tables[TABLES]; /* the id of a row, less one, is its index */
 	struct fsdp_flight_bytes key;     /* of the row that is looked up */
+	struct fsdp_budget budget;        /* of work: values of a pickle may be shared */
 };
+
+static bool fail_memory(struct flight_reader *reader)
+{
+	return fsdp_budget_work(&reader->budget, 0, &reader->reading->error) &&
+	       fsdp_trace_memory(reader->reading);
+}
 
 static bool fail(struct flight_reader *reader, const char *what, uint64_t entry)
 {
@@ -140,7 +147,8 @@ static const struct fsdp_span field_names[FIELD_COUNT] = {
 	[FRAMES] = FSDP_SPAN_INIT("frames"),
 };
 
-static void take_fields(const struct fsdp_inert *entry, struct fsdp_inert *fields)
+static bool take_fields(struct flight_reader *reader, const struct fsdp_inert *entry,
+	struct fsdp_inert *fields)
 {
 	struct fsdp_inert_walk walk = { .of = *entry };
 	struct fsdp_inert value;
@@ -152,6 +160,7 @@ static void take_fields(const struct fsdp_inert *entry, struct fsdp_inert *field
 				fields[i] = value;
 				break;
 			}
+	return fsdp_flight_work(&reader->key, fsdp_inert_count(entry));
 }
 
 static bool find_call(
@@ -192,23 +201,31 @@ static bool is_inside(struct fsdp_span filename)
 	return fsdp_span_has(filename, "torch/", false);
 }
 
-/* The innermost frame that is not of PyTorch. */
-static bool find_frame(const struct fsdp_inert *frames, struct fsdp_flight_place *place)
+/* The innermost frame that is not of PyTorch; filename NULL: there is none. False: too
+ * much work. */
+static bool find_frame(struct flight_reader *reader, const struct fsdp_inert *frames,
+	struct fsdp_flight_place *place)
 {
 	struct fsdp_inert_walk walk = { .of = *frames };
 	struct fsdp_inert frame;
 	struct fsdp_span key;
+	*place = (struct fsdp_flight_place){ .line = FSDP_ABSENT };
 	while (fsdp_inert_next(&walk, &key, &frame)) {
 		struct fsdp_inert name = fsdp_inert_get(&frame, "name"),
 				  filename = fsdp_inert_get(&frame, "filename"),
 				  line = fsdp_inert_get(&frame, "line");
-		*place = (struct fsdp_flight_place){ fsdp_inert_text(&filename),
-			fsdp_inert_text(&name), FSDP_ABSENT };
+		struct fsdp_span file = fsdp_inert_text(&filename);
+		if (!fsdp_flight_work(&reader->key,
+			    4 * (1 + fsdp_inert_count(&frame)) + file.size / 16))
+			return false;
+		if (file.data == NULL || is_inside(file))
+			continue;
+		place->filename = file;
+		place->name = fsdp_inert_text(&name);
 		fsdp_inert_integer(&line, &place->line);
-		if (place->filename.data != NULL && !is_inside(place->filename))
-			return true;
+		break;
 	}
-	return false;
+	return true;
 }
 
 static bool find_place(struct flight_reader *reader, const struct fsdp_inert *frames,
@@ -218,8 +235,8 @@ static bool find_place(struct flight_reader *reader, const struct fsdp_inert *fr
 	struct fsdp_flight_place place, *fresh;
 	struct fsdp_span key;
 	*ret_place = FSDP_NONE;
-	if (!find_frame(frames, &place))
-		return true;
+	if (!find_frame(reader, frames, &place) || place.filename.data == NULL)
+		return place.filename.data == NULL && !reader->budget.worn;
 	reader->key.size = 0;
 	if (!put_text(reader, place.filename) || !put_text(reader, place.name) ||
 		!fsdp_flight_put(&reader->key, &place.line, sizeof place.line))
@@ -254,13 +271,14 @@ static bool add_entry(struct flight_reader *reader, const struct fsdp_inert *val
 	struct fsdp_flight_rows *rows = reader->rows;
 	struct fsdp_inert fields[FIELD_COUNT];
 	uint64_t index = rows->entries.count;
-	take_fields(value, fields);
+	if (!take_fields(reader, value, fields))
+		return fail_memory(reader);
 	if (!is_whole(reader, fields, index))
 		return false;
 	bool is_p2p = fsdp_inert_truth(&fields[IS_P2P]);
 	struct fsdp_flight_entry *entry = fsdp_vec_push(&rows->entries);
 	if (entry == NULL)
-		return fsdp_trace_memory(reader->reading);
+		return fail_memory(reader);
 	*entry = (struct fsdp_flight_entry){ .time_ns = FSDP_ABSENT, .is_p2p = is_p2p };
 	fsdp_inert_integer(&fields[is_p2p ? P2P_SEQ_ID : COLLECTIVE_SEQ_ID], &entry->seq);
 	fsdp_inert_integer(&fields[TIME_CREATED_NS], &entry->time_ns);
@@ -272,7 +290,7 @@ static bool add_entry(struct flight_reader *reader, const struct fsdp_inert *val
 	return (find_group(reader, &fields[PROCESS_GROUP], &entry->group) &&
 		       find_call(reader, fields, &entry->call) &&
 		       find_place(reader, &fields[FRAMES], &entry->place)) ||
-	       fsdp_trace_memory(reader->reading);
+	       fail_memory(reader);
 }
 
 static bool read_entries(struct flight_reader *reader, const struct fsdp_inert *entries)
@@ -330,49 +348,60 @@ static size_t parse_ranks(struct fsdp_span text, int64_t *ranks)
 	return count;
 }
 
-/* Of a list only, whose items were counted for the room in `ranks`. */
+/* Of a list, whose items were counted for the room in `ranks`. */
 static size_t list_ranks(const struct fsdp_inert *list, int64_t *ranks)
 {
 	struct fsdp_inert_walk walk = { .of = *list };
 	struct fsdp_inert value;
 	struct fsdp_span key;
 	size_t count = 0;
-	while (fsdp_inert_is_list(list) && fsdp_inert_next(&walk, &key, &value))
+	while (fsdp_inert_next(&walk, &key, &value))
 		if (!fsdp_inert_integer(&value, &ranks[count]) || ranks[count] < 0 ||
 			ranks[count++] > INT32_MAX)
 			return 0;
 	return count;
 }
 
-static size_t count_items(const struct fsdp_inert *list)
+/* Groups of one pickle may share a list of ranks. */
+static bool find_roster(struct flight_reader *reader, const struct fsdp_inert *ranks,
+	uint32_t *ret_roster)
 {
-	if (!fsdp_inert_is_list(list))
-		return 0;
-	return list->json != NULL ? list->json->count
-				  : (size_t)fsdp_pickle_count(list->pickle, list->ref);
+	struct fsdp_vec *rosters = &reader->rows->rosters;
+	struct fsdp_span text = fsdp_inert_text(ranks), key;
+	bool is_list = fsdp_inert_is_list(ranks);
+	size_t identity = ranks->pickle != NULL ? ranks->ref : rosters->count;
+	reader->key.size = 0;
+	if (!fsdp_flight_put(&reader->key, &identity, sizeof identity))
+		return false;
+	*ret_roster = row_of(reader, ROSTERS, rosters->count, &key);
+	if (*ret_roster == FSDP_NONE || key.data == NULL)
+		return *ret_roster != FSDP_NONE;
+	struct fsdp_flight_roster *fresh = fsdp_vec_push(rosters);
+	size_t most = is_list ? (size_t)fsdp_inert_count(ranks) : text.size / 2 + 1;
+	int64_t *list = FSDP_TAKE(&reader->reading->arena, list, most);
+	if (fresh == NULL || list == NULL)
+		return false;
+	fresh->ranks = list;
+	fresh->count = is_list ? list_ranks(ranks, list) : parse_ranks(text, list);
+	fresh->count = tidy(list, fresh->count);
+	return true;
 }
 
 static bool add_members(struct flight_reader *reader, struct fsdp_span name,
 	const struct fsdp_inert *ranks)
 {
-	struct fsdp_arena *arena = &reader->reading->arena;
-	struct fsdp_span text = fsdp_inert_text(ranks);
-	size_t most = text.data != NULL ? text.size / 2 + 1 : count_items(ranks);
-	int64_t *list = FSDP_TAKE(arena, list, most), *room = list;
-	if (list == NULL)
+	struct fsdp_flight_rows *rows = reader->rows;
+	struct fsdp_flight_members members = { 0 };
+	if (!find_roster(reader, ranks, &members.roster))
 		return false;
-	size_t count =
-		text.data != NULL ? parse_ranks(text, room) : list_ranks(ranks, room);
-	count = tidy(list, count);
-	if (count == 0)
+	const struct fsdp_flight_roster *roster =
+		fsdp_vec_at(&rows->rosters, members.roster);
+	if (roster->count == 0)
 		return true;
-	struct fsdp_flight_members *members = fsdp_vec_push(&reader->rows->members);
-	if (members == NULL)
+	if (!fsdp_flight_work(&reader->key, name.size))
 		return false;
-	*members = (struct fsdp_flight_members){
-		.name = fsdp_arena_copy(arena, name), .ranks = list, .count = count
-	};
-	return members->name.data != NULL;
+	members.name = fsdp_arena_copy(&reader->reading->arena, name);
+	return members.name.data != NULL && fsdp_vec_add(&rows->members, &members);
 }
 
 static bool read_members(struct flight_reader *reader, const struct fsdp_inert *config)
@@ -382,8 +411,9 @@ static bool read_members(struct flight_reader *reader, const struct fsdp_inert *
 	struct fsdp_span key;
 	while (fsdp_inert_next(&walk, &key, &value)) {
 		struct fsdp_inert ranks = fsdp_inert_get(&value, "ranks");
-		if (key.data != NULL && !add_members(reader, key, &ranks))
-			return fsdp_trace_memory(reader->reading);
+		if (!fsdp_flight_work(&reader->key, fsdp_inert_count(&value)) ||
+			(key.data != NULL && !add_members(reader, key, &ranks)))
+			return fail_memory(reader);
 	}
 	return true;
 }
@@ -433,7 +463,7 @@ static bool read_facts(struct flight_reader *reader, const struct fsdp_inert *to
 			rows->facts.library =
 				fsdp_arena_copy(&reader->reading->arena, text);
 	}
-	return rows->facts.version.data != NULL || fsdp_trace_memory(reader->reading);
+	return rows->facts.version.data != NULL || fail_memory(reader);
 }
 
 static bool begin(struct flight_reader *reader)
@@ -441,7 +471,7 @@ static bool begin(struct flight_reader *reader)
 	struct fsdp_arena *arena = &reader->reading->arena;
 	struct fsdp_flight_rows *rows = FSDP_TAKE(arena, rows, 1);
 	if (rows == NULL)
-		return fsdp_trace_memory(reader->reading);
+		return fail_memory(reader);
 	reader->rows = rows;
 	rows->facts.first_record = FSDP_ABSENT;
 	fsdp_vec_init(&rows->entries, arena, sizeof(struct fsdp_flight_entry));
@@ -449,9 +479,10 @@ static bool begin(struct flight_reader *reader)
 	fsdp_vec_init(&rows->calls, arena, sizeof(struct fsdp_flight_called));
 	fsdp_vec_init(&rows->places, arena, sizeof(struct fsdp_flight_place));
 	fsdp_vec_init(&rows->members, arena, sizeof(struct fsdp_flight_members));
+	fsdp_vec_init(&rows->rosters, arena, sizeof(struct fsdp_flight_roster));
 	for (size_t i = 0; i < TABLES; i++) {
 		if (!fsdp_names_init(&reader->tables[i], arena))
-			return fsdp_trace_memory(reader->reading);
+			return fail_memory(reader);
 		reader->tables[i].copies = arena;
 	}
 	return true;
@@ -465,6 +496,10 @@ bool fsdp_flight_read(struct fsdp_trace_reading *reading, const struct fsdp_iner
 	if (reader == NULL)
 		return fsdp_trace_memory(reading);
 	reader->reading = reading;
+	reader->budget = (struct fsdp_budget){ .limits = reading->limits,
+		.given = top->pickle != NULL ? fsdp_pickle_length(top->pickle) : 0 };
+	if (top->pickle != NULL)
+		reader->key.budget = &reader->budget;
 	bool good = begin(reader) && read_facts(reader, top) &&
 		    read_members(reader, &config) && read_entries(reader, &entries);
 	if (good)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/num.h"
+#include "base/table.h"
 #include "trace/flight-teams.h"
 
 size_t fsdp_flight_place_of(const struct fsdp_flight_job *job, int64_t rank)
@@ -17,73 +18,127 @@ size_t fsdp_flight_place_of(const struct fsdp_flight_job *job, int64_t rank)
 	return low < job->count && job->ranks[low].rank == rank ? low : SIZE_MAX;
 }
 
+/* Makes teams, and maps each group of each rank to its team. */
+struct gatherer {
+	struct fsdp_flight_job *job;
+	struct fsdp_names names;   /* id - 1 is the index of the team */
+	struct fsdp_names rosters; /* id - 1 is the index of the list */
+	struct fsdp_names listed;  /* of each rank: groups by name */
+	struct fsdp_table roster_by_name;
+	struct fsdp_flight_bytes key;
+	uint32_t **team_of, **roster_of;
+};
+
+static const struct fsdp_flight_members *member_at(
+	const struct fsdp_flight_rows *rows, size_t index)
+{
+	return fsdp_vec_at(&rows->members, index);
+}
+
+static struct fsdp_flight_roster *roster_at(
+	const struct fsdp_flight_job *job, size_t index)
+{
+	return fsdp_vec_at(&job->rosters, index);
+}
+
 /* ---- the world ---- */
 
-static bool has_all(
-	const int64_t *list, size_t count, const int64_t *ranks, size_t wanted)
+static int compare_ranks(const void *a, const void *b)
 {
-	size_t at = 0;
-	for (size_t i = 0; i < wanted; i++, at++) {
-		while (at < count && list[at] < ranks[i])
-			at++;
-		if (at == count || list[at] != ranks[i])
+	const int64_t *left = a, *right = b;
+	return *left < *right ? -1 : *left > *right;
+}
+
+/* Places of the ranks that left a dump. */
+static bool find_heard(struct fsdp_flight_job *job, struct fsdp_flight_roster *roster)
+{
+	roster->heard =
+		FSDP_TAKE(job->arena, roster->heard, fsdp_min(roster->count, job->count));
+	for (size_t i = 0; roster->heard != NULL && i < roster->count; i++) {
+		size_t place = fsdp_flight_place_of(job, roster->ranks[i]);
+		if (place != SIZE_MAX && fsdp_flight_is_heard(job, place))
+			roster->heard[roster->heard_count++] = (uint32_t)place;
+	}
+	return roster->heard != NULL;
+}
+
+/* The list of the job that equals one of a rank. */
+static bool find_roster(struct gatherer *gatherer, const struct fsdp_flight_roster *like,
+	uint32_t *ret_roster)
+{
+	struct fsdp_vec *rosters = &gatherer->job->rosters;
+	uint32_t id = fsdp_names_child(&gatherer->rosters, 0,
+		fsdp_span(like->ranks, like->count * sizeof *like->ranks));
+	*ret_roster = id - 1;
+	if (id == FSDP_NONE || id <= rosters->count)
+		return id != FSDP_NONE;
+	struct fsdp_flight_roster *fresh = fsdp_vec_push(rosters);
+	if (fresh == NULL)
+		return false;
+	fresh->ranks = like->ranks;
+	fresh->count = like->count;
+	return find_heard(gatherer->job, fresh);
+}
+
+/* Numbers the lists of all ranks. A nameless list is for the world only, and only where
+ * there is no other. */
+static bool find_rosters(struct gatherer *gatherer, size_t rank, struct fsdp_table *known)
+{
+	struct fsdp_flight_job *job = gatherer->job;
+	const struct fsdp_flight_rows *rows = job->ranks[rank].rows;
+	uint32_t *roster_of = FSDP_TAKE(job->arena, roster_of, rows->rosters.count);
+	bool named = false;
+	if (roster_of == NULL)
+		return false;
+	gatherer->roster_of[rank] = roster_of;
+	for (size_t i = 0; i < rows->rosters.count; i++)
+		if (!find_roster(gatherer, fsdp_vec_at(&rows->rosters, i), &roster_of[i]))
 			return false;
-	}
+	for (size_t i = 0; i < rows->members.count; i++)
+		named |= member_at(rows, i)->name.size != 0;
+	for (size_t i = 0; i < rows->members.count; i++)
+		if ((member_at(rows, i)->name.size != 0) == named &&
+			!fsdp_table_set(known, roster_of[member_at(rows, i)->roster], 1))
+			return false;
 	return true;
 }
 
-/* Both are ascending. Nearly always all are there already. */
-static bool widen(struct fsdp_flight_job *job, const int64_t *ranks, size_t count)
+static bool collect_world(struct fsdp_flight_job *job, const struct fsdp_table *known)
 {
-	if (has_all(job->world, job->world_count, ranks, count))
-		return true;
-	int64_t *wider = FSDP_TAKE(job->arena, wider, job->world_count + count);
-	size_t kept = 0, a = 0, b = 0;
-	if (wider == NULL)
+	size_t count = job->count, kept = 0;
+	for (size_t i = 0; i < job->rosters.count; i++)
+		if (fsdp_table_get(known, (uint32_t)i) != FSDP_NONE)
+			count += roster_at(job, i)->count;
+	int64_t *ranks = FSDP_TAKE(job->arena, ranks, count);
+	if (ranks == NULL)
 		return false;
-	while (a < job->world_count || b < count) {
-		bool left =
-			b == count || (a < job->world_count && job->world[a] <= ranks[b]);
-		int64_t next = left ? job->world[a] : ranks[b];
-		a += a < job->world_count && job->world[a] == next;
-		b += b < count && ranks[b] == next;
-		wider[kept++] = next;
-	}
-	job->world = wider;
-	job->world_count = kept;
-	return true;
-}
-
-/* A nameless list is for the world only, and only where there is no other. */
-static bool has_named_members(const struct fsdp_flight_rows *rows)
-{
-	for (size_t i = 0; i < rows->members.count; i++) {
-		const struct fsdp_flight_members *one = fsdp_vec_at(&rows->members, i);
-		if (one->name.size != 0)
-			return true;
-	}
-	return false;
-}
-
-static bool find_world(struct fsdp_flight_job *job)
-{
-	job->world = FSDP_TAKE(job->arena, job->world, job->count);
-	if (job->world == NULL)
-		return false;
+	count = 0;
 	for (size_t i = 0; i < job->count; i++)
-		job->world[job->world_count++] = job->ranks[i].rank;
-	for (size_t i = 0; i < job->count; i++) {
-		const struct fsdp_flight_rows *rows = job->ranks[i].rows;
-		bool named = rows != NULL && has_named_members(rows);
-		for (size_t j = 0; rows != NULL && j < rows->members.count; j++) {
-			const struct fsdp_flight_members *one =
-				fsdp_vec_at(&rows->members, j);
-			if ((one->name.size == 0) != named &&
-				!widen(job, one->ranks, one->count))
-				return false;
-		}
+		ranks[count++] = job->ranks[i].rank;
+	for (size_t i = 0; i < job->rosters.count; i++) {
+		const struct fsdp_flight_roster *one = roster_at(job, i);
+		if (fsdp_table_get(known, (uint32_t)i) == FSDP_NONE)
+			continue;
+		memcpy(ranks + count, one->ranks, one->count * sizeof *ranks);
+		count += one->count;
 	}
-	return true;
+	qsort(ranks, count, sizeof *ranks, compare_ranks);
+	for (size_t i = 0; i < count; i++)
+		if (kept == 0 || ranks[kept - 1] != ranks[i])
+			ranks[kept++] = ranks[i];
+	job->world = (struct fsdp_flight_roster){ .ranks = ranks, .count = kept };
+	return find_heard(job, &job->world);
+}
+
+static bool find_world(struct gatherer *gatherer)
+{
+	struct fsdp_flight_job *job = gatherer->job;
+	struct fsdp_table known;
+	fsdp_table_init(&known, job->arena);
+	for (size_t i = 0; i < job->count; i++)
+		if (fsdp_flight_is_heard(job, i) && !find_rosters(gatherer, i, &known))
+			return false;
+	return collect_world(job, &known);
 }
 
 /* ---- calls ---- */
@@ -188,27 +243,8 @@ static bool find_signatures(struct fsdp_flight_job *job)
 
 /* ---- teams ---- */
 
-/* Makes teams, and maps each group of each rank to its team. */
-struct gatherer {
-	struct fsdp_flight_job *job;
-	struct fsdp_names names; /* id - 1 is the index of the team */
-	struct fsdp_flight_bytes key;
-	uint32_t **team_of;
-};
-
-static const struct fsdp_flight_members *members_of(
-	const struct fsdp_flight_rows *rows, struct fsdp_span name)
-{
-	for (size_t i = 0; name.size != 0 && i < rows->members.count; i++) {
-		const struct fsdp_flight_members *one = fsdp_vec_at(&rows->members, i);
-		if (fsdp_span_equal(one->name, name))
-			return one;
-	}
-	return NULL;
-}
-
 static bool add_team(struct gatherer *gatherer, const struct fsdp_flight_group *group,
-	const struct fsdp_flight_members *members)
+	const struct fsdp_flight_roster *roster)
 {
 	struct fsdp_flight_job *job = gatherer->job;
 	uint64_t most = fsdp_limit(job->limits, FSDP_LIMIT_FLIGHT_GROUPS);
@@ -219,45 +255,63 @@ static bool add_team(struct gatherer *gatherer, const struct fsdp_flight_group *
 		return false;
 	*team = (struct fsdp_flight_team){ .name = group->name,
 		.desc = group->desc,
-		.order = (uint32_t)job->teams.count,
-		.is_world = members == NULL && fsdp_span_is(group->desc, "default_pg") };
-	if (members != NULL) {
-		team->members = members->ranks;
-		team->member_count = members->count;
-	}
+		.roster = roster,
+		.order = (uint32_t)job->teams.count };
+	if (roster == NULL && fsdp_span_is(group->desc, "default_pg"))
+		team->roster = &job->world;
 	return true;
 }
 
-static bool find_team(struct gatherer *gatherer, const struct fsdp_flight_rows *rows,
-	const struct fsdp_flight_group *group, uint32_t *ret_team)
+/* `roster`: index, or FSDP_NONE. */
+static bool find_team(struct gatherer *gatherer, const struct fsdp_flight_group *group,
+	uint32_t roster, uint32_t *ret_team)
 {
-	const struct fsdp_flight_members *members = members_of(rows, group->name);
 	struct fsdp_flight_bytes *key = &gatherer->key;
 	key->size = 0;
-	if (!fsdp_flight_put(key, &group->name.size, sizeof group->name.size) ||
-		!fsdp_flight_put(key, group->name.data, group->name.size) ||
-		(members != NULL && !fsdp_flight_put(key, members->ranks,
-					    members->count * sizeof *members->ranks)))
+	if (!fsdp_flight_put(key, &roster, sizeof roster) ||
+		!fsdp_flight_put(key, group->name.data, group->name.size))
 		return false;
 	uint32_t id =
 		fsdp_names_child(&gatherer->names, 0, fsdp_span(key->data, key->size));
 	if (id == FSDP_NONE)
 		return false;
 	*ret_team = id - 1;
-	return id <= gatherer->job->teams.count || add_team(gatherer, group, members);
+	return id <= gatherer->job->teams.count ||
+	       add_team(gatherer, group,
+		       roster != FSDP_NONE ? roster_at(gatherer->job, roster) : NULL);
 }
 
 static bool find_teams(struct gatherer *gatherer, size_t rank)
 {
 	struct fsdp_flight_job *job = gatherer->job;
 	const struct fsdp_flight_rows *rows = job->ranks[rank].rows;
+	struct fsdp_names *names = &gatherer->listed;
 	uint32_t *teams = FSDP_TAKE(job->arena, teams, rows->groups.count);
-	if (teams == NULL)
+	uint32_t of_rank = fsdp_names_child(names, 0, fsdp_span(&rank, sizeof rank));
+	if (teams == NULL || of_rank == FSDP_NONE)
 		return false;
 	gatherer->team_of[rank] = teams;
-	for (size_t i = 0; i < rows->groups.count; i++)
-		if (!find_team(gatherer, rows, fsdp_vec_at(&rows->groups, i), &teams[i]))
+	for (size_t i = 0; i < rows->members.count; i++) {
+		const struct fsdp_flight_members *one = member_at(rows, i);
+		uint32_t id = fsdp_names_child(names, of_rank, one->name);
+		if (id == FSDP_NONE)
 			return false;
+		if (one->name.size != 0 &&
+			fsdp_table_get(&gatherer->roster_by_name, id) == FSDP_NONE &&
+			!fsdp_table_set(&gatherer->roster_by_name, id,
+				gatherer->roster_of[rank][one->roster]))
+			return false;
+	}
+	for (size_t i = 0; i < rows->groups.count; i++) {
+		const struct fsdp_flight_group *group = fsdp_vec_at(&rows->groups, i);
+		uint32_t id = fsdp_names_find_child(names, of_rank, group->name);
+		if (!find_team(gatherer, group,
+			    id != FSDP_NONE
+				    ? fsdp_table_get(&gatherer->roster_by_name, id)
+				    : FSDP_NONE,
+			    &teams[i]))
+			return false;
+	}
 	return true;
 }
 
@@ -383,15 +437,22 @@ static bool gather_entries(struct gatherer *gatherer)
 bool fsdp_flight_gather(struct fsdp_flight_job *job)
 {
 	struct gatherer *gatherer = calloc(1, sizeof *gatherer);
-	bool good = gatherer != NULL && fsdp_names_init(&gatherer->names, job->arena);
+	bool good = gatherer != NULL && fsdp_names_init(&gatherer->names, job->arena) &&
+		    fsdp_names_init(&gatherer->rosters, job->arena) &&
+		    fsdp_names_init(&gatherer->listed, job->arena);
 	fsdp_vec_init(&job->teams, job->arena, sizeof(struct fsdp_flight_team));
+	fsdp_vec_init(&job->rosters, job->arena, sizeof(struct fsdp_flight_roster));
 	if (good) {
 		gatherer->job = job;
 		gatherer->names.copies = job->arena;
 		gatherer->team_of = FSDP_TAKE(job->arena, gatherer->team_of, job->count);
-		good = gatherer->team_of != NULL;
+		gatherer->roster_of =
+			FSDP_TAKE(job->arena, gatherer->roster_of, job->count);
+		good = gatherer->team_of != NULL && gatherer->roster_of != NULL;
+		gatherer->listed.copies = job->arena;
+		fsdp_table_init(&gatherer->roster_by_name, job->arena);
 	}
-	good = good && find_world(job) && find_signatures(job) &&
+	good = good && find_world(gatherer) && find_signatures(job) &&
 	       gather_entries(gatherer);
 	if (gatherer != NULL)
 		free(gatherer->key.data);
@@ -401,55 +462,24 @@ bool fsdp_flight_gather(struct fsdp_flight_job *job)
 
 /* ---- ranks of a team ---- */
 
-static void mark_seen(const struct fsdp_flight_job *job,
-	const struct fsdp_flight_team *team, unsigned char mark)
-{
-	for (size_t i = 0; i < team->collective_count; i++)
-		job->marks[team->collectives[i].rank] = mark;
-	for (size_t i = 0; i < team->p2p_count; i++)
-		job->marks[team->p2p[i].rank] = mark;
-}
-
 const int64_t *fsdp_flight_team_ranks(const struct fsdp_flight_job *job,
 	const struct fsdp_flight_team *team, size_t *ret_count)
 {
-	size_t count = 0;
-	*ret_count = job->world_count;
-	if (team->is_world)
-		return job->world;
-	int64_t *ranks = FSDP_TAKE(job->arena, ranks, team->member_count + job->count);
-	if (ranks == NULL)
-		return NULL;
-	mark_seen(job, team, 1);
-	/* Both lists are ascending. */
-	for (size_t a = 0, b = 0; a < team->member_count || b < job->count;) {
-		if (b < job->count && job->marks[b] == 0) {
-			b++;
-			continue;
-		}
-		bool listed = b == job->count ||
-			      (a < team->member_count &&
-				      team->members[a] <= job->ranks[b].rank);
-		int64_t next = listed ? team->members[a] : job->ranks[b].rank;
-		a += a < team->member_count && team->members[a] == next;
-		b += b < job->count && job->ranks[b].rank == next;
-		ranks[count++] = next;
+	size_t count = 0, a = 0, b = 0;
+	if (team->roster != NULL) {
+		*ret_count = team->roster->count;
+		return team->roster->ranks;
 	}
-	mark_seen(job, team, 0);
-	*ret_count = count;
-	return ranks;
-}
-
-const int64_t *fsdp_flight_team_unheard(const struct fsdp_flight_job *job,
-	const struct fsdp_flight_team *team, size_t *ret_count)
-{
-	const int64_t *all = team->is_world ? job->world : team->members;
-	size_t most = team->is_world ? job->world_count : team->member_count, count = 0;
-	int64_t *ranks = FSDP_TAKE(job->arena, ranks, most);
-	for (size_t i = 0; ranks != NULL && i < most; i++) {
-		size_t place = fsdp_flight_place_of(job, all[i]);
-		if (place == SIZE_MAX || !fsdp_flight_is_heard(job, place))
-			ranks[count++] = all[i];
+	int64_t *ranks = FSDP_TAKE(job->arena, ranks,
+		fsdp_min(job->count, team->collective_count + team->p2p_count));
+	/* Both are in order of rank. */
+	while (ranks != NULL && (a < team->collective_count || b < team->p2p_count)) {
+		bool first = b == team->p2p_count ||
+			     (a < team->collective_count &&
+				     team->collectives[a].rank <= team->p2p[b].rank);
+		uint32_t rank = first ? team->collectives[a++].rank : team->p2p[b++].rank;
+		if (count == 0 || ranks[count - 1] != job->ranks[rank].rank)
+			ranks[count++] = job->ranks[rank].rank;
 	}
 	*ret_count = count;
 	return ranks;

@@ -19,11 +19,10 @@ struct fsdp_flight_item {
 
 struct fsdp_flight_team {
 	struct fsdp_span name, desc;
-	const int64_t
-		*members; /* as pg_config lists them, ascending; NULL: it does not */
-	size_t member_count;
+	/* As pg_config lists it; of a default group that it does not list every rank that
+	 * is known; NULL: those that are seen in it. */
+	const struct fsdp_flight_roster *roster;
 	uint32_t order; /* of first use */
-	bool is_world;  /* not listed, and the default group: every rank that is known */
 	struct fsdp_flight_item *collectives, *p2p;
 	size_t collective_count, p2p_count;
 };
@@ -51,8 +50,8 @@ struct fsdp_flight_job {
 	size_t count, heard_count;
 	struct fsdp_arena *arena;
 	const struct fsdp_limits *limits;
-	int64_t *world; /* ranks that any dump names, ascending */
-	size_t world_count;
+	struct fsdp_vec rosters;         /* struct fsdp_flight_roster, each list once */
+	struct fsdp_flight_roster world; /* ranks that any dump names */
 	struct fsdp_flight_signature **signatures; /* of each rank's calls */
 	struct fsdp_vec teams;  /* struct fsdp_flight_team, in order of first use */
 	struct fsdp_vec faults; /* struct fsdp_flight_fault, by the team's name */
@@ -89,13 +88,8 @@ size_t fsdp_flight_place_of(const struct fsdp_flight_job *job, int64_t rank);
 /* flight-teams.c: fills world, signatures and teams. False: job->error. */
 bool fsdp_flight_gather(struct fsdp_flight_job *job);
 
-/* The ranks of a team as far as they are known, ascending, in the arena; NULL: out of
- * memory. */
+/* The ranks of a team as far as they are known, ascending; NULL: out of memory. */
 const int64_t *fsdp_flight_team_ranks(const struct fsdp_flight_job *job,
-	const struct fsdp_flight_team *team, size_t *ret_count);
-
-/* Those of them that left no dump which can be read. */
-const int64_t *fsdp_flight_team_unheard(const struct fsdp_flight_job *job,
 	const struct fsdp_flight_team *team, size_t *ret_count);
 
 /* flight-faults.c: the first fault of each team. False: out of memory. */

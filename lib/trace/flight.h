@@ -22,11 +22,18 @@ struct fsdp_flight_group {
 	struct fsdp_span name, desc;
 };
 
+/* A list of ranks, ascending, each once. Many groups may share one. */
+struct fsdp_flight_roster {
+	const int64_t *ranks;
+	size_t count;
+	uint32_t *heard; /* places of those that left a dump, once the job is known */
+	size_t heard_count;
+};
+
 /* The ranks of a group, as pg_config has them; the name is empty in dumps of gloo. */
 struct fsdp_flight_members {
 	struct fsdp_span name;
-	const int64_t *ranks;
-	size_t count;
+	uint32_t roster; /* index */
 };
 
 /* Sizes and dtypes as bytes that are equal where the lists are; data NULL: absent. */
@@ -46,16 +53,19 @@ struct fsdp_flight_rows {
 	struct fsdp_vec calls;   /* struct fsdp_flight_called */
 	struct fsdp_vec places;  /* struct fsdp_flight_place */
 	struct fsdp_vec members; /* struct fsdp_flight_members */
+	struct fsdp_vec rosters; /* struct fsdp_flight_roster */
 	int64_t enqueued; /* last collective of the default group, or FSDP_ABSENT */
 };
 
 /* flight-lists.c: packs a list of lists of integers, or a list of texts; false: out of
- * memory. What is no such list is absent. */
+ * memory, or the work is more than the input is worth. What is no such list is absent. */
 struct fsdp_flight_bytes {
 	unsigned char *data;
 	size_t size, room;
+	struct fsdp_budget *budget; /* NULL: the work is not counted */
 };
 bool fsdp_flight_put(struct fsdp_flight_bytes *bytes, const void *data, size_t size);
+bool fsdp_flight_work(struct fsdp_flight_bytes *bytes, uint64_t steps);
 bool fsdp_flight_pack_sizes(
 	struct fsdp_flight_bytes *bytes, const struct fsdp_inert *sizes);
 bool fsdp_flight_pack_texts(

@@ -23,6 +23,14 @@ bool fsdp_inert_is_list(const struct fsdp_inert *value)
 	       kind == FSDP_PICKLE_TUPLE;
 }
 
+uint64_t fsdp_inert_count(const struct fsdp_inert *value)
+{
+	if (!fsdp_inert_is_list(value) && !fsdp_inert_is_dict(value))
+		return 0;
+	return value->json != NULL ? value->json->count
+				   : fsdp_pickle_count(value->pickle, value->ref);
+}
+
 struct fsdp_span fsdp_inert_text(const struct fsdp_inert *value)
 {
 	if (fsdp_json_is(value->json, FSDP_JSON_TEXT))

@@ -34,6 +34,9 @@ bool fsdp_inert_is_dict(const struct fsdp_inert *value);
 /* A list or a tuple. */
 bool fsdp_inert_is_list(const struct fsdp_inert *value);
 
+/* Items of a list, pairs of a dict. */
+uint64_t fsdp_inert_count(const struct fsdp_inert *value);
+
 /* data NULL: it is not a string. */
 struct fsdp_span fsdp_inert_text(const struct fsdp_inert *value);
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Views and maps make much of a few stored bytes: each command that reads elements counts that before it reads, and ends at a
-named limit; what is ordinary is read. Prints TAP.
+"""Views, maps and values that a pickle shares make much of a few stored bytes: each command counts that before it reads, and
+ends at a named limit; what is ordinary is read. Prints TAP.
 
 repeats.py BINARY
 """
@@ -86,6 +86,28 @@ def build(root):
     save(root / "long.pt", {"a": Tensor(long, (20, 1 << 20), (1 << 20, 1))}, {"0": bytes(80 << 20)}, zipfile.ZIP_DEFLATED)
 
 
+def dump(path, entries, groups):
+    path.write_bytes(pickle.dumps({"version": "2.10", "pg_config": groups, "entries": entries}, 4))
+
+
+def entry(seq, group=("0", "default_pg"), **fields):
+    return {"record_id": seq, "process_group": group, "collective_seq_id": seq, "profiling_name": "nccl:all_reduce", **fields}
+
+
+def build_dumps(root):
+    """Dumps of the Flight Recorder: lists that all entries share, and as many groups as entries."""
+    many, ranks = range(20000), list(range(20000))
+    sizes, frames = [[1] * 1000] * 1000, [{"name": "f", "filename": "torch/nn.py", "line": 1}] * 20000
+    wide = entry(1, **{f"key{i}": 0 for i in many})
+    dump(root / "sizes.pt", [entry(i, input_sizes=sizes, output_sizes=sizes) for i in range(600)], {})
+    dump(root / "frames.pt", [entry(i, frames=frames) for i in many], {})
+    dump(root / "entries.pt", [wide] * 20000, {})
+    dump(root / "shared.pt", [entry(i, (str(i), "pp")) for i in many], {str(i): {"ranks": ranks} for i in many})
+    dump(root / "single.pt", [entry(i, (str(i), "pp")) for i in many], {str(i): {"ranks": str([i])} for i in many})
+    dump(root / "world.pt", [entry(i, (str(i), "default_pg")) for i in many], {"all": {"ranks": ranks}})
+    dump(root / "names.pt", [entry(i, ("0", f"group {i}")) for i in many], {"0": {"ranks": ranks}})
+
+
 # (line, statuses, what is printed)
 ROWS = [
     ("hash --logical one.pt", (3,), "limit expanded-bytes"),
@@ -101,6 +123,8 @@ ROWS = [
     ("audit --merged=stack.pt --map=hf-mixtral stack.pt", (2,), "limit memory"),
     *[(f"{line} {name}.pt", (2, 3), "limit expanded-bytes") for name in ("views", "far", "wide")
       for line in ("hash --logical", "stats", f"diff --values {name}.pt", "export -o out")],
+    *[(f"order {name}.pt", (2,), "limit work") for name in ("sizes", "frames", "entries")],
+    *[(f"order {name}.pt", (3,), "no dump") for name in ("shared", "single", "world", "names")],
     ("hash --logical good.pt", (0,), ""),
     ("stats good.pt", (0,), ""),
     ("diff --values good.pt good.pt", (0,), "4 tensors are equal"),
@@ -135,6 +159,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="fsdp-inspect-") as folder:
         root = pathlib.Path(folder)
         build(root)
+        build_dumps(root)
         for number, row in enumerate(ROWS, 1):
             why = wrong(root, *row)
             failed += why is not None

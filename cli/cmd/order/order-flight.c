@@ -132,40 +132,43 @@ static void put_collective(struct out *out, const struct fsdp_flight *says)
 
 /* ---- what there is ---- */
 
+enum { MOST_SHOWN = 8 };
+
 /* Groups that are called alike, as meshes make them, are named once. */
 static void put_groups(struct out *out, const struct fsdp_flight *says)
 {
-	size_t told = 0;
+	size_t alike[MOST_SHOWN], first[MOST_SHOWN], shown = 0, j;
+	bool more = false;
 
 	for (size_t i = 0; i < says->group_count; i++) {
-		struct text name = text_of_span(says->groups[i]);
-		size_t alike = 0, before = 0;
-		for (size_t j = 0; j < says->group_count; j++) {
-			bool same = text_is(text_of_span(says->groups[j]), name) &&
-				    says->group_sizes[j] == says->group_sizes[i];
-			alike += same;
-			before += same && j < i;
+		for (j = 0; j < shown; j++)
+			if (says->group_sizes[first[j]] == says->group_sizes[i] &&
+				text_is(text_of_span(says->groups[first[j]]),
+					text_of_span(says->groups[i])))
+				break;
+		if (j < shown) {
+			alike[j]++;
+		} else if (says->groups[i].size != 0 && shown == MOST_SHOWN) {
+			more = true;
+		} else if (says->groups[i].size != 0) {
+			alike[shown] = 1;
+			first[shown++] = i;
 		}
-		if (before != 0)
-			continue;
-		if (told == 8) {
-			out_line_text(out, ", and more");
-			return;
-		}
-		if (name.size == 0)
-			continue;
-		out_line_text(out, "%s", told++ == 0 ? "; groups " : ", ");
-		out_line_name(out, name);
+	}
+	for (j = 0; j < shown; j++) {
+		size_t size = says->group_sizes[first[j]];
+		out_line_text(out, "%s", j == 0 ? "; groups " : ", ");
+		out_line_name(out, text_of_span(says->groups[first[j]]));
 		/* A log does not tell how many ranks a group has. */
 		if (is_log(says))
 			continue;
-		if (alike > 1)
-			out_line_text(
-				out, " (%zu of %zu ranks)", alike, says->group_sizes[i]);
+		if (alike[j] > 1)
+			out_line_text(out, " (%zu of %zu ranks)", alike[j], size);
 		else
-			out_line_text(out, " (%zu rank%s)", says->group_sizes[i],
-				says->group_sizes[i] == 1 ? "" : "s");
+			out_line_text(out, " (%zu rank%s)", size, size == 1 ? "" : "s");
 	}
+	if (more)
+		out_line_text(out, ", and more");
 }
 
 static const struct fsdp_flight_dump *first_dump(const struct listing *listing)
@@ -287,8 +290,6 @@ static void line_waiting(const struct flight *flight)
 		out_line(flight->listing->run->out, "waiting", "%s, in other collectives",
 			rank_words(says->waiting, says->waiting_count, &words));
 }
-
-enum { MOST_SHOWN = 8 };
 
 static void line_rest(struct out *out, const char *label, size_t count)
 {
