@@ -638,6 +638,17 @@ static bool find_idle(const struct log_join *join, int64_t *idle, size_t *ret_co
 	return true;
 }
 
+static bool tell_work(const struct log_join *join, struct fsdp_flight *flight,
+	const struct log_team *team, const struct fsdp_watchdog_line *line)
+{
+	flight->seq = line->seq;
+	flight->group_name = name_of(join, team);
+	flight->group = title_of(join, team);
+	if (line->op.size != 0)
+		flight->op = fsdp_flight_folded(line->op, join->arena);
+	return line->op.size == 0 || flight->op.data != NULL;
+}
+
 /* Ranks print nothing about a group in which they never entered what timed out, but for the
  * default one. If others wait and these do not, they are the cause. */
 static bool tell_idle(struct log_join *join, struct fsdp_flight *flight)
@@ -659,21 +670,55 @@ static bool tell_idle(struct log_join *join, struct fsdp_flight *flight)
 	const struct fsdp_watchdog_line *line = first_timeout(longest);
 	flight->verdict = FSDP_FLIGHT_STUCK;
 	flight->problem = "idle";
+	flight->all_wait = false;
 	flight->culprits = idle;
 	flight->culprit_count = count;
 	flight->entered = flight->members = entered;
 	flight->entered_count = flight->member_count = entered_count;
-	flight->seq = line->seq;
 	if (entered_ns(longest) != INT64_MAX)
 		flight->since_ns = entered_ns(longest);
-	flight->group_name = name_of(join, team);
-	flight->group = title_of(join, team);
-	if (line->op.size != 0) {
-		flight->op = fsdp_flight_folded(line->op, join->arena);
-		if (flight->op.data == NULL)
-			return false;
+	return tell_work(join, flight, team, line);
+}
+
+/* Ranks fail in what others of their group completed: there they part, whatever they
+ * entered. */
+static bool tell_parted(struct log_join *join, struct fsdp_flight *flight)
+{
+	const struct log_team *team = NULL;
+	const struct fsdp_watchdog_line *first = NULL;
+	int64_t *failed, *completed;
+	for (size_t i = 0; i < join->team_count; i++) {
+		int64_t most = FSDP_ABSENT;
+		for (size_t j = 0; j < join->teams[i].count; j++)
+			if (join->teams[i].states[j].completed > most)
+				most = join->teams[i].states[j].completed;
+		for (size_t j = 0; first == NULL && j < join->teams[i].count; j++)
+			if (is_waiting(&join->teams[i].states[j]) &&
+				first_timeout(&join->teams[i].states[j])->seq <= most) {
+				team = &join->teams[i];
+				first = first_timeout(&team->states[j]);
+			}
 	}
-	return true;
+	if (first == NULL)
+		return true;
+	failed = FSDP_TAKE(join->arena, failed, team->count);
+	completed = FSDP_TAKE(join->arena, completed, team->count);
+	if (failed == NULL || completed == NULL)
+		return false;
+	flight->culprit_count = flight->entered_count = flight->missing_count = 0;
+	for (size_t i = 0; i < team->count; i++) {
+		const struct rank_state *one = &team->states[i];
+		if (one->completed >= first->seq)
+			completed[flight->entered_count++] = one->rank;
+		else if (is_waiting(one))
+			failed[flight->culprit_count++] = one->rank;
+	}
+	flight->verdict = FSDP_FLIGHT_STUCK;
+	flight->problem = "parted";
+	flight->all_wait = false;
+	flight->culprits = failed;
+	flight->entered = completed;
+	return tell_work(join, flight, team, first);
 }
 
 /* Ranks told of others that cannot be named. */
@@ -730,11 +775,18 @@ bool fsdp_watchdog_join_readings(struct fsdp_trace_reading *readings, size_t cou
 	if (!fsdp_flight_join(
 		    ranks, join.rank_count, readings[0].limits, arena, flight, ret_error))
 		return false;
+	if ((flight->verdict == FSDP_FLIGHT_AGREE ||
+		    flight->verdict == FSDP_FLIGHT_INCOMPLETE) &&
+		!tell_parted(&join, flight))
+		return fsdp_arena_fail(arena, ret_error);
 	if (flight->problem == NULL && !tell_idle(&join, flight))
 		return fsdp_arena_fail(arena, ret_error);
-	/* One rank agrees with itself. */
-	if (join.rank_count == 1 && flight->verdict == FSDP_FLIGHT_AGREE)
+	/* Of one rank nothing tells whether others agree. */
+	if (join.rank_count == 1 && flight->verdict == FSDP_FLIGHT_AGREE) {
 		flight->verdict = FSDP_FLIGHT_INCOMPLETE;
+		flight->all_wait = false;
+		flight->since_ns = FSDP_ABSENT;
+	}
 	if (join.left_out && flight->problem == NULL && !tell_unheard(&join, flight))
 		return fsdp_arena_fail(arena, ret_error);
 	*ret_flight = flight;

@@ -171,12 +171,12 @@ static void put_groups(struct out *out, const struct fsdp_flight *says)
 		out_line_text(out, ", and more");
 }
 
-static const struct fsdp_flight_dump *first_dump(const struct listing *listing)
+static const struct fsdp_recording *first_dump(const struct listing *listing)
 {
 	for (size_t i = 0; i < listing->count; i++) {
 		const struct fsdp_recording *one = fsdp_recording(listing->recordings, i);
 		if (one->flight != NULL)
-			return one->flight;
+			return one;
 	}
 	return NULL;
 }
@@ -205,7 +205,7 @@ static void line_logs(const struct flight *flight)
 static void line_dumps(const struct flight *flight)
 {
 	const struct fsdp_flight *says = flight->says;
-	const struct fsdp_flight_dump *first = first_dump(flight->listing);
+	const struct fsdp_flight_dump *first = first_dump(flight->listing)->flight;
 	struct out *out = flight->listing->run->out;
 	size_t count = dump_count(flight->listing);
 
@@ -236,6 +236,7 @@ static const char *verb_of(const char *problem)
 		{ "cycle", "wait for each other, first in" },
 		{ "status", "never entered" },
 		{ "idle", "printed no timeout while others did, first in" },
+		{ "parted", "failed where others of the group did not, in" },
 		{ "unheard", NULL },
 		{ "op", "called another operation in" },
 		{ "size", "used other sizes in" },
@@ -275,7 +276,8 @@ static void line_entered(const struct flight *flight)
 
 	if (says->verdict != FSDP_FLIGHT_STUCK || says->entered_count == 0)
 		return;
-	out_line(out, "entered", "%s%s%s",
+	bool parted = strcmp(says->problem, "parted") == 0;
+	out_line(out, parted ? "completed" : "entered", "%s%s%s",
 		rank_words(says->entered, says->entered_count, &words),
 		time != NULL ? ", since " : "", time != NULL ? time : "");
 }
@@ -373,6 +375,30 @@ static void lines_lacking(const struct flight *flight)
 			rank_words(says->unreadable, says->unreadable_count, &words));
 }
 
+/* Of what one rank left nothing follows for the others. */
+static bool is_alone(const struct flight *flight)
+{
+	return is_log(flight->says) ? flight->says->log_rank_count == 1
+				    : dump_count(flight->listing) == 1;
+}
+
+static void line_alone(const struct flight *flight)
+{
+	const struct fsdp_flight *says = flight->says;
+	struct out *out = flight->listing->run->out;
+
+	if (is_log(says))
+		out_line(out, NULL,
+			"only rank %" PRId64
+			" printed such lines: nothing is known of the others",
+			says->watches[0].rank);
+	else
+		out_line(out, NULL,
+			"only the dump of rank %" PRId64
+			" can be read: nothing is known of the others",
+			first_dump(flight->listing)->rank);
+}
+
 /* None of them is the cause. */
 static void line_all_wait(const struct flight *flight)
 {
@@ -382,7 +408,11 @@ static void line_all_wait(const struct flight *flight)
 	const char *time = moment(says->since_ns, is_log(says), &since);
 
 	out_line_begin(out, NULL);
-	out_line_text(out, "the ranks agree, and all of them wait in ");
+	if (is_alone(flight))
+		out_line_text(out, "rank %" PRId64 " waits in ",
+			first_dump(flight->listing)->rank);
+	else
+		out_line_text(out, "the ranks agree, and all of them wait in ");
 	if (says->common.seq != FSDP_ABSENT)
 		out_line_text(out, "#%" PRId64 " ", says->common.seq);
 	if (says->common.op.size != 0)
@@ -406,9 +436,12 @@ static void line_agree(const struct flight *flight)
 
 	if (says->all_wait)
 		line_all_wait(flight);
-	else if (says->verdict == FSDP_FLIGHT_AGREE && says->problem == NULL)
+	if (says->problem == NULL && is_alone(flight))
+		line_alone(flight);
+	else if (says->verdict == FSDP_FLIGHT_AGREE && says->problem == NULL &&
+		 !says->all_wait)
 		out_line(out, NULL, "the ranks agree: they entered the same collectives");
-	if (says->verdict == FSDP_FLIGHT_INCOMPLETE && says->problem == NULL)
+	else if (says->verdict == FSDP_FLIGHT_INCOMPLETE && says->problem == NULL)
 		out_line(out, NULL,
 			is_log(says)
 				? "the ranks with lines agree: they entered the same collectives"
@@ -433,7 +466,9 @@ static void line_next(const struct flight *flight)
 	else if (says->verdict == FSDP_FLIGHT_MISMATCH)
 		out_line(out, "next", "see why %s called it so",
 			rank_words(says->culprits, says->culprit_count, &words));
-	else if ((is_log(says) && says->verdict == FSDP_FLIGHT_AGREE) || says->all_wait)
+	else if (((is_log(says) && says->verdict == FSDP_FLIGHT_AGREE) ||
+			 says->all_wait) &&
+		 !is_alone(flight))
 		out_line(out, "next",
 			"look for the cause below PyTorch: NCCL_DEBUG=INFO, and the network between the hosts");
 	else if (is_log(says) && says->verdict == FSDP_FLIGHT_INCOMPLETE)
@@ -687,7 +722,7 @@ const struct record order_flight_record = OBJECT_RECORD(FLIGHT, "collectives",
 		.about = "Whether the ranks of the job agree." },
 	{ "problem", WORD_AT(FLIGHT, problem), .null = true,
 		WORDS("missing", "extra", "cycle", "status", "idle", "unheard",
-			"no_entries", "op", "size", "dtype"),
+			"no_entries", "op", "size", "dtype", "parted"),
 		.about = "What is wrong; null for nothing." },
 	{ "culprits", LIST_AT(FLIGHT, culprits, culprit_count, record_integers),
 		.always = true, .about = "Ranks that are the cause." },

@@ -129,8 +129,9 @@ FSDP_API const char *fsdp_flight_verdict_name(unsigned verdict);
 struct fsdp_flight {
 	enum fsdp_flight_verdict verdict;
 	/* "missing", "extra", "cycle", "status", "idle", "unheard", "no_entries", "op",
-	 * "size", "dtype"; NULL: there is none. "idle" is of logs: the culprits wait in
-	 * no group, while others do, first in the one that follows. */
+	 * "size", "dtype", "parted"; NULL: there is none. Two are of logs. "idle": the
+	 * culprits wait in no group, while others do, first in the one that follows.
+	 * "parted": the culprits failed in what `entered` completed. */
 	const char *problem;
 	/* Ranks to look at first. */
 	const int64_t *culprits;
