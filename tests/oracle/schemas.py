@@ -32,10 +32,6 @@ NEVER_SEEN = {
     "replay-1#/$defs/rank/properties/interrupted": "only after Ctrl-C, which replay.bats tries",
     "*#/properties/interrupted": "only after Ctrl-C, which replay.bats tries",
     "*/properties/dtype_raw": "PyTorch spells dtypes one way",
-    "diff-1#/$defs/side/properties/shown": "only of checkpoints that differ in a value, which diff.bats makes",
-    "hash-1#/$defs/digest_check/properties/list": "only of parts, which parts.bats makes",
-    "hash-1#/$defs/digest_check/properties/wrong_line": "only of parts, which parts.bats makes",
-    "diff-1#/$defs/unread/properties/number": "only of parts that could not be read whole, which parts.bats makes",
     "replay-1#/$defs/cost/properties/cause": "only of ranks on one clock, which the oracle of asynchronous traces makes",
     "diff-1#/$defs/side/properties/value": "only of checkpoints that differ in a value, which diff.bats makes",
 }
@@ -378,7 +374,6 @@ def audit_jobs(args, folder):
         yield "--json", "audit", "--data", "--values", path
         yield "--json", "audit", "--data", "--part=1/2", path
         yield "--jsonl", "audit", "--data", "--part=1/2", path
-        yield "--jsonl", "hash", "--part=1/2", path
         yield "--json", "audit", path, os.path.join(folder, "absent")
         yield "--jsonl", "audit", path, os.path.join(folder, "absent")
     for case in (first_case(args, [name]) for name in ("broken/hf-missing-tensor", "torch-zip/custom-class")):
@@ -524,6 +519,8 @@ def sample_jobs(args, folder):
     for case in cases(args):
         for words in jobs_of_case(case):
             yield case.name if case.name in ALONE else case.family, words
+    for path in glob.glob(os.path.join(SOURCE, "testdata", "dcp", "conjugates", "checkpoint")):
+        yield "dcp/conjugates", ("--json", "ls", "-l", path)
     hostile = os.path.join(args.fixtures, "hostile") if args.fixtures else ""
     for part in ("zip", "tensor", "dcp", "plan"):
         for path in sorted(glob.glob(os.path.join(hostile, part, "*"))):
