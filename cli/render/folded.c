@@ -56,7 +56,7 @@ static void weighed(struct out *out, const struct weighed *part)
 {
 	struct folded *folded = folded_of(out);
 	struct writer *stack = &folded->stack;
-	if (!make_room(folded, part->depth))
+	if (folded->error != 0 || !make_room(folded, part->depth))
 		return;
 	stack->size = part->depth > 0 ? folded->ends[part->depth - 1] : 0;
 	if (part->depth > 0)
