@@ -107,14 +107,26 @@ static bool read_numbers(struct sparse *sparse, uint32_t tensor, uint32_t part,
 	return good;
 }
 
-/* What is damaged, other rules tell. */
+/* What cannot be read is not judged; other rules report the damage. */
+static bool pass_over(
+	struct sparse *sparse, struct fsdp_error *error, struct fsdp_error **ret_error)
+{
+	bool memory = fsdp_error_code(error) == FSDP_ERROR_MEMORY;
+
+	sparse->unreadable = true;
+	if (memory)
+		*ret_error = error;
+	else
+		fsdp_error_free(error);
+	return !memory;
+}
+
 static bool judge_part(struct sparse *sparse, uint32_t tensor, uint32_t part,
 	struct numbers *numbers, struct fsdp_error **ret_error)
 {
 	struct fsdp_tensor own = fsdp_tensor(sparse->checking->checkpoint, part);
 	const char *dtype = fsdp_dtype(own.dtype)->name;
 	struct fsdp_error *error = NULL;
-	bool memory;
 
 	if (own.numel == 0 || numbers->run == 0 || numbers->limit_count == 0 ||
 		(strcmp(dtype, "int64") != 0 && strcmp(dtype, "int32") != 0))
@@ -123,15 +135,8 @@ static bool judge_part(struct sparse *sparse, uint32_t tensor, uint32_t part,
 		sparse->skipped = true;
 		return true;
 	}
-	if (read_numbers(sparse, tensor, part, numbers, &error))
-		return true;
-	memory = fsdp_error_code(error) == FSDP_ERROR_MEMORY;
-	sparse->unreadable = true;
-	if (memory)
-		*ret_error = error;
-	else
-		fsdp_error_free(error);
-	return !memory;
+	return read_numbers(sparse, tensor, part, numbers, &error) ||
+	       pass_over(sparse, error, ret_error);
 }
 
 /* The first element whose indices do not come behind those before; 0: there is none. */
@@ -149,8 +154,7 @@ static int64_t find_disorder(const int64_t *indices, int64_t dims, int64_t count
 	return 0;
 }
 
-/* Of a tensor that is marked as coalesced, in order and each only once. What cannot be
- * read, judge_part has met. */
+/* Of a tensor that is marked as coalesced, in order and each only once. */
 static bool judge_order(struct sparse *sparse, uint32_t index, uint32_t part,
 	struct fsdp_error **ret_error)
 {
@@ -178,9 +182,9 @@ static bool judge_order(struct sparse *sparse, uint32_t index, uint32_t part,
 		at += bytes.size;
 	}
 	fsdp_elements_close(elements);
-	fsdp_error_free(error);
-	int64_t disorder =
-		good ? find_disorder(all, indices.shape[0], indices.shape[1]) : 0;
+	if (!good)
+		return pass_over(sparse, error, ret_error);
+	int64_t disorder = find_disorder(all, indices.shape[0], indices.shape[1]);
 	if (disorder == 0)
 		return true;
 	struct fsdp_span name = fsdp_scratch_name(&checking->name, checking->checkpoint,
