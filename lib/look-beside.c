@@ -644,7 +644,13 @@ static bool judge_stray(struct beside *beside, struct fsdp_span path,
 	struct fsdp_look look;
 	if (!fsdp_look_at_head(source, path, head, &look, error))
 		return false;
+	/* What looks for a sign gives no error if it cannot read. */
+	bool failed = false;
+	look.source.failed = &failed;
 	const struct fsdp_family *family = find_pickles(&look);
+	look.source.failed = NULL;
+	if (failed)
+		return fsdp_fail(error, FSDP_ERROR_SYSTEM, FSDP_UNKNOWN, "cannot read");
 	if (family != NULL)
 		judge_with(beside, &look, family, error);
 	else if (fsdp_archive_is_compressed(look.head) || fsdp_gunzip_is_zlib(look.head))
@@ -692,18 +698,32 @@ static bool is_known(
 	if (around->is_apart)
 		return fsdp_span_equal(name, around->only);
 	const struct side_file *file = find_side_file(name, numbers);
+	const struct fsdp_checkpoint *checkpoint = beside->opening->checkpoint;
+	if (checkpoint->plan_found &&
+		fsdp_span_equal(
+			name, fsdp_span_last(fsdp_span_text(checkpoint->plan_path), '/')))
+		return true;
 	return was_read(beside, name) ||
 	       (beside->has_listed && file != NULL && file->content != JSON) ||
 	       is_among(beside->targets, beside->target_count, name);
 }
 
 /* Takes the error. False: memory ended. */
-static bool pass_over(struct beside *beside, struct fsdp_span name,
+static bool pass_over(struct beside *beside, struct fsdp_span name, bool opened,
 	struct fsdp_error *error, struct fsdp_error **ret_error)
 {
-	if (fsdp_error_code(error) == FSDP_ERROR_MEMORY) {
+	enum fsdp_error_code code = fsdp_error_code(error);
+	if (code == FSDP_ERROR_MEMORY) {
 		*ret_error = error;
 		return false;
+	}
+	const char *rule = fsdp_error_rule(error);
+	if (opened && (code == FSDP_ERROR_SYSTEM ||
+			      (rule != NULL && strcmp(rule, "FI2004") == 0))) {
+		if (fsdp_vec_add(&beside->opening->checkpoint->errors, &error))
+			return true;
+		fsdp_error_free(error);
+		return fsdp_fail_memory(ret_error);
 	}
 	say_unjudged(beside, name, fsdp_error_message(error));
 	fsdp_error_free(error);
@@ -717,6 +737,7 @@ static bool look_at_item(struct beside *beside, const struct around *around,
 	struct fsdp_error *error = item->error;
 	struct fsdp_source source;
 	struct fsdp_span name = name_from(beside, around, item->path);
+	bool opened = false;
 	if (name.data == NULL) {
 		fsdp_error_free(error);
 		return fsdp_arena_fail(&beside->arena, ret_error);
@@ -730,10 +751,12 @@ static bool look_at_item(struct beside *beside, const struct around *around,
 	if (beside->opening->checkpoint->has_dir)
 		fsdp_checkpoint_keep_open(beside->opening->checkpoint);
 	if (error == NULL &&
-		fsdp_folder_source(item->folder, item->entry.name, &source, &error) &&
-		source.size != 0)
-		(void)judge_stray(beside, name, &source, &error);
-	return error == NULL || pass_over(beside, name, error, ret_error);
+		fsdp_folder_source(item->folder, item->entry.name, &source, &error)) {
+		opened = true;
+		if (source.size != 0)
+			(void)judge_stray(beside, name, &source, &error);
+	}
+	return error == NULL || pass_over(beside, name, opened, error, ret_error);
 }
 
 static bool look_through_tree(
@@ -755,8 +778,8 @@ static bool look_through_tree(
 		fsdp_error_free(item.error);
 		fsdp_fail_limit(&error, FSDP_LIMIT_BESIDE_FILES,
 			fsdp_limit(&beside->limits, FSDP_LIMIT_BESIDE_FILES));
-		good = pass_over(
-			beside, name_from(beside, around, item.path), error, ret_error);
+		good = pass_over(beside, name_from(beside, around, item.path), false,
+			error, ret_error);
 	}
 	fsdp_tree_free(files);
 	return good;
@@ -848,7 +871,8 @@ static bool look_around(struct beside *beside, struct fsdp_error **ret_error)
 		good = look_through_tree(beside, &around, ret_error);
 		fsdp_dir_close(&dir);
 	} else {
-		good = pass_over(beside, (struct fsdp_span){ 0 }, error, ret_error);
+		good = pass_over(
+			beside, (struct fsdp_span){ 0 }, false, error, ret_error);
 	}
 	fsdp_arena_done(&arena);
 	return good;

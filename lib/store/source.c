@@ -109,8 +109,12 @@ bool fsdp_source_read(const struct fsdp_source *source, uint64_t offset, void *b
 {
 	if (!lies_inside(source, offset, size, ret_error))
 		return false;
-	if (source->fd >= 0)
-		return read_file(source, offset, buffer, size, ret_error);
+	if (source->fd >= 0) {
+		bool good = read_file(source, offset, buffer, size, ret_error);
+		if (!good && source->failed != NULL)
+			*source->failed = true;
+		return good;
+	}
 	if (source->pages != NULL)
 		copy_pages(source, offset, buffer, size);
 	else if (size != 0)

@@ -19,6 +19,7 @@ struct fsdp_source {
 	uint64_t base;             /* where this part begins in the file or memory */
 	uint64_t size;
 	const unsigned char *const *pages; /* memory by pages (store/pages.h), borrowed */
+	bool *failed; /* set when bytes cannot be read, by callers who ask for no error; NULL */
 };
 
 /* Memory is borrowed: the caller keeps it. */
