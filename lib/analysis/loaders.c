@@ -160,6 +160,9 @@ static bool add_reason(struct fsdp_loading *loading, const struct fsdp_load_rule
 		.name_count = loading->name_count,
 		.all_names = loading->all_names,
 	};
+	/* What helps is a word of the rule, and these files lack what it needs. */
+	if (reason->way_out != NULL && *reason->way_out == '\0')
+		reason->way_out = NULL;
 	return !loading->failed;
 }
 

@@ -66,7 +66,8 @@ static void files_of_a_run_tell_that_there_was_one(void **state)
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		FOLDER_WRITE(names[i], "x");
 		expect_way_out("trainer",
-			"gather the files of all nodes, or resume from an earlier checkpoint");
+
+			"copy trainer_state.json from where the checkpoint was written, or resume from an earlier checkpoint");
 		folder_unlink(names[i]);
 	}
 }

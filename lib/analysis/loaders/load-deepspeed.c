@@ -7,6 +7,7 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "analysis/loaders/loading.h"
 #include "base/num.h"
@@ -15,6 +16,10 @@ enum { RANKS_MOST = 65536, TAG_BYTES = 256 };
 
 #define NO_LATEST \
 	"Unable to find latest file at {path}/latest, if trying to load latest checkpoint please ensure this file exists or pass an explicit checkpoint tag: the model keeps its start values"
+#define CONVERT \
+	"convert it with ds_to_universal.py%s, and set checkpoint.load_universal to true"
+#define NO_CONVERTER \
+	"no converter is right for this checkpoint; weights only: fsdp-inspect export"
 #define TAG "tag"
 #define STAGE "zero_stage"
 #define BF16 "bf16"
@@ -68,34 +73,11 @@ static bool names_no_tag(struct fsdp_loading *loading)
 	       !fsdp_load_has_file(loading, "%s", tag_file(loading));
 }
 
-static bool has_no_latest(struct fsdp_loading *loading)
-{
-	return !is_universal(loading) && names_no_tag(loading);
-}
-
-static bool has_no_latest_universal(struct fsdp_loading *loading)
-{
-	return is_universal(loading) && names_no_tag(loading);
-}
-
-bool fsdp_load_has_no_tag(struct fsdp_loading *loading)
-{
-	char tag[TAG_BYTES];
-
-	if (names_no_tag(loading))
-		return false;
-	fsdp_load_say(loading, 0, "%s", tag_of(loading, tag));
-	return *tag == '\0' || !fsdp_load_has_folder(loading, tag);
-}
-
 /* ---- what the files say ---- */
 
 /* An integer that a value of this name has; -1: none has. */
-static int64_t value_of(struct fsdp_loading *loading, const char *name)
+static int64_t value_in(const struct fsdp_checkpoint *checkpoint, const char *name)
 {
-	char tag[TAG_BYTES];
-	const struct fsdp_checkpoint *checkpoint =
-		fsdp_load_open(loading, tag_of(loading, tag));
 	uint32_t id = checkpoint != NULL
 			      ? fsdp_name_find(checkpoint, fsdp_span_text(name))
 			      : FSDP_NONE;
@@ -110,13 +92,20 @@ static int64_t value_of(struct fsdp_loading *loading, const char *name)
 	return -1;
 }
 
-/* Files of ranks tell the stage too. */
-static bool has_rank_models(struct fsdp_loading *loading, const char *tag)
+static int64_t value_of(struct fsdp_loading *loading, const char *name)
+{
+	char tag[TAG_BYTES];
+
+	return value_in(fsdp_load_open(loading, tag_of(loading, tag)), name);
+}
+
+/* Model states with this in their names. */
+static bool has_models(struct fsdp_loading *loading, const char *tag, const char *word)
 {
 	for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++) {
 		struct fsdp_span name = fsdp_survey_entry(loading->survey, i)->name;
 		if (fsdp_span_begins(name, fsdp_span_text(tag)) &&
-			memmem(name.data, name.size, "/zero_pp_rank_", 14) != NULL &&
+			memmem(name.data, name.size, word, strlen(word)) != NULL &&
 			fsdp_span_ends(name, FSDP_SPAN("_model_states.pt")))
 			return true;
 	}
@@ -128,7 +117,8 @@ static int64_t saved_stage(struct fsdp_loading *loading)
 	char tag[TAG_BYTES];
 	int64_t stage = value_of(loading, "ds_config.zero_optimization.stage");
 
-	if (has_rank_models(loading, tag_of(loading, tag)))
+	/* Files of ranks tell the stage too. */
+	if (has_models(loading, tag_of(loading, tag), "/zero_pp_rank_"))
 		return 3;
 	return stage > 0 ? stage : 0;
 }
@@ -168,7 +158,152 @@ static uint32_t saved_world(struct fsdp_loading *loading)
 	return world > 0 && world <= RANKS_MOST ? (uint32_t)world : 1;
 }
 
+/* ---- what helps ---- */
+
+#define ELASTIC "ds_config.zero_optimization.elastic_checkpoint"
+
+/* The converter keeps these two states of each parameter and no others. */
+static bool has_states_of_adam(const struct fsdp_checkpoint *checkpoint)
+{
+	size_t first = 0, second = 0;
+
+	for (uint32_t i = 0; i < fsdp_tensor_count(checkpoint); i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
+		struct fsdp_span last = fsdp_name_last(checkpoint, tensor.name);
+		bool is_first = fsdp_span_is(last, "exp_avg"),
+		     is_second = fsdp_span_is(last, "exp_avg_sq");
+		if (tensor.role != FSDP_ROLE_OPTIM)
+			continue;
+		if (!is_first && !is_second && !fsdp_span_is(last, "step"))
+			return false;
+		first += is_first;
+		second += is_second;
+	}
+	return first > 0 && first == second;
+}
+
+/* Whether it takes groups in another order than they were cut. */
+static bool is_scrambled(const struct fsdp_checkpoint *checkpoint)
+{
+	for (size_t i = 0; i < fsdp_finding_count(checkpoint); i++)
+		if (strcmp(fsdp_finding(checkpoint, i)->rule->id, "FI1071") == 0)
+			return true;
+	return false;
+}
+
+/*
+ * Word 2: how the folder becomes one for any world. ds_to_universal.py of 0.19.8 was tried:
+ * of stages 1 and 2 it needs universal_checkpoint_info or a flag; of a round-robin save it
+ * scrambles states and ends with 0; of an elastic one it raises. Slices of tensor
+ * parallelism and experts were not tried.
+ */
+static void say_conversion(struct fsdp_loading *loading, const char *tag)
+{
+	const struct fsdp_checkpoint *checkpoint = fsdp_load_open(loading, tag);
+	bool is_told;
+
+	fsdp_load_say(loading, 2, "%s", "");
+	if (!fsdp_load_is_sound(checkpoint) ||
+		value_in(checkpoint, "mp_world_size") > 1 ||
+		has_models(loading, tag, "_expert_"))
+		return;
+	is_told =
+		has_models(loading, tag, "/zero_pp_rank_") ||
+		fsdp_name_find(checkpoint,
+			FSDP_SPAN(
+				"universal_checkpoint_info.universal_checkpoint_version")) !=
+			FSDP_NONE;
+	if (is_scrambled(checkpoint) || value_in(checkpoint, ELASTIC) == 1 ||
+		!has_states_of_adam(checkpoint))
+		fsdp_load_say(loading, 2, NO_CONVERTER);
+	else
+		fsdp_load_say(
+			loading, 2, CONVERT, is_told ? "" : " --inject_missing_state");
+}
+
+static void say_conversion_of_tag(struct fsdp_loading *loading)
+{
+	char tag[TAG_BYTES];
+
+	say_conversion(loading, tag_of(loading, tag));
+}
+
+/* The only folder with states that is no universal one; empty: there are several. */
+static void find_only_tag(struct fsdp_loading *loading, char *tag)
+{
+	char folder[TAG_BYTES], zero[TAG_BYTES + 8];
+
+	*tag = '\0';
+	for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++) {
+		struct fsdp_span name = fsdp_survey_entry(loading->survey, i)->name;
+		const void *slash = memchr(name.data, '/', name.size);
+		if (slash == NULL || !fsdp_span_ends(name, FSDP_SPAN("_states.pt")))
+			continue;
+		name.size = (size_t)((const unsigned char *)slash - name.data);
+		snprintf(folder, sizeof folder, "%.*s",
+			FSDP_TEXT_MOST(name, TAG_BYTES - 1));
+		snprintf(zero, sizeof zero, "%s/zero", folder);
+		if (fsdp_load_has_folder(loading, zero) || strcmp(folder, tag) == 0)
+			continue;
+		if (*tag != '\0') {
+			*tag = '\0';
+			return;
+		}
+		memcpy(tag, folder, sizeof folder);
+	}
+}
+
+/* Word 2: the folder that is meant, if there is one that is not damaged. */
+static void say_tag(struct fsdp_loading *loading)
+{
+	char tag[TAG_BYTES];
+	const struct fsdp_checkpoint *checkpoint;
+
+	fsdp_load_say(loading, 2, "%s", "");
+	find_only_tag(loading, tag);
+	checkpoint = *tag != '\0' ? fsdp_load_open(loading, tag) : NULL;
+	if (is_universal(loading) || !fsdp_load_is_sound(checkpoint))
+		return;
+	fsdp_load_say(loading, 2, "pass tag='%s' to load_checkpoint%s", tag,
+		fsdp_load_choice(loading, TAG) == NULL
+			? ", or write that name into the file latest"
+			: "");
+}
+
 /* ---- rules ---- */
+
+static bool has_no_latest(struct fsdp_loading *loading)
+{
+	if (is_universal(loading) || !names_no_tag(loading))
+		return false;
+	say_tag(loading);
+	return true;
+}
+
+static bool has_no_latest_universal(struct fsdp_loading *loading)
+{
+	char tag[TAG_BYTES];
+	struct fsdp_span text = fsdp_survey_text(loading->survey, "latest");
+
+	if (!is_universal(loading) || !names_no_tag(loading))
+		return false;
+	snprintf(tag, sizeof tag, "%.*s", FSDP_TEXT_MOST(text, TAG_BYTES - 1));
+	say_conversion(loading, tag);
+	return true;
+}
+
+bool fsdp_load_has_no_tag(struct fsdp_loading *loading)
+{
+	char tag[TAG_BYTES];
+
+	if (names_no_tag(loading))
+		return false;
+	tag_of(loading, tag);
+	if (*tag != '\0' && fsdp_load_has_folder(loading, tag))
+		return false;
+	say_tag(loading);
+	return true;
+}
 
 bool fsdp_load_lacks_states(struct fsdp_loading *loading)
 {
@@ -189,16 +324,22 @@ bool fsdp_load_is_other_world(struct fsdp_loading *loading)
 {
 	uint32_t saved = saved_world(loading), world = loading->options->world;
 
+	if (world == 0 || world == saved || stage_of(loading) == 0 ||
+		!reads_states(loading))
+		return false;
 	fsdp_load_say(loading, 0, "%u", saved);
 	fsdp_load_say(loading, 1, "%u", world);
-	return world != 0 && world != saved && stage_of(loading) > 0 &&
-	       reads_states(loading);
+	say_conversion_of_tag(loading);
+	return true;
 }
 
 bool fsdp_load_is_elastic(struct fsdp_loading *loading)
 {
-	return stage_of(loading) > 0 && reads_states(loading) &&
-	       value_of(loading, "ds_config.zero_optimization.elastic_checkpoint") == 1;
+	if (stage_of(loading) == 0 || !reads_states(loading) ||
+		value_of(loading, ELASTIC) != 1)
+		return false;
+	say_conversion_of_tag(loading);
+	return true;
 }
 
 /* What stands in front of the names of the files that hold states: as the run says, else
@@ -222,16 +363,26 @@ bool fsdp_load_lacks_optimizer(struct fsdp_loading *loading)
 {
 	char tag[TAG_BYTES];
 	const char *prefix;
+	uint32_t rank = 0, world = saved_world(loading);
 
 	if (stage_of(loading) == 0 || !reads_states(loading))
 		return false;
 	prefix = prefix_of(loading, tag_of(loading, tag));
-	for (uint32_t i = 0; i < saved_world(loading); i++)
-		if (fsdp_load_lacks(loading,
-			    "%s/%szero_pp_rank_%u_mp_rank_00_optim_states.pt", tag,
-			    prefix, i))
-			return true;
-	return false;
+	while (rank < world && !fsdp_load_lacks(loading,
+				       "%s/%szero_pp_rank_%u_mp_rank_00_optim_states.pt",
+				       tag, prefix, rank))
+		rank++;
+	if (rank == world)
+		return false;
+	/* A run in another precision looks for other names; files of stage 3 hold all
+	 * weights. */
+	fsdp_load_say(loading, 2, "%s", "");
+	if (fsdp_load_choice(loading, BF16) == NULL)
+		fsdp_load_say(loading, 2,
+			"copy %.512s from where the checkpoint was written%s",
+			loading->words[0],
+			stage_of(loading) == 3 ? "" : ", or pass load_module_only=True");
+	return true;
 }
 
 /* Slices of tensor parallelism and stages of a pipeline have rules of their own. */
@@ -371,24 +522,22 @@ static bool is_of_other_program(struct fsdp_loading *loading)
 static const struct fsdp_load_rule rules[] = {
 	{ "deepspeed-no-latest", NULL, NULL, FSDP_LOAD_DIFFERS, NULL, NO_LATEST, NULL,
 		is_of_other_program, true },
-	{ "deepspeed-no-latest", NULL, NULL, FSDP_LOAD_DIFFERS, NULL, NO_LATEST,
-		"write the name of the folder into the file latest, or pass tag= to load_checkpoint",
+	{ "deepspeed-no-latest", NULL, NULL, FSDP_LOAD_DIFFERS, NULL, NO_LATEST, "{2}",
 		has_no_latest, true },
 	{ "deepspeed-no-latest-universal", NULL, NULL, FSDP_LOAD_REFUSES,
 		"builtins.ValueError",
 		"Invalid for universal checkpoint: {path}/latest_universal does not exist",
-		"convert it with ds_to_universal.py", has_no_latest_universal },
+		"{2}", has_no_latest_universal },
 	{ "deepspeed-no-tag", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.AssertionError",
-		"", "write the name of an existing folder into the file latest",
-		fsdp_load_has_no_tag },
+		"", "{2}", fsdp_load_has_no_tag },
 	{ "deepspeed-other-universal", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
 		"a universal checkpoint with another ZeRO stage is not judged", NULL,
 		is_other_universal, true },
 	{ "deepspeed-stage", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.AssertionError", "",
-		"load it with the ZeRO stage that saved it, or convert it with ds_to_universal.py",
-		is_other_layout },
+		"load it with the ZeRO stage that saved it", is_other_layout },
 	{ "deepspeed-no-states", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.AssertionError",
-		"", "gather the files of all nodes", fsdp_load_lacks_states },
+		"", "copy {0} from where the checkpoint was written",
+		fsdp_load_lacks_states },
 	{ "deepspeed-other-model", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
 		"Error(s) in loading state_dict", "build the model that was saved",
 		is_other_model },
@@ -406,17 +555,13 @@ static const struct fsdp_load_rule rules[] = {
 	{ "deepspeed-world", NULL, NULL, FSDP_LOAD_REFUSES,
 		"deepspeed.runtime.zero.utils.ZeRORuntimeException",
 		"The checkpoint being loaded used a DP world size of {0} but the current world size is {1}. Automatic adjustment of ZeRO's optimizer state partitioning with a new world size is not currently supported.",
-		"convert it with ds_to_universal.py and set checkpoint.load_universal to true",
-		fsdp_load_is_other_world },
+		"{2}", fsdp_load_is_other_world },
 	{ "deepspeed-no-optimizer", NULL, NULL, FSDP_LOAD_REFUSES,
 		"builtins.FileNotFoundError",
-		"[Errno 2] No such file or directory: '{path}/{0}'",
-		"gather the files of all nodes, or pass load_module_only=True",
+		"[Errno 2] No such file or directory: '{path}/{0}'", "{2}",
 		fsdp_load_lacks_optimizer },
 	{ "deepspeed-elastic", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.AssertionError",
-		"",
-		"convert it with ds_to_universal.py and set checkpoint.load_universal to true",
-		fsdp_load_is_elastic },
+		"", "{2}", fsdp_load_is_elastic },
 	{ "deepspeed-sliced", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
 		"saves of tensor or pipeline parallelism are not supported", NULL,
 		is_sliced },

@@ -104,6 +104,16 @@ const struct fsdp_checkpoint *fsdp_load_open(
 	return part.checkpoint;
 }
 
+bool fsdp_load_is_sound(const struct fsdp_checkpoint *checkpoint)
+{
+	bool is_sound =
+		checkpoint != NULL && fsdp_checkpoint_error_count(checkpoint) == 0;
+
+	for (size_t i = 0; is_sound && i < fsdp_finding_count(checkpoint); i++)
+		is_sound = fsdp_finding(checkpoint, i)->severity < FSDP_ERROR;
+	return is_sound;
+}
+
 struct fsdp_setting fsdp_load_setting(
 	struct fsdp_loading *loading, const char *document, const char *key)
 {

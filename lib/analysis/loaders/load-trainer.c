@@ -77,17 +77,27 @@ static bool lacks_state(struct fsdp_loading *loading)
 	return !fsdp_load_has_file(loading, "trainer_state.json");
 }
 
-/* Nothing of a run is here: a model that was saved by itself, or what another program
- * saved. */
-static bool holds_no_run(struct fsdp_loading *loading)
+/* A file that only a run leaves. */
+static bool holds_run(struct fsdp_loading *loading)
 {
 	static const char *const files[] = { "optimizer.pt", "optimizer.bin",
 		"scheduler.pt", "training_args.bin", "rng_state.pth" };
 
 	for (size_t i = 0; i < FSDP_COUNT(files); i++)
 		if (fsdp_load_has_file(loading, "%s", files[i]))
-			return false;
-	return !fsdp_load_has_any(loading, "rng_state_", "") && lacks_state(loading);
+			return true;
+	return fsdp_load_has_any(loading, "rng_state_", "");
+}
+
+/* A model that was saved by itself. */
+static bool holds_no_run(struct fsdp_loading *loading)
+{
+	return is_plain(loading) && lacks_state(loading) && !holds_run(loading);
+}
+
+static bool lacks_state_of_run(struct fsdp_loading *loading)
+{
+	return lacks_state(loading) && holds_run(loading);
 }
 
 static bool lacks_model_metadata(struct fsdp_loading *loading)
@@ -107,10 +117,19 @@ static bool lacks_file(struct fsdp_loading *loading)
 		       fsdp_load_lacks_distcp(loading, "optimizer_0/"));
 }
 
+/* Trainer names no tag itself. */
 static bool lacks_states(struct fsdp_loading *loading)
 {
-	return is_deepspeed(loading) &&
-	       (fsdp_load_has_no_tag(loading) || fsdp_load_lacks_states(loading));
+	if (!is_deepspeed(loading))
+		return false;
+	fsdp_load_say(loading, 2, "%s", "");
+	if (fsdp_load_has_no_tag(loading))
+		return true;
+	if (!fsdp_load_lacks_states(loading))
+		return false;
+	fsdp_load_say(loading, 2, "copy %.512s from where the checkpoint was written",
+		loading->words[0]);
+	return true;
 }
 
 static bool is_other_world(struct fsdp_loading *loading)
@@ -237,7 +256,10 @@ static const struct fsdp_load_rule rules[] = {
 		holds_no_run },
 	{ "trainer-no-state", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.FileNotFoundError",
 		"[Errno 2] No such file or directory: '{path}/trainer_state.json'",
-		"gather the files of all nodes, or resume from an earlier checkpoint",
+		"copy trainer_state.json from where the checkpoint was written, or resume from an earlier checkpoint",
+		lacks_state_of_run },
+	{ "trainer-no-state", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.FileNotFoundError",
+		"[Errno 2] No such file or directory: '{path}/trainer_state.json'", NULL,
 		lacks_state },
 	{ "trainer-no-metadata", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
 		"AssertionError: metadata is None; global metadata read failed: [Errno 2] No such file or directory: '{path}/{0}'",
@@ -249,16 +271,16 @@ static const struct fsdp_load_rule rules[] = {
 		"FileNotFoundError: [Errno 2] No such file or directory: '{path}/{0}'",
 		"gather the files of all nodes in one folder", lacks_file },
 	{ "trainer-no-states", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.AssertionError",
-		"", "gather the files of all nodes", lacks_states },
+		"", "{2}", lacks_states },
 	{ "trainer-world", NULL, NULL, FSDP_LOAD_REFUSES,
 		"deepspeed.runtime.zero.utils.ZeRORuntimeException",
 		"The checkpoint being loaded used a DP world size of {0} but the current world size is {1}. Automatic adjustment of ZeRO's optimizer state partitioning with a new world size is not currently supported.",
-		"convert it with ds_to_universal.py and set checkpoint.load_universal to true",
-		is_other_world },
+		"{2}", is_other_world },
 	{ "trainer-no-optimizer-states", NULL, NULL, FSDP_LOAD_REFUSES,
 		"builtins.FileNotFoundError",
 		"[Errno 2] No such file or directory: '{path}/{0}'",
-		"gather the files of all nodes", lacks_optimizer_states },
+		"copy {0} from where the checkpoint was written",
+		lacks_optimizer_states },
 	{ "trainer-shard-absent", NULL, NULL, FSDP_LOAD_REFUSES,
 		"builtins.FileNotFoundError", "No such file or directory: {path}/{0}",
 		"gather the shards of all nodes", lacks_shard },

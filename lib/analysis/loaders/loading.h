@@ -86,7 +86,9 @@ struct fsdp_load_rule {
 	const char *id;
 	const char *since, *until; /* versions; NULL: any. `until` has it no more */
 	enum fsdp_load_verdict verdict;
-	const char *exception, *message, *way_out; /* {path}, {0} to {3} */
+	/* {path}, {0} to {3}. What helps works on these files, or it is not given: `holds`
+	 * checks what it needs, or makes it a word, which is empty then. */
+	const char *exception, *message, *way_out;
 	bool (*holds)(struct fsdp_loading *loading);
 	bool ends; /* the call returns here */
 };
@@ -133,6 +135,9 @@ bool fsdp_load_lacks(struct fsdp_loading *loading, const char *format, ...)
 /* A part as a checkpoint of its own; NULL: it cannot be opened. */
 const struct fsdp_checkpoint *fsdp_load_open(
 	struct fsdp_loading *loading, const char *name);
+
+/* It was read completely, and no finding is an error. NULL is not. */
+bool fsdp_load_is_sound(const struct fsdp_checkpoint *checkpoint);
 
 /* A member of a document; absent (kind NONE, key absent) if it is not there. */
 struct fsdp_setting fsdp_load_setting(
@@ -266,6 +271,7 @@ bool fsdp_load_lacks_indexed_shard(struct fsdp_loading *loading);
 
 /* ---- load-deepspeed.c ---- */
 
+/* Those about another world and about elastic saves give what helps as word 2. */
 bool fsdp_load_is_deepspeed(struct fsdp_loading *loading);
 bool fsdp_load_has_no_tag(struct fsdp_loading *loading);
 bool fsdp_load_lacks_states(struct fsdp_loading *loading);
