@@ -210,6 +210,57 @@ static void ranks_are_of_modules(void **state)
 	JUDGE(adapters);
 }
 
+/* Of a rank that the configuration does not have, the last reason says what helps. */
+static void ranks_are_set_where_all_agree(void **state)
+{
+#define OF_RANK(r) "{\"peft_type\": \"LORA\", \"r\": " r "}"
+	static const struct {
+		const char *config, *tensors, *cure;
+	} adapters[] = {
+		{ OF_RANK("3"), PAIR("m.q", "2x5", "4x2") PAIR("m.k", "2x5", "4x2"),
+			"set r to 2 in adapter_config.json" },
+		{ OF_RANK("3"), PAIR("m.q", "2x5", "4x2") PAIR("m.k", "3x5", "4x3"), "" },
+		{ OF_RANK("3"), PAIR("m.q", "2x5", "4x2") PAIR("m.k", "1x5", "4x1"), "" },
+		{ OF_RANK("3"), PAIR("m.q", "2x5", "4x1"), "" },
+		/* Only one of both. */
+		{ OF_RANK("3"), "m.q.lora_A.weight 2x5", "" },
+		/* Pieces of one process, and no ranks. */
+		{ OF_RANK("4"), PAIR("m.q", "6", "8"), "" },
+		/* A square module's matrices, transposed. */
+		{ OF_RANK("2"), PAIR("m.q", "5x2", "2x5"), "" },
+		/* As PEFT before 0.3 had them. */
+		{ "{\"peft_type\": \"LORA\", \"r\": 4, \"enable_lora\": [true, false, true]}",
+			PAIR("m.q", "8x5", "6x8"), "" },
+		{ "{\"peft_type\": \"LORA\", \"r\": 4}", PAIR("m.q", "8x5", "6x4x1"),
+			"" },
+		{ "{\"peft_type\": \"LORA\", \"r\": 3, \"rank_pattern\": {\"k\": 2}}",
+			PAIR("m.q", "2x5", "4x2"), "" },
+	};
+	const char *loader = "peft";
+	struct fsdp_loads_options options = {
+		.size = sizeof options, .loaders = &loader, .loader_count = 1
+	};
+
+	(void)state;
+	for (size_t i = 0; i < FSDP_COUNT(adapters); i++) {
+		struct fsdp_survey *survey = NULL;
+		struct fsdp_loads *loads = NULL;
+		folder_write("adapter_config.json", adapters[i].config,
+			strlen(adapters[i].config));
+		put_tensors("base_model.model.", adapters[i].tensors);
+		assert_true(fsdp_survey_new(folder, NULL, 0, &survey, NULL));
+		assert_true(fsdp_loads_new(survey, &options, &loads, NULL));
+		fsdp_survey_free(survey);
+		const struct fsdp_load_result *result = fsdp_loads_result(loads, 0);
+		assert_string_equal(result->reasons[0].rule, "peft-rank");
+		assert_string_equal(result->reasons[0].way_out != NULL
+					    ? result->reasons[0].way_out
+					    : "",
+			adapters[i].cure);
+		fsdp_loads_free(loads);
+	}
+}
+
 #define ADA "{\"peft_type\": \"ADALORA\", \"init_r\": 2, \"target_modules\": [\"q\"]"
 #define KEPT(mask) ADA ", \"rank_pattern\": {\"m.q.lora_E\": " mask "}}"
 #define THREE(r) "m.q.lora_A " r "x3 m.q.lora_B 4x" r " m.q.lora_E " r "x1"
@@ -578,6 +629,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(modules_of_the_base_are_compared),
 		TEST(ranks_are_of_modules),
+		TEST(ranks_are_set_where_all_agree),
 		TEST(adalora_takes_ranks_away),
 		TEST(parts_of_lora_come_together),
 		TEST(whole_modules_are_asked_for_by_name),

@@ -35,6 +35,7 @@ struct folder_case {
 	struct fsdp_load_choice choices[CHOICES_MOST];
 	bool expects, unread; /* another model is expected; bytes are not compared */
 	const char *expected, *says, *took;
+	const char *cure; /* of the last reason; "": none */
 };
 
 static void put_sample(const char *name, const char *sample)
@@ -73,6 +74,8 @@ static void expect_words(
 	if (of->says != NULL && strstr(last->message, of->says) == NULL &&
 		(last->way_out == NULL || strstr(last->way_out, of->says) == NULL))
 		assert_string_equal(last->message, of->says);
+	if (of->cure != NULL)
+		assert_string_equal(last->way_out != NULL ? last->way_out : "", of->cure);
 	for (size_t i = 0; of->took != NULL && i < result->took_count; i++)
 		at += (size_t)snprintf(found + at, sizeof found - at, "%s%.*s",
 			i == 0 ? "" : " ", FSDP_TEXT(result->took[i]));
@@ -172,6 +175,18 @@ static void folders_of_accelerate(void **state)
 		{ "accelerate", .files = { TEXT("pytorch_model.bin", NAMESPACE) },
 			.expected = "refuses accelerate-unpickling-global",
 			.says = "add_safe_globals([argparse.Namespace])" },
+		/* One that is allowed, and is filled by an opcode all the same. */
+		{ "accelerate",
+			.files = { TEXT("pytorch_model.bin",
+				SAVED("(cargparse\nNamespace\nccollections\ndeque\nt")) },
+			.expected = "refuses accelerate-unpickling-global", .cure = "" },
+		{ "accelerate",
+			.files = { TEXT("pytorch_model.bin", SAVED("cos\nsystem\n")) },
+			.expected = "refuses accelerate-unpickling-global", .cure = "" },
+		{ "accelerate",
+			.files = { TEXT(
+				"pytorch_model.bin", SAVED("cmine\nSettings\n")) },
+			.expected = "refuses accelerate-unpickling-global", .cure = "" },
 		{ "accelerate", .files = { TEXT("pytorch_model.bin", POINTER) },
 			.expected = "refuses accelerate-unpickling",
 			.says = "Unsupported operand 118" },
@@ -186,7 +201,8 @@ static void folders_of_accelerate(void **state)
 				TENSORS("pytorch_model.bin", "{" ONE("b", 1) "4]}}", 4) },
 			.expected = "differs accelerate-other-set",
 			.says = "model.safetensors is taken and pytorch_model.bin is not",
-			.took = "model.safetensors" },
+			.took = "model.safetensors",
+			.cure = "move the one that is not meant out of the folder" },
 		{ "accelerate",
 			.files = { STATE,
 				TENSORS("model.safetensors", "{" ONE("a", 1) "4]}}", 4),
@@ -261,8 +277,15 @@ static void tags_of_deepspeed(void **state)
 {
 	static const struct folder_case cases[] = {
 		{ "deepspeed", .files = { A_FOLDER("t"), STATES("") },
+			.expected = "differs deepspeed-no-latest", .cure = "" },
+		{ "deepspeed",
+			.files = { A_FOLDER("t"),
+				SAVED_STATE("mp_rank_00_model_states.pt"),
+				SAVED_STATE("zero_pp_rank_0_mp_rank_00_optim_states.pt"),
+				SAVED_STATE(
+					"zero_pp_rank_1_mp_rank_00_optim_states.pt") },
 			.expected = "differs deepspeed-no-latest",
-			.says = "write the name of the folder into the file latest" },
+			.cure = "pass tag='t' to load_checkpoint, or write that name into the file latest" },
 		{ "deepspeed", .files = { TAG, STATES("") }, STAGE("1"),
 			.expected = "refuses deepspeed-no-optimizer",
 			.says = "t/zero_pp_rank_0_mp_rank_00_optim_states.pt" },
@@ -474,7 +497,8 @@ static void experts_are_joined(void **state)
 						   "0", 4, 8) ", " DOWN("0", 8, 12) "}",
 					   12) },
 			.expected = "refuses hf-experts-fewer",
-			.says = "model.layers.0.mlp.experts.gate_up_proj | MISMATCH" },
+			.says = "model.layers.0.mlp.experts.gate_up_proj | MISMATCH",
+			.cure = "" },
 		{ "hf", "5",
 			{ MIXTRAL, TENSORS("model.safetensors",
 					   "{" GATE("0", 0, 4) ", " GATE("1", 4,
@@ -503,7 +527,8 @@ static void what_else_lies_beside_weights(void **state)
 			.expected = "not_judged hf-layer-types hf-model-unknown" },
 		{ "hf", .files = { GPT2, ONE_OF("other.weight", "1", 4) },
 			.expected = "differs hf-unexpected",
-			.says = "other.weight | UNEXPECTED |, lm_head.weight | MISSING |" },
+			.says = "other.weight | UNEXPECTED |, lm_head.weight | MISSING |",
+			.cure = "" },
 		{ "hf",
 			.files = { GPT2, ONE_OF("transformer.ln_f.bias", "1", 4),
 				TENSORS("pytorch_model.bin", "{}", 0) },

@@ -311,22 +311,84 @@ static bool walk_to_ranked(struct fsdp_adapter_walk *walk, struct fsdp_loading *
 	return false;
 }
 
-static bool is_other_rank(struct fsdp_loading *loading)
+/* The first of these members, which are bits. */
+static const struct fsdp_adapter_member *first_of(
+	const struct fsdp_adapter_form *form, uint32_t members)
+{
+	for (size_t i = 0; i < FSDP_ADAPTER_MEMBERS; i++)
+		if ((members >> i & 1) != 0)
+			return &form->members[i];
+	return NULL;
+}
+
+/* What belongs to the present tensor and is not stored; NULL: nothing. */
+static const struct fsdp_adapter_member *find_lacking(
+	struct fsdp_loading *loading, const struct fsdp_adapter_walk *walk)
+{
+	const struct fsdp_adapter_member *member = walk->name.member;
+
+	if (member->needs != 0 && !fsdp_adapter_has(walk->form, walk->checkpoint,
+					  &walk->name, member->needs))
+		return first_of(walk->form, member->needs);
+	if (member->also_needs != 0 &&
+		(member->flag == NULL || fsdp_adapter_is_set(loading, member->flag)) &&
+		!fsdp_adapter_has(
+			walk->form, walk->checkpoint, &walk->name, member->also_needs))
+		return first_of(walk->form, member->also_needs);
+	return NULL;
+}
+
+/* Whether both matrices of all modules have this rank, and none could be transposed or the
+ * piece of one process: only then the configuration is what is wrong. */
+static bool is_rank_of_all(struct fsdp_loading *loading, int64_t rank, int64_t configured)
+{
+	struct fsdp_adapter_walk walk;
+	uint32_t rank_at, size_at;
+
+	for (fsdp_adapter_begin(&walk, loading); walk_to_ranked(&walk, loading);) {
+		fsdp_adapter_find_dims(&walk, &rank_at, &size_at);
+		if (walk.tensor.dims != 2 ||
+			fsdp_adapter_size_at(&walk, rank_at) != rank ||
+			fsdp_adapter_size_at(&walk, 1 - rank_at) == configured ||
+			find_lacking(loading, &walk) != NULL)
+			return false;
+	}
+	return rank > 0 && !fsdp_adapter_is_set(loading, "rank_pattern") &&
+	       !fsdp_adapter_is_set(loading, "enable_lora");
+}
+
+/* Of a tensor with too few dimensions it is not a rank that is wrong. */
+static bool find_other_rank(struct fsdp_loading *loading, bool has_none)
 {
 	struct fsdp_adapter_walk walk;
 	int64_t rank, stored;
 
 	for (fsdp_adapter_begin(&walk, loading); walk_to_ranked(&walk, loading);) {
 		if (!fsdp_adapter_rank(loading, walk.form, walk.name.module, &rank) ||
-			is_of_rank(&walk, rank, &stored) ||
+			is_of_rank(&walk, rank, &stored) || (stored < 0) != has_none ||
 			walk.form->has_sizes_unknown ||
 			fsdp_adapter_is_set(loading, "target_parameters"))
 			continue;
 		fsdp_adapter_say_name(loading, &walk);
-		fsdp_adapter_say_numbers(loading, stored, rank);
+		fsdp_adapter_say_numbers(
+			loading, has_none ? walk.tensor.dims : stored, rank);
+		fsdp_load_say(loading, 4, "%s", "");
+		if (is_rank_of_all(loading, stored, rank))
+			fsdp_load_say(loading, 4, "set %s to %lld in adapter_config.json",
+				walk.form->rank, (long long)stored);
 		return true;
 	}
 	return false;
+}
+
+static bool is_no_matrix(struct fsdp_loading *loading)
+{
+	return find_other_rank(loading, true);
+}
+
+static bool is_other_rank(struct fsdp_loading *loading)
+{
+	return find_other_rank(loading, false);
 }
 
 /* Parameters that are not weights of their modules have a rank for each of their parts. */
@@ -442,33 +504,6 @@ static bool uses_nothing(struct fsdp_loading *loading)
 	return count > 0 && loading->options->expected == NULL;
 }
 
-/* The first of these members, which are bits. */
-static const struct fsdp_adapter_member *first_of(
-	const struct fsdp_adapter_form *form, uint32_t members)
-{
-	for (size_t i = 0; i < FSDP_ADAPTER_MEMBERS; i++)
-		if ((members >> i & 1) != 0)
-			return &form->members[i];
-	return NULL;
-}
-
-/* What belongs to the present tensor and is not stored; NULL: nothing. */
-static const struct fsdp_adapter_member *find_lacking(
-	struct fsdp_loading *loading, const struct fsdp_adapter_walk *walk)
-{
-	const struct fsdp_adapter_member *member = walk->name.member;
-
-	if (member->needs != 0 && !fsdp_adapter_has(walk->form, walk->checkpoint,
-					  &walk->name, member->needs))
-		return first_of(walk->form, member->needs);
-	if (member->also_needs != 0 &&
-		(member->flag == NULL || fsdp_adapter_is_set(loading, member->flag)) &&
-		!fsdp_adapter_has(
-			walk->form, walk->checkpoint, &walk->name, member->also_needs))
-		return first_of(walk->form, member->also_needs);
-	return NULL;
-}
-
 static bool lacks_half(struct fsdp_loading *loading)
 {
 	struct fsdp_adapter_walk walk;
@@ -508,9 +543,7 @@ static const struct fsdp_load_rule rules[] = {
 		"Error while deserializing header: {0}",
 		"download or copy the file again", fsdp_load_is_cut_safetensors },
 	{ "peft-unpickling-global", NULL, NULL, FSDP_LOAD_REFUSES, FSDP_LOAD_UNPICKLING,
-		FSDP_LOAD_REFUSED_GLOBAL,
-		"call torch.serialization.add_safe_globals([{1}]) first",
-		fsdp_load_weights_refuse_global },
+		FSDP_LOAD_REFUSED_GLOBAL, "{2}", fsdp_load_weights_refuse_global },
 	{ "peft-unpickling", NULL, NULL, FSDP_LOAD_REFUSES, FSDP_LOAD_UNPICKLING,
 		FSDP_LOAD_REFUSED_OPCODE,
 		"download the file itself, for example with git lfs pull",
@@ -549,9 +582,7 @@ static const struct fsdp_load_rule rules[] = {
 		"Target modules {{0}} not found in the base model. Please check the target modules and try again.",
 		"set target_modules to the modules that are stored", has_no_target },
 	{ "peft-whole-names", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.KeyError",
-		"'base_model.model.{0}'",
-		"rename the tensors: prefix base_model.model., and leave out the names of wrappers",
-		fsdp_adapter_has_lost_module },
+		"'base_model.model.{0}'", NULL, fsdp_adapter_has_lost_module },
 	{ "peft-whole-base", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.KeyError", "'{0}'",
 		"take the module out of modules_to_save; it is then the base's",
 		fsdp_adapter_lacks_module_of_base },
@@ -581,8 +612,10 @@ static const struct fsdp_load_rule rules[] = {
 		MISMATCH ": it is empty, as ZeRO-3 leaves it",
 		"save the adapter again with its weights gathered", is_empty_piece },
 	{ "peft-rank", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
-		MISMATCH ": the rank is {1}, the configuration says {2}",
-		"set the rank of this module to {1} in adapter_config.json",
+		MISMATCH ": its number of dimensions is {1}, so it has no rank", NULL,
+		is_no_matrix },
+	{ "peft-rank", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
+		MISMATCH ": the rank is {1}, the configuration says {2}", "{4}",
 		is_other_rank },
 	{ "peft-token-count", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
 		"Error(s) in loading state_dict for {3}: size mismatch for trainable_tokens_delta: {1} rows are stored, for {2} tokens",
@@ -609,8 +642,7 @@ static const struct fsdp_load_rule rules[] = {
 		NULL, has_no_tensors },
 	{ "peft-names", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
 		"UserWarning: Found missing adapter keys while loading the checkpoint: ['{0}', ...]; the stored ones are not used",
-		"rename the tensors: prefix base_model.model., and leave out the names of wrappers",
-		has_other_names },
+		NULL, has_other_names },
 	{ "peft-half", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
 		"UserWarning: Found missing adapter keys while loading the checkpoint: ['{0}']",
 		NULL, lacks_half },
@@ -628,7 +660,8 @@ static const struct fsdp_load_rule rules[] = {
 		NULL, has_unknown_rank },
 	{ "peft-other-set", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
 		"{1} is taken and {0} is not looked at; they differ",
-		"remove the older {1}", fsdp_load_sets_differ },
+		"move the one that is not meant out of the folder",
+		fsdp_load_sets_differ },
 	{ "peft-other-set-unread", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
 		"{1} is loaded and {0} is ignored; use --data to see whether they differ",
 		NULL, fsdp_load_sets_unread },

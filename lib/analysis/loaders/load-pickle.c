@@ -11,6 +11,8 @@
 #include "analysis/loaders/loading.h"
 #include "base/num.h"
 
+#define ADD_SAFE "call torch.serialization.add_safe_globals([%s]) first"
+
 /* What begins a file. */
 enum beginning { NOTHING, EMPTY, ZIP, LEGACY, PICKLED, OTHER };
 
@@ -71,12 +73,35 @@ static bool is_taken(const struct fsdp_loading *loading, struct fsdp_span global
 	return false;
 }
 
-/* An empty name is the path itself. */
+/* Those that are filled by an opcode for lists or dicts stay refused when they are
+ * allowed. */
+static bool is_container(struct fsdp_span global)
+{
+	return fsdp_span_is(global, "collections.deque") ||
+	       fsdp_span_is(global, "collections.defaultdict");
+}
+
+/* All that it names is known to be data, and nothing in it looks hostile. */
+static bool is_harmless(struct fsdp_loading *loading, const char *name)
+{
+	const struct fsdp_checkpoint *checkpoint = fsdp_load_open(loading, name);
+
+	for (size_t i = 0; checkpoint != NULL && i < fsdp_finding_count(checkpoint); i++)
+		if (fsdp_finding(checkpoint, i)->severity > FSDP_NOTE &&
+			strcmp(fsdp_finding(checkpoint, i)->rule->category, "safety") ==
+				0)
+			return false;
+	return checkpoint != NULL;
+}
+
+/* An empty name is the path itself. Word 2: what helps; empty: some class is not known to be
+ * data, or allowing it is not enough. */
 static bool file_refuses_global(struct fsdp_loading *loading, const char *name)
 {
 	struct fsdp_survey_pickles pickles;
 	char *text = loading->words[1];
 	size_t at = 0;
+	bool has_container = false;
 
 	loading->failed |= !fsdp_survey_pickles(loading->survey, name, &pickles);
 	if (!pickles.is_readable ||
@@ -91,8 +116,13 @@ static bool file_refuses_global(struct fsdp_loading *loading, const char *name)
 				FSDP_TEXT_MOST(pickles.globals[i], 256));
 		at += (size_t)snprintf(text + at, FSDP_LOAD_WORD - at, "%s%.*s",
 			at == 0 ? "" : ", ", FSDP_TEXT_MOST(pickles.globals[i], 256));
+		has_container |= is_container(pickles.globals[i]);
 		fsdp_load_name(loading, pickles.globals[i]);
 	}
+	fsdp_load_say(loading, 2, "%s", "");
+	if (at > 0 && at < FSDP_LOAD_WORD - sizeof ADD_SAFE && !has_container &&
+		pickles.opcode == NULL && is_harmless(loading, name))
+		fsdp_load_say(loading, 2, ADD_SAFE, text);
 	return at > 0;
 }
 
@@ -243,13 +273,14 @@ static bool refuses_opcode(struct fsdp_loading *loading)
 	return file_refuses_opcode(loading, "");
 }
 
-/* Those that are filled by an opcode for lists or dicts stay refused when they are
- * allowed. */
 static bool refuses_container(struct fsdp_loading *loading)
 {
-	return refuses_global(loading) &&
-	       (strcmp(loading->words[0], "collections.deque") == 0 ||
-		       strcmp(loading->words[0], "collections.defaultdict") == 0);
+	if (!refuses_global(loading) || !is_container(fsdp_span_text(loading->words[0])))
+		return false;
+	if (is_harmless(loading, ""))
+		fsdp_load_say(loading, 2,
+			"torch.load(weights_only=False), if the source is trusted");
+	return true;
 }
 
 static bool is_unread(struct fsdp_loading *loading)
@@ -329,13 +360,9 @@ static const struct fsdp_load_rule rules[] = {
 		"PytorchStreamReader failed reading zip archive: failed finding central directory.",
 		NULL, is_cut },
 	{ "weights-only-container", NULL, NULL, FSDP_LOAD_REFUSES, FSDP_LOAD_UNPICKLING,
-		FSDP_LOAD_REFUSED_GLOBAL,
-		"torch.load(weights_only=False), if the source is trusted",
-		refuses_container },
+		FSDP_LOAD_REFUSED_GLOBAL, "{2}", refuses_container },
 	{ "weights-only-global", NULL, NULL, FSDP_LOAD_REFUSES, FSDP_LOAD_UNPICKLING,
-		FSDP_LOAD_REFUSED_GLOBAL,
-		"call torch.serialization.add_safe_globals([{1}]) first",
-		refuses_global },
+		FSDP_LOAD_REFUSED_GLOBAL, "{2}", refuses_global },
 	{ "weights-only-opcode", NULL, NULL, FSDP_LOAD_REFUSES, FSDP_LOAD_UNPICKLING,
 		FSDP_LOAD_REFUSED_OPCODE,
 		"save it again with torch.save and pickle_protocol=2, if it is a pickle",

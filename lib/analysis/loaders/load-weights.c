@@ -488,6 +488,69 @@ static void name_missing(struct fsdp_loading *loading)
 			fsdp_load_name(loading, loading->model.items[i].name);
 }
 
+/* The name without its first `cut` bytes, behind a prefix. */
+static const struct fsdp_load_tensor *find_renamed(struct fsdp_loading *loading,
+	struct fsdp_span name, size_t cut, struct fsdp_span prefix)
+{
+	char text[NAME_BYTES];
+
+	if (cut > name.size || prefix.size + name.size - cut > sizeof text)
+		return NULL;
+	memcpy(text, prefix.data, prefix.size);
+	memcpy(text + prefix.size, name.data + cut, name.size - cut);
+	return find_tensor(
+		&loading->model, fsdp_span(text, prefix.size + name.size - cut));
+}
+
+/* Whether all that is stored and not expected is all that is missing, once the prefix is cut
+ * off or put in front. */
+static bool explains_all(
+	struct fsdp_loading *loading, struct fsdp_span prefix, bool is_cut)
+{
+	const struct fsdp_load_tensors *stored = &loading->stored;
+
+	for (size_t i = 0; i < stored->count; i++) {
+		const struct fsdp_load_tensor *item = &stored->items[i], *renamed;
+		if (item->has_match)
+			continue;
+		if (is_cut && !fsdp_span_begins(item->name, prefix))
+			return false;
+		renamed = find_renamed(loading, item->name, is_cut ? prefix.size : 0,
+			is_cut ? fsdp_span(prefix.data, 0) : prefix);
+		if (renamed == NULL || renamed->has_match ||
+			!fsdp_load_same_shape(item, renamed))
+			return false;
+	}
+	return loading->missing == loading->unexpected && loading->misshaped == 0;
+}
+
+/* Word 3: the prefix that parts what is stored from what is missing; empty: there is none. */
+static void say_renaming(struct fsdp_loading *loading)
+{
+	struct fsdp_span there, missing;
+	bool is_cut;
+
+	fsdp_load_say(loading, 3, "%s", "");
+	if (loading->unexpected == 0)
+		return;
+	there = loading->first_unexpected->name;
+	for (size_t i = 0; i < loading->model.count; i++) {
+		missing = loading->model.items[i].name;
+		is_cut = there.size > missing.size;
+		struct fsdp_span prefix = is_cut ? there : missing;
+		if (loading->model.items[i].has_match ||
+			!fsdp_span_ends(prefix, is_cut ? missing : there))
+			continue;
+		prefix.size -= is_cut ? missing.size : there.size;
+		if (prefix.size < 2 || prefix.data[prefix.size - 1] != '.' ||
+			!explains_all(loading, prefix, is_cut))
+			continue;
+		fsdp_load_say(loading, 3, "rename the tensors: %s the prefix %.*s",
+			is_cut ? "without" : "with", FSDP_TEXT_MOST(prefix, 256));
+		return;
+	}
+}
+
 /* Something is missing, and nothing is there that the model does not have. */
 bool fsdp_load_misses(struct fsdp_loading *loading)
 {
@@ -496,6 +559,7 @@ bool fsdp_load_misses(struct fsdp_loading *loading)
 	fsdp_load_say(
 		loading, 0, "%.*s", FSDP_TEXT_MOST(loading->first_missing->name, 512));
 	name_missing(loading);
+	say_renaming(loading);
 	return true;
 }
 

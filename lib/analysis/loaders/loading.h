@@ -12,7 +12,7 @@
  * a rule that holds says. A rule is a row: when it holds, and what the loader does then.
  */
 
-enum { FSDP_LOAD_WORDS = 4, FSDP_LOAD_WORD = 1024, FSDP_LOAD_NAMES = 20 };
+enum { FSDP_LOAD_WORDS = 5, FSDP_LOAD_WORD = 1024, FSDP_LOAD_NAMES = 20 };
 
 /* A tensor of the model, or of what is stored. */
 struct fsdp_load_tensor {
@@ -60,7 +60,7 @@ struct fsdp_loading {
 	size_t choice_count;
 	bool failed; /* out of memory */
 
-	/* What the rule that holds says: {0} to {3} in its texts, and its names. */
+	/* What the rule that holds says: {0} to {4} in its texts, and its names. */
 	char words[FSDP_LOAD_WORDS][FSDP_LOAD_WORD];
 	struct fsdp_span names[FSDP_LOAD_NAMES];
 	size_t name_count;
@@ -86,7 +86,7 @@ struct fsdp_load_rule {
 	const char *id;
 	const char *since, *until; /* versions; NULL: any. `until` has it no more */
 	enum fsdp_load_verdict verdict;
-	/* {path}, {0} to {3}. What helps works on these files, or it is not given: `holds`
+	/* {path}, {0} to {4}. What helps works on these files, or it is not given: `holds`
 	 * checks what it needs, or makes it a word, which is empty then. */
 	const char *exception, *message, *way_out;
 	bool (*holds)(struct fsdp_loading *loading);
