@@ -26,17 +26,17 @@
 extern const struct command command_info, command_tree, command_audit, command_latest,
 	command_ls, command_show, command_fqns, command_flat, command_diff,
 	command_reshard, command_hash, command_stats, command_merge, command_report,
-	command_export, command_browse, command_pickle, command_order, command_replay,
-	command_help, command_version, command_commands, command_schema, command_rules,
+	command_export, command_pickle, command_order, command_replay, command_help,
+	command_version, command_commands, command_schema, command_rules,
 	command_completion;
 
 /* In the order of the overview. */
 static const struct command *const commands[] = { &command_info, &command_tree,
 	&command_audit, &command_latest, &command_ls, &command_show, &command_fqns,
 	&command_flat, &command_diff, &command_reshard, &command_hash, &command_stats,
-	&command_merge, &command_report, &command_export, &command_browse,
-	&command_pickle, &command_order, &command_replay, &command_help, &command_version,
-	&command_commands, &command_schema, &command_rules, &command_completion, NULL };
+	&command_merge, &command_report, &command_export, &command_pickle, &command_order,
+	&command_replay, &command_help, &command_version, &command_commands,
+	&command_schema, &command_rules, &command_completion, NULL };
 
 /*
  * A descriptor that was closed would be given to the first file opened, and messages

@@ -34,7 +34,6 @@ libpopt-dev        module:popt
 libpcre2-dev       module:libpcre2-8
 libutf8proc-dev    module:libutf8proc
 libssl-dev         module:libcrypto
-libncurses-dev     module:ncurses
 '
 needs_test='
 g++                command:c++

@@ -421,6 +421,7 @@ static bool put_topic(
 	FILE *stream, const struct command *const *commands, const char *topic)
 {
 	const struct fsdp_rule *rule = rule_of_name(topic);
+	const char *instead = removed_word(topic, NULL);
 
 	for (size_t i = 0; i < sizeof topics / sizeof *topics; i++) {
 		if (strcmp(topics[i].name, topic) == 0) {
@@ -434,7 +435,9 @@ static bool put_topic(
 		fputs(topic_find(topic)->text, stream);
 	else if (rule != NULL)
 		put_rule(stream, rule);
-	return topic_find(topic) != NULL || rule != NULL;
+	else if (instead != NULL)
+		fprintf(stream, "%s was removed; use %s\n", topic, instead);
+	return topic_find(topic) != NULL || rule != NULL || instead != NULL;
 }
 
 /* ---- the command ---- */

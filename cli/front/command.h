@@ -87,7 +87,6 @@ struct command {
 	bool shows_plan;       /* says itself which plan is used: no note about it */
 	bool looks_beside;     /* at the files that are loaded with the tensors */
 	bool counts_beside;    /* of these, and all other, the pickles */
-	bool fills_terminal;   /* which is asked for before anything is opened */
 	bool answers_unopened; /* for a checkpoint that could not be opened too: then
 				  run->checkpoint is NULL */
 	bool answers_each;     /* several checkpoints one after the other, and a folder of

@@ -9,6 +9,7 @@
 #include "front/nearest.h"
 #include "front/retype.h"
 #include "front/slip.h"
+#include "front/topics.h"
 
 /* ---- a line with another option in it ---- */
 
@@ -425,6 +426,12 @@ void slip_option(
 	const struct command *command = arguments->command;
 	bool is_long = strncmp(typed, "--", 2) == 0 && typed[2] != '\0';
 	struct option_owners owners = { .text = "" };
+	const char *instead = removed_word(typed, command->name);
+
+	if (instead != NULL) {
+		usage_what(usage, "%s was removed; use %s", typed, instead);
+		return;
+	}
 
 	if (is_long || typed[1] != '\0')
 		list_owners(&owners, arguments->commands, is_long ? typed + 2 : NULL,

@@ -15,6 +15,7 @@
 #include "front/nearest.h"
 #include "front/retype.h"
 #include "front/slip.h"
+#include "front/topics.h"
 
 /* ---- commands ---- */
 
@@ -76,7 +77,7 @@ static const struct synonym synonyms[] = {
 	{ "keys", "ls", NULL },
 	{ "last", "latest", NULL },
 	{ "layers", "tree", NULL },
-	{ "less", "browse", NULL, true },
+	{ "less", "tree", NULL, true },
 	{ "limits", "help", "limits" },
 	{ "list", "ls", NULL },
 	{ "ll", "ls", "-l", true },
@@ -428,7 +429,12 @@ void slip_command(
 {
 	const char *word = words->items[0];
 	const struct synonym *synonym = synonym_find(word);
+	const char *instead = removed_word(word, NULL);
 
+	if (instead != NULL) {
+		usage_what(usage, "%s was removed; use %s", word, instead);
+		return;
+	}
 	if (synonym == NULL && slip_url(usage, "info", word))
 		return;
 	if (synonym == NULL && looks_like_path(word)) {

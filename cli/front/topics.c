@@ -167,6 +167,28 @@ static const struct topic topics[] = {
 	{ "policy", POLICY },
 };
 
+/* Words of earlier versions. `command` is the one that had the option or output; NULL: any. */
+static const struct {
+	const char *word, *command, *instead;
+} removed[] = {
+	{ "browse", NULL, "fsdp-inspect tree -o ncdu CHECKPOINT | ncdu -f -" },
+};
+
+const char *removed_word(const char *word, const char *command)
+{
+	for (size_t i = 0; i < sizeof removed / sizeof *removed; i++) {
+		const char *name = removed[i].word;
+
+		if (command == NULL && word[0] != '-')
+			name += strspn(name, "-");
+		if (strcmp(name, word) == 0 &&
+			(command == NULL || removed[i].command == NULL ||
+				strcmp(removed[i].command, command) == 0))
+			return removed[i].instead;
+	}
+	return NULL;
+}
+
 const struct topic *topic_at(size_t index)
 {
 	return index < sizeof topics / sizeof *topics ? &topics[index] : NULL;

@@ -16,4 +16,8 @@ const struct topic *topic_at(size_t index);
 /* NULL: there is none of that name. */
 const struct topic *topic_find(const char *name);
 
+/* What to type instead of a command, an option ("--name") or an output of an earlier version;
+ * NULL: it is none. `command` has the option or output; NULL: any, and dashes may lack. */
+const char *removed_word(const char *word, const char *command);
+
 #endif

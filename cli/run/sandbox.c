@@ -205,10 +205,8 @@ enum { FORMS = 12 }; /* at most */
 /* On ppc64 these have the size of a struct of the kernel's in them. */
 #ifdef __powerpc64__
 #define IS_TERMINAL 0x402c7413
-#define SET_TERMINAL 0x802c7414
 #else
 #define IS_TERMINAL TCGETS
-#define SET_TERMINAL TCSETS
 #endif
 
 /* An instruction a call or two, and the rest of a form. */
@@ -331,18 +329,12 @@ static bool lock_calls(const struct sandbox *sandbox)
 	const struct form making = { SYS_openat, 2, WRITING,
 		{ O_RDONLY, O_RDWR | O_CREAT }, 2 };
 
-	/* How keys are read, and back again; 2.42 sets that by TCSETS2. */
-	const struct form setting = { SYS_ioctl, 1, UINT32_MAX,
-		{ IS_TERMINAL, TIOCGWINSZ, 0x802c542a, SET_TERMINAL, 0x402c542b }, 5 };
-
 	struct program program = { .size = 0 };
 	struct allowed_list list = { .count = 0 };
 
 	static_assert(COUNT(forms) <= FORMS, "room for every form");
 	if (sandbox->writes)
 		add_call(&list, making.call, &making);
-	if (sandbox->sets_terminal)
-		add_call(&list, setting.call, &setting);
 	for (size_t i = 0; i < COUNT(forms); i++)
 		add_call(&list, forms[i].call, &forms[i]);
 	for (size_t i = 0; i < COUNT(needed); i++)

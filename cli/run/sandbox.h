@@ -18,9 +18,8 @@ enum sandbox_lock {
 };
 
 struct sandbox {
-	int rules;          /* the kernel's list of what may be read; -1: it keeps none */
-	bool writes;        /* files may be made somewhere */
-	bool sets_terminal; /* how its keys are read may be set: the caller sets this */
+	int rules;   /* the kernel's list of what may be read; -1: it keeps none */
+	bool writes; /* files may be made somewhere */
 };
 
 /* Which locks this program was built with: a set of enum sandbox_lock. */

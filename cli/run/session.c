@@ -23,7 +23,6 @@
 #include "run/sandbox.h"
 #include "run/session-private.h"
 #include "run/temporary.h"
-#include "run/terminal.h"
 
 /* ---- the answer ---- */
 
@@ -682,7 +681,6 @@ static void lock_up(struct session *session)
 		return;
 	}
 	sandbox = sandbox_begin();
-	sandbox.sets_terminal = session->command->fills_terminal;
 	if (folder != NULL)
 		sandbox_allow_writes(&sandbox, folder);
 	free(folder);
@@ -717,30 +715,6 @@ static bool refuse_several(struct session *session)
 	return true;
 }
 
-/* Reads terminfo, which the sandbox would not allow later. */
-static bool refuse_terminal(struct session *session)
-{
-	const char *why;
-	struct failure *failure;
-	char text[160], hint[512];
-
-	if (!session->command->fills_terminal)
-		return false;
-	why = terminal_claim();
-	if (why == NULL)
-		return false;
-	failure = collected_failure(&session->collected, "usage");
-	if (failure == NULL)
-		return true;
-	snprintf(text, sizeof text, "%s %s", session->command->name, why);
-	snprintf(hint, sizeof hint, "%sfsdp-inspect tree --sizes %s",
-		terminal_built() ? "" : "build it with ncurses (libncurses-dev); or ",
-		session->inputs->paths.items[0]);
-	failure->message = collected_text(&session->collected, text);
-	failure->hint = collected_text(&session->collected, hint);
-	return true;
-}
-
 int session_run(const struct arguments *arguments, const struct inputs *inputs,
 	struct outputs *outputs, const struct looks *error_looks)
 {
@@ -761,7 +735,7 @@ int session_run(const struct arguments *arguments, const struct inputs *inputs,
 	session.separate = arguments->command->inputs != INPUTS_PAIR &&
 			   (session.apart || (session.command->answers_each &&
 						     session_count_groups(&session) > 1));
-	refused = refuse_several(&session) || refuse_terminal(&session);
+	refused = refuse_several(&session);
 	if (arguments->common.provenance &&
 		!provenance_take(&session.provenance, arguments->typed))
 		session.collected.out_of_memory = true;

@@ -86,7 +86,7 @@ replay --timeline
 replay --memory"""
 ALONE = ("help", "version", "rules", "info .", "audit .")
 # What these write is not for a terminal, or has a test of its own.
-ELSEWHERE = {"browse", "commands", "completion", "export", "merge", "report", "schema"}
+ELSEWHERE = {"commands", "completion", "export", "merge", "report", "schema"}
 PAINT = re.compile(r"\033\[[0-9;]*m")
 DIGEST = re.compile(r"(sha256:)?[0-9a-f]{64}  ")
 

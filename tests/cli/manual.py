@@ -129,8 +129,6 @@ def commands(page):
 
 def skipped(command):
     """Why a line is not run, or None."""
-    if command.startswith("fsdp-inspect browse"):
-        return "it has a test of its own"
     for name in OTHERS:
         if re.search(rf"\b{name} ", command) and not shutil.which(name):
             return f"there is no {name}"

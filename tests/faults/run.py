@@ -126,7 +126,6 @@ COMMANDS = [
     ["export", "--max-shard-size=500", "--cast=bfloat16", "--rename=blocks=b", "-o", "out",
      "testdata/demo/step-1234"],
     ["export", "--to=npy", "-o", "x.npy", ZIP, "base"],
-    ["browse", DCP],
     ["rules", "--json", "FI1004"],
     ["info", "testdata/broken/dcp-truncated-metadata/checkpoint"],
     ["info", "--json", "testdata/broken/dcp-chunk-gap/checkpoint"],

@@ -109,8 +109,7 @@ OUTSIDE = [
     (r"pcre2.*\.h", "PCRE2", {"cli/front/select.c"}),
     (r"utf8proc\.h", "utf8proc", {"cli/render/gen-characters.c"}),
     (r"seccomp\.h|linux/(seccomp|landlock|filter|bpf.*|audit)\.h", "the sandbox", {"cli/run/sandbox.c"}),
-    (r"pthread\.h|threads\.h", "threads", {"lib/base/pool.c", "lib/store/ahead.c", "cli/cmd/browse/first-elements.c"}),
-    (r"curses\.h|term\.h", "ncurses", {"cli/run/terminal.c"}),
+    (r"pthread\.h|threads\.h", "threads", {"lib/base/pool.c", "lib/store/ahead.c"}),
     (r"sanitizer/.*", "the sanitizers", {"lib/base/arena.c"}),
 ]
 

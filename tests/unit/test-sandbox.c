@@ -874,44 +874,6 @@ static void remove_places(void)
 	}
 }
 
-/* As `browse` locks itself up: a terminal can be set, and no character be typed into it.
- * What the calls are about is no terminal, so those that are allowed tell that. */
-static void only_a_view_sets_its_terminal(void **state)
-{
-	static const unsigned long setting[] = { 0x5402 /* TCSETS */, 0x402c542b };
-	static const unsigned long refused[] = { TIOCSTI, TIOCSWINSZ, TIOCSCTTY };
-	(void)state;
-
-#ifdef __powerpc64__
-	skip_without("requests of other machines");
-#endif
-	for (int sets = 0; sets < 2; sets++) {
-		pid_t child = fork();
-		int status;
-
-		assert_true(child != -1);
-		if (child == 0) {
-			struct sandbox sandbox = sandbox_begin();
-			int wrong = 0;
-			sandbox.sets_terminal = sets != 0;
-			if ((sandbox_enter(&sandbox) & SANDBOX_CALLS) == 0)
-				_exit(CANNOT_LOCK);
-			for (size_t i = 0; i < COUNT(setting); i++)
-				wrong += (ioctl(-1, setting[i], NULL) == -1 &&
-						 errno == EPERM) == sets;
-			for (size_t i = 0; i < COUNT(refused); i++)
-				wrong += ioctl(-1, refused[i], NULL) != -1 ||
-					 errno != EPERM;
-			_exit(wrong);
-		}
-		assert_int_equal(waitpid(child, &status, 0), child);
-		assert_true(WIFEXITED(status));
-		if (WEXITSTATUS(status) == CANNOT_LOCK)
-			skip_without("seccomp");
-		assert_int_equal(WEXITSTATUS(status), 0);
-	}
-}
-
 static void files_are_made_in_one_folder_only(void **state)
 {
 	static const struct {
@@ -1134,7 +1096,6 @@ int main(void)
 		cmocka_unit_test(a_reader_can_work),
 		cmocka_unit_test(only_what_was_allowed_is_read),
 		cmocka_unit_test(files_are_made_in_one_folder_only),
-		cmocka_unit_test(only_a_view_sets_its_terminal),
 		cmocka_unit_test(nothing_is_left_in_a_watched_folder),
 		cmocka_unit_test(files_are_locked_without_the_filter_too),
 		cmocka_unit_test(locks_have_a_line),
