@@ -58,7 +58,7 @@ struct hf {
 	struct fsdp_json_quick *quick; /* entries that are written like one before */
 
 	uint64_t total_size; /* UINT64_MAX: absent, or no integer */
-	bool has_map, lacks_file;
+	bool has_map, lacks_file, is_of_other_save;
 };
 
 /* ---- recognising ---- */
@@ -442,9 +442,56 @@ static bool list_lost(struct hf *hf, struct fsdp_error **ret_error)
 	return true;
 }
 
+#define MAKE_INDEX "write it: fsdp-inspect export --index-only FOLDER"
+#define MAKE_ANEW \
+	"move the index elsewhere, then write it anew: fsdp-inspect export --index-only FOLDER"
+
+/* All files of another count than those that the index names are there: it is that of
+ * another save. */
+static bool find_other_save(const struct hf *hf, struct split *ret_split)
+{
+	enum { TRIED_MOST = 16 };
+	struct split named;
+	uint32_t number;
+	size_t tried = 0;
+	for (size_t i = 0; i < hf->folder->count && tried < TRIED_MOST; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(hf->folder, i);
+		if (!take_split(entry.name, ret_split, &number) || number > 1 ||
+			ret_split->is_bin != hf->is_bin)
+			continue;
+		tried++;
+		for (size_t k = 0; k < hf->folder->count; k++) {
+			struct fsdp_entry other = fsdp_folder_entry(hf->folder, k);
+			ret_split->count += other.kind == FSDP_ENTRY_FILE &&
+					    is_of_split(ret_split, other.name, &number) &&
+					    number >= 1 && number <= ret_split->of;
+		}
+		const struct absent *absent = fsdp_vec_at(&hf->absent, 0);
+		if (ret_split->count == ret_split->of &&
+			take_split(absent->name, &named, &number) &&
+			named.of != ret_split->of &&
+			fsdp_span_equal(named.stem, ret_split->stem))
+			return true;
+	}
+	return false;
+}
+
 static bool say_absent(struct hf *hf, struct fsdp_error **ret_error)
 {
-	if (hf->absent.count > 0 && !list_lost(hf, ret_error))
+	struct split other;
+	if (hf->absent.count == 0)
+		return true;
+	hf->is_of_other_save =
+		hf->reading->children.count == 0 && find_other_save(hf, &other);
+	if (hf->is_of_other_save) {
+		const struct absent *first = fsdp_vec_at(&hf->absent, 0);
+		fsdp_find(&hf->reading->model->findings, FSDP_RULE_MISSING_FILE,
+			FSDP_PLACE(.file = first->name, .next = MAKE_ANEW),
+			"neither this file is there nor any other of the %zu that the index names; all of %.*s-00001-of-%05u are: the index belongs to another save",
+			hf->absent.count, FSDP_TEXT_MOST(other.stem, 64), other.of);
+		return true;
+	}
+	if (!list_lost(hf, ret_error))
 		return false;
 	for (size_t i = 0; i < hf->absent.count; i++) {
 		const struct absent *absent = fsdp_vec_at(&hf->absent, i);
@@ -661,6 +708,36 @@ static bool judge_map(struct hf *hf, struct fsdp_error **ret_error)
 	return true;
 }
 
+/* Files that are numbered like those that the index names, and are not in it: loaders do not
+ * open them. */
+static void judge_unnamed(struct hf *hf)
+{
+	struct fsdp_span file = fsdp_names_segment(&hf->files, 1), first = { 0 };
+	struct split split;
+	uint32_t number;
+	size_t count = 0, here = 0;
+	if (hf->reading->named || hf->files.list.count < 2 ||
+		!take_split(file, &split, &number))
+		return;
+	for (size_t i = 0; i < hf->folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(hf->folder, i);
+		if (entry.kind != FSDP_ENTRY_FILE ||
+			!is_of_split(&split, entry.name, &number))
+			continue;
+		here++;
+		if (fsdp_names_find_child(&hf->files, 0, entry.name) == FSDP_NONE &&
+			count++ == 0)
+			first = entry.name;
+	}
+	if (count > 0)
+		fsdp_find(&hf->reading->model->findings, FSDP_RULE_INDEX_UNINDEXED,
+			FSDP_PLACE(.file = first,
+				.next = here == split.of ? MAKE_ANEW : "",
+				.severity = FSDP_ERROR + 1),
+			"the index names %zu of %zu such files and leaves out %zu, this one first: loaders do not open them",
+			here - count, here, count);
+}
+
 /* Bytes of all storages, each once. */
 static uint64_t stored_bytes(const struct fsdp_model *model)
 {
@@ -711,7 +788,8 @@ static void judge_split(const struct hf *hf, const bool *here)
 		split->is_bin ? "bin" : "safetensors");
 	if (split->of > 1)
 		fsdp_find(findings, FSDP_RULE_MISSING_FILE,
-			FSDP_PLACE(.file = fsdp_span_text(name)),
+			FSDP_PLACE(.file = fsdp_span_text(name),
+				.next = split->count == split->of ? MAKE_INDEX : NULL),
 			"the index of these %u files is not there; they were joined by their names",
 			split->of);
 }
@@ -794,6 +872,8 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
 			hf->has_map ? "no file that the index names is there"
 				    : "the index has no weight_map");
+		if (hf->is_of_other_save)
+			fsdp_error_add_hint(ret_error, "%s", MAKE_ANEW);
 		return fsdp_error_add_path(ret_error, (const char *)hf->index.data);
 	}
 	return true;
@@ -825,6 +905,7 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	if (hf->index.data != NULL) {
 		if (!judge_map(hf, ret_error))
 			return false;
+		judge_unnamed(hf);
 		judge_total(hf);
 	}
 	return fsdp_hf_config(reading, hf->folder, ret_error);
