@@ -110,7 +110,7 @@ static const char EXAMPLES[] =
 	"\n"
 	"A pipeline\n"
 	"  fsdp-inspect audit -q model/ && deploy model/\n"
-	"  fsdp-inspect audit -o github -o sarif=audit.sarif model/\n"
+	"  fsdp-inspect audit -o text -o sarif=audit.sarif model/\n"
 	"  fsdp-inspect fqns --flat -o text model/ | diff - expected-names.txt\n"
 	"  fsdp-inspect pickle --globals model.bin         what would it run?\n"
 	"\n"
@@ -172,6 +172,12 @@ static const struct {
 	const char *word, *command, *instead;
 } removed[] = {
 	{ "browse", NULL, "fsdp-inspect tree -o ncdu CHECKPOINT | ncdu -f -" },
+	{ "junit", NULL, "-o json, and the jq recipe in doc/ci.md" },
+	{ "github", NULL, "-o json, and the jq recipe in doc/ci.md" },
+	{ "dot", NULL, "-o ncdu or --json" },
+	{ "html", NULL, "report, which writes a page" },
+	{ "folded", NULL, "-o chrome, which Perfetto and speedscope draw, or --json" },
+	{ "svg", NULL, "-o chrome, which Perfetto and speedscope draw" },
 };
 
 const char *removed_word(const char *word, const char *command)

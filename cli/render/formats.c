@@ -59,36 +59,12 @@ static const struct out_format formats[] = {
 		.functions = &sarif_functions,
 	},
 	{
-		.name = "junit",
-		.tells_failure = true,
-		.shapes = SHAPE_FINDINGS,
-		.machine = true,
-		.summary = "findings, as results of tests",
-		.functions = &junit_functions,
-	},
-	{
-		.name = "github",
-		.tells_failure = true,
-		.shapes = SHAPE_FINDINGS,
-		.machine = true,
-		.summary = "findings, as annotations of a GitHub workflow",
-		.functions = &github_functions,
-	},
-	{
 		.name = "html",
 		.tells_failure = true,
 		.shapes = SHAPE_PAGE,
 		.machine = true,
 		.summary = "one page with all of it, which needs no network",
 		.functions = &html_functions,
-	},
-	{
-		.name = "folded",
-		.shapes = SHAPE_STACKS,
-		.machine = true,
-		.summary =
-			"a stack per line with its bytes or nanoseconds, for flame graphs",
-		.functions = &folded_functions,
 	},
 	{
 		.name = "ncdu",
@@ -98,26 +74,11 @@ static const struct out_format formats[] = {
 		.functions = &ncdu_functions,
 	},
 	{
-		.name = "dot",
-		.shapes = SHAPE_MODULES,
-		.machine = true,
-		.summary =
-			"a graph of modules for Graphviz, three levels unless -d is given",
-		.functions = &dot_functions,
-	},
-	{
 		.name = "chrome",
 		.shapes = SHAPE_SPANS,
 		.machine = true,
 		.summary = "what each rank did, on one clock, for Perfetto",
 		.functions = &chrome_functions,
-	},
-	{
-		.name = "svg",
-		.shapes = SHAPE_SPANS,
-		.machine = true,
-		.summary = "the same as a picture",
-		.functions = &svg_functions,
 	},
 	{
 		.name = "plan",

@@ -19,8 +19,6 @@ struct columns {
  */
 struct out_functions {
 	struct out *(*new)(FILE *stream, const struct looks *looks);
-	/* It is read by itself, away from the command that made it. */
-	bool is_page;
 	/* How an output for people looks; NULL: it is none. */
 	const struct looks *(*looks)(const struct out *out);
 	int (*finish)(struct out *out);
@@ -72,13 +70,9 @@ struct out {
 
 extern const struct out_functions chrome_functions;
 extern const struct out_functions csv_functions;
-extern const struct out_functions dot_functions;
-extern const struct out_functions folded_functions;
-extern const struct out_functions github_functions;
 extern const struct out_functions html_functions;
 extern const struct out_functions json_functions;
 extern const struct out_functions jsonl_functions;
-extern const struct out_functions junit_functions;
 extern const struct out_functions name_functions;
 extern const struct out_functions ncdu_functions;
 extern const struct out_functions plan_functions;

@@ -173,22 +173,6 @@ static void line_end(struct out *out)
 		put(&html->stream, "</p>\n");
 }
 
-static void verbatim(struct out *out, struct text lines)
-{
-	struct html *html = html_of(out);
-	close_block(html);
-	put(&html->stream, "<pre>");
-	while (lines.size > 0) {
-		const char *end = memchr(lines.data, '\n', lines.size);
-		size_t size = end != NULL ? (size_t)(end - lines.data) : lines.size;
-		put_text(&html->stream, (struct text){ lines.data, size });
-		size += end != NULL;
-		put(&html->stream, end != NULL ? "\n" : "");
-		lines = (struct text){ lines.data + size, lines.size - size };
-	}
-	put(&html->stream, "</pre>\n");
-}
-
 /* ---- tables ---- */
 
 static bool is_number(const struct column *column)
@@ -218,11 +202,6 @@ static void table_head(struct html *html)
 		put(to, "</caption>\n");
 	}
 	put(to, "<thead><tr>");
-	for (size_t i = 0; table->tree && table->heads != NULL && table->heads[i] != NULL;
-		i++)
-		put_heading(to, table->heads[i], true);
-	if (table->tree)
-		put_heading(to, "Module", false);
 	for (size_t i = 0; i < html->columns.count; i++) {
 		const struct column *column = &table->columns[html->columns.items[i]];
 		put_heading(to, column_label(column), is_number(column));
@@ -281,40 +260,6 @@ static void row(struct out *out, const struct value *values)
 		put(&html->stream, "</td>");
 	}
 	put(&html->stream, "</tr>\n");
-}
-
-static void node(struct out *out, const struct tree_node *tree_node)
-{
-	struct html *html = html_of(out);
-	struct writer *to = &html->stream;
-	if (!row_begin(html))
-		return;
-	for (size_t i = 0; html->table->heads != NULL && html->table->heads[i] != NULL;
-		i++) {
-		put(to, "<td class=\"n\">");
-		if (tree_node->lead != NULL)
-			put_value(html, &tree_node->lead[i]);
-		put(to, "</td>");
-	}
-	put(to, "<td>");
-	for (uint32_t i = 0; i < tree_node->depth && i < PARTS_DEEP; i++)
-		put(to, "\xc2\xa0\xc2\xa0\xc2\xa0");
-	put_text(to, tree_node->name);
-	if (tree_node->class_name.size > 0) {
-		put(to, tree_node->class_guessed ? "[~" : "[");
-		put_text(to, tree_node->class_name);
-		put(to, "]");
-	}
-	if (tree_node->mark != NULL) {
-		put(to, " <strong>");
-		put_text(to, text_of(tree_node->mark));
-		put(to, "</strong>");
-	}
-	for (size_t i = 0; i < tree_node->trail_count; i++) {
-		put(to, " ");
-		put_value(html, &tree_node->trail[i]);
-	}
-	put(to, "</td></tr>\n");
 }
 
 static void table_end(struct out *out)
@@ -619,19 +564,16 @@ const struct out_functions html_functions = {
 	.free = free_html,
 	.begin = begin,
 	.end = end,
-	.is_page = true,
 	.line_begin = line_begin,
 	.line_text = line_text,
 	.line_name = line_name,
 	.line_value = line_value,
 	.line_severity = line_severity,
 	.line_end = line_end,
-	.verbatim = verbatim,
 	.shows = columns_for_text,
 	.table_begin = table_begin,
 	.row = row,
 	.table_end = table_end,
-	.node = node,
 	.weighed = weighed,
 	.timed = timed,
 };

@@ -307,22 +307,6 @@ void out_line(struct out *out, const char *label, const char *format, ...)
 	out_line_end(out);
 }
 
-void out_page_line(struct out *out, const char *format, ...)
-{
-	struct out *alone = out;
-	struct out **each = &alone;
-	for (size_t left = outs_of(out, &each); left != 0; left--, each++) {
-		if (!(*each)->functions->is_page)
-			continue;
-		va_list arguments;
-		va_start(arguments, format);
-		out_line_begin(*each, NULL);
-		pass_text(*each, format, arguments);
-		out_line_end(*each);
-		va_end(arguments);
-	}
-}
-
 void out_line_name(struct out *out, struct text name)
 {
 	PASS_ON(out, line_name, (*each, name));

@@ -85,9 +85,8 @@ enum {
 	SHAPE_FINDINGS = 1 << 3,
 	SHAPE_SPANS = 1 << 4,
 	SHAPE_ITEMS = 1 << 5,   /* facts with a main array among them */
-	SHAPE_STACKS = 1 << 6,  /* weighed parts: of bytes or time */
-	SHAPE_MODULES = 1 << 7, /* weighed parts: modules and their tensors */
-	SHAPE_PAGE = 1 << 9,    /* lines and tables that make a page by themselves */
+	SHAPE_MODULES = 1 << 6, /* weighed parts: modules and their tensors */
+	SHAPE_PAGE = 1 << 7,    /* lines and tables that make a page by themselves */
 	SHAPE_PLAN = 1 << 8,    /* a sharding plan, beside the answer */
 };
 
@@ -158,11 +157,6 @@ void out_array_begin_named(struct out *out, struct text key);
  */
 void out_line(struct out *out, const char *label, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
-
-/* The same without a label, in pages alone: what a terminal shows on stderr or leaves
- * out, and a page that is opened later must state. */
-void out_page_line(struct out *out, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
 
 /* Pieces of a line, for sentences that hold names: begin, text and names, end. */
 void out_line_begin(struct out *out, const char *label);
@@ -258,10 +252,9 @@ struct weighed {
 	uint32_t depth;      /* the one it is in, of the parts before, has one less */
 	struct text name;    /* its own, below that; empty: the root */
 	struct text kind;    /* a class, or absent */
-	uint64_t own, total; /* without, and with, what is in it; bytes or nanoseconds */
+	uint64_t own, total; /* without, and with, what is in it: bytes */
 	bool is_leaf;        /* a tensor: nothing is in it */
 	bool is_marked;      /* a unit */
-	bool all_levels;     /* the user said how many are wanted: none are left out */
 };
 void out_weighed(struct out *out, const struct weighed *part);
 /* Whether some output draws them. */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "run/style.h"
+#include "front/topics.h"
 #include "front/nearest.h"
 #include "run/launcher.h"
 #include "run/output.h"
@@ -45,7 +46,12 @@ static enum usage_result usage_format(
 {
 	char fitting[200] = "";
 	struct nearest nearest;
+	const char *instead = removed_word(name, command->name);
 
+	if (instead != NULL) {
+		usage_what(usage, "output %s was removed; use %s", name, instead);
+		return USAGE_WRONG;
+	}
 	if (exists)
 		usage_what(usage, "%s has no output %s", command->name, name);
 	else
@@ -99,7 +105,7 @@ static enum usage_result add_sink(struct outputs *outputs, const struct command 
 	return USAGE_GOOD;
 }
 
-/* The format that the name of a file tells: sarif.json, junit.xml, names.csv. NULL: none
+/* The format that the name of a file tells: sarif.json, names.csv. NULL: none
  * that the command has. */
 static const struct out_format *named_format(
 	const struct command *command, const char *file)

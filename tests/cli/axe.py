@@ -26,13 +26,6 @@ PAGES = {
     "report": ("report", "--trace=traces/gpu_generated", "demo/step-1234"),
     "report-broken": ("report", "broken/dcp-missing-metadata/checkpoint"),
     "report-odd": ("report", "dcp/odd-names/checkpoint"),
-    "info": ("info", "demo/step-1234"),
-    "tree": ("tree", "--sizes", "demo/step-1234"),
-    "show": ("show", "demo/step-1234", "blocks.0"),
-    "audit": ("audit", "demo/step-1234"),
-    "audit-broken": ("audit", "broken/dcp-missing-metadata/checkpoint"),
-    "diff": ("diff", "demo/step-1234", "dcp/fsdp2-w4-small/checkpoint"),
-    "replay": ("replay", "traces/gpu_generated"),
     "hostile": ("report", "hostile.safetensors"),
 }
 

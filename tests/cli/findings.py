@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Outputs that show findings alone, judged by others: SARIF by its schema, JUnit by XML readers and a schema,
-GitHub's commands by its own rules of unescaping. They say what JSON says, whatever bytes names have.
+"""Outputs that show findings alone, judged by others: SARIF by its schema, and what contrib/ci makes of JSON: JUnit by
+XML readers and a schema, GitHub's commands by its own rules of unescaping. They say what JSON says, whatever bytes names have.
 Prints TAP: findings.py BINARY
 """
 
@@ -18,6 +18,7 @@ import xml.etree.ElementTree
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
+RECIPES = os.path.join(ROOT, "contrib", "ci")
 BROKEN = os.path.join(ROOT, "testdata", "broken")
 # A name is all of these in a row; one that is not UTF-8 cannot stand in a header.
 NASTY = "a\nb\r::error::c%0A,d:\"'<&>]]>\x1b[31m\u202e\x7f\x01\\\ufffe\U000e0041é"
@@ -62,7 +63,7 @@ class Audit:
 
     def __init__(self, binary, folder, words):
         env = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}
-        names = {f: os.path.join(folder, "out." + f) for f in ("json", "sarif", "junit", "github")}
+        names = {f: os.path.join(folder, "out." + f) for f in ("json", "sarif")}
         for path in names.values():
             if os.path.exists(path):
                 os.remove(path)
@@ -73,6 +74,11 @@ class Audit:
         for form, path in names.items():
             with open(path, "rb") as f:
                 self.bytes[form] = f.read()
+        for form in ("junit", "github"):
+            self.bytes[form] = subprocess.run(["jq", "-rf", os.path.join(RECIPES, form + ".jq"), names["json"]],
+                                              stdout=subprocess.PIPE, env=env, check=True).stdout
+            with open(os.path.join(folder, "out." + form), "wb") as f:
+                f.write(self.bytes[form])
         self.json = json.loads(self.bytes["json"])
         self.findings = [f for f in self.json["findings"] if f["rule"] != "FI9006" or "file" in f]
 
@@ -153,7 +159,7 @@ def judge_github(audit):
     for line in audit.bytes["github"].decode().splitlines():
         match = re.fullmatch(r"::(error|warning|notice) ((?:[a-z]+=[^,:\r\n]*,?)+)::(.*)", line)
         if match is None:
-            if not re.fullmatch(r"\.\.\. and \d+ more (error|warning|note)s?", line):
+            if not re.fullmatch(r"\.\.\. and \d+ more (error|warning|notice)s?", line):
                 yield f"no command: {line!r}"
             continue
         seen[match[1]] += 1
@@ -168,6 +174,9 @@ def judge_github(audit):
 
 def main():
     binary = os.path.abspath(sys.argv[1])
+    if not shutil.which("jq"):
+        print("1..0 # SKIP no jq")
+        return
     validator = schema()
     count = 0
     with tempfile.TemporaryDirectory() as folder:

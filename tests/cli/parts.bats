@@ -78,7 +78,7 @@ refused() {
 }
 
 @test "audits" {
-	OUTPUTS="json jsonl text sarif junit github html"
+	OUTPUTS="json jsonl text sarif"
 	for n in 1 2 3 7; do same $n audit --data step; done
 	same 2 audit --data --checks --rule=FI4007=error --rule=FI9006=off --fail-on=warning step
 	"$FSDP_INSPECT" hash step >sums

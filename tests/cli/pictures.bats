@@ -25,24 +25,47 @@ hostile() {
 PLAN
 }
 
-@test "folded: a stack, a blank and a number per line, and all bytes" {
-	hostile
-	"$bin" tree -q -o folded hostile.fsdp-plan.json > out
-	! LC_ALL=C grep -P '[^\x20-\x7e]' out
-	! grep -vE '^[^;]+(;[^;]+)* [0-9]+$' out
-	[ "$(awk '{ sum += $NF } END { print sum }' out)" = 60 ]
-}
-
-@test "folded: weights add up to the bytes of the root" {
-	for model in "$data/hf/llama-sharded" "$data/demo/step-1234" "$data/dcp/odd-names/checkpoint"; do
-		sum=$("$bin" tree -q -o folded "$model" | awk '{ sum += $NF } END { print sum + 0 }')
-		all=$("$bin" tree -q --json "$model" | jq '.data.modules[0].bytes')
-		buffers=$("$bin" ls -q --json --role=buffer "$model" | jq '[.data.tensors[].bytes] | add // 0' || true)
-		[ "$sum" = $((all + ${buffers:-0})) ] || { echo "$model: $sum of $all"; false; }
-	done
-	model=$data/hf/llama-sharded
-	[ "$("$bin" tree -q -d 1 -o folded "$model" | awk '{ sum += $NF } END { print sum }')" = \
-		"$("$bin" tree -q --json "$model" | jq '.data.modules[0].bytes')" ]
+# A page that needs nothing else: the policy allows its own styles, by their digests.
+self_contained() {
+	python3 - "$1" <<'PYTHON'
+import base64, hashlib, html.parser, re, sys
+text = open(sys.argv[1], encoding="utf-8").read()
+class Page(html.parser.HTMLParser):
+    void = {"meta", "br", "rect"}
+    def __init__(self):
+        super().__init__()
+        self.open, self.styles, self.ids, self.leads = [], [], [], []
+    def handle_starttag(self, tag, attributes):
+        names = dict(attributes)
+        assert tag not in ("script", "link", "img", "iframe", "object", "base"), tag
+        assert not any(n.startswith("on") or n in ("src", "style") for n in names), names
+        # Links lead to another place of the page.
+        if "href" in names:
+            assert tag == "a" and names["href"].startswith("#"), names
+            self.leads.append(names["href"][1:])
+        self.ids += [names["id"]] if "id" in names else []
+        if tag not in self.void:
+            self.open.append(tag)
+    def handle_startendtag(self, tag, attributes):
+        pass
+    def handle_endtag(self, tag):
+        if tag not in self.void:
+            assert self.open.pop() == tag, tag
+    def handle_data(self, data):
+        if self.open[-1:] == ["style"]:
+            self.styles.append(data)
+page = Page()
+page.feed(text)
+page.close()
+assert not page.open and len(page.ids) == len(set(page.ids))
+assert set(page.leads) <= set(page.ids), set(page.leads) - set(page.ids)
+policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1]
+assert policy.startswith("default-src 'none';")
+for style in page.styles:
+    assert base64.b64encode(hashlib.sha256(style.encode()).digest()).decode() in policy, style[:40]
+assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f‪-‮⁦-⁩]", text)
+assert text.startswith("<!DOCTYPE html>") and '<html lang="en">' in text and "<main>" in text
+PYTHON
 }
 
 @test "ncdu reads its listing and finds all bytes" {
@@ -55,21 +78,6 @@ PLAN
 	ncdu -f listing -o again
 	[ "$(jq '[.. | objects | .asize // 0] | add' again)" = 60 ]
 	"$bin" tree -q -o ncdu "$data/demo/step-1234" | ncdu -f - -o again
-}
-
-@test "dot draws modules, three levels of them" {
-	hostile
-	"$bin" tree -q -o dot hostile.fsdp-plan.json > graph
-	! LC_ALL=C grep -P '[^\x09\x0a\x20-\x7e]' graph
-	[ "$(grep -c 'label=' graph)" = 5 ]
-	[ "$("$bin" tree -q -o dot "$data/hf/llama-sharded" | grep -c 'label=')" -lt \
-		"$("$bin" tree -q -o dot -d 9 "$data/hf/llama-sharded" | grep -c 'label=')" ]
-	command -v dot || skip "Graphviz is not installed"
-	dot -Tsvg graph > graph.svg
-	[ "$(dot -Tplain graph | grep -c '^node')" = 5 ]
-	[ "$(dot -Tplain graph | grep -c '^edge')" = 4 ]
-	! grep -q '<script' graph.svg
-	"$bin" tree -q -o dot -d 9 "$data/hf/llama-sharded" | dot -Tplain > /dev/null
 }
 
 @test "a plan of a log is read as one" {
@@ -97,17 +105,6 @@ PLAN
 		(.modules + .parameters | all((.name // .fqn) | startswith("model") | not))' x.fsdp-plan.json
 	"$bin" tree -q --json --plan x.fsdp-plan.json "$data/dcp/fsdp2-w4-hsdp" > b
 	[ "$(jq -c '[.data.units[].api]' a)" = "$(jq -c '[.data.units[].api]' b)" ]
-}
-
-@test "folded: stacks that hold memory add up to the peak, and to what is held at the end" {
-	"$bin" replay -q --memory -o json=memory.json -o folded=stacks "$data"/traces/memory/oom_w8/*.pickle
-	for rank in $(jq '.data.memory[].rank' memory.json); do
-		for moment in "peak:peak_bytes" "end:active_bytes"; do
-			[ "$(grep "^rank $rank, device 0;at the ${moment%:*};" stacks | awk '{ sum += $NF } END { print sum }')" = \
-				"$(jq ".data.memory[] | select(.rank == $rank) | .${moment#*:}" memory.json)" ]
-		done
-	done
-	head -1 stacks | grep -q 'at the peak;src/train.py:88 <module>;src/train.py:61 train_step;'
 }
 
 traces() {
@@ -186,93 +183,31 @@ valid_chrome() {
 		(length % 2 == 0) and (.[length / 2 - 1] as $last | .[length / 2].ts >= $last.ts + $last.dur)' twice.json
 }
 
-@test "svg: a picture of a size that does not grow" {
-	"$bin" replay -q -o svg=time.svg $(traces)
-	[ "$(grep -c '<rect class=' time.svg)" -gt 10 ]
-	[ "$(stat -c %s time.svg)" -lt 2000000 ]
-	command -v xmllint || skip "xmllint is not installed"
-	xmllint --noout time.svg
-}
-
 @test "names from a trace hurt no picture" {
 	gzip -dc "$(traces | head -1)" | sed 's/nccl:all_gather/<\/svg><script>;\\u202e"/g; s/"Process Group Name": *"[^"]*"/"Process Group Name": "\\"}<\/title>\\u001b[31m"/g' > odd_rank0.json
-	"$bin" replay -q -o chrome=trace.json -o svg=time.svg -o folded=stacks odd_rank0.json
+	"$bin" replay -q -o chrome=trace.json odd_rank0.json
+	"$bin" report -q --trace=odd_rank0.json -o html=report.html "$data/demo/step-1234"
 	valid_chrome trace.json
-	! grep -q '<script' time.svg
 	! LC_ALL=C grep -P '[^\x0a\x20-\x7e]' trace.json
-	! LC_ALL=C grep -P '[^\x0a\x20-\x7e]' stacks
-	! grep -vE '^[^;]+(;[^;]+)* [0-9]+$' stacks
-	command -v xmllint || skip "xmllint is not installed"
-	xmllint --noout time.svg
+	self_contained report.html
 }
 
-@test "folded: nanoseconds of each type, by rank and step" {
-	"$bin" replay -q -o folded=stacks -o json=replay.json $(traces)
-	! grep -vE '^rank [0-9]+(;step [0-9]+)?;[^;]+ [0-9]+$' stacks
-}
-
-# A page that needs nothing else: the policy allows its own styles, by their digests.
-self_contained() {
-	python3 - "$1" <<'PYTHON'
-import base64, hashlib, html.parser, re, sys
-text = open(sys.argv[1], encoding="utf-8").read()
-class Page(html.parser.HTMLParser):
-    void = {"meta", "br", "rect"}
-    def __init__(self):
-        super().__init__()
-        self.open, self.styles, self.ids, self.leads = [], [], [], []
-    def handle_starttag(self, tag, attributes):
-        names = dict(attributes)
-        assert tag not in ("script", "link", "img", "iframe", "object", "base"), tag
-        assert not any(n.startswith("on") or n in ("src", "style") for n in names), names
-        # Links lead to another place of the page.
-        if "href" in names:
-            assert tag == "a" and names["href"].startswith("#"), names
-            self.leads.append(names["href"][1:])
-        self.ids += [names["id"]] if "id" in names else []
-        if tag not in self.void:
-            self.open.append(tag)
-    def handle_startendtag(self, tag, attributes):
-        pass
-    def handle_endtag(self, tag):
-        if tag not in self.void:
-            assert self.open.pop() == tag, tag
-    def handle_data(self, data):
-        if self.open[-1:] == ["style"]:
-            self.styles.append(data)
-page = Page()
-page.feed(text)
-page.close()
-assert not page.open and len(page.ids) == len(set(page.ids))
-assert set(page.leads) <= set(page.ids), set(page.leads) - set(page.ids)
-policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1]
-assert policy.startswith("default-src 'none';")
-for style in page.styles:
-    assert base64.b64encode(hashlib.sha256(style.encode()).digest()).decode() in policy, style[:40]
-assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f‪-‮⁦-⁩]", text)
-assert text.startswith("<!DOCTYPE html>") and '<html lang="en">' in text and "<main>" in text
-PYTHON
-}
-
-@test "html: one page for each command that answers so" {
+@test "html: a page needs nothing else" {
 	hostile
-	"$bin" info -q -o html=info.html "$data/demo/step-1234"
-	"$bin" tree -q --sizes -o html=tree.html hostile.fsdp-plan.json
-	"$bin" show -q -g '**' -o html=show.html "$data/dcp/odd-names/checkpoint" || true
-	"$bin" audit -q -o html=audit.html "$data/broken/dcp-chunk-gap/checkpoint" || true
-	"$bin" replay -q -o html=replay.html $(traces)
-	"$bin" report -q -o html=report.html "$data/demo/step-1234"
-	"$bin" report -q -o html=hostile-report.html hostile.fsdp-plan.json || true
-	"$bin" diff -q -o html=diff.html "$data/demo/step-1234" "$data/dcp/fsdp2-w4-small/checkpoint" || true
-	run -2 "$bin" info -q -o html=none.html nowhere
+	"$bin" report -q --trace="$data/traces/gpu_generated" -o html=report.html "$data/demo/step-1234"
+	"$bin" report -q -o html=broken.html "$data/broken/dcp-chunk-gap/checkpoint" || true
+	"$bin" report -q -o html=odd.html "$data/dcp/odd-names/checkpoint" || true
+	"$bin" report -q -o html=hostile.html hostile.fsdp-plan.json || true
+	run -2 "$bin" report -q -o html=none.html nowhere
+	run -2 "$bin" info -o html "$data/demo/step-1234"
 	for page in *.html; do
 		self_contained "$page" || { echo "$page"; false; }
 	done
-	grep -q 'chunk-gap' audit.html
+	grep -q 'chunk-gap' broken.html
 	grep -q 'class="n h8"' report.html
-	grep -q '<svg' replay.html
-	"$bin" replay -q -o html=again.html $(traces)
-	cmp again.html replay.html
+	grep -q '<svg' report.html
+	"$bin" report -q --trace="$data/traces/gpu_generated" -o html=again.html "$data/demo/step-1234"
+	cmp again.html report.html
 }
 
 # The text of a page, a block to a line.
@@ -366,8 +301,6 @@ browsed() {
 	[[ $(browsed changed.html) == *"Content Security Policy"* ]] || skip "Chromium does not run here"
 	[ -z "$(browsed report.html)" ]
 	[ -s report.html.pdf ]
-	"$bin" diff -q -o html=diff.html "$data/demo/step-1234" "$data/dcp/fsdp2-w4-small/checkpoint" || true
-	[ -z "$(browsed diff.html)" ]
 }
 
 @test "html: a model of many tensors stays a page" {
@@ -385,24 +318,7 @@ open("even.safetensors", "wb").write(len(head).to_bytes(8, "little") + head + by
 	[ "$(stat -c %s even.html)" -lt 2000000 ]
 	self_contained even.html
 	[ "$(grep -c 'class="zoom"' even.html)" -gt 10 ]
-	"$bin" tree -q -o html=many.html many.safetensors
 	"$bin" report -q many.safetensors > many-report.html
 	[ "$(stat -c %s many-report.html)" -lt 2000000 ]
 	self_contained many-report.html
-	[ "$(stat -c %s many.html)" -lt 2000000 ]
-	self_contained many.html
-}
-
-@test "html: a page that finds no difference states what is the same" {
-	"$bin" diff -q -o html=same.html "$data/demo/step-1234" "$data/demo/step-1234"
-	grep -qx '<p>57 tensors are the same in name, shape and dtype.</p>' same.html
-	"$bin" diff -q --values -o html=values.html "$data/demo/step-1234" "$data/demo/step-1234"
-	grep -qx '<p>57 tensors are the same in name, shape, dtype and elements.</p>' values.html
-	[ -z "$("$bin" diff -q "$data/demo/step-1234" "$data/demo/step-1234")" ]
-}
-
-@test "html: the map of a module is a table, darker where there is more" {
-	"$bin" show -q -o html=map.html "$data/demo/step-1234" blocks.0
-	grep -qx '<tr><td class="">blocks.0.up</td><td class="n">1</td><td class="[^"]*h8">100 B</td></tr>' map.html
-	[ "$(grep -c '<td class="">blocks.0.' map.html)" = "$("$bin" show --json "$data/demo/step-1234" blocks.0 | jq '.data.items[0].groups | length')" ]
 }

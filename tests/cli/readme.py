@@ -49,7 +49,8 @@ def trimmed(lines):
 
 
 def said_by(binary, line, real):
-    out, err, _ = sandbox.run(binary, line, {REAL: os.path.join(real, REAL)} if REAL in line else {})
+    links = {REAL: os.path.join(real, REAL), "contrib": os.path.join(sandbox.ROOT, "contrib")}
+    out, err, _ = sandbox.run(binary, line, {name: path for name, path in links.items() if name in line})
     return trimmed((out + err).decode("utf-8", "backslashreplace").splitlines())
 
 

@@ -65,10 +65,10 @@ audit() {
 
 @test "reports are complete also when there is nothing to judge" {
 	cd "$BATS_TEST_TMPDIR"
-	audit -o sarif=s -o junit=j -o github=g -o json=d "$TESTDATA/nosuch"
+	audit -o sarif=s -o json=d "$TESTDATA/nosuch"
 	[ "$status" -eq 2 ]
 	[ "$(jq '.runs[0].invocations[0].executionSuccessful' s 2>/dev/null || echo false)" = false ]
-	[ -s j ] && [ -s g ] && [ -s d ]
+	[ -s d ]
 }
 
 @test "--fail-on decides the status of every command, and of each checkpoint" {

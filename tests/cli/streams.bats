@@ -67,14 +67,9 @@ errors() {
 		tsv ls $sample
 		name ls $sample
 		sarif audit $dcp
-		junit audit $dcp
-		github audit --fail-on=none $torn
 		html report $dcp
-		folded tree $dcp
 		ncdu tree $dcp
-		dot tree $dcp
 		chrome replay $traces/gpu_generated/new_args_rank0.pt.trace.json.gz
-		svg replay $traces/gpu_generated/new_args_rank0.pt.trace.json.gz
 		plan tree --units-from=$traces/printed_models/fsdp1_checkpoint_logging.log
 	EOF
 	for format in $(inspect commands --json | jq -r '[.data.commands[].outputs[]] | unique[]'); do

@@ -61,9 +61,9 @@ changed() {
 	[ "$status" -eq 0 ]
 	[ -z "$output" ]
 	truncate -s 100 "step 1/__1_0.distcp"
-	changed --since=HEAD -ogithub
+	changed --since=HEAD -ojson=audit.json
 	[ "$status" -eq 1 ]
-	[[ $output == *"::error file="* ]]
+	[[ $(jq -rf "$CONTRIB/ci/github.jq" audit.json) == *"::error file="* ]]
 	cd "step 1"
 	changed --since=HEAD
 	[ "$status" -eq 1 ]

@@ -389,19 +389,6 @@ static void note_values(struct diffing *diffing)
 		unread, out_bytes(diffing->run->out, facts->compared_bytes, size));
 }
 
-/* Nothing on a terminal means equal, as with other programs; an empty page means nothing. */
-static void page_same(struct diffing *diffing)
-{
-	size_t same = diffing->facts.same;
-
-	out_page_line(diffing->run->out, "%zu tensor%s the same in %s.", same,
-		same == 1 ? " is" : "s are",
-		!diffing->has_values ? compared(diffing)
-		: diffing->options->tolerance != NULL
-			? "name, shape, dtype and, within the tolerance, elements"
-			: "name, shape, dtype and elements");
-}
-
 /* Who sees nothing might think that two steps of a run are equal. */
 static void note_unread(struct diffing *diffing)
 {
@@ -430,7 +417,6 @@ bool tell_diff(struct diffing *diffing)
 {
 	bool good = true;
 
-	page_same(diffing);
 	if (!is_different(diffing)) {
 		if (diffing->has_values)
 			note_values(diffing);

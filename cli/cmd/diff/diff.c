@@ -352,7 +352,7 @@ const struct command command_diff = {
 	.options = OPTIONS,
 	.selectors = (const struct option *const[]){ select_names, select_tensors,
 		select_ranks, select_files, select_columns, NULL },
-	.shapes = SHAPE_PAGE | SHAPE_FACTS | SHAPE_ITEMS | SHAPE_TABLE,
+	.shapes = SHAPE_FACTS | SHAPE_ITEMS | SHAPE_TABLE,
 	.answer = &diff_record,
 	.output = "text",
 	.inputs = INPUTS_PAIR,

@@ -400,9 +400,8 @@ static bool is_answerable(const struct replay *replay)
 		return false;
 	}
 	if (out_only_times(replay->run->out)) {
-		refuse(replay->run,
-			"-o folded has the stacks that hold memory, --timeline=N -o csv its course",
-			"a snapshot has no calls to draw over time: -o svg and -o chrome do not go with --memory");
+		refuse(replay->run, "--timeline=N -o csv has the course of memory",
+			"a snapshot has no calls to draw over time: -o chrome does not go with --memory");
 		return false;
 	}
 	for (size_t i = 0; i < replay->count; i++) {
@@ -454,7 +453,6 @@ bool replay_memory(struct replay *replay, struct fsdp_error **ret_error)
 	run_begin(replay->run, memory_status(replay));
 	show_text(replay);
 	put_data(replay);
-	memory_emit_stacks(replay);
 	if (growth != NULL) {
 		memory_growth_show(replay, growth);
 		memory_growth_put(replay, growth);

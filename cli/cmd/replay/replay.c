@@ -495,7 +495,6 @@ static bool run_replay(struct run *run, struct fsdp_error **ret_error)
 	run_begin(run, status_of(&replay));
 	if (run->status != STATUS_FAILED) {
 		good = time_lanes_emit(run, replay.recordings);
-		replay_emit_stacks(&replay);
 		if (replay_shows_only(&replay, "group"))
 			good = replay_find_groups(&replay) && good;
 		if (replay_shows_only(&replay, "kernel"))
@@ -528,7 +527,7 @@ const struct command command_replay = {
 	.exit_1 = "a --fail-if holds, or with --strict anything odd",
 	.options = OPTIONS,
 	.selectors = (const struct option *const[]){ select_columns, NULL },
-	.shapes = SHAPE_PAGE | SHAPE_TABLE | SHAPE_STACKS | SHAPE_SPANS,
+	.shapes = SHAPE_TABLE | SHAPE_SPANS,
 	.answer = &replay_answer,
 	.output = "text",
 	.inputs = INPUTS_RECORDINGS,

@@ -131,8 +131,6 @@ void replay_tell_nothing(struct replay *replay);
 /* ---- pictures ---- */
 
 /* Stacks of types, if some output draws them. */
-void replay_emit_stacks(struct replay *replay);
-void memory_emit_stacks(struct replay *replay);
 
 /* ---- times ---- */
 

@@ -425,7 +425,7 @@ const struct command command_show = {
 	.options = OPTIONS,
 	.selectors = (const struct option *const[]){ select_names, select_ranks,
 		select_files, select_columns, NULL },
-	.shapes = SHAPE_PAGE | SHAPE_FACTS | SHAPE_ITEMS | SHAPE_TABLE,
+	.shapes = SHAPE_FACTS | SHAPE_ITEMS | SHAPE_TABLE,
 	.answer = &show_record,
 	.output = "text",
 	.inputs = INPUTS_ONE_NAMES,

@@ -53,8 +53,7 @@ static void emit_tensors(struct tree *tree, const struct shown *shown)
 		struct weighed part = { .depth = shown->depth + 1,
 			.own = weight_of(&tensor),
 			.total = weight_of(&tensor),
-			.is_leaf = true,
-			.all_levels = tree->run->select->depth >= 0 };
+			.is_leaf = true };
 
 		if (!is_shown(&tensor))
 			continue;
@@ -68,12 +67,8 @@ void tree_weigh(struct tree *tree)
 {
 	for (size_t i = 0; i < tree->modules.shown_count; i++) {
 		const struct shown *shown = &tree->modules.shown[i];
-		struct fsdp_module module = module_at(&tree->modules, shown->module);
 		struct weighed part = { .depth = shown->depth,
-			.kind = text_of(module_shown_class(tree->run, &module)),
-			.total = module_tree_sums(&tree->modules, i).bytes,
-			.is_marked = module_tree_mark(&tree->modules, shown) != MARK_NONE,
-			.all_levels = tree->run->select->depth >= 0 };
+			.total = module_tree_sums(&tree->modules, i).bytes };
 
 		part.own = own_weight(tree, i, part.total);
 		(void)tree_shown_name(tree, i, &part.name);

@@ -210,8 +210,7 @@ const struct command command_tree = {
 	.options = OPTIONS,
 	.selectors = (const struct option *const[]){ select_names, select_tensors,
 		select_ranks, select_files, select_depth, select_columns, NULL },
-	.shapes = SHAPE_PAGE | SHAPE_TREE | SHAPE_TABLE | SHAPE_STACKS | SHAPE_MODULES |
-		  SHAPE_PLAN,
+	.shapes = SHAPE_TREE | SHAPE_TABLE | SHAPE_MODULES | SHAPE_PLAN,
 	.answer = &tree_record,
 	.output = "text",
 	.inputs = INPUTS_MANY,
