@@ -226,6 +226,16 @@ def relatives_alone(folder, wrong):
     return [path]
 
 
+def gone(sample, *names):
+    """The first of these is gone, or another one that no file counts."""
+    def file_gone(folder, wrong):
+        path = copy(sample, folder)
+        if wrong or names[1:]:
+            os.remove(os.path.join(path, names[0 if wrong else 1]))
+        return [path]
+    return file_gone
+
+
 def optimizer(folder, groups):
     tensors = {i: {"exp_avg": Tensor(Storage(str(i), 6), (2, 3), (3, 1))} for i in range(3)}
     state = {"state": tensors, "param_groups": [{"lr": 0.1, "params": group} for group in groups]}
@@ -353,6 +363,11 @@ def bare(wrong, near):
 
 
 ROWS = [
+    ("FI1070", "error", gone("deepspeed/zero0-tp2-w2", "global_step1/mp_rank_01_model_states.pt", "latest")),
+    ("FI1070", "error", gone("deepspeed/zero1-tp2-w4", "global_step1/mp_rank_01_model_states.pt", "latest")),
+    *(("FI1001", "error", gone("deepspeed/moe-w2", f"global_step3/layer_0_expert_{i}_mp_rank_00_model_states.pt", "latest")) for i in (0, 2, 3)),
+    *(("FI1001", "error", gone("deepspeed/moe-w2", f"global_step3/expp_rank_{i}_mp_rank_00_optim_states.pt", "latest")) for i in (0, 1)),
+    *(("FI1001", "error", gone("deepspeed/pipeline-w2", f"global_step0/layer_0{i}-model_states.pt", "latest")) for i in (0, 1)),
     ("FI1003", "error", no_meta), ("FI1008", "error", relatives_alone), ("FI1010", "warning", other_step), ("FI1010", "note", next_step), ("FI1010", "warning", no_step),
     *(("FI1010", "warning", counted(word)) for word in ("step", "iter", "epoch", "update", "batch")),
     ("FI1023", "error", shards), ("FI1032", "error", local_parts),

@@ -197,6 +197,9 @@ bool fsdp_deepspeed_take_values(struct fsdp_deepspeed *ds, struct fsdp_error **r
 	size_t count = model->values.count - ds->first_value, kept = ds->first_value;
 	if (!sort_said(ds, count, ret_error) || !take_mappings(ds, count, ret_error))
 		return false;
+	/* The first slice decides; its files may be gone. */
+	for (size_t i = ds->said_begin[ds->model_ranks]; i-- > ds->said_begin[1];)
+		take_common(ds, &ds->said[i]);
 	for (size_t i = ds->said_begin[0]; i < ds->said_begin[1]; i++) {
 		const struct fsdp_deepspeed_said *said = &ds->said[i];
 		struct fsdp_span rest;

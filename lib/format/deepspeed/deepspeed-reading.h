@@ -112,6 +112,8 @@ struct fsdp_deepspeed {
 	uint32_t expert_ranks; /* files of what expert-parallel ranks keep of it */
 	uint32_t model_count;  /* and of the model */
 	uint32_t model_parts;  /* those of them that are one rank's of the save */
+	bool has_layers, layers_by_rank; /* of a pipeline; in names with a rank */
+	struct fsdp_names members;
 
 	/* The tensors of the files (stored-tensors.c). */
 	struct fsdp_deepspeed_stored *stored;
@@ -206,10 +208,11 @@ void fsdp_deepspeed_judge_named(struct fsdp_deepspeed *ds, const char *flat_name
 
 /* ---- partitions.c ---- */
 
-/* Whether the files of model and optimizer are there at all; of the slice that was begun, whether as many
- * ranks have files as the optimizer was cut over, and whether flat buffers and moments
+/* Whether the files of model and optimizer are there at all; of the slice that was begun, whether its layers and
+ * experts have files, whether as many ranks have files as the optimizer was cut over, and whether flat buffers and moments
  * are as long as what they hold. */
 void fsdp_deepspeed_judge_files(struct fsdp_deepspeed *ds);
+void fsdp_deepspeed_judge_parts(struct fsdp_deepspeed *ds);
 void fsdp_deepspeed_judge_counts(struct fsdp_deepspeed *ds);
 void fsdp_deepspeed_judge_lengths(struct fsdp_deepspeed *ds);
 

@@ -123,7 +123,7 @@ static bool count_ranks(struct fsdp_deepspeed *ds, const struct fsdp_folder *fol
 	struct fsdp_error **ret_error)
 {
 	struct member member;
-	uint32_t layer_ranks = 0;
+	uint32_t layer_ranks = 0, numbers[FSDP_PATTERN_NUMBERS];
 	ds->data_files = ds->model_ranks = 1;
 	ds->first_data = FSDP_NONE;
 	for (size_t i = 0; i < folder->count; i++) {
@@ -139,6 +139,10 @@ static bool count_ranks(struct fsdp_deepspeed *ds, const struct fsdp_folder *fol
 			ds->model_ranks = member.mp + 1;
 		if (member.is_model && member.rank < ds->first_data)
 			ds->first_data = member.rank;
+		ds->has_layers |= member.is_layer;
+		ds->layers_by_rank |= member.is_layer &&
+				      fsdp_pattern_takes(entry.name,
+					      "layer_#-model_#-model_states.pt", numbers);
 		if (member.is_layer && member.mp >= layer_ranks)
 			layer_ranks = member.mp + 1;
 		if (member.is_optim && member.rank >= ds->optim_files)
@@ -166,6 +170,8 @@ static bool add_member(struct fsdp_deepspeed *ds, struct fsdp_span name,
 	char text[64];
 	if (child == NULL)
 		return false;
+	if (fsdp_names_child(&ds->members, 0, child->name) == FSDP_NONE)
+		return fsdp_arena_fail(ds->reading->scratch, ret_error);
 	ds->model_count += member->is_model;
 	ds->model_parts += member->is_part;
 	ds->expert_ranks += member->is_expert_rank;
@@ -184,6 +190,8 @@ static bool read_tag(struct fsdp_deepspeed *ds, const struct fsdp_folder *folder
 	struct fsdp_error **ret_error)
 {
 	struct member member;
+	if (!fsdp_names_init(&ds->members, ds->reading->scratch))
+		return fsdp_arena_fail(ds->reading->scratch, ret_error);
 	if (!count_ranks(ds, folder, ret_error))
 		return false;
 	for (size_t i = 0; i < folder->count; i++) {
@@ -317,6 +325,7 @@ static bool join_slice(
 	if (!fsdp_deepspeed_begin_slice(ds, index, ret_error))
 		return false;
 	fsdp_deepspeed_find_states(ds);
+	fsdp_deepspeed_judge_parts(ds);
 	if (ds->world_size != 0) {
 		fsdp_deepspeed_judge_counts(ds);
 		fsdp_deepspeed_judge_lengths(ds);

@@ -6,6 +6,8 @@
  *	files of the model    ZeRO 0, 1, 2: one for each rank of the model (mp_rank);
  *	                      ZeRO 3: one for each rank of data parallelism too
  *	files of the optimizer  one for each rank that partition_count counts
+ *	files of a pipeline     one for each layer that param_shapes name
+ *	files of experts        one for each that num_experts counts
  *	moments               as long as the part of the weights that they are of: with
  *	                      ZeRO 1 and 2 padding included
  *
@@ -18,6 +20,30 @@
 
 /* ---- files ---- */
 
+static bool has_file(const struct fsdp_deepspeed *ds, const char *name)
+{
+	return fsdp_names_find_child(&ds->members, 0, fsdp_span_text(name)) != FSDP_NONE;
+}
+
+/* The first file with states of the model, of `due`, that is not there. */
+static struct fsdp_span first_gone(
+	struct fsdp_deepspeed *ds, uint64_t due, uint64_t ranks, bool parts)
+{
+	char name[96] = "";
+	for (uint64_t i = 0; i < due && i <= ds->reading->children.count; i++) {
+		if (parts)
+			snprintf(name, sizeof name,
+				"zero_pp_rank_%llu_mp_rank_%02llu_model_states.pt",
+				FSDP_LLU(i % ranks), FSDP_LLU(i / ranks));
+		else
+			snprintf(name, sizeof name, "mp_rank_%02llu_model_states.pt",
+				FSDP_LLU(i));
+		if (!has_file(ds, name))
+			break;
+	}
+	return fsdp_arena_copy(ds->reading->model->arena, fsdp_span_text(name));
+}
+
 void fsdp_deepspeed_judge_files(struct fsdp_deepspeed *ds)
 {
 	uint64_t due = ds->model_ranks;
@@ -28,6 +54,10 @@ void fsdp_deepspeed_judge_files(struct fsdp_deepspeed *ds)
 		parts = true;
 		ranks = (uint64_t)ds->data_ranks;
 	}
+	/* Those of the last ranks may be missing altogether. */
+	bool told = !ds->is_universal && ds->slice_ranks > (int64_t)due;
+	if (told)
+		due = (uint64_t)ds->slice_ranks;
 	if (parts && !fsdp_mul(due, ranks, &due))
 		due = UINT64_MAX;
 	if (ds->world_size == 0 && !ds->is_universal && ds->stage > 0)
@@ -38,11 +68,120 @@ void fsdp_deepspeed_judge_files(struct fsdp_deepspeed *ds)
 	if (ds->model_count >= due)
 		return;
 	fsdp_find(&ds->reading->model->findings, FSDP_RULE_ZERO_PARTITIONS,
-		FSDP_PLACE(.next = "copy the missing *_model_states.pt"),
-		"%u file%s with states of the model %s there, of %llu: one per rank of %s",
+		FSDP_PLACE(.file = first_gone(ds, due, ranks, parts),
+			.next = told ? "copy all files of the missing ranks"
+				     : "copy the missing *_model_states.pt"),
+		"%u file%s with states of the model %s there, of %llu: one per rank of %s%s",
 		ds->model_count, ds->model_count == 1 ? "" : "s",
 		ds->model_count == 1 ? "is" : "are", FSDP_LLU(due),
-		parts ? "the save" : "model parallelism");
+		parts ? "the save" : "model parallelism",
+		told ? ", which mp_world_size counts" : "");
+}
+
+/* ---- files of a slice ---- */
+
+/* What a slice has other files of. */
+enum part { LAYER, EXPERT, EXPERT_OF_ALL, EXPERT_RANK };
+
+static void name_part(const struct fsdp_deepspeed *ds, enum part part, uint32_t layer,
+	uint64_t number, char *name, size_t size)
+{
+	unsigned slice = ds->slice_index;
+	if (part == LAYER && ds->layers_by_rank)
+		snprintf(name, size, "layer_%02u-model_%02u-model_states.pt", layer,
+			slice % ds->tensor_ranks);
+	else if (part == LAYER)
+		snprintf(name, size, "layer_%02u-model_states.pt", layer);
+	else if (part == EXPERT)
+		snprintf(name, size, "layer_%u_expert_%llu_mp_rank_%02u_model_states.pt",
+			layer, FSDP_LLU(number), slice);
+	else
+		snprintf(name, size,
+			part == EXPERT_RANK
+				? "expp_rank_%llu_mp_rank_%02u_optim_states.pt"
+				: "expert_%llu_mp_rank_%02u_model_states.pt",
+			FSDP_LLU(number), slice);
+}
+
+/* Of the files with numbers below `count` the first that is gone is reported: the others
+ * have the same cause. */
+static bool judge_part(struct fsdp_deepspeed *ds, enum part part, uint32_t layer,
+	uint64_t count, const char *counter)
+{
+	char name[128];
+	for (uint64_t i = 0; i < count; i++) {
+		name_part(ds, part, layer, i, name, sizeof name);
+		if (has_file(ds, name))
+			continue;
+		fsdp_find(&ds->reading->model->findings, FSDP_RULE_MISSING_FILE,
+			FSDP_PLACE(.file = fsdp_arena_copy(ds->reading->model->arena,
+					   fsdp_span_text(name)),
+				.next = "copy it and the others of its kind that are missing"),
+			"%s counts %llu such files of this rank of the model", counter,
+			FSDP_LLU(count));
+		return false;
+	}
+	return true;
+}
+
+/* A pipeline writes each layer to a file, and param_shapes have the layer's number. */
+static void judge_layers(struct fsdp_deepspeed *ds)
+{
+	char name[128];
+	uint32_t layer;
+	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
+		struct fsdp_span fqn = ds->slice.parameters[i].fqn;
+		if (!fsdp_deepspeed_take_index(&fqn, &layer))
+			continue;
+		name_part(ds, LAYER, layer, 0, name, sizeof name);
+		if (has_file(ds, name))
+			continue;
+		fsdp_find(&ds->reading->model->findings, FSDP_RULE_MISSING_FILE,
+			FSDP_PLACE(.file = fsdp_arena_copy(ds->reading->model->arena,
+					   fsdp_span_text(name)),
+				.next = "copy it and the others of its kind that are missing"),
+			"param_shapes list parameters of this layer of the pipeline");
+		return;
+	}
+}
+
+/* ZeRO 3 keeps experts in the flat groups. */
+void fsdp_deepspeed_judge_parts(struct fsdp_deepspeed *ds)
+{
+	uint32_t expert_ranks = 0, numbers[FSDP_PATTERN_NUMBERS];
+	bool is_pipeline = ds->has_layers, experts_good = ds->stage != 3;
+	for (size_t i = ds->said_begin[ds->slice_index];
+		i < ds->said_begin[ds->slice_index + 1]; i++) {
+		const struct fsdp_deepspeed_said *said = &ds->said[i];
+		const struct fsdp_token *token = said->value.tokens;
+		struct fsdp_span rest;
+		uint32_t layer, group;
+		if (said->value.token_count != 1)
+			continue;
+		bool counts = token->kind == FSDP_TOKEN_INTEGER && token->integer > 0;
+		is_pipeline |= token->kind == FSDP_TOKEN_NONE &&
+			       fsdp_span_is(said->name, "module");
+		if (counts && experts_good && fsdp_span_is(said->name, "num_experts"))
+			experts_good = judge_part(ds, EXPERT_OF_ALL, 0,
+				(uint64_t)token->integer, "num_experts");
+		else if (counts && experts_good &&
+			 fsdp_span_behind(said->name, "num_experts.", &rest) &&
+			 fsdp_deepspeed_take_index(&rest, &layer))
+			experts_good = judge_part(ds, EXPERT, layer,
+				(uint64_t)token->integer, "num_experts");
+		else if (token->kind == FSDP_TOKEN_TEXT &&
+			 fsdp_span_behind(said->name, "optimizer.param_groups.", &rest) &&
+			 fsdp_deepspeed_take_index(&rest, &group) &&
+			 fsdp_span_is(rest, "name") &&
+			 fsdp_pattern_takes(token->text, "ep_size_#", numbers) &&
+			 numbers[0] > expert_ranks)
+			expert_ranks = numbers[0];
+	}
+	if (is_pipeline)
+		judge_layers(ds);
+	if (ds->expert_ranks != 0)
+		judge_part(ds, EXPERT_RANK, 0, expert_ranks,
+			"the name of a group of experts");
 }
 
 void fsdp_deepspeed_judge_counts(struct fsdp_deepspeed *ds)
