@@ -16,20 +16,23 @@ run.py --list SHIM BINARY             numbers of the commands; given as argument
 
 import argparse
 import concurrent.futures
+import contextlib
 import errno
 import gzip
+import itertools
 import json
 import os
 import re
 import resource
 import signal
+import struct
 import subprocess
 import sys
 import tarfile
 import tempfile
 
 ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-MOST = 80  # runs of one kind for one command, without --all
+ALLOCATIONS, READS = 24, 80  # that fail of one command, without --all
 FIRST = 8  # reads that are tried besides, as plans and metadata are read first
 TIMEOUT = 200
 TOTAL = re.compile(r"\d+ tensors?, ")  # of what ls lists: less, when something cannot be read
@@ -175,34 +178,42 @@ COMMANDS = [
 ]
 
 
-class Run:
-    """One run of a command: what it said, how it ended, what the shim counted."""
+# What a child of the shim meets: as FSDP_… settings of a process that meets it from its start.
+WAYS = ["fail_alloc", "fail_alloc+", "fail_read", "shrink"]
 
-    def __init__(self, shim, command, room=None, **faults):
-        with tempfile.TemporaryDirectory(prefix="fsdp-faults-") as folder:
-            reading, report = os.pipe()
+
+class Run:
+    """One run of a command: what it said, how it ended, what the shim counted. `branches` has those of its children that
+    met a fault, by (way, number) of it."""
+
+    def __init__(self, shim, command, room=None, **settings):
+        with tempfile.TemporaryDirectory(prefix="fsdp-faults-") as folder, contextlib.ExitStack() as stack:
             work = os.path.join(folder, "work")
             os.mkdir(work)
             os.symlink(os.path.join(ROOT, "testdata"), os.path.join(work, "testdata"))
             if TAR in command:
                 pack(os.path.join(work, TAR))
             command, given = parted(command)
+            out, err, forks = [stack.enter_context(tempfile.TemporaryFile(dir=folder)) for _ in range(3)]
+            reading, report = os.pipe()  # no file: its size would be limited as that of the output
+            forking = any(name.startswith("fork_") for name in settings)
             env = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "TZ": "UTC", "LD_PRELOAD": shim,
                    "FSDP_REPORT": str(report)}
-            env.update({"FSDP_" + name.upper(): str(value) for name, value in faults.items()})
-            with open(os.path.join(folder, ".stdout"), "w+b") as out, open(given, "rb") as stdin:
-                try:
-                    done = subprocess.run(
-                        command, cwd=work, env=env, stdin=stdin, stdout=out,
-                        stderr=subprocess.PIPE, timeout=TIMEOUT, check=False, pass_fds=(report,),
-                        preexec_fn=(lambda: limit(room)) if room is not None else None,
-                    )
-                    self.status, self.err = done.returncode, done.stderr.decode("utf-8", "replace")
-                except subprocess.TimeoutExpired:
-                    self.status, self.err = None, ""
-                os.close(report)
-                out.seek(0)
-                self.out = out.read()
+            if forking:
+                env["FSDP_FORK"] = str(forks.fileno())
+            env.update({"FSDP_" + name.upper(): str(value) for name, value in settings.items()})
+            try:
+                done = subprocess.run(
+                    command, cwd=work, env=env, stdin=stack.enter_context(open(given, "rb")), stdout=out,
+                    stderr=err if forking else subprocess.PIPE, timeout=None if forking else TIMEOUT, check=False,
+                    pass_fds=(report, forks.fileno()), preexec_fn=(lambda: limit(room)) if room is not None else None,
+                )
+                self.status, told = done.returncode, whole(err) if forking else done.stderr
+            except subprocess.TimeoutExpired:
+                self.status, told = None, b""
+            os.close(report)
+            with open(reading, "rb") as stream:
+                self.take(stream.read(), whole(out), told)
             self.files = {}
             for below, folders, names in os.walk(work):
                 for name in names + folders:
@@ -210,13 +221,36 @@ class Run:
                     if name in ("testdata", TAR):
                         continue
                     self.files[os.path.relpath(path, work)] = content_of(path)
-            with open(reading, encoding="ascii") as stream:
-                words = stream.read().split()
-            # None: it ended without passing exit().
-            self.counts = {name: int(n) for name, _, n in (w.partition("=") for w in words)} or None
+            self.branches = dict(self.branched(whole(forks)))
+
+    def take(self, report, out, err):
+        words = (word.partition("=") for word in report.decode("ascii").split())
+        self.counts = {name: int(n) for name, _, n in words} or None  # None: it ended without passing exit()
+        self.out, self.err = out, err.decode("utf-8", "replace")
+
+    def branched(self, records):
+        """What the shim wrote of each child: struct record, then three texts."""
+        at, head = 0, struct.Struct("=II4Q")
+        while at < len(records):
+            way, status, number, *sizes = head.unpack_from(records, at)
+            at += head.size
+            ends = list(itertools.accumulate(sizes, initial=at))
+            branch = object.__new__(Run)
+            branch.status = os.waitstatus_to_exitcode(status)
+            if branch.status == -signal.SIGALRM:
+                branch.status = None
+            branch.take(*(records[a:b] for a, b in itertools.pairwise(ends)))
+            branch.files, branch.branches = self.files, {}
+            at = ends[-1]
+            yield (WAYS[way], number), branch
 
     def answer(self):
         return self.status, self.out, self.files
+
+
+def whole(file):
+    file.seek(0)
+    return file.read()
 
 
 def content_of(path):
@@ -331,11 +365,11 @@ SHRINKING = {"export": (1,)}
 COMPARING = {"order": (1,)}
 
 
-def thinned(count, every):
-    """1…count, or MOST of them evenly, the first and the last among them."""
-    if every or count <= MOST:
+def thinned(count, most):
+    """1…count, or `most` of them evenly, the first and the last among them. most = None: all."""
+    if most is None or count <= most:
         return range(1, count + 1)
-    return sorted({1 + i * (count - 1) // (MOST - 1) for i in range(MOST)})
+    return sorted({1 + i * (count - 1) // (most - 1) for i in range(most)})
 
 
 # Commands that read elements or files with several threads. With one they make the same calls in each run; with several
@@ -359,6 +393,15 @@ def ended_before(run, fault, parallel):
     return counted is not None and run.counts[counted] < int(str(n).rstrip("+"))
 
 
+def listed(numbers):
+    return ",".join(map(str, numbers))
+
+
+def way_of(fault):
+    (way, n), = fault.items()
+    return way + "+" * str(n).endswith("+"), int(str(n).rstrip("+"))
+
+
 class Suite:
     def __init__(self, shim, every, within=None):
         self.shim, self.every, self.within = os.path.abspath(shim), every, {"within": within} if within else {}
@@ -367,13 +410,22 @@ class Suite:
     def run(self, command, **faults):
         return Run(self.shim, command, **faults, **self.within)
 
-    def tries(self, command, clean, faults):
+    def forked(self, command, clean, allocs, reads):
+        """The runs that one process and its children can make: in one thread, without a file that is written."""
+        if clean.files or JOBS in command:
+            return {}
+        runs = self.run(command, fork_allocs="all" if self.every else listed(allocs), fork_reads=listed(reads))
+        if (runs.answer(), runs.err) != (clean.answer(), clean.err):
+            raise RuntimeError(f"the command differs after its forks: {' '.join(command)}")
+        return runs.branches
+
+    def tries(self, command, clean, faults, runs):
         """First complaint over runs with each of these faults; None if all is well."""
         def one(fault):
             fault = dict(fault)
             statuses, met = fault.pop("statuses", (2,)), fault.pop("met", None)
             silent = fault.pop("silent", True)
-            run = self.run(command, **fault)
+            run = runs.get(way_of(fault)) or self.run(command, **fault)
             judged = JUDGING.get(command[1], ()) if 3 in statuses else ()  # what it reads, that is
             judged += SHRINKING.get(command[1], ()) if "shrink" in fault else ()
             statuses += COMPARING.get(command[1], ()) if 3 in statuses else ()
@@ -395,11 +447,13 @@ class Suite:
         times = sum(word.count("testdata/") for word in command[1:])
         return times * max(Run(self.shim, [command[0], "ls", path]).counts["reads"] for path in paths)
 
-    def kinds(self, command, clean):
-        """(name, faults, must one of them be told)."""
-        allocs = thinned(clean.counts["allocs"], self.every)
+    def moments(self, clean):
         first = range(1, 1 + min(FIRST, clean.counts["reads"]))
-        reads = sorted({*first, *thinned(clean.counts["reads"], self.every)})
+        allocs, reads = (None, None) if self.every else (ALLOCATIONS, READS)
+        return thinned(clean.counts["allocs"], allocs), sorted({*first, *thinned(clean.counts["reads"], reads)})
+
+    def kinds(self, command, clean, allocs, reads):
+        """(name, faults, must one of them be told)."""
         opening = self.opening_reads(command) if is_parallel(command[1:]) and not self.within else clean.counts["reads"]
         yield "an allocation fails", [{"fail_alloc": n, "met": "alloc_faults"} for n in allocs], True
         yield "all allocations fail from one on", [
@@ -426,8 +480,10 @@ class Suite:
             return
         what = wrong(clean, clean)
         yield "holds nothing at exit", [what] if what else []
-        for name, faults, must in self.kinds(command, clean):
-            complaints, told, count = self.tries(command, clean, faults)
+        allocs, reads = self.moments(clean)
+        runs = self.forked(command, clean, allocs, reads)
+        for name, faults, must in self.kinds(command, clean, allocs, reads):
+            complaints, told, count = self.tries(command, clean, faults, runs)
             if must and not told and not complaints and not self.within:
                 complaints = [f"none of {count} faults was ever told"]
             yield f"{name} ({count} runs, {told} told)", complaints

@@ -11,6 +11,13 @@
  *	FSDP_WITHIN=FROM-TO only calls made within these addresses of the program, directly
  *	                    or not, count and fail: it keeps frame pointers then
  *	FSDP_REPORT=FD      where the report goes, one line of NAME=NUMBER
+ *	FSDP_FORK=FD        the command forks at faults, and goes on without them. A child meets
+ *	                    one; then FD gets a struct record, its report, standard output
+ *	                    and error. The command must write no files, and have regular
+ *	                    files as standard output and error
+ *	FSDP_FORK_ALLOCS=N,N,…  at these allocations (two children: that one fails, and all
+ *	                    from that one on), in growing order; "all": at each
+ *	FSDP_FORK_READS=N,N,…   at these reads (two children: EIO, and no more bytes)
  *
  * Allocations are the malloc family and anonymous mmap, counted from main on. What the C
  * library takes for itself (locale, stream buffers) may fail like anything else, but it
@@ -20,8 +27,10 @@
 #undef _FILE_OFFSET_BITS
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <link.h>
 #include <malloc.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,9 +38,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/single_threaded.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
@@ -128,6 +139,171 @@ static unsigned long still_held(enum kind kind)
 
 #define CALLER __builtin_return_address(0)
 
+/* ---- children that meet a fault ---- */
+
+enum way { FAIL_ALLOC, FAIL_ALLOCS, FAIL_READ, SHRINK };
+
+struct record {
+	uint32_t way, status;
+	uint64_t number, report_bytes, out_bytes, err_bytes;
+};
+
+/* Where a command forks: the rest of a list of numbers. After its first thread it does not:
+ * a child would have none of the others. */
+struct moments {
+	const char *list;
+	bool all;
+};
+
+static struct {
+	int results; /* 0: no forks */
+	bool locked; /* the command believes that it is */
+	struct moments allocs, reads;
+} forks;
+
+static bool is_moment(struct moments *moments, unsigned long n)
+{
+	char *end;
+
+	if (forks.results == 0 || moments->all)
+		return forks.results != 0 && __libc_single_threaded;
+	if (moments->list == NULL || strtoul(moments->list, &end, 10) != n)
+		return false;
+	moments->list = *end == ',' ? end + 1 : NULL;
+	return __libc_single_threaded;
+}
+
+/* Fails loudly: a record that is missing would be a fault that nobody looked at. */
+static void must(bool good)
+{
+	if (!good)
+		abort();
+}
+
+static void copy_bytes(int from, int to, off_t size)
+{
+	char bytes[1 << 16];
+	ssize_t got;
+
+	for (off_t at = 0; at < size; at += got) {
+		size_t most = sizeof bytes;
+		if ((off_t)most > size - at)
+			most = (size_t)(size - at);
+		got = syscall(SYS_pread64, from, bytes, most, at);
+		must(got > 0 && syscall(SYS_write, to, bytes, (size_t)got) == got);
+	}
+}
+
+static off_t size_of(int fd)
+{
+	struct stat status;
+
+	must(fstat(fd, &status) == 0);
+	return status.st_size;
+}
+
+/* As much as a stream has now, in a file of its own. */
+static int branch(int fd)
+{
+	int copy = memfd_create("branch", MFD_CLOEXEC);
+
+	must(copy >= 0);
+	copy_bytes(fd, copy, size_of(fd));
+	return copy;
+}
+
+static void write_record(enum way way, unsigned long n, int status, const int files[3])
+{
+	struct record record = { way, (uint32_t)status, n, (uint64_t)size_of(files[0]),
+		(uint64_t)size_of(files[1]), (uint64_t)size_of(files[2]) };
+
+	must(syscall(SYS_write, forks.results, &record, sizeof record) == sizeof record);
+	for (int i = 0; i < 3; i++) {
+		copy_bytes(files[i], forks.results, size_of(files[i]));
+		close(files[i]);
+	}
+}
+
+/* True in the child. The parent waits, and finds its files as it left them. */
+static bool fork_child(enum way way, unsigned long n)
+{
+	enum { FILES = 64, SECONDS = 200 };
+	off_t places[FILES];
+	const int files[3] = { memfd_create("report", MFD_CLOEXEC), branch(1),
+		branch(2) };
+	int status, before = errno;
+
+	active = false;
+	for (int fd = 0; fd < FILES; fd++)
+		places[fd] = lseek(fd, 0, SEEK_CUR);
+	pid_t child = fork();
+	must(child >= 0);
+	if (child == 0) {
+		forks.results = 0;
+		set.report = files[0];
+		must(dup2(files[1], 1) == 1 && dup2(files[2], 2) == 2);
+		(void)alarm(SECONDS);
+		active = true;
+		errno = before;
+		return true;
+	}
+	must(waitpid(child, &status, 0) == child);
+	for (int fd = 0; fd < FILES; fd++)
+		if (places[fd] >= 0)
+			lseek(fd, places[fd], SEEK_SET);
+	write_record(way, n, status, files);
+	active = true;
+	errno = before;
+	return false;
+}
+
+static void fork_at_alloc(unsigned long n)
+{
+	if (!is_moment(&forks.allocs, n))
+		return;
+	bool alone = fork_child(FAIL_ALLOC, n);
+	if (alone || fork_child(FAIL_ALLOCS, n)) {
+		set.fail_alloc = n;
+		set.fail_on = !alone;
+	}
+}
+
+static void fork_at_read(unsigned long n)
+{
+	if (!is_moment(&forks.reads, n))
+		return;
+	if (fork_child(FAIL_READ, n))
+		set.fail_read = n;
+	else if (fork_child(SHRINK, n))
+		set.shrink = n;
+}
+
+/* A lock of the command would bind the shim, too. */
+static long (*next_syscall)(long, ...);
+
+__attribute__((constructor)) static void find_syscall(void)
+{
+	*(void **)&next_syscall = dlsym(RTLD_NEXT, "syscall");
+}
+
+EXPORT long syscall(long call, ...)
+{
+	long given[6];
+	va_list arguments;
+
+	va_start(arguments, call);
+	for (int i = 0; i < 6; i++)
+		given[i] = va_arg(arguments, long);
+	va_end(arguments);
+	if (forks.results != 0 &&
+		(call == SYS_seccomp || call == SYS_landlock_restrict_self)) {
+		forks.locked = true;
+		return 0;
+	}
+	return next_syscall(
+		call, given[0], given[1], given[2], given[3], given[4], given[5]);
+}
+
 static bool is_in(const struct code *code, const void *caller)
 {
 	return (uintptr_t)caller >= code->start && (uintptr_t)caller < code->end;
@@ -155,6 +331,7 @@ static bool alloc_fails(void)
 	if (!active || !is_within())
 		return false;
 	unsigned long n = atomic_fetch_add(&allocs, 1) + 1;
+	fork_at_alloc(n);
 	if (!set.fail_alloc || n < set.fail_alloc || (n > set.fail_alloc && !set.fail_on))
 		return false;
 	atomic_fetch_add(&alloc_faults, 1);
@@ -261,6 +438,10 @@ EXPORT void *mmap(
 	bool anonymous = flags & MAP_ANONYMOUS;
 	if (anonymous && alloc_fails())
 		return MAP_FAILED;
+	if (forks.locked && protection & PROT_EXEC) {
+		errno = EPERM;
+		return MAP_FAILED;
+	}
 	/* NOLINTNEXTLINE: the system call's own way of giving a pointer */
 	void *memory =
 		(void *)syscall(SYS_mmap, address, size, protection, flags, fd, offset);
@@ -288,6 +469,7 @@ static bool may_read(int fd, size_t *size, ssize_t *ret_result)
 		!S_ISREG(status.st_mode))
 		return true;
 	unsigned long n = atomic_fetch_add(&reads, 1) + 1;
+	fork_at_read(n);
 	bool fails = n == set.fail_read, shrunk = set.shrink && n >= set.shrink;
 	if (fails || shrunk || (set.interrupt && n % 2)) {
 		atomic_fetch_add(&read_faults, 1);
@@ -391,6 +573,13 @@ static unsigned long number(const char *name)
 	return text ? strtoul(text, NULL, 10) : 0;
 }
 
+static struct moments moments(const char *name)
+{
+	const char *list = getenv(name);
+
+	return (struct moments){ list, list != NULL && strcmp(list, "all") == 0 };
+}
+
 static void take_code(struct code *code, const struct dl_phdr_info *info)
 {
 	for (size_t i = 0; i < info->dlpi_phnum; i++)
@@ -435,6 +624,9 @@ static int counted_main(int argc, char **argv, char **environment)
 	set.short_read = number("FSDP_SHORT_READ");
 	set.interrupt = number("FSDP_EINTR");
 	set.report = (int)number("FSDP_REPORT");
+	forks.allocs = moments("FSDP_FORK_ALLOCS");
+	forks.reads = moments("FSDP_FORK_READS");
+	forks.results = (int)number("FSDP_FORK");
 	dl_iterate_phdr(find_libraries, NULL);
 	/* First in, last out: after everything that the command itself does at exit. */
 	atexit(report);
