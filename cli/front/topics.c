@@ -176,6 +176,7 @@ static const struct {
 	{ "github", NULL, "-o json, and the jq recipe in doc/ci.md" },
 	{ "dot", NULL, "-o ncdu or --json" },
 	{ "html", NULL, "report, which writes a page" },
+	{ "--ops", "pickle", "python -m pickletools FILE, or fickling" },
 	{ "folded", NULL, "-o chrome, which Perfetto and speedscope draw, or --json" },
 	{ "svg", NULL, "-o chrome, which Perfetto and speedscope draw" },
 };

@@ -86,7 +86,7 @@ COMMANDS = [
     ["ls", "-l", "testdata/torchrec/plan-broken-w4/sharding_plan.json"],
     ["info", "-v", "testdata/foreign/orbax"],
     ["pickle", "--tree", "--check", ZIP],
-    ["pickle", "--json", "--ops", "--tree", STREAM],
+    ["pickle", "--json", "--tree", STREAM],
     ["ls", "testdata/cross/model-a-dcp-safetensors-w2"],
     ["audit", "--for=hf,accelerate,dcp", DCP],
     ["audit", "--json", "--for=deepspeed", "--world=3", "testdata/deepspeed/zero2-roundrobin-w2"],

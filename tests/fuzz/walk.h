@@ -675,8 +675,7 @@ static inline void walk_pickle(
 	struct fsdp_pickles_stream facts = fsdp_pickles_stream(pickles, stream);
 	struct fsdp_pickles_walk *values = NULL;
 	struct fsdp_pickles_node node;
-	struct fsdp_pickles_op op;
-	uint64_t state = 0, last = 0, nodes = 0;
+	uint64_t nodes = 0;
 	must(facts.complete == (facts.error == NULL));
 	walk_span(walk, facts.member);
 	for (size_t i = 0; i < facts.global_count; i++) {
@@ -689,10 +688,6 @@ static inline void walk_pickle(
 	}
 	for (size_t i = 0; i < facts.refusal_count; i++)
 		walk_span(walk, fsdp_pickles_refusal(pickles, stream, i).what);
-	for (; fsdp_pickles_next_op(pickles, stream, &state, &op); last = op.offset) {
-		must(op.offset >= last && op.name != NULL);
-		walk_span(walk, op.text);
-	}
 	must(fsdp_pickles_walk_new(pickles, stream, &values, NULL));
 	for (; nodes < WALK_MOST && fsdp_pickles_walk_next(values, &node); nodes++) {
 		must(node.depth <= FSDP_PICKLES_DEPTH &&

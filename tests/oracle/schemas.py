@@ -448,11 +448,11 @@ def pickle_jobs(args):
         if case is not None:
             path = case.checkpoint()
             path = os.path.join(path, ".metadata") if os.path.isdir(path) else path
-            yield from (("--json", "pickle", *words, path) for words in ((), ("--check",), ("--tree",), ("--ops",)))
+            yield from (("--json", "pickle", *words, path) for words in ((), ("--check",), ("--tree",)))
             yield "--jsonl", "pickle", path
     for root in args.roots:
         for path in sorted(glob.glob(os.path.join(root, "hostile", "pickle", "*")))[:40]:
-            yield "--json", "pickle", "--check", "--tree", "--ops", path
+            yield "--json", "pickle", "--check", "--tree", path
 
 
 def trace_jobs(args, folder):

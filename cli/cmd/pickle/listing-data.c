@@ -26,11 +26,10 @@ struct stream {
 	struct pickle_listing *listing;
 	size_t index;
 	/* Where there are lists; NULL: they were not asked for. */
-	const struct pickle_listing *globals, *tree, *ops, *refusals;
-	uint64_t state; /* of the opcodes */
+	const struct pickle_listing *globals, *tree, *refusals;
 };
 
-/* An argument, or a value of the tree. */
+/* A value of the tree. */
 struct shown {
 	enum fsdp_pickles_kind kind;
 	int64_t integer;
@@ -177,44 +176,6 @@ static const struct record refusal_record = OBJECT_RECORD(REFUSAL, "refusal",
 	{ "count", COUNT_AT(REFUSAL, count), .always = true,
 		ABOUT("Number of uses of the opcode.") });
 
-/* ---- opcodes ---- */
-
-struct op {
-	struct fsdp_pickles_op op;
-	struct shown argument;
-};
-
-static const void *each_op(struct subject of, size_t i, void *room)
-{
-	struct stream *stream = (struct stream *)(uintptr_t)of.object;
-	struct op *op = room;
-
-	if (i == 0)
-		stream->state = 0;
-	if (!fsdp_pickles_next_op(
-		    stream->listing->pickles, stream->index, &stream->state, &op->op))
-		return NULL;
-	op->argument = (struct shown){ .kind = op->op.kind,
-		.integer = op->op.integer,
-		.number = op->op.number,
-		.text = op->op.text };
-	return op;
-}
-
-static struct value get_argument(struct subject of)
-{
-	struct op *op = (struct op *)(uintptr_t)of.object;
-
-	return value_of(&op->argument);
-}
-
-#define OP struct op
-static const struct record op_record = OBJECT_RECORD(OP, "pickle_op", "One opcode.",
-	{ "offset", COUNT_AT(OP, op.offset), .always = true, ABOUT("Byte in the file.") },
-	{ "op", WORD_AT(OP, op.name), .always = true, ABOUT("Its name in pickletools.") },
-	{ "arg", GET(FIELD_ANY, get_argument),
-		ABOUT("Its argument; of bytes the first 64 in hexadecimal.") });
-
 /* ---- the tree ---- */
 
 struct node {
@@ -315,7 +276,6 @@ static const void *each_stream(struct subject of, size_t i, void *room)
 		.index = i,
 		.globals = listing->globals ? shown : NULL,
 		.tree = listing->tree ? shown : NULL,
-		.ops = listing->ops ? shown : NULL,
 		.refusals = listing->check ? shown : NULL,
 	};
 	return stream;
@@ -335,7 +295,6 @@ static const struct record stream_record = OBJECT_RECORD(STREAM, "pickle_stream"
 		ABOUT("Whether it was read up to STOP.") },
 	{ "globals", EACH(each_global, global_record), IF_SET(STREAM, globals),
 		ABOUT("What it names.") },
-	{ "ops", EACH(each_op, op_record), IF_SET(STREAM, ops), ABOUT("Its opcodes.") },
 	{ "tree", EACH(each_node, node_record), IF_SET(STREAM, tree),
 		ABOUT("The values that it builds, in pre-order.") },
 	{ "refusals", EACH(each_refusal, refusal_record), IF_SET(STREAM, refusals),

@@ -105,25 +105,7 @@ static void show_refusals(struct out *out, const struct pickle_listing *listing,
 	}
 }
 
-/* ---- opcodes and values ---- */
-
-static void show_ops(struct out *out, const struct pickle_listing *listing, size_t stream)
-{
-	struct fsdp_pickles_op op;
-	uint64_t state = 0;
-
-	while (fsdp_pickles_next_op(listing->pickles, stream, &state, &op)) {
-		out_line_begin(out, NULL);
-		out_line_text(out, "%10" PRIu64 "  ", op.offset);
-		if (op.kind == FSDP_PICKLES_ABSENT) {
-			out_line_text(out, "%s", op.name);
-		} else {
-			out_line_text(out, "%-16s ", op.name);
-			put_value(out, op.kind, op.integer, op.number, op.text);
-		}
-		out_line_end(out);
-	}
-}
+/* ---- values ---- */
 
 static bool holds_items(enum fsdp_pickles_kind kind)
 {
@@ -187,8 +169,6 @@ void pickle_text(struct run *run, struct pickle_listing *listing)
 		show_head(run->out, &facts, i);
 		if (listing->globals)
 			show_globals(run->out, listing, i, facts.global_count);
-		if (listing->ops)
-			show_ops(run->out, listing, i);
 		if (listing->tree)
 			show_tree(run->out, listing, i);
 		if (listing->check)

@@ -8,7 +8,7 @@
 #include "render/record.h"
 
 struct pickle_options {
-	bool globals, tree, ops, check;
+	bool globals, tree, check;
 	const char *member;
 };
 
@@ -16,7 +16,7 @@ struct pickle_options {
 struct pickle_listing {
 	const struct fsdp_pickles *pickles;
 	size_t count; /* of streams */
-	bool globals, tree, ops, check;
+	bool globals, tree, check;
 	struct fsdp_pickles_walk *walk; /* of the tree that is written, or NULL */
 	bool failed;                    /* memory ended while the answer was written */
 };

@@ -16,7 +16,6 @@ static const struct option OPTIONS[] = {
 	{ "globals", 0, OPTION_FLAG, NULL, AT(globals),
 		.help = "what is named, and how it is used (default)" },
 	{ "tree", 0, OPTION_FLAG, NULL, AT(tree), .help = "the values, unresolved" },
-	{ "ops", 0, OPTION_FLAG, NULL, AT(ops), .help = "every opcode" },
 	{ "member", 0, OPTION_TEXT, "NAME", AT(member),
 		.help = "only this member of a zip" },
 	{ "check", 0, OPTION_FLAG, NULL, AT(check),
@@ -49,9 +48,8 @@ static bool answer(struct run *run, const struct fsdp_pickles *pickles)
 	struct pickle_listing listing = {
 		.pickles = pickles,
 		.count = fsdp_pickles_count(pickles),
-		.globals = options->globals || (!options->tree && !options->ops),
+		.globals = options->globals || !options->tree,
 		.tree = options->tree,
-		.ops = options->ops,
 		.check = options->check,
 	};
 	size_t refusals = 0;
@@ -150,9 +148,9 @@ const struct command command_pickle = {
 	.name = "pickle",
 	.group = GROUP_BYTES,
 	.summary = "what is in this pickle?",
-	.synopsis = "[--globals | --tree | --ops] [--member=NAME] [--check] FILE",
+	.synopsis = "[--globals | --tree] [--member=NAME] [--check] FILE",
 	.examples = { "pickle model.pt", "pickle --check model.pt",
-		"pickle --ops step-1000/.metadata" },
+		"pickle --tree step-1000/.metadata" },
 	.exit_1 = "with --check: torch.load(weights_only=True) would refuse the file",
 	.options = OPTIONS,
 	.selectors = (const struct option *const[]){ select_columns, NULL },

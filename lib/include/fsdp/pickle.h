@@ -147,27 +147,6 @@ enum fsdp_pickles_kind {
 /** "absent", "none", …, "cut"; the first one past the end. */
 FSDP_API const char *fsdp_pickles_kind_name(enum fsdp_pickles_kind kind);
 
-/** One opcode. */
-struct fsdp_pickles_op {
-	/* Of its first byte, in the file. */
-	uint64_t offset;
-	/* "BINUNICODE", as Python's pickletools call it. */
-	const char *name;
-	/* Of its argument; ABSENT: it has none. */
-	enum fsdp_pickles_kind kind;
-	/* Of an INTEGER, and of a BOOL 0 or 1; */
-	int64_t integer;
-	/* of a FLOAT. */
-	double number;
-	/* TEXT, BYTES and BIG_INTEGER; of two lines with the newline between them */
-	struct fsdp_span text;
-};
-
-/** The opcode at *state, which begins with 0, and moves it on. False behind STOP, and
- * where the pickle cannot be followed any more. */
-FSDP_API bool fsdp_pickles_next_op(const struct fsdp_pickles *pickles, size_t stream,
-	uint64_t *state, struct fsdp_pickles_op *ret_op);
-
 /** A value of the tree, in pre-order. What it holds follows it, one level deeper. */
 struct fsdp_pickles_node {
 	/* 0 of the topmost. */
