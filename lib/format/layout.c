@@ -580,6 +580,8 @@ static const struct layout *find_layout(const struct fsdp_folder *folder)
 
 #define TRACKER "latest_checkpointed_iteration.txt"
 
+#define TELL "copy what it names; if the one that was read is meant, write this into it: "
+
 enum { TRACKER_BYTES = 64 };
 
 /* Of a step: the number in its folder's name. */
@@ -704,6 +706,7 @@ static bool follow_tracker(struct fsdp_reading *reading, const struct fsdp_folde
 {
 	uint32_t wanted;
 	struct fsdp_span text;
+	char next[sizeof TELL + 16];
 	bool told;
 	if (!read_tracker(
 		    folder, reading->model->arena, &wanted, &told, &text, ret_error))
@@ -717,8 +720,12 @@ static bool follow_tracker(struct fsdp_reading *reading, const struct fsdp_folde
 	}
 	if (count_steps(folder, ret_entry) == 1) {
 		(void)takes_step(ret_entry, ret_step);
+		if (*ret_step == FSDP_NONE)
+			snprintf(next, sizeof next, TELL "release");
+		else
+			snprintf(next, sizeof next, TELL "%u", *ret_step);
 		fsdp_find(&reading->model->findings, FSDP_RULE_TRACKER_STALE,
-			FSDP_PLACE(.file = FSDP_SPAN(TRACKER)),
+			FSDP_PLACE(.file = FSDP_SPAN(TRACKER), .next = next),
 			"the file names %.*s, of which there is no folder; %.*s was read",
 			FSDP_TEXT(text), FSDP_TEXT_MOST(ret_entry->name, 64));
 		return true;

@@ -384,13 +384,41 @@ ROWS = [
 ]
 
 
+def emptied(name, bias=True, **config):
+    """A parameter of which nothing is there, beside others."""
+    def emptied_weight(folder):
+        tensors = {"b.weight": Tensor(Storage("0", 6), (2, 3), (3, 1)), "a.weight": Tensor(Storage("1", 0), (0,), (1,))}
+        if bias:
+            tensors["a.bias"] = Tensor(Storage("0", 6), (2,), (1,))
+        if config:
+            with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as f:
+                json.dump(config, f)
+        torch_zip(os.path.join(folder, name), tensors, {"0": 6, "1": 0})
+        return folder if config else os.path.join(folder, name)
+    return emptied_weight
+
+
+# rule, what makes a sample, the next step that is printed
+CURES = [
+    ("FI4004", emptied("model.pt"), "gather the parameters before they are saved"),
+    ("FI4004", emptied("pytorch_model.bin", model_type="x"),
+     "gather the parameters before they are saved; with ZeRO-3, save with stage3_gather_16bit_weights_on_model_save"),
+    ("FI4004", emptied("model.pt", bias=False), None),
+]
+
+
+def cure(path, rule):
+    run = subprocess.run([BINARY, "audit", "--json", path], capture_output=True, check=False)
+    return [f.get("next") for f in json.loads(run.stdout)["findings"] if f["rule"] == rule]
+
+
 def found(words):
     run = subprocess.run([BINARY, "audit", "--json", *words], capture_output=True, check=False)
     return collections.Counter((f["rule"], f["severity"]) for f in json.loads(run.stdout)["findings"])
 
 
 def main():
-    print(f"1..{len(ROWS)}")
+    print(f"1..{len(ROWS) + len(CURES)}")
     failed = 0
     for number, (rule, severity, make) in enumerate(ROWS, 1):
         with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
@@ -400,6 +428,11 @@ def main():
         print(f"{'ok' if good else 'not ok'} {number} - {rule} {make.__name__}")
         if not good:
             print(f"#   {sorted(tripped)}; near miss: {sorted(near)}")
+    for number, (rule, make, wanted) in enumerate(CURES, len(ROWS) + 1):
+        with tempfile.TemporaryDirectory() as folder:
+            printed = cure(make(folder), rule)
+        failed += printed != [wanted]
+        print(f"{'ok' if printed == [wanted] else 'not ok'} {number} - {rule} {make.__name__}: {printed}")
     return 1 if failed else 0
 
 

@@ -74,7 +74,8 @@ static bool find_stale(struct latest *latest, const struct run_pointer *pointer,
 			 : is_good(pointer->to) ? "is good, but not the newest"
 			 : strcmp(pointer->to->result, "bad") == 0 ? "is bad"
 								   : "cannot be judged";
-	char text[512];
+	char text[512], cure[320];
+	int64_t number;
 	struct fsdp_finding finding = {
 		.rule = fsdp_rule_find("FI1011"),
 		.severity = good != NULL ? FSDP_WARNING : FSDP_ERROR,
@@ -83,8 +84,6 @@ static bool find_stale(struct latest *latest, const struct run_pointer *pointer,
 		.length = FSDP_UNKNOWN,
 		.rank = FSDP_NONE,
 		.lost_bytes = FSDP_UNKNOWN,
-		.next = span_of_text(
-			text_of("write the name of a good checkpoint into it")),
 	};
 	int size = snprintf(text, sizeof text, "it names %.*s, which %s",
 		(int)pointer->says.size, pointer->says.data, is);
@@ -95,6 +94,15 @@ static bool find_stale(struct latest *latest, const struct run_pointer *pointer,
 			text_last(text_of(good->path), '/').data);
 	if (size >= (int)sizeof text)
 		size = sizeof text - 1;
+	/* Trackers of some programs hold a number, those of others and links a name. */
+	if (good != NULL && read_number(pointer->says, &number))
+		snprintf(cure, sizeof cure, "write %lld into it",
+			(long long)good->step_name.step);
+	else if (good != NULL)
+		snprintf(cure, sizeof cure, "let it name %.256s",
+			text_last(text_of(good->path), '/').data);
+	if (good != NULL)
+		finding.next = span_of_text(text_of(cure));
 	finding.message = span_of_text((struct text){ text, (size_t)size });
 	collected_found(collected, &finding, pointer->input, true);
 	return !collected->out_of_memory;

@@ -150,7 +150,8 @@ static bool judge(const struct empties *empties)
 	struct fsdp_span *names = FSDP_TAKE(checking->arena, names, FSDP_AFFECTED_KEPT);
 	enum emptiness evidence = NO_EVIDENCE, found;
 	size_t count = 0, named = 0;
-	bool are_bare = true; /* ZeRO's placeholders have one dimension */
+	bool are_bare = true;     /* ZeRO's placeholders have one dimension … */
+	bool are_of_zero = false; /* … and so have shards that a rank has nothing of */
 
 	for (size_t i = 0; names != NULL && i < empties->count; i++) {
 		struct fsdp_tensor tensor =
@@ -162,6 +163,8 @@ static bool judge(const struct empties *empties)
 			continue;
 		evidence = evidence == NO_EVIDENCE ? found : evidence;
 		are_bare &= tensor.dims == 1;
+		are_of_zero |=
+			found == OF_ZERO || found == IN_ADAPTER || empties->has_type;
 		if (count < FSDP_AFFECTED_KEPT)
 			names[count] = fsdp_arena_copy(
 				checking->arena, name_of(checking, &tensor));
@@ -183,13 +186,17 @@ static bool judge(const struct empties *empties)
 			FSDP_PLACE(.tensor = names[0], .affected = names,
 				.affected_count = count,
 				.severity = evidence == MOST_ARE ? FSDP_ERROR + 1 : 0,
-				.next = are_bare
+				.next = !are_bare
+						? "save a full state dict (get_model_state_dict)"
+					: are_of_zero
 						? NULL
-						: "save a full state dict (get_model_state_dict)"),
+						: "gather the parameters before they are saved"),
 			"%zu of %zu parameter%s %s empty (%s: %s)", count,
 			empties->parameters, empties->parameters == 1 ? "" : "s",
 			count == 1 ? "is" : "are",
-			are_bare ? "ZeRO-3 placeholders" : "shards of a rank",
+			!are_bare     ? "shards of a rank"
+			: are_of_zero ? "ZeRO-3 placeholders"
+				      : "placeholders, or shards of a rank",
 			reasons[evidence]);
 	return true;
 }

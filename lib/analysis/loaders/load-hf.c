@@ -469,7 +469,7 @@ static const struct fsdp_load_rule rules[] = {
 		"module 'torch' has no attribute '{0}'",
 		"set dtype in config.json to one of torch", has_unknown_type },
 	{ "hf-shard-absent", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.FileNotFoundError",
-		"No such file or directory: {path}/{0}", "gather the shards of all nodes",
+		"No such file or directory: {path}/{0}", FSDP_LOAD_COPY,
 		fsdp_load_lacks_shard },
 	{ "hf-safetensors-damaged", NULL, NULL, FSDP_LOAD_REFUSES,
 		"safetensors._safetensors_rust.SafetensorError",

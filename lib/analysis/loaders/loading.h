@@ -312,6 +312,7 @@ bool fsdp_load_weights_refuse_opcode(struct fsdp_loading *loading);
 	"Weights only load failed. This file can still be loaded, to do so you have two options, do those steps only if you trust the source of the checkpoint. WeightsUnpickler error: Unsupported global: GLOBAL {0} was not an allowed global by default."
 #define FSDP_LOAD_REFUSED_OPCODE \
 	"Weights only load failed. In PyTorch 2.6, we changed the default value of the `weights_only` argument in `torch.load` from `False` to `True`. WeightsUnpickler error: {0}"
+#define FSDP_LOAD_COPY "copy {0} from where the checkpoint was written"
 #define FSDP_LOAD_NO_DICT "{0} does not hold a dict of tensors"
 #define FSDP_LOAD_SAVE_DICT "save a dict of tensors by the names of the model"
 

@@ -115,8 +115,12 @@ static void note_tag(struct fsdp_reading *reading, const struct fsdp_folder *fol
 static void say_dangling(struct fsdp_reading *reading, const struct pointer *pointer,
 	struct fsdp_span opened, enum fsdp_severity severity)
 {
+	char next[200];
+	snprintf(next, sizeof next,
+		"copy what it names; if the one that was read is meant, write this into it: %.*s",
+		FSDP_TEXT_MOST(opened, 64));
 	fsdp_find(&reading->model->findings, FSDP_RULE_TRACKER_STALE,
-		FSDP_PLACE(.file = fsdp_span_text(pointer->name),
+		FSDP_PLACE(.file = fsdp_span_text(pointer->name), .next = next,
 			.severity = (int)severity + 1),
 		"the file names %.*s, which is not there; %.*s was read",
 		FSDP_TEXT(pointer->tag), FSDP_TEXT_MOST(opened, 64));

@@ -756,6 +756,19 @@ static void add_refused(
 			&refused->packages_size, package);
 }
 
+/* Nothing was found in the pickle that speaks against loading it. */
+static bool is_harmless(const struct fsdp_torch *torch)
+{
+	const struct fsdp_findings *findings = &torch->model->findings;
+	for (size_t i = torch->first_finding; i < findings->list.count; i++) {
+		const struct fsdp_finding *finding = fsdp_vec_at(&findings->list, i);
+		if (finding->severity > FSDP_NOTE &&
+			strcmp(finding->rule->category, "safety") == 0)
+			return false;
+	}
+	return true;
+}
+
 static void say_refused(struct fsdp_torch *torch, const struct refused *refused)
 {
 	char more[40] = "", next[sizeof refused->packages + 40];
@@ -768,7 +781,8 @@ static void say_refused(struct fsdp_torch *torch, const struct refused *refused)
 	snprintf(next, sizeof next, "to load it: import %s", refused->packages);
 	fsdp_find(&torch->model->findings, FSDP_RULE_WEIGHTS_ONLY_REFUSES,
 		FSDP_PLACE(.file = torch->file, .member = torch->member,
-			.next = refused->only_dtensors
+			.next = !is_harmless(torch) ? ""
+				: refused->only_dtensors
 					? "import torch.distributed.tensor first"
 				: refused->packages_size > 0 ? next
 							     : NULL),

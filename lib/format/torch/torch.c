@@ -21,6 +21,7 @@ bool fsdp_torch_init(struct fsdp_torch *torch, struct fsdp_model *model,
 		.rank = FSDP_NONE,
 		.fold_persistent = fsdp_torch_fold_persistent,
 		.world_size = FSDP_NONE,
+		.first_finding = model->findings.list.count,
 	};
 	fsdp_vec_init(&torch->storages, kept, sizeof(struct fsdp_torch_storage));
 	fsdp_vec_init(&torch->locations, kept, sizeof(struct fsdp_torch_location));

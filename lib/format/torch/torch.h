@@ -148,6 +148,8 @@ struct fsdp_torch {
 	struct fsdp_vec inlined;
 	struct fsdp_span stream; /* that is read */
 
+	size_t first_finding; /* of this pickle in the model's list */
+
 	bool values_cut; /* because they unfold to too much, which is a finding */
 	bool copies;     /* the stream goes when it is read: texts that stay are copied */
 
