@@ -50,7 +50,7 @@ static struct fsdp_kineto_page page_for(
 	return (struct fsdp_kineto_page){ page_of(call->correlation),
 		step != SIZE_MAX ? fsdp_kineto_step_at(steps, step)->ts_ns
 				 : FSDP_KINETO_OUTSIDE,
-		UINT64_C(1) << (call->correlation & 63), !call->is_launch };
+		UINT64_C(1) << (call->correlation & 63), 0, !call->is_launch };
 }
 
 /* Joins a page to the one with the same key, if there is one. */
@@ -132,8 +132,24 @@ bool fsdp_kineto_calls_find(
 	for (; low < calls->list.count && page_at(calls, low)->page == page; low++) {
 		if ((page_at(calls, low)->seen & bit) == 0)
 			continue;
+		page_at(calls, low)->found |= bit;
 		*ret_moment_ns = page_at(calls, low)->moment_ns;
 		return true;
 	}
 	return false;
+}
+
+void fsdp_kineto_calls_count(const struct fsdp_kineto_calls *calls,
+	uint64_t *ret_launches, uint64_t *ret_without_work)
+{
+	*ret_launches = *ret_without_work = 0;
+	for (size_t i = 0; i < calls->list.count; i++) {
+		const struct fsdp_kineto_page *page = page_at(calls, i);
+
+		if (page->other)
+			continue;
+		*ret_launches += (uint64_t)__builtin_popcountll(page->seen);
+		*ret_without_work +=
+			(uint64_t)__builtin_popcountll(page->seen & ~page->found);
+	}
 }

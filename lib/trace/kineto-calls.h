@@ -26,6 +26,7 @@ struct fsdp_kineto_page {
 	int64_t page;      /* the correlation / 64 */
 	int64_t moment_ns; /* when the step begins, or FSDP_KINETO_OUTSIDE */
 	uint64_t seen;     /* a bit for each correlation */
+	uint64_t found;    /* of these, those that were asked for: work came of them */
 	bool other;        /* no launches by name */
 };
 
@@ -43,7 +44,11 @@ bool fsdp_kineto_calls_take(struct fsdp_kineto_calls *calls,
 	const struct fsdp_kineto_issued *issued, size_t count,
 	const struct fsdp_kineto_steps *steps);
 
-/* A moment in the step of a call. False: there is no such call. */
+/* How many calls are launches by name, and of how many of these no work was asked for. */
+void fsdp_kineto_calls_count(const struct fsdp_kineto_calls *calls,
+	uint64_t *ret_launches, uint64_t *ret_without_work);
+
+/* A moment in the step of a call whose work came. False: there is no such call. */
 bool fsdp_kineto_calls_find(
 	struct fsdp_kineto_calls *calls, int64_t correlation, int64_t *ret_moment_ns);
 

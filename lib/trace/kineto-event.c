@@ -409,7 +409,8 @@ static bool take_runtime(struct fsdp_kineto *kineto, const struct timed *one)
 static bool take_launch(struct fsdp_kineto *kineto, const struct timed *one)
 {
 	struct fsdp_kineto_launch launch = { .ts_ns = one->ts_ns };
-	launch.is_launch = fsdp_span_has(one->name, "Launch", false);
+	launch.is_launch = fsdp_span_has(one->name, "Launch", false) &&
+			   !fsdp_span_has(one->name, "HostFunc", false);
 	if (!kineto->second && !take_runtime(kineto, one))
 		return false;
 	if (!fsdp_kineto_read_correlation(

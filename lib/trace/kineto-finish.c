@@ -155,6 +155,8 @@ static bool settle_times(struct fsdp_kineto *kineto)
 	struct fsdp_recording *recording = &kineto->reading->recording;
 	if (steps->list.count != 0)
 		recording->by_start = kineto->times.by_start;
+	fsdp_kineto_calls_count(&kineto->times.calls, &recording->launches,
+		&recording->launches_without_work);
 	if (fsdp_kineto_steps_limited(steps))
 		fsdp_kineto_steps_keep_chosen(steps);
 	return fsdp_kineto_busy_settle(&kineto->busy);

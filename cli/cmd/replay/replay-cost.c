@@ -92,12 +92,18 @@ static void take_straggler(const struct replay *replay, struct replay_cost *cost
 	cost->cause_ns = straggler.excess_ns / (steps > 0 ? steps : 1);
 }
 
+bool replay_lost_kernels(const struct fsdp_recording *one)
+{
+	return one->has_device && one->launches_without_work > one->launches / 100;
+}
+
 static bool is_whole(const struct replay *replay)
 {
 	for (size_t i = 0; i < replay->count; i++) {
 		const struct fsdp_recording *one = replay_by_rank(replay, i);
 
-		if (one->truncated || one->interrupted || one->dropped != 0)
+		if (one->truncated || one->interrupted || one->dropped != 0 ||
+			replay_lost_kernels(one))
 			return false;
 	}
 	return true;

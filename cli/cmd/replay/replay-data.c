@@ -114,7 +114,12 @@ static const struct record events_record = RECORD_OF(RECORD_OBJECT, RECORDING,
 		.about =
 			"Number of these that are counted although something in them is not JSON." },
 	{ "dropped", COUNT_AT(RECORDING, dropped),
-		.about = "Number of events that are not counted." });
+		.about = "Number of events that are not counted." },
+	{ "launches", COUNT_AT(RECORDING, launches),
+		.about = "Number of calls like `cudaLaunchKernel`." },
+	{ "launches_without_kernel", COUNT_AT(RECORDING, launches_without_work),
+		.about =
+			"Number of these of which no kernel is recorded: the profiler lost it, or it was captured into a CUDA graph." });
 static const struct record simple_record = RECORD_OF(RECORD_OBJECT, RECORDING,
 	{ "debug_level", TEXT_AT(RECORDING, debug_level), .null = true,
 		.about = "Value of `TORCH_DISTRIBUTED_DEBUG`." },

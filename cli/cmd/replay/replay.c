@@ -321,6 +321,24 @@ static void tell_by_start(const struct replay *replay)
 			count);
 }
 
+static void tell_lost_kernels(const struct replay *replay)
+{
+	uint64_t lost = 0, launches = 0;
+
+	for (size_t i = 0; i < replay->count; i++) {
+		const struct fsdp_recording *one = replay_by_rank(replay, i);
+		if (!replay_lost_kernels(one))
+			continue;
+		lost += one->launches_without_work;
+		launches += one->launches;
+	}
+	if (lost != 0)
+		run_note(replay->run,
+			"%" PRIu64 " of %" PRIu64
+			" launches have no kernel here: lost by the profiler, or captured into a CUDA graph; compute is at least, idle at most what is shown",
+			lost, launches);
+}
+
 enum { KINDS_TOLD = 4 };
 
 /* Which kinds of events are left out, of the first recording that has any. */
@@ -486,6 +504,7 @@ static bool run_replay(struct run *run, struct fsdp_error **ret_error)
 		return refused;
 	tell_notes(&replay);
 	tell_by_start(&replay);
+	tell_lost_kernels(&replay);
 	tell_unknown(&replay);
 	for (size_t i = 0; i < replay.run_count; i++) {
 		struct replay one = replay_run(&replay, i);

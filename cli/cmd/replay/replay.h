@@ -119,6 +119,8 @@ void replay_tell_cost(struct replay *replay, const struct replay_cost *cost);
 void replay_tell_advice(struct replay *replay, const struct replay_cost *cost);
 /* That allocations of the device cost a share of the steps, where they do. */
 void replay_tell_allocations(struct replay *run);
+/* More than one launch in a hundred has no kernel: shares of time are not known then. */
+bool replay_lost_kernels(const struct fsdp_recording *one);
 /* Whether lines that advise are wanted. */
 bool replay_advises(const struct replay *replay);
 

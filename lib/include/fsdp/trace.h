@@ -820,6 +820,10 @@ struct fsdp_recording {
 	/* Work of the device whose launch is not recorded: it is put into the step in
 	 * which it begins. */
 	uint64_t by_start;
+	/* Calls like cudaLaunchKernel, and those of them of which no kernel is recorded:
+	 * the profiler lost it, or it was captured into a CUDA graph. */
+	uint64_t launches;
+	uint64_t launches_without_work;
 	/* For fsdp_recording_collective. */
 	const struct fsdp_collectives *collectives;
 	size_t collective_count;
