@@ -824,11 +824,13 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 }
 
 /* Files that every rank writes are as many as there are ranks. Random states are no loss
- * but for who wants the same numbers again, and some programs keep those of one rank. */
+ * but for who wants the same numbers again, and some programs keep those of one rank; of
+ * those whose names say how many ranks there are verl loads each. */
 static bool judge_ranks(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = reading->model;
 	uint32_t *ranks = FSDP_TAKE(reading->scratch, ranks, reading->children.count + 1);
+	uint32_t numbers[FSDP_PATTERN_NUMBERS];
 	if (ranks == NULL)
 		return fsdp_arena_fail(reading->scratch, ret_error);
 	for (size_t i = 0, next; i < reading->children.count; i = next) {
@@ -846,12 +848,16 @@ static bool judge_ranks(struct fsdp_reading *reading, struct fsdp_error **ret_er
 				break;
 			ranks[here.count++] = child->rank;
 		}
-		if (first->rank != FSDP_NONE && model->world_size != FSDP_NONE)
-			fsdp_find_missing_ranks(&model->findings, &here,
-				FSDP_PLACE(.file = first->name,
-					.severity = first->role == FSDP_ROLE_OTHER
-							    ? FSDP_NOTE + 1
-							    : 0));
+		here.lost_none =
+			fsdp_pattern_takes(first->name, verl_parts[2].pattern, numbers);
+		if (first->rank == FSDP_NONE || model->world_size == FSDP_NONE)
+			continue;
+		enum fsdp_severity severity = here.lost_none ? FSDP_ERROR : FSDP_NOTE;
+		fsdp_find_missing_ranks(&model->findings, &here,
+			FSDP_PLACE(.file = first->name,
+				.severity = first->role == FSDP_ROLE_OTHER
+						    ? (int)severity + 1
+						    : 0));
 	}
 	return true;
 }

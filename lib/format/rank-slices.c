@@ -8,6 +8,8 @@
  *
  * Weights of vLLM are fused (qkv_proj, gate_up_proj) and norms are whole on each rank; a
  * rank's parts are a split of its names. Of each the names of all ranks are the same.
+ * Files of the last ranks leave no gap: two matrices of a rank, which the configuration
+ * has whole, are cut over as many ranks as there were.
  *
  * Origin: vllm/model_executor/model_loader/sharded_state_loader.py, llama/generation.py;
  * a file of either.
@@ -30,6 +32,33 @@ static const struct slice_layout {
 		"Meta checkpoint (consolidated)", "Meta" },
 };
 
+/* What a configuration has of a model. */
+enum size { WIDTH, HEADS, HEAD, INNER, SIZES };
+
+static const struct {
+	const char *key;
+	enum size size;
+} size_keys[] = {
+	{ "dim", WIDTH },
+	{ "hidden_size", WIDTH },
+	{ "n_heads", HEADS },
+	{ "num_attention_heads", HEADS },
+	{ "head_dim", HEAD },
+	{ "intermediate_size", INNER },
+};
+
+/* Matrices that ranks cut along `cut`; the other side is as wide as the model. */
+static const struct {
+	const char *name;
+	int cut;
+	bool is_inner; /* cut is INNER, else all heads */
+} cut_matrices[] = {
+	{ ".attention.wq.weight", 0, false },
+	{ ".attention.wo.weight", 1, false },
+	{ ".self_attn.o_proj.weight", 1, false },
+	{ ".mlp.down_proj.weight", 1, true },
+};
+
 /* What is known of a rank. */
 struct slice_rank {
 	uint32_t files, highest; /* parts, and the highest number of one, plus 1 */
@@ -42,6 +71,7 @@ struct rank_slices {
 	struct slice_rank *ranks;
 	uint32_t count; /* of them */
 	size_t first_tensor;
+	int64_t sizes[SIZES]; /* 0: absent */
 };
 
 static const struct slice_layout *find_layout(const struct fsdp_folder *folder)
@@ -168,6 +198,79 @@ static void judge_ranks(struct fsdp_reading *reading, const struct rank_slices *
 		judge_rank(&reading->model->findings, slices, i, most);
 }
 
+static void keep_size(struct rank_slices *slices, struct fsdp_span key, int64_t value)
+{
+	for (size_t i = 0; i < FSDP_COUNT(size_keys); i++)
+		if (fsdp_span_is(key, size_keys[i].key) && value > 0 && value < INT32_MAX)
+			slices->sizes[size_keys[i].size] = value;
+}
+
+/* Of the members of config.json. */
+static void keep_settings(struct fsdp_model *model, struct rank_slices *slices)
+{
+	uint32_t end = model->settings.count != 0 ? fsdp_model_setting(model, 0)->end : 0;
+	for (uint32_t i = 1; i < end; i = fsdp_model_setting(model, i)->end) {
+		const struct fsdp_setting *setting = fsdp_model_setting(model, i);
+		if (setting->value.kind == FSDP_TOKEN_INTEGER)
+			keep_size(slices, setting->key, setting->value.integer);
+	}
+}
+
+/* Over how many ranks a matrix is cut; 0: it is none of them, or its sides are others. */
+static uint64_t ranks_of(const struct fsdp_model *model, const struct rank_slices *slices,
+	const struct fsdp_tensor_record *tensor, size_t matrix)
+{
+	const int64_t *sizes = slices->sizes;
+	const int64_t *shape = fsdp_model_ints(model, tensor->shape);
+	int64_t heads = sizes[HEAD] != 0 ? sizes[HEADS] * sizes[HEAD] : sizes[WIDTH];
+	int64_t whole = cut_matrices[matrix].is_inner ? sizes[INNER] : heads;
+	int cut = cut_matrices[matrix].cut;
+	return tensor->dims == 2 && shape != NULL && shape[!cut] == sizes[WIDTH] &&
+			       shape[cut] > 0 && whole % shape[cut] == 0
+		       ? (uint64_t)(whole / shape[cut])
+		       : 0;
+}
+
+/* Both matrices of a rank have to say the same. */
+static bool judge_last_ranks(struct fsdp_reading *reading, struct rank_slices *slices,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = reading->model;
+	uint64_t told[FSDP_COUNT(cut_matrices)] = { 0 }, ranks = 0;
+	unsigned agreed = 0;
+	for (size_t i = slices->first_tensor; i < model->tensors.count && agreed < 2;
+		i++) {
+		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		if (tensor->dims != 2)
+			continue;
+		struct fsdp_span name =
+			fsdp_model_name(model, tensor->raw_name, reading->scratch);
+		if (name.data == NULL)
+			return fsdp_arena_fail(reading->scratch, ret_error);
+		for (size_t k = 0; k < FSDP_COUNT(cut_matrices); k++) {
+			if (told[k] != 0 || !fsdp_span_ends(name,
+						    fsdp_span_text(cut_matrices[k].name)))
+				continue;
+			told[k] = ranks_of(model, slices, tensor, k);
+			if (told[k] == 0 || (agreed != 0 && told[k] != ranks))
+				return true;
+			ranks = told[k];
+			agreed++;
+		}
+	}
+	if (agreed < 2 || ranks <= slices->count)
+		return true;
+	model->world_size = (uint32_t)ranks;
+	if (!reading->named)
+		fsdp_find(&model->findings, FSDP_RULE_RANK_MISSING,
+			FSDP_PLACE(.rank = slices->count),
+			ranks == slices->count + 1
+				? "no file of rank %u is there: by the configuration the matrices of a rank are 1/%llu of the model's"
+				: "no files of rank %u and the ranks after it are there: by the configuration the matrices of a rank are 1/%llu of the model's",
+			slices->count, FSDP_LLU(ranks));
+	return true;
+}
+
 /* What params.json says of the model, as values. */
 static bool read_params(struct fsdp_reading *reading, const struct fsdp_folder *folder,
 	struct fsdp_error **ret_error)
@@ -196,6 +299,7 @@ static bool read_params(struct fsdp_reading *reading, const struct fsdp_folder *
 		const struct fsdp_json *item = &root->items[i];
 		if (item->kind != FSDP_JSON_INTEGER || item->key.size > 64)
 			continue;
+		keep_size(reading->state, item->key, item->integer);
 		int size =
 			snprintf(text, sizeof text, "params.%.*s", FSDP_TEXT(item->key));
 		struct fsdp_span key = fsdp_build_span(
@@ -217,6 +321,9 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	model->is_split = true;
 	if (!fsdp_hf_config(reading, slices->folder, ret_error) ||
 		!read_params(reading, slices->folder, ret_error))
+		return false;
+	keep_settings(model, slices);
+	if (!judge_last_ranks(reading, slices, ret_error))
 		return false;
 	model->format = (struct fsdp_format){
 		.family = slices->layout->family,

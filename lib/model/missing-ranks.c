@@ -77,6 +77,8 @@ void fsdp_find_missing_ranks(struct fsdp_findings *findings, struct fsdp_ranks_h
 {
 	char text[256];
 	uint32_t only = FSDP_NONE, first, end;
+	enum fsdp_rule_index rule =
+		here->lost_none ? FSDP_RULE_RESUME_PART : FSDP_RULE_RANK_MISSING;
 	if (here->count != 0)
 		qsort(here->list, here->count, sizeof *here->list, by_number);
 	uint32_t count = write_missing(here, text, sizeof text, &only);
@@ -84,16 +86,18 @@ void fsdp_find_missing_ranks(struct fsdp_findings *findings, struct fsdp_ranks_h
 		return;
 	if (!here->named && is_one_node(here, &first, &end)) {
 		place->next = "gather the files of all nodes in one folder";
-		fsdp_find(findings, FSDP_RULE_RANK_MISSING, place,
+		fsdp_find(findings, rule, place,
 			"only ranks %u-%u of %s%u are here, as of one node; there is no %s of ranks %s",
 			first, end - 1, here->at_least ? "at least " : "",
 			here->world_size, here->what, text);
 		return;
 	}
 	place->rank = only;
+	if (here->lost_none)
+		place->next = "copy the files of these ranks";
 	if (here->named)
 		place->next = "name the files of these ranks too";
-	fsdp_find(findings, FSDP_RULE_RANK_MISSING, place,
+	fsdp_find(findings, rule, place,
 		"%s %s of rank%s %s%s; the world has %s%u rank%s",
 		here->named ? "no" : "there is no", here->what, count == 1 ? "" : "s",
 		text, here->named ? " was named" : "", here->at_least ? "at least " : "",

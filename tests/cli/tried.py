@@ -236,6 +236,32 @@ def gone(sample, *names):
     return file_gone
 
 
+def files(*trip, near):
+    """Only these are there, each with one tensor; in the near miss the others."""
+    def files_there(folder, wrong):
+        for name in trip if wrong else near:
+            path = os.path.join(folder, name)
+            if name.endswith(".json"):
+                with open(path, "w", encoding="utf-8") as f:
+                    json.dump({"global_step": 4}, f)
+            else:
+                torch_zip(path, {"weight": Tensor(Storage("0", 6), (2, 3), (3, 1))}, {"0": 6})
+        return [folder]
+    return files_there
+
+
+def last_rank(folder, wrong):
+    """vLLM's matrices of one rank of two; in the near miss one of them is whole."""
+    entries = {f"model.layers.0.{name}.weight": {"dtype": "I8", "shape": [16, columns], "data_offsets": [16 * at, 16 * (at + columns)]}
+               for name, columns, at in (("self_attn.o_proj", 8, 0), ("mlp.down_proj", 20, 8))}
+    header = json.dumps(entries).encode()
+    with open(os.path.join(folder, "model-rank-0-part-0.safetensors"), "wb") as f:
+        f.write(struct.pack("<Q", len(header)) + header + bytes(16 * 28))
+    with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as f:
+        json.dump({"hidden_size": 16, "num_attention_heads": 4, "intermediate_size": 40 if wrong else 20}, f)
+    return [folder]
+
+
 def optimizer(folder, groups):
     tensors = {i: {"exp_avg": Tensor(Storage(str(i), 6), (2, 3), (3, 1))} for i in range(3)}
     state = {"state": tensors, "param_groups": [{"lr": 0.1, "params": group} for group in groups]}
@@ -362,7 +388,15 @@ def bare(wrong, near):
     return bare_pickle
 
 
+VERL = [f"{kind}_world_size_2_rank_{rank}.pt" for kind in ("model", "optim") for rank in range(2)]
+TRAINER = ["trainer_state.json", "scheduler.pt", "rng_state_0.pth", "rng_state_1.pth"]
+
 ROWS = [
+    ("FI1008", "error", gone("meta/consolidated-mp2", "consolidated.01.pth", "params.json")), ("FI1008", "error", last_rank),
+    ("FI5007", "error", files(*VERL, "extra_state_world_size_2_rank_0.pt", near=VERL)),
+    ("FI5007", "error", files(*TRAINER, "pytorch_model_fsdp.bin", near=[*TRAINER, "pytorch_model_fsdp.bin", "optimizer.bin"])),
+    ("FI5007", "error", files(*TRAINER[:2], "pytorch_model_fsdp.bin", near=[*TRAINER, "pytorch_model_fsdp.bin", "optimizer.pt"])),
+    ("FI5007", "error", files(*TRAINER, "pytorch_model.bin", "optimizer.bin", near=[*TRAINER, "pytorch_model.bin", "optimizer.pt"])),
     ("FI1070", "error", gone("deepspeed/zero0-tp2-w2", "global_step1/mp_rank_01_model_states.pt", "latest")),
     ("FI1070", "error", gone("deepspeed/zero1-tp2-w4", "global_step1/mp_rank_01_model_states.pt", "latest")),
     *(("FI1001", "error", gone("deepspeed/moe-w2", f"global_step3/layer_0_expert_{i}_mp_rank_00_model_states.pt", "latest")) for i in (0, 2, 3)),

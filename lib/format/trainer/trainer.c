@@ -295,6 +295,31 @@ static void lack(struct fsdp_reading *reading, const char *file,
 		"%s", message);
 }
 
+/* Of FSDP Trainer writes model, optimizer, schedule and random states in this order, and
+ * save_only_model leaves out all four. */
+static bool judge_fsdp(struct fsdp_reading *reading, const struct trainer *trainer)
+{
+	const struct fsdp_folder *folder = trainer->folder;
+	bool whole = is_there(folder, "optimizer.bin");
+	bool parts = fsdp_pattern_in(folder, FSDP_ENTRY_DIRECTORY, "optimizer_#");
+	bool model = has_any(folder, fsdp_weights, FSDP_COUNT(fsdp_weights)) ||
+		     is_there(folder, "pytorch_model_fsdp_rank#.bin");
+	bool later = is_there(folder, "scheduler.pt") || trainer->world_size != 0;
+	if (model && later && !has_any(folder, optimizers, FSDP_COUNT(optimizers)))
+		lack(reading,
+			is_there(folder, fsdp_weights[1].pattern) ? "optimizer.bin"
+								  : "optimizer_0",
+			FSDP_ERROR,
+			"the optimizer of FSDP is missing, which was saved: what Trainer writes after it is there; a resume begins with a fresh optimizer and schedule");
+	else if (!model && (whole || parts))
+		lack(reading, whole ? fsdp_weights[1].pattern : "pytorch_model_fsdp_0",
+			FSDP_ERROR,
+			"the weights of FSDP are missing, which were saved: the optimizer of FSDP, which Trainer writes after them, is there; a resume with FSDP fails");
+	else
+		return true;
+	return false;
+}
+
 /* What Trainer loads with the weights: the optimizer and the schedule only together. */
 static void judge_training(struct fsdp_reading *reading, const struct trainer *trainer)
 {
@@ -330,6 +355,8 @@ static void judge_parts(struct fsdp_reading *reading, const struct trainer *trai
 				.severity = FSDP_WARNING + 1,
 				.next = "gather the files of all nodes, or use an earlier checkpoint"),
 			"the file that Trainer writes last is not there: the save did not end, or these are the files of another node than the first");
+	if (!judge_fsdp(reading, trainer))
+		return;
 	if (!has_weights(folder))
 		lack(reading, NULL, FSDP_WARNING, "no weights are there");
 	if (lost_deepspeed(folder))
