@@ -360,8 +360,28 @@ static void find_counter(struct fsdp_model *model)
 	}
 }
 
+/* A schedule is one of an optimizer, which save_state writes before it. */
+static void judge_optimizer(struct fsdp_reading *reading)
+{
+	bool scheduler = false, optimizer = reading->named, whole = false;
+	for (size_t i = 0; i < reading->children.count; i++) {
+		const struct fsdp_child *child = fsdp_vec_at(&reading->children, i);
+		optimizer |= child->role == FSDP_ROLE_OPTIM;
+		scheduler |= fsdp_span_begins(child->name, FSDP_SPAN("scheduler"));
+		whole |= fsdp_span_is(child->name, "pytorch_model_fsdp.bin") ||
+			 fsdp_span_is(child->name, "model.safetensors");
+	}
+	if (scheduler && !optimizer)
+		fsdp_find(&reading->model->findings, FSDP_RULE_RESUME_PART,
+			FSDP_PLACE(.file = fsdp_span_text(
+					   whole ? "optimizer.bin" : "optimizer_0"),
+				.severity = FSDP_ERROR + 1),
+			"the optimizer is missing, which was saved: its schedule is there, which accelerate writes after it; load_state fails");
+}
+
 static bool finish_accelerate(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 {
+	judge_optimizer(reading);
 	find_counter(reading->model);
 	return hint_shapes(reading, ret_error);
 }

@@ -389,11 +389,13 @@ def bare(wrong, near):
 
 
 VERL = [f"{kind}_world_size_2_rank_{rank}.pt" for kind in ("model", "optim") for rank in range(2)]
+ACCELERATE = ["scheduler.bin", "random_states_0.pkl", "random_states_1.pkl", "pytorch_model_fsdp.bin"]
 TRAINER = ["trainer_state.json", "scheduler.pt", "rng_state_0.pth", "rng_state_1.pth"]
 
 ROWS = [
     ("FI1008", "error", gone("meta/consolidated-mp2", "consolidated.01.pth", "params.json")), ("FI1008", "error", last_rank),
     ("FI5007", "error", files(*VERL, "extra_state_world_size_2_rank_0.pt", near=VERL)),
+    ("FI5007", "error", files(*ACCELERATE, near=ACCELERATE[1:])),
     ("FI5007", "error", files(*TRAINER, "pytorch_model_fsdp.bin", near=[*TRAINER, "pytorch_model_fsdp.bin", "optimizer.bin"])),
     ("FI5007", "error", files(*TRAINER[:2], "pytorch_model_fsdp.bin", near=[*TRAINER, "pytorch_model_fsdp.bin", "optimizer.pt"])),
     ("FI5007", "error", files(*TRAINER, "pytorch_model.bin", "optimizer.bin", near=[*TRAINER, "pytorch_model.bin", "optimizer.pt"])),

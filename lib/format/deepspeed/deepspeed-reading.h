@@ -101,6 +101,7 @@ struct fsdp_deepspeed {
 	struct fsdp_reading *reading; /* the door's */
 	bool is_root; /* a folder of tags; what is below holds for a tag */
 	bool is_universal;
+	bool is_picked; /* other files of the folder are not looked for */
 	size_t first_tensor, first_piece, first_value; /* of the model: the files' */
 
 	/* By the names of the files (deepspeed.c). */

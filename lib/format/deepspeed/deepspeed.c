@@ -229,6 +229,7 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	ds->first_value = reading->model->values.count;
 	reading->state = ds;
 	ds->is_root = !is_tag(look->folder);
+	ds->is_picked = look->folder->picked != NULL;
 	return ds->is_root ? fsdp_deepspeed_enter_tag(reading, look->folder, ret_error)
 			   : read_tag(ds, look->folder, ret_error);
 }
@@ -325,7 +326,8 @@ static bool join_slice(
 	if (!fsdp_deepspeed_begin_slice(ds, index, ret_error))
 		return false;
 	fsdp_deepspeed_find_states(ds);
-	fsdp_deepspeed_judge_parts(ds);
+	if (!ds->is_picked)
+		fsdp_deepspeed_judge_parts(ds);
 	if (ds->world_size != 0) {
 		fsdp_deepspeed_judge_counts(ds);
 		fsdp_deepspeed_judge_lengths(ds);

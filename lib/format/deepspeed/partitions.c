@@ -179,9 +179,7 @@ void fsdp_deepspeed_judge_parts(struct fsdp_deepspeed *ds)
 	}
 	if (is_pipeline)
 		judge_layers(ds);
-	if (ds->expert_ranks != 0)
-		judge_part(ds, EXPERT_RANK, 0, expert_ranks,
-			"the name of a group of experts");
+	judge_part(ds, EXPERT_RANK, 0, expert_ranks, "the name of a group of experts");
 }
 
 void fsdp_deepspeed_judge_counts(struct fsdp_deepspeed *ds)
