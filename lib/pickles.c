@@ -356,6 +356,11 @@ void fsdp_pickles_free(struct fsdp_pickles *pickles)
 
 /* ---- what it says ---- */
 
+bool fsdp_pickles_never_allowed(struct fsdp_span name)
+{
+	return fsdp_torch_is_gadget(name);
+}
+
 size_t fsdp_pickles_count(const struct fsdp_pickles *pickles)
 {
 	return pickles->list.count;

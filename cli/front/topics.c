@@ -142,21 +142,6 @@ static const char RULES[] =
 	"\n"
 	"The manual page fsdp-inspect-rules(7) has cause and cure of each.\n";
 
-static const char POLICY[] =
-	"A policy says how checkpoints are judged: audit --policy=FILE. It is one JSON\n"
-	"object, and all its keys are optional.\n"
-	"\n"
-	"  rules          rule or its short name -> off, note, warning, error; \"*\" is all\n"
-	"  fail_on        the least severity that gives status 1\n"
-	"  allow_globals  globals of pickles that are trusted: [\"my.module.Class\"]\n"
-	"  world_size     the number of ranks that must have saved it\n"
-	"  dtypes         those that parameters and buffers may have\n"
-	"\n"
-	"  { \"rules\": { \"wrapper-prefix\": \"error\" }, \"fail_on\": \"warning\",\n"
-	"    \"world_size\": 64, \"dtypes\": [\"bfloat16\", \"float32\"] }\n"
-	"\n"
-	"--rule and --fail-on win over it. One in the folder that is judged is refused.\n";
-
 static const struct topic topics[] = {
 	{ "plan", PLAN },
 	{ "trace", TRACE },
@@ -164,7 +149,6 @@ static const struct topic topics[] = {
 	{ "findings", FINDINGS },
 	{ "examples", EXAMPLES },
 	{ "rules", RULES },
-	{ "policy", POLICY },
 };
 
 /* Words of earlier versions. `command` is the one that had the option or output; NULL: any. */
@@ -176,6 +160,9 @@ static const struct {
 	{ "github", NULL, "-o json, and the jq recipe in doc/ci.md" },
 	{ "dot", NULL, "-o ncdu or --json" },
 	{ "html", NULL, "report, which writes a page" },
+	{ "--policy", "audit",
+		"--rule=RULE=LEVEL, --fail-on and --allow-global=MODULE.NAME" },
+	{ "--baseline", "audit", "--rule=RULE=LEVEL, or jq over two results of --json" },
 	{ "--ops", "pickle", "python -m pickletools FILE, or fickling" },
 	{ "folded", NULL, "-o chrome, which Perfetto and speedscope draw, or --json" },
 	{ "svg", NULL, "-o chrome, which Perfetto and speedscope draw" },

@@ -7,7 +7,7 @@
 
 static const char *const SEVERITIES[] = { "note", "warning", "error", NULL };
 static const char *const KINDS[] = { "checkpoint", "plan", "trace", "log", "pickle",
-	"manifest", "policy", "baseline", "expect", "merged", NULL };
+	"manifest", "expect", "merged", NULL };
 static const char *const CODES[] = { "usage", "system", "not_a_checkpoint", "damaged",
 	"unsupported", "limit", "memory", "internal", NULL };
 

@@ -18,8 +18,6 @@ void audit_done(struct audit *audit)
 	}
 	free(audit->judgements);
 	levels_done(&audit->levels);
-	policy_done(&audit->policy);
-	baseline_done(&audit->baseline);
 	expectation_done(&audit->expected);
 	expectation_done(&audit->merged);
 	fsdp_map_free(audit->map);
@@ -80,8 +78,6 @@ bool audit_answer(struct audit *audit, struct run *run)
 		return false;
 	for (size_t i = 0; i < audit->count; i++)
 		status = status_worse(status, audit->judgements[i].status);
-	if (audit->count == 1 && audit->options->baseline != NULL)
-		audit->judgements[0].gone = baseline_gone(&audit->baseline);
 	tell_inputs(audit);
 	run_begin(run, status);
 	audit_data(audit, run->out);

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <fsdp/pickle.h>
+
 #include "cmd/audit/judging.h"
 #include "part/pickled-recording.h"
 #include "run/answer.h"
@@ -22,10 +24,8 @@ static const struct option OPTIONS[] = {
 		.help = "with --data: SHA-256 digests of the files, as sha256sum writes" },
 	{ "rule", 0, OPTION_LIST, "RULE=LEVEL", AT(rules),
 		.help = "another level: off, note, warning, error; *=off first" },
-	{ "policy", 0, OPTION_TEXT, "FILE", AT(policy),
-		.help = "how to judge, as JSON (help policy)" },
-	{ "baseline", 0, OPTION_TEXT, "FILE", AT(baseline),
-		.help = "an earlier JSON result: what it has is counted, not shown" },
+	{ "allow-global", 0, OPTION_LIST, "MODULE.NAME", AT(globals),
+		.help = "a global of pickles whose code is trusted" },
 	{ "expect", 0, OPTION_TEXT, "CHECKPOINT", AT(expect),
 		.help = "the names it must have: a JSON list or map, a checkpoint, a plan" },
 	{ "merged", 0, OPTION_TEXT, "CHECKPOINT", AT(merged),
@@ -66,6 +66,24 @@ static bool set_rules(struct audit *audit, struct run *run)
 	return true;
 }
 
+static bool check_globals(const struct audit_options *options, struct run *run)
+{
+	const char *example = "such as --allow-global=my_project.config.RunSettings";
+
+	for (size_t i = 0; i < options->globals.count; i++) {
+		const char *name = options->globals.items[i], *dot = strrchr(name, '.');
+
+		if (dot == NULL || dot == name || dot[1] == '\0')
+			return !refuse(run, example,
+				"--allow-global=%s is not MODULE.NAME", name);
+		if (fsdp_pickles_never_allowed(span_of_text(text_of(name))))
+			return !refuse(run, example,
+				"--allow-global=%s: it can run commands or code, so it is never allowed",
+				name);
+	}
+	return true;
+}
+
 /* What a part cannot say of the whole; NULL: all can be had. */
 static const char *no_part(const struct audit_options *options, const char **ret_hint)
 {
@@ -75,9 +93,6 @@ static const char *no_part(const struct audit_options *options, const char **ret
 	*ret_hint = "run it by itself: fsdp-inspect audit --data --values CHECKPOINT";
 	if (options->values)
 		return "--part excludes --values, which compares tensors of all parts";
-	*ret_hint = "run it by itself, with --baseline";
-	if (options->baseline != NULL)
-		return "--part excludes --baseline";
 	*ret_hint = "run it by itself: fsdp-inspect audit --data --merged=OUT CHECKPOINT";
 	if (options->merged != NULL)
 		return "--part excludes --merged, which reads every tensor of both checkpoints";
@@ -107,8 +122,7 @@ static void tell_others(const struct audit_options *options, struct collected *c
 {
 	const struct {
 		const char *path, *kind;
-	} others[] = { { options->manifest, "manifest" }, { options->policy, "policy" },
-		{ options->baseline, "baseline" }, { options->expect, "expect" },
+	} others[] = { { options->manifest, "manifest" }, { options->expect, "expect" },
 		{ options->merged, "merged" } };
 
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
@@ -184,16 +198,11 @@ static bool prepare(struct run *run, struct fsdp_recording_options *unused)
 		return out_of_memory(run);
 	audit->options = options;
 	audit->level = level_of(options);
-	if (!policy_open(&audit->policy, run, options->policy, &audit->levels) ||
-		!baseline_open(&audit->baseline, run, options->baseline))
-		return false;
-	audit_set_threshold(
-		audit, run->common->fail_on != NULL ? text_of(run->common->fail_on)
-		       : audit->policy.fail_on.data != NULL ? audit->policy.fail_on
-							    : text_of("error"));
+	audit_set_threshold(audit,
+		text_of(run->common->fail_on != NULL ? run->common->fail_on : "error"));
 	tell_others(options, run->collected);
 	return loading_prepare(&options->loading, run) && set_rules(audit, run) &&
-	       set_ignored(audit, run) &&
+	       check_globals(options, run) && set_ignored(audit, run) &&
 	       expectation_open(&audit->expected, run, options->expect, true) &&
 	       expectation_open(&audit->merged, run, options->merged, false) &&
 	       open_map(audit, run);
@@ -209,12 +218,7 @@ static void release(void *prepared)
 static bool judge(struct run *run, struct fsdp_error **ret_error)
 {
 	struct audit *audit = run->prepared;
-	const char *policy = audit->options->policy;
 
-	/* Who makes a checkpoint does not say how it is judged. */
-	if (policy != NULL && policy_lies_in(policy, run->path))
-		return refuse(run, "keep it elsewhere",
-			"%s: a policy in the folder that is judged is not read", policy);
 	if (run->common->part_count != 0 && audit->count > 0)
 		return refuse(
 			run, "audit one after the other", "--part is of one checkpoint");
@@ -239,7 +243,7 @@ const struct command command_audit = {
 	.group = GROUP_START,
 	.summary = "is it complete, intact, safe?",
 	.synopsis =
-		"[--quick | --data [--values]] [--fail-on=LEVEL] [--rule=RULE=LEVEL]... [--policy=FILE] [--baseline=FILE] [--expect=CHECKPOINT] [--merged=CHECKPOINT [--map=NAME|FILE]] [--for=LOADER,... [--world=N] [--loader-version=VERSION] [--loader-option=NAME=VALUE]...] [--checks] [--part=K/N|auto] CHECKPOINT...",
+		"[--quick | --data [--values]] [--fail-on=LEVEL] [--rule=RULE=LEVEL]... [--allow-global=MODULE.NAME]... [--expect=CHECKPOINT] [--merged=CHECKPOINT [--map=NAME|FILE]] [--for=LOADER,... [--world=N] [--loader-version=VERSION] [--loader-option=NAME=VALUE]...] [--checks] [--part=K/N|auto] CHECKPOINT...",
 	.example = "audit step-1000/",
 	.examples = { "audit step-1000/", "audit --data --fail-on=warning step-1000/",
 		"audit -q step-1000/ && deploy step-1000/" },

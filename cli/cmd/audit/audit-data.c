@@ -125,17 +125,6 @@ static bool has_loaders(struct subject of)
 	return ((const struct judgement *)of.object)->loading.loaders != NULL;
 }
 
-static bool has_baseline(struct subject of)
-{
-	return ((const struct judgement *)of.object)->gone != UINT64_MAX;
-}
-
-static const struct record baseline_record = RECORD_OF(RECORD_OBJECT, VERDICT,
-	{ "known", COUNT_AT(VERDICT, known), .always = true,
-		ABOUT("Findings that it has too. They are not among the findings, and in no count but those of checks.") },
-	{ "gone", COUNT_AT(VERDICT, gone), .always = true,
-		ABOUT("Findings that it has alone.") });
-
 const struct record audit_record = OBJECT_RECORD(VERDICT, "verdict",
 	"The judgement on one checkpoint. The findings are those of the envelope.",
 	{ "verdict", WORD_AT(VERDICT, word), .always = true, .words = VERDICTS,
@@ -155,9 +144,7 @@ const struct record audit_record = OBJECT_RECORD(VERDICT, "verdict",
 	{ "asked", OBJECT_AT(VERDICT, asked, request_record), .has = has_part,
 		ABOUT("With `--part`: how it was judged.") },
 	{ "whole", OBJECT(whole_record), .has = has_part,
-		ABOUT("With `--part`: what is known of the whole.") },
-	{ "baseline", OBJECT(baseline_record), .has = has_baseline,
-		ABOUT("What an earlier result had, with `--baseline` and one checkpoint.") });
+		ABOUT("With `--part`: what is known of the whole.") });
 
 void audit_data(const struct audit *audit, struct out *out)
 {

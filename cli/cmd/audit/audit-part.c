@@ -14,8 +14,7 @@ static char *request_of(const struct judging *judging)
 {
 	const struct audit_options *options = judging->audit->options;
 	const struct audit_request *asked = &judging->verdict->asked;
-	const char *const files[] = { options->manifest, options->policy,
-		options->expect };
+	const char *const files[] = { options->manifest, options->expect };
 	char *text = NULL;
 	size_t size = 0;
 	FILE *stream = open_memstream(&text, &size);
@@ -27,6 +26,8 @@ static char *request_of(const struct judging *judging)
 		fprintf(stream, "\n%s", asked->levels[i].data);
 	for (size_t i = 0; i < sizeof files / sizeof *files; i++)
 		fprintf(stream, "\n%zu %s", i, files[i] != NULL ? files[i] : "");
+	for (size_t i = 0; i < options->globals.count; i++)
+		fprintf(stream, "\nglobal %s", options->globals.items[i]);
 	for (size_t i = 0; i < options->ignore.count; i++)
 		fprintf(stream, "\n%s", options->ignore.items[i]);
 	if (fclose(stream) == 0)

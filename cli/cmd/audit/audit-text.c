@@ -111,8 +111,6 @@ static void put_counts(const struct judgement *verdict, struct out *out)
 			verdict->counts.unsupported);
 	else if (before[0] == ' ')
 		out_line_text(out, " 0 findings");
-	if (verdict->known > 0)
-		out_line_text(out, " (and %" PRIu64 " known)", verdict->known);
 }
 
 static void put_needs(

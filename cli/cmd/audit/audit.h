@@ -4,11 +4,9 @@
 
 #include <fsdp/audit.h>
 
-#include "cmd/audit/baseline.h"
 #include "cmd/audit/expect.h"
 #include "cmd/audit/levels.h"
 #include "cmd/audit/merged.h"
-#include "cmd/audit/policy.h"
 #include "front/command.h"
 #include "part/load-answer.h"
 #include "part/part-result.h"
@@ -17,9 +15,8 @@
 struct audit_options {
 	bool quick, data, values, checks;
 	struct texts rules; /* --rule, as typed */
+	struct texts globals;
 	const char *manifest;
-	const char *policy;
-	const char *baseline;
 	const char *expect;
 	const char *merged;
 	const char *map; /* its name, or a file */
@@ -41,7 +38,7 @@ enum { CHECK_OFF = FSDP_STATUS_COUNT };
 
 /* What merge must know of a part beside its findings and checks. */
 struct audit_request {
-	const char *fail_on; /* --fail-on, or that of the policy */
+	const char *fail_on;
 	struct text *levels; /* RULE=LEVEL, of rules that have not their own */
 	size_t level_count;
 };
@@ -64,8 +61,6 @@ struct judgement {
 	struct {
 		uint64_t error, warning, note, unsupported;
 	} counts;
-	uint64_t known;  /* findings that the baseline has; they count nowhere else */
-	uint64_t gone;   /* of the baseline; UINT64_MAX: there is none */
 	bool level_note; /* one of the notes tells what was not evaluated */
 	struct check *checks;
 	size_t check_count;
@@ -82,8 +77,6 @@ struct audit {
 	enum severity fail_on; /* the least that fails */
 	bool never_fails;
 	struct levels levels;
-	struct policy policy;
-	struct baseline baseline;
 	struct expectation expected, merged;
 	struct fsdp_map *map; /* of names, for --merged; or NULL */
 	struct typed_names sizes;

@@ -78,24 +78,27 @@ static bool is_judged_better(const struct audit *audit, const struct finding *fi
 		       !selection_takes_name(audit->ignored, span_of_text(name)));
 }
 
-/* Whether it stays, at which severity. */
-static bool keeps(struct judging *judging, struct finding *finding)
+/* Its code is trusted. */
+static bool is_allowed(const struct audit_options *options, const struct finding *finding)
 {
-	struct audit *audit = judging->audit;
+	bool found = false;
+
+	if (strcmp(finding->rule, "FI3002") != 0 && strcmp(finding->rule, "FI3018") != 0)
+		return false;
+	for (size_t i = 0; i < options->globals.count; i++)
+		found |= text_is(finding->tensor, text_of(options->globals.items[i]));
+	return found;
+}
+
+/* Whether it stays, at which severity. */
+static bool keeps(const struct judging *judging, struct finding *finding)
+{
+	const struct audit *audit = judging->audit;
 	size_t rule = rule_index(finding->rule);
 
 	finding->severity = levels_severity(&audit->levels, rule, finding->severity);
-	if (levels_off(&audit->levels, rule) || is_judged_better(audit, finding))
-		return false;
-	if ((strcmp(finding->rule, "FI3002") == 0 ||
-		    strcmp(finding->rule, "FI3018") == 0) &&
-		policy_allows(&audit->policy, finding->tensor))
-		return false;
-	if (!baseline_knows(&audit->baseline, finding))
-		return true;
-	judging->verdict->known++;
-	fail_check(judging->verdict, finding->rule, 1);
-	return false;
+	return !levels_off(&audit->levels, rule) && !is_judged_better(audit, finding) &&
+	       !is_allowed(audit->options, finding);
 }
 
 void drop_findings(struct judging *judging)
@@ -139,10 +142,8 @@ static bool is_check(const struct fsdp_rule *rule)
 /* Rules that compare with something else need it. */
 static bool is_asked(const struct audit_options *options, const struct fsdp_rule *rule)
 {
-	if (strcmp(rule->id, "FI6005") == 0)
+	if (strcmp(rule->id, "FI6005") == 0 || strcmp(rule->id, "FI6007") == 0)
 		return options->expect != NULL;
-	if (strcmp(rule->id, "FI6007") == 0)
-		return options->expect != NULL || options->policy != NULL;
 	if (strcmp(rule->id, "FI6008") == 0)
 		return options->manifest != NULL;
 	return strcmp(rule->category, "between") != 0 || options->merged != NULL;
@@ -251,10 +252,7 @@ void count_findings(struct judging *judging)
 	for (size_t i = judging->run->first.finding; i < collected->finding_count; i++) {
 		const struct finding *finding = &collected->findings[i];
 
-		if (baseline_knows(&judging->audit->baseline, finding))
-			fail_check(verdict, finding->rule, 1);
-		else
-			count(verdict, finding->rule, finding->severity, 1);
+		count(verdict, finding->rule, finding->severity, 1);
 	}
 	for (size_t i = judging->run->first.omission; i < collected->omission_count;
 		i++) {
@@ -360,7 +358,6 @@ struct judgement *add_verdict(struct audit *audit, const struct run *run)
 		.opened = run->checkpoint != NULL,
 		.bytes_read = UINT64_MAX,
 		.bytes_with_digest = UINT64_MAX,
-		.gone = UINT64_MAX,
 	};
 	while (verdicts->path.size > 1 &&
 		verdicts->path.data[verdicts->path.size - 1] == '/')
@@ -379,8 +376,6 @@ static bool compare_others(
 		.jobs = jobs_wanted(run->common),
 	};
 
-	if (run->checkpoint != NULL)
-		policy_judge(&audit->policy, run);
 	/* Of an actor and a critic none is opened as that of the folder. */
 	if (audit->level >= FSDP_LEVEL_HEADERS && run->common->part_number <= 1 &&
 		!judge_sets(run, audit->level >= FSDP_LEVEL_DATA, true))

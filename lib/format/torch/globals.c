@@ -490,6 +490,20 @@ static const struct gadget *find_gadget(const struct fsdp_pickle_global *global)
 	return name_matches(reached, global->name) ? &module : NULL;
 }
 
+bool fsdp_torch_is_gadget(struct fsdp_span dotted)
+{
+	bool found = name_matches(reached, fsdp_span_first(dotted, '.'));
+
+	for (size_t i = 0; i < dotted.size && !found; i++) {
+		const struct fsdp_pickle_global global = { .module = fsdp_span(
+								   dotted.data, i),
+			.name = fsdp_span(dotted.data + i + 1, dotted.size - i - 1) };
+
+		found = dotted.data[i] == '.' && find_gadget(&global) != NULL;
+	}
+	return found;
+}
+
 static const struct fsdp_torch_known *find_known(
 	enum fsdp_profile profile, const struct fsdp_pickle_global *global)
 {

@@ -436,6 +436,9 @@ const char *fsdp_torch_profile_of(
 bool fsdp_torch_is_bad(
 	const struct fsdp_torch *torch, const struct fsdp_pickle_global *global);
 
+/* Whether "module.name", divided at any dot, runs commands or code or loads something. */
+bool fsdp_torch_is_gadget(struct fsdp_span dotted);
+
 /* Whether it may be a class of a script or of a package, by its name and place. */
 bool fsdp_torch_may_be_class(const struct fsdp_pickle_global *global);
 bool fsdp_torch_is_class_name(struct fsdp_span name);

@@ -9,7 +9,7 @@ extern "C" {
 #endif
 
 /**
- * A small JSON file that a user names beside a checkpoint: a policy, a list of names, an
+ * A small JSON file that a user names beside a checkpoint: a list of names, an
  * earlier result. It is read whole and does not change, so any number of threads may
  * look. Nothing in it is more than what JSON says. A value is a small plain struct,
  * passed by value; it points into the document, and is good for nothing once that is

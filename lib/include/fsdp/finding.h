@@ -64,7 +64,7 @@ FSDP_API const char *fsdp_subject_name(enum fsdp_subject subject);
  * and nothing is read from its digits. All texts are static. fsdp-inspect-rules(7) is
  * this table in print. */
 struct fsdp_rule {
-	/* "FI1004". What policies and baselines refer to. */
+	/* "FI1004". What options refer to. */
 	const char *id;
 	/* "truncated-file". The same rule in words, for people who type one. */
 	const char *slug;

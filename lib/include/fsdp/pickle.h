@@ -110,7 +110,11 @@ struct fsdp_pickles_refusal {
 FSDP_API struct fsdp_pickles_refusal fsdp_pickles_refusal(
 	const struct fsdp_pickles *pickles, size_t stream, size_t index);
 
-/** What a value or the argument of an opcode is. */
+/** Whether "module.name" can run commands or code, or load what another file says: no list of
+ * trusted names may have it. */
+FSDP_API bool fsdp_pickles_never_allowed(struct fsdp_span name);
+
+/** What a value is. */
 enum fsdp_pickles_kind {
 	/* No argument; a value that a damaged pickle never gave. */
 	FSDP_PICKLES_ABSENT,
