@@ -98,6 +98,9 @@ STRANGERS = {
     "cli/cmd": {"shared": {"schemas.h"}, "free": set()},
 }
 
+# Files that the build makes.
+GENERATED = {"trace/python-unprintable.def"}
+
 # outside header -> name of the library, and the only files that may know it.
 OUTSIDE = [
     (r"zlib\.h", "zlib", {"lib/store/inflate.c", "lib/store/zip.c", "lib/sweep/crc.c"}),
@@ -138,6 +141,8 @@ def room_of(path):
 
 def resolve(root, path, name):
     """The file that a quoted include means, whether or not the compiler would find it."""
+    if name in GENERATED:
+        return "lib/" + name
     for folder in (os.path.dirname(path), path.split("/")[0], "lib", "cli"):
         candidate = os.path.normpath(os.path.join(folder, name))
         if os.path.exists(os.path.join(root, candidate)):
