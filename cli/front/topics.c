@@ -163,6 +163,7 @@ static const struct {
 	{ "--policy", "audit",
 		"--rule=RULE=LEVEL, --fail-on and --allow-global=MODULE.NAME" },
 	{ "--baseline", "audit", "--rule=RULE=LEVEL, or jq over two results of --json" },
+	{ "--heat", "ls", "report, whose page has bytes by layer and rank" },
 	{ "--ops", "pickle", "python -m pickletools FILE, or fickling" },
 	{ "folded", NULL, "-o chrome, which Perfetto and speedscope draw, or --json" },
 	{ "svg", NULL, "-o chrome, which Perfetto and speedscope draw" },

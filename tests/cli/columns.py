@@ -54,7 +54,6 @@ ls -l
 ls -d 2
 ls --by=file
 ls --by=layer,rank
-ls --by=layer,rank --heat
 ls --values
 show
 show -g **.weight

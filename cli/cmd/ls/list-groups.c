@@ -8,7 +8,6 @@
 
 #include "cmd/ls/ls.h"
 #include "part/groups.h"
-#include "part/heat-map.h"
 #include "run/answer.h"
 
 /* Tensors are counted by what they are, pieces by where they are. */
@@ -156,42 +155,16 @@ static int by_number(const void *a, const void *b)
 	return *left < *right ? -1 : *left > *right;
 }
 
-static struct value map_key(void *context, uint32_t key)
-{
-	struct value shown;
-
-	(void)listing_key(context, 0, key, &shown);
-	return shown;
-}
-
-/* Instead of the table. False: out of memory. */
-static bool draw_map(struct listing *listing, const uint32_t *rows, size_t count)
-{
-	return heat_map_draw(&(struct heat_map){ .out = listing->run->out,
-		.crossed = listing->crossed,
-		.rows = rows,
-		.row_count = count,
-		.first = BY_WORDS[listing->by[0]],
-		.second = BY_WORDS[listing->by[1]],
-		.name = map_key,
-		.context = listing });
-}
-
 /* What has no key is a row for people; programs have keys alone, in their order unless
  * another was asked for, and the total. */
-static bool emit_both(struct listing *listing, uint32_t *rows, size_t count)
+static void emit_both(struct listing *listing, uint32_t *rows, size_t count)
 {
 	const struct select_options *select = listing->run->select;
-	bool heat = listing->options->heat, good = true;
 
-	if (!heat)
-		emit_groups(listing, rows, count, false);
-	if (heat || (select->sort.count == 0 && !select->largest && !select->reverse))
+	emit_groups(listing, rows, count, false);
+	if (select->sort.count == 0 && !select->largest && !select->reverse)
 		qsort(rows, count, sizeof *rows, by_number);
-	if (heat)
-		good = draw_map(listing, rows, count);
 	emit_groups(listing, rows, count, true);
-	return good;
 }
 
 static void name_columns(struct listing *listing, struct record_table *table)
@@ -233,10 +206,10 @@ static bool show_groups(struct listing *listing)
 	record_table_init(table, &like, &group_record, &listing->row);
 	name_columns(listing, table);
 	if (!memory && choose_columns(run, table) &&
-		sort_rows(run, table, listing->options->heat ? NULL : "-bytes", group_at,
-			listing, rows, count, &memory)) {
+		sort_rows(
+			run, table, "-bytes", group_at, listing, rows, count, &memory)) {
 		listing_begin(listing);
-		memory = !emit_both(listing, rows, head_of(run, count));
+		emit_both(listing, rows, head_of(run, count));
 		listing_show_total(listing);
 	}
 	free(rows);

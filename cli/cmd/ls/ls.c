@@ -10,8 +10,6 @@ static const struct option OPTIONS[] = {
 		.help = "one row per piece: rank, file, offset, length" },
 	{ "by", 0, OPTION_WORDS, "KEY[,KEY]", offsetof(struct ls_options, by), BY_WORDS,
 		.help = "sums for each" },
-	{ "heat", 0, OPTION_FLAG, NULL, offsetof(struct ls_options, heat),
-		.help = "with two keys: a map of bytes instead of rows" },
 	{ "fold", 0, OPTION_FLAG, NULL, offsetof(struct ls_options, fold),
 		.help = "one row for tensors that differ only in a number" },
 	{ "values", 0, OPTION_FLAG, NULL, offsetof(struct ls_options, values),
@@ -54,11 +52,6 @@ static bool check(struct run *run, const struct ls_options *options)
 			"--by takes one key or two, not %zu", options->by.count);
 		return false;
 	}
-	if (options->heat && options->by.count != 2) {
-		refuse(run, "such as --by=layer,rank --heat",
-			"--heat needs two keys of --by");
-		return false;
-	}
 	return true;
 }
 
@@ -86,9 +79,9 @@ const struct command command_ls = {
 	.name = "ls",
 	.group = GROUP_LOOK,
 	.summary = "which tensors?",
-	.synopsis = "[-l | --by=KEY[,KEY] [--heat] | --fold | --values] CHECKPOINT",
+	.synopsis = "[-l | --by=KEY[,KEY] | --fold | --values] CHECKPOINT",
 	.examples = { "ls -S -n 10 step-1000/", "ls --by=file step-1000/",
-		"ls --by=layer,rank --heat step-1000/" },
+		"ls --by=layer,rank step-1000/" },
 	.exit_1 = "a selector matched nothing",
 	.options = OPTIONS,
 	.selectors = select_all,

@@ -14,7 +14,6 @@
 struct ls_options {
 	bool pieces;
 	struct texts by; /* one word, or two */
-	bool heat;
 	bool fold;
 	bool values, objects; /* two names of one thing */
 };

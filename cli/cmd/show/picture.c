@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Draws the parts of a tensor in little room.
+ * Draws the parts of a tensor in a line.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,15 +12,14 @@
 enum {
 	LINE_WIDTH = 80,
 	LABEL_WIDTH = 15, /* of a line in front of its text */
-	ROWS_MAX = 16,    /* of a grid */
 	RANKS_IN_CELL = 4,
 	RANKS_EMPTY = 8,
 	CELL_ROOM = 64,
 };
 
-/* A piece by its place along the cut dimensions. */
+/* A piece by its place along the cut dimension. */
 struct held {
-	uint64_t at[2];
+	uint64_t at;
 	uint32_t rank;
 };
 
@@ -32,7 +31,7 @@ struct picture {
 	struct held *held; /* those that are empty at the end */
 	size_t held_count, empty_count;
 	struct cell *cells;
-	size_t rows, columns;
+	size_t columns;
 	int width; /* of the widest cell */
 	char label[24];
 };
@@ -49,44 +48,37 @@ static bool is_empty(const struct fsdp_piece *piece)
 	return false;
 }
 
-/* The cut dimensions, at most two of them; false if there are more. */
-static bool find_cuts(const struct fsdp_checkpoint *checkpoint,
-	const struct fsdp_tensor *tensor, uint32_t *cuts, size_t *ret_count)
+/* The cut dimension, FSDP_NONE if there is none; false if there are more. */
+static bool find_cut(const struct fsdp_checkpoint *checkpoint,
+	const struct fsdp_tensor *tensor, uint32_t *ret_cut)
 {
-	bool cut[FSDP_DIMS_MAX] = { false };
-
-	*ret_count = 0;
+	*ret_cut = FSDP_NONE;
 	for (uint32_t i = 0; i < tensor->piece_count; i++) {
 		struct fsdp_piece piece = fsdp_piece(checkpoint, tensor->first_piece + i);
 		if (piece.sizes == NULL || is_empty(&piece))
 			continue;
-		for (uint32_t k = 0; k < tensor->dims; k++)
-			cut[k] |= piece.sizes[k] != tensor->shape[k];
-	}
-	for (uint32_t k = 0; k < tensor->dims; k++) {
-		if (!cut[k])
-			continue;
-		if (*ret_count == 2)
-			return false;
-		cuts[(*ret_count)++] = k;
+		for (uint32_t k = 0; k < tensor->dims; k++) {
+			if (piece.sizes[k] == tensor->shape[k] || k == *ret_cut)
+				continue;
+			if (*ret_cut != FSDP_NONE)
+				return false;
+			*ret_cut = k;
+		}
 	}
 	return true;
 }
 
-static void set_label(struct picture *picture, const uint32_t *cuts, size_t count)
+static void set_label(struct picture *picture, uint32_t cut)
 {
 	if (picture->label[0] != '\0')
 		return;
-	if (count == 0)
-		snprintf(picture->label, sizeof picture->label, "whole");
-	else if (cuts[count - 1] > 1)
-		snprintf(picture->label, sizeof picture->label, "dim %" PRIu32,
-			cuts[count - 1]);
+	if (cut != FSDP_NONE && cut > 1)
+		snprintf(picture->label, sizeof picture->label, "dim %" PRIu32, cut);
 	else
 		snprintf(picture->label, sizeof picture->label, "%s",
-			count == 2     ? "tensor"
-			: cuts[0] == 0 ? "rows"
-				       : "columns");
+			cut == FSDP_NONE ? "whole"
+			: cut == 0       ? "rows"
+					 : "columns");
 }
 
 /* ---- the cells ---- */
@@ -95,21 +87,20 @@ static int by_place(const void *a, const void *b)
 {
 	const struct held *left = a, *right = b;
 
-	for (size_t i = 0; i < 2; i++)
-		if (left->at[i] != right->at[i])
-			return left->at[i] < right->at[i] ? -1 : 1;
+	if (left->at != right->at)
+		return left->at < right->at ? -1 : 1;
 	return left->rank < right->rank ? -1 : left->rank > right->rank;
 }
 
 /* False: the rank of some piece is not known. */
 static bool hold(struct picture *picture, const struct fsdp_checkpoint *checkpoint,
-	const struct fsdp_tensor *tensor, const uint32_t *cuts, size_t cut_count)
+	const struct fsdp_tensor *tensor, uint32_t cut)
 {
 	size_t end = tensor->piece_count;
 
 	for (uint32_t i = 0; i < tensor->piece_count; i++) {
 		struct fsdp_piece piece = fsdp_piece(checkpoint, tensor->first_piece + i);
-		struct held held = { { 0, 0 }, piece.rank };
+		struct held held = { 0, piece.rank };
 		if (piece.rank == FSDP_NONE)
 			return false;
 		if (is_empty(&piece) && tensor->numel != 0) {
@@ -118,56 +109,25 @@ static bool hold(struct picture *picture, const struct fsdp_checkpoint *checkpoi
 			continue;
 		}
 		if (piece.is_run) {
-			held.at[0] = piece.param_start;
+			held.at = piece.param_start;
 			snprintf(picture->label, sizeof picture->label, "elements");
 		}
-		for (size_t k = 0; k < cut_count && piece.offsets != NULL; k++)
-			held.at[k] = (uint64_t)piece.offsets[cuts[k]];
+		if (cut != FSDP_NONE && piece.offsets != NULL)
+			held.at = (uint64_t)piece.offsets[cut];
 		picture->held[picture->held_count++] = held;
 	}
 	qsort(picture->held, picture->held_count, sizeof *picture->held, by_place);
 	return picture->held_count > 0;
 }
 
-static bool same_cell(const struct held *a, const struct held *b)
+/* A cell for each place. */
+static void arrange(struct picture *picture)
 {
-	return a->at[0] == b->at[0] && a->at[1] == b->at[1];
-}
-
-/* Cells in rows of equal length; false if they are not. */
-static bool arrange(struct picture *picture)
-{
-	size_t count = 0;
-
 	for (size_t i = 0; i < picture->held_count; i++) {
 		const struct held *held = &picture->held[i];
-		if (i == 0 || !same_cell(held - 1, held))
-			picture->cells[count++] = (struct cell){ i, 0 };
-		picture->cells[count - 1].count++;
-	}
-	picture->columns = 1;
-	while (picture->columns < count &&
-		picture->held[picture->cells[picture->columns].first].at[0] ==
-			picture->held[0].at[0])
-		picture->columns++;
-	picture->rows = count / picture->columns;
-	for (size_t i = 0; i < count; i++) {
-		const struct held *here = &picture->held[picture->cells[i].first];
-		size_t row = i / picture->columns * picture->columns;
-		const struct held *first = &picture->held[picture->cells[row].first],
-				  *top = &picture->held[picture->cells[i - row].first];
-		if (here->at[0] != first->at[0] || here->at[1] != top->at[1])
-			return false;
-	}
-	return count % picture->columns == 0;
-}
-
-/* A cut along one dimension is drawn in a row, whichever dimension it is. */
-static void lay_flat(struct picture *picture, size_t cut_count)
-{
-	if (cut_count < 2) {
-		picture->columns *= picture->rows;
-		picture->rows = 1;
+		if (i == 0 || held[-1].at != held->at)
+			picture->cells[picture->columns++] = (struct cell){ i, 0 };
+		picture->cells[picture->columns - 1].count++;
 	}
 }
 
@@ -192,7 +152,7 @@ static void measure(struct picture *picture)
 {
 	char text[CELL_ROOM];
 
-	for (size_t i = 0; i < picture->rows * picture->columns; i++) {
+	for (size_t i = 0; i < picture->columns; i++) {
 		int width = cell_text(picture, i, text);
 		if (width > picture->width)
 			picture->width = width;
@@ -222,11 +182,11 @@ bool picture_new(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_tensor *tensor, struct picture **ret_picture)
 {
 	struct picture *picture;
-	uint32_t cuts[2];
-	size_t cut_count, count = tensor->piece_count;
+	uint32_t cut;
+	size_t count = tensor->piece_count;
 
 	*ret_picture = NULL;
-	if (count < 2 || !find_cuts(checkpoint, tensor, cuts, &cut_count))
+	if (count < 2 || !find_cut(checkpoint, tensor, &cut))
 		return true;
 	picture = calloc(1, sizeof *picture);
 	if (picture == NULL)
@@ -237,14 +197,13 @@ bool picture_new(const struct fsdp_checkpoint *checkpoint,
 		picture_free(picture);
 		return false;
 	}
-	if (!hold(picture, checkpoint, tensor, cuts, cut_count) || !arrange(picture) ||
-		is_of_one(picture)) {
+	if (!hold(picture, checkpoint, tensor, cut) || is_of_one(picture)) {
 		picture_free(picture);
 		return true;
 	}
 	reverse(picture->held + picture->held_count, picture->empty_count);
-	set_label(picture, cuts, cut_count);
-	lay_flat(picture, cut_count);
+	set_label(picture, cut);
+	arrange(picture);
 	measure(picture);
 	*ret_picture = picture;
 	return true;
@@ -261,7 +220,9 @@ void picture_free(struct picture *picture)
 
 /* ---- drawing ---- */
 
-size_t picture_room(int width, size_t used)
+/* Cells of a width that fit into a line behind so many columns and a mark of what is left out, or
+ * the three that there must be. */
+static size_t picture_room(int width, size_t used)
 {
 	size_t room = (LINE_WIDTH - used - sizeof "...") / ((size_t)width + 1);
 
@@ -269,8 +230,7 @@ size_t picture_room(int width, size_t used)
 }
 
 /* As many as there is room for, the middle left out. */
-static void draw_row(
-	const struct picture *picture, struct out *out, size_t row, size_t room)
+static void draw_row(const struct picture *picture, struct out *out, size_t room)
 {
 	size_t count = picture->columns;
 	char text[CELL_ROOM];
@@ -280,7 +240,7 @@ static void draw_row(
 			out_line_text(out, "|%*s", picture->width, "...");
 			i = count - (room - room / 2 - 1);
 		}
-		cell_text(picture, row * count + i, text);
+		cell_text(picture, i, text);
 		out_line_text(out, "|%*s", picture->width, text);
 	}
 	out_line_text(out, "|");
@@ -288,8 +248,6 @@ static void draw_row(
 
 size_t picture_width(const struct picture *picture)
 {
-	if (picture->rows > 1)
-		return 0;
 	return strlen(picture->label) + 2 +
 	       picture->columns * ((size_t)picture->width + 1);
 }
@@ -297,23 +255,14 @@ size_t picture_width(const struct picture *picture)
 void picture_put(const struct picture *picture, struct out *out)
 {
 	out_line_text(out, "%s ", picture->label);
-	draw_row(picture, out, 0, picture->columns);
+	draw_row(picture, out, picture->columns);
 }
 
-void picture_lines(const struct picture *picture, struct out *out)
+void picture_line(const struct picture *picture, struct out *out)
 {
-	size_t room = picture_room(picture->width, LABEL_WIDTH), rows = picture->rows;
-
-	for (size_t i = 0; i < rows; i++) {
-		out_line_begin(out, i == 0 ? picture->label : "");
-		if (rows > ROWS_MAX && i == ROWS_MAX / 2) {
-			out_line_text(out, "...");
-			i = rows - (ROWS_MAX - ROWS_MAX / 2);
-		} else {
-			draw_row(picture, out, i, room);
-		}
-		out_line_end(out);
-	}
+	out_line_begin(out, picture->label);
+	draw_row(picture, out, picture_room(picture->width, LABEL_WIDTH));
+	out_line_end(out);
 }
 
 void picture_empty_line(const struct picture *picture, struct out *out)

@@ -8,7 +8,6 @@
 
 #include "cmd/show/show.h"
 #include "part/groups.h"
-#include "part/heat-map.h"
 #include "part/units.h"
 #include "run/answer.h"
 
@@ -175,68 +174,12 @@ const struct record module_item_record = OBJECT_RECORD(ITEM, "module_item", "A m
 
 /* ---- for people ---- */
 
-static struct value map_key(void *context, uint32_t key)
+static struct value module_name(struct show *show, uint32_t key)
 {
-	struct show *show = context;
 	struct value name = group_key(show->run->checkpoint, FSDP_BY_MODULE, key,
 		&show->buffers.module, show->run->common->raw);
 
 	return name.type == VALUE_NAME ? name : value_word("(other)");
-}
-
-static const struct column MAP_COLUMNS[] = { { "module", FIELD_NAME },
-	{ "rank", FIELD_INTEGER, .right = true }, { "bytes", FIELD_BYTES } };
-
-/* The map's numbers, for a page: the more bytes, the darker. */
-static void put_map_table(struct show *show, const struct item *item)
-{
-	struct table table = { .key = "map",
-		.columns = MAP_COLUMNS,
-		.column_count = sizeof MAP_COLUMNS / sizeof *MAP_COLUMNS,
-		.text_only = true };
-	uint32_t rank;
-
-	for (size_t i = 0; i < item->group_count; i++) {
-		uint64_t bytes = fsdp_crossed_group(item->groups, i, &rank).bytes;
-
-		table.heat = bytes > table.heat ? bytes : table.heat;
-	}
-	out_table_begin(show->run->out, &table);
-	for (size_t i = 0; i < item->group_count; i++) {
-		struct fsdp_group group = fsdp_crossed_group(item->groups, i, &rank);
-
-		out_row(show->run->out,
-			(struct value[]){ map_key(show, group.key),
-				rank == FSDP_NONE ? value_absent() : value_integer(rank),
-				value_bytes(group.bytes) });
-	}
-	out_table_end(show->run->out);
-}
-
-static bool draw_map(struct show *show, const struct item *item)
-{
-	uint32_t *rows;
-	bool good;
-
-	if (out_looks(show->run->out) == NULL) {
-		put_map_table(show, item);
-		return true;
-	}
-	rows = malloc((item->group_count + 1) * sizeof *rows);
-	if (rows == NULL)
-		return false;
-	for (size_t i = 0; i < item->group_count; i++)
-		rows[i] = (uint32_t)i;
-	good = heat_map_draw(&(struct heat_map){ .out = show->run->out,
-		.crossed = item->groups,
-		.rows = rows,
-		.row_count = item->group_count,
-		.first = "module",
-		.second = "rank",
-		.name = map_key,
-		.context = show });
-	free(rows);
-	return good;
 }
 
 void tell_module_item(struct show *show, const struct item *item)
@@ -245,7 +188,7 @@ void tell_module_item(struct show *show, const struct item *item)
 	struct out *out = show->run->out;
 
 	out_line_begin(out, NULL);
-	out_line_name(out, map_key(show, item->index).text);
+	out_line_name(out, module_name(show, item->index).text);
 	out_line_end(out);
 	out_line_begin(out, "is");
 	out_line_text(out, "module");
@@ -265,5 +208,4 @@ void tell_module_item(struct show *show, const struct item *item)
 	out_line_text(out, " in %zu tensor%s", item->tensor_count,
 		item->tensor_count == 1 ? "" : "s");
 	out_line_end(out);
-	show->buffers.failed |= !draw_map(show, item);
 }

@@ -15,67 +15,11 @@
 enum {
 	LINE_WIDTH = 80,
 	STATES_SHOWN = 16,
-	MESH_ROWS_MAX = 16,
 	LABEL_WIDTH = 15, /* of a line in front of its text */
-	MESH_LABEL_WIDTH = 20,
 	PICTURE_GAP = 8,
 };
 
 /* ---- placement ---- */
-
-static int64_t mesh_rank(const struct fsdp_mesh *mesh, uint64_t position)
-{
-	return mesh->ranks != NULL ? mesh->ranks[position] : (int64_t)position;
-}
-
-/* "|0|1|…|7|": as many as fit into the width, the middle left out. */
-static void draw_ranks(struct show *show, const struct fsdp_mesh *mesh, uint64_t first,
-	uint64_t count, int width)
-{
-	struct out *out = show->run->out;
-	uint64_t room = picture_room(width, MESH_LABEL_WIDTH);
-
-	for (uint64_t i = 0; i < count; i++) {
-		if (count > room && i == room / 2) {
-			out_line_text(out, "|...");
-			i = count - (room - room / 2 - 1);
-		}
-		out_line_text(out, "|%*" PRId64, width, mesh_rank(mesh, first + i));
-	}
-	out_line_text(out, "|");
-}
-
-static int widest_rank(const struct fsdp_mesh *mesh)
-{
-	int width = 1;
-
-	for (uint64_t i = 0; i < mesh->rank_count; i++) {
-		char digits[24];
-		int size =
-			snprintf(digits, sizeof digits, "%" PRId64, mesh_rank(mesh, i));
-		if (size > width)
-			width = size;
-	}
-	return width;
-}
-
-/* A grid of ranks: the first dimension down, the second across. */
-static void draw_grid(struct show *show, const struct fsdp_mesh *mesh)
-{
-	uint64_t rows = (uint64_t)mesh->shape[0], columns = (uint64_t)mesh->shape[1];
-	int width = widest_rank(mesh);
-
-	for (uint64_t i = 0; i < rows; i++) {
-		out_line_begin(show->run->out, i == 0 ? "mesh" : "");
-		if (rows > MESH_ROWS_MAX && i == MESH_ROWS_MAX / 2) {
-			out_line_text(show->run->out, "...");
-			i = rows - MESH_ROWS_MAX / 2;
-		} else {
-			draw_ranks(show, mesh, i * columns, columns, width);
-		}
-		out_line_end(show->run->out);
-	}
-}
 
 /* Columns that "placement" takes so far. */
 static size_t placement_width(
@@ -122,10 +66,7 @@ static void tell_mesh(struct show *show, const struct fsdp_placement *placement,
 		drawn = put_picture(show, picture, placement, &mesh);
 	out_line_end(out);
 	if (picture != NULL && !drawn)
-		picture_lines(picture, out);
-	if (mesh.dims == 2 && mesh.rank_count > 0 &&
-		(uint64_t)mesh.shape[0] * (uint64_t)mesh.shape[1] == mesh.rank_count)
-		draw_grid(show, &mesh);
+		picture_line(picture, out);
 }
 
 static void tell_placement(struct show *show, const struct fsdp_tensor *tensor,
@@ -136,7 +77,7 @@ static void tell_placement(struct show *show, const struct fsdp_tensor *tensor,
 
 	if (tensor->placement == FSDP_NONE) {
 		if (picture != NULL)
-			picture_lines(picture, out);
+			picture_line(picture, out);
 		return;
 	}
 	placement = fsdp_placement(show->run->checkpoint, tensor->placement);
@@ -151,7 +92,7 @@ static void tell_placement(struct show *show, const struct fsdp_tensor *tensor,
 	}
 	out_line_end(out);
 	if (picture != NULL)
-		picture_lines(picture, out);
+		picture_line(picture, out);
 }
 
 /* False: out of memory. */
