@@ -375,7 +375,8 @@ static void judge_optimizer(struct fsdp_reading *reading)
 		fsdp_find(&reading->model->findings, FSDP_RULE_RESUME_PART,
 			FSDP_PLACE(.file = fsdp_span_text(
 					   whole ? "optimizer.bin" : "optimizer_0"),
-				.severity = FSDP_ERROR + 1),
+				.severity = FSDP_ERROR + 1,
+				.next = "copy it from where the checkpoint was written, or resume from another checkpoint"),
 			"the optimizer is missing, which was saved: its schedule is there, which accelerate writes after it; load_state fails");
 }
 

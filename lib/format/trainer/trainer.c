@@ -305,19 +305,21 @@ static bool judge_fsdp(struct fsdp_reading *reading, const struct trainer *train
 	bool model = has_any(folder, fsdp_weights, FSDP_COUNT(fsdp_weights)) ||
 		     is_there(folder, "pytorch_model_fsdp_rank#.bin");
 	bool later = is_there(folder, "scheduler.pt") || trainer->world_size != 0;
-	if (model && later && !has_any(folder, optimizers, FSDP_COUNT(optimizers)))
-		lack(reading,
-			is_there(folder, fsdp_weights[1].pattern) ? "optimizer.bin"
-								  : "optimizer_0",
-			FSDP_ERROR,
-			"the optimizer of FSDP is missing, which was saved: what Trainer writes after it is there; a resume begins with a fresh optimizer and schedule");
+	bool trained = has_any(folder, optimizers, FSDP_COUNT(optimizers));
+	const char *gone = NULL;
+	if (model && later && !trained)
+		gone = is_there(folder, fsdp_weights[1].pattern) ? "optimizer.bin"
+								 : "optimizer_0";
 	else if (!model && (whole || parts))
-		lack(reading, whole ? fsdp_weights[1].pattern : "pytorch_model_fsdp_0",
-			FSDP_ERROR,
-			"the weights of FSDP are missing, which were saved: the optimizer of FSDP, which Trainer writes after them, is there; a resume with FSDP fails");
-	else
-		return true;
-	return false;
+		gone = whole ? fsdp_weights[1].pattern : "pytorch_model_fsdp_0";
+	if (gone != NULL)
+		fsdp_find(&reading->model->findings, FSDP_RULE_RESUME_PART,
+			FSDP_PLACE(.file = fsdp_span_text(gone),
+				.severity = FSDP_ERROR + 1,
+				.next = "copy it from where the checkpoint was written, or resume from another checkpoint"),
+			model ? "the optimizer of FSDP is missing, which was saved: what Trainer writes after it is there; a resume begins with a fresh optimizer and schedule"
+			      : "the weights of FSDP are missing, which were saved: the optimizer of FSDP, which Trainer writes after them, is there; a resume with FSDP fails");
+	return gone == NULL;
 }
 
 /* What Trainer loads with the weights: the optimizer and the schedule only together. */
