@@ -200,6 +200,14 @@ static void judge_name(struct fsdp_checking *checking, const struct fsdp_tensor 
 			"the name has an empty segment");
 }
 
+/* The bytes of a tensor of a library's class. */
+static bool holds_bytes_of(
+	const struct fsdp_tensor *outer, const struct fsdp_tensor *inner)
+{
+	return (outer->flags & FSDP_TENSOR_NO_DATA) != 0 && outer->class_name != NULL &&
+	       inner->role == FSDP_ROLE_OTHER;
+}
+
 /* In natural order what is below a name follows it. */
 static void judge_pair(struct fsdp_checking *checking, struct fsdp_scratch *other,
 	const struct fsdp_tensor *a, const struct fsdp_tensor *b)
@@ -217,7 +225,7 @@ static void judge_pair(struct fsdp_checking *checking, struct fsdp_scratch *othe
 	}
 	if (names[0].size == 0 || names[1].size <= names[0].size ||
 		!fsdp_span_begins(names[1], names[0]) ||
-		names[1].data[names[0].size] != '.' ||
+		names[1].data[names[0].size] != '.' || holds_bytes_of(a, b) ||
 		serves_packing(fsdp_span(names[1].data + names[0].size + 1,
 			names[1].size - names[0].size - 1)))
 		return;

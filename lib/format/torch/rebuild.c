@@ -396,7 +396,7 @@ static bool rebuild_nested(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 		return false;
 	tensor->class_index = fsdp_model_class_find(FSDP_SPAN("NestedTensor"));
 	tensor->flags |= FSDP_TENSOR_SHAPE_INFERRED;
-	rare->layout = "jagged";
+	rare->layout = jagged ? "jagged" : "nested";
 	for (size_t i = 0; i < (jagged ? 2 : 3); i++)
 		(void)take_component(pickle,
 			jagged ? fsdp_pickle_get(pickle, first, names[i])

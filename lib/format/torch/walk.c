@@ -63,8 +63,12 @@ struct walk {
 	bool wrapped; /* of the entry that is met: what its frame, if any, takes over */
 	uint64_t hidden;       /* values that hold tensors without a name … */
 	uint32_t first_hidden; /* … and what the first is called */
+	int inner; /* how many tensors of a library's class the tensor lies in */
 	struct fsdp_error **error;
 };
+
+/* A class of torchao holds one that holds the bytes. */
+enum { INNER_DEPTH = 2 };
 
 /* What is shared is met again and again. */
 static bool work(struct walk *walk, uint64_t steps)
@@ -293,9 +297,12 @@ static uint32_t add_record(struct walk *walk, const struct fsdp_torch_tensor *te
 		.dtype = tensor->dtype,
 		.class_index = tensor->class_index,
 		.flags = tensor->flags | more_flags,
-		.role = walk->optim ? FSDP_ROLE_OPTIM : FSDP_ROLE_PARAM,
+		.role = walk->optim        ? FSDP_ROLE_OPTIM
+			: walk->inner != 0 ? FSDP_ROLE_OTHER
+					   : FSDP_ROLE_PARAM,
 	};
-	if (!walk->optim && fsdp_model_class(tensor->class_index) != NULL &&
+	if (!walk->optim && walk->inner == 0 &&
+		fsdp_model_class(tensor->class_index) != NULL &&
 		strcmp(fsdp_model_class(tensor->class_index), "Parameter") != 0)
 		record.flags |= FSDP_TENSOR_ROLE_INFERRED;
 	if (fsdp_name_is_flat_parameter(fsdp_names_segment(&model->names, raw_name)))
@@ -303,6 +310,30 @@ static uint32_t add_record(struct walk *walk, const struct fsdp_torch_tensor *te
 	if (!add_extra(walk, tensor, &record.extra))
 		return FSDP_NONE;
 	return fsdp_build_tensor(model, &record, walk->error);
+}
+
+static bool add_tensor(
+	struct walk *walk, uint32_t index, uint32_t name, uint32_t raw_name);
+
+/* Tensors that hold the bytes of a tensor of a library's class: NAME.qdata, NAME.scale. */
+static bool add_inner(struct walk *walk, uint32_t name, uint32_t raw_name,
+	const struct fsdp_torch_rare *rare)
+{
+	struct fsdp_names *names = &walk->torch->model->names;
+	bool good = true;
+	if (walk->inner == INNER_DEPTH)
+		return true;
+	walk->inner++;
+	for (uint32_t i = 0; good && i < rare->component_count; i++) {
+		struct fsdp_span last = fsdp_span_text(rare->component_name[i]);
+		uint32_t child = fsdp_names_child(names, name, last);
+		uint32_t raw_child = fsdp_names_child(names, raw_name, last);
+		good = child != FSDP_NONE && raw_child != FSDP_NONE
+			       ? add_tensor(walk, rare->component[i], child, raw_child)
+			       : fsdp_arena_fail(walk->torch->model->arena, walk->error);
+	}
+	walk->inner--;
+	return good;
 }
 
 static bool add_tensor(
@@ -326,8 +357,11 @@ static bool add_tensor(
 	if (tensor->rare == FSDP_NONE)
 		return true;
 	const struct fsdp_torch_rare *rare = fsdp_vec_at(&torch->rares, tensor->rare);
-	return rare->component_count == 0 ||
-	       add_components(walk, fsdp_model_tensor(torch->model, id)->extra, rare);
+	if (rare->component_count != 0 &&
+		!add_components(walk, fsdp_model_tensor(torch->model, id)->extra, rare))
+		return false;
+	return rare->class_name == NULL || (tensor->flags & FSDP_TENSOR_NO_DATA) == 0 ||
+	       add_inner(walk, name, raw_name, rare);
 }
 
 /* Parts of a structured tensor: tensors of their own, behind all others. Components of
