@@ -147,32 +147,6 @@ bool arguments_check(const struct arguments *arguments, struct usage *usage)
 	       check_common(&arguments->common, usage);
 }
 
-bool arguments_fit(const struct command *const *commands, const struct texts *line)
-{
-	const struct command *command = command_find(commands, line->items[0]);
-	struct arguments arguments = { .commands = commands, .command = command };
-	char **words = calloc(line->count + 2, sizeof *words);
-	struct option_unknown unknown;
-	struct usage usage;
-	bool fits;
-
-	if (words != NULL) {
-		memcpy(words + 1, line->items, line->count * sizeof *words);
-		words[0] = words[1];
-	}
-	fits = words != NULL && command != NULL &&
-	       arguments_fill((int)line->count + 1, words, &arguments, &unknown,
-		       &usage) == USAGE_GOOD &&
-	       (command->inputs == INPUTS_NONE
-			       ? arguments.words.count == 1
-			       : arguments.words.count > 1 ||
-					 !takes_checkpoint(command->inputs)) &&
-	       arguments_check(&arguments, &usage);
-	arguments_done(&arguments);
-	free(words);
-	return fits;
-}
-
 void arguments_done(struct arguments *arguments)
 {
 	struct option_group groups[GROUPS];

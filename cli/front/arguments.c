@@ -117,7 +117,7 @@ static enum arguments_result read_words(int argc, char **argv,
 		slip_option(usage, arguments, unknown.name);
 		return ARGUMENTS_WRONG;
 	case USAGE_WRONG:
-		if (!slip_dash(usage, arguments) && usage->hint[0] == '\0')
+		if (usage->hint[0] == '\0')
 			usage_hint(
 				usage, "fsdp-inspect help %s", arguments->command->name);
 		return ARGUMENTS_WRONG;

@@ -31,7 +31,4 @@ enum arguments_result arguments_read(
 	int argc, char **argv, struct arguments *arguments, struct usage *usage);
 void arguments_done(struct arguments *arguments);
 
-/* Whether a line is right but for its paths: a command, then its options and words. */
-bool arguments_fit(const struct command *const *commands, const struct texts *line);
-
 #endif

@@ -19,138 +19,58 @@
 
 /* ---- commands ---- */
 
-struct synonym {
-	const char *typed;
-	const char *command;
-	const char *rest; /* of the line to type, or NULL */
-	bool is_tool;     /* which has options of its own */
+/* Words and options of other tools, and what to type instead. */
+static const struct {
+	const char *typed, *instead;
+} synonyms[] = {
+	{ "check", "audit --data" },
+	{ "compare", "diff" },
+	{ "consolidate", "export" },
+	{ "convert", "export" },
+	{ "dcp_to_torch_save", "export" },
+	{ "describe", "info" },
+	{ "du", "ls --by=file" },
+	{ "fsck", "audit --data" },
+	{ "get", "show" },
+	{ "hang", "order --first-diff" },
+	{ "keys", "ls" },
+	{ "last", "latest" },
+	{ "layers", "tree" },
+	{ "list", "ls" },
+	{ "load", "info" },
+	{ "modules", "tree" },
+	{ "nan", "stats --nonfinite" },
+	{ "open", "info" },
+	{ "params", "ls" },
+	{ "plan", "reshard --world=8" },
+	{ "profile", "replay" },
+	{ "resume", "latest" },
+	{ "scan", "audit" },
+	{ "sha256sum", "hash" },
+	{ "summary", "info" },
+	{ "trace", "replay" },
+	{ "unpickle", "pickle --tree" },
+	{ "verify", "audit --data" },
+	{ "weights", "ls" },
+	{ "zero_to_fp32", "export" },
+	{ "--csv", "-o csv" },
+	{ "--exclude", "-g '!GLOB'" },
+	{ "--filter", "-g GLOB" },
+	{ "--format", "-o FORMAT, or with export --to=FORMAT" },
+	{ "--group-by", "--by=KEY" },
+	{ "--max-depth", "-d N" },
+	{ "--output-dir", "-o DIR" },
+	{ "--pretty", "--json | jq ." },
+	{ "--sort-by", "-s COLUMN" },
+	{ "--top", "--head=N" },
+	{ "--type", "--dtype=TYPE" },
 };
 
-#define DATA "--data"
-#define TO "-o"     /* and a place for what is written */
-#define SEARCH "-e" /* and what is looked for */
-static const struct synonym synonyms[] = {
-	{ "analyze", "info", NULL },
-	{ "cat", "export", TO, true },
-	{ "check", "audit", DATA },
-	{ "checksum", "hash", NULL },
-	{ "cmp", "diff", NULL },
-	{ "collectives", "replay", "--by=collective" },
-	{ "columns", "help", "ls" },
-	{ "combine", "export", TO },
-	{ "compare", "diff", NULL },
-	{ "consolidate", "export", TO },
-	{ "convert", "export", TO },
-	{ "count", "info", NULL },
-	{ "cp", "export", TO, true },
-	{ "dcp_to_torch_save", "export", TO, true },
-	{ "deadlock", "order", "--first-diff" },
-	{ "describe", "info", NULL },
-	{ "digest", "hash", NULL },
-	{ "dir", "ls", NULL, true },
-	{ "doctor", "audit", DATA },
-	{ "dtype", "ls", "--by=dtype" },
-	{ "dtypes", "ls", "--by=dtype" },
-	{ "du", "ls", "--by=file", true },
-	{ "dump", "ls", NULL },
-	{ "environment", "help", "environment" },
-	{ "examples", "help", "examples" },
-	{ "extract", "export", TO },
-	{ "file", "info", NULL, true },
-	{ "files", "ls", "--by=file" },
-	{ "find", "ls", SEARCH, true },
-	{ "findings", "help", "findings" },
-	{ "flamegraph", "replay", "--timeline" },
-	{ "format", "info", NULL },
-	{ "fsck", "audit", DATA },
-	{ "gather", "export", TO },
-	{ "get", "show", NULL },
-	{ "globals", "pickle", "--globals" },
-	{ "graph", "tree", NULL },
-	{ "grep", "ls", SEARCH, true },
-	{ "hang", "order", "--first-diff" },
-	{ "head", "ls", "--head=10", true },
-	{ "histogram", "stats", NULL },
-	{ "inspect", "info", NULL },
-	{ "join", "export", TO },
-	{ "json", "help", "json" },
-	{ "keys", "ls", NULL },
-	{ "last", "latest", NULL },
-	{ "layers", "tree", NULL },
-	{ "less", "tree", NULL, true },
-	{ "limits", "help", "limits" },
-	{ "list", "ls", NULL },
-	{ "ll", "ls", "-l", true },
-	{ "load", "info", NULL },
-	{ "log", "latest", "--all" },
-	{ "logs", "latest", "--all" },
-	{ "man", "help", NULL },
-	{ "manifest", "hash", NULL },
-	{ "map", "fqns", NULL },
-	{ "maps", "help", "maps" },
-	{ "md5sum", "hash", NULL, true },
-	{ "memory", "replay", "--memory" },
-	{ "metadata", "info", NULL },
-	{ "model", "tree", NULL },
-	{ "modules", "tree", NULL },
-	{ "names", "ls", NULL },
-	{ "nan", "stats", "--nonfinite" },
-	{ "norm", "stats", NULL },
-	{ "open", "info", NULL },
-	{ "optimizer", "ls", "--role=optim" },
-	{ "options", "help", "options" },
-	{ "outputs", "help", "outputs" },
-	{ "params", "ls", NULL },
-	{ "perf", "replay", NULL },
-	{ "plan", "reshard", "--world=8" },
-	{ "print", "show", NULL },
-	{ "profile", "replay", NULL },
-	{ "ranks", "ls", "--by=rank" },
-	{ "rescale", "reshard", "--world=8" },
-	{ "resume", "latest", NULL },
-	{ "scan", "audit", NULL },
-	{ "selectors", "help", "selectors" },
-	{ "sha1sum", "hash", NULL, true },
-	{ "sha256", "hash", NULL },
-	{ "sha256sum", "hash", NULL, true },
-	{ "shape", "ls", NULL },
-	{ "shapes", "ls", NULL },
-	{ "shards", "ls", "--by=file" },
-	{ "size", "ls", "--by=file" },
-	{ "stat", "info", NULL },
-	{ "status", "info", NULL },
-	{ "step", "latest", "--all" },
-	{ "steps", "latest", "--all" },
-	{ "straggler", "replay", "--by=rank" },
-	{ "stragglers", "replay", "--by=rank" },
-	{ "structure", "tree", NULL },
-	{ "summary", "info", NULL },
-	{ "tensors", "ls", NULL },
-	{ "test", "audit", DATA },
-	{ "time", "replay", NULL },
-	{ "timeline", "replay", "--timeline" },
-	{ "torch.load", "info", NULL, true },
-	{ "trace", "replay", NULL },
-	{ "units", "tree", NULL },
-	{ "unpickle", "pickle", "--tree" },
-	{ "unshard", "export", TO },
-	{ "usage", "help", NULL },
-	{ "validate", "audit", DATA },
-	{ "values", "ls", "--values" },
-	{ "verify", "audit", DATA },
-	{ "view", "info", NULL },
-	{ "weights", "ls", NULL },
-	{ "what", "info", NULL },
-	{ "words", "help", "words" },
-	{ "zero_to_fp32", "export", TO, true },
-};
-
-static const struct synonym *synonym_find(const char *typed)
+const char *slip_synonym(const char *typed)
 {
-	for (size_t i = 0; i < sizeof synonyms / sizeof *synonyms; i++) {
+	for (size_t i = 0; i < sizeof synonyms / sizeof *synonyms; i++)
 		if (strcasecmp(synonyms[i].typed, typed) == 0)
-			return &synonyms[i];
-	}
+			return synonyms[i].instead;
 	return NULL;
 }
 
@@ -195,7 +115,6 @@ static bool compose(struct texts *line, const struct guess *guess,
 	return true;
 }
 
-/* With the options that were typed, if the command takes them all. */
 static void meant(struct usage *usage, const struct arguments *arguments,
 	const struct texts *words, const struct guess *guess)
 {
@@ -204,10 +123,10 @@ static void meant(struct usage *usage, const struct arguments *arguments,
 
 	while (arguments->typed[count] != NULL)
 		count++;
-	if ((!guess->without_options &&
-		    compose(&line, guess, (const char *const *)arguments->typed, count) &&
-		    arguments_fit(arguments->commands, &line)) ||
-		compose(&line, guess, words->items, words->count))
+	if (guess->without_options
+			? compose(&line, guess, words->items, words->count)
+			: compose(&line, guess, (const char *const *)arguments->typed,
+				  count))
 		retyped_hint(usage, &line, NULL);
 	free(line.items);
 }
@@ -364,29 +283,26 @@ void slip_several(struct usage *usage, const struct arguments *arguments,
 	free(line.items);
 }
 
+/* The words behind it are those that were typed, without options of another tool. */
 static void mean_synonym(struct usage *usage, const struct arguments *arguments,
-	const struct texts *words, const struct synonym *synonym)
+	const struct texts *words, const char *instead)
 {
-	struct guess guess = { .command = synonym->command,
-		.needs = { synonym->rest },
-		.left_out = { words->items[0] },
-		.without_options = synonym->is_tool };
+	char *command = strdup(instead), *rest = NULL;
+	struct guess guess = { .left_out = { words->items[0] }, .without_options = true };
 
-	if (strcmp(synonym->command, "export") == 0) {
-		slip_export(usage, arguments, words, false);
+	if (command == NULL)
 		return;
-	}
-	if (synonym->rest != NULL && strcmp(synonym->rest, SEARCH) == 0) {
-		const char *pattern = guess.left_out[1] = no_input(words, 1);
-
-		if (pattern != NULL && strpbrk(pattern, "*?") != NULL)
-			guess.needs[0] = "-g";
-		guess.needs[1] = pattern != NULL ? pattern : "weight";
-	}
-	meant(usage, arguments, words, &guess);
+	strtok_r(command, " ", &rest);
+	guess.command = command;
+	guess.needs[0] = rest != NULL && *rest != '\0' ? rest : NULL;
+	if (strcmp(instead, "export") == 0)
+		slip_export(usage, arguments, words, false);
+	else
+		meant(usage, arguments, words, &guess);
+	free(command);
 }
 
-/* What is most like the word: a command, or what stands for one; NULL: nothing is. */
+/* The command that is most like the word; NULL: none is. */
 static const char *nearest_command(
 	const struct command *const *commands, const char *word)
 {
@@ -398,38 +314,15 @@ static const char *nearest_command(
 			return commands[i]->name;
 		nearest_try(&nearest, commands[i]->name);
 	}
-	for (size_t i = 0; i < sizeof synonyms / sizeof *synonyms; i++)
-		nearest_try(&nearest, synonyms[i].typed);
 	return nearest.best;
-}
-
-/* A word that stands for no command. */
-static void answer_unknown(
-	struct usage *usage, const struct arguments *arguments, const struct texts *words)
-{
-	const struct command *const *commands = arguments->commands;
-	const char *word = words->items[0], *near = nearest_command(commands, word);
-	const char *later = later_command(commands, words);
-	struct guess guess = { .command = near, .left_out = { word } };
-
-	if (later != NULL && (near == NULL || synonym_find(near) != NULL)) {
-		guess.command = guess.left_out[1] = later;
-		meant(usage, arguments, words, &guess);
-	} else if (near == NULL) {
-		usage_hint(usage, "fsdp-inspect help lists the commands");
-	} else if (synonym_find(near) != NULL) {
-		mean_synonym(usage, arguments, words, synonym_find(near));
-	} else {
-		meant(usage, arguments, words, &guess);
-	}
 }
 
 void slip_command(
 	struct usage *usage, const struct arguments *arguments, const struct texts *words)
 {
-	const char *word = words->items[0];
-	const struct synonym *synonym = synonym_find(word);
+	const char *word = words->items[0], *synonym = slip_synonym(word);
 	const char *instead = removed_word(word, NULL);
+	struct guess guess = { .left_out = { word } };
 
 	if (instead != NULL) {
 		usage_what(usage, "%s was removed; use %s", word, instead);
@@ -442,10 +335,13 @@ void slip_command(
 		return;
 	}
 	usage_what(usage, "unknown command: %s", word);
+	guess.command = nearest_command(arguments->commands, word);
 	if (synonym != NULL)
 		mean_synonym(usage, arguments, words, synonym);
+	else if (guess.command != NULL)
+		meant(usage, arguments, words, &guess);
 	else
-		answer_unknown(usage, arguments, words);
+		usage_hint(usage, "fsdp-inspect help lists the commands");
 }
 
 /* ---- URLs ---- */

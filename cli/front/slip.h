@@ -20,8 +20,8 @@ void slip_export(struct usage *usage, const struct arguments *arguments,
 void slip_option(
 	struct usage *usage, const struct arguments *arguments, const char *typed);
 
-/* Answers a word behind a single dash that is the name of an option, and a number. */
-bool slip_dash(struct usage *usage, const struct arguments *arguments);
+/* What to type instead of a word or an option ("--name") of another tool; NULL: it is none. */
+const char *slip_synonym(const char *typed);
 
 /* The line that was typed, with another option in it. */
 void slip_needs(
