@@ -407,7 +407,8 @@ static void modules_have_classes(void **state)
 		"hf", "4.57", { config, ONE_OF(name, "7", 28) }, \
 			.expected = "refuses hf-shape",          \
 			.says = "loading state_dict for " says_  \
-				": size mismatch for " name      \
+				": size mismatch for " name,     \
+			.cure = ""                               \
 	}
 	static const struct folder_case cases[] = {
 		SHAPE_OF(GPT2, "transformer.wte.weight", "Embedding"),
@@ -426,6 +427,24 @@ static void modules_have_classes(void **state)
 			"LayerNorm"),
 		SHAPE_OF(LLAMA, "model.layers.0.self_attn.q_proj.weight", "Linear"),
 		SHAPE_OF(LLAMA, "lm_head.weight", "Linear"),
+		{ "hf", "5", { LLAMA, ONE_OF("lm_head.weight", "3, 1", 12) },
+			.expected = "refuses hf-shape",
+			.cure = "set vocab_size in config.json to 3" },
+		{ "hf", "5", { LLAMA, ONE_OF("lm_head.weight", "1, 1", 4) },
+			.expected = "refuses hf-shape", .cure = "" },
+		{ "hf", "5", { LLAMA, ONE_OF("lm_head.weight", "3, 2", 24) },
+			.expected = "refuses hf-shape", .cure = "" },
+		/* The embedding has as many rows as the configuration says. */
+		{ "hf", "5",
+			{ LLAMA, TENSORS("model.safetensors",
+					 "{" HAS("lm_head.weight", "3, 1", 0,
+						 12) ", " HAS("model.embed_tokens.weight",
+						 "2, 1", 12, 20) "}",
+					 20) },
+			.expected = "refuses hf-shape", .cure = "" },
+		{ "accelerate", .files = { LLAMA, ONE_OF("lm_head.weight", "3, 1", 12) },
+			.expected = "refuses accelerate-shape",
+			.cure = "set vocab_size in config.json to 3" },
 	};
 
 	(void)state;

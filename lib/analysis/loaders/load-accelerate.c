@@ -331,7 +331,7 @@ static const struct fsdp_load_rule rules[] = {
 		NULL, is_fsdp_with_expectation },
 	{ "accelerate-shape", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
 		"Error(s) in loading state_dict for {0}: size mismatch for {1}: {2}",
-		"build the model with the sizes that are stored", is_misshaped },
+		"{3}", is_misshaped },
 	{ "accelerate-other-model", NULL, NULL, FSDP_LOAD_REFUSES,
 		"builtins.RuntimeError", "Error(s) in loading state_dict", NULL,
 		is_other_model },

@@ -307,7 +307,7 @@ static const struct fsdp_load_rule rules[] = {
 		NULL, knows_no_model },
 	{ "trainer-shape", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
 		"Error(s) in loading state_dict for {0}: size mismatch for {1}: {2}",
-		"build the model with the sizes that are stored", is_misshaped },
+		"{3}", is_misshaped },
 	{ "trainer-missing", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
 		"[transformers] There were missing keys in the checkpoint model loaded: ['{0}', ...]: they keep their start values",
 		"{3}", misses },

@@ -597,7 +597,33 @@ void fsdp_load_write_numbers(
 			(long long)tensor->shape[i]);
 }
 
-/* Word 0: the class of the model; 1: the tensor; 2: the line about it. */
+/* Whether the vocabulary is all that differs: the first dimension of what has as many rows
+ * as the configuration says, and what is stored has one other number of them. Other sizes
+ * may be those of one rank's piece. */
+static bool is_of_other_vocabulary(struct fsdp_loading *loading)
+{
+	const struct fsdp_load_tensor *first = loading->first_misshaped, *wanted;
+	int64_t rows = fsdp_load_integer(loading, "config.json", "vocab_size", -1);
+
+	for (size_t i = 0; i < loading->stored.count; i++) {
+		const struct fsdp_load_tensor *item = &loading->stored.items[i];
+		wanted = find_wanted(loading, item->name);
+		if (wanted == NULL || wanted->shape == NULL || item->shape == NULL)
+			continue;
+		if (fsdp_load_same_shape(item, wanted) &&
+			(item->dims == 0 || item->shape[0] != rows))
+			continue;
+		if (item->dims == 0 || item->dims != wanted->dims ||
+			item->shape[0] != first->shape[0] || wanted->shape[0] != rows ||
+			memcmp(item->shape + 1, wanted->shape + 1,
+				(item->dims - 1) * sizeof *item->shape) != 0)
+			return false;
+	}
+	return rows > 0 && first->dims > 0 && first->shape[0] > rows;
+}
+
+/* Word 0: the class of the model; 1: the tensor; 2: the line about it; 3: what helps, or
+ * nothing. */
 bool fsdp_load_is_misshaped(struct fsdp_loading *loading)
 {
 	char stored[200], wanted[200];
@@ -613,6 +639,10 @@ bool fsdp_load_is_misshaped(struct fsdp_loading *loading)
 	fsdp_load_say(loading, 2, "torch.Size([%s]), the model has torch.Size([%s])",
 		stored, wanted);
 	fsdp_load_name(loading, loading->first_misshaped->name);
+	fsdp_load_say(loading, 3, "%s", "");
+	if (is_of_other_vocabulary(loading))
+		fsdp_load_say(loading, 3, "set vocab_size in config.json to %lld",
+			(long long)loading->first_misshaped->shape[0]);
 	return true;
 }
 
