@@ -83,7 +83,6 @@ COMMANDS = [
     ["ls", "testdata/deepspeed/zero2-roundrobin-w2"],
     ["ls", "testdata/other-fsdp/fairscale-w2"],
     ["ls", "testdata/other-fsdp/xla-w2"],
-    ["ls", "-l", "testdata/torchrec/plan-broken-w4/sharding_plan.json"],
     ["info", "-v", "testdata/foreign/orbax"],
     ["pickle", "--tree", "--check", ZIP],
     ["pickle", "--json", "--tree", STREAM],

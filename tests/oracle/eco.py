@@ -19,7 +19,7 @@ from oraclelib import Tap, arguments, contiguous, envelope, product, run, same, 
 WIDTH = {"64": 8, "32": 4, "16": 2, "128": 16}
 WHOLE_BYTES = {"complex64": 8, "complex128": 16, "bool": 1}
 # What the program only recognises (SAID says how); everything else is read.
-NOT_READ = ("foreign", "torchrec")  # a plan of TorchRec has no bytes: check_plan
+NOT_READ = ("foreign", "torchrec")
 # Formats whose files say themselves which tensors are buffers.
 LIST_BUFFERS = ("deepspeed-zero", "fairscale", "xla")
 # What is not compared, with the reason: (start of the sample's name, fact).
@@ -336,31 +336,11 @@ def check_said(args, path, word):
     return problems
 
 
-def check_plan(args, path, truth):
-    """Tables and shards of a plan of TorchRec; a data-parallel table has no shape in it. A broken one is told of."""
-    problems = []
-    listed = envelope(run(args, "ls", "--json", path), problems, statuses=(0,) if truth["complete"] else (0, 1))
-    audit = run(args, "audit", "-q", path)
-    same(problems, "status of audit", audit.status, 0 if truth["complete"] else 1)
-    if listed is None or "tables" not in truth:
-        return problems
-    found = {t["name"].split(".")[-2]: t for t in listed["data"]["tensors"]}
-    for table, shards in truth["shards"].items():
-        same(problems, f"shards of {table}", found[table]["pieces"] if table in found else 0, shards)
-        if table in found:
-            same(problems, f"shape of {table}", found[table]["shape"], truth["tables"][table])
-    return problems
-
-
 def main():
     args = arguments(__doc__)
     tap = Tap()
     for case, truth in told_cases(args):
         if "expected_format_name" not in truth:
-            continue
-        if truth["expected_format_name"] == "torchrec-sharding-plan":
-            for plan in sorted(n for n in os.listdir(case.folder) if n.endswith(".json")):
-                tap.none(f"{case.name}: {plan}", check_plan(args, os.path.join(case.folder, plan), truth))
             continue
         word = SAID.get(truth.get("expected_format_name"))
         if word is not None:
