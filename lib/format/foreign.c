@@ -765,7 +765,7 @@ bool fsdp_foreign_zip(const struct fsdp_zip *zip, struct fsdp_error **ret_error)
 
 /* Folders that others would take for theirs. */
 static const struct folder_row {
-	const char *pattern, *beside; /* an entry, and another one or NULL */
+	const char *pattern, *beside; /* an entry, and another one, an ending or NULL */
 	const char *what, *hint;
 	bool alone; /* beside them there is nothing but JSON */
 } folders[] = {
@@ -774,6 +774,9 @@ static const struct folder_row {
 	{ "rank#.safetensors", "config.json",
 		"a TensorRT-LLM checkpoint: rankN.safetensors beside config.json",
 		"give one of its files, or the checkpoint it was made from" },
+	{ "index.json", ".dat",
+		"a folder to which Accelerate moved weights: index.json beside NAME.dat",
+		"give the checkpoint that they come from" },
 	{ "model_index.json", NULL,
 		"a pipeline of Diffusers: model_index.json, and a folder for each of its models",
 		"give one of its folders: unet, transformer, vae, text_encoder" },
@@ -804,13 +807,23 @@ static bool is_alone(const struct fsdp_folder *folder, const char *pattern)
 	return true;
 }
 
+static bool has_ending(const struct fsdp_folder *folder, const char *ending)
+{
+	bool found = false;
+
+	for (size_t i = 0; *ending == '.' && i < folder->count; i++)
+		found |= fsdp_span_ends(
+			fsdp_folder_entry(folder, i).name, fsdp_span_text(ending));
+	return found;
+}
+
 static const struct folder_row *find_folder(const struct fsdp_folder *folder)
 {
 	struct fsdp_entry entry;
 	for (size_t i = 0; i < FSDP_COUNT(folders); i++) {
 		const struct folder_row *row = &folders[i];
 		if (fsdp_pattern_in(folder, FSDP_ENTRY_FILE, row->pattern) &&
-			(row->beside == NULL ||
+			(row->beside == NULL || has_ending(folder, row->beside) ||
 				fsdp_folder_find(
 					folder, fsdp_span_text(row->beside), &entry)) &&
 			(!row->alone || is_alone(folder, row->pattern)))
