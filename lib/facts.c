@@ -297,6 +297,21 @@ static inline struct fsdp_tensor tensor_of(
 	};
 }
 
+/* Of a dtype that is not known: as many as lie where its pieces are. */
+static uint64_t stored_bytes(
+	const struct fsdp_model *model, const struct fsdp_tensor_record *record)
+{
+	uint64_t bytes = 0;
+	for (uint32_t i = 0; i < record->piece_count; i++) {
+		uint32_t id = fsdp_model_piece(model, record->first_piece + i)->extent;
+		if (id == FSDP_NONE ||
+			fsdp_model_extent(model, id)->size == FSDP_UNKNOWN ||
+			!fsdp_add(bytes, fsdp_model_extent(model, id)->size, &bytes))
+			return 0;
+	}
+	return bytes;
+}
+
 static struct fsdp_tensor tensor_with_extra(
 	const struct fsdp_model *model, const struct fsdp_tensor_record *record)
 {
@@ -306,6 +321,8 @@ static struct fsdp_tensor tensor_with_extra(
 		tensor.class_name = extra->class_name;
 	if (tensor.dtype_raw == NULL)
 		tensor.dtype_raw = extra->dtype_raw;
+	if (extra->dtype_raw != NULL && record->dtype == FSDP_DTYPE_UNKNOWN)
+		tensor.bytes = stored_bytes(model, record);
 	tensor.layout = extra->layout;
 	tensor.device = extra->device;
 	tensor.first_component = extra->first_component;

@@ -244,6 +244,7 @@ static void keep_affected(struct collected *collected, struct finding *finding,
 bool finding_is_open(const struct finding *finding)
 {
 	return strcmp(finding->rule, "FI9006") == 0 ||
+	       strcmp(finding->rule, "FI4008") == 0 ||
 	       (strcmp(finding->rule, "FI3018") == 0 &&
 		       finding->severity >= SEVERITY_WARNING);
 }

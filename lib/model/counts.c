@@ -8,6 +8,7 @@
 #include "base/bits.h"
 #include "base/num.h"
 #include "model/build.h"
+#include "model/dtype.h"
 #include "model/internal.h"
 #include "model/fqn.h"
 
@@ -146,8 +147,9 @@ static enum outcome count_tensor(struct fsdp_counts *counts,
 		FLAGS = FSDP_TENSOR_COMPONENT | FSDP_TENSOR_FLATTENED | FSDP_TENSOR_SPREAD
 	};
 	struct fsdp_model *model = counts->model;
-	if (tensor->piece_count != 1 || (tensor->flags & FLAGS) ||
-		tensor->class_index != 0 || tensor->role == FSDP_ROLE_OPTIM)
+	if (tensor->piece_count != 1 || tensor->dtype == FSDP_DTYPE_UNKNOWN ||
+		(tensor->flags & FLAGS) || tensor->class_index != 0 ||
+		tensor->role == FSDP_ROLE_OPTIM)
 		return ODD;
 	look_at(counts, tensor);
 	if (counts->is_flat_key)

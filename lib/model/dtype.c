@@ -98,6 +98,26 @@ uint32_t fsdp_dtype_find(struct fsdp_span name)
 	return FSDP_DTYPE_UNKNOWN;
 }
 
+bool fsdp_dtype_may_be(struct fsdp_span name)
+{
+	static const char *const families[] = { "float", "bfloat", "complex", "bcomplex",
+		"int", "uint", "qint", "quint", "bits" };
+	for (size_t i = 0; i < FSDP_COUNT(families); i++) {
+		struct fsdp_span family = fsdp_span_text(families[i]);
+		size_t at = family.size;
+		if (!fsdp_span_begins(name, family) || at == name.size ||
+			name.data[at] < '0' || name.data[at] > '9')
+			continue;
+		while (at < name.size &&
+			((name.data[at] >= '0' && name.data[at] <= '9') ||
+				(name.data[at] >= 'a' && name.data[at] <= 'z') ||
+				name.data[at] == '_'))
+			at++;
+		return at == name.size;
+	}
+	return false;
+}
+
 static uint32_t find_class(struct fsdp_span class_name, struct fsdp_span suffix)
 {
 	if (!fsdp_span_ends(class_name, suffix))

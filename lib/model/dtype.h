@@ -9,6 +9,10 @@
 /* Ids of dtypes are rows of the table in dtype.c. Row 0 is "unknown". */
 enum { FSDP_DTYPE_UNKNOWN = 0 };
 
+/* Whether a global of torch is named as dtypes are: float6_e3m2, uint128, bcomplex64. One
+ * that is not in the table is of a later release. */
+bool fsdp_dtype_may_be(struct fsdp_span name);
+
 /* "float32" (without `torch.`); also torch's other spellings ("half", "long").
  * FSDP_DTYPE_UNKNOWN if there is no such dtype. */
 uint32_t fsdp_dtype_find(struct fsdp_span name);

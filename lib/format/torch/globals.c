@@ -471,7 +471,8 @@ static bool matches(
 static bool is_dtype(const struct fsdp_pickle_global *global)
 {
 	return fsdp_span_is(global->module, "torch") &&
-	       fsdp_dtype_find(global->name) != FSDP_DTYPE_UNKNOWN;
+	       (fsdp_dtype_find(global->name) != FSDP_DTYPE_UNKNOWN ||
+		       fsdp_dtype_may_be(global->name));
 }
 
 static bool is_numpy_type(const struct fsdp_pickle_global *global)

@@ -198,6 +198,23 @@ static void set_bits(
 		tensor->flags |= FSDP_TENSOR_NEG;
 }
 
+/* A dtype of a later release. False: it is no dtype. */
+static bool take_later_dtype(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	fsdp_ref dtype, struct fsdp_torch_tensor *tensor, struct fsdp_error **ret_error)
+{
+	const struct fsdp_pickle_global *global = fsdp_pickle_named(pickle, dtype);
+	if (fsdp_pickle_kind(pickle, dtype) != FSDP_PICKLE_GLOBAL ||
+		!fsdp_span_is(global->module, "torch") ||
+		!fsdp_dtype_may_be(global->name))
+		return false;
+	struct fsdp_torch_rare *rare =
+		fsdp_torch_add_rare(torch, &tensor->rare, ret_error);
+	if (rare == NULL)
+		return false;
+	rare->dtype_raw = keep_text(torch, global->name);
+	return rare->dtype_raw != NULL;
+}
+
 static bool rebuild_dense(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	enum rebuild what, fsdp_ref arguments, struct fsdp_torch_tensor *tensor,
 	struct fsdp_error **ret_error)
@@ -214,7 +231,10 @@ static bool rebuild_dense(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	if (what == TENSOR_V3) {
 		tensor->dtype = (uint8_t)fsdp_torch_dtype(
 			pickle, fsdp_pickle_item(pickle, arguments, 6));
-		if (tensor->dtype == FSDP_DTYPE_UNKNOWN)
+		if (tensor->dtype == FSDP_DTYPE_UNKNOWN &&
+			!take_later_dtype(torch, pickle,
+				fsdp_pickle_item(pickle, arguments, 6), tensor,
+				ret_error))
 			return false;
 	}
 	if (what == TENSOR_V1)

@@ -61,6 +61,7 @@ struct fsdp_torch_local {
 
 struct fsdp_torch_rare {
 	const char *class_name, *layout, *device;
+	const char *dtype_raw; /* of a dtype that is not known */
 	uint32_t quantizer, placement;
 	uint32_t component[4]; /* torch tensors; names in component_name */
 	const char *component_name[4];

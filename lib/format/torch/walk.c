@@ -277,6 +277,7 @@ static bool add_extra(
 	const struct fsdp_torch_rare *rare = fsdp_vec_at(&torch->rares, tensor->rare);
 	extra->class_name = rare->class_name;
 	extra->layout = rare->layout;
+	extra->dtype_raw = rare->dtype_raw;
 	if (rare->device != NULL)
 		extra->device = rare->device;
 	extra->quantizer = rare->quantizer;
@@ -357,6 +358,11 @@ static bool add_tensor(
 	if (tensor->rare == FSDP_NONE)
 		return true;
 	const struct fsdp_torch_rare *rare = fsdp_vec_at(&torch->rares, tensor->rare);
+	if (rare->dtype_raw != NULL)
+		fsdp_find(&torch->model->findings, FSDP_RULE_DTYPE_UNKNOWN,
+			FSDP_PLACE(.file = torch->file, .member = torch->member,
+				.tensor = name_text(walk, name)),
+			"the dtype torch.%s is not known", rare->dtype_raw);
 	if (rare->component_count != 0 &&
 		!add_components(walk, fsdp_model_tensor(torch->model, id)->extra, rare))
 		return false;
