@@ -760,7 +760,7 @@ static void outputs_are_found_by_name(void **state)
 	for (; out_format(count) != NULL; count++)
 		assert_ptr_equal(
 			out_format_find(out_format(count)->name), out_format(count));
-	assert_int_equal(count, 16);
+	assert_int_equal(count, 11);
 	assert_null(out_format_find("yaml"));
 	assert_null(out_format_find(""));
 	out_free(NULL);
