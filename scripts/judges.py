@@ -26,11 +26,10 @@ import law
 import marks
 
 SUITES = ["unit", "fuzz", "cli", "faults", "oracle"]  # from quick to slow
-PINNED, FAULTS = "goldens", "faults"  # tests of many cases, each of which is asked by itself
+PINNED, FAULTS = "pinned", "faults"  # tests of many cases, each of which is asked by itself
 LEFT_OUT = ("contrib-", "replay-canary")  # what runs no C, and what is to fail
 # What no test depends on, or one alone.
 APART = ("man/", "debian/", "tests/laws/", "tests/mutants.txt", "scripts/", "NEWS.md", "CONTRIBUTING.md", "tests/unit/")
-CASE = re.compile(r"tests/cli/(\w+/[^/]+)/\w+$")
 MEMORY = 8 << 30  # what a mutant may take that never stops asking
 
 BUILDS = {
@@ -163,7 +162,7 @@ class Build:
                 yield Test(one, targets)
                 continue
             said = subprocess.run([*one["cmd"][:2], "--list", *one["cmd"][2:]], stdout=subprocess.PIPE, check=True)
-            for case in said.stdout.decode().split():
+            for case in said.stdout.decode().splitlines():
                 yield Test(one, targets, kind, case)
 
     def within(self, function):
@@ -215,7 +214,8 @@ class Build:
     def run_here(self, test):
         """The same of a pinned run, which takes less time than to start its driver."""
         driver, before = self.tests[test.name].driver(), spent()
-        said = list(driver.difference(test.case, driver.said(os.path.join(self.folder, test.argv[2]), test.case)))
+        case = dict((driver.name_of(*pair), pair[1]) for pair in driver.cases())[test.case]
+        said = driver.difference(case, driver.run(os.path.join(self.folder, test.argv[2]), case))
         return "\n".join(said), spent() - before
 
 
@@ -328,9 +328,13 @@ class Workplace:
         common, own = hashlib.sha256(), {}
         for path in law.tracked(self.tree):
             content = read(os.path.join(self.tree, path))
-            case = CASE.match(path)
-            if case or path.startswith("tests/unit/test-"):
-                name = f"pinned/{case.group(1)}" if case else f"unit/{os.path.basename(path)[5:-2]}"
+            if path.startswith("tests/pinned/") and path.endswith(".txt"):
+                command = os.path.basename(path)[:-len(".txt")]
+                for case in content.split(b"\n# "):
+                    title = case.split(b"\n")[0].removeprefix(b"# ").decode()
+                    own[f"pinned/{command}: {title}"] = hashlib.sha256(case)
+            elif path.startswith("tests/unit/test-"):
+                name = f"unit/{os.path.basename(path)[5:-2]}"
                 own.setdefault(name, hashlib.sha256()).update(path.encode() + b"\0" + content)
             elif not path.startswith(APART):
                 common.update(f"{path}\0{len(content)}\0".encode("utf-8", "surrogateescape") + content)

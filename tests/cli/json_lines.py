@@ -8,7 +8,6 @@ json_lines.py BINARY
 """
 
 import concurrent.futures
-import glob
 import json
 import os
 import re
@@ -16,16 +15,15 @@ import sys
 
 import sandbox
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "pinned"))
+import run  # noqa: E402
+
 ONE = re.compile(r"fsdp-inspect \S[^|;&>]*\s--json\b[^|;&>]*$")
 
 
 def pinned():
-    for path in sorted(glob.glob(os.path.join(HERE, "*", "*", "cmd"))):
-        with open(path, encoding="utf-8") as stream:
-            typed = stream.read().strip()
-        if ONE.match(typed):
-            yield os.path.relpath(os.path.dirname(path), HERE), typed
+    """(name, case) of those that print one document."""
+    return [(run.name_of(*pair), pair[1]) for pair in run.cases() if ONE.match(pair[1].command)]
 
 
 def without_type(element):
@@ -46,10 +44,9 @@ def joined(lines):
     return {**end, **elements}, parts
 
 
-def faults(binary, case, typed):
-    with open(os.path.join(HERE, case, "stdout"), encoding="utf-8") as stream:
-        document = json.load(stream)
-    out = sandbox.run(binary, re.sub(r"--json\b", "--jsonl", typed, count=1))[0]
+def faults(binary, case):
+    document = json.loads(case.stdout)
+    out = sandbox.run(binary, re.sub(r"--json\b", "--jsonl", case.command, count=1))[0]
     lines = [json.loads(line) for line in out.splitlines()]
     if lines[0]["type"] != "header" or lines[-1]["type"] != "end":
         return [f"lines from {lines[0]['type']} to {lines[-1]['type']}"]
@@ -68,10 +65,10 @@ def faults(binary, case, typed):
 
 
 def main():
-    binary, runs, failed = sys.argv[1], list(pinned()), 0
+    binary, runs, failed = sys.argv[1], pinned(), 0
     print(f"1..{len(runs)}")
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        found = pool.map(lambda run: faults(binary, *run), runs)
+        found = pool.map(lambda named: faults(binary, named[1]), runs)
     for index, (wrong, (case, _)) in enumerate(zip(found, runs), 1):
         failed += bool(wrong)
         print(f"{'not ok' if wrong else 'ok'} {index} - {case}")

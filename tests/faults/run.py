@@ -555,7 +555,7 @@ def main():
         return 1 if selftest(suite, binary) else 0
     commands = [tried for words in COMMANDS for tried in with_jobs(words)]
     if options.list:
-        print(*range(len(commands)))
+        print(*range(len(commands)), sep="\n")
         return 0
     if options.only:
         commands = [words for words in commands if any(options.only in word for word in words)]

@@ -26,7 +26,7 @@ ONE = re.compile(
     r"|events|files|findings|folders|globals|groups|iterations|layers|lines|members|modules|names|notes|parameters"
     r"|pickles|pieces|ranks|records|recordings|rows|shards|stacks|states|steps|storages|tensors|units|values"
     r"|warnings)\b")
-SHOWN = re.compile(r"(?:README\.md|doc/.*\.md|man/.*\.\d|tests/cli/.*/(?:stdout|stderr))$")
+SHOWN = re.compile(r"(?:README\.md|doc/.*\.md|man/.*\.\d|tests/pinned/.*\.txt)$")
 
 DATA = ("testdata/", "tests/corpus/", "LICENSE")
 
