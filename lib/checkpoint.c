@@ -34,6 +34,17 @@ bool fsdp_checkpoint_source(const struct fsdp_checkpoint *checkpoint, uint32_t f
 		checkpoint, &checkpoint->folder, file, ret_source, ret_error);
 }
 
+uint64_t fsdp_checkpoint_holes(const struct fsdp_checkpoint *checkpoint)
+{
+	struct fsdp_source source;
+	uint64_t total = 0, begin, end;
+	for (uint32_t i = 0; i < checkpoint->model.files.count; i++)
+		if (fsdp_checkpoint_source(checkpoint, i, &source, NULL))
+			for (end = 0; fsdp_source_find_hole(&source, end, &begin, &end);)
+				total += end - begin;
+	return total;
+}
+
 uint64_t fsdp_checkpoint_room(
 	const struct fsdp_checkpoint *const *checkpoints, size_t count)
 {

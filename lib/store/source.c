@@ -233,6 +233,20 @@ bool fsdp_source_drain(int fd, uint64_t ceiling, struct fsdp_arena *arena,
 	}
 }
 
+bool fsdp_source_find_hole(const struct fsdp_source *source, uint64_t at,
+	uint64_t *ret_begin, uint64_t *ret_end)
+{
+	if (source->fd < 0 || source->base != 0 || at >= source->size)
+		return false;
+	off_t hole = lseek(source->fd, (off_t)at, SEEK_HOLE);
+	if (hole < 0 || (uint64_t)hole >= source->size)
+		return false;
+	off_t data = lseek(source->fd, hole, SEEK_DATA);
+	*ret_begin = (uint64_t)hole;
+	*ret_end = data < 0 ? source->size : fsdp_min((uint64_t)data, source->size);
+	return *ret_begin < *ret_end;
+}
+
 bool fsdp_source_begins_safetensors(const struct fsdp_source *source)
 {
 	unsigned char head[9];

@@ -44,6 +44,11 @@ bool fsdp_source_slice(const struct fsdp_source *source, uint64_t offset, uint64
 bool fsdp_source_read(const struct fsdp_source *source, uint64_t offset, void *buffer,
 	size_t size, struct fsdp_error **ret_error);
 
+/* The first run at or behind `at` that was never written, which reads as zero. False: there is
+ * none, or the file system does not know. */
+bool fsdp_source_find_hole(const struct fsdp_source *source, uint64_t at,
+	uint64_t *ret_begin, uint64_t *ret_end);
+
 /* Whether it begins as a safetensors file does: a length, then the brace of a header, and no
  * zip. False too if it cannot be read. */
 bool fsdp_source_begins_safetensors(const struct fsdp_source *source);

@@ -3,12 +3,14 @@
  * What a file system says of a file: which parts of it were never written, and whether it
  * is newer than the metadata that describes it.
  */
-#include <unistd.h>
-
 #include "base/num.h"
 #include "verify/verify-private.h"
 
-enum { NEWER_MOST = 60 /* seconds */ };
+enum {
+	NEWER_MOST = 60, /* seconds */
+	SMALL_HOLES = 1 << 20,
+	SMALL_SHARE = 16, /* of the bytes of all tensors */
+};
 
 /* ---- holes ---- */
 
@@ -40,20 +42,76 @@ static bool is_covered(
 					     file->members != 0 && file->unrecorded == 0);
 }
 
+/* What was never written of the model, without its optimizer. */
+struct unwritten {
+	uint64_t model, bytes; /* of the file; of these: in holes */
+	uint64_t begin, end;   /* from the first hole to the last */
+};
+
+static struct unwritten add_holes(
+	const struct fsdp_verify *verify, const struct fsdp_verify_file *file)
+{
+	const struct fsdp_model *model = &verify->checkpoint->model;
+	struct unwritten sum = { .begin = FSDP_UNKNOWN };
+	uint64_t counted = 0, hole = 0, hole_end = 0;
+	bool more = true;
+	for (size_t i = 0; i < file->piece_count; i++) {
+		const struct fsdp_piece_record *piece =
+			fsdp_model_piece(model, file->pieces[i]);
+		const struct fsdp_extent *extent =
+			fsdp_model_extent(model, piece->extent);
+		unsigned role = fsdp_model_tensor(model, piece->tensor)->role;
+		uint64_t end = extent->offset + extent->length;
+		uint64_t at = counted > extent->offset ? counted : extent->offset;
+		if (extent->missing || at >= end ||
+			(role != FSDP_ROLE_PARAM && role != FSDP_ROLE_BUFFER))
+			continue;
+		sum.model += end - at;
+		counted = end;
+		while (more && hole < end) {
+			if (hole_end > at) {
+				uint64_t first = hole > at ? hole : at;
+				sum.begin = fsdp_min(sum.begin, first);
+				sum.end = fsdp_min(hole_end, end);
+				sum.bytes += sum.end - first;
+			}
+			if (hole_end >= end)
+				break;
+			more = fsdp_source_find_hole(&file->source,
+				hole_end > at ? hole_end : at, &hole, &hole_end);
+		}
+	}
+	return sum;
+}
+
+/* A copy that leaves zeros out makes holes too, but no model is half zeros. What is small
+ * beside the model may be. */
+static bool find_unwritten(
+	struct fsdp_verify *verify, const struct fsdp_verify_file *file)
+{
+	struct unwritten sum = add_holes(verify, file);
+	char names[FSDP_NAMES_SHOWN];
+	if (sum.bytes == 0 || sum.bytes < sum.model - sum.bytes ||
+		(sum.bytes < SMALL_HOLES &&
+			sum.bytes < verify->checkpoint->model.payload / SMALL_SHARE))
+		return false;
+	fsdp_verify_names(verify, file, sum.begin, sum.end, names);
+	fsdp_find(&verify->findings, FSDP_RULE_FILE_HOLE,
+		FSDP_IN(file, .offset = sum.begin, .length = sum.end - sum.begin,
+			.severity = FSDP_ERROR + 1),
+		"%llu of %llu bytes of the model are holes: they were never written, and read as zero: %s",
+		FSDP_LLU(sum.bytes), FSDP_LLU(sum.model), names);
+	return true;
+}
+
 static void find_holes(struct fsdp_verify *verify, const struct fsdp_verify_file *file)
 {
-	const struct fsdp_source *source = &file->source;
 	char names[FSDP_NAMES_SHOWN];
-	uint64_t at = 0, begin, end;
-	if (source->fd < 0 || source->base != 0 || is_covered(verify, file))
+	uint64_t hole, at = 0, begin, end;
+	if (is_covered(verify, file) || find_unwritten(verify, file))
 		return;
-	while (at < source->size) {
-		off_t hole = lseek(source->fd, (off_t)at, SEEK_HOLE);
-		if (hole < 0 || (uint64_t)hole >= source->size)
-			return;
-		off_t data = lseek(source->fd, hole, SEEK_DATA);
-		at = data < 0 ? source->size : fsdp_min((uint64_t)data, source->size);
-		if (!meets_extent(verify, file, (uint64_t)hole, at, &begin, &end))
+	while (fsdp_source_find_hole(&file->source, at, &hole, &at)) {
+		if (!meets_extent(verify, file, hole, at, &begin, &end))
 			continue;
 		fsdp_verify_names(verify, file, begin, end, names);
 		fsdp_find(&verify->findings, FSDP_RULE_FILE_HOLE,

@@ -187,6 +187,10 @@ static void what_was_never_written_is_told(void **state)
 	assert_int_equal(truncate(path, (off_t)(8 + header + sizeof zeros)), 0);
 	if (has_holes(path))
 		expect_only(verify_path(path, FSDP_LEVEL_HEADERS, 1), "FI2010", 1,
+			FSDP_ERROR);
+	folder_poke("model.safetensors", (long)(8 + header), zeros, sizeof zeros / 4 * 3);
+	if (has_holes(path))
+		expect_only(verify_path(path, FSDP_LEVEL_HEADERS, 1), "FI2010", 1,
 			FSDP_WARNING);
 	folder_poke("model.safetensors", (long)(8 + header), zeros, sizeof zeros);
 	if (!has_holes(path))

@@ -635,6 +635,12 @@ static void tell_files(struct info *info)
 		out_line_text(out, "; not all files beside them were looked at ");
 		put_typed(out, "(audit)");
 	}
+	if (info->holes != FSDP_UNKNOWN) {
+		out_line_text(out, "; ");
+		out_line_value(out, value_bytes(info->holes));
+		out_line_text(out, " of these are holes, which were never written ");
+		put_typed(out, "(audit)");
+	}
 	if (bytes->records != FSDP_UNKNOWN && bytes->records > bytes->on_disk / 100) {
 		out_line_text(out, "; ");
 		out_line_value(out, value_bytes(bytes->records));

@@ -162,6 +162,9 @@ static bool prepare(struct info *info, struct fsdp_error **ret_error)
 	info->world_size = fsdp_checkpoint_world_size(checkpoint);
 	info->has_plan = fsdp_checkpoint_plan(checkpoint, &info->plan);
 	info->bytes = fsdp_checkpoint_bytes(checkpoint);
+	info->holes = fsdp_checkpoint_holes(checkpoint);
+	if (info->holes == 0 || info->holes < info->bytes.on_disk - info->holes)
+		info->holes = FSDP_UNKNOWN;
 	info->unread = fsdp_checkpoint_unread(checkpoint, &info->unseen);
 	if (!fsdp_kind_find(checkpoint, info->facts, &info->kind, ret_error))
 		return false;

@@ -42,6 +42,8 @@ struct info {
 		size_t tensors, pieces, files, modules, units, values, prefixes;
 	} counts;
 	struct fsdp_bytes bytes;
+	uint64_t
+		holes; /* bytes that were never written, if most were not; else unknown */
 	uint64_t unread; /* pickles beside and below it */
 	bool unseen;     /* there may be more */
 	enum fsdp_sums_by by_dtype, by_role, by_rank;

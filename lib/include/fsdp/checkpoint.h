@@ -375,6 +375,10 @@ struct fsdp_bytes {
 FSDP_API struct fsdp_bytes fsdp_checkpoint_bytes(
 	const struct fsdp_checkpoint *checkpoint);
 
+/** Bytes of its files that were never written, which read as zero: holes. Looks at the files,
+ * on the thread that opened it. What a file system does not tell is no hole. */
+FSDP_API uint64_t fsdp_checkpoint_holes(const struct fsdp_checkpoint *checkpoint);
+
 /** Files in the folder that was named, and below it, that are pickles and were not read; if
  * count_beside was asked for. *ret_more, which may be NULL: others were not looked at. */
 FSDP_API uint64_t fsdp_checkpoint_unread(
