@@ -420,10 +420,10 @@ ROWS = [
 ]
 
 
-def emptied(name, bias=True, **config):
+def emptied(name, bias=True, shape=(0,), **config):
     """A parameter of which nothing is there, beside others."""
     def emptied_weight(folder):
-        tensors = {"b.weight": Tensor(Storage("0", 6), (2, 3), (3, 1)), "a.weight": Tensor(Storage("1", 0), (0,), (1,))}
+        tensors = {"b.weight": Tensor(Storage("0", 6), (2, 3), (3, 1)), "a.weight": Tensor(Storage("1", 0), shape, shape[1:] + (1,))}
         if bias:
             tensors["a.bias"] = Tensor(Storage("0", 6), (2,), (1,))
         if config:
@@ -440,6 +440,8 @@ CURES = [
     ("FI4004", emptied("pytorch_model.bin", model_type="x"),
      "gather the parameters before they are saved; with ZeRO-3, save with stage3_gather_16bit_weights_on_model_save"),
     ("FI4004", emptied("model.pt", bias=False), None),
+    # As LW-DETR builds modules of size 0.
+    ("FI4004", emptied("pytorch_model.bin", bias=False, shape=(0, 3), model_type="x"), None),
 ]
 
 

@@ -82,6 +82,7 @@ struct empties {
 	uint32_t *list;
 	size_t count, parameters;
 	bool has_type; /* a configuration names the type of a transformers model */
+	bool has_bare; /* a weight has one dimension, as ZeRO's placeholders have */
 	struct fsdp_states *states;
 };
 
@@ -133,7 +134,8 @@ static enum emptiness evidence_of(const struct empties *empties, uint32_t index)
 		return NO_EVIDENCE;
 	if (family != NULL && strncmp(family, "deepspeed", 9) == 0)
 		return OF_ZERO;
-	if (empties->has_type)
+	/* Modules of size 0 keep the other dimension of their weights (LW-DETR). */
+	if (empties->has_type && empties->has_bare)
 		return HAS_TYPE;
 	if (memmem(name.data, name.size, "lora_", 5) != NULL)
 		return IN_ADAPTER;
@@ -164,7 +166,7 @@ static bool judge(const struct empties *empties)
 		evidence = evidence == NO_EVIDENCE ? found : evidence;
 		are_bare &= tensor.dims == 1;
 		are_of_zero |=
-			found == OF_ZERO || found == IN_ADAPTER || empties->has_type;
+			found == OF_ZERO || found == IN_ADAPTER || found == HAS_TYPE;
 		if (count < FSDP_AFFECTED_KEPT)
 			names[count] = fsdp_arena_copy(
 				checking->arena, name_of(checking, &tensor));
@@ -217,6 +219,10 @@ static bool find_all(struct empties *empties)
 		if (empties->list == NULL)
 			return false;
 		empties->list[empties->count++] = i;
+		empties->has_bare |=
+			tensor.dims == 1 &&
+			fsdp_span_is(fsdp_span_last(name_of(checking, &tensor), '.'),
+				"weight");
 	}
 	return !checking->name.failed;
 }
