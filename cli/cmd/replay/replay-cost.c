@@ -102,8 +102,7 @@ static bool is_whole(const struct replay *replay)
 	for (size_t i = 0; i < replay->count; i++) {
 		const struct fsdp_recording *one = replay_by_rank(replay, i);
 
-		if (one->truncated || one->interrupted || one->dropped != 0 ||
-			replay_lost_kernels(one))
+		if (one->truncated || one->interrupted || one->dropped != 0)
 			return false;
 	}
 	return true;
@@ -221,10 +220,19 @@ static void tell_straggler(struct out *out, const struct replay_cost *cost)
 	out_line_end(out);
 }
 
-bool replay_advises(const struct replay *replay)
+static bool wants_advice(const struct replay *replay)
 {
 	/* What is missing may be what was lost. */
 	return strcmp(replay->options->advice, "no") != 0 && is_whole(replay);
+}
+
+bool replay_advises(const struct replay *replay)
+{
+	bool lost = false;
+
+	for (size_t i = 0; i < replay->count; i++)
+		lost |= replay_lost_kernels(replay_by_rank(replay, i));
+	return !lost && wants_advice(replay);
 }
 
 void replay_tell_advice(struct replay *replay, const struct replay_cost *cost)
@@ -274,7 +282,7 @@ void replay_tell_allocations(struct replay *run)
 		add_allocations(replay_by_rank(run, i), &count, &ns, &steps_ns);
 		steps += replay_by_rank(run, i)->step_count;
 	}
-	if (!replay_advises(run) || !(part(ns, steps_ns) >= LEAST_ALLOCATION))
+	if (!wants_advice(run) || !(part(ns, steps_ns) >= LEAST_ALLOCATION))
 		return;
 	out_line(run->run->out, NULL,
 		"allocator: %.1f calls like cudaMalloc and cudaFree in a step, %s ms (%.0f %%): memory is nearly full; try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",

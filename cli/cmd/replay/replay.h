@@ -121,7 +121,7 @@ void replay_tell_advice(struct replay *replay, const struct replay_cost *cost);
 void replay_tell_allocations(struct replay *run);
 /* More than one launch in a hundred has no kernel: shares of time are not known then. */
 bool replay_lost_kernels(const struct fsdp_recording *one);
-/* Whether lines that advise are wanted. */
+/* Whether lines that advise on time of the device are wanted, and can be. */
 bool replay_advises(const struct replay *replay);
 
 /* Whether nothing was recorded that time could be given to; and whether there are no
