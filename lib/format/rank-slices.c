@@ -33,11 +33,11 @@ static const struct slice_layout {
 };
 
 /* What a configuration has of a model. */
-enum size { WIDTH, HEADS, HEAD, INNER, SIZES };
+enum model_size { WIDTH, HEADS, HEAD, INNER, SIZES };
 
 static const struct {
 	const char *key;
-	enum size size;
+	enum model_size size;
 } size_keys[] = {
 	{ "dim", WIDTH },
 	{ "hidden_size", WIDTH },

@@ -81,10 +81,10 @@ void fsdp_deepspeed_judge_files(struct fsdp_deepspeed *ds)
 /* ---- files of a slice ---- */
 
 /* What a slice has other files of. */
-enum part { LAYER, EXPERT, EXPERT_OF_ALL, EXPERT_RANK };
+enum file_part { LAYER, EXPERT, EXPERT_OF_ALL, EXPERT_RANK };
 
-static void name_part(const struct fsdp_deepspeed *ds, enum part part, uint32_t layer,
-	uint64_t number, char *name, size_t size)
+static void name_part(const struct fsdp_deepspeed *ds, enum file_part part,
+	uint32_t layer, uint64_t number, char *name, size_t size)
 {
 	unsigned slice = ds->slice_index;
 	if (part == LAYER && ds->layers_by_rank)
@@ -105,7 +105,7 @@ static void name_part(const struct fsdp_deepspeed *ds, enum part part, uint32_t 
 
 /* Of the files with numbers below `count` the first that is gone is reported: the others
  * have the same cause. */
-static bool judge_part(struct fsdp_deepspeed *ds, enum part part, uint32_t layer,
+static bool judge_part(struct fsdp_deepspeed *ds, enum file_part part, uint32_t layer,
 	uint64_t count, const char *counter)
 {
 	char name[128];
