@@ -103,45 +103,46 @@ static void name_part(const struct fsdp_deepspeed *ds, enum file_part part,
 			FSDP_LLU(number), slice);
 }
 
-/* Of the files with numbers below `count` the first that is gone is reported: the others
- * have the same cause. */
+/* Of files of one kind the first that is gone is reported: the others have the same cause.
+ * True: it is there. */
+static bool judge_file(struct fsdp_deepspeed *ds, enum file_part part, uint32_t layer,
+	uint64_t number, const char *why)
+{
+	char name[128];
+	name_part(ds, part, layer, number, name, sizeof name);
+	if (has_file(ds, name))
+		return true;
+	fsdp_find(&ds->reading->model->findings, FSDP_RULE_MISSING_FILE,
+		FSDP_PLACE(.file = fsdp_arena_copy(
+				   ds->reading->model->arena, fsdp_span_text(name)),
+			.next = "copy it and the others of its kind that are missing"),
+		"%s", why);
+	return false;
+}
+
+/* Files with numbers below `count`. */
 static bool judge_part(struct fsdp_deepspeed *ds, enum file_part part, uint32_t layer,
 	uint64_t count, const char *counter)
 {
-	char name[128];
-	for (uint64_t i = 0; i < count; i++) {
-		name_part(ds, part, layer, i, name, sizeof name);
-		if (has_file(ds, name))
-			continue;
-		fsdp_find(&ds->reading->model->findings, FSDP_RULE_MISSING_FILE,
-			FSDP_PLACE(.file = fsdp_arena_copy(ds->reading->model->arena,
-					   fsdp_span_text(name)),
-				.next = "copy it and the others of its kind that are missing"),
-			"%s counts %llu such files of this rank of the model", counter,
-			FSDP_LLU(count));
-		return false;
-	}
-	return true;
+	char why[160];
+	bool good = true;
+	snprintf(why, sizeof why, "%s counts %llu such files of this rank of the model",
+		counter, FSDP_LLU(count));
+	for (uint64_t i = 0; good && i < count; i++)
+		good = judge_file(ds, part, layer, i, why);
+	return good;
 }
 
 /* A pipeline writes each layer to a file, and param_shapes have the layer's number. */
 static void judge_layers(struct fsdp_deepspeed *ds)
 {
-	char name[128];
 	uint32_t layer;
 	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
 		struct fsdp_span fqn = ds->slice.parameters[i].fqn;
-		if (!fsdp_deepspeed_take_index(&fqn, &layer))
-			continue;
-		name_part(ds, LAYER, layer, 0, name, sizeof name);
-		if (has_file(ds, name))
-			continue;
-		fsdp_find(&ds->reading->model->findings, FSDP_RULE_MISSING_FILE,
-			FSDP_PLACE(.file = fsdp_arena_copy(ds->reading->model->arena,
-					   fsdp_span_text(name)),
-				.next = "copy it and the others of its kind that are missing"),
-			"param_shapes list parameters of this layer of the pipeline");
-		return;
+		if (fsdp_deepspeed_take_index(&fqn, &layer) &&
+			!judge_file(ds, LAYER, layer, 0,
+				"param_shapes list parameters of this layer of the pipeline"))
+			return;
 	}
 }
 
