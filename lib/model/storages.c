@@ -44,6 +44,8 @@ static struct use use_of(const struct fsdp_model *model,
 	uint64_t numel = fsdp_model_numel(model, tensor);
 	if (numel == 0)
 		return use;
+	if (tensor->dtype == FSDP_DTYPE_UNKNOWN)
+		return (struct use){ 0, size };
 	(void)fsdp_dtype_bytes(tensor->dtype, piece->storage_offset, &use.begin);
 	use.end = fsdp_min(view_end(model, tensor, piece, numel), size);
 	return use.end > use.begin ? use : (struct use){ 0 };
