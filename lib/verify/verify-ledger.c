@@ -84,8 +84,33 @@ static struct unwritten add_holes(
 	return sum;
 }
 
-/* A copy that leaves zeros out makes holes too, but no model is half zeros. What is small
- * beside the model may be. */
+/* A fresh adapter is half zeros, or all. */
+static bool is_of_adapter(const struct fsdp_names *names, uint32_t name)
+{
+	for (; name != 0; name = fsdp_names_at(names, name)->parent) {
+		struct fsdp_span segment = fsdp_names_segment(names, name);
+		if (fsdp_span_is(segment, "base_model") ||
+			fsdp_span_begins(segment, FSDP_SPAN("lora_")))
+			return true;
+	}
+	return false;
+}
+
+static bool has_adapter(
+	const struct fsdp_verify *verify, const struct fsdp_verify_file *file)
+{
+	const struct fsdp_model *model = &verify->checkpoint->model;
+	bool found = false;
+	for (size_t i = 0; i < file->piece_count && !found; i++)
+		found = is_of_adapter(&model->names,
+			fsdp_model_tensor(
+				model, fsdp_model_piece(model, file->pieces[i])->tensor)
+				->name);
+	return found;
+}
+
+/* A copy that leaves zeros out makes holes too, but no model is half zeros unless it is an
+ * adapter. What is small beside the model may be. */
 static bool find_unwritten(
 	struct fsdp_verify *verify, const struct fsdp_verify_file *file)
 {
@@ -93,7 +118,8 @@ static bool find_unwritten(
 	char names[FSDP_NAMES_SHOWN];
 	if (sum.bytes == 0 || sum.bytes < sum.model - sum.bytes ||
 		(sum.bytes < SMALL_HOLES &&
-			sum.bytes < verify->checkpoint->model.payload / SMALL_SHARE))
+			sum.bytes < verify->checkpoint->model.payload / SMALL_SHARE) ||
+		has_adapter(verify, file))
 		return false;
 	fsdp_verify_names(verify, file, sum.begin, sum.end, names);
 	fsdp_find(&verify->findings, FSDP_RULE_FILE_HOLE,
