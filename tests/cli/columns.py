@@ -118,7 +118,7 @@ def topics(binary):
 
 def on_terminal(binary, words, columns, folder):
     """What a terminal of so many columns is sent."""
-    environment = {**sandbox.environment(folder), "TERM": "xterm"}
+    environment = {**sandbox.environment(folder), "TERM": "xterm", "FSDP_INSPECT_PROGRESS": "never"}
     return terminals.shown([binary, *words], columns, folder, environment)[0]
 
 

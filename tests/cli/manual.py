@@ -151,8 +151,10 @@ def furnish(binary, folder, real):
 
 
 def on_terminal(line, folder):
-    """([line of text...], status) of a shell line whose output is a terminal."""
-    sent, status = terminals.shown(["/bin/sh", "-c", line], COLUMNS, folder, sandbox.environment(folder))
+    """([line of text...], status) of a shell line whose output is a terminal. Progress, which comes and goes
+    with the load of the machine, is off."""
+    environment = {**sandbox.environment(folder), "FSDP_INSPECT_PROGRESS": "never"}
+    sent, status = terminals.shown(["/bin/sh", "-c", line], COLUMNS, folder, environment)
     return readme.trimmed([one.rstrip() for one in PAINT.sub("", sent).split("\n")]), status
 
 
