@@ -106,7 +106,8 @@ def adapted(args, path, truth, problems):
     """What audit --for=peft says, without the base and with its names. What is not known is never called loadable, but
     where only the base tells."""
     told = truth["peft"]
-    for options in [], [f"--expect={os.path.join(os.path.dirname(path), truth['expect'])}"]:
+    expected = [[f"--expect={os.path.join(os.path.dirname(path), truth['expect'])}"]] if "expect" in truth else []
+    for options in [[], *expected]:
         answer = answered(args, path, "peft", options, problems)
         if answer is None:
             return

@@ -134,23 +134,23 @@ static const char *find_dora(struct fsdp_complete *complete)
 
 /* ---- rank ---- */
 
-/* Whether the configuration gives all adapters one rank. AdaLoRA begins with one, and takes
- * some of it away while it is trained: a pattern then says what is left. */
+/* Whether the configuration gives all matrices of LoRA one rank. Of other types of adapters
+ * `r` can mean something else. */
 static bool has_rank(const struct fsdp_complete *complete, uint64_t *ret_rank)
 {
 	uint32_t adapter = complete->config.adapter;
-	bool is_shrinking = fsdp_span_is(
-		fsdp_complete_get_text(complete, adapter, "peft_type"), "ADALORA");
+	struct fsdp_span type = fsdp_complete_get_text(complete, adapter, "peft_type");
 	uint32_t pattern = fsdp_complete_get(complete, adapter, "rank_pattern");
 	uint32_t parameters = fsdp_complete_get(complete, adapter, "target_parameters");
 
+	if (type.size != 0 && !fsdp_span_is(type, "LORA"))
+		return false;
 	if (pattern != FSDP_NONE && at(complete, pattern).value.count > 0)
 		return false;
 	if (parameters != FSDP_NONE &&
 		at(complete, parameters).value.kind != FSDP_TOKEN_NONE)
 		return false;
-	return fsdp_complete_get_integer(
-		       complete, adapter, is_shrinking ? "init_r" : "r", ret_rank) &&
+	return fsdp_complete_get_integer(complete, adapter, "r", ret_rank) &&
 	       *ret_rank > 0;
 }
 

@@ -65,11 +65,9 @@ static bool find_wanted(struct fsdp_loading *loading,
 {
 	enum fsdp_adapter_size size = walk->name.member->size;
 
-	if (size == FSDP_ADAPTER_ALL)
-		return fsdp_numel(base->shape, base->dims, ret_size);
-	if (size == FSDP_ADAPTER_SIDE && walk->name.member->core != 0 &&
+	if (walk->name.member->unsized_by != 0 &&
 		fsdp_adapter_has(walk->form, walk->checkpoint, &walk->name,
-			walk->name.member->core))
+			walk->name.member->unsized_by))
 		return false;
 	if (size == FSDP_ADAPTER_SIDE)
 		size = scaled_side(loading, walk->name.module);
@@ -89,17 +87,15 @@ static bool find_stored(struct fsdp_loading *loading,
 	const struct fsdp_adapter_member *member = walk->name.member;
 	const struct fsdp_tensor *tensor = &walk->tensor;
 	int64_t times = 1;
-	uint32_t rank_dim, at;
 
-	if (member->size == FSDP_ADAPTER_ALL || member->size == FSDP_ADAPTER_SIDE)
+	if (member->size == FSDP_ADAPTER_SIDE)
 		return fsdp_numel(tensor->shape, tensor->dims, ret_size);
-	fsdp_adapter_find_dims(walk, &rank_dim, &at);
 	if (member->times != NULL)
 		times = fsdp_load_integer(loading, FSDP_ADAPTER_CONFIG, member->times, 0);
 	if (member->times_at != 0)
 		times = fsdp_adapter_size_at(walk, member->times_at);
-	return fsdp_adapter_size_at(walk, at) >= 0 && times > 0 &&
-	       fsdp_mul((uint64_t)fsdp_adapter_size_at(walk, at), (uint64_t)times,
+	return fsdp_adapter_size_at(walk, member->at) >= 0 && times > 0 &&
+	       fsdp_mul((uint64_t)fsdp_adapter_size_at(walk, member->at), (uint64_t)times,
 		       ret_size);
 }
 
@@ -132,14 +128,13 @@ bool fsdp_adapter_has_other_sizes(struct fsdp_loading *loading)
 	return false;
 }
 
-/* "x.q_proj.weight" of the base: the module, if an adapter of this form goes there. */
-static struct fsdp_span module_of(
-	const struct fsdp_adapter_form *form, const struct fsdp_load_expected *wanted)
+/* "x.q_proj.weight" of the base: the module, if an adapter can go there. */
+static struct fsdp_span module_of(const struct fsdp_load_expected *wanted)
 {
 	struct fsdp_span module = wanted->name;
 
 	if (!fsdp_span_ends(module, FSDP_SPAN(".weight")) ||
-		(wanted->shape != NULL && (wanted->dims < 2) != form->is_of_vectors))
+		(wanted->shape != NULL && wanted->dims < 2))
 		return (struct fsdp_span){ 0 };
 	module.size -= sizeof ".weight" - 1;
 	return module;
@@ -168,7 +163,7 @@ static const struct fsdp_adapter_member *likely_member(
 		if (form->members[i].size == FSDP_ADAPTER_ROWS &&
 			memmem(last.data, last.size, "emb", 3) != NULL)
 			return &form->members[i];
-	return &form->members[0];
+	return &form->members[1];
 }
 
 /* The base has targets for which nothing is stored; `by_pattern`: those of which a pattern
@@ -182,7 +177,7 @@ static bool lacks_targets(struct fsdp_loading *loading, bool by_pattern)
 	fsdp_adapter_begin(&walk, loading);
 	for (size_t i = 0; walk.checkpoint != NULL && i < options->expected_count; i++) {
 		const struct fsdp_load_expected *wanted = &options->expected[i];
-		struct fsdp_span module = module_of(walk.form, wanted);
+		struct fsdp_span module = module_of(wanted);
 		if (module.data == NULL || module.size > FSDP_ADAPTER_NAME / 2 ||
 			(!fsdp_adapter_is_target(loading, module, &is_unknown) &&
 				!is_parameter_to_adapt(loading, wanted->name)) ||
@@ -205,66 +200,6 @@ bool fsdp_adapter_lacks_target(struct fsdp_loading *loading)
 bool fsdp_adapter_may_lack_target(struct fsdp_loading *loading)
 {
 	return lacks_targets(loading, true);
-}
-
-/* The largest size of the base's targets on one side. */
-static uint64_t widest_of(struct fsdp_loading *loading,
-	const struct fsdp_adapter_form *form, enum fsdp_adapter_size side)
-{
-	const struct fsdp_loads_options *options = loading->options;
-	uint64_t widest = 0;
-	bool is_unknown;
-
-	for (size_t i = 0; i < options->expected_count; i++) {
-		struct fsdp_span module = module_of(form, &options->expected[i]);
-		const struct fsdp_load_tensor *base =
-			module.data != NULL ? base_of(loading, module) : NULL;
-		if (base == NULL || base->shape == NULL || base->dims != 2 ||
-			!fsdp_adapter_is_target(loading, module, &is_unknown))
-			continue;
-		uint64_t width = side_of(loading, base, side);
-		widest = width > widest ? width : widest;
-	}
-	return widest;
-}
-
-/* VeRA: the matrices that all modules share are as large as the largest target. */
-bool fsdp_adapter_has_other_projection(struct fsdp_loading *loading)
-{
-	static const struct {
-		const char *name;
-		enum fsdp_adapter_size side;
-		uint32_t dim;
-	} shared[] = {
-		{ "base_model.vera_A", FSDP_ADAPTER_IN, 1 },
-		{ "base_model.vera_B", FSDP_ADAPTER_OUT, 0 },
-	};
-	struct fsdp_adapter_walk walk;
-
-	fsdp_adapter_begin(&walk, loading);
-	if (walk.checkpoint == NULL || !fsdp_adapter_is_of_type(loading, "VERA"))
-		return false;
-	for (size_t i = 0; i < FSDP_COUNT(shared); i++) {
-		uint32_t index =
-			fsdp_tensor_find(walk.checkpoint, fsdp_span_text(shared[i].name));
-		uint64_t wanted = widest_of(loading, walk.form, shared[i].side);
-		if (index == FSDP_NONE || wanted == 0)
-			continue;
-		struct fsdp_tensor stored = fsdp_tensor(walk.checkpoint, index);
-		if (stored.dims != 2 || (uint64_t)stored.shape[shared[i].dim] == wanted)
-			continue;
-		fsdp_load_say(loading, 0, "%s", shared[i].name);
-		fsdp_adapter_say_numbers(
-			loading, stored.shape[shared[i].dim], (int64_t)wanted);
-		return true;
-	}
-	return false;
-}
-
-bool fsdp_adapter_has_unknown_sizes(struct fsdp_loading *loading)
-{
-	return loading->options->expected != NULL &&
-	       fsdp_adapter_form(loading)->has_sizes_unknown;
 }
 
 /* Whether the adapter has a bias of the base, which lies below its module if that is

@@ -14,6 +14,13 @@ enum {
 	LITERAL = 1024,
 };
 
+bool fsdp_adapter_ends(struct fsdp_span module, struct fsdp_span word)
+{
+	return word.size != 0 && fsdp_span_ends(module, word) &&
+	       (module.size == word.size ||
+		       module.data[module.size - word.size - 1] == '.');
+}
+
 bool fsdp_adapter_is_of_type(struct fsdp_loading *loading, const char *type)
 {
 	return fsdp_span_is(
@@ -56,32 +63,22 @@ static bool find_range(struct fsdp_loading *loading, const char *key,
 	return false;
 }
 
-bool fsdp_adapter_next_item(struct fsdp_loading *loading, const char *key, uint32_t *at,
-	struct fsdp_setting *ret_item)
+bool fsdp_adapter_next(struct fsdp_loading *loading, const char *key, uint32_t *at,
+	struct fsdp_span *ret_word)
 {
 	struct fsdp_survey_document config;
 	uint32_t begin, end;
 
 	if (!find_range(loading, key, &config, &begin, &end))
 		return false;
-	*at = *at == 0 ? begin : *at;
-	if (*at >= end)
-		return false;
-	*ret_item = config.settings[*at];
-	*at = ret_item->end;
-	return true;
-}
-
-bool fsdp_adapter_next(struct fsdp_loading *loading, const char *key, uint32_t *at,
-	struct fsdp_span *ret_word)
-{
-	struct fsdp_setting item;
-
-	while (fsdp_adapter_next_item(loading, key, at, &item))
+	for (*at = *at == 0 ? begin : *at; *at < end;) {
+		struct fsdp_setting item = config.settings[*at];
+		*at = item.end;
 		if (item.value.kind == FSDP_TOKEN_TEXT) {
 			*ret_word = item.value.text;
 			return true;
 		}
+	}
 	return false;
 }
 
@@ -209,26 +206,6 @@ static bool read_literal(
 	return at == pattern.size;
 }
 
-/* AdaLoRA: which of its ranks a module has kept, by the name of a tensor. */
-static bool is_of_kept_ranks(struct fsdp_span key, struct fsdp_span module)
-{
-	return fsdp_span_begins(key, module) &&
-	       fsdp_span_ends(key, FSDP_SPAN(".lora_E")) &&
-	       key.size == module.size + sizeof ".lora_E" - 1;
-}
-
-static int64_t count_kept(const struct fsdp_survey_document *config, uint32_t index)
-{
-	struct fsdp_setting setting = config->settings[index];
-	int64_t kept = 0;
-
-	if (setting.value.kind == FSDP_TOKEN_INTEGER)
-		return setting.value.integer;
-	for (uint32_t i = index + 1; i < setting.end; i = config->settings[i].end)
-		kept += config->settings[i].value.integer != 0;
-	return kept;
-}
-
 /* Whether a pattern is of the module; *ret_known is false for one with other marks. */
 static bool is_pattern_of(
 	struct fsdp_span pattern, struct fsdp_span module, bool *ret_known)
@@ -251,20 +228,17 @@ bool fsdp_adapter_rank(struct fsdp_loading *loading, const struct fsdp_adapter_f
 	bool is_known = true;
 	uint32_t at, end;
 
-	*ret_rank = fsdp_adapter_is_list(loading, form->rank)
-			    ? (int64_t)fsdp_load_setting(
-				      loading, FSDP_ADAPTER_CONFIG, form->rank)
-				      .value.count
-			    : fsdp_load_integer(loading, FSDP_ADAPTER_CONFIG, form->rank,
-				      form->rank_default);
+	*ret_rank = fsdp_load_integer(
+		loading, FSDP_ADAPTER_CONFIG, form->rank, form->rank_default);
 	if (!find_range(loading, "rank_pattern", &config, &at, &end))
 		return true;
 	for (; at < end && is_known; at = config.settings[at].end) {
-		struct fsdp_span key = config.settings[at].key;
-		if (!is_of_kept_ranks(key, module) &&
-			!is_pattern_of(key, module, &is_known))
+		struct fsdp_setting setting = config.settings[at];
+		if (!is_pattern_of(setting.key, module, &is_known))
 			continue;
-		*ret_rank = count_kept(&config, at);
+		*ret_rank = setting.value.kind == FSDP_TOKEN_INTEGER
+				    ? setting.value.integer
+				    : 0;
 		return true;
 	}
 	return is_known;

@@ -1,96 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What each type of adapter stores.
+ * What each supported type of adapter stores, and its tensors one after the other.
  *
  * Origin: peft/tuners (0.21).
  */
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "analysis/loaders/adapter.h"
 #include "base/num.h"
 
-#define BIT(member) (UINT32_C(1) << (member))
-
 /* clang-format off */
 #define MEMBER(name_, tail_, ...) { .name = name_, .tail = tail_, __VA_ARGS__ }
 #define SIZE(size_, at_) .size = FSDP_ADAPTER_##size_, .at = at_
-#define NEEDS(...) .needs = __VA_ARGS__
 #define RANK(dim) .rank_dim = dim
 
-enum { LORA_A, LORA_B, EMBEDDING_A, EMBEDDING_B, MAGNITUDE, LORA_BIAS };
-enum { ADA_A, ADA_B, ADA_E };
-enum { HADA_1A, HADA_1B, HADA_2A, HADA_2B, HADA_T1, HADA_T2 };
-enum { KR_1, KR_1A, KR_1B, KR_2, KR_2A, KR_2B, KR_T2 };
-
-#define KR_LEFT (BIT(KR_1) | BIT(KR_1A) | BIT(KR_1B))
-#define KR_RIGHT (BIT(KR_2) | BIT(KR_2A) | BIT(KR_2B))
-
-#define HADA_CORE .core = BIT(HADA_T1) | BIT(HADA_T2)
+enum { LORA_A = 1, LORA_B, EMBEDDING_A, EMBEDDING_B, MAGNITUDE, LORA_BIAS };
+enum { BOFT_R = 1, BOFT_S };
 
 static const struct fsdp_adapter_form forms[] = {
 	{ .type = "LORA", .rank = "r", .rank_default = 8, .members = {
-		[LORA_A] = MEMBER("lora_A", ".weight", NEEDS(BIT(LORA_B)), .flag = "use_dora",
-			.also_needs = BIT(MAGNITUDE), RANK(1), SIZE(IN, 1)),
-		[LORA_B] = MEMBER("lora_B", ".weight", NEEDS(BIT(LORA_A)), .flag = "lora_bias",
-			.also_needs = BIT(LORA_BIAS), RANK(2), SIZE(OUT, 0)),
-		[EMBEDDING_A] = MEMBER("lora_embedding_A", "", NEEDS(BIT(EMBEDDING_B)),
-			.flag = "use_dora", .also_needs = BIT(MAGNITUDE), RANK(1), SIZE(ROWS, 1)),
-		[EMBEDDING_B] = MEMBER("lora_embedding_B", "", NEEDS(BIT(EMBEDDING_A)), RANK(2),
+		[LORA_A] = MEMBER("lora_A", ".weight", .needs = LORA_B, .flag = "use_dora",
+			.also_needs = MAGNITUDE, RANK(1), SIZE(IN, 1)),
+		[LORA_B] = MEMBER("lora_B", ".weight", .needs = LORA_A, .flag = "lora_bias",
+			.also_needs = LORA_BIAS, RANK(2), SIZE(OUT, 0)),
+		[EMBEDDING_A] = MEMBER("lora_embedding_A", "", .needs = EMBEDDING_B,
+			.flag = "use_dora", .also_needs = MAGNITUDE, RANK(1), SIZE(ROWS, 1)),
+		[EMBEDDING_B] = MEMBER("lora_embedding_B", "", .needs = EMBEDDING_A, RANK(2),
 			SIZE(COLUMNS, 0)),
 		[MAGNITUDE] = MEMBER("lora_magnitude_vector", "", .live_tail = ".weight",
-			.core = BIT(EMBEDDING_A), SIZE(SIDE, 0)),
+			.unsized_by = EMBEDDING_A, SIZE(SIDE, 0)),
 		[LORA_BIAS] = MEMBER("lora_B", ".bias", SIZE(OUT, 0)) } },
-	{ .type = "ADALORA", .rank = "init_r", .rank_default = 12, .members = {
-		[ADA_A] = MEMBER("lora_A", "", NEEDS(BIT(ADA_E)), RANK(1), SIZE(IN, 1)),
-		[ADA_B] = MEMBER("lora_B", "", NEEDS(BIT(ADA_A)), RANK(2), SIZE(OUT, 0)),
-		[ADA_E] = MEMBER("lora_E", "", NEEDS(BIT(ADA_B)), RANK(1)) } },
-	{ .type = "IA3", .members = { MEMBER("ia3_l", "", SIZE(SIDE, 0)) } },
-	{ .type = "LOHA", .rank = "r", .rank_default = 8, .members = {
-		[HADA_1A] = MEMBER("hada_w1_a", "", NEEDS(BIT(HADA_1B)), RANK(2), HADA_CORE, SIZE(OUT, 0)),
-		[HADA_1B] = MEMBER("hada_w1_b", "", NEEDS(BIT(HADA_2A)), RANK(1), HADA_CORE, SIZE(IN, 1)),
-		[HADA_2A] = MEMBER("hada_w2_a", "", NEEDS(BIT(HADA_2B)), RANK(2), HADA_CORE, SIZE(OUT, 0)),
-		[HADA_2B] = MEMBER("hada_w2_b", "", NEEDS(BIT(HADA_1A)), RANK(1), HADA_CORE, SIZE(IN, 1)),
-		[HADA_T1] = MEMBER("hada_t1", "", NEEDS(BIT(HADA_T2)), RANK(1)),
-		[HADA_T2] = MEMBER("hada_t2", "", NEEDS(BIT(HADA_T1)), RANK(1)) } },
-	{ .type = "LOKR", .rank = "r", .rank_default = 8, .has_sizes_unknown = true, .members = {
-		[KR_1] = MEMBER("lokr_w1", "", NEEDS(KR_RIGHT)),
-		[KR_1A] = MEMBER("lokr_w1_a", "", NEEDS(BIT(KR_1B)), .also_needs = KR_RIGHT, RANK(2)),
-		[KR_1B] = MEMBER("lokr_w1_b", "", NEEDS(BIT(KR_1A)), RANK(1)),
-		[KR_2] = MEMBER("lokr_w2", "", NEEDS(KR_LEFT)),
-		[KR_2A] = MEMBER("lokr_w2_a", "", NEEDS(BIT(KR_2B)), .also_needs = KR_LEFT, RANK(2), .core = BIT(KR_T2)),
-		[KR_2B] = MEMBER("lokr_w2_b", "", NEEDS(BIT(KR_2A)), RANK(1), .core = BIT(KR_T2)),
-		[KR_T2] = MEMBER("lokr_t2", "", NEEDS(BIT(KR_2A)), RANK(1)) } },
-	{ .type = "VERA", .rank = "r", .rank_default = 256, .members = {
-		MEMBER("vera_lambda_b", "", NEEDS(BIT(1)), SIZE(OUT, 0)),
-		MEMBER("vera_lambda_d", "", NEEDS(BIT(0)), RANK(1)) } },
-	{ .type = "OFT", .members = {
+	{ .type = "IA3", .members = { { 0 }, MEMBER("ia3_l", "", SIZE(SIDE, 0)) } },
+	{ .type = "OFT", .members = { { 0 },
 		MEMBER("oft_R", ".weight", SIZE(IN, 0), .times = "oft_block_size") } },
 	{ .type = "BOFT", .rank = "boft_n_butterfly_factor", .rank_default = 1, .members = {
-		MEMBER("boft_R", "", NEEDS(BIT(1)), RANK(1), SIZE(IN, 1), .times_at = 2),
-		MEMBER("boft_s", "", NEEDS(BIT(0)), SIZE(OUT, 0)) } },
-	{ .type = "LN_TUNING", .is_of_vectors = true, .members = {
-		MEMBER("ln_tuning_layers", ".weight", SIZE(ALL, 0)),
-		MEMBER("ln_tuning_layers", ".bias", NEEDS(BIT(0)), SIZE(ALL, 0)) } },
-	{ .type = "FOURIERFT", .rank = "n_frequency", .rank_default = 1000, .members = {
-		MEMBER("fourierft_spectrum", "", RANK(1)) } },
-	{ .type = "HRA", .rank = "r", .rank_default = 8, .members = {
-		MEMBER("hra_u", "", RANK(2), SIZE(IN, 0)) } },
-	{ .type = "MISS", .rank = "r", .rank_default = 64, .members = {
-		MEMBER("miss_block", "", RANK(1), SIZE(OUT, 1)) } },
-	{ .type = "RANDLORA", .rank = "r", .rank_default = 32, .has_sizes_unknown = true, .members = {
-		MEMBER("randlora_lambda", "", NEEDS(BIT(1)), RANK(1)),
-		MEMBER("randlora_gamma", "", NEEDS(BIT(0))) } },
-	{ .type = "VBLORA", .rank = "r", .rank_default = 4, .members = {
-		MEMBER("vblora_logits_A", "", NEEDS(BIT(1)), RANK(1), SIZE(IN, 1), .times = "vector_length"),
-		MEMBER("vblora_logits_B", "", NEEDS(BIT(0)), RANK(2), SIZE(OUT, 0), .times = "vector_length") } },
-	{ .type = "TRAINABLE_TOKENS", .rank = "token_indices", .members = {
-		MEMBER("trainable_tokens_delta", "", RANK(1), SIZE(COLUMNS, 1)) } },
-	{ .type = "ADAPTION_PROMPT", .has_sizes_unknown = true, .members = {
-		MEMBER("adaption_prompt", "", NEEDS(BIT(1))),
-		MEMBER("adaption_gate", "", NEEDS(BIT(0))) } },
+		[BOFT_R] = MEMBER("boft_R", "", .needs = BOFT_S, RANK(1), SIZE(IN, 1), .times_at = 2),
+		[BOFT_S] = MEMBER("boft_s", "", .needs = BOFT_R, SIZE(OUT, 0)) } },
 	{ .type = "PROMPT_TUNING", .is_prompt = true },
 	{ .type = "PREFIX_TUNING", .is_prompt = true },
-	{ .type = "P_TUNING", .is_prompt = true },
 };
 /* clang-format on */
 
@@ -213,13 +161,9 @@ static bool is_stored(const struct fsdp_checkpoint *checkpoint, struct fsdp_span
 
 bool fsdp_adapter_has(const struct fsdp_adapter_form *form,
 	const struct fsdp_checkpoint *checkpoint, const struct fsdp_adapter_name *name,
-	uint32_t members)
+	uint8_t member)
 {
-	for (size_t i = 0; i < FSDP_ADAPTER_MEMBERS; i++)
-		if ((members & BIT(i)) != 0 && is_stored(checkpoint, name->module,
-						       &form->members[i], name->adapter))
-			return true;
-	return false;
+	return is_stored(checkpoint, name->module, &form->members[member], name->adapter);
 }
 
 bool fsdp_adapter_has_module(const struct fsdp_adapter_form *form,
@@ -244,9 +188,60 @@ void fsdp_adapter_say_live(struct fsdp_loading *loading, struct fsdp_span module
 		member->live_tail != NULL ? member->live_tail : member->tail);
 }
 
-bool fsdp_adapter_ends(struct fsdp_span module, struct fsdp_span word)
+/* ---- tensors ---- */
+
+/* Of adapters of prompts there is nothing to walk through. */
+void fsdp_adapter_begin(struct fsdp_adapter_walk *walk, struct fsdp_loading *loading)
 {
-	return word.size != 0 && fsdp_span_ends(module, word) &&
-	       (module.size == word.size ||
-		       module.data[module.size - word.size - 1] == '.');
+	walk->form = fsdp_adapter_form(loading);
+	walk->checkpoint = loading->knows_stored && !walk->form->is_prompt
+				   ? fsdp_load_open(loading, loading->weights)
+				   : NULL;
+	walk->next = 0;
+}
+
+bool fsdp_adapter_walk_on(struct fsdp_adapter_walk *walk)
+{
+	if (walk->checkpoint == NULL || walk->next == fsdp_tensor_count(walk->checkpoint))
+		return false;
+	walk->tensor = fsdp_tensor(walk->checkpoint, walk->next);
+	walk->name = fsdp_adapter_read_name(
+		walk->form, walk->checkpoint, walk->next++, walk->buffer);
+	return true;
+}
+
+/* On to the next that the loader puts into the model. */
+bool fsdp_adapter_walk_to_live(struct fsdp_adapter_walk *walk)
+{
+	while (fsdp_adapter_walk_on(walk))
+		if (walk->name.member != NULL && walk->name.is_live)
+			return true;
+	return false;
+}
+
+bool fsdp_adapter_is_stored_target(struct fsdp_loading *loading, struct fsdp_span module)
+{
+	bool is_unknown;
+
+	return !fsdp_adapter_is_set(loading, "target_modules") ||
+	       !fsdp_adapter_is_list(loading, "target_modules") ||
+	       fsdp_adapter_is_target(loading, module, &is_unknown);
+}
+
+void fsdp_adapter_say_name(
+	struct fsdp_loading *loading, const struct fsdp_adapter_walk *walk)
+{
+	fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(walk->name.whole, 512));
+}
+
+/* Says the number that is stored and the other one. */
+void fsdp_adapter_say_numbers(struct fsdp_loading *loading, int64_t stored, int64_t other)
+{
+	fsdp_load_say(loading, 1, "%" PRId64, stored);
+	fsdp_load_say(loading, 2, "%" PRId64, other);
+}
+
+int64_t fsdp_adapter_size_at(const struct fsdp_adapter_walk *walk, uint32_t dim)
+{
+	return dim < walk->tensor.dims ? walk->tensor.shape[dim] : -1;
 }

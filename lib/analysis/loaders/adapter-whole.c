@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What PEFT asks for by name: whole modules, tokens, and what all modules share.
+ * What PEFT asks for by name: whole modules and tokens.
  */
 #include <stdio.h>
 
@@ -202,57 +202,4 @@ bool fsdp_adapter_has_other_tokens(struct fsdp_loading *loading)
 		return false;
 	fsdp_adapter_say_numbers(loading, count, (int64_t)told.count);
 	return true;
-}
-
-/* What all modules share; VeRA: unless it is made again from a seed. */
-static bool lacks_shared(struct fsdp_loading *loading, const char *type, const char *name)
-{
-	const struct fsdp_checkpoint *checkpoint = adapter(loading);
-
-	return checkpoint != NULL && fsdp_adapter_is_of_type(loading, type) &&
-	       fsdp_load_integer(loading, FSDP_ADAPTER_CONFIG, "save_projection", 1) !=
-		       0 &&
-	       fsdp_tensor_find(checkpoint, fsdp_span_text(name)) == FSDP_NONE;
-}
-
-bool fsdp_adapter_lacks_projection(struct fsdp_loading *loading)
-{
-	return lacks_shared(loading, "VERA", "base_model.vera_A");
-}
-
-bool fsdp_adapter_lacks_bank(struct fsdp_loading *loading)
-{
-	return lacks_shared(loading, "VBLORA", "base_model.vblora_vector_bank");
-}
-
-bool fsdp_adapter_has_other_shared(struct fsdp_loading *loading)
-{
-	static const struct {
-		const char *type, *name, *setting;
-		uint32_t dim;
-	} shared[] = {
-		{ "VERA", "base_model.vera_A", "r", 0 },
-		{ "VERA", "base_model.vera_B", "r", 1 },
-		{ "VBLORA", "base_model.vblora_vector_bank", "num_vectors", 0 },
-		{ "VBLORA", "base_model.vblora_vector_bank", "vector_length", 1 },
-	};
-	const struct fsdp_checkpoint *checkpoint = adapter(loading);
-
-	for (size_t i = 0; checkpoint != NULL && i < FSDP_COUNT(shared); i++) {
-		uint32_t index =
-			fsdp_tensor_find(checkpoint, fsdp_span_text(shared[i].name));
-		int64_t told = fsdp_load_integer(
-			loading, FSDP_ADAPTER_CONFIG, shared[i].setting, -1);
-		if (index == FSDP_NONE || told < 0 ||
-			!fsdp_adapter_is_of_type(loading, shared[i].type))
-			continue;
-		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, index);
-		if (tensor.dims == 2 && tensor.shape[shared[i].dim] == told)
-			continue;
-		fsdp_load_say(loading, 0, "%s", shared[i].name);
-		fsdp_adapter_say_numbers(loading,
-			tensor.dims == 2 ? tensor.shape[shared[i].dim] : 0, told);
-		return true;
-	}
-	return false;
 }

@@ -14,7 +14,7 @@
 
 enum {
 	FSDP_ADAPTER_NAME = 4096,
-	FSDP_ADAPTER_MEMBERS = 8,
+	FSDP_ADAPTER_MEMBERS = 7,
 	FSDP_ADAPTER_ITEMS = 4096, /* of a list: programs write one for each module */
 };
 
@@ -26,35 +26,31 @@ enum fsdp_adapter_size {
 	FSDP_ADAPTER_ROWS,    /* of an embedding */
 	FSDP_ADAPTER_COLUMNS, /* … */
 	FSDP_ADAPTER_SIDE,    /* its elements are as many as inputs or as outputs */
-	FSDP_ADAPTER_ALL,     /* all elements of its weight */
 };
 
 /* A tensor of an adapted module. */
 struct fsdp_adapter_member {
 	const char *name, *tail; /* "lora_A", ".weight", as they are stored */
 	const char *live_tail; /* behind the adapter's name in the model; NULL: `tail` */
-	uint32_t needs;        /* bits of members, one of which is there, too … */
-	uint32_t also_needs;   /* … and one of these … */
-	const char *flag;      /* … if this is set; NULL: always */
+	uint8_t needs;         /* number of a member that is stored, too; 0: none */
+	uint8_t also_needs;    /* another one … */
+	const char *flag;      /* … if this is set */
+	uint8_t unsized_by;    /* beside this member `size` is not known; 0: none */
 	uint32_t rank_dim;     /* dimension that is the rank, from 1; 0: none */
 	enum fsdp_adapter_size size; /* what dimension `at` is … */
 	uint32_t at, times_at;       /* … times that dimension; 0: no other … */
 	const char *times;           /* … times that setting; NULL: none */
-	uint32_t core; /* bits of members; beside one of them dimension 1 is the rank
-			* and dimension 2 the size */
 };
 
 struct fsdp_adapter_form {
 	const char *type; /* as peft_type has it */
-	const char *rank; /* the setting that is the rank, or its items; NULL: none is */
+	const char *rank; /* the setting that is the rank; NULL: none is */
 	int64_t rank_default;
-	bool is_prompt;     /* one tensor in front of all layers, no module is adapted */
-	bool is_of_vectors; /* modules with a weight of one dimension are adapted */
-	bool has_sizes_unknown; /* what the base has to be is not known here */
-	struct fsdp_adapter_member members[FSDP_ADAPTER_MEMBERS];
+	bool is_prompt; /* one tensor in front of all layers, no module is adapted */
+	struct fsdp_adapter_member members[FSDP_ADAPTER_MEMBERS]; /* from 1 on */
 };
 
-/* As the configuration says; NULL: of a type of which too little is known. */
+/* As the configuration says; NULL: of a type that is not supported. */
 const struct fsdp_adapter_form *fsdp_adapter_form(struct fsdp_loading *loading);
 
 /* A tensor's name, taken apart. */
@@ -70,10 +66,10 @@ struct fsdp_adapter_name {
 struct fsdp_adapter_name fsdp_adapter_read_name(const struct fsdp_adapter_form *form,
 	const struct fsdp_checkpoint *checkpoint, uint32_t tensor, char *buffer);
 
-/* Whether a tensor of one of these members, which are bits, lies beside the named one. */
+/* Whether the module of the named tensor has a member, by its number. */
 bool fsdp_adapter_has(const struct fsdp_adapter_form *form,
 	const struct fsdp_checkpoint *checkpoint, const struct fsdp_adapter_name *name,
-	uint32_t members);
+	uint8_t member);
 
 /* Whether any tensor is stored for a module of the base. */
 bool fsdp_adapter_has_module(const struct fsdp_adapter_form *form,
@@ -103,9 +99,6 @@ bool fsdp_adapter_walk_on(struct fsdp_adapter_walk *walk);
 /* On to the next that the loader puts into the model. */
 bool fsdp_adapter_walk_to_live(struct fsdp_adapter_walk *walk);
 
-/* Where the rank and where the size of the base are in the present tensor. */
-void fsdp_adapter_find_dims(
-	const struct fsdp_adapter_walk *walk, uint32_t *ret_rank, uint32_t *ret_size);
 /* -1: the present tensor has fewer dimensions. */
 int64_t fsdp_adapter_size_at(const struct fsdp_adapter_walk *walk, uint32_t dim);
 
@@ -120,10 +113,7 @@ void fsdp_adapter_say_numbers(
 
 bool fsdp_adapter_is_of_type(struct fsdp_loading *loading, const char *type);
 
-/* Members of a dict or items of a list; *at is 0 at first. */
-bool fsdp_adapter_next_item(struct fsdp_loading *loading, const char *key, uint32_t *at,
-	struct fsdp_setting *ret_item);
-/* Those that are texts. */
+/* Items of a list or members of a dict that are texts; *at is 0 at first. */
 bool fsdp_adapter_next(struct fsdp_loading *loading, const char *key, uint32_t *at,
 	struct fsdp_span *ret_word);
 bool fsdp_adapter_is_list(struct fsdp_loading *loading, const char *key);
@@ -153,17 +143,12 @@ bool fsdp_adapter_lacks_module_of_base(struct fsdp_loading *loading);
 bool fsdp_adapter_has_other_module(struct fsdp_loading *loading);
 bool fsdp_adapter_lacks_tokens(struct fsdp_loading *loading);
 bool fsdp_adapter_has_other_tokens(struct fsdp_loading *loading);
-bool fsdp_adapter_lacks_projection(struct fsdp_loading *loading);
-bool fsdp_adapter_lacks_bank(struct fsdp_loading *loading);
-bool fsdp_adapter_has_other_shared(struct fsdp_loading *loading);
 
 /* ---- rules about the base that --expect names: adapter-base.c ---- */
 
 bool fsdp_adapter_has_other_sizes(struct fsdp_loading *loading);
 bool fsdp_adapter_lacks_target(struct fsdp_loading *loading);
 bool fsdp_adapter_may_lack_target(struct fsdp_loading *loading);
-bool fsdp_adapter_has_other_projection(struct fsdp_loading *loading);
-bool fsdp_adapter_has_unknown_sizes(struct fsdp_loading *loading);
 bool fsdp_adapter_lacks_bias(struct fsdp_loading *loading);
 bool fsdp_adapter_is_other_base(struct fsdp_loading *loading);
 

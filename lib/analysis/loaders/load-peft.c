@@ -81,25 +81,11 @@ static bool has_no_type(struct fsdp_loading *loading)
 	return fsdp_load_text(loading, FSDP_ADAPTER_CONFIG, "peft_type").data == NULL;
 }
 
-/* Types of other releases than those whose rules these are. */
-static bool is_other_type(struct fsdp_loading *loading)
+static bool is_unsupported_type(struct fsdp_loading *loading)
 {
-	static const char *const types[] = { "ADAMSS", "BEFT", "C3A", "CARTRIDGE", "CPT",
-		"DEFT", "DELORA", "FROD", "GLORA", "GRALORA", "HIRA", "LILY",
-		"MULTITASK_PROMPT_TUNING", "OSF", "PEANUT", "POLY", "PSOFT", "PVERA",
-		"ROAD", "SHADOW", "SHIRA", "SUPERTUNING", "TINYLORA", "UNILORA", "WAVEFT",
-		"XLORA" };
 	struct fsdp_span type = fsdp_load_text(loading, FSDP_ADAPTER_CONFIG, "peft_type");
 
-	for (size_t i = 0; i < FSDP_COUNT(types); i++)
-		if (fsdp_span_is(type, types[i]))
-			return false;
 	fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(type, 200));
-	return fsdp_adapter_form(loading) == NULL;
-}
-
-static bool is_unknown_type(struct fsdp_loading *loading)
-{
 	return fsdp_adapter_form(loading) == NULL;
 }
 
@@ -293,11 +279,11 @@ static bool is_of_groups(const struct fsdp_adapter_walk *walk, int64_t rank)
 static bool is_of_rank(
 	const struct fsdp_adapter_walk *walk, int64_t rank, int64_t *ret_stored)
 {
-	uint32_t rank_at, size_dim;
+	const struct fsdp_adapter_member *member = walk->name.member;
 
-	fsdp_adapter_find_dims(walk, &rank_at, &size_dim);
-	*ret_stored =
-		walk->tensor.dims > size_dim ? fsdp_adapter_size_at(walk, rank_at) : -1;
+	*ret_stored = walk->tensor.dims > member->at
+			      ? fsdp_adapter_size_at(walk, member->rank_dim - 1)
+			      : -1;
 	return *ret_stored == rank || is_of_groups(walk, rank);
 }
 
@@ -311,16 +297,6 @@ static bool walk_to_ranked(struct fsdp_adapter_walk *walk, struct fsdp_loading *
 	return false;
 }
 
-/* The first of these members, which are bits. */
-static const struct fsdp_adapter_member *first_of(
-	const struct fsdp_adapter_form *form, uint32_t members)
-{
-	for (size_t i = 0; i < FSDP_ADAPTER_MEMBERS; i++)
-		if ((members >> i & 1) != 0)
-			return &form->members[i];
-	return NULL;
-}
-
 /* What belongs to the present tensor and is not stored; NULL: nothing. */
 static const struct fsdp_adapter_member *find_lacking(
 	struct fsdp_loading *loading, const struct fsdp_adapter_walk *walk)
@@ -329,12 +305,11 @@ static const struct fsdp_adapter_member *find_lacking(
 
 	if (member->needs != 0 && !fsdp_adapter_has(walk->form, walk->checkpoint,
 					  &walk->name, member->needs))
-		return first_of(walk->form, member->needs);
-	if (member->also_needs != 0 &&
-		(member->flag == NULL || fsdp_adapter_is_set(loading, member->flag)) &&
+		return &walk->form->members[member->needs];
+	if (member->also_needs != 0 && fsdp_adapter_is_set(loading, member->flag) &&
 		!fsdp_adapter_has(
 			walk->form, walk->checkpoint, &walk->name, member->also_needs))
-		return first_of(walk->form, member->also_needs);
+		return &walk->form->members[member->also_needs];
 	return NULL;
 }
 
@@ -343,10 +318,9 @@ static const struct fsdp_adapter_member *find_lacking(
 static bool is_rank_of_all(struct fsdp_loading *loading, int64_t rank, int64_t configured)
 {
 	struct fsdp_adapter_walk walk;
-	uint32_t rank_at, size_at;
 
 	for (fsdp_adapter_begin(&walk, loading); walk_to_ranked(&walk, loading);) {
-		fsdp_adapter_find_dims(&walk, &rank_at, &size_at);
+		uint32_t rank_at = walk.name.member->rank_dim - 1;
 		if (walk.tensor.dims != 2 ||
 			fsdp_adapter_size_at(&walk, rank_at) != rank ||
 			fsdp_adapter_size_at(&walk, 1 - rank_at) == configured ||
@@ -366,7 +340,6 @@ static bool find_other_rank(struct fsdp_loading *loading, bool has_none)
 	for (fsdp_adapter_begin(&walk, loading); walk_to_ranked(&walk, loading);) {
 		if (!fsdp_adapter_rank(loading, walk.form, walk.name.module, &rank) ||
 			is_of_rank(&walk, rank, &stored) || (stored < 0) != has_none ||
-			walk.form->has_sizes_unknown ||
 			fsdp_adapter_is_set(loading, "target_parameters"))
 			continue;
 		fsdp_adapter_say_name(loading, &walk);
@@ -403,43 +376,6 @@ static bool has_unknown_rank(struct fsdp_loading *loading)
 			continue;
 		fsdp_adapter_say_name(loading, &walk);
 		return true;
-	}
-	return false;
-}
-
-/* AdaLoRA: the pattern says of each rank whether it is kept. */
-static bool has_other_mask(struct fsdp_loading *loading)
-{
-	int64_t rank = fsdp_load_integer(loading, FSDP_ADAPTER_CONFIG, "init_r", 12);
-	struct fsdp_setting item;
-
-	if (!fsdp_adapter_is_of_type(loading, "ADALORA"))
-		return false;
-	for (uint32_t at = 0;
-		fsdp_adapter_next_item(loading, "rank_pattern", &at, &item);)
-		if (item.value.kind == FSDP_TOKEN_LIST &&
-			(int64_t)item.value.count != rank) {
-			fsdp_load_say(loading, 0, "%llu", FSDP_LLU(item.value.count));
-			fsdp_load_say(loading, 1, "%" PRId64, rank);
-			return true;
-		}
-	return false;
-}
-
-/* … and is of modules that are adapted. */
-static bool has_stray_mask(struct fsdp_loading *loading)
-{
-	struct fsdp_setting item;
-
-	if (!fsdp_adapter_is_of_type(loading, "ADALORA"))
-		return false;
-	for (uint32_t at = 0;
-		fsdp_adapter_next_item(loading, "rank_pattern", &at, &item);) {
-		struct fsdp_span module = item.key;
-		module.size -=
-			fsdp_min(module.size, fsdp_span_last(module, '.').size + 1);
-		if (!fsdp_adapter_is_stored_target(loading, module))
-			return true;
 	}
 	return false;
 }
@@ -532,8 +468,6 @@ static const struct fsdp_load_rule rules[] = {
 		"put the adapter's configuration beside its weights", is_no_json },
 	{ "peft-no-type", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.KeyError",
 		"'peft_type'", "set peft_type in adapter_config.json", has_no_type },
-	{ "peft-other-type", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.KeyError", "'{0}'",
-		"install the release of PEFT that saved it", is_other_type },
 	{ "peft-no-weights", NULL, NULL, FSDP_LOAD_REFUSES,
 		"huggingface_hub.errors.HFValidationError",
 		"Repo id must be in the form 'repo_name' or 'namespace/repo_name': '{path}'. Use `repo_type` argument if needed.",
@@ -561,7 +495,8 @@ static const struct fsdp_load_rule rules[] = {
 	{ "peft-unread", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
 		"{0} cannot be read completely: {1}", NULL, fsdp_load_cannot_open },
 	{ "peft-type", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"this type of adapter is not known", NULL, is_unknown_type, true },
+		"adapters of type {0} are not supported", NULL, is_unsupported_type,
+		true },
 	{ "peft-variant", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
 		"{0} changes what is stored in ways that are not known", NULL, is_variant,
 		true },
@@ -590,17 +525,6 @@ static const struct fsdp_load_rule rules[] = {
 		"'base_model.model.model.embed_tokens.token_adapter.trainable_tokens_delta'",
 		"set trainable_token_indices to null; the tokens are then the base's",
 		fsdp_adapter_lacks_tokens },
-	{ "peft-projection", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.ValueError",
-		"Specified to load vera_A and vera_B from state dictionary however they were not present!",
-		"set save_projection to false; they are then made from projection_prng_key",
-		fsdp_adapter_lacks_projection },
-	{ "peft-mask-modules", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.AttributeError",
-		"'Linear' object has no attribute 'lora_E'",
-		"name the modules of rank_pattern in target_modules, too",
-		has_stray_mask },
-	{ "peft-mask", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.IndexError",
-		"The shape of the mask [{0}] at index 0 does not match the shape of the indexed tensor [{1}, 1] at index 0",
-		"set init_r to {0} in adapter_config.json", has_other_mask },
 	{ "peft-prompts", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.KeyError",
 		"'prompt_embeddings'", "name the tensor prompt_embeddings",
 		lacks_prompts },
@@ -625,18 +549,10 @@ static const struct fsdp_load_rule rules[] = {
 		MISMATCH ": the adapter has {1}, the base {2}",
 		"load it into the base that it was trained on",
 		fsdp_adapter_has_other_sizes },
-	{ "peft-base-projection", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
-		MISMATCH ": the adapter has {1}, the base {2}",
-		"load it into the base that it was trained on",
-		fsdp_adapter_has_other_projection },
 	{ "peft-base-whole", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
 		MISMATCH ": the base has another shape",
 		"load it into the base that it was trained on",
 		fsdp_adapter_has_other_module },
-	{ "peft-shared", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
-		MISMATCH ": it has {1}, the configuration says {2}",
-		"set it as it was in adapter_config.json",
-		fsdp_adapter_has_other_shared },
 	{ "peft-no-tensors", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
 		"UserWarning: Found missing adapter keys while loading the checkpoint: all of them; the adapter does nothing",
 		NULL, has_no_tensors },
@@ -646,9 +562,6 @@ static const struct fsdp_load_rule rules[] = {
 	{ "peft-half", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
 		"UserWarning: Found missing adapter keys while loading the checkpoint: ['{0}']",
 		NULL, lacks_half },
-	{ "peft-bank", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
-		"UserWarning: Found missing adapter keys while loading the checkpoint: the vectors that all modules share are made anew",
-		NULL, fsdp_adapter_lacks_bank },
 	{ "peft-modules-to-save", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
 		"nothing is stored of {0}, which modules_to_save names; it is not known whether the base has it",
 		"name the base model with --expect", fsdp_adapter_lacks_module },
@@ -675,9 +588,6 @@ static const struct fsdp_load_rule rules[] = {
 	{ "peft-base-pattern", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
 		"the base may need {0}: a regular expression chooses the modules, and is not looked at",
 		NULL, fsdp_adapter_may_lack_target },
-	{ "peft-base-unknown", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"which sizes of the base this type of adapter needs is not known", NULL,
-		fsdp_adapter_has_unknown_sizes },
 	{ "peft-base-other", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
 		"{0} is of a module that --expect does not have; it takes the names of the base",
 		NULL, fsdp_adapter_is_other_base },
