@@ -24,7 +24,7 @@ static const char *group_name(unsigned group)
 
 static struct value get_letter(struct subject of)
 {
-	const struct option *row = of.object;
+	const struct option_row *row = of.object;
 
 	return row->letter == '\0' ? value_absent()
 				   : value_text((struct text){ &row->letter, 1 });
@@ -32,12 +32,12 @@ static struct value get_letter(struct subject of)
 
 static bool has_words(struct subject of)
 {
-	return ((const struct option *)of.object)->words != NULL;
+	return ((const struct option_row *)of.object)->words != NULL;
 }
 
 static const void *each_word(struct subject of, size_t i, void *room)
 {
-	const char *const *word = &((const struct option *)of.object)->words[i];
+	const char *const *word = &((const struct option_row *)of.object)->words[i];
 
 	(void)room;
 	return *word != NULL ? word : NULL;
@@ -45,7 +45,7 @@ static const void *each_word(struct subject of, size_t i, void *room)
 
 static struct value get_default(struct subject of)
 {
-	const struct option *row = of.object;
+	const struct option_row *row = of.object;
 	int64_t integer;
 
 	if (row->kind == OPTION_INTEGER && row->initial != NULL &&
@@ -56,13 +56,13 @@ static struct value get_default(struct subject of)
 
 static struct value get_repeatable(struct subject of)
 {
-	enum option_kind kind = ((const struct option *)of.object)->kind;
+	enum option_kind kind = ((const struct option_row *)of.object)->kind;
 
 	return value_bool(
 		kind == OPTION_COUNTED || kind == OPTION_LIST || kind == OPTION_WORDS);
 }
 
-#define OPTION struct option
+#define OPTION struct option_row
 static const struct record option_record = OBJECT_RECORD(OPTION, "option",
 	"An option of a command.",
 	{ "name", WORD_AT(OPTION, name), .always = true,

@@ -13,11 +13,11 @@
 
 /* Calls `put` for each option of a command. */
 typedef void put_option(
-	FILE *stream, const struct command *command, const struct option *row);
+	FILE *stream, const struct command *command, const struct option_row *row);
 
 static void each_option(FILE *stream, const struct command *command, put_option *put)
 {
-	const struct option *row;
+	const struct option_row *row;
 
 	for (size_t i = 0; (row = command_option(command, i)) != NULL; i++)
 		put(stream, command, row);
@@ -28,7 +28,7 @@ static void each_common_option(FILE *stream, put_option *put)
 {
 	const struct command none = { .name = "", .shapes = ~0U };
 
-	for (const struct option *row = common_options; row->name != NULL; row++)
+	for (const struct option_row *row = common_options; row->name != NULL; row++)
 		if (!row->hidden)
 			put(stream, &none, row);
 }
@@ -77,13 +77,13 @@ static void find_columns(struct offered *columns, const struct record *answer)
 
 /* ---- values ---- */
 
-static bool takes_columns(const struct option *row)
+static bool takes_columns(const struct option_row *row)
 {
 	return strcmp(row->name, "columns") == 0 || strcmp(row->name, "sort") == 0;
 }
 
 /* What is in the checkpoint, if there is one on the line: "NAMES", "UNITS"; or NULL. */
-static const char *looked_up(const struct option *row)
+static const char *looked_up(const struct option_row *row)
 {
 	static const char *const names[] = { "glob", "regex", "param" };
 
@@ -114,7 +114,7 @@ static void put_loader_options(FILE *stream)
 
 /* The words that can follow an option, each with a space in front. */
 static void put_values(
-	FILE *stream, const struct command *command, const struct option *row)
+	FILE *stream, const struct command *command, const struct option_row *row)
 {
 	struct offered columns = { .count = 0 };
 
@@ -146,7 +146,7 @@ static void put_values(
 	}
 }
 
-static bool has_values(const struct option *row)
+static bool has_values(const struct option_row *row)
 {
 	return row->words != NULL || strcmp(row->name, "output") == 0 ||
 	       strcmp(row->name, "limit") == 0 || strcmp(row->name, "dtype") == 0 ||
@@ -155,7 +155,7 @@ static bool has_values(const struct option *row)
 }
 
 /* Words that may be joined by commas. */
-static bool takes_list(const struct option *row)
+static bool takes_list(const struct option_row *row)
 {
 	return row->kind == OPTION_WORDS;
 }
@@ -197,7 +197,7 @@ static void put_quoted(FILE *stream, const char *text)
 /* ---- bash, and the functions that zsh shares ---- */
 
 static void bash_option(
-	FILE *stream, const struct command *command, const struct option *row)
+	FILE *stream, const struct command *command, const struct option_row *row)
 {
 	(void)command;
 	fprintf(stream, " --%s%s", row->name, option_takes_value(row) ? "=" : "");
@@ -206,7 +206,7 @@ static void bash_option(
 }
 
 static void bash_values(
-	FILE *stream, const struct command *command, const struct option *row)
+	FILE *stream, const struct command *command, const struct option_row *row)
 {
 	if (!option_takes_value(row))
 		return;
@@ -360,7 +360,7 @@ static void zsh_text(FILE *stream, const char *text)
 }
 
 static void zsh_specification(FILE *stream, const struct command *command,
-	const struct option *row, const char *dashes, const char *name)
+	const struct option_row *row, const char *dashes, const char *name)
 {
 	bool repeats = row->kind == OPTION_LIST || row->kind == OPTION_WORDS ||
 		       row->kind == OPTION_COUNTED;
@@ -392,7 +392,7 @@ static void zsh_specification(FILE *stream, const struct command *command,
 }
 
 static void zsh_option(
-	FILE *stream, const struct command *command, const struct option *row)
+	FILE *stream, const struct command *command, const struct option_row *row)
 {
 	char letter[2] = { row->letter, '\0' };
 
@@ -470,7 +470,7 @@ static void put_zsh(FILE *stream, const struct command *const *commands)
 /* ---- fish ---- */
 
 static void fish_option(
-	FILE *stream, const struct command *command, const struct option *row)
+	FILE *stream, const struct command *command, const struct option_row *row)
 {
 	fprintf(stream, "complete -c fsdp-inspect -n '__fsdp_inspect_in \"%s\"' -l %s",
 		command->name, row->name);

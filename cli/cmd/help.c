@@ -103,7 +103,7 @@ static void put_broken(FILE *stream, int from, const char *text)
 }
 
 /* What it does, then its words and what it is without. */
-static void put_help(FILE *stream, int from, const struct option *row)
+static void put_help(FILE *stream, int from, const struct option_row *row)
 {
 	char text[512];
 	size_t size = (size_t)snprintf(text, sizeof text, "%s", row->help);
@@ -119,7 +119,7 @@ static void put_help(FILE *stream, int from, const struct option *row)
 	put_broken(stream, from, text);
 }
 
-static void put_option(FILE *stream, const struct option *row)
+static void put_option(FILE *stream, const struct option_row *row)
 {
 	char left[64], letter[8] = "    ";
 
@@ -131,7 +131,7 @@ static void put_option(FILE *stream, const struct option *row)
 	put_help(stream, fprintf(stream, "  %-29s ", left), row);
 }
 
-static void put_options(FILE *stream, const char *title, const struct option *rows)
+static void put_options(FILE *stream, const char *title, const struct option_row *rows)
 {
 	bool any = false;
 
@@ -202,7 +202,7 @@ static void put_outputs(FILE *stream, const struct command *row)
 
 /* Of several tables, under one title. */
 static void put_tables(
-	FILE *stream, const char *title, const struct option *const *tables)
+	FILE *stream, const char *title, const struct option_row *const *tables)
 {
 	for (size_t i = 0; tables[i] != NULL; i++)
 		put_options(stream, i == 0 ? title : NULL, tables[i]);
@@ -211,12 +211,12 @@ static void put_tables(
 /* Names alone: what they mean is a topic. */
 static void put_selectors(FILE *stream, const struct command *row)
 {
-	const struct option *const *tables = command_selectors(row);
+	const struct option_row *const *tables = command_selectors(row);
 	const char *gap = "\nSelectors (fsdp-inspect help selectors):\n ";
 	size_t width = 0;
 
 	for (size_t i = 0; tables[i] != NULL; i++)
-		for (const struct option *one = tables[i]; one->name != NULL; one++) {
+		for (const struct option_row *one = tables[i]; one->name != NULL; one++) {
 			char name[48];
 			int size =
 				one->letter != '\0'

@@ -12,7 +12,7 @@ struct schema_options {
 	int64_t major;
 };
 
-static const struct option options[] = {
+static const struct option_row options[] = {
 	{ "schema", 0, OPTION_INTEGER, "N", offsetof(struct schema_options, major), NULL,
 		1, 1000, .help = "this major version, instead of the newest" },
 	{ 0 },

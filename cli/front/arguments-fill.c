@@ -25,7 +25,7 @@ static enum usage_result apply_environment(
 
 	for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++) {
 		const char *value = getenv(defaults[i].variable);
-		const struct option *row =
+		const struct option_row *row =
 			option_find(common_options, defaults[i].option, '\0');
 		char hint[sizeof usage->hint];
 		enum usage_result result;

@@ -16,7 +16,7 @@ enum { MOST_GROUPS = 64 };
 /* ---- in order ---- */
 
 /* Options that need no command. */
-static const struct option first_options[] = {
+static const struct option_row first_options[] = {
 	{ "help", 'h', OPTION_FLAG, .offset = offsetof(struct common_options, help) },
 	{ "version", 'V', OPTION_FLAG,
 		.offset = offsetof(struct common_options, version) },

@@ -15,7 +15,7 @@ const struct command *command_find(
 }
 
 /* Of the rows of a table that are shown, the one that is `index` further; or counts. */
-static const struct option *shown_row(const struct option *row, size_t *index)
+static const struct option_row *shown_row(const struct option_row *row, size_t *index)
 {
 	for (; row != NULL && row->name != NULL; row++)
 		if (!row->hidden && (*index)-- == 0)
@@ -23,9 +23,9 @@ static const struct option *shown_row(const struct option *row, size_t *index)
 	return NULL;
 }
 
-const struct option *command_option(const struct command *command, size_t index)
+const struct option_row *command_option(const struct command *command, size_t index)
 {
-	const struct option *row = shown_row(command->options, &index);
+	const struct option_row *row = shown_row(command->options, &index);
 
 	for (size_t i = 0; row == NULL && command_selectors(command)[i] != NULL; i++)
 		row = shown_row(command_selectors(command)[i], &index);

@@ -78,9 +78,9 @@ struct command {
 	const char *examples[3]; /* for COMMAND --help; NULL ends */
 	const char *exit_1;      /* what status 1 means, or NULL: never */
 	const char *exit_4;      /* the same of status 4 */
-	const struct option *options;          /* its own; the last has name NULL */
-	const struct option *const *selectors; /* tables of them; the last is NULL */
-	unsigned shapes;                       /* SHAPE_… that it emits */
+	const struct option_row *options;          /* its own; the last has name NULL */
+	const struct option_row *const *selectors; /* tables of them; the last is NULL */
+	unsigned shapes;                           /* SHAPE_… that it emits */
 	const struct record *answer; /* `data` of its JSON, for schema and manual */
 	const char *output;          /* default: "text", "json" */
 	enum command_inputs inputs;
@@ -152,7 +152,8 @@ const struct command *command_find(
 	const struct command *const *commands, const char *name);
 
 /* The tables of selectors that it takes; the last is NULL. */
-static inline const struct option *const *command_selectors(const struct command *command)
+static inline const struct option_row *const *command_selectors(
+	const struct command *command)
 {
 	return command->selectors != NULL ? command->selectors
 					  : &select_all[SELECT_TABLES];
@@ -160,7 +161,7 @@ static inline const struct option *const *command_selectors(const struct command
 
 /* The options that help shows: its own, the selectors, those of every command. NULL past
  * the end. */
-const struct option *command_option(const struct command *command, size_t index);
+const struct option_row *command_option(const struct command *command, size_t index);
 
 /* What a command is handed. */
 struct run {

@@ -320,7 +320,7 @@ static enum usage_result look_near_inputs(struct inputs *inputs)
 
 /* Options may name files too. */
 static enum usage_result look_near_options(
-	struct inputs *inputs, const struct option *rows, const void *values)
+	struct inputs *inputs, const struct option_row *rows, const void *values)
 {
 	const char *path;
 

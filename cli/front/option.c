@@ -178,17 +178,17 @@ bool texts_add(struct texts *texts, const char *text)
 
 /* ---- rows ---- */
 
-static void *place(const struct option *row, void *values)
+static void *place(const struct option_row *row, void *values)
 {
 	return (char *)values + row->offset;
 }
 
-bool option_takes_value(const struct option *row)
+bool option_takes_value(const struct option_row *row)
 {
 	return row->kind != OPTION_FLAG && row->kind != OPTION_COUNTED;
 }
 
-bool option_is_path(const struct option *row)
+bool option_is_path(const struct option_row *row)
 {
 	return (row->kind == OPTION_TEXT || row->kind == OPTION_LIST) &&
 	       (strcmp(row->argument, "FILE") == 0 ||
@@ -197,7 +197,7 @@ bool option_is_path(const struct option *row)
 		       strcmp(row->argument, "CHECKPOINT") == 0);
 }
 
-const char *option_path(const struct option *row, const void *values, size_t index)
+const char *option_path(const struct option_row *row, const void *values, size_t index)
 {
 	const void *at = (const char *)values + row->offset;
 	const struct texts *paths = at;
@@ -211,7 +211,8 @@ const char *option_path(const struct option *row, const void *values, size_t ind
 	return index == 0 ? path : NULL;
 }
 
-const struct option *option_find(const struct option *rows, const char *name, char letter)
+const struct option_row *option_find(
+	const struct option_row *rows, const char *name, char letter)
 {
 	for (; rows->name != NULL; rows++) {
 		if (name != NULL ? strcmp(rows->name, name) == 0 : rows->letter == letter)
@@ -220,7 +221,7 @@ const struct option *option_find(const struct option *rows, const char *name, ch
 	return NULL;
 }
 
-static bool is_word(const struct option *row, const char *value)
+static bool is_word(const struct option_row *row, const char *value)
 {
 	for (const char *const *word = row->words; *word != NULL; word++) {
 		if (strcmp(*word, value) == 0)
@@ -244,7 +245,7 @@ static void list_words(const char *const *words, char *buffer, size_t size)
 }
 
 static enum usage_result wrong_word(
-	const struct option *row, const char *value, struct usage *usage)
+	const struct option_row *row, const char *value, struct usage *usage)
 {
 	struct nearest nearest;
 	char words[200];
@@ -262,7 +263,7 @@ static enum usage_result wrong_word(
 }
 
 static enum usage_result wrong_number(
-	const struct option *row, const char *value, struct usage *usage)
+	const struct option_row *row, const char *value, struct usage *usage)
 {
 	usage_what(usage, "--%s: %s is not %s", row->name, value,
 		row->kind == OPTION_SIZE ? "a size" : "a whole number in range");
@@ -283,7 +284,7 @@ static enum usage_result wrong_number(
 }
 
 /* Splits at commas; an empty part is an error. */
-static enum usage_result convert_words(const struct option *row, const char *value,
+static enum usage_result convert_words(const struct option_row *row, const char *value,
 	struct texts *texts, struct owned *owned, struct usage *usage)
 {
 	while (true) {
@@ -306,8 +307,8 @@ static enum usage_result convert_words(const struct option *row, const char *val
 	}
 }
 
-enum usage_result option_set(const struct option *row, void *values, const char *value,
-	struct owned *owned, struct usage *usage)
+enum usage_result option_set(const struct option_row *row, void *values,
+	const char *value, struct owned *owned, struct usage *usage)
 {
 	void *target = place(row, values);
 
@@ -343,7 +344,7 @@ enum usage_result option_set(const struct option *row, void *values, const char 
 	return USAGE_MEMORY;
 }
 
-static void set_absent(const struct option *row, void *values)
+static void set_absent(const struct option_row *row, void *values)
 {
 	void *target = place(row, values);
 
@@ -374,9 +375,9 @@ static void set_absent(const struct option *row, void *values)
 enum usage_result options_init(
 	const struct option_group *group, struct owned *owned, struct usage *usage)
 {
-	for (const struct option *row = group->rows; row->name != NULL; row++)
+	for (const struct option_row *row = group->rows; row->name != NULL; row++)
 		set_absent(row, group->values);
-	for (const struct option *row = group->rows; row->name != NULL; row++) {
+	for (const struct option_row *row = group->rows; row->name != NULL; row++) {
 		enum usage_result result;
 
 		if (row->initial == NULL)
@@ -390,7 +391,7 @@ enum usage_result options_init(
 
 void options_done(const struct option_group *group)
 {
-	for (const struct option *row = group->rows; row->name != NULL; row++) {
+	for (const struct option_row *row = group->rows; row->name != NULL; row++) {
 		struct texts *texts;
 
 		if (row->kind != OPTION_LIST && row->kind != OPTION_WORDS)
@@ -405,7 +406,7 @@ void options_done(const struct option_group *group)
 
 /* All rows of all groups in one list; a row's number is its index. */
 struct lexer {
-	const struct option **rows;
+	const struct option_row **rows;
 	void **values;
 	size_t count;
 	struct poptOption *table;
@@ -436,7 +437,7 @@ static bool lexer_knows(const struct lexer *lexer, const char *name)
 
 static void lexer_add(struct lexer *lexer, const struct option_group *group)
 {
-	for (const struct option *row = group->rows; row->name != NULL; row++) {
+	for (const struct option_row *row = group->rows; row->name != NULL; row++) {
 		/* Commands may share a name; for lexing the first will do. */
 		if (lexer_knows(lexer, row->name))
 			continue;
@@ -485,7 +486,7 @@ static bool add_values(struct lexer *lexer, struct owned *owned, int argc)
 		const char *typed = lexer->argv[i];
 
 		for (size_t j = 0; j < lexer->count; j++) {
-			const struct option *row = lexer->rows[j];
+			const struct option_row *row = lexer->rows[j];
 			char *whole;
 
 			if (row->bare == NULL || strncmp(typed, "--", 2) != 0 ||
@@ -509,7 +510,8 @@ static bool lexer_init(struct lexer *lexer, int argc, char **argv,
 
 	*lexer = (struct lexer){ 0 };
 	for (size_t i = 0; i < group_count; i++) {
-		for (const struct option *row = groups[i].rows; row->name != NULL; row++)
+		for (const struct option_row *row = groups[i].rows; row->name != NULL;
+			row++)
 			count++;
 	}
 	lexer->rows = calloc(count + 1, sizeof *lexer->rows);
@@ -627,7 +629,7 @@ static const char *const role_words[] = { "param", "buffer", "optim", "other", N
 
 /* clang-format off */
 #define AT(field) offsetof(struct common_options, field)
-const struct option common_options[] = {
+const struct option_row common_options[] = {
 	{ "help", 'h', OPTION_FLAG, .offset = AT(help), .help = "what this command does" },
 	{ "version", 'V', OPTION_FLAG, .offset = AT(version), .help = "the version of this program" },
 	{ "output", 'o', OPTION_LIST, "FORMAT[=FILE]", AT(outputs),
@@ -677,7 +679,7 @@ const struct option common_options[] = {
 #undef AT
 
 #define AT(field) offsetof(struct select_options, field)
-const struct option select_names[] = {
+const struct option_row select_names[] = {
 	{ "glob", 'g', OPTION_LIST, "PATTERN", AT(globs),
 		.help = "names that match: * in one segment, ** across; !PATTERN excludes" },
 	{ "regex", 'e', OPTION_LIST, "RE", AT(regexes),
@@ -685,7 +687,7 @@ const struct option select_names[] = {
 	{ 0 },
 };
 
-const struct option select_tensors[] = {
+const struct option_row select_tensors[] = {
 	{ "dtype", 0, OPTION_WORDS, "LIST", AT(dtypes), .help = "of these dtypes: bfloat16,float32" },
 	{ "role", 0, OPTION_WORDS, "LIST", AT(roles), role_words, .help = "of these roles" },
 	{ "min-bytes", 0, OPTION_SIZE, "SIZE", AT(min_bytes), .help = "at least this large" },
@@ -693,17 +695,17 @@ const struct option select_tensors[] = {
 	{ 0 },
 };
 
-const struct option select_ranks[] = {
+const struct option_row select_ranks[] = {
 	{ "rank", 0, OPTION_TEXT, "LIST", AT(ranks), .help = "with pieces of these ranks: 0,4-7" },
 	{ 0 },
 };
 
-const struct option select_files[] = {
+const struct option_row select_files[] = {
 	{ "file", 0, OPTION_LIST, "GLOB", AT(files), .help = "with pieces in files that match" },
 	{ 0 },
 };
 
-const struct option select_depth[] = {
+const struct option_row select_depth[] = {
 	{ "depth", 'd', OPTION_INTEGER, "N", AT(depth), NULL, 0, INT32_MAX,
 		.help = "levels below the root" },
 	{ "level", 'L', OPTION_INTEGER, "N", AT(depth), NULL, 0, INT32_MAX,
@@ -711,7 +713,7 @@ const struct option select_depth[] = {
 	{ 0 },
 };
 
-const struct option select_rows[] = {
+const struct option_row select_rows[] = {
 	{ "sort", 's', OPTION_WORDS, "KEYS", AT(sort),
 		.help = "order of rows: column names, -KEY reverses" },
 	{ "largest", 'S', OPTION_FLAG, .offset = AT(largest), .help = "the same as -s -bytes" },
@@ -720,12 +722,12 @@ const struct option select_rows[] = {
 	{ 0 },
 };
 
-const struct option select_columns[] = {
+const struct option_row select_columns[] = {
 	{ "columns", 0, OPTION_WORDS, "LIST", AT(columns),
 		.help = "these columns of the table, in this order; all" },
 	{ 0 },
 };
 
-const struct option *const select_all[] = { select_names, select_tensors, select_ranks, select_files, select_depth, select_rows, select_columns, NULL };
+const struct option_row *const select_all[] = { select_names, select_tensors, select_ranks, select_files, select_depth, select_rows, select_columns, NULL };
 #undef AT
 /* clang-format on */

@@ -29,7 +29,7 @@ struct texts {
 	size_t count;
 };
 
-struct option {
+struct option_row {
 	const char *name; /* long, without dashes */
 	char letter;      /* or 0 */
 	enum option_kind kind;
@@ -95,30 +95,30 @@ struct select_options {
 	int64_t head; /* -1: not given */
 };
 
-extern const struct option common_options[];
+extern const struct option_row common_options[];
 
 /* "none", then severities, the least first; the last is NULL. */
 extern const char *const fail_words[];
 
 /* Selectors, in tables of what commands take together; and all of them, the last NULL. */
-extern const struct option select_names[], select_tensors[], select_ranks[],
+extern const struct option_row select_names[], select_tensors[], select_ranks[],
 	select_files[], select_depth[], select_rows[], select_columns[];
 enum { SELECT_TABLES = 7 };
-extern const struct option *const select_all[SELECT_TABLES + 1];
+extern const struct option_row *const select_all[SELECT_TABLES + 1];
 
 /* Whether a value follows it. */
-bool option_takes_value(const struct option *row);
+bool option_takes_value(const struct option_row *row);
 
 /* Whether its value is the path of something that is read. */
-bool option_is_path(const struct option *row);
+bool option_is_path(const struct option_row *row);
 
 /* That path, or of an option that repeats the one with this index; NULL past the last, and
  * where the value is not a path. */
-const char *option_path(const struct option *row, const void *values, size_t index);
+const char *option_path(const struct option_row *row, const void *values, size_t index);
 
 /* Rows and the struct they fill. */
 struct option_group {
-	const struct option *rows;
+	const struct option_row *rows;
 	void *values;
 };
 
@@ -164,11 +164,11 @@ enum usage_result options_parse(int argc, char **argv, const struct option_group
 	struct option_unknown *ret_unknown, struct usage *usage);
 
 /* The row of that long name or, if name is NULL, of that letter; or NULL. */
-const struct option *option_find(
-	const struct option *rows, const char *name, char letter);
+const struct option_row *option_find(
+	const struct option_row *rows, const char *name, char letter);
 
 /* One more value for one option, as if it had been typed. text belongs to the caller. */
-enum usage_result option_set(const struct option *row, void *values, const char *text,
+enum usage_result option_set(const struct option_row *row, void *values, const char *text,
 	struct owned *owned, struct usage *usage);
 
 /* Frees the lists of a group; its texts are owned elsewhere. */

@@ -38,10 +38,10 @@ static void list_owners(struct option_owners *owners,
 }
 
 /* The option that is most like it or, if none is, the first that has it in its name. */
-static const struct option *nearest_option(
+static const struct option_row *nearest_option(
 	const struct command *command, const char *name)
 {
-	const struct option *option, *found = NULL;
+	const struct option_row *option, *found = NULL;
 	struct nearest nearest;
 
 	nearest_init(&nearest, name);
@@ -68,7 +68,8 @@ void slip_option(
 	struct option_owners owners = { .text = "" };
 	const char *instead = removed_word(typed, command->name);
 	const char *synonym = slip_synonym(typed);
-	const struct option *option = is_long ? nearest_option(command, typed + 2) : NULL;
+	const struct option_row *option =
+		is_long ? nearest_option(command, typed + 2) : NULL;
 
 	if (instead != NULL) {
 		usage_what(usage, "%s was removed; use %s", typed, instead);

@@ -615,7 +615,7 @@ static void mean_name(struct usage *usage, const struct command *command,
 static bool mean_world(
 	struct usage *usage, const struct arguments *arguments, const char *word)
 {
-	const struct option *rows = arguments->command->options;
+	const struct option_row *rows = arguments->command->options;
 	char option[32];
 
 	if (rows == NULL || option_find(rows, "world", '\0') == NULL || *word == '\0' ||

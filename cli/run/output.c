@@ -253,7 +253,7 @@ void outputs_keep(void *context, const char *path)
 }
 
 static void keep_options(
-	struct outputs *outputs, const struct option *rows, const void *values)
+	struct outputs *outputs, const struct option_row *rows, const void *values)
 {
 	const char *path;
 

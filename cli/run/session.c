@@ -631,7 +631,7 @@ static void session_done(struct session *session)
 
 /* Not only the arguments are read: options may name something too. */
 static void allow_files(
-	struct sandbox *sandbox, const struct option *rows, const void *values)
+	struct sandbox *sandbox, const struct option_row *rows, const void *values)
 {
 	const char *path;
 

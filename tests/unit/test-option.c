@@ -25,7 +25,7 @@ struct values {
 static const char *const colours[] = { "red", "green", "blue", NULL };
 
 #define AT(field) offsetof(struct values, field)
-static const struct option rows[] = {
+static const struct option_row rows[] = {
 	{ "help", 'h', OPTION_FLAG, .offset = AT(flag), .help = "" },
 	{ "version", 'V', OPTION_FLAG, .offset = AT(flag), .help = "" },
 	{ "counted", 'c', OPTION_COUNTED, .offset = AT(counted), .help = "" },
@@ -297,7 +297,8 @@ static void a_peek_forgives(void **state)
 	char program[] = "test", bad[] = "--nope", value[] = "-t", text[] = "word",
 	     help[] = "-ch", name[] = "name";
 	char *argv[] = { program, bad, value, text, help, name, NULL };
-	static const struct option first[] = { { "help", 'h', OPTION_FLAG }, { NULL } };
+	static const struct option_row first[] = { { "help", 'h', OPTION_FLAG },
+		{ NULL } };
 	bool wants_help = false;
 	struct option_group groups[] = { { first, &wants_help }, { rows, NULL } };
 	struct texts words = { 0 };

@@ -14,7 +14,7 @@
 #include "run/findings.h"
 
 #define AT(member) offsetof(struct audit_options, member)
-static const struct option OPTIONS[] = {
+static const struct option_row OPTIONS[] = {
 	{ "quick", 0, OPTION_FLAG, NULL, AT(quick),
 		.help = "names, sizes and the topmost metadata only" },
 	{ "data", 0, OPTION_FLAG, NULL, AT(data), .help = "read every byte too" },
@@ -249,7 +249,7 @@ const struct command command_audit = {
 		"audit -q step-1000/ && deploy step-1000/" },
 	.exit_1 = "a finding at or above --fail-on",
 	.options = OPTIONS,
-	.selectors = (const struct option *const[]){ select_columns, NULL },
+	.selectors = (const struct option_row *const[]){ select_columns, NULL },
 	.shapes = SHAPE_FACTS | SHAPE_ITEMS | SHAPE_FINDINGS | SHAPE_TABLE,
 	.answer = &audit_record,
 	.output = "text",

@@ -16,7 +16,7 @@
 #include "run/progress.h"
 
 #define AT(member) offsetof(struct diff_options, member)
-static const struct option OPTIONS[] = {
+static const struct option_row OPTIONS[] = {
 	{ "names", 0, OPTION_FLAG, NULL, AT(names), .help = "compare names alone" },
 	{ "layout", 0, OPTION_FLAG, NULL, AT(layout),
 		.help = "compare how tensors lie on ranks, and FSDP units, too" },
@@ -350,7 +350,7 @@ const struct command command_diff = {
 		"diff step-1000/ expected-names.json" },
 	.exit_1 = "they differ",
 	.options = OPTIONS,
-	.selectors = (const struct option *const[]){ select_names, select_tensors,
+	.selectors = (const struct option_row *const[]){ select_names, select_tensors,
 		select_ranks, select_files, select_columns, NULL },
 	.shapes = SHAPE_FACTS | SHAPE_ITEMS | SHAPE_TABLE,
 	.answer = &diff_record,

@@ -30,7 +30,7 @@ static const char *const WEIGHT_WORDS[] = { "master", "model", NULL };
 static const char *const CAST_WORDS[] = { "bfloat16", "float16", "float32", NULL };
 
 #define AT(member) offsetof(struct export_options, member)
-static const struct option OPTIONS[] = {
+static const struct option_row OPTIONS[] = {
 	{ "out", 'o', OPTION_TEXT, "OUT", AT(out),
 		.help = "the folder, or the file, to write; - is standard output" },
 	{ "to", 0, OPTION_WORD, "FORM", AT(to), TO_WORDS, .initial = "hf",
@@ -546,7 +546,7 @@ const struct command command_export = {
 	.exit_1 =
 		"the checkpoint is incomplete, a name is absent, or a selector matched nothing; nothing was written",
 	.options = OPTIONS,
-	.selectors = (const struct option *const[]){ select_names, select_tensors,
+	.selectors = (const struct option_row *const[]){ select_names, select_tensors,
 		select_ranks, select_files, NULL },
 	.answer = &export_record,
 	.shapes = SHAPE_FACTS | SHAPE_ITEMS,

@@ -11,7 +11,7 @@
 #include "cmd/flat/flat-answer.h"
 #include "part/similar.h"
 
-static const struct option OPTIONS[] = {
+static const struct option_row OPTIONS[] = {
 	{ "unit", 0, OPTION_TEXT, "NAME", offsetof(struct flat_options, unit),
 		.help = "only the unit of this module; the root is the empty name" },
 	{ "param", 0, OPTION_TEXT, "FQN[:INDEX]", offsetof(struct flat_options, param),
@@ -452,7 +452,7 @@ const struct command command_flat = {
 		"flat --param head.weight:100 net.fsdp-plan.json" },
 	.exit_1 = "there is no flat parameter, or none of that name",
 	.options = OPTIONS,
-	.selectors = (const struct option *const[]){ select_names, select_ranks,
+	.selectors = (const struct option_row *const[]){ select_names, select_ranks,
 		select_columns, NULL },
 	.answer = &flat_record,
 	.shapes = SHAPE_FACTS | SHAPE_ITEMS | SHAPE_TABLE,

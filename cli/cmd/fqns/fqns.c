@@ -9,7 +9,7 @@
 
 static const char *const UNITS[] = { "known", "likely", NULL };
 
-static const struct option OPTIONS[] = {
+static const struct option_row OPTIONS[] = {
 	{ "bare", 0, OPTION_FLAG, NULL, offsetof(struct fqns_options, bare),
 		.help = "exactly PyTorch's map: raw keys, FSDP1 units only, no envelope" },
 	{ "flat", 0, OPTION_FLAG, NULL, offsetof(struct fqns_options, flat),
@@ -96,7 +96,7 @@ const struct command command_fqns = {
 	.examples = { "fqns -g layers.0 step-1000/", "fqns --flat -o text step-1000/" },
 	.exit_1 = "a selector matched nothing",
 	.options = OPTIONS,
-	.selectors = (const struct option *const[]){ select_names, select_tensors,
+	.selectors = (const struct option_row *const[]){ select_names, select_tensors,
 		select_ranks, select_files, select_depth, NULL },
 	.shapes = SHAPE_FACTS,
 	.answer = &fqns_record,

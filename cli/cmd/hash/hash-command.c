@@ -18,7 +18,7 @@
 #include "run/progress.h"
 
 #define AT(member) offsetof(struct hash_options, member)
-static const struct option OPTIONS[] = {
+static const struct option_row OPTIONS[] = {
 	{ "stored", 0, OPTION_FLAG, NULL, AT(stored),
 		.help = "of each file as it is stored, as sha256sum writes them (default)" },
 	{ "logical", 0, OPTION_FLAG, NULL, AT(logical),
@@ -364,7 +364,7 @@ const struct command command_hash = {
 	.exit_1 =
 		"with --check: a digest differs, or what is listed is not there; or a selector matched nothing",
 	.options = OPTIONS,
-	.selectors = (const struct option *const[]){ select_names, select_tensors,
+	.selectors = (const struct option_row *const[]){ select_names, select_tensors,
 		select_ranks, select_files, select_columns, NULL },
 	.answer = &hash_record,
 	.shapes = SHAPE_TABLE,

@@ -13,7 +13,7 @@
 #include "part/pickled-recording.h"
 #include "part/steps.h"
 
-static const struct option OPTIONS[] = {
+static const struct option_row OPTIONS[] = {
 	{ "waste", 0, OPTION_FLAG, NULL, offsetof(struct info_options, waste),
 		.help = "a table of bytes that are stored but not viewed" },
 	{ NULL },
@@ -245,7 +245,7 @@ const struct command command_info = {
 	.exit_1 = "a finding at or above --fail-on",
 	.options = OPTIONS,
 	.answer = &answer_record,
-	.selectors = (const struct option *const[]){ select_columns, NULL },
+	.selectors = (const struct option_row *const[]){ select_columns, NULL },
 	.shapes = SHAPE_FACTS | SHAPE_ITEMS | SHAPE_TABLE,
 	.output = "text",
 	.inputs = INPUTS_MANY,

@@ -14,7 +14,7 @@ enum { SKIPPED_MOST = 10 };
 static const char *const level_words[] = { "quick", "headers", "data", NULL };
 
 #define AT(member) offsetof(struct latest_options, member)
-static const struct option OPTIONS[] = {
+static const struct option_row OPTIONS[] = {
 	{ "level", 0, OPTION_WORD, "LEVEL", AT(level), level_words, .initial = "quick",
 		.help = "how closely to look: names and sizes, all headers, every byte" },
 	{ "explain", 0, OPTION_FLAG, NULL, AT(explain),
@@ -370,7 +370,7 @@ const struct command command_latest = {
 	.exit_1 = "no checkpoint is good",
 	.exit_4 = "the run is empty: no checkpoint, tracker file or unfinished save",
 	.options = OPTIONS,
-	.selectors = (const struct option *const[]){ select_columns, NULL },
+	.selectors = (const struct option_row *const[]){ select_columns, NULL },
 	.shapes = SHAPE_FACTS | SHAPE_TABLE | SHAPE_ITEMS,
 	.answer = &latest_record,
 	.output = "text",

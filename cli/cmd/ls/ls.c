@@ -5,7 +5,7 @@
 #include "cmd/ls/ls.h"
 #include "run/answer.h"
 
-static const struct option OPTIONS[] = {
+static const struct option_row OPTIONS[] = {
 	{ "long", 'l', OPTION_FLAG, NULL, offsetof(struct ls_options, pieces),
 		.help = "one row per piece: rank, file, offset, length" },
 	{ "by", 0, OPTION_WORDS, "KEY[,KEY]", offsetof(struct ls_options, by), BY_WORDS,

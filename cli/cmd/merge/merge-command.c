@@ -93,7 +93,7 @@ const struct command command_merge = {
 	.synopsis = "[--columns=LIST] RESULT.jsonl...",
 	.examples = { "merge part-*.jsonl", "merge --json part-*.jsonl" },
 	.exit_1 = "as the command whose results are joined says",
-	.selectors = (const struct option *const[]){ select_columns, NULL },
+	.selectors = (const struct option_row *const[]){ select_columns, NULL },
 	.shapes = SHAPE_FACTS | SHAPE_ITEMS | SHAPE_FINDINGS | SHAPE_TABLE,
 	.output = "text",
 	.inputs = INPUTS_FILE,

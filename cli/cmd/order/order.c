@@ -11,7 +11,7 @@
 #include "front/rank-pattern.h"
 
 #define AT(field) offsetof(struct order_options, field)
-static const struct option OPTIONS[] = {
+static const struct option_row OPTIONS[] = {
 	{ "first-diff", 0, OPTION_FLAG, NULL, AT(first_diff),
 		.help = "only where ranks part first, in any iteration" },
 	{ "names", 0, OPTION_TEXT, "CHECKPOINT", AT(names),
@@ -905,7 +905,7 @@ const struct command command_order = {
 		"order --first-diff rank*.order.jsonl" },
 	.exit_1 = "the ranks differ or hang, or with --strict PyTorch would warn",
 	.options = OPTIONS,
-	.selectors = (const struct option *const[]){ select_columns, NULL },
+	.selectors = (const struct option_row *const[]){ select_columns, NULL },
 	.shapes = SHAPE_TABLE,
 	.answer = &order_answer,
 	.output = "text",

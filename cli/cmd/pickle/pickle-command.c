@@ -12,7 +12,7 @@
 #include "run/answer.h"
 
 #define AT(member) offsetof(struct pickle_options, member)
-static const struct option OPTIONS[] = {
+static const struct option_row OPTIONS[] = {
 	{ "globals", 0, OPTION_FLAG, NULL, AT(globals),
 		.help = "what is named, and how it is used (default)" },
 	{ "tree", 0, OPTION_FLAG, NULL, AT(tree), .help = "the values, unresolved" },
@@ -153,7 +153,7 @@ const struct command command_pickle = {
 		"pickle --tree step-1000/.metadata" },
 	.exit_1 = "with --check: torch.load(weights_only=True) would refuse the file",
 	.options = OPTIONS,
-	.selectors = (const struct option *const[]){ select_columns, NULL },
+	.selectors = (const struct option_row *const[]){ select_columns, NULL },
 	.shapes = SHAPE_FACTS | SHAPE_ITEMS | SHAPE_TABLE,
 	.answer = &pickle_record,
 	.output = "text",

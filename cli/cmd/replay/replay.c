@@ -26,7 +26,7 @@ enum {
 };
 
 #define AT(field) offsetof(struct replay_options, field)
-static const struct option OPTIONS[] = {
+static const struct option_row OPTIONS[] = {
 	{ "by", 0, OPTION_WORD, "KEY", AT(by), BY_WORDS, .help = "show only this table" },
 	{ "top", 0, OPTION_INTEGER, "N", AT(top), NULL, 1, INT64_MAX,
 		.help = "of each table the N rows with the most time" },
@@ -545,7 +545,7 @@ const struct command command_replay = {
 		"replay --by=kernel --compare before/ after/" },
 	.exit_1 = "a --fail-if holds, or with --strict anything odd",
 	.options = OPTIONS,
-	.selectors = (const struct option *const[]){ select_columns, NULL },
+	.selectors = (const struct option_row *const[]){ select_columns, NULL },
 	.shapes = SHAPE_TABLE | SHAPE_SPANS,
 	.answer = &replay_answer,
 	.output = "text",

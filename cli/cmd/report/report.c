@@ -16,7 +16,7 @@
 
 enum { RANKS_SHOWN = COLUMNS_MAX - 2, NAME_ROOM = 24 };
 
-static const struct option OPTIONS[] = {
+static const struct option_row OPTIONS[] = {
 	{ "trace", 0, OPTION_LIST, "FILE", offsetof(struct report_options, traces),
 		.help = "a trace of the run, or a folder of them; one for each rank" },
 	{ NULL },

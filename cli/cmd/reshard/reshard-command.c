@@ -14,7 +14,7 @@
 #include "run/answer.h"
 
 #define AT(member) offsetof(struct reshard_options, member)
-static const struct option OPTIONS[] = {
+static const struct option_row OPTIONS[] = {
 	{ "world", 0, OPTION_INTEGER, "N", AT(world), .minimum = 1,
 		.maximum = FSDP_RESHARD_WORLD_MOST, .help = "ranks of the new run" },
 	{ "mesh", 0, OPTION_TEXT, "AxB", AT(mesh),
@@ -361,7 +361,7 @@ const struct command command_reshard = {
 		"reshard --mesh=2x4 --tp=2 step-1000/" },
 	.exit_1 = "a rank does not fit into --fit",
 	.options = OPTIONS,
-	.selectors = (const struct option *const[]){ select_columns, NULL },
+	.selectors = (const struct option_row *const[]){ select_columns, NULL },
 	.shapes = SHAPE_FACTS | SHAPE_TABLE | SHAPE_ITEMS,
 	.answer = &reshard_record,
 	.output = "text",

@@ -16,7 +16,7 @@
 #include "part/places.h"
 #include "part/similar.h"
 
-static const struct option OPTIONS[] = {
+static const struct option_row OPTIONS[] = {
 	{ "values", 0, OPTION_TEXT, "N|SLICES", offsetof(struct show_options, values),
 		.help = "the first N elements, or slices: 0:8,-4:; exactly as stored" },
 	{ NULL },
@@ -423,7 +423,7 @@ const struct command command_show = {
 		"show --values 0:8,-4: model.pt fc.bias" },
 	.exit_1 = "a name is absent",
 	.options = OPTIONS,
-	.selectors = (const struct option *const[]){ select_names, select_ranks,
+	.selectors = (const struct option_row *const[]){ select_names, select_ranks,
 		select_files, select_columns, NULL },
 	.shapes = SHAPE_FACTS | SHAPE_ITEMS | SHAPE_TABLE,
 	.answer = &show_record,

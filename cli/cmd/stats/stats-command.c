@@ -22,7 +22,7 @@ static const struct {
 static const char *const BY[] = { "module", "layer", "unit", "dtype", "role", NULL };
 
 #define AT(member) offsetof(struct stats_options, member)
-static const struct option OPTIONS[] = {
+static const struct option_row OPTIONS[] = {
 	{ "nonfinite", 0, OPTION_FLAG, NULL, AT(nonfinite),
 		.help = "only what holds NaN or infinities; status 1 if there is any" },
 	{ "hist", 0, OPTION_FLAG, NULL, AT(hist),

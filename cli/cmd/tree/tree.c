@@ -12,7 +12,7 @@
 
 static const char *const STYLES[] = { "default", "torch", NULL };
 
-static const struct option OPTIONS[] = {
+static const struct option_row OPTIONS[] = {
 	{ "sizes", 0, OPTION_FLAG, NULL, offsetof(struct tree_options, sizes),
 		.help = "parameters, bytes, their share, and bytes per rank" },
 	{ "full", 0, OPTION_FLAG, NULL, offsetof(struct tree_options, full),
@@ -208,7 +208,7 @@ const struct command command_tree = {
 		"tree --style=torch --plan net.fsdp-plan.json rank*.pt" },
 	.exit_1 = "a selector matched nothing",
 	.options = OPTIONS,
-	.selectors = (const struct option *const[]){ select_names, select_tensors,
+	.selectors = (const struct option_row *const[]){ select_names, select_tensors,
 		select_ranks, select_files, select_depth, select_columns, NULL },
 	.shapes = SHAPE_TREE | SHAPE_TABLE | SHAPE_MODULES | SHAPE_PLAN,
 	.answer = &tree_record,
