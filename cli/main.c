@@ -52,9 +52,8 @@ static void fill_standard_descriptors(void)
 }
 
 /*
- * popt and libarchive end the process when they run out of memory, with the status of a
- * bad answer. Only main closes stdout; so who exits before that is a library that gave
- * up.
+ * libarchive ends the process when it runs out of memory, with the status of a bad
+ * answer. Only main closes stdout; so who exits before that is a library that gave up.
  */
 static void correct_status(int status, void *unused)
 {
@@ -78,9 +77,6 @@ static void prepare_process(void)
 	 * file to read. */
 	if (!locale_says_utf8())
 		setlocale(LC_CTYPE, "");
-	/* Else the environment could change how popt orders arguments. */
-	unsetenv("POSIXLY_CORRECT");
-	unsetenv("POSIX_ME_HARDER");
 	/* A line is one write: several processes may share a log. */
 	setvbuf(stderr, line, _IOLBF, sizeof line);
 	progress_listen();

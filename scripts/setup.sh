@@ -30,7 +30,6 @@ pkg-config         command:pkg-config
 zlib1g-dev         module:zlib
 libarchive-dev     module:libarchive
 libjansson-dev     module:jansson
-libpopt-dev        module:popt
 libpcre2-dev       module:libpcre2-8
 libutf8proc-dev    module:libutf8proc
 libssl-dev         module:libcrypto

@@ -32,7 +32,6 @@ static const void *each_library(struct subject of, size_t i, void *room)
 	const struct fsdp_library own[] = {
 		{ "libcrypto", fingerprint_library_version() },
 		{ "pcre2", PCRE2_VERSION },
-		{ "popt", POPT_VERSION },
 		{ "utf8proc", UTF8PROC_VERSION },
 	};
 	size_t count = fsdp_library_count();

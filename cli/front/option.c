@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Turns option rows into values: popt lexes, this file converts. Only this file uses
- * popt.
+ * Turns option rows into values: getopt_long splits the line, this file converts. Only
+ * this file uses getopt_long.
  */
+#include <getopt.h>
 #include <limits.h>
-#include <popt.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -402,221 +402,137 @@ void options_done(const struct option_group *group)
 	}
 }
 
-/* ---- lexing ---- */
+/* ---- the words of a line ---- */
 
-/* All rows of all groups in one list; a row's number is its index. */
+enum { LETTERS = 256, LONGEST = 128 };
+
 struct lexer {
-	const struct option_row **rows;
-	void **values;
-	size_t count;
-	struct poptOption *table;
-	const char **argv; /* popt wants its own idea of const */
-	poptContext context;
+	const struct option_group *groups;
+	size_t group_count;
+	struct option *names;  /* those of all rows, as getopt_long takes them */
+	char letters[LETTERS]; /* and their letters */
 };
 
-static void lexer_done(struct lexer *lexer)
+/* Of two rows with one name or letter the first counts. False: out of memory. */
+static bool lexer_init(struct lexer *lexer)
 {
-	if (lexer->context != NULL)
-		poptFreeContext(lexer->context);
-	free(lexer->argv);
-	free(lexer->table);
-	free(lexer->values);
-	free(lexer->rows);
+	size_t count = 0, used = 2;
+
+	for (size_t i = 0; i < lexer->group_count; i++)
+		for (const struct option_row *row = lexer->groups[i].rows;
+			row->name != NULL; row++)
+			count++;
+	lexer->names = calloc(count + 1, sizeof *lexer->names);
+	if (lexer->names == NULL)
+		return false;
+	/* Words keep their place among the options; a missing value is told apart. */
+	memcpy(lexer->letters, "-:", sizeof "-:");
+	count = 0;
+	for (size_t i = 0; i < lexer->group_count; i++)
+		for (const struct option_row *row = lexer->groups[i].rows;
+			row->name != NULL; row++) {
+			bool takes = option_takes_value(row);
+
+			lexer->names[count++] = (struct option){ .name = row->name,
+				.has_arg = row->bare != NULL ? optional_argument
+					   : takes           ? required_argument
+							     : no_argument };
+			if (row->letter != '\0' && used + sizeof "x:" < LETTERS &&
+				strchr(lexer->letters, row->letter) == NULL)
+				used += (size_t)sprintf(lexer->letters + used, "%c%s",
+					row->letter, takes ? ":" : "");
+		}
+	return true;
 }
 
-static bool lexer_knows(const struct lexer *lexer, const char *name)
+static const struct option_row *lexer_find(
+	const struct lexer *lexer, const char *name, char letter, void **ret_values)
 {
-	for (size_t i = 0; i < lexer->count; i++) {
-		const char *known = lexer->rows[i]->name;
+	const struct option_row *row = NULL;
 
-		if (known[0] == name[0] && strcmp(known, name) == 0)
-			return true;
+	for (size_t i = 0; row == NULL && i < lexer->group_count; i++) {
+		row = option_find(lexer->groups[i].rows, name, letter);
+		*ret_values = lexer->groups[i].values;
 	}
-	return false;
-}
-
-static void lexer_add(struct lexer *lexer, const struct option_group *group)
-{
-	for (const struct option_row *row = group->rows; row->name != NULL; row++) {
-		/* Commands may share a name; for lexing the first will do. */
-		if (lexer_knows(lexer, row->name))
-			continue;
-		lexer->rows[lexer->count] = row;
-		lexer->values[lexer->count] = group->values;
-		lexer->table[lexer->count] = (struct poptOption){
-			.longName = row->name,
-			.shortName = row->letter,
-			.argInfo =
-				option_takes_value(row) ? POPT_ARG_STRING : POPT_ARG_NONE,
-			.val = (int)lexer->count + 1,
-		};
-		lexer->count++;
-	}
+	return row;
 }
 
 /* "-lh" is a habit of ls and du: sizes for people, which ours are anyway. So an h among
- * letters that ask for a listing asks for no help. False: out of memory. */
-static bool drop_habits(struct lexer *lexer, struct owned *owned, int argc)
+ * letters that ask for a listing asks for no help. */
+static bool is_habit(const char *typed)
 {
-	for (int i = 0; i < argc && strcmp(lexer->argv[i], "--") != 0; i++) {
-		const char *typed = lexer->argv[i];
-		char *kept, *to;
-
-		if (typed[0] != '-' || strchr(typed, 'h') == NULL ||
-			strspn(typed + 1, "lSrh") != strlen(typed + 1) ||
-			strpbrk(typed, "lSr") == NULL)
-			continue;
-		to = kept = strdup(typed);
-		if (!owned_take(owned, kept))
-			return false;
-		for (; *typed != '\0'; typed++)
-			if (*typed != 'h')
-				*to++ = *typed;
-		*to = '\0';
-		lexer->argv[i] = kept;
-	}
-	return true;
+	return strspn(typed + 1, "lSrh") == strlen(typed + 1) &&
+	       strpbrk(typed, "lSr") != NULL;
 }
 
-/* --name alone becomes --name=VALUE where it may stand without a value: popt would take
- * the next word for it. False: out of memory. */
-static bool add_values(struct lexer *lexer, struct owned *owned, int argc)
+/* What getopt_long found in the argument `typed`: `code` is what it returned. */
+static enum usage_result set_found(const struct lexer *lexer, const char *typed, int code,
+	struct owned *owned, struct usage *usage)
 {
-	for (int i = 0; i < argc && strcmp(lexer->argv[i], "--") != 0; i++) {
-		const char *typed = lexer->argv[i];
+	bool is_long = typed[1] == '-', is_wrong = code == '?' || code == ':';
+	char name[LONGEST], letter = (char)(is_wrong ? optopt : code);
+	const struct option_row *named, *row;
+	void *values = NULL;
 
-		for (size_t j = 0; j < lexer->count; j++) {
-			const struct option_row *row = lexer->rows[j];
-			char *whole;
-
-			if (row->bare == NULL || strncmp(typed, "--", 2) != 0 ||
-				strcmp(typed + 2, row->name) != 0)
-				continue;
-			if (asprintf(&whole, "%s=%s", typed, row->bare) < 0)
-				return false;
-			if (!owned_take(owned, whole))
-				return false;
-			lexer->argv[i] = whole;
-			break;
-		}
-	}
-	return true;
-}
-
-static bool lexer_init(struct lexer *lexer, int argc, char **argv,
-	const struct option_group *groups, size_t group_count, struct owned *owned)
-{
-	size_t count = 0;
-
-	*lexer = (struct lexer){ 0 };
-	for (size_t i = 0; i < group_count; i++) {
-		for (const struct option_row *row = groups[i].rows; row->name != NULL;
-			row++)
-			count++;
-	}
-	lexer->rows = calloc(count + 1, sizeof *lexer->rows);
-	lexer->values = calloc(count + 1, sizeof *lexer->values);
-	lexer->table = calloc(count + 1, sizeof *lexer->table);
-	lexer->argv = calloc((size_t)argc + 1, sizeof *lexer->argv);
-	if (lexer->rows == NULL || lexer->values == NULL || lexer->table == NULL ||
-		lexer->argv == NULL)
-		return false;
-	for (int i = 0; i < argc; i++)
-		lexer->argv[i] = argv[i];
-	for (size_t i = 0; i < group_count; i++)
-		lexer_add(lexer, &groups[i]);
-	if (!drop_habits(lexer, owned, argc) || !add_values(lexer, owned, argc))
-		return false;
-	lexer->context = poptGetContext("fsdp-inspect", argc, lexer->argv, lexer->table,
-		POPT_CONTEXT_ARG_OPTS | POPT_CONTEXT_NO_EXEC);
-	return lexer->context != NULL;
-}
-
-/* popt gives back the whole argument: --name=value, or -abc without saying which. */
-static void name_unknown(const struct lexer *lexer, struct option_unknown *ret_unknown)
-{
-	const char *typed = poptBadOption(lexer->context, 0);
-	size_t room = sizeof ret_unknown->name;
-
-	if (typed == NULL)
-		typed = "-";
-	if (strncmp(typed, "--", 2) == 0) {
-		snprintf(
-			ret_unknown->name, room, "%.*s", (int)strcspn(typed, "="), typed);
-		return;
-	}
-	for (const char *letter = typed + 1; *letter != '\0'; letter++) {
-		bool known = false;
-
-		for (size_t i = 0; i < lexer->count; i++)
-			known |= lexer->rows[i]->letter == *letter;
-		if (!known) {
-			snprintf(ret_unknown->name, room, "-%c", *letter);
-			return;
-		}
-	}
-	snprintf(ret_unknown->name, room, "%s", typed);
-}
-
-static enum usage_result lexing_failed(const struct lexer *lexer, int code,
-	struct option_unknown *ret_unknown, struct usage *usage)
-{
-	const char *typed;
-
-	switch (code) {
-	case POPT_ERROR_BADOPT:
-		name_unknown(lexer, ret_unknown);
+	snprintf(name, sizeof name, "%.*s", (int)strcspn(typed, "="), typed);
+	named = lexer_find(lexer, name + (is_long ? 2 : 1), '\0', &values);
+	row = is_long ? named : lexer_find(lexer, NULL, letter, &values);
+	if (usage == NULL && (row == NULL || is_wrong))
+		return USAGE_GOOD;
+	/* Names are not abbreviated, and -json is not -j son. */
+	if (usage != NULL && (named == NULL) == is_long) {
+		usage_what(usage, "%s", name);
 		return USAGE_UNKNOWN;
-	case POPT_ERROR_NOARG:
-		typed = poptBadOption(lexer->context, 0);
-		usage_what(
-			usage, "%s needs a value", typed != NULL ? typed : "an option");
-		return USAGE_WRONG;
-	case POPT_ERROR_UNWANTEDARG:
-		typed = poptBadOption(lexer->context, 0);
-		usage_what(usage, "%s: this option takes no value",
-			typed != NULL ? typed : "");
-		return USAGE_WRONG;
-	case POPT_ERROR_MALLOC:
-		return USAGE_MEMORY;
-	default:
-		usage_what(usage, "%s", poptStrerror(code));
+	}
+	if (code == ':') {
+		usage_what(usage, "%s needs a value", typed);
 		return USAGE_WRONG;
 	}
+	if (code == '?' && (is_long || letter == '=')) {
+		usage_what(usage, "%s: this option takes no value", typed);
+		return USAGE_WRONG;
+	}
+	if (row == NULL) {
+		usage_what(usage, "-%c", letter);
+		return USAGE_UNKNOWN;
+	}
+	if (values == NULL || (code == 'h' && is_habit(typed)))
+		return USAGE_GOOD;
+	return option_set(row, values, optarg != NULL ? optarg : row->bare, owned, usage);
 }
 
 enum usage_result options_parse(int argc, char **argv, const struct option_group *groups,
 	size_t group_count, struct texts *ret_words, struct owned *owned,
-	struct option_unknown *ret_unknown, struct usage *usage)
+	struct usage *usage)
 {
+	struct lexer lexer = { .groups = groups, .group_count = group_count };
 	enum usage_result result = USAGE_GOOD;
-	struct lexer lexer;
-	int code;
 
-	if (!lexer_init(&lexer, argc, argv, groups, group_count, owned))
-		result = USAGE_MEMORY;
-	while (result == USAGE_GOOD && (code = poptGetNextOpt(lexer.context)) != -1) {
-		char *value = NULL;
+	if (!lexer_init(&lexer))
+		return USAGE_MEMORY;
+	optind = 0; /* getopt_long begins anew */
+	opterr = 0;
+	while (result == USAGE_GOOD && argc > 0) {
+		const char *typed = argv[optind > 0 ? optind : 1];
+		int code = getopt_long(argc, argv, lexer.letters, lexer.names, NULL);
 
-		if (code < 0) {
-			if (usage != NULL)
-				result = lexing_failed(&lexer, code, ret_unknown, usage);
+		if (code == -1)
+			break;
+		if (code == 1) {
+			result = texts_add(ret_words, optarg) ? USAGE_GOOD : USAGE_MEMORY;
 			continue;
 		}
-		if (code == 0 || option_takes_value(lexer.rows[code - 1])) {
-			value = poptGetOptArg(lexer.context);
-			if (!owned_take(owned, value)) {
-				result = USAGE_MEMORY;
-				break;
-			}
-		}
-		if (code == 0)
-			result = texts_add(ret_words, value) ? USAGE_GOOD : USAGE_MEMORY;
-		else if (lexer.values[code - 1] != NULL)
-			result = option_set(lexer.rows[code - 1], lexer.values[code - 1],
-				value, owned, usage);
+		/* -j=4 is -j 4. */
+		if (typed[1] != '-' && argv[optind - 1] == typed && optarg != NULL &&
+			*optarg == '=')
+			optarg++;
+		result = set_found(&lexer, typed, code, owned, usage);
 	}
-	lexer_done(&lexer);
+	/* Behind "--" there are only words. */
+	for (; result == USAGE_GOOD && optind < argc; optind++)
+		if (!texts_add(ret_words, argv[optind]))
+			result = USAGE_MEMORY;
+	free(lexer.names);
 	return result;
 }
 

@@ -9,9 +9,8 @@
 #include "front/strings.h"
 
 /*
- * An option is a row: what it is called, what it takes, where its value lands. option.c
- * turns rows into a popt table whose arg pointers are all NULL: popt lexes (exact long
- * names, permutation, --), we convert. So there is no mutable file-scope state.
+ * An option is a row: what it is called, what it takes, where its value lands. Long names
+ * are not abbreviated; options may stand behind words, up to "--".
  */
 enum option_kind {
 	OPTION_FLAG,    /* bool */
@@ -137,14 +136,9 @@ void usage_hint(struct usage *usage, const char *format, ...)
 /* What reading a part of the command line came to. */
 enum usage_result {
 	USAGE_GOOD,
-	USAGE_UNKNOWN, /* of options_parse: ret_unknown says which; usage is not filled */
+	USAGE_UNKNOWN, /* of options_parse: usage->what is the option, without its value */
 	USAGE_WRONG,   /* usage says what */
 	USAGE_MEMORY,
-};
-
-/* An option that no row knows, as typed but without its value: "--name" or "-x". */
-struct option_unknown {
-	char name[128];
 };
 
 /*
@@ -161,7 +155,7 @@ enum usage_result options_init(
  */
 enum usage_result options_parse(int argc, char **argv, const struct option_group *groups,
 	size_t group_count, struct texts *ret_words, struct owned *owned,
-	struct option_unknown *ret_unknown, struct usage *usage);
+	struct usage *usage);
 
 /* The row of that long name or, if name is NULL, of that letter; or NULL. */
 const struct option_row *option_find(

@@ -60,24 +60,28 @@ static const struct option_row *nearest_option(
 	return found;
 }
 
-void slip_option(
-	struct usage *usage, const struct arguments *arguments, const char *typed)
+void slip_option(struct usage *usage, const struct arguments *arguments)
 {
 	const struct command *command = arguments->command;
-	bool is_long = strncmp(typed, "--", 2) == 0 && typed[2] != '\0';
+	char typed[sizeof usage->what];
+	const char *name = typed + 1, *instead, *synonym;
 	struct option_owners owners = { .text = "" };
-	const char *instead = removed_word(typed, command->name);
-	const char *synonym = slip_synonym(typed);
-	const struct option_row *option =
-		is_long ? nearest_option(command, typed + 2) : NULL;
+	const struct option_row *option;
+	bool is_long;
 
+	memcpy(typed, usage->what, sizeof typed);
+	name += typed[1] == '-';
+	is_long = typed[1] != '\0' && typed[2] != '\0';
+	instead = removed_word(typed, command->name);
 	if (instead != NULL) {
 		usage_what(usage, "%s was removed; use %s", typed, instead);
 		return;
 	}
-	if (is_long || typed[1] != '\0')
-		list_owners(&owners, arguments->commands, is_long ? typed + 2 : NULL,
-			is_long ? '\0' : typed[1]);
+	synonym = slip_synonym(typed);
+	option = is_long ? nearest_option(command, name) : NULL;
+	/* Of a long name behind a single dash the command has the option. */
+	if (is_long ? name == typed + 2 : strchr("-", typed[1]) == NULL)
+		list_owners(&owners, arguments->commands, is_long ? name : NULL, *name);
 	if (owners.count > 0)
 		usage_what(usage, "%s has no option %s", command->name, typed);
 	else

@@ -16,9 +16,9 @@ void slip_command(struct usage *usage, const struct arguments *arguments,
 void slip_export(struct usage *usage, const struct arguments *arguments,
 	const struct texts *words, bool is_named);
 
-/* Answers an option that the command does not have, "--name" or "-x". */
-void slip_option(
-	struct usage *usage, const struct arguments *arguments, const char *typed);
+/* Answers an option that the command does not have: "--name", "-x", or "-name" for "--name".
+ * usage->what is it, as options_parse left it. */
+void slip_option(struct usage *usage, const struct arguments *arguments);
 
 /* What to type instead of a word or an option ("--name") of another tool; NULL: it is none. */
 const char *slip_synonym(const char *typed);

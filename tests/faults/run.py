@@ -282,10 +282,9 @@ def limit(room):
     resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
 
 
-# What popt and libarchive say before they give up by themselves; main only sees to the
-# status. libarchive does so for the names in a tar.
-GAVE_UP = re.compile(
-    r"virtual memory exhausted\.\n|Fatal Internal Error in libarchive: (Out of|No) memory\n")
+# What libarchive says before it gives up by itself, for the names in a tar; main only sees to
+# the status.
+GAVE_UP = re.compile(r"Fatal Internal Error in libarchive: (Out of|No) memory\n")
 
 
 def well_told(run, clean):
