@@ -374,6 +374,41 @@ def tied(head, embedding):
     return other_values
 
 
+ITEM_BYTES = {"F32": 4, "BF16": 2, "F16": 2, "F8_E4M3": 1, "U8": 1, "I8": 1, "I32": 4, "I64": 8}
+
+
+def write(folder, tensors, **documents):
+    """A model of these tensors, (dtype, shape) or a shape of F32, with JSON files beside it; its bytes are all different."""
+    header, end = {}, 0
+    for name, facts in tensors.items():
+        dtype, shape = facts if isinstance(facts[0] if facts else 0, str) else ("F32", facts)
+        begin, end = end, end + ITEM_BYTES[dtype] * math.prod(shape)
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+    header = json.dumps(header).encode()
+    header += b" " * (-len(header) % 8)
+    name = "adapter_model.safetensors" if "adapter_config" in documents else "model.safetensors"
+    with open(os.path.join(folder, name), "wb") as f:
+        f.write(struct.pack("<Q", len(header)) + header + b"".join(struct.pack("<f", math.sin(i)) for i in range(end // 4 + 1))[:end])
+    for stem, document in documents.items():
+        with open(os.path.join(folder, f"{stem}.json"), "w", encoding="utf-8") as f:
+            json.dump(document, f)
+    return folder
+
+
+PAIRS = [f"model.layers.{i}.self_attn.{m}" for i in range(2) for m in ("q_proj", "v_proj")]
+
+
+def adapter(prefix="base_model.model.", first=(4, 16), second=(24, 4), near=(), count=None, **config):
+    """LoRA of rank 4; `near` are the arguments of its near miss."""
+    def lora(folder, wrong):
+        if not wrong:
+            return adapter(**dict(near))(folder, True)
+        pairs = PAIRS[:count]
+        tensors = {f"{prefix}{module}.lora_A.weight": first for module in pairs} | {f"{prefix}{module}.lora_B.weight": second for module in pairs}
+        return [write(folder, tensors, adapter_config={"peft_type": "LORA", "r": 4, "target_modules": ["q_proj", "v_proj"]} | config)]
+    return lora
+
+
 HEADS = ("lm_head", "embed_out", "output", "output_layer", "proj_out", "ff_out")
 EMBEDDINGS = ("embed_tokens", "wte", "word_embeddings", "embed_in", "shared", "tok_embeddings", "embedding")
 
@@ -415,6 +450,10 @@ ROWS = [
     ("FI4010", "note", byte_order), *(("FI4010", "warning", tagged(tag)) for tag in ("pt", "tf", "flax", "np", "mlx", "paddle", "jax")), ("FI5005", "error", groups_gap), ("FI5005", "error", groups_lack), ("FI5005", "note", groups_of_addresses), ("FI5005", "error", groups_twice),
     ("FI5008", "error", moments), ("FI6003", "error", merged_shapes), ("FI6004", "error", merged_values),
     *(("FI1044", "error", impossible(*view)) for view in IMPOSSIBLE),
+    ("FI1091", "error", adapter(count=0)), ("FI4002", "error", adapter(prefix="base_model.model." * 2)), ("FI4002", "error", adapter(prefix="")),
+    ("FI4005", "error", adapter(first=(32,), second=(48,))), ("FI4005", "error", adapter(first=(32,))),
+    ("FI1091", "error", adapter(first=(16, 4), second=(4, 24))), ("FI1091", "error", adapter(first=(8, 16), second=(24, 8), near={"first": (8, 16), "second": (24, 8), "r": 8})),
+    ("FI1094", "error", adapter(first=(2, 16))), ("FI1094", "error", adapter(second=(24, 1), near={"first": (4, 4), "second": (4, 4)})),
     *(("FI1095", "warning", tied(f"{name}.weight", "wte.weight")) for name in HEADS),
     *(("FI1095", "warning", tied("lm_head.weight", f"{name}.weight")) for name in EMBEDDINGS),
 ]
@@ -434,8 +473,19 @@ def emptied(name, bias=True, shape=(0,), **config):
     return emptied_weight
 
 
+def always(make):
+    def sample(folder):
+        return make(folder, True)[0]
+    return sample
+
+
 # rule, what makes a sample, the next step that is printed
 CURES = [
+    ("FI1091", always(adapter(first=(16, 4), second=(4, 24))), "save each of them transposed"),
+    ("FI1091", always(adapter(first=(8, 16), second=(24, 4), enable_lora=[True, False])),
+     "load it with the release of PEFT that saved it, and merge it into its base there"),
+    ("FI1091", always(adapter(first=(8, 16), second=(24, 8))), "compare both with the model that they were made from: one of them is not its own"),
+    ("FI4002", always(adapter(prefix="base_model.model." * 2)), 'remove one "base_model.model." from the names'),
     ("FI4004", emptied("model.pt"), "gather the parameters before they are saved"),
     ("FI4004", emptied("pytorch_model.bin", model_type="x"),
      "gather the parameters before they are saved; with ZeRO-3, save with stage3_gather_16bit_weights_on_model_save"),

@@ -180,35 +180,213 @@ static bool is_cut(const struct fsdp_complete *complete, uint32_t index, uint64_
 	       find_node(complete, index, "lora_B") != FSDP_NONE;
 }
 
+/* Names of tensors that one finding is about. */
+struct affected {
+	struct fsdp_span *names;
+	size_t count;
+	int64_t found; /* rank of the last one */
+};
+
+static void keep_affected(
+	struct fsdp_complete *complete, struct affected *affected, uint32_t index)
+{
+	if (affected->names == NULL)
+		affected->names =
+			FSDP_COMPLETE_TAKE(complete, affected->names, FSDP_AFFECTED_KEPT);
+	complete->failed |= affected->names == NULL;
+	if (!complete->failed && affected->count < FSDP_AFFECTED_KEPT)
+		affected->names[affected->count] = fsdp_arena_copy(
+			&complete->work, fsdp_complete_stored(complete, index));
+	affected->count++;
+}
+
+static void __attribute__((format(printf, 5, 6)))
+tell_affected(struct fsdp_complete *complete, const struct affected *affected,
+	enum fsdp_rule_index rule, const char *next, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	fsdp_find_list(complete->checking->findings, rule,
+		FSDP_PLACE(.file = rule == FSDP_RULE_CONFIG_MISMATCH
+					   ? config_file(complete)
+					   : (struct fsdp_span){ 0 },
+			.tensor = affected->names[0], .affected = affected->names,
+			.affected_count = affected->count, .next = next,
+			.severity = FSDP_ERROR + 1),
+		format, arguments);
+	va_end(arguments);
+}
+
+/* Whether the sides of a matrix are exchanged: what should be the rank is not, and the other
+ * side is. */
+static bool is_transposed(
+	const struct fsdp_complete *complete, uint32_t index, uint64_t rank)
+{
+	struct fsdp_tensor tensor = fsdp_tensor(complete->checkpoint, index);
+	bool is_first = find_node(complete, index, "lora_A") != FSDP_NONE;
+
+	return tensor.dims == 2 && (uint64_t)tensor.shape[is_first] == rank;
+}
+
+/* The other matrix of the pair, or FSDP_NONE. */
+static uint32_t find_other(const struct fsdp_complete *complete, uint32_t index)
+{
+	for (size_t i = 0; i < FSDP_COUNT(pairs); i++) {
+		uint32_t node = find_node(complete, index, pairs[i][0]), other;
+
+		if (node == FSDP_NONE)
+			continue;
+		other = fsdp_names_find_child(&complete->names,
+			fsdp_names_at(&complete->names, node)->parent,
+			fsdp_span_text(pairs[i][1]));
+		return node == complete->folded[index]
+			       ? fsdp_complete_find(complete, other)
+			       : fsdp_complete_find_below(complete, other, "weight");
+	}
+	return FSDP_NONE;
+}
+
+/* Whether the matrix is the part of one rank: the other one of its pair has W times its rank. */
+static bool is_part(const struct fsdp_complete *complete, uint32_t index, int64_t r)
+{
+	uint32_t other = find_other(complete, index);
+	int64_t whole = other != FSDP_NONE ? rank_of(complete, other) : -1;
+
+	return whole > r && whole % r == 0 && whole / r <= FSDP_COMPLETE_RANKS_MOST &&
+	       !is_cut(complete, index, (uint64_t)whole) &&
+	       fsdp_tensor(complete->checkpoint, index).dims == 2;
+}
+
+/* PEFT before 0.3 kept the adapters of a fused projection in one: lora_A has a rank for each of
+ * its parts, and lora_B is a convolution. */
+static bool is_of_old_peft(const struct fsdp_complete *complete)
+{
+	uint32_t index =
+		fsdp_complete_get(complete, complete->config.adapter, "enable_lora");
+
+	return index != FSDP_NONE && at(complete, index).value.kind == FSDP_TOKEN_LIST &&
+	       at(complete, index).value.count > 0;
+}
+
 static void judge_rank(struct fsdp_complete *complete)
 {
-	struct fsdp_span *affected =
-		FSDP_COMPLETE_TAKE(complete, affected, FSDP_AFFECTED_KEPT);
+	struct affected parts = { 0 }, turned = { 0 }, others = { 0 };
 	uint64_t rank;
-	int64_t found = -1;
-	size_t count = 0, of = 0;
+	size_t of = 0;
 
-	complete->failed |= affected == NULL;
-	if (complete->failed || !has_rank(complete, &rank))
+	if (!has_rank(complete, &rank))
 		return;
-	for (uint32_t i = 0; i < complete->tensor_count; i++) {
+	for (uint32_t i = 0; i < complete->tensor_count && !complete->failed; i++) {
 		int64_t r = complete->folded[i] != FSDP_NONE ? rank_of(complete, i) : -1;
+		struct affected *affected = &others;
 
 		of += r > 0;
 		if (r <= 0 || (uint64_t)r == rank || is_cut(complete, i, rank))
 			continue;
-		found = r;
-		if (count < FSDP_AFFECTED_KEPT)
-			affected[count] = fsdp_arena_copy(
-				&complete->work, fsdp_complete_stored(complete, i));
-		count++;
+		if (is_transposed(complete, i, rank))
+			affected = &turned;
+		else if (is_part(complete, i, r))
+			affected = &parts;
+		affected->found = r;
+		keep_affected(complete, affected, i);
 	}
-	if (count > 0)
-		fsdp_find(complete->checking->findings, FSDP_RULE_CONFIG_MISMATCH,
-			FSDP_PLACE(.file = config_file(complete), .tensor = affected[0],
-				.affected = affected, .affected_count = count),
+	if (complete->failed || others.count + turned.count + parts.count == 0)
+		return;
+	if (is_of_old_peft(complete)) {
+		struct affected *some = others.count > 0   ? &others
+					: turned.count > 0 ? &turned
+							   : &parts;
+
+		tell_affected(complete, some, FSDP_RULE_CONFIG_MISMATCH,
+			"load it with the release of PEFT that saved it, and merge it into its base there",
+			"the adapter was saved by PEFT before 0.3 (enable_lora): %zu of %zu matrices hold the ranks of several parts of a projection, which later releases refuse",
+			others.count + turned.count + parts.count, of);
+		return;
+	}
+	if (parts.count > 0)
+		tell_affected(complete, &parts, FSDP_RULE_PARTIAL_TENSOR, NULL,
+			"%zu of %zu matrices have the rank %lld, and the other one of their pair has a multiple of it: they are the parts of one rank",
+			parts.count, of, (long long)parts.found);
+	if (turned.count > 0)
+		tell_affected(complete, &turned, FSDP_RULE_CONFIG_MISMATCH,
+			"save each of them transposed",
+			"%zu of %zu matrices are transposed: the configuration says r = %llu, which is their other side",
+			turned.count, of, FSDP_LLU(rank));
+	if (others.count > 0)
+		tell_affected(complete, &others, FSDP_RULE_CONFIG_MISMATCH, NULL,
 			"the configuration says r = %llu, and %zu of %zu matrices have another rank, such as %lld",
-			FSDP_LLU(rank), count, of, (long long)found);
+			FSDP_LLU(rank), others.count, of, (long long)others.found);
+}
+
+/* ---- matrices that are none, and names that none has ---- */
+
+static bool is_matrix(const struct fsdp_complete *complete, uint32_t index)
+{
+	for (size_t i = 0; i < FSDP_COUNT(pairs); i++)
+		if (find_node(complete, index, pairs[i][0]) != FSDP_NONE)
+			return true;
+	return false;
+}
+
+static void judge_flat(struct fsdp_complete *complete)
+{
+	struct affected flat = { 0 };
+	size_t of = 0;
+
+	for (uint32_t i = 0; i < complete->tensor_count && !complete->failed; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(complete->checkpoint, i);
+
+		if (complete->folded[i] == FSDP_NONE || !is_matrix(complete, i))
+			continue;
+		of++;
+		if (tensor.dims != 1 || tensor.numel == 0)
+			continue;
+		complete->told[i] = 1;
+		keep_affected(complete, &flat, i);
+	}
+	if (flat.count > 0 && !complete->failed)
+		tell_affected(complete, &flat, FSDP_RULE_FLATTENED_PARAMETER,
+			"gather the parameters before the adapter is saved",
+			"%zu of %zu matrices of the adapter are one row of numbers: the flat shards of one rank",
+			flat.count, of);
+}
+
+#define PREFIX "base_model.model."
+
+/* PEFT looks below its own wrapper, once. */
+static void judge_prefix(struct fsdp_complete *complete)
+{
+	const char *family = fsdp_checkpoint_format(complete->checkpoint).family;
+	struct affected twice = { 0 }, without = { 0 };
+	size_t of = 0;
+
+	if (family == NULL || strncmp(family, "peft", 4) != 0)
+		return;
+	for (uint32_t i = 0; i < complete->tensor_count && !complete->failed; i++) {
+		struct fsdp_span name;
+
+		if (complete->folded[i] == FSDP_NONE || !is_matrix(complete, i))
+			continue;
+		of++;
+		name = fsdp_complete_stored(complete, i);
+		if (!fsdp_complete_contains(name, PREFIX))
+			keep_affected(complete, &without, i);
+		else if (fsdp_span_begins(name, FSDP_SPAN(PREFIX PREFIX)))
+			keep_affected(complete, &twice, i);
+	}
+	if (complete->failed || of == 0)
+		return;
+	if (twice.count == of)
+		tell_affected(complete, &twice, FSDP_RULE_WRAPPER_PREFIX,
+			"remove one \"base_model.model.\" from the names",
+			"all %zu names of the adapter begin with \"base_model.model.\" twice: PEFT uses none of them",
+			of);
+	if (without.count == of)
+		tell_affected(complete, &without, FSDP_RULE_WRAPPER_PREFIX,
+			"put \"base_model.model.\" in front of the names",
+			"none of the %zu names of the adapter begins with \"base_model.model.\": PEFT uses none of them",
+			of);
 }
 
 /* ---- modules ---- */
@@ -321,8 +499,11 @@ void fsdp_complete_judge_adapters(struct fsdp_complete *complete)
 		if (dora != NULL && !complete->failed)
 			judge_magnitude(complete, i, dora);
 	}
+	if (!complete->failed)
+		judge_flat(complete);
 	if (complete->config.adapter == FSDP_NONE || complete->failed)
 		return;
+	judge_prefix(complete);
 	judge_rank(complete);
 	judge_words(complete, "target_modules", FSDP_NOTE, true);
 	judge_words(complete, "modules_to_save", FSDP_WARNING, false);

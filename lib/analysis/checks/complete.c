@@ -75,10 +75,26 @@ static void skip_rules(struct fsdp_complete *complete)
 		fsdp_check_skip(checking, FSDP_RULE_CONFIG_MISMATCH, FSDP_REASON_NONE);
 }
 
+/* The configuration of a model or an adapter beside a file without any tensor. */
+static void judge_empty(struct fsdp_complete *complete)
+{
+	const char *family = fsdp_checkpoint_format(complete->checkpoint).family;
+
+	if (complete->tensor_count > 0 || complete->is_silent || family == NULL ||
+		(strncmp(family, "hf", 2) != 0 && strncmp(family, "peft", 4) != 0) ||
+		(complete->config.root == FSDP_NONE &&
+			complete->config.adapter == FSDP_NONE))
+		return;
+	fsdp_find(complete->checking->findings, FSDP_RULE_CONFIG_MISMATCH,
+		FSDP_PLACE(.next = "save the model again: no weights were written"),
+		"the configuration describes %s, and no tensor is stored",
+		complete->config.adapter != FSDP_NONE ? "an adapter" : "a model");
+}
+
 static void judge(struct fsdp_complete *complete)
 {
 	static void (*const steps[])(
-		struct fsdp_complete *) = { fsdp_complete_read_config,
+		struct fsdp_complete *) = { fsdp_complete_read_config, judge_empty,
 		fsdp_complete_collect, fsdp_complete_count_layers,
 		fsdp_complete_judge_adapters, fsdp_complete_judge_numbers,
 		fsdp_complete_judge_members, fsdp_complete_judge_modules,
@@ -112,6 +128,7 @@ static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
 const struct fsdp_check fsdp_check_complete = {
 	FSDP_CHECK_RULES(FSDP_RULE_STACK_HOLE, FSDP_RULE_CONFIG_MISMATCH,
 		FSDP_RULE_SCALE_MISSING, FSDP_RULE_SCALE_SHAPE, FSDP_RULE_PARTIAL_TENSOR,
-		FSDP_RULE_TIE_MISMATCH, FSDP_RULE_FLATTENED_PARAMETER),
+		FSDP_RULE_TIE_MISMATCH, FSDP_RULE_FLATTENED_PARAMETER,
+		FSDP_RULE_WRAPPER_PREFIX),
 	.run = run,
 };
