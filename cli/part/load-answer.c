@@ -2,12 +2,15 @@
 /*
  * What loaders of other programs would do with a checkpoint.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "part/load-answer.h"
 #include "render/record.h"
 #include "run/answer.h"
+#include "run/catalogue.h"
+#include "run/collected.h"
 
 const char *const loader_words[] = { "hf", "trainer", "peft", "accelerate", "dcp",
 	"deepspeed", "megatron", "weights_only", "all", NULL };
@@ -95,7 +98,7 @@ static bool show_loader(
 		.took = show_names(result->took, result->took_count),
 		.took_count = result->took_count,
 		.world = world > 0 ? world : FSDP_ABSENT,
-		.reasons = calloc(result->reason_count + 1, sizeof *shown->reasons),
+		.reasons = calloc(result->reason_count + 2, sizeof *shown->reasons),
 	};
 	if (shown->reasons == NULL || shown->took == NULL)
 		return false;
@@ -114,8 +117,44 @@ static int status_of(enum fsdp_load_verdict verdict)
 						 : STATUS_BAD;
 }
 
+/* An error that says of the stored tensors that they are not what the model has. What is wrong
+ * with pickles, and what differs from --expect, loaders judge themselves; where the index has a
+ * name does not matter where all shards are read. */
+static bool forbids_loads(const struct finding *finding)
+{
+	const struct fsdp_rule *rule = fsdp_rule_find(finding->rule);
+
+	return finding->severity == SEVERITY_ERROR && rule != NULL &&
+	       !rule_is_limit(rule) && strcmp(rule->category, "safety") != 0 &&
+	       strcmp(rule->category, "between") != 0 && strcmp(rule->id, "FI1061") != 0;
+}
+
+/* No rule of the loader is about that error: it is not known what it does then. */
+static void doubt(struct run *run, struct shown_loader *shown)
+{
+	const struct collected *collected = run->collected;
+	const struct finding *found = NULL;
+	char text[128];
+
+	for (size_t i = run->first.finding; i < collected->finding_count && found == NULL;
+		i++)
+		if (forbids_loads(&collected->findings[i]))
+			found = &collected->findings[i];
+	if (found == NULL || strcmp(shown->verdict, "loads") != 0)
+		return;
+	snprintf(text, sizeof text,
+		"the audit reports an error (%s), and what the loader does with it is not known",
+		found->rule);
+	shown->verdict = fsdp_load_verdict_name(FSDP_LOAD_NOT_JUDGED);
+	shown->reasons[shown->reason_count++] = (struct shown_reason){
+		.rule = "audit-error",
+		.message = collected_text(run->collected, text),
+	};
+}
+
 /* Of all loaders most are not meant: then the status is that of the audit. */
-static bool show_all(struct loading_answer *answer, const struct loading_options *options)
+static bool show_all(struct loading_answer *answer, const struct loading_options *options,
+	struct run *run)
 {
 	bool all = is_named(options, "all");
 	size_t count = answer->loads != NULL ? fsdp_loads_count(answer->loads) : 0;
@@ -127,6 +166,7 @@ static bool show_all(struct loading_answer *answer, const struct loading_options
 
 		if (!show_loader(result, options->world, &answer->loaders[answer->count]))
 			return false;
+		doubt(run, &answer->loaders[answer->count]);
 		if (!all)
 			answer->status =
 				status_worse(answer->status, status_of(result->verdict));
@@ -187,7 +227,7 @@ bool loading_judge(const struct loading_options *options, struct run *run,
 	done = loader_choices_take(&options->choices, &answer->choices) &&
 	       expectation_list(expected, &list) &&
 	       ask(options, run, &list, data, answer, ret_error) &&
-	       show_all(answer, options);
+	       show_all(answer, options, run);
 	expected_list_done(&list);
 	return done;
 }
