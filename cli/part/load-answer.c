@@ -76,8 +76,7 @@ static struct text *show_names(const struct fsdp_span *names, size_t count)
 
 static bool show_reason(const struct fsdp_load_reason *reason, struct shown_reason *shown)
 {
-	shown->rule = reason->rule;
-	shown->exception = text_or_none(reason->exception);
+	shown->code = reason->code;
 	shown->message = text_of(reason->message);
 	shown->way_out = text_or_none(reason->way_out);
 	shown->names = show_names(reason->names, reason->name_count);
@@ -147,7 +146,7 @@ static void doubt(struct run *run, struct shown_loader *shown)
 		found->rule);
 	shown->verdict = fsdp_load_verdict_name(FSDP_LOAD_NOT_JUDGED);
 	shown->reasons[shown->reason_count++] = (struct shown_reason){
-		.rule = "audit-error",
+		.code = "audit-error",
 		.message = collected_text(run->collected, text),
 	};
 }
@@ -260,15 +259,14 @@ static struct value get_names(struct subject of)
 
 static const struct record reason_record = OBJECT_RECORD(REASON, "load_reason",
 	"Why a loader does not load it, or loads something else.",
-	{ "rule", WORD_AT(REASON, rule), .always = true,
-		ABOUT("Short name of what the loader was seen to do.") },
-	{ "exception", TEXT_AT(REASON, exception),
-		ABOUT("Class that is raised, with its module.") },
+	{ "code", WORD_AT(REASON, code), .always = true, .listed = true,
+		.list_words = fsdp_load_code_name,
+		ABOUT("One of a closed list, which audit(1) explains.") },
 	{ "message", TEXT_AT(REASON, message), .always = true,
-		ABOUT("First line that the loader prints, empty if it raises without words; or what it does silently.") },
+		ABOUT("What is wrong, in one sentence. The loader itself may print another one.") },
 	{ "names", GET(FIELD_TEXTS, get_names), .always = true,
 		ABOUT("Tensors, files or classes that it is about, the first ones.") },
-	{ "way_out", TEXT_AT(REASON, way_out), ABOUT("What helps.") });
+	{ "way_out", TEXT_AT(REASON, way_out), ABOUT("What fixes it.") });
 
 static const void *each_reason(struct subject of, size_t i, void *room)
 {
@@ -297,7 +295,7 @@ const struct record loader_record = OBJECT_RECORD(LOADER, "loader",
 	{ "library", WORD_AT(LOADER, library), .always = true,
 		ABOUT("The library that decides.") },
 	{ "version", WORD_AT(LOADER, version), .always = true,
-		ABOUT("Its release, of which the rules are.") },
+		ABOUT("The release that the rules were tried with.") },
 	{ "world", INTEGER_AT(LOADER, world),
 		ABOUT("Ranks of the run that loads, as `--world` says.") },
 	{ "verdict", WORD_AT(LOADER, verdict), .always = true,
@@ -312,19 +310,13 @@ const struct record loader_record = OBJECT_RECORD(LOADER, "loader",
 
 static void tell_reason(const struct shown_reason *reason, struct out *out)
 {
-	if (reason->exception.data != NULL) {
-		out_line_text(out, ": ");
-		out_line_name(out, reason->exception);
-	}
-	if (reason->message.size > 0) {
-		out_line_text(out, ": ");
-		out_line_name(out, reason->message);
-	}
+	out_line_text(out, ": ");
+	out_line_name(out, reason->message);
 	out_line_end(out);
 	if (reason->way_out.data == NULL)
 		return;
 	out_line_begin(out, NULL);
-	out_line_text(out, "         way out: ");
+	out_line_text(out, "         fix: ");
 	out_line_name(out, reason->way_out);
 	out_line_end(out);
 }
@@ -338,7 +330,7 @@ static void tell_loader(const struct shown_loader *shown, struct out *out)
 		out_line_name(out, text_of(shown->choices[i].value));
 	}
 	out_line_text(out, "): %s",
-		strcmp(shown->verdict, "differs") == 0      ? "loads, but differs"
+		strcmp(shown->verdict, "differs") == 0      ? "loads with differences"
 		: strcmp(shown->verdict, "not_judged") == 0 ? "not judged"
 							    : shown->verdict);
 	if (shown->reason_count == 0)

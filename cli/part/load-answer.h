@@ -10,8 +10,8 @@
 
 /* What loaders would do with one checkpoint, as it is shown. Texts are the library's. */
 struct shown_reason {
-	const char *rule;
-	struct text exception, message, way_out; /* absent: there is none */
+	const char *code;
+	struct text message, way_out; /* absent: there is none */
 	struct text *names;
 	size_t name_count;
 };

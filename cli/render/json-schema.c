@@ -81,6 +81,20 @@ static void put_words(
 	writer_text(&printer->writer, null ? ", null]" : "]");
 }
 
+/* The same words from a function. */
+static void put_listed(struct printer *printer, const struct column *field)
+{
+	key(printer, "enum");
+	writer_char(&printer->writer, '[');
+	for (size_t i = 0; field->list_words(i) != NULL; i++) {
+		if (i != 0)
+			writer_text(&printer->writer, ", ");
+		spell_string(&printer->writer, field->list_words(i),
+			strlen(field->list_words(i)));
+	}
+	writer_char(&printer->writer, ']');
+}
+
 static void put_types(
 	struct printer *printer, const char *type, const char *or_type, bool null)
 {
@@ -182,6 +196,8 @@ static void put_keywords(struct printer *printer, const struct column *field)
 			put(printer, "const", field->words[0]);
 		else if (field->words != NULL)
 			put_words(printer, "enum", field->words, field->null);
+		else if (field->listed)
+			put_listed(printer, field);
 		else
 			put_type(printer, "string", field->null);
 		break;

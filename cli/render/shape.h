@@ -274,6 +274,7 @@ struct column {
 	bool always : 1;              /* it is never left out */
 	bool null : 1;                /* what is absent is null, and not left out */
 	bool reads : 1;               /* to know it costs reads */
+	bool listed : 1;              /* list_words() has all its words */
 	enum field_type type : 8;
 	enum field_sort sort : 8;
 	enum field_by by : 8;
@@ -286,6 +287,8 @@ struct column {
 	union {
 		/* Of a word whose member is an enum: what it is called. */
 		const char *(*word)(unsigned number);
+		/* Of a word whose member is a text: all words, NULL past the end. */
+		const char *(*list_words)(size_t index);
 		/* Instead of a member: the value. */
 		struct value (*get)(struct subject of);
 		/* The value that the id at `at` stands for. */

@@ -90,7 +90,27 @@ static bool is_of(const struct fsdp_load_rule *rule, const char *version)
 		       fsdp_load_compare_versions(version, rule->until) < 0);
 }
 
+static bool holds(struct fsdp_loading *loading, const struct fsdp_load_rule *rule)
+{
+	return (rule->when & ~loading->is) == 0 &&
+	       (rule->lacks == NULL || fsdp_load_lacks(loading, "%s", rule->lacks)) &&
+	       (rule->holds == NULL || rule->holds(loading));
+}
+
 /* ---- answers ---- */
+
+static const struct load_code {
+	const char *name, *message, *fix;
+} codes[] = {
+#define FSDP_LOAD_CODE(constant, code, message, fix) { code, message, fix },
+#include "analysis/loaders/load-codes.def"
+#undef FSDP_LOAD_CODE
+};
+
+const char *fsdp_load_code_name(size_t index)
+{
+	return index < FSDP_COUNT(codes) ? codes[index].name : NULL;
+}
 
 /* What a mark in a text stands for, or NULL; *ret_size: of the mark. */
 static const char *meaning(
@@ -119,10 +139,6 @@ static const char *fill_in(struct fsdp_loading *loading, const char *template)
 			size_t size = 1;
 			const char *word = meaning(loading, from, &size);
 			size_t added = word != NULL ? strlen(word) : 1;
-			/* Python joins "folder/" and "latest" with one slash. */
-			while (word != NULL && from[size] == '/' && added > 1 &&
-				word[added - 1] == '/')
-				added--;
 			if (text != NULL)
 				memcpy(text + at, word != NULL ? word : from, added);
 			at += added;
@@ -141,6 +157,7 @@ static const char *fill_in(struct fsdp_loading *loading, const char *template)
 static bool add_reason(struct fsdp_loading *loading, const struct fsdp_load_rule *rule,
 	struct fsdp_load_reason *reason)
 {
+	const struct load_code *code = &codes[rule->code - 1];
 	struct fsdp_span *names =
 		FSDP_TAKE(loading->arena, names, loading->name_count + 1);
 
@@ -151,16 +168,16 @@ static bool add_reason(struct fsdp_loading *loading, const struct fsdp_load_rule
 		loading->failed |= names[i].data == NULL;
 	}
 	*reason = (struct fsdp_load_reason){
-		.rule = rule->id,
+		.code = code->name,
 		.verdict = rule->verdict,
-		.exception = rule->exception,
-		.message = fill_in(loading, rule->message),
-		.way_out = fill_in(loading, rule->way_out),
+		.message = fill_in(
+			loading, rule->message != NULL ? rule->message : code->message),
+		.way_out = fill_in(loading, rule->fix != NULL ? rule->fix : code->fix),
 		.names = names,
 		.name_count = loading->name_count,
 		.all_names = loading->all_names,
 	};
-	/* What helps is a word of the rule, and these files lack what it needs. */
+	/* The fix is a word of the rule, and these files lack what it needs. */
 	if (reason->way_out != NULL && *reason->way_out == '\0')
 		reason->way_out = NULL;
 	return !loading->failed;
@@ -182,7 +199,7 @@ static size_t count_rules(const struct fsdp_loader *loader)
 {
 	size_t count = 0;
 
-	while (loader->rules[count].id != NULL)
+	while (loader->rules[count].code != FSDP_LOAD_NO_CODE)
 		count++;
 	return count;
 }
@@ -201,10 +218,10 @@ static bool ask(struct fsdp_loading *loading, const struct fsdp_loader *loader,
 		loader->begin(loading);
 	bool ended = false;
 	for (const struct fsdp_load_rule *rule = loader->rules;
-		rule->id != NULL && !ended; rule++) {
+		rule->code != FSDP_LOAD_NO_CODE && !ended; rule++) {
 		loading->name_count = 0;
 		loading->all_names = 0;
-		if (!is_of(rule, result->version) || !rule->holds(loading))
+		if (!is_of(rule, result->version) || !holds(loading, rule))
 			continue;
 		if (!add_reason(loading, rule, &reasons[result->reason_count]))
 			return false;

@@ -94,13 +94,25 @@ def drift(root, commands, made=None):
     return broken
 
 
+def codes(root):
+    """Reasons of loaders: audit(1) explains each code once."""
+    table = "lib/analysis/loaders/load-codes.def"
+    if not os.path.exists(os.path.join(root, table)):
+        return []
+    listed = re.findall(r'^FSDP_LOAD_CODE\(\w+, "([a-z-]+)"', law.text(root, table), re.M)
+    page = law.text(root, "man/fsdp-inspect-audit.1").partition(".Va code ,")[2].partition(".El")[0]
+    told = re.findall(r"^\.It Cm ([a-z-]+)$", page, re.M)
+    return [f"{table}: audit(1) does not explain {code}" for code in listed if told.count(code) != 1] + \
+        [f"audit(1): {code} is not in {table}" for code in told if code not in listed]
+
+
 def tables(binary):
     out = subprocess.run([binary, "commands", "--json"], stdout=subprocess.PIPE, check=True).stdout
     return json.loads(out)["data"]["commands"]
 
 
 def check(root, binary=None, made=None):
-    broken = lint(root, made)
+    broken = lint(root, made) + codes(root)
     if binary:
         broken += drift(root, tables(binary), made)
     return broken

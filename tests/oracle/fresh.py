@@ -80,9 +80,6 @@ def loaded(args, path, told, problems):
     if answer is None:
         return
     same(problems, "verdict", answer["verdict"], told["verdict"])
-    reason = answer["reasons"][-1] if answer["reasons"] else {}
-    if told["verdict"] == "refuses":
-        same(problems, "exception", reason.get("exception"), told["exception"])
     for name in told.get("missing", ())[:1]:
         if name not in str(answer["reasons"]):
             problems.append(f"{name} is missing, and not named: {answer['reasons']}")
@@ -95,11 +92,6 @@ def judged(args, path, told, problems):
         if answer is None or answer["verdict"] == "not_judged" and did.get("unclear"):
             continue
         same(problems, f"{loader}: verdict", answer["verdict"], did["verdict"])
-        if did["verdict"] == "refuses" == answer["verdict"]:
-            reason = answer["reasons"][-1]
-            same(problems, f"{loader}: exception", reason.get("exception"), did["exception"])
-            if not reason["message"].startswith(did["message"]):
-                problems.append(f"{loader}: said {reason['message']!r}, the loader {did['message']!r}")
 
 
 def adapted(args, path, truth, problems):
@@ -118,8 +110,6 @@ def adapted(args, path, truth, problems):
             allowed += ["loads", "not_judged"]
         if answer["verdict"] not in allowed:
             problems.append(f"{options}: {answer['verdict']}, expected {told}: {answer['reasons']}")
-        elif answer["verdict"] == "refuses":
-            same(problems, "exception", answer["reasons"][-1].get("exception"), told["exception"])
 
 
 def compare(args, path, truth):

@@ -57,7 +57,7 @@ static inline struct fsdp_loads *loads_of(const char *path,
 		assert_non_null(result->reasons[i].message);
 		assert_null(strstr(result->reasons[i].message, "{path}"));
 		at += (size_t)snprintf(
-			found + at, sizeof found - at, " %s", result->reasons[i].rule);
+			found + at, sizeof found - at, " %s", result->reasons[i].code);
 	}
 	assert_string_equal(found, expected);
 	return loads;

@@ -131,18 +131,17 @@ static void adapters_are_refused(void **state)
 {
 	static const struct folder_case cases[] = {
 		{ "peft", .files = { TENSORS("adapter_model.safetensors", "{}", 0) },
-			.expected = "refuses peft-no-config",
-			.says = "put the adapter's configuration beside its weights" },
+			.expected = "refuses missing-file",
+			.says = "put the adapter's configuration next to its weights" },
 		{ "peft", .files = { LORA, TEXT("adapter_model.safetensors", "x") },
-			.expected = "refuses peft-safetensors-damaged",
-			.says = "header too small" },
+			.expected = "refuses damaged-file", .says = "it has no header" },
 		{ "peft", .files = { LORA, TEXT("adapter_model.bin", NAMESPACE) },
-			.expected = "refuses peft-unpickling-global",
-			.says = "GLOBAL argparse.Namespace was not" },
+			.expected = "refuses unsafe-global",
+			.says = "the global argparse.Namespace, which" },
 		{ "peft", .files = { LORA, TEXT("adapter_model.bin", OF_BYTES) },
-			.expected = "not_judged peft-no-dict-other" },
+			.expected = "not_judged no-state-dict" },
 		{ "peft", .files = { LORA, TEXT("adapter_model.bin", CUT) },
-			.expected = "not_judged peft-unread" },
+			.expected = "not_judged unread" },
 	};
 
 	(void)state;
@@ -167,63 +166,61 @@ static void folders_of_accelerate(void **state)
 					   TWO_SHARDS(
 						   "a.safetensors", "gone.safetensors")),
 				TENSORS("a.safetensors", "{" ONE("a", 1) "4]}}", 4) },
-			.expected = "refuses accelerate-shard-absent",
-			.says = "PATH/gone.safetensors" },
+			.expected = "refuses missing-file",
+			.says = "gone.safetensors is missing" },
 		{ "accelerate", .files = { TEXT("model.safetensors", "x") },
-			.expected = "refuses accelerate-safetensors-damaged",
-			.says = "header too small" },
+			.expected = "refuses damaged-file", .says = "it has no header" },
 		{ "accelerate", .files = { TEXT("pytorch_model.bin", NAMESPACE) },
-			.expected = "refuses accelerate-unpickling-global",
+			.expected = "refuses unsafe-global",
 			.says = "add_safe_globals([argparse.Namespace])" },
 		/* One that is allowed, and is filled by an opcode all the same. */
 		{ "accelerate",
 			.files = { TEXT("pytorch_model.bin",
 				SAVED("(cargparse\nNamespace\nccollections\ndeque\nt")) },
-			.expected = "refuses accelerate-unpickling-global", .cure = "" },
+			.expected = "refuses unsafe-global", .cure = "" },
 		{ "accelerate",
 			.files = { TEXT("pytorch_model.bin", SAVED("cos\nsystem\n")) },
-			.expected = "refuses accelerate-unpickling-global", .cure = "" },
+			.expected = "refuses unsafe-global", .cure = "" },
 		{ "accelerate",
 			.files = { TEXT(
 				"pytorch_model.bin", SAVED("cmine\nSettings\n")) },
-			.expected = "refuses accelerate-unpickling-global", .cure = "" },
+			.expected = "refuses unsafe-global", .cure = "" },
 		{ "accelerate", .files = { TEXT("pytorch_model.bin", POINTER) },
-			.expected = "refuses accelerate-unpickling",
-			.says = "Unsupported operand 118" },
+			.expected = "refuses unsafe-pickle",
+			.says = "pytorch_model.bin: neither a zip archive nor a pickle" },
 		{ "accelerate", .files = { TEXT("pytorch_model.bin", OF_BYTES) },
-			.expected = "not_judged accelerate-no-dict-other" },
+			.expected = "not_judged no-state-dict" },
 		{ "accelerate", .files = { STATE, TEXT("pytorch_model.bin", CUT) },
-			.expected = "not_judged accelerate-unread" },
+			.expected = "not_judged unread" },
 		/* One of them is not looked at. */
 		{ "accelerate",
 			.files = { STATE,
 				TENSORS("model.safetensors", "{" ONE("a", 1) "4]}}", 4),
 				TENSORS("pytorch_model.bin", "{" ONE("b", 1) "4]}}", 4) },
-			.expected = "differs accelerate-other-set",
-			.says = "model.safetensors is taken and pytorch_model.bin is not",
+			.expected = "differs other-weights",
+			.says = "loads model.safetensors and ignores pytorch_model.bin; they differ",
 			.took = "model.safetensors",
-			.cure = "move the one that is not meant out of the folder" },
+			.cure = "move the one that is not meant out of the directory" },
 		{ "accelerate",
 			.files = { STATE,
 				TENSORS("model.safetensors", "{" ONE("a", 1) "4]}}", 4),
 				TENSORS("pytorch_model.bin", "{" ONE("a", 1) "4]}}", 4) },
-			.unread = true,
-			.expected = "not_judged accelerate-other-set-unread" },
+			.unread = true, .expected = "not_judged unread-weights" },
 		/* Of FSDP: the type of state dict says where it looks. */
 		{ "accelerate", .files = { STATE, DCP_METADATA("pytorch_model_fsdp_0") },
 			.choices = { { "state_dict_type", "FULL_STATE_DICT" } },
-			.expected = "refuses accelerate-no-model",
-			.says = "PATH/pytorch_model_fsdp.bin" },
+			.expected = "refuses missing-file",
+			.says = "pytorch_model_fsdp.bin is missing" },
 		{ "accelerate",
 			.files = { STATE, DCP_METADATA("pytorch_model_fsdp_0"),
 				ALL_OF_DCP("optimizer_0") },
-			.expected = "refuses accelerate-file-absent",
-			.says = "PATH/pytorch_model_fsdp_0/__0_0.distcp" },
+			.expected = "refuses missing-file",
+			.says = "pytorch_model_fsdp_0/__0_0.distcp is missing" },
 		{ "accelerate",
 			.files = { STATE, ALL_OF_DCP("pytorch_model_fsdp_0"),
 				DCP_METADATA("optimizer_0") },
-			.expected = "refuses accelerate-file-absent",
-			.says = "PATH/optimizer_0/__0_0.distcp" },
+			.expected = "refuses missing-file",
+			.says = "optimizer_0/__0_0.distcp is missing" },
 	};
 
 	(void)state;
@@ -246,9 +243,9 @@ static void weights_of_the_trainer(void **state)
 			.files = { RUN,
 				TEXT("pytorch_model.bin.index.json", INDEX("p.bin")),
 				TEXT("p.bin", SAVED("}")) },
-			.expected = "not_judged trainer-unread",
+			.expected = "not_judged unread",
 			.says = "pytorch_model.bin.index.json cannot be read completely" },
-		{ "trainer", "5.23", .expected = "refuses trainer-no-weights" },
+		{ "trainer", "5.23", .expected = "refuses no-weights" },
 	};
 
 	(void)state;
@@ -277,53 +274,53 @@ static void tags_of_deepspeed(void **state)
 {
 	static const struct folder_case cases[] = {
 		{ "deepspeed", .files = { A_FOLDER("t"), STATES("") },
-			.expected = "differs deepspeed-no-latest", .cure = "" },
+			.expected = "differs tag", .cure = "" },
 		{ "deepspeed",
 			.files = { A_FOLDER("t"),
 				SAVED_STATE("mp_rank_00_model_states.pt"),
 				SAVED_STATE("zero_pp_rank_0_mp_rank_00_optim_states.pt"),
 				SAVED_STATE(
 					"zero_pp_rank_1_mp_rank_00_optim_states.pt") },
-			.expected = "differs deepspeed-no-latest",
+			.expected = "differs tag",
 			.cure = "pass tag='t' to load_checkpoint, or write that name into the file latest" },
 		{ "deepspeed", .files = { TAG, STATES("") }, STAGE("1"),
-			.expected = "refuses deepspeed-no-optimizer",
-			.says = "t/zero_pp_rank_0_mp_rank_00_optim_states.pt" },
+			.expected = "refuses missing-file",
+			.says = "t/zero_pp_rank_0_mp_rank_00_optim_states.pt is missing" },
 		{ "deepspeed", .files = { TAG, STATES(""), OPTIMIZER("", "0") },
-			STAGE("1"), .expected = "not_judged deepspeed-unread" },
+			STAGE("1"), .expected = "not_judged unread" },
 		{ "deepspeed", .files = { TAG, STATES(""), OPTIMIZER("bf16_", "0") },
-			STAGE("1"), .expected = "not_judged deepspeed-unread" },
+			STAGE("1"), .expected = "not_judged unread" },
 		{ "deepspeed", .files = { TAG, STATES(""), OPTIMIZER("fp16_", "0") },
-			STAGE("2"), .expected = "not_judged deepspeed-unread" },
+			STAGE("2"), .expected = "not_judged unread" },
 		/* Files of ranks tell that it was saved with stage 3. */
 		{ "deepspeed", .files = { OF_STAGE_3 }, STAGE("0"),
-			.expected = "refuses deepspeed-stage" },
+			.expected = "refuses zero-stage" },
 		{ "deepspeed", .files = { OF_STAGE_3 }, STAGE("1"),
-			.expected = "refuses deepspeed-stage" },
+			.expected = "refuses zero-stage" },
 		{ "deepspeed", .files = { OF_STAGE_3 }, STAGE("2"),
-			.expected = "refuses deepspeed-stage" },
+			.expected = "refuses zero-stage" },
 		{ "deepspeed", .files = { OF_STAGE_3 }, STAGE("3"),
-			.expected = "not_judged deepspeed-unread" },
+			.expected = "not_judged unread" },
 		{ "deepspeed", .files = { OF_STAGE_3 }, .expects = true,
-			.expected = "not_judged deepspeed-unread deepspeed-expected" },
+			.expected = "not_judged unread unsupported" },
 		{ "deepspeed",
 			.files = { TAG, SAVED_STATE("mp_rank_00_model_states.pt"),
 				SAVED_STATE("zero_pp_rank_0_mp_rank_00_optim_states.pt"),
 				SAVED_STATE(
 					"zero_pp_rank_1_mp_rank_00_optim_states.pt") },
-			.expected = "refuses deepspeed-elastic" },
+			.expected = "refuses elastic" },
 		/* Saved with the first stage in 16 bits. */
 		{ "deepspeed",
 			.files = { TAG, STATES(ZERO_OF_16_BITS),
 				OPTIMIZER("bf16_", "0") },
-			STAGE("0"), .expected = "not_judged deepspeed-without-zero-16" },
+			STAGE("0"), .expected = "not_judged zero-stage" },
 		/* A file of another run lies beside those of both ranks. */
 		{ "deepspeed",
 			.files = { TAG, ROUND_ROBIN("mp_rank_00_model_states.pt"),
 				ROUND_ROBIN("zero_pp_rank_0_mp_rank_00_optim_states.pt"),
 				ROUND_ROBIN("zero_pp_rank_1_mp_rank_00_optim_states.pt"),
 				OPTIMIZER("bf16_", "0") },
-			.expected = "not_judged deepspeed-unread" },
+			.expected = "not_judged unread" },
 	};
 
 	(void)state;
@@ -337,31 +334,26 @@ static void tags_of_deepspeed(void **state)
 #define ONE_OF(name, shape, bytes) \
 	TENSORS("model.safetensors", "{" HAS(name, shape, 0, bytes) "}", bytes)
 
-/* A prefix of the names that 4.57 looks for, and 5 for two of them. */
-#define OLD "Error no file named pytorch_model.bin, model.safetensors, tf_model.h5"
-#define NEW "Error no file named model.safetensors, or pytorch_model.bin, found in"
-
 static void weights_that_transformers_does_not_find(void **state)
 {
 	static const struct folder_case cases[] = {
-		{ "hf", "4.57", { GPT2 }, .expected = "refuses hf-no-weights",
-			.says = OLD },
+		{ "hf", "4.57", { GPT2 }, .expected = "refuses no-weights", .cure = "" },
 		{ "hf", "4.57", { GPT2, TEXT("model.pt", "") },
-			.expected = "refuses hf-other-name", .says = OLD },
+			.expected = "refuses no-weights",
+			.cure = "rename model.pt to pytorch_model.bin" },
 		{ "hf", "5", { GPT2, A_FOLDER("pytorch_model_fsdp_0") },
-			.expected = "refuses hf-fsdp-folder", .says = NEW },
-		{ "hf", "4.57", { GPT2, A_FOLDER("pytorch_model_fsdp_0") },
-			.expected = "refuses hf-fsdp-folder", .says = OLD },
+			.expected = "refuses no-weights",
+			.cure = "run accelerate merge-weights pytorch_model_fsdp_0 ." },
 		{ "hf", "5", { GPT2, TEXT("model-00001-of-00002.safetensors", "") },
-			.expected = "refuses hf-no-index", .says = NEW },
-		{ "hf", "4.57", { GPT2, TEXT("model-00001-of-00002.safetensors", "") },
-			.expected = "refuses hf-no-index", .says = OLD },
+			.expected = "refuses no-weights",
+			.cure = "write model.safetensors.index.json" },
 		{ "hf",
 			.files = { GPT2,
 				TEXT("pytorch_model.bin.index.json",
 					TWO_SHARDS("a.bin", "gone.bin")),
 				TEXT("a.bin", SAVED("}")) },
-			.expected = "refuses hf-shard-absent", .says = "PATH/gone.bin" },
+			.expected = "refuses missing-file",
+			.says = "gone.bin is missing" },
 	};
 
 	(void)state;
@@ -372,25 +364,20 @@ static void pickles_that_transformers_refuses(void **state)
 {
 	static const struct folder_case cases[] = {
 		{ "hf", "5", { GPT2, TEXT("pytorch_model.bin", NAMESPACE) },
-			.expected = "refuses hf-unpickling-global",
-			.says = "GLOBAL argparse.Namespace was not" },
+			.expected = "refuses unsafe-global",
+			.says = "the global argparse.Namespace, which" },
 		{ "hf", "4.57", { GPT2, TEXT("pytorch_model.bin", NAMESPACE) },
-			.expected = "refuses hf-unpickling-global",
-			.says = "Unable to load weights from pytorch checkpoint" },
-		{ "hf", "5", { GPT2, TEXT("pytorch_model.bin", POINTER) },
-			.expected = "refuses hf-unpickling",
-			.says = "Unsupported operand 118" },
+			.expected = "refuses unsafe-global", .cure = "" },
 		{ "hf", "4.57", { GPT2, TEXT("pytorch_model.bin", POINTER) },
-			.expected = "refuses hf-unpickling",
-			.says = "without having git-lfs installed" },
+			.expected = "refuses unsafe-pickle",
+			.says = "pytorch_model.bin: neither a zip archive nor a pickle" },
 	};
 
 	(void)state;
 	JUDGE(cases);
 }
 
-/* 4.57 names the class of the module whose tensor has another shape. */
-static void modules_have_classes(void **state)
+static void shapes_are_those_of_the_model(void **state)
 {
 #define LLAMA_OF(type, more)                                                                                                                                                                  \
 	TEXT("config.json",                                                                                                                                                                   \
@@ -398,42 +385,18 @@ static void modules_have_classes(void **state)
 		"\", \"vocab_size\": 2, \"hidden_size\": 1, \"intermediate_size\": 1, \"num_hidden_layers\": 1, \"num_attention_heads\": 1, \"num_key_value_heads\": 1, \"head_dim\": 1" more \
 		"}")
 #define LLAMA LLAMA_OF("llama", "")
-#define QWEN2 LLAMA_OF("qwen2", ", \"architectures\": [\"Qwen2ForCausalLM\"]")
-#define BERT                \
-	TEXT("config.json", \
-		"{\"model_type\": \"bert\", \"architectures\": [\"BertLMHeadModel\"]}")
-#define SHAPE_OF(config, name, says_)                            \
-	{                                                        \
-		"hf", "4.57", { config, ONE_OF(name, "7", 28) }, \
-			.expected = "refuses hf-shape",          \
-			.says = "loading state_dict for " says_  \
-				": size mismatch for " name,     \
-			.cure = ""                               \
-	}
 	static const struct folder_case cases[] = {
-		SHAPE_OF(GPT2, "transformer.wte.weight", "Embedding"),
-		SHAPE_OF(GPT2, "transformer.wpe.weight", "Embedding"),
-		SHAPE_OF(GPT2, "transformer.h.0.attn.c_attn.weight", "Conv1D"),
-		SHAPE_OF(GPT2, "transformer.h.0.mlp.c_fc.weight", "Conv1D"),
-		SHAPE_OF(GPT2, "transformer.h.0.ln_1.weight", "LayerNorm"),
-		SHAPE_OF(GPT2, "transformer.ln_f.bias", "LayerNorm"),
-		SHAPE_OF(LLAMA, "model.embed_tokens.weight", "Embedding"),
-		SHAPE_OF(LLAMA, "model.layers.0.input_layernorm.weight", "LlamaRMSNorm"),
-		SHAPE_OF(LLAMA, "model.norm.weight", "LlamaRMSNorm"),
-		SHAPE_OF(QWEN2, "model.norm.weight", "Qwen2RMSNorm"),
-		SHAPE_OF(BERT, "bert.embeddings.LayerNorm.weight", "LayerNorm"),
-		SHAPE_OF(BERT, "bert.embeddings.word_embeddings.weight", "Embedding"),
-		SHAPE_OF(BERT, "bert.encoder.layer.0.attention.output.LayerNorm.weight",
-			"LayerNorm"),
-		SHAPE_OF(LLAMA, "model.layers.0.self_attn.q_proj.weight", "Linear"),
-		SHAPE_OF(LLAMA, "lm_head.weight", "Linear"),
+		{ "hf", "4.57", { LLAMA, ONE_OF("model.norm.weight", "7", 28) },
+			.expected = "refuses shape",
+			.says = "model.norm.weight has shape [7], the model expects [1]",
+			.cure = "" },
 		{ "hf", "5", { LLAMA, ONE_OF("lm_head.weight", "3, 1", 12) },
-			.expected = "refuses hf-shape",
+			.expected = "refuses shape",
 			.cure = "set vocab_size in config.json to 3" },
 		{ "hf", "5", { LLAMA, ONE_OF("lm_head.weight", "1, 1", 4) },
-			.expected = "refuses hf-shape", .cure = "" },
+			.expected = "refuses shape", .cure = "" },
 		{ "hf", "5", { LLAMA, ONE_OF("lm_head.weight", "3, 2", 24) },
-			.expected = "refuses hf-shape", .cure = "" },
+			.expected = "refuses shape", .cure = "" },
 		/* The embedding has as many rows as the configuration says. */
 		{ "hf", "5",
 			{ LLAMA, TENSORS("model.safetensors",
@@ -441,9 +404,9 @@ static void modules_have_classes(void **state)
 						 12) ", " HAS("model.embed_tokens.weight",
 						 "2, 1", 12, 20) "}",
 					 20) },
-			.expected = "refuses hf-shape", .cure = "" },
+			.expected = "refuses shape", .cure = "" },
 		{ "accelerate", .files = { LLAMA, ONE_OF("lm_head.weight", "3, 1", 12) },
-			.expected = "refuses accelerate-shape",
+			.expected = "refuses shape",
 			.cure = "set vocab_size in config.json to 3" },
 	};
 
@@ -466,27 +429,27 @@ static void heads_are_stored_alone(void **state)
 #define DECODER "cls.predictions.decoder."
 	static const struct folder_case cases[] = {
 		{ "hf", "4.57", { GPT2, ONE_OF("lm_head.weight", "2, 1", 8) },
-			.expected = "refuses hf-head-alone" },
+			.expected = "refuses tied-weights" },
 		{ "hf", "5", { GPT2, ONE_OF("lm_head.weight", "2, 1", 8) },
-			.expected = "differs hf-missing" },
+			.expected = "differs missing-tensor" },
 		{ "hf", "4.57", { SMALL_T5, ONE_OF("lm_head.weight", "2, 1", 8) },
-			.expected = "refuses hf-head-alone" },
+			.expected = "refuses tied-weights" },
 		{ "hf", "4.57", { SMALL_T5, TWO_OF("lm_head.weight", "shared.weight") },
-			.expected = "differs hf-missing" },
+			.expected = "differs missing-tensor" },
 		{ "hf", "4.57",
 			{ SMALL_T5,
 				TWO_OF("lm_head.weight", "encoder.embed_tokens.weight") },
-			.expected = "differs hf-missing" },
+			.expected = "differs missing-tensor" },
 		{ "hf", "4.57", { SMALL_BERT, ONE_OF(DECODER "weight", "2, 1", 8) },
-			.expected = "refuses hf-head-alone" },
+			.expected = "refuses tied-weights" },
 		{ "hf", "4.57", { SMALL_BERT, ONE_OF(DECODER "bias", "2", 8) },
-			.expected = "refuses hf-head-alone" },
+			.expected = "refuses tied-weights" },
 		{ "hf", "4.57", { SMALL_BERT, ONE_OF("cls.predictions.bias", "2", 8) },
-			.expected = "differs hf-missing" },
+			.expected = "differs missing-tensor" },
 		{ "hf", "4.57",
 			{ SMALL_BERT, TWO_OF(DECODER "weight",
 					      "bert.embeddings.word_embeddings.weight") },
-			.expected = "differs hf-missing" },
+			.expected = "differs missing-tensor" },
 	};
 
 	(void)state;
@@ -508,15 +471,15 @@ static void experts_are_joined(void **state)
 					   "{" GATE("0", 0, 4) ", " GATE(
 						   "1", 4, 8) ", " UP("0", 8, 12) "}",
 					   12) },
-			.expected = "refuses hf-experts-conversion",
-			.says = "model.layers.0.mlp.experts.gate_up_proj | CONVERSION" },
+			.expected = "refuses shape",
+			.says = "joined into model.layers.0.mlp.experts.gate_up_proj" },
 		{ "hf", "5",
 			{ MIXTRAL, TENSORS("model.safetensors",
 					   "{" GATE("0", 0, 4) ", " UP(
 						   "0", 4, 8) ", " DOWN("0", 8, 12) "}",
 					   12) },
-			.expected = "refuses hf-experts-fewer",
-			.says = "model.layers.0.mlp.experts.gate_up_proj | MISMATCH",
+			.expected = "refuses shape",
+			.says = "than model.layers.0.mlp.experts.gate_up_proj has",
 			.cure = "" },
 		{ "hf", "5",
 			{ MIXTRAL, TENSORS("model.safetensors",
@@ -524,10 +487,10 @@ static void experts_are_joined(void **state)
 						   8) ", " UP("0", 8, 12) ", " UP("1", 12,
 						   16) ", " DOWN("1", 16, 20) "}",
 					   20) },
-			.expected = "refuses hf-experts-fewer",
-			.says = "model.layers.0.mlp.experts.down_proj | MISMATCH" },
+			.expected = "refuses shape",
+			.says = "than model.layers.0.mlp.experts.down_proj has" },
 		{ "hf", "5", { MIXTRAL, TENSORS("model.safetensors", "{}", 0) },
-			.expected = "differs hf-missing" },
+			.expected = "differs missing-tensor" },
 	};
 
 	(void)state;
@@ -543,16 +506,16 @@ static void what_else_lies_beside_weights(void **state)
 		{ "hf", "4.57",
 			{ TEXT("config.json", TYPES),
 				TENSORS("model.safetensors", "{}", 0) },
-			.expected = "not_judged hf-layer-types hf-model-unknown" },
+			.expected = "not_judged config unknown-model" },
 		{ "hf", .files = { GPT2, ONE_OF("other.weight", "1", 4) },
-			.expected = "differs hf-unexpected",
-			.says = "other.weight | UNEXPECTED |, lm_head.weight | MISSING |",
+			.expected = "differs other-names",
+			.says = "other.weight is not a name of the model, and lm_head.weight is missing",
 			.cure = "" },
 		{ "hf",
 			.files = { GPT2, ONE_OF("transformer.ln_f.bias", "1", 4),
 				TENSORS("pytorch_model.bin", "{}", 0) },
-			.expected = "differs hf-missing hf-other-set",
-			.says = "model.safetensors is taken and pytorch_model.bin is not",
+			.expected = "differs missing-tensor other-weights",
+			.says = "loads model.safetensors and ignores pytorch_model.bin; they differ",
 			.took = "model.safetensors" },
 		{ "hf",
 			.files = { GPT2,
@@ -561,21 +524,21 @@ static void what_else_lies_beside_weights(void **state)
 				TENSORS("pytorch_model.bin",
 					"{" ONE("transformer.ln_f.bias", 1) "4]}}", 4) },
 			.unread = true,
-			.expected = "differs hf-missing hf-other-set-unread" },
+			.expected = "differs missing-tensor unread-weights" },
 		{ "hf", "5",
 			{ GPT2, TENSORS("model.safetensors", "{}", 0),
 				ADAPTER("adapter_model.safetensors", "") },
-			.expected = "differs hf-missing hf-adapter-beside",
+			.expected = "differs missing-tensor adapter",
 			.took = "model.safetensors adapter_model.safetensors" },
 		{ "hf", "5",
 			{ GPT2, TENSORS("model.safetensors", "{}", 0),
 				ADAPTER("adapter_model.bin", "") },
-			.expected = "differs hf-missing hf-adapter-beside",
+			.expected = "differs missing-tensor adapter",
 			.took = "model.safetensors adapter_model.bin" },
 		{ "hf", "4.57",
 			{ GPT2, TENSORS("model.safetensors", "{}", 0),
 				ADAPTER("adapter_model.bin", "") },
-			.expected = "differs hf-missing hf-adapter-beside",
+			.expected = "differs missing-tensor adapter",
 			.says = "base model is loaded instead",
 			.took = "model.safetensors" },
 		{ "hf", "4.57",
@@ -584,7 +547,8 @@ static void what_else_lies_beside_weights(void **state)
 						8) ", " HAS("lm_head.weight", "2, 1", 8,
 						16) "}",
 					16) },
-			.unread = true, .expected = "differs hf-missing hf-tie-unread" },
+			.unread = true,
+			.expected = "differs missing-tensor tied-weights" },
 	};
 
 	(void)state;
@@ -614,7 +578,7 @@ static void streams_begin_with_a_number(void **state)
 	for (size_t i = 4; i < 14; i++) {
 		memcpy(bad, good, sizeof good);
 		bad[i] ^= 1;
-		expect_stream(bad, sizeof bad - 1, "refuses weights-only-bare");
+		expect_stream(bad, sizeof bad - 1, "refuses format");
 	}
 }
 
@@ -629,7 +593,7 @@ int main(void)
 		TEST(tags_of_deepspeed),
 		TEST(weights_that_transformers_does_not_find),
 		TEST(pickles_that_transformers_refuses),
-		TEST(modules_have_classes),
+		TEST(shapes_are_those_of_the_model),
 		TEST(heads_are_stored_alone),
 		TEST(experts_are_joined),
 		TEST(what_else_lies_beside_weights),

@@ -87,7 +87,7 @@ void report_show_loaders(struct report *report)
 {
 	static const struct column columns[] = { { .name = "loader" },
 		{ .name = "library" }, { .name = "version" }, { .name = "verdict" },
-		{ .name = "why" }, { .name = "way out" } };
+		{ .name = "why" }, { .name = "fix" } };
 	const struct table table = {
 		.key = "loaders", .columns = columns, .column_count = 6
 	};

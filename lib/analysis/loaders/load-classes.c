@@ -295,7 +295,6 @@ bool fsdp_load_model_of_class(struct fsdp_loading *loading, const char *name)
 		!read_sizes(loading, class, sizes))
 		return false;
 	loading->base_prefix = class->base_prefix;
-	loading->architecture = class->name;
 	loading->model.items = FSDP_TAKE(loading->arena, loading->model.items,
 		class->tensor_count * (size_t)(sizes[LAYERS] + sizes[DECODERS]));
 	if (loading->model.items == NULL) {

@@ -13,10 +13,6 @@
 #include "analysis/loaders/loading.h"
 #include "base/num.h"
 
-#define NO_METADATA \
-	"AssertionError: metadata is None; global metadata read failed: [Errno 2] No such file or directory: '{path}/.metadata'; rank local metadata read failed: [Errno 2] No such file or directory: '{path}/{0}'"
-#define FEW "torch.distributed.checkpoint.api.CheckpointException"
-
 enum { NAME_BYTES = 4096, PIECES_MOST = 1 << 20 };
 
 static const struct fsdp_checkpoint *opened(struct fsdp_loading *loading)
@@ -57,7 +53,6 @@ static bool has_rank_metadata(struct fsdp_loading *loading)
 	       fsdp_load_has_file(loading, "__0.metadata");
 }
 
-/* As word 0: what the first rank that has none asks for at last. */
 static bool lacks_metadata(struct fsdp_loading *loading)
 {
 	uint32_t world = loading->options->world;
@@ -65,8 +60,10 @@ static bool lacks_metadata(struct fsdp_loading *loading)
 	if (has_metadata(loading) || reads_safetensors(loading))
 		return false;
 	for (uint32_t rank = 0; rank < (world != 0 ? world : 1); rank++)
-		if (fsdp_load_lacks(loading, "__%u.metadata", rank))
+		if (!fsdp_load_has_file(loading, "__%u.metadata", rank)) {
+			fsdp_load_say(loading, 0, ".metadata");
 			return true;
+		}
 	return false;
 }
 
@@ -292,18 +289,27 @@ static bool lacks_file(struct fsdp_loading *loading)
 	return fsdp_load_lacks_distcp(loading, "");
 }
 
+/* Words: the file, how it is damaged. */
 static bool has_empty_file(struct fsdp_loading *loading)
 {
 	struct fsdp_file file;
 
-	return find_file(loading, opened(loading), is_empty, &file);
+	if (!find_file(loading, opened(loading), is_empty, &file))
+		return false;
+	fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(file.path, 512));
+	fsdp_load_say(loading, 1, "it is empty");
+	return true;
 }
 
 static bool has_cut_file(struct fsdp_loading *loading)
 {
 	struct fsdp_file file;
 
-	return find_file(loading, opened(loading), is_short, &file);
+	if (!find_file(loading, opened(loading), is_short, &file))
+		return false;
+	fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(file.path, 512));
+	fsdp_load_say(loading, 1, "it is truncated");
+	return true;
 }
 
 /* How many items of files that are long enough are such, and how many are none. */
@@ -487,15 +493,12 @@ static bool has_other_shape(struct fsdp_loading *loading)
 {
 	struct fsdp_load_tensor wanted;
 	const struct fsdp_load_tensor *stored;
-	char saved[200], current[200];
 
 	if (fsdp_load_find_first(loading, opened(loading), gaps_that_count(loading),
 		    &wanted, &stored) != FSDP_LOAD_MISSHAPED)
 		return false;
-	fsdp_load_write_numbers(saved, sizeof saved, stored);
-	fsdp_load_write_numbers(current, sizeof current, &wanted);
-	fsdp_load_say(loading, 1, "torch.Size([%s]) and current: torch.Size([%s])", saved,
-		current);
+	fsdp_load_write_numbers(loading->words[1], sizeof loading->words[1], stored);
+	fsdp_load_write_numbers(loading->words[2], sizeof loading->words[2], &wanted);
 	return true;
 }
 
@@ -560,96 +563,70 @@ static bool leaves_out(struct fsdp_loading *loading)
 }
 
 static const struct fsdp_load_rule rules[] = {
-	{ "dcp-no-safetensors", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"the folder has no file that this storage_reader reads", NULL,
-		has_no_safetensors, true },
-	{ "dcp-reader", NULL, NULL, FSDP_LOADS, NULL,
-		"judged as HuggingFaceStorageReader reads it; FileSystemReader, the default, refuses a folder without .metadata",
-		"pass storage_reader=HuggingFaceStorageReader(path)",
-		is_of_other_reader },
-	{ "dcp-shard-damaged", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
-		"AssertionError: metadata is None; global metadata read failed: Error while deserializing header: {0}",
-		"download or copy the file again", has_cut_shard },
-	{ "dcp-name-twice", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
-		"AssertionError: metadata is None; global metadata read failed: '{0}'",
-		"move the file that does not belong to this save out of the folder",
-		has_name_twice },
-	{ "dcp-foreign-type", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
-		"AssertionError: metadata is None; global metadata read failed: '{0}'",
-		"read the file with safetensors.torch.load_file", has_foreign_type },
-	{ "dcp-shard-absent", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
-		"RuntimeError: Missing key in checkpoint state_dict: the first tensor of {0}, which is not there.",
-		"copy the file that the index names", lacks_indexed_shard },
-	{ "dcp-other-storage", NULL, NULL, FSDP_LOAD_REFUSES, FEW, NO_METADATA,
-		"pass storage_reader=HuggingFaceStorageReader(path)", has_other_storage },
-	{ "dcp-no-metadata", NULL, NULL, FSDP_LOAD_REFUSES, FEW, NO_METADATA,
-		"load {path}/{1}", has_metadata_below },
-	{ "dcp-no-metadata", NULL, NULL, FSDP_LOAD_REFUSES, FEW, NO_METADATA, NULL,
-		is_no_dcp },
-	{ "dcp-no-metadata", NULL, NULL, FSDP_LOAD_REFUSES, FEW, NO_METADATA,
-		"copy .metadata from where the checkpoint was written; if it is not there, the save did not end",
-		lacks_metadata },
-	{ "dcp-cut-metadata", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
-		"AssertionError: metadata is None; global metadata read failed: pickle data was truncated",
-		"copy .metadata again", is_cut },
-	{ "dcp-unread", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"the folder cannot be read as a checkpoint", NULL, is_unread },
-	{ "dcp-newer-metadata", NULL, "2.15", FSDP_LOAD_REFUSES, NULL,
-		"the metadata lists the strides of each tensor, as torch 2.15 and later write it; earlier releases cannot read it (tried with torch 2.13.0 and 2.14.1)",
-		"load it with torch 2.15 or later", has_strides },
-	{ "dcp-dtype", NULL, "2.14", FSDP_LOAD_REFUSES, NULL, FSDP_LOAD_NEW_DTYPE,
-		"load it with torch 2.14 or later", fsdp_load_has_new_dtype },
-	{ "dcp-rank-metadata", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
+	FSDP_NOT_JUDGED(NO_WEIGHTS, has_no_safetensors,
+		"the directory has no file that this storage_reader reads", .ends = true),
+	{ FSDP_LOADS, FSDP_LOAD_REQUIREMENT, is_of_other_reader,
+		"read by HuggingFaceStorageReader; FileSystemReader, the default, refuses a directory without .metadata",
+		"pass storage_reader=HuggingFaceStorageReader(path)" },
+	FSDP_REFUSES(DAMAGED_FILE, has_cut_shard),
+	FSDP_REFUSES(PIECES, has_name_twice, "{0} is stored in two files",
+		"move the file that does not belong to this save out of the directory"),
+	FSDP_REFUSES(DTYPE, has_foreign_type,
+		"a tensor has dtype {0}, which this storage_reader does not have",
+		"read the file with safetensors.torch.load_file"),
+	FSDP_REFUSES(MISSING_FILE, lacks_indexed_shard, NULL,
+		"copy the file that the index names"),
+	FSDP_REFUSES(FORMAT, has_other_storage,
+		"the directory has safetensors files and no .metadata",
+		"pass storage_reader=HuggingFaceStorageReader(path)"),
+	FSDP_REFUSES(MISSING_FILE, has_metadata_below, NULL, "load the directory {1}"),
+	FSDP_REFUSES(MISSING_FILE, is_no_dcp, NULL, FSDP_NO_FIX),
+	FSDP_REFUSES(MISSING_FILE, lacks_metadata, NULL,
+		"copy .metadata from where the checkpoint was written; if it is not there, the save did not end"),
+	FSDP_REFUSES(
+		DAMAGED_FILE, is_cut, ".metadata is truncated", "copy .metadata again"),
+	FSDP_NOT_JUDGED(
+		UNREAD, is_unread, "the directory cannot be read as a checkpoint"),
+	FSDP_REFUSES(RELEASE, has_strides,
+		"the metadata lists the strides of each tensor, which torch 2.15 added",
+		"load it with torch 2.15 or later", .until = "2.15"),
+	FSDP_REFUSES(
+		RELEASE, fsdp_load_has_new_dtype, FSDP_LOAD_NEW_DTYPE, .until = "2.14"),
+	FSDP_NOT_JUDGED(WORLD_SIZE, is_of_other_ranks,
 		"each rank loads by metadata of its own: with fewer ranks, or for other names, it is not known what all of them load",
-		NULL, is_of_other_ranks, true },
-	{ "dcp-missing-key", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
-		"RuntimeError: Missing key in checkpoint state_dict: {0}.",
-		"ask for the names that are stored, or pass DefaultLoadPlanner(allow_partial_load=True)",
-		misses_key },
-	{ "dcp-rank-key", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
-		"RuntimeError: Missing key in checkpoint state_dict: {0}.",
-		"load with as many ranks as saved it, or leave out the keys that single ranks saved",
-		lacks_rank_key },
-	{ "dcp-shape", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
-		"ValueError: Size mismatch between saved {1} for {0}",
-		"build the model with the sizes that are stored", has_other_shape },
-	{ "dcp-no-place", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
-		"KeyError: MetadataIndex(fqn='{0}'",
-		"copy .metadata again, or save again: nothing tells where it lies",
-		has_no_place },
-	{ "dcp-leads-out", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"{0} is named, and lies outside the folder: it is not looked at", NULL,
-		leads_out, true },
-	{ "dcp-file-absent", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
-		"FileNotFoundError: [Errno 2] No such file or directory: '{path}/{0}'",
-		FSDP_LOAD_COPY, lacks_file },
-	{ "dcp-file-empty", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
-		"EOFError: ", "copy the file again", has_empty_file },
-	{ "dcp-other-items", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
-		"AttributeError: 'int' object has no attribute 'size'",
-		"copy the files of all ranks again under their own names",
-		has_other_items },
-	{ "dcp-unknown-items", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"the files hold items of an unknown format", NULL, has_unknown_items },
-	{ "dcp-file-cut", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
-		"RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory.",
-		"copy the file again", has_cut_file },
-	{ "dcp-zstd", NULL, NULL, FSDP_LOADS, NULL,
-		"its items are compressed by PyTorch's ZStandard: the process that loads it needs the package zstandard or pyzstd (tried with torch 2.13.0 and 2.15.0)",
-		"pip install zstandard, if it is not there", has_compressed_items },
-	{ "dcp-gap", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
-		"the pieces of {0} do not cover it: the rest keeps its value, without any message",
-		"save again, or use an earlier checkpoint", has_gap },
-	{ "dcp-overlap", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
-		"pieces of {0} overlap: the one that is read last counts, without any message",
-		"save again", has_overlap },
-	{ "dcp-shared-bytes", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
-		"{0} is read from where something else is stored, without any message",
-		"save again, or use an earlier checkpoint", shares_bytes },
-	{ "dcp-partial", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
-		"{0} is not stored and keeps its value, without any message", NULL,
-		leaves_out },
-	{ NULL },
+		FSDP_NO_FIX, .ends = true),
+	FSDP_REFUSES(MISSING_TENSOR, misses_key, "{0} is not stored",
+		"ask for the names that are stored, or pass DefaultLoadPlanner(allow_partial_load=True)"),
+	FSDP_REFUSES(WORLD_SIZE, lacks_rank_key,
+		"{0} is not stored: each rank saved a key of its own",
+		"load with as many ranks as saved it, or leave out the keys that single ranks saved"),
+	FSDP_REFUSES(SHAPE, has_other_shape, NULL,
+		"build the model with the sizes that are stored"),
+	FSDP_REFUSES(PIECES, has_no_place, "{0} has no place in a file",
+		"copy .metadata again, or save again"),
+	FSDP_NOT_JUDGED(UNSUPPORTED, leads_out,
+		"{0} is outside of the directory and is not read", .ends = true),
+	FSDP_REFUSES(MISSING_FILE, lacks_file),
+	FSDP_REFUSES(DAMAGED_FILE, has_empty_file, NULL, "copy the file again"),
+	FSDP_REFUSES(PIECES, has_other_items,
+		"items of .metadata are not where it lists them: files were swapped, or belong to another save",
+		"copy the files of all ranks again under their own names"),
+	FSDP_NOT_JUDGED(FORMAT, has_unknown_items,
+		"the files contain items of an unknown format"),
+	FSDP_REFUSES(DAMAGED_FILE, has_cut_file, NULL, "copy the file again"),
+	{ FSDP_LOADS, FSDP_LOAD_REQUIREMENT, has_compressed_items,
+		"items are compressed by PyTorch's ZStandard: the process that loads them needs the package zstandard or pyzstd",
+		"pip install zstandard, if it is not there" },
+	FSDP_DIFFERS(PIECES, has_gap,
+		"pieces of {0} do not cover it: the rest keeps its value",
+		"save again, or use an earlier checkpoint"),
+	FSDP_DIFFERS(PIECES, has_overlap,
+		"pieces of {0} overlap: the one that is read last counts", "save again"),
+	FSDP_DIFFERS(PIECES, shares_bytes, "{0} is read from bytes of something else",
+		"save again, or use an earlier checkpoint"),
+	FSDP_DIFFERS(MISSING_TENSOR, leaves_out, "{0} is not stored and keeps its value",
+		FSDP_NO_FIX),
+	{ 0 },
 };
 
 static const char *const readers[] = { "FileSystemReader", HUGGING_FACE, NULL };

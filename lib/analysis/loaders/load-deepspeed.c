@@ -14,8 +14,6 @@
 
 enum { RANKS_MOST = 65536, TAG_BYTES = 256 };
 
-#define NO_LATEST \
-	"Unable to find latest file at {path}/latest, if trying to load latest checkpoint please ensure this file exists or pass an explicit checkpoint tag: the model keeps its start values"
 #define CONVERT \
 	"convert it with ds_to_universal.py%s, and set checkpoint.load_universal to true"
 #define NO_CONVERTER \
@@ -51,7 +49,7 @@ static const char *tag_of(struct fsdp_loading *loading, char *tag)
 	return tag;
 }
 
-static bool has_tag_folder(struct fsdp_loading *loading)
+bool fsdp_load_is_deepspeed(struct fsdp_loading *loading)
 {
 	for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++) {
 		const struct fsdp_survey_entry *entry =
@@ -60,11 +58,6 @@ static bool has_tag_folder(struct fsdp_loading *loading)
 			return true;
 	}
 	return false;
-}
-
-bool fsdp_load_is_deepspeed(struct fsdp_loading *loading)
-{
-	return has_tag_folder(loading);
 }
 
 static bool names_no_tag(struct fsdp_loading *loading)
@@ -301,6 +294,9 @@ bool fsdp_load_has_no_tag(struct fsdp_loading *loading)
 	tag_of(loading, tag);
 	if (*tag != '\0' && fsdp_load_has_folder(loading, tag))
 		return false;
+	fsdp_load_say(loading, 0, "%s", tag);
+	fsdp_load_say(loading, 1, "%s",
+		fsdp_load_choice(loading, TAG) != NULL ? TAG : tag_file(loading));
 	say_tag(loading);
 	return true;
 }
@@ -519,66 +515,48 @@ static bool is_of_other_program(struct fsdp_loading *loading)
 	return has_no_latest(loading) && !fsdp_load_is_deepspeed(loading);
 }
 
+#define NO_LATEST "latest is missing: the model stays randomly initialized"
+
 static const struct fsdp_load_rule rules[] = {
-	{ "deepspeed-no-latest", NULL, NULL, FSDP_LOAD_DIFFERS, NULL, NO_LATEST, NULL,
-		is_of_other_program, true },
-	{ "deepspeed-no-latest", NULL, NULL, FSDP_LOAD_DIFFERS, NULL, NO_LATEST, "{2}",
-		has_no_latest, true },
-	{ "deepspeed-no-latest-universal", NULL, NULL, FSDP_LOAD_REFUSES,
-		"builtins.ValueError",
-		"Invalid for universal checkpoint: {path}/latest_universal does not exist",
-		"{2}", has_no_latest_universal },
-	{ "deepspeed-no-tag", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.AssertionError",
-		"", "{2}", fsdp_load_has_no_tag },
-	{ "deepspeed-other-universal", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"a universal checkpoint with another ZeRO stage is not judged", NULL,
-		is_other_universal, true },
-	{ "deepspeed-stage", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.AssertionError", "",
-		"load it with the ZeRO stage that saved it", is_other_layout },
-	{ "deepspeed-no-states", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.AssertionError",
-		"", FSDP_LOAD_COPY, fsdp_load_lacks_states },
-	{ "deepspeed-other-model", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
-		"Error(s) in loading state_dict", "build the model that was saved",
-		is_other_model },
-	{ "deepspeed-module-only", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
-		"files of ZeRO 3 hold no module: all parameters keep their start values, without any message",
+	FSDP_DIFFERS(TAG, is_of_other_program, NO_LATEST, FSDP_NO_FIX, .ends = true),
+	FSDP_DIFFERS(TAG, has_no_latest, NO_LATEST, .ends = true),
+	FSDP_REFUSES(TAG, has_no_latest_universal,
+		"latest_universal is missing: it names a universal checkpoint"),
+	FSDP_REFUSES(TAG, fsdp_load_has_no_tag),
+	FSDP_NOT_JUDGED(UNSUPPORTED, is_other_universal,
+		"rules for a universal checkpoint with another ZeRO stage are not known",
+		.ends = true),
+	FSDP_REFUSES(ZERO_STAGE, is_other_layout,
+		"ZeRO-3 stores weights in a file per rank, the other stages in one file",
+		"load it with the ZeRO stage that saved it"),
+	FSDP_REFUSES(MISSING_FILE, fsdp_load_lacks_states),
+	FSDP_REFUSES(OTHER_MODEL, is_other_model),
+	FSDP_DIFFERS(ZERO_STAGE, reads_nothing,
+		"model files of ZeRO-3 have no weights: all parameters stay randomly initialized",
 		"leave out load_module_only, and pass load_optimizer_states=False",
-		reads_nothing, true },
-	{ "deepspeed-without-zero", NULL, NULL, FSDP_LOAD_REFUSES,
-		"builtins.AttributeError", "'NoneType' object has no attribute 'copy'",
-		"load it with the ZeRO stage that saved it, or pass load_module_only=True",
-		finds_no_optimizer },
-	{ "deepspeed-without-zero-16", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"states of a 16-bit run with ZeRO in a run without it are not judged",
-		NULL, is_without_zero, true },
-	{ "deepspeed-world", NULL, NULL, FSDP_LOAD_REFUSES,
-		"deepspeed.runtime.zero.utils.ZeRORuntimeException",
-		"The checkpoint being loaded used a DP world size of {0} but the current world size is {1}. Automatic adjustment of ZeRO's optimizer state partitioning with a new world size is not currently supported.",
-		"{2}", fsdp_load_is_other_world },
-	{ "deepspeed-no-optimizer", NULL, NULL, FSDP_LOAD_REFUSES,
-		"builtins.FileNotFoundError",
-		"[Errno 2] No such file or directory: '{path}/{0}'", "{2}",
-		fsdp_load_lacks_optimizer },
-	{ "deepspeed-elastic", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.AssertionError",
-		"", "{2}", fsdp_load_is_elastic },
-	{ "deepspeed-sliced", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"saves of tensor or pipeline parallelism are not supported", NULL,
-		is_sliced },
-	{ "deepspeed-unread", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"the folder cannot be read completely", NULL, is_unread },
-	{ "deepspeed-expected", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"--expect is not supported for files of ZeRO 3", NULL, is_unjudged,
-		true },
-	{ "deepspeed-alignment", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
-		"The ZeRO checkpoint parameter-alignment layout does not match the current zero_optimization.parameter_alignment setting. Load with the setting used to save the checkpoint, or disable optimizer-state loading for a module-only warm start.",
-		"build the model and the parameter groups that were saved, or pass load_module_only=True",
-		is_unaligned },
-	{ "deepspeed-other-states", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"what becomes of optimizer states for other parameters or groups is not judged",
-		NULL, has_unknown_states },
-	{ "deepspeed-missing", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
-		"{0} keeps its start value, without any message", NULL, leaves_out },
-	{ NULL },
+		.ends = true),
+	FSDP_REFUSES(ZERO_STAGE, finds_no_optimizer,
+		"a run without ZeRO finds no optimizer states in a checkpoint of ZeRO",
+		"load it with the ZeRO stage that saved it, or pass load_module_only=True"),
+	FSDP_NOT_JUDGED(ZERO_STAGE, is_without_zero,
+		"rules for states of a 16-bit run with ZeRO in a run without it are not known",
+		.ends = true),
+	FSDP_REFUSES(WORLD_SIZE, fsdp_load_is_other_world),
+	FSDP_REFUSES(MISSING_FILE, fsdp_load_lacks_optimizer, NULL, "{2}"),
+	FSDP_REFUSES(ELASTIC, fsdp_load_is_elastic,
+		"the elastic reader does not find the optimizer step"),
+	FSDP_NOT_JUDGED(UNSUPPORTED, is_sliced,
+		"saves of tensor or pipeline parallelism are not supported"),
+	FSDP_NOT_JUDGED(UNREAD, is_unread, "the directory cannot be read completely"),
+	FSDP_NOT_JUDGED(UNSUPPORTED, is_unjudged,
+		"--expect is not supported for files of ZeRO-3", .ends = true),
+	FSDP_REFUSES(OPTIMIZER, is_unaligned,
+		"the parameters of the optimizer or their groups are not those that were saved",
+		"build the model and the parameter groups that were saved, or pass load_module_only=True"),
+	FSDP_NOT_JUDGED(OPTIMIZER, has_unknown_states,
+		"rules for optimizer states with other parameters or groups are not known"),
+	FSDP_DIFFERS(MISSING_TENSOR, leaves_out, NULL, FSDP_NO_FIX),
+	{ 0 },
 };
 
 static const char *const stages[] = { "0", "1", "2", "3", NULL };

@@ -79,27 +79,6 @@ static bool tells_no_type(struct fsdp_loading *loading)
 	       fsdp_load_text(loading, "config.json", "torch_dtype").data == NULL;
 }
 
-static bool is_tensor_untyped(struct fsdp_loading *loading)
-{
-	return fsdp_load_root(loading).is_tensor && tells_no_type(loading);
-}
-
-static bool is_no_dict_untyped(struct fsdp_loading *loading)
-{
-	return fsdp_load_is_no_dict(loading) && tells_no_type(loading);
-}
-
-static bool is_one_value(struct fsdp_loading *loading)
-{
-	static const char *const classes[] = { "NoneType", "bool", "int", "float" };
-
-	for (size_t i = 0; i < FSDP_COUNT(classes); i++)
-		if (fsdp_load_is_no_dict(loading) &&
-			strcmp(loading->words[0], classes[i]) == 0)
-			return true;
-	return false;
-}
-
 /* The number of elements that dict.update finds in the first item of a list of tensors, or
  * of a tensor, where it wants a key and a value; 0: it is not known. */
 static int64_t length_of_first(struct fsdp_loading *loading)
@@ -115,16 +94,21 @@ static int64_t length_of_first(struct fsdp_loading *loading)
 	return first.dims > dim && first.numel > 0 ? first.shape[dim] : 0;
 }
 
-/* Word 2: that length. */
-static bool is_sequence(struct fsdp_loading *loading)
+/* A dict is not made of one value, nor of items that are no pairs. */
+static bool refuses_root(struct fsdp_loading *loading)
 {
+	static const char *const values[] = { "NoneType", "bool", "int", "float" };
 	struct fsdp_survey_root root = fsdp_load_root(loading);
 	bool has_tensor = root.first_class != NULL && !root.is_dict &&
 			  strcmp(root.first_class, "Tensor") == 0;
 	int64_t length = root.is_tensor || has_tensor ? length_of_first(loading) : 0;
 
-	fsdp_load_say(loading, 2, "%lld", (long long)length);
-	return length != 0 && length != 2;
+	if (!fsdp_load_is_no_dict(loading))
+		return false;
+	for (size_t i = 0; i < FSDP_COUNT(values); i++)
+		if (strcmp(root.class_name, values[i]) == 0)
+			return true;
+	return tells_no_type(loading) || (length != 0 && length != 2);
 }
 
 /* An empty list adds nothing to a dict. */
@@ -138,7 +122,6 @@ static bool is_other_root(struct fsdp_loading *loading)
 	return !is_empty && fsdp_load_is_unknown_root(loading);
 }
 
-/* Word 0: the class of the first value. */
 static bool is_nested_untyped(struct fsdp_loading *loading)
 {
 	struct fsdp_survey_root root = fsdp_load_root(loading);
@@ -147,7 +130,8 @@ static bool is_nested_untyped(struct fsdp_loading *loading)
 		strcmp(root.first_class, "Tensor") == 0 ||
 		strcmp(root.first_class, "Parameter") == 0)
 		return false;
-	fsdp_load_say(loading, 0, "%s", root.first_class);
+	fsdp_load_say(loading, 0, "%s", loading->weights);
+	fsdp_load_say(loading, 1, "a value of class %s", root.first_class);
 	return true;
 }
 
@@ -197,9 +181,12 @@ static bool has_empty_map(struct fsdp_loading *loading)
 	return in_index(loading, "weight_map").value.count == 0;
 }
 
-/* 4.57 adds no prefix where the head is stored. */
+/* Word 0: what is wrong. */
 static bool has_no_type(struct fsdp_loading *loading)
 {
+	fsdp_load_say(loading, 0, "config.json %s",
+		fsdp_load_has_file(loading, "config.json") ? "has no model_type"
+							   : "is missing");
 	return fsdp_load_text(loading, "config.json", "model_type").data == NULL;
 }
 
@@ -304,37 +291,7 @@ static bool is_narrowed(struct fsdp_loading *loading)
 	return loading->all_names > 0;
 }
 
-/* "Qwen2" of "Qwen2ForCausalLM", which the class of its norms begins with. */
-static struct fsdp_span model_name(const struct fsdp_loading *loading)
-{
-	const char *name = loading->architecture != NULL ? loading->architecture : "";
-	const char *end = strstr(name, "For");
-
-	return fsdp_span(name, end != NULL ? (size_t)(end - name) : 0);
-}
-
-/* 4.57 loads module by module: word 0 is the class of this one. */
-static bool is_misshaped_in_module(struct fsdp_loading *loading)
-{
-	static const struct {
-		const char *word, *class_name;
-		bool is_of_model; /* each has one that is called like it */
-	} classes[] = { { ".LayerNorm.", "LayerNorm" }, { "embed", "Embedding" },
-		{ ".wte.", "Embedding" }, { ".wpe.", "Embedding" }, { ".c_", "Conv1D" },
-		{ ".ln_", "LayerNorm" }, { "norm.", "RMSNorm", true }, { "", "Linear" } };
-	size_t i = 0;
-
-	if (!fsdp_load_is_misshaped(loading))
-		return false;
-	while (strstr(loading->words[1], classes[i].word) == NULL)
-		i++;
-	fsdp_load_say(loading, 0, "%.*s%s",
-		FSDP_TEXT(classes[i].is_of_model ? model_name(loading) : FSDP_SPAN("")),
-		classes[i].class_name);
-	return true;
-}
-
-/* The prefix is missing, and not because the head is not stored. */
+/* The prefix is missing, and not because the head is not stored: 4.57 adds none there. */
 static bool has_bare_base_and_head(struct fsdp_loading *loading)
 {
 	bool bare = false, head = false;
@@ -405,163 +362,89 @@ static bool stores_head_alone(struct fsdp_loading *loading)
 	       (heads[FSDP_LOAD_TIED_BIAS] && !others[FSDP_LOAD_TIED_BIAS]);
 }
 
+#define NO_WEIGHTS \
+	"the directory has no model.safetensors, pytorch_model.bin or index of either"
+
 static const struct fsdp_load_rule rules[] = {
-	{ "hf-adapter-alone", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"the folder holds an adapter, and its base model is stored elsewhere; use --for=peft",
-		NULL, is_adapter, true },
-	{ "hf-config-no-json", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.OSError",
-		"It looks like the config file at '{path}/config.json' is not a valid JSON file.",
-		"put the model's config.json beside the weights", has_bad_config },
-	{ "hf-no-model-type", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.ValueError",
-		"Unrecognized model in {path}. Should have a `model_type` key in its config.json.",
-		"run fsdp-inspect export -o OUT {path}, and put the model's config.json into OUT",
-		has_no_type_but_tensors },
-	{ "hf-no-model-type", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.ValueError",
-		"Unrecognized model in {path}. Should have a `model_type` key in its config.json.",
-		"put the model's config.json beside the weights", has_no_type },
-	{ "hf-layer-types", "5", NULL, FSDP_LOAD_REFUSES,
-		"huggingface_hub.errors.StrictDataclassClassValidationError",
-		"Class validation error for validator 'validate_layer_type':",
+	FSDP_NOT_JUDGED(ADAPTER, is_adapter,
+		"the directory contains an adapter, and its base model is stored elsewhere; use --for=peft",
+		.ends = true),
+	FSDP_REFUSES(CONFIG, has_bad_config, "config.json is not valid JSON",
+		"put the model's config.json next to the weights"),
+	FSDP_REFUSES(CONFIG, has_no_type_but_tensors, "{0}",
+		"run fsdp-inspect export -o OUT {path}, and put the model's config.json into OUT"),
+	FSDP_REFUSES(CONFIG, has_no_type, "{0}",
+		"put the model's config.json next to the weights"),
+	FSDP_REFUSES(CONFIG, counts_other_layers,
+		"config.json has num_hidden_layers {1} and {0} layer_types",
 		"set num_hidden_layers in config.json, which is {1}, to the {0} layers of layer_types, or correct that list",
-		counts_other_layers },
-	{ "hf-layer-types", NULL, "5", FSDP_LOAD_NOT_JUDGED, NULL,
-		"num_hidden_layers in config.json is {1}, and layer_types has {0}: some model types refuse that",
-		NULL, counts_other_layers },
-	{ "hf-other-name", "5", NULL, FSDP_LOAD_REFUSES, "builtins.OSError",
-		"Error no file named model.safetensors, or pytorch_model.bin, found in directory {path}.",
-		"rename {0} to {1}", has_other_name },
-	{ "hf-other-name", NULL, "5", FSDP_LOAD_REFUSES, "builtins.OSError",
-		"Error no file named pytorch_model.bin, model.safetensors, tf_model.h5, model.ckpt.index or flax_model.msgpack found in directory {path}.",
-		"rename {0} to {1}", has_other_name },
-	{ "hf-fsdp-folder", "5", NULL, FSDP_LOAD_REFUSES, "builtins.OSError",
-		"Error no file named model.safetensors, or pytorch_model.bin, found in directory {path}.",
-		"run accelerate merge-weights pytorch_model_fsdp_0 .", has_fsdp_folder },
-	{ "hf-fsdp-folder", NULL, "5", FSDP_LOAD_REFUSES, "builtins.OSError",
-		"Error no file named pytorch_model.bin, model.safetensors, tf_model.h5, model.ckpt.index or flax_model.msgpack found in directory {path}.",
-		"run accelerate merge-weights pytorch_model_fsdp_0 .", has_fsdp_folder },
-	{ "hf-no-index", "5", NULL, FSDP_LOAD_REFUSES, "builtins.OSError",
-		"Error no file named model.safetensors, or pytorch_model.bin, found in directory {path}.",
-		"write model.safetensors.index.json", has_shards_alone },
-	{ "hf-no-index", NULL, "5", FSDP_LOAD_REFUSES, "builtins.OSError",
-		"Error no file named pytorch_model.bin, model.safetensors, tf_model.h5, model.ckpt.index or flax_model.msgpack found in directory {path}.",
-		"write model.safetensors.index.json", has_shards_alone },
-	{ "hf-no-weights", "5", NULL, FSDP_LOAD_REFUSES, "builtins.OSError",
-		"Error no file named model.safetensors, or pytorch_model.bin, found in directory {path}.",
-		NULL, has_no_weights },
-	{ "hf-no-weights", NULL, "5", FSDP_LOAD_REFUSES, "builtins.OSError",
-		"Error no file named pytorch_model.bin, model.safetensors, tf_model.h5, model.ckpt.index or flax_model.msgpack found in directory {path}.",
-		NULL, has_no_weights },
-	{ "hf-index-no-json", NULL, NULL, FSDP_LOAD_REFUSES,
-		"json.decoder.JSONDecodeError",
-		"Expecting value: line 1 column 1 (char 0)",
-		"download the file itself, for example with git lfs pull",
-		fsdp_load_is_bad_index },
-	{ "hf-index-no-map", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.KeyError",
-		"'weight_map'", "write the index anew", has_no_map },
-	{ "hf-index-odd-map", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.TypeError",
-		"'<' not supported between instances of 'str' and 'int'",
-		"write the index anew: weight_map holds names of files", has_odd_map },
-	{ "hf-index-no-metadata", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.KeyError",
-		"'metadata'", "add \"metadata\": {} to the index", has_no_metadata },
-	{ "hf-index-empty", "5", NULL, FSDP_LOAD_REFUSES, "builtins.IndexError",
-		"list index out of range", "write the index anew", has_empty_map },
-	{ "hf-dtype", "5", NULL, FSDP_LOAD_REFUSES, "builtins.AttributeError",
-		"module 'torch' has no attribute '{0}'",
-		"set dtype in config.json to one of torch", has_unknown_type },
-	{ "hf-shard-absent", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.FileNotFoundError",
-		"No such file or directory: {path}/{0}", FSDP_LOAD_COPY,
-		fsdp_load_lacks_shard },
-	{ "hf-safetensors-damaged", NULL, NULL, FSDP_LOAD_REFUSES,
-		"safetensors._safetensors_rust.SafetensorError",
-		"Error while deserializing header: {0}",
-		"download or copy the file again", fsdp_load_is_cut_safetensors },
-	{ "hf-unpickling-global", "5", NULL, FSDP_LOAD_REFUSES, FSDP_LOAD_UNPICKLING,
-		FSDP_LOAD_REFUSED_GLOBAL, "{2}", fsdp_load_weights_refuse_global },
-	{ "hf-unpickling", "5", NULL, FSDP_LOAD_REFUSES, FSDP_LOAD_UNPICKLING,
-		FSDP_LOAD_REFUSED_OPCODE,
-		"download the file itself, for example with git lfs pull",
-		fsdp_load_weights_refuse_opcode },
-	{ "hf-unpickling-global", NULL, "5", FSDP_LOAD_REFUSES, "builtins.OSError",
-		"Unable to load weights from pytorch checkpoint file for '{path}/pytorch_model.bin'",
-		NULL, fsdp_load_weights_refuse_global },
-	{ "hf-unpickling", NULL, "5", FSDP_LOAD_REFUSES, "builtins.OSError",
-		"You seem to have cloned a repository without having git-lfs installed.",
-		"download the file itself, for example with git lfs pull",
-		fsdp_load_weights_refuse_opcode },
-	{ "hf-no-dict", "5", NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
-		"values expected sparse tensor layout but got Strided",
-		FSDP_LOAD_SAVE_DICT, is_tensor_untyped },
-	{ "hf-no-dict", "5", NULL, FSDP_LOAD_REFUSES, "builtins.AttributeError",
-		"'{0}' object has no attribute 'values'", FSDP_LOAD_SAVE_DICT,
-		is_no_dict_untyped },
-	{ "hf-no-dict", "5", NULL, FSDP_LOAD_REFUSES, "builtins.TypeError",
-		"'{0}' object is not iterable", FSDP_LOAD_SAVE_DICT, is_one_value },
-	{ "hf-no-dict", "5", NULL, FSDP_LOAD_REFUSES, "builtins.ValueError",
-		"dictionary update sequence element #0 has length {2}; 2 is required",
-		FSDP_LOAD_SAVE_DICT, is_sequence },
-	{ "hf-no-dict-other", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL, FSDP_LOAD_NO_DICT,
-		FSDP_LOAD_SAVE_DICT, is_other_root, true },
-	{ "hf-nested", "5", NULL, FSDP_LOAD_REFUSES, "builtins.AttributeError",
-		"'{0}' object has no attribute 'is_floating_point'",
-		"save only the inner dict, which holds the tensors", is_nested_untyped },
-	{ "hf-odd-key", "5", NULL, FSDP_LOAD_REFUSES, "builtins.AttributeError",
-		"'{0}' object has no attribute 'split'", FSDP_LOAD_SAVE_DICT,
-		fsdp_load_has_odd_key },
-	{ "hf-unread", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"{0} cannot be read completely: {1}", NULL, fsdp_load_cannot_open },
-	{ "hf-model-unknown", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"the parameter names of this model type are not known; give them with --expect",
-		NULL, fsdp_load_knows_no_model },
-	{ "hf-head-alone", NULL, "5", FSDP_LOAD_REFUSES, "builtins.NotImplementedError",
-		"Cannot copy out of meta tensor; no data!", NULL, stores_head_alone },
-	{ "hf-ghost", NULL, "5", FSDP_LOAD_REFUSES, "builtins.NotImplementedError",
-		"Cannot copy out of meta tensor; no data!",
-		"write the index anew: no shard holds {0}", has_ghost },
-	{ "hf-bare-base", NULL, "5", FSDP_LOAD_REFUSES, "builtins.ValueError",
-		"The state dictionary of the model you are trying to load is corrupted.",
-		"rename the tensors to the names of the model", has_bare_base_and_head },
-	{ "hf-unindexed", NULL, "5", FSDP_LOAD_DIFFERS, NULL,
-		"{0} is not in the index, so it is not read: newly initialised",
-		"write the index anew from the shards", has_unindexed },
-	{ "hf-experts-conversion", "5", NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
-		"We encountered some issues during automatic conversion of the weights. For details look at the `CONVERSION` entries of the above report! {0} | CONVERSION",
-		NULL, fsdp_load_cannot_join_experts },
-	{ "hf-experts-fewer", "5", NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
-		"You set `ignore_mismatched_sizes` to `False`, thus raising an error. For details look at the above report! {0} | MISMATCH",
-		NULL, fsdp_load_has_fewer_experts },
-	{ "hf-shape", "5", NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
-		"You set `ignore_mismatched_sizes` to `False`, thus raising an error. For details look at the above report! {1} | MISMATCH | {2}",
-		"{3}", fsdp_load_is_misshaped },
-	{ "hf-shape", NULL, "5", FSDP_LOAD_REFUSES, "builtins.RuntimeError",
-		"Error(s) in loading state_dict for {0}: size mismatch for {1}: {2}",
-		"{3}", is_misshaped_in_module },
-	{ "hf-unexpected", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
-		"{1} | UNEXPECTED |, {0} | MISSING |: what is missing is newly initialised",
-		"{3}", fsdp_load_leaves_out },
-	{ "hf-missing", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
-		"{0} | MISSING |: newly initialised", NULL, fsdp_load_misses_unsaid },
-	{ "hf-other-set", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
-		"{1} is taken and {0} is not looked at; they differ",
-		"move the one that is not meant out of the folder",
-		fsdp_load_sets_differ },
-	{ "hf-other-set-unread", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"{1} is loaded and {0} is ignored; use --data to see whether they differ",
-		NULL, fsdp_load_sets_unread },
-	{ "hf-adapter-beside", "5", NULL, FSDP_LOAD_DIFFERS, NULL,
-		"the adapter beside the model is put on it: weights get names with base_layer",
-		"move adapter_config.json away", has_adapter },
-	{ "hf-adapter-beside", NULL, "5", FSDP_LOAD_NOT_JUDGED, NULL,
-		"the adapter's base model is loaded instead of this one", NULL,
-		has_adapter },
-	{ "hf-cast", "5", NULL, FSDP_LOAD_DIFFERS, NULL,
-		"values are cast to {0}, as config.json asks",
-		"call from_pretrained(dtype=...) with the stored dtype", is_narrowed },
-	{ "hf-tie-contradicts", NULL, "5", FSDP_LOAD_DIFFERS, NULL,
-		"the head is replaced by the embedding without a word; both are stored and differ",
-		FSDP_LOAD_UNTIE, fsdp_load_ties_contradict },
-	{ "hf-tie-unread", NULL, "5", FSDP_LOAD_NOT_JUDGED, NULL, FSDP_LOAD_TIE_UNREAD,
-		NULL, fsdp_load_ties_unread },
-	{ NULL },
+		.since = "5"),
+	FSDP_NOT_JUDGED(CONFIG, counts_other_layers,
+		"config.json has num_hidden_layers {1} and {0} layer_types, which some model types refuse",
+		.until = "5"),
+	FSDP_REFUSES(NO_WEIGHTS, has_other_name, NO_WEIGHTS, "rename {0} to {1}"),
+	FSDP_REFUSES(NO_WEIGHTS, has_fsdp_folder, NO_WEIGHTS,
+		"run accelerate merge-weights pytorch_model_fsdp_0 ."),
+	FSDP_REFUSES(NO_WEIGHTS, has_shards_alone, NO_WEIGHTS,
+		"write model.safetensors.index.json"),
+	FSDP_REFUSES(NO_WEIGHTS, has_no_weights, NO_WEIGHTS),
+	FSDP_REFUSES(INDEX, fsdp_load_is_bad_index, "the index is not valid JSON",
+		"download the file itself, for example with git lfs pull"),
+	FSDP_REFUSES(INDEX, has_no_map, "the index has no weight_map"),
+	FSDP_REFUSES(INDEX, has_odd_map,
+		"weight_map of the index has values that are no file names"),
+	FSDP_REFUSES(INDEX, has_no_metadata, "the index has no metadata",
+		"add \"metadata\": {} to the index"),
+	FSDP_REFUSES(
+		INDEX, has_empty_map, "weight_map of the index is empty", .since = "5"),
+	FSDP_REFUSES(DTYPE, has_unknown_type,
+		"dtype {0} in config.json is not one of torch",
+		"set dtype in config.json to one of torch", .since = "5"),
+	FSDP_REFUSES(MISSING_FILE, fsdp_load_lacks_shard),
+	FSDP_REFUSES(DAMAGED_FILE, fsdp_load_is_cut_safetensors),
+	FSDP_REFUSES(UNSAFE_GLOBAL, fsdp_load_weights_refuse_global, .since = "5"),
+	FSDP_REFUSES(UNSAFE_GLOBAL, fsdp_load_weights_refuse_global, NULL, FSDP_NO_FIX,
+		.until = "5"),
+	FSDP_REFUSES(UNSAFE_PICKLE, fsdp_load_weights_refuse_opcode),
+	FSDP_REFUSES(NO_STATE_DICT, refuses_root, .since = "5"),
+	FSDP_NOT_JUDGED(NO_STATE_DICT, is_other_root, .ends = true),
+	FSDP_REFUSES(NO_STATE_DICT, is_nested_untyped, NULL,
+		"save only the inner dict, which holds the tensors", .since = "5"),
+	FSDP_REFUSES(NO_STATE_DICT, fsdp_load_has_odd_key, .since = "5"),
+	FSDP_NOT_JUDGED(UNREAD, fsdp_load_cannot_open),
+	FSDP_NOT_JUDGED(UNKNOWN_MODEL, fsdp_load_knows_no_model),
+	FSDP_REFUSES(TIED_WEIGHTS, stores_head_alone,
+		"the output head is stored, and the embedding that is tied to it is missing",
+		.until = "5"),
+	FSDP_REFUSES(INDEX, has_ghost, "the index lists {0}, and no shard contains it",
+		.until = "5"),
+	FSDP_REFUSES(OTHER_NAMES, has_bare_base_and_head,
+		"names of tensors lack the prefix of the base model, and the head is stored",
+		"rename the tensors to the names of the model", .until = "5"),
+	FSDP_DIFFERS(INDEX, has_unindexed,
+		"{0} is not in the index: it stays randomly initialized", .until = "5"),
+	FSDP_REFUSES(SHAPE, fsdp_load_cannot_join_experts,
+		"the stored experts cannot be joined into {0}: their numbers or shapes differ",
+		FSDP_NO_FIX, .since = "5"),
+	FSDP_REFUSES(SHAPE, fsdp_load_has_fewer_experts,
+		"fewer experts are stored than {0} has", FSDP_NO_FIX, .since = "5"),
+	FSDP_REFUSES(SHAPE, fsdp_load_is_misshaped),
+	FSDP_DIFFERS(OTHER_NAMES, fsdp_load_leaves_out),
+	FSDP_DIFFERS(MISSING_TENSOR, fsdp_load_misses_unsaid, NULL, FSDP_NO_FIX),
+	FSDP_DIFFERS(OTHER_WEIGHTS, fsdp_load_sets_differ),
+	FSDP_NOT_JUDGED(UNREAD_WEIGHTS, fsdp_load_sets_unread),
+	FSDP_DIFFERS(ADAPTER, has_adapter,
+		"the adapter next to the model is put on it: weights get names with base_layer",
+		"move adapter_config.json away", .since = "5"),
+	FSDP_NOT_JUDGED(ADAPTER, has_adapter,
+		"the adapter's base model is loaded instead of this one", .until = "5"),
+	FSDP_DIFFERS(DTYPE, is_narrowed, "values are cast to {0} (dtype in config.json)",
+		"call from_pretrained(dtype=...) with the stored dtype", .since = "5"),
+	FSDP_DIFFERS(TIED_WEIGHTS, fsdp_load_ties_contradict,
+		"the output head is replaced by the embedding; both are stored and differ",
+		FSDP_LOAD_UNTIE, .until = "5"),
+	FSDP_NOT_JUDGED(TIED_WEIGHTS, fsdp_load_ties_unread, .until = "5"),
+	{ 0 },
 };
 
 static const char *const versions[] = { "5.24.0", "5.23.0", "4.57.6", NULL };

@@ -12,9 +12,6 @@
 #include "analysis/loaders/loading.h"
 #include "base/num.h"
 
-#define REFUSES "megatron.core.dist_checkpointing.core.CheckpointingException"
-#define FEW "torch.distributed.checkpoint.api.CheckpointException"
-
 #define TRACKER "latest_checkpointed_iteration.txt"
 
 enum { FOLDER_BYTES = 64 };
@@ -77,13 +74,10 @@ static bool is_of_other_program(struct fsdp_loading *loading)
 static bool has_other_backend(struct fsdp_loading *loading)
 {
 	struct fsdp_token backend = backend_of(loading, "sharded_backend").value;
-	struct fsdp_token version = backend_of(loading, "sharded_backend_version").value;
 
 	if (backend.kind != FSDP_TOKEN_TEXT || fsdp_span_is(backend.text, "torch_dist"))
 		return false;
 	fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(backend.text, 64));
-	fsdp_load_say(loading, 1, "%lld",
-		version.kind == FSDP_TOKEN_INTEGER ? (long long)version.integer : 1);
 	return true;
 }
 
@@ -209,6 +203,8 @@ static bool leaves_keys(struct fsdp_loading *loading)
 	for (size_t i = 0; i < loading->stored.count; i++)
 		if (!fsdp_load_is_expected(loading, loading->stored.items[i].name))
 			fsdp_load_name(loading, loading->stored.items[i].name);
+	if (loading->all_names > 0)
+		fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(loading->names[0], 512));
 	return loading->all_names > 0;
 }
 
@@ -228,17 +224,14 @@ static bool find_shape(struct fsdp_loading *loading)
 {
 	struct fsdp_load_tensor wanted;
 	const struct fsdp_load_tensor *stored;
-	char found[200], due[200];
 	unsigned among =
 		FSDP_LOAD_MISSHAPED | (looks_first(loading) ? 0 : FSDP_LOAD_MISSING);
 
 	if (fsdp_load_find_first(loading, opened(loading), among, &wanted, &stored) !=
 		FSDP_LOAD_MISSHAPED)
 		return false;
-	fsdp_load_write_numbers(found, sizeof found, stored);
-	fsdp_load_write_numbers(due, sizeof due, &wanted);
-	fsdp_load_say(loading, 1, "torch.Size([%s])", found);
-	fsdp_load_say(loading, 2, "(%s%s)", due, wanted.dims == 1 ? "," : "");
+	fsdp_load_write_numbers(loading->words[1], sizeof loading->words[1], stored);
+	fsdp_load_write_numbers(loading->words[2], sizeof loading->words[2], &wanted);
 	return true;
 }
 
@@ -253,64 +246,47 @@ static bool loads_common_part(struct fsdp_loading *loading)
 	       fsdp_load_find_all(loading, opened(loading), FSDP_LOAD_MISSHAPED);
 }
 
+#define NO_COMMON "common.pt is missing, and its values are not in the files of DCP"
+#define COPY_COMMON "copy common.pt from where the checkpoint was written"
+
 static const struct fsdp_load_rule rules[] = {
-	{ "megatron-legacy", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
+	FSDP_NOT_JUDGED(FORMAT, is_legacy,
 		"mp_rank_... files of the older format are loaded by Megatron-LM itself, not by dist_checkpointing",
-		NULL, is_legacy, true },
-	{ "megatron-no-index", NULL, NULL, FSDP_LOAD_REFUSES, REFUSES,
-		"{path} is not a distributed checkpoint", NULL, is_of_other_program },
-	{ "megatron-no-index", NULL, NULL, FSDP_LOAD_REFUSES, REFUSES,
-		"{path} is not a distributed checkpoint",
-		"copy metadata.json from where the checkpoint was written; if it is not there, the save did not end",
-		lacks_index },
-	{ "megatron-no-backend", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"metadata.json names no backend", NULL, has_no_backend },
-	{ "megatron-backend", NULL, "0.19", FSDP_LOAD_REFUSES, REFUSES,
-		"Cannot find a default strategy for: ('load_sharded', '{0}', {1})",
-		"convert it with the release that wrote it", has_other_backend },
-	{ "megatron-common-inside", NULL, "0.19", FSDP_LOAD_REFUSES, NULL,
-		"the values that all ranks share lie in the files of DCP; releases before 0.19 look for common.pt (tried with megatron-core 0.16.1)",
-		"load it with megatron-core 0.19 or later", has_common_inside },
-	{ "megatron-no-common", NULL, "0.19", FSDP_LOAD_REFUSES,
-		"builtins.AttributeError", "'str' object has no attribute 'iterdir'",
-		"copy common.pt from where the checkpoint was written", lacks_common },
-	{ "megatron-no-metadata", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
-		"AssertionError: metadata is None; global metadata read failed: [Errno 2] No such file or directory: '{path}/{0}'",
-		FSDP_LOAD_COPY, lacks_metadata },
-	{ "megatron-file-absent", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
-		"FileNotFoundError: [Errno 2] No such file or directory: '{path}/{0}'",
-		FSDP_LOAD_COPY, lacks_file },
-	{ "megatron-no-common", "0.19", NULL, FSDP_LOAD_REFUSES, NULL,
-		"common.pt is not there, nor are its values in the files of DCP (tried with megatron-core 0.19.2)",
-		"copy common.pt from where the checkpoint was written", lost_common },
-	{ "megatron-no-common", "0.19", NULL, FSDP_LOAD_REFUSES, NULL,
-		"common.pt is not there, nor are its values in the files of DCP (tried with megatron-core 0.19.2)",
-		NULL, lacks_both },
-	{ "megatron-unread", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"the folder cannot be read completely", NULL, is_unread },
-	{ "megatron-expected", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"none of the names of --expect is one that Megatron stores", NULL,
-		is_other_form, true },
-	{ "megatron-left", NULL, NULL, FSDP_LOAD_REFUSES, REFUSES,
-		"Some keys found in the checkpoint are missing in the provided sharded state dict. ",
-		"ask for all keys that are stored, or leave out strict", leaves_keys },
-	{ "megatron-unexpected", NULL, NULL, FSDP_LOAD_REFUSES, REFUSES,
-		"Unexpected keys (not found in the checkpoint) encountered in the provided sharded state dict. ",
-		"build the model that was saved", has_unexpected_key },
-	{ "megatron-missing", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
-		"KeyError: \"{0} from model not in state dict\"",
-		"build the model that was saved, or pass strict=\"return_all\"",
-		misses_key },
-	{ "megatron-shape", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
-		"CheckpointingException: Global shape mismatch for loaded ({1}) and expected ({2}) tensor for key {0}",
-		"build the model with the sizes that are stored", has_other_shape },
-	{ "megatron-common-part", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
-		"{0} is stored as {1} and expected as {2}: what both have is loaded, the rest keeps its value",
-		NULL, loads_common_part },
-	{ "megatron-removed", NULL, NULL, FSDP_LOADS, NULL,
+		.ends = true),
+	FSDP_REFUSES(MISSING_FILE, is_of_other_program, NULL, FSDP_NO_FIX),
+	FSDP_REFUSES(MISSING_FILE, lacks_index, NULL,
+		"copy metadata.json from where the checkpoint was written; if it is not there, the save did not end"),
+	FSDP_NOT_JUDGED(FORMAT, has_no_backend, "metadata.json names no backend"),
+	FSDP_REFUSES(FORMAT, has_other_backend,
+		"metadata.json names the backend {0}, which this release does not have",
+		"convert it with the release that wrote it", .until = "0.19"),
+	FSDP_REFUSES(RELEASE, has_common_inside,
+		"the values that all ranks share are in the files of DCP; releases before 0.19 read common.pt",
+		"load it with megatron-core 0.19 or later", .until = "0.19"),
+	FSDP_REFUSES(MISSING_FILE, lacks_common, .until = "0.19"),
+	FSDP_REFUSES(MISSING_FILE, lacks_metadata),
+	FSDP_REFUSES(MISSING_FILE, lacks_file),
+	FSDP_REFUSES(MISSING_FILE, lost_common, NO_COMMON, COPY_COMMON, .since = "0.19"),
+	FSDP_REFUSES(MISSING_FILE, lacks_both, NO_COMMON, FSDP_NO_FIX, .since = "0.19"),
+	FSDP_NOT_JUDGED(UNREAD, is_unread, "the directory cannot be read completely"),
+	FSDP_NOT_JUDGED(UNKNOWN_MODEL, is_other_form,
+		"none of the names of --expect is one that Megatron stores",
+		.ends = true),
+	FSDP_REFUSES(OTHER_NAMES, leaves_keys, "{0} is stored and not asked for",
+		"ask for all keys that are stored, or leave out strict"),
+	FSDP_REFUSES(MISSING_TENSOR, has_unexpected_key, "{0} is not stored",
+		"build the model that was saved"),
+	FSDP_REFUSES(MISSING_TENSOR, misses_key, "{0} is not stored",
+		"build the model that was saved, or pass strict=\"return_all\""),
+	FSDP_REFUSES(SHAPE, has_other_shape, NULL,
+		"build the model with the sizes that are stored"),
+	FSDP_DIFFERS(SHAPE, loads_common_part,
+		"{0} has shape [{1}], the model expects [{2}]: the common part is loaded, the rest keeps its value",
+		FSDP_NO_FIX),
+	{ FSDP_LOADS, FSDP_LOAD_MISSING_TENSOR, removes_key,
 		"{0} is not stored: the result is without it, and the model keeps its value",
-		NULL, removes_key },
-	{ NULL },
+		FSDP_NO_FIX },
+	{ 0 },
 };
 
 static const char *const strict_words[] = { "assume_ok_unexpected", "log_unexpected",

@@ -293,15 +293,13 @@ static struct sizes read_gpt2(struct fsdp_loading *loading)
 
 static const struct architecture {
 	const char *type; /* NULL: those like Llama's */
-	const char *base_prefix, *class_name, *embedding;
+	const char *base_prefix, *embedding;
 	size_t most_in_layer;
 	struct sizes (*read)(struct fsdp_loading *loading);
 	void (*add)(struct fsdp_loading *loading, const struct sizes *of);
 } architectures[] = {
-	{ NULL, "model.", "LlamaForCausalLM", "model.embed_tokens.weight", 22, read_llama,
-		add_llama },
-	{ "gpt2", "transformer.", "GPT2LMHeadModel", "transformer.wte.weight", 12,
-		read_gpt2, add_gpt2 },
+	{ NULL, "model.", "model.embed_tokens.weight", 22, read_llama, add_llama },
+	{ "gpt2", "transformer.", "transformer.wte.weight", 12, read_gpt2, add_gpt2 },
 };
 
 static const struct architecture *find_architecture(struct fsdp_span type)
@@ -337,8 +335,8 @@ static bool make_sense(const struct sizes *of)
 	       of->groups <= SIZE_MAX_SAID / of->width;
 }
 
-/* The class, as messages have it. */
-static const char *class_of(struct fsdp_loading *loading, const char *otherwise)
+/* The class that config.json lists first, or NULL. */
+static const char *class_of(struct fsdp_loading *loading)
 {
 	struct fsdp_survey_document config;
 
@@ -348,7 +346,7 @@ static const char *class_of(struct fsdp_loading *loading, const char *otherwise)
 			config.settings[i].end > i + 1 &&
 			config.settings[i + 1].value.kind == FSDP_TOKEN_TEXT)
 			return (const char *)config.settings[i + 1].value.text.data;
-	return otherwise;
+	return NULL;
 }
 
 static int by_name(const void *a, const void *b)
@@ -387,14 +385,13 @@ bool fsdp_load_model_of_config(struct fsdp_loading *loading)
 		FSDP_TOKEN_DICT)
 		return false;
 	if (found == NULL) {
-		if (!fsdp_load_model_of_class(loading, class_of(loading, NULL)))
+		if (!fsdp_load_model_of_class(loading, class_of(loading)))
 			return false;
 		sort_model(loading);
 		return true;
 	}
 	of = found->read(loading);
 	loading->base_prefix = found->base_prefix;
-	loading->architecture = class_of(loading, found->class_name);
 	if (!make_sense(&of) || !knows_experts(loading, &of))
 		return false;
 	most = (size_t)of.layers * (found->most_in_layer + 1 + 3 * (size_t)of.experts) +

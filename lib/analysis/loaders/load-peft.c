@@ -11,28 +11,6 @@
 #include "analysis/loaders/adapter.h"
 #include "base/num.h"
 
-/* Word 3 of all messages: the class of the model. */
-static void say_class(struct fsdp_loading *loading)
-{
-	static const struct {
-		const char *task, *suffix;
-	} classes[] = {
-		{ "CAUSAL_LM", "ForCausalLM" },
-		{ "SEQ_CLS", "ForSequenceClassification" },
-		{ "SEQ_2_SEQ_LM", "ForSeq2SeqLM" },
-		{ "TOKEN_CLS", "ForTokenClassification" },
-		{ "QUESTION_ANS", "ForQuestionAnswering" },
-		{ "FEATURE_EXTRACTION", "ForFeatureExtraction" },
-	};
-	struct fsdp_span task = fsdp_load_text(loading, FSDP_ADAPTER_CONFIG, "task_type");
-	const char *suffix = "";
-
-	for (size_t i = 0; i < FSDP_COUNT(classes); i++)
-		if (fsdp_span_is(task, classes[i].task))
-			suffix = classes[i].suffix;
-	fsdp_load_say(loading, 3, "PeftModel%s", suffix);
-}
-
 static bool list_took(struct fsdp_loading *loading, struct fsdp_load_result *result)
 {
 	return fsdp_load_list_took(loading, NULL, result);
@@ -48,18 +26,6 @@ static void begin(struct fsdp_loading *loading)
 	loading->was_compared = true;
 	loading->knows_stored = loading->weights != NULL &&
 				fsdp_load_open(loading, loading->weights) != NULL;
-	say_class(loading);
-}
-
-static bool lacks_config(struct fsdp_loading *loading)
-{
-	return !fsdp_load_has_file(loading, FSDP_ADAPTER_CONFIG);
-}
-
-/* Nothing of an adapter is here. */
-static bool has_no_adapter(struct fsdp_loading *loading)
-{
-	return lacks_config(loading) && loading->weights == NULL;
 }
 
 static bool lacks_weights(struct fsdp_loading *loading)
@@ -399,19 +365,6 @@ static bool has_no_tensors(struct fsdp_loading *loading)
 	       (fsdp_tensor_count(checkpoint) == 0 || fsdp_load_is_nested(loading));
 }
 
-/* It is copied first: lists and sets can be. Word 2 is what it lacks. */
-static bool is_no_dict(struct fsdp_loading *loading)
-{
-	if (!fsdp_load_is_no_dict(loading))
-		return false;
-	fsdp_load_say(loading, 2, "%s",
-		strcmp(loading->words[0], "list") == 0 ||
-				strcmp(loading->words[0], "set") == 0
-			? "items"
-			: "copy");
-	return true;
-}
-
 static bool has_other_names(struct fsdp_loading *loading)
 {
 	struct fsdp_adapter_walk walk;
@@ -454,144 +407,101 @@ static bool lacks_half(struct fsdp_loading *loading)
 	return false;
 }
 
-#define MISMATCH "Error(s) in loading state_dict for {3}: size mismatch for {0}"
+#define PUT_CONFIG "put the adapter's configuration next to its weights"
+#define SAVE_DICT "save a dict of the adapter's tensors by their names"
+#define EXPECT_BASE "name the base model with --expect"
 
 static const struct fsdp_load_rule rules[] = {
-	{ "peft-no-config", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.ValueError",
-		"Can't find 'adapter_config.json' at '{path}'", NULL, has_no_adapter },
-	{ "peft-no-config", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.ValueError",
-		"Can't find 'adapter_config.json' at '{path}'",
-		"put the adapter's configuration beside its weights", lacks_config },
-	{ "peft-config-no-json", NULL, NULL, FSDP_LOAD_REFUSES,
-		"json.decoder.JSONDecodeError",
-		"Expecting value: line 1 column 1 (char 0)",
-		"put the adapter's configuration beside its weights", is_no_json },
-	{ "peft-no-type", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.KeyError",
-		"'peft_type'", "set peft_type in adapter_config.json", has_no_type },
-	{ "peft-no-weights", NULL, NULL, FSDP_LOAD_REFUSES,
-		"huggingface_hub.errors.HFValidationError",
-		"Repo id must be in the form 'repo_name' or 'namespace/repo_name': '{path}'. Use `repo_type` argument if needed.",
-		"put adapter_model.safetensors into the folder", lacks_weights },
-	{ "peft-safetensors-damaged", NULL, NULL, FSDP_LOAD_REFUSES,
-		"safetensors._safetensors_rust.SafetensorError",
-		"Error while deserializing header: {0}",
-		"download or copy the file again", fsdp_load_is_cut_safetensors },
-	{ "peft-unpickling-global", NULL, NULL, FSDP_LOAD_REFUSES, FSDP_LOAD_UNPICKLING,
-		FSDP_LOAD_REFUSED_GLOBAL, "{2}", fsdp_load_weights_refuse_global },
-	{ "peft-unpickling", NULL, NULL, FSDP_LOAD_REFUSES, FSDP_LOAD_UNPICKLING,
-		FSDP_LOAD_REFUSED_OPCODE,
-		"download the file itself, for example with git lfs pull",
-		fsdp_load_weights_refuse_opcode },
-	{ "peft-no-dict", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.AttributeError",
-		"'{0}' object has no attribute '{2}'",
-		"save a dict of the adapter's tensors by their names", is_no_dict },
-	{ "peft-no-dict-other", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL, FSDP_LOAD_NO_DICT,
-		"save a dict of the adapter's tensors by their names",
-		fsdp_load_is_unknown_root, true },
-	{ "peft-odd-key", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.AttributeError",
-		"'{0}' object has no attribute 'endswith'",
-		"save a dict of the adapter's tensors by their names",
-		fsdp_load_has_odd_key },
-	{ "peft-unread", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"{0} cannot be read completely: {1}", NULL, fsdp_load_cannot_open },
-	{ "peft-type", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"adapters of type {0} are not supported", NULL, is_unsupported_type,
-		true },
-	{ "peft-variant", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"{0} changes what is stored in ways that are not known", NULL, is_variant,
-		true },
-	{ "peft-too-long", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"{0} has more items than are looked at", NULL, is_too_long, true },
-	{ "peft-block-sizes", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.ValueError",
-		"You can only specify either r ({0}) or oft_block_size ({1}), but not both simultaneously, because r x oft_block_size == in_features.",
-		"set one of them to 0 in adapter_config.json", has_two_block_sizes },
-	{ "peft-inputs", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.ValueError",
-		"`feedforward_modules` should be a subset of `target_modules`",
-		"name them in target_modules, too", has_stray_inputs },
-	{ "peft-all-excluded", NULL, NULL, FSDP_LOAD_REFUSES,
-		"peft.utils.error.NoMatchingPeftModuleError",
-		"No modules were targeted for adaptation. This might be caused by a combination of mismatched target modules and excluded modules.",
-		"take the targets out of exclude_modules", is_all_excluded },
-	{ "peft-target-absent", NULL, NULL, FSDP_LOAD_REFUSES,
-		"peft.utils.error.NoMatchingPeftModuleError",
-		"Target modules {{0}} not found in the base model. Please check the target modules and try again.",
-		"set target_modules to the modules that are stored", has_no_target },
-	{ "peft-whole-names", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.KeyError",
-		"'base_model.model.{0}'", NULL, fsdp_adapter_has_lost_module },
-	{ "peft-whole-base", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.KeyError", "'{0}'",
-		"take the module out of modules_to_save; it is then the base's",
-		fsdp_adapter_lacks_module_of_base },
-	{ "peft-tokens", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.KeyError",
-		"'base_model.model.model.embed_tokens.token_adapter.trainable_tokens_delta'",
-		"set trainable_token_indices to null; the tokens are then the base's",
-		fsdp_adapter_lacks_tokens },
-	{ "peft-prompts", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.KeyError",
-		"'prompt_embeddings'", "name the tensor prompt_embeddings",
-		lacks_prompts },
-	{ "peft-prompt-count", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
-		"Error(s) in loading state_dict for Embedding: size mismatch for weight: {1} rows are stored, for {2} virtual tokens",
-		"set num_virtual_tokens as it was in adapter_config.json",
-		has_other_prompts },
-	{ "peft-empty", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
-		MISMATCH ": it is empty, as ZeRO-3 leaves it",
-		"save the adapter again with its weights gathered", is_empty_piece },
-	{ "peft-rank", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
-		MISMATCH ": its number of dimensions is {1}, so it has no rank", NULL,
-		is_no_matrix },
-	{ "peft-rank", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
-		MISMATCH ": the rank is {1}, the configuration says {2}", "{4}",
-		is_other_rank },
-	{ "peft-token-count", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
-		"Error(s) in loading state_dict for {3}: size mismatch for trainable_tokens_delta: {1} rows are stored, for {2} tokens",
-		"list the tokens as they were in trainable_token_indices",
-		fsdp_adapter_has_other_tokens },
-	{ "peft-base-sizes", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
-		MISMATCH ": the adapter has {1}, the base {2}",
-		"load it into the base that it was trained on",
-		fsdp_adapter_has_other_sizes },
-	{ "peft-base-whole", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
-		MISMATCH ": the base has another shape",
-		"load it into the base that it was trained on",
-		fsdp_adapter_has_other_module },
-	{ "peft-no-tensors", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
-		"UserWarning: Found missing adapter keys while loading the checkpoint: all of them; the adapter does nothing",
-		NULL, has_no_tensors },
-	{ "peft-names", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
-		"UserWarning: Found missing adapter keys while loading the checkpoint: ['{0}', ...]; the stored ones are not used",
-		NULL, has_other_names },
-	{ "peft-half", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
-		"UserWarning: Found missing adapter keys while loading the checkpoint: ['{0}']",
-		NULL, lacks_half },
-	{ "peft-modules-to-save", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"nothing is stored of {0}, which modules_to_save names; it is not known whether the base has it",
-		"name the base model with --expect", fsdp_adapter_lacks_module },
-	{ "peft-unused", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"no stored tensor is of a module that is adapted; which ones of the base are is not known",
-		"name the base model with --expect", uses_nothing },
-	{ "peft-rank-unknown", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"which rank {0} is to have is not known from rank_pattern or target_parameters",
-		NULL, has_unknown_rank },
-	{ "peft-other-set", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
-		"{1} is taken and {0} is not looked at; they differ",
-		"move the one that is not meant out of the folder",
-		fsdp_load_sets_differ },
-	{ "peft-other-set-unread", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"{1} is loaded and {0} is ignored; use --data to see whether they differ",
-		NULL, fsdp_load_sets_unread },
-	{ "peft-base-targets", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
-		"UserWarning: Found missing adapter keys while loading the checkpoint: ['{0}', ...]; they begin anew and change nothing",
-		"load it into the base that it was trained on",
-		fsdp_adapter_lacks_target },
-	{ "peft-base-bias", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
-		"{0} is not stored, and was trained: it stays as the base has it, without a word",
-		NULL, fsdp_adapter_lacks_bias },
-	{ "peft-base-pattern", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"the base may need {0}: a regular expression chooses the modules, and is not looked at",
-		NULL, fsdp_adapter_may_lack_target },
-	{ "peft-base-other", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"{0} is of a module that --expect does not have; it takes the names of the base",
-		NULL, fsdp_adapter_is_other_base },
-	{ NULL },
+	FSDP_REFUSES(MISSING_FILE, lacks_weights, NULL, FSDP_NO_FIX,
+		.lacks = FSDP_ADAPTER_CONFIG),
+	FSDP_REFUSES(MISSING_FILE, .fix = PUT_CONFIG, .lacks = FSDP_ADAPTER_CONFIG),
+	FSDP_REFUSES(
+		CONFIG, is_no_json, FSDP_ADAPTER_CONFIG " is not valid JSON", PUT_CONFIG),
+	FSDP_REFUSES(CONFIG, has_no_type, FSDP_ADAPTER_CONFIG " has no peft_type",
+		"set peft_type in adapter_config.json"),
+	FSDP_REFUSES(NO_WEIGHTS, lacks_weights,
+		"the directory has no adapter_model.safetensors or adapter_model.bin",
+		"put adapter_model.safetensors into the directory"),
+	FSDP_REFUSES(DAMAGED_FILE, fsdp_load_is_cut_safetensors),
+	FSDP_REFUSES(UNSAFE_GLOBAL, fsdp_load_weights_refuse_global),
+	FSDP_REFUSES(UNSAFE_PICKLE, fsdp_load_weights_refuse_opcode),
+	FSDP_REFUSES(NO_STATE_DICT, fsdp_load_is_no_dict, NULL, SAVE_DICT),
+	FSDP_NOT_JUDGED(
+		NO_STATE_DICT, fsdp_load_is_unknown_root, NULL, SAVE_DICT, .ends = true),
+	FSDP_REFUSES(NO_STATE_DICT, fsdp_load_has_odd_key, NULL, SAVE_DICT),
+	FSDP_NOT_JUDGED(UNREAD, fsdp_load_cannot_open),
+	FSDP_NOT_JUDGED(ADAPTER_TYPE, is_unsupported_type,
+		"adapters of type {0} are not supported", .ends = true),
+	FSDP_NOT_JUDGED(ADAPTER_TYPE, is_variant, "adapters with {0} are not supported",
+		.ends = true),
+	FSDP_NOT_JUDGED(
+		UNSUPPORTED, is_too_long, "{0} has more than 4,096 items", .ends = true),
+	FSDP_REFUSES(CONFIG, has_two_block_sizes,
+		"r ({0}) and oft_block_size ({1}) are both set",
+		"set one of them to 0 in adapter_config.json"),
+	FSDP_REFUSES(CONFIG, has_stray_inputs,
+		"feedforward_modules lists modules that target_modules does not list",
+		"list them in target_modules, too"),
+	FSDP_REFUSES(ADAPTER_TARGETS, is_all_excluded,
+		"exclude_modules excludes all of target_modules",
+		"take the targets out of exclude_modules"),
+	FSDP_REFUSES(ADAPTER_TARGETS, has_no_target,
+		"no stored tensor is of a module in target_modules ({0})",
+		"set target_modules to the modules that are stored"),
+	FSDP_REFUSES(ADAPTER_MODULES, fsdp_adapter_has_lost_module,
+		"{0} (modules_to_save) has no name that starts with " FSDP_ADAPTER_PREFIX),
+	FSDP_REFUSES(ADAPTER_MODULES, fsdp_adapter_lacks_module_of_base,
+		"{0} (modules_to_save) is missing",
+		"take the module out of modules_to_save; it is then the base's"),
+	FSDP_REFUSES(MISSING_TENSOR, fsdp_adapter_lacks_tokens,
+		"the tensor of trainable_token_indices is missing",
+		"set trainable_token_indices to null; the tokens are then the base's"),
+	FSDP_REFUSES(MISSING_TENSOR, lacks_prompts, "prompt_embeddings is missing",
+		"name the tensor prompt_embeddings"),
+	FSDP_REFUSES(SHAPE, has_other_prompts,
+		"prompt_embeddings has {1} rows for {2} virtual tokens",
+		"set num_virtual_tokens as it was in adapter_config.json"),
+	FSDP_REFUSES(SHAPE, is_empty_piece, "{0} is empty (ZeRO-3 placeholder)",
+		"save the adapter again with its weights gathered"),
+	FSDP_REFUSES(ADAPTER_RANK, is_no_matrix,
+		"{0} has {1} dimensions, too few for a matrix of the adapter"),
+	FSDP_REFUSES(ADAPTER_RANK, is_other_rank,
+		"{0} has rank {1}, adapter_config.json expects {2}", "{4}"),
+	FSDP_REFUSES(SHAPE, fsdp_adapter_has_other_tokens,
+		"{1} rows are stored for {2} tokens of trainable_token_indices",
+		"list the tokens as they were in trainable_token_indices"),
+	FSDP_REFUSES(BASE_MODEL, fsdp_adapter_has_other_sizes,
+		"{0} has size {1}, the base expects {2}"),
+	FSDP_REFUSES(BASE_MODEL, fsdp_adapter_has_other_module,
+		"{0} has another shape in the base"),
+	FSDP_DIFFERS(MISSING_TENSOR, has_no_tensors,
+		"no tensor of the adapter is stored: it has no effect", FSDP_NO_FIX),
+	FSDP_DIFFERS(OTHER_NAMES, has_other_names,
+		"stored names are not those of the adapter; {0} is missing: it has no effect",
+		FSDP_NO_FIX),
+	FSDP_DIFFERS(MISSING_TENSOR, lacks_half,
+		"{0} is missing: it keeps its start value", FSDP_NO_FIX),
+	FSDP_NOT_JUDGED(ADAPTER_MODULES, fsdp_adapter_lacks_module,
+		"modules_to_save lists {0}, of which nothing is stored; the base may have it",
+		EXPECT_BASE),
+	FSDP_NOT_JUDGED(ADAPTER_TARGETS, uses_nothing,
+		"no stored tensor is of a module in target_modules; the base may have some",
+		EXPECT_BASE),
+	FSDP_NOT_JUDGED(ADAPTER_RANK, has_unknown_rank,
+		"the rank of {0} depends on rank_pattern or target_parameters in a way that is not supported"),
+	FSDP_DIFFERS(OTHER_WEIGHTS, fsdp_load_sets_differ),
+	FSDP_NOT_JUDGED(UNREAD_WEIGHTS, fsdp_load_sets_unread),
+	FSDP_DIFFERS(BASE_MODEL, fsdp_adapter_lacks_target,
+		"{0} is missing: it keeps its start value and has no effect"),
+	FSDP_DIFFERS(BASE_MODEL, fsdp_adapter_lacks_bias,
+		"{0} was trained and is missing: it stays as in the base", FSDP_NO_FIX),
+	FSDP_NOT_JUDGED(BASE_MODEL, fsdp_adapter_may_lack_target,
+		"the base may need {0}: regular expressions for modules are not evaluated",
+		FSDP_NO_FIX),
+	FSDP_NOT_JUDGED(BASE_MODEL, fsdp_adapter_is_other_base,
+		"{0} is of a module that --expect does not list; it takes the names of the base",
+		FSDP_NO_FIX),
+	{ 0 },
 };
 
 static const char *const versions[] = { "0.21.2", NULL };

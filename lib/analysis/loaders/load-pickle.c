@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What torch.load(file, weights_only=True) says, the default since torch 2.6.
+ * What torch.load(file, weights_only=True) refuses, the default since torch 2.6.
  *
  * Origin: torch/_weights_only_unpickler.py, torch/serialization.py (2.13 to 2.15).
  */
@@ -126,29 +126,28 @@ static bool file_refuses_global(struct fsdp_loading *loading, const char *name)
 	return at > 0;
 }
 
+/* Words: the file, why. */
 static bool file_refuses_opcode(struct fsdp_loading *loading, const char *name)
 {
 	struct fsdp_survey_pickles pickles;
 	const struct fsdp_survey_entry *entry = entry_of(loading, name);
+	enum beginning beginning = beginning_of(entry);
+	bool is_new;
 
-	if (beginning_of(entry) == NOTHING)
+	if (beginning == NOTHING)
 		return false;
-	if (beginning_of(entry) == OTHER) {
-		fsdp_load_say(
-			loading, 0, "Unsupported operand %u", (unsigned)entry->head[0]);
-		return true;
-	}
 	loading->failed |= !fsdp_survey_pickles(loading->survey, name, &pickles);
-	if (beginning_of(entry) == PICKLED && entry->head[1] > 3) {
-		fsdp_load_say(loading, 0, "Unsupported operand 149");
-		return true;
-	}
-	if (pickles.opcode == NULL)
+	is_new = beginning == PICKLED && entry->head[1] > 3;
+	if (beginning != OTHER && !is_new && pickles.opcode == NULL)
 		return false;
-	fsdp_load_say(loading, 0,
-		pickles.protocol >= 4 ? "Unsupported operand 149"
-				      : "Unsupported opcode %s",
-		pickles.opcode);
+	is_new |= pickles.opcode != NULL && pickles.protocol >= 4;
+	fsdp_load_say(loading, 0, "%s", *name != '\0' ? name : "the file");
+	if (beginning == OTHER)
+		fsdp_load_say(loading, 1, "neither a zip archive nor a pickle");
+	else if (is_new)
+		fsdp_load_say(loading, 1, "pickle protocol 4 or later");
+	else
+		fsdp_load_say(loading, 1, "pickle opcode %s", pickles.opcode);
 	return true;
 }
 
@@ -192,12 +191,8 @@ bool fsdp_load_is_no_dict(struct fsdp_loading *loading)
 
 	if (root.class_name == NULL || root.is_dict)
 		return false;
-	fsdp_load_say(loading, 0, "%s", root.class_name);
-	fsdp_load_say(loading, 1, "%s%s",
-		!root.is_tensor                             ? ""
-		: strcmp(root.class_name, "Parameter") == 0 ? "torch.nn.parameter."
-							    : "torch.",
-		root.class_name);
+	fsdp_load_say(loading, 0, "%s", loading->weights);
+	fsdp_load_say(loading, 1, "an object of class %s", root.class_name);
 	return true;
 }
 
@@ -208,6 +203,8 @@ bool fsdp_load_is_unknown_root(struct fsdp_loading *loading)
 	if (!root.is_known || (root.is_dict && !has_bytes_as_key(&root)))
 		return false;
 	fsdp_load_say(loading, 0, "%s", loading->weights);
+	fsdp_load_say(loading, 1, "%s of class %s", root.is_dict ? "a key" : "an object",
+		root.is_dict ? root.key_class : root.class_name);
 	return true;
 }
 
@@ -217,7 +214,8 @@ bool fsdp_load_has_odd_key(struct fsdp_loading *loading)
 
 	if (!root.is_dict || root.key_class == NULL || has_bytes_as_key(&root))
 		return false;
-	fsdp_load_say(loading, 0, "%s", root.key_class);
+	fsdp_load_say(loading, 0, "%s", loading->weights);
+	fsdp_load_say(loading, 1, "a key of class %s", root.key_class);
 	return true;
 }
 
@@ -225,6 +223,8 @@ bool fsdp_load_is_nested(struct fsdp_loading *loading)
 {
 	struct fsdp_survey_root root = fsdp_load_root(loading);
 
+	fsdp_load_say(loading, 0, "%s", loading->weights != NULL ? loading->weights : "");
+	fsdp_load_say(loading, 1, "tensors only in a dict inside of it");
 	return root.is_dict && root.count > 0 && root.tensors == 0;
 }
 
@@ -347,40 +347,31 @@ static bool is_legacy_nested(struct fsdp_loading *loading)
 }
 
 static const struct fsdp_load_rule rules[] = {
-	{ "weights-only-folder", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"torch.load takes one file, and this is a folder", NULL, is_folder,
-		true },
-	{ "weights-only-empty", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.EOFError", "",
-		NULL, is_empty },
-	{ "weights-only-torchscript", NULL, NULL, FSDP_LOAD_REFUSES,
-		"builtins.RuntimeError",
-		"Cannot use ``weights_only=True`` with TorchScript archives passed to ``torch.load``.",
-		"load it with torch.jit.load, if you trust its source", is_torchscript },
-	{ "weights-only-cut", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
-		"PytorchStreamReader failed reading zip archive: failed finding central directory.",
-		NULL, is_cut },
-	{ "weights-only-container", NULL, NULL, FSDP_LOAD_REFUSES, FSDP_LOAD_UNPICKLING,
-		FSDP_LOAD_REFUSED_GLOBAL, "{2}", refuses_container },
-	{ "weights-only-global", NULL, NULL, FSDP_LOAD_REFUSES, FSDP_LOAD_UNPICKLING,
-		FSDP_LOAD_REFUSED_GLOBAL, "{2}", refuses_global },
-	{ "weights-only-opcode", NULL, NULL, FSDP_LOAD_REFUSES, FSDP_LOAD_UNPICKLING,
-		FSDP_LOAD_REFUSED_OPCODE,
-		"save it again with torch.save and pickle_protocol=2, if it is a pickle",
-		refuses_opcode },
-	{ "weights-only-bare", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
-		"Invalid magic number; corrupt file?", NULL, is_bare },
-	{ "weights-only-unread", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"the pickles of the file cannot be read completely", NULL, is_unread },
-	{ "weights-only-nested-legacy", NULL, "2.15", FSDP_LOAD_NOT_JUDGED, NULL,
+	FSDP_NOT_JUDGED(FORMAT, is_folder,
+		"torch.load loads one file, and this is a directory", .ends = true),
+	FSDP_REFUSES(DAMAGED_FILE, is_empty, "the file is empty", FSDP_NO_FIX),
+	FSDP_REFUSES(FORMAT, is_torchscript,
+		"weights_only=True does not load TorchScript archives",
+		"load it with torch.jit.load, if you trust its source"),
+	FSDP_REFUSES(DAMAGED_FILE, is_cut,
+		"the file is truncated: it has no zip directory at its end", FSDP_NO_FIX),
+	FSDP_REFUSES(UNSAFE_GLOBAL, refuses_container),
+	FSDP_REFUSES(UNSAFE_GLOBAL, refuses_global),
+	FSDP_REFUSES(UNSAFE_PICKLE, refuses_opcode, NULL,
+		"save it again with torch.save and pickle_protocol=2, if it is a pickle"),
+	FSDP_REFUSES(
+		FORMAT, is_bare, "the file is a pickle that torch.save did not write"),
+	FSDP_NOT_JUDGED(
+		UNREAD, is_unread, "the pickles of the file cannot be read completely"),
+	FSDP_NOT_JUDGED(UNSUPPORTED, is_legacy_nested,
 		"torch computes with the sizes of a nested tensor before it reads them from a file of this form",
-		NULL, is_legacy_nested },
-	{ "weights-only-dtype", NULL, "2.14", FSDP_LOAD_REFUSES, NULL,
-		FSDP_LOAD_NEW_DTYPE, "load it with torch 2.14 or later",
-		fsdp_load_has_new_dtype },
-	{ "weights-only-sparse", "2.14", NULL, FSDP_LOAD_REFUSES, NULL,
-		"the indices of the sparse tensor {0} do not fit it: {1}; torch checks them from 2.14 on (tried with torch 2.14.1 and 2.15.0)",
-		NULL, has_bad_index },
-	{ NULL },
+		.until = "2.15"),
+	FSDP_REFUSES(
+		RELEASE, fsdp_load_has_new_dtype, FSDP_LOAD_NEW_DTYPE, .until = "2.14"),
+	FSDP_REFUSES(SHAPE, has_bad_index,
+		"the indices of the sparse tensor {0} do not fit it: {1}; torch checks them from 2.14 on",
+		FSDP_NO_FIX, .since = "2.14"),
+	{ 0 },
 };
 
 static const char *const versions[] = { "2.15.0", "2.14.1", "2.14.0", "2.13.0", NULL };

@@ -141,21 +141,23 @@ bool fsdp_load_lacks_shard(struct fsdp_loading *loading)
 	return first.data != NULL;
 }
 
-/* What the reference reader says of a header; NULL: nothing. */
+static const char not_covered[] = "its size is not that of its tensors";
+
+/* What is wrong with a header; NULL: nothing. */
 static const char *judge_header(const struct fsdp_survey_entry *entry)
 {
 	uint64_t size = 0;
 
 	if (entry->size < 8 || entry->head_size < 8)
-		return "header too small";
+		return "it has no header";
 	for (unsigned i = 8; i-- > 0;)
 		size = size << 8 | entry->head[i];
-	return size > HEADER_MOST       ? "header too large"
-	       : size > entry->size - 8 ? "invalid header length"
+	return size > HEADER_MOST       ? "its header is too large"
+	       : size > entry->size - 8 ? "its header is truncated"
 					: NULL;
 }
 
-/* What the findings of a file say of the rest of it. */
+/* What is wrong with the rest of it, by the findings of a file. */
 static const char *judge_rest(const struct fsdp_checkpoint *checkpoint, const char *name)
 {
 	for (size_t i = 0; i < fsdp_finding_count(checkpoint); i++) {
@@ -164,9 +166,9 @@ static const char *judge_rest(const struct fsdp_checkpoint *checkpoint, const ch
 		if (!fsdp_span_is(finding->file, name))
 			continue;
 		if (strcmp(id, "FI1004") == 0 || strcmp(id, "FI1052") == 0)
-			return "incomplete metadata, file not fully covered";
+			return not_covered;
 		if (strcmp(id, "FI1050") == 0 || strcmp(id, "FI1051") == 0)
-			return "invalid JSON in header";
+			return "its header is not valid JSON";
 	}
 	return NULL;
 }
@@ -178,12 +180,13 @@ static bool is_cut_file(struct fsdp_loading *loading, const char *name,
 	const char *what = entry != NULL ? judge_header(entry) : NULL;
 
 	if (entry != NULL && what == NULL && checkpoint == NULL)
-		what = "incomplete metadata, file not fully covered";
+		what = not_covered;
 	if (entry != NULL && what == NULL)
 		what = judge_rest(checkpoint, name);
 	if (what == NULL)
 		return false;
-	fsdp_load_say(loading, 0, "%s", what);
+	fsdp_load_say(loading, 0, "%s", name);
+	fsdp_load_say(loading, 1, "%s", what);
 	fsdp_load_name(loading, entry->name);
 	return true;
 }
@@ -574,15 +577,13 @@ bool fsdp_load_misses_unsaid(struct fsdp_loading *loading)
 	return fsdp_load_misses(loading) && loading->unexpected == 0;
 }
 
-/* Both. Word 1 is the first of what is there, word 2 the class of the model. */
+/* Both. Word 1 is the first of what is there. */
 bool fsdp_load_leaves_out(struct fsdp_loading *loading)
 {
 	if (!fsdp_load_misses(loading) || loading->unexpected == 0)
 		return false;
 	fsdp_load_say(
 		loading, 1, "%.*s", FSDP_TEXT_MOST(loading->first_unexpected->name, 512));
-	fsdp_load_say(loading, 2, "%s",
-		loading->architecture != NULL ? loading->architecture : "Module");
 	return true;
 }
 
@@ -622,8 +623,7 @@ static bool is_of_other_vocabulary(struct fsdp_loading *loading)
 	return rows > 0 && first->dims > 0 && first->shape[0] > rows;
 }
 
-/* Word 0: the class of the model; 1: the tensor; 2: the line about it; 3: what helps, or
- * nothing. */
+/* Words: the tensor, its shape, that of the model, what helps, or nothing. */
 bool fsdp_load_is_misshaped(struct fsdp_loading *loading)
 {
 	char stored[200], wanted[200];
@@ -632,12 +632,10 @@ bool fsdp_load_is_misshaped(struct fsdp_loading *loading)
 		return false;
 	fsdp_load_write_numbers(stored, sizeof stored, loading->first_misshaped);
 	fsdp_load_write_numbers(wanted, sizeof wanted, loading->first_wanted);
-	fsdp_load_say(loading, 0, "%s",
-		loading->architecture != NULL ? loading->architecture : "Module");
 	fsdp_load_say(
-		loading, 1, "%.*s", FSDP_TEXT_MOST(loading->first_misshaped->name, 256));
-	fsdp_load_say(loading, 2, "torch.Size([%s]), the model has torch.Size([%s])",
-		stored, wanted);
+		loading, 0, "%.*s", FSDP_TEXT_MOST(loading->first_misshaped->name, 256));
+	fsdp_load_say(loading, 1, "%s", stored);
+	fsdp_load_say(loading, 2, "%s", wanted);
 	fsdp_load_name(loading, loading->first_misshaped->name);
 	fsdp_load_say(loading, 3, "%s", "");
 	if (is_of_other_vocabulary(loading))

@@ -8,8 +8,8 @@
 #include "base/vec.h"
 
 /*
- * One loader that is asked about one checkpoint: the facts that its rules share, and what
- * a rule that holds says. A rule is a row: when it holds, and what the loader does then.
+ * One loader that is asked about one checkpoint: the facts that its rules share, and the
+ * words of a rule that holds. A rule is a row: when it holds, and what the loader does then.
  */
 
 enum { FSDP_LOAD_WORDS = 5, FSDP_LOAD_WORD = 1024, FSDP_LOAD_NAMES = 20 };
@@ -59,8 +59,9 @@ struct fsdp_loading {
 	const struct fsdp_load_choice *choices; /* those that this loader has */
 	size_t choice_count;
 	bool failed; /* out of memory */
+	uint32_t is; /* facts that `begin` found out, as bits of the loader's own */
 
-	/* What the rule that holds says: {0} to {4} in its texts, and its names. */
+	/* Of the rule that holds: {0} to {4} in its texts, and its names. */
 	char words[FSDP_LOAD_WORDS][FSDP_LOAD_WORD];
 	struct fsdp_span names[FSDP_LOAD_NAMES];
 	size_t name_count;
@@ -77,21 +78,47 @@ struct fsdp_loading {
 	struct fsdp_load_tensor *first_missing, *first_unexpected, *first_misshaped;
 	const struct fsdp_load_tensor *first_wanted; /* of the misshaped one */
 	const char *base_prefix;                     /* of the model, as "model." */
-	bool knows_experts;       /* the loader takes those that are stored one by one */
-	bool adds_prefix;         /* the loader puts it in front where it is missing */
-	const char *architecture; /* class of the model */
+	bool knows_experts; /* the loader takes those that are stored one by one */
+	bool adds_prefix;   /* the loader puts it in front where it is missing */
 };
 
-struct fsdp_load_rule {
-	const char *id;
-	const char *since, *until; /* versions; NULL: any. `until` has it no more */
-	enum fsdp_load_verdict verdict;
-	/* {path}, {0} to {4}. What helps works on these files, or it is not given: `holds`
-	 * checks what it needs, or makes it a word, which is empty then. */
-	const char *exception, *message, *way_out;
-	bool (*holds)(struct fsdp_loading *loading);
-	bool ends; /* the call returns here */
+/* Why: the closed list of reasons. */
+enum fsdp_load_code {
+	FSDP_LOAD_NO_CODE,
+#define FSDP_LOAD_CODE(constant, code, message, fix) FSDP_LOAD_##constant,
+#include "analysis/loaders/load-codes.def"
+#undef FSDP_LOAD_CODE
 };
+
+/* It holds if all of `when`, `lacks` and `holds` do. */
+struct fsdp_load_rule {
+	enum fsdp_load_verdict verdict;
+	enum fsdp_load_code code;
+	bool (*holds)(struct fsdp_loading *loading); /* may be NULL */
+	/* NULL: those of the code. {path}, {0} to {4}. A fix works on these files, or it
+	 * is not given: `holds` checks what it needs, or makes it a word, which is empty
+	 * then. */
+	const char *message, *fix;
+	uint32_t when;             /* facts, all of which are true */
+	const char *lacks;         /* a file that is missing, which is word 0; or NULL */
+	const char *since, *until; /* versions; NULL: any. `until` has it no more */
+	bool ends;                 /* the call returns here */
+};
+
+/* Rows of the table. */
+#define FSDP_REFUSES(code, ...)                                  \
+	{                                                        \
+		FSDP_LOAD_REFUSES, FSDP_LOAD_##code, __VA_ARGS__ \
+	}
+#define FSDP_DIFFERS(code, ...)                                  \
+	{                                                        \
+		FSDP_LOAD_DIFFERS, FSDP_LOAD_##code, __VA_ARGS__ \
+	}
+#define FSDP_NOT_JUDGED(code, ...)                                  \
+	{                                                           \
+		FSDP_LOAD_NOT_JUDGED, FSDP_LOAD_##code, __VA_ARGS__ \
+	}
+#define FSDP_NO_FIX ""
 
 struct fsdp_loader {
 	const char *name, *library;
@@ -101,7 +128,7 @@ struct fsdp_loader {
 	/* Lists the files of weights that it reads. False: out of memory. NULL: it names
 	 * none itself. */
 	bool (*list_took)(struct fsdp_loading *loading, struct fsdp_load_result *result);
-	const struct fsdp_load_rule *rules; /* up to one without id */
+	const struct fsdp_load_rule *rules; /* up to one without code */
 	const struct fsdp_loader_option
 		*options; /* up to one without name; may be NULL */
 };
@@ -115,7 +142,7 @@ extern const struct fsdp_loader fsdp_loader_hf, fsdp_loader_trainer, fsdp_loader
 /* "5.23.0" against "4.57": negative, 0 or positive. */
 int fsdp_load_compare_versions(const char *a, const char *b);
 
-/* Sets a word of the rule's message; a longer one is cut. */
+/* Sets a word of the rule; a longer one is cut. */
 void fsdp_load_say(struct fsdp_loading *loading, size_t word, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 /* Adds a name of the rule; beyond FSDP_LOAD_NAMES it is counted. */
@@ -166,7 +193,7 @@ const char *fsdp_load_choose(struct fsdp_loading *loading, const char *const *or
 bool fsdp_load_list_took(struct fsdp_loading *loading, const char *beside,
 	struct fsdp_load_result *result);
 
-/* Whether its header is damaged; says how as word 0. Of an index each of its files. */
+/* Whether its header is damaged; words: the file, how. Of an index each of its files. */
 bool fsdp_load_is_cut_safetensors(struct fsdp_loading *loading);
 bool fsdp_load_is_cut_file(struct fsdp_loading *loading, const char *name);
 /* A file of the index that is not there, as word 0. */
@@ -233,8 +260,6 @@ bool fsdp_load_sets_differ(struct fsdp_loading *loading);
 bool fsdp_load_sets_unread(struct fsdp_loading *loading);
 /* All names of the tied weight are stored: with bytes that differ; or with bytes that
  * nothing compared. */
-#define FSDP_LOAD_TIE_UNREAD \
-	"the output head is tied to the embedding; both are stored, use --data to see whether they differ"
 #define FSDP_LOAD_UNTIE "set tie_word_embeddings to false in config.json"
 bool fsdp_load_ties_contradict(struct fsdp_loading *loading);
 bool fsdp_load_ties_unread(struct fsdp_loading *loading);
@@ -260,7 +285,7 @@ bool fsdp_load_find_all(struct fsdp_loading *loading,
 /* ---- load-shards.c: what HuggingFaceStorageReader makes of a folder ---- */
 
 bool fsdp_load_has_shards(struct fsdp_loading *loading);
-/* A file whose header is damaged; says how as word 0. */
+/* A file whose header is damaged; words: the file, how. */
 bool fsdp_load_has_cut_shard(struct fsdp_loading *loading);
 /* A name in two whole files, as word 0; pieces of one tensor are no such thing. */
 bool fsdp_load_has_name_twice(struct fsdp_loading *loading);
@@ -300,34 +325,24 @@ bool fsdp_load_has_fewer_experts(struct fsdp_loading *loading);
 
 /* ---- load-pickle.c ---- */
 
-/* What torch.load(weights_only=True) says of the weights that the loader takes, if these
+/* Whether torch.load(weights_only=True) refuses the weights that the loader takes, if these
  * are a pickle: rules of all loaders that read weights with it. */
 bool fsdp_load_weights_refuse_global(struct fsdp_loading *loading);
 bool fsdp_load_weights_refuse_opcode(struct fsdp_loading *loading);
 
-/* What torch.load says of them, with the words of these rules, and what of a file that holds
- * something else. */
-#define FSDP_LOAD_UNPICKLING "_pickle.UnpicklingError"
-#define FSDP_LOAD_REFUSED_GLOBAL \
-	"Weights only load failed. This file can still be loaded, to do so you have two options, do those steps only if you trust the source of the checkpoint. WeightsUnpickler error: Unsupported global: GLOBAL {0} was not an allowed global by default."
-#define FSDP_LOAD_REFUSED_OPCODE \
-	"Weights only load failed. In PyTorch 2.6, we changed the default value of the `weights_only` argument in `torch.load` from `False` to `True`. WeightsUnpickler error: {0}"
-#define FSDP_LOAD_COPY "copy {0} from where the checkpoint was written"
-#define FSDP_LOAD_NO_DICT "{0} does not hold a dict of tensors"
-#define FSDP_LOAD_SAVE_DICT "save a dict of tensors by the names of the model"
-
 /* A tensor of a type that torch before 2.14 does not have. */
-#define FSDP_LOAD_NEW_DTYPE \
-	"tensors have the type bcomplex32, which torch has from 2.14 on (tried with torch 2.13.0)"
+#define FSDP_LOAD_NEW_DTYPE                                      \
+	"tensors have dtype bcomplex32, which torch 2.14 added", \
+		"load it with torch 2.14 or later"
 bool fsdp_load_has_new_dtype(struct fsdp_loading *loading);
 
 /* Of a pickle; all zero of other weights. */
 struct fsdp_survey_root fsdp_load_root(struct fsdp_loading *loading);
-/* It is a list, a tensor, a number: word 0 is its class, word 1 that with its module. */
+/* It is a list, a tensor, a number; words: the file, what it contains. */
 bool fsdp_load_is_no_dict(struct fsdp_loading *loading);
-/* Nor is it one of which more is known; word 0 is the file. */
+/* Nor is it one of which more is known. */
 bool fsdp_load_is_unknown_root(struct fsdp_loading *loading);
-/* Some key is not a string: word 0 is its class. */
+/* Some key is not a string. */
 bool fsdp_load_has_odd_key(struct fsdp_loading *loading);
 /* A dict without any tensor: those of the model lie deeper. */
 bool fsdp_load_is_nested(struct fsdp_loading *loading);

@@ -10,8 +10,8 @@ extern "C" {
 
 /**
  * What loaders of other programs would do with a checkpoint: load it, refuse it, or load
- * something else without a word. Nothing is loaded: each loader is a table of rules, read
- * in its source and seen in runs, which are asked one after the other.
+ * something else without a warning. Nothing is loaded: each loader is a table of rules, read
+ * in its source and tried in runs, which are asked one after the other.
  *
  * A loader is called with its defaults, but for the parameters that the caller sets. Its
  * model is the one that a list of expected names, the configuration in the folder or the
@@ -33,14 +33,15 @@ enum fsdp_load_verdict {
 /** "loads", "differs", "refuses", "not_judged"; the last one past the end. */
 FSDP_API const char *fsdp_load_verdict_name(enum fsdp_load_verdict verdict);
 
+/** Codes of reasons, the same for all loaders; NULL past the end. A code keeps its meaning. */
+FSDP_API const char *fsdp_load_code_name(size_t index);
+
 /** Why. Texts live as long as the result. */
 struct fsdp_load_reason {
-	/* "hf-missing": a word for programs, and for the manual. */
-	const char *rule;
+	/* "missing-tensor": one of fsdp_load_code_name(). */
+	const char *code;
 	enum fsdp_load_verdict verdict;
-	/* Class that is raised, with its module; or NULL: it raises none. */
-	const char *exception;
-	/* The first line that the loader prints; or what happens without a word */
+	/* One sentence. The loader itself may print another one. */
 	const char *message;
 	/* What was seen to help, or NULL. */
 	const char *way_out;
@@ -73,7 +74,7 @@ struct fsdp_load_result {
 	/* "hf", and the library that it is of: "transformers". */
 	const char *loader;
 	const char *library; /* "transformers" */
-	/* Of the library, as the rules know it: "4.57.6". */
+	/* The release that the rules were tried with: "4.57.6". */
 	const char *version;
 	enum fsdp_load_verdict verdict;
 	/* In the order in which they are met. */
