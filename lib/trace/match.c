@@ -29,6 +29,14 @@ struct run {
 	int64_t ts_ns; /* the earliest */
 };
 
+/* When a rank waited inside of a collective. */
+struct wait {
+	int64_t begin, end;
+	uint32_t recording;
+};
+
+__extension__ typedef unsigned __int128 wide;
+
 struct matcher {
 	struct fsdp_recording *const *recordings;
 	size_t recording_count;
@@ -37,6 +45,8 @@ struct matcher {
 	size_t entry_count;
 	struct run *runs;
 	size_t run_count;
+	struct wait *waits; /* of matched entries, as many at most */
+	size_t wait_count;
 	struct fsdp_match_groups groups;
 	bool grouped, by_seq;
 	uint64_t ranks; /* traces among the recordings */
@@ -247,12 +257,12 @@ static bool measure(
 	match->last_rank = matcher->recordings[recordings[last]]->rank;
 	matcher->recordings[recordings[last]]->times_last++;
 	for (size_t i = 0; i < run->count; i++) {
-		bool overflow = false;
 		collective_of(matcher, &entries[i], &one);
 		int64_t wait = late - entries[i].ts_ns;
 		/* It waits inside of the call. */
-		fsdp_sum_ns(&matcher->recordings[recordings[i]]->wait_ns,
-			wait < one.dur_ns ? wait : one.dur_ns, &overflow);
+		matcher->waits[matcher->wait_count++] = (struct wait){ entries[i].ts_ns,
+			entries[i].ts_ns + (wait < one.dur_ns ? wait : one.dur_ns),
+			recordings[i] };
 	}
 	return true;
 }
@@ -314,28 +324,59 @@ static bool are_aligned(const struct matcher *matcher, struct fsdp_matching *mat
 
 static void forget_waits(const struct matcher *matcher)
 {
-	for (size_t i = 0; i < matcher->recording_count; i++) {
-		matcher->recordings[i]->wait_ns = 0;
+	for (size_t i = 0; i < matcher->recording_count; i++)
 		matcher->recordings[i]->times_last = 0;
+}
+
+static int compare_waits(const void *a, const void *b)
+{
+	const struct wait *left = a, *right = b;
+	if (left->recording != right->recording)
+		return left->recording < right->recording ? -1 : 1;
+	return left->begin < right->begin ? -1 : left->begin > right->begin;
+}
+
+/* The union of the waits of each rank: collectives that run at the same time count once. */
+static void sum_waits(struct matcher *matcher)
+{
+	const struct wait *last = NULL;
+	int64_t end = 0;
+	bool overflow = false;
+	if (matcher->wait_count != 0)
+		qsort(matcher->waits, matcher->wait_count, sizeof *matcher->waits,
+			compare_waits);
+	for (size_t i = 0; i < matcher->wait_count; i++) {
+		const struct wait *one = &matcher->waits[i];
+		bool joins = last != NULL && last->recording == one->recording &&
+			     one->begin < end;
+		int64_t begin = joins ? end : one->begin;
+		last = one;
+		if (joins && one->end <= end)
+			continue;
+		fsdp_sum_ns(&matcher->recordings[one->recording]->wait_ns,
+			one->end - begin, &overflow);
+		end = one->end;
 	}
 }
 
-/* The rank that makes the others wait waits least itself; of equals the one that was last more often. */
+/* The rank that makes the others wait waits least itself, less than half of what they
+ * wait on average; of equals the one that was last more often. */
 static void find_straggler(const struct matcher *matcher, struct fsdp_matching *matching)
 {
 	const struct fsdp_recording *least = NULL;
-	bool waits = false;
+	wide all = 0;
 	for (size_t i = 0; i < matcher->recording_count; i++) {
 		const struct fsdp_recording *one = matcher->recordings[i];
 		if (one->kind != FSDP_RECORDING_KINETO)
 			continue;
-		waits |= one->wait_ns != 0;
+		all += (uint64_t)one->wait_ns;
 		if (least == NULL || one->wait_ns < least->wait_ns ||
 			(one->wait_ns == least->wait_ns &&
 				one->times_last > least->times_last))
 			least = one;
 	}
-	if (waits && matching->match_count != 0)
+	if (least != NULL && matching->match_count != 0 &&
+		(wide)(uint64_t)least->wait_ns * (2 * (matcher->ranks - 1) + 1) < all)
 		matching->straggler = least->rank;
 }
 
@@ -351,10 +392,12 @@ static bool match_all(struct matcher *matcher, struct fsdp_matching *matching)
 	if (!match_runs(matcher, matching))
 		return false;
 	matching->aligned = are_aligned(matcher, matching);
-	if (matching->aligned)
+	if (matching->aligned) {
+		sum_waits(matcher);
 		find_straggler(matcher, matching);
-	else
+	} else {
 		forget_waits(matcher);
+	}
 	return true;
 }
 
@@ -377,18 +420,18 @@ bool fsdp_match_collectives(struct fsdp_recording *const *recordings, size_t cou
 		return true;
 	matcher.entries = malloc((matcher.entry_count + 1) * sizeof *matcher.entries);
 	matcher.runs = malloc((matcher.entry_count + 1) * sizeof *matcher.runs);
+	matcher.waits = malloc((matcher.entry_count + 1) * sizeof *matcher.waits);
 	bool good = fsdp_match_groups_init(&matcher.groups, recordings, count) &&
 		    matcher.entries != NULL && matcher.runs != NULL &&
-		    match_all(&matcher, matching);
+		    matcher.waits != NULL && match_all(&matcher, matching);
 	fsdp_match_groups_done(&matcher.groups);
 	free(matcher.entries);
 	free(matcher.runs);
+	free(matcher.waits);
 	return good;
 }
 
 /* ---- bandwidths ---- */
-
-__extension__ typedef unsigned __int128 wide;
 
 /* a / b with six decimals, halves up. */
 static void put_quotient(wide a, wide b, char text[32])

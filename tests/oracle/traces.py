@@ -63,10 +63,14 @@ def compare_trace(data, want):
 
 
 def straggler_of(want):
-    """Not the rank that is most often last, as the truth has it: the one that waits least."""
+    """Not the rank that is most often last, as the truth has it: the one that waits least, if that is less than half
+    of the mean wait of the others."""
+    waits = want["wait_ns"]
     if want["straggler"] is None:
         return None
-    return int(min(want["wait_ns"], key=lambda r: (want["wait_ns"][r], -want["times_last"][r], int(r))))
+    least = min(waits, key=lambda r: (waits[r], -want["times_last"][r], int(r)))
+    others = sum(waits.values()) - waits[least]
+    return int(least) if 2 * waits[least] * (len(waits) - 1) < others else None
 
 
 def compare_ranks(data, want):

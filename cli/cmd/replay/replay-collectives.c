@@ -202,7 +202,7 @@ const struct record replay_matching_record = OBJECT_RECORD(MATCHING, "matching",
 		.about = "Place from which on they could not be matched." },
 	{ "straggler", INTEGER_AT(MATCHING, straggler), .null = true,
 		.about =
-			"The rank that waits least, so that the others wait for it; `cost` tells how much that is." },
+			"The rank that waits less than half of what the others wait on average; null: none stands out. `cost` has the price." },
 	{ "left_out", COUNT_AT(MATCHING, left_out), .always = true,
 		.about =
 			"Number of collectives, of all ranks, without a process group or number to match them by." },

@@ -72,17 +72,16 @@ static void take_shares(const struct replay *replay, struct replay_cost *cost)
 		cost->copies = 0;
 }
 
-/* What the others spend on waiting for it, as a part of their time. */
+/* What the others wait for it, or all ranks for each other, as a part of their time. */
 static void take_straggler(const struct replay *replay, struct replay_cost *cost)
 {
 	struct straggler straggler = straggler_of(replay->recordings);
 	double steps = 0;
 
 	cost->straggler = FSDP_ABSENT;
-	if (straggler.rank == FSDP_ABSENT)
-		return;
 	cost->waiting = part((double)straggler.waits_ns, (double)straggler.all_ns);
-	if (cost->waiting < LEAST_WAIT)
+	cost->waits = cost->waiting >= LEAST_WAIT;
+	if (!cost->waits || straggler.rank == FSDP_ABSENT)
 		return;
 	cost->straggler = straggler.rank;
 	cost->cause = straggler.cause;
@@ -185,18 +184,18 @@ void replay_tell_cost(struct replay *replay, const struct replay_cost *cost)
 
 /* ---- the last line ---- */
 
-static bool is_straggler_worst(const struct replay_cost *cost)
+static bool are_waits_worst(const struct replay_cost *cost)
 {
 	double lost =
 		cost->has_device ? fmin(cost->waiting, cost->exposed) : cost->waiting;
 
-	return cost->straggler != FSDP_ABSENT && cost->waiting >= LEAST_LOSS &&
+	return cost->waiting >= LEAST_LOSS &&
 	       (!cost->has_device ||
 		       (lost * 2 >= cost->exposed && lost * 2 >= cost->idle));
 }
 
 /* Why they wait, as far as the recordings show it. */
-static void tell_straggler(struct out *out, const struct replay_cost *cost)
+static void tell_waits(struct out *out, const struct replay_cost *cost)
 {
 	static const char *const why[][2] = {
 		[STRAGGLER_DATA] = { "its data loader takes", " longer" },
@@ -207,6 +206,12 @@ static void tell_straggler(struct out *out, const struct replay_cost *cost)
 	};
 	struct ms ms;
 
+	if (cost->straggler == FSDP_ABSENT) {
+		out_line(out, NULL,
+			"largest loss: ranks wait %.0f %% of their time for each other, none stands out",
+			cost->waiting);
+		return;
+	}
 	out_line_begin(out, NULL);
 	out_line_text(out,
 		"largest loss: the others wait for rank %" PRId64
@@ -241,8 +246,8 @@ void replay_tell_advice(struct replay *replay, const struct replay_cost *cost)
 
 	if (!replay_advises(replay))
 		return;
-	if (is_straggler_worst(cost))
-		tell_straggler(out, cost);
+	if (are_waits_worst(cost))
+		tell_waits(out, cost);
 	else if (!cost->has_device)
 		return;
 	else if (cost->idle >= LEAST_LOSS && cost->idle >= cost->exposed)

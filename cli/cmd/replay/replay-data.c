@@ -402,6 +402,11 @@ static bool has_straggler(struct subject of)
 	return ((const struct run_cost *)of.object)->cost.straggler != FSDP_ABSENT;
 }
 
+static bool has_waits(struct subject of)
+{
+	return ((const struct run_cost *)of.object)->cost.waits;
+}
+
 static bool has_cause(struct subject of)
 {
 	return ((const struct run_cost *)of.object)->cost.cause != STRAGGLER_UNKNOWN;
@@ -435,9 +440,10 @@ static const struct record cost_record = OBJECT_RECORD(COST, "cost",
 		.about = "Share in which a device does nothing." },
 	{ "straggler", INTEGER_AT(COST, cost.straggler), .has = has_straggler,
 		.about =
-			"The rank that waits least, if that costs the others 1 % or more." },
-	{ "waiting_percent", NUMBER_AT(COST, cost.waiting), .has = has_straggler,
-		.about = "Share of their time that the others wait for it." },
+			"The rank that waits less than half of what the others wait, if that costs them 1 % of their time or more." },
+	{ "waiting_percent", NUMBER_AT(COST, cost.waiting), .has = has_waits,
+		.about =
+			"Share of their time that the others wait for the straggler beyond its own waits; without a straggler, that the ranks wait for each other." },
 	{ "cause", ENUM_AT(COST, cost.cause, cause_name), .has = has_cause,
 		WORDS("data loader", "host", "copies", "compute"),
 		.about =

@@ -109,7 +109,9 @@ struct replay_cost {
 	bool only_calls; /* all kernels are those of collectives */
 	double compute, exposed, copies, idle;
 	int64_t straggler; /* or FSDP_ABSENT */
-	double waiting;    /* what the others wait for it, in per cent of their time */
+	/* What the others wait for it, or all for each other, in per cent of their time. */
+	double waiting;
+	bool waits; /* `waiting` is worth naming */
 	enum straggler_cause cause;
 	double cause_ns; /* how much longer it takes for that, per step */
 };

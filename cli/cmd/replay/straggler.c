@@ -63,11 +63,14 @@ struct straggler straggler_of(const struct fsdp_recordings *recordings)
 		.rank = fsdp_recordings_matching(recordings)->straggler
 	};
 	struct spent own = { { 0 } }, others = { { 0 } };
+	int64_t own_wait = 0;
 	double count = 0;
 
-	for (size_t i = 0;
-		straggler.rank != FSDP_ABSENT && i < fsdp_recording_count(recordings);
-		i++) {
+	for (size_t i = 0; i < fsdp_recording_count(recordings); i++)
+		if (fsdp_recording(recordings, i)->kind == FSDP_RECORDING_KINETO &&
+			fsdp_recording(recordings, i)->rank == straggler.rank)
+			own_wait = fsdp_recording(recordings, i)->wait_ns;
+	for (size_t i = 0; i < fsdp_recording_count(recordings); i++) {
 		const struct fsdp_recording *one = fsdp_recording(recordings, i);
 		struct spent spent = spent_by(one);
 
@@ -79,8 +82,8 @@ struct straggler straggler_of(const struct fsdp_recordings *recordings)
 		}
 		count++;
 		if (time_of(one) != FSDP_ABSENT &&
-			(__builtin_add_overflow(
-				 straggler.waits_ns, one->wait_ns, &straggler.waits_ns) ||
+			(__builtin_add_overflow(straggler.waits_ns,
+				 one->wait_ns - own_wait, &straggler.waits_ns) ||
 				__builtin_add_overflow(straggler.all_ns, time_of(one),
 					&straggler.all_ns)))
 			return (struct straggler){ .rank = FSDP_ABSENT };
@@ -89,7 +92,7 @@ struct straggler straggler_of(const struct fsdp_recordings *recordings)
 	}
 	for (int j = 0; count > 0 && j <= STRAGGLER_COMPUTE; j++)
 		own.ns[j] -= others.ns[j] / count;
-	if (count > 0)
+	if (count > 0 && straggler.rank != FSDP_ABSENT)
 		find_cause(&straggler, &own, (double)straggler.waits_ns / count);
 	return straggler;
 }

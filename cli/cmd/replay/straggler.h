@@ -13,10 +13,13 @@ enum straggler_cause {
 	STRAGGLER_COMPUTE, /* its kernels take longer */
 };
 
-/* The rank for which the others wait, and what that costs them. */
+/* The rank for which the others wait, and what that costs them; without such a rank, what
+ * all ranks wait for each other. */
 struct straggler {
-	int64_t rank;             /* FSDP_ABSENT: there is none, or clocks do not tell */
-	int64_t waits_ns, all_ns; /* of the others: what they wait, and their time */
+	int64_t rank; /* FSDP_ABSENT: none stands out, or clocks differ */
+	int64_t waits_ns,
+		all_ns; /* of the others: what they wait beyond the waits of this
+				     rank, and their time */
 	enum straggler_cause cause;
 	double excess_ns; /* how much longer it does that than the mean of the others */
 };

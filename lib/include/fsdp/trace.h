@@ -913,7 +913,9 @@ struct fsdp_match {
  * By order, it stops where ranks do not agree, because everything behind would be compared
  * with the wrong partner.
  *
- * A rank that makes the others wait waits least itself: it is the straggler.
+ * A rank that makes the others wait waits least itself: it is the straggler if it waits
+ * less than half of what the others wait on average. Waits of one rank in collectives that
+ * run at the same time count once.
  *
  * Ranks wait inside of a collective, so no wait is longer than the call that it is in.
  * Where starts of one collective lie farther apart than the longest recording lasts, or
@@ -932,7 +934,7 @@ struct fsdp_matching {
 	int64_t stopped;
 	/* and why: "missing" (a rank has nothing there), "type". */
 	const char *stopped_why;
-	/* The rank that waits least, or FSDP_ABSENT. */
+	/* The rank that waits least, or FSDP_ABSENT: none stands out. */
 	int64_t straggler;
 	/* The clocks agree; also with a single rank. */
 	bool aligned;

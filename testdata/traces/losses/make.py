@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the traces of this directory, in the form of torch.profiler: times in microseconds."""
+import json
+
+NCCL = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+
+
+def event(cat, name, ts, dur, tid=1, **args):
+    return {"ph": "X", "cat": cat, "name": name, "ts": ts, "dur": dur, "pid": 0 if cat == "kernel" else 1,
+            "tid": tid, "args": args}
+
+
+def work(name, ts, dur, tid, correlation, launch=None, **args):
+    """A launch and its kernel."""
+    start = ts if launch is None else launch
+    return [event("cuda_runtime", "cudaLaunchKernel", start, 1, correlation=correlation),
+            event("kernel", name, ts, dur, tid, correlation=correlation, device=0, stream=tid, **args)]
+
+
+def write(case, rank, world, step_us, events, steps=True):
+    head = [event("user_annotation", "ProfilerStep#5", 0, step_us)] if steps else []
+    trace = {"schemaVersion": 1, "baseTimeNanoseconds": 1700000000000000000,
+             "distributedInfo": {"backend": "nccl", "rank": rank, "world_size": world},
+             "traceEvents": head + events}
+    with open(f"{case}_rank{rank}.json", "w", encoding="utf-8") as file:
+        json.dump(trace, file)
+        file.write("\n")
+
+
+def reduces(case, late_us, length_us=3000):
+    """All-reduces, one every 3 ms; late_us[rank][i]: how late the rank enters it."""
+    for rank, late in enumerate(late_us):
+        events = []
+        for i, delay in enumerate(late):
+            begin, shared = length_us * i + 1000 + delay, max(row[i] for row in late_us) + 1000
+            events += work("gemm", length_us * i, 1000 + delay, 7, 2 * i + 1)
+            events += work(NCCL, begin, length_us * i + shared + 500 - begin, 9, 2 * i + 2,
+                           **{"Collective name": "allreduce", "Process Group Name": "0", "Seq": i,
+                              "Group size": len(late_us), "In msg nelems": 1024, "Out msg nelems": 1024,
+                              "dtype": "BFloat16"})
+        write(case, rank, len(late_us), length_us * len(late_us[0]), events)
+
+
+# Each rank is late in turn: all wait 3 x 1 ms of 12 ms.
+reduces("even", [[1000 * (i % 4 == rank) for i in range(8)] for rank in range(4)])
+# Rank 1 waits 1 ms, the others 2 ms and 2 ms: exactly half of their mean, so it does not stand out.
+reduces("half", [[0, 0, 1000], [1000, 1000, 0], [0, 0, 1000]])
+# Rank 1 waits 1 ms, the others 3 ms each: less than half.
+reduces("third", [[0, 0, 0, 1000], [1000, 1000, 1000, 0], [0, 0, 0, 1000]])
+# Two collectives of two groups at the same time: rank 0 waits 2 ms in both.
+for rank in range(2):
+    begin, events = 2000 * rank, []
+    for place, group in enumerate(("0", "1")):
+        events += work(NCCL, begin + 10 * place, 2500 - begin, 9 + place, place + 1,
+                       **{"Collective name": "allreduce", "Process Group Name": group, "Seq": 1, "Group size": 2,
+                          "In msg nelems": 1024, "Out msg nelems": 1024, "dtype": "BFloat16"})
+    write("concurrent", rank, 2, 2510, events)
