@@ -270,6 +270,38 @@ static bool tell_adapter(struct info *info)
 	return true;
 }
 
+/* "; LoRA of rank 8 in 64 modules, not merged": of the names in a model that is no adapter. */
+static void tell_lora(struct info *info)
+{
+	static const char *const words[] = { ".lora_A.", ".lora_a" };
+	struct out *out = info->run->out;
+	uint64_t modules = 0;
+	int64_t rank = 0;
+
+	if (fsdp_sum_count(info->run->checkpoint) > 0)
+		return;
+	for (uint32_t i = 0; i < fsdp_tensor_count(info->run->checkpoint); i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(info->run->checkpoint, i);
+		struct text name = name_text(
+			&info->buffers.name, info->run->checkpoint, tensor.name);
+
+		if (tensor.role != FSDP_ROLE_PARAM || tensor.dims != 2 ||
+			name.data == NULL ||
+			(memmem(name.data, name.size, words[0], strlen(words[0])) ==
+					NULL &&
+				memmem(name.data, name.size, words[1],
+					strlen(words[1])) == NULL))
+			continue;
+		modules++;
+		rank = tensor.shape[0] < tensor.shape[1] ? tensor.shape[0]
+							 : tensor.shape[1];
+	}
+	if (modules > 0)
+		out_line_text(out,
+			"; LoRA of rank %" PRId64 " in %" PRIu64 " module%s, not merged",
+			rank, modules, plural(modules));
+}
+
 /* ": Transformer, 32 layers" */
 static void tell_architecture(struct info *info)
 {
@@ -317,6 +349,8 @@ static void tell_model(struct info *info)
 		out_line_text(out, ", %" PRIu64 " tensor%s", total->tensors,
 			plural(total->tensors));
 		tell_architecture(info);
+		if (setting_of(info, "adapter_config.peft_type").data == NULL)
+			tell_lora(info);
 		if (info->facts->roles[FSDP_ROLE_BUFFER].tensors > 0) {
 			out_line_text(out, "; ");
 			tell_tensors(info, FSDP_ROLE_BUFFER, "buffer");
@@ -374,9 +408,12 @@ const char *optimizer_word(unsigned optimizer)
 	return OPTIMIZERS[optimizer];
 }
 
-/* What Megatron-core and others call the weights in full precision. */
-static const char *state_words(const char *key)
+/* What Megatron-core and others call the weights in full precision, or the lower half of their
+ * bits where the model has the upper one. */
+static const char *state_words(const char *key, uint32_t dtype)
 {
+	if (strcmp(key, "master_param") == 0 && !fsdp_dtype(dtype)->is_floating)
+		return "low bits of fp32 weights";
 	return strcmp(key, "fp32_param") == 0 || strcmp(key, "master_param") == 0
 		       ? "fp32 master weights"
 		       : key;
@@ -396,7 +433,7 @@ static void tell_state_kinds(struct info *info)
 		if (before != NULL && before->dtype != kind->dtype)
 			out_line_text(out, " %s", fsdp_dtype(before->dtype)->name);
 		out_line_text(out, "%s", before != NULL ? ", " : "");
-		out_line_name(out, text_of(state_words(kind->key)));
+		out_line_name(out, text_of(state_words(kind->key, kind->dtype)));
 		before = kind;
 	}
 	if (before != NULL)
@@ -405,6 +442,64 @@ static void tell_state_kinds(struct info *info)
 		out_line_text(out, "only counters");
 	if (facts->other_states > 0)
 		out_line_text(out, ", and others");
+}
+
+enum { GROUPS_SHOWN = 4, GROUPS_MOST = 1024 };
+
+/* ", 2 groups (8 and 0 parameters)": of the first optimizer, if it has several. */
+static void tell_groups(struct info *info)
+{
+	static const char WORD[] = "param_groups.";
+	uint64_t sizes[GROUPS_MOST] = { 0 };
+	struct out *out = info->run->out;
+	size_t count = 0, front = SIZE_MAX;
+	bool is_flat = true;
+
+	for (uint32_t i = 0; i < info->counts.values; i++) {
+		struct fsdp_value value = fsdp_value(info->run->checkpoint, i);
+		struct text name =
+			name_text(&info->buffers.name, info->run->checkpoint, value.name);
+		const char *at = name.data != NULL ? memmem(name.data, name.size, WORD,
+							     strlen(WORD))
+						   : NULL;
+		size_t group = 0, digits = 0, left;
+
+		if (at == NULL)
+			continue;
+		left = name.size - (size_t)(at - name.data) - strlen(WORD);
+		if (front == SIZE_MAX)
+			front = (size_t)(at - name.data);
+		for (at += strlen(WORD); digits < left && digits < 4 &&
+					 at[digits] >= '0' && at[digits] <= '9';
+			digits++)
+			group = group * 10 + (size_t)(at[digits] - '0');
+		if (digits == 0 || group >= GROUPS_MOST ||
+			(size_t)(at - name.data) != front + strlen(WORD))
+			continue;
+		count = group + 1 > count ? group + 1 : count;
+		at += digits;
+		left -= digits;
+		if (left >= 8 && memcmp(at, ".params.", 8) == 0)
+			sizes[group]++;
+		else if (left == 7 && memcmp(at, ".params", 7) == 0 &&
+			 value.token_count > 0)
+			sizes[group] += value.token_count - 1;
+	}
+	if (count < 2)
+		return;
+	out_line_text(out, ", %zu groups", count);
+	/* ZeRO puts one flat tensor into each. */
+	for (size_t i = 0; i < count; i++)
+		is_flat &= sizes[i] == 1;
+	if (is_flat || count > GROUPS_SHOWN)
+		return;
+	for (size_t i = 0; i < count; i++)
+		out_line_text(out, "%s%" PRIu64,
+			i == 0           ? " ("
+			: i + 1 == count ? " and "
+					 : ", ",
+			sizes[i]);
+	out_line_text(out, " parameters)");
 }
 
 static void tell_optimizer(struct info *info)
@@ -423,6 +518,7 @@ static void tell_optimizer(struct info *info)
 	out_line_value(out, value_bytes(total->bytes));
 	out_line_text(
 		out, ", %" PRIu64 " tensor%s", total->tensors, plural(total->tensors));
+	tell_groups(info);
 	out_line_end(out);
 }
 
