@@ -409,6 +409,60 @@ def adapter(prefix="base_model.model.", first=(4, 16), second=(24, 4), near=(), 
     return lora
 
 
+LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "num_hidden_layers": 2, "vocab_size": 64, "hidden_size": 16}
+ENDS = {"model.embed_tokens.weight": (64, 16), "lm_head.weight": (64, 16)}
+
+
+def layers(*members, prefix="model.layers", shape=(16, 16)):
+    return {f"{prefix}.{i}.{member}": shape for i in range(2) for member in members}
+
+
+def model(wrong, near, options=(), **config):
+    """A model, or two: the tensors of the second are those of the near miss, and `near_` words are its configuration."""
+    changed = {key.removeprefix("near_"): config.pop(key) for key in list(config) if key.startswith("near_")}
+
+    def model_folder(folder, trips):
+        return [*options, write(folder, wrong if trips else near, config=LLAMA | config | ({} if trips else changed))]
+    return model_folder
+
+
+FP8 = ENDS | layers("mlp.up_proj.weight", shape=("F8_E4M3", (16, 16)))
+SCALED = FP8 | layers("mlp.up_proj.weight_scale", shape=(1,))
+BLOCKS = {"quant_method": "fp8", "weight_block_size": [128, 128]}
+MODULE = "self_attn.q_proj"
+MEMBERS = ("mlp.gate.weight", "self_attn.q_proj.weight")
+
+
+def unmerged(first, second, weight):
+    """LoRA inside of a model; in the near miss it is only called so."""
+    tensors = {f"{MODULE}.{first}": (16, 4), f"{MODULE}.{second}": (4, 16), f"{MODULE}.{weight}": (16, 16)}
+    wrong = ENDS | {name: shape for member, shape in tensors.items() for name in layers(member)}
+    return model(wrong, {name.replace("lora_", "low_rank_"): shape for name, shape in wrong.items()})
+
+
+def rounded(folder, wrong):
+    """Steps of an optimizer in bfloat16 or float32."""
+    step = Tensor(Storage("0", 1), (), ())
+    path = torch_zip(os.path.join(folder, "optimizer.pt"), {"state": {i: {"step": step} for i in range(2)}, "param_groups": [{"params": [0, 1]}]}, {"0": 1})
+    if wrong:
+        edit_pickle(path, lambda data: data.replace(b"FloatStorage", b"BFloat16Storage"))
+    return [path]
+
+
+def zeros(name, dtype):
+    """A packed weight without any bit set; in the near miss one bit is."""
+    def dead(folder, wrong):
+        path = write(folder, {name: (dtype, (4, 16))}, config={"quantization_config": {"quant_method": "bitnet"}})
+        file = os.path.join(path, "model.safetensors")
+        with open(file, "rb") as f:
+            data = f.read()
+        size = 64 * ITEM_BYTES[dtype]
+        with open(file, "wb") as f:
+            f.write(data[:-size] + bytes(size - 1) + (b"\0" if wrong else b"\1"))
+        return ["--data", "--values", path]
+    return dead
+
+
 HEADS = ("lm_head", "embed_out", "output", "output_layer", "proj_out", "ff_out")
 EMBEDDINGS = ("embed_tokens", "wte", "word_embeddings", "embed_in", "shared", "tok_embeddings", "embedding")
 
@@ -454,6 +508,18 @@ ROWS = [
     ("FI4005", "error", adapter(first=(32,), second=(48,))), ("FI4005", "error", adapter(first=(32,))),
     ("FI1091", "error", adapter(first=(16, 4), second=(4, 24))), ("FI1091", "error", adapter(first=(8, 16), second=(24, 8), near={"first": (8, 16), "second": (24, 8), "r": 8})),
     ("FI1094", "error", adapter(first=(2, 16))), ("FI1094", "error", adapter(second=(24, 1), near={"first": (4, 4), "second": (4, 4)})),
+    ("FI1091", "error", model(SCALED, FP8)), ("FI1091", "error", model(SCALED, SCALED, near_quantization_config={"quant_method": "fp8"})),
+    ("FI1091", "error", model(SCALED, SCALED, quantization_config=BLOCKS, near_quantization_config={"quant_method": "fp8"})),
+    ("FI1095", "warning", model({n: ENDS[n] for n in ENDS if "head" in n} | layers(MODULE + ".weight"), ENDS | layers(MODULE + ".weight"))),
+    ("FI1095", "warning", model({n: ENDS[n] for n in ENDS if "head" in n} | layers(MODULE + ".weight"), {n: ENDS[n] for n in ENDS if "head" in n} | layers(MODULE + ".weight"), near_tie_word_embeddings=True)),
+    ("FI1095", "warning", model({n: ENDS[n] for n in ENDS if "head" in n} | layers(MODULE + ".weight"), {"lm_head.weight": (64, 16), "tokens": (64, 16)} | layers(MODULE + ".weight"))),
+    ("FI4002", "warning", model(ENDS | layers(*MEMBERS, prefix="model.text.layers") | layers("mlp.experts.down_proj"),
+                                ENDS | layers(*MEMBERS, prefix="model.text.layers") | layers("mlp.experts.down_proj", prefix="other.layers"))),
+    ("FI4002", "warning", model(ENDS | layers(*MEMBERS, prefix="model.text.layers") | layers("mlp.gate.bias"),
+                                ENDS | layers(*MEMBERS, prefix="model.text.layers") | layers(*MEMBERS))),
+    ("FI4002", "warning", model(ENDS | layers(*MEMBERS, prefix="model.language_model.model.layers"), ENDS | layers(*MEMBERS, prefix="model.language_model.layers"))),
+    ("FI4002", "warning", unmerged("lora_a", "lora_b", "linear.weight")), ("FI4002", "warning", unmerged("lora_A.default.weight", "lora_B.default.weight", "base_layer.weight")),
+    ("FI5004", "warning", rounded), *(("FI2011", "warning", zeros(f"a.{name}", dtype)) for name, dtype in (("weight", "U8"), ("weight", "I8"), ("qweight", "I32"), ("weight_packed", "U8"))),
     *(("FI1095", "warning", tied(f"{name}.weight", "wte.weight")) for name in HEADS),
     *(("FI1095", "warning", tied("lm_head.weight", f"{name}.weight")) for name in EMBEDDINGS),
 ]
@@ -485,6 +551,7 @@ CURES = [
     ("FI1091", always(adapter(first=(8, 16), second=(24, 4), enable_lora=[True, False])),
      "load it with the release of PEFT that saved it, and merge it into its base there"),
     ("FI1091", always(adapter(first=(8, 16), second=(24, 8))), "compare both with the model that they were made from: one of them is not its own"),
+    ("FI1091", always(model(SCALED, FP8)), "put quantization_config back into config.json, as the model that it was made from has it"),
     ("FI4002", always(adapter(prefix="base_model.model." * 2)), 'remove one "base_model.model." from the names'),
     ("FI4004", emptied("model.pt"), "gather the parameters before they are saved"),
     ("FI4004", emptied("pytorch_model.bin", model_type="x"),

@@ -488,6 +488,56 @@ static void judge_transformed(struct fsdp_complete *complete)
 			judge_layer(complete, at(complete, i).value.integer);
 }
 
+/* ---- adapters inside of a model ---- */
+
+/* What lies below a module that has an adapter, where that is no file of its own: the names of
+ * PEFT, of MLX, and of training loops that keep the weight where it was. */
+static bool is_wrapped(const struct fsdp_complete *complete, uint32_t index)
+{
+	static const char *const firsts[] = { "lora_A", "lora_a" };
+	static const char *const inner[] = { "base_layer", "linear", "weight" };
+	uint32_t module = FSDP_NONE;
+
+	for (size_t i = 0; i < FSDP_COUNT(firsts) && module == FSDP_NONE; i++)
+		module = find_module(complete, index, firsts[i]);
+	for (size_t i = 0; i < FSDP_COUNT(inner) && module != FSDP_NONE; i++)
+		if (fsdp_names_find_child(&complete->names, module,
+			    fsdp_span_text(inner[i])) != FSDP_NONE)
+			return true;
+	return false;
+}
+
+/* A model that is loaded as it is has no use for them; a training run goes on with them. */
+static void judge_unmerged(struct fsdp_complete *complete)
+{
+	const char *family = fsdp_checkpoint_format(complete->checkpoint).family;
+	bool is_model = family != NULL && strncmp(family, "hf", 2) == 0;
+	struct affected affected = { 0 };
+	int64_t rank = 0;
+
+	for (uint32_t i = 0; i < complete->tensor_count && !complete->failed; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(complete->checkpoint, i);
+
+		if (complete->folded[i] == FSDP_NONE || tensor.dims != 2 ||
+			!is_wrapped(complete, i))
+			continue;
+		rank = tensor.shape[0] < tensor.shape[1] ? tensor.shape[0]
+							 : tensor.shape[1];
+		keep_affected(complete, &affected, i);
+	}
+	if (complete->failed || affected.count == 0)
+		return;
+	fsdp_find(complete->checking->findings, FSDP_RULE_WRAPPER_PREFIX,
+		FSDP_PLACE(.tensor = affected.names[0], .affected = affected.names,
+			.affected_count = affected.count,
+			.severity = (is_model ? FSDP_WARNING : FSDP_NOTE) + 1,
+			.next = is_model
+					? "merge them in the program that trained them, and save the model again"
+					: ""),
+		"LoRA of rank %lld in %zu modules is not merged: a model without LoRA has no such names; lora_alpha, which a merge needs, is no tensor",
+		(long long)rank, affected.count);
+}
+
 void fsdp_complete_judge_adapters(struct fsdp_complete *complete)
 {
 	const char *dora = find_dora(complete);
@@ -501,6 +551,7 @@ void fsdp_complete_judge_adapters(struct fsdp_complete *complete)
 	}
 	if (!complete->failed)
 		judge_flat(complete);
+	judge_unmerged(complete);
 	if (complete->config.adapter == FSDP_NONE || complete->failed)
 		return;
 	judge_prefix(complete);

@@ -354,6 +354,47 @@ static void read_method(struct fsdp_packing *packed)
 	packed->is_bnb = fsdp_span_is(packed->method, "bitsandbytes");
 }
 
+/* Loaders look for scales only where a method is stated, and for those of this method. */
+static void judge_method(struct fsdp_packing *packed)
+{
+	struct fsdp_complete *complete = packed->complete;
+	const uint32_t *have = packed->have[FSDP_PACKED_FP8];
+	struct fsdp_span name = { 0 };
+	uint32_t blocks, scaled = 0;
+
+	for (size_t i = 0; i < packed->weights.count; i++) {
+		const struct fsdp_packed_weight *weight =
+			fsdp_vec_at(&packed->weights, i);
+
+		scaled += weight->members[0] != FSDP_NONE ||
+			  weight->members[1] != FSDP_NONE;
+		if (name.data == NULL)
+			name = fsdp_arena_copy(&complete->work,
+				fsdp_complete_stored(complete, weight->tensor));
+	}
+	complete->failed |= packed->weights.count > 0 && name.data == NULL;
+	if (complete->failed || scaled == 0 || complete->config.root == FSDP_NONE)
+		return;
+	blocks = fsdp_complete_get(complete, packed->config, "weight_block_size");
+	if (packed->config == FSDP_NONE &&
+		fsdp_complete_get_text(complete, complete->config.root, "model_type")
+				.data != NULL &&
+		!fsdp_complete_config_names(complete, "quant"))
+		fsdp_find(complete->checking->findings, FSDP_RULE_CONFIG_MISMATCH,
+			FSDP_PLACE(.tensor = name,
+				.next = "put quantization_config back into config.json, as the model that it was made from has it"),
+			"%u of %zu packed weights have a scale beside them, and config.json has no quantization_config: a loader takes the weights without their scales",
+			scaled, packed->weights.count);
+	else if (fsdp_span_is(packed->method, "fp8") && blocks != FSDP_NONE &&
+		 fsdp_setting(complete->checkpoint, blocks).value.kind ==
+			 FSDP_TOKEN_LIST &&
+		 have[0] == 0 && have[1] > 0)
+		fsdp_find(complete->checking->findings, FSDP_RULE_CONFIG_MISMATCH,
+			FSDP_PLACE(.tensor = name, .next = ""),
+			"%u FP8 weights have a weight_scale beside them, and quant_method fp8 with blocks reads weight_scale_inv: a loader makes new scales",
+			have[1]);
+}
+
 /* Methods whose members are known, and their rules not. */
 static bool is_not_judged(struct fsdp_span method)
 {
@@ -406,6 +447,8 @@ static void judge(struct fsdp_packing *packed)
 			add_weight(packed, i, names[i]);
 	if (packed->weights.count == 0)
 		skip(complete, FSDP_REASON_NONE);
+	if (!complete->failed)
+		judge_method(packed);
 	for (size_t i = 0; i < packed->weights.count && !complete->failed; i++)
 		judge_weight(packed, fsdp_vec_at(&packed->weights, i));
 	for (uint32_t i = 0; i < complete->tensor_count && !complete->failed; i++)

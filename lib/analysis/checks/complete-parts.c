@@ -198,6 +198,148 @@ static void judge_ties(struct fsdp_complete *complete)
 			judge_stored_head(complete, i);
 }
 
+/* ---- an embedding ---- */
+
+/* A head as wide as the vocabulary, and nothing else that could be looked up by tokens. */
+static void judge_absent_embedding(struct fsdp_complete *complete)
+{
+	uint32_t head = FSDP_NONE;
+	struct fsdp_tensor tensor;
+	uint64_t vocab;
+
+	if (complete->is_silent || complete->stack_count == 0 ||
+		are_tied(complete) == 1 ||
+		!ends_with(architecture_of(complete), "ForCausalLM") ||
+		!fsdp_complete_get_integer(
+			complete, complete->config.text, "vocab_size", &vocab))
+		return;
+	for (uint32_t i = 0; i < complete->tensor_count; i++)
+		if (complete->folded[i] != FSDP_NONE &&
+			fsdp_complete_is_head(complete, i))
+			head = i;
+	if (head == FSDP_NONE)
+		return;
+	tensor = fsdp_tensor(complete->checkpoint, head);
+	if (tensor.dims != 2 || (uint64_t)tensor.shape[0] != vocab)
+		return;
+	for (uint32_t i = 0; i < complete->tensor_count; i++) {
+		struct fsdp_tensor other = fsdp_tensor(complete->checkpoint, i);
+		struct fsdp_span name = fsdp_complete_stored(complete, i);
+
+		if (i != head &&
+			(fsdp_complete_contains(name, "emb") ||
+				fsdp_complete_contains(name, "wte") ||
+				(other.dims >= 2 &&
+					(other.shape[0] == tensor.shape[0] ||
+						other.shape[1] == tensor.shape[0]))))
+			return;
+	}
+	fsdp_find(complete->checking->findings, FSDP_RULE_TIE_MISMATCH,
+		FSDP_PLACE(.file = fsdp_complete_file(complete, head),
+			.tensor = fsdp_complete_stored(complete, head),
+			.severity = FSDP_WARNING + 1,
+			.next = "if they are one in the model, save it under the name of the input embedding, too"),
+		"the head is stored, and no tensor is an input embedding: a loader that does not tie them makes a new one");
+}
+
+/* ---- layers in two places ---- */
+
+/* Whether one name has the segments of the other, and more. */
+static bool has_segments_of(
+	const struct fsdp_complete *complete, uint32_t name, uint32_t other)
+{
+	for (; other != 0; name = above_of(complete, name)) {
+		if (name == 0)
+			return false;
+		if (fsdp_span_equal(fsdp_names_segment(&complete->names, name),
+			    fsdp_names_segment(&complete->names, other)))
+			other = above_of(complete, other);
+	}
+	return true;
+}
+
+/* Whether the elements of one have parts of the children of the other, and no member of it. */
+static bool complements(
+	const struct fsdp_complete_stack *part, const struct fsdp_complete_stack *whole)
+{
+	const struct fsdp_complete_element *a = part->elements, *b = whole->elements;
+	bool shared = true;
+
+	for (uint32_t i = 0; i < a->count; i++) {
+		bool is_there = false;
+
+		for (uint32_t k = 0; k < b->count; k++) {
+			if (a->records[i].member == b->records[k].member)
+				return false;
+			is_there |= a->records[i].child == b->records[k].child;
+		}
+		shared &= is_there;
+	}
+	return shared;
+}
+
+/* The stored name in front of the number. */
+static const char *name_stack(struct fsdp_complete *complete,
+	const struct fsdp_complete_stack *stack, char room[FSDP_SHOWN])
+{
+	struct fsdp_span name = fsdp_complete_stored(complete, stack->records->tensor);
+	size_t front = stack->records->at;
+
+	return fsdp_shown(fsdp_span(name.data, front > 0 ? front - 1 : 0), room);
+}
+
+static void judge_places(struct fsdp_complete *complete)
+{
+	char some[FSDP_SHOWN], others[FSDP_SHOWN];
+	uint64_t layers;
+
+	if (!fsdp_complete_get_integer(
+		    complete, complete->config.text, "num_hidden_layers", &layers))
+		return;
+	for (size_t i = 0; i < complete->stack_count * complete->stack_count; i++) {
+		const struct fsdp_complete_stack
+			*part = &complete->stacks[i / complete->stack_count],
+			*whole = &complete->stacks[i % complete->stack_count];
+
+		if (part == whole || part->is_inner || whole->is_inner ||
+			part->element_count != layers || part->length != layers ||
+			whole->element_count != layers || whole->length != layers ||
+			!(has_segments_of(complete, part->name, whole->name) ||
+				has_segments_of(complete, whole->name, part->name)) ||
+			!complements(part, whole))
+			continue;
+		fsdp_find(complete->checking->findings, FSDP_RULE_WRAPPER_PREFIX,
+			FSDP_PLACE(.next = "compare the names with those of the model that it was made from"),
+			"the layers lie in two places: %s has parts of the modules of %s, and neither has what the other has: one of the prefixes is wrong",
+			name_stack(complete, part, some),
+			name_stack(complete, whole, others));
+		return;
+	}
+}
+
+/* The fields of the language model at the top of the configuration mean that its layers are at
+ * the top of the names. */
+static void judge_wrapped_twice(struct fsdp_complete *complete)
+{
+	static const char TWICE[] = "model.language_model.model.";
+	size_t count = 0;
+	uint64_t layers;
+
+	if (complete->config.text != complete->config.root ||
+		!fsdp_complete_get_integer(
+			complete, complete->config.root, "num_hidden_layers", &layers))
+		return;
+	for (uint32_t i = 0; i < complete->tensor_count; i++)
+		count += complete->folded[i] != FSDP_NONE &&
+			 fsdp_span_begins(fsdp_complete_stored(complete, i),
+				 fsdp_span_text(TWICE));
+	if (count > 0)
+		fsdp_find(complete->checking->findings, FSDP_RULE_WRAPPER_PREFIX,
+			FSDP_PLACE(.next = "compare the names with those of the model that it was made from"),
+			"%zu of %u names begin with \"%s\", and the configuration has the fields of the language model at its top: a loader looks for \"model.layers\"",
+			count, complete->tensor_count, TWICE);
+}
+
 /* ---- towers ---- */
 
 static bool is_any_called(const struct fsdp_complete *complete, const char *const *words)
@@ -247,6 +389,9 @@ void fsdp_complete_judge_parts(struct fsdp_complete *complete)
 	if (complete->config.root == FSDP_NONE)
 		return;
 	judge_ties(complete);
+	judge_absent_embedding(complete);
+	judge_places(complete);
+	judge_wrapped_twice(complete);
 	if (!has_towers(architecture_of(complete)))
 		return;
 	judge_tower(complete, "vision_config", vision);

@@ -73,6 +73,51 @@ static void judge_shape(struct fsdp_checking *checking,
 		fsdp_show_shape(&moment, found), fsdp_show_shape(parameter, due));
 }
 
+/* ---- counters ---- */
+
+/* A counter in 16 bits is rounded: a resume goes on from another step. */
+static bool judge_counters(struct fsdp_checking *checking)
+{
+	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
+	struct fsdp_span *affected = NULL;
+	const struct fsdp_dtype *dtype = NULL;
+	size_t count = 0;
+
+	for (uint32_t i = 0; i < fsdp_tensor_count(checkpoint); i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
+		struct fsdp_span name;
+
+		if (tensor.role != FSDP_ROLE_OPTIM || tensor.numel != 1 ||
+			!fsdp_dtype(tensor.dtype)->is_floating ||
+			fsdp_dtype(tensor.dtype)->item_bits > 16)
+			continue;
+		name = fsdp_scratch_name(&checking->name, checkpoint, tensor.name);
+		if (!fsdp_span_is(fsdp_span_last(name, '.'), "step") &&
+			memmem(name.data, name.size, ".step.", 6) == NULL &&
+			!fsdp_span_begins(name, FSDP_SPAN("step.")))
+			continue;
+		if (affected == NULL)
+			affected =
+				FSDP_TAKE(checking->arena, affected, FSDP_AFFECTED_KEPT);
+		if (affected == NULL)
+			return false;
+		dtype = fsdp_dtype(tensor.dtype);
+		if (count < FSDP_AFFECTED_KEPT)
+			affected[count] = fsdp_arena_copy(checking->arena, name);
+		if (count < FSDP_AFFECTED_KEPT && affected[count].data == NULL)
+			return false;
+		count++;
+	}
+	if (count > 0)
+		fsdp_find(checking->findings, FSDP_RULE_OPTIM_STEP,
+			FSDP_PLACE(.affected = affected, .affected_count = count,
+				.next = "save the states of the optimizer in float32"),
+			"the step of %zu parameters is stored as %s, which rounds numbers above %u",
+			count, dtype->name,
+			strcmp(dtype->name, "float16") == 0 ? 2048U : 256U);
+	return true;
+}
+
 /* ---- what belongs together ---- */
 
 /* Of each of these states whether the parameter has it. */
@@ -245,10 +290,12 @@ static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
 		if (role == FSDP_ROLE_PARAM)
 			optimizer.parameters[optimizer.count++] = i;
 	}
-	if (states == 0 || optimizer.count == 0) {
+	if (states == 0 || optimizer.count == 0)
 		skip(checking);
+	if (states > 0 && !judge_counters(checking))
+		return fsdp_arena_fail(checking->arena, ret_error);
+	if (states == 0 || optimizer.count == 0)
 		return true;
-	}
 	if (!fsdp_states_new(checkpoint, optimizer.parameters, optimizer.count,
 		    &optimizer.states, ret_error))
 		return false;

@@ -69,6 +69,18 @@ static bool is_weight_name(struct fsdp_span name)
 	       fsdp_span_ends(last, FSDP_SPAN("proj"));
 }
 
+/* Integers that several numbers of a weight are packed in. */
+static bool is_packed(struct fsdp_span name, const struct fsdp_dtype *dtype)
+{
+	static const char *const names[] = { "weight", "qweight", "weight_packed" };
+	struct fsdp_span last = fsdp_span_last(name, '.');
+	bool is_named = false;
+
+	for (size_t i = 0; i < FSDP_COUNT(names); i++)
+		is_named |= fsdp_span_is(last, names[i]);
+	return is_named && (dtype->item_bits == 8 || dtype->item_bits == 32);
+}
+
 /* Norms are ones at first, moments zeros, masks and tables what they are. */
 static bool is_judged(struct values_check *check, uint32_t index,
 	const struct fsdp_tensor *tensor, const struct fsdp_verify_values *values)
@@ -76,8 +88,10 @@ static bool is_judged(struct values_check *check, uint32_t index,
 	const struct fsdp_dtype *dtype = fsdp_dtype(tensor->dtype);
 	return values->known && tensor->dims >= 2 && values->count >= NUMBERS_LEAST &&
 	       values->finite == values->count && tensor->role == FSDP_ROLE_PARAM &&
-	       (dtype->is_floating || dtype->is_complex) &&
-	       is_weight_name(name_of(check, index));
+	       ((dtype->is_floating || dtype->is_complex)
+			       ? is_weight_name(name_of(check, index))
+			       : values->constant && values->min == 0 &&
+					 is_packed(name_of(check, index), dtype));
 }
 
 /* Digits count as one "#". */
