@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tables of slips, and the lines to type that follow from them.
+ * Answers what people type by habit or by mistake: tables of it, and the lines to type
+ * instead.
  */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,9 +15,108 @@
 #include <unistd.h>
 
 #include "front/nearest.h"
-#include "front/retype.h"
 #include "front/slip.h"
 #include "front/topics.h"
+
+/* ---- lines to type ---- */
+
+static void put(struct retyped *line, const char *text, size_t size)
+{
+	size_t room = sizeof line->text - line->size - 1;
+
+	size = size < room ? size : room;
+	memcpy(line->text + line->size, text, size);
+	line->size += size;
+	line->text[line->size] = '\0';
+}
+
+void retyped_word(struct retyped *line, const char *word)
+{
+	bool plain =
+		*word != '\0' && strpbrk(word, " \t\n'\"\\*?[]{}()<>|&;$`!#~") == NULL;
+	size_t size;
+
+	put(line, " ", 1);
+	if (plain) {
+		put(line, word, strlen(word));
+		return;
+	}
+	put(line, "'", 1);
+	for (; word[size = strcspn(word, "'")] != '\0'; word += size + 1) {
+		put(line, word, size);
+		put(line, "'\\''", 4);
+	}
+	put(line, word, size);
+	put(line, "'", 1);
+}
+
+void retyped_line(struct retyped *line, ...)
+{
+	const char *word;
+	va_list words;
+
+	line->size = 0;
+	put(line, "fsdp-inspect", strlen("fsdp-inspect"));
+	va_start(words, line);
+	while ((word = va_arg(words, const char *)) != NULL)
+		retyped_word(line, word);
+	va_end(words);
+}
+
+/* The line that was probably meant: a command, what it needs, then what was typed but for
+ * what is left out. */
+struct guess {
+	const char *command;
+	const char *needs[2], *left_out[2]; /* or NULL; each is left out once */
+	const struct texts *words;          /* what was typed, if only that counts */
+};
+
+static void meant(
+	struct usage *usage, const struct arguments *arguments, const struct guess *guess)
+{
+	bool done[2] = { guess->left_out[0] == NULL, guess->left_out[1] == NULL };
+	const char *word;
+	struct retyped line;
+
+	retyped_line(&line, guess->command, guess->needs[0],
+		guess->needs[0] != NULL ? guess->needs[1] : NULL, NULL);
+	for (size_t i = 0; (word = guess->words == NULL      ? arguments->typed[i]
+				   : i < guess->words->count ? guess->words->items[i]
+							     : NULL) != NULL;
+		i++) {
+		size_t k = !done[0] && strcmp(word, guess->left_out[0]) == 0   ? 0
+			   : !done[1] && strcmp(word, guess->left_out[1]) == 0 ? 1
+									       : 2;
+		if (k < 2)
+			done[k] = true;
+		else
+			retyped_word(&line, word);
+	}
+	usage_hint(usage, "did you mean: %s", line.text);
+}
+
+/* The line that was typed with other paths, which stand behind all else. */
+static void mean_paths(struct usage *usage, const struct arguments *arguments,
+	const struct texts *typed, const char *const *paths, size_t path_count,
+	bool separate, const char *why)
+{
+	const char *name = arguments->command->name;
+	struct retyped line;
+
+	retyped_line(&line, name, separate ? "--separate" : NULL, NULL);
+	for (char *const *word = arguments->typed; *word != NULL; word++) {
+		bool drop = strcmp(*word, name) == 0;
+
+		for (size_t i = 0; !drop && i < typed->count; i++)
+			drop = strcmp(*word, typed->items[i]) == 0;
+		if (!drop)
+			retyped_word(&line, *word);
+	}
+	for (size_t i = 0; i < path_count; i++)
+		retyped_word(&line, paths[i]);
+	usage_hint(usage, why != NULL ? "did you mean: %s (%s)" : "did you mean: %s",
+		line.text, why);
+}
 
 /* ---- commands ---- */
 
@@ -80,57 +181,6 @@ static bool looks_like_path(const char *word)
 	       access(word, F_OK) == 0;
 }
 
-/* The line that was probably meant: a command, what it needs, then what was typed but for
- * what is left out. */
-struct guess {
-	const char *command;
-	const char *needs[2], *left_out[2]; /* or NULL */
-	bool without_options;
-};
-
-static bool is_left_out(const char *word, const struct guess *guess, bool *done)
-{
-	for (size_t i = 0; i < 2; i++)
-		if (!done[i] && guess->left_out[i] != NULL &&
-			strcmp(guess->left_out[i], word) == 0)
-			return done[i] = true;
-	return false;
-}
-
-/* False: out of memory. */
-static bool compose(struct texts *line, const struct guess *guess,
-	const char *const *typed, size_t count)
-{
-	bool done[2] = { false, false };
-
-	line->count = 0;
-	if (!texts_add(line, guess->command))
-		return false;
-	for (size_t i = 0; i < 2; i++)
-		if (guess->needs[i] != NULL && !texts_add(line, guess->needs[i]))
-			return false;
-	for (size_t i = 0; i < count; i++)
-		if (!is_left_out(typed[i], guess, done) && !texts_add(line, typed[i]))
-			return false;
-	return true;
-}
-
-static void meant(struct usage *usage, const struct arguments *arguments,
-	const struct texts *words, const struct guess *guess)
-{
-	struct texts line = { 0 };
-	size_t count = 0;
-
-	while (arguments->typed[count] != NULL)
-		count++;
-	if (guess->without_options
-			? compose(&line, guess, words->items, words->count)
-			: compose(&line, guess, (const char *const *)arguments->typed,
-				  count))
-		retyped_hint(usage, &line, NULL);
-	free(line.items);
-}
-
 /* Another word behind the first one that is a command. */
 static const char *later_command(
 	const struct command *const *commands, const struct texts *words)
@@ -151,29 +201,27 @@ static void answer_path(
 
 	usage_what(
 		usage, command != NULL ? "the command comes first" : "no command given");
-	meant(usage, arguments, words, &guess);
+	meant(usage, arguments, &guess);
 }
 
-/* "step-1000-weights" for runs/step-1000/, "model-weights" for model.pt; from malloc. */
-static char *place_beside(const char *checkpoint)
+/* "step-1000-weights" for runs/step-1000/, "model-weights" for model.pt. */
+static void place_beside(char *place, size_t room, const char *checkpoint)
 {
 	size_t size = strlen(checkpoint), begin, end;
-	char *place;
 
 	while (size > 1 && checkpoint[size - 1] == '/')
 		size--;
-	/* A folder that is named by where it lies alone. */
-	if (strspn(checkpoint, "./") >= size)
-		return strdup("weights");
 	for (begin = size; begin > 0 && checkpoint[begin - 1] != '/';)
 		begin--;
 	end = begin + strcspn(checkpoint + begin, "./");
 	if (end == begin || end > size)
 		end = size;
-	return asprintf(&place, "%.*s-weights", (int)(end - begin), checkpoint + begin) <
-			       0
-		       ? NULL
-		       : place;
+	/* A folder may be named by where it lies alone. */
+	if (strspn(checkpoint, "./") >= size)
+		snprintf(place, room, "weights");
+	else
+		snprintf(place, room, "%.*s-weights", (int)(end - begin),
+			checkpoint + begin);
 }
 
 /* The first of the words that is not an input; NULL: all are. */
@@ -210,38 +258,31 @@ void slip_export(struct usage *usage, const struct arguments *arguments,
 {
 	/* The command, and the checkpoint. */
 	const char *place = is_named ? NULL : no_input(words, 2);
-	char *made = place == NULL
-			     ? place_beside(words->count > 1 ? words->items[1] : ".")
-			     : strndup(place, name_size(place));
 	/* A second checkpoint is exported by a line of its own. */
 	const char *second =
 		place == NULL && !is_named && words->count > 2 ? words->items[2] : NULL;
 	struct guess guess = { .command = "export",
 		.left_out = { words->items[0], place != NULL ? place : second } };
+	char made[300];
 
+	if (place != NULL)
+		snprintf(made, sizeof made, "%.*s", (int)name_size(place), place);
+	else
+		place_beside(made, sizeof made, words->count > 1 ? words->items[1] : ".");
 	if (!has_place(arguments->typed)) {
 		guess.needs[0] = "-o";
-		guess.needs[1] = made != NULL ? made : "weights";
+		guess.needs[1] = made;
 	}
-	meant(usage, arguments, words, &guess);
-	free(made);
+	meant(usage, arguments, &guess);
 }
 
-/* The line that was typed with an option more, which may stand for a word of it. */
-static void mean_option(struct usage *usage, const struct arguments *arguments,
+void slip_needs(struct usage *usage, const struct arguments *arguments,
 	const char *option, const char *word)
 {
-	const struct guess guess = { .command = arguments->command->name,
-		.needs = { option },
-		.left_out = { arguments->command->name, word } };
-
-	meant(usage, arguments, &arguments->words, &guess);
-}
-
-void slip_needs(
-	struct usage *usage, const struct arguments *arguments, const char *option)
-{
-	mean_option(usage, arguments, option, NULL);
+	meant(usage, arguments,
+		&(struct guess){ .command = arguments->command->name,
+			.needs = { option },
+			.left_out = { arguments->command->name, word } });
 }
 
 bool slip_path_as_name(
@@ -249,38 +290,23 @@ bool slip_path_as_name(
 {
 	const struct texts *words = &arguments->words;
 	bool only = arguments->command->inputs == INPUTS_ONE_NAMES && words->count == 3;
-	const struct guess guess = { .command = only ? "info" : words->items[0],
-		.left_out = { words->items[0], only ? NULL : word },
-		.without_options = only };
 	struct stat status;
 
 	/* The sandbox lets stat through. */
 	if (stat(word, &status) != 0)
 		return false;
-	usage->hint[0] = '\0';
-	meant(usage, arguments, words, &guess);
-	return usage->hint[0] != '\0';
+	meant(usage, arguments,
+		&(struct guess){ .command = only ? "info" : words->items[0],
+			.left_out = { words->items[0], only ? NULL : word },
+			.words = only ? words : NULL });
+	return true;
 }
 
 void slip_several(struct usage *usage, const struct arguments *arguments,
 	const struct texts *paths, bool each)
 {
-	const char *name = arguments->command->name;
-	struct texts line = { 0 };
-	bool good = texts_add(&line, name) && (!each || texts_add(&line, "--separate"));
-
-	for (char *const *typed = arguments->typed; good && *typed != NULL; typed++) {
-		bool drop = strcmp(*typed, name) == 0;
-
-		for (size_t i = 1; !each && !drop && i < paths->count; i++)
-			drop = strcmp(*typed, paths->items[i]) == 0;
-		good = drop || texts_add(&line, *typed);
-	}
-	usage->hint[0] = '\0';
-	if (good)
-		retyped_hint(
-			usage, &line, each ? "an answer each" : "run it once for each");
-	free(line.items);
+	mean_paths(usage, arguments, paths, paths->items, each ? paths->count : 1, each,
+		each ? "an answer each" : "run it once for each");
 }
 
 /* The words behind it are those that were typed, without options of another tool. */
@@ -288,7 +314,7 @@ static void mean_synonym(struct usage *usage, const struct arguments *arguments,
 	const struct texts *words, const char *instead)
 {
 	char *command = strdup(instead), *rest = NULL;
-	struct guess guess = { .left_out = { words->items[0] }, .without_options = true };
+	struct guess guess = { .left_out = { words->items[0] }, .words = words };
 
 	if (command == NULL)
 		return;
@@ -298,7 +324,7 @@ static void mean_synonym(struct usage *usage, const struct arguments *arguments,
 	if (strcmp(instead, "export") == 0)
 		slip_export(usage, arguments, words, false);
 	else
-		meant(usage, arguments, words, &guess);
+		meant(usage, arguments, &guess);
 	free(command);
 }
 
@@ -339,9 +365,98 @@ void slip_command(
 	if (synonym != NULL)
 		mean_synonym(usage, arguments, words, synonym);
 	else if (guess.command != NULL)
-		meant(usage, arguments, words, &guess);
+		meant(usage, arguments, &guess);
 	else
 		usage_hint(usage, "fsdp-inspect help lists the commands");
+}
+
+/* ---- options of other commands ---- */
+
+struct option_owners {
+	char text[200];
+	size_t count;
+};
+
+/* The commands that have the option which this one lacks. */
+static void list_owners(struct option_owners *owners,
+	const struct command *const *commands, const char *name, char letter)
+{
+	for (; *commands != NULL; commands++) {
+		const struct command *other = *commands;
+		size_t used = strlen(owners->text);
+		bool has = other->options != NULL &&
+			   option_find(other->options, name, letter) != NULL;
+
+		for (size_t i = 0; command_selectors(other)[i] != NULL; i++)
+			has |= option_find(command_selectors(other)[i], name, letter) !=
+			       NULL;
+		if (!has)
+			continue;
+		snprintf(owners->text + used, sizeof owners->text - used, "%s%s",
+			owners->count++ > 0 ? ", " : "", other->name);
+	}
+}
+
+/* The option that is most like it or, if none is, the first that has it in its name. */
+static const struct option_row *nearest_option(
+	const struct command *command, const char *name)
+{
+	const struct option_row *option, *found = NULL;
+	struct nearest nearest;
+
+	nearest_init(&nearest, name);
+	for (size_t i = 0; (option = command_option(command, i)) != NULL; i++) {
+		size_t distance = nearest.distance;
+
+		nearest_try(&nearest, option->name);
+		if (nearest.distance < distance)
+			found = option;
+	}
+	for (size_t i = 0; found == NULL && strlen(name) > 3 &&
+			   (option = command_option(command, i)) != NULL;
+		i++)
+		if (strstr(option->name, name) != NULL)
+			found = option;
+	return found;
+}
+
+void slip_option(struct usage *usage, const struct arguments *arguments)
+{
+	const struct command *command = arguments->command;
+	char typed[sizeof usage->what];
+	const char *name = typed + 1, *instead, *synonym;
+	struct option_owners owners = { .text = "" };
+	const struct option_row *option;
+	bool is_long;
+
+	memcpy(typed, usage->what, sizeof typed);
+	name += typed[1] == '-';
+	is_long = typed[1] != '\0' && typed[2] != '\0';
+	instead = removed_word(typed, command->name);
+	if (instead != NULL) {
+		usage_what(usage, "%s was removed; use %s", typed, instead);
+		return;
+	}
+	synonym = slip_synonym(typed);
+	option = is_long ? nearest_option(command, name) : NULL;
+	/* Of a long name behind a single dash the command has the option. */
+	if (is_long ? name == typed + 2 : strchr("-", typed[1]) == NULL)
+		list_owners(&owners, arguments->commands, is_long ? name : NULL, *name);
+	if (owners.count > 0)
+		usage_what(usage, "%s has no option %s", command->name, typed);
+	else
+		usage_what(usage, "unknown option %s", typed);
+	if (synonym != NULL)
+		usage_hint(usage, "did you mean %s? (fsdp-inspect help %s)", synonym,
+			command->name);
+	else if (owners.count > 0)
+		usage_hint(usage, "it is an option of %s (fsdp-inspect help %s)",
+			owners.text, command->name);
+	else if (option != NULL)
+		usage_hint(usage, "did you mean --%s? (fsdp-inspect help %s)",
+			option->name, command->name);
+	else
+		usage_hint(usage, "fsdp-inspect help %s", command->name);
 }
 
 /* ---- URLs ---- */
@@ -427,38 +542,10 @@ static bool split_at(
 	return false;
 }
 
-/* How the command answers for two: at once, for each, or for the first one. */
-static void mean_both(struct usage *usage, const struct arguments *arguments,
-	const char *word, const char *first, const char *second)
-{
-	const struct command *command = arguments->command;
-	bool each = command->inputs == INPUTS_MANY && command->judge == NULL &&
-		    !command->answers_each;
-	bool both = command->inputs != INPUTS_ONE && command->inputs != INPUTS_FILE &&
-		    command->inputs != INPUTS_ONE_NAMES &&
-		    command->inputs != INPUTS_ONE_SOME;
-	struct texts line = { 0 };
-	bool good = texts_add(&line, command->name) &&
-		    (!each || texts_add(&line, "--separate"));
-
-	for (char *const *typed = arguments->typed; good && *typed != NULL; typed++) {
-		if (strcmp(*typed, command->name) == 0)
-			continue;
-		if (strcmp(*typed, word) != 0)
-			good = texts_add(&line, *typed);
-		else
-			good = texts_add(&line, first) &&
-			       (!both || texts_add(&line, second));
-	}
-	usage->hint[0] = '\0';
-	if (good)
-		retyped_hint(usage, &line, both ? NULL : "run it once for each");
-	free(line.items);
-}
-
 bool slip_joined(struct usage *usage, const struct arguments *arguments, const char *word)
 {
 	static const char *const signs[] = { "...", "..", ",", ":" };
+	const struct command *command = arguments->command;
 	const char *second;
 	char *first;
 
@@ -468,8 +555,18 @@ bool slip_joined(struct usage *usage, const struct arguments *arguments, const c
 		/* It may be the name of a file all the same. */
 		bool joined = access(word, F_OK) != 0;
 		if (joined) {
+			/* For two it answers at once, for each, or for one. */
+			bool several = command->inputs != INPUTS_ONE &&
+				       command->inputs != INPUTS_FILE &&
+				       command->inputs != INPUTS_ONE_NAMES &&
+				       command->inputs != INPUTS_ONE_SOME;
+
 			usage_what(usage, "%s is neither a file nor a folder", word);
-			mean_both(usage, arguments, word, first, second);
+			mean_paths(usage, arguments, &(struct texts){ &word, 1 },
+				(const char *const[]){ first, second }, several ? 2 : 1,
+				command->inputs == INPUTS_MANY &&
+					command->judge == NULL && !command->answers_each,
+				several ? NULL : "run it once for each");
 		}
 		free(first);
 		return joined;
@@ -623,7 +720,7 @@ static bool mean_world(
 		snprintf(option, sizeof option, "--world=%s", word) >= (int)sizeof option)
 		return false;
 	usage_what(usage, "the number of ranks is an option");
-	mean_option(usage, arguments, option, word);
+	slip_needs(usage, arguments, option, word);
 	return true;
 }
 
@@ -670,7 +767,7 @@ static bool mean_file(
 			continue;
 		usage_what(usage, "%s would be a folder of this name", place);
 		if (files[i].to != NULL)
-			slip_needs(usage, arguments, files[i].to);
+			slip_needs(usage, arguments, files[i].to, NULL);
 		else
 			usage_hint(usage,
 				"safetensors are written: --to=safetensors -o %.*s.safetensors",

@@ -6,6 +6,20 @@
 
 /* What people type by habit or by mistake, and what to type instead. */
 
+/*
+ * A line to type instead of the one that was typed: "fsdp-inspect" and words, each quoted
+ * as a shell takes it. What does not fit is cut off.
+ */
+struct retyped {
+	char text[300];
+	size_t size;
+};
+
+/* Begins with these words, up to NULL. */
+void retyped_line(struct retyped *line, ...) __attribute__((sentinel));
+/* Behind a space. */
+void retyped_word(struct retyped *line, const char *word);
+
 /* Answers a first word that is not a command. `words` are all that were typed but options, the
  * wrong one first. */
 void slip_command(struct usage *usage, const struct arguments *arguments,
@@ -23,9 +37,10 @@ void slip_option(struct usage *usage, const struct arguments *arguments);
 /* What to type instead of a word or an option ("--name") of another tool; NULL: it is none. */
 const char *slip_synonym(const char *typed);
 
-/* The line that was typed, with another option in it. */
-void slip_needs(
-	struct usage *usage, const struct arguments *arguments, const char *option);
+/* The line that was typed, with another option in it, in the place of a word unless that is
+ * NULL. */
+void slip_needs(struct usage *usage, const struct arguments *arguments,
+	const char *option, const char *word);
 
 /* Several checkpoints for a command that answers for one: the line for an answer each or,
  * where there is no such line, that for the first one. */

@@ -13,7 +13,6 @@
 #include <fsdp/analysis.h>
 
 #include "cmd/export/export.h"
-#include "front/retype.h"
 #include "front/slip.h"
 #include "part/judged-failures.h"
 #include "part/nothing.h"

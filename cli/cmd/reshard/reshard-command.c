@@ -67,7 +67,7 @@ static bool read_world(struct resharding *resharding)
 	if (will->world < 0) {
 		struct usage usage;
 
-		slip_needs(&usage, resharding->run->arguments, "--world=6");
+		slip_needs(&usage, resharding->run->arguments, "--world=6", NULL);
 		return !refuse(resharding->run, usage.hint,
 			"reshard needs the number of ranks: --world, or --mesh");
 	}

@@ -10,7 +10,6 @@
 
 #include "run/answer.h"
 #include "cmd/show/show.h"
-#include "front/retype.h"
 #include "front/slip.h"
 #include "part/nothing.h"
 #include "part/places.h"
