@@ -343,6 +343,30 @@ static const char *nearest_command(
 	return nearest.best;
 }
 
+/* An output in the place of a command: the first command that writes it. */
+static bool answer_output(
+	struct usage *usage, const struct arguments *arguments, const char *word)
+{
+	const struct out_format *format = out_format_find(word);
+	const struct command *const *all = arguments->commands;
+	struct guess guess = { .left_out = { word } };
+
+	if (access(word, F_OK) == 0)
+		return false;
+	while (format != NULL && *all != NULL && ((*all)->shapes & format->shapes) == 0)
+		all++;
+	if (format == NULL || *all == NULL)
+		return false;
+	guess.command = (*all)->name;
+	if (strcmp((*all)->output, word) != 0) {
+		guess.needs[0] = "-o";
+		guess.needs[1] = word;
+	}
+	usage_what(usage, "%s is an output, not a command", word);
+	meant(usage, arguments, &guess);
+	return true;
+}
+
 void slip_command(
 	struct usage *usage, const struct arguments *arguments, const struct texts *words)
 {
@@ -350,6 +374,8 @@ void slip_command(
 	const char *instead = removed_word(word, NULL);
 	struct guess guess = { .left_out = { word } };
 
+	if (synonym == NULL && answer_output(usage, arguments, word))
+		return;
 	if (instead != NULL) {
 		usage_what(usage, "%s was removed; use %s", word, instead);
 		return;
