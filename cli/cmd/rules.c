@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "front/command.h"
-#include "front/rule-name.h"
+#include "front/nearest.h"
 #include "render/record.h"
 
 static const char *const SEVERITIES[] = { "note", "warning", "error", NULL };

@@ -40,8 +40,8 @@ bool selection_ran_out_of_memory(const struct selection *selection);
 bool selection_takes_tensor(struct selection *selection,
 	const struct fsdp_checkpoint *checkpoint, uint32_t tensor, struct fsdp_span name);
 
-/* Looks for the container of stored names (container.h), so that patterns may be about
- * either name. False: out of memory. Before it is called there is none. */
+/* Looks for the container of stored names ("model." of "model.fc.weight", where a plan has
+ * "fc.weight"), so that patterns may be about either name. False: out of memory. Before it is called there is none. */
 bool selection_know(
 	struct selection *selection, const struct fsdp_checkpoint *checkpoint);
 

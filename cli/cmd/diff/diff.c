@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cmd/diff/diff.h"
-#include "front/dtype-word.h"
+#include "front/nearest.h"
 #include "part/tensor-reading.h"
 #include "part/typed-names.h"
 #include "run/answer.h"
