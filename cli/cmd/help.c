@@ -12,7 +12,6 @@
 
 #include "front/help-pages.h"
 #include "front/nearest.h"
-#include "front/topics.h"
 
 /* ---- overview ---- */
 

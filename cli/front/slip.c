@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,9 +15,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "front/help-pages.h"
 #include "front/nearest.h"
 #include "front/slip.h"
-#include "front/topics.h"
 
 /* ---- lines to type ---- */
 
@@ -167,7 +168,7 @@ static const struct {
 	{ "--type", "--dtype=TYPE" },
 };
 
-const char *slip_synonym(const char *typed)
+static const char *synonym_of(const char *typed)
 {
 	for (size_t i = 0; i < sizeof synonyms / sizeof *synonyms; i++)
 		if (strcasecmp(synonyms[i].typed, typed) == 0)
@@ -181,27 +182,21 @@ static bool looks_like_path(const char *word)
 	       access(word, F_OK) == 0;
 }
 
-/* Another word behind the first one that is a command. */
-static const char *later_command(
-	const struct command *const *commands, const struct texts *words)
-{
-	for (size_t i = 1; i < words->count; i++)
-		if (command_find(commands, words->items[i]) != NULL)
-			return words->items[i];
-	return NULL;
-}
-
 /* The path first and the command behind it, or none at all. */
 static void answer_path(
 	struct usage *usage, const struct arguments *arguments, const struct texts *words)
 {
-	const char *command = later_command(arguments->commands, words);
-	const struct guess guess = { .command = command != NULL ? command : "info",
-		.left_out = { command } };
+	size_t at = 1;
 
+	while (at < words->count &&
+		command_find(arguments->commands, words->items[at]) == NULL)
+		at++;
+	const char *command = at < words->count ? words->items[at] : NULL;
 	usage_what(
 		usage, command != NULL ? "the command comes first" : "no command given");
-	meant(usage, arguments, &guess);
+	meant(usage, arguments,
+		&(struct guess){ .command = command != NULL ? command : "info",
+			.left_out = { command } });
 }
 
 /* "step-1000-weights" for runs/step-1000/, "model-weights" for model.pt. */
@@ -224,26 +219,6 @@ static void place_beside(char *place, size_t room, const char *checkpoint)
 			checkpoint + begin);
 }
 
-/* The first of the words that is not an input; NULL: all are. */
-static const char *no_input(const struct texts *words, size_t first)
-{
-	for (size_t i = first; i < words->count; i++)
-		if (access(words->items[i], F_OK) != 0)
-			return words->items[i];
-	return NULL;
-}
-
-/* Without what says that torch.load reads it, since it will not. */
-static size_t name_size(const char *place)
-{
-	const char *dot = strrchr(place, '.');
-	bool torch = dot != NULL && dot != place &&
-		     (strcmp(dot, ".pt") == 0 || strcmp(dot, ".pth") == 0 ||
-			     strcmp(dot, ".bin") == 0 || strcmp(dot, ".ckpt") == 0);
-
-	return torch ? (size_t)(dot - place) : strlen(place);
-}
-
 static bool has_place(char *const *typed)
 {
 	bool has = false;
@@ -256,22 +231,33 @@ static bool has_place(char *const *typed)
 void slip_export(struct usage *usage, const struct arguments *arguments,
 	const struct texts *words, bool is_named)
 {
-	/* The command, and the checkpoint. */
-	const char *place = is_named ? NULL : no_input(words, 2);
-	/* A second checkpoint is exported by a line of its own. */
-	const char *second =
-		place == NULL && !is_named && words->count > 2 ? words->items[2] : NULL;
-	struct guess guess = { .command = "export",
-		.left_out = { words->items[0], place != NULL ? place : second } };
+	static const char *const torch[] = { ".pt", ".pth", ".bin", ".ckpt" };
+	/* Behind the command and the checkpoint: the first that is not an input. A second
+	 * checkpoint is exported by a line of its own. */
+	size_t at = 2;
 	char made[300];
 
-	if (place != NULL)
-		snprintf(made, sizeof made, "%.*s", (int)name_size(place), place);
-	else
-		place_beside(made, sizeof made, words->count > 1 ? words->items[1] : ".");
+	while (at < words->count && access(words->items[at], F_OK) == 0)
+		at++;
+	const char *place = !is_named && at < words->count ? words->items[at] : NULL;
+	const char *second = !is_named && words->count > 2 ? words->items[2] : NULL;
+	struct guess guess = { .command = "export",
+		.left_out = { words->items[0], place != NULL ? place : second } };
 	if (!has_place(arguments->typed)) {
 		guess.needs[0] = "-o";
 		guess.needs[1] = made;
+	}
+	if (place == NULL) {
+		place_beside(made, sizeof made, words->count > 1 ? words->items[1] : ".");
+	} else {
+		snprintf(made, sizeof made, "%s", place);
+		/* Without what says that torch.load reads it, since it will not. */
+		char *dot = strrchr(made, '.');
+		for (size_t i = 0;
+			dot != NULL && dot != made && i < sizeof torch / sizeof *torch;
+			i++)
+			if (strcmp(dot, torch[i]) == 0)
+				*dot = '\0';
 	}
 	meant(usage, arguments, &guess);
 }
@@ -313,19 +299,19 @@ void slip_several(struct usage *usage, const struct arguments *arguments,
 static void mean_synonym(struct usage *usage, const struct arguments *arguments,
 	const struct texts *words, const char *instead)
 {
-	char *command = strdup(instead), *rest = NULL;
-	struct guess guess = { .left_out = { words->items[0] }, .words = words };
+	size_t size = strcspn(instead, " ");
+	char command[16];
 
-	if (command == NULL)
-		return;
-	strtok_r(command, " ", &rest);
-	guess.command = command;
-	guess.needs[0] = rest != NULL && *rest != '\0' ? rest : NULL;
+	snprintf(command, sizeof command, "%.*s", (int)size, instead);
 	if (strcmp(instead, "export") == 0)
 		slip_export(usage, arguments, words, false);
 	else
-		meant(usage, arguments, &guess);
-	free(command);
+		meant(usage, arguments,
+			&(struct guess){ .command = command,
+				.needs = { instead[size] != '\0' ? instead + size + 1
+								 : NULL },
+				.left_out = { words->items[0] },
+				.words = words });
 }
 
 /* The command that is most like the word; NULL: none is. */
@@ -370,7 +356,7 @@ static bool answer_output(
 void slip_command(
 	struct usage *usage, const struct arguments *arguments, const struct texts *words)
 {
-	const char *word = words->items[0], *synonym = slip_synonym(word);
+	const char *word = words->items[0], *synonym = synonym_of(word);
 	const char *instead = removed_word(word, NULL);
 	struct guess guess = { .left_out = { word } };
 
@@ -398,29 +384,15 @@ void slip_command(
 
 /* ---- options of other commands ---- */
 
-struct option_owners {
-	char text[200];
-	size_t count;
-};
-
-/* The commands that have the option which this one lacks. */
-static void list_owners(struct option_owners *owners,
-	const struct command *const *commands, const char *name, char letter)
+/* Its own, or a selector. */
+static bool has_option(const struct command *command, const char *name, char letter)
 {
-	for (; *commands != NULL; commands++) {
-		const struct command *other = *commands;
-		size_t used = strlen(owners->text);
-		bool has = other->options != NULL &&
-			   option_find(other->options, name, letter) != NULL;
+	bool has = command->options != NULL &&
+		   option_find(command->options, name, letter) != NULL;
 
-		for (size_t i = 0; command_selectors(other)[i] != NULL; i++)
-			has |= option_find(command_selectors(other)[i], name, letter) !=
-			       NULL;
-		if (!has)
-			continue;
-		snprintf(owners->text + used, sizeof owners->text - used, "%s%s",
-			owners->count++ > 0 ? ", " : "", other->name);
-	}
+	for (size_t i = 0; !has && command_selectors(command)[i] != NULL; i++)
+		has = option_find(command_selectors(command)[i], name, letter) != NULL;
+	return has;
 }
 
 /* The option that is most like it or, if none is, the first that has it in its name. */
@@ -449,35 +421,42 @@ static const struct option_row *nearest_option(
 void slip_option(struct usage *usage, const struct arguments *arguments)
 {
 	const struct command *command = arguments->command;
-	char typed[sizeof usage->what];
-	const char *name = typed + 1, *instead, *synonym;
-	struct option_owners owners = { .text = "" };
+	char typed[sizeof usage->what], owners[200] = "";
 	const struct option_row *option;
+	const char *name, *instead, *synonym;
 	bool is_long;
 
 	memcpy(typed, usage->what, sizeof typed);
-	name += typed[1] == '-';
+	name = typed + (typed[1] == '-' ? 2 : 1);
 	is_long = typed[1] != '\0' && typed[2] != '\0';
 	instead = removed_word(typed, command->name);
 	if (instead != NULL) {
 		usage_what(usage, "%s was removed; use %s", typed, instead);
 		return;
 	}
-	synonym = slip_synonym(typed);
+	synonym = synonym_of(typed);
 	option = is_long ? nearest_option(command, name) : NULL;
-	/* Of a long name behind a single dash the command has the option. */
-	if (is_long ? name == typed + 2 : strchr("-", typed[1]) == NULL)
-		list_owners(&owners, arguments->commands, is_long ? name : NULL, *name);
-	if (owners.count > 0)
+	/* The commands that have it. Behind a single dash a long name is of this one. */
+	for (size_t i = 0; arguments->commands[i] != NULL; i++) {
+		size_t used = strlen(owners);
+
+		if (is_long ? name == typed + 2 &&
+					has_option(arguments->commands[i], name, '\0')
+			    : typed[1] != '-' && typed[1] != '\0' &&
+					has_option(arguments->commands[i], NULL, *name))
+			snprintf(owners + used, sizeof owners - used, "%s%s",
+				used > 0 ? ", " : "", arguments->commands[i]->name);
+	}
+	if (owners[0] != '\0')
 		usage_what(usage, "%s has no option %s", command->name, typed);
 	else
 		usage_what(usage, "unknown option %s", typed);
 	if (synonym != NULL)
 		usage_hint(usage, "did you mean %s? (fsdp-inspect help %s)", synonym,
 			command->name);
-	else if (owners.count > 0)
-		usage_hint(usage, "it is an option of %s (fsdp-inspect help %s)",
-			owners.text, command->name);
+	else if (owners[0] != '\0')
+		usage_hint(usage, "it is an option of %s (fsdp-inspect help %s)", owners,
+			command->name);
 	else if (option != NULL)
 		usage_hint(usage, "did you mean --%s? (fsdp-inspect help %s)",
 			option->name, command->name);
@@ -550,53 +529,34 @@ bool slip_url(struct usage *usage, const char *command, const char *path)
 
 /* ---- two paths in one word ---- */
 
-/* Whether the word is two paths with the sign between them; then *ret_first is the one in
- * front, from malloc, and *ret_second lies in the word. */
-static bool split_at(
-	const char *word, const char *sign, char **ret_first, const char **ret_second)
-{
-	const char *at = *word != '\0' ? strstr(word + 1, sign) : NULL;
-
-	for (; at != NULL; at = strstr(at + 1, sign)) {
-		*ret_first = strndup(word, (size_t)(at - word));
-		*ret_second = at + strlen(sign);
-		if (*ret_first != NULL && access(*ret_first, F_OK) == 0 &&
-			access(*ret_second, F_OK) == 0)
-			return true;
-		free(*ret_first);
-	}
-	return false;
-}
-
 bool slip_joined(struct usage *usage, const struct arguments *arguments, const char *word)
 {
 	static const char *const signs[] = { "...", "..", ",", ":" };
 	const struct command *command = arguments->command;
-	const char *second;
-	char *first;
+	/* For two it answers at once, for each, or for one. */
+	bool several = command->inputs != INPUTS_ONE && command->inputs != INPUTS_FILE &&
+		       command->inputs != INPUTS_ONE_NAMES &&
+		       command->inputs != INPUTS_ONE_SOME;
+	bool each = command->inputs == INPUTS_MANY && command->judge == NULL &&
+		    !command->answers_each;
+	char first[PATH_MAX];
 
-	for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
-		if (!split_at(word, signs[i], &first, &second))
-			continue;
-		/* It may be the name of a file all the same. */
-		bool joined = access(word, F_OK) != 0;
-		if (joined) {
-			/* For two it answers at once, for each, or for one. */
-			bool several = command->inputs != INPUTS_ONE &&
-				       command->inputs != INPUTS_FILE &&
-				       command->inputs != INPUTS_ONE_NAMES &&
-				       command->inputs != INPUTS_ONE_SOME;
+	/* It may be the name of a file all the same. */
+	if (*word == '\0' || strlen(word) >= sizeof first || access(word, F_OK) == 0)
+		return false;
+	for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
+		for (const char *at = word; (at = strstr(at + 1, signs[i])) != NULL;) {
+			const char *second = at + strlen(signs[i]);
 
+			snprintf(first, sizeof first, "%.*s", (int)(at - word), word);
+			if (access(first, F_OK) != 0 || access(second, F_OK) != 0)
+				continue;
 			usage_what(usage, "%s is neither a file nor a folder", word);
 			mean_paths(usage, arguments, &(struct texts){ &word, 1 },
 				(const char *const[]){ first, second }, several ? 2 : 1,
-				command->inputs == INPUTS_MANY &&
-					command->judge == NULL && !command->answers_each,
-				several ? NULL : "run it once for each");
+				each, several ? NULL : "run it once for each");
+			return true;
 		}
-		free(first);
-		return joined;
-	}
 	return false;
 }
 
@@ -619,56 +579,30 @@ static size_t distance_of(const char *name, const char *entry)
 	return strlen(name) > 2 && strncmp(entry, name, strlen(name)) == 0 ? 3 : SIZE_MAX;
 }
 
-/* The entry that is most like the name; from malloc, or NULL. */
-static char *nearest_entry(DIR *folder, const char *name)
+/* The entry that is most like the name, or "". */
+static void nearest_entry(DIR *folder, const char *name, char best[NAME_MAX + 1])
 {
 	size_t least = SIZE_MAX;
 	struct dirent *entry;
-	char *best = NULL;
 
+	*best = '\0';
 	for (int i = 0; i < MOST_ENTRIES && (entry = readdir(folder)) != NULL; i++) {
 		size_t distance = distance_of(name, entry->d_name);
 
 		/* Folders have no order: of equal ones the first by name. */
 		if (distance > least || distance == SIZE_MAX ||
-			(distance == least && best != NULL &&
-				strcmp(entry->d_name, best) > 0))
+			(distance == least && strcmp(entry->d_name, best) > 0))
 			continue;
-		free(best);
-		best = strdup(entry->d_name);
+		snprintf(best, NAME_MAX + 1, "%s", entry->d_name);
 		least = distance;
 	}
-	return best;
-}
-
-/* Looks into the folder that is `above` bytes of the path, for a name that ends at `size`.
- * False: there is no such folder. */
-static bool look_into(const char *path, size_t above, size_t size, char **ret_found)
-{
-	char *folder = above != 0 ? strndup(path, above) : strdup(".");
-	char *name = strndup(path + above, size - above), *best = NULL;
-	DIR *entries = folder != NULL && name != NULL ? opendir(folder) : NULL;
-
-	if (entries != NULL) {
-		best = nearest_entry(entries, name);
-		closedir(entries);
-	}
-	*ret_found = NULL;
-	if (best == NULL && above == 0)
-		best = strdup("./");
-	if (entries != NULL && asprintf(ret_found, "%.*s%s", (int)above, path,
-				       best != NULL ? best : "") < 0)
-		*ret_found = NULL;
-	free(best);
-	free(name);
-	free(folder);
-	return entries != NULL;
 }
 
 char *slip_near_path(const char *path)
 {
+	char folder[PATH_MAX], name[NAME_MAX + 1], best[NAME_MAX + 1], *found;
 	size_t size = strlen(path), above;
-	char *found;
+	DIR *entries;
 
 	/* Up to the first folder that is there. */
 	do {
@@ -676,11 +610,20 @@ char *slip_near_path(const char *path)
 			size--;
 		const char *slash = memrchr(path, '/', size);
 		above = slash != NULL ? (size_t)(slash - path) + 1 : 0;
-		if (look_into(path, above, size, &found))
-			return found;
+		if (above >= sizeof folder)
+			return NULL;
+		snprintf(folder, sizeof folder, "%.*s", (int)above, path);
+		snprintf(name, sizeof name, "%.*s", (int)(size - above), path + above);
+		entries = opendir(above > 0 ? folder : ".");
 		size = above;
-	} while (above > 1);
-	return NULL;
+	} while (entries == NULL && above > 1);
+	if (entries == NULL)
+		return NULL;
+	nearest_entry(entries, name, best);
+	closedir(entries);
+	if (*best == '\0' && above == 0)
+		return strdup("./");
+	return asprintf(&found, "%s%s", folder, best) < 0 ? NULL : found;
 }
 
 /* ---- names in the place of paths ---- */
@@ -704,25 +647,16 @@ bool slip_is_name(const char *word, const char *near)
 	       !has_suffix_of_file(word);
 }
 
-static bool takes_patterns(const struct command *command)
-{
-	for (size_t i = 0; command_selectors(command)[i] != NULL; i++)
-		if (option_find(command_selectors(command)[i], "glob", '\0') != NULL)
-			return true;
-	return false;
-}
-
 /* "show CHECKPOINT NAME", or "ls -g NAME CHECKPOINT" where the command has patterns. */
 static void mean_name(struct usage *usage, const struct command *command,
 	const char *checkpoint, const char *name)
 {
 	struct retyped line;
 
-	if (takes_patterns(command)) {
+	if (has_option(command, "glob", '\0')) {
 		retyped_line(&line, command->name, NULL);
 		/* Of whole files no name can be chosen. */
-		if (command->options != NULL &&
-			option_find(command->options, "logical", '\0') != NULL)
+		if (has_option(command, "logical", '\0'))
 			retyped_word(&line, "--logical");
 		retyped_word(&line, "-g");
 		retyped_word(&line, name);
@@ -738,10 +672,9 @@ static void mean_name(struct usage *usage, const struct command *command,
 static bool mean_world(
 	struct usage *usage, const struct arguments *arguments, const char *word)
 {
-	const struct option_row *rows = arguments->command->options;
 	char option[32];
 
-	if (rows == NULL || option_find(rows, "world", '\0') == NULL || *word == '\0' ||
+	if (!has_option(arguments->command, "world", '\0') || *word == '\0' ||
 		strspn(word, "0123456789") != strlen(word) ||
 		snprintf(option, sizeof option, "--world=%s", word) >= (int)sizeof option)
 		return false;
@@ -833,19 +766,6 @@ static bool is_no_json(const char *path)
 	return is_folder || (got == 1 && first != '{');
 }
 
-/* Who merges a checkpoint wants its shards as one. */
-static bool mean_export(
-	struct usage *usage, const struct arguments *arguments, const struct texts *paths)
-{
-	if (paths->count == 0 || !is_no_json(paths->items[0]))
-		return false;
-	usage_what(usage,
-		"%s: merge joins results of --part, not the shards of a checkpoint",
-		paths->items[0]);
-	slip_export(usage, arguments, &arguments->words, false);
-	return true;
-}
-
 bool slip_order(struct usage *usage, const struct arguments *arguments,
 	const struct texts *paths, const struct texts *near, char *const *words,
 	size_t word_count)
@@ -853,8 +773,16 @@ bool slip_order(struct usage *usage, const struct arguments *arguments,
 	const struct command *command = arguments->command;
 	size_t there = 0;
 
-	if (strcmp(command->name, "merge") == 0)
-		return mean_export(usage, arguments, paths);
+	/* Who merges a checkpoint wants its shards as one. */
+	if (strcmp(command->name, "merge") == 0) {
+		if (paths->count == 0 || !is_no_json(paths->items[0]))
+			return false;
+		usage_what(usage,
+			"%s: merge joins results of --part, not the shards of a checkpoint",
+			paths->items[0]);
+		slip_export(usage, arguments, &arguments->words, false);
+		return true;
+	}
 	if (command->writes != NULL && mean_place(usage, arguments, paths))
 		return true;
 	if (command->inputs == INPUTS_ONE_NAMES || command->inputs == INPUTS_ONE_SOME)

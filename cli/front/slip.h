@@ -34,9 +34,6 @@ void slip_export(struct usage *usage, const struct arguments *arguments,
  * usage->what is it, as options_parse left it. */
 void slip_option(struct usage *usage, const struct arguments *arguments);
 
-/* What to type instead of a word or an option ("--name") of another tool; NULL: it is none. */
-const char *slip_synonym(const char *typed);
-
 /* The line that was typed, with another option in it, in the place of a word unless that is
  * NULL. */
 void slip_needs(struct usage *usage, const struct arguments *arguments,

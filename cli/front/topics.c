@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "front/help-pages.h"
-#include "front/topics.h"
 
 static const char PLAN[] =
 	"A checkpoint stores names, shapes and bytes. It does not store the classes of\n"
@@ -143,7 +142,6 @@ static const char RULES[] =
 	"\n"
 	"The manual page fsdp-inspect-rules(7) has cause and cure of each.\n";
 
-/* The glossary: words that messages and manual use, each in one line. */
 const char help_words[] =
 	"  rank            a process of the training run; ranks count from 0\n"
 	"  world size      how many ranks the run had\n"

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "run/style.h"
-#include "front/topics.h"
+#include "front/help-pages.h"
 #include "front/nearest.h"
 #include "run/launcher.h"
 #include "run/output.h"
