@@ -108,18 +108,6 @@ uint64_t input_limit(const struct texts *texts, const char *name)
 
 /* ---- lists of files ---- */
 
-/* The ceiling of directories is good enough for lists: a million. */
-static uint64_t most_files(const struct inputs *inputs)
-{
-	uint64_t most = find_limit("files", strlen("files"))->value;
-
-	for (size_t i = 0; i < inputs->options.limit_count; i++) {
-		if (strcmp(inputs->limits[i].name, "files") == 0)
-			most = inputs->limits[i].value;
-	}
-	return most != 0 ? most : UINT64_MAX;
-}
-
 /* One entry into buffer, without its zero byte: its size, -1 at the end, -2 if it is too
  * long to be a path. */
 static int next_entry(FILE *stream, char buffer[PATH_MAX])
@@ -135,10 +123,11 @@ static int next_entry(FILE *stream, char buffer[PATH_MAX])
 	return byte == EOF && size == 0 ? -1 : size;
 }
 
-static enum usage_result read_entries(
-	struct inputs *inputs, FILE *stream, const char *list, struct usage *usage)
+/* The ceiling of directories is good enough for lists: a million. */
+static enum usage_result read_entries(struct inputs *inputs, FILE *stream,
+	const char *list, uint64_t most, struct usage *usage)
 {
-	uint64_t most = most_files(inputs), count = 0;
+	uint64_t count = 0;
 	char buffer[PATH_MAX];
 	int size;
 
@@ -167,8 +156,9 @@ static enum usage_result read_entries(
 }
 
 static enum usage_result read_list(
-	struct inputs *inputs, const char *list, struct usage *usage)
+	struct inputs *inputs, const struct common_options *common, struct usage *usage)
 {
+	const char *list = common->files0_from;
 	bool is_stdin = strcmp(list, "-") == 0;
 	FILE *stream = is_stdin ? stdin : fopen(list, "re");
 	enum usage_result result;
@@ -178,13 +168,12 @@ static enum usage_result read_list(
 		usage_hint(usage, "give --files0-from a file that can be read");
 		return USAGE_WRONG;
 	}
-	result = read_entries(inputs, stream, is_stdin ? "standard input" : list, usage);
+	result = read_entries(inputs, stream, is_stdin ? "standard input" : list,
+		input_limit(&common->limits, "files"), usage);
 	if (!is_stdin)
 		fclose(stream);
 	return result;
 }
-
-/* ---- words ---- */
 
 /* ---- folders of recordings ---- */
 
@@ -535,7 +524,7 @@ enum usage_result inputs_collect(
 	if (result == USAGE_GOOD)
 		result = set_limits(inputs, &arguments->common.limits, usage);
 	if (result == USAGE_GOOD && arguments->common.files0_from != NULL)
-		result = read_list(inputs, arguments->common.files0_from, usage);
+		result = read_list(inputs, &arguments->common, usage);
 	if (result == USAGE_GOOD)
 		result = check_words(inputs, arguments, usage);
 	if (result == USAGE_GOOD)

@@ -17,7 +17,6 @@
 #include <pcre2.h>
 
 #include "front/nearest.h"
-#include "front/rank-pattern.h"
 #include "front/select.h"
 #include "render/character.h"
 

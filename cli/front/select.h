@@ -60,4 +60,12 @@ bool selection_takes_file(struct selection *selection, struct fsdp_span path);
 bool selection_takes_piece(struct selection *selection,
 	const struct fsdp_checkpoint *checkpoint, const struct fsdp_piece *piece);
 
+/* An expression that finds the rank in a path: its first group, or all that it matches.
+ * NULL: it is none, or memory ran out. */
+void *rank_pattern_new(const char *expression);
+void rank_pattern_free(void *pattern);
+
+/* A number, or INT64_MIN. */
+int64_t rank_pattern_find(void *pattern, const char *path);
+
 #endif

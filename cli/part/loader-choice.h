@@ -5,7 +5,7 @@
 #include <fsdp/loaders.h>
 
 #include "front/command.h"
-#include "front/strings.h"
+#include "front/option.h"
 #include "render/record.h"
 
 /* Parameters of loaders, as NAME=VALUE was typed for them. */

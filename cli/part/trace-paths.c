@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "front/strings.h"
+#include "front/option.h"
 #include "part/trace-paths.h"
 
 enum { TRACES_MOST = 10000 };

@@ -5,7 +5,7 @@
 #include <stdarg.h>
 
 #include "front/command.h"
-#include "front/strings.h"
+#include "front/option.h"
 
 /*
  * What is reported beside an answer: inputs, findings, failures, notes. The envelope shows

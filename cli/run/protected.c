@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "front/strings.h"
+#include "front/option.h"
 #include "render/character.h"
 #include "run/protected.h"
 

@@ -9,7 +9,6 @@
 
 #include <cmocka.h>
 
-#include "front/rank-pattern.h"
 #include "front/select.h"
 
 /* Options with nothing given, as the front makes them. */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cmd/order/order.h"
-#include "front/rank-pattern.h"
+#include "front/select.h"
 
 #define AT(field) offsetof(struct order_options, field)
 static const struct option_row OPTIONS[] = {

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cmd/replay/checks.h"
-#include "front/rank-pattern.h"
+#include "front/select.h"
 #include "cmd/replay/comparison.h"
 #include "cmd/replay/replay.h"
 #include "part/time-lanes.h"
