@@ -398,12 +398,12 @@ def write(folder, tensors, **documents):
 PAIRS = [f"model.layers.{i}.self_attn.{m}" for i in range(2) for m in ("q_proj", "v_proj")]
 
 
-def adapter(prefix="base_model.model.", first=(4, 16), second=(24, 4), near=(), count=None, **config):
+def adapter(prefix="base_model.model.", first=(4, 16), second=(24, 4), near=(), count=None, strip="", **config):
     """LoRA of rank 4; `near` are the arguments of its near miss."""
     def lora(folder, wrong):
         if not wrong:
             return adapter(**dict(near))(folder, True)
-        pairs = PAIRS[:count]
+        pairs = [name.removeprefix(strip) for name in PAIRS[:count]]
         tensors = {f"{prefix}{module}.lora_A.weight": first for module in pairs} | {f"{prefix}{module}.lora_B.weight": second for module in pairs}
         return [write(folder, tensors, adapter_config={"peft_type": "LORA", "r": 4, "target_modules": ["q_proj", "v_proj"]} | config)]
     return lora
@@ -505,6 +505,8 @@ ROWS = [
     ("FI5008", "error", moments), ("FI6003", "error", merged_shapes), ("FI6004", "error", merged_values),
     *(("FI1044", "error", impossible(*view)) for view in IMPOSSIBLE),
     ("FI1091", "error", adapter(count=0)), ("FI4002", "error", adapter(prefix="base_model.model." * 2)), ("FI4002", "error", adapter(prefix="")),
+    ("FI4002", "error", adapter(strip="model.", near={"task_type": "CAUSAL_LM"}, task_type="CAUSAL_LM")),
+    ("FI4002", "error", adapter(strip="model.", near={"strip": "model.", "task_type": "FEATURE_EXTRACTION"}, task_type="CAUSAL_LM")),
     ("FI4005", "error", adapter(first=(32,), second=(48,))), ("FI4005", "error", adapter(first=(32,))),
     ("FI1091", "error", adapter(first=(16, 4), second=(4, 24))), ("FI1091", "error", adapter(first=(8, 16), second=(24, 8), near={"first": (8, 16), "second": (24, 8), "r": 8})),
     ("FI1094", "error", adapter(first=(2, 16))), ("FI1094", "error", adapter(second=(24, 1), near={"first": (4, 4), "second": (4, 4)})),

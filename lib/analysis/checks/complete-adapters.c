@@ -358,7 +358,10 @@ static void judge_flat(struct fsdp_complete *complete)
 static void judge_prefix(struct fsdp_complete *complete)
 {
 	const char *family = fsdp_checkpoint_format(complete->checkpoint).family;
-	struct affected twice = { 0 }, without = { 0 };
+	struct affected twice = { 0 }, without = { 0 }, bare = { 0 };
+	bool has_head = fsdp_span_is(
+		fsdp_complete_get_text(complete, complete->config.adapter, "task_type"),
+		"CAUSAL_LM");
 	size_t of = 0;
 
 	if (family == NULL || strncmp(family, "peft", 4) != 0)
@@ -374,9 +377,19 @@ static void judge_prefix(struct fsdp_complete *complete)
 			keep_affected(complete, &without, i);
 		else if (fsdp_span_begins(name, FSDP_SPAN(PREFIX PREFIX)))
 			keep_affected(complete, &twice, i);
+		else if (has_head &&
+			 fsdp_span_begins(name, FSDP_SPAN(PREFIX "layers.")) &&
+			 (fsdp_complete_contains(name, ".self_attn.") ||
+				 fsdp_complete_contains(name, ".mlp.")))
+			keep_affected(complete, &bare, i);
 	}
 	if (complete->failed || of == 0)
 		return;
+	if (bare.count == of)
+		tell_affected(complete, &bare, FSDP_RULE_WRAPPER_PREFIX,
+			"put \"model.\" behind \"base_model.model.\" in the names, if the base is called so",
+			"all %zu names of the adapter go from \"base_model.model.\" straight to \"layers.\": a model with a head (task_type CAUSAL_LM) has \"model.layers.\", and PEFT uses none of them",
+			of);
 	if (twice.count == of)
 		tell_affected(complete, &twice, FSDP_RULE_WRAPPER_PREFIX,
 			"remove one \"base_model.model.\" from the names",
