@@ -147,3 +147,18 @@ latest() {
 	latest -q --all run
 	[ "$status" -eq 1 ]
 }
+
+@test "a file of the trainer's state needs a file of weights with its numbers" {
+	local state=$TESTDATA/runs/trainer/run/checkpoint-500/scheduler.pt weights=$TESTDATA/torch-zip/state-dict/model.pt
+	cp "$state" run/checkpoint.0.10.pt
+	touch -d '2020-01-01' run/checkpoint.0.10.pt
+	cp "$weights" run/Model.0.10.pt
+	cp "$state" run/checkpoint.0.20.pt
+	latest --all run
+	[ "$status" -eq 0 ]
+	[[ $output == *"checkpoint.0.20.pt"*bad*"it has no weights, and no file with weights has its numbers (Model.0.10.pt has others)"* ]]
+	[[ $output =~ checkpoint.0.10.pt\ +good ]]
+	cp "$weights" run/Model.0.20.pt
+	latest --all run
+	[[ $output != *bad* ]]
+}

@@ -2,6 +2,7 @@
 /*
  * Names the newest checkpoint of a run that passes an audit.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -108,6 +109,49 @@ static bool judge_newest(
 	return good;
 }
 
+/* What follows the first word of a file's name: ".0.20.pt" of checkpoint.0.20.pt. */
+static struct text numbered_end(const char *path, size_t *ret_folder)
+{
+	const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
+
+	*ret_folder = (size_t)(name - path);
+	return text_of(name + strcspn(name, "0123456789"));
+}
+
+/* A file of the trainer's state, where other files of the folder have the weights: whether none
+ * of them is of the same numbers. */
+static void judge_weights(struct latest *latest, struct run_candidate *candidate)
+{
+	size_t folder, its;
+	char why[320];
+	struct text end = numbered_end(candidate->path, &folder), other;
+	const char *example = NULL;
+
+	if (!is_good(candidate) || !candidate->is_lone || candidate->weights != 0 ||
+		candidate->bytes == UINT64_MAX || end.size == 0)
+		return;
+	for (size_t i = 0; i < latest->count; i++) {
+		const struct run_candidate *file = &latest->candidates[i];
+
+		if (!file->is_lone || file->result == NULL || file->weights == 0 ||
+			file->bytes == UINT64_MAX)
+			continue;
+		other = numbered_end(file->path, &its);
+		if (its != folder || strncmp(file->path, candidate->path, folder) != 0)
+			continue;
+		if (text_is(other, end))
+			return;
+		example = file->path + folder;
+	}
+	if (example == NULL)
+		return;
+	candidate->result = "bad";
+	snprintf(why, sizeof why,
+		"it has no weights, and no file with weights has its numbers (%.200s has others)",
+		example);
+	candidate->why = collected_text(&candidate->own, why).data;
+}
+
 /* Looks at the newest more closely, until there are enough. */
 static bool choose(struct latest *latest, struct fsdp_error **ret_error)
 {
@@ -126,6 +170,7 @@ static bool choose(struct latest *latest, struct fsdp_error **ret_error)
 			strcmp(candidate->level, fsdp_level_name(latest->level)) != 0)
 			good = candidate_judge(
 				candidate, latest->run, latest->level, ret_error);
+		judge_weights(latest, candidate);
 		candidate->is_named = latest->named < wanted && is_good(candidate);
 		latest->named += candidate->is_named;
 		latest->shown = i + 1;
