@@ -449,6 +449,16 @@ def rounded(folder, wrong):
     return [path]
 
 
+def without_optimizer(folder, wrong):
+    path = os.path.join(folder, "global_step1")
+    os.mkdir(path)
+    tensor = Tensor(Storage("0", 6), (2, 3), (3, 1))
+    states = {"state": {0: {"exp_avg": tensor}}, "param_groups": [{"params": [0]}]}
+    torch_zip(os.path.join(path, "mp_rank_00_model_states.pt"), {"module": {"a.weight": tensor}, "optimizer": None if wrong else states,
+              "dp_world_size": 1, "mp_world_size": 1}, {"0": 6})
+    return [path]
+
+
 def zeros(name, dtype):
     """A packed weight without any bit set; in the near miss one bit is."""
     def dead(folder, wrong):
@@ -521,7 +531,7 @@ ROWS = [
                                 ENDS | layers(*MEMBERS, prefix="model.text.layers") | layers(*MEMBERS))),
     ("FI4002", "warning", model(ENDS | layers(*MEMBERS, prefix="model.language_model.model.layers"), ENDS | layers(*MEMBERS, prefix="model.language_model.layers"))),
     ("FI4002", "warning", unmerged("lora_a", "lora_b", "linear.weight")), ("FI4002", "warning", unmerged("lora_A.default.weight", "lora_B.default.weight", "base_layer.weight")),
-    ("FI5004", "warning", rounded), *(("FI2011", "warning", zeros(f"a.{name}", dtype)) for name, dtype in (("weight", "U8"), ("weight", "I8"), ("qweight", "I32"), ("weight_packed", "U8"))),
+    ("FI5004", "warning", rounded), ("FI5007", "note", without_optimizer), *(("FI2011", "warning", zeros(f"a.{name}", dtype)) for name, dtype in (("weight", "U8"), ("weight", "I8"), ("qweight", "I32"), ("weight_packed", "U8"))),
     *(("FI1095", "warning", tied(f"{name}.weight", "wte.weight")) for name in HEADS),
     *(("FI1095", "warning", tied("lm_head.weight", f"{name}.weight")) for name in EMBEDDINGS),
 ]

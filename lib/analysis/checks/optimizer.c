@@ -243,6 +243,34 @@ static bool judge_orphans(struct optimizer *optimizer, struct fsdp_error **ret_e
 	return true;
 }
 
+/* ---- what was not saved ---- */
+
+/* DeepSpeed without ZeRO, in bfloat16, saves None. */
+static void judge_absent(struct fsdp_checking *checking)
+{
+	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
+	const char *family = fsdp_checkpoint_format(checkpoint).family;
+
+	if (family == NULL || strncmp(family, "deepspeed", 9) != 0)
+		return;
+	for (size_t i = 0; i < fsdp_finding_count(checkpoint); i++)
+		if (fsdp_finding(checkpoint, i)->severity == FSDP_ERROR)
+			return;
+	for (uint32_t i = 0; i < fsdp_value_count(checkpoint); i++) {
+		struct fsdp_value value = fsdp_value(checkpoint, i);
+
+		if (value.token_count != 1 || value.tokens->kind != FSDP_TOKEN_NONE ||
+			!fsdp_span_is(fsdp_scratch_name(&checking->name, checkpoint,
+					      value.raw_name),
+				"optimizer"))
+			continue;
+		fsdp_find(checking->findings, FSDP_RULE_RESUME_PART,
+			FSDP_PLACE(.next = "", .severity = FSDP_NOTE + 1),
+			"no state of an optimizer was saved (optimizer is None): a resume begins with a new one");
+		return;
+	}
+}
+
 /* ---- all of it ---- */
 
 static void judge_shapes(struct optimizer *optimizer)
@@ -292,6 +320,8 @@ static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
 	}
 	if (states == 0 || optimizer.count == 0)
 		skip(checking);
+	if (states == 0)
+		judge_absent(checking);
 	if (states > 0 && !judge_counters(checking))
 		return fsdp_arena_fail(checking->arena, ret_error);
 	if (states == 0 || optimizer.count == 0)
