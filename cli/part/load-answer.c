@@ -116,16 +116,30 @@ static int status_of(enum fsdp_load_verdict verdict)
 						 : STATUS_BAD;
 }
 
-/* An error that says of the stored tensors that they are not what the model has. What is wrong
- * with pickles, and what differs from --expect, loaders judge themselves; where the index has a
- * name does not matter where all shards are read. */
-static bool forbids_loads(const struct finding *finding)
+/* Whether rules of the loader are about the same: pickles, what differs from --expect,
+ * several sets of weights, where the index has a name, tied weights. DCP looks at the
+ * length of each item that it reads, and reads none without elements. */
+static bool is_judged(const struct finding *finding, const struct fsdp_rule *rule,
+	const struct shown_loader *shown)
+{
+	static const char *const ids[] = { "FI1012", "FI1061", "FI1095" };
+
+	for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
+		if (strcmp(rule->id, ids[i]) == 0)
+			return true;
+	return strcmp(rule->category, "safety") == 0 ||
+	       strcmp(rule->category, "between") == 0 ||
+	       (strcmp(shown->loader, "dcp") == 0 && strcmp(rule->id, "FI1004") == 0 &&
+		       finding->affected_count == 1);
+}
+
+/* An error that says of the stored tensors that they are not what the model has. */
+static bool forbids_loads(const struct finding *finding, const struct shown_loader *shown)
 {
 	const struct fsdp_rule *rule = fsdp_rule_find(finding->rule);
 
 	return finding->severity == SEVERITY_ERROR && rule != NULL &&
-	       !rule_is_limit(rule) && strcmp(rule->category, "safety") != 0 &&
-	       strcmp(rule->category, "between") != 0 && strcmp(rule->id, "FI1061") != 0;
+	       !rule_is_limit(rule) && !is_judged(finding, rule, shown);
 }
 
 /* No rule of the loader is about that error: it is not known what it does then. */
@@ -137,7 +151,7 @@ static void doubt(struct run *run, struct shown_loader *shown)
 
 	for (size_t i = run->first.finding; i < collected->finding_count && found == NULL;
 		i++)
-		if (forbids_loads(&collected->findings[i]))
+		if (forbids_loads(&collected->findings[i], shown))
 			found = &collected->findings[i];
 	if (found == NULL || strcmp(shown->verdict, "loads") != 0)
 		return;
