@@ -470,6 +470,17 @@ static void pairs_are_whole(void **state)
 	expect_findings(*state, "");
 }
 
+/* Of one dimension by design. */
+static void matrices_have_a_bias(void **state)
+{
+	put(*state, "q.lora_A.weight", "float32", "4x4");
+	put(*state, "q.lora_B.weight", "float32", "4x4");
+	put(*state, "q.lora_B.bias", "float32", "4");
+	configure(*state, "adapter_config.json",
+		"{\"peft_type\": \"LORA\", \"r\": 4, \"lora_bias\": true}");
+	expect_findings(*state, "");
+}
+
 static void the_rank_differs(void **state)
 {
 	put(*state, "q.lora_A.weight", "float32", "8x4");
@@ -678,6 +689,7 @@ int main(void)
 		BY_HAND(half_of_a_pair_is_missing),
 		cmocka_unit_test(each_half_has_another),
 		BY_HAND(pairs_are_whole),
+		BY_HAND(matrices_have_a_bias),
 		BY_HAND(the_rank_differs),
 		BY_HAND(ranks_differ_by_a_pattern),
 		BY_HAND(ranks_of_other_types),

@@ -321,8 +321,12 @@ static void judge_rank(struct fsdp_complete *complete)
 
 /* ---- matrices that are none, and names that none has ---- */
 
+/* LoRA may train a bias of its second matrix, too. */
 static bool is_matrix(const struct fsdp_complete *complete, uint32_t index)
 {
+	if (fsdp_span_is(fsdp_names_segment(&complete->names, complete->folded[index]),
+		    "bias"))
+		return false;
 	for (size_t i = 0; i < FSDP_COUNT(pairs); i++)
 		if (find_node(complete, index, pairs[i][0]) != FSDP_NONE)
 			return true;
