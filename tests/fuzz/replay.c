@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gives a fuzz target every file of the folders named, and nothing at all, once. Each
- * input stands in memory of exactly its size, so that the sanitizers see one byte too far.
+ * replay NAME FOLDER... : gives the fuzz target NAME every file of these folders, and
+ * nothing at all, once. Each input is in memory of exactly its size, so that the sanitizers
+ * see one byte too far.
  */
 #include <dirent.h>
 #include <stdint.h>
@@ -9,9 +10,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#define FUZZ_TARGET(name, function) int function(const uint8_t *data, size_t size);
+#include "fuzz-targets.def"
+#undef FUZZ_TARGET
 
 enum { PATH_SIZE = 4096 };
+
+static const struct target {
+	const char *name;
+	int (*test_one_input)(const uint8_t *data, size_t size);
+} targets[] = {
+#define FUZZ_TARGET(name, function) { name, function },
+#include "fuzz-targets.def"
+};
 
 static void stop(const char *why, const char *path)
 {
@@ -34,14 +45,14 @@ static uint8_t *read_file(const char *path, size_t *ret_size)
 	return data;
 }
 
-static void replay(const char *path)
+static void replay(const struct target *target, const char *path)
 {
 	size_t size;
 	uint8_t *data = read_file(path, &size);
 	/* Said first: after a crash it is the last line. */
 	printf("%s\n", path);
 	fflush(stdout);
-	LLVMFuzzerTestOneInput(data, size);
+	target->test_one_input(data, size);
 	free(data);
 }
 
@@ -50,7 +61,7 @@ static int visible(const struct dirent *entry)
 	return entry->d_name[0] != '.';
 }
 
-static int replay_folder(const char *folder)
+static int replay_folder(const struct target *target, const char *folder)
 {
 	struct dirent **entries;
 	int count = scandir(folder, &entries, visible, alphasort);
@@ -62,7 +73,7 @@ static int replay_folder(const char *folder)
 			snprintf(path, sizeof path, "%s/%s", folder, entries[i]->d_name);
 		if (length < 0 || length >= PATH_SIZE)
 			stop("name too long", folder);
-		replay(path);
+		replay(target, path);
 		free(entries[i]);
 	}
 	free(entries);
@@ -71,12 +82,19 @@ static int replay_folder(const char *folder)
 
 int main(int argc, char **argv)
 {
+	const struct target *target = targets;
+	const struct target *end = targets + sizeof targets / sizeof *targets;
 	int count = 0;
-	LLVMFuzzerTestOneInput((const uint8_t *)"", 0);
-	for (int i = 1; i < argc; i++)
-		count += replay_folder(argv[i]);
+
+	while (target < end && (argc < 3 || strcmp(target->name, argv[1]) != 0))
+		target++;
+	if (target == end)
+		stop("no such target, or no folder", argc > 1 ? argv[1] : "(nothing)");
+	target->test_one_input((const uint8_t *)"", 0);
+	for (int i = 2; i < argc; i++)
+		count += replay_folder(target, argv[i]);
 	printf("%d inputs\n", count);
 	if (count == 0)
-		stop("no input", argc > 1 ? argv[1] : "(no folder)");
+		stop("no input", argv[2]);
 	return 0;
 }
