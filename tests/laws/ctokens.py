@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C as tokens: what a law of code and scripts/mutate.py share. Knows no type and expands no macro."""
+"""C as tokens: what a law of code and scripts/mutation/mutate.py share. Knows no type and expands no macro."""
 
 import collections
 import re

@@ -7,7 +7,7 @@ import sys
 
 import law
 
-sys.path.insert(0, os.path.join(law.ROOT, "scripts"))
+sys.path.insert(0, os.path.join(law.ROOT, "scripts", "mutation"))
 sys.dont_write_bytecode = True
 
 import mutate

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mutate.py ROOT FOLDER [--quick] [--at=FILE:LINE[-LINE] | --rows[=PATH]] [N [SEED]]: what scripts/mutate runs.
+"""mutate.py ROOT FOLDER [--quick] [--at=FILE:LINE[-LINE] | --rows[=PATH]] [N [SEED]]: what scripts/mutation/mutate runs.
 
 Chooses tokens, breaks them and asks the tests (judges.py). Knows no type: what does not compile is no mutant, and
 another takes its place. All that can be are built at once (copies.py); the others, one after the other.
@@ -11,7 +11,7 @@ import random
 import re
 import sys
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests", "laws"))
 
 import copies
