@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""count-tests.py FOLDER:STATUS… : one line, N passed, N failed, N skipped.
+"""count-tests.py LOG:STATUS…      : one line, N passed, N failed, N skipped
+count-tests.py --failures LOG    : what failed, a line for each behaviour and what was seen
 
-FOLDER is a build folder after `meson test`, STATUS what that ended with. Subtests are
-counted where a test names them (TAP), else the test itself. A test that failed without
-a failing subtest (it crashed, or ended with a status) counts as one failure more, and so
-does a run that failed without saying where: silence is never a pass. Before that line
-stands what was skipped, and why.
+LOG is what `meson test` wrote, without .json and .junit.xml, STATUS what that ended with.
+Subtests are counted where a test names them (TAP), else the test itself. A test that
+failed without a failing subtest (it crashed, or ended with a status) counts as one failure
+more, and so does a run that failed without saying where: silence is never a pass. Before
+that line stands what was skipped, and why.
 """
 
 import collections
 import json
 import os
+import re
 import sys
 import xml.etree.ElementTree as ElementTree
 
@@ -19,9 +21,20 @@ PASSED = {"OK", "EXPECTEDFAIL"}
 SKIPPED = {"SKIP"}
 
 
-def subtests(folder):
+SEEN = 30  # lines of a failure that are printed
+
+
+def records(log):
+    path = log + ".json"
+    if not os.path.exists(path):
+        return []
+    with open(path, encoding="utf-8", errors="surrogateescape") as stream:
+        return [json.loads(line) for line in stream]
+
+
+def subtests(log):
     """Name of a TAP test -> results of its subtests."""
-    path = os.path.join(folder, "meson-logs", "testlog.junit.xml")
+    path = log + ".junit.xml"
     found = {}
     if not os.path.exists(path):
         return found
@@ -40,6 +53,10 @@ def subtests(folder):
     return found
 
 
+def short_name(test):
+    return test["name"].rpartition("/")[2].strip()
+
+
 def reasons(test):
     """Why a test, or some of its subtests, was skipped."""
     lines = [line for line in test.get("stdout", "").splitlines() if line.strip()]
@@ -49,38 +66,66 @@ def reasons(test):
     return found
 
 
-def tell_skipped(test):
-    name = test["name"].rpartition("/")[2].strip()
+def print_skipped(test):
     for reason, number in reasons(test).items():
-        print(f"skipped: {name}: {reason}" + (f" ({number} times)" if number > 1 else ""))
+        print(f"skipped: {short_name(test)}: {reason}" + (f" ({number} times)" if number > 1 else ""))
 
 
-def count(folder, status):
+def print_failures(log):
+    """A line for each behaviour that broke, and below it what the test printed about it."""
+    for test in records(log):
+        if test["result"] in PASSED | SKIPPED:
+            continue
+        lines, i, named = test.get("stdout", "").splitlines(), 0, False
+        while i < len(lines):
+            number_and_title = re.fullmatch(r"\s*not ok \d+(?: -)? (.*)", lines[i])
+            i += 1
+            if not number_and_title or "# TODO" in lines[i - 1]:
+                continue
+            named = True
+            print(f"FAILED: {short_name(test)}: {number_and_title[1]}")
+            end = i
+            while end < len(lines) and lines[end].lstrip().startswith("#"):
+                end += 1
+            print_seen(lines[i:end])
+            i = end
+        if not named:
+            print(f"FAILED: {short_name(test)}: {test['result'].lower()}, status {test.get('returncode')}")
+            print_seen((lines + test.get("stderr", "").splitlines())[-SEEN:])
+
+
+def print_seen(lines):
+    for line in lines[:SEEN]:
+        print(f"    {line}")
+    if len(lines) > SEEN:
+        print(f"    ({len(lines) - SEEN} more lines in the log)")
+
+
+def count(log, status):
     totals = {"passed": 0, "failed": 0, "skipped": 0}
-    path = os.path.join(folder, "meson-logs", "testlog.json")
-    if os.path.exists(path):
-        inner = subtests(folder)
-        for line in open(path, encoding="utf-8", errors="surrogateescape"):
-            test = json.loads(line)
-            tell_skipped(test)
-            results = inner.get(test["name"], [])
-            for result in results:
-                totals[result] += 1
-            if test["result"] in PASSED | SKIPPED:
-                if not results:
-                    totals["passed" if test["result"] in PASSED else "skipped"] += 1
-            elif "failed" not in results:
-                totals["failed"] += 1
+    inner = subtests(log)
+    for test in records(log):
+        print_skipped(test)
+        results = inner.get(test["name"], [])
+        for result in results:
+            totals[result] += 1
+        if test["result"] in PASSED | SKIPPED:
+            if not results:
+                totals["passed" if test["result"] in PASSED else "skipped"] += 1
+        elif "failed" not in results:
+            totals["failed"] += 1
     if status != 0 and totals["failed"] == 0:
         totals["failed"] = 1
     return totals
 
 
 def main():
+    if sys.argv[1:2] == ["--failures"]:
+        return print_failures(sys.argv[2])
     totals = {"passed": 0, "failed": 0, "skipped": 0}
     for argument in sys.argv[1:]:
-        folder, _, status = argument.rpartition(":")
-        for word, number in count(folder, int(status)).items():
+        log, _, status = argument.rpartition(":")
+        for word, number in count(log, int(status)).items():
             totals[word] += number
     print(", ".join(f"{totals[word]} {word}" for word in ("passed", "failed", "skipped")))
     # A run of nothing proves nothing.

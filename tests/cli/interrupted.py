@@ -45,6 +45,12 @@ def drain(child, pipe, sent):
         os.sched_yield()
 
 
+def catch_all():
+    """A child of a shell that ignores these (nohup, some runners of jobs) would never install its handlers."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def interrupted(binary, sent, words):
     """(stdout, stderr, status) where `-` gives the beginning of a trace, and then nothing."""
     with gzip.open(RANKS[0]) as stream:
@@ -54,7 +60,7 @@ def interrupted(binary, sent, words):
         # The only thread is the one that the signal finds in read().
         child = subprocess.Popen([binary, "replay", "-j1", "--progress=never", *words], cwd=folder, stdin=theirs,
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                 env=sandbox.environment(folder))
+                                 env=sandbox.environment(folder), preexec_fn=catch_all)
         for chunk in chunks:
             os.write(ours, chunk)
             drain(child, theirs, sent)
