@@ -154,7 +154,7 @@ static void the_nearest_name_is_told(void **state)
 static void few_are_compared(void **state)
 {
 	struct fsdp_checkpoint *checkpoint = *state;
-	char names[18][8], expected[4096] = "";
+	char names[18][16], expected[4096] = "";
 	param(checkpoint, "a.w");
 	for (int i = 0; i < 18; i++) {
 		snprintf(names[i], sizeof names[i], "a%d", i);

@@ -200,7 +200,7 @@ static void limits_are_told(void **state)
 static void of_many_that_are_not_judged_the_rest_is_counted(void **state)
 {
 	(void)state;
-	char name[8];
+	char name[16];
 	for (int i = 0; i < 10; i++) {
 		snprintf(name, sizeof name, "%d", i);
 		FOLDER_WRITE(name, "PK\3\4 no zip, though it begins as one");

@@ -97,12 +97,12 @@ static void a_name_of_4096_segments_is_no_deeper_stack(void **state)
 static void many_siblings_are_found_again(void **state)
 {
 	(void)state;
-	static char texts[100000][8];
+	static char texts[100000][16];
 	for (int i = 0; i < 100000; i++) {
 		snprintf(texts[i], sizeof texts[i], "%d", i);
 		fsdp_names_child(&names, 0, fsdp_span_text(texts[i]));
 	}
-	char text[8];
+	char text[16];
 	for (int i = 0; i < 100000; i += 77) {
 		snprintf(text, sizeof text, "%d", i);
 		uint32_t id = fsdp_names_find(&names, 0, fsdp_span_text(text));
