@@ -21,6 +21,7 @@ struct search {
 	struct run *runs;
 	size_t run_count;
 	uint32_t *here; /* ranks of the team that left a dump, ascending */
+	int64_t *last;  /* the last that each of them enqueued; FSDP_ABSENT: not known */
 	size_t here_count;
 	struct run **have; /* those that have the number */
 	size_t have_count;
@@ -250,6 +251,154 @@ static void find_here(struct search *search)
 	}
 }
 
+/* What a rank without entries of a group enqueued there. */
+static int64_t last_by_status(const struct search *search, uint32_t rank)
+{
+	const struct fsdp_flight_rows *rows = search->job->ranks[rank].rows;
+	struct fsdp_flight_status *list = rows->statuses;
+	size_t low = 0, high = rows->status_count;
+	/* Sends and receives are counted by the same number. */
+	if (search->team->p2p_count == 0) {
+		FSDP_HALVE(low, high, middle,
+			fsdp_span_compare(list[middle].group, search->team->name) < 0)
+		if (low < rows->status_count &&
+			fsdp_span_equal(list[low].group, search->team->name))
+			return list[low].enqueued;
+	}
+	/* What is finished is not written where only active entries are. */
+	bool only_active = rows->is_nccl && rows->entries.count != 0 &&
+			   !rows->has_finished && rows->facts.first_record > 0;
+	return only_active ? FSDP_ABSENT : INT64_MIN + 1;
+}
+
+/* Whether a rank lacks the collective for certain. */
+static bool lacks(const struct search *search, size_t here, int64_t seq)
+{
+	return search->last[here] != FSDP_ABSENT && search->last[here] < seq;
+}
+
+/* What each rank enqueued last in the team. A rank waits for those that never enqueued
+ * what it entered: NCCL enqueues ahead, so that what is unfinished is no sign of it. */
+static void find_last(struct search *search)
+{
+	const struct fsdp_flight_team *team = search->team;
+	int64_t lowest = INT64_MAX, highest = INT64_MIN;
+	for (size_t i = 0, run = 0; i < search->here_count; i++) {
+		uint32_t rank = search->here[i];
+		const struct fsdp_flight_entry *end = NULL;
+		int64_t last = last_by_status(search, rank);
+		while (run < search->run_count && search->runs[run].rank < rank)
+			run++;
+		if (run < search->run_count && search->runs[run].rank == rank) {
+			end = team->collectives[search->runs[run].end - 1].entry;
+			if (last == FSDP_ABSENT || last < end->seq)
+				last = end->seq;
+		}
+		search->last[i] = last;
+		if (last == FSDP_ABSENT)
+			continue;
+		lowest = last < lowest ? last : lowest;
+		highest = last > highest ? last : highest;
+	}
+	for (size_t i = 0, run = 0; i < search->here_count; i++) {
+		uint32_t rank = search->here[i];
+		while (run < search->run_count && search->runs[run].rank < rank)
+			run++;
+		search->job->behind[rank] |= lacks(search, i, highest);
+		if (run == search->run_count || search->runs[run].rank != rank)
+			continue;
+		const struct fsdp_flight_entry *end =
+			team->collectives[search->runs[run].end - 1].entry;
+		search->job->ahead[rank] |= end->seq > lowest && !end->is_completed;
+	}
+}
+
+/* ---- devices that stopped ---- */
+
+/* No rank ends these before all have entered them, and sent what they have to send. */
+static bool is_for_all(const struct search *search, const struct fsdp_flight_item *item)
+{
+	static const char *const beginnings[] = { "all_gather", "_all_gather",
+		"allgather", "all_reduce", "allreduce", "reduce_scatter",
+		"_reduce_scatter", "all_to_all", "alltoall", "barrier" };
+	const struct fsdp_flight_called *called =
+		fsdp_flight_called_of(search->job, item);
+	struct fsdp_span op = fsdp_flight_op(called->name), rest;
+	for (size_t i = 0; i < FSDP_COUNT(beginnings); i++)
+		if (fsdp_span_behind(op, beginnings[i], &rest))
+			return true;
+	return false;
+}
+
+/* Up to which number a rank finished what it has no unfinished entry of. */
+static int64_t finished_up_to(const struct search *search, const struct run *run)
+{
+	const struct fsdp_flight_rows *rows = search->job->ranks[run->rank].rows;
+	const struct fsdp_flight_item *items = search->team->collectives;
+	int64_t up_to = FSDP_ABSENT;
+	for (size_t i = run->end; i > run->at; i--)
+		if (items[i - 1].entry->is_completed)
+			return items[i - 1].entry->seq;
+	/* In a dump of active entries the earlier ones ended. */
+	if (rows->facts.first_record > 0 && !rows->has_finished)
+		up_to = items[run->at].entry->seq - 1;
+	return up_to;
+}
+
+/* An operation that is unfinished here and finished on another rank of the group: the
+ * device of this one stopped in it. */
+static void find_stops(struct search *search)
+{
+	struct fsdp_flight_job *job = search->job;
+	int64_t most[2] = { FSDP_ABSENT, FSDP_ABSENT }, ends[2] = { 0 },
+		lowest = INT64_MAX;
+	uint32_t of[2] = { 0, 0 };
+	for (size_t i = 0; i < search->here_count; i++)
+		if (search->last[i] != FSDP_ABSENT && search->last[i] < lowest)
+			lowest = search->last[i];
+	for (size_t i = 0; i < search->run_count; i++) {
+		const struct run *run = &search->runs[i];
+		int64_t one = FSDP_ABSENT;
+		if (job->ranks[run->rank].rows->is_nccl)
+			one = finished_up_to(search, run);
+		if (one > most[0]) {
+			most[1] = most[0];
+			of[1] = of[0];
+			most[0] = one;
+			of[0] = run->rank;
+		} else if (one > most[1]) {
+			most[1] = one;
+			of[1] = run->rank;
+		}
+	}
+	for (size_t i = 0; i < search->here_count; i++)
+		for (size_t j = 0; j < 2; j++)
+			if (search->here[i] == of[j])
+				ends[j] = search->last[i];
+	for (size_t i = 0; i < search->run_count; i++) {
+		const struct run *run = &search->runs[i];
+		struct fsdp_flight_stop *stop = &job->stops[run->rank];
+		size_t other = of[0] == run->rank;
+		if (!job->ranks[run->rank].rows->is_nccl || most[other] == FSDP_ABSENT)
+			continue;
+		for (size_t j = run->at; j < run->end; j++) {
+			const struct fsdp_flight_item *item =
+				&search->team->collectives[j];
+			if (item->entry->seq > most[other] || item->entry->seq > lowest)
+				break;
+			/* Dumps of a sound job are not of one moment. */
+			if (!item->entry->is_unfinished || !is_for_all(search, item) ||
+				ends[other] <= item->entry->seq)
+				continue;
+			if (stop->item == NULL ||
+				item->entry->time_ns < stop->item->entry->time_ns)
+				*stop = (struct fsdp_flight_stop){ search->team, item,
+					of[other] };
+			break;
+		}
+	}
+}
+
 static bool take_ranks(struct search *search, struct fsdp_flight_fault *fault)
 {
 	struct fsdp_arena *arena = search->job->arena;
@@ -264,11 +413,21 @@ static bool take_ranks(struct search *search, struct fsdp_flight_fault *fault)
 			search->have[have]->rank == search->here[i]) {
 			fault->entered[fault->entered_count++] = search->here[i];
 			have++;
-		} else {
+		} else if (lacks(search, i, fault->seq)) {
 			fault->missing[fault->missing_count++] = search->here[i];
 		}
 	}
 	return true;
+}
+
+static bool any_lacks(const struct search *search, int64_t seq)
+{
+	bool any = false;
+	for (size_t i = 0;
+		search->have_count < search->here_count && i < search->here_count && !any;
+		i++)
+		any = lacks(search, i, seq);
+	return any;
 }
 
 static int64_t first_time(const struct search *search)
@@ -297,11 +456,13 @@ static bool search_team(struct search *search)
 	struct fsdp_flight_fault fault = { .team = search->team };
 	search->run_count = begin_runs(search);
 	find_here(search);
+	find_last(search);
+	find_stops(search);
 	skip_to(search, find_start(search));
 	while (next_seq(search, &fault.seq)) {
 		if (!compare(search, &fault))
 			return false;
-		if (fault.problem == NULL && search->have_count == search->here_count)
+		if (fault.problem == NULL && !any_lacks(search, fault.seq))
 			continue;
 		fault.time_ns = first_time(search);
 		if (!take_ranks(search, &fault))
@@ -345,17 +506,20 @@ static bool search_init(struct search *search, struct fsdp_flight_job *job)
 	*search = (struct search){ .job = job,
 		.runs = calloc(room, sizeof *search->runs),
 		.here = calloc(room, sizeof *search->here),
+		.last = calloc(room, sizeof *search->last),
 		.have = calloc(room, sizeof *search->have),
 		.classes = calloc(room, sizeof *search->classes),
 		.class_of = calloc(room, sizeof *search->class_of) };
-	return search->runs != NULL && search->here != NULL && search->have != NULL &&
-	       search->classes != NULL && search->class_of != NULL;
+	return search->runs != NULL && search->here != NULL && search->last != NULL &&
+	       search->have != NULL && search->classes != NULL &&
+	       search->class_of != NULL;
 }
 
 static void search_done(struct search *search)
 {
 	free(search->runs);
 	free(search->here);
+	free(search->last);
 	free(search->have);
 	free(search->classes);
 	free(search->class_of);

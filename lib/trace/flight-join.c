@@ -87,16 +87,19 @@ static bool is_unreadable(const struct join *join, size_t place)
 
 static void wait_in_faults(struct join *join)
 {
-	for (size_t i = 0; i < join->job.faults.count; i++) {
-		const struct fsdp_flight_fault *fault =
-			fsdp_flight_fault_at(&join->job, i);
-		if (fault->verdict != FSDP_FLIGHT_STUCK)
+	const struct fsdp_flight_job *job = &join->job;
+	for (size_t i = 0; i < job->count; i++) {
+		join->waits[i] = join->waits_for_some[i] = job->ahead[i];
+		if (job->behind[i])
+			await(join, job->ranks[i].rank);
+	}
+	for (size_t i = 0; i < job->faults.count; i++) {
+		const struct fsdp_flight_fault *fault = fsdp_flight_fault_at(job, i);
+		if (fault->verdict != FSDP_FLIGHT_STUCK || !fault->first->entry->is_p2p)
 			continue;
-		for (size_t j = 0; j < fault->entered_count; j++)
-			join->waits[fault->entered[j]] =
-				join->waits_for_some[fault->entered[j]] = true;
-		for (size_t j = 0; j < fault->missing_count; j++)
-			await(join, join->job.ranks[fault->missing[j]].rank);
+		join->waits[fault->entered[0]] = join->waits_for_some[fault->entered[0]] =
+			true;
+		await(join, job->ranks[fault->missing[0]].rank);
 	}
 }
 
@@ -166,13 +169,14 @@ static const struct fsdp_flight_entry *last_entry(const struct fsdp_flight_rows 
 }
 
 /* A rank whose last operation did not end waits, even if it is not known for which
- * rank. */
+ * rank. NCCL enqueues ahead, and an operation on a device that stopped does not end
+ * either. */
 static void wait_at_end(struct join *join)
 {
 	for (size_t i = 0; i < join->job.count; i++) {
 		const struct fsdp_flight_rows *rows = join->job.ranks[i].rows;
 		const struct fsdp_flight_entry *last = last_entry(rows);
-		join->waits[i] |= last != NULL && last->is_unfinished;
+		join->waits[i] |= last != NULL && last->is_unfinished && !rows->is_nccl;
 	}
 }
 
@@ -224,33 +228,41 @@ static const struct fsdp_flight_fault *choose(const struct join *join, bool only
 	return best;
 }
 
-/* Only missing ranks that do not wait themselves count. Where most are missing, and none
- * of them waits, the ranks that entered are wrong. */
+static bool is_stopped(const struct join *join, size_t place)
+{
+	return join->job.stops[place].item != NULL;
+}
+
+/* Waited for, waiting for none; or its device stopped. */
+static bool is_culprit(const struct join *join, size_t place)
+{
+	return is_stopped(join, place) || (fsdp_flight_is_heard(&join->job, place) &&
+						  is_root_rank(join, (uint32_t)place));
+}
+
+/* Where most are missing, and none of them waits, the ranks that entered are wrong. */
 static bool name_culprits(
 	struct join *join, const struct fsdp_flight_fault *fault, bool has_roots)
 {
 	struct fsdp_flight *flight = join->flight;
-	size_t roots = has_roots ? count_roots(join, fault) : 0, kept = 0;
-	int64_t *culprits = FSDP_TAKE(join->job.arena, culprits, fault->culprit_count);
+	size_t roots = has_roots ? count_roots(join, fault) : 0;
 	bool differs = fault->verdict == FSDP_FLIGHT_MISMATCH;
 	flight->problem = fault->problem;
-	if (culprits == NULL)
-		return false;
-	for (size_t i = 0; i < fault->culprit_count; i++)
-		if (differs || roots == 0 || is_root_rank(join, fault->culprits[i]))
-			culprits[kept++] = join->job.ranks[fault->culprits[i]].rank;
-	flight->culprits = culprits;
-	flight->culprit_count = kept;
-	if (differs)
-		return true;
-	if (!has_roots) {
+	if (differs || (has_roots && roots == 0 && flight->gpu_stopped_count == 0)) {
+		flight->culprits = ranks_of(join, fault->culprits, fault->culprit_count);
+		flight->culprit_count = fault->culprit_count;
+	} else if (!has_roots && flight->gpu_stopped_count == 0) {
 		flight->problem = "cycle";
 		flight->culprits = ranks_where(join, waits, &flight->culprit_count);
-	} else if (fault->entered_count < fault->missing_count &&
+	} else if (has_roots && fault->entered_count < fault->missing_count &&
 		   roots == fault->culprit_count) {
 		flight->problem = "extra";
 		flight->culprits = flight->entered;
 		flight->culprit_count = flight->entered_count;
+	} else {
+		if (roots == 0)
+			flight->problem = "gpu_stopped";
+		flight->culprits = ranks_where(join, is_culprit, &flight->culprit_count);
 	}
 	return flight->culprits != NULL;
 }
@@ -288,6 +300,77 @@ static bool tell_collective(struct join *join, const struct fsdp_flight_team *te
 	flight->place = *place_of(join->job.ranks[item->rank].rows, item->entry);
 	return flight->members != NULL &&
 	       fsdp_flight_unpack(called, join->job.arena, &flight->call);
+}
+
+/* The earliest fault in which a root is missing that has no mark; NULL: each has one. */
+static const struct fsdp_flight_fault *next_fault(const struct join *join)
+{
+	const struct fsdp_flight_fault *next = NULL;
+	for (size_t i = 0; i < join->job.faults.count; i++) {
+		const struct fsdp_flight_fault *one = fsdp_flight_fault_at(&join->job, i);
+		bool any = false;
+		for (size_t j = 0; j < one->missing_count && !any; j++)
+			any = one->verdict == FSDP_FLIGHT_STUCK &&
+			      join->job.marks[one->missing[j]] == 0 &&
+			      is_root_rank(join, one->missing[j]);
+		if (any && (next == NULL || one->time_ns < next->time_ns))
+			next = one;
+	}
+	return next;
+}
+
+/* Each culprit once for what it never entered, in `fault` first, else by time; and once for
+ * where its device stopped. */
+static bool tell_causes(struct join *join, const struct fsdp_flight_fault *fault)
+{
+	struct fsdp_flight *flight = join->flight;
+	struct fsdp_flight_job *job = &join->job;
+	size_t most = 2 * job->count, kept = 0;
+	struct fsdp_flight_cause *causes = FSDP_TAKE(job->arena, causes, most);
+	int64_t *ranks = FSDP_TAKE(job->arena, ranks, most);
+	if (causes == NULL || ranks == NULL)
+		return false;
+	flight->causes = causes;
+	while (fault != NULL) {
+		const struct fsdp_flight_item *first = fault->first;
+		struct fsdp_flight_cause cause = { .ranks = ranks + kept,
+			.other = FSDP_ABSENT,
+			.seq = first->entry->seq,
+			.op = fsdp_flight_folded(
+				fsdp_flight_called_of(job, first)->name, job->arena),
+			.group = title_of(fault->team) };
+		for (size_t i = 0; i < fault->missing_count; i++) {
+			uint32_t place = fault->missing[i];
+			if (job->marks[place] != 0 || !is_root_rank(join, place))
+				continue;
+			job->marks[place] = 1;
+			ranks[kept++] = job->ranks[place].rank;
+			cause.rank_count++;
+		}
+		if (cause.op.data == NULL)
+			return false;
+		if (cause.rank_count != 0)
+			causes[flight->cause_count++] = cause;
+		fault = next_fault(join);
+	}
+	for (size_t i = 0; i < job->count; i++) {
+		const struct fsdp_flight_stop *stop = &job->stops[i];
+		job->marks[i] = 0;
+		if (stop->item == NULL)
+			continue;
+		ranks[kept] = job->ranks[i].rank;
+		causes[flight->cause_count] = (struct fsdp_flight_cause){ .ranks = ranks +
+										   kept++,
+			.rank_count = 1,
+			.other = job->ranks[stop->other].rank,
+			.seq = stop->item->entry->seq,
+			.op = fsdp_flight_folded(
+				fsdp_flight_called_of(job, stop->item)->name, job->arena),
+			.group = title_of(stop->team) };
+		if (causes[flight->cause_count++].op.data == NULL)
+			return false;
+	}
+	return true;
 }
 
 static bool tell_found(struct join *join, const struct fsdp_flight_fault *fault)
@@ -402,19 +485,53 @@ static bool tell_waiting(struct join *join, const struct fsdp_flight_fault *faul
 	return ranks != NULL;
 }
 
+/* Problems of which each culprit has a cause of its own. */
+static bool names_causes(const struct fsdp_flight *flight)
+{
+	return fsdp_span_is(fsdp_span_text(flight->problem), "missing") ||
+	       fsdp_span_is(fsdp_span_text(flight->problem), "gpu_stopped");
+}
+
+/* No collective lacks a rank, but devices stopped. */
+static bool tell_stops(struct join *join)
+{
+	struct fsdp_flight *flight = join->flight;
+	const struct fsdp_flight_stop *first = NULL;
+	struct fsdp_flight_fault none = { 0 };
+	for (size_t i = 0; i < join->job.count; i++)
+		if (is_stopped(join, i) &&
+			(first == NULL || join->job.stops[i].item->entry->time_ns <
+						  first->item->entry->time_ns))
+			first = &join->job.stops[i];
+	flight->verdict = FSDP_FLIGHT_STUCK;
+	flight->problem = "gpu_stopped";
+	flight->gpu_stopped = ranks_where(join, is_stopped, &flight->gpu_stopped_count);
+	flight->culprits = flight->gpu_stopped;
+	flight->culprit_count = flight->gpu_stopped_count;
+	if (first->item->entry->time_ns != FSDP_ABSENT)
+		flight->since_ns = first->item->entry->time_ns;
+	return flight->gpu_stopped != NULL && tell_causes(join, NULL) &&
+	       tell_collective(join, first->team, first->item) && tell_last(join) &&
+	       tell_waiting(join, &none);
+}
+
 static bool tell_fault(
 	struct join *join, const struct fsdp_flight_fault *fault, bool has_roots)
 {
 	struct fsdp_flight *flight = join->flight;
 	flight->verdict = fault->verdict;
+	flight->gpu_stopped = ranks_where(join, is_stopped, &flight->gpu_stopped_count);
 	if (fault->time_ns != INT64_MAX)
 		flight->since_ns = fault->time_ns;
 	flight->entered = ranks_of(join, fault->entered, fault->entered_count);
 	flight->entered_count = fault->entered_count;
 	flight->missing = ranks_of(join, fault->missing, fault->missing_count);
 	flight->missing_count = fault->missing_count;
-	return flight->entered != NULL && flight->missing != NULL &&
-	       name_culprits(join, fault, has_roots) &&
+	if (fault->verdict == FSDP_FLIGHT_MISMATCH)
+		flight->gpu_stopped_count = 0;
+	return flight->gpu_stopped != NULL && flight->entered != NULL &&
+	       flight->missing != NULL && name_culprits(join, fault, has_roots) &&
+	       (!names_causes(flight) || tell_causes(join, fault)) &&
 	       tell_collective(join, fault->team, fault->first) &&
 	       (fault->verdict != FSDP_FLIGHT_MISMATCH || tell_found(join, fault)) &&
 	       tell_last(join) && tell_waiting(join, fault);
@@ -573,7 +690,9 @@ static bool has_entries(const struct join *join)
 
 static bool decide(struct join *join)
 {
-	bool has_roots = false, has_heard_root = false;
+	bool has_roots = false, has_heard_root = false, has_stops = false;
+	for (size_t i = 0; i < join->job.count; i++)
+		has_stops |= is_stopped(join, i);
 	for (size_t i = 0; i < join->job.world.count; i++) {
 		size_t place = fsdp_flight_place_of(&join->job, join->job.world.ranks[i]);
 		has_roots |= is_root(join, i);
@@ -581,9 +700,11 @@ static bool decide(struct join *join)
 				  fsdp_flight_is_heard(&join->job, place);
 	}
 	const struct fsdp_flight_fault *cause =
-		choose(join, has_roots && !has_heard_root);
+		choose(join, has_roots && !has_heard_root && !has_stops);
 	if (cause != NULL)
 		return tell_fault(join, cause, has_roots);
+	if (has_stops)
+		return tell_stops(join);
 	if (!has_entries(join))
 		return tell_status(join);
 	return join->flight->verdict == FSDP_FLIGHT_INCOMPLETE ? tell_unheard(join)
@@ -596,6 +717,11 @@ static bool take_room(struct join *join)
 	job->marks = FSDP_TAKE(job->arena, job->marks, job->count);
 	join->waits = FSDP_TAKE(job->arena, join->waits, job->count);
 	join->waits_for_some = FSDP_TAKE(job->arena, join->waits_for_some, job->count);
+	job->ahead = FSDP_TAKE(job->arena, job->ahead, job->count);
+	job->behind = FSDP_TAKE(job->arena, job->behind, job->count);
+	job->stops = FSDP_TAKE(job->arena, job->stops, job->count);
+	if (job->ahead == NULL || job->behind == NULL || job->stops == NULL)
+		return false;
 	return job->marks != NULL && join->waits != NULL && join->waits_for_some != NULL;
 }
 

@@ -519,12 +519,32 @@ static bool is_barrier(struct fsdp_span group)
 	return fsdp_span_is(group, FSDP_WATCHDOG_BARRIER);
 }
 
+static const struct fsdp_flight_last *last_of(
+	const struct fsdp_flight *flight, int64_t rank)
+{
+	const struct fsdp_flight_last *last = flight->last;
+	while (last->rank != rank)
+		last++;
+	return last;
+}
+
 static bool unname_all(struct log_join *join, struct fsdp_flight *flight)
 {
 	struct fsdp_flight_last *last = FSDP_TAKE(join->arena, last, flight->last_count);
 	struct fsdp_span *groups = FSDP_TAKE(join->arena, groups, flight->group_count);
 	if (last == NULL || groups == NULL)
 		return false;
+	/* One sentence: that of the first cause. */
+	if (flight->cause_count != 0) {
+		flight->culprits = flight->causes[0].ranks;
+		flight->culprit_count = flight->causes[0].rank_count;
+		flight->last_count = 0;
+		for (size_t i = 0; i < flight->culprit_count; i++)
+			last[flight->last_count++] =
+				*last_of(flight, flight->culprits[i]);
+		flight->last = last;
+		flight->cause_count = 0;
+	}
 	if (is_barrier(flight->group)) {
 		flight->seq = FSDP_ABSENT;
 		flight->last_count = 0;

@@ -146,12 +146,23 @@ static bool same_sizes(const struct fsdp_flight_job *job, const struct end *send
 		fsdp_flight_called_of(job, receive->item)->output.sizes);
 }
 
+static bool lists_active_only(const struct fsdp_flight_job *job, int64_t rank)
+{
+	size_t place = fsdp_flight_place_of(job, rank);
+	const struct fsdp_flight_rows *rows =
+		place != SIZE_MAX ? job->ranks[place].rows : NULL;
+	return rows != NULL && rows->is_nccl && !rows->has_finished;
+}
+
 /* Transfers between two ranks in one direction; *ret_over: sizes differ, and what follows
  * is not looked at. */
 static bool match_pair(struct fsdp_flight_job *job, const struct fsdp_flight_team *team,
 	const struct end *ends, size_t count, bool *ret_over)
 {
 	size_t sends = 0;
+	/* By count, so only where both dumps hold what is finished too. */
+	if (lists_active_only(job, ends->from) || lists_active_only(job, ends->to))
+		return true;
 	while (sends < count && !ends[sends].receives)
 		sends++;
 	size_t receives = count - sends, both = sends < receives ? sends : receives;

@@ -7,6 +7,7 @@
  */
 #include <stdlib.h>
 
+#include "syntax/decimal.h"
 #include "trace/flight.h"
 
 enum { GROUPS, CALLS, PLACES, ROSTERS, TABLES };
@@ -88,6 +89,7 @@ static bool find_group(
 		return false;
 	fresh->name = take_text(&key);
 	fresh->desc = take_text(&key);
+	fresh->pg_id = FSDP_ABSENT;
 	return true;
 }
 
@@ -115,6 +117,7 @@ static struct fsdp_span take_list(struct fsdp_span *key)
 enum field {
 	RECORD_ID,
 	PROCESS_GROUP,
+	PG_ID,
 	COLLECTIVE_SEQ_ID,
 	P2P_SEQ_ID,
 	PROFILING_NAME,
@@ -133,6 +136,7 @@ enum field {
 static const struct fsdp_span field_names[FIELD_COUNT] = {
 	[RECORD_ID] = FSDP_SPAN_INIT("record_id"),
 	[PROCESS_GROUP] = FSDP_SPAN_INIT("process_group"),
+	[PG_ID] = FSDP_SPAN_INIT("pg_id"),
 	[COLLECTIVE_SEQ_ID] = FSDP_SPAN_INIT("collective_seq_id"),
 	[P2P_SEQ_ID] = FSDP_SPAN_INIT("p2p_seq_id"),
 	[PROFILING_NAME] = FSDP_SPAN_INIT("profiling_name"),
@@ -270,6 +274,7 @@ static bool add_entry(struct flight_reader *reader, const struct fsdp_inert *val
 {
 	struct fsdp_flight_rows *rows = reader->rows;
 	struct fsdp_inert fields[FIELD_COUNT];
+	struct fsdp_span rest;
 	uint64_t index = rows->entries.count;
 	if (!take_fields(reader, value, fields))
 		return fail_memory(reader);
@@ -282,15 +287,22 @@ static bool add_entry(struct flight_reader *reader, const struct fsdp_inert *val
 	*entry = (struct fsdp_flight_entry){ .time_ns = FSDP_ABSENT, .is_p2p = is_p2p };
 	fsdp_inert_integer(&fields[is_p2p ? P2P_SEQ_ID : COLLECTIVE_SEQ_ID], &entry->seq);
 	fsdp_inert_integer(&fields[TIME_CREATED_NS], &entry->time_ns);
+	entry->is_completed = fsdp_span_is(fsdp_inert_text(&fields[STATE]), "completed");
 	entry->is_unfinished =
-		!fsdp_inert_truth(&fields[RETIRED]) &&
-		!fsdp_span_is(fsdp_inert_text(&fields[STATE]), "completed");
+		!fsdp_inert_truth(&fields[RETIRED]) && !entry->is_completed;
+	rows->has_finished |= !entry->is_unfinished;
+	rows->is_nccl |= fsdp_span_behind(
+		fsdp_inert_text(&fields[PROFILING_NAME]), "nccl:", &rest);
 	if (index == 0)
 		fsdp_inert_integer(&fields[RECORD_ID], &rows->facts.first_record);
-	return (find_group(reader, &fields[PROCESS_GROUP], &entry->group) &&
-		       find_call(reader, fields, &entry->call) &&
-		       find_place(reader, &fields[FRAMES], &entry->place)) ||
-	       fail_memory(reader);
+	if (!find_group(reader, &fields[PROCESS_GROUP], &entry->group) ||
+		!find_call(reader, fields, &entry->call) ||
+		!find_place(reader, &fields[FRAMES], &entry->place))
+		return fail_memory(reader);
+	struct fsdp_flight_group *group = fsdp_vec_at(&rows->groups, entry->group);
+	if (group->pg_id == FSDP_ABSENT)
+		fsdp_inert_integer(&fields[PG_ID], &group->pg_id);
+	return true;
 }
 
 static bool read_entries(struct flight_reader *reader, const struct fsdp_inert *entries)
@@ -418,6 +430,80 @@ static bool read_members(struct flight_reader *reader, const struct fsdp_inert *
 	return true;
 }
 
+/* ---- status ---- */
+
+static int compare_statuses(const void *a, const void *b)
+{
+	const struct fsdp_flight_status *left = a, *right = b;
+	return left->pg_id < right->pg_id ? -1 : left->pg_id > right->pg_id;
+}
+
+static int compare_status_groups(const void *a, const void *b)
+{
+	const struct fsdp_flight_status *left = a, *right = b;
+	return fsdp_span_compare(left->group, right->group);
+}
+
+/* Names of groups are numbers that count in all processes, ids of statuses count in one:
+ * both in the order in which the groups were made. So the n-th name is of the n-th id,
+ * unless an entry, which has both, differs. */
+static bool name_statuses(struct fsdp_flight_rows *rows, size_t count)
+{
+	struct fsdp_flight_status *names = calloc(count + 1, sizeof *names);
+	bool match = names != NULL && count == rows->members.count;
+	for (size_t i = 0; match && i < count; i++) {
+		const struct fsdp_flight_members *one = fsdp_vec_at(&rows->members, i);
+		names[i].group = one->name;
+		match = fsdp_decimal_integer(one->name, &names[i].pg_id);
+	}
+	if (match && count != 0) {
+		qsort(names, count, sizeof *names, compare_statuses);
+		qsort(rows->statuses, count, sizeof *names, compare_statuses);
+	}
+	for (size_t i = 0; match && i < count; i++)
+		rows->statuses[i].group = names[i].group;
+	for (size_t i = 0; match && i < rows->groups.count; i++) {
+		const struct fsdp_flight_group *group = fsdp_vec_at(&rows->groups, i);
+		struct fsdp_flight_status like = { .pg_id = group->pg_id }, *found;
+		found = bsearch(
+			&like, rows->statuses, count, sizeof like, compare_statuses);
+		match = found != NULL && fsdp_span_equal(found->group, group->name);
+	}
+	if (match && count != 0)
+		qsort(rows->statuses, count, sizeof *names, compare_status_groups);
+	rows->status_count = match ? count : 0;
+	bool good = names != NULL;
+	free(names);
+	return good;
+}
+
+/* The last collective that this rank enqueued in each group. gloo counts otherwise. */
+static bool read_statuses(struct flight_reader *reader, const struct fsdp_inert *top)
+{
+	struct fsdp_flight_rows *rows = reader->rows;
+	struct fsdp_inert status = fsdp_inert_get(top, "pg_status");
+	struct fsdp_inert_walk walk = { .of = status };
+	struct fsdp_inert value;
+	struct fsdp_span key;
+	size_t count = 0, most = rows->members.count;
+	rows->is_nccl |= rows->facts.library.size != 0;
+	if (!rows->is_nccl || fsdp_inert_count(&status) != most)
+		return true;
+	rows->statuses = FSDP_TAKE(&reader->reading->arena, rows->statuses, most);
+	if (rows->statuses == NULL)
+		return fail_memory(reader);
+	while (count < most && fsdp_inert_next(&walk, &key, &value)) {
+		struct fsdp_flight_status *one = &rows->statuses[count];
+		struct fsdp_inert last =
+			fsdp_inert_get(&value, "last_enqueued_collective");
+		if (!fsdp_flight_work(&reader->key, fsdp_inert_count(&value)))
+			return fail_memory(reader);
+		count += key.data != NULL && fsdp_decimal_integer(key, &one->pg_id) &&
+			 fsdp_inert_number(&last, &one->enqueued);
+	}
+	return name_statuses(rows, count) || fail_memory(reader);
+}
+
 /* ---- the dump ---- */
 
 bool fsdp_flight_is_dump(const struct fsdp_inert *top)
@@ -501,7 +587,8 @@ bool fsdp_flight_read(struct fsdp_trace_reading *reading, const struct fsdp_iner
 	if (top->pickle != NULL)
 		reader->key.budget = &reader->budget;
 	bool good = begin(reader) && read_facts(reader, top) &&
-		    read_members(reader, &config) && read_entries(reader, &entries);
+		    read_members(reader, &config) && read_entries(reader, &entries) &&
+		    read_statuses(reader, top);
 	if (good)
 		reading->recording.flight = &reader->rows->facts;
 	free(reader->key.data);

@@ -45,6 +45,13 @@ struct fsdp_flight_fault {
 	const struct fsdp_flight_item **found;   /* one for each culprit of a mismatch */
 };
 
+/* A collective that did not end on the device of a rank, and did on that of another. */
+struct fsdp_flight_stop {
+	const struct fsdp_flight_team *team;
+	const struct fsdp_flight_item *item; /* NULL: there is none */
+	uint32_t other;                      /* rank that finished it */
+};
+
 struct fsdp_flight_job {
 	const struct fsdp_flight_rank *ranks;
 	size_t count, heard_count;
@@ -55,7 +62,10 @@ struct fsdp_flight_job {
 	struct fsdp_flight_signature **signatures; /* of each rank's calls */
 	struct fsdp_vec teams;  /* struct fsdp_flight_team, in order of first use */
 	struct fsdp_vec faults; /* struct fsdp_flight_fault, by the team's name */
-	unsigned char *marks;   /* of each rank: what is in hand uses it, and clears it */
+	/* By rank: it entered what another of the group never enqueued, or the reverse. */
+	bool *ahead, *behind;
+	struct fsdp_flight_stop *stops; /* by rank: the earliest */
+	unsigned char *marks; /* of each rank: what is in hand uses it, and clears it */
 	struct fsdp_error *error;
 };
 
@@ -92,7 +102,8 @@ bool fsdp_flight_gather(struct fsdp_flight_job *job);
 const int64_t *fsdp_flight_team_ranks(const struct fsdp_flight_job *job,
 	const struct fsdp_flight_team *team, size_t *ret_count);
 
-/* flight-faults.c: the first fault of each team. False: out of memory. */
+/* flight-faults.c: the first fault of each team, and which ranks are ahead, behind or
+ * stopped. False: out of memory. */
 bool fsdp_flight_find_faults(struct fsdp_flight_job *job);
 
 /* flight-pairs.c: the first send or receive of a team without its other end. False: out

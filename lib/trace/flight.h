@@ -15,11 +15,19 @@ struct fsdp_flight_entry {
 	int64_t time_ns;             /* when it was entered */
 	uint32_t group, call, place; /* indices; place FSDP_NONE: none */
 	bool is_p2p, is_unfinished;
+	bool is_completed; /* the device finished it; else an exception may have ended it */
 };
 
 /* A process group as one rank knows it. */
 struct fsdp_flight_group {
 	struct fsdp_span name, desc;
+	int64_t pg_id; /* key of its status, or FSDP_ABSENT */
+};
+
+/* pg_status of a group of NCCL. */
+struct fsdp_flight_status {
+	int64_t pg_id, enqueued;
+	struct fsdp_span group; /* name */
 };
 
 /* A list of ranks, ascending, each once. Many groups may share one. */
@@ -55,6 +63,11 @@ struct fsdp_flight_rows {
 	struct fsdp_vec members; /* struct fsdp_flight_members */
 	struct fsdp_vec rosters; /* struct fsdp_flight_roster */
 	int64_t enqueued; /* last collective of the default group, or FSDP_ABSENT */
+	/* By name of the group, of those whose group is known. */
+	struct fsdp_flight_status *statuses;
+	size_t status_count;
+	bool is_nccl;
+	bool has_finished; /* an entry is finished: not only active ones were written */
 };
 
 /* flight-lists.c: packs a list of lists of integers, or a list of texts; false: out of

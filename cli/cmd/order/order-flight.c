@@ -249,6 +249,46 @@ static const char *verb_of(const char *problem)
 	return NULL;
 }
 
+static void line_rest(struct out *out, const char *label, size_t count)
+{
+	if (count > MOST_SHOWN)
+		out_line(out, label, "and %zu more rank%s: --json names all",
+			count - MOST_SHOWN, count - MOST_SHOWN == 1 ? "" : "s");
+}
+
+/* The first of them, which is the collective of the answer, has its sizes and place. */
+static void lines_causes(const struct flight *flight)
+{
+	const struct fsdp_flight *says = flight->says;
+	struct out *out = flight->listing->run->out;
+	struct rank_words words;
+
+	for (size_t i = 0; i < says->cause_count && i < MOST_SHOWN; i++) {
+		const struct fsdp_flight_cause *one = &says->causes[i];
+		bool stopped = one->other != FSDP_ABSENT;
+
+		rank_words(one->ranks, one->rank_count, &words);
+		out_line_begin(out, NULL);
+		out_line_text(out,
+			stopped ? "the GPU of %s stopped in " : "%s never entered ",
+			words.text);
+		if (i == 0 && !stopped) {
+			put_collective(out, says);
+			put_place(out, &says->place);
+		} else {
+			out_line_text(out, "#%" PRId64 " ", one->seq);
+			out_line_name(out, text_of_span(one->op));
+			out_line_text(out, " of ");
+			out_line_name(out, text_of_span(one->group));
+		}
+		if (stopped)
+			out_line_text(
+				out, ", which rank %" PRId64 " finished", one->other);
+		out_line_end(out);
+	}
+	line_rest(out, NULL, says->cause_count);
+}
+
 static void line_cause(const struct flight *flight)
 {
 	const struct fsdp_flight *says = flight->says;
@@ -256,6 +296,10 @@ static void line_cause(const struct flight *flight)
 	struct out *out = flight->listing->run->out;
 	struct rank_words words;
 
+	if (says->cause_count != 0) {
+		lines_causes(flight);
+		return;
+	}
 	if (verb == NULL || says->culprit_count == 0)
 		return;
 	out_line_begin(out, NULL);
@@ -291,13 +335,6 @@ static void line_waiting(const struct flight *flight)
 	if (says->waiting_count != 0)
 		out_line(flight->listing->run->out, "waiting", "%s, in other collectives",
 			rank_words(says->waiting, says->waiting_count, &words));
-}
-
-static void line_rest(struct out *out, const char *label, size_t count)
-{
-	if (count > MOST_SHOWN)
-		out_line(out, label, "and %zu more rank%s: --json names all",
-			count - MOST_SHOWN, count - MOST_SHOWN == 1 ? "" : "s");
 }
 
 static void lines_last(const struct flight *flight)
@@ -447,7 +484,8 @@ static void line_agree(const struct flight *flight)
 				? "the ranks with lines agree: they entered the same collectives"
 				: "the dumps that can be read agree: their ranks entered the same collectives");
 	if (says->problem != NULL && strcmp(says->problem, "no_entries") == 0)
-		out_line(out, NULL, "the dumps hold no collectives to compare");
+		out_line(out, NULL,
+			"the dumps have no entries: TORCH_FR_BUFFER_SIZE=2000 records them");
 }
 
 static void line_next(const struct flight *flight)
@@ -458,8 +496,12 @@ static void line_next(const struct flight *flight)
 	struct moment since;
 	const char *time = moment(says->since_ns, is_log(says), &since);
 
-	if (says->verdict == FSDP_FLIGHT_STUCK)
+	if (says->gpu_stopped_count != 0)
 		out_line(out, "next",
+			"check the GPU of %s: nvidia-smi, and Xid lines in dmesg",
+			rank_words(says->gpu_stopped, says->gpu_stopped_count, &words));
+	if (says->verdict == FSDP_FLIGHT_STUCK)
+		out_line(out, says->gpu_stopped_count != 0 ? "" : "next",
 			"the stack of %s (py-spy dump), or what its log says%s%s",
 			rank_words(says->culprits, says->culprit_count, &words),
 			time != NULL ? " from " : "", time != NULL ? time : "");
@@ -506,6 +548,24 @@ static void find_cause(struct listing *listing, const struct fsdp_flight *says)
 	struct rank_words words;
 	char number[32] = "", op[80] = "";
 
+	for (size_t i = 0; i < says->cause_count; i++) {
+		const struct fsdp_flight_cause *one = &says->causes[i];
+		char other[64] = "";
+
+		if (one->other != FSDP_ABSENT)
+			snprintf(other, sizeof other,
+				": its GPU stopped, rank %" PRId64 " finished it",
+				one->other);
+		run_finding(listing->run, "FI7040", "%s %s #%" PRId64 " %.*s of %.*s%s",
+			rank_words(one->ranks, one->rank_count, &words),
+			one->other != FSDP_ABSENT ? "never finished" : "never entered",
+			one->seq, (int)(one->op.size < 64 ? one->op.size : 64),
+			(const char *)one->op.data,
+			(int)(one->group.size < 200 ? one->group.size : 200),
+			(const char *)one->group.data, other);
+	}
+	if (says->cause_count != 0)
+		return;
 	if (says->seq != FSDP_ABSENT)
 		snprintf(number, sizeof number, " #%" PRId64, says->seq);
 	if (says->op.data != NULL)
@@ -722,10 +782,14 @@ const struct record order_flight_record = OBJECT_RECORD(FLIGHT, "collectives",
 		.about = "Whether the ranks of the job agree." },
 	{ "problem", WORD_AT(FLIGHT, problem), .null = true,
 		WORDS("missing", "extra", "cycle", "status", "idle", "unheard",
-			"no_entries", "op", "size", "dtype", "parted"),
+			"no_entries", "op", "size", "dtype", "parted", "gpu_stopped"),
 		.about = "What is wrong; null for nothing." },
 	{ "culprits", LIST_AT(FLIGHT, culprits, culprit_count, record_integers),
 		.always = true, .about = "Ranks that are the cause." },
+	{ "gpu_stopped", LIST_AT(FLIGHT, gpu_stopped, gpu_stopped_count, record_integers),
+		.always = true,
+		.about =
+			"Culprits with an unfinished collective that another rank of the group finished." },
 	{ "group", TEXT_AT(FLIGHT, group), .null = true,
 		.about =
 			"Process group of the collective: its description, or its name." },

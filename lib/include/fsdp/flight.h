@@ -102,6 +102,17 @@ struct fsdp_flight_found {
 	struct fsdp_flight_call call;
 };
 
+/** Why ranks are culprits: they never entered a collective, or their device stopped in
+ * it. */
+struct fsdp_flight_cause {
+	const int64_t *ranks;
+	size_t rank_count;
+	/* The device stopped in what rank `other` finished; else `other` is FSDP_ABSENT. */
+	int64_t other;
+	int64_t seq;
+	struct fsdp_span op, group;
+};
+
 enum fsdp_flight_verdict {
 	/* Every rank entered the same collectives, as far as the dumps reach. */
 	FSDP_FLIGHT_AGREE,
@@ -123,19 +134,26 @@ FSDP_API const char *fsdp_flight_verdict_name(unsigned verdict);
  * follows are of the collective in which ranks part; they are absent if there is none.
  *
  * The answer is one collective: of all those in which ranks part, the one from which the
- * others follow. Culprits are the ranks that keep the others waiting, or that called
- * something else than most.
+ * others follow. Culprits are all ranks that others wait for and that wait for none, those
+ * whose device stopped, or those that called something else than most.
  */
 struct fsdp_flight {
 	enum fsdp_flight_verdict verdict;
 	/* "missing", "extra", "cycle", "status", "idle", "unheard", "no_entries", "op",
-	 * "size", "dtype", "parted"; NULL: there is none. Two are of logs. "idle": the
+	 * "size", "dtype", "parted", "gpu_stopped"; NULL: there is none. Two are of logs. "idle": the
 	 * culprits wait in no group, while others do, first in the one that follows.
 	 * "parted": the culprits failed in what `entered` completed. */
 	const char *problem;
 	/* Ranks to look at first. */
 	const int64_t *culprits;
 	size_t culprit_count;
+	/* Culprits whose device did not end what another rank of the group finished. */
+	const int64_t *gpu_stopped;
+	size_t gpu_stopped_count;
+	/* Of dumps that are stuck: what each culprit is named for, the collective below
+	 * first. */
+	const struct fsdp_flight_cause *causes;
+	size_t cause_count;
 	/* The process group, as people know it, */
 	struct fsdp_span group;
 	/* and as PyTorch names it. */
