@@ -132,31 +132,126 @@ static size_t shown_of(const struct replay *replay, size_t count)
 	return count < most ? count : (size_t)most;
 }
 
+/* Stacks that are shown as one. */
+struct stack_row {
+	struct memory_label label;
+	const struct fsdp_memory_stack *first; /* the largest of them */
+	uint64_t bytes, blocks;
+	bool with_caller; /* others have the same label, and other callers */
+};
+
+static int compare_addresses(const void *a, const void *b)
+{
+	return (uintptr_t)a < (uintptr_t)b ? -1 : (uintptr_t)a > (uintptr_t)b;
+}
+
+static int compare_spans(struct fsdp_span a, struct fsdp_span b)
+{
+	size_t least = a.size < b.size ? a.size : b.size;
+	int order = least != 0 ? memcmp(a.data, b.data, least) : 0;
+
+	return order != 0 ? order : a.size < b.size ? -1 : a.size > b.size;
+}
+
+/* Equal frames are one. */
+static int compare_labels(const struct stack_row *a, const struct stack_row *b)
+{
+	int order = (int)a->first->before - (int)b->first->before;
+
+	if (order == 0)
+		order = compare_addresses(a->label.own, b->label.own);
+	if (order == 0)
+		order = compare_addresses(a->label.torch, b->label.torch);
+	if (order == 0)
+		order = compare_spans(a->label.node, b->label.node);
+	return order != 0 ? order : compare_spans(a->label.op, b->label.op);
+}
+
+static int compare_stack_rows(const void *a, const void *b)
+{
+	const struct stack_row *left = a, *right = b;
+	int order = compare_labels(left, right);
+
+	if (order == 0)
+		order = compare_addresses(left->label.caller, right->label.caller);
+	return order != 0                   ? order
+	       : left->first < right->first ? -1
+					    : left->first > right->first;
+}
+
+static int compare_stack_bytes(const void *a, const void *b)
+{
+	const struct stack_row *left = a, *right = b;
+
+	if (left->bytes != right->bytes)
+		return left->bytes > right->bytes ? -1 : 1;
+	return left->first < right->first ? -1 : left->first > right->first;
+}
+
+/* Adds up stacks of one label; with different callers these are part of it. */
+static size_t join_stacks(struct stack_row *rows, size_t count)
+{
+	size_t kept = 0;
+
+	if (count != 0)
+		qsort(rows, count, sizeof *rows, compare_stack_rows);
+	for (size_t i = 0, end; i < count; i = end) {
+		for (end = i + 1;
+			end < count && compare_labels(&rows[i], &rows[end]) == 0;)
+			end++;
+		bool differ = rows[i].label.caller != rows[end - 1].label.caller;
+		for (size_t j = i; j < end; j++) {
+			struct stack_row one = rows[j];
+			one.with_caller = differ;
+			if (j == i || (differ && one.label.caller !=
+							 rows[kept - 1].label.caller)) {
+				rows[kept++] = one;
+				continue;
+			}
+			rows[kept - 1].bytes += one.bytes;
+			rows[kept - 1].blocks += one.blocks;
+		}
+	}
+	if (kept != 0)
+		qsort(rows, kept, sizeof *rows, compare_stack_bytes);
+	return kept;
+}
+
 static void lines_stacks(const struct replay *replay, const struct fsdp_memory *memory,
 	const struct fsdp_memory_stack *stacks, size_t count)
 {
 	struct out *out = replay->run->out;
-	size_t shown = shown_of(replay, count);
+	struct stack_row *rows = malloc((count + 1) * sizeof *rows);
 	const struct looks *looks = out_looks(out);
 	char bytes[HUMAN_ROOM];
+	size_t shown;
 
+	if (rows == NULL)
+		count = 0;
+	for (size_t i = 0; i < count; i++)
+		rows[i] = (struct stack_row){ memory_label(memory, stacks[i].frames,
+						      stacks[i].frame_count),
+			&stacks[i], stacks[i].bytes, stacks[i].blocks, false };
+	count = join_stacks(rows, count);
+	shown = shown_of(replay, count);
 	for (size_t i = 0; i < shown; i++) {
-		const struct fsdp_memory_stack *stack = &stacks[i];
+		const struct stack_row *row = &rows[i];
 		out_line_begin(out, NULL);
 		out_line_text(out, "  %10s %6" PRIu64 " block%s  ",
-			out_bytes(out, stack->bytes, bytes), stack->blocks,
-			stack->blocks == 1 ? " " : "s");
-		if (stack->before)
+			out_bytes(out, row->bytes, bytes), row->blocks,
+			row->blocks == 1 ? " " : "s");
+		if (row->first->before)
 			out_line_text(out, "allocated before the recording");
 		else
-			memory_put_stack(out, memory, stack->frames, stack->frame_count);
+			memory_put_label(out, &row->label, row->with_caller);
 		out_line_end(out);
 		if (looks != NULL && looks->verbosity >= 1)
-			lines_whole(out, memory, stack);
+			lines_whole(out, memory, row->first);
 	}
 	if (shown < count)
 		out_line(out, NULL, "  and %zu more stack%s (--top=N)", count - shown,
 			count - shown == 1 ? "" : "s");
+	free(rows);
 }
 
 static void show_row(const struct replay *replay, const struct memory_row *row)
@@ -169,6 +264,11 @@ static void show_row(const struct replay *replay, const struct memory_row *row)
 	out_line(out, NULL, "rank %" PRId64 ", device %" PRId64 ", at the end: %s in use",
 		row->rank, says->device, out_bytes(out, says->active_bytes, bytes));
 	lines_stacks(replay, row->memory, says->stacks, says->stack_count);
+	if (says->active_bytes > says->allocated_bytes)
+		out_line(out, NULL,
+			"  of these, %s are freed and wait for another stream (record_stream)",
+			out_bytes(
+				out, says->active_bytes - says->allocated_bytes, bytes));
 	for (size_t i = 0; i < says->oom_count; i++) {
 		out_line_begin(out, NULL);
 		out_line_text(out, "  %s were asked for and refused: ",

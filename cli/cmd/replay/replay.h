@@ -224,7 +224,17 @@ struct memory_row {
 bool memory_row_at(
 	const struct fsdp_recordings *recordings, size_t nth, struct memory_row *row);
 
-/* The first frame that is not of PyTorch, and PyTorch's innermost behind it. */
+/* What a stack is called by: the first line of Python outside of PyTorch, else the node of
+ * autograd; behind it the operator, else PyTorch's innermost line. */
+struct memory_label {
+	const struct fsdp_memory_frame *own, *torch;
+	const struct fsdp_memory_frame *caller; /* the next that is as `own` */
+	struct fsdp_span node, op;
+};
+struct memory_label memory_label(
+	const struct fsdp_memory *memory, const uint32_t *frames, size_t count);
+void memory_put_label(
+	struct out *out, const struct memory_label *label, bool with_caller);
 void memory_put_stack(struct out *out, const struct fsdp_memory *memory,
 	const uint32_t *frames, size_t count);
 
