@@ -574,6 +574,26 @@ CURES = [
 ]
 
 
+QWEN = {"model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"], "hidden_size": 16, "intermediate_size": 24, "moe_intermediate_size": 8,
+        "num_experts": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 4}
+FUSED = (ENDS | {"model.norm.weight": (16,)} | layers("input_layernorm.weight", "post_attention_layernorm.weight", shape=(16,))
+         | layers("self_attn.k_norm.weight", "self_attn.q_norm.weight", shape=(4,)) | layers("self_attn.k_proj.weight", "self_attn.v_proj.weight", shape=(8, 16))
+         | layers("self_attn.q_proj.weight", "self_attn.o_proj.weight") | layers("mlp.gate.weight", shape=(4, 16))
+         | layers("mlp.experts.down_proj", shape=(4, 16, 8)) | layers("mlp.experts.gate_up_proj", shape=(4, 16, 16)))
+
+# what makes a sample, the loader, what it does with it
+LOADS = [
+    (always(model(FUSED, {}, **QWEN)), ["--for=hf"], "loads"), (always(model(FUSED, {}, **QWEN)), ["--for=hf", "--loader-version=4.57"], "differs"),
+    (always(model({n: s for n, s in FUSED.items() if n != "model.layers.1.mlp.experts.down_proj"}, {}, **QWEN)), ["--for=hf"], "differs"),
+    (always(adapter()), ["--for=peft"], "loads"), (always(adapter(prefix="base_model.model." * 2)), ["--for=peft"], "not_judged"),
+]
+
+
+def verdict(options, path):
+    run = subprocess.run([BINARY, "audit", "--json", *options, path], capture_output=True, check=False)
+    return [loader["verdict"] for loader in json.loads(run.stdout)["data"]["loaders"]]
+
+
 def cure(path, rule):
     run = subprocess.run([BINARY, "audit", "--json", path], capture_output=True, check=False)
     return [f.get("next") for f in json.loads(run.stdout)["findings"] if f["rule"] == rule]
@@ -585,7 +605,7 @@ def found(words):
 
 
 def main():
-    print(f"1..{len(ROWS) + len(CURES)}")
+    print(f"1..{len(ROWS) + len(CURES) + len(LOADS)}")
     failed = 0
     for number, (rule, severity, make) in enumerate(ROWS, 1):
         with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
@@ -600,6 +620,11 @@ def main():
             printed = cure(make(folder), rule)
         failed += printed != [wanted]
         print(f"{'ok' if printed == [wanted] else 'not ok'} {number} - {rule} {make.__name__}: {printed}")
+    for number, (make, options, wanted) in enumerate(LOADS, len(ROWS) + len(CURES) + 1):
+        with tempfile.TemporaryDirectory() as folder:
+            given = verdict(options, make(folder))
+        failed += given != [wanted]
+        print(f"{'ok' if given == [wanted] else 'not ok'} {number} - {' '.join(options)}: {given}, expected {wanted}")
     return 1 if failed else 0
 
 

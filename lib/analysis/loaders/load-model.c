@@ -117,6 +117,49 @@ static void add_in_layer(struct fsdp_loading *loading, const char *stem, int64_t
 
 /* ---- architectures ---- */
 
+/* From 5 on transformers keeps all experts of a layer in two tensors, and takes those from a file
+ * as it takes single ones. False: they are not stored so. */
+static bool add_fused(struct fsdp_loading *loading, const struct sizes *of, int64_t layer)
+{
+	const struct {
+		const char *name;
+		int64_t rows, columns;
+	} parts[] = { { "gate_up_proj", 2 * of->expert_inner, of->hidden },
+		{ "down_proj", of->hidden, of->expert_inner } };
+	const struct fsdp_checkpoint *checkpoint =
+		loading->weights != NULL ? fsdp_load_open(loading, loading->weights)
+					 : NULL;
+	char names[FSDP_COUNT(parts)][NAME_BYTES];
+	bool is_stored = false;
+
+	if (checkpoint == NULL || loading->transformers == NULL ||
+		fsdp_load_compare_versions(loading->transformers, "5") < 0 ||
+		strcmp(of->decoder->experts->module, "mlp") != 0)
+		return false;
+	for (size_t i = 0; i < FSDP_COUNT(parts); i++) {
+		snprintf(names[i], sizeof names[i], "model.layers.%lld.mlp.experts.%s",
+			(long long)layer, parts[i].name);
+		is_stored |= fsdp_tensor_find(checkpoint, fsdp_span_text(names[i])) !=
+			     FSDP_NONE;
+	}
+	for (size_t i = 0; i < FSDP_COUNT(parts) && is_stored; i++) {
+		struct fsdp_load_tensor *tensor =
+			&loading->model.items[loading->model.count];
+		int64_t *shape = FSDP_TAKE(loading->arena, shape, 3);
+
+		add(loading, names[i], of->experts, 0);
+		loading->failed |= shape == NULL;
+		if (loading->failed)
+			return true;
+		shape[0] = of->experts;
+		shape[1] = parts[i].rows;
+		shape[2] = parts[i].columns;
+		tensor->shape = shape;
+		tensor->dims = 3;
+	}
+	return is_stored;
+}
+
 static void add_experts(
 	struct fsdp_loading *loading, const struct sizes *of, int64_t layer)
 {
@@ -125,6 +168,8 @@ static void add_experts(
 
 	snprintf(rest, sizeof rest, "%s.gate.weight", experts->module);
 	add_in_layer(loading, "model.layers.", layer, rest, of->experts, of->hidden);
+	if (add_fused(loading, of, layer))
+		return;
 	for (int64_t i = 0; i < of->experts; i++)
 		for (uint8_t part = 1; part < FSDP_LOAD_EXPERT_COUNT; part++) {
 			struct fsdp_load_tensor *tensor =
