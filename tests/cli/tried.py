@@ -409,7 +409,8 @@ def adapter(prefix="base_model.model.", first=(4, 16), second=(24, 4), near=(), 
     return lora
 
 
-LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "num_hidden_layers": 2, "vocab_size": 64, "hidden_size": 16}
+LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "num_hidden_layers": 2, "vocab_size": 64, "hidden_size": 16,
+         "intermediate_size": 24, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 4}
 ENDS = {"model.embed_tokens.weight": (64, 16), "lm_head.weight": (64, 16)}
 
 
@@ -574,17 +575,21 @@ CURES = [
 ]
 
 
-QWEN = {"model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"], "hidden_size": 16, "intermediate_size": 24, "moe_intermediate_size": 8,
-        "num_experts": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 4}
+QWEN = {"model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"], "moe_intermediate_size": 8, "num_experts": 4}
 FUSED = (ENDS | {"model.norm.weight": (16,)} | layers("input_layernorm.weight", "post_attention_layernorm.weight", shape=(16,))
          | layers("self_attn.k_norm.weight", "self_attn.q_norm.weight", shape=(4,)) | layers("self_attn.k_proj.weight", "self_attn.v_proj.weight", shape=(8, 16))
          | layers("self_attn.q_proj.weight", "self_attn.o_proj.weight") | layers("mlp.gate.weight", shape=(4, 16))
          | layers("mlp.experts.down_proj", shape=(4, 16, 8)) | layers("mlp.experts.gate_up_proj", shape=(4, 16, 16)))
 
+WHOLE = ({name: shape for name, shape in FUSED.items() if ".experts." not in name and "_norm" not in name and "mlp.gate." not in name}
+         | layers("mlp.gate_proj.weight", "mlp.up_proj.weight", shape=("F8_E4M3", (24, 16))) | layers("mlp.down_proj.weight", shape=("F8_E4M3", (16, 24))))
+SCALES = layers("mlp.gate_proj.weight_scale", shape=(1,))
+
 # what makes a sample, the loader, what it does with it
 LOADS = [
     (always(model(FUSED, {}, **QWEN)), ["--for=hf"], "loads"), (always(model(FUSED, {}, **QWEN)), ["--for=hf", "--loader-version=4.57"], "differs"),
     (always(model({n: s for n, s in FUSED.items() if n != "model.layers.1.mlp.experts.down_proj"}, {}, **QWEN)), ["--for=hf"], "differs"),
+    (always(model(WHOLE | SCALES, {})), ["--for=hf"], "differs"), (always(model(WHOLE, {})), ["--for=hf"], "loads"),
     (always(adapter()), ["--for=peft"], "loads"), (always(adapter(prefix="base_model.model." * 2)), ["--for=peft"], "not_judged"),
 ]
 

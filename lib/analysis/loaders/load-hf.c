@@ -5,6 +5,7 @@
  * Origin: transformers/modeling_utils.py, core_model_loading.py, loading_report.py
  * (5.23, 5.24); modeling_utils.py (4.57).
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "analysis/loaders/loading.h"
@@ -339,6 +340,36 @@ static bool has_unindexed(struct fsdp_loading *loading)
 	return has_finding(loading, "FI1062");
 }
 
+/* Without quantization_config nothing asks for the scale of an FP8 weight. Word 0: one. */
+static bool leaves_out_scales(struct fsdp_loading *loading)
+{
+	const struct fsdp_checkpoint *checkpoint;
+
+	if (!fsdp_load_compare(loading) ||
+		fsdp_load_setting(loading, "config.json", "quantization_config")
+				.value.kind == FSDP_TOKEN_DICT)
+		return false;
+	checkpoint = fsdp_load_open(loading, loading->weights);
+	for (size_t i = 0; i < loading->model.count; i++) {
+		const struct fsdp_load_tensor *weight = &loading->model.items[i];
+		const struct fsdp_load_tensor *stored =
+			fsdp_load_find_stored(loading, checkpoint, weight->name);
+		char name[512];
+
+		if (stored == NULL ||
+			strncmp(fsdp_dtype(stored->dtype)->name, "float8_e", 8) != 0)
+			continue;
+		snprintf(name, sizeof name, "%.*s_scale",
+			FSDP_TEXT_MOST(weight->name, sizeof name - 16));
+		if (fsdp_load_find_stored(loading, checkpoint, fsdp_span_text(name)) ==
+			NULL)
+			continue;
+		fsdp_load_say(loading, 0, "%s", name);
+		return true;
+	}
+	return false;
+}
+
 /* 4.57 gives the head what the embedding has, and nothing the other way round. */
 static bool is_of_head(struct fsdp_span name)
 {
@@ -429,6 +460,9 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(SHAPE, fsdp_load_has_fewer_experts,
 		"fewer experts are stored than {0} has", FSDP_NO_FIX, .since = "5"),
 	FSDP_REFUSES(SHAPE, fsdp_load_is_misshaped),
+	FSDP_DIFFERS(OTHER_NAMES, leaves_out_scales,
+		"{0} is not a name of the model: FP8 weights are used without their scales, as config.json has no quantization_config",
+		"put quantization_config back into config.json, as the model that it was made from has it"),
 	FSDP_DIFFERS(OTHER_NAMES, fsdp_load_leaves_out),
 	FSDP_DIFFERS(MISSING_TENSOR, fsdp_load_misses_unsaid, NULL, FSDP_NO_FIX),
 	FSDP_DIFFERS(OTHER_WEIGHTS, fsdp_load_sets_differ),
