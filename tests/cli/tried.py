@@ -585,11 +585,18 @@ WHOLE = ({name: shape for name, shape in FUSED.items() if ".experts." not in nam
          | layers("mlp.gate_proj.weight", "mlp.up_proj.weight", shape=("F8_E4M3", (24, 16))) | layers("mlp.down_proj.weight", shape=("F8_E4M3", (16, 24))))
 SCALES = layers("mlp.gate_proj.weight_scale", shape=(1,))
 
+def with_gap(folder):
+    path = copy("broken/dcp-chunk-gap/checkpoint", folder)
+    shutil.copy(os.path.join(TESTDATA, "megatron/common-inside/metadata.json"), path)
+    return path
+
+
 # what makes a sample, the loader, what it does with it
 LOADS = [
     (always(model(FUSED, {}, **QWEN)), ["--for=hf"], "loads"), (always(model(FUSED, {}, **QWEN)), ["--for=hf", "--loader-version=4.57"], "differs"),
     (always(model({n: s for n, s in FUSED.items() if n != "model.layers.1.mlp.experts.down_proj"}, {}, **QWEN)), ["--for=hf"], "differs"),
     (always(model(WHOLE | SCALES, {})), ["--for=hf"], "differs"), (always(model(WHOLE, {})), ["--for=hf"], "loads"),
+    (with_gap, ["--for=megatron"], "differs"), (lambda _: os.path.join(TESTDATA, "megatron/common-inside"), ["--for=megatron"], "loads"),
     (always(adapter()), ["--for=peft"], "loads"), (always(adapter(prefix="base_model.model." * 2)), ["--for=peft"], "not_judged"),
 ]
 
