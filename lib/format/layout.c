@@ -19,6 +19,8 @@
  *	NeMo 2              weights/                 one of Megatron-core
  *	                    context/                 how the model was configured
  *	                    ../NAME-unfinished       while the folder NAME is written
+ *	others              .metadata __R_N.distcp   lr_scheduler.pt or scheduler.pt
+ *	                    config.json model…       optimizer_state_dict.pt
  *	verl                global_step_N/[actor|critic/]
  *	                    {model,optim,extra_state}_world_size_W_rank_R.pt
  *	                    fsdp_config.json         {"world_size": W, …}
@@ -39,8 +41,9 @@
 #include "model/missing-ranks.h"
 #include "syntax/json-tree.h"
 
-/* The family of the folder itself, of which frameworks keep some files beside. */
+/* Families of the folder itself, of which frameworks keep some files beside. */
 #define INNER "dcp"
+#define MODEL "hf-safetensors"
 
 struct layout {
 	const char *name, *title, *writer;
@@ -100,6 +103,66 @@ static bool name_lightning(struct fsdp_reading *reading, const struct fsdp_folde
 {
 	(void)folder;
 	return name_with(reading, "meta.pt", "model", ret_error);
+}
+
+/* ---- what training loops of their own put beside a model ---- */
+
+static const struct {
+	const char *inner, *marker; /* the family of the folder; a file that it has */
+	const char *beside, *below;
+	int role;
+} besides[] = {
+	{ INNER, ".metadata", "lr_scheduler.pt", "lr_scheduler", FSDP_ROLE_OTHER },
+	{ INNER, ".metadata", "scheduler.pt", "scheduler", FSDP_ROLE_OTHER },
+	{ MODEL, "config.json", "optimizer_state_dict.pt", "", FSDP_ROLE_OPTIM },
+};
+
+static bool has_beside(const struct fsdp_folder *folder, const char *inner)
+{
+	for (size_t i = 0; i < FSDP_COUNT(besides); i++)
+		if (strcmp(besides[i].inner, inner) == 0 &&
+			fsdp_folder_has(folder, besides[i].marker, FSDP_ENTRY_FILE) &&
+			fsdp_folder_has(folder, besides[i].beside, FSDP_ENTRY_FILE))
+			return true;
+	return false;
+}
+
+static bool has_scheduler(const struct fsdp_folder *folder)
+{
+	return has_beside(folder, INNER) &&
+	       fsdp_pattern_in(folder, FSDP_ENTRY_FILE, "__#_#.distcp");
+}
+
+static bool has_optimizer(const struct fsdp_folder *folder)
+{
+	struct fsdp_look look = { .folder = folder };
+
+	return has_beside(folder, MODEL) &&
+	       fsdp_family_hugging_face.recognise(&look) != FSDP_SIGN_NONE;
+}
+
+static bool name_besides(struct fsdp_reading *reading, const struct fsdp_folder *folder,
+	struct fsdp_error **ret_error)
+{
+	const char *inner = has_scheduler(folder) ? INNER : MODEL;
+	struct fsdp_child *child = fsdp_reading_add_child(
+		reading, (struct fsdp_span){ 0 }, FSDP_NONE, ret_error);
+
+	if (child == NULL)
+		return false;
+	child->as = inner;
+	for (size_t i = 0; i < FSDP_COUNT(besides); i++) {
+		if (strcmp(besides[i].inner, inner) != 0 ||
+			!fsdp_folder_has(folder, besides[i].beside, FSDP_ENTRY_FILE))
+			continue;
+		child = fsdp_reading_add_child(
+			reading, fsdp_span_text(besides[i].beside), FSDP_NONE, ret_error);
+		if (child == NULL)
+			return false;
+		child->role = besides[i].role;
+		child->below = fsdp_span_text(besides[i].below);
+	}
+	return true;
 }
 
 /* No module that was stripped of `model` can be called so. */
@@ -576,6 +639,18 @@ static const struct layout layouts[] = {
 		.name_children = name_verl,
 		.count_ranks = count_verl,
 		.has_step = true,
+	},
+	{
+		.name = "dcp-with-scheduler",
+		.title = "PyTorch distributed checkpoint (DCP) and a scheduler",
+		.matches = has_scheduler,
+		.name_children = name_besides,
+	},
+	{
+		.name = "hf-with-optimizer",
+		.title = "Hugging Face model and an optimizer",
+		.matches = has_optimizer,
+		.name_children = name_besides,
 	},
 };
 

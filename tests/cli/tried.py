@@ -450,6 +450,22 @@ def rounded(folder, wrong):
     return [path]
 
 
+def rounded_beside(folder, wrong):
+    rounded(folder, wrong)
+    os.rename(os.path.join(folder, "optimizer.pt"), os.path.join(folder, "optimizer_state_dict.pt"))
+    return [write(folder, ENDS, config=LLAMA)]
+
+
+def scheduled(name, count, near):
+    """A scheduler in a file of its own, beside shards of step 100."""
+    def other_scheduler(folder, wrong):
+        path = os.path.join(folder, "global_step_100")
+        os.rename(copy("dcp/views/checkpoint", folder), path)
+        torch_zip(os.path.join(path, name), {"last_epoch": count if wrong else near}, {})
+        return [path]
+    return other_scheduler
+
+
 def without_optimizer(folder, wrong):
     path = os.path.join(folder, "global_step1")
     os.mkdir(path)
@@ -532,7 +548,8 @@ ROWS = [
                                 ENDS | layers(*MEMBERS, prefix="model.text.layers") | layers(*MEMBERS))),
     ("FI4002", "warning", model(ENDS | layers(*MEMBERS, prefix="model.language_model.model.layers"), ENDS | layers(*MEMBERS, prefix="model.language_model.layers"))),
     ("FI4002", "warning", unmerged("lora_a", "lora_b", "linear.weight")), ("FI4002", "warning", unmerged("lora_A.default.weight", "lora_B.default.weight", "base_layer.weight")),
-    ("FI5004", "warning", rounded), ("FI5007", "note", without_optimizer), *(("FI2011", "warning", zeros(f"a.{name}", dtype)) for name, dtype in (("weight", "U8"), ("weight", "I8"), ("qweight", "I32"), ("weight_packed", "U8"))),
+    ("FI5004", "warning", rounded), ("FI5004", "warning", rounded_beside),
+    *(("FI1010", "warning", scheduled(name, 200, near)) for name in ("lr_scheduler.pt", "scheduler.pt") for near in (3, 100, 101)), ("FI5007", "note", without_optimizer), *(("FI2011", "warning", zeros(f"a.{name}", dtype)) for name, dtype in (("weight", "U8"), ("weight", "I8"), ("qweight", "I32"), ("weight_packed", "U8"))),
     *(("FI1095", "warning", tied(f"{name}.weight", "wte.weight")) for name in HEADS),
     *(("FI1095", "warning", tied("lm_head.weight", f"{name}.weight")) for name in EMBEDDINGS),
 ]

@@ -64,12 +64,53 @@ static bool find_kind(const struct fsdp_checkpoint *checkpoint,
 	return good;
 }
 
+/* A scheduler that a training loop saves in a file of its own counts the steps of the optimizer.
+ * One that is a step ahead, counts epochs, or counts each step once for each rank, is sound. */
+static bool judge_scheduler(struct fsdp_checking *checking, struct fsdp_error **ret_error)
+{
+	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
+	const char *family = fsdp_checkpoint_format(checkpoint).family;
+	struct fsdp_span folder = { 0 };
+	struct fsdp_kind kind;
+	int64_t step;
+
+	if (family == NULL || strcmp(family, "dcp-with-scheduler") != 0)
+		return true;
+	if (!find_kind(checkpoint, &kind, ret_error))
+		return false;
+	step = kind.has_step ? kind.step : -1;
+	if (step < 0 && checking->path != NULL)
+		step = step_of_path(checking->path, &folder);
+	for (uint32_t i = 0; step > 0 && i < fsdp_value_count(checkpoint); i++) {
+		struct fsdp_value value = fsdp_value(checkpoint, i);
+		struct fsdp_span name =
+			fsdp_scratch_name(&checking->name, checkpoint, value.name);
+		int64_t count, ranks = fsdp_checkpoint_world_size(checkpoint);
+
+		if (value.token_count != 1 || value.tokens->kind != FSDP_TOKEN_INTEGER ||
+			!fsdp_span_ends(name, FSDP_SPAN("scheduler.last_epoch")))
+			continue;
+		count = value.tokens->integer;
+		if (count <= step + 1 ||
+			(ranks > 1 && count % ranks == 0 && count / ranks == step))
+			continue;
+		fsdp_find(checking->findings, FSDP_RULE_STEP_DISAGREES,
+			FSDP_PLACE(.next = "use the file that was saved with the shards"),
+			"%.*s is %" PRId64 ", and the step of the checkpoint %" PRId64
+			": they are of two saves",
+			FSDP_TEXT_MOST(name, 100), count, step);
+	}
+	return true;
+}
+
 static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
 {
 	struct fsdp_span name = { 0 };
 	struct fsdp_kind kind;
 	int64_t step;
 
+	if (!judge_scheduler(checking, ret_error))
+		return false;
 	if (checking->path == NULL)
 		return true;
 	step = step_of_path(checking->path, &name);
