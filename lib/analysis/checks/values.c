@@ -407,8 +407,72 @@ static void judge_groups(struct values_check *check, double *sorted)
 	}
 }
 
+/* The stage of Megatron's files, "mp_rank_TT_PPP/…"; -1: it has none. */
+static int64_t stage_of(struct values_check *check, const struct matrix *matrix)
+{
+	struct fsdp_tensor tensor = fsdp_tensor(check->checkpoint, matrix->tensor);
+	struct fsdp_piece piece;
+	const unsigned char *at;
+	struct fsdp_span path;
+	int64_t stage = 0;
+
+	if (tensor.piece_count == 0)
+		return -1;
+	piece = fsdp_piece(check->checkpoint, tensor.first_piece);
+	if (piece.file == FSDP_NONE)
+		return -1;
+	path = fsdp_file(check->checkpoint, piece.file).path;
+	at = memmem(path.data, path.size, "mp_rank_", 8);
+	/* Two digits of the tensor-parallel rank, three of the stage. */
+	if (at == NULL || path.size - (size_t)(at - path.data) < 14 || at[10] != '_')
+		return -1;
+	for (size_t i = 11; i < 14; i++) {
+		if (!fsdp_is_digit(at[i]))
+			return -1;
+		stage = stage * 10 + (at[i] - '0');
+	}
+	return stage;
+}
+
+/* Whether each matrix of a layer is equal to one of another stage: a converter that wrote one
+ * stage twice. */
+static bool are_stages_equal(struct values_check *check, int64_t stages[2])
+{
+	size_t pairs = 0, of_layers = 0;
+
+	for (size_t i = 0; i < check->count; i++) {
+		const struct matrix *matrix = &check->matrices[i], *next;
+		struct fsdp_span name = name_of(check, matrix->tensor);
+		int64_t stage[2];
+
+		of_layers += memmem(name.data, name.size, ".layers.", 8) != NULL;
+		if (matrix->first != i || matrix->next == FSDP_NONE || matrix->dead)
+			continue;
+		next = &check->matrices[matrix->next];
+		stage[0] = stage_of(check, matrix);
+		stage[1] = stage_of(check, next);
+		if (next->next != FSDP_NONE || stage[0] < 0 || stage[1] < 0 ||
+			stage[0] == stage[1] ||
+			(pairs > 0 && (stage[0] != stages[0] || stage[1] != stages[1])))
+			return false;
+		stages[0] = stage[0];
+		stages[1] = stage[1];
+		pairs++;
+	}
+	return pairs > 1 && pairs * 2 == of_layers;
+}
+
 static void say_all(struct values_check *check)
 {
+	int64_t stages[2] = { -1, -1 };
+	bool is_copy = are_stages_equal(check, stages);
+
+	if (is_copy)
+		fsdp_find(check->findings, FSDP_RULE_DUPLICATE_VALUES,
+			FSDP_PLACE(.next = "convert the model again, and compare it with its source"),
+			"all layers of the pipeline stages %lld and %lld (mp_rank_*_%03lld, mp_rank_*_%03lld) are equal byte for byte: one stage was written twice",
+			(long long)stages[0], (long long)stages[1], (long long)stages[0],
+			(long long)stages[1]);
 	for (size_t i = 0; i < check->count; i++) {
 		const struct matrix *matrix = &check->matrices[i];
 		if (matrix->usual != 0)
@@ -416,7 +480,8 @@ static void say_all(struct values_check *check)
 				FSDP_PLACE(.tensor = name_of(check, matrix->tensor)),
 				"its numbers spread by %.3g, those of its siblings by %.3g",
 				matrix->spread, matrix->usual);
-		if (matrix->first == i && matrix->next != FSDP_NONE && !matrix->dead)
+		if (!is_copy && matrix->first == i && matrix->next != FSDP_NONE &&
+			!matrix->dead)
 			say_equal(check, (uint32_t)i);
 	}
 }
