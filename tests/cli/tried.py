@@ -466,6 +466,29 @@ def scheduled(name, count, near):
     return other_scheduler
 
 
+def stages(folder, wrong):
+    """The layers of the first stage of a pipeline in the place of those of the second."""
+    path = copy("megatron/legacy-tp2-pp2", folder)
+    for rank in range(2) if wrong else ():
+        files = [os.path.join(path, f"iter_0000500/mp_rank_{rank:02}_{stage:03}/model_optim_rng.pt") for stage in range(2)]
+        first, second = ({info.filename: archive.read(info) for info in archive.infolist()} for archive in map(zipfile.ZipFile, files))
+        with zipfile.ZipFile(files[1], "w", zipfile.ZIP_STORED) as archive:
+            for name, data in second.items():
+                key = re.search("/data/([0-6])$", name)
+                archive.writestr(name, first[f"model_optim_rng/data/{int(key[1]) + 1}"] if key else data)
+    return ["--data", "--values", path]
+
+
+def moved(folder, wrong):
+    path = os.path.join(folder, "run", "checkpoint-4")
+    os.makedirs(path)
+    write(path, ENDS, config=LLAMA, trainer_state={"global_step": 4, "best_model_checkpoint": "/scratch/old/checkpoint-2" if wrong else "/scratch/run/checkpoint-2"})
+    for name in ("optimizer.pt", "scheduler.pt"):
+        torch_zip(os.path.join(path, name), {"state": {}, "param_groups": [{"params": [0]}]} if "opt" in name else {"last_epoch": 4}, {})
+    torch_zip(os.path.join(path, "rng_state.pth"), {"python": [3]}, {})
+    return [path]
+
+
 def without_optimizer(folder, wrong):
     path = os.path.join(folder, "global_step1")
     os.mkdir(path)
@@ -549,7 +572,7 @@ ROWS = [
     ("FI4002", "warning", model(ENDS | layers(*MEMBERS, prefix="model.language_model.model.layers"), ENDS | layers(*MEMBERS, prefix="model.language_model.layers"))),
     ("FI4002", "warning", unmerged("lora_a", "lora_b", "linear.weight")), ("FI4002", "warning", unmerged("lora_A.default.weight", "lora_B.default.weight", "base_layer.weight")),
     ("FI5004", "warning", rounded), ("FI5004", "warning", rounded_beside),
-    *(("FI1010", "warning", scheduled(name, 200, near)) for name in ("lr_scheduler.pt", "scheduler.pt") for near in (3, 100, 101)), ("FI5007", "note", without_optimizer), *(("FI2011", "warning", zeros(f"a.{name}", dtype)) for name, dtype in (("weight", "U8"), ("weight", "I8"), ("qweight", "I32"), ("weight_packed", "U8"))),
+    *(("FI1010", "warning", scheduled(name, 200, near)) for name in ("lr_scheduler.pt", "scheduler.pt") for near in (3, 100, 101)), ("FI5007", "note", without_optimizer), ("FI5007", "note", moved), ("FI2012", "warning", stages), *(("FI2011", "warning", zeros(f"a.{name}", dtype)) for name, dtype in (("weight", "U8"), ("weight", "I8"), ("qweight", "I32"), ("weight_packed", "U8"))),
     *(("FI1095", "warning", tied(f"{name}.weight", "wte.weight")) for name in HEADS),
     *(("FI1095", "warning", tied("lm_head.weight", f"{name}.weight")) for name in EMBEDDINGS),
 ]

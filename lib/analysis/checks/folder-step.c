@@ -103,6 +103,46 @@ static bool judge_scheduler(struct fsdp_checking *checking, struct fsdp_error **
 	return true;
 }
 
+/* The last component but one: that of the run. Absent: the path has only one. */
+static struct fsdp_span run_of(struct fsdp_span path)
+{
+	while (path.size > 0 && path.data[path.size - 1] == '/')
+		path.size--;
+	path.size -= fsdp_span_last(path, '/').size;
+	while (path.size > 0 && path.data[path.size - 1] == '/')
+		path.size--;
+	return fsdp_span_last(path, '/');
+}
+
+/* Trainer looks for the best checkpoint where it was, also after the run was moved. */
+static void judge_best(struct fsdp_checking *checking)
+{
+	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
+	struct fsdp_span here = run_of(fsdp_span_text(checking->path)), best;
+	char room[FSDP_SHOWN];
+
+	if (here.size == 0 || fsdp_span_is(here, ".") || fsdp_span_is(here, ".."))
+		return;
+	for (uint32_t i = 0; i < fsdp_value_count(checkpoint); i++) {
+		struct fsdp_value value = fsdp_value(checkpoint, i);
+
+		if (value.token_count != 1 || value.tokens->kind != FSDP_TOKEN_TEXT ||
+			!fsdp_span_is(fsdp_scratch_name(
+					      &checking->name, checkpoint, value.name),
+				"trainer_state.best_model_checkpoint"))
+			continue;
+		best = run_of(value.tokens->text);
+		if (best.size == 0 || fsdp_span_equal(best, here))
+			return;
+		fsdp_find(checking->findings, FSDP_RULE_RESUME_PART,
+			FSDP_PLACE(.severity = FSDP_NOTE + 1,
+				.next = "copy that checkpoint too, and set best_model_checkpoint to its path"),
+			"best_model_checkpoint is %s, which is not in the directory of this run (%.*s): Trainer looks for it there",
+			fsdp_shown(value.tokens->text, room), FSDP_TEXT_MOST(here, 100));
+		return;
+	}
+}
+
 static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
 {
 	struct fsdp_span name = { 0 };
@@ -113,6 +153,7 @@ static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
 		return false;
 	if (checking->path == NULL)
 		return true;
+	judge_best(checking);
 	step = step_of_path(checking->path, &name);
 	if (step < 0)
 		return true;
@@ -129,6 +170,6 @@ static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
 }
 
 const struct fsdp_check fsdp_check_folder_step = {
-	FSDP_CHECK_RULES(FSDP_RULE_STEP_DISAGREES),
+	FSDP_CHECK_RULES(FSDP_RULE_STEP_DISAGREES, FSDP_RULE_RESUME_PART),
 	.run = run,
 };
