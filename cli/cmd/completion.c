@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prints scripts that tell shells what can be typed, from the rows of commands.
+ * Prints scripts that tell shells what can be typed, from the rows of commands and the
+ * templates of data/completion. Names in a checkpoint are those that the command itself
+ * reads in a fifth of a second, which escapes what a terminal must not get; they are never
+ * evaluated.
  */
 #include <stdio.h>
 #include <string.h>
@@ -224,110 +227,34 @@ static void bash_values(
 	}
 }
 
-/*
- * The names in a checkpoint: those of a fifth of a second, read by the command itself,
- * which escapes what a terminal must not get. They are never evaluated.
- */
-static const char BASH_NAMES[] =
-	"_fsdp_inspect_names() {\n"
-	"\tlocal name words=ls\n"
-	"\t[[ $1 == UNITS ]] && words='tree --sharded-only'\n"
-	"\twhile IFS= read -r name; do\n"
-	"\t\tif [[ $name == \"$3\"* ]]; then\n"
-	"\t\t\tprintf -v name %q \"$name\"\n"
-	"\t\t\tCOMPREPLY+=(\"$name\")\n"
-	"\t\tfi\n"
-	"\t\t((${#COMPREPLY[@]} < 1000)) || break\n"
-	"\tdone < <(timeout 0.2 fsdp-inspect $words -qq -o name -- \"$2\" 2>/dev/null)\n"
-	"}\n";
-
-static const char BASH_MAIN[] =
-	"_fsdp_inspect() {\n"
-	"\tlocal words= list= command= word= checkpoint= before= i\n"
-	"\tlocal current=${COMP_WORDS[COMP_CWORD]}\n"
-	"\tlocal previous= key= one\n"
-	"\tCOMPREPLY=()\n"
-	"\tfor ((i = 1; i < COMP_CWORD; i++)); do\n"
-	"\t\tword=${COMP_WORDS[i]}\n"
-	"\t\tif [[ -n $command ]]; then\n"
-	"\t\t\t[[ -z $checkpoint && $word != -* && -e $word ]] && checkpoint=$word\n"
-	"\t\telif [[ \" $_fsdp_inspect_commands \" == *\" $word \"* ]]; then\n"
-	"\t\t\tcommand=$word\n"
-	"\t\tfi\n"
-	"\tdone\n"
-	"\ti=$((COMP_CWORD - 1))\n"
-	"\tprevious=${COMP_WORDS[i]}\n"
-	"\tif [[ $current == = || $previous == = ]]; then\n"
-	"\t\t[[ $current == = ]] && current= || ((i--))\n"
-	"\t\tif [[ ${COMP_WORDS[i]} != -* ]]; then\n"
-	"\t\t\tkey=${COMP_WORDS[i]}=\n"
-	"\t\t\t((i--))\n"
-	"\t\t\t[[ ${COMP_WORDS[i]} == = ]] && ((i--))\n"
-	"\t\tfi\n"
-	"\t\tprevious=${COMP_WORDS[i]}\n"
-	"\tfi\n"
-	"\tif ! _fsdp_inspect_values \"$command\" \"$previous\"; then\n"
-	"\t\tif [[ $current == -* ]]; then\n"
-	"\t\t\t_fsdp_inspect_options \"$command\"\n"
-	"\t\telif [[ $command == show && -n $checkpoint ]]; then\n"
-	"\t\t\twords=NAMES\n"
-	"\t\telse\n"
-	"\t\t\t_fsdp_inspect_arguments \"$command\"\n"
-	"\t\tfi\n"
-	"\tfi\n"
-	"\tcase $words in\n"
-	"\tFILES) compopt -o default 2>/dev/null ;;\n"
-	"\tNAMES | UNITS)\n"
-	"\t\t[[ -z $checkpoint ]] || _fsdp_inspect_names \"$words\" \"$checkpoint\" \"$current\"\n"
-	"\t\t;;\n"
-	"\t*)\n"
-	"\t\tif [[ -n $key ]]; then\n"
-	"\t\t\tfor one in $words; do\n"
-	"\t\t\t\t[[ $one == \"$key\"?* ]] && before+=\" ${one#\"$key\"}\"\n"
-	"\t\t\tdone\n"
-	"\t\t\twords=$before before=\n"
-	"\t\tfi\n"
-	"\t\tif [[ -n $list ]]; then\n"
-	"\t\t\tword=${current##*,}\n"
-	"\t\t\tword=${word#-}\n"
-	"\t\t\tbefore=${current%\"$word\"}\n"
-	"\t\t\tcurrent=$word\n"
-	"\t\tfi\n"
-	"\t\tCOMPREPLY=($(compgen -P \"$before\" -W \"$words\" -- \"$current\"))\n"
-	"\t\t[[ -z $list && ${COMPREPLY[0]} != *= ]] || compopt -o nospace 2>/dev/null\n"
-	"\t\t;;\n"
-	"\tesac\n"
-	"}\n"
-	"complete -F _fsdp_inspect fsdp-inspect\n";
-
-static void put_bash(FILE *stream, const struct command *const *commands)
+static void put_bash_commands(FILE *stream, const struct command *const *commands)
 {
-	fputs("# fsdp-inspect completion for bash: eval \"$(fsdp-inspect completion bash)\"\n"
-	      "_fsdp_inspect_commands='",
-		stream);
+	fputs("_fsdp_inspect_commands='", stream);
 	put_command_names(stream, commands);
-	fputs("'\n"
-	      "_fsdp_inspect_values() {\n"
-	      "\tcase $1:$2 in\n",
-		stream);
-	for (size_t i = 0; commands[i] != NULL; i++)
-		each_option(stream, commands[i], bash_values);
+	fputs("'\n", stream);
+}
+
+static void put_bash_values(FILE *stream, const struct command *const *commands)
+{
+	for (; *commands != NULL; commands++)
+		each_option(stream, *commands, bash_values);
 	each_common_option(stream, bash_values);
-	fputs("\t*) return 1 ;;\n\tesac\n}\n"
-	      "_fsdp_inspect_options() {\n"
-	      "\tcase $1 in\n",
-		stream);
-	for (size_t i = 0; commands[i] != NULL; i++) {
-		fprintf(stream, "\t%s) words='", commands[i]->name);
-		each_option(stream, commands[i], bash_option);
+}
+
+static void put_bash_options(FILE *stream, const struct command *const *commands)
+{
+	for (; *commands != NULL; commands++) {
+		fprintf(stream, "\t%s) words='", (*commands)->name);
+		each_option(stream, *commands, bash_option);
 		fputs("' ;;\n", stream);
 	}
 	fputs("\t*) words='", stream);
 	each_common_option(stream, bash_option);
-	fputs("' ;;\n\tesac\n}\n"
-	      "_fsdp_inspect_arguments() {\n"
-	      "\tcase $1 in\n",
-		stream);
+	fputs("' ;;\n", stream);
+}
+
+static void put_bash_arguments(FILE *stream, const struct command *const *commands)
+{
 	for (size_t i = 0; commands[i] != NULL; i++) {
 		if (takes_checkpoint(commands[i]->inputs))
 			continue;
@@ -335,13 +262,6 @@ static void put_bash(FILE *stream, const struct command *const *commands)
 		put_arguments(stream, commands, commands[i]);
 		fputs("' ;;\n", stream);
 	}
-	fputs("\t'') words=$_fsdp_inspect_commands ;;\n"
-	      "\t*) words=FILES ;;\n"
-	      "\tesac\n"
-	      "}\n",
-		stream);
-	fputs(BASH_NAMES, stream);
-	fputs(BASH_MAIN, stream);
 }
 
 /* ---- zsh ---- */
@@ -401,45 +321,25 @@ static void zsh_option(
 		zsh_specification(stream, command, row, "-", letter);
 }
 
-static void put_zsh(FILE *stream, const struct command *const *commands)
+static void put_zsh_commands(FILE *stream, const struct command *const *commands)
 {
-	fputs("#compdef fsdp-inspect\n"
-	      "_fsdp_inspect_names() {\n"
-	      "\tlocal -a names\n"
-	      "\tlocal word checkpoint= what=ls\n"
-	      "\t[[ $argv[-1] == UNITS ]] && what='tree --sharded-only'\n"
-	      "\tfor word in ${words[2,CURRENT-1]}; do\n"
-	      "\t\t[[ -z $checkpoint && $word != -* && -e $word ]] && checkpoint=$word\n"
-	      "\tdone\n"
-	      "\t[[ -n $checkpoint ]] || return\n"
-	      "\tnames=(${(f)\"$(timeout 0.2 fsdp-inspect ${=what} -qq -o name -- $checkpoint 2>/dev/null)\"})\n"
-	      "\tcompadd \"${(@)argv[1,-2]}\" -a names\n"
-	      "}\n"
-	      "_fsdp_inspect() {\n"
-	      "\tlocal -a commands\n"
-	      "\tcommands=(\n",
-		stream);
-	for (size_t i = 0; commands[i] != NULL; i++) {
-		fprintf(stream, "\t\t'%s:", commands[i]->name);
-		zsh_text(stream, commands[i]->summary);
+	for (; *commands != NULL; commands++) {
+		fprintf(stream, "\t\t'%s:", (*commands)->name);
+		zsh_text(stream, (*commands)->summary);
 		fputs("'\n", stream);
 	}
-	fputs("\t)\n"
-	      "\tlocal command= i\n"
-	      "\tfor ((i = 2; i < CURRENT; i++)); do\n"
-	      "\t\tif (($+commands[(r)$words[i]:*])); then command=$words[i]; break; fi\n"
-	      "\tdone\n"
-	      "\tif [[ -z $command ]]; then\n"
-	      "\t\t_arguments -s",
-		stream);
+}
+
+static void put_zsh_common(FILE *stream, const struct command *const *commands)
+{
+	(void)commands;
+	fputs("\t\t_arguments -s", stream);
 	each_common_option(stream, zsh_option);
-	fputs(" \\\n\t\t'1:command:{_describe command commands}'\n"
-	      "\t\treturn\n"
-	      "\tfi\n"
-	      "\twords=(\"$words[i]\" \"${(@)words[2,i-1]}\" \"${(@)words[i+1,-1]}\")\n"
-	      "\t((CURRENT--))\n"
-	      "\tcase $command in\n",
-		stream);
+	fputs(" \\\n\t\t'1:command:{_describe command commands}'\n", stream);
+}
+
+static void put_zsh_cases(FILE *stream, const struct command *const *commands)
+{
 	for (size_t i = 0; commands[i] != NULL; i++) {
 		fprintf(stream, "\t%s)\n\t\t_arguments -s", commands[i]->name);
 		each_option(stream, commands[i], zsh_option);
@@ -457,14 +357,6 @@ static void put_zsh(FILE *stream, const struct command *const *commands)
 		put_arguments(stream, commands, commands[i]);
 		fputs(" )' ;;\n", stream);
 	}
-	fputs("\tesac\n"
-	      "}\n"
-	      "if [[ $funcstack[1] == _fsdp_inspect ]]; then\n"
-	      "\t_fsdp_inspect \"$@\"\n"
-	      "else\n"
-	      "\tcompdef _fsdp_inspect fsdp-inspect\n"
-	      "fi\n",
-		stream);
 }
 
 /* ---- fish ---- */
@@ -494,43 +386,15 @@ static void fish_option(
 	fputs("'\n", stream);
 }
 
-static void put_fish(FILE *stream, const struct command *const *commands)
+static void put_fish_commands(FILE *stream, const struct command *const *commands)
 {
-	fputs("# fsdp-inspect completion for fish: fsdp-inspect completion fish | source\n"
-	      "set -g __fsdp_inspect_commands",
-		stream);
+	fputs("set -g __fsdp_inspect_commands", stream);
 	put_command_names(stream, commands);
-	fputs("\n"
-	      "function __fsdp_inspect_in\n"
-	      "\tset -l command\n"
-	      "\tfor word in (commandline -opc)[2..-1]\n"
-	      "\t\tif contains -- $word $__fsdp_inspect_commands\n"
-	      "\t\t\tset command $word\n"
-	      "\t\t\tbreak\n"
-	      "\t\tend\n"
-	      "\tend\n"
-	      "\ttest \"$command\" = \"$argv[1]\"\n"
-	      "end\n"
-	      "function __fsdp_inspect_checkpoint\n"
-	      "\tset -l command\n"
-	      "\tfor word in (commandline -opc)[2..-1]\n"
-	      "\t\tif test -z \"$command\"\n"
-	      "\t\t\tcontains -- $word $__fsdp_inspect_commands; and set command $word\n"
-	      "\t\telse if not string match -q -- \"-*\" $word; and test -e $word\n"
-	      "\t\t\tprintf \"%s\\n\" $word\n"
-	      "\t\t\treturn\n"
-	      "\t\tend\n"
-	      "\tend\n"
-	      "\treturn 1\n"
-	      "end\n"
-	      "function __fsdp_inspect_names\n"
-	      "\tset -l what ls\n"
-	      "\ttest $argv[1] = UNITS; and set what tree --sharded-only\n"
-	      "\tset -l checkpoint (__fsdp_inspect_checkpoint)\n"
-	      "\tand timeout 0.2 fsdp-inspect $what -qq -o name -- $checkpoint 2>/dev/null\n"
-	      "end\n"
-	      "complete -c fsdp-inspect -n '__fsdp_inspect_in show; and __fsdp_inspect_checkpoint >/dev/null' -f -a '(__fsdp_inspect_names NAMES)'\n",
-		stream);
+	fputc('\n', stream);
+}
+
+static void put_fish_options(FILE *stream, const struct command *const *commands)
+{
 	each_common_option(stream, fish_option);
 	for (size_t i = 0; commands[i] != NULL; i++) {
 		fprintf(stream,
@@ -551,14 +415,49 @@ static void put_fish(FILE *stream, const struct command *const *commands)
 
 /* ---- the command ---- */
 
+/* Made by the build. */
+extern const char completion_bash[], completion_zsh[], completion_fish[];
+
 static const struct {
-	const char *name;
-	void (*put)(FILE *stream, const struct command *const *commands);
+	const char *name, *template;
 } shells[] = {
-	{ "bash", put_bash },
-	{ "zsh", put_zsh },
-	{ "fish", put_fish },
+	{ "bash", completion_bash },
+	{ "zsh", completion_zsh },
+	{ "fish", completion_fish },
 };
+
+/* A line "#: MARK" of a template stands for what is put there. */
+static const struct {
+	const char *mark;
+	void (*put)(FILE *stream, const struct command *const *commands);
+} marks[] = {
+	{ "#: bash-commands\n", put_bash_commands },
+	{ "#: bash-values\n", put_bash_values },
+	{ "#: bash-options\n", put_bash_options },
+	{ "#: bash-arguments\n", put_bash_arguments },
+	{ "#: zsh-commands\n", put_zsh_commands },
+	{ "#: zsh-common\n", put_zsh_common },
+	{ "#: zsh-cases\n", put_zsh_cases },
+	{ "#: fish-commands\n", put_fish_commands },
+	{ "#: fish-options\n", put_fish_options },
+};
+
+static void put_script(
+	FILE *stream, const char *line, const struct command *const *commands)
+{
+	for (size_t size; *line != '\0'; line += size) {
+		size_t at = 0;
+
+		size = strcspn(line, "\n") + 1;
+		while (at < sizeof marks / sizeof *marks &&
+			strncmp(marks[at].mark, line, size) != 0)
+			at++;
+		if (at < sizeof marks / sizeof *marks)
+			marks[at].put(stream, commands);
+		else
+			fwrite(line, 1, size, stream);
+	}
+}
 
 static bool run_completion(struct run *run, struct fsdp_error **ret_error)
 {
@@ -567,7 +466,7 @@ static bool run_completion(struct run *run, struct fsdp_error **ret_error)
 	(void)ret_error;
 	for (size_t i = 0; i < sizeof shells / sizeof *shells; i++) {
 		if (strcmp(shells[i].name, name) == 0) {
-			shells[i].put(run_stream(run), run->commands);
+			put_script(run_stream(run), shells[i].template, run->commands);
 			return true;
 		}
 	}
