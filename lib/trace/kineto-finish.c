@@ -195,6 +195,35 @@ static size_t join_idles(struct fsdp_idle_time *list, size_t count)
 	return kept;
 }
 
+/* Of what time the shares are. */
+static bool take_base(struct fsdp_kineto *kineto)
+{
+	struct fsdp_recording *recording = &kineto->reading->recording;
+	struct fsdp_device_times *base = &recording->base, *times;
+	struct fsdp_interval whole = { recording->first_ts_ns, recording->last_end_ns };
+	int64_t begin, end;
+	if (!fsdp_kineto_busy_extent(&kineto->busy, true, &begin, &end))
+		return true;
+	if (!fsdp_kineto_steps_windows(&kineto->times.steps, whole, end, &kineto->windows,
+		    &kineto->window_count))
+		return false;
+	times = FSDP_TAKE(&kineto->reading->arena, times, kineto->window_count);
+	if (times == NULL || !fsdp_kineto_busy_inside(&kineto->busy, kineto->windows,
+				     kineto->window_count, times))
+		return false;
+	for (size_t i = 0; i < kineto->window_count; i++) {
+		base->span_ns += times[i].span_ns;
+		base->busy_ns += times[i].busy_ns;
+		base->idle_ns += times[i].idle_ns;
+		base->comm_busy_ns += times[i].comm_busy_ns;
+		base->compute_busy_ns += times[i].compute_busy_ns;
+		base->mem_busy_ns += times[i].mem_busy_ns;
+		base->overlap_ns += times[i].overlap_ns;
+		base->exposed_ns += times[i].exposed_ns;
+	}
+	return true;
+}
+
 static bool take_idle(struct fsdp_kineto *kineto)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
@@ -206,15 +235,18 @@ static bool take_idle(struct fsdp_kineto *kineto)
 	struct fsdp_step_sums sums;
 	bool by_step = kineto->reading->options->by_step;
 	fsdp_step_sums_init(&sums, arena);
-	if (!fsdp_kineto_idle_settle(
-		    &kineto->idle, &kineto->times.steps, by_step ? &sums : NULL, &rows) ||
+	if (!fsdp_kineto_idle_settle(&kineto->idle, &kineto->times.steps, kineto->windows,
+		    kineto->window_count, by_step ? &sums : NULL, &rows) ||
 		!fsdp_step_sums_list(&sums, NULL, arena, recording->idle_by_step))
 		return false;
 	struct fsdp_idle_time *list = FSDP_TAKE(arena, list, rows.count);
 	for (size_t i = 0; list != NULL && i < rows.count; i++) {
 		const struct fsdp_kineto_idle_row *row = fsdp_vec_at(&rows, i);
 		list[i] = row->time;
-		list[i].kernel = fsdp_kineto_kernels_name(&kineto->names, row->kernel);
+		list[i].kernel =
+			row->kernel == FSDP_NONE
+				? FSDP_SPAN("(end)")
+				: fsdp_kineto_kernels_name(&kineto->names, row->kernel);
 	}
 	recording->idles = list;
 	recording->idle_count = list != NULL ? join_idles(list, rows.count) : 0;
@@ -342,7 +374,8 @@ bool fsdp_kineto_settle(struct fsdp_kineto *kineto)
 		!take_unknown(kineto))
 		return false;
 	if (!take_collectives(kineto) || !settle_times(kineto) || !take_units(kineto) ||
-		!take_all(kineto) || !take_steps(kineto) || !take_idle(kineto))
+		!take_all(kineto) || !take_steps(kineto) || !take_base(kineto) ||
+		!take_idle(kineto))
 		return false;
 	recording->has_device =
 		fsdp_kineto_busy_device(&kineto->busy, &recording->device);

@@ -25,6 +25,8 @@ struct idle_settling {
 	struct fsdp_kineto_idle *idle;
 	struct fsdp_vec *rows; /* struct fsdp_kineto_idle_row, sorted at the end */
 	const struct fsdp_kineto_steps *steps;
+	const struct fsdp_interval *windows;
+	size_t window_count;
 	struct fsdp_step_sums *sums; /* NULL: not wanted */
 	struct host_thread *threads;
 	size_t thread_count;
@@ -34,6 +36,7 @@ struct idle_settling {
 	size_t launch_at; /* the one that was found last */
 	uint32_t *last;   /* by row of a kernel and cause its row in `rows`, from 1 */
 	size_t kernel_count;
+	uint32_t thread; /* that launched last; FSDP_NONE: none did */
 };
 
 /* ---- what a thread was in ---- */
@@ -132,8 +135,8 @@ static bool prepare_threads(struct idle_settling *at)
 static bool add(
 	struct idle_settling *at, enum fsdp_idle_cause cause, uint32_t kernel, int64_t ns)
 {
-	uint32_t *last =
-		&at->last[(size_t)kernel * FSDP_IDLE_CAUSE_COUNT + (size_t)cause];
+	size_t place = kernel != FSDP_NONE ? kernel : at->kernel_count;
+	uint32_t *last = &at->last[place * FSDP_IDLE_CAUSE_COUNT + (size_t)cause];
 	if (ns <= 0)
 		return true;
 	if (*last == 0) {
@@ -247,18 +250,18 @@ static const struct fsdp_kineto_issuing *find_launch(
 		       : NULL;
 }
 
-/* A gap, and the work of the device that ends it. */
-static bool explain(
-	struct idle_settling *at, int64_t begin_ns, const struct fsdp_kineto_work *work)
+/* A gap, or a part of one, and the work of the device that ends it; NULL: none follows, and
+ * what counts is what the thread did that launched last. */
+static bool explain(struct idle_settling *at, int64_t begin_ns, int64_t end_ns,
+	const struct fsdp_kineto_work *work)
 {
 	const struct fsdp_kineto_issuing *launch =
-		work->correlation != FSDP_ABSENT ? find_launch(at, work->correlation)
-						 : NULL;
-	int64_t ns[FSDP_IDLE_CAUSE_COUNT] = { 0 }, end_ns = work->begin_ns;
+		work != NULL && work->correlation != FSDP_ABSENT
+			? find_launch(at, work->correlation)
+			: NULL;
+	int64_t ns[FSDP_IDLE_CAUSE_COUNT] = { 0 }, moment_ns = begin_ns;
 	bool good = true;
-	if (launch == NULL) {
-		ns[FSDP_IDLE_UNKNOWN] = end_ns - begin_ns;
-	} else {
+	if (launch != NULL) {
 		/* The host is late until it launches, and then the launch takes time. */
 		int64_t from = launch->begin_ns < end_ns ? launch->begin_ns : end_ns;
 		from = from > begin_ns ? from : begin_ns;
@@ -267,11 +270,18 @@ static bool explain(
 		divide(&at->threads[launch->thread], begin_ns, from, ns);
 		ns[FSDP_IDLE_LAUNCH] += until - from;
 		ns[FSDP_IDLE_QUEUED] += end_ns - until;
+		at->thread = launch->thread;
+		moment_ns = launch->begin_ns;
+	} else if (work == NULL && at->thread != FSDP_NONE) {
+		divide(&at->threads[at->thread], begin_ns, end_ns, ns);
+	} else {
+		ns[FSDP_IDLE_UNKNOWN] = end_ns - begin_ns;
+		moment_ns = work != NULL ? work->begin_ns : begin_ns;
 	}
 	for (unsigned i = 0; good && i < FSDP_IDLE_CAUSE_COUNT; i++)
-		good = add(at, (enum fsdp_idle_cause)i, work->kernel, ns[i]) &&
-		       add_to_step(at, (enum fsdp_idle_cause)i,
-			       launch != NULL ? launch->begin_ns : work->begin_ns, ns[i]);
+		good = add(at, (enum fsdp_idle_cause)i,
+			       work != NULL ? work->kernel : FSDP_NONE, ns[i]) &&
+		       add_to_step(at, (enum fsdp_idle_cause)i, moment_ns, ns[i]);
 	return good;
 }
 
@@ -311,33 +321,57 @@ static void *sorted_copy(
 	return copy;
 }
 
-static bool explain_all(struct idle_settling *at)
+/* The parts of a gap that lie in windows; *window is the first that may. */
+static bool explain_gap(struct idle_settling *at, int64_t begin_ns, int64_t end_ns,
+	const struct fsdp_kineto_work *work, size_t *window)
 {
-	size_t count = at->idle->works.count;
-	int64_t end_ns = count != 0 ? at->works[0].begin_ns : 0;
 	bool good = true;
-	for (size_t i = 0; good && i < count; i++) {
-		const struct fsdp_kineto_work *work = &at->works[i];
-		if (work->begin_ns > end_ns)
-			good = explain(at, end_ns, work);
-		end_ns = work->end_ns > end_ns ? work->end_ns : end_ns;
+	while (good && *window < at->window_count) {
+		const struct fsdp_interval *one = &at->windows[*window];
+		int64_t from = one->begin > begin_ns ? one->begin : begin_ns;
+		int64_t to = one->end < end_ns ? one->end : end_ns;
+		if (one->begin >= end_ns)
+			break;
+		if (from < to)
+			good = explain(at, from, to, work);
+		if (one->end >= end_ns)
+			break;
+		++*window;
 	}
 	return good;
 }
 
-bool fsdp_kineto_idle_settle(struct fsdp_kineto_idle *idle,
-	const struct fsdp_kineto_steps *steps, struct fsdp_step_sums *sums,
-	struct fsdp_vec *ret_rows)
+static bool explain_all(struct idle_settling *at)
 {
-	struct idle_settling at = {
-		.idle = idle, .rows = ret_rows, .steps = steps, .sums = sums
-	};
+	size_t count = at->idle->works.count, window = 0;
+	int64_t end_ns = INT64_MIN;
+	bool good = true;
+	for (size_t i = 0; good && i < count; i++) {
+		const struct fsdp_kineto_work *work = &at->works[i];
+		if (work->begin_ns > end_ns)
+			good = explain_gap(at, end_ns, work->begin_ns, work, &window);
+		end_ns = work->end_ns > end_ns ? work->end_ns : end_ns;
+	}
+	return good && explain_gap(at, end_ns, INT64_MAX, NULL, &window);
+}
+
+bool fsdp_kineto_idle_settle(struct fsdp_kineto_idle *idle,
+	const struct fsdp_kineto_steps *steps, const struct fsdp_interval *windows,
+	size_t window_count, struct fsdp_step_sums *sums, struct fsdp_vec *ret_rows)
+{
+	struct idle_settling at = { .idle = idle,
+		.rows = ret_rows,
+		.steps = steps,
+		.windows = windows,
+		.window_count = window_count,
+		.sums = sums,
+		.thread = FSDP_NONE };
 	for (size_t i = 0; i < idle->works.count; i++) {
 		const struct fsdp_kineto_work *work = fsdp_vec_at(&idle->works, i);
 		if (work->kernel >= at.kernel_count)
 			at.kernel_count = (size_t)work->kernel + 1;
 	}
-	at.last = calloc(at.kernel_count * FSDP_IDLE_CAUSE_COUNT + 1, sizeof *at.last);
+	at.last = calloc((at.kernel_count + 1) * FSDP_IDLE_CAUSE_COUNT, sizeof *at.last);
 	at.works = sorted_copy(&idle->works, compare_works);
 	at.launches = sorted_copy(&idle->launches, compare_launches);
 	bool good = at.last != NULL && at.works != NULL && at.launches != NULL &&

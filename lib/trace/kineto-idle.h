@@ -63,14 +63,15 @@ bool fsdp_kineto_idle_operator(
 void fsdp_kineto_idle_forget(struct fsdp_kineto_idle *idle);
 
 /* At the end: what each cause took before each kernel, with the row of that in the place
- * of its name; ret_rows has as many rows. All gaps together are the idle time. Unless
+ * of its name, FSDP_NONE for what follows on the last; ret_rows has as many rows. Gaps are
+ * those within the windows, which are in order: all together are the idle time. Unless
  * `sums` is NULL each cause is a row of it, in the steps, which are sorted. */
 struct fsdp_kineto_idle_row {
 	uint32_t kernel;
 	struct fsdp_idle_time time;
 };
 bool fsdp_kineto_idle_settle(struct fsdp_kineto_idle *idle,
-	const struct fsdp_kineto_steps *steps, struct fsdp_step_sums *sums,
-	struct fsdp_vec *ret_rows);
+	const struct fsdp_kineto_steps *steps, const struct fsdp_interval *windows,
+	size_t window_count, struct fsdp_step_sums *sums, struct fsdp_vec *ret_rows);
 
 #endif

@@ -151,13 +151,42 @@ bool fsdp_kineto_steps_chosen_at(const struct fsdp_kineto_steps *steps, int64_t 
 void fsdp_kineto_steps_keep_chosen(struct fsdp_kineto_steps *steps)
 {
 	size_t kept = 0;
+	bool follows = false;
 	for (size_t i = 0; i < steps->list.count; i++) {
-		const struct fsdp_kineto_step *step = fsdp_kineto_step_at(steps, i);
+		struct fsdp_kineto_step *step = fsdp_kineto_step_at(steps, i);
+		step->follows = follows;
+		follows = !step->chosen;
 		if (step->chosen)
 			*fsdp_kineto_step_at(steps, kept++) = *step;
 	}
 	fsdp_vec_truncate(&steps->list, kept);
 	steps->rest = none;
+}
+
+bool fsdp_kineto_steps_windows(const struct fsdp_kineto_steps *steps,
+	struct fsdp_interval whole, int64_t last_work_ns,
+	struct fsdp_interval **ret_windows, size_t *ret_count)
+{
+	size_t count = steps->list.count, kept = 0;
+	struct fsdp_interval *list = FSDP_TAKE(steps->arena, list, count + 1);
+	for (size_t i = 0; list != NULL && i < count; i++) {
+		const struct fsdp_kineto_step *step = fsdp_kineto_step_at(steps, i);
+		struct fsdp_interval one = { step->ts_ns, step->ts_ns + step->dur_ns };
+		if (step->follows && step->first_ns <= step->last_ns &&
+			step->first_ns > one.begin)
+			one.begin = fsdp_min(step->first_ns, one.end);
+		if (kept == 0 || one.begin > list[kept - 1].end)
+			list[kept++] = one;
+		else if (one.end > list[kept - 1].end)
+			list[kept - 1].end = one.end;
+	}
+	if (list != NULL && count == 0)
+		list[kept++] = whole;
+	if (kept != 0 && last_work_ns > list[kept - 1].end)
+		list[kept - 1].end = last_work_ns;
+	*ret_windows = list;
+	*ret_count = kept;
+	return list != NULL;
 }
 
 /* ---- what the recording has of them ---- */
@@ -194,6 +223,18 @@ static bool measure(const struct fsdp_kineto_steps *steps,
 	for (size_t i = 0, next = 0; good && i < count; i++)
 		if (list[i].has_device)
 			list[i].device = times[next++];
+	for (size_t i = 0; good && i < count; i++) {
+		const struct fsdp_kineto_step *step = fsdp_kineto_step_at(steps, i);
+		windows[i] =
+			(struct fsdp_interval){ step->ts_ns, step->ts_ns + step->dur_ns };
+		if (step->follows && list[i].has_device && step->first_ns > step->ts_ns)
+			windows[i].begin = fsdp_min(step->first_ns, windows[i].end);
+		if (i + 1 == count && step->last_ns > windows[i].end)
+			windows[i].end = step->last_ns;
+	}
+	good = good && fsdp_kineto_busy_inside(busy, windows, count, times);
+	for (size_t i = 0; good && i < count; i++)
+		list[i].idle_ns = times[i].idle_ns;
 	free(windows);
 	free(times);
 	return good;

@@ -12,6 +12,7 @@ struct fsdp_kineto_step {
 	struct fsdp_tally *sums; /* FSDP_TIME_COUNT of them, or NULL: nothing is in it */
 	int64_t first_ns, last_ns; /* its work on the device; the first is later: none */
 	bool chosen;               /* by --steps */
+	bool follows;              /* on one that was not chosen */
 };
 
 /*
@@ -70,6 +71,14 @@ int64_t fsdp_kineto_steps_number_at(const struct fsdp_kineto_steps *steps, int64
 bool fsdp_kineto_steps_chosen_at(const struct fsdp_kineto_steps *steps, int64_t ts_ns);
 /* Forgets all other steps, and the rest. */
 void fsdp_kineto_steps_keep_chosen(struct fsdp_kineto_steps *steps);
+
+/* The time of the steps: their union, with the end of the last widened to that of the last
+ * work of the device; without steps one window. A step that follows on one that was not
+ * chosen begins with its first work, as the device may have been busy with the other. In
+ * the arena. */
+bool fsdp_kineto_steps_windows(const struct fsdp_kineto_steps *steps,
+	struct fsdp_interval whole, int64_t last_work_ns,
+	struct fsdp_interval **ret_windows, size_t *ret_count);
 
 /* Fills the steps of the recording, each with the types that are in it, and with when the
  * device was busy. Call it last: the sums go over to the recording. */

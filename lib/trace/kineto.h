@@ -37,6 +37,8 @@ struct fsdp_kineto {
 	struct fsdp_kineto_allocs allocs;
 	struct fsdp_kineto_idle idle;
 	struct fsdp_kineto_place *places; /* of collectives, with units */
+	struct fsdp_interval *windows;    /* of the steps, or of all */
+	size_t window_count;
 	bool any_reduce_scatter_op;
 	bool thread_known; /* of the event that is taken: its thread */
 	uint32_t thread;

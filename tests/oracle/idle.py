@@ -79,23 +79,51 @@ def gaps_of(events):
                 launches[correlation] = (key, *call, thread)
     for calls in threads.values():
         calls.sort()
-    end = works[0][0] if works else 0
-    for begin, until, correlation, name in works:
-        until = -until
-        if begin > end:
+    end, last_thread = None, None
+    windows = windows_of(events)
+    for begin, until, correlation, name in works + [(None, None, None, "(end)")]:
+        for first, last in windows:
+            low = first if end is None else max(first, end)
+            high = last if begin is None else min(begin, last)
+            if low >= high:
+                continue
             parts = defaultdict(int)
-            launch = launches.get(correlation)
-            if launch is None:
-                parts["unknown"] = begin - end
-            else:
+            launch = launches.get(correlation) if begin is not None else None
+            moment = low if begin is None else begin
+            if launch is not None:
                 _, called, returned, thread = launch
-                late = min(max(called, end), begin)
-                watch(threads[thread], end, late, parts)
-                arrived = begin if called >= end else min(max(returned, late), begin)
+                late = min(max(called, low), high)
+                watch(threads[thread], low, late, parts)
+                arrived = high if called >= low else min(max(returned, late), high)
                 parts["launch"] += arrived - late
-                parts["queued"] += begin - arrived
-            yield begin if launch is None else called, name, {c: ns for c, ns in parts.items() if ns}
-        end = max(end, until)
+                parts["queued"] += high - arrived
+                moment, last_thread = called, thread
+            elif begin is None and last_thread is not None:
+                watch(threads[last_thread], low, high, parts)
+            else:
+                parts["unknown"] = high - low
+            yield moment, name, {c: ns for c, ns in parts.items() if ns}
+        if until is not None:
+            end = -until if end is None else max(end, -until)
+
+
+def windows_of(events):
+    """The union of the steps, the last up to the end of the last work; without steps all that was recorded."""
+    ends = [nanoseconds(e["ts"] + e["dur"]) for e in events if e.get("cat") in DEVICE]
+    if not ends:
+        return []
+    spans = sorted((nanoseconds(e["ts"]), nanoseconds(e["ts"]) + nanoseconds(e["dur"])) for e in events
+                   if e["name"].startswith("ProfilerStep#") and e.get("cat") in ("user_annotation", None, "cpu_op"))
+    if not spans:
+        spans = [(min(nanoseconds(e["ts"]) for e in events), max(nanoseconds(e["ts"]) + nanoseconds(e["dur"]) for e in events))]
+    windows = []
+    for begin, end in spans:
+        if windows and begin <= windows[-1][1]:
+            windows[-1][1] = max(windows[-1][1], end)
+        else:
+            windows.append([begin, end])
+    windows[-1][1] = max(windows[-1][1], max(ends))
+    return windows
 
 
 def expected(events):
@@ -129,7 +157,7 @@ def found(args, paths, *options):
     rows = {(r["cause"], r["kernel"]): (r["gaps"], r["sum_ns"], r["longest_ns"]) for r in data["idle"]}
     times = [r["sum_ns"] for r in data["idle"]]
     assert times == sorted(times, reverse=True), times
-    idle = {r["rank"]: r["device"]["idle_ns"] if r["device"] else None for r in data["ranks"]}
+    idle = {r["rank"]: r["base"]["idle_ns"] if r["device"] else None for r in data["ranks"]}
     return causes, rows, idle
 
 

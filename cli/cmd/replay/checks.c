@@ -162,7 +162,7 @@ static void judge_device(struct threshold *judging)
 
 	for (size_t i = 0; i < fsdp_recording_count(judging->run->recordings); i++) {
 		const struct fsdp_recording *one = by_rank(judging->run, i);
-		const struct fsdp_device_times *device = &one->device;
+		const struct fsdp_device_times *device = &one->base;
 		int64_t ns = idle ? device->idle_ns : device->exposed_ns;
 
 		if (!one->has_device)

@@ -48,21 +48,24 @@ static double part(double ns, double whole)
 
 static void take_shares(const struct replay *replay, struct replay_cost *cost)
 {
-	double span = 0, compute = 0, exposed = 0, idle = 0, comm = 0;
+	double span = 0, compute = 0, exposed = 0, idle = 0, comm = 0, devices = 0;
 
 	for (size_t i = 0; i < replay->count; i++) {
 		const struct fsdp_recording *one = replay_by_rank(replay, i);
 
 		if (!one->has_device)
 			continue;
-		span += (double)one->device.span_ns;
-		compute += (double)one->device.compute_busy_ns;
-		exposed += (double)one->device.exposed_ns;
-		comm += (double)one->device.comm_busy_ns;
-		idle += (double)one->device.idle_ns;
+		devices++;
+		span += (double)one->base.span_ns;
+		compute += (double)one->base.compute_busy_ns;
+		exposed += (double)one->base.exposed_ns;
+		comm += (double)one->base.comm_busy_ns;
+		idle += (double)one->base.idle_ns;
 	}
 	/* A recording that lost its kernels tells of none of these. */
 	cost->has_device = span > 0 && compute > 0;
+	cost->span_ns = devices != 0 ? (int64_t)(span / devices) : 0;
+	cost->busy_ns = devices != 0 ? (int64_t)((span - idle) / devices) : 0;
 	cost->only_calls = !cost->has_device && comm > 0;
 	cost->compute = part(compute, span);
 	cost->exposed = part(exposed, span);
@@ -167,6 +170,14 @@ void replay_tell_cost(struct replay *replay, const struct replay_cost *cost)
 		if (replay->count > 1)
 			out_line_text(out, " on rank %" PRId64, cost->max_rank);
 		out_line_text(out, ")");
+	}
+	if (cost->has_device && !cost->marked) {
+		char busy[32], whole[32];
+
+		out_line_text(out, "%sthe GPU worked in %s of %s", gap,
+			put_time(cost->busy_ns, cost->span_ns, false, busy),
+			put_time(cost->span_ns, cost->span_ns, true, whole));
+		gap = "; ";
 	}
 	if (cost->has_device) {
 		line_share(out, "compute", cost->compute, &gap);

@@ -155,6 +155,10 @@ static const struct record trace_record = RECORD_OF(RECORD_OBJECT, RECORDING,
 	{ "device", OBJECT_AT(RECORDING, device, device_record), .has = replay_has_device,
 		.null = true,
 		.about = "Times of the device; null without events of one." },
+	{ "base", OBJECT_AT(RECORDING, base, device_record), .has = replay_has_device,
+		.null = true,
+		.about =
+			"The same within the steps, without steps within the whole recording: shares are of this." },
 	{ "host_comm_busy_ns", NS_AT(RECORDING, host_comm_busy_ns),
 		.about =
 			"Time the host was busy with collectives; absent where the device has them." },

@@ -161,7 +161,7 @@ static const struct record idle_record = OBJECT_RECORD(IDLE, "idle",
 	"What devices were idle for by one cause before one kernel or copy, over all ranks.",
 	{ "kernel", TEXT_AT(IDLE, time.kernel), .null = true,
 		.about =
-			"The name of what the device did next; null for the names beyond the limit `kernels` together." },
+			"The name of what the device did next, `(end)` after the last; null for the names beyond the limit `kernels` together." },
 	COMMON_ROWS);
 
 static const void *each_idle(struct subject of, size_t i, void *room)
@@ -195,7 +195,7 @@ static const void *each_cause(struct subject of, size_t i, void *room)
 const struct record replay_idles = RECORD_OF(RECORD_OBJECT, struct replay,
 	{ "idle_causes", EACH(each_cause, cause_record), .always = true,
 		.about =
-			"With `--by=idle`: why devices were idle, by rank and cause; those of a rank add up to `idle_ns` of its device." },
+			"With `--by=idle`: why devices were idle, by rank and cause; those of a rank add up to `idle_ns` of its `base`." },
 	{ "idle", EACH(each_idle, idle_record), .always = true,
 		.about =
 			"With `--by=idle`: before which kernels, what takes most first." });

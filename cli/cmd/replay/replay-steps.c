@@ -72,7 +72,7 @@ static struct cost_row cost_of(const struct step_of_rank *list, size_t count)
 		row.compute_ns += step->device.compute_busy_ns;
 		row.comm_ns += step->device.comm_busy_ns;
 		row.exposed_ns += step->device.exposed_ns;
-		row.idle_ns += step->device.idle_ns;
+		row.idle_ns += step->idle_ns;
 	}
 	row.mean_ns /= (int64_t)count;
 	row.has_device = devices != 0;

@@ -373,7 +373,7 @@ static bool has_waits(const struct replay *run)
 static void row_rank(struct replay *run, const struct record_table *table,
 	const struct fsdp_recording *one, const struct replay_cost *cost)
 {
-	const struct fsdp_device_times *device = &one->device;
+	const struct fsdp_device_times *device = &one->base;
 	const struct fsdp_type_times *all =
 		replay_type_of(one, span_of_text(text_of("all")));
 	struct rank_row row = { .one = *one,
@@ -385,8 +385,10 @@ static void row_rank(struct replay *run, const struct record_table *table,
 	struct ms share;
 	char overlap[48], mark[64];
 
+	row.one.device = one->base;
 	/* Kernels stand at the end of a trace. */
-	if (one->interrupted && device->comm_busy_ns == 0 && device->compute_busy_ns == 0)
+	if ((one->interrupted || one->truncated) && device->comm_busy_ns == 0 &&
+		device->compute_busy_ns == 0)
 		row.one.has_device = false;
 	if (one->has_device && device->comm_busy_ns > 0) {
 		snprintf(overlap, sizeof overlap, "%s %%",
@@ -410,7 +412,7 @@ static bool rows_of_ranks(struct replay *run, const struct record_table *table)
 	if (rows == NULL)
 		return false;
 	for (size_t i = 0; i < run->count; i++)
-		rows[i] = (struct row){ replay_by_rank(run, i)->device.span_ns, i };
+		rows[i] = (struct row){ replay_by_rank(run, i)->base.span_ns, i };
 	count = top_of(run, rows, run->count);
 	for (size_t i = 0; i < count; i++)
 		row_rank(run, table, replay_by_rank(run, rows[i].index), &cost);

@@ -108,7 +108,8 @@ struct replay_cost {
 	bool has_device; /* the shares are known */
 	bool only_calls; /* all kernels are those of collectives */
 	double compute, exposed, copies, idle;
-	int64_t straggler; /* or FSDP_ABSENT */
+	int64_t busy_ns, span_ns; /* of a device, in what the shares are of */
+	int64_t straggler;        /* or FSDP_ABSENT */
 	/* What the others wait for it, or all for each other, in per cent of their time. */
 	double waiting;
 	bool waits; /* `waiting` is worth naming */

@@ -32,9 +32,9 @@ static struct spent spent_by(const struct fsdp_recording *one)
 
 	spent.ns[STRAGGLER_DATA] = (double)one->data_loader_ns;
 	if (one->has_device) {
-		spent.ns[STRAGGLER_HOST] = (double)one->device.idle_ns;
-		spent.ns[STRAGGLER_COPIES] = (double)one->device.mem_busy_ns;
-		spent.ns[STRAGGLER_COMPUTE] = (double)one->device.compute_busy_ns;
+		spent.ns[STRAGGLER_HOST] = (double)one->base.idle_ns;
+		spent.ns[STRAGGLER_COPIES] = (double)one->base.mem_busy_ns;
+		spent.ns[STRAGGLER_COMPUTE] = (double)one->base.compute_busy_ns;
 	}
 	return spent;
 }

@@ -301,6 +301,9 @@ struct fsdp_step {
 	bool has_device;
 	/* Between the first and the last of it. */
 	struct fsdp_device_times device;
+	/* From its begin to its end, the last to the end of the last work, how long the
+	 * device did nothing. */
+	int64_t idle_ns;
 };
 
 /** What was spent on something in one step. */
@@ -807,6 +810,9 @@ struct fsdp_recording {
 	/* There is work on a device, and `device` counts. */
 	bool has_device;
 	struct fsdp_device_times device;
+	/* The same within the steps, from the begin of the first to the end of the last or
+	 * of the last work; without steps within the whole recording. */
+	struct fsdp_device_times base;
 	/* Busy with collectives on the host, or FSDP_ABSENT. */
 	int64_t host_comm_busy_ns;
 	/* In which the host asked its data loader for a batch. */

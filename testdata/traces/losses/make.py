@@ -55,3 +55,15 @@ for rank in range(2):
                        **{"Collective name": "allreduce", "Process Group Name": group, "Seq": 1, "Group size": 2,
                           "In msg nelems": 1024, "Out msg nelems": 1024, "dtype": "BFloat16"})
     write("concurrent", rank, 2, 2510, events)
+
+
+# One step of 100 ms: the data loader takes 60 ms, then kernels back to back up to 98 ms.
+loader = [event("user_annotation", "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", 0, 60000)]
+gemms = []
+for i in range(4):
+    gemms += work("gemm", 60010 + 9500 * i, 9500, 7, i + 1, 60000 + 2 * i)
+write("loader", 0, 1, 100000, loader + gemms)
+# The same without a step: all that was recorded.
+write("nosteps", 0, 1, 100000, loader + gemms, steps=False)
+# The near miss: the GPU works for the whole step.
+write("full", 0, 1, 100000, sum((work("gemm", 100 + 9980 * i, 9980, 7, i + 1, 10 * i) for i in range(10)), []))
