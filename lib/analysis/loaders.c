@@ -94,6 +94,7 @@ static bool holds(struct fsdp_loading *loading, const struct fsdp_load_rule *rul
 {
 	return (rule->when & ~loading->is) == 0 &&
 	       (rule->lacks == NULL || fsdp_load_lacks(loading, "%s", rule->lacks)) &&
+	       (rule->finding == NULL || fsdp_load_has_finding(loading, rule->finding)) &&
 	       (rule->holds == NULL || rule->holds(loading));
 }
 

@@ -25,53 +25,54 @@ static const struct fsdp_checkpoint *opened(struct fsdp_loading *loading)
 #define READER "storage_reader"
 #define HUGGING_FACE "HuggingFaceStorageReader"
 
-static bool has_metadata(struct fsdp_loading *loading)
-{
-	return fsdp_load_has_file(loading, ".metadata");
-}
-
-/* The default reader is not what people call for files of another writer of PyTorch. */
-static bool is_of_other_reader(struct fsdp_loading *loading)
-{
-	return fsdp_load_choice(loading, READER) == NULL &&
-	       fsdp_load_has_shards(loading) &&
-	       !fsdp_load_has_any(loading, "", ".metadata") &&
-	       !fsdp_load_has_any(loading, "", ".distcp");
-}
-
-static bool reads_safetensors(struct fsdp_loading *loading)
-{
-	return fsdp_load_is_chosen(loading, READER, HUGGING_FACE) ||
-	       is_of_other_reader(loading);
-}
+/* What the folder has and which reader takes it; `ALONE`: the checkpoint itself says what
+ * the model has. */
+enum {
+	SAFETENSORS = 1, /* HuggingFaceStorageReader reads it … */
+	BY_DEFAULT = 2,  /* … as there is nothing that the default reader reads */
+	SHARDS = 4,
+	NO_SHARDS = 8,
+	LACKS_METADATA = 16,
+	NO_DCP = 32,
+	ALONE = 64,
+};
 
 /* Ranks that saved without collectives wrote metadata of their own, which counts where
  * there is no other. */
-static bool has_rank_metadata(struct fsdp_loading *loading)
-{
-	return !has_metadata(loading) && !reads_safetensors(loading) &&
-	       fsdp_load_has_file(loading, "__0.metadata");
-}
-
-static bool lacks_metadata(struct fsdp_loading *loading)
+static bool has_all_metadata(struct fsdp_loading *loading)
 {
 	uint32_t world = loading->options->world;
 
-	if (has_metadata(loading) || reads_safetensors(loading))
-		return false;
 	for (uint32_t rank = 0; rank < (world != 0 ? world : 1); rank++)
-		if (!fsdp_load_has_file(loading, "__%u.metadata", rank)) {
-			fsdp_load_say(loading, 0, ".metadata");
-			return true;
-		}
-	return false;
+		if (!fsdp_load_has_file(loading, "__%u.metadata", rank))
+			return false;
+	return true;
+}
+
+static void begin(struct fsdp_loading *loading)
+{
+	bool has_shards = fsdp_load_has_shards(loading);
+	bool has_metadata = fsdp_load_has_file(loading, ".metadata");
+	bool has_files = fsdp_load_has_any(loading, "", ".distcp");
+	/* The default reader is not what people call for files of another writer of
+	 * PyTorch. */
+	bool is_other = fsdp_load_choice(loading, READER) == NULL && has_shards &&
+			!fsdp_load_has_any(loading, "", ".metadata") && !has_files;
+	bool reads_safetensors =
+		is_other || fsdp_load_is_chosen(loading, READER, HUGGING_FACE);
+	bool lacks_metadata =
+		!has_metadata && !reads_safetensors && !has_all_metadata(loading);
+
+	loading->is = (reads_safetensors ? SAFETENSORS : 0) |
+		      (is_other ? BY_DEFAULT : 0) | (has_shards ? SHARDS : NO_SHARDS) |
+		      (lacks_metadata ? LACKS_METADATA : 0) |
+		      (lacks_metadata && !has_files ? NO_DCP : 0) |
+		      (loading->options->expected == NULL ? ALONE : 0);
 }
 
 /* Another folder in it has one: word 1. */
 static bool has_metadata_below(struct fsdp_loading *loading)
 {
-	if (!lacks_metadata(loading) || fsdp_load_has_any(loading, "", ".distcp"))
-		return false;
 	for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++) {
 		struct fsdp_span name = fsdp_survey_entry(loading->survey, i)->name;
 		if (!fsdp_span_ends(name, FSDP_SPAN("/.metadata")))
@@ -84,97 +85,17 @@ static bool has_metadata_below(struct fsdp_loading *loading)
 	return false;
 }
 
-static bool is_no_dcp(struct fsdp_loading *loading)
-{
-	return lacks_metadata(loading) && !fsdp_load_has_any(loading, "", ".distcp");
-}
-
-static bool has_no_safetensors(struct fsdp_loading *loading)
-{
-	return reads_safetensors(loading) && !fsdp_load_has_shards(loading);
-}
-
-static bool has_cut_shard(struct fsdp_loading *loading)
-{
-	return reads_safetensors(loading) && fsdp_load_has_cut_shard(loading);
-}
-
-static bool has_name_twice(struct fsdp_loading *loading)
-{
-	return reads_safetensors(loading) && fsdp_load_has_name_twice(loading);
-}
-
-static bool has_foreign_type(struct fsdp_loading *loading)
-{
-	return reads_safetensors(loading) && fsdp_load_has_foreign_type(loading);
-}
-
-/* Its tensors are asked for if the checkpoint itself says what the model has. */
-static bool lacks_indexed_shard(struct fsdp_loading *loading)
-{
-	return reads_safetensors(loading) && loading->options->expected == NULL &&
-	       fsdp_load_lacks_indexed_shard(loading);
-}
-
-static bool has_other_storage(struct fsdp_loading *loading)
-{
-	return lacks_metadata(loading) && fsdp_load_has_shards(loading);
-}
-
 /* Each rank loads what it saved itself. */
 static bool is_of_other_ranks(struct fsdp_loading *loading)
 {
 	uint32_t world = loading->options->world;
 
-	return has_rank_metadata(loading) &&
+	return !fsdp_load_has_file(loading, ".metadata") &&
+	       (loading->is & SAFETENSORS) == 0 &&
+	       fsdp_load_has_file(loading, "__0.metadata") &&
 	       (loading->options->expected != NULL ||
 		       (world != 0 &&
 			       fsdp_load_has_file(loading, "__%u.metadata", world)));
-}
-
-/* The first finding of a rule; says of which tensor, or file, as word 0. */
-static bool has_finding(struct fsdp_loading *loading, const char *rule)
-{
-	const struct fsdp_checkpoint *checkpoint = opened(loading);
-
-	for (size_t i = 0; checkpoint != NULL && i < fsdp_finding_count(checkpoint);
-		i++) {
-		const struct fsdp_finding *finding = fsdp_finding(checkpoint, i);
-		struct fsdp_span name =
-			finding->tensor.size != 0 ? finding->tensor : finding->file;
-		if (strcmp(finding->rule->id, rule) != 0)
-			continue;
-		fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(name, 512));
-		fsdp_load_name(loading, name);
-		return true;
-	}
-	return false;
-}
-
-/* Where an item lies is looked up; that pieces cover a tensor, and only once, is not. */
-static bool has_no_place(struct fsdp_loading *loading)
-{
-	return has_finding(loading, "FI1024");
-}
-
-static bool has_gap(struct fsdp_loading *loading)
-{
-	return has_finding(loading, "FI1021");
-}
-
-static bool has_overlap(struct fsdp_loading *loading)
-{
-	return has_finding(loading, "FI1022");
-}
-
-static bool shares_bytes(struct fsdp_loading *loading)
-{
-	return has_finding(loading, "FI1027");
-}
-
-static bool leads_out(struct fsdp_loading *loading)
-{
-	return has_finding(loading, "FI3064");
 }
 
 /* A pickle without its end; what follows the end is not read. */
@@ -182,11 +103,11 @@ static bool is_cut(struct fsdp_loading *loading)
 {
 	struct fsdp_survey_pickles pickles;
 
-	if (!has_metadata(loading) || reads_safetensors(loading))
+	if (!fsdp_load_has_file(loading, ".metadata") || (loading->is & SAFETENSORS) != 0)
 		return false;
 	loading->failed |= !fsdp_survey_pickles(loading->survey, ".metadata", &pickles);
 	return !pickles.is_readable &&
-	       (opened(loading) == NULL || has_finding(loading, "FI1020"));
+	       (opened(loading) == NULL || fsdp_load_has_finding(loading, "FI1020"));
 }
 
 static bool is_unread(struct fsdp_loading *loading)
@@ -199,7 +120,7 @@ static bool has_strides(struct fsdp_loading *loading)
 {
 	struct fsdp_format format = fsdp_checkpoint_format(opened(loading));
 
-	return !reads_safetensors(loading) && format.torch_guess != NULL &&
+	return (loading->is & SAFETENSORS) == 0 && format.torch_guess != NULL &&
 	       fsdp_load_compare_versions(format.torch_guess, "2.15") >= 0;
 }
 
@@ -562,27 +483,31 @@ static bool leaves_out(struct fsdp_loading *loading)
 		       find_rank_key(loading));
 }
 
+#define PASS_READER "pass storage_reader=HuggingFaceStorageReader(path)"
+
 static const struct fsdp_load_rule rules[] = {
-	FSDP_NOT_JUDGED(NO_WEIGHTS, has_no_safetensors,
-		"the directory has no file that this storage_reader reads", .ends = true),
-	{ FSDP_LOADS, FSDP_LOAD_REQUIREMENT, is_of_other_reader,
-		"read by HuggingFaceStorageReader; FileSystemReader, the default, refuses a directory without .metadata",
-		"pass storage_reader=HuggingFaceStorageReader(path)" },
-	FSDP_REFUSES(DAMAGED_FILE, has_cut_shard),
-	FSDP_REFUSES(PIECES, has_name_twice, "{0} is stored in two files",
-		"move the file that does not belong to this save out of the directory"),
-	FSDP_REFUSES(DTYPE, has_foreign_type,
+	FSDP_NOT_JUDGED(NO_WEIGHTS, .when = SAFETENSORS | NO_SHARDS, .ends = true,
+		.message = "the directory has no file that this storage_reader reads"),
+	{ FSDP_LOADS, FSDP_LOAD_REQUIREMENT, .when = BY_DEFAULT, .fix = PASS_READER,
+		.message =
+			"read by HuggingFaceStorageReader; FileSystemReader, the default, refuses a directory without .metadata" },
+	FSDP_REFUSES(DAMAGED_FILE, fsdp_load_has_cut_shard, .when = SAFETENSORS),
+	FSDP_REFUSES(PIECES, fsdp_load_has_name_twice, "{0} is stored in two files",
+		"move the file that does not belong to this save out of the directory",
+		.when = SAFETENSORS),
+	FSDP_REFUSES(DTYPE, fsdp_load_has_foreign_type,
 		"a tensor has dtype {0}, which this storage_reader does not have",
-		"read the file with safetensors.torch.load_file"),
-	FSDP_REFUSES(MISSING_FILE, lacks_indexed_shard, NULL,
-		"copy the file that the index names"),
-	FSDP_REFUSES(FORMAT, has_other_storage,
-		"the directory has safetensors files and no .metadata",
-		"pass storage_reader=HuggingFaceStorageReader(path)"),
-	FSDP_REFUSES(MISSING_FILE, has_metadata_below, NULL, "load the directory {1}"),
-	FSDP_REFUSES(MISSING_FILE, is_no_dcp, NULL, FSDP_NO_FIX),
-	FSDP_REFUSES(MISSING_FILE, lacks_metadata, NULL,
-		"copy .metadata from where the checkpoint was written; if it is not there, the save did not end"),
+		"read the file with safetensors.torch.load_file", .when = SAFETENSORS),
+	FSDP_REFUSES(MISSING_FILE, fsdp_load_lacks_indexed_shard, NULL,
+		"copy the file that the index names", .when = SAFETENSORS | ALONE),
+	FSDP_REFUSES(FORMAT, .when = LACKS_METADATA | SHARDS, .fix = PASS_READER,
+		.message = "the directory has safetensors files and no .metadata"),
+	FSDP_REFUSES(MISSING_FILE, has_metadata_below, NULL, "load the directory {1}",
+		.when = NO_DCP, .lacks = ".metadata"),
+	FSDP_REFUSES(
+		MISSING_FILE, .when = NO_DCP, .lacks = ".metadata", .fix = FSDP_NO_FIX),
+	FSDP_REFUSES(MISSING_FILE, .when = LACKS_METADATA, .lacks = ".metadata",
+		.fix = "copy .metadata from where the checkpoint was written; if it is not there, the save did not end"),
 	FSDP_REFUSES(
 		DAMAGED_FILE, is_cut, ".metadata is truncated", "copy .metadata again"),
 	FSDP_NOT_JUDGED(
@@ -602,10 +527,11 @@ static const struct fsdp_load_rule rules[] = {
 		"load with as many ranks as saved it, or leave out the keys that single ranks saved"),
 	FSDP_REFUSES(SHAPE, has_other_shape, NULL,
 		"build the model with the sizes that are stored"),
-	FSDP_REFUSES(PIECES, has_no_place, "{0} has no place in a file",
-		"copy .metadata again, or save again"),
-	FSDP_NOT_JUDGED(UNSUPPORTED, leads_out,
-		"{0} is outside of the directory and is not read", .ends = true),
+	/* Where an item lies is looked up; that pieces cover a tensor, and only once, is not. */
+	FSDP_REFUSES(PIECES, .finding = "FI1024", .message = "{0} has no place in a file",
+		.fix = "copy .metadata again, or save again"),
+	FSDP_NOT_JUDGED(UNSUPPORTED, .finding = "FI3064", .ends = true,
+		.message = "{0} is outside of the directory and is not read"),
 	FSDP_REFUSES(MISSING_FILE, lacks_file),
 	FSDP_REFUSES(DAMAGED_FILE, has_empty_file, NULL, "copy the file again"),
 	FSDP_REFUSES(PIECES, has_other_items,
@@ -617,13 +543,14 @@ static const struct fsdp_load_rule rules[] = {
 	{ FSDP_LOADS, FSDP_LOAD_REQUIREMENT, has_compressed_items,
 		"items are compressed by PyTorch's ZStandard: the process that loads them needs the package zstandard or pyzstd",
 		"pip install zstandard, if it is not there" },
-	FSDP_DIFFERS(PIECES, has_gap,
-		"pieces of {0} do not cover it: the rest keeps its value",
-		"save again, or use an earlier checkpoint"),
-	FSDP_DIFFERS(PIECES, has_overlap,
-		"pieces of {0} overlap: the one that is read last counts", "save again"),
-	FSDP_DIFFERS(PIECES, shares_bytes, "{0} is read from bytes of something else",
-		"save again, or use an earlier checkpoint"),
+	FSDP_DIFFERS(PIECES, .finding = "FI1021",
+		.message = "pieces of {0} do not cover it: the rest keeps its value",
+		.fix = "save again, or use an earlier checkpoint"),
+	FSDP_DIFFERS(PIECES, .finding = "FI1022", .fix = "save again",
+		.message = "pieces of {0} overlap: the one that is read last counts"),
+	FSDP_DIFFERS(PIECES, .finding = "FI1027",
+		.message = "{0} is read from bytes of something else",
+		.fix = "save again, or use an earlier checkpoint"),
 	FSDP_DIFFERS(MISSING_TENSOR, leaves_out, "{0} is not stored and keeps its value",
 		FSDP_NO_FIX),
 	{ 0 },
@@ -644,6 +571,7 @@ const struct fsdp_loader fsdp_loader_dcp = {
 	.name = "dcp",
 	.library = "torch",
 	.versions = versions,
+	.begin = begin,
 	.rules = rules,
 	.options = options,
 };

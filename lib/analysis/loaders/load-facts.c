@@ -114,6 +114,24 @@ bool fsdp_load_is_sound(const struct fsdp_checkpoint *checkpoint)
 	return is_sound;
 }
 
+bool fsdp_load_has_finding(struct fsdp_loading *loading, const char *rule)
+{
+	const struct fsdp_checkpoint *checkpoint =
+		fsdp_load_open(loading, loading->weights != NULL ? loading->weights : "");
+
+	for (size_t i = 0; checkpoint != NULL && i < fsdp_finding_count(checkpoint);
+		i++) {
+		const struct fsdp_finding *finding = fsdp_finding(checkpoint, i);
+		if (strcmp(finding->rule->id, rule) == 0)
+			fsdp_load_name(loading, finding->tensor.size != 0
+							? finding->tensor
+							: finding->file);
+	}
+	if (loading->all_names > 0)
+		fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(loading->names[0], 512));
+	return loading->all_names > 0;
+}
+
 struct fsdp_setting fsdp_load_setting(
 	struct fsdp_loading *loading, const char *document, const char *key)
 {

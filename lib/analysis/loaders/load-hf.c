@@ -310,36 +310,6 @@ static bool has_bare_base_and_head(struct fsdp_loading *loading)
 	return bare && head;
 }
 
-static bool is_index(const struct fsdp_loading *loading)
-{
-	return loading->weights != NULL &&
-	       fsdp_span_ends(fsdp_span_text(loading->weights), FSDP_SPAN(".index.json"));
-}
-
-/* Tensors that a finding of this rule is about. */
-static bool has_finding(struct fsdp_loading *loading, const char *rule)
-{
-	const struct fsdp_checkpoint *checkpoint =
-		is_index(loading) ? fsdp_load_open(loading, loading->weights) : NULL;
-
-	for (size_t i = 0; checkpoint != NULL && i < fsdp_finding_count(checkpoint); i++)
-		if (strcmp(fsdp_finding(checkpoint, i)->rule->id, rule) == 0)
-			fsdp_load_name(loading, fsdp_finding(checkpoint, i)->tensor);
-	if (loading->all_names > 0)
-		fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(loading->names[0], 512));
-	return loading->all_names > 0;
-}
-
-static bool has_ghost(struct fsdp_loading *loading)
-{
-	return has_finding(loading, "FI1060");
-}
-
-static bool has_unindexed(struct fsdp_loading *loading)
-{
-	return has_finding(loading, "FI1062");
-}
-
 /* Without quantization_config nothing asks for the scale of an FP8 weight. Word 0: one. */
 static bool leaves_out_scales(struct fsdp_loading *loading)
 {
@@ -447,13 +417,13 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(TIED_WEIGHTS, stores_head_alone,
 		"the output head is stored, and the embedding that is tied to it is missing",
 		.until = "5"),
-	FSDP_REFUSES(INDEX, has_ghost, "the index lists {0}, and no shard contains it",
-		.until = "5"),
+	FSDP_REFUSES(INDEX, .finding = "FI1060", .until = "5",
+		.message = "the index lists {0}, and no shard contains it"),
 	FSDP_REFUSES(OTHER_NAMES, has_bare_base_and_head,
 		"names of tensors lack the prefix of the base model, and the head is stored",
 		"rename the tensors to the names of the model", .until = "5"),
-	FSDP_DIFFERS(INDEX, has_unindexed,
-		"{0} is not in the index: it stays randomly initialized", .until = "5"),
+	FSDP_DIFFERS(INDEX, .finding = "FI1062", .until = "5",
+		.message = "{0} is not in the index: it stays randomly initialized"),
 	FSDP_REFUSES(SHAPE, fsdp_load_cannot_join_experts,
 		"the stored experts cannot be joined into {0}: their numbers or shapes differ",
 		FSDP_NO_FIX, .since = "5"),

@@ -101,6 +101,8 @@ struct fsdp_load_rule {
 	const char *message, *fix;
 	uint32_t when;             /* facts, all of which are true */
 	const char *lacks;         /* a file that is missing, which is word 0; or NULL */
+	const char *finding;       /* id of a rule that the weights break, or NULL; word 0
+				    * and the names: the tensors, or files */
 	const char *since, *until; /* versions; NULL: any. `until` has it no more */
 	bool ends;                 /* the call returns here */
 };
@@ -154,6 +156,10 @@ bool fsdp_load_has_file(struct fsdp_loading *loading, const char *format, ...)
 bool fsdp_load_has_folder(struct fsdp_loading *loading, const char *name);
 /* Some name that begins and ends so, not in a folder below. */
 bool fsdp_load_has_any(struct fsdp_loading *loading, const char *begin, const char *end);
+
+/* Whether the weights, or the directory if no set is taken, break this rule of reading: names
+ * their tensors, or files, the first one as word 0. */
+bool fsdp_load_has_finding(struct fsdp_loading *loading, const char *rule);
 
 /* Says it as word 0: "folder/name", if that is not a file. */
 bool fsdp_load_lacks(struct fsdp_loading *loading, const char *format, ...)
