@@ -434,6 +434,10 @@ MODULE = "self_attn.q_proj"
 MEMBERS = ("mlp.gate.weight", "self_attn.q_proj.weight")
 
 
+def routed(experts, rows=4):
+    return ENDS | layers("mlp.gate.weight", shape=(rows, 16)) | layers(*(f"mlp.experts.{i}.up_proj.weight" for i in range(experts)))
+
+
 def unmerged(first, second, weight):
     """LoRA inside of a model; in the near miss it is only called so."""
     tensors = {f"{MODULE}.{first}": (16, 4), f"{MODULE}.{second}": (4, 16), f"{MODULE}.{weight}": (16, 16)}
@@ -565,6 +569,9 @@ ROWS = [
     ("FI1095", "warning", model({n: ENDS[n] for n in ENDS if "head" in n} | layers(MODULE + ".weight"), ENDS | layers(MODULE + ".weight"))),
     ("FI1095", "warning", model({n: ENDS[n] for n in ENDS if "head" in n} | layers(MODULE + ".weight"), {n: ENDS[n] for n in ENDS if "head" in n} | layers(MODULE + ".weight"), near_tie_word_embeddings=True)),
     ("FI1095", "warning", model({n: ENDS[n] for n in ENDS if "head" in n} | layers(MODULE + ".weight"), {"lm_head.weight": (64, 16), "tokens": (64, 16)} | layers(MODULE + ".weight"))),
+    ("FI1091", "error", model(routed(2), routed(4), num_experts=2, near_num_experts=4)), ("FI1091", "error", model(routed(2), routed(2, 2), num_experts=2)),
+    ("FI1091", "error", model(routed(2), routed(4), num_experts=4)), ("FI1091", "error", model(routed(2), routed(2), num_experts=2, near_zero_expert_num=2)),
+    ("FI1091", "error", model(ENDS, ENDS, vocab_size=60, near_vocab_size=64)),
     ("FI4002", "warning", model(ENDS | layers(*MEMBERS, prefix="model.text.layers") | layers("mlp.experts.down_proj"),
                                 ENDS | layers(*MEMBERS, prefix="model.text.layers") | layers("mlp.experts.down_proj", prefix="other.layers"))),
     ("FI4002", "warning", model(ENDS | layers(*MEMBERS, prefix="model.text.layers") | layers("mlp.gate.bias"),
@@ -605,6 +612,7 @@ CURES = [
      "load it with the release of PEFT that saved it, and merge it into its base there"),
     ("FI1091", always(adapter(first=(8, 16), second=(24, 8))), "compare both with the model that they were made from: one of them is not its own"),
     ("FI1091", always(model(SCALED, FP8)), "put quantization_config back into config.json, as the model that it was made from has it"),
+    ("FI1091", always(model(ENDS, {}, vocab_size=60)), "set vocab_size to 64 in config.json"),
     ("FI4002", always(adapter(prefix="base_model.model." * 2)), 'remove one "base_model.model." from the names'),
     ("FI4004", emptied("model.pt"), "gather the parameters before they are saved"),
     ("FI4004", emptied("pytorch_model.bin", model_type="x"),

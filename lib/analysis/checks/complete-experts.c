@@ -189,6 +189,70 @@ static void judge_tensor(
 			FSDP_LLU(rows), due->key, FSDP_LLU(all));
 }
 
+/* ---- a router ---- */
+
+/* It has a row for each expert; without one where the model has experts that hold nothing. */
+static uint64_t rows_of_router(
+	const struct fsdp_complete *complete, const struct fsdp_complete_stack *stack)
+{
+	static const char *const words[] = { "gate", "router" };
+	uint32_t above = parent_of(complete, stack->name);
+
+	for (size_t i = 0; i < FSDP_COUNT(words) && above != FSDP_NONE; i++) {
+		uint32_t index = fsdp_complete_find_below(complete,
+			fsdp_names_find_child(
+				&complete->names, above, fsdp_span_text(words[i])),
+			"weight");
+		struct fsdp_tensor tensor;
+
+		if (index == FSDP_NONE)
+			continue;
+		tensor = fsdp_tensor(complete->checkpoint, index);
+		if (tensor.dims == 2 && fsdp_complete_is_plain(&tensor))
+			return (uint64_t)tensor.shape[0];
+	}
+	return 0;
+}
+
+/* Where the configuration has the number of those that are stored, only the router has more. */
+static void judge_routers(struct fsdp_complete *complete, const struct due *due)
+{
+	const struct fsdp_complete_stack *first = NULL;
+	uint64_t rows = 0;
+	size_t count = 0;
+
+	if (complete->is_silent || fsdp_complete_config_names(complete, "zero_expert"))
+		return;
+	for (size_t i = 0; i < complete->stack_count; i++) {
+		const struct fsdp_complete_stack *stack = &complete->stacks[i];
+		uint64_t wanted;
+
+		if (!is_segment(complete, stack->name, "experts") || !stack->is_deep ||
+			stack->element_count != stack->length ||
+			fsdp_complete_is_gone(complete, stack, stack->length, 0))
+			continue;
+		wanted = rows_of_router(complete, stack);
+		if (wanted <= stack->length ||
+			wanted / stack->length > FSDP_COMPLETE_RANKS_MOST ||
+			(due->count > 0 && missing_of(due, stack->length) != 0))
+			continue;
+		if (first == NULL) {
+			first = stack;
+			rows = wanted;
+		}
+		count++;
+	}
+	if (first == NULL)
+		return;
+	fsdp_find(complete->checking->findings, FSDP_RULE_CONFIG_MISMATCH,
+		FSDP_PLACE(.tensor =
+				   fsdp_complete_stored(complete, first->records->tensor),
+			.next = "save or convert the model again with all of its experts"),
+		"experts %llu to %llu are missing in %zu layers: the router has %llu rows, and %llu experts are stored",
+		FSDP_LLU(first->length), FSDP_LLU(rows - 1), count, FSDP_LLU(rows),
+		FSDP_LLU(first->length));
+}
+
 void fsdp_complete_judge_experts(struct fsdp_complete *complete)
 {
 	struct due due = { .count = 0 };
@@ -196,9 +260,11 @@ void fsdp_complete_judge_experts(struct fsdp_complete *complete)
 	if (complete->config.root == FSDP_NONE)
 		return;
 	read_due(complete, &due);
+	if (due.count > 0)
+		judge_modules(complete, &due);
+	judge_routers(complete, &due);
 	if (due.count == 0)
 		return;
-	judge_modules(complete, &due);
 	for (uint32_t i = 0; i < complete->tensor_count && !complete->failed; i++)
 		if (is_of_all_experts(complete, i))
 			judge_tensor(complete, &due, i);

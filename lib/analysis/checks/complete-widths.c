@@ -2,6 +2,8 @@
 /*
  * Rows and widths of tensors against the configuration.
  */
+#include <stdio.h>
+
 #include "analysis/checks/complete.h"
 #include "analysis/shapes.h"
 
@@ -215,6 +217,55 @@ static bool is_padded(uint64_t rows, uint64_t vocab)
 	return rows - vocab <= (vocab / 256 > 8 ? vocab / 256 : 8);
 }
 
+/* Whether the embedding, and the head if there is one, have the same rows above the vocabulary:
+ * transformers builds all of them with vocab_size rows, and refuses others. Where the embedding
+ * alone has some, the model was built so. */
+static bool is_padded_model(const struct fsdp_complete *complete, uint64_t rows)
+{
+	const char *family = fsdp_checkpoint_format(complete->checkpoint).family;
+	bool has_embedding = false;
+
+	if (family == NULL || strncmp(family, "hf", 2) != 0 ||
+		fsdp_complete_get_text(complete, complete->config.root, "model_type")
+				.data == NULL ||
+		fsdp_complete_config_names(complete, "auto_map") ||
+		fsdp_complete_config_names(complete, "multiple"))
+		return false;
+	for (uint32_t i = 0; i < complete->tensor_count; i++) {
+		bool is_embedding = complete->folded[i] != FSDP_NONE &&
+				    fsdp_complete_is_embedding(complete, i);
+		struct fsdp_tensor tensor = fsdp_tensor(complete->checkpoint, i);
+
+		if (complete->folded[i] == FSDP_NONE ||
+			(!is_embedding && !fsdp_complete_is_head(complete, i)))
+			continue;
+		has_embedding |= is_embedding;
+		if (tensor.dims != 2 || (uint64_t)tensor.shape[0] != rows)
+			return false;
+	}
+	return has_embedding;
+}
+
+static void tell_padded(struct fsdp_complete *complete, uint32_t index, uint64_t rows,
+	const struct widths *widths)
+{
+	struct fsdp_span name = fsdp_complete_stored(complete, index);
+	char next[96];
+
+	snprintf(next, sizeof next, "set vocab_size to %llu in config.json",
+		FSDP_LLU(rows));
+	for (uint32_t i = 0; i < complete->tensor_count; i++)
+		if (complete->folded[i] != FSDP_NONE &&
+			(fsdp_complete_is_embedding(complete, i) ||
+				fsdp_complete_is_head(complete, i)))
+			complete->told[i] = 1;
+	fsdp_find(complete->checking->findings, FSDP_RULE_CONFIG_MISMATCH,
+		FSDP_PLACE(.file = fsdp_complete_file(complete, index), .tensor = name,
+			.affected = &name, .affected_count = 1, .next = next),
+		"the vocabulary is padded to %llu rows, and config.json has vocab_size %llu: transformers refuses another shape",
+		FSDP_LLU(rows), FSDP_LLU(widths->vocab));
+}
+
 static void judge_rows(struct fsdp_complete *complete, uint32_t index,
 	const struct fsdp_tensor *tensor, const struct widths *widths)
 {
@@ -222,7 +273,10 @@ static void judge_rows(struct fsdp_complete *complete, uint32_t index,
 
 	if (widths->vocab == 0 || fsdp_complete_config_has(complete, "vocab", rows))
 		return;
-	if (rows > widths->vocab)
+	if (rows > widths->vocab && is_padded(rows, widths->vocab) &&
+		is_padded_model(complete, rows))
+		tell_padded(complete, index, rows, widths);
+	else if (rows > widths->vocab)
 		tell_width(complete, index, "vocab_size", widths->vocab,
 			is_padded(rows, widths->vocab) ? FSDP_NOTE : FSDP_WARNING);
 	else if (is_fraction(tensor->shape[0], widths->vocab) &&
@@ -257,6 +311,8 @@ static void judge_vocabulary(
 		return;
 	}
 	if (tensor.dims != 2 || complete->config.root == FSDP_NONE)
+		return;
+	if (complete->told[index])
 		return;
 	judge_rows(complete, index, &tensor, widths);
 	if (!complete->told[index])
