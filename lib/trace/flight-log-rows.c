@@ -755,6 +755,76 @@ static bool tell_unheard(struct log_join *join, struct fsdp_flight *flight)
 	return flight->op.data != NULL;
 }
 
+static int compare_exceptions(const void *a, const void *b)
+{
+	const struct fsdp_flight_exception *left = a, *right = b;
+	int64_t x = left->time_ns != FSDP_ABSENT ? left->time_ns : INT64_MAX;
+	int64_t y = right->time_ns != FSDP_ABSENT ? right->time_ns : INT64_MAX;
+	return x != y ? compare_numbers(x, y) : compare_numbers(left->rank, right->rank);
+}
+
+static bool is_after_timeout(
+	const struct log_join *join, const struct fsdp_flight_exception *exception)
+{
+	for (size_t i = 0; i < join->said_count; i++) {
+		const struct fsdp_watchdog_line *line = &join->said[i].line;
+		if (line->ran_ms != FSDP_ABSENT &&
+			(exception->time_ns == FSDP_ABSENT ||
+				line->time_ns == FSDP_ABSENT ||
+				line->time_ns <= exception->time_ns))
+			return true;
+	}
+	return false;
+}
+
+/* A rank that failed by itself is the cause, unless others never entered a collective. */
+static bool tell_exceptions(const struct log_join *join,
+	const struct fsdp_trace_reading *readings, size_t count,
+	struct fsdp_flight *flight)
+{
+	size_t room = 0, kept = 0;
+	for (size_t i = 0; i < count; i++)
+		if (is_used(&readings[i]))
+			room += readings[i].watchdog->exceptions.count;
+	struct fsdp_flight_exception *list = FSDP_TAKE(join->arena, list, room);
+	if (list == NULL)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		for (size_t j = 0; is_used(&readings[i]) &&
+				   j < readings[i].watchdog->exceptions.count;
+			j++) {
+			const struct fsdp_watchdog_exception *one =
+				fsdp_vec_at(&readings[i].watchdog->exceptions, j);
+			list[kept++] = (struct fsdp_flight_exception){ one->rank,
+				one->time_ns, one->text, one->is_own };
+		}
+	if (kept != 0)
+		qsort(list, kept, sizeof *list, compare_exceptions);
+	flight->exceptions = list;
+	flight->exception_count = kept;
+	for (size_t i = 0; i < kept; i++) {
+		bool waits = flight->verdict == FSDP_FLIGHT_AGREE ||
+			     flight->verdict == FSDP_FLIGHT_INCOMPLETE;
+		for (size_t j = 0; j < flight->culprit_count; j++)
+			waits |= flight->culprits[j] == list[i].rank;
+		if (!list[i].is_own)
+			continue;
+		/* An abort that follows on a timeout makes errors, too. */
+		if (!waits || is_after_timeout(join, &list[i]))
+			break;
+		flight->verdict = FSDP_FLIGHT_STUCK;
+		flight->problem = "exception";
+		flight->all_wait = false;
+		flight->culprits = &list[i].rank;
+		flight->culprit_count = 1;
+		flight->last_count = 0;
+		if (list[i].time_ns != FSDP_ABSENT)
+			flight->since_ns = list[i].time_ns;
+		break;
+	}
+	return true;
+}
+
 static bool prepare(
 	struct log_join *join, const struct fsdp_trace_reading *readings, size_t count)
 {
@@ -808,6 +878,8 @@ bool fsdp_watchdog_join_readings(struct fsdp_trace_reading *readings, size_t cou
 		flight->since_ns = FSDP_ABSENT;
 	}
 	if (join.left_out && flight->problem == NULL && !tell_unheard(&join, flight))
+		return fsdp_arena_fail(arena, ret_error);
+	if (!tell_exceptions(&join, readings, count, flight))
 		return fsdp_arena_fail(arena, ret_error);
 	*ret_flight = flight;
 	return (unname_all(&join, flight) && tell_watches(&join, flight)) ||

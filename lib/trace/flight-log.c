@@ -4,12 +4,15 @@
  * progress bar put in front of it. Ranks that write at once may share a line, so a line
  * is cut into pieces, each up to the end of one message.
  */
+#include "base/num.h"
 #include "trace/flight-log.h"
 #include "trace/flight-words.h"
 
 bool fsdp_watchdog_init(struct fsdp_watchdog *watchdog, struct fsdp_arena *arena)
 {
 	fsdp_vec_init(&watchdog->lines, arena, sizeof(struct fsdp_watchdog_line));
+	fsdp_vec_init(
+		&watchdog->exceptions, arena, sizeof(struct fsdp_watchdog_exception));
 	watchdog->highest_rank = -1;
 	watchdog->snapshot = FSDP_ABSENT;
 	if (!fsdp_names_init(&watchdog->groups, arena))
@@ -314,12 +317,72 @@ static bool take_message(struct fsdp_watchdog *watchdog, struct fsdp_span front,
 	return fsdp_vec_add(&watchdog->lines, &line);
 }
 
+/* Exceptions by their first words. The rank stands before or after these. */
+static const struct {
+	const char *words;
+	bool with_words; /* they belong to the text */
+	bool is_own;
+} exceptions[] = {
+	{ "terminated with exception: ", false, true },
+	{ "raised the following async exception: ", false, true },
+	{ "watchdog got stuck for ", true, false },
+	{ "Forward order differs ", true, false },
+};
+
+/* Errors that a rank has because another one is gone. */
+static bool is_of_peer(struct fsdp_span text)
+{
+	static const char *const parts[] = { "remote process exited", "remote error",
+		"ncclRemoteError", "Connection closed", "Connection reset" };
+	for (size_t i = 0; i < FSDP_COUNT(parts); i++)
+		if (fsdp_words_behind(text, parts[i]).data != NULL)
+			return true;
+	return false;
+}
+
+/* False: out of memory. */
+static bool take_exception(struct fsdp_watchdog *watchdog, struct fsdp_span line)
+{
+	enum { LONGEST = 200 };
+	for (size_t i = 0; i < FSDP_COUNT(exceptions); i++) {
+		struct fsdp_span text = fsdp_words_behind(line, exceptions[i].words);
+		struct fsdp_watchdog_line said;
+		bool known;
+		if (text.data == NULL)
+			continue;
+		struct fsdp_span front = fsdp_words_up_to(line, text.data);
+		if (!take_front(watchdog, front, &said, &known))
+			return false;
+		if (!known) {
+			said.rank = fsdp_words_number_behind(text, "rank ");
+			known = fsdp_watchdog_is_rank(said.rank);
+		}
+		/* A timeout has a line of its own. */
+		if (!known ||
+			fsdp_words_behind(text, "collective operation timeout").data !=
+				NULL)
+			return true;
+		if (exceptions[i].with_words)
+			text = fsdp_span(text.data - strlen(exceptions[i].words),
+				text.size + strlen(exceptions[i].words));
+		text = fsdp_words_without_blanks(
+			fsdp_span(text.data, fsdp_min(text.size, LONGEST)));
+		struct fsdp_watchdog_exception one = { said.rank, said.time_ns,
+			fsdp_arena_copy(watchdog->lines.arena, text),
+			exceptions[i].is_own && !is_of_peer(text) };
+		return one.text.data != NULL && fsdp_vec_add(&watchdog->exceptions, &one);
+	}
+	return true;
+}
+
 bool fsdp_watchdog_take(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 {
 	int64_t rank;
 	bool is_status, next_is_status, is_gloo;
 	struct pieces pieces = pieces_of(line);
 	struct fsdp_span rest = line, message = next_message(&pieces, &is_status), next;
+	if (!take_exception(watchdog, line))
+		return false;
 	if (message.data == NULL) {
 		if (fsdp_watchdog_global_rank(line, &rank))
 			fsdp_watchdog_hear_of(watchdog, rank);

@@ -80,13 +80,30 @@ static inline struct fsdp_watchdog_line fsdp_watchdog_blank(void)
 		.op = FSDP_SPAN("") };
 }
 
+/* What ended a rank, or its watchdog, other than a timeout:
+ *
+ *	[rank3]:[E…] [PG ID 0 PG GUID 0(default_pg) Rank 3] Process group watchdog thread
+ *	terminated with exception: CUDA error: an illegal memory access was encountered
+ *	[rank1]:[E…] [Rank 1] Collective WorkNCCL(…) raised the following async exception:
+ *	NCCL error: unhandled system error
+ *	[rank0]:[F…] [PG ID 0 PG GUID 0 Rank 0] ProcessGroupNCCL's watchdog got stuck for 480
+ *	seconds without making progress in monitoring enqueued collectives.
+ *	Forward order differs across ranks: rank 0 is all-gathering 1 parameters while …
+ */
+struct fsdp_watchdog_exception {
+	int64_t rank, time_ns;
+	struct fsdp_span text;
+	bool is_own; /* it is the fault of this rank: not a peer that is gone */
+};
+
 struct fsdp_watchdog {
-	struct fsdp_vec lines;    /* struct fsdp_watchdog_line, as they come */
-	struct fsdp_names groups; /* below the name of each its description */
-	int64_t highest_rank;     /* that any line begins with or names; -1: none */
-	int64_t snapshot;         /* work that a report lists ranks of, or FSDP_ABSENT */
-	bool told_before;         /* ranks that call what the one that prints does */
-	bool numbers_differ;      /* those in some group and those of the job */
+	struct fsdp_vec lines;      /* struct fsdp_watchdog_line, as they come */
+	struct fsdp_vec exceptions; /* struct fsdp_watchdog_exception */
+	struct fsdp_names groups;   /* below the name of each its description */
+	int64_t highest_rank;       /* that any line begins with or names; -1: none */
+	int64_t snapshot;    /* work that a report lists ranks of, or FSDP_ABSENT */
+	bool told_before;    /* ranks that call what the one that prints does */
+	bool numbers_differ; /* those in some group and those of the job */
 };
 
 /* Groups of messages that name none: no line has the end of one in it. */

@@ -237,6 +237,7 @@ static const char *verb_of(const char *problem)
 		{ "status", "never entered" },
 		{ "idle", "printed no timeout while others did, first in" },
 		{ "parted", "failed where others of the group did not, in" },
+		{ "exception", "failed" },
 		{ "unheard", NULL },
 		{ "op", "called another operation in" },
 		{ "size", "used other sizes in" },
@@ -289,6 +290,11 @@ static void lines_causes(const struct flight *flight)
 	line_rest(out, NULL, says->cause_count);
 }
 
+static bool is_exception(const struct fsdp_flight *says)
+{
+	return says->problem != NULL && strcmp(says->problem, "exception") == 0;
+}
+
 static void line_cause(const struct flight *flight)
 {
 	const struct fsdp_flight *says = flight->says;
@@ -302,12 +308,36 @@ static void line_cause(const struct flight *flight)
 	}
 	if (verb == NULL || says->culprit_count == 0)
 		return;
+	if (is_exception(says)) {
+		out_line(out, NULL, "%s failed before the other ranks timed out",
+			rank_words(says->culprits, says->culprit_count, &words));
+		return;
+	}
 	out_line_begin(out, NULL);
 	out_line_text(out, "%s %s ",
 		rank_words(says->culprits, says->culprit_count, &words), verb);
 	put_collective(out, says);
 	put_place(out, &says->place);
 	out_line_end(out);
+}
+
+static void lines_exceptions(const struct flight *flight)
+{
+	const struct fsdp_flight *says = flight->says;
+	struct out *out = flight->listing->run->out;
+	struct moment at;
+
+	for (size_t i = 0; i < says->exception_count && i < MOST_SHOWN; i++) {
+		const struct fsdp_flight_exception *one = &says->exceptions[i];
+		const char *time = moment(one->time_ns, true, &at);
+
+		out_line_begin(out, i == 0 ? "error" : "");
+		out_line_text(out, "rank %" PRId64 "%s%s: ", one->rank,
+			time != NULL ? " at " : "", time != NULL ? time : "");
+		out_line_name(out, text_of_span(one->text));
+		out_line_end(out);
+	}
+	line_rest(out, "", says->exception_count);
 }
 
 static void line_entered(const struct flight *flight)
@@ -318,7 +348,8 @@ static void line_entered(const struct flight *flight)
 	struct moment since;
 	const char *time = moment(says->since_ns, is_log(says), &since);
 
-	if (says->verdict != FSDP_FLIGHT_STUCK || says->entered_count == 0)
+	if (says->verdict != FSDP_FLIGHT_STUCK || says->entered_count == 0 ||
+		is_exception(says))
 		return;
 	bool parted = strcmp(says->problem, "parted") == 0;
 	out_line(out, parted ? "completed" : "entered", "%s%s%s",
@@ -529,6 +560,7 @@ bool order_show_flight(struct listing *listing)
 	else
 		line_dumps(&flight);
 	line_cause(&flight);
+	lines_exceptions(&flight);
 	line_entered(&flight);
 	lines_found(&flight);
 	lines_last(&flight);
@@ -566,6 +598,12 @@ static void find_cause(struct listing *listing, const struct fsdp_flight *says)
 	}
 	if (says->cause_count != 0)
 		return;
+	if (is_exception(says)) {
+		run_finding(listing->run, "FI7040",
+			"%s failed before the other ranks timed out",
+			rank_words(says->culprits, says->culprit_count, &words));
+		return;
+	}
 	if (says->seq != FSDP_ABSENT)
 		snprintf(number, sizeof number, " #%" PRId64, says->seq);
 	if (says->op.data != NULL)
@@ -775,6 +813,13 @@ static const struct record common_record =
 		{ "op", TEXT_AT(LAST, op), .always = true,
 			.about = "The operation, without its variant." });
 
+#define EXCEPTION struct fsdp_flight_exception
+static const struct record exception_record = OBJECT_RECORD(EXCEPTION, "log_exception",
+	"An error of one rank in a log.",
+	{ "rank", INTEGER_AT(EXCEPTION, rank), .always = true, .about = "The rank." },
+	{ "text", TEXT_AT(EXCEPTION, text), .always = true,
+		.about = "What it printed." });
+
 const struct record order_flight_record = OBJECT_RECORD(FLIGHT, "collectives",
 	"What dumps of the Flight Recorder say together.",
 	{ "verdict", ENUM_AT(FLIGHT, verdict, fsdp_flight_verdict_name), .always = true,
@@ -782,7 +827,8 @@ const struct record order_flight_record = OBJECT_RECORD(FLIGHT, "collectives",
 		.about = "Whether the ranks of the job agree." },
 	{ "problem", WORD_AT(FLIGHT, problem), .null = true,
 		WORDS("missing", "extra", "cycle", "status", "idle", "unheard",
-			"no_entries", "op", "size", "dtype", "parted", "gpu_stopped"),
+			"no_entries", "op", "size", "dtype", "parted", "gpu_stopped",
+			"exception"),
 		.about = "What is wrong; null for nothing." },
 	{ "culprits", LIST_AT(FLIGHT, culprits, culprit_count, record_integers),
 		.always = true, .about = "Ranks that are the cause." },
@@ -816,6 +862,10 @@ const struct record order_flight_record = OBJECT_RECORD(FLIGHT, "collectives",
 		.always = true, .about = "Versions of the recorder." },
 	{ "dumps", EACH(each_dump, dump_record), .always = true,
 		.about = "The dumps, by rank; none if these are logs." },
+	{ "exceptions", LIST_AT(FLIGHT, exceptions, exception_count, exception_record),
+		.has = is_of_logs,
+		.about =
+			"Of logs: errors of ranks that are no timeouts, the earliest first." },
 	{ "watchdog", LIST_AT(FLIGHT, watches, watch_count, order_watch_record),
 		.has = is_of_logs,
 		.about = "Of logs: what they tell of each rank in each group." });

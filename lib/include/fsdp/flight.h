@@ -102,6 +102,16 @@ struct fsdp_flight_found {
 	struct fsdp_flight_call call;
 };
 
+/** An error of one rank in a log. */
+struct fsdp_flight_exception {
+	int64_t rank;
+	/* When it was printed, as since_ns, or FSDP_ABSENT. */
+	int64_t time_ns;
+	struct fsdp_span text;
+	/* The rank failed by itself; else because of a peer, or it is not known. */
+	bool is_own;
+};
+
 /** Why ranks are culprits: they never entered a collective, or their device stopped in
  * it. */
 struct fsdp_flight_cause {
@@ -140,9 +150,11 @@ FSDP_API const char *fsdp_flight_verdict_name(unsigned verdict);
 struct fsdp_flight {
 	enum fsdp_flight_verdict verdict;
 	/* "missing", "extra", "cycle", "status", "idle", "unheard", "no_entries", "op",
-	 * "size", "dtype", "parted", "gpu_stopped"; NULL: there is none. Two are of logs. "idle": the
+	 * "size", "dtype", "parted", "gpu_stopped", "exception"; NULL: there is none.
+	 * Three are of logs. "idle": the
 	 * culprits wait in no group, while others do, first in the one that follows.
-	 * "parted": the culprits failed in what `entered` completed. */
+	 * "parted": the culprits failed in what `entered` completed. "exception": the
+	 * culprit ended by itself, before the others timed out. */
 	const char *problem;
 	/* Ranks to look at first. */
 	const int64_t *culprits;
@@ -205,6 +217,9 @@ struct fsdp_flight {
 	/* Of logs: by group, then by rank; NULL: these are dumps. */
 	const struct fsdp_flight_watch *watches;
 	size_t watch_count;
+	/* Of logs: errors of ranks that are no timeouts, the earliest first. */
+	const struct fsdp_flight_exception *exceptions;
+	size_t exception_count;
 	/* Ranks that the lines of logs are of. */
 	size_t log_rank_count;
 };
