@@ -1,74 +1,76 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every sample says where it comes from: each file under testdata/ has a row with its
-SHA-256 in testdata/README.md and belongs to a case with a row; and back."""
+"""Every file under testdata/ belongs to a row of testdata/PROVENANCE.tsv, which gives its origin and the digest of
+its files. The digest of a row is the SHA-256 of a line `PATH SHA-256` for each of its files, in order of their paths."""
 
+import collections
 import hashlib
 import os
-import re
 
 import law
 
 ROOT = law.ROOT
-TABLE = "testdata/README.md"
-HEADING = "## Files\n"
-HEAD = HEADING + "\n| file | SHA-256 |\n| --- | --- |\n"
-CASE = re.compile(r"\| `([^`]+)` \| ([^|]*) \| ([^|]*) \| ([^|]*) \|")
-FILE = re.compile(r"\| `([^`]+)` \| ([0-9a-f]{64}) \|")
+FOLDER = "testdata/"
+TABLE = FOLDER + "PROVENANCE.tsv"
+BESIDE = (TABLE, FOLDER + "README.md")
+HEAD = "case\twhat\twritten by\tlicence\tSHA-256\n"
 
 
 def digests(root):
     """What is there: path under testdata/ -> SHA-256."""
     found = {}
     for path in law.tracked(root):
-        if path.startswith("testdata/") and path != TABLE:
+        if path.startswith(FOLDER) and path not in BESIDE:
             with open(os.path.join(root, path), "rb") as stream:
-                digest = hashlib.sha256(stream.read()).hexdigest()
-            found[path[len("testdata/"):]] = digest
+                found[path[len(FOLDER):]] = hashlib.sha256(stream.read()).hexdigest()
     return found
 
 
 def read(root):
-    """What the page says: cases (path -> cells) and files (path -> SHA-256)."""
-    page = law.text(root, TABLE)
-    prose, _, listing = page.partition(HEADING)
-    cases = {m.group(1): m.groups()[1:] for m in map(CASE.fullmatch, prose.split("\n")) if m}
-    files = {m.group(1): m.group(2) for m in map(FILE.fullmatch, listing.split("\n")) if m}
-    return cases, files
+    """Case -> [what, written by, licence, digest]."""
+    rows = (line.split("\t") for line in law.text(root, TABLE).removeprefix(HEAD).splitlines())
+    return {case: (cells + [""] * 4)[:4] for case, *cells in rows}
 
 
-def homeless(path, cases):
-    return not any(path == case or path.startswith(case + "/") for case in cases)
+def case_of(path, cases):
+    """The longest case that this file is, or is in."""
+    while path and path not in cases:
+        path = os.path.dirname(path)
+    return path
+
+
+def sums(there, cases):
+    """Case -> digest of its files; of files without a case under ""."""
+    lines = collections.defaultdict(str)
+    for path, digest in sorted(there.items()):
+        lines[case_of(path, cases)] += f"{path} {digest}\n"
+    return {case: hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest() for case, text in lines.items()}
 
 
 def check(root):
-    if not os.path.isdir(os.path.join(root, "testdata")):
+    if not os.path.isdir(os.path.join(root, FOLDER)):
         return []
-    there, (cases, files) = digests(root), read(root)
-    broken = []
-    for path, digest in there.items():
-        if homeless(path, cases):
-            broken.append(f"testdata/{path}: belongs to no case in {TABLE}")
-        if path not in files:
-            broken.append(f"testdata/{path}: has no row in {TABLE}; run scripts/gen-provenance")
-        elif files[path] != digest:
-            broken.append(f"testdata/{path}: is not what its row in {TABLE} says")
-    for path in sorted(files.keys() - there.keys()):
-        broken.append(f"{TABLE}: has a row for {path}, which is not there")
-    for case, cells in sorted(cases.items()):
-        if not any(path == case or path.startswith(case + "/") for path in there):
+    there, cases = digests(root), read(root)
+    real = sums(there, cases)
+    broken = [f"{FOLDER}{path}: belongs to no case in {TABLE}" for path in sorted(there) if not case_of(path, cases)]
+    for case, (*cells, digest) in sorted(cases.items()):
+        if case not in real:
             broken.append(f"{TABLE}: case {case} has no file")
+        elif digest != real[case]:
+            broken.append(f"{TABLE}: the files of {case} are not those of its row; run scripts/gen-provenance")
         if not all(cell.strip() for cell in cells):
-            broken.append(f"{TABLE}: case {case} does not say what, by whom and under which licence")
+            broken.append(f"{TABLE}: case {case} lacks what it is, who wrote it, or its licence")
     return broken
 
 
 def refresh(root):
-    """Writes the table of files anew; the rest of the page stays."""
-    prose = law.text(root, TABLE).partition(HEADING)[0]
-    rows = "".join(f"| `{path}` | {digest} |\n" for path, digest in sorted(digests(root).items()))
+    """Writes the digests anew, and the rows in order."""
+    cases = read(root)
+    real = sums(digests(root), cases)
     with open(os.path.join(root, TABLE), "w", encoding="utf-8") as stream:
-        stream.write(prose + HEAD + rows)
+        stream.write(HEAD)
+        for case, (*cells, _) in sorted(cases.items()):
+            stream.write("\t".join([case, *cells, real.get(case, "")]) + "\n")
     return law.verdict(check(root))
 
 

@@ -4,6 +4,7 @@
 line, and the nearest ones that do not, which it must let pass. Prints TAP."""
 
 import json
+import hashlib
 import os
 import shutil
 import subprocess
@@ -27,12 +28,9 @@ import tags
 import messages
 import words
 
-EMPTY_SHA = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-PAGE = (
-    "# Samples\n\n| case | what | by | licence |\n| --- | --- | --- | --- |\n"
-    "| `a/b` | nothing | hand | Apache-2.0 |\n\n" + provenance.HEAD
-)
-ROW = f"| `a/b/f` | {EMPTY_SHA} |\n"
+# Of a case that is one empty file, testdata/a/b/f.
+EMPTY_CASE = hashlib.sha256(f"a/b/f {hashlib.sha256(b'').hexdigest()}\n".encode()).hexdigest()
+ROW = f"a/b\tnothing\thand\tApache-2.0\t{EMPTY_CASE}\n"
 LATER = "/* TO" + "DO */\n"
 MUTATED = "int a(int b)\n{\n\treturn b < 2;\n}\n"
 CLANG_FORMAT = "---\nBasedOnStyle: LLVM\nIndentWidth: 8\n...\n"
@@ -231,20 +229,20 @@ CASES = [
     ("mutants", mutants.check, True,
      {"lib/a.c": MUTATED, "tests/mutants.txt": "lib/a.c: return b < 2;\n\tb < 2 -> b <= 2\n"},
      ["tests/mutants.txt: no reason for b < 2"]),
-    ("provenance", provenance.check, True, {"testdata/README.md": PAGE + ROW, "testdata/a/b/f": ""}, []),
-    ("provenance", provenance.check, True, {"testdata/README.md": PAGE + ROW, "testdata/a/b/f": "x"},
-     ["testdata/a/b/f: is not what its row"]),
+    ("provenance", provenance.check, True, {provenance.TABLE: provenance.HEAD + ROW, "testdata/a/b/f": ""}, []),
+    ("provenance", provenance.check, True, {provenance.TABLE: provenance.HEAD + ROW, "testdata/a/b/f": "x"},
+     [f"{provenance.TABLE}: the files of a/b are not those"]),
     ("provenance", provenance.check, True,
-     {"testdata/README.md": PAGE + ROW, "testdata/a/b/f": "", "testdata/a/b/.g": ""},
-     ["testdata/a/b/.g: has no row"]),
+     {provenance.TABLE: provenance.HEAD + ROW, "testdata/a/b/f": "", "testdata/a/b/.g": ""},
+     [f"{provenance.TABLE}: the files of a/b are not those"]),
     ("provenance", provenance.check, True,
-     {"testdata/README.md": PAGE + ROW + ROW.replace("a/b/f", "a/c/f"), "testdata/a/b/f": "", "testdata/a/c/f": ""},
+     {provenance.TABLE: provenance.HEAD + ROW, "testdata/a/b/f": "", "testdata/a/c/f": ""},
      ["testdata/a/c/f: belongs to no case"]),
-    ("provenance", provenance.check, True, {"testdata/README.md": PAGE + ROW},
-     ["testdata/README.md: has a row for a/b/f", "testdata/README.md: case a/b has no file"]),
+    ("provenance", provenance.check, True, {provenance.TABLE: provenance.HEAD + ROW, "testdata/README.md": ""},
+     [f"{provenance.TABLE}: case a/b has no file"]),
     ("provenance", provenance.check, True,
-     {"testdata/README.md": PAGE.replace("| hand |", "|  |") + ROW, "testdata/a/b/f": ""},
-     ["testdata/README.md: case a/b does not say"]),
+     {provenance.TABLE: provenance.HEAD + ROW.replace("hand", ""), "testdata/a/b/f": ""},
+     [f"{provenance.TABLE}: case a/b lacks"]),
     ("reach", reach.check, True,
      {"lib/include/fsdp/a.h": "void fsdp_a(void);\n",
       "lib/a.c": "#define B(c) fsdp_b(c)\nstatic void d(void)\n{\n\tfsdp_e();\n}\nvoid fsdp_a(void)\n{\n\td();\n}\n",
