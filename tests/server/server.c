@@ -9,7 +9,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sanitizer/lsan_interface.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -18,9 +20,10 @@
 #include "request.h"
 
 int command_main(int argc, char **argv);
-const char *__asan_default_options(void);
-const char *__ubsan_default_options(void);
-int __lsan_is_turned_off(void);
+/* The libraries of the sanitizers find only what is visible. */
+__attribute__((visibility("default"))) const char *__asan_default_options(void);
+__attribute__((visibility("default"))) const char *__ubsan_default_options(void);
+__attribute__((visibility("default"))) int __lsan_is_turned_off(void);
 
 enum { RUNNING_MAX = 256, IDLE_MS = 20000 };
 
@@ -125,6 +128,7 @@ static _Noreturn void serve(int connection)
 	int sent[REQUEST_DESCRIPTORS + 1];
 	sigset_t none;
 	char *text;
+	int status;
 
 	receive_request(connection, &request, sent);
 	text = text_start = calloc((size_t)request.text_bytes + 1, 1);
@@ -153,7 +157,13 @@ static _Noreturn void serve(int connection)
 	for (int limit = 0; limit < REQUEST_LIMITS; limit++)
 		setrlimit((__rlimit_resource_t)limit, &request.limits[limit]);
 	place_descriptors(&request, sent + 1);
-	exit(command_main((int)request.arguments, argument_strings));
+	status = command_main((int)request.arguments, argument_strings);
+	fflush(NULL);
+	/* What exit() would do of use. The sanitizers would give up each global, one after the
+	 * other, which takes longer than a short command. */
+	if (!__lsan_is_turned_off())
+		__lsan_do_leak_check();
+	_exit(status);
 }
 
 static void start(int listener)
