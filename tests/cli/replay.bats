@@ -187,7 +187,7 @@ later() {
 
 @test "a threshold tells the rank and the value" {
 	run -1 --separate-stderr replay --fail-if 'idle>11%' "$gpu"/new_args_rank?.pt.trace.json.gz
-	[[ "${stderr_lines[0]}" == *"idle>11%: rank 2 11.5 % (0.619 of 5.367 ms)" ]]
+	[[ "${stderr_lines[0]}" == *"idle>11%: rank 2 11.1 % (0.593 of 5.341 ms)" ]]
 }
 
 @test "an interrupted reading tells how far it was and finds no fault" {
