@@ -9,6 +9,7 @@
 
 #include "cmd/replay/replay.h"
 #include "render/human.h"
+#include "run/collected.h"
 
 static bool row_at(const struct replay *replay, size_t nth, struct memory_row *row)
 {
@@ -226,8 +227,10 @@ static void lines_stacks(const struct replay *replay, const struct fsdp_memory *
 	char bytes[HUMAN_ROOM];
 	size_t shown;
 
-	if (rows == NULL)
-		count = 0;
+	if (rows == NULL) {
+		replay->run->collected->out_of_memory = true;
+		return;
+	}
 	for (size_t i = 0; i < count; i++)
 		rows[i] = (struct stack_row){ memory_label(memory, stacks[i].frames,
 						      stacks[i].frame_count),
