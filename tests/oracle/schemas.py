@@ -352,6 +352,9 @@ def recording_jobs():
     yield ("--json", "order", *at("watchdog/report_w4.log"))
     yield ("--json", "order", *at("gloo_logs/barrier_w4.log"))
     yield ("--json", "order", *at("watchdog/all_wait_w2.log"))
+    yield ("--json", "order", *at("watchdog/exception_w3.log"))
+    yield ("--json", "replay", "--memory", "--compare", *at("memory/oom_w8/oom_rank0.pickle", "memory/oom_w8/oom_rank7.pickle"))
+    yield ("--json", "replay", "--memory", "--compare", *at("memory/oom_w8/oom_rank7.pickle", "memory/oom_w8/oom_rank0.pickle"))
     for key in ("group", "idle", "kernel"):
         yield ("--json", "replay", f"--by={key}", *at("units/g_same_stream_rank0.pt.trace.json.gz"))
     for key in ("rank", "collective"):
@@ -383,6 +386,9 @@ def audit_jobs(args, folder):
 
 def rare_jobs(args):
     """Command lines with fields that no other line has."""
+    types = first_case(args, ["plan/fsdp2-w2-param-dtypes"])
+    if types is not None:
+        yield "--json", "tree", types.file("plan.fsdp-plan.json")
     step = first_case(args, ["dcp/fsdp2-w2"])
     if step is not None:
         yield "--json", "info", step.folder
