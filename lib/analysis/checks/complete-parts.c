@@ -244,6 +244,9 @@ static void judge_absent_embedding(struct fsdp_complete *complete)
 
 /* ---- layers in two places ---- */
 
+/* Stacks of all layers that are compared, each with each. */
+enum { PLACES_MOST = 16 };
+
 /* Whether one name has the segments of the other, and more. */
 static bool has_segments_of(
 	const struct fsdp_complete *complete, uint32_t name, uint32_t other)
@@ -265,15 +268,18 @@ static bool complements(
 	const struct fsdp_complete_element *a = part->elements, *b = whole->elements;
 	bool shared = true;
 
-	for (uint32_t i = 0; i < a->count; i++) {
-		bool is_there = false;
+	for (uint32_t i = 0, k = 0; i < a->count; i++) {
+		const struct fsdp_complete_record *one = &a->records[i];
 
-		for (uint32_t k = 0; k < b->count; k++) {
-			if (a->records[i].member == b->records[k].member)
-				return false;
-			is_there |= a->records[i].child == b->records[k].child;
-		}
-		shared &= is_there;
+		while (k < b->count &&
+			(b->records[k].child < one->child ||
+				(b->records[k].child == one->child &&
+					b->records[k].member < one->member)))
+			k++;
+		if (k < b->count && b->records[k].member == one->member)
+			return false;
+		shared &= (k < b->count && b->records[k].child == one->child) ||
+			  (k > 0 && b->records[k - 1].child == one->child);
 	}
 	return shared;
 }
@@ -290,20 +296,29 @@ static const char *name_stack(struct fsdp_complete *complete,
 
 static void judge_places(struct fsdp_complete *complete)
 {
+	const struct fsdp_complete_stack *stacks[PLACES_MOST];
 	char some[FSDP_SHOWN], others[FSDP_SHOWN];
 	uint64_t layers;
+	size_t count = 0;
 
 	if (!fsdp_complete_get_integer(
 		    complete, complete->config.text, "num_hidden_layers", &layers))
 		return;
-	for (size_t i = 0; i < complete->stack_count * complete->stack_count; i++) {
-		const struct fsdp_complete_stack
-			*part = &complete->stacks[i / complete->stack_count],
-			*whole = &complete->stacks[i % complete->stack_count];
+	for (size_t i = 0; i < complete->stack_count; i++) {
+		const struct fsdp_complete_stack *stack = &complete->stacks[i];
 
-		if (part == whole || part->is_inner || whole->is_inner ||
-			part->element_count != layers || part->length != layers ||
-			whole->element_count != layers || whole->length != layers ||
+		if (stack->is_inner || stack->element_count != layers ||
+			stack->length != layers)
+			continue;
+		if (count == PLACES_MOST)
+			return;
+		stacks[count++] = stack;
+	}
+	for (size_t i = 0; i < count * count; i++) {
+		const struct fsdp_complete_stack *part = stacks[i / count],
+						 *whole = stacks[i % count];
+
+		if (part == whole ||
 			!(has_segments_of(complete, part->name, whole->name) ||
 				has_segments_of(complete, whole->name, part->name)) ||
 			!complements(part, whole))

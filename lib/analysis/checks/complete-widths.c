@@ -74,6 +74,8 @@ bool fsdp_complete_is_plain(const struct fsdp_tensor *tensor)
 
 struct widths {
 	uint64_t vocab, hidden, key_value, inner; /* 0: not known */
+	uint64_t
+		padded; /* rows of all embeddings and heads, if transformers refuses them */
 	const char *hidden_key;
 };
 
@@ -217,53 +219,57 @@ static bool is_padded(uint64_t rows, uint64_t vocab)
 	return rows - vocab <= (vocab / 256 > 8 ? vocab / 256 : 8);
 }
 
-/* Whether the embedding, and the head if there is one, have the same rows above the vocabulary:
- * transformers builds all of them with vocab_size rows, and refuses others. Where the embedding
- * alone has some, the model was built so. */
-static bool is_padded_model(const struct fsdp_complete *complete, uint64_t rows)
+static bool is_of_vocabulary(const struct fsdp_complete *complete, uint32_t index)
+{
+	return complete->folded[index] != FSDP_NONE &&
+	       (fsdp_complete_is_embedding(complete, index) ||
+		       fsdp_complete_is_head(complete, index));
+}
+
+/* The rows of the embedding, which the head has too if there is one, if they are the padded
+ * vocabulary: transformers builds all of them with vocab_size rows, and refuses others. Where
+ * the embedding alone has some, the model was built so: 0. */
+static uint64_t find_padded(const struct fsdp_complete *complete, uint64_t vocab)
 {
 	const char *family = fsdp_checkpoint_format(complete->checkpoint).family;
 	bool has_embedding = false;
+	uint64_t rows = 0;
 
-	if (family == NULL || strncmp(family, "hf", 2) != 0 ||
+	if (vocab == 0 || family == NULL || strncmp(family, "hf", 2) != 0 ||
 		fsdp_complete_get_text(complete, complete->config.root, "model_type")
 				.data == NULL ||
 		fsdp_complete_config_names(complete, "auto_map") ||
 		fsdp_complete_config_names(complete, "multiple"))
-		return false;
+		return 0;
 	for (uint32_t i = 0; i < complete->tensor_count; i++) {
-		bool is_embedding = complete->folded[i] != FSDP_NONE &&
-				    fsdp_complete_is_embedding(complete, i);
 		struct fsdp_tensor tensor = fsdp_tensor(complete->checkpoint, i);
 
-		if (complete->folded[i] == FSDP_NONE ||
-			(!is_embedding && !fsdp_complete_is_head(complete, i)))
+		if (!is_of_vocabulary(complete, i))
 			continue;
-		has_embedding |= is_embedding;
-		if (tensor.dims != 2 || (uint64_t)tensor.shape[0] != rows)
-			return false;
+		has_embedding |= fsdp_complete_is_embedding(complete, i);
+		if (tensor.dims != 2 || (rows != 0 && (uint64_t)tensor.shape[0] != rows))
+			return 0;
+		rows = (uint64_t)tensor.shape[0];
 	}
-	return has_embedding;
+	return has_embedding && rows > vocab && is_padded(rows, vocab) ? rows : 0;
 }
 
-static void tell_padded(struct fsdp_complete *complete, uint32_t index, uint64_t rows,
-	const struct widths *widths)
+static void tell_padded(
+	struct fsdp_complete *complete, uint32_t index, const struct widths *widths)
 {
 	struct fsdp_span name = fsdp_complete_stored(complete, index);
 	char next[96];
 
 	snprintf(next, sizeof next, "set vocab_size to %llu in config.json",
-		FSDP_LLU(rows));
+		FSDP_LLU(widths->padded));
 	for (uint32_t i = 0; i < complete->tensor_count; i++)
-		if (complete->folded[i] != FSDP_NONE &&
-			(fsdp_complete_is_embedding(complete, i) ||
-				fsdp_complete_is_head(complete, i)))
+		if (is_of_vocabulary(complete, i))
 			complete->told[i] = 1;
 	fsdp_find(complete->checking->findings, FSDP_RULE_CONFIG_MISMATCH,
 		FSDP_PLACE(.file = fsdp_complete_file(complete, index), .tensor = name,
 			.affected = &name, .affected_count = 1, .next = next),
 		"the vocabulary is padded to %llu rows, and config.json has vocab_size %llu: transformers refuses another shape",
-		FSDP_LLU(rows), FSDP_LLU(widths->vocab));
+		FSDP_LLU(widths->padded), FSDP_LLU(widths->vocab));
 }
 
 static void judge_rows(struct fsdp_complete *complete, uint32_t index,
@@ -273,9 +279,8 @@ static void judge_rows(struct fsdp_complete *complete, uint32_t index,
 
 	if (widths->vocab == 0 || fsdp_complete_config_has(complete, "vocab", rows))
 		return;
-	if (rows > widths->vocab && is_padded(rows, widths->vocab) &&
-		is_padded_model(complete, rows))
-		tell_padded(complete, index, rows, widths);
+	if (rows == widths->padded)
+		tell_padded(complete, index, widths);
 	else if (rows > widths->vocab)
 		tell_width(complete, index, "vocab_size", widths->vocab,
 			is_padded(rows, widths->vocab) ? FSDP_NOTE : FSDP_WARNING);
@@ -311,8 +316,6 @@ static void judge_vocabulary(
 		return;
 	}
 	if (tensor.dims != 2 || complete->config.root == FSDP_NONE)
-		return;
-	if (complete->told[index])
 		return;
 	judge_rows(complete, index, &tensor, widths);
 	if (!complete->told[index])
@@ -390,10 +393,9 @@ void fsdp_complete_judge_widths(struct fsdp_complete *complete)
 
 	if (complete->config.text != FSDP_NONE)
 		read_widths(complete, &widths);
+	widths.padded = find_padded(complete, widths.vocab);
 	for (uint32_t i = 0; i < complete->tensor_count && !complete->failed; i++)
-		if (complete->folded[i] != FSDP_NONE && !complete->told[i] &&
-			(fsdp_complete_is_embedding(complete, i) ||
-				fsdp_complete_is_head(complete, i)))
+		if (!complete->told[i] && is_of_vocabulary(complete, i))
 			judge_vocabulary(complete, i, &widths);
 	for (size_t i = 0; i < complete->stack_count && widths.hidden > 0; i++) {
 		const struct fsdp_complete_stack *stack = &complete->stacks[i];
