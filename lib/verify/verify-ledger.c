@@ -48,8 +48,22 @@ struct unwritten {
 	uint64_t begin, end;   /* from the first hole to the last */
 };
 
-static struct unwritten add_holes(
-	const struct fsdp_verify *verify, const struct fsdp_verify_file *file)
+/* A fresh adapter is half zeros, or all. */
+static bool is_of_adapter(const struct fsdp_names *names, uint32_t name)
+{
+	bool found = false;
+	for (; name != 0; name = fsdp_names_at(names, name)->parent) {
+		struct fsdp_span segment = fsdp_names_segment(names, name);
+		if (fsdp_span_is(segment, "base_layer"))
+			return false;
+		found |= fsdp_span_is(segment, "base_model") ||
+			 fsdp_span_begins(segment, FSDP_SPAN("lora_"));
+	}
+	return found;
+}
+
+static struct unwritten add_holes(const struct fsdp_verify *verify,
+	const struct fsdp_verify_file *file, bool with_adapters)
 {
 	const struct fsdp_model *model = &verify->checkpoint->model;
 	struct unwritten sum = { .begin = FSDP_UNKNOWN };
@@ -60,11 +74,14 @@ static struct unwritten add_holes(
 			fsdp_model_piece(model, file->pieces[i]);
 		const struct fsdp_extent *extent =
 			fsdp_model_extent(model, piece->extent);
-		unsigned role = fsdp_model_tensor(model, piece->tensor)->role;
+		const struct fsdp_tensor_record *tensor =
+			fsdp_model_tensor(model, piece->tensor);
 		uint64_t end = extent->offset + extent->length;
 		uint64_t at = counted > extent->offset ? counted : extent->offset;
 		if (extent->missing || at >= end ||
-			(role != FSDP_ROLE_PARAM && role != FSDP_ROLE_BUFFER))
+			(tensor->role != FSDP_ROLE_PARAM &&
+				tensor->role != FSDP_ROLE_BUFFER) ||
+			(!with_adapters && is_of_adapter(&model->names, tensor->name)))
 			continue;
 		sum.model += end - at;
 		counted = end;
@@ -84,42 +101,24 @@ static struct unwritten add_holes(
 	return sum;
 }
 
-/* A fresh adapter is half zeros, or all. */
-static bool is_of_adapter(const struct fsdp_names *names, uint32_t name)
-{
-	for (; name != 0; name = fsdp_names_at(names, name)->parent) {
-		struct fsdp_span segment = fsdp_names_segment(names, name);
-		if (fsdp_span_is(segment, "base_model") ||
-			fsdp_span_begins(segment, FSDP_SPAN("lora_")))
-			return true;
-	}
-	return false;
-}
-
-static bool has_adapter(
-	const struct fsdp_verify *verify, const struct fsdp_verify_file *file)
-{
-	const struct fsdp_model *model = &verify->checkpoint->model;
-	bool found = false;
-	for (size_t i = 0; i < file->piece_count && !found; i++)
-		found = is_of_adapter(&model->names,
-			fsdp_model_tensor(
-				model, fsdp_model_piece(model, file->pieces[i])->tensor)
-				->name);
-	return found;
-}
-
 /* A copy that leaves zeros out makes holes too, but no model is half zeros unless it is an
  * adapter. What is small beside the model may be. */
+static bool is_most(const struct fsdp_verify *verify, const struct unwritten *sum)
+{
+	return sum->bytes != 0 && sum->bytes >= sum->model - sum->bytes &&
+	       (sum->bytes >= SMALL_HOLES ||
+		       sum->bytes >= verify->checkpoint->model.payload / SMALL_SHARE);
+}
+
 static bool find_unwritten(
 	struct fsdp_verify *verify, const struct fsdp_verify_file *file)
 {
-	struct unwritten sum = add_holes(verify, file);
+	struct unwritten sum = add_holes(verify, file, true);
 	char names[FSDP_NAMES_SHOWN];
-	if (sum.bytes == 0 || sum.bytes < sum.model - sum.bytes ||
-		(sum.bytes < SMALL_HOLES &&
-			sum.bytes < verify->checkpoint->model.payload / SMALL_SHARE) ||
-		has_adapter(verify, file))
+	/* Names are looked at only where it matters. */
+	if (is_most(verify, &sum))
+		sum = add_holes(verify, file, false);
+	if (!is_most(verify, &sum))
 		return false;
 	fsdp_verify_names(verify, file, sum.begin, sum.end, names);
 	fsdp_find(&verify->findings, FSDP_RULE_FILE_HOLE,
