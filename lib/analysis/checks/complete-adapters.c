@@ -392,7 +392,7 @@ static void judge_prefix(struct fsdp_complete *complete)
 	if (bare.count == of)
 		tell_affected(complete, &bare, FSDP_RULE_WRAPPER_PREFIX,
 			"put \"model.\" behind \"base_model.model.\" in the names, if the base is called so",
-			"all %zu names of the adapter go from \"base_model.model.\" straight to \"layers.\": a model with a head (task_type CAUSAL_LM) has \"model.layers.\", and PEFT uses none of them",
+			"all %zu names of the adapter go from \"base_model.model.\" straight to \"layers.\": if the base has \"model.layers.\", as models with a head (task_type CAUSAL_LM) do, PEFT uses none of them",
 			of);
 	if (twice.count == of)
 		tell_affected(complete, &twice, FSDP_RULE_WRAPPER_PREFIX,

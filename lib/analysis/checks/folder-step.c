@@ -95,9 +95,9 @@ static bool judge_scheduler(struct fsdp_checking *checking, struct fsdp_error **
 			(ranks > 1 && count % ranks == 0 && count / ranks == step))
 			continue;
 		fsdp_find(checking->findings, FSDP_RULE_STEP_DISAGREES,
-			FSDP_PLACE(.next = "use the file that was saved with the shards"),
-			"%.*s is %" PRId64 ", and the step of the checkpoint %" PRId64
-			": they are of two saves",
+			FSDP_PLACE(.next = "use the scheduler file of this save, unless the scheduler steps several times in each step"),
+			"%.*s is %" PRId64 ", and the step of the checkpoint is %" PRId64
+			": the scheduler counts several times in each step, or these files are of two saves",
 			FSDP_TEXT_MOST(name, 100), count, step);
 	}
 	return true;
@@ -136,7 +136,7 @@ static void judge_best(struct fsdp_checking *checking)
 			return;
 		fsdp_find(checking->findings, FSDP_RULE_RESUME_PART,
 			FSDP_PLACE(.severity = FSDP_NOTE + 1,
-				.next = "copy that checkpoint too, and set best_model_checkpoint to its path"),
+				.next = "set best_model_checkpoint in trainer_state.json to the path where that checkpoint is now"),
 			"best_model_checkpoint is %s, which is not in the directory of this run (%.*s): Trainer looks for it there",
 			fsdp_shown(value.tokens->text, room), FSDP_TEXT_MOST(here, 100));
 		return;

@@ -80,16 +80,16 @@ static bool judge_counters(struct fsdp_checking *checking)
 {
 	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
 	struct fsdp_span *affected = NULL;
-	const struct fsdp_dtype *dtype = NULL;
+	const char *dtype = NULL;
 	size_t count = 0;
 
 	for (uint32_t i = 0; i < fsdp_tensor_count(checkpoint); i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
+		const char *type = fsdp_dtype(tensor.dtype)->name;
 		struct fsdp_span name;
 
 		if (tensor.role != FSDP_ROLE_OPTIM || tensor.numel != 1 ||
-			!fsdp_dtype(tensor.dtype)->is_floating ||
-			fsdp_dtype(tensor.dtype)->item_bits > 16)
+			(strcmp(type, "float16") != 0 && strcmp(type, "bfloat16") != 0))
 			continue;
 		name = fsdp_scratch_name(&checking->name, checkpoint, tensor.name);
 		if (!fsdp_span_is(fsdp_span_last(name, '.'), "step") &&
@@ -101,7 +101,7 @@ static bool judge_counters(struct fsdp_checking *checking)
 				FSDP_TAKE(checking->arena, affected, FSDP_AFFECTED_KEPT);
 		if (affected == NULL)
 			return false;
-		dtype = fsdp_dtype(tensor.dtype);
+		dtype = type;
 		if (count < FSDP_AFFECTED_KEPT)
 			affected[count] = fsdp_arena_copy(checking->arena, name);
 		if (count < FSDP_AFFECTED_KEPT && affected[count].data == NULL)
@@ -113,8 +113,7 @@ static bool judge_counters(struct fsdp_checking *checking)
 			FSDP_PLACE(.affected = affected, .affected_count = count,
 				.next = "save the states of the optimizer in float32"),
 			"the step of %zu parameters is stored as %s, which rounds numbers above %u",
-			count, dtype->name,
-			strcmp(dtype->name, "float16") == 0 ? 2048U : 256U);
+			count, dtype, strcmp(dtype, "float16") == 0 ? 2048U : 256U);
 	return true;
 }
 
