@@ -143,7 +143,8 @@ static bool forbids_loads(const struct finding *finding, const struct shown_load
 }
 
 /* No rule of the loader is about that error: it is not known what it does then. */
-static void doubt(struct run *run, struct shown_loader *shown)
+static enum fsdp_load_verdict doubt(
+	struct run *run, enum fsdp_load_verdict verdict, struct shown_loader *shown)
 {
 	const struct collected *collected = run->collected;
 	const struct finding *found = NULL;
@@ -153,8 +154,8 @@ static void doubt(struct run *run, struct shown_loader *shown)
 		i++)
 		if (forbids_loads(&collected->findings[i], shown))
 			found = &collected->findings[i];
-	if (found == NULL || strcmp(shown->verdict, "loads") != 0)
-		return;
+	if (found == NULL || verdict != FSDP_LOADS)
+		return verdict;
 	snprintf(text, sizeof text,
 		"the audit reports an error (%s), and what the loader does with it is not known",
 		found->rule);
@@ -163,6 +164,7 @@ static void doubt(struct run *run, struct shown_loader *shown)
 		.code = "audit-error",
 		.message = collected_text(run->collected, text),
 	};
+	return FSDP_LOAD_NOT_JUDGED;
 }
 
 /* Of all loaders most are not meant: then the status is that of the audit. */
@@ -176,13 +178,13 @@ static bool show_all(struct loading_answer *answer, const struct loading_options
 	for (; answer->loaders != NULL && answer->count < count; answer->count++) {
 		const struct fsdp_load_result *result =
 			fsdp_loads_result(answer->loads, answer->count);
+		enum fsdp_load_verdict verdict;
 
 		if (!show_loader(result, options->world, &answer->loaders[answer->count]))
 			return false;
-		doubt(run, &answer->loaders[answer->count]);
+		verdict = doubt(run, result->verdict, &answer->loaders[answer->count]);
 		if (!all)
-			answer->status =
-				status_worse(answer->status, status_of(result->verdict));
+			answer->status = status_worse(answer->status, status_of(verdict));
 	}
 	return answer->loaders != NULL;
 }

@@ -46,14 +46,30 @@ static bool list_took(struct fsdp_loading *loading, struct fsdp_load_result *res
 	       fsdp_load_list_took(loading, NULL, result);
 }
 
-static bool is_local(struct fsdp_loading *loading)
-{
-	return fsdp_load_has_any(loading, "pytorch_model_fsdp_rank", "");
-}
-
 static bool has_no_weights(struct fsdp_loading *loading)
 {
 	return loading->weights == NULL;
+}
+
+/* Words: what is missing, what helps. */
+static bool lacks_full_file(struct fsdp_loading *loading)
+{
+	fsdp_load_say(loading, 1, "%s",
+		fsdp_load_has_file(loading, FSDP_FOLDER "/.metadata")
+			? "load it with state_dict_type " SHARDED
+			: "");
+	return fsdp_load_lacks(loading, FSDP_FILE);
+}
+
+static bool has_metadata(struct fsdp_loading *loading)
+{
+	return has_no_weights(loading) &&
+	       fsdp_load_has_file(loading, FSDP_FOLDER "/.metadata");
+}
+
+static bool is_local(struct fsdp_loading *loading)
+{
+	return fsdp_load_has_any(loading, "pytorch_model_fsdp_rank", "");
 }
 
 static bool lacks_data_file(struct fsdp_loading *loading)
@@ -142,15 +158,15 @@ static const struct fsdp_load_rule rules[] = {
 		FSDP_NO_FIX, .ends = true),
 	FSDP_REFUSES(
 		MISSING_FILE, .when = STATE | SHARDS, .lacks = FSDP_FOLDER "/.metadata"),
-	FSDP_REFUSES(MISSING_FILE, .when = STATE | FSDP | FULL, .lacks = FSDP_FILE,
-		.fix = "load it with the state_dict_type that it was saved with"),
+	FSDP_REFUSES(
+		MISSING_FILE, lacks_full_file, NULL, "{1}", .when = STATE | FSDP | FULL),
 	FSDP_REFUSES(NO_WEIGHTS, has_no_weights,
 		"the directory has no model.safetensors or pytorch_model.bin",
 		.when = STATE | PLAIN),
 	FSDP_REFUSES(
 		MISSING_FILE, .when = STATE | SHARDS, .lacks = "optimizer_0/.metadata"),
 	FSDP_REFUSES(MISSING_FILE, lacks_data_file, .when = STATE | SHARDS),
-	FSDP_REFUSES(NO_WEIGHTS, has_no_weights, NO_WEIGHTS,
+	FSDP_REFUSES(NO_WEIGHTS, has_metadata, NO_WEIGHTS,
 		"run accelerate merge-weights " FSDP_FOLDER " .",
 		.when = WEIGHTS | SHARDS),
 	FSDP_REFUSES(NO_WEIGHTS, has_no_file_of_weights, NO_WEIGHTS, .when = WEIGHTS),

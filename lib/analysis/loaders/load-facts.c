@@ -73,6 +73,15 @@ bool fsdp_load_has_folder(struct fsdp_loading *loading, const char *name)
 	return entry != NULL && entry->is_folder;
 }
 
+const char *fsdp_load_copying(const struct fsdp_survey_entry *entry)
+{
+	static const char pointer[] = "version https:/";
+
+	return entry != NULL && memcmp(entry->head, pointer, sizeof pointer - 1) == 0
+		       ? "download the file itself, for example with git lfs pull"
+		       : "download or copy the file again";
+}
+
 bool fsdp_load_has_any(struct fsdp_loading *loading, const char *begin, const char *end)
 {
 	for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++) {

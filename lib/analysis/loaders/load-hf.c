@@ -233,7 +233,7 @@ static bool has_other_name(struct fsdp_loading *loading)
 static bool has_fsdp_folder(struct fsdp_loading *loading)
 {
 	return loading->weights == NULL &&
-	       fsdp_load_has_folder(loading, "pytorch_model_fsdp_0");
+	       fsdp_load_has_file(loading, "pytorch_model_fsdp_0/.metadata");
 }
 
 static bool has_shards_alone(struct fsdp_loading *loading)
@@ -389,8 +389,7 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(NO_WEIGHTS, has_shards_alone, NO_WEIGHTS,
 		"write model.safetensors.index.json"),
 	FSDP_REFUSES(NO_WEIGHTS, has_no_weights, NO_WEIGHTS),
-	FSDP_REFUSES(INDEX, fsdp_load_is_bad_index, "the index is not valid JSON",
-		"download the file itself, for example with git lfs pull"),
+	FSDP_REFUSES(INDEX, fsdp_load_is_bad_index, "the index is not valid JSON", "{0}"),
 	FSDP_REFUSES(INDEX, has_no_map, "the index has no weight_map"),
 	FSDP_REFUSES(INDEX, has_odd_map,
 		"weight_map of the index has values that are no file names"),

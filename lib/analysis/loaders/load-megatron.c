@@ -249,19 +249,6 @@ static bool loads_common_part(struct fsdp_loading *loading)
 #define NO_COMMON "common.pt is missing, and its values are not in the files of DCP"
 #define COPY_COMMON "copy common.pt from where the checkpoint was written"
 
-/* Torch reads what is stored and does not compare it with what is asked for. Word 0: the first. */
-static bool has_gap(struct fsdp_loading *loading)
-{
-	const struct fsdp_checkpoint *checkpoint = opened(loading);
-
-	for (size_t i = 0; checkpoint != NULL && i < fsdp_finding_count(checkpoint); i++)
-		if (strcmp(fsdp_finding(checkpoint, i)->rule->id, "FI1021") == 0)
-			fsdp_load_name(loading, fsdp_finding(checkpoint, i)->tensor);
-	if (loading->all_names > 0)
-		fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(loading->names[0], 512));
-	return loading->all_names > 0;
-}
-
 static const struct fsdp_load_rule rules[] = {
 	FSDP_NOT_JUDGED(FORMAT, is_legacy,
 		"mp_rank_... files of the older format are loaded by Megatron-LM itself, not by dist_checkpointing",
@@ -296,9 +283,10 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_DIFFERS(SHAPE, loads_common_part,
 		"{0} has shape [{1}], the model expects [{2}]: the common part is loaded, the rest keeps its value",
 		FSDP_NO_FIX),
-	FSDP_DIFFERS(PIECES, has_gap,
-		"pieces of {0} do not cover it: the rest keeps its value",
-		"save again, or use an earlier checkpoint"),
+	/* Torch reads what is stored and does not compare it with what is asked for. */
+	FSDP_DIFFERS(PIECES, .finding = "FI1021",
+		.message = "pieces of {0} do not cover it: the rest keeps its value",
+		.fix = "save again, or use an earlier checkpoint"),
 	{ FSDP_LOADS, FSDP_LOAD_MISSING_TENSOR, removes_key,
 		"{0} is not stored: the result is without it, and the model keeps its value",
 		FSDP_NO_FIX },

@@ -126,7 +126,7 @@ static bool file_refuses_global(struct fsdp_loading *loading, const char *name)
 	return at > 0;
 }
 
-/* Words: the file, why. */
+/* Words: the file, why, what helps. */
 static bool file_refuses_opcode(struct fsdp_loading *loading, const char *name)
 {
 	struct fsdp_survey_pickles pickles;
@@ -142,6 +142,10 @@ static bool file_refuses_opcode(struct fsdp_loading *loading, const char *name)
 		return false;
 	is_new |= pickles.opcode != NULL && pickles.protocol >= 4;
 	fsdp_load_say(loading, 0, "%s", *name != '\0' ? name : "the file");
+	fsdp_load_say(loading, 2, "%s",
+		beginning == OTHER ? fsdp_load_copying(entry)
+		: is_new           ? "save it again with torch.save and pickle_protocol=2"
+				   : "");
 	if (beginning == OTHER)
 		fsdp_load_say(loading, 1, "neither a zip archive nor a pickle");
 	else if (is_new)
@@ -357,8 +361,7 @@ static const struct fsdp_load_rule rules[] = {
 		"the file is truncated: it has no zip directory at its end", FSDP_NO_FIX),
 	FSDP_REFUSES(UNSAFE_GLOBAL, refuses_container),
 	FSDP_REFUSES(UNSAFE_GLOBAL, refuses_global),
-	FSDP_REFUSES(UNSAFE_PICKLE, refuses_opcode, NULL,
-		"save it again with torch.save and pickle_protocol=2, if it is a pickle"),
+	FSDP_REFUSES(UNSAFE_PICKLE, refuses_opcode),
 	FSDP_REFUSES(
 		FORMAT, is_bare, "the file is a pickle that torch.save did not write"),
 	FSDP_NOT_JUDGED(

@@ -113,6 +113,8 @@ bool fsdp_load_is_bad_index(struct fsdp_loading *loading)
 	if (loading->weights == NULL || !is_index(loading->weights))
 		return false;
 	text = fsdp_survey_text(loading->survey, loading->weights);
+	fsdp_load_say(loading, 0, "%s",
+		fsdp_load_copying(fsdp_survey_find(loading->survey, loading->weights)));
 	for (size_t i = 0; i < text.size; i++)
 		if (memchr(" \t\r\n", text.data[i], 4) == NULL)
 			return text.data[i] != '{';
