@@ -14,7 +14,7 @@
 
 #include "front/nearest.h"
 #include "front/option.h"
-#include "render/character.h"
+#include "render/escape.h"
 
 void usage_what(struct usage *usage, const char *format, ...)
 {

@@ -18,7 +18,7 @@
 
 #include "front/nearest.h"
 #include "front/select.h"
-#include "render/character.h"
+#include "render/escape.h"
 
 enum {
 	MATCH_LIMIT = 1000000,     /* steps of one match, else it is given up */

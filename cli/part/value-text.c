@@ -54,7 +54,7 @@ size_t number_text_within(
 /* ---- text ---- */
 
 /* What is being written, and the containers that are open. */
-struct writer {
+struct token_printer {
 	char *data;
 	size_t size;
 	bool cut;
@@ -65,7 +65,7 @@ struct writer {
 	size_t depth;
 };
 
-static void put(struct writer *writer, const char *data, size_t size)
+static void put(struct token_printer *writer, const char *data, size_t size)
 {
 	if (writer->cut)
 		return;
@@ -80,12 +80,12 @@ static void put(struct writer *writer, const char *data, size_t size)
 	writer->size += size;
 }
 
-static void put_word(struct writer *writer, const char *word)
+static void put_word(struct token_printer *writer, const char *word)
 {
 	put(writer, word, strlen(word));
 }
 
-static void put_quoted(struct writer *writer, struct fsdp_span text, bool bytes)
+static void put_quoted(struct token_printer *writer, struct fsdp_span text, bool bytes)
 {
 	bool doubled = text.size > 0 && memchr(text.data, '\'', text.size) != NULL &&
 		       memchr(text.data, '"', text.size) == NULL;
@@ -122,13 +122,13 @@ static void put_quoted(struct writer *writer, struct fsdp_span text, bool bytes)
 	put(writer, &quote, 1);
 }
 
-static void put_span(struct writer *writer, struct fsdp_span text)
+static void put_span(struct token_printer *writer, struct fsdp_span text)
 {
 	size_t size = text.size < TOKENS_TEXT_MAX ? text.size : TOKENS_TEXT_MAX;
 	put(writer, (const char *)text.data, size);
 }
 
-static void put_scalar(struct writer *writer, const struct fsdp_token *token)
+static void put_scalar(struct token_printer *writer, const struct fsdp_token *token)
 {
 	char digits[40];
 
@@ -202,7 +202,7 @@ static const char *const CLOSING[] = {
 	[FSDP_TOKEN_OBJECT] = ")",
 };
 
-static void open_container(struct writer *writer, const struct fsdp_token *token)
+static void open_container(struct token_printer *writer, const struct fsdp_token *token)
 {
 	if (token->kind == FSDP_TOKEN_OBJECT)
 		put_span(writer, token->text);
@@ -213,7 +213,7 @@ static void open_container(struct writer *writer, const struct fsdp_token *token
 		put_word(writer, OPENING[token->kind]);
 }
 
-static void close_container(struct writer *writer, const struct level *level)
+static void close_container(struct token_printer *writer, const struct level *level)
 {
 	if (level->kind == FSDP_TOKEN_SET && level->items == 0)
 		put_word(writer, ")");
@@ -223,7 +223,7 @@ static void close_container(struct writer *writer, const struct level *level)
 		put_word(writer, CLOSING[level->kind]);
 }
 
-static void put_separator(struct writer *writer)
+static void put_separator(struct token_printer *writer)
 {
 	const struct level *level;
 
@@ -237,7 +237,7 @@ static void put_separator(struct writer *writer)
 }
 
 /* An item is complete: closes every container that it completes. */
-static void finish_item(struct writer *writer)
+static void finish_item(struct token_printer *writer)
 {
 	while (writer->depth > 0) {
 		struct level *level = &writer->levels[writer->depth - 1];
@@ -253,7 +253,8 @@ static void finish_item(struct writer *writer)
 struct text tokens_text(
 	struct name_buffer *buffer, const struct fsdp_token *tokens, size_t count)
 {
-	struct writer writer = { .data = name_buffer_reserve(buffer, TOKENS_TEXT_MAX) };
+	struct token_printer writer = { .data = name_buffer_reserve(
+						buffer, TOKENS_TEXT_MAX) };
 
 	if (tokens == NULL || count == 0)
 		return (struct text){ NULL, 0 };

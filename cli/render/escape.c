@@ -1,13 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
+ * Text that comes from files: which characters are shown, how they are escaped, how many
+ * columns they take, and how sentences are wrapped.
+ */
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "render/escape.h"
+
+/*
+ * Looks characters up in a table of ranges.
+ */
+
+enum { KIND_BITS = 3, COLUMNS = 3, HIDDEN = 4 };
+
+/* Of the last range that begins no later. The first one begins at 0. */
+static unsigned kind_of(uint32_t character)
+{
+	const uint32_t wanted = character << KIND_BITS | ((1u << KIND_BITS) - 1);
+	size_t low = 0, high = character_range_count;
+
+	while (high - low > 1) {
+		size_t middle = low + (high - low) / 2;
+
+		if (character_ranges[middle] <= wanted)
+			low = middle;
+		else
+			high = middle;
+	}
+	return character_ranges[low] & ((1u << KIND_BITS) - 1);
+}
+
+unsigned character_columns(uint32_t character)
+{
+	return kind_of(character) & COLUMNS;
+}
+
+bool character_is_hidden(uint32_t character)
+{
+	return (kind_of(character) & HIDDEN) != 0;
+}
+
+/*
  * Writes characters that may be shown as they are, and escapes the others. Names reach a
  * terminal only through this file.
  */
-#include <stdlib.h>
-
-#include "render/character.h"
-#include "render/eight.h"
-#include "render/escape.h"
 
 /* The high bit of a byte is set if that byte is a control, DEL or not ASCII; after the
  * first such byte the others may be wrong, which does not matter for "any". */
@@ -175,4 +212,144 @@ size_t escape_cut(const char *data, size_t size, size_t limit)
 	uint32_t character;
 	size_t length = character_take(data + begin, size - begin, &character);
 	return character != CHARACTER_NONE && begin + length > limit ? begin : limit;
+}
+
+/*
+ * Counts the columns that characters take. Takes escaped text only, which is valid UTF-8.
+ */
+
+static size_t step(const char *data, size_t size, size_t *ret_width)
+{
+	if ((unsigned char)data[0] < 0x80) {
+		*ret_width = 1;
+		return 1;
+	}
+	uint32_t character;
+	size_t length = character_take(data, size, &character);
+	if (character == CHARACTER_NONE) {
+		*ret_width = 1;
+		return 1;
+	}
+	*ret_width = character_columns(character);
+	return length;
+}
+
+static bool is_ascii(const char *data, size_t size)
+{
+	unsigned char all = 0;
+	for (size_t i = 0; i < size; i++)
+		all |= (unsigned char)data[i];
+	return all < 0x80;
+}
+
+size_t width_of(const char *data, size_t size)
+{
+	size_t width = 0;
+	if (is_ascii(data, size))
+		return size;
+	for (size_t at = 0; at < size;) {
+		size_t columns;
+		at += step(data + at, size - at, &columns);
+		width += columns;
+	}
+	return width;
+}
+
+size_t width_front(const char *data, size_t size, size_t columns)
+{
+	size_t at = 0;
+	while (at < size) {
+		size_t width;
+		size_t length = step(data + at, size - at, &width);
+		if (width > columns)
+			break;
+		columns -= width;
+		at += length;
+	}
+	return at;
+}
+
+size_t width_back(const char *data, size_t size, size_t columns)
+{
+	size_t begin = size;
+	while (begin != 0) {
+		size_t at = begin - 1;
+		while (at != 0 && ((unsigned char)data[at] & 0xc0) == 0x80)
+			at--;
+		size_t width;
+		step(data + at, begin - at, &width);
+		if (width > columns)
+			break;
+		columns -= width;
+		begin = at;
+	}
+	return size - begin;
+}
+
+/*
+ * Breaks sentences into lines between words.
+ */
+
+/* Bytes of a colour ("\033[1;31m") that begins here; 0: none does. */
+static size_t paint_size(const char *data, size_t size)
+{
+	size_t at = 2;
+
+	if (size < 3 || data[0] != '\033' || data[1] != '[')
+		return 0;
+	while (at < size && data[at] != 'm')
+		at++;
+	return at < size ? at + 1 : 0;
+}
+
+static size_t columns_of(const char *data, size_t size)
+{
+	size_t columns = 0, begin = 0;
+
+	for (size_t i = 0; i < size;) {
+		size_t paint = paint_size(data + i, size - i);
+		if (paint == 0 && data[i] != WRAP_GLUE) {
+			i++;
+			continue;
+		}
+		columns += width_of(data + begin, i - begin) + (paint == 0);
+		i += paint != 0 ? paint : 1;
+		begin = i;
+	}
+	return columns + width_of(data + begin, size - begin);
+}
+
+static void put_word(struct writer *to, const char *data, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		writer_char(to, data[i] == WRAP_GLUE ? ' ' : data[i]);
+}
+
+void wrap_put(struct writer *to, const char *data, size_t size, size_t width, size_t hang,
+	size_t column)
+{
+	bool is_new = true; /* nothing but the indent is on this line */
+
+	for (size_t i = 0; i < size;) {
+		size_t word = i, end, columns;
+		while (word < size && data[word] == ' ')
+			word++;
+		end = word;
+		while (end < size && data[end] != ' ')
+			end++;
+		columns = columns_of(data + word, end - word);
+		/* Where the next line has no more room, none is begun. */
+		if (width != 0 && !is_new && column + word - i > hang &&
+			column + word - i + columns > width) {
+			writer_char(to, '\n');
+			writer_spaces(to, hang);
+			column = hang + columns;
+		} else {
+			writer_spaces(to, word - i);
+			column += word - i + columns;
+		}
+		put_word(to, data + word, end - word);
+		is_new = false;
+		i = end;
+	}
 }

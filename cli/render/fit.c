@@ -4,8 +4,8 @@
  */
 #include <stdlib.h>
 
+#include "render/escape.h"
 #include "render/fit.h"
-#include "render/width.h"
 
 enum {
 	NARROWEST_NAME = 16,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Run while the program is built: writes the table of character.c, from the properties that
+ * Run while the program is built: writes the table of escape.c, from the properties that
  * utf8proc has. Its own tables are forty times as large, for all that Unicode says of each
  * character; two things are asked here.
  */
@@ -31,7 +31,7 @@ int main(void)
 {
 	int before = -1;
 
-	printf("#include \"render/character.h\"\n\nconst uint32_t character_ranges[] = {\n");
+	printf("#include \"render/escape.h\"\n\nconst uint32_t character_ranges[] = {\n");
 	for (utf8proc_int32_t character = 0; character <= 0x10ffff; character++) {
 		int width = utf8proc_charwidth(character);
 		int kind = (is_hidden(character) ? 4 : 0) | (width > 0 ? width & 3 : 0);

@@ -2,10 +2,9 @@
 /*
  * Lines up cells by their widths. What comes in is escaped already.
  */
+#include "render/escape.h"
 #include "render/fit.h"
 #include "render/grid.h"
-#include "render/width.h"
-#include "render/wrap.h"
 
 enum {
 	KEPT_ROWS = 1000,

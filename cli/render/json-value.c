@@ -2,7 +2,6 @@
 /*
  * Spells one value in JSON (RFC 8259).
  */
-#include "render/eight.h"
 #include "render/escape.h"
 #include "render/json-value.h"
 

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "render/character.h"
+#include "render/escape.h"
 
 /*
  * What a command can say: typed values in one of a few shapes. A command fills

@@ -2,8 +2,8 @@
 /*
  * Leaves out the middle of a text that is too long.
  */
+#include "render/escape.h"
 #include "render/grid.h"
-#include "render/width.h"
 
 size_t grid_put_short(
 	struct writer *writer, const char *data, size_t size, size_t columns, bool ascii)

@@ -13,8 +13,6 @@
 #include "render/json-value.h"
 #include "render/plain.h"
 #include "render/record.h"
-#include "render/width.h"
-#include "render/wrap.h"
 
 enum {
 	LABEL_INDENT = 2,

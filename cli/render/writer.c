@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "render/character.h"
+#include "render/escape.h"
 #include "render/writer.h"
 
 bool writer_init(struct writer *writer, FILE *stream)

@@ -8,10 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "render/escape.h"
 #include "run/answer.h"
 #include "run/message.h"
-#include "render/escape.h"
-#include "render/wrap.h"
 
 enum { HANG = 4 }; /* of the second line of a message */
 

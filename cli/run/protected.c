@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "front/option.h"
-#include "render/character.h"
+#include "render/escape.h"
 #include "run/protected.h"
 
 struct kept_place {

@@ -3,10 +3,8 @@
 
 #include <utf8proc.h>
 
-#include "render/character.h"
 #include "render/escape.h"
 #include "render/human.h"
-#include "render/width.h"
 
 static struct writer writer;
 
