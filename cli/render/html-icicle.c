@@ -6,8 +6,8 @@
 
 #include "render/escape.h"
 #include "render/html-icicle.h"
-#include "render/human.h"
 #include "render/markup.h"
+#include "render/writer.h"
 
 enum {
 	WIDTH = 1000, /* units of a picture */

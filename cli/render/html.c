@@ -11,9 +11,9 @@
 #include "render/functions.h"
 #include "render/html-icicle.h"
 #include "render/html-page.h"
-#include "render/human.h"
 #include "render/markup.h"
 #include "render/record.h"
+#include "render/writer.h"
 
 enum {
 	ROWS_MOST = 2000,  /* of one table */

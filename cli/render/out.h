@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 
-#include "render/human.h"
 #include "render/shape.h"
+#include "render/writer.h"
 
 /*
  * An output takes what a command emits and shows it. A command is handed one `out`

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 
 #include "render/functions.h"
-#include "render/human.h"
 #include "render/markup.h"
+#include "render/writer.h"
 
 enum {
 	LEFT = 130,  /* pixels of the labels */

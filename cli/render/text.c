@@ -9,10 +9,10 @@
 #include "render/escape.h"
 #include "render/functions.h"
 #include "render/grid.h"
-#include "render/human.h"
 #include "render/json-value.h"
 #include "render/plain.h"
 #include "render/record.h"
+#include "render/writer.h"
 
 enum {
 	LABEL_INDENT = 2,

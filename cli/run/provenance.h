@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-#include "render/date.h"
 #include "render/out.h"
+#include "render/writer.h"
 
 /*
  * Who ran the program: what `--provenance` adds to answers for machines. Without it two

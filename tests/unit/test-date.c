@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "render/date.h"
+#include "render/writer.h"
 
 static void check(time_t seconds)
 {

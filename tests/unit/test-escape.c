@@ -4,7 +4,7 @@
 #include <utf8proc.h>
 
 #include "render/escape.h"
-#include "render/human.h"
+#include "render/writer.h"
 
 static struct writer writer;
 

@@ -11,7 +11,7 @@
 #include "cmd/diff/diff.h"
 #include "part/fold.h"
 #include "part/mixer.h"
-#include "render/human.h"
+#include "render/writer.h"
 #include "run/answer.h"
 
 enum { LINE_TEXT = 1000 };

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cmd/export/export.h"
-#include "render/human.h"
+#include "render/writer.h"
 #include "run/answer.h"
 
 /* "4 files and an index" */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cmd/latest/latest.h"
-#include "render/human.h"
+#include "render/writer.h"
 #include "run/answer.h"
 
 enum { SKIPPED_MOST = 10 };

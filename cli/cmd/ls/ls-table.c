@@ -11,7 +11,7 @@
 #include "part/nothing.h"
 #include "part/pickled-recording.h"
 #include "part/places.h"
-#include "render/human.h"
+#include "render/writer.h"
 #include "run/answer.h"
 
 const char *const BY_WORDS[] = { "rank", "file", "dtype", "role", "module", "unit",

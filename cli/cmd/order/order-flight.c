@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cmd/order/order.h"
-#include "render/date.h"
+#include "render/writer.h"
 
 /* The answer in hand. */
 struct flight {

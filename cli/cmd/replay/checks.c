@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "run/answer.h"
 #include "cmd/replay/checks.h"
 #include "cmd/replay/comparison.h"
 #include "cmd/replay/straggler.h"
-#include "render/human.h"
+#include "render/writer.h"
+#include "run/answer.h"
 
 enum { MILLION = 1000000 };
 

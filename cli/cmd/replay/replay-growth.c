@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cmd/replay/replay.h"
-#include "render/human.h"
+#include "render/writer.h"
 
 /* A stack of either snapshot, and what changed. */
 struct grown {

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cmd/replay/replay.h"
-#include "render/human.h"
+#include "render/writer.h"
 #include "run/collected.h"
 
 static bool row_at(const struct replay *replay, size_t nth, struct memory_row *row)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cmd/replay/replay.h"
-#include "render/human.h"
+#include "render/writer.h"
 
 const struct fsdp_recording *replay_by_rank(const struct replay *replay, size_t nth)
 {

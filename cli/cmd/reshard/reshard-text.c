@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cmd/reshard/reshard.h"
-#include "render/human.h"
+#include "render/writer.h"
 
 enum { NAMED = 3, GROUPS = 3 };
 

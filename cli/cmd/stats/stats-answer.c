@@ -7,7 +7,7 @@
 
 #include "cmd/stats/stats.h"
 #include "part/columns.h"
-#include "render/human.h"
+#include "render/writer.h"
 #include "run/answer.h"
 
 /* ---- rows ---- */
