@@ -1,19 +1,445 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes an answer as one page that needs nothing else: no network, no program, no file
- * beside it. Lines for people are paragraphs and lists of facts, tables are tables,
- * weighed parts are a tree that opens and closes, times are a picture.
+ * Writes an answer as one HTML page without a script, its parts as a picture of nested bars, and
+ * times as an SVG picture with a lane per rank.
  */
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "render/escape.h"
 #include "render/functions.h"
-#include "render/html-icicle.h"
-#include "render/html-page.h"
-#include "render/markup.h"
+#include "render/out.h"
 #include "render/record.h"
+#include "render/shape.h"
 #include "render/writer.h"
+
+/*
+ * A picture of weighed parts: a bar for each, as wide as its share, below the part it is
+ * in. Zooming needs no script: a link leads to a second picture of the same page, which
+ * begins with the part that was chosen; style shows the one that the address names.
+ */
+struct icicle {
+	struct icicle_part *parts; /* parents before children */
+	size_t count, room;
+	struct writer names;
+	enum human_sizes sizes;
+	bool failed; /* out of memory: nothing is drawn */
+};
+
+/*
+ * The parts of a page that are always the same. Digests of the styles stand in its policy,
+ * which allows nothing else; a test in pictures.bats keeps them right.
+ */
+
+/* clang-format off */
+static const char *const head[] = {
+	"<!DOCTYPE html>",
+	"<html lang=\"en\">",
+	"<head>",
+	"<meta charset=\"utf-8\">",
+	"<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'sha256-0NAN23Ch0K2dk11idkd8SMXByuJ1X9N0vsrFQsLyqms=' 'sha256-hLphYW5nJ9Vdg2EarKdZ4Ty81IfN6Fi++2zSny3F1iA='; base-uri 'none'; form-action 'none'\">",
+	"<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">",
+};
+
+static const char *const style[] = {
+	"<style>",
+	":root { color-scheme: light dark; --ink: #1c2126; --back: #fff; --line: #d4d9de; --dim: #59636e; --accent: #1f6feb }",
+	"@media (prefers-color-scheme: dark) { :root { --ink: #e3e7eb; --back: #16191d; --line: #3a424b; --dim: #9aa5b1; --accent: #6ea8fe } }",
+	"body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--back); max-width: 76rem; margin: 0 auto; padding: 1rem }",
+	"h1 { font-size: 1.4rem; overflow-wrap: anywhere } h2 { font-size: 1.15rem; margin-top: 2rem }",
+	"dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem } dt { color: var(--dim) } dd { margin: 0; overflow-wrap: anywhere }",
+	"p { margin: .3rem 0; overflow-wrap: anywhere; white-space: pre-wrap } .inputs { list-style: none; margin: .3rem 0; padding: 0; font-weight: 600; overflow-wrap: anywhere } pre, table, .parts { font-family: ui-monospace, monospace; font-size: .85rem }",
+	".wide { overflow-x: auto; margin: .6rem 0 } .wide:focus-visible, summary:focus-visible { outline: 2px solid var(--accent) }",
+	"table { border-collapse: collapse } th, td { text-align: left; padding: .15rem .7rem .15rem 0; border-bottom: 1px solid var(--line); vertical-align: top }",
+	"th { color: var(--dim) } td.n, th.n, span.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap } span.n { display: inline-block; min-width: 5.5rem }",
+	".parts details, .parts p { margin: 0 0 0 1.1rem } summary { cursor: pointer } meter { width: 7rem; vertical-align: middle } .kind { color: var(--dim) }",
+	"caption { text-align: left; color: var(--dim); padding: .3rem 0 } a { color: var(--accent) }",
+	".zoom { display: none; margin: .6rem 0 } .zoom:target, .zoom:last-child { display: block } .zoom:target ~ .zoom:last-child { display: none }",
+	".icicle { display: block; width: 100%; min-width: 40rem } .icicle text { font: 12px ui-monospace, monospace; fill: #1c2126; pointer-events: none } .icicle a:focus-visible rect { stroke: var(--ink); stroke-width: 2 }",
+	".t0 { fill: #b9d3f5 } .t1 { fill: #bfe3d0 } .t2 { fill: #f3dfb5 } .t3 { fill: #e3d2f0 } .u { stroke: var(--accent); stroke-width: 1.5 }",
+	"td[class*=\" h\"] { padding-left: .4rem; print-color-adjust: exact } .h1, .h2 { background: #3b7dd818 } .h3, .h4 { background: #3b7dd830 } .h5, .h6 { background: #3b7dd84d } .h7 { background: #3b7dd866 } .h8 { background: #3b7dd880 }",
+	".error { color: #cf222e } .warning { color: #9a6700 } .note { color: var(--dim) }",
+	"@media (prefers-color-scheme: dark) { .error { color: #ff8f87 } .warning { color: #e3b341 } }",
+	"@media (max-width: 40rem) { dl { grid-template-columns: 1fr } dt { margin-top: .4rem } meter { width: 3rem } }",
+	"@media print { body { max-width: none; padding: 0 } .wide { overflow: visible } }",
+	"</style>",
+	"</head>",
+	"<body>",
+};
+/* clang-format on */
+
+static void put_lines(struct writer *to, const char *const *lines, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		writer_text(to, lines[i]);
+		writer_char(to, '\n');
+	}
+}
+
+/* What stands on each page before the title, and behind it up to the body. The policy in
+ * the head names the styles by their digests and allows nothing else. */
+static void html_page_head(struct writer *to)
+{
+	put_lines(to, head, sizeof head / sizeof *head);
+}
+
+static void html_page_style(struct writer *to)
+{
+	put_lines(to, style, sizeof style / sizeof *style);
+}
+
+/* ---- Writes texts into XML and HTML ---- */
+
+static const char *reference_of(char character)
+{
+	switch (character) {
+	case '&':
+		return "&amp;";
+	case '<':
+		return "&lt;";
+	case '>':
+		return "&gt;";
+	case '"':
+		return "&quot;";
+	case '\'':
+		return "&#39;";
+	default:
+		return NULL;
+	}
+}
+
+/* A text as XML and HTML have it, in elements and in quoted attributes. What may not be
+ * shown as it is, is spelled out as on a terminal (escape.h). */
+static void markup_put(struct writer *to, struct text text)
+{
+	size_t at = 0;
+
+	while (at < text.size) {
+		uint32_t character;
+		size_t length =
+			character_take(text.data + at, text.size - at, &character);
+		const char *reference = reference_of(text.data[at]);
+
+		if (reference != NULL)
+			writer_text(to, reference);
+		else
+			escape_put(to, text.data + at, length, ESCAPE_TEXT);
+		at += length;
+	}
+}
+
+/* ---- Draws weighed parts as bars below bars, once for each part that can be zoomed to ---- */
+
+enum {
+	WIDTH = 1000, /* units of a picture */
+	BAR_ROW = 22,
+	LEVELS = 5, /* of a picture, its first part among them */
+	NARROWEST = 2,
+	LETTER = 7,      /* units of one */
+	NAME_MOST = 256, /* bytes that are kept of a name */
+	ZOOMS_MOST = 40,
+	BARS_MOST = 2500, /* of all pictures */
+	TINTS = 4,
+};
+
+struct icicle_part {
+	uint32_t depth;
+	uint64_t total;
+	size_t name, name_size; /* in the names */
+	size_t parent;          /* SIZE_MAX: none */
+	size_t next;            /* behind all that is in it */
+	double left, width;     /* of its bar, in bytes of the whole */
+	bool is_marked, is_zoomed;
+};
+
+/* All zero but for this and `sizes`. False: out of memory. */
+static bool icicle_init(struct icicle *icicle)
+{
+	return writer_init(&icicle->names, NULL);
+}
+
+static void icicle_done(struct icicle *icicle)
+{
+	writer_done(&icicle->names);
+	free(icicle->parts);
+}
+
+/* The part that this one is in: the last one that is a level higher. */
+static size_t parent_of(const struct icicle *icicle, uint32_t depth)
+{
+	size_t at = icicle->count;
+
+	if (at == 0)
+		return SIZE_MAX;
+	for (at--; icicle->parts[at].depth >= depth; at = icicle->parts[at].parent)
+		if (icicle->parts[at].parent == SIZE_MAX)
+			return SIZE_MAX;
+	return at;
+}
+
+/* Parts as out_weighed gets them; the caller leaves small ones out. */
+static void icicle_add(struct icicle *icicle, const struct weighed *part)
+{
+	size_t size = escape_cut(part->name.data, part->name.size, NAME_MOST);
+
+	if (icicle->count == icicle->room) {
+		size_t room = 2 * icicle->room + 64;
+		struct icicle_part *parts = realloc(icicle->parts, room * sizeof *parts);
+		icicle->failed |= parts == NULL;
+		if (parts == NULL)
+			return;
+		icicle->parts = parts;
+		icicle->room = room;
+	}
+	icicle->parts[icicle->count] = (struct icicle_part){ .depth = part->depth,
+		.total = part->total,
+		.name = icicle->names.size,
+		.name_size = size,
+		.parent = parent_of(icicle, part->depth),
+		.is_marked = part->is_marked };
+	icicle->count++;
+	writer_put(&icicle->names, part->name.data, size);
+}
+
+/* ---- layout ---- */
+
+/* Bars of one part lie side by side from its left end. What is shared counts in each part
+ * that has it, so that parts may be more than what they are in: then they are drawn
+ * smaller. */
+static void lay_out(struct icicle *icicle)
+{
+	double *sums = calloc(icicle->count, sizeof *sums);
+	double *used = calloc(icicle->count, sizeof *used);
+
+	icicle->failed |= sums == NULL || used == NULL;
+	for (size_t i = 0; i < icicle->count && !icicle->failed; i++)
+		if (icicle->parts[i].parent != SIZE_MAX)
+			sums[icicle->parts[i].parent] += (double)icicle->parts[i].total;
+	for (size_t i = 0; i < icicle->count && !icicle->failed; i++) {
+		struct icicle_part *part = &icicle->parts[i], *in;
+
+		part->next = i + 1;
+		while (part->next < icicle->count &&
+			icicle->parts[part->next].depth > part->depth)
+			part->next++;
+		part->width = (double)part->total;
+		if (part->parent == SIZE_MAX)
+			continue;
+		in = &icicle->parts[part->parent];
+		if (sums[part->parent] > in->width)
+			part->width *= in->width / sums[part->parent];
+		part->left = in->left + used[part->parent];
+		used[part->parent] += part->width;
+	}
+	free(sums);
+	free(used);
+}
+
+static int by_total(const void *a, const void *b, void *context)
+{
+	const struct icicle *icicle = context;
+	const struct icicle_part *left = &icicle->parts[*(const size_t *)a],
+				 *right = &icicle->parts[*(const size_t *)b];
+
+	if (left->total != right->total)
+		return left->total > right->total ? -1 : 1;
+	return left < right ? -1 : left > right;
+}
+
+/* The largest parts that have parts in them; the first of all is always one. */
+static void choose_zooms(struct icicle *icicle)
+{
+	size_t *order = malloc(icicle->count * sizeof *order), zooms = 1;
+
+	icicle->failed |= order == NULL;
+	if (order == NULL)
+		return;
+	for (size_t i = 0; i < icicle->count; i++)
+		order[i] = i;
+	qsort_r(order, icicle->count, sizeof *order, by_total, icicle);
+	icicle->parts[0].is_zoomed = true;
+	for (size_t i = 0; i < icicle->count && zooms < ZOOMS_MOST; i++) {
+		struct icicle_part *part = &icicle->parts[order[i]];
+
+		if (part->is_zoomed || part->next == order[i] + 1 || part->total == 0)
+			continue;
+		part->is_zoomed = true;
+		zooms++;
+	}
+	free(order);
+}
+
+/* ---- writing ---- */
+
+static void put(struct writer *to, const char *markup)
+{
+	writer_text(to, markup);
+}
+
+static void put_name(const struct icicle *icicle, const struct icicle_part *part,
+	size_t most, struct writer *to)
+{
+	const char *name = icicle->names.data + part->name;
+	size_t size = escape_cut(name, part->name_size, most);
+
+	if (part->name_size == 0) {
+		put(to, most >= 6 ? "(root)" : "");
+		return;
+	}
+	markup_put(to, (struct text){ name, size });
+	if (size < part->name_size)
+		put(to, "\xe2\x80\xa6");
+}
+
+static void put_link(size_t index, const char *end, struct writer *to)
+{
+	put(to, "<a href=\"#z");
+	writer_count(to, index);
+	put(to, end);
+}
+
+static void put_attribute(struct writer *to, const char *name, uint64_t number)
+{
+	put(to, name);
+	put(to, "=\"");
+	writer_count(to, number);
+	put(to, "\"");
+}
+
+/* Its name, share of the whole page, and bytes. */
+static void put_title(
+	const struct icicle *icicle, const struct icicle_part *part, struct writer *to)
+{
+	char bytes[HUMAN_ROOM];
+	uint64_t share = icicle->parts[0].total > 0
+				 ? (uint64_t)((double)part->total * 1000.0 /
+					      (double)icicle->parts[0].total)
+				 : 0;
+
+	put(to, "<title>");
+	put_name(icicle, part, NAME_MOST, to);
+	put(to, ", ");
+	put(to, human_bytes(part->total, icicle->sizes, bytes));
+	put(to, ", ");
+	writer_count(to, share / 10);
+	writer_char(to, '.');
+	writer_count(to, share % 10);
+	put(to, " %</title>");
+}
+
+struct bar {
+	uint64_t left, width, row;
+};
+
+static void put_bar(const struct icicle *icicle, size_t index, struct bar bar, bool links,
+	struct writer *to)
+{
+	const struct icicle_part *part = &icicle->parts[index];
+	size_t letters = (size_t)bar.width / LETTER;
+
+	if (links)
+		put_link(index, "\">", to);
+	else
+		put(to, "<g>");
+	put_title(icicle, part, to);
+	put(to, "<rect class=\"t");
+	writer_count(to, part->depth % TINTS);
+	put(to, part->is_marked ? " u\"" : "\"");
+	put_attribute(to, " x", bar.left);
+	put_attribute(to, " y", bar.row * BAR_ROW);
+	put_attribute(to, " width", bar.width);
+	put_attribute(to, " height", BAR_ROW - 2);
+	put(to, "/>");
+	if (letters >= 3) {
+		put_attribute(to, "<text x", bar.left + 3);
+		put_attribute(to, " y", bar.row * BAR_ROW + 14);
+		put(to, ">");
+		put_name(icicle, part, letters - 1, to);
+		put(to, "</text>");
+	}
+	put(to, links ? "</a>\n" : "</g>\n");
+}
+
+/* Where the part lies in a picture of another one. */
+static struct bar bar_of(const struct icicle_part *part, const struct icicle_part *in)
+{
+	double scale = WIDTH / in->width, left = (part->left - in->left) * scale,
+	       right = left + part->width * scale;
+	uint64_t from = left > WIDTH ? WIDTH : (uint64_t)(left + 0.5),
+		 until = right > WIDTH ? WIDTH : (uint64_t)(right + 0.5);
+
+	return (struct bar){ from, until - from > 1 ? until - from - 1 : until - from,
+		part->depth - in->depth };
+}
+
+static void put_way_up(const struct icicle *icicle, size_t index, struct writer *to)
+{
+	size_t up[LEVELS], count = 0;
+
+	for (size_t at = icicle->parts[index].parent; at != SIZE_MAX && count < LEVELS;
+		at = icicle->parts[at].parent)
+		if (icicle->parts[at].is_zoomed)
+			up[count++] = at;
+	while (count > 0) {
+		put_link(up[--count], "\">", to);
+		put_name(icicle, &icicle->parts[up[count]], NAME_MOST, to);
+		put(to, "</a> \xe2\x80\xba ");
+	}
+	put(to, "<strong>");
+	put_name(icicle, &icicle->parts[index], NAME_MOST, to);
+	put(to, "</strong>");
+}
+
+static void put_picture(
+	const struct icicle *icicle, size_t index, size_t *bars, struct writer *to)
+{
+	const struct icicle_part *whole = &icicle->parts[index];
+
+	put(to, "<figure class=\"zoom\" id=\"z");
+	writer_count(to, index);
+	put(to, "\"><figcaption>");
+	put_way_up(icicle, index, to);
+	put(to, "</figcaption>\n<div class=\"wide\" role=\"region\" tabindex=\"0\" aria-label=\"picture of ");
+	put_name(icicle, whole, NAME_MOST, to);
+	put(to, "\"><svg class=\"icicle\" role=\"group\" aria-label=\"parts of ");
+	put_name(icicle, whole, NAME_MOST, to);
+	put(to, " by bytes\" viewBox=\"0 0 1000 110\">\n");
+	for (size_t i = index; i < whole->next && *bars < BARS_MOST; i++) {
+		const struct icicle_part *part = &icicle->parts[i];
+		struct bar bar = bar_of(part, whole);
+
+		if (bar.row >= LEVELS || bar.width < NARROWEST)
+			continue;
+		put_bar(icicle, i, bar, part->is_zoomed && i != index, to);
+		++*bars;
+	}
+	put(to, "</svg></div></figure>\n");
+}
+
+/* Writes the pictures; nothing for fewer than two parts. */
+static void icicle_put(struct icicle *icicle, struct writer *to)
+{
+	size_t bars = 0;
+
+	if (icicle->count < 2 || icicle->parts[0].total == 0 || icicle->failed ||
+		icicle->names.error != 0)
+		return;
+	lay_out(icicle);
+	choose_zooms(icicle);
+	if (icicle->failed)
+		return;
+	/* The first comes last, where style finds it: it is shown unless one before it
+	 * is. */
+	put(to, "<div class=\"zooms\">\n");
+	for (size_t i = 1; i < icicle->count; i++)
+		if (icicle->parts[i].is_zoomed)
+			put_picture(icicle, i, &bars, to);
+	bars = 0;
+	put_picture(icicle, 0, &bars, to);
+	put(to, "</div>\n");
+}
 
 enum {
 	ROWS_MOST = 2000,  /* of one table */
@@ -55,11 +481,6 @@ struct html {
 static struct html *html_of(struct out *out)
 {
 	return (struct html *)out;
-}
-
-static void put(struct writer *to, const char *markup)
-{
-	writer_text(to, markup);
 }
 
 static void put_text(struct writer *to, struct text text)
@@ -576,4 +997,255 @@ const struct out_functions html_functions = {
 	.table_end = table_end,
 	.weighed = weighed,
 	.timed = timed,
+};
+
+/*
+ * Draws times as a picture: a row for each lane of each rank. What is narrower than a
+ * part of a pixel is drawn together with what stands beside it, so the picture has a size
+ * that does not grow with the recording.
+ */
+
+enum {
+	LEFT = 130,    /* pixels of the labels */
+	WIDE = 1000,   /* of the longest row */
+	LANE_ROW = 12, /* height of a lane … */
+	SPACE = 10,    /* … and between ranks */
+	HEAD = 30,
+	FINE = 8, /* parts of a pixel that are distinguished */
+	RANKS_MOST = 256,
+};
+
+/* Spans that are drawn as one. */
+struct strip {
+	int64_t from, to; /* in parts of a pixel */
+	uint64_t count;
+	int64_t dur_ns;
+};
+
+struct svg {
+	struct out base;
+	FILE *to;
+	struct writer
+		stream; /* the rows: how high they are together is known at the svg_end */
+	struct writer name; /* of what is in the strip, escaped */
+	int error;
+	int64_t total_ns;
+	int64_t rank;
+	const char *lane; /* that is open; NULL: none yet */
+	struct strip strip;
+	uint64_t ranks, left_out;
+	int64_t y;
+	bool begun;
+};
+
+static struct svg *svg_of(struct out *out)
+{
+	return (struct svg *)out;
+}
+
+static void put_number(struct writer *to, const char *before, int64_t number)
+{
+	writer_text(to, before);
+	writer_integer(to, number);
+	writer_char(to, '"');
+}
+
+/* Parts of a pixel, the same in every locale. */
+static void put_pixels(struct writer *to, const char *before, int64_t parts)
+{
+	char digits[48];
+	snprintf(digits, sizeof digits, "%s%" PRId64 ".%03d\"", before, parts / FINE,
+		(int)(parts % FINE) * 1000 / FINE);
+	writer_text(to, digits);
+}
+
+static void svg_begin(struct out *out, const struct out_header *header)
+{
+	svg_of(out)->begun = header->has_data;
+	svg_of(out)->y = HEAD;
+}
+
+static void put_strip(struct svg *svg)
+{
+	struct writer *to = &svg->stream;
+	struct strip *strip = &svg->strip;
+	char text[HUMAN_ROOM];
+	if (strip->count == 0)
+		return;
+	writer_text(to, "<rect class=\"");
+	writer_text(to, svg->lane);
+	put_pixels(to, "\" x=\"", (int64_t)LEFT * FINE + strip->from);
+	put_pixels(to, " width=\"", strip->to - strip->from);
+	put_number(to, " y=\"", svg->y);
+	put_number(to, " height=\"", LANE_ROW - 2);
+	writer_text(to, "><title>");
+	if (strip->count == 1) {
+		writer_put(to, svg->name.data, svg->name.size);
+	} else {
+		writer_count(to, strip->count);
+		writer_text(to, " spans");
+	}
+	writer_text(to, ", ");
+	writer_text(to, human_ms(strip->dur_ns, text));
+	writer_text(to, " ms</title></rect>\n");
+	strip->count = 0;
+}
+
+static void put_label(struct svg *svg, const char *class, int64_t x, const char *text)
+{
+	struct writer *to = &svg->stream;
+	writer_text(to, "<text class=\"");
+	writer_text(to, class);
+	put_number(to, "\" x=\"", x);
+	put_number(to, " y=\"", svg->y + LANE_ROW - 3);
+	writer_char(to, '>');
+	writer_text(to, text);
+	writer_text(to, "</text>\n");
+}
+
+/* A new row, if it is another rank or lane. */
+static void find_row(struct svg *svg, const struct timed_span *span)
+{
+	bool first = svg->lane == NULL, other = first || svg->rank != span->rank;
+	char title[40];
+	if (!other && strcmp(svg->lane, span->lane) == 0)
+		return;
+	put_strip(svg);
+	svg->y += first ? 0 : LANE_ROW;
+	svg->y += other && !first ? SPACE : 0;
+	svg->ranks += other;
+	svg->rank = span->rank;
+	svg->lane = span->lane;
+	if (svg->ranks > RANKS_MOST)
+		return;
+	if (other) {
+		snprintf(title, sizeof title, "rank %" PRId64, span->rank);
+		put_label(svg, "rank", 4, title);
+	}
+	put_label(svg, "lane", 60, span->lane);
+}
+
+static void svg_timed(struct out *out, const struct timed_span *span)
+{
+	struct svg *svg = svg_of(out);
+	struct strip *strip = &svg->strip;
+	double scale =
+		span->total_ns > 0 ? (double)WIDE * FINE / (double)span->total_ns : 0;
+	find_row(svg, span);
+	svg->total_ns = span->total_ns;
+	if (svg->ranks > RANKS_MOST) {
+		svg->left_out++;
+		return;
+	}
+	int64_t from = (int64_t)((double)span->begin_ns * scale);
+	int64_t to = (int64_t)((double)(span->begin_ns + span->dur_ns) * scale);
+	to = to > from ? to : from + 1;
+	if (strip->count != 0 && from > strip->to)
+		put_strip(svg);
+	if (strip->count == 0) {
+		*strip = (struct strip){ .from = from, .to = to };
+		svg->name.size = 0;
+		markup_put(&svg->name, span->name);
+	}
+	strip->to = to > strip->to ? to : strip->to;
+	strip->count++;
+	strip->dur_ns += span->dur_ns;
+}
+
+static const char *const svg_style[] = {
+	"<svg_style>",
+	"text { font: 10px sans-serif; fill: #222 } .rank { font-weight: bold }",
+	".steps { fill: #9aa5b1 } .computing { fill: #3b7dd8 } .collectives { fill: #2e9e6b }",
+	".waiting { fill: #e0a030 } .exposed { fill: #d24b3e } .back { fill: #fff }",
+	"@media (prefers-color-scheme: dark) { text { fill: #ddd } .back { fill: #16191d } }",
+	"</svg_style>",
+};
+
+/* What stands before the rows. */
+static void put_head(struct svg *svg, struct writer *to)
+{
+	char total[HUMAN_ROOM];
+	int64_t height = svg->y + LANE_ROW + SPACE;
+	human_ms(svg->total_ns, total);
+	writer_text(to, "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\"");
+	put_number(to, " width=\"", LEFT + WIDE + SPACE);
+	put_number(to, " height=\"", height);
+	put_number(to, " viewBox=\"0 0 1140 ", height);
+	writer_text(to, ">\n<title>What each rank did over ");
+	writer_text(to, total);
+	writer_text(to, " ms</title>\n");
+	for (size_t i = 0; i < sizeof svg_style / sizeof *svg_style; i++) {
+		writer_text(to, svg_style[i]);
+		writer_char(to, '\n');
+	}
+	writer_text(to, "<rect class=\"back\" width=\"100%\" height=\"100%\"/>\n");
+	put_number(to, "<text y=\"18\" x=\"", LEFT);
+	writer_text(to, ">0 ms</text>\n<text y=\"18\" text-anchor=\"svg_end\"");
+	put_number(to, " x=\"", LEFT + WIDE);
+	writer_char(to, '>');
+	writer_text(to, total);
+	writer_text(to, svg->left_out != 0 ? " ms (not all ranks are drawn)</text>\n"
+					   : " ms</text>\n");
+}
+
+_Static_assert(LEFT + WIDE + SPACE == 1140, "the view box");
+
+static void svg_end(struct out *out, const struct out_footer *footer)
+{
+	struct svg *svg = svg_of(out);
+	struct writer to;
+	(void)footer;
+	if (!svg->begun)
+		return;
+	put_strip(svg);
+	if (!writer_init(&to, svg->to)) {
+		svg->error = ENOMEM;
+		return;
+	}
+	put_head(svg, &to);
+	writer_put(&to, svg->stream.data, svg->stream.error == 0 ? svg->stream.size : 0);
+	writer_text(&to, "</svg>\n");
+	writer_flush(&to);
+	svg->error = to.error;
+	writer_done(&to);
+}
+
+static int svg_finish(struct out *out)
+{
+	struct svg *svg = svg_of(out);
+	if (svg->error != 0)
+		return svg->error;
+	return WRITERS_FINISH(&svg->stream, &svg->name);
+}
+
+static void free_svg(struct out *out)
+{
+	writer_done(&svg_of(out)->stream);
+	writer_done(&svg_of(out)->name);
+	free(out);
+}
+
+static struct out *new_svg(FILE *stream, const struct looks *looks)
+{
+	struct svg *svg = calloc(1, sizeof *svg);
+	if (svg == NULL)
+		return NULL;
+	svg->base.functions = &svg_functions;
+	svg->to = stream;
+	bool ok = writer_init(&svg->stream, NULL);
+	ok = writer_init(&svg->name, NULL) && ok;
+	svg->name.ascii = looks->seven_bits;
+	if (ok)
+		return &svg->base;
+	free_svg(&svg->base);
+	return NULL;
+}
+
+const struct out_functions svg_functions = {
+	.new = new_svg,
+	.finish = svg_finish,
+	.free = free_svg,
+	.begin = svg_begin,
+	.end = svg_end,
+	.timed = svg_timed,
 };
