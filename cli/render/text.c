@@ -1,18 +1,669 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes answers for people: sentences, tables, trees. What comes from a file passes
- * escape_put on its way.
+ * Writes answers for people: sentences, tables whose columns fit the terminal, trees. What comes
+ * from a file passes escape_put on its way.
  */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "render/escape.h"
 #include "render/functions.h"
-#include "render/grid.h"
 #include "render/json-value.h"
 #include "render/plain.h"
 #include "render/record.h"
 #include "render/writer.h"
+
+/*
+ * Cells in columns, two spaces between, no boxes, no spaces at the end of a line. The
+ * first rows are held back until their widths are known (1,000, or fewer if they are
+ * long); later ones go out at once in the widths of those.
+ *
+ * How wide each column is, and what happens to names that do not fit, fit_columns() decides.
+ */
+enum {
+	GRID_GAP = 2,       /* between columns */
+	SENTENCE_ROOM = 30, /* columns in which a sentence is worth breaking */
+	BREAK_INDENT = 4,   /* of the further lines of a row */
+};
+
+struct grid_column {
+	bool right;
+	bool names; /* holds names, which may be shortened */
+	bool wraps; /* ends a row that goes on below it, though columns without cells follow */
+	size_t width;
+	const char *label;     /* lower case; NULL: none */
+	size_t prefix, suffix; /* bytes that all names have, and that are left out */
+	bool spills;           /* names that do not fit get a line of their own */
+	bool breaks;           /* begins a further line of the row */
+	bool may_go, used;     /* left out where no row has a value for it */
+};
+
+/* A cell as it is kept: this, then its text. */
+struct cell {
+	uint32_t size;
+	uint32_t width;
+	bool is_name;
+};
+
+struct grid {
+	struct writer *to;
+	const struct looks *looks;
+	size_t indent;
+	size_t column_count;
+	struct grid_column columns[COLUMNS_MAX];
+	struct writer kept; /* cells: a head each, then escaped text */
+	size_t kept_rows;
+	bool settled; /* widths are known */
+	size_t slack; /* columns of the terminal that no cell needed */
+	size_t cell;  /* where the head of the open cell lies in kept */
+	size_t cell_index;
+	size_t hidden; /* bytes of it that take no columns */
+};
+
+/* Escaped text in at most `columns`: the middle goes. Returns the columns taken. */
+/*
+ * Makes the columns of a table fit the terminal, where names give way, but never so that
+ * two of them look alike:
+ *
+ *	what all names of a column begin and end with is left out, and said above;
+ *	columns behind the first get narrower, and names lose their middle;
+ *	then the first does; where two of its names would look alike, those that do not
+ *	fit get a line of their own;
+ *	what is too wide even then is written in several lines for each row, with no
+ *	column narrowed but those that are wider than a line.
+ */
+
+/* ---- Leaves out the middle of a text that is too long ---- */
+static size_t grid_put_short(
+	struct writer *writer, const char *data, size_t size, size_t columns, bool ascii)
+{
+	const char *mark = ascii ? "..." : "\xe2\x80\xa6";
+	size_t mark_width = ascii ? 3 : 1;
+	size_t room = columns > mark_width ? columns - mark_width : 0;
+	/* Names differ at their ends more often than at their beginnings. */
+	size_t front = width_front(data, size, room / 2);
+	size_t back = width_back(data, size, room - room / 2);
+	writer_put(writer, data, front);
+	writer_text(writer, mark);
+	writer_put(writer, data + size - back, back);
+	return width_of(data, front) + mark_width + width_of(data + size - back, back);
+}
+
+/* ---- Finds the widths of columns, and what their names share ---- */
+
+enum {
+	NARROWEST_NAME = 16,
+	LEAST_AFFIX = 6, /* bytes: leaving out less is not worth a line */
+};
+
+/* A name without what is left out of all in its column. */
+static void cell_cut(
+	const struct grid_column *column, struct cell *cell, const char **text)
+{
+	const char *end = *text + cell->size;
+	if (!cell->is_name || column->prefix + column->suffix == 0)
+		return;
+	cell->width -= (uint32_t)(width_of(*text, column->prefix) +
+				  width_of(end - column->suffix, column->suffix));
+	cell->size -= (uint32_t)(column->prefix + column->suffix);
+	*text += column->prefix;
+}
+
+static bool cell_fits(
+	const struct grid *grid, const struct grid_column *column, struct cell cell)
+{
+	return grid->looks->width <= 0 || !cell.is_name ||
+	       cell.width <= column->width + grid->slack;
+}
+
+/* Whether what is too wide for the line is broken between words, below itself. */
+static bool column_goes_on(const struct grid *grid, const struct grid_column *column)
+{
+	size_t index = (size_t)(column - grid->columns);
+	if (!column->wraps)
+		return index > 0 && index == grid->column_count - 1 && !column->right &&
+		       !column->names;
+	while (++index < grid->column_count)
+		if (grid->columns[index].width != 0)
+			return false;
+	return true;
+}
+
+/* A sentence at the end of a row goes on in the next line, so names need not give way. */
+static size_t least_width(const struct grid *grid, size_t index)
+{
+	const struct grid_column *column = &grid->columns[index];
+	return column->width > SENTENCE_ROOM && column_goes_on(grid, column)
+		       ? SENTENCE_ROOM
+		       : column->width;
+}
+
+static size_t total_width(const struct grid *grid)
+{
+	size_t total = grid->indent;
+	for (size_t i = 0; i < grid->column_count; i++)
+		if (grid->columns[i].width != 0)
+			total += least_width(grid, i) + (i != 0 ? GRID_GAP : 0);
+	return total;
+}
+
+/* The cell of a column in the row at *data, which moves on to the next row. */
+static const char *next_in_column(
+	const struct grid *grid, size_t column, const char **data, struct cell *ret_cell)
+{
+	const char *found = NULL;
+	for (size_t i = 0; i < grid->column_count; i++) {
+		struct cell cell = { 0 };
+		memcpy(&cell, *data, sizeof cell);
+		if (i == column) {
+			found = *data + sizeof cell;
+			*ret_cell = cell;
+		}
+		*data += sizeof cell + cell.size;
+	}
+	return found;
+}
+
+/* ---- what names share ---- */
+
+struct affixes {
+	const char *first; /* the first name */
+	size_t size;
+	size_t least; /* bytes of the shortest name */
+	size_t names;
+	size_t prefix, suffix;
+	size_t other; /* width of the widest cell that is not a name */
+	size_t widest;
+};
+
+static void compare(struct affixes *affixes, struct cell cell, const char *text)
+{
+	const char *end = text + cell.size, *first_end;
+	if (affixes->names++ == 0) {
+		affixes->first = text;
+		affixes->size = affixes->prefix = affixes->suffix = cell.size;
+		affixes->least = cell.size;
+	}
+	if (affixes->least > cell.size)
+		affixes->least = cell.size;
+	first_end = affixes->first + affixes->size;
+	for (size_t i = 0; i < affixes->prefix; i++)
+		if (i >= cell.size || text[i] != affixes->first[i])
+			affixes->prefix = i;
+	for (size_t i = 0; i < affixes->suffix; i++)
+		if (i >= cell.size ||
+			end[-1 - (ptrdiff_t)i] != first_end[-1 - (ptrdiff_t)i])
+			affixes->suffix = i;
+	if (affixes->widest < cell.width)
+		affixes->widest = cell.width;
+}
+
+static bool separates(char c)
+{
+	return c == '.' || c == '/' || c == '-' || c == '_';
+}
+
+/* Both end at a separator, so that what is left of a name is whole words; and something
+ * is left of the shortest. */
+static void cut_at_separators(struct affixes *affixes)
+{
+	const char *end = affixes->first + affixes->size;
+	while (affixes->prefix > 0 && !separates(affixes->first[affixes->prefix - 1]))
+		affixes->prefix--;
+	while (affixes->suffix > 0 && !separates(*(end - affixes->suffix)))
+		affixes->suffix--;
+	if (affixes->prefix >= affixes->least)
+		affixes->prefix = 0;
+	if (affixes->prefix + affixes->suffix >= affixes->least)
+		affixes->suffix = 0;
+}
+
+static void say_affixes(
+	struct grid *grid, const struct affixes *affixes, const char *label)
+{
+	writer_spaces(grid->to, grid->indent);
+	for (const char *c = label != NULL ? label : "name"; *c != '\0'; c++)
+		writer_char(
+			grid->to, *c >= 'a' && *c <= 'z' ? (char)(*c - 'a' + 'A') : *c);
+	writer_text(grid->to, ": ");
+	writer_put(grid->to, affixes->first, affixes->prefix);
+	writer_text(grid->to, grid->looks->ascii ? "..." : "\xe2\x80\xa6");
+	writer_put(grid->to, affixes->first + affixes->size - affixes->suffix,
+		affixes->suffix);
+	writer_char(grid->to, '\n');
+}
+
+static void take_out_affixes(struct grid *grid, size_t index)
+{
+	struct grid_column *column = &grid->columns[index];
+	const char *data = grid->kept.data;
+	struct affixes affixes = { .names = 0 };
+	for (size_t i = 0; i < grid->kept_rows; i++) {
+		struct cell cell = { 0 };
+		const char *text = next_in_column(grid, index, &data, &cell);
+		if (cell.is_name)
+			compare(&affixes, cell, text);
+		else if (affixes.other < cell.width)
+			affixes.other = cell.width;
+	}
+	if (affixes.names < 2)
+		return;
+	cut_at_separators(&affixes);
+	if (affixes.prefix + affixes.suffix < LEAST_AFFIX)
+		return;
+	column->prefix = affixes.prefix;
+	column->suffix = affixes.suffix;
+	affixes.widest -=
+		width_of(affixes.first, affixes.prefix) +
+		width_of(affixes.first + affixes.size - affixes.suffix, affixes.suffix);
+	column->width = affixes.widest > affixes.other ? affixes.widest : affixes.other;
+	say_affixes(grid, &affixes, column->label);
+}
+
+/* ---- what names become ---- */
+
+struct shortened {
+	const char *name;
+	size_t size;
+	size_t at, length; /* in the texts */
+	const char *text;
+};
+
+static int by_text(const void *a, const void *b)
+{
+	const struct shortened *left = a, *right = b;
+	size_t shorter = left->length < right->length ? left->length : right->length;
+	int order = memcmp(left->text, right->text, shorter);
+	if (order != 0)
+		return order;
+	return left->length < right->length ? -1 : left->length > right->length;
+}
+
+/* The names of a column that do not fit, as they would be written. */
+static size_t shorten_all(
+	struct grid *grid, size_t index, struct writer *texts, struct shortened *list)
+{
+	const struct grid_column *column = &grid->columns[index];
+	const char *data = grid->kept.data;
+	size_t count = 0;
+	for (size_t i = 0; i < grid->kept_rows; i++) {
+		struct cell cell = { 0 };
+		const char *text = next_in_column(grid, index, &data, &cell);
+		cell_cut(column, &cell, &text);
+		if (cell_fits(grid, column, cell))
+			continue;
+		list[count] = (struct shortened){ text, cell.size, texts->size, 0, NULL };
+		grid_put_short(texts, text, cell.size, column->width + grid->slack,
+			grid->looks->ascii);
+		list[count].length = texts->size - list[count].at;
+		count++;
+	}
+	for (size_t i = 0; i < count; i++)
+		list[i].text = texts->data + list[i].at;
+	return count;
+}
+
+static bool same_name(const struct shortened *a, const struct shortened *b)
+{
+	return a->size == b->size && memcmp(a->name, b->name, a->size) == 0;
+}
+
+/* Whether two different names would be written alike. Out of memory: they might. */
+static bool would_look_alike(struct grid *grid, size_t index)
+{
+	struct shortened *list = malloc((grid->kept_rows + 1) * sizeof *list);
+	struct writer texts;
+	bool alike;
+	if (list == NULL)
+		return true;
+	alike = !writer_init(&texts, NULL);
+	if (!alike) {
+		size_t count = shorten_all(grid, index, &texts, list);
+		alike = texts.error != 0;
+		if (!alike)
+			qsort(list, count, sizeof *list, by_text);
+		for (size_t i = 1; i < count && !alike; i++)
+			alike = by_text(&list[i - 1], &list[i]) == 0 &&
+				!same_name(&list[i - 1], &list[i]);
+	}
+	writer_done(&texts);
+	free(list);
+	return alike;
+}
+
+/* ---- widths ---- */
+
+static struct grid_column *widest_behind_first(struct grid *grid)
+{
+	struct grid_column *widest = NULL;
+	for (size_t i = 1; i < grid->column_count; i++) {
+		struct grid_column *column = &grid->columns[i];
+		if (column->names && column->width > NARROWEST_NAME &&
+			(widest == NULL || column->width > widest->width))
+			widest = column;
+	}
+	return widest;
+}
+
+/* Whether names of all columns that had to give way stay apart; others get back their
+ * width. */
+static bool narrow_behind_first(struct grid *grid, const size_t *before, size_t most)
+{
+	struct grid_column *column;
+	bool apart = true;
+	for (size_t total = total_width(grid);
+		total > most && (column = widest_behind_first(grid)) != NULL; total--)
+		column->width--;
+	for (size_t i = 1; i < grid->column_count; i++)
+		if (grid->columns[i].width < before[i] && would_look_alike(grid, i)) {
+			grid->columns[i].width = before[i];
+			apart = false;
+		}
+	return apart;
+}
+
+/* Columns behind the first give way, or share that with it where their names would not
+ * stay apart. */
+static void narrow_others(struct grid *grid, const size_t *before, size_t most)
+{
+	const struct grid_column *first = &grid->columns[0];
+	size_t room = first->names && first->width > NARROWEST_NAME
+			      ? first->width - NARROWEST_NAME
+			      : 0;
+	if (narrow_behind_first(grid, before, most) || room == 0)
+		return;
+	for (size_t i = 1; i < grid->column_count; i++)
+		grid->columns[i].width = before[i];
+	narrow_behind_first(grid, before, most + room);
+}
+
+static void narrow_first(struct grid *grid, bool all, size_t most)
+{
+	struct grid_column *first = &grid->columns[0];
+	size_t total = total_width(grid);
+	if (!first->names || total <= most)
+		return;
+	for (; total > most && first->width > NARROWEST_NAME; total--)
+		first->width--;
+	first->spills = !all || would_look_alike(grid, 0);
+}
+
+/* A row becomes several lines, where each column may take all of one. A sentence finds its
+ * line by itself. */
+static void break_rows(struct grid *grid, const size_t *before, bool all, size_t most)
+{
+	size_t at = 0;
+	for (size_t i = 0; i < grid->column_count; i++) {
+		struct grid_column *column = &grid->columns[i];
+		size_t begin = grid->indent + (i != 0 ? BREAK_INDENT : 0);
+		size_t room =
+			most > begin + NARROWEST_NAME ? most - begin : NARROWEST_NAME;
+		column->width = before[i];
+		column->spills = false;
+		if (column->names && column->width > room) {
+			column->width = room;
+			column->spills = !all || would_look_alike(grid, i);
+		}
+		if (column->width == 0 || column_goes_on(grid, column))
+			continue;
+		at += i != 0 ? GRID_GAP : grid->indent;
+		column->breaks = i != 0 && at + least_width(grid, i) > most;
+		at = (column->breaks ? begin : at) + least_width(grid, i);
+	}
+}
+
+/* Of the rows that are kept; all: none will follow. May write lines. */
+static void fit_columns(struct grid *grid, bool all)
+{
+	size_t most = (size_t)grid->looks->width, total, before[COLUMNS_MAX];
+	if (grid->looks->width <= 0 || grid->kept.error != 0)
+		return;
+	for (size_t i = grid->column_count; all && i-- > 0 && total_width(grid) > most;)
+		if (grid->columns[i].names)
+			take_out_affixes(grid, i);
+	for (size_t i = 0; i < grid->column_count; i++)
+		before[i] = grid->columns[i].width;
+	if (all)
+		narrow_others(grid, before, most);
+	total = total_width(grid);
+	grid->slack = total < most ? most - total : 0;
+	narrow_first(grid, all, most);
+	if (total_width(grid) > most)
+		break_rows(grid, before, all, most);
+}
+
+/* ---- Lines up cells by their widths. What comes in is escaped already ---- */
+
+enum {
+	KEPT_ROWS = 1000,
+	KEPT_BYTES = 448 << 10, /* so that the buffer stays at 512 KiB */
+};
+
+static bool grid_init(struct grid *grid, struct writer *to, const struct looks *looks)
+{
+	*grid = (struct grid){ .to = to, .looks = looks };
+	bool ok = writer_init(&grid->kept, NULL);
+	grid->kept.ascii = looks->seven_bits;
+	return ok;
+}
+
+static void grid_done(struct grid *grid)
+{
+	writer_done(&grid->kept);
+}
+
+/* Drops what is held back. */
+static void grid_drop(struct grid *grid)
+{
+	grid->kept.size = 0;
+	grid->kept_rows = 0;
+	grid->cell_index = 0;
+}
+
+/* Columns are left-aligned and without a label until the caller sets these. */
+static void grid_begin(struct grid *grid, size_t column_count, size_t indent)
+{
+	grid->indent = indent;
+	grid->column_count = column_count < COLUMNS_MAX ? column_count : COLUMNS_MAX;
+	memset(grid->columns, 0, sizeof grid->columns);
+	grid->settled = false;
+	grid->slack = 0;
+	grid_drop(grid);
+}
+
+/* A cell: begin, write escaped text to the writer, end. */
+static struct writer *grid_cell_begin(struct grid *grid)
+{
+	const struct cell none = { 0 };
+	grid->cell = grid->kept.size;
+	grid->hidden = 0;
+	writer_put(&grid->kept, (const char *)&none, sizeof none);
+	return &grid->kept;
+}
+
+static void grid_style(struct grid *grid, const char *sequence)
+{
+	if (!grid->looks->color)
+		return;
+	writer_text(&grid->kept, sequence);
+	grid->hidden += strlen(sequence);
+}
+
+static void grid_cell_end(struct grid *grid, bool is_name)
+{
+	/* After a failure nothing in `kept` is what it was. */
+	if (grid->kept.error != 0)
+		return;
+	size_t begin = grid->cell + sizeof(struct cell);
+	size_t size = grid->kept.size - begin;
+	size_t width = width_of(grid->kept.data + begin, size) - grid->hidden;
+	struct cell cell = {
+		.size = (uint32_t)size,
+		.width = (uint32_t)width,
+		.is_name = is_name && grid->hidden == 0,
+	};
+	memcpy(grid->kept.data + grid->cell, &cell, sizeof cell);
+	struct grid_column *column = &grid->columns[grid->cell_index++];
+	if (grid->settled)
+		return;
+	column->names |= is_name;
+	if (column->width < width)
+		column->width = width;
+}
+
+/* Whether it is a sentence at the end of a row that does not fit behind it. */
+static bool goes_on(const struct grid *grid, const struct grid_column *column,
+	const struct cell *cell, size_t at)
+{
+	return grid->looks->width > 0 && !cell->is_name &&
+	       at + cell->width > (size_t)grid->looks->width &&
+	       column_goes_on(grid, column);
+}
+
+/* Whether a cell begins a line: all of its column do, or it is a sentence without room. */
+static bool begins_line(const struct grid *grid, const struct grid_column *column,
+	const struct cell *cell, size_t at)
+{
+	return column->breaks ||
+	       (column != grid->columns && goes_on(grid, column, cell, at) &&
+		       at + SENTENCE_ROOM > (size_t)grid->looks->width);
+}
+
+/* "-" alone is worth no line. */
+static bool says_nothing(const struct cell *cell, const char *text)
+{
+	return cell->width == 1 && memchr(text, '-', cell->size) != NULL;
+}
+
+/* A node of a tree goes on below its name. */
+static size_t hang_of(
+	const struct grid_column *column, const struct cell *cell, const char *text)
+{
+	size_t spaces = 0;
+	while (column->wraps && spaces < cell->size && text[spaces] == ' ')
+		spaces++;
+	return column->wraps ? spaces + BREAK_INDENT : 0;
+}
+
+/* Returns the columns it took of its own. */
+static size_t put_cell(struct grid *grid, const struct grid_column *column,
+	struct cell cell, const char *text, size_t at)
+{
+	if (goes_on(grid, column, &cell, at)) {
+		wrap_put(grid->to, text, cell.size, (size_t)grid->looks->width,
+			at + hang_of(column, &cell, text), at);
+		return cell.width;
+	}
+	if (!cell_fits(grid, column, cell) && !column->spills)
+		return grid_put_short(grid->to, text, cell.size,
+			column->width + grid->slack, grid->looks->ascii);
+	writer_put(grid->to, text, cell.size);
+	return cell.width;
+}
+
+/* Returns what follows the row in `kept`. */
+static const char *put_row(struct grid *grid, const char *data)
+{
+	size_t pending = grid->indent, at = grid->indent;
+	bool due = false; /* a line, once a cell has something for it */
+	for (size_t i = 0; i < grid->column_count; i++) {
+		const struct grid_column *column = &grid->columns[i];
+		struct cell cell;
+		memcpy(&cell, data, sizeof cell);
+		const char *text = data + sizeof cell;
+		data = text + cell.size;
+		cell_cut(column, &cell, &text);
+		size_t width = 0;
+		if (begins_line(grid, column, &cell, at)) {
+			due = true;
+			pending = at = grid->indent + BREAK_INDENT;
+			if (i + 1 == grid->column_count && says_nothing(&cell, text))
+				cell.size = 0;
+		}
+		if (cell.size != 0) {
+			if (due)
+				writer_char(grid->to, '\n');
+			due = false;
+			if (column->right && cell.width < column->width) {
+				pending += column->width - cell.width;
+				width = column->width - cell.width;
+			}
+			writer_spaces(grid->to, pending);
+			pending = 0;
+			width += put_cell(grid, column, cell, text, at);
+		}
+		if (column->width != 0 || width != 0)
+			at += column->width + GRID_GAP;
+		if (!cell_fits(grid, column, cell) && column->spills) {
+			writer_char(grid->to, '\n');
+			pending = at;
+			continue;
+		}
+		if (width < column->width)
+			pending += column->width - width;
+		if (column->width != 0 || width != 0)
+			pending += GRID_GAP;
+	}
+	writer_char(grid->to, '\n');
+	return data;
+}
+
+static void put_kept(struct grid *grid)
+{
+	const char *data = grid->kept.data;
+	for (size_t i = 0; i < grid->kept_rows && grid->kept.error == 0; i++)
+		data = put_row(grid, data);
+	grid_drop(grid);
+}
+
+static void grid_row_end(struct grid *grid)
+{
+	grid->cell_index = 0;
+	grid->kept_rows++;
+	if (!grid->settled && grid->kept_rows < KEPT_ROWS && grid->kept.size < KEPT_BYTES)
+		return;
+	if (!grid->settled)
+		fit_columns(grid, false);
+	grid->settled = true;
+	put_kept(grid);
+}
+
+/* Columns for which no row has a value, their labels too. */
+static void take_out_unused(struct grid *grid)
+{
+	char *to = grid->kept.data;
+	const char *from = to;
+	bool stays[COLUMNS_MAX];
+	size_t count = 0;
+	for (size_t i = 0; i < grid->column_count; i++) {
+		stays[i] = !grid->columns[i].may_go || grid->columns[i].used;
+		if (stays[i])
+			grid->columns[count++] = grid->columns[i];
+	}
+	if (grid->kept.error != 0 || count == grid->column_count)
+		return;
+	for (size_t i = 0; i < grid->kept_rows * grid->column_count; i++) {
+		struct cell cell;
+		memcpy(&cell, from, sizeof cell);
+		size_t size = sizeof cell + cell.size;
+		if (stays[i % grid->column_count]) {
+			memmove(to, from, size);
+			to += size;
+		}
+		from += size;
+	}
+	grid->kept.size = (size_t)(to - grid->kept.data);
+	grid->column_count = count;
+}
+
+static void grid_end(struct grid *grid)
+{
+	if (!grid->settled) {
+		take_out_unused(grid);
+		fit_columns(grid, true);
+	}
+	put_kept(grid);
+}
 
 enum {
 	LABEL_INDENT = 2,
