@@ -4,7 +4,7 @@
  */
 #include "front/command.h"
 #include "front/nearest.h"
-#include "render/json-schema.h"
+#include "render/json.h"
 
 enum { MAJOR = 1 };
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "part/part-result.h"
-#include "render/json-schema.h"
+#include "render/json.h"
 
 static bool fits_record(
 	const struct record *record, struct fsdp_document_value from, size_t others);

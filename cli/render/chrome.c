@@ -10,7 +10,7 @@
 
 #include "render/escape.h"
 #include "render/functions.h"
-#include "render/json-value.h"
+#include "render/json.h"
 
 enum {
 	ROWS = 64,       /* threads of a lane; what overlaps with as many is dropped */

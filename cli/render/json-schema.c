@@ -4,8 +4,7 @@
  */
 #include <string.h>
 
-#include "render/json-value.h"
-#include "render/json-schema.h"
+#include "render/json.h"
 
 enum { DEFINITIONS_MAX = 128, LEVELS = 64, ALTERNATIVES_MAX = 8 };
 

@@ -7,7 +7,7 @@
 
 #include "render/escape.h"
 #include "render/functions.h"
-#include "render/json-value.h"
+#include "render/json.h"
 
 struct ncdu {
 	struct out base;

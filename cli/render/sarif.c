@@ -8,7 +8,7 @@
 
 #include "render/escape.h"
 #include "render/findings-of.h"
-#include "render/json-value.h"
+#include "render/json.h"
 
 /* Services show fewer, and refuse files with more. */
 enum { RESULTS_MOST = 25000 };

@@ -8,7 +8,7 @@
 
 #include "render/escape.h"
 #include "render/functions.h"
-#include "render/json-value.h"
+#include "render/json.h"
 #include "render/plain.h"
 #include "render/record.h"
 #include "render/writer.h"

@@ -10,7 +10,7 @@
 #include <utf8proc.h>
 
 #include "render/escape.h"
-#include "render/json-value.h"
+#include "render/json.h"
 #include "render/out.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

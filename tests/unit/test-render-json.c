@@ -8,7 +8,7 @@
 
 #include <jansson.h>
 
-#include "render/json-value.h"
+#include "render/json.h"
 
 static const struct looks plain_looks;
 
