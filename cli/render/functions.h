@@ -5,6 +5,7 @@
 #include <stdarg.h>
 
 #include "render/out.h"
+#include "render/shape.h"
 #include "render/writer.h"
 
 /* The columns that an output shows of a table: indexes, in order. */
@@ -95,5 +96,20 @@ void columns_for_machine(const struct table *table, struct columns *ret_columns)
 /* Those of text, unless the table is not for people: all. */
 void columns_for_rows(const struct table *table, struct columns *ret_columns);
 void columns_for_text(const struct table *table, struct columns *ret_columns);
+
+/* Lists as people write them, for outputs that have no lists. */
+
+/* 4096x14336; a scalar is []. */
+void plain_shape(struct writer *writer, const int64_t *items, size_t count);
+
+/* With blanks between. */
+void plain_counts(struct writer *writer, const int64_t *items, size_t count);
+
+/* A bar for each, as high as it is compared with the largest; of 0 none. */
+void plain_bars(struct writer *writer, const int64_t *items, size_t count, bool ascii);
+
+/* Joined, bytes as they are: escape the whole. */
+void plain_texts(struct writer *writer, const struct text *items, size_t count,
+	const char *separator);
 
 #endif

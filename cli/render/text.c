@@ -9,7 +9,6 @@
 #include "render/escape.h"
 #include "render/functions.h"
 #include "render/json.h"
-#include "render/plain.h"
 #include "render/record.h"
 #include "render/writer.h"
 
