@@ -189,12 +189,15 @@ extern const struct record record_ids;                               /* uint32_t
 extern const struct record record_texts, record_texts_or_null;       /* data and size */
 extern const struct record record_words;                             /* const char * */
 
-/* What stands beside every answer (beside.c). */
+/* What stands beside every answer (record.c). */
 extern const struct record provenance_record, input_object, finding_record,
 	failure_record, omission_record;
 
 /* "note", "warning", "error". */
 const char *severity_name(unsigned severity);
+
+/* For qsort of pointers into one array: worst first, then by rule, then as they are. */
+int compare_findings(const void *left, const void *right);
 
 /* Bytes in which `each` may make an element; they still hold the one before. */
 enum { RECORD_ROOM = 1024 };

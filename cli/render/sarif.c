@@ -1,14 +1,124 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes findings as SARIF 2.1.0: one run, the worst findings first, all rules in its
- * driver. What could not be judged is a notification, and then the run had no success.
+ * The frame of outputs that show findings alone.
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "render/escape.h"
-#include "render/findings-of.h"
+#include "render/functions.h"
 #include "render/json.h"
+#include "render/record.h"
+#include "render/writer.h"
+
+/*
+ * What outputs that show findings alone have in common: they take the head, and write
+ * all at the end.
+ */
+struct findings_out {
+	struct out base;
+	struct writer stream;
+	struct out_header header;
+	size_t count; /* findings in the sorted list */
+	int error;
+};
+
+/* The path by which the user finds a file of an input, in two pieces with a slash between.
+ * Without a folder the file is all. */
+struct place_of_file {
+	struct text folder, file;
+};
+
+static struct findings_out *findings_out_of(struct out *out)
+{
+	return (struct findings_out *)out;
+}
+
+/* For the table of functions. */
+static struct out *findings_out_new(
+	const struct out_functions *functions, FILE *stream, const struct looks *looks)
+{
+	struct findings_out *findings = calloc(1, sizeof *findings);
+
+	if (findings == NULL)
+		return NULL;
+	findings->base.functions = functions;
+	if (!writer_init(&findings->stream, stream)) {
+		free(findings);
+		return NULL;
+	}
+	findings->stream.ascii = looks->seven_bits;
+	return &findings->base;
+}
+
+/* What it points to lives until the end. */
+static void findings_out_begin(struct out *out, const struct out_header *header)
+{
+	findings_out_of(out)->header = *header;
+}
+
+static int findings_out_finish(struct out *out)
+{
+	struct findings_out *findings = findings_out_of(out);
+
+	writer_flush(&findings->stream);
+	return findings->stream.error != 0 ? findings->stream.error : findings->error;
+}
+
+static void findings_out_free(struct out *out)
+{
+	writer_done(&findings_out_of(out)->stream);
+	free(out);
+}
+
+/* Pointers to findings, sorted; `count` says how many. The note of what was not evaluated
+ * (FI9006 of no file) is left out: it is about the audit. NULL: out of memory,
+ * remembered. */
+static const struct finding **findings_out_sorted(struct findings_out *findings,
+	const struct out_footer *footer, int (*compare)(const void *, const void *))
+{
+	const struct finding **sorted = calloc(footer->finding_count + 1, sizeof *sorted);
+
+	if (sorted == NULL) {
+		findings->error = ENOMEM;
+		return NULL;
+	}
+	for (size_t i = 0; i < footer->finding_count; i++)
+		if (footer->findings[i].file.data != NULL ||
+			strcmp(footer->findings[i].rule, "FI9006") != 0)
+			sorted[findings->count++] = &footer->findings[i];
+	qsort(sorted, findings->count, sizeof *sorted, compare);
+	return sorted;
+}
+
+static bool ends_with(struct text text, struct text end)
+{
+	return text.size >= end.size &&
+	       memcmp(text.data + text.size - end.size, end.data, end.size) == 0 &&
+	       (text.size == end.size || text.data[text.size - end.size - 1] == '/');
+}
+
+static struct place_of_file findings_out_place(
+	const struct findings_out *findings, uint32_t input, struct text file)
+{
+	struct place_of_file place = { .file = file };
+
+	if (input >= findings->header.input_count)
+		return place;
+	place.folder = findings->header.inputs[input].path;
+	while (place.folder.size > 1 && place.folder.data[place.folder.size - 1] == '/')
+		place.folder.size--;
+	/* The input is that file, or nothing in it is meant. */
+	if (file.data == NULL || file.size == 0 || ends_with(place.folder, file))
+		return (struct place_of_file){ .file = place.folder };
+	return place;
+}
+
+/*
+ * Writes findings as SARIF 2.1.0: one run, the worst findings first, all rules in its
+ * driver. What could not be judged is a notification, and then the run had no success.
+ */
 
 /* Services show fewer, and refuse files with more. */
 enum { RESULTS_MOST = 25000 };
@@ -175,7 +285,7 @@ static void put_results(
 	struct findings_out *findings, const struct out_footer *footer, size_t rules)
 {
 	const struct finding **sorted =
-		findings_out_sorted(findings, footer, worst_first);
+		findings_out_sorted(findings, footer, compare_findings);
 	size_t count = findings->count < RESULTS_MOST ? findings->count : RESULTS_MOST;
 
 	writer_text(&findings->stream, ",\n\"results\":[");

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "render/findings-of.h"
+#include "render/record.h"
 #include "render/record.h"
 #include "run/answer.h"
 #include "run/findings.h"
@@ -23,7 +23,7 @@ bool findings_sort(struct finding *findings, size_t count)
 		memcpy(copy, findings, count * sizeof *copy);
 		for (size_t i = 0; i < count; i++)
 			sorted[i] = &copy[i];
-		qsort(sorted, count, sizeof *sorted, worst_first);
+		qsort(sorted, count, sizeof *sorted, compare_findings);
 		for (size_t i = 0; i < count; i++)
 			findings[i] = *sorted[i];
 	}
@@ -262,7 +262,7 @@ bool findings_show(struct out *out, const struct findings_view *view)
 		if (is_shown(&view->findings[i], view))
 			sorted[count++] = &view->findings[i];
 	if (good)
-		qsort(sorted, count, sizeof *sorted, worst_first);
+		qsort(sorted, count, sizeof *sorted, compare_findings);
 	while (begin < count) {
 		const struct finding *first = sorted[begin];
 		size_t end = begin;
