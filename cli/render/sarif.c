@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The frame of outputs that show findings alone.
+ * Writes findings as SARIF 2.1.0: one run, the worst findings first, all rules in its
+ * driver. What could not be judged is a notification, and then the run had no success.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -114,11 +115,6 @@ static struct place_of_file findings_out_place(
 		return (struct place_of_file){ .file = place.folder };
 	return place;
 }
-
-/*
- * Writes findings as SARIF 2.1.0: one run, the worst findings first, all rules in its
- * driver. What could not be judged is a notification, and then the run had no success.
- */
 
 /* Services show fewer, and refuse files with more. */
 enum { RESULTS_MOST = 25000 };
