@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "part/expectation.h"
-#include "part/name-buffer.h"
+#include "part/value-text.h"
 #include "run/answer.h"
 
 /* ---- opening ---- */

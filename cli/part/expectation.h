@@ -6,7 +6,7 @@
 #include <fsdp/loaders.h>
 
 #include "front/command.h"
-#include "part/name-buffer.h"
+#include "part/value-text.h"
 
 /* What --expect or --merged names: a list of names, or another checkpoint or plan. */
 struct expectation {

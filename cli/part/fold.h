@@ -3,7 +3,7 @@
 #define FOLD_H
 
 #include "front/command.h"
-#include "part/name-buffer.h"
+#include "part/value-text.h"
 
 /*
  * Writing many names as one. "layers.0.w" to "layers.31.w" are "layers.{0-31}.w";

@@ -4,7 +4,7 @@
 
 #include <fsdp/analysis.h>
 
-#include "part/name-buffer.h"
+#include "part/value-text.h"
 
 /* What the sums of a group are. */
 #define GROUP_TENSORS_ABOUT "Number of tensors with a part in it."

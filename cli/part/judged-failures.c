@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "part/judged-failures.h"
-#include "part/name-buffer.h"
+#include "part/value-text.h"
 #include "run/answer.h"
 #include "run/catalogue.h"
 #include "run/collected.h"

@@ -11,9 +11,9 @@
 #include <fsdp/digest.h>
 #include <fsdp/version.h>
 
-#include "part/hex.h"
 #include "part/partial.h"
 #include "part/places.h"
+#include "part/value-text.h"
 #include "run/answer.h"
 #include "run/collected.h"
 

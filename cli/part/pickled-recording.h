@@ -3,7 +3,7 @@
 #define PICKLED_RECORDING_H
 
 #include "front/command.h"
-#include "part/name-buffer.h"
+#include "part/value-text.h"
 
 /* A recording that is a pickle, and so opens as a checkpoint without tensors. */
 struct pickled_recording {

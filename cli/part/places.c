@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "part/name-buffer.h"
 #include "part/places.h"
+#include "part/value-text.h"
 
 enum { TOLD_MAX = 3 };
 

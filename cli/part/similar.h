@@ -2,7 +2,7 @@
 #ifndef SIMILAR_H
 #define SIMILAR_H
 
-#include "part/name-buffer.h"
+#include "part/value-text.h"
 
 /* The names most like one that was not found, best first. One look at each name. */
 enum { SIMILAR_MAX = 5 };

@@ -2,9 +2,9 @@
 #ifndef TENSOR_READING_H
 #define TENSOR_READING_H
 
-#include "front/select.h"
-#include "part/name-buffer.h"
 #include "front/command.h"
+#include "front/select.h"
+#include "part/value-text.h"
 
 /* What commands that read the bytes of many tensors or files have in common. */
 

@@ -3,7 +3,6 @@
 #define TENSOR_ROW_H
 
 #include "front/command.h"
-#include "part/name-buffer.h"
 #include "part/value-text.h"
 #include "render/record.h"
 

@@ -10,7 +10,6 @@
 
 #include <cmocka.h>
 
-#include "part/element-text.h"
 #include "part/value-text.h"
 
 static struct fsdp_span span(const char *text)

@@ -7,8 +7,8 @@
 
 #include "cmd/audit/compared-findings.h"
 #include "cmd/audit/expect.h"
-#include "part/name-buffer.h"
 #include "part/similar.h"
+#include "part/value-text.h"
 #include "run/answer.h"
 
 enum {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cmd/export/export.h"
-#include "part/digest-list.h"
+#include "part/value-text.h"
 #include "run/answer.h"
 
 /* ---- tensors ---- */

@@ -6,8 +6,8 @@
 #include <fsdp/export.h>
 
 #include "front/select.h"
-#include "part/hex.h"
 #include "part/tensor-row.h"
+#include "part/value-text.h"
 
 /*
  * What `export` works with: export-command.c decides what is wanted and has it written,

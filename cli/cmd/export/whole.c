@@ -11,8 +11,8 @@
 
 #include "cmd/export/export.h"
 #include "part/judged-failures.h"
-#include "part/name-buffer.h"
 #include "part/passes.h"
+#include "part/value-text.h"
 #include "part/weight-sets.h"
 #include "run/answer.h"
 #include "run/catalogue.h"

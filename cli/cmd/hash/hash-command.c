@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "cmd/hash/hash.h"
-#include "part/digest-list.h"
 #include "part/nothing.h"
 #include "part/tensor-reading.h"
+#include "part/value-text.h"
 #include "render/escape.h"
 #include "run/answer.h"
 #include "run/progress.h"

@@ -5,9 +5,9 @@
 #include <fsdp/digest.h>
 
 #include "front/select.h"
-#include "part/hex.h"
 #include "part/part-result.h"
 #include "part/tensor-row.h"
+#include "part/value-text.h"
 
 /*
  * What `hash` works with: hash-command.c chooses and has the digests made, hash-check.c

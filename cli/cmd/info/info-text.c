@@ -6,11 +6,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "part/notable.h"
+#include "cmd/info/info.h"
 #include "part/units.h"
 #include "part/value-text.h"
 #include "run/collected.h"
-#include "cmd/info/info.h"
 
 enum {
 	KINDS_SHOWN = 4,

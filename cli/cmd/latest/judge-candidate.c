@@ -8,11 +8,10 @@
 #include <sys/stat.h>
 
 #include "cmd/latest/latest.h"
-#include "part/digits.h"
 #include "part/judged-failures.h"
-#include "part/name-buffer.h"
 #include "part/passes.h"
 #include "part/steps.h"
+#include "part/value-text.h"
 #include "part/weight-sets.h"
 #include "run/answer.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cmd/latest/latest.h"
-#include "part/name-buffer.h"
+#include "part/value-text.h"
 #include "run/answer.h"
 
 static size_t folder_size(const char *path)

@@ -10,7 +10,7 @@
 
 #include "cmd/reshard/reshard.h"
 #include "front/slip.h"
-#include "part/digits.h"
+#include "part/value-text.h"
 #include "run/answer.h"
 
 #define AT(member) offsetof(struct reshard_options, member)

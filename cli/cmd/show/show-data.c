@@ -3,10 +3,10 @@
  * Describes what `show` tells machines: tensors with their pieces, states and elements, and
  * values.
  */
-#include "run/answer.h"
-#include "part/element-text.h"
 #include "cmd/show/show.h"
 #include "part/units.h"
+#include "part/value-text.h"
+#include "run/answer.h"
 
 static const void *find_placement(struct subject of, size_t placement, void *room)
 {

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "run/answer.h"
-#include "part/element-bytes.h"
-#include "part/element-text.h"
 #include "cmd/show/show.h"
+#include "part/element-bytes.h"
 #include "part/places.h"
+#include "part/value-text.h"
+#include "run/answer.h"
 
 enum { VALUES_MAX = 1 << 20 }; /* elements that are read of a tensor */
 

@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "run/answer.h"
-#include "part/element-text.h"
 #include "cmd/show/picture.h"
 #include "cmd/show/show.h"
 #include "part/units.h"
+#include "part/value-text.h"
+#include "run/answer.h"
 
 enum {
 	LINE_WIDTH = 80,

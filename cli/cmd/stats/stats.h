@@ -7,8 +7,8 @@
 #include <fsdp/trace.h>
 
 #include "front/select.h"
-#include "part/name-buffer.h"
 #include "part/tensor-row.h"
+#include "part/value-text.h"
 
 /*
  * What `stats` works with: stats-command.c chooses tensors, has their numbers counted and
