@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TENSOR_ROW_H
-#define TENSOR_ROW_H
+#ifndef PART_TENSOR_ROW_H
+#define PART_TENSOR_ROW_H
+
+#include <fsdp/analysis.h>
+#include <fsdp/trace.h>
 
 #include "front/command.h"
 #include "part/value-text.h"
@@ -127,5 +130,58 @@ const char *dtype_name(unsigned dtype);
 /* For FOUND_AT: the path of a file, the name of a tensor as it is shown. */
 struct value find_file(struct subject of, uint32_t file);
 struct value find_tensor(struct subject of, uint32_t tensor);
+
+/* What the sums of a group are. */
+#define GROUP_TENSORS_ABOUT "Number of tensors with a part in it."
+#define GROUP_PIECES_ABOUT "Number of pieces in it."
+#define GROUP_BYTES_ABOUT "Bytes of these pieces."
+
+/* What the tensors of a group have in common, by its key; null for FSDP_NONE. The text
+ * lives in buffer. raw: names as stored. */
+struct value group_key(const struct fsdp_checkpoint *checkpoint, enum fsdp_sums_by by,
+	uint32_t key, struct name_buffer *buffer, bool raw);
+
+/*
+ * --columns, --sort and --head for any table of records: they speak of columns by name,
+ * and columns have the names of JSON fields.
+ */
+
+/* Takes --columns; "all" is every column of the machine-readable outputs. False: there is no such
+ * column, and refuse() was called. */
+bool choose_columns(struct run *run, struct record_table *table);
+
+/* Whether something that costs reads is shown or sorted by. */
+bool columns_read(const struct run *run, const struct record_table *table);
+
+/* The object of a row, until the next call; *ret_order is what SORT_ROW goes by. */
+typedef const void *row_function(void *context, uint32_t row, uint32_t *ret_order);
+
+/*
+ * Puts rows in the order of -S, --sort and -r; rows that are equal stay as they are.
+ * usual: the key where none is given; NULL: rows stay. False: a column is unknown or
+ * cannot be sorted by, and refuse() was called; or *ret_memory says that there was not
+ * enough.
+ */
+bool sort_rows(struct run *run, const struct record_table *table, const char *usual,
+	row_function *object_of, void *context, uint32_t *rows, size_t row_count,
+	bool *ret_memory);
+
+/* How many of `count` rows --head leaves. */
+size_t head_of(const struct run *run, size_t count);
+
+/*
+ * The step of the run in which a checkpoint was saved.
+ */
+
+/* Opens with the values that tell it, and no others. */
+void steps_ask(struct fsdp_options *options);
+
+/* As the checkpoint says itself, or FSDP_ABSENT; the epoch too, unless it is NULL.
+ * `overview` is of the same checkpoint. False: out of memory. */
+bool step_inside(const struct fsdp_checkpoint *checkpoint,
+	const struct fsdp_overview *overview, int64_t *ret_step, int64_t *ret_epoch);
+
+/* As the name of a folder or file tells ("step-1000"), or FSDP_ABSENT. */
+int64_t step_of_path(const char *path);
 
 #endif

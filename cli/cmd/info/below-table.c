@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cmd/info/below-table.h"
-#include "part/steps.h"
+#include "part/tensor-row.h"
 
 struct below_row {
 	const char *path;   /* as the user would type it */

@@ -4,10 +4,10 @@
  */
 #include <string.h>
 
-#include "part/groups.h"
-#include "part/units.h"
 #include "cmd/info/info.h"
 #include "cmd/info/waste-table.h"
+#include "part/tensor-row.h"
+#include "part/units.h"
 
 #define FORMAT struct fsdp_format
 static const struct record format_record = OBJECT_RECORD(FORMAT, NULL,

@@ -11,7 +11,7 @@
 #include "cmd/info/recording-table.h"
 #include "cmd/info/waste-table.h"
 #include "part/pickled-recording.h"
-#include "part/steps.h"
+#include "part/tensor-row.h"
 
 static const struct option_row OPTIONS[] = {
 	{ "waste", 0, OPTION_FLAG, NULL, offsetof(struct info_options, waste),

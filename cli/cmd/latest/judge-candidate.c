@@ -10,7 +10,7 @@
 #include "cmd/latest/latest.h"
 #include "part/judged-failures.h"
 #include "part/passes.h"
-#include "part/steps.h"
+#include "part/tensor-row.h"
 #include "part/value-text.h"
 #include "part/weight-sets.h"
 #include "run/answer.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cmd/latest/latest.h"
-#include "part/steps.h"
+#include "part/tensor-row.h"
 #include "run/answer.h"
 
 /* Room for one more; NULL: out of memory. */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cmd/ls/ls.h"
-#include "part/groups.h"
+#include "part/tensor-row.h"
 #include "run/answer.h"
 
 /* Tensors are counted by what they are, pieces by where they are. */

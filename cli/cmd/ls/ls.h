@@ -4,7 +4,6 @@
 
 #include <fsdp/analysis.h>
 
-#include "part/columns.h"
 #include "part/tensor-row.h"
 
 /*

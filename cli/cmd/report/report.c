@@ -11,7 +11,7 @@
 #include <fsdp/analysis.h>
 
 #include "cmd/report/report.h"
-#include "part/groups.h"
+#include "part/tensor-row.h"
 #include "part/units.h"
 
 enum { RANKS_SHOWN = COLUMNS_MAX - 2, NAME_ROOM = 24 };

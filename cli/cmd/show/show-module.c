@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cmd/show/show.h"
-#include "part/groups.h"
+#include "part/tensor-row.h"
 #include "part/units.h"
 #include "run/answer.h"
 

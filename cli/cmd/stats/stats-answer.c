@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cmd/stats/stats.h"
-#include "part/columns.h"
+#include "part/tensor-row.h"
 #include "render/writer.h"
 #include "run/answer.h"
 

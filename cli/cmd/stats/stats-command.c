@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "cmd/stats/stats.h"
-#include "part/groups.h"
 #include "part/nothing.h"
 #include "part/tensor-reading.h"
+#include "part/tensor-row.h"
 #include "run/answer.h"
 #include "run/progress.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cmd/stats/stats.h"
-#include "part/groups.h"
+#include "part/tensor-row.h"
 #include "run/answer.h"
 
 static void fill(struct stats_row *row, const uint64_t *bins)
