@@ -12,7 +12,7 @@
 #include <fsdp/version.h>
 
 #include "part/partial.h"
-#include "part/places.h"
+#include "part/tensor-reading.h"
 #include "part/value-text.h"
 #include "run/answer.h"
 #include "run/collected.h"

@@ -8,7 +8,7 @@
 #include <fsdp/analysis.h>
 
 #include "cmd/info/waste-table.h"
-#include "part/places.h"
+#include "part/tensor-reading.h"
 #include "part/tensor-row.h"
 #include "run/answer.h"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "cmd/ls/ls.h"
-#include "part/places.h"
+#include "part/tensor-reading.h"
 #include "run/answer.h"
 
 static bool locate_pieces(struct listing *listing, struct fsdp_error **ret_error)

@@ -6,7 +6,7 @@
 
 #include "cmd/ls/ls.h"
 #include "part/fold.h"
-#include "part/places.h"
+#include "part/tensor-reading.h"
 #include "run/answer.h"
 
 /* ---- places ---- */

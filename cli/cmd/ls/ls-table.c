@@ -10,7 +10,7 @@
 #include "cmd/ls/ls.h"
 #include "part/nothing.h"
 #include "part/pickled-recording.h"
-#include "part/places.h"
+#include "part/tensor-reading.h"
 #include "render/writer.h"
 #include "run/answer.h"
 

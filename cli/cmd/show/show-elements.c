@@ -7,8 +7,7 @@
 #include <string.h>
 
 #include "cmd/show/show.h"
-#include "part/element-bytes.h"
-#include "part/places.h"
+#include "part/tensor-reading.h"
 #include "part/value-text.h"
 #include "run/answer.h"
 

@@ -8,12 +8,12 @@
 
 #include <fsdp/analysis.h>
 
-#include "run/answer.h"
 #include "cmd/show/show.h"
 #include "front/slip.h"
 #include "part/nothing.h"
-#include "part/places.h"
 #include "part/similar.h"
+#include "part/tensor-reading.h"
+#include "run/answer.h"
 
 static const struct option_row OPTIONS[] = {
 	{ "values", 0, OPTION_TEXT, "N|SLICES", offsetof(struct show_options, values),
