@@ -9,8 +9,7 @@
 
 #include <cmocka.h>
 
-#include "part/fold.h"
-#include "part/similar.h"
+#include "part/shown-names.h"
 
 /* Joins all of them. */
 static void joins(const char *const *names, size_t count, const char *expected)

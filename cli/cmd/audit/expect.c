@@ -7,7 +7,7 @@
 
 #include "cmd/audit/compared-findings.h"
 #include "cmd/audit/expect.h"
-#include "part/similar.h"
+#include "part/shown-names.h"
 #include "part/value-text.h"
 #include "run/answer.h"
 

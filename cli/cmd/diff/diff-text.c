@@ -9,8 +9,7 @@
 #include <string.h>
 
 #include "cmd/diff/diff.h"
-#include "part/fold.h"
-#include "part/mixer.h"
+#include "part/shown-names.h"
 #include "render/writer.h"
 #include "run/answer.h"
 

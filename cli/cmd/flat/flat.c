@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "cmd/flat/flat-answer.h"
-#include "part/similar.h"
+#include "part/shown-names.h"
 
 static const struct option_row OPTIONS[] = {
 	{ "unit", 0, OPTION_TEXT, "NAME", offsetof(struct flat_options, unit),

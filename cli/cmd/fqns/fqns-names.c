@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cmd/fqns/fqns.h"
-#include "part/nothing.h"
+#include "part/shown-names.h"
 #include "run/answer.h"
 
 static bool takes_tensor(

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cmd/fqns/fqns.h"
-#include "part/nothing.h"
+#include "part/shown-names.h"
 #include "part/units.h"
 #include "run/answer.h"
 

@@ -4,7 +4,7 @@
 
 #include <fsdp/analysis.h>
 
-#include "part/mixer.h"
+#include "part/shown-names.h"
 #include "part/tensor-row.h"
 
 /*

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "cmd/hash/hash.h"
-#include "part/nothing.h"
+#include "part/shown-names.h"
 #include "part/tensor-reading.h"
 #include "part/value-text.h"
 #include "render/escape.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "cmd/ls/ls.h"
-#include "part/fold.h"
+#include "part/shown-names.h"
 #include "part/tensor-reading.h"
 #include "run/answer.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cmd/ls/ls.h"
-#include "part/nothing.h"
+#include "part/shown-names.h"
 #include "part/pickled-recording.h"
 #include "part/tensor-reading.h"
 #include "render/writer.h"

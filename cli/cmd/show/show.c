@@ -10,8 +10,7 @@
 
 #include "cmd/show/show.h"
 #include "front/slip.h"
-#include "part/nothing.h"
-#include "part/similar.h"
+#include "part/shown-names.h"
 #include "part/tensor-reading.h"
 #include "run/answer.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cmd/stats/stats.h"
-#include "part/nothing.h"
+#include "part/shown-names.h"
 #include "part/tensor-reading.h"
 #include "part/tensor-row.h"
 #include "run/answer.h"

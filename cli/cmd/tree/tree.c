@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cmd/tree/tree.h"
-#include "part/nothing.h"
+#include "part/shown-names.h"
 #include "part/plan-document.h"
 #include "run/answer.h"
 

@@ -2,9 +2,8 @@
 #ifndef TREE_H
 #define TREE_H
 
+#include "part/shown-names.h"
 #include "part/shown-modules.h"
-#include "part/fold.h"
-#include "part/mixer.h"
 #include "part/tensor-row.h"
 
 /*

@@ -1,9 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FOLD_H
-#define FOLD_H
+#ifndef PART_SHOWN_NAMES_H
+#define PART_SHOWN_NAMES_H
 
 #include "front/command.h"
 #include "part/value-text.h"
+#include "render/shape.h"
+
+/*
+ * A hash of several things, for finding those that may be equal: its user compares
+ * them as well. What is hashed comes from files, so each table has a seed of its own and
+ * no file can aim at a slot.
+ */
+struct mixer {
+	uint64_t seed, factor;
+};
+
+struct mixer mixer_new(void);
+
+static inline uint64_t mix(const struct mixer *mixer, uint64_t hash, uint64_t word)
+{
+	__extension__ unsigned __int128 product =
+		(unsigned __int128)(hash ^ word ^ mixer->seed) * mixer->factor;
+	return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+uint64_t mix_text(const struct mixer *mixer, uint64_t hash, struct text text);
 
 /*
  * Writing many names as one. "layers.0.w" to "layers.31.w" are "layers.{0-31}.w";
@@ -58,5 +79,33 @@ struct folded folding_at(const struct folding *folding, size_t index);
  * until the next call. */
 struct text folding_name(struct folding *folding, size_t index);
 bool folding_failed(const struct folding *folding);
+
+/* The names most like one that was not found, best first. One look at each name. */
+enum { SIMILAR_MAX = 5 };
+
+struct similar {
+	struct text word;
+	size_t count;
+	struct {
+		uint32_t name, score;
+	} best[SIMILAR_MAX];
+};
+
+void similar_init(struct similar *similar, struct text word);
+void similar_try(struct similar *similar, uint32_t name, struct text text);
+
+/* What was selected from. */
+enum nameable {
+	NAMEABLE_TENSORS,
+	NAMEABLE_VALUES,
+	NAMEABLE_MODULES,
+};
+
+/*
+ * Notes that the selectors of this run match none of these: which selectors, what the
+ * names begin with, and the pattern that would match if only the beginning is missing.
+ * Looks once at each name, twice where there is something to try.
+ */
+void tell_nothing(struct run *run, enum nameable of);
 
 #endif

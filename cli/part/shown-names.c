@@ -1,17 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes many names as one. Which names are alike in everything else is the caller's to
- * say.
+ * Many names as one, names that resemble each other, and what exists where nothing matches.
  */
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
-#include "run/answer.h"
-#include "part/fold.h"
-#include "part/mixer.h"
+#include "part/shown-names.h"
 #include "part/tensor-row.h"
+#include "run/answer.h"
+
+/* ---- Seeds hashes and mixes texts into them ---- */
+
+struct mixer mixer_new(void)
+{
+	struct mixer mixer = { 0, 0x9e3779b97f4a7c15u };
+
+	/* Where the system has no random numbers at hand, only speed is at stake. */
+	if (getrandom(&mixer, sizeof mixer, GRND_NONBLOCK) < 0)
+		mixer.seed = (uint64_t)(uintptr_t)&mixer;
+	mixer.factor |= (uint64_t)1 << 63 | 1;
+	return mixer;
+}
+
+uint64_t mix_text(const struct mixer *mixer, uint64_t hash, struct text text)
+{
+	uint64_t word;
+
+	hash = mix(mixer, hash, text.size);
+	for (; text.size >= sizeof word;
+		text.data += sizeof word, text.size -= sizeof word) {
+		memcpy(&word, text.data, sizeof word);
+		hash = mix(mixer, hash, word);
+	}
+	word = 0;
+	if (text.size > 0)
+		memcpy(&word, text.data, text.size);
+	return mix(mixer, hash, word);
+}
+
+/*
+ * Writes many names as one. Which names are alike in everything else is the caller's to
+ * say.
+ */
 
 enum {
 	DIGITS_MAX = 9,    /* of a number that may stand in a range */
@@ -457,4 +491,304 @@ struct text folding_name(struct folding *folding, size_t index)
 		name_buffer_append(&folding->other, &length, segment);
 	}
 	return (struct text){ folding->other.data, length };
+}
+
+/*
+ * Finds names that resemble each other: the same end, one within the other, or few
+ * changed characters.
+ */
+
+enum {
+	EDITS_MAX = 4,
+	WORD_MAX = 256, /* longer ones are compared by their ends only */
+	SCORE_NONE = 1000,
+	SCORE_INSIDE = 2, /* between one edit and three */
+};
+
+void similar_init(struct similar *similar, struct text word)
+{
+	*similar = (struct similar){ .word = word };
+}
+
+static bool ends_with(struct text text, struct text end)
+{
+	return end.size < text.size && text.data[text.size - end.size - 1] == '.' &&
+	       memcmp(text.data + text.size - end.size, end.data, end.size) == 0;
+}
+
+/* Edits within a band of EDITS_MAX around the diagonal: linear in the length. */
+static uint32_t edits(struct text a, struct text b)
+{
+	enum { BAND = 2 * EDITS_MAX + 1 };
+	uint32_t row[BAND + 2], least;
+
+	if (a.size > WORD_MAX || b.size > WORD_MAX || a.size > b.size + EDITS_MAX ||
+		b.size > a.size + EDITS_MAX)
+		return SCORE_NONE;
+	/* row[k] is the distance of a's first i and b's first i + k - EDITS_MAX - 1. */
+	for (uint32_t k = 0; k < BAND + 2; k++)
+		row[k] = k > EDITS_MAX && k <= BAND ? k - EDITS_MAX - 1 : SCORE_NONE;
+	for (size_t i = 1; i <= a.size; i++) {
+		least = SCORE_NONE;
+		for (uint32_t k = 1; k <= BAND; k++) {
+			size_t shifted = i + k; /* j = shifted - EDITS_MAX - 1 */
+			uint32_t best = SCORE_NONE;
+			if (shifted < EDITS_MAX + 1 || shifted - EDITS_MAX - 1 > b.size) {
+				row[k] = SCORE_NONE;
+				continue;
+			}
+			if (shifted > EDITS_MAX + 1)
+				best = row[k] +
+				       (a.data[i - 1] != b.data[shifted - EDITS_MAX - 2]);
+			if (row[k + 1] + 1 < best)
+				best = row[k + 1] + 1;
+			if (row[k - 1] + 1 < best && shifted > EDITS_MAX + 1)
+				best = row[k - 1] + 1;
+			row[k] = best;
+			if (best < least)
+				least = best;
+		}
+		if (least > EDITS_MAX)
+			return SCORE_NONE;
+	}
+	return row[b.size + EDITS_MAX + 1 - a.size];
+}
+
+/* The last segments of a text, as many as the word has. */
+static struct text tail(struct text text, struct text word)
+{
+	size_t dots = 0, begin = text.size;
+
+	for (size_t i = 0; i < word.size; i++)
+		dots += word.data[i] == '.';
+	while (begin > 0 && (text.data[begin - 1] != '.' || dots-- > 0))
+		begin--;
+	return (struct text){ text.data + begin, text.size - begin };
+}
+
+static uint32_t score(struct text word, struct text text)
+{
+	uint32_t distance, tail_distance;
+	struct text end;
+
+	if (word.size == 0)
+		return SCORE_NONE;
+	if (ends_with(text, word) || ends_with(word, text))
+		return 0;
+	distance = edits(word, text);
+	end = tail(text, word);
+	tail_distance = end.size < text.size ? edits(word, end) + 1 : SCORE_NONE;
+	if (tail_distance < distance)
+		distance = tail_distance;
+	if (distance * 2 > word.size)
+		distance = SCORE_NONE;
+	if (distance > SCORE_INSIDE && word.size >= 3 && word.size < text.size &&
+		memmem(text.data, text.size, word.data, word.size) != NULL)
+		return SCORE_INSIDE;
+	return distance;
+}
+
+void similar_try(struct similar *similar, uint32_t name, struct text text)
+{
+	uint32_t found = score(similar->word, text);
+	size_t place = similar->count;
+
+	if (found > EDITS_MAX)
+		return;
+	while (place > 0 && similar->best[place - 1].score > found)
+		place--;
+	if (place == SIMILAR_MAX)
+		return;
+	if (similar->count < SIMILAR_MAX)
+		similar->count++;
+	memmove(&similar->best[place + 1], &similar->best[place],
+		(similar->count - place - 1) * sizeof similar->best[0]);
+	similar->best[place].name = name;
+	similar->best[place].score = found;
+}
+
+/* ---- Says what was asked for and what there is, where nothing matches ---- */
+
+enum { ASKED_ROOM = 240, BEGINNINGS = 4, BEGINNING_ROOM = 40 };
+
+static const char *const WORDS_OF[] = { "tensor", "value", "module" };
+
+/* ---- names ---- */
+
+static size_t name_count(const struct run *run, enum nameable of)
+{
+	switch (of) {
+	case NAMEABLE_TENSORS:
+		return fsdp_tensor_count(run->checkpoint);
+	case NAMEABLE_VALUES:
+		return fsdp_value_count(run->checkpoint);
+	case NAMEABLE_MODULES:
+		break;
+	}
+	return fsdp_module_count(run->checkpoint);
+}
+
+static struct text name_at(
+	const struct run *run, struct name_buffer *buffer, enum nameable of, uint32_t i)
+{
+	struct fsdp_tensor tensor;
+	struct fsdp_value value;
+	struct fsdp_module module;
+
+	switch (of) {
+	case NAMEABLE_TENSORS:
+		tensor = fsdp_tensor(run->checkpoint, i);
+		return tensor_shown_name(run, buffer, &tensor);
+	case NAMEABLE_VALUES:
+		value = fsdp_value(run->checkpoint, i);
+		return entry_shown_name(run, buffer, &value);
+	case NAMEABLE_MODULES:
+		break;
+	}
+	module = fsdp_module(run->checkpoint, i);
+	return name_text(buffer, run->checkpoint,
+		run->common->raw ? module.raw_name : module.name);
+}
+
+/* ---- what was asked for ---- */
+
+/* A text that is cut where it is long. */
+struct asked {
+	char text[ASKED_ROOM];
+	size_t used;
+};
+
+__attribute__((format(printf, 2, 3))) static void add(
+	struct asked *asked, const char *format, ...)
+{
+	size_t room = sizeof asked->text - asked->used;
+	va_list arguments;
+	int size;
+
+	va_start(arguments, format);
+	size = vsnprintf(asked->text + asked->used, room, format, arguments);
+	va_end(arguments);
+	if (size > 0)
+		asked->used += (size_t)size < room ? (size_t)size : room - 1;
+}
+
+static void add_list(struct asked *asked, const char *option, const struct texts *list)
+{
+	for (size_t i = 0; i < list->count; i++)
+		add(asked, "%s%s '%s'", asked->used > 0 ? " " : "", option,
+			list->items[i]);
+}
+
+static void add_words(struct asked *asked, const char *option, const struct texts *list)
+{
+	for (size_t i = 0; i < list->count; i++)
+		add(asked, "%s%s%s",
+			i > 0             ? ","
+			: asked->used > 0 ? " "
+					  : "",
+			i > 0 ? "" : option, list->items[i]);
+}
+
+static void add_asked(struct asked *asked, const struct select_options *select)
+{
+	add_list(asked, "-g", &select->globs);
+	add_list(asked, "-e", &select->regexes);
+	add_words(asked, "--dtype=", &select->dtypes);
+	add_words(asked, "--role=", &select->roles);
+	if (select->ranks != NULL)
+		add(asked, "%s--rank=%s", asked->used > 0 ? " " : "", select->ranks);
+	add_list(asked, "--file", &select->files);
+	if (select->min_bytes != UINT64_MAX)
+		add(asked, "%s--min-bytes=%" PRIu64, asked->used > 0 ? " " : "",
+			select->min_bytes);
+	if (select->max_bytes != UINT64_MAX)
+		add(asked, "%s--max-bytes=%" PRIu64, asked->used > 0 ? " " : "",
+			select->max_bytes);
+}
+
+/* ---- what there is ---- */
+
+/* "; names begin with model., optim." Names are in order, so those that begin alike
+ * mostly follow each other. */
+static void add_beginnings(struct asked *asked, struct run *run,
+	struct name_buffer *buffer, enum nameable of)
+{
+	char last[BEGINNING_ROOM + 1] = "";
+	size_t count = name_count(run, of), found = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct text name = name_at(run, buffer, of, i);
+		size_t size = 0;
+		while (size < name.size && name.data[size] != '.')
+			size++;
+		if (size == name.size || size >= BEGINNING_ROOM ||
+			(strlen(last) == size && memcmp(last, name.data, size) == 0))
+			continue;
+		memcpy(last, name.data, size);
+		last[size] = '\0';
+		if (found == BEGINNINGS) {
+			add(asked, ", ...");
+			return;
+		}
+		add(asked, "%s%s.", found++ == 0 ? "; names begin with " : ", ", last);
+	}
+}
+
+/* ---- what to try ---- */
+
+static bool some_name_matches(
+	struct run *run, struct name_buffer *buffer, enum nameable of, const char *glob)
+{
+	struct select_options options = { .min_bytes = UINT64_MAX,
+		.max_bytes = UINT64_MAX,
+		.depth = -1,
+		.head = -1,
+		.globs = { &glob, 1 } };
+	size_t count = name_count(run, of);
+	struct selection *selection;
+	char *message = NULL;
+	bool some = false;
+
+	if (!selection_new(&options, &selection, &message)) {
+		free(message);
+		return false;
+	}
+	for (uint32_t i = 0; i < count && !some; i++)
+		some = selection_takes_name(
+			selection, span_of_text(name_at(run, buffer, of, i)));
+	selection_free(selection);
+	return some;
+}
+
+/* "; patterns match whole names: try '**.layers.0.**'", if that is all that is missing. */
+static void add_hint(struct asked *asked, struct run *run, struct name_buffer *buffer,
+	enum nameable of)
+{
+	const struct texts *globs = &run->select->globs;
+	const char *glob = globs->count == 1 ? globs->items[0] : "";
+	size_t size = strlen(glob);
+	char *longer = NULL;
+
+	if (size == 0 || glob[0] == '!' || strncmp(glob, "**", 2) == 0)
+		return;
+	if (asprintf(&longer, "**.%s%s", glob, glob[size - 1] == '*' ? "" : ".**") < 0)
+		return;
+	if (some_name_matches(run, buffer, of, longer))
+		add(asked, "; patterns match whole names: try '%s'", longer);
+	free(longer);
+}
+
+void tell_nothing(struct run *run, enum nameable of)
+{
+	size_t count = name_count(run, of);
+	struct name_buffer buffer = { 0 };
+	struct asked asked = { .used = 0 }, beginnings = { .used = 0 },
+		     hint = { .used = 0 };
+
+	add_asked(&asked, run->select);
+	add_beginnings(&beginnings, run, &buffer, of);
+	add_hint(&hint, run, &buffer, of);
+	run_note(run, "nothing matches %s (%zu %s%s%s)%s", asked.text, count,
+		WORDS_OF[of], count == 1 ? "" : "s", beginnings.text, hint.text);
+	name_buffer_done(&buffer);
 }
