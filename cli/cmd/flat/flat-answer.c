@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cmd/flat/flat-answer.h"
-#include "part/units.h"
+#include "part/modules.h"
 
 enum { RANGE_SIZE = 48, RANKS_TEXT = 64 };
 

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "cmd/fqns/fqns.h"
+#include "part/modules.h"
 #include "part/shown-names.h"
-#include "part/units.h"
 #include "run/answer.h"
 
 static struct text write_key(struct map *map, struct name_buffer *buffer, uint32_t index)

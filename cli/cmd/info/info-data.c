@@ -6,8 +6,8 @@
 
 #include "cmd/info/info.h"
 #include "cmd/info/waste-table.h"
+#include "part/modules.h"
 #include "part/tensor-row.h"
-#include "part/units.h"
 
 #define FORMAT struct fsdp_format
 static const struct record format_record = OBJECT_RECORD(FORMAT, NULL,

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cmd/info/info.h"
-#include "part/units.h"
+#include "part/modules.h"
 #include "part/value-text.h"
 #include "run/collected.h"
 

@@ -11,8 +11,8 @@
 #include <fsdp/analysis.h>
 
 #include "cmd/report/report.h"
+#include "part/modules.h"
 #include "part/tensor-row.h"
-#include "part/units.h"
 
 enum { RANKS_SHOWN = COLUMNS_MAX - 2, NAME_ROOM = 24 };
 

@@ -4,7 +4,7 @@
  * values.
  */
 #include "cmd/show/show.h"
-#include "part/units.h"
+#include "part/modules.h"
 #include "part/value-text.h"
 #include "run/answer.h"
 

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "cmd/show/show.h"
+#include "part/modules.h"
 #include "part/tensor-row.h"
-#include "part/units.h"
 #include "run/answer.h"
 
 /* ---- what is in it ---- */

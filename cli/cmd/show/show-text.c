@@ -8,7 +8,7 @@
 
 #include "cmd/show/picture.h"
 #include "cmd/show/show.h"
-#include "part/units.h"
+#include "part/modules.h"
 #include "part/value-text.h"
 #include "run/answer.h"
 

@@ -11,7 +11,7 @@
 /* What of a name stands behind that of the shown visit above. */
 static struct text below_parent(struct tree *tree, struct text name, size_t index)
 {
-	const struct shown *shown = &tree->modules.shown[index];
+	const struct shown_visit *shown = &tree->modules.shown[index];
 	struct text parent;
 
 	if (shown->parent == FSDP_NONE)
@@ -35,7 +35,7 @@ static struct text own_name(struct tree *tree, struct name_buffer *buffer, size_
 
 /* What of a module must be equal: what is shown of it. Sizes of own tensors are not, so
  * that q_proj and k_proj of a grouped attention are one line; their number is. */
-static uint64_t hash_module(struct tree *tree, const struct shown *shown)
+static uint64_t hash_module(struct tree *tree, const struct shown_visit *shown)
 {
 	const struct fsdp_checkpoint *checkpoint = tree->run->checkpoint;
 	const struct mixer *mixer = &tree->mixer;
@@ -81,7 +81,8 @@ static bool hash_all(struct tree *tree)
 	return true;
 }
 
-static bool same_module(struct tree *tree, const struct shown *a, const struct shown *b)
+static bool same_module(
+	struct tree *tree, const struct shown_visit *a, const struct shown_visit *b)
 {
 	struct fsdp_module left = module_at(&tree->modules, a->module);
 	struct fsdp_module right = module_at(&tree->modules, b->module);
@@ -101,8 +102,8 @@ static bool same_below(struct tree *tree, uint32_t a, uint32_t b)
 	if (tree->modules.shown[b].end - b != size)
 		return false;
 	for (uint32_t i = 0; i < size; i++) {
-		const struct shown *left = &tree->modules.shown[a + i],
-				   *right = &tree->modules.shown[b + i];
+		const struct shown_visit *left = &tree->modules.shown[a + i],
+					 *right = &tree->modules.shown[b + i];
 		if (left->depth != right->depth ||
 			tree->hashes[a + i] != tree->hashes[b + i] ||
 			!same_module(tree, left, right))
@@ -156,7 +157,7 @@ void tree_fold(struct tree *tree, uint32_t first)
 
 static struct text folded_name(struct tree *tree, size_t index, struct text *ret_leaf)
 {
-	const struct shown *shown = &tree->modules.shown[index];
+	const struct shown_visit *shown = &tree->modules.shown[index];
 	struct name_buffer *buffer = &tree->buffers.module;
 	size_t length = 0, above;
 

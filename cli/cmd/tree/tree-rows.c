@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "cmd/tree/tree.h"
-#include "part/units.h"
+#include "part/modules.h"
 #include "run/answer.h"
 
 /* A row of the tree. Its context is the row_context of the tree. */
@@ -147,7 +147,7 @@ const char *const tree_heads[] = { "PARAMS", "BYTES", "SHARE", "PER RANK", NULL 
 static void emit_module(struct tree *tree, const struct record_table *table, size_t index,
 	struct text name, struct text leaf)
 {
-	const struct shown *shown = &tree->modules.shown[index];
+	const struct shown_visit *shown = &tree->modules.shown[index];
 	struct fsdp_module module = module_at(&tree->modules, shown->module);
 	struct sums sums = module_tree_sums(&tree->modules, index);
 	const struct shown_module row = {
@@ -189,7 +189,7 @@ static void emit_module(struct tree *tree, const struct record_table *table, siz
 static void emit_params(struct tree *tree, size_t index, struct text module_shown)
 {
 	const struct fsdp_checkpoint *checkpoint = tree->run->checkpoint;
-	const struct shown *shown = &tree->modules.shown[index];
+	const struct shown_visit *shown = &tree->modules.shown[index];
 	struct fsdp_module module = module_at(&tree->modules, shown->module);
 
 	for (uint32_t i = 0; i < module.tensor_count; i++) {

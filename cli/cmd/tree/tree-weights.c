@@ -17,7 +17,7 @@ static bool is_shown(const struct fsdp_tensor *tensor)
 }
 
 /* Whether tensors stand below the module, or -d cuts them off. */
-static bool shows_tensors(const struct tree *tree, const struct shown *shown)
+static bool shows_tensors(const struct tree *tree, const struct shown_visit *shown)
 {
 	int64_t limit = tree->run->select->depth;
 
@@ -28,7 +28,7 @@ static bool shows_tensors(const struct tree *tree, const struct shown *shown)
 static uint64_t own_weight(const struct tree *tree, size_t index, uint64_t total)
 {
 	const struct fsdp_checkpoint *checkpoint = tree->run->checkpoint;
-	const struct shown *shown = &tree->modules.shown[index];
+	const struct shown_visit *shown = &tree->modules.shown[index];
 	struct fsdp_module module = module_at(&tree->modules, shown->module);
 	uint64_t below = 0;
 
@@ -42,7 +42,7 @@ static uint64_t own_weight(const struct tree *tree, size_t index, uint64_t total
 	return total > below ? total - below : 0;
 }
 
-static void emit_tensors(struct tree *tree, const struct shown *shown)
+static void emit_tensors(struct tree *tree, const struct shown_visit *shown)
 {
 	const struct fsdp_checkpoint *checkpoint = tree->run->checkpoint;
 	struct fsdp_module module = module_at(&tree->modules, shown->module);
@@ -66,7 +66,7 @@ static void emit_tensors(struct tree *tree, const struct shown *shown)
 void tree_weigh(struct tree *tree)
 {
 	for (size_t i = 0; i < tree->modules.shown_count; i++) {
-		const struct shown *shown = &tree->modules.shown[i];
+		const struct shown_visit *shown = &tree->modules.shown[i];
 		struct weighed part = { .depth = shown->depth,
 			.total = module_tree_sums(&tree->modules, i).bytes };
 

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "cmd/tree/tree.h"
+#include "part/modules.h"
 #include "part/shown-names.h"
-#include "part/plan-document.h"
 #include "run/answer.h"
 
 static const char *const STYLES[] = { "default", "torch", NULL };

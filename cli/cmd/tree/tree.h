@@ -2,12 +2,12 @@
 #ifndef TREE_H
 #define TREE_H
 
+#include "part/modules.h"
 #include "part/shown-names.h"
-#include "part/shown-modules.h"
 #include "part/tensor-row.h"
 
 /*
- * What `tree` shows: the visits that part/shown-modules.c chooses. tree-fold.c joins
+ * What `tree` shows: the visits that part/modules.c chooses. tree-fold.c joins
  * siblings, tree-rows.c describes each, tree-torch.c writes PyTorch's own form.
  */
 struct tree_options {

@@ -1,11 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SHOWN_MODULES_H
-#define SHOWN_MODULES_H
+#ifndef PART_MODULES_H
+#define PART_MODULES_H
 
 #include <fsdp/analysis.h>
 
 #include "front/select.h"
 #include "part/tensor-row.h"
+
+/* The objects *unit* and *mesh* of the machine outputs. Their context is a struct
+ * row_context. The second mesh has `ranks`. */
+extern const struct record unit_record;                    /* struct fsdp_unit */
+extern const struct record mesh_record, mesh_ranks_record; /* struct fsdp_mesh */
+
+/* For MADE_AT. */
+const void *find_mesh(struct subject of, size_t mesh, void *room);
+
+/* "dp_replicate=2 x dp_shard=4", or "2x4" without names, into an open line. */
+void mesh_line(struct run *run, uint32_t mesh);
+
+/* Whether it is a wrapper that is not shown: the module in it is, which comes next. */
+bool wrapper_is_folded(const struct run *run, uint32_t module);
 
 /*
  * The visits of modules that are shown, in pre-order, each with the index of the one it
@@ -14,7 +28,7 @@
  */
 
 /* A visit that is shown. Indices are of this list. */
-struct shown {
+struct shown_visit {
 	uint32_t module;
 	uint32_t parent; /* FSDP_NONE: none */
 	uint32_t depth;
@@ -47,9 +61,9 @@ struct module_tree {
 
 	size_t module_count;
 	bool *kept;       /* by module: selected, or something below it is */
-	uint32_t *marks;  /* by module: as in struct shown */
+	uint32_t *marks;  /* by module: as in struct shown_visit */
 	uint32_t *places; /* by module: index of a shown visit, NOT_SHOWN or CUT_OFF */
-	struct shown *shown;
+	struct shown_visit *shown;
 	size_t shown_count;
 	uint32_t deepest;
 	struct sums *sums; /* by shown visit; NULL: neither of them was wanted */
@@ -68,7 +82,8 @@ static inline struct fsdp_module module_at(const struct module_tree *tree, uint3
 }
 
 /* The mark of a visit that is shown. */
-enum mark module_tree_mark(const struct module_tree *tree, const struct shown *shown);
+enum mark module_tree_mark(
+	const struct module_tree *tree, const struct shown_visit *shown);
 
 /* "FULLY SHARDED", with what makes it a guess; NULL: it has no mark. */
 const char *module_mark_text(enum mark mark);
@@ -79,5 +94,15 @@ struct text module_tree_name(
 
 /* What is shown of a visit: the sums of those that were folded into it, too. */
 struct sums module_tree_sums(const struct module_tree *tree, size_t index);
+
+/*
+ * Writes what is known of modules and units as a sharding plan (fsdp-inspect-plan(5)), if
+ * that was asked for. Only of what --units-from was named for: an exported plan says more
+ * than a checkpoint that was opened with it. Before run_begin. False: it was refused.
+ */
+bool plan_document_check(struct run *run);
+
+/* After run_begin. */
+void plan_document_write(struct run *run, struct row_buffers *buffers);
 
 #endif
