@@ -7,9 +7,7 @@
 #include <string.h>
 
 #include "cmd/audit/judging.h"
-#include "part/judged-failures.h"
-#include "part/passes.h"
-#include "part/weight-sets.h"
+#include "part/audit-run.h"
 #include "run/answer.h"
 #include "run/catalogue.h"
 #include "run/collected.h"

@@ -14,7 +14,7 @@
 
 #include "cmd/export/export.h"
 #include "front/slip.h"
-#include "part/judged-failures.h"
+#include "part/audit-run.h"
 #include "part/shown-names.h"
 #include "part/tensor-reading.h"
 #include "part/typed-names.h"

@@ -10,10 +10,8 @@
 #include <fsdp/elements.h>
 
 #include "cmd/export/export.h"
-#include "part/judged-failures.h"
-#include "part/passes.h"
+#include "part/audit-run.h"
 #include "part/value-text.h"
-#include "part/weight-sets.h"
 #include "run/answer.h"
 #include "run/catalogue.h"
 #include "run/collected.h"

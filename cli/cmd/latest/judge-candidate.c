@@ -8,11 +8,9 @@
 #include <sys/stat.h>
 
 #include "cmd/latest/latest.h"
-#include "part/judged-failures.h"
-#include "part/passes.h"
+#include "part/audit-run.h"
 #include "part/tensor-row.h"
 #include "part/value-text.h"
-#include "part/weight-sets.h"
 #include "run/answer.h"
 
 enum { WHY_MOST = 200 };

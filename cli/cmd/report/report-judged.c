@@ -5,9 +5,7 @@
 #include <string.h>
 
 #include "cmd/report/report.h"
-#include "part/judged-failures.h"
-#include "part/passes.h"
-#include "part/weight-sets.h"
+#include "part/audit-run.h"
 #include "run/collected.h"
 
 /* Rules that no deeper look would judge either. */

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PASSES_H
-#define PASSES_H
+#ifndef PART_AUDIT_RUN_H
+#define PART_AUDIT_RUN_H
 
 #include <fsdp/audit.h>
 #include <fsdp/verify.h>
 
 #include "front/command.h"
+
+/* Turns those failures of run->collected, from run->first on, that are judgements on the
+ * checkpoint at run->path into findings. run->checkpoint may be NULL. */
+void judged_failures_take(struct run *run);
 
 /*
  * What the library does to judge one checkpoint: a pass over its bytes, and an audit of
@@ -21,5 +25,11 @@ struct passes {
 bool passes_run(struct passes *passes, struct run *run, enum fsdp_level level,
 	const char *manifest, struct fsdp_error **ret_error);
 void passes_done(struct passes *passes);
+
+/* Finds sets of weights beside each other in the folder of the run, and in those that were
+ * entered from there, that differ (FI1012): each loader takes one and says nothing of the
+ * others. `data`: compares their bytes. `others`: judges models beside the one that was
+ * opened, too, a critic beside its actor. False: out of memory. */
+bool judge_sets(struct run *run, bool data, bool others);
 
 #endif

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Judges several sets of weights in one folder.
+ * Runs the checks of the library over one checkpoint or over several sets of weights in a folder, and
+ * makes findings of failures that mean a bad file.
  */
-#include "part/weight-sets.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,8 +10,224 @@
 
 #include <fsdp/loaders.h>
 
+#include "part/audit-run.h"
+#include "part/value-text.h"
 #include "run/answer.h"
+#include "run/catalogue.h"
 #include "run/collected.h"
+#include "run/progress.h"
+
+/*
+ * Makes findings of the failures that are judgements: those of a file that is so bad that
+ * nothing behind it can be read, and not those of what could not be judged.
+ */
+
+static const struct fsdp_rule *judged_by(const struct failure *failure)
+{
+	const struct fsdp_rule *rule =
+		failure->rule != NULL ? fsdp_rule_find(failure->rule) : NULL;
+
+	return rule != NULL && !rule_is_limit(rule) ? rule : NULL;
+}
+
+/* The path under the root of what was typed, as findings have it. */
+static struct text path_under(struct text path, const char *typed)
+{
+	size_t size = strlen(typed);
+
+	while (size > 1 && typed[size - 1] == '/')
+		size--;
+	if (path.data != NULL && path.size > size + 1 &&
+		memcmp(path.data, typed, size) == 0 && path.data[size] == '/') {
+		while (size < path.size && path.data[size] == '/')
+			size++;
+		return (struct text){ path.data + size, path.size - size };
+	}
+	if (path.data != NULL && text_is(path, text_of(typed)))
+		return path_is_folder(typed) ? (struct text){ 0 } : text_last(path, '/');
+	return path;
+}
+
+static bool was_found(const struct run *run, const char *rule, struct text file)
+{
+	const struct collected *collected = run->collected;
+
+	for (size_t i = run->first.finding; i < collected->finding_count; i++)
+		if (strcmp(collected->findings[i].rule, rule) == 0 &&
+			text_is(collected->findings[i].file, file))
+			return true;
+	return false;
+}
+
+/* The names that an index has of a file which could not be read. */
+static void add_unread(
+	const struct fsdp_checkpoint *checkpoint, struct fsdp_finding *finding)
+{
+	size_t count = checkpoint != NULL ? fsdp_unread_count(checkpoint) : 0;
+
+	for (size_t i = 0; i < count; i++) {
+		struct fsdp_unread unread = fsdp_unread(checkpoint, i);
+
+		if (!text_is(text_of_span(unread.file), text_of_span(finding->file)))
+			continue;
+		finding->affected = unread.names;
+		finding->affected_kept = unread.kept;
+		finding->affected_count = unread.count;
+	}
+}
+
+static void find_failure(
+	struct run *run, const struct failure *failure, const struct fsdp_rule *rule)
+{
+	struct text file = path_under(failure->path, run->path);
+
+	struct fsdp_finding finding = {
+		.rule = rule,
+		.severity = FSDP_ERROR,
+		.file = span_of_text(file),
+		.member = span_of_text(failure->member),
+		.offset = failure->offset,
+		.length = FSDP_UNKNOWN,
+		.rank = FSDP_NONE,
+		.lost_bytes = FSDP_UNKNOWN,
+		.message = span_of_text(failure->message),
+		.next = span_of_text(failure->hint),
+	};
+
+	if (was_found(run, rule->id, file))
+		return;
+	add_unread(run->checkpoint, &finding);
+	collected_found(run->collected, &finding, run->input, true);
+}
+
+void judged_failures_take(struct run *run)
+{
+	struct collected *collected = run->collected;
+	size_t kept = run->first.failure;
+
+	for (size_t i = kept; i < collected->failure_count; i++) {
+		struct failure failure = collected->failures[i];
+		const struct fsdp_rule *rule = judged_by(&failure);
+
+		if (rule != NULL)
+			find_failure(run, &failure, rule);
+		else
+			collected->failures[kept++] = failure;
+	}
+	collected->failure_count = kept;
+}
+
+/* ---- Runs the passes of the library over one checkpoint ---- */
+
+/* ---- bytes ---- */
+
+static void add_omitted(struct run *run, struct fsdp_omitted omitted)
+{
+	collected_omitted(run->collected, &omitted, run->input, true);
+}
+
+static void tell_progress(void *context, uint64_t done_bytes, uint64_t total_bytes)
+{
+	struct fsdp_recording_progress *progress = context;
+
+	__atomic_store_n(&progress->size, total_bytes, __ATOMIC_RELAXED);
+	__atomic_store_n(&progress->read, done_bytes, __ATOMIC_RELAXED);
+}
+
+/* A ceiling that was reached leaves the rest to be judged. */
+static bool run_verify(struct passes *passes, struct run *run, enum fsdp_level level,
+	const char *manifest, struct fsdp_error **ret_error)
+{
+	struct fsdp_recording_progress progress = { 0 };
+	struct fsdp_verify_options options = {
+		.size = sizeof options,
+		.level = level,
+		.jobs = jobs_wanted(run->common),
+		.manifest_path = manifest,
+		.progress = tell_progress,
+		.progress_context = &progress,
+		.part = run->common->part_number,
+		.parts = level >= FSDP_LEVEL_DATA ? run->common->part_count : 0,
+	};
+	struct fsdp_error *error = NULL;
+	bool good;
+
+	if (level > FSDP_LEVEL_HEADERS)
+		progress_begin(run->common, &progress);
+	good = fsdp_verify_new(run->checkpoint, &options, &passes->verify, &error);
+	if (level > FSDP_LEVEL_HEADERS)
+		progress_end();
+	if (good) {
+		passes->scope = fsdp_verify_scope(passes->verify);
+		for (size_t i = 0; i < fsdp_verify_omitted_count(passes->verify); i++)
+			add_omitted(run, fsdp_verify_omitted(passes->verify, i));
+		return true;
+	}
+	if (error == NULL || fsdp_error_code(error) != FSDP_ERROR_LIMIT) {
+		*ret_error = error;
+		return false;
+	}
+	collected_error(run->collected, error, run->input);
+	fsdp_error_free(error);
+	return true;
+}
+
+/* ---- facts ---- */
+
+/* What was not read was not judged, whatever was asked for. */
+static enum fsdp_level level_reached(const struct passes *passes, enum fsdp_level level)
+{
+	if (level <= FSDP_LEVEL_HEADERS)
+		return level;
+	if (passes->verify == NULL ||
+		(passes->scope.bytes_read == 0 && passes->scope.bytes > 0))
+		return FSDP_LEVEL_HEADERS;
+	return passes->scope.level;
+}
+
+static bool audit_facts(struct passes *passes, struct run *run, enum fsdp_level level,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_audit_options options = {
+		.size = sizeof options,
+		.level = level_reached(passes, level),
+		.verify = passes->verify,
+		.limits = run->limits,
+		.limit_count = run->limit_count,
+		.path = answer_place(run),
+	};
+
+	if (!fsdp_audit_new(run->checkpoint, &options, &passes->audit, ret_error))
+		return false;
+	for (size_t i = 0; i < fsdp_audit_finding_count(passes->audit); i++)
+		collected_found(run->collected, fsdp_audit_finding(passes->audit, i),
+			run->input, true);
+	for (size_t i = 0; i < fsdp_omitted_count(run->checkpoint); i++)
+		add_omitted(run, fsdp_omitted(run->checkpoint, i));
+	for (size_t i = 0; i < fsdp_audit_omitted_count(passes->audit); i++)
+		add_omitted(run, fsdp_audit_omitted(passes->audit, i));
+	return true;
+}
+
+bool passes_run(struct passes *passes, struct run *run, enum fsdp_level level,
+	const char *manifest, struct fsdp_error **ret_error)
+{
+	bool good = level < FSDP_LEVEL_HEADERS ||
+		    run_verify(passes, run, level, manifest, ret_error);
+
+	if (good && audit_facts(passes, run, level, ret_error))
+		return true;
+	collected_checkpoint(run->collected, run->checkpoint, run->input, true);
+	return false;
+}
+
+void passes_done(struct passes *passes)
+{
+	fsdp_audit_free(passes->audit);
+	fsdp_verify_free(passes->verify);
+}
+
+/* ---- Judges several sets of weights in one folder ---- */
 
 enum { PATH_BYTES = 4096 };
 
