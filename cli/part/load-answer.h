@@ -1,12 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef LOAD_ANSWER_H
-#define LOAD_ANSWER_H
+#ifndef PART_LOAD_ANSWER_H
+#define PART_LOAD_ANSWER_H
 
 #include <fsdp/loaders.h>
 
-#include "part/expectation.h"
-#include "part/loader-choice.h"
 #include "front/command.h"
+#include "front/option.h"
+#include "part/expectation.h"
+#include "render/record.h"
+
+/* Parameters of loaders, as NAME=VALUE was typed for them. */
+struct loader_choices {
+	struct fsdp_load_choice *items; /* values are parts of what was typed */
+	char **names;
+	size_t count;
+};
 
 /* What loaders would do with one checkpoint, as it is shown. Texts are the library's. */
 struct shown_reason {
