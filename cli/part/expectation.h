@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef EXPECTATION_H
-#define EXPECTATION_H
+#ifndef PART_EXPECTATION_H
+#define PART_EXPECTATION_H
 
 #include <fsdp/document.h>
 #include <fsdp/loaders.h>
+#include <fsdp/naming.h>
 
 #include "front/command.h"
+#include "front/option.h"
 #include "part/value-text.h"
 
 /* What --expect or --merged names: a list of names, or another checkpoint or plan. */
@@ -64,5 +66,18 @@ struct expected_list {
 bool expectation_list(
 	const struct expectation *expectation, struct expected_list *ret_list);
 void expected_list_done(struct expected_list *list);
+
+/* What FROM=TO of --rename and NAME=N of --size stand for. All zero is empty. */
+struct typed_names {
+	struct fsdp_rename *renames;
+	struct fsdp_named_size *sizes;
+	size_t rename_count, size_count;
+};
+
+/* *ret_wrong: an option that is neither, or NULL. Texts are borrowed from the options.
+ * False: out of memory. */
+bool typed_names_take(struct typed_names *names, const struct texts *renames,
+	const struct texts *sizes, const char **ret_wrong);
+void typed_names_done(struct typed_names *names);
 
 #endif

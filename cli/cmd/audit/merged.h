@@ -5,7 +5,6 @@
 #include "front/command.h"
 #include "front/select.h"
 #include "part/expectation.h"
-#include "part/typed-names.h"
 
 /* With what --merged is compared. */
 struct merged_options {

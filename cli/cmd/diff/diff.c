@@ -9,8 +9,8 @@
 
 #include "cmd/diff/diff.h"
 #include "front/nearest.h"
+#include "part/expectation.h"
 #include "part/tensor-reading.h"
-#include "part/typed-names.h"
 #include "run/answer.h"
 #include "run/collected.h"
 #include "run/progress.h"
