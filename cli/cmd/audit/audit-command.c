@@ -8,7 +8,7 @@
 #include <fsdp/pickle.h>
 
 #include "cmd/audit/judging.h"
-#include "part/pickled-recording.h"
+#include "part/recordings.h"
 #include "run/answer.h"
 #include "run/collected.h"
 #include "run/findings.h"

@@ -10,7 +10,7 @@
 #include "cmd/info/info.h"
 #include "cmd/info/recording-table.h"
 #include "cmd/info/waste-table.h"
-#include "part/pickled-recording.h"
+#include "part/recordings.h"
 #include "part/tensor-row.h"
 
 static const struct option_row OPTIONS[] = {

@@ -9,7 +9,7 @@
 
 #include "cmd/ls/ls.h"
 #include "part/shown-names.h"
-#include "part/pickled-recording.h"
+#include "part/recordings.h"
 #include "part/tensor-reading.h"
 #include "render/writer.h"
 #include "run/answer.h"

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 #include "cmd/pickle/listing.h"
-#include "part/trace-paths.h"
+#include "part/recordings.h"
 #include "run/answer.h"
 
 #define AT(member) offsetof(struct pickle_options, member)

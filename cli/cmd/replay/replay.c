@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "cmd/replay/checks.h"
-#include "front/select.h"
 #include "cmd/replay/comparison.h"
 #include "cmd/replay/replay.h"
-#include "part/time-lanes.h"
+#include "front/select.h"
+#include "part/recordings.h"
 #include "run/collected.h"
 
 static const char *const BY_WORDS[] = { "type", "rank", "step", "collective", "unit",

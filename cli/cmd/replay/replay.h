@@ -3,7 +3,7 @@
 #define REPLAY_H
 
 #include "cmd/replay/straggler.h"
-#include "part/trace-paths.h"
+#include "part/recordings.h"
 #include "render/record.h"
 #include "run/answer.h"
 

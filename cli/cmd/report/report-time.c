@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cmd/report/report.h"
-#include "part/time-lanes.h"
+#include "part/recordings.h"
 #include "run/collected.h"
 
 /* ---- files ---- */

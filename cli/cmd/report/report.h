@@ -5,8 +5,8 @@
 #include <fsdp/trace.h>
 
 #include "part/load-answer.h"
+#include "part/recordings.h"
 #include "part/tensor-row.h"
-#include "part/trace-paths.h"
 #include "run/answer.h"
 
 /*

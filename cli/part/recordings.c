@@ -1,13 +1,117 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Emits what each rank did, on one clock, for outputs that draw time.
+ * Recordings: which files an option names, pickles that are recordings, and what each rank did on
+ * one clock, for outputs that draw time.
  */
+#include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "front/option.h"
+#include "part/recordings.h"
+#include "part/tensor-row.h"
 #include "run/answer.h"
-#include "part/time-lanes.h"
+#include "run/collected.h"
+
+/* ---- Which files an option means that names a recording or a folder of them ---- */
+
+enum { TRACES_MOST = 10000 };
+
+static bool add_path(struct trace_paths *paths, const char *folder, const char *name)
+{
+	char **items = list_grown(paths->items, paths->count, sizeof *paths->items);
+	const char *slash = folder[strlen(folder) - 1] == '/' ? "" : "/";
+
+	if (items == NULL)
+		return false;
+	paths->items = items;
+	if (name == NULL)
+		items[paths->count] = strdup(folder);
+	else if (asprintf(&items[paths->count], "%s%s%s", folder, slash, name) < 0)
+		items[paths->count] = NULL;
+	return items[paths->count++] != NULL;
+}
+
+static int is_visible(const struct dirent *entry)
+{
+	return *entry->d_name != '.';
+}
+
+bool trace_paths_add(struct trace_paths *paths, const char *path)
+{
+	struct dirent **entries;
+	int count = *path != '\0' ? scandir(path, &entries, is_visible, alphasort) : -1;
+	bool good = true;
+
+	if (count < 0)
+		return add_path(paths, path, NULL);
+	for (int i = 0; i < count; i++) {
+		if (good && paths->count < TRACES_MOST)
+			good = add_path(paths, path, entries[i]->d_name);
+		free(entries[i]);
+	}
+	free(entries);
+	paths->of_folder = true;
+	return good;
+}
+
+void trace_paths_done(struct trace_paths *paths)
+{
+	for (size_t i = 0; i < paths->count; i++)
+		free(paths->items[i]);
+	free(paths->items);
+}
+
+/* ---- What a pickle without tensors is, by the names in it, and which command takes it ---- */
+
+struct pickled_recording pickled_recording_find(
+	const struct run *run, struct name_buffer *buffer)
+{
+	static const char SNAPSHOT[] =
+		"CUDA memory snapshot (torch.cuda.memory._snapshot)";
+	static const char DUMP[] = "dump of the Flight Recorder (NCCL)";
+	static const struct {
+		const char *word, *title, *command;
+	} KNOWN[] = {
+		{ "device_traces", SNAPSHOT, "replay --memory" },
+		{ ".segment_type", SNAPSHOT, "replay --memory" },
+		{ ".collective_seq_id", DUMP, "order" },
+		{ "pg_status.", DUMP, "order" },
+	};
+	enum { LOOKED_AT = 64 };
+	size_t count = fsdp_value_count(run->checkpoint);
+
+	if (fsdp_tensor_count(run->checkpoint) != 0)
+		return (struct pickled_recording){ 0 };
+	for (uint32_t i = 0; i < count && i < LOOKED_AT; i++) {
+		struct fsdp_value value = fsdp_value(run->checkpoint, i);
+		struct text name = entry_shown_name(run, buffer, &value);
+		for (size_t k = 0; k < sizeof KNOWN / sizeof *KNOWN; k++)
+			if (text_is(name, text_of(KNOWN[k].word)) ||
+				(strchr(KNOWN[k].word, '.') != NULL &&
+					memmem(name.data, name.size, KNOWN[k].word,
+						strlen(KNOWN[k].word)) != NULL))
+				return (struct pickled_recording){ KNOWN[k].title,
+					KNOWN[k].command };
+	}
+	return (struct pickled_recording){ 0 };
+}
+
+void pickled_recording_tell(struct run *run)
+{
+	struct name_buffer buffer = { 0 };
+	struct pickled_recording found = pickled_recording_find(run, &buffer);
+
+	run->collected->out_of_memory |= buffer.failed;
+	name_buffer_done(&buffer);
+	if (found.title != NULL)
+		run_note(run, "%s is a %s: fsdp-inspect %s %s", run->path, found.title,
+			found.command, run->path);
+}
+
+/* ---- Emits what each rank did, on one clock, for outputs that draw time ---- */
 
 /* One rank while its lanes are emitted. */
 struct rank_lanes {

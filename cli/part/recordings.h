@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PART_RECORDINGS_H
+#define PART_RECORDINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <fsdp/trace.h>
+
+#include "front/command.h"
+#include "part/value-text.h"
+
+/* What each rank of these traces did: its steps, where it computed, its collectives, those
+ * that nothing hid, and its waits; rank by rank, on one clock; run by run, one behind the
+ * other. A note names ranks that share no collective with the others. Only for outputs that draw
+ * time (out_times); recordings of other kinds are left out. The set must have been read with
+ * options.spans. False: out of memory. */
+bool time_lanes_emit(struct run *run, const struct fsdp_recordings *set);
+
+/* Recordings beside the inputs, which an option names. */
+struct trace_paths {
+	char **items;
+	size_t count;
+	bool of_folder;
+};
+
+/* The files of a folder by name, the first 10,000 of them; anything else is itself. False:
+ * out of memory. */
+bool trace_paths_add(struct trace_paths *paths, const char *path);
+void trace_paths_done(struct trace_paths *paths);
+
+/* A recording that is a pickle, and so opens as a checkpoint without tensors. */
+struct pickled_recording {
+	const char *title;   /* NULL: it is none */
+	const char *command; /* that reads it: "replay --memory" */
+};
+
+/* By the names of the first values of run->checkpoint. Reads nothing. */
+struct pickled_recording pickled_recording_find(
+	const struct run *run, struct name_buffer *buffer);
+
+/* Notes what it is and what to type; nothing if it is none. */
+void pickled_recording_tell(struct run *run);
+
+#endif
