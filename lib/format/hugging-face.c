@@ -19,7 +19,7 @@
 #include "base/num.h"
 #include "base/table.h"
 #include "format/format.h"
-#include "syntax/json-quick.h"
+#include "syntax/json-template.h"
 
 /* Files whose names say how many they are. */
 struct split {

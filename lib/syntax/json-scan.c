@@ -1,15 +1,85 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * JSON byte by byte, and how to pass over it quickly.
+ * JSON as a stream of tokens: strictly or, for traces, leniently.
  *
  * Strings and blanks are passed sixteen bytes at a time. The zero bytes behind the window
  * are neither blank nor part of any token, so every loop over bytes stops there and asks
  * for more; positions and not pointers survive that, for the window slides.
  */
 #include "base/num.h"
-#include "syntax/json-bytes.h"
 #include "syntax/json-internal.h"
 #include "syntax/utf8.h"
+
+enum fetched { FETCHED_SOME, FETCHED_NONE, FETCHED_FAILED };
+
+/* What the readers of JSON share. */
+enum { PEEK_END = -1, PEEK_FAILED = -2 };
+
+/*
+ * A string was read as the value of a member; `at` is behind its quote, which is
+ * *size bytes behind `mark`. Looks whether what follows agrees; if not, the quote
+ * belonged to the text, and *size, `at` and *marks are those of the one that ends it.
+ */
+enum quote { QUOTE_GOOD, QUOTE_BAD, QUOTE_FAILED };
+
+/* More bytes behind those in the window; positions move. */
+static enum fetched json_more(struct fsdp_json_scan *scan)
+{
+	enum { LOOK_BACK = 128 }; /* what a resync looks at before a brace */
+	if (scan->window.ended)
+		return FETCHED_NONE;
+	size_t from = (size_t)fsdp_min(scan->mark, scan->hold);
+	from = from > LOOK_BACK ? from - LOOK_BACK : 0;
+	size_t before = scan->window.size - from;
+	bool good = fsdp_window_more(&scan->window, from, scan->error);
+	scan->at -= from;
+	scan->mark -= from;
+	if (scan->hold != SIZE_MAX)
+		scan->hold -= from;
+	return !good                        ? FETCHED_FAILED
+	       : scan->window.size > before ? FETCHED_SOME
+					    : FETCHED_NONE;
+}
+
+/* The next byte that is not blank, or PEEK_…. */
+static int json_peek_slowly(struct fsdp_json_scan *scan, bool forget)
+{
+	for (;;) {
+		const unsigned char *from = scan->window.bytes + scan->at;
+		scan->at += (size_t)(find_not_blank(from) - from);
+		if (scan->at < scan->window.size)
+			return scan->window.bytes[scan->at];
+		scan->at = scan->window.size;
+		if (forget)
+			scan->mark = scan->at;
+		enum fetched fetched = json_more(scan);
+		if (fetched != FETCHED_SOME)
+			return fetched == FETCHED_NONE ? PEEK_END : PEEK_FAILED;
+	}
+}
+
+static void json_odd(struct fsdp_json_scan *scan, enum fsdp_json_oddity oddity)
+{
+	scan->oddities[oddity]++;
+	scan->oddity_sum++;
+}
+
+void fsdp_json_text_marks(struct fsdp_span text, struct text_marks *marks)
+{
+	*marks = (struct text_marks){ 0 };
+	for (size_t i = 0; i < text.size; i++) {
+		unsigned char c = text.data[i];
+		marks->high |= c & 0x80;
+		marks->control |= c < 0x20;
+		if (c != '\\')
+			continue;
+		marks->escaped = true;
+		/* What is behind the text can be read and is a quote. */
+		size_t escape = escape_size(text.data + i);
+		marks->bad_escape |= escape == 0 || escape > text.size - i;
+		i += escape == 0 ? 1 : escape - 1;
+	}
+}
 
 /* ---- what is next ---- */
 
@@ -27,7 +97,7 @@ static inline int peek(struct fsdp_json_scan *scan, bool forget)
 			return at[1];
 		}
 	}
-	return fsdp_json_peek_slowly(scan, forget);
+	return json_peek_slowly(scan, forget);
 }
 
 static uint64_t offset_of(const struct fsdp_json_scan *scan, size_t position)
@@ -130,7 +200,7 @@ static size_t find_quote(
 		if (size + 6 > there && !scan->window.ended) {
 			if (size > there)
 				size = there;
-			*fetched = fsdp_json_more(scan);
+			*fetched = json_more(scan);
 			if (*fetched == FETCHED_FAILED)
 				return 0;
 			continue;
@@ -168,11 +238,11 @@ static void take_text(struct fsdp_json_scan *scan, struct fsdp_json_token *token
 	if (!scan->lenient)
 		return;
 	if (marks->bad_escape)
-		fsdp_json_odd(scan, FSDP_ODD_BAD_ESCAPE);
+		json_odd(scan, FSDP_ODD_BAD_ESCAPE);
 	if (marks->control)
-		fsdp_json_odd(scan, FSDP_ODD_CONTROL_CHAR);
+		json_odd(scan, FSDP_ODD_CONTROL_CHAR);
 	if (token->not_utf8)
-		fsdp_json_odd(scan, FSDP_ODD_NOT_UTF8);
+		json_odd(scan, FSDP_ODD_NOT_UTF8);
 }
 
 static bool no_text(struct fsdp_json_scan *scan, struct fsdp_json_token *token,
@@ -187,6 +257,9 @@ static bool no_text(struct fsdp_json_scan *scan, struct fsdp_json_token *token,
 				  : "a control byte inside a string");
 }
 
+static enum quote json_check_quote(
+	struct fsdp_json_scan *scan, size_t *size, struct text_marks *marks);
+
 /* `at` is at the opening quote. */
 static inline bool take_string(struct fsdp_json_scan *scan, struct fsdp_json_token *token)
 {
@@ -199,7 +272,7 @@ static inline bool take_string(struct fsdp_json_scan *scan, struct fsdp_json_tok
 		return no_text(scan, token, &marks, fetched);
 	scan->at = scan->mark + size + 1;
 	if (scan->lenient && member) {
-		switch (fsdp_json_check_quote(scan, &size, &marks)) {
+		switch (json_check_quote(scan, &size, &marks)) {
 		case QUOTE_GOOD:
 			break;
 		case QUOTE_BAD:
@@ -244,7 +317,7 @@ static bool take_run(
 			size++;
 		if (scan->mark + size < scan->window.size)
 			break;
-		enum fetched fetched = fsdp_json_more(scan);
+		enum fetched fetched = json_more(scan);
 		if (fetched == FETCHED_FAILED)
 			return false;
 		if (fetched == FETCHED_NONE)
@@ -277,7 +350,7 @@ static bool take_odd_number(struct fsdp_json_scan *scan, struct fsdp_json_token 
 					      !fsdp_decimal_real(token->span, &scratch,
 						      &real, &memory)))
 			return give_up(scan, token, "not a number that JSON knows");
-		fsdp_json_odd(scan, FSDP_ODD_NUMBER);
+		json_odd(scan, FSDP_ODD_NUMBER);
 	}
 	scan->at = scan->mark + size;
 	token->kind = FSDP_SCAN_NUMBER;
@@ -321,7 +394,7 @@ static bool take_word(struct fsdp_json_scan *scan, struct fsdp_json_token *token
 		if (!scan->lenient ||
 			(scan->events_depth != 0 && scan->depth == scan->events_depth))
 			return give_up(scan, token, "a word that JSON does not have");
-		fsdp_json_odd(scan, FSDP_ODD_BARE_WORD);
+		json_odd(scan, FSDP_ODD_BARE_WORD);
 		token->kind = FSDP_SCAN_WORD;
 	}
 	scan->at = scan->mark + size;
@@ -361,7 +434,7 @@ static inline bool take_value(
 		if (scan->at + 1 >= scan->window.size) {
 			/* What is behind the sign decides. */
 			scan->mark = scan->at;
-			if (fsdp_json_more(scan) == FETCHED_FAILED)
+			if (json_more(scan) == FETCHED_FAILED)
 				return false;
 		}
 		if (byte != '.' && is_word_here(scan, byte))
@@ -392,7 +465,7 @@ static bool take_behind_comma(
 {
 	bool object = in_object(scan);
 	if (scan->lenient && byte == (object ? '}' : ']')) {
-		fsdp_json_odd(scan, FSDP_ODD_TRAILING_COMMA);
+		json_odd(scan, FSDP_ODD_TRAILING_COMMA);
 		return take_end(scan, token, byte, "");
 	}
 	scan->next = object ? WANT_KEY : WANT_ELEMENT;
@@ -421,7 +494,7 @@ static inline bool take(struct fsdp_json_scan *scan, struct fsdp_json_token *tok
 			return take_behind_comma(scan, token, peek(scan, true));
 		}
 		if (is_between_events(scan, byte)) {
-			fsdp_json_odd(scan, FSDP_ODD_MISSING_COMMA);
+			json_odd(scan, FSDP_ODD_MISSING_COMMA);
 			return take_value(scan, token, byte);
 		}
 		return take_end(scan, token, byte, "a comma is missing");
@@ -603,4 +676,228 @@ bool fsdp_json_text_is(const struct fsdp_json_token *token, struct fsdp_span tex
 		done += size;
 	}
 	return done == text.size;
+}
+
+/*
+ * Goes on in JSON that is broken: which quote ends a string whose inner quotes are not
+ * escaped, and where the next event begins. Never guesses a value.
+ */
+
+enum {
+	QUOTE_REACH = 64 << 10, /* how far a string is searched for its end */
+	SLACK = 4 << 10,        /* blanks and a key behind what is looked at */
+};
+
+static size_t behind_blanks(struct fsdp_span text, size_t at)
+{
+	while (at < text.size && (text.data[at] == ' ' || text.data[at] == '\t' ||
+					 text.data[at] == '\r' || text.data[at] == '\n'))
+		at++;
+	return at;
+}
+
+static int byte_at(struct fsdp_span text, size_t at)
+{
+	return at < text.size ? text.data[at] : PEEK_END;
+}
+
+/* Behind `"KEY" :` at `at`, or 0. keys NULL: any without quotes, backslashes and line
+ * ends. */
+static size_t behind_key(struct fsdp_span text, size_t at, const struct fsdp_span *keys)
+{
+	if (byte_at(text, at) != '"')
+		return 0;
+	size_t end = ++at;
+	while (end < text.size && text.data[end] != '"' && text.data[end] != '\\' &&
+		text.data[end] != '\n')
+		end++;
+	if (byte_at(text, end) != '"')
+		return 0;
+	if (keys != NULL) {
+		struct fsdp_span key = fsdp_span(text.data + at, end - at);
+		while (keys->size != 0 && !fsdp_span_equal(*keys, key))
+			keys++;
+		if (keys->size == 0)
+			return 0;
+	}
+	end = behind_blanks(text, end + 1);
+	return byte_at(text, end) == ':' ? end + 1 : 0;
+}
+
+/* Whether the brace at `at` is the value of a member: `":` stands before it. */
+static bool is_member_value(struct fsdp_span text, size_t at)
+{
+	while (at > 0 && behind_blanks(text, at - 1) != at - 1)
+		at--;
+	if (at == 0 || text.data[--at] != ':')
+		return false;
+	while (at > 0 && behind_blanks(text, at - 1) != at - 1)
+		at--;
+	return at > 0 && text.data[at - 1] == '"';
+}
+
+static bool is_event(struct fsdp_span text, size_t at, const struct fsdp_span *keys)
+{
+	return byte_at(text, at) == '{' &&
+	       behind_key(text, behind_blanks(text, at + 1), keys) != 0 &&
+	       !is_member_value(text, at);
+}
+
+/* Whether the brace at `at` ends the last event: a bracket follows, and then what may
+ * follow an array of events. */
+static bool is_finish(struct fsdp_span text, size_t at, const struct fsdp_span *keys)
+{
+	if (byte_at(text, at) != '}')
+		return false;
+	at = behind_blanks(text, at + 1);
+	if (byte_at(text, at) == ',')
+		at = behind_blanks(text, at + 1);
+	if (byte_at(text, at) != ']')
+		return false;
+	at = behind_blanks(text, at + 1);
+	if (byte_at(text, at) == ',')
+		return byte_at(text, behind_blanks(text, at + 1)) == '"';
+	return byte_at(text, at) == '}' || at >= text.size || is_event(text, at, keys);
+}
+
+/* ---- quotes ---- */
+
+static bool agrees(struct fsdp_span text, size_t at)
+{
+	at = behind_blanks(text, at);
+	int byte = byte_at(text, at);
+	if (byte == '}' || byte == PEEK_END)
+		return true;
+	if (byte != ',')
+		return false;
+	byte = byte_at(text, behind_blanks(text, at + 1));
+	return byte == '"' || byte == '}' || byte == PEEK_END;
+}
+
+/* Behind the quote that ends a string there is the end of an object, or a key. */
+static bool closes(struct fsdp_span text, size_t at, const struct fsdp_span *keys)
+{
+	at = behind_blanks(text, at);
+	int byte = byte_at(text, at);
+	if (byte == ',')
+		return behind_key(text, behind_blanks(text, at + 1), keys) != 0;
+	if (byte != '}')
+		return false;
+	byte = byte_at(text, behind_blanks(text, at + 1));
+	return byte == ',' || byte == ']' || byte == '}' || byte == PEEK_END;
+}
+
+/* Bytes from `position` on: `size` of them or all that come. */
+static bool reach(struct fsdp_json_scan *scan, size_t *position, size_t size)
+{
+	while (scan->window.size - *position < size) {
+		size_t before = scan->at - *position;
+		enum fetched fetched = json_more(scan);
+		*position = scan->at - before;
+		if (fetched == FETCHED_FAILED)
+			return false;
+		if (fetched == FETCHED_NONE)
+			break;
+	}
+	return true;
+}
+
+/* The search for another quote stops where the line ends or another event begins. */
+static bool stops(const struct fsdp_json_scan *scan, struct fsdp_span text, size_t at)
+{
+	return text.data[at] == '\n' ||
+	       (text.data[at] == '{' && is_event(text, at, scan->event_keys));
+}
+
+static enum quote json_check_quote(
+	struct fsdp_json_scan *scan, size_t *size, struct text_marks *marks)
+{
+	size_t behind = *size + 1;
+	if (scan->at + SLACK > scan->window.size &&
+		!reach(scan, &scan->mark, behind + SLACK))
+		return QUOTE_FAILED;
+	struct fsdp_span text = fsdp_span(
+		scan->window.bytes + scan->mark, scan->window.size - scan->mark);
+	if (agrees(text, behind))
+		return QUOTE_GOOD;
+	if (!reach(scan, &scan->mark, QUOTE_REACH + SLACK))
+		return QUOTE_FAILED;
+	text = fsdp_span(scan->window.bytes + scan->mark, scan->window.size - scan->mark);
+	bool top = scan->depth == scan->events_depth + 1;
+	size_t most = (size_t)fsdp_min(text.size, QUOTE_REACH + 1);
+	for (size_t i = 0; i < most && !stops(scan, text, i); i++) {
+		if (i < behind || text.data[i] != '"' || text.data[i - 1] == '\\' ||
+			!closes(text, i + 1, top ? scan->event_keys : NULL))
+			continue;
+		json_odd(scan, FSDP_ODD_BARE_QUOTE);
+		fsdp_json_text_marks(fsdp_span(text.data + 1, i - 1), marks);
+		*size = i;
+		scan->at = scan->mark + i + 1;
+		return QUOTE_GOOD;
+	}
+	return QUOTE_BAD;
+}
+
+/* ---- going on ---- */
+
+/* Goes forward to the next byte that is one of two, with SLACK behind it. */
+static bool find_either(struct fsdp_json_scan *scan, char one, char other, bool *found)
+{
+	for (;;) {
+		const unsigned char *bytes = scan->window.bytes;
+		size_t at = scan->at;
+		while (at < scan->window.size && bytes[at] != one && bytes[at] != other)
+			at++;
+		*found = at < scan->window.size;
+		scan->at = scan->mark = at;
+		if (*found)
+			return reach(scan, &scan->mark, SLACK);
+		enum fetched fetched = json_more(scan);
+		if (fetched != FETCHED_SOME)
+			return fetched == FETCHED_NONE;
+	}
+}
+
+bool fsdp_json_scan_resync(
+	struct fsdp_json_scan *scan, bool *ret_found, struct fsdp_error **ret_error)
+{
+	scan->error = ret_error;
+	scan->hold = SIZE_MAX;
+	scan->depth = scan->events_depth;
+	for (;; scan->at++) {
+		if (!find_either(scan, '{', '}', ret_found))
+			return false;
+		if (!*ret_found)
+			return true;
+		struct fsdp_span text = fsdp_span(scan->window.bytes, scan->window.size);
+		if (is_event(text, scan->at, scan->event_keys)) {
+			scan->next = WANT_ELEMENT;
+			return true;
+		}
+		if (is_finish(text, scan->at, scan->event_keys)) {
+			scan->at++;
+			scan->next = WANT_COMMA;
+			return true;
+		}
+	}
+}
+
+bool fsdp_json_scan_seek(struct fsdp_json_scan *scan, struct fsdp_span key,
+	bool *ret_found, struct fsdp_error **ret_error)
+{
+	const struct fsdp_span keys[] = { key, { 0 } };
+	scan->error = ret_error;
+	scan->hold = SIZE_MAX;
+	scan->depth = 1;
+	for (;; scan->at++) {
+		if (!find_either(scan, '"', '"', ret_found))
+			return false;
+		if (!*ret_found)
+			return true;
+		struct fsdp_span text = fsdp_span(scan->window.bytes, scan->window.size);
+		if (behind_key(text, scan->at, keys) != 0) {
+			scan->next = WANT_FIRST_KEY;
+			return true;
+		}
+	}
 }

@@ -12,7 +12,7 @@
 #include "base/finding.h"
 #include "base/num.h"
 #include "base/vec.h"
-#include "syntax/json-bytes.h"
+#include "syntax/json-internal.h"
 #include "syntax/json-scan.h"
 #include "syntax/json-tree.h"
 

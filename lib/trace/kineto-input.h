@@ -3,7 +3,7 @@
 #define FSDP_TRACE_KINETO_INPUT_H
 
 #include "store/stream.h"
-#include "syntax/json-quick.h"
+#include "syntax/json-template.h"
 
 /* An event: what its members say. `args` is the span of the object. */
 enum { FSDP_KINETO_VALUES = 8, FSDP_KINETO_ARGS = 11 };
@@ -31,7 +31,7 @@ struct fsdp_kineto_args {
 
 /*
  * The JSON of a trace as tokens and events. What is not JSON is read as well as can be
- * (json-scan.h); nearly all events are plain and are read in one go (json-quick.h).
+ * (json-scan.h); nearly all events are plain and are read in one go (json-template.h).
  */
 struct fsdp_kineto_input {
 	const struct fsdp_limits *limits;

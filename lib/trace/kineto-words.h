@@ -5,7 +5,7 @@
 #include <fsdp/trace.h>
 
 #include "base/names.h"
-#include "syntax/json-quick.h"
+#include "syntax/json-template.h"
 
 /*
  * The texts that events repeat: each is looked up once and has a number then. Categories

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "base/num.h"
-#include "syntax/json-quick.h"
+#include "syntax/json-template.h"
 
 struct stream {
 	struct fsdp_span bytes;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "base/num.h"
-#include "syntax/json-quick.h"
+#include "syntax/json-template.h"
 
 /* A stream that gives no more than `step` bytes at a time. */
 struct stream {

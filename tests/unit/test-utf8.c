@@ -8,7 +8,6 @@
 
 #include <cmocka.h>
 
-#include "syntax/json-bytes.h"
 #include "syntax/json-internal.h"
 
 static const struct {

@@ -4,7 +4,7 @@
 
 #include "base/bits.h"
 #include "format/format.h"
-#include "syntax/json-quick.h"
+#include "syntax/json-template.h"
 
 /* What the files that read a safetensors file share. */
 
