@@ -10,7 +10,7 @@
 /*
  * What the files of the pickle machine share: how a value is kept, and the doors
  * between lexing (pickle-lex.c), memo, names, text, the machine itself (pickle.c), the
- * walk at the end (pickle-check.c) and the getters (pickle-value.c).
+ * walk at the end (pickle-check.c) and the getters (pickle-values.c).
  */
 
 /* ---- references: three bits say what, 29 bits say which ---- */
@@ -201,7 +201,7 @@ static inline struct cell *cell_holder(
 				__VA_ARGS__);                             \
 	} while (0)
 
-/* ---- memo (pickle-memo.c) ---- */
+/* ---- memo (pickle-lex.c) ---- */
 
 /*
  * Two questions, one for each pass. Lexing: which slots are ever read? Building: which
@@ -288,7 +288,7 @@ static inline uint64_t memo_size(const struct memo *memo)
 	return memo->high - memo->low + memo->others_count;
 }
 
-/* ---- the bytes at hand (pickle-part.c) ---- */
+/* ---- the bytes at hand (pickle-lex.c) ---- */
 
 /*
  * All of the stream, if it is in memory; else a part that moves over it, with zeros
@@ -320,12 +320,7 @@ static inline uint64_t part_after(const struct part *part)
 bool fsdp_part_move(struct part *part, uint64_t offset, uint64_t most,
 	struct fsdp_error **ret_error) __attribute__((warn_unused_result));
 
-/* The part that begins at an offset and holds at least `need` bytes, if there are so
- * many: the room grows. */
-bool fsdp_part_reach(struct part *part, uint64_t offset, uint64_t need,
-	struct fsdp_error **ret_error) __attribute__((warn_unused_result));
-
-/* ---- runs of opcodes that are written alike (pickle-repeat.c) ---- */
+/* ---- runs of opcodes that are written alike (pickle-lex.c) ---- */
 
 /*
  * A pickle of a million records is a million times the same few runs of opcodes with
@@ -360,15 +355,6 @@ struct moulds {
 	unsigned last; /* the one that was used or learned last */
 	uint64_t hits, misses;
 };
-
-/* The mould that fits at `at`; NULL: none that is tried. It and its text lie before
- * `end`; *ret_size is the size of both, *ret_text the text. */
-const struct mould *fsdp_mould_find(struct moulds *moulds, const unsigned char *at,
-	const unsigned char *end, size_t *ret_size, struct fsdp_span *ret_text);
-
-/* Keeps a run of opcodes that was lexed, if it can be one. */
-void fsdp_mould_learn(
-	struct moulds *moulds, const unsigned char *begin, const unsigned char *end);
 
 /* ---- lexing (pickle-lex.c) ---- */
 
@@ -408,7 +394,7 @@ static inline uint64_t load_u8(const unsigned char *at)
 	return load_u4(at) | (uint64_t)load_u4(at + 4) << 32;
 }
 
-/* ---- names (pickle-globals.c) ---- */
+/* ---- names (pickle.c) ---- */
 
 struct globals_table {
 	struct fsdp_arena *arena; /* scratch */
@@ -419,10 +405,6 @@ struct globals_table {
 	size_t fold_count;
 };
 
-bool fsdp_globals_init(struct globals_table *table, struct fsdp_arena *scratch,
-	struct fsdp_hasher hasher, const struct fsdp_pickle_options *options)
-	__attribute__((warn_unused_result));
-
 /* What names a global, and how. */
 struct naming {
 	struct fsdp_span module, name;
@@ -432,11 +414,7 @@ struct naming {
 	bool python2;
 };
 
-/* The index of a global, made if it is new; UINT32_MAX when out of memory. */
-uint32_t fsdp_globals_intern(struct globals_table *table, struct fsdp_pickle *pickle,
-	const struct fsdp_pickle_options *options, const struct naming *naming);
-
-/* ---- text forms of protocol 0 (pickle-text.c) ---- */
+/* ---- text forms of protocol 0 (pickle-values.c) ---- */
 
 enum number_kind {
 	NUMBER_BAD,

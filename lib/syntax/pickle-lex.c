@@ -1,12 +1,591 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where one opcode ends and the next begins, and the rules of frames and protocols.
+ * Where one opcode ends and the next begins, the rules of frames and protocols, and which
+ * memo slots are read.
  *
  * Every declared length is compared with what is left before anything else happens, so
  * that to read the stream again up to `end` needs no further check.
  */
-#include "syntax/pickle-token.h"
+#include "base/num.h"
+#include "base/span.h"
+#include "syntax/pickle-internal.h"
 #include "syntax/utf8.h"
+
+/* What can be wrong with one opcode. */
+enum fault {
+	SOUND,
+	UNKNOWN,  /* no such opcode */
+	CUT,      /* `need` bytes, `left` are there */
+	UNENDED,  /* a line without newline */
+	NEGATIVE, /* a length below zero */
+};
+
+struct token {
+	const unsigned char *argument;
+	const unsigned char *next;
+	uint64_t size; /* of the argument; of CUT: what it needs */
+};
+
+static inline enum fault take(struct token *token, const unsigned char *at,
+	const unsigned char *end, uint64_t size)
+{
+	token->argument = at;
+	token->size = size;
+	if (size > (uint64_t)(end - at))
+		return CUT;
+	token->next = at + size;
+	return SOUND;
+}
+
+static inline enum fault take_line(
+	struct token *token, const unsigned char *at, const unsigned char *end)
+{
+	const unsigned char *newline =
+		at < end ? memchr(at, '\n', (size_t)(end - at)) : NULL;
+	if (newline == NULL)
+		return UNENDED;
+	token->argument = at;
+	token->size = (uint64_t)(newline - at);
+	token->next = newline + 1;
+	return SOUND;
+}
+
+static enum fault take_lines(
+	struct token *token, const unsigned char *at, const unsigned char *end)
+{
+	if (take_line(token, at, end) != SOUND ||
+		take_line(token, token->next, end) != SOUND)
+		return UNENDED;
+	token->argument = at;
+	token->size = (uint64_t)(token->next - 1 - at);
+	return SOUND;
+}
+
+/* The argument at `at`. Inlined where the kind is a constant: see lex_pass. */
+static inline __attribute__((always_inline)) enum fault take_argument(
+	enum fsdp_pickle_argument kind, struct token *token, const unsigned char *at,
+	const unsigned char *end)
+{
+	uint64_t left = (uint64_t)(end - at);
+	switch (kind) {
+	case FSDP_ARGUMENT_NONE:
+		return take(token, at, end, 0);
+	case FSDP_ARGUMENT_U1:
+		return take(token, at, end, 1);
+	case FSDP_ARGUMENT_U2:
+		return take(token, at, end, 2);
+	case FSDP_ARGUMENT_I4:
+	case FSDP_ARGUMENT_U4:
+		return take(token, at, end, 4);
+	case FSDP_ARGUMENT_U8:
+	case FSDP_ARGUMENT_F8:
+		return take(token, at, end, 8);
+	case FSDP_ARGUMENT_COUNTED_U1:
+		if (left < 1)
+			return take(token, at, end, 1);
+		return take(token, at + 1, end, *at);
+	case FSDP_ARGUMENT_COUNTED_U4:
+		if (left < 4)
+			return take(token, at, end, 4);
+		return take(token, at + 4, end, load_u4(at));
+	case FSDP_ARGUMENT_COUNTED_I4:
+		if (left < 4)
+			return take(token, at, end, 4);
+		if (at[3] >= 0x80)
+			return NEGATIVE;
+		return take(token, at + 4, end, load_u4(at));
+	case FSDP_ARGUMENT_COUNTED_U8:
+		if (left < 8)
+			return take(token, at, end, 8);
+		return take(token, at + 8, end, load_u8(at));
+	case FSDP_ARGUMENT_LINE:
+		return take_line(token, at, end);
+	case FSDP_ARGUMENT_LINES:
+		return take_lines(token, at, end);
+	}
+	return UNKNOWN;
+}
+
+/*
+ * The table of opcodes, and one opcode of a stream with its argument.
+ */
+
+static const struct fsdp_pickle_opcode opcodes[256] = {
+#define FSDP_PICKLE_OP(code, name, protocol, argument, torch) \
+	[code] = { #name, code, protocol, FSDP_ARGUMENT_##argument, torch },
+#include "syntax/pickle-op.def"
+#undef FSDP_PICKLE_OP
+};
+
+const struct fsdp_pickle_opcode *fsdp_pickle_opcode(uint8_t code)
+{
+	return opcodes[code].name != NULL ? &opcodes[code] : NULL;
+}
+
+/* The whole opcode at `at`, which lies before `end`. */
+static enum fault pickle_token(
+	struct token *token, const unsigned char *at, const unsigned char *end)
+{
+	const struct fsdp_pickle_opcode *row = &opcodes[*at];
+	if (row->name == NULL)
+		return UNKNOWN;
+	return take_argument(
+		(enum fsdp_pickle_argument)row->argument, token, at + 1, end);
+}
+
+/* `left`: bytes from the argument to the end of the stream. */
+static bool pickle_fail_token(struct fsdp_error **ret_error, enum fault fault,
+	uint64_t offset, const unsigned char *at, uint64_t left,
+	const struct token *token)
+{
+	const char *name = opcodes[*at].name;
+	if (fault == UNKNOWN)
+		return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI3013", offset,
+			"the pickle has an unknown opcode 0x%02x", *at);
+	if (fault == UNENDED)
+		return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI3014", offset,
+			"the pickle stops inside the line of %s", name);
+	if (fault == NEGATIVE)
+		return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI3014", offset,
+			"the length of %s is negative", name);
+	return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI3014", offset,
+		"%s needs %llu more bytes of the pickle, %llu are left", name,
+		FSDP_LLU(token->size), FSDP_LLU(left));
+}
+
+const struct fsdp_pickle_opcode *fsdp_pickle_next_opcode(struct fsdp_span stream,
+	uint64_t *offset, struct fsdp_span *ret_argument, struct fsdp_error **ret_error)
+{
+	if (*offset >= stream.size)
+		return NULL;
+	const unsigned char *at = stream.data + *offset, *end = stream.data + stream.size;
+	struct token token = { .argument = at };
+	enum fault fault = pickle_token(&token, at, end);
+	if (fault != SOUND) {
+		pickle_fail_token(ret_error, fault, *offset, at,
+			(uint64_t)(end - token.argument), &token);
+		return NULL;
+	}
+	*ret_argument = fsdp_span(token.argument, (size_t)token.size);
+	*offset =
+		*at == FSDP_OP_STOP ? stream.size : (uint64_t)(token.next - stream.data);
+	return &opcodes[*at];
+}
+
+/*
+ * Which bytes of a pickle are at hand, and how others come.
+ */
+
+enum {
+	PART_BYTES = 256 << 10,
+	PADDING = 16, /* no argument of fixed size is longer */
+};
+
+void fsdp_part_all(struct part *part, struct fsdp_span stream)
+{
+	*part = (struct part){
+		.stream = stream.data,
+		.begin = stream.data,
+		.end = stream.data + stream.size,
+		.size = stream.size,
+	};
+}
+
+/* The room before stays behind in the arena: rooms double, so all of them together are
+ * at most twice the last. */
+static bool make_room(struct part *part, uint64_t room, struct fsdp_error **ret_error)
+{
+	unsigned char *buffer =
+		room < SIZE_MAX - PADDING
+			? fsdp_arena_take(part->scratch, (size_t)room + PADDING, 16)
+			: NULL;
+	if (buffer == NULL)
+		return fsdp_arena_fail(part->scratch, ret_error);
+	part->buffer = buffer;
+	part->room = (size_t)room;
+	return true;
+}
+
+bool fsdp_part_init(struct part *part, const struct fsdp_pickle_parts *from,
+	struct fsdp_arena *scratch, struct fsdp_error **ret_error)
+{
+	size_t room = from->room != 0 ? from->room : PART_BYTES;
+	*part = (struct part){ .from = from, .scratch = scratch, .size = from->size };
+	return make_room(part, fsdp_min(room, from->size), ret_error) &&
+	       fsdp_part_move(part, 0, UINT64_MAX, ret_error);
+}
+
+bool fsdp_part_move(
+	struct part *part, uint64_t offset, uint64_t most, struct fsdp_error **ret_error)
+{
+	size_t size = (size_t)fsdp_min(most, part->size - offset);
+	part->base = offset;
+	if (part->from == NULL) {
+		part->begin = part->stream + offset;
+		part->end = part->begin + size;
+		return true;
+	}
+	size = fsdp_min(size, part->room);
+	part->begin = part->end = part->buffer;
+	if (!part->from->read(part->from->context, offset, part->buffer, size, ret_error))
+		return false;
+	memset(part->buffer + size, 0, PADDING);
+	part->end += size;
+	return true;
+}
+
+/* The part that begins at an offset and holds at least `need` bytes, if there are so
+ * many: the room grows. */
+static bool part_reach(
+	struct part *part, uint64_t offset, uint64_t need, struct fsdp_error **ret_error)
+{
+	uint64_t most = part->size - offset, room = part->room;
+	while (room < fsdp_min(need, most))
+		room = fsdp_min(room * 2, most);
+	if (room != part->room && !make_room(part, room, ret_error))
+		return false;
+	return fsdp_part_move(part, offset, UINT64_MAX, ret_error);
+}
+
+/*
+ * Which memo slots are read, and what lies in them.
+ */
+
+enum { FIRST_WORDS = 64, FIRST_FAR = 256, FIRST_OTHERS = 64 };
+
+void fsdp_memo_init(
+	struct memo *memo, struct fsdp_arena *scratch, struct fsdp_hasher hasher)
+{
+	*memo = (struct memo){ .arena = scratch, .hasher = hasher };
+}
+
+/* Room for at least `size` bytes more than doubled; the old stays behind in the scratch
+ * arena, and all that stays behind is less than what is held. */
+static void *grown(struct fsdp_arena *arena, const void *old, size_t used, size_t size)
+{
+	void *new = fsdp_arena_take(arena, size, 8);
+	if (new != NULL && used != 0)
+		memcpy(new, old, used);
+	return new;
+}
+
+static bool grow_bits(struct memo *memo, size_t need)
+{
+	size_t words = memo->words == 0 ? FIRST_WORDS : memo->words * 2;
+	while (words < need)
+		words *= 2;
+	uint64_t *bits = grown(memo->arena, memo->bits, memo->words * sizeof *bits,
+		words * sizeof *bits);
+	if (bits == NULL)
+		return false;
+	memo->bits = bits;
+	memo->words = words;
+	return true;
+}
+
+static bool note_far(struct memo *memo, uint32_t slot)
+{
+	if (memo->far_count == memo->far_room) {
+		size_t room = memo->far_room == 0 ? FIRST_FAR : memo->far_room * 2;
+		uint32_t *far = grown(memo->arena, memo->far,
+			memo->far_count * sizeof *far, room * sizeof *far);
+		if (far == NULL)
+			return false;
+		memo->far = far;
+		memo->far_room = room;
+	}
+	memo->far[memo->far_count++] = slot;
+	return true;
+}
+
+/* A slot beyond the bits there are. */
+bool fsdp_memo_note_new(struct memo *memo, uint32_t slot, uint64_t puts)
+{
+	if (slot > 2 * puts + 64)
+		return note_far(memo, slot);
+	return grow_bits(memo, (slot >> 6) + 1) && memo_note_read(memo, slot, puts);
+}
+
+/* By bytes, lowest first: linear whatever the stream says, and without recursion. */
+static bool sort_far(struct memo *memo)
+{
+	size_t count = memo->far_count;
+	uint32_t *from = memo->far;
+	uint32_t *to = FSDP_TAKE(memo->arena, to, count);
+	if (to == NULL)
+		return false;
+	for (unsigned shift = 0; shift < 32; shift += 8) {
+		size_t at[257] = { 0 };
+		for (size_t i = 0; i < count; i++)
+			at[(from[i] >> shift & 255) + 1]++;
+		for (unsigned i = 0; i < 256; i++)
+			at[i + 1] += at[i];
+		for (size_t i = 0; i < count; i++)
+			to[at[from[i] >> shift & 255]++] = from[i];
+		uint32_t *swap = from;
+		from = to;
+		to = swap;
+	}
+	size_t kept = 0;
+	for (size_t i = 0; i < count; i++)
+		if (kept == 0 || from[kept - 1] != from[i])
+			from[kept++] = from[i];
+	memo->far = from;
+	memo->far_count = kept;
+	return true;
+}
+
+static fsdp_ref *empty_places(struct memo *memo, size_t count)
+{
+	fsdp_ref *places = FSDP_TAKE(memo->arena, places, count);
+	for (size_t i = 0; places != NULL && i < count; i++)
+		places[i] = FSDP_REF_NONE;
+	return places;
+}
+
+bool fsdp_memo_seal(struct memo *memo, bool numbers)
+{
+	memo->numbers = numbers;
+	memo->before = FSDP_TAKE(memo->arena, memo->before, memo->words);
+	if (memo->before == NULL)
+		return false;
+	uint32_t count = 0;
+	for (size_t i = 0; i < memo->words; i++) {
+		memo->before[i] = count;
+		count += ones(memo->bits[i]);
+	}
+	memo->values = empty_places(memo, count);
+	if (memo->values == NULL || (memo->far_count != 0 && !sort_far(memo)))
+		return false;
+	memo->far_values = empty_places(memo, memo->far_count);
+	return memo->far_values != NULL;
+}
+
+fsdp_ref *fsdp_memo_far_place(const struct memo *memo, uint32_t slot)
+{
+	size_t at = fsdp_find_sorted(memo->far, memo->far_count, slot);
+	return at < memo->far_count ? &memo->far_values[at] : NULL;
+}
+
+/* ---- which slots are filled ---- */
+
+/* A hash of slots with linear probing. The slot 2^32 - 1 would look like an empty entry
+ * and has a flag of its own. */
+static size_t other_at(const struct memo *memo, uint32_t slot)
+{
+	size_t at = (size_t)fsdp_hash(&memo->hasher, slot) & (memo->others_room - 1);
+	while (memo->others[at] != UINT32_MAX && memo->others[at] != slot)
+		at = (at + 1) & (memo->others_room - 1);
+	return at;
+}
+
+static bool grow_others(struct memo *memo)
+{
+	struct memo new = *memo;
+	new.others_room = memo->others_room == 0 ? FIRST_OTHERS : memo->others_room * 2;
+	new.others = FSDP_TAKE(memo->arena, new.others, new.others_room);
+	if (new.others == NULL)
+		return false;
+	memset(new.others, 0xff, new.others_room * sizeof *new.others);
+	for (size_t i = 0; i < memo->others_room; i++)
+		if (memo->others[i] != UINT32_MAX)
+			new.others[other_at(&new, memo->others[i])] = memo->others[i];
+	*memo = new;
+	return true;
+}
+
+/* Whether the slot is among the others already; if not it is added. */
+static bool add_other(struct memo *memo, uint32_t slot, bool *ret_known)
+{
+	if (memo->others_used * 2 >= memo->others_room && !grow_others(memo))
+		return false;
+	size_t at = other_at(memo, slot);
+	*ret_known = memo->others[at] == slot;
+	if (!*ret_known) {
+		memo->others[at] = slot;
+		memo->others_used++;
+	}
+	return true;
+}
+
+/* Not the next one. The interval may begin anywhere: Python 2 counts from 1. */
+bool fsdp_memo_fill_other(struct memo *memo, uint32_t slot)
+{
+	if (!memo->numbers || (slot >= memo->low && slot < memo->high))
+		return true;
+	if (memo->low == memo->high) {
+		memo->low = slot;
+		memo->high = (uint64_t)slot + 1;
+		return true;
+	}
+	bool known = false;
+	if (slot == UINT32_MAX) {
+		known = memo->last_filled;
+		memo->last_filled = true;
+	} else if (!add_other(memo, slot, &known)) {
+		return false;
+	}
+	memo->others_count += !known;
+	return true;
+}
+
+/*
+ * Runs of opcodes that are written like earlier ones, and where in them the memo is
+ * filled and read.
+ */
+
+static unsigned words_of(const struct mould *mould)
+{
+	return (mould->size + 7) / 8;
+}
+
+/* The text behind the run, if it has one. False: it does not end before `end`. */
+static bool take_text(const struct mould *mould, const unsigned char *at, uint64_t left,
+	struct fsdp_span *ret_text)
+{
+	const unsigned char *count = at + mould->size - mould->count;
+	uint64_t size = mould->count == 0   ? 0
+			: mould->count == 1 ? *count
+					    : load_u4(count);
+	*ret_text = fsdp_span(at + mould->size, (size_t)size);
+	return size <= left - mould->size;
+}
+
+static bool fits(const struct mould *mould, const unsigned char *at, uint64_t left)
+{
+	uint64_t other = 0;
+	unsigned words = words_of(mould);
+	if (left < words * 8)
+		return false;
+	for (unsigned i = 0; i < words; i++)
+		other |= (fsdp_load_eight(at + i * 8) ^ mould->bytes[i]) & mould->mask[i];
+	return other == 0;
+}
+
+/* What came next is tried first the next time. */
+static void follow(struct moulds *moulds, unsigned index)
+{
+	struct mould *last = &moulds->list[moulds->last];
+	if (last->next[0] != index) {
+		last->next[1] = last->next[0];
+		last->next[0] = (uint8_t)index;
+	}
+	moulds->last = index;
+}
+
+/* The mould that fits at `at`; NULL: none that is tried. It and its text lie before
+ * `end`; *ret_size is the size of both, *ret_text the text. */
+static const struct mould *mould_find(struct moulds *moulds, const unsigned char *at,
+	const unsigned char *end, size_t *ret_size, struct fsdp_span *ret_text)
+{
+	uint64_t left = (uint64_t)(end - at);
+	if (moulds->count == 0)
+		return NULL;
+	for (unsigned i = 0; i < MOULD_NEXT; i++) {
+		unsigned index = moulds->list[moulds->last].next[i];
+		const struct mould *mould = &moulds->list[index];
+		if (!fits(mould, at, left) || !take_text(mould, at, left, ret_text))
+			continue;
+		follow(moulds, index);
+		moulds->hits++;
+		*ret_size = mould->size + ret_text->size;
+		return mould;
+	}
+	return NULL;
+}
+
+/* ---- learning ---- */
+
+static bool add_read(struct mould *mould, size_t at, bool wide)
+{
+	if (mould->read_count == MOULD_READS)
+		return false;
+	mould->reads[mould->read_count++] =
+		(struct mould_read){ (uint8_t)at, (uint8_t)mould->puts, wide };
+	return true;
+}
+
+/* One opcode; `at` is where its argument stands. False: not in a mould. */
+static bool add_opcode(
+	struct mould *mould, const struct fsdp_pickle_opcode *row, size_t at)
+{
+	switch (row->code) {
+	case FSDP_OP_PROTO:
+	case FSDP_OP_FRAME:
+	case FSDP_OP_STOP:
+		return false;
+	case FSDP_OP_BINGET:
+	case FSDP_OP_LONG_BINGET:
+		return add_read(mould, at, row->code == FSDP_OP_LONG_BINGET);
+	case FSDP_OP_MEMOIZE:
+	case FSDP_OP_BINPUT:
+	case FSDP_OP_LONG_BINPUT:
+		mould->puts++;
+		return true;
+	case FSDP_OP_SHORT_BINUNICODE:
+		mould->count = 1;
+		return true;
+	case FSDP_OP_BINUNICODE:
+		mould->count = 4;
+		return true;
+	default:
+		return row->argument <= FSDP_ARGUMENT_F8;
+	}
+}
+
+/* False: it has opcodes that no mould can have. */
+static bool make(
+	struct mould *mould, const unsigned char *begin, const unsigned char *end)
+{
+	struct fsdp_span run = fsdp_span(begin, (size_t)(end - begin)), argument;
+	unsigned char bytes[MOULD_MOST] = { 0 }, mask[MOULD_MOST] = { 0 };
+	uint64_t offset = 0, at = 0;
+	*mould = (struct mould){ 0 };
+	while (offset < run.size && mould->count == 0) {
+		const struct fsdp_pickle_opcode *row =
+			fsdp_pickle_next_opcode(run, &offset, &argument, NULL);
+		if (row == NULL || at + 1 + 8 > MOULD_MOST ||
+			!add_opcode(mould, row, (size_t)at + 1))
+			return false;
+		bytes[at] = row->code;
+		mask[at] = 0xff;
+		mould->size =
+			(unsigned)(mould->count != 0 ? at + 1 + mould->count : offset);
+		at = offset;
+	}
+	memcpy(mould->bytes, bytes, sizeof bytes);
+	memcpy(mould->mask, mask, sizeof mask);
+	return offset == run.size && mould->size >= MOULD_LEAST;
+}
+
+static bool is_same(const struct mould *a, const struct mould *b)
+{
+	return a->size == b->size &&
+	       memcmp(a->bytes, b->bytes, words_of(a) * sizeof *a->bytes) == 0 &&
+	       memcmp(a->mask, b->mask, words_of(a) * sizeof *a->mask) == 0;
+}
+
+/* Keeps a run of opcodes that was lexed, if it can be one. */
+static void mould_learn(
+	struct moulds *moulds, const unsigned char *begin, const unsigned char *end)
+{
+	struct mould mould;
+	/* Where little is alike, looking for what is costs more than it gives. */
+	if (++moulds->misses > 1024 + moulds->hits && moulds->misses % 16 != 0)
+		return;
+	if ((size_t)(end - begin) < MOULD_LEAST || !make(&mould, begin, end))
+		return;
+	unsigned index = 0;
+	while (index < moulds->count && !is_same(&moulds->list[index], &mould))
+		index++;
+	if (index == MOULDS)
+		index = moulds->learned++ % MOULDS;
+	if (index == moulds->count)
+		moulds->count++;
+	if (!is_same(&moulds->list[index], &mould))
+		moulds->list[index] = mould;
+	follow(moulds, index);
+}
 
 enum { HIGHEST_PROTOCOL = 5 };
 
@@ -29,7 +608,7 @@ static bool reach(struct part *part, const unsigned char *at, enum fault fault,
 	} else if (have == part->room) {
 		need = have * 2;
 	}
-	*ret_failed = !fsdp_part_reach(
+	*ret_failed = !part_reach(
 		part, part->base + (uint64_t)(at - part->begin), need, ret_error);
 	return !*ret_failed;
 }
@@ -41,7 +620,7 @@ bool fsdp_pickle_names_globals(struct part *part, uint64_t offset)
 	const unsigned char *at = part->begin;
 	while (!failed) {
 		bool ended = at == part->end;
-		enum fault fault = ended ? CUT : fsdp_pickle_token(&token, at, part->end);
+		enum fault fault = ended ? CUT : pickle_token(&token, at, part->end);
 		if (ended)
 			token = (struct token){ .argument = at, .size = 1 };
 		if (fault != SOUND) {
@@ -312,7 +891,7 @@ static bool take_moulds(struct pass *pass, const unsigned char **at)
 	const struct mould *mould;
 	struct fsdp_span text;
 	size_t size;
-	while ((mould = fsdp_mould_find(&pass->moulds, *at, end, &size, &text)) != NULL) {
+	while ((mould = mould_find(&pass->moulds, *at, end, &size, &text)) != NULL) {
 		if (!note_mould(pass, mould, *at, text))
 			return false;
 		*at += size;
@@ -340,7 +919,7 @@ static bool lex_pass(struct pass *pass, const unsigned char **ret_next,
 		check_frame(pass, at, last);
 		if (fresh) {
 			if (begin != NULL)
-				fsdp_mould_learn(&pass->moulds, begin, at);
+				mould_learn(&pass->moulds, begin, at);
 			if (!take_moulds(pass, &at))
 				return false;
 			check_frame(pass, at, at);
@@ -398,7 +977,7 @@ bool fsdp_pickle_lex(struct fsdp_pickle *pickle,
 	ret_lexed->end = offset_at(&pass, next);
 	ret_lexed->stopped = pickle->first[FSDP_OP_STOP] != FSDP_UNKNOWN;
 	if (fault != SOUND) {
-		fsdp_pickle_fail_token(ret_error, fault, ret_lexed->end, next,
+		pickle_fail_token(ret_error, fault, ret_lexed->end, next,
 			(uint64_t)(part->end - token.argument) + part_after(part),
 			&token);
 	} else if (!ret_lexed->stopped) {

@@ -6,9 +6,9 @@
 #include "syntax/pickle-internal.h"
 
 /*
- * The machine's parts: a stack, marks, a memo, cells. The files pickle-stack.c (growing
- * them), pickle-put.c (containers), pickle-call.c (globals, calls, folds),
- * pickle-scalar.c (numbers and texts) and pickle.c (the loop) work on one `struct
+ * The machine's parts: a stack, marks, a memo, cells. The files pickle-machine.c (growing
+ * them), pickle-machine.c (containers), pickle.c (globals, calls, folds),
+ * pickle-machine.c (numbers and texts) and pickle.c (the loop) work on one `struct
  * machine`. What every opcode needs is inline here.
  *
  * The lexer has been over the stream: of one in memory every opcode is whole, so
@@ -105,7 +105,7 @@ static inline const char *op_name(const struct machine *m)
 	(fsdp_fail(&(m)->error, FSDP_ERROR_DAMAGED, offset_of(m), __VA_ARGS__), \
 		fsdp_error_add_rule(&(m)->error, "FI3013"))
 
-/* ---- stack and cells (pickle-stack.c) ---- */
+/* ---- stack and cells (pickle-machine.c) ---- */
 
 /* Every step answers with the new top of the stack, or NULL when it cannot go on at all
  * (memory, a limit, a fold that failed). These two always answer NULL. */
@@ -263,7 +263,7 @@ static inline fsdp_ref share(struct machine *m, fsdp_ref ref, uint8_t flags)
 	return ref;
 }
 
-/* ---- containers (pickle-put.c) ---- */
+/* ---- containers (pickle-machine.c) ---- */
 
 /* What each way of putting items in is meant for. */
 enum putting { APPENDING, ADDING, PAIRING };
@@ -308,25 +308,7 @@ static inline struct slot *small_tuple(
 	return begin + 1;
 }
 
-/* ---- globals, calls, folds (pickle-call.c) ---- */
-
-/* GLOBAL and INST: two lines behind the opcode; *ret_next is where they end. */
-struct slot *fsdp_machine_global(
-	struct machine *m, struct slot *top, const unsigned char **ret_next);
-struct slot *fsdp_machine_inst(
-	struct machine *m, struct slot *top, const unsigned char **ret_next);
-
-struct slot *fsdp_machine_stack_global(struct machine *m, struct slot *top);
-struct slot *fsdp_machine_extension(struct machine *m, struct slot *top, uint32_t code);
-struct slot *fsdp_machine_call_keywords(struct machine *m, struct slot *top);
-struct slot *fsdp_machine_obj(struct machine *m, struct slot *top);
-struct slot *fsdp_machine_build(struct machine *m, struct slot *top);
-
-/* REDUCE and NEWOBJ: callable, arguments. `use` is FSDP_USE_CALLED or FSDP_USE_BUILT. */
-struct slot *fsdp_machine_call(struct machine *m, struct slot *top, uint8_t use);
-
-/* The value on top is a persistent id. */
-struct slot *fsdp_machine_persistent(struct machine *m, struct slot *top);
+/* ---- globals, calls, folds (pickle.c) ---- */
 
 /* A line at `at` and what follows it; false, and the reading has failed: there is none.
  */
@@ -360,7 +342,7 @@ bool fsdp_machine_tell(struct machine *m, struct fsdp_pickle_deed *deed);
 const char *fsdp_machine_target(
 	const struct machine *m, fsdp_ref ref, char room[2 * FSDP_SHOWN]);
 
-/* ---- numbers and texts (pickle-scalar.c) ---- */
+/* ---- numbers and texts (pickle-machine.c) ---- */
 
 struct slot *fsdp_machine_integer_text(
 	struct machine *m, struct slot *top, struct fsdp_span line);

@@ -1,10 +1,645 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The machine's loop: what each opcode does, in one switch, and what comes before and
- * after it. Calls nothing but the folds of the caller. pickle-machine.h tells how the
- * parts work together.
+ * after it; before it globals, calls and folds. Calls nothing but the folds of the caller.
+ * pickle-machine.h tells how the parts work together.
  */
+#include "syntax/pickle-internal.h"
 #include "syntax/pickle-machine.h"
+
+enum { FIRST_SLOTS = 64 };
+
+struct python2_name {
+	struct fsdp_span module, name, new_module, new_name;
+};
+
+struct python2_module {
+	struct fsdp_span module, new_module;
+};
+
+#define SPAN(literal)                                                    \
+	{                                                                \
+		(const unsigned char *)("" literal), sizeof(literal) - 1 \
+	}
+
+static const struct python2_name python2_names[] = {
+#define FSDP_PYTHON2_NAME(module, name, new_module, new_name) \
+	{ SPAN(module), SPAN(name), SPAN(new_module), SPAN(new_name) },
+#define FSDP_PYTHON2_MODULE(module, new_module)
+#include "syntax/pickle-python2.def"
+#undef FSDP_PYTHON2_NAME
+#undef FSDP_PYTHON2_MODULE
+};
+
+static const struct python2_module python2_modules[] = {
+#define FSDP_PYTHON2_NAME(module, name, new_module, new_name)
+#define FSDP_PYTHON2_MODULE(module, new_module) { SPAN(module), SPAN(new_module) },
+#include "syntax/pickle-python2.def"
+#undef FSDP_PYTHON2_NAME
+#undef FSDP_PYTHON2_MODULE
+};
+
+/* A row of the fold table with its lengths, so that comparing is cheap. */
+struct fold_key {
+	struct fsdp_span module, name;
+	bool prefix; /* module ended in `*` */
+	enum fsdp_fold_when when;
+};
+
+static bool globals_init(struct globals_table *table, struct fsdp_arena *scratch,
+	struct fsdp_hasher hasher, const struct fsdp_pickle_options *options)
+{
+	*table = (struct globals_table){
+		.arena = scratch,
+		.slot_count = FIRST_SLOTS,
+		.hasher = hasher,
+		.fold_count = options->fold_count,
+	};
+	table->slots = FSDP_TAKE(scratch, table->slots, FIRST_SLOTS);
+	table->folds = FSDP_TAKE(scratch, table->folds, options->fold_count);
+	if (table->slots == NULL || table->folds == NULL)
+		return false;
+	for (size_t i = 0; i < options->fold_count; i++) {
+		const struct fsdp_fold *row = &options->folds[i];
+		struct fsdp_span module = fsdp_span_text(row->module);
+		bool prefix = fsdp_span_ends(module, FSDP_SPAN("*"));
+		module.size -= prefix;
+		table->folds[i] = (struct fold_key){ module, fsdp_span_text(row->name),
+			prefix, row->when };
+	}
+	return true;
+}
+
+/* CPython's pickle looks for the pair first and only then for the module. */
+static void map_python2(struct fsdp_pickle_global *global)
+{
+	for (size_t i = 0; i < FSDP_COUNT(python2_names); i++) {
+		const struct python2_name *row = &python2_names[i];
+		if (fsdp_span_equal(global->name, row->name) &&
+			fsdp_span_equal(global->module, row->module)) {
+			global->module = row->new_module;
+			global->name = row->new_name;
+			return;
+		}
+	}
+	for (size_t i = 0; i < FSDP_COUNT(python2_modules); i++)
+		if (fsdp_span_equal(global->module, python2_modules[i].module)) {
+			global->module = python2_modules[i].new_module;
+			return;
+		}
+}
+
+/* The table is keyed by the names as written: two spellings of one name are two globals
+ * to the caller, who may want to show both. Mapping never depends on anything else but
+ * `python2`, which is part of the key. */
+static size_t hash_global(
+	const struct fsdp_hasher *hasher, struct fsdp_span module, struct fsdp_span name)
+{
+	return (size_t)fsdp_hash_span(
+		hasher, fsdp_hash_span(hasher, hasher->seed, module), name);
+}
+
+static bool same(const struct global *global, struct fsdp_span module,
+	struct fsdp_span name, bool python2)
+{
+	return global->python2 == python2 &&
+	       fsdp_span_equal(global->shown.written_name, name) &&
+	       fsdp_span_equal(global->shown.written_module, module);
+}
+
+static bool grow(struct globals_table *table, const struct fsdp_pickle *pickle)
+{
+	size_t count = table->slot_count * 2;
+	uint32_t *slots = FSDP_TAKE(table->arena, slots, count);
+	if (slots == NULL)
+		return false;
+	for (size_t i = 0; i < pickle->globals.count; i++) {
+		const struct fsdp_pickle_global *shown =
+			&global_at(pickle, (uint32_t)i)->shown;
+		size_t slot = hash_global(&table->hasher, shown->written_module,
+				      shown->written_name) &
+			      (count - 1);
+		while (slots[slot] != 0)
+			slot = (slot + 1) & (count - 1);
+		slots[slot] = (uint32_t)i + 1;
+	}
+	table->slots = slots;
+	table->slot_count = count;
+	return true;
+}
+
+static bool matches(const struct fold_key *key, const struct fsdp_pickle_global *global)
+{
+	if (!fsdp_span_equal(key->name, global->name))
+		return false;
+	return key->prefix ? fsdp_span_begins(global->module, key->module)
+			   : fsdp_span_equal(global->module, key->module);
+}
+
+static void find_folds(const struct globals_table *table, struct global *global)
+{
+	global->fold_call = global->fold_build = global->shown.fold_row = -1;
+	for (size_t i = 0; i < table->fold_count; i++) {
+		if (!matches(&table->folds[i], &global->shown))
+			continue;
+		int32_t *row = table->folds[i].when == FSDP_FOLD_CALL
+				       ? &global->fold_call
+				       : &global->fold_build;
+		if (*row < 0)
+			*row = (int32_t)i;
+		if (global->shown.fold_row < 0)
+			global->shown.fold_row = (int32_t)i;
+	}
+}
+
+static bool is_honest(struct fsdp_span text)
+{
+	for (size_t i = 0; i < text.size; i++)
+		if (text.data[i] <= ' ' || text.data[i] >= 0x7f)
+			return false;
+	return text.size != 0;
+}
+
+/* The bytes themselves stay out of the message: the finding says where they are, and
+ * what shows the global escapes it. */
+static void judge_name(const struct fsdp_pickle_options *options,
+	const struct fsdp_pickle_global *global)
+{
+	bool module = !is_honest(global->written_module);
+	if (!module && is_honest(global->written_name))
+		return;
+	struct fsdp_span text = module ? global->written_module : global->written_name;
+	PICKLE_FIND(options, FSDP_RULE_PICKLE_NAME, global->offset, FSDP_ERROR,
+		"the %s of a global is %s", module ? "module" : "name",
+		text.size == 0 ? "empty" : "not made of printable ASCII without blanks");
+}
+
+static bool keep(struct fsdp_span *text, struct fsdp_arena *copies)
+{
+	if (copies != NULL)
+		*text = fsdp_arena_copy(copies, *text);
+	return text->data != NULL;
+}
+
+/* The index of a global, made if it is new; UINT32_MAX when out of memory. */
+static uint32_t globals_intern(struct globals_table *table, struct fsdp_pickle *pickle,
+	const struct fsdp_pickle_options *options, const struct naming *naming)
+{
+	struct fsdp_span module = naming->module, name = naming->name;
+	if (pickle->globals.count * 2 >= table->slot_count && !grow(table, pickle))
+		return UINT32_MAX;
+	size_t slot = hash_global(&table->hasher, module, name);
+	for (;; slot++) {
+		uint32_t entry = table->slots[slot &= table->slot_count - 1];
+		if (entry == 0)
+			break;
+		if (same(global_at(pickle, entry - 1), module, name, naming->python2))
+			return entry - 1;
+	}
+	if (!keep(&module, naming->copies) || !keep(&name, naming->copies))
+		return UINT32_MAX;
+	struct global *global = fsdp_vec_push(&pickle->globals);
+	if (global == NULL || pickle->globals.count >= REF_PAYLOADS)
+		return UINT32_MAX;
+	*global = (struct global){
+		.shown = { module, name, module, name, .offset = naming->offset },
+		.python2 = naming->python2,
+	};
+	global->shown.via = naming->opcode;
+	if (naming->python2)
+		map_python2(&global->shown);
+	find_folds(table, global);
+	judge_name(options, &global->shown);
+	table->slots[slot] = (uint32_t)pickle->globals.count;
+	return (uint32_t)pickle->globals.count - 1;
+}
+
+/*
+ * Globals are named, applied and given a state: when a fold is asked, and what is
+ * forgotten then.
+ */
+
+enum { WORD_BYTES = 8 }; /* of a text that are hashed in a step */
+
+static fsdp_ref intern(struct machine *m, struct fsdp_span module, struct fsdp_span name)
+{
+	struct naming naming = {
+		.module = module,
+		.name = name,
+		.copies = m->part.from != NULL ? m->arena : NULL,
+		.offset = offset_of(m),
+		.opcode = *m->at,
+		.python2 = m->protocol < 3,
+	};
+	uint32_t index = globals_intern(&m->globals, m->pickle, m->options, &naming);
+	if (index == UINT32_MAX) {
+		fsdp_machine_stop(m);
+		return FSDP_REF_NONE;
+	}
+	global_at(m->pickle, index)->pushed++;
+	return REF(TAG_GLOBAL, index);
+}
+
+/* Two lines: module and name. */
+static fsdp_ref intern_lines(
+	struct machine *m, const unsigned char *lines, const unsigned char **ret_next)
+{
+	struct fsdp_span module, name;
+	if (!take_line(m, lines, &module, &lines) ||
+		!take_line(m, lines, &name, ret_next))
+		return FSDP_REF_NONE;
+	return intern(m, module, name);
+}
+
+/* GLOBAL and INST: two lines behind the opcode; *ret_next is where they end. */
+static struct slot *machine_global(
+	struct machine *m, struct slot *top, const unsigned char **ret_next)
+{
+	fsdp_ref ref = intern_lines(m, m->at + 1, ret_next);
+	return ref != FSDP_REF_NONE ? push(m, top, ref) : NULL;
+}
+
+static struct slot *machine_stack_global(struct machine *m, struct slot *top)
+{
+	NEED(m, top, 2);
+	struct fsdp_span module = fsdp_pickle_text(m->pickle, top[-2].ref);
+	struct fsdp_span name = fsdp_pickle_text(m->pickle, top[-1].ref);
+	fsdp_ref ref = REF_UNKNOWN;
+	/* Any number of globals may share a text of any length. */
+	if (!fsdp_budget_work(
+		    m->arena->budget, (module.size + name.size) / WORD_BYTES, &m->error))
+		return NULL;
+	if (module.data == NULL || name.data == NULL) {
+		FIND(m, PICKLE_COMPUTED_GLOBAL, FSDP_ERROR,
+			"STACK_GLOBAL takes its names from values that are not strings");
+	} else {
+		ref = intern(m, module, name);
+		if (ref == FSDP_REF_NONE)
+			return NULL;
+	}
+	forget(m, top - 2, ref);
+	return top - 1;
+}
+
+static struct slot *machine_extension(struct machine *m, struct slot *top, uint32_t code)
+{
+	FIND(m, PICKLE_COMPUTED_GLOBAL, FSDP_ERROR,
+		"%s takes a global from a registry of the loading process (code %d)",
+		op_name(m), (int32_t)code);
+	return push(m, top, REF_UNKNOWN);
+}
+
+/* ---- calls ---- */
+
+static struct slot *fail_fold(struct machine *m, struct fsdp_error *error)
+{
+	fsdp_error_free(m->error); /* damage is less than not being able to go on */
+	m->error = error;
+	return NULL;
+}
+
+enum folded { NOT_FOLDED, FOLDED, FOLD_FAILED };
+
+static enum folded ask_fold(struct machine *m, int32_t row_index, fsdp_ref callable,
+	fsdp_ref arguments, fsdp_ref state, fsdp_ref *ret_ref)
+{
+	const struct fsdp_folding call = { &m->options->folds[row_index], callable,
+		arguments, state };
+	struct fsdp_error *error = NULL;
+	uint32_t number = 0;
+	if (!call.row->fold(m->options->context, m->pickle, &call, &number, &error)) {
+		if (likely(error == NULL))
+			return NOT_FOLDED;
+		fail_fold(m, error);
+		return FOLD_FAILED;
+	}
+	if (unlikely(number >= REF_PAYLOADS)) {
+		fsdp_fail(&m->error, FSDP_ERROR_INTERNAL, offset_of(m),
+			"a fold answered %u, which is too large", number);
+		return FOLD_FAILED;
+	}
+	*ret_ref = REF(TAG_FOLDED, number);
+	return FOLDED;
+}
+
+static bool tell_call(struct machine *m, fsdp_ref callable, fsdp_ref arguments,
+	fsdp_ref keywords, bool is_folded)
+{
+	return fsdp_machine_tell(m, &(struct fsdp_pickle_deed){ .kind = FSDP_DEED_CALL,
+					    .folded = is_folded,
+					    .object = callable,
+					    .argument = arguments,
+					    .keywords = keywords });
+}
+
+/* The callable is applied to arguments; both are in `slot` and above it, and the result
+ * takes the place of `slot`. */
+static inline struct slot *apply(struct machine *m, struct slot *slot, fsdp_ref callable,
+	fsdp_ref arguments, uint8_t use)
+{
+	if (likely(ref_tag(callable) == TAG_GLOBAL)) {
+		struct global *global = global_at(m->pickle, ref_payload(callable));
+		global->applied++;
+		global->shown.uses |= use;
+		if (global->fold_call >= 0) {
+			fsdp_ref ref;
+			switch (ask_fold(m, global->fold_call, callable, arguments,
+				FSDP_REF_NONE, &ref)) {
+			case FOLDED:
+				if (!global->quiet_folded)
+					global->quiet_folded = tell_call(m, callable,
+						arguments, FSDP_REF_NONE, true);
+				forget(m, slot, ref);
+				return slot + 1;
+			case FOLD_FAILED:
+				return NULL;
+			case NOT_FOLDED:
+				break;
+			}
+		}
+		bool is_empty = arguments == REF_EMPTY_TUPLE;
+		if (!(is_empty && (global->quiet_empty & use)) &&
+			tell_call(m, callable, arguments, FSDP_REF_NONE, false) &&
+			is_empty)
+			global->quiet_empty |= use;
+	} else {
+		tell_call(m, callable, arguments, FSDP_REF_NONE, false);
+	}
+	struct cell *cell = new_cell(m);
+	if (unlikely(cell == NULL))
+		return NULL;
+	*cell = (struct cell){ .kind = FSDP_PICKLE_CALL, .a = callable, .b = arguments };
+	slot->ref = REF(TAG_CELL, cell_count(m) - 1);
+	if (m->options->fills && use == FSDP_USE_CALLED && arguments != REF_EMPTY_TUPLE &&
+		fsdp_pickle_is_mapping(m->pickle, callable) &&
+		!fsdp_machine_fill(m, cell))
+		return NULL;
+	return slot + 1;
+}
+
+/* REDUCE and NEWOBJ: callable, arguments. */
+static struct slot *machine_call(struct machine *m, struct slot *top, uint8_t use)
+{
+	NEED(m, top, 2);
+	return apply(m, top - 2, top[-2].ref, top[-1].ref, use);
+}
+
+static struct slot *machine_call_keywords(struct machine *m, struct slot *top)
+{
+	NEED(m, top, 3);
+	struct slot *slot = top - 3;
+	fsdp_ref callable = slot[0].ref;
+	if (ref_tag(callable) == TAG_GLOBAL) {
+		struct global *global = global_at(m->pickle, ref_payload(callable));
+		global->applied++;
+		global->shown.uses |= FSDP_USE_BUILT;
+	}
+	tell_call(m, callable, slot[1].ref, slot[2].ref, false);
+	uint32_t index = cell_count(m);
+	struct cell *cell = new_cell(m);
+	if (cell == NULL)
+		return NULL;
+	*cell = (struct cell){
+		.kind = FSDP_PICKLE_CALL, .a = callable, .b = slot[1].ref
+	};
+	struct cell *more = fsdp_machine_more_of_call(m, cell);
+	if (more == NULL)
+		return NULL;
+	more[1].a = slot[2].ref;
+	slot->ref = REF(TAG_CELL, index);
+	return slot + 1;
+}
+
+/* The values from `begin` on, as the tuple of arguments in the place of the first. */
+static struct slot *arguments_of(struct machine *m, struct slot *begin, struct slot *top)
+{
+	size_t count = (size_t)(top - begin);
+	if (count == 0)
+		return push(m, begin, REF_EMPTY_TUPLE);
+	if (count > 3)
+		return fsdp_machine_collect(m, begin, top, FSDP_PICKLE_TUPLE, false);
+	return small_tuple(m, top, (unsigned)count);
+}
+
+/* mark, callable, arguments … */
+static struct slot *machine_obj(struct machine *m, struct slot *top)
+{
+	struct slot *begin = take_mark(m);
+	if (unlikely(begin == top)) {
+		DAMAGED(m, "OBJ finds no class above its mark");
+		top = push(m, top, REF_UNKNOWN);
+		if (top == NULL)
+			return NULL;
+		begin = top - 1;
+	}
+	ptrdiff_t place = begin - m->stack; /* the stack may move */
+	top = arguments_of(m, begin + 1, top);
+	if (top == NULL)
+		return NULL;
+	begin = m->stack + place;
+	return apply(m, begin, begin[0].ref, begin[1].ref, FSDP_USE_CALLED);
+}
+
+/* mark, arguments …; the class is in the opcode. */
+static struct slot *machine_inst(
+	struct machine *m, struct slot *top, const unsigned char **ret_next)
+{
+	fsdp_ref callable = intern_lines(m, m->at + 1, ret_next);
+	if (callable == FSDP_REF_NONE)
+		return NULL;
+	struct slot *begin = take_mark(m);
+	top = arguments_of(m, begin, top);
+	if (top == NULL)
+		return NULL;
+	return apply(m, top - 1, callable, top[-1].ref, FSDP_USE_CALLED);
+}
+
+/* ---- states ---- */
+
+/* One more state of a call that has one. */
+static bool add_state(struct machine *m, struct cell *states, const struct slot *state)
+{
+	FIND(m, PICKLE_STATE, FSDP_WARNING, "an object is given its state a second time");
+	if (states->c == 0) {
+		uint32_t index;
+		struct cell *list = fsdp_machine_new_cells(m, 1, &index);
+		if (list == NULL)
+			return false;
+		*list = (struct cell){ .kind = FSDP_PICKLE_LIST };
+		states->c = index;
+	}
+	return fsdp_machine_add_items(m, cell_at(m->pickle, states->c), state, 1, false);
+}
+
+/* True if the family made a number of it; false also if that failed (*ret_failed). */
+static bool fold_instance(struct machine *m, struct slot *slot, struct cell *call,
+	fsdp_ref state, bool *ret_failed)
+{
+	if (call->c != 0 || ref_tag(call->a) != TAG_GLOBAL)
+		return false;
+	int32_t row = global_at(m->pickle, ref_payload(call->a))->fold_build;
+	fsdp_ref ref;
+	if (row < 0)
+		return false;
+	switch (ask_fold(m, row, call->a, call->b, state, &ref)) {
+	case FOLDED:
+		*call = (struct cell){ .kind = CELL_FORWARD, .a = ref_payload(ref) };
+		forget(m, slot, ref);
+		return true;
+	case FOLD_FAILED:
+		*ret_failed = true;
+		return false;
+	case NOT_FOLDED:
+		return false;
+	}
+	return false;
+}
+
+static const struct cell *cell_of(const struct machine *m, fsdp_ref ref)
+{
+	return ref_is_cell(ref) ? ref_cell(m, ref) : NULL;
+}
+
+/* The run of the keys and values of a state that is a small dict, or None and one; NULL:
+ * it is something else. */
+static struct cell *few_pairs(const struct machine *m, fsdp_ref state, bool *ret_slots)
+{
+	const struct cell *cell = cell_of(m, state);
+	*ret_slots = cell != NULL && cell->kind == FSDP_PICKLE_TUPLE && cell->x == 2 &&
+		     cell->a == REF_NULL;
+	if (*ret_slots)
+		cell = cell_of(m, cell->b);
+	if (cell == NULL || cell->kind != FSDP_PICKLE_DICT || cell->a == 0 ||
+		cell->a > QUIET_KEYS)
+		return NULL;
+	struct cell *run = cell_at(m->pickle, cell->b);
+	return run->c == 1 && run->a == 2 * cell->a ? run : NULL;
+}
+
+/* A text that came out of the memo stays as long as the pickle, and so does its
+ * reference. */
+static void keep_keys(
+	const struct machine *m, struct global *global, struct cell *run, bool slots)
+{
+	const fsdp_ref *refs = run_refs(run);
+	global->quiet_key_count = 0;
+	for (size_t i = 0; i < run->a / 2; i++) {
+		const struct cell *key = cell_of(m, refs[2 * i]);
+		if (key == NULL || key->kind != FSDP_PICKLE_TEXT ||
+			(key->flags & CELL_STAYS) == 0)
+			return;
+		global->quiet_keys[i] = refs[2 * i];
+	}
+	global->quiet_key_count = (uint8_t)(run->a / 2);
+	global->quiet_slots = slots;
+}
+
+static bool has_kept_keys(const struct global *global, struct cell *run, bool slots)
+{
+	const fsdp_ref *refs = run_refs(run);
+	if (global->quiet_key_count != run->a / 2 || global->quiet_slots != slots)
+		return false;
+	for (size_t i = 0; i < global->quiet_key_count; i++)
+		if (refs[2 * i] != global->quiet_keys[i])
+			return false;
+	return true;
+}
+
+static void tell_state(struct machine *m, const struct slot *slot, fsdp_ref callable)
+{
+	struct global *global = ref_tag(callable) == TAG_GLOBAL
+					? global_at(m->pickle, ref_payload(callable))
+					: NULL;
+	bool slots = false;
+	struct cell *run = global != NULL ? few_pairs(m, slot[1].ref, &slots) : NULL;
+	if (run != NULL && has_kept_keys(global, run, slots))
+		return;
+	if (fsdp_machine_tell(m, &(struct fsdp_pickle_deed){ .kind = FSDP_DEED_BUILD,
+					 .object = slot[0].ref,
+					 .argument = slot[1].ref,
+					 .keywords = FSDP_REF_NONE }) &&
+		run != NULL)
+		keep_keys(m, global, run, slots);
+}
+
+static struct slot *machine_build(struct machine *m, struct slot *top)
+{
+	NEED(m, top, 2);
+	struct slot *slot = top - 2;
+	struct cell *cell = ref_is_cell(slot->ref) ? ref_cell(m, slot->ref) : NULL;
+	if (unlikely(cell == NULL || cell->kind != FSDP_PICKLE_CALL)) {
+		char room[2 * FSDP_SHOWN];
+		if (slot->ref != REF_UNKNOWN)
+			FIND(m, PICKLE_STATE, FSDP_ERROR,
+				"a state is given to %s, which is not a new object",
+				fsdp_machine_target(m, slot->ref, room));
+		return top - 1;
+	}
+	bool failed = false;
+	if (fold_instance(m, slot, cell, top[-1].ref, &failed))
+		return top - 1;
+	tell_state(m, slot, cell->a);
+	struct cell *more = failed ? NULL : fsdp_machine_more_of_call(m, cell);
+	if (more == NULL)
+		return NULL;
+	if (likely(more[1].b == FSDP_REF_NONE))
+		more[1].b = top[-1].ref;
+	else if (!add_state(m, &more[1], top - 1))
+		return NULL;
+	pin_if_old(m, slot, ref_payload(slot->ref));
+	return top - 1;
+}
+
+/* ---- persistent ids ---- */
+
+/* Of a tuple of more than three; 0 of anything else. */
+static uint32_t item_count(const struct machine *m, fsdp_ref id)
+{
+	const struct cell *cell = cell_of(m, id);
+	return cell != NULL && cell->kind == FSDP_PICKLE_TUPLE && cell->x == 0 ? cell->a
+									       : 0;
+}
+
+static void tell_id(struct machine *m, fsdp_ref id, bool is_folded)
+{
+	uint32_t count = is_folded ? item_count(m, id) : 0;
+	if (count != 0 && count == m->quiet_id)
+		return;
+	if (fsdp_machine_tell(m, &(struct fsdp_pickle_deed){ .kind = FSDP_DEED_PERSISTENT,
+					 .folded = is_folded,
+					 .object = id,
+					 .argument = FSDP_REF_NONE,
+					 .keywords = FSDP_REF_NONE }) &&
+		is_folded)
+		m->quiet_id = count;
+}
+
+/* The value on top is a persistent id. */
+static struct slot *machine_persistent(struct machine *m, struct slot *top)
+{
+	NEED(m, top, 1);
+	struct slot *slot = top - 1;
+	const struct fsdp_pickle_options *options = m->options;
+	struct fsdp_error *error = NULL;
+	uint32_t number = 0;
+	bool is_folded = options->fold_persistent != NULL &&
+			 options->fold_persistent(options->context, m->pickle, slot->ref,
+				 &number, &error) &&
+			 number < REF_PAYLOADS;
+	if (!is_folded && error != NULL)
+		return fail_fold(m, error);
+	tell_id(m, slot->ref, is_folded);
+	if (is_folded) {
+		forget(m, slot, REF(TAG_FOLDED, number));
+		return top;
+	}
+	struct cell *cell = new_cell(m);
+	if (cell == NULL)
+		return NULL;
+	*cell = (struct cell){ .kind = FSDP_PICKLE_PERSISTENT, .a = slot->ref };
+	slot->ref = REF(TAG_CELL, cell_count(m) - 1);
+	return top;
+}
 
 /* ---- memo ---- */
 
@@ -110,7 +745,7 @@ static struct slot *op_persistent_text(
 	struct machine *m, struct slot *top, struct fsdp_span line)
 {
 	top = fsdp_machine_push_text(m, top, line);
-	return top != NULL ? fsdp_machine_persistent(m, top) : NULL;
+	return top != NULL ? machine_persistent(m, top) : NULL;
 }
 
 /* The opcodes with a line of text: all of protocol 0, none of them frequent. */
@@ -266,36 +901,36 @@ static inline struct slot *step(
 	case FSDP_OP_DUP:
 		return op_dup(m, top);
 	case FSDP_OP_REDUCE:
-		return fsdp_machine_call(m, top, FSDP_USE_CALLED);
+		return machine_call(m, top, FSDP_USE_CALLED);
 	case FSDP_OP_NEWOBJ:
-		return fsdp_machine_call(m, top, FSDP_USE_BUILT);
+		return machine_call(m, top, FSDP_USE_BUILT);
 	case FSDP_OP_NEWOBJ_EX:
-		return fsdp_machine_call_keywords(m, top);
+		return machine_call_keywords(m, top);
 	case FSDP_OP_OBJ:
-		return fsdp_machine_obj(m, top);
+		return machine_obj(m, top);
 	case FSDP_OP_INST:
-		top = fsdp_machine_inst(m, top, &behind);
+		top = machine_inst(m, top, &behind);
 		*ret_next = behind;
 		return top;
 	case FSDP_OP_BUILD:
-		return fsdp_machine_build(m, top);
+		return machine_build(m, top);
 	case FSDP_OP_GLOBAL:
-		top = fsdp_machine_global(m, top, &behind);
+		top = machine_global(m, top, &behind);
 		*ret_next = behind;
 		return top;
 	case FSDP_OP_STACK_GLOBAL:
-		return fsdp_machine_stack_global(m, top);
+		return machine_stack_global(m, top);
 	case FSDP_OP_BINPERSID:
-		return fsdp_machine_persistent(m, top);
+		return machine_persistent(m, top);
 	case FSDP_OP_EXT1:
 		*ret_next = argument + 1;
-		return fsdp_machine_extension(m, top, *argument);
+		return machine_extension(m, top, *argument);
 	case FSDP_OP_EXT2:
 		*ret_next = argument + 2;
-		return fsdp_machine_extension(m, top, load_u2(argument));
+		return machine_extension(m, top, load_u2(argument));
 	case FSDP_OP_EXT4:
 		*ret_next = argument + 4;
-		return fsdp_machine_extension(m, top, load_u4(argument));
+		return machine_extension(m, top, load_u4(argument));
 	case FSDP_OP_NEXT_BUFFER:
 	case FSDP_OP_READONLY_BUFFER:
 		return op_buffer(m, top);
@@ -394,7 +1029,7 @@ static bool prepare(struct machine *m)
 {
 	struct fsdp_hasher hasher = fsdp_hasher_new();
 	fsdp_memo_init(&m->memo, &m->scratch, hasher);
-	return fsdp_globals_init(&m->globals, &m->scratch, hasher, m->options) &&
+	return globals_init(&m->globals, &m->scratch, hasher, m->options) &&
 	       fsdp_vec_push(&m->pickle->cells) != NULL;
 }
 

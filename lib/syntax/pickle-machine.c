@@ -1,11 +1,280 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gathers values into tuples, lists, sets and dicts, and puts them into those that are
- * there.
+ * The machine's stack, marks and cells with their ceilings, its numbers and texts, and its
+ * containers. pickle-machine.h tells how the parts work together.
  */
 #include <stdio.h>
 
 #include "syntax/pickle-machine.h"
+
+enum { FIRST_STACK = 1024, FIRST_MARKS = 64 };
+
+/* Every step answers with the new top of the stack, or NULL when it cannot go on at all
+ * (memory, a limit, a fold that failed). */
+struct slot *fsdp_machine_stop(struct machine *m)
+{
+	fsdp_arena_fail(m->arena, &m->error);
+	return NULL;
+}
+
+struct slot *fsdp_machine_changed(struct machine *m)
+{
+	fsdp_fail_rule(&m->error, FSDP_ERROR_DAMAGED, "FI2004", offset_of(m),
+		"the pickle changed while it was read");
+	fsdp_error_add_hint(&m->error, "run again when nothing writes to it");
+	return NULL;
+}
+
+/* What the limit allows at most; the arena holds half as much again in outgrown stacks.
+ */
+struct slot *fsdp_machine_grow_stack(struct machine *m, struct slot *top)
+{
+	size_t count = (size_t)(top - m->stack);
+	uint64_t limit = fsdp_limit(m->limits, FSDP_LIMIT_PICKLE_STACK);
+	if (count >= limit || count > SIZE_MAX / 64) {
+		fsdp_fail_limit(&m->error, FSDP_LIMIT_PICKLE_STACK, limit);
+		return NULL;
+	}
+	size_t room =
+		(size_t)fsdp_min(count < FIRST_STACK ? FIRST_STACK : count * 2, limit);
+	struct slot *stack = FSDP_TAKE(&m->scratch, stack, room);
+	if (stack == NULL)
+		return fsdp_machine_stop(m);
+	if (count != 0)
+		memcpy(stack, m->stack, count * sizeof *stack);
+	m->floor = stack + (m->floor - m->stack);
+	m->stack = stack;
+	m->stack_end = stack + room;
+	return stack + count;
+}
+
+/* Fewer values than the opcode takes: unknown ones stand in. */
+struct slot *fsdp_machine_supply(struct machine *m, struct slot *top, ptrdiff_t count)
+{
+	DAMAGED(m, "%s takes %td values, the stack has %td", op_name(m), count,
+		top - m->floor);
+	while (top != NULL && top - m->floor < count)
+		top = push(m, top, REF_UNKNOWN);
+	return top;
+}
+
+struct slot *fsdp_machine_mark(struct machine *m, struct slot *top)
+{
+	if (m->mark_count == m->mark_room) {
+		uint64_t limit = fsdp_limit(m->limits, FSDP_LIMIT_PICKLE_MARKS);
+		if (m->mark_count >= limit) {
+			fsdp_fail_limit(&m->error, FSDP_LIMIT_PICKLE_MARKS, limit);
+			return NULL;
+		}
+		size_t room = m->mark_room == 0 ? FIRST_MARKS : m->mark_room * 2;
+		room = (size_t)fsdp_min(room, limit);
+		uint32_t *marks = FSDP_TAKE(&m->scratch, marks, room);
+		if (marks == NULL)
+			return fsdp_machine_stop(m);
+		if (m->mark_count != 0)
+			memcpy(marks, m->marks, m->mark_count * sizeof *marks);
+		m->marks = marks;
+		m->mark_room = room;
+	}
+	m->marks[m->mark_count++] = (uint32_t)(m->floor - m->stack);
+	m->floor = top;
+	return top;
+}
+
+static void *no_cells(struct machine *m)
+{
+	if (m->error == NULL)
+		fsdp_machine_stop(m);
+	return NULL;
+}
+
+/* Cells before the last page's end are counted by 29 bits of a reference. */
+struct cell *fsdp_machine_new_page(struct machine *m)
+{
+	if (m->pickle->cells.count >= REF_PAYLOADS - (2u << CELLS_SHIFT)) {
+		fsdp_fail(&m->error, FSDP_ERROR_LIMIT, offset_of(m),
+			"the pickle holds more than %u values", REF_PAYLOADS);
+		return NULL;
+	}
+	struct cell *cell = fsdp_vec_push(&m->pickle->cells);
+	return cell != NULL ? cell : no_cells(m);
+}
+
+/* Several cells in one page; the index of the first goes to *ret_index. */
+struct cell *fsdp_machine_new_cells(struct machine *m, size_t count, uint32_t *ret_index)
+{
+	if (m->pickle->cells.count >= REF_PAYLOADS - (2u << CELLS_SHIFT)) {
+		fsdp_fail(&m->error, FSDP_ERROR_LIMIT, offset_of(m),
+			"the pickle holds more than %u values", REF_PAYLOADS);
+		return NULL;
+	}
+	size_t index;
+	struct cell *cells = fsdp_vec_push_run(&m->pickle->cells, count, &index);
+	if (cells == NULL)
+		return no_cells(m);
+	*ret_index = (uint32_t)index;
+	return cells;
+}
+
+/*
+ * Turns the arguments of numbers and texts into values.
+ */
+
+static struct slot *push_big(
+	struct machine *m, struct slot *top, struct fsdp_span span, bool written)
+{
+	top = push_span(m, top, FSDP_PICKLE_BIG_INTEGER, span.data, span.size);
+	if (top != NULL && written)
+		ref_cell(m, top[-1].ref)->flags |= CELL_WRITTEN;
+	return top;
+}
+
+struct slot *fsdp_machine_integer_text(
+	struct machine *m, struct slot *top, struct fsdp_span line)
+{
+	bool is_int = *m->at == FSDP_OP_INT;
+	if (is_int && fsdp_span_is(line, "01"))
+		return push(m, top, REF_TRUE);
+	if (is_int && fsdp_span_is(line, "00"))
+		return push(m, top, REF_FALSE);
+	if (!is_int && fsdp_span_ends(line, FSDP_SPAN("L")))
+		line.size--;
+	int64_t value = 0;
+	switch (fsdp_pickle_text_integer(line, is_int, &value)) {
+	case NUMBER_BAD:
+		DAMAGED(m, "the text of %s is not an integer", op_name(m));
+		return push(m, top, REF_UNKNOWN);
+	case NUMBER_BIG:
+		return push_big(m, top, line, true);
+	case NUMBER_PREFIXED:
+		FIND(m, PICKLE_ODD, FSDP_NOTE, "the text of %s has a base prefix",
+			op_name(m));
+		break;
+	case NUMBER_PLAIN:
+		break;
+	}
+	return push_integer(m, top, value);
+}
+
+/* Two's complement of any length. */
+struct slot *fsdp_machine_integer_bytes(
+	struct machine *m, struct slot *top, const unsigned char *at, uint32_t size)
+{
+	struct fsdp_span span = fsdp_span(at, size);
+	while (size > 1 && ((at[size - 1] == 0 && at[size - 2] < 0x80) ||
+				   (at[size - 1] == 0xff && at[size - 2] >= 0x80)))
+		size--;
+	if (size > 8)
+		return push_big(m, top, span, false);
+	uint64_t value = size > 0 && at[size - 1] >= 0x80 ? UINT64_MAX : 0;
+	for (uint32_t i = size; i-- > 0;)
+		value = value << 8 | at[i];
+	return push_integer(m, top, (int64_t)value);
+}
+
+static struct slot *push_float(struct machine *m, struct slot *top, double value)
+{
+	uint64_t bits;
+	memcpy(&bits, &value, sizeof bits);
+	if (unlikely(value != value) && !m->nan_seen) {
+		m->nan_seen = true;
+		FIND(m, PICKLE_ODD, FSDP_NOTE, "a float is not a number (NaN)");
+	}
+	return push_wide(m, top, FSDP_PICKLE_FLOAT, bits);
+}
+
+struct slot *fsdp_machine_float_bytes(struct machine *m, struct slot *top)
+{
+	uint64_t bits = __builtin_bswap64(load_u8(m->at + 1));
+	double value;
+	memcpy(&value, &bits, sizeof value);
+	return push_float(m, top, value);
+}
+
+struct slot *fsdp_machine_float_text(
+	struct machine *m, struct slot *top, struct fsdp_span line)
+{
+	double value = 0;
+	bool memory = false;
+	if (fsdp_pickle_text_float(line, &m->scratch, &value, &memory))
+		return push_float(m, top, value);
+	if (memory)
+		return fsdp_machine_stop(m);
+	DAMAGED(m, "the text of FLOAT is not a number");
+	return push(m, top, REF_UNKNOWN);
+}
+
+/* Bytes in the arena. */
+static struct slot *push_decoded(
+	struct machine *m, struct slot *top, uint8_t kind, struct fsdp_span text)
+{
+	uint64_t address = (uintptr_t)text.data;
+	return push_cell(m, top,
+		(struct cell){ .kind = kind,
+			.flags = CELL_DECODED,
+			.x = (uint16_t)((uint64_t)text.size >> 32),
+			.a = (uint32_t)text.size,
+			.b = (uint32_t)address,
+			.c = (uint32_t)(address >> 32) });
+}
+
+static struct fsdp_arena *arena_of_texts(struct machine *m)
+{
+	return m->options->texts != NULL ? m->options->texts : m->arena;
+}
+
+/* A text that was decoded may lie in the arena. */
+struct slot *fsdp_machine_push_text(
+	struct machine *m, struct slot *top, struct fsdp_span text)
+{
+	if (text.data >= m->part.begin && text.data <= m->part.end)
+		return push_span(m, top, FSDP_PICKLE_TEXT, text.data, text.size);
+	return push_decoded(m, top, FSDP_PICKLE_TEXT, text);
+}
+
+/* Into the cells behind, so that it is forgotten with what it belongs to; what would fill
+ * much of a page goes to the arena. */
+struct slot *fsdp_machine_push_copy(struct machine *m, struct slot *top, uint8_t kind,
+	const unsigned char *at, uint64_t size)
+{
+	enum { INSIDE_MOST = 1 << (CELLS_SHIFT - 3) }; /* cells */
+	if (size > INSIDE_MOST * CELL_BYTES) {
+		struct fsdp_span copy =
+			fsdp_arena_copy(arena_of_texts(m), fsdp_span(at, (size_t)size));
+		return copy.data != NULL ? push_decoded(m, top, kind, copy)
+					 : fsdp_machine_stop(m);
+	}
+	uint32_t mark = cell_count(m), index;
+	struct cell *cell = fsdp_machine_new_cells(
+		m, 1 + (size_t)(size + CELL_BYTES - 1) / CELL_BYTES, &index);
+	if (unlikely(cell == NULL))
+		return NULL;
+	*cell = (struct cell){ .kind = kind, .flags = CELL_INSIDE, .a = (uint32_t)size };
+	memcpy(cell + 1, at, (size_t)size);
+	return push_marked(m, top, REF(TAG_CELL, index), mark);
+}
+
+struct slot *fsdp_machine_text_line(
+	struct machine *m, struct slot *top, struct fsdp_span line)
+{
+	struct fsdp_span text = line;
+	bool memory = false;
+	struct fsdp_arena *texts = arena_of_texts(m);
+	bool good = *m->at == FSDP_OP_STRING
+			    ? fsdp_pickle_text_string(line, texts, &text, &memory)
+			    : fsdp_pickle_text_unicode(line, texts, &text, &memory);
+	if (memory)
+		return fsdp_machine_stop(m);
+	if (good)
+		return fsdp_machine_push_text(m, top, text);
+	DAMAGED(m, "the text of %s is badly quoted or escaped", op_name(m));
+	return push(m, top, REF_UNKNOWN);
+}
+
+/*
+ * Gathers values into tuples, lists, sets and dicts, and puts them into those that are
+ * there.
+ */
 
 /* A run behind the last of `holder`. One item at a time doubles; a batch gets what it
  * asks for, because picklers write batches of a thousand and then the rest. */
