@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "opening.h"
-#include "syntax/printed.h"
+#include "syntax/model-repr.h"
 #include "trace/event.h"
 #include "trace/kineto-unit-names.h"
 

@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "syntax/printed.h"
+#include "syntax/model-repr.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

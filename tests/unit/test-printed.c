@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "syntax/printed.h"
+#include "syntax/model-repr.h"
 
 /* What became of a log: the full names with their classes, or the kind of the error. */
 struct answer {

@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 #include "format/plan/plan-reading.h"
-#include "syntax/printed.h"
+#include "syntax/model-repr.h"
 
 /* A plan while it is made. Lists have room for all modules. */
 struct making {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FSDP_SYNTAX_PRINTED_H
-#define FSDP_SYNTAX_PRINTED_H
+#ifndef FSDP_SYNTAX_MODEL_REPR_H
+#define FSDP_SYNTAX_MODEL_REPR_H
 
 #include "base/error.h"
 #include "base/vec.h"
@@ -29,30 +29,6 @@ struct fsdp_printed_child {
 
 /* Whether the text begins with one. What lies in the result is borrowed from it. */
 bool fsdp_printed_child(struct fsdp_span text, struct fsdp_printed_child *ret_child);
-
-/* Whether the line ends with `CLASS(` and is not a child; what stands before that. */
-bool fsdp_printed_head(
-	struct fsdp_span line, struct fsdp_span *ret_before, struct fsdp_span *ret_class);
-
-/* What stands in front of the two blanks of a child of a head, if that fits what stands
- * before the head. */
-bool fsdp_printed_margin(
-	struct fsdp_span line, struct fsdp_span before, struct fsdp_span *ret_margin);
-
-/* The line without its margin; false: it has another. */
-bool fsdp_printed_strip(
-	struct fsdp_span line, struct fsdp_span margin, struct fsdp_span *ret_text);
-
-/* Whether two texts are equal but for their digits. */
-bool fsdp_printed_alike(struct fsdp_span a, struct fsdp_span b);
-
-/* Drops colours and carriage returns in place; the new size. */
-size_t fsdp_printed_plain(unsigned char *line, size_t size);
-
-/* The mark of a rank, `[rank0]:`, `[default0]:` or `[0]:`, and what is behind it. False:
- * there is none. */
-bool fsdp_printed_rank(
-	struct fsdp_span line, uint32_t *ret_rank, struct fsdp_span *ret_rest);
 
 /* Whether classes of this name are what FSDP makes of others: FullyShardedDataParallel, or
  * FSDP and a capital behind it. */
@@ -93,20 +69,5 @@ bool fsdp_printed_take(struct fsdp_printed *printed, unsigned char *line, size_t
  */
 bool fsdp_printed_end(struct fsdp_printed *printed, struct fsdp_arena *arena,
 	struct fsdp_printed_model *ret_model, struct fsdp_error **ret_error);
-
-/* ---- between the two files that read a log ---- */
-
-/* A line of a model: a child that lies so deep, or the end of one. */
-struct fsdp_printed_line {
-	uint32_t level; /* of a child: 1 is right below the root */
-	bool is_end;
-	struct fsdp_printed_child child;
-};
-
-/* printed-tree.c: writes out the lines below a root. False without an error: a name comes
- * twice below one module. */
-bool fsdp_printed_tree(const struct fsdp_vec *lines, struct fsdp_span root_class,
-	struct fsdp_arena *arena, struct fsdp_vec *ret_modules,
-	struct fsdp_error **ret_error);
 
 #endif

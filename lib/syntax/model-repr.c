@@ -1,0 +1,876 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What print(model) writes: lines, the tree of modules that they make, and the FSDP units
+ * in it.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/names.h"
+#include "base/num.h"
+#include "base/table.h"
+#include "syntax/model-repr.h"
+
+/* A line of a model: a child that lies so deep, or the end of one. */
+struct printed_line {
+	uint32_t level; /* of a child: 1 is right below the root */
+	bool is_end;
+	struct fsdp_printed_child child;
+};
+
+/* Of a name in Python, which may have letters of any script. */
+static bool begins_word(unsigned char c)
+{
+	return c == '_' || c >= 0x80 || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static bool continues_word(unsigned char c)
+{
+	return begins_word(c) || fsdp_is_digit(c);
+}
+
+static struct fsdp_span behind(struct fsdp_span text, size_t size)
+{
+	return fsdp_span(text.data + size, text.size - size);
+}
+
+static size_t count_digits(struct fsdp_span text)
+{
+	size_t count = 0;
+	while (count < text.size && fsdp_is_digit(text.data[count]))
+		count++;
+	return count;
+}
+
+/* A number of at most 18 digits; how many it has, 0: none. */
+static size_t take_number(struct fsdp_span text, uint64_t *ret_number)
+{
+	size_t count = count_digits(text);
+	if (count > 18)
+		return 0;
+	*ret_number = 0;
+	for (size_t i = 0; i < count; i++)
+		*ret_number = *ret_number * 10 + (uint64_t)(text.data[i] - '0');
+	return count;
+}
+
+/* ---- children ---- */
+
+/* `CLASS(`. */
+static bool take_class(struct fsdp_span text, struct fsdp_printed_child *child)
+{
+	size_t size = 0;
+	while (size < text.size && continues_word(text.data[size]))
+		size++;
+	if (size == 0 || size == text.size || !begins_word(text.data[0]) ||
+		text.data[size] != '(')
+		return false;
+	child->class_name = fsdp_span(text.data, size);
+	child->is_open = size + 1 == text.size;
+	return true;
+}
+
+/* `N x CLASS(`. */
+static bool take_run(struct fsdp_span text, struct fsdp_printed_child *child)
+{
+	size_t digits = count_digits(text);
+	return digits != 0 && fsdp_span_begins(behind(text, digits), FSDP_SPAN(" x ")) &&
+	       take_class(behind(text, digits + 3), child);
+}
+
+/* The bounds of "0-31". */
+static bool take_bounds(struct fsdp_printed_child *child)
+{
+	size_t digits = take_number(child->name, &child->first);
+	if (digits == 0 || digits == child->name.size || child->name.data[digits] != '-')
+		return false;
+	struct fsdp_span rest = behind(child->name, digits + 1);
+	digits = take_number(rest, &child->last);
+	return digits != 0 && digits == rest.size && child->first <= child->last;
+}
+
+/* PyTorch takes no name with a dot, and no empty one. */
+static bool is_name(struct fsdp_span name)
+{
+	return name.size != 0 && memchr(name.data, '.', name.size) == NULL &&
+	       memchr(name.data, '\0', name.size) == NULL;
+}
+
+/* A name may hold brackets and colons: it ends at the first "): " that a class follows. */
+bool fsdp_printed_child(struct fsdp_span text, struct fsdp_printed_child *ret_child)
+{
+	static const char end[] = "): ";
+	const unsigned char *at = text.data, *stop = text.data + text.size;
+	if (text.size == 0 || text.data[0] != '(')
+		return false;
+	while ((at = memmem(at, (size_t)(stop - at), end, sizeof end - 1)) != NULL) {
+		struct fsdp_printed_child child = {
+			.name = fsdp_span(text.data + 1, (size_t)(at - text.data) - 1)
+		};
+		struct fsdp_span rest = behind(text, (size_t)(at - text.data) + 3);
+		bool run = take_run(rest, &child);
+		at++;
+		if (!run && !take_class(rest, &child))
+			continue;
+		child.is_run = run && take_bounds(&child);
+		*ret_child = child;
+		return is_name(child.name);
+	}
+	return false;
+}
+
+/* Where the two blanks in front of a child are, or NULL. */
+static const unsigned char *find_child(struct fsdp_span line)
+{
+	static const char begin[] = "  (";
+	const unsigned char *at = line.data, *stop = line.data + line.size;
+	struct fsdp_printed_child child;
+	for (; line.size != 0 &&
+		(at = memmem(at, (size_t)(stop - at), begin, sizeof begin - 1)) != NULL;
+		at++)
+		if (fsdp_printed_child(
+			    fsdp_span(at + 2, (size_t)(stop - at) - 2), &child))
+			return at;
+	return NULL;
+}
+
+/* ---- heads and margins ---- */
+
+/* Whether the line ends with `CLASS(` and is not a child; what stands before that. */
+static bool parse_head(
+	struct fsdp_span line, struct fsdp_span *ret_before, struct fsdp_span *ret_class)
+{
+	struct fsdp_printed_child child;
+	if (line.size < 2 || line.data[line.size - 1] != '(')
+		return false;
+	size_t begin = line.size - 1;
+	while (begin != 0 && continues_word(line.data[begin - 1]))
+		begin--;
+	while (begin < line.size - 1 && !begins_word(line.data[begin]))
+		begin++;
+	if (begin == line.size - 1 || fsdp_printed_child(line, &child) ||
+		find_child(line) != NULL)
+		return false;
+	*ret_before = fsdp_span(line.data, begin);
+	*ret_class = fsdp_span(line.data + begin, line.size - 1 - begin);
+	return true;
+}
+
+/* Whether two texts are equal but for their digits. */
+static bool printed_alike(struct fsdp_span a, struct fsdp_span b)
+{
+	while (a.size != 0 && b.size != 0) {
+		size_t digits = count_digits(a), others = count_digits(b);
+		if ((digits != 0) != (others != 0) ||
+			(digits == 0 && a.data[0] != b.data[0]))
+			return false;
+		a = behind(a, digits != 0 ? digits : 1);
+		b = behind(b, others != 0 ? others : 1);
+	}
+	return a.size == 0 && b.size == 0;
+}
+
+static bool is_blank(struct fsdp_span text)
+{
+	for (size_t i = 0; i < text.size; i++)
+		if (text.data[i] != ' ' && text.data[i] != '\t')
+			return false;
+	return true;
+}
+
+/* What stands in front of the two blanks of a child of a head, if that fits what stands
+ * before the head. */
+static bool printed_margin(
+	struct fsdp_span line, struct fsdp_span before, struct fsdp_span *ret_margin)
+{
+	const unsigned char *child = find_child(line);
+	if (child == NULL)
+		return false;
+	*ret_margin = fsdp_span(line.data, (size_t)(child - line.data));
+	return is_blank(*ret_margin) || printed_alike(before, *ret_margin);
+}
+
+/* The line without its margin; false: it has another. */
+static bool printed_strip(
+	struct fsdp_span line, struct fsdp_span margin, struct fsdp_span *ret_text)
+{
+	if (is_blank(margin)) {
+		size_t size = margin.size < line.size ? margin.size : line.size;
+		if (!is_blank(fsdp_span(line.data, size)))
+			return false;
+		*ret_text = behind(line, size);
+		return true;
+	}
+	while (margin.size != 0) {
+		size_t digits = count_digits(margin), others = count_digits(line);
+		if ((digits != 0) != (others != 0) || line.size == 0 ||
+			(digits == 0 && margin.data[0] != line.data[0]))
+			return false;
+		margin = behind(margin, digits != 0 ? digits : 1);
+		line = behind(line, others != 0 ? others : 1);
+	}
+	*ret_text = line;
+	return true;
+}
+
+/* ---- around a line ---- */
+
+/* How many bytes a colour has that begins here, or 0. */
+static size_t count_colour(struct fsdp_span text)
+{
+	size_t size = 2;
+	if (text.size < 3 || text.data[0] != 0x1b || text.data[1] != '[')
+		return 0;
+	while (size < text.size &&
+		(fsdp_is_digit(text.data[size]) || text.data[size] == ';'))
+		size++;
+	if (size == text.size || !begins_word(text.data[size]) ||
+		text.data[size] >= 0x80 || text.data[size] == '_')
+		return 0;
+	return size + 1;
+}
+
+/* Drops colours and carriage returns in place; the new size. */
+static size_t printed_plain(unsigned char *line, size_t size)
+{
+	size_t to = 0;
+	if (size != 0 && memchr(line, 0x1b, size) != NULL) {
+		for (size_t at = 0; at < size;) {
+			size_t colour = count_colour(fsdp_span(line + at, size - at));
+			if (colour == 0)
+				line[to++] = line[at];
+			at += colour != 0 ? colour : 1;
+		}
+		size = to;
+	}
+	while (size != 0 && line[size - 1] == '\r')
+		size--;
+	return size;
+}
+
+/* The mark of a rank, `[rank0]:`, `[default0]:` or `[0]:`, and what is behind it. False:
+ * there is none. */
+static bool printed_rank(
+	struct fsdp_span line, uint32_t *ret_rank, struct fsdp_span *ret_rest)
+{
+	struct fsdp_span rest;
+	uint64_t rank;
+	if (!fsdp_span_behind(line, "[", &rest))
+		return false;
+	if (!fsdp_span_behind(rest, "rank", &rest))
+		(void)fsdp_span_behind(rest, "default", &rest);
+	size_t digits = take_number(rest, &rank);
+	if (digits == 0 || rank >= FSDP_NONE ||
+		!fsdp_span_behind(behind(rest, digits), "]:", &rest))
+		return false;
+	*ret_rank = (uint32_t)rank;
+	*ret_rest = rest;
+	return true;
+}
+
+bool fsdp_printed_is_fsdp(struct fsdp_span class_name)
+{
+	struct fsdp_span rest;
+	return fsdp_span_is(class_name, "FullyShardedDataParallel") ||
+	       (fsdp_span_behind(class_name, "FSDP", &rest) && rest.size != 0 &&
+		       rest.data[0] >= 'A' && rest.data[0] <= 'Z');
+}
+
+/*
+ * Writes out the modules of a printed model: a run of equal ones is printed once.
+ */
+
+/* A module whose lines are being written out. */
+struct printed_frame {
+	uint32_t module;
+	size_t line;    /* its own */
+	uint64_t index; /* of a run: which of them it is */
+};
+
+struct printed_tree {
+	const struct fsdp_vec *lines;
+	struct fsdp_arena *arena;
+	struct fsdp_vec *modules;
+	struct fsdp_names seen; /* full names: each comes once */
+	struct fsdp_vec ids;    /* uint32_t, by module: in `seen` */
+	struct fsdp_vec open;   /* struct printed_frame */
+	struct fsdp_error **error;
+};
+
+static const struct fsdp_printed_child *child_at(
+	const struct printed_tree *tree, size_t line)
+{
+	return &((const struct printed_line *)fsdp_vec_at(tree->lines, line))->child;
+}
+
+/* Its own name, of a run with the number. */
+static struct fsdp_span name_of(
+	struct printed_tree *tree, const struct fsdp_printed_child *child, uint64_t index)
+{
+	char digits[24];
+	if (!child->is_run)
+		return child->name;
+	int size = snprintf(digits, sizeof digits, "%llu", FSDP_LLU(index));
+	return fsdp_arena_copy(tree->arena, fsdp_span(digits, (size_t)size));
+}
+
+/* False without an error: the name is there already. */
+static bool add(struct printed_tree *tree, uint32_t parent, struct fsdp_span name,
+	struct fsdp_span class_name, uint32_t *ret_module)
+{
+	size_t known = tree->seen.list.count;
+	uint32_t id = 0;
+	if (parent != FSDP_NONE && name.data != NULL)
+		id = fsdp_names_child(
+			&tree->seen, *(uint32_t *)fsdp_vec_at(&tree->ids, parent), name);
+	struct fsdp_printed_module *module = fsdp_vec_push(tree->modules);
+	if (id == FSDP_NONE || name.data == NULL || module == NULL ||
+		!fsdp_vec_add(&tree->ids, &id) || tree->modules->count >= FSDP_NONE)
+		return fsdp_arena_fail(tree->arena, tree->error);
+	*module = (struct fsdp_printed_module){ parent, name, class_name };
+	*ret_module = (uint32_t)tree->modules->count - 1;
+	return parent == FSDP_NONE || tree->seen.list.count != known;
+}
+
+/* The module of this line, of a run the one of this number; its lines come next. */
+static bool open_module(
+	struct printed_tree *tree, uint32_t parent, size_t line, uint64_t index)
+{
+	const struct fsdp_printed_child *child = child_at(tree, line);
+	struct printed_frame frame = { .line = line, .index = index };
+	return add(tree, parent, name_of(tree, child, index), child->class_name,
+		       &frame.module) &&
+	       (fsdp_vec_add(&tree->open, &frame) ||
+		       fsdp_arena_fail(tree->arena, tree->error));
+}
+
+/* At the end of a module: the line to go on at, which is behind it, or that below its own
+ * line for the next of its run. */
+static bool close_module(struct printed_tree *tree, size_t end, size_t *ret_next)
+{
+	struct printed_frame frame =
+		*(struct printed_frame *)fsdp_vec_at(&tree->open, tree->open.count - 1);
+	const struct fsdp_printed_child *child = child_at(tree, frame.line);
+	fsdp_vec_truncate(&tree->open, tree->open.count - 1);
+	*ret_next = end;
+	if (!child->is_run || frame.index == child->last)
+		return true;
+	const struct fsdp_printed_module *module =
+		fsdp_vec_at(tree->modules, frame.module);
+	*ret_next = child->is_open ? frame.line + 1 : end;
+	return open_module(tree, module->parent, frame.line, frame.index + 1);
+}
+
+static uint32_t innermost(const struct printed_tree *tree)
+{
+	if (tree->open.count == 0)
+		return 0;
+	return ((struct printed_frame *)fsdp_vec_at(&tree->open, tree->open.count - 1))
+		->module;
+}
+
+/* One without lines of its own; a run of them is written out at once. */
+static bool write_closed(struct printed_tree *tree, size_t line, size_t *ret_next)
+{
+	const struct fsdp_printed_child *child = child_at(tree, line);
+	if (!open_module(tree, innermost(tree), line, child->first))
+		return false;
+	size_t open = tree->open.count;
+	while (tree->open.count == open)
+		if (!close_module(tree, line + 1, ret_next))
+			return false;
+	return true;
+}
+
+static bool write_lines(struct printed_tree *tree)
+{
+	size_t at = 0;
+	while (at < tree->lines->count || tree->open.count != 0) {
+		const struct printed_line *line =
+			at < tree->lines->count ? fsdp_vec_at(tree->lines, at) : NULL;
+		bool good = true;
+		if (line != NULL && !line->is_end && line->child.is_open)
+			good = open_module(
+				tree, innermost(tree), at++, line->child.first);
+		else if (line != NULL && !line->is_end)
+			good = write_closed(tree, at, &at);
+		else if (tree->open.count != 0)
+			good = close_module(tree, at + (line != NULL), &at);
+		else
+			at++; /* the end of the root */
+		if (!good)
+			return false;
+	}
+	return true;
+}
+
+/* model-repr.c: writes out the lines below a root. False without an error: a name comes
+ * twice below one module. */
+static bool append_modules(const struct fsdp_vec *lines, struct fsdp_span root_class,
+	struct fsdp_arena *arena, struct fsdp_vec *ret_modules,
+	struct fsdp_error **ret_error)
+{
+	struct printed_tree tree = {
+		.lines = lines, .arena = arena, .modules = ret_modules, .error = ret_error
+	};
+	uint32_t root;
+	fsdp_vec_init(ret_modules, arena, sizeof(struct fsdp_printed_module));
+	fsdp_vec_init(&tree.ids, arena, sizeof(uint32_t));
+	fsdp_vec_init(&tree.open, arena, sizeof(struct printed_frame));
+	if (!fsdp_names_init(&tree.seen, arena))
+		return fsdp_arena_fail(arena, ret_error);
+	return add(&tree, FSDP_NONE, FSDP_SPAN(""), root_class, &root) &&
+	       write_lines(&tree);
+}
+
+/*
+ * Finds printed models among the lines of a log, and chooses one.
+ *
+ * The lines of each rank are a stream of their own. A head that ends with `CLASS(` begins
+ * a model once a first child stands below it; from then on the line that may come next is
+ * known by its depth. What has another shape is of something else. A line that has the
+ * shape of a model's, but does not fit where a second head stood inside of a model, shows
+ * that two are mixed.
+ */
+
+enum {
+	HEADS = 4,            /* of one stream that wait for a first child … */
+	HEAD_LINES = 9,       /* … for so many lines */
+	HEAD_BYTES = 512,     /* before and in a head */
+	SKIPPED_MOST = 64,    /* lines of something else, one after the other */
+	RANKS_MOST = 1 << 20, /* beyond, a mark is none */
+};
+
+struct printed_head {
+	unsigned char bytes[HEAD_BYTES];
+	uint16_t before, class_size; /* bytes */
+	uint64_t line, waited;
+};
+
+/* A model while its lines come. */
+struct printed_found {
+	struct fsdp_arena arena;
+	struct fsdp_span class_name, margin;
+	struct fsdp_vec lines; /* struct printed_line */
+	uint64_t line;
+	uint32_t rank, level, skipped;
+	bool has_fsdp;
+	bool is_suspect; /* it began inside of another one that did not end */
+	bool is_complete;
+};
+
+struct printed_stream {
+	struct printed_head heads[HEADS]; /* the newest first */
+	size_t head_count;
+	uint32_t rank;
+	struct printed_found *open; /* or NULL */
+	struct printed_found
+		*late; /* complete and suspect, until a head or the end, or NULL */
+};
+
+struct fsdp_printed {
+	struct fsdp_arena arena;
+	struct fsdp_vec streams;   /* struct printed_stream * */
+	struct fsdp_table by_rank; /* of streams with a mark */
+	struct printed_stream *unmarked;
+	struct printed_found *best;
+	uint64_t line;
+	bool is_interleaved, out_of_memory;
+};
+
+/* ---- models that were found ---- */
+
+static void found_free(struct printed_found *found)
+{
+	if (found == NULL)
+		return;
+	fsdp_arena_done(&found->arena);
+	free(found);
+}
+
+static struct printed_found *found_new(struct fsdp_printed *printed,
+	const struct printed_stream *stream, const struct printed_head *head,
+	struct fsdp_span margin)
+{
+	struct printed_found *found = calloc(1, sizeof *found);
+	if (found == NULL)
+		return NULL;
+	fsdp_arena_init_lean(&found->arena, printed->arena.budget);
+	fsdp_vec_init(&found->lines, &found->arena, sizeof(struct printed_line));
+	found->class_name = fsdp_arena_copy(
+		&found->arena, fsdp_span(head->bytes + head->before, head->class_size));
+	found->margin = fsdp_arena_copy(&found->arena, margin);
+	found->line = head->line;
+	found->rank = stream->rank;
+	found->level = 1;
+	found->has_fsdp = fsdp_printed_is_fsdp(found->class_name);
+	if (found->class_name.data != NULL && found->margin.data != NULL)
+		return found;
+	found_free(found);
+	return NULL;
+}
+
+static uint32_t rank_of(const struct printed_found *found)
+{
+	return found->rank != FSDP_NONE ? found->rank : 0;
+}
+
+/* Whether a model is to be taken rather than the other. */
+static bool is_better(const struct printed_found *one, const struct printed_found *other)
+{
+	if (other == NULL || one->is_complete != other->is_complete)
+		return other == NULL || one->is_complete;
+	if (rank_of(one) != rank_of(other))
+		return rank_of(one) < rank_of(other);
+	return one->line > other->line;
+}
+
+/* Takes it over. */
+static void offer(struct fsdp_printed *printed, struct printed_found *found)
+{
+	if (found != NULL && found->has_fsdp && is_better(found, printed->best)) {
+		struct printed_found *before = printed->best;
+		printed->best = found;
+		found = before;
+	}
+	found_free(found);
+}
+
+static void refuse(struct fsdp_printed *printed, struct printed_found **found)
+{
+	printed->is_interleaved |= (*found)->has_fsdp;
+	found_free(*found);
+	*found = NULL;
+}
+
+/* ---- lines of a model ---- */
+
+static size_t count_blanks(struct fsdp_span text)
+{
+	size_t count = 0;
+	while (count < text.size && text.data[count] == ' ')
+		count++;
+	return count;
+}
+
+enum printed_shape { SHAPE_NONE, SHAPE_MODEL, SHAPE_FITS };
+
+/* Whether a line has the shape of a model's, and the depth of that which comes next. */
+static enum printed_shape shape_of(const struct printed_found *found,
+	struct fsdp_span line, struct printed_line *ret_line)
+{
+	struct fsdp_span text;
+	if (!printed_strip(line, found->margin, &text))
+		return SHAPE_NONE;
+	size_t blanks = count_blanks(text);
+	struct fsdp_span rest = fsdp_span(text.data + blanks, text.size - blanks);
+	*ret_line = (struct printed_line){ .level = found->level };
+	ret_line->is_end = fsdp_span_is(rest, ")");
+	if (!ret_line->is_end && !fsdp_printed_child(rest, &ret_line->child))
+		return SHAPE_NONE;
+	size_t level = found->level - (ret_line->is_end ? 1 : 0);
+	return blanks == 2 * level ? SHAPE_FITS : SHAPE_MODEL;
+}
+
+static bool keep_line(struct printed_found *found, struct printed_line line)
+{
+	struct fsdp_printed_child *child = &line.child;
+	if (!line.is_end) {
+		child->name = fsdp_arena_copy(&found->arena, child->name);
+		child->class_name = fsdp_arena_copy(&found->arena, child->class_name);
+		if (child->name.data == NULL || child->class_name.data == NULL)
+			return false;
+		found->has_fsdp |= fsdp_printed_is_fsdp(child->class_name);
+		found->level += child->is_open;
+	} else {
+		found->level--;
+	}
+	found->skipped = 0;
+	found->is_complete = found->level == 0;
+	return fsdp_vec_add(&found->lines, &line);
+}
+
+/* A line for the open model. *ret_taken: it was one of its lines. False: out of memory. */
+static bool take_for_open(struct fsdp_printed *printed, struct printed_stream *stream,
+	struct fsdp_span text, bool *ret_taken)
+{
+	struct printed_found *found = stream->open;
+	struct printed_line line;
+	enum printed_shape shape = shape_of(found, text, &line);
+	*ret_taken = shape == SHAPE_FITS;
+	if (shape == SHAPE_MODEL && found->is_suspect) {
+		refuse(printed, &stream->open);
+	} else if (shape != SHAPE_FITS) {
+		if (++found->skipped <= SKIPPED_MOST)
+			return true;
+		stream->open = NULL;
+		offer(printed, found);
+	} else if (!keep_line(found, line)) {
+		return false;
+	} else if (found->is_complete) {
+		stream->open = NULL;
+		if (found->is_suspect)
+			stream->late = found;
+		else
+			offer(printed, found);
+	}
+	return true;
+}
+
+/* A suspect model is proven to be one of two that are mixed when lines of the other
+ * follow. */
+static void judge_late(struct fsdp_printed *printed, struct printed_stream *stream,
+	struct fsdp_span text)
+{
+	struct printed_line line;
+	if (shape_of(stream->late, text, &line) != SHAPE_NONE)
+		refuse(printed, &stream->late);
+}
+
+/* ---- heads ---- */
+
+static void push_head(struct printed_stream *stream, struct fsdp_span before,
+	struct fsdp_span class_name, uint64_t line)
+{
+	struct printed_head *head = &stream->heads[0];
+	if (before.size + class_name.size > HEAD_BYTES)
+		return;
+	if (stream->head_count < HEADS)
+		stream->head_count++;
+	memmove(head + 1, head, (stream->head_count - 1) * sizeof *head);
+	memcpy(head->bytes, before.data, before.size);
+	memcpy(head->bytes + before.size, class_name.data, class_name.size);
+	head->before = (uint16_t)before.size;
+	head->class_size = (uint16_t)class_name.size;
+	head->line = line;
+	head->waited = 0;
+}
+
+static struct fsdp_span class_of(const struct printed_head *head)
+{
+	return fsdp_span(head->bytes + head->before, head->class_size);
+}
+
+/* Those that wait too long are no heads. */
+static void age_heads(struct printed_stream *stream)
+{
+	for (size_t i = 0; i < stream->head_count; i++)
+		if (++stream->heads[i].waited > HEAD_LINES) {
+			stream->head_count = i;
+			break;
+		}
+}
+
+/* The head whose first child this line is, or NULL: one whose class is of FSDP, else the
+ * newest. */
+static const struct printed_head *find_head(const struct printed_stream *stream,
+	struct fsdp_span line, struct fsdp_span *ret_margin)
+{
+	const struct printed_head *newest = NULL;
+	for (size_t i = 0; i < stream->head_count; i++) {
+		const struct printed_head *head = &stream->heads[i];
+		struct fsdp_span margin;
+		if (!printed_margin(line, fsdp_span(head->bytes, head->before), &margin))
+			continue;
+		*ret_margin = margin;
+		if (fsdp_printed_is_fsdp(class_of(head)))
+			return head;
+		if (newest == NULL)
+			newest = head;
+	}
+	return newest;
+}
+
+/* Whether another head like this one waits: two ranks print at once. */
+static bool is_doubled(
+	const struct printed_stream *stream, const struct printed_head *one)
+{
+	for (size_t i = 0; i < stream->head_count; i++)
+		if (&stream->heads[i] != one &&
+			fsdp_span_equal(class_of(&stream->heads[i]), class_of(one)))
+			return true;
+	return false;
+}
+
+/* *ret_begun: the line is the first child of a head. False: out of memory. */
+static bool begin(struct fsdp_printed *printed, struct printed_stream *stream,
+	struct fsdp_span line, bool *ret_begun)
+{
+	struct fsdp_span margin;
+	const struct printed_head *head = find_head(stream, line, &margin);
+	*ret_begun = head != NULL;
+	if (head == NULL)
+		return true;
+	struct printed_found *found = found_new(printed, stream, head, margin);
+	if (found == NULL)
+		return false;
+	found->is_suspect = stream->open != NULL || is_doubled(stream, head);
+	offer(printed, stream->open);
+	stream->open = found;
+	stream->head_count = 0;
+	return true;
+}
+
+/* Inside of a model only what stands at its margin and is called like a class is a head:
+ * warnings quote lines of code. */
+static bool is_head_within(const struct printed_found *open, struct fsdp_span before,
+	struct fsdp_span class_name)
+{
+	struct fsdp_span rest;
+	return class_name.data[0] >= 'A' && class_name.data[0] <= 'Z' &&
+	       printed_strip(before, open->margin, &rest) && rest.size == 0;
+}
+
+static void take_head(struct fsdp_printed *printed, struct printed_stream *stream,
+	struct fsdp_span line)
+{
+	struct fsdp_span before, class_name;
+	if (!parse_head(line, &before, &class_name) ||
+		(stream->open != NULL &&
+			!is_head_within(stream->open, before, class_name)))
+		return;
+	offer(printed, stream->late);
+	stream->late = NULL;
+	push_head(stream, before, class_name, printed->line);
+}
+
+/* ---- lines of a log ---- */
+
+static struct printed_stream *add_stream(struct fsdp_printed *printed, uint32_t rank)
+{
+	struct printed_stream *stream = FSDP_TAKE(&printed->arena, stream, 1);
+	if (stream == NULL || !fsdp_vec_add(&printed->streams, &stream))
+		return NULL;
+	stream->rank = rank;
+	if (rank == FSDP_NONE)
+		printed->unmarked = stream;
+	else if (!fsdp_table_set(
+			 &printed->by_rank, rank, (uint32_t)printed->streams.count - 1))
+		return NULL;
+	return stream;
+}
+
+static struct printed_stream *find_stream(
+	struct fsdp_printed *printed, struct fsdp_span *line)
+{
+	struct fsdp_span rest;
+	uint32_t rank;
+	if (!printed_rank(*line, &rank, &rest) || rank >= RANKS_MOST)
+		return printed->unmarked != NULL ? printed->unmarked
+						 : add_stream(printed, FSDP_NONE);
+	*line = rest;
+	uint32_t index = fsdp_table_get(&printed->by_rank, rank);
+	return index != FSDP_NONE
+		       ? *(struct printed_stream **)fsdp_vec_at(&printed->streams, index)
+		       : add_stream(printed, rank);
+}
+
+static bool take_line(struct fsdp_printed *printed, struct printed_stream *stream,
+	struct fsdp_span line)
+{
+	bool taken = false;
+	if (stream->head_count != 0 && !begin(printed, stream, line, &taken))
+		return false;
+	if (stream->open != NULL && !take_for_open(printed, stream, line, &taken))
+		return false;
+	if (taken)
+		return true;
+	age_heads(stream);
+	if (stream->late != NULL)
+		judge_late(printed, stream, line);
+	take_head(printed, stream, line);
+	return true;
+}
+
+bool fsdp_printed_take(struct fsdp_printed *printed, unsigned char *bytes, size_t size)
+{
+	printed->line++;
+	struct fsdp_span line = fsdp_span(bytes, printed_plain(bytes, size));
+	struct printed_stream *stream = find_stream(printed, &line);
+	if (stream == NULL || !take_line(printed, stream, line))
+		printed->out_of_memory = true;
+	return !printed->out_of_memory;
+}
+
+/* ---- the whole ---- */
+
+struct fsdp_printed *fsdp_printed_new(struct fsdp_budget *budget)
+{
+	struct fsdp_printed *printed = calloc(1, sizeof *printed);
+	if (printed == NULL)
+		return NULL;
+	fsdp_arena_init_lean(&printed->arena, budget);
+	fsdp_vec_init(
+		&printed->streams, &printed->arena, sizeof(struct printed_stream *));
+	fsdp_table_init(&printed->by_rank, &printed->arena);
+	return printed;
+}
+
+static struct printed_stream *stream_at(const struct fsdp_printed *printed, size_t index)
+{
+	return *(struct printed_stream **)fsdp_vec_at(&printed->streams, index);
+}
+
+void fsdp_printed_free(struct fsdp_printed *printed)
+{
+	if (printed == NULL)
+		return;
+	for (size_t i = 0; i < printed->streams.count; i++) {
+		found_free(stream_at(printed, i)->open);
+		found_free(stream_at(printed, i)->late);
+	}
+	found_free(printed->best);
+	fsdp_arena_done(&printed->arena);
+	free(printed);
+}
+
+static bool fail_interleaved(struct fsdp_error **ret_error)
+{
+	fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+		"the lines of two printed models are mixed, and nothing tells which line is of which");
+	fsdp_error_add_kind(ret_error, "interleaved");
+	return fsdp_error_add_hint(ret_error,
+		"print the model on one rank only, or have the launcher mark each line with its rank (torchrun --tee 3)");
+}
+
+static bool fail_none(struct fsdp_error **ret_error)
+{
+	fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
+		"no printed model with FSDP in it is in this log");
+	fsdp_error_add_kind(ret_error, "no_model");
+	return fsdp_error_add_hint(
+		ret_error, "print(model) after FSDP has wrapped it, or export a plan");
+}
+
+static void end_streams(struct fsdp_printed *printed)
+{
+	for (size_t i = 0; i < printed->streams.count; i++) {
+		struct printed_stream *stream = stream_at(printed, i);
+		offer(printed, stream->late);
+		offer(printed, stream->open);
+		stream->late = stream->open = NULL;
+	}
+}
+
+bool fsdp_printed_end(struct fsdp_printed *printed, struct fsdp_arena *arena,
+	struct fsdp_printed_model *ret_model, struct fsdp_error **ret_error)
+{
+	if (printed->out_of_memory)
+		return fsdp_arena_fail(&printed->arena, ret_error);
+	end_streams(printed);
+	const struct printed_found *best = printed->best;
+	if (printed->is_interleaved && (best == NULL || !best->is_complete))
+		return fail_interleaved(ret_error);
+	if (best == NULL)
+		return fail_none(ret_error);
+	*ret_model = (struct fsdp_printed_model){
+		.rank = best->rank, .line = best->line, .is_cut = !best->is_complete
+	};
+	struct fsdp_error *error = NULL;
+	if (append_modules(
+		    &best->lines, best->class_name, arena, &ret_model->modules, &error))
+		return true;
+	if (error == NULL)
+		return fail_interleaved(ret_error);
+	return fsdp_fail_with(ret_error, error);
+}
