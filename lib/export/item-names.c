@@ -4,9 +4,9 @@
  */
 #include <stdlib.h>
 
+#include "base/characters.h"
 #include "export/exporting.h"
 #include "naming/naming.h"
-#include "syntax/utf8.h"
 
 /* ---- names ---- */
 

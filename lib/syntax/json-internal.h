@@ -2,8 +2,8 @@
 #ifndef FSDP_SYNTAX_JSON_INTERNAL_H
 #define FSDP_SYNTAX_JSON_INTERNAL_H
 
+#include "base/characters.h"
 #include "syntax/json-scan.h"
-#include "syntax/utf8.h"
 
 /* The bytes of JSON: which they are, and how many at once can be passed. All of these may
  * read as far as the zero bytes behind a window, and stop there at the latest. */

@@ -6,9 +6,9 @@
  * are neither blank nor part of any token, so every loop over bytes stops there and asks
  * for more; positions and not pointers survive that, for the window slides.
  */
+#include "base/characters.h"
 #include "base/num.h"
 #include "syntax/json-internal.h"
-#include "syntax/utf8.h"
 
 enum fetched { FETCHED_SOME, FETCHED_NONE, FETCHED_FAILED };
 

@@ -6,10 +6,10 @@
  * Every declared length is compared with what is left before anything else happens, so
  * that to read the stream again up to `end` needs no further check.
  */
+#include "base/characters.h"
 #include "base/num.h"
 #include "base/span.h"
 #include "syntax/pickle-internal.h"
-#include "syntax/utf8.h"
 
 /* What can be wrong with one opcode. */
 enum fault {

@@ -4,9 +4,8 @@
  * never follows more than one reference, and answers "nothing" to a reference that is
  * unknown.
  */
-#include "syntax/decimal.h"
+#include "base/characters.h"
 #include "syntax/pickle-internal.h"
-#include "syntax/utf8.h"
 
 static struct cell *known_cell(const struct fsdp_pickle *pickle, fsdp_ref ref)
 {

@@ -2,8 +2,8 @@
 /*
  * Reads lines of sha256sum.
  */
+#include "base/characters.h"
 #include "syntax/sha256-line.h"
-#include "syntax/utf8.h"
 
 bool fsdp_sha256_digits(
 	struct fsdp_span text, unsigned char ret_sha256[FSDP_SHA256_DIGEST])

@@ -7,7 +7,7 @@
  */
 #include <stdlib.h>
 
-#include "syntax/decimal.h"
+#include "base/characters.h"
 #include "trace/flight.h"
 
 enum { GROUPS, CALLS, PLACES, ROSTERS, TABLES };

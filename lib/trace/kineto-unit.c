@@ -15,8 +15,8 @@
 
 #include <fsdp/trace.h>
 
+#include "base/characters.h"
 #include "base/num.h"
-#include "syntax/decimal.h"
 #include "trace/kineto-unit.h"
 
 struct station {

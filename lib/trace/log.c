@@ -8,7 +8,7 @@
  * K is <Type.NAME: 'value'> or the repr of a string, V the repr of a float. Of everything
  * else in the log only lines about failed collectives are looked at (flight-log.h).
  */
-#include "syntax/utf8.h"
+#include "base/characters.h"
 #include "trace/flight-log.h"
 
 static const char opening[] = "defaultdict(<class 'float'>, ";

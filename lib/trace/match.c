@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "syntax/decimal.h"
-#include "trace/durations.h"
+#include "base/characters.h"
 #include "trace/collectives.h"
+#include "trace/durations.h"
 #include "trace/match-groups.h"
 #include "trace/match.h"
 #include "trace/types.h"

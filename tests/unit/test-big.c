@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "base/big.h"
+#include "base/characters.h"
 
 static struct fsdp_budget budget = { .ceiling = UINT64_MAX };
 

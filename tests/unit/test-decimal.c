@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "syntax/decimal.h"
+#include "base/characters.h"
 
 /* Eight bytes may be read where as many are said to be there, so the text stands alone. */
 static struct fsdp_span given(const char *text, char *room)

@@ -9,7 +9,7 @@
  */
 #include <stdio.h>
 
-#include "base/big.h"
+#include "base/characters.h"
 #include "base/num.h"
 #include "format/torch/torch.h"
 #include "model/dtype.h"

@@ -1,8 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FSDP_SYNTAX_DECIMAL_H
-#define FSDP_SYNTAX_DECIMAL_H
+#ifndef FSDP_BASE_CHARACTERS_H
+#define FSDP_BASE_CHARACTERS_H
 
 #include "base/arena.h"
+#include "base/span.h"
+
+/* Surrogates are written like any other code point. Up to four bytes; returns behind
+ * them. */
+unsigned char *fsdp_utf8_put(unsigned char *out, uint32_t point);
+
+/* No surrogates, nothing overlong, nothing beyond U+10FFFF. */
+bool fsdp_utf8_is_valid(struct fsdp_span text);
+
+/* `count` hexadecimal digits at *at, which it moves behind them. */
+bool fsdp_hex_take(const unsigned char **at, const unsigned char *end, int count,
+	uint32_t *ret_value);
 
 /*
  * Numbers written in decimal: [+-] digits [. digits] [e[+-]digits], at least one digit
@@ -51,5 +63,13 @@ bool fsdp_decimal_integer(struct fsdp_span text, int64_t *ret_value);
  * tells that it was the scratch arena that failed. */
 bool fsdp_decimal_real(struct fsdp_span text, struct fsdp_arena *scratch,
 	double *ret_value, bool *ret_memory);
+
+/*
+ * An integer too large for 64 bits, as text: decimal up to 512 bytes of it, hexadecimal
+ * ("0x…"; negative ones as their bits, "~0x…") beyond, so that the work stays in
+ * proportion to the input. `bytes` is little-endian two's complement. data NULL: out of
+ * memory.
+ */
+struct fsdp_span fsdp_big_text(struct fsdp_span bytes, struct fsdp_arena *arena);
 
 #endif

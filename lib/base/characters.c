@@ -1,11 +1,98 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers written in decimal.
+ * Characters and numbers that are written as text.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "syntax/decimal.h"
+#include "base/characters.h"
+
+unsigned char *fsdp_utf8_put(unsigned char *out, uint32_t point)
+{
+	if (point < 0x80) {
+		*out++ = (unsigned char)point;
+		return out;
+	}
+	if (point < 0x800) {
+		*out++ = (unsigned char)(0xc0 | point >> 6);
+	} else {
+		if (point < 0x10000) {
+			*out++ = (unsigned char)(0xe0 | point >> 12);
+		} else {
+			*out++ = (unsigned char)(0xf0 | point >> 18);
+			*out++ = (unsigned char)(0x80 | (point >> 12 & 0x3f));
+		}
+		*out++ = (unsigned char)(0x80 | (point >> 6 & 0x3f));
+	}
+	*out++ = (unsigned char)(0x80 | (point & 0x3f));
+	return out;
+}
+
+/* Bytes of the character that begins here, or 0. Which second bytes are good depends on
+ * the first: that keeps out what is overlong, surrogates, and the end of the range. */
+static size_t character(const unsigned char *at, size_t left)
+{
+	unsigned char first = at[0];
+	size_t size = first < 0x80   ? 1
+		      : first < 0xc2 ? 0
+		      : first < 0xe0 ? 2
+		      : first < 0xf0 ? 3
+		      : first < 0xf5 ? 4
+				     : 0;
+	if (size < 2 || size > left)
+		return size > left ? 0 : size;
+	unsigned char low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+	unsigned char high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+	if (at[1] < low || at[1] > high)
+		return 0;
+	for (size_t i = 2; i < size; i++)
+		if ((at[i] & 0xc0) != 0x80)
+			return 0;
+	return size;
+}
+
+bool fsdp_utf8_is_valid(struct fsdp_span text)
+{
+	const uint64_t high = UINT64_C(0x8080808080808080);
+	for (size_t at = 0; at < text.size;) {
+		size_t left = text.size - at, size = sizeof high;
+		if (left < size || (fsdp_load_eight(text.data + at) & high) != 0)
+			size = character(text.data + at, left);
+		if (size == 0)
+			return false;
+		at += size;
+	}
+	return true;
+}
+
+static int digit_of(unsigned char c)
+{
+	if (fsdp_is_digit(c))
+		return c - '0';
+	unsigned char low = c | 0x20;
+	return low >= 'a' && low <= 'f' ? low - 'a' + 10 : -1;
+}
+
+bool fsdp_hex_take(const unsigned char **at, const unsigned char *end, int count,
+	uint32_t *ret_value)
+{
+	if (end - *at < count)
+		return false;
+	uint32_t value = 0;
+	for (int i = 0; i < count; i++) {
+		int digit = digit_of((*at)[i]);
+		if (digit < 0)
+			return false;
+		value = value << 4 | (uint32_t)digit;
+	}
+	*at += count;
+	*ret_value = value;
+	return true;
+}
+
+/*
+ * Numbers written in decimal.
+ */
 
 enum { ROOM_FOR_EXPONENT = 32 };
 
@@ -184,4 +271,97 @@ bool fsdp_decimal_real(struct fsdp_span text, struct fsdp_arena *scratch,
 	double value = without_point(&number, room);
 	*ret_value = number.negative ? -value : value;
 	return true;
+}
+
+/*
+ * Integers too large for 64 bits, as text.
+ */
+
+enum { DECIMAL_BYTES = 512, WORDS = DECIMAL_BYTES / 4, GROUP = 9, HEX_BYTES = 4096 };
+
+static const uint32_t group_value = 1000000000;
+
+/* The absolute value as 32-bit words, least first; returns how many. */
+static size_t magnitude(struct fsdp_span bytes, bool negative, uint32_t *words)
+{
+	uint64_t carry = negative;
+	size_t count = (bytes.size + 3) / 4;
+	for (size_t i = 0; i < count; i++) {
+		uint32_t word = 0;
+		for (size_t b = 0; b < 4; b++) {
+			size_t at = i * 4 + b;
+			uint32_t byte = at < bytes.size ? bytes.data[at]
+					: negative      ? 0xff
+							: 0;
+			word |= byte << (8 * b);
+		}
+		carry += negative ? ~word : word;
+		words[i] = (uint32_t)carry;
+		carry >>= 32;
+	}
+	return count;
+}
+
+/* Divides by 10^9 and gives the rest. */
+static uint32_t take_group(uint32_t *words, size_t *count)
+{
+	uint64_t rest = 0;
+	for (size_t i = *count; i-- > 0;) {
+		rest = rest << 32 | words[i];
+		words[i] = (uint32_t)(rest / group_value);
+		rest %= group_value;
+	}
+	while (*count != 0 && words[*count - 1] == 0)
+		--*count;
+	return (uint32_t)rest;
+}
+
+static struct fsdp_span decimal(
+	struct fsdp_span bytes, bool negative, struct fsdp_arena *arena)
+{
+	uint32_t words[WORDS];
+	char text[DECIMAL_BYTES * 3 + 16];
+	size_t count = magnitude(bytes, negative, words);
+	size_t at = sizeof text;
+	while (count != 0) {
+		uint32_t group = take_group(words, &count);
+		for (size_t i = 0; i < GROUP && (count != 0 || group != 0); i++) {
+			text[--at] = (char)('0' + group % 10);
+			group /= 10;
+		}
+	}
+	if (at == sizeof text)
+		text[--at] = '0';
+	if (negative)
+		text[--at] = '-';
+	return fsdp_arena_copy(arena, fsdp_span(text + at, sizeof text - at));
+}
+
+static struct fsdp_span hexadecimal(
+	struct fsdp_span bytes, bool negative, struct fsdp_arena *arena)
+{
+	static const char digits[] = "0123456789abcdef";
+	size_t size = bytes.size < HEX_BYTES ? bytes.size : HEX_BYTES;
+	char *text = fsdp_arena_take(arena, 2 * size + 8, 1);
+	size_t at = 0;
+	if (text == NULL)
+		return (struct fsdp_span){ 0 };
+	if (negative)
+		text[at++] = '~'; /* the bits as stored, not their value */
+	text[at++] = '0';
+	text[at++] = 'x';
+	for (size_t i = 0; i < size; i++) {
+		unsigned char byte = bytes.data[bytes.size - 1 - i];
+		text[at++] = digits[byte >> 4];
+		text[at++] = digits[byte & 15];
+	}
+	return fsdp_span(text, at);
+}
+
+struct fsdp_span fsdp_big_text(struct fsdp_span bytes, struct fsdp_arena *arena)
+{
+	bool negative = bytes.size != 0 && bytes.data[bytes.size - 1] & 0x80;
+	if (bytes.size <= DECIMAL_BYTES)
+		return decimal(bytes, negative, arena);
+	return hexadecimal(bytes, negative, arena);
 }
