@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 
+import budgets
 import formatting
 import headers
 import includes
@@ -243,6 +244,15 @@ CASES = [
     ("provenance", provenance.check, True,
      {provenance.TABLE: provenance.HEAD + ROW.replace("hand", ""), "testdata/a/b/f": ""},
      [f"{provenance.TABLE}: case a/b lacks"]),
+    ("budgets", budgets.check, True,
+     {budgets.BUDGETS: '{"lines": {"most": 5}, "files": {"most": 4}, "percent with one caller": {"most": 60},'
+                       ' "private headers with one user": {"most": 0}}',
+      "lib/a.c": '#include "a.h"\n#include "b.h"\nstatic void c(void)\n{\n}\nvoid a(void)\n{\n\tc();\n}\n',
+      "lib/a.h": "void a(void);\n", "lib/b.h": "", "cli/a.c": '#include "b.h"\n'},
+     [budgets.BUDGETS + ": lines: 11, at most 5", budgets.BUDGETS + ": private headers with one user: 2, at most 0"]),
+    ("budgets", budgets.check, True,
+     {budgets.BUDGETS: '{"lines": {"most": 6}, "percent with one caller": {"most": 50}}',
+      "lib/a.c": "static void c(void)\n{\n}\nvoid a(void)\n{ c(); }\n", "tests/a.c": "\n\n"}, []),
     ("reach", reach.check, True,
      {"lib/include/fsdp/a.h": "void fsdp_a(void);\n",
       "lib/a.c": "#define B(c) fsdp_b(c)\nstatic void d(void)\n{\n\tfsdp_e();\n}\nvoid fsdp_a(void)\n{\n\td();\n}\n",
