@@ -14,14 +14,14 @@
 
 #include <fsdp/version.h>
 
-#include "front/help-pages.h"
-#include "run/style.h"
-#include "run/launcher.h"
-#include "run/message.h"
-#include "run/progress.h"
-#include "run/refusal.h"
-#include "run/session.h"
-#include "run/temporary.h"
+#include "args/help-pages.h"
+#include "session/launcher.h"
+#include "session/message.h"
+#include "session/progress.h"
+#include "session/refusal.h"
+#include "session/session.h"
+#include "session/style.h"
+#include "session/temporary.h"
 
 extern const struct command command_info, command_tree, command_audit, command_latest,
 	command_ls, command_show, command_fqns, command_flat, command_diff,

@@ -10,8 +10,8 @@
 #include <fsdp/naming.h>
 #include <fsdp/version.h>
 
-#include "front/help-pages.h"
-#include "front/nearest.h"
+#include "args/help-pages.h"
+#include "args/nearest.h"
 
 /* ---- overview ---- */
 

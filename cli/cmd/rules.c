@@ -4,8 +4,8 @@
  */
 #include <string.h>
 
-#include "front/command.h"
-#include "front/nearest.h"
+#include "args/command.h"
+#include "args/nearest.h"
 #include "render/record.h"
 
 static const char *const SEVERITIES[] = { "note", "warning", "error", NULL };

@@ -2,8 +2,8 @@
 /*
  * Prints JSON Schemas of what commands write, and lists which there are.
  */
-#include "front/command.h"
-#include "front/nearest.h"
+#include "args/command.h"
+#include "args/nearest.h"
 #include "render/json.h"
 
 enum { MAJOR = 1 };

@@ -4,10 +4,10 @@
  */
 #include <fsdp/version.h>
 
-#include "front/command.h"
+#include "args/command.h"
 #include "render/record.h"
-#include "run/fingerprint.h"
-#include "run/sandbox.h"
+#include "session/fingerprint.h"
+#include "session/sandbox.h"
 
 static struct value get_version(struct subject of)
 {

@@ -12,10 +12,10 @@
 
 #include "part/audit-run.h"
 #include "part/value-text.h"
-#include "run/answer.h"
-#include "run/catalogue.h"
-#include "run/collected.h"
-#include "run/progress.h"
+#include "session/answer.h"
+#include "session/catalogue.h"
+#include "session/collected.h"
+#include "session/progress.h"
 
 /*
  * Makes findings of the failures that are judgements: those of a file that is so bad that

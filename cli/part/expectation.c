@@ -9,7 +9,7 @@
 
 #include "part/expectation.h"
 #include "part/value-text.h"
-#include "run/answer.h"
+#include "session/answer.h"
 
 /* ---- opening ---- */
 

@@ -6,8 +6,8 @@
 #include <fsdp/loaders.h>
 #include <fsdp/naming.h>
 
-#include "front/command.h"
-#include "front/option.h"
+#include "args/command.h"
+#include "args/option.h"
 #include "part/value-text.h"
 
 /* What --expect or --merged names: a list of names, or another checkpoint or plan. */

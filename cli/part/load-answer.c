@@ -9,9 +9,9 @@
 
 #include "part/load-answer.h"
 #include "render/record.h"
-#include "run/answer.h"
-#include "run/catalogue.h"
-#include "run/collected.h"
+#include "session/answer.h"
+#include "session/catalogue.h"
+#include "session/collected.h"
 
 /* ---- What a caller passes to the loaders of other programs ---- */
 

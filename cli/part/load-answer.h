@@ -4,8 +4,8 @@
 
 #include <fsdp/loaders.h>
 
-#include "front/command.h"
-#include "front/option.h"
+#include "args/command.h"
+#include "args/option.h"
 #include "part/expectation.h"
 #include "render/record.h"
 

@@ -10,7 +10,7 @@
 #include <fsdp/analysis.h>
 
 #include "part/modules.h"
-#include "run/answer.h"
+#include "session/answer.h"
 
 /* ---- Describes a unit and a mesh for programs, and a mesh for people ---- */
 

@@ -4,7 +4,7 @@
 
 #include <fsdp/analysis.h>
 
-#include "front/select.h"
+#include "args/select.h"
 #include "part/tensor-row.h"
 
 /* The objects *unit* and *mesh* of the machine outputs. Their context is a struct

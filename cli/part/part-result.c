@@ -16,8 +16,8 @@
 #include "part/tensor-reading.h"
 #include "part/value-text.h"
 #include "render/json.h"
-#include "run/answer.h"
-#include "run/collected.h"
+#include "session/answer.h"
+#include "session/collected.h"
 
 /* ---- What makes the results of parts known to each other ---- */
 

@@ -4,11 +4,11 @@
 
 #include <fsdp/document.h>
 
-#include "front/command.h"
-#include "front/select.h"
+#include "args/command.h"
+#include "args/select.h"
 #include "render/record.h"
-#include "run/answer.h"
-#include "run/collected.h"
+#include "session/answer.h"
+#include "session/collected.h"
 
 /*
  * What makes the results of parts known to each other. A part is written as JSON Lines (-o

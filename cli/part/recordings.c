@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "front/option.h"
+#include "args/option.h"
 #include "part/recordings.h"
 #include "part/tensor-row.h"
-#include "run/answer.h"
-#include "run/collected.h"
+#include "session/answer.h"
+#include "session/collected.h"
 
 /* ---- Which files an option means that names a recording or a folder of them ---- */
 

@@ -11,7 +11,7 @@
 
 #include "part/shown-names.h"
 #include "part/tensor-row.h"
-#include "run/answer.h"
+#include "session/answer.h"
 
 /* ---- Seeds hashes and mixes texts into them ---- */
 

@@ -2,7 +2,7 @@
 #ifndef PART_SHOWN_NAMES_H
 #define PART_SHOWN_NAMES_H
 
-#include "front/command.h"
+#include "args/command.h"
 #include "part/value-text.h"
 #include "render/shape.h"
 

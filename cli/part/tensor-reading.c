@@ -13,8 +13,8 @@
 #include "part/tensor-reading.h"
 #include "part/tensor-row.h"
 #include "part/value-text.h"
-#include "run/answer.h"
-#include "run/collected.h"
+#include "session/answer.h"
+#include "session/collected.h"
 
 /* ---- Asks for the places of pieces in the cheap order, and reports many failures briefly ---- */
 

@@ -4,8 +4,8 @@
 
 #include <fsdp/model.h>
 
-#include "front/command.h"
-#include "front/select.h"
+#include "args/command.h"
+#include "args/select.h"
 #include "part/tensor-row.h"
 #include "part/value-text.h"
 

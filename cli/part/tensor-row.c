@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "part/tensor-row.h"
-#include "run/answer.h"
+#include "session/answer.h"
 
 enum { DIMS_MAX = 64 };
 

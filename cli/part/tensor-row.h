@@ -5,7 +5,7 @@
 #include <fsdp/analysis.h>
 #include <fsdp/trace.h>
 
-#include "front/command.h"
+#include "args/command.h"
 #include "part/value-text.h"
 #include "render/record.h"
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "part/value-text.h"
-#include "run/answer.h"
+#include "session/answer.h"
 
 /* ---- Writes the name of an id into a buffer ---- */
 

@@ -44,11 +44,11 @@ PRIVATE = {
 # As ROOMS, for the rooms of the command; `cli` itself is main.c.
 CLI = {
     "cli/render": set(),
-    "cli/front": {"cli/render"},
-    "cli/run": {"cli/front", "cli/render"},
-    "cli/part": {"cli/front", "cli/run", "cli/render"},
-    "cli/cmd": {"cli/front", "cli/run", "cli/part", "cli/render"},
-    "cli": {"cli/front", "cli/run", "cli/cmd", "cli/render"},
+    "cli/args": {"cli/render"},
+    "cli/session": {"cli/args", "cli/render"},
+    "cli/part": {"cli/args", "cli/session", "cli/render"},
+    "cli/cmd": {"cli/args", "cli/session", "cli/part", "cli/render"},
+    "cli": {"cli/args", "cli/session", "cli/cmd", "cli/render"},
 }
 
 # public header -> the room whose words it holds; that room and those above may use it.
@@ -107,11 +107,11 @@ OUTSIDE = [
     (r"archive(_entry)?\.h", "libarchive", {"lib/store/archive.c"}),
     (r"isa-l.*|crc\.h|igzip_lib\.h", "ISA-L", {"lib/store/inflate.c", "lib/sweep/crc.c"}),
     (r"jansson\.h", "jansson", {"lib/document.c"}),
-    (r"openssl/.*", "libcrypto", {"lib/sweep/sha256.c", "cli/run/fingerprint.c"}),
-    (r"getopt\.h", "getopt_long", {"cli/front/option.c"}),
-    (r"pcre2.*\.h", "PCRE2", {"cli/front/select.c"}),
+    (r"openssl/.*", "libcrypto", {"lib/sweep/sha256.c", "cli/session/fingerprint.c"}),
+    (r"getopt\.h", "getopt_long", {"cli/args/option.c"}),
+    (r"pcre2.*\.h", "PCRE2", {"cli/args/select.c"}),
     (r"utf8proc\.h", "utf8proc", {"cli/render/gen-characters.c"}),
-    (r"seccomp\.h|linux/(seccomp|landlock|filter|bpf.*|audit)\.h", "the sandbox", {"cli/run/sandbox.c"}),
+    (r"seccomp\.h|linux/(seccomp|landlock|filter|bpf.*|audit)\.h", "the sandbox", {"cli/session/sandbox.c"}),
     (r"pthread\.h|threads\.h", "threads", {"lib/base/pool.c", "lib/store/ahead.c"}),
     (r"sanitizer/.*", "the sanitizers", {"lib/base/arena.c"}),
 ]

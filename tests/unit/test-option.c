@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "front/nearest.h"
-#include "front/option.h"
+#include "args/nearest.h"
+#include "args/option.h"
 
 struct values {
 	bool flag;

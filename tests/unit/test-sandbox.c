@@ -28,8 +28,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "run/sandbox.h"
-#include "run/temporary.h"
+#include "session/sandbox.h"
+#include "session/temporary.h"
 
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 

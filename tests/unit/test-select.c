@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "front/select.h"
+#include "args/select.h"
 
 /* Options with nothing given, as the front makes them. */
 static struct select_options nothing(void)

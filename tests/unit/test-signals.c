@@ -17,9 +17,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "run/progress.h"
-#include "run/sandbox.h"
-#include "run/temporary.h"
+#include "session/progress.h"
+#include "session/sandbox.h"
+#include "session/temporary.h"
 
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 

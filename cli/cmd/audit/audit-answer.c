@@ -5,9 +5,9 @@
 #include <stdlib.h>
 
 #include "cmd/audit/audit.h"
-#include "run/answer.h"
-#include "run/collected.h"
-#include "run/findings.h"
+#include "session/answer.h"
+#include "session/collected.h"
+#include "session/findings.h"
 
 void audit_done(struct audit *audit)
 {

@@ -9,9 +9,9 @@
 
 #include "cmd/audit/judging.h"
 #include "part/recordings.h"
-#include "run/answer.h"
-#include "run/collected.h"
-#include "run/findings.h"
+#include "session/answer.h"
+#include "session/collected.h"
+#include "session/findings.h"
 
 #define AT(member) offsetof(struct audit_options, member)
 static const struct option_row OPTIONS[] = {

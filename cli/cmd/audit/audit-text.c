@@ -8,9 +8,9 @@
 
 #include "cmd/audit/audit.h"
 #include "render/record.h"
-#include "run/answer.h"
-#include "run/collected.h"
-#include "run/findings.h"
+#include "session/answer.h"
+#include "session/collected.h"
+#include "session/findings.h"
 
 /* -q hides notes, -qq warnings too. The verdict names what was not evaluated. */
 static enum severity least(const struct run *run)

@@ -4,10 +4,10 @@
 
 #include <fsdp/audit.h>
 
+#include "args/command.h"
 #include "cmd/audit/expect.h"
 #include "cmd/audit/levels.h"
 #include "cmd/audit/merged.h"
-#include "front/command.h"
 #include "part/load-answer.h"
 #include "part/part-result.h"
 

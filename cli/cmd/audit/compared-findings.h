@@ -4,7 +4,7 @@
 
 #include <fsdp/compare.h>
 
-#include "front/command.h"
+#include "args/command.h"
 
 /* Findings of a comparison with what was expected: one finding for each tensor, of which so
  * many are kept for a rule; more are counted. */

@@ -9,7 +9,7 @@
 #include "cmd/audit/expect.h"
 #include "part/shown-names.h"
 #include "part/value-text.h"
-#include "run/answer.h"
+#include "session/answer.h"
 
 enum {
 	EXPLAINED = 3, /* missing names for which others that are near are looked for */

@@ -2,9 +2,9 @@
 #ifndef EXPECT_H
 #define EXPECT_H
 
+#include "args/command.h"
+#include "args/select.h"
 #include "part/expectation.h"
-#include "front/command.h"
-#include "front/select.h"
 
 /* The checkpoint must have these names, shapes and dtypes: FI6005, FI6007. False: out of
  * memory. Names that `ignored` (or NULL) takes are left out. */

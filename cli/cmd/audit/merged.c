@@ -8,8 +8,8 @@
 
 #include "cmd/audit/compared-findings.h"
 #include "cmd/audit/merged.h"
-#include "run/answer.h"
-#include "run/collected.h"
+#include "session/answer.h"
+#include "session/collected.h"
 
 struct merging {
 	struct compared_findings findings;

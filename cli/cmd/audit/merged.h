@@ -2,8 +2,8 @@
 #ifndef MERGED_H
 #define MERGED_H
 
-#include "front/command.h"
-#include "front/select.h"
+#include "args/command.h"
+#include "args/select.h"
 #include "part/expectation.h"
 
 /* With what --merged is compared. */

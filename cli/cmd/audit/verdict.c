@@ -8,9 +8,9 @@
 
 #include "cmd/audit/judging.h"
 #include "part/audit-run.h"
-#include "run/answer.h"
-#include "run/catalogue.h"
-#include "run/collected.h"
+#include "session/answer.h"
+#include "session/catalogue.h"
+#include "session/collected.h"
 
 /* ---- levels ---- */
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "cmd/diff/diff.h"
-#include "run/answer.h"
+#include "session/answer.h"
 
 const char *what_word(unsigned bit)
 {

@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "args/nearest.h"
 #include "cmd/diff/diff.h"
-#include "front/nearest.h"
 #include "part/expectation.h"
 #include "part/tensor-reading.h"
-#include "run/answer.h"
-#include "run/collected.h"
-#include "run/progress.h"
+#include "session/answer.h"
+#include "session/collected.h"
+#include "session/progress.h"
 
 #define AT(member) offsetof(struct diff_options, member)
 static const struct option_row OPTIONS[] = {

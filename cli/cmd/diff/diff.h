@@ -4,7 +4,7 @@
 
 #include <fsdp/compare.h>
 
-#include "front/select.h"
+#include "args/select.h"
 #include "part/expectation.h"
 #include "part/tensor-row.h"
 

@@ -12,16 +12,16 @@
 
 #include <fsdp/analysis.h>
 
+#include "args/slip.h"
 #include "cmd/export/export.h"
-#include "front/slip.h"
 #include "part/audit-run.h"
 #include "part/expectation.h"
 #include "part/shown-names.h"
 #include "part/tensor-reading.h"
-#include "run/answer.h"
-#include "run/collected.h"
-#include "run/progress.h"
-#include "run/temporary.h"
+#include "session/answer.h"
+#include "session/collected.h"
+#include "session/progress.h"
+#include "session/temporary.h"
 
 static const char *const TO_WORDS[] = { "hf", "safetensors", "npy", "raw", NULL };
 static const char *const TIE_WORDS[] = { "drop", "keep", NULL };

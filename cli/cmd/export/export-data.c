@@ -6,7 +6,7 @@
 
 #include "cmd/export/export.h"
 #include "part/value-text.h"
-#include "run/answer.h"
+#include "session/answer.h"
 
 /* ---- tensors ---- */
 

@@ -5,7 +5,7 @@
 #include <fsdp/audit.h>
 #include <fsdp/export.h>
 
-#include "front/select.h"
+#include "args/select.h"
 #include "part/tensor-row.h"
 #include "part/value-text.h"
 

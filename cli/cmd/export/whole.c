@@ -12,10 +12,10 @@
 #include "cmd/export/export.h"
 #include "part/audit-run.h"
 #include "part/value-text.h"
-#include "run/answer.h"
-#include "run/catalogue.h"
-#include "run/collected.h"
-#include "run/findings.h"
+#include "session/answer.h"
+#include "session/catalogue.h"
+#include "session/collected.h"
+#include "session/findings.h"
 
 static bool is_value(const struct fsdp_checkpoint *checkpoint, struct fsdp_span name)
 {

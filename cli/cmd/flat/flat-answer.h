@@ -2,8 +2,8 @@
 #ifndef LEDGER_H
 #define LEDGER_H
 
-#include "run/answer.h"
 #include "part/tensor-row.h"
+#include "session/answer.h"
 
 /*
  * What `flat` answers with: which units, which ranks of them, and perhaps one element.

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "cmd/fqns/fqns.h"
-#include "run/answer.h"
+#include "session/answer.h"
 
 static const char *const UNITS[] = { "known", "likely", NULL };
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cmd/hash/hash.h"
-#include "run/answer.h"
+#include "session/answer.h"
 
 /* ---- for programs ---- */
 

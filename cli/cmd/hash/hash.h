@@ -4,7 +4,7 @@
 
 #include <fsdp/digest.h>
 
-#include "front/select.h"
+#include "args/select.h"
 #include "part/part-result.h"
 #include "part/tensor-row.h"
 #include "part/value-text.h"

@@ -9,7 +9,7 @@
 #include "cmd/info/info.h"
 #include "part/modules.h"
 #include "part/value-text.h"
-#include "run/collected.h"
+#include "session/collected.h"
 
 enum {
 	KINDS_SHOWN = 4,

@@ -4,8 +4,8 @@
 
 #include <fsdp/analysis.h>
 
-#include "run/answer.h"
 #include "part/tensor-row.h"
+#include "session/answer.h"
 
 struct info_options {
 	bool waste;

@@ -10,7 +10,7 @@
 #include "cmd/info/waste-table.h"
 #include "part/tensor-reading.h"
 #include "part/tensor-row.h"
-#include "run/answer.h"
+#include "session/answer.h"
 
 enum { NAMES_MAX = 1000 }; /* told of one storage */
 

@@ -4,7 +4,7 @@
 
 #include <fsdp/analysis.h>
 
-#include "front/command.h"
+#include "args/command.h"
 #include "part/tensor-row.h"
 
 /*

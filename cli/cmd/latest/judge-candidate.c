@@ -11,7 +11,7 @@
 #include "part/audit-run.h"
 #include "part/tensor-row.h"
 #include "part/value-text.h"
-#include "run/answer.h"
+#include "session/answer.h"
 
 enum { WHY_MOST = 200 };
 

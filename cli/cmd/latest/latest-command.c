@@ -8,7 +8,7 @@
 
 #include "cmd/latest/latest.h"
 #include "render/writer.h"
-#include "run/answer.h"
+#include "session/answer.h"
 
 enum { SKIPPED_MOST = 10 };
 

@@ -6,8 +6,8 @@
 
 #include <fsdp/verify.h>
 
-#include "front/command.h"
-#include "run/collected.h"
+#include "args/command.h"
+#include "session/collected.h"
 
 struct latest_options {
 	const char *level; /* quick, headers, data */

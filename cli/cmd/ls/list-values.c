@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "cmd/ls/ls.h"
-#include "run/answer.h"
+#include "session/answer.h"
 
 static bool select_values(struct listing *listing)
 {

@@ -8,11 +8,11 @@
 #include <string.h>
 
 #include "cmd/ls/ls.h"
-#include "part/shown-names.h"
 #include "part/recordings.h"
+#include "part/shown-names.h"
 #include "part/tensor-reading.h"
 #include "render/writer.h"
-#include "run/answer.h"
+#include "session/answer.h"
 
 const char *const BY_WORDS[] = { "rank", "file", "dtype", "role", "module", "unit",
 	"layer", NULL };

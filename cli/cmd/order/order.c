@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "args/select.h"
 #include "cmd/order/order.h"
-#include "front/select.h"
 
 #define AT(field) offsetof(struct order_options, field)
 static const struct option_row OPTIONS[] = {

@@ -4,7 +4,7 @@
 
 #include <fsdp/pickle.h>
 
-#include "front/command.h"
+#include "args/command.h"
 #include "render/record.h"
 
 struct pickle_options {

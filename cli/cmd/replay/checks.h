@@ -4,7 +4,7 @@
 
 #include <fsdp/result.h>
 
-#include "front/command.h"
+#include "args/command.h"
 
 struct comparison;
 

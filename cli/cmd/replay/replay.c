@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "args/select.h"
 #include "cmd/replay/checks.h"
 #include "cmd/replay/comparison.h"
 #include "cmd/replay/replay.h"
-#include "front/select.h"
 #include "part/recordings.h"
-#include "run/collected.h"
+#include "session/collected.h"
 
 static const char *const BY_WORDS[] = { "type", "rank", "step", "collective", "unit",
 	"group", "kernel", "idle", "region", NULL };

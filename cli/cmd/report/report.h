@@ -7,7 +7,7 @@
 #include "part/load-answer.h"
 #include "part/recordings.h"
 #include "part/tensor-row.h"
-#include "run/answer.h"
+#include "session/answer.h"
 
 /*
  * What the sections of a report share. report.c shows what the checkpoint holds,

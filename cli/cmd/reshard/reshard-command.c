@@ -8,10 +8,10 @@
 
 #include <fsdp/analysis.h>
 
+#include "args/slip.h"
 #include "cmd/reshard/reshard.h"
-#include "front/slip.h"
 #include "part/value-text.h"
-#include "run/answer.h"
+#include "session/answer.h"
 
 #define AT(member) offsetof(struct reshard_options, member)
 static const struct option_row OPTIONS[] = {

@@ -4,7 +4,7 @@
  */
 #include "cmd/reshard/reshard.h"
 #include "render/record.h"
-#include "run/answer.h"
+#include "session/answer.h"
 
 /* ---- ways of sharding ---- */
 

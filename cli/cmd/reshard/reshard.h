@@ -4,7 +4,7 @@
 
 #include <fsdp/reshard.h>
 
-#include "front/command.h"
+#include "args/command.h"
 #include "part/load-answer.h"
 #include "part/tensor-row.h"
 

@@ -9,7 +9,7 @@
 #include "cmd/show/show.h"
 #include "part/modules.h"
 #include "part/tensor-row.h"
-#include "run/answer.h"
+#include "session/answer.h"
 
 /* ---- what is in it ---- */
 

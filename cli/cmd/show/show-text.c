@@ -10,7 +10,7 @@
 #include "cmd/show/show.h"
 #include "part/modules.h"
 #include "part/value-text.h"
-#include "run/answer.h"
+#include "session/answer.h"
 
 enum {
 	LINE_WIDTH = 80,

@@ -8,11 +8,11 @@
 
 #include <fsdp/analysis.h>
 
+#include "args/slip.h"
 #include "cmd/show/show.h"
-#include "front/slip.h"
 #include "part/shown-names.h"
 #include "part/tensor-reading.h"
-#include "run/answer.h"
+#include "session/answer.h"
 
 static const struct option_row OPTIONS[] = {
 	{ "values", 0, OPTION_TEXT, "N|SLICES", offsetof(struct show_options, values),

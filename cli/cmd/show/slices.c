@@ -4,8 +4,8 @@
  */
 #include <string.h>
 
+#include "args/option.h"
 #include "cmd/show/slices.h"
-#include "front/option.h"
 
 enum { NUMBER_ROOM = 24 };
 

@@ -8,7 +8,7 @@
 #include "cmd/stats/stats.h"
 #include "part/tensor-row.h"
 #include "render/writer.h"
-#include "run/answer.h"
+#include "session/answer.h"
 
 /* ---- rows ---- */
 

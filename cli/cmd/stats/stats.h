@@ -6,7 +6,7 @@
 #include <fsdp/statistics.h>
 #include <fsdp/trace.h>
 
-#include "front/select.h"
+#include "args/select.h"
 #include "part/tensor-row.h"
 #include "part/value-text.h"
 

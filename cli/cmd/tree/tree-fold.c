@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cmd/tree/tree.h"
-#include "run/answer.h"
+#include "session/answer.h"
 
 /* What of a name stands behind that of the shown visit above. */
 static struct text below_parent(struct tree *tree, struct text name, size_t index)

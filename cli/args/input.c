@@ -1,0 +1,563 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Turns words into inputs, and options into options of the library.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "args/input.h"
+#include "args/nearest.h"
+#include "args/slip.h"
+
+/* ---- limits ---- */
+
+static void usage_limit(struct usage *usage, const char *text, size_t name_size)
+{
+	struct nearest nearest;
+	char name[64];
+
+	snprintf(name, sizeof name, "%.*s", (int)name_size, text);
+	nearest_init(&nearest, name);
+	for (size_t i = 0; i < fsdp_limit_row_count(); i++)
+		nearest_try(&nearest, fsdp_limit_row(i)->name);
+	usage_what(usage, "--limit: no limit is named %s", name);
+	if (nearest.best != NULL)
+		usage_hint(usage, "did you mean %s? (fsdp-inspect help limits)",
+			nearest.best);
+	else
+		usage_hint(usage, "fsdp-inspect help limits");
+}
+
+static const struct fsdp_limit_row *find_limit(const char *name, size_t size)
+{
+	for (size_t i = 0; i < fsdp_limit_row_count(); i++) {
+		const struct fsdp_limit_row *row = fsdp_limit_row(i);
+
+		if (strlen(row->name) == size && memcmp(row->name, name, size) == 0)
+			return row;
+	}
+	return NULL;
+}
+
+static enum usage_result set_limit(
+	struct fsdp_limit_setting *setting, const char *text, struct usage *usage)
+{
+	const struct fsdp_limit_row *row;
+	const char *value;
+	size_t name_size;
+
+	if (!option_assignment(text, &name_size, &value)) {
+		usage_what(usage, "--limit: %s is not NAME=VALUE", text);
+		usage_hint(usage,
+			"--head=N for the first rows; for a ceiling --limit memory=4GiB (fsdp-inspect help limits)");
+		return USAGE_WRONG;
+	}
+	row = find_limit(text, name_size);
+	if (row == NULL) {
+		usage_limit(usage, text, name_size);
+		return USAGE_WRONG;
+	}
+	if (!option_size(value, &setting->value)) {
+		usage_what(usage, "--limit %s: %s is not a number", row->name, value);
+		usage_hint(
+			usage, "a number, or 4K, 4KiB (1024s), 4KB (1000s); 0 is none");
+		return USAGE_WRONG;
+	}
+	setting->name = row->name;
+	return USAGE_GOOD;
+}
+
+static enum usage_result set_limits(
+	struct inputs *inputs, const struct texts *texts, struct usage *usage)
+{
+	inputs->limits = calloc(texts->count + 1, sizeof *inputs->limits);
+	if (inputs->limits == NULL)
+		return USAGE_MEMORY;
+	for (size_t i = 0; i < texts->count; i++) {
+		enum usage_result result =
+			set_limit(&inputs->limits[i], texts->items[i], usage);
+
+		if (result != USAGE_GOOD)
+			return result;
+	}
+	inputs->options.limits = inputs->limits;
+	inputs->options.limit_count = texts->count;
+	return USAGE_GOOD;
+}
+
+uint64_t input_limit(const struct texts *texts, const char *name)
+{
+	size_t size = strlen(name), name_size;
+	uint64_t value = find_limit(name, size)->value, number;
+	const char *text;
+
+	for (size_t i = 0; i < texts->count; i++)
+		if (option_assignment(texts->items[i], &name_size, &text) &&
+			name_size == size && memcmp(texts->items[i], name, size) == 0 &&
+			option_size(text, &number))
+			value = number;
+	return value != 0 ? value : UINT64_MAX;
+}
+
+/* ---- lists of files ---- */
+
+/* One entry into buffer, without its zero byte: its size, -1 at the end, -2 if it is too
+ * long to be a path. */
+static int next_entry(FILE *stream, char buffer[PATH_MAX])
+{
+	int size = 0, byte;
+
+	while ((byte = getc_unlocked(stream)) != EOF && byte != '\0') {
+		if (size == PATH_MAX - 1)
+			return -2;
+		buffer[size++] = (char)byte;
+	}
+	buffer[size] = '\0';
+	return byte == EOF && size == 0 ? -1 : size;
+}
+
+/* The ceiling of directories is good enough for lists: a million. */
+static enum usage_result read_entries(struct inputs *inputs, FILE *stream,
+	const char *list, uint64_t most, struct usage *usage)
+{
+	uint64_t count = 0;
+	char buffer[PATH_MAX];
+	int size;
+
+	while ((size = next_entry(stream, buffer)) != -1) {
+		char *path;
+
+		if (size == 0 || size == -2 || ++count > most) {
+			usage_what(usage, "%s: entry %llu %s", list,
+				(unsigned long long)(count + (size <= 0)),
+				size == 0  ? "is empty"
+				: size < 0 ? "is longer than any path"
+					   : "is beyond the limit files");
+			usage_hint(usage, "a list of NUL-terminated paths: find -print0");
+			return USAGE_WRONG;
+		}
+		path = owned_copy(&inputs->owned, buffer, (size_t)size);
+		if (path == NULL || !texts_add(&inputs->paths, path))
+			return USAGE_MEMORY;
+	}
+	if (ferror(stream)) {
+		usage_what(usage, "%s: %s", list, strerror(errno));
+		usage_hint(usage, "give --files0-from a file that can be read");
+		return USAGE_WRONG;
+	}
+	return USAGE_GOOD;
+}
+
+static enum usage_result read_list(
+	struct inputs *inputs, const struct common_options *common, struct usage *usage)
+{
+	const char *list = common->files0_from;
+	bool is_stdin = strcmp(list, "-") == 0;
+	FILE *stream = is_stdin ? stdin : fopen(list, "re");
+	enum usage_result result;
+
+	if (stream == NULL) {
+		usage_what(usage, "%s: %s", list, strerror(errno));
+		usage_hint(usage, "give --files0-from a file that can be read");
+		return USAGE_WRONG;
+	}
+	result = read_entries(inputs, stream, is_stdin ? "standard input" : list,
+		input_limit(&common->limits, "files"), usage);
+	if (!is_stdin)
+		fclose(stream);
+	return result;
+}
+
+/* ---- folders of recordings ---- */
+
+enum { MOST_ENTRIES = 10000, MOST_MISSING = 16 };
+
+static bool ends_with(
+	const char *name, size_t size, const char *const *ends, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		size_t end = strlen(ends[i]);
+
+		if (size > end && memcmp(name + size - end, ends[i], end) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* What recorders and torch.profiler write, also compressed; and compressed dumps, whose
+ * first bytes do not tell: they end as pickles do, or with the number of the rank. */
+static bool is_recording_name(const char *name)
+{
+	static const char *const packed[] = { ".gz", ".zst", ".xz", ".bz2", ".lz4" };
+	static const char *const recordings[] = { ".json", ".jsonl", ".log" };
+	static const char *const dumps[] = { ".pickle", ".pkl", ".pt" };
+	size_t size = strlen(name), bare = size;
+
+	if (*name == '.')
+		return false;
+	if (ends_with(name, size, packed, sizeof packed / sizeof *packed))
+		bare = (size_t)(strrchr(name, '.') - name);
+	return ends_with(
+		       name, bare, recordings, sizeof recordings / sizeof *recordings) ||
+	       (bare < size &&
+		       (ends_with(name, bare, dumps, sizeof dumps / sizeof *dumps) ||
+			       is_digit(name[bare - 1])));
+}
+
+/* Up to `size` bytes from the beginning of an open file; -1: they cannot be read. */
+static ssize_t read_head(int file, unsigned char *head, size_t size)
+{
+	size_t had = 0;
+
+	while (had < size) {
+		ssize_t got = read(file, head + had, size - had);
+
+		if (got == 0)
+			break;
+		if (got < 0 && errno != EINTR)
+			return -1;
+		had += got > 0 ? (size_t)got : 0;
+	}
+	return (ssize_t)had;
+}
+
+/*
+ * Dumps of PyTorch have names of many sorts, and begin as pickles do. A file that cannot
+ * be looked at, or has lost bytes since, may be one: the library tells why it is not read.
+ */
+static bool may_be_dump(const char *path, off_t size)
+{
+	unsigned char head[2] = { 0 };
+	int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	ssize_t had = file >= 0 ? read_head(file, head, sizeof head) : -1;
+
+	if (file >= 0)
+		close(file);
+	if (had < (ssize_t)sizeof head)
+		return had < 0 || size >= (off_t)sizeof head;
+	return head[0] == 0x80 && head[1] >= 2 && head[1] <= 5;
+}
+
+static int compare_texts(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Adds the recordings in a folder, by name. */
+static enum usage_result add_folder(
+	struct inputs *inputs, const char *path, DIR *folder, struct usage *usage)
+{
+	size_t first = inputs->paths.count, size = strlen(path);
+	const char *slash = size > 0 && path[size - 1] == '/' ? "" : "/";
+	struct dirent *entry;
+
+	while ((entry = readdir(folder)) != NULL) {
+		char found[PATH_MAX];
+		int length = snprintf(
+			found, sizeof found, "%s%s%s", path, slash, entry->d_name);
+		struct stat status;
+
+		if (*entry->d_name == '.' || length >= (int)sizeof found ||
+			stat(found, &status) != 0 || !S_ISREG(status.st_mode) ||
+			(!is_recording_name(entry->d_name) &&
+				!may_be_dump(found, status.st_size)))
+			continue;
+		if (inputs->paths.count - first == MOST_ENTRIES) {
+			usage_what(usage, "%s holds more than %d recordings", path,
+				MOST_ENTRIES);
+			usage_hint(usage, "name the files that belong to one run");
+			return USAGE_WRONG;
+		}
+		char *copy = owned_copy(&inputs->owned, found, (size_t)length);
+		if (copy == NULL || !texts_add(&inputs->paths, copy))
+			return USAGE_MEMORY;
+	}
+	inputs->is_folder |= inputs->paths.count != first;
+	/* Without any it is opened as it is, which reports the reason. */
+	if (inputs->paths.count == first && !texts_add(&inputs->paths, path))
+		return USAGE_MEMORY;
+	qsort(inputs->paths.items + first, inputs->paths.count - first,
+		sizeof *inputs->paths.items, compare_texts);
+	return USAGE_GOOD;
+}
+
+/* Once the process is locked to its inputs, it is too late to look around. */
+static bool look_near(struct inputs *inputs, struct texts *near, const char *path)
+{
+	char *found = NULL;
+
+	if (strcmp(path, "-") != 0 && access(path, F_OK) != 0 && errno == ENOENT &&
+		near->count < MOST_MISSING)
+		found = owned_take(&inputs->owned, slip_near_path(path));
+	return texts_add(near, found);
+}
+
+static enum usage_result look_near_inputs(struct inputs *inputs)
+{
+	for (size_t i = 0; i < inputs->paths.count; i++)
+		if (!look_near(inputs, &inputs->near, inputs->paths.items[i]))
+			return USAGE_MEMORY;
+	return USAGE_GOOD;
+}
+
+/* Options may name files too. */
+static enum usage_result look_near_options(
+	struct inputs *inputs, const struct option_row *rows, const void *values)
+{
+	const char *path;
+
+	for (; rows != NULL && rows->name != NULL; rows++)
+		for (size_t i = 0; (path = option_path(rows, values, i)) != NULL; i++)
+			if (!texts_add(&inputs->beside, path) ||
+				!look_near(inputs, &inputs->near_beside, path))
+				return USAGE_MEMORY;
+	return USAGE_GOOD;
+}
+
+/* A folder of recordings stands for its files. */
+static enum usage_result open_folders(struct inputs *inputs, struct usage *usage)
+{
+	struct texts typed = inputs->paths;
+	enum usage_result result = USAGE_GOOD;
+
+	inputs->paths = (struct texts){ 0 };
+	for (size_t i = 0; result == USAGE_GOOD && i < typed.count; i++) {
+		DIR *folder = opendir(typed.items[i]);
+
+		if (folder != NULL)
+			result = add_folder(inputs, typed.items[i], folder, usage);
+		else if (!texts_add(&inputs->paths, typed.items[i]))
+			result = USAGE_MEMORY;
+		if (folder != NULL)
+			closedir(folder);
+	}
+	free(typed.items);
+	return result;
+}
+
+/*
+ * Names of standard input; and the pipe that a shell makes of <(...), which takes its
+ * place.
+ */
+static bool is_standard_input(const char *path)
+{
+	static const char *const names[] = { "/dev/stdin", "/dev/fd/0",
+		"/proc/self/fd/0" };
+	static const char pipes[] = "/dev/fd/";
+	struct stat status;
+	int64_t descriptor;
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (strcmp(path, names[i]) == 0)
+			return fstat(STDIN_FILENO, &status) == 0 &&
+			       !S_ISREG(status.st_mode);
+	return strncmp(path, pipes, sizeof pipes - 1) == 0 &&
+	       option_integer(path + sizeof pipes - 1, 3, INT_MAX, &descriptor) &&
+	       fstat((int)descriptor, &status) == 0 && S_ISFIFO(status.st_mode) &&
+	       dup2((int)descriptor, STDIN_FILENO) == STDIN_FILENO;
+}
+
+/* words[0] is the command. */
+static enum usage_result split_words(
+	struct inputs *inputs, const struct arguments *arguments, struct usage *usage)
+{
+	const struct texts *words = &arguments->words;
+	size_t path_count = words->count - 1;
+
+	if (!takes_checkpoint(arguments->command->inputs))
+		path_count = 0;
+	else if ((arguments->command->inputs == INPUTS_ONE_NAMES ||
+			 arguments->command->inputs == INPUTS_ONE_SOME) &&
+		 path_count > 1)
+		path_count = 1;
+	for (size_t i = 0; i < path_count; i++) {
+		const char *path = words->items[1 + i];
+
+		if (slip_url(usage, arguments->command->name, path) ||
+			slip_joined(usage, arguments, path))
+			return USAGE_WRONG;
+		if (!texts_add(&inputs->paths, is_standard_input(path) ? "-" : path))
+			return USAGE_MEMORY;
+	}
+	for (size_t i = 1 + path_count; i < words->count; i++) {
+		char *copy = owned_copy(
+			&inputs->owned, words->items[i], strlen(words->items[i]));
+
+		if (copy == NULL)
+			return USAGE_MEMORY;
+		inputs->word_count++;
+	}
+	return USAGE_GOOD;
+}
+
+static size_t count_stdin(
+	const struct inputs *inputs, const struct common_options *common)
+{
+	size_t count =
+		common->files0_from != NULL && strcmp(common->files0_from, "-") == 0;
+
+	for (size_t i = 0; i < inputs->paths.count; i++)
+		count += strcmp(inputs->paths.items[i], "-") == 0;
+	count += common->plan != NULL && strcmp(common->plan, "-") == 0;
+	return count + (inputs->options.units_path != NULL &&
+			       strcmp(inputs->options.units_path, "-") == 0);
+}
+
+static enum usage_result check_words(const struct inputs *inputs,
+	const struct arguments *arguments, struct usage *usage)
+{
+	const struct command *command = arguments->command;
+	const struct common_options *common = &arguments->common;
+	const struct select_options *select = &arguments->select;
+
+	if (command->inputs == INPUTS_NONE && inputs->word_count > 0) {
+		usage_what(usage, "%s takes no arguments", command->name);
+		usage_hint(usage, "fsdp-inspect help %s", command->name);
+		return USAGE_WRONG;
+	}
+	if (!takes_checkpoint(command->inputs))
+		return USAGE_GOOD;
+	if (inputs->paths.count == 0 && inputs->options.units_path == NULL) {
+		usage_what(usage, "%s needs a %s", command->name,
+			command->inputs == INPUTS_RECORDINGS ? "recording"
+			: command->inputs == INPUTS_FILE     ? "file"
+			: command->inputs == INPUTS_RUNS     ? "folder of a run"
+							     : "checkpoint");
+		usage_hint(usage, "such as: fsdp-inspect %s (fsdp-inspect help %s)",
+			command->examples[0], command->name);
+		return USAGE_WRONG;
+	}
+	if (command->inputs == INPUTS_ONE_NAMES && inputs->word_count == 0 &&
+		select->globs.count + select->regexes.count == 0) {
+		usage_what(usage,
+			"%s needs a name behind the checkpoint, or a pattern (-g)",
+			command->name);
+		usage_hint(usage, "fsdp-inspect ls %s lists the names",
+			inputs->paths.items[0]);
+		return USAGE_WRONG;
+	}
+	if (command->inputs == INPUTS_PAIR && inputs->paths.count != 2) {
+		usage_what(usage, "%s needs two checkpoints, not %zu", command->name,
+			inputs->paths.count);
+		usage_hint(usage, "fsdp-inspect %s %s %s (fsdp-inspect help %s)",
+			command->name, inputs->paths.items[0],
+			inputs->paths.count > 1 ? inputs->paths.items[1] : "OTHER",
+			command->name);
+		return USAGE_WRONG;
+	}
+	if (common->separate && command->inputs == INPUTS_ONE &&
+		inputs->paths.count > 1) {
+		usage_what(usage, "%s takes one checkpoint, so --separate has no meaning",
+			command->name);
+		usage_hint(usage, "run it once for each");
+		return USAGE_WRONG;
+	}
+	if (common->range != NULL && inputs->paths.count != 1) {
+		usage_what(usage, "--range needs exactly one file");
+		usage_hint(usage, "run it once for each");
+		return USAGE_WRONG;
+	}
+	if (common->plan != NULL && inputs->options.units_path != NULL) {
+		usage_what(usage, "--plan and --units-from exclude each other");
+		usage_hint(usage, "a plan tells more: leave out --units-from");
+		return USAGE_WRONG;
+	}
+	if (count_stdin(inputs, common) > 1) {
+		usage_what(usage, "standard input can be read only once");
+		usage_hint(usage, "give a file instead of one -");
+		return USAGE_WRONG;
+	}
+	return USAGE_GOOD;
+}
+
+static void set_options(struct inputs *inputs, const struct arguments *arguments)
+{
+	const struct common_options *common = &arguments->common;
+	const struct command *command = arguments->command;
+
+	inputs->options.size = sizeof inputs->options;
+	inputs->options.plan_path = common->plan;
+	inputs->options.no_plan = common->no_plan;
+	inputs->options.alone = common->separate;
+	if (command->units_from != NULL)
+		inputs->options.units_path = command->units_from(arguments->options);
+	inputs->options.read_values = command->wants_values != NULL &&
+				      command->wants_values(arguments->options);
+	inputs->options.only_counts =
+		command->only_counts != NULL && command->only_counts(arguments->options);
+	if (command->wants_rank != NULL && command->wants_rank(arguments->options,
+						   &arguments->select, &inputs->rank)) {
+		inputs->options.few_ranks = true;
+		inputs->options.ranks = &inputs->rank;
+		inputs->options.rank_count = inputs->rank != FSDP_NONE;
+	}
+	/* Whether it is a range was asked with the other options. */
+	if (common->range != NULL)
+		inputs->options.slice = option_range(common->range,
+			&inputs->options.slice_offset, &inputs->options.slice_length);
+}
+
+/* A log is an input of its own where there is no checkpoint. */
+static enum usage_result take_log_alone(struct inputs *inputs)
+{
+	const char *path = inputs->options.units_path;
+
+	inputs->has_no_checkpoint = inputs->paths.count == 0 && path != NULL;
+	return !inputs->has_no_checkpoint || texts_add(&inputs->paths, path)
+		       ? USAGE_GOOD
+		       : USAGE_MEMORY;
+}
+
+enum usage_result inputs_collect(
+	struct inputs *inputs, const struct arguments *arguments, struct usage *usage)
+{
+	enum usage_result result = split_words(inputs, arguments, usage);
+
+	set_options(inputs, arguments);
+	if (result == USAGE_GOOD)
+		result = set_limits(inputs, &arguments->common.limits, usage);
+	if (result == USAGE_GOOD && arguments->common.files0_from != NULL)
+		result = read_list(inputs, &arguments->common, usage);
+	if (result == USAGE_GOOD)
+		result = check_words(inputs, arguments, usage);
+	if (result == USAGE_GOOD)
+		result = take_log_alone(inputs);
+	if (result == USAGE_GOOD && arguments->command->inputs == INPUTS_RECORDINGS)
+		result = open_folders(inputs, usage);
+	if (result == USAGE_GOOD)
+		result = look_near_inputs(inputs);
+	if (result == USAGE_GOOD)
+		result = look_near_options(inputs, common_options, &arguments->common);
+	if (result == USAGE_GOOD)
+		result = look_near_options(
+			inputs, arguments->command->options, arguments->options);
+	if (result == USAGE_GOOD &&
+		slip_order(usage, arguments, &inputs->paths, &inputs->near,
+			inputs->owned.items, inputs->word_count))
+		result = USAGE_WRONG;
+	/* Words were copied first, so they lead the list, which moves no more. */
+	inputs->words = inputs->owned.items;
+	/* They name all that is shown; the rest need not be read. */
+	if (arguments->command->inputs == INPUTS_ONE_NAMES) {
+		inputs->options.value_names = (const char *const *)inputs->words;
+		inputs->options.value_name_count = inputs->word_count;
+	}
+	return result;
+}
+
+void inputs_done(struct inputs *inputs)
+{
+	free(inputs->paths.items);
+	free(inputs->near.items);
+	free(inputs->beside.items);
+	free(inputs->near_beside.items);
+	free(inputs->limits);
+	owned_free(&inputs->owned);
+}

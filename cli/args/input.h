@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef INPUT_H
+#define INPUT_H
+
+#include <fsdp/checkpoint.h>
+
+#include "args/arguments.h"
+
+/* What the command works on: the paths of checkpoints, and the words that are none. */
+struct inputs {
+	struct texts paths;
+	struct texts
+		near; /* of each that is not there, the path that was meant, or NULL */
+	struct texts beside, near_beside; /* the same of files that options name */
+	char *const *words;
+	size_t word_count;
+	struct owned owned;
+	struct fsdp_options options; /* for opening, limits and all */
+	bool has_no_checkpoint;      /* the one path is a log: options.units_path */
+	struct fsdp_limit_setting *limits;
+	bool is_folder; /* recordings: some paths are what a folder holds */
+	uint32_t rank;  /* the only one that is needed; see command.h */
+};
+
+/* *inputs is all zero before; inputs_done also after a failure. */
+enum usage_result inputs_collect(
+	struct inputs *inputs, const struct arguments *arguments, struct usage *usage);
+void inputs_done(struct inputs *inputs);
+
+/* The limit of this name, which there is, as the options set it; UINT64_MAX: none. What
+ * is wrong about them is reported by inputs_collect. */
+uint64_t input_limit(const struct texts *texts, const char *name);
+
+#endif

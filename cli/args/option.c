@@ -1,0 +1,694 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Turns option rows into values: getopt_long splits the line, this file converts. Only
+ * this file uses getopt_long.
+ */
+#include <getopt.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "args/nearest.h"
+#include "args/option.h"
+#include "render/escape.h"
+
+void usage_what(struct usage *usage, const char *format, ...)
+{
+	va_list arguments;
+
+	usage->hint[0] = '\0';
+	va_start(arguments, format);
+	vsnprintf(usage->what, sizeof usage->what, format, arguments);
+	va_end(arguments);
+}
+
+void usage_hint(struct usage *usage, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(usage->hint, sizeof usage->hint, format, arguments);
+	va_end(arguments);
+}
+
+/* ---- numbers ---- */
+
+static bool take_digits(const char **text, uint64_t *ret_value)
+{
+	const char *at = *text;
+	uint64_t value = 0;
+
+	if (!is_digit(*at))
+		return false;
+	for (; is_digit(*at); at++) {
+		if (__builtin_mul_overflow(value, 10, &value) ||
+			__builtin_add_overflow(value, (uint64_t)(*at - '0'), &value))
+			return false;
+	}
+	*text = at;
+	*ret_value = value;
+	return true;
+}
+
+/* K, KiB, KB, in either case; false for anything else. */
+static bool take_unit(const char *text, uint64_t *ret_factor)
+{
+	static const char letters[] = "kmgtpe";
+	const char *letter = *text != '\0' ? strchr(letters, *text | 0x20) : NULL;
+	uint64_t base, factor = 1;
+
+	if (letter == NULL)
+		return false;
+	if (text[1] == '\0' || strcasecmp(text + 1, "ib") == 0)
+		base = 1024;
+	else if (strcasecmp(text + 1, "b") == 0)
+		base = 1000;
+	else
+		return false;
+	for (const char *at = letters; at <= letter; at++)
+		factor *= base;
+	*ret_factor = factor;
+	return true;
+}
+
+enum { FRACTION_DIGITS = 9 };
+
+/* Of "1.5K": the 5, as tenths; *ret_parts is 10. Without a point: 0 of 1. */
+static bool take_fraction(const char **text, uint64_t *ret_value, uint64_t *ret_parts)
+{
+	const char *begin = *text + 1;
+
+	*ret_value = 0;
+	*ret_parts = 1;
+	if (**text != '.')
+		return true;
+	*text = begin;
+	if (!take_digits(text, ret_value) || *text - begin > FRACTION_DIGITS)
+		return false;
+	for (; begin < *text; begin++)
+		*ret_parts *= 10;
+	return true;
+}
+
+bool option_size(const char *text, uint64_t *ret_size)
+{
+	uint64_t value, factor = 1, fraction, parts;
+
+	if (!take_digits(&text, &value) || !take_fraction(&text, &fraction, &parts))
+		return false;
+	if (*text != '\0' ? !take_unit(text, &factor) : parts > 1)
+		return false;
+	if (__builtin_mul_overflow(value, factor, &value))
+		return false;
+	/* Whole units first: a part of an exabyte times a billion does not fit. */
+	fraction = factor / parts * fraction + factor % parts * fraction / parts;
+	/* The largest value means "not given". */
+	if (__builtin_add_overflow(value, fraction, &value) || value == UINT64_MAX)
+		return false;
+	*ret_size = value;
+	return true;
+}
+
+bool option_integer(
+	const char *text, int64_t minimum, int64_t maximum, int64_t *ret_integer)
+{
+	bool negative = *text == '-';
+	uint64_t magnitude;
+	int64_t value;
+
+	text += negative;
+	if (!take_digits(&text, &magnitude) || *text != '\0' || magnitude > INT64_MAX)
+		return false;
+	value = negative ? -(int64_t)magnitude : (int64_t)magnitude;
+	if (value < minimum || value > maximum)
+		return false;
+	*ret_integer = value;
+	return true;
+}
+
+bool option_range(const char *text, uint64_t *ret_offset, uint64_t *ret_length)
+{
+	const char *colon = strchr(text, ':');
+	uint64_t offset, length = UINT64_MAX;
+	char first[32];
+
+	if (colon == NULL)
+		colon = text + strlen(text);
+	size_t size = (size_t)(colon - text);
+	if (size >= sizeof first)
+		return false;
+	memcpy(first, text, size);
+	first[size] = '\0';
+	if (!option_size(first, &offset))
+		return false;
+	if (*colon == ':' && !option_size(colon + 1, &length))
+		return false;
+	*ret_offset = offset;
+	*ret_length = length;
+	return true;
+}
+
+bool option_assignment(const char *text, size_t *ret_name_size, const char **ret_value)
+{
+	const char *equals = strchr(text, '=');
+
+	if (equals == NULL || equals == text || equals[1] == '\0')
+		return false;
+	*ret_name_size = (size_t)(equals - text);
+	*ret_value = equals + 1;
+	return true;
+}
+
+/* ---- lists ---- */
+
+void *list_grown(void *items, size_t count, size_t size)
+{
+	if ((count & (count - 1)) != 0)
+		return items;
+	return count <= SIZE_MAX / 2
+		       ? reallocarray(items, count != 0 ? count * 2 : 1, size)
+		       : NULL;
+}
+
+char *owned_take(struct owned *owned, char *text)
+{
+	char **items;
+
+	if (text == NULL)
+		return NULL;
+	items = list_grown(owned->items, owned->count, sizeof *items);
+	if (items == NULL) {
+		free(text);
+		return NULL;
+	}
+	owned->items = items;
+	items[owned->count++] = text;
+	return text;
+}
+
+char *owned_copy(struct owned *owned, const char *data, size_t size)
+{
+	char *copy = malloc(size + 1);
+
+	if (copy != NULL) {
+		if (size > 0)
+			memcpy(copy, data, size);
+		copy[size] = '\0';
+	}
+	return owned_take(owned, copy);
+}
+
+void owned_free(struct owned *owned)
+{
+	for (size_t i = 0; i < owned->count; i++)
+		free(owned->items[i]);
+	free(owned->items);
+	*owned = (struct owned){ 0 };
+}
+
+bool texts_add(struct texts *texts, const char *text)
+{
+	const char **items = list_grown(texts->items, texts->count, sizeof *items);
+
+	if (items == NULL)
+		return false;
+	texts->items = items;
+	items[texts->count++] = text;
+	return true;
+}
+
+/* ---- rows ---- */
+
+static void *place(const struct option_row *row, void *values)
+{
+	return (char *)values + row->offset;
+}
+
+bool option_takes_value(const struct option_row *row)
+{
+	return row->kind != OPTION_FLAG && row->kind != OPTION_COUNTED;
+}
+
+bool option_is_path(const struct option_row *row)
+{
+	return (row->kind == OPTION_TEXT || row->kind == OPTION_LIST) &&
+	       (strcmp(row->argument, "FILE") == 0 ||
+		       strcmp(row->argument, "NAME|FILE") == 0 ||
+		       strcmp(row->argument, "FOLDER") == 0 ||
+		       strcmp(row->argument, "CHECKPOINT") == 0);
+}
+
+const char *option_path(const struct option_row *row, const void *values, size_t index)
+{
+	const void *at = (const char *)values + row->offset;
+	const struct texts *paths = at;
+	const char *path;
+
+	if (!option_is_path(row))
+		return NULL;
+	if (row->kind == OPTION_LIST)
+		return index < paths->count ? paths->items[index] : NULL;
+	memcpy(&path, at, sizeof path);
+	return index == 0 ? path : NULL;
+}
+
+const struct option_row *option_find(
+	const struct option_row *rows, const char *name, char letter)
+{
+	for (; rows->name != NULL; rows++) {
+		if (name != NULL ? strcmp(rows->name, name) == 0 : rows->letter == letter)
+			return rows;
+	}
+	return NULL;
+}
+
+static bool is_word(const struct option_row *row, const char *value)
+{
+	for (const char *const *word = row->words; *word != NULL; word++) {
+		if (strcmp(*word, value) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* "auto, always, never", cut where it does not fit. */
+static void list_words(const char *const *words, char *buffer, size_t size)
+{
+	size_t used = 0;
+
+	buffer[0] = '\0';
+	for (size_t i = 0; words[i] != NULL && used < size; i++) {
+		int written = snprintf(
+			buffer + used, size - used, "%s%s", i > 0 ? ", " : "", words[i]);
+		if (written > 0)
+			used += (size_t)written;
+	}
+}
+
+static enum usage_result wrong_word(
+	const struct option_row *row, const char *value, struct usage *usage)
+{
+	struct nearest nearest;
+	char words[200];
+
+	nearest_init(&nearest, value);
+	for (const char *const *word = row->words; *word != NULL; word++)
+		nearest_try(&nearest, *word);
+	list_words(row->words, words, sizeof words);
+	usage_what(usage, "--%s: unknown word %s", row->name, value);
+	if (nearest.best != NULL)
+		usage_hint(usage, "did you mean %s? (one of %s)", nearest.best, words);
+	else
+		usage_hint(usage, "one of %s", words);
+	return USAGE_WRONG;
+}
+
+static enum usage_result wrong_number(
+	const struct option_row *row, const char *value, struct usage *usage)
+{
+	usage_what(usage, "--%s: %s is not %s", row->name, value,
+		row->kind == OPTION_SIZE ? "a size" : "a whole number in range");
+	if (row->kind == OPTION_SIZE)
+		usage_hint(usage, "a size is 4096, 4K or 1.5KiB (1024s), or 4KB (1000s)");
+	else if (access(value, F_OK) == 0)
+		usage_hint(usage, "the number goes first: --%s=%lld %s", row->name,
+			(long long)(row->minimum > 0 || row->maximum < 10 ? row->minimum
+									  : 10),
+			value);
+	else if (row->maximum == INT64_MAX)
+		usage_hint(
+			usage, "a whole number, %lld or more", (long long)row->minimum);
+	else
+		usage_hint(usage, "a whole number from %lld to %lld",
+			(long long)row->minimum, (long long)row->maximum);
+	return USAGE_WRONG;
+}
+
+/* Splits at commas; an empty part is an error. */
+static enum usage_result convert_words(const struct option_row *row, const char *value,
+	struct texts *texts, struct owned *owned, struct usage *usage)
+{
+	while (true) {
+		size_t size = strcspn(value, ",");
+		char *part = strndup(value, size);
+
+		if (!owned_take(owned, part) || !texts_add(texts, part))
+			return USAGE_MEMORY;
+		if (size == 0) {
+			usage_what(
+				usage, "--%s: an item of the list is empty", row->name);
+			usage_hint(usage, "items are separated by single commas");
+			return USAGE_WRONG;
+		}
+		if (row->words != NULL && !is_word(row, part))
+			return wrong_word(row, part, usage);
+		if (value[size] == '\0')
+			return USAGE_GOOD;
+		value += size + 1;
+	}
+}
+
+enum usage_result option_set(const struct option_row *row, void *values,
+	const char *value, struct owned *owned, struct usage *usage)
+{
+	void *target = place(row, values);
+
+	switch (row->kind) {
+	case OPTION_FLAG:
+		*(bool *)target = true;
+		return USAGE_GOOD;
+	case OPTION_COUNTED:
+		if (*(int *)target < INT_MAX)
+			++*(int *)target;
+		return USAGE_GOOD;
+	case OPTION_INTEGER:
+		if (!option_integer(value, row->minimum, row->maximum, target))
+			return wrong_number(row, value, usage);
+		return USAGE_GOOD;
+	case OPTION_SIZE:
+		if (!option_size(value, target))
+			return wrong_number(row, value, usage);
+		return USAGE_GOOD;
+	case OPTION_WORD:
+		if (!is_word(row, value))
+			return wrong_word(row, value, usage);
+		*(const char **)target = value;
+		return USAGE_GOOD;
+	case OPTION_TEXT:
+		*(const char **)target = value;
+		return USAGE_GOOD;
+	case OPTION_LIST:
+		return texts_add(target, value) ? USAGE_GOOD : USAGE_MEMORY;
+	case OPTION_WORDS:
+		return convert_words(row, value, target, owned, usage);
+	}
+	return USAGE_MEMORY;
+}
+
+static void set_absent(const struct option_row *row, void *values)
+{
+	void *target = place(row, values);
+
+	switch (row->kind) {
+	case OPTION_FLAG:
+		*(bool *)target = false;
+		break;
+	case OPTION_COUNTED:
+		*(int *)target = 0;
+		break;
+	case OPTION_INTEGER:
+		*(int64_t *)target = -1;
+		break;
+	case OPTION_SIZE:
+		*(uint64_t *)target = UINT64_MAX;
+		break;
+	case OPTION_WORD:
+	case OPTION_TEXT:
+		*(const char **)target = NULL;
+		break;
+	case OPTION_LIST:
+	case OPTION_WORDS:
+		*(struct texts *)target = (struct texts){ 0 };
+		break;
+	}
+}
+
+enum usage_result options_init(
+	const struct option_group *group, struct owned *owned, struct usage *usage)
+{
+	for (const struct option_row *row = group->rows; row->name != NULL; row++)
+		set_absent(row, group->values);
+	for (const struct option_row *row = group->rows; row->name != NULL; row++) {
+		enum usage_result result;
+
+		if (row->initial == NULL)
+			continue;
+		result = option_set(row, group->values, row->initial, owned, usage);
+		if (result != USAGE_GOOD)
+			return result;
+	}
+	return USAGE_GOOD;
+}
+
+void options_done(const struct option_group *group)
+{
+	for (const struct option_row *row = group->rows; row->name != NULL; row++) {
+		struct texts *texts;
+
+		if (row->kind != OPTION_LIST && row->kind != OPTION_WORDS)
+			continue;
+		texts = place(row, group->values);
+		free(texts->items);
+		*texts = (struct texts){ 0 };
+	}
+}
+
+/* ---- the words of a line ---- */
+
+enum { LETTERS = 256, LONGEST = 128 };
+
+struct lexer {
+	const struct option_group *groups;
+	size_t group_count;
+	struct option *names;  /* those of all rows, as getopt_long takes them */
+	char letters[LETTERS]; /* and their letters */
+};
+
+/* Of two rows with one name or letter the first counts. False: out of memory. */
+static bool lexer_init(struct lexer *lexer)
+{
+	size_t count = 0, used = 2;
+
+	for (size_t i = 0; i < lexer->group_count; i++)
+		for (const struct option_row *row = lexer->groups[i].rows;
+			row->name != NULL; row++)
+			count++;
+	lexer->names = calloc(count + 1, sizeof *lexer->names);
+	if (lexer->names == NULL)
+		return false;
+	/* Words keep their place among the options; a missing value is told apart. */
+	memcpy(lexer->letters, "-:", sizeof "-:");
+	count = 0;
+	for (size_t i = 0; i < lexer->group_count; i++)
+		for (const struct option_row *row = lexer->groups[i].rows;
+			row->name != NULL; row++) {
+			bool takes = option_takes_value(row);
+
+			lexer->names[count++] = (struct option){ .name = row->name,
+				.has_arg = row->bare != NULL ? optional_argument
+					   : takes           ? required_argument
+							     : no_argument };
+			if (row->letter != '\0' && used + sizeof "x:" < LETTERS &&
+				strchr(lexer->letters, row->letter) == NULL)
+				used += (size_t)sprintf(lexer->letters + used, "%c%s",
+					row->letter, takes ? ":" : "");
+		}
+	return true;
+}
+
+static const struct option_row *lexer_find(
+	const struct lexer *lexer, const char *name, char letter, void **ret_values)
+{
+	const struct option_row *row = NULL;
+
+	for (size_t i = 0; row == NULL && i < lexer->group_count; i++) {
+		row = option_find(lexer->groups[i].rows, name, letter);
+		*ret_values = lexer->groups[i].values;
+	}
+	return row;
+}
+
+/* "-lh" is a habit of ls and du: sizes for people, which ours are anyway. So an h among
+ * letters that ask for a listing asks for no help. */
+static bool is_habit(const char *typed)
+{
+	return strspn(typed + 1, "lSrh") == strlen(typed + 1) &&
+	       strpbrk(typed, "lSr") != NULL;
+}
+
+/* What getopt_long found in the argument `typed`: `code` is what it returned. */
+static enum usage_result set_found(const struct lexer *lexer, const char *typed, int code,
+	struct owned *owned, struct usage *usage)
+{
+	bool is_long = typed[1] == '-', is_wrong = code == '?' || code == ':';
+	char name[LONGEST], letter = (char)(is_wrong ? optopt : code);
+	const struct option_row *named, *row;
+	void *values = NULL;
+
+	snprintf(name, sizeof name, "%.*s", (int)strcspn(typed, "="), typed);
+	named = lexer_find(lexer, name + (is_long ? 2 : 1), '\0', &values);
+	row = is_long ? named : lexer_find(lexer, NULL, letter, &values);
+	if (usage == NULL && (row == NULL || is_wrong))
+		return USAGE_GOOD;
+	/* Names are not abbreviated, and -json is not -j son. */
+	if (usage != NULL && (named == NULL) == is_long) {
+		usage_what(usage, "%s", name);
+		return USAGE_UNKNOWN;
+	}
+	if (code == ':') {
+		usage_what(usage, "%s needs a value", typed);
+		return USAGE_WRONG;
+	}
+	if (code == '?' && (is_long || letter == '=')) {
+		usage_what(usage, "%s: this option takes no value", typed);
+		return USAGE_WRONG;
+	}
+	if (row == NULL) {
+		usage_what(usage, "-%c", letter);
+		return USAGE_UNKNOWN;
+	}
+	if (values == NULL || (code == 'h' && is_habit(typed)))
+		return USAGE_GOOD;
+	return option_set(row, values, optarg != NULL ? optarg : row->bare, owned, usage);
+}
+
+enum usage_result options_parse(int argc, char **argv, const struct option_group *groups,
+	size_t group_count, struct texts *ret_words, struct owned *owned,
+	struct usage *usage)
+{
+	struct lexer lexer = { .groups = groups, .group_count = group_count };
+	enum usage_result result = USAGE_GOOD;
+
+	if (!lexer_init(&lexer))
+		return USAGE_MEMORY;
+	optind = 0; /* getopt_long begins anew */
+	opterr = 0;
+	while (result == USAGE_GOOD && argc > 0) {
+		const char *typed = argv[optind > 0 ? optind : 1];
+		int code = getopt_long(argc, argv, lexer.letters, lexer.names, NULL);
+
+		if (code == -1)
+			break;
+		if (code == 1) {
+			result = texts_add(ret_words, optarg) ? USAGE_GOOD : USAGE_MEMORY;
+			continue;
+		}
+		/* -j=4 is -j 4. */
+		if (typed[1] != '-' && argv[optind - 1] == typed && optarg != NULL &&
+			*optarg == '=')
+			optarg++;
+		result = set_found(&lexer, typed, code, owned, usage);
+	}
+	/* Behind "--" there are only words. */
+	for (; result == USAGE_GOOD && optind < argc; optind++)
+		if (!texts_add(ret_words, argv[optind]))
+			result = USAGE_MEMORY;
+	free(lexer.names);
+	return result;
+}
+
+/* ---- the rows that many commands share ---- */
+
+const char *const fail_words[] = { "none", "note", "warning", "error", NULL };
+static const char *const color_words[] = { "auto", "always", "never", NULL };
+static const char *const progress_words[] = { "auto", "always", "never", "plain", NULL };
+static const char *const role_words[] = { "param", "buffer", "optim", "other", NULL };
+
+/* clang-format off */
+#define AT(field) offsetof(struct common_options, field)
+const struct option_row common_options[] = {
+	{ "help", 'h', OPTION_FLAG, .offset = AT(help), .help = "what this command does" },
+	{ "version", 'V', OPTION_FLAG, .offset = AT(version), .help = "the version of this program" },
+	{ "output", 'o', OPTION_LIST, "FORMAT[=FILE]", AT(outputs),
+		.help = "what to write, and to which file; may be given several times" },
+	{ "json", 0, OPTION_FLAG, .offset = AT(json), .help = "the same as -o json" },
+	{ "jsonl", 0, OPTION_FLAG, .offset = AT(jsonl), .help = "the same as -o jsonl" },
+	{ "plan", 0, OPTION_TEXT, "FILE", AT(plan),
+		.help = "sharding plan, instead of the one beside the checkpoint" },
+	{ "no-plan", 0, OPTION_FLAG, .offset = AT(no_plan), .help = "use no sharding plan" },
+	{ "raw", 0, OPTION_FLAG, .offset = AT(raw), .help = "names exactly as stored" },
+	{ "quiet", 'q', OPTION_COUNTED, .offset = AT(quiet),
+		.help = "no notes and totals on stderr; twice: no warnings either" },
+	{ "verbose", 'v', OPTION_COUNTED, .offset = AT(verbose),
+		.help = "all members of grouped messages; twice: more detail" },
+	{ "color", 0, OPTION_WORD, "WHEN", AT(color), color_words, .help = "colour" },
+	{ "no-color", 0, OPTION_FLAG, .offset = AT(no_color), .help = "the same as --color=never",
+		.hidden = true },
+	{ "ascii", 0, OPTION_FLAG, .offset = AT(ascii),
+		.help = "draw with ASCII only" },
+	{ "width", 0, OPTION_TEXT, "N|none", AT(width), .help = "columns for text" },
+	{ "bytes", 0, OPTION_FLAG, .offset = AT(bytes), .help = "sizes as plain integers" },
+	{ "si", 0, OPTION_FLAG, .offset = AT(si), .help = "sizes in powers of 1000: kB, MB, GB" },
+	{ "progress", 0, OPTION_WORD, "WHEN", AT(progress), progress_words,
+		.help = "progress of long reads, on stderr" },
+	{ "jobs", 'j', OPTION_INTEGER, "N", AT(jobs), NULL, 1, 1024,
+		.help = "threads for reading bytes" },
+	{ "part", 0, OPTION_TEXT, "K/N|auto", AT(part),
+		.help = "of audit --data, hash, stats, diff --values: this share of the bytes; merge joins them" },
+	{ "files0-from", 0, OPTION_TEXT, "FILE", AT(files0_from),
+		.help = "more inputs, NUL-terminated; - is stdin" },
+	{ "limit", 0, OPTION_LIST, "NAME=VALUE", AT(limits),
+		.help = "change a ceiling, 0 is none (help limits)" },
+	{ "fail-on", 0, OPTION_WORD, "LEVEL", AT(fail_on), fail_words,
+		.help = "least finding that gives status 1" },
+	{ "provenance", 0, OPTION_FLAG, .offset = AT(provenance),
+		.help = "add arguments, host and start time to JSON and SARIF" },
+	{ "no-sandbox", 0, OPTION_FLAG, .offset = AT(no_sandbox),
+		.help = "run without the sandbox" },
+	{ "separate", 0, OPTION_FLAG, .offset = AT(separate),
+		.help = "each argument is a checkpoint of its own" },
+	{ "range", 0, OPTION_TEXT, "OFFSET[:LENGTH]", AT(range),
+		.help = "the checkpoint is this part of the file" },
+	{ "null", '0', OPTION_FLAG, .offset = AT(null),
+		.help = "names alone (-o name), raw, NUL-terminated" },
+	{ 0 },
+};
+#undef AT
+
+#define AT(field) offsetof(struct select_options, field)
+const struct option_row select_names[] = {
+	{ "glob", 'g', OPTION_LIST, "PATTERN", AT(globs),
+		.help = "names that match: * in one segment, ** across; !PATTERN excludes" },
+	{ "regex", 'e', OPTION_LIST, "RE", AT(regexes),
+		.help = "names in which this PCRE2 expression is found" },
+	{ 0 },
+};
+
+const struct option_row select_tensors[] = {
+	{ "dtype", 0, OPTION_WORDS, "LIST", AT(dtypes), .help = "of these dtypes: bfloat16,float32" },
+	{ "role", 0, OPTION_WORDS, "LIST", AT(roles), role_words, .help = "of these roles" },
+	{ "min-bytes", 0, OPTION_SIZE, "SIZE", AT(min_bytes), .help = "at least this large" },
+	{ "max-bytes", 0, OPTION_SIZE, "SIZE", AT(max_bytes), .help = "at most this large" },
+	{ 0 },
+};
+
+const struct option_row select_ranks[] = {
+	{ "rank", 0, OPTION_TEXT, "LIST", AT(ranks), .help = "with pieces of these ranks: 0,4-7" },
+	{ 0 },
+};
+
+const struct option_row select_files[] = {
+	{ "file", 0, OPTION_LIST, "GLOB", AT(files), .help = "with pieces in files that match" },
+	{ 0 },
+};
+
+const struct option_row select_depth[] = {
+	{ "depth", 'd', OPTION_INTEGER, "N", AT(depth), NULL, 0, INT32_MAX,
+		.help = "levels below the root" },
+	{ "level", 'L', OPTION_INTEGER, "N", AT(depth), NULL, 0, INT32_MAX,
+		.help = "the same as -d", .hidden = true },
+	{ 0 },
+};
+
+const struct option_row select_rows[] = {
+	{ "sort", 's', OPTION_WORDS, "KEYS", AT(sort),
+		.help = "order of rows: column names, -KEY reverses" },
+	{ "largest", 'S', OPTION_FLAG, .offset = AT(largest), .help = "the same as -s -bytes" },
+	{ "reverse", 'r', OPTION_FLAG, .offset = AT(reverse), .help = "rows in the opposite order" },
+	{ "head", 'n', OPTION_INTEGER, "N", AT(head), NULL, 0, INT64_MAX, .help = "the first N rows" },
+	{ 0 },
+};
+
+const struct option_row select_columns[] = {
+	{ "columns", 0, OPTION_WORDS, "LIST", AT(columns),
+		.help = "these columns of the table, in this order; all" },
+	{ 0 },
+};
+
+const struct option_row *const select_all[] = { select_names, select_tensors, select_ranks, select_files, select_depth, select_rows, select_columns, NULL };
+#undef AT
+/* clang-format on */

@@ -1,0 +1,755 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Compiles patterns and lists of words, and matches names with them. Only this file uses
+ * PCRE2.
+ *
+ * A glob becomes one anchored expression that may end at the end of the name or before
+ * a dot, so that a pattern for a module takes all that lies below it in one match.
+ * Names are bytes: no UTF mode, no locale.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#include "args/nearest.h"
+#include "args/select.h"
+#include "render/escape.h"
+
+enum {
+	MATCH_LIMIT = 1000000,     /* steps of one match, else it is given up */
+	HEAP_LIMIT_KIB = 64 << 10, /* memory of one match */
+	RANK_RANGES_MAX = 65536,
+};
+
+struct pattern {
+	pcre2_code *code;
+	bool exclude;
+};
+
+struct rank_range {
+	uint32_t first, last;
+};
+
+struct selection {
+	struct pattern *names; /* globs first, then expressions */
+	size_t name_count;
+	bool has_include;
+	struct pattern *files;
+	size_t file_count;
+	bool *dtypes; /* by dtype; NULL: any */
+	bool roles[FSDP_ROLE_COUNT];
+	bool has_roles;
+	struct rank_range *ranks;
+	size_t rank_count;
+	uint64_t min_bytes, max_bytes;
+	pcre2_match_context *limits;
+	pcre2_match_data *match;
+	bool gave_up, out_of_memory;
+	/* What stored names have in front of those of a plan: "model."; "": nothing. */
+	char *prefix;
+	size_t prefix_size;
+	char *longer; /* a place for a name behind it */
+	size_t longer_room;
+};
+
+__attribute__((format(printf, 2, 3))) static bool fail(
+	char **ret_message, const char *format, ...)
+{
+	va_list arguments;
+	va_start(arguments, format);
+	if (vasprintf(ret_message, format, arguments) < 0)
+		*ret_message = NULL;
+	va_end(arguments);
+	return false;
+}
+
+/* No text: that is how the caller knows. */
+static bool fail_memory(char **ret_message)
+{
+	*ret_message = NULL;
+	return false;
+}
+
+/* ---- globs ---- */
+
+/* An expression that grows; each byte of a glob adds at most GROWTH. */
+enum { GROWTH = 16 };
+
+struct expression {
+	char *data;
+	size_t size;
+};
+
+static void add(struct expression *expression, const char *text)
+{
+	size_t size = strlen(text);
+	memcpy(expression->data + expression->size, text, size);
+	expression->size += size;
+}
+
+static bool is_word(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) ||
+	       c == '_';
+}
+
+static void add_literal(struct expression *expression, char c)
+{
+	/* A backslash before any byte that is not a letter or digit makes it stand for
+	 * itself. */
+	if (!is_word(c) && (unsigned char)c < 0x80)
+		expression->data[expression->size++] = '\\';
+	expression->data[expression->size++] = c;
+}
+
+/* [a-z], [!0-9]: never matches the separator when negated. NULL if it is not closed. */
+static const char *add_class(
+	struct expression *expression, const char *at, char separator)
+{
+	bool first = true;
+	expression->data[expression->size++] = '[';
+	if (*at == '!' || *at == '^') {
+		expression->data[expression->size++] = '^';
+		add_literal(expression, separator);
+		at++;
+	}
+	for (; *at != '\0' && (*at != ']' || first); at++, first = false) {
+		if (*at == '-' && !first && at[1] != ']' && at[1] != '\0') {
+			expression->data[expression->size++] = '-';
+			continue;
+		}
+		if (*at == '\\' && at[1] != '\0')
+			at++;
+		add_literal(expression, *at);
+	}
+	if (*at == '\0')
+		return NULL;
+	expression->data[expression->size++] = ']';
+	return at + 1;
+}
+
+/* A segment that is just two stars stands for any number of segments, also none. */
+static const char *add_stars(
+	struct expression *expression, const char *glob, const char *at, char separator)
+{
+	bool begins = at == glob || at[-1] == separator;
+	const char *behind = at + 2;
+
+	while (*behind == '*')
+		behind++;
+	/* Any number of segments twice is still any number of segments. */
+	while (begins && behind[0] == separator && behind[1] == '*' && behind[2] == '*')
+		for (behind += 3; *behind == '*';)
+			behind++;
+	if (begins && *behind == separator) {
+		add(expression, separator == '.' ? "(?:.*\\.)?" : "(?:.*/)?");
+		return behind + 1;
+	}
+	if (begins && *behind == '\0' &&
+		expression->data[expression->size - 1] == separator) {
+		/* The separator is there already: it goes with the segments. */
+		expression->size -= 2;
+		add(expression, separator == '.' ? "(?:\\..*)?" : "(?:/.*)?");
+		return behind;
+	}
+	add(expression, ".*");
+	return behind;
+}
+
+/* The expression of a glob, zero-terminated. False: not well formed, or no memory. */
+static bool translate(struct expression *ret_expression, const char *glob, char separator,
+	bool below, char **ret_message)
+{
+	size_t length = strlen(glob);
+	struct expression expression = { malloc(length * GROWTH + 64), 0 };
+
+	if (expression.data == NULL)
+		return fail_memory(ret_message);
+	add(&expression, "\\A(?:");
+	for (const char *at = glob; *at != '\0';) {
+		if (at[0] == '*' && at[1] == '*') {
+			at = add_stars(&expression, glob, at, separator);
+		} else if (*at == '*') {
+			add(&expression, separator == '.' ? "[^.]*" : "[^/]*");
+			at++;
+		} else if (*at == '?') {
+			add(&expression, separator == '.' ? "[^.]" : "[^/]");
+			at++;
+		} else if (*at == '[') {
+			at = add_class(&expression, at + 1, separator);
+			if (at == NULL) {
+				free(expression.data);
+				return fail(
+					ret_message, "pattern \"%s\": [ without ]", glob);
+			}
+		} else {
+			if (*at == '\\' && at[1] != '\0')
+				at++;
+			add_literal(&expression, *at++);
+		}
+	}
+	add(&expression, below ? ")(?=\\z|\\.)" : ")\\z");
+	expression.data[expression.size] = '\0';
+	*ret_expression = expression;
+	return true;
+}
+
+static bool compile(struct pattern *pattern, const char *expression, size_t size,
+	const char *shown, char **ret_message)
+{
+	int code = 0;
+	PCRE2_SIZE offset = 0;
+	unsigned char why[256];
+
+	pattern->code = pcre2_compile((PCRE2_SPTR)expression, size,
+		PCRE2_DOTALL | PCRE2_NEVER_UTF | PCRE2_NEVER_BACKSLASH_C, &code, &offset,
+		NULL);
+	if (pattern->code == NULL) {
+		if (code == PCRE2_ERROR_HEAP_FAILED)
+			return fail_memory(ret_message);
+		if (pcre2_get_error_message(code, why, sizeof why) < 0)
+			why[0] = '\0';
+		return fail(ret_message, "pattern \"%s\": %s (at character %zu)", shown,
+			(const char *)why, (size_t)offset + 1);
+	}
+	/* Where there is no just-in-time compiler it is interpreted: the same answer. */
+	pcre2_jit_compile(pattern->code, PCRE2_JIT_COMPLETE);
+	return true;
+}
+
+static bool compile_glob(
+	struct pattern *pattern, const char *glob, char separator, char **ret_message)
+{
+	struct expression expression = { NULL, 0 };
+	bool good;
+
+	pattern->exclude = glob[0] == '!';
+	if (pattern->exclude)
+		glob++;
+	if (glob[0] == '\0')
+		return fail(ret_message, "an empty pattern matches nothing");
+	if (!translate(&expression, glob, separator, separator == '.', ret_message))
+		return false;
+	good = compile(pattern, expression.data, expression.size, glob, ret_message);
+	free(expression.data);
+	return good;
+}
+
+static bool matches(
+	struct selection *selection, const struct pattern *pattern, struct fsdp_span name)
+{
+	const unsigned char *data =
+		name.data != NULL ? name.data : (const unsigned char *)"";
+	int result = pcre2_match(pattern->code, data, name.size, 0, 0, selection->match,
+		selection->limits);
+
+	if (result == PCRE2_ERROR_NOMEMORY)
+		selection->out_of_memory = true;
+	else if (result < 0 && result != PCRE2_ERROR_NOMATCH)
+		selection->gave_up = true;
+	return result >= 0;
+}
+
+/* ---- lists of words ---- */
+
+static bool take_dtypes(
+	struct selection *selection, const struct texts *words, char **ret_message)
+{
+	size_t count = fsdp_dtype_count();
+
+	if (words->count == 0)
+		return true;
+	selection->dtypes = calloc(count + 1, sizeof *selection->dtypes);
+	if (selection->dtypes == NULL)
+		return fail_memory(ret_message);
+	for (size_t i = 0; i < words->count; i++) {
+		size_t found = dtype_of_word(words->items[i]);
+		if (found == count)
+			return fail(ret_message, "--dtype: there is no dtype \"%s\"",
+				words->items[i]);
+		selection->dtypes[found] = true;
+	}
+	return true;
+}
+
+static bool take_roles(
+	struct selection *selection, const struct texts *words, char **ret_message)
+{
+	for (size_t i = 0; i < words->count; i++) {
+		size_t role = 0;
+		while (role < FSDP_ROLE_COUNT &&
+			strcmp(fsdp_role_name((enum fsdp_role)role), words->items[i]) !=
+				0)
+			role++;
+		if (role == FSDP_ROLE_COUNT)
+			return fail(ret_message,
+				"--role: \"%s\" is none of param, buffer, optim, other",
+				words->items[i]);
+		selection->roles[role] = true;
+		selection->has_roles = true;
+	}
+	return true;
+}
+
+static bool take_rank(const char **at, uint32_t *ret_rank)
+{
+	char *end;
+	unsigned long long rank;
+
+	if (!is_digit(**at))
+		return false;
+	errno = 0;
+	rank = strtoull(*at, &end, 10);
+	if (errno != 0 || rank >= FSDP_NONE)
+		return false;
+	*at = end;
+	*ret_rank = (uint32_t)rank;
+	return true;
+}
+
+static bool take_ranks(struct selection *selection, const char *list, char **ret_message)
+{
+	size_t commas = 0;
+	const char *at = list;
+
+	if (list == NULL)
+		return true;
+	for (const char *c = list; *c != '\0'; c++)
+		commas += *c == ',';
+	if (commas >= RANK_RANGES_MAX)
+		return fail(ret_message, "--rank: more than %d ranges", RANK_RANGES_MAX);
+	selection->ranks = calloc(commas + 1, sizeof *selection->ranks);
+	if (selection->ranks == NULL)
+		return fail_memory(ret_message);
+	for (;;) {
+		struct rank_range *range = &selection->ranks[selection->rank_count];
+		bool good = take_rank(&at, &range->first);
+		range->last = range->first;
+		if (good && *at == '-') {
+			at++;
+			good = take_rank(&at, &range->last) &&
+			       range->last >= range->first;
+		}
+		if (!good || (*at != ',' && *at != '\0'))
+			return fail(ret_message,
+				"--rank: \"%s\" is not a list like 0,4-7", list);
+		selection->rank_count++;
+		if (*at++ == '\0')
+			return true;
+	}
+}
+
+/* ---- making one ---- */
+
+static bool take_patterns(struct selection *selection,
+	const struct select_options *options, char **ret_message)
+{
+	size_t count = options->globs.count + options->regexes.count;
+
+	selection->names = calloc(count + 1, sizeof *selection->names);
+	selection->files = calloc(options->files.count + 1, sizeof *selection->files);
+	if (selection->names == NULL || selection->files == NULL)
+		return fail_memory(ret_message);
+	for (size_t i = 0; i < count; i++) {
+		struct pattern *pattern = &selection->names[i];
+		const char *text;
+		selection->name_count = i + 1;
+		if (i < options->globs.count) {
+			if (!compile_glob(
+				    pattern, options->globs.items[i], '.', ret_message))
+				return false;
+		} else {
+			text = options->regexes.items[i - options->globs.count];
+			if (!compile(pattern, text, strlen(text), text, ret_message))
+				return false;
+		}
+		selection->has_include |= !pattern->exclude;
+	}
+	for (size_t i = 0; i < options->files.count; i++) {
+		selection->file_count = i + 1;
+		if (!compile_glob(&selection->files[i], options->files.items[i], '/',
+			    ret_message))
+			return false;
+	}
+	return true;
+}
+
+static bool prepare_matching(struct selection *selection, char **ret_message)
+{
+	selection->limits = pcre2_match_context_create(NULL);
+	selection->match = pcre2_match_data_create(1, NULL);
+	if (selection->limits == NULL || selection->match == NULL)
+		return fail_memory(ret_message);
+	pcre2_set_match_limit(selection->limits, MATCH_LIMIT);
+	pcre2_set_heap_limit(selection->limits, HEAP_LIMIT_KIB);
+	return true;
+}
+
+bool selection_new(const struct select_options *options, struct selection **ret_selection,
+	char **ret_message)
+{
+	struct selection *selection = calloc(1, sizeof *selection);
+
+	if (selection == NULL)
+		return fail_memory(ret_message);
+	selection->min_bytes = options->min_bytes == UINT64_MAX ? 0 : options->min_bytes;
+	selection->max_bytes = options->max_bytes;
+	if (!take_patterns(selection, options, ret_message) ||
+		!prepare_matching(selection, ret_message) ||
+		!take_dtypes(selection, &options->dtypes, ret_message) ||
+		!take_roles(selection, &options->roles, ret_message) ||
+		!take_ranks(selection, options->ranks, ret_message)) {
+		selection_free(selection);
+		return false;
+	}
+	*ret_selection = selection;
+	return true;
+}
+
+static void free_patterns(struct pattern *patterns, size_t count)
+{
+	for (size_t i = 0; patterns != NULL && i < count; i++)
+		pcre2_code_free(patterns[i].code);
+	free(patterns);
+}
+
+void selection_free(struct selection *selection)
+{
+	if (selection == NULL)
+		return;
+	free_patterns(selection->names, selection->name_count);
+	free_patterns(selection->files, selection->file_count);
+	free(selection->dtypes);
+	free(selection->ranks);
+	free(selection->prefix);
+	free(selection->longer);
+	pcre2_match_data_free(selection->match);
+	pcre2_match_context_free(selection->limits);
+	free(selection);
+}
+
+/* ---- names in front of those of a plan ---- */
+
+/* The whole name, to be freed, with a zero byte behind it. NULL: out of memory. */
+static char *name_new(
+	const struct fsdp_checkpoint *checkpoint, uint32_t name, size_t *ret_size)
+{
+	size_t size = fsdp_name_write(checkpoint, name, NULL, 0);
+	char *text = malloc(size + 1);
+
+	if (text == NULL)
+		return NULL;
+	(void)fsdp_name_write(checkpoint, name, text, size);
+	text[size] = '\0';
+	*ret_size = size;
+	return text;
+}
+
+/* How much of a stored name stands in front of what its module's name makes of it.
+ * SIZE_MAX: the two do not belong together. */
+static size_t front_of(
+	const char *stored, size_t stored_size, const char *module, size_t module_size)
+{
+	size_t leaf = 0, planned;
+
+	while (leaf < stored_size && stored[stored_size - 1 - leaf] != '.')
+		leaf++;
+	planned = module_size > 0 ? module_size + 1 + leaf : leaf;
+	if (planned > stored_size ||
+		memcmp(stored + stored_size - planned, module, module_size) != 0)
+		return SIZE_MAX;
+	if (planned < stored_size && stored[stored_size - planned - 1] != '.')
+		return SIZE_MAX;
+	return stored_size - planned;
+}
+
+/* What is in front of this parameter, if that is known. */
+static bool look_at(const struct fsdp_checkpoint *checkpoint,
+	const struct fsdp_tensor *tensor, char **ret_prefix, size_t *ret_size)
+{
+	size_t stored_size = 0, module_size = 0, front = SIZE_MAX;
+	char *stored = name_new(checkpoint, tensor->name, &stored_size);
+	char *module = name_new(
+		checkpoint, fsdp_module(checkpoint, tensor->module).name, &module_size);
+	bool good = stored != NULL && module != NULL;
+
+	if (good)
+		front = front_of(stored, stored_size, module, module_size);
+	free(module);
+	if (!good || front == SIZE_MAX) {
+		free(stored);
+		return good;
+	}
+	*ret_prefix = stored;
+	*ret_size = front;
+	return true;
+}
+
+/*
+ * Files may store names in a container, "model.fc.weight", of which a sharding plan knows
+ * nothing: "fc.weight". The container with the dot behind it, of the first parameter of
+ * which that is known; empty without a plan or where the names are the same. The
+ * prefix is for the caller to free, and may be NULL. False: out of memory.
+ */
+static bool find_container(
+	const struct fsdp_checkpoint *checkpoint, char **ret_prefix, size_t *ret_size)
+{
+	size_t count;
+	struct fsdp_plan_facts plan;
+
+	*ret_prefix = NULL;
+	*ret_size = 0;
+	if (fsdp_sum_count(checkpoint) != 0 || !fsdp_checkpoint_plan(checkpoint, &plan))
+		return true;
+	count = fsdp_tensor_count(checkpoint);
+	for (uint32_t i = 0; i < count && *ret_prefix == NULL; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
+		if (tensor.role == FSDP_ROLE_PARAM && tensor.module != FSDP_NONE &&
+			!look_at(checkpoint, &tensor, ret_prefix, ret_size))
+			return false;
+	}
+	return true;
+}
+
+bool selection_know(struct selection *selection, const struct fsdp_checkpoint *checkpoint)
+{
+	return find_container(checkpoint, &selection->prefix, &selection->prefix_size);
+}
+
+struct fsdp_span selection_prefix(const struct selection *selection)
+{
+	return (struct fsdp_span){ (const unsigned char *)selection->prefix,
+		selection->prefix_size };
+}
+
+/* ---- asking ---- */
+
+bool selection_is_by_name(const struct selection *selection)
+{
+	return selection->dtypes == NULL && !selection->has_roles &&
+	       selection->rank_count == 0 && selection->file_count == 0 &&
+	       selection->min_bytes == 0 && selection->max_bytes == UINT64_MAX;
+}
+
+bool select_reaches(const struct select_options *options, struct fsdp_span name)
+{
+	int64_t segments = 1;
+
+	if (options->depth < 0)
+		return true;
+	for (size_t i = 0; i < name.size; i++)
+		segments += name.data[i] == '.';
+	return segments <= options->depth;
+}
+
+bool selection_is_all(const struct selection *selection)
+{
+	return selection->name_count == 0 && selection_is_by_name(selection);
+}
+
+bool selection_gave_up(const struct selection *selection)
+{
+	return selection->gave_up;
+}
+
+bool selection_ran_out_of_memory(const struct selection *selection)
+{
+	return selection->out_of_memory;
+}
+
+/* Of two names of one thing, the second of which may be absent: one that is taken is
+ * enough, and so is one that is excluded. */
+static bool takes_either(struct selection *selection, struct fsdp_span name,
+	bool has_other, struct fsdp_span other)
+{
+	bool taken = !selection->has_include;
+
+	for (size_t i = 0; i < selection->name_count; i++) {
+		const struct pattern *pattern = &selection->names[i];
+		if (!pattern->exclude && taken)
+			continue;
+		if (!matches(selection, pattern, name) &&
+			(!has_other || !matches(selection, pattern, other)))
+			continue;
+		if (pattern->exclude)
+			return false;
+		taken = true;
+	}
+	return taken;
+}
+
+bool selection_takes_name(struct selection *selection, struct fsdp_span name)
+{
+	size_t size = selection->prefix_size;
+	bool has_other = size > 0 && name.size > size &&
+			 memcmp(name.data, selection->prefix, size) == 0;
+	struct fsdp_span other = { NULL, 0 };
+
+	if (has_other)
+		other = (struct fsdp_span){ name.data + size, name.size - size };
+	return takes_either(selection, name, has_other, other);
+}
+
+bool selection_takes_module(struct selection *selection, struct fsdp_span name)
+{
+	size_t prefix = selection->prefix_size, size = prefix + name.size;
+	struct fsdp_span other = { NULL, 0 };
+
+	if (prefix == 0 || selection->name_count == 0)
+		return takes_either(selection, name, false, other);
+	if (size > selection->longer_room) {
+		char *longer = realloc(selection->longer, 2 * size);
+		if (longer == NULL) {
+			selection->out_of_memory = true;
+			return false;
+		}
+		selection->longer = longer;
+		selection->longer_room = 2 * size;
+	}
+	memcpy(selection->longer, selection->prefix, prefix);
+	if (name.size > 0)
+		memcpy(selection->longer + prefix, name.data, name.size);
+	/* The root is what the names are in. */
+	other = (struct fsdp_span){ (const unsigned char *)selection->longer,
+		name.size > 0 ? size : size - 1 };
+	return takes_either(selection, name, true, other);
+}
+
+static bool takes_rank(const struct selection *selection, uint32_t rank)
+{
+	for (size_t i = 0; i < selection->rank_count; i++)
+		if (rank >= selection->ranks[i].first && rank <= selection->ranks[i].last)
+			return true;
+	return selection->rank_count == 0;
+}
+
+bool selection_takes_file(struct selection *selection, struct fsdp_span path)
+{
+	bool taken = true;
+
+	for (size_t i = 0; i < selection->file_count; i++)
+		if (!selection->files[i].exclude)
+			taken = false;
+	for (size_t i = 0; i < selection->file_count; i++) {
+		if (!matches(selection, &selection->files[i], path))
+			continue;
+		if (selection->files[i].exclude)
+			return false;
+		taken = true;
+	}
+	return taken;
+}
+
+bool selection_takes_piece(struct selection *selection,
+	const struct fsdp_checkpoint *checkpoint, const struct fsdp_piece *piece)
+{
+	struct fsdp_span path = { NULL, 0 };
+
+	if (!takes_rank(selection, piece->rank))
+		return false;
+	if (selection->file_count == 0)
+		return true;
+	if (piece->file != FSDP_NONE)
+		path = fsdp_file(checkpoint, piece->file).path;
+	return path.data != NULL && selection_takes_file(selection, path);
+}
+
+static bool takes_some_piece(struct selection *selection,
+	const struct fsdp_checkpoint *checkpoint, const struct fsdp_tensor *tensor)
+{
+	for (uint32_t i = 0; i < tensor->piece_count; i++) {
+		struct fsdp_piece piece = fsdp_piece(checkpoint, tensor->first_piece + i);
+		if (selection_takes_piece(selection, checkpoint, &piece))
+			return true;
+	}
+	return false;
+}
+
+bool selection_takes_tensor(struct selection *selection,
+	const struct fsdp_checkpoint *checkpoint, uint32_t tensor, struct fsdp_span name)
+{
+	struct fsdp_tensor facts = fsdp_tensor(checkpoint, tensor);
+
+	if (facts.bytes < selection->min_bytes || facts.bytes > selection->max_bytes)
+		return false;
+	if (selection->has_roles && !selection->roles[facts.role])
+		return false;
+	if (selection->dtypes != NULL &&
+		(facts.dtype >= fsdp_dtype_count() || !selection->dtypes[facts.dtype]))
+		return false;
+	if (!selection_takes_name(selection, name))
+		return false;
+	return (selection->rank_count == 0 && selection->file_count == 0) ||
+	       takes_some_piece(selection, checkpoint, &facts);
+}
+
+/* ---- ranks in paths ---- */
+
+struct rank_pattern {
+	pcre2_code *code;
+	pcre2_match_context *limits;
+};
+
+void *rank_pattern_new(const char *expression)
+{
+	struct rank_pattern *pattern = calloc(1, sizeof *pattern);
+	int error;
+	PCRE2_SIZE offset;
+
+	if (pattern == NULL)
+		return NULL;
+	pattern->code = pcre2_compile(
+		(PCRE2_SPTR)expression, PCRE2_ZERO_TERMINATED, 0, &error, &offset, NULL);
+	pattern->limits = pcre2_match_context_create(NULL);
+	if (pattern->code == NULL || pattern->limits == NULL) {
+		rank_pattern_free(pattern);
+		return NULL;
+	}
+	pcre2_set_match_limit(pattern->limits, MATCH_LIMIT);
+	pcre2_set_heap_limit(pattern->limits, HEAP_LIMIT_KIB);
+	return pattern;
+}
+
+void rank_pattern_free(void *context)
+{
+	struct rank_pattern *pattern = context;
+
+	if (pattern == NULL)
+		return;
+	pcre2_code_free(pattern->code);
+	pcre2_match_context_free(pattern->limits);
+	free(pattern);
+}
+
+int64_t rank_pattern_find(void *context, const char *path)
+{
+	const struct rank_pattern *pattern = context;
+	pcre2_match_data *match = pcre2_match_data_create(2, NULL);
+	int64_t rank = INT64_MIN;
+	char digits[16];
+	int groups;
+
+	if (match == NULL)
+		return rank;
+	groups = pcre2_match(pattern->code, (PCRE2_SPTR)path, strlen(path), 0, 0, match,
+		pattern->limits);
+	if (groups >= 0) {
+		const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(match);
+		size_t group = groups == 1 ? 0 : 1;
+		size_t size = ends[2 * group + 1] - ends[2 * group];
+
+		if (ends[2 * group] != PCRE2_UNSET && size < sizeof digits) {
+			memcpy(digits, path + ends[2 * group], size);
+			digits[size] = '\0';
+			if (!option_integer(digits, 0, INT32_MAX, &rank))
+				rank = INT64_MIN;
+		}
+	}
+	pcre2_match_data_free(match);
+	return rank;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SELECT_H
+#define SELECT_H
+
+#include <fsdp/model.h>
+
+#include "args/option.h"
+
+/*
+ * Which tensors and modules are meant. Patterns are compiled once. A dotted glob: `*`
+ * within one segment, `**` across segments (also none), `?`, `[0-9]`; a leading !
+ * excludes. Any include suffices, an exclude wins. A pattern that names a module selects
+ * all that lies below it. -e is PCRE2, searched anywhere in the name.
+ */
+struct selection;
+
+/* False: a pattern or a word is wrong; *ret_message (to be freed) says which. It is
+ * NULL when memory ran out. */
+bool selection_new(const struct select_options *options, struct selection **ret_selection,
+	char **ret_message);
+void selection_free(struct selection *selection);
+
+/* Whether a name has no more segments than --depth says. */
+bool select_reaches(const struct select_options *options, struct fsdp_span name);
+
+/* Whether there is any selector at all (depth, sort, columns and head are none). */
+bool selection_is_all(const struct selection *selection);
+
+/* Whether names alone decide: nothing but -g and -e, or nothing at all. */
+bool selection_is_by_name(const struct selection *selection);
+
+/* Whether a pattern needed too many steps on some name, which then counted as not
+ * matched: the answer is partial, and a message says so. */
+bool selection_gave_up(const struct selection *selection);
+
+/* Whether memory ran out while matching, and the answer is worth nothing. */
+bool selection_ran_out_of_memory(const struct selection *selection);
+
+/* By all criteria. The name is the one that is shown (clean, or raw under --raw). */
+bool selection_takes_tensor(struct selection *selection,
+	const struct fsdp_checkpoint *checkpoint, uint32_t tensor, struct fsdp_span name);
+
+/* Looks for the container of stored names ("model." of "model.fc.weight", where a plan has
+ * "fc.weight"), so that patterns may be about either name. False: out of memory. Before it is called there is none. */
+bool selection_know(
+	struct selection *selection, const struct fsdp_checkpoint *checkpoint);
+
+/* The container with the dot behind it; empty: there is none. */
+struct fsdp_span selection_prefix(const struct selection *selection);
+
+/* By -g and -e only: of a tensor or value by its stored name, which may be in that
+ * container; of a module by the plan's, which is not. */
+bool selection_takes_name(struct selection *selection, struct fsdp_span name);
+bool selection_takes_module(struct selection *selection, struct fsdp_span name);
+
+/* By --file only. */
+bool selection_takes_file(struct selection *selection, struct fsdp_span path);
+
+/* By --rank and --file only. */
+bool selection_takes_piece(struct selection *selection,
+	const struct fsdp_checkpoint *checkpoint, const struct fsdp_piece *piece);
+
+/* An expression that finds the rank in a path: its first group, or all that it matches.
+ * NULL: it is none, or memory ran out. */
+void *rank_pattern_new(const char *expression);
+void rank_pattern_free(void *pattern);
+
+/* A number, or INT64_MIN. */
+int64_t rank_pattern_find(void *pattern, const char *path);
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef OUTPUT_H
+#define OUTPUT_H
+
+#include "args/arguments.h"
+#include "session/protected.h"
+#include "session/temporary.h"
+
+/* Where one answer goes: a format, and stdout or a file. */
+struct sink {
+	const struct out_format *format;
+	const char *file; /* as typed; NULL: stdout */
+	FILE *stream;
+	struct temporary temporary;
+	bool has_temporary;
+};
+
+/* All outputs of a run. */
+struct outputs {
+	struct sink *sinks;
+	size_t count;
+	struct kept kept;       /* what is read */
+	struct written written; /* by the command itself; path NULL: nothing */
+	struct out *out;        /* one that feeds them all; NULL if there are none */
+	bool forgetful; /* of what not to replace, for lack of memory: nothing is replaced
+			 */
+	bool spoilt;    /* the head promised an answer that broke off: no file stays */
+	bool broken_pipe; /* stdout was closed by its reader */
+	int interrupted;  /* by this signal, while reading; 0: not */
+};
+
+/* Which outputs were asked for, and whether they fit the command. */
+enum usage_result outputs_choose(struct outputs *outputs, const struct command *command,
+	const struct common_options *common, struct owned *owned, struct usage *usage);
+
+/* The name of one that does not fit this command; NULL: all do. */
+const char *outputs_unfit(const struct outputs *outputs, const struct command *command);
+
+/* Opens them. No output replaces what the arguments name, and no two are one file. */
+enum usage_result outputs_open(struct outputs *outputs, const struct arguments *arguments,
+	const struct texts *inputs, struct usage *usage);
+
+/* Whether what the command writes by itself leaves alone what is kept, and the files of
+ * other outputs. To be asked again when more is. */
+enum usage_result outputs_check(const struct outputs *outputs, struct usage *usage);
+
+/* From now on no output replaces what is at this path, nor what lies in it if it is a
+ * folder. `outputs` is a struct outputs. What is not there is not kept. */
+void outputs_keep(void *outputs, const char *path);
+
+/* Nor a file of an open checkpoint, which is in this folder, by whatever name. */
+void outputs_keep_files(struct outputs *outputs, const struct fsdp_checkpoint *checkpoint,
+	const char *folder);
+
+/*
+ * Flushes and closes all; files get their names, those of formats that cannot say
+ * "failed" only if there was an answer. One that failed is reported through `complain`,
+ * unless it is a stdout that its reader closed, with its errno or OUTPUT_IS_INPUT.
+ * False if any failed.
+ */
+enum { OUTPUT_IS_INPUT = -1 };
+bool outputs_finish(struct outputs *outputs, bool answered,
+	void (*complain)(void *context, const char *file, int error), void *context);
+
+/* Whether text goes to stdout. */
+bool outputs_show_text(const struct outputs *outputs);
+bool outputs_have_files(const struct outputs *outputs);
+
+/* Whatever is unfinished is removed. All zero is fine. */
+void outputs_done(struct outputs *outputs);
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SESSION_PRIVATE_H
+#define SESSION_PRIVATE_H
+
+/* What the files of a session share; commands see session.h. */
+#include <fsdp/checkpoint.h>
+
+#include "session/answer.h"
+#include "session/collected.h"
+#include "session/provenance.h"
+#include "session/session.h"
+
+struct session {
+	const struct command *command;
+	const struct command *answers_as; /* whose answer it is, if not its own */
+	const struct arguments *arguments;
+	const struct inputs *inputs;
+	struct outputs *outputs;
+	const struct looks *error_looks;
+
+	/* Checkpoints that are open; their facts are borrowed below, so they stay. */
+	struct fsdp_checkpoint **checkpoints;
+	size_t checkpoint_count;
+	struct fsdp_recordings *recordings; /* in their place */
+	struct fsdp_below *below;           /* or what the folder that was named holds */
+
+	struct collected collected;          /* what is reported beside the answer */
+	struct provenance_source provenance; /* with --provenance */
+
+	int status;
+	uint32_t input; /* whose checkpoint is answered for, or UINT32_MAX */
+	bool apart;     /* each input is a checkpoint of its own */
+	bool separate;  /* there are several, and an answer for each */
+	bool fleeting; /* checkpoints are closed before the answer: nothing is borrowed */
+	bool judged;   /* all of them were */
+	bool begun;    /* the envelope's head is written */
+	bool answered; /* there is data */
+	int interrupted; /* by this signal */
+	unsigned locks;  /* that hold: a set of enum sandbox_lock */
+};
+
+/* ---- session-report.c ---- */
+
+/* Needs no memory. */
+void session_out_of_memory(struct session *session, struct failure *failure);
+
+/* ---- session-open.c ---- */
+
+/* How many paths from the first on are one checkpoint; and how many there are of these. */
+size_t session_paths_together(const struct session *session, size_t first);
+size_t session_count_groups(const struct session *session);
+
+/* Opens so many paths as one checkpoint, which belongs to the session. NULL: it failed,
+ * and that was collected. */
+struct fsdp_checkpoint *session_open(
+	struct session *session, const char *const *paths, size_t count, size_t first);
+
+/* The library does not know what was typed: a hint of the last failure that ends with
+ * FILE means this path. NULL: none. */
+void session_name_file(struct session *session, const char *path);
+
+/* ---- session-recordings.c ---- */
+
+/* False: none can be answered for, and that was collected. */
+bool session_read_recordings(struct session *session, struct run *run);
+
+/* After the inputs could not be opened as a checkpoint: whether all of them are recordings
+ * that can be read; then run->recordings are these, and what failed before is forgotten.
+ * Where a log holds no recording but a printed model, run->checkpoint is that. */
+bool session_recognise(struct session *session, struct run *run);
+
+#endif

@@ -1,0 +1,771 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Runs a command: opens, answers, ends, tells.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fsdp/version.h>
+
+#include "args/slip.h"
+#include "session/answer.h"
+#include "session/catalogue.h"
+#include "session/message.h"
+#include "session/progress.h"
+#include "session/sandbox.h"
+#include "session/session-private.h"
+#include "session/temporary.h"
+
+/* ---- the answer ---- */
+
+static struct run new_run(struct session *session)
+{
+	return (struct run){
+		.command = session->command,
+		.commands = session->arguments->commands,
+		.arguments = session->arguments,
+		.options = session->arguments->options,
+		.common = &session->arguments->common,
+		.select = &session->arguments->select,
+		.limits = session->inputs->options.limits,
+		.limit_count = session->inputs->options.limit_count,
+		.words = session->inputs->words,
+		.word_count = session->inputs->word_count,
+		.out = session->outputs->out,
+		.locks = session->locks,
+		.paths = session->inputs->paths.items,
+		.collected = &session->collected,
+		.input = UINT32_MAX,
+		.session = session,
+	};
+}
+
+/* With --separate each answer is an element of a document. */
+static bool is_bare(const struct session *session)
+{
+	return session->command->is_bare != NULL && !session->separate &&
+	       session->command->is_bare(session->arguments->options);
+}
+
+static void begin(struct session *session, bool has_data)
+{
+	struct out_header header = {
+		.command = session->answers_as != NULL ? session->answers_as->name
+						       : session->command->name,
+		.version = fsdp_version(),
+		.status = session->status,
+		.inputs = session->collected.inputs,
+		.input_count = session->collected.input_count,
+		.provenance = session->arguments->common.provenance
+				      ? &session->provenance.shown
+				      : NULL,
+		.rule = catalogue_rule,
+		.has_data = has_data,
+		.bare = is_bare(session),
+		.summed = session->arguments->common.part_count != 0,
+	};
+
+	/* The answer is written from here on. */
+	progress_end();
+	session->begun = true;
+	session->answered = has_data;
+	/* Without its envelope a failure has nothing to say. */
+	session->outputs->spoilt |= header.bare && !has_data;
+	if (session->outputs->out != NULL)
+		out_begin(session->outputs->out, &header);
+}
+
+/* Whether a finding of this checkpoint is as bad as --fail-on says. A command that judges
+ * has looked at it by itself. */
+static bool fails(const struct session *session)
+{
+	const struct collected *collected = &session->collected;
+	const char *word = session->arguments->common.fail_on;
+	size_t level = 0;
+
+	if (word == NULL || session->command->judge != NULL)
+		return false;
+	while (fail_words[level] != NULL && strcmp(fail_words[level], word) != 0)
+		level++;
+	for (size_t i = 0; level > 0 && i < collected->finding_count; i++)
+		if ((size_t)collected->findings[i].severity + 1 >= level &&
+			(!session->separate ||
+				collected->findings[i].input == session->input))
+			return true;
+	return false;
+}
+
+const char *run_answer_as(struct run *run, const struct command *command)
+{
+	run->session->answers_as = command;
+	run->session->judged = command->judge != NULL;
+	return outputs_unfit(run->session->outputs, command);
+}
+
+void run_begin(struct run *run, int status)
+{
+	struct session *session = run->session;
+
+	if (fails(session))
+		status = status_worse(status, STATUS_BAD);
+	run->status = status_worse(run->status, status);
+	session->status = status_worse(session->status, status);
+	/* With several checkpoints the head was written before the first. */
+	if (session->begun)
+		return;
+	for (size_t i = 0; !session->judged && i < session->collected.input_count; i++) {
+		int *told = &session->collected.inputs[i].status;
+
+		/* One that could not be read does not become better by the others. */
+		if (*told >= 0 && *told != STATUS_FAILED)
+			*told = session->status;
+	}
+	begin(session, session->judged || session->status != STATUS_FAILED);
+}
+
+const struct fsdp_checkpoint *run_open(struct run *run, size_t input)
+{
+	struct session *session = run->session;
+	size_t failures = session->collected.failure_count;
+	const struct fsdp_checkpoint *checkpoint =
+		session_open(session, &session->inputs->paths.items[input], 1, input);
+
+	if (checkpoint == NULL || session->collected.failure_count > failures)
+		session->status = status_worse(session->status,
+			checkpoint == NULL ? STATUS_FAILED : STATUS_PARTIAL);
+	return checkpoint;
+}
+
+static void call(struct session *session, struct run *run)
+{
+	struct fsdp_error *error = NULL;
+	bool done = session->command->run(run, &error);
+
+	fsdp_locator_free(run->locator);
+	run->locator = NULL;
+	if (!done) {
+		collected_error(&session->collected, error, session->input);
+		fsdp_error_free(error);
+		if (session->command->inputs == INPUTS_FILE)
+			session_name_file(session, run->path);
+		session->status = STATUS_FAILED;
+		session->outputs->spoilt |= session->answered;
+		return;
+	}
+	/* An answer that nothing began is an empty one. */
+	if (!session->begun)
+		run_begin(run, STATUS_GOOD);
+}
+
+static void add_records(struct session *session)
+{
+	const struct texts *paths = &session->inputs->paths;
+
+	const char *kind = session->command->inputs == INPUTS_RECORDINGS ? "trace"
+			   : session->command->inputs == INPUTS_FILE     ? "pickle"
+			   : session->inputs->has_no_checkpoint          ? "log"
+									 : "checkpoint";
+
+	for (size_t i = 0; i < paths->count; i++)
+		collected_input(&session->collected, paths->items[i], kind);
+}
+
+static void answer_each(struct session *session);
+
+/* Files of one folder that are not a checkpoint together are answered for one by one. */
+static bool part_files(struct session *session, size_t failures)
+{
+	const struct failure *failure = &session->collected.failures[failures];
+
+	if (!session->command->answers_each || session->inputs->paths.count < 2 ||
+		session->collected.failure_count != failures + 1 ||
+		session->collected.finding_count > 0 ||
+		(strcmp(failure->code, "usage") != 0 &&
+			strcmp(failure->code, "unsupported") != 0))
+		return false;
+	session->collected.failure_count = failures;
+	session->apart = session->separate = true;
+	answer_each(session);
+	return true;
+}
+
+static void release(struct run *run)
+{
+	if (run->command->release != NULL)
+		run->command->release(run->prepared);
+}
+
+/* What belongs to the input is known once it is open. */
+static bool refuse_target(struct session *session)
+{
+	struct collected *collected = &session->collected;
+	struct usage usage = { "", "" };
+	enum usage_result result = outputs_check(session->outputs, &usage);
+	struct failure *failure = NULL;
+
+	if (result == USAGE_GOOD)
+		return false;
+	if (result == USAGE_MEMORY)
+		collected->out_of_memory = true;
+	else
+		failure = collected_failure(collected, "usage");
+	if (failure != NULL) {
+		failure->message = collected_text(collected, usage.what);
+		failure->hint = collected_text(collected, usage.hint);
+	}
+	session->status = STATUS_FAILED;
+	return true;
+}
+
+static void answer_one(struct session *session)
+{
+	const struct texts *paths = &session->inputs->paths;
+	struct run run = new_run(session);
+
+	if (session->command->inputs == INPUTS_RECORDINGS) {
+		run.path = paths->items[0];
+		run.path_count = paths->count;
+		session->input = 0;
+		if (!session_read_recordings(session, &run) ||
+			session->collected.out_of_memory) {
+			session->status = STATUS_FAILED;
+			release(&run);
+			return;
+		}
+	} else if (session->command->inputs == INPUTS_FILE ||
+		   session->command->inputs == INPUTS_RUNS) {
+		run.path = paths->items[0];
+		run.path_count = paths->count;
+		session->input = 0;
+	} else if (takes_checkpoint(session->command->inputs)) {
+		run.path = paths->items[0];
+		run.path_count = session->apart ? 1 : paths->count;
+		run.checkpoint = session_open(session, paths->items, run.path_count, 0);
+		if (session->command->inputs == INPUTS_PAIR)
+			run.other_path = paths->items[1];
+		run.below = session->below;
+		if (run.checkpoint == NULL && run.below == NULL &&
+			session->command->knows_recordings)
+			session_recognise(session, &run);
+		if (run.checkpoint == NULL && run.recordings == NULL &&
+			part_files(session, 0))
+			return;
+		if ((run.checkpoint == NULL && run.below == NULL &&
+			    run.recordings == NULL &&
+			    !session->command->answers_unopened) ||
+			session->collected.out_of_memory) {
+			session->status = STATUS_FAILED;
+			return;
+		}
+		if (session->collected.failure_count > 0 && run.checkpoint != NULL)
+			session->status = STATUS_PARTIAL;
+		session->input = 0;
+		if (refuse_target(session))
+			return;
+	}
+	call(session, &run);
+	release(&run);
+}
+
+/* ---- judging ---- */
+
+static void set_status(struct session *session, size_t first, size_t count, int status)
+{
+	/* There may be fewer, if memory ended. */
+	for (size_t i = first; i < first + count && i < session->collected.input_count;
+		i++)
+		session->collected.inputs[i].status = status;
+	session->status = status_worse(session->status, status);
+}
+
+/* False: there will be no answer. */
+static bool judge(struct session *session, struct run *run, size_t first, size_t count)
+{
+	const struct collected *collected = &session->collected;
+	struct fsdp_error *error = NULL;
+	bool good;
+
+	run->first.finding = collected->finding_count;
+	run->first.failure = collected->failure_count;
+	run->first.omission = collected->omission_count;
+	run->path = session->inputs->paths.items[first];
+	run->path_count = count;
+	run->input = session->input = (uint32_t)first;
+	run->status = STATUS_GOOD;
+	run->checkpoint =
+		session_open(session, &session->inputs->paths.items[first], count, first);
+	good = !collected->out_of_memory && session->command->judge(run, &error) &&
+	       !session->begun;
+	if (!good && !collected->out_of_memory && !session->begun)
+		collected_error(&session->collected, error, session->input);
+	fsdp_error_free(error);
+	fsdp_locator_free(run->locator);
+	run->locator = NULL;
+	if (session->fleeting && run->checkpoint != NULL)
+		fsdp_checkpoint_free(session->checkpoints[--session->checkpoint_count]);
+	run->checkpoint = NULL;
+	set_status(session, first, count, good ? run->status : STATUS_FAILED);
+	return good;
+}
+
+static void answer_judged(struct session *session)
+{
+	size_t path_count = session->inputs->paths.count, together;
+	struct run run = new_run(session);
+	bool good = session->command->prepare == NULL ||
+		    session->command->prepare(&run, NULL);
+
+	session->fleeting = path_count > session_paths_together(session, 0);
+	for (size_t i = 0; good && i < path_count; i += together) {
+		together = session_paths_together(session, i);
+		good = judge(session, &run, i, together);
+	}
+	if (good) {
+		session->judged = true;
+		call(session, &run);
+	}
+	release(&run);
+}
+
+/* ---- separate answers ---- */
+
+static void answer_input(struct session *session, struct fsdp_checkpoint *checkpoint,
+	size_t input, struct out *out)
+{
+	struct run run = new_run(session);
+
+	run.out = out;
+	run.path = session->inputs->paths.items[input];
+	run.path_count = 1;
+	run.checkpoint = checkpoint;
+	session->input = (uint32_t)input;
+	call(session, &run);
+}
+
+/* Opens each input, makes its answer and throws it away; messages are reported here. Sets
+ * the status of each; those without an answer are NULL in `opened`. */
+static bool rehearse(struct session *session, struct fsdp_checkpoint **opened)
+{
+	struct out *discard = out_many(NULL, 0);
+	int worst = STATUS_GOOD;
+	size_t together;
+
+	if (discard == NULL)
+		return false;
+	session->begun = true;
+	for (size_t i = 0;
+		i < session->inputs->paths.count && !session->collected.out_of_memory;
+		i += together) {
+		size_t failures = session->collected.failure_count;
+		session->status = STATUS_GOOD;
+		together = session_paths_together(session, i);
+		opened[i] = session_open(
+			session, &session->inputs->paths.items[i], together, i);
+		if (session->collected.failure_count > failures)
+			session->status = STATUS_PARTIAL;
+		if (opened[i] != NULL)
+			answer_input(session, opened[i], i, discard);
+		else
+			session->status = STATUS_FAILED;
+		if (session->status == STATUS_FAILED)
+			opened[i] = NULL;
+		worst = status_worse(worst, session->status);
+		set_status(session, i, together, session->status);
+	}
+	session->begun = false;
+	session->status = worst;
+	out_free(discard);
+	return !session->collected.out_of_memory;
+}
+
+static void show_each(struct session *session, struct fsdp_checkpoint *const *opened)
+{
+	struct out *out = session->outputs->out;
+	bool some = false;
+
+	out_array_begin(out, "checkpoints");
+	for (size_t i = 0; i < session->inputs->paths.count; i++) {
+		if (opened[i] == NULL)
+			continue;
+		if (some)
+			out_line(out, NULL, "%s", "");
+		some = true;
+		out_object_begin(out, NULL);
+		out_field(out, "input", value_count(i));
+		answer_input(session, opened[i], i, out);
+		out_object_end(out);
+	}
+	out_array_end(out);
+}
+
+/*
+ * --separate: {"checkpoints": [{"input": 0, …}, …]}, and in text one block after another.
+ * The head holds the status of all, which only the answers decide, and those do not fit
+ * into memory: so each is made twice, and thrown away the first time.
+ */
+static void answer_each(struct session *session)
+{
+	struct fsdp_checkpoint **opened =
+		calloc(session->inputs->paths.count, sizeof *opened);
+	size_t failures, notes, totals;
+	bool any = false;
+	int status;
+
+	if (opened == NULL || !rehearse(session, opened)) {
+		session->collected.out_of_memory = true;
+		free(opened);
+		return;
+	}
+	for (size_t i = 0; i < session->inputs->paths.count; i++)
+		any |= opened[i] != NULL;
+	failures = session->collected.failure_count;
+	notes = session->collected.notes.count;
+	totals = session->collected.totals.count;
+	status = session->status;
+	if (any) {
+		begin(session, true);
+		show_each(session, opened);
+		/* All was reported before. */
+		session->collected.failure_count = failures;
+		session->collected.notes.count = notes;
+		session->collected.totals.count = totals;
+		session->status = status;
+	}
+	free(opened);
+}
+
+/* The envelope's tail; and its head, if there is no answer. */
+static void end(struct session *session)
+{
+	struct failure memory;
+	struct out_footer footer;
+
+	if (session->collected.out_of_memory) {
+		session_out_of_memory(session, &memory);
+		session->outputs->spoilt |= session->answered;
+	}
+	if (session->outputs->out == NULL)
+		return;
+	if (!session->begun)
+		begin(session, false);
+	footer = (struct out_footer){
+		.status = session->status,
+		.interrupted = session->interrupted != 0,
+		.findings = session->collected.findings,
+		.finding_count = session->collected.finding_count,
+		.failures = session->collected.out_of_memory
+				    ? &memory
+				    : session->collected.failures,
+		.failure_count = session->collected.out_of_memory
+					 ? 1
+					 : session->collected.failure_count,
+		.omissions = session->collected.omissions,
+		.omission_count = session->collected.omission_count,
+		.checks = session->collected.checks,
+		.check_count = session->collected.check_count,
+		.fail_on = session->collected.fail_on,
+		.never_fails = session->collected.never_fails,
+	};
+	out_end(session->outputs->out, &footer);
+}
+
+/* ---- what was probably meant ---- */
+
+static const char *near_of(
+	const struct texts *paths, const struct texts *near, const char *path)
+{
+	for (size_t i = 0; i < near->count; i++)
+		if (near->items[i] != NULL && strcmp(paths->items[i], path) == 0)
+			return near->items[i];
+	return NULL;
+}
+
+static void hint_near_input(
+	const struct session *session, const char *path, const char *near, char hint[512])
+{
+	if (slip_is_name(path, near) && strchr(path, '.') != NULL &&
+		strpbrk(path, "*?[") == NULL)
+		snprintf(hint, 512,
+			"if it is a name in a checkpoint: fsdp-inspect show CHECKPOINT %s",
+			path);
+	else if (near[strlen(near) - 1] == '/')
+		snprintf(hint, 512, "see what is there: ls %s", near);
+	else
+		snprintf(hint, 512, "did you mean: fsdp-inspect %s %s",
+			session->command->name, near);
+}
+
+/* Paths that are not there: others that are like them, or the folder to look into. */
+static void hint_near(struct session *session)
+{
+	const struct inputs *inputs = session->inputs;
+
+	for (size_t i = 0; i < session->collected.failure_count; i++) {
+		struct failure *failure = &session->collected.failures[i];
+		const char *path = failure->path.data, *near;
+		char hint[512];
+
+		if (failure->hint.data != NULL || path == NULL)
+			continue;
+		near = near_of(&inputs->paths, &inputs->near, path);
+		if (near != NULL)
+			hint_near_input(session, path, near, hint);
+		else if ((near = near_of(&inputs->beside, &inputs->near_beside, path)) ==
+			 NULL)
+			continue;
+		else if (near[strlen(near) - 1] == '/')
+			snprintf(hint, sizeof hint, "see what is there: ls %s", near);
+		else
+			snprintf(hint, sizeof hint, "did you mean %s?", near);
+		failure->hint = collected_text(&session->collected, hint);
+	}
+}
+
+/* --columns=NAME of no table that was shown. */
+static void check_columns(struct session *session)
+{
+	const struct texts *names = &session->arguments->select.columns;
+	struct out *out = session->outputs->out;
+	struct failure *failure;
+	char text[160];
+
+	if (names->count == 0 || out == NULL || !session->answered ||
+		(out_unknown_column(out) == NULL && out_has_chosen(out)))
+		return;
+	session->status = STATUS_FAILED;
+	failure = collected_failure(&session->collected, "usage");
+	if (failure == NULL)
+		return;
+	if (out_unknown_column(out) != NULL)
+		snprintf(text, sizeof text,
+			"--columns: there is no column \"%.80s\" here",
+			out_unknown_column(out));
+	else
+		snprintf(text, sizeof text,
+			"--columns: this output of %s has no table of rows",
+			session->command->name);
+	failure->message = collected_text(&session->collected, text);
+	failure->hint = collected_text(
+		&session->collected, "-o csv --columns=all shows which there are");
+}
+
+/* ---- after the answer ---- */
+
+static void complain(void *context, const char *file, int error)
+{
+	struct session *session = context;
+	struct failure *failure;
+
+	session->status = STATUS_FAILED;
+	session->collected.totals.count = 0; /* of an answer that is not shown */
+	failure = collected_failure(&session->collected, "system");
+	if (failure == NULL)
+		return;
+	failure->path = collected_text(
+		&session->collected, file != NULL ? file : "standard output");
+	if (error != OUTPUT_IS_INPUT) {
+		failure->message = collected_text(&session->collected, strerror(error));
+		return;
+	}
+	failure->message = collected_text(
+		&session->collected, "belongs to the input, so it was not replaced");
+	failure->hint =
+		collected_text(&session->collected, "give the output another name");
+}
+
+static void tell(struct session *session)
+{
+	const struct looks *looks = session->error_looks;
+	const struct collected *collected = &session->collected;
+	struct findings_view view = {
+		.findings = collected->findings,
+		.count = collected->finding_count,
+		.omissions = collected->omissions,
+		.omission_count = collected->omission_count,
+		.input = UINT32_MAX,
+		.inputs = session->separate ? collected->inputs : NULL,
+		/* What is ordinary is for those who ask; info counts it. */
+		.least = looks->verbosity >= 1   ? SEVERITY_NOTE
+			 : looks->verbosity < -1 ? SEVERITY_ERROR
+						 : SEVERITY_WARNING,
+		.all = looks->verbosity >= 1,
+	};
+	bool good = true;
+
+	for (size_t i = 0; i < session->collected.totals.count; i++)
+		good &= message_total(looks, session->collected.totals.items[i]);
+	for (size_t i = 0; i < session->collected.notes.count; i++)
+		good &= message_note(looks, session->collected.notes.items[i]);
+	for (size_t i = 0; i < session->collected.reasons.count; i++)
+		good &= message_reason(looks, session->collected.reasons.items[i]);
+	/* An answer that judges has shown them. */
+	if (!session->judged)
+		good &= message_findings(looks, &view);
+	if (!good || session->collected.out_of_memory) {
+		message_out_of_memory();
+		session->status = STATUS_FAILED;
+	} else {
+		message_failures(looks, session->collected.failures,
+			session->collected.failure_count);
+	}
+}
+
+static void session_done(struct session *session)
+{
+	for (size_t i = 0; i < session->checkpoint_count; i++)
+		fsdp_checkpoint_free(session->checkpoints[i]);
+	fsdp_recordings_free(session->recordings);
+	fsdp_below_free(session->below);
+	free(session->checkpoints);
+	provenance_done(&session->provenance);
+	collected_done(&session->collected);
+}
+
+/* Not only the arguments are read: options may name something too. */
+static void allow_files(
+	struct sandbox *sandbox, const struct option_row *rows, const void *values)
+{
+	const char *path;
+
+	for (; rows != NULL && rows->name != NULL; rows++)
+		for (size_t i = 0; (path = option_path(rows, values, i)) != NULL; i++)
+			sandbox_allow(sandbox, path);
+}
+
+/* The folder that the command writes into, which is made here; NULL: there is none. It is
+ * freed by the caller. */
+static char *claim_folder(const struct session *session)
+{
+	struct rlimit open_files;
+	const struct written written = session->outputs->written;
+	const char *slash;
+	char *folder;
+
+	if (written.path == NULL || strcmp(written.path, "-") == 0)
+		return NULL;
+	slash = strrchr(written.path, '/');
+	folder = !written.is_file ? strdup(written.path)
+		 : slash == NULL  ? strdup(".")
+		 : slash == written.path
+			 ? strdup("/")
+			 : strndup(written.path, (size_t)(slash - written.path));
+	if (folder != NULL)
+		temporary_watch(folder, !written.is_file && !written.adds);
+	/* All files are open until each is whole. */
+	if (getrlimit(RLIMIT_NOFILE, &open_files) == 0) {
+		open_files.rlim_cur = open_files.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &open_files);
+	}
+	return folder;
+}
+
+static void lock_up(struct session *session)
+{
+	const struct texts *paths = &session->inputs->paths;
+	const struct common_options *common = &session->arguments->common;
+	char *folder = claim_folder(session);
+	bool open = common->no_sandbox || sandbox_built() == 0;
+	struct sandbox sandbox;
+
+	/* What it may leave behind is removed by another process in any case. */
+	if ((open && folder == NULL) || !temporary_hand_over() || open) {
+		free(folder);
+		return;
+	}
+	sandbox = sandbox_begin();
+	if (folder != NULL)
+		sandbox_allow_writes(&sandbox, folder);
+	free(folder);
+	for (size_t i = 0; i < paths->count; i++)
+		sandbox_allow(&sandbox, paths->items[i]);
+	allow_files(&sandbox, common_options, common);
+	allow_files(&sandbox, session->command->options, session->arguments->options);
+	session->locks = sandbox_enter(&sandbox);
+}
+
+/* What is typed wrong is reported before the locks are shut, which would hide it. */
+static bool refuse_several(struct session *session)
+{
+	const struct command *command = session->command;
+	const struct texts *paths = &session->inputs->paths;
+	size_t count = session_count_groups(session);
+	struct usage usage;
+	struct failure *failure;
+	char text[160];
+
+	if (command->judge != NULL || session->separate || count < 2 ||
+		(command->inputs != INPUTS_MANY && command->inputs != INPUTS_ONE))
+		return false;
+	snprintf(text, sizeof text, "%s answers for one checkpoint, and %zu were given",
+		command->name, count);
+	slip_several(&usage, session->arguments, paths, command->inputs == INPUTS_MANY);
+	failure = collected_failure(&session->collected, "usage");
+	if (failure != NULL) {
+		failure->message = collected_text(&session->collected, text);
+		failure->hint = collected_text(&session->collected, usage.hint);
+	}
+	return true;
+}
+
+int session_run(const struct arguments *arguments, const struct inputs *inputs,
+	struct outputs *outputs, const struct looks *error_looks)
+{
+	struct session session = {
+		.command = arguments->command,
+		.arguments = arguments,
+		.inputs = inputs,
+		.outputs = outputs,
+		.error_looks = error_looks,
+		.input = UINT32_MAX,
+		.apart = arguments->command->inputs == INPUTS_PAIR ||
+			 (arguments->common.separate &&
+				 arguments->command->inputs == INPUTS_MANY),
+	};
+	bool refused;
+	int status;
+
+	session.separate = arguments->command->inputs != INPUTS_PAIR &&
+			   (session.apart || (session.command->answers_each &&
+						     session_count_groups(&session) > 1));
+	refused = refuse_several(&session);
+	if (arguments->common.provenance &&
+		!provenance_take(&session.provenance, arguments->typed))
+		session.collected.out_of_memory = true;
+	lock_up(&session);
+	if (error_looks->verbosity >= 1)
+		collected_note(
+			&session.collected, "sandbox: %s", sandbox_text(session.locks));
+	add_records(&session);
+	if (outputs->out != NULL)
+		out_choose(outputs->out, arguments->select.columns.items,
+			arguments->select.columns.count);
+	progress_begin(&arguments->common, NULL);
+	if (refused)
+		session.status = STATUS_FAILED;
+	else if (session.command->judge != NULL)
+		answer_judged(&session);
+	else if (session.separate)
+		answer_each(&session);
+	else
+		answer_one(&session);
+	outputs->interrupted = session.interrupted;
+	outputs->spoilt |= session.interrupted != 0;
+	progress_end();
+	check_columns(&session);
+	hint_near(&session);
+	end(&session);
+	if (!outputs_finish(outputs, session.answered, complain, &session))
+		session.status = STATUS_FAILED;
+	tell(&session);
+	status = session.status;
+	session_done(&session);
+	return status;
+}
