@@ -2,7 +2,7 @@
 #ifndef ARGUMENTS_H
 #define ARGUMENTS_H
 
-#include "args/command.h"
+#include "args/parse.h"
 
 /* A command line, understood: the command and its options, and the words behind it. */
 struct arguments {

@@ -2,7 +2,7 @@
 #ifndef HELP_H
 #define HELP_H
 
-#include "args/command.h"
+#include "args/parse.h"
 
 /* All commands on one screen. */
 void help_overview(FILE *stream, const struct command *const *commands);

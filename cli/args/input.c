@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "args/input.h"
-#include "args/nearest.h"
+#include "args/parse.h"
 #include "args/slip.h"
 
 /* ---- limits ---- */

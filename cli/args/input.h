@@ -19,7 +19,7 @@ struct inputs {
 	bool has_no_checkpoint;      /* the one path is a log: options.units_path */
 	struct fsdp_limit_setting *limits;
 	bool is_folder; /* recordings: some paths are what a folder holds */
-	uint32_t rank;  /* the only one that is needed; see command.h */
+	uint32_t rank;  /* the only one that is needed; see parse.h */
 };
 
 /* *inputs is all zero before; inputs_done also after a failure. */

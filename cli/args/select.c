@@ -16,7 +16,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-#include "args/nearest.h"
+#include "args/parse.h"
 #include "args/select.h"
 #include "render/escape.h"
 

@@ -4,7 +4,7 @@
 
 #include <fsdp/model.h>
 
-#include "args/option.h"
+#include "args/parse.h"
 
 /*
  * Which tensors and modules are meant. Patterns are compiled once. A dotted glob: `*`

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "args/help-pages.h"
-#include "args/nearest.h"
+#include "args/parse.h"
 #include "args/slip.h"
 
 /* ---- lines to type ---- */

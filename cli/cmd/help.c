@@ -11,7 +11,7 @@
 #include <fsdp/version.h>
 
 #include "args/help-pages.h"
-#include "args/nearest.h"
+#include "args/parse.h"
 
 /* ---- overview ---- */
 

@@ -4,8 +4,7 @@
  */
 #include <string.h>
 
-#include "args/command.h"
-#include "args/nearest.h"
+#include "args/parse.h"
 #include "render/record.h"
 
 static const char *const SEVERITIES[] = { "note", "warning", "error", NULL };

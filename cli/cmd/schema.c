@@ -2,8 +2,7 @@
 /*
  * Prints JSON Schemas of what commands write, and lists which there are.
  */
-#include "args/command.h"
-#include "args/nearest.h"
+#include "args/parse.h"
 #include "render/json.h"
 
 enum { MAJOR = 1 };

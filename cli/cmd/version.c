@@ -4,7 +4,7 @@
  */
 #include <fsdp/version.h>
 
-#include "args/command.h"
+#include "args/parse.h"
 #include "render/record.h"
 #include "session/fingerprint.h"
 #include "session/sandbox.h"

@@ -5,7 +5,7 @@
 #include <fsdp/audit.h>
 #include <fsdp/verify.h>
 
-#include "args/command.h"
+#include "args/parse.h"
 
 /* Turns those failures of run->collected, from run->first on, that are judgements on the
  * checkpoint at run->path into findings. run->checkpoint may be NULL. */

@@ -6,8 +6,7 @@
 #include <fsdp/loaders.h>
 #include <fsdp/naming.h>
 
-#include "args/command.h"
-#include "args/option.h"
+#include "args/parse.h"
 #include "part/value-text.h"
 
 /* What --expect or --merged names: a list of names, or another checkpoint or plan. */

@@ -4,8 +4,7 @@
 
 #include <fsdp/loaders.h>
 
-#include "args/command.h"
-#include "args/option.h"
+#include "args/parse.h"
 #include "part/expectation.h"
 #include "render/record.h"
 

@@ -4,7 +4,7 @@
 
 #include <fsdp/document.h>
 
-#include "args/command.h"
+#include "args/parse.h"
 #include "args/select.h"
 #include "render/record.h"
 #include "session/answer.h"

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "args/option.h"
+#include "args/parse.h"
 #include "part/recordings.h"
 #include "part/tensor-row.h"
 #include "session/answer.h"

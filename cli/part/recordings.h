@@ -7,7 +7,7 @@
 
 #include <fsdp/trace.h>
 
-#include "args/command.h"
+#include "args/parse.h"
 #include "part/value-text.h"
 
 /* What each rank of these traces did: its steps, where it computed, its collectives, those

@@ -2,7 +2,7 @@
 #ifndef PART_SHOWN_NAMES_H
 #define PART_SHOWN_NAMES_H
 
-#include "args/command.h"
+#include "args/parse.h"
 #include "part/value-text.h"
 #include "render/shape.h"
 

@@ -4,7 +4,7 @@
 
 #include <fsdp/model.h>
 
-#include "args/command.h"
+#include "args/parse.h"
 #include "args/select.h"
 #include "part/tensor-row.h"
 #include "part/value-text.h"

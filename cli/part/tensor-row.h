@@ -5,7 +5,7 @@
 #include <fsdp/analysis.h>
 #include <fsdp/trace.h>
 
-#include "args/command.h"
+#include "args/parse.h"
 #include "part/value-text.h"
 #include "render/record.h"
 

@@ -2,7 +2,7 @@
 #ifndef ANSWER_H
 #define ANSWER_H
 
-#include "args/command.h"
+#include "args/parse.h"
 #include "args/select.h"
 
 /*

@@ -4,8 +4,7 @@
 
 #include <stdarg.h>
 
-#include "args/command.h"
-#include "args/option.h"
+#include "args/parse.h"
 
 /*
  * What is reported beside an answer: inputs, findings, failures, notes. The envelope shows

@@ -2,7 +2,7 @@
 #ifndef LAUNCHER_H
 #define LAUNCHER_H
 
-#include "args/command.h"
+#include "args/parse.h"
 
 /*
  * --part=K/N, --part=auto and --part=auto/N: which share of the work is this process's.

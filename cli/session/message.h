@@ -2,7 +2,7 @@
 #ifndef MESSAGE_H
 #define MESSAGE_H
 
-#include "args/option.h"
+#include "args/parse.h"
 #include "session/findings.h"
 
 /*

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "args/help-pages.h"
-#include "args/nearest.h"
+#include "args/parse.h"
 #include "session/launcher.h"
 #include "session/output.h"
 #include "session/style.h"

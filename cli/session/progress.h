@@ -4,7 +4,7 @@
 
 #include <fsdp/trace.h>
 
-#include "args/option.h"
+#include "args/parse.h"
 
 /* From here on SIGUSR1 asks for a line on stderr that says how far the work is, and ends
  * no process. Call it first. */

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "args/option.h"
+#include "args/parse.h"
 #include "render/escape.h"
 #include "session/protected.h"
 

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "args/command.h"
+#include "args/parse.h"
 
 /* A command line that was refused, as a document, if one of its words asks for json or
  * jsonl on standard output; else nothing. `words` end with NULL; command NULL: it has

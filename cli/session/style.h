@@ -2,7 +2,7 @@
 #ifndef LOOKS_H
 #define LOOKS_H
 
-#include "args/option.h"
+#include "args/parse.h"
 #include "render/out.h"
 
 /*

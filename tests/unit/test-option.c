@@ -8,8 +8,7 @@
 
 #include <cmocka.h>
 
-#include "args/nearest.h"
-#include "args/option.h"
+#include "args/parse.h"
 
 struct values {
 	bool flag;

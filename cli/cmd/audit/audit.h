@@ -4,7 +4,7 @@
 
 #include <fsdp/audit.h>
 
-#include "args/command.h"
+#include "args/parse.h"
 #include "cmd/audit/expect.h"
 #include "cmd/audit/levels.h"
 #include "cmd/audit/merged.h"

@@ -4,7 +4,7 @@
 
 #include <fsdp/compare.h>
 
-#include "args/command.h"
+#include "args/parse.h"
 
 /* Findings of a comparison with what was expected: one finding for each tensor, of which so
  * many are kept for a rule; more are counted. */

@@ -2,7 +2,7 @@
 #ifndef MERGED_H
 #define MERGED_H
 
-#include "args/command.h"
+#include "args/parse.h"
 #include "args/select.h"
 #include "part/expectation.h"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "args/nearest.h"
+#include "args/parse.h"
 #include "cmd/diff/diff.h"
 #include "part/expectation.h"
 #include "part/tensor-reading.h"

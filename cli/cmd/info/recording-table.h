@@ -2,7 +2,7 @@
 #ifndef RECORDING_TABLE_H
 #define RECORDING_TABLE_H
 
-#include "args/command.h"
+#include "args/parse.h"
 #include "render/record.h"
 
 /* Its `data`, from a struct run. */

@@ -4,7 +4,7 @@
 
 #include <fsdp/analysis.h>
 
-#include "args/command.h"
+#include "args/parse.h"
 #include "part/tensor-row.h"
 
 /*

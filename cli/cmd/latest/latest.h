@@ -6,7 +6,7 @@
 
 #include <fsdp/verify.h>
 
-#include "args/command.h"
+#include "args/parse.h"
 #include "session/collected.h"
 
 struct latest_options {

@@ -4,7 +4,7 @@
 
 #include <fsdp/pickle.h>
 
-#include "args/command.h"
+#include "args/parse.h"
 #include "render/record.h"
 
 struct pickle_options {

@@ -4,7 +4,7 @@
 
 #include <fsdp/result.h>
 
-#include "args/command.h"
+#include "args/parse.h"
 
 struct comparison;
 

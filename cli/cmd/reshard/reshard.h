@@ -4,7 +4,7 @@
 
 #include <fsdp/reshard.h>
 
-#include "args/command.h"
+#include "args/parse.h"
 #include "part/load-answer.h"
 #include "part/tensor-row.h"
 

@@ -2,7 +2,7 @@
 #ifndef PICTURE_H
 #define PICTURE_H
 
-#include "args/command.h"
+#include "args/parse.h"
 
 /*
  * Which ranks hold what of one tensor, drawn with characters in 80 columns: a cell for

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "args/option.h"
+#include "args/parse.h"
 #include "cmd/show/slices.h"
 
 enum { NUMBER_ROOM = 24 };

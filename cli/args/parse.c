@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Turns option rows into values: getopt_long splits the line, this file converts. Only
- * this file uses getopt_long.
+ * Parses options over rows: what each is called, what it takes, where its value goes. Finds commands,
+ * their options, and the word that a wrong one resembles.
  */
 #include <getopt.h>
 #include <limits.h>
@@ -12,9 +12,137 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "args/nearest.h"
-#include "args/option.h"
+#include <fsdp/model.h>
+
+#include "args/parse.h"
 #include "render/escape.h"
+
+/*
+ * Understands the words that people have for rules and dtypes, and measures how alike two
+ * short words are, for "did you mean".
+ */
+
+enum { WORD_MOST = 48 };
+
+static size_t least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Three rows of the usual table: swaps look two rows back. */
+static size_t edits(const char *a, size_t a_size, const char *b, size_t b_size)
+{
+	size_t rows[3][WORD_MOST + 1];
+
+	for (size_t j = 0; j <= b_size; j++)
+		rows[0][j] = j;
+	for (size_t i = 1; i <= a_size; i++) {
+		const size_t *above = rows[(i - 1) % 3], *two_above = rows[(i + 1) % 3];
+		size_t *row = rows[i % 3];
+
+		row[0] = i;
+		for (size_t j = 1; j <= b_size; j++) {
+			row[j] = least(least(above[j], row[j - 1]) + 1,
+				above[j - 1] + (a[i - 1] != b[j - 1]));
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] &&
+				a[i - 2] == b[j - 1])
+				row[j] = least(row[j], two_above[j - 2] + 1);
+		}
+	}
+	return rows[a_size % 3][b_size];
+}
+
+void nearest_init(struct nearest *nearest, const char *word)
+{
+	size_t size = strlen(word), third = size > 3 ? size / 3 : size / 2;
+
+	*nearest = (struct nearest){ .word = word, .distance = least(third, 2) + 1 };
+}
+
+void nearest_try(struct nearest *nearest, const char *candidate)
+{
+	size_t word_size = strlen(nearest->word), size = strlen(candidate);
+
+	if (word_size > WORD_MOST || size > WORD_MOST)
+		return;
+	size_t distance = edits(nearest->word, word_size, candidate, size);
+	if (distance < nearest->distance) {
+		nearest->distance = distance;
+		nearest->best = candidate;
+	}
+}
+
+const struct fsdp_rule *rule_of_name(const char *name)
+{
+	for (size_t i = 0; i < fsdp_rule_count(); i++) {
+		const struct fsdp_rule *rule = fsdp_rule(i);
+
+		if (strcasecmp(rule->id, name) == 0 || strcasecmp(rule->slug, name) == 0)
+			return rule;
+	}
+	return NULL;
+}
+
+void rule_nearest(struct nearest *nearest)
+{
+	for (size_t i = 0; i < fsdp_rule_count(); i++) {
+		nearest_try(nearest, fsdp_rule(i)->id);
+		nearest_try(nearest, fsdp_rule(i)->slug);
+	}
+}
+
+/* How people write dtypes: numpy, JAX and safetensors say f32, much of the field fp32. */
+static const struct {
+	const char *typed, *dtype;
+} SPELLINGS[] = {
+	{ "bf16", "bfloat16" },
+	{ "fp16", "float16" },
+	{ "f16", "float16" },
+	{ "half", "float16" },
+	{ "fp32", "float32" },
+	{ "f32", "float32" },
+	{ "float", "float32" },
+	{ "fp64", "float64" },
+	{ "f64", "float64" },
+	{ "double", "float64" },
+	{ "c64", "complex64" },
+	{ "c128", "complex128" },
+	{ "i8", "int8" },
+	{ "i16", "int16" },
+	{ "short", "int16" },
+	{ "i32", "int32" },
+	{ "int", "int32" },
+	{ "i64", "int64" },
+	{ "long", "int64" },
+	{ "u8", "uint8" },
+	{ "byte", "uint8" },
+	{ "u16", "uint16" },
+	{ "u32", "uint32" },
+	{ "u64", "uint64" },
+	{ "f8_e4m3", "float8_e4m3fn" },
+	{ "e4m3", "float8_e4m3fn" },
+	{ "f8_e5m2", "float8_e5m2" },
+	{ "e5m2", "float8_e5m2" },
+};
+
+size_t dtype_of_word(const char *word)
+{
+	size_t count = fsdp_dtype_count(), found = 0;
+
+	if (strncmp(word, "torch.", 6) == 0)
+		word += 6;
+	for (size_t i = 0; i < sizeof SPELLINGS / sizeof *SPELLINGS; i++)
+		if (strcasecmp(SPELLINGS[i].typed, word) == 0)
+			word = SPELLINGS[i].dtype;
+	while (found < count && strcasecmp(fsdp_dtype((uint32_t)found)->name, word) != 0)
+		found++;
+	return found;
+}
+
+/*
+ * Turns option rows into values: getopt_long splits the line, this file converts. Only
+ * this file uses getopt_long.
+ */
 
 void usage_what(struct usage *usage, const char *format, ...)
 {
@@ -449,7 +577,7 @@ void options_done(const struct option_group *group)
 
 /* ---- the words of a line ---- */
 
-enum { LETTERS = 256, LONGEST = 128 };
+enum { LETTERS = 256, OPTION_MOST = 128 };
 
 struct lexer {
 	const struct option_group *groups;
@@ -515,7 +643,7 @@ static enum usage_result set_found(const struct lexer *lexer, const char *typed,
 	struct owned *owned, struct usage *usage)
 {
 	bool is_long = typed[1] == '-', is_wrong = code == '?' || code == ':';
-	char name[LONGEST], letter = (char)(is_wrong ? optopt : code);
+	char name[OPTION_MOST], letter = (char)(is_wrong ? optopt : code);
 	const struct option_row *named, *row;
 	void *values = NULL;
 
@@ -692,3 +820,39 @@ const struct option_row select_columns[] = {
 const struct option_row *const select_all[] = { select_names, select_tensors, select_ranks, select_files, select_depth, select_rows, select_columns, NULL };
 #undef AT
 /* clang-format on */
+
+/* ---- Looks things up in the rows of commands ---- */
+
+const struct command *command_find(
+	const struct command *const *commands, const char *name)
+{
+	while (*commands != NULL && strcmp((*commands)->name, name) != 0)
+		commands++;
+	return *commands;
+}
+
+/* Of the rows of a table that are shown, the one that is `index` further; or counts. */
+static const struct option_row *shown_row(const struct option_row *row, size_t *index)
+{
+	for (; row != NULL && row->name != NULL; row++)
+		if (!row->hidden && (*index)-- == 0)
+			return row;
+	return NULL;
+}
+
+const struct option_row *command_option(const struct command *command, size_t index)
+{
+	const struct option_row *row = shown_row(command->options, &index);
+
+	for (size_t i = 0; row == NULL && command_selectors(command)[i] != NULL; i++)
+		row = shown_row(command_selectors(command)[i], &index);
+	return row != NULL ? row : shown_row(common_options, &index);
+}
+
+int status_worse(int a, int b)
+{
+	/* How bad each status is: 2 beats 1 beats 4 beats 3 beats 0. */
+	static const int weight[] = { 0, 3, 4, 1, 2 };
+
+	return weight[a] >= weight[b] ? a : b;
+}
