@@ -1,10 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef INPUT_H
-#define INPUT_H
+#ifndef ARGS_INPUT_H
+#define ARGS_INPUT_H
 
 #include <fsdp/checkpoint.h>
 
-#include "args/arguments.h"
+#include "args/parse.h"
+
+/* A command line, understood: the command and its options, and the words behind it. */
+struct arguments {
+	const struct command *const *commands; /* all; the last is NULL */
+	char *const *typed;                    /* all words but the first; NULL ends */
+	const struct command *command;         /* NULL: none was named */
+	struct common_options common;
+	struct select_options select;
+	void *options;      /* command->options_size bytes, or NULL */
+	struct texts words; /* first the command itself */
+	struct owned owned;
+	bool filled;
+};
+
+enum arguments_result {
+	ARGUMENTS_RUN,
+	ARGUMENTS_HELP,    /* -h was somewhere: of the command, or of all */
+	ARGUMENTS_VERSION, /* --version was */
+	ARGUMENTS_NONE,    /* no command at all */
+	ARGUMENTS_WRONG,   /* usage says what */
+	ARGUMENTS_MEMORY,
+};
+
+/* *arguments is all zero before, but for commands and typed; arguments_done also after a failure. */
+enum arguments_result arguments_read(
+	int argc, char **argv, struct arguments *arguments, struct usage *usage);
+void arguments_done(struct arguments *arguments);
 
 /* What the command works on: the paths of checkpoints, and the words that are none. */
 struct inputs {

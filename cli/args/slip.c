@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "args/help-pages.h"
+#include "args/input.h"
 #include "args/parse.h"
 #include "args/slip.h"
 

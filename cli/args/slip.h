@@ -2,7 +2,9 @@
 #ifndef SLIP_H
 #define SLIP_H
 
-#include "args/arguments.h"
+#include "args/parse.h"
+
+struct arguments;
 
 /* What people type by habit or by mistake, and what to type instead. */
 

@@ -2,7 +2,7 @@
 #ifndef OUTPUT_H
 #define OUTPUT_H
 
-#include "args/arguments.h"
+#include "args/input.h"
 #include "session/protected.h"
 #include "session/temporary.h"
 
