@@ -14,7 +14,7 @@
 
 #include <fsdp/version.h>
 
-#include "args/help-pages.h"
+#include "args/topics.h"
 #include "session/launcher.h"
 #include "session/message.h"
 #include "session/progress.h"

@@ -15,7 +15,7 @@
 
 #include "args/input.h"
 #include "args/parse.h"
-#include "args/slip.h"
+#include "args/suggest.h"
 
 /*
  * Splits a command line into a command, options and words, and says what is wrong where

@@ -3,8 +3,8 @@
  * Lists all commands with their options, for completion scripts, editors, and the test
  * that compares them with the manual.
  */
-#include "args/help-pages.h"
 #include "args/parse.h"
+#include "args/topics.h"
 #include "render/record.h"
 
 static const char *group_name(unsigned group)

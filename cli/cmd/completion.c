@@ -10,8 +10,8 @@
 
 #include <fsdp/loaders.h>
 
-#include "args/help-pages.h"
 #include "args/parse.h"
+#include "args/topics.h"
 #include "render/record.h"
 
 /* Calls `put` for each option of a command. */

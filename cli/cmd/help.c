@@ -10,8 +10,8 @@
 #include <fsdp/naming.h>
 #include <fsdp/version.h>
 
-#include "args/help-pages.h"
 #include "args/parse.h"
+#include "args/topics.h"
 
 /* ---- overview ---- */
 

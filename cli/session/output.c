@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "args/help-pages.h"
 #include "args/parse.h"
+#include "args/topics.h"
 #include "session/launcher.h"
 #include "session/output.h"
 #include "session/style.h"

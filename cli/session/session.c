@@ -15,7 +15,7 @@
 
 #include <fsdp/version.h>
 
-#include "args/slip.h"
+#include "args/suggest.h"
 #include "session/answer.h"
 #include "session/catalogue.h"
 #include "session/message.h"

@@ -12,7 +12,7 @@
 
 #include <fsdp/analysis.h>
 
-#include "args/slip.h"
+#include "args/suggest.h"
 #include "cmd/export/export.h"
 #include "part/audit-run.h"
 #include "part/expectation.h"

@@ -8,7 +8,7 @@
 
 #include <fsdp/analysis.h>
 
-#include "args/slip.h"
+#include "args/suggest.h"
 #include "cmd/reshard/reshard.h"
 #include "part/value-text.h"
 #include "session/answer.h"

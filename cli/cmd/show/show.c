@@ -8,7 +8,7 @@
 
 #include <fsdp/analysis.h>
 
-#include "args/slip.h"
+#include "args/suggest.h"
 #include "cmd/show/show.h"
 #include "part/shown-names.h"
 #include "part/tensor-reading.h"

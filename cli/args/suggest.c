@@ -15,10 +15,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "args/help-pages.h"
+#include "args/topics.h"
 #include "args/input.h"
 #include "args/parse.h"
-#include "args/slip.h"
+#include "args/suggest.h"
 
 /* ---- lines to type ---- */
 
@@ -32,7 +32,8 @@ static void put(struct retyped *line, const char *text, size_t size)
 	line->text[line->size] = '\0';
 }
 
-void retyped_word(struct retyped *line, const char *word)
+/* Behind a space. */
+static void retyped_word(struct retyped *line, const char *word)
 {
 	bool plain =
 		*word != '\0' && strpbrk(word, " \t\n'\"\\*?[]{}()<>|&;$`!#~") == NULL;
@@ -229,7 +230,9 @@ static bool has_place(char *const *typed)
 	return has;
 }
 
-void slip_export(struct usage *usage, const struct arguments *arguments,
+/* The line that exports what was typed: with a place to write to, which is the first word
+ * behind the checkpoint that is not an input, unless all these are names. */
+static void slip_export(struct usage *usage, const struct arguments *arguments,
 	const struct texts *words, bool is_named)
 {
 	static const char *const torch[] = { ".pt", ".pth", ".bin", ".ckpt" };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SLIP_H
-#define SLIP_H
+#ifndef ARGS_SUGGEST_H
+#define ARGS_SUGGEST_H
 
 #include "args/parse.h"
 
@@ -19,18 +19,11 @@ struct retyped {
 
 /* Begins with these words, up to NULL. */
 void retyped_line(struct retyped *line, ...) __attribute__((sentinel));
-/* Behind a space. */
-void retyped_word(struct retyped *line, const char *word);
 
 /* Answers a first word that is not a command. `words` are all that were typed but options, the
  * wrong one first. */
 void slip_command(struct usage *usage, const struct arguments *arguments,
 	const struct texts *words);
-
-/* The line that exports what was typed: with a place to write to, which is the first word
- * behind the checkpoint that is not an input, unless all these are names. */
-void slip_export(struct usage *usage, const struct arguments *arguments,
-	const struct texts *words, bool is_named);
 
 /* Answers an option that the command does not have: "--name", "-x", or "-name" for "--name".
  * usage->what is it, as options_parse left it. */

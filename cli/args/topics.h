@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef HELP_H
-#define HELP_H
+#ifndef ARGS_TOPICS_H
+#define ARGS_TOPICS_H
 
 #include "args/parse.h"
 
