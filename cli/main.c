@@ -15,10 +15,9 @@
 #include <fsdp/version.h>
 
 #include "args/topics.h"
+#include "session/diagnostics.h"
 #include "session/launcher.h"
-#include "session/message.h"
 #include "session/progress.h"
-#include "session/refusal.h"
 #include "session/session.h"
 #include "session/style.h"
 #include "session/temporary.h"

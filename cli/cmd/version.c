@@ -6,7 +6,7 @@
 
 #include "args/parse.h"
 #include "render/record.h"
-#include "session/fingerprint.h"
+#include "session/diagnostics.h"
 #include "session/sandbox.h"
 
 static struct value get_version(struct subject of)

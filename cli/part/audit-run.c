@@ -13,8 +13,7 @@
 #include "part/audit-run.h"
 #include "part/value-text.h"
 #include "session/answer.h"
-#include "session/catalogue.h"
-#include "session/collected.h"
+#include "session/diagnostics.h"
 #include "session/progress.h"
 
 /*

@@ -10,8 +10,7 @@
 #include "part/load-answer.h"
 #include "render/record.h"
 #include "session/answer.h"
-#include "session/catalogue.h"
-#include "session/collected.h"
+#include "session/diagnostics.h"
 
 /* ---- What a caller passes to the loaders of other programs ---- */
 

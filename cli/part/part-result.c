@@ -17,7 +17,7 @@
 #include "part/value-text.h"
 #include "render/json.h"
 #include "session/answer.h"
-#include "session/collected.h"
+#include "session/diagnostics.h"
 
 /* ---- What makes the results of parts known to each other ---- */
 

@@ -13,7 +13,7 @@
 #include "part/recordings.h"
 #include "part/tensor-row.h"
 #include "session/answer.h"
-#include "session/collected.h"
+#include "session/diagnostics.h"
 
 /* ---- Which files an option means that names a recording or a folder of them ---- */
 

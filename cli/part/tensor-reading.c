@@ -14,7 +14,7 @@
 #include "part/tensor-row.h"
 #include "part/value-text.h"
 #include "session/answer.h"
-#include "session/collected.h"
+#include "session/diagnostics.h"
 
 /* ---- Asks for the places of pieces in the cheap order, and reports many failures briefly ---- */
 

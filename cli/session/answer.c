@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "session/answer.h"
-#include "session/collected.h"
+#include "session/diagnostics.h"
 
 bool refuse(struct run *run, const char *hint, const char *format, ...)
 {

@@ -6,7 +6,7 @@
 #include <fsdp/checkpoint.h>
 
 #include "session/answer.h"
-#include "session/collected.h"
+#include "session/diagnostics.h"
 #include "session/provenance.h"
 #include "session/session.h"
 

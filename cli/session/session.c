@@ -17,8 +17,7 @@
 
 #include "args/suggest.h"
 #include "session/answer.h"
-#include "session/catalogue.h"
-#include "session/message.h"
+#include "session/diagnostics.h"
 #include "session/progress.h"
 #include "session/sandbox.h"
 #include "session/session-private.h"

@@ -107,7 +107,7 @@ OUTSIDE = [
     (r"archive(_entry)?\.h", "libarchive", {"lib/store/archive.c"}),
     (r"isa-l.*|crc\.h|igzip_lib\.h", "ISA-L", {"lib/store/inflate.c", "lib/sweep/crc.c"}),
     (r"jansson\.h", "jansson", {"lib/document.c"}),
-    (r"openssl/.*", "libcrypto", {"lib/sweep/sha256.c", "cli/session/fingerprint.c"}),
+    (r"openssl/.*", "libcrypto", {"lib/sweep/sha256.c", "cli/session/diagnostics.c"}),
     (r"getopt\.h", "getopt_long", {"cli/args/parse.c"}),
     (r"pcre2.*\.h", "PCRE2", {"cli/args/select.c"}),
     (r"utf8proc\.h", "utf8proc", {"cli/render/gen-characters.c"}),

@@ -6,8 +6,7 @@
 
 #include "cmd/audit/audit.h"
 #include "session/answer.h"
-#include "session/collected.h"
-#include "session/findings.h"
+#include "session/diagnostics.h"
 
 void audit_done(struct audit *audit)
 {

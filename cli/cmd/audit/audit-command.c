@@ -10,8 +10,7 @@
 #include "cmd/audit/judging.h"
 #include "part/recordings.h"
 #include "session/answer.h"
-#include "session/collected.h"
-#include "session/findings.h"
+#include "session/diagnostics.h"
 
 #define AT(member) offsetof(struct audit_options, member)
 static const struct option_row OPTIONS[] = {

@@ -9,8 +9,7 @@
 #include "cmd/audit/audit.h"
 #include "render/record.h"
 #include "session/answer.h"
-#include "session/collected.h"
-#include "session/findings.h"
+#include "session/diagnostics.h"
 
 /* -q hides notes, -qq warnings too. The verdict names what was not evaluated. */
 static enum severity least(const struct run *run)

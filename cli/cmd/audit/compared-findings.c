@@ -9,7 +9,7 @@
 
 #include "cmd/audit/compared-findings.h"
 #include "session/answer.h"
-#include "session/collected.h"
+#include "session/diagnostics.h"
 
 void compared_find(struct compared_findings *findings, const char *rule,
 	enum severity severity, struct text tensor, const char *next, const char *format,

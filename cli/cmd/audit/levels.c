@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cmd/audit/levels.h"
-#include "session/catalogue.h"
+#include "session/diagnostics.h"
 
 enum rule_level { LEVEL_OWN, LEVEL_OFF, LEVEL_NOTE, LEVEL_WARNING, LEVEL_ERROR };
 

@@ -9,7 +9,7 @@
 #include "cmd/audit/compared-findings.h"
 #include "cmd/audit/merged.h"
 #include "session/answer.h"
-#include "session/collected.h"
+#include "session/diagnostics.h"
 
 struct merging {
 	struct compared_findings findings;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cmd/audit/judging.h"
-#include "session/collected.h"
+#include "session/diagnostics.h"
 
 /* Whether that is for want of a deeper level than was asked for. */
 static bool is_deeper(enum fsdp_rule_reason reason, enum fsdp_level level)

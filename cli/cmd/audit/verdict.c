@@ -9,8 +9,7 @@
 #include "cmd/audit/judging.h"
 #include "part/audit-run.h"
 #include "session/answer.h"
-#include "session/catalogue.h"
-#include "session/collected.h"
+#include "session/diagnostics.h"
 
 /* ---- levels ---- */
 

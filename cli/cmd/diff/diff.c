@@ -12,7 +12,7 @@
 #include "part/expectation.h"
 #include "part/tensor-reading.h"
 #include "session/answer.h"
-#include "session/collected.h"
+#include "session/diagnostics.h"
 #include "session/progress.h"
 
 #define AT(member) offsetof(struct diff_options, member)

@@ -19,7 +19,7 @@
 #include "part/shown-names.h"
 #include "part/tensor-reading.h"
 #include "session/answer.h"
-#include "session/collected.h"
+#include "session/diagnostics.h"
 #include "session/progress.h"
 #include "session/temporary.h"
 

@@ -13,9 +13,7 @@
 #include "part/audit-run.h"
 #include "part/value-text.h"
 #include "session/answer.h"
-#include "session/catalogue.h"
-#include "session/collected.h"
-#include "session/findings.h"
+#include "session/diagnostics.h"
 
 static bool is_value(const struct fsdp_checkpoint *checkpoint, struct fsdp_span name)
 {

@@ -9,7 +9,7 @@
 #include "cmd/info/info.h"
 #include "part/modules.h"
 #include "part/value-text.h"
-#include "session/collected.h"
+#include "session/diagnostics.h"
 
 enum {
 	KINDS_SHOWN = 4,

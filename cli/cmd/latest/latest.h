@@ -7,7 +7,7 @@
 #include <fsdp/verify.h>
 
 #include "args/parse.h"
-#include "session/collected.h"
+#include "session/diagnostics.h"
 
 struct latest_options {
 	const char *level; /* quick, headers, data */

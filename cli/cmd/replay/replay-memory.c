@@ -9,7 +9,7 @@
 
 #include "cmd/replay/replay.h"
 #include "render/writer.h"
-#include "session/collected.h"
+#include "session/diagnostics.h"
 
 static bool row_at(const struct replay *replay, size_t nth, struct memory_row *row)
 {

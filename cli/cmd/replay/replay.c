@@ -12,7 +12,7 @@
 #include "cmd/replay/comparison.h"
 #include "cmd/replay/replay.h"
 #include "part/recordings.h"
-#include "session/collected.h"
+#include "session/diagnostics.h"
 
 static const char *const BY_WORDS[] = { "type", "rank", "step", "collective", "unit",
 	"group", "kernel", "idle", "region", NULL };

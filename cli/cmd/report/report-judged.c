@@ -6,7 +6,7 @@
 
 #include "cmd/report/report.h"
 #include "part/audit-run.h"
-#include "session/collected.h"
+#include "session/diagnostics.h"
 
 /* Rules that no deeper look would judge either. */
 static bool is_incomplete(const struct passes *passes)

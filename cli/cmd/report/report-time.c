@@ -8,7 +8,7 @@
 
 #include "cmd/report/report.h"
 #include "part/recordings.h"
-#include "session/collected.h"
+#include "session/diagnostics.h"
 
 /* ---- files ---- */
 

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef COLLECTED_H
-#define COLLECTED_H
+#ifndef SESSION_DIAGNOSTICS_H
+#define SESSION_DIAGNOSTICS_H
 
 #include <stdarg.h>
+#include <stdio.h>
+
+#include <fsdp/finding.h>
 
 #include "args/parse.h"
+#include "render/out.h"
+#include "render/shape.h"
 
 /*
  * What is reported beside an answer: inputs, findings, failures, notes. The envelope shows
@@ -93,5 +98,75 @@ void collected_omitted(struct collected *collected, const struct fsdp_omitted *f
 /* All of a checkpoint. */
 void collected_checkpoint(struct collected *collected,
 	const struct fsdp_checkpoint *checkpoint, uint32_t input, bool copy);
+
+/* So many of one rule are shown to people in full. */
+enum { FINDINGS_SHOWN = 3 };
+
+/* Which findings people are shown, and how much of each. */
+struct findings_view {
+	const struct finding *findings;
+	size_t count;
+	const struct omission *omissions;
+	size_t omission_count;
+	uint32_t input; /* only of this one; UINT32_MAX: of all */
+	const struct input_record
+		*inputs;     /* each is reported with its own; NULL: none is */
+	bool level_told;     /* the note of what another level would judge is hidden */
+	enum severity least; /* what is less than that is hidden */
+	bool all;            /* not only the first few of a rule */
+	bool lost;           /* with the names that suffer, which are part of … */
+	uint64_t names;      /* … so many, tensors and values, … */
+	uint64_t bytes;      /* … with so many bytes; 0: not known */
+};
+
+/*
+ * Lines of text, for people: by severity, the worst first, then by rule; of each rule the
+ * first few, and how many there are beyond. Notes that differ only in their file are one
+ * line, unless all are wanted. False: out of memory, and none was shown.
+ */
+bool findings_show(struct out *out, const struct findings_view *view);
+
+/* Puts them in that order; false: out of memory, and they stay as they are. */
+bool findings_sort(struct finding *findings, size_t count);
+
+/* The rule with this index, as outputs show it; false past the end. */
+bool catalogue_rule(size_t index, struct rule_text *ret_rule);
+
+/* Whether it is about what could not be judged, which says nothing of the checkpoint. */
+bool rule_is_limit(const struct fsdp_rule *rule);
+
+/* The version of libcrypto that runs. */
+const char *fingerprint_library_version(void);
+
+/*
+ * What goes to stderr, after the answer. `looks` are those of stderr. Everything is
+ * escaped here: a message may hold names from files.
+ */
+void message_usage(const struct looks *looks, const struct usage *usage);
+
+/* Hidden by -q. False: no memory, none told. */
+bool message_note(const struct looks *looks, const char *note);
+
+/* Why the answer is bad: never hidden. False: no memory, none told. */
+bool message_reason(const struct looks *looks, const char *reason);
+
+/* Totals of tables: plain lines, hidden by -q. False: no memory, none told. */
+bool message_total(const struct looks *looks, const char *total);
+
+/* Neighbours that say the same are grouped. */
+void message_failures(
+	const struct looks *looks, const struct failure *failures, size_t count);
+
+/* False: no memory, none told. */
+bool message_findings(const struct looks *looks, const struct findings_view *view);
+
+/* When nothing else can be shown. */
+void message_out_of_memory(void);
+
+/* A command line that was refused, as a document, if one of its words asks for json or
+ * jsonl on standard output; else nothing. `words` end with NULL; command NULL: it has
+ * none. */
+void refusal_put(FILE *stream, char *const *words, const struct command *command,
+	const struct usage *usage);
 
 #endif

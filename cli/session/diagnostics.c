@@ -1,0 +1,980 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is reported next to an answer: inputs, findings, failures and notes; the order in which people
+ * see findings, the lines on standard error, and the answer to a wrong command line.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The plain functions, old as they are: those that replaced them load a provider and take
+ * memory for each digest, and crash in there when there is none left. */
+#define OPENSSL_SUPPRESS_DEPRECATED
+#include <openssl/crypto.h>
+#include <openssl/sha.h>
+
+#include <fsdp/version.h>
+
+#include "render/escape.h"
+#include "render/out.h"
+#include "render/record.h"
+#include "session/answer.h"
+#include "session/diagnostics.h"
+
+/* ---- Gathers what is reported beside an answer ---- */
+
+/* The list with room for one more zeroed element, or NULL. */
+static void *grown(struct collected *collected, void *items, size_t count, size_t size)
+{
+	char *bigger = list_grown(items, count, size);
+
+	if (bigger == NULL)
+		collected->out_of_memory = true;
+	else
+		memset(bigger + count * size, 0, size);
+	return bigger;
+}
+
+void collected_done(struct collected *collected)
+{
+	free(collected->inputs);
+	free(collected->findings);
+	free(collected->omissions);
+	free(collected->failures);
+	free(collected->checks);
+	free(collected->notes.items);
+	free(collected->reasons.items);
+	free(collected->totals.items);
+	owned_free(&collected->owned);
+}
+
+/* ---- texts ---- */
+
+static struct text kept(struct collected *collected, struct text text)
+{
+	const char *copy;
+
+	if (text.data == NULL)
+		return text;
+	copy = owned_copy(&collected->owned, text.data, text.size);
+	if (copy == NULL)
+		collected->out_of_memory = true;
+	return (struct text){ copy, copy != NULL ? text.size : 0 };
+}
+
+struct text collected_text(struct collected *collected, const char *text)
+{
+	return kept(collected, text_of(text));
+}
+
+char *collected_format(struct collected *collected, const char *format, va_list arguments)
+{
+	char *message;
+
+	if (vasprintf(&message, format, arguments) < 0)
+		message = NULL;
+	message = owned_take(&collected->owned, message);
+	if (message == NULL)
+		collected->out_of_memory = true;
+	return message;
+}
+
+void collected_line(struct collected *collected, struct texts *texts, const char *format,
+	va_list arguments)
+{
+	char *line = collected_format(collected, format, arguments);
+
+	/* Of several checkpoints, or by a command and here: once is enough. */
+	for (size_t i = 0; texts == &collected->notes && line != NULL && i < texts->count;
+		i++)
+		if (strcmp(texts->items[i], line) == 0)
+			return;
+	if (line != NULL && !texts_add(texts, line))
+		collected->out_of_memory = true;
+}
+
+void collected_note(struct collected *collected, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	collected_line(collected, &collected->notes, format, arguments);
+	va_end(arguments);
+}
+
+/* ---- inputs ---- */
+
+uint32_t collected_input(struct collected *collected, const char *path, const char *kind)
+{
+	struct input_record *inputs = grown(
+		collected, collected->inputs, collected->input_count, sizeof *inputs);
+
+	if (inputs == NULL)
+		return UINT32_MAX;
+	collected->inputs = inputs;
+	inputs[collected->input_count] = (struct input_record){
+		.id = (uint32_t)collected->input_count,
+		.path = text_of(path),
+		.kind = kind,
+		.status = -1,
+	};
+	return (uint32_t)collected->input_count++;
+}
+
+void collected_base(struct collected *collected, size_t input, const char *base)
+{
+	if (base != NULL && input < collected->input_count)
+		collected->inputs[input].base = collected_text(collected, base);
+}
+
+void collected_recognised(struct collected *collected, size_t first, size_t count,
+	const char *format, int status)
+{
+	for (size_t i = first; i < first + count && i < collected->input_count; i++) {
+		collected->inputs[i].format = format;
+		collected->inputs[i].status = status;
+	}
+}
+
+/* ---- failures ---- */
+
+struct failure *collected_failure(struct collected *collected, const char *code)
+{
+	struct failure *failures = grown(collected, collected->failures,
+		collected->failure_count, sizeof *failures);
+
+	if (failures == NULL)
+		return NULL;
+	collected->failures = failures;
+	failures = &failures[collected->failure_count++];
+	failures->code = code;
+	failures->input = UINT32_MAX;
+	failures->offset = UINT64_MAX;
+	return failures;
+}
+
+static const char *const usual_hints[FSDP_ERROR_CODE_COUNT] = {
+	[FSDP_ERROR_DAMAGED] = "copy this file again, or use an earlier checkpoint",
+	[FSDP_ERROR_UNSUPPORTED] = "see fsdp-inspect(1) for the formats that are read",
+};
+
+struct text collected_hint(const char *code)
+{
+	for (size_t i = 0; i < FSDP_ERROR_CODE_COUNT; i++)
+		if (strcmp(fsdp_error_code_name((enum fsdp_error_code)i), code) == 0)
+			return text_of(usual_hints[i]);
+	return (struct text){ 0 };
+}
+
+void collected_error(
+	struct collected *collected, const struct fsdp_error *error, uint32_t input)
+{
+	struct failure *failure;
+
+	if (error == NULL || fsdp_error_code(error) == FSDP_ERROR_MEMORY) {
+		collected->out_of_memory = true;
+		return;
+	}
+	failure = collected_failure(
+		collected, fsdp_error_code_name(fsdp_error_code(error)));
+	if (failure == NULL)
+		return;
+	failure->input = input;
+	failure->rule = fsdp_error_rule(error);
+	failure->limit = fsdp_error_limit(error);
+	failure->kind = fsdp_error_kind(error);
+	failure->path = collected_text(collected, fsdp_error_path(error));
+	failure->member = collected_text(collected, fsdp_error_member(error));
+	failure->offset = fsdp_error_offset(error);
+	failure->message = collected_text(collected, fsdp_error_message(error));
+	failure->hint = collected_text(collected, fsdp_error_hint(error));
+	if (failure->hint.data == NULL)
+		failure->hint = collected_hint(failure->code);
+}
+
+bool collected_was_told(
+	const struct collected *collected, const char *code, const char *message)
+{
+	for (size_t i = 0; i < collected->failure_count; i++) {
+		const struct failure *failure = &collected->failures[i];
+
+		if (failure->path.data == NULL && strcmp(failure->code, code) == 0 &&
+			strcmp(failure->message.data, message) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* ---- findings ---- */
+
+enum severity collected_severity(enum fsdp_severity severity)
+{
+	switch (severity) {
+	case FSDP_ERROR:
+		return SEVERITY_ERROR;
+	case FSDP_WARNING:
+		return SEVERITY_WARNING;
+	case FSDP_NOTE:
+	case FSDP_SEVERITY_COUNT:
+		break;
+	}
+	return SEVERITY_NOTE;
+}
+
+static void feed(SHA256_CTX *digest, struct text text)
+{
+	if (text.size != 0)
+		SHA256_Update(digest, text.data, text.size);
+	SHA256_Update(digest, "", 1);
+}
+
+/*
+ * What stays the same of a finding when offsets, numbers and wording change: the first 16
+ * hex digits of SHA-256 over rule, file, member, tensor and rank, each ended by a zero
+ * byte and empty when absent.
+ */
+static void fingerprint_set(struct finding *finding)
+{
+	static const char digits[] = "0123456789abcdef";
+	unsigned char bytes[SHA256_DIGEST_LENGTH];
+	char rank[16] = "";
+	SHA256_CTX digest;
+
+	if (finding->rank != UINT32_MAX)
+		snprintf(rank, sizeof rank, "%u", (unsigned)finding->rank);
+	SHA256_Init(&digest);
+	feed(&digest, text_of(finding->rule));
+	feed(&digest, finding->file);
+	feed(&digest, finding->member);
+	feed(&digest, finding->tensor);
+	feed(&digest, text_of(rank));
+	SHA256_Final(bytes, &digest);
+	for (size_t i = 0; i < 8; i++) {
+		finding->fingerprint[2 * i] = digits[bytes[i] >> 4];
+		finding->fingerprint[2 * i + 1] = digits[bytes[i] & 15];
+	}
+	finding->fingerprint[16] = '\0';
+}
+
+void collected_finding(struct collected *collected, const struct finding *finding)
+{
+	struct finding *findings = grown(collected, collected->findings,
+		collected->finding_count, sizeof *findings);
+
+	if (findings == NULL)
+		return;
+	collected->findings = findings;
+	findings[collected->finding_count] = *finding;
+	fingerprint_set(&findings[collected->finding_count++]);
+}
+
+static void keep_affected(struct collected *collected, struct finding *finding,
+	const struct fsdp_finding *from, bool copy)
+{
+	struct text *names;
+
+	if (from->affected_kept == 0)
+		return;
+	names = calloc(from->affected_kept, sizeof *names);
+	if (owned_take(&collected->owned, (char *)names) == NULL) {
+		collected->out_of_memory = true;
+		return;
+	}
+	for (size_t i = 0; i < from->affected_kept; i++) {
+		names[i] = text_of_span(from->affected[i]);
+		if (copy)
+			names[i] = kept(collected, names[i]);
+	}
+	finding->affected = names;
+	finding->affected_kept = from->affected_kept;
+}
+
+bool finding_is_open(const struct finding *finding)
+{
+	return strcmp(finding->rule, "FI9006") == 0 ||
+	       strcmp(finding->rule, "FI4008") == 0 ||
+	       (strcmp(finding->rule, "FI3018") == 0 &&
+		       finding->severity >= SEVERITY_WARNING);
+}
+
+bool collected_judged(struct collected *collected, const char *rule, struct finding about,
+	const char *next, const char *format, va_list arguments)
+{
+	const struct fsdp_rule *row = fsdp_rule_find(rule);
+	char *message = collected_format(collected, format, arguments);
+	char *name = owned_copy(&collected->owned, about.tensor.data, about.tensor.size);
+
+	if (message == NULL || name == NULL)
+		return false;
+	if (about.tensor.data != NULL)
+		about.tensor.data = name;
+	about.rule = row->id;
+	about.slug = row->slug;
+	about.offset = about.length = about.lost_bytes = UINT64_MAX;
+	about.rank = UINT32_MAX;
+	about.message = text_of(message);
+	about.next = collected_text(collected, next != NULL ? next : row->fix);
+	collected_finding(collected, &about);
+	return true;
+}
+
+void collected_found(struct collected *collected, const struct fsdp_finding *from,
+	uint32_t input, bool copy)
+{
+	struct finding finding = {
+		.rule = from->rule->id,
+		.slug = from->rule->slug,
+		.severity = collected_severity(from->severity),
+		.input = input,
+		.file = text_of_span(from->file),
+		.member = text_of_span(from->member),
+		.tensor = text_of_span(from->tensor),
+		.module = text_of_span(from->module),
+		.offset = from->offset,
+		.length = from->length,
+		.rank = from->rank,
+		.affected_count = from->affected_count,
+		.lost_bytes = from->lost_bytes,
+		.message = text_of_span(from->message),
+		.next = text_of_span(from->next),
+	};
+	struct text *const texts[] = { &finding.file, &finding.member, &finding.tensor,
+		&finding.module, &finding.message, &finding.next };
+
+	for (size_t i = 0; copy && i < sizeof texts / sizeof *texts; i++)
+		*texts[i] = kept(collected, *texts[i]);
+	keep_affected(collected, &finding, from, copy);
+	collected_finding(collected, &finding);
+}
+
+void collected_omitted(struct collected *collected, const struct fsdp_omitted *from,
+	uint32_t input, bool copy)
+{
+	struct omission *omissions = grown(collected, collected->omissions,
+		collected->omission_count, sizeof *omissions);
+	struct text file = text_of_span(from->file);
+
+	if (omissions == NULL)
+		return;
+	collected->omissions = omissions;
+	omissions[collected->omission_count++] = (struct omission){
+		.rule = from->rule->id,
+		.input = input,
+		.file = copy ? kept(collected, file) : file,
+		.count = from->count,
+	};
+}
+
+void collected_checkpoint(struct collected *collected,
+	const struct fsdp_checkpoint *checkpoint, uint32_t input, bool copy)
+{
+	for (size_t i = 0; i < fsdp_finding_count(checkpoint); i++)
+		collected_found(collected, fsdp_finding(checkpoint, i), input, copy);
+	for (size_t i = 0; i < fsdp_omitted_count(checkpoint); i++) {
+		struct fsdp_omitted omitted = fsdp_omitted(checkpoint, i);
+
+		collected_omitted(collected, &omitted, input, copy);
+	}
+}
+
+/*
+ * The table of rules for outputs, which do not know the library; and how severe a
+ * service should take those about safety.
+ */
+
+/* Rules from one id to another, both included. */
+static const struct {
+	const char *first, *last;
+	const char *score;
+} scores[] = {
+	{ "FI3001", "FI3002", "9.0" }, /* code that runs when it is loaded */
+	{ "FI3004", "FI3014", "9.0" },
+	{ "FI3015", "FI3017", "8.0" }, /* readers disagree what is there */
+	{ "FI3019", "FI3019", "6.5" }, /* bombs */
+	{ "FI3040", "FI3042", "8.0" },
+	{ "FI3043", "FI3043", "8.5" }, /* paths that lead out */
+	{ "FI3044", "FI3051", "8.0" },
+	{ "FI3053", "FI3053", "6.5" },
+	{ "FI3054", "FI3060", "8.0" },
+	{ "FI3061", "FI3063", "9.0" },
+	{ "FI3064", "FI3065", "8.5" },
+	{ "FI3066", "FI3066", "9.0" },
+	{ "FI3067", "FI3068", "8.0" },
+};
+
+bool catalogue_rule(size_t index, struct rule_text *ret_rule)
+{
+	const struct fsdp_rule *rule = fsdp_rule(index);
+
+	if (rule == NULL)
+		return false;
+	*ret_rule = (struct rule_text){
+		.id = rule->id,
+		.slug = rule->slug,
+		.category = rule->category,
+		.severity = collected_severity(rule->severity),
+		.title = rule->title,
+		.cause = rule->cause,
+		.fix = rule->fix,
+	};
+	for (size_t i = 0; i < sizeof scores / sizeof *scores; i++)
+		if (strcmp(scores[i].first, rule->id) <= 0 &&
+			strcmp(rule->id, scores[i].last) <= 0)
+			ret_rule->security = scores[i].score;
+	return true;
+}
+
+bool rule_is_limit(const struct fsdp_rule *rule)
+{
+	return strcmp(rule->category, "limits") == 0;
+}
+
+/* ---- Tells a finding from others. Only this file of the command uses libcrypto ---- */
+
+const char *fingerprint_library_version(void)
+{
+#ifdef STATIC_LIBRARIES
+	/* The same by then; to ask links all of it into the program, ten times its size. */
+	return OPENSSL_VERSION_STR;
+#else
+	return OpenSSL_version(OPENSSL_VERSION_STRING);
+#endif
+}
+
+/* ---- Shows findings to people, and leaves out those that are too many ---- */
+
+static const char margin[] = "         ";
+
+bool findings_sort(struct finding *findings, size_t count)
+{
+	const struct finding **sorted = calloc(count + 1, sizeof *sorted);
+	struct finding *copy = calloc(count + 1, sizeof *copy);
+	bool good = sorted != NULL && copy != NULL;
+
+	if (good && count > 0) {
+		memcpy(copy, findings, count * sizeof *copy);
+		for (size_t i = 0; i < count; i++)
+			sorted[i] = &copy[i];
+		qsort(sorted, count, sizeof *sorted, compare_findings);
+		for (size_t i = 0; i < count; i++)
+			findings[i] = *sorted[i];
+	}
+	free(sorted);
+	free(copy);
+	return good;
+}
+
+/* ---- one finding ---- */
+
+static void put_name(struct out *out, struct text name)
+{
+	if (name.data == NULL || name.size == 0)
+		return;
+	out_line_name(out, name);
+	out_line_text(out, ": ");
+}
+
+static bool is_of_name(char c)
+{
+	return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+	       c == '_' || c == '.';
+}
+
+/* As a word of its own, not as a part of another name. */
+static bool is_in(struct text name, struct text sentence)
+{
+	const char *at = sentence.data, *end = sentence.data + sentence.size;
+
+	while ((at = memmem(at, (size_t)(end - at), name.data, name.size)) != NULL) {
+		const char *behind = at + name.size;
+
+		if ((at == sentence.data || !is_of_name(at[-1])) &&
+			(behind == end || !is_of_name(*behind)))
+			return true;
+		at++;
+	}
+	return false;
+}
+
+/* Where it is not in the sentence anyway. */
+static struct text unsaid_tensor(const struct finding *finding)
+{
+	struct text none = { 0 };
+
+	if (finding->tensor.size == 0 || finding->affected_kept > 0 ||
+		is_in(finding->tensor, finding->message))
+		return none;
+	return finding->tensor;
+}
+
+/* A finding, or the first of several that differ only in their file. */
+struct fold {
+	const struct finding *first, *last;
+	size_t count;
+};
+
+static void put_file(struct out *out, const struct fold *fold)
+{
+	if (fold->count == 1) {
+		put_name(out, fold->first->file);
+		put_name(out, fold->first->member);
+		return;
+	}
+	out_line_name(out, fold->first->file);
+	out_line_text(out, " and %zu more file%s (-v): ", fold->count - 1,
+		fold->count == 2 ? "" : "s");
+}
+
+static void put_finding(
+	struct out *out, const struct fold *fold, const struct findings_view *view)
+{
+	const struct finding *finding = fold->first;
+	const char *name = severity_name(finding->severity);
+
+	out_line_begin(out, NULL);
+	out_line_severity(out, finding->severity);
+	out_line_text(
+		out, "%s%s %s  ", margin + strlen(name), finding->rule, finding->slug);
+	if (view->inputs != NULL)
+		put_name(out, view->inputs[finding->input].path);
+	put_file(out, fold);
+	if (view->lost)
+		put_name(out, unsaid_tensor(finding));
+	out_line_name(out, finding->message);
+	out_line_end(out);
+}
+
+/* "(3 of 42 names, 128.0 KiB, 0.50 % of all bytes)" */
+static void put_share(
+	struct out *out, const struct finding *finding, const struct findings_view *view)
+{
+	out_line_text(out, " (%" PRIu64, finding->affected_count);
+	if (view->names >= finding->affected_count)
+		out_line_text(out, " of %" PRIu64, view->names);
+	out_line_text(out, " name%s",
+		finding->affected_count == 1 && view->names < 2 ? "" : "s");
+	if (finding->lost_bytes != UINT64_MAX) {
+		out_line_text(out, ", ");
+		out_line_value(out, value_bytes(finding->lost_bytes));
+		if (view->bytes >= finding->lost_bytes && view->bytes > 0)
+			out_line_text(out, ", %.2f %% of all bytes",
+				100 * (double)finding->lost_bytes / (double)view->bytes);
+	}
+	out_line_text(out, ")");
+}
+
+static void put_lost(
+	struct out *out, const struct finding *finding, const struct findings_view *view)
+{
+	size_t shown = finding->affected_kept;
+
+	if (!view->lost || shown == 0)
+		return;
+	if (shown > FINDINGS_SHOWN && !view->all)
+		shown = FINDINGS_SHOWN;
+	out_line_begin(out, NULL);
+	out_line_text(out, "%s%s: ", margin,
+		finding->severity == SEVERITY_ERROR ? "lost" : "affects");
+	for (size_t i = 0; i < shown; i++) {
+		out_line_text(out, "%s", i > 0 ? ", " : "");
+		out_line_name(out, finding->affected[i]);
+	}
+	if (shown < finding->affected_count)
+		out_line_text(
+			out, " and %" PRIu64 " more", finding->affected_count - shown);
+	put_share(out, finding, view);
+	out_line_end(out);
+}
+
+static void put_next(struct out *out, struct text next)
+{
+	if (next.data == NULL || next.size == 0)
+		return;
+	out_line_begin(out, NULL);
+	out_line_text(out, "%snext: ", margin);
+	out_line_name(out, next);
+	out_line_end(out);
+}
+
+/* ---- all of a rule ---- */
+
+static uint64_t omitted_of(const struct findings_view *view, const char *rule)
+{
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < view->omission_count; i++) {
+		const struct omission *omission = &view->omissions[i];
+
+		if (strcmp(omission->rule, rule) == 0 &&
+			(view->input == UINT32_MAX || view->input == omission->input))
+			count += omission->count;
+	}
+	return count;
+}
+
+/* Ranks of a set often say the same. Each member is called after its file. */
+static bool joins(const struct fold *fold, const struct finding *finding)
+{
+	const struct finding *first = fold->first;
+
+	return finding->severity == SEVERITY_NOTE && finding->file.size > 0 &&
+	       first->file.size > 0 && !text_is(fold->last->file, finding->file) &&
+	       first->input == finding->input &&
+	       (first->member.size > 0) == (finding->member.size > 0) &&
+	       first->tensor.size + finding->tensor.size == 0 &&
+	       first->affected_count + finding->affected_count == 0 &&
+	       text_is(first->message, finding->message) &&
+	       text_is(first->next, finding->next);
+}
+
+/* What is shown of a group; *ret_left counts the others. */
+static size_t fold_group(const struct finding *const *group, size_t count,
+	const struct findings_view *view, struct fold *folds, size_t *ret_left)
+{
+	size_t shown = 0;
+
+	*ret_left = 0;
+	for (size_t i = 0; i < count; i++) {
+		size_t at = view->all ? shown : 0;
+
+		while (at < shown && !joins(&folds[at], group[i]))
+			at++;
+		if (at < shown) {
+			folds[at].last = group[i];
+			folds[at].count++;
+		} else if (view->all || shown < FINDINGS_SHOWN) {
+			folds[shown++] = (struct fold){ group[i], group[i], 1 };
+		} else {
+			++*ret_left;
+		}
+	}
+	return shown;
+}
+
+static void put_rule(struct out *out, const struct finding *const *group, size_t count,
+	const struct findings_view *view, struct fold *folds)
+{
+	uint64_t omitted = omitted_of(view, group[0]->rule);
+	size_t left, shown = fold_group(group, count, view, folds, &left);
+
+	for (size_t i = 0; i < shown; i++) {
+		const struct finding *finding = folds[i].first;
+
+		put_finding(out, &folds[i], view);
+		put_lost(out, finding, view);
+		/* One next step for a row of findings that share it. */
+		if (i + 1 == shown || !text_is(finding->next, folds[i + 1].first->next))
+			put_next(out, finding->next);
+	}
+	if (left > 0)
+		out_line(out, NULL, "%sand %zu more of %s (-v shows all)", margin, left,
+			group[0]->rule);
+	if (omitted > 0)
+		out_line(out, NULL,
+			"%sand %" PRIu64 " more of %s, only counted (--limit findings)",
+			margin, omitted, group[0]->rule);
+}
+
+static bool is_shown(const struct finding *finding, const struct findings_view *view)
+{
+	return finding->severity >= view->least &&
+	       (view->input == UINT32_MAX || finding->input == view->input) &&
+	       !(view->level_told && finding->file.data == NULL &&
+		       strcmp(finding->rule, "FI9006") == 0);
+}
+
+bool findings_show(struct out *out, const struct findings_view *view)
+{
+	const struct finding **sorted = calloc(view->count + 1, sizeof *sorted);
+	struct fold *folds = calloc(view->count + 1, sizeof *folds);
+	size_t count = 0, begin = 0;
+	bool good = sorted != NULL && folds != NULL;
+
+	for (size_t i = 0; good && i < view->count; i++)
+		if (is_shown(&view->findings[i], view))
+			sorted[count++] = &view->findings[i];
+	if (good)
+		qsort(sorted, count, sizeof *sorted, compare_findings);
+	while (begin < count) {
+		const struct finding *first = sorted[begin];
+		size_t end = begin;
+
+		while (end < count && sorted[end]->severity == first->severity &&
+			strcmp(sorted[end]->rule, first->rule) == 0)
+			end++;
+		put_rule(out, sorted + begin, end - begin, view, folds);
+		begin = end;
+	}
+	free(sorted);
+	free(folds);
+	return good;
+}
+
+/*
+ * Writes messages to stderr, wrapped on a terminal, and leaves out those that are too
+ * many.
+ */
+
+enum { HANG = 4 }; /* of the second line of a message */
+
+/* A message so far: it is wrapped as a whole. */
+struct message {
+	const struct looks *looks;
+	struct writer line;
+};
+
+static bool begin(struct message *message, const struct looks *looks, const char *start)
+{
+	message->looks = looks;
+	if (!writer_init(&message->line, NULL))
+		return false;
+	message->line.ascii = looks->seven_bits;
+	writer_text(&message->line, start);
+	return true;
+}
+
+static void put(struct message *message, struct text text)
+{
+	if (text.data != NULL)
+		escape_put(&message->line, text.data, text.size, ESCAPE_TEXT);
+}
+
+static void put_painted(struct message *message, const char *paint, const char *word)
+{
+	struct writer *line = &message->line;
+
+	if (!message->looks->color) {
+		writer_text(line, word);
+		return;
+	}
+	writer_text(line, "\033[");
+	writer_text(line, paint);
+	writer_char(line, 'm');
+	writer_text(line, word);
+	writer_text(line, "\033[0m");
+}
+
+/* What is typed stays on one line: from the command's name to a mark behind it. */
+static void keep_commands(struct writer *line)
+{
+	static const char NAME[] = "fsdp-inspect ";
+	char *at = line->data, *end = line->data + line->size;
+
+	while ((at = memmem(at, (size_t)(end - at), NAME, sizeof NAME - 1)) != NULL)
+		for (; at < end && strchr(",;)", *at) == NULL; at++)
+			if (*at == ' ')
+				*at = WRAP_GLUE;
+}
+
+/* False: no memory, none written. */
+static bool end(struct message *message)
+{
+	struct writer lines;
+	bool good = message->line.error == 0 && writer_init(&lines, NULL);
+
+	if (good) {
+		keep_commands(&message->line);
+		wrap_put(&lines, message->line.data, message->line.size,
+			(size_t)message->looks->width, HANG, 0);
+		writer_char(&lines, '\n');
+		good = lines.error == 0;
+		if (good)
+			fwrite(lines.data, 1, lines.size, stderr);
+		writer_done(&lines);
+	}
+	writer_done(&message->line);
+	return good;
+}
+
+static bool put_hint(const struct looks *looks, struct text hint)
+{
+	struct message message;
+
+	if (hint.data == NULL || hint.size == 0)
+		return true;
+	if (!begin(&message, looks, "  next: "))
+		return false;
+	put(&message, hint);
+	return end(&message);
+}
+
+void message_usage(const struct looks *looks, const struct usage *usage)
+{
+	struct message message;
+	bool good = begin(&message, looks, "fsdp-inspect: ");
+
+	if (good) {
+		put(&message, text_of(usage->what));
+		good = end(&message);
+	}
+	if (!good || !put_hint(looks, text_of(usage->hint)))
+		message_out_of_memory();
+}
+
+bool message_note(const struct looks *looks, const char *note)
+{
+	struct message message;
+
+	if (looks->verbosity < 0)
+		return true;
+	if (!begin(&message, looks, "fsdp-inspect: "))
+		return false;
+	put_painted(&message, "36", "note:");
+	writer_char(&message.line, ' ');
+	put(&message, text_of(note));
+	return end(&message);
+}
+
+bool message_reason(const struct looks *looks, const char *reason)
+{
+	struct message message;
+
+	if (!begin(&message, looks, "fsdp-inspect: "))
+		return false;
+	put(&message, text_of(reason));
+	return end(&message);
+}
+
+bool message_total(const struct looks *looks, const char *total)
+{
+	struct message message;
+
+	if (looks->verbosity < 0)
+		return true;
+	if (!begin(&message, looks, ""))
+		return false;
+	put(&message, text_of(total));
+	return end(&message);
+}
+
+void message_out_of_memory(void)
+{
+	fputs("fsdp-inspect: out of memory\n", stderr);
+}
+
+/* ---- failures ---- */
+
+static bool put_failure(const struct looks *looks, const struct failure *failure)
+{
+	struct message message;
+
+	if (!begin(&message, looks, "fsdp-inspect: "))
+		return false;
+	if (failure->path.data != NULL) {
+		put(&message, failure->path);
+		writer_text(&message.line, ": ");
+	}
+	if (failure->member.data != NULL) {
+		put(&message, failure->member);
+		writer_text(&message.line, ": ");
+	}
+	if (failure->offset != UINT64_MAX) {
+		writer_text(&message.line, "offset ");
+		writer_count(&message.line, failure->offset);
+		writer_text(&message.line, ": ");
+	}
+	put(&message, failure->message);
+	return end(&message);
+}
+
+void message_failures(
+	const struct looks *looks, const struct failure *failures, size_t count)
+{
+	size_t begin = 0;
+	bool good = true;
+
+	while (good && begin < count) {
+		size_t end = begin, shown;
+
+		while (end < count &&
+			text_is(failures[end].message, failures[begin].message))
+			end++;
+		shown = end - begin;
+		if (shown > FINDINGS_SHOWN && looks->verbosity < 1)
+			shown = FINDINGS_SHOWN;
+		for (size_t i = begin; good && i < begin + shown; i++)
+			good = put_failure(looks, &failures[i]);
+		if (begin + shown < end)
+			fprintf(stderr, "  and %zu more (-v shows all)\n",
+				end - begin - shown);
+		good = good && put_hint(looks, failures[begin].hint);
+		begin = end;
+	}
+	if (!good)
+		message_out_of_memory();
+}
+
+/* ---- findings ---- */
+
+bool message_findings(const struct looks *looks, const struct findings_view *view)
+{
+	struct out *out = out_new(out_format_find("text"), stderr, looks);
+	bool good = out != NULL && findings_show(out, view);
+
+	if (out != NULL)
+		out_finish(out);
+	out_free(out);
+	return good;
+}
+
+/* ---- Tells programs what was wrong with their command line ---- */
+
+/* The format that a word asks for, or NULL. */
+static const char *format_of(const char *word, const char *next)
+{
+	if (strcmp(word, "--json") == 0 || strcmp(word, "--jsonl") == 0)
+		return word + 2;
+	if (strncmp(word, "--output=", 9) == 0)
+		return word + 9;
+	if (strcmp(word, "-o") == 0 || strcmp(word, "--output") == 0)
+		return next;
+	return strncmp(word, "-o", 2) == 0 ? word + 2 : NULL;
+}
+
+/* Which of the two is asked for on standard output, and nothing else; NULL: none. The
+ * line was not understood, so its words are looked at one by one. */
+static const char *wanted(char *const *words)
+{
+	const char *wanted = NULL;
+
+	for (size_t i = 0; words[i] != NULL && strcmp(words[i], "--") != 0; i++) {
+		const char *format = format_of(words[i], words[i + 1]);
+
+		/* Into a file. */
+		if (format == NULL || strchr(format, '=') != NULL)
+			continue;
+		if (strcmp(format, "json") != 0 && strcmp(format, "jsonl") != 0)
+			return NULL;
+		wanted = format;
+	}
+	return wanted;
+}
+
+void refusal_put(FILE *stream, char *const *words, const struct command *command,
+	const struct usage *usage)
+{
+	const char *format = wanted(words);
+	const struct looks looks = { 0 };
+	const struct failure failure = { .code = "usage",
+		.input = UINT32_MAX,
+		.offset = UINT64_MAX,
+		.message = text_of(usage->what),
+		.hint = text_of(usage->hint[0] != '\0' ? usage->hint : NULL) };
+	const struct out_header header = { .command = command != NULL ? command->name
+								      : "usage",
+		.version = fsdp_version(),
+		.status = STATUS_FAILED };
+	const struct out_footer footer = {
+		.status = STATUS_FAILED, .failures = &failure, .failure_count = 1
+	};
+	struct out *out =
+		format != NULL ? out_new(out_format_find(format), stream, &looks) : NULL;
+
+	if (out == NULL)
+		return;
+	out_begin(out, &header);
+	out_end(out, &footer);
+	(void)out_finish(out);
+	out_free(out);
+}
