@@ -16,10 +16,9 @@
 
 #include "args/topics.h"
 #include "session/diagnostics.h"
-#include "session/launcher.h"
+#include "session/output.h"
 #include "session/progress.h"
 #include "session/session.h"
-#include "session/style.h"
 #include "session/temporary.h"
 
 extern const struct command command_info, command_tree, command_audit, command_latest,

@@ -1,19 +1,519 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decides which outputs are written and where they go.
+ * Where answers go: which outputs were asked for, how they look, which files they may not replace,
+ * and the share of the work that a launcher gives to this process.
  */
 #include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
+#include <langinfo.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "args/input.h"
 #include "args/parse.h"
 #include "args/topics.h"
-#include "session/launcher.h"
+#include "render/escape.h"
 #include "session/output.h"
-#include "session/style.h"
+
+/*
+ * Finds out which of several processes this one is.
+ *
+ * Origin: sbatch(1) and srun(1) of Slurm 23, torch/distributed/run.py, parallel(1).
+ */
+
+enum { PARTS_MOST = 1000000 };
+
+/* What a launcher says in its variables. `first` is what the numbers begin with: a number,
+ * or the name of a variable. */
+struct launcher {
+	const char *name;
+	const char *number, *count;
+	const char *first, *step;
+};
+
+static const struct launcher launchers[] = {
+	{ "a Slurm array", "SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT",
+		"SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_STEP" },
+	{ "srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", NULL, NULL },
+	{ "torchrun", "RANK", "WORLD_SIZE", NULL, NULL },
+	{ "GNU parallel", "PARALLEL_SEQ", NULL, "1", NULL },
+};
+
+static bool number_of(const char *text, int64_t *ret_number)
+{
+	return text != NULL && option_integer(text, 0, PARTS_MOST, ret_number);
+}
+
+/* A variable's number, or the number that it is. */
+static int64_t number_in(const char *name, int64_t otherwise)
+{
+	int64_t number;
+
+	if (name == NULL)
+		return otherwise;
+	if (number_of(name, &number) || number_of(getenv(name), &number))
+		return number;
+	return otherwise;
+}
+
+/* False: it did not start this process. */
+static bool ask(const struct launcher *launcher, int64_t *ret_number, int64_t *ret_count)
+{
+	int64_t number, first = number_in(launcher->first, 0);
+	int64_t step = number_in(launcher->step, 1);
+
+	if (!number_of(getenv(launcher->number), &number))
+		return false;
+	*ret_count = number_in(launcher->count, 0);
+	if (launcher->count != NULL && *ret_count == 0)
+		return false;
+	if (step < 1 || number < first || (number - first) % step != 0)
+		return false;
+	*ret_number = (number - first) / step + 1;
+	return true;
+}
+
+/* Of a launcher that started one process others may know more. */
+static enum usage_result ask_all(
+	struct common_options *common, int64_t count, struct usage *usage)
+{
+	const struct launcher *told = NULL;
+	int64_t number = 0;
+
+	for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
+		int64_t its_number, its_count;
+
+		if (!ask(&launchers[i], &its_number, &its_count) || its_count == 1)
+			continue;
+		if (told != NULL &&
+			(its_number != number ||
+				(its_count != 0 && count != 0 && its_count != count))) {
+			usage_what(usage, "--part=auto: %s and %s disagree", told->name,
+				launchers[i].name);
+			usage_hint(usage, "name the part: --part=K/N");
+			return USAGE_WRONG;
+		}
+		if (told == NULL)
+			told = &launchers[i];
+		number = its_number;
+		count = its_count != 0 ? its_count : count;
+	}
+	if (told == NULL && count <= 1) {
+		usage_what(usage, "--part=auto: no launcher says which part this is");
+		usage_hint(usage, "name the part: --part=K/N");
+		return USAGE_WRONG;
+	}
+	if (told == NULL || count == 0) {
+		usage_what(usage, "--part=auto: %s does not say how many parts there are",
+			told != NULL ? told->name : "the environment");
+		usage_hint(usage, "give their number: --part=auto/N");
+		return USAGE_WRONG;
+	}
+	if (number > count) {
+		usage_what(usage,
+			"--part=auto: %s says that this is part %" PRId64 " of %" PRId64,
+			told->name, number, count);
+		usage_hint(usage, "name the part: --part=K/N");
+		return USAGE_WRONG;
+	}
+	common->part_number = (uint32_t)number;
+	common->part_count = (uint32_t)count;
+	common->part_from = told->name;
+	return USAGE_GOOD;
+}
+
+static enum usage_result wrong(const char *text, struct usage *usage)
+{
+	usage_what(usage, "--part=%s is not K/N, auto or auto/N", text);
+	usage_hint(usage, "such as --part=3/8, the third of eight parts");
+	return USAGE_WRONG;
+}
+
+enum usage_result launcher_part(
+	const struct command *command, struct common_options *common, struct usage *usage)
+{
+	const char *text = common->part, *slash;
+	int64_t number = 0, count = 0;
+	char front[16];
+
+	if (text == NULL)
+		return USAGE_GOOD;
+	if (command->join == NULL) {
+		usage_what(usage,
+			"%s has no --part: hash and audit --data are cut into parts",
+			command->name);
+		usage_hint(usage,
+			"leave it out: %s reads with as many threads as -j says",
+			command->name);
+		return USAGE_WRONG;
+	}
+	slash = strchr(text, '/');
+	if (slash != NULL && (!option_integer(slash + 1, 1, PARTS_MOST, &count) ||
+				     (size_t)(slash - text) >= sizeof front))
+		return wrong(text, usage);
+	if (strcmp(text, "auto") == 0 || strncmp(text, "auto/", 5) == 0)
+		return ask_all(common, count, usage);
+	if (slash == NULL)
+		return wrong(text, usage);
+	memcpy(front, text, (size_t)(slash - text));
+	front[slash - text] = '\0';
+	if (!option_integer(front, 1, count, &number))
+		return wrong(text, usage);
+	common->part_number = (uint32_t)number;
+	common->part_count = (uint32_t)count;
+	return USAGE_GOOD;
+}
+
+/* A file of -o, with %p replaced by K. NULL: out of memory. */
+static const char *launcher_name(
+	const struct common_options *common, const char *typed, struct owned *owned)
+{
+	const char *at = strstr(typed, "%p");
+	char *name;
+
+	if (common->part_count == 0 || at == NULL)
+		return typed;
+	if (asprintf(&name, "%.*s%" PRIu32 "%s", (int)(at - typed), typed,
+		    common->part_number, at + 2) < 0)
+		return NULL;
+	return owned_take(owned, name);
+}
+
+/*
+ * Decides about colour, width and characters: by options, environment, terminal, locale,
+ * in this order.
+ */
+
+static bool is_set(const char *variable)
+{
+	const char *value = getenv(variable);
+
+	return value != NULL && *value != '\0';
+}
+
+static bool is_on(const char *variable)
+{
+	return is_set(variable) && strcmp(getenv(variable), "0") != 0;
+}
+
+static bool wants_color(const struct common_options *common, bool terminal)
+{
+	if (common->no_color)
+		return false;
+	if (common->color != NULL && strcmp(common->color, "auto") != 0)
+		return strcmp(common->color, "always") == 0;
+	if (is_set("NO_COLOR"))
+		return false;
+	if (is_on("FORCE_COLOR") || is_on("CLICOLOR_FORCE"))
+		return true;
+	if (is_set("CLICOLOR") && !is_on("CLICOLOR"))
+		return false;
+	return terminal && is_set("TERM") && strcmp(getenv("TERM"), "dumb") != 0;
+}
+
+/* 0: none. A pipe has no width, so nothing is ever shortened in it. */
+static int width_of_text(
+	const struct common_options *common, int descriptor, bool terminal)
+{
+	struct winsize size;
+	int64_t width;
+
+	if (common->width != NULL)
+		return option_integer(common->width, 20, 100000, &width) ? (int)width : 0;
+	if (!terminal)
+		return 0;
+	if (is_set("COLUMNS") && option_integer(getenv("COLUMNS"), 20, 100000, &width))
+		return (int)width;
+	if (ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20)
+		return size.ws_col;
+	return 80;
+}
+
+/* The name of the locale says what the terminal shows, also after a login from another
+ * machine, whose locale this one does not have. */
+bool locale_says_utf8(void)
+{
+	const char *name = is_set("LC_ALL")     ? getenv("LC_ALL")
+			   : is_set("LC_CTYPE") ? getenv("LC_CTYPE")
+			   : is_set("LANG")     ? getenv("LANG")
+						: "";
+
+	return strcasestr(name, ".UTF-8") != NULL || strcasestr(name, ".utf8") != NULL;
+}
+
+struct looks looks_for(
+	const struct common_options *common, int descriptor, bool for_program)
+{
+	bool terminal = isatty(descriptor) == 1;
+	bool utf8 = locale_says_utf8() || strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+	int verbosity = common->verbose - common->quiet;
+
+	return (struct looks){
+		.width = width_of_text(common, descriptor, terminal),
+		.color = wants_color(common, terminal),
+		.ascii = common->ascii || !utf8,
+		.seven_bits = !utf8 && (terminal || !for_program),
+		.sizes = common->bytes ? HUMAN_EXACT
+			 : common->si  ? HUMAN_DECIMAL
+				       : HUMAN_BINARY,
+		.null_names = common->null,
+		.name_bytes = (size_t)input_limit(&common->limits, "name-bytes"),
+		.verbosity = verbosity,
+	};
+}
+
+/* The folder that a file is in, or will be, and its name there, of *ret_size bytes. False:
+ * there is no such folder. */
+/* ---- places ---- */
+static bool kept_place(const char *file, struct stat *ret_folder, const char **ret_name,
+	size_t *ret_size)
+{
+	size_t end = strlen(file), begin;
+	char *folder;
+	bool good;
+
+	while (end > 1 && file[end - 1] == '/')
+		end--;
+	for (begin = end; begin > 0 && file[begin - 1] != '/';)
+		begin--;
+	folder = begin == 0 ? strdup(".") : strndup(file, begin);
+	good = folder != NULL && stat(folder, ret_folder) == 0;
+	free(folder);
+	*ret_name = file + begin;
+	*ret_size = end - begin;
+	return good;
+}
+
+/*
+ * Says which files must not be replaced: by what they are, not by how they are spelled.
+ *
+ * A link has two places: its own, and that of the file it leads to. Who replaces the link
+ * takes it out of a folder that is read; who follows it takes the file.
+ */
+
+struct kept_place {
+	dev_t device;
+	ino_t inode;
+	char *stem; /* what the paths of a file's set have in common, or NULL */
+};
+
+static void cut_suffix(char *text, const char *suffix)
+{
+	size_t size = strlen(text), less = strlen(suffix);
+
+	if (size > less && strcmp(text + size - less, suffix) == 0)
+		text[size - less] = '\0';
+}
+
+/* What the paths of a set have in common, in the place of one without links: a number in a
+ * name is one digit, a shard has no part "-1-of-2", and an index is called like what it
+ * lists. Of ranks that have a folder each ("mp_rank_00") that is a part of the name. */
+static void make_stem(char *path)
+{
+	static const char part[] = "-0-of-0";
+	char *slash = strrchr(path, '/'), *to = slash + 1, *above = NULL;
+
+	*slash = '\0';
+	above = strrchr(path, '/');
+	if (above != NULL && strstr(above, "rank") != NULL)
+		to = above + 1;
+	*slash = '/';
+	for (const char *at = to; *at != '\0'; at++)
+		if (!is_digit(*at))
+			*to++ = *at;
+		else if (at == path || to[-1] != '0' || !is_digit(at[-1]))
+			*to++ = '0';
+	*to = '\0';
+	cut_suffix(path, ".index.json");
+	to = strstr(strrchr(path, '/'), part);
+	if (to != NULL)
+		memmove(to, to + sizeof part - 1, strlen(to + sizeof part - 1) + 1);
+}
+
+/* The real path of the folder of a file, and its name. NULL with errno. */
+static char *own_place(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char *folder = slash != NULL ? strndup(path, (size_t)(slash + 1 - path))
+				     : strdup("."),
+	     *real = folder != NULL ? realpath(folder, NULL) : NULL, *place = NULL;
+
+	if (real != NULL && asprintf(&place, "%s/%s", strcmp(real, "/") != 0 ? real : "",
+				    slash != NULL ? slash + 1 : path) < 0) {
+		place = NULL;
+		errno = ENOMEM;
+	}
+	free(folder);
+	free(real);
+	return place;
+}
+
+/* ---- the list ---- */
+
+/* Takes the stem. */
+static bool add(struct kept *kept, const struct stat *status, char *stem)
+{
+	struct kept_place *places = list_grown(kept->places, kept->count, sizeof *places);
+
+	if (places == NULL) {
+		free(stem);
+		return false;
+	}
+	kept->places = places;
+	places[kept->count++] = (struct kept_place){
+		status->st_dev,
+		status->st_ino,
+		stem,
+	};
+	return true;
+}
+
+/* The files of a snapshot in a download cache are links to …/blobs, beside …/snapshots.
+ */
+static bool add_blobs(struct kept *kept, const char *folder)
+{
+	static const char below[] = "/snapshots/";
+	char *real = realpath(folder, NULL), *found = NULL;
+	struct stat status;
+	bool good = real != NULL || errno != ENOMEM;
+
+	for (char *at = real; at != NULL && (at = strstr(at, below)) != NULL; at++)
+		found = at;
+	if (found != NULL) {
+		/* Shorter than what it takes the place of. */
+		strcpy(found, "/blobs");
+		if (stat(real, &status) == 0 && S_ISDIR(status.st_mode))
+			good = add(kept, &status, NULL);
+	}
+	free(real);
+	return good;
+}
+
+/* A path that leads to the file; NULL with errno: none does. */
+static bool add_stem(struct kept *kept, const struct stat *status, char *path)
+{
+	if (path == NULL)
+		return errno != ENOMEM;
+	make_stem(path);
+	return add(kept, status, path);
+}
+
+/* What is at the path, with all that is in it if it is a folder; "-" is what stdin reads
+ * from. With `has_set` a file stands for its set, too: the files beside it whose names
+ * differ from its own in numbers only, and their index. A path that leads nowhere adds
+ * nothing. False when out of memory. */
+static bool kept_add(struct kept *kept, const char *path, bool has_set)
+{
+	bool is_stdin = strcmp(path, "-") == 0;
+	struct stat status;
+
+	if ((is_stdin ? fstat(STDIN_FILENO, &status) : stat(path, &status)) != 0)
+		return true;
+	if (S_ISREG(status.st_mode) && !has_set)
+		return add(kept, &status, NULL);
+	if (S_ISREG(status.st_mode) && is_stdin)
+		return add(kept, &status, NULL) &&
+		       add_stem(kept, &status, realpath("/proc/self/fd/0", NULL));
+	if (S_ISREG(status.st_mode))
+		return add_stem(kept, &status, own_place(path)) &&
+		       add_stem(kept, &status, realpath(path, NULL));
+	return !S_ISDIR(status.st_mode) ||
+	       (add(kept, &status, NULL) && add_blobs(kept, path));
+}
+
+/* ---- asking ---- */
+
+static bool is_listed(const struct kept *kept, const struct stat *status)
+{
+	for (size_t i = 0; i < kept->count; i++)
+		if (kept->places[i].device == status->st_dev &&
+			kept->places[i].inode == status->st_ino)
+			return true;
+	return false;
+}
+
+static bool is_stem(const struct kept *kept, const char *stem)
+{
+	for (size_t i = 0; i < kept->count; i++)
+		if (kept->places[i].stem != NULL &&
+			strcmp(kept->places[i].stem, stem) == 0)
+			return true;
+	return false;
+}
+
+/* Whether the folder that the real path lies in, or one above it, is listed. Cuts it. */
+static bool is_below(const struct kept *kept, char *real)
+{
+	struct stat status;
+	char *slash;
+
+	while ((slash = strrchr(real, '/')) != NULL) {
+		slash[slash == real] = '\0';
+		if (stat(real, &status) == 0 && is_listed(kept, &status))
+			return true;
+		if (slash == real)
+			break;
+	}
+	return false;
+}
+
+/* Of a path without links but in its last part. NULL: errno says why there is none. Takes
+ * it. */
+static enum kept_why holds_at(const struct kept *kept, char *real)
+{
+	char *stem = real != NULL ? strdup(real) : NULL;
+	enum kept_why why = KEPT_NOT;
+
+	if (stem != NULL) {
+		make_stem(stem);
+		why = is_below(kept, real)  ? KEPT_READ
+		      : is_stem(kept, stem) ? KEPT_SET
+					    : KEPT_NOT;
+	} else if (errno == ENOMEM) {
+		/* Without memory to find out, rather not. */
+		why = KEPT_READ;
+	}
+	free(stem);
+	free(real);
+	return why;
+}
+
+/* Whether replacing what is at this path, or what it is a link to, would take away
+ * something of the list. Pipes and devices are not replaced. Asks the file system anew
+ * each time. */
+static enum kept_why kept_holds(const struct kept *kept, const char *path)
+{
+	enum kept_why why = KEPT_NOT;
+	struct stat own, status = { 0 };
+
+	if (kept->count == 0 || lstat(path, &own) != 0)
+		return KEPT_NOT;
+	if (stat(path, &status) == 0) {
+		if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode))
+			return KEPT_NOT;
+		if (is_listed(kept, &status))
+			return KEPT_READ;
+		why = holds_at(kept, realpath(path, NULL));
+	}
+	/* What is in a folder is replaced, not the link to it. */
+	if (why == KEPT_NOT && S_ISLNK(own.st_mode) && !S_ISDIR(status.st_mode))
+		why = holds_at(kept, own_place(path));
+	return why;
+}
+
+static void kept_done(struct kept *kept)
+{
+	for (size_t i = 0; i < kept->count; i++)
+		free(kept->places[i].stem);
+	free(kept->places);
+	*kept = (struct kept){ 0 };
+}
 
 /* ---- choosing ---- */
 

@@ -1,10 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef OUTPUT_H
-#define OUTPUT_H
+#ifndef SESSION_OUTPUT_H
+#define SESSION_OUTPUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/stat.h>
 
 #include "args/input.h"
-#include "session/protected.h"
+#include "args/parse.h"
+#include "render/out.h"
 #include "session/temporary.h"
+
+/* Files that a run reads, and folders of them: what no output may replace. All zero is
+ * an empty list. */
+struct kept {
+	struct kept_place *places;
+	size_t count;
+};
+
+enum kept_why {
+	KEPT_NOT,
+	KEPT_READ, /* it is read, or is somewhere in a folder that is */
+	KEPT_SET,  /* its name is that of a file of the same set as one that is read */
+};
+
+/*
+ * How an answer should look on a descriptor. Reads the environment and asks the terminal.
+ * Bytes for a program are the same in every locale, unless a terminal would show them.
+ */
+struct looks looks_for(
+	const struct common_options *common, int descriptor, bool for_program);
+
+/* Whether the environment names a locale of UTF-8. If not, the locale must be asked,
+ * once it is set. */
+bool locale_says_utf8(void);
+
+/*
+ * --part=K/N, --part=auto and --part=auto/N: which share of the work is this process's.
+ * With auto the launcher that started it sets both: Slurm (arrays, srun) or torchrun; GNU
+ * parallel sets K alone.
+ */
+
+/* Fills part_number, part_count and part_from of the options; nothing without --part. */
+enum usage_result launcher_part(const struct command *command,
+	struct common_options *common, struct usage *usage);
 
 /* Where one answer goes: a format, and stdout or a file. */
 struct sink {
