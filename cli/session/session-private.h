@@ -44,7 +44,7 @@ struct session {
 /* Needs no memory. */
 void session_out_of_memory(struct session *session, struct failure *failure);
 
-/* ---- session-open.c ---- */
+/* ---- open-inputs.c ---- */
 
 /* How many paths from the first on are one checkpoint; and how many there are of these. */
 size_t session_paths_together(const struct session *session, size_t first);
@@ -59,7 +59,7 @@ struct fsdp_checkpoint *session_open(
  * FILE means this path. NULL: none. */
 void session_name_file(struct session *session, const char *path);
 
-/* ---- session-recordings.c ---- */
+/* Recordings. */
 
 /* False: none can be answered for, and that was collected. */
 bool session_read_recordings(struct session *session, struct run *run);
