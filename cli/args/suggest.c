@@ -15,10 +15,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "args/topics.h"
 #include "args/input.h"
 #include "args/parse.h"
 #include "args/suggest.h"
+#include "args/topics.h"
 
 /* ---- lines to type ---- */
 

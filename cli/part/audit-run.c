@@ -12,9 +12,9 @@
 
 #include "part/audit-run.h"
 #include "part/value-text.h"
-#include "session/answer.h"
 #include "session/diagnostics.h"
 #include "session/progress.h"
+#include "session/session.h"
 
 /*
  * Makes findings of the failures that are judgements: those of a file that is so bad that

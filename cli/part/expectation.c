@@ -9,7 +9,7 @@
 
 #include "part/expectation.h"
 #include "part/value-text.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 /* ---- opening ---- */
 

@@ -9,8 +9,8 @@
 
 #include "part/load-answer.h"
 #include "render/record.h"
-#include "session/answer.h"
 #include "session/diagnostics.h"
+#include "session/session.h"
 
 /* ---- What a caller passes to the loaders of other programs ---- */
 

@@ -10,7 +10,7 @@
 #include <fsdp/analysis.h>
 
 #include "part/modules.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 /* ---- Describes a unit and a mesh for programs, and a mesh for people ---- */
 

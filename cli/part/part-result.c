@@ -16,8 +16,8 @@
 #include "part/tensor-reading.h"
 #include "part/value-text.h"
 #include "render/json.h"
-#include "session/answer.h"
 #include "session/diagnostics.h"
+#include "session/session.h"
 
 /* ---- What makes the results of parts known to each other ---- */
 

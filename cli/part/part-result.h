@@ -7,8 +7,8 @@
 #include "args/parse.h"
 #include "args/select.h"
 #include "render/record.h"
-#include "session/answer.h"
 #include "session/diagnostics.h"
+#include "session/session.h"
 
 /*
  * What makes the results of parts known to each other. A part is written as JSON Lines (-o

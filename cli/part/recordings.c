@@ -12,8 +12,8 @@
 #include "args/parse.h"
 #include "part/recordings.h"
 #include "part/tensor-row.h"
-#include "session/answer.h"
 #include "session/diagnostics.h"
+#include "session/session.h"
 
 /* ---- Which files an option means that names a recording or a folder of them ---- */
 

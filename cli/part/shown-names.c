@@ -11,7 +11,7 @@
 
 #include "part/shown-names.h"
 #include "part/tensor-row.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 /* ---- Seeds hashes and mixes texts into them ---- */
 

@@ -13,8 +13,8 @@
 #include "part/tensor-reading.h"
 #include "part/tensor-row.h"
 #include "part/value-text.h"
-#include "session/answer.h"
 #include "session/diagnostics.h"
+#include "session/session.h"
 
 /* ---- Asks for the places of pieces in the cheap order, and reports many failures briefly ---- */
 

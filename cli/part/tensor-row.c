@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "part/tensor-row.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 enum { DIMS_MAX = 64 };
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "part/value-text.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 /* ---- Writes the name of an id into a buffer ---- */
 

@@ -19,8 +19,8 @@
 #include "render/escape.h"
 #include "render/out.h"
 #include "render/record.h"
-#include "session/answer.h"
 #include "session/diagnostics.h"
+#include "session/session.h"
 
 /* ---- Gathers what is reported beside an answer ---- */
 

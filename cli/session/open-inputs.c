@@ -10,9 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "session/answer.h"
 #include "session/progress.h"
 #include "session/session-private.h"
+#include "session/session.h"
 
 /* ---- What the machine says: processors, and whether a path is a folder ---- */
 

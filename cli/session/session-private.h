@@ -2,13 +2,24 @@
 #ifndef SESSION_PRIVATE_H
 #define SESSION_PRIVATE_H
 
-/* What the files of a session share; commands see session.h. */
+/* What session.c and open-inputs.c share; commands see session.h. */
 #include <fsdp/checkpoint.h>
 
-#include "session/answer.h"
+#include "args/input.h"
+#include "render/writer.h"
 #include "session/diagnostics.h"
-#include "session/provenance.h"
+#include "session/output.h"
 #include "session/session.h"
+
+/*
+ * Who ran the program: what `--provenance` adds to answers for machines. Without it two
+ * runs write the same bytes.
+ */
+struct provenance_source {
+	struct provenance shown;
+	struct text *arguments; /* owned: shown.arguments */
+	char host[256], started[DATE_SIZE + 1];
+};
 
 struct session {
 	const struct command *command;
@@ -39,7 +50,7 @@ struct session {
 	unsigned locks;  /* that hold: a set of enum sandbox_lock */
 };
 
-/* ---- session-report.c ---- */
+/* ---- session.c ---- */
 
 /* Needs no memory. */
 void session_out_of_memory(struct session *session, struct failure *failure);

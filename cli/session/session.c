@@ -1,27 +1,296 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs a command: opens, answers, ends, tells.
+ * Runs a command over its inputs: opens them, hands each to the command, writes the envelope, reports
+ * what went wrong, and decides the exit status.
  */
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <fsdp/version.h>
 
 #include "args/suggest.h"
-#include "session/answer.h"
+#include "render/out.h"
+#include "render/writer.h"
 #include "session/diagnostics.h"
 #include "session/progress.h"
 #include "session/sandbox.h"
 #include "session/session-private.h"
+#include "session/session.h"
 #include "session/temporary.h"
+
+/* ---- Arguments, host and time of this run ---- */
+
+/* Of the words behind the program's name, which the list borrows; NULL ends them. False:
+ * out of memory. Free it with provenance_done. */
+static bool provenance_take(struct provenance_source *source, char *const *words)
+{
+	char date[DATE_SIZE];
+	size_t count = 0;
+
+	while (words[count] != NULL)
+		count++;
+	source->arguments = calloc(count + 1, sizeof *source->arguments);
+	if (source->arguments == NULL)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		source->arguments[i] = text_of(words[i]);
+	/* A longer name is cut, and may lack its end. */
+	if (gethostname(source->host, sizeof source->host - 1) != 0)
+		source->host[0] = '\0';
+	date_put(date, time(NULL), 'T');
+	if (date[0] != '\0')
+		snprintf(source->started, sizeof source->started, "%sZ", date);
+	source->shown = (struct provenance){
+		.arguments = source->arguments,
+		.argument_count = count,
+		.host = text_of(source->host),
+		.started = text_of(source->started),
+	};
+	return true;
+}
+
+/* All zero is fine. */
+static void provenance_done(struct provenance_source *source)
+{
+	free(source->arguments);
+}
+
+/* ---- Collects what is reported beside an answer: notes, totals, failures and findings ---- */
+
+/* Running out of memory needs no memory to be reported. */
+void session_out_of_memory(struct session *session, struct failure *failure)
+{
+	static const struct failure fixed = {
+		.code = "memory",
+		.input = UINT32_MAX,
+		.offset = UINT64_MAX,
+		.message = { "out of memory", sizeof "out of memory" - 1 },
+	};
+
+	*failure = fixed;
+	session->status = STATUS_FAILED;
+}
+
+void run_note(struct run *run, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	collected_line(&run->session->collected, &run->session->collected.notes, format,
+		arguments);
+	va_end(arguments);
+}
+
+void run_reason(struct run *run, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	collected_line(&run->session->collected, &run->session->collected.reasons, format,
+		arguments);
+	va_end(arguments);
+}
+
+void run_total(struct run *run, const char *format, ...)
+{
+	va_list arguments;
+
+	if (!outputs_show_text(run->session->outputs))
+		return;
+	va_start(arguments, format);
+	collected_line(&run->session->collected, &run->session->collected.totals, format,
+		arguments);
+	va_end(arguments);
+}
+
+void run_failure(
+	struct run *run, const char *code, const char *hint, const char *format, ...)
+{
+	struct session *session = run->session;
+	bool typed = strcmp(code, "usage") == 0;
+	struct failure *failure;
+	va_list arguments;
+	char *message;
+
+	if (strcmp(code, "memory") == 0) {
+		session->collected.out_of_memory = true;
+		session->status = run->status = STATUS_FAILED;
+		return;
+	}
+	session->status = status_worse(session->status, STATUS_PARTIAL);
+	run->status = status_worse(run->status, STATUS_PARTIAL);
+	va_start(arguments, format);
+	message = collected_format(&session->collected, format, arguments);
+	va_end(arguments);
+	if (message == NULL ||
+		(typed && collected_was_told(&session->collected, code, message)))
+		return;
+	failure = collected_failure(&session->collected, code);
+	if (failure == NULL)
+		return;
+	failure->message = text_of(message);
+	failure->hint = hint != NULL ? collected_text(&session->collected, hint)
+				     : collected_hint(code);
+	/* What was typed wrong is no fault of the checkpoint. */
+	if (typed || run->path == NULL)
+		return;
+	failure->path = collected_text(&session->collected, run->path);
+	failure->input = session->input;
+}
+
+void run_interrupted(struct run *run, int signal_number)
+{
+	run->session->interrupted = signal_number;
+}
+
+FILE *run_stream(struct run *run)
+{
+	(void)run;
+	return stdout;
+}
+
+void run_finding(struct run *run, const char *rule, const char *format, ...)
+{
+	const struct fsdp_rule *row = fsdp_rule_find(rule);
+	struct session *session = run->session;
+	va_list arguments;
+	char *message;
+
+	va_start(arguments, format);
+	message = collected_format(&session->collected, format, arguments);
+	va_end(arguments);
+	collected_finding(&session->collected,
+		&(struct finding){ .rule = row->id,
+			.slug = row->slug,
+			.severity = collected_severity(row->severity),
+			.input = session->input != UINT32_MAX ? session->input : 0,
+			.offset = UINT64_MAX,
+			.length = UINT64_MAX,
+			.rank = UINT32_MAX,
+			.lost_bytes = UINT64_MAX,
+			.message = text_of(message),
+			.next = text_of(row->fix) });
+}
+
+/*
+ * Begins an answer when the request itself is wrong, and tells which kinds of output were
+ * asked for, and where the checkpoint lies.
+ */
+
+bool refuse(struct run *run, const char *hint, const char *format, ...)
+{
+	char *message = NULL;
+	va_list arguments;
+
+	va_start(arguments, format);
+	if (vasprintf(&message, format, arguments) < 0)
+		message = NULL;
+	va_end(arguments);
+	run_failure(run, message != NULL ? "usage" : "memory", hint, "%s",
+		message != NULL ? message : "out of memory");
+	free(message);
+	run_begin(run, STATUS_FAILED);
+	return true;
+}
+
+bool answer_selection(struct run *run, struct selection **ret_selection)
+{
+	char *message = NULL;
+
+	if (selection_new(run->select, ret_selection, &message)) {
+		if (run->checkpoint == NULL ||
+			selection_know(*ret_selection, run->checkpoint))
+			return true;
+		selection_free(*ret_selection);
+		*ret_selection = NULL;
+	}
+	if (message != NULL) {
+		refuse(run, "fsdp-inspect help selectors", "%s", message);
+	} else {
+		run_failure(run, "memory", NULL, "out of memory");
+		run_begin(run, STATUS_FAILED);
+	}
+	free(message);
+	return false;
+}
+
+int answer_selection_status(
+	struct run *run, const struct selection *selection, int status)
+{
+	if (selection_ran_out_of_memory(selection)) {
+		run_failure(run, "memory", NULL, "out of memory");
+		return STATUS_FAILED;
+	}
+	if (!selection_gave_up(selection))
+		return status;
+	run_failure(run, "limit", "use a simpler pattern, with fewer ** in it",
+		"a pattern took too many steps on some names, which count as not matched");
+	return status_worse(status, STATUS_PARTIAL);
+}
+
+/* A file that stands for its set, and an archive, are their own place. */
+const char *answer_place(const struct run *run)
+{
+	const struct collected *collected = run->collected;
+	const char *base = NULL;
+
+	for (size_t i = run->input != UINT32_MAX ? run->input : 0;
+		base == NULL && i < collected->input_count; i++) {
+		if (collected->inputs[i].path.data == run->path)
+			base = collected->inputs[i].base.data;
+		if (run->input != UINT32_MAX)
+			break;
+	}
+	return base != NULL && path_is_folder(run->path) && path_is_folder(base)
+		       ? base
+		       : run->path;
+}
+
+static bool names_format(const char *output, const char *format)
+{
+	size_t size = strcspn(output, "=");
+	return strlen(format) == size && memcmp(output, format, size) == 0;
+}
+
+bool answer_has_output(const struct run *run, const char *format)
+{
+	const struct common_options *common = run->common;
+
+	if (strcmp(format, "json") == 0 && common->json)
+		return true;
+	if (strcmp(format, "jsonl") == 0 && common->jsonl)
+		return true;
+	for (size_t i = 0; i < common->outputs.count; i++)
+		if (names_format(common->outputs.items[i], format))
+			return true;
+	return !common->json && !common->jsonl && common->outputs.count == 0 &&
+	       strcmp(run->command->output, format) == 0;
+}
+
+bool answer_is_machine(const struct run *run)
+{
+	const struct common_options *common = run->common;
+
+	if (common->json || common->jsonl)
+		return true;
+	for (size_t i = 0; i < common->outputs.count; i++) {
+		const char *output = common->outputs.items[i];
+		if (!names_format(output, "text") && !names_format(output, "name"))
+			return true;
+	}
+	return common->outputs.count == 0 && strcmp(run->command->output, "text") != 0;
+}
 
 /* ---- the answer ---- */
 

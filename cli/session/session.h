@@ -1,9 +1,75 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SESSION_H
-#define SESSION_H
+#ifndef SESSION_SESSION_H
+#define SESSION_SESSION_H
 
-#include "args/input.h"
-#include "session/output.h"
+#include "args/parse.h"
+#include "args/select.h"
+
+/*
+ * How the commands begin and end an answer alike.
+ *
+ * A command that returns false with *ret_error left NULL ran out of memory: the library's
+ * static error cannot be made on this side of the wall.
+ */
+
+/* The request itself is wrong: says so, begins an answer with status 2. Always true, so
+ * that a command can `return refuse(…)`. */
+bool refuse(struct run *run, const char *hint, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* Compiles the selectors. False: they are wrong, and refuse() was called. */
+bool answer_selection(struct run *run, struct selection **ret_selection);
+
+/* After matching: a pattern that was given up makes the answer partial. */
+int answer_selection_status(
+	struct run *run, const struct selection *selection, int status);
+
+/* Whether a folder lies there, or a link leads to one. */
+bool path_is_folder(const char *path);
+
+/* Where the checkpoint lies: the path as it was typed, or the folder below it that was
+ * opened in its place. Lives as long as the run and its checkpoint. */
+const char *answer_place(const struct run *run);
+
+/* Threads: as --jobs says, else one for each core, at most 8. */
+unsigned jobs_wanted(const struct common_options *common);
+
+/* Whether some output of this run is of the given format ("json"). */
+bool answer_has_output(const struct run *run, const char *format);
+
+/* Whether some output of this run is for machines: everything but text and name. */
+bool answer_is_machine(const struct run *run);
+
+static inline struct text text_of_span(struct fsdp_span span)
+{
+	return (struct text){ (const char *)span.data, span.size };
+}
+
+/* null where there is none. */
+static inline struct value value_span(struct fsdp_span span)
+{
+	return span.data == NULL ? value_null() : value_text(text_of_span(span));
+}
+
+/* null for FSDP_ABSENT. */
+static inline struct value value_known(int64_t number)
+{
+	return number == FSDP_ABSENT ? value_null() : value_integer(number);
+}
+
+static inline struct fsdp_span span_of_text(struct text text)
+{
+	return (struct fsdp_span){ (const unsigned char *)text.data, text.size };
+}
+
+static inline bool text_is(struct text a, struct text b)
+{
+	return a.size == b.size &&
+	       (a.size == 0 || __builtin_memcmp(a.data, b.data, a.size) == 0);
+}
+
+struct inputs;
+struct outputs;
 
 /* Runs the command over its inputs into its outputs, says on stderr what there is to say,
  * and gives the exit status. Outputs are open. */

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "cmd/audit/audit.h"
-#include "session/answer.h"
 #include "session/diagnostics.h"
+#include "session/session.h"
 
 void audit_done(struct audit *audit)
 {

@@ -9,8 +9,8 @@
 
 #include "cmd/audit/judging.h"
 #include "part/recordings.h"
-#include "session/answer.h"
 #include "session/diagnostics.h"
+#include "session/session.h"
 
 #define AT(member) offsetof(struct audit_options, member)
 static const struct option_row OPTIONS[] = {

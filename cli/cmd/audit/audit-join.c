@@ -7,7 +7,7 @@
 
 #include "cmd/audit/judging.h"
 #include "part/part-result.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 /* Which of two parts decides what became of a rule. */
 static unsigned weight_of(const struct check *check)

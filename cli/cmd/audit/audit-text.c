@@ -8,8 +8,8 @@
 
 #include "cmd/audit/audit.h"
 #include "render/record.h"
-#include "session/answer.h"
 #include "session/diagnostics.h"
+#include "session/session.h"
 
 /* -q hides notes, -qq warnings too. The verdict names what was not evaluated. */
 static enum severity least(const struct run *run)

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "cmd/audit/compared-findings.h"
-#include "session/answer.h"
 #include "session/diagnostics.h"
+#include "session/session.h"
 
 void compared_find(struct compared_findings *findings, const char *rule,
 	enum severity severity, struct text tensor, const char *next, const char *format,

@@ -9,7 +9,7 @@
 #include "cmd/audit/expect.h"
 #include "part/shown-names.h"
 #include "part/value-text.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 enum {
 	EXPLAINED = 3, /* missing names for which others that are near are looked for */

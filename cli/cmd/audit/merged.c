@@ -8,8 +8,8 @@
 
 #include "cmd/audit/compared-findings.h"
 #include "cmd/audit/merged.h"
-#include "session/answer.h"
 #include "session/diagnostics.h"
+#include "session/session.h"
 
 struct merging {
 	struct compared_findings findings;

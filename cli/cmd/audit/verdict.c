@@ -8,8 +8,8 @@
 
 #include "cmd/audit/judging.h"
 #include "part/audit-run.h"
-#include "session/answer.h"
 #include "session/diagnostics.h"
+#include "session/session.h"
 
 /* ---- levels ---- */
 

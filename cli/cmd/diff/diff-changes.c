@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cmd/diff/diff.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 bool is_different(const struct diffing *diffing)
 {

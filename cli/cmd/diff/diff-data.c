@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "cmd/diff/diff.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 static struct diffing *diffing_of(struct subject of)
 {

@@ -11,7 +11,7 @@
 #include "cmd/diff/diff.h"
 #include "part/shown-names.h"
 #include "render/writer.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 enum { LINE_TEXT = 1000 };
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "cmd/diff/diff.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 const char *what_word(unsigned bit)
 {

@@ -11,9 +11,9 @@
 #include "cmd/diff/diff.h"
 #include "part/expectation.h"
 #include "part/tensor-reading.h"
-#include "session/answer.h"
 #include "session/diagnostics.h"
 #include "session/progress.h"
+#include "session/session.h"
 
 #define AT(member) offsetof(struct diff_options, member)
 static const struct option_row OPTIONS[] = {

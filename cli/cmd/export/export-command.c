@@ -18,9 +18,9 @@
 #include "part/expectation.h"
 #include "part/shown-names.h"
 #include "part/tensor-reading.h"
-#include "session/answer.h"
 #include "session/diagnostics.h"
 #include "session/progress.h"
+#include "session/session.h"
 #include "session/temporary.h"
 
 static const char *const TO_WORDS[] = { "hf", "safetensors", "npy", "raw", NULL };

@@ -6,7 +6,7 @@
 
 #include "cmd/export/export.h"
 #include "part/value-text.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 /* ---- tensors ---- */
 

@@ -8,7 +8,7 @@
 
 #include "cmd/export/export.h"
 #include "render/writer.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 /* "4 files and an index" */
 static void put_files(struct exporting *exporting)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cmd/export/export.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 /* Whether DeepSpeed has the weight a second time: of X as module.X, and the other way. */
 static bool has_other_weight(struct exporting *exporting, struct text name, bool is_model)

@@ -12,8 +12,8 @@
 #include "cmd/export/export.h"
 #include "part/audit-run.h"
 #include "part/value-text.h"
-#include "session/answer.h"
 #include "session/diagnostics.h"
+#include "session/session.h"
 
 static bool is_value(const struct fsdp_checkpoint *checkpoint, struct fsdp_span name)
 {

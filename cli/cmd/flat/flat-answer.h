@@ -3,7 +3,7 @@
 #define LEDGER_H
 
 #include "part/tensor-row.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 /*
  * What `flat` answers with: which units, which ranks of them, and perhaps one element.

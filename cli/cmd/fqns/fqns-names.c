@@ -7,7 +7,7 @@
 
 #include "cmd/fqns/fqns.h"
 #include "part/shown-names.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 static bool takes_tensor(
 	struct map *map, uint32_t index, const struct fsdp_tensor *tensor)

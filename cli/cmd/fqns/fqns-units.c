@@ -9,7 +9,7 @@
 #include "cmd/fqns/fqns.h"
 #include "part/modules.h"
 #include "part/shown-names.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 static struct text write_key(struct map *map, struct name_buffer *buffer, uint32_t index)
 {

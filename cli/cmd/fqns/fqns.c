@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "cmd/fqns/fqns.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 static const char *const UNITS[] = { "known", "likely", NULL };
 

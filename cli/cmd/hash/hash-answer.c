@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cmd/hash/hash.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 /* ---- for programs ---- */
 

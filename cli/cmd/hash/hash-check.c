@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cmd/hash/hash.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 static bool keep(
 	struct hashing *hashing, struct text **list, size_t *count, struct text name)

@@ -14,8 +14,8 @@
 #include "part/tensor-reading.h"
 #include "part/value-text.h"
 #include "render/escape.h"
-#include "session/answer.h"
 #include "session/progress.h"
+#include "session/session.h"
 
 #define AT(member) offsetof(struct hash_options, member)
 static const struct option_row OPTIONS[] = {

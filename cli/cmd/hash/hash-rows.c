@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cmd/hash/hash.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 #define ROW struct hash_row
 static const char *listed_name(unsigned listed)

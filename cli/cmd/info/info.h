@@ -5,7 +5,7 @@
 #include <fsdp/analysis.h>
 
 #include "part/tensor-row.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 struct info_options {
 	bool waste;

@@ -9,7 +9,7 @@
 #include <fsdp/trace.h>
 
 #include "cmd/info/recording-table.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 /* What a kind is called, and what to type. */
 static const struct {

@@ -10,7 +10,7 @@
 #include "cmd/info/waste-table.h"
 #include "part/tensor-reading.h"
 #include "part/tensor-row.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 enum { NAMES_MAX = 1000 }; /* told of one storage */
 

@@ -11,7 +11,7 @@
 #include "part/audit-run.h"
 #include "part/tensor-row.h"
 #include "part/value-text.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 enum { WHY_MOST = 200 };
 

@@ -8,7 +8,7 @@
 
 #include "cmd/latest/latest.h"
 #include "render/writer.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 enum { SKIPPED_MOST = 10 };
 

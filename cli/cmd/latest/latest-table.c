@@ -4,7 +4,7 @@
  */
 #include "cmd/latest/latest.h"
 #include "render/record.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 enum { VIEW_EXPLAIN, VIEW_ALL };
 

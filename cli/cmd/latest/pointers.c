@@ -6,7 +6,7 @@
 
 #include "cmd/latest/latest.h"
 #include "part/value-text.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 static size_t folder_size(const char *path)
 {

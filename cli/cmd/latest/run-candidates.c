@@ -7,7 +7,7 @@
 
 #include "cmd/latest/latest.h"
 #include "part/tensor-row.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 /* Room for one more; NULL: out of memory. */
 static void *grown(void *items, size_t count, size_t *room, size_t size)

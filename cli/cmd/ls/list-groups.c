@@ -8,7 +8,7 @@
 
 #include "cmd/ls/ls.h"
 #include "part/tensor-row.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 /* Tensors are counted by what they are, pieces by where they are. */
 enum { VIEW_WHAT, VIEW_WHERE };

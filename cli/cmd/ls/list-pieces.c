@@ -10,7 +10,7 @@
 
 #include "cmd/ls/ls.h"
 #include "part/tensor-reading.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 static bool locate_pieces(struct listing *listing, struct fsdp_error **ret_error)
 {

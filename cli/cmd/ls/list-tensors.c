@@ -7,7 +7,7 @@
 #include "cmd/ls/ls.h"
 #include "part/shown-names.h"
 #include "part/tensor-reading.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 /* ---- places ---- */
 

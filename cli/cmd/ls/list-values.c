@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "cmd/ls/ls.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 static bool select_values(struct listing *listing)
 {

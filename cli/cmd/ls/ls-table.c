@@ -12,7 +12,7 @@
 #include "part/shown-names.h"
 #include "part/tensor-reading.h"
 #include "render/writer.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 const char *const BY_WORDS[] = { "rank", "file", "dtype", "role", "module", "unit",
 	"layer", NULL };

@@ -3,7 +3,7 @@
  * Lists tensors, their pieces, sums over them, or the values that are not tensors.
  */
 #include "cmd/ls/ls.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 static const struct option_row OPTIONS[] = {
 	{ "long", 'l', OPTION_FLAG, NULL, offsetof(struct ls_options, pieces),

@@ -3,7 +3,7 @@
 #define ORDER_H
 
 #include "render/record.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 /* What the files of `order` share: how it answers in text and in data. */
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cmd/pickle/listing.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 struct text pickle_hex(struct fsdp_span bytes, char buffer[PICKLE_TEXT])
 {

@@ -6,7 +6,7 @@
 
 #include "cmd/pickle/listing.h"
 #include "part/value-text.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 /* Bytes of a text that one line shows. */
 enum { LINE_TEXT = 200 };

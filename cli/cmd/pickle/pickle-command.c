@@ -9,7 +9,7 @@
 
 #include "cmd/pickle/listing.h"
 #include "part/recordings.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 #define AT(member) offsetof(struct pickle_options, member)
 static const struct option_row OPTIONS[] = {

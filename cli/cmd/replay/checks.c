@@ -12,7 +12,7 @@
 #include "cmd/replay/comparison.h"
 #include "cmd/replay/straggler.h"
 #include "render/writer.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 enum { MILLION = 1000000 };
 

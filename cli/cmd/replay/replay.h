@@ -5,7 +5,7 @@
 #include "cmd/replay/straggler.h"
 #include "part/recordings.h"
 #include "render/record.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 /* Sums and products of times that 64 bits do not hold. */
 __extension__ typedef __int128 wide;

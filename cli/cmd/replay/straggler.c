@@ -3,7 +3,7 @@
  * For which rank the others wait, and what it does longer than they.
  */
 #include "cmd/replay/straggler.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 const char *straggler_cause_name(enum straggler_cause cause)
 {

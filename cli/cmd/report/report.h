@@ -7,7 +7,7 @@
 #include "part/load-answer.h"
 #include "part/recordings.h"
 #include "part/tensor-row.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 /*
  * What the sections of a report share. report.c shows what the checkpoint holds,

@@ -11,7 +11,7 @@
 #include "args/suggest.h"
 #include "cmd/reshard/reshard.h"
 #include "part/value-text.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 #define AT(member) offsetof(struct reshard_options, member)
 static const struct option_row OPTIONS[] = {

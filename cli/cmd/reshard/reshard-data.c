@@ -4,7 +4,7 @@
  */
 #include "cmd/reshard/reshard.h"
 #include "render/record.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 /* ---- ways of sharding ---- */
 

@@ -6,7 +6,7 @@
 #include "cmd/show/show.h"
 #include "part/modules.h"
 #include "part/value-text.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 static const void *find_placement(struct subject of, size_t placement, void *room)
 {

@@ -9,7 +9,7 @@
 #include "cmd/show/show.h"
 #include "part/modules.h"
 #include "part/tensor-row.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 /* ---- what is in it ---- */
 

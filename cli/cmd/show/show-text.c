@@ -10,7 +10,7 @@
 #include "cmd/show/show.h"
 #include "part/modules.h"
 #include "part/value-text.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 enum {
 	LINE_WIDTH = 80,

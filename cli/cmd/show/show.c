@@ -12,7 +12,7 @@
 #include "cmd/show/show.h"
 #include "part/shown-names.h"
 #include "part/tensor-reading.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 static const struct option_row OPTIONS[] = {
 	{ "values", 0, OPTION_TEXT, "N|SLICES", offsetof(struct show_options, values),

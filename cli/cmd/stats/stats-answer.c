@@ -8,7 +8,7 @@
 #include "cmd/stats/stats.h"
 #include "part/tensor-row.h"
 #include "render/writer.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 /* ---- rows ---- */
 

@@ -11,8 +11,8 @@
 #include "part/shown-names.h"
 #include "part/tensor-reading.h"
 #include "part/tensor-row.h"
-#include "session/answer.h"
 #include "session/progress.h"
+#include "session/session.h"
 
 static const struct {
 	const char *word;

@@ -6,7 +6,7 @@
 
 #include "cmd/stats/stats.h"
 #include "part/tensor-row.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 static void fill(struct stats_row *row, const uint64_t *bins)
 {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cmd/tree/tree.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 /* What of a name stands behind that of the shown visit above. */
 static struct text below_parent(struct tree *tree, struct text name, size_t index)

@@ -7,7 +7,7 @@
 
 #include "cmd/tree/tree.h"
 #include "part/modules.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 /* A row of the tree. Its context is the row_context of the tree. */
 struct shown_module {

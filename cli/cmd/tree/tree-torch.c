@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cmd/tree/tree.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 static bool is_marked_by_torch(const struct tree *tree, const struct fsdp_module *module)
 {

@@ -3,7 +3,7 @@
  * Emits the modules that are shown, and their parameters, as parts with weights: bytes.
  */
 #include "cmd/tree/tree.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 /* What is in a tensor; a further name of one is in it already. */
 static uint64_t weight_of(const struct fsdp_tensor *tensor)

@@ -8,7 +8,7 @@
 #include "cmd/tree/tree.h"
 #include "part/modules.h"
 #include "part/shown-names.h"
-#include "session/answer.h"
+#include "session/session.h"
 
 static const char *const STYLES[] = { "default", "torch", NULL };
 
