@@ -13,9 +13,9 @@
 
 #include "base/num.h"
 #include "model/missing-ranks.h"
-#include "store/inflate.h"
-#include "store/pages.h"
 #include "store/folder-tree.h"
+#include "store/inflate.h"
+#include "store/source.h"
 #include "syntax/json-tree.h"
 #include "syntax/pickle.h"
 

@@ -19,8 +19,8 @@
 #include "base/num.h"
 #include "store/archive.h"
 #include "store/dir.h"
-#include "store/pages.h"
 #include "store/reach.h"
+#include "store/source.h"
 
 enum {
 	BLOCK = 256 << 10,
