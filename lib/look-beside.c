@@ -13,7 +13,7 @@
 
 #include "base/num.h"
 #include "model/missing-ranks.h"
-#include "store/folder-tree.h"
+#include "store/folder.h"
 #include "store/inflate.h"
 #include "store/source.h"
 #include "syntax/json-tree.h"
