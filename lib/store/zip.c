@@ -1,8 +1,903 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
+ * The directory of a zip: what stands at the front of one that was cut off, the records at
+ * the end, the names, and the entries with what is wrong with them by themselves and
+ * together. zip-local.c has the local headers.
+ */
+#include <stdlib.h>
+#include <sys/random.h>
+
+#include "base/mix.h"
+#include "base/num.h"
+#include "store/zip-parts.h"
+
+enum {
+	WINDOW = 256 << 10,
+	MOST = 64 << 20, /* bytes looked at: a message is not worth more */
+	DESCRIPTOR = 24,
+};
+
+struct front {
+	const struct fsdp_source *source;
+	struct fsdp_error **error;
+	unsigned char *window;
+	uint64_t begin;
+	size_t size;
+	uint64_t looked_at;
+	uint64_t records, end; /* whole ones, and where the last of them ends */
+	bool at_directory, bounded;
+};
+
+/* What lies from `at` on: at least `need` bytes, or all that are left, or none once too
+ * much was looked at. */
+static bool see(
+	struct front *front, uint64_t at, size_t need, struct fsdp_span *ret_bytes)
+{
+	uint64_t left = front->source->size - at;
+	need = (size_t)fsdp_min(need, left);
+	if (at < front->begin || at + need > front->begin + front->size) {
+		front->bounded = front->looked_at >= MOST;
+		front->size = front->bounded ? 0 : (size_t)fsdp_min(left, WINDOW);
+		front->begin = at;
+		front->looked_at += front->size;
+		if (!fsdp_source_read(
+			    front->source, at, front->window, front->size, front->error))
+			return false;
+	}
+	size_t skip = (size_t)(at - front->begin);
+	*ret_bytes = fsdp_span(front->window + skip, front->size - skip);
+	return true;
+}
+
+/* Length of a descriptor that tells just as many stored bytes as lie before it, or 0. A
+ * narrow one taken for a wide one has its other size in the upper half of the first, or,
+ * if that is 0, the header that follows in the second. */
+static size_t descriptor_size(struct fsdp_span bytes, uint64_t before)
+{
+	struct fsdp_cursor narrow = fsdp_cursor(bytes), wide = fsdp_cursor(bytes);
+	fsdp_cursor_skip(&narrow, 8);
+	fsdp_cursor_skip(&wide, 8);
+	uint64_t size = fsdp_cursor_take_u64le(&wide);
+	uint64_t whole = fsdp_cursor_take_u64le(&wide);
+	if (wide.ok && size == before && (whole >> 32 == 0 || size >> 32 != 0))
+		return wide.at;
+	size = fsdp_cursor_take_u32le(&narrow);
+	fsdp_cursor_skip(&narrow, 4);
+	return narrow.ok && size == before ? narrow.at : 0;
+}
+
+static bool find_descriptor(struct front *front, uint64_t data, uint64_t *ret_end)
+{
+	uint64_t at = data;
+	for (;;) {
+		struct fsdp_span bytes;
+		if (!see(front, at, DESCRIPTOR, &bytes))
+			return false;
+		const unsigned char *hit =
+			memmem(bytes.data, bytes.size, FSDP_ZIP_DESCRIPTOR_MAGIC, 4);
+		size_t skip = hit != NULL      ? (size_t)(hit - bytes.data)
+			      : bytes.size > 3 ? bytes.size - 3
+					       : 0;
+		if (hit == NULL && (skip == 0 || at + bytes.size == front->source->size))
+			return true;
+		at += skip;
+		if (hit == NULL)
+			continue;
+		if (!see(front, at, DESCRIPTOR, &bytes))
+			return false;
+		size_t size = descriptor_size(bytes, at - data);
+		if (size != 0) {
+			*ret_end = at + size;
+			return true;
+		}
+		at += 4;
+	}
+}
+
+/* *ret_end stays 0 if no whole record begins here. */
+static bool pass_record(struct front *front, uint64_t *ret_end)
+{
+	struct fsdp_span bytes;
+	if (!see(front, front->end, FSDP_ZIP_LOCAL_SIZE, &bytes))
+		return false;
+	front->at_directory = fsdp_span_begins(bytes, FSDP_SPAN(FSDP_ZIP_CENTRAL_MAGIC));
+	if (!fsdp_span_begins(bytes, FSDP_SPAN(FSDP_ZIP_LOCAL_MAGIC)))
+		return true;
+	struct fsdp_cursor cursor = fsdp_cursor(bytes);
+	fsdp_cursor_skip(&cursor, 6);
+	bool described = (fsdp_cursor_take_u16le(&cursor) & 8) != 0;
+	fsdp_cursor_skip(&cursor, 10);
+	uint64_t stored_size = fsdp_cursor_take_u32le(&cursor);
+	fsdp_cursor_skip(&cursor, 4);
+	uint64_t data = front->end + FSDP_ZIP_LOCAL_SIZE;
+	data += fsdp_cursor_take_u16le(&cursor);
+	data += fsdp_cursor_take_u16le(&cursor);
+	if (!cursor.ok || data > front->source->size)
+		return true;
+	if (described)
+		return find_descriptor(front, data, ret_end);
+	if (stored_size <= front->source->size - data)
+		*ret_end = data + stored_size;
+	return true;
+}
+
+static bool walk(struct front *front)
+{
+	for (;;) {
+		uint64_t end = 0;
+		if (!pass_record(front, &end))
+			return false;
+		if (end == 0)
+			return true;
+		front->records++;
+		front->end = end;
+	}
+}
+
+/* For a file without an end record: always false; the message says how much of its
+ * front is whole. */
+static bool zip_fail_cut(const struct fsdp_source *source, struct fsdp_error **ret_error)
+{
+	struct front front = {
+		.source = source, .error = ret_error, .window = malloc(WINDOW)
+	};
+	if (front.window == NULL)
+		return fsdp_fail_memory(ret_error);
+	bool walked = walk(&front);
+	free(front.window);
+	if (!walked)
+		return false;
+	fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1040", front.end,
+		"the zip has no end record; its front holds %s%llu whole record%s, up to byte %llu of %llu%s",
+		front.bounded ? "at least " : "", FSDP_LLU(front.records),
+		front.records == 1 ? "" : "s", FSDP_LLU(front.end),
+		FSDP_LLU(source->size),
+		front.at_directory ? ", where its directory begins" : "");
+	return fsdp_error_add_hint(ret_error, "copy this file again");
+}
+
+/*
+ * The records that end a zip, and how readers may disagree about them.
+ *
+ *	end record        "PK\5\6"  disk u16  directory's disk u16  entries here u16
+ *	                  entries u16  size u32  offset u32  comment length u16  comment
+ *	ZIP64 locator     "PK\6\7"  disk u32  offset of the record u64  disks u32
+ *	ZIP64 end record  "PK\6\6"  size of the rest u64  made by u16  needed u16
+ *	                  disk u32  directory's disk u32  entries here u64  entries u64
+ *	                  size u64  offset u64
+ *
+ * Origin: APPNOTE 6.3.10, sections 4.3.14 to 4.3.16; miniz as PyTorch 2.13 builds it
+ * takes the last signature within 64 KiB and the ZIP64 record whenever there is one.
+ */
+
+enum {
+	END = 22,
+	LOCATOR = 20,
+	END64 = 56,
+	TAIL = END + UINT16_MAX,
+};
+
+#define END_MAGIC "PK\5\6"
+#define LOCATOR_MAGIC "PK\6\7"
+#define END64_MAGIC "PK\6\6"
+
+struct tail {
+	const struct fsdp_source *source;
+	struct fsdp_span file;
+	struct fsdp_findings *findings;
+	struct fsdp_error **error;
+	unsigned char *owned; /* NULL for memory: used where it lies */
+	struct fsdp_span bytes;
+	uint64_t begin;
+};
+
+struct end_record {
+	uint64_t at;
+	uint64_t disk, directory_disk, count_here, count, size, offset;
+	uint64_t comment_size;
+};
+
+#define AMBIGUOUS(tail, where, ...)                                    \
+	fsdp_find((tail)->findings, FSDP_RULE_ZIP_DIRECTORY_AMBIGUOUS, \
+		FSDP_PLACE(.file = (tail)->file, .offset = (where)), __VA_ARGS__)
+
+static bool fail_unreadable(struct tail *tail, uint64_t offset, const char *what)
+{
+	fsdp_fail_rule(tail->error, FSDP_ERROR_DAMAGED, "FI1040", offset, "%s", what);
+	return fsdp_error_add_hint(tail->error, "copy this file again");
+}
+
+static bool load_tail(struct tail *tail)
+{
+	const struct fsdp_source *source = tail->source;
+	size_t size = (size_t)fsdp_min(source->size, TAIL);
+	tail->begin = source->size - size;
+	if (size == 0) {
+		tail->bytes = FSDP_SPAN("");
+		return true;
+	}
+	const unsigned char *bytes = fsdp_source_bytes(source, tail->begin);
+	if (bytes != NULL) {
+		tail->bytes = fsdp_span(bytes, size);
+		return true;
+	}
+	tail->owned = malloc(size);
+	if (tail->owned == NULL)
+		return fsdp_fail_memory(tail->error);
+	tail->bytes = fsdp_span(tail->owned, size);
+	return fsdp_source_read(source, tail->begin, tail->owned, size, tail->error);
+}
+
+/* False only if the system refuses; what lies outside reads as absent. */
+static bool look(struct tail *tail, uint64_t offset, size_t size, unsigned char *buffer,
+	struct fsdp_span *ret_bytes)
+{
+	*ret_bytes = (struct fsdp_span){ 0 };
+	uint64_t end;
+	if (!fsdp_add(offset, size, &end) || end > tail->source->size)
+		return true;
+	if (offset >= tail->begin) {
+		*ret_bytes = fsdp_span(tail->bytes.data + (offset - tail->begin), size);
+		return true;
+	}
+	if (!fsdp_source_read(tail->source, offset, buffer, size, tail->error))
+		return false;
+	*ret_bytes = fsdp_span(buffer, size);
+	return true;
+}
+
+static bool has_magic(
+	struct tail *tail, uint64_t offset, const char *magic, bool *ret_has)
+{
+	unsigned char buffer[4];
+	struct fsdp_span bytes;
+	if (!look(tail, offset, sizeof buffer, buffer, &bytes))
+		return false;
+	*ret_has = bytes.data != NULL && memcmp(bytes.data, magic, 4) == 0;
+	return true;
+}
+
+static struct end_record parse_end(const struct tail *tail, size_t at)
+{
+	struct fsdp_cursor cursor = fsdp_cursor(fsdp_span(tail->bytes.data + at, END));
+	fsdp_cursor_skip(&cursor, 4);
+	struct end_record record = { .at = tail->begin + at };
+	record.disk = fsdp_cursor_take_u16le(&cursor);
+	record.directory_disk = fsdp_cursor_take_u16le(&cursor);
+	record.count_here = fsdp_cursor_take_u16le(&cursor);
+	record.count = fsdp_cursor_take_u16le(&cursor);
+	record.size = fsdp_cursor_take_u32le(&cursor);
+	record.offset = fsdp_cursor_take_u32le(&cursor);
+	record.comment_size = fsdp_cursor_take_u16le(&cursor);
+	return record;
+}
+
+static size_t find_signature(struct fsdp_span bytes, size_t from)
+{
+	const unsigned char *hit = fsdp_span_find(
+		fsdp_span(bytes.data + from, bytes.size - from), FSDP_SPAN(END_MAGIC));
+	return hit == NULL ? bytes.size : (size_t)(hit - bytes.data);
+}
+
+/*
+ * Whether some reader would take this record for the true one: its comment ends with
+ * the file, or the directory that it names is there. The end of a zip that is stored
+ * inside of a member has offsets that count from elsewhere, so it is neither.
+ */
+static bool is_plausible(
+	struct tail *tail, const struct end_record *record, bool *ret_plausible)
+{
+	*ret_plausible = record->at + END + record->comment_size == tail->source->size;
+	uint64_t end;
+	if (*ret_plausible || record->count == 0 ||
+		!fsdp_add(record->offset, record->size, &end) || end > record->at)
+		return true;
+	return has_magic(tail, record->offset, FSDP_ZIP_CENTRAL_MAGIC, ret_plausible);
+}
+
+/* Whether the directory lies where the record says: in front of it, or of ZIP64 records
+ * that begin with what it leaves to them. */
+static bool fits(const struct end_record *record)
+{
+	return record->offset + record->size == record->at ||
+	       record->offset == UINT32_MAX || record->size == UINT32_MAX ||
+	       record->offset + record->size + END64 + LOCATOR == record->at;
+}
+
+/*
+ * miniz takes the last signature; any other that a reader could take is reported. If the last
+ * one is no end of anything, the last that is one is read: what it holds should be seen.
+ */
+static bool choose_end(struct tail *tail, struct end_record *ret_record, bool *ret_found)
+{
+	struct fsdp_span bytes = tail->bytes;
+	struct end_record chosen = { 0 };
+	*ret_found = false;
+	for (size_t at = find_signature(bytes, 0); bytes.size - at >= END;
+		at = find_signature(bytes, at + 4)) {
+		struct end_record record = parse_end(tail, at);
+		bool plausible = false;
+		if (*ret_found && !is_plausible(tail, &chosen, &plausible))
+			return false;
+		if (plausible)
+			AMBIGUOUS(tail, chosen.at,
+				"an earlier end record names a directory of its own: readers may take either");
+		if (!plausible || !fits(&chosen) || fits(&record))
+			chosen = record;
+		*ret_found = true;
+	}
+	*ret_record = chosen;
+	return true;
+}
+
+/* Whether bytes that belong to no member could do something where they are found. */
+static bool zip_is_alive(struct fsdp_span head)
+{
+	return fsdp_span_begins(head, FSDP_SPAN("PK")) ||
+	       fsdp_span_begins(head, FSDP_SPAN("\177ELF")) ||
+	       fsdp_span_begins(head, FSDP_SPAN("MZ")) ||
+	       fsdp_span_begins(head, FSDP_SPAN("#!")) ||
+	       (head.size >= 2 && head.data[0] == 0x80 && head.data[1] >= 2 &&
+		       head.data[1] <= 5);
+}
+
+static void judge_behind(struct tail *tail, const struct end_record *record)
+{
+	uint64_t begin = record->at + END, left = tail->source->size - begin;
+	if (record->comment_size > left)
+		AMBIGUOUS(tail, record->at,
+			"the end record states %llu bytes of comment, but only %llu follow",
+			FSDP_LLU(record->comment_size), FSDP_LLU(left));
+	if (left == 0)
+		return;
+	struct fsdp_span behind =
+		fsdp_span(tail->bytes.data + (begin - tail->begin), (size_t)left);
+	fsdp_find(tail->findings, FSDP_RULE_ZIP_STRAY_BYTES,
+		FSDP_PLACE(.file = tail->file, .offset = begin, .length = left,
+			.severity = zip_is_alive(behind) ? FSDP_ERROR + 1 : 0),
+		"%llu bytes follow the end record%s", FSDP_LLU(left),
+		record->comment_size == left ? " as its comment" : "");
+}
+
+static void judge_disks(struct tail *tail, const struct end_record *record)
+{
+	if (record->disk > 1 || record->directory_disk > 1)
+		AMBIGUOUS(tail, record->at,
+			"the end record states several disks (%llu, %llu)",
+			FSDP_LLU(record->disk), FSDP_LLU(record->directory_disk));
+	if (record->count_here != record->count)
+		AMBIGUOUS(tail, record->at, "two counts of entries: %llu and %llu",
+			FSDP_LLU(record->count_here), FSDP_LLU(record->count));
+}
+
+static struct end_record parse_end64(
+	struct fsdp_span bytes, uint64_t at, uint64_t *ret_rest)
+{
+	struct fsdp_cursor cursor = fsdp_cursor(bytes);
+	fsdp_cursor_skip(&cursor, 4);
+	struct end_record record = { .at = at };
+	*ret_rest = fsdp_cursor_take_u64le(&cursor);
+	fsdp_cursor_skip(&cursor, 4);
+	record.disk = fsdp_cursor_take_u32le(&cursor);
+	record.directory_disk = fsdp_cursor_take_u32le(&cursor);
+	record.count_here = fsdp_cursor_take_u64le(&cursor);
+	record.count = fsdp_cursor_take_u64le(&cursor);
+	record.size = fsdp_cursor_take_u64le(&cursor);
+	record.offset = fsdp_cursor_take_u64le(&cursor);
+	return record;
+}
+
+/* A plain field that is saturated leaves it to the ZIP64 one. */
+static void agree(struct tail *tail, const char *what, uint64_t plain, uint64_t saturated,
+	uint64_t wide, uint64_t at)
+{
+	if (plain != saturated && plain != wide)
+		AMBIGUOUS(tail, at,
+			"%s is %llu in the end record, but %llu in the ZIP64 one", what,
+			FSDP_LLU(plain), FSDP_LLU(wide));
+}
+
+/* Takes the place of the plain record, as miniz does, saturated or not. */
+static void use_end64(struct tail *tail, struct end_record *record,
+	struct fsdp_span bytes, uint64_t at, uint64_t locator)
+{
+	uint64_t rest, end;
+	struct end_record wide = parse_end64(bytes, at, &rest);
+	if (rest < END64 - 12 || !fsdp_add(at + 12, rest, &end) || end != locator)
+		AMBIGUOUS(tail, at, "the ZIP64 end record does not end at its locator");
+	agree(tail, "the disk", record->disk, UINT16_MAX, wide.disk, at);
+	agree(tail, "the directory's disk", record->directory_disk, UINT16_MAX,
+		wide.directory_disk, at);
+	agree(tail, "the disk's count of entries", record->count_here, UINT16_MAX,
+		wide.count_here, at);
+	agree(tail, "the count of entries", record->count, UINT16_MAX, wide.count, at);
+	agree(tail, "the directory's size", record->size, UINT32_MAX, wide.size, at);
+	agree(tail, "the directory's offset", record->offset, UINT32_MAX, wide.offset,
+		at);
+	*record = wide;
+}
+
+/* A record right before the locator is found even if the locator points elsewhere. */
+static bool find_end64(struct tail *tail, struct end_record *record)
+{
+	unsigned char buffer[END64];
+	struct fsdp_span bytes;
+	if (record->at < LOCATOR)
+		return true;
+	uint64_t locator = record->at - LOCATOR;
+	if (!look(tail, locator, LOCATOR, buffer, &bytes))
+		return false;
+	if (!fsdp_span_begins(bytes, FSDP_SPAN(LOCATOR_MAGIC)))
+		return true;
+	struct fsdp_cursor cursor = fsdp_cursor(bytes);
+	fsdp_cursor_skip(&cursor, 4);
+	uint64_t disk = fsdp_cursor_take_u32le(&cursor);
+	uint64_t at = fsdp_cursor_take_u64le(&cursor);
+	uint64_t disks = fsdp_cursor_take_u32le(&cursor);
+	if (disk > 1 || disks > 1)
+		AMBIGUOUS(tail, locator, "the ZIP64 locator names several disks");
+	if (at < locator && !look(tail, at, END64, buffer, &bytes))
+		return false;
+	if (at < locator && fsdp_span_begins(bytes, FSDP_SPAN(END64_MAGIC))) {
+		use_end64(tail, record, bytes, at, locator);
+		return true;
+	}
+	AMBIGUOUS(tail, locator,
+		"the ZIP64 locator points to byte %llu, where no record is",
+		FSDP_LLU(at));
+	record->at = locator;
+	if (locator < END64)
+		return true;
+	if (!look(tail, locator - END64, END64, buffer, &bytes))
+		return false;
+	if (fsdp_span_begins(bytes, FSDP_SPAN(END64_MAGIC)))
+		use_end64(tail, record, bytes, locator - END64, locator);
+	return true;
+}
+
+/* Where the directory puts the local header of the first entry. */
+static bool first_header(struct tail *tail, uint64_t directory, uint64_t *ret_header)
+{
+	unsigned char buffer[FSDP_ZIP_CENTRAL_SIZE];
+	struct fsdp_span bytes;
+	if (!look(tail, directory, sizeof buffer, buffer, &bytes))
+		return false;
+	struct fsdp_cursor cursor = fsdp_cursor(bytes);
+	fsdp_cursor_skip(&cursor, FSDP_ZIP_CENTRAL_SIZE - 4);
+	*ret_header = fsdp_cursor_take_u32le(&cursor);
+	return true;
+}
+
+/*
+ * The directory is not where the record says, but ends where it should. Either the
+ * offset is wrong, or all offsets are because something was put in front or cut off.
+ */
+static bool rebase(
+	struct tail *tail, const struct end_record *record, struct fsdp_zip_end *end)
+{
+	uint64_t header, base = end->directory - record->offset;
+	bool here, there = false;
+	if (!first_header(tail, end->directory, &header) ||
+		!has_magic(tail, header, FSDP_ZIP_LOCAL_MAGIC, &here))
+		return false;
+	if (end->directory < record->offset)
+		return here ||
+		       fail_unreadable(tail, 0, "bytes are missing in front of the zip");
+	if (!has_magic(tail, header + base, FSDP_ZIP_LOCAL_MAGIC, &there))
+		return false;
+	if (!there)
+		return true;
+	end->base = base;
+	fsdp_find(tail->findings, FSDP_RULE_ZIP_STRAY_BYTES,
+		FSDP_PLACE(.file = tail->file, .offset = 0, .length = base,
+			.severity = FSDP_ERROR + 1),
+		"%llu bytes stand in front of the zip, which its offsets do not count",
+		FSDP_LLU(base));
+	return true;
+}
+
+static bool find_directory(
+	struct tail *tail, const struct end_record *record, struct fsdp_zip_end *end)
+{
+	uint64_t claimed_end = 0;
+	*end = (struct fsdp_zip_end){
+		.directory = record->offset,
+		.directory_end = record->at,
+		.size = record->size,
+		.count = record->count,
+	};
+	bool fits = fsdp_add(record->offset, record->size, &claimed_end);
+	if (fits && claimed_end == record->at)
+		return true;
+	AMBIGUOUS(tail, record->at,
+		"the end record states a directory at byte %llu of %llu bytes, but the end records begin at byte %llu",
+		FSDP_LLU(record->offset), FSDP_LLU(record->size), FSDP_LLU(record->at));
+	bool here = false, before = false;
+	if (record->offset < record->at &&
+		!has_magic(tail, record->offset, FSDP_ZIP_CENTRAL_MAGIC, &here))
+		return false;
+	if (here)
+		return true;
+	if (record->size <= record->at && !has_magic(tail, record->at - record->size,
+						  FSDP_ZIP_CENTRAL_MAGIC, &before))
+		return false;
+	if (!before)
+		return fail_unreadable(tail, record->offset,
+			"the zip's directory is not where its end record says");
+	end->directory = record->at - record->size;
+	return rebase(tail, record, end);
+}
+
+static bool read_end(struct tail *tail, struct fsdp_zip_end *ret_end)
+{
+	struct end_record record;
+	bool found;
+	if (!load_tail(tail) || !choose_end(tail, &record, &found))
+		return false;
+	if (!found)
+		return zip_fail_cut(tail->source, tail->error);
+	judge_behind(tail, &record);
+	if (!find_end64(tail, &record))
+		return false;
+	judge_disks(tail, &record);
+	return find_directory(tail, &record, ret_end);
+}
+
+static bool zip_end_read(const struct fsdp_source *source, struct fsdp_span file,
+	struct fsdp_findings *findings, struct fsdp_zip_end *ret_end,
+	struct fsdp_error **ret_error)
+{
+	struct tail tail = {
+		.source = source,
+		.file = file,
+		.findings = findings,
+		.error = ret_error,
+	};
+	if (!read_end(&tail, ret_end)) {
+		free(tail.owned);
+		return false;
+	}
+	ret_end->tail = tail.owned;
+	ret_end->tail_begin = tail.begin;
+	return true;
+}
+
+/*
+ * The names of a zip's members: which are unsafe, which are alike, and how to find one.
+ *
+ * One pass hashes all names with ASCII case folded, eight bytes at a time, and looks on
+ * the way whether any byte needs a second look. Only a zip that has names which case
+ * alone keeps apart is hashed again, by the exact bytes: a chain of equal hashes would
+ * make look-ups quadratic.
+ */
+
+enum { NAME_MOST = 4096, BATCH = 32 };
+
+struct indexer {
+	struct fsdp_zip *zip;
+	struct fsdp_span file;
+	struct fsdp_findings *findings;
+};
+
+#define FIND_NAME(indexer, rule, member_, ...)                                 \
+	fsdp_find((indexer)->findings, FSDP_RULE_##rule,                       \
+		FSDP_PLACE(.file = (indexer)->file, .member = (member_)->name, \
+			.offset = (member_)->header),                          \
+		__VA_ARGS__)
+
+/* Decodes one character of UTF-8; 0 bytes long if it is not well formed. */
+static size_t decode(struct fsdp_span text, uint32_t *ret_character)
+{
+	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+	unsigned char lead = text.data[0];
+	size_t size = lead < 0x80                   ? 1
+		      : lead >= 0xc2 && lead < 0xe0 ? 2
+		      : lead >= 0xe0 && lead < 0xf0 ? 3
+		      : lead >= 0xf0 && lead < 0xf5 ? 4
+						    : 0;
+	if (size == 0 || size > text.size)
+		return 0;
+	uint32_t character = size == 1 ? lead : lead & (0x7fu >> size);
+	for (size_t i = 1; i < size; i++) {
+		if ((text.data[i] & 0xc0) != 0x80)
+			return 0;
+		character = character << 6 | (text.data[i] & 0x3f);
+	}
+	if (character < least[size] || character > 0x10ffff ||
+		(character >= 0xd800 && character < 0xe000))
+		return 0;
+	*ret_character = character;
+	return size;
+}
+
+static bool is_invisible(uint32_t character)
+{
+	static const uint32_t ranges[][2] = {
+		{ 0x00, 0x1f },
+		{ 0x7f, 0x9f },
+		{ 0x61c, 0x61c },
+		{ 0x200b, 0x200f },
+		{ 0x2028, 0x202e },
+		{ 0x2060, 0x2069 },
+		{ 0xfeff, 0xfeff },
+		{ 0xe0000, 0xe007f },
+	};
+	for (size_t i = 0; i < FSDP_COUNT(ranges); i++)
+		if (character >= ranges[i][0] && character <= ranges[i][1])
+			return true;
+	return false;
+}
+
+static const char *what_is_hostile(struct fsdp_span name)
+{
+	if (name.size > NAME_MOST)
+		return "its name has more than 4096 bytes";
+	while (name.size != 0) {
+		uint32_t character;
+		size_t size = decode(name, &character);
+		if (size == 0)
+			return "its name is not valid UTF-8";
+		if (is_invisible(character))
+			return "its name holds control or invisible characters";
+		name = fsdp_span(name.data + size, name.size - size);
+	}
+	return NULL;
+}
+
+static bool is_letter(unsigned char byte)
+{
+	return (byte | 0x20) >= 'a' && (byte | 0x20) <= 'z';
+}
+
+static bool climbs(struct fsdp_span name)
+{
+	size_t begin = 0;
+	for (size_t i = 0; i <= name.size; i++) {
+		if (i < name.size && name.data[i] != '/' && name.data[i] != '\\')
+			continue;
+		if (i - begin == 2 && memcmp(name.data + begin, "..", 2) == 0)
+			return true;
+		begin = i + 1;
+	}
+	return false;
+}
+
+static const char *what_is_unsafe(struct fsdp_span name)
+{
+	if (name.size == 0)
+		return "its name is empty";
+	if (name.data[0] == '/')
+		return "its name is an absolute path";
+	if (name.size >= 2 && name.data[1] == ':' && is_letter(name.data[0]))
+		return "its name begins with a drive";
+	if (memchr(name.data, '\0', name.size) != NULL)
+		return "its name holds a zero byte";
+	if (climbs(name))
+		return "its name leads out of its folder";
+	if (memchr(name.data, '\\', name.size) != NULL)
+		return "its name holds a backslash";
+	return NULL;
+}
+
+static void judge_name(struct indexer *indexer, const struct fsdp_zip_member *member)
+{
+	const char *unsafe = what_is_unsafe(member->name);
+	const char *hostile = what_is_hostile(member->name);
+	if (unsafe != NULL)
+		FIND_NAME(indexer, UNSAFE_NAME, member, "%s", unsafe);
+	if (hostile != NULL)
+		FIND_NAME(indexer, HOSTILE_NAME, member, "%s", hostile);
+}
+
+/* Eight bytes at a time. Bytes are compared in parallel: a lane's high bit is the answer.
+ */
+#define LANES(byte) (UINT64_C(0x0101010101010101) * (byte))
+#define HIGH LANES(0x80)
+
+/* Lanes below 0x80 that are at least `byte`. */
+static inline uint64_t at_least(uint64_t word, unsigned byte)
+{
+	return ((word & ~HIGH) + LANES(0x80 - byte)) & ~word & HIGH;
+}
+
+static inline uint64_t equal_to(uint64_t word, unsigned byte)
+{
+	uint64_t apart = word ^ LANES(byte);
+	return ~(((apart & ~HIGH) + ~HIGH) | apart) & HIGH;
+}
+
+static inline uint64_t lower(uint64_t word)
+{
+	return word | (at_least(word, 'A') & ~at_least(word, 'Z' + 1)) >> 2;
+}
+
+/* Whether one of the bytes needs a second look: none of them does in "archive/data/7". */
+static inline uint64_t suspects(uint64_t word)
+{
+	return (~at_least(word, 0x20) | equal_to(word, 0x7f) | equal_to(word, '\\') |
+		       equal_to(word, '.') | equal_to(word, ':')) &
+	       HIGH;
+}
+
+struct digest {
+	uint64_t hash;
+	bool suspect;
+};
+
+static inline struct digest digest_name(
+	const struct fsdp_zip_index *index, struct fsdp_span name)
+{
+	const unsigned char *text = name.data;
+	size_t left = name.size;
+	uint64_t hash = index->seed[0] ^ name.size, suspect = 0;
+	while (left != 0) {
+		uint64_t word = LANES('/');
+		size_t part = left < sizeof word ? left : sizeof word;
+		if (part == sizeof word)
+			memcpy(&word, text, sizeof word);
+		else
+			memcpy(&word, text, part);
+		suspect |= suspects(word);
+		hash = fsdp_mix(
+			hash ^ (index->folded ? lower(word) : word), index->seed[1]);
+		text += part;
+		left -= part;
+	}
+	return (struct digest){
+		.hash = fsdp_mix(hash, index->seed[2]),
+		.suspect = suspect != 0 || name.size == 0 || name.size > NAME_MOST ||
+			   name.data[0] == '/',
+	};
+}
+
+static bool equal_folded(struct fsdp_span a, struct fsdp_span b)
+{
+	if (a.size != b.size)
+		return false;
+	for (size_t i = 0; i < a.size; i++) {
+		unsigned char x = a.data[i], y = b.data[i];
+		if (x != y && ((x ^ y) != 0x20 || !is_letter(x)))
+			return false;
+	}
+	return true;
+}
+
+/* A slot holds a member's number + 1 and, above it, as much of its hash as fits. */
+static inline uint32_t tag_of(const struct fsdp_zip_index *index, uint64_t hash)
+{
+	return index->bits == 32 ? 0
+				 : (uint32_t)(hash >> 32) >> index->bits << index->bits;
+}
+
+static inline uint32_t number_mask(const struct fsdp_zip_index *index)
+{
+	return UINT32_MAX >> (32 - index->bits);
+}
+
+/* The slot of this name, or the free one where it belongs. */
+static inline uint32_t *find_slot(
+	const struct fsdp_zip *zip, struct fsdp_span name, uint64_t hash)
+{
+	const struct fsdp_zip_index *index = &zip->index;
+	uint32_t tag = tag_of(index, hash), numbers = number_mask(index);
+	for (size_t at = hash & index->mask;; at = (at + 1) & index->mask) {
+		uint32_t slot = index->slots[at];
+		if (slot == 0)
+			return &index->slots[at];
+		if ((slot & ~numbers) != tag)
+			continue;
+		struct fsdp_span other = fsdp_zip_member(zip, (slot & numbers) - 1)->name;
+		if (index->folded ? equal_folded(name, other)
+				  : fsdp_span_equal(name, other))
+			return &index->slots[at];
+	}
+}
+
+/* Of members with one name the last stays; *ret_variants tells of names that only case
+ * keeps apart. */
+static void index_member(
+	struct indexer *indexer, size_t number, uint64_t hash, bool *ret_variants)
+{
+	struct fsdp_zip *zip = indexer->zip;
+	const struct fsdp_zip_member *member = fsdp_zip_member(zip, number);
+	uint32_t *slot = find_slot(zip, member->name, hash);
+	if (*slot != 0 && zip->index.folded) {
+		const struct fsdp_zip_member *first =
+			fsdp_zip_member(zip, (*slot & number_mask(&zip->index)) - 1);
+		bool same = fsdp_span_equal(first->name, member->name);
+		*ret_variants |= !same;
+		FIND_NAME(indexer, ZIP_DUPLICATE, member,
+			same ? "a second member of this name; the other begins at byte %llu"
+			     : "another member's name differs only in case; it begins at byte %llu",
+			FSDP_LLU(first->header));
+	}
+	*slot = tag_of(&zip->index, hash) | (uint32_t)(number + 1);
+}
+
+/* In batches, so that the memory of the slots is on its way while names are hashed. */
+static void index_members(struct indexer *indexer, bool *ret_variants)
+{
+	struct fsdp_zip_index *index = &indexer->zip->index;
+	size_t count = indexer->zip->members.count;
+	uint64_t hashes[BATCH];
+	for (size_t begin = 0; begin < count; begin += BATCH) {
+		size_t size = count - begin < BATCH ? count - begin : BATCH;
+		for (size_t i = 0; i < size; i++) {
+			const struct fsdp_zip_member *member =
+				fsdp_zip_member(indexer->zip, begin + i);
+			struct digest digest = digest_name(index, member->name);
+			hashes[i] = digest.hash;
+			__builtin_prefetch(&index->slots[digest.hash & index->mask], 1);
+			if (digest.suspect && index->folded)
+				judge_name(indexer, member);
+		}
+		for (size_t i = 0; i < size; i++)
+			index_member(indexer, begin + i, hashes[i], ret_variants);
+	}
+}
+
+/* Weak when the system has no better: only speed is at stake. */
+static void seed_index(struct fsdp_zip_index *index)
+{
+	uint64_t weak = (uint64_t)(uintptr_t)index;
+	size_t size = sizeof index->seed;
+	if (getrandom(index->seed, size, GRND_NONBLOCK) != (ssize_t)size)
+		for (size_t i = 0; i < 3; i++)
+			index->seed[i] = weak * UINT64_C(0x9E3779B97F4A7C15) + i;
+	index->seed[1] |= UINT64_C(1) << 63 | 1;
+	index->seed[2] |= UINT64_C(1) << 63 | 1;
+}
+
+/*
+ * Judges all names and makes the index in `memory`, which lies behind the names and holds
+ * at least 46 bytes a member: the index takes at most 12, a list of numbers 4 more. Gives
+ * the bytes that were taken.
+ */
+static size_t zip_index_make(struct fsdp_zip *zip, unsigned char *memory,
+	struct fsdp_span file, struct fsdp_findings *findings)
+{
+	struct fsdp_zip_index *index = &zip->index;
+	struct indexer indexer = { zip, file, findings };
+	size_t count = zip->members.count, slots = 2;
+	while (slots < count + count / 2)
+		slots *= 2;
+	index->bits = 1;
+	while (count >> index->bits != 0)
+		index->bits++;
+	size_t padding = -(uintptr_t)memory & (sizeof *index->slots - 1);
+	index->slots = (uint32_t *)(void *)(memory + padding);
+	index->mask = slots - 1;
+	seed_index(index);
+	index->folded = true;
+	memset(index->slots, 0, slots * sizeof *index->slots);
+	bool variants = false;
+	index_members(&indexer, &variants);
+	if (variants) {
+		index->folded = false;
+		memset(index->slots, 0, slots * sizeof *index->slots);
+		index_members(&indexer, &variants);
+	}
+	return padding + slots * sizeof *index->slots;
+}
+
+const struct fsdp_zip_member *fsdp_zip_find(
+	const struct fsdp_zip *zip, struct fsdp_span name)
+{
+	if (zip->members.count == 0)
+		return NULL;
+	struct digest digest = digest_name(&zip->index, name);
+	uint32_t slot = *find_slot(zip, name, digest.hash);
+	if (slot == 0)
+		return NULL;
+	const struct fsdp_zip_member *member =
+		fsdp_zip_member(zip, (slot & number_mask(&zip->index)) - 1);
+	return fsdp_span_equal(member->name, name) ? member : NULL;
+}
+
+/*
  * The directory of a zip: its entries, and what is wrong with them taken by themselves
- * and together. zip-end.c has the records behind it, zip-local.c the headers before it,
- * zip-index.c the names.
+ * and together. zip.c has the records behind it, zip-local.c the headers before it,
+ * zip.c the names.
  *
  *	entry  "PK\1\2"  made by u16  needed u16  flags u16  method u16  time u16
  *	       date u16  crc u32  stored size u32  size u32  name length u16
@@ -18,10 +913,6 @@
  * The directory is read at once. Parsing moves the names together at its front; what
  * that leaves free, at least 46 bytes an entry, holds the index afterwards.
  */
-#include <stdlib.h>
-
-#include "base/num.h"
-#include "store/zip-parts.h"
 
 enum {
 	ATTRIBUTE_DIRECTORY = 0x10,
@@ -423,7 +1314,7 @@ static bool read_directory(
 	zip->no_crc = reader->has_bytes && !reader->has_crc;
 	if (zip->members.count == 0)
 		return true;
-	reader->names += fsdp_zip_index_make(
+	reader->names += zip_index_make(
 		zip, reader->bytes + reader->names, reader->file, reader->findings);
 	if (!reader->in_order || reader->reach > end->directory)
 		judge_ranges(reader);
@@ -437,8 +1328,8 @@ bool fsdp_zip_open(const struct fsdp_source *source, struct fsdp_arena *arena,
 	struct fsdp_findings *findings, struct fsdp_zip *ret_zip,
 	struct fsdp_error **ret_error)
 {
-	struct fsdp_zip_end end;
-	if (!fsdp_zip_end_read(source, file, findings, &end, ret_error))
+	struct fsdp_zip_end end = { 0 };
+	if (!zip_end_read(source, file, findings, &end, ret_error))
 		return false;
 	struct fsdp_zip zip = { .source = *source };
 	fsdp_vec_init(&zip.members, arena, sizeof(struct fsdp_zip_member));
