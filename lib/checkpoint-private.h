@@ -4,7 +4,7 @@
 
 #include "model/model.h"
 #include "store/folder.h"
-#include "sweep/view.h"
+#include "sweep/strides.h"
 
 /* What the doors share about an open checkpoint. */
 struct fsdp_checkpoint {

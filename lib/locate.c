@@ -12,7 +12,7 @@
 #include "model/dtype.h"
 #include "store/archive.h"
 #include "store/zip.h"
-#include "sweep/view.h"
+#include "sweep/strides.h"
 
 enum {
 	WINDOW = 256 << 10,

@@ -11,7 +11,7 @@
 #include "store/zip.h"
 #include "sweep/assemble.h"
 #include "sweep/coverage.h"
-#include "sweep/copy-loops.h"
+#include "sweep/strides.h"
 
 enum {
 	CHUNK_LEAST = 256 << 10, /* of what is read in order: it stays in the cache */

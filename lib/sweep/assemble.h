@@ -4,7 +4,7 @@
 
 #include "store/source.h"
 #include "sweep/stored-runs.h"
-#include "sweep/view.h"
+#include "sweep/strides.h"
 
 /*
  * The elements of one tensor in C order of its global shape, out of its pieces, as a

@@ -4,7 +4,7 @@
 
 #include <fsdp/elements.h>
 
-#include "sweep/fetch.h"
+#include "sweep/strides.h"
 
 /* The bytes of records that come by in order, and their CRC-32: a run for each record, as
  * long as nothing is left out. */

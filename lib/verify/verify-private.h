@@ -10,7 +10,7 @@
 #include "checkpoint-private.h"
 #include "store/zip.h"
 #include "sweep/pass.h"
-#include "sweep/view.h"
+#include "sweep/strides.h"
 
 /* What the files of this door share. */
 

@@ -1,9 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FSDP_SWEEP_FETCH_H
-#define FSDP_SWEEP_FETCH_H
+#ifndef FSDP_SWEEP_STRIDES_H
+#define FSDP_SWEEP_STRIDES_H
 
+#include "model/model.h"
 #include "store/inflate.h"
-#include "sweep/view.h"
+
+/* How a piece lies in a storage, and where that storage's record lies in a file. */
+struct fsdp_view {
+	uint64_t record, stored_size; /* bytes of the file, as stored */
+	uint64_t storage_bytes;       /* after inflating */
+	uint64_t storage_offset;      /* elements */
+	uint32_t
+		file; /* of the model; or a part of it that was unpacked: fsdp_locator_file */
+	uint32_t crc; /* recorded of the record after inflating, if has_crc */
+	bool has_crc;
+	uint16_t method; /* of a zip: 0 stored, 8 deflated */
+	bool big_endian;
+	bool conj, neg; /* what Tensor.conj() and torch._neg_view() make of the bytes */
+	uint32_t dtype, dims;
+	int64_t shape[FSDP_DIMS_MAX], strides[FSDP_DIMS_MAX]; /* elements */
+};
+
+/* Strides of the shape in C order. */
+void fsdp_view_set_contiguous(struct fsdp_view *view);
+bool fsdp_view_is_contiguous(const struct fsdp_view *view);
+
+/* First byte of the view within its storage and the one behind its last; 0 and 0 without
+ * elements. False: it does not lie in the storage. */
+bool fsdp_view_bytes(
+	const struct fsdp_view *view, uint64_t *ret_begin, uint64_t *ret_end);
 
 /*
  * The bytes of storages, whichever way their records are stored, through one window.
@@ -88,5 +113,56 @@ const unsigned char *fsdp_fetch(struct fsdp_fetch *fetch, uint64_t at, size_t si
 /* Any number of bytes, into the caller's memory. */
 bool fsdp_fetch_into(struct fsdp_fetch *fetch, uint64_t at, uint64_t size,
 	unsigned char *to, uint64_t until, struct fsdp_error **ret_error);
+
+/*
+ * Nested loops that move elements from a storage to memory: each loop takes a step in
+ * both. In which order they run is free, so they run in the order of the storage, which
+ * is read forwards; what fits into a window is then moved in the order of the memory.
+ */
+struct fsdp_nest_loop {
+	uint64_t count;
+	uint64_t from, to; /* steps, bytes */
+};
+
+struct fsdp_nest {
+	uint64_t from; /* of the first element in the storage, bytes */
+	uint64_t to;   /* in memory */
+	size_t row;    /* bytes that lie one behind the other in both */
+	size_t loop_count;
+	struct fsdp_nest_loop loops[FSDP_DIMS_MAX]; /* outermost first */
+};
+
+/* An element of so many bytes, without loops. */
+void fsdp_nest_init(struct fsdp_nest *nest, uint64_t from, uint64_t to, size_t width);
+
+/* One more loop; count is at least 1. */
+void fsdp_nest_add(struct fsdp_nest *nest, uint64_t count, uint64_t from, uint64_t to);
+
+/* Brings the loops in order when all are there. */
+void fsdp_nest_settle(struct fsdp_nest *nest);
+
+/* One behind the last byte in the storage; *ret_dense says whether there are no long
+ * gaps before it. */
+uint64_t fsdp_nest_end(const struct fsdp_nest *nest, bool *ret_dense);
+
+/* A counter of the turns of several loops, the last one fastest, and how far they have
+ * come in both. */
+struct fsdp_odometer {
+	const struct fsdp_nest_loop *loops;
+	size_t count;
+	uint64_t turns[FSDP_DIMS_MAX];
+	uint64_t from, to;
+};
+
+void fsdp_odometer_init(
+	struct fsdp_odometer *odometer, const struct fsdp_nest_loop *loops, size_t count);
+
+/* False: that was the last turn. */
+bool fsdp_odometer_next(struct fsdp_odometer *odometer);
+
+/* Runs them over what `fetch` has turned to. What lies before `until` in the storage
+ * will be asked for next, by this nest or by another. */
+bool fsdp_nest_run(const struct fsdp_nest *nest, struct fsdp_fetch *fetch, uint64_t until,
+	unsigned char *memory, struct fsdp_error **ret_error);
 
 #endif
