@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "export/writing.h"
-#include "sweep/sha256.h"
+#include "sweep/content-hash.h"
 
 /* Larger ones are no configuration and no tokenizer. */
 #define COMPANION_BYTES ((off_t)256 << 20)

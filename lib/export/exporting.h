@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/num.h"
 #include "naming/mapped-elements.h"
-#include "sweep/trait.h"
+#include "sweep/content-hash.h"
 
 /* What the files of this room share: the tensors that are written, and the files that
  * they are written into. */

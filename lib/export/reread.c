@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "export/writing.h"
-#include "sweep/sha256.h"
+#include "sweep/content-hash.h"
 
 struct rereader {
 	unsigned char *buffer;

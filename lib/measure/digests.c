@@ -7,7 +7,7 @@
 #include "base/num.h"
 #include "base/span.h"
 #include "measure/digesting.h"
-#include "sweep/sha256.h"
+#include "sweep/content-hash.h"
 
 /* Memory that ended is not a property of what was read. */
 static bool check_memory(

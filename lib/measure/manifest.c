@@ -10,7 +10,7 @@
 #include "base/num.h"
 #include "base/vec.h"
 #include "store/dir.h"
-#include "syntax/sha256-line.h"
+#include "sweep/content-hash.h"
 
 enum { MOST = 256 << 20 };
 

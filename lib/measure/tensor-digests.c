@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/share.h"
 #include "measure/digesting.h"
-#include "sweep/sha256.h"
+#include "sweep/content-hash.h"
 
 static bool digest_range(struct fsdp_walker *walker, struct fsdp_sha256 *sha256,
 	struct fsdp_error **ret_error)

@@ -9,7 +9,7 @@
 #include "base/num.h"
 #include "base/pool.h"
 #include "store/inflate.h"
-#include "sweep/crc.h"
+#include "sweep/content-hash.h"
 #include "sweep/pass.h"
 
 enum { RATIO = 1032 /* no stream of deflate unfolds to more */ };

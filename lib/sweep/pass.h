@@ -5,9 +5,8 @@
 #include "base/error.h"
 #include "base/vec.h"
 #include "store/source.h"
+#include "sweep/content-hash.h"
 #include "sweep/moments.h"
-#include "sweep/sha256.h"
-#include "sweep/trait.h"
 
 /*
  * One pass over the bytes of files, for all who want to see them: each byte is read once,

@@ -4,7 +4,7 @@
  */
 #include <stdlib.h>
 
-#include "sweep/crc.h"
+#include "sweep/content-hash.h"
 #include "sweep/stored-runs.h"
 
 static bool begin_run(struct fsdp_stored_runs *runs, struct fsdp_stored_at *place,

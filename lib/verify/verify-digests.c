@@ -3,7 +3,7 @@
  * What says which SHA-256 a file has: lists that lie in the folder, the cache of Hugging
  * Face, which names files by it, and the manifest that the user names.
  *
- *	SHA256SUMS      lines of sha256sum (syntax/sha256-line.h)
+ *	SHA256SUMS      lines of sha256sum (sweep/content-hash.h)
  *	integrity.json  {"algorithm": "sha256", "files": {name: digits}}
  *	../../blobs/…   what a file's link leads to, 64 digits
  *
@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "base/num.h"
+#include "sweep/content-hash.h"
 #include "syntax/json-tree.h"
-#include "syntax/sha256-line.h"
 #include "verify/verify-private.h"
 
 enum { HEX = FSDP_SHA256_HEX, LIST_MOST = 256 << 20 };

@@ -103,11 +103,11 @@ GENERATED = {"trace/python-unprintable.def"}
 
 # outside header -> name of the library, and the only files that may know it.
 OUTSIDE = [
-    (r"zlib\.h", "zlib", {"lib/store/inflate.c", "lib/store/zip.c", "lib/sweep/crc.c"}),
+    (r"zlib\.h", "zlib", {"lib/store/inflate.c", "lib/store/zip.c", "lib/sweep/content-hash.c"}),
     (r"archive(_entry)?\.h", "libarchive", {"lib/store/archive.c"}),
-    (r"isa-l.*|crc\.h|igzip_lib\.h", "ISA-L", {"lib/store/inflate.c", "lib/sweep/crc.c"}),
+    (r"isa-l.*|crc\.h|igzip_lib\.h", "ISA-L", {"lib/store/inflate.c", "lib/sweep/content-hash.c"}),
     (r"jansson\.h", "jansson", {"lib/document.c"}),
-    (r"openssl/.*", "libcrypto", {"lib/sweep/sha256.c", "cli/session/diagnostics.c"}),
+    (r"openssl/.*", "libcrypto", {"lib/sweep/content-hash.c", "cli/session/diagnostics.c"}),
     (r"getopt\.h", "getopt_long", {"cli/args/parse.c"}),
     (r"pcre2.*\.h", "PCRE2", {"cli/args/select.c"}),
     (r"utf8proc\.h", "utf8proc", {"cli/render/gen-characters.c"}),

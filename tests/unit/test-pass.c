@@ -6,7 +6,7 @@
 
 #include "base/num.h"
 #include "model/dtype.h"
-#include "sweep/crc.h"
+#include "sweep/content-hash.h"
 #include "sweep/pass.h"
 
 enum { KIB = 1 << 10, MIB = 1 << 20, ALL = 180 * MIB };
