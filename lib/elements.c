@@ -8,7 +8,7 @@
 
 #include "base/num.h"
 #include "checkpoint-private.h"
-#include "sweep/assemble.h"
+#include "sweep/gather.h"
 #include "sweep/moments.h"
 
 struct fsdp_elements {

@@ -16,8 +16,7 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include "model/dtype.h"
-#include "sweep/assemble.h"
-#include "sweep/coverage.h"
+#include "sweep/gather.h"
 
 enum { PIECES_MOST = 64, FILES = 3, DIMS_MOST = 5 };
 

@@ -1,10 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FSDP_SWEEP_ASSEMBLE_H
-#define FSDP_SWEEP_ASSEMBLE_H
+#ifndef FSDP_SWEEP_GATHER_H
+#define FSDP_SWEEP_GATHER_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <fsdp/elements.h>
+
+#include "base/error.h"
 #include "store/source.h"
-#include "sweep/stored-runs.h"
 #include "sweep/strides.h"
+
+/* Which elements of a chunk are there: a bit each. */
+struct fsdp_marks {
+	uint64_t *words;
+	size_t room; /* words */
+	uint64_t count;
+};
+
+/* `count` bits, none set. Zero it before the first time; free it with marks_done. */
+bool fsdp_marks_reset(
+	struct fsdp_marks *marks, uint64_t count, struct fsdp_error **ret_error);
+void fsdp_marks_done(struct fsdp_marks *marks);
+
+/* Sets them; false if one of them was set already. */
+bool fsdp_marks_set(struct fsdp_marks *marks, uint64_t first, uint64_t count);
+
+/* The first bits that are not set, one behind the other. False: all are set. */
+bool fsdp_marks_lacking(
+	const struct fsdp_marks *marks, uint64_t *ret_first, uint64_t *ret_count);
+
+/* The bytes of records that come by in order, and their CRC-32: a run for each record, as
+ * long as nothing is left out. */
+struct fsdp_stored_runs {
+	struct fsdp_elements_run *list;
+	size_t count, room;
+};
+
+/* Zero is none yet; what a piece is at. */
+struct fsdp_stored_at {
+	size_t run; /* its number, from 1 */
+	bool broken;
+};
 
 /*
  * The elements of one tensor in C order of its global shape, out of its pieces, as a

@@ -6,12 +6,127 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/num.h"
 #include "store/zip.h"
-#include "sweep/assemble.h"
-#include "sweep/coverage.h"
+#include "sweep/content-hash.h"
+#include "sweep/gather.h"
 #include "sweep/strides.h"
+
+bool fsdp_marks_reset(
+	struct fsdp_marks *marks, uint64_t count, struct fsdp_error **ret_error)
+{
+	size_t words = (size_t)(count / 64 + 1);
+	if (words > marks->room) {
+		free(marks->words);
+		marks->room = 0;
+		marks->words = malloc(words * sizeof *marks->words);
+		if (marks->words == NULL)
+			return fsdp_fail_memory(ret_error);
+		marks->room = words;
+	}
+	memset(marks->words, 0, words * sizeof *marks->words);
+	marks->count = count;
+	return true;
+}
+
+void fsdp_marks_done(struct fsdp_marks *marks)
+{
+	free(marks->words);
+}
+
+bool fsdp_marks_set(struct fsdp_marks *marks, uint64_t first, uint64_t count)
+{
+	uint64_t seen = 0;
+	while (count != 0) {
+		unsigned bit = (unsigned)(first % 64);
+		uint64_t part = count < 64 - bit ? count : 64 - bit;
+		uint64_t mask = (part == 64 ? UINT64_MAX : (UINT64_C(1) << part) - 1)
+				<< bit;
+		uint64_t *word = &marks->words[first / 64];
+		seen |= *word & mask;
+		*word |= mask;
+		first += part;
+		count -= part;
+	}
+	return seen == 0;
+}
+
+static bool is_set(const struct fsdp_marks *marks, uint64_t bit)
+{
+	return (marks->words[bit / 64] >> bit % 64 & 1) != 0;
+}
+
+bool fsdp_marks_lacking(
+	const struct fsdp_marks *marks, uint64_t *ret_first, uint64_t *ret_count)
+{
+	uint64_t first = 0;
+	while (first < marks->count && is_set(marks, first))
+		first += first % 64 == 0 && marks->words[first / 64] == UINT64_MAX ? 64
+										   : 1;
+	if (first >= marks->count)
+		return false;
+	uint64_t end = first;
+	while (end < marks->count && !is_set(marks, end))
+		end++;
+	*ret_first = first;
+	*ret_count = end - first;
+	return true;
+}
+
+/*
+ * Sums up stored bytes as they come by.
+ */
+
+static bool begin_run(struct fsdp_stored_runs *runs, struct fsdp_stored_at *place,
+	const struct fsdp_fetch_record *record, uint64_t at,
+	struct fsdp_error **ret_error)
+{
+	if (runs->count == runs->room) {
+		size_t room = 2 * runs->room + 8;
+		void *list = realloc(runs->list, room * sizeof *runs->list);
+		if (list == NULL)
+			return fsdp_fail_memory(ret_error);
+		runs->list = list;
+		runs->room = room;
+	}
+	runs->list[runs->count++] = (struct fsdp_elements_run){
+		.file = record->file,
+		.record = record->offset,
+		.size = record->size,
+		.begin = at,
+		.end = at,
+		.recorded = record->crc,
+	};
+	place->run = runs->count;
+	return true;
+}
+
+/* Bytes of the record from `at` on. What does not follow on those before ends the run. */
+static bool stored_runs_add(struct fsdp_stored_runs *runs, struct fsdp_stored_at *place,
+	const struct fsdp_fetch_record *record, uint64_t at, const unsigned char *bytes,
+	size_t size, struct fsdp_error **ret_error)
+{
+	if (!record->has_crc || place->broken)
+		return true;
+	if (place->run == 0 && !begin_run(runs, place, record, at, ret_error))
+		return false;
+	struct fsdp_elements_run *run = &runs->list[place->run - 1];
+	if (at != run->end) {
+		place->broken = true;
+		return true;
+	}
+	run->crc = fsdp_crc32(run->crc, bytes, size);
+	run->end += size;
+	return true;
+}
+
+static void stored_runs_done(struct fsdp_stored_runs *runs)
+{
+	free(runs->list);
+	*runs = (struct fsdp_stored_runs){ 0 };
+}
 
 enum {
 	CHUNK_LEAST = 256 << 10, /* of what is read in order: it stays in the cache */
@@ -314,7 +429,7 @@ void fsdp_assembly_free(struct fsdp_assembly *assembly)
 	free(assembly->places);
 	fsdp_arena_done(&assembly->arena);
 	fsdp_marks_done(&assembly->marks);
-	fsdp_stored_runs_done(&assembly->runs);
+	stored_runs_done(&assembly->runs);
 	fsdp_fetch_done(&assembly->fetch);
 	free(assembly);
 }
@@ -750,8 +865,8 @@ static bool sum_task(struct fsdp_assembly *assembly, const struct task *task,
 	do {
 		if (active->summed.broken)
 			break;
-		if (!fsdp_stored_runs_add(&assembly->runs, &active->summed,
-			    &active->record, nest.from + odometer.from,
+		if (!stored_runs_add(&assembly->runs, &active->summed, &active->record,
+			    nest.from + odometer.from,
 			    assembly->chunk + nest.to + odometer.to, nest.row, ret_error))
 			return false;
 	} while (fsdp_odometer_next(&odometer));
