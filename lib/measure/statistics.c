@@ -14,6 +14,47 @@
 #include "base/num.h"
 #include "sweep/moments.h"
 
+uint64_t fsdp_distribution_finite(const struct fsdp_distribution *numbers)
+{
+	return numbers->count - numbers->nan - numbers->pos_inf - numbers->neg_inf;
+}
+
+static void join_finite(
+	struct fsdp_distribution *numbers, const struct fsdp_distribution *more)
+{
+	double before = (double)fsdp_distribution_finite(numbers);
+	double behind = (double)fsdp_distribution_finite(more);
+	double apart = more->mean - numbers->mean, all = before + behind;
+	numbers->min = more->min < numbers->min ? more->min : numbers->min;
+	numbers->max = more->max > numbers->max ? more->max : numbers->max;
+	numbers->squares += more->squares + apart * apart * (before / all * behind);
+	numbers->mean += apart * (behind / all);
+}
+
+void fsdp_distribution_join(
+	struct fsdp_distribution *numbers, const struct fsdp_distribution *more)
+{
+	if (fsdp_distribution_finite(numbers) == 0) {
+		numbers->min = more->min;
+		numbers->max = more->max;
+		numbers->mean = more->mean;
+		numbers->squares = more->squares;
+	} else if (fsdp_distribution_finite(more) != 0) {
+		join_finite(numbers, more);
+	}
+	numbers->count += more->count;
+	numbers->nan += more->nan;
+	numbers->pos_inf += more->pos_inf;
+	numbers->neg_inf += more->neg_inf;
+	numbers->zeros += more->zeros;
+}
+
+double fsdp_distribution_deviation(const struct fsdp_distribution *numbers)
+{
+	uint64_t finite = fsdp_distribution_finite(numbers);
+	return finite != 0 ? sqrt(numbers->squares / (double)finite) : 0;
+}
+
 enum { RANGE = 64 << 20, DECODED = 1024 };
 
 struct counted {
