@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/limits.h"
-#include "store/zip.h"
+#include "io/zip.h"
 
 static int fail(const struct fsdp_error *error)
 {

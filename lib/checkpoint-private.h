@@ -2,8 +2,8 @@
 #ifndef FSDP_CHECKPOINT_PRIVATE_H
 #define FSDP_CHECKPOINT_PRIVATE_H
 
+#include "io/folder.h"
 #include "model/model.h"
-#include "store/folder.h"
 #include "sweep/strides.h"
 
 /* What the doors share about an open checkpoint. */

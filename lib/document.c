@@ -9,7 +9,7 @@
 
 #include "base/limits.h"
 #include "document.h"
-#include "store/dir.h"
+#include "io/directory.h"
 
 enum {
 	DOCUMENT_BYTES = 64 << 20,

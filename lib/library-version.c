@@ -4,9 +4,9 @@
  */
 #include <fsdp/version.h>
 
-#include "store/archive.h"
-#include "store/inflate.h"
 #include "document.h"
+#include "io/archive.h"
+#include "io/inflate.h"
 
 const char *fsdp_version(void)
 {

@@ -9,9 +9,9 @@
 #include "base/num.h"
 #include "checkpoint-private.h"
 #include "format/torch/torch.h"
+#include "io/archive.h"
+#include "io/zip.h"
 #include "model/dtype.h"
-#include "store/archive.h"
-#include "store/zip.h"
 #include "sweep/strides.h"
 
 enum {

@@ -12,10 +12,10 @@
 #include <stdlib.h>
 
 #include "base/num.h"
+#include "io/folder.h"
+#include "io/inflate.h"
+#include "io/source.h"
 #include "model/missing-ranks.h"
-#include "store/folder.h"
-#include "store/inflate.h"
-#include "store/source.h"
 #include "syntax/json-tree.h"
 #include "syntax/pickle.h"
 

@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "base/num.h"
+#include "io/zip.h"
 #include "opening.h"
 #include "pickles-private.h"
-#include "store/zip.h"
 
 /* What torch.save wrote before 1.6 begins with these, and has five pickles. */
 #define LEGACY "\200\002\212\012l\374\234F\371 j\250P\031."

@@ -8,7 +8,7 @@
 
 #include "base/limits.h"
 #include "base/vec.h"
-#include "store/stream.h"
+#include "io/stream.h"
 #include "syntax/json-scan.h"
 
 struct fsdp_result {

@@ -12,8 +12,8 @@
 
 #include "base/num.h"
 #include "format/hf-settings.h"
+#include "io/directory.h"
 #include "pickles-private.h"
-#include "store/dir.h"
 
 enum {
 	FOLDERS_MAX = 256, /* whose entries are listed; of the others only that they are

@@ -8,7 +8,7 @@
 
 #include "base/num.h"
 #include "format/format.h"
-#include "store/zip.h"
+#include "io/zip.h"
 #include "syntax/pickle.h"
 
 struct foreign {

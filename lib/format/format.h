@@ -2,8 +2,8 @@
 #ifndef FSDP_FORMAT_FORMAT_H
 #define FSDP_FORMAT_FORMAT_H
 
+#include "io/folder.h"
 #include "model/build.h"
-#include "store/folder.h"
 
 /*
  * What a family of checkpoints is made of: how it is recognised, how it is read into a

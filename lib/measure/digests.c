@@ -16,7 +16,7 @@
 #include "base/span.h"
 #include "base/vec.h"
 #include "checkpoint-private.h"
-#include "store/dir.h"
+#include "io/directory.h"
 #include "sweep/content-hash.h"
 #include "sweep/pass.h"
 

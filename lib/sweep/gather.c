@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/num.h"
-#include "store/zip.h"
+#include "io/zip.h"
 #include "sweep/content-hash.h"
 #include "sweep/gather.h"
 #include "sweep/strides.h"

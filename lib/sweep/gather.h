@@ -9,7 +9,7 @@
 #include <fsdp/elements.h>
 
 #include "base/error.h"
-#include "store/source.h"
+#include "io/source.h"
 #include "sweep/strides.h"
 
 /* Which elements of a chunk are there: a bit each. */

@@ -8,7 +8,7 @@
 #include "base/limits.h"
 #include "base/num.h"
 #include "base/pool.h"
-#include "store/inflate.h"
+#include "io/inflate.h"
 #include "sweep/content-hash.h"
 #include "sweep/pass.h"
 

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/vec.h"
-#include "store/source.h"
+#include "io/source.h"
 #include "sweep/content-hash.h"
 #include "sweep/moments.h"
 

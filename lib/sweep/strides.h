@@ -2,8 +2,8 @@
 #ifndef FSDP_SWEEP_STRIDES_H
 #define FSDP_SWEEP_STRIDES_H
 
+#include "io/inflate.h"
 #include "model/model.h"
-#include "store/inflate.h"
 
 /* How a piece lies in a storage, and where that storage's record lies in a file. */
 struct fsdp_view {

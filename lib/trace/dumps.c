@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "base/num.h"
-#include "store/source.h"
+#include "io/source.h"
 #include "trace/flight.h"
 #include "trace/memory.h"
 

@@ -6,7 +6,7 @@
 
 #include "base/finding.h"
 #include "base/names.h"
-#include "store/stream.h"
+#include "io/stream.h"
 #include "syntax/json-scan.h"
 #include "trace/durations.h"
 #include "trace/timeline.h"

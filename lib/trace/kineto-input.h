@@ -2,7 +2,7 @@
 #ifndef FSDP_TRACE_KINETO_INPUT_H
 #define FSDP_TRACE_KINETO_INPUT_H
 
-#include "store/stream.h"
+#include "io/stream.h"
 #include "syntax/json-template.h"
 
 /* An event: what its members say. `args` is the span of the object. */

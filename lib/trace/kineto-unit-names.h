@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/vec.h"
-#include "store/stream.h"
+#include "io/stream.h"
 
 /* Whether what begins so is a trace: JSON. Lines of a log may begin with brackets too. */
 bool fsdp_trace_is_json(struct fsdp_span head);

@@ -6,7 +6,7 @@
  * own, when it is unpacked.
  */
 #include "base/num.h"
-#include "store/archive.h"
+#include "io/archive.h"
 #include "sweep/pass.h"
 #include "verify/verify-private.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/share.h"
 #include "checkpoint-private.h"
-#include "store/zip.h"
+#include "io/zip.h"
 #include "sweep/pass.h"
 #include "sweep/strides.h"
 

@@ -5,8 +5,8 @@
  */
 #include <stdlib.h>
 
-#include "store/archive.h"
-#include "store/dir.h"
+#include "io/archive.h"
+#include "io/directory.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "store/zip.h"
+#include "io/zip.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -14,15 +14,15 @@ import law
 # room -> rooms whose headers it may include (its own always).
 ROOMS = {
     "base": set(),
-    "store": {"base"},
+    "io": {"base"},
     "syntax": {"base"},
     "model": {"base"},
-    "format": {"base", "store", "syntax", "model"},
-    "trace": {"base", "store", "syntax"},
-    "sweep": {"base", "store", "model"},
-    "doors": {"base", "store", "syntax", "model", "format", "trace", "sweep"},
-    "verify": {"base", "store", "syntax", "model", "sweep", "doors"},
-    "measure": {"base", "store", "syntax", "model", "sweep", "doors"},
+    "format": {"base", "io", "syntax", "model"},
+    "trace": {"base", "io", "syntax"},
+    "sweep": {"base", "io", "model"},
+    "doors": {"base", "io", "syntax", "model", "format", "trace", "sweep"},
+    "verify": {"base", "io", "syntax", "model", "sweep", "doors"},
+    "measure": {"base", "io", "syntax", "model", "sweep", "doors"},
     "naming": {"base", "model", "sweep", "doors"},
     "analysis": {"base", "model", "sweep", "verify", "naming"},
     "export": {"base", "syntax", "sweep", "model", "doors", "naming"},
@@ -103,16 +103,16 @@ GENERATED = {"trace/python-unprintable.def"}
 
 # outside header -> name of the library, and the only files that may know it.
 OUTSIDE = [
-    (r"zlib\.h", "zlib", {"lib/store/inflate.c", "lib/store/zip.c", "lib/sweep/content-hash.c"}),
-    (r"archive(_entry)?\.h", "libarchive", {"lib/store/archive.c"}),
-    (r"isa-l.*|crc\.h|igzip_lib\.h", "ISA-L", {"lib/store/inflate.c", "lib/sweep/content-hash.c"}),
+    (r"zlib\.h", "zlib", {"lib/io/inflate.c", "lib/io/zip.c", "lib/sweep/content-hash.c"}),
+    (r"archive(_entry)?\.h", "libarchive", {"lib/io/archive.c"}),
+    (r"isa-l.*|crc\.h|igzip_lib\.h", "ISA-L", {"lib/io/inflate.c", "lib/sweep/content-hash.c"}),
     (r"jansson\.h", "jansson", {"lib/document.c"}),
     (r"openssl/.*", "libcrypto", {"lib/sweep/content-hash.c", "cli/session/diagnostics.c"}),
     (r"getopt\.h", "getopt_long", {"cli/args/parse.c"}),
     (r"pcre2.*\.h", "PCRE2", {"cli/args/select.c"}),
     (r"utf8proc\.h", "utf8proc", {"cli/render/gen-characters.c"}),
     (r"seccomp\.h|linux/(seccomp|landlock|filter|bpf.*|audit)\.h", "the sandbox", {"cli/session/sandbox.c"}),
-    (r"pthread\.h|threads\.h", "threads", {"lib/base/pool.c", "lib/store/stream.c"}),
+    (r"pthread\.h|threads\.h", "threads", {"lib/base/pool.c", "lib/io/stream.c"}),
     (r"sanitizer/.*", "the sanitizers", {"lib/base/arena.c"}),
 ]
 

@@ -19,7 +19,7 @@ ROOMS = {**includes.ROOMS, **includes.CLI}
 
 
 def compiled(root):
-    """Name of an object -> its source: store_zip.c.o is lib/store/zip.c."""
+    """Name of an object -> its source: io_zip.c.o is lib/io/zip.c."""
     return {path.partition("/")[2].replace("/", "_") + ".o": path for path in law.tracked(root)
             if path.startswith(("lib/", "cli/")) and path.endswith(".c")}
 

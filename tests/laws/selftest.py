@@ -104,13 +104,13 @@ def need(*programs):
     return all(shutil.which(program) for program in programs)
 
 
-BASE, ZIP = "lib/base/arena.h", "lib/store/zip.h"
+BASE, ZIP = "lib/base/arena.h", "lib/io/zip.h"
 
 # law, runs here, tree, what each line of the verdict begins with (none: it passes).
 CASES = [
     ("includes", includes.check, True, {BASE: "", ZIP: '#include "base/arena.h"\n'}, []),
     ("includes", includes.check, True,
-     {BASE: '\n#include "store/zip.h"\n', ZIP: ""}, ["lib/base/arena.h:2: base may not know store"]),
+     {BASE: '\n#include "io/zip.h"\n', ZIP: ""}, ["lib/base/arena.h:2: base may not know io"]),
     ("includes", includes.check, True,
      {"lib/model/x.c": '#include "syntax/pickle.h"\n', "lib/syntax/pickle.h": ""},
      ["lib/model/x.c:1: model may not know syntax"]),
@@ -129,7 +129,7 @@ CASES = [
      {"lib/model/flat.h": "", "lib/flat.h": "", "lib/include/fsdp/flat.h": ""},
      ["lib/model/flat.h:1: lib/flat.h has this name already"]),
     ("includes", includes.check, True,
-     {"lib/store/zip.c": "#include <fsdp/model.h>\n"}, ["lib/store/zip.c:1: store may not know model"]),
+     {"lib/io/zip.c": "#include <fsdp/model.h>\n"}, ["lib/io/zip.c:1: io may not know model"]),
     ("includes", includes.check, True,
      {"lib/include/fsdp/a.h": '#include "base/arena.h"\n', BASE: ""},
      ["lib/include/fsdp/a.h:1: a public header"]),
@@ -160,8 +160,8 @@ CASES = [
      {"cli/render/out.c": '#include <fsdp/model.h>\n#include "args/parse.h"\n', "cli/args/parse.h": ""},
      ["cli/render/out.c:1: cli/render knows", "cli/render/out.c:2: cli/render may not know cli/args"]),
     ("includes", includes.check, True,
-     {"lib/store/dir.c": "#include <zlib.h>\n"}, ["lib/store/dir.c:1: zlib"]),
-    ("includes", includes.check, True, {"lib/store/inflate.c": "#include <zlib.h>\n"}, []),
+     {"lib/io/directory.c": "#include <zlib.h>\n"}, ["lib/io/directory.c:1: zlib"]),
+    ("includes", includes.check, True, {"lib/io/inflate.c": "#include <zlib.h>\n"}, []),
     ("includes", includes.check, True,
      {"cli/main.c": "#include <openssl/evp.h>\n# include <pthread.h>\n#include <curl/curl.h>\n"},
      ["cli/main.c:1: libcrypto", "cli/main.c:2: threads", "cli/main.c:3: <curl/curl.h> is in no row"]),
@@ -186,14 +186,14 @@ CASES = [
      {"x.c": "#include <stdio.h>\nstatic int helper(char *a) { return snprintf(a, 4, \"%p\", (void *)a); }\n"
              "int fsdp_a(char *a) { return helper(a); }\n"}, []),
     ("links", linked, need("cc", "nm", "ar"),
-     {"lib/base/a.c": "void fsdp_b(void);\nvoid fsdp_a(void) { fsdp_b(); }\n", "lib/store/b.c": "void fsdp_b(void) {}\n",
+     {"lib/base/a.c": "void fsdp_b(void);\nvoid fsdp_a(void) { fsdp_b(); }\n", "lib/io/b.c": "void fsdp_b(void) {}\n",
       "cli/render/c.c": "void fsdp_b(void);\nvoid d(void);\nvoid c(void) { fsdp_b(); d(); }\n",
       "cli/session/d.c": "void d(void) {}\n"},
-     ["lib/base/a.c: base may not need fsdp_b of store", "cli/render/c.c: cli/render may not need fsdp_b of store",
+     ["lib/base/a.c: base may not need fsdp_b of io", "cli/render/c.c: cli/render may not need fsdp_b of io",
       "cli/render/c.c: cli/render may not need d of cli/session"]),
     ("links", linked, need("cc", "nm", "ar"),
      {"lib/include/fsdp/a.h": "void fsdp_a(void);\n", "lib/a.c": "void fsdp_b(void);\nvoid fsdp_a(void) { fsdp_b(); }\n",
-      "lib/store/b.c": "void fsdp_b(void) {}\n", "lib/analysis/c.c": "void fsdp_a(void);\nvoid fsdp_c(void) { fsdp_a(); }\n",
+      "lib/io/b.c": "void fsdp_b(void) {}\n", "lib/analysis/c.c": "void fsdp_a(void);\nvoid fsdp_c(void) { fsdp_a(); }\n",
       "cli/cmd/c.c": "void fsdp_a(void);\nvoid c(void) { fsdp_a(); }\n"}, []),
     ("links", linked, need("cc", "nm", "ar"),
      {"lib/base/a.c": "void fsdp_b(void);\nvoid fsdp_a(void) { fsdp_b(); }\n",
@@ -267,11 +267,11 @@ CASES = [
       "cli/session/b.c": "/* a(); */\nvoid b(void)\n{\n}\nvoid a(void)\n{\n\tc(\"d\");\n}\n"},
      ["cli/session/b.c:5: nothing reaches a"]),
     ("references", references.check, True,
-     {"lib/a.c": "/*\n * Knows a.c (see b.h). Origin: torch/c.h\n */\nint i; /* as store/d.c and not d.c does */\n",
-      "lib/store/e.c": ""},
-     ["lib/a.c:2: there is no b.h", "lib/a.c:4: there is no d.c", "lib/a.c:4: there is no store/d.c"]),
+     {"lib/a.c": "/*\n * Knows a.c (see b.h). Origin: torch/c.h\n */\nint i; /* as io/d.c and not d.c does */\n",
+      "lib/io/e.c": ""},
+     ["lib/a.c:2: there is no b.h", "lib/a.c:4: there is no d.c", "lib/a.c:4: there is no io/d.c"]),
     ("references", references.check, True,
-     {"lib/a.c": "/* store/b.h, b.h, NAME.c, <c.h>, d.pt */\nchar *e = \"f.c\";\n", "lib/store/b.h": "",
+     {"lib/a.c": "/* io/b.h, b.h, NAME.c, <c.h>, d.pt */\nchar *e = \"f.c\";\n", "lib/io/b.h": "",
       "CONTRIBUTING.md": "| `cli/cmd/NAME.c` | `lib/a.c` |\n"}, []),
     ("rules", rules.check, True,
      {rules.TABLE: "".join(f'FSDP_RULE({name}, "FI000{n}", "slug-{n}", ERROR, "{category}", HEADERS,\n' for n, (name, category) in
@@ -290,8 +290,8 @@ CASES = [
       "schema ls: #/properties/data/properties/d forbids unknown fields"]),
     ("schemas", documents, True, {"ls": '{"a": 1, "a": 2}'}, ["schema ls: the key a comes twice"]),
     ("tags", tags.check, True,
-     {"lib/a.c": "struct a {\n\tenum b { C } d;\n};\n", "lib/store/e.c": "struct f { int b; };\nenum b { G };\n"},
-     ["lib/store/e.c:2: b is defined in lib/a.c:2 already"]),
+     {"lib/a.c": "struct a {\n\tenum b { C } d;\n};\n", "lib/io/e.c": "struct f { int b; };\nenum b { G };\n"},
+     ["lib/io/e.c:2: b is defined in lib/a.c:2 already"]),
     ("tags", tags.check, True,
      {"lib/a.c": "struct b;\nstruct b { int c; };\nstatic struct b d = { 1 };\n", "lib/e.c": "struct b *f;\n"}, []),
     ("tags", tags.check, True,

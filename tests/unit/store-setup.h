@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/finding.h"
-#include "store/source.h"
+#include "io/source.h"
 
 /* What every test of the store needs: memory, limits, a list of findings. */
 struct setup {

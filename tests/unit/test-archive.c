@@ -3,7 +3,7 @@
 
 #include <zlib.h>
 
-#include "store/archive.h"
+#include "io/archive.h"
 
 /* ---- a tar written by hand ---- */
 

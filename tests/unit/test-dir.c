@@ -9,7 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "store/dir.h"
+#include "io/directory.h"
 
 /* Every test works in a folder of its own, with a secret beside it. */
 static char root[] = "/tmp/fsdp-dir-XXXXXX";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store-setup.h"
 
-#include "store/folder.h"
+#include "io/folder.h"
 
 static void add(struct setup *setup, struct fsdp_vec *packed, const char *name)
 {

@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "store/archive.h"
+#include "io/archive.h"
 
 #define MAGIC "\x28\xb5\x2f\xfd"
 #define BEHIND "................"

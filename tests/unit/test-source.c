@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "store/source.h"
+#include "io/source.h"
 
 static int open_temporary(char *path, const void *bytes, size_t size)
 {

@@ -12,7 +12,7 @@
 #include "base/arena.h"
 #include "base/limits.h"
 #include "base/num.h"
-#include "store/stream.h"
+#include "io/stream.h"
 
 enum { SIZE = 3 << 20 };
 

@@ -4,7 +4,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "store/zip.h"
+#include "io/zip.h"
 
 /* ---- a zip written by hand, so that every field can be made to lie ---- */
 

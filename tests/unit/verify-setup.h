@@ -14,8 +14,8 @@
 
 #include <fsdp/verify.h>
 
+#include "io/zip.h"
 #include "store-setup.h"
-#include "store/zip.h"
 
 /* ---- folders ---- */
 

@@ -15,8 +15,8 @@
 #include "base/num.h"
 #include "format/dcp/metadata.h"
 #include "format/torch/torch.h"
-#include "store/archive.h"
-#include "store/zip.h"
+#include "io/archive.h"
+#include "io/zip.h"
 
 #define DATA_SUFFIX ".distcp"
 

@@ -2,8 +2,8 @@
 #ifndef FSDP_FORMAT_TORCH_VALUE_H
 #define FSDP_FORMAT_TORCH_VALUE_H
 
+#include "io/source.h"
 #include "model/build.h"
-#include "store/source.h"
 #include "syntax/pickle.h"
 
 /*

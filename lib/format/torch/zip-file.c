@@ -21,7 +21,7 @@
 #include "base/num.h"
 #include "format/format.h"
 #include "format/torch/torch.h"
-#include "store/zip.h"
+#include "io/zip.h"
 
 /* Of a pickle that only its calls are looked for. */
 enum { OTHER_BYTES = 16 << 20 };

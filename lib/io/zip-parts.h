@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FSDP_STORE_ZIP_PARTS_H
-#define FSDP_STORE_ZIP_PARTS_H
+#ifndef FSDP_IO_ZIP_PARTS_H
+#define FSDP_IO_ZIP_PARTS_H
 
 #include <stdbool.h>
 
 #include "base/span.h"
-#include "store/zip.h"
+#include "io/zip.h"
 
 /*
  * The only way to decode bytes. A cursor walks a span; a take past the end

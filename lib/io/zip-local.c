@@ -13,8 +13,8 @@
 #include <stdlib.h>
 
 #include "base/num.h"
-#include "store/inflate.h"
-#include "store/zip-parts.h"
+#include "io/inflate.h"
+#include "io/zip-parts.h"
 
 enum {
 	DESCRIPTOR_MOST = 24,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FSDP_STORE_INFLATE_H
-#define FSDP_STORE_INFLATE_H
+#ifndef FSDP_IO_INFLATE_H
+#define FSDP_IO_INFLATE_H
 
 #include "base/window.h"
-#include "store/source.h"
+#include "io/source.h"
 
 /*
  * Raw deflate out of a source, forwards only, never more than the declared size: the

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FSDP_STORE_ARCHIVE_H
-#define FSDP_STORE_ARCHIVE_H
+#ifndef FSDP_IO_ARCHIVE_H
+#define FSDP_IO_ARCHIVE_H
 
 #include "base/arena.h"
 #include "base/finding.h"
 #include "base/window.h"
-#include "store/source.h"
+#include "io/source.h"
 
 /*
  * Everything that is packed around a checkpoint: tar (ustar, pax, gnu) and the
  * compressions gz, zst, xz, bz2, lz4, read by libarchive. What is compressed is unpacked
  * once, into memory; compressed twice is not supported. Nothing is ever written to disk.
- * Zip is not read here (store/zip.h).
+ * Zip is not read here (io/zip.h).
  */
 struct fsdp_packed {
 	struct fsdp_span name;     /* of the member; absent for a bare compressed file */

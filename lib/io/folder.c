@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/num.h"
-#include "store/folder.h"
+#include "io/folder.h"
 
 void fsdp_folder_of_dir(struct fsdp_folder *folder, struct fsdp_dir *dir)
 {

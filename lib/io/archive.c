@@ -18,9 +18,9 @@
 #include <string.h>
 
 #include "base/num.h"
-#include "store/archive.h"
-#include "store/dir.h"
-#include "store/source.h"
+#include "io/archive.h"
+#include "io/directory.h"
+#include "io/source.h"
 
 enum { ZSTD_HEADER = 4 + 1 + 4 + 8, XZ_FILTER = 3, XZ_LARGEST = 40 };
 

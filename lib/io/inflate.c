@@ -8,7 +8,7 @@
 #include <zlib.h>
 
 #include "base/num.h"
-#include "store/inflate.h"
+#include "io/inflate.h"
 
 enum { INPUT = 64 << 10 };
 

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "base/mix.h"
-#include "store/dir.h"
+#include "io/directory.h"
 
 enum {
 	MOST_OPEN = 64,  /* files of one cache */

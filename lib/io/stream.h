@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FSDP_STORE_STREAM_H
-#define FSDP_STORE_STREAM_H
+#ifndef FSDP_IO_STREAM_H
+#define FSDP_IO_STREAM_H
 
 #include "base/window.h"
 

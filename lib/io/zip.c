@@ -9,7 +9,7 @@
 
 #include "base/mix.h"
 #include "base/num.h"
-#include "store/zip-parts.h"
+#include "io/zip-parts.h"
 
 enum {
 	WINDOW = 256 << 10,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FSDP_STORE_FOLDER_H
-#define FSDP_STORE_FOLDER_H
+#ifndef FSDP_IO_FOLDER_H
+#define FSDP_IO_FOLDER_H
 
-#include "store/archive.h"
-#include "store/dir.h"
+#include "io/archive.h"
+#include "io/directory.h"
 
 /*
  * The files of a checkpoint by name, whether they lie in a directory or were unpacked

@@ -11,7 +11,7 @@
 
 #include "base/limits.h"
 #include "base/num.h"
-#include "store/source.h"
+#include "io/source.h"
 
 bool fsdp_pager_init(
 	struct fsdp_pager *pager, struct fsdp_arena *arena, struct fsdp_error **ret_error)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FSDP_STORE_SOURCE_H
-#define FSDP_STORE_SOURCE_H
+#ifndef FSDP_IO_SOURCE_H
+#define FSDP_IO_SOURCE_H
 
 #include <stdbool.h>
 

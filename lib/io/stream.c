@@ -12,10 +12,10 @@
 
 #include "base/num.h"
 #include "base/window.h"
-#include "store/archive.h"
-#include "store/dir.h"
-#include "store/inflate.h"
-#include "store/stream.h"
+#include "io/archive.h"
+#include "io/directory.h"
+#include "io/inflate.h"
+#include "io/stream.h"
 
 /*
  * Reads one step ahead: a thread fills a ring of blocks from another stream while they

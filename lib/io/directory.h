@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FSDP_STORE_DIR_H
-#define FSDP_STORE_DIR_H
+#ifndef FSDP_IO_DIRECTORY_H
+#define FSDP_IO_DIRECTORY_H
 
 #include "base/arena.h"
 #include "base/limits.h"
-#include "store/source.h"
+#include "io/source.h"
 
 /*
  * A directory of a checkpoint: the one place that opens files by name. The user's

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FSDP_STORE_ZIP_H
-#define FSDP_STORE_ZIP_H
+#ifndef FSDP_IO_ZIP_H
+#define FSDP_IO_ZIP_H
 
 #include "base/finding.h"
-#include "store/source.h"
+#include "io/source.h"
 
 /*
  * The directory of a zip, read from its end as PyTorch's reader (miniz) reads it:
