@@ -2,9 +2,9 @@
 #ifndef FSDP_CHECKPOINT_PRIVATE_H
 #define FSDP_CHECKPOINT_PRIVATE_H
 
+#include "elements/strides.h"
 #include "io/folder.h"
 #include "model/model.h"
-#include "sweep/strides.h"
 
 /* What the doors share about an open checkpoint. */
 struct fsdp_checkpoint {

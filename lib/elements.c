@@ -8,8 +8,8 @@
 
 #include "base/num.h"
 #include "checkpoint-private.h"
-#include "sweep/gather.h"
-#include "sweep/moments.h"
+#include "elements/element-statistics.h"
+#include "elements/gather.h"
 
 struct fsdp_elements {
 	struct fsdp_locator *locator;

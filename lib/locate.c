@@ -8,11 +8,11 @@
 
 #include "base/num.h"
 #include "checkpoint-private.h"
+#include "elements/strides.h"
 #include "format/torch/torch.h"
 #include "io/archive.h"
 #include "io/zip.h"
 #include "model/dtype.h"
-#include "sweep/strides.h"
 
 enum {
 	WINDOW = 256 << 10,

@@ -6,8 +6,8 @@
  */
 #include <stdlib.h>
 
+#include "elements/content-hash.h"
 #include "export/writing.h"
-#include "sweep/content-hash.h"
 
 static bool fail_sum(struct fsdp_writing *writing, const struct fsdp_elements_run *run,
 	struct fsdp_error **ret_error)

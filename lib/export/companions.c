@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "elements/content-hash.h"
 #include "export/writing.h"
-#include "sweep/content-hash.h"
 
 /* Larger ones are no configuration and no tokenizer. */
 #define COMPANION_BYTES ((off_t)256 << 20)

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "elements/content-hash.h"
 #include "export/writing.h"
-#include "sweep/content-hash.h"
 
 struct rereader {
 	unsigned char *buffer;

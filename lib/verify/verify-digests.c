@@ -3,7 +3,7 @@
  * What says which SHA-256 a file has: lists that lie in the folder, the cache of Hugging
  * Face, which names files by it, and the manifest that the user names.
  *
- *	SHA256SUMS      lines of sha256sum (sweep/content-hash.h)
+ *	SHA256SUMS      lines of sha256sum (elements/content-hash.h)
  *	integrity.json  {"algorithm": "sha256", "files": {name: digits}}
  *	../../blobs/…   what a file's link leads to, 64 digits
  *
@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/num.h"
-#include "sweep/content-hash.h"
+#include "elements/content-hash.h"
 #include "syntax/json-tree.h"
 #include "verify/verify-private.h"
 

@@ -6,8 +6,8 @@
  * own, when it is unpacked.
  */
 #include "base/num.h"
+#include "elements/data-scan.h"
 #include "io/archive.h"
-#include "sweep/pass.h"
 #include "verify/verify-private.h"
 
 enum { SMALL = 256 << 10 };

@@ -8,9 +8,9 @@
 
 #include "base/share.h"
 #include "checkpoint-private.h"
+#include "elements/data-scan.h"
+#include "elements/strides.h"
 #include "io/zip.h"
-#include "sweep/pass.h"
-#include "sweep/strides.h"
 
 /* What the files of this door share. */
 

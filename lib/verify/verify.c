@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 #include "base/num.h"
+#include "elements/data-scan.h"
 #include "verify/verify-private.h"
-#include "sweep/pass.h"
 
 /* ---- files ---- */
 

@@ -19,26 +19,25 @@ ROOMS = {
     "model": {"base"},
     "format": {"base", "io", "syntax", "model"},
     "trace": {"base", "io", "syntax"},
-    "sweep": {"base", "io", "model"},
-    "doors": {"base", "io", "syntax", "model", "format", "trace", "sweep"},
-    "verify": {"base", "io", "syntax", "model", "sweep", "doors"},
-    "measure": {"base", "io", "syntax", "model", "sweep", "doors"},
-    "naming": {"base", "model", "sweep", "doors"},
-    "analysis": {"base", "model", "sweep", "verify", "naming"},
-    "export": {"base", "syntax", "sweep", "model", "doors", "naming"},
+    "elements": {"base", "io", "model", "doors"},
+    "doors": {"base", "io", "syntax", "model", "format", "trace", "elements"},
+    "verify": {"base", "io", "syntax", "model", "elements", "doors"},
+    "naming": {"base", "model", "elements", "doors"},
+    "analysis": {"base", "model", "elements", "verify", "naming"},
+    "export": {"base", "syntax", "elements", "model", "doors", "naming"},
 }
 
 # room -> what it may see of a room whose headers are not all for it.
 NARROW = {
     "verify": {"doors": {"lib/checkpoint-private.h"}},
-    "measure": {"doors": {"lib/checkpoint-private.h"}},
+    "elements": {"doors": {"lib/checkpoint-private.h"}},
 }
 
 # room -> those of which it may include more than the public headers, if not all of them.
 PRIVATE = {
     "naming": {"naming", "base"},
     "analysis": {"analysis", "base", "naming"},
-    "export": {"export", "base", "syntax", "sweep", "naming"},
+    "export": {"export", "base", "syntax", "elements", "naming"},
 }
 
 # As ROOMS, for the rooms of the command; `cli` itself is main.c.
@@ -57,9 +56,9 @@ PUBLIC = {
     "audit.h": "analysis",
     "checkpoint.h": "base",  # limits, and plain structs that every room may fill
     "compare.h": "analysis",
-    "digest.h": "measure",
+    "digest.h": "elements",
     "document.h": "doors",
-    "elements.h": "sweep",
+    "elements.h": "elements",
     "error.h": "base",
     "export.h": "export",
     "finding.h": "base",
@@ -72,9 +71,9 @@ PUBLIC = {
     "reshard.h": "analysis",
     "result.h": "doors",
     "span.h": "base",
-    "statistics.h": "measure",
+    "statistics.h": "elements",
     "survey.h": "model",
-    "sweep.h": "sweep",
+    "sweep.h": "elements",
     "trace.h": "trace",
     "verify.h": "verify",
     "version.h": "base",
@@ -103,11 +102,11 @@ GENERATED = {"trace/python-unprintable.def"}
 
 # outside header -> name of the library, and the only files that may know it.
 OUTSIDE = [
-    (r"zlib\.h", "zlib", {"lib/io/inflate.c", "lib/io/zip.c", "lib/sweep/content-hash.c"}),
+    (r"zlib\.h", "zlib", {"lib/io/inflate.c", "lib/io/zip.c", "lib/elements/content-hash.c"}),
     (r"archive(_entry)?\.h", "libarchive", {"lib/io/archive.c"}),
-    (r"isa-l.*|crc\.h|igzip_lib\.h", "ISA-L", {"lib/io/inflate.c", "lib/sweep/content-hash.c"}),
+    (r"isa-l.*|crc\.h|igzip_lib\.h", "ISA-L", {"lib/io/inflate.c", "lib/elements/content-hash.c"}),
     (r"jansson\.h", "jansson", {"lib/document.c"}),
-    (r"openssl/.*", "libcrypto", {"lib/sweep/content-hash.c", "cli/session/diagnostics.c"}),
+    (r"openssl/.*", "libcrypto", {"lib/elements/content-hash.c", "cli/session/diagnostics.c"}),
     (r"getopt\.h", "getopt_long", {"cli/args/parse.c"}),
     (r"pcre2.*\.h", "PCRE2", {"cli/args/select.c"}),
     (r"utf8proc\.h", "utf8proc", {"cli/render/gen-characters.c"}),

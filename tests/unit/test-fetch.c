@@ -2,7 +2,7 @@
 #include "deflate-setup.h"
 
 #include "base/limits.h"
-#include "sweep/strides.h"
+#include "elements/strides.h"
 
 /* Two records of the same bytes behind each other: deflated, and as they are. */
 enum { SIZE = 1 << 20, STORED_MOST = SIZE + 4096 };

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "elements/element-statistics.h"
 #include "model/dtype.h"
-#include "sweep/moments.h"
 
 enum { MOST = 5000 };
 

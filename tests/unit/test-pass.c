@@ -5,9 +5,9 @@
 #include <zlib.h>
 
 #include "base/num.h"
+#include "elements/content-hash.h"
+#include "elements/data-scan.h"
 #include "model/dtype.h"
-#include "sweep/content-hash.h"
-#include "sweep/pass.h"
 
 enum { KIB = 1 << 10, MIB = 1 << 20, ALL = 180 * MIB };
 

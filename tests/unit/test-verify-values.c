@@ -7,7 +7,7 @@
 #include <fsdp/elements.h>
 
 #include "analysis/checks/checking.h"
-#include "sweep/moments.h"
+#include "elements/element-statistics.h"
 
 #define VALUES FSDP_LEVEL_VALUES
 

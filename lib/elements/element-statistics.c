@@ -17,8 +17,8 @@
 
 #include "base/clones.h"
 #include "base/short-float.h"
+#include "elements/element-statistics.h"
 #include "model/dtype.h"
-#include "sweep/moments.h"
 
 #ifdef __clang__
 #pragma STDC FP_CONTRACT OFF

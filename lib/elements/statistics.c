@@ -12,7 +12,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/num.h"
-#include "sweep/moments.h"
+#include "elements/element-statistics.h"
 
 uint64_t fsdp_distribution_finite(const struct fsdp_distribution *numbers)
 {

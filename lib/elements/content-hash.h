@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FSDP_SWEEP_CONTENT_HASH_H
-#define FSDP_SWEEP_CONTENT_HASH_H
+#ifndef FSDP_ELEMENTS_CONTENT_HASH_H
+#define FSDP_ELEMENTS_CONTENT_HASH_H
 
 #include <stdbool.h>
 #include <stddef.h>

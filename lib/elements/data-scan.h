@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FSDP_SWEEP_PASS_H
-#define FSDP_SWEEP_PASS_H
+#ifndef FSDP_ELEMENTS_DATA_SCAN_H
+#define FSDP_ELEMENTS_DATA_SCAN_H
 
 #include "base/error.h"
 #include "base/vec.h"
+#include "elements/content-hash.h"
+#include "elements/element-statistics.h"
 #include "io/source.h"
-#include "sweep/content-hash.h"
-#include "sweep/moments.h"
 
 /*
  * One pass over the bytes of files, for all who want to see them: each byte is read once,

@@ -7,8 +7,8 @@
 
 #include "base/limits.h"
 #include "base/num.h"
+#include "elements/strides.h"
 #include "model/dtype.h"
-#include "sweep/strides.h"
 
 void fsdp_view_set_contiguous(struct fsdp_view *view)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FSDP_SWEEP_GATHER_H
-#define FSDP_SWEEP_GATHER_H
+#ifndef FSDP_ELEMENTS_GATHER_H
+#define FSDP_ELEMENTS_GATHER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -9,8 +9,8 @@
 #include <fsdp/elements.h>
 
 #include "base/error.h"
+#include "elements/strides.h"
 #include "io/source.h"
-#include "sweep/strides.h"
 
 /* Which elements of a chunk are there: a bit each. */
 struct fsdp_marks {

@@ -9,10 +9,10 @@
 #include <string.h>
 
 #include "base/num.h"
+#include "elements/content-hash.h"
+#include "elements/gather.h"
+#include "elements/strides.h"
 #include "io/zip.h"
-#include "sweep/content-hash.h"
-#include "sweep/gather.h"
-#include "sweep/strides.h"
 
 bool fsdp_marks_reset(
 	struct fsdp_marks *marks, uint64_t count, struct fsdp_error **ret_error)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FSDP_SWEEP_STRIDES_H
-#define FSDP_SWEEP_STRIDES_H
+#ifndef FSDP_ELEMENTS_STRIDES_H
+#define FSDP_ELEMENTS_STRIDES_H
 
 #include "io/inflate.h"
 #include "model/model.h"

@@ -9,7 +9,7 @@
 #include "base/characters.h"
 #include "base/clones.h"
 #include "base/mix.h"
-#include "sweep/content-hash.h"
+#include "elements/content-hash.h"
 
 /* The plain functions, old as they are: those that replaced them load a provider and take
  * memory for each digest, and crash in there when there is none left. */

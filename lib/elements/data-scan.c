@@ -8,9 +8,9 @@
 #include "base/limits.h"
 #include "base/num.h"
 #include "base/pool.h"
+#include "elements/content-hash.h"
+#include "elements/data-scan.h"
 #include "io/inflate.h"
-#include "sweep/content-hash.h"
-#include "sweep/pass.h"
 
 enum { RATIO = 1032 /* no stream of deflate unfolds to more */ };
 

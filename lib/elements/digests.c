@@ -16,9 +16,9 @@
 #include "base/span.h"
 #include "base/vec.h"
 #include "checkpoint-private.h"
+#include "elements/content-hash.h"
+#include "elements/data-scan.h"
 #include "io/directory.h"
-#include "sweep/content-hash.h"
-#include "sweep/pass.h"
 
 struct fsdp_made_digest {
 	struct fsdp_digest shown; /* without the error */

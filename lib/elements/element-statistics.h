@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FSDP_SWEEP_MOMENTS_H
-#define FSDP_SWEEP_MOMENTS_H
+#ifndef FSDP_ELEMENTS_ELEMENT_STATISTICS_H
+#define FSDP_ELEMENTS_ELEMENT_STATISTICS_H
 
 #include <stdbool.h>
 #include <stddef.h>
