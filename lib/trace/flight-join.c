@@ -302,21 +302,15 @@ static bool tell_collective(struct join *join, const struct fsdp_flight_team *te
 	       fsdp_flight_unpack(called, join->job.arena, &flight->call);
 }
 
-/* The earliest fault in which a root is missing that has no mark; NULL: each has one. */
-static const struct fsdp_flight_fault *next_fault(const struct join *join)
+static int compare_times(const void *a, const void *b)
 {
-	const struct fsdp_flight_fault *next = NULL;
-	for (size_t i = 0; i < join->job.faults.count; i++) {
-		const struct fsdp_flight_fault *one = fsdp_flight_fault_at(&join->job, i);
-		bool any = false;
-		for (size_t j = 0; j < one->missing_count && !any; j++)
-			any = one->verdict == FSDP_FLIGHT_STUCK &&
-			      join->job.marks[one->missing[j]] == 0 &&
-			      is_root_rank(join, one->missing[j]);
-		if (any && (next == NULL || one->time_ns < next->time_ns))
-			next = one;
-	}
-	return next;
+	const struct fsdp_flight_fault *left =
+		*(const struct fsdp_flight_fault *const *)a;
+	const struct fsdp_flight_fault *right =
+		*(const struct fsdp_flight_fault *const *)b;
+	if (left->time_ns != right->time_ns)
+		return left->time_ns < right->time_ns ? -1 : 1;
+	return left < right ? -1 : left > right;
 }
 
 /* Each culprit once for what it never entered, in `fault` first, else by time; and once for
@@ -325,33 +319,44 @@ static bool tell_causes(struct join *join, const struct fsdp_flight_fault *fault
 {
 	struct fsdp_flight *flight = join->flight;
 	struct fsdp_flight_job *job = &join->job;
-	size_t most = 2 * job->count, kept = 0;
+	size_t most = 2 * job->count, kept = 0, count = 0;
+	const struct fsdp_flight_fault **faults =
+		FSDP_TAKE(job->arena, faults, job->faults.count + 1);
 	struct fsdp_flight_cause *causes = FSDP_TAKE(job->arena, causes, most);
 	int64_t *ranks = FSDP_TAKE(job->arena, ranks, most);
-	if (causes == NULL || ranks == NULL)
+	if (faults == NULL || causes == NULL || ranks == NULL)
 		return false;
 	flight->causes = causes;
-	while (fault != NULL) {
-		const struct fsdp_flight_item *first = fault->first;
+	if (fault != NULL)
+		faults[count++] = fault;
+	for (size_t i = 0; count != 0 && i < job->faults.count; i++) {
+		const struct fsdp_flight_fault *one = fsdp_flight_fault_at(job, i);
+		if (one != fault && one->verdict == FSDP_FLIGHT_STUCK)
+			faults[count++] = one;
+	}
+	if (count > 1)
+		qsort(faults + 1, count - 1, sizeof *faults, compare_times);
+	for (size_t k = 0; k < count; k++) {
+		const struct fsdp_flight_item *first = faults[k]->first;
 		struct fsdp_flight_cause cause = { .ranks = ranks + kept,
 			.other = FSDP_ABSENT,
 			.seq = first->entry->seq,
-			.op = fsdp_flight_folded(
-				fsdp_flight_called_of(job, first)->name, job->arena),
-			.group = title_of(fault->team) };
-		for (size_t i = 0; i < fault->missing_count; i++) {
-			uint32_t place = fault->missing[i];
+			.group = title_of(faults[k]->team) };
+		for (size_t i = 0; i < faults[k]->missing_count; i++) {
+			uint32_t place = faults[k]->missing[i];
 			if (job->marks[place] != 0 || !is_root_rank(join, place))
 				continue;
 			job->marks[place] = 1;
 			ranks[kept++] = job->ranks[place].rank;
 			cause.rank_count++;
 		}
+		if (cause.rank_count == 0)
+			continue;
+		cause.op = fsdp_flight_folded(
+			fsdp_flight_called_of(job, first)->name, job->arena);
 		if (cause.op.data == NULL)
 			return false;
-		if (cause.rank_count != 0)
-			causes[flight->cause_count++] = cause;
-		fault = next_fault(join);
+		causes[flight->cause_count++] = cause;
 	}
 	for (size_t i = 0; i < job->count; i++) {
 		const struct fsdp_flight_stop *stop = &job->stops[i];

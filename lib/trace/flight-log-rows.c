@@ -522,10 +522,10 @@ static bool is_barrier(struct fsdp_span group)
 static const struct fsdp_flight_last *last_of(
 	const struct fsdp_flight *flight, int64_t rank)
 {
-	const struct fsdp_flight_last *last = flight->last;
-	while (last->rank != rank)
-		last++;
-	return last;
+	for (size_t i = 0; i < flight->last_count; i++)
+		if (flight->last[i].rank == rank)
+			return &flight->last[i];
+	return NULL;
 }
 
 static bool unname_all(struct log_join *join, struct fsdp_flight *flight)
@@ -538,11 +538,15 @@ static bool unname_all(struct log_join *join, struct fsdp_flight *flight)
 	if (flight->cause_count != 0) {
 		flight->culprits = flight->causes[0].ranks;
 		flight->culprit_count = flight->causes[0].rank_count;
-		flight->last_count = 0;
-		for (size_t i = 0; i < flight->culprit_count; i++)
-			last[flight->last_count++] =
-				*last_of(flight, flight->culprits[i]);
+		size_t kept = 0;
+		for (size_t i = 0; i < flight->culprit_count; i++) {
+			const struct fsdp_flight_last *one =
+				last_of(flight, flight->culprits[i]);
+			if (one != NULL && kept < flight->last_count)
+				last[kept++] = *one;
+		}
 		flight->last = last;
+		flight->last_count = kept;
 		flight->cause_count = 0;
 	}
 	if (is_barrier(flight->group)) {
