@@ -66,7 +66,9 @@ struct straggler straggler_of(const struct fsdp_recordings *recordings)
 	int64_t own_wait = 0;
 	double count = 0;
 
-	for (size_t i = 0; i < fsdp_recording_count(recordings); i++)
+	for (size_t i = 0;
+		straggler.rank != FSDP_ABSENT && i < fsdp_recording_count(recordings);
+		i++)
 		if (fsdp_recording(recordings, i)->kind == FSDP_RECORDING_KINETO &&
 			fsdp_recording(recordings, i)->rank == straggler.rank)
 			own_wait = fsdp_recording(recordings, i)->wait_ns;
@@ -76,7 +78,7 @@ struct straggler straggler_of(const struct fsdp_recordings *recordings)
 
 		if (one->kind != FSDP_RECORDING_KINETO)
 			continue;
-		if (one->rank == straggler.rank) {
+		if (straggler.rank != FSDP_ABSENT && one->rank == straggler.rank) {
 			own = spent;
 			continue;
 		}
