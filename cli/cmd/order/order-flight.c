@@ -130,6 +130,22 @@ static void put_collective(struct out *out, const struct fsdp_flight *says)
 			rank_words(says->members, says->member_count, &words));
 }
 
+/* "#9 all_gather of mesh_dp_shard", as far as these are known. */
+static void put_place_in(
+	struct out *out, int64_t seq, struct fsdp_span op, struct fsdp_span group)
+{
+	if (seq != FSDP_ABSENT)
+		out_line_text(out, " #%" PRId64, seq);
+	if (op.size != 0) {
+		out_line_text(out, " ");
+		out_line_name(out, text_of_span(op));
+	}
+	if (group.size != 0) {
+		out_line_text(out, " of ");
+		out_line_name(out, text_of_span(group));
+	}
+}
+
 /* ---- what there is ---- */
 
 enum { MOST_SHOWN = 8 };
@@ -271,16 +287,14 @@ static void lines_causes(const struct flight *flight)
 		rank_words(one->ranks, one->rank_count, &words);
 		out_line_begin(out, NULL);
 		out_line_text(out,
-			stopped ? "the GPU of %s stopped in " : "%s never entered ",
+			stopped ? "the GPU of %s stopped in" : "%s never entered",
 			words.text);
 		if (i == 0 && !stopped) {
+			out_line_text(out, " ");
 			put_collective(out, says);
 			put_place(out, &says->place);
 		} else {
-			out_line_text(out, "#%" PRId64 " ", one->seq);
-			out_line_name(out, text_of_span(one->op));
-			out_line_text(out, " of ");
-			out_line_name(out, text_of_span(one->group));
+			put_place_in(out, one->seq, one->op, one->group);
 		}
 		if (stopped)
 			out_line_text(
@@ -381,16 +395,7 @@ static void lines_last(const struct flight *flight)
 			out_line_text(out, "has no entry");
 		} else {
 			out_line_text(out, "entered");
-			if (last->seq != FSDP_ABSENT)
-				out_line_text(out, " #%" PRId64, last->seq);
-			if (last->op.size != 0) {
-				out_line_text(out, " ");
-				out_line_name(out, text_of_span(last->op));
-			}
-			if (last->group.size != 0) {
-				out_line_text(out, " of ");
-				out_line_name(out, text_of_span(last->group));
-			}
+			put_place_in(out, last->seq, last->op, last->group);
 			put_place(out, &last->place);
 		}
 		out_line_end(out);

@@ -284,23 +284,15 @@ struct counted_call {
 	size_t index;
 };
 
-static int compare_spans(struct fsdp_span a, struct fsdp_span b)
-{
-	size_t common = a.size < b.size ? a.size : b.size;
-	int order = (a.data != NULL) - (b.data != NULL);
-
-	if (order == 0 && common != 0)
-		order = memcmp(a.data, b.data, common);
-	return order != 0 ? order : a.size < b.size ? -1 : a.size > b.size;
-}
-
 /* By step, group and type: those of two types may run side by side, in any order. */
 static int compare_places(const struct counted_call *a, const struct counted_call *b)
 {
-	int order = compare_spans(a->call.group, b->call.group);
+	int order = (a->call.group.data != NULL) - (b->call.group.data != NULL);
 
 	if (a->call.step != b->call.step)
 		return a->call.step < b->call.step ? -1 : 1;
+	if (order == 0)
+		order = compare_spans(a->call.group, b->call.group);
 	return order != 0 ? order : compare_spans(a->call.type, b->call.type);
 }
 

@@ -61,14 +61,6 @@ static int64_t computed_until(const struct computed *computed, int64_t ns)
 	       (spans[low - 1].end_ns > ns ? spans[low - 1].end_ns - ns : 0);
 }
 
-static int compare_spans(struct fsdp_span a, struct fsdp_span b)
-{
-	size_t common = a.size < b.size ? a.size : b.size;
-	int order = common == 0 ? 0 : memcmp(a.data, b.data, common);
-
-	return order != 0 ? order : a.size < b.size ? -1 : a.size > b.size;
-}
-
 static int compare_keys(const void *a, const void *b)
 {
 	const struct replay_group *left = a, *right = b;

@@ -28,8 +28,6 @@ static size_t count_rows(const struct replay *replay)
 	return count;
 }
 
-/* ---- frames ---- */
-
 /* ---- text ---- */
 
 static const struct column ROWS[] = {
@@ -144,14 +142,6 @@ struct stack_row {
 static int compare_addresses(const void *a, const void *b)
 {
 	return (uintptr_t)a < (uintptr_t)b ? -1 : (uintptr_t)a > (uintptr_t)b;
-}
-
-static int compare_spans(struct fsdp_span a, struct fsdp_span b)
-{
-	size_t least = a.size < b.size ? a.size : b.size;
-	int order = least != 0 ? memcmp(a.data, b.data, least) : 0;
-
-	return order != 0 ? order : a.size < b.size ? -1 : a.size > b.size;
 }
 
 /* Equal frames are one. */

@@ -2,6 +2,8 @@
 #ifndef REPLAY_H
 #define REPLAY_H
 
+#include <string.h>
+
 #include "cmd/replay/straggler.h"
 #include "part/recordings.h"
 #include "render/record.h"
@@ -148,6 +150,15 @@ const char *replay_ms(int64_t ns, struct ms *ms);
 static inline const char *plural(uint64_t count)
 {
 	return count == 1 ? "" : "s";
+}
+
+/* By their bytes; a shorter one that the other begins with comes first. */
+static inline int compare_spans(struct fsdp_span a, struct fsdp_span b)
+{
+	size_t common = a.size < b.size ? a.size : b.size;
+	int order = common != 0 ? memcmp(a.data, b.data, common) : 0;
+
+	return order != 0 ? order : (a.size > b.size) - (a.size < b.size);
 }
 
 /* ---- steps ---- */
