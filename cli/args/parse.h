@@ -426,6 +426,15 @@ const struct fsdp_checkpoint *run_open(struct run *run, size_t input);
 /* The answer begins: its status is known. Writes the envelope's head. */
 void run_begin(struct run *run, int status);
 
+/* The document that another command writes in this format ("json"), for the words of a command
+ * line, the program's name first. Nothing is printed, and what it reads is not replaced by outputs
+ * of this command. Freed by the caller; NULL: out of memory. */
+char *run_document(
+	struct run *run, const char *format, char **words, int count, size_t *ret_size);
+
+/* Number of checkpoints that the arguments are: files of one set are one. */
+size_t run_checkpoints(const struct run *run);
+
 /* The answer is that of another command. Before run_begin. */
 const char *run_answer_as(struct run *run, const struct command *command);
 

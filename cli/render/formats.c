@@ -61,7 +61,6 @@ static const struct out_format formats[] = {
 	},
 	{
 		.name = "html",
-		.tells_failure = true,
 		.shapes = SHAPE_PAGE,
 		.machine = true,
 		.summary = "one page with all of it, which needs no network",

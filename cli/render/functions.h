@@ -78,13 +78,8 @@ extern const struct out_functions name_functions;
 extern const struct out_functions ncdu_functions;
 extern const struct out_functions plan_functions;
 extern const struct out_functions sarif_functions;
-extern const struct out_functions svg_functions;
 extern const struct out_functions text_functions;
 extern const struct out_functions tsv_functions;
-
-/* A value that is not a string as people read it in a sentence (text.c). */
-void text_put_value(
-	struct writer *to, const struct looks *looks, const struct value *value);
 
 /* What heads a column for people. */
 static inline const char *column_label(const struct column *column)

@@ -86,7 +86,7 @@ enum {
 	SHAPE_SPANS = 1 << 4,
 	SHAPE_ITEMS = 1 << 5,   /* facts with a main array among them */
 	SHAPE_MODULES = 1 << 6, /* weighed parts: modules and their tensors */
-	SHAPE_PAGE = 1 << 7,    /* lines and tables that make a page by themselves */
+	SHAPE_PAGE = 1 << 7,    /* a page, written as it is */
 	SHAPE_PLAN = 1 << 8,    /* a sharding plan, beside the answer */
 };
 
@@ -204,7 +204,6 @@ struct table {
 	unsigned view;   /* which the bit of machine_only and text_only: 0 to 31 */
 	unsigned indent; /* spaces */
 	bool no_header;
-	uint64_t heat; /* cells of bytes are shaded by how near they are to it; 0: not */
 	uint64_t
 		left_out; /* bit 1 << column: text leaves it out by itself, since it would
 			      say the same in each row */

@@ -808,18 +808,6 @@ static void put_value(
 	}
 }
 
-void text_put_value(
-	struct writer *to, const struct looks *looks, const struct value *value)
-{
-	struct text_out text = { .looks = *looks };
-	if (!writer_init(&text.raw, NULL)) {
-		to->error = ENOMEM;
-		return;
-	}
-	put_value(&text, to, value, true);
-	writer_done(&text.raw);
-}
-
 /* ---- lines ---- */
 
 static void flush_pending(struct text_out *text)

@@ -51,7 +51,7 @@ void collected_done(struct collected *collected)
 
 /* ---- texts ---- */
 
-static struct text kept(struct collected *collected, struct text text)
+struct text collected_copy(struct collected *collected, struct text text)
 {
 	const char *copy;
 
@@ -65,7 +65,7 @@ static struct text kept(struct collected *collected, struct text text)
 
 struct text collected_text(struct collected *collected, const char *text)
 {
-	return kept(collected, text_of(text));
+	return collected_copy(collected, text_of(text));
 }
 
 char *collected_format(struct collected *collected, const char *format, va_list arguments)
@@ -284,7 +284,7 @@ static void keep_affected(struct collected *collected, struct finding *finding,
 	for (size_t i = 0; i < from->affected_kept; i++) {
 		names[i] = text_of_span(from->affected[i]);
 		if (copy)
-			names[i] = kept(collected, names[i]);
+			names[i] = collected_copy(collected, names[i]);
 	}
 	finding->affected = names;
 	finding->affected_kept = from->affected_kept;
@@ -343,7 +343,7 @@ void collected_found(struct collected *collected, const struct fsdp_finding *fro
 		&finding.module, &finding.message, &finding.next };
 
 	for (size_t i = 0; copy && i < sizeof texts / sizeof *texts; i++)
-		*texts[i] = kept(collected, *texts[i]);
+		*texts[i] = collected_copy(collected, *texts[i]);
 	keep_affected(collected, &finding, from, copy);
 	collected_finding(collected, &finding);
 }
@@ -361,7 +361,7 @@ void collected_omitted(struct collected *collected, const struct fsdp_omitted *f
 	omissions[collected->omission_count++] = (struct omission){
 		.rule = from->rule->id,
 		.input = input,
-		.file = copy ? kept(collected, file) : file,
+		.file = copy ? collected_copy(collected, file) : file,
 		.count = from->count,
 	};
 }

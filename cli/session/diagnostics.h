@@ -38,6 +38,7 @@ void collected_done(struct collected *collected);
 
 /* A copy that lives as long as what was collected; NULL stays absent. */
 struct text collected_text(struct collected *collected, const char *text);
+struct text collected_copy(struct collected *collected, struct text text);
 
 /* The text of a format, kept as long. NULL: out of memory. */
 char *collected_format(struct collected *collected, const char *format, va_list arguments)

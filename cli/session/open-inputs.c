@@ -134,6 +134,11 @@ size_t session_count_groups(const struct session *session)
 	return count;
 }
 
+size_t run_checkpoints(const struct run *run)
+{
+	return session_count_groups(run->session);
+}
+
 /* ---- a folder that holds checkpoints ---- */
 
 enum { BELOW_NAMED = 3 };

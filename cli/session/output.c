@@ -777,7 +777,11 @@ static void keep_beside(struct outputs *outputs, const char *file)
 void outputs_keep_files(struct outputs *outputs, const struct fsdp_checkpoint *checkpoint,
 	const char *folder)
 {
-	size_t count = guards(outputs) ? fsdp_file_count(checkpoint) : 0;
+	size_t count;
+
+	if (outputs->keeper != NULL)
+		outputs = outputs->keeper;
+	count = guards(outputs) ? fsdp_file_count(checkpoint) : 0;
 
 	for (size_t i = 0; i < count; i++) {
 		struct fsdp_span path = fsdp_file(checkpoint, i).path;

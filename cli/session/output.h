@@ -59,6 +59,7 @@ struct outputs {
 	struct sink *sinks;
 	size_t count;
 	struct kept kept;       /* what is read */
+	struct outputs *keeper; /* those of the command that runs this one, or NULL */
 	struct written written; /* by the command itself; path NULL: nothing */
 	struct out *out;        /* one that feeds them all; NULL if there are none */
 	bool forgetful; /* of what not to replace, for lack of memory: nothing is replaced

@@ -1007,15 +1007,17 @@ int session_run(const struct arguments *arguments, const struct inputs *inputs,
 	if (arguments->common.provenance &&
 		!provenance_take(&session.provenance, arguments->typed))
 		session.collected.out_of_memory = true;
-	lock_up(&session);
-	if (error_looks->verbosity >= 1)
+	if (error_looks != NULL)
+		lock_up(&session);
+	if (error_looks != NULL && error_looks->verbosity >= 1)
 		collected_note(
 			&session.collected, "sandbox: %s", sandbox_text(session.locks));
 	add_records(&session);
 	if (outputs->out != NULL)
 		out_choose(outputs->out, arguments->select.columns.items,
 			arguments->select.columns.count);
-	progress_begin(&arguments->common, NULL);
+	if (error_looks != NULL)
+		progress_begin(&arguments->common, NULL);
 	if (refused)
 		session.status = STATUS_FAILED;
 	else if (session.command->judge != NULL)
@@ -1032,8 +1034,46 @@ int session_run(const struct arguments *arguments, const struct inputs *inputs,
 	end(&session);
 	if (!outputs_finish(outputs, session.answered, complain, &session))
 		session.status = STATUS_FAILED;
-	tell(&session);
+	if (error_looks != NULL)
+		tell(&session);
 	status = session.status;
 	session_done(&session);
 	return status;
+}
+
+char *run_document(
+	struct run *run, const char *format, char **words, int count, size_t *ret_size)
+{
+	struct arguments arguments = { .commands = run->commands, .typed = words + 1 };
+	struct usage usage = { "", "" };
+	struct inputs inputs = { 0 };
+	struct outputs outputs = { .keeper = run->session->outputs };
+	struct sink *sink = outputs.sinks = calloc(1, sizeof *sink);
+	const struct looks looks = { 0 };
+	char *text = NULL;
+	bool good = sink != NULL &&
+		    arguments_read(count, words, &arguments, &usage) == ARGUMENTS_RUN &&
+		    inputs_collect(&inputs, &arguments, &usage) == USAGE_GOOD;
+
+	if (good) {
+		inputs.options.belongs = outputs_keep;
+		inputs.options.belongs_context = outputs.keeper;
+		outputs.count = 1;
+		sink->format = out_format_find(format);
+		sink->stream = open_memstream(&text, ret_size);
+		outputs.out = sink->stream == NULL
+				      ? NULL
+				      : out_new(sink->format, sink->stream, &looks);
+		good = outputs.out != NULL;
+	}
+	if (good)
+		session_run(&arguments, &inputs, &outputs, NULL);
+	good = good && sink->stream == NULL;
+	outputs_done(&outputs);
+	inputs_done(&inputs);
+	arguments_done(&arguments);
+	if (good)
+		return text;
+	free(text);
+	return NULL;
 }

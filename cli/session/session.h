@@ -71,8 +71,9 @@ static inline bool text_is(struct text a, struct text b)
 struct inputs;
 struct outputs;
 
-/* Runs the command over its inputs into its outputs, says on stderr what there is to say,
- * and gives the exit status. Outputs are open. */
+/* Runs the command over its inputs into its outputs, prints messages to stderr,
+ * and gives the exit status. Outputs are open. Without looks it runs inside of another command:
+ * it prints nothing and leaves the locks as they are. */
 int session_run(const struct arguments *arguments, const struct inputs *inputs,
 	struct outputs *outputs, const struct looks *error_looks);
 

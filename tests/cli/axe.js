@@ -18,6 +18,8 @@ async function look(browser, path, width, scheme) {
 	await page.setViewport({width, height: 900});
 	await page.emulateMediaFeatures([{name: 'prefers-color-scheme', value: scheme}]);
 	await page.goto('file://' + path);
+	if (!path.endsWith('control.html')) await page.waitForFunction(() => document.documentElement.dataset.ready, {timeout: 20000});
+	await page.evaluate(() => document.querySelectorAll('details').forEach(details => { details.open = true; }));
 	const overflow = await page.evaluate(() => document.documentElement.scrollWidth > innerWidth);
 	const session = await page.createCDPSession();
 	const {frameTree} = await session.send('Page.getFrameTree');
@@ -29,9 +31,46 @@ async function look(browser, path, width, scheme) {
 	return {page: path, width, scheme, violations, messages, requests, overflow};
 }
 
+// What a person does: by keys through the map, in the search field, without a script.
+async function use(browser, path, numbers) {
+	const page = await browser.newPage(), faults = [];
+	const expect = (what, fine) => fine || faults.push(what);
+	const focused = () => page.evaluate(() => document.activeElement.getAttribute('aria-label'));
+	const text = selector => page.evaluate(name => document.querySelector(name).textContent, selector);
+	await page.goto('file://' + path);
+	await page.waitForFunction(() => document.documentElement.dataset.ready);
+	await page.focus('.map [tabindex="0"]');
+	expect('root', /^all 100\.0 %/.test(await focused()));
+	await page.keyboard.press('ArrowRight');
+	const first = await focused();
+	expect('first child', !first.startsWith('all'));
+	await page.keyboard.press('ArrowDown');
+	expect('second child', await focused() !== first);
+	await page.keyboard.press('ArrowLeft');
+	expect('parent', (await focused()).startsWith('all'));
+	await page.keyboard.press('ArrowRight');
+	await page.keyboard.press('Enter');
+	expect('zoomed', (await text('.crumbs')).includes('\u203a'));
+	await page.keyboard.press('Escape');
+	await page.keyboard.press('Escape');
+	expect('zoomed out', await text('.crumbs') === 'all');
+	await page.type('input[type=search]', 'bias float32');
+	expect('searched', / of /.test(await text('[role=status]')));
+	await page.evaluate(() => [...document.querySelectorAll('.head button')].find(button => button.textContent === 'Size').click());
+	expect('sorted', await page.evaluate(() => document.querySelector('[aria-sort=descending]').textContent === 'Size'));
+	for (const [kind, number, shown] of numbers)
+		expect(shown, await page.evaluate((kind, number) => window.formats[kind](number), kind, number) === shown);
+	await page.setJavaScriptEnabled(false);
+	await page.reload();
+	expect('verdict without a script', /GOOD/.test(await text('.badge')) && await page.evaluate(() => document.querySelector('#map').hidden));
+	await page.close();
+	return {page: path, faults};
+}
+
 (async () => {
-	const [executablePath, ...pages] = process.argv.slice(2);
+	const [numbers, executablePath, ...pages] = process.argv.slice(2);
 	const browser = await puppeteer.launch({executablePath, headless: true, args: ['--no-sandbox', '--disable-gpu']});
+	console.log(JSON.stringify(await use(browser, pages[1], JSON.parse(numbers))));
 	for (const page of pages)
 		for (const width of [360, 768, 1280])
 			for (const scheme of ['light', 'dark'])

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The pages of -o html in a browser at three widths, light and dark: axe finds no violation, nothing is logged, nothing
+"""The pages of report in a browser at three widths, light and dark: axe finds no violation, nothing is logged, nothing
 but the page is requested, and it does not scroll sideways. Prints TAP.
 
 Needs Chromium and Node.js, and takes axe-core and puppeteer-core by npm: skipped where one of them cannot be had.
@@ -22,8 +22,17 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 # What stands in a name: markup, an end of an attribute, of a style and of a script, a control character.
 HOSTILE = ("<img src=x onerror=alert(1)>", "\"' onload='x", "</style><b>", "</script><script>x()</script>", "a\u0007b\u202ec")
 
+# As the command writes them; the last are those where a unit is carried over.
+NUMBERS = [["bytes", 0, "0 B"], ["bytes", 1023, "1023 B"], ["bytes", 1024, "1.0 KiB"], ["bytes", 1536, "1.5 KiB"], ["bytes", 117440512, "112.0 MiB"],
+           ["bytes", 13357416243, "12.44 GiB"], ["bytes", 1048524, "1023.9 KiB"], ["bytes", 1048575, "1.0 MiB"], ["bytes", 1073741823, "1.00 GiB"],
+           ["elements", 999, "999"], ["elements", 1000, "1.0 k"], ["elements", 1050, "1.1 k"], ["elements", 8030261248, "8.03 B"], ["elements", 999950, "1.0 M"],
+           ["elements", 999999999, "1.00 B"]]
+
 PAGES = {
     "report": ("report", "--trace=traces/gpu_generated", "demo/step-1234"),
+    "recording": ("report", *(f"traces/gpu_generated/new_args_rank{rank}.pt.trace.json.gz" for rank in range(4))),
+    "comparison": ("report", "hf/llama-sharded", "complete/tensor-gone-llama/checkpoint"),
+    "adapter": ("report", "complete/lora-b-gone/checkpoint"),
     "report-broken": ("report", "broken/dcp-missing-metadata/checkpoint"),
     "report-odd": ("report", "dcp/odd-names/checkpoint"),
     "hostile": ("report", "hostile.safetensors"),
@@ -68,14 +77,16 @@ def main(binary):
             file.write("<!doctype html><title>x</title><img src='data:,'><p style='width:2000px'>x")
         pages = [write_page(binary, name, words, folder) for name, words in PAGES.items()]
         shutil.copy(os.path.join(os.path.dirname(__file__), "axe.js"), folder)
-        run = subprocess.run(["node", os.path.join(folder, "axe.js"), browser, control, *pages], capture_output=True, text=True)
+        run = subprocess.run(["node", os.path.join(folder, "axe.js"), json.dumps(NUMBERS), browser, control, *pages], capture_output=True, text=True)
         rows = [json.loads(line) for line in run.stdout.splitlines()]
         if not rows:
             give_up("the browser does not run here: " + run.stderr.strip()[:200].replace("\n", " "))
-    print(f"1..{len(PAGES) + 1}")
-    failed = False
+    print(f"1..{len(PAGES) + 2}")
+    used = next((row for row in rows if "faults" in row), {"faults": ["it was not used"]})
+    failed = bool(used["faults"])
+    print("not ok" if failed else "ok", len(PAGES) + 2, "- keys, search, order, numbers, and the page without a script", *used["faults"])
     for number, path in enumerate([control, *pages], 1):
-        seen = [row for row in rows if row["page"] == path]
+        seen = [row for row in rows if row["page"] == path and "faults" not in row]
         faults = [row for row in seen if row["violations"] or row["messages"] or row["requests"] != 1 or row["overflow"]]
         fine = len(seen) == 6 and not faults
         if path == control:

@@ -1,338 +1,339 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shows on one page what a checkpoint is: whether it is good, its sizes, how it is sharded,
- * what each rank holds of each layer, its modules by bytes, and the times of its run.
+ * Writes a page about a checkpoint, a recording, or two checkpoints: collects the documents of
+ * other commands and fills the template.
  */
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <fsdp/analysis.h>
-
 #include "cmd/report/report.h"
-#include "part/modules.h"
-#include "part/tensor-row.h"
+#include "session/diagnostics.h"
+#include "session/session.h"
 
-enum { RANKS_SHOWN = COLUMNS_MAX - 2, NAME_ROOM = 24 };
+#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
+
+enum { PIECES_MOST = 20000, WORDS_MOST = 8 };
+
+struct report_options {
+	struct texts traces; /* --trace */
+};
 
 static const struct option_row OPTIONS[] = {
 	{ "trace", 0, OPTION_LIST, "FILE", offsetof(struct report_options, traces),
-		.help = "a trace of the run, or a folder of them; one for each rank" },
+		.help = "a trace of the run, or a directory of them" },
 	{ NULL },
 };
 
-/* ---- sums ---- */
+/* ---- documents ---- */
 
-static struct value group_name(struct report *report, enum fsdp_sums_by by, uint32_t key)
-{
-	struct value name = group_key(report->run->checkpoint, by, key,
-		&report->buffers.module, report->run->common->raw);
+enum inputs_of { OF_CHECKPOINT, OF_OTHER, OF_BOTH, OF_TRACES };
 
-	return name.type == VALUE_NULL ? value_word("(other)") : name;
-}
-
-static bool show_sums(struct report *report, const char *title, enum fsdp_sums_by by)
-{
-	const struct column columns[] = { { .name = title },
-		{ .name = "tensors", .right = true },
-		{ .name = "bytes", .right = true } };
-	const struct table table = {
-		.key = title, .columns = columns, .column_count = 3
-	};
-	struct out *out = report->run->out;
-	struct fsdp_sums *sums;
-
-	if (!fsdp_sums_new(report->run->checkpoint, by, -1, &sums, NULL))
-		return false;
-	for (uint32_t i = 0; i < report->tensor_count; i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(report->run->checkpoint, i);
-		fsdp_sums_add(sums, i, &tensor, NULL, NULL);
-	}
-	out_table_begin(out, &table);
-	for (size_t i = 0; i < fsdp_sums_count(sums); i++) {
-		struct fsdp_group group = fsdp_sums_group(sums, i);
-		const struct value values[] = { group_name(report, by, group.key),
-			value_count(group.tensors), value_bytes(group.bytes) };
-
-		if (group.tensors > 0)
-			out_row(out, values);
-	}
-	out_table_end(out);
-	fsdp_sums_free(sums);
-	return true;
-}
-
-/* ---- what each rank holds of each layer ---- */
-
-/* The columns: a name, and the ranks. */
-struct heat_table {
-	struct column columns[COLUMNS_MAX];
-	char names[COLUMNS_MAX][NAME_ROOM];
-	const uint32_t *ranks;
-	size_t rank_count;
+/* Its key on the page, and the command line that makes it. */
+static const struct page_document {
+	const char *key, *words[3], *format;
+	enum inputs_of inputs;
+} documents[REPORT_KEYS] = {
+	[REPORT_INFO] = { "info", { "info" }, "json", OF_CHECKPOINT },
+	[REPORT_INFO_A] = { "info_a", { "info" }, "json", OF_OTHER },
+	[REPORT_AUDIT] = { "audit", { "audit" }, "json", OF_CHECKPOINT },
+	[REPORT_TYPES] = { "types", { "ls", "--by=role,dtype" }, "json", OF_CHECKPOINT },
+	[REPORT_ROOT] = { "root", { "tree", "--depth=0" }, "json", OF_CHECKPOINT },
+	[REPORT_REPLAY] = { "replay", { "replay" }, "json", OF_TRACES },
+	[REPORT_DIFF] = { "diff", { "diff" }, "json", OF_BOTH },
+	[REPORT_TREE] = { "tree", { "tree" }, "json", OF_CHECKPOINT },
+	[REPORT_LS] = { "ls", { "ls" }, "json", OF_CHECKPOINT },
+	[REPORT_LS_A] = { "ls_a", { "ls" }, "json", OF_OTHER },
+	[REPORT_PIECES] = { "pieces",
+		{ "ls", "-l", "--columns=name,rank,offsets,sizes,file" }, "json",
+		OF_CHECKPOINT },
+	[REPORT_BY_RANK] = { "by_rank", { "ls", "--by=rank,role" }, "json",
+		OF_CHECKPOINT },
+	[REPORT_BY_FILE] = { "by_file", { "ls", "--by=file,rank" }, "json",
+		OF_CHECKPOINT },
+	[REPORT_LANES] = { "lanes", { "replay" }, "chrome", OF_TRACES },
 };
 
-static void name_columns(struct heat_table *heat)
+/* A page that is sent to others names no directory above these two. */
+static bool shorten(struct text *text, const char *path)
 {
-	heat->columns[0] = (struct column){ .name = "layer" };
-	for (size_t i = 0; i < heat->rank_count; i++) {
-		snprintf(heat->names[i], sizeof heat->names[i], "rank %" PRIu32,
-			heat->ranks[i]);
-		heat->columns[i + 1] =
-			(struct column){ .name = heat->names[i], .right = true };
+	struct text name = report_short(path);
+	size_t size = strlen(path);
+	const char *at = text->data, *next;
+	struct writer to;
+
+	if (name.data == path || !writer_init(&to, NULL))
+		return name.data == path;
+	size = (size_t)(name.data - path) + name.size;
+	for (; (next = memmem(at, text->size - (size_t)(at - text->data), path, size)) !=
+		NULL;
+		at = next + size) {
+		writer_put(&to, at, (size_t)(next - at));
+		writer_put(&to, name.data, name.size);
 	}
+	writer_put(&to, at, text->size - (size_t)(at - text->data));
+	free((char *)(uintptr_t)text->data);
+	*text = (struct text){ to.data, to.size };
+	return to.error == 0;
 }
 
-static uint64_t most_bytes(const struct fsdp_crossed *crossed)
+static bool make_document(struct report *report, enum report_key key)
 {
-	uint64_t most = 0;
+	const struct page_document *document = &documents[key];
+	const struct common_options *common = report->run->common;
+	bool is_trace = document->inputs == OF_TRACES;
+	size_t count = 0, size = 0;
+	const char **words = calloc(WORDS_MOST + common->limits.count +
+					    report->trace_count + report->path_count,
+		sizeof *words);
+	struct text *text = &report->texts[key];
+	bool good = true;
 
-	for (size_t i = 0; i < fsdp_crossed_count(crossed); i++) {
-		uint32_t rank;
-		uint64_t bytes = fsdp_crossed_group(crossed, i, &rank).bytes;
-		most = bytes > most ? bytes : most;
-	}
-	return most;
-}
-
-static void put_cells(struct report *report, const struct heat_table *heat,
-	const struct fsdp_crossed *crossed)
-{
-	struct value values[COLUMNS_MAX];
-	size_t count = fsdp_crossed_count(crossed);
-
-	for (size_t i = 0, end; i < count; i = end) {
-		uint32_t rank, key = fsdp_crossed_group(crossed, i, &rank).key;
-
-		for (size_t k = 0; k <= heat->rank_count; k++)
-			values[k] = value_absent();
-		for (end = i; end < count; end++) {
-			struct fsdp_group group = fsdp_crossed_group(crossed, end, &rank);
-			if (group.key != key)
-				break;
-			for (size_t k = 0; k < heat->rank_count; k++)
-				if (heat->ranks[k] == rank)
-					values[k + 1] = value_bytes(group.bytes);
-		}
-		values[0] = group_name(report, FSDP_BY_LAYER, key);
-		out_row(report->run->out, values);
-	}
-}
-
-static bool show_heat(struct report *report)
-{
-	static const enum fsdp_sums_by by[2] = { FSDP_BY_LAYER, FSDP_BY_RANK };
-	struct out *out = report->run->out;
-	struct heat_table heat = { 0 };
-	size_t ranks;
-	uint32_t *tensors = malloc((report->tensor_count + 1) * sizeof *tensors);
-	struct fsdp_crossed *crossed = NULL;
-
-	for (uint32_t i = 0; tensors != NULL && i < report->tensor_count; i++)
-		tensors[i] = i;
-	if (tensors == NULL ||
-		!fsdp_crossed_new(report->run->checkpoint, by, -1, tensors,
-			report->tensor_count, NULL, NULL, &crossed, NULL)) {
-		free(tensors);
+	if (words == NULL)
 		return false;
+	words[count++] = "fsdp-inspect";
+	for (size_t i = 0; i < COUNT_OF(document->words) && document->words[i] != NULL;
+		i++)
+		words[count++] = document->words[i];
+	words[count++] = "-o";
+	words[count++] = document->format;
+	for (size_t i = 0; i < common->limits.count; i++) {
+		words[count++] = "--limit";
+		words[count++] = common->limits.items[i];
 	}
-	free(tensors);
-	heat.ranks = fsdp_checkpoint_ranks(report->run->checkpoint, &ranks);
-	heat.rank_count = ranks < RANKS_SHOWN ? ranks : RANKS_SHOWN;
-	if (heat.rank_count > 0) {
-		name_columns(&heat);
-		out_table_begin(out,
-			&(struct table){
-				.key = ranks > RANKS_SHOWN
-					       ? "bytes by layer and rank, the first ranks"
-					       : "bytes by layer and rank",
-				.columns = heat.columns,
-				.column_count = heat.rank_count + 1,
-				.heat = most_bytes(crossed) });
-		put_cells(report, &heat, crossed);
-		out_table_end(out);
+	if (common->plan != NULL && document->inputs == OF_CHECKPOINT) {
+		words[count++] = "--plan";
+		words[count++] = common->plan;
 	}
-	fsdp_crossed_free(crossed);
+	words[count++] = "--";
+	if (document->inputs == OF_OTHER || document->inputs == OF_BOTH)
+		words[count++] = report->other;
+	for (size_t i = 0;
+		document->inputs != OF_OTHER && !is_trace && i < report->path_count; i++)
+		words[count++] = report->paths[i];
+	for (size_t i = 0; is_trace && i < report->trace_count; i++)
+		words[count++] = report->traces[i];
+	text->data = run_document(report->run, document->format,
+		(char **)(uintptr_t)words, (int)count, &size);
+	text->size = size;
+	free(words);
+	for (size_t i = 0; good && text->data != NULL && i < report->run->path_count; i++)
+		good = shorten(text, report->run->paths[i]);
+	for (size_t i = 0; good && text->data != NULL && i < report->trace_count; i++)
+		good = shorten(text, report->traces[i]);
+	return good && text->data != NULL;
+}
+
+static bool read_document(
+	struct report *report, enum report_key key, struct fsdp_error **ret_error)
+{
+	if (!make_document(report, key))
+		return false;
+	if (key >= REPORT_PARSED)
+		return true;
+	if (!fsdp_document_parse(
+		    span_of_text(report->texts[key]), &report->documents[key], ret_error))
+		return false;
+	report->data[key] =
+		fsdp_document_get(fsdp_document_root(report->documents[key]), "data");
 	return true;
 }
 
-/* ---- how it is sharded ---- */
-
-static void put_sharding(struct out *out, const struct fsdp_sharding *sharding)
+static bool read_documents(struct report *report, const enum report_key *keys,
+	size_t count, struct fsdp_error **ret_error)
 {
-	static const char *const words[] = { "a copy on each", "one dimension",
-		"several dimensions", "flattened" };
-	char cut[120] = "";
-	size_t used = 0;
-
-	for (uint32_t i = 0; i < sharding->cuts && used < sizeof cut; i++)
-		used += (size_t)snprintf(cut + used, sizeof cut - used,
-			"%sdim %" PRIu32 " over %" PRIu32, i > 0 ? ", " : "",
-			sharding->cut[i].dim, sharding->cut[i].over);
-	const struct value values[] = { value_word(words[sharding->how]),
-		value_word(cut[0] != '\0' ? cut : NULL), value_id(sharding->over),
-		value_id(sharding->copies), value_count(sharding->tensors),
-		value_count(sharding->pieces) };
-	out_row(out, values);
-}
-
-static bool show_shardings(struct report *report)
-{
-	static const struct column columns[] = { { .name = "placement" },
-		{ .name = "cut" }, { .name = "over", .right = true },
-		{ .name = "copies", .right = true }, { .name = "tensors", .right = true },
-		{ .name = "pieces", .right = true } };
-	const struct table table = {
-		.key = "placements", .columns = columns, .column_count = 6
-	};
-	struct out *out = report->run->out;
-	struct fsdp_overview *overview;
-
-	if (!fsdp_overview_new(report->run->checkpoint, &overview, NULL))
-		return false;
-	const struct fsdp_overview_facts *facts = fsdp_overview_facts(overview);
-	out_table_begin(out, &table);
-	for (size_t i = 0; i < facts->sharding_count; i++)
-		put_sharding(out, &facts->shardings[i]);
-	out_table_end(out);
-	if (facts->whole > 0)
-		out_line(out, "whole", "%" PRIu64 " tensor%s in one piece", facts->whole,
-			facts->whole == 1 ? "" : "s");
-	fsdp_overview_free(overview);
+	for (size_t i = 0; i < count; i++)
+		if (!read_document(report, keys[i], ret_error))
+			return false;
 	return true;
 }
-
-/* ---- modules ---- */
-
-static void weigh_tensors(struct report *report, const struct fsdp_module *module)
-{
-	const struct fsdp_checkpoint *checkpoint = report->run->checkpoint;
-
-	for (uint32_t i = 0; i < module->tensor_count; i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(
-			checkpoint, fsdp_module_tensor(checkpoint, module, i));
-		uint64_t bytes = tensor.alias == FSDP_NONE ? tensor.bytes : 0;
-
-		if (tensor.role != FSDP_ROLE_PARAM && tensor.role != FSDP_ROLE_BUFFER)
-			continue;
-		out_weighed(report->run->out,
-			&(struct weighed){ .depth = module->shown_depth + 1,
-				.name = text_last(name_text(&report->buffers.name,
-							  checkpoint, tensor.name),
-					'.'),
-				.own = bytes,
-				.total = bytes,
-				.is_leaf = true });
-	}
-}
-
-static void weigh_modules(struct report *report)
-{
-	const struct fsdp_checkpoint *checkpoint = report->run->checkpoint;
-	size_t count = fsdp_module_count(checkpoint);
-
-	for (uint32_t i = 0; i < count; i++) {
-		struct fsdp_module module = fsdp_module(checkpoint, i);
-
-		if (wrapper_is_folded(report->run, i))
-			continue;
-		out_weighed(report->run->out,
-			&(struct weighed){ .depth = module.shown_depth,
-				.name = text_last(name_text(&report->buffers.module,
-							  checkpoint, module.name),
-					'.'),
-				.kind = text_of(module_shown_class(report->run, &module)),
-				.total = module.bytes,
-				.is_marked = module.unit != FSDP_NONE });
-		weigh_tensors(report, &module);
-	}
-}
+#define READ_DOCUMENTS(report, ret_error, ...)                                        \
+	read_documents(report, (const enum report_key[]){ __VA_ARGS__ },              \
+		sizeof((enum report_key[]){ __VA_ARGS__ }) / sizeof(enum report_key), \
+		ret_error)
 
 /* ---- the page ---- */
 
-static void tell_what(struct report *report)
+/* {"info":…,"tree":…}: null is what does not exist. */
+static bool write_data(const struct report *report, struct writer *to)
 {
-	const struct fsdp_checkpoint *checkpoint = report->run->checkpoint;
-	struct fsdp_format format = fsdp_checkpoint_format(checkpoint);
-	uint32_t world = fsdp_checkpoint_world_size(checkpoint);
-	struct out *out = report->run->out;
-	struct fsdp_plan_facts plan;
-	size_t modules = fsdp_module_count(checkpoint);
+	struct text pieces[2 * REPORT_KEYS + 1];
+	struct writer keys;
+	size_t ends[REPORT_KEYS], at = 0;
+	bool good = writer_init(&keys, NULL);
 
-	report_tell_verdict(report);
-	out_line(out, "format", "%s", format.title);
-	if (world != FSDP_NONE)
-		out_line(out, "ranks", "%" PRIu32, world);
-	out_line(out, "tensors", "%zu", report->tensor_count);
-	if (modules > 0) {
-		struct fsdp_module root = fsdp_module(checkpoint, 0);
-		out_line_begin(out, "parameters");
-		out_line_value(out, value_elements(root.parameters));
-		out_line_text(out, ", ");
-		out_line_value(out, value_bytes(root.bytes));
-		out_line_end(out);
+	for (size_t i = 0; good && i < REPORT_KEYS; i++) {
+		writer_text(&keys, i == 0 ? "{\"" : ",\"");
+		writer_text(&keys, documents[i].key);
+		writer_text(&keys, report->texts[i].data != NULL ? "\":" : "\":null");
+		ends[i] = keys.size;
 	}
-	out_line(out, "modules", "%zu, %zu of them units", modules,
-		fsdp_unit_count(checkpoint));
-	if (fsdp_checkpoint_plan(checkpoint, &plan)) {
-		out_line_begin(out, "plan");
-		out_line_name(out, text_of(plan.path));
-		out_line_end(out);
+	good = good && keys.error == 0;
+	for (size_t i = 0; good && i < REPORT_KEYS; i++) {
+		pieces[2 * i] = (struct text){ keys.data + at, ends[i] - at };
+		pieces[2 * i + 1] = report->texts[i].data != NULL
+					    ? report->texts[i]
+					    : (struct text){ "", 0 };
+		at = ends[i];
 	}
+	pieces[2 * REPORT_KEYS] = (struct text){ "}", 1 };
+	good = good && html_data(to, pieces, COUNT_OF(pieces));
+	writer_done(&keys);
+	return good;
 }
 
-/* Whatever fails here is out of memory: all was read before. */
-static bool show_all(struct report *report)
+static bool write_page(const struct report *report)
 {
-	bool good;
+	static const char *const names[] = { "title", "color", "verdict", "header",
+		"cards", "findings", "loaders", "values", "footer", "data" };
+	struct writer writers[REPORT_PARTS + 1];
+	struct html_part parts[REPORT_PARTS + 2] = { 0 };
+	bool good = true;
 
-	tell_what(report);
-	report_show_loaders(report);
-	good = show_sums(report, "role", FSDP_BY_ROLE) &&
-	       show_sums(report, "dtype", FSDP_BY_DTYPE) &&
-	       show_sums(report, "rank", FSDP_BY_RANK) && show_shardings(report) &&
-	       show_heat(report) && report_show_times(report);
-	if (good && out_weighs(report->run->out))
-		weigh_modules(report);
-	return good && !row_buffers_failed(&report->buffers);
+	memset(writers, 0, sizeof writers);
+	for (size_t i = 0; i <= REPORT_PARTS; i++)
+		good = writer_init(&writers[i], NULL) && good;
+	if (good) {
+		report_write(report, writers);
+		good = write_data(report, &writers[REPORT_PARTS]);
+	}
+	for (size_t i = 0; i <= REPORT_PARTS; i++) {
+		good = good && writers[i].error == 0;
+		parts[i] = (struct html_part){ names[i],
+			{ writers[i].data, writers[i].size } };
+	}
+	if (good)
+		html_page(report->run->out, parts);
+	for (size_t i = 0; i <= REPORT_PARTS; i++)
+		writer_done(&writers[i]);
+	return good;
+}
+
+/* A path that begins with the short name of an input, as it was typed. */
+static struct text restore_path(const struct report *report, struct fsdp_span path)
+{
+	const struct {
+		const char *const *items;
+		size_t count;
+	} typed[] = { { report->run->paths, report->run->path_count },
+		{ report->traces, report->trace_count } };
+
+	for (size_t i = 0; i < COUNT_OF(typed); i++)
+		for (size_t k = 0; k < typed[i].count; k++) {
+			struct text name = report_short(typed[i].items[k]);
+
+			if (text_is(text_of_span(path), name))
+				return text_of(typed[i].items[k]);
+		}
+	return text_of_span(path);
+}
+
+/* What another command could not read is an error of this one. */
+static void report_errors(struct report *report, enum report_key key)
+{
+	struct collected *collected = report->run->collected;
+	struct fsdp_document_value errors =
+		fsdp_document_get(fsdp_document_root(report->documents[key]), "errors");
+
+	for (size_t i = 0; i < errors.count; i++) {
+		struct fsdp_document_value error = fsdp_document_item(errors, i);
+		struct failure *failure = collected_failure(collected, "format");
+
+		if (failure == NULL)
+			return;
+		failure->path = collected_copy(collected,
+			restore_path(report, fsdp_document_get(error, "path").text));
+		failure->message = collected_copy(collected,
+			text_of_span(fsdp_document_get(error, "message").text));
+		failure->hint = collected_copy(
+			collected, text_of_span(fsdp_document_get(error, "hint").text));
+	}
+	if (errors.count > 0)
+		report->status = report->data[key].kind == FSDP_DOCUMENT_OBJECT
+					 ? STATUS_PARTIAL
+					 : STATUS_FAILED;
+}
+
+static bool read_recordings(struct report *report, struct fsdp_error **ret_error)
+{
+	if (!READ_DOCUMENTS(report, ret_error, REPORT_REPLAY, REPORT_LANES))
+		return false;
+	report_errors(report, REPORT_REPLAY);
+	return true;
+}
+
+static bool read_all(struct report *report, struct fsdp_error **ret_error)
+{
+	struct fsdp_document_value counts;
+
+	if (!read_document(report, REPORT_INFO, ret_error))
+		return false;
+	if (fsdp_document_get(report->data[REPORT_INFO], "recordings").count > 0) {
+		report->traces = report->paths;
+		report->trace_count = report->path_count;
+		return read_recordings(report, ret_error);
+	}
+	if (!read_document(report, REPORT_AUDIT, ret_error))
+		return false;
+	counts = fsdp_document_get(report->data[REPORT_AUDIT], "counts");
+	if (report->data[REPORT_INFO].kind != FSDP_DOCUMENT_OBJECT) {
+		if (fsdp_document_get(counts, "error").integer == 0)
+			report_errors(report, REPORT_INFO);
+		return true;
+	}
+	counts = fsdp_document_get(report->data[REPORT_INFO], "counts");
+	if (!READ_DOCUMENTS(
+		    report, ret_error, REPORT_TYPES, REPORT_ROOT, REPORT_TREE, REPORT_LS))
+		return false;
+	if (fsdp_document_get(counts, "pieces").integer <= PIECES_MOST &&
+		!read_document(report, REPORT_PIECES, ret_error))
+		return false;
+	if (report->other != NULL)
+		return READ_DOCUMENTS(
+			report, ret_error, REPORT_INFO_A, REPORT_LS_A, REPORT_DIFF);
+	if (fsdp_document_get(report->data[REPORT_INFO], "world_size").integer > 1 &&
+		!READ_DOCUMENTS(report, ret_error, REPORT_BY_RANK, REPORT_BY_FILE))
+		return false;
+	return report->trace_count == 0 || read_recordings(report, ret_error);
 }
 
 static bool run_report(struct run *run, struct fsdp_error **ret_error)
 {
+	const struct report_options *options = run->options;
 	struct report report = { .run = run,
-		.tensor_count = fsdp_tensor_count(run->checkpoint) };
+		.paths = run->paths,
+		.path_count = run->path_count,
+		.traces = (const char *const *)options->traces.items,
+		.trace_count = options->traces.count };
 	bool good;
 
-	report.row = (struct row_context){ .run = run, .buffers = &report.buffers };
-	good = report_judge(&report, ret_error) && report_read_traces(&report, ret_error);
-	if (good) {
-		run_begin(run, report.is_partial ? STATUS_PARTIAL : STATUS_GOOD);
-		good = show_all(&report);
+	if (run->path_count == 2 && run_checkpoints(run) == 2) {
+		report.other = report.paths++[0];
+		report.path_count = 1;
 	}
-	report_done(&report);
+	good = read_all(&report, ret_error);
+	if (good)
+		run_begin(run, report.status);
+	if (good && report.status != STATUS_FAILED)
+		good = write_page(&report);
+	for (size_t i = 0; i < REPORT_PARSED; i++)
+		fsdp_document_free(report.documents[i]);
+	for (size_t i = 0; i < REPORT_KEYS; i++)
+		free((char *)(uintptr_t)report.texts[i].data);
 	return good;
-}
-
-static bool wants_values(const void *options)
-{
-	(void)options;
-	return true;
 }
 
 const struct command command_report = {
 	.name = "report",
 	.group = GROUP_LOOK,
 	.summary = "one page with all of it",
-	.synopsis = "[--trace=FILE]... [-o html=FILE] CHECKPOINT",
+	.synopsis = "[--trace=FILE]... [-o html=FILE] CHECKPOINT [CHECKPOINT]",
 	.examples = { "report -o html=step-1000.html step-1000/",
-		"report --trace=traces/ -o html=run.html step-1000/" },
+		"report --trace=traces/ -o html=run.html step-1000/",
+		"report -o html=changes.html step-1000/ step-2000/" },
 	.options = OPTIONS,
 	.options_size = sizeof(struct report_options),
-	.wants_values = wants_values,
-	.looks_beside = true,
 	.shapes = SHAPE_PAGE,
 	.output = "html",
-	.inputs = INPUTS_ONE,
+	.inputs = INPUTS_RUNS,
 	.run = run_report,
 };

@@ -2,50 +2,60 @@
 #ifndef REPORT_H
 #define REPORT_H
 
-#include <fsdp/trace.h>
+#include <fsdp/document.h>
 
-#include "part/load-answer.h"
-#include "part/recordings.h"
-#include "part/tensor-row.h"
-#include "session/session.h"
+#include "args/parse.h"
+#include "render/html.h"
 
-/*
- * What the sections of a report share. report.c shows what the checkpoint holds,
- * report-judged.c whether it is good and what loads it, report-time.c what its recordings
- * say.
- */
-struct report_options {
-	struct texts traces;
+/* The documents of other commands that a page is made of. */
+enum report_key {
+	REPORT_INFO,
+	REPORT_INFO_A,
+	REPORT_AUDIT,
+	REPORT_TYPES, /* dtypes by role */
+	REPORT_ROOT,  /* the outermost module */
+	REPORT_REPLAY,
+	REPORT_DIFF,
+	REPORT_PARSED, /* those above are parsed, too */
+	REPORT_TREE = REPORT_PARSED,
+	REPORT_LS,
+	REPORT_LS_A,
+	REPORT_PIECES,
+	REPORT_BY_RANK,
+	REPORT_BY_FILE,
+	REPORT_LANES,
+	REPORT_KEYS
 };
 
 struct report {
-	struct row_context row;
 	struct run *run;
-	struct row_buffers buffers;
-	size_t tensor_count;
-
-	/* how it is judged */
-	const char *verdict; /* "good", "bad", "partial" */
-	size_t errors, warnings;
-	struct loading_answer loading;
-
-	struct fsdp_recordings *recordings; /* NULL: none were given */
-	bool is_partial;                    /* one of them cannot be read */
-	struct trace_paths traces;
+	const char *const *paths; /* of the checkpoint; of two the second */
+	size_t path_count;
+	const char *other;         /* of two checkpoints the first, or NULL */
+	const char *const *traces; /* recordings */
+	size_t trace_count;
+	int status;
+	struct text texts[REPORT_KEYS]; /* absent: it was not made */
+	struct fsdp_document *documents[REPORT_PARSED];
+	struct fsdp_document_value data[REPORT_PARSED]; /* its `data` */
 };
 
-/* Judges as `audit` does by default, and asks all loaders. Findings and failures go to
- * run->collected: call it before run_begin. False: out of memory, or *ret_error. */
-bool report_judge(struct report *report, struct fsdp_error **ret_error);
-void report_tell_verdict(struct report *report);
-void report_show_loaders(struct report *report);
+/* The last two components of a path, by which the page names it. */
+struct text report_short(const char *path);
 
-/* Reads the recordings of --trace; those that cannot be read are failures of the run.
- * Before run_begin. False: out of memory, or *ret_error. */
-bool report_read_traces(struct report *report, struct fsdp_error **ret_error);
-
-/* Times by rank and by unit, and the lanes of each rank. False: out of memory. */
-bool report_show_times(struct report *report);
-void report_done(struct report *report);
+/* What can be read without a script, as markup: the parts of the template by these numbers. */
+enum report_part {
+	REPORT_TITLE,
+	REPORT_COLOR,
+	REPORT_VERDICT,
+	REPORT_HEADER,
+	REPORT_CARDS,
+	REPORT_FINDINGS,
+	REPORT_LOADERS,
+	REPORT_VALUES,
+	REPORT_FOOTER,
+	REPORT_PARTS
+};
+void report_write(const struct report *report, struct writer parts[REPORT_PARTS]);
 
 #endif

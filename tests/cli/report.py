@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The page of report as it is written, without a browser: its template, what C fills in, the data that the script reads.
+Prints TAP. (axe.py opens pages in a browser.)
+
+report.py BINARY TESTDATA
+"""
+import base64
+import gzip
+import hashlib
+import html.parser
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+BINARY, TESTDATA = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+TEMPLATE = os.path.join(os.path.dirname(__file__), "..", "..", "data", "report.html")
+PARTS = {"style-hash", "script-hash", "title", "color", "verdict", "header", "cards", "findings", "loaders", "values", "footer", "data"}
+HOSTILE = ("<img src=x onerror=alert(1)>", "\"' onload='x", "</style><b>", "</script><script>x()</script>", "a\u0007b\u202ec", "@data@", "__proto__", "&lt;", "x" * 3000)
+
+
+def run(*words):
+    return subprocess.run([BINARY, *words], cwd=TESTDATA, capture_output=True)
+
+
+class Page(html.parser.HTMLParser):
+    """Tags that are not of the template: none may run, load or style anything."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.text, self.open, self.words, self.faults = text, [], [], []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        names = dict(attributes)
+        if tag in ("img", "iframe", "object", "base", "form") or any(name.startswith("on") or name in ("src", "style") for name in names):
+            self.faults.append((tag, names))
+        if tag not in ("meta", "link", "input"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if self.open.pop() != tag:
+            self.faults.append(tag)
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] not in ("style", "script"):
+            self.words.append(data.strip())
+
+    @property
+    def plain(self):
+        return " ".join(word for word in self.words if word)
+
+    @property
+    def data(self):
+        return json.loads(gzip.decompress(base64.b64decode(re.search(r'id="data">([^<]*)<', self.text)[1])))
+
+
+def page(*words, status=0):
+    got = run("report", "-q", *words)
+    assert got.returncode == status, (words, got.returncode, got.stderr)
+    return Page(got.stdout.decode())
+
+
+def check_template():
+    with open(TEMPLATE, encoding="utf-8") as file:
+        text = file.read()
+    found = re.findall("@([a-z-]+)@", text)
+    assert sorted(found) == sorted(PARTS), found
+    script = re.search("<script>(.*)</script>", text, re.DOTALL)[1]
+    for word in ("innerHTML", "insertAdjacentHTML", "document.write", "eval(", "outerHTML"):
+        assert word not in script, word
+    assert set(re.findall(r"https?://[^\s\"']*", text)) == {"http://www.w3.org/2000/svg"}
+
+
+def check_policy():
+    text = page("demo/step-1234").text
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1]
+    assert policy.startswith("default-src 'none';") and "unsafe" not in policy
+    for tag in ("style", "script"):
+        content = re.search(f"<{tag}>(.*?)</{tag}>", text, re.DOTALL)[1]
+        assert base64.b64encode(hashlib.sha256(content.encode()).digest()).decode() in policy, tag
+
+
+def check_sound():
+    one = page("demo/step-1234")
+    assert not one.faults and one.text == page("demo/step-1234").text
+    for part in ("demo/step-1234: good", "GOOD", "no errors, no warnings", "All 3 files are present and all 57 tensors are complete.",
+                 "238", "TinyTransformer", "FSDP2 × 2", "Adam", "1.5 KiB", "20 values that are not tensors", "checks passed"):
+        assert part in one.plain, part
+
+
+def check_broken():
+    one = page("broken/dcp-chunk-gap/checkpoint")
+    for part in ("dcp-chunk-gap/checkpoint: bad", "BAD", "1 error", "1 warning", "FI1021 chunk-gap", "model.a.weight", "Fix:"):
+        assert part in one.plain, part
+    pointer = page("broken/hf-lfs-pointer/checkpoint")
+    assert "2 names are affected" in pointer.plain and "git lfs pull" in pointer.plain
+    # What cannot be opened has a page, too, if the audit has an error.
+    assert "BAD" in page("broken/dcp-missing-metadata/checkpoint").plain
+
+
+def check_documents():
+    data = page("demo/step-1234").data
+    for key, words in (("info", ["info"]), ("tree", ["tree"]), ("ls", ["ls"]), ("audit", ["audit"]), ("by_rank", ["ls", "--by=rank,role"]),
+                       ("by_file", ["ls", "--by=file,rank"]), ("pieces", ["ls", "-l", "--columns=name,rank,offsets,sizes,file"])):
+        assert data[key] == json.loads(run(*words, "--json", "demo/step-1234").stdout), key
+    assert data["diff"] is None and data["replay"] is None
+
+
+def check_short_path():
+    text = page(os.path.join(TESTDATA, "demo/step-1234"))
+    assert TESTDATA not in text.plain and TESTDATA not in json.dumps(text.data)
+    assert text.data["info"]["inputs"][0]["path"] == "demo/step-1234"
+
+
+def check_hostile():
+    names = [f"layers.{i}.{name}" for i, name in enumerate(HOSTILE * 45)][:401]
+    head = {name: {"dtype": "F32", "shape": [1], "data_offsets": [4 * i, 4 * i + 4]} for i, name in enumerate(names)}
+    head["__metadata__"] = {name: name for name in HOSTILE}
+    text = json.dumps(head).encode()
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "x@data@<b>.safetensors")
+        with open(path, "wb") as file:
+            file.write(len(text).to_bytes(8, "little") + text + bytes(4 * len(names)))
+        one = page(path)
+    assert not one.faults and "x@data@<b>.safetensors: good" in one.plain
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069]", one.text)
+    assert {tensor["name"] for tensor in one.data["ls"]["data"]["tensors"]} == set(names)
+
+
+def check_comparison():
+    one = page("hf/llama-sharded", "complete/tensor-gone-llama/checkpoint")
+    for part in ("hf/llama-sharded → tensor-gone-llama/checkpoint", "DIFFERENT", "Contents were not compared.", "before"):
+        assert part in one.plain, part
+    assert one.data["diff"]["data"] and one.data["ls_a"]["data"]
+    assert "EQUAL" in page("demo/step-1234", "demo/step-1234").plain
+
+
+def check_recordings():
+    traces = "traces/gpu_generated/new_args_rank{}.pt.trace.json.gz"
+    alone = page(traces.format(0))
+    for part in ("RECORDING", "Step time", "Compute", "Idle"):
+        assert part in alone.plain, part
+    both = page(*(f"--trace={traces.format(rank)}" for rank in range(4)), "demo/step-1234")
+    assert "GOOD" in both.plain and "straggler: rank 2" in both.plain
+    assert both.data["lanes"]["traceEvents"] and both.data["replay"]["data"]["ranks"]
+
+
+def check_failures():
+    assert run("report", "nowhere").returncode == 2
+    assert run("report", "--trace=nowhere", "demo/step-1234").returncode == 2
+    with tempfile.NamedTemporaryFile(suffix=".json") as broken:
+        broken.write(b'{"a": ')
+        broken.flush()
+        got = run("report", "--trace=traces/gpu_generated/new_args_rank0.pt.trace.json.gz", "--trace=" + broken.name, "demo/step-1234")
+    assert got.returncode == 3 and os.path.basename(broken.name).encode() in got.stderr and got.stdout
+
+
+def check_protected():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "a.safetensors")
+        with open(os.path.join(TESTDATA, "safetensors/aliases/model.safetensors"), "rb") as file:
+            content = file.read()
+        with open(path, "wb") as file:
+            file.write(content)
+        assert run("report", "-o", "html=" + path, path).returncode == 2
+        with open(path, "rb") as file:
+            assert file.read() == content
+
+
+CHECKS = {
+    "the template has each part once, and no way to run what a name says": check_template,
+    "the policy allows the style and the script by their digests": check_policy,
+    "a sound checkpoint: verdict, summary and cards are text": check_sound,
+    "a broken checkpoint: findings with affected names and fixes are text": check_broken,
+    "the script reads the documents of the commands": check_documents,
+    "no directory above the last two is on the page": check_short_path,
+    "401 hostile names make no markup": check_hostile,
+    "two checkpoints make the page of a comparison": check_comparison,
+    "recordings alone, and beside a checkpoint": check_recordings,
+    "what cannot be read is an error of the command": check_failures,
+    "the page does not replace what it is about": check_protected,
+}
+
+
+def main():
+    print(f"1..{len(CHECKS)}")
+    for number, (title, check) in enumerate(CHECKS.items(), 1):
+        try:
+            check()
+            print(f"ok {number} - {title}")
+        except (AssertionError, AttributeError, KeyError, TypeError, ValueError) as error:
+            print(f"not ok {number} - {title}\n# {type(error).__name__}: {str(error)[:600]}")
+
+
+main()
