@@ -150,7 +150,7 @@ static const struct record loader_choice_record = OBJECT_RECORD(CHOICE, "loader_
 	{ "value", WORD_AT(CHOICE, value), .always = true, ABOUT("What it is set to.") });
 
 const char *const loader_words[] = { "hf", "trainer", "peft", "accelerate", "dcp",
-	"deepspeed", "megatron", "weights_only", "all", NULL };
+	"deepspeed", "megatron", "weights_only", "all", "auto", "none", NULL };
 
 enum { LOADERS_MOST = 16, WORLD_MOST = 1 << 20 };
 
@@ -165,13 +165,26 @@ static bool is_named(const struct loading_options *options, const char *name)
 	return false;
 }
 
-/* In the order of the table; how many. */
+static bool has_word(const struct loading_options *options, const char *word)
+{
+	for (size_t i = 0; i < options->loaders.count; i++)
+		if (strcmp(options->loaders.items[i], word) == 0)
+			return true;
+	return false;
+}
+
+bool loading_is_own(const struct loading_options *options)
+{
+	return options->loaders.count == 0 || has_word(options, "auto");
+}
+
+/* In the order of the table; how many. Any may be that of the folder. */
 static size_t list_loaders(const struct loading_options *options, const char **names)
 {
 	size_t count = 0;
 
 	for (size_t i = 0; fsdp_loader_name(i) != NULL && count < LOADERS_MOST; i++)
-		if (is_named(options, fsdp_loader_name(i)))
+		if (loading_is_own(options) || is_named(options, fsdp_loader_name(i)))
 			names[count++] = fsdp_loader_name(i);
 	return count;
 }
@@ -184,7 +197,7 @@ bool loading_prepare(const struct loading_options *options, struct run *run)
 	if (count == 0 && (options->world >= 0 || options->version != NULL ||
 				  options->choices.count > 0))
 		return !refuse(run, "such as --for=deepspeed --world=8",
-			"--world, --loader-version and --loader-option need --for");
+			"--world, --loader-version and --loader-option exclude --for=none");
 	if (!loader_choices_prepare(&options->choices, names, count, run))
 		return false;
 	if (options->version == NULL)
@@ -337,17 +350,18 @@ static bool was_told(const struct run *run, struct fsdp_error **error)
 	return true;
 }
 
-static bool ask(const struct loading_options *options, struct run *run,
+static bool ask(const struct loading_options *options, struct run *run, const char *path,
 	const struct expected_list *expected, bool data, struct loading_answer *answer,
 	struct fsdp_error **ret_error)
 {
-	const char *names[LOADERS_MOST];
+	const char *names[LOADERS_MOST] = { "auto" };
 	struct fsdp_survey *survey = NULL;
 	struct fsdp_loads_options asked = {
 		.size = sizeof asked,
 		.loaders = names,
-		.loader_count = list_loaders(options, names),
-		.path = answer_place(run),
+		.loader_count =
+			loading_is_own(options) ? 1 : list_loaders(options, names),
+		.path = path,
 		.version = options->version,
 		.world = options->world > 0 ? (uint32_t)options->world : 0,
 		.data = data,
@@ -374,14 +388,136 @@ bool loading_judge(const struct loading_options *options, struct run *run,
 	bool done;
 
 	*answer = (struct loading_answer){ .status = STATUS_GOOD };
-	if (options->loaders.count == 0)
+	if (loading_is_own(options) || has_word(options, "none"))
 		return true;
 	done = loader_choices_take(&options->choices, &answer->choices) &&
 	       expectation_list(expected, &list) &&
-	       ask(options, run, &list, data, answer, ret_error) &&
+	       ask(options, run, answer_place(run), &list, data, answer, ret_error) &&
 	       show_all(answer, options, run);
 	expected_list_done(&list);
 	return done;
+}
+
+/* ---- the loader of the folder's own family ---- */
+
+/* A resume without states of the optimizer is FI5007, and values are cast without a loss of
+ * weights. */
+static bool is_harmless(const struct fsdp_load_reason *reason)
+{
+	return reason->verdict == FSDP_LOAD_DIFFERS &&
+	       (strcmp(reason->code, "dtype") == 0 ||
+		       strcmp(reason->code, "optimizer") == 0);
+}
+
+/* What has the same cause: an error, or what differs from something that it was compared with. */
+static bool is_known(const struct run *run)
+{
+	const struct collected *collected = run->collected;
+
+	for (size_t i = run->first.finding; i < collected->finding_count; i++)
+		if (collected->findings[i].severity == SEVERITY_ERROR ||
+			strcmp(fsdp_rule_find(collected->findings[i].rule)->category,
+				"between") == 0)
+			return true;
+	return false;
+}
+
+/* A finding that tells the same as this reason, which weighs more now; or NULL. */
+static struct finding *find_same(const struct run *run, const char *code)
+{
+	static const struct {
+		const char *rule, *code;
+	} same[] = { { "FI1001", "tag" }, { "FI4002", "other-names" },
+		{ "FI4002", "missing-tensor" } };
+	struct collected *collected = run->collected;
+
+	for (size_t i = run->first.finding; i < collected->finding_count; i++)
+		for (size_t k = 0; k < sizeof same / sizeof *same; k++)
+			if (strcmp(collected->findings[i].rule, same[k].rule) == 0 &&
+				strcmp(code, same[k].code) == 0)
+				return &collected->findings[i];
+	return NULL;
+}
+
+__attribute__((format(printf, 3, 4))) static bool find(
+	struct run *run, const struct fsdp_load_reason *reason, const char *format, ...)
+{
+	const struct finding about = { .severity = SEVERITY_ERROR, .input = run->input };
+	struct finding *same = find_same(run, reason->code);
+	va_list arguments;
+	bool good = true;
+
+	va_start(arguments, format);
+	if (same != NULL)
+		same->severity = SEVERITY_ERROR;
+	else
+		good = collected_judged(run->collected, "FI1013", about, reason->way_out,
+			format, arguments);
+	va_end(arguments);
+	return good;
+}
+
+/* The first reason that weighs as much as the verdict. */
+static bool find_own(const struct fsdp_load_result *result, struct run *run)
+{
+	bool refuses = result->verdict == FSDP_LOAD_REFUSES;
+
+	if ((!refuses && result->verdict != FSDP_LOAD_DIFFERS) || is_known(run))
+		return true;
+	for (size_t i = 0; i < result->reason_count; i++) {
+		const struct fsdp_load_reason *reason = &result->reasons[i];
+
+		if (reason->verdict == result->verdict && !is_harmless(reason))
+			return find(run, reason, "%s %s %s: %s", result->library,
+				result->version,
+				refuses ? "refuses the directory"
+					: "loads it with differences",
+				reason->message);
+	}
+	return true;
+}
+
+/* The folder that was named, which may name the one that was opened, else that one. */
+static bool ask_own(const struct loading_options *options, struct run *run, bool data,
+	struct loading_answer *answer, struct fsdp_error **ret_error)
+{
+	const char *place = answer_place(run);
+	const struct expected_list none = { 0 };
+
+	if (!ask(options, run, run->path, &none, data, answer, ret_error))
+		return false;
+	if (place == run->path || answer->loads == NULL ||
+		fsdp_loads_count(answer->loads) > 0)
+		return true;
+	fsdp_loads_free(answer->loads);
+	answer->loads = NULL;
+	return ask(options, run, place, &none, data, answer, ret_error);
+}
+
+bool loading_judge_own(const struct loading_options *options, struct run *run, bool data,
+	struct loading_answer *answer)
+{
+	struct fsdp_error *error = NULL;
+	const struct fsdp_load_result *result;
+	bool good;
+
+	*answer = (struct loading_answer){ .status = STATUS_GOOD, .is_own = true };
+	if (!loading_is_own(options) || run->path_count > 1)
+		return true;
+	if (!loader_choices_take(&options->choices, &answer->choices))
+		return false;
+	if (!ask_own(options, run, data, answer, &error)) {
+		good = error != NULL && fsdp_error_code(error) != FSDP_ERROR_MEMORY;
+		fsdp_error_free(error);
+		return good;
+	}
+	result = answer->loads != NULL ? fsdp_loads_result(answer->loads, 0) : NULL;
+	if (result == NULL)
+		return true;
+	answer->loaders = calloc(2, sizeof *answer->loaders);
+	return answer->loaders != NULL &&
+	       show_loader(result, options->world, &answer->loaders[0]) &&
+	       ++answer->count && find_own(result, run);
 }
 
 void loading_done(struct loading_answer *answer)

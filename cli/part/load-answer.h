@@ -40,6 +40,7 @@ struct loading_answer {
 	struct shown_loader *loaders;
 	size_t count;
 	int status;
+	bool is_own; /* of the loader of the folder's own family */
 };
 
 /* Words for --for. */
@@ -47,7 +48,7 @@ extern const char *const loader_words[];
 
 /* What was asked for. */
 struct loading_options {
-	struct texts loaders; /* --for; "all" is all of them */
+	struct texts loaders; /* --for; "all" is all of them; none: as "auto" */
 	const char *version;
 	int64_t world;        /* -1: as saved */
 	struct texts choices; /* --loader-option: NAME=VALUE */
@@ -62,6 +63,14 @@ bool loading_judge(const struct loading_options *options, struct run *run,
 	const struct expectation *expected, bool data, struct loading_answer *answer,
 	struct fsdp_error **ret_error);
 void loading_done(struct loading_answer *answer);
+
+/* Whether no loader was named: then it is that of the folder's own family. */
+bool loading_is_own(const struct loading_options *options);
+
+/* Asks that one: what it refuses, or loads otherwise than it was saved, becomes a finding. What
+ * is not known says nothing. False: out of memory. */
+bool loading_judge_own(const struct loading_options *options, struct run *run, bool data,
+	struct loading_answer *answer);
 
 extern const struct record loader_record;
 

@@ -50,6 +50,108 @@ static const struct fsdp_loader *find_loader(const char *name)
 	return NULL;
 }
 
+/* ---- the loader of a folder ---- */
+
+/* What must lie in a folder of a family; "a*b": a name that begins with a and ends with b, not
+ * below another folder. */
+struct family {
+	const char *loader; /* NULL: no loader takes it */
+	const char *any[10], *and_any[12];
+	const char *key; /* config.json has it, or … */
+	const char *other_key;
+	bool (*holds)(struct fsdp_loading *loading); /* or this */
+};
+
+/* In the folder of a tag. */
+static bool has_states_below(struct fsdp_loading *loading)
+{
+	for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++) {
+		struct fsdp_span name = fsdp_survey_entry(loading->survey, i)->name;
+		if (memchr(name.data, '/', name.size) != NULL &&
+			fsdp_span_ends(name, FSDP_SPAN("_states.pt")))
+			return true;
+	}
+	return false;
+}
+
+#define OF_RUN                                                                 \
+	{                                                                      \
+		"optimizer.pt", "optimizer.bin", "scheduler.pt", "rng_state*", \
+			"optimizer_0", "global_step*", "pytorch_model_fsdp_0"  \
+	}
+#define OF_MODEL                                                                   \
+	{                                                                          \
+		"model.safetensors*", "pytorch_model.bin*", "model-*.safetensors", \
+			"pytorch_model-*.bin", "model.*.safetensors",              \
+			"consolidated.safetensors", "pytorch_model.pt",            \
+			"pytorch_model_fsdp_0"                                     \
+	}
+
+/* The first that holds. */
+static const struct family families[] = {
+	/* Of MLX, Meta and Mistral, vLLM, and of other programs with names like those of PEFT. */
+	{ NULL, { "adapters.safetensors", "*.gguf", "params.json", "model-rank-*" } },
+	{ NULL, { "config.json" }, .key = "quantization" },
+	{ "trainer", { "trainer_state.json", "training_args.bin" }, OF_RUN },
+	{ "deepspeed", .holds = has_states_below },
+	{ "accelerate", { "random_states_*", "optimizer.bin", "scheduler.bin" },
+		{ "model.safetensors*", "pytorch_model.bin*", "pytorch_model_fsdp*",
+			"random_states_*" } },
+	{ "megatron", { "metadata.json", "common.pt" }, { ".metadata", "*.distcp" } },
+	{ "dcp", { ".metadata", "*.distcp" } },
+	{ "hf", { "config.json" }, OF_MODEL, "model_type", "architectures" },
+	{ "peft", { "adapter_config.json", "adapter_model.*" } },
+	{ "hf", { "generation_config.json" }, OF_MODEL },
+};
+
+static bool has_like(struct fsdp_loading *loading, const char *pattern)
+{
+	const char *star = strchr(pattern, '*');
+	char begin[FSDP_LOAD_WORD];
+
+	if (star == NULL)
+		return fsdp_survey_find(loading->survey, pattern) != NULL;
+	snprintf(begin, sizeof begin, "%.*s", (int)(star - pattern), pattern);
+	return fsdp_load_has_any(loading, begin, star + 1);
+}
+
+static bool has_one_of(
+	struct fsdp_loading *loading, const char *const *names, size_t count)
+{
+	for (size_t i = 0; i < count && names[i] != NULL; i++)
+		if (has_like(loading, names[i]))
+			return true;
+	return false;
+}
+
+static bool is_family(struct fsdp_loading *loading, const struct family *family)
+{
+	bool has_key = family->key == NULL;
+
+	if (family->holds != NULL)
+		return family->holds(loading);
+	for (unsigned i = 0; i < 2 && !has_key; i++) {
+		const char *key = i == 0 ? family->key : family->other_key;
+		has_key = key != NULL &&
+			  fsdp_load_setting(loading, "config.json", key).end != 0;
+	}
+	return has_key && has_one_of(loading, family->any, FSDP_COUNT(family->any)) &&
+	       (family->and_any[0] == NULL ||
+		       has_one_of(loading, family->and_any, FSDP_COUNT(family->and_any)));
+}
+
+static const struct fsdp_loader *find_own(struct fsdp_survey *survey)
+{
+	struct fsdp_loading loading = { .survey = survey };
+
+	for (size_t i = 0; i < FSDP_COUNT(families); i++)
+		if (is_family(&loading, &families[i]))
+			return families[i].loader != NULL
+				       ? find_loader(families[i].loader)
+				       : NULL;
+	return NULL;
+}
+
 /* ---- versions ---- */
 
 /* The version of a loader's library that the rules are of: "4.57" takes 4.57.6. */
@@ -275,7 +377,9 @@ static bool ask_all(struct fsdp_loads *loads, struct fsdp_survey *survey,
 	if (loading == NULL || loads->results == NULL)
 		return false;
 	for (size_t i = 0; i < options->loader_count; i++) {
-		const struct fsdp_loader *loader = find_loader(options->loaders[i]);
+		bool is_own = strcmp(options->loaders[i], "auto") == 0;
+		const struct fsdp_loader *loader =
+			is_own ? find_own(survey) : find_loader(options->loaders[i]);
 		struct fsdp_load_result *result = &loads->results[loads->count];
 		const char *version =
 			loader != NULL ? find_version(loader, options->version) : NULL;
@@ -286,6 +390,7 @@ static bool ask_all(struct fsdp_loads *loads, struct fsdp_survey *survey,
 			.options = options,
 			.arena = &loads->arena,
 			.path = options->path != NULL ? options->path : "",
+			.is_own = is_own,
 		};
 		if (strcmp(loader->library, "transformers") == 0)
 			loading->transformers = version;

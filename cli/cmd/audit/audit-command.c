@@ -36,7 +36,7 @@ static const struct option_row OPTIONS[] = {
 	{ "ignore", 0, OPTION_LIST, "GLOB", AT(ignore),
 		.help = "names that --expect and --merged leave out" },
 	{ "for", 0, OPTION_WORDS, "LOADER,...", AT(loading.loaders), loader_words,
-		.help = "tell what these loaders would do with it" },
+		.help = "judge what these loaders would do with it; auto, the default: that of its own kind" },
 	{ "world", 0, OPTION_INTEGER, "N", AT(loading.world), .minimum = 1,
 		.maximum = 1048576, .help = "with --for: ranks of the run that loads" },
 	{ "loader-version", 0, OPTION_TEXT, "VERSION", AT(loading.version),

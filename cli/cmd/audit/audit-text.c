@@ -308,7 +308,8 @@ bool audit_text(const struct audit *audit, struct run *run)
 			return false;
 		if (audit->options->checks)
 			show_checks(verdict, run->out);
-		loading_text(&verdict->loading, run->out);
+		if (!verdict->loading.is_own || run->common->verbose > 0)
+			loading_text(&verdict->loading, run->out);
 		show_verdict(verdict, run, audit->level);
 		show_next(verdict, run->out);
 	}

@@ -334,8 +334,9 @@ void decide(struct judging *judging)
 	else if (!verdict->complete)
 		status = STATUS_PARTIAL;
 	if (is_nothing(judging) ||
-		(!verdict->opened &&
-			(verdict->counts.unsupported > 0 || verdict->counts.error == 0)))
+		(!verdict->opened && (verdict->counts.error == 0 ||
+					     (verdict->counts.unsupported > 0 &&
+						     verdict->loading.count == 0))))
 		status = STATUS_FAILED;
 	verdict->status = judging->run->status = status;
 }
@@ -392,6 +393,8 @@ static bool judge_loading(struct judging *judging, struct fsdp_error **ret_error
 	const struct audit *audit = judging->audit;
 	struct judgement *verdict = judging->verdict;
 
+	if (loading_is_own(&audit->options->loading))
+		return true;
 	if (!loading_judge(&audit->options->loading, judging->run, &audit->expected,
 		    audit->options->data, &verdict->loading, ret_error))
 		return false;
@@ -412,6 +415,11 @@ bool audit_judge(struct audit *audit, struct run *run, struct fsdp_error **ret_e
 	if (!run_passes(&judging, ret_error) || !compare_others(audit, run, ret_error))
 		return false;
 	judged_failures_take(run);
+	drop_findings(&judging);
+	if (audit->level >= FSDP_LEVEL_HEADERS && run->common->part_count == 0 &&
+		!loading_judge_own(&audit->options->loading, run, audit->options->data,
+			&judging.verdict->loading))
+		return false;
 	drop_findings(&judging);
 	set_scope(&judging);
 	count_findings(&judging);

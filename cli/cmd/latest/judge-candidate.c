@@ -9,6 +9,7 @@
 
 #include "cmd/latest/latest.h"
 #include "part/audit-run.h"
+#include "part/load-answer.h"
 #include "part/tensor-row.h"
 #include "part/value-text.h"
 #include "session/session.h"
@@ -105,6 +106,22 @@ static bool is_release(const struct examined *one, const struct fsdp_checkpoint 
 		       memcmp(first.data, below, sizeof below - 1) == 0);
 }
 
+/* As audit does; also where that reads no headers, for what its own loader refuses is nothing to
+ * resume from. What DCP refuses is in the metadata, and there may be thousands of files. */
+static bool judge_loading(struct examined *one)
+{
+	const struct loading_options own = { .world = -1 };
+	const char *family = fsdp_checkpoint_format(one->run.checkpoint).family;
+	struct loading_answer answer;
+	bool good;
+
+	if (one->level < FSDP_LEVEL_HEADERS && strcmp(family, "dcp") == 0)
+		return true;
+	good = loading_judge_own(&own, &one->run, one->level >= FSDP_LEVEL_DATA, &answer);
+	loading_done(&answer);
+	return good;
+}
+
 static bool judge_opened(struct examined *one, struct fsdp_checkpoint *checkpoint)
 {
 	struct run *run = &one->run;
@@ -119,7 +136,7 @@ static bool judge_opened(struct examined *one, struct fsdp_checkpoint *checkpoin
 	passes_done(&passes);
 	if (good && one->level >= FSDP_LEVEL_HEADERS)
 		good = judge_sets(run, one->level >= FSDP_LEVEL_DATA, true);
-	good = good && take_facts(one->candidate, checkpoint);
+	good = good && judge_loading(one) && take_facts(one->candidate, checkpoint);
 	one->candidate->is_release |= is_release(one, checkpoint);
 	judged_failures_take(run);
 	return good;

@@ -29,7 +29,9 @@ enum { RANKS_MOST = 65536, TAG_BYTES = 256 };
 
 static bool is_universal(struct fsdp_loading *loading)
 {
-	return fsdp_load_flag(loading, UNIVERSAL, false);
+	return fsdp_load_flag(loading, UNIVERSAL,
+		loading->is_own && !fsdp_load_has_file(loading, "latest") &&
+			fsdp_load_has_file(loading, "latest_universal"));
 }
 
 static const char *tag_file(struct fsdp_loading *loading)

@@ -59,6 +59,7 @@ struct fsdp_loading {
 	const struct fsdp_load_choice *choices; /* those that this loader has */
 	size_t choice_count;
 	bool failed; /* out of memory */
+	bool is_own; /* the loader was chosen by what lies in the folder */
 	uint32_t is; /* facts that `begin` found out, as bits of the loader's own */
 
 	/* Of the rule that holds: {0} to {4} in its texts, and its names. */

@@ -101,7 +101,8 @@ struct fsdp_load_expected {
 /** All zero but `size`, `loaders` and `loader_count` means defaults. */
 struct fsdp_loads_options {
 	size_t size; /* of this struct, as the caller knows it */
-	/* Names of loaders (fsdp_loader_name); those that are none are left out. */
+	/* Names of loaders (fsdp_loader_name); those that are none are left out. "auto" is
+	 * the one of the family that the folder is of, if there is one. */
 	const char *const *loaders;
 	size_t loader_count;
 	/* As messages have it; NULL: "". */
