@@ -19,6 +19,8 @@ static const struct option_row OPTIONS[] = {
 	{ "data", 0, OPTION_FLAG, NULL, AT(data), .help = "read every byte too" },
 	{ "values", 0, OPTION_FLAG, NULL, AT(values),
 		.help = "with --data: and count values that are not finite" },
+	{ "require-checksums", 0, OPTION_FLAG, NULL, AT(require_checksums),
+		.help = "with --data: files without checksums make it partial" },
 	{ "manifest", 0, OPTION_TEXT, "FILE", AT(manifest),
 		.help = "with --data: SHA-256 digests of the files, as sha256sum writes" },
 	{ "rule", 0, OPTION_LIST, "RULE=LEVEL", AT(rules),
@@ -187,6 +189,9 @@ static bool prepare(struct run *run, struct fsdp_recording_options *unused)
 	if (options->values && !options->data)
 		return !refuse(
 			run, "give both: --data --values", "--values needs --data");
+	if (options->require_checksums && !options->data)
+		return !refuse(run, "give both: --data --require-checksums",
+			"--require-checksums needs --data");
 	if (options->manifest != NULL && !options->data)
 		return !refuse(
 			run, "give both: --data --manifest", "--manifest needs --data");
@@ -242,7 +247,7 @@ const struct command command_audit = {
 	.group = GROUP_START,
 	.summary = "is it complete, intact, safe?",
 	.synopsis =
-		"[--quick | --data [--values]] [--fail-on=LEVEL] [--rule=RULE=LEVEL]... [--allow-global=MODULE.NAME]... [--expect=CHECKPOINT] [--merged=CHECKPOINT [--map=NAME|FILE]] [--for=LOADER,... [--world=N] [--loader-version=VERSION] [--loader-option=NAME=VALUE]...] [--checks] [--part=K/N|auto] CHECKPOINT...",
+		"[--quick | --data [--values] [--require-checksums]] [--fail-on=LEVEL] [--rule=RULE=LEVEL]... [--allow-global=MODULE.NAME]... [--expect=CHECKPOINT] [--merged=CHECKPOINT [--map=NAME|FILE]] [--for=LOADER,... [--world=N] [--loader-version=VERSION] [--loader-option=NAME=VALUE]...] [--checks] [--part=K/N|auto] CHECKPOINT...",
 	.example = "audit step-1000/",
 	.examples = { "audit step-1000/", "audit --data --fail-on=warning step-1000/",
 		"audit -q step-1000/ && deploy step-1000/" },

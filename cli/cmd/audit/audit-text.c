@@ -192,13 +192,12 @@ static void show_verdict(
 	out_line_end(out);
 }
 
-/* A digest is all that lacks where every byte was read: pinned now, it is there next time.
- */
-static void show_next(const struct judgement *verdict, struct out *out)
+/* Digests that are pinned now are there next time. */
+static void show_checksums(const struct judgement *verdict, struct out *out)
 {
 	char path[PATH_MAX];
 
-	if (verdict->complete || verdict->counts.error > 0 ||
+	if (verdict->counts.error > 0 ||
 		verdict->not_evaluated[FSDP_REASON_NO_DIGEST] == 0 ||
 		verdict->path.size >= sizeof path)
 		return;
@@ -206,12 +205,12 @@ static void show_next(const struct judgement *verdict, struct out *out)
 	path[verdict->path.size] = '\0';
 	if (!path_is_folder(path))
 		return;
-	out_line_begin(out, "next");
-	out_line_text(out, "fsdp-inspect hash ");
+	out_line_begin(out, "note");
+	out_line_text(out, "no checksums recorded; fsdp-inspect hash ");
 	out_line_shell(out, verdict->path);
 	out_line_text(out, " > ");
 	out_line_shell(out, verdict->path);
-	out_line_text(out, "/SHA256SUMS");
+	out_line_text(out, "/SHA256SUMS writes them");
 	out_line_end(out);
 }
 
@@ -311,7 +310,8 @@ bool audit_text(const struct audit *audit, struct run *run)
 		if (!verdict->loading.is_own || run->common->verbose > 0)
 			loading_text(&verdict->loading, run->out);
 		show_verdict(verdict, run, audit->level);
-		show_next(verdict, run->out);
+		if (run->common->quiet == 0 || !verdict->complete)
+			show_checksums(verdict, run->out);
 	}
 	show_rows(audit, run);
 	if (audit->count > 1 && run->common->quiet == 0) {

@@ -13,7 +13,7 @@
 
 /* What was asked for. */
 struct audit_options {
-	bool quick, data, values, checks;
+	bool quick, data, values, checks, require_checksums;
 	struct texts rules; /* --rule, as typed */
 	struct texts globals;
 	const char *manifest;

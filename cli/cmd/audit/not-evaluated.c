@@ -17,6 +17,15 @@ static bool is_deeper(enum fsdp_rule_reason reason, enum fsdp_level level)
 	       (reason == FSDP_REASON_NEEDS_VALUES && level < FSDP_LEVEL_VALUES);
 }
 
+/* Every byte was read, and none says what it should be: nothing is wrong with that, unless the
+ * caller wants checksums. */
+static bool is_unchecked(
+	enum fsdp_rule_reason reason, const struct audit_options *options)
+{
+	return (reason == FSDP_REASON_NO_CRC || reason == FSDP_REASON_NO_DIGEST) &&
+	       (options == NULL || !options->require_checksums);
+}
+
 static const char *const wants[FSDP_REASON_COUNT] = {
 	[FSDP_REASON_NEEDS_HEADERS] = "a look at all headers",
 	[FSDP_REASON_NEEDS_DATA] = "--data",
@@ -100,7 +109,8 @@ bool lacks_something(const struct judging *judging)
 		return true;
 	for (size_t i = 0; i < FSDP_REASON_COUNT; i++)
 		if (judging->verdict->not_evaluated[i] > 0 &&
-			!is_deeper((enum fsdp_rule_reason)i, judging->audit->level))
+			!is_deeper((enum fsdp_rule_reason)i, judging->audit->level) &&
+			!is_unchecked((enum fsdp_rule_reason)i, judging->audit->options))
 			return true;
 	/* A reader says so too; at a lower level than its own it was not asked to look. */
 	for (size_t i = judging->run->first.finding;
