@@ -180,21 +180,7 @@ void fsdp_verify_move_notes(struct fsdp_verify *verify, uint64_t base, bool keep
 bool fsdp_verify_is_zip(
 	const struct fsdp_source *source, bool *ret_zip, struct fsdp_error **ret_error);
 
-/* ---- verify-part.c ---- */
-
-/* What is this part's, when the lists of digests are known. */
-bool fsdp_verify_begin_part(struct fsdp_verify *verify, struct fsdp_error **ret_error);
-
-/* Whether the next file of the model is. */
-bool fsdp_verify_takes_file(struct fsdp_verify *verify, uint32_t id);
-
-/* Reads copies in files of other parts that this part's are compared with. `look_at` takes
- * a file in hand. */
-bool fsdp_verify_foreign(struct fsdp_verify *verify,
-	bool (*look_at)(struct fsdp_verify *, uint32_t, struct fsdp_error **),
-	struct fsdp_error **ret_error);
-
-/* ---- verify-places.c ---- */
+/* ---- verify.c ---- */
 
 /* Whether the next file is this part's; call it once of each, in an order that all parts have. */
 bool fsdp_verify_takes(struct fsdp_verify *verify, uint64_t bytes);
@@ -202,10 +188,6 @@ bool fsdp_verify_takes(struct fsdp_verify *verify, uint64_t bytes);
 /* Findings made since the last mark belong to this place. */
 bool fsdp_verify_mark(
 	struct fsdp_verify *verify, uint32_t place, struct fsdp_error **ret_error);
-
-/* Puts findings in the order of their places. Which files were in hand together does not
- * show then. */
-bool fsdp_verify_order(struct fsdp_verify *verify, struct fsdp_error **ret_error);
 
 /* ---- verify-beside.c ---- */
 

@@ -1,13 +1,174 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The door to what bytes say: goes through the files of an open checkpoint, as deep as it
- * is asked to, and keeps what it notices.
+ * Integrity of the bytes of an open checkpoint: goes through its files, as deep as it is
+ * asked to, and keeps the findings, in one order whatever part of the work this is.
  */
 #include <stdlib.h>
 
 #include "base/num.h"
 #include "elements/data-scan.h"
 #include "verify/verify-private.h"
+
+/* ---- Order of files and of findings: the same in all parts of the work ---- */
+
+bool fsdp_verify_takes(struct fsdp_verify *verify, uint64_t bytes)
+{
+	verify->place++;
+	return fsdp_share_takes(&verify->share, bytes);
+}
+
+bool fsdp_verify_mark(
+	struct fsdp_verify *verify, uint32_t place, struct fsdp_error **ret_error)
+{
+	while (!verify->foreign && verify->places.count < verify->findings.list.count)
+		if (!fsdp_vec_add(&verify->places, &place))
+			return fsdp_arena_fail(&verify->arena, ret_error);
+	return true;
+}
+
+struct finding_place {
+	uint32_t place;
+	size_t index;
+};
+
+static int by_place(const void *left, const void *right)
+{
+	const struct finding_place *a = left, *b = right;
+	if (a->place != b->place)
+		return a->place < b->place ? -1 : 1;
+	return a->index < b->index ? -1 : a->index > b->index;
+}
+
+/* Puts findings in the order of their places. Which files were in hand together does not
+ * show then. */
+static bool verify_order(struct fsdp_verify *verify, struct fsdp_error **ret_error)
+{
+	struct fsdp_vec *list = &verify->findings.list;
+	struct fsdp_vec sorted;
+	if (list->count < 2)
+		return true;
+	struct finding_place *places = FSDP_TAKE(&verify->batch, places, list->count);
+	fsdp_vec_init(&sorted, &verify->arena, sizeof(struct fsdp_finding));
+	if (places == NULL)
+		return fsdp_arena_fail(&verify->batch, ret_error);
+	for (size_t i = 0; i < list->count; i++) {
+		places[i].index = i;
+		places[i].place = *(uint32_t *)fsdp_vec_at(&verify->places, i);
+	}
+	qsort(places, list->count, sizeof *places, by_place);
+	for (size_t i = 0; i < list->count; i++)
+		if (!fsdp_vec_add(&sorted, fsdp_vec_at(list, places[i].index)))
+			return fsdp_arena_fail(&verify->arena, ret_error);
+	*list = sorted;
+	fsdp_arena_reset(&verify->batch);
+	return true;
+}
+
+/* ---- One of several parts of the work: its files, and copies in files of other parts ---- */
+
+/* ---- files ---- */
+
+/* Adds the bytes of files beside those of the model that are read too. */
+static bool add_beside(struct fsdp_verify *verify, uint64_t *total)
+{
+	const struct fsdp_folder *folder = fsdp_checkpoint_place(verify->checkpoint);
+	const struct fsdp_span *known = fsdp_verify_list_known(verify);
+	for (size_t i = 0; known != NULL && folder != NULL && i < folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+		if (entry.kind == FSDP_ENTRY_FILE && entry.size != FSDP_UNKNOWN &&
+			(fsdp_checkpoint_loads_beside(entry.name) ||
+				fsdp_verify_lists(verify, entry.name)) &&
+			!fsdp_verify_knows(verify, known, entry.name))
+			*total += entry.size;
+	}
+	return known != NULL;
+}
+
+static uint64_t size_of(const struct fsdp_file_record *file)
+{
+	return file->size != FSDP_UNKNOWN ? file->size : 0;
+}
+
+/* Bytes of the model's files that are in the share. */
+static uint64_t share_bytes(const struct fsdp_verify *verify)
+{
+	const struct fsdp_model *model = &verify->checkpoint->model;
+	struct fsdp_share share = verify->share;
+	uint64_t total = 0;
+	for (uint32_t i = 0; i < model->files.count; i++) {
+		uint64_t size = size_of(fsdp_model_file(model, i));
+		total += fsdp_share_takes(&share, size) ? size : 0;
+	}
+	return total;
+}
+
+/* What is this part's, when the lists of digests are known. */
+static bool verify_begin_part(struct fsdp_verify *verify, struct fsdp_error **ret_error)
+{
+	size_t count = verify->checkpoint->model.files.count;
+	verify->share = (struct fsdp_share){
+		.part = verify->options.part,
+		.parts = verify->options.parts,
+		.total = verify->pass.total,
+	};
+	if (verify->options.parts == 0)
+		return true;
+	verify->own = FSDP_TAKE(&verify->arena, verify->own, count + 1);
+	if (verify->own == NULL || !add_beside(verify, &verify->share.total))
+		return fsdp_arena_fail(&verify->arena, ret_error);
+	verify->pass.total = share_bytes(verify);
+	return true;
+}
+
+/* Whether the next file of the model is. */
+static bool verify_takes_file(struct fsdp_verify *verify, uint32_t id)
+{
+	const struct fsdp_model *model = &verify->checkpoint->model;
+	bool takes = fsdp_verify_takes(verify, size_of(fsdp_model_file(model, id)));
+	if (verify->own != NULL)
+		verify->own[id] = takes;
+	return takes;
+}
+
+/* ---- copies ---- */
+
+/* Reads copies in files of other parts that this part's are compared with. `look_at`
+ * takes a file in hand. What is wrong with these files, and what they add up to,
+ * another part says. */
+static bool verify_foreign(struct fsdp_verify *verify,
+	bool (*look_at)(struct fsdp_verify *, uint32_t, struct fsdp_error **),
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_findings findings = verify->findings;
+	struct fsdp_verify_scope scope = verify->scope;
+	uint64_t crc_count = verify->crc_count, left = verify->inflate_left;
+	size_t count = verify->checkpoint->model.files.count;
+	unsigned lacks = verify->lacks;
+	bool good = true;
+	if (verify->own == NULL || verify->copy_count == 0)
+		return true;
+	uint8_t *files = FSDP_TAKE(&verify->arena, files, count);
+	if (files == NULL)
+		return fsdp_arena_fail(&verify->arena, ret_error);
+	fsdp_verify_want_first(verify, files);
+	fsdp_findings_init(
+		&verify->findings, &verify->arena, &verify->checkpoint->limits);
+	verify->foreign = true;
+	verify->pass.progress = NULL;
+	for (uint32_t i = 0; good && i < count; i++)
+		good = !files[i] || look_at(verify, i, ret_error);
+	good = good && fsdp_verify_read(verify, ret_error);
+	verify->foreign = false;
+	findings.lost |= verify->findings.lost;
+	verify->findings = findings;
+	verify->scope = scope;
+	verify->crc_count = crc_count;
+	verify->inflate_left = left;
+	verify->lacks = lacks;
+	return good;
+}
+
+/* ---- The files of a checkpoint, one after another ---- */
 
 /* ---- files ---- */
 
@@ -91,7 +252,7 @@ static bool prepare_data(struct fsdp_verify *verify, struct fsdp_error **ret_err
 	if (verify->hand == NULL)
 		return fsdp_fail_memory(ret_error);
 	return fsdp_verify_read_digests(verify, ret_error) &&
-	       fsdp_verify_begin_part(verify, ret_error) &&
+	       verify_begin_part(verify, ret_error) &&
 	       fsdp_verify_find_copies(verify, ret_error) &&
 	       fsdp_verify_begin_values(verify, ret_error);
 }
@@ -101,7 +262,7 @@ static bool finish_data(struct fsdp_verify *verify, struct fsdp_error **ret_erro
 	if (!look_at_listed(verify, ret_error) ||
 		!fsdp_verify_beside(verify, ret_error) ||
 		!fsdp_verify_read(verify, ret_error) ||
-		!fsdp_verify_foreign(verify, look_at, ret_error))
+		!verify_foreign(verify, look_at, ret_error))
 		return false;
 	fsdp_verify_judge_copies(verify);
 	return fsdp_verify_judge_values(verify, ret_error);
@@ -115,7 +276,7 @@ static bool look_at_own(
 		fsdp_model_file(&verify->checkpoint->model, id);
 	if (wants_data(verify) && record->size != FSDP_UNKNOWN)
 		(void)fsdp_verify_has_digest(verify, record->path);
-	return (!fsdp_verify_takes_file(verify, id) || look_at(verify, id, ret_error)) &&
+	return (!verify_takes_file(verify, id) || look_at(verify, id, ret_error)) &&
 	       fsdp_verify_mark(verify, verify->place, ret_error);
 }
 
@@ -135,7 +296,7 @@ static bool look(struct fsdp_verify *verify, struct fsdp_error **ret_error)
 {
 	if (!fsdp_verify_sort(verify, ret_error) || !look_at_all(verify, ret_error) ||
 		!fsdp_verify_mark(verify, UINT32_MAX, ret_error) ||
-		!fsdp_verify_order(verify, ret_error))
+		!verify_order(verify, ret_error))
 		return false;
 	return !verify->findings.lost || fsdp_arena_fail(&verify->arena, ret_error);
 }

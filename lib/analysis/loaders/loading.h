@@ -185,7 +185,7 @@ int64_t fsdp_load_integer(struct fsdp_loading *loading, const char *document,
 struct fsdp_span fsdp_load_text(
 	struct fsdp_loading *loading, const char *document, const char *key);
 
-/* ---- load-choice.c: parameters that the caller sets ---- */
+/* ---- load-choice.c ---- */
 
 extern const char *const fsdp_load_flags[]; /* "true", "false" */
 
@@ -275,7 +275,7 @@ bool fsdp_load_sets_unread(struct fsdp_loading *loading);
 bool fsdp_load_ties_contradict(struct fsdp_loading *loading);
 bool fsdp_load_ties_unread(struct fsdp_loading *loading);
 
-/* ---- load-dcp.c: rules about a folder of DCP, which may lie below ---- */
+/* ---- load-dcp.c ---- */
 
 /* A file of data that is named and absent, as word 0; `below` is "" or "folder/". */
 bool fsdp_load_lacks_distcp(struct fsdp_loading *loading, const char *below);
@@ -293,7 +293,7 @@ unsigned fsdp_load_find_first(struct fsdp_loading *loading,
 bool fsdp_load_find_all(struct fsdp_loading *loading,
 	const struct fsdp_checkpoint *checkpoint, enum fsdp_load_gap kind);
 
-/* ---- load-shards.c: what HuggingFaceStorageReader makes of a folder ---- */
+/* ---- load-shards.c ---- */
 
 bool fsdp_load_has_shards(struct fsdp_loading *loading);
 /* A file whose header is damaged; words: the file, how. */

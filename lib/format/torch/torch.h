@@ -302,7 +302,7 @@ bool fsdp_torch_take_inlined(struct fsdp_torch *torch, struct fsdp_span bytes,
 	struct fsdp_span value, bool as_text, uint32_t *ret_storage,
 	struct fsdp_error **ret_error);
 
-/* ---- sharded.c, which reads meshes with mesh.c ---- */
+/* ---- sharded.c ---- */
 
 /* Completes a wrapper subclass (DTensor, ShardedTensor) from its state. False: the state
  * is of no known form. */
