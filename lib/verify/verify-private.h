@@ -176,9 +176,38 @@ const char *fsdp_verify_names(const struct fsdp_verify *verify,
 /* Moves the notes of a zip that begins at `base` of the file into the findings. */
 void fsdp_verify_move_notes(struct fsdp_verify *verify, uint64_t base, bool keep);
 
-/* Whether it begins as a zip does. */
-bool fsdp_verify_is_zip(
-	const struct fsdp_source *source, bool *ret_zip, struct fsdp_error **ret_error);
+/* Paths of the files that the facts speak of, sorted. NULL: out of memory. */
+const struct fsdp_span *fsdp_verify_list_known(struct fsdp_verify *verify);
+bool fsdp_verify_knows(const struct fsdp_verify *verify, const struct fsdp_span *known,
+	struct fsdp_span name);
+
+/* Takes zips that are loaded with the checkpoint and are none of its files; those that
+ * have a digest are read for that. */
+bool fsdp_verify_beside(struct fsdp_verify *verify, struct fsdp_error **ret_error);
+
+/* What is wrong with the ranges of a file, whatever their bytes are. */
+bool fsdp_verify_ledger(struct fsdp_verify *verify, struct fsdp_verify_file *file,
+	struct fsdp_error **ret_error);
+
+/* Reads the lists of digests that lie in the folder, and the manifest. */
+bool fsdp_verify_read_digests(struct fsdp_verify *verify, struct fsdp_error **ret_error);
+
+/* Whether something says what the digest of a file is. */
+bool fsdp_verify_has_digest(struct fsdp_verify *verify, struct fsdp_span name);
+
+/* The same; that it was asked is not remembered. */
+bool fsdp_verify_lists(const struct fsdp_verify *verify, struct fsdp_span name);
+
+void fsdp_verify_judge_digest(
+	struct fsdp_verify *verify, const struct fsdp_verify_file *file);
+
+/* Listed files that are none of the checkpoint: the next one to be read, or false. What is
+ * absent is reported. */
+bool fsdp_verify_next_listed(
+	struct fsdp_verify *verify, size_t *state, struct fsdp_verify_file *ret_file);
+
+/* Files of the checkpoint that a list lacks. */
+void fsdp_verify_judge_lists(struct fsdp_verify *verify);
 
 /* ---- verify.c ---- */
 
@@ -188,17 +217,6 @@ bool fsdp_verify_takes(struct fsdp_verify *verify, uint64_t bytes);
 /* Findings made since the last mark belong to this place. */
 bool fsdp_verify_mark(
 	struct fsdp_verify *verify, uint32_t place, struct fsdp_error **ret_error);
-
-/* ---- verify-beside.c ---- */
-
-/* Paths of the files that the facts speak of, sorted. NULL: out of memory. */
-const struct fsdp_span *fsdp_verify_list_known(struct fsdp_verify *verify);
-bool fsdp_verify_knows(const struct fsdp_verify *verify, const struct fsdp_span *known,
-	struct fsdp_span name);
-
-/* Takes zips that are loaded with the checkpoint and are none of its files; those that
- * have a digest are read for that. */
-bool fsdp_verify_beside(struct fsdp_verify *verify, struct fsdp_error **ret_error);
 
 /* ---- verify-zip.c ---- */
 
@@ -217,12 +235,6 @@ bool fsdp_verify_storages_zero(const struct fsdp_zip *zip);
 
 /* Opens each item of a .distcp file and checks it against the metadata. */
 bool fsdp_verify_items(struct fsdp_verify *verify, struct fsdp_verify_file *file,
-	struct fsdp_error **ret_error);
-
-/* ---- verify-ledger.c ---- */
-
-/* What is wrong with the ranges of a file, whatever their bytes are. */
-bool fsdp_verify_ledger(struct fsdp_verify *verify, struct fsdp_verify_file *file,
 	struct fsdp_error **ret_error);
 
 /* ---- verify-data.c ---- */
@@ -309,27 +321,5 @@ void fsdp_verify_want_first(struct fsdp_verify *verify, uint8_t *files);
 
 /* Says which differ. */
 void fsdp_verify_judge_copies(struct fsdp_verify *verify);
-
-/* ---- verify-digests.c ---- */
-
-/* Reads the lists of digests that lie in the folder, and the manifest. */
-bool fsdp_verify_read_digests(struct fsdp_verify *verify, struct fsdp_error **ret_error);
-
-/* Whether something says what the digest of a file is. */
-bool fsdp_verify_has_digest(struct fsdp_verify *verify, struct fsdp_span name);
-
-/* The same; that it was asked is not remembered. */
-bool fsdp_verify_lists(const struct fsdp_verify *verify, struct fsdp_span name);
-
-void fsdp_verify_judge_digest(
-	struct fsdp_verify *verify, const struct fsdp_verify_file *file);
-
-/* Listed files that are none of the checkpoint: the next one to be read, or false. What is
- * absent is reported. */
-bool fsdp_verify_next_listed(
-	struct fsdp_verify *verify, size_t *state, struct fsdp_verify_file *ret_file);
-
-/* Files of the checkpoint that a list lacks. */
-void fsdp_verify_judge_lists(struct fsdp_verify *verify);
 
 #endif
