@@ -1,11 +1,803 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the files in hand, every byte once, and says what their checksums tell.
+ * The data of the files in hand: each byte is read once, for checksums, copies, equal tensors and
+ * numbers.
  */
+#include <stdlib.h>
 #include <sys/stat.h>
 
+#include <fsdp/elements.h>
+
+#include "base/mix.h"
 #include "base/num.h"
+#include "model/dtype.h"
 #include "verify/verify-private.h"
+
+static bool verify_is_own(const struct fsdp_verify *verify, const struct fsdp_copy *copy);
+
+/* ---- Tensors that may have the same bytes: equal samples are read again ---- */
+
+#define MIX UINT64_C(0x9E3779B185EBCA87)
+
+/* ---- all bytes ---- */
+
+/* Bytes as they come, cut into blocks of one size. */
+struct blocks {
+	struct fsdp_trait trait;
+	size_t used;
+	unsigned char room[FSDP_SAMPLE_BYTES];
+};
+
+static void add_bytes(struct blocks *blocks, struct fsdp_span bytes)
+{
+	for (size_t at = 0, some; at < bytes.size; at += some) {
+		some = fsdp_min(bytes.size - at, sizeof blocks->room - blocks->used);
+		memcpy(blocks->room + blocks->used, bytes.data + at, some);
+		blocks->used += some;
+		if (blocks->used < sizeof blocks->room)
+			return;
+		fsdp_trait_add(&blocks->trait, blocks->room, blocks->used);
+		blocks->used = 0;
+	}
+}
+
+static bool read_again(struct fsdp_verify *verify, uint32_t tensor,
+	struct fsdp_trait *ret_trait, struct fsdp_error **ret_error)
+{
+	struct fsdp_elements_options options = { .size = sizeof options };
+	struct fsdp_elements *elements = NULL;
+	struct blocks blocks = { .used = 0 };
+	struct fsdp_span bytes;
+	bool good = fsdp_elements_open(
+		verify->locator, tensor, &options, &elements, ret_error);
+	while (good) {
+		good = fsdp_elements_next(elements, &bytes, ret_error);
+		if (!good || bytes.size == 0)
+			break;
+		add_bytes(&blocks, bytes);
+	}
+	fsdp_elements_close(elements);
+	fsdp_trait_add(&blocks.trait, blocks.room, blocks.used);
+	*ret_trait = blocks.trait;
+	return good;
+}
+
+/* What cannot be read has no digest. */
+static bool see(struct fsdp_verify *verify, uint32_t tensor, struct fsdp_repeats *repeats,
+	struct fsdp_error **ret_error)
+{
+	const struct fsdp_model *model = &verify->checkpoint->model;
+	struct fsdp_numbers *numbers = &verify->numbers[tensor];
+	uint64_t size = fsdp_model_bytes(model, fsdp_model_tensor(model, tensor));
+	struct fsdp_error *error = NULL;
+	if (!fsdp_repeats_take(repeats, tensor, size, NULL)) {
+		verify->lacks |= FSDP_OVER_LIMIT;
+		numbers->layout = 0;
+		return true;
+	}
+	if (read_again(verify, tensor, &numbers->trait, &error))
+		return true;
+	bool memory = fsdp_error_code(error) == FSDP_ERROR_MEMORY;
+	fsdp_error_free(error);
+	numbers->layout = 0;
+	return !memory || fsdp_fail_memory(ret_error);
+}
+
+/* ---- which ---- */
+
+/* Of numbers that are all the same nothing else is to be known. */
+static bool is_constant(const struct fsdp_verify *verify, uint32_t tensor)
+{
+	const struct fsdp_moments *m = &verify->numbers[tensor].moments;
+	return fsdp_verify_is_known(verify, tensor) && m->count != 0 &&
+	       m->bad_index == FSDP_UNKNOWN && m->min == m->max;
+}
+
+static void take_constant(struct fsdp_numbers *numbers)
+{
+	uint64_t bits;
+	memcpy(&bits, &numbers->moments.min, sizeof bits);
+	numbers->trait.words[0] = fsdp_mix(bits ^ MIX, numbers->moments.count);
+	numbers->trait.words[1] = ~numbers->trait.words[0];
+}
+
+static int compare_samples(const void *left, const void *right, void *context)
+{
+	const struct fsdp_numbers *numbers = context;
+	const struct fsdp_numbers *a = &numbers[*(const uint32_t *)left],
+				  *b = &numbers[*(const uint32_t *)right];
+	const uint64_t of_a[] = { a->layout, a->trait.words[0], a->trait.words[1],
+		a->moments.count, a->moments.zeros };
+	const uint64_t of_b[] = { b->layout, b->trait.words[0], b->trait.words[1],
+		b->moments.count, b->moments.zeros };
+	for (size_t i = 0; i < FSDP_COUNT(of_a); i++)
+		if (of_a[i] != of_b[i])
+			return of_a[i] < of_b[i] ? -1 : 1;
+	return 0;
+}
+
+static size_t list_sampled(struct fsdp_verify *verify, uint32_t *list)
+{
+	size_t count = 0;
+	for (uint32_t i = 0; i < verify->checkpoint->model.tensors.count; i++) {
+		struct fsdp_numbers *numbers = &verify->numbers[i];
+		if (numbers->due == 0 || numbers->seen != numbers->due ||
+			numbers->layout == 0 || !numbers->sampled)
+			continue;
+		if (is_constant(verify, i))
+			take_constant(numbers);
+		else
+			list[count++] = i;
+	}
+	return count;
+}
+
+bool fsdp_verify_see_equal(struct fsdp_verify *verify, struct fsdp_repeats *repeats,
+	struct fsdp_error **ret_error)
+{
+	size_t most = verify->checkpoint->model.tensors.count;
+	uint32_t *list = malloc((most + 1) * sizeof *list);
+	bool good = list != NULL || fsdp_fail_memory(ret_error);
+	size_t count = good ? list_sampled(verify, list) : 0;
+	if (good)
+		qsort_r(list, count, sizeof *list, compare_samples, verify->numbers);
+	for (size_t i = 0, end; good && i < count; i = end) {
+		for (end = i + 1; end < count; end++)
+			if (compare_samples(&list[i], &list[end], verify->numbers) != 0)
+				break;
+		for (size_t k = i; good && end - i > 1 && k < end; k++)
+			good = see(verify, list[k], repeats, ret_error);
+	}
+	free(list);
+	return good;
+}
+
+/* ---- Pieces that should be alike: copies of one box, and tied tensors stored apart ---- */
+
+enum { COMPARED = 32 << 10 };
+
+/* ---- boxes ---- */
+
+struct place_question {
+	const struct fsdp_model *model;
+	const struct fsdp_tensor_record *tensor;
+};
+
+/* Offsets and sizes of a piece, the whole tensor as the box that it is. */
+static int64_t coordinate(
+	const struct place_question *question, const int64_t *box, size_t i)
+{
+	size_t dims = question->tensor->dims;
+	if (box != NULL)
+		return box[i];
+	return i < dims ? 0
+			: fsdp_model_ints(
+				  question->model, question->tensor->shape)[i - dims];
+}
+
+static int compare_boxes(const struct place_question *question, uint32_t a, uint32_t b)
+{
+	const struct fsdp_piece_record *left = fsdp_model_piece(question->model, a),
+				       *right = fsdp_model_piece(question->model, b);
+	const int64_t *of_left = fsdp_model_ints(question->model, left->box),
+		      *of_right = fsdp_model_ints(question->model, right->box);
+	size_t count = left->is_run ? 2 : 2 * (size_t)question->tensor->dims;
+	if (left->is_run != right->is_run)
+		return left->is_run ? 1 : -1;
+	for (size_t i = 0; i < count; i++) {
+		int64_t first = left->is_run ? of_left[i]
+					     : coordinate(question, of_left, i),
+			second = left->is_run ? of_right[i]
+					      : coordinate(question, of_right, i);
+		if (first != second)
+			return first < second ? -1 : 1;
+	}
+	return 0;
+}
+
+static int by_box(const void *left, const void *right, void *context)
+{
+	uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+	int order = compare_boxes(context, a, b);
+	return order != 0 ? order : a < b ? -1 : a > b;
+}
+
+static bool has_elements(const struct fsdp_verify *verify, uint32_t piece)
+{
+	uint32_t rank;
+	return fsdp_piece_numel(verify->checkpoint, piece, &rank) != 0;
+}
+
+static bool has_bytes(const struct fsdp_verify *verify, uint32_t piece)
+{
+	const struct fsdp_model *model = &verify->checkpoint->model;
+	uint32_t extent = fsdp_model_piece(model, piece)->extent;
+	return extent != FSDP_NONE && !fsdp_model_extent(model, extent)->missing;
+}
+
+/* ---- groups ---- */
+
+/* What each rank has for itself though it goes by one name. */
+static bool is_ranks_own(const struct fsdp_verify *verify, uint32_t tensor)
+{
+	static const char *const words[] = { "rng", "random", "dataloader", "sampler" };
+	const struct fsdp_model *model = &verify->checkpoint->model;
+	uint32_t name = fsdp_model_tensor(model, tensor)->raw_name;
+	for (; name != FSDP_NONE && name != 0;
+		name = fsdp_names_at(&model->names, name)->parent) {
+		struct fsdp_span segment = fsdp_names_segment(&model->names, name);
+		for (size_t i = 0; i < FSDP_COUNT(words); i++)
+			if (memmem(segment.data, segment.size, words[i],
+				    strlen(words[i])) != NULL)
+				return true;
+	}
+	return false;
+}
+
+/* Every rank holds a summand of it. */
+static bool is_sum(const struct fsdp_verify *verify, uint32_t tensor)
+{
+	uint32_t index = fsdp_tensor(verify->checkpoint, tensor).placement;
+	if (index == FSDP_NONE)
+		return false;
+	struct fsdp_placement placement = fsdp_placement(verify->checkpoint, index);
+	for (uint32_t i = 0; i < placement.count; i++)
+		if (fsdp_span_begins(placement.texts[i], FSDP_SPAN("Partial")))
+			return true;
+	return false;
+}
+
+static bool add_copy(struct fsdp_vec *list, uint32_t piece, uint32_t group, bool tied)
+{
+	struct fsdp_copy copy = { .piece = piece, .group = group, .tied = tied };
+	return fsdp_vec_add(list, &copy);
+}
+
+/* Pieces that have one box, `count` of them. */
+static bool add_group(struct fsdp_verify *verify, struct fsdp_vec *list,
+	const uint32_t *pieces, size_t count, bool compared)
+{
+	uint32_t first = FSDP_NONE, group = (uint32_t)list->count;
+	for (size_t i = 0; i < count; i++) {
+		if (!has_bytes(verify, pieces[i]))
+			continue;
+		if (first == FSDP_NONE)
+			first = pieces[i];
+		if (compared && !add_copy(list, pieces[i], group, false))
+			return false;
+	}
+	for (size_t i = 0; i < count; i++)
+		verify->is_copy[pieces[i]] =
+			first != FSDP_NONE ? pieces[i] != first : i != 0;
+	return true;
+}
+
+static bool ascends(const struct place_question *question, uint32_t first, uint32_t count)
+{
+	for (uint32_t i = 1; i < count; i++)
+		if (compare_boxes(question, first + i - 1, first + i) >= 0)
+			return false;
+	return true;
+}
+
+static bool find_replicas(
+	struct fsdp_verify *verify, struct fsdp_vec *list, uint32_t tensor)
+{
+	const struct fsdp_model *model = &verify->checkpoint->model;
+	struct place_question question = { model, fsdp_model_tensor(model, tensor) };
+	uint32_t first = question.tensor->first_piece,
+		 count = question.tensor->piece_count;
+	if (count < 2 || is_sum(verify, tensor) || ascends(&question, first, count))
+		return true;
+	bool compared = !is_ranks_own(verify, tensor);
+	fsdp_arena_reset(&verify->item);
+	uint32_t *order = FSDP_TAKE(&verify->item, order, count);
+	if (order == NULL)
+		return false;
+	for (uint32_t i = 0; i < count; i++)
+		order[i] = first + i;
+	qsort_r(order, count, sizeof *order, by_box, &question);
+	for (uint32_t i = 0, end; i < count; i = end) {
+		for (end = i + 1; end < count; end++)
+			if (compare_boxes(&question, order[i], order[end]) != 0)
+				break;
+		if (end - i > 1 && has_elements(verify, order[i]) &&
+			!add_group(verify, list, order + i, end - i, compared))
+			return false;
+	}
+	return true;
+}
+
+/* Only what was cut alike is compared. What was saved once has no pieces of its own. */
+static bool find_tied(struct fsdp_verify *verify, struct fsdp_vec *list, uint32_t tensor)
+{
+	const struct fsdp_model *model = &verify->checkpoint->model;
+	const struct fsdp_tensor_record *record = fsdp_model_tensor(model, tensor);
+	if (record->alias == FSDP_NONE)
+		return true;
+	const struct fsdp_tensor_record *other = fsdp_model_tensor(model, record->alias);
+	struct place_question question = { model, record };
+	if (other->dims != record->dims || other->piece_count != record->piece_count ||
+		other->dtype != record->dtype) {
+		verify->unlike_ties |=
+			other->piece_count != 0 && record->piece_count != 0;
+		return true;
+	}
+	for (uint32_t i = 0; i < record->piece_count; i++) {
+		uint32_t a = record->first_piece + i, b = other->first_piece + i;
+		bool unlike = compare_boxes(&question, a, b) != 0;
+		if (!has_bytes(verify, a) || !has_bytes(verify, b) ||
+			fsdp_model_piece(model, a)->extent ==
+				fsdp_model_piece(model, b)->extent)
+			continue;
+		verify->unlike_ties |= unlike;
+		if (unlike)
+			continue;
+		uint32_t group = (uint32_t)list->count;
+		if (!add_copy(list, b, group, true) || !add_copy(list, a, group, true))
+			return false;
+	}
+	return true;
+}
+
+static int by_piece(const void *left, const void *right)
+{
+	const struct fsdp_copy *a = left, *b = right;
+	if (a->piece != b->piece)
+		return a->piece < b->piece ? -1 : 1;
+	return a->group < b->group ? -1 : a->group > b->group;
+}
+
+static bool keep_copies(struct fsdp_verify *verify, const struct fsdp_vec *list)
+{
+	verify->copies = FSDP_TAKE(&verify->arena, verify->copies, list->count + 1);
+	if (verify->copies == NULL)
+		return false;
+	for (size_t i = 0; i < list->count; i++)
+		verify->copies[i] = *(struct fsdp_copy *)fsdp_vec_at(list, i);
+	verify->copy_count = list->count;
+	verify->copies[list->count].piece = FSDP_NONE;
+	qsort(verify->copies, list->count, sizeof *verify->copies, by_piece);
+	return true;
+}
+
+bool fsdp_verify_find_copies(struct fsdp_verify *verify, struct fsdp_error **ret_error)
+{
+	const struct fsdp_model *model = &verify->checkpoint->model;
+	struct fsdp_vec list;
+	fsdp_vec_init(&list, &verify->batch, sizeof(struct fsdp_copy));
+	verify->is_copy =
+		FSDP_TAKE(&verify->arena, verify->is_copy, model->pieces.count + 1);
+	bool good = verify->is_copy != NULL;
+	for (uint32_t i = 0; good && i < model->tensors.count; i++)
+		good = find_replicas(verify, &list, i) && find_tied(verify, &list, i);
+	good = good && keep_copies(verify, &list);
+	fsdp_arena_reset(&verify->batch);
+	return good || fsdp_arena_fail(&verify->arena, ret_error);
+}
+
+/* The first entry of a piece, or NULL; others of it lie behind. The list ends with one of
+ * no piece. */
+static struct fsdp_copy *verify_copy(const struct fsdp_verify *verify, uint32_t piece)
+{
+	size_t low = 0, high = verify->copy_count;
+	FSDP_HALVE(low, high, middle, verify->copies[middle].piece < piece);
+	return low < verify->copy_count && verify->copies[low].piece == piece
+		       ? &verify->copies[low]
+		       : NULL;
+}
+
+/* ---- differences ---- */
+
+/* The first element that differs and how many do; false: they cannot be read again. */
+static bool count_differences(const struct fsdp_verify *verify, const struct fsdp_copy *a,
+	const struct fsdp_copy *b, unsigned width, uint64_t *ret_first,
+	uint64_t *ret_count)
+{
+	struct fsdp_source first, second;
+	unsigned char *left = verify->window, *right = verify->window + COMPARED;
+	if (a->offset == FSDP_UNKNOWN || b->offset == FSDP_UNKNOWN || width == 0 ||
+		COMPARED % width != 0 ||
+		!fsdp_checkpoint_source(verify->checkpoint, a->file, &first, NULL) ||
+		!fsdp_checkpoint_source(verify->checkpoint, b->file, &second, NULL))
+		return false;
+	*ret_first = *ret_count = 0;
+	for (uint64_t at = 0; at < a->length; at += COMPARED) {
+		size_t size = (size_t)fsdp_min(a->length - at, COMPARED);
+		if (!fsdp_source_read(&first, a->offset + at, left, size, NULL) ||
+			!fsdp_source_read(&second, b->offset + at, right, size, NULL))
+			return false;
+		for (size_t i = 0; i + width <= size; i += width) {
+			if (memcmp(left + i, right + i, width) == 0)
+				continue;
+			if ((*ret_count)++ == 0)
+				*ret_first = (at + i) / width;
+		}
+	}
+	return true;
+}
+
+static void say_difference(
+	struct fsdp_verify *verify, const struct fsdp_copy *a, const struct fsdp_copy *b)
+{
+	const struct fsdp_model *model = &verify->checkpoint->model;
+	const struct fsdp_piece_record *piece = fsdp_model_piece(model, b->piece),
+				       *other = fsdp_model_piece(model, a->piece);
+	const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, piece->tensor);
+	unsigned width = fsdp_dtype(tensor->dtype)->storage_bytes;
+	uint64_t first = 0, count = 0;
+	fsdp_arena_reset(&verify->item);
+	struct fsdp_span name = fsdp_model_name(model, tensor->name, &verify->item),
+			 tied = fsdp_model_name(model,
+				 fsdp_model_tensor(model, other->tensor)->name,
+				 &verify->item),
+			 path = fsdp_model_file(model, a->file)->path;
+	bool counted = count_differences(verify, a, b, width, &first, &count);
+	struct fsdp_place_of place = {
+		.file = fsdp_model_file(model, b->file)->path,
+		.tensor = name,
+		.offset = b->offset,
+		.length = b->length,
+		.rank = piece->rank,
+		.severity = b->tied ? FSDP_WARNING + 1 : 0,
+	};
+	enum fsdp_rule_index rule =
+		b->tied ? FSDP_RULE_TIED_WEIGHTS : FSDP_RULE_REPLICA_DIFFERS;
+	const char *what = b->tied ? "is tied to" : "is a copy of";
+	if (counted)
+		fsdp_find(&verify->findings, rule, &place,
+			"this piece %s that of %.*s in %.*s, but %llu of %llu elements differ, the first is number %llu of the piece",
+			what, FSDP_TEXT_MOST(tied, 200), FSDP_TEXT_MOST(path, 200),
+			FSDP_LLU(count), FSDP_LLU(b->length / width), FSDP_LLU(first));
+	else
+		fsdp_find(&verify->findings, rule, &place,
+			"this piece %s that of %.*s in %.*s, but their %llu bytes differ",
+			what, FSDP_TEXT_MOST(tied, 200), FSDP_TEXT_MOST(path, 200),
+			FSDP_LLU(b->length));
+}
+
+static void judge_pair(
+	struct fsdp_verify *verify, const struct fsdp_copy *a, const struct fsdp_copy *b)
+{
+	if (!a->known || !b->known)
+		return;
+	if (a->layout != b->layout || a->length != b->length)
+		*(b->tied ? &verify->unlike_ties : &verify->unlike_copies) = true;
+	else if (a->trait.words[0] != b->trait.words[0] ||
+		 a->trait.words[1] != b->trait.words[1])
+		say_difference(verify, a, b);
+}
+
+static int by_group(const void *left, const void *right)
+{
+	const struct fsdp_copy *a = left, *b = right;
+	if (a->group != b->group)
+		return a->group < b->group ? -1 : 1;
+	return a->piece < b->piece ? -1 : a->piece > b->piece;
+}
+
+void fsdp_verify_judge_copies(struct fsdp_verify *verify)
+{
+	struct fsdp_copy *copies = verify->copies;
+	qsort(copies, verify->copy_count, sizeof *copies, by_group);
+	for (size_t i = 0, first = 0; i < verify->copy_count; i++) {
+		if (copies[i].group != copies[first].group)
+			first = i;
+		if (i != first && verify_is_own(verify, &copies[i]))
+			judge_pair(verify, &copies[first], &copies[i]);
+	}
+}
+
+static uint32_t file_of(const struct fsdp_verify *verify, const struct fsdp_copy *copy)
+{
+	const struct fsdp_model *model = &verify->checkpoint->model;
+	return fsdp_model_extent(model, fsdp_model_piece(model, copy->piece)->extent)
+		->file;
+}
+
+/* Whether a copy lies in a file of this part. */
+static bool verify_is_own(const struct fsdp_verify *verify, const struct fsdp_copy *copy)
+{
+	return verify->own == NULL || verify->own[file_of(verify, copy)];
+}
+
+/* The first copy of a group is what the others are compared with. */
+void fsdp_verify_want_first(struct fsdp_verify *verify, uint8_t *files)
+{
+	struct fsdp_copy *copies = verify->copies;
+	qsort(copies, verify->copy_count, sizeof *copies, by_group);
+	for (size_t i = 0, first = 0; i < verify->copy_count; i++) {
+		if (copies[i].group != copies[first].group)
+			first = i;
+		if (i == first || verify_is_own(verify, &copies[first]) ||
+			!verify_is_own(verify, &copies[i]))
+			continue;
+		copies[first].wanted = true;
+		files[file_of(verify, &copies[first])] = 1;
+	}
+	qsort(copies, verify->copy_count, sizeof *copies, by_piece);
+}
+
+bool fsdp_verify_wants(const struct fsdp_verify *verify, uint32_t piece)
+{
+	const struct fsdp_copy *copy = verify_copy(verify, piece);
+	for (; copy != NULL && copy->piece == piece; copy++)
+		if (copy->wanted)
+			return true;
+	return false;
+}
+
+/* ---- Which bytes of a file belong to which tensor ---- */
+
+/* Bytes of views that may lie over the bytes of a file: more is not looked at. */
+enum { OVERLAY_MOST = 8 };
+
+/* ---- which are wanted ---- */
+
+static const struct fsdp_piece_record *piece_at(
+	const struct fsdp_verify *verify, uint32_t piece)
+{
+	return fsdp_model_piece(&verify->checkpoint->model, piece);
+}
+
+bool fsdp_verify_begin_views(struct fsdp_verify *verify, struct fsdp_verify_file *file,
+	struct fsdp_error **ret_error)
+{
+	size_t room = verify->numbers != NULL ? file->piece_count : 0;
+	for (size_t i = 0; verify->numbers == NULL && verify->copy_count != 0 &&
+			   i < file->piece_count;
+		i++)
+		room += verify_copy(verify, file->pieces[i]) != NULL;
+	if (room == 0)
+		return true;
+	file->views = FSDP_TAKE(&verify->batch, file->views, room);
+	return file->views != NULL || fsdp_arena_fail(&verify->batch, ret_error);
+}
+
+/* ---- where they lie ---- */
+
+static size_t find_segment(const struct fsdp_verify_file *file, uint64_t begin)
+{
+	const struct fsdp_pass_file *pass = &file->pass;
+	size_t count = pass->segment != NULL ? pass->segment_count : file->segments.count;
+	size_t low = 0, high = count;
+	if (pass->segment == NULL) {
+		FSDP_HALVE(low, high, middle,
+			((const struct fsdp_segment *)fsdp_vec_at(
+				 &file->segments, middle))
+					->begin < begin);
+	} else {
+		FSDP_HALVE(low, high, middle, pass->segment(file, middle).begin < begin);
+	}
+	return low < count ? low : SIZE_MAX;
+}
+
+static struct fsdp_segment segment_at(const struct fsdp_verify_file *file, size_t index)
+{
+	if (file->pass.segment != NULL)
+		return file->pass.segment(file, index);
+	return *(const struct fsdp_segment *)fsdp_vec_at(&file->segments, index);
+}
+
+static int compare_strides(const void *left, const void *right, void *context)
+{
+	const int64_t *strides = context;
+	int64_t a = strides[*(const uint32_t *)left],
+		b = strides[*(const uint32_t *)right];
+	return a < b ? -1 : a > b;
+}
+
+/* Whether a view that is not in C order has each of its bytes once, and no others lie
+ * between. */
+static bool is_dense(const struct fsdp_view *view)
+{
+	uint32_t order[FSDP_DIMS_MAX], count = 0;
+	int64_t strides[FSDP_DIMS_MAX];
+	uint64_t step = 1;
+	if (fsdp_view_is_contiguous(view))
+		return true;
+	for (uint32_t i = 0; i < view->dims; i++) {
+		strides[i] = view->strides[i];
+		if (view->shape[i] != 1)
+			order[count++] = i;
+	}
+	qsort_r(order, count, sizeof *order, compare_strides, strides);
+	for (uint32_t i = 0; i < count; i++) {
+		if ((uint64_t)strides[order[i]] != step)
+			return false;
+		step *= (uint64_t)view->shape[order[i]];
+	}
+	return true;
+}
+
+/* Where the bytes were cut while they were hashed: views that were cut in other places
+ * cannot be compared. */
+static uint64_t cut_of(uint64_t begin, uint64_t end, bool deflated)
+{
+	if (begin / FSDP_PASS_PART != (end - 1) / FSDP_PASS_PART)
+		return begin % FSDP_PASS_PART + 1 + deflated;
+	if (begin / FSDP_PASS_BUFFER != (end - 1) / FSDP_PASS_BUFFER)
+		return begin % FSDP_PASS_BUFFER + 1;
+	return 0;
+}
+
+static uint64_t mix_ints(uint64_t hash, const int64_t *ints, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		hash = fsdp_mix(hash ^ (uint64_t)ints[i], FSDP_VERIFY_MIX_A) +
+		       FSDP_VERIFY_MIX_B;
+	return hash;
+}
+
+/* Where a piece is in its tensor, and in which order its elements lie there. Never 0. */
+static uint64_t layout_of(const struct fsdp_verify *verify,
+	const struct fsdp_piece_record *piece, const struct fsdp_view *view, uint64_t cut)
+{
+	const struct fsdp_model *model = &verify->checkpoint->model;
+	const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, piece->tensor);
+	const int64_t *box = fsdp_model_box(model, piece);
+	const int64_t *run = fsdp_model_run(model, piece);
+	uint64_t hash = fsdp_mix(cut ^ FSDP_VERIFY_MIX_B, FSDP_VERIFY_MIX_A);
+	if (run != NULL)
+		hash = mix_ints(hash, run, 2);
+	else if (box != NULL && tensor->piece_count > 1)
+		hash = mix_ints(hash, box, 2 * (size_t)tensor->dims);
+	if (!fsdp_view_is_contiguous(view))
+		hash = mix_ints(hash, view->strides, view->dims);
+	return hash | 1;
+}
+
+void fsdp_verify_add_view(struct fsdp_verify *verify, struct fsdp_verify_file *file,
+	uint32_t piece, const struct fsdp_view *view)
+{
+	uint64_t begin, end;
+	bool counted = fsdp_verify_is_counted(verify, piece);
+	if (file->views == NULL || (!counted && verify_copy(verify, piece) == NULL) ||
+		(verify->foreign && !fsdp_verify_wants(verify, piece)) ||
+		!fsdp_view_bytes(view, &begin, &end))
+		return;
+	uint32_t tensor = piece_at(verify, piece)->tensor;
+	if (begin == end || !is_dense(view)) {
+		if (counted && begin != end)
+			verify->numbers[tensor].odd = true;
+		return;
+	}
+	size_t segment = find_segment(file, view->record);
+	if (segment == SIZE_MAX)
+		return;
+	struct fsdp_segment found = segment_at(file, segment);
+	if (found.begin != view->record || end > found.size)
+		return;
+	file->views[file->view_count++] = (struct fsdp_pass_view){
+		.begin = begin,
+		.end = end,
+		.segment = segment,
+		.tag = layout_of(verify, piece_at(verify, piece), view,
+			cut_of(begin, end, found.deflated)),
+		.owner = piece,
+		.dtype = (uint8_t)view->dtype,
+		.big_endian = view->big_endian,
+		.counted = counted && fsdp_moments_takes(view->dtype),
+		.sampled = counted,
+		.traced = verify_copy(verify, piece) != NULL,
+	};
+}
+
+static int compare_views(const void *left, const void *right)
+{
+	const struct fsdp_pass_view *a = left, *b = right;
+	if (a->segment != b->segment)
+		return a->segment < b->segment ? -1 : 1;
+	if (a->begin != b->begin)
+		return a->begin < b->begin ? -1 : 1;
+	return a->owner < b->owner ? -1 : a->owner > b->owner;
+}
+
+/* Many views over the same bytes cost what they claim, not what the file is: those beyond
+ * a measure are left out. */
+static void limit_views(struct fsdp_verify *verify, struct fsdp_verify_file *file)
+{
+	uint64_t most = file->source.size, size = 0;
+	size_t kept = 0;
+	if (!fsdp_mul(most, OVERLAY_MOST, &most))
+		most = UINT64_MAX;
+	for (; kept < file->view_count; kept++) {
+		uint64_t next = file->views[kept].end - file->views[kept].begin;
+		if (!fsdp_add(size, next, &size) || size > most)
+			break;
+	}
+	if (kept == file->view_count)
+		return;
+	verify->lacks |= FSDP_OVER_LIMIT;
+	fsdp_find(&verify->findings, FSDP_RULE_NOT_EVALUATED,
+		FSDP_IN(file, .offset = FSDP_UNKNOWN),
+		"%zu of %zu tensors lie over bytes that others were counted from more than %d times; they are not counted",
+		file->view_count - kept, file->view_count, OVERLAY_MOST);
+	file->view_count = kept;
+}
+
+/* All pieces of a file that is not a file of items; puts views in order. */
+static bool verify_end_views(struct fsdp_verify *verify, struct fsdp_verify_file *file,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_error *error = NULL;
+	struct fsdp_view view;
+	for (size_t i = 0; file->views != NULL && file->kind != FSDP_BYTES_ITEMS &&
+			   i < file->piece_count;
+		i++) {
+		uint32_t piece = file->pieces[i];
+		if (!fsdp_verify_is_counted(verify, piece) &&
+			verify_copy(verify, piece) == NULL)
+			continue;
+		if (fsdp_locator_view(verify->locator, piece, &view, &error))
+			fsdp_verify_add_view(verify, file, piece, &view);
+		else if (fsdp_error_code(error) == FSDP_ERROR_MEMORY)
+			return fsdp_verify_excuse(verify, file, &error, ret_error);
+		fsdp_error_free(error);
+		error = NULL;
+	}
+	if (file->view_count == 0)
+		return true;
+	qsort(file->views, file->view_count, sizeof *file->views, compare_views);
+	limit_views(verify, file);
+	file->pass.results =
+		FSDP_TAKE(&verify->batch, file->pass.results, file->view_count);
+	if (file->pass.results == NULL)
+		return fsdp_arena_fail(&verify->batch, ret_error);
+	file->pass.views = file->views;
+	file->pass.view_count = file->view_count;
+	return true;
+}
+
+/* ---- what was seen ---- */
+
+static void add_to_copy(struct fsdp_copy *copy, const struct fsdp_verify_file *file,
+	const struct fsdp_pass_view *view, const struct fsdp_segment *segment,
+	const struct fsdp_trait *trait)
+{
+	copy->known = true;
+	copy->file = file->id;
+	copy->trait = *trait;
+	copy->layout = view->tag;
+	copy->length = view->end - view->begin;
+	copy->offset = segment->deflated || file->packed_length != 0
+			       ? FSDP_UNKNOWN
+			       : segment->begin + view->begin;
+}
+
+/* What was seen of a view goes to its tensor and, unless it is spoiled, to what it is a
+ * copy of. */
+static void verify_deliver(struct fsdp_verify *verify,
+	const struct fsdp_verify_file *file, size_t view, bool spoiled)
+{
+	const struct fsdp_pass_view *seen = &file->views[view];
+	const struct fsdp_pass_result *result = &file->pass.results[view];
+	struct fsdp_segment segment = segment_at(file, seen->segment);
+	if (fsdp_verify_is_counted(verify, seen->owner))
+		fsdp_verify_add_numbers(verify, seen, result);
+	struct fsdp_copy *copy = spoiled ? NULL : verify_copy(verify, seen->owner);
+	for (; copy != NULL && copy->piece == seen->owner; copy++)
+		add_to_copy(copy, file, seen, &segment, &result->trait);
+}
+
+/* Of a file of another part, leaves only segments that views lie in. Views are in order. */
+static void verify_keep_viewed(struct fsdp_verify_file *file)
+{
+	size_t kept = 0, last = SIZE_MAX;
+	for (size_t i = 0; i < file->view_count; i++) {
+		struct fsdp_pass_view *view = &file->views[i];
+		if (view->segment != last) {
+			last = view->segment;
+			*(struct fsdp_segment *)fsdp_vec_at(&file->segments, kept++) = *(
+				struct fsdp_segment *)fsdp_vec_at(&file->segments, last);
+		}
+		view->segment = kept - 1;
+	}
+	fsdp_vec_truncate(&file->segments, kept);
+	file->pass.segment_count = kept;
+}
+
+/* ---- The pass over the files in hand ---- */
 
 enum { FLAGS_UNREADABLE = 0x2061 /* encryption, patch data, masked headers */ };
 
@@ -182,10 +974,10 @@ bool fsdp_verify_take(struct fsdp_verify *verify, struct fsdp_verify_file *file,
 	if (!list_segments(verify, file, ret_error))
 		return false;
 	file->pass.context = file;
-	if (!fsdp_verify_end_views(verify, file, ret_error))
+	if (!verify_end_views(verify, file, ret_error))
 		return false;
 	if (verify->foreign)
-		fsdp_verify_keep_viewed(file);
+		verify_keep_viewed(file);
 	count_coverage(verify, file);
 	file->place = verify->place;
 	verify->hand_bytes += file->source.size;
@@ -305,7 +1097,7 @@ static void deliver(struct fsdp_verify *verify, const struct fsdp_verify_file *f
 			next++;
 		bool spoiled = next < count && bad[next].segment == segment;
 		if (!spoiled || bad[next].error == NULL)
-			fsdp_verify_deliver(verify, file, i, spoiled);
+			verify_deliver(verify, file, i, spoiled);
 	}
 }
 

@@ -95,7 +95,7 @@ struct fsdp_copy {
 /* What is added up of a tensor. */
 struct fsdp_numbers {
 	struct fsdp_moments moments;
-	struct fsdp_trait trait; /* of a sample, until verify-equal.c has seen it */
+	struct fsdp_trait trait; /* of a sample, until verify-data.c has seen it */
 	uint64_t layout;
 	uint32_t due, seen; /* pieces */
 	uint32_t bad_piece;
@@ -250,8 +250,6 @@ bool fsdp_verify_may_read(struct fsdp_verify *verify, const struct fsdp_verify_f
 /* Reads what is in hand, and says what was seen. */
 bool fsdp_verify_read(struct fsdp_verify *verify, struct fsdp_error **ret_error);
 
-/* ---- verify-views.c ---- */
-
 /* Makes room for the views of a file, if anything of it is wanted. */
 bool fsdp_verify_begin_views(struct fsdp_verify *verify, struct fsdp_verify_file *file,
 	struct fsdp_error **ret_error);
@@ -260,17 +258,24 @@ bool fsdp_verify_begin_views(struct fsdp_verify *verify, struct fsdp_verify_file
 void fsdp_verify_add_view(struct fsdp_verify *verify, struct fsdp_verify_file *file,
 	uint32_t piece, const struct fsdp_view *view);
 
-/* All pieces of a file that is not a file of items; puts views in order. */
-bool fsdp_verify_end_views(struct fsdp_verify *verify, struct fsdp_verify_file *file,
+/* Reads tensors again whose samples are equal, for a trait of all their bytes, as far as
+ * that may be repeated. False: *ret_error. */
+struct fsdp_repeats;
+bool fsdp_verify_see_equal(struct fsdp_verify *verify, struct fsdp_repeats *repeats,
 	struct fsdp_error **ret_error);
 
-/* What was seen of a view goes to its tensor and, unless it is spoiled, to what it is a
- * copy of. */
-void fsdp_verify_deliver(struct fsdp_verify *verify, const struct fsdp_verify_file *file,
-	size_t view, bool spoiled);
+/* Finds the groups of pieces that should be alike. */
+bool fsdp_verify_find_copies(struct fsdp_verify *verify, struct fsdp_error **ret_error);
 
-/* Of a file of another part, leaves only segments that views lie in. Views are in order. */
-void fsdp_verify_keep_viewed(struct fsdp_verify_file *file);
+/* Whether a piece of another part's file is needed. */
+bool fsdp_verify_wants(const struct fsdp_verify *verify, uint32_t piece);
+
+/* Of each group whose first copy lies in a file of another part: wants that one, and marks
+ * its file. */
+void fsdp_verify_want_first(struct fsdp_verify *verify, uint8_t *files);
+
+/* Says which differ. */
+void fsdp_verify_judge_copies(struct fsdp_verify *verify);
 
 /* ---- verify-numbers.c ---- */
 
@@ -291,35 +296,5 @@ bool fsdp_verify_begin_values(struct fsdp_verify *verify, struct fsdp_error **re
 
 /* Reads what the pass could not see, and says which numbers cannot be weights. */
 bool fsdp_verify_judge_values(struct fsdp_verify *verify, struct fsdp_error **ret_error);
-
-/* ---- verify-equal.c ---- */
-
-/* Reads tensors again whose samples are equal, for a trait of all their bytes, as far as
- * that may be repeated. False: *ret_error. */
-struct fsdp_repeats;
-bool fsdp_verify_see_equal(struct fsdp_verify *verify, struct fsdp_repeats *repeats,
-	struct fsdp_error **ret_error);
-
-/* ---- verify-copies.c ---- */
-
-/* Finds the groups of pieces that should be alike. */
-bool fsdp_verify_find_copies(struct fsdp_verify *verify, struct fsdp_error **ret_error);
-
-/* The first entry of a piece, or NULL; others of it lie behind. The list ends with one of
- * no piece. */
-struct fsdp_copy *fsdp_verify_copy(const struct fsdp_verify *verify, uint32_t piece);
-
-/* Whether a copy lies in a file of this part. */
-bool fsdp_verify_is_own(const struct fsdp_verify *verify, const struct fsdp_copy *copy);
-
-/* Whether a piece of another part's file is needed. */
-bool fsdp_verify_wants(const struct fsdp_verify *verify, uint32_t piece);
-
-/* Of each group whose first copy lies in a file of another part: wants that one, and marks
- * its file. */
-void fsdp_verify_want_first(struct fsdp_verify *verify, uint8_t *files);
-
-/* Says which differ. */
-void fsdp_verify_judge_copies(struct fsdp_verify *verify);
 
 #endif
