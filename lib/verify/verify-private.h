@@ -224,15 +224,6 @@ bool fsdp_verify_mark(
 bool fsdp_verify_zip(struct fsdp_verify *verify, struct fsdp_verify_file *file,
 	struct fsdp_error **ret_error);
 
-/* Whether the zip records a checksum of this member; counts it. */
-bool fsdp_verify_has_crc(struct fsdp_verify_file *file,
-	const struct fsdp_zip_member *member, bool storages_zero);
-
-/* Whether all storages of a zip have the checksum 0, as under skip_data. */
-bool fsdp_verify_storages_zero(const struct fsdp_zip *zip);
-
-/* ---- verify-items.c ---- */
-
 /* Opens each item of a .distcp file and checks it against the metadata. */
 bool fsdp_verify_items(struct fsdp_verify *verify, struct fsdp_verify_file *file,
 	struct fsdp_error **ret_error);
