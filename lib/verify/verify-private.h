@@ -268,7 +268,7 @@ void fsdp_verify_want_first(struct fsdp_verify *verify, uint8_t *files);
 /* Says which differ. */
 void fsdp_verify_judge_copies(struct fsdp_verify *verify);
 
-/* ---- verify-numbers.c ---- */
+/* ---- verify-values.c ---- */
 
 /* Whether all numbers of a tensor were seen. */
 bool fsdp_verify_is_known(const struct fsdp_verify *verify, uint32_t tensor);
@@ -279,8 +279,6 @@ bool fsdp_verify_is_counted(const struct fsdp_verify *verify, uint32_t piece);
 /* Adds the numbers of a piece, view->owner, to those of its tensor. */
 void fsdp_verify_add_numbers(struct fsdp_verify *verify,
 	const struct fsdp_pass_view *view, const struct fsdp_pass_result *result);
-
-/* ---- verify-values.c ---- */
 
 /* Room for the numbers of tensors, when copies are known. */
 bool fsdp_verify_begin_values(struct fsdp_verify *verify, struct fsdp_error **ret_error);
