@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "export/writing.h"
-#include "naming/mapped-elements.h"
+#include "naming/mapping.h"
 
 /* ---- writes ---- */
 

@@ -1,17 +1,528 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Applies a map to tensors: renames them, and cuts or joins them where the other side holds
- * parts. All of it is arithmetic on where elements lie; none is read.
+ * Applies a map to tensors: renames them, cuts or joins them where the other side holds parts, joins
+ * slices of ranks, and reads their elements, run by run or gathered in a window.
  *
- * Of a tensor the first dimension is what is cut. Its rows lie in groups, each of which has
- * a share for each part; all groups of a part, one behind the other, are its rows on the
- * other side.
+ * The first dimension of a tensor is cut. Its rows lie in groups, each of which has a share for each
+ * part; all groups of a part, in order, are its rows on the other side.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "naming/join-ranks.h"
 #include "naming/map.h"
+#include "naming/mapping.h"
+
+/* ---- Elements of mapped tensors ---- */
+
+enum { WINDOW = 16 << 20, LONG_RUN = 64 << 10 };
+
+/* Where a stretch of elements lies: in a stored tensor, one behind the other. */
+struct run {
+	uint32_t tensor;
+	uint64_t first, count;
+};
+
+struct fsdp_mapped_elements {
+	struct fsdp_locator *locator;
+	const struct fsdp_mapped *mapped;
+	uint64_t at, end; /* elements of the mapped tensor */
+	uint32_t width;
+	struct fsdp_mapped_sums sums;
+	struct fsdp_elements *stream; /* of the run that is passed on, or NULL */
+	unsigned char *window, *source;
+};
+
+/* ---- where elements lie ---- */
+
+/* From the element `at` on of the strands of a turn. */
+static struct run run_in_turn(const struct fsdp_block *block, uint64_t turn, uint64_t at)
+{
+	const struct fsdp_strand *strand = block->strands;
+	for (;; strand++) {
+		uint64_t numel = strand->counts[0] * strand->counts[1] * strand->run;
+		if (at < numel)
+			break;
+		at -= numel;
+	}
+	uint64_t row = at / strand->run, within = at % strand->run;
+	uint64_t outer = row / strand->counts[1], inner = row % strand->counts[1];
+	return (struct run){
+		.tensor = strand->tensor,
+		.first = strand->first + turn * strand->step + outer * strand->steps[0] +
+			 inner * strand->steps[1] + within,
+		.count = strand->run - within,
+	};
+}
+
+static const struct fsdp_block *block_at(
+	const struct fsdp_mapped *mapped, uint64_t at, uint64_t *ret_within)
+{
+	const struct fsdp_block *block = mapped->blocks;
+	while (at >= block->turns * block->turn_numel) {
+		at -= block->turns * block->turn_numel;
+		block++;
+	}
+	*ret_within = at;
+	return block;
+}
+
+/* The run that element `at` begins, of at most so many. */
+static struct run run_at(const struct fsdp_mapped *mapped, uint64_t at, uint64_t most)
+{
+	struct run run = { mapped->tensor, at, most };
+	if (mapped->blocks != NULL) {
+		uint64_t within;
+		const struct fsdp_block *block = block_at(mapped, at, &within);
+		run = run_in_turn(
+			block, within / block->turn_numel, within % block->turn_numel);
+	}
+	run.count = fsdp_min(run.count, most);
+	return run;
+}
+
+/* Whether runs from here on are long enough to be read one by one; else *ret_end is how
+ * far they are alike. */
+static bool is_long(const struct fsdp_mapped_elements *elements, uint64_t *ret_end)
+{
+	uint64_t within;
+	if (elements->mapped->blocks == NULL)
+		return true;
+	const struct fsdp_block *block =
+		block_at(elements->mapped, elements->at, &within);
+	*ret_end = elements->at - within + block->turns * block->turn_numel;
+	for (size_t i = 0; i < block->count; i++)
+		if (block->strands[i].run * elements->width < LONG_RUN &&
+			block->turns * block->strands[i].counts[0] *
+					block->strands[i].counts[1] >
+				1)
+			return false;
+	return true;
+}
+
+/* ---- runs ---- */
+
+static bool take_sums(
+	struct fsdp_mapped_elements *elements, struct fsdp_error **ret_error)
+{
+	size_t count;
+	if (elements->sums.take == NULL)
+		return true;
+	const struct fsdp_elements_run *runs =
+		fsdp_elements_runs(elements->stream, &count);
+	return elements->sums.take(elements->sums.context, runs, count, ret_error);
+}
+
+static bool open_run(struct fsdp_mapped_elements *elements, const struct run *run,
+	struct fsdp_error **ret_error)
+{
+	const struct fsdp_elements_options options = {
+		.size = sizeof options,
+		.first = run->first,
+		.count = run->count,
+		.resolve = true,
+		.sums = elements->sums.take != NULL,
+	};
+	return fsdp_elements_open(
+		elements->locator, run->tensor, &options, &elements->stream, ret_error);
+}
+
+static bool close_run(
+	struct fsdp_mapped_elements *elements, struct fsdp_error **ret_error)
+{
+	bool good = take_sums(elements, ret_error);
+	fsdp_elements_close(elements->stream);
+	elements->stream = NULL;
+	return good;
+}
+
+static bool fail_short(struct fsdp_error **ret_error)
+{
+	return fsdp_fail(ret_error, FSDP_ERROR_INTERNAL, FSDP_UNKNOWN,
+		"a tensor gave fewer elements than it has");
+}
+
+/* ---- gathering ---- */
+
+/* What of a window lies in some elements of one stored tensor, which are in `source`. */
+static void scatter(struct fsdp_mapped_elements *elements, uint32_t tensor,
+	uint64_t first, uint64_t count, uint64_t window)
+{
+	uint32_t width = elements->width;
+	for (uint64_t at = 0; at < window;) {
+		struct run run = run_at(elements->mapped, elements->at + at, window - at);
+		uint64_t begin = run.first > first ? run.first : first;
+		uint64_t end = fsdp_min(run.first + run.count, first + count);
+		if (run.tensor == tensor && begin < end)
+			memcpy(elements->window + (at + begin - run.first) * width,
+				elements->source + (begin - first) * width,
+				(size_t)((end - begin) * width));
+		at += run.count;
+	}
+}
+
+/* Fills `source`. */
+static bool read_source(struct fsdp_mapped_elements *elements, const struct run *run,
+	struct fsdp_error **ret_error)
+{
+	uint64_t size = run->count * elements->width, got = 0;
+	struct fsdp_span bytes;
+	if (!open_run(elements, run, ret_error))
+		return false;
+	for (;;) {
+		if (!fsdp_elements_next(elements->stream, &bytes, ret_error))
+			return false;
+		if (bytes.size == 0)
+			break;
+		if (bytes.size > size - got)
+			return fail_short(ret_error);
+		memcpy(elements->source + got, bytes.data, bytes.size);
+		got += bytes.size;
+	}
+	return close_run(elements, ret_error) && (got == size || fail_short(ret_error));
+}
+
+/* All elements of one stored tensor that a window needs: `from` is the first one, `to`
+ * behind the last. */
+static bool gather_from(struct fsdp_mapped_elements *elements, uint32_t tensor,
+	uint64_t from, uint64_t to, uint64_t window, struct fsdp_error **ret_error)
+{
+	uint64_t most = WINDOW / elements->width;
+	while (from < to) {
+		struct run run = { tensor, from, fsdp_min(most, to - from) };
+		if (!read_source(elements, &run, ret_error))
+			return false;
+		scatter(elements, tensor, run.first, run.count, window);
+		from += run.count;
+	}
+	return true;
+}
+
+/* Which elements of a stored tensor lie in the window; none: from is behind to. */
+static void find_span(const struct fsdp_mapped_elements *elements, uint32_t tensor,
+	uint64_t window, uint64_t *ret_from, uint64_t *ret_to)
+{
+	*ret_from = UINT64_MAX;
+	*ret_to = 0;
+	for (uint64_t at = 0; at < window;) {
+		struct run run = run_at(elements->mapped, elements->at + at, window - at);
+		at += run.count;
+		if (run.tensor != tensor)
+			continue;
+		*ret_from = fsdp_min(*ret_from, run.first);
+		if (run.first + run.count > *ret_to)
+			*ret_to = run.first + run.count;
+	}
+}
+
+static bool take_buffers(
+	struct fsdp_mapped_elements *elements, struct fsdp_error **ret_error)
+{
+	if (elements->window == NULL)
+		elements->window = malloc(WINDOW);
+	if (elements->source == NULL)
+		elements->source = malloc(WINDOW);
+	return (elements->window != NULL && elements->source != NULL) ||
+	       fsdp_fail_memory(ret_error);
+}
+
+static bool gather(struct fsdp_mapped_elements *elements, uint64_t end,
+	struct fsdp_span *ret_bytes, struct fsdp_error **ret_error)
+{
+	uint64_t within, window = fsdp_min(WINDOW / elements->width,
+				 fsdp_min(end, elements->end) - elements->at);
+	const struct fsdp_block *block =
+		block_at(elements->mapped, elements->at, &within);
+	if (!take_buffers(elements, ret_error))
+		return false;
+	for (size_t i = 0; i < block->count; i++) {
+		uint32_t tensor = block->strands[i].tensor;
+		uint64_t from, to;
+		if (i != 0 && tensor == block->strands[i - 1].tensor)
+			continue;
+		find_span(elements, tensor, window, &from, &to);
+		if (!gather_from(elements, tensor, from, to, window, ret_error))
+			return false;
+	}
+	*ret_bytes = fsdp_span(elements->window, window * elements->width);
+	elements->at += window;
+	return true;
+}
+
+/* The next bytes of the run that is open, or of the next one. */
+static bool pass_on(struct fsdp_mapped_elements *elements, struct fsdp_span *ret_bytes,
+	struct fsdp_error **ret_error)
+{
+	for (;;) {
+		if (elements->stream == NULL) {
+			struct run run = run_at(elements->mapped, elements->at,
+				elements->end - elements->at);
+			if (!open_run(elements, &run, ret_error))
+				return false;
+		}
+		if (!fsdp_elements_next(elements->stream, ret_bytes, ret_error))
+			return false;
+		if (ret_bytes->size != 0) {
+			elements->at += ret_bytes->size / elements->width;
+			return elements->at <= elements->end || fail_short(ret_error);
+		}
+		if (!close_run(elements, ret_error))
+			return false;
+		uint64_t end;
+		if (elements->at == elements->end)
+			return true;
+		if (!is_long(elements, &end))
+			return gather(elements, end, ret_bytes, ret_error);
+	}
+}
+
+/* ---- the stream ---- */
+
+bool fsdp_mapped_open(struct fsdp_locator *locator, const struct fsdp_mapped *mapped,
+	uint64_t first, uint64_t count, struct fsdp_mapped_elements **ret_elements,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_mapped_elements *elements = calloc(1, sizeof *elements);
+	if (elements == NULL)
+		return fsdp_fail_memory(ret_error);
+	elements->locator = locator;
+	elements->mapped = mapped;
+	elements->width = fsdp_dtype(mapped->dtype)->storage_bytes;
+	elements->at = first;
+	elements->end = first + count;
+	*ret_elements = elements;
+	return true;
+}
+
+void fsdp_mapped_sum(
+	struct fsdp_mapped_elements *elements, const struct fsdp_mapped_sums *sums)
+{
+	elements->sums = *sums;
+}
+
+bool fsdp_mapped_next(struct fsdp_mapped_elements *elements, struct fsdp_span *ret_bytes,
+	struct fsdp_error **ret_error)
+{
+	uint64_t end;
+	*ret_bytes = fsdp_span(NULL, 0);
+	if (elements->stream == NULL && elements->at == elements->end)
+		return true;
+	if (elements->stream != NULL || is_long(elements, &end))
+		return pass_on(elements, ret_bytes, ret_error);
+	return gather(elements, end, ret_bytes, ret_error);
+}
+
+void fsdp_mapped_close(struct fsdp_mapped_elements *elements)
+{
+	if (elements == NULL)
+		return;
+	fsdp_elements_close(elements->stream);
+	free(elements->window);
+	free(elements->source);
+	free(elements);
+}
+
+/* ---- what it costs ---- */
+
+static bool is_packed(
+	const struct fsdp_checkpoint *checkpoint, const struct fsdp_mapped *mapped)
+{
+	for (size_t i = 0; i < mapped->block_count; i++)
+		for (size_t k = 0; k < mapped->blocks[i].count; k++)
+			if (fsdp_tensor_is_packed(
+				    checkpoint, mapped->blocks[i].strands[k].tensor))
+				return true;
+	return false;
+}
+
+uint64_t fsdp_mapped_cost(
+	const struct fsdp_checkpoint *checkpoint, const struct fsdp_mapped *mapped)
+{
+	uint64_t width = fsdp_dtype(mapped->dtype)->storage_bytes, bytes;
+	if (!fsdp_mul(mapped->numel, width, &bytes))
+		return UINT64_MAX;
+	if (is_packed(checkpoint, mapped) && !fsdp_mul(bytes, 1 + bytes / WINDOW, &bytes))
+		return UINT64_MAX;
+	return bytes;
+}
+
+/* ---- Slices of ranks ---- */
+
+/* A slice, in the order of names, then of ranks. */
+struct rank_slice {
+	const struct fsdp_mapped *mapped;
+	size_t at; /* in the list */
+};
+
+static int compare_slices(const void *left, const void *right)
+{
+	const struct rank_slice *a = left, *b = right;
+	int order = fsdp_span_compare(a->mapped->name, b->mapped->name);
+	if (order != 0)
+		return order;
+	return a->mapped->rank < b->mapped->rank ? -1 : a->mapped->rank > b->mapped->rank;
+}
+
+static bool fail_slice(
+	const struct fsdp_mapped *mapped, const char *what, struct fsdp_error **ret_error)
+{
+	return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN, "%.*s %s",
+		FSDP_TEXT_MOST(mapped->name, 200), what);
+}
+
+/* One slice a rank, all of one form. */
+static bool check(const struct rank_slice *slices, size_t count, uint32_t ranks,
+	struct fsdp_error **ret_error)
+{
+	const struct fsdp_mapped *first = slices[0].mapped;
+	bool each = count == ranks, alike = true;
+	for (size_t i = 0; i < count && each; i++) {
+		const struct fsdp_mapped *other = slices[i].mapped;
+		each = other->rank == i;
+		alike = alike && other->dtype == first->dtype &&
+			other->dims == first->dims && other->cut == first->cut &&
+			(first->dims == 0 ||
+				memcmp(other->shape, first->shape,
+					first->dims * sizeof *first->shape) == 0);
+	}
+	if (!each)
+		return fail_slice(first, "has not one slice of each rank", ret_error);
+	return alike || fail_slice(first, "has another form in another rank", ret_error);
+}
+
+/* A slice as it is, as one run. */
+static void fill_run(struct fsdp_block *block, struct fsdp_strand *strand,
+	const struct fsdp_mapped *mapped)
+{
+	*strand = (struct fsdp_strand){
+		.tensor = mapped->tensor,
+		.counts = { 1, 1 },
+		.run = mapped->numel,
+	};
+	*block = (struct fsdp_block){
+		.turns = 1,
+		.turn_numel = mapped->numel,
+		.strands = strand,
+		.count = 1,
+	};
+}
+
+/* One behind the other. */
+static bool join_rank_rows(const struct rank_slice *slices, uint32_t ranks,
+	int64_t *shape, struct fsdp_mapped *whole, struct fsdp_arena *arena,
+	struct fsdp_error **ret_error)
+{
+	size_t count = 0;
+	for (uint32_t i = 0; i < ranks; i++)
+		count += slices[i].mapped->blocks != NULL ? slices[i].mapped->block_count
+							  : 1;
+	struct fsdp_block *blocks = FSDP_TAKE(arena, blocks, count);
+	struct fsdp_strand *strands = FSDP_TAKE(arena, strands, ranks);
+	if (blocks == NULL || strands == NULL)
+		return fsdp_arena_fail(arena, ret_error);
+	whole->block_count = 0;
+	for (uint32_t i = 0; i < ranks; i++) {
+		const struct fsdp_mapped *slice = slices[i].mapped;
+		if (slice->blocks == NULL)
+			fill_run(&blocks[whole->block_count++], &strands[i], slice);
+		else
+			for (size_t k = 0; k < slice->block_count; k++)
+				blocks[whole->block_count++] = slice->blocks[k];
+	}
+	whole->blocks = blocks;
+	shape[0] *= ranks;
+	return true;
+}
+
+/* In each row, one behind the other. */
+static bool join_rank_columns(const struct rank_slice *slices, uint32_t ranks,
+	int64_t *shape, struct fsdp_mapped *whole, struct fsdp_arena *arena,
+	struct fsdp_error **ret_error)
+{
+	uint64_t columns = (uint64_t)shape[1];
+	struct fsdp_block *block = FSDP_TAKE(arena, block, 1);
+	struct fsdp_strand *strands = FSDP_TAKE(arena, strands, ranks);
+	if (block == NULL || strands == NULL)
+		return fsdp_arena_fail(arena, ret_error);
+	for (uint32_t i = 0; i < ranks; i++)
+		strands[i] = (struct fsdp_strand){
+			.tensor = slices[i].mapped->tensor,
+			.step = columns,
+			.counts = { 1, 1 },
+			.run = columns,
+		};
+	*block = (struct fsdp_block){
+		.turns = (uint64_t)shape[0],
+		.turn_numel = columns * ranks,
+		.strands = strands,
+		.count = ranks,
+	};
+	whole->blocks = block;
+	whole->block_count = 1;
+	shape[1] *= ranks;
+	return true;
+}
+
+static bool join(const struct rank_slice *slices, uint32_t ranks,
+	struct fsdp_mapped *whole, struct fsdp_arena *arena,
+	struct fsdp_error **ret_error)
+{
+	const struct fsdp_mapped *first = slices[0].mapped;
+	bool columns = first->cut == FSDP_MAP_COLUMNS;
+	*whole = *first;
+	whole->own = false;
+	if (first->cut == FSDP_MAP_SAME || ranks == 1)
+		return true;
+	if ((columns ? first->dims != 2 || first->blocks != NULL : first->dims == 0) ||
+		first->numel == 0)
+		return fail_slice(first, "cannot be joined as the map says", ret_error);
+	int64_t *shape = FSDP_TAKE(arena, shape, first->dims);
+	if (shape == NULL)
+		return fsdp_arena_fail(arena, ret_error);
+	memcpy(shape, first->shape, first->dims * sizeof *shape);
+	if (!fsdp_mul(first->numel, ranks, &whole->numel) || whole->numel > INT64_MAX)
+		return fail_slice(first, "is larger than any tensor", ret_error);
+	whole->shape = shape;
+	return columns ? join_rank_columns(slices, ranks, shape, whole, arena, ret_error)
+		       : join_rank_rows(slices, ranks, shape, whole, arena, ret_error);
+}
+
+/*
+ * Joins slices that ranks of tensor parallelism have under one name, those of which `cut`
+ * says how: what is left stands where the first of them stood. Each of `ranks` ranks must
+ * have one, of the same dtype and shape. Of what all ranks have whole, the first is taken.
+ */
+static bool mapping_join_ranks(struct fsdp_mapped *list, size_t *count, uint32_t ranks,
+	struct fsdp_arena *arena, struct fsdp_error **ret_error)
+{
+	struct rank_slice *slices = FSDP_TAKE(arena, slices, *count + 1);
+	struct fsdp_mapped *made = FSDP_TAKE(arena, made, *count + 1);
+	size_t found = 0, kept = 0;
+	if (ranks == 0 || *count == 0)
+		return true;
+	if (slices == NULL || made == NULL)
+		return fsdp_arena_fail(arena, ret_error);
+	memcpy(made, list, *count * sizeof *made);
+	for (size_t i = 0; i < *count; i++)
+		if (list[i].cut != FSDP_MAP_UNTOLD)
+			slices[found++] = (struct rank_slice){ &list[i], i };
+	qsort(slices, found, sizeof *slices, compare_slices);
+	for (size_t i = 0, some; i < found; i += some) {
+		for (some = 1; i + some < found && fsdp_span_equal(slices[i].mapped->name,
+							   slices[i + some].mapped->name);
+			some++)
+			made[slices[i + some].at].name = fsdp_span(NULL, 0);
+		if (!check(&slices[i], some, ranks, ret_error) ||
+			!join(&slices[i], ranks, &made[slices[i].at], arena, ret_error))
+			return false;
+	}
+	for (size_t i = 0; i < *count; i++)
+		if (made[i].name.data != NULL)
+			list[kept++] = made[i];
+	*count = kept;
+	return true;
+}
+
+/* ---- Names and cuts by the rows of a map ---- */
 
 enum { STACK_MOST = 4096 };
 
@@ -761,7 +1272,7 @@ bool fsdp_mapping_apply(const struct fsdp_map *map, const struct fsdp_map_sizes 
 			mapping.ranks = list[i].rank + 1;
 	bool good = mapping.table->back ? map_back(&mapping, &error)
 					: map_forward(&mapping, &error) &&
-						  fsdp_mapping_join_ranks(mapping.made,
+						  mapping_join_ranks(mapping.made,
 							  &mapping.made_count,
 							  mapping.ranks, arena, &error);
 	if (!good && ret_error != NULL && *ret_error == NULL)

@@ -10,7 +10,7 @@
 #include "analysis/compare/comparing.h"
 #include "analysis/compare/spotting.h"
 #include "base/pool.h"
-#include "naming/mapped-elements.h"
+#include "naming/mapping.h"
 
 enum { STRETCH = 64 << 20, THREADS = 64 };
 
