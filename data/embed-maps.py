@@ -12,7 +12,7 @@ import sys
 
 def main():
     output, *paths = sys.argv[1:]
-    lines = ['#include "naming/map.h"', ""]
+    lines = ['#include "naming/naming.h"', ""]
     facts = []
     for number, path in enumerate(paths):
         with open(path, "rb") as stream:

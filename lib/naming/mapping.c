@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "naming/map.h"
+#include "naming/naming.h"
 #include "naming/mapping.h"
 
 /* ---- Elements of mapped tensors ---- */
