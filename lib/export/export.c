@@ -1,11 +1,788 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes what is to be written, step by step, and tells of it.
+ * Decides what an export writes: which tensors of a checkpoint and as which dtype, their names, and
+ * the files that they lie in.
+ *
+ * Origin: split_state_dict_into_shards_factory of huggingface_hub 2.4, prepare of safetensors 0.8.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/limits.h"
 #include "export/exporting.h"
+#include "naming/naming.h"
+#include "base/characters.h"
+
+/* ---- Which tensors, and as which dtype ---- */
+
+enum { SIX_BITS = 6 };
+
+static enum fsdp_export_why by_role(const struct fsdp_tensor *tensor)
+{
+	return tensor->role == FSDP_ROLE_PARAM || tensor->role == FSDP_ROLE_BUFFER
+		       ? FSDP_EXPORT_TAKEN
+		       : FSDP_EXPORT_ROLE;
+}
+
+static uint32_t dtype_written(
+	const struct fsdp_export_options *options, const struct fsdp_tensor *tensor)
+{
+	bool casts = options->cast != 0 && tensor->role == FSDP_ROLE_PARAM &&
+		     fsdp_cast_knows(tensor->dtype, options->cast);
+	return casts ? options->cast : tensor->dtype;
+}
+
+/* What the form cannot say of a tensor; NULL: it can. */
+static const char *obstacle(
+	const struct fsdp_export *plan, const struct fsdp_tensor *tensor, uint32_t dtype)
+{
+	const struct fsdp_export_dtype *row = fsdp_export_dtype(dtype, NULL);
+	const struct fsdp_dtype *facts = fsdp_dtype(dtype);
+	if (tensor->layout != NULL)
+		return "it is sparse";
+	if (tensor->quantizer != FSDP_NONE)
+		return "it is quantised by torch";
+	if (tensor->component_count != 0)
+		return "its library keeps it as several tensors";
+	if ((tensor->flags & FSDP_TENSOR_NO_DATA) != 0)
+		return "it has no bytes in any file";
+	if ((tensor->flags & FSDP_TENSOR_FLATTENED) != 0 && tensor->piece_count > 1)
+		return "it is a FlatParameter, and which parameters it holds is not known";
+	if (facts->storage_bytes == 0 || facts->item_bits == SIX_BITS)
+		return "its dtype has no other name";
+	if (plan->form == FSDP_EXPORT_RAW)
+		return NULL;
+	if (plan->form == FSDP_EXPORT_NPY)
+		return row != NULL && row->npy != NULL
+			       ? NULL
+			       : "NumPy's format has no such dtype";
+	return row != NULL && row->name != NULL ? NULL : "safetensors has no such dtype";
+}
+
+static bool fail_obstacle(const struct fsdp_export *plan,
+	const struct fsdp_tensor *tensor, const char *what, struct fsdp_error **ret_error)
+{
+	char name[256];
+	size_t size = fsdp_name_write(plan->checkpoint, tensor->name, name, sizeof name);
+	bool fits = size <= sizeof name;
+	fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+		"%.*s (%s) cannot be written: %s", fits ? (int)size : 15,
+		fits ? name : "a long-named one", fsdp_dtype(tensor->dtype)->name, what);
+	if ((tensor->flags & FSDP_TENSOR_FLATTENED) != 0)
+		return fsdp_error_add_hint(ret_error,
+			"give the sharding plan (--plan), or leave it out (--skip-unsupported)");
+	return fsdp_error_add_hint(
+		ret_error, "--skip-unsupported leaves such tensors out");
+}
+
+static void add_item(struct fsdp_export *plan, uint32_t index,
+	const struct fsdp_tensor *tensor, uint32_t dtype)
+{
+	uint32_t width = fsdp_dtype(dtype)->storage_bytes;
+	uint32_t width_read = fsdp_dtype(tensor->dtype)->storage_bytes;
+	unsigned rank = 0;
+	fsdp_export_dtype(dtype, &rank);
+	plan->casts = plan->casts || dtype != tensor->dtype;
+	plan->items[plan->item_count++] = (struct fsdp_export_item){
+		.tensor = index,
+		.dtype = dtype,
+		.rank = rank,
+		.width_read = width_read,
+		.width = width,
+		.numel = tensor->numel,
+		.shape = tensor->shape,
+		.dims = tensor->dims,
+		.bytes = tensor->numel * width,
+		.packed = fsdp_tensor_is_packed(plan->checkpoint, index),
+	};
+}
+
+/* Whether the bytes of what is written can be counted at all. */
+static bool has_size(const struct fsdp_tensor *tensor, uint32_t dtype)
+{
+	uint64_t bytes;
+	return fsdp_mul(tensor->numel, fsdp_dtype(dtype)->storage_bytes, &bytes) &&
+	       bytes <= INT64_MAX;
+}
+
+static bool choose_one(struct fsdp_export *plan,
+	const struct fsdp_export_options *options, uint32_t index,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_tensor tensor = fsdp_tensor(plan->checkpoint, index);
+	enum fsdp_export_why why =
+		(tensor.flags & FSDP_TENSOR_SPREAD) != 0 ? FSDP_EXPORT_ROLE
+		: options->choose != NULL
+			? options->choose(options->choose_context, index)
+			: by_role(&tensor);
+	uint32_t dtype = dtype_written(options, &tensor);
+	const char *what =
+		why == FSDP_EXPORT_TAKEN ? obstacle(plan, &tensor, dtype) : NULL;
+	if (what != NULL && !options->skip_unsupported)
+		return fail_obstacle(plan, &tensor, what, ret_error);
+	if (what != NULL)
+		why = FSDP_EXPORT_UNSUPPORTED;
+	plan->why[index] = (uint8_t)why;
+	if (why != FSDP_EXPORT_TAKEN)
+		return true;
+	if (!has_size(&tensor, dtype))
+		return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+			"a tensor claims %llu elements, more bytes than can be",
+			FSDP_LLU(tensor.numel));
+	add_item(plan, index, &tensor, dtype);
+	return true;
+}
+
+/* ---- tensors without a name ---- */
+
+static bool is_wanted(const struct fsdp_export_options *options,
+	const struct fsdp_value *value, uint32_t index)
+{
+	if (!value->hides_tensors || options->index_only)
+		return false;
+	return options->wants_hidden != NULL
+		       ? options->wants_hidden(options->choose_context, index)
+		       : value->role == FSDP_ROLE_PARAM;
+}
+
+static bool fail_hidden(const struct fsdp_export *plan, const struct fsdp_value *value,
+	struct fsdp_error **ret_error)
+{
+	char name[256] = "what was saved"; /* which has no name where it is all */
+	size_t size = fsdp_name_write(plan->checkpoint, value->name, name, sizeof name);
+	size = size == 0 ? strlen(name) : fsdp_min(size, sizeof name);
+	fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+		"%.*s (%.64s) holds tensors without a name, which cannot be written",
+		(int)size, name, value->type);
+	return fsdp_error_add_hint(ret_error, "--skip-unsupported leaves them out");
+}
+
+static bool choose_hidden(struct fsdp_export *plan,
+	const struct fsdp_export_options *options, struct fsdp_error **ret_error)
+{
+	size_t count = fsdp_value_count(plan->checkpoint);
+	plan->left_values = FSDP_TAKE(&plan->arena, plan->left_values, count + 1);
+	if (plan->left_values == NULL)
+		return fsdp_arena_fail(&plan->arena, ret_error);
+	for (uint32_t i = 0; i < count; i++) {
+		struct fsdp_value value = fsdp_value(plan->checkpoint, i);
+		if (!is_wanted(options, &value, i))
+			continue;
+		if (!options->skip_unsupported)
+			return fail_hidden(plan, &value, ret_error);
+		plan->left_values[plan->left_value_count++] = i;
+	}
+	return true;
+}
+
+/* ---- all of them ---- */
+
+/* Which tensors (export.c): fills `why` and the items, without names. */
+static bool export_choose(struct fsdp_export *plan,
+	const struct fsdp_export_options *options, struct fsdp_error **ret_error)
+{
+	size_t count = fsdp_tensor_count(plan->checkpoint);
+	plan->why = FSDP_TAKE(&plan->arena, plan->why, count + 1);
+	plan->items = FSDP_TAKE(&plan->arena, plan->items, count + 1);
+	if (plan->why == NULL || plan->items == NULL)
+		return fsdp_arena_fail(&plan->arena, ret_error);
+	for (size_t i = 0; i < count; i++)
+		if (!choose_one(plan, options, (uint32_t)i, ret_error))
+			return false;
+	if (!choose_hidden(plan, options, ret_error))
+		return false;
+	if (plan->item_count != 0)
+		return true;
+	fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
+		"there is nothing to write: no tensor is a parameter or a buffer, or none was selected");
+	return fsdp_error_add_hint(ret_error, "fsdp-inspect ls shows the role of each");
+}
+
+/*
+ * Leaves one name of each tensor that has several.
+ *
+ * Which one stays is what loaders of Hugging Face expect: not the one that a model class
+ * lists in _tied_weights_keys, since that is made from the other when a model is loaded.
+ */
+
+/* Ends of names in _tied_weights_keys of the classes of transformers. */
+static const char *const made_by_tying[] = {
+	"lm_head.weight",
+	"lm_head.bias",
+	"lm_head.decoder.weight",
+	"lm_head.decoder.bias",
+	"cls.predictions.decoder.weight",
+	"cls.predictions.decoder.bias",
+	"encoder.embed_tokens.weight",
+	"decoder.embed_tokens.weight",
+	"embed_out.weight",
+	"proj_out.weight",
+};
+
+static bool is_made_by_tying(struct fsdp_span name)
+{
+	for (size_t i = 0; i < FSDP_COUNT(made_by_tying); i++) {
+		struct fsdp_span end = fsdp_span_text(made_by_tying[i]);
+		if (fsdp_span_ends(name, end) &&
+			(name.size == end.size ||
+				name.data[name.size - end.size - 1] == '.'))
+			return true;
+	}
+	return false;
+}
+
+/* What a tensor is another name of; itself if it is none. */
+static uint32_t root_of(const struct fsdp_export *plan, uint32_t tensor)
+{
+	uint32_t alias = fsdp_tensor(plan->checkpoint, tensor).alias;
+	return alias != FSDP_NONE ? alias : tensor;
+}
+
+/* Of each root the item that stays: FSDP_NONE, or its index. */
+static uint32_t *find_kept(struct fsdp_export *plan, struct fsdp_error **ret_error)
+{
+	size_t count = fsdp_tensor_count(plan->checkpoint);
+	uint32_t *kept = FSDP_TAKE(&plan->arena, kept, count + 1);
+	if (kept == NULL) {
+		fsdp_arena_fail(&plan->arena, ret_error);
+		return NULL;
+	}
+	memset(kept, 0xff, (count + 1) * sizeof *kept);
+	for (size_t i = 0; i < plan->item_count; i++) {
+		uint32_t *best = &kept[root_of(plan, plan->items[i].tensor)];
+		if (*best == FSDP_NONE || (is_made_by_tying(plan->items[*best].name) &&
+						  !is_made_by_tying(plan->items[i].name)))
+			*best = (uint32_t)i;
+	}
+	return kept;
+}
+
+static int compare_ties(const void *left, const void *right)
+{
+	const struct fsdp_export_tie *a = left, *b = right;
+	return fsdp_span_compare(a->name, b->name);
+}
+
+bool fsdp_export_tie(struct fsdp_export *plan, struct fsdp_error **ret_error)
+{
+	uint32_t *kept = find_kept(plan, ret_error);
+	plan->ties = FSDP_TAKE(&plan->arena, plan->ties, plan->item_count);
+	uint32_t *moved = FSDP_TAKE(&plan->arena, moved, plan->item_count);
+	if (kept == NULL || plan->ties == NULL || moved == NULL)
+		return fsdp_arena_fail(&plan->arena, ret_error);
+	size_t count = 0;
+	for (size_t i = 0; i < plan->item_count; i++) {
+		struct fsdp_export_item item = plan->items[i];
+		uint32_t stays = kept[root_of(plan, item.tensor)];
+		moved[i] = (uint32_t)count;
+		if (stays == i) {
+			plan->items[count++] = item;
+			continue;
+		}
+		plan->why[item.tensor] = FSDP_EXPORT_TIED;
+		plan->ties[plan->tie_count++] =
+			(struct fsdp_export_tie){ item.name, stays };
+	}
+	plan->item_count = count;
+	for (size_t i = 0; i < plan->tie_count; i++)
+		plan->ties[i].item = moved[plan->ties[i].item];
+	if (plan->tie_count != 0)
+		qsort(plan->ties, plan->tie_count, sizeof *plan->ties, compare_ties);
+	for (size_t i = 0; i < fsdp_tensor_count(plan->checkpoint); i++)
+		if (kept[i] != FSDP_NONE)
+			kept[i] = moved[kept[i]];
+	plan->kept = kept;
+	return true;
+}
+
+/* ---- Names ---- */
+
+/* ---- names ---- */
+
+static bool strip_given(struct fsdp_naming *naming, const char *prefix,
+	struct fsdp_span *ret_above, struct fsdp_error **ret_error)
+{
+	struct fsdp_span above = fsdp_span_text(prefix);
+	if (above.size != 0 && above.data[above.size - 1] == '.')
+		above.size--;
+	if (above.size == 0)
+		return true;
+	*ret_above = fsdp_arena_copy(naming->arena, above);
+	return ret_above->data != NULL || fsdp_arena_fail(naming->arena, ret_error);
+}
+
+static bool strip(struct fsdp_export *plan, struct fsdp_naming *naming,
+	const struct fsdp_export_options *options, struct fsdp_error **ret_error)
+{
+	struct fsdp_span above = { NULL, 0 };
+	if (options->strip != NULL &&
+		!strip_given(naming, options->strip, &above, ret_error))
+		return false;
+	if (options->strip == NULL && !options->stored_names)
+		above = fsdp_naming_container(naming);
+	if (above.data != NULL && fsdp_naming_strip(naming, above))
+		plan->facts.stripped = above;
+	return true;
+}
+
+/* What they are called (export.c). */
+static bool export_name(struct fsdp_export *plan,
+	const struct fsdp_export_options *options, struct fsdp_error **ret_error)
+{
+	struct fsdp_naming naming = {
+		.checkpoint = plan->checkpoint,
+		.arena = &plan->arena,
+		.list = FSDP_TAKE(&plan->arena, naming.list, plan->item_count + 1),
+		.count = plan->item_count,
+	};
+	if (naming.list == NULL)
+		return fsdp_arena_fail(&plan->arena, ret_error);
+	for (size_t i = 0; i < plan->item_count; i++)
+		naming.list[i].tensor = plan->items[i].tensor;
+	if (!fsdp_naming_take(
+		    &naming, options->stored_names, &plan->facts.cleaned, ret_error) ||
+		!strip(plan, &naming, options, ret_error) ||
+		!fsdp_naming_rename(
+			&naming, options->renames, options->rename_count, ret_error))
+		return false;
+	plan->facts.idle_renames = naming.idle_renames;
+	for (size_t i = 0; i < plan->item_count; i++)
+		plan->items[i].name = naming.list[i].name;
+	return true;
+}
+
+/* ---- no two of one name ---- */
+
+static int compare_names(const void *left, const void *right, void *context)
+{
+	const struct fsdp_export_item *items = context;
+	uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+	int order = fsdp_span_compare(items[a].name, items[b].name);
+	return order != 0 ? order : a < b ? -1 : a > b;
+}
+
+static uint32_t file_of(const struct fsdp_export *plan, const struct fsdp_tensor *tensor)
+{
+	return tensor->piece_count != 0
+		       ? fsdp_piece(plan->checkpoint, tensor->first_piece).file
+		       : FSDP_NONE;
+}
+
+static bool fail_twice(const struct fsdp_export *plan, const struct fsdp_export_item *a,
+	const struct fsdp_export_item *b, struct fsdp_error **ret_error)
+{
+	struct fsdp_tensor one = fsdp_tensor(plan->checkpoint, a->tensor);
+	struct fsdp_tensor two = fsdp_tensor(plan->checkpoint, b->tensor);
+	char first[160] = "", second[160] = "";
+	size_t first_size =
+		fsdp_name_write(plan->checkpoint, one.raw_name, first, sizeof first);
+	size_t second_size =
+		fsdp_name_write(plan->checkpoint, two.raw_name, second, sizeof second);
+	fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
+		"two tensors would be called %.*s: %.*s and %.*s",
+		FSDP_TEXT_MOST(a->name, 160), (int)fsdp_min(first_size, sizeof first),
+		first, (int)fsdp_min(second_size, sizeof second), second);
+	return fsdp_error_add_hint(ret_error, "%s",
+		(one.flags & two.flags & FSDP_TENSOR_RANKS_OWN) != 0
+			? "each rank has its own: choose one with --rank"
+		: one.raw_name == two.raw_name
+			? (file_of(plan, &one) == file_of(plan, &two)
+					  ? "a key with dots reads like one of a nested dict: save it under another"
+					  : "several files hold it: choose one with --file")
+			: "keep the names apart with --strip=none or --rename");
+}
+
+/* No two have one name (export.c). */
+static bool export_check_names(struct fsdp_export *plan, struct fsdp_error **ret_error)
+{
+	uint32_t *sorted = FSDP_TAKE(&plan->arena, sorted, plan->item_count);
+	if (sorted == NULL)
+		return fsdp_arena_fail(&plan->arena, ret_error);
+	for (size_t i = 0; i < plan->item_count; i++) {
+		struct fsdp_span name = plan->items[i].name;
+		sorted[i] = (uint32_t)i;
+		if (plan->form <= FSDP_EXPORT_SAFETENSORS && !fsdp_utf8_is_valid(name))
+			return fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+				"the name %.*s is not UTF-8, which safetensors needs",
+				FSDP_TEXT_MOST(name, 160));
+		if (plan->form <= FSDP_EXPORT_SAFETENSORS &&
+			fsdp_span_equal(name, FSDP_SPAN("__metadata__"))) {
+			fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+				"no tensor of a safetensors file can be called __metadata__");
+			return fsdp_error_add_hint(ret_error,
+				"give it another name: --rename=__metadata__=NAME");
+		}
+	}
+	qsort_r(sorted, plan->item_count, sizeof *sorted, compare_names, plan->items);
+	for (size_t i = 1; i < plan->item_count; i++) {
+		const struct fsdp_export_item *a = &plan->items[sorted[i - 1]],
+					      *b = &plan->items[sorted[i]];
+		if (fsdp_span_equal(a->name, b->name))
+			return fail_twice(plan, a, b, ret_error);
+	}
+	plan->order = sorted; /* export.c puts it in order of files */
+	return true;
+}
+
+/* ---- Names and cuts by a map ---- */
+
+/* The items as a map takes them. */
+static struct fsdp_mapped *list_items(
+	const struct fsdp_export *plan, uint32_t *of_tensor, struct fsdp_mapped *list)
+{
+	for (size_t i = 0; i < plan->item_count; i++) {
+		const struct fsdp_export_item *item = &plan->items[i];
+		of_tensor[item->tensor] = (uint32_t)i;
+		list[i] = (struct fsdp_mapped){
+			.name = item->name,
+			.tensor = item->tensor,
+			.dtype = fsdp_tensor(plan->checkpoint, item->tensor).dtype,
+			.shape = item->shape,
+			.dims = item->dims,
+			.numel = item->numel,
+		};
+		fsdp_mapped_find_rank(plan->checkpoint, &list[i]);
+	}
+	return list;
+}
+
+/* Which item a tensor became, or the first of several. */
+static void move(uint32_t *moved, uint32_t item, size_t to)
+{
+	if (moved[item] == FSDP_NONE)
+		moved[item] = (uint32_t)to;
+}
+
+static void move_parts(uint32_t *moved, const uint32_t *of_tensor,
+	const struct fsdp_mapped *mapped, size_t to)
+{
+	move(moved, of_tensor[mapped->tensor], to);
+	for (size_t i = 0; i < mapped->block_count; i++)
+		for (size_t k = 0; k < mapped->blocks[i].count; k++)
+			move(moved, of_tensor[mapped->blocks[i].strands[k].tensor], to);
+}
+
+static void take_mapped(struct fsdp_export_item *item, const struct fsdp_mapped *mapped)
+{
+	item->name = mapped->name;
+	item->shape = mapped->shape;
+	item->dims = mapped->dims;
+	item->numel = mapped->numel;
+	item->bytes = mapped->numel * item->width;
+	item->blocks = mapped->blocks;
+	item->block_count = mapped->block_count;
+}
+
+/* Of another rank one that has the same name may stand for it. */
+static bool is_written(const struct fsdp_export *plan, const uint32_t *of_tensor,
+	const uint32_t *moved, uint32_t tensor)
+{
+	uint32_t name = fsdp_tensor(plan->checkpoint, tensor).name;
+	for (uint32_t i = tensor + 1;
+		i-- > 0 && fsdp_tensor(plan->checkpoint, i).name == name;)
+		if (plan->why[i] == FSDP_EXPORT_TAKEN && moved[of_tensor[i]] != FSDP_NONE)
+			return true;
+	return false;
+}
+
+static void note_unmapped(
+	struct fsdp_export *plan, const uint32_t *of_tensor, const uint32_t *moved)
+{
+	for (uint32_t i = 0; i < fsdp_tensor_count(plan->checkpoint); i++)
+		if ((plan->why[i] == FSDP_EXPORT_TAKEN &&
+			    !is_written(plan, of_tensor, moved, i)) ||
+			(plan->why[i] == FSDP_EXPORT_TIED && plan->kept != NULL &&
+				plan->kept[i] == FSDP_NONE))
+			plan->why[i] = FSDP_EXPORT_UNMAPPED;
+}
+
+static bool take_all(struct fsdp_export *plan, const struct fsdp_mapped *made,
+	size_t count, const uint32_t *of_tensor, uint32_t *moved,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_export_item *items = FSDP_TAKE(&plan->arena, items, count + 1);
+	if (items == NULL)
+		return fsdp_arena_fail(&plan->arena, ret_error);
+	for (size_t i = 0; i < count; i++) {
+		items[i] = plan->items[of_tensor[made[i].tensor]];
+		take_mapped(&items[i], &made[i]);
+		move_parts(moved, of_tensor, &made[i], i);
+	}
+	for (size_t i = 0; i < fsdp_tensor_count(plan->checkpoint); i++)
+		if (plan->kept != NULL && plan->kept[i] != FSDP_NONE)
+			plan->kept[i] = moved[plan->kept[i]];
+	note_unmapped(plan, of_tensor, moved);
+	/* Which name a tie has on the other side, no row says. */
+	plan->tie_count = 0;
+	plan->items = items;
+	plan->item_count = count;
+	return true;
+}
+
+/* Names and cuts by a table, if there is one (export.c). */
+static bool export_map(struct fsdp_export *plan,
+	const struct fsdp_export_options *options, struct fsdp_error **ret_error)
+{
+	const struct fsdp_map_sizes sizes = {
+		.given = options->sizes,
+		.given_count = options->size_count,
+		.checkpoints = { plan->checkpoint, NULL },
+	};
+	size_t tensors = fsdp_tensor_count(plan->checkpoint), count;
+	struct fsdp_mapped *made;
+	if (options->map == NULL)
+		return true;
+	struct fsdp_mapped *list = FSDP_TAKE(&plan->arena, list, plan->item_count + 1);
+	uint32_t *of_tensor = FSDP_TAKE(&plan->arena, of_tensor, tensors + 1);
+	uint32_t *moved = FSDP_TAKE(&plan->arena, moved, plan->item_count + 1);
+	if (list == NULL || of_tensor == NULL || moved == NULL)
+		return fsdp_arena_fail(&plan->arena, ret_error);
+	for (size_t i = 0; i < plan->item_count; i++)
+		moved[i] = FSDP_NONE;
+	return fsdp_mapping_apply(options->map, &sizes, list_items(plan, of_tensor, list),
+		       plan->item_count, true, &plan->arena, &made, &count, ret_error) &&
+	       take_all(plan, made, count, of_tensor, moved, ret_error);
+}
+
+/* What is written is read first: no more of it than views may repeat (export.c). */
+static bool export_count_repeats(struct fsdp_export *plan, struct fsdp_error **ret_error)
+{
+	struct fsdp_repeats *repeats = NULL;
+	bool good = fsdp_repeats_new(plan->checkpoint, &repeats, ret_error);
+	for (size_t i = 0; good && i < plan->item_count; i++) {
+		const struct fsdp_export_item *item = &plan->items[i];
+		const struct fsdp_mapped mapped = {
+			.dtype = fsdp_tensor(plan->checkpoint, item->tensor).dtype,
+			.numel = item->numel,
+			.blocks = item->blocks,
+			.block_count = item->block_count,
+		};
+		good = fsdp_repeats_take(repeats, item->tensor,
+			fsdp_mapped_cost(plan->checkpoint, &mapped), ret_error);
+		if (!good)
+			fsdp_error_add_member(ret_error, item->name);
+	}
+	fsdp_repeats_free(repeats);
+	return good;
+}
+
+/* ---- Files, as save_torch_state_dict deals them out, in the order of safetensors ---- */
+
+#define SHARD_BYTES UINT64_C(5000000000)
+enum { FILES_MOST = 99999 }; /* five digits in the names of shards */
+
+/* ---- which file ---- */
+
+/* Gives what is open among the items from `first` to `end` the next number. */
+static void close_file(struct fsdp_export *plan, size_t first, size_t end, size_t *files)
+{
+	for (size_t i = first; i < end; i++)
+		if (plan->items[i].file == FSDP_NONE)
+			plan->items[i].file = (uint32_t)*files;
+	*files += 1;
+}
+
+/* Others fill a file in order; a tensor larger than a file has one of its own, which is
+ * counted before the one that is being filled. */
+static size_t deal_out(struct fsdp_export *plan)
+{
+	size_t files = 0, first = 0;
+	uint64_t used = 0, most = plan->shard_bytes;
+	bool open = false;
+	if (plan->form != FSDP_EXPORT_HF)
+		return 1;
+	for (size_t i = 0; i < plan->item_count; i++) {
+		struct fsdp_export_item *item = &plan->items[i];
+		item->file = FSDP_NONE;
+		if (item->bytes > most) {
+			item->file = (uint32_t)files++;
+			continue;
+		}
+		if (open && item->bytes > most - used) {
+			close_file(plan, first, i, &files);
+			first = i;
+			used = 0;
+		}
+		open = true;
+		used += item->bytes;
+	}
+	if (open)
+		close_file(plan, first, plan->item_count, &files);
+	return files;
+}
+
+/* ---- in which order ---- */
+
+static int compare_items(const void *left, const void *right, void *context)
+{
+	const struct fsdp_export_item *items = context;
+	const struct fsdp_export_item *a = &items[*(const uint32_t *)left],
+				      *b = &items[*(const uint32_t *)right];
+	if (a->file != b->file)
+		return a->file < b->file ? -1 : 1;
+	if (a->rank != b->rank)
+		return a->rank > b->rank ? -1 : 1;
+	return fsdp_span_compare(a->name, b->name);
+}
+
+static void lay_out(struct fsdp_export *plan)
+{
+	size_t next = 0;
+	qsort_r(plan->order, plan->item_count, sizeof *plan->order, compare_items,
+		plan->items);
+	for (size_t f = 0; f < plan->file_count; f++) {
+		struct fsdp_export_out *file = &plan->files[f];
+		file->first = next;
+		for (; next < plan->item_count; next++) {
+			struct fsdp_export_item *item = &plan->items[plan->order[next]];
+			if (item->file != f)
+				break;
+			item->offset = file->bytes;
+			file->bytes += item->bytes;
+		}
+		file->count = next - file->first;
+	}
+}
+
+/* ---- names and heads ---- */
+
+static bool name_file(struct fsdp_export *plan, size_t index, size_t shards,
+	struct fsdp_error **ret_error)
+{
+	char name[64] = "";
+	if (plan->form == FSDP_EXPORT_HF && index == shards)
+		snprintf(name, sizeof name, "model.safetensors.index.json");
+	else if (plan->form == FSDP_EXPORT_HF && shards == 1)
+		snprintf(name, sizeof name, "model.safetensors");
+	else if (plan->form == FSDP_EXPORT_HF)
+		snprintf(name, sizeof name, "model-%05zu-of-%05zu.safetensors", index + 1,
+			shards);
+	plan->files[index].name = fsdp_arena_copy(&plan->arena, fsdp_span_text(name));
+	return plan->files[index].name.data != NULL ||
+	       fsdp_arena_fail(&plan->arena, ret_error);
+}
+
+/* How long heads are follows from what stands in them. */
+static bool add_head(
+	struct fsdp_export *plan, size_t index, struct fsdp_error **ret_error)
+{
+	struct fsdp_export_out *file = &plan->files[index];
+	struct fsdp_export_text text = { 0 };
+	bool good = fsdp_export_head(plan, index, &text, ret_error);
+	free(text.bytes);
+	if (!good)
+		return false;
+	file->head = text.size;
+	file->bytes += text.size;
+	for (size_t i = 0; i < file->count; i++)
+		plan->items[plan->order[file->first + i]].offset += text.size;
+	plan->facts.file_bytes += file->bytes;
+	return true;
+}
+
+/* Adds up what is written (export.c). Also of all files together they can be counted. */
+static bool export_count(struct fsdp_export *plan, struct fsdp_error **ret_error)
+{
+	struct fsdp_export_facts *facts = &plan->facts;
+	for (size_t i = 0; i < plan->item_count; i++)
+		if (!fsdp_add(facts->tensor_bytes, plan->items[i].bytes,
+			    &facts->tensor_bytes) ||
+			!fsdp_add(facts->numel, plan->items[i].numel, &facts->numel) ||
+			facts->tensor_bytes > INT64_MAX)
+			return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+				"the tensors claim more bytes than can be");
+	return true;
+}
+
+/* Files, and where each tensor lies in them (export.c). */
+static bool export_cut(struct fsdp_export *plan, struct fsdp_error **ret_error)
+{
+	if (plan->shard_bytes == 0)
+		plan->shard_bytes = SHARD_BYTES;
+	size_t shards = deal_out(plan);
+	plan->has_index = shards > 1;
+	plan->file_count = shards + plan->has_index;
+	if (shards > FILES_MOST) {
+		fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
+			"%zu files would be written, more than %d", shards, FILES_MOST);
+		return fsdp_error_add_hint(ret_error, "give a larger --max-shard-size");
+	}
+	plan->files = FSDP_TAKE(&plan->arena, plan->files, plan->file_count);
+	if (plan->files == NULL)
+		return fsdp_arena_fail(&plan->arena, ret_error);
+	if (!export_count(plan, ret_error))
+		return false;
+	lay_out(plan);
+	for (size_t i = 0; i < plan->file_count; i++)
+		if (!name_file(plan, i, shards, ret_error))
+			return false;
+	for (size_t i = 0; i < plan->file_count; i++)
+		if (!add_head(plan, i, ret_error))
+			return false;
+	return true;
+}
+
+/* ---- An index of shards that have none: tensors stay where they are ---- */
+
+static bool fail_place(struct fsdp_error **ret_error, struct fsdp_span name)
+{
+	return fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+		"%.*s does not lie as a whole in one file of the folder",
+		FSDP_TEXT_MOST(name, 200));
+}
+
+/* The file of an item, among those of the checkpoint. */
+static bool find_file(const struct fsdp_export *plan, const struct fsdp_export_item *item,
+	uint32_t *ret_file, struct fsdp_error **ret_error)
+{
+	struct fsdp_tensor tensor = fsdp_tensor(plan->checkpoint, item->tensor);
+	struct fsdp_span path = FSDP_SPAN("/");
+	uint32_t file = FSDP_NONE;
+	if (tensor.piece_count == 1)
+		file = fsdp_piece(plan->checkpoint, tensor.first_piece).file;
+	if (file != FSDP_NONE)
+		path = fsdp_file(plan->checkpoint, file).path;
+	if (!fsdp_span_ends(path, FSDP_SPAN(".safetensors")) ||
+		fsdp_span_first(path, '/').size != path.size)
+		return fail_place(ret_error, item->name);
+	*ret_file = file;
+	return true;
+}
+
+static bool add_index(struct fsdp_export *plan, struct fsdp_error **ret_error)
+{
+	plan->files[plan->file_count++].name = FSDP_SPAN("model.safetensors.index.json");
+	plan->has_index = true;
+	return export_count(plan, ret_error);
+}
+
+/* The files in which the tensors lie already, and their index (export.c). */
+static bool export_take_files(struct fsdp_export *plan, struct fsdp_error **ret_error)
+{
+	size_t count = fsdp_file_count(plan->checkpoint);
+	uint32_t *places = FSDP_TAKE(&plan->arena, places, count + 1);
+	plan->files = FSDP_TAKE(&plan->arena, plan->files, count + 1);
+	if (places == NULL || plan->files == NULL)
+		return fsdp_arena_fail(&plan->arena, ret_error);
+	for (size_t i = 0; i < plan->item_count; i++) {
+		struct fsdp_export_item *item = &plan->items[i];
+		uint32_t file = 0;
+		if (!find_file(plan, item, &file, ret_error))
+			return false;
+		/* Counted from 1: 0 is none yet. */
+		if (places[file] == 0) {
+			struct fsdp_file facts = fsdp_file(plan->checkpoint, file);
+			plan->files[plan->file_count++] =
+				(struct fsdp_export_out){ .name = facts.path,
+					.bytes = facts.size };
+			places[file] = (uint32_t)plan->file_count;
+		}
+		item->file = places[file] - 1;
+	}
+	return add_index(plan, ret_error);
+}
+
+/* ---- The steps ---- */
 
 const char *fsdp_export_why_name(enum fsdp_export_why why)
 {
@@ -61,15 +838,15 @@ static bool make(struct fsdp_export *plan, const struct fsdp_export_options *opt
 	return fsdp_arena_init_chosen(&plan->arena, &plan->budget, options->limits,
 		       options->limit_count, fsdp_checkpoint_room(&plan->checkpoint, 1),
 		       ret_error) &&
-	       fsdp_export_choose(plan, options, ret_error) &&
-	       fsdp_export_name(plan, options, ret_error) &&
+	       export_choose(plan, options, ret_error) &&
+	       export_name(plan, options, ret_error) &&
 	       (options->keep_ties || options->index_only ||
 		       fsdp_export_tie(plan, ret_error)) &&
-	       fsdp_export_map(plan, options, ret_error) &&
-	       (options->index_only || fsdp_export_count_repeats(plan, ret_error)) &&
-	       check_count(plan, ret_error) && fsdp_export_check_names(plan, ret_error) &&
-	       (options->index_only ? fsdp_export_take_files(plan, ret_error)
-				    : fsdp_export_cut(plan, ret_error)) &&
+	       export_map(plan, options, ret_error) &&
+	       (options->index_only || export_count_repeats(plan, ret_error)) &&
+	       check_count(plan, ret_error) && export_check_names(plan, ret_error) &&
+	       (options->index_only ? export_take_files(plan, ret_error)
+				    : export_cut(plan, ret_error)) &&
 	       list_left(plan, ret_error);
 }
 

@@ -88,35 +88,8 @@ void fsdp_export_put_json(
 
 /* ---- the steps of making one, in their order ---- */
 
-/* Which tensors (choose.c): fills `why` and the items, without names. */
-bool fsdp_export_choose(struct fsdp_export *plan,
-	const struct fsdp_export_options *options, struct fsdp_error **ret_error);
-
-/* What they are called (item-names.c). */
-bool fsdp_export_name(struct fsdp_export *plan, const struct fsdp_export_options *options,
-	struct fsdp_error **ret_error);
-
-/* Of several names for one tensor one stays (tied.c). */
+/* Of several names for one tensor one stays (export.c). */
 bool fsdp_export_tie(struct fsdp_export *plan, struct fsdp_error **ret_error);
-
-/* Names and cuts by a table, if there is one (map-items.c). */
-bool fsdp_export_map(struct fsdp_export *plan, const struct fsdp_export_options *options,
-	struct fsdp_error **ret_error);
-
-/* What is written is read first: no more of it than views may repeat (map-items.c). */
-bool fsdp_export_count_repeats(struct fsdp_export *plan, struct fsdp_error **ret_error);
-
-/* No two have one name (item-names.c). */
-bool fsdp_export_check_names(struct fsdp_export *plan, struct fsdp_error **ret_error);
-
-/* Adds up what is written (cut.c). */
-bool fsdp_export_count(struct fsdp_export *plan, struct fsdp_error **ret_error);
-
-/* The files in which the tensors lie already, and their index (index-only.c). */
-bool fsdp_export_take_files(struct fsdp_export *plan, struct fsdp_error **ret_error);
-
-/* Files, and where each tensor lies in them (cut.c). */
-bool fsdp_export_cut(struct fsdp_export *plan, struct fsdp_error **ret_error);
 
 /* ---- formats ---- */
 
