@@ -106,7 +106,7 @@ const struct fsdp_export_dtype *fsdp_export_dtype(uint32_t dtype, unsigned *ret_
 bool fsdp_export_head(const struct fsdp_export *plan, size_t file,
 	struct fsdp_export_text *text, struct fsdp_error **ret_error);
 
-/* ---- casts (cast.c) ---- */
+/* ---- casts (copying.c) ---- */
 
 /* `count` numbers from one floating dtype to another, round to nearest even. Returns how
  * many finite ones became infinite. The dtypes are a pair that fsdp_cast_knows. */

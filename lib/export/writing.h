@@ -73,10 +73,7 @@ bool fsdp_export_advance(
 uint64_t fsdp_export_range_numel(
 	const struct fsdp_export_item *item, uint32_t part, uint64_t *ret_first);
 
-/* How many ranges an item has. */
-uint64_t fsdp_export_parts(const struct fsdp_export_item *item);
-
-/* Lists the ranges in the order of their sources (ranges.c). */
+/* Lists the ranges in the order of their sources (copying.c). */
 bool fsdp_export_list_ranges(struct fsdp_writing *writing, struct fsdp_error **ret_error);
 
 /* Bytes of a range as they come, cut into blocks for the trait. */
@@ -90,11 +87,7 @@ void fsdp_export_blocks_add(
 void fsdp_export_blocks_end(struct fsdp_export_blocks *blocks);
 
 /* What a range read of stored records is compared with their checksums, or kept until all
- * was read (checksums.c). */
-bool fsdp_export_note_runs(struct fsdp_writing *writing, struct fsdp_export_range *range,
-	const struct fsdp_elements_run *runs, size_t count,
-	struct fsdp_error **ret_error);
-bool fsdp_export_check_sums(struct fsdp_writing *writing, struct fsdp_error **ret_error);
+ * was read (copying.c). */
 void fsdp_export_forget_runs(struct fsdp_writing *writing);
 
 /* Copies all ranges into their files (copying.c). */
@@ -130,8 +123,6 @@ bool fsdp_export_name_files(struct fsdp_writing *writing, struct fsdp_error **re
 /* All bytes, wherever the kernel stops in between; at `offset`, or where the stream is. */
 bool fsdp_export_write_at(int descriptor, const void *bytes, size_t size, uint64_t offset,
 	struct fsdp_error **ret_error);
-bool fsdp_export_write_on(
-	int descriptor, const void *bytes, size_t size, struct fsdp_error **ret_error);
 
 /* The path of a file as the user would type it goes into the error. Always false. */
 bool fsdp_export_blame(const struct fsdp_writing *writing, struct fsdp_span name,
