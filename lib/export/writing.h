@@ -97,29 +97,6 @@ bool fsdp_export_copy(struct fsdp_writing *writing, struct fsdp_error **ret_erro
 bool fsdp_export_copy_forwards(
 	struct fsdp_writing *writing, struct fsdp_error **ret_error);
 
-/* Reads everything back and compares it; makes digests (reread.c). */
-bool fsdp_export_reread(struct fsdp_writing *writing, struct fsdp_error **ret_error);
-
-/* Copies files of configuration and tokenizer, if there are any (companions.c). */
-bool fsdp_export_copy_companions(
-	struct fsdp_writing *writing, struct fsdp_error **ret_error);
-
-/* Bytes of those that are in this folder now; none if there is no folder. */
-uint64_t fsdp_export_companion_bytes(const char *folder);
-
-/* A file under a temporary name that this number makes its own (temporaries.c). */
-bool fsdp_export_open_temporary(struct fsdp_writing *writing,
-	struct fsdp_export_temporary *file, size_t number, struct fsdp_error **ret_error);
-
-/* The file gets its name in the folder, if there is one; what had that name is gone. */
-bool fsdp_export_name_file(struct fsdp_writing *writing,
-	struct fsdp_export_temporary *file, const char *name,
-	struct fsdp_error **ret_error);
-
-/* All files get theirs, the last shard last; on failure none of them stays
- * (name-files.c). */
-bool fsdp_export_name_files(struct fsdp_writing *writing, struct fsdp_error **ret_error);
-
 /* All bytes, wherever the kernel stops in between; at `offset`, or where the stream is. */
 bool fsdp_export_write_at(int descriptor, const void *bytes, size_t size, uint64_t offset,
 	struct fsdp_error **ret_error);
