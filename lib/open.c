@@ -8,7 +8,6 @@
 #include "look-beside.h"
 #include "look-through.h"
 #include "opening.h"
-#include "pick.h"
 
 /* ---- several files as one checkpoint ---- */
 

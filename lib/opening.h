@@ -43,7 +43,7 @@ struct opening {
 bool fsdp_look_at_head(const struct fsdp_source *source, struct fsdp_span path,
 	unsigned char *head, struct fsdp_look *ret_look, struct fsdp_error **ret_error);
 
-/* ---- enter.c ---- */
+/* ---- unwrap.c ---- */
 
 /* Makes this file, or the folder that the checkpoint has, what is read. */
 bool fsdp_opening_set_source(struct opening *opening, struct fsdp_source source,
@@ -85,5 +85,20 @@ enum fsdp_outcome fsdp_opening_read(
 /* Then what the model needs to be known first: values that cost reads, and the plan. */
 enum fsdp_outcome fsdp_opening_complete(
 	struct opening *opening, struct fsdp_error **ret_error);
+
+/* Files of one folder that are one checkpoint together. In the checkpoint's arena. */
+struct fsdp_pick {
+	const char *folder;  /* as the user would type it */
+	uint32_t *positions; /* in its list, ascending, each once */
+	size_t count;
+};
+
+/* Several files that the user named. Opens their folder as the checkpoint's. */
+bool fsdp_pick_paths(struct fsdp_checkpoint *checkpoint, const char *const *paths,
+	size_t count, struct fsdp_pick *ret_pick, struct fsdp_error **ret_error);
+
+/* One rank's file and the others of its set, all of its folder, likewise. */
+bool fsdp_pick_set(struct fsdp_checkpoint *checkpoint, const char *path,
+	struct fsdp_pick *ret_pick, struct fsdp_error **ret_error);
 
 #endif
