@@ -1,13 +1,332 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens a checkpoint: finds what the paths mean, has it entered and read, and freezes it.
+ * What the steps of opening share: their outcome, paths, and sets of rank files.
  */
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <fsdp/checkpoint.h>
+
+#include "base/num.h"
+#include "base/table.h"
+#include "checkpoint-private.h"
 #include "look-beside.h"
-#include "look-through.h"
 #include "opening.h"
+
+/* ---- What the steps share: their outcome, paths, and sets of rank files ---- */
+
+enum fsdp_outcome fsdp_opening_outcome(const struct opening *opening, bool good)
+{
+	return good                                       ? FSDP_OPENED
+	       : opening->checkpoint->model.wants_records ? FSDP_NEEDS_RECORDS
+							  : FSDP_FAILED;
+}
+
+const char *fsdp_opening_join(
+	struct opening *opening, const char *root, struct fsdp_span name)
+{
+	size_t size = strlen(root);
+	while (size > 1 && root[size - 1] == '/')
+		size--;
+	char *path =
+		fsdp_arena_take(&opening->checkpoint->arena, size + 1 + name.size + 1, 1);
+	if (path == NULL)
+		return NULL;
+	memcpy(path, root, size);
+	if (size != 0 && path[size - 1] != '/')
+		path[size++] = '/';
+	memcpy(path + size, name.data, name.size);
+	path[size + name.size] = '\0';
+	return path;
+}
+
+void fsdp_opening_tell(const struct opening *opening, const char *path)
+{
+	if (opening->options->belongs != NULL)
+		opening->options->belongs(opening->options->belongs_context, path);
+}
+
+bool fsdp_opening_has_set(struct opening *opening, bool told)
+{
+	struct fsdp_folder folder;
+	bool sure = false;
+	if (opening->as_set || opening->path_count != 1 || opening->options->alone ||
+		opening->options->slice || !opening->has_beside ||
+		opening->wrapped != 0 || opening->look.folder != NULL)
+		return false;
+	fsdp_folder_of_dir(&folder, &opening->beside);
+	uint32_t *positions = FSDP_TAKE(&opening->scratch, positions, folder.count + 1);
+	return positions != NULL &&
+	       fsdp_rank_siblings(&folder,
+		       fsdp_span_last(fsdp_span_text(opening->path), '/'), positions,
+		       &sure) > 1 &&
+	       (sure || told);
+}
+
+bool fsdp_look_at_head(const struct fsdp_source *source, struct fsdp_span path,
+	unsigned char *head, struct fsdp_look *ret_look, struct fsdp_error **ret_error)
+{
+	size_t size = (size_t)fsdp_min(source->size, FSDP_HEAD_BYTES);
+	if (!fsdp_source_read(source, 0, head, size, ret_error))
+		return false;
+	*ret_look = (struct fsdp_look){
+		.path = path,
+		.source = *source,
+		.head = fsdp_span(head, size),
+	};
+	return true;
+}
+
+/* ---- Files of an open checkpoint, and its end ---- */
+
+bool fsdp_checkpoint_source_in(const struct fsdp_checkpoint *checkpoint,
+	const struct fsdp_folder *folder, uint32_t file, struct fsdp_source *ret_source,
+	struct fsdp_error **ret_error)
+{
+	const struct fsdp_file_record *record = fsdp_model_file(&checkpoint->model, file);
+	if (record->size == FSDP_UNKNOWN)
+		return fsdp_fail(
+			ret_error, FSDP_ERROR_SYSTEM, FSDP_UNKNOWN, "the file is absent");
+	if (!checkpoint->is_folder || record->is_tar) {
+		*ret_source = checkpoint->source;
+		return true;
+	}
+	if (fsdp_folder_source(folder, record->path, ret_source, ret_error))
+		return true;
+	return fsdp_error_add_path(ret_error, (const char *)record->path.data);
+}
+
+bool fsdp_checkpoint_source(const struct fsdp_checkpoint *checkpoint, uint32_t file,
+	struct fsdp_source *ret_source, struct fsdp_error **ret_error)
+{
+	return fsdp_checkpoint_source_in(
+		checkpoint, &checkpoint->folder, file, ret_source, ret_error);
+}
+
+uint64_t fsdp_checkpoint_holes(const struct fsdp_checkpoint *checkpoint)
+{
+	struct fsdp_source source;
+	uint64_t total = 0, begin, end;
+	for (uint32_t i = 0; i < checkpoint->model.files.count; i++)
+		if (fsdp_checkpoint_source(checkpoint, i, &source, NULL))
+			for (end = 0; fsdp_source_find_hole(&source, end, &begin, &end);)
+				total += end - begin;
+	return total;
+}
+
+uint64_t fsdp_checkpoint_room(
+	const struct fsdp_checkpoint *const *checkpoints, size_t count)
+{
+	const struct fsdp_budget *budgets[2];
+	for (size_t i = 0; i < count && i < FSDP_COUNT(budgets); i++)
+		budgets[i] = &checkpoints[i]->budget;
+	return fsdp_budget_room(budgets, fsdp_min(count, FSDP_COUNT(budgets)));
+}
+
+const struct fsdp_folder *fsdp_checkpoint_place(const struct fsdp_checkpoint *checkpoint)
+{
+	bool any = checkpoint->is_folder ||
+		   (checkpoint->has_dir && checkpoint->folder.dir != NULL);
+	return any ? &checkpoint->folder : NULL;
+}
+
+void fsdp_checkpoint_keep_open(const struct fsdp_checkpoint *checkpoint)
+{
+	struct fsdp_source source;
+	if (checkpoint->is_folder || checkpoint->model.files.count == 0)
+		return;
+	(void)fsdp_folder_source(fsdp_checkpoint_place(checkpoint),
+		fsdp_model_file(&checkpoint->model, 0)->path, &source, NULL);
+}
+
+void fsdp_checkpoint_free(struct fsdp_checkpoint *checkpoint)
+{
+	if (checkpoint == NULL)
+		return;
+	for (size_t i = 0; i < checkpoint->errors.count; i++)
+		fsdp_error_free(
+			*(struct fsdp_error **)fsdp_vec_at(&checkpoint->errors, i));
+	if (checkpoint->has_dir)
+		fsdp_dir_close(&checkpoint->dir);
+	else if (checkpoint->source.fd >= 0)
+		close(checkpoint->source.fd);
+	fsdp_arena_done(&checkpoint->arena);
+	free(checkpoint);
+}
+
+/* ---- Files of something that did not open, looked through for harmful pickles ---- */
+
+enum { FILES_MOST = 64 };
+
+struct looking {
+	struct fsdp_checkpoint *checkpoint;
+	struct fsdp_arena *scratch;
+	size_t looks;
+	/* Files of the model by their paths, which are names of it here: from the last
+	 * component to the first. */
+	struct fsdp_table files;
+	uint32_t known; /* so many files are in the table */
+};
+
+/* Takes the last component off a path. *ret_more: others are in front of it. */
+static struct fsdp_span cut_component(struct fsdp_span *path, bool *ret_more)
+{
+	struct fsdp_span last = fsdp_span_last(*path, '/');
+	*ret_more = last.size < path->size;
+	path->size -= last.size + *ret_more;
+	return last;
+}
+
+/* Adds the paths of files that were read since it was last called. */
+static bool add_paths(struct looking *looking, struct fsdp_error **ret_error)
+{
+	struct fsdp_checkpoint *checkpoint = looking->checkpoint;
+	struct fsdp_model *model = &checkpoint->model;
+	for (; looking->known < model->files.count; looking->known++) {
+		struct fsdp_span rest = fsdp_model_file(model, looking->known)->path;
+		uint64_t steps = 0;
+		uint32_t id = 0;
+		for (bool more = true; more && id != FSDP_NONE; steps++)
+			id = fsdp_names_child(
+				&model->names, id, cut_component(&rest, &more));
+		if (id == FSDP_NONE ||
+			!fsdp_table_set(&looking->files, id, looking->known))
+			return fsdp_arena_fail(looking->scratch, ret_error);
+		if (!fsdp_budget_work(&checkpoint->budget, steps, ret_error))
+			return false;
+	}
+	return true;
+}
+
+/* Whether a file of this name was read. A member's name may have folders in front that
+ * were entered since. */
+static bool was_read(struct looking *looking, struct fsdp_span name, bool *ret_read,
+	struct fsdp_error **ret_error)
+{
+	const struct fsdp_names *names = &looking->checkpoint->model.names;
+	uint64_t steps = 0;
+	uint32_t id = 0;
+	*ret_read = false;
+	if (!add_paths(looking, ret_error))
+		return false;
+	for (bool more = true; more && id != FSDP_NONE && !*ret_read; steps++) {
+		id = fsdp_names_find_child(names, id, cut_component(&name, &more));
+		*ret_read = fsdp_table_get(&looking->files, id) != FSDP_NONE;
+	}
+	return fsdp_budget_work(&looking->checkpoint->budget, steps, ret_error);
+}
+
+/* A file that cannot be read is no reason to stop, and no reason to call it good. Takes
+ * the error over. */
+static void pass_over(
+	struct looking *looking, struct fsdp_span name, struct fsdp_error *error)
+{
+	if (error != NULL)
+		fsdp_find(&looking->checkpoint->model.findings, FSDP_RULE_NOT_EVALUATED,
+			FSDP_PLACE(.file = name), "its pickles were not judged: %s",
+			fsdp_error_message(error));
+	fsdp_error_free(error);
+}
+
+static void look_at(
+	struct looking *looking, struct fsdp_span name, const struct fsdp_source *source)
+{
+	struct fsdp_checkpoint *checkpoint = looking->checkpoint;
+	unsigned char head[FSDP_HEAD_BYTES];
+	struct fsdp_look look;
+	struct fsdp_error *error = NULL;
+	if (!fsdp_look_at_head(source, name, head, &look, &error)) {
+		pass_over(looking, name, error);
+		return;
+	}
+	const struct fsdp_family *family = fsdp_registry_choose(&look);
+	if (family == NULL || !family->has_pickles)
+		return;
+	struct fsdp_reading reading = {
+		.model = &checkpoint->model,
+		.scratch = looking->scratch,
+		.is_one_of_many = true,
+		.limits = &checkpoint->limits,
+		.rank = FSDP_NONE,
+		.errors = &checkpoint->errors,
+		.notes = &checkpoint->notes,
+	};
+	fsdp_vec_init(&reading.children, looking->scratch, sizeof(struct fsdp_child));
+	looking->looks++;
+	/* Of its bytes nothing stays, so no name may borrow from them. */
+	struct fsdp_names *names = &checkpoint->model.names;
+	struct fsdp_arena *copies = names->copies;
+	names->copies = checkpoint->model.arena;
+	if (!family->read(&reading, &look, &error))
+		pass_over(looking, name, error);
+	names->copies = copies;
+	fsdp_names_let_go(names);
+}
+
+/* The member of the archive, or the entry of the folder, at an index. False: the look
+ * ends here. */
+static bool look_at_entry(
+	struct looking *looking, size_t index, struct fsdp_span *ret_name)
+{
+	struct fsdp_checkpoint *checkpoint = looking->checkpoint;
+	struct fsdp_source source;
+	struct fsdp_error *error = NULL;
+	bool read;
+	if (checkpoint->packed.count != 0) {
+		const struct fsdp_packed *member =
+			fsdp_vec_at(&checkpoint->packed, index);
+		*ret_name = member->name;
+		source = member->source;
+	} else {
+		struct fsdp_entry entry = fsdp_folder_entry(&checkpoint->folder, index);
+		*ret_name = entry.name;
+		if (entry.kind != FSDP_ENTRY_FILE)
+			return true;
+		if (!fsdp_folder_source(
+			    &checkpoint->folder, entry.name, &source, &error)) {
+			pass_over(looking, entry.name, error);
+			return true;
+		}
+	}
+	if (ret_name->data == NULL || fsdp_registry_is_data(*ret_name))
+		return true;
+	if (!was_read(looking, *ret_name, &read, &error)) {
+		fsdp_find(&checkpoint->model.findings, FSDP_RULE_NOT_EVALUATED,
+			FSDP_PLACE(.file = *ret_name),
+			"its pickles and those of the files behind it were not judged: %s",
+			fsdp_error_message(error));
+		fsdp_error_free(error);
+		return false;
+	}
+	if (!read)
+		look_at(looking, *ret_name, &source);
+	return true;
+}
+
+void fsdp_look_through(struct fsdp_checkpoint *checkpoint, struct fsdp_arena *scratch)
+{
+	struct looking looking = { .checkpoint = checkpoint, .scratch = scratch };
+	bool wants_records = checkpoint->model.wants_records;
+	size_t packed = checkpoint->packed.count;
+	size_t files = checkpoint->is_folder ? checkpoint->folder.count : 0;
+	size_t count = packed != 0 ? packed : files, i = 0;
+	struct fsdp_span name = { 0 };
+	fsdp_table_init(&looking.files, scratch);
+	while (i < count && looking.looks < FILES_MOST &&
+		look_at_entry(&looking, i, &name))
+		i++;
+	if (i < count && looking.looks == FILES_MOST)
+		fsdp_find(&checkpoint->model.findings, FSDP_RULE_NOT_EVALUATED,
+			FSDP_PLACE(.file = name),
+			"this is the last of %u files whose pickles were judged; those of the files behind it were not",
+			(unsigned)FILES_MOST);
+	/* It is not to be opened again. */
+	checkpoint->model.wants_records = wants_records;
+}
+
+/*
+ * Opens a checkpoint: finds what the paths mean, has it entered and read, and freezes it.
+ */
 
 /* ---- several files as one checkpoint ---- */
 

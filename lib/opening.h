@@ -53,7 +53,7 @@ void fsdp_opening_set_folder(struct opening *opening);
 /* From what was named to what is read: through archives and folders around it. */
 bool fsdp_opening_enter(struct opening *opening, struct fsdp_error **ret_error);
 
-/* ---- opening.c ---- */
+/* ---- open.c ---- */
 
 /* Of a step that succeeded or did not. Where it is only counted, the model says whether
  * that was the reason; then there is no error. */
@@ -100,5 +100,14 @@ bool fsdp_pick_paths(struct fsdp_checkpoint *checkpoint, const char *const *path
 /* One rank's file and the others of its set, all of its folder, likewise. */
 bool fsdp_pick_set(struct fsdp_checkpoint *checkpoint, const char *path,
 	struct fsdp_pick *ret_pick, struct fsdp_error **ret_error);
+
+/*
+ * Something did not open. The files that lie there and were not read yet are looked
+ * through for pickles, one by one and each by itself: what these would have a loader do
+ * goes to the model's findings, and so does that a file was not judged: because it cannot
+ * be read, or because enough others were. The model is not to be used for anything else
+ * afterwards.
+ */
+void fsdp_look_through(struct fsdp_checkpoint *checkpoint, struct fsdp_arena *scratch);
 
 #endif
