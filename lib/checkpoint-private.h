@@ -52,7 +52,7 @@ void fsdp_checkpoint_keep_open(const struct fsdp_checkpoint *checkpoint);
 uint64_t fsdp_checkpoint_repeatable(const struct fsdp_checkpoint *checkpoint);
 
 /* Whether training programs load a file of this name, of pickles, with a checkpoint
- * (look-beside.c). */
+ * (sidecars.c). */
 bool fsdp_checkpoint_loads_beside(struct fsdp_span name);
 
 /* How a piece lies in its storage, and where that is (locate.c). */

@@ -10,7 +10,6 @@
 #include "base/num.h"
 #include "base/table.h"
 #include "checkpoint-private.h"
-#include "look-beside.h"
 #include "opening.h"
 
 /* ---- What the steps share: their outcome, paths, and sets of rank files ---- */

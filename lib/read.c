@@ -7,7 +7,6 @@
 
 #include "base/num.h"
 #include "counter.h"
-#include "look-beside.h"
 #include "opening.h"
 
 enum { NESTING_MAX = 64 };

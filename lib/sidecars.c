@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Looks at the files beside the tensors of a checkpoint that training programs load with
- * them, and at all other files of the tree for pickles (look-beside.h).
+ * them, and at all other files of the tree for pickles (opening.h).
  *
  * Origin: transformers/trainer.py (5.23), accelerate/checkpointing.py (1.15), the
  * remote code of transformers/dynamic_module_utils.py.
  */
-#include "look-beside.h"
-
 #include <limits.h>
 #include <stdlib.h>
 
 #include "base/num.h"
+#include "opening.h"
+#include "model/missing-ranks.h"
 #include "io/folder.h"
 #include "io/inflate.h"
 #include "io/source.h"
-#include "model/missing-ranks.h"
 #include "syntax/json-tree.h"
 #include "syntax/pickle.h"
 
