@@ -70,13 +70,11 @@ void fsdp_opening_tell(const struct opening *opening, const char *path);
  * itself; and others of the set lie beside it. */
 bool fsdp_opening_has_set(struct opening *opening, bool told);
 
-/* ---- units-from.c ---- */
+/* ---- read.c ---- */
 
 /* Reads what options->units_path names in the place of a plan; without a path it is all
  * there is. */
 bool fsdp_units_from(struct opening *opening, struct fsdp_error **ret_error);
-
-/* ---- read.c ---- */
 
 /* Reads what was entered into the model. */
 enum fsdp_outcome fsdp_opening_read(
