@@ -55,7 +55,7 @@ uint64_t fsdp_checkpoint_repeatable(const struct fsdp_checkpoint *checkpoint);
  * (sidecars.c). */
 bool fsdp_checkpoint_loads_beside(struct fsdp_span name);
 
-/* How a piece lies in its storage, and where that is (locate.c). */
+/* How a piece lies in its storage, and where that is (elements.c). */
 struct fsdp_locator;
 bool fsdp_locator_view(struct fsdp_locator *locator, uint32_t piece,
 	struct fsdp_view *ret_view, struct fsdp_error **ret_error);
@@ -63,8 +63,5 @@ bool fsdp_locator_view(struct fsdp_locator *locator, uint32_t piece,
  * valid until another one was asked for. */
 bool fsdp_locator_source(struct fsdp_locator *locator, uint32_t file,
 	struct fsdp_source *ret_source, struct fsdp_error **ret_error);
-/* The file of the model that a view's file is, or was unpacked from. */
-uint32_t fsdp_locator_file(const struct fsdp_locator *locator, uint32_t file);
-const struct fsdp_checkpoint *fsdp_locator_checkpoint(const struct fsdp_locator *locator);
 
 #endif
