@@ -11,7 +11,7 @@
 
 #include "base/num.h"
 #include "opening.h"
-#include "model/missing-ranks.h"
+#include "model/build.h"
 #include "io/folder.h"
 #include "io/inflate.h"
 #include "io/source.h"

@@ -38,7 +38,7 @@
 
 #include "base/num.h"
 #include "format/layout-megatron.h"
-#include "model/missing-ranks.h"
+#include "model/build.h"
 #include "syntax/json-tree.h"
 
 /* Families of the folder itself, of which frameworks keep some files beside. */

@@ -16,7 +16,7 @@
 
 #include "base/num.h"
 #include "format/format.h"
-#include "model/missing-ranks.h"
+#include "model/build.h"
 
 enum { RANK_MAX = 1 << 24, NAMED_MAX = 1 << 16 };
 

@@ -3,6 +3,7 @@
 #define FSDP_MODEL_BUILD_H
 
 #include "model/model.h"
+#include "base/finding.h"
 
 /*
  * How families add facts to a model that is not frozen yet. All functions return
@@ -120,5 +121,23 @@ void *fsdp_build_push(struct fsdp_model *model, struct fsdp_vec *vec, uint32_t *
  * found out once all tensors are known. Both texts stay with the caller's arena. */
 bool fsdp_build_declared(struct fsdp_model *model, struct fsdp_span other,
 	struct fsdp_span kept, struct fsdp_error **ret_error);
+
+/* Of files that every rank of a world writes: which are there. */
+struct fsdp_ranks_here {
+	uint32_t *list; /* in any order, a rank any number of times; is sorted */
+	size_t count;
+	uint32_t world_size; /* ranks from this one on are passed over */
+	bool at_least;       /* the world may be larger */
+	bool named;          /* the user named the files: no others were looked for */
+	bool lost_none;      /* no tensor of the model is in such files */
+	const char *what;    /* each rank has: "file", "file like this one" */
+};
+
+/* Reports the ranks that have none as one FSDP_RULE_RANK_MISSING (if
+ * no tensor is lost: FSDP_RULE_RESUME_PART) at this place, whose rank
+ * and next step are filled in: "only ranks 8-15 of 16 are here, as of one node; there is no
+ * file of ranks 0-7". No finding if every rank has one. */
+void fsdp_find_missing_ranks(struct fsdp_findings *findings, struct fsdp_ranks_here *here,
+	struct fsdp_place_of *place);
 
 #endif

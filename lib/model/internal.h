@@ -6,7 +6,7 @@
 
 /* The steps of freezing, in their order; each file has one. */
 
-/* merge.c: rank files as one checkpoint. */
+/* merge-ranks.c: rank files as one checkpoint. */
 bool fsdp_freeze_merge(struct fsdp_model *model, struct fsdp_arena *scratch);
 
 /* local.c: flat parameters of LOCAL state dicts against the plan: the places of the

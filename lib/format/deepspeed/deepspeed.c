@@ -24,7 +24,7 @@
 
 #include "format/deepspeed/tensor-parallel.h"
 #include "format/deepspeed/deepspeed-reading.h"
-#include "model/missing-ranks.h"
+#include "model/build.h"
 
 #define MODEL "mp_rank_#_model_states.pt"
 #define MODEL_3 "zero_pp_rank_#_mp_rank_#_model_states.pt"

@@ -23,7 +23,7 @@
 
 #include "base/num.h"
 #include "format/trainer/trainer-reading.h"
-#include "model/missing-ranks.h"
+#include "model/build.h"
 
 #define STATE_FILE "trainer_state.json"
 
