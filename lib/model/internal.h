@@ -17,7 +17,7 @@ bool fsdp_freeze_local(struct fsdp_model *model, struct fsdp_arena *scratch);
  * parameters as far as their runs tell it. */
 bool fsdp_model_infer_flats(struct fsdp_model *model, struct fsdp_arena *scratch);
 
-/* role.c: parameter, buffer or neither, where the files do not tell. */
+/* module-tree.c: parameter, buffer or neither, where the files do not tell. */
 bool fsdp_freeze_roles(struct fsdp_model *model, struct fsdp_arena *scratch);
 
 /* order.c: natural order of all names, then of tensors and values. */
@@ -42,7 +42,7 @@ bool fsdp_freeze_tree(struct fsdp_model *model, struct fsdp_arena *scratch);
 bool fsdp_freeze_keys(struct fsdp_model *model, struct fsdp_arena *scratch);
 bool fsdp_freeze_join(struct fsdp_model *model, struct fsdp_arena *scratch);
 
-/* borders.c: where a name in a container may begin anew. All zero is before the first
+/* module-tree.c: where a name in a container may begin anew. All zero is before the first
  * border. */
 struct fsdp_border {
 	size_t part, at; /* `at` bytes of the name are those of containers */
@@ -66,10 +66,6 @@ void fsdp_freeze_compare_modules(struct fsdp_model *model, struct fsdp_arena *sc
 /* Which candidates are units, as the parameters show that are joined with the modules. */
 bool fsdp_freeze_choose_units(struct fsdp_model *model, struct fsdp_arena *scratch);
 
-/* known-units.c: units whose names a trace has, in the modules of the checkpoint. What has
- * none is a finding. */
-bool fsdp_freeze_known_units(struct fsdp_model *model, struct fsdp_arena *scratch);
-
 /* storages.c: payload, and what of it no tensor views. */
 bool fsdp_freeze_storages(struct fsdp_model *model, struct fsdp_arena *scratch);
 
@@ -87,10 +83,10 @@ bool fsdp_model_count_plain(struct fsdp_model *model, struct fsdp_tensor_record 
 /* counts.c: tensors so far. */
 size_t fsdp_model_counted(const struct fsdp_model *model);
 
-/* role.c: whether a parameter is a lone integer, which counts something. */
+/* module-tree.c: whether a parameter is a lone integer, which counts something. */
 bool fsdp_model_is_lone_count(const struct fsdp_tensor_record *tensor);
 
-/* role.c: the role of a tensor whose file does not tell it. */
+/* module-tree.c: the role of a tensor whose file does not tell it. */
 enum fsdp_role fsdp_model_role_of(
 	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor);
 

@@ -1,11 +1,516 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
+ * Modules: names of tensors without the segments of wrappers, the tree of modules that own them,
+ * roles of tensors, and units that are known by name.
+ */
+#include "base/span.h"
+#include "model/build.h"
+#include "model/dtype.h"
+#include "model/fqn.h"
+#include "model/internal.h"
+
+/* ---- Segments that wrappers put into names, and names without them ---- */
+
+#define FSDP_SEGMENT "_fsdp_wrapped_module"
+#define CHECKPOINT_SEGMENT "_checkpoint_wrapped_module"
+
+#define SEGMENT(text)                       \
+	{                                   \
+		text ".", sizeof(text) - 1, \
+	}
+
+static const struct {
+	const char *text;
+	size_t size; /* without the dot */
+} segments[] = {
+	SEGMENT(FSDP_SEGMENT),
+	SEGMENT(CHECKPOINT_SEGMENT),
+	SEGMENT("_orig_mod"),
+	SEGMENT("module"),
+	SEGMENT("_forward_module"),
+	SEGMENT("_fpw_module"),
+	SEGMENT("lightning_module"),
+};
+
+const char *fsdp_name_wrapper_segment(size_t index)
+{
+	return index < FSDP_COUNT(segments) ? segments[index].text : NULL;
+}
+
+size_t fsdp_name_find_wrapper(struct fsdp_span segment)
+{
+	/* All of them end in "module" or in "_orig_mod". */
+	if (segment.size < 6 || (segment.data[segment.size - 1] != 'e' &&
+					segment.data[segment.size - 1] != 'd'))
+		return 0;
+	for (size_t i = 0; i < FSDP_COUNT(segments); i++)
+		if (segment.size == segments[i].size &&
+			memcmp(segment.data, segments[i].text, segment.size) == 0)
+			return i + 1;
+	return 0;
+}
+
+enum fsdp_wrapper fsdp_name_wrapper_of(struct fsdp_span segment)
+{
+	if (fsdp_span_is(segment, FSDP_SEGMENT))
+		return FSDP_WRAPPER_FSDP1;
+	if (fsdp_span_is(segment, CHECKPOINT_SEGMENT))
+		return FSDP_WRAPPER_CHECKPOINT;
+	return FSDP_WRAPPER_NONE;
+}
+
+bool fsdp_name_is_dirty(struct fsdp_span name)
+{
+	/* Both contain this, and hardly anything else does. */
+	if (fsdp_span_find(name, FSDP_SPAN("_wrapped_module.")) == NULL)
+		return false;
+	return fsdp_span_find(name, FSDP_SPAN(FSDP_SEGMENT ".")) != NULL ||
+	       fsdp_span_find(name, FSDP_SPAN(CHECKPOINT_SEGMENT ".")) != NULL;
+}
+
+/* Non-overlapping occurrences from left to right, as str.replace removes them. */
+static size_t remove_all(char *text, size_t size, struct fsdp_span what)
+{
+	size_t from = 0, to = 0;
+	while (from < size) {
+		const unsigned char *hit =
+			fsdp_span_find(fsdp_span(text + from, size - from), what);
+		size_t keep = hit != NULL ? (size_t)((const char *)hit - (text + from))
+					  : size - from;
+		memmove(text + to, text + from, keep);
+		to += keep;
+		from += keep + (hit != NULL ? what.size : 0);
+	}
+	return to;
+}
+
+size_t fsdp_name_clean(struct fsdp_span name, char *buffer)
+{
+	if (name.size != 0)
+		memcpy(buffer, name.data, name.size);
+	size_t size = remove_all(buffer, name.size, FSDP_SPAN(FSDP_SEGMENT "."));
+	return remove_all(buffer, size, FSDP_SPAN(CHECKPOINT_SEGMENT "."));
+}
+
+bool fsdp_name_is_flat_parameter(struct fsdp_span segment)
+{
+	return fsdp_span_is(segment, "_flat_param") ||
+	       fsdp_span_is(segment, "flat_param");
+}
+
+const char *fsdp_wrapper_name(enum fsdp_wrapper wrapper)
+{
+	static const char *const names[] = { "", "fsdp1", "checkpoint", "compile", "ddp",
+		"dmp", "other" };
+	return (size_t)wrapper < FSDP_WRAPPER_COUNT ? names[wrapper] : "other";
+}
+
+/* ---- Where in the name of a tensor the name of a container may end ---- */
+
+/* A container's key that people use where no path is stored. */
+static bool is_container_word(struct fsdp_span word)
+{
+	static const char *const words[] = { "model", "module", "state_dict",
+		"model_state_dict", "model_state", "app", "net", "network", "_orig_mod" };
+	for (size_t i = 0; i < FSDP_COUNT(words); i++)
+		if (fsdp_span_is(word, words[i]))
+			return true;
+	return false;
+}
+
+bool fsdp_freeze_next_border(const struct fsdp_model *model,
+	const struct fsdp_tensor_record *tensor, struct fsdp_span name,
+	struct fsdp_border *border)
+{
+	const int64_t *path = fsdp_model_ints(model, tensor->path);
+	size_t parts = path != NULL ? (size_t)path[0] : 1, length;
+	if (++border->part >= (parts > 1 ? parts : 2))
+		return false;
+	if (parts > 1) {
+		length = (size_t)(path[border->part] >> 1);
+	} else {
+		struct fsdp_span word = fsdp_span_first(name, '.');
+		length = word.size;
+		if (!is_container_word(word))
+			return false;
+	}
+	if (border->at + length >= name.size)
+		return false;
+	border->at += length + 1;
+	return true;
+}
+
+/*
+ * Guesses the role of a tensor where the file does not give it: a state dict holds
+ * parameters and buffers side by side, all detached. A plan, which has the roles, comes
+ * afterwards and wins.
+ */
+
+/* Buffers of torch's own modules, and what nearly all models call the same thing. */
+static const struct fsdp_span buffers[] = {
+	FSDP_SPAN_INIT("running_mean"),
+	FSDP_SPAN_INIT("running_var"),
+	FSDP_SPAN_INIT("num_batches_tracked"),
+	FSDP_SPAN_INIT("inv_freq"),
+	FSDP_SPAN_INIT("position_ids"),
+	FSDP_SPAN_INIT("relative_position_index"),
+	FSDP_SPAN_INIT("freqs_cis"),
+};
+
+static bool is_buffer(struct fsdp_span word)
+{
+	for (size_t i = 0; i < FSDP_COUNT(buffers); i++)
+		if (fsdp_span_equal(word, buffers[i]))
+			return true;
+	return false;
+}
+
+/* The state of a random generator: bytes that belong to no module. */
+static bool is_generator(
+	const struct fsdp_tensor_record *tensor, struct fsdp_span segment)
+{
+	return tensor->dims == 1 &&
+	       strcmp(fsdp_dtype(tensor->dtype)->name, "uint8") == 0 &&
+	       memmem(segment.data, segment.size, "rng", 3) != NULL;
+}
+
+bool fsdp_model_is_lone_count(const struct fsdp_tensor_record *tensor)
+{
+	return tensor->role == FSDP_ROLE_PARAM &&
+	       fsdp_dtype_counts(tensor->dtype, tensor->dims);
+}
+
+/* An integer alone that is called so counts something: steps, or tokens that were seen.
+ * Nothing learns it. */
+static bool is_counter(const struct fsdp_tensor_record *tensor, struct fsdp_span segment)
+{
+	static const char *const words[] = { "step", "epoch", "iter", "count", "num_",
+		"n_averaged", "seen" };
+	if (!fsdp_dtype_counts(tensor->dtype, tensor->dims))
+		return false;
+	for (size_t i = 0; i < FSDP_COUNT(words); i++)
+		if (memmem(segment.data, segment.size, words[i], strlen(words[i])) !=
+			NULL)
+			return true;
+	return false;
+}
+
+/* Where whole modules were pickled, parameters are Parameters. */
+static bool names_parameters(const struct fsdp_model *model)
+{
+	uint8_t parameter = fsdp_model_class_find(FSDP_SPAN("Parameter"));
+	for (uint32_t i = 0; i < model->tensors.count && model->class_hints.count != 0;
+		i++)
+		if (fsdp_model_tensor(model, i)->class_index == parameter)
+			return true;
+	return false;
+}
+
+enum fsdp_role fsdp_model_role_of(
+	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor)
+{
+	struct fsdp_span segment = fsdp_names_segment(&model->names, tensor->name);
+	/* A file that is one tensor is not a model's. */
+	if (tensor->path != FSDP_NONE && fsdp_model_ints(model, tensor->path)[0] == 0)
+		return FSDP_ROLE_OTHER;
+	if (is_buffer(segment) || is_counter(tensor, segment))
+		return FSDP_ROLE_BUFFER;
+	return is_generator(tensor, segment) ? FSDP_ROLE_OTHER : FSDP_ROLE_PARAM;
+}
+
+bool fsdp_freeze_roles(struct fsdp_model *model, struct fsdp_arena *scratch)
+{
+	bool named = names_parameters(model);
+	(void)scratch;
+	for (uint32_t i = 0; i < model->tensors.count; i++) {
+		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		if ((tensor->flags & FSDP_TENSOR_ROLE_INFERRED) &&
+			tensor->role == FSDP_ROLE_PARAM &&
+			!(tensor->flags & FSDP_TENSOR_FLATTENED))
+			tensor->role =
+				(uint8_t)(named ? FSDP_ROLE_BUFFER
+						: fsdp_model_role_of(model, tensor));
+	}
+	return true;
+}
+
+/*
+ * Finds the modules of units that are known by their names from the root model, as a trace
+ * has them. A checkpoint may keep the model in a container, and may have segments of
+ * wrappers in its names.
+ */
+
+enum { STARTS = 8, STARTS_FROM = 256, NEAREST_FOR = 16, NAME_SHOWN = 200 };
+
+struct known_units {
+	struct fsdp_model *model;
+	struct fsdp_arena *scratch;
+	uint32_t *visit_of;      /* by name, raw or clean */
+	uint32_t starts[STARTS]; /* names where the model may begin */
+	size_t start_count;
+	struct fsdp_span begin; /* the one where it does, as text */
+};
+
+static struct fsdp_span unit_at(const struct known_units *known, size_t index)
+{
+	return *(struct fsdp_span *)fsdp_vec_at(&known->model->known_units, index);
+}
+
+/* ---- where the model begins ---- */
+
+static void add_start(struct known_units *known, uint32_t name)
+{
+	for (size_t i = 0; i < known->start_count; i++)
+		if (known->starts[i] == name)
+			return;
+	if (known->start_count < STARTS && name != FSDP_NONE)
+		known->starts[known->start_count++] = name;
+}
+
+static bool find_starts(struct known_units *known)
+{
+	struct fsdp_model *model = known->model;
+	size_t seen = 0;
+	add_start(known, 0);
+	for (uint32_t i = 0; i < model->tensor_count && seen < STARTS_FROM; i++) {
+		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		struct fsdp_border border = { 0 };
+		if (tensor->role != FSDP_ROLE_PARAM)
+			continue;
+		struct fsdp_span name =
+			fsdp_model_name(model, tensor->name, known->scratch);
+		if (name.data == NULL)
+			return false;
+		seen++;
+		while (fsdp_freeze_next_border(model, tensor, name, &border))
+			add_start(known, fsdp_names_find(&model->names, 0,
+						 fsdp_span(name.data, border.at - 1)));
+	}
+	return true;
+}
+
+/* ---- from there to a module ---- */
+
+/* The name below another, with segments of wrappers in between if need be. */
+static uint32_t step_down(
+	const struct fsdp_model *model, uint32_t name, struct fsdp_span segment)
+{
+	enum { WRAPPERS_MOST = 8 };
+	for (size_t i = 0; i < WRAPPERS_MOST; i++) {
+		uint32_t below = fsdp_names_find_child(&model->names, name, segment);
+		const char *wrapper;
+		if (below != FSDP_NONE)
+			return below;
+		for (size_t k = 0; (wrapper = fsdp_name_wrapper_segment(k)) != NULL &&
+				   below == FSDP_NONE;
+			k++)
+			below = fsdp_names_find_child(&model->names, name,
+				fsdp_span(wrapper, strlen(wrapper) - 1));
+		if (below == FSDP_NONE)
+			return FSDP_NONE;
+		name = below;
+	}
+	return FSDP_NONE;
+}
+
+static uint32_t find_visit(
+	const struct known_units *known, uint32_t start, struct fsdp_span unit)
+{
+	uint32_t name = start;
+	while (unit.size != 0 && name != FSDP_NONE) {
+		struct fsdp_span segment = fsdp_span_first(unit, '.');
+		size_t used = segment.size + (segment.size != unit.size);
+		name = step_down(known->model, name, segment);
+		unit = fsdp_span(unit.data + used, unit.size - used);
+	}
+	return name != FSDP_NONE ? known->visit_of[name] : FSDP_NONE;
+}
+
+static size_t count_met(const struct known_units *known, uint32_t start)
+{
+	size_t met = 0;
+	for (size_t i = 0; i < known->model->known_units.count; i++)
+		met += find_visit(known, start, unit_at(known, i)) != FSDP_NONE;
+	return met;
+}
+
+/* Where most units have a module. */
+static uint32_t best_start(const struct known_units *known)
+{
+	uint32_t best = 0;
+	size_t most = 0;
+	for (size_t i = 0; i < known->start_count; i++) {
+		size_t met = count_met(known, known->starts[i]);
+		if (met > most) {
+			most = met;
+			best = known->starts[i];
+		}
+	}
+	return best;
+}
+
+/* ---- units without a module ---- */
+
+static size_t alike(struct fsdp_span a, struct fsdp_span b)
+{
+	size_t most = a.size < b.size ? a.size : b.size, begin = 0, end = 0;
+	while (begin < most && a.data[begin] == b.data[begin])
+		begin++;
+	while (end < most - begin && a.data[a.size - 1 - end] == b.data[b.size - 1 - end])
+		end++;
+	return begin + end;
+}
+
+/* What of a module's name is below the one where the model begins. */
+static struct fsdp_span below_begin(
+	const struct known_units *known, struct fsdp_span name)
+{
+	size_t size = known->begin.size;
+	if (size == 0 || !fsdp_span_begins(name, known->begin) || name.size <= size ||
+		name.data[size] != '.')
+		return name;
+	return fsdp_span(name.data + size + 1, name.size - size - 1);
+}
+
+/* The name of a module that is most like this one. data NULL: out of memory. */
+static struct fsdp_span nearest_name(
+	const struct known_units *known, struct fsdp_span unit)
+{
+	const struct fsdp_model *model = known->model;
+	struct fsdp_span nearest = FSDP_SPAN("");
+	size_t most = 0, least_size = SIZE_MAX;
+	for (uint32_t i = 0; i < model->modules.count; i++) {
+		const struct fsdp_module_record *module = fsdp_model_module(model, i);
+		if (fsdp_names_length(&model->names, module->name) >
+			unit.size + NAME_SHOWN)
+			continue;
+		struct fsdp_span name =
+			fsdp_model_name(model, module->name, known->scratch);
+		if (name.data == NULL)
+			return name;
+		size_t shared = alike(unit, below_begin(known, name));
+		if (shared > most || (shared == most && name.size < least_size)) {
+			most = shared;
+			least_size = name.size;
+			nearest = name;
+		}
+	}
+	return nearest;
+}
+
+static bool tell_unmet(const struct known_units *known, struct fsdp_span unit, bool near)
+{
+	struct fsdp_span nearest = FSDP_SPAN("");
+	if (near) {
+		nearest = nearest_name(known, unit);
+		if (nearest.data == NULL)
+			return false;
+	}
+	fsdp_find(&known->model->findings, FSDP_RULE_PLAN_MISMATCH,
+		FSDP_PLACE(.module = unit),
+		nearest.size != 0
+			? "the trace has a unit \"%.*s\", the checkpoint has no such module; the nearest is %.*s"
+			: "the trace has a unit \"%.*s\", the checkpoint has no such module",
+		FSDP_TEXT_MOST(unit, NAME_SHOWN), FSDP_TEXT_MOST(nearest, NAME_SHOWN));
+	return true;
+}
+
+/* ---- the whole ---- */
+
+static bool add_unit(struct known_units *known, uint32_t visit, const uint32_t *ranks)
+{
+	struct fsdp_model *model = known->model;
+	struct fsdp_unit_record *unit = fsdp_vec_push(&model->units);
+	if (unit == NULL)
+		return false;
+	*unit = (struct fsdp_unit_record){
+		.module = visit,
+		.mesh = FSDP_NONE,
+		.flat = FSDP_NONE,
+		.shard_world_size = ranks[visit] > 1 ? ranks[visit] : FSDP_NONE,
+		.replicate_world_size = ranks[visit] > 1 ? 1 : FSDP_NONE,
+		.use_orig_params = -1,
+		.reshard_after_forward = -1,
+		.cpu_offload = -1,
+		.api = "fsdp2",
+	};
+	fsdp_model_module(model, visit)->unit = (uint32_t)model->units.count - 1;
+	return true;
+}
+
+/* By visit: over how many ranks parameters in it and below it are sharded, at most. */
+static uint32_t *count_ranks(const struct known_units *known)
+{
+	const struct fsdp_model *model = known->model;
+	uint32_t *ranks = FSDP_TAKE(known->scratch, ranks, model->modules.count + 1);
+	for (uint32_t i = 0; ranks != NULL && i < model->tensor_count; i++) {
+		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		if (tensor->module == FSDP_NONE || tensor->role != FSDP_ROLE_PARAM ||
+			!fsdp_model_is_sharded(model, tensor))
+			continue;
+		uint32_t count = fsdp_model_shard_count(model, tensor);
+		if (count > ranks[tensor->module])
+			ranks[tensor->module] = count;
+	}
+	for (uint32_t i = (uint32_t)model->modules.count; ranks != NULL && i-- > 1;) {
+		uint32_t parent = fsdp_model_module(model, i)->parent;
+		if (ranks[i] > ranks[parent])
+			ranks[parent] = ranks[i];
+	}
+	return ranks;
+}
+
+static bool index_visits(struct known_units *known)
+{
+	const struct fsdp_model *model = known->model;
+	size_t names = model->names.list.count;
+	known->visit_of = FSDP_TAKE(known->scratch, known->visit_of, names);
+	if (known->visit_of == NULL)
+		return false;
+	memset(known->visit_of, 0xff, names * sizeof *known->visit_of);
+	for (uint32_t i = 0; i < model->modules.count; i++) {
+		const struct fsdp_module_record *module = fsdp_model_module(model, i);
+		known->visit_of[module->raw_name] = i;
+		if (known->visit_of[module->name] == FSDP_NONE)
+			known->visit_of[module->name] = i;
+	}
+	return true;
+}
+
+/* module-tree.c: units whose names a trace has, in the modules of the checkpoint. What has
+ * none is a finding. */
+static bool freeze_known_units(struct fsdp_model *model, struct fsdp_arena *scratch)
+{
+	struct known_units known = { .model = model, .scratch = scratch };
+	size_t unmet = 0;
+	if (!index_visits(&known) || !find_starts(&known))
+		return false;
+	uint32_t start = best_start(&known), *ranks = count_ranks(&known);
+	known.begin = fsdp_model_name(model, start, scratch);
+	if (ranks == NULL || known.begin.data == NULL)
+		return false;
+	for (size_t i = 0; i < model->known_units.count; i++) {
+		struct fsdp_span unit = unit_at(&known, i);
+		uint32_t visit = find_visit(&known, start, unit);
+		bool good = true;
+		if (visit == FSDP_NONE)
+			good = tell_unmet(&known, unit, unmet++ < NEAREST_FOR);
+		else if (fsdp_model_module(model, visit)->unit == FSDP_NONE)
+			good = add_unit(&known, visit, ranks);
+		if (!good)
+			return false;
+	}
+	model->plan.unit_count = (uint32_t)model->units.count;
+	if (known.visit_of[start] != FSDP_NONE)
+		model->plan.begin = known.visit_of[start];
+	return true;
+}
+
+/*
  * Makes modules of dotted names where there is no plan, then links tensors to the modules
  * that own them and adds up what lies below each. Every walk is a loop over an array in
  * which parents stand before children.
  */
-#include "model/internal.h"
-#include "model/fqn.h"
 
 /* Optimizer states, and what a trainer keeps beside a model, are named by paths that are
  * no modules, unless there is nothing else. */
@@ -522,7 +1027,7 @@ static bool infer_units(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	bool flat = false, described = false;
 	if (model->known_units.count != 0)
-		return fsdp_freeze_known_units(model, scratch) &&
+		return freeze_known_units(model, scratch) &&
 		       spread_units(model, scratch) && list_unit_fqns(model);
 	if (!infer_from_described(model, scratch, &described) ||
 		!infer_from_flat_keys(model, &flat))
