@@ -27,11 +27,6 @@ bool fsdp_freeze_order(struct fsdp_model *model, struct fsdp_arena *scratch);
 /* alias.c: which tensors share storages and views. */
 bool fsdp_freeze_aliases(struct fsdp_model *model, struct fsdp_arena *scratch);
 
-/* plan-drift.c: what plan and checkpoint say differently, as findings. `prefix` is the
- * name of the container that holds the model's tensors (0: none). */
-void fsdp_freeze_compare(
-	struct fsdp_model *model, uint32_t prefix, struct fsdp_arena *scratch);
-
 /* module-tree.c: modules out of names (before the order exists), then links and totals.
  */
 bool fsdp_freeze_visits(struct fsdp_model *model, struct fsdp_arena *scratch);
@@ -53,15 +48,6 @@ struct fsdp_border {
 bool fsdp_freeze_next_border(const struct fsdp_model *model,
 	const struct fsdp_tensor_record *tensor, struct fsdp_span name,
 	struct fsdp_border *border);
-
-/* plan-partial.c: of a plan that lists none, the parameters that the checkpoint has in its
- * modules. `visit_of` is by clean name, of `name_count`; `stripped` by visit: its name
- * without segments of wrappers. */
-bool fsdp_freeze_plan_tensors(struct fsdp_model *model, const uint32_t *visit_of,
-	size_t name_count, const uint32_t *stripped, struct fsdp_arena *scratch);
-
-/* Then those that lie in none of its modules, as a finding. */
-void fsdp_freeze_compare_modules(struct fsdp_model *model, struct fsdp_arena *scratch);
 
 /* Which candidates are units, as the parameters show that are joined with the modules. */
 bool fsdp_freeze_choose_units(struct fsdp_model *model, struct fsdp_arena *scratch);

@@ -1,12 +1,520 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
+ * Joins a sharding plan with its checkpoint: completes a plan that lists modules only, joins the
+ * names of both, and reports where they contradict each other.
+ */
+#include <stdio.h>
+
+#include "base/num.h"
+#include "model/build.h"
+#include "model/dtype.h"
+#include "model/fqn.h"
+#include "model/internal.h"
+
+/*
+ * Completes a plan that was made of a log: it has modules and candidates for units, and
+ * the checkpoint beside it has the parameters. These join the modules by their names; what
+ * they are tells which candidates were units.
+ */
+
+/* ---- parameters ---- */
+
+struct plan_names {
+	struct fsdp_model *model;
+	struct fsdp_arena *scratch;
+	const uint32_t *visit_of; /* by clean name */
+	uint32_t *stripped_visit; /* by name without segments of wrappers */
+	size_t count;             /* names that both know */
+};
+
+/* The visit that a parameter of this name lies in, or FSDP_NONE. */
+static uint32_t visit_above(const struct plan_names *names, struct fsdp_span parameter)
+{
+	struct fsdp_span segment = fsdp_span_last(parameter, '.');
+	size_t above = parameter.size - segment.size;
+	uint32_t name = above == 0 ? 0
+				   : fsdp_names_find(&names->model->names, 0,
+					     fsdp_span(parameter.data, above - 1));
+	if (name == FSDP_NONE || name >= names->count)
+		return FSDP_NONE;
+	return names->visit_of[name] != FSDP_NONE ? names->visit_of[name]
+						  : names->stripped_visit[name];
+}
+
+/* What of the tensor's name is its name in the model; data NULL: no module holds it. */
+static struct fsdp_span find_parameter(const struct plan_names *names,
+	const struct fsdp_tensor_record *tensor, struct fsdp_span name,
+	uint32_t *ret_visit)
+{
+	struct fsdp_border border = { 0 };
+	do {
+		struct fsdp_span rest =
+			fsdp_span(name.data + border.at, name.size - border.at);
+		*ret_visit = visit_above(names, rest);
+		if (*ret_visit != FSDP_NONE)
+			return rest;
+	} while (fsdp_freeze_next_border(names->model, tensor, name, &border));
+	return (struct fsdp_span){ 0 };
+}
+
+static bool add_planned(
+	const struct plan_names *names, const struct fsdp_tensor_record *tensor)
+{
+	struct fsdp_model *model = names->model;
+	uint32_t visit;
+	struct fsdp_span name = fsdp_model_name(model, tensor->name, names->scratch);
+	if (name.data == NULL)
+		return false;
+	struct fsdp_span parameter = find_parameter(names, tensor, name, &visit);
+	if (parameter.data == NULL)
+		return true;
+	uint32_t id = parameter.size == name.size
+			      ? tensor->name
+			      : fsdp_names_intern(&model->names, 0, parameter);
+	struct fsdp_planned *planned = fsdp_vec_push(&model->planned);
+	if (planned == NULL || id == FSDP_NONE)
+		return false;
+	*planned = (struct fsdp_planned){
+		.name = id,
+		.key = id,
+		.module = visit,
+		.shape = tensor->shape,
+		.dims = tensor->dims,
+		.dtype = tensor->dtype,
+		.is_buffer = tensor->role == FSDP_ROLE_BUFFER,
+		.persistent = true,
+		.shared_with = FSDP_NONE,
+		.unit = FSDP_NONE,
+		.placement = FSDP_NONE,
+		.tensor = FSDP_NONE,
+	};
+	return true;
+}
+
+/* plan-join.c: of a plan that lists none, the parameters that the checkpoint has in its
+ * modules. `visit_of` is by clean name, of `name_count`; `stripped` by visit: its name
+ * without segments of wrappers. */
+static bool freeze_plan_tensors(struct fsdp_model *model, const uint32_t *visit_of,
+	size_t name_count, const uint32_t *stripped, struct fsdp_arena *scratch)
+{
+	struct plan_names names = { model, scratch, visit_of, NULL, name_count };
+	names.stripped_visit = FSDP_TAKE(scratch, names.stripped_visit, name_count);
+	/* Names are borrowed where they are new: these stay. */
+	struct fsdp_arena *copies = model->names.copies;
+	if (names.stripped_visit == NULL)
+		return false;
+	memset(names.stripped_visit, 0xff, name_count * sizeof(uint32_t));
+	for (uint32_t i = (uint32_t)model->modules.count; i-- > 0;) {
+		const struct fsdp_module_record *module = fsdp_model_module(model, i);
+		uint32_t *visit = &names.stripped_visit[stripped[i]];
+		if (module->wrapper == FSDP_WRAPPER_NONE || *visit == FSDP_NONE)
+			*visit = i;
+	}
+	model->names.copies = model->arena;
+	bool good = true;
+	for (size_t i = 0; i < model->tensors.count && good; i++) {
+		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		if ((tensor->role == FSDP_ROLE_PARAM ||
+			    tensor->role == FSDP_ROLE_BUFFER) &&
+			!(tensor->flags & FSDP_TENSOR_COMPONENT))
+			good = add_planned(&names, tensor);
+	}
+	model->names.copies = copies;
+	fsdp_names_let_go(&model->names);
+	return good;
+}
+
+/* ---- what does not meet ---- */
+
+/* Then those that lie in none of its modules, as a finding. */
+static void freeze_compare_modules(struct fsdp_model *model, struct fsdp_arena *scratch)
+{
+	uint32_t first = FSDP_NONE, count = 0;
+	for (uint32_t i = 0; i < model->tensor_count; i++) {
+		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		if (tensor->module != FSDP_NONE || tensor->role == FSDP_ROLE_OPTIM ||
+			tensor->role == FSDP_ROLE_OTHER)
+			continue;
+		if (count++ == 0)
+			first = tensor->name;
+	}
+	if (count == 0)
+		return;
+	struct fsdp_span name = fsdp_model_name(model, first, scratch);
+	if (name.data == NULL) {
+		model->findings.lost = true;
+		return;
+	}
+	fsdp_find(&model->findings, FSDP_RULE_PLAN_MISMATCH, FSDP_PLACE(.tensor = name),
+		"%u of the checkpoint's parameters and buffers lie in modules that the printed model does not have; the first is %.*s",
+		count, FSDP_TEXT_MOST(name, 200));
+}
+
+/* ---- units ---- */
+
+/* What lies in a candidate and in no other below it. */
+struct holds {
+	uint32_t parameters, sharded, ranks;
+};
+
+static void count_parameters(const struct fsdp_model *model, const uint32_t *nearest,
+	struct holds *holds, bool *ret_any_sharded)
+{
+	for (uint32_t i = 0; i < model->tensor_count; i++) {
+		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		bool sharded = fsdp_model_is_sharded(model, tensor);
+		if (tensor->module == FSDP_NONE || tensor->role != FSDP_ROLE_PARAM)
+			continue;
+		*ret_any_sharded |= sharded;
+		if (nearest[tensor->module] == FSDP_NONE)
+			continue;
+		struct holds *held = &holds[nearest[tensor->module]];
+		uint32_t ranks = fsdp_model_shard_count(model, tensor);
+		held->parameters++;
+		held->sharded += sharded;
+		if (sharded && ranks > held->ranks)
+			held->ranks = ranks;
+	}
+}
+
+/* PyTorch makes no unit of a module without parameters of its own. A class FSDP… whose
+ * parameters are stored as they are, while others are sharded, only is called so. */
+static bool is_unit(
+	const struct fsdp_unit_record *unit, const struct holds *holds, bool any_sharded)
+{
+	bool shards = holds->sharded != 0 || !any_sharded;
+	return holds->parameters != 0 && (shards || strcmp(unit->api, "fsdp1") == 0);
+}
+
+/* Those that stay move up. A class that only is called so is one of its own. */
+static void keep_units(struct fsdp_model *model, const struct holds *holds,
+	bool any_sharded, uint32_t *moved)
+{
+	uint32_t kept = 0;
+	for (uint32_t i = 0; i < model->units.count; i++) {
+		struct fsdp_unit_record unit = *fsdp_model_unit(model, i);
+		moved[i] = FSDP_NONE;
+		if (!is_unit(&unit, &holds[i], any_sharded)) {
+			struct fsdp_module_record *module =
+				fsdp_model_module(model, unit.module);
+			if (holds[i].parameters != 0)
+				module->original_class = NULL;
+			continue;
+		}
+		if (unit.shard_world_size == FSDP_NONE && holds[i].ranks > 1) {
+			unit.shard_world_size = holds[i].ranks;
+			unit.replicate_world_size = 1;
+		}
+		moved[i] = kept;
+		*fsdp_model_unit(model, kept++) = unit;
+	}
+	fsdp_vec_truncate(&model->units, kept);
+	model->plan.unit_count = kept;
+}
+
+bool fsdp_freeze_choose_units(struct fsdp_model *model, struct fsdp_arena *scratch)
+{
+	size_t modules = model->modules.count, units = model->units.count;
+	uint32_t *nearest = FSDP_TAKE(scratch, nearest, modules + 1);
+	uint32_t *moved = FSDP_TAKE(scratch, moved, units + 1);
+	struct holds *holds = FSDP_TAKE(scratch, holds, units + 1);
+	bool any_sharded = false;
+	if (nearest == NULL || moved == NULL || holds == NULL)
+		return false;
+	for (uint32_t i = 0; i < modules; i++) {
+		const struct fsdp_module_record *module = fsdp_model_module(model, i);
+		nearest[i] = module->unit != FSDP_NONE     ? module->unit
+			     : module->parent == FSDP_NONE ? FSDP_NONE
+							   : nearest[module->parent];
+	}
+	count_parameters(model, nearest, holds, &any_sharded);
+	keep_units(model, holds, any_sharded, moved);
+	for (uint32_t i = 0; i < modules; i++) {
+		struct fsdp_module_record *module = fsdp_model_module(model, i);
+		if (module->unit != FSDP_NONE)
+			module->unit = moved[module->unit];
+	}
+	return true;
+}
+
+/*
+ * Compares a plan with its checkpoint: findings where they contradict each other. Changes
+ * nothing.
+ */
+
+struct compare {
+	struct fsdp_model *model;
+	struct fsdp_arena *scratch;
+	uint32_t prefix;
+	bool flattened; /* the checkpoint holds flat parameters or runs of them */
+};
+
+static struct fsdp_span name_of(const struct compare *compare, uint32_t name)
+{
+	struct fsdp_span text = fsdp_model_name(compare->model, name, compare->scratch);
+	if (text.data == NULL)
+		compare->model->findings.lost = true;
+	return text;
+}
+
+static struct fsdp_span module_name(const struct compare *compare, uint32_t module)
+{
+	if (module == FSDP_NONE)
+		return (struct fsdp_span){ 0 };
+	return name_of(compare, fsdp_model_module(compare->model, module)->name);
+}
+
+static void write_shape(const int64_t *shape, size_t dims, char *text, size_t size)
+{
+	size_t at = (size_t)snprintf(text, size, "[");
+	for (size_t i = 0; i < dims && at < size; i++)
+		at += (size_t)snprintf(text + at, size - at, i == 0 ? "%lld" : ", %lld",
+			(long long)shape[i]);
+	if (at < size)
+		snprintf(text + at, size - at, "]");
+}
+
+static bool is_flat_key(
+	const struct compare *compare, const struct fsdp_tensor_record *tensor)
+{
+	struct fsdp_span last = fsdp_names_segment(&compare->model->names, tensor->name);
+	return fsdp_name_is_flat_parameter(last);
+}
+
+/* Whether a tensor lies in the container that holds the model. */
+static bool in_container(
+	const struct compare *compare, const struct fsdp_tensor_record *tensor)
+{
+	const struct fsdp_names *names = &compare->model->names;
+	uint32_t name = tensor->name;
+	while (name != FSDP_NONE && name != compare->prefix)
+		name = fsdp_names_at(names, name)->parent;
+	return name != FSDP_NONE;
+}
+
+/* FSDP1 casts the buffers of a unit when it runs first: a plan may be from before that, and
+ * so may a save. */
+static bool is_cast_buffer(
+	const struct compare *compare, const struct fsdp_planned *planned, uint32_t dtype)
+{
+	const struct fsdp_model *model = compare->model;
+	uint32_t module = planned->is_buffer ? planned->module : FSDP_NONE;
+
+	for (; module != FSDP_NONE; module = fsdp_model_module(model, module)->parent) {
+		uint32_t index = fsdp_model_module(model, module)->unit;
+		const struct fsdp_unit_record *unit =
+			index != FSDP_NONE ? fsdp_model_unit(model, index) : NULL;
+
+		for (uint32_t i = 0; unit != NULL && i < unit->mixed_count; i++)
+			if (strcmp(unit->mixed[i].key, "buffer_dtype") == 0)
+				return strcmp(unit->mixed[i].value,
+					       fsdp_dtype(dtype)->name) == 0;
+		if (unit != NULL)
+			break;
+	}
+	return false;
+}
+
+static void compare_facts(
+	const struct compare *compare, const struct fsdp_planned *planned)
+{
+	struct fsdp_model *model = compare->model;
+	const struct fsdp_tensor_record *tensor =
+		fsdp_model_tensor(model, planned->tensor);
+	const int64_t *ours = fsdp_model_ints(model, tensor->shape);
+	const int64_t *theirs = fsdp_model_ints(model, planned->shape);
+	struct fsdp_span name = name_of(compare, planned->name);
+	bool same = tensor->dims == planned->dims &&
+		    (tensor->dims == 0 ||
+			    memcmp(ours, theirs, tensor->dims * sizeof *ours) == 0);
+	if (!same && !(compare->flattened && tensor->dims == 1)) {
+		char in_plan[256], in_file[256];
+		write_shape(theirs, planned->dims, in_plan, sizeof in_plan);
+		write_shape(ours, tensor->dims, in_file, sizeof in_file);
+		fsdp_find(&model->findings, FSDP_RULE_PLAN_MISMATCH,
+			FSDP_PLACE(.tensor = name,
+				.module = module_name(compare, planned->module)),
+			"%.*s: the plan has shape %s, the checkpoint %s", FSDP_TEXT(name),
+			in_plan, in_file);
+	}
+	if (tensor->dtype != planned->dtype && planned->dtype != FSDP_DTYPE_UNKNOWN &&
+		!is_cast_buffer(compare, planned, tensor->dtype))
+		fsdp_find(&model->findings, FSDP_RULE_PLAN_MISMATCH,
+			FSDP_PLACE(.tensor = name,
+				.module = module_name(compare, planned->module)),
+			"%.*s: the plan has dtype %s, the checkpoint %s", FSDP_TEXT(name),
+			fsdp_dtype(planned->dtype)->name,
+			fsdp_dtype(tensor->dtype)->name);
+}
+
+/* Tied names may be left out; so may buffers that are not persistent. */
+static bool may_be_absent(const struct fsdp_planned *planned)
+{
+	return planned->shared_with != FSDP_NONE ||
+	       (planned->is_buffer && !planned->persistent);
+}
+
+static void compare_names(const struct compare *compare)
+{
+	struct fsdp_model *model = compare->model;
+	for (uint32_t i = 0; i < model->planned.count; i++) {
+		const struct fsdp_planned *planned =
+			fsdp_model_planned(compare->model, i);
+		if (planned->tensor != FSDP_NONE) {
+			compare_facts(compare, planned);
+			continue;
+		}
+		if (may_be_absent(planned) || compare->flattened)
+			continue;
+		struct fsdp_span name = name_of(compare, planned->name);
+		fsdp_find(&model->findings, FSDP_RULE_PLAN_MISMATCH,
+			FSDP_PLACE(.tensor = name,
+				.module = module_name(compare, planned->module)),
+			"the plan has %s %.*s, the checkpoint has not",
+			planned->is_buffer ? "buffer" : "parameter", FSDP_TEXT(name));
+	}
+}
+
+static void compare_extra(const struct compare *compare)
+{
+	struct fsdp_model *model = compare->model;
+	for (uint32_t i = 0; i < model->tensor_count; i++) {
+		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		if (tensor->module != FSDP_NONE || tensor->role == FSDP_ROLE_OPTIM ||
+			tensor->role == FSDP_ROLE_OTHER || is_flat_key(compare, tensor) ||
+			!in_container(compare, tensor) ||
+			fsdp_span_is(fsdp_names_segment(&model->names, tensor->name),
+				"_extra_state"))
+			continue;
+		struct fsdp_span name = name_of(compare, tensor->name);
+		fsdp_find(&model->findings, FSDP_RULE_PLAN_MISMATCH,
+			FSDP_PLACE(.tensor = name),
+			"the checkpoint has %.*s, the plan has not", FSDP_TEXT(name));
+	}
+}
+
+static bool is_sharded(const struct compare *compare, const struct fsdp_planned *planned)
+{
+	return planned->tensor != FSDP_NONE &&
+	       fsdp_model_is_sharded(compare->model,
+		       fsdp_model_tensor(compare->model, planned->tensor));
+}
+
+/* Cut along dim 0 it would have been more than one piece. */
+static bool could_be_sharded(
+	const struct compare *compare, const struct fsdp_planned *planned)
+{
+	if (planned->tensor == FSDP_NONE || planned->dims == 0)
+		return false;
+	return fsdp_model_ints(compare->model, planned->shape)[0] >= 2;
+}
+
+/* A rank's part of a flat parameter may be whole parameters. */
+static bool lies_flat(const struct fsdp_model *model, const struct fsdp_unit_record *unit)
+{
+	return unit->flat != FSDP_NONE && fsdp_model_flat(model, unit->flat)->from_files;
+}
+
+enum { SAID = 1, SHARDED = 2, WHOLE = 4 };
+
+/* Where parameters of most units are cut and those of one are not (or the reverse), plan
+ * and save are not of the same wrapping. */
+static void compare_units(const struct compare *compare)
+{
+	struct fsdp_model *model = compare->model;
+	size_t units = model->units.count, modules = model->modules.count;
+	unsigned char *unit_marks = fsdp_arena_take(compare->scratch, units + 1, 1);
+	unsigned char *module_marks = fsdp_arena_take(compare->scratch, modules + 1, 1);
+	if (unit_marks == NULL || module_marks == NULL) {
+		model->findings.lost = true;
+		return;
+	}
+	bool any_sharded = false;
+	for (uint32_t i = 0; i < model->planned.count; i++) {
+		const struct fsdp_planned *planned =
+			fsdp_model_planned(compare->model, i);
+		if (planned->is_buffer || planned->shared_with != FSDP_NONE)
+			continue;
+		bool sharded = is_sharded(compare, planned);
+		any_sharded |= sharded && planned->unit != FSDP_NONE;
+		if (planned->unit != FSDP_NONE)
+			unit_marks[planned->unit] |= sharded ? SHARDED
+						     : could_be_sharded(compare, planned)
+							     ? WHOLE
+							     : 0;
+		else if (sharded && planned->module != FSDP_NONE &&
+			 !(module_marks[planned->module] & SAID)) {
+			module_marks[planned->module] |= SAID;
+			struct fsdp_span name = module_name(compare, planned->module);
+			fsdp_find(&model->findings, FSDP_RULE_PLAN_MISMATCH,
+				FSDP_PLACE(.module = name,
+					.tensor = name_of(compare, planned->name)),
+				"parameters of module \"%.*s\" are sharded in the checkpoint, but no unit of the plan holds them",
+				FSDP_TEXT(name));
+		}
+	}
+	for (uint32_t i = 0; any_sharded && i < units; i++) {
+		const struct fsdp_unit_record *unit = fsdp_model_unit(model, i);
+		if (unit_marks[i] != WHOLE || unit->shard_world_size < 2 ||
+			lies_flat(model, unit))
+			continue;
+		struct fsdp_span name = module_name(compare, unit->module);
+		fsdp_find(&model->findings, FSDP_RULE_PLAN_MISMATCH,
+			FSDP_PLACE(.module = name),
+			"unit \"%.*s\" shards over %u ranks in the plan, but its parameters are whole in the checkpoint",
+			FSDP_TEXT(name), unit->shard_world_size);
+	}
+}
+
+/* Rank files are of as many ranks as wrote them; what was saved whole may be loaded by
+ * any number. */
+static void compare_worlds(const struct compare *compare)
+{
+	struct fsdp_model *model = compare->model;
+	if (!model->is_set || model->world_size == FSDP_NONE ||
+		model->plan.world_size == model->world_size)
+		return;
+	fsdp_find(&model->findings, FSDP_RULE_PLAN_MISMATCH, FSDP_PLACE(.file = { 0 }),
+		"the plan is of %u ranks, the rank files are of %u",
+		model->plan.world_size, model->world_size);
+}
+
+static bool holds_flat_parameters(const struct compare *compare)
+{
+	for (uint32_t i = 0; i < compare->model->tensor_count; i++)
+		if (is_flat_key(compare, fsdp_model_tensor(compare->model, i)))
+			return true;
+	return false;
+}
+
+/* plan-join.c: what plan and checkpoint say differently, as findings. `prefix` is the
+ * name of the container that holds the model's tensors (0: none). */
+static void freeze_compare(
+	struct fsdp_model *model, uint32_t prefix, struct fsdp_arena *scratch)
+{
+	struct compare compare = { model, scratch, prefix, false };
+	compare.flattened = holds_flat_parameters(&compare);
+	compare_worlds(&compare);
+	if (prefix == FSDP_NONE && compare.flattened)
+		return;
+	if (prefix == FSDP_NONE) {
+		fsdp_find(&model->findings, FSDP_RULE_PLAN_MISMATCH,
+			FSDP_PLACE(.file = { 0 }),
+			"none of the plan's %zu parameters and buffers is in the checkpoint",
+			model->planned.count);
+		return;
+	}
+	compare_names(&compare);
+	compare_extra(&compare);
+	if (model->plan.from == NULL)
+		compare_units(&compare);
+}
+
+/*
  * Joins the names of a plan with those of a checkpoint: raw names first, then clean ones,
  * then names without the segments of wrappers; each also below the container that a
- * checkpoint keeps its model in. plan-drift.c reports what does not meet.
+ * checkpoint keeps its model in. plan-join.c reports what does not meet.
  */
-#include "base/num.h"
-#include "model/dtype.h"
-#include "model/internal.h"
 
 static uint32_t *name_table(
 	const struct fsdp_model *model, struct fsdp_arena *scratch, size_t room)
@@ -60,8 +568,7 @@ bool fsdp_freeze_keys(struct fsdp_model *model, struct fsdp_arena *scratch)
 		return false;
 	index_visits(model, visit_of);
 	if (model->plan_lists_none)
-		return fsdp_freeze_plan_tensors(
-			model, visit_of, names, stripped, scratch);
+		return freeze_plan_tensors(model, visit_of, names, stripped, scratch);
 	for (uint32_t i = 0; i < model->planned.count; i++) {
 		struct fsdp_planned *planned = fsdp_model_planned(model, i);
 		const struct fsdp_name *name =
@@ -314,8 +821,8 @@ bool fsdp_freeze_join(struct fsdp_model *model, struct fsdp_arena *scratch)
 		return false;
 	tie_tensors(&join);
 	if (model->plan_lists_none)
-		fsdp_freeze_compare_modules(model, scratch);
+		freeze_compare_modules(model, scratch);
 	else if (!model->plan_only)
-		fsdp_freeze_compare(model, join.prefix, scratch);
+		freeze_compare(model, join.prefix, scratch);
 	return true;
 }
