@@ -20,13 +20,6 @@ bool fsdp_model_infer_flats(struct fsdp_model *model, struct fsdp_arena *scratch
 /* module-tree.c: parameter, buffer or neither, where the files do not tell. */
 bool fsdp_freeze_roles(struct fsdp_model *model, struct fsdp_arena *scratch);
 
-/* order.c: natural order of all names, then of tensors and values. */
-bool fsdp_freeze_names(struct fsdp_model *model, struct fsdp_arena *scratch);
-bool fsdp_freeze_order(struct fsdp_model *model, struct fsdp_arena *scratch);
-
-/* alias.c: which tensors share storages and views. */
-bool fsdp_freeze_aliases(struct fsdp_model *model, struct fsdp_arena *scratch);
-
 /* module-tree.c: modules out of names (before the order exists), then links and totals.
  */
 bool fsdp_freeze_visits(struct fsdp_model *model, struct fsdp_arena *scratch);
@@ -52,21 +45,13 @@ bool fsdp_freeze_next_border(const struct fsdp_model *model,
 /* Which candidates are units, as the parameters show that are joined with the modules. */
 bool fsdp_freeze_choose_units(struct fsdp_model *model, struct fsdp_arena *scratch);
 
-/* storages.c: payload, and what of it no tensor views. */
-bool fsdp_freeze_storages(struct fsdp_model *model, struct fsdp_arena *scratch);
-
-/* counts.c: what can be counted without order and tree, if the model is so plain that it
- * makes no difference; else *ret_counted is false and nothing was counted. False: out of
- * memory. */
-bool fsdp_model_count(struct fsdp_model *model, bool *ret_counted);
-
-/* counts.c: one tensor of a model that is counted while it is read. False without an
+/* freeze.c: one tensor of a model that is counted while it is read. False without an
  * error: it is not plain (wants_records). */
 bool fsdp_model_count_plain(struct fsdp_model *model, struct fsdp_tensor_record *tensor,
 	const struct fsdp_piece_record *piece, const struct fsdp_extent *extent,
 	struct fsdp_error **ret_error);
 
-/* counts.c: tensors so far. */
+/* freeze.c: tensors so far. */
 size_t fsdp_model_counted(const struct fsdp_model *model);
 
 /* module-tree.c: whether a parameter is a lone integer, which counts something. */
@@ -76,7 +61,7 @@ bool fsdp_model_is_lone_count(const struct fsdp_tensor_record *tensor);
 enum fsdp_role fsdp_model_role_of(
 	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor);
 
-/* storages.c: bytes of a storage of that size from the begin of a view to its end. */
+/* freeze.c: bytes of a storage of that size from the begin of a view to its end. */
 uint64_t fsdp_model_used(const struct fsdp_model *model,
 	const struct fsdp_tensor_record *tensor, const struct fsdp_piece_record *piece,
 	uint64_t size);
@@ -86,7 +71,7 @@ uint64_t fsdp_model_used(const struct fsdp_model *model,
 void fsdp_model_count_parameter(struct fsdp_model *model, uint32_t module,
 	uint32_t tied_module, uint64_t numel, uint64_t bytes);
 
-/* shards.c: ids of pieces of a tensor whose boxes lie on more than one rank. */
+/* freeze.c: ids of pieces of a tensor whose boxes lie on more than one rank. */
 bool fsdp_model_is_sharded(
 	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor);
 
