@@ -5,7 +5,7 @@
 #include "base/num.h"
 #include "checkpoint-private.h"
 #include "model/dtype.h"
-#include "model/flat-entries.h"
+#include "model/flat-parameter.h"
 
 /* ---- FlatParameters: entries and ranks, computed on request ---- */
 

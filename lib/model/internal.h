@@ -9,7 +9,7 @@
 /* merge-ranks.c: rank files as one checkpoint. */
 bool fsdp_freeze_merge(struct fsdp_model *model, struct fsdp_arena *scratch);
 
-/* local.c: flat parameters of LOCAL state dicts against the plan: the places of the
+/* flat-params.c: flat parameters of LOCAL state dicts against the plan: the places of the
  * original parameters (before the order exists). */
 bool fsdp_freeze_local(struct fsdp_model *model, struct fsdp_arena *scratch);
 

@@ -152,7 +152,7 @@ struct fsdp_shape_hint {
 };
 
 /* A FlatParameter; what follows from these few numbers is worked out where it is asked
- * for (flat-parameter.h, flat-entries.h). */
+ * for (flat-parameter.h, flat-parameter.h). */
 struct fsdp_flat_record {
 	uint32_t dtype;
 	uint32_t shards; /* at least 1 */

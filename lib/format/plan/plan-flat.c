@@ -19,7 +19,7 @@
 #include "base/num.h"
 #include "format/plan/plan-reading.h"
 #include "model/dtype.h"
-#include "model/flat-entries.h"
+#include "model/flat-parameter.h"
 
 /* A flat parameter while it is read. */
 struct flat_reading {

@@ -1,5 +1,157 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
+ * FlatParameters of FSDP1: the arithmetic of their layout, the entries of one, and the shards that
+ * LOCAL state dicts hold, matched with the layout that a plan gives.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/num.h"
+#include "model/build.h"
+#include "model/flat-parameter.h"
+#include "model/internal.h"
+
+/* ---- The layout: parameters in order, padded and cut into shards as FSDP1 does ---- */
+
+enum { ALIGNMENT_BYTES = 16 };
+
+struct fsdp_flat_rules fsdp_flat_rules(
+	bool use_orig_params, uint32_t item_bytes, uint32_t group)
+{
+	struct fsdp_flat_rules rules = { 0 };
+	if (!use_orig_params)
+		return rules;
+	if (item_bytes != 0)
+		rules.alignment = ALIGNMENT_BYTES / item_bytes;
+	rules.multiple = group;
+	return rules;
+}
+
+static uint64_t up_to(uint64_t numel, uint64_t multiple)
+{
+	if (multiple == 0 || numel % multiple == 0)
+		return 0;
+	return multiple - numel % multiple;
+}
+
+uint64_t fsdp_flat_gap(const struct fsdp_flat_layout *layout)
+{
+	return up_to(layout->numel, layout->rules.alignment);
+}
+
+uint64_t fsdp_flat_rest(const struct fsdp_flat_layout *layout)
+{
+	return up_to(layout->numel, layout->rules.multiple);
+}
+
+bool fsdp_flat_add(struct fsdp_flat_layout *layout, uint64_t numel)
+{
+	if (numel > FSDP_FLAT_MAX - layout->numel)
+		return false;
+	layout->numel += numel;
+	return true;
+}
+
+struct fsdp_flat_cut fsdp_flat_cut(uint64_t numel, uint32_t shards)
+{
+	return (struct fsdp_flat_cut){
+		.numel = numel,
+		.shard_numel = numel / shards + (numel % shards != 0),
+		.shards = shards,
+	};
+}
+
+struct fsdp_flat_range fsdp_flat_shard(const struct fsdp_flat_cut *cut, uint32_t rank)
+{
+	uint64_t begin = fsdp_min(cut->shard_numel * rank, cut->numel);
+	return (struct fsdp_flat_range){
+		begin,
+		fsdp_min(begin + cut->shard_numel, cut->numel),
+	};
+}
+
+uint64_t fsdp_flat_padding(const struct fsdp_flat_cut *cut, uint32_t rank)
+{
+	struct fsdp_flat_range shard = fsdp_flat_shard(cut, rank);
+	return cut->shard_numel - (shard.end - shard.begin);
+}
+
+bool fsdp_flat_part(const struct fsdp_flat_cut *cut, uint32_t rank, uint64_t start,
+	uint64_t numel, struct fsdp_flat_part *ret_part)
+{
+	struct fsdp_flat_range shard = fsdp_flat_shard(cut, rank);
+	uint64_t begin = start > shard.begin ? start : shard.begin;
+	uint64_t end = fsdp_min(start + numel, shard.end);
+	if (begin >= end)
+		return false;
+	*ret_part = (struct fsdp_flat_part){
+		.shard_start = begin - shard.begin,
+		.param_start = begin - start,
+		.numel = end - begin,
+	};
+	return true;
+}
+
+bool fsdp_flat_find(const struct fsdp_flat_cut *cut, uint64_t element, uint32_t *ret_rank,
+	uint64_t *ret_shard_offset)
+{
+	if (element >= cut->numel)
+		return false;
+	*ret_rank = (uint32_t)(element / cut->shard_numel);
+	*ret_shard_offset = element % cut->shard_numel;
+	return true;
+}
+
+/* ---- Entries of a FlatParameter ---- */
+
+struct fsdp_flat_cut fsdp_ledger_cut(const struct fsdp_flat_record *flat)
+{
+	return fsdp_flat_cut(flat->numel, flat->shards);
+}
+
+const struct fsdp_flat_entry_record *fsdp_ledger_entry(
+	const struct fsdp_model *model, const struct fsdp_flat_record *flat, uint32_t n)
+{
+	return fsdp_model_flat_entry(model, flat->first_entry + n);
+}
+
+/* Entries without elements end where they begin, so they are never the answer. */
+uint32_t fsdp_ledger_entry_at(const struct fsdp_model *model,
+	const struct fsdp_flat_record *flat, uint64_t element)
+{
+	uint32_t low = 0, high = flat->entry_count;
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+		const struct fsdp_flat_entry_record *entry =
+			fsdp_ledger_entry(model, flat, middle);
+		if (entry->start + entry->numel <= element)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+bool fsdp_ledger_next(const struct fsdp_model *model, const struct fsdp_flat_record *flat,
+	uint32_t rank, uint32_t *entry, struct fsdp_flat_part *ret_part)
+{
+	struct fsdp_flat_cut cut = fsdp_ledger_cut(flat);
+	struct fsdp_flat_range shard = fsdp_flat_shard(&cut, rank);
+	if (*entry == 0)
+		*entry = fsdp_ledger_entry_at(model, flat, shard.begin);
+	for (; *entry < flat->entry_count; ++*entry) {
+		const struct fsdp_flat_entry_record *record =
+			fsdp_ledger_entry(model, flat, *entry);
+		if (record->start >= shard.end)
+			return false;
+		if (fsdp_flat_part(&cut, rank, record->start, record->numel, ret_part))
+			return true;
+	}
+	return false;
+}
+
+/*
  * Matches the shards of FlatParameters that LOCAL state dicts hold with the layout that a
  * plan gives: every original parameter gets its place in them.
  *
@@ -9,14 +161,6 @@
  * that the plan names, once sizes and places agree with it; where they do not, the plan
  * is not of this checkpoint: that is a finding, and no place is made up.
  */
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include "base/num.h"
-#include "model/build.h"
-#include "model/internal.h"
-#include "model/flat-entries.h"
 
 struct local {
 	struct fsdp_model *model;
