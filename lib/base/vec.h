@@ -35,7 +35,7 @@ bool fsdp_vec_add(struct fsdp_vec *vec, const void *item)
  * Builds with the address sanitizer, and so the fuzz targets, stop here at an index that
  * the array does not have: pages are larger than what lies in them, so the sanitizer
  * alone sees few of these. In a release it costs nothing: there the model is checked as a
- * whole (model/check.h).
+ * whole (model/internal.h).
  */
 #ifdef __SANITIZE_ADDRESS__
 #define FSDP_VEC_CHECKED

@@ -6,7 +6,6 @@
 #include "base/mix.h"
 #include "base/num.h"
 #include "model/build.h"
-#include "model/check.h"
 #include "model/dtype.h"
 #include "model/fqn.h"
 #include "model/internal.h"

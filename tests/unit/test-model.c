@@ -11,7 +11,6 @@
 #include <cmocka.h>
 
 #include "model/build.h"
-#include "model/check.h"
 #include "model/dtype.h"
 #include "model/internal.h"
 
