@@ -415,7 +415,7 @@ static bool read_deflated(struct pass_reader *reader, uint64_t end)
 	return reader->part->error == NULL;
 }
 
-static void tell(struct pass_run *pass, uint64_t size)
+static void report_progress(struct pass_run *pass, uint64_t size)
 {
 	const struct fsdp_pass_options *options = pass->options;
 	uint64_t done = atomic_fetch_add(&pass->done, size) + size;
@@ -461,10 +461,10 @@ static void read_part(struct pass_run *pass, struct pass_part *part,
 	}
 	if (part->cut && reader.segment == part->segment)
 		part->crc = reader.crc;
-	tell(pass, part->end - part->begin);
+	report_progress(pass, part->end - part->begin);
 }
 
-static struct slot *take_slot(struct pass_run *pass)
+static struct slot *next_slot(struct pass_run *pass)
 {
 	for (size_t i = 0;; i = (i + 1) % FSDP_COUNT(pass->slots))
 		if (!atomic_exchange(&pass->slots[i].taken, true))
@@ -495,7 +495,7 @@ static void run_task(void *context, size_t index)
 {
 	struct pass_run *pass = context;
 	const struct pass_task *task = &pass->tasks[index];
-	struct slot *slot = take_slot(pass);
+	struct slot *slot = next_slot(pass);
 	if (slot->buffer == NULL)
 		slot->buffer = malloc(FSDP_PASS_BUFFER);
 	if (slot->buffer == NULL)

@@ -55,7 +55,7 @@ static bool is_remark(struct fsdp_span line)
 	       fsdp_span_begins(line, FSDP_SPAN("sha256:"));
 }
 
-static bool take_line(struct fsdp_manifest *manifest, struct fsdp_vec *entries,
+static bool parse_line(struct fsdp_manifest *manifest, struct fsdp_vec *entries,
 	struct fsdp_span text, uint64_t number)
 {
 	struct fsdp_sha256_line line;
@@ -82,7 +82,7 @@ static int compare_entries(const void *left, const void *right)
 	return order != 0 ? order : a->line < b->line ? -1 : a->line > b->line;
 }
 
-static bool take_text(struct fsdp_manifest *manifest, struct fsdp_span text,
+static bool parse_lines(struct fsdp_manifest *manifest, struct fsdp_span text,
 	struct fsdp_error **ret_error)
 {
 	struct fsdp_span line;
@@ -90,7 +90,7 @@ static bool take_text(struct fsdp_manifest *manifest, struct fsdp_span text,
 	uint64_t number = 0;
 	fsdp_vec_init(&entries, &manifest->arena, sizeof(struct fsdp_manifest_entry));
 	while (fsdp_sha256_line_next(&text, &line))
-		if (!take_line(manifest, &entries, line, ++number))
+		if (!parse_line(manifest, &entries, line, ++number))
 			return fsdp_arena_fail(&manifest->arena, ret_error);
 	manifest->entries =
 		FSDP_TAKE(&manifest->arena, manifest->entries, entries.count + 1);
@@ -119,7 +119,7 @@ static bool read_file(
 	good = good && fsdp_source_read_all(&source, 0, source.size, &manifest->arena,
 			       &text, ret_error);
 	close(source.fd);
-	return good && take_text(manifest, text, ret_error);
+	return good && parse_lines(manifest, text, ret_error);
 }
 
 bool fsdp_manifest_open(const char *path, struct fsdp_manifest **ret_manifest,
@@ -366,7 +366,7 @@ static bool list_found(struct fsdp_digests *digests, struct found_file **ret_fou
 	return true;
 }
 
-static uint64_t size_of(const struct found_file *found)
+static uint64_t file_size(const struct found_file *found)
 {
 	return found->size != FSDP_UNKNOWN ? found->size : 0;
 }
@@ -381,9 +381,9 @@ static size_t keep_share(
 	};
 	size_t kept = 0;
 	for (size_t i = 0; i < count; i++)
-		share.total += size_of(&list[i]);
+		share.total += file_size(&list[i]);
 	for (size_t i = 0; i < count; i++)
-		if (fsdp_share_takes(&share, size_of(&list[i]))) {
+		if (fsdp_share_takes(&share, file_size(&list[i]))) {
 			list[kept] = list[i];
 			list[kept++].position = i;
 		}
@@ -419,7 +419,7 @@ static bool open_found(const struct fsdp_digests *digests, const struct found_fi
 	       fsdp_error_add_path(ret_error, (const char *)found->path.data);
 }
 
-static void take(struct fsdp_digests *digests, struct hand *hand,
+static void keep_digest(struct fsdp_digests *digests, struct hand *hand,
 	const struct found_file *found, struct fsdp_made_digest *digest)
 {
 	struct fsdp_pass_file *pass = &hand->passes[hand->count];
@@ -467,7 +467,7 @@ struct teller {
 	bool stopped;
 };
 
-static void tell(void *context, uint64_t done, uint64_t total)
+static void report_progress(void *context, uint64_t done, uint64_t total)
 {
 	struct teller *teller = context;
 	const struct fsdp_digests_options *options = teller->options;
@@ -482,17 +482,17 @@ static bool read_all(struct fsdp_digests *digests, const struct found_file *list
 	struct teller teller = { .options = &digests->options };
 	struct fsdp_pass_options options = {
 		.jobs = (unsigned)fsdp_min(digests->options.jobs, FSDP_PASS_THREADS),
-		.progress = tell,
+		.progress = report_progress,
 		.context = &teller,
 	};
 	struct hand *hand = calloc(1, sizeof *hand);
 	bool good = hand != NULL || fsdp_fail_memory(ret_error);
 	options.jobs = options.jobs != 0 ? options.jobs : 1;
 	for (size_t i = 0; i < digests->count; i++)
-		options.total += size_of(&list[i]);
+		options.total += file_size(&list[i]);
 	for (size_t i = 0; good && i < digests->count;) {
 		for (hand->count = 0; i < digests->count && hand->count < HAND; i++)
-			take(digests, hand, &list[i], &digests->list[i]);
+			keep_digest(digests, hand, &list[i], &digests->list[i]);
 		good = fsdp_pass_run(hand->passes, hand->count, &options, ret_error);
 		for (size_t k = 0; k < hand->count; k++)
 			give(hand, k);
@@ -521,7 +521,7 @@ static bool make_file_digests(struct fsdp_digests *digests, struct fsdp_error **
 			.shown.tensor = FSDP_NONE,
 			.shown.path = list[i].path,
 			.shown.position = list[i].position,
-			.shown.bytes = size_of(&list[i]),
+			.shown.bytes = file_size(&list[i]),
 		};
 	return read_all(digests, list, ret_error);
 }
@@ -570,7 +570,7 @@ static void visit(
 
 /* ---- which ---- */
 
-static uint64_t bytes_of(
+static uint64_t tensor_bytes(
 	const struct fsdp_checkpoint *checkpoint, const uint32_t *tensors, size_t index)
 {
 	uint32_t tensor = tensors != NULL ? tensors[index] : (uint32_t)index;
@@ -589,10 +589,10 @@ static bool mark_share(const struct fsdp_checkpoint *checkpoint, const uint32_t 
 		return fsdp_fail_memory(ret_error);
 	bool good = fsdp_walk_order(checkpoint, tensors, count, order, ret_error);
 	for (size_t i = 0; good && i < count; i++)
-		share.total += bytes_of(checkpoint, tensors, i);
+		share.total += tensor_bytes(checkpoint, tensors, i);
 	for (size_t i = 0; good && i < count; i++)
-		ret_taken[order[i]] =
-			fsdp_share_takes(&share, bytes_of(checkpoint, tensors, order[i]));
+		ret_taken[order[i]] = fsdp_share_takes(
+			&share, tensor_bytes(checkpoint, tensors, order[i]));
 	free(order);
 	return good;
 }

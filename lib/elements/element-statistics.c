@@ -153,7 +153,7 @@ static struct number_format float_format(const char *name, unsigned width)
 		.normal = 0x1p-126f };
 }
 
-static struct number_format format_of(uint32_t dtype)
+static struct number_format find_format(uint32_t dtype)
 {
 	const struct fsdp_dtype *facts = fsdp_dtype(dtype);
 	if (facts->is_complex)
@@ -181,7 +181,7 @@ static struct number_format format_of(uint32_t dtype)
 
 bool fsdp_moments_takes(uint32_t dtype)
 {
-	return format_of(dtype).kind != NUMBER_NONE;
+	return find_format(dtype).kind != NUMBER_NONE;
 }
 
 /* ---- decoding ---- */
@@ -318,7 +318,7 @@ static void decode_some(const struct number_format *format, const unsigned char 
 void fsdp_moments_decode(
 	uint32_t dtype, const unsigned char *bytes, size_t count, double *to)
 {
-	const struct number_format format = format_of(dtype);
+	const struct number_format format = find_format(dtype);
 	if (fsdp_dtype(dtype)->is_complex)
 		count *= 2;
 	for (size_t at = 0; at < count; at += SHORTS) {
@@ -427,7 +427,7 @@ static double small_of_key(const struct number_format *format, int64_t key)
 }
 
 /* Numbers are made only of keys beyond those that were seen, which few blocks have. */
-static void take_scan(struct lanes *lanes, struct key_bounds *seen,
+static void add_scan(struct lanes *lanes, struct key_bounds *seen,
 	const struct scan *scan, size_t count,
 	double (*number_of)(const struct number_format *, int64_t),
 	const struct number_format *format)
@@ -639,7 +639,7 @@ struct odd_scan {
 };
 
 /* The bounds become those of the finite numbers. */
-static void take_odd(struct fsdp_moments *moments, const struct odd_scan *odd,
+static void add_odd(struct fsdp_moments *moments, const struct odd_scan *odd,
 	uint64_t neg_inf, struct scan *scan)
 {
 	moments->nan += odd->nan;
@@ -697,7 +697,7 @@ static void take_odd(struct fsdp_moments *moments, const struct odd_scan *odd,
 		for (size_t i = 0; moments->bad_index == UINT64_MAX && i < count; i++)   \
 			if ((bits[i] & top) >= infinite)                                 \
 				moments->bad_index = index + i;                          \
-		take_odd(moments, &odd, neg_inf, scan);                                  \
+		add_odd(moments, &odd, neg_inf, scan);                                   \
 		return count - odd.odd;                                                  \
 	}
 ODD(scan_odd_shorts, count_finite_shorts, int16_t, some_shorts, INT16_MAX)
@@ -729,7 +729,7 @@ static void add_float_block(struct fsdp_moments *moments, struct lanes *lanes,
 		finite = count_finite_words(moments, (const void *)block, whole,
 			INFINITE_F32, INFINITE_F32 + 1, index, &scan);
 	if (finite != 0) {
-		take_scan(lanes, &lanes->seen, &scan, finite, float_of_key, NULL);
+		add_scan(lanes, &lanes->seen, &scan, finite, float_of_key, NULL);
 		if (!lanes->skips)
 			(odd ? add_finite_floats : add_floats)(lanes, block, whole);
 	}
@@ -783,7 +783,7 @@ static void add_half_block(struct fsdp_moments *moments, struct lanes *lanes,
 		finite = count_finite_shorts(moments, bits, whole, infinite,
 			infinite < INT16_MAX ? infinite + 1 : infinite, index, &scan);
 	if (finite != 0) {
-		take_scan(lanes, &lanes->seen, &scan, finite, half_of_key, format);
+		add_scan(lanes, &lanes->seen, &scan, finite, half_of_key, format);
 		if (!lanes->skips)
 			add_pairs(lanes, format, bytes, whole, odd,
 				fmax(half_of_key(format, scan.high),
@@ -804,7 +804,7 @@ static bool skip_small_block(struct lanes *lanes, const struct number_format *fo
 	if (scan.most >= format->small->infinite ||
 		(scan.has_minus_zero && format->small->nan == 0x80))
 		return false;
-	take_scan(lanes, &lanes->small, &scan, count, small_of_key, format);
+	add_scan(lanes, &lanes->small, &scan, count, small_of_key, format);
 	return true;
 }
 
@@ -862,7 +862,7 @@ static void add_double_block(struct fsdp_moments *moments, struct lanes *lanes,
 		finite = count_finite_longs(moments, (const void *)block, whole,
 			INFINITE_F64, INFINITE_F64 + 1, index, &scan);
 	if (finite != 0) {
-		take_scan(lanes, &lanes->seen, &scan, finite, double_of_key, NULL);
+		add_scan(lanes, &lanes->seen, &scan, finite, double_of_key, NULL);
 		if (!lanes->skips)
 			(odd ? add_finite_doubles : add_doubles)(lanes, block, whole);
 	}
@@ -925,7 +925,7 @@ static double add_up(const double lanes[LANES])
 void fsdp_moments_add(struct fsdp_moments *moments, uint32_t dtype, bool big_endian,
 	const unsigned char *bytes, size_t size, uint64_t at)
 {
-	struct number_format format = format_of(dtype);
+	struct number_format format = find_format(dtype);
 	struct lanes lanes = { .min = moments->min,
 		.max = moments->max,
 		.seen = { INT64_MAX, INT64_MIN },

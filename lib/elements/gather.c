@@ -233,7 +233,7 @@ static bool is_empty(const struct fsdp_assembly *assembly, const struct fsdp_par
 	return false;
 }
 
-static uint64_t first_of(
+static uint64_t first_offset(
 	const struct fsdp_assembly *assembly, const struct fsdp_part *part)
 {
 	uint64_t first = part->start;
@@ -242,10 +242,10 @@ static uint64_t first_of(
 	return first;
 }
 
-static uint64_t last_of(
+static uint64_t last_offset(
 	const struct fsdp_assembly *assembly, const struct fsdp_part *part)
 {
-	uint64_t last = first_of(assembly, part);
+	uint64_t last = first_offset(assembly, part);
 	if (part->offsets == NULL)
 		return last + part->count - 1;
 	for (size_t i = 0; i < assembly->input.dims; i++)
@@ -313,7 +313,7 @@ static bool list_places(struct fsdp_assembly *assembly, struct fsdp_error **ret_
 		if (is_empty(assembly, &part))
 			continue;
 		struct place *place = &assembly->places[assembly->place_count++];
-		*place = (struct place){ first_of(assembly, &part), i };
+		*place = (struct place){ first_offset(assembly, &part), i };
 		rows = rows && is_in_one_row(assembly, &part);
 		sorted =
 			sorted && (assembly->place_count == 1 ||
@@ -497,7 +497,7 @@ static bool activate(struct fsdp_assembly *assembly, const struct place *place,
 		return fsdp_fail_memory(ret_error);
 	*active = (struct active){
 		.first = place->first,
-		.last = last_of(assembly, part),
+		.last = last_offset(assembly, part),
 		.part = *part,
 		.piece = place->piece,
 	};
@@ -536,7 +536,7 @@ static bool update_active(struct fsdp_assembly *assembly, const struct chunk *ch
 		if (place->first >= chunk->first + chunk->count)
 			break;
 		struct fsdp_part part = part_at(assembly, place->piece);
-		if (last_of(assembly, &part) >= chunk->first &&
+		if (last_offset(assembly, &part) >= chunk->first &&
 			!activate(assembly, place, &part, ret_error))
 			return false;
 		do
@@ -684,7 +684,7 @@ static bool make_nest(const struct fsdp_assembly *assembly, const struct active 
 	}
 	nest->from = from;
 	nest->to = (to - chunk->first) * width;
-	fsdp_nest_settle(nest);
+	fsdp_nest_finish(nest);
 	return true;
 }
 

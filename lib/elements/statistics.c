@@ -87,7 +87,7 @@ struct fsdp_statistics {
 
 /* Sums about zero become sums about the mean of the block, which are small where the
  * numbers are alike. */
-static struct fsdp_distribution numbers_of(const struct fsdp_moments *moments)
+static struct fsdp_distribution center_moments(const struct fsdp_moments *moments)
 {
 	struct fsdp_distribution numbers = {
 		.count = moments->count,
@@ -119,7 +119,7 @@ static void count_block(
 	struct fsdp_moments moments;
 	fsdp_moments_init(&moments);
 	fsdp_moments_add(&moments, dtype, false, bytes.data, bytes.size, 0);
-	struct fsdp_distribution block = numbers_of(&moments);
+	struct fsdp_distribution block = center_moments(&moments);
 	fsdp_distribution_join(numbers, &block);
 }
 

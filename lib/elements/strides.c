@@ -334,7 +334,7 @@ void fsdp_nest_add(struct fsdp_nest *nest, uint64_t count, uint64_t from, uint64
 			(struct fsdp_nest_loop){ count, from, to };
 }
 
-static void take_out(struct fsdp_nest *nest, size_t index)
+static void remove_loop(struct fsdp_nest *nest, size_t index)
 {
 	nest->loop_count--;
 	memmove(&nest->loops[index], &nest->loops[index + 1],
@@ -351,7 +351,7 @@ static void lengthen_row(struct fsdp_nest *nest)
 			continue;
 		}
 		nest->row *= (size_t)loop->count;
-		take_out(nest, i);
+		remove_loop(nest, i);
 		i = 0;
 	}
 }
@@ -385,12 +385,12 @@ static void join_loops(struct fsdp_nest *nest)
 			continue;
 		}
 		inner->count *= outer->count;
-		take_out(nest, i);
+		remove_loop(nest, i);
 		i = i > 0 ? i - 1 : 0;
 	}
 }
 
-void fsdp_nest_settle(struct fsdp_nest *nest)
+void fsdp_nest_finish(struct fsdp_nest *nest)
 {
 	lengthen_row(nest);
 	sort(nest->loops, nest->loop_count, runs_before);

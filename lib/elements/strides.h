@@ -139,7 +139,7 @@ void fsdp_nest_init(struct fsdp_nest *nest, uint64_t from, uint64_t to, size_t w
 void fsdp_nest_add(struct fsdp_nest *nest, uint64_t count, uint64_t from, uint64_t to);
 
 /* Brings the loops in order when all are there. */
-void fsdp_nest_settle(struct fsdp_nest *nest);
+void fsdp_nest_finish(struct fsdp_nest *nest);
 
 /* One behind the last byte in the storage; *ret_dense says whether there are no long
  * gaps before it. */
