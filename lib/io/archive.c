@@ -401,7 +401,7 @@ static bool is_tar_within(struct unpacker *unpacker, bool *ret_tar)
 }
 
 /* That a name is not of the locale's characters is no concern: bytes are what counts. */
-static void judge_warning(struct unpacker *unpacker, struct fsdp_span name)
+static void check_warning(struct unpacker *unpacker, struct fsdp_span name)
 {
 	const char *text = archive_error_string(unpacker->archive);
 	if (text == NULL)
@@ -410,7 +410,7 @@ static void judge_warning(struct unpacker *unpacker, struct fsdp_span name)
 		FIND(unpacker, TAR_CHECKPOINT, name, 0, "%s", text);
 }
 
-static struct fsdp_span name_of(struct archive_entry *entry)
+static struct fsdp_span entry_name(struct archive_entry *entry)
 {
 	const char *name = archive_entry_pathname(entry);
 	if (name == NULL)
@@ -466,7 +466,7 @@ static bool keep_bytes(struct unpacker *unpacker, const void *bytes, size_t coun
 
 /* Passes the member's bytes by and says how many there are; if they are kept, the pager
  * gets them. What is left out counts as well, for it has to be inflated. */
-static bool take_bytes(
+static bool read_bytes(
 	struct unpacker *unpacker, bool kept, struct fsdp_span name, uint64_t *ret_size)
 {
 	uint64_t done = 0;
@@ -484,7 +484,7 @@ static bool take_bytes(
 		if (status < ARCHIVE_WARN)
 			return fail_archive(unpacker);
 		if (status == ARCHIVE_WARN)
-			judge_warning(unpacker, name);
+			check_warning(unpacker, name);
 		if (kept && (uint64_t)offset != done)
 			return fail_archive(unpacker);
 		if (kept && !keep_bytes(unpacker, bytes, count))
@@ -494,7 +494,7 @@ static bool take_bytes(
 }
 
 /* In a bare tar it lies as it is: it is a part of that, and not kept once more. */
-static bool take_plain(
+static bool locate_plain(
 	struct unpacker *unpacker, uint64_t size, struct fsdp_packed *packed)
 {
 	uint64_t done;
@@ -504,16 +504,16 @@ static bool take_plain(
 			FSDP_LLU(size), FSDP_LLU(unpacker->source->size));
 		return fsdp_error_add_hint(unpacker->error, "copy this file again");
 	}
-	return take_bytes(unpacker, false, packed->name, &done) &&
+	return read_bytes(unpacker, false, packed->name, &done) &&
 	       (done == size || fail_archive(unpacker)) &&
 	       fsdp_source_slice(unpacker->source, packed->offset, size, &packed->source,
 		       unpacker->error);
 }
 
-static bool take_unpacked(struct unpacker *unpacker, struct fsdp_packed *packed)
+static bool keep_unpacked(struct unpacker *unpacker, struct fsdp_packed *packed)
 {
 	uint64_t size;
-	return take_bytes(unpacker, true, packed->name, &size) &&
+	return read_bytes(unpacker, true, packed->name, &size) &&
 	       fsdp_pager_take(&unpacker->pager, &packed->source, unpacker->error);
 }
 
@@ -524,31 +524,31 @@ static bool add_packed(struct unpacker *unpacker, struct fsdp_packed packed)
 }
 
 /* Where the bytes of the member begin: right behind its header, which was read. */
-static uint64_t place_of(const struct unpacker *unpacker)
+static uint64_t member_offset(const struct unpacker *unpacker)
 {
 	return unpacker->kind == NULL
 		       ? (uint64_t)archive_filter_bytes(unpacker->archive, 0)
 		       : FSDP_UNKNOWN;
 }
 
-static bool take_member(struct unpacker *unpacker, struct archive_entry *entry)
+static bool read_member(struct unpacker *unpacker, struct archive_entry *entry)
 {
-	struct fsdp_packed packed = { .offset = place_of(unpacker) };
+	struct fsdp_packed packed = { .offset = member_offset(unpacker) };
 	uint64_t most = fsdp_limit(unpacker->limits, FSDP_LIMIT_MEMBERS), left_out;
 	if (unpacker->packed->count >= most)
 		return fsdp_fail_limit(unpacker->error, FSDP_LIMIT_MEMBERS, most);
 	if (archive_format(unpacker->archive) != ARCHIVE_FORMAT_RAW) {
-		struct fsdp_span name = name_of(entry);
+		struct fsdp_span name = entry_name(entry);
 		if (!is_wanted(unpacker, entry, name))
-			return take_bytes(unpacker, false, name, &left_out);
+			return read_bytes(unpacker, false, name, &left_out);
 		packed.name = fsdp_arena_copy(unpacker->arena, name);
 		if (packed.name.data == NULL)
 			return fsdp_arena_fail(unpacker->arena, unpacker->error);
 	}
 	bool ok = unpacker->kind == NULL
-			  ? take_plain(unpacker, (uint64_t)archive_entry_size(entry),
+			  ? locate_plain(unpacker, (uint64_t)archive_entry_size(entry),
 				    &packed)
-			  : take_unpacked(unpacker, &packed);
+			  : keep_unpacked(unpacker, &packed);
 	if (!ok)
 		fsdp_error_add_member(unpacker->error, packed.name);
 	return ok && add_packed(unpacker, packed);
@@ -556,7 +556,7 @@ static bool take_member(struct unpacker *unpacker, struct archive_entry *entry)
 
 /* A tar ends with zero blocks. Where the file ends instead, right behind a member, whole
  * members may be lost, and libarchive says nothing. */
-static bool judge_end(struct unpacker *unpacker)
+static bool check_end(struct unpacker *unpacker)
 {
 	struct archive *archive = unpacker->archive;
 	la_int64_t passed = archive_filter_bytes(archive, 0);
@@ -588,7 +588,7 @@ static bool judge_end(struct unpacker *unpacker)
 	return true;
 }
 
-static bool take_members(struct unpacker *unpacker)
+static bool read_members(struct unpacker *unpacker)
 {
 	for (;;) {
 		struct archive_entry *entry = unpacker->entry;
@@ -600,11 +600,11 @@ static bool take_members(struct unpacker *unpacker)
 		if (!count_unpacked(unpacker))
 			return false;
 		if (status == ARCHIVE_WARN)
-			judge_warning(unpacker, name_of(entry));
-		if (!take_member(unpacker, entry))
+			check_warning(unpacker, entry_name(entry));
+		if (!read_member(unpacker, entry))
 			return false;
 	}
-	if (!judge_end(unpacker))
+	if (!check_end(unpacker))
 		return false;
 	struct fsdp_packed nothing = {
 		.source = fsdp_source_memory(FSDP_SPAN("")),
@@ -625,7 +625,7 @@ static bool unpack(struct unpacker *unpacker)
 			return fsdp_fail_memory(unpacker->error);
 	}
 	return (unpacker->kind == NULL || is_tar_within(unpacker, &tar)) &&
-	       open_archive(unpacker, tar) && take_members(unpacker);
+	       open_archive(unpacker, tar) && read_members(unpacker);
 }
 
 static bool look(const struct fsdp_source *source, unsigned char *bytes,

@@ -57,7 +57,7 @@ struct fsdp_dir_cache {
 
 /* ---- which files are input ---- */
 
-static void put_number(struct known *known, uint64_t number)
+static void insert_number(struct known *known, uint64_t number)
 {
 	size_t at = (size_t)fsdp_mix(number, UINT64_C(0x9e3779b97f4a7c15));
 	while (known->slots[at & (known->room - 1)] != 0 &&
@@ -75,7 +75,7 @@ static bool grow_known(struct known *known)
 		return false;
 	for (size_t i = 0; i < known->room; i++)
 		if (known->slots[i] != 0)
-			put_number(&more, known->slots[i]);
+			insert_number(&more, known->slots[i]);
 	free(known->slots);
 	*known = more;
 	return true;
@@ -93,7 +93,7 @@ static bool give_file(const struct fsdp_dir *dir, int fd)
 	if (known->count >= known->room / 2 && !grow_known(known))
 		return false;
 	size_t before = known->count;
-	put_number(known, (uint64_t)status.st_ino);
+	insert_number(known, (uint64_t)status.st_ino);
 	if (known->count != before)
 		fsdp_budget_give(dir->arena->budget, (uint64_t)status.st_size);
 	return true;
@@ -276,7 +276,7 @@ static bool strip_root(const struct fsdp_dir_cache *cache, const char **text)
 }
 
 /* "../../blobs/<hex>" with as many "../" as lead there. Gives the part after them. */
-static const char *blob_of(const char *text, unsigned *ret_up)
+static const char *find_blob(const char *text, unsigned *ret_up)
 {
 	unsigned up = 0;
 	for (; strncmp(text, "../", 3) == 0; text += 3)
@@ -333,7 +333,7 @@ static int follow(const struct fsdp_dir_cache *cache, const struct spot *spot, i
 	room[size] = '\0';
 	const char *text = room, *from = spot->below;
 	unsigned up;
-	const char *hex = blob_of(text, &up);
+	const char *hex = find_blob(text, &up);
 	ret_below[0] = '\0';
 	if (hex != NULL)
 		return open_blob(spot, up, hex, flags);
@@ -359,7 +359,7 @@ bool fsdp_dir_blob(const struct fsdp_dir *dir, struct fsdp_span name,
 	unsigned up;
 	if (!fsdp_dir_link(dir, name, room, sizeof room))
 		return false;
-	const char *hex = blob_of(room, &up);
+	const char *hex = find_blob(room, &up);
 	if (hex == NULL || strlen(hex) != FSDP_BLOB_HEX)
 		return false;
 	memcpy(ret_hex, hex, FSDP_BLOB_HEX + 1);

@@ -117,7 +117,7 @@ static bool ahead_new(fsdp_refill refill, void *context, struct fsdp_ahead **ret
 	return true;
 }
 
-static void take_block(struct fsdp_ahead *ahead)
+static void read_block(struct fsdp_ahead *ahead)
 {
 	pthread_mutex_lock(&ahead->lock);
 	ahead->first = (ahead->first + 1) % BLOCKS;
@@ -163,7 +163,7 @@ static bool ahead_refill(void *context, void *buffer, size_t size, size_t *ret_s
 	memcpy(buffer, ahead->blocks[ahead->first] + ahead->taken, *ret_size);
 	ahead->taken += *ret_size;
 	if (*ret_size == there)
-		take_block(ahead);
+		read_block(ahead);
 	return true;
 }
 
@@ -267,7 +267,7 @@ static bool refill_raw(void *context, void *buffer, size_t size, size_t *ret_siz
 		stream, buffer, (size_t)fsdp_min(size, PART), ret_size, ret_error);
 }
 
-static bool take_head(struct fsdp_stream *stream, struct fsdp_error **ret_error)
+static bool read_head(struct fsdp_stream *stream, struct fsdp_error **ret_error)
 {
 	size_t part = 1;
 	while (part != 0 && stream->head_size < HEAD) {
@@ -279,7 +279,7 @@ static bool take_head(struct fsdp_stream *stream, struct fsdp_error **ret_error)
 	return true;
 }
 
-static void take_apart(struct fsdp_stream *stream)
+static void close_layers(struct fsdp_stream *stream)
 {
 	ahead_free(stream->ahead);
 	fsdp_gunzip_free(stream->gunzip);
@@ -311,7 +311,7 @@ static void begin_budget(struct fsdp_stream *stream)
 		&stream->budget, stream->is_file ? stream->file.size : stream->head_size);
 }
 
-static bool put_together(struct fsdp_stream *stream, struct fsdp_error **ret_error)
+static bool open_layers(struct fsdp_stream *stream, struct fsdp_error **ret_error)
 {
 	struct fsdp_span head = fsdp_span(stream->head, stream->head_size);
 	begin_budget(stream);
@@ -353,8 +353,8 @@ bool fsdp_stream_open(const char *path, const struct fsdp_stream_options *option
 	if (stream == NULL)
 		return fsdp_fail_memory(ret_error);
 	*stream = (struct fsdp_stream){ .options = *options, .file.fd = -1 };
-	if (!open_descriptor(stream, path, ret_error) || !take_head(stream, ret_error) ||
-		!put_together(stream, ret_error)) {
+	if (!open_descriptor(stream, path, ret_error) || !read_head(stream, ret_error) ||
+		!open_layers(stream, ret_error)) {
 		fsdp_error_add_path(ret_error, path);
 		fsdp_stream_close(stream);
 		return false;
@@ -415,11 +415,11 @@ bool fsdp_stream_rewind(struct fsdp_stream *stream, struct fsdp_error **ret_erro
 	if (!stream->is_file)
 		return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
 			"a pipe cannot be read twice");
-	take_apart(stream);
+	close_layers(stream);
 	stream->at = stream->head_size;
 	stream->head_at = 0;
 	stream->peeked_size = stream->peeked_at = 0;
-	return put_together(stream, ret_error);
+	return open_layers(stream, ret_error);
 }
 
 const struct fsdp_source *fsdp_stream_plain(const struct fsdp_stream *stream)
@@ -438,7 +438,7 @@ void fsdp_stream_close(struct fsdp_stream *stream)
 {
 	if (stream == NULL)
 		return;
-	take_apart(stream);
+	close_layers(stream);
 	if (stream->is_file)
 		close(stream->file.fd);
 	free(stream);

@@ -46,14 +46,14 @@ static bool parse_local(struct fsdp_span bytes, struct local_header *ret_local)
 		return false;
 	struct fsdp_cursor cursor = fsdp_cursor(bytes);
 	fsdp_cursor_skip(&cursor, 6);
-	ret_local->flags = fsdp_cursor_take_u16le(&cursor);
-	ret_local->method = fsdp_cursor_take_u16le(&cursor);
+	ret_local->flags = fsdp_cursor_read_u16le(&cursor);
+	ret_local->method = fsdp_cursor_read_u16le(&cursor);
 	fsdp_cursor_skip(&cursor, 4);
-	ret_local->crc = fsdp_cursor_take_u32le(&cursor);
-	ret_local->stored_size = fsdp_cursor_take_u32le(&cursor);
-	ret_local->size = fsdp_cursor_take_u32le(&cursor);
-	ret_local->name_size = fsdp_cursor_take_u16le(&cursor);
-	ret_local->extra_size = fsdp_cursor_take_u16le(&cursor);
+	ret_local->crc = fsdp_cursor_read_u32le(&cursor);
+	ret_local->stored_size = fsdp_cursor_read_u32le(&cursor);
+	ret_local->size = fsdp_cursor_read_u32le(&cursor);
+	ret_local->name_size = fsdp_cursor_read_u16le(&cursor);
+	ret_local->extra_size = fsdp_cursor_read_u16le(&cursor);
 	return cursor.ok;
 }
 
@@ -290,7 +290,7 @@ static bool agrees(const struct local_header *local, uint32_t here, uint64_t the
 	return here == there || ((local->flags & FLAG_DESCRIBED) != 0 && here == 0);
 }
 
-static void judge_fields(struct check *check, const struct fsdp_zip_member *member,
+static void check_fields(struct check *check, const struct fsdp_zip_member *member,
 	const struct local_header *local)
 {
 	if (local->method != member->method)
@@ -316,7 +316,7 @@ static void judge_fields(struct check *check, const struct fsdp_zip_member *memb
 			(unsigned long)local->size, FSDP_LLU(member->size));
 }
 
-static void judge_extra(
+static void check_extra(
 	struct check *check, const struct fsdp_zip_member *member, struct fsdp_span extra)
 {
 	struct fsdp_cursor cursor = fsdp_cursor(extra);
@@ -332,15 +332,15 @@ static void judge_extra(
 			"the extra fields of its header are longer than their area");
 }
 
-static void judge_header(struct check *check, const struct fsdp_zip_member *member,
+static void check_header(struct check *check, const struct fsdp_zip_member *member,
 	const struct local_header *local, const unsigned char *behind)
 {
 	struct fsdp_span name = fsdp_span(behind, local->name_size);
 	if (!fsdp_span_equal(name, member->name))
 		FIND(check, ZIP_NAME_DIFFERS, member, "its own header names it \"%.*s\"",
 			FSDP_TEXT_MOST(name, 200));
-	judge_fields(check, member, local);
-	judge_extra(
+	check_fields(check, member, local);
+	check_extra(
 		check, member, fsdp_span(behind + local->name_size, local->extra_size));
 }
 
@@ -361,7 +361,7 @@ static void find_gap(
 }
 
 /* Small gaps are padding, unless they begin a member that the directory hides. */
-static bool judge_gap(struct check *check, uint64_t begin, uint64_t end)
+static bool check_gap(struct check *check, uint64_t begin, uint64_t end)
 {
 	if (begin >= end || end - begin < FSDP_ZIP_LOCAL_SIZE)
 		return true;
@@ -421,8 +421,8 @@ static bool check_member(
 	}
 	uint64_t begin =
 		member->header + FSDP_ZIP_LOCAL_SIZE + local.name_size + local.extra_size;
-	judge_header(check, member, &local, bytes + FSDP_ZIP_LOCAL_SIZE);
-	if (!judge_gap(check, check->end, member->header))
+	check_header(check, member, &local, bytes + FSDP_ZIP_LOCAL_SIZE);
+	if (!check_gap(check, check->end, member->header))
 		return false;
 	uint64_t most = check->zip->directory_offset;
 	if (begin > most || member->stored_size > most - begin) {
@@ -460,7 +460,7 @@ static bool check_members(struct check *check, uint64_t *ret_offsets)
 		if (ret_offsets != NULL)
 			ret_offsets[number] = offset;
 	}
-	return count == 0 || judge_gap(check, check->end, zip->directory_offset);
+	return count == 0 || check_gap(check, check->end, zip->directory_offset);
 }
 
 bool fsdp_zip_check_headers(const struct fsdp_zip *zip, struct fsdp_span file,

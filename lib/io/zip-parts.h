@@ -8,9 +8,9 @@
 #include "io/zip.h"
 
 /*
- * The only way to decode bytes. A cursor walks a span; a take past the end
+ * The only way to decode bytes. A cursor walks a span; a read past the end
  * returns zero, clears `ok` and remembers where (`failed_at`); from then on every
- * take returns zero. Read a whole record, then ask `ok` once.
+ * read returns zero. Read a whole record, then ask `ok` once.
  */
 struct fsdp_cursor {
 	const unsigned char *data;
@@ -30,7 +30,7 @@ static inline size_t fsdp_cursor_left(const struct fsdp_cursor *cursor)
 	return cursor->size - cursor->at;
 }
 
-static inline const unsigned char *fsdp_cursor_take(
+static inline const unsigned char *fsdp_cursor_read(
 	struct fsdp_cursor *cursor, size_t size)
 {
 	if (!cursor->ok || size > cursor->size - cursor->at) {
@@ -44,9 +44,9 @@ static inline const unsigned char *fsdp_cursor_take(
 	return bytes;
 }
 
-static inline uint64_t fsdp_cursor_take_le(struct fsdp_cursor *cursor, size_t size)
+static inline uint64_t fsdp_cursor_read_le(struct fsdp_cursor *cursor, size_t size)
 {
-	const unsigned char *bytes = fsdp_cursor_take(cursor, size);
+	const unsigned char *bytes = fsdp_cursor_read(cursor, size);
 	uint64_t value = 0;
 	if (bytes != NULL)
 		for (size_t i = 0; i < size; i++)
@@ -54,36 +54,36 @@ static inline uint64_t fsdp_cursor_take_le(struct fsdp_cursor *cursor, size_t si
 	return value;
 }
 
-static inline uint8_t fsdp_cursor_take_u8(struct fsdp_cursor *cursor)
+static inline uint8_t fsdp_cursor_read_u8(struct fsdp_cursor *cursor)
 {
-	return (uint8_t)fsdp_cursor_take_le(cursor, 1);
+	return (uint8_t)fsdp_cursor_read_le(cursor, 1);
 }
 
-static inline uint16_t fsdp_cursor_take_u16le(struct fsdp_cursor *cursor)
+static inline uint16_t fsdp_cursor_read_u16le(struct fsdp_cursor *cursor)
 {
-	return (uint16_t)fsdp_cursor_take_le(cursor, 2);
+	return (uint16_t)fsdp_cursor_read_le(cursor, 2);
 }
 
-static inline uint32_t fsdp_cursor_take_u32le(struct fsdp_cursor *cursor)
+static inline uint32_t fsdp_cursor_read_u32le(struct fsdp_cursor *cursor)
 {
-	return (uint32_t)fsdp_cursor_take_le(cursor, 4);
+	return (uint32_t)fsdp_cursor_read_le(cursor, 4);
 }
 
-static inline uint64_t fsdp_cursor_take_u64le(struct fsdp_cursor *cursor)
+static inline uint64_t fsdp_cursor_read_u64le(struct fsdp_cursor *cursor)
 {
-	return fsdp_cursor_take_le(cursor, 8);
+	return fsdp_cursor_read_le(cursor, 8);
 }
 
-static inline struct fsdp_span fsdp_cursor_take_span(
+static inline struct fsdp_span fsdp_cursor_read_span(
 	struct fsdp_cursor *cursor, size_t size)
 {
-	const unsigned char *bytes = fsdp_cursor_take(cursor, size);
+	const unsigned char *bytes = fsdp_cursor_read(cursor, size);
 	return fsdp_span(bytes, bytes != NULL ? size : 0);
 }
 
 static inline void fsdp_cursor_skip(struct fsdp_cursor *cursor, size_t size)
 {
-	(void)fsdp_cursor_take(cursor, size);
+	(void)fsdp_cursor_read(cursor, size);
 }
 
 /* What the files of the zip reader share. */

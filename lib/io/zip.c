@@ -57,11 +57,11 @@ static size_t descriptor_size(struct fsdp_span bytes, uint64_t before)
 	struct fsdp_cursor narrow = fsdp_cursor(bytes), wide = fsdp_cursor(bytes);
 	fsdp_cursor_skip(&narrow, 8);
 	fsdp_cursor_skip(&wide, 8);
-	uint64_t size = fsdp_cursor_take_u64le(&wide);
-	uint64_t whole = fsdp_cursor_take_u64le(&wide);
+	uint64_t size = fsdp_cursor_read_u64le(&wide);
+	uint64_t whole = fsdp_cursor_read_u64le(&wide);
 	if (wide.ok && size == before && (whole >> 32 == 0 || size >> 32 != 0))
 		return wide.at;
-	size = fsdp_cursor_take_u32le(&narrow);
+	size = fsdp_cursor_read_u32le(&narrow);
 	fsdp_cursor_skip(&narrow, 4);
 	return narrow.ok && size == before ? narrow.at : 0;
 }
@@ -105,13 +105,13 @@ static bool pass_record(struct front *front, uint64_t *ret_end)
 		return true;
 	struct fsdp_cursor cursor = fsdp_cursor(bytes);
 	fsdp_cursor_skip(&cursor, 6);
-	bool described = (fsdp_cursor_take_u16le(&cursor) & 8) != 0;
+	bool described = (fsdp_cursor_read_u16le(&cursor) & 8) != 0;
 	fsdp_cursor_skip(&cursor, 10);
-	uint64_t stored_size = fsdp_cursor_take_u32le(&cursor);
+	uint64_t stored_size = fsdp_cursor_read_u32le(&cursor);
 	fsdp_cursor_skip(&cursor, 4);
 	uint64_t data = front->end + FSDP_ZIP_LOCAL_SIZE;
-	data += fsdp_cursor_take_u16le(&cursor);
-	data += fsdp_cursor_take_u16le(&cursor);
+	data += fsdp_cursor_read_u16le(&cursor);
+	data += fsdp_cursor_read_u16le(&cursor);
 	if (!cursor.ok || data > front->source->size)
 		return true;
 	if (described)
@@ -262,13 +262,13 @@ static struct end_record parse_end(const struct tail *tail, size_t at)
 	struct fsdp_cursor cursor = fsdp_cursor(fsdp_span(tail->bytes.data + at, END));
 	fsdp_cursor_skip(&cursor, 4);
 	struct end_record record = { .at = tail->begin + at };
-	record.disk = fsdp_cursor_take_u16le(&cursor);
-	record.directory_disk = fsdp_cursor_take_u16le(&cursor);
-	record.count_here = fsdp_cursor_take_u16le(&cursor);
-	record.count = fsdp_cursor_take_u16le(&cursor);
-	record.size = fsdp_cursor_take_u32le(&cursor);
-	record.offset = fsdp_cursor_take_u32le(&cursor);
-	record.comment_size = fsdp_cursor_take_u16le(&cursor);
+	record.disk = fsdp_cursor_read_u16le(&cursor);
+	record.directory_disk = fsdp_cursor_read_u16le(&cursor);
+	record.count_here = fsdp_cursor_read_u16le(&cursor);
+	record.count = fsdp_cursor_read_u16le(&cursor);
+	record.size = fsdp_cursor_read_u32le(&cursor);
+	record.offset = fsdp_cursor_read_u32le(&cursor);
+	record.comment_size = fsdp_cursor_read_u16le(&cursor);
 	return record;
 }
 
@@ -341,7 +341,7 @@ static bool zip_is_alive(struct fsdp_span head)
 		       head.data[1] <= 5);
 }
 
-static void judge_behind(struct tail *tail, const struct end_record *record)
+static void check_tail(struct tail *tail, const struct end_record *record)
 {
 	uint64_t begin = record->at + END, left = tail->source->size - begin;
 	if (record->comment_size > left)
@@ -359,7 +359,7 @@ static void judge_behind(struct tail *tail, const struct end_record *record)
 		record->comment_size == left ? " as its comment" : "");
 }
 
-static void judge_disks(struct tail *tail, const struct end_record *record)
+static void check_disks(struct tail *tail, const struct end_record *record)
 {
 	if (record->disk > 1 || record->directory_disk > 1)
 		AMBIGUOUS(tail, record->at,
@@ -376,14 +376,14 @@ static struct end_record parse_end64(
 	struct fsdp_cursor cursor = fsdp_cursor(bytes);
 	fsdp_cursor_skip(&cursor, 4);
 	struct end_record record = { .at = at };
-	*ret_rest = fsdp_cursor_take_u64le(&cursor);
+	*ret_rest = fsdp_cursor_read_u64le(&cursor);
 	fsdp_cursor_skip(&cursor, 4);
-	record.disk = fsdp_cursor_take_u32le(&cursor);
-	record.directory_disk = fsdp_cursor_take_u32le(&cursor);
-	record.count_here = fsdp_cursor_take_u64le(&cursor);
-	record.count = fsdp_cursor_take_u64le(&cursor);
-	record.size = fsdp_cursor_take_u64le(&cursor);
-	record.offset = fsdp_cursor_take_u64le(&cursor);
+	record.disk = fsdp_cursor_read_u32le(&cursor);
+	record.directory_disk = fsdp_cursor_read_u32le(&cursor);
+	record.count_here = fsdp_cursor_read_u64le(&cursor);
+	record.count = fsdp_cursor_read_u64le(&cursor);
+	record.size = fsdp_cursor_read_u64le(&cursor);
+	record.offset = fsdp_cursor_read_u64le(&cursor);
 	return record;
 }
 
@@ -431,9 +431,9 @@ static bool find_end64(struct tail *tail, struct end_record *record)
 		return true;
 	struct fsdp_cursor cursor = fsdp_cursor(bytes);
 	fsdp_cursor_skip(&cursor, 4);
-	uint64_t disk = fsdp_cursor_take_u32le(&cursor);
-	uint64_t at = fsdp_cursor_take_u64le(&cursor);
-	uint64_t disks = fsdp_cursor_take_u32le(&cursor);
+	uint64_t disk = fsdp_cursor_read_u32le(&cursor);
+	uint64_t at = fsdp_cursor_read_u64le(&cursor);
+	uint64_t disks = fsdp_cursor_read_u32le(&cursor);
 	if (disk > 1 || disks > 1)
 		AMBIGUOUS(tail, locator, "the ZIP64 locator names several disks");
 	if (at < locator && !look(tail, at, END64, buffer, &bytes))
@@ -464,7 +464,7 @@ static bool first_header(struct tail *tail, uint64_t directory, uint64_t *ret_he
 		return false;
 	struct fsdp_cursor cursor = fsdp_cursor(bytes);
 	fsdp_cursor_skip(&cursor, FSDP_ZIP_CENTRAL_SIZE - 4);
-	*ret_header = fsdp_cursor_take_u32le(&cursor);
+	*ret_header = fsdp_cursor_read_u32le(&cursor);
 	return true;
 }
 
@@ -536,10 +536,10 @@ static bool read_end(struct tail *tail, struct fsdp_zip_end *ret_end)
 		return false;
 	if (!found)
 		return zip_fail_cut(tail->source, tail->error);
-	judge_behind(tail, &record);
+	check_tail(tail, &record);
 	if (!find_end64(tail, &record))
 		return false;
-	judge_disks(tail, &record);
+	check_disks(tail, &record);
 	return find_directory(tail, &record, ret_end);
 }
 
@@ -679,7 +679,7 @@ static const char *what_is_unsafe(struct fsdp_span name)
 	return NULL;
 }
 
-static void judge_name(struct indexer *indexer, const struct fsdp_zip_member *member)
+static void check_name(struct indexer *indexer, const struct fsdp_zip_member *member)
 {
 	const char *unsafe = what_is_unsafe(member->name);
 	const char *hostile = what_is_hostile(member->name);
@@ -763,7 +763,7 @@ static bool equal_folded(struct fsdp_span a, struct fsdp_span b)
 }
 
 /* A slot holds a member's number + 1 and, above it, as much of its hash as fits. */
-static inline uint32_t tag_of(const struct fsdp_zip_index *index, uint64_t hash)
+static inline uint32_t slot_tag(const struct fsdp_zip_index *index, uint64_t hash)
 {
 	return index->bits == 32 ? 0
 				 : (uint32_t)(hash >> 32) >> index->bits << index->bits;
@@ -779,7 +779,7 @@ static inline uint32_t *find_slot(
 	const struct fsdp_zip *zip, struct fsdp_span name, uint64_t hash)
 {
 	const struct fsdp_zip_index *index = &zip->index;
-	uint32_t tag = tag_of(index, hash), numbers = number_mask(index);
+	uint32_t tag = slot_tag(index, hash), numbers = number_mask(index);
 	for (size_t at = hash & index->mask;; at = (at + 1) & index->mask) {
 		uint32_t slot = index->slots[at];
 		if (slot == 0)
@@ -811,7 +811,7 @@ static void index_member(
 			     : "another member's name differs only in case; it begins at byte %llu",
 			FSDP_LLU(first->header));
 	}
-	*slot = tag_of(&zip->index, hash) | (uint32_t)(number + 1);
+	*slot = slot_tag(&zip->index, hash) | (uint32_t)(number + 1);
 }
 
 /* In batches, so that the memory of the slots is on its way while names are hashed. */
@@ -829,7 +829,7 @@ static void index_members(struct indexer *indexer, bool *ret_variants)
 			hashes[i] = digest.hash;
 			__builtin_prefetch(&index->slots[digest.hash & index->mask], 1);
 			if (digest.suspect && index->folded)
-				judge_name(indexer, member);
+				check_name(indexer, member);
 		}
 		for (size_t i = 0; i < size; i++)
 			index_member(indexer, begin + i, hashes[i], ret_variants);
@@ -957,17 +957,17 @@ static bool fail_entry(struct reader *reader, const char *what)
 
 /* ---- one entry ---- */
 
-static void take_zip64(struct fsdp_cursor *field, struct fsdp_zip_member *member,
+static void parse_zip64(struct fsdp_cursor *field, struct fsdp_zip_member *member,
 	struct judged_entry *entry, bool *ret_odd)
 {
 	if (member->size == UINT32_MAX)
-		member->size = fsdp_cursor_take_u64le(field);
+		member->size = fsdp_cursor_read_u64le(field);
 	if (member->stored_size == UINT32_MAX)
-		member->stored_size = fsdp_cursor_take_u64le(field);
+		member->stored_size = fsdp_cursor_read_u64le(field);
 	if (member->header == UINT32_MAX)
-		member->header = fsdp_cursor_take_u64le(field);
+		member->header = fsdp_cursor_read_u64le(field);
 	if (entry->disk == UINT16_MAX)
-		entry->disk = fsdp_cursor_take_u32le(field);
+		entry->disk = fsdp_cursor_read_u32le(field);
 	*ret_odd = *ret_odd || !field->ok;
 }
 
@@ -976,9 +976,9 @@ bool fsdp_zip_next_extra(
 {
 	if (fsdp_cursor_left(area) < 4)
 		return false;
-	*ret_id = fsdp_cursor_take_u16le(area);
-	uint16_t size = fsdp_cursor_take_u16le(area);
-	*ret_field = fsdp_cursor(fsdp_cursor_take_span(area, size));
+	*ret_id = fsdp_cursor_read_u16le(area);
+	uint16_t size = fsdp_cursor_read_u16le(area);
+	*ret_field = fsdp_cursor(fsdp_cursor_read_span(area, size));
 	return area->ok;
 }
 
@@ -986,7 +986,7 @@ bool fsdp_zip_next_extra(
 static struct fsdp_span unicode_path(struct fsdp_cursor field)
 {
 	fsdp_cursor_skip(&field, 5); /* version, CRC of the plain name */
-	struct fsdp_span name = fsdp_cursor_take_span(&field, fsdp_cursor_left(&field));
+	struct fsdp_span name = fsdp_cursor_read_span(&field, fsdp_cursor_left(&field));
 	return field.ok ? name : (struct fsdp_span){ 0 };
 }
 
@@ -997,7 +997,7 @@ bool fsdp_zip_same_unicode_path(
 	return name.data != NULL && fsdp_span_equal(name, member->name);
 }
 
-static void take_extra(
+static void parse_extra(
 	struct reader *reader, struct fsdp_zip_member *member, struct judged_entry *entry)
 {
 	struct fsdp_cursor cursor = fsdp_cursor(entry->extra);
@@ -1007,7 +1007,7 @@ static void take_extra(
 	while (fsdp_zip_next_extra(&cursor, &id, &field)) {
 		if (id == EXTRA_ZIP64 && !zip64) {
 			zip64 = true;
-			take_zip64(&field, member, entry, &odd);
+			parse_zip64(&field, member, entry, &odd);
 		} else if (id == FSDP_ZIP_UNICODE_PATH &&
 			   !fsdp_zip_same_unicode_path(field, member)) {
 			char room[FSDP_SHOWN];
@@ -1028,7 +1028,7 @@ static bool is_ordinary_kind(uint32_t attributes)
 	return mode == 0 || mode == REGULAR;
 }
 
-static void judge_kind(
+static void check_kind(
 	struct reader *reader, const struct fsdp_zip_member *member, uint32_t attributes)
 {
 	if (member->size == 0 && member->stored_size == 0)
@@ -1052,7 +1052,7 @@ static void judge_kind(
 			FSDP_LLU(member->size));
 }
 
-static void judge_size(struct reader *reader, const struct fsdp_zip_member *member)
+static void check_size(struct reader *reader, const struct fsdp_zip_member *member)
 {
 	if (member->method == FSDP_ZIP_STORED) {
 		if (member->size != member->stored_size)
@@ -1075,7 +1075,7 @@ static void judge_size(struct reader *reader, const struct fsdp_zip_member *memb
 		reader->inflated = UINT64_MAX;
 }
 
-static void judge_entry(struct reader *reader, const struct fsdp_zip_member *member,
+static void check_entry(struct reader *reader, const struct fsdp_zip_member *member,
 	const struct judged_entry *entry)
 {
 	if ((member->flags & FSDP_ZIP_UNREADABLE) != 0)
@@ -1085,8 +1085,8 @@ static void judge_entry(struct reader *reader, const struct fsdp_zip_member *mem
 	if (entry->disk > 1)
 		FIND(reader, ZIP_DIRECTORY_AMBIGUOUS, member,
 			"states that it begins on disk %lu", (unsigned long)entry->disk);
-	judge_size(reader, member);
-	judge_kind(reader, member, entry->attributes);
+	check_size(reader, member);
+	check_kind(reader, member, entry->attributes);
 }
 
 /* The ordinary entry: nothing to judge. One test instead of ten, a million times. */
@@ -1119,12 +1119,12 @@ static inline bool keep(
 	struct reader *reader, struct fsdp_zip_member *member, struct judged_entry *entry)
 {
 	if (entry->extra.size != 0)
-		take_extra(reader, member, entry);
+		parse_extra(reader, member, entry);
 	if (reader->end->base != 0 &&
 		!fsdp_add(member->header, reader->end->base, &member->header))
 		member->header = UINT64_MAX;
 	if (!is_plain(member, entry))
-		judge_entry(reader, member, entry);
+		check_entry(reader, member, entry);
 	unsigned char *name = reader->bytes + reader->names;
 	memmove(name, member->name.data, member->name.size);
 	member->name.data = name;
@@ -1136,31 +1136,31 @@ static inline bool keep(
 	       fsdp_arena_fail(reader->zip->members.arena, reader->error);
 }
 
-static inline bool take_entry(struct reader *reader)
+static inline bool parse_entry(struct reader *reader)
 {
 	struct fsdp_cursor fixed =
 		fsdp_cursor(fsdp_span(reader->bytes + reader->at, FSDP_ZIP_CENTRAL_SIZE));
 	struct fsdp_zip_member member = { 0 };
 	struct judged_entry entry = { 0 };
 	fsdp_cursor_skip(&fixed, 8);
-	member.flags = fsdp_cursor_take_u16le(&fixed);
-	member.method = fsdp_cursor_take_u16le(&fixed);
+	member.flags = fsdp_cursor_read_u16le(&fixed);
+	member.method = fsdp_cursor_read_u16le(&fixed);
 	fsdp_cursor_skip(&fixed, 4);
-	member.crc = fsdp_cursor_take_u32le(&fixed);
-	member.stored_size = fsdp_cursor_take_u32le(&fixed);
-	member.size = fsdp_cursor_take_u32le(&fixed);
-	size_t name_size = fsdp_cursor_take_u16le(&fixed);
-	size_t extra_size = fsdp_cursor_take_u16le(&fixed);
-	size_t comment_size = fsdp_cursor_take_u16le(&fixed);
-	entry.disk = fsdp_cursor_take_u16le(&fixed);
+	member.crc = fsdp_cursor_read_u32le(&fixed);
+	member.stored_size = fsdp_cursor_read_u32le(&fixed);
+	member.size = fsdp_cursor_read_u32le(&fixed);
+	size_t name_size = fsdp_cursor_read_u16le(&fixed);
+	size_t extra_size = fsdp_cursor_read_u16le(&fixed);
+	size_t comment_size = fsdp_cursor_read_u16le(&fixed);
+	entry.disk = fsdp_cursor_read_u16le(&fixed);
 	fsdp_cursor_skip(&fixed, 2);
-	entry.attributes = fsdp_cursor_take_u32le(&fixed);
-	member.header = fsdp_cursor_take_u32le(&fixed);
+	entry.attributes = fsdp_cursor_read_u32le(&fixed);
+	member.header = fsdp_cursor_read_u32le(&fixed);
 	struct fsdp_cursor rest =
 		fsdp_cursor(fsdp_span(reader->bytes + reader->at + FSDP_ZIP_CENTRAL_SIZE,
 			reader->size - reader->at - FSDP_ZIP_CENTRAL_SIZE));
-	member.name = fsdp_cursor_take_span(&rest, name_size);
-	entry.extra = fsdp_cursor_take_span(&rest, extra_size);
+	member.name = fsdp_cursor_read_span(&rest, name_size);
+	entry.extra = fsdp_cursor_read_span(&rest, extra_size);
 	fsdp_cursor_skip(&rest, comment_size);
 	if (!rest.ok)
 		return fail_entry(reader, "an entry of the zip's directory is cut off");
@@ -1170,7 +1170,7 @@ static inline bool take_entry(struct reader *reader)
 
 /* ---- all entries ---- */
 
-static void judge_count(struct reader *reader)
+static void check_count(struct reader *reader)
 {
 	const struct fsdp_zip_end *end = reader->end;
 	uint64_t count = reader->zip->members.count;
@@ -1195,7 +1195,7 @@ static bool check_inflated(struct reader *reader)
 	       fsdp_fail_limit(reader->error, FSDP_LIMIT_INFLATE_BYTES, most);
 }
 
-static bool take_entries(struct reader *reader)
+static bool parse_entries(struct reader *reader)
 {
 	const struct fsdp_vec *members = &reader->zip->members;
 	uint64_t most = fsdp_limit(reader->limits, FSDP_LIMIT_MEMBERS);
@@ -1205,14 +1205,14 @@ static bool take_entries(struct reader *reader)
 		memcmp(reader->bytes + reader->at, FSDP_ZIP_CENTRAL_MAGIC, 4) == 0) {
 		if (members->count >= most)
 			return fsdp_fail_limit(reader->error, FSDP_LIMIT_MEMBERS, most);
-		if (!take_entry(reader))
+		if (!parse_entry(reader))
 			return false;
 	}
 	if (members->count < reader->end->count &&
 		reader->at < fsdp_min(reader->end->size, reader->size))
 		return fail_entry(reader,
 			"the zip's directory holds something that is not an entry");
-	judge_count(reader);
+	check_count(reader);
 	return check_inflated(reader);
 }
 
@@ -1226,7 +1226,7 @@ static int compare_headers(const void *left, const void *right, void *context)
 	return x != y ? (x < y ? -1 : 1) : (a > b) - (a < b);
 }
 
-static void judge_range(struct reader *reader, const struct fsdp_zip_member *member,
+static void check_range(struct reader *reader, const struct fsdp_zip_member *member,
 	const struct fsdp_zip_member *before, uint64_t *reach)
 {
 	uint64_t end, directory = reader->end->directory;
@@ -1248,7 +1248,7 @@ static void judge_range(struct reader *reader, const struct fsdp_zip_member *mem
 		*reach = end;
 }
 
-static void judge_ranges(struct reader *reader)
+static void check_ranges(struct reader *reader)
 {
 	struct fsdp_zip *zip = reader->zip;
 	size_t count = zip->members.count;
@@ -1261,13 +1261,13 @@ static void judge_ranges(struct reader *reader)
 	for (size_t i = 0; i < count; i++) {
 		const struct fsdp_zip_member *member =
 			fsdp_zip_member(zip, zip->by_header[i]);
-		judge_range(reader, member, before, &reach);
+		check_range(reader, member, before, &reach);
 		before = member;
 	}
 	reader->reach = reach;
 }
 
-static void judge_front(struct reader *reader)
+static void check_front(struct reader *reader)
 {
 	struct fsdp_zip *zip = reader->zip;
 	const struct fsdp_zip_member *first =
@@ -1306,7 +1306,7 @@ static bool read_directory(
 	reader->bytes = fsdp_arena_take(arena, reader->size, 64);
 	if (reader->bytes == NULL)
 		return fsdp_arena_fail(arena, reader->error);
-	if (!load_directory(reader, source) || !take_entries(reader))
+	if (!load_directory(reader, source) || !parse_entries(reader))
 		return false;
 	zip->directory_offset = end->directory;
 	zip->directory_size = reader->at;
@@ -1317,9 +1317,9 @@ static bool read_directory(
 	reader->names += zip_index_make(
 		zip, reader->bytes + reader->names, reader->file, reader->findings);
 	if (!reader->in_order || reader->reach > end->directory)
-		judge_ranges(reader);
+		check_ranges(reader);
 	zip->members_end = reader->reach;
-	judge_front(reader);
+	check_front(reader);
 	return true;
 }
 
