@@ -65,7 +65,7 @@ bool fsdp_utf8_is_valid(struct fsdp_span text)
 	return true;
 }
 
-static int digit_of(unsigned char c)
+static int hex_digit(unsigned char c)
 {
 	if (fsdp_is_digit(c))
 		return c - '0';
@@ -80,7 +80,7 @@ bool fsdp_hex_take(const unsigned char **at, const unsigned char *end, int count
 		return false;
 	uint32_t value = 0;
 	for (int i = 0; i < count; i++) {
-		int digit = digit_of((*at)[i]);
+		int digit = hex_digit((*at)[i]);
 		if (digit < 0)
 			return false;
 		value = value << 4 | (uint32_t)digit;
@@ -97,7 +97,7 @@ bool fsdp_hex_take(const unsigned char **at, const unsigned char *end, int count
 enum { ROOM_FOR_EXPONENT = 32 };
 
 /* The number behind `e`; what no double has is cut off at a thousand million. */
-static bool take_exponent(
+static bool parse_exponent(
 	const unsigned char **at, const unsigned char *end, int64_t *ret_exponent)
 {
 	static const int64_t enough = 1000000000;
@@ -128,7 +128,7 @@ struct decimal {
 	bool negative;
 };
 
-static bool take_apart(struct fsdp_span text, struct decimal *number)
+static bool parse_parts(struct fsdp_span text, struct decimal *number)
 {
 	const unsigned char *at = text.data, *end = at + text.size;
 	*number = (struct decimal){ .negative = at < end && *at == '-' };
@@ -143,7 +143,7 @@ static bool take_apart(struct fsdp_span text, struct decimal *number)
 	if (number->whole_size + number->fraction_size == 0)
 		return false;
 	return at == end ||
-	       ((*at++ | 0x20) == 'e' && take_exponent(&at, end, &number->exponent));
+	       ((*at++ | 0x20) == 'e' && parse_exponent(&at, end, &number->exponent));
 }
 
 static bool add_digit(uint64_t *value, unsigned digit)
@@ -169,7 +169,7 @@ static bool with_sign(uint64_t value, bool negative, int64_t *ret_value)
 
 /* What nearly all times look like: no sign, no exponent, no more digits behind the point
  * than the power has, and nineteen in all at most, which 64 bits hold. */
-static bool take_plain(struct fsdp_span text, int power, int64_t *ret_value)
+static bool parse_plain(struct fsdp_span text, int power, int64_t *ret_value)
 {
 	enum { MOST = 19 };
 	uint64_t value = 0;
@@ -194,11 +194,11 @@ bool fsdp_decimal_fixed(struct fsdp_span text, int power, int64_t *ret_value)
 {
 	struct decimal number;
 	int64_t plain;
-	if (take_plain(text, power, &plain)) {
+	if (parse_plain(text, power, &plain)) {
 		*ret_value = plain;
 		return true;
 	}
-	if (!take_apart(text, &number))
+	if (!parse_parts(text, &number))
 		return false;
 	/* So many of the digits stand before the point of the result. */
 	size_t count = number.whole_size + number.fraction_size;
@@ -224,7 +224,7 @@ bool fsdp_decimal_fixed(struct fsdp_span text, int power, int64_t *ret_value)
 bool fsdp_decimal_integer(struct fsdp_span text, int64_t *ret_value)
 {
 	struct decimal number;
-	if (text.size == 0 || text.data[0] == '+' || !take_apart(text, &number) ||
+	if (text.size == 0 || text.data[0] == '+' || !parse_parts(text, &number) ||
 		number.whole_size == 0 ||
 		text.data + text.size != number.fraction + number.fraction_size)
 		return false;
@@ -259,7 +259,7 @@ bool fsdp_decimal_real(struct fsdp_span text, struct fsdp_arena *scratch,
 	double *ret_value, bool *ret_memory)
 {
 	struct decimal number;
-	if (!take_apart(text, &number))
+	if (!parse_parts(text, &number))
 		return false;
 	char few[64 + ROOM_FOR_EXPONENT], *room = few;
 	if (text.size > 64)
@@ -303,7 +303,7 @@ static size_t magnitude(struct fsdp_span bytes, bool negative, uint32_t *words)
 }
 
 /* Divides by 10^9 and gives the rest. */
-static uint32_t take_group(uint32_t *words, size_t *count)
+static uint32_t divide_group(uint32_t *words, size_t *count)
 {
 	uint64_t rest = 0;
 	for (size_t i = *count; i-- > 0;) {
@@ -324,7 +324,7 @@ static struct fsdp_span decimal(
 	size_t count = magnitude(bytes, negative, words);
 	size_t at = sizeof text;
 	while (count != 0) {
-		uint32_t group = take_group(words, &count);
+		uint32_t group = divide_group(words, &count);
 		for (size_t i = 0; i < GROUP && (count != 0 || group != 0); i++) {
 			text[--at] = (char)('0' + group % 10);
 			group /= 10;

@@ -100,7 +100,7 @@ static inline int peek(struct fsdp_json_scan *scan, bool forget)
 	return json_peek_slowly(scan, forget);
 }
 
-static uint64_t offset_of(const struct fsdp_json_scan *scan, size_t position)
+static uint64_t stream_offset(const struct fsdp_json_scan *scan, size_t position)
 {
 	return scan->window.base + position;
 }
@@ -110,7 +110,7 @@ static uint64_t offset_of(const struct fsdp_json_scan *scan, size_t position)
 static bool give_up(
 	struct fsdp_json_scan *scan, struct fsdp_json_token *token, const char *what)
 {
-	token->offset = offset_of(scan, scan->at);
+	token->offset = stream_offset(scan, scan->at);
 	if (scan->lenient) {
 		token->kind = FSDP_SCAN_BAD;
 		return true;
@@ -120,7 +120,7 @@ static bool give_up(
 
 static bool cut(struct fsdp_json_scan *scan, struct fsdp_json_token *token)
 {
-	token->offset = offset_of(scan, scan->window.size);
+	token->offset = stream_offset(scan, scan->window.size);
 	if (scan->lenient) {
 		token->kind = FSDP_SCAN_CUT;
 		return true;
@@ -229,7 +229,7 @@ static size_t find_quote(
 }
 
 /* The token is complete: its text is what lies between `mark` and the quote. */
-static void take_text(struct fsdp_json_scan *scan, struct fsdp_json_token *token,
+static void set_text(struct fsdp_json_scan *scan, struct fsdp_json_token *token,
 	size_t size, const struct text_marks *marks)
 {
 	token->span = fsdp_span(scan->window.bytes + scan->mark + 1, size - 1);
@@ -261,7 +261,7 @@ static enum quote json_check_quote(
 	struct fsdp_json_scan *scan, size_t *size, struct text_marks *marks);
 
 /* `at` is at the opening quote. */
-static inline bool take_string(struct fsdp_json_scan *scan, struct fsdp_json_token *token)
+static inline bool read_string(struct fsdp_json_scan *scan, struct fsdp_json_token *token)
 {
 	struct text_marks marks = { 0 };
 	enum fetched fetched = FETCHED_SOME;
@@ -282,12 +282,12 @@ static inline bool take_string(struct fsdp_json_scan *scan, struct fsdp_json_tok
 		}
 	}
 	token->kind = FSDP_SCAN_TEXT;
-	take_text(scan, token, size, &marks);
+	set_text(scan, token, size, &marks);
 	after_value(scan);
 	return true;
 }
 
-static inline bool take_key(struct fsdp_json_scan *scan, struct fsdp_json_token *token)
+static inline bool read_key(struct fsdp_json_scan *scan, struct fsdp_json_token *token)
 {
 	struct text_marks marks = { 0 };
 	enum fetched fetched = FETCHED_SOME;
@@ -298,7 +298,7 @@ static inline bool take_key(struct fsdp_json_scan *scan, struct fsdp_json_token 
 	scan->at = scan->mark + size + 1;
 	int byte = peek(scan, false);
 	token->kind = FSDP_SCAN_KEY;
-	take_text(scan, token, size, &marks);
+	set_text(scan, token, size, &marks);
 	if (byte != ':')
 		return unexpected(scan, token, byte, "a colon is missing behind a key");
 	scan->at++;
@@ -309,7 +309,7 @@ static inline bool take_key(struct fsdp_json_scan *scan, struct fsdp_json_token 
 /* ---- numbers and words ---- */
 
 /* All bytes of a class from `mark` on, past the end of the window if need be. */
-static bool take_run(
+static bool read_run(
 	struct fsdp_json_scan *scan, size_t size, unsigned char class, size_t *ret_size)
 {
 	for (;;) {
@@ -329,11 +329,11 @@ static bool take_run(
 	return true;
 }
 
-static bool take_odd_number(struct fsdp_json_scan *scan, struct fsdp_json_token *token)
+static bool read_odd_number(struct fsdp_json_scan *scan, struct fsdp_json_token *token)
 {
 	size_t size;
 	int64_t value;
-	if (!take_run(scan, 0, NUMBER, &size))
+	if (!read_run(scan, 0, NUMBER, &size))
 		return false;
 	const unsigned char *text = scan->window.bytes + scan->mark;
 	if (scan->lenient && scan->mark + size == scan->window.size)
@@ -358,14 +358,14 @@ static bool take_odd_number(struct fsdp_json_scan *scan, struct fsdp_json_token 
 	return true;
 }
 
-static inline bool take_number(struct fsdp_json_scan *scan, struct fsdp_json_token *token)
+static inline bool read_number(struct fsdp_json_scan *scan, struct fsdp_json_token *token)
 {
 	scan->mark = scan->at;
 	const unsigned char *text = scan->window.bytes + scan->at;
 	size_t size = number_size(text);
 	/* The end of the window may not be the end of the number. */
 	if (size == 0 || scan->at + size >= scan->window.size || is(text[size], NUMBER))
-		return take_odd_number(scan, token);
+		return read_odd_number(scan, token);
 	token->kind = FSDP_SCAN_NUMBER;
 	token->span = fsdp_span(text, size);
 	scan->at += size;
@@ -373,11 +373,11 @@ static inline bool take_number(struct fsdp_json_scan *scan, struct fsdp_json_tok
 	return true;
 }
 
-static bool take_word(struct fsdp_json_scan *scan, struct fsdp_json_token *token)
+static bool read_word(struct fsdp_json_scan *scan, struct fsdp_json_token *token)
 {
 	size_t size;
 	scan->mark = scan->at;
-	if (!take_run(
+	if (!read_run(
 		    scan, is(scan->window.bytes[scan->at], NUMBER) ? 1 : 0, WORD, &size))
 		return false;
 	if (scan->lenient && scan->mark + size == scan->window.size)
@@ -412,18 +412,18 @@ static bool is_word_here(const struct fsdp_json_scan *scan, int byte)
 	return is(text[0], WORD) && !is(text[0], DIGIT) && text[0] != '/';
 }
 
-static inline bool take_value(
+static inline bool read_value(
 	struct fsdp_json_scan *scan, struct fsdp_json_token *token, int byte)
 {
 	enum { LENIENT_DEPTH = 200 };
-	token->offset = offset_of(scan, scan->at);
+	token->offset = stream_offset(scan, scan->at);
 	if (scan->lenient && scan->depth > scan->events_depth + LENIENT_DEPTH)
 		return give_up(scan, token, "");
 	if (byte >= '0' && byte <= '9')
-		return take_number(scan, token);
+		return read_number(scan, token);
 	switch (byte) {
 	case '"':
-		return take_string(scan, token);
+		return read_string(scan, token);
 	case '{':
 		return begin(scan, token, true);
 	case '[':
@@ -438,41 +438,41 @@ static inline bool take_value(
 				return false;
 		}
 		if (byte != '.' && is_word_here(scan, byte))
-			return take_word(scan, token);
-		return take_number(scan, token);
+			return read_word(scan, token);
+		return read_number(scan, token);
 	case PEEK_END:
 	case PEEK_FAILED:
 		return unexpected(scan, token, byte, "");
 	default:
 		if (is_word_here(scan, byte))
-			return take_word(scan, token);
+			return read_word(scan, token);
 		return give_up(scan, token, "a value is missing");
 	}
 }
 
 /* The end of an object or array that may be here; what else is here is wrong. */
-static bool take_end(struct fsdp_json_scan *scan, struct fsdp_json_token *token, int byte,
+static bool read_end(struct fsdp_json_scan *scan, struct fsdp_json_token *token, int byte,
 	const char *what)
 {
-	token->offset = offset_of(scan, scan->at);
+	token->offset = stream_offset(scan, scan->at);
 	if (byte != (in_object(scan) ? '}' : ']'))
 		return unexpected(scan, token, byte, what);
 	return end(scan, token);
 }
 
-static bool take_behind_comma(
+static bool read_after_comma(
 	struct fsdp_json_scan *scan, struct fsdp_json_token *token, int byte)
 {
 	bool object = in_object(scan);
 	if (scan->lenient && byte == (object ? '}' : ']')) {
 		json_odd(scan, FSDP_ODD_TRAILING_COMMA);
-		return take_end(scan, token, byte, "");
+		return read_end(scan, token, byte, "");
 	}
 	scan->next = object ? WANT_KEY : WANT_ELEMENT;
 	if (!object)
-		return take_value(scan, token, byte);
-	token->offset = offset_of(scan, scan->at);
-	return byte == '"' ? take_key(scan, token)
+		return read_value(scan, token, byte);
+	token->offset = stream_offset(scan, scan->at);
+	return byte == '"' ? read_key(scan, token)
 			   : unexpected(scan, token, byte, "a key is missing");
 }
 
@@ -482,7 +482,7 @@ static bool is_between_events(const struct fsdp_json_scan *scan, int byte)
 	       scan->depth == scan->events_depth;
 }
 
-static inline bool take(struct fsdp_json_scan *scan, struct fsdp_json_token *token)
+static inline bool read_token(struct fsdp_json_scan *scan, struct fsdp_json_token *token)
 {
 	scan->mark = scan->at;
 	token->escaped = token->not_utf8 = false;
@@ -491,34 +491,34 @@ static inline bool take(struct fsdp_json_scan *scan, struct fsdp_json_token *tok
 	case WANT_COMMA:
 		if (byte == ',') {
 			scan->mark = ++scan->at;
-			return take_behind_comma(scan, token, peek(scan, true));
+			return read_after_comma(scan, token, peek(scan, true));
 		}
 		if (is_between_events(scan, byte)) {
 			json_odd(scan, FSDP_ODD_MISSING_COMMA);
-			return take_value(scan, token, byte);
+			return read_value(scan, token, byte);
 		}
-		return take_end(scan, token, byte, "a comma is missing");
+		return read_end(scan, token, byte, "a comma is missing");
 	case WANT_FIRST_KEY:
 	case WANT_KEY:
-		token->offset = offset_of(scan, scan->at);
+		token->offset = stream_offset(scan, scan->at);
 		if (byte == '"')
-			return take_key(scan, token);
+			return read_key(scan, token);
 		if (scan->next == WANT_KEY)
 			return unexpected(scan, token, byte, "a key is missing");
-		return take_end(scan, token, byte, "a key is missing");
+		return read_end(scan, token, byte, "a key is missing");
 	case WANT_FIRST_ELEMENT:
 		if (byte == ']')
-			return take_end(scan, token, byte, "");
-		return take_value(scan, token, byte);
+			return read_end(scan, token, byte, "");
+		return read_value(scan, token, byte);
 	case WANT_NOTHING:
 		token->kind = FSDP_SCAN_END;
-		token->offset = offset_of(scan, scan->at);
+		token->offset = stream_offset(scan, scan->at);
 		if (byte == PEEK_FAILED)
 			return false;
 		return byte == PEEK_END || scan->lenient ||
 		       give_up(scan, token, "more bytes behind the end of the JSON");
 	default:
-		return take_value(scan, token, byte);
+		return read_value(scan, token, byte);
 	}
 }
 
@@ -526,7 +526,7 @@ bool fsdp_json_scan_next(struct fsdp_json_scan *scan, struct fsdp_json_token *to
 	struct fsdp_error **ret_error)
 {
 	scan->error = ret_error;
-	return take(scan, token);
+	return read_token(scan, token);
 }
 
 bool fsdp_json_scan_skip(struct fsdp_json_scan *scan, struct fsdp_json_token *token,
@@ -535,13 +535,13 @@ bool fsdp_json_scan_skip(struct fsdp_json_scan *scan, struct fsdp_json_token *to
 	scan->error = ret_error;
 	uint32_t depth = scan->depth;
 	if (token->kind == FSDP_SCAN_KEY) {
-		if (!take(scan, token))
+		if (!read_token(scan, token))
 			return false;
 	} else if (token->kind == FSDP_SCAN_OBJECT || token->kind == FSDP_SCAN_ARRAY) {
 		depth--;
 	}
 	while (scan->depth > depth) {
-		if (!take(scan, token))
+		if (!read_token(scan, token))
 			return false;
 		if (token->kind == FSDP_SCAN_BAD || token->kind == FSDP_SCAN_CUT)
 			return true;
@@ -600,7 +600,7 @@ void fsdp_json_scan_release(struct fsdp_json_scan *scan)
 /* ---- what texts mean ---- */
 
 /* The code point of \uXXXX at *at, which it moves behind; a pair of surrogates is one. */
-static uint32_t take_point(const unsigned char **at, const unsigned char *end)
+static uint32_t parse_code_point(const unsigned char **at, const unsigned char *end)
 {
 	enum { REPLACEMENT = 0xfffd };
 	uint32_t high = 0, low = 0;
@@ -628,7 +628,8 @@ static size_t decode(
 		const unsigned char *digits = text + 2;
 		uint32_t value;
 		if (text[1] == 'u' && fsdp_hex_take(&digits, end, 4, &value))
-			return (size_t)(fsdp_utf8_put(out, take_point(at, end)) - out);
+			return (size_t)(fsdp_utf8_put(out, parse_code_point(at, end)) -
+					out);
 		for (size_t i = 0; i + 1 < sizeof letters; i += 2) {
 			if (text[1] == (unsigned char)letters[i]) {
 				*out = (unsigned char)letters[i + 1];

@@ -131,7 +131,7 @@ static unsigned char find_key(
 
 /* ---- objects ---- */
 
-static unsigned char place_of(const struct fsdp_json_wanted *wanted,
+static unsigned char find_place(const struct fsdp_json_wanted *wanted,
 	const struct fsdp_json_level *level, struct fsdp_span key)
 {
 	if (level->depth == 1)
@@ -183,7 +183,7 @@ static bool open_level(const struct fsdp_json_wanted *wanted,
 }
 
 /* As far as a text or number, or to the end of the object. */
-static bool spell_object(const struct fsdp_json_wanted *wanted, struct quick_walk *walk,
+static bool scan_object(const struct fsdp_json_wanted *wanted, struct quick_walk *walk,
 	struct fsdp_json_piece *piece)
 {
 	const unsigned char *begin = walk->at;
@@ -206,7 +206,7 @@ static bool spell_object(const struct fsdp_json_wanted *wanted, struct quick_wal
 		if (object && !pass_key(walk, &key))
 			return false;
 		if (object)
-			piece->place = place_of(wanted, level, key);
+			piece->place = find_place(wanted, level, key);
 		piece->kind = FSDP_SCAN_TEXT;
 		if (pass_sign(walk, '"'))
 			return true;
@@ -226,7 +226,7 @@ static bool spell_object(const struct fsdp_json_wanted *wanted, struct quick_wal
 /* ---- members ---- */
 
 /* The text that is part of a piece. */
-static bool spell_text(struct quick_walk *walk, const unsigned char *begin,
+static bool scan_text(struct quick_walk *walk, const unsigned char *begin,
 	struct fsdp_json_piece *piece)
 {
 	struct fsdp_span text;
@@ -239,7 +239,7 @@ static bool spell_text(struct quick_walk *walk, const unsigned char *begin,
 
 /* Behind the key of a member, or behind a list in it: as far as the counts of a list, or
  * to its end. */
-static bool spell_member(const struct fsdp_json_wanted *wanted, struct quick_walk *walk,
+static bool scan_member(const struct fsdp_json_wanted *wanted, struct quick_walk *walk,
 	struct fsdp_json_piece *piece)
 {
 	const unsigned char *begin = walk->at;
@@ -250,7 +250,7 @@ static bool spell_member(const struct fsdp_json_wanted *wanted, struct quick_wal
 		if (!pass_sign(walk, ':'))
 			return false;
 		if (wanted->key_count == 0)
-			return spell_text(walk, begin, piece);
+			return scan_text(walk, begin, piece);
 		if (!pass_sign(walk, '{'))
 			return false;
 		level->depth = 1;
@@ -266,7 +266,7 @@ static bool spell_member(const struct fsdp_json_wanted *wanted, struct quick_wal
 			piece->kind = FSDP_SCAN_ARRAY;
 			return pass_sign(walk, '[');
 		}
-		if (!spell_text(walk, begin, piece))
+		if (!scan_text(walk, begin, piece))
 			return false;
 	}
 	return level->seen == (UINT32_C(1) << wanted->key_count) - 1;
@@ -275,7 +275,7 @@ static bool spell_member(const struct fsdp_json_wanted *wanted, struct quick_wal
 /* ---- pieces ---- */
 
 /* What stands from `at` to the next value, or to the end. False: it is not plain. */
-static bool spell(struct fsdp_json_pieces *pieces, struct quick_walk walk,
+static bool scan_piece(struct fsdp_json_pieces *pieces, struct quick_walk walk,
 	struct fsdp_json_level from, struct fsdp_json_piece *piece)
 {
 	const struct fsdp_json_wanted *wanted = &pieces->wanted;
@@ -283,7 +283,7 @@ static bool spell(struct fsdp_json_pieces *pieces, struct quick_walk walk,
 	*piece = (struct fsdp_json_piece){ .from = from, .to = from };
 	for (unsigned i = 0; i < FSDP_QUICK_NEXT; i++)
 		piece->next[i] = &pieces->none;
-	if (!(wanted->members ? spell_member : spell_object)(wanted, &walk, piece))
+	if (!(wanted->members ? scan_member : scan_object)(wanted, &walk, piece))
 		return false;
 	piece->size = (uint32_t)(walk.at - begin);
 	return piece->kind == FSDP_SCAN_END ? walk.at <= walk.end : walk.at < walk.end;
@@ -297,7 +297,7 @@ static bool is_same(const struct fsdp_json_piece *a, const struct fsdp_json_piec
 	       a->from.seen == b->from.seen;
 }
 
-static size_t bucket_of(
+static size_t find_bucket(
 	const struct fsdp_json_pieces *pieces, const struct fsdp_json_piece *piece)
 {
 	uint64_t hash = pieces->seeds[0] ^ piece->from.objects;
@@ -311,7 +311,7 @@ static size_t bucket_of(
 static struct fsdp_json_piece *keep(
 	struct fsdp_json_pieces *pieces, const struct fsdp_json_piece *piece)
 {
-	size_t bucket = bucket_of(pieces, piece);
+	size_t bucket = find_bucket(pieces, piece);
 	for (; pieces->buckets[bucket] != 0;
 		bucket = (bucket + 1) % FSDP_COUNT(pieces->buckets))
 		if (is_same(&pieces->kept[pieces->buckets[bucket] - 1], piece))
@@ -334,7 +334,7 @@ static struct fsdp_json_piece *json_pieces_look(struct fsdp_json_pieces *pieces,
 			return piece->kind != FSDP_SCAN_BAD ? piece : NULL;
 	}
 	struct fsdp_json_piece *other = &pieces->other;
-	if (!spell(pieces, (struct quick_walk){ at, end }, before->to, other))
+	if (!scan_piece(pieces, (struct quick_walk){ at, end }, before->to, other))
 		return NULL;
 	if (other->size > FSDP_QUICK_TEXT)
 		return other;

@@ -49,7 +49,7 @@ static bool fail(struct tree_reader *reader, uint64_t offset, const char *what)
 /* ---- scalars ---- */
 
 /* The scanner is behind the quote that ends it, which becomes a zero byte. */
-static bool take_text(struct tree_reader *reader, struct fsdp_span *ret_text)
+static bool read_text(struct tree_reader *reader, struct fsdp_span *ret_text)
 {
 	struct fsdp_span span = reader->token.span;
 	unsigned char *text = reader->bytes + (size_t)(span.data - reader->bytes);
@@ -61,16 +61,16 @@ static bool take_text(struct tree_reader *reader, struct fsdp_span *ret_text)
 	return true;
 }
 
-static bool take_key(struct tree_reader *reader)
+static bool read_key(struct tree_reader *reader)
 {
-	if (!take_text(reader, &reader->key))
+	if (!read_text(reader, &reader->key))
 		return false;
 	return !reader->token.escaped ||
 	       memchr(reader->key.data, '\0', reader->key.size) == NULL ||
 	       fail(reader, reader->token.offset, "a key that holds a zero byte");
 }
 
-static bool take_number(struct tree_reader *reader, struct fsdp_json *value)
+static bool read_number(struct tree_reader *reader, struct fsdp_json *value)
 {
 	struct fsdp_span span = reader->token.span;
 	uint64_t offset = reader->token.offset;
@@ -174,7 +174,7 @@ static bool end_list(struct tree_reader *reader)
 
 /* ---- the document ---- */
 
-static bool take_value(struct tree_reader *reader)
+static bool read_value(struct tree_reader *reader)
 {
 	static const enum fsdp_json_kind kinds[] = {
 		[FSDP_SCAN_OBJECT] = FSDP_JSON_OBJECT,
@@ -201,9 +201,9 @@ static bool take_value(struct tree_reader *reader)
 	};
 	reader->key = (struct fsdp_span){ 0 };
 	if (kind == FSDP_SCAN_TEXT)
-		return take_text(reader, &value->text);
+		return read_text(reader, &value->text);
 	if (kind == FSDP_SCAN_NUMBER)
-		return take_number(reader, value);
+		return read_number(reader, value);
 	if (kind == FSDP_SCAN_OBJECT || kind == FSDP_SCAN_ARRAY) {
 		value->integer = (int64_t)reader->open;
 		reader->open = reader->stack.count - 1;
@@ -211,14 +211,14 @@ static bool take_value(struct tree_reader *reader)
 	return true;
 }
 
-static bool take_token(struct tree_reader *reader)
+static bool read_token(struct tree_reader *reader)
 {
 	enum fsdp_json_token_kind kind = reader->token.kind;
 	if (kind == FSDP_SCAN_KEY)
-		return take_key(reader);
+		return read_key(reader);
 	if (kind == FSDP_SCAN_OBJECT_END || kind == FSDP_SCAN_ARRAY_END)
 		return end_list(reader);
-	return kind == FSDP_SCAN_END || take_value(reader);
+	return kind == FSDP_SCAN_END || read_value(reader);
 }
 
 static bool read_document(struct tree_reader *reader, struct fsdp_span document,
@@ -239,7 +239,7 @@ static bool read_document(struct tree_reader *reader, struct fsdp_span document,
 	fsdp_json_scan_over(&reader->scan, reader->bytes, document.size, limits);
 	do {
 		if (!fsdp_json_scan_next(&reader->scan, &reader->token, reader->error) ||
-			!take_token(reader))
+			!read_token(reader))
 			return false;
 	} while (reader->token.kind != FSDP_SCAN_END);
 	return true;

@@ -43,7 +43,7 @@ static size_t count_digits(struct fsdp_span text)
 }
 
 /* A number of at most 18 digits; how many it has, 0: none. */
-static size_t take_number(struct fsdp_span text, uint64_t *ret_number)
+static size_t parse_number(struct fsdp_span text, uint64_t *ret_number)
 {
 	size_t count = count_digits(text);
 	if (count > 18)
@@ -57,7 +57,7 @@ static size_t take_number(struct fsdp_span text, uint64_t *ret_number)
 /* ---- children ---- */
 
 /* `CLASS(`. */
-static bool take_class(struct fsdp_span text, struct fsdp_printed_child *child)
+static bool parse_class(struct fsdp_span text, struct fsdp_printed_child *child)
 {
 	size_t size = 0;
 	while (size < text.size && continues_word(text.data[size]))
@@ -71,21 +71,21 @@ static bool take_class(struct fsdp_span text, struct fsdp_printed_child *child)
 }
 
 /* `N x CLASS(`. */
-static bool take_run(struct fsdp_span text, struct fsdp_printed_child *child)
+static bool parse_run(struct fsdp_span text, struct fsdp_printed_child *child)
 {
 	size_t digits = count_digits(text);
 	return digits != 0 && fsdp_span_begins(behind(text, digits), FSDP_SPAN(" x ")) &&
-	       take_class(behind(text, digits + 3), child);
+	       parse_class(behind(text, digits + 3), child);
 }
 
 /* The bounds of "0-31". */
-static bool take_bounds(struct fsdp_printed_child *child)
+static bool parse_bounds(struct fsdp_printed_child *child)
 {
-	size_t digits = take_number(child->name, &child->first);
+	size_t digits = parse_number(child->name, &child->first);
 	if (digits == 0 || digits == child->name.size || child->name.data[digits] != '-')
 		return false;
 	struct fsdp_span rest = behind(child->name, digits + 1);
-	digits = take_number(rest, &child->last);
+	digits = parse_number(rest, &child->last);
 	return digits != 0 && digits == rest.size && child->first <= child->last;
 }
 
@@ -108,11 +108,11 @@ bool fsdp_printed_child(struct fsdp_span text, struct fsdp_printed_child *ret_ch
 			.name = fsdp_span(text.data + 1, (size_t)(at - text.data) - 1)
 		};
 		struct fsdp_span rest = behind(text, (size_t)(at - text.data) + 3);
-		bool run = take_run(rest, &child);
+		bool run = parse_run(rest, &child);
 		at++;
-		if (!run && !take_class(rest, &child))
+		if (!run && !parse_class(rest, &child))
 			continue;
-		child.is_run = run && take_bounds(&child);
+		child.is_run = run && parse_bounds(&child);
 		*ret_child = child;
 		return is_name(child.name);
 	}
@@ -259,7 +259,7 @@ static bool printed_rank(
 		return false;
 	if (!fsdp_span_behind(rest, "rank", &rest))
 		(void)fsdp_span_behind(rest, "default", &rest);
-	size_t digits = take_number(rest, &rank);
+	size_t digits = parse_number(rest, &rank);
 	if (digits == 0 || rank >= FSDP_NONE ||
 		!fsdp_span_behind(behind(rest, digits), "]:", &rest))
 		return false;
@@ -304,7 +304,7 @@ static const struct fsdp_printed_child *child_at(
 }
 
 /* Its own name, of a run with the number. */
-static struct fsdp_span name_of(
+static struct fsdp_span module_name(
 	struct printed_tree *tree, const struct fsdp_printed_child *child, uint64_t index)
 {
 	char digits[24];
@@ -338,7 +338,7 @@ static bool open_module(
 {
 	const struct fsdp_printed_child *child = child_at(tree, line);
 	struct printed_frame frame = { .line = line, .index = index };
-	return add(tree, parent, name_of(tree, child, index), child->class_name,
+	return add(tree, parent, module_name(tree, child, index), child->class_name,
 		       &frame.module) &&
 	       (fsdp_vec_add(&tree->open, &frame) ||
 		       fsdp_arena_fail(tree->arena, tree->error));
@@ -510,7 +510,7 @@ static struct printed_found *found_new(struct fsdp_printed *printed,
 	return NULL;
 }
 
-static uint32_t rank_of(const struct printed_found *found)
+static uint32_t model_rank(const struct printed_found *found)
 {
 	return found->rank != FSDP_NONE ? found->rank : 0;
 }
@@ -520,8 +520,8 @@ static bool is_better(const struct printed_found *one, const struct printed_foun
 {
 	if (other == NULL || one->is_complete != other->is_complete)
 		return other == NULL || one->is_complete;
-	if (rank_of(one) != rank_of(other))
-		return rank_of(one) < rank_of(other);
+	if (model_rank(one) != model_rank(other))
+		return model_rank(one) < model_rank(other);
 	return one->line > other->line;
 }
 
@@ -556,7 +556,7 @@ static size_t count_blanks(struct fsdp_span text)
 enum printed_shape { SHAPE_NONE, SHAPE_MODEL, SHAPE_FITS };
 
 /* Whether a line has the shape of a model's, and the depth of that which comes next. */
-static enum printed_shape shape_of(const struct printed_found *found,
+static enum printed_shape parse_shape(const struct printed_found *found,
 	struct fsdp_span line, struct printed_line *ret_line)
 {
 	struct fsdp_span text;
@@ -591,12 +591,12 @@ static bool keep_line(struct printed_found *found, struct printed_line line)
 }
 
 /* A line for the open model. *ret_taken: it was one of its lines. False: out of memory. */
-static bool take_for_open(struct fsdp_printed *printed, struct printed_stream *stream,
+static bool parse_for_open(struct fsdp_printed *printed, struct printed_stream *stream,
 	struct fsdp_span text, bool *ret_taken)
 {
 	struct printed_found *found = stream->open;
 	struct printed_line line;
-	enum printed_shape shape = shape_of(found, text, &line);
+	enum printed_shape shape = parse_shape(found, text, &line);
 	*ret_taken = shape == SHAPE_FITS;
 	if (shape == SHAPE_MODEL && found->is_suspect) {
 		refuse(printed, &stream->open);
@@ -619,11 +619,11 @@ static bool take_for_open(struct fsdp_printed *printed, struct printed_stream *s
 
 /* A suspect model is proven to be one of two that are mixed when lines of the other
  * follow. */
-static void judge_late(struct fsdp_printed *printed, struct printed_stream *stream,
+static void check_late(struct fsdp_printed *printed, struct printed_stream *stream,
 	struct fsdp_span text)
 {
 	struct printed_line line;
-	if (shape_of(stream->late, text, &line) != SHAPE_NONE)
+	if (parse_shape(stream->late, text, &line) != SHAPE_NONE)
 		refuse(printed, &stream->late);
 }
 
@@ -646,7 +646,7 @@ static void push_head(struct printed_stream *stream, struct fsdp_span before,
 	head->waited = 0;
 }
 
-static struct fsdp_span class_of(const struct printed_head *head)
+static struct fsdp_span head_class(const struct printed_head *head)
 {
 	return fsdp_span(head->bytes + head->before, head->class_size);
 }
@@ -673,7 +673,7 @@ static const struct printed_head *find_head(const struct printed_stream *stream,
 		if (!printed_margin(line, fsdp_span(head->bytes, head->before), &margin))
 			continue;
 		*ret_margin = margin;
-		if (fsdp_printed_is_fsdp(class_of(head)))
+		if (fsdp_printed_is_fsdp(head_class(head)))
 			return head;
 		if (newest == NULL)
 			newest = head;
@@ -687,7 +687,7 @@ static bool is_doubled(
 {
 	for (size_t i = 0; i < stream->head_count; i++)
 		if (&stream->heads[i] != one &&
-			fsdp_span_equal(class_of(&stream->heads[i]), class_of(one)))
+			fsdp_span_equal(head_class(&stream->heads[i]), head_class(one)))
 			return true;
 	return false;
 }
@@ -721,7 +721,7 @@ static bool is_head_within(const struct printed_found *open, struct fsdp_span be
 	       printed_strip(before, open->margin, &rest) && rest.size == 0;
 }
 
-static void take_head(struct fsdp_printed *printed, struct printed_stream *stream,
+static void begin_model(struct fsdp_printed *printed, struct printed_stream *stream,
 	struct fsdp_span line)
 {
 	struct fsdp_span before, class_name;
@@ -765,20 +765,20 @@ static struct printed_stream *find_stream(
 		       : add_stream(printed, rank);
 }
 
-static bool take_line(struct fsdp_printed *printed, struct printed_stream *stream,
+static bool parse_line(struct fsdp_printed *printed, struct printed_stream *stream,
 	struct fsdp_span line)
 {
 	bool taken = false;
 	if (stream->head_count != 0 && !begin(printed, stream, line, &taken))
 		return false;
-	if (stream->open != NULL && !take_for_open(printed, stream, line, &taken))
+	if (stream->open != NULL && !parse_for_open(printed, stream, line, &taken))
 		return false;
 	if (taken)
 		return true;
 	age_heads(stream);
 	if (stream->late != NULL)
-		judge_late(printed, stream, line);
-	take_head(printed, stream, line);
+		check_late(printed, stream, line);
+	begin_model(printed, stream, line);
 	return true;
 }
 
@@ -787,7 +787,7 @@ bool fsdp_printed_take(struct fsdp_printed *printed, unsigned char *bytes, size_
 	printed->line++;
 	struct fsdp_span line = fsdp_span(bytes, printed_plain(bytes, size));
 	struct printed_stream *stream = find_stream(printed, &line);
-	if (stream == NULL || !take_line(printed, stream, line))
+	if (stream == NULL || !parse_line(printed, stream, line))
 		printed->out_of_memory = true;
 	return !printed->out_of_memory;
 }

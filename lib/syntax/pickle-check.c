@@ -79,7 +79,7 @@ static bool grow_results(struct check_walk *walk)
 }
 
 /* The place for a container's result; `cell` is 0 in one that is new. */
-static struct result *result_of(struct check_walk *walk, uint32_t cell)
+static struct result *find_result(struct check_walk *walk, uint32_t cell)
 {
 	if (walk->result_count * 2 >= walk->result_room && !grow_results(walk))
 		return NULL;
@@ -337,7 +337,7 @@ static bool visit(struct check_walk *walk, fsdp_ref child)
 		return true;
 	}
 	if ((cell_at(walk->pickle, cell)->flags & CELL_SHARED) != 0) {
-		struct result *result = result_of(walk, cell);
+		struct result *result = find_result(walk, cell);
 		if (result == NULL)
 			return false;
 		if (result->cell != 0) {
@@ -363,7 +363,7 @@ static bool leave(struct check_walk *walk)
 	struct container done = walk->frames[--walk->frame_count];
 	uint32_t height = done.height < UINT32_MAX ? done.height + 1 : done.height;
 	if ((cell_at(walk->pickle, done.cell)->flags & CELL_SHARED) != 0) {
-		struct result *result = result_of(walk, done.cell);
+		struct result *result = find_result(walk, done.cell);
 		if (result == NULL)
 			return false;
 		walk->result_count += result->cell == 0;
@@ -415,7 +415,7 @@ bool fsdp_pickle_check(const struct fsdp_pickle *pickle,
 	if (!enter(&walk, cell))
 		return false;
 	if ((cell_at(pickle, cell)->flags & CELL_SHARED) != 0) {
-		struct result *result = result_of(&walk, cell);
+		struct result *result = find_result(&walk, cell);
 		if (result == NULL)
 			return false;
 		*result = (struct result){ .cell = cell, .open = true };

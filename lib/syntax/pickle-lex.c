@@ -26,7 +26,7 @@ struct token {
 	uint64_t size; /* of the argument; of CUT: what it needs */
 };
 
-static inline enum fault take(struct token *token, const unsigned char *at,
+static inline enum fault read_bytes(struct token *token, const unsigned char *at,
 	const unsigned char *end, uint64_t size)
 {
 	token->argument = at;
@@ -37,7 +37,7 @@ static inline enum fault take(struct token *token, const unsigned char *at,
 	return SOUND;
 }
 
-static inline enum fault take_line(
+static inline enum fault read_line(
 	struct token *token, const unsigned char *at, const unsigned char *end)
 {
 	const unsigned char *newline =
@@ -50,11 +50,11 @@ static inline enum fault take_line(
 	return SOUND;
 }
 
-static enum fault take_lines(
+static enum fault read_lines(
 	struct token *token, const unsigned char *at, const unsigned char *end)
 {
-	if (take_line(token, at, end) != SOUND ||
-		take_line(token, token->next, end) != SOUND)
+	if (read_line(token, at, end) != SOUND ||
+		read_line(token, token->next, end) != SOUND)
 		return UNENDED;
 	token->argument = at;
 	token->size = (uint64_t)(token->next - 1 - at);
@@ -62,46 +62,46 @@ static enum fault take_lines(
 }
 
 /* The argument at `at`. Inlined where the kind is a constant: see lex_pass. */
-static inline __attribute__((always_inline)) enum fault take_argument(
+static inline __attribute__((always_inline)) enum fault read_argument(
 	enum fsdp_pickle_argument kind, struct token *token, const unsigned char *at,
 	const unsigned char *end)
 {
 	uint64_t left = (uint64_t)(end - at);
 	switch (kind) {
 	case FSDP_ARGUMENT_NONE:
-		return take(token, at, end, 0);
+		return read_bytes(token, at, end, 0);
 	case FSDP_ARGUMENT_U1:
-		return take(token, at, end, 1);
+		return read_bytes(token, at, end, 1);
 	case FSDP_ARGUMENT_U2:
-		return take(token, at, end, 2);
+		return read_bytes(token, at, end, 2);
 	case FSDP_ARGUMENT_I4:
 	case FSDP_ARGUMENT_U4:
-		return take(token, at, end, 4);
+		return read_bytes(token, at, end, 4);
 	case FSDP_ARGUMENT_U8:
 	case FSDP_ARGUMENT_F8:
-		return take(token, at, end, 8);
+		return read_bytes(token, at, end, 8);
 	case FSDP_ARGUMENT_COUNTED_U1:
 		if (left < 1)
-			return take(token, at, end, 1);
-		return take(token, at + 1, end, *at);
+			return read_bytes(token, at, end, 1);
+		return read_bytes(token, at + 1, end, *at);
 	case FSDP_ARGUMENT_COUNTED_U4:
 		if (left < 4)
-			return take(token, at, end, 4);
-		return take(token, at + 4, end, load_u4(at));
+			return read_bytes(token, at, end, 4);
+		return read_bytes(token, at + 4, end, load_u4(at));
 	case FSDP_ARGUMENT_COUNTED_I4:
 		if (left < 4)
-			return take(token, at, end, 4);
+			return read_bytes(token, at, end, 4);
 		if (at[3] >= 0x80)
 			return NEGATIVE;
-		return take(token, at + 4, end, load_u4(at));
+		return read_bytes(token, at + 4, end, load_u4(at));
 	case FSDP_ARGUMENT_COUNTED_U8:
 		if (left < 8)
-			return take(token, at, end, 8);
-		return take(token, at + 8, end, load_u8(at));
+			return read_bytes(token, at, end, 8);
+		return read_bytes(token, at + 8, end, load_u8(at));
 	case FSDP_ARGUMENT_LINE:
-		return take_line(token, at, end);
+		return read_line(token, at, end);
 	case FSDP_ARGUMENT_LINES:
-		return take_lines(token, at, end);
+		return read_lines(token, at, end);
 	}
 	return UNKNOWN;
 }
@@ -129,7 +129,7 @@ static enum fault pickle_token(
 	const struct fsdp_pickle_opcode *row = &opcodes[*at];
 	if (row->name == NULL)
 		return UNKNOWN;
-	return take_argument(
+	return read_argument(
 		(enum fsdp_pickle_argument)row->argument, token, at + 1, end);
 }
 
@@ -434,13 +434,13 @@ bool fsdp_memo_fill_other(struct memo *memo, uint32_t slot)
  * filled and read.
  */
 
-static unsigned words_of(const struct mould *mould)
+static unsigned mould_words(const struct mould *mould)
 {
 	return (mould->size + 7) / 8;
 }
 
 /* The text behind the run, if it has one. False: it does not end before `end`. */
-static bool take_text(const struct mould *mould, const unsigned char *at, uint64_t left,
+static bool read_text(const struct mould *mould, const unsigned char *at, uint64_t left,
 	struct fsdp_span *ret_text)
 {
 	const unsigned char *count = at + mould->size - mould->count;
@@ -454,7 +454,7 @@ static bool take_text(const struct mould *mould, const unsigned char *at, uint64
 static bool fits(const struct mould *mould, const unsigned char *at, uint64_t left)
 {
 	uint64_t other = 0;
-	unsigned words = words_of(mould);
+	unsigned words = mould_words(mould);
 	if (left < words * 8)
 		return false;
 	for (unsigned i = 0; i < words; i++)
@@ -484,7 +484,7 @@ static const struct mould *mould_find(struct moulds *moulds, const unsigned char
 	for (unsigned i = 0; i < MOULD_NEXT; i++) {
 		unsigned index = moulds->list[moulds->last].next[i];
 		const struct mould *mould = &moulds->list[index];
-		if (!fits(mould, at, left) || !take_text(mould, at, left, ret_text))
+		if (!fits(mould, at, left) || !read_text(mould, at, left, ret_text))
 			continue;
 		follow(moulds, index);
 		moulds->hits++;
@@ -561,8 +561,8 @@ static bool make(
 static bool is_same(const struct mould *a, const struct mould *b)
 {
 	return a->size == b->size &&
-	       memcmp(a->bytes, b->bytes, words_of(a) * sizeof *a->bytes) == 0 &&
-	       memcmp(a->mask, b->mask, words_of(a) * sizeof *a->mask) == 0;
+	       memcmp(a->bytes, b->bytes, mould_words(a) * sizeof *a->bytes) == 0 &&
+	       memcmp(a->mask, b->mask, mould_words(a) * sizeof *a->mask) == 0;
 }
 
 /* Keeps a run of opcodes that was lexed, if it can be one. */
@@ -715,7 +715,7 @@ static void enter_frame(
 }
 
 /* Of a stream that was cut the frame was right. */
-static void judge_far_frame(const struct pass *pass, bool stopped)
+static void check_far_frame(const struct pass *pass, bool stopped)
 {
 	if (stopped && pass->far_size != 0)
 		PICKLE_FIND(pass->options, FSDP_RULE_PICKLE_FRAME, pass->far_frame,
@@ -793,7 +793,7 @@ static inline __attribute__((always_inline)) bool note(struct pass *pass, unsign
 }
 
 /* Opcodes that no writer of this protocol uses: each once, where it stands first. */
-static void judge_opcodes(
+static void check_opcodes(
 	const struct fsdp_pickle *pickle, const struct fsdp_pickle_options *options)
 {
 	for (unsigned code = 0; code < 256; code++) {
@@ -834,7 +834,7 @@ static inline __attribute__((always_inline)) bool lex_one(struct pass *pass,
 #define FSDP_PICKLE_OP(code, name, protocol, argument, torch)                        \
 	case code:                                                                   \
 		*ret_fault =                                                         \
-			take_argument(FSDP_ARGUMENT_##argument, token, at + 1, end); \
+			read_argument(FSDP_ARGUMENT_##argument, token, at + 1, end); \
 		return *ret_fault != SOUND || note(pass, code, at, token);
 #include "syntax/pickle-op.def"
 #undef FSDP_PICKLE_OP
@@ -884,7 +884,7 @@ static bool note_mould(struct pass *pass, const struct mould *mould,
 
 /* Runs that are written like earlier ones, as many as follow each other. Each of their
  * opcodes was seen before, and none is where a frame ends. */
-static bool take_moulds(struct pass *pass, const unsigned char **at)
+static bool pass_moulds(struct pass *pass, const unsigned char **at)
 {
 	const unsigned char *end =
 		pass->frame_stop != NULL ? pass->frame_stop : pass->part->end;
@@ -920,7 +920,7 @@ static bool lex_pass(struct pass *pass, const unsigned char **ret_next,
 		if (fresh) {
 			if (begin != NULL)
 				mould_learn(&pass->moulds, begin, at);
-			if (!take_moulds(pass, &at))
+			if (!pass_moulds(pass, &at))
 				return false;
 			check_frame(pass, at, at);
 			begin = at;
@@ -985,7 +985,7 @@ bool fsdp_pickle_lex(struct fsdp_pickle *pickle,
 			"the pickle ends after %llu bytes without STOP",
 			FSDP_LLU(ret_lexed->end));
 	}
-	judge_far_frame(&pass, ret_lexed->stopped);
-	judge_opcodes(pickle, options);
+	check_far_frame(&pass, ret_lexed->stopped);
+	check_opcodes(pickle, options);
 	return true;
 }

@@ -341,7 +341,7 @@ struct slot *fsdp_machine_collect(
 
 struct slot *fsdp_machine_tuple(struct machine *m, struct slot *top)
 {
-	struct slot *begin = take_mark(m);
+	struct slot *begin = pop_mark(m);
 	size_t count = (size_t)(top - begin);
 	if (count == 0)
 		return push(m, top, REF_EMPTY_TUPLE);
@@ -351,7 +351,7 @@ struct slot *fsdp_machine_tuple(struct machine *m, struct slot *top)
 }
 
 /* A key that Python cannot hash would stop any loader. Looks one level deep. */
-static void judge_keys(
+static void check_keys(
 	struct machine *m, const struct slot *from, const struct slot *to, unsigned step)
 {
 	for (; from < to; from += step) {
@@ -378,18 +378,18 @@ static struct slot *even(struct machine *m, const struct slot *begin, struct slo
 
 struct slot *fsdp_machine_gather(struct machine *m, struct slot *top, uint8_t kind)
 {
-	struct slot *begin = take_mark(m);
+	struct slot *begin = pop_mark(m);
 	bool pairs = kind == FSDP_PICKLE_DICT;
 	if (pairs)
 		top = even(m, begin, top);
 	if (kind != FSDP_PICKLE_LIST)
-		judge_keys(m, begin, top, 1 + pairs);
+		check_keys(m, begin, top, 1 + pairs);
 	return fsdp_machine_collect(m, begin, top, kind, pairs);
 }
 
 /* Whether the judge wants to hear no more of the like. The deed comes by its address: a copy would be read in wider
  * parts than it was just written in, and processors wait for that. */
-__attribute__((noinline)) bool fsdp_machine_tell(
+__attribute__((noinline)) bool fsdp_machine_report(
 	struct machine *m, struct fsdp_pickle_deed *deed)
 {
 	if (m->options->judge == NULL)
@@ -486,7 +486,7 @@ bool fsdp_machine_fill(struct machine *m, struct cell *call)
 			(void)is_pair(m, value, pair);
 		if (pair[0].ref == FSDP_REF_NONE)
 			continue; /* put into a dict as into a list */
-		judge_keys(m, pair, pair + 2, 2);
+		check_keys(m, pair, pair + 2, 2);
 		pair[0].ref = share(m, pair[0].ref, CELL_SHARED);
 		pair[1].ref = share(m, pair[1].ref, CELL_SHARED);
 		struct cell *more = fsdp_machine_more_of_call(m, call);
@@ -520,7 +520,7 @@ static struct slot *fold_dict(struct machine *m, struct slot *target, struct cel
 /* The values between target + 1 and top go into the target, which is the new top. Into
  * what is no such container they go nevertheless if there is a place for them, so that
  * they are seen; the finding says that it is wrong. */
-static struct slot *put_items(
+static struct slot *append_items(
 	struct machine *m, struct slot *target, struct slot *top, enum putting how)
 {
 	bool pairs = how == PAIRING;
@@ -529,13 +529,13 @@ static struct slot *put_items(
 	if (pairs)
 		top = even(m, target + 1, top);
 	if (how != APPENDING)
-		judge_keys(m, target + 1, top, 1 + pairs);
+		check_keys(m, target + 1, top, 1 + pairs);
 	struct cell *cell = ref_is_cell(target->ref) ? ref_cell(m, target->ref) : NULL;
 	char room[2 * FSDP_SHOWN];
 	bool meant = likely(cell != NULL && is_meant(m, cell, how));
 	bool symbolic = !meant && !is_plain(m, target->ref);
 	if (symbolic && m->options->judge != NULL)
-		(void)fsdp_machine_tell(
+		(void)fsdp_machine_report(
 			m, &(struct fsdp_pickle_deed){ .kind = FSDP_DEED_FILL,
 				   .object = target->ref,
 				   .argument = FSDP_REF_NONE,
@@ -565,21 +565,22 @@ static struct slot *put_items(
 }
 
 /* APPEND and SETITEM: a target and one item or pair. */
-struct slot *fsdp_machine_put(struct machine *m, struct slot *top, enum putting how)
+struct slot *fsdp_machine_append(struct machine *m, struct slot *top, enum putting how)
 {
 	ptrdiff_t count = how == PAIRING ? 3 : 2;
 	NEED(m, top, count);
-	return put_items(m, top - count, top, how);
+	return append_items(m, top - count, top, how);
 }
 
 /* APPENDS, ADDITEMS, SETITEMS: a target, a mark, and any number. */
-struct slot *fsdp_machine_put_all(struct machine *m, struct slot *top, enum putting how)
+struct slot *fsdp_machine_append_all(
+	struct machine *m, struct slot *top, enum putting how)
 {
-	struct slot *begin = take_mark(m);
+	struct slot *begin = pop_mark(m);
 	if (unlikely(begin == m->floor)) {
 		/* No target below the mark. */
 		DAMAGED(m, "%s finds nothing below its mark", op_name(m));
 		return push(m, begin, REF_UNKNOWN);
 	}
-	return put_items(m, begin - 1, top, how);
+	return append_items(m, begin - 1, top, how);
 }

@@ -159,7 +159,7 @@ static inline struct slot *push(struct machine *m, struct slot *top, fsdp_ref re
 	} while (0)
 
 /* Where the values above the newest mark begin; the mark is gone. */
-static inline struct slot *take_mark(struct machine *m)
+static inline struct slot *pop_mark(struct machine *m)
 {
 	struct slot *begin = m->floor;
 	if (unlikely(m->mark_count == 0))
@@ -287,9 +287,10 @@ struct slot *fsdp_machine_tuple(struct machine *m, struct slot *top);
 
 struct slot *fsdp_machine_gather(struct machine *m, struct slot *top, uint8_t kind);
 
-struct slot *fsdp_machine_put(struct machine *m, struct slot *top, enum putting how);
+struct slot *fsdp_machine_append(struct machine *m, struct slot *top, enum putting how);
 
-struct slot *fsdp_machine_put_all(struct machine *m, struct slot *top, enum putting how);
+struct slot *fsdp_machine_append_all(
+	struct machine *m, struct slot *top, enum putting how);
 
 static inline struct slot *small_tuple(
 	struct machine *m, struct slot *top, unsigned count)
@@ -312,7 +313,7 @@ static inline struct slot *small_tuple(
 
 /* A line at `at` and what follows it; false, and the reading has failed: there is none.
  */
-static inline bool take_line(struct machine *m, const unsigned char *at,
+static inline bool read_line(struct machine *m, const unsigned char *at,
 	struct fsdp_span *ret_line, const unsigned char **ret_next)
 {
 	const unsigned char *newline =
@@ -335,7 +336,7 @@ static inline bool is_here(const struct machine *m, const unsigned char *argumen
 }
 
 /* Tells the judge; whether it wants to hear no more of the like. */
-bool fsdp_machine_tell(struct machine *m, struct fsdp_pickle_deed *deed);
+bool fsdp_machine_report(struct machine *m, struct fsdp_pickle_deed *deed);
 
 /* What something is done to, for a message: the name of a global, else a type. Answers
  * `room`. */

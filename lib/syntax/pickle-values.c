@@ -122,7 +122,8 @@ bool fsdp_pickle_float(const struct fsdp_pickle *pickle, fsdp_ref ref, double *r
 	return true;
 }
 
-static struct fsdp_span span_of(const struct fsdp_pickle *pickle, const struct cell *cell)
+static struct fsdp_span cell_span(
+	const struct fsdp_pickle *pickle, const struct cell *cell)
 {
 	size_t size = (size_t)((uint64_t)cell->x << 32 | cell->a);
 	if ((cell->flags & CELL_DECODED) != 0)
@@ -140,13 +141,13 @@ struct fsdp_span fsdp_pickle_span(const struct fsdp_pickle *pickle, fsdp_ref ref
 			cell->kind != FSDP_PICKLE_BYTEARRAY &&
 			cell->kind != FSDP_PICKLE_BIG_INTEGER))
 		return (struct fsdp_span){ 0 };
-	return span_of(pickle, cell);
+	return cell_span(pickle, cell);
 }
 
 struct fsdp_span fsdp_pickle_text(const struct fsdp_pickle *pickle, fsdp_ref ref)
 {
 	const struct cell *cell = cell_of_kind(pickle, ref, FSDP_PICKLE_TEXT);
-	return cell != NULL ? span_of(pickle, cell) : (struct fsdp_span){ 0 };
+	return cell != NULL ? cell_span(pickle, cell) : (struct fsdp_span){ 0 };
 }
 
 bool fsdp_pickle_stays(const struct fsdp_pickle *pickle, fsdp_ref ref)
@@ -222,7 +223,7 @@ fsdp_ref fsdp_pickle_argument(const struct fsdp_pickle *pickle, fsdp_ref ref)
 	return FSDP_REF_NONE;
 }
 
-static const struct cell *states_of(const struct fsdp_pickle *pickle, fsdp_ref ref)
+static const struct cell *cell_states(const struct fsdp_pickle *pickle, fsdp_ref ref)
 {
 	const struct cell *cell = cell_of_kind(pickle, ref, FSDP_PICKLE_CALL);
 	return cell != NULL && cell->c != 0 ? cell_at(pickle, cell->c + 1) : NULL;
@@ -230,7 +231,7 @@ static const struct cell *states_of(const struct fsdp_pickle *pickle, fsdp_ref r
 
 fsdp_ref fsdp_pickle_keywords(const struct fsdp_pickle *pickle, fsdp_ref ref)
 {
-	const struct cell *states = states_of(pickle, ref);
+	const struct cell *states = cell_states(pickle, ref);
 	return states != NULL ? states->a : FSDP_REF_NONE;
 }
 
@@ -251,7 +252,7 @@ static fsdp_ref walk_to(
 
 fsdp_ref fsdp_pickle_state(const struct fsdp_pickle *pickle, fsdp_ref ref, size_t index)
 {
-	const struct cell *states = states_of(pickle, ref);
+	const struct cell *states = cell_states(pickle, ref);
 	if (states == NULL)
 		return FSDP_REF_NONE;
 	if (index == 0)
@@ -399,7 +400,7 @@ fsdp_ref fsdp_pickle_get_span(
 			if (name->kind != FSDP_PICKLE_TEXT ||
 				name->a != (uint32_t)key.size)
 				continue;
-			struct fsdp_span text = span_of(pickle, name);
+			struct fsdp_span text = cell_span(pickle, name);
 			if (text.size == key.size &&
 				same_bytes(text.data, key.data, key.size))
 				found = refs[i + 1];
@@ -488,7 +489,7 @@ struct fsdp_pickle_global *fsdp_pickle_global_of(
  * or grow from Latin-1 to UTF-8 by at most half of the escape or twice the byte.
  */
 
-static int digit_of(unsigned char c)
+static int digit_value(unsigned char c)
 {
 	if (fsdp_is_digit(c))
 		return c - '0';
@@ -497,7 +498,7 @@ static int digit_of(unsigned char c)
 }
 
 /* The base that a prefix names; moves *at behind it. */
-static int base_of(const unsigned char **at, const unsigned char *end, bool octal)
+static int parse_base(const unsigned char **at, const unsigned char *end, bool octal)
 {
 	if (end - *at < 2 || **at != '0')
 		return 10;
@@ -517,13 +518,13 @@ enum number_kind fsdp_pickle_text_integer(
 	bool negative = at < end && *at == '-';
 	if (at < end && (*at == '-' || *at == '+'))
 		at++;
-	int base = base_of(&at, end, octal);
+	int base = parse_base(&at, end, octal);
 	if (at == end)
 		return NUMBER_BAD;
 	uint64_t value = 0;
 	bool big = false, leading = *at == '0' && end - at > 1;
 	for (; at < end; at++) {
-		int digit = digit_of(*at);
+		int digit = digit_value(*at);
 		if (digit >= base)
 			return NUMBER_BAD;
 		big |= __builtin_mul_overflow(value, (uint64_t)base, &value);
@@ -567,7 +568,7 @@ bool fsdp_pickle_text_float(struct fsdp_span line, struct fsdp_arena *scratch,
 /* ---- STRING ---- */
 
 /* The escape behind a backslash; what is not an escape keeps its backslash. */
-static bool take_escape(
+static bool parse_escape(
 	const unsigned char **at, const unsigned char *end, unsigned char **out)
 {
 	static const char letters[] = "\\\\''\"\"a\ab\bf\fn\nr\rt\tv\v";
@@ -619,7 +620,7 @@ bool fsdp_pickle_text_string(struct fsdp_span line, struct fsdp_arena *arena,
 			continue;
 		}
 		at++;
-		if (!take_escape(&at, end, &out))
+		if (!parse_escape(&at, end, &out))
 			return false;
 	}
 	*ret_text = fsdp_span(begin, (size_t)(out - begin));

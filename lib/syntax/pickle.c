@@ -162,7 +162,7 @@ static bool is_honest(struct fsdp_span text)
 
 /* The bytes themselves stay out of the message: the finding says where they are, and
  * what shows the global escapes it. */
-static void judge_name(const struct fsdp_pickle_options *options,
+static void check_name(const struct fsdp_pickle_options *options,
 	const struct fsdp_pickle_global *global)
 {
 	bool module = !is_honest(global->written_module);
@@ -209,7 +209,7 @@ static uint32_t globals_intern(struct globals_table *table, struct fsdp_pickle *
 	if (naming->python2)
 		map_python2(&global->shown);
 	find_folds(table, global);
-	judge_name(options, &global->shown);
+	check_name(options, &global->shown);
 	table->slots[slot] = (uint32_t)pickle->globals.count;
 	return (uint32_t)pickle->globals.count - 1;
 }
@@ -245,8 +245,8 @@ static fsdp_ref intern_lines(
 	struct machine *m, const unsigned char *lines, const unsigned char **ret_next)
 {
 	struct fsdp_span module, name;
-	if (!take_line(m, lines, &module, &lines) ||
-		!take_line(m, lines, &name, ret_next))
+	if (!read_line(m, lines, &module, &lines) ||
+		!read_line(m, lines, &name, ret_next))
 		return FSDP_REF_NONE;
 	return intern(m, module, name);
 }
@@ -322,14 +322,14 @@ static enum folded ask_fold(struct machine *m, int32_t row_index, fsdp_ref calla
 	return FOLDED;
 }
 
-static bool tell_call(struct machine *m, fsdp_ref callable, fsdp_ref arguments,
+static bool report_call(struct machine *m, fsdp_ref callable, fsdp_ref arguments,
 	fsdp_ref keywords, bool is_folded)
 {
-	return fsdp_machine_tell(m, &(struct fsdp_pickle_deed){ .kind = FSDP_DEED_CALL,
-					    .folded = is_folded,
-					    .object = callable,
-					    .argument = arguments,
-					    .keywords = keywords });
+	return fsdp_machine_report(m, &(struct fsdp_pickle_deed){ .kind = FSDP_DEED_CALL,
+					      .folded = is_folded,
+					      .object = callable,
+					      .argument = arguments,
+					      .keywords = keywords });
 }
 
 /* The callable is applied to arguments; both are in `slot` and above it, and the result
@@ -347,7 +347,7 @@ static inline struct slot *apply(struct machine *m, struct slot *slot, fsdp_ref 
 				FSDP_REF_NONE, &ref)) {
 			case FOLDED:
 				if (!global->quiet_folded)
-					global->quiet_folded = tell_call(m, callable,
+					global->quiet_folded = report_call(m, callable,
 						arguments, FSDP_REF_NONE, true);
 				forget(m, slot, ref);
 				return slot + 1;
@@ -359,11 +359,11 @@ static inline struct slot *apply(struct machine *m, struct slot *slot, fsdp_ref 
 		}
 		bool is_empty = arguments == REF_EMPTY_TUPLE;
 		if (!(is_empty && (global->quiet_empty & use)) &&
-			tell_call(m, callable, arguments, FSDP_REF_NONE, false) &&
+			report_call(m, callable, arguments, FSDP_REF_NONE, false) &&
 			is_empty)
 			global->quiet_empty |= use;
 	} else {
-		tell_call(m, callable, arguments, FSDP_REF_NONE, false);
+		report_call(m, callable, arguments, FSDP_REF_NONE, false);
 	}
 	struct cell *cell = new_cell(m);
 	if (unlikely(cell == NULL))
@@ -394,7 +394,7 @@ static struct slot *machine_call_keywords(struct machine *m, struct slot *top)
 		global->applied++;
 		global->shown.uses |= FSDP_USE_BUILT;
 	}
-	tell_call(m, callable, slot[1].ref, slot[2].ref, false);
+	report_call(m, callable, slot[1].ref, slot[2].ref, false);
 	uint32_t index = cell_count(m);
 	struct cell *cell = new_cell(m);
 	if (cell == NULL)
@@ -411,7 +411,8 @@ static struct slot *machine_call_keywords(struct machine *m, struct slot *top)
 }
 
 /* The values from `begin` on, as the tuple of arguments in the place of the first. */
-static struct slot *arguments_of(struct machine *m, struct slot *begin, struct slot *top)
+static struct slot *collect_arguments(
+	struct machine *m, struct slot *begin, struct slot *top)
 {
 	size_t count = (size_t)(top - begin);
 	if (count == 0)
@@ -424,7 +425,7 @@ static struct slot *arguments_of(struct machine *m, struct slot *begin, struct s
 /* mark, callable, arguments … */
 static struct slot *machine_obj(struct machine *m, struct slot *top)
 {
-	struct slot *begin = take_mark(m);
+	struct slot *begin = pop_mark(m);
 	if (unlikely(begin == top)) {
 		DAMAGED(m, "OBJ finds no class above its mark");
 		top = push(m, top, REF_UNKNOWN);
@@ -433,7 +434,7 @@ static struct slot *machine_obj(struct machine *m, struct slot *top)
 		begin = top - 1;
 	}
 	ptrdiff_t place = begin - m->stack; /* the stack may move */
-	top = arguments_of(m, begin + 1, top);
+	top = collect_arguments(m, begin + 1, top);
 	if (top == NULL)
 		return NULL;
 	begin = m->stack + place;
@@ -447,8 +448,8 @@ static struct slot *machine_inst(
 	fsdp_ref callable = intern_lines(m, m->at + 1, ret_next);
 	if (callable == FSDP_REF_NONE)
 		return NULL;
-	struct slot *begin = take_mark(m);
-	top = arguments_of(m, begin, top);
+	struct slot *begin = pop_mark(m);
+	top = collect_arguments(m, begin, top);
 	if (top == NULL)
 		return NULL;
 	return apply(m, top - 1, callable, top[-1].ref, FSDP_USE_CALLED);
@@ -495,7 +496,7 @@ static bool fold_instance(struct machine *m, struct slot *slot, struct cell *cal
 	return false;
 }
 
-static const struct cell *cell_of(const struct machine *m, fsdp_ref ref)
+static const struct cell *find_cell(const struct machine *m, fsdp_ref ref)
 {
 	return ref_is_cell(ref) ? ref_cell(m, ref) : NULL;
 }
@@ -504,11 +505,11 @@ static const struct cell *cell_of(const struct machine *m, fsdp_ref ref)
  * it is something else. */
 static struct cell *few_pairs(const struct machine *m, fsdp_ref state, bool *ret_slots)
 {
-	const struct cell *cell = cell_of(m, state);
+	const struct cell *cell = find_cell(m, state);
 	*ret_slots = cell != NULL && cell->kind == FSDP_PICKLE_TUPLE && cell->x == 2 &&
 		     cell->a == REF_NULL;
 	if (*ret_slots)
-		cell = cell_of(m, cell->b);
+		cell = find_cell(m, cell->b);
 	if (cell == NULL || cell->kind != FSDP_PICKLE_DICT || cell->a == 0 ||
 		cell->a > QUIET_KEYS)
 		return NULL;
@@ -524,7 +525,7 @@ static void keep_keys(
 	const fsdp_ref *refs = run_refs(run);
 	global->quiet_key_count = 0;
 	for (size_t i = 0; i < run->a / 2; i++) {
-		const struct cell *key = cell_of(m, refs[2 * i]);
+		const struct cell *key = find_cell(m, refs[2 * i]);
 		if (key == NULL || key->kind != FSDP_PICKLE_TEXT ||
 			(key->flags & CELL_STAYS) == 0)
 			return;
@@ -545,7 +546,7 @@ static bool has_kept_keys(const struct global *global, struct cell *run, bool sl
 	return true;
 }
 
-static void tell_state(struct machine *m, const struct slot *slot, fsdp_ref callable)
+static void report_state(struct machine *m, const struct slot *slot, fsdp_ref callable)
 {
 	struct global *global = ref_tag(callable) == TAG_GLOBAL
 					? global_at(m->pickle, ref_payload(callable))
@@ -554,10 +555,10 @@ static void tell_state(struct machine *m, const struct slot *slot, fsdp_ref call
 	struct cell *run = global != NULL ? few_pairs(m, slot[1].ref, &slots) : NULL;
 	if (run != NULL && has_kept_keys(global, run, slots))
 		return;
-	if (fsdp_machine_tell(m, &(struct fsdp_pickle_deed){ .kind = FSDP_DEED_BUILD,
-					 .object = slot[0].ref,
-					 .argument = slot[1].ref,
-					 .keywords = FSDP_REF_NONE }) &&
+	if (fsdp_machine_report(m, &(struct fsdp_pickle_deed){ .kind = FSDP_DEED_BUILD,
+					   .object = slot[0].ref,
+					   .argument = slot[1].ref,
+					   .keywords = FSDP_REF_NONE }) &&
 		run != NULL)
 		keep_keys(m, global, run, slots);
 }
@@ -578,7 +579,7 @@ static struct slot *machine_build(struct machine *m, struct slot *top)
 	bool failed = false;
 	if (fold_instance(m, slot, cell, top[-1].ref, &failed))
 		return top - 1;
-	tell_state(m, slot, cell->a);
+	report_state(m, slot, cell->a);
 	struct cell *more = failed ? NULL : fsdp_machine_more_of_call(m, cell);
 	if (more == NULL)
 		return NULL;
@@ -595,21 +596,22 @@ static struct slot *machine_build(struct machine *m, struct slot *top)
 /* Of a tuple of more than three; 0 of anything else. */
 static uint32_t item_count(const struct machine *m, fsdp_ref id)
 {
-	const struct cell *cell = cell_of(m, id);
+	const struct cell *cell = find_cell(m, id);
 	return cell != NULL && cell->kind == FSDP_PICKLE_TUPLE && cell->x == 0 ? cell->a
 									       : 0;
 }
 
-static void tell_id(struct machine *m, fsdp_ref id, bool is_folded)
+static void report_id(struct machine *m, fsdp_ref id, bool is_folded)
 {
 	uint32_t count = is_folded ? item_count(m, id) : 0;
 	if (count != 0 && count == m->quiet_id)
 		return;
-	if (fsdp_machine_tell(m, &(struct fsdp_pickle_deed){ .kind = FSDP_DEED_PERSISTENT,
-					 .folded = is_folded,
-					 .object = id,
-					 .argument = FSDP_REF_NONE,
-					 .keywords = FSDP_REF_NONE }) &&
+	if (fsdp_machine_report(
+		    m, &(struct fsdp_pickle_deed){ .kind = FSDP_DEED_PERSISTENT,
+			       .folded = is_folded,
+			       .object = id,
+			       .argument = FSDP_REF_NONE,
+			       .keywords = FSDP_REF_NONE }) &&
 		is_folded)
 		m->quiet_id = count;
 }
@@ -628,7 +630,7 @@ static struct slot *machine_persistent(struct machine *m, struct slot *top)
 			 number < REF_PAYLOADS;
 	if (!is_folded && error != NULL)
 		return fail_fold(m, error);
-	tell_id(m, slot->ref, is_folded);
+	report_id(m, slot->ref, is_folded);
 	if (is_folded) {
 		forget(m, slot, REF(TAG_FOLDED, number));
 		return top;
@@ -669,7 +671,7 @@ static uint64_t slot_text(struct fsdp_span line)
 	return fsdp_pickle_slot_text(line, &slot) ? slot : UINT64_MAX;
 }
 
-static struct slot *op_put_text(
+static struct slot *op_memo_text(
 	struct machine *m, struct slot *top, struct fsdp_span line)
 {
 	uint64_t slot = slot_text(line);
@@ -710,7 +712,7 @@ static struct slot *op_dup(struct machine *m, struct slot *top)
 static struct slot *op_pop(struct machine *m, struct slot *top)
 {
 	if (top == m->floor && m->mark_count != 0) {
-		take_mark(m);
+		pop_mark(m);
 		return top;
 	}
 	NEED(m, top, 1);
@@ -753,7 +755,7 @@ static struct slot *do_line(
 	struct machine *m, struct slot *top, const unsigned char **ret_next)
 {
 	struct fsdp_span line;
-	if (!take_line(m, m->at + 1, &line, ret_next))
+	if (!read_line(m, m->at + 1, &line, ret_next))
 		return NULL;
 	switch (*m->at) {
 	case FSDP_OP_INT:
@@ -764,7 +766,7 @@ static struct slot *do_line(
 	case FSDP_OP_PERSID:
 		return op_persistent_text(m, top, line);
 	case FSDP_OP_PUT:
-		return op_put_text(m, top, line);
+		return op_memo_text(m, top, line);
 	case FSDP_OP_GET:
 		return op_get_text(m, top, line);
 	default:
@@ -883,21 +885,21 @@ static inline struct slot *step(
 	case FSDP_OP_FROZENSET:
 		return fsdp_machine_gather(m, top, FSDP_PICKLE_FROZENSET);
 	case FSDP_OP_APPEND:
-		return fsdp_machine_put(m, top, APPENDING);
+		return fsdp_machine_append(m, top, APPENDING);
 	case FSDP_OP_SETITEM:
-		return fsdp_machine_put(m, top, PAIRING);
+		return fsdp_machine_append(m, top, PAIRING);
 	case FSDP_OP_APPENDS:
-		return fsdp_machine_put_all(m, top, APPENDING);
+		return fsdp_machine_append_all(m, top, APPENDING);
 	case FSDP_OP_ADDITEMS:
-		return fsdp_machine_put_all(m, top, ADDING);
+		return fsdp_machine_append_all(m, top, ADDING);
 	case FSDP_OP_SETITEMS:
-		return fsdp_machine_put_all(m, top, PAIRING);
+		return fsdp_machine_append_all(m, top, PAIRING);
 	case FSDP_OP_MARK:
 		return fsdp_machine_mark(m, top);
 	case FSDP_OP_POP:
 		return op_pop(m, top);
 	case FSDP_OP_POP_MARK:
-		return take_mark(m);
+		return pop_mark(m);
 	case FSDP_OP_DUP:
 		return op_dup(m, top);
 	case FSDP_OP_REDUCE:
@@ -1013,7 +1015,7 @@ static bool is_zero_from(struct machine *m, uint64_t offset)
 	return true;
 }
 
-static void judge_rest(struct machine *m)
+static void check_rest(struct machine *m)
 {
 	uint64_t length = m->pickle->length;
 	if (m->options->may_trail || is_zero_from(m, length) || m->error != NULL)
@@ -1034,7 +1036,7 @@ static bool prepare(struct machine *m)
 }
 
 /* What a global was pushed for and not applied, it stood as a value. */
-static void settle_uses(const struct fsdp_pickle *pickle)
+static void resolve_uses(const struct fsdp_pickle *pickle)
 {
 	for (size_t i = 0; i < pickle->globals.count; i++) {
 		struct global *global = global_at(pickle, (uint32_t)i);
@@ -1055,14 +1057,14 @@ static bool read_pickle(struct machine *m)
 	m->pin = 1;
 	pickle->length = lexed.end;
 	bool whole = run(m, &lexed);
-	settle_uses(pickle);
+	resolve_uses(pickle);
 	if (!whole)
 		return false;
 	if (!fsdp_pickle_check(
 		    pickle, m->options, m->limits, &m->scratch, m->memo.hasher))
 		return fsdp_arena_fail(m->arena, &m->error);
 	if (m->stopped)
-		judge_rest(m);
+		check_rest(m);
 	return m->error == NULL;
 }
 
