@@ -49,18 +49,13 @@ struct fsdp_manifest {
 	uint64_t wrong_line;
 };
 
-static bool is_remark(struct fsdp_span line)
-{
-	return line.size == 0 || line.data[0] == '#' ||
-	       fsdp_span_begins(line, FSDP_SPAN("sha256:"));
-}
-
 static bool parse_line(struct fsdp_manifest *manifest, struct fsdp_vec *entries,
 	struct fsdp_span text, uint64_t number)
 {
 	struct fsdp_sha256_line line;
 	struct fsdp_manifest_entry entry = { .line = number };
-	if (is_remark(text))
+	if (text.size == 0 || text.data[0] == '#' ||
+		fsdp_span_begins(text, FSDP_SPAN("sha256:")))
 		return true;
 	if (!fsdp_sha256_line_read(text, &line)) {
 		if (manifest->wrong_line == 0)

@@ -122,12 +122,6 @@ static bool stored_runs_add(struct fsdp_stored_runs *runs, struct fsdp_stored_at
 	return true;
 }
 
-static void stored_runs_done(struct fsdp_stored_runs *runs)
-{
-	free(runs->list);
-	*runs = (struct fsdp_stored_runs){ 0 };
-}
-
 enum {
 	CHUNK_LEAST = 256 << 10, /* of what is read in order: it stays in the cache */
 	CHUNK_A_PIECE = 128 << 10,
@@ -429,7 +423,8 @@ void fsdp_assembly_free(struct fsdp_assembly *assembly)
 	free(assembly->places);
 	fsdp_arena_done(&assembly->arena);
 	fsdp_marks_done(&assembly->marks);
-	stored_runs_done(&assembly->runs);
+	free(assembly->runs.list);
+	assembly->runs = (struct fsdp_stored_runs){ 0 };
 	fsdp_fetch_done(&assembly->fetch);
 	free(assembly);
 }

@@ -247,14 +247,6 @@ static void join_ranges(struct fsdp_statistics *statistics)
 	}
 }
 
-static void free_ranges(struct fsdp_statistics *statistics)
-{
-	for (size_t i = 0; statistics->ranges != NULL && i < statistics->range_count; i++)
-		fsdp_error_free(statistics->ranges[i].error);
-	free(statistics->ranges);
-	statistics->ranges = NULL;
-}
-
 /* ---- which ---- */
 
 static bool choose(struct fsdp_statistics *statistics, struct fsdp_error **ret_error)
@@ -307,7 +299,10 @@ static bool walk_ranges(struct fsdp_statistics *statistics,
 	bool good = fsdp_walk(statistics->checkpoint, &walk, ret_error);
 	if (good)
 		join_ranges(statistics);
-	free_ranges(statistics);
+	for (size_t i = 0; statistics->ranges != NULL && i < statistics->range_count; i++)
+		fsdp_error_free(statistics->ranges[i].error);
+	free(statistics->ranges);
+	statistics->ranges = NULL;
 	return good && check_memory(statistics, ret_error);
 }
 

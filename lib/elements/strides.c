@@ -186,12 +186,6 @@ static bool fill_inflated(struct fsdp_fetch *fetch, uint64_t at, uint64_t end,
 	return true;
 }
 
-static bool is_kept(const struct fsdp_fetch *fetch)
-{
-	return fetch->kept_file == fetch->record.file &&
-	       fetch->kept_offset == fetch->record.offset;
-}
-
 static bool keep_record(struct fsdp_fetch *fetch, struct fsdp_error **ret_error)
 {
 	const struct fsdp_fetch_record *record = &fetch->record;
@@ -253,7 +247,9 @@ bool fsdp_fetch_turn(struct fsdp_fetch *fetch, const struct fsdp_fetch_record *r
 	if (!record->deflated)
 		return true;
 	if (record->keep && record->size <= FSDP_FETCH_KEPT)
-		return is_kept(fetch) || keep_record(fetch, ret_error);
+		return (fetch->kept_file == fetch->record.file &&
+			       fetch->kept_offset == fetch->record.offset) ||
+		       keep_record(fetch, ret_error);
 	fetch->record.keep = false;
 	return find_stream(fetch, ret_error);
 }
@@ -593,27 +589,17 @@ static void make_block(struct runner *runner, uint64_t turns)
 	order_for_memory(runner->block, runner->block_count);
 }
 
-/* Long rows that follow each other in the file. */
-static bool is_rows(const struct runner *runner)
-{
-	return runner->block_count == 1 && !runner->fetch->record.deflated &&
-	       runner->block[0].from == runner->nest->row &&
-	       runner->nest->row >= FSDP_FETCH_LONG;
-}
-
-static bool run_rows(struct runner *runner, uint64_t from, uint64_t to)
-{
-	const struct fsdp_fetch *fetch = runner->fetch;
-	return fsdp_source_read_rows(&fetch->source, fetch->record.offset + from,
-		runner->memory + to, runner->nest->row, (size_t)runner->block[0].to,
-		(size_t)runner->block[0].count, runner->error);
-}
-
 static bool run_block(
 	struct runner *runner, uint64_t from, uint64_t to, uint64_t span, uint64_t until)
 {
-	if (is_rows(runner))
-		return run_rows(runner, from, to);
+	/* Long rows that follow each other in the file. */
+	if (runner->block_count == 1 && !runner->fetch->record.deflated &&
+		runner->block[0].from == runner->nest->row &&
+		runner->nest->row >= FSDP_FETCH_LONG)
+		return fsdp_source_read_rows(&runner->fetch->source,
+			runner->fetch->record.offset + from, runner->memory + to,
+			runner->nest->row, (size_t)runner->block[0].to,
+			(size_t)runner->block[0].count, runner->error);
 	if (runner->block_count == 0)
 		return fsdp_fetch_into(runner->fetch, from, span, runner->memory + to,
 			until, runner->error);

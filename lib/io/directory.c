@@ -503,7 +503,7 @@ static bool read_names(const struct fsdp_dir *dir, DIR *stream, uint64_t most,
 	}
 }
 
-static int compare_entries(const void *left, const void *right)
+int fsdp_entry_compare(const void *left, const void *right)
 {
 	const struct fsdp_entry *a = left, *b = right;
 	return fsdp_span_compare(a->name, b->name);
@@ -519,7 +519,7 @@ static bool keep_sorted(
 	if (dir->count == 0)
 		return true;
 	memcpy(dir->entries, list->entries, dir->count * sizeof *dir->entries);
-	qsort(dir->entries, dir->count, sizeof *dir->entries, compare_entries);
+	qsort(dir->entries, dir->count, sizeof *dir->entries, fsdp_entry_compare);
 	return true;
 }
 

@@ -35,6 +35,9 @@ struct fsdp_entry {
 	uint32_t mtime_ns;
 };
 
+/* By name; for qsort. */
+int fsdp_entry_compare(const void *left, const void *right);
+
 struct fsdp_dir {
 	struct fsdp_arena *arena;
 	int fd;            /* -1: a list without a file system (an unpacked tar) */

@@ -79,20 +79,6 @@ static size_t folder_part(const struct fsdp_folder *folder, size_t index)
 	return slash != NULL ? (size_t)(slash - name.data) : 0;
 }
 
-/* Whether the member lies in the same folder here as the one before it. */
-static bool repeats(const struct fsdp_folder *folder, size_t index, size_t part)
-{
-	return part != 0 && index != 0 && folder_part(folder, index - 1) == part &&
-	       memcmp(packed_name(folder, index).data,
-		       packed_name(folder, index - 1).data, part) == 0;
-}
-
-static int compare_entries(const void *a, const void *b)
-{
-	const struct fsdp_entry *first = a, *second = b;
-	return fsdp_span_compare(first->name, second->name);
-}
-
 /* What a directory's list would show of the members below. */
 static bool list_packed(struct fsdp_folder *folder, struct fsdp_arena *arena,
 	struct fsdp_error **ret_error)
@@ -108,7 +94,10 @@ static bool list_packed(struct fsdp_folder *folder, struct fsdp_arena *arena,
 			.kind = part != 0 ? FSDP_ENTRY_DIRECTORY : FSDP_ENTRY_FILE,
 			.size = part != 0 ? 0 : packed_at(folder, i)->source.size,
 		};
-		if (repeats(folder, i, part))
+		/* In the same folder here as the one before it. */
+		if (part != 0 && i != 0 && folder_part(folder, i - 1) == part &&
+			memcmp(packed_name(folder, i).data,
+				packed_name(folder, i - 1).data, part) == 0)
 			continue;
 		if (part != 0)
 			entry.name =
@@ -118,7 +107,7 @@ static bool list_packed(struct fsdp_folder *folder, struct fsdp_arena *arena,
 		entries[folder->count++] = entry;
 	}
 	/* "a/b" stands behind "a-b", but the folder "a" does not. */
-	qsort(entries, folder->count, sizeof *entries, compare_entries);
+	qsort(entries, folder->count, sizeof *entries, fsdp_entry_compare);
 	folder->entries = entries;
 	return true;
 }

@@ -1187,14 +1187,6 @@ static void check_count(struct reader *reader)
 			FSDP_LLU(end->size), FSDP_LLU(reader->at));
 }
 
-/* What all members declare that they would inflate to. */
-static bool check_inflated(struct reader *reader)
-{
-	uint64_t most = fsdp_limit(reader->limits, FSDP_LIMIT_INFLATE_BYTES);
-	return reader->inflated <= most ||
-	       fsdp_fail_limit(reader->error, FSDP_LIMIT_INFLATE_BYTES, most);
-}
-
 static bool parse_entries(struct reader *reader)
 {
 	const struct fsdp_vec *members = &reader->zip->members;
@@ -1213,7 +1205,10 @@ static bool parse_entries(struct reader *reader)
 		return fail_entry(reader,
 			"the zip's directory holds something that is not an entry");
 	check_count(reader);
-	return check_inflated(reader);
+	/* What all members declare that they would inflate to. */
+	most = fsdp_limit(reader->limits, FSDP_LIMIT_INFLATE_BYTES);
+	return reader->inflated <= most ||
+	       fsdp_fail_limit(reader->error, FSDP_LIMIT_INFLATE_BYTES, most);
 }
 
 /* ---- ranges: no two members share a byte ---- */

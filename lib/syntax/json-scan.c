@@ -476,12 +476,6 @@ static bool read_after_comma(
 			   : unexpected(scan, token, byte, "a key is missing");
 }
 
-static bool is_between_events(const struct fsdp_json_scan *scan, int byte)
-{
-	return scan->lenient && byte == '{' && scan->events_depth != 0 &&
-	       scan->depth == scan->events_depth;
-}
-
 static inline bool read_token(struct fsdp_json_scan *scan, struct fsdp_json_token *token)
 {
 	scan->mark = scan->at;
@@ -493,7 +487,8 @@ static inline bool read_token(struct fsdp_json_scan *scan, struct fsdp_json_toke
 			scan->mark = ++scan->at;
 			return read_after_comma(scan, token, peek(scan, true));
 		}
-		if (is_between_events(scan, byte)) {
+		if (scan->lenient && byte == '{' && scan->events_depth != 0 &&
+			scan->depth == scan->events_depth) {
 			json_odd(scan, FSDP_ODD_MISSING_COMMA);
 			return read_value(scan, token, byte);
 		}

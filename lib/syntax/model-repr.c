@@ -89,13 +89,6 @@ static bool parse_bounds(struct fsdp_printed_child *child)
 	return digits != 0 && digits == rest.size && child->first <= child->last;
 }
 
-/* PyTorch takes no name with a dot, and no empty one. */
-static bool is_name(struct fsdp_span name)
-{
-	return name.size != 0 && memchr(name.data, '.', name.size) == NULL &&
-	       memchr(name.data, '\0', name.size) == NULL;
-}
-
 /* A name may hold brackets and colons: it ends at the first "): " that a class follows. */
 bool fsdp_printed_child(struct fsdp_span text, struct fsdp_printed_child *ret_child)
 {
@@ -114,7 +107,10 @@ bool fsdp_printed_child(struct fsdp_span text, struct fsdp_printed_child *ret_ch
 			continue;
 		child.is_run = run && parse_bounds(&child);
 		*ret_child = child;
-		return is_name(child.name);
+		/* PyTorch takes no name with a dot, and no empty one. */
+		return child.name.size != 0 &&
+		       memchr(child.name.data, '.', child.name.size) == NULL &&
+		       memchr(child.name.data, '\0', child.name.size) == NULL;
 	}
 	return false;
 }

@@ -48,11 +48,6 @@ struct check_walk {
 	struct fsdp_vec long_keys; /* uint64_t: hashes of texts, by cell; 0: not yet */
 };
 
-static uint64_t saturating_add(uint64_t a, uint64_t b)
-{
-	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
-}
-
 /* ---- results of shared containers ---- */
 
 static size_t result_at(const struct check_walk *walk, uint32_t cell)
@@ -321,7 +316,8 @@ static bool enter(struct check_walk *walk, uint32_t cell)
 
 static void add_child(struct container *parent, uint64_t size, uint32_t height)
 {
-	parent->size = saturating_add(parent->size, size);
+	parent->size =
+		parent->size > UINT64_MAX - size ? UINT64_MAX : parent->size + size;
 	if (height > parent->height)
 		parent->height = height;
 }

@@ -714,15 +714,6 @@ static void enter_frame(
 	set_frame_end(pass, size > left ? FSDP_UNKNOWN : next + size);
 }
 
-/* Of a stream that was cut the frame was right. */
-static void check_far_frame(const struct pass *pass, bool stopped)
-{
-	if (stopped && pass->far_size != 0)
-		PICKLE_FIND(pass->options, FSDP_RULE_PICKLE_FRAME, pass->far_frame,
-			FSDP_ERROR, "a frame of %llu bytes, but %llu are left",
-			FSDP_LLU(pass->far_size), FSDP_LLU(pass->far_left));
-}
-
 /* `at` is at or behind the end of the frame; `last` is the opcode before it. */
 static void leave_frame(
 	struct pass *pass, const unsigned char *at, const unsigned char *last)
@@ -899,12 +890,6 @@ static bool pass_moulds(struct pass *pass, const unsigned char **at)
 	return true;
 }
 
-static bool ends_run(unsigned char code)
-{
-	return code == FSDP_OP_BUILD || code == FSDP_OP_SHORT_BINUNICODE ||
-	       code == FSDP_OP_BINUNICODE;
-}
-
 /* Up to STOP, the end, or the first fault; `next` is where that is. False: out of memory,
  * or reading failed. */
 static bool lex_pass(struct pass *pass, const unsigned char **ret_next,
@@ -945,7 +930,8 @@ static bool lex_pass(struct pass *pass, const unsigned char **ret_next,
 			first[*at] = offset_at(pass, at);
 		last = at;
 		at = token->next;
-		fresh = ends_run(*last);
+		fresh = *last == FSDP_OP_BUILD || *last == FSDP_OP_SHORT_BINUNICODE ||
+			*last == FSDP_OP_BINUNICODE;
 		if (*last == FSDP_OP_STOP)
 			break;
 	}
@@ -985,7 +971,11 @@ bool fsdp_pickle_lex(struct fsdp_pickle *pickle,
 			"the pickle ends after %llu bytes without STOP",
 			FSDP_LLU(ret_lexed->end));
 	}
-	check_far_frame(&pass, ret_lexed->stopped);
+	/* Of a stream that was cut the frame was right. */
+	if (ret_lexed->stopped && pass.far_size != 0)
+		PICKLE_FIND(pass.options, FSDP_RULE_PICKLE_FRAME, pass.far_frame,
+			FSDP_ERROR, "a frame of %llu bytes, but %llu are left",
+			FSDP_LLU(pass.far_size), FSDP_LLU(pass.far_left));
 	check_opcodes(pickle, options);
 	return true;
 }

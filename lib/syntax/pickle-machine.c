@@ -415,12 +415,6 @@ const char *fsdp_machine_target(
 	return room;
 }
 
-/* Whether it is known by itself what it is: not of objects, nor of what a fold made. */
-static bool is_plain(const struct machine *m, fsdp_ref ref)
-{
-	return fsdp_pickle_type_name(m->pickle, ref) != NULL;
-}
-
 static bool is_meant(const struct machine *m, const struct cell *target, enum putting how)
 {
 	if (how == APPENDING)
@@ -533,7 +527,7 @@ static struct slot *append_items(
 	struct cell *cell = ref_is_cell(target->ref) ? ref_cell(m, target->ref) : NULL;
 	char room[2 * FSDP_SHOWN];
 	bool meant = likely(cell != NULL && is_meant(m, cell, how));
-	bool symbolic = !meant && !is_plain(m, target->ref);
+	bool symbolic = !meant && fsdp_pickle_type_name(m->pickle, target->ref) == NULL;
 	if (symbolic && m->options->judge != NULL)
 		(void)fsdp_machine_report(
 			m, &(struct fsdp_pickle_deed){ .kind = FSDP_DEED_FILL,

@@ -743,13 +743,6 @@ static struct slot *op_stop(struct machine *m, struct slot *top)
 
 /* ---- the loop ---- */
 
-static struct slot *op_persistent_text(
-	struct machine *m, struct slot *top, struct fsdp_span line)
-{
-	top = fsdp_machine_push_text(m, top, line);
-	return top != NULL ? machine_persistent(m, top) : NULL;
-}
-
 /* The opcodes with a line of text: all of protocol 0, none of them frequent. */
 static struct slot *do_line(
 	struct machine *m, struct slot *top, const unsigned char **ret_next)
@@ -764,7 +757,8 @@ static struct slot *do_line(
 	case FSDP_OP_FLOAT:
 		return fsdp_machine_float_text(m, top, line);
 	case FSDP_OP_PERSID:
-		return op_persistent_text(m, top, line);
+		top = fsdp_machine_push_text(m, top, line);
+		return top != NULL ? machine_persistent(m, top) : NULL;
 	case FSDP_OP_PUT:
 		return op_memo_text(m, top, line);
 	case FSDP_OP_GET:
