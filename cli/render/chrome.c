@@ -112,21 +112,6 @@ static void put_title(struct chrome *chrome, const char *event, const char *titl
 	writer_text(to, "}}");
 }
 
-static void find_lane(struct chrome *chrome, const struct timed_span *span)
-{
-	if (chrome->lane == NULL || chrome->rank != span->rank) {
-		chrome->rank = span->rank;
-		chrome->lane_number = chrome->thread = 0;
-		chrome->lane = NULL;
-		put_title(chrome, "process", "rank ", span->rank, span->rank);
-	}
-	if (chrome->lane == NULL || strcmp(chrome->lane, span->lane) != 0) {
-		chrome->lane = span->lane;
-		chrome->lane_number++;
-		chrome->row_count = 0;
-	}
-}
-
 /* The first thread of the lane in which nothing is open. */
 static void find_thread(struct chrome *chrome, const struct timed_span *span)
 {
@@ -166,7 +151,17 @@ static void timed(struct out *out, const struct timed_span *span)
 	struct chrome *chrome = chrome_of(out);
 	struct writer *to = &chrome->stream;
 	open_events(chrome);
-	find_lane(chrome, span);
+	if (chrome->lane == NULL || chrome->rank != span->rank) {
+		chrome->rank = span->rank;
+		chrome->lane_number = chrome->thread = 0;
+		chrome->lane = NULL;
+		put_title(chrome, "process", "rank ", span->rank, span->rank);
+	}
+	if (chrome->lane == NULL || strcmp(chrome->lane, span->lane) != 0) {
+		chrome->lane = span->lane;
+		chrome->lane_number++;
+		chrome->row_count = 0;
+	}
 	find_thread(chrome, span);
 	event_begin(chrome, "X");
 	writer_text(to, ",\"cat\":\"");

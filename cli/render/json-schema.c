@@ -58,14 +58,6 @@ static void put(struct printer *printer, const char *name, const char *text)
 	spell_string(&printer->writer, text, strlen(text));
 }
 
-static void put_reference(struct printer *printer, const char *name)
-{
-	key(printer, "$ref");
-	writer_text(&printer->writer, "\"#/$defs/");
-	writer_text(&printer->writer, name);
-	writer_char(&printer->writer, '"');
-}
-
 /* ["a", "b"], on one line; null may be one of them. */
 static void put_words(
 	struct printer *printer, const char *name, const char *const *words, bool null)
@@ -358,7 +350,10 @@ static void put_record(struct printer *printer, const struct record *record)
 		put_definition(printer, record);
 		return;
 	}
-	put_reference(printer, record->name);
+	key(printer, "$ref");
+	writer_text(&printer->writer, "\"#/$defs/");
+	writer_text(&printer->writer, record->name);
+	writer_char(&printer->writer, '"');
 	while (i < printer->definition_count && printer->definitions[i] != record)
 		i++;
 	if (i == printer->definition_count && i < DEFINITIONS_MAX)
@@ -461,20 +456,6 @@ static const struct record *alternative(const struct record *record, size_t i)
 	return i == 0 ? record : NULL;
 }
 
-static void put_item_line(
-	struct printer *printer, const struct column *items, const struct record *item)
-{
-	const char *const name[] = { items->name, NULL };
-	const struct column fields[] = { { "type", WORD_OF("item") },
-		{ "of", ALWAYS(FIELD_WORD), .words = name,
-			.about = "The array of `data` it is an element of." },
-		{ NULL, FIELDS(*item) } };
-	const struct record line =
-		RECORD(NONE, fields, NULL, "JSON Lines: one element.", item->view);
-
-	put_elements(printer, NULL, &line);
-}
-
 /* A line of JSON Lines, whose kind it tells. */
 static void put_lines(struct printer *printer, const struct schema_of *of)
 {
@@ -493,8 +474,20 @@ static void put_lines(struct printer *printer, const struct schema_of *of)
 	for (size_t i = 0; (answer = alternative(of->answer, i)) != NULL; i++)
 		for (size_t n = 0; (items = items_of(answer, n)) != NULL; n++)
 			for (size_t k = 0; (item = alternative(items->of, k)) != NULL;
-				k++)
-				put_item_line(printer, items, item);
+				k++) {
+				const char *const name[] = { items->name, NULL };
+				const struct column fields[] = {
+					{ "type", WORD_OF("item") },
+					{ "of", ALWAYS(FIELD_WORD), .words = name,
+						.about =
+							"The array of `data` it is an element of." },
+					{ NULL, FIELDS(*item) }
+				};
+				const struct record line = RECORD(NONE, fields, NULL,
+					"JSON Lines: one element.", item->view);
+
+				put_elements(printer, NULL, &line);
+			}
 	printer->in_line = false;
 	put_elements(printer, NULL, &jsonl_finding);
 	put_elements(printer, NULL, &jsonl_error);
@@ -511,19 +504,6 @@ static bool has_items(const struct record *answer)
 		if (items_of(one, 0) != NULL)
 			return true;
 	return false;
-}
-
-static void put_definitions(struct printer *printer, const struct schema_of *of)
-{
-	begin(printer, "$defs", '{');
-	if (has_items(of->answer))
-		put_lines(printer, of);
-	for (size_t i = 0; i < printer->definition_count; i++) {
-		begin(printer, printer->definitions[i]->name, '{');
-		put_definition(printer, printer->definitions[i]);
-		end(printer, '}');
-	}
-	end(printer, '}');
 }
 
 /* `data` of several inputs has an answer for each. */
@@ -569,21 +549,15 @@ static void put_document(struct printer *printer, const struct schema_of *of)
 	const struct record document = RECORD(NONE, fields, NULL, NULL);
 
 	put_definition(printer, &document);
-	put_definitions(printer, of);
-}
-
-static void put_title(struct printer *printer, const struct schema_of *of)
-{
-	char text[160];
-
-	put(printer, "$schema", "https://json-schema.org/draft/2020-12/schema");
-	snprintf(text, sizeof text, "urn:fsdp-inspect:schema:%s:1", of->command);
-	put(printer, "$id", text);
-	snprintf(text, sizeof text, "fsdp-inspect %s, major version 1", of->command);
-	put(printer, "title", text);
-	snprintf(
-		text, sizeof text, "What `fsdp-inspect %s -o json` writes.", of->command);
-	put(printer, "description", text);
+	begin(printer, "$defs", '{');
+	if (has_items(of->answer))
+		put_lines(printer, of);
+	for (size_t i = 0; i < printer->definition_count; i++) {
+		begin(printer, printer->definitions[i]->name, '{');
+		put_definition(printer, printer->definitions[i]);
+		end(printer, '}');
+	}
+	end(printer, '}');
 }
 
 bool schema_write(FILE *stream, const struct schema_of *of)
@@ -594,7 +568,16 @@ bool schema_write(FILE *stream, const struct schema_of *of)
 		return false;
 	snprintf(printer.name, sizeof printer.name, "fsdp-inspect.%s", of->command);
 	begin(&printer, NULL, '{');
-	put_title(&printer, of);
+	char text[160];
+
+	put(&printer, "$schema", "https://json-schema.org/draft/2020-12/schema");
+	snprintf(text, sizeof text, "urn:fsdp-inspect:schema:%s:1", of->command);
+	put(&printer, "$id", text);
+	snprintf(text, sizeof text, "fsdp-inspect %s, major version 1", of->command);
+	put(&printer, "title", text);
+	snprintf(
+		text, sizeof text, "What `fsdp-inspect %s -o json` writes.", of->command);
+	put(&printer, "description", text);
 	put_document(&printer, of);
 	end(&printer, '}');
 	writer_char(&printer.writer, '\n');

@@ -468,12 +468,6 @@ static void put_known(struct json *json, const char *key, uint64_t count)
 	put(json, key, value_count(count));
 }
 
-static void array(struct json *json, const char *key)
-{
-	member(json, text_of(key), true);
-	level_begin(json, '[', ']', false);
-}
-
 /* An element that is an object: a line of its own, in jsonl a record of its own. */
 static void element_begin(struct json *json, const char *type)
 {
@@ -506,8 +500,10 @@ static void put_record(struct json *json, const struct record *record, const voi
 static void put_beside(struct json *json, const char *key, const char *type,
 	const struct record *record, const void *objects, size_t count)
 {
-	if (type == NULL)
-		array(json, key);
+	if (type == NULL) {
+		member(json, text_of(key), true);
+		level_begin(json, '[', ']', false);
+	}
 	for (size_t i = 0; i < count; i++) {
 		element_begin(json, type);
 		put_record(json, record, (const char *)objects + i * record->size);
@@ -520,18 +516,13 @@ static void put_beside(struct json *json, const char *key, const char *type,
 		level_end(json);
 }
 
-static void put_schema(struct json *json, const char *command)
+static void put_head(struct json *json, const struct out_header *header)
 {
 	member(json, text_of("schema"), false);
 	writer_text(json->to, "\"fsdp-inspect.");
-	writer_text(json->to, command);
+	writer_text(json->to, header->command);
 	writer_char(json->to, '"');
 	put(json, "schema_version", value_word("1.0"));
-}
-
-static void put_head(struct json *json, const struct out_header *header)
-{
-	put_schema(json, header->command);
 	member(json, text_of("tool"), false);
 	level_begin(json, '{', '}', false);
 	put(json, "name", value_word("fsdp-inspect"));
@@ -568,7 +559,7 @@ static void begin(struct out *out, const struct out_header *header)
 	if (!json->lines && !json->bare && !header->has_data)
 		writer_text(json->to, "null");
 	/* Without data, whatever is emitted all the same goes to `rest` and is dropped.
-	 */
+	 * */
 	if (json->lines || !header->has_data)
 		json->to = &json->rest;
 	json->depth = IN_ENVELOPE;
@@ -781,16 +772,6 @@ static void spell_keys(struct json *json, const struct table *table)
 	}
 }
 
-static void drop_columns_of_line(const struct table *table, struct columns *columns)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < columns->count; i++)
-		if (!is_of_line(text_of(table->columns[columns->items[i]].name)))
-			columns->items[kept++] = columns->items[i];
-	columns->count = kept;
-}
-
 static void table_begin(struct out *out, const struct table *table)
 {
 	struct json *json = json_of(out);
@@ -799,8 +780,15 @@ static void table_begin(struct out *out, const struct table *table)
 		return;
 	columns_for_machine(table, &json->columns);
 	json->row_is_item = json->lines && table->main;
-	if (json->row_is_item)
-		drop_columns_of_line(table, &json->columns);
+	if (json->row_is_item) {
+		size_t kept = 0;
+
+		for (size_t i = 0; i < json->columns.count; i++)
+			if (!is_of_line(
+				    text_of(table->columns[json->columns.items[i]].name)))
+				json->columns.items[kept++] = json->columns.items[i];
+		json->columns.count = kept;
+	}
 	spell_keys(json, table);
 	if (json->row_is_item)
 		items_begin(out, text_of(table->key));

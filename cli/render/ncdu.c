@@ -22,19 +22,6 @@ static struct ncdu *ncdu_of(struct out *out)
 	return (struct ncdu *)out;
 }
 
-/* A terminal shows it: what may not stand there is spelled out first. */
-static void put_name(struct ncdu *ncdu, const struct weighed *part)
-{
-	struct writer *name = &ncdu->name;
-	name->size = 0;
-	if (part->name.size == 0)
-		writer_text(name, "(root)");
-	else
-		escape_put(name, part->name.data, part->name.size, ESCAPE_TEXT);
-	if (name->error == 0)
-		spell_string(&ncdu->stream, name->data, name->size);
-}
-
 static void close_down_to(struct ncdu *ncdu, uint32_t depth)
 {
 	for (; ncdu->open > depth; ncdu->open--)
@@ -63,7 +50,15 @@ static void weighed(struct out *out, const struct weighed *part)
 		ncdu->open++;
 	}
 	writer_text(to, "{\"name\":");
-	put_name(ncdu, part);
+	/* A terminal shows it: what may not stand there is spelled out first. */
+	struct writer *name = &ncdu->name;
+	name->size = 0;
+	if (part->name.size == 0)
+		writer_text(name, "(root)");
+	else
+		escape_put(name, part->name.data, part->name.size, ESCAPE_TEXT);
+	if (name->error == 0)
+		spell_string(&ncdu->stream, name->data, name->size);
 	if (part->own != 0) {
 		writer_text(to, ",\"asize\":");
 		writer_count(to, part->own);

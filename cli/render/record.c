@@ -92,15 +92,6 @@ static bool is_there(const struct column *field, struct subject of)
 	       (!field->needs || COPY(const void *, of.object, field->needs_at) != NULL);
 }
 
-static struct value found_value(const struct column *field, struct subject of)
-{
-	uint32_t id = COPY(uint32_t, of.object, field->at);
-
-	if (id == UINT32_MAX)
-		return value_absent();
-	return field->find(of, id);
-}
-
 /* Made where it is returned: a copy would be read in wider parts than it was just written
  * in, and processors wait for that. */
 static struct value given_value(const struct column *field, struct subject of)
@@ -109,8 +100,13 @@ static struct value given_value(const struct column *field, struct subject of)
 		return value_absent();
 	if (field->by == BY_GET)
 		return field->get(of);
-	if (field->by == BY_FIND)
-		return found_value(field, of);
+	if (field->by == BY_FIND) {
+		uint32_t id = COPY(uint32_t, of.object, field->at);
+
+		if (id == UINT32_MAX)
+			return value_absent();
+		return field->find(of, id);
+	}
 	return member_value(field, of.object);
 }
 
@@ -209,21 +205,6 @@ static const void *element_at(
 	return elements + i * field->of->size;
 }
 
-static void put_list(
-	struct out *out, struct key key, const struct column *field, struct subject of)
-{
-	max_align_t room[RECORD_ROOM / sizeof(max_align_t)];
-	const void *element;
-
-	if (field->type == FIELD_ITEMS)
-		out_items_begin(out, key.word);
-	else
-		begin_array(out, key);
-	for (size_t i = 0; (element = element_at(field, of, i, room)) != NULL; i++)
-		out_record(out, NULL, field->of, about(of, element));
-	out_array_end(out);
-}
-
 /* Elements of two fields are a key and a value, those of more a key and an object. A map
  * without a name stands among the fields of the object that is open. */
 static void put_map(
@@ -286,9 +267,19 @@ static void put_field(
 	else if (field->type == FIELD_MAP)
 		put_map(out, key, field, of);
 	else if (field->type == FIELD_LIST || field->type == FIELD_ARRAY ||
-		 field->type == FIELD_ITEMS)
-		put_list(out, key, field, of);
-	else if (!nested)
+		 field->type == FIELD_ITEMS) {
+		max_align_t room[RECORD_ROOM / sizeof(max_align_t)];
+		const void *element;
+
+		if (field->type == FIELD_ITEMS)
+			out_items_begin(out, key.word);
+		else
+			begin_array(out, key);
+		for (size_t i = 0; (element = element_at(field, of, i, room)) != NULL;
+			i++)
+			out_record(out, NULL, field->of, about(of, element));
+		out_array_end(out);
+	} else if (!nested)
 		put_value(out, key, field_value(field, of));
 	else if (of.object != NULL)
 		out_fields(out, field->of, of);

@@ -229,7 +229,7 @@ const struct out_functions csv_functions = { .new = new_csv, SHARED_FUNCTIONS };
 const struct out_functions tsv_functions = { .new = new_tsv, SHARED_FUNCTIONS };
 
 /*
- * Writes one name a line, for shells. Under -0 the names are raw and name_end with a zero
+ * Writes one name a line, for shells. Under -0 the names are raw and end with a zero
  * byte: the only raw output there is.
  */
 
@@ -272,23 +272,20 @@ static void shows(const struct table *table, struct columns *ret_columns)
 		}
 }
 
-/* No column of that name: the first that holds one in the first name_row, else the first. */
-static void decide(struct name *name, const struct value *values)
-{
-	name->decided = true;
-	size_t column = 0;
-	while (column < name->column_count && values[column].type != VALUE_NAME)
-		column++;
-	name->column = column < name->column_count ? column : 0;
-}
-
 static void name_row(struct out *out, const struct value *values)
 {
 	struct name *name = name_of(out);
 	if (!name->active)
 		return;
-	if (!name->decided)
-		decide(name, values);
+	if (!name->decided) {
+		/* No column of that name: the first that holds one in the first
+		 * row, else the first. */
+		name->decided = true;
+		size_t column = 0;
+		while (column < name->column_count && values[column].type != VALUE_NAME)
+			column++;
+		name->column = column < name->column_count ? column : 0;
+	}
 	const struct value *value = &values[name->column];
 	if (value->type == VALUE_COUNT)
 		writer_count(&name->stream, value->count);

@@ -36,23 +36,6 @@ static struct findings_out *findings_out_of(struct out *out)
 	return (struct findings_out *)out;
 }
 
-/* For the table of functions. */
-static struct out *findings_out_new(
-	const struct out_functions *functions, FILE *stream, const struct looks *looks)
-{
-	struct findings_out *findings = calloc(1, sizeof *findings);
-
-	if (findings == NULL)
-		return NULL;
-	findings->base.functions = functions;
-	if (!writer_init(&findings->stream, stream)) {
-		free(findings);
-		return NULL;
-	}
-	findings->stream.ascii = looks->seven_bits;
-	return &findings->base;
-}
-
 /* What it points to lives until the end. */
 static void findings_out_begin(struct out *out, const struct out_header *header)
 {
@@ -277,22 +260,6 @@ static void put_result(
 	writer_char(to, '}');
 }
 
-static void put_results(
-	struct findings_out *findings, const struct out_footer *footer, size_t rules)
-{
-	const struct finding **sorted =
-		findings_out_sorted(findings, footer, compare_findings);
-	size_t count = findings->count < RESULTS_MOST ? findings->count : RESULTS_MOST;
-
-	writer_text(&findings->stream, ",\n\"results\":[");
-	for (size_t i = 0; sorted != NULL && i < count; i++) {
-		writer_text(&findings->stream, i > 0 ? ",\n" : "\n");
-		put_result(findings, rules, sorted[i]);
-	}
-	writer_char(&findings->stream, ']');
-	free(sorted);
-}
-
 /* ---- rules ---- */
 
 static void put_rule(struct writer *to, const struct rule_text *rule)
@@ -377,19 +344,6 @@ static uint64_t omitted(const struct out_footer *footer)
 	return count;
 }
 
-static void put_provenance(struct writer *to, const struct provenance *provenance)
-{
-	writer_text(to, ",\"arguments\":[");
-	for (size_t i = 0; i < provenance->argument_count; i++) {
-		writer_text(to, i > 0 ? "," : "");
-		put_text(to, provenance->arguments[i]);
-	}
-	writer_text(to, "],\"machine\":");
-	put_text(to, provenance->host);
-	writer_text(to, ",\"startTimeUtc\":");
-	put_text(to, provenance->started);
-}
-
 static void put_invocation(struct writer *to, const struct provenance *provenance,
 	const struct out_footer *footer)
 {
@@ -397,8 +351,17 @@ static void put_invocation(struct writer *to, const struct provenance *provenanc
 
 	writer_text(to, ",\n\"invocations\":[{\"executionSuccessful\":");
 	writer_text(to, footer->failure_count == 0 ? "true" : "false");
-	if (provenance != NULL)
-		put_provenance(to, provenance);
+	if (provenance != NULL) {
+		writer_text(to, ",\"arguments\":[");
+		for (size_t i = 0; i < provenance->argument_count; i++) {
+			writer_text(to, i > 0 ? "," : "");
+			put_text(to, provenance->arguments[i]);
+		}
+		writer_text(to, "],\"machine\":");
+		put_text(to, provenance->host);
+		writer_text(to, ",\"startTimeUtc\":");
+		put_text(to, provenance->started);
+	}
 	writer_text(to, ",\"exitCode\":");
 	writer_integer(to, footer->status);
 	writer_text(to, ",\"toolExecutionNotifications\":[");
@@ -433,14 +396,34 @@ static void end(struct out *out, const struct out_footer *footer)
 	rules = put_tool(findings);
 	put_invocation(to, findings->header.provenance, footer);
 	writer_text(to, ",\"columnKind\":\"unicodeCodePoints\"");
-	put_results(findings, footer, rules);
+	const struct finding **sorted =
+		findings_out_sorted(findings, footer, compare_findings);
+	size_t count = findings->count < RESULTS_MOST ? findings->count : RESULTS_MOST;
+
+	writer_text(&findings->stream, ",\n\"results\":[");
+	for (size_t i = 0; sorted != NULL && i < count; i++) {
+		writer_text(&findings->stream, i > 0 ? ",\n" : "\n");
+		put_result(findings, rules, sorted[i]);
+	}
+	writer_char(&findings->stream, ']');
+	free(sorted);
 	writer_text(to, "}]}\n");
 	writer_flush(to);
 }
 
 static struct out *new_sarif(FILE *stream, const struct looks *looks)
 {
-	return findings_out_new(&sarif_functions, stream, looks);
+	struct findings_out *findings = calloc(1, sizeof *findings);
+
+	if (findings == NULL)
+		return NULL;
+	findings->base.functions = &sarif_functions;
+	if (!writer_init(&findings->stream, stream)) {
+		free(findings);
+		return NULL;
+	}
+	findings->stream.ascii = looks->seven_bits;
+	return &findings->base;
 }
 
 const struct out_functions sarif_functions = {

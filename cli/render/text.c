@@ -202,36 +202,6 @@ static bool separates(char c)
 	return c == '.' || c == '/' || c == '-' || c == '_';
 }
 
-/* Both end at a separator, so that what is left of a name is whole words; and something
- * is left of the shortest. */
-static void cut_at_separators(struct affixes *affixes)
-{
-	const char *end = affixes->first + affixes->size;
-	while (affixes->prefix > 0 && !separates(affixes->first[affixes->prefix - 1]))
-		affixes->prefix--;
-	while (affixes->suffix > 0 && !separates(*(end - affixes->suffix)))
-		affixes->suffix--;
-	if (affixes->prefix >= affixes->least)
-		affixes->prefix = 0;
-	if (affixes->prefix + affixes->suffix >= affixes->least)
-		affixes->suffix = 0;
-}
-
-static void say_affixes(
-	struct grid *grid, const struct affixes *affixes, const char *label)
-{
-	writer_spaces(grid->to, grid->indent);
-	for (const char *c = label != NULL ? label : "name"; *c != '\0'; c++)
-		writer_char(
-			grid->to, *c >= 'a' && *c <= 'z' ? (char)(*c - 'a' + 'A') : *c);
-	writer_text(grid->to, ": ");
-	writer_put(grid->to, affixes->first, affixes->prefix);
-	writer_text(grid->to, grid->looks->ascii ? "..." : "\xe2\x80\xa6");
-	writer_put(grid->to, affixes->first + affixes->size - affixes->suffix,
-		affixes->suffix);
-	writer_char(grid->to, '\n');
-}
-
 static void take_out_affixes(struct grid *grid, size_t index)
 {
 	struct grid_column *column = &grid->columns[index];
@@ -247,7 +217,17 @@ static void take_out_affixes(struct grid *grid, size_t index)
 	}
 	if (affixes.names < 2)
 		return;
-	cut_at_separators(&affixes);
+	/* Both end at a separator, so that what is left of a name is whole words; and
+	 * something is left of the shortest. */
+	const char *end = affixes.first + affixes.size;
+	while (affixes.prefix > 0 && !separates(affixes.first[affixes.prefix - 1]))
+		affixes.prefix--;
+	while (affixes.suffix > 0 && !separates(*(end - affixes.suffix)))
+		affixes.suffix--;
+	if (affixes.prefix >= affixes.least)
+		affixes.prefix = 0;
+	if (affixes.prefix + affixes.suffix >= affixes.least)
+		affixes.suffix = 0;
 	if (affixes.prefix + affixes.suffix < LEAST_AFFIX)
 		return;
 	column->prefix = affixes.prefix;
@@ -256,7 +236,17 @@ static void take_out_affixes(struct grid *grid, size_t index)
 		width_of(affixes.first, affixes.prefix) +
 		width_of(affixes.first + affixes.size - affixes.suffix, affixes.suffix);
 	column->width = affixes.widest > affixes.other ? affixes.widest : affixes.other;
-	say_affixes(grid, &affixes, column->label);
+	writer_spaces(grid->to, grid->indent);
+	for (const char *c = column->label != NULL ? column->label : "name"; *c != '\0';
+		c++)
+		writer_char(
+			grid->to, *c >= 'a' && *c <= 'z' ? (char)(*c - 'a' + 'A') : *c);
+	writer_text(grid->to, ": ");
+	writer_put(grid->to, affixes.first, affixes.prefix);
+	writer_text(grid->to, grid->looks->ascii ? "..." : "\xe2\x80\xa6");
+	writer_put(
+		grid->to, affixes.first + affixes.size - affixes.suffix, affixes.suffix);
+	writer_char(grid->to, '\n');
 }
 
 /* ---- what names become ---- */
@@ -444,11 +434,6 @@ static bool grid_init(struct grid *grid, struct writer *to, const struct looks *
 	bool ok = writer_init(&grid->kept, NULL);
 	grid->kept.ascii = looks->seven_bits;
 	return ok;
-}
-
-static void grid_done(struct grid *grid)
-{
-	writer_done(&grid->kept);
 }
 
 /* Drops what is held back. */
@@ -653,15 +638,6 @@ static void take_out_unused(struct grid *grid)
 	}
 	grid->kept.size = (size_t)(to - grid->kept.data);
 	grid->column_count = count;
-}
-
-static void grid_end(struct grid *grid)
-{
-	if (!grid->settled) {
-		take_out_unused(grid);
-		fit_columns(grid, true);
-	}
-	put_kept(grid);
 }
 
 enum {
@@ -956,21 +932,16 @@ static void verbatim(struct out *out, struct text lines)
 
 /* ---- tables ---- */
 
-static void put_heading(struct writer *to, const struct column *column)
-{
-	for (const char *c = column_label(column); *c != '\0'; c++) {
-		bool lower = *c >= 'a' && *c <= 'z';
-		writer_char(to, lower ? (char)(*c - 'a' + 'A') : *c);
-	}
-}
-
 static void put_header(struct text_out *text, const struct table *table)
 {
 	for (size_t i = 0; i < text->columns.count; i++) {
 		const struct column *column = &table->columns[text->columns.items[i]];
 		struct writer *cell = grid_cell_begin(&text->grid);
 		grid_style(&text->grid, DIM);
-		put_heading(cell, column);
+		for (const char *c = column_label(column); *c != '\0'; c++) {
+			bool lower = *c >= 'a' && *c <= 'z';
+			writer_char(cell, lower ? (char)(*c - 'a' + 'A') : *c);
+		}
 		grid_style(&text->grid, PLAIN);
 		grid_cell_end(&text->grid, false);
 	}
@@ -1065,8 +1036,13 @@ static void table_end(struct out *out)
 	/* A header over nothing says nothing. */
 	if (!text->hidden && text->row_count == 0)
 		grid_drop(&text->grid);
-	else if (!text->hidden)
-		grid_end(&text->grid);
+	else if (!text->hidden) {
+		if (!text->grid.settled) {
+			take_out_unused(&text->grid);
+			fit_columns(&text->grid, true);
+		}
+		put_kept(&text->grid);
+	}
 	text->hidden = false;
 }
 
@@ -1088,17 +1064,12 @@ static void put_indent(struct text_out *text, struct writer *cell, uint32_t dept
 	writer_text(cell, "} ");
 }
 
-/* Columns for the name on a terminal, or SIZE_MAX. Neighbours may differ in the middle of
- * their names, so only what would fill lines is shortened. */
-static size_t room_for_name(const struct text_out *text)
-{
-	return text->looks.width <= 0 ? SIZE_MAX : LONGEST_LABEL;
-}
-
 static void put_node_name(
 	struct text_out *text, struct writer *cell, const struct tree_node *node)
 {
-	size_t room = room_for_name(text);
+	/* Columns for the name on a terminal, or SIZE_MAX. Neighbours may differ in the
+	 * middle of their names, so only what would fill lines is shortened. */
+	size_t room = text->looks.width <= 0 ? SIZE_MAX : LONGEST_LABEL;
 	if (node->name.size == 0 && node->class_name.data == NULL) {
 		writer_text(cell, "(root)");
 	} else if (node->name.size <= room / 8) {
@@ -1195,7 +1166,8 @@ static void free_text(struct out *out)
 	writer_done(&text->stream);
 	writer_done(&text->line);
 	writer_done(&text->raw);
-	grid_done(&text->grid);
+	struct grid *grid = &text->grid;
+	writer_done(&grid->kept);
 	free(text);
 }
 
