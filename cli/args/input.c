@@ -782,17 +782,6 @@ static void set_options(struct inputs *inputs, const struct arguments *arguments
 			&inputs->options.slice_offset, &inputs->options.slice_length);
 }
 
-/* A log is an input of its own where there is no checkpoint. */
-static enum usage_result take_log_alone(struct inputs *inputs)
-{
-	const char *path = inputs->options.units_path;
-
-	inputs->has_no_checkpoint = inputs->paths.count == 0 && path != NULL;
-	return !inputs->has_no_checkpoint || texts_add(&inputs->paths, path)
-		       ? USAGE_GOOD
-		       : USAGE_MEMORY;
-}
-
 enum usage_result inputs_collect(
 	struct inputs *inputs, const struct arguments *arguments, struct usage *usage)
 {
@@ -805,8 +794,15 @@ enum usage_result inputs_collect(
 		result = read_list(inputs, &arguments->common, usage);
 	if (result == USAGE_GOOD)
 		result = check_words(inputs, arguments, usage);
-	if (result == USAGE_GOOD)
-		result = take_log_alone(inputs);
+	if (result == USAGE_GOOD) {
+		/* A log is an input of its own where there is no checkpoint. */
+		const char *path = inputs->options.units_path;
+
+		inputs->has_no_checkpoint = inputs->paths.count == 0 && path != NULL;
+		result = !inputs->has_no_checkpoint || texts_add(&inputs->paths, path)
+				 ? USAGE_GOOD
+				 : USAGE_MEMORY;
+	}
 	if (result == USAGE_GOOD && arguments->command->inputs == INPUTS_RECORDINGS)
 		result = open_folders(inputs, usage);
 	if (result == USAGE_GOOD)

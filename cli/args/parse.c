@@ -403,20 +403,6 @@ static bool is_word(const struct option_row *row, const char *value)
 	return false;
 }
 
-/* "auto, always, never", cut where it does not fit. */
-static void list_words(const char *const *words, char *buffer, size_t size)
-{
-	size_t used = 0;
-
-	buffer[0] = '\0';
-	for (size_t i = 0; words[i] != NULL && used < size; i++) {
-		int written = snprintf(
-			buffer + used, size - used, "%s%s", i > 0 ? ", " : "", words[i]);
-		if (written > 0)
-			used += (size_t)written;
-	}
-}
-
 static enum usage_result wrong_word(
 	const struct option_row *row, const char *value, struct usage *usage)
 {
@@ -426,7 +412,17 @@ static enum usage_result wrong_word(
 	nearest_init(&nearest, value);
 	for (const char *const *word = row->words; *word != NULL; word++)
 		nearest_try(&nearest, *word);
-	list_words(row->words, words, sizeof words);
+	/* "auto, always, never", cut where it does not fit. */
+	size_t size = sizeof words;
+	size_t used = 0;
+
+	words[0] = '\0';
+	for (size_t i = 0; row->words[i] != NULL && used < size; i++) {
+		int written = snprintf(words + used, size - used, "%s%s",
+			i > 0 ? ", " : "", row->words[i]);
+		if (written > 0)
+			used += (size_t)written;
+	}
 	usage_what(usage, "--%s: unknown word %s", row->name, value);
 	if (nearest.best != NULL)
 		usage_hint(usage, "did you mean %s? (one of %s)", nearest.best, words);
