@@ -58,23 +58,6 @@ static bool was_found(const struct run *run, const char *rule, struct text file)
 	return false;
 }
 
-/* The names that an index has of a file which could not be read. */
-static void add_unread(
-	const struct fsdp_checkpoint *checkpoint, struct fsdp_finding *finding)
-{
-	size_t count = checkpoint != NULL ? fsdp_unread_count(checkpoint) : 0;
-
-	for (size_t i = 0; i < count; i++) {
-		struct fsdp_unread unread = fsdp_unread(checkpoint, i);
-
-		if (!text_is(text_of_span(unread.file), text_of_span(finding->file)))
-			continue;
-		finding->affected = unread.names;
-		finding->affected_kept = unread.kept;
-		finding->affected_count = unread.count;
-	}
-}
-
 static void find_failure(
 	struct run *run, const struct failure *failure, const struct fsdp_rule *rule)
 {
@@ -95,7 +78,18 @@ static void find_failure(
 
 	if (was_found(run, rule->id, file))
 		return;
-	add_unread(run->checkpoint, &finding);
+	/* The names that an index has of a file which could not be read. */
+	size_t count = run->checkpoint != NULL ? fsdp_unread_count(run->checkpoint) : 0;
+
+	for (size_t i = 0; i < count; i++) {
+		struct fsdp_unread unread = fsdp_unread(run->checkpoint, i);
+
+		if (!text_is(text_of_span(unread.file), text_of_span(finding.file)))
+			continue;
+		finding.affected = unread.names;
+		finding.affected_kept = unread.kept;
+		finding.affected_count = unread.count;
+	}
 	collected_found(run->collected, &finding, run->input, true);
 }
 

@@ -55,20 +55,6 @@ static void list_options(
 				option->name);
 }
 
-static bool refuse_unknown(const char *typed, size_t size, const char *const *loaders,
-	size_t loader_count, struct run *run)
-{
-	char list[LIST_BYTES] = "";
-	size_t at = 0;
-
-	list_options(list, &at, loaders, loader_count);
-	return !refuse(run, at > 0 ? list : "leave it out", "--loader-option=%s: %s %.*s",
-		typed,
-		loader_count == 1 ? "this loader has no option"
-				  : "none of these loaders has an option",
-		(int)size, typed);
-}
-
 static bool refuse_value(
 	const char *typed, const struct fsdp_loader_option *option, struct run *run)
 {
@@ -96,8 +82,17 @@ static bool loader_choices_prepare(const struct texts *typed, const char *const 
 
 		for (size_t k = 0; k < loader_count && option == NULL; k++)
 			option = find_option(loaders[k], text, size);
-		if (option == NULL)
-			return refuse_unknown(text, size, loaders, loader_count, run);
+		if (option == NULL) {
+			char list[LIST_BYTES] = "";
+			size_t at = 0;
+
+			list_options(list, &at, loaders, loader_count);
+			return !refuse(run, at > 0 ? list : "leave it out",
+				"--loader-option=%s: %s %.*s", text,
+				loader_count == 1 ? "this loader has no option"
+						  : "none of these loaders has an option",
+				(int)size, text);
+		}
 		if (equals == NULL || !fsdp_loader_option_takes(option, equals + 1))
 			return refuse_value(text, option, run);
 	}
@@ -127,15 +122,6 @@ static bool loader_choices_take(
 		ret_choices->count++;
 	}
 	return true;
-}
-
-static void loader_choices_done(struct loader_choices *choices)
-{
-	for (size_t i = 0; i < choices->count; i++)
-		free(choices->names[i]);
-	free(choices->names);
-	free(choices->items);
-	*choices = (struct loader_choices){ 0 };
 }
 
 /* ---- the answer ---- */
@@ -533,7 +519,12 @@ void loading_done(struct loading_answer *answer)
 	}
 	free(answer->loaders);
 	fsdp_loads_free(answer->loads);
-	loader_choices_done(&answer->choices);
+	struct loader_choices *choices = &answer->choices;
+	for (size_t i = 0; i < choices->count; i++)
+		free(choices->names[i]);
+	free(choices->names);
+	free(choices->items);
+	*choices = (struct loader_choices){ 0 };
 }
 
 /* ---- the answer ---- */

@@ -554,18 +554,6 @@ static uint32_t edits(struct text a, struct text b)
 	return row[b.size + EDITS_MAX + 1 - a.size];
 }
 
-/* The last segments of a text, as many as the word has. */
-static struct text tail(struct text text, struct text word)
-{
-	size_t dots = 0, begin = text.size;
-
-	for (size_t i = 0; i < word.size; i++)
-		dots += word.data[i] == '.';
-	while (begin > 0 && (text.data[begin - 1] != '.' || dots-- > 0))
-		begin--;
-	return (struct text){ text.data + begin, text.size - begin };
-}
-
 static uint32_t score(struct text word, struct text text)
 {
 	uint32_t distance, tail_distance;
@@ -576,7 +564,14 @@ static uint32_t score(struct text word, struct text text)
 	if (ends_with(text, word) || ends_with(word, text))
 		return 0;
 	distance = edits(word, text);
-	end = tail(text, word);
+	/* The last segments of a text, as many as the word has. */
+	size_t dots = 0, begin = text.size;
+
+	for (size_t i = 0; i < word.size; i++)
+		dots += word.data[i] == '.';
+	while (begin > 0 && (text.data[begin - 1] != '.' || dots-- > 0))
+		begin--;
+	end = (struct text){ text.data + begin, text.size - begin };
 	tail_distance = end.size < text.size ? edits(word, end) + 1 : SCORE_NONE;
 	if (tail_distance < distance)
 		distance = tail_distance;

@@ -308,25 +308,19 @@ bool reading_choose(struct run *run, struct selection *selection,
 	return !buffer->failed;
 }
 
-/* The same of an error that a result of a part tells. */
-static void reading_told(struct run *run, struct text name, const char *code,
-	const char *hint, const char *message, size_t *told)
-{
-	if ((*told)++ < TOLD_MOST)
-		run_failure(run, code, hint, "%.*s%s%s", (int)name.size,
-			name.size > 0 ? name.data : "", name.size > 0 ? ": " : "",
-			message);
-}
-
 void reading_failed(
 	struct run *run, struct text name, const struct fsdp_error *error, size_t *told)
 {
 	const char *code = fsdp_error_code_name(fsdp_error_code(error));
 	char *message = place_error_text(run, error);
 
-	if (message != NULL)
-		reading_told(run, name, code, fsdp_error_hint(error), message, told);
-	else
+	if (message != NULL) {
+		const char *hint = fsdp_error_hint(error);
+		if ((*told)++ < TOLD_MOST)
+			run_failure(run, code, hint, "%.*s%s%s", (int)name.size,
+				name.size > 0 ? name.data : "", name.size > 0 ? ": " : "",
+				message);
+	} else
 		run_failure(run, "memory", NULL, "out of memory");
 	free(message);
 }

@@ -261,16 +261,6 @@ const struct record tensor_record = OBJECT_RECORD(TENSOR, "tensor",
 
 /* ---- pieces ---- */
 
-/* Elements of the flattened parameter. */
-static struct value run_rows(struct row_buffers *buffers, const struct fsdp_piece *piece)
-{
-	if (piece->param_numel == 0)
-		return value_word("none");
-	snprintf(buffers->rows, sizeof buffers->rows, "[%" PRIu64 "-%" PRIu64 "]",
-		piece->param_start, piece->param_start + piece->param_numel - 1);
-	return value_word(buffers->rows);
-}
-
 /* "0-511" if only rows are cut, else all ranges: "0-511, 0-255". Inclusive. */
 static struct value get_rows(struct subject of)
 {
@@ -283,8 +273,14 @@ static struct value get_rows(struct subject of)
 
 	if (tensor == NULL)
 		return value_absent();
-	if (piece->is_run)
-		return run_rows(buffers, piece);
+	if (piece->is_run) {
+		/* Elements of the flattened parameter. */
+		if (piece->param_numel == 0)
+			return value_word("none");
+		snprintf(buffers->rows, sizeof buffers->rows, "[%" PRIu64 "-%" PRIu64 "]",
+			piece->param_start, piece->param_start + piece->param_numel - 1);
+		return value_word(buffers->rows);
+	}
 	if (piece->offsets == NULL || piece->dims == 0)
 		return value_word("all");
 	for (uint32_t i = 0; i < piece->dims; i++) {

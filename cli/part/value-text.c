@@ -275,27 +275,6 @@ static const char *const CLOSING[] = {
 	[FSDP_TOKEN_OBJECT] = ")",
 };
 
-static void open_container(struct token_printer *writer, const struct fsdp_token *token)
-{
-	if (token->kind == FSDP_TOKEN_OBJECT)
-		put_span(writer, token->text);
-	/* {} is the empty dict; the empty set has no braces. */
-	if (token->kind == FSDP_TOKEN_SET && token->count == 0)
-		put_word(writer, "set(");
-	else
-		put_word(writer, OPENING[token->kind]);
-}
-
-static void close_container(struct token_printer *writer, const struct level *level)
-{
-	if (level->kind == FSDP_TOKEN_SET && level->items == 0)
-		put_word(writer, ")");
-	else if (level->kind == FSDP_TOKEN_TUPLE && level->items == 1)
-		put_word(writer, ",)");
-	else
-		put_word(writer, CLOSING[level->kind]);
-}
-
 static void put_separator(struct token_printer *writer)
 {
 	const struct level *level;
@@ -318,7 +297,12 @@ static void finish_item(struct token_printer *writer)
 			level->done++;
 		if (level->done < level->items)
 			return;
-		close_container(writer, level);
+		if (level->kind == FSDP_TOKEN_SET && level->items == 0)
+			put_word(writer, ")");
+		else if (level->kind == FSDP_TOKEN_TUPLE && level->items == 1)
+			put_word(writer, ",)");
+		else
+			put_word(writer, CLOSING[level->kind]);
 		writer->depth--;
 	}
 }
@@ -340,7 +324,14 @@ struct text tokens_text(
 			finish_item(&writer);
 			continue;
 		}
-		open_container(&writer, &tokens[i]);
+		const struct fsdp_token *token = &tokens[i];
+		if (token->kind == FSDP_TOKEN_OBJECT)
+			put_span(&writer, token->text);
+		/* {} is the empty dict; the empty set has no braces. */
+		if (token->kind == FSDP_TOKEN_SET && token->count == 0)
+			put_word(&writer, "set(");
+		else
+			put_word(&writer, OPENING[token->kind]);
 		if (writer.depth == DEPTH_MAX) {
 			put_word(&writer, "...");
 			break;
@@ -681,15 +672,6 @@ static size_t spell_small(
 				value + (up - value) / 2, buffer + length, size - length);
 }
 
-static size_t spell_double(const unsigned char *bytes, char *buffer, size_t size)
-{
-	uint64_t bits = take(bytes, 8);
-	double value;
-
-	memcpy(&value, &bits, sizeof value);
-	return number_text(value, buffer, size);
-}
-
 static const struct float_format *find_float(const char *name)
 {
 	for (size_t i = 0; i < COUNT(FLOATS); i++)
@@ -708,8 +690,13 @@ static size_t spell_float(
 		return spell_small(format,
 			take(bytes, (1 + format->exponent + format->fraction) / 8),
 			buffer, size);
-	if (strcmp(name, "float64") == 0)
-		return spell_double(bytes, buffer, size);
+	if (strcmp(name, "float64") == 0) {
+		uint64_t bits = take(bytes, 8);
+		double value;
+
+		memcpy(&value, &bits, sizeof value);
+		return number_text(value, buffer, size);
+	}
 	if (strcmp(name, "float8_e8m0fnu") == 0)
 		return number_text(
 			bytes[0] == 0xff ? (double)NAN : ldexp(1, bytes[0] - 127), buffer,
