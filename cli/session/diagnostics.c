@@ -435,7 +435,8 @@ bool rule_is_limit(const struct fsdp_rule *rule)
 const char *fingerprint_library_version(void)
 {
 #ifdef STATIC_LIBRARIES
-	/* The same by then; to ask links all of it into the program, ten times its size. */
+	/* The same by then; to ask links all of it into the program, ten times its
+	 * size. */
 	return OPENSSL_VERSION_STR;
 #else
 	return OpenSSL_version(OPENSSL_VERSION_STRING);
@@ -755,18 +756,6 @@ static void put_painted(struct message *message, const char *paint, const char *
 	writer_text(line, "\033[0m");
 }
 
-/* What is typed stays on one line: from the command's name to a mark behind it. */
-static void keep_commands(struct writer *line)
-{
-	static const char NAME[] = "fsdp-inspect ";
-	char *at = line->data, *end = line->data + line->size;
-
-	while ((at = memmem(at, (size_t)(end - at), NAME, sizeof NAME - 1)) != NULL)
-		for (; at < end && strchr(",;)", *at) == NULL; at++)
-			if (*at == ' ')
-				*at = WRAP_GLUE;
-}
-
 /* False: no memory, none written. */
 static bool end(struct message *message)
 {
@@ -774,7 +763,17 @@ static bool end(struct message *message)
 	bool good = message->line.error == 0 && writer_init(&lines, NULL);
 
 	if (good) {
-		keep_commands(&message->line);
+		/* What is typed stays on one line: from the command's name to a mark
+		 * behind it. */
+		static const char NAME[] = "fsdp-inspect ";
+		char *at = message->line.data,
+		     *end = message->line.data + message->line.size;
+
+		while ((at = memmem(at, (size_t)(end - at), NAME, sizeof NAME - 1)) !=
+			NULL)
+			for (; at < end && strchr(",;)", *at) == NULL; at++)
+				if (*at == ' ')
+					*at = WRAP_GLUE;
 		wrap_put(&lines, message->line.data, message->line.size,
 			(size_t)message->looks->width, HANG, 0);
 		writer_char(&lines, '\n');

@@ -303,14 +303,6 @@ struct kept_place {
 	char *stem; /* what the paths of a file's set have in common, or NULL */
 };
 
-static void cut_suffix(char *text, const char *suffix)
-{
-	size_t size = strlen(text), less = strlen(suffix);
-
-	if (size > less && strcmp(text + size - less, suffix) == 0)
-		text[size - less] = '\0';
-}
-
 /* What the paths of a set have in common, in the place of one without links: a number in a
  * name is one digit, a shard has no part "-1-of-2", and an index is called like what it
  * lists. Of ranks that have a folder each ("mp_rank_00") that is a part of the name. */
@@ -330,7 +322,11 @@ static void make_stem(char *path)
 		else if (at == path || to[-1] != '0' || !is_digit(at[-1]))
 			*to++ = '0';
 	*to = '\0';
-	cut_suffix(path, ".index.json");
+	const char *suffix = ".index.json";
+	size_t size = strlen(path), less = strlen(suffix);
+
+	if (size > less && strcmp(path + size - less, suffix) == 0)
+		path[size - less] = '\0';
 	to = strstr(strrchr(path, '/'), part);
 	if (to != NULL)
 		memmove(to, to + sizeof part - 1, strlen(to + sizeof part - 1) + 1);
@@ -507,14 +503,6 @@ static enum kept_why kept_holds(const struct kept *kept, const char *path)
 	return why;
 }
 
-static void kept_done(struct kept *kept)
-{
-	for (size_t i = 0; i < kept->count; i++)
-		free(kept->places[i].stem);
-	free(kept->places);
-	*kept = (struct kept){ 0 };
-}
-
 /* ---- choosing ---- */
 
 static bool fits(const struct out_format *format, const struct command *command)
@@ -528,17 +516,6 @@ const char *outputs_unfit(const struct outputs *outputs, const struct command *c
 		if (!fits(outputs->sinks[i].format, command))
 			return outputs->sinks[i].format->name;
 	return NULL;
-}
-
-static void list_fitting(const struct command *command, char *buffer, size_t size)
-{
-	size_t used = 0;
-
-	for (size_t i = 0; out_format(i) != NULL && used < size; i++) {
-		if (fits(out_format(i), command))
-			used += (size_t)snprintf(buffer + used, size - used, "%s%s",
-				used > 0 ? ", " : "", out_format(i)->name);
-	}
 }
 
 static enum usage_result usage_format(
@@ -560,7 +537,14 @@ static enum usage_result usage_format(
 		usage_hint(usage, "%s prints its text as it is", command->name);
 		return USAGE_WRONG;
 	}
-	list_fitting(command, fitting, sizeof fitting);
+	size_t size = sizeof fitting;
+	size_t used = 0;
+
+	for (size_t i = 0; out_format(i) != NULL && used < size; i++) {
+		if (fits(out_format(i), command))
+			used += (size_t)snprintf(fitting + used, size - used, "%s%s",
+				used > 0 ? ", " : "", out_format(i)->name);
+	}
 	nearest_init(&nearest, name);
 	for (size_t i = 0; !exists && out_format(i) != NULL; i++) {
 		if (fits(out_format(i), command))
@@ -685,24 +669,18 @@ static enum usage_result check_separate(const struct outputs *outputs,
 	return USAGE_GOOD;
 }
 
-/* In the names of files %p is the number of the part. */
-static enum usage_result add_named(struct outputs *outputs, const struct command *command,
-	const struct common_options *common, size_t index, struct owned *owned,
-	struct usage *usage)
-{
-	const char *typed = launcher_name(common, common->outputs.items[index], owned);
-
-	return typed != NULL ? add_typed(outputs, command, typed, owned, usage)
-			     : USAGE_MEMORY;
-}
-
 enum usage_result outputs_choose(struct outputs *outputs, const struct command *command,
 	const struct common_options *common, struct owned *owned, struct usage *usage)
 {
 	enum usage_result result = USAGE_GOOD;
 
-	for (size_t i = 0; result == USAGE_GOOD && i < common->outputs.count; i++)
-		result = add_named(outputs, command, common, i, owned, usage);
+	for (size_t i = 0; result == USAGE_GOOD && i < common->outputs.count; i++) {
+		/* In the names of files %p is the number of the part. */
+		const char *typed =
+			launcher_name(common, common->outputs.items[i], owned);
+		result = typed != NULL ? add_typed(outputs, command, typed, owned, usage)
+				       : USAGE_MEMORY;
+	}
 	if (result == USAGE_GOOD && common->json)
 		result = add_sink(outputs, command, "json", NULL, usage);
 	if (result == USAGE_GOOD && common->jsonl)
@@ -760,18 +738,6 @@ static void keep_options(
 	for (; rows != NULL && rows->name != NULL; rows++)
 		for (size_t i = 0; (path = option_path(rows, values, i)) != NULL; i++)
 			keep(outputs, path, false);
-}
-
-/* What is beside a file that is read, and is read with it. */
-static void keep_beside(struct outputs *outputs, const char *file)
-{
-	const char *slash = strrchr(file, '/'), *name;
-	int folder = slash != NULL ? (int)(slash + 1 - file) : 0;
-
-	for (size_t i = 0; outputs->written.reads != NULL &&
-			   (name = outputs->written.reads(i)) != NULL;
-		i++)
-		keep_in(outputs, file, folder, name, (int)strlen(name));
 }
 
 void outputs_keep_files(struct outputs *outputs, const struct fsdp_checkpoint *checkpoint,
@@ -949,20 +915,6 @@ static enum usage_result check_folder(const struct outputs *outputs, struct usag
 	return !good ? USAGE_MEMORY : keeps ? USAGE_WRONG : USAGE_GOOD;
 }
 
-static enum usage_result check_stdout(const struct outputs *outputs, struct usage *usage)
-{
-	struct stat status;
-
-	/* A shell has emptied what ">" names; what has bytes is added to. */
-	if (fstat(STDOUT_FILENO, &status) != 0 || !S_ISREG(status.st_mode) ||
-		status.st_size == 0 ||
-		kept_holds(&outputs->kept, "/proc/self/fd/1") == KEPT_NOT)
-		return USAGE_GOOD;
-	usage_what(usage, "standard output is a file of the input");
-	usage_hint(usage, "redirect it to another file");
-	return USAGE_WRONG;
-}
-
 enum usage_result outputs_check(const struct outputs *outputs, struct usage *usage)
 {
 	const struct written *written = &outputs->written;
@@ -971,8 +923,18 @@ enum usage_result outputs_check(const struct outputs *outputs, struct usage *usa
 		return USAGE_GOOD;
 	if (outputs->forgetful)
 		return USAGE_MEMORY;
-	if (strcmp(written->path, "-") == 0)
-		return check_stdout(outputs, usage);
+	if (strcmp(written->path, "-") == 0) {
+		struct stat status;
+
+		/* A shell has emptied what ">" names; what has bytes is added to. */
+		if (fstat(STDOUT_FILENO, &status) != 0 || !S_ISREG(status.st_mode) ||
+			status.st_size == 0 ||
+			kept_holds(&outputs->kept, "/proc/self/fd/1") == KEPT_NOT)
+			return USAGE_GOOD;
+		usage_what(usage, "standard output is a file of the input");
+		usage_hint(usage, "redirect it to another file");
+		return USAGE_WRONG;
+	}
 	if (is_shared(outputs, written->path, usage))
 		return USAGE_WRONG;
 	if (written->is_file)
@@ -1024,8 +986,17 @@ enum usage_result outputs_open(struct outputs *outputs, const struct arguments *
 			arguments->options, inputs->items[0], &outputs->written);
 	for (size_t i = 0; i < inputs->count; i++)
 		outputs_keep(outputs, inputs->items[i]);
-	if (inputs->count != 0)
-		keep_beside(outputs, inputs->items[0]);
+	if (inputs->count != 0) {
+		/* What is beside a file that is read, and is read with it. */
+		const char *file = inputs->items[0];
+		const char *slash = strrchr(file, '/'), *name;
+		int folder = slash != NULL ? (int)(slash + 1 - file) : 0;
+
+		for (size_t i = 0; outputs->written.reads != NULL &&
+				   (name = outputs->written.reads(i)) != NULL;
+			i++)
+			keep_in(outputs, file, folder, name, (int)strlen(name));
+	}
 	keep_options(outputs, common_options, common);
 	keep_options(outputs, arguments->command->options, arguments->options);
 	if (result == USAGE_GOOD)
@@ -1150,6 +1121,10 @@ void outputs_done(struct outputs *outputs)
 			temporary_done(&sink->temporary);
 	}
 	free(outputs->sinks);
-	kept_done(&outputs->kept);
+	struct kept *kept = &outputs->kept;
+	for (size_t i = 0; i < kept->count; i++)
+		free(kept->places[i].stem);
+	free(kept->places);
+	*kept = (struct kept){ 0 };
 	outputs->sinks = NULL;
 }

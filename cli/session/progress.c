@@ -60,16 +60,6 @@ static void put_bytes(struct line *line, uint64_t bytes)
 	put(line, " MiB");
 }
 
-static uint64_t elapsed_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)(now.tv_sec - shown.since.tv_sec) * 1000 +
-	       (uint64_t)(now.tv_nsec / 1000000) -
-	       (uint64_t)(shown.since.tv_nsec / 1000000);
-}
-
 static void put_read(
 	struct line *line, const struct fsdp_recording_progress *progress, uint64_t ms)
 {
@@ -93,35 +83,36 @@ static void put_read(
 	}
 }
 
-/* Where bytes are not counted, how long it takes, and how much of that it computes: a
- * process that does not, waits for its file system. */
-static void put_elapsed(struct line *line, uint64_t ms)
-{
-	struct timespec used = { 0 };
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-	put(line, "at work for ");
-	put_number(line, ms / 1000);
-	put(line, ".");
-	put_number(line, ms % 1000 / 100);
-	put(line, " s, computing for ");
-	put_number(line, (uint64_t)used.tv_sec);
-	put(line, ".");
-	put_number(line, (uint64_t)used.tv_nsec / 100000000);
-	put(line, " s");
-}
-
 static void draw(bool lasting)
 {
 	const struct fsdp_recording_progress *progress = shown.progress;
 	struct line line = { .size = 0 };
-	uint64_t ms = elapsed_ms();
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	uint64_t ms = (uint64_t)(now.tv_sec - shown.since.tv_sec) * 1000 +
+		      (uint64_t)(now.tv_nsec / 1000000) -
+		      (uint64_t)(shown.since.tv_nsec / 1000000);
 
 	put(&line, lasting ? "fsdp-inspect: " : "\r\033[Kfsdp-inspect: ");
 	if (progress != NULL)
 		put_read(&line, progress, ms);
-	else
-		put_elapsed(&line, ms);
+	else {
+		/* Where bytes are not counted, how long it takes, and how much of that
+		 * it computes: a process that does not, waits for its file system. */
+		struct timespec used = { 0 };
+
+		clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+		put(&line, "at work for ");
+		put_number(&line, ms / 1000);
+		put(&line, ".");
+		put_number(&line, ms % 1000 / 100);
+		put(&line, " s, computing for ");
+		put_number(&line, (uint64_t)used.tv_sec);
+		put(&line, ".");
+		put_number(&line, (uint64_t)used.tv_nsec / 100000000);
+		put(&line, " s");
+	}
 	if (lasting)
 		put(&line, "\n");
 	if (write(STDERR_FILENO, line.text, line.size) < 0)

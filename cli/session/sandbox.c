@@ -434,19 +434,6 @@ struct sandbox sandbox_begin(void)
 	return sandbox;
 }
 
-/* The folder that a path which is not a folder lies in, in place. */
-static void cut_to_folder(char *path)
-{
-	char *slash = strrchr(path, '/');
-
-	if (slash == NULL)
-		strcpy(path, ".");
-	else if (slash == path)
-		slash[1] = '\0';
-	else
-		*slash = '\0';
-}
-
 /* …/models--org--name/snapshots/… to …/models--org--name/blobs, in place. */
 static bool turn_to_blobs(char *path)
 {
@@ -465,16 +452,6 @@ static bool turn_to_blobs(char *path)
 	return true;
 }
 
-/* What the links of a cache lead to is found by its real path only. */
-static void allow_blobs(int rules, const char *folder)
-{
-	char real[PATH_MAX];
-
-	if (realpath(folder, real) != NULL && strlen(real) + 2 <= sizeof real &&
-		turn_to_blobs(strcat(real, "/")))
-		allow_below(rules, real, READ_FILE, O_NOFOLLOW | O_DIRECTORY);
-}
-
 void sandbox_allow(struct sandbox *sandbox, const char *path)
 {
 	uint64_t rights = READ_FILE | READ_DIR;
@@ -488,13 +465,27 @@ void sandbox_allow(struct sandbox *sandbox, const char *path)
 	strcpy(folder, path);
 	if (missing || !S_ISDIR(status.st_mode)) {
 		allow_below(sandbox->rules, path, rights, 0);
-		cut_to_folder(folder);
+		/* The folder that a path which is not a folder lies in, in place. */
+		char *slash = strrchr(folder, '/');
+
+		if (slash == NULL)
+			strcpy(folder, ".");
+		else if (slash == folder)
+			slash[1] = '\0';
+		else
+			*slash = '\0';
 	}
 	/* What is not there is looked for, and only that tells. */
 	if (missing)
 		rights = READ_DIR;
 	allow_below(sandbox->rules, folder, rights, 0);
-	allow_blobs(sandbox->rules, folder);
+	/* What the links of a cache lead to is found by its real path only. */
+	int rules = sandbox->rules;
+	char real[PATH_MAX];
+
+	if (realpath(folder, real) != NULL && strlen(real) + 2 <= sizeof real &&
+		turn_to_blobs(strcat(real, "/")))
+		allow_below(rules, real, READ_FILE, O_NOFOLLOW | O_DIRECTORY);
 }
 
 void sandbox_allow_writes(struct sandbox *sandbox, const char *folder)

@@ -60,12 +60,6 @@ static bool provenance_take(struct provenance_source *source, char *const *words
 	return true;
 }
 
-/* All zero is fine. */
-static void provenance_done(struct provenance_source *source)
-{
-	free(source->arguments);
-}
-
 /* ---- Collects what is reported beside an answer: notes, totals, failures and findings ---- */
 
 /* Running out of memory needs no memory to be reported. */
@@ -893,7 +887,7 @@ static void session_done(struct session *session)
 	fsdp_recordings_free(session->recordings);
 	fsdp_below_free(session->below);
 	free(session->checkpoints);
-	provenance_done(&session->provenance);
+	free(session->provenance.arguments);
 	collected_done(&session->collected);
 }
 

@@ -48,19 +48,6 @@ struct request {
 /* SIGPIPE: a reader of messages went away. What was made is gone when the process is. */
 static const int deadly[] = { SIGHUP, SIGINT, SIGTERM, SIGPIPE };
 
-/* The other process has the last word: it ends once all are gone. */
-static void wait_for_end(void)
-{
-	ssize_t size;
-	int error;
-
-	close(requests);
-	requests = -1;
-	do
-		size = read(answers, &error, sizeof error);
-	while (size > 0 || (size == -1 && errno == EINTR));
-}
-
 /* A folder that was made anew under the same path is another one, and stays. */
 static void remove_made(void)
 {
@@ -75,7 +62,15 @@ static void remove_made(void)
 void temporary_abandon_all(void)
 {
 	if (requests != 0) {
-		wait_for_end();
+		/* The other process has the last word: it ends once all are gone. */
+		ssize_t size;
+		int error;
+
+		close(requests);
+		requests = -1;
+		do
+			size = read(answers, &error, sizeof error);
+		while (size > 0 || (size == -1 && errno == EINTR));
 		return;
 	}
 	for (struct temporary *at = unfinished; at != NULL; at = at->next)
@@ -127,20 +122,6 @@ static void install_handlers(void)
 			before.sa_handler == SIG_DFL)
 			sigaction(deadly[i], &action, NULL);
 	}
-}
-
-/* Not in a signal handler: only the process that is handed this over calls it. */
-static void sweep_watched(void)
-{
-	DIR *folder = watched.descriptor >= 0 ? fdopendir(watched.descriptor) : NULL;
-	const struct dirent *entry;
-
-	while (folder != NULL && (entry = readdir(folder)) != NULL)
-		if (strncmp(entry->d_name, watched.prefix, strlen(watched.prefix)) == 0)
-			unlinkat(watched.descriptor, entry->d_name, 0);
-	remove_made();
-	if (folder != NULL)
-		closedir(folder);
 }
 
 const char *temporary_prefix(void)
@@ -303,7 +284,16 @@ static _Noreturn void serve(int from, int to)
 			break;
 	}
 	temporary_abandon_all();
-	sweep_watched();
+	/* Not in a signal handler: only the process that is handed this over calls it. */
+	DIR *folder = watched.descriptor >= 0 ? fdopendir(watched.descriptor) : NULL;
+	const struct dirent *entry;
+
+	while (folder != NULL && (entry = readdir(folder)) != NULL)
+		if (strncmp(entry->d_name, watched.prefix, strlen(watched.prefix)) == 0)
+			unlinkat(watched.descriptor, entry->d_name, 0);
+	remove_made();
+	if (folder != NULL)
+		closedir(folder);
 	_exit(0);
 }
 
