@@ -43,7 +43,7 @@ static void begin(struct out *out, const struct out_header *header)
 }
 
 /* Microseconds with three decimals. */
-static void put_us(struct writer *to, int64_t ns)
+static void write_us(struct writer *to, int64_t ns)
 {
 	char digits[40];
 	int size = snprintf(digits, sizeof digits, "%s%" PRIu64 ".%03" PRIu64,
@@ -92,7 +92,7 @@ static void event_begin(struct chrome *chrome, const char *phase)
 
 /* What a process or a thread is called, and where it stands. number below 0: it is not
  * part of the title. */
-static void put_title(struct chrome *chrome, const char *event, const char *title,
+static void write_title(struct chrome *chrome, const char *event, const char *title,
 	int64_t number, int64_t place)
 {
 	struct writer *to = &chrome->stream;
@@ -123,14 +123,14 @@ static void find_thread(struct chrome *chrome, const struct timed_span *span)
 	if (row == chrome->row_count) {
 		char title[64];
 		snprintf(title, sizeof title, row == 0 ? "%s" : "%s ", span->lane);
-		put_title(chrome, "thread", title, row == 0 ? -1 : (int64_t)row + 1,
+		write_title(chrome, "thread", title, row == 0 ? -1 : (int64_t)row + 1,
 			(int64_t)chrome->lane_number * ROWS + row);
 		chrome->row_count++;
 	}
 	chrome->ends[row] = span->begin_ns + span->dur_ns; /* at most total_ns */
 }
 
-static void put_args(struct writer *to, const struct timed_span *span)
+static void write_args(struct writer *to, const struct timed_span *span)
 {
 	if (span->group.data == NULL && span->bytes == UINT64_MAX)
 		return;
@@ -155,7 +155,7 @@ static void timed(struct out *out, const struct timed_span *span)
 		chrome->rank = span->rank;
 		chrome->lane_number = chrome->thread = 0;
 		chrome->lane = NULL;
-		put_title(chrome, "process", "rank ", span->rank, span->rank);
+		write_title(chrome, "process", "rank ", span->rank, span->rank);
 	}
 	if (chrome->lane == NULL || strcmp(chrome->lane, span->lane) != 0) {
 		chrome->lane = span->lane;
@@ -169,10 +169,10 @@ static void timed(struct out *out, const struct timed_span *span)
 	writer_text(to, "\",\"name\":");
 	spell_string(to, span->name.data, span->name.size);
 	writer_text(to, ",\"ts\":");
-	put_us(to, span->begin_ns);
+	write_us(to, span->begin_ns);
 	writer_text(to, ",\"dur\":");
-	put_us(to, span->dur_ns);
-	put_args(to, span);
+	write_us(to, span->dur_ns);
+	write_args(to, span);
 	writer_char(to, '}');
 }
 

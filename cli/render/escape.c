@@ -114,14 +114,14 @@ bool escape_needed(uint32_t character)
 	return character_is_hidden(character);
 }
 
-static void put_byte(struct writer *writer, unsigned char byte)
+static void write_byte(struct writer *writer, unsigned char byte)
 {
 	static const char digits[] = "0123456789abcdef";
 	const char text[4] = { '\\', 'x', digits[byte >> 4], digits[byte & 15] };
 	writer_put(writer, text, sizeof text);
 }
 
-static void put_code(struct writer *writer, uint32_t character)
+static void write_code(struct writer *writer, uint32_t character)
 {
 	char text[16];
 	int size = snprintf(text, sizeof text, "\\u{%04x}", (unsigned)character);
@@ -133,7 +133,7 @@ static bool is_line_or_tab(uint32_t character)
 	return character == '\t' || character == '\n' || character == '\r';
 }
 
-static bool put_short(struct writer *writer, uint32_t character)
+static bool write_short(struct writer *writer, uint32_t character)
 {
 	if (!is_line_or_tab(character))
 		return false;
@@ -165,7 +165,7 @@ static bool any_needed(const struct writer *writer, const char *data, size_t siz
 	return false;
 }
 
-static void put_escaped(
+static void write_escaped(
 	struct writer *writer, const char *data, size_t size, enum escape_style style)
 {
 	while (size != 0) {
@@ -173,17 +173,17 @@ static void put_escaped(
 		size_t length = character_take(data, size, &character);
 		if (character == CHARACTER_NONE)
 			for (size_t i = 0; i < length; i++)
-				put_byte(writer, (unsigned char)data[i]);
+				write_byte(writer, (unsigned char)data[i]);
 		else if (character == '\\')
 			writer_put(writer, "\\\\", 2);
 		else if (stays(writer, character, style))
 			writer_put(writer, data, length);
-		else if (style == ESCAPE_TSV && put_short(writer, character))
+		else if (style == ESCAPE_TSV && write_short(writer, character))
 			;
 		else if (character < 0x80)
-			put_byte(writer, (unsigned char)character);
+			write_byte(writer, (unsigned char)character);
 		else
-			put_code(writer, character);
+			write_code(writer, character);
 		data += length;
 		size -= length;
 	}
@@ -197,7 +197,7 @@ void escape_put(
 	if (!doubled && (is_plain(data, size) || !any_needed(writer, data, size, style)))
 		writer_put(writer, data, size);
 	else
-		put_escaped(writer, data, size, style);
+		write_escaped(writer, data, size, style);
 }
 
 size_t escape_cut(const char *data, size_t size, size_t limit)
@@ -319,7 +319,7 @@ static size_t columns_of(const char *data, size_t size)
 	return columns + width_of(data + begin, size - begin);
 }
 
-static void put_word(struct writer *to, const char *data, size_t size)
+static void write_word(struct writer *to, const char *data, size_t size)
 {
 	for (size_t i = 0; i < size; i++)
 		writer_char(to, data[i] == WRAP_GLUE ? ' ' : data[i]);
@@ -348,7 +348,7 @@ void wrap_put(struct writer *to, const char *data, size_t size, size_t width, si
 			writer_spaces(to, word - i);
 			column += word - i + columns;
 		}
-		put_word(to, data + word, end - word);
+		write_word(to, data + word, end - word);
 		is_new = false;
 		i = end;
 	}

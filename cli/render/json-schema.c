@@ -59,7 +59,7 @@ static void put(struct printer *printer, const char *name, const char *text)
 }
 
 /* ["a", "b"], on one line; null may be one of them. */
-static void put_words(
+static void write_words(
 	struct printer *printer, const char *name, const char *const *words, bool null)
 {
 	key(printer, name);
@@ -73,7 +73,7 @@ static void put_words(
 }
 
 /* The same words from a function. */
-static void put_listed(struct printer *printer, const struct column *field)
+static void write_listed(struct printer *printer, const struct column *field)
 {
 	key(printer, "enum");
 	writer_char(&printer->writer, '[');
@@ -86,35 +86,36 @@ static void put_listed(struct printer *printer, const struct column *field)
 	writer_char(&printer->writer, ']');
 }
 
-static void put_types(
+static void write_types(
 	struct printer *printer, const char *type, const char *or_type, bool null)
 {
-	put_words(printer, "type",
+	write_words(printer, "type",
 		(const char *const[]){ type, or_type, null ? "null" : NULL, NULL },
 		false);
 }
 
-static void put_type(struct printer *printer, const char *type, bool null)
+static void write_type(struct printer *printer, const char *type, bool null)
 {
 	if (null)
-		put_types(printer, type, "null", false);
+		write_types(printer, type, "null", false);
 	else
 		put(printer, "type", type);
 }
 
 /* ---- what a field holds: keywords of the schema that is open ---- */
 
-static void put_record(struct printer *printer, const struct record *record);
+static void write_record(struct printer *printer, const struct record *record);
 
-static void put_nullable(struct printer *printer, const struct record *record, bool null)
+static void write_nullable(
+	struct printer *printer, const struct record *record, bool null)
 {
 	if (!null) {
-		put_record(printer, record);
+		write_record(printer, record);
 		return;
 	}
 	begin(printer, "anyOf", '[');
 	begin(printer, NULL, '{');
-	put_record(printer, record);
+	write_record(printer, record);
 	end(printer, '}');
 	begin(printer, NULL, '{');
 	put(printer, "type", "null");
@@ -122,30 +123,30 @@ static void put_nullable(struct printer *printer, const struct record *record, b
 	end(printer, ']');
 }
 
-static void put_elements(
+static void write_elements(
 	struct printer *printer, const char *name, const struct record *record)
 {
 	begin(printer, name, '{');
-	put_record(printer, record);
+	write_record(printer, record);
 	end(printer, '}');
 }
 
-static void put_scalars(struct printer *printer, const struct column *field,
+static void write_scalars(struct printer *printer, const struct column *field,
 	const char *type, const char *or_type)
 {
-	put_type(printer, "array", field->null);
+	write_type(printer, "array", field->null);
 	begin(printer, "items", '{');
 	if (field->words != NULL)
-		put_words(printer, "enum", field->words, false);
+		write_words(printer, "enum", field->words, false);
 	else if (or_type != NULL)
-		put_types(printer, type, or_type, false);
+		write_types(printer, type, or_type, false);
 	else
 		put(printer, "type", type);
 	end(printer, '}');
 }
 
 /* What a map has for each key: the second field, or an object of all but the first. */
-static void put_map(struct printer *printer, const struct column *field)
+static void write_map(struct printer *printer, const struct column *field)
 {
 	struct record rest = *field->of;
 
@@ -153,32 +154,32 @@ static void put_map(struct printer *printer, const struct column *field)
 	rest.count--;
 	rest.name = NULL;
 	rest.form = rest.count == 1 ? RECORD_PLAIN : RECORD_OBJECT;
-	put_type(printer, "object", field->null);
-	put_elements(printer, "additionalProperties", &rest);
+	write_type(printer, "object", field->null);
+	write_elements(printer, "additionalProperties", &rest);
 }
 
-static void put_keywords(struct printer *printer, const struct column *field)
+static void write_keywords(struct printer *printer, const struct column *field)
 {
 	switch (field->type) {
 	case FIELD_BOOL:
 	case FIELD_MAYBE:
 	case FIELD_FLAG:
-		put_type(printer, "boolean", field->null);
+		write_type(printer, "boolean", field->null);
 		break;
 	case FIELD_COUNT:
 	case FIELD_SIZE:
 	case FIELD_BYTES:
 	case FIELD_ID:
-		put_type(printer, "integer", field->null);
+		write_type(printer, "integer", field->null);
 		key(printer, "minimum");
 		writer_char(&printer->writer, '0');
 		break;
 	case FIELD_INTEGER:
 	case FIELD_NS:
-		put_type(printer, "integer", field->null);
+		write_type(printer, "integer", field->null);
 		break;
 	case FIELD_NUMBER: /* infinities are texts */
-		put_types(printer, "number", "string", field->null);
+		write_types(printer, "number", "string", field->null);
 		break;
 	case FIELD_WORD:
 	case FIELD_TEXT:
@@ -186,51 +187,51 @@ static void put_keywords(struct printer *printer, const struct column *field)
 		if (field->words != NULL && field->words[1] == NULL)
 			put(printer, "const", field->words[0]);
 		else if (field->words != NULL)
-			put_words(printer, "enum", field->words, field->null);
+			write_words(printer, "enum", field->words, field->null);
 		else if (field->listed)
-			put_listed(printer, field);
+			write_listed(printer, field);
 		else
-			put_type(printer, "string", field->null);
+			write_type(printer, "string", field->null);
 		break;
 	case FIELD_SHAPE:
-		put_scalars(printer, field, "integer", NULL);
+		write_scalars(printer, field, "integer", NULL);
 		break;
 	case FIELD_TEXTS:
-		put_scalars(printer, field, "string", NULL);
+		write_scalars(printer, field, "string", NULL);
 		break;
 	case FIELD_PATH:
-		put_scalars(printer, field, "string", "integer");
+		write_scalars(printer, field, "string", "integer");
 		break;
 	case FIELD_KEY:
-		put_types(printer, "string", "integer", field->null);
+		write_types(printer, "string", "integer", field->null);
 		break;
 	case FIELD_ANY:
 		break;
 	case FIELD_OBJECT:
 	case FIELD_FIELDS:
 	case FIELD_POINTED:
-		put_nullable(printer, field->of, field->null);
+		write_nullable(printer, field->of, field->null);
 		break;
 	case FIELD_LIST:
 	case FIELD_ARRAY:
 	case FIELD_ROWS:
 	case FIELD_ITEMS:
-		put_type(printer, "array", field->null);
-		put_elements(printer, "items", field->of);
+		write_type(printer, "array", field->null);
+		write_elements(printer, "items", field->of);
 		break;
 	case FIELD_MAP:
-		put_map(printer, field);
+		write_map(printer, field);
 		break;
 	}
 }
 
-static void put_field(
+static void write_field(
 	struct printer *printer, const char *name, const struct column *field)
 {
 	begin(printer, name, '{');
 	if (field->about != NULL)
 		put(printer, "description", field->about);
-	put_keywords(printer, field);
+	write_keywords(printer, field);
 	end(printer, '}');
 }
 
@@ -258,13 +259,13 @@ static bool is_left_out(const struct column *field, bool in_line)
 
 /* The names of fields that are never left out. Of an object that may be missing none is
  * certain. */
-static void put_required(
+static void write_required(
 	struct printer *printer, const struct record *record, bool in_line, bool *comma)
 {
 	for (size_t i = 0; i < record->count; i++) {
 		const struct column *field = &record->fields[i];
 		if (field->type == FIELD_FIELDS && field->has == NULL)
-			put_required(printer, field->of, printer->in_line, comma);
+			write_required(printer, field->of, printer->in_line, comma);
 		if (!is_for_machines(printer, field) || is_inline(field) ||
 			is_left_out(field, in_line) || (!field->always && !field->null))
 			continue;
@@ -275,7 +276,7 @@ static void put_required(
 	}
 }
 
-static void put_properties(
+static void write_properties(
 	struct printer *printer, const struct record *record, bool in_line)
 {
 	static const struct column base64 = {
@@ -289,17 +290,17 @@ static void put_properties(
 		if (!is_for_machines(printer, field) || is_left_out(field, in_line))
 			continue;
 		if (is_inline(field)) {
-			put_properties(printer, field->of, printer->in_line);
+			write_properties(printer, field->of, printer->in_line);
 			continue;
 		}
-		put_field(printer, field->name, field);
+		write_field(printer, field->name, field);
 		if (field->type == FIELD_NAME && strcmp(field->name, "name") == 0)
-			put_field(printer, "name_b64", &base64);
+			write_field(printer, "name_b64", &base64);
 	}
 }
 
 /* All that the record says, where it is defined. */
-static void put_definition(struct printer *printer, const struct record *record)
+static void write_definition(struct printer *printer, const struct record *record)
 {
 	unsigned outer = printer->view;
 	bool comma = false;
@@ -312,42 +313,42 @@ static void put_definition(struct printer *printer, const struct record *record)
 		put(printer, "type", "object");
 		key(printer, "required");
 		writer_char(&printer->writer, '[');
-		put_required(printer, record, false, &comma);
+		write_required(printer, record, false, &comma);
 		writer_char(&printer->writer, ']');
 		begin(printer, "properties", '{');
-		put_properties(printer, record, false);
+		write_properties(printer, record, false);
 		end(printer, '}');
 		break;
 	case RECORD_TUPLE:
 		put(printer, "type", "array");
 		begin(printer, "prefixItems", '[');
 		for (size_t i = 0; i < record->count; i++)
-			put_field(printer, NULL, &record->fields[i]);
+			write_field(printer, NULL, &record->fields[i]);
 		end(printer, ']');
 		break;
 	case RECORD_PLAIN:
-		put_keywords(printer, &record->fields[0]);
+		write_keywords(printer, &record->fields[0]);
 		break;
 	case RECORD_ONE_OF:
 		if (record->count == 1) {
-			put_record(printer, record->fields[0].of);
+			write_record(printer, record->fields[0].of);
 			break;
 		}
 		begin(printer, "anyOf", '[');
 		for (size_t i = 0; i < record->count; i++)
-			put_elements(printer, NULL, record->fields[i].of);
+			write_elements(printer, NULL, record->fields[i].of);
 		end(printer, ']');
 		break;
 	}
 	printer->view = outer;
 }
 
-static void put_record(struct printer *printer, const struct record *record)
+static void write_record(struct printer *printer, const struct record *record)
 {
 	size_t i = 0;
 
 	if (record->name == NULL) {
-		put_definition(printer, record);
+		write_definition(printer, record);
 		return;
 	}
 	key(printer, "$ref");
@@ -457,7 +458,7 @@ static const struct record *alternative(const struct record *record, size_t i)
 }
 
 /* A line of JSON Lines, whose kind it tells. */
-static void put_lines(struct printer *printer, const struct schema_of *of)
+static void write_lines(struct printer *printer, const struct schema_of *of)
 {
 	const struct record *answer, *item;
 	const struct column *items;
@@ -469,7 +470,7 @@ static void put_lines(struct printer *printer, const struct schema_of *of)
 		schema_field(printer), { NULL, FIELDS(head_record) } };
 	const struct record header_line =
 		RECORD(NONE, header, NULL, "JSON Lines: the first line.");
-	put_elements(printer, NULL, &header_line);
+	write_elements(printer, NULL, &header_line);
 	printer->in_line = true;
 	for (size_t i = 0; (answer = alternative(of->answer, i)) != NULL; i++)
 		for (size_t n = 0; (items = items_of(answer, n)) != NULL; n++)
@@ -486,12 +487,12 @@ static void put_lines(struct printer *printer, const struct schema_of *of)
 				const struct record line = RECORD(NONE, fields, NULL,
 					"JSON Lines: one element.", item->view);
 
-				put_elements(printer, NULL, &line);
+				write_elements(printer, NULL, &line);
 			}
 	printer->in_line = false;
-	put_elements(printer, NULL, &jsonl_finding);
-	put_elements(printer, NULL, &jsonl_error);
-	put_elements(printer, NULL, &jsonl_end);
+	write_elements(printer, NULL, &jsonl_finding);
+	write_elements(printer, NULL, &jsonl_error);
+	write_elements(printer, NULL, &jsonl_end);
 	end(printer, ']');
 	end(printer, '}');
 }
@@ -507,7 +508,7 @@ static bool has_items(const struct record *answer)
 }
 
 /* `data` of several inputs has an answer for each. */
-static void put_document(struct printer *printer, const struct schema_of *of)
+static void write_document(struct printer *printer, const struct schema_of *of)
 {
 	struct column parts[ALTERNATIVES_MAX][2], elements[ALTERNATIVES_MAX];
 	struct column choices[ALTERNATIVES_MAX + 1];
@@ -548,13 +549,13 @@ static void put_document(struct printer *printer, const struct schema_of *of)
 		OMITTED, INTERRUPTED };
 	const struct record document = RECORD(NONE, fields, NULL, NULL);
 
-	put_definition(printer, &document);
+	write_definition(printer, &document);
 	begin(printer, "$defs", '{');
 	if (has_items(of->answer))
-		put_lines(printer, of);
+		write_lines(printer, of);
 	for (size_t i = 0; i < printer->definition_count; i++) {
 		begin(printer, printer->definitions[i]->name, '{');
-		put_definition(printer, printer->definitions[i]);
+		write_definition(printer, printer->definitions[i]);
 		end(printer, '}');
 	}
 	end(printer, '}');
@@ -578,7 +579,7 @@ bool schema_write(FILE *stream, const struct schema_of *of)
 	snprintf(
 		text, sizeof text, "What `fsdp-inspect %s -o json` writes.", of->command);
 	put(&printer, "description", text);
-	put_document(&printer, of);
+	write_document(&printer, of);
 	end(&printer, '}');
 	writer_char(&printer.writer, '\n');
 	writer_flush(&printer.writer);

@@ -47,7 +47,7 @@ static size_t plain_run(const char *data, size_t size)
 	return at;
 }
 
-static void put_unit(struct writer *writer, unsigned unit)
+static void write_unit(struct writer *writer, unsigned unit)
 {
 	static const char digits[] = "0123456789abcdef";
 	const char text[6] = { '\\', 'u', digits[unit >> 12 & 15], digits[unit >> 8 & 15],
@@ -55,7 +55,7 @@ static void put_unit(struct writer *writer, unsigned unit)
 	writer_put(writer, text, sizeof text);
 }
 
-static void put_escaped(struct writer *writer, uint32_t character)
+static void write_escaped(struct writer *writer, uint32_t character)
 {
 	static const char letters[0x20] = {
 		['\b'] = 'b',
@@ -68,33 +68,33 @@ static void put_escaped(struct writer *writer, uint32_t character)
 		writer_char(writer, '\\');
 		writer_char(writer, letters[character]);
 	} else if (character < 0x10000) {
-		put_unit(writer, character);
+		write_unit(writer, character);
 	} else {
-		put_unit(writer, 0xd800 + ((character - 0x10000) >> 10));
-		put_unit(writer, 0xdc00 + ((character - 0x10000) & 0x3ff));
+		write_unit(writer, 0xd800 + ((character - 0x10000) >> 10));
+		write_unit(writer, 0xdc00 + ((character - 0x10000) & 0x3ff));
 	}
 }
 
 /* The first character, which is not plain. Returns its length; *ret_valid becomes false
  * if it was none. */
-static size_t put_special(
+static size_t write_special(
 	struct writer *writer, const char *data, size_t size, bool *ret_valid)
 {
 	uint32_t character;
 	size_t length = character_take(data, size, &character);
 	if (character == CHARACTER_NONE) {
 		if (writer->ascii)
-			put_unit(writer, 0xfffd);
+			write_unit(writer, 0xfffd);
 		else
 			writer_put(writer, "\xef\xbf\xbd", 3);
 		*ret_valid = false;
 	} else if (character == '\\' && writer->no_double_backslash) {
-		put_unit(writer, character);
+		write_unit(writer, character);
 	} else if (character == '"' || character == '\\') {
 		writer_char(writer, '\\');
 		writer_char(writer, (char)character);
 	} else if (writer->ascii || escape_needed(character)) {
-		put_escaped(writer, character);
+		write_escaped(writer, character);
 	} else {
 		writer_put(writer, data, length);
 	}
@@ -110,7 +110,7 @@ bool spell_string(struct writer *writer, const char *data, size_t size)
 		if (length != 0)
 			writer_put(writer, data, length);
 		else
-			length = put_special(writer, data, size, &valid);
+			length = write_special(writer, data, size, &valid);
 		data += length;
 		size -= length;
 	}
@@ -141,7 +141,7 @@ void spell_base64(struct writer *writer, struct text text)
 	writer_char(writer, '"');
 }
 
-static void put_number(struct writer *writer, double number)
+static void write_number(struct writer *writer, double number)
 {
 	/* Inf - Inf and NaN - NaN are not 0. */
 	bool finite = number - number == 0;
@@ -152,7 +152,7 @@ static void put_number(struct writer *writer, double number)
 		writer_char(writer, '"');
 }
 
-static void put_bool(struct writer *writer, bool boolean)
+static void write_bool(struct writer *writer, bool boolean)
 {
 	if (boolean)
 		writer_put(writer, "true", 4);
@@ -218,20 +218,20 @@ static void open_token(struct walk *walk, const struct token *token)
 	};
 }
 
-static void put_token(struct walk *walk, const struct token *token)
+static void write_token(struct walk *walk, const struct token *token)
 {
 	switch (token->type) {
 	case TOKEN_NULL:
 		writer_put(walk->writer, "null", 4);
 		break;
 	case TOKEN_BOOL:
-		put_bool(walk->writer, token->integer != 0);
+		write_bool(walk->writer, token->integer != 0);
 		break;
 	case TOKEN_INTEGER:
 		writer_integer(walk->writer, token->integer);
 		break;
 	case TOKEN_NUMBER:
-		put_number(walk->writer, token->number);
+		write_number(walk->writer, token->number);
 		break;
 	case TOKEN_TEXT:
 		walk->valid &=
@@ -244,7 +244,7 @@ static void put_token(struct walk *walk, const struct token *token)
 	}
 }
 
-static void put_key(struct walk *walk, const struct token *token)
+static void write_key(struct walk *walk, const struct token *token)
 {
 	bool text = token != NULL && token->type == TOKEN_TEXT;
 	walk->valid &= spell_string(
@@ -255,7 +255,7 @@ static void put_key(struct walk *walk, const struct token *token)
 }
 
 /* The next member of the innermost container, or its end. */
-static void put_member(struct walk *walk)
+static void write_member(struct walk *walk)
 {
 	struct open *open = &walk->open[walk->depth - 1];
 	if (open->left == 0 || walk->token == walk->end) {
@@ -268,17 +268,17 @@ static void put_member(struct walk *walk)
 	open->filled = true;
 	if (open->object) {
 		open->left--;
-		put_key(walk, next_token(walk));
+		write_key(walk, next_token(walk));
 	}
 	open->left--;
 	const struct token *token = next_token(walk);
 	if (token != NULL)
-		put_token(walk, token);
+		write_token(walk, token);
 	else
 		writer_put(walk->writer, "null", 4);
 }
 
-static bool put_tokens(struct writer *writer, const struct token *tokens, size_t count)
+static bool write_tokens(struct writer *writer, const struct token *tokens, size_t count)
 {
 	if (count == 0) {
 		writer_put(writer, "null", 4);
@@ -290,13 +290,13 @@ static bool put_tokens(struct writer *writer, const struct token *tokens, size_t
 	walk.end = tokens + count;
 	walk.depth = 0;
 	walk.valid = true;
-	put_token(&walk, tokens);
+	write_token(&walk, tokens);
 	while (walk.depth != 0)
-		put_member(&walk);
+		write_member(&walk);
 	return walk.valid;
 }
 
-static void put_shape(struct writer *writer, const int64_t *items, size_t count)
+static void write_shape(struct writer *writer, const int64_t *items, size_t count)
 {
 	writer_char(writer, '[');
 	for (size_t i = 0; i < count; i++) {
@@ -307,7 +307,7 @@ static void put_shape(struct writer *writer, const int64_t *items, size_t count)
 	writer_char(writer, ']');
 }
 
-static bool put_texts(struct writer *writer, const struct text *items, size_t count)
+static bool write_texts(struct writer *writer, const struct text *items, size_t count)
 {
 	bool valid = true;
 	writer_char(writer, '[');
@@ -320,7 +320,7 @@ static bool put_texts(struct writer *writer, const struct text *items, size_t co
 	return valid;
 }
 
-static bool put_path(struct writer *writer, const struct path_part *items, size_t count)
+static bool write_path(struct writer *writer, const struct path_part *items, size_t count)
 {
 	bool valid = true;
 	writer_char(writer, '[');
@@ -345,7 +345,7 @@ bool spell_value(struct writer *writer, const struct value *value)
 		writer_put(writer, "null", 4);
 		return true;
 	case VALUE_BOOL:
-		put_bool(writer, value->boolean);
+		write_bool(writer, value->boolean);
 		return true;
 	case VALUE_COUNT:
 	case VALUE_BYTES:
@@ -357,21 +357,21 @@ bool spell_value(struct writer *writer, const struct value *value)
 		writer_integer(writer, value->integer);
 		return true;
 	case VALUE_NUMBER:
-		put_number(writer, value->number);
+		write_number(writer, value->number);
 		return true;
 	case VALUE_TEXT:
 	case VALUE_NAME:
 		return spell_string(writer, value->text.data, value->text.size);
 	case VALUE_SHAPE:
 	case VALUE_COUNTS:
-		put_shape(writer, value->shape.items, value->shape.count);
+		write_shape(writer, value->shape.items, value->shape.count);
 		return true;
 	case VALUE_TEXTS:
-		return put_texts(writer, value->texts.items, value->texts.count);
+		return write_texts(writer, value->texts.items, value->texts.count);
 	case VALUE_PATH:
-		return put_path(writer, value->path.items, value->path.count);
+		return write_path(writer, value->path.items, value->path.count);
 	case VALUE_TOKENS:
-		return put_tokens(writer, value->tokens.items, value->tokens.count);
+		return write_tokens(writer, value->tokens.items, value->tokens.count);
 	}
 	return true;
 }
@@ -463,7 +463,7 @@ static void put(struct json *json, const char *key, struct value value)
 	spell_value(json->to, &value);
 }
 
-static void put_known(struct json *json, const char *key, uint64_t count)
+static void write_known(struct json *json, const char *key, uint64_t count)
 {
 	put(json, key, value_count(count));
 }
@@ -488,7 +488,8 @@ static void record_end(struct json *json)
 
 /* ---- the envelope ---- */
 
-static void put_record(struct json *json, const struct record *record, const void *object)
+static void write_record(
+	struct json *json, const struct record *record, const void *object)
 {
 	for (size_t i = 0; i < record->count; i++)
 		put(json, record->fields[i].name,
@@ -497,7 +498,7 @@ static void put_record(struct json *json, const struct record *record, const voi
 }
 
 /* What stands beside the data: an array of the document, or records of their own. */
-static void put_beside(struct json *json, const char *key, const char *type,
+static void write_beside(struct json *json, const char *key, const char *type,
 	const struct record *record, const void *objects, size_t count)
 {
 	if (type == NULL) {
@@ -506,7 +507,7 @@ static void put_beside(struct json *json, const char *key, const char *type,
 	}
 	for (size_t i = 0; i < count; i++) {
 		element_begin(json, type);
-		put_record(json, record, (const char *)objects + i * record->size);
+		write_record(json, record, (const char *)objects + i * record->size);
 		if (type == NULL)
 			level_end(json);
 		else
@@ -516,7 +517,7 @@ static void put_beside(struct json *json, const char *key, const char *type,
 		level_end(json);
 }
 
-static void put_head(struct json *json, const struct out_header *header)
+static void write_head(struct json *json, const struct out_header *header)
 {
 	member(json, text_of("schema"), false);
 	writer_text(json->to, "\"fsdp-inspect.");
@@ -531,11 +532,11 @@ static void put_head(struct json *json, const struct out_header *header)
 	if (header->provenance != NULL) {
 		member(json, text_of("provenance"), false);
 		level_begin(json, '{', '}', false);
-		put_record(json, &provenance_record, header->provenance);
+		write_record(json, &provenance_record, header->provenance);
 		level_end(json);
 	}
 	put(json, "ok", value_bool(header->status == 0));
-	put_beside(
+	write_beside(
 		json, "inputs", NULL, &input_object, header->inputs, header->input_count);
 }
 
@@ -549,11 +550,11 @@ static void begin(struct out *out, const struct out_header *header)
 	json->stream.sum = WRITER_NO_SUM;
 	if (json->lines) {
 		element_begin(json, "header");
-		put_head(json, header);
+		write_head(json, header);
 		record_end(json);
 	} else if (!json->bare) {
 		level_begin(json, '{', '}', false);
-		put_head(json, header);
+		write_head(json, header);
 		member(json, text_of("data"), true);
 	}
 	if (!json->lines && !json->bare && !header->has_data)
@@ -566,10 +567,10 @@ static void begin(struct out *out, const struct out_header *header)
 	level_begin(json, '{', '}', false);
 }
 
-static void put_omissions(struct json *json, const struct out_footer *footer)
+static void write_omissions(struct json *json, const struct out_footer *footer)
 {
 	if (footer->omission_count != 0)
-		put_beside(json, "omitted", NULL, &omission_record, footer->omissions,
+		write_beside(json, "omitted", NULL, &omission_record, footer->omissions,
 			footer->omission_count);
 }
 
@@ -592,7 +593,7 @@ static void close_data(struct json *json)
 		level_end(json);
 }
 
-static void put_interrupted(struct json *json, const struct out_footer *footer)
+static void write_interrupted(struct json *json, const struct out_footer *footer)
 {
 	if (footer->interrupted)
 		put(json, "interrupted", value_bool(true));
@@ -603,12 +604,12 @@ static void end_document(struct json *json, const struct out_footer *footer)
 	close_data(json);
 	json->to = &json->stream;
 	if (!json->bare) {
-		put_beside(json, "findings", NULL, &finding_record, footer->findings,
+		write_beside(json, "findings", NULL, &finding_record, footer->findings,
 			footer->finding_count);
-		put_beside(json, "errors", NULL, &failure_record, footer->failures,
+		write_beside(json, "errors", NULL, &failure_record, footer->failures,
 			footer->failure_count);
-		put_omissions(json, footer);
-		put_interrupted(json, footer);
+		write_omissions(json, footer);
+		write_interrupted(json, footer);
 		level_end(json);
 	}
 	if (!json->bare || json->has_data)
@@ -620,18 +621,18 @@ static void end_lines(struct json *json, const struct out_footer *footer)
 	close_data(json);
 	json->to = &json->stream;
 	json->depth = 0;
-	put_beside(json, NULL, "finding", &finding_record, footer->findings,
+	write_beside(json, NULL, "finding", &finding_record, footer->findings,
 		footer->finding_count);
-	put_beside(json, NULL, "error", &failure_record, footer->failures,
+	write_beside(json, NULL, "error", &failure_record, footer->failures,
 		footer->failure_count);
 	element_begin(json, "end");
-	put_known(json, "items", json->items);
-	put_known(json, "findings", footer->finding_count);
-	put_known(json, "errors", footer->failure_count);
+	write_known(json, "items", json->items);
+	write_known(json, "findings", footer->finding_count);
+	write_known(json, "errors", footer->failure_count);
 	put(json, "ok", value_bool(footer->status == 0));
 	put(json, "status", value_integer(footer->status));
-	put_interrupted(json, footer);
-	put_omissions(json, footer);
+	write_interrupted(json, footer);
+	write_omissions(json, footer);
 	member(json, text_of("data"), false);
 	if (json->has_data && json->rest.error == 0)
 		writer_put(json->to, json->rest.data, json->rest.size);
@@ -755,7 +756,7 @@ static void field(struct out *out, struct text key, const struct value *value, b
 
 /* ---- tables ---- */
 
-static void spell_keys(struct json *json, const struct table *table)
+static void write_keys(struct json *json, const struct table *table)
 {
 	json->keys.size = 0;
 	for (size_t i = 0; i < json->columns.count; i++) {
@@ -789,14 +790,14 @@ static void table_begin(struct out *out, const struct table *table)
 				json->columns.items[kept++] = json->columns.items[i];
 		json->columns.count = kept;
 	}
-	spell_keys(json, table);
+	write_keys(json, table);
 	if (json->row_is_item)
 		items_begin(out, text_of(table->key));
 	else
 		array_begin(out, text_of(table->key), false);
 }
 
-static void put_columns(struct json *json, const struct value *values)
+static void write_columns(struct json *json, const struct value *values)
 {
 	struct writer *to = json->to;
 	const char *keys = json->keys.data;
@@ -823,12 +824,12 @@ static void row(struct out *out, const struct value *values)
 		return;
 	if (json->row_is_item) {
 		item_begin(json);
-		put_columns(json, values);
+		write_columns(json, values);
 		item_end(json);
 	} else {
 		comma(json, json->depth == IN_DATA + 1);
 		level_begin(json, '{', '}', false);
-		put_columns(json, values);
+		write_columns(json, values);
 		level_end(json);
 	}
 }

@@ -487,7 +487,7 @@ struct out *out_aside(struct out *out)
 
 /* ---- Writes a list into one cell ---- */
 
-static void put_integers(
+static void write_integers(
 	struct writer *writer, const int64_t *items, size_t count, char between)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -501,12 +501,12 @@ void plain_shape(struct writer *writer, const int64_t *items, size_t count)
 {
 	if (count == 0)
 		writer_put(writer, "[]", 2);
-	put_integers(writer, items, count, 'x');
+	write_integers(writer, items, count, 'x');
 }
 
 void plain_counts(struct writer *writer, const int64_t *items, size_t count)
 {
-	put_integers(writer, items, count, ' ');
+	write_integers(writer, items, count, ' ');
 }
 
 void plain_bars(struct writer *writer, const int64_t *items, size_t count, bool ascii)

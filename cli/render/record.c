@@ -133,7 +133,7 @@ struct key {
 	const struct text *name; /* instead, if not NULL */
 };
 
-static void put_value(struct out *out, struct key key, struct value value)
+static void write_value(struct out *out, struct key key, struct value value)
 {
 	if (key.name != NULL)
 		out_field_named(out, *key.name, value);
@@ -157,10 +157,10 @@ static void begin_object(struct out *out, struct key key)
 		out_object_begin(out, key.word);
 }
 
-static void put_field(
+static void write_field(
 	struct out *out, struct key key, const struct column *field, struct subject of);
 
-static void put_object(struct out *out, struct key key, const struct record *record,
+static void write_object(struct out *out, struct key key, const struct record *record,
 	size_t first, struct subject of)
 {
 	bool plain = record->form == RECORD_PLAIN || record->form == RECORD_ONE_OF;
@@ -173,7 +173,7 @@ static void put_object(struct out *out, struct key key, const struct record *rec
 		struct key own = { NULL, NULL };
 		if (record->form == RECORD_OBJECT)
 			own.word = record->fields[i].name;
-		put_field(out, plain ? key : own, &record->fields[i], of);
+		write_field(out, plain ? key : own, &record->fields[i], of);
 	}
 	if (record->form == RECORD_OBJECT)
 		out_object_end(out);
@@ -207,7 +207,7 @@ static const void *element_at(
 
 /* Elements of two fields are a key and a value, those of more a key and an object. A map
  * without a name stands among the fields of the object that is open. */
-static void put_map(
+static void write_map(
 	struct out *out, struct key key, const struct column *field, struct subject of)
 {
 	const struct column *fields = field->of->fields;
@@ -221,27 +221,28 @@ static void put_map(
 		struct value name = field_value(&fields[0], about(of, element));
 		struct key own = { NULL, &name.text };
 		if (field->of->count == 2)
-			put_field(out, own, &fields[1], about(of, element));
+			write_field(out, own, &fields[1], about(of, element));
 		else
-			put_object(out, own, field->of, 1, about(of, element));
+			write_object(out, own, field->of, 1, about(of, element));
 	}
 	if (own_object)
 		out_object_end(out);
 }
 
-static void put_made(
+static void write_made(
 	struct out *out, struct key key, const struct column *field, struct subject of)
 {
 	max_align_t room[RECORD_ROOM / sizeof(max_align_t)];
 	uint32_t id = COPY(uint32_t, of.object, field->at);
 
 	if (id != UINT32_MAX)
-		put_object(out, key, field->of, 0, about(of, field->each(of, id, room)));
+		write_object(
+			out, key, field->of, 0, about(of, field->each(of, id, room)));
 	else if (field->null)
-		put_value(out, key, value_null());
+		write_value(out, key, value_null());
 }
 
-static void put_field(
+static void write_field(
 	struct out *out, struct key key, const struct column *field, struct subject of)
 {
 	bool nested = field->type >= FIELD_OBJECT;
@@ -251,11 +252,11 @@ static void put_field(
 		return;
 	if (nested && !is_there(field, of)) {
 		if (field->null)
-			put_value(out, key, value_null());
+			write_value(out, key, value_null());
 		return;
 	}
 	if (field->type == FIELD_OBJECT && field->by == BY_EACH) {
-		put_made(out, key, field, of);
+		write_made(out, key, field, of);
 		return;
 	}
 	if (field->type == FIELD_POINTED)
@@ -263,9 +264,9 @@ static void put_field(
 	else if (field->type == FIELD_OBJECT || field->type == FIELD_FIELDS)
 		of.object = (const char *)of.object + field->at;
 	if (field->type == FIELD_OBJECT)
-		put_object(out, key, field->of, 0, of);
+		write_object(out, key, field->of, 0, of);
 	else if (field->type == FIELD_MAP)
-		put_map(out, key, field, of);
+		write_map(out, key, field, of);
 	else if (field->type == FIELD_LIST || field->type == FIELD_ARRAY ||
 		 field->type == FIELD_ITEMS) {
 		max_align_t room[RECORD_ROOM / sizeof(max_align_t)];
@@ -280,7 +281,7 @@ static void put_field(
 			out_record(out, NULL, field->of, about(of, element));
 		out_array_end(out);
 	} else if (!nested)
-		put_value(out, key, field_value(field, of));
+		write_value(out, key, field_value(field, of));
 	else if (of.object != NULL)
 		out_fields(out, field->of, of);
 }
@@ -288,14 +289,14 @@ static void put_field(
 void out_fields(struct out *out, const struct record *record, struct subject of)
 {
 	for (size_t i = 0; i < record->count; i++)
-		put_field(out, (struct key){ record->fields[i].name, NULL },
+		write_field(out, (struct key){ record->fields[i].name, NULL },
 			&record->fields[i], of);
 }
 
 void out_record(
 	struct out *out, const char *key, const struct record *record, struct subject of)
 {
-	put_object(out, (struct key){ key, NULL }, record, 0, of);
+	write_object(out, (struct key){ key, NULL }, record, 0, of);
 }
 
 /* ---- tables ---- */

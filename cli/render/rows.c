@@ -46,7 +46,7 @@ static bool needs_quotes(const struct separated *separated, const char *data, si
 	return false;
 }
 
-static void put_quoted(struct separated *separated, const char *data, size_t size)
+static void write_quoted(struct separated *separated, const char *data, size_t size)
 {
 	struct writer *to = &separated->stream;
 	if (separated->tabs || !needs_quotes(separated, data, size)) {
@@ -62,17 +62,17 @@ static void put_quoted(struct separated *separated, const char *data, size_t siz
 	writer_char(to, '"');
 }
 
-static void put_text(struct separated *separated, const char *data, size_t size)
+static void write_text(struct separated *separated, const char *data, size_t size)
 {
 	struct writer *cell = &separated->cell;
 	cell->size = 0;
 	if (is_formula(data, size))
 		writer_char(cell, '\'');
 	escape_put(cell, data, size, separated->tabs ? ESCAPE_TSV : ESCAPE_CSV);
-	put_quoted(separated, cell->data, cell->size);
+	write_quoted(separated, cell->data, cell->size);
 }
 
-static void put_list(struct separated *separated, const struct value *value)
+static void write_list(struct separated *separated, const struct value *value)
 {
 	struct writer *raw = &separated->raw;
 	raw->size = 0;
@@ -80,16 +80,16 @@ static void put_list(struct separated *separated, const struct value *value)
 		plain_texts(raw, value->texts.items, value->texts.count, ",");
 	else
 		spell_value(raw, value);
-	put_text(separated, raw->data, raw->size);
+	write_text(separated, raw->data, raw->size);
 }
 
-static void put_value(struct separated *separated, const struct value *value)
+static void write_value(struct separated *separated, const struct value *value)
 {
 	struct writer *to = &separated->stream;
 	switch (value->type) {
 	case VALUE_ABSENT:
 	case VALUE_NULL:
-		put_quoted(separated, "", 0);
+		write_quoted(separated, "", 0);
 		break;
 	case VALUE_BOOL:
 		writer_text(to, value->boolean ? "true" : "false");
@@ -108,7 +108,7 @@ static void put_value(struct separated *separated, const struct value *value)
 		break;
 	case VALUE_TEXT:
 	case VALUE_NAME:
-		put_text(separated, value->text.data, value->text.size);
+		write_text(separated, value->text.data, value->text.size);
 		break;
 	case VALUE_SHAPE:
 		plain_shape(to, value->shape.items, value->shape.count);
@@ -119,7 +119,7 @@ static void put_value(struct separated *separated, const struct value *value)
 	case VALUE_TEXTS:
 	case VALUE_PATH:
 	case VALUE_TOKENS:
-		put_list(separated, value);
+		write_list(separated, value);
 		break;
 	}
 }
@@ -132,7 +132,7 @@ static void end_line(struct separated *separated)
 		writer_put(&separated->stream, "\r\n", 2);
 }
 
-static void put_separator(struct separated *separated, size_t index)
+static void write_separator(struct separated *separated, size_t index)
 {
 	if (index != 0)
 		writer_char(&separated->stream, separated->tabs ? '\t' : ',');
@@ -148,7 +148,7 @@ static void table_begin(struct out *out, const struct table *table)
 	if (table->no_header)
 		return;
 	for (size_t i = 0; i < separated->columns.count; i++) {
-		put_separator(separated, i);
+		write_separator(separated, i);
 		writer_text(&separated->stream,
 			table->columns[separated->columns.items[i]].name);
 	}
@@ -161,8 +161,8 @@ static void row(struct out *out, const struct value *values)
 	if (!separated->active)
 		return;
 	for (size_t i = 0; i < separated->columns.count; i++) {
-		put_separator(separated, i);
-		put_value(separated, &values[separated->columns.items[i]]);
+		write_separator(separated, i);
+		write_value(separated, &values[separated->columns.items[i]]);
 	}
 	end_line(separated);
 }

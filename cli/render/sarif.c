@@ -110,32 +110,32 @@ static const char *const levels[] = {
 
 /* ---- members ---- */
 
-static void put_text(struct writer *to, struct text text)
+static void write_text(struct writer *to, struct text text)
 {
 	spell_string(to, text.data != NULL ? text.data : "", text.size);
 }
 
-static void put_word(struct writer *to, const char *key, const char *word)
+static void write_word(struct writer *to, const char *key, const char *word)
 {
 	writer_char(to, '"');
 	writer_text(to, key);
 	writer_text(to, "\":");
-	put_text(to, text_of(word));
+	write_text(to, text_of(word));
 }
 
 /* "key":{"text":"…"} */
-static void put_message(struct writer *to, const char *key, struct text text)
+static void write_message(struct writer *to, const char *key, struct text text)
 {
 	writer_char(to, '"');
 	writer_text(to, key);
 	writer_text(to, "\":{\"text\":");
-	put_text(to, text);
+	write_text(to, text);
 	writer_char(to, '}');
 }
 
 /* ---- places ---- */
 
-static void put_uri_part(struct writer *to, struct text text)
+static void write_uri_part(struct writer *to, struct text text)
 {
 	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 				    "0123456789-._~/";
@@ -155,7 +155,7 @@ static void put_uri_part(struct writer *to, struct text text)
 }
 
 /* Paths as they were typed are relative to the folder in which the program ran. */
-static void put_artifact(struct writer *to, const struct place_of_file *place)
+static void write_artifact(struct writer *to, const struct place_of_file *place)
 {
 	struct text first = place->folder.data != NULL ? place->folder : place->file;
 	bool absolute = first.size > 0 && first.data[0] == '/';
@@ -164,10 +164,10 @@ static void put_artifact(struct writer *to, const struct place_of_file *place)
 	if (absolute)
 		writer_text(to, "file://");
 	if (place->folder.data != NULL) {
-		put_uri_part(to, place->folder);
+		write_uri_part(to, place->folder);
 		writer_char(to, '/');
 	}
-	put_uri_part(to, place->file);
+	write_uri_part(to, place->file);
 	writer_char(to, '"');
 	if (!absolute)
 		writer_text(to, ",\"uriBaseId\":\"%SRCROOT%\"");
@@ -175,7 +175,7 @@ static void put_artifact(struct writer *to, const struct place_of_file *place)
 }
 
 /* Of a member the offsets do not count from the start of the file. */
-static void put_region(struct writer *to, const struct finding *finding)
+static void write_region(struct writer *to, const struct finding *finding)
 {
 	if (finding->offset > INT64_MAX || finding->member.data != NULL)
 		return;
@@ -188,7 +188,7 @@ static void put_region(struct writer *to, const struct finding *finding)
 	writer_char(to, '}');
 }
 
-static void put_logical(struct writer *to, const struct finding *finding)
+static void write_logical(struct writer *to, const struct finding *finding)
 {
 	const struct text names[] = { finding->tensor, finding->module, finding->member };
 	static const char *const kinds[] = { "variable", "module", "resource" };
@@ -199,9 +199,9 @@ static void put_logical(struct writer *to, const struct finding *finding)
 			continue;
 		writer_text(to, some ? "," : ",\"logicalLocations\":[");
 		writer_text(to, "{\"fullyQualifiedName\":");
-		put_text(to, names[i]);
+		write_text(to, names[i]);
 		writer_char(to, ',');
-		put_word(to, "kind", kinds[i]);
+		write_word(to, "kind", kinds[i]);
 		writer_char(to, '}');
 		some = true;
 	}
@@ -229,7 +229,7 @@ static size_t rule_at(const struct findings_out *findings, size_t count, const c
 	return low;
 }
 
-static void put_result(
+static void write_result(
 	struct findings_out *findings, size_t rules, const struct finding *finding)
 {
 	struct writer *to = &findings->stream;
@@ -237,20 +237,20 @@ static void put_result(
 		findings_out_place(findings, finding->input, finding->file);
 
 	writer_char(to, '{');
-	put_word(to, "ruleId", finding->rule);
+	write_word(to, "ruleId", finding->rule);
 	writer_text(to, ",\"ruleIndex\":");
 	writer_count(to, rule_at(findings, rules, finding->rule));
 	writer_char(to, ',');
-	put_word(to, "level", levels[finding->severity]);
+	write_word(to, "level", levels[finding->severity]);
 	writer_char(to, ',');
-	put_message(to, "message", finding->message);
+	write_message(to, "message", finding->message);
 	writer_text(to, ",\"locations\":[{\"physicalLocation\":{");
-	put_artifact(to, &place);
-	put_region(to, finding);
+	write_artifact(to, &place);
+	write_region(to, finding);
 	writer_char(to, '}');
-	put_logical(to, finding);
+	write_logical(to, finding);
 	writer_text(to, "}],\"partialFingerprints\":{");
-	put_word(to, "fsdpInspect/v1", finding->fingerprint);
+	write_word(to, "fsdpInspect/v1", finding->fingerprint);
 	writer_char(to, '}');
 	if (finding->rank != UINT32_MAX) {
 		writer_text(to, ",\"properties\":{\"rank\":");
@@ -262,45 +262,45 @@ static void put_result(
 
 /* ---- rules ---- */
 
-static void put_rule(struct writer *to, const struct rule_text *rule)
+static void write_rule(struct writer *to, const struct rule_text *rule)
 {
 	writer_char(to, '{');
-	put_word(to, "id", rule->id);
+	write_word(to, "id", rule->id);
 	writer_char(to, ',');
-	put_word(to, "name", rule->slug);
+	write_word(to, "name", rule->slug);
 	writer_char(to, ',');
-	put_message(to, "shortDescription", text_of(rule->title));
+	write_message(to, "shortDescription", text_of(rule->title));
 	writer_char(to, ',');
-	put_message(to, "fullDescription", text_of(rule->cause));
+	write_message(to, "fullDescription", text_of(rule->cause));
 	writer_char(to, ',');
-	put_message(to, "help", text_of(rule->fix));
+	write_message(to, "help", text_of(rule->fix));
 	writer_text(to, ",\"defaultConfiguration\":{");
-	put_word(to, "level", levels[rule->severity]);
+	write_word(to, "level", levels[rule->severity]);
 	writer_text(to, "},\"properties\":{\"tags\":[");
-	put_text(to, text_of(rule->category));
+	write_text(to, text_of(rule->category));
 	writer_text(to, rule->security != NULL ? ",\"security\"]" : "]");
 	if (rule->security != NULL) {
 		writer_char(to, ',');
-		put_word(to, "security-severity", rule->security);
+		write_word(to, "security-severity", rule->security);
 	}
 	writer_text(to, "}}");
 }
 
 /* How many there are. */
-static size_t put_tool(struct findings_out *findings)
+static size_t write_tool(struct findings_out *findings)
 {
 	struct writer *to = &findings->stream;
 	struct rule_text rule;
 	size_t count = 0;
 
 	writer_text(to, "\"tool\":{\"driver\":{");
-	put_word(to, "name", "fsdp-inspect");
+	write_word(to, "name", "fsdp-inspect");
 	writer_char(to, ',');
-	put_word(to, "semanticVersion", findings->header.version);
+	write_word(to, "semanticVersion", findings->header.version);
 	writer_text(to, ",\n\"rules\":[");
 	while (findings->header.rule != NULL && findings->header.rule(count, &rule)) {
 		writer_text(to, count++ > 0 ? ",\n" : "\n");
-		put_rule(to, &rule);
+		write_rule(to, &rule);
 	}
 	writer_text(to, "]}}");
 	return count;
@@ -308,26 +308,26 @@ static size_t put_tool(struct findings_out *findings)
 
 /* ---- notifications ---- */
 
-static void put_failure(struct writer *to, const struct failure *failure)
+static void write_failure(struct writer *to, const struct failure *failure)
 {
 	writer_text(to, "{\"level\":\"error\",");
-	put_message(to, "message", failure->message);
+	write_message(to, "message", failure->message);
 	if (failure->rule != NULL) {
 		writer_text(to, ",\"descriptor\":{");
-		put_word(to, "id", failure->rule);
+		write_word(to, "id", failure->rule);
 		writer_char(to, '}');
 	}
 	if (failure->path.data != NULL) {
 		struct place_of_file place = { .file = failure->path };
 
 		writer_text(to, ",\"locations\":[{\"physicalLocation\":{");
-		put_artifact(to, &place);
+		write_artifact(to, &place);
 		writer_text(to, "}}]");
 	}
 	writer_char(to, '}');
 }
 
-static void put_left_out(struct writer *to, uint64_t count, const char *why)
+static void write_left_out(struct writer *to, uint64_t count, const char *why)
 {
 	writer_text(to, "{\"level\":\"note\",\"message\":{\"text\":\"");
 	writer_count(to, count);
@@ -344,7 +344,7 @@ static uint64_t omitted(const struct out_footer *footer)
 	return count;
 }
 
-static void put_invocation(struct writer *to, const struct provenance *provenance,
+static void write_invocation(struct writer *to, const struct provenance *provenance,
 	const struct out_footer *footer)
 {
 	const char *comma = "\n";
@@ -355,29 +355,29 @@ static void put_invocation(struct writer *to, const struct provenance *provenanc
 		writer_text(to, ",\"arguments\":[");
 		for (size_t i = 0; i < provenance->argument_count; i++) {
 			writer_text(to, i > 0 ? "," : "");
-			put_text(to, provenance->arguments[i]);
+			write_text(to, provenance->arguments[i]);
 		}
 		writer_text(to, "],\"machine\":");
-		put_text(to, provenance->host);
+		write_text(to, provenance->host);
 		writer_text(to, ",\"startTimeUtc\":");
-		put_text(to, provenance->started);
+		write_text(to, provenance->started);
 	}
 	writer_text(to, ",\"exitCode\":");
 	writer_integer(to, footer->status);
 	writer_text(to, ",\"toolExecutionNotifications\":[");
 	for (size_t i = 0; i < footer->failure_count; i++, comma = ",\n") {
 		writer_text(to, comma);
-		put_failure(to, &footer->failures[i]);
+		write_failure(to, &footer->failures[i]);
 	}
 	if (footer->finding_count > RESULTS_MOST) {
 		writer_text(to, comma);
-		put_left_out(to, footer->finding_count - RESULTS_MOST,
+		write_left_out(to, footer->finding_count - RESULTS_MOST,
 			" further findings are not shown here: the worst come first");
 		comma = ",\n";
 	}
 	if (omitted(footer) > 0) {
 		writer_text(to, comma);
-		put_left_out(to, omitted(footer),
+		write_left_out(to, omitted(footer),
 			" further findings were only counted: the limit is findings");
 	}
 	writer_text(to, "]}]");
@@ -393,8 +393,8 @@ static void end(struct out *out, const struct out_footer *footer)
 
 	writer_text(to,
 		"{\"$schema\":\"https://json.schemastore.org/sarif-2.1.0.json\",\"version\":\"2.1.0\",\"runs\":[{");
-	rules = put_tool(findings);
-	put_invocation(to, findings->header.provenance, footer);
+	rules = write_tool(findings);
+	write_invocation(to, findings->header.provenance, footer);
 	writer_text(to, ",\"columnKind\":\"unicodeCodePoints\"");
 	const struct finding **sorted =
 		findings_out_sorted(findings, footer, compare_findings);
@@ -403,7 +403,7 @@ static void end(struct out *out, const struct out_footer *footer)
 	writer_text(&findings->stream, ",\n\"results\":[");
 	for (size_t i = 0; sorted != NULL && i < count; i++) {
 		writer_text(&findings->stream, i > 0 ? ",\n" : "\n");
-		put_result(findings, rules, sorted[i]);
+		write_result(findings, rules, sorted[i]);
 	}
 	writer_char(&findings->stream, ']');
 	free(sorted);

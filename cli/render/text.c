@@ -202,7 +202,7 @@ static bool separates(char c)
 	return c == '.' || c == '/' || c == '-' || c == '_';
 }
 
-static void take_out_affixes(struct grid *grid, size_t index)
+static void remove_affixes(struct grid *grid, size_t index)
 {
 	struct grid_column *column = &grid->columns[index];
 	const char *data = grid->kept.data;
@@ -409,7 +409,7 @@ static void fit_columns(struct grid *grid, bool all)
 		return;
 	for (size_t i = grid->column_count; all && i-- > 0 && total_width(grid) > most;)
 		if (grid->columns[i].names)
-			take_out_affixes(grid, i);
+			remove_affixes(grid, i);
 	for (size_t i = 0; i < grid->column_count; i++)
 		before[i] = grid->columns[i].width;
 	if (all)
@@ -530,7 +530,7 @@ static size_t hang_of(
 }
 
 /* Returns the columns it took of its own. */
-static size_t put_cell(struct grid *grid, const struct grid_column *column,
+static size_t print_cell(struct grid *grid, const struct grid_column *column,
 	struct cell cell, const char *text, size_t at)
 {
 	if (goes_on(grid, column, &cell, at)) {
@@ -546,7 +546,7 @@ static size_t put_cell(struct grid *grid, const struct grid_column *column,
 }
 
 /* Returns what follows the row in `kept`. */
-static const char *put_row(struct grid *grid, const char *data)
+static const char *print_row(struct grid *grid, const char *data)
 {
 	size_t pending = grid->indent, at = grid->indent;
 	bool due = false; /* a line, once a cell has something for it */
@@ -574,7 +574,7 @@ static const char *put_row(struct grid *grid, const char *data)
 			}
 			writer_spaces(grid->to, pending);
 			pending = 0;
-			width += put_cell(grid, column, cell, text, at);
+			width += print_cell(grid, column, cell, text, at);
 		}
 		if (column->width != 0 || width != 0)
 			at += column->width + GRID_GAP;
@@ -592,11 +592,11 @@ static const char *put_row(struct grid *grid, const char *data)
 	return data;
 }
 
-static void put_kept(struct grid *grid)
+static void print_kept(struct grid *grid)
 {
 	const char *data = grid->kept.data;
 	for (size_t i = 0; i < grid->kept_rows && grid->kept.error == 0; i++)
-		data = put_row(grid, data);
+		data = print_row(grid, data);
 	grid_drop(grid);
 }
 
@@ -609,11 +609,11 @@ static void grid_row_end(struct grid *grid)
 	if (!grid->settled)
 		fit_columns(grid, false);
 	grid->settled = true;
-	put_kept(grid);
+	print_kept(grid);
 }
 
 /* Columns for which no row has a value, their labels too. */
-static void take_out_unused(struct grid *grid)
+static void remove_unused_columns(struct grid *grid)
 {
 	char *to = grid->kept.data;
 	const char *from = to;
@@ -683,7 +683,7 @@ static struct text_out *text_out_of(struct out *out)
 /* ---- values ---- */
 
 /* To four digits: machine outputs have all. */
-static void put_number(struct writer *to, double number)
+static void print_number(struct writer *to, double number)
 {
 	char buffer[32];
 
@@ -691,7 +691,7 @@ static void put_number(struct writer *to, double number)
 	writer_text(to, buffer);
 }
 
-static void put_escaped(
+static void print_escaped(
 	struct text_out *text, struct writer *to, const char *data, size_t size)
 {
 	size_t most = text->looks.name_bytes != 0 ? text->looks.name_bytes : NAME_BYTES;
@@ -704,12 +704,12 @@ static void put_escaped(
 	writer_text(to, " bytes)");
 }
 
-static void put_raw(struct text_out *text, struct writer *to)
+static void print_raw(struct text_out *text, struct writer *to)
 {
-	put_escaped(text, to, text->raw.data, text->raw.size);
+	print_escaped(text, to, text->raw.data, text->raw.size);
 }
 
-static void put_bytes(struct text_out *text, struct writer *to, uint64_t count)
+static void print_bytes(struct text_out *text, struct writer *to, uint64_t count)
 {
 	char buffer[HUMAN_ROOM];
 	if (text->looks.sizes == HUMAN_EXACT)
@@ -718,7 +718,7 @@ static void put_bytes(struct text_out *text, struct writer *to, uint64_t count)
 		writer_text(to, human_bytes(count, text->looks.sizes, buffer));
 }
 
-static void put_elements(struct writer *to, uint64_t count, bool short_numbers)
+static void print_elements(struct writer *to, uint64_t count, bool short_numbers)
 {
 	char buffer[HUMAN_ROOM];
 	if (short_numbers)
@@ -728,7 +728,7 @@ static void put_elements(struct writer *to, uint64_t count, bool short_numbers)
 }
 
 /* in_line: of a sentence, not of a table. */
-static void put_value(
+static void print_value(
 	struct text_out *text, struct writer *to, const struct value *value, bool in_line)
 {
 	switch (value->type) {
@@ -745,10 +745,10 @@ static void put_value(
 		writer_count(to, value->count);
 		break;
 	case VALUE_BYTES:
-		put_bytes(text, to, value->count);
+		print_bytes(text, to, value->count);
 		break;
 	case VALUE_ELEMENTS:
-		put_elements(to, value->count, in_line);
+		print_elements(to, value->count, in_line);
 		break;
 	case VALUE_INTEGER:
 		writer_integer(to, value->integer);
@@ -757,11 +757,11 @@ static void put_value(
 		writer_text(to, human_ms(value->integer, (char[HUMAN_ROOM]){ 0 }));
 		break;
 	case VALUE_NUMBER:
-		put_number(to, value->number);
+		print_number(to, value->number);
 		break;
 	case VALUE_TEXT:
 	case VALUE_NAME:
-		put_escaped(text, to, value->text.data, value->text.size);
+		print_escaped(text, to, value->text.data, value->text.size);
 		break;
 	case VALUE_SHAPE:
 		plain_shape(to, value->shape.items, value->shape.count);
@@ -773,13 +773,13 @@ static void put_value(
 		text->raw.size = 0;
 		plain_texts(&text->raw, value->texts.items, value->texts.count,
 			in_line ? ", " : ",");
-		put_raw(text, to);
+		print_raw(text, to);
 		break;
 	case VALUE_PATH:
 	case VALUE_TOKENS:
 		text->raw.size = 0;
 		spell_value(&text->raw, value);
-		put_raw(text, to);
+		print_raw(text, to);
 		break;
 	}
 }
@@ -812,7 +812,7 @@ static void line_begin(struct out *out, const char *label)
 	text->hang = LABEL_INDENT + LABEL_WIDTH;
 }
 
-static void put_formatted(struct text_out *text, const char *data, size_t size)
+static void print_formatted(struct text_out *text, const char *data, size_t size)
 {
 	if (size == 0)
 		return;
@@ -832,13 +832,13 @@ __attribute__((format(printf, 2, 0))) static void line_text(
 		char *large = malloc((size_t)size + 1);
 		if (large != NULL) {
 			vsnprintf(large, (size_t)size + 1, format, again);
-			put_formatted(text, large, (size_t)size);
+			print_formatted(text, large, (size_t)size);
 		} else {
 			text->error = ENOMEM;
 		}
 		free(large);
 	} else if (size > 0) {
-		put_formatted(text, small, (size_t)size);
+		print_formatted(text, small, (size_t)size);
 	}
 	va_end(again);
 }
@@ -849,7 +849,7 @@ static void line_name(struct out *out, struct text name)
 	if (name.size == 0)
 		return;
 	flush_pending(text);
-	put_escaped(text, &text->line, name.data, name.size);
+	print_escaped(text, &text->line, name.data, name.size);
 }
 
 static void glue_from(struct text_out *text, size_t begin)
@@ -864,7 +864,7 @@ static void line_value(struct out *out, const struct value *value)
 	struct text_out *text = text_out_of(out);
 	flush_pending(text);
 	size_t begin = text->line.size;
-	put_value(text, &text->line, value, true);
+	print_value(text, &text->line, value, true);
 	if (value->type == VALUE_BYTES || value->type == VALUE_ELEMENTS)
 		glue_from(text, begin);
 }
@@ -932,7 +932,7 @@ static void verbatim(struct out *out, struct text lines)
 
 /* ---- tables ---- */
 
-static void put_header(struct text_out *text, const struct table *table)
+static void print_header(struct text_out *text, const struct table *table)
 {
 	for (size_t i = 0; i < text->columns.count; i++) {
 		const struct column *column = &table->columns[text->columns.items[i]];
@@ -953,7 +953,7 @@ static bool is_right(const struct column *column)
 	return column->right || (column->type >= FIELD_COUNT && column->type <= FIELD_NS);
 }
 
-static void put_head(struct text_out *text, const char *head)
+static void print_head(struct text_out *text, const char *head)
 {
 	struct writer *cell = grid_cell_begin(&text->grid);
 	if (*head != '\0') {
@@ -978,10 +978,10 @@ static void tree_begin(struct text_out *text, const struct table *table)
 	if (text->leads == 0)
 		return;
 	for (size_t i = 0; i < text->leads; i++)
-		put_head(text, table->heads[i]);
-	put_head(text, "MODULE");
+		print_head(text, table->heads[i]);
+	print_head(text, "MODULE");
 	for (size_t i = 0; i < TRAILS; i++)
-		put_head(text, "");
+		print_head(text, "");
 	grid_row_end(&text->grid);
 }
 
@@ -1005,7 +1005,7 @@ static void table_begin(struct out *out, const struct table *table)
 		text->grid.columns[i].may_go = table->chosen_count == 0;
 	}
 	if (!table->no_header)
-		put_header(text, table);
+		print_header(text, table);
 }
 
 static bool says_something(const struct value *value)
@@ -1023,7 +1023,7 @@ static void row(struct out *out, const struct value *values)
 		const struct value *value = &values[text->columns.items[i]];
 		struct writer *cell = grid_cell_begin(&text->grid);
 		text->grid.columns[i].used |= says_something(value);
-		put_value(text, cell, value, false);
+		print_value(text, cell, value, false);
 		grid_cell_end(&text->grid, value->type == VALUE_NAME);
 	}
 	grid_row_end(&text->grid);
@@ -1038,10 +1038,10 @@ static void table_end(struct out *out)
 		grid_drop(&text->grid);
 	else if (!text->hidden) {
 		if (!text->grid.settled) {
-			take_out_unused(&text->grid);
+			remove_unused_columns(&text->grid);
 			fit_columns(&text->grid, true);
 		}
-		put_kept(&text->grid);
+		print_kept(&text->grid);
 	}
 	text->hidden = false;
 }
@@ -1053,7 +1053,7 @@ static size_t indent_of(const struct text_out *text)
 	return text->leads > 0 ? TABLE_INDENT : INDENT;
 }
 
-static void put_indent(struct text_out *text, struct writer *cell, uint32_t depth)
+static void print_indent(struct text_out *text, struct writer *cell, uint32_t depth)
 {
 	if (depth <= INDENT_LEVELS) {
 		writer_spaces(cell, (size_t)depth * indent_of(text));
@@ -1064,7 +1064,7 @@ static void put_indent(struct text_out *text, struct writer *cell, uint32_t dept
 	writer_text(cell, "} ");
 }
 
-static void put_node_name(
+static void print_node_name(
 	struct text_out *text, struct writer *cell, const struct tree_node *node)
 {
 	/* Columns for the name on a terminal, or SIZE_MAX. Neighbours may differ in the
@@ -1074,11 +1074,11 @@ static void put_node_name(
 		writer_text(cell, "(root)");
 	} else if (node->name.size <= room / 8) {
 		/* However it is escaped it fits: \u{nnnn} is the longest. */
-		put_escaped(text, cell, node->name.data, node->name.size);
+		print_escaped(text, cell, node->name.data, node->name.size);
 	} else {
 		struct writer *raw = &text->raw;
 		raw->size = 0;
-		put_escaped(text, raw, node->name.data, node->name.size);
+		print_escaped(text, raw, node->name.data, node->name.size);
 		if (width_of(raw->data, raw->size) <= room)
 			writer_put(cell, raw->data, raw->size);
 		else
@@ -1087,24 +1087,24 @@ static void put_node_name(
 	}
 }
 
-static void put_class(
+static void print_class(
 	struct text_out *text, struct writer *cell, const struct tree_node *node)
 {
 	if (node->class_name.data == NULL)
 		return;
 	grid_style(&text->grid, DIM);
 	writer_text(cell, node->class_guessed ? "[~" : "[");
-	put_escaped(text, cell, node->class_name.data, node->class_name.size);
+	print_escaped(text, cell, node->class_name.data, node->class_name.size);
 	writer_char(cell, ']');
 	grid_style(&text->grid, PLAIN);
 }
 
-static void put_label(struct text_out *text, const struct tree_node *node)
+static void print_label(struct text_out *text, const struct tree_node *node)
 {
 	struct writer *cell = grid_cell_begin(&text->grid);
-	put_indent(text, cell, node->depth);
-	put_node_name(text, cell, node);
-	put_class(text, cell, node);
+	print_indent(text, cell, node->depth);
+	print_node_name(text, cell, node);
+	print_class(text, cell, node);
 	if (node->mark != NULL) {
 		writer_char(cell, ' ');
 		grid_style(&text->grid, GREEN_BOLD);
@@ -1123,16 +1123,16 @@ static void node(struct out *out, const struct tree_node *tree_node)
 		struct writer *cell = grid_cell_begin(&text->grid);
 		if (tree_node->lead != NULL) {
 			text->grid.columns[i].used |= says_something(&tree_node->lead[i]);
-			put_value(text, cell, &tree_node->lead[i], true);
+			print_value(text, cell, &tree_node->lead[i], true);
 		}
 		grid_cell_end(&text->grid, false);
 	}
-	put_label(text, tree_node);
+	print_label(text, tree_node);
 	for (size_t i = 0; i < TRAILS; i++) {
 		struct writer *cell = grid_cell_begin(&text->grid);
 		if (tree_node->trail != NULL && i < tree_node->trail_count &&
 			tree_node->trail[i].type != VALUE_ABSENT)
-			put_value(text, cell, &tree_node->trail[i], true);
+			print_value(text, cell, &tree_node->trail[i], true);
 		grid_cell_end(&text->grid, false);
 	}
 	grid_row_end(&text->grid);
