@@ -119,7 +119,7 @@ static void add_omitted(struct run *run, struct fsdp_omitted omitted)
 	collected_omitted(run->collected, &omitted, run->input, true);
 }
 
-static void tell_progress(void *context, uint64_t done_bytes, uint64_t total_bytes)
+static void report_progress(void *context, uint64_t done_bytes, uint64_t total_bytes)
 {
 	struct fsdp_recording_progress *progress = context;
 
@@ -137,7 +137,7 @@ static bool run_verify(struct passes *passes, struct run *run, enum fsdp_level l
 		.level = level,
 		.jobs = jobs_wanted(run->common),
 		.manifest_path = manifest,
-		.progress = tell_progress,
+		.progress = report_progress,
 		.progress_context = &progress,
 		.part = run->common->part_number,
 		.parts = level >= FSDP_LEVEL_DATA ? run->common->part_count : 0,
@@ -286,7 +286,7 @@ __attribute__((format(printf, 6, 7))) static bool find(const struct sets *sets,
 }
 
 /* Errors of the second model, which is not what was opened. */
-static void tell_errors(const struct sets *sets, const struct fsdp_set_pair *pair)
+static void report_errors(const struct sets *sets, const struct fsdp_set_pair *pair)
 {
 	for (size_t i = 0; i < fsdp_finding_count(pair->checkpoint); i++) {
 		struct fsdp_finding found = *fsdp_finding(pair->checkpoint, i);
@@ -300,7 +300,7 @@ static void tell_errors(const struct sets *sets, const struct fsdp_set_pair *pai
 	}
 }
 
-static void tell_unread(const struct sets *sets, const struct fsdp_set_pair *pair)
+static void report_unread(const struct sets *sets, const struct fsdp_set_pair *pair)
 {
 	struct failure *failure = collected_failure(
 		sets->run->collected, fsdp_error_code_name(FSDP_ERROR_UNSUPPORTED));
@@ -313,17 +313,17 @@ static void tell_unread(const struct sets *sets, const struct fsdp_set_pair *pai
 }
 
 /* Two models are meant to differ: how much they have in common is worth a note. */
-static bool tell_models(const struct sets *sets, const struct fsdp_set_pair *pair)
+static bool report_models(const struct sets *sets, const struct fsdp_set_pair *pair)
 {
 	const struct fsdp_set_shares *shares = &pair->shares;
 	static const char next[] =
 		"name the model that is meant; they are loaded one by one";
 
 	if (pair->checkpoint == NULL) {
-		tell_unread(sets, pair);
+		report_unread(sets, pair);
 		return true;
 	}
-	tell_errors(sets, pair);
+	report_errors(sets, pair);
 	if (shares->equal > 0)
 		return find(sets, SEVERITY_NOTE, pair->first, (struct text){ 0 }, next,
 			"%s beside it is another model: %llu of its %llu tensors have the name and shape of one of %llu here, and %llu of these the same bytes",
@@ -337,7 +337,7 @@ static bool tell_models(const struct sets *sets, const struct fsdp_set_pair *pai
 		(unsigned long long)shares->second, (unsigned long long)shares->first);
 }
 
-static bool judge_pair(const struct sets *sets, struct fsdp_set_pair pair)
+static bool check_pair(const struct sets *sets, struct fsdp_set_pair pair)
 {
 	const char *takers = fsdp_set_pairs_takers(sets->pairs);
 
@@ -358,14 +358,14 @@ static bool judge_pair(const struct sets *sets, struct fsdp_set_pair pair)
 			"%s beside it holds weights in the format of other programs, and was not compared: %s",
 			pair.second, takers);
 	case FSDP_SETS_OTHER_MODEL:
-		return !sets->others || tell_models(sets, &pair);
+		return !sets->others || report_models(sets, &pair);
 	case FSDP_SETS_SAME:
 		break;
 	}
 	return true;
 }
 
-static bool judge_folder(
+static bool check_folder(
 	struct run *run, const char *place, const char *below, bool data, bool others)
 {
 	struct fsdp_survey *survey = NULL;
@@ -382,7 +382,7 @@ static bool judge_folder(
 		fsdp_set_pairs_new(survey, data, &pairs, &error)) {
 		const struct sets sets = { run, below, pairs, others };
 		for (size_t i = 0; i < fsdp_set_pair_count(pairs) && good; i++)
-			good = judge_pair(&sets, fsdp_set_pair(pairs, i));
+			good = check_pair(&sets, fsdp_set_pair(pairs, i));
 	} else {
 		collected_error(run->collected, error, run->input);
 		good = !run->collected->out_of_memory;
@@ -402,8 +402,8 @@ bool judge_sets(struct run *run, bool data, bool others)
 	struct fsdp_span file = { 0 };
 	char below[PATH_BYTES];
 
-	if (!judge_folder(run, run->path, "", data, others) ||
-		(place != run->path && !judge_folder(run, place, "", data, others)))
+	if (!check_folder(run, run->path, "", data, others) ||
+		(place != run->path && !check_folder(run, place, "", data, others)))
 		return false;
 	if (checkpoint != NULL && fsdp_file_count(checkpoint) > 0)
 		file = fsdp_file(checkpoint, 0).path;
@@ -412,7 +412,7 @@ bool judge_sets(struct run *run, bool data, bool others)
 			continue;
 		memcpy(below, file.data, i + 1);
 		below[i + 1] = '\0';
-		if (!judge_folder(run, place, below, data, others))
+		if (!check_folder(run, place, below, data, others))
 			return false;
 	}
 	return true;

@@ -166,7 +166,7 @@ static bool tensor_at(
 	return is_weight(&tensor);
 }
 
-static void take_shape(struct wants *wants, struct fsdp_document_value shape,
+static void parse_shape(struct wants *wants, struct fsdp_document_value shape,
 	struct expected_tensor *ret_wanted)
 {
 	if (shape.kind != FSDP_DOCUMENT_LIST || shape.count > FSDP_DIMS_MAX)
@@ -191,8 +191,8 @@ static bool entry_at(
 		ret_wanted->name = text_of_span(entry.text);
 	else
 		ret_wanted->name = text_of_span(fsdp_document_get(entry, "name").text);
-	take_shape(wants, entry, ret_wanted);
-	take_shape(wants, fsdp_document_get(entry, "shape"), ret_wanted);
+	parse_shape(wants, entry, ret_wanted);
+	parse_shape(wants, fsdp_document_get(entry, "shape"), ret_wanted);
 	ret_wanted->dtype = text_of_span(fsdp_document_get(entry, "dtype").text);
 	return ret_wanted->name.data != NULL;
 }
@@ -272,7 +272,7 @@ void expected_list_done(struct expected_list *list)
 
 /* ---- Reads renames, and sizes that a map of names uses ---- */
 
-static bool take_rename(const char *typed, struct fsdp_rename *ret_rename)
+static bool parse_rename(const char *typed, struct fsdp_rename *ret_rename)
 {
 	const char *value;
 	size_t size;
@@ -284,7 +284,7 @@ static bool take_rename(const char *typed, struct fsdp_rename *ret_rename)
 	return true;
 }
 
-static bool take_size(const char *typed, struct fsdp_named_size *ret_size)
+static bool parse_size(const char *typed, struct fsdp_named_size *ret_size)
 {
 	const char *value;
 	size_t size;
@@ -309,10 +309,10 @@ bool typed_names_take(struct typed_names *names, const struct texts *renames,
 	if (names->renames == NULL || names->sizes == NULL)
 		return false;
 	for (size_t i = 0; i < renames->count && *ret_wrong == NULL; i++)
-		if (!take_rename(renames->items[i], &names->renames[i]))
+		if (!parse_rename(renames->items[i], &names->renames[i]))
 			*ret_wrong = renames->items[i];
 	for (size_t i = 0; i < sizes->count && *ret_wrong == NULL; i++)
-		if (!take_size(sizes->items[i], &names->sizes[i]))
+		if (!parse_size(sizes->items[i], &names->sizes[i]))
 			*ret_wrong = sizes->items[i];
 	return true;
 }

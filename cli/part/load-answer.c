@@ -201,7 +201,7 @@ static struct text text_or_none(const char *text)
 	return text != NULL ? text_of(text) : (struct text){ 0 };
 }
 
-static struct text *show_names(const struct fsdp_span *names, size_t count)
+static struct text *copy_names(const struct fsdp_span *names, size_t count)
 {
 	struct text *shown = calloc(count + 1, sizeof *shown);
 
@@ -210,17 +210,17 @@ static struct text *show_names(const struct fsdp_span *names, size_t count)
 	return shown;
 }
 
-static bool show_reason(const struct fsdp_load_reason *reason, struct shown_reason *shown)
+static bool fill_reason(const struct fsdp_load_reason *reason, struct shown_reason *shown)
 {
 	shown->code = reason->code;
 	shown->message = text_of(reason->message);
 	shown->way_out = text_or_none(reason->way_out);
-	shown->names = show_names(reason->names, reason->name_count);
+	shown->names = copy_names(reason->names, reason->name_count);
 	shown->name_count = reason->name_count;
 	return shown->names != NULL;
 }
 
-static bool show_loader(
+static bool fill_loader(
 	const struct fsdp_load_result *result, int64_t world, struct shown_loader *shown)
 {
 	*shown = (struct shown_loader){
@@ -230,7 +230,7 @@ static bool show_loader(
 		.verdict = fsdp_load_verdict_name(result->verdict),
 		.choices = result->choices,
 		.choice_count = result->choice_count,
-		.took = show_names(result->took, result->took_count),
+		.took = copy_names(result->took, result->took_count),
 		.took_count = result->took_count,
 		.world = world > 0 ? world : FSDP_ABSENT,
 		.reasons = calloc(result->reason_count + 2, sizeof *shown->reasons),
@@ -238,7 +238,7 @@ static bool show_loader(
 	if (shown->reasons == NULL || shown->took == NULL)
 		return false;
 	for (; shown->reason_count < result->reason_count; shown->reason_count++)
-		if (!show_reason(&result->reasons[shown->reason_count],
+		if (!fill_reason(&result->reasons[shown->reason_count],
 			    &shown->reasons[shown->reason_count]))
 			return false;
 	return true;
@@ -304,8 +304,8 @@ static enum fsdp_load_verdict doubt(
 }
 
 /* Of all loaders most are not meant: then the status is that of the audit. */
-static bool show_all(struct loading_answer *answer, const struct loading_options *options,
-	struct run *run)
+static bool fill_answer(struct loading_answer *answer,
+	const struct loading_options *options, struct run *run)
 {
 	bool all = is_named(options, "all");
 	size_t count = answer->loads != NULL ? fsdp_loads_count(answer->loads) : 0;
@@ -316,7 +316,7 @@ static bool show_all(struct loading_answer *answer, const struct loading_options
 			fsdp_loads_result(answer->loads, answer->count);
 		enum fsdp_load_verdict verdict;
 
-		if (!show_loader(result, options->world, &answer->loaders[answer->count]))
+		if (!fill_loader(result, options->world, &answer->loaders[answer->count]))
 			return false;
 		verdict = doubt(run, result->verdict, &answer->loaders[answer->count]);
 		if (!all)
@@ -326,7 +326,7 @@ static bool show_all(struct loading_answer *answer, const struct loading_options
 }
 
 /* What cannot be reached was reported when it was to be opened; no loader is asked then. */
-static bool was_told(const struct run *run, struct fsdp_error **error)
+static bool was_reported(const struct run *run, struct fsdp_error **error)
 {
 	if (run->checkpoint != NULL || *error == NULL ||
 		fsdp_error_code(*error) != FSDP_ERROR_SYSTEM)
@@ -360,7 +360,7 @@ static bool ask(const struct loading_options *options, struct run *run, const ch
 
 	if (!fsdp_survey_new(
 		    asked.path, run->limits, run->limit_count, &survey, ret_error))
-		return was_told(run, ret_error);
+		return was_reported(run, ret_error);
 	asked_all = fsdp_loads_new(survey, &asked, &answer->loads, ret_error);
 	fsdp_survey_free(survey);
 	return asked_all;
@@ -379,7 +379,7 @@ bool loading_judge(const struct loading_options *options, struct run *run,
 	done = loader_choices_take(&options->choices, &answer->choices) &&
 	       expectation_list(expected, &list) &&
 	       ask(options, run, answer_place(run), &list, data, answer, ret_error) &&
-	       show_all(answer, options, run);
+	       fill_answer(answer, options, run);
 	expected_list_done(&list);
 	return done;
 }
@@ -588,7 +588,7 @@ const struct record loader_record = OBJECT_RECORD(LOADER, "loader",
 	{ "reasons", EACH_OF(LOADER, reason_count, each_reason, reason_record),
 		.always = true, ABOUT("Why, in the order in which they are met.") });
 
-static void tell_reason(const struct shown_reason *reason, struct out *out)
+static void print_reason(const struct shown_reason *reason, struct out *out)
 {
 	out_line_text(out, ": ");
 	out_line_name(out, reason->message);
@@ -601,7 +601,7 @@ static void tell_reason(const struct shown_reason *reason, struct out *out)
 	out_line_end(out);
 }
 
-static void tell_loader(const struct shown_loader *shown, struct out *out)
+static void print_loader(const struct shown_loader *shown, struct out *out)
 {
 	out_line_begin(out, NULL);
 	out_line_text(out, "%s (%s %s", shown->loader, shown->library, shown->version);
@@ -620,12 +620,12 @@ static void tell_loader(const struct shown_loader *shown, struct out *out)
 			out_line_begin(out, NULL);
 			out_line_text(out, "         and");
 		}
-		tell_reason(&shown->reasons[i], out);
+		print_reason(&shown->reasons[i], out);
 	}
 }
 
 void loading_text(const struct loading_answer *answer, struct out *out)
 {
 	for (size_t i = 0; i < answer->count; i++)
-		tell_loader(&answer->loaders[i], out);
+		print_loader(&answer->loaders[i], out);
 }

@@ -413,7 +413,7 @@ static bool order_rows(struct joined_parts *joined, struct run *run)
 }
 
 /* False: out of memory. */
-static bool take_inputs(struct run *run, struct fsdp_document_value header)
+static bool collect_inputs(struct run *run, struct fsdp_document_value header)
 {
 	struct fsdp_document_value inputs = fsdp_document_get(header, "inputs");
 	struct collected *collected = run->collected;
@@ -455,7 +455,8 @@ bool parts_open(
 				       result->path);
 	}
 	return (check_parts(joined, run) && order_rows(joined, run) &&
-		       take_inputs(run, fsdp_document_item(joined->results->lines, 0))) ||
+		       collect_inputs(
+			       run, fsdp_document_item(joined->results->lines, 0))) ||
 	       joined->refused;
 }
 

@@ -143,7 +143,7 @@ static struct timed_span span_of(const struct rank_lanes *lanes, const char *lan
 		.bytes = UINT64_MAX };
 }
 
-static void emit_steps(const struct rank_lanes *lanes)
+static void write_steps(const struct rank_lanes *lanes)
 {
 	for (size_t i = 0; i < lanes->one->step_count; i++) {
 		const struct fsdp_step *step = &lanes->one->steps[i];
@@ -157,7 +157,7 @@ static void emit_steps(const struct rank_lanes *lanes)
 	}
 }
 
-static void emit_busy(const struct rank_lanes *lanes, const char *lane,
+static void write_busy(const struct rank_lanes *lanes, const char *lane,
 	const struct fsdp_busy_span *spans, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -167,7 +167,7 @@ static void emit_busy(const struct rank_lanes *lanes, const char *lane,
 	}
 }
 
-static void emit_collectives(const struct rank_lanes *lanes)
+static void write_collectives(const struct rank_lanes *lanes)
 {
 	for (size_t i = 0; i < lanes->one->collective_count; i++) {
 		struct fsdp_collective collective;
@@ -184,7 +184,7 @@ static void emit_collectives(const struct rank_lanes *lanes)
 }
 
 /* For the last rank of each collective. */
-static void emit_waits(const struct rank_lanes *lanes)
+static void write_waits(const struct rank_lanes *lanes)
 {
 	for (size_t i = 0; i < lanes->one->collective_count; i++) {
 		int64_t wait = fsdp_alignment_wait(lanes->alignment, lanes->index, i);
@@ -228,7 +228,7 @@ static size_t index_in(const struct run_lanes *lanes, const struct fsdp_recordin
 	return SIZE_MAX;
 }
 
-static void emit_clocks(const struct run_lanes *lanes)
+static void write_clocks(const struct run_lanes *lanes)
 {
 	const struct fsdp_recording *first = NULL;
 	size_t common = 0;
@@ -257,18 +257,19 @@ static void emit_clocks(const struct run_lanes *lanes)
 	}
 }
 
-static void emit_computing(const struct rank_lanes *lanes)
+static void write_computing(const struct rank_lanes *lanes)
 {
-	emit_busy(lanes, "computing", lanes->one->computing, lanes->one->computing_count);
+	write_busy(
+		lanes, "computing", lanes->one->computing, lanes->one->computing_count);
 }
 
-static void emit_exposed(const struct rank_lanes *lanes)
+static void write_exposed(const struct rank_lanes *lanes)
 {
-	emit_busy(lanes, "exposed", lanes->one->exposed, lanes->one->exposed_count);
+	write_busy(lanes, "exposed", lanes->one->exposed, lanes->one->exposed_count);
 }
 
 /* A lane of one recording, in the time of its run. */
-static void emit_lane(const struct run_lanes *runs, const struct fsdp_recording *one,
+static void write_lane(const struct run_lanes *runs, const struct fsdp_recording *one,
 	void (*emit)(const struct rank_lanes *lanes))
 {
 	size_t index = 0;
@@ -282,10 +283,10 @@ static void emit_lane(const struct run_lanes *runs, const struct fsdp_recording 
 }
 
 /* Rank by rank, lane by lane, run by run. */
-static void emit_ranks(const struct run_lanes *runs, const struct fsdp_recordings *set)
+static void write_ranks(const struct run_lanes *runs, const struct fsdp_recordings *set)
 {
-	static void (*const lanes[])(const struct rank_lanes *) = { emit_steps,
-		emit_computing, emit_collectives, emit_exposed, emit_waits };
+	static void (*const lanes[])(const struct rank_lanes *) = { write_steps,
+		write_computing, write_collectives, write_exposed, write_waits };
 	size_t count = fsdp_recording_count(set);
 
 	for (size_t i = 0, next; i < count; i = next) {
@@ -295,7 +296,7 @@ static void emit_ranks(const struct run_lanes *runs, const struct fsdp_recording
 		for (size_t lane = 0; lane < sizeof lanes / sizeof *lanes; lane++)
 			for (size_t j = i; j < next; j++)
 				if (by_rank(set, j)->kind == FSDP_RECORDING_KINETO)
-					emit_lane(runs, by_rank(set, j), lanes[lane]);
+					write_lane(runs, by_rank(set, j), lanes[lane]);
 	}
 }
 
@@ -331,9 +332,9 @@ bool time_lanes_emit(struct run *run, const struct fsdp_recordings *set)
 		return false;
 	made = align_runs(run, set, lanes, count);
 	for (size_t i = 0; made == count && i < count; i++)
-		emit_clocks(&lanes[i]);
+		write_clocks(&lanes[i]);
 	if (made == count)
-		emit_ranks(lanes, set);
+		write_ranks(lanes, set);
 	for (size_t i = 0; i < made; i++)
 		fsdp_alignment_free(lanes[i].alignment);
 	free(lanes);

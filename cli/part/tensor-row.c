@@ -374,7 +374,7 @@ const struct record piece_record = OBJECT_RECORD(FACTS, "piece",
 		ABOUT("Number of the copy, from 0, where several pieces hold the same part.") });
 
 /* Of the whole tensor, or of a box in it; a run has neither. */
-static void put_box(struct piece_facts *facts)
+static void write_box(struct piece_facts *facts)
 {
 	const struct fsdp_piece *piece = &facts->piece;
 	uint32_t dims = facts->tensor->dims;
@@ -409,7 +409,7 @@ struct piece_facts piece_facts(const struct fsdp_tensor *tensor,
 	};
 
 	if (!piece->is_run)
-		put_box(&facts);
+		write_box(&facts);
 	if (place->storage.data == NULL)
 		facts.place.storage = piece->storage;
 	if (place->storage_offset == FSDP_UNKNOWN)

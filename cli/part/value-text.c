@@ -138,7 +138,7 @@ struct token_printer {
 	size_t depth;
 };
 
-static void put(struct token_printer *writer, const char *data, size_t size)
+static void append(struct token_printer *writer, const char *data, size_t size)
 {
 	if (writer->cut)
 		return;
@@ -153,12 +153,12 @@ static void put(struct token_printer *writer, const char *data, size_t size)
 	writer->size += size;
 }
 
-static void put_word(struct token_printer *writer, const char *word)
+static void append_word(struct token_printer *writer, const char *word)
 {
-	put(writer, word, strlen(word));
+	append(writer, word, strlen(word));
 }
 
-static void put_quoted(struct token_printer *writer, struct fsdp_span text, bool bytes)
+static void append_quoted(struct token_printer *writer, struct fsdp_span text, bool bytes)
 {
 	bool doubled = text.size > 0 && memchr(text.data, '\'', text.size) != NULL &&
 		       memchr(text.data, '"', text.size) == NULL;
@@ -166,8 +166,8 @@ static void put_quoted(struct token_printer *writer, struct fsdp_span text, bool
 	char escape[8];
 
 	if (bytes)
-		put(writer, "b", 1);
-	put(writer, &quote, 1);
+		append(writer, "b", 1);
+	append(writer, &quote, 1);
 	for (size_t i = 0; i < text.size && !writer->cut; i++) {
 		unsigned char c = text.data[i];
 		if (c == '\\' || c == (unsigned char)quote)
@@ -186,57 +186,57 @@ static void put_quoted(struct token_printer *writer, struct fsdp_span text, bool
 			while (c >= 0xc0 && run < 4 && i + run < text.size &&
 				(text.data[i + run] & 0xc0) == 0x80)
 				run++;
-			put(writer, (const char *)text.data + i, run);
+			append(writer, (const char *)text.data + i, run);
 			i += run - 1;
 			continue;
 		}
-		put_word(writer, escape);
+		append_word(writer, escape);
 	}
-	put(writer, &quote, 1);
+	append(writer, &quote, 1);
 }
 
-static void put_span(struct token_printer *writer, struct fsdp_span text)
+static void append_span(struct token_printer *writer, struct fsdp_span text)
 {
 	size_t size = text.size < TOKENS_TEXT_MAX ? text.size : TOKENS_TEXT_MAX;
-	put(writer, (const char *)text.data, size);
+	append(writer, (const char *)text.data, size);
 }
 
-static void put_scalar(struct token_printer *writer, const struct fsdp_token *token)
+static void append_scalar(struct token_printer *writer, const struct fsdp_token *token)
 {
 	char digits[40];
 
 	switch (token->kind) {
 	case FSDP_TOKEN_NONE:
-		put_word(writer, "None");
+		append_word(writer, "None");
 		break;
 	case FSDP_TOKEN_BOOL:
-		put_word(writer, token->integer != 0 ? "True" : "False");
+		append_word(writer, token->integer != 0 ? "True" : "False");
 		break;
 	case FSDP_TOKEN_INTEGER:
 		snprintf(digits, sizeof digits, "%" PRId64, token->integer);
-		put_word(writer, digits);
+		append_word(writer, digits);
 		break;
 	case FSDP_TOKEN_FLOAT:
 		number_text(token->number, digits, sizeof digits);
-		put_word(writer, digits);
+		append_word(writer, digits);
 		break;
 	case FSDP_TOKEN_TEXT:
-		put_quoted(writer, token->text, false);
+		append_quoted(writer, token->text, false);
 		break;
 	case FSDP_TOKEN_BYTES:
-		put_quoted(writer, token->text, true);
+		append_quoted(writer, token->text, true);
 		break;
 	case FSDP_TOKEN_BIG_INTEGER:
 	case FSDP_TOKEN_TENSOR:
-		put_span(writer, token->text);
+		append_span(writer, token->text);
 		break;
 	case FSDP_TOKEN_GLOBAL:
-		put_word(writer, "<");
-		put_span(writer, token->text);
-		put_word(writer, ">");
+		append_word(writer, "<");
+		append_span(writer, token->text);
+		append_word(writer, ">");
 		break;
 	case FSDP_TOKEN_CUT:
-		put_word(writer, "...");
+		append_word(writer, "...");
 		break;
 	case FSDP_TOKEN_LIST:
 	case FSDP_TOKEN_TUPLE:
@@ -275,7 +275,7 @@ static const char *const CLOSING[] = {
 	[FSDP_TOKEN_OBJECT] = ")",
 };
 
-static void put_separator(struct token_printer *writer)
+static void append_separator(struct token_printer *writer)
 {
 	const struct level *level;
 
@@ -284,7 +284,7 @@ static void put_separator(struct token_printer *writer)
 	level = &writer->levels[writer->depth - 1];
 	if (level->done == 0)
 		return;
-	put_word(writer,
+	append_word(writer,
 		level->kind == FSDP_TOKEN_DICT && level->done % 2 == 1 ? ": " : ", ");
 }
 
@@ -298,11 +298,11 @@ static void finish_item(struct token_printer *writer)
 		if (level->done < level->items)
 			return;
 		if (level->kind == FSDP_TOKEN_SET && level->items == 0)
-			put_word(writer, ")");
+			append_word(writer, ")");
 		else if (level->kind == FSDP_TOKEN_TUPLE && level->items == 1)
-			put_word(writer, ",)");
+			append_word(writer, ",)");
 		else
-			put_word(writer, CLOSING[level->kind]);
+			append_word(writer, CLOSING[level->kind]);
 		writer->depth--;
 	}
 }
@@ -318,22 +318,22 @@ struct text tokens_text(
 	if (writer.data == NULL)
 		return (struct text){ "", 0 };
 	for (size_t i = 0; i < count && !writer.cut; i++) {
-		put_separator(&writer);
+		append_separator(&writer);
 		if (!is_container(tokens[i].kind)) {
-			put_scalar(&writer, &tokens[i]);
+			append_scalar(&writer, &tokens[i]);
 			finish_item(&writer);
 			continue;
 		}
 		const struct fsdp_token *token = &tokens[i];
 		if (token->kind == FSDP_TOKEN_OBJECT)
-			put_span(&writer, token->text);
+			append_span(&writer, token->text);
 		/* {} is the empty dict; the empty set has no braces. */
 		if (token->kind == FSDP_TOKEN_SET && token->count == 0)
-			put_word(&writer, "set(");
+			append_word(&writer, "set(");
 		else
-			put_word(&writer, OPENING[token->kind]);
+			append_word(&writer, OPENING[token->kind]);
 		if (writer.depth == DEPTH_MAX) {
-			put_word(&writer, "...");
+			append_word(&writer, "...");
 			break;
 		}
 		writer.levels[writer.depth++] =
@@ -650,7 +650,7 @@ static double magnitude(const struct float_format *format, uint64_t pattern)
 		(int)exponent - format->bias - (int)format->fraction);
 }
 
-static size_t spell_small(
+static size_t format_small(
 	const struct float_format *format, uint64_t bits, char *buffer, size_t size)
 {
 	unsigned sign_bit = format->exponent + format->fraction;
@@ -681,13 +681,13 @@ static const struct float_format *find_float(const char *name)
 }
 
 /* 0: no floating point type. */
-static size_t spell_float(
+static size_t format_float(
 	const char *name, const unsigned char *bytes, char *buffer, size_t size)
 {
 	const struct float_format *format = find_float(name);
 
 	if (format != NULL)
-		return spell_small(format,
+		return format_small(format,
 			take(bytes, (1 + format->exponent + format->fraction) / 8),
 			buffer, size);
 	if (strcmp(name, "float64") == 0) {
@@ -704,7 +704,7 @@ static size_t spell_float(
 	return 0;
 }
 
-static size_t spell_complex(const struct fsdp_dtype *dtype, const unsigned char *bytes,
+static size_t format_complex(const struct fsdp_dtype *dtype, const unsigned char *bytes,
 	char *buffer, size_t size)
 {
 	for (size_t i = 0; i < COUNT(COMPLEX); i++) {
@@ -712,8 +712,8 @@ static size_t spell_complex(const struct fsdp_dtype *dtype, const unsigned char 
 		char imaginary[48];
 		if (strcmp(COMPLEX[i].name, dtype->name) != 0)
 			continue;
-		length = spell_float(COMPLEX[i].part, bytes, buffer, size);
-		spell_float(COMPLEX[i].part, bytes + half, imaginary, sizeof imaginary);
+		length = format_float(COMPLEX[i].part, bytes, buffer, size);
+		format_float(COMPLEX[i].part, bytes + half, imaginary, sizeof imaginary);
 		return length + (size_t)snprintf(buffer + length, size - length, "%s%sj",
 					imaginary[0] == '-' ? "" : "+", imaginary);
 	}
@@ -740,7 +740,7 @@ static bool find_integer(const struct fsdp_dtype *dtype, const unsigned char *by
 	return false;
 }
 
-static size_t spell_bytes(
+static size_t format_bytes(
 	const unsigned char *bytes, size_t count, char *buffer, size_t size)
 {
 	size_t length = (size_t)snprintf(buffer, size, "0x");
@@ -755,12 +755,12 @@ struct text element_text(
 	uint32_t index, const unsigned char *bytes, char buffer[ELEMENT_ROOM])
 {
 	const struct fsdp_dtype *dtype = fsdp_dtype(index);
-	size_t length = spell_float(dtype->name, bytes, buffer, ELEMENT_ROOM);
+	size_t length = format_float(dtype->name, bytes, buffer, ELEMENT_ROOM);
 	int64_t integer;
 	bool large;
 
 	if (length == 0)
-		length = spell_complex(dtype, bytes, buffer, ELEMENT_ROOM);
+		length = format_complex(dtype, bytes, buffer, ELEMENT_ROOM);
 	if (length == 0 && strcmp(dtype->name, "bool") == 0)
 		length = (size_t)snprintf(
 			buffer, ELEMENT_ROOM, "%s", bytes[0] != 0 ? "True" : "False");
@@ -770,7 +770,7 @@ struct text element_text(
 			       : (size_t)snprintf(
 					 buffer, ELEMENT_ROOM, "%" PRId64, integer);
 	if (length == 0)
-		length = spell_bytes(bytes, dtype->storage_bytes, buffer, ELEMENT_ROOM);
+		length = format_bytes(bytes, dtype->storage_bytes, buffer, ELEMENT_ROOM);
 	return (struct text){ buffer, length };
 }
 
@@ -785,7 +785,7 @@ struct token element_token(
 		return (struct token){ .type = TOKEN_BOOL, .integer = bytes[0] != 0 };
 	if (find_integer(dtype, bytes, &integer, &large) && !large)
 		return (struct token){ .type = TOKEN_INTEGER, .integer = integer };
-	if (spell_float(dtype->name, bytes, buffer, ELEMENT_ROOM) > 0)
+	if (format_float(dtype->name, bytes, buffer, ELEMENT_ROOM) > 0)
 		return (struct token){ .type = TOKEN_NUMBER,
 			.number = strtod(buffer, NULL) };
 	return (struct token){ .type = TOKEN_TEXT,
