@@ -165,7 +165,7 @@ void usage_hint(struct usage *usage, const char *format, ...)
 
 /* ---- numbers ---- */
 
-static bool take_digits(const char **text, uint64_t *ret_value)
+static bool parse_digits(const char **text, uint64_t *ret_value)
 {
 	const char *at = *text;
 	uint64_t value = 0;
@@ -183,7 +183,7 @@ static bool take_digits(const char **text, uint64_t *ret_value)
 }
 
 /* K, KiB, KB, in either case; false for anything else. */
-static bool take_unit(const char *text, uint64_t *ret_factor)
+static bool parse_unit(const char *text, uint64_t *ret_factor)
 {
 	static const char letters[] = "kmgtpe";
 	const char *letter = *text != '\0' ? strchr(letters, *text | 0x20) : NULL;
@@ -206,7 +206,7 @@ static bool take_unit(const char *text, uint64_t *ret_factor)
 enum { FRACTION_DIGITS = 9 };
 
 /* Of "1.5K": the 5, as tenths; *ret_parts is 10. Without a point: 0 of 1. */
-static bool take_fraction(const char **text, uint64_t *ret_value, uint64_t *ret_parts)
+static bool parse_fraction(const char **text, uint64_t *ret_value, uint64_t *ret_parts)
 {
 	const char *begin = *text + 1;
 
@@ -215,7 +215,7 @@ static bool take_fraction(const char **text, uint64_t *ret_value, uint64_t *ret_
 	if (**text != '.')
 		return true;
 	*text = begin;
-	if (!take_digits(text, ret_value) || *text - begin > FRACTION_DIGITS)
+	if (!parse_digits(text, ret_value) || *text - begin > FRACTION_DIGITS)
 		return false;
 	for (; begin < *text; begin++)
 		*ret_parts *= 10;
@@ -226,9 +226,9 @@ bool option_size(const char *text, uint64_t *ret_size)
 {
 	uint64_t value, factor = 1, fraction, parts;
 
-	if (!take_digits(&text, &value) || !take_fraction(&text, &fraction, &parts))
+	if (!parse_digits(&text, &value) || !parse_fraction(&text, &fraction, &parts))
 		return false;
-	if (*text != '\0' ? !take_unit(text, &factor) : parts > 1)
+	if (*text != '\0' ? !parse_unit(text, &factor) : parts > 1)
 		return false;
 	if (__builtin_mul_overflow(value, factor, &value))
 		return false;
@@ -249,7 +249,7 @@ bool option_integer(
 	int64_t value;
 
 	text += negative;
-	if (!take_digits(&text, &magnitude) || *text != '\0' || magnitude > INT64_MAX)
+	if (!parse_digits(&text, &magnitude) || *text != '\0' || magnitude > INT64_MAX)
 		return false;
 	value = negative ? -(int64_t)magnitude : (int64_t)magnitude;
 	if (value < minimum || value > maximum)

@@ -257,7 +257,7 @@ static bool matches(
 
 /* ---- lists of words ---- */
 
-static bool take_dtypes(
+static bool parse_dtypes(
 	struct selection *selection, const struct texts *words, char **ret_message)
 {
 	size_t count = fsdp_dtype_count();
@@ -277,7 +277,7 @@ static bool take_dtypes(
 	return true;
 }
 
-static bool take_roles(
+static bool parse_roles(
 	struct selection *selection, const struct texts *words, char **ret_message)
 {
 	for (size_t i = 0; i < words->count; i++) {
@@ -296,7 +296,7 @@ static bool take_roles(
 	return true;
 }
 
-static bool take_rank(const char **at, uint32_t *ret_rank)
+static bool parse_rank(const char **at, uint32_t *ret_rank)
 {
 	char *end;
 	unsigned long long rank;
@@ -312,7 +312,7 @@ static bool take_rank(const char **at, uint32_t *ret_rank)
 	return true;
 }
 
-static bool take_ranks(struct selection *selection, const char *list, char **ret_message)
+static bool parse_ranks(struct selection *selection, const char *list, char **ret_message)
 {
 	size_t commas = 0;
 	const char *at = list;
@@ -328,11 +328,11 @@ static bool take_ranks(struct selection *selection, const char *list, char **ret
 		return fail_memory(ret_message);
 	for (;;) {
 		struct rank_range *range = &selection->ranks[selection->rank_count];
-		bool good = take_rank(&at, &range->first);
+		bool good = parse_rank(&at, &range->first);
 		range->last = range->first;
 		if (good && *at == '-') {
 			at++;
-			good = take_rank(&at, &range->last) &&
+			good = parse_rank(&at, &range->last) &&
 			       range->last >= range->first;
 		}
 		if (!good || (*at != ',' && *at != '\0'))
@@ -346,7 +346,7 @@ static bool take_ranks(struct selection *selection, const char *list, char **ret
 
 /* ---- making one ---- */
 
-static bool take_patterns(struct selection *selection,
+static bool compile_patterns(struct selection *selection,
 	const struct select_options *options, char **ret_message)
 {
 	size_t count = options->globs.count + options->regexes.count;
@@ -399,11 +399,11 @@ bool selection_new(const struct select_options *options, struct selection **ret_
 		return fail_memory(ret_message);
 	selection->min_bytes = options->min_bytes == UINT64_MAX ? 0 : options->min_bytes;
 	selection->max_bytes = options->max_bytes;
-	if (!take_patterns(selection, options, ret_message) ||
+	if (!compile_patterns(selection, options, ret_message) ||
 		!prepare_matching(selection, ret_message) ||
-		!take_dtypes(selection, &options->dtypes, ret_message) ||
-		!take_roles(selection, &options->roles, ret_message) ||
-		!take_ranks(selection, options->ranks, ret_message)) {
+		!parse_dtypes(selection, &options->dtypes, ret_message) ||
+		!parse_roles(selection, &options->roles, ret_message) ||
+		!parse_ranks(selection, options->ranks, ret_message)) {
 		selection_free(selection);
 		return false;
 	}
