@@ -468,7 +468,7 @@ bool findings_sort(struct finding *findings, size_t count)
 
 /* ---- one finding ---- */
 
-static void put_name(struct out *out, struct text name)
+static void print_name(struct out *out, struct text name)
 {
 	if (name.data == NULL || name.size == 0)
 		return;
@@ -515,11 +515,11 @@ struct fold {
 	size_t count;
 };
 
-static void put_file(struct out *out, const struct fold *fold)
+static void print_file(struct out *out, const struct fold *fold)
 {
 	if (fold->count == 1) {
-		put_name(out, fold->first->file);
-		put_name(out, fold->first->member);
+		print_name(out, fold->first->file);
+		print_name(out, fold->first->member);
 		return;
 	}
 	out_line_name(out, fold->first->file);
@@ -527,7 +527,7 @@ static void put_file(struct out *out, const struct fold *fold)
 		fold->count == 2 ? "" : "s");
 }
 
-static void put_finding(
+static void print_finding(
 	struct out *out, const struct fold *fold, const struct findings_view *view)
 {
 	const struct finding *finding = fold->first;
@@ -538,16 +538,16 @@ static void put_finding(
 	out_line_text(
 		out, "%s%s %s  ", margin + strlen(name), finding->rule, finding->slug);
 	if (view->inputs != NULL)
-		put_name(out, view->inputs[finding->input].path);
-	put_file(out, fold);
+		print_name(out, view->inputs[finding->input].path);
+	print_file(out, fold);
 	if (view->lost)
-		put_name(out, unsaid_tensor(finding));
+		print_name(out, unsaid_tensor(finding));
 	out_line_name(out, finding->message);
 	out_line_end(out);
 }
 
 /* "(3 of 42 names, 128.0 KiB, 0.50 % of all bytes)" */
-static void put_share(
+static void print_share(
 	struct out *out, const struct finding *finding, const struct findings_view *view)
 {
 	out_line_text(out, " (%" PRIu64, finding->affected_count);
@@ -565,7 +565,7 @@ static void put_share(
 	out_line_text(out, ")");
 }
 
-static void put_lost(
+static void print_lost(
 	struct out *out, const struct finding *finding, const struct findings_view *view)
 {
 	size_t shown = finding->affected_kept;
@@ -584,11 +584,11 @@ static void put_lost(
 	if (shown < finding->affected_count)
 		out_line_text(
 			out, " and %" PRIu64 " more", finding->affected_count - shown);
-	put_share(out, finding, view);
+	print_share(out, finding, view);
 	out_line_end(out);
 }
 
-static void put_next(struct out *out, struct text next)
+static void print_next(struct out *out, struct text next)
 {
 	if (next.data == NULL || next.size == 0)
 		return;
@@ -653,7 +653,7 @@ static size_t fold_group(const struct finding *const *group, size_t count,
 	return shown;
 }
 
-static void put_rule(struct out *out, const struct finding *const *group, size_t count,
+static void print_rule(struct out *out, const struct finding *const *group, size_t count,
 	const struct findings_view *view, struct fold *folds)
 {
 	uint64_t omitted = omitted_of(view, group[0]->rule);
@@ -662,11 +662,11 @@ static void put_rule(struct out *out, const struct finding *const *group, size_t
 	for (size_t i = 0; i < shown; i++) {
 		const struct finding *finding = folds[i].first;
 
-		put_finding(out, &folds[i], view);
-		put_lost(out, finding, view);
+		print_finding(out, &folds[i], view);
+		print_lost(out, finding, view);
 		/* One next step for a row of findings that share it. */
 		if (i + 1 == shown || !text_is(finding->next, folds[i + 1].first->next))
-			put_next(out, finding->next);
+			print_next(out, finding->next);
 	}
 	if (left > 0)
 		out_line(out, NULL, "%sand %zu more of %s (-v shows all)", margin, left,
@@ -704,7 +704,7 @@ bool findings_show(struct out *out, const struct findings_view *view)
 		while (end < count && sorted[end]->severity == first->severity &&
 			strcmp(sorted[end]->rule, first->rule) == 0)
 			end++;
-		put_rule(out, sorted + begin, end - begin, view, folds);
+		print_rule(out, sorted + begin, end - begin, view, folds);
 		begin = end;
 	}
 	free(sorted);
@@ -741,7 +741,7 @@ static void put(struct message *message, struct text text)
 		escape_put(&message->line, text.data, text.size, ESCAPE_TEXT);
 }
 
-static void put_painted(struct message *message, const char *paint, const char *word)
+static void print_painted(struct message *message, const char *paint, const char *word)
 {
 	struct writer *line = &message->line;
 
@@ -786,7 +786,7 @@ static bool end(struct message *message)
 	return good;
 }
 
-static bool put_hint(const struct looks *looks, struct text hint)
+static bool print_hint(const struct looks *looks, struct text hint)
 {
 	struct message message;
 
@@ -807,7 +807,7 @@ void message_usage(const struct looks *looks, const struct usage *usage)
 		put(&message, text_of(usage->what));
 		good = end(&message);
 	}
-	if (!good || !put_hint(looks, text_of(usage->hint)))
+	if (!good || !print_hint(looks, text_of(usage->hint)))
 		message_out_of_memory();
 }
 
@@ -819,7 +819,7 @@ bool message_note(const struct looks *looks, const char *note)
 		return true;
 	if (!begin(&message, looks, "fsdp-inspect: "))
 		return false;
-	put_painted(&message, "36", "note:");
+	print_painted(&message, "36", "note:");
 	writer_char(&message.line, ' ');
 	put(&message, text_of(note));
 	return end(&message);
@@ -854,7 +854,7 @@ void message_out_of_memory(void)
 
 /* ---- failures ---- */
 
-static bool put_failure(const struct looks *looks, const struct failure *failure)
+static bool print_failure(const struct looks *looks, const struct failure *failure)
 {
 	struct message message;
 
@@ -893,11 +893,11 @@ void message_failures(
 		if (shown > FINDINGS_SHOWN && looks->verbosity < 1)
 			shown = FINDINGS_SHOWN;
 		for (size_t i = begin; good && i < begin + shown; i++)
-			good = put_failure(looks, &failures[i]);
+			good = print_failure(looks, &failures[i]);
 		if (begin + shown < end)
 			fprintf(stderr, "  and %zu more (-v shows all)\n",
 				end - begin - shown);
-		good = good && put_hint(looks, failures[begin].hint);
+		good = good && print_hint(looks, failures[begin].hint);
 		begin = end;
 	}
 	if (!good)

@@ -207,7 +207,7 @@ static void refuse_below(
 }
 
 /* What could not be looked at may hold another one. */
-static void tell_unread(struct session *session, const struct fsdp_below *below,
+static void report_unread(struct session *session, const struct fsdp_below *below,
 	const char *path, uint32_t input)
 {
 	uint64_t unread = fsdp_below_unread(below);
@@ -257,7 +257,7 @@ static bool look_below(struct session *session, const char *path, uint32_t input
 		return false;
 	count = fsdp_below_count(below);
 	if (count > 0)
-		tell_unread(session, below, path, input);
+		report_unread(session, below, path, input);
 	if (code == FSDP_ERROR_UNSUPPORTED && are_its_own(below, path))
 		count = 0;
 	if (count == 1) {
@@ -421,7 +421,7 @@ static uint32_t input_of(const struct session *session, const char *path)
 }
 
 /* What each recording says of itself, by which some answers are partial. */
-static void take_recordings(struct session *session)
+static void borrow_recordings(struct session *session)
 {
 	const struct fsdp_recordings *recordings = session->recordings;
 
@@ -449,7 +449,7 @@ static void take_recordings(struct session *session)
 }
 
 /* Whatever the form of the answer, it is to say that it is for a part. */
-static void tell_interrupted(
+static void report_interrupted(
 	struct session *session, const struct fsdp_recording_progress *progress)
 {
 	const struct fsdp_recordings *recordings = session->recordings;
@@ -491,7 +491,7 @@ static void note_left_out(struct session *session)
 }
 
 /* Recordings that could not be read do not hide the others. */
-static void take_recording_errors(struct session *session)
+static void collect_recording_errors(struct session *session)
 {
 	const struct fsdp_recordings *recordings = session->recordings;
 	const struct fsdp_error *error;
@@ -517,7 +517,7 @@ static bool forget(struct session *session, struct fsdp_error *error)
 }
 
 /* The one path that was typed may be a checkpoint, which other commands are for. */
-static void tell_checkpoint(struct session *session, const struct fsdp_error *error)
+static void report_checkpoint(struct session *session, const struct fsdp_error *error)
 {
 	const struct texts *typed = &session->arguments->words;
 	struct fsdp_options options = session->inputs->options;
@@ -579,18 +579,18 @@ bool session_read_recordings(struct session *session, struct run *run)
 	session->interrupted = progress_end();
 	run->recordings = session->recordings;
 	if (good) {
-		take_recordings(session);
-		take_recording_errors(session);
+		borrow_recordings(session);
+		collect_recording_errors(session);
 		note_left_out(session);
 		if (session->interrupted != 0)
-			tell_interrupted(session, &progress);
+			report_interrupted(session, &progress);
 		return true;
 	}
 	path = error != NULL ? fsdp_error_path(error) : NULL;
 	collected_error(
 		&session->collected, error, path != NULL ? input_of(session, path) : 0);
 	session_name_file(session, path);
-	tell_checkpoint(session, error);
+	report_checkpoint(session, error);
 	fsdp_error_free(error);
 	collected_recognised(&session->collected, 0, paths->count, NULL, STATUS_FAILED);
 	session->status = STATUS_FAILED;
@@ -674,6 +674,6 @@ bool session_recognise(struct session *session, struct run *run)
 	/* Each path has its record, unless memory ran out before. */
 	for (size_t i = 0; i < paths->count && i < session->collected.input_count; i++)
 		session->collected.inputs[i].kind = "trace";
-	take_recordings(session);
+	borrow_recordings(session);
 	return true;
 }

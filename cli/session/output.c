@@ -1048,7 +1048,7 @@ static int finish_stream(struct sink *sink, int out_error)
 }
 
 /* 0, the errno, or OUTPUT_IS_INPUT. What belongs to the input is only known now. */
-static int put_in_place(const struct outputs *outputs, struct sink *sink)
+static int commit_sink(const struct outputs *outputs, struct sink *sink)
 {
 	if (sink->temporary.target != NULL &&
 		kept_holds(&outputs->kept, sink->temporary.target) != KEPT_NOT)
@@ -1070,7 +1070,7 @@ bool outputs_finish(struct outputs *outputs, bool answered,
 			error = ENOMEM;
 		if (sink->has_temporary && error == 0 && !outputs->spoilt &&
 			(answered || sink->format->tells_failure))
-			error = put_in_place(outputs, sink);
+			error = commit_sink(outputs, sink);
 		if (sink->has_temporary) {
 			temporary_done(&sink->temporary);
 			sink->has_temporary = false;

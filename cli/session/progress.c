@@ -31,13 +31,13 @@ struct line {
 	size_t size;
 };
 
-static void put(struct line *line, const char *text)
+static void append(struct line *line, const char *text)
 {
 	while (*text != '\0' && line->size < sizeof line->text)
 		line->text[line->size++] = *text++;
 }
 
-static void put_number(struct line *line, uint64_t number)
+static void append_number(struct line *line, uint64_t number)
 {
 	char digits[24];
 	size_t at = sizeof digits - 1;
@@ -47,39 +47,40 @@ static void put_number(struct line *line, uint64_t number)
 		digits[--at] = (char)('0' + number % 10);
 		number /= 10;
 	} while (number != 0);
-	put(line, digits + at);
+	append(line, digits + at);
 }
 
-static void put_bytes(struct line *line, uint64_t bytes)
+static void append_bytes(struct line *line, uint64_t bytes)
 {
 	uint64_t tenths = bytes / 1024 * 10 / 1024;
 
-	put_number(line, tenths / 10);
-	put(line, ".");
-	put_number(line, tenths % 10);
-	put(line, " MiB");
+	append_number(line, tenths / 10);
+	append(line, ".");
+	append_number(line, tenths % 10);
+	append(line, " MiB");
 }
 
-static void put_read(
+static void append_read(
 	struct line *line, const struct fsdp_recording_progress *progress, uint64_t ms)
 {
 	uint64_t read = __atomic_load_n(&progress->read, __ATOMIC_RELAXED);
 	uint64_t size = __atomic_load_n(&progress->size, __ATOMIC_RELAXED);
 
-	put_bytes(line, read);
+	append_bytes(line, read);
 	if (size != 0) {
-		put(line, " of ");
-		put_bytes(line, size);
+		append(line, " of ");
+		append_bytes(line, size);
 	}
 	if (ms != 0) {
-		put(line, ", ");
-		put_bytes(line, read / ms * 1000);
-		put(line, "/s");
+		append(line, ", ");
+		append_bytes(line, read / ms * 1000);
+		append(line, "/s");
 	}
 	if (read != 0 && size > read) {
-		put(line, ", ");
-		put_number(line, ms * ((size - read) >> 10) / ((read >> 10) + 1) / 1000);
-		put(line, " s left");
+		append(line, ", ");
+		append_number(
+			line, ms * ((size - read) >> 10) / ((read >> 10) + 1) / 1000);
+		append(line, " s left");
 	}
 }
 
@@ -94,27 +95,27 @@ static void draw(bool lasting)
 		      (uint64_t)(now.tv_nsec / 1000000) -
 		      (uint64_t)(shown.since.tv_nsec / 1000000);
 
-	put(&line, lasting ? "fsdp-inspect: " : "\r\033[Kfsdp-inspect: ");
+	append(&line, lasting ? "fsdp-inspect: " : "\r\033[Kfsdp-inspect: ");
 	if (progress != NULL)
-		put_read(&line, progress, ms);
+		append_read(&line, progress, ms);
 	else {
 		/* Where bytes are not counted, how long it takes, and how much of that
 		 * it computes: a process that does not, waits for its file system. */
 		struct timespec used = { 0 };
 
 		clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-		put(&line, "at work for ");
-		put_number(&line, ms / 1000);
-		put(&line, ".");
-		put_number(&line, ms % 1000 / 100);
-		put(&line, " s, computing for ");
-		put_number(&line, (uint64_t)used.tv_sec);
-		put(&line, ".");
-		put_number(&line, (uint64_t)used.tv_nsec / 100000000);
-		put(&line, " s");
+		append(&line, "at work for ");
+		append_number(&line, ms / 1000);
+		append(&line, ".");
+		append_number(&line, ms % 1000 / 100);
+		append(&line, " s, computing for ");
+		append_number(&line, (uint64_t)used.tv_sec);
+		append(&line, ".");
+		append_number(&line, (uint64_t)used.tv_nsec / 100000000);
+		append(&line, " s");
 	}
 	if (lasting)
-		put(&line, "\n");
+		append(&line, "\n");
 	if (write(STDERR_FILENO, line.text, line.size) < 0)
 		return;
 	shown.drawn = !lasting;

@@ -127,33 +127,33 @@ struct program {
 	unsigned short size;
 };
 
-static void put(struct program *program, struct sock_filter instruction)
+static void append(struct program *program, struct sock_filter instruction)
 {
 	program->code[program->size++] = instruction;
 }
 
 static void load(struct program *program, size_t offset)
 {
-	put(program,
+	append(program,
 		(struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset));
 }
 
 static void end_with(struct program *program, uint32_t action)
 {
-	put(program, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, action));
+	append(program, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, action));
 }
 
 /* Steps over the next `count` instructions unless what was loaded is `value`. */
 static void unless_equal(struct program *program, uint32_t value, size_t count)
 {
-	put(program, (struct sock_filter)BPF_JUMP(
-			     BPF_JMP | BPF_JEQ | BPF_K, value, 0, (uint8_t)count));
+	append(program, (struct sock_filter)BPF_JUMP(
+				BPF_JMP | BPF_JEQ | BPF_K, value, 0, (uint8_t)count));
 }
 
 /* Ends so for all numbers from `first` on. */
 static void from_on(struct program *program, uint32_t first, uint32_t action)
 {
-	put(program,
+	append(program,
 		(struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, first, 0, 1));
 	end_with(program, action);
 }
@@ -162,7 +162,7 @@ static void from_on(struct program *program, uint32_t first, uint32_t action)
 static void check_machine(struct program *program)
 {
 	load(program, offsetof(struct seccomp_data, arch));
-	put(program,
+	append(program,
 		(struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, MACHINE, 1, 0));
 	end_with(program, DENY);
 	load(program, offsetof(struct seccomp_data, nr));
@@ -243,11 +243,12 @@ static size_t form_size(const struct form *form)
 	return 2 * form->count + 3;
 }
 
-static void put_form(struct program *program, const struct form *form)
+static void append_form(struct program *program, const struct form *form)
 {
 	load(program,
 		offsetof(struct seccomp_data, args) + form->argument * sizeof(uint64_t));
-	put(program, (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, form->mask));
+	append(program,
+		(struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, form->mask));
 	for (size_t i = 0; i < form->count; i++) {
 		unless_equal(program, form->values[i], 1);
 		end_with(program, SECCOMP_RET_ALLOW);
@@ -268,19 +269,20 @@ static size_t group_size(const struct allowed *calls, size_t count)
 }
 
 /* The number is one of these calls, or none that is allowed. */
-static void put_group(struct program *program, const struct allowed *calls, size_t count)
+static void append_group(
+	struct program *program, const struct allowed *calls, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		size_t left = group_size(&calls[i + 1], count - i - 1);
 
 		if (calls[i].form == NULL) {
-			put(program,
+			append(program,
 				(struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
 					calls[i].call, (uint8_t)(left - 1), 0));
 			continue;
 		}
 		unless_equal(program, calls[i].call, form_size(calls[i].form));
-		put_form(program, calls[i].form);
+		append_form(program, calls[i].form);
 	}
 	end_with(program, DENY);
 	end_with(program, SECCOMP_RET_ALLOW);
@@ -288,19 +290,20 @@ static void put_group(struct program *program, const struct allowed *calls, size
 
 /* As it is set, the kernel asks the filter about each number there is. So that this takes
  * little time, halves of what is left are passed over. */
-static void put_calls(struct program *program, const struct allowed *calls, size_t count)
+static void append_calls(
+	struct program *program, const struct allowed *calls, size_t count)
 {
 	size_t half = count / 2, at = program->size;
 
 	if (count <= GROUP) {
-		put_group(program, calls, count);
+		append_group(program, calls, count);
 		return;
 	}
-	put(program, (struct sock_filter)BPF_JUMP(
-			     BPF_JMP | BPF_JGE | BPF_K, calls[half].call, 0, 0));
-	put_calls(program, calls, half);
+	append(program, (struct sock_filter)BPF_JUMP(
+				BPF_JMP | BPF_JGE | BPF_K, calls[half].call, 0, 0));
+	append_calls(program, calls, half);
 	program->code[at].jt = (uint8_t)(program->size - at - 1);
-	put_calls(program, &calls[half], count - half);
+	append_calls(program, &calls[half], count - half);
 }
 
 /* Also in all other threads; those of one that cannot be locked leave all unlocked. */
@@ -343,7 +346,7 @@ static bool lock_calls(const struct sandbox *sandbox)
 		add_call(&list, needed_to_write[i], NULL);
 	check_machine(&program);
 	from_on(&program, YOUNG, PRETEND_ABSENT);
-	put_calls(&program, list.calls, list.count);
+	append_calls(&program, list.calls, list.count);
 
 	struct sock_fprog all = { .len = program.size, .filter = program.code };
 	return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC,

@@ -648,7 +648,8 @@ static bool rehearse(struct session *session, struct fsdp_checkpoint **opened)
 	return !session->collected.out_of_memory;
 }
 
-static void show_each(struct session *session, struct fsdp_checkpoint *const *opened)
+static void answer_each_input(
+	struct session *session, struct fsdp_checkpoint *const *opened)
 {
 	struct out *out = session->outputs->out;
 	bool some = false;
@@ -694,7 +695,7 @@ static void answer_each(struct session *session)
 	status = session->status;
 	if (any) {
 		begin(session, true);
-		show_each(session, opened);
+		answer_each_input(session, opened);
 		/* All was reported before. */
 		session->collected.failure_count = failures;
 		session->collected.notes.count = notes;
