@@ -104,7 +104,7 @@ static int wrong(const struct arguments *arguments, const struct usage *usage)
 {
 	struct looks looks = looks_for(&arguments->common, STDERR_FILENO, false);
 
-	refusal_put(stdout, arguments->typed, arguments->command, usage);
+	write_usage_error(stdout, arguments->typed, arguments->command, usage);
 	message_usage(&looks, usage);
 	return STATUS_FAILED;
 }

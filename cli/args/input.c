@@ -236,14 +236,14 @@ static enum arguments_result read_words(int argc, char **argv,
 	if (word == NULL)
 		return refuse_options(argc, argv, arguments, usage);
 	if (arguments->command == NULL) {
-		slip_command(usage, arguments, words);
+		suggest_command(usage, arguments, words);
 		return ARGUMENTS_WRONG;
 	}
 	switch (fill(argc, argv, arguments, usage)) {
 	case USAGE_GOOD:
 		break;
 	case USAGE_UNKNOWN:
-		slip_option(usage, arguments);
+		suggest_option(usage, arguments);
 		return ARGUMENTS_WRONG;
 	case USAGE_WRONG:
 		if (usage->hint[0] == '\0')
@@ -573,7 +573,7 @@ static bool look_near(struct inputs *inputs, struct texts *near, const char *pat
 
 	if (strcmp(path, "-") != 0 && access(path, F_OK) != 0 && errno == ENOENT &&
 		near->count < MOST_MISSING)
-		found = owned_take(&inputs->owned, slip_near_path(path));
+		found = owned_add(&inputs->owned, suggest_near_path(path));
 	return texts_add(near, found);
 }
 
@@ -658,8 +658,8 @@ static enum usage_result split_words(
 	for (size_t i = 0; i < path_count; i++) {
 		const char *path = words->items[1 + i];
 
-		if (slip_url(usage, arguments->command->name, path) ||
-			slip_joined(usage, arguments, path))
+		if (suggest_url(usage, arguments->command->name, path) ||
+			suggest_joined(usage, arguments, path))
 			return USAGE_WRONG;
 		if (!texts_add(&inputs->paths, is_standard_input(path) ? "-" : path))
 			return USAGE_MEMORY;
@@ -813,7 +813,7 @@ enum usage_result inputs_collect(
 		result = look_near_options(
 			inputs, arguments->command->options, arguments->options);
 	if (result == USAGE_GOOD &&
-		slip_order(usage, arguments, &inputs->paths, &inputs->near,
+		suggest_order(usage, arguments, &inputs->paths, &inputs->near,
 			inputs->owned.items, inputs->word_count))
 		result = USAGE_WRONG;
 	/* Words were copied first, so they lead the list, which moves no more. */

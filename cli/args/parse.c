@@ -302,7 +302,7 @@ void *list_grown(void *items, size_t count, size_t size)
 		       : NULL;
 }
 
-char *owned_take(struct owned *owned, char *text)
+char *owned_add(struct owned *owned, char *text)
 {
 	char **items;
 
@@ -327,7 +327,7 @@ char *owned_copy(struct owned *owned, const char *data, size_t size)
 			memcpy(copy, data, size);
 		copy[size] = '\0';
 	}
-	return owned_take(owned, copy);
+	return owned_add(owned, copy);
 }
 
 void owned_free(struct owned *owned)
@@ -460,7 +460,7 @@ static enum usage_result convert_words(const struct option_row *row, const char 
 		size_t size = strcspn(value, ",");
 		char *part = strndup(value, size);
 
-		if (!owned_take(owned, part) || !texts_add(texts, part))
+		if (!owned_add(owned, part) || !texts_add(texts, part))
 			return USAGE_MEMORY;
 		if (size == 0) {
 			usage_what(

@@ -25,7 +25,7 @@ struct owned {
 
 /* Takes a text from malloc over, also when it fails. NULL: out of memory (or text is
  * NULL). */
-char *owned_take(struct owned *owned, char *text);
+char *owned_add(struct owned *owned, char *text);
 
 /* A copy with a zero byte behind it. */
 char *owned_copy(struct owned *owned, const char *data, size_t size);

@@ -232,7 +232,7 @@ static bool has_place(char *const *typed)
 
 /* The line that exports what was typed: with a place to write to, which is the first word
  * behind the checkpoint that is not an input, unless all these are names. */
-static void slip_export(struct usage *usage, const struct arguments *arguments,
+static void suggest_export(struct usage *usage, const struct arguments *arguments,
 	const struct texts *words, bool is_named)
 {
 	static const char *const torch[] = { ".pt", ".pth", ".bin", ".ckpt" };
@@ -266,7 +266,7 @@ static void slip_export(struct usage *usage, const struct arguments *arguments,
 	meant(usage, arguments, &guess);
 }
 
-void slip_needs(struct usage *usage, const struct arguments *arguments,
+void suggest_needs(struct usage *usage, const struct arguments *arguments,
 	const char *option, const char *word)
 {
 	meant(usage, arguments,
@@ -275,7 +275,7 @@ void slip_needs(struct usage *usage, const struct arguments *arguments,
 			.left_out = { arguments->command->name, word } });
 }
 
-bool slip_path_as_name(
+bool suggest_path_as_name(
 	struct usage *usage, const struct arguments *arguments, const char *word)
 {
 	const struct texts *words = &arguments->words;
@@ -292,7 +292,7 @@ bool slip_path_as_name(
 	return true;
 }
 
-void slip_several(struct usage *usage, const struct arguments *arguments,
+void suggest_several(struct usage *usage, const struct arguments *arguments,
 	const struct texts *paths, bool each)
 {
 	mean_paths(usage, arguments, paths, paths->items, each ? paths->count : 1, each,
@@ -308,7 +308,7 @@ static void mean_synonym(struct usage *usage, const struct arguments *arguments,
 
 	snprintf(command, sizeof command, "%.*s", (int)size, instead);
 	if (strcmp(instead, "export") == 0)
-		slip_export(usage, arguments, words, false);
+		suggest_export(usage, arguments, words, false);
 	else
 		meant(usage, arguments,
 			&(struct guess){ .command = command,
@@ -357,7 +357,7 @@ static bool answer_output(
 	return true;
 }
 
-void slip_command(
+void suggest_command(
 	struct usage *usage, const struct arguments *arguments, const struct texts *words)
 {
 	const char *word = words->items[0], *synonym = synonym_of(word);
@@ -370,7 +370,7 @@ void slip_command(
 		usage_what(usage, "%s was removed; use %s", word, instead);
 		return;
 	}
-	if (synonym == NULL && slip_url(usage, "info", word))
+	if (synonym == NULL && suggest_url(usage, "info", word))
 		return;
 	if (synonym == NULL && looks_like_path(word)) {
 		answer_path(usage, arguments, words);
@@ -422,7 +422,7 @@ static const struct option_row *nearest_option(
 	return found;
 }
 
-void slip_option(struct usage *usage, const struct arguments *arguments)
+void suggest_option(struct usage *usage, const struct arguments *arguments)
 {
 	const struct command *command = arguments->command;
 	char typed[sizeof usage->what], owners[200] = "";
@@ -499,7 +499,7 @@ static const struct {
 	{ "wandb://", "wandb artifact get ", " --root DIR", false },
 };
 
-bool slip_url(struct usage *usage, const char *command, const char *path)
+bool suggest_url(struct usage *usage, const char *command, const char *path)
 {
 	const char *rest = strstr(path, "://");
 
@@ -533,7 +533,8 @@ bool slip_url(struct usage *usage, const char *command, const char *path)
 
 /* ---- two paths in one word ---- */
 
-bool slip_joined(struct usage *usage, const struct arguments *arguments, const char *word)
+bool suggest_joined(
+	struct usage *usage, const struct arguments *arguments, const char *word)
 {
 	static const char *const signs[] = { "...", "..", ",", ":" };
 	const struct command *command = arguments->command;
@@ -602,7 +603,7 @@ static void nearest_entry(DIR *folder, const char *name, char best[NAME_MAX + 1]
 	}
 }
 
-char *slip_near_path(const char *path)
+char *suggest_near_path(const char *path)
 {
 	char folder[PATH_MAX], name[NAME_MAX + 1], best[NAME_MAX + 1], *found;
 	size_t size = strlen(path), above;
@@ -645,7 +646,7 @@ static bool has_suffix_of_file(const char *word)
 	return false;
 }
 
-bool slip_is_name(const char *word, const char *near)
+bool suggest_is_name(const char *word, const char *near)
 {
 	return near != NULL && strcmp(near, "./") == 0 && strchr(word, '/') == NULL &&
 	       !has_suffix_of_file(word);
@@ -683,7 +684,7 @@ static bool mean_world(
 		snprintf(option, sizeof option, "--world=%s", word) >= (int)sizeof option)
 		return false;
 	usage_what(usage, "the number of ranks is an option");
-	slip_needs(usage, arguments, option, word);
+	suggest_needs(usage, arguments, option, word);
 	return true;
 }
 
@@ -730,7 +731,7 @@ static bool mean_file(
 			continue;
 		usage_what(usage, "%s would be a folder of this name", place);
 		if (files[i].to != NULL)
-			slip_needs(usage, arguments, files[i].to, NULL);
+			suggest_needs(usage, arguments, files[i].to, NULL);
 		else
 			usage_hint(usage,
 				"safetensors are written: --to=safetensors -o %.*s.safetensors",
@@ -752,7 +753,7 @@ static bool mean_place(
 		return false;
 	usage_what(usage, "%s needs a folder or a file to write: -o OUT",
 		arguments->command->name);
-	slip_export(usage, arguments, &arguments->words, are_names(&arguments->words));
+	suggest_export(usage, arguments, &arguments->words, are_names(&arguments->words));
 	return true;
 }
 
@@ -770,7 +771,7 @@ static bool is_no_json(const char *path)
 	return is_folder || (got == 1 && first != '{');
 }
 
-bool slip_order(struct usage *usage, const struct arguments *arguments,
+bool suggest_order(struct usage *usage, const struct arguments *arguments,
 	const struct texts *paths, const struct texts *near, char *const *words,
 	size_t word_count)
 {
@@ -784,7 +785,7 @@ bool slip_order(struct usage *usage, const struct arguments *arguments,
 		usage_what(usage,
 			"%s: merge joins results of --part, not the shards of a checkpoint",
 			paths->items[0]);
-		slip_export(usage, arguments, &arguments->words, false);
+		suggest_export(usage, arguments, &arguments->words, false);
 		return true;
 	}
 	if (command->writes != NULL && mean_place(usage, arguments, paths))
@@ -797,7 +798,7 @@ bool slip_order(struct usage *usage, const struct arguments *arguments,
 	while (there < paths->count && access(paths->items[there], F_OK) != 0)
 		there++;
 	for (size_t i = 0; there < paths->count && i < near->count; i++)
-		if (slip_is_name(paths->items[i], near->items[i])) {
+		if (suggest_is_name(paths->items[i], near->items[i])) {
 			if (mean_world(usage, arguments, paths->items[i]))
 				return true;
 			mean_name(usage, command, paths->items[there], paths->items[i]);

@@ -22,48 +22,48 @@ void retyped_line(struct retyped *line, ...) __attribute__((sentinel));
 
 /* Answers a first word that is not a command. `words` are all that were typed but options, the
  * wrong one first. */
-void slip_command(struct usage *usage, const struct arguments *arguments,
+void suggest_command(struct usage *usage, const struct arguments *arguments,
 	const struct texts *words);
 
 /* Answers an option that the command does not have: "--name", "-x", or "-name" for "--name".
  * usage->what is it, as options_parse left it. */
-void slip_option(struct usage *usage, const struct arguments *arguments);
+void suggest_option(struct usage *usage, const struct arguments *arguments);
 
 /* The line that was typed, with another option in it, in the place of a word unless that is
  * NULL. */
-void slip_needs(struct usage *usage, const struct arguments *arguments,
+void suggest_needs(struct usage *usage, const struct arguments *arguments,
 	const char *option, const char *word);
 
 /* Several checkpoints for a command that answers for one: the line for an answer each or,
  * where there is no such line, that for the first one. */
-void slip_several(struct usage *usage, const struct arguments *arguments,
+void suggest_several(struct usage *usage, const struct arguments *arguments,
 	const struct texts *paths, bool each);
 
 /* A path in the place of a name, which the checkpoint does not have: the line without it or,
  * if there is no other name, one that answers for both. False: there is no such path, or
  * no such line. */
-bool slip_path_as_name(
+bool suggest_path_as_name(
 	struct usage *usage, const struct arguments *arguments, const char *word);
 
 /* Whether a word that is not a path is two of them, such as A..B and A,B. */
-bool slip_joined(
+bool suggest_joined(
 	struct usage *usage, const struct arguments *arguments, const char *word);
 
 /* Whether a path is a URL: those are refused, since nothing is read over a network. */
-bool slip_url(struct usage *usage, const char *command, const char *path);
+bool suggest_url(struct usage *usage, const char *command, const char *path);
 
 /* What is most like a path that is not there: a name in its folder or, if that is not
  * there either, what is like the folder. Where nothing is like it, the first folder of the
  * path that is there, with a slash at its end. A path from malloc; NULL: out of memory. At most 10,000 entries of one folder are looked at. */
-char *slip_near_path(const char *path);
+char *suggest_near_path(const char *path);
 
 /* Whether a word in the place of a path may be the name of a tensor or module: it has
- * neither a slash nor the suffix of a file. `near` is what slip_near_path found. */
-bool slip_is_name(const char *word, const char *near);
+ * neither a slash nor the suffix of a file. `near` is what suggest_near_path found. */
+bool suggest_is_name(const char *word, const char *near);
 
 /* Answers names in the place of checkpoints, and checkpoints behind names. `paths` and
  * `words` are what was typed behind the command, `near` as above for each path. */
-bool slip_order(struct usage *usage, const struct arguments *arguments,
+bool suggest_order(struct usage *usage, const struct arguments *arguments,
 	const struct texts *paths, const struct texts *near, char *const *words,
 	size_t word_count);
 

@@ -93,7 +93,7 @@ static void find_failure(
 	collected_found(run->collected, &finding, run->input, true);
 }
 
-void judged_failures_take(struct run *run)
+void report_failed_files(struct run *run)
 {
 	struct collected *collected = run->collected;
 	size_t kept = run->first.failure;
@@ -395,7 +395,7 @@ static bool check_folder(
 
 /* An actor and a critic lie in the folder that was named, two sets of one model in the one
  * that was opened; and the folders that were entered on the way to the files count, too. */
-bool judge_sets(struct run *run, bool data, bool others)
+bool check_weight_sets(struct run *run, bool data, bool others)
 {
 	const struct fsdp_checkpoint *checkpoint = run->checkpoint;
 	const char *place = answer_place(run);

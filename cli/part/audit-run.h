@@ -9,7 +9,7 @@
 
 /* Turns those failures of run->collected, from run->first on, that are judgements on the
  * checkpoint at run->path into findings. run->checkpoint may be NULL. */
-void judged_failures_take(struct run *run);
+void report_failed_files(struct run *run);
 
 /*
  * What the library does to judge one checkpoint: a pass over its bytes, and an audit of
@@ -30,6 +30,6 @@ void passes_done(struct passes *passes);
  * entered from there, that differ (FI1012): each loader takes one and says nothing of the
  * others. `data`: compares their bytes. `others`: judges models beside the one that was
  * opened, too, a critic beside its actor. False: out of memory. */
-bool judge_sets(struct run *run, bool data, bool others);
+bool check_weight_sets(struct run *run, bool data, bool others);
 
 #endif

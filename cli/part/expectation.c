@@ -298,7 +298,7 @@ static bool parse_size(const char *typed, struct fsdp_named_size *ret_size)
 	return true;
 }
 
-bool typed_names_take(struct typed_names *names, const struct texts *renames,
+bool typed_names_parse(struct typed_names *names, const struct texts *renames,
 	const struct texts *sizes, const char **ret_wrong)
 {
 	*ret_wrong = NULL;

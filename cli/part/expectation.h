@@ -75,7 +75,7 @@ struct typed_names {
 
 /* *ret_wrong: an option that is neither, or NULL. Texts are borrowed from the options.
  * False: out of memory. */
-bool typed_names_take(struct typed_names *names, const struct texts *renames,
+bool typed_names_parse(struct typed_names *names, const struct texts *renames,
 	const struct texts *sizes, const char **ret_wrong);
 void typed_names_done(struct typed_names *names);
 

@@ -101,7 +101,7 @@ static bool loader_choices_prepare(const struct texts *typed, const char *const 
 
 /* False: out of memory. Free it with loader_choices_done in any case. */
 /* ---- as the library takes them ---- */
-static bool loader_choices_take(
+static bool loader_choices_parse(
 	const struct texts *typed, struct loader_choices *ret_choices)
 {
 	*ret_choices = (struct loader_choices){
@@ -366,7 +366,7 @@ static bool ask(const struct loading_options *options, struct run *run, const ch
 	return asked_all;
 }
 
-bool loading_judge(const struct loading_options *options, struct run *run,
+bool loading_check(const struct loading_options *options, struct run *run,
 	const struct expectation *expected, bool data, struct loading_answer *answer,
 	struct fsdp_error **ret_error)
 {
@@ -376,7 +376,7 @@ bool loading_judge(const struct loading_options *options, struct run *run,
 	*answer = (struct loading_answer){ .status = STATUS_GOOD };
 	if (loading_is_own(options) || has_word(options, "none"))
 		return true;
-	done = loader_choices_take(&options->choices, &answer->choices) &&
+	done = loader_choices_parse(&options->choices, &answer->choices) &&
 	       expectation_list(expected, &list) &&
 	       ask(options, run, answer_place(run), &list, data, answer, ret_error) &&
 	       fill_answer(answer, options, run);
@@ -490,7 +490,7 @@ bool loading_judge_own(const struct loading_options *options, struct run *run, b
 	*answer = (struct loading_answer){ .status = STATUS_GOOD, .is_own = true };
 	if (!loading_is_own(options) || run->path_count > 1)
 		return true;
-	if (!loader_choices_take(&options->choices, &answer->choices))
+	if (!loader_choices_parse(&options->choices, &answer->choices))
 		return false;
 	if (!ask_own(options, run, data, answer, &error)) {
 		good = error != NULL && fsdp_error_code(error) != FSDP_ERROR_MEMORY;
@@ -502,7 +502,7 @@ bool loading_judge_own(const struct loading_options *options, struct run *run, b
 		return true;
 	answer->loaders = calloc(2, sizeof *answer->loaders);
 	return answer->loaders != NULL &&
-	       show_loader(result, options->world, &answer->loaders[0]) &&
+	       fill_loader(result, options->world, &answer->loaders[0]) &&
 	       ++answer->count && find_own(result, run);
 }
 

@@ -59,7 +59,7 @@ bool loading_prepare(const struct loading_options *options, struct run *run);
 
 /* Asks the loaders about the path of the run. False: *ret_error, or NULL if memory ended.
  * Free it with loading_done. */
-bool loading_judge(const struct loading_options *options, struct run *run,
+bool loading_check(const struct loading_options *options, struct run *run,
 	const struct expectation *expected, bool data, struct loading_answer *answer,
 	struct fsdp_error **ret_error);
 void loading_done(struct loading_answer *answer);

@@ -494,7 +494,7 @@ void part_result_report(struct collected *collected, struct fsdp_document_value 
 			names[i] = collected_text(collected,
 				(const char *)fsdp_document_item(from, i).text.data);
 		part_result_read(&finding_record, line, &finding, collected);
-		if (owned_take(&collected->owned, (char *)names) != NULL)
+		if (owned_add(&collected->owned, (char *)names) != NULL)
 			collected_finding(collected, &finding);
 		else
 			collected->out_of_memory = true;

@@ -99,7 +99,7 @@ struct pickled_recording pickled_recording_find(
 	return (struct pickled_recording){ 0 };
 }
 
-void pickled_recording_tell(struct run *run)
+void pickled_recording_report(struct run *run)
 {
 	struct name_buffer buffer = { 0 };
 	struct pickled_recording found = pickled_recording_find(run, &buffer);
@@ -320,7 +320,7 @@ static size_t align_runs(struct run *run, const struct fsdp_recordings *set,
 	return count;
 }
 
-bool time_lanes_emit(struct run *run, const struct fsdp_recordings *set)
+bool time_lanes_write(struct run *run, const struct fsdp_recordings *set)
 {
 	size_t count = fsdp_recordings_run_count(set), made;
 	struct run_lanes *lanes;

@@ -15,7 +15,7 @@
  * other. A note names ranks that share no collective with the others. Only for outputs that draw
  * time (out_times); recordings of other kinds are left out. The set must have been read with
  * options.spans. False: out of memory. */
-bool time_lanes_emit(struct run *run, const struct fsdp_recordings *set);
+bool time_lanes_write(struct run *run, const struct fsdp_recordings *set);
 
 /* Recordings beside the inputs, which an option names. */
 struct trace_paths {
@@ -40,6 +40,6 @@ struct pickled_recording pickled_recording_find(
 	const struct run *run, struct name_buffer *buffer);
 
 /* Notes what it is and what to type; nothing if it is none. */
-void pickled_recording_tell(struct run *run);
+void pickled_recording_report(struct run *run);
 
 #endif

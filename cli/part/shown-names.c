@@ -773,7 +773,7 @@ static void add_hint(struct asked *asked, struct run *run, struct name_buffer *b
 	free(longer);
 }
 
-void tell_nothing(struct run *run, enum nameable of)
+void print_no_match(struct run *run, enum nameable of)
 {
 	size_t count = name_count(run, of);
 	struct name_buffer buffer = { 0 };

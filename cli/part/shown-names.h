@@ -106,6 +106,6 @@ enum nameable {
  * names begin with, and the pattern that would match if only the beginning is missing.
  * Looks once at each name, twice where there is something to try.
  */
-void tell_nothing(struct run *run, enum nameable of);
+void print_no_match(struct run *run, enum nameable of);
 
 #endif

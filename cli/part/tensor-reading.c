@@ -189,7 +189,7 @@ static bool keep(void *context, size_t position, const struct fsdp_place *place)
 {
 	struct place_facts *places = context;
 
-	return place_facts_take(&places[position], place);
+	return place_facts_copy(&places[position], place);
 }
 
 bool places_list(struct run *run, const uint32_t *pieces, size_t count,

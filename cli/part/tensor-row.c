@@ -46,7 +46,7 @@ bool row_buffers_failed(const struct row_buffers *buffers)
 	       buffers->text.failed || buffers->member.failed || buffers->json.failed;
 }
 
-bool place_facts_take(struct place_facts *facts, const struct fsdp_place *place)
+bool place_facts_copy(struct place_facts *facts, const struct fsdp_place *place)
 {
 	*facts = (struct place_facts){
 		.offset = place->offset,

@@ -109,7 +109,7 @@ struct piece_facts piece_facts(const struct fsdp_tensor *tensor,
 	const struct fsdp_piece *piece, const struct place_facts *place);
 
 /* False: out of memory. */
-bool place_facts_take(struct place_facts *facts, const struct fsdp_place *place);
+bool place_facts_copy(struct place_facts *facts, const struct fsdp_place *place);
 
 /* The name that is shown: clean, or as stored under --raw. */
 struct text tensor_shown_name(const struct run *run, struct name_buffer *buffer,

@@ -61,7 +61,7 @@ static void clock(struct out *out, const struct timed_clock *clock)
 	writer_text(to, "{\"rank\":");
 	writer_integer(to, clock->rank);
 	writer_text(to, ",\"path\":");
-	spell_string(to, clock->path.data, clock->path.size);
+	write_json_string(to, clock->path.data, clock->path.size);
 	writer_text(to, ",\"offset_ns\":");
 	writer_integer(to, clock->offset_ns);
 	writer_text(to, clock->shared ? ",\"aligned\":true}" : ",\"aligned\":false}");
@@ -137,7 +137,7 @@ static void write_args(struct writer *to, const struct timed_span *span)
 	writer_text(to, ",\"args\":{");
 	if (span->group.data != NULL) {
 		writer_text(to, "\"process group\":");
-		spell_string(to, span->group.data, span->group.size);
+		write_json_string(to, span->group.data, span->group.size);
 	}
 	if (span->bytes != UINT64_MAX) {
 		writer_text(to, span->group.data != NULL ? ",\"bytes\":" : "\"bytes\":");
@@ -167,7 +167,7 @@ static void timed(struct out *out, const struct timed_span *span)
 	writer_text(to, ",\"cat\":\"");
 	writer_text(to, span->lane);
 	writer_text(to, "\",\"name\":");
-	spell_string(to, span->name.data, span->name.size);
+	write_json_string(to, span->name.data, span->name.size);
 	writer_text(to, ",\"ts\":");
 	write_us(to, span->begin_ns);
 	writer_text(to, ",\"dur\":");

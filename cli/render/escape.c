@@ -67,7 +67,7 @@ static bool is_plain(const char *data, size_t size)
 	return true;
 }
 
-size_t character_take(const char *data, size_t size, uint32_t *ret_character)
+size_t character_decode(const char *data, size_t size, uint32_t *ret_character)
 {
 	/* Bounds of the second byte are narrower behind some first bytes: no overlong
 	 * forms, no surrogates, nothing beyond U+10FFFF. */
@@ -156,7 +156,7 @@ static bool any_needed(const struct writer *writer, const char *data, size_t siz
 {
 	while (size != 0) {
 		uint32_t character;
-		size_t length = character_take(data, size, &character);
+		size_t length = character_decode(data, size, &character);
 		if (!stays(writer, character, style))
 			return true;
 		data += length;
@@ -170,7 +170,7 @@ static void write_escaped(
 {
 	while (size != 0) {
 		uint32_t character;
-		size_t length = character_take(data, size, &character);
+		size_t length = character_decode(data, size, &character);
 		if (character == CHARACTER_NONE)
 			for (size_t i = 0; i < length; i++)
 				write_byte(writer, (unsigned char)data[i]);
@@ -189,7 +189,7 @@ static void write_escaped(
 	}
 }
 
-void escape_put(
+void escape_write(
 	struct writer *writer, const char *data, size_t size, enum escape_style style)
 {
 	bool doubled =
@@ -210,7 +210,7 @@ size_t escape_cut(const char *data, size_t size, size_t limit)
 		((unsigned char)data[begin] & 0xc0) == 0x80)
 		begin--;
 	uint32_t character;
-	size_t length = character_take(data + begin, size - begin, &character);
+	size_t length = character_decode(data + begin, size - begin, &character);
 	return character != CHARACTER_NONE && begin + length > limit ? begin : limit;
 }
 
@@ -225,7 +225,7 @@ static size_t step(const char *data, size_t size, size_t *ret_width)
 		return 1;
 	}
 	uint32_t character;
-	size_t length = character_take(data, size, &character);
+	size_t length = character_decode(data, size, &character);
 	if (character == CHARACTER_NONE) {
 		*ret_width = 1;
 		return 1;
@@ -325,8 +325,8 @@ static void write_word(struct writer *to, const char *data, size_t size)
 		writer_char(to, data[i] == WRAP_GLUE ? ' ' : data[i]);
 }
 
-void wrap_put(struct writer *to, const char *data, size_t size, size_t width, size_t hang,
-	size_t column)
+void wrap_write(struct writer *to, const char *data, size_t size, size_t width,
+	size_t hang, size_t column)
 {
 	bool is_new = true; /* nothing but the indent is on this line */
 

@@ -59,7 +59,7 @@ enum escape_style {
 	ESCAPE_CSV, /* tab and line ends stay: cells are quoted */
 };
 
-void escape_put(
+void escape_write(
 	struct writer *writer, const char *data, size_t size, enum escape_style style);
 
 /* The largest size up to `limit` that does not end inside of a character. */
@@ -74,7 +74,7 @@ bool escape_needed(uint32_t character);
  * *ret_character is then CHARACTER_NONE.
  */
 #define CHARACTER_NONE UINT32_MAX
-size_t character_take(const char *data, size_t size, uint32_t *ret_character);
+size_t character_decode(const char *data, size_t size, uint32_t *ret_character);
 
 /* Columns that escaped text takes on a terminal. */
 size_t width_of(const char *data, size_t size);
@@ -93,7 +93,7 @@ enum { WRAP_GLUE = '\x1f' };
  * spaces. Colours take no columns. width 0: one line. Without a newline at the end. The
  * line has `column` columns already.
  */
-void wrap_put(struct writer *to, const char *data, size_t size, size_t width, size_t hang,
-	size_t column);
+void wrap_write(struct writer *to, const char *data, size_t size, size_t width,
+	size_t hang, size_t column);
 
 #endif

@@ -35,12 +35,12 @@ void html_text(struct writer *to, struct text text)
 	while (at < text.size) {
 		uint32_t character;
 		size_t length =
-			character_take(text.data + at, text.size - at, &character);
+			character_decode(text.data + at, text.size - at, &character);
 
 		if (reference(text.data[at]) != NULL)
 			writer_text(to, reference(text.data[at]));
 		else
-			escape_put(to, text.data + at, length, ESCAPE_TEXT);
+			escape_write(to, text.data + at, length, ESCAPE_TEXT);
 		at += length;
 	}
 }

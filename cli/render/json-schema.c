@@ -30,7 +30,7 @@ static void key(struct printer *printer, const char *name)
 	writer_char(&printer->writer, '\n');
 	writer_spaces(&printer->writer, 2 * (size_t)printer->depth);
 	if (name != NULL) {
-		spell_string(&printer->writer, name, strlen(name));
+		write_json_string(&printer->writer, name, strlen(name));
 		writer_text(&printer->writer, ": ");
 	}
 }
@@ -55,7 +55,7 @@ static void end(struct printer *printer, char closer)
 static void put(struct printer *printer, const char *name, const char *text)
 {
 	key(printer, name);
-	spell_string(&printer->writer, text, strlen(text));
+	write_json_string(&printer->writer, text, strlen(text));
 }
 
 /* ["a", "b"], on one line; null may be one of them. */
@@ -67,7 +67,7 @@ static void write_words(
 	for (size_t i = 0; words[i] != NULL; i++) {
 		if (i != 0)
 			writer_text(&printer->writer, ", ");
-		spell_string(&printer->writer, words[i], strlen(words[i]));
+		write_json_string(&printer->writer, words[i], strlen(words[i]));
 	}
 	writer_text(&printer->writer, null ? ", null]" : "]");
 }
@@ -80,7 +80,7 @@ static void write_listed(struct printer *printer, const struct column *field)
 	for (size_t i = 0; field->list_words(i) != NULL; i++) {
 		if (i != 0)
 			writer_text(&printer->writer, ", ");
-		spell_string(&printer->writer, field->list_words(i),
+		write_json_string(&printer->writer, field->list_words(i),
 			strlen(field->list_words(i)));
 	}
 	writer_char(&printer->writer, ']');
@@ -272,7 +272,7 @@ static void write_required(
 		if (*comma)
 			writer_text(&printer->writer, ", ");
 		*comma = true;
-		spell_string(&printer->writer, field->name, strlen(field->name));
+		write_json_string(&printer->writer, field->name, strlen(field->name));
 	}
 }
 

@@ -81,7 +81,7 @@ static size_t write_special(
 	struct writer *writer, const char *data, size_t size, bool *ret_valid)
 {
 	uint32_t character;
-	size_t length = character_take(data, size, &character);
+	size_t length = character_decode(data, size, &character);
 	if (character == CHARACTER_NONE) {
 		if (writer->ascii)
 			write_unit(writer, 0xfffd);
@@ -101,7 +101,7 @@ static size_t write_special(
 	return length;
 }
 
-bool spell_string(struct writer *writer, const char *data, size_t size)
+bool write_json_string(struct writer *writer, const char *data, size_t size)
 {
 	bool valid = true;
 	writer_char(writer, '"');
@@ -118,7 +118,7 @@ bool spell_string(struct writer *writer, const char *data, size_t size)
 	return valid;
 }
 
-void spell_base64(struct writer *writer, struct text text)
+void write_json_base64(struct writer *writer, struct text text)
 {
 	static const char digits[] =
 		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -207,7 +207,8 @@ static void open_token(struct walk *walk, const struct token *token)
 {
 	bool object = token->type == TOKEN_OBJECT;
 	if (walk->depth == VALUE_LEVELS) {
-		walk->valid &= spell_string(walk->writer, "(deeper than 256 levels)", 24);
+		walk->valid &=
+			write_json_string(walk->writer, "(deeper than 256 levels)", 24);
 		skip(walk, token);
 		return;
 	}
@@ -234,8 +235,8 @@ static void write_token(struct walk *walk, const struct token *token)
 		write_number(walk->writer, token->number);
 		break;
 	case TOKEN_TEXT:
-		walk->valid &=
-			spell_string(walk->writer, token->text.data, token->text.size);
+		walk->valid &= write_json_string(
+			walk->writer, token->text.data, token->text.size);
 		break;
 	case TOKEN_ARRAY:
 	case TOKEN_OBJECT:
@@ -247,7 +248,7 @@ static void write_token(struct walk *walk, const struct token *token)
 static void write_key(struct walk *walk, const struct token *token)
 {
 	bool text = token != NULL && token->type == TOKEN_TEXT;
-	walk->valid &= spell_string(
+	walk->valid &= write_json_string(
 		walk->writer, text ? token->text.data : "", text ? token->text.size : 0);
 	if (token != NULL && !text)
 		skip(walk, token);
@@ -314,7 +315,7 @@ static bool write_texts(struct writer *writer, const struct text *items, size_t 
 	for (size_t i = 0; i < count; i++) {
 		if (i != 0)
 			writer_char(writer, ',');
-		valid &= spell_string(writer, items[i].data, items[i].size);
+		valid &= write_json_string(writer, items[i].data, items[i].size);
 	}
 	writer_char(writer, ']');
 	return valid;
@@ -330,14 +331,14 @@ static bool write_path(struct writer *writer, const struct path_part *items, siz
 		if (items[i].is_integer)
 			writer_integer(writer, items[i].integer);
 		else
-			valid &= spell_string(
+			valid &= write_json_string(
 				writer, items[i].text.data, items[i].text.size);
 	}
 	writer_char(writer, ']');
 	return valid;
 }
 
-bool spell_value(struct writer *writer, const struct value *value)
+bool write_json_value(struct writer *writer, const struct value *value)
 {
 	switch (value->type) {
 	case VALUE_ABSENT:
@@ -361,7 +362,7 @@ bool spell_value(struct writer *writer, const struct value *value)
 		return true;
 	case VALUE_TEXT:
 	case VALUE_NAME:
-		return spell_string(writer, value->text.data, value->text.size);
+		return write_json_string(writer, value->text.data, value->text.size);
 	case VALUE_SHAPE:
 	case VALUE_COUNTS:
 		write_shape(writer, value->shape.items, value->shape.count);
@@ -444,7 +445,7 @@ static void member(struct json *json, struct text key, bool newline)
 	comma(json, newline);
 	if (key.data == NULL)
 		return;
-	spell_string(json->to, key.data, key.size);
+	write_json_string(json->to, key.data, key.size);
 	writer_char(json->to, ':');
 }
 
@@ -460,7 +461,7 @@ static void put(struct json *json, const char *key, struct value value)
 	if (value.type == VALUE_ABSENT)
 		return;
 	member(json, text_of(key), false);
-	spell_value(json->to, &value);
+	write_json_value(json->to, &value);
 }
 
 static void write_known(struct json *json, const char *key, uint64_t count)
@@ -679,7 +680,7 @@ static void item_begin(struct json *json)
 	json->to = &json->stream;
 	level_begin(json, '{', '}', true);
 	writer_text(json->to, "\"type\":\"item\",\"of\":");
-	spell_string(json->to, json->of, strlen(json->of));
+	write_json_string(json->to, json->of, strlen(json->of));
 }
 
 static void object_begin(struct out *out, struct text key, bool named)
@@ -743,12 +744,12 @@ static void field(struct out *out, struct text key, const struct value *value, b
 		return;
 	}
 	member(json, key, own_line(json, key, named));
-	bool valid = spell_value(json->to, value);
+	bool valid = write_json_value(json->to, value);
 	bool is_name = value->type == VALUE_NAME && !named && key.size == 4 &&
 		       memcmp(key.data, "name", 4) == 0;
 	if (!valid && is_name) {
 		member(json, text_of("name_b64"), false);
-		spell_base64(json->to, value->text);
+		write_json_base64(json->to, value->text);
 	}
 	if (item)
 		item_end(json);
@@ -762,7 +763,7 @@ static void write_keys(struct json *json, const struct table *table)
 	for (size_t i = 0; i < json->columns.count; i++) {
 		const char *name = table->columns[json->columns.items[i]].name;
 		writer_char(&json->keys, ',');
-		spell_string(&json->keys, name, strlen(name));
+		write_json_string(&json->keys, name, strlen(name));
 		writer_char(&json->keys, ':');
 		json->key_ends[i] = json->keys.size;
 		json->is_name[i] = strcmp(name, "name") == 0;
@@ -809,10 +810,10 @@ static void write_columns(struct json *json, const struct value *values)
 			continue;
 		writer_put(to, keys + key + skipped, json->key_ends[i] - key - skipped);
 		skipped = 0;
-		bool valid = spell_value(to, value);
+		bool valid = write_json_value(to, value);
 		if (!valid && json->is_name[i] && value->type == VALUE_NAME) {
 			writer_text(to, ",\"name_b64\":");
-			spell_base64(to, value->text);
+			write_json_base64(to, value->text);
 		}
 	}
 }

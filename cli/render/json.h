@@ -17,13 +17,13 @@
  * character becomes U+FFFD, and false is returned. What may not be shown on a terminal is
  * written as \uNNNN, and so is all beyond ASCII into a writer that is `ascii`.
  */
-bool spell_string(struct writer *writer, const char *data, size_t size);
+bool write_json_string(struct writer *writer, const char *data, size_t size);
 
 /* Any value; absent is null. False: a text was repaired. */
-bool spell_value(struct writer *writer, const struct value *value);
+bool write_json_value(struct writer *writer, const struct value *value);
 
 /* A string with its quotes: base64 of the bytes as they are. */
-void spell_base64(struct writer *writer, struct text text);
+void write_json_base64(struct writer *writer, struct text text);
 
 /* What a schema document describes: the machine outputs of one command. */
 struct schema_of {

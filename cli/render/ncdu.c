@@ -56,9 +56,9 @@ static void weighed(struct out *out, const struct weighed *part)
 	if (part->name.size == 0)
 		writer_text(name, "(root)");
 	else
-		escape_put(name, part->name.data, part->name.size, ESCAPE_TEXT);
+		escape_write(name, part->name.data, part->name.size, ESCAPE_TEXT);
 	if (name->error == 0)
-		spell_string(&ncdu->stream, name->data, name->size);
+		write_json_string(&ncdu->stream, name->data, name->size);
 	if (part->own != 0) {
 		writer_text(to, ",\"asize\":");
 		writer_count(to, part->own);

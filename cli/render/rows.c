@@ -68,7 +68,7 @@ static void write_text(struct separated *separated, const char *data, size_t siz
 	cell->size = 0;
 	if (is_formula(data, size))
 		writer_char(cell, '\'');
-	escape_put(cell, data, size, separated->tabs ? ESCAPE_TSV : ESCAPE_CSV);
+	escape_write(cell, data, size, separated->tabs ? ESCAPE_TSV : ESCAPE_CSV);
 	write_quoted(separated, cell->data, cell->size);
 }
 
@@ -79,7 +79,7 @@ static void write_list(struct separated *separated, const struct value *value)
 	if (value->type == VALUE_TEXTS)
 		plain_texts(raw, value->texts.items, value->texts.count, ",");
 	else
-		spell_value(raw, value);
+		write_json_value(raw, value);
 	write_text(separated, raw->data, raw->size);
 }
 
@@ -296,7 +296,7 @@ static void name_row(struct out *out, const struct value *values)
 	else if (name->raw)
 		writer_put(&name->stream, value->text.data, value->text.size);
 	else
-		escape_put(
+		escape_write(
 			&name->stream, value->text.data, value->text.size, ESCAPE_TEXT);
 	writer_char(&name->stream, name->raw ? '\0' : '\n');
 }

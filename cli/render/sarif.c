@@ -112,7 +112,7 @@ static const char *const levels[] = {
 
 static void write_text(struct writer *to, struct text text)
 {
-	spell_string(to, text.data != NULL ? text.data : "", text.size);
+	write_json_string(to, text.data != NULL ? text.data : "", text.size);
 }
 
 static void write_word(struct writer *to, const char *key, const char *word)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Writes answers for people: sentences, tables whose columns fit the terminal, trees. What comes
- * from a file passes escape_put on its way.
+ * from a file passes escape_write on its way.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -534,7 +534,7 @@ static size_t print_cell(struct grid *grid, const struct grid_column *column,
 	struct cell cell, const char *text, size_t at)
 {
 	if (goes_on(grid, column, &cell, at)) {
-		wrap_put(grid->to, text, cell.size, (size_t)grid->looks->width,
+		wrap_write(grid->to, text, cell.size, (size_t)grid->looks->width,
 			at + hang_of(column, &cell, text), at);
 		return cell.width;
 	}
@@ -696,7 +696,7 @@ static void print_escaped(
 {
 	size_t most = text->looks.name_bytes != 0 ? text->looks.name_bytes : NAME_BYTES;
 	size_t shown = escape_cut(data, size, most);
-	escape_put(to, data, shown, ESCAPE_TEXT);
+	escape_write(to, data, shown, ESCAPE_TEXT);
 	if (shown == size)
 		return;
 	writer_text(to, text->looks.ascii ? "...(" : "\xe2\x80\xa6(");
@@ -778,7 +778,7 @@ static void print_value(
 	case VALUE_PATH:
 	case VALUE_TOKENS:
 		text->raw.size = 0;
-		spell_value(&text->raw, value);
+		write_json_value(&text->raw, value);
 		print_raw(text, to);
 		break;
 	}
@@ -806,7 +806,7 @@ static void line_begin(struct out *out, const char *label)
 	text->pending = LABEL_INDENT;
 	if (size != 0) {
 		flush_pending(text);
-		escape_put(&text->line, label, size, ESCAPE_TEXT);
+		escape_write(&text->line, label, size, ESCAPE_TEXT);
 	}
 	text->pending += width + 2 <= LABEL_WIDTH ? LABEL_WIDTH - width : 2;
 	text->hang = LABEL_INDENT + LABEL_WIDTH;
@@ -817,7 +817,7 @@ static void print_formatted(struct text_out *text, const char *data, size_t size
 	if (size == 0)
 		return;
 	flush_pending(text);
-	escape_put(&text->line, data, size, ESCAPE_TEXT);
+	escape_write(&text->line, data, size, ESCAPE_TEXT);
 }
 
 __attribute__((format(printf, 2, 0))) static void line_text(
@@ -908,8 +908,8 @@ static void line_end(struct out *out)
 		text->hang = indent;
 	text->pending = 0;
 	if (line->error == 0)
-		wrap_put(&text->stream, line->data, line->size, (size_t)text->looks.width,
-			text->hang, 0);
+		wrap_write(&text->stream, line->data, line->size,
+			(size_t)text->looks.width, text->hang, 0);
 	writer_char(&text->stream, '\n');
 }
 
@@ -921,7 +921,7 @@ static void verbatim(struct out *out, struct text lines)
 	while (size != 0) {
 		const char *newline = memchr(data, '\n', size);
 		size_t length = newline != NULL ? (size_t)(newline - data) : size;
-		escape_put(&text->stream, data, length, ESCAPE_TEXT);
+		escape_write(&text->stream, data, length, ESCAPE_TEXT);
 		if (newline == NULL)
 			return;
 		writer_char(&text->stream, '\n');

@@ -287,7 +287,7 @@ static int month_days(int64_t year, int month)
 	return days[month] + (month == 1 && is_leap(year));
 }
 
-void date_put(char text[static DATE_SIZE], int64_t seconds, char between)
+void date_format(char text[static DATE_SIZE], int64_t seconds, char between)
 {
 	int64_t days = seconds / DAY;
 	int64_t year = 1970 + days / CYCLE_DAYS * CYCLE_YEARS;

@@ -117,6 +117,6 @@ enum { DATE_SIZE = 56 };
  * before that an empty text. By itself: that of the C library reads the local time zone,
  * whatever it is asked, from files that the sandbox would have to allow.
  */
-void date_put(char text[static DATE_SIZE], int64_t seconds, char between);
+void date_format(char text[static DATE_SIZE], int64_t seconds, char between);
 
 #endif

@@ -74,7 +74,7 @@ char *collected_format(struct collected *collected, const char *format, va_list 
 
 	if (vasprintf(&message, format, arguments) < 0)
 		message = NULL;
-	message = owned_take(&collected->owned, message);
+	message = owned_add(&collected->owned, message);
 	if (message == NULL)
 		collected->out_of_memory = true;
 	return message;
@@ -193,7 +193,7 @@ void collected_error(
 		failure->hint = collected_hint(failure->code);
 }
 
-bool collected_was_told(
+bool collected_has_failure(
 	const struct collected *collected, const char *code, const char *message)
 {
 	for (size_t i = 0; i < collected->failure_count; i++) {
@@ -277,7 +277,7 @@ static void keep_affected(struct collected *collected, struct finding *finding,
 	if (from->affected_kept == 0)
 		return;
 	names = calloc(from->affected_kept, sizeof *names);
-	if (owned_take(&collected->owned, (char *)names) == NULL) {
+	if (owned_add(&collected->owned, (char *)names) == NULL) {
 		collected->out_of_memory = true;
 		return;
 	}
@@ -685,7 +685,7 @@ static bool is_shown(const struct finding *finding, const struct findings_view *
 		       strcmp(finding->rule, "FI9006") == 0);
 }
 
-bool findings_show(struct out *out, const struct findings_view *view)
+bool findings_print(struct out *out, const struct findings_view *view)
 {
 	const struct finding **sorted = calloc(view->count + 1, sizeof *sorted);
 	struct fold *folds = calloc(view->count + 1, sizeof *folds);
@@ -738,7 +738,7 @@ static bool begin(struct message *message, const struct looks *looks, const char
 static void put(struct message *message, struct text text)
 {
 	if (text.data != NULL)
-		escape_put(&message->line, text.data, text.size, ESCAPE_TEXT);
+		escape_write(&message->line, text.data, text.size, ESCAPE_TEXT);
 }
 
 static void print_painted(struct message *message, const char *paint, const char *word)
@@ -774,7 +774,7 @@ static bool end(struct message *message)
 			for (; at < end && strchr(",;)", *at) == NULL; at++)
 				if (*at == ' ')
 					*at = WRAP_GLUE;
-		wrap_put(&lines, message->line.data, message->line.size,
+		wrap_write(&lines, message->line.data, message->line.size,
 			(size_t)message->looks->width, HANG, 0);
 		writer_char(&lines, '\n');
 		good = lines.error == 0;
@@ -909,7 +909,7 @@ void message_failures(
 bool message_findings(const struct looks *looks, const struct findings_view *view)
 {
 	struct out *out = out_new(out_format_find("text"), stderr, looks);
-	bool good = out != NULL && findings_show(out, view);
+	bool good = out != NULL && findings_print(out, view);
 
 	if (out != NULL)
 		out_finish(out);
@@ -950,7 +950,7 @@ static const char *wanted(char *const *words)
 	return wanted;
 }
 
-void refusal_put(FILE *stream, char *const *words, const struct command *command,
+void write_usage_error(FILE *stream, char *const *words, const struct command *command,
 	const struct usage *usage)
 {
 	const char *format = wanted(words);

@@ -65,7 +65,7 @@ void collected_error(
 	struct collected *collected, const struct fsdp_error *error, uint32_t input);
 
 /* Whether a failure of no file has this code and message already. */
-bool collected_was_told(
+bool collected_has_failure(
 	const struct collected *collected, const char *code, const char *message);
 
 /* A line of `notes`, where each stands once, of `reasons` or `totals`. */
@@ -125,7 +125,7 @@ struct findings_view {
  * first few, and how many there are beyond. Notes that differ only in their file are one
  * line, unless all are wanted. False: out of memory, and none was shown.
  */
-bool findings_show(struct out *out, const struct findings_view *view);
+bool findings_print(struct out *out, const struct findings_view *view);
 
 /* Puts them in that order; false: out of memory, and they stay as they are. */
 bool findings_sort(struct finding *findings, size_t count);
@@ -167,7 +167,7 @@ void message_out_of_memory(void);
 /* A command line that was refused, as a document, if one of its words asks for json or
  * jsonl on standard output; else nothing. `words` end with NULL; command NULL: it has
  * none. */
-void refusal_put(FILE *stream, char *const *words, const struct command *command,
+void write_usage_error(FILE *stream, char *const *words, const struct command *command,
 	const struct usage *usage);
 
 #endif

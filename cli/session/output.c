@@ -182,7 +182,7 @@ static const char *launcher_name(
 	if (asprintf(&name, "%.*s%" PRIu32 "%s", (int)(at - typed), typed,
 		    common->part_number, at + 2) < 0)
 		return NULL;
-	return owned_take(owned, name);
+	return owned_add(owned, name);
 }
 
 /*
@@ -1090,7 +1090,7 @@ bool outputs_finish(struct outputs *outputs, bool answered,
 	return good;
 }
 
-bool outputs_show_text(const struct outputs *outputs)
+bool outputs_have_text(const struct outputs *outputs)
 {
 	for (size_t i = 0; i < outputs->count; i++) {
 		if (outputs->sinks[i].file == NULL &&

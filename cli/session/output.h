@@ -103,7 +103,7 @@ bool outputs_finish(struct outputs *outputs, bool answered,
 	void (*complain)(void *context, const char *file, int error), void *context);
 
 /* Whether text goes to stdout. */
-bool outputs_show_text(const struct outputs *outputs);
+bool outputs_have_text(const struct outputs *outputs);
 bool outputs_have_files(const struct outputs *outputs);
 
 /* Whatever is unfinished is removed. All zero is fine. */

@@ -33,7 +33,7 @@
 
 /* Of the words behind the program's name, which the list borrows; NULL ends them. False:
  * out of memory. Free it with provenance_done. */
-static bool provenance_take(struct provenance_source *source, char *const *words)
+static bool provenance_collect(struct provenance_source *source, char *const *words)
 {
 	char date[DATE_SIZE];
 	size_t count = 0;
@@ -48,7 +48,7 @@ static bool provenance_take(struct provenance_source *source, char *const *words
 	/* A longer name is cut, and may lack its end. */
 	if (gethostname(source->host, sizeof source->host - 1) != 0)
 		source->host[0] = '\0';
-	date_put(date, time(NULL), 'T');
+	date_format(date, time(NULL), 'T');
 	if (date[0] != '\0')
 		snprintf(source->started, sizeof source->started, "%sZ", date);
 	source->shown = (struct provenance){
@@ -100,7 +100,7 @@ void run_total(struct run *run, const char *format, ...)
 {
 	va_list arguments;
 
-	if (!outputs_show_text(run->session->outputs))
+	if (!outputs_have_text(run->session->outputs))
 		return;
 	va_start(arguments, format);
 	collected_line(&run->session->collected, &run->session->collected.totals, format,
@@ -128,7 +128,7 @@ void run_failure(
 	message = collected_format(&session->collected, format, arguments);
 	va_end(arguments);
 	if (message == NULL ||
-		(typed && collected_was_told(&session->collected, code, message)))
+		(typed && collected_has_failure(&session->collected, code, message)))
 		return;
 	failure = collected_failure(&session->collected, code);
 	if (failure == NULL)
@@ -754,7 +754,7 @@ static const char *near_of(
 static void hint_near_input(
 	const struct session *session, const char *path, const char *near, char hint[512])
 {
-	if (slip_is_name(path, near) && strchr(path, '.') != NULL &&
+	if (suggest_is_name(path, near) && strchr(path, '.') != NULL &&
 		strpbrk(path, "*?[") == NULL)
 		snprintf(hint, 512,
 			"if it is a name in a checkpoint: fsdp-inspect show CHECKPOINT %s",
@@ -969,7 +969,8 @@ static bool refuse_several(struct session *session)
 		return false;
 	snprintf(text, sizeof text, "%s answers for one checkpoint, and %zu were given",
 		command->name, count);
-	slip_several(&usage, session->arguments, paths, command->inputs == INPUTS_MANY);
+	suggest_several(
+		&usage, session->arguments, paths, command->inputs == INPUTS_MANY);
 	failure = collected_failure(&session->collected, "usage");
 	if (failure != NULL) {
 		failure->message = collected_text(&session->collected, text);
@@ -1000,7 +1001,7 @@ int session_run(const struct arguments *arguments, const struct inputs *inputs,
 						     session_count_groups(&session) > 1));
 	refused = refuse_several(&session);
 	if (arguments->common.provenance &&
-		!provenance_take(&session.provenance, arguments->typed))
+		!provenance_collect(&session.provenance, arguments->typed))
 		session.collected.out_of_memory = true;
 	if (error_looks != NULL)
 		lock_up(&session);

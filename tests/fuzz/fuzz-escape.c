@@ -60,7 +60,7 @@ static void check_escape(const char *data, size_t size, enum escape_style style)
 {
 	struct writer writer;
 	demand(writer_init(&writer, NULL));
-	escape_put(&writer, data, size, style);
+	escape_write(&writer, data, size, style);
 	demand(check_harmless(writer.data, writer.size, ""));
 	writer_done(&writer);
 }
@@ -69,7 +69,7 @@ static void check_json(const char *data, size_t size)
 {
 	struct writer writer;
 	demand(writer_init(&writer, NULL));
-	bool kept = spell_string(&writer, data, size);
+	bool kept = write_json_string(&writer, data, size);
 	demand(kept == is_valid(data, size));
 	demand(check_harmless(writer.data, writer.size, ""));
 	json_t *json = json_loadb(

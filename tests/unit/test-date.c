@@ -16,7 +16,7 @@ static void check(time_t seconds)
 	struct tm parts;
 	char text[DATE_SIZE], expected[DATE_SIZE];
 
-	date_put(text, seconds, 'T');
+	date_format(text, seconds, 'T');
 	assert_non_null(gmtime_r(&seconds, &parts));
 	assert_int_not_equal(
 		strftime(expected, DATE_SIZE, "%Y-%m-%dT%H:%M:%S", &parts), 0);
@@ -48,7 +48,7 @@ static void the_largest_has_a_date(void **state)
 	(void)state;
 	check(INT64_C(9223372036)); /* nanoseconds in 64 bits */
 	check(INT64_C(67767976233532799));
-	date_put(text, INT64_MAX, ' ');
+	date_format(text, INT64_MAX, ' ');
 	assert_string_equal(text, "292277026596-12-04 15:30:07");
 }
 
@@ -57,9 +57,9 @@ static void before_1970_there_is_none(void **state)
 	char text[DATE_SIZE] = "left";
 
 	(void)state;
-	date_put(text, -1, ' ');
+	date_format(text, -1, ' ');
 	assert_string_equal(text, "");
-	date_put(text, INT64_MIN, ' ');
+	date_format(text, INT64_MIN, ' ');
 	assert_string_equal(text, "");
 }
 

@@ -24,7 +24,7 @@ static int teardown(void **state)
 static const char *escaped(const char *data, size_t size, enum escape_style style)
 {
 	writer.size = 0;
-	escape_put(&writer, data, size, style);
+	escape_write(&writer, data, size, style);
 	writer_char(&writer, '\0');
 	return writer.data;
 }
@@ -130,7 +130,7 @@ static void check_harmless(const char *text)
 	size_t size = strlen(text);
 	while (size != 0) {
 		uint32_t character;
-		size_t length = character_take(text, size, &character);
+		size_t length = character_decode(text, size, &character);
 		assert_int_not_equal(character, CHARACTER_NONE);
 		assert_false(escape_needed(character));
 		text += length;
@@ -180,7 +180,7 @@ static void every_character_is_itself_or_spelled(void **state)
 		uint32_t back;
 		size_t size = encode(character, data);
 		bool surrogate = character >= 0xd800 && character < 0xe000;
-		size_t length = character_take(data, size, &back);
+		size_t length = character_decode(data, size, &back);
 		assert_int_equal(back, surrogate ? CHARACTER_NONE : character);
 		assert_int_equal(length, surrogate ? 1 : size);
 		const char *text = escaped(data, size, ESCAPE_TEXT);

@@ -339,7 +339,7 @@ static int teardown(void **state)
 static const char *spelled(struct value value)
 {
 	writer.size = 0;
-	spell_value(&writer, &value);
+	write_json_value(&writer, &value);
 	assert_int_equal(writer.error, 0);
 	writer_char(&writer, '\0');
 	return writer.data;
@@ -412,7 +412,7 @@ static void base64_of_each_remainder(void **state)
 		"\"//79\"", "\"//79AA==\"" };
 	for (size_t size = 0; size <= 4; size++) {
 		writer.size = 0;
-		spell_base64(&writer, (struct text){ "\xff\xfe\xfd", size });
+		write_json_base64(&writer, (struct text){ "\xff\xfe\xfd", size });
 		writer_char(&writer, '\0');
 		assert_string_equal(writer.data, expected[size]);
 	}

@@ -161,7 +161,7 @@ static bool open_map(struct audit *audit, struct run *run)
 	if (options->map != NULL && options->merged == NULL)
 		return !refuse(run, "give both: --merged=OUT --map=NAME",
 			"--map is about --merged");
-	if (!typed_names_take(&audit->sizes, &none, &options->sizes, &wrong))
+	if (!typed_names_parse(&audit->sizes, &none, &options->sizes, &wrong))
 		return out_of_memory(run);
 	if (wrong != NULL)
 		return !refuse(run, "such as --size=num_attention_heads=32",
@@ -227,7 +227,7 @@ static bool judge(struct run *run, struct fsdp_error **ret_error)
 		return refuse(
 			run, "audit one after the other", "--part is of one checkpoint");
 	if (run->checkpoint != NULL)
-		pickled_recording_tell(run);
+		pickled_recording_report(run);
 	return audit_judge(audit, run, ret_error);
 }
 

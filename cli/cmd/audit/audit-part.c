@@ -42,7 +42,7 @@ static bool keep_levels(struct judging *judging)
 	struct text *levels = calloc(fsdp_rule_count(), sizeof *levels);
 	char line[64];
 
-	if (!owned_take(&judging->collected->owned, (char *)levels))
+	if (!owned_add(&judging->collected->owned, (char *)levels))
 		return false;
 	asked->levels = levels;
 	for (size_t i = 0; i < fsdp_rule_count(); i++) {

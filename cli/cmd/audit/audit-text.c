@@ -38,7 +38,7 @@ static bool show_findings(const struct judgement *verdict, const struct run *run
 		.level_told = run->common->verbose == 0,
 	};
 
-	return findings_show(run->out, &view);
+	return findings_print(run->out, &view);
 }
 
 /* ---- checks ---- */

@@ -80,7 +80,7 @@ bool note_not_evaluated(struct judging *judging)
 	put_wants(stream, judging->verdict);
 	if (fclose(stream) != 0)
 		size = 0;
-	message = owned_take(&judging->collected->owned, message);
+	message = owned_add(&judging->collected->owned, message);
 	if (message == NULL)
 		return false;
 	if (size == 0)

@@ -376,7 +376,7 @@ static bool compare_others(
 
 	/* Of an actor and a critic none is opened as that of the folder. */
 	if (audit->level >= FSDP_LEVEL_HEADERS && run->common->part_number <= 1 &&
-		!judge_sets(run, audit->level >= FSDP_LEVEL_DATA, true))
+		!check_weight_sets(run, audit->level >= FSDP_LEVEL_DATA, true))
 		return false;
 	if (run->checkpoint == NULL)
 		return true;
@@ -395,7 +395,7 @@ static bool judge_loading(struct judging *judging, struct fsdp_error **ret_error
 
 	if (loading_is_own(&audit->options->loading))
 		return true;
-	if (!loading_judge(&audit->options->loading, judging->run, &audit->expected,
+	if (!loading_check(&audit->options->loading, judging->run, &audit->expected,
 		    audit->options->data, &verdict->loading, ret_error))
 		return false;
 	if (!audit->never_fails)
@@ -414,7 +414,7 @@ bool audit_judge(struct audit *audit, struct run *run, struct fsdp_error **ret_e
 		return false;
 	if (!run_passes(&judging, ret_error) || !compare_others(audit, run, ret_error))
 		return false;
-	judged_failures_take(run);
+	report_failed_files(run);
 	drop_findings(&judging);
 	if (audit->level >= FSDP_LEVEL_HEADERS && run->common->part_count == 0 &&
 		!loading_judge_own(&audit->options->loading, run, audit->options->data,

@@ -321,7 +321,7 @@ static bool run_diff(struct run *run, struct fsdp_error **ret_error)
 
 	if (what != NULL)
 		return refuse(run, "such as --values --tol=1e-6,1e-5", "%s", what);
-	good = typed_names_take(
+	good = typed_names_parse(
 		&names, &diffing.options->renames, &diffing.options->sizes, &wrong);
 	if (good && wrong != NULL)
 		good = refuse(run,

@@ -134,7 +134,8 @@ static bool find_names(struct exporting *exporting)
 
 			retyped_line(&line, "ls", run->path, NULL);
 			run_failure(run, "usage",
-				slip_path_as_name(&usage, run->arguments, run->words[i])
+				suggest_path_as_name(
+					&usage, run->arguments, run->words[i])
 					? usage.hint
 					: line.text,
 				"no tensor %s", run->words[i]);
@@ -421,7 +422,7 @@ static bool answer_unopened(struct exporting *exporting, struct fsdp_error **ret
 {
 	struct run *run = exporting->run;
 
-	judged_failures_take(run);
+	report_failed_files(run);
 	if (run->collected->failure_count > 0 || run->collected->finding_count == 0) {
 		run_begin(run, STATUS_FAILED);
 		return true;
@@ -447,7 +448,7 @@ static bool export_all(struct exporting *exporting, const struct typed_names *na
 			&exporting->map, ret_error))
 		return false;
 	if (is_unmatched(exporting)) {
-		tell_nothing(run, NAMEABLE_TENSORS);
+		print_no_match(run, NAMEABLE_TENSORS);
 		exporting->refused = exporting->unmatched = true;
 		exporting->status = STATUS_BAD;
 	}
@@ -493,7 +494,7 @@ static bool run_export(struct run *run, struct fsdp_error **ret_error)
 	}
 	if (!answer_selection(run, &exporting.selection))
 		return true;
-	good = typed_names_take(
+	good = typed_names_parse(
 		&names, &exporting.options->renames, &exporting.options->sizes, &wrong);
 	if (good && wrong != NULL)
 		good = refuse(run,

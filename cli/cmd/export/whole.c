@@ -294,9 +294,9 @@ static bool audit(struct run *run, struct fsdp_error **ret_error)
 	run->input = 0;
 	collected->finding_count = collected->omission_count = 0;
 	good = passes_run(&passes, run, FSDP_LEVEL_HEADERS, NULL, ret_error) &&
-	       judge_sets(run, false, false) && part_failures(run);
+	       check_weight_sets(run, false, false) && part_failures(run);
 	if (good) {
-		judged_failures_take(run);
+		report_failed_files(run);
 		good = findings_sort(collected->findings, collected->finding_count);
 		note_ranks(run, passes.audit);
 	}
@@ -334,7 +334,7 @@ bool refuse_damage(struct exporting *exporting, struct fsdp_error **error)
 	collected_error(collected, *error, run->input);
 	fsdp_error_free(*error);
 	*error = NULL;
-	judged_failures_take(run);
+	report_failed_files(run);
 	exporting->damaged = true;
 	exporting->status =
 		collected->failure_count == failures ? STATUS_BAD : STATUS_FAILED;

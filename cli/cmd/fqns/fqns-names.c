@@ -267,7 +267,7 @@ bool fqns_begin_names(struct map *map)
 			run_note(map->run, options->raw_map ? "there are no tensors"
 							    : "there are no parameters");
 		} else {
-			tell_nothing(map->run, NAMEABLE_TENSORS);
+			print_no_match(map->run, NAMEABLE_TENSORS);
 			status = STATUS_BAD;
 		}
 	}

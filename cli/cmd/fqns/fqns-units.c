@@ -277,7 +277,7 @@ static void tell_absence(struct map *map)
 			"units are a guess here: checkpoints do not store which modules were FSDP units. Exact ones: fsdp-inspect help plan");
 	else if (map->count == 0 && fsdp_unit_count(map->run->checkpoint) > 0 &&
 		 !selection_is_all(map->selection))
-		tell_nothing(map->run, NAMEABLE_MODULES);
+		print_no_match(map->run, NAMEABLE_MODULES);
 	else if (map->count == 0 && fsdp_unit_count(map->run->checkpoint) > 0)
 		run_note(map->run, "no unit was selected");
 	else if (map->count == 0 && !fsdp_checkpoint_plan(map->run->checkpoint, &plan))

@@ -214,7 +214,7 @@ static void judge(struct hashing *hashing)
 	if (hashing->selects && hashing->tensor_count == 0 && hashing->row_count == 0 &&
 		hashing->partial.parts == 0) {
 		if (hashing->joined == NULL)
-			tell_nothing(hashing->run, NAMEABLE_TENSORS);
+			print_no_match(hashing->run, NAMEABLE_TENSORS);
 		hashing->status = status_worse(hashing->status, STATUS_BAD);
 		hashing->digest.data = NULL; /* of nothing */
 	}
@@ -242,7 +242,7 @@ static bool is_writable(struct hashing *hashing)
 	for (size_t i = 0; hashing->partial.parts != 0 && i < hashing->row_count; i++) {
 		hash_row(hashing, i, &row);
 		for (size_t at = 0; at < row.name.size;) {
-			at += character_take(
+			at += character_decode(
 				row.name.data + at, row.name.size - at, &character);
 			if (character == CHARACTER_NONE)
 				return false;

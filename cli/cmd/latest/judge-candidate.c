@@ -135,10 +135,10 @@ static bool judge_opened(struct examined *one, struct fsdp_checkpoint *checkpoin
 	good = passes_run(&passes, run, one->level, NULL, one->ret_error);
 	passes_done(&passes);
 	if (good && one->level >= FSDP_LEVEL_HEADERS)
-		good = judge_sets(run, one->level >= FSDP_LEVEL_DATA, true);
+		good = check_weight_sets(run, one->level >= FSDP_LEVEL_DATA, true);
 	good = good && judge_loading(one) && take_facts(one->candidate, checkpoint);
 	one->candidate->is_release |= is_release(one, checkpoint);
-	judged_failures_take(run);
+	report_failed_files(run);
 	return good;
 }
 
@@ -182,7 +182,7 @@ static void take_error(struct examined *one, struct fsdp_checkpoint *failed,
 	if (failed != NULL)
 		collected_checkpoint(run->collected, failed, run->input, true);
 	collected_error(run->collected, error, run->input);
-	judged_failures_take(run);
+	report_failed_files(run);
 }
 
 static bool judge_part(struct examined *one, const char *path)

@@ -110,16 +110,16 @@ static void tell_none(struct listing *listing)
 	if (listing->row_count != 0)
 		return;
 	if (!selection_is_all(listing->selection))
-		tell_nothing(listing->run, lists_values(listing->options)
-						   ? NAMEABLE_VALUES
-						   : NAMEABLE_TENSORS);
+		print_no_match(listing->run, lists_values(listing->options)
+						     ? NAMEABLE_VALUES
+						     : NAMEABLE_TENSORS);
 	else if (lists_values(listing->options))
 		run_note(listing->run, "there are no values that are not tensors");
 	else if (fsdp_tensor_count(listing->run->checkpoint) == 0)
 		run_note(listing->run, "there are no tensors");
 	else
 		run_note(listing->run, "no tensor has a place here");
-	pickled_recording_tell(listing->run);
+	pickled_recording_report(listing->run);
 }
 
 void listing_begin(struct listing *listing)

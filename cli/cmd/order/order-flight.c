@@ -53,7 +53,7 @@ static const char *moment(int64_t ns, bool is_log, struct moment *moment)
 
 	if (ns < 0)
 		return NULL;
-	date_put(date, ns / 1000000000, ' ');
+	date_format(date, ns / 1000000000, ' ');
 	snprintf(moment->text, sizeof moment->text, "%s.%03d%s",
 		is_log ? date + year : date, (int)(ns / 1000000 % 1000),
 		is_log ? "" : " UTC");

@@ -513,7 +513,7 @@ static bool run_replay(struct run *run, struct fsdp_error **ret_error)
 	}
 	run_begin(run, status_of(&replay));
 	if (run->status != STATUS_FAILED) {
-		good = time_lanes_emit(run, replay.recordings);
+		good = time_lanes_write(run, replay.recordings);
 		if (replay_shows_only(&replay, "group"))
 			good = replay_find_groups(&replay) && good;
 		if (replay_shows_only(&replay, "kernel"))

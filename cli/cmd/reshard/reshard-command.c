@@ -67,7 +67,7 @@ static bool read_world(struct resharding *resharding)
 	if (will->world < 0) {
 		struct usage usage;
 
-		slip_needs(&usage, resharding->run->arguments, "--world=6", NULL);
+		suggest_needs(&usage, resharding->run->arguments, "--world=6", NULL);
 		return !refuse(resharding->run, usage.hint,
 			"reshard needs the number of ranks: --world, or --mesh");
 	}
@@ -117,7 +117,7 @@ static bool ask_loader(struct resharding *resharding, struct fsdp_error **ret_er
 	struct loading_options options = { .loaders = { &name, name != NULL },
 		.world = resharding->will.world };
 
-	return loading_judge(
+	return loading_check(
 		&options, resharding->run, &none, false, &resharding->loading, ret_error);
 }
 

@@ -100,7 +100,7 @@ static void tell_missing(struct show *show, const char *word)
 	/* An answer that was asked for is missing: no remark that -q may hide. */
 	line_for(show->run, word, &line);
 	run_failure(show->run, "usage",
-		slip_path_as_name(&usage, show->run->arguments, word) ? usage.hint
+		suggest_path_as_name(&usage, show->run->arguments, word) ? usage.hint
 		: strpbrk(word, "*?[") == NULL && similar.count > 0 && list.data != NULL
 			? list.data
 			: line.text,
@@ -242,7 +242,7 @@ static bool find_matches(struct show *show)
 			return false;
 	}
 	if (show->item_count == found) {
-		tell_nothing(run, NAMEABLE_TENSORS);
+		print_no_match(run, NAMEABLE_TENSORS);
 		show->status = status_worse(show->status, STATUS_BAD);
 	}
 	show->status = answer_selection_status(run, show->selection, show->status);

@@ -205,7 +205,7 @@ static void judge(struct counting *counting)
 	struct run *run = counting->run;
 
 	if (counting->tensor_count == 0 && !selection_is_all(counting->selection)) {
-		tell_nothing(run, NAMEABLE_TENSORS);
+		print_no_match(run, NAMEABLE_TENSORS);
 		counting->status = status_worse(counting->status, STATUS_BAD);
 	} else if (counting->options->nonfinite &&
 		   counting->total.nan + counting->total.inf > 0) {

@@ -148,7 +148,7 @@ static bool show_tree(struct tree *tree)
 		run_note(tree->run, "no module is fully sharded");
 		status = STATUS_BAD;
 	} else if (tree->modules.shown_count == 0 && !selection_is_all(tree->selection)) {
-		tell_nothing(tree->run, NAMEABLE_MODULES);
+		print_no_match(tree->run, NAMEABLE_MODULES);
 	} else if (tree->modules.shown_count == 0) {
 		run_note(tree->run, "there are no modules");
 	}
