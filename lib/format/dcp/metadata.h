@@ -120,13 +120,4 @@ static inline struct fsdp_span fsdp_dcp_path(const struct fsdp_dcp *dcp, uint32_
 bool fsdp_dcp_read(struct fsdp_dcp *dcp, const struct fsdp_source *source,
 	struct fsdp_span file, struct fsdp_error **ret_error);
 
-/* With SerializationFormat.SAFETENSORS a data file is one item, whose own header tells where
- * tensors lie: their recorded offsets are 0. False too if the file cannot be read. */
-bool fsdp_dcp_is_one_item(const struct fsdp_folder *folder, struct fsdp_span path);
-
-/* Raises findings of items that share bytes of a file, when all metadata files are read.
- * What ranges of a file have in common is added to shared[id of its path]. */
-bool fsdp_dcp_judge_ranges(struct fsdp_dcp *dcp, const struct fsdp_folder *folder,
-	uint64_t *shared, struct fsdp_error **ret_error);
-
 #endif
