@@ -2,23 +2,412 @@
 /*
  * Reads what the files of a DeepSpeed checkpoint declare besides tensors: which parameters
  * there are and in which groups, over how many ranks they are cut, how they are aligned,
- * which are one. Contradictions stay as they are: parameter-groups.c settles them.
+ * which are one. Contradictions stay as they are: flat-buffers.c settles them.
  *
  *	param_shapes                  {fqn: shape}, or a list of these, one a group
  *	frozen_param_shapes           {fqn: shape}
  *	buffer_names                  [fqn, …]
  *	shared_params                 {fqn: fqn}
- *	universal_checkpoint_info     slicing.c
+ *	universal_checkpoint_info     declared.c
  *	dp_world_size, mp_world_size, ds_config.zero_optimization.{stage, …}
  *	optimizer_state_dict.partition_count             [ranks, …], one a group
  *	optimizer_state_dict.param_alignment_paddings    [[elements, …], …]
- *	optimizer_state_dict.param_slice_mappings        mappings.c
+ *	optimizer_state_dict.param_slice_mappings        declared.c
  *
  * Origin: deepspeed/runtime/engine.py, runtime/zero/stage_1_and_2.py (0.19.8), and files
  * of it.
  */
+#include "format/deepspeed/deepspeed.h"
+
 #include "base/num.h"
-#include "format/deepspeed/deepspeed-reading.h"
+
+#include <stdio.h>
+
+/* ---- param_slice_mappings ---- */
+
+/*
+ * Reads where a parameter lies in a rank's part of a flat buffer, as DeepSpeed spells it,
+ * and finds it again by name. flat-buffers.c checks whether it can be true.
+ *
+ *	param_slice_mappings   [{fqn: fragment_address}, …], one dict a group
+ *	fragment_address       an object whose state is {"numel": n, "start": n}
+ *
+ * Origin: deepspeed/utils/tensor_fragment.py (0.19.8), and files of it.
+ */
+
+struct slice {
+	uint32_t first, last; /* + 1 */
+};
+
+static bool read_mapping_number(
+	const struct fsdp_token *tokens, const char *key, uint64_t *ret)
+{
+	if (tokens[0].kind != FSDP_TOKEN_TEXT || !fsdp_span_is(tokens[0].text, key) ||
+		tokens[1].kind != FSDP_TOKEN_INTEGER || tokens[1].integer < 0 ||
+		(uint64_t)tokens[1].integer > FSDP_MAPPING_MAX)
+		return false;
+	*ret = (uint64_t)tokens[1].integer;
+	return true;
+}
+
+bool fsdp_mapping_read(
+	const struct fsdp_value_record *value, struct fsdp_mapping *ret_mapping)
+{
+	bool start = false, numel = false;
+	if (value->type == NULL || strcmp(value->type, "fragment_address") != 0)
+		return false;
+	for (uint32_t i = 0; i + 1 < value->token_count; i++) {
+		const struct fsdp_token *tokens = &value->tokens[i];
+		start |= read_mapping_number(tokens, "start", &ret_mapping->start);
+		numel |= read_mapping_number(tokens, "numel", &ret_mapping->numel);
+	}
+	return start && numel;
+}
+
+static void mappings_init(struct fsdp_mappings *mappings, struct fsdp_arena *scratch)
+{
+	mappings->scratch = scratch;
+	fsdp_vec_init(&mappings->list, scratch, sizeof(struct fsdp_mapping));
+	fsdp_vec_init(&mappings->slices, scratch, sizeof(struct slice));
+}
+
+/* In order of ranks, and of one rank in order of groups. Its group is below
+ * FSDP_MAPPING_GROUPS. */
+static bool mappings_add(struct fsdp_mappings *mappings,
+	const struct fsdp_mapping *mapping, struct fsdp_error **ret_error)
+{
+	struct fsdp_mapping *own = fsdp_vec_push(&mappings->list);
+	struct slice *slice = fsdp_vec_reach(&mappings->slices, mapping->slice);
+	if (own == NULL || slice == NULL)
+		return fsdp_arena_fail(mappings->scratch, ret_error);
+	*own = *mapping;
+	own->next = own->next_of_slice = 0;
+	uint32_t id = (uint32_t)mappings->list.count;
+	if (slice->first == 0)
+		slice->first = id;
+	else
+		fsdp_mappings_at(mappings, slice->last - 1)->next_of_slice = id;
+	slice->last = id;
+	return true;
+}
+
+/* The name below its group; FSDP_NONE: memory ended. */
+static uint32_t name_of(
+	struct fsdp_mappings *mappings, const struct fsdp_mapping *mapping)
+{
+	char text[16];
+	int size = snprintf(text, sizeof text, "%u", mapping->group);
+	uint32_t group =
+		fsdp_names_find_child(&mappings->names, 0, fsdp_span(text, (size_t)size));
+	if (group == FSDP_NONE) {
+		struct fsdp_span copy =
+			fsdp_arena_copy(mappings->scratch, fsdp_span(text, (size_t)size));
+		group = copy.data != NULL ? fsdp_names_child(&mappings->names, 0, copy)
+					  : FSDP_NONE;
+	}
+	return group != FSDP_NONE
+		       ? fsdp_names_child(&mappings->names, group, mapping->fqn)
+		       : FSDP_NONE;
+}
+
+static bool chain(struct fsdp_mappings *mappings, uint32_t id)
+{
+	uint32_t name = name_of(mappings, fsdp_mappings_at(mappings, id - 1));
+	if (name == FSDP_NONE)
+		return false;
+	if (mappings->first[name] == 0)
+		mappings->first[name] = id;
+	else
+		fsdp_mappings_at(mappings, mappings->last[name] - 1)->next = id;
+	mappings->last[name] = id;
+	return true;
+}
+
+uint32_t fsdp_mappings_first(const struct fsdp_mappings *mappings, uint32_t slice)
+{
+	return slice < mappings->slices.count
+		       ? ((struct slice *)fsdp_vec_at(&mappings->slices, slice))->first
+		       : 0;
+}
+
+/* From now on those of this slice are found, and no others. */
+static bool mappings_begin(
+	struct fsdp_mappings *mappings, uint32_t slice, struct fsdp_error **ret_error)
+{
+	uint32_t last = FSDP_NONE;
+	uint32_t first = fsdp_mappings_first(mappings, slice);
+	size_t count = 0;
+	for (uint32_t id = first; id != 0;
+		id = fsdp_mappings_at(mappings, id - 1)->next_of_slice)
+		count++;
+	/* Names are those, the groups and nothing. */
+	mappings->first = FSDP_TAKE(mappings->scratch, mappings->first, 2 * count + 2);
+	mappings->last = FSDP_TAKE(mappings->scratch, mappings->last, 2 * count + 2);
+	mappings->ranks = FSDP_TAKE(mappings->scratch, mappings->ranks, count + 1);
+	mappings->rank_count = 0;
+	mappings->count = count;
+	memset(mappings->told, 0, sizeof mappings->told);
+	if (mappings->first == NULL || mappings->last == NULL ||
+		mappings->ranks == NULL ||
+		!fsdp_names_init(&mappings->names, mappings->scratch))
+		return fsdp_arena_fail(mappings->scratch, ret_error);
+	for (uint32_t id = first; id != 0;
+		id = fsdp_mappings_at(mappings, id - 1)->next_of_slice) {
+		const struct fsdp_mapping *mapping = fsdp_mappings_at(mappings, id - 1);
+		if (mapping->rank != last)
+			mappings->ranks[mappings->rank_count++] = mapping->rank;
+		last = mapping->rank;
+		mappings->told[mapping->group] = true;
+		if (!chain(mappings, id))
+			return fsdp_arena_fail(mappings->scratch, ret_error);
+	}
+	return true;
+}
+
+uint32_t fsdp_mappings_find(
+	const struct fsdp_mappings *mappings, uint32_t group, struct fsdp_span fqn)
+{
+	char text[16];
+	int size = snprintf(text, sizeof text, "%u", group);
+	uint32_t name =
+		fsdp_names_find_child(&mappings->names, 0, fsdp_span(text, (size_t)size));
+	if (name != FSDP_NONE)
+		name = fsdp_names_find_child(&mappings->names, name, fqn);
+	return name != FSDP_NONE ? mappings->first[name] : 0;
+}
+
+bool fsdp_mappings_tell(const struct fsdp_mappings *mappings, uint32_t rank)
+{
+	return fsdp_find_sorted(mappings->ranks, mappings->rank_count, rank) <
+	       mappings->rank_count;
+}
+
+/* ---- universal_checkpoint_info ---- */
+
+/*
+ * Reads universal_checkpoint_info, and as much of Python's regular expressions as models
+ * write there.
+ *
+ *	tp_replicated_parameter_patterns          every rank has all of it
+ *	parameter_to_average_patterns             the mean of the ranks counts
+ *	parameter_with_2_sub_params_cat_dim_0     two halves, each cut along dimension 0
+ *	parameter_with_row_parallelism_patterns   cut along dimension 1
+ *	pipeline_replicated_parameter_patterns    every stage has it
+ *	vocabulary_parameter_patterns             cut along dimension 0, and padded
+ *	parameter_with_sub_params                 of several shapes: not understood
+ *	universal_checkpoint_version, original_vocab_size, …   numbers, shown as they are
+ *
+ * The first line that takes a name decides, of the first four. A pattern has to match
+ * from the start of the name, not to its end. It may hold letters, ".", "\d", "\w", an
+ * escaped sign, "^", "$", each of them but the last two with "*", "+" or "?" behind. With
+ * groups, sets and counts it is not understood, and then nothing is.
+ *
+ * Origin: deepspeed/checkpoint/{constants,ds_to_universal}.py (0.19.8).
+ */
+
+enum { ATOMS_MAX = 256, WORDS = ATOMS_MAX / 64 + 1 };
+
+/* Steps of matching in all; models need some millions. */
+#define WORK_MAX (UINT64_C(1) << 30)
+
+enum pattern_kind {
+	KIND_COPY,
+	KIND_MEAN,
+	KIND_HALVES,
+	KIND_COLUMNS,
+	KIND_STAGES,
+	KIND_NONE
+};
+
+static const struct {
+	const char *key;
+	enum pattern_kind kind;
+} keys[] = {
+	{ "tp_replicated_parameter_patterns", KIND_COPY },
+	{ "parameter_to_average_patterns", KIND_MEAN },
+	{ "parameter_with_2_sub_params_cat_dim_0", KIND_HALVES },
+	{ "parameter_with_row_parallelism_patterns", KIND_COLUMNS },
+	{ "pipeline_replicated_parameter_patterns", KIND_STAGES },
+	{ "vocabulary_parameter_patterns", KIND_NONE },
+};
+
+/* ---- patterns ---- */
+
+/* One sign of a pattern, and how often it may come. */
+struct atom {
+	unsigned char sign;
+	char class; /* 'c' the sign itself, '.' any, 'd' a digit, 'w' of a word */
+	bool may_lack, may_repeat;
+};
+
+struct pattern {
+	struct atom atoms[ATOMS_MAX];
+	size_t count;
+	bool to_end;
+};
+
+static bool take_escape(unsigned char sign, struct atom *atom)
+{
+	bool letter = (sign >= 'a' && sign <= 'z') || (sign >= 'A' && sign <= 'Z') ||
+		      fsdp_is_digit(sign);
+	atom->sign = sign;
+	atom->class = sign == 'd' || sign == 'w' ? (char)sign : 'c';
+	return !letter || atom->class != 'c';
+}
+
+/* False: it holds what is not understood. */
+static bool parse(struct fsdp_span text, struct pattern *pattern)
+{
+	size_t at = text.size != 0 && text.data[0] == '^';
+	pattern->count = 0;
+	pattern->to_end = false;
+	while (at < text.size) {
+		unsigned char sign = text.data[at++];
+		struct atom atom = { .sign = sign, .class = 'c' };
+		if (sign == '$' && at == text.size) {
+			pattern->to_end = true;
+			return true;
+		}
+		if (pattern->count == ATOMS_MAX ||
+			memchr("^$()[]{}|*+?", sign, 12) != NULL ||
+			(sign == '\\' && (at == text.size ||
+						 !take_escape(text.data[at++], &atom))))
+			return false;
+		if (sign == '.')
+			atom.class = '.';
+		unsigned char next = at < text.size ? text.data[at] : 0;
+		atom.may_lack = next == '*' || next == '?';
+		atom.may_repeat = next == '*' || next == '+';
+		at += atom.may_lack || atom.may_repeat;
+		/* Twice, as in ".*?", changes nothing in whether it matches. */
+		at += (atom.may_lack || atom.may_repeat) && at < text.size &&
+		      text.data[at] == '?';
+		pattern->atoms[pattern->count++] = atom;
+	}
+	return true;
+}
+
+static bool takes(const struct atom *atom, unsigned char sign)
+{
+	switch (atom->class) {
+	case '.':
+		return sign != '\n';
+	case 'd':
+		return fsdp_is_digit(sign);
+	case 'w':
+		return fsdp_is_digit(sign) || sign == '_' ||
+		       (sign >= 'a' && sign <= 'z') || (sign >= 'A' && sign <= 'Z');
+	default:
+		return sign == atom->sign;
+	}
+}
+
+/* Sets of places in a pattern. */
+static bool has(const uint64_t *set, size_t place)
+{
+	return (set[place / 64] >> place % 64 & 1) != 0;
+}
+
+/* The place, and those that follow if nothing more comes. Behind one that is in the set
+ * they are in it too, so a step of the name takes no longer than the pattern is. */
+static void add(const struct pattern *pattern, uint64_t *set, size_t place)
+{
+	while (!has(set, place)) {
+		set[place / 64] |= UINT64_C(1) << place % 64;
+		if (place == pattern->count || !pattern->atoms[place].may_lack)
+			return;
+		place++;
+	}
+}
+
+/* All places at once, so that no pattern takes longer than its length times the name's.
+ */
+static bool matches(const struct pattern *pattern, struct fsdp_span name, uint64_t *work)
+{
+	uint64_t now[WORDS] = { 0 };
+	add(pattern, now, 0);
+	for (size_t i = 0; i < name.size; i++) {
+		uint64_t then[WORDS] = { 0 };
+		if (has(now, pattern->count) && !pattern->to_end)
+			return true;
+		for (size_t k = 0; k < pattern->count; k++) {
+			if (!has(now, k) || !takes(&pattern->atoms[k], name.data[i]))
+				continue;
+			add(pattern, then, k + 1);
+			if (pattern->atoms[k].may_repeat)
+				add(pattern, then, k);
+		}
+		*work += pattern->count + 1;
+		memcpy(now, then, sizeof now);
+	}
+	return has(now, pattern->count);
+}
+
+/* ---- what is reported ---- */
+
+void fsdp_slicing_take(struct fsdp_slicing *slicing, struct fsdp_span name,
+	const struct fsdp_value_record *value)
+{
+	struct fsdp_span key = fsdp_span_first(name, '.');
+	struct pattern pattern;
+	/* An empty list is a value of its own, under the key itself. */
+	if (fsdp_span_is(key, "parameter_with_sub_params") && key.size != name.size)
+		slicing->unread = key;
+	slicing->told |= slicing->unread.data != NULL;
+	for (size_t i = 0; i < FSDP_COUNT(keys); i++) {
+		if (!fsdp_span_is(key, keys[i].key) || key.size == name.size)
+			continue;
+		slicing->told = true;
+		if (value->token_count != 1 || value->tokens->kind != FSDP_TOKEN_TEXT ||
+			slicing->count == FSDP_SLICING_PATTERNS ||
+			!parse(value->tokens->text, &pattern))
+			slicing->unread =
+				value->token_count == 1 &&
+						value->tokens->kind == FSDP_TOKEN_TEXT
+					? value->tokens->text
+					: key;
+		else
+			slicing->patterns[slicing->count++] =
+				(struct fsdp_slicing_pattern){
+					.text = value->tokens->text,
+					.kind = (uint8_t)keys[i].kind,
+				};
+	}
+}
+
+enum fsdp_cut fsdp_slicing_of(
+	struct fsdp_slicing *slicing, struct fsdp_span fqn, bool *ret_everywhere)
+{
+	static const enum fsdp_cut cuts[] = {
+		[KIND_COPY] = FSDP_CUT_COPY,
+		[KIND_MEAN] = FSDP_CUT_MEAN,
+		[KIND_HALVES] = FSDP_CUT_HALVES,
+		[KIND_COLUMNS] = FSDP_CUT_COLUMNS,
+		[KIND_STAGES] = FSDP_CUT_ROWS,
+		[KIND_NONE] = FSDP_CUT_ROWS,
+	};
+	enum pattern_kind first = KIND_NONE;
+	struct pattern pattern;
+	*ret_everywhere = false;
+	if (!slicing->told || slicing->unread.data != NULL)
+		return FSDP_CUT_UNKNOWN;
+	for (size_t i = 0; i < slicing->count; i++) {
+		enum pattern_kind kind = slicing->patterns[i].kind;
+		if (kind == KIND_NONE || (kind >= first && kind != KIND_STAGES))
+			continue;
+		if (slicing->work > WORK_MAX)
+			return FSDP_CUT_UNKNOWN;
+		if (!parse(slicing->patterns[i].text, &pattern) ||
+			!matches(&pattern, fqn, &slicing->work))
+			continue;
+		*ret_everywhere |= kind == KIND_STAGES;
+		if (kind < first)
+			first = kind;
+	}
+	return cuts[first];
+}
+
+/* ---- what the files declare ---- */
 
 #define MAPPINGS "optimizer_state_dict.param_slice_mappings."
 
@@ -171,7 +560,7 @@ static bool take_mappings(
 {
 	const struct fsdp_model *model = ds->reading->model;
 	struct fsdp_arena *scratch = ds->reading->scratch;
-	fsdp_mappings_init(&ds->mappings, scratch);
+	mappings_init(&ds->mappings, scratch);
 	for (size_t i = 0; i < count; i++) {
 		const struct fsdp_value_record *value =
 			fsdp_model_value(model, ds->first_value + i);
@@ -185,7 +574,7 @@ static bool take_mappings(
 		mapping.slice = fsdp_deepspeed_slice_of(ds, value->rank);
 		if (fsdp_span_behind(name, MAPPINGS, &mapping.fqn) &&
 			fsdp_deepspeed_take_index(&mapping.fqn, &mapping.group) &&
-			!fsdp_mappings_add(&ds->mappings, &mapping, ret_error))
+			!mappings_add(&ds->mappings, &mapping, ret_error))
 			return false;
 	}
 	return true;
@@ -288,7 +677,7 @@ bool fsdp_deepspeed_begin_slice(
 	struct fsdp_arena *scratch = ds->reading->scratch;
 	size_t begin = ds->said_begin[index], end = ds->said_begin[index + 1];
 	memset(&ds->slice, 0, sizeof ds->slice);
-	if (!fsdp_mappings_begin(&ds->mappings, index, ret_error))
+	if (!mappings_begin(&ds->mappings, index, ret_error))
 		return false;
 	size_t room = end - begin + ds->mappings.count + 1;
 	ds->slice_index = index;

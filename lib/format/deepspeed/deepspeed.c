@@ -20,11 +20,438 @@
  *
  * Origin: deepspeed/runtime/engine.py, runtime/pipe/module.py (0.19.8), and files of it.
  */
+#include "format/deepspeed/deepspeed.h"
+
+#include "base/num.h"
+#include "model/build.h"
+
 #include <stdio.h>
 
-#include "format/deepspeed/tensor-parallel.h"
-#include "format/deepspeed/deepspeed-reading.h"
-#include "model/build.h"
+/* ---- order of slices ---- */
+
+/* A counting sort: how many each slice has, where it begins then, and who lies there. */
+bool fsdp_deepspeed_order(struct fsdp_deepspeed *ds, size_t count,
+	uint32_t (*rank)(const struct fsdp_deepspeed *ds, size_t index),
+	struct fsdp_deepspeed_order *ret_order, struct fsdp_error **ret_error)
+{
+	struct fsdp_arena *scratch = ds->reading->scratch;
+	uint32_t *indexes = FSDP_TAKE(scratch, indexes, count + 1);
+	size_t *begin = FSDP_TAKE(scratch, begin, (size_t)ds->model_ranks + 2);
+	if (indexes == NULL || begin == NULL)
+		return fsdp_arena_fail(scratch, ret_error);
+	for (size_t pass = 0; pass < 2; pass++) {
+		for (size_t i = 0; i < count; i++) {
+			uint32_t of = rank(ds, i);
+			if (of == FSDP_NONE)
+				continue;
+			size_t *place = &begin[fsdp_deepspeed_slice_of(ds, of) + 1];
+			if (pass == 0)
+				place[1]++;
+			else
+				indexes[(*place)++] = (uint32_t)i;
+		}
+		for (uint32_t i = 0; pass == 0 && i < ds->model_ranks; i++)
+			begin[i + 2] += begin[i + 1];
+	}
+	*ret_order = (struct fsdp_deepspeed_order){ indexes, begin };
+	return true;
+}
+
+/* ---- the folder of a run ---- */
+
+/*
+ * Follows the folder of a DeepSpeed run to the checkpoint that its tag file names, and
+ * notes which others there are.
+ *
+ *	latest             the tag, a folder
+ *	latest_universal   the tag of the universal form
+ *
+ * Origin: deepspeed/runtime/engine.py, checkpoint/ds_to_universal.py (0.19.8).
+ */
+
+enum { TAG_BYTES = 256 };
+
+/* Tags that DeepSpeed, Lightning and Accelerate choose. */
+static const char *const tags[] = { "global_step#", "checkpoint", "pytorch_model",
+	"pytorch_model_#" };
+
+static bool names_a_tag(const struct fsdp_folder *folder)
+{
+	for (size_t i = 0; i < FSDP_COUNT(tags); i++)
+		if (fsdp_pattern_in(folder, FSDP_ENTRY_DIRECTORY, tags[i]))
+			return true;
+	return false;
+}
+
+/* The only folder of a step, whatever points elsewhere. */
+static bool find_only_step(const struct fsdp_folder *folder, struct fsdp_entry *ret_entry)
+{
+	uint32_t numbers[FSDP_PATTERN_NUMBERS];
+	size_t count = 0;
+	for (size_t i = 0; i < folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+		if (entry.kind != FSDP_ENTRY_DIRECTORY ||
+			!fsdp_pattern_takes(entry.name, "global_step#", numbers))
+			continue;
+		*ret_entry = entry;
+		count++;
+	}
+	return count == 1;
+}
+
+/* Whether a folder is that of a run, in which a file names the tag. */
+static bool has_tags(const struct fsdp_folder *folder)
+{
+	struct fsdp_entry only;
+	bool scripted = fsdp_folder_has(folder, "zero_to_fp32.py", FSDP_ENTRY_FILE);
+	if (fsdp_folder_has(folder, "latest_universal", FSDP_ENTRY_FILE) ||
+		(scripted && find_only_step(folder, &only)))
+		return true;
+	/* Other run folders have a file of this name too. */
+	return fsdp_folder_has(folder, "latest", FSDP_ENTRY_FILE) &&
+	       (scripted || names_a_tag(folder));
+}
+
+/* A file that names the folder of a tag. */
+struct pointer {
+	const char *name;
+	struct fsdp_span tag;
+	struct fsdp_entry entry;
+	bool is_there, leads;
+};
+
+static bool read_pointer(struct fsdp_reading *reading, const struct fsdp_folder *folder,
+	const char *name, struct pointer *ret_pointer, struct fsdp_error **ret_error)
+{
+	struct fsdp_source source;
+	struct fsdp_span tag;
+	*ret_pointer = (struct pointer){
+		.name = name,
+		.is_there = fsdp_folder_has(folder, name, FSDP_ENTRY_FILE),
+	};
+	if (!ret_pointer->is_there)
+		return true;
+	if (!fsdp_folder_source(folder, fsdp_span_text(name), &source, ret_error) ||
+		!fsdp_source_read_all(&source, 0, fsdp_min(source.size, TAG_BYTES),
+			reading->model->arena, &tag, ret_error))
+		return false;
+	while (tag.size != 0 &&
+		(tag.data[tag.size - 1] == '\n' || tag.data[tag.size - 1] == ' '))
+		tag.size--;
+	ret_pointer->tag = tag;
+	ret_pointer->leads = fsdp_folder_find(folder, tag, &ret_pointer->entry);
+	return true;
+}
+
+/* Which tag is read. One that was converted too is two checkpoints. */
+static void note_tag(struct fsdp_reading *reading, const struct fsdp_folder *folder,
+	const struct pointer *chosen, const struct pointer *other)
+{
+	struct fsdp_name_list others = { .count = 0 };
+	uint32_t numbers[FSDP_PATTERN_NUMBERS];
+	struct fsdp_span name = chosen->entry.name, rest = other->entry.name;
+	char text[400] = "";
+	for (size_t i = 0; i < folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+		if (entry.kind == FSDP_ENTRY_DIRECTORY &&
+			fsdp_pattern_takes(entry.name, "global_step#", numbers) &&
+			!fsdp_span_equal(entry.name, name) &&
+			!(other->leads && fsdp_span_equal(entry.name, rest)))
+			fsdp_name_list_add(&others, entry.name);
+	}
+	if (other->leads && !fsdp_span_equal(name, rest))
+		snprintf(text, sizeof text, "; %s names a checkpoint of its own: %.*s",
+			other->name, FSDP_TEXT_MOST(rest, 255));
+	fsdp_reading_note(reading, "opened %.*s, as %s says%s%s%s%s", FSDP_TEXT(name),
+		chosen->name, others.count != 0 ? " (also there: " : "",
+		fsdp_name_list_text(&others), others.count != 0 ? ")" : "", text);
+}
+
+/* That a file names a tag which is not there, and what was opened: less bad if another
+ * file names that. */
+static void say_dangling(struct fsdp_reading *reading, const struct pointer *pointer,
+	struct fsdp_span opened, enum fsdp_severity severity)
+{
+	char next[200];
+	snprintf(next, sizeof next,
+		"copy what it names; if the one that was read is meant, write this into it: %.*s",
+		FSDP_TEXT_MOST(opened, 64));
+	fsdp_find(&reading->model->findings, FSDP_RULE_TRACKER_STALE,
+		FSDP_PLACE(.file = fsdp_span_text(pointer->name), .next = next,
+			.severity = (int)severity + 1),
+		"the file names %.*s, which is not there; %.*s was read",
+		FSDP_TEXT(pointer->tag), FSDP_TEXT_MOST(opened, 64));
+}
+
+/* That none names a tag, without which DeepSpeed loads nothing. */
+static void say_absent(struct fsdp_reading *reading, struct fsdp_span opened)
+{
+	fsdp_find(&reading->model->findings, FSDP_RULE_MISSING_FILE,
+		FSDP_PLACE(.file = FSDP_SPAN("latest"), .severity = FSDP_WARNING + 1,
+			.next = "copy it, or name the tag when loading"),
+		"the file that names the tag is not there, and DeepSpeed loads nothing without it; %.*s was read",
+		FSDP_TEXT_MOST(opened, 64));
+}
+
+static bool enter_tag(struct fsdp_reading *reading, const struct fsdp_folder *folder,
+	const struct pointer *chosen, const struct pointer *other,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_span name = chosen->entry.name;
+	note_tag(reading, folder, chosen, other);
+	if (other->is_there && !other->leads)
+		say_dangling(reading, other, name, FSDP_WARNING);
+	return fsdp_reading_add_child(reading, name, FSDP_NONE, ret_error) != NULL;
+}
+
+/* Names the tag that is meant as the only child. Fails if there is none. */
+static bool deepspeed_enter_tag(struct fsdp_reading *reading,
+	const struct fsdp_folder *folder, struct fsdp_error **ret_error)
+{
+	struct pointer latest, universal;
+	struct fsdp_entry entry;
+	if (!read_pointer(reading, folder, "latest", &latest, ret_error) ||
+		!read_pointer(reading, folder, "latest_universal", &universal, ret_error))
+		return false;
+	if (latest.leads)
+		return enter_tag(reading, folder, &latest, &universal, ret_error);
+	if (universal.leads)
+		return enter_tag(reading, folder, &universal, &latest, ret_error);
+	const struct pointer *pointer = latest.is_there ? &latest : &universal;
+	if (find_only_step(folder, &entry)) {
+		if (pointer->is_there)
+			say_dangling(reading, pointer, entry.name, FSDP_ERROR);
+		else
+			say_absent(reading, entry.name);
+		return fsdp_reading_add_child(
+			       reading, entry.name, FSDP_NONE, ret_error) != NULL;
+	}
+	return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1011", FSDP_UNKNOWN,
+		"%s names %.*s, which is not there", pointer->name,
+		FSDP_TEXT(pointer->tag));
+}
+
+/* ---- the universal form ---- */
+
+/*
+ * Reads the universal form of a DeepSpeed checkpoint, in which each tensor has a file of
+ * its own and nothing is cut. Its folders are a family that only deepspeed.c names.
+ *
+ *	TAG/zero/<fqn>/fp32.pt, exp_avg.pt, …   one tensor each, in a dict or bare
+ *	TAG/zero/optimizer_state.pt             what the optimizer shares: left alone
+ *
+ * Bare ones are stored flat: they have the shape that param_shapes say.
+ *
+ * Origin: deepspeed/checkpoint/ds_to_universal.py (0.19.8), and files of it.
+ */
+
+#define SHARED "optimizer_state.pt"
+
+/* "<fqn>/<state>.pt" at the end of a path. */
+static bool split_path(
+	struct fsdp_span path, struct fsdp_span *ret_fqn, struct fsdp_span *ret_state)
+{
+	struct fsdp_span parts[2] = { { 0 }, { 0 } };
+	for (size_t k = 2; k-- > 0;) {
+		parts[k] = fsdp_span_last(path, '/');
+		if (path.size - parts[k].size < 2)
+			return false;
+		path.size -= parts[k].size + 1;
+	}
+	if (!fsdp_span_ends(parts[1], FSDP_SPAN(".pt")))
+		return false;
+	*ret_fqn = parts[0];
+	*ret_state = fsdp_span(parts[1].data, parts[1].size - 3);
+	return true;
+}
+
+/* The parameter that a bare list of elements is of; NULL: it has a shape of its own. */
+static const struct fsdp_deepspeed_parameter *shape_of(struct fsdp_deepspeed *ds,
+	const struct fsdp_names *names, struct fsdp_span fqn,
+	const struct fsdp_deepspeed_stored *stored)
+{
+	uint32_t id = fsdp_names_find_child(names, 0, fqn);
+	const struct fsdp_deepspeed_parameter *parameter =
+		id != FSDP_NONE && id <= ds->slice.parameter_count
+			? &ds->slice.parameters[id - 1]
+			: NULL;
+	return parameter != NULL && stored->tensor.dims == 1 &&
+			       stored->piece.box == FSDP_NONE &&
+			       stored->piece.strides == FSDP_NONE &&
+			       parameter->numel == stored->numel
+		       ? parameter
+		       : NULL;
+}
+
+/* The states that a parameter has, a bit for each that any has. */
+struct held_states {
+	uint32_t *states; /* by name in `names` */
+	struct fsdp_names names;
+};
+
+/* A state's number; FSDP_DEEPSPEED_STATES_MAX: there are too many. */
+static size_t number_state(struct fsdp_deepspeed *ds, struct fsdp_span state)
+{
+	struct fsdp_deepspeed_slice *slice = &ds->slice;
+	size_t i = 0;
+	while (i < slice->state_count && !fsdp_span_is(state, slice->states[i]))
+		i++;
+	if (i == slice->state_count && i < FSDP_DEEPSPEED_STATES_MAX) {
+		struct fsdp_span copy = fsdp_arena_copy(ds->reading->model->arena, state);
+		if (copy.data == NULL)
+			return FSDP_DEEPSPEED_STATES_MAX;
+		slice->states[slice->state_count++] = (const char *)copy.data;
+	}
+	return i;
+}
+
+static void hold(struct fsdp_deepspeed *ds, struct held_states *held,
+	struct fsdp_span fqn, struct fsdp_span state)
+{
+	uint32_t id = fsdp_names_find_child(&held->names, 0, fqn);
+	size_t number = number_state(ds, state);
+	if (id != FSDP_NONE && number < FSDP_DEEPSPEED_STATES_MAX)
+		held->states[id] |= UINT32_C(1) << number;
+}
+
+/* Each parameter has the same states as the others. */
+static bool judge_held(struct fsdp_deepspeed *ds, const struct held_states *held,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_arena *arena = ds->reading->model->arena;
+	uint32_t all = 0;
+	for (uint32_t id = 1; id <= ds->slice.parameter_count; id++)
+		all |= held->states[id];
+	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
+		const struct fsdp_deepspeed_parameter *parameter =
+			&ds->slice.parameters[i];
+		uint32_t id = fsdp_names_find_child(&held->names, 0, parameter->fqn);
+		uint32_t lacks = id != FSDP_NONE ? all & ~held->states[id] : 0;
+		for (size_t k = 0; k < ds->slice.state_count && !parameter->frozen; k++) {
+			const char *state = ds->slice.states[k];
+			size_t size = parameter->fqn.size + strlen(state) + 16;
+			if ((lacks >> k & 1) == 0)
+				continue;
+			char *path = fsdp_arena_take(arena, size, 1);
+			if (path == NULL)
+				return fsdp_arena_fail(arena, ret_error);
+			snprintf(path, size, "zero/%.*s/%s.pt", FSDP_TEXT(parameter->fqn),
+				state);
+			fsdp_find(&ds->reading->model->findings, FSDP_RULE_MISSING_FILE,
+				FSDP_PLACE(.file = fsdp_span_text(path)),
+				"other parameters have one");
+		}
+	}
+	return true;
+}
+
+/* What param_shapes and the file say of a parameter. A vocabulary was padded, and slices
+ * are smaller. */
+static void judge_shape(struct fsdp_deepspeed *ds, const struct fsdp_names *names,
+	struct fsdp_span path, struct fsdp_span fqn,
+	const struct fsdp_deepspeed_stored *stored)
+{
+	uint32_t id = fsdp_names_find_child(names, 0, fqn);
+	if (id == FSDP_NONE || id > ds->slice.parameter_count || ds->slicing.told ||
+		ds->model_ranks > 1 || stored->tensor.dims == 0 ||
+		ds->slice.parameters[id - 1].numel == stored->numel)
+		return;
+	fsdp_find(&ds->reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,
+		FSDP_PLACE(.file = path,
+			.next = "convert again from the checkpoint that this was made from"),
+		"the file holds %llu elements, param_shapes say %llu",
+		FSDP_LLU(stored->numel), FSDP_LLU(ds->slice.parameters[id - 1].numel));
+}
+
+static bool add_universal(struct fsdp_deepspeed *ds, struct held_states *held,
+	const struct fsdp_deepspeed_stored *stored, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = ds->reading->model;
+	struct fsdp_span fqn, state;
+	char suffix[128] = "";
+	if (!stored->has_piece || stored->piece.extent == FSDP_NONE ||
+		(stored->name.size != 0 && !fsdp_span_is(stored->name, "param")))
+		return true;
+	const struct fsdp_extent *extent = fsdp_model_extent(model, stored->piece.extent);
+	const struct fsdp_file_record *file = fsdp_model_file(model, extent->file);
+	if (!split_path(file->path, &fqn, &state) || state.size > 100)
+		return true;
+	bool weight = fsdp_span_is(state, "fp32");
+	hold(ds, held, fqn, state);
+	judge_shape(ds, &held->names, file->path, fqn, stored);
+	if (!weight)
+		snprintf(suffix, sizeof suffix, ".%.*s", FSDP_TEXT(state));
+	const struct fsdp_deepspeed_target target = {
+		.prefix = weight ? NULL : "state.",
+		.fqn = fqn,
+		.suffix = suffix,
+		.parameter = shape_of(ds, &held->names, fqn, stored),
+		.role = weight ? FSDP_ROLE_PARAM : FSDP_ROLE_OPTIM,
+	};
+	return fsdp_deepspeed_add_stored(ds, &target, stored, ret_error) != FSDP_NONE;
+}
+
+/* Names the tensors by the paths of their files, and says which format it is. */
+static bool join_universal(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
+{
+	struct fsdp_arena *scratch = ds->reading->scratch;
+	struct held_states held = { 0 };
+	if (!fsdp_deepspeed_begin_slice(ds, 0, ret_error))
+		return false;
+	held.states = FSDP_TAKE(scratch, held.states, ds->slice.parameter_count + 1);
+	if (held.states == NULL || !fsdp_names_init(&held.names, scratch))
+		return fsdp_arena_fail(scratch, ret_error);
+	for (size_t i = 0; i < ds->slice.parameter_count; i++)
+		if (fsdp_names_child(&held.names, 0, ds->slice.parameters[i].fqn) ==
+			FSDP_NONE)
+			return fsdp_arena_fail(scratch, ret_error);
+	for (size_t i = 0; i < ds->stored_count; i++)
+		if (!add_universal(ds, &held, &ds->stored[i], ret_error))
+			return false;
+	if (!judge_held(ds, &held, ret_error))
+		return false;
+	ds->reading->model->format = (struct fsdp_format){
+		.family = "deepspeed-universal",
+		.title = "DeepSpeed checkpoint (universal)",
+		.writer = "DeepSpeed",
+	};
+	return true;
+}
+
+/* What the optimizer shares, and of ZeRO 3 dead weight, is left alone. */
+static bool read_universal(struct fsdp_reading *reading, const struct fsdp_look *look,
+	struct fsdp_error **ret_error)
+{
+	/* In the folders of its parameters there is none. */
+	if (!fsdp_folder_has(look->folder, SHARED, FSDP_ENTRY_FILE) &&
+		!fsdp_folder_has(look->folder, "fp32.pt", FSDP_ENTRY_FILE))
+		fsdp_find(&reading->model->findings, FSDP_RULE_MISSING_FILE,
+			FSDP_PLACE(.file = FSDP_SPAN(SHARED)),
+			"the groups and settings of the optimizer are not there");
+	for (size_t i = 0; i < look->folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(look->folder, i);
+		bool folder = entry.kind == FSDP_ENTRY_DIRECTORY;
+		bool file = entry.kind == FSDP_ENTRY_FILE &&
+			    fsdp_span_ends(entry.name, FSDP_SPAN(".pt"));
+		if (!folder && !file)
+			continue;
+		struct fsdp_child *child =
+			fsdp_reading_add_child(reading, entry.name, FSDP_NONE, ret_error);
+		if (child == NULL)
+			return false;
+		child->as = folder ? fsdp_family_deepspeed_parts.name : NULL;
+		child->is_aside = file && fsdp_span_is(entry.name, SHARED);
+	}
+	return true;
+}
+
+const struct fsdp_family fsdp_family_deepspeed_parts = {
+	.name = "deepspeed-parts",
+	.title = "tensors of a DeepSpeed universal checkpoint",
+	.read = read_universal,
+};
+
+/* ---- the files ---- */
 
 #define MODEL "mp_rank_#_model_states.pt"
 #define MODEL_3 "zero_pp_rank_#_mp_rank_#_model_states.pt"
@@ -105,7 +532,7 @@ static enum fsdp_sign recognise(const struct fsdp_look *look)
 		return FSDP_SIGN_NONE;
 	if (is_tag(look->folder))
 		return FSDP_SIGN_SURE;
-	return fsdp_deepspeed_has_tags(look->folder) ? FSDP_SIGN_LIKELY : FSDP_SIGN_NONE;
+	return has_tags(look->folder) ? FSDP_SIGN_LIKELY : FSDP_SIGN_NONE;
 }
 
 /* ---- naming the files ---- */
@@ -230,7 +657,7 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	reading->state = ds;
 	ds->is_root = !is_tag(look->folder);
 	ds->is_picked = look->folder->picked != NULL;
-	return ds->is_root ? fsdp_deepspeed_enter_tag(reading, look->folder, ret_error)
+	return ds->is_root ? deepspeed_enter_tag(reading, look->folder, ret_error)
 			   : read_tag(ds, look->folder, ret_error);
 }
 
@@ -406,7 +833,7 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	set_world(ds);
 	if (ds->is_universal) {
 		fsdp_deepspeed_judge_files(ds);
-		return fsdp_deepspeed_join_universal(ds, ret_error);
+		return join_universal(ds, ret_error);
 	}
 	struct fsdp_join join = {
 		.reading = reading,

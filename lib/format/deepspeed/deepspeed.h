@@ -1,9 +1,92 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FSDP_FORMAT_DEEPSPEED_READING_H
-#define FSDP_FORMAT_DEEPSPEED_READING_H
+#ifndef FSDP_FORMAT_DEEPSPEED_H
+#define FSDP_FORMAT_DEEPSPEED_H
 
-#include "format/deepspeed/mappings.h"
-#include "format/deepspeed/slicing.h"
+#include "format/format.h"
+
+/*
+ * param_slice_mappings of the optimizer files of ZeRO 1 and 2: for each rank and group
+ * which elements of the rank's part are of which parameter. Those of a parameter that
+ * lies on several ranks are a chain, in order of ranks.
+ */
+struct fsdp_mapping {
+	struct fsdp_span fqn;
+	uint32_t group, slice, rank; /* rank: of data parallelism */
+	uint64_t start, numel;       /* in the rank's part */
+	uint32_t next;               /* of this parameter, + 1 */
+	uint32_t next_of_slice;      /* + 1 */
+};
+
+enum { FSDP_MAPPING_GROUPS = 4096 };
+#define FSDP_MAPPING_MAX (UINT64_C(1) << 60) /* what is longer is no length */
+
+struct fsdp_mappings {
+	struct fsdp_arena *scratch;
+	struct fsdp_vec list;   /* struct fsdp_mapping */
+	struct fsdp_vec slices; /* where those of a slice begin and end in the list */
+
+	/* Of the slice that was begun: */
+	struct fsdp_names names; /* group, then parameter */
+	uint32_t *first, *last;  /* by name, + 1 */
+	uint32_t *ranks;         /* that tell one, ascending */
+	size_t rank_count, count;
+	bool told[FSDP_MAPPING_GROUPS]; /* there are some of this group */
+};
+
+/* Start and numel of what a value says; false: it is not a mapping. */
+bool fsdp_mapping_read(
+	const struct fsdp_value_record *value, struct fsdp_mapping *ret_mapping);
+
+/* The first of a slice, + 1; 0: there is none. */
+uint32_t fsdp_mappings_first(const struct fsdp_mappings *mappings, uint32_t slice);
+
+/* The first of a parameter, + 1; 0: none is reported. */
+uint32_t fsdp_mappings_find(
+	const struct fsdp_mappings *mappings, uint32_t group, struct fsdp_span fqn);
+
+/* Whether a rank's file tells any. */
+bool fsdp_mappings_tell(const struct fsdp_mappings *mappings, uint32_t rank);
+
+static inline struct fsdp_mapping *fsdp_mappings_at(
+	const struct fsdp_mappings *mappings, uint32_t index)
+{
+	return fsdp_vec_at(&mappings->list, index);
+}
+
+/*
+ * universal_checkpoint_info: what a model tells DeepSpeed's universal converter of how
+ * its parameters were cut over ranks of tensor parallelism. Patterns of names, one kind
+ * for each way; what no pattern takes was cut along the first dimension.
+ */
+enum fsdp_cut {
+	FSDP_CUT_UNKNOWN, /* it is absent, or not understood */
+	FSDP_CUT_ROWS,    /* along the first dimension */
+	FSDP_CUT_COLUMNS, /* along the second */
+	FSDP_CUT_HALVES,  /* two parameters in one, each along the first */
+	FSDP_CUT_COPY,    /* every rank has all of it */
+	FSDP_CUT_MEAN,    /* each its own, of which the mean counts */
+};
+
+enum { FSDP_SLICING_PATTERNS = 256 };
+
+struct fsdp_slicing {
+	bool told;               /* there are patterns */
+	struct fsdp_span unread; /* a pattern or key that is not understood; or absent */
+	uint64_t work;           /* that matching took; its ceiling is in the source */
+	size_t count;
+	struct fsdp_slicing_pattern {
+		struct fsdp_span text;
+		uint8_t kind;
+	} patterns[FSDP_SLICING_PATTERNS];
+};
+
+/* A value below universal_checkpoint_info, by the name that it has there. */
+void fsdp_slicing_take(struct fsdp_slicing *slicing, struct fsdp_span name,
+	const struct fsdp_value_record *value);
+
+/* How a parameter was cut. *ret_everywhere: each stage of a pipeline has it. */
+enum fsdp_cut fsdp_slicing_of(
+	struct fsdp_slicing *slicing, struct fsdp_span fqn, bool *ret_everywhere);
 
 /*
  * A checkpoint of DeepSpeed while it is read: what the files of its reader share. All of
@@ -116,7 +199,7 @@ struct fsdp_deepspeed {
 	bool has_layers, layers_by_rank; /* of a pipeline; in names with a rank */
 	struct fsdp_names members;
 
-	/* The tensors of the files (stored-tensors.c). */
+	/* The tensors of the files (tensors.c). */
 	struct fsdp_deepspeed_stored *stored;
 	size_t stored_count;
 	struct fsdp_names index; /* rank, then name, of a stored tensor with bytes */
@@ -134,14 +217,14 @@ struct fsdp_deepspeed {
 	uint32_t *stage_of;               /* of a pipeline's layer, + 1 */
 
 	/* The slice that was begun (declared.c); what only mappings name is added
-	 * to its parameters (parameter-groups.c), and what only files name to its states
-	 * (universal.c). */
+	 * to its parameters (flat-buffers.c), and what only files name to its states
+	 * (deepspeed.c). */
 	uint32_t slice_index;
 	struct fsdp_deepspeed_slice slice;
 
 	/* What was noticed of all slices. */
 	size_t mapped, strayed; /* parameters with mappings; with wrong ones
-				   (parameter-groups.c) */
+				   (flat-buffers.c) */
 	size_t averaged; /* parameters of which each rank has its own (deepspeed.c) */
 };
 
@@ -192,11 +275,6 @@ bool fsdp_deepspeed_join_flats(struct fsdp_deepspeed *ds, struct fsdp_error **re
 /* The same of ZeRO 3 for those that are not trained. */
 bool fsdp_deepspeed_join_frozen(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
 
-/* ---- parameter-groups.c ---- */
-
-/* Elements of a group of ZeRO 1 and 2 that one rank holds. */
-uint64_t fsdp_deepspeed_part_of(const struct fsdp_deepspeed *ds, uint32_t group);
-
 /* Of ZeRO 1 and 2: decides whom to follow, and says where they differ. */
 void fsdp_deepspeed_judge_groups(struct fsdp_deepspeed *ds);
 
@@ -207,8 +285,6 @@ bool fsdp_deepspeed_add_unnamed(struct fsdp_deepspeed *ds, struct fsdp_error **r
  * stored. */
 void fsdp_deepspeed_judge_named(struct fsdp_deepspeed *ds, const char *flat_name);
 
-/* ---- partitions.c ---- */
-
 /* Whether the files of model and optimizer are there at all; of the slice that was begun, whether its layers and
  * experts have files, whether as many ranks have files as the optimizer was cut over, and whether flat buffers and moments
  * are as long as what they hold. */
@@ -216,15 +292,6 @@ void fsdp_deepspeed_judge_files(struct fsdp_deepspeed *ds);
 void fsdp_deepspeed_judge_parts(struct fsdp_deepspeed *ds);
 void fsdp_deepspeed_judge_counts(struct fsdp_deepspeed *ds);
 void fsdp_deepspeed_judge_lengths(struct fsdp_deepspeed *ds);
-
-/* ---- latest.c ---- */
-
-/* Whether a folder is that of a run, in which a file names the tag. */
-bool fsdp_deepspeed_has_tags(const struct fsdp_folder *folder);
-
-/* Names the tag that is meant as the only child. Fails if there is none. */
-bool fsdp_deepspeed_enter_tag(struct fsdp_reading *reading,
-	const struct fsdp_folder *folder, struct fsdp_error **ret_error);
 
 /* ---- declared.c ---- */
 
@@ -243,15 +310,11 @@ bool fsdp_deepspeed_begin_slice(
  * first rank that has a file has it of the first group. */
 void fsdp_deepspeed_find_states(struct fsdp_deepspeed *ds);
 
-/* ---- stored-tensors.c ---- */
+/* ---- tensors.c ---- */
 
 /* Takes the tensors that the files had out of the model. */
 bool fsdp_deepspeed_take_stored(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
 
-/* A stored tensor with bytes, of a rank of data parallelism in the slice that was begun;
- * NULL: there is none. */
-const struct fsdp_deepspeed_stored *fsdp_deepspeed_find_stored(
-	const struct fsdp_deepspeed *ds, struct fsdp_span name, uint32_t rank);
 /* Only a flat buffer and nothing else: runs of it are counted from its first element. */
 const struct fsdp_deepspeed_stored *fsdp_deepspeed_find_flat(
 	const struct fsdp_deepspeed *ds, const char *name, uint32_t rank);
@@ -269,14 +332,6 @@ uint32_t fsdp_deepspeed_add_stored(struct fsdp_deepspeed *ds,
 	const struct fsdp_deepspeed_target *target,
 	const struct fsdp_deepspeed_stored *stored, struct fsdp_error **ret_error);
 
-/* ---- universal.c ---- */
-
-/* Names the tensors by the paths of their files, and says which format it is. */
-bool fsdp_deepspeed_join_universal(
-	struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
-
-/* ---- unsharded.c ---- */
-
 /* Of the slice that was begun: adds the parameters of ZeRO 1 and 2 that are not trained;
  * second names for parameters that were added; buffers and all that is not a part of a flat
  * buffer. */
@@ -290,5 +345,19 @@ bool fsdp_deepspeed_add_declared(
 
 /* Adds layers of a pipeline and experts, after all slices. */
 bool fsdp_deepspeed_add_parts(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
+
+/* The slices of a model, each as tensors of its own. */
+struct fsdp_join {
+	struct fsdp_reading *reading;
+	struct fsdp_slicing *slicing;
+	uint32_t first_tensor,
+		first_piece;    /* of the model: all from here on are theirs */
+	uint32_t slices, ranks; /* in all; in each stage of a pipeline */
+	uint32_t *begin;        /* of a slice its first tensor */
+	size_t averaged; /* filled in: parameters that are to stay each rank's own */
+};
+
+/* Puts together those of one name that fit; the others stay as they are. */
+bool fsdp_join_slices(struct fsdp_join *join, struct fsdp_error **ret_error);
 
 #endif
