@@ -252,10 +252,14 @@ void fsdp_candidates_add(
 bool fsdp_candidates_fail(const struct fsdp_candidates *candidates, const char *what,
 	struct fsdp_error **ret_error);
 
-/* plan.c: whether a file is called as a sharding plan is; and the plan that stands in
+/* plan-file.c: whether a file is called as a sharding plan is; and the plan that stands in
  * these bytes, read into the model. */
 bool fsdp_plan_has_name(struct fsdp_span name);
 bool fsdp_plan_read(struct fsdp_reading *reading, struct fsdp_span bytes,
+	struct fsdp_span path, struct fsdp_error **ret_error);
+/* A document that is there already. The arena of the model holds its texts. */
+struct fsdp_json;
+bool fsdp_plan_read_tree(struct fsdp_reading *reading, const struct fsdp_json *root,
 	struct fsdp_span path, struct fsdp_error **ret_error);
 
 /* plan-printed.c: the plan that a printed model stands for: modules, and which of them are
@@ -264,6 +268,27 @@ struct fsdp_printed_model;
 bool fsdp_plan_from_printed(struct fsdp_reading *reading,
 	const struct fsdp_printed_model *printed, struct fsdp_span path,
 	struct fsdp_error **ret_error);
+
+/* trainer.c: the order in which a model lists its parameters, which a file that is sorted by name
+ * does not keep: a table for architectures whose modules are known. */
+struct fsdp_parameter_order;
+
+/* Of a model of this type (model_type of config.json). `type` absent: the one that takes
+ * this name of a parameter. NULL: none is known. */
+const struct fsdp_parameter_order *fsdp_parameter_order_find(
+	struct fsdp_span type, struct fsdp_span name);
+
+/* Where it comes: smaller numbers first, no two names of a model have the same. False:
+ * no module of the architecture has such a parameter. */
+bool fsdp_parameter_order_place(const struct fsdp_parameter_order *order,
+	struct fsdp_span name, uint64_t *ret_place);
+
+/* Whether the live model has this parameter under another name, or as part of one. */
+bool fsdp_parameter_order_is_renamed(
+	const struct fsdp_parameter_order *order, struct fsdp_span name);
+
+/* Whether Trainer puts it into the group that decays: no bias, no norm. */
+bool fsdp_parameter_decays(struct fsdp_span name);
 
 #define FSDP_FAMILY(name, sure, likely, weak) \
 	extern const struct fsdp_family fsdp_family_##name;

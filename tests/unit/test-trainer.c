@@ -5,7 +5,7 @@
 #include <fsdp/model.h>
 
 #include "base/span.h"
-#include "format/trainer/parameter-order.h"
+#include "format/format.h"
 
 /* ---- the order of parameters ---- */
 

@@ -1,16 +1,541 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads a sharding plan, version 1 (fsdp-inspect-plan(5)): the module tree, the units and
- * the parameters of a live model (its flat ones: plan-flat.c).
+ * the parameters of a live model, with its flat parameters.
  *
  * What breaks the plan's own rules is a finding; what cannot be read at all is a failure.
  * The traversal by which PyTorch prints its tree is done here once, so that it can be
  * shown byte by byte later (torch/distributed/fsdp/_debug_utils.py, _common_utils.py).
  */
 #include "base/num.h"
-#include "format/plan/plan-reading.h"
+#include "base/table.h"
+#include "format/format.h"
 #include "model/dtype.h"
+#include "model/flat-parameter.h"
 #include "model/fqn.h"
+#include "syntax/json-tree.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+/* What a unit says of a parameter that the list of parameters says too. */
+struct stated {
+	uint32_t name;
+	fsdp_ints shape;
+	uint8_t dims;
+};
+
+/* A sharding plan while it is read: what its reader keeps. */
+struct fsdp_plan_reading {
+	struct fsdp_reading *reading;
+	struct fsdp_model *model;
+	struct fsdp_span path;
+	const struct fsdp_json *root;
+	struct fsdp_table visit_of; /* first visit by raw name id */
+	struct fsdp_vec stated;     /* struct stated */
+	struct fsdp_error **error;
+};
+
+/* Bytes of a name in a message. */
+enum { FSDP_PLAN_NAME_SHOWN = 200 };
+
+/* ---- failures, findings, shapes, names ---- */
+
+/* The plan cannot be read at all: fills the error and is false. */
+static bool plan_invalid(struct fsdp_plan_reading *plan, const char *what)
+{
+	fsdp_fail_rule(plan->error, FSDP_ERROR_DAMAGED, "FI1080", FSDP_UNKNOWN,
+		"the sharding plan is not valid: %s", what);
+	return fsdp_error_add_hint(
+		plan->error, "export the plan again (fsdp-inspect help plan)");
+}
+
+/* It breaks its own rules: a finding about the module. */
+static void plan_say(
+	struct fsdp_plan_reading *plan, struct fsdp_span module, const char *format, ...)
+{
+	char text[512];
+	va_list arguments;
+	va_start(arguments, format);
+	vsnprintf(text, sizeof text, format, arguments);
+	va_end(arguments);
+	fsdp_find(&plan->model->findings, FSDP_RULE_PLAN_INVALID,
+		FSDP_PLACE(.file = plan->path, .module = module), "%s", text);
+}
+
+static bool read_shape(struct fsdp_plan_reading *plan, const struct fsdp_json *json,
+	fsdp_ints *ret_shape, uint8_t *ret_dims)
+{
+	int64_t shape[FSDP_DIMS_MAX];
+	uint64_t numel;
+	if (!fsdp_json_is(json, FSDP_JSON_ARRAY) || json->count > FSDP_DIMS_MAX)
+		return plan_invalid(plan, "a shape is not a list of integers");
+	for (uint32_t i = 0; i < json->count; i++) {
+		if (json->items[i].kind != FSDP_JSON_INTEGER)
+			return plan_invalid(plan, "a shape is not a list of integers");
+		shape[i] = json->items[i].integer;
+	}
+	if (!fsdp_numel(shape, json->count, &numel) || numel > INT64_MAX / 16)
+		return plan_invalid(plan, "a shape is negative or overflows");
+	*ret_dims = (uint8_t)json->count;
+	*ret_shape = fsdp_build_ints(plan->model, shape, json->count, plan->error);
+	return *ret_shape != FSDP_NONE;
+}
+
+/* Of a unit's parameter; compared with the list of parameters when all is read. */
+static bool state_shape(
+	struct fsdp_plan_reading *plan, uint32_t name, fsdp_ints shape, uint8_t dims)
+{
+	return fsdp_vec_add(&plan->stated,
+		       &(struct stated){ .name = name, .shape = shape, .dims = dims }) ||
+	       fsdp_arena_fail(plan->reading->scratch, plan->error);
+}
+
+/* Full name of a unit's parameter: clean(module + ".") + fqn. FSDP_NONE: no memory. */
+static uint32_t full_name(
+	struct fsdp_plan_reading *plan, uint32_t module, struct fsdp_span fqn)
+{
+	return fsdp_names_intern(
+		&plan->model->names, fsdp_model_module(plan->model, module)->name, fqn);
+}
+
+/* One more name of the unit, still without names. NULL: out of memory, which the reading keeps. */
+static struct fsdp_unit_fqn_record *add_fqn(
+	struct fsdp_plan_reading *plan, struct fsdp_unit_record *unit)
+{
+	struct fsdp_unit_fqn_record *fqn =
+		fsdp_build_push(plan->model, &plan->model->unit_fqns, NULL, plan->error);
+	if (fqn == NULL)
+		return NULL;
+	*fqn = (struct fsdp_unit_fqn_record){ FSDP_NONE, FSDP_NONE, FSDP_NONE };
+	unit->fqn_count++;
+	return fqn;
+}
+
+/* ---- flat parameters ---- */
+
+/*
+ * Reads what a sharding plan says of a unit's flat parameter: its entries and the padding
+ * between them, the sizes and spans of its shards. What of that can be worked out is, and
+ * is compared with what is recorded.
+ *
+ *	flat_parameter  {"dtype": text, "requires_grad": bool, "fqns": [text],
+ *	                 "shapes": [[n]], "numels": [n], "numels_with_padding": [n],
+ *	                 "is_padding": [bool], "shared": [{"fqn", "same_as"}],
+ *	                 "unpadded_unsharded_numel": n, "sharded_numel": n,
+ *	                 "unsharded_numel": n, "shard_numel_padded": [n],
+ *	                 "ranks": [{"rank": n, "spans": [{"fqn", "flat_start", …}]}]}
+ *
+ * Origin: fsdp-inspect-plan(5); torch/distributed/fsdp/_flat_param.py.
+ */
+
+/* A flat parameter while it is read. */
+struct flat_reading {
+	const struct fsdp_json *json;
+	struct fsdp_unit_record *unit;
+	struct fsdp_flat_record *record;
+	struct fsdp_span name; /* of the unit, clean */
+	struct fsdp_flat_layout layout;
+	/* What lies between the parameters, as recorded; NULL: by the rules. */
+	const struct fsdp_json *numels, *mask;
+	uint32_t at; /* the next of these */
+};
+
+/* The dtype that parameters are computed in: 16 bytes of it are aligned to. */
+static uint32_t compute_item_bytes(const struct flat_reading *reading)
+{
+	uint32_t dtype = reading->record->dtype;
+	for (uint32_t i = 0; i < reading->unit->mixed_count; i++)
+		if (strcmp(reading->unit->mixed[i].key, "param_dtype") == 0)
+			dtype = fsdp_dtype_find(
+				fsdp_span_text(reading->unit->mixed[i].value));
+	return fsdp_dtype(dtype)->storage_bytes;
+}
+
+static bool add_entry(struct fsdp_plan_reading *plan, struct flat_reading *reading,
+	struct fsdp_flat_entry_record entry)
+{
+	if (entry.fqn == FSDP_NONE && entry.numel == 0)
+		return true;
+	struct fsdp_flat_entry_record *record = fsdp_build_push(
+		plan->model, &plan->model->flat_entries, NULL, plan->error);
+	if (record == NULL)
+		return false;
+	entry.start = reading->layout.numel;
+	*record = entry;
+	if (!fsdp_flat_add(&reading->layout, entry.numel))
+		return plan_invalid(plan, "a flat parameter overflows");
+	return true;
+}
+
+static bool add_padding(
+	struct fsdp_plan_reading *plan, struct flat_reading *reading, uint64_t numel)
+{
+	return add_entry(plan, reading,
+		(struct fsdp_flat_entry_record){
+			.fqn = FSDP_NONE, .shape = FSDP_NONE, .numel = numel });
+}
+
+/* Recorded padding up to the next parameter, or up to the end. */
+static bool add_recorded_padding(
+	struct fsdp_plan_reading *plan, struct flat_reading *reading)
+{
+	int64_t numel;
+	for (; reading->at < reading->mask->count &&
+		reading->mask->items[reading->at].integer;
+		reading->at++)
+		if (!fsdp_json_integer_at(reading->numels, reading->at, &numel) ||
+			!add_padding(plan, reading, (uint64_t)numel))
+			return false;
+	reading->at++; /* the parameter itself */
+	return true;
+}
+
+static bool read_flat_entry(struct fsdp_plan_reading *plan, struct flat_reading *reading,
+	struct fsdp_span fqn, const struct fsdp_json *shape, int64_t recorded)
+{
+	struct fsdp_flat_entry_record entry = { 0 };
+	struct fsdp_unit_fqn_record *record = add_fqn(plan, reading->unit);
+	uint8_t dims = 0;
+	if (record == NULL || !read_shape(plan, shape, &entry.shape, &dims))
+		return false;
+	record->relative = fsdp_names_intern(&plan->model->names, 0, fqn);
+	record->full = full_name(plan, reading->unit->module, fqn);
+	if (record->relative == FSDP_NONE || record->full == FSDP_NONE)
+		return fsdp_arena_fail(plan->model->arena, plan->error);
+	if (!state_shape(plan, record->full, entry.shape, dims))
+		return false;
+	(void)fsdp_numel(fsdp_model_ints(plan->model, entry.shape), dims, &entry.numel);
+	entry.fqn = record->full;
+	entry.dims = dims;
+	if (recorded < 0 || (uint64_t)recorded != entry.numel)
+		plan_say(plan, reading->name,
+			"%.*s: numel %lld is not the product of its shape",
+			FSDP_TEXT_MOST(fqn, FSDP_PLAN_NAME_SHOWN), (long long)recorded);
+	if (reading->mask != NULL
+			? !add_recorded_padding(plan, reading)
+			: !add_padding(plan, reading, fsdp_flat_gap(&reading->layout)))
+		return false;
+	return add_entry(plan, reading, entry);
+}
+
+/* Whether the recorded padding has the parameters of the unit between its entries. */
+static bool padding_fits(
+	const struct flat_reading *reading, const struct fsdp_json *shapes)
+{
+	uint32_t parameters = 0;
+	if (reading->mask->count != reading->numels->count)
+		return false;
+	for (uint32_t i = 0; i < reading->mask->count; i++) {
+		const struct fsdp_json *mask = &reading->mask->items[i];
+		int64_t numel;
+		uint64_t product = 1;
+		if (mask->kind != FSDP_JSON_BOOL ||
+			!fsdp_json_integer_at(reading->numels, i, &numel) || numel < 0)
+			return false;
+		if (mask->integer)
+			continue;
+		if (parameters == shapes->count)
+			return false;
+		const struct fsdp_json *shape = &shapes->items[parameters++];
+		for (uint32_t k = 0; k < shape->count; k++)
+			if (shape->kind != FSDP_JSON_ARRAY ||
+				!fsdp_mul(product, (uint64_t)shape->items[k].integer,
+					&product))
+				return false;
+		if (product != (uint64_t)numel)
+			return false;
+	}
+	return parameters == shapes->count;
+}
+
+/* What is recorded about padding comes first: other releases had other rules. */
+static void choose_padding(struct fsdp_plan_reading *plan, struct flat_reading *reading,
+	const struct fsdp_json *shapes)
+{
+	const struct fsdp_unit_record *unit = reading->unit;
+	uint32_t group = strcmp(unit->strategy, "NO_SHARD") == 0
+				 ? unit->replicate_world_size
+				 : unit->shard_world_size;
+	reading->layout.rules = fsdp_flat_rules(
+		unit->use_orig_params == 1, compute_item_bytes(reading), group);
+	reading->numels = fsdp_json_get(reading->json, "numels_with_padding");
+	reading->mask = fsdp_json_get(reading->json, "is_padding");
+	if (reading->numels == NULL && reading->mask == NULL)
+		return;
+	if (fsdp_json_is_list(reading->numels) &&
+		fsdp_json_is(reading->mask, FSDP_JSON_ARRAY) &&
+		padding_fits(reading, shapes))
+		return;
+	reading->numels = reading->mask = NULL;
+	plan_say(plan, reading->name,
+		"numels_with_padding and is_padding do not fit the shapes of its parameters; the padding was worked out anew");
+}
+
+static bool read_flat_entries(
+	struct fsdp_plan_reading *plan, struct flat_reading *reading)
+{
+	const struct fsdp_json *fqns = fsdp_json_get(reading->json, "fqns");
+	const struct fsdp_json *shapes = fsdp_json_get(reading->json, "shapes");
+	const struct fsdp_json *numels = fsdp_json_get(reading->json, "numels");
+	if (!fsdp_json_is(fqns, FSDP_JSON_ARRAY) ||
+		!fsdp_json_is(shapes, FSDP_JSON_ARRAY) || !fsdp_json_is_list(numels) ||
+		fqns->count != shapes->count || fqns->count != numels->count)
+		return plan_invalid(plan,
+			"fqns, shapes and numels of a flat parameter differ in length");
+	choose_padding(plan, reading, shapes);
+	for (uint32_t i = 0; i < fqns->count; i++) {
+		int64_t numel;
+		if (fqns->items[i].kind != FSDP_JSON_TEXT ||
+			!fsdp_json_integer_at(numels, i, &numel))
+			return plan_invalid(
+				plan, "a flat parameter's entry has no name or numel");
+		if (!read_flat_entry(
+			    plan, reading, fqns->items[i].text, &shapes->items[i], numel))
+			return false;
+	}
+	return reading->mask != NULL
+		       ? add_recorded_padding(plan, reading)
+		       : add_padding(plan, reading, fsdp_flat_rest(&reading->layout));
+}
+
+static bool read_ties(struct fsdp_plan_reading *plan, struct flat_reading *reading)
+{
+	const struct fsdp_json *shared = fsdp_json_get(reading->json, "shared");
+	for (uint32_t i = 0; fsdp_json_is(shared, FSDP_JSON_ARRAY) && i < shared->count;
+		i++) {
+		struct fsdp_span fqn = fsdp_json_get_text(&shared->items[i], "fqn");
+		struct fsdp_span same_as =
+			fsdp_json_get_text(&shared->items[i], "same_as");
+		if (fqn.data == NULL || same_as.data == NULL)
+			return plan_invalid(
+				plan, "a shared name of a unit is incomplete");
+		struct fsdp_flat_tie_record *tie = fsdp_build_push(
+			plan->model, &plan->model->flat_ties, NULL, plan->error);
+		if (tie == NULL)
+			return false;
+		tie->fqn = full_name(plan, reading->unit->module, fqn);
+		tie->same_as = full_name(plan, reading->unit->module, same_as);
+		if (tie->fqn == FSDP_NONE || tie->same_as == FSDP_NONE)
+			return fsdp_arena_fail(plan->model->arena, plan->error);
+		reading->record->tie_count++;
+	}
+	return true;
+}
+
+/* A size that the plan records beside the one that follows from the rest. */
+static bool compare_size(struct fsdp_plan_reading *plan,
+	const struct flat_reading *reading, const char *key, uint64_t expected)
+{
+	int64_t recorded;
+	if (!fsdp_json_get_integer(reading->json, key, 0, INT64_MAX, &recorded))
+		return plan_invalid(plan, "a flat parameter lacks its sizes");
+	if ((uint64_t)recorded != expected)
+		plan_say(plan, reading->name,
+			"%s is %lld, but %llu elements over %u ranks give %llu", key,
+			(long long)recorded, FSDP_LLU(reading->record->numel),
+			reading->record->shards, FSDP_LLU(expected));
+	return true;
+}
+
+static bool compare_sizes(
+	struct fsdp_plan_reading *plan, const struct flat_reading *reading)
+{
+	struct fsdp_flat_cut cut = fsdp_ledger_cut(reading->record);
+	const struct fsdp_json *padded =
+		fsdp_json_get(reading->json, "shard_numel_padded");
+	if (!compare_size(plan, reading, "unpadded_unsharded_numel", cut.numel) ||
+		!compare_size(plan, reading, "sharded_numel", cut.shard_numel) ||
+		!compare_size(
+			plan, reading, "unsharded_numel", cut.shard_numel * cut.shards))
+		return false;
+	if (!fsdp_json_is_list(padded))
+		return true;
+	bool same = padded->count == cut.shards;
+	int64_t recorded;
+	uint32_t rank = 0;
+	for (; same && rank < padded->count; rank += same)
+		same = fsdp_json_integer_at(padded, rank, &recorded) &&
+		       (uint64_t)recorded == fsdp_flat_padding(&cut, rank);
+	if (!same)
+		plan_say(plan, reading->name,
+			"shard_numel_padded is not what %llu elements over %u ranks give",
+			FSDP_LLU(cut.numel), cut.shards);
+	return true;
+}
+
+/* ---- recorded spans against worked-out ones ---- */
+
+static void __attribute__((format(printf, 5, 6)))
+say_span(struct fsdp_plan_reading *plan, const struct flat_reading *reading,
+	uint32_t rank, struct fsdp_span fqn, const char *format, ...)
+{
+	char text[512];
+	struct fsdp_span full = fqn;
+	va_list arguments;
+	va_start(arguments, format);
+	vsnprintf(text, sizeof text, format, arguments);
+	va_end(arguments);
+	uint32_t name = fqn.data == NULL ? FSDP_NONE
+					 : full_name(plan, reading->unit->module, fqn);
+	if (name != FSDP_NONE)
+		full = fsdp_model_name(plan->model, name, plan->reading->scratch);
+	fsdp_find(&plan->model->findings, FSDP_RULE_PLAN_INVALID,
+		FSDP_PLACE(.file = plan->path, .module = reading->name, .tensor = full,
+			.rank = rank),
+		"unit \"%.*s\", rank %u%s%.*s: %s",
+		FSDP_TEXT_MOST(reading->name, FSDP_PLAN_NAME_SHOWN), rank,
+		fqn.data != NULL ? ", " : "", FSDP_TEXT_MOST(fqn, FSDP_PLAN_NAME_SHOWN),
+		text);
+}
+
+/* The next part of a parameter on the rank: recorded spans pass over padding. */
+static bool next_parameter(const struct fsdp_plan_reading *plan,
+	const struct flat_reading *reading, uint32_t rank, uint32_t *entry,
+	struct fsdp_flat_part *ret_part)
+{
+	for (; fsdp_ledger_next(plan->model, reading->record, rank, entry, ret_part);
+		++*entry)
+		if (fsdp_ledger_entry(plan->model, reading->record, *entry)->fqn !=
+			FSDP_NONE)
+			return true;
+	return false;
+}
+
+static bool span_has(
+	const struct fsdp_json *span, const char *key, uint64_t expected, int64_t *ret)
+{
+	*ret = -1;
+	return fsdp_json_get_integer(span, key, INT64_MIN, INT64_MAX, ret) &&
+	       (uint64_t)*ret == expected;
+}
+
+static void compare_span(struct fsdp_plan_reading *plan,
+	const struct flat_reading *reading, uint32_t rank, struct fsdp_span fqn,
+	const struct fsdp_json *span, const struct fsdp_flat_part *part)
+{
+	int64_t found[4];
+	bool same = span_has(span, "flat_start", part->shard_start, &found[0]);
+	same &= span_has(
+		span, "flat_end", part->shard_start + part->numel - 1, &found[1]);
+	same &= span_has(span, "param_start", part->param_start, &found[2]);
+	same &= span_has(
+		span, "param_end", part->param_start + part->numel - 1, &found[3]);
+	if (same)
+		return;
+	say_span(plan, reading, rank, fqn,
+		"the plan has elements %lld-%lld at %lld-%lld of the shard, but they are %llu-%llu at %llu-%llu",
+		(long long)found[2], (long long)found[3], (long long)found[0],
+		(long long)found[1], FSDP_LLU(part->param_start),
+		FSDP_LLU(part->param_start + part->numel - 1),
+		FSDP_LLU(part->shard_start),
+		FSDP_LLU(part->shard_start + part->numel - 1));
+}
+
+/* In order. The first one of another parameter ends it: those behind it would only
+ * repeat that. */
+static void compare_rank(struct fsdp_plan_reading *plan,
+	const struct flat_reading *reading, uint32_t rank, const struct fsdp_json *spans)
+{
+	struct fsdp_flat_part part;
+	uint32_t entry = 0;
+	for (uint32_t i = 0; fsdp_json_is(spans, FSDP_JSON_ARRAY) && i < spans->count;
+		i++, entry++) {
+		struct fsdp_span fqn = fsdp_json_get_text(&spans->items[i], "fqn");
+		if (!next_parameter(plan, reading, rank, &entry, &part)) {
+			say_span(plan, reading, rank, fqn,
+				"the plan has a span, but the rank holds nothing of it");
+			return;
+		}
+		uint32_t name =
+			fsdp_ledger_entry(plan->model, reading->record, entry)->fqn;
+		struct fsdp_span expected =
+			fsdp_model_name(plan->model, name, plan->reading->scratch);
+		if (fqn.data == NULL ||
+			full_name(plan, reading->unit->module, fqn) != name) {
+			say_span(plan, reading, rank, fqn,
+				"the plan's span stands where one of %.*s belongs",
+				FSDP_TEXT_MOST(expected, FSDP_PLAN_NAME_SHOWN));
+			return;
+		}
+		compare_span(plan, reading, rank, fqn, &spans->items[i], &part);
+	}
+	if (!next_parameter(plan, reading, rank, &entry, &part))
+		return;
+	uint32_t name = fsdp_ledger_entry(plan->model, reading->record, entry)->fqn;
+	struct fsdp_span text =
+		fsdp_model_name(plan->model, name, plan->reading->scratch);
+	say_span(plan, reading, rank, (struct fsdp_span){ 0 },
+		"the plan has no span of %.*s, of which the rank holds elements %llu-%llu",
+		FSDP_TEXT_MOST(text, FSDP_PLAN_NAME_SHOWN), FSDP_LLU(part.param_start),
+		FSDP_LLU(part.param_start + part.numel - 1));
+}
+
+/* Ranks stand in ascending order, so each is compared once. */
+static void compare_ranks(
+	struct fsdp_plan_reading *plan, const struct flat_reading *reading)
+{
+	const struct fsdp_json *ranks = fsdp_json_get(reading->json, "ranks");
+	int64_t least = 0, rank;
+	for (uint32_t i = 0; fsdp_json_is(ranks, FSDP_JSON_ARRAY) && i < ranks->count;
+		i++) {
+		const struct fsdp_json *item = &ranks->items[i];
+		if (!fsdp_json_get_integer(
+			    item, "rank", least, reading->record->shards - 1, &rank)) {
+			const struct fsdp_json *found = fsdp_json_get(item, "rank");
+			plan_say(plan, reading->name,
+				"unit \"%.*s\": spans of rank %lld are not those of the next of its %u shard ranks",
+				FSDP_TEXT_MOST(reading->name, FSDP_PLAN_NAME_SHOWN),
+				fsdp_json_is(found, FSDP_JSON_INTEGER)
+					? (long long)found->integer
+					: -1LL,
+				reading->record->shards);
+			return;
+		}
+		compare_rank(plan, reading, (uint32_t)rank, fsdp_json_get(item, "spans"));
+		least = rank + 1;
+	}
+}
+
+/* The flat parameter of a unit as the plan has it, if it has one. */
+static bool read_flat(struct fsdp_plan_reading *plan, const struct fsdp_json *json,
+	struct fsdp_unit_record *unit)
+{
+	struct fsdp_model *model = plan->model;
+	const struct fsdp_module_record *module = fsdp_model_module(model, unit->module);
+	struct flat_reading reading = {
+		.json = fsdp_json_get(json, "flat_parameter"),
+		.unit = unit,
+	};
+	if (!fsdp_json_is(reading.json, FSDP_JSON_OBJECT))
+		return true;
+	reading.name = fsdp_model_name(model, module->name, plan->reading->scratch);
+	if (reading.name.data == NULL)
+		return fsdp_arena_fail(plan->reading->scratch, plan->error);
+	reading.record = fsdp_build_push(model, &model->flats, &unit->flat, plan->error);
+	if (reading.record == NULL)
+		return false;
+	*reading.record = (struct fsdp_flat_record){
+		.dtype = fsdp_dtype_find(fsdp_json_get_text(reading.json, "dtype")),
+		.shards = unit->shard_world_size,
+		.first_entry = (uint32_t)model->flat_entries.count,
+		.first_tie = (uint32_t)model->flat_ties.count,
+		.requires_grad =
+			(int8_t)fsdp_json_get_truth(reading.json, "requires_grad"),
+		.from_plan = true,
+	};
+	if (!read_flat_entries(plan, &reading) || !read_ties(plan, &reading))
+		return false;
+	reading.record->entry_count =
+		(uint32_t)model->flat_entries.count - reading.record->first_entry;
+	reading.record->numel = reading.layout.numel;
+	if (!compare_sizes(plan, &reading))
+		return false;
+	compare_ranks(plan, &reading);
+	return *plan->error == NULL;
+}
+
+/* ---- the plan ---- */
 
 enum { RANKS_MAX = 1 << 24, NAME_LONG = 4096, NAMES_SAID = 1000 };
 
@@ -91,11 +616,11 @@ static bool read_module(
 	struct fsdp_model *model = plan->model;
 	struct fsdp_span name = fsdp_json_get_text(json, "name");
 	if (name.data == NULL)
-		return fsdp_plan_invalid(plan, "a module has no name");
+		return plan_invalid(plan, "a module has no name");
 	/* No class of Python's has one, and behind it the name would be lost. */
 	if (holds_zero(fsdp_json_get_text(json, "class")) ||
 		holds_zero(fsdp_json_get_text(json, "orig_class")))
-		return fsdp_plan_invalid(plan, "the name of a class holds a zero byte");
+		return plan_invalid(plan, "the name of a class holds a zero byte");
 	uint32_t raw = intern_module(plan, name);
 	uint32_t clean = clean_module(plan, name);
 	struct fsdp_module_record *module =
@@ -113,19 +638,19 @@ static bool read_module(
 		.original_class = keep(plan, fsdp_json_get_text(json, "orig_class")),
 	};
 	if (index == 0 && raw != 0)
-		return fsdp_plan_invalid(plan, "the first module is not the root");
+		return plan_invalid(plan, "the first module is not the root");
 	if (index != 0) {
 		uint32_t above =
 			raw == 0 ? FSDP_NONE : fsdp_names_at(&model->names, raw)->parent;
 		if (above != FSDP_NONE)
 			module->parent = fsdp_table_get(&plan->visit_of, above);
 		if (module->parent == FSDP_NONE)
-			return fsdp_plan_invalid(
+			return plan_invalid(
 				plan, "a module stands before the one it lies in");
 		module->depth = fsdp_model_module(model, module->parent)->depth + 1;
 	}
 	if (fsdp_table_get(&plan->visit_of, raw) != FSDP_NONE)
-		return fsdp_plan_invalid(plan, "two modules have the same name");
+		return plan_invalid(plan, "two modules have the same name");
 	if (!fsdp_table_set(&plan->visit_of, raw, index))
 		return fsdp_arena_fail(plan->reading->scratch, plan->error);
 	int64_t same_as;
@@ -133,8 +658,7 @@ static bool read_module(
 		module->same_as = (uint32_t)same_as;
 	else if (fsdp_json_get(json, "same_as") != NULL &&
 		 fsdp_json_get(json, "same_as")->kind != FSDP_JSON_NULL)
-		fsdp_plan_say(
-			plan, name, "same_as is not the index of an earlier module");
+		plan_say(plan, name, "same_as is not the index of an earlier module");
 	return *plan->error == NULL;
 }
 
@@ -142,7 +666,7 @@ static bool read_modules(struct fsdp_plan_reading *plan)
 {
 	const struct fsdp_json *modules = fsdp_json_get(plan->root, "modules");
 	if (!fsdp_json_is(modules, FSDP_JSON_ARRAY) || modules->count == 0)
-		return fsdp_plan_invalid(plan, "it lists no modules");
+		return plan_invalid(plan, "it lists no modules");
 	for (uint32_t i = 0; i < modules->count; i++)
 		if (!read_module(plan, &modules->items[i], i))
 			return false;
@@ -157,10 +681,10 @@ static bool mark_parameters(
 	const struct fsdp_json *names = fsdp_json_get(plan->root, "parameter_names");
 	struct fsdp_names *table = &plan->model->names;
 	if (names != NULL && names->kind != FSDP_JSON_ARRAY)
-		return fsdp_plan_invalid(plan, "parameter_names is not a list");
+		return plan_invalid(plan, "parameter_names is not a list");
 	for (uint32_t i = 0; names != NULL && i < names->count; i++) {
 		if (names->items[i].kind != FSDP_JSON_TEXT)
-			return fsdp_plan_invalid(plan,
+			return plan_invalid(plan,
 				"parameter_names holds something that is not a string");
 		if (fsdp_names_intern(table, 0, names->items[i].text) == FSDP_NONE)
 			return fsdp_arena_fail(plan->model->arena, plan->error);
@@ -243,7 +767,7 @@ static bool read_planned(
 	struct fsdp_span fqn = fsdp_json_get_text(json, "fqn");
 	struct fsdp_span shared = fsdp_json_get_text(json, "shared_with");
 	if (fqn.data == NULL)
-		return fsdp_plan_invalid(plan, "a parameter has no fqn");
+		return plan_invalid(plan, "a parameter has no fqn");
 	struct fsdp_planned *planned =
 		fsdp_build_push(model, &model->planned, NULL, plan->error);
 	if (planned == NULL)
@@ -266,9 +790,9 @@ static bool read_planned(
 		(shared.data != NULL && planned->shared_with == FSDP_NONE))
 		return fsdp_arena_fail(model->arena, plan->error);
 	if (planned->dtype == FSDP_DTYPE_UNKNOWN)
-		fsdp_plan_say(plan, fqn, "%.*s has no known dtype",
+		plan_say(plan, fqn, "%.*s has no known dtype",
 			FSDP_TEXT_MOST(fqn, FSDP_PLAN_NAME_SHOWN));
-	return fsdp_plan_read_shape(
+	return read_shape(
 		plan, fsdp_json_get(json, "shape"), &planned->shape, &planned->dims);
 }
 
@@ -291,7 +815,7 @@ static bool check_ties(struct fsdp_plan_reading *plan)
 		struct fsdp_span name = fsdp_model_name(model, planned->name, scratch);
 		if (name.data == NULL)
 			return fsdp_arena_fail(scratch, plan->error);
-		fsdp_plan_say(plan, name, "%.*s shares its values with %s",
+		plan_say(plan, name, "%.*s shares its values with %s",
 			FSDP_TEXT_MOST(name, FSDP_PLAN_NAME_SHOWN),
 			self ? "itself" : "a parameter that the plan does not list");
 	}
@@ -305,7 +829,7 @@ static bool read_planned_list(
 	if (list == NULL)
 		return true;
 	if (list->kind != FSDP_JSON_ARRAY)
-		return fsdp_plan_invalid(plan, "parameters and buffers are lists");
+		return plan_invalid(plan, "parameters and buffers are lists");
 	for (uint32_t i = 0; i < list->count; i++)
 		if (!read_planned(plan, &list->items[i], is_buffer))
 			return false;
@@ -326,15 +850,15 @@ static bool read_mesh(struct fsdp_plan_reading *plan, uint32_t *ret_mesh)
 		return true;
 	if (!fsdp_json_is(shape, FSDP_JSON_ARRAY) || shape->count == 0 ||
 		shape->count > 8)
-		return fsdp_plan_invalid(plan, "the mesh has no shape");
+		return plan_invalid(plan, "the mesh has no shape");
 	for (uint32_t i = 0; i < shape->count; i++) {
 		if (shape->items[i].kind != FSDP_JSON_INTEGER ||
 			shape->items[i].integer < 1)
-			return fsdp_plan_invalid(plan, "the mesh has no shape");
+			return plan_invalid(plan, "the mesh has no shape");
 		sizes[i] = shape->items[i].integer;
 	}
 	if (!fsdp_numel(sizes, shape->count, &ranks) || ranks > RANKS_MAX)
-		return fsdp_plan_invalid(plan, "the mesh is too large");
+		return plan_invalid(plan, "the mesh is too large");
 	struct fsdp_mesh_record *record =
 		fsdp_build_push(plan->model, &plan->model->meshes, ret_mesh, plan->error);
 	if (record == NULL)
@@ -456,9 +980,8 @@ static bool read_params(struct fsdp_plan_reading *plan, const struct fsdp_json *
 		i++) {
 		struct fsdp_span fqn = fsdp_json_get_text(&params->items[i], "fqn");
 		if (fqn.data == NULL)
-			return fsdp_plan_invalid(
-				plan, "a parameter of a unit has no fqn");
-		struct fsdp_unit_fqn_record *record = fsdp_plan_add_fqn(plan, unit);
+			return plan_invalid(plan, "a parameter of a unit has no fqn");
+		struct fsdp_unit_fqn_record *record = add_fqn(plan, unit);
 		if (record == NULL)
 			return false;
 		record->full = fsdp_names_intern(&plan->model->names, 0, fqn);
@@ -475,10 +998,9 @@ static bool read_params(struct fsdp_plan_reading *plan, const struct fsdp_json *
 		const struct fsdp_json *shape = fsdp_json_get(&params->items[i], "shape");
 		if (!add_placement(plan, &params->items[i], &record->placement) ||
 			(shape != NULL &&
-				(!fsdp_plan_read_shape(
-					 plan, shape, &stated.shape, &stated.dims) ||
-					!fsdp_plan_state_shape(plan, record->full,
-						stated.shape, stated.dims))))
+				(!read_shape(plan, shape, &stated.shape, &stated.dims) ||
+					!state_shape(plan, record->full, stated.shape,
+						stated.dims))))
 			return false;
 	}
 	return true;
@@ -532,7 +1054,7 @@ static void mark_unit(struct fsdp_plan_reading *plan, uint32_t visit, uint32_t u
 {
 	struct fsdp_module_record *module = fsdp_model_module(plan->model, visit);
 	if (module->unit != FSDP_NONE)
-		fsdp_plan_say(plan, name, "two units shard the module \"%.*s\"",
+		plan_say(plan, name, "two units shard the module \"%.*s\"",
 			FSDP_TEXT_MOST(name, FSDP_PLAN_NAME_SHOWN));
 	module->unit = unit;
 }
@@ -548,7 +1070,7 @@ static void mark_group(
 			continue;
 		uint32_t visit = find_visit(plan, modules->items[i].text);
 		if (visit == FSDP_NONE)
-			fsdp_plan_say(plan, modules->items[i].text,
+			plan_say(plan, modules->items[i].text,
 				"a unit names the module \"%.*s\", which the plan does not list",
 				FSDP_TEXT_MOST(
 					modules->items[i].text, FSDP_PLAN_NAME_SHOWN));
@@ -564,7 +1086,7 @@ static void check_group(struct fsdp_plan_reading *plan, struct fsdp_span unit,
 {
 	int64_t world = plan->model->plan.world_size;
 	if (world != FSDP_NONE && world % ranks != 0)
-		fsdp_plan_say(plan, unit,
+		plan_say(plan, unit,
 			"%s %lld ranks, which do not divide the world of %lld", what,
 			(long long)ranks, (long long)world);
 }
@@ -575,30 +1097,30 @@ static bool read_unit(struct fsdp_plan_reading *plan, const struct fsdp_json *js
 	struct fsdp_span name = fsdp_json_get_text(json, "module");
 	int64_t shards = 1, copies = 1, visit;
 	if (name.data == NULL)
-		return fsdp_plan_invalid(plan, "a unit names no module");
+		return plan_invalid(plan, "a unit names no module");
 	uint32_t module = find_visit(plan, name);
 	if (module == FSDP_NONE) {
-		fsdp_plan_say(plan, name,
+		plan_say(plan, name,
 			"a unit shards the module \"%.*s\", which the plan does not list",
 			FSDP_TEXT_MOST(name, FSDP_PLAN_NAME_SHOWN));
 		return true;
 	}
 	if (fsdp_json_get_integer(json, "visit", INT64_MIN, INT64_MAX, &visit) &&
 		visit != module)
-		fsdp_plan_say(plan, name,
+		plan_say(plan, name,
 			"the unit's visit %lld is not that of its module, which is %u",
 			(long long)visit, module);
 	const char *api = known_word(fsdp_json_get_text(json, "api"), apis);
 	const char *strategy =
 		known_word(fsdp_json_get_text(json, "strategy"), strategies);
 	if (api == NULL || (strategy == NULL && !may_lack(plan, json, "strategy")))
-		return fsdp_plan_invalid(plan, "a unit has an unknown api or strategy");
+		return plan_invalid(plan, "a unit has an unknown api or strategy");
 	if ((!fsdp_json_get_integer(json, "shard_world_size", 1, RANKS_MAX, &shards) &&
 		    !may_lack(plan, json, "shard_world_size")) ||
 		(fsdp_json_get(json, "replicate_world_size") != NULL &&
 			!fsdp_json_get_integer(
 				json, "replicate_world_size", 1, RANKS_MAX, &copies)))
-		return fsdp_plan_invalid(plan, "a unit has no world size");
+		return plan_invalid(plan, "a unit has no world size");
 	bool sized = fsdp_json_get(json, "shard_world_size") != NULL;
 	if (sized)
 		check_group(plan, name, "the unit lies on", shards * copies);
@@ -623,7 +1145,7 @@ static bool read_unit(struct fsdp_plan_reading *plan, const struct fsdp_json *js
 	};
 	mark_unit(plan, module, id, name);
 	mark_group(plan, json, id);
-	return read_mixed(plan, json, unit) && fsdp_plan_read_flat(plan, json, unit) &&
+	return read_mixed(plan, json, unit) && read_flat(plan, json, unit) &&
 	       read_params(plan, json, unit);
 }
 
@@ -633,7 +1155,7 @@ static bool read_units(struct fsdp_plan_reading *plan)
 	if (units == NULL)
 		return true;
 	if (units->kind != FSDP_JSON_ARRAY)
-		return fsdp_plan_invalid(plan, "units is not a list");
+		return plan_invalid(plan, "units is not a list");
 	for (uint32_t i = 0; i < units->count; i++)
 		if (!read_unit(plan, &units->items[i]))
 			return false;
@@ -678,7 +1200,7 @@ static bool check_shapes(struct fsdp_plan_reading *plan)
 		if (text.data == NULL)
 			return fsdp_arena_fail(plan->reading->scratch, plan->error);
 		said++;
-		fsdp_plan_say(plan, text,
+		plan_say(plan, text,
 			"%.*s has one shape among the parameters and another one in its unit",
 			FSDP_TEXT_MOST(text, FSDP_PLAN_NAME_SHOWN));
 	}
@@ -712,7 +1234,7 @@ static bool check_units(struct fsdp_plan_reading *plan)
 			text = fsdp_model_name(model, name, plan->reading->scratch);
 		if (text.data == NULL)
 			return fsdp_arena_fail(plan->reading->scratch, plan->error);
-		fsdp_plan_say(plan, (struct fsdp_span){ 0 },
+		plan_say(plan, (struct fsdp_span){ 0 },
 			marks[name] & LISTED
 				? "parameter %.*s is in two units"
 				: "a unit holds %.*s, which is not a parameter of the plan",
@@ -772,7 +1294,7 @@ static bool check_wrappers(struct fsdp_plan_reading *plan)
 			fsdp_model_name(model, module->name, plan->reading->scratch);
 		if (name.data == NULL)
 			return fsdp_arena_fail(plan->reading->scratch, plan->error);
-		fsdp_plan_say(plan, name,
+		plan_say(plan, name,
 			"module \"%.*s\" is wrapped by FSDP, but the plan has no unit for it",
 			FSDP_TEXT_MOST(name, FSDP_PLAN_NAME_SHOWN));
 	}
@@ -802,7 +1324,7 @@ static bool refuse_format(struct fsdp_plan_reading *plan)
 	for (size_t i = 0; i < FSDP_COUNT(KEYS) && found == NULL; i++)
 		found = fsdp_json_get(plan->root, KEYS[i]);
 	if (found == NULL)
-		return fsdp_plan_invalid(plan, "its format is not \"fsdp-plan\"");
+		return plan_invalid(plan, "its format is not \"fsdp-plan\"");
 	fsdp_fail_rule(plan->error, FSDP_ERROR_UNSUPPORTED, "FI9002", FSDP_UNKNOWN,
 		"this is a configuration of transformers (key %.*s), which says how to wrap a model, not a sharding plan of the wrapped one",
 		FSDP_TEXT_MOST(found->key, FSDP_PLAN_NAME_SHOWN));
@@ -818,7 +1340,7 @@ static bool read_head(struct fsdp_plan_reading *plan)
 		!fsdp_span_is(fsdp_json_get_text(plan->root, "format"), "fsdp-plan"))
 		return refuse_format(plan);
 	if (!fsdp_json_get_integer(plan->root, "version", 1, INT64_MAX, &version))
-		return fsdp_plan_invalid(plan, "it has no version");
+		return plan_invalid(plan, "it has no version");
 	if (version > 1)
 		return fsdp_fail_rule(plan->error, FSDP_ERROR_UNSUPPORTED, "FI9004",
 			FSDP_UNKNOWN,
@@ -828,7 +1350,7 @@ static bool read_head(struct fsdp_plan_reading *plan)
 		known_word(fsdp_json_get_text(plan->root, "from"), origins);
 	if (!fsdp_json_get_integer(plan->root, "world_size", 1, RANKS_MAX, &world)) {
 		if (!may_lack(plan, plan->root, "world_size"))
-			return fsdp_plan_invalid(plan, "it has no world size");
+			return plan_invalid(plan, "it has no world size");
 		world = FSDP_NONE;
 	}
 	plan->model->plan.world_size = (uint32_t)world;

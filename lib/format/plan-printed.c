@@ -9,7 +9,8 @@
  */
 #include <stdio.h>
 
-#include "format/plan/plan-reading.h"
+#include "format/format.h"
+#include "syntax/json-tree.h"
 #include "syntax/model-repr.h"
 
 /* A plan while it is made. Lists have room for all modules. */
