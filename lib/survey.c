@@ -11,9 +11,10 @@
 #include <fsdp/pickle.h>
 
 #include "base/num.h"
-#include "format/hf-settings.h"
+#include "format/format.h"
 #include "io/directory.h"
 #include "pickles-private.h"
+#include "syntax/json-tree.h"
 
 enum {
 	FOLDERS_MAX = 256, /* whose entries are listed; of the others only that they are

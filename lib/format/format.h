@@ -194,12 +194,12 @@ const struct fsdp_family *fsdp_registry_at(size_t index);
  */
 unsigned fsdp_registry_bid(size_t index, enum fsdp_sign sign);
 
-/* pattern.c: whether it is the path of an optimizer's state: it begins with "optim", or a
+/* file-names.c: whether it is the path of an optimizer's state: it begins with "optim", or a
  * segment "optim", "optimizer", ... below is followed by "state", as the states of a
  * Stateful object have it: "app.optim.state.0.weight.exp_avg". */
 bool fsdp_path_is_of_optimizer(struct fsdp_span path);
 
-/* pattern.c: whether a name is `pattern`, in which "#" stands for digits, at most
+/* file-names.c: whether a name is `pattern`, in which "#" stands for digits, at most
  * FSDP_PATTERN_NUMBERS times; what they say. */
 enum { FSDP_PATTERN_NUMBERS = 4, FSDP_PATTERN_MAX = 1 << 24 };
 bool fsdp_pattern_takes(
@@ -208,7 +208,7 @@ bool fsdp_pattern_takes(
 bool fsdp_pattern_in(
 	const struct fsdp_folder *folder, enum fsdp_entry_kind kind, const char *pattern);
 
-/* foreign.c: whether a folder holds nothing but dumps, of which each opens as a checkpoint
+/* unsupported.c: whether a folder holds nothing but dumps, of which each opens as a checkpoint
  * without tensors. */
 bool fsdp_foreign_holds_dumps(const struct fsdp_look *look);
 /* Fills the error with what the input seems to be and what to do. Always false. */
@@ -225,11 +225,11 @@ const char *fsdp_foreign_stand_in(struct fsdp_span head, struct fsdp_arena *aren
 /* Where the pickle of a NumPy file of Python objects (.npy) begins; 0: it has none. */
 uint64_t fsdp_numpy_pickle(struct fsdp_span head);
 
-/* pickle-file.c: whether the file may be a pickle, of whatever protocol and however long,
+/* pickle-files.c: whether the file may be a pickle, of whatever protocol and however long,
  * by its first bytes. Some texts may be, which no pickle machine takes. */
 bool fsdp_pickle_may_begin(const struct fsdp_look *look);
 
-/* rank-set.c: the files of a folder whose names differ from this one in one number only,
+/* rank-files.c: the files of a folder whose names differ from this one in one number only,
  * itself among them: their positions, ascending, of which there is room for all. 0: the
  * name holds no number. *ret_sure: the names alone say that these are ranks. */
 size_t fsdp_rank_siblings(const struct fsdp_folder *folder, struct fsdp_span name,
@@ -240,7 +240,15 @@ size_t fsdp_rank_siblings(const struct fsdp_folder *folder, struct fsdp_span nam
 bool fsdp_hf_config(struct fsdp_reading *reading, const struct fsdp_folder *folder,
 	struct fsdp_error **ret_error);
 
-/* candidates.c: what an input could mean, of which the user has to choose one. */
+/* Keeps a whole document as settings (fsdp_setting). One with more nodes than this
+ * becomes a single node of the kind CUT. */
+enum { FSDP_SETTINGS_MOST = 1 << 16 };
+struct fsdp_json;
+bool fsdp_hf_settings(struct fsdp_model *model, uint32_t file,
+	const struct fsdp_json *root, struct fsdp_arena *scratch,
+	struct fsdp_error **ret_error);
+
+/* registry.c: what an input could mean, of which the user has to choose one. */
 struct fsdp_candidates {
 	struct fsdp_entry last;
 	size_t count;
@@ -258,7 +266,6 @@ bool fsdp_plan_has_name(struct fsdp_span name);
 bool fsdp_plan_read(struct fsdp_reading *reading, struct fsdp_span bytes,
 	struct fsdp_span path, struct fsdp_error **ret_error);
 /* A document that is there already. The arena of the model holds its texts. */
-struct fsdp_json;
 bool fsdp_plan_read_tree(struct fsdp_reading *reading, const struct fsdp_json *root,
 	struct fsdp_span path, struct fsdp_error **ret_error);
 

@@ -27,7 +27,7 @@
 /* Nearly all tensors of a header are of few shapes. */
 enum { FSDP_SAFETENSORS_SHAPES = 64 };
 
-/* Rows of the table of dtypes, in safetensors.c. */
+/* Rows of the table of dtypes. */
 enum { FSDP_SAFETENSORS_DTYPES = 22 };
 
 struct fsdp_safetensors_dtype {

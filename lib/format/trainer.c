@@ -240,7 +240,7 @@ static bool read_state(struct state_reader *reader, struct fsdp_error **ret_erro
 	return read;
 }
 
-/* trainer.c: values out of trainer_state.json: how far training was, and what was
+/* Values out of trainer_state.json: how far training was, and what was
  * best. One that cannot be read is a finding. */
 static bool read_trainer_state(struct fsdp_reading *reading,
 	const struct fsdp_folder *folder, struct fsdp_error **ret_error)
@@ -936,7 +936,7 @@ static void tell(struct id_naming *naming, bool placed, size_t states, size_t na
 }
 
 /*
- * trainer.c: gives the states of an optimizer that counts its parameters
+ * Gives the states of an optimizer that counts its parameters
  * ("state.17.exp_avg") the names of these ("state.model.norm.weight.exp_avg"): by
  * param_names, if the optimizer kept them, else by the order of the model's parameters
  * and their shapes. A state keeps its number where more than one parameter is possible;

@@ -8,7 +8,8 @@
 #include <fsdp/audit.h>
 
 #include "by-hand.h"
-#include "format/hf-settings.h"
+#include "format/format.h"
+#include "syntax/json-tree.h"
 
 /* "2x3" is two dimensions, "" none. */
 static inline void put(struct fsdp_checkpoint *checkpoint, const char *name,

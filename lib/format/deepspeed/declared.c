@@ -8,11 +8,11 @@
  *	frozen_param_shapes           {fqn: shape}
  *	buffer_names                  [fqn, …]
  *	shared_params                 {fqn: fqn}
- *	universal_checkpoint_info     declared.c
+ *	universal_checkpoint_info     see there
  *	dp_world_size, mp_world_size, ds_config.zero_optimization.{stage, …}
  *	optimizer_state_dict.partition_count             [ranks, …], one a group
  *	optimizer_state_dict.param_alignment_paddings    [[elements, …], …]
- *	optimizer_state_dict.param_slice_mappings        declared.c
+ *	optimizer_state_dict.param_slice_mappings        see there
  *
  * Origin: deepspeed/runtime/engine.py, runtime/zero/stage_1_and_2.py (0.19.8), and files
  * of it.

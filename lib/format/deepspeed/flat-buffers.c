@@ -2,7 +2,7 @@
 /*
  * Puts parameters together that are cut over the flat buffers of ZeRO's ranks: each is
  * runs of these buffers, and so are the states that the optimizer keeps of it. Where a
- * parameter begins, flat-buffers.c tells.
+ * parameter begins: below, groups of parameters.
  *
  * ZeRO 1 and 2: the buffer of a group is cut into W equal parts, one a rank.
  *
@@ -23,8 +23,7 @@
 
 /*
  * Finds where the parameters of a group lie in its flat buffer: of ZeRO 1 and 2 by
- * param_shapes and param_slice_mappings, which can differ. flat-buffers.c makes tensors
- * of them.
+ * param_shapes and param_slice_mappings, which can differ.
  *
  * The parameters of a group lie in the order of param_shapes[group], each followed by its
  * alignment padding; the sum, rounded up to 2 W elements, is cut into W equal parts.

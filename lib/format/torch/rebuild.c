@@ -22,12 +22,296 @@
  *
  * Origin: torch/_utils.py, torch/_tensor.py (PyTorch 2.13).
  */
+#include "base/num.h"
+#include "format/torch/torch.h"
+#include "model/dtype.h"
+#include "model/placement.h"
+
 #include <stdio.h>
 
-#include "format/torch/torch.h"
+static const struct fsdp_fold *torch_folds(size_t *ret_count);
 
-#include "base/num.h"
-#include "model/dtype.h"
+/* ---- sizes, dtypes, layouts, storages ---- */
+
+bool fsdp_torch_init(struct fsdp_torch *torch, struct fsdp_model *model,
+	struct fsdp_arena *scratch, struct fsdp_arena *kept, struct fsdp_span file,
+	struct fsdp_span member, struct fsdp_error **ret_error)
+{
+	*torch = (struct fsdp_torch){
+		.model = model,
+		.scratch = scratch,
+		.kept = kept,
+		.file = file,
+		.member = member,
+		.rank = FSDP_NONE,
+		.fold_persistent = fsdp_torch_fold_persistent,
+		.world_size = FSDP_NONE,
+		.first_finding = model->findings.list.count,
+	};
+	fsdp_vec_init(&torch->storages, kept, sizeof(struct fsdp_torch_storage));
+	fsdp_vec_init(&torch->locations, kept, sizeof(struct fsdp_torch_location));
+	fsdp_vec_init(&torch->parts, scratch, sizeof(struct fsdp_torch_part));
+	fsdp_vec_init(&torch->tensors, scratch, sizeof(struct fsdp_torch_tensor));
+	fsdp_vec_init(&torch->rares, scratch, sizeof(struct fsdp_torch_rare));
+	fsdp_vec_init(&torch->locals, scratch, sizeof(struct fsdp_torch_local));
+	fsdp_vec_init(&torch->dtensors, scratch, sizeof(struct fsdp_torch_dtensor));
+	fsdp_vec_init(&torch->meshes, scratch, sizeof(struct fsdp_torch_mesh));
+	fsdp_vec_init(&torch->placed, scratch, sizeof(struct fsdp_placed));
+	fsdp_vec_init(&torch->sizes, scratch, sizeof(struct torch_size));
+	fsdp_vec_init(&torch->inlined, kept, sizeof(struct fsdp_torch_inlined));
+	fsdp_vec_init(&torch->hiding, scratch, sizeof(fsdp_ref));
+	if (!fsdp_names_init(&torch->keys, kept))
+		return fsdp_arena_fail(kept, ret_error);
+	return true;
+}
+
+bool fsdp_torch_ints(const struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	fsdp_ref ref, int64_t *items, size_t *ret_count)
+{
+	uint32_t index;
+	if (fsdp_torch_folded(pickle, ref, FSDP_TORCH_SIZE, &index)) {
+		const struct torch_size *size = fsdp_vec_at(&torch->sizes, index);
+		memcpy(items, fsdp_model_ints(torch->model, size->at),
+			size->count * sizeof *items);
+		*ret_count = size->count;
+		return true;
+	}
+	return fsdp_pickle_ints(pickle, ref, items, FSDP_DIMS_MAX, ret_count);
+}
+
+bool fsdp_torch_latin1(
+	struct fsdp_span text, struct fsdp_arena *arena, struct fsdp_span *ret_bytes)
+{
+	unsigned char *bytes = fsdp_arena_take(arena, text.size, 1);
+	size_t count = 0;
+	if (bytes == NULL)
+		return false;
+	for (size_t i = 0; i < text.size; i++) {
+		unsigned byte = text.data[i];
+		bool wide = (byte == 0xc2 || byte == 0xc3) && i + 1 < text.size;
+		if (byte >= 0x80 && !wide)
+			return false;
+		if (wide)
+			byte = (byte << 6 | (text.data[++i] & 0x3fU)) & 0xff;
+		bytes[count++] = (unsigned char)byte;
+	}
+	*ret_bytes = fsdp_span(bytes, count);
+	return true;
+}
+
+uint32_t fsdp_torch_dtype(struct fsdp_pickle *pickle, fsdp_ref ref)
+{
+	if (fsdp_pickle_kind(pickle, ref) != FSDP_PICKLE_GLOBAL)
+		return FSDP_DTYPE_UNKNOWN;
+	const struct fsdp_pickle_global *global = fsdp_pickle_named(pickle, ref);
+	if (!fsdp_span_is(global->module, "torch"))
+		return FSDP_DTYPE_UNKNOWN;
+	return fsdp_dtype_find(global->name);
+}
+
+/* The text inside `torch.serialization._get_layout(…)` without "torch."; or NULL. */
+static const char *torch_layout(
+	struct fsdp_torch *torch, struct fsdp_pickle *pickle, fsdp_ref ref)
+{
+	const struct fsdp_pickle_global *global = fsdp_pickle_named(pickle, ref);
+	if (fsdp_pickle_kind(pickle, ref) != FSDP_PICKLE_CALL || global == NULL ||
+		!fsdp_span_is(global->name, "_get_layout"))
+		return NULL;
+	struct fsdp_span text = fsdp_pickle_text(
+		pickle, fsdp_pickle_item(pickle, fsdp_pickle_argument(pickle, ref), 0));
+	struct fsdp_span prefix = FSDP_SPAN("torch.");
+	if (text.data == NULL || !fsdp_span_begins(text, prefix))
+		return NULL;
+	return fsdp_build_text(torch->model,
+		fsdp_span(text.data + prefix.size, text.size - prefix.size),
+		&torch->error);
+}
+
+/* Keeps a torch tensor, answers with its index or FSDP_NONE. */
+static uint32_t torch_add(struct fsdp_torch *torch,
+	const struct fsdp_torch_tensor *tensor, struct fsdp_error **ret_error)
+{
+	size_t index = torch->tensors.count;
+	struct fsdp_torch_tensor *place =
+		index < (1u << 27) ? fsdp_vec_push(&torch->tensors) : NULL;
+	if (place == NULL) {
+		fsdp_arena_fail(torch->scratch, ret_error);
+		return FSDP_NONE;
+	}
+	*place = *tensor;
+	return (uint32_t)index;
+}
+
+/* A record for rare facts, all absent. */
+static struct fsdp_torch_rare *add_rare(
+	struct fsdp_torch *torch, uint32_t *ret_index, struct fsdp_error **ret_error)
+{
+	*ret_index = (uint32_t)torch->rares.count;
+	struct fsdp_torch_rare *rare = fsdp_vec_push(&torch->rares);
+	if (rare == NULL) {
+		fsdp_arena_fail(torch->scratch, ret_error);
+		return NULL;
+	}
+	*rare = (struct fsdp_torch_rare){
+		.quantizer = FSDP_NONE,
+		.placement = FSDP_NONE,
+		.dtensor = FSDP_NONE,
+	};
+	return rare;
+}
+
+/* ---- storages ---- */
+
+uint64_t fsdp_torch_storage_bytes(const struct fsdp_torch_storage *storage)
+{
+	uint64_t bytes;
+	uint64_t width = storage->untyped ? 1 : fsdp_dtype(storage->dtype)->storage_bytes;
+	return fsdp_mul(storage->numel, width, &bytes) ? bytes : UINT64_MAX;
+}
+
+/* Nearly all storages of a file have one location, and neighbours the same one. */
+static bool keep_location(struct fsdp_torch *torch, struct fsdp_span location,
+	uint32_t *ret_index, struct fsdp_error **ret_error)
+{
+	size_t count = torch->locations.count;
+	for (size_t i = count; i-- > 0 && count - i <= 16;) {
+		const struct fsdp_torch_location *known =
+			fsdp_vec_at(&torch->locations, i);
+		if (fsdp_span_equal(known->text, location)) {
+			*ret_index = (uint32_t)i;
+			return true;
+		}
+	}
+	if (!fsdp_vec_add(&torch->locations,
+		    &(struct fsdp_torch_location){ location, FSDP_NONE }))
+		return fsdp_arena_fail(torch->kept, ret_error);
+	*ret_index = (uint32_t)count;
+	return true;
+}
+
+bool fsdp_torch_add_storage(struct fsdp_torch *torch, struct fsdp_span key,
+	const struct fsdp_pickle_global *global, struct fsdp_span location,
+	uint64_t numel, uint32_t *ret_index, struct fsdp_error **ret_error)
+{
+	if (!fsdp_span_is(global->module, "torch") &&
+		!fsdp_span_is(global->module, "torch.cuda") &&
+		!fsdp_span_is(global->module, "torch.storage"))
+		return false;
+	uint32_t dtype = fsdp_dtype_of_storage(global->name);
+	if (dtype == FSDP_DTYPE_UNKNOWN)
+		return false;
+	/* Any number of storages may share a text of any length, and a location is
+	 * compared with several. */
+	if (!fsdp_budget_work(
+		    torch->kept->budget, key.size / 8 + location.size, ret_error))
+		return false;
+	uint32_t name = fsdp_names_child(&torch->keys, 0, key);
+	uint32_t where = 0;
+	if (name == FSDP_NONE)
+		return fsdp_arena_fail(torch->kept, ret_error);
+	if (!keep_location(torch, location, &where, ret_error))
+		return false;
+	uint32_t index = name - 1;
+	if (index == torch->storages.count) {
+		struct fsdp_torch_storage *storage = fsdp_vec_push(&torch->storages);
+		if (storage == NULL || index >= (1u << 27))
+			return fsdp_arena_fail(torch->kept, ret_error);
+		*storage = (struct fsdp_torch_storage){
+			.numel = numel,
+			.location = where,
+			.dtype = (uint8_t)dtype,
+			.untyped = fsdp_span_is(global->name, "UntypedStorage"),
+		};
+	} else {
+		struct fsdp_torch_storage *storage = fsdp_torch_storage(torch, index);
+		if (storage->numel != numel || storage->dtype != dtype ||
+			!fsdp_span_equal(
+				fsdp_torch_location(torch, index)->text, location))
+			storage->conflict = true;
+	}
+	*ret_index = index;
+	return true;
+}
+
+bool fsdp_torch_add_part(struct fsdp_torch *torch, uint32_t storage, uint64_t offset,
+	uint64_t numel, uint32_t *ret_number, struct fsdp_error **ret_error)
+{
+	size_t index = torch->parts.count;
+	struct fsdp_torch_part *part =
+		index < (1u << 27) ? fsdp_vec_push(&torch->parts) : NULL;
+	if (part == NULL)
+		return fsdp_arena_fail(torch->scratch, ret_error);
+	*part = (struct fsdp_torch_part){ storage, offset, numel };
+	*ret_number = (uint32_t)index << 2 | FSDP_TORCH_PART;
+	return true;
+}
+
+/* A sixth item of the id, if it is there and no None: (key, offset, numel) of a part of
+ * the storage. */
+static bool fold_part(struct fsdp_torch *torch, struct fsdp_pickle *pickle, fsdp_ref id,
+	uint32_t storage, uint32_t *ret_number, struct fsdp_error **ret_error)
+{
+	fsdp_ref view = fsdp_pickle_item(pickle, id, 5);
+	int64_t offset, numel;
+	*ret_number = storage << 2 | FSDP_TORCH_STORAGE;
+	if (fsdp_pickle_kind(pickle, view) != FSDP_PICKLE_TUPLE)
+		return true;
+	return fsdp_pickle_integer(pickle, fsdp_pickle_item(pickle, view, 1), &offset) &&
+	       fsdp_pickle_integer(pickle, fsdp_pickle_item(pickle, view, 2), &numel) &&
+	       offset >= 0 && numel >= 0 &&
+	       fsdp_torch_add_part(torch, storage, (uint64_t)offset, (uint64_t)numel,
+		       ret_number, ret_error);
+}
+
+/* Protocol 0 has no ids but texts, so torch writes there what Python prints of the id. */
+static bool fail_printed(
+	struct fsdp_pickle *pickle, fsdp_ref id, struct fsdp_error **ret_error)
+{
+	struct fsdp_span text = fsdp_pickle_text(pickle, id);
+	if (!fsdp_span_begins(text, FSDP_SPAN("('storage', <class '")))
+		return false;
+	fsdp_fail_rule(ret_error, FSDP_ERROR_UNSUPPORTED, "FI9002", FSDP_UNKNOWN,
+		"it was saved with pickle_protocol=0, in which torch writes the ids of storages as text that it cannot read");
+	return fsdp_error_add_hint(ret_error, "save it again without pickle_protocol=0");
+}
+
+bool fsdp_torch_fold_persistent(void *context, struct fsdp_pickle *pickle, fsdp_ref id,
+	uint32_t *ret_number, struct fsdp_error **ret_error)
+{
+	struct fsdp_torch *torch = context;
+	int64_t numel;
+	uint64_t count = fsdp_pickle_count(pickle, id);
+	if (fsdp_pickle_kind(pickle, id) == FSDP_PICKLE_TEXT)
+		return fail_printed(pickle, id, ret_error);
+	if (fsdp_pickle_kind(pickle, id) != FSDP_PICKLE_TUPLE || count < 5 || count > 6 ||
+		!fsdp_span_is(fsdp_pickle_text(pickle, fsdp_pickle_item(pickle, id, 0)),
+			"storage"))
+		return false;
+	const struct fsdp_pickle_global *global =
+		fsdp_pickle_kind(pickle, fsdp_pickle_item(pickle, id, 1)) ==
+				FSDP_PICKLE_GLOBAL
+			? fsdp_pickle_named(pickle, fsdp_pickle_item(pickle, id, 1))
+			: NULL;
+	struct fsdp_span key = fsdp_pickle_text(pickle, fsdp_pickle_item(pickle, id, 2));
+	struct fsdp_span location =
+		fsdp_pickle_text(pickle, fsdp_pickle_item(pickle, id, 3));
+	uint32_t index;
+	if (global == NULL || key.data == NULL || location.data == NULL)
+		return false;
+	if (!fsdp_pickle_integer(pickle, fsdp_pickle_item(pickle, id, 4), &numel) ||
+		numel < 0) {
+		fsdp_find(&torch->model->findings, FSDP_RULE_STORAGE_SIZE,
+			FSDP_PLACE(.file = torch->file, .member = torch->member),
+			"the number of elements of storage %.*s is negative or no 64-bit integer",
+			FSDP_TEXT_MOST(key, 64));
+		return false;
+	}
+	return fsdp_torch_add_storage(torch, key, global, location, (uint64_t)numel,
+		       &index, ret_error) &&
+	       fold_part(torch, pickle, id, index, ret_number, ret_error);
+}
+
+/* ---- rebuild functions ---- */
 
 enum rebuild {
 	TENSOR_V1,
@@ -207,8 +491,7 @@ static bool take_later_dtype(struct fsdp_torch *torch, struct fsdp_pickle *pickl
 		!fsdp_span_is(global->module, "torch") ||
 		!fsdp_dtype_may_be(global->name))
 		return false;
-	struct fsdp_torch_rare *rare =
-		fsdp_torch_add_rare(torch, &tensor->rare, ret_error);
+	struct fsdp_torch_rare *rare = add_rare(torch, &tensor->rare, ret_error);
 	if (rare == NULL)
 		return false;
 	rare->dtype_raw = keep_text(torch, global->name);
@@ -289,8 +572,7 @@ static bool rebuild_quantised(struct fsdp_torch *torch, struct fsdp_pickle *pick
 	if (fsdp_pickle_kind(pickle, parts) != FSDP_PICKLE_TUPLE ||
 		fsdp_pickle_kind(pickle, scheme) != FSDP_PICKLE_GLOBAL)
 		return false;
-	struct fsdp_torch_rare *rare =
-		fsdp_torch_add_rare(torch, &tensor->rare, ret_error);
+	struct fsdp_torch_rare *rare = add_rare(torch, &tensor->rare, ret_error);
 	struct fsdp_quantizer *quantizer =
 		rare == NULL ? NULL
 			     : fsdp_build_push(torch->model, &torch->model->quantizers,
@@ -328,7 +610,7 @@ static bool rebuild_sparse(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 		fsdp_pickle_kind(pickle, parts) != FSDP_PICKLE_TUPLE)
 		return false;
 	const char *layout =
-		fsdp_torch_layout(torch, pickle, fsdp_pickle_item(pickle, arguments, 0));
+		torch_layout(torch, pickle, fsdp_pickle_item(pickle, arguments, 0));
 	if (layout == NULL)
 		return false;
 	bool is_coo = strcmp(layout, "sparse_coo") == 0;
@@ -341,8 +623,7 @@ static bool rebuild_sparse(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	if (!fsdp_torch_ints(
 		    torch, pickle, fsdp_pickle_item(pickle, parts, count), shape, &dims))
 		return false;
-	struct fsdp_torch_rare *rare =
-		fsdp_torch_add_rare(torch, &tensor->rare, ret_error);
+	struct fsdp_torch_rare *rare = add_rare(torch, &tensor->rare, ret_error);
 	if (rare == NULL)
 		return false;
 	rare->layout = layout;
@@ -386,8 +667,7 @@ static bool rebuild_meta(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 		return false;
 	tensor->flags |= FSDP_TENSOR_NO_DATA;
 	set_grad(pickle, fsdp_pickle_item(pickle, arguments, 3), tensor);
-	struct fsdp_torch_rare *rare =
-		fsdp_torch_add_rare(torch, &tensor->rare, ret_error);
+	struct fsdp_torch_rare *rare = add_rare(torch, &tensor->rare, ret_error);
 	if (rare == NULL)
 		return false;
 	rare->device = "meta";
@@ -410,8 +690,7 @@ static bool rebuild_nested(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 		return false;
 	/* Its rows differ in length, so it has no shape; what is stored has. */
 	*tensor = *fsdp_torch_tensor(torch, buffer);
-	struct fsdp_torch_rare *rare =
-		fsdp_torch_add_rare(torch, &tensor->rare, ret_error);
+	struct fsdp_torch_rare *rare = add_rare(torch, &tensor->rare, ret_error);
 	if (rare == NULL)
 		return false;
 	tensor->class_index = fsdp_model_class_find(FSDP_SPAN("NestedTensor"));
@@ -433,13 +712,12 @@ static bool rebuild_wrapper(struct fsdp_torch *torch, struct fsdp_pickle *pickle
 		!typed_view(torch, pickle, arguments, 1, tensor, ret_error))
 		return false;
 	set_grad(pickle, fsdp_pickle_item(pickle, arguments, 7), tensor);
-	struct fsdp_torch_rare *rare =
-		fsdp_torch_add_rare(torch, &tensor->rare, ret_error);
+	struct fsdp_torch_rare *rare = add_rare(torch, &tensor->rare, ret_error);
 	if (rare == NULL)
 		return false;
 	rare->device = device_text(torch, pickle, fsdp_pickle_item(pickle, arguments, 6));
 	const char *layout =
-		fsdp_torch_layout(torch, pickle, fsdp_pickle_item(pickle, arguments, 5));
+		torch_layout(torch, pickle, fsdp_pickle_item(pickle, arguments, 5));
 	if (layout != NULL && strcmp(layout, "strided") != 0)
 		rare->layout = layout;
 	return true;
@@ -456,8 +734,7 @@ static bool rebuild_from_cpu(struct fsdp_torch *torch, struct fsdp_pickle *pickl
 		return false;
 	*tensor = *fsdp_torch_tensor(torch, inner);
 	set_grad(pickle, fsdp_pickle_item(pickle, arguments, 3), tensor);
-	struct fsdp_torch_rare *rare =
-		fsdp_torch_add_rare(torch, &tensor->rare, ret_error);
+	struct fsdp_torch_rare *rare = add_rare(torch, &tensor->rare, ret_error);
 	if (rare == NULL)
 		return false;
 	rare->device = device_text(torch, pickle, fsdp_pickle_item(pickle, arguments, 2));
@@ -479,9 +756,8 @@ static void set_class(struct fsdp_torch *torch, struct fsdp_torch_tensor *tensor
 		return;
 	}
 	struct fsdp_torch_rare *rare =
-		tensor->rare != FSDP_NONE
-			? fsdp_vec_at(&torch->rares, tensor->rare)
-			: fsdp_torch_add_rare(torch, &tensor->rare, ret_error);
+		tensor->rare != FSDP_NONE ? fsdp_vec_at(&torch->rares, tensor->rare)
+					  : add_rare(torch, &tensor->rare, ret_error);
 	if (rare != NULL)
 		rare->class_name = keep_text(torch, name);
 }
@@ -514,7 +790,7 @@ static bool rebuild_from_type(struct fsdp_torch *torch, struct fsdp_pickle *pick
 	struct fsdp_error **ret_error)
 {
 	size_t fold_count;
-	const struct fsdp_fold *folds = fsdp_torch_folds(&fold_count);
+	const struct fsdp_fold *folds = torch_folds(&fold_count);
 	fsdp_ref function = fsdp_pickle_item(pickle, arguments, 0);
 	fsdp_ref type = fsdp_pickle_item(pickle, arguments, 1);
 	if (fsdp_pickle_count(pickle, arguments) != 4 ||
@@ -592,7 +868,7 @@ uint32_t fsdp_torch_add_view(struct fsdp_torch *torch, uint32_t storage, uint64_
 	tensor.dtype = fsdp_torch_storage(torch, storage)->dtype;
 	if (!set_view(torch, &tensor, shape, dims, stride, dims, ret_error))
 		return FSDP_NONE;
-	return fsdp_torch_add(torch, &tensor, ret_error);
+	return torch_add(torch, &tensor, ret_error);
 }
 
 static bool fold_tensor(void *context, struct fsdp_pickle *pickle,
@@ -604,7 +880,7 @@ static bool fold_tensor(void *context, struct fsdp_pickle *pickle,
 	uint32_t index = FSDP_NONE;
 	if (rebuild(torch, pickle, (enum rebuild)call->row->what, call->arguments,
 		    &tensor, ret_error))
-		index = fsdp_torch_add(torch, &tensor, ret_error);
+		index = torch_add(torch, &tensor, ret_error);
 	*ret_number = index << 2 | FSDP_TORCH_TENSOR;
 	return index != FSDP_NONE;
 }
@@ -721,7 +997,9 @@ static const struct fsdp_fold folds_table[] = {
 	OLD("Bool"),
 };
 
-const struct fsdp_fold *fsdp_torch_folds(size_t *ret_count)
+/* The fold table, and the fold of persistent ids; the context is the struct fsdp_torch.
+ */
+static const struct fsdp_fold *torch_folds(size_t *ret_count)
 {
 	*ret_count = FSDP_COUNT(folds_table);
 	return folds_table;
@@ -742,7 +1020,7 @@ bool fsdp_torch_read(struct fsdp_torch *torch, struct fsdp_span stream, uint64_t
 		.fills = true,
 		.texts = torch->model->arena,
 	};
-	options.folds = fsdp_torch_folds(&options.fold_count);
+	options.folds = torch_folds(&options.fold_count);
 	torch->stream = stream;
 	fsdp_torch_watch(torch, &options, stream.size, base);
 	bool read = fsdp_pickle_read(

@@ -159,7 +159,7 @@ struct fsdp_torch {
 	size_t token_room;
 	void *open;
 
-	/* What is looked into for tensors without a name (hidden.c). */
+	/* What is looked into for tensors without a name (value-tokens.c). */
 	struct fsdp_vec hiding; /* fsdp_ref */
 	unsigned char *hiders;  /* by identity: 1 was looked into */
 
@@ -188,9 +188,6 @@ bool fsdp_torch_init(struct fsdp_torch *torch, struct fsdp_model *model,
 	struct fsdp_arena *scratch, struct fsdp_arena *kept, struct fsdp_span file,
 	struct fsdp_span member, struct fsdp_error **ret_error);
 
-/* The fold table, and the fold of persistent ids; the context is the struct fsdp_torch.
- */
-const struct fsdp_fold *fsdp_torch_folds(size_t *ret_count);
 bool fsdp_torch_fold_persistent(void *context, struct fsdp_pickle *pickle, fsdp_ref id,
 	uint32_t *ret_number, struct fsdp_error **ret_error);
 
@@ -266,14 +263,6 @@ bool fsdp_torch_latin1(
 /* The dtype that a global is (`torch float32`); FSDP_DTYPE_UNKNOWN otherwise. */
 uint32_t fsdp_torch_dtype(struct fsdp_pickle *pickle, fsdp_ref ref);
 
-/* The text inside `torch.serialization._get_layout(…)` without "torch."; or NULL. */
-const char *fsdp_torch_layout(
-	struct fsdp_torch *torch, struct fsdp_pickle *pickle, fsdp_ref ref);
-
-/* Keeps a torch tensor, answers with its index or FSDP_NONE. */
-uint32_t fsdp_torch_add(struct fsdp_torch *torch, const struct fsdp_torch_tensor *tensor,
-	struct fsdp_error **ret_error);
-
 /* A storage by its key. False without an error: no storage class of torch. */
 bool fsdp_torch_add_storage(struct fsdp_torch *torch, struct fsdp_span key,
 	const struct fsdp_pickle_global *global, struct fsdp_span location,
@@ -286,20 +275,6 @@ bool fsdp_torch_add_part(struct fsdp_torch *torch, uint32_t storage, uint64_t of
 /* A plain tensor that no rebuild function describes. Its index, or FSDP_NONE. */
 uint32_t fsdp_torch_add_view(struct fsdp_torch *torch, uint32_t storage, uint64_t offset,
 	const int64_t *shape, const int64_t *stride, size_t dims,
-	struct fsdp_error **ret_error);
-
-/* A record for rare facts, all absent. */
-struct fsdp_torch_rare *fsdp_torch_add_rare(
-	struct fsdp_torch *torch, uint32_t *ret_index, struct fsdp_error **ret_error);
-
-/* ---- legacy.c ---- */
-
-/* The storage that the bytes of a value stand for, if they are what pickle makes of one: a
- * whole stream of torch.save with nothing else in it. All of its pickles are judged. `begin`
- * is where the value stands in the pickle, and as_text whether it is text there. False
- * without an error: they are not. */
-bool fsdp_torch_take_inlined(struct fsdp_torch *torch, struct fsdp_span bytes,
-	struct fsdp_span value, bool as_text, uint32_t *ret_storage,
 	struct fsdp_error **ret_error);
 
 /* ---- sharded.c ---- */
@@ -317,6 +292,12 @@ typedef bool (*fsdp_torch_read_storage)(void *context, uint32_t storage, uint64_
 bool fsdp_torch_resolve(struct fsdp_torch *torch, fsdp_torch_read_storage read,
 	void *context, struct fsdp_error **ret_error);
 
+enum { FSDP_TORCH_MESH_RANKS = 1 << 24 };
+/* Reads the ranks of a mesh, bounded by the limit `mesh-ranks`, and makes it one of the model.
+ * Unreadable ranks cost the mesh its ranks. False: out of memory. */
+bool fsdp_torch_resolve_mesh(struct fsdp_torch *torch, struct fsdp_torch_mesh *mesh,
+	fsdp_torch_read_storage read, void *context, struct fsdp_error **ret_error);
+
 /* ---- walk.c ---- */
 
 /* Adds all tensors and values below the pickle's top to the model. Their pieces name
@@ -324,7 +305,7 @@ bool fsdp_torch_resolve(struct fsdp_torch *torch, fsdp_torch_read_storage read,
  * this failed: other files may be read into the model. */
 bool fsdp_torch_walk(struct fsdp_torch *torch, struct fsdp_error **ret_error);
 
-/* ---- hidden.c ---- */
+/* ---- value-tokens.c ---- */
 
 /* Whether tensors or storages lie in a value, or it is one. What was looked into before
  * is not looked into again. False: out of memory. */
@@ -366,7 +347,7 @@ struct fsdp_span fsdp_torch_type_name(struct fsdp_torch *torch, fsdp_ref ref);
  * searched: many values may be of one class. */
 struct fsdp_span fsdp_torch_class_name(struct fsdp_span name);
 
-/* ---- pickle-end.c ---- */
+/* ---- pickle-files.c ---- */
 
 /* Of several pickles in a row, none of which says how long it is: the one at *offset,
  * from PROTO to STOP, in the arena. Moves *offset behind it. Reads little more than the
@@ -451,7 +432,7 @@ bool fsdp_torch_same_package(
  * FI3018. */
 void fsdp_torch_judge(struct fsdp_torch *torch);
 
-/* ---- nested.c ---- */
+/* ---- value-tokens.c ---- */
 
 /* Tells of pickles inside the values of this one, which was read: findings FI3005. Looks
  * at 64 MiB of such values at most. */

@@ -3,13 +3,13 @@
  * Files and folders that are recognised only to be refused: what each looks like, and
  * what to tell a user who has one. One row each.
  */
-#include <ctype.h>
-#include <stdio.h>
-
 #include "base/num.h"
 #include "format/format.h"
 #include "io/zip.h"
 #include "syntax/pickle.h"
+
+#include <ctype.h>
+#include <stdio.h>
 
 struct foreign {
 	const char *magic;
