@@ -9,7 +9,7 @@
 
 #include "base/num.h"
 #include "checkpoint-private.h"
-#include "format/torch/torch.h"
+#include "formats/torch/torch.h"
 #include "model/dtype.h"
 #include "io/archive.h"
 #include "io/zip.h"

@@ -3,7 +3,7 @@
 #define FSDP_OPENING_H
 
 #include "checkpoint-private.h"
-#include "format/format.h"
+#include "formats/format.h"
 
 enum { FSDP_HEAD_BYTES = 4096 };
 

@@ -6,7 +6,7 @@
 #include <fsdp/survey.h>
 
 #include "base/vec.h"
-#include "format/torch/torch.h"
+#include "formats/torch/torch.h"
 
 /* One pickle of the file, as it was read. */
 struct fsdp_listed {

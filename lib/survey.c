@@ -11,7 +11,7 @@
 #include <fsdp/pickle.h>
 
 #include "base/num.h"
-#include "format/format.h"
+#include "formats/format.h"
 #include "io/directory.h"
 #include "pickles-private.h"
 #include "syntax/json-tree.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/num.h"
-#include "format/format.h"
+#include "formats/format.h"
 #include "opening.h"
 
 /*

@@ -17,10 +17,10 @@ ROOMS = {
     "io": {"base"},
     "syntax": {"base"},
     "model": {"base"},
-    "format": {"base", "io", "syntax", "model"},
+    "formats": {"base", "io", "syntax", "model"},
     "trace": {"base", "io", "syntax"},
     "elements": {"base", "io", "model", "doors"},
-    "doors": {"base", "io", "syntax", "model", "format", "trace", "elements"},
+    "doors": {"base", "io", "syntax", "model", "formats", "trace", "elements"},
     "verify": {"base", "io", "syntax", "model", "elements", "doors"},
     "naming": {"base", "model", "elements", "doors"},
     "analysis": {"base", "model", "elements", "verify", "naming"},
@@ -84,7 +84,7 @@ PUBLIC = {
 # folder. A family is a folder, or the files whose names begin with the same word (order-compare.c,
 # order-fx.c); `free` files hold the table of the others.
 STRANGERS = {
-    "lib/format": {"shared": {"families.def", "format.h", "torch/torch.h"}, "free": {"registry.c"}},
+    "lib/formats": {"shared": {"families.def", "format.h", "torch/torch.h"}, "free": {"registry.c"}},
     # What readers share: an event and what it is read from, types of time, sums of times,
     # Python's way of printing, what lies in what, rows of units, values of dumps; and what the files of
     # Kineto's reader share.

@@ -8,7 +8,7 @@
 #include <fsdp/audit.h>
 
 #include "by-hand.h"
-#include "format/format.h"
+#include "formats/format.h"
 #include "syntax/json-tree.h"
 
 /* "2x3" is two dimensions, "" none. */

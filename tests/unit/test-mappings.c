@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "format/deepspeed/deepspeed.h"
+#include "formats/deepspeed/deepspeed.h"
 
 /* fragment_address(numel=…, start=…) */
 static bool reads(const char *type, int64_t numel, int64_t start)

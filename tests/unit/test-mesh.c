@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks of device meshes: views of a root's ranks, and claims that cannot be. */
 #include "by-hand.h"
-#include "format/torch/torch.h"
+#include "formats/torch/torch.h"
 
 enum { ROOM = 8 };
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "format/format.h"
+#include "formats/format.h"
 
 static bool is_state(const char *path)
 {

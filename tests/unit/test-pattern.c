@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "format/format.h"
+#include "formats/format.h"
 
 /* -1: not taken; else the numbers, the later ones in the higher places. */
 static int64_t taken(const char *name, const char *pattern)

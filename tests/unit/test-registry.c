@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "format/format.h"
+#include "formats/format.h"
 
 static void test_bids_are_never_equal(void **state)
 {

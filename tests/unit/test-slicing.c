@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "format/deepspeed/deepspeed.h"
+#include "formats/deepspeed/deepspeed.h"
 
 #define COPY "tp_replicated_parameter_patterns.0"
 #define MEAN "parameter_to_average_patterns.0"

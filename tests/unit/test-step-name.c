@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "format/format.h"
+#include "formats/format.h"
 
 static struct fsdp_step_name name_of(const char *name)
 {

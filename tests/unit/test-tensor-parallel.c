@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "by-hand.h"
-#include "format/deepspeed/deepspeed.h"
+#include "formats/deepspeed/deepspeed.h"
 
 #define COPY "tp_replicated_parameter_patterns.0"
 #define MEAN "parameter_to_average_patterns.0"

@@ -5,7 +5,7 @@
 #include <fsdp/model.h>
 
 #include "base/span.h"
-#include "format/format.h"
+#include "formats/format.h"
 
 /* ---- the order of parameters ---- */
 

@@ -1,0 +1,1297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads the directory of a distributed checkpoint (DCP): its metadata files (whose
+ * pickles metadata.h reads), its data files and what lies beside them.
+ *
+ *	.metadata              one Metadata; commits the save
+ *	__<rank>.metadata      one a rank, where ranks did not talk to each other
+ *	__<rank>_<n>.distcp    items one behind the other: torch zips of one value each
+ *
+ * Origin: torch/distributed/checkpoint/filesystem.py, default_planner.py (PyTorch 1.13 to
+ * 2.15).
+ */
+#include "base/num.h"
+#include "formats/dcp/metadata.h"
+#include "formats/torch/torch.h"
+#include "io/archive.h"
+#include "io/zip.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- ranges of items ---- */
+
+/*
+ * Whether two items share bytes of a data file. A writer puts items one behind the other
+ * and records them in that order, so nearly always one look at each range proves that none
+ * does; only the ranges of files where it does not are put in order.
+ *
+ * Origin: torch/distributed/checkpoint/filesystem.py (_write_item), PyTorch 1.13 to 2.13.
+ */
+
+/* A range, and who it is of. */
+struct item_range {
+	uint64_t offset, length;
+	uint32_t path, info, item;
+	uint32_t chunk; /* FSDP_NONE: an object */
+};
+
+/* What is known of a data file, by the id of its path. */
+struct file_ranges {
+	uint64_t reach; /* where the ranges so far end */
+	bool mixed;     /* one of them began before that, or is named twice */
+};
+
+struct range_walk {
+	struct fsdp_dcp *dcp;
+	const struct fsdp_folder *folder;
+	struct file_ranges *files;
+	uint64_t *shared;          /* by the id of a path */
+	struct item_range *ranges; /* of the files that are mixed */
+	size_t count;
+};
+
+static bool is_range(const struct fsdp_dcp_info *info)
+{
+	uint64_t end;
+	return !info->bad && info->length != 0 &&
+	       fsdp_add(info->offset, info->length, &end);
+}
+
+/* With SerializationFormat.SAFETENSORS a data file is one item, whose own header tells where
+ * tensors lie: their recorded offsets are 0. False too if the file cannot be read. */
+static bool is_one_item(const struct fsdp_folder *folder, struct fsdp_span path)
+{
+	struct fsdp_source source;
+	return fsdp_folder_source(folder, path, &source, NULL) &&
+	       fsdp_source_begins_safetensors(&source);
+}
+
+/* In the order in which they were recorded. True: some file wants a closer look. */
+static bool find_mixed(struct range_walk *walk)
+{
+	size_t paths = walk->dcp->paths.names.list.count;
+	bool any = false;
+	for (size_t i = 0; i < walk->dcp->infos.count; i++) {
+		const struct fsdp_dcp_info *info = fsdp_vec_at(&walk->dcp->infos, i);
+		struct file_ranges *file = &walk->files[info->path];
+		if (!is_range(info))
+			continue;
+		if (info->offset < file->reach || info->named_twice)
+			file->mixed = true;
+		else
+			file->reach = info->offset + info->length;
+	}
+	for (uint32_t id = 1; id < paths; id++) {
+		struct file_ranges *file = &walk->files[id];
+		file->mixed = file->mixed &&
+			      !is_one_item(walk->folder, fsdp_dcp_path(walk->dcp, id));
+		any |= file->mixed;
+	}
+	return any;
+}
+
+/* Counts the range, and keeps it where there is room for it already. */
+static void take(struct range_walk *walk, uint32_t info_id, uint32_t item, uint32_t chunk)
+{
+	if (info_id == FSDP_NONE)
+		return;
+	const struct fsdp_dcp_info *info = fsdp_vec_at(&walk->dcp->infos, info_id);
+	if (!is_range(info) || !walk->files[info->path].mixed)
+		return;
+	if (walk->ranges != NULL)
+		walk->ranges[walk->count] = (struct item_range){ info->offset,
+			info->length, info->path, info_id, item, chunk };
+	walk->count++;
+}
+
+static void collect(struct range_walk *walk)
+{
+	struct fsdp_dcp *dcp = walk->dcp;
+	walk->count = 0;
+	for (uint32_t i = 0; i < dcp->items.count; i++) {
+		const struct fsdp_dcp_item *item = fsdp_vec_at(&dcp->items, i);
+		if (item->is_object)
+			take(walk, item->info, i, FSDP_NONE);
+		for (uint32_t id = item->is_object ? FSDP_NONE : item->first_list;
+			id != FSDP_NONE;) {
+			const struct fsdp_dcp_list *list = fsdp_vec_at(&dcp->lists, id);
+			for (uint32_t k = list->first; k - list->first < list->count; k++)
+				take(walk,
+					((const struct fsdp_dcp_chunk *)fsdp_vec_at(
+						 &dcp->chunks, k))
+						->info,
+					i, k);
+			id = list->next;
+		}
+	}
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct item_range *left = a, *right = b;
+	if (left->path != right->path)
+		return left->path < right->path ? -1 : 1;
+	if (left->offset != right->offset)
+		return left->offset < right->offset ? -1 : 1;
+	if (left->item != right->item)
+		return left->item < right->item ? -1 : 1;
+	return left->chunk < right->chunk ? -1 : left->chunk > right->chunk;
+}
+
+/* Copies of a piece that the metadata names twice, and keys that share a list of chunks. */
+static bool may_share(const struct range_walk *walk, const struct item_range *a,
+	const struct item_range *b)
+{
+	const struct fsdp_dcp *dcp = walk->dcp;
+	if (a->length != b->length || a->offset != b->offset || a->chunk == FSDP_NONE ||
+		b->chunk == FSDP_NONE)
+		return false;
+	const struct fsdp_dcp_chunk *first = fsdp_vec_at(&dcp->chunks, a->chunk);
+	const struct fsdp_dcp_chunk *second = fsdp_vec_at(&dcp->chunks, b->chunk);
+	return a->chunk == b->chunk ||
+	       (a->item == b->item && first->dims == second->dims &&
+		       memcmp(fsdp_model_ints(dcp->model, first->box),
+			       fsdp_model_ints(dcp->model, second->box),
+			       2 * first->dims * sizeof(int64_t)) == 0);
+}
+
+static void say(const struct range_walk *walk, const struct item_range *one,
+	const struct item_range *before)
+{
+	const struct fsdp_dcp *dcp = walk->dcp;
+	const struct fsdp_dcp_item *item = fsdp_vec_at(&dcp->items, one->item);
+	const struct fsdp_dcp_item *other = fsdp_vec_at(&dcp->items, before->item);
+	fsdp_find(&dcp->model->findings, FSDP_RULE_STORAGE_OVERLAP,
+		FSDP_PLACE(.file = fsdp_dcp_path(dcp, one->path), .offset = one->offset,
+			.length = one->length, .tensor = item->text),
+		"its %llu bytes from byte %llu on share bytes with %s%.*s, which has %llu from byte %llu on",
+		FSDP_LLU(one->length), FSDP_LLU(one->offset),
+		one->item == before->item ? "another piece of " : "",
+		FSDP_TEXT_MOST(other->text, 200), FSDP_LLU(before->length),
+		FSDP_LLU(before->offset));
+}
+
+static void judge(const struct range_walk *walk)
+{
+	const struct item_range *last = NULL; /* that reaches furthest in its file */
+	for (size_t i = 0; i < walk->count; i++) {
+		const struct item_range *range = &walk->ranges[i];
+		uint64_t end = range->offset + range->length, reach = 0;
+		if (last != NULL && last->path == range->path)
+			reach = last->offset + last->length;
+		if (range->offset < reach) {
+			if (!may_share(walk, range, last))
+				say(walk, range, last);
+			if (range->info != last->info)
+				walk->shared[range->path] +=
+					fsdp_min(end, reach) - range->offset;
+		}
+		if (end > reach)
+			last = range;
+	}
+}
+
+/* Raises findings of items that share bytes of a file, when all metadata files are read.
+ * What ranges of a file have in common is added to shared[id of its path]. */
+static bool dcp_judge_ranges(struct fsdp_dcp *dcp, const struct fsdp_folder *folder,
+	uint64_t *shared, struct fsdp_error **ret_error)
+{
+	struct range_walk walk = { .dcp = dcp, .folder = folder, .shared = shared };
+	walk.files = FSDP_TAKE(dcp->scratch, walk.files, dcp->paths.names.list.count + 1);
+	if (walk.files == NULL)
+		return fsdp_arena_fail(dcp->scratch, ret_error);
+	if (!find_mixed(&walk))
+		return true;
+	collect(&walk);
+	walk.ranges = FSDP_TAKE(dcp->scratch, walk.ranges, walk.count + 1);
+	if (walk.ranges == NULL)
+		return fsdp_arena_fail(dcp->scratch, ret_error);
+	collect(&walk);
+	qsort(walk.ranges, walk.count, sizeof *walk.ranges, by_place);
+	judge(&walk);
+	return true;
+}
+
+/* ---- the directory ---- */
+
+#define DATA_SUFFIX ".distcp"
+
+/* An object of Megatron-core from 0.19 on: a list of one dict, which was common.pt. */
+#define COMMON_STATE "common_state/shard_0_1"
+
+enum {
+	RANK_MAX = 1 << 24,
+	ITEM_MAX = 16 << 20,
+	ERRORS_KEPT = 8,
+	BOXES_COMPARED = 64,
+	COMMON_DEPTH = 8, /* of dicts whose entries are values by themselves */
+	ENTRY_STEPS = 4,  /* of work, for one of them */
+};
+
+/* A data file as the model sees it. */
+struct data_file {
+	uint32_t id;   /* of the model */
+	uint64_t size; /* FSDP_UNKNOWN: not to be read */
+	uint64_t used; /* sum of its items */
+	uint64_t read; /* sum of those whose values were read */
+	uint64_t needed;
+	uint32_t first_bad; /* item whose range ends behind the file, or FSDP_NONE */
+	uint64_t bad_begin; /* where its range begins */
+	uint32_t bad_count;
+	bool transform_told;
+	uint32_t rank;
+};
+
+struct dcp {
+	struct fsdp_dcp meta;
+	struct fsdp_reading *reading;
+	const struct fsdp_folder *folder;
+	bool by_rank;               /* each rank wrote metadata of its own … */
+	bool lacks_ranks;           /* … but of some only data are there */
+	struct fsdp_vec files;      /* struct data_file, by path id */
+	struct fsdp_table value_of; /* the value that was read of an entry, by its info */
+	struct fsdp_arena item;     /* of one object; reset before the next */
+	uint64_t unread;            /* objects whose pickles were not looked at */
+};
+
+/* ---- names ---- */
+
+static bool take_number(struct fsdp_span *rest, uint32_t *ret_number)
+{
+	uint64_t number = 0;
+	size_t size = 0;
+	while (size < rest->size && fsdp_is_digit(rest->data[size])) {
+		number = number * 10 + (uint64_t)(rest->data[size++] - '0');
+		if (number >= RANK_MAX)
+			return false;
+	}
+	*rest = fsdp_span(rest->data + size, rest->size - size);
+	*ret_number = (uint32_t)number;
+	return size != 0;
+}
+
+/* "__3_0.distcp" */
+static bool is_data_name(struct fsdp_span name, uint32_t *ret_rank)
+{
+	uint32_t number;
+	return fsdp_span_behind(name, "__", &name) && take_number(&name, ret_rank) &&
+	       fsdp_span_behind(name, "_", &name) && take_number(&name, &number) &&
+	       fsdp_span_is(name, DATA_SUFFIX);
+}
+
+/* "__3.metadata" */
+static bool is_rank_metadata(struct fsdp_span name, uint32_t *ret_rank)
+{
+	return fsdp_span_behind(name, "__", &name) && take_number(&name, ret_rank) &&
+	       fsdp_span_is(name, ".metadata");
+}
+
+static enum fsdp_sign recognise(const struct fsdp_look *look)
+{
+	struct fsdp_entry entry;
+	uint32_t rank;
+	if (look->folder == NULL)
+		return FSDP_SIGN_NONE;
+	if (fsdp_folder_find(look->folder, FSDP_SPAN(".metadata"), &entry))
+		return FSDP_SIGN_SURE;
+	enum fsdp_sign sign = FSDP_SIGN_NONE;
+	for (size_t i = 0; i < look->folder->count; i++) {
+		struct fsdp_span name = fsdp_folder_entry(look->folder, i).name;
+		if (is_rank_metadata(name, &rank))
+			return FSDP_SIGN_LIKELY;
+		if (is_data_name(name, &rank))
+			sign = FSDP_SIGN_WEAK;
+	}
+	return sign;
+}
+
+/* ---- metadata files ---- */
+
+/* Other programs call files of theirs so: no control character, and not one name of a pickle
+ * in front of what no pickle has. */
+static bool is_text(struct fsdp_span head)
+{
+	const struct fsdp_pickle_opcode *opcode;
+	struct fsdp_error *error = NULL;
+	struct fsdp_span argument;
+	uint64_t at = 0;
+	for (size_t i = 0; i < head.size; i++)
+		if (head.data[i] < ' ' && memchr("\t\n\r", head.data[i], 3) == NULL)
+			return false;
+	do
+		opcode = fsdp_pickle_next_opcode(head, &at, &argument, &error);
+	while (opcode != NULL && opcode->code != FSDP_OP_GLOBAL &&
+		opcode->code != FSDP_OP_INST && opcode->code != FSDP_OP_STOP);
+	fsdp_error_free(error);
+	return opcode == NULL;
+}
+
+static bool read_metadata(
+	struct dcp *dcp, struct fsdp_span name, struct fsdp_error **ret_error)
+{
+	struct fsdp_source source;
+	struct fsdp_model *model = dcp->reading->model;
+	uint64_t limit = fsdp_limit(dcp->reading->limits, FSDP_LIMIT_PICKLE_BYTES);
+	if (!fsdp_folder_source(dcp->folder, name, &source, ret_error))
+		return false;
+	if (source.size > limit)
+		return fsdp_fail_limit(ret_error, FSDP_LIMIT_PICKLE_BYTES, limit);
+	if (source.size == 0) {
+		fsdp_fail_rule(
+			ret_error, FSDP_ERROR_DAMAGED, "FI1002", 0, "the file is empty");
+		return fsdp_error_add_hint(ret_error, "copy this file again");
+	}
+	uint32_t file = fsdp_build_file(model, name, source.size, FSDP_NONE, ret_error);
+	unsigned char head[4096];
+	size_t size = (size_t)fsdp_min(source.size, sizeof head);
+	if (file == FSDP_NONE || !fsdp_source_read(&source, 0, head, size, ret_error))
+		return false;
+	const char *stand_in =
+		fsdp_foreign_stand_in(fsdp_span(head, size), dcp->reading->scratch);
+	if (stand_in != NULL)
+		return fsdp_fail_rule(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, "FI4001",
+			FSDP_UNKNOWN, "this is %s", stand_in);
+	if (is_text(fsdp_span(head, size)))
+		return fsdp_fail_rule(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, "FI9005",
+			FSDP_UNKNOWN,
+			"this is text, not the metadata of a distributed checkpoint");
+	return fsdp_dcp_read(
+		&dcp->meta, &source, fsdp_model_file(model, file)->path, ret_error);
+}
+
+/* Ranks whose data files are there. */
+struct ranks_seen {
+	uint32_t first, last, count;
+	size_t files;
+};
+
+static struct ranks_seen look_for_ranks(const struct fsdp_folder *folder)
+{
+	struct ranks_seen seen = { .first = FSDP_NONE };
+	uint32_t rank, before = FSDP_NONE;
+
+	/* Files of one rank lie behind each other. */
+	for (size_t i = 0; i < folder->count; i++) {
+		if (!is_data_name(fsdp_folder_entry(folder, i).name, &rank))
+			continue;
+		seen.files++;
+		seen.count += rank != before;
+		seen.first = rank < seen.first ? rank : seen.first;
+		seen.last = rank > seen.last ? rank : seen.last;
+		before = rank;
+	}
+	return seen;
+}
+
+/* Rank 0 writes .metadata once all are done: where its files are missing too, they are
+ * elsewhere. */
+static bool say_other_node(const struct ranks_seen *seen, struct fsdp_error **ret_error)
+{
+	if (seen->count == 1)
+		fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1008", FSDP_UNKNOWN,
+			"data files of rank %u only, and no .metadata, which rank 0 wrote: this is the part of one node",
+			seen->first);
+	else
+		fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1008", FSDP_UNKNOWN,
+			"data files of %u ranks only (%u-%u), and no .metadata, which rank 0 wrote: this is the part of one node",
+			seen->count, seen->first, seen->last);
+	return fsdp_error_add_hint(ret_error,
+		"gather the files of all nodes in one folder: .metadata is where __0_0.distcp is");
+}
+
+static bool say_uncommitted(struct dcp *dcp, bool leftover, struct fsdp_error **ret_error)
+{
+	struct ranks_seen seen = look_for_ranks(dcp->folder);
+	const char *plural = seen.files == 1 ? "" : "s";
+
+	if (leftover) {
+		fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1003", FSDP_UNKNOWN,
+			"%zu data file%s and .metadata.tmp, but no .metadata: the save was not committed",
+			seen.files, plural);
+		return fsdp_error_add_hint(ret_error,
+			"use an earlier checkpoint, or wait for the save to end");
+	}
+	if (seen.count != 0 && seen.first > 0)
+		return say_other_node(&seen, ret_error);
+	fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1003", FSDP_UNKNOWN,
+		"%zu data file%s, but no .metadata: the save did not end, or a copy left it out (cp * skips names that begin with a dot)",
+		seen.files, plural);
+	return fsdp_error_add_hint(ret_error,
+		"copy .metadata from where the checkpoint was written, or use an earlier one");
+}
+
+/* Whether the rank of a data file wrote its own metadata. */
+static bool has_own_metadata(const struct dcp *dcp, uint32_t rank)
+{
+	struct fsdp_entry entry;
+	char name[32];
+	int size = snprintf(name, sizeof name, "__%u.metadata", rank);
+	return fsdp_folder_find(dcp->folder, fsdp_span(name, (size_t)size), &entry);
+}
+
+/* Without collectives each rank writes metadata of its own: those of which only data are
+ * there were not committed, or not copied. What they hold is known of no other file. */
+static void judge_ranks(struct dcp *dcp)
+{
+	uint32_t rank, first = FSDP_NONE, last = FSDP_NONE, count = 0;
+	for (size_t i = 0; i < dcp->folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(dcp->folder, i);
+		if (entry.kind != FSDP_ENTRY_FILE || entry.size == 0 ||
+			!is_data_name(entry.name, &rank) || rank == last ||
+			has_own_metadata(dcp, rank))
+			continue;
+		last = rank;
+		if (count++ == 0)
+			first = rank;
+	}
+	dcp->lacks_ranks = count != 0;
+	if (count != 0)
+		fsdp_find(&dcp->reading->model->findings, FSDP_RULE_RANK_MISSING,
+			FSDP_PLACE(.rank = count == 1 ? first : FSDP_NONE),
+			"data files of %u rank%s are there without __%u.metadata%s, which would say what is in them",
+			count, count == 1 ? "" : "s", first,
+			count == 1 ? "" : " and the like");
+}
+
+static bool read_all_metadata(struct dcp *dcp, struct fsdp_error **ret_error)
+{
+	struct fsdp_entry entry;
+	struct fsdp_span leftover = { 0 };
+	bool any = false;
+	uint32_t rank;
+	bool whole = fsdp_folder_find(dcp->folder, FSDP_SPAN(".metadata"), &entry);
+	dcp->by_rank = !whole;
+	for (size_t i = 0; i < dcp->folder->count; i++) {
+		entry = fsdp_folder_entry(dcp->folder, i);
+		if (fsdp_span_ends(entry.name, FSDP_SPAN(".metadata.tmp")))
+			leftover = entry.name;
+		if (whole ? !fsdp_span_is(entry.name, ".metadata")
+			  : !is_rank_metadata(entry.name, &rank))
+			continue;
+		any = true;
+		if (!read_metadata(dcp, entry.name, ret_error))
+			return fsdp_error_add_path(
+				ret_error, (const char *)entry.name.data);
+	}
+	if (!any)
+		return say_uncommitted(dcp, leftover.data != NULL, ret_error);
+	if (!whole)
+		judge_ranks(dcp);
+	if (leftover.data != NULL)
+		fsdp_find(&dcp->reading->model->findings, FSDP_RULE_COMMIT_LEFTOVER,
+			FSDP_PLACE(.file = leftover),
+			"a temporary metadata file of an unfinished save lies beside the checkpoint");
+	return true;
+}
+
+/* ---- data files ---- */
+
+static struct data_file *file_of(const struct dcp *dcp, uint32_t path)
+{
+	return fsdp_vec_at(&dcp->files, path - 1);
+}
+
+/* Whether a name from the metadata may be opened, and what it is. */
+static bool open_entry(struct dcp *dcp, struct fsdp_span path, uint64_t *ret_size)
+{
+	struct fsdp_findings *findings = &dcp->reading->model->findings;
+	struct fsdp_entry entry;
+	char room[FSDP_SHOWN];
+	*ret_size = FSDP_UNKNOWN;
+	if (!fsdp_name_is_safe(path)) {
+		fsdp_find(findings, FSDP_RULE_PATH_ESCAPE,
+			FSDP_PLACE(.file = FSDP_SPAN(".metadata")),
+			"the metadata names the file \"%s\", which is not opened",
+			fsdp_shown(path, room));
+		return true;
+	}
+	if (!fsdp_folder_find(dcp->folder, path, &entry)) {
+		struct fsdp_source source;
+		/* A name with folders in it is not in the list. */
+		if (memchr(path.data, '/', path.size) != NULL &&
+			fsdp_folder_source(dcp->folder, path, &source, NULL)) {
+			*ret_size = source.size;
+			return true;
+		}
+		fsdp_find(findings, FSDP_RULE_MISSING_FILE, FSDP_PLACE(.file = path),
+			"the metadata names this file, but it is absent");
+		return true;
+	}
+	if (entry.kind != FSDP_ENTRY_FILE) {
+		fsdp_find(findings, FSDP_RULE_LINK_OR_SPECIAL, FSDP_PLACE(.file = path),
+			"this is not a regular file of the checkpoint; it was not opened");
+		return true;
+	}
+	*ret_size = entry.size;
+	return true;
+}
+
+static bool add_data_files(struct dcp *dcp, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = dcp->reading->model;
+	for (uint32_t id = 1; id < dcp->meta.paths.names.list.count; id++) {
+		struct fsdp_span path = fsdp_dcp_path(&dcp->meta, id);
+		struct data_file *file = fsdp_vec_push(&dcp->files);
+		if (file == NULL)
+			return fsdp_arena_fail(dcp->reading->scratch, ret_error);
+		*file = (struct data_file){ .first_bad = FSDP_NONE, .rank = FSDP_NONE };
+		if (!is_data_name(path, &file->rank))
+			file->rank = FSDP_NONE;
+		if (!open_entry(dcp, path, &file->size))
+			return false;
+		file->id =
+			fsdp_build_file(model, path, file->size, file->rank, ret_error);
+		if (file->id == FSDP_NONE)
+			return false;
+	}
+	return true;
+}
+
+/* Adds an item's range to its file, once for all names that share it. False: the range is
+ * outside of it. */
+static bool use_range(struct dcp *dcp, struct fsdp_dcp_info *info, uint32_t item)
+{
+	struct data_file *file = file_of(dcp, info->path);
+	uint64_t end;
+	if (info->bad || !fsdp_add(info->offset, info->length, &end)) {
+		const struct fsdp_dcp_item *record = fsdp_vec_at(&dcp->meta.items, item);
+		fsdp_find(&dcp->reading->model->findings, FSDP_RULE_STORAGE_RANGE,
+			FSDP_PLACE(.file = fsdp_dcp_path(&dcp->meta, info->path),
+				.tensor = record->text),
+			"the item's byte range is negative, not a number or overflows");
+		return false;
+	}
+	if (!info->counted)
+		file->used += info->length;
+	info->counted = true;
+	if (end > file->needed)
+		file->needed = end;
+	if (file->size == FSDP_UNKNOWN)
+		return false;
+	if (end <= file->size)
+		return true;
+	if (file->first_bad == FSDP_NONE) {
+		file->first_bad = item;
+		file->bad_begin = info->offset;
+	}
+	file->bad_count++;
+	return false;
+}
+
+/* The extension of PyTorch itself: _extension.py, ZStandard. */
+static bool is_zstd(const struct dcp *dcp, const struct fsdp_dcp_info *info)
+{
+	struct fsdp_span name =
+		fsdp_names_segment(&dcp->meta.transforms, info->transform);
+	return info->transform != 0 && fsdp_span_behind(name, "stream.zstd/1", &name) &&
+	       (name.size == 0 || name.data[0] == '.');
+}
+
+/* Of one that is not known: once for each file, of a few of them. False: the item cannot
+ * be read. */
+static bool take_transform(struct dcp *dcp, const struct fsdp_dcp_info *info)
+{
+	struct fsdp_span name =
+		fsdp_names_segment(&dcp->meta.transforms, info->transform);
+	struct data_file *file = file_of(dcp, info->path);
+	struct fsdp_error *error = NULL;
+	char shown[FSDP_SHOWN], path[FSDP_SHOWN];
+	if (info->transform == 0)
+		return true;
+	if (is_zstd(dcp, info)) {
+		fsdp_model_file(dcp->reading->model, file->id)->is_zstd = true;
+		return true;
+	}
+	fsdp_model_file(dcp->reading->model, file->id)->is_transformed = true;
+	if (file->transform_told || dcp->reading->errors->count >= ERRORS_KEPT)
+		return false;
+	file->transform_told = true;
+	fsdp_fail_rule(&error, FSDP_ERROR_UNSUPPORTED, "FI9004", FSDP_UNKNOWN,
+		"items of %s are stored transformed (%s), which cannot be read",
+		fsdp_shown(fsdp_dcp_path(&dcp->meta, info->path), path),
+		fsdp_shown(name, shown));
+	(void)fsdp_error_add_hint(
+		&error, "load it with the extension that saved it, and save it without");
+	fsdp_reading_keep_error(dcp->reading, error);
+	return false;
+}
+
+static uint32_t add_extent(
+	struct dcp *dcp, uint32_t info_id, uint32_t item, struct fsdp_error **ret_error)
+{
+	struct fsdp_dcp_info *info = fsdp_vec_at(&dcp->meta.infos, info_id);
+	struct fsdp_extent extent = {
+		.kind = FSDP_EXTENT_ITEM,
+		.offset = info->offset,
+		.length = info->length,
+		.size = FSDP_UNKNOWN,
+		.file = file_of(dcp, info->path)->id,
+		.missing = !use_range(dcp, info, item),
+	};
+	if (!take_transform(dcp, info))
+		extent.missing = true;
+	return fsdp_build_extent(
+		dcp->reading->model, &extent, (struct fsdp_span){ 0 }, ret_error);
+}
+
+/* ---- tensors ---- */
+
+static bool chunk_fits(const struct dcp *dcp, const struct fsdp_dcp_item *item,
+	const struct fsdp_dcp_chunk *chunk)
+{
+	const int64_t *box = fsdp_model_ints(dcp->reading->model, chunk->box);
+	const int64_t *shape = fsdp_model_ints(dcp->reading->model, item->shape);
+	if (chunk->dims != item->dims)
+		return false;
+	for (size_t i = 0; i < chunk->dims; i++) {
+		int64_t offset = box[i], size = box[chunk->dims + i];
+		if (offset < 0 || size < 0 || offset > shape[i] ||
+			size > shape[i] - offset)
+			return false;
+	}
+	return true;
+}
+
+static bool add_piece(struct dcp *dcp, uint32_t tensor, uint32_t item_id,
+	const struct fsdp_dcp_chunk *chunk, struct fsdp_error **ret_error)
+{
+	const struct fsdp_dcp_item *item = fsdp_vec_at(&dcp->meta.items, item_id);
+	struct fsdp_findings *findings = &dcp->reading->model->findings;
+	struct fsdp_piece_record piece = {
+		.tensor = tensor,
+		.extent = FSDP_NONE,
+		.box = chunk->box,
+		.strides = FSDP_NONE,
+		.rank = FSDP_NONE,
+		.storage_offset = 0,
+	};
+	if (!chunk_fits(dcp, item, chunk)) {
+		fsdp_find(findings, FSDP_RULE_CHUNK_BOUNDS,
+			FSDP_PLACE(.file = dcp->meta.file, .tensor = item->text),
+			"a chunk lies outside of its tensor; it is left out");
+		return true;
+	}
+	if (chunk->info == FSDP_NONE) {
+		fsdp_find(findings, FSDP_RULE_STORAGE_ENTRY_MISSING,
+			FSDP_PLACE(.file = dcp->meta.file, .tensor = item->text),
+			"the metadata does not say where a chunk is stored");
+	} else {
+		const struct fsdp_dcp_info *info =
+			fsdp_vec_at(&dcp->meta.infos, chunk->info);
+		piece.rank = file_of(dcp, info->path)->rank;
+		piece.extent = add_extent(dcp, chunk->info, item_id, ret_error);
+		if (piece.extent == FSDP_NONE)
+			return false;
+	}
+	return fsdp_build_piece(dcp->reading->model, &piece, ret_error) != FSDP_NONE;
+}
+
+static bool add_names(struct dcp *dcp, const struct fsdp_dcp_item *item,
+	uint32_t *ret_name, uint32_t *ret_raw_name, struct fsdp_error **ret_error)
+{
+	return fsdp_build_names(dcp->reading->model, 0, item->text, false, ret_name,
+		ret_raw_name, ret_error);
+}
+
+/* The boxes of a tensor's chunks. Ranks are listed in order, so nearly always each begins
+ * where the one before ended, which proves that none of them overlap. */
+struct chunk_boxes {
+	const int64_t *list[BOXES_COMPARED]; /* offsets, then sizes */
+	uint32_t count, dims;                /* more than the list holds, too */
+	uint32_t dim;                        /* that is cut */
+	int64_t reach;                       /* where the last one ends */
+	bool scattered;                      /* some do not follow the one before */
+};
+
+static void add_box(struct chunk_boxes *boxes, const int64_t *box, const int64_t *shape)
+{
+	uint32_t cuts = 0, dim = 0;
+	for (uint32_t i = 0; i < boxes->dims; i++)
+		if (box[i] != 0 || box[boxes->dims + i] != shape[i]) {
+			cuts++;
+			dim = i;
+		}
+	if (boxes->count < BOXES_COMPARED)
+		boxes->list[boxes->count] = box;
+	if (boxes->count++ == 0)
+		boxes->dim = dim;
+	if (cuts > 1 || dim != boxes->dim || box[dim] != boxes->reach)
+		boxes->scattered = true;
+	boxes->reach = box[dim] + box[boxes->dims + dim];
+}
+
+/* Not those of replicas, which are the same. */
+static bool boxes_overlap(const int64_t *a, const int64_t *b, uint32_t dims)
+{
+	return fsdp_boxes_meet(a, a + dims, b, b + dims, 0, dims) &&
+	       memcmp(a, b, 2 * dims * sizeof *a) != 0;
+}
+
+/* Of many boxes that are scattered the audit finds it. */
+static bool say_overlap(struct dcp *dcp, const struct fsdp_dcp_item *item,
+	const struct chunk_boxes *boxes)
+{
+	char first[FSDP_SHOWN], second[FSDP_SHOWN];
+	if (!boxes->scattered || boxes->count > BOXES_COMPARED)
+		return false;
+	for (uint32_t i = 0; i < boxes->count; i++)
+		for (uint32_t k = i + 1; k < boxes->count; k++) {
+			const int64_t *a = boxes->list[i], *b = boxes->list[k];
+			if (!boxes_overlap(a, b, boxes->dims))
+				continue;
+			fsdp_find(&dcp->reading->model->findings, FSDP_RULE_CHUNK_OVERLAP,
+				FSDP_PLACE(.file = dcp->meta.file, .tensor = item->text),
+				"the pieces %s and %s hold the same elements",
+				fsdp_shown_box(a, a + boxes->dims, boxes->dims, first),
+				fsdp_shown_box(b, b + boxes->dims, boxes->dims, second));
+			return true;
+		}
+	return false;
+}
+
+/*
+ * Elements of all chunks against elements of the tensor: fewer prove a gap, more prove an
+ * overlap. Ranks that wrote alone keep replicas, which count twice.
+ */
+static void judge_volume(struct dcp *dcp, const struct fsdp_dcp_item *item)
+{
+	const struct fsdp_model *model = dcp->reading->model;
+	const int64_t *shape = fsdp_model_ints(model, item->shape);
+	uint64_t numel = 0, held = 0, volume = 0;
+	bool replicas = dcp->meta.file_number > 1;
+	struct chunk_boxes boxes;
+	boxes.count = 0;
+	boxes.dims = item->dims;
+	boxes.reach = 0;
+	boxes.scattered = false;
+	for (uint32_t id = item->first_list; id != FSDP_NONE;) {
+		const struct fsdp_dcp_list *list = fsdp_vec_at(&dcp->meta.lists, id);
+		for (uint32_t i = 0; i < list->count; i++) {
+			const struct fsdp_dcp_chunk *chunk =
+				fsdp_vec_at(&dcp->meta.chunks, list->first + i);
+			const int64_t *box = fsdp_model_ints(model, chunk->box);
+			if (!chunk_fits(dcp, item, chunk))
+				return; /* reported */
+			(void)fsdp_numel(box + chunk->dims, chunk->dims, &volume);
+			if (!fsdp_add(held, volume, &held))
+				return;
+			if (volume > 0 && item->dims > 0)
+				add_box(&boxes, box, shape);
+		}
+		id = list->next;
+	}
+	(void)fsdp_numel(shape, item->dims, &numel);
+	if (say_overlap(dcp, item, &boxes) || held == numel ||
+		(replicas && held > numel) || (dcp->lacks_ranks && held < numel))
+		return;
+	fsdp_find(&dcp->reading->model->findings,
+		held < numel ? FSDP_RULE_CHUNK_GAP : FSDP_RULE_CHUNK_OVERLAP,
+		FSDP_PLACE(.file = dcp->meta.file, .tensor = item->text),
+		"the chunks hold %llu of %llu elements", FSDP_LLU(held), FSDP_LLU(numel));
+}
+
+static bool add_tensor(struct dcp *dcp, uint32_t item_id, struct fsdp_error **ret_error)
+{
+	const struct fsdp_dcp_item *item = fsdp_vec_at(&dcp->meta.items, item_id);
+	bool optimizer = fsdp_path_is_of_optimizer(item->text);
+	struct fsdp_tensor_record record = {
+		.path = item->path_ref,
+		.shape = item->shape,
+		.dims = item->dims,
+		.dtype = item->dtype,
+		.extra = FSDP_NONE,
+		.role = optimizer ? FSDP_ROLE_OPTIM : FSDP_ROLE_PARAM,
+	};
+	if (record.role == FSDP_ROLE_PARAM)
+		record.flags |= FSDP_TENSOR_ROLE_INFERRED;
+	if (item->grad_known)
+		record.flags |=
+			FSDP_TENSOR_GRAD_KNOWN | (item->grad ? FSDP_TENSOR_GRAD : 0);
+	if (!add_names(dcp, item, &record.name, &record.raw_name, ret_error))
+		return false;
+	uint32_t tensor = fsdp_build_tensor(dcp->reading->model, &record, ret_error);
+	if (tensor == FSDP_NONE)
+		return false;
+	judge_volume(dcp, item);
+	for (uint32_t list_id = item->first_list; list_id != FSDP_NONE;) {
+		const struct fsdp_dcp_list *list = fsdp_vec_at(&dcp->meta.lists, list_id);
+		for (uint32_t i = 0; i < list->count; i++)
+			if (!add_piece(dcp, tensor, item_id,
+				    fsdp_vec_at(&dcp->meta.chunks, list->first + i),
+				    ret_error))
+				return false;
+		list_id = list->next;
+	}
+	return true;
+}
+
+/* ---- objects ---- */
+
+static bool has_only_texts(const struct fsdp_pickle *pickle, fsdp_ref dict)
+{
+	struct fsdp_pickle_iterator iterator = { .ref = dict };
+	fsdp_ref key, value;
+	if (fsdp_pickle_kind(pickle, dict) != FSDP_PICKLE_DICT ||
+		fsdp_pickle_count(pickle, dict) == 0)
+		return false;
+	while (fsdp_pickle_next(pickle, &iterator, &key, &value))
+		if (fsdp_pickle_text(pickle, key).data == NULL)
+			return false;
+	return true;
+}
+
+/* What all ranks share, by the names that it would have in a file of its own; `common`
+ * says where it lies. *ret_split: it has that form. */
+static bool split_common(struct dcp *dcp, struct fsdp_torch *torch,
+	const struct fsdp_value_record *common, bool *ret_split,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_pickle *pickle = torch->pickle;
+	struct {
+		struct fsdp_pickle_iterator iterator;
+		uint32_t name;
+	} stack[COMMON_DEPTH];
+	fsdp_ref top = fsdp_pickle_top(pickle), dict, key, ref;
+	size_t depth = 1;
+	dict = fsdp_pickle_kind(pickle, top) == FSDP_PICKLE_LIST &&
+			       fsdp_pickle_count(pickle, top) == 1
+		       ? fsdp_pickle_item(pickle, top, 0)
+		       : FSDP_REF_NONE;
+	*ret_split = has_only_texts(pickle, dict);
+	stack[0].iterator = (struct fsdp_pickle_iterator){ .ref = dict };
+	stack[0].name = 0;
+	while (*ret_split && depth > 0) {
+		struct fsdp_value_record value = *common;
+		if (!fsdp_pickle_next(pickle, &stack[depth - 1].iterator, &key, &ref)) {
+			depth--;
+			continue;
+		}
+		/* One dict may be the entry of many. */
+		if (!fsdp_budget_work(dcp->item.budget, ENTRY_STEPS, ret_error) ||
+			!fsdp_build_names(dcp->reading->model, stack[depth - 1].name,
+				fsdp_pickle_text(pickle, key), false, &value.name,
+				&value.raw_name, ret_error))
+			return false;
+		value.path = FSDP_NONE;
+		if (depth < COMMON_DEPTH && has_only_texts(pickle, ref)) {
+			stack[depth].iterator =
+				(struct fsdp_pickle_iterator){ .ref = ref };
+			stack[depth++].name = value.raw_name;
+			continue;
+		}
+		if (!fsdp_torch_hides(torch, ref, &value.hides_tensors, ret_error) ||
+			!fsdp_torch_tokens(torch, ref, &value, ret_error) ||
+			fsdp_build_value(dcp->reading->model, &value, ret_error) ==
+				FSDP_NONE)
+			return false;
+	}
+	return true;
+}
+
+/* A value inside an item: a small torch zip. What cannot be read costs the value only.
+ * *ret_split: it was added as several. */
+static bool read_object(struct dcp *dcp, const struct fsdp_dcp_info *info,
+	struct fsdp_span path, struct fsdp_value_record *value, bool *ret_split,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = dcp->reading->model;
+	struct fsdp_arena *scratch = &dcp->item;
+	struct fsdp_source source, item;
+	struct fsdp_span bytes, stream;
+	struct fsdp_zip zip;
+	struct fsdp_torch torch;
+	struct fsdp_limits limits = *dcp->reading->limits;
+	if (info->length > ITEM_MAX)
+		return fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, info->offset,
+			"a value of %llu bytes is not read", FSDP_LLU(info->length));
+	limits.value[FSDP_LIMIT_STDIN_BYTES] = ITEM_MAX;
+	fsdp_arena_reset(scratch);
+	if (!fsdp_folder_source(dcp->folder, fsdp_dcp_path(&dcp->meta, info->path),
+		    &source, ret_error) ||
+		!fsdp_source_read_all(
+			&source, info->offset, info->length, scratch, &bytes, ret_error))
+		return false;
+	item = fsdp_source_memory(bytes);
+	if (is_zstd(dcp, info) && !fsdp_archive_unpack_one(&item, "zstd", scratch,
+					  &limits, &item, ret_error))
+		return false;
+	if (!fsdp_zip_open(&item, scratch, dcp->reading->limits, path, &model->findings,
+		    &zip, ret_error))
+		return false;
+	for (size_t i = 0; i < zip.members.count; i++) {
+		const struct fsdp_zip_member *member = fsdp_zip_member(&zip, i);
+		if (!fsdp_span_ends(member->name, FSDP_SPAN("/data.pkl")))
+			continue;
+		if (!fsdp_zip_read(&zip, member, ITEM_MAX, scratch, &stream, ret_error) ||
+			!fsdp_torch_init(&torch, model, scratch, scratch, path,
+				member->name, ret_error))
+			return false;
+		torch.ids = FSDP_IDS_ZIP;
+		torch.copies = true;
+		bool read =
+			fsdp_torch_read(&torch, stream, info->offset, false, ret_error);
+		fsdp_torch_look_inside(&torch, stream);
+		fsdp_torch_judge(&torch);
+		if (!read || (*ret_split && !split_common(dcp, &torch, value, ret_split,
+						    ret_error)))
+			return false;
+		return *ret_split ||
+		       fsdp_torch_tokens(
+			       &torch, fsdp_pickle_top(torch.pickle), value, ret_error);
+	}
+	return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, info->offset,
+		"the item of a value holds no pickle");
+}
+
+/* Items lie one behind the other: what is more than their file was read before. */
+static bool may_read(
+	struct dcp *dcp, const struct fsdp_dcp_info *info, struct fsdp_error **ret_error)
+{
+	struct data_file *file = file_of(dcp, info->path);
+	file->read += info->length;
+	if (file->read <= file->size)
+		return true;
+	return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1020", info->offset,
+		"values overlap: together they are longer than the file; this one is not read");
+}
+
+/* What the entry holds: any number of names may share it, and it is read once. */
+static bool read_value(struct dcp *dcp, uint32_t info_id, struct fsdp_span path,
+	struct fsdp_value_record *value, bool *ret_split, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = dcp->reading->model;
+	const struct fsdp_dcp_info *info = fsdp_vec_at(&dcp->meta.infos, info_id);
+	uint32_t known = fsdp_table_get(&dcp->value_of, info_id);
+	if (known != FSDP_NONE) {
+		const struct fsdp_value_record *other = fsdp_model_value(model, known);
+		value->tokens = other->tokens;
+		value->token_count = other->token_count;
+		value->type = other->type;
+		*ret_split = false;
+		return true;
+	}
+	if (!fsdp_table_set(&dcp->value_of, info_id, (uint32_t)model->values.count))
+		return fsdp_arena_fail(dcp->reading->scratch, ret_error);
+	if (!may_read(dcp, info, ret_error) ||
+		!read_object(dcp, info, path, value, ret_split, ret_error))
+		return false;
+	/* Of another name of the entry nothing is known then. */
+	return !*ret_split || fsdp_table_set(&dcp->value_of, info_id, FSDP_NONE) ||
+	       fsdp_arena_fail(dcp->reading->scratch, ret_error);
+}
+
+static bool is_fatal(const struct fsdp_error *error)
+{
+	const char *limit = error != NULL ? fsdp_error_limit(error) : NULL;
+	return fsdp_error_code(error) == FSDP_ERROR_MEMORY ||
+	       (limit != NULL &&
+		       (strcmp(limit, "memory") == 0 || strcmp(limit, "work") == 0));
+}
+
+/* Whether an object is asked for. Containers and wrappers may yet be taken from its name
+ * or put above it, but its last segment stays. */
+static bool is_wanted(const struct fsdp_reading *reading, struct fsdp_span name)
+{
+	struct fsdp_span last = fsdp_span_last(name, '.');
+	if (!reading->read_values || reading->value_names == NULL)
+		return reading->read_values;
+	for (size_t i = 0; i < reading->value_name_count; i++)
+		if (fsdp_span_equal(last,
+			    fsdp_span_last(fsdp_span_text(reading->value_names[i]), '.')))
+			return true;
+	return false;
+}
+
+static bool add_object(struct dcp *dcp, uint32_t item_id, struct fsdp_error **ret_error)
+{
+	const struct fsdp_dcp_item *item = fsdp_vec_at(&dcp->meta.items, item_id);
+	struct fsdp_value_record value = {
+		.path = item->path_ref,
+		.file = FSDP_NONE,
+		.rank = FSDP_NONE,
+		.offset = FSDP_UNKNOWN,
+		.length = FSDP_UNKNOWN,
+		.type = "object",
+	};
+	if (!add_names(dcp, item, &value.name, &value.raw_name, ret_error))
+		return false;
+	if (item->info == FSDP_NONE) {
+		fsdp_find(&dcp->reading->model->findings, FSDP_RULE_STORAGE_ENTRY_MISSING,
+			FSDP_PLACE(.file = dcp->meta.file, .tensor = item->text),
+			"the metadata does not say where the value is stored");
+		return fsdp_build_value(dcp->reading->model, &value, ret_error) !=
+		       FSDP_NONE;
+	}
+	struct fsdp_dcp_info *info = fsdp_vec_at(&dcp->meta.infos, item->info);
+	value.file = file_of(dcp, info->path)->id;
+	value.rank = file_of(dcp, info->path)->rank;
+	const struct fsdp_file_record *file =
+		fsdp_model_file(dcp->reading->model, value.file);
+	bool readable = use_range(dcp, info, item_id);
+	readable = take_transform(dcp, info) && readable;
+	if (!info->bad) {
+		value.offset = info->offset;
+		value.length = info->length;
+	}
+	struct fsdp_error *error = NULL;
+	bool common = fsdp_span_is(item->text, COMMON_STATE);
+	bool wanted =
+		common ? dcp->reading->read_values : is_wanted(dcp->reading, item->text);
+	bool split = common;
+	dcp->unread += !wanted;
+	if (readable && wanted &&
+		!read_value(dcp, item->info, file->path, &value, &split, &error)) {
+		if (is_fatal(error)) {
+			if (ret_error != NULL)
+				*ret_error = error;
+			return false;
+		}
+		fsdp_error_add_path(&error, (const char *)file->path.data);
+		fsdp_reading_keep_error(dcp->reading, error);
+		split = false;
+	}
+	return (readable && wanted && split) ||
+	       fsdp_build_value(dcp->reading->model, &value, ret_error) != FSDP_NONE;
+}
+
+/* ---- what the directory says ---- */
+
+/* A small file in place of a large one is often a pointer to it. */
+static bool say_stand_in(
+	struct dcp *dcp, const struct data_file *file, struct fsdp_span path)
+{
+	unsigned char head[1024];
+	struct fsdp_source source;
+	if (file->size == 0 || file->size > sizeof head ||
+		!fsdp_folder_source(dcp->folder, path, &source, NULL) ||
+		!fsdp_source_read(&source, 0, head, (size_t)file->size, NULL))
+		return false;
+	const char *what = fsdp_foreign_stand_in(
+		fsdp_span(head, (size_t)file->size), dcp->reading->scratch);
+	if (what == NULL)
+		return false;
+	fsdp_find(&dcp->reading->model->findings, FSDP_RULE_NOT_A_CHECKPOINT,
+		FSDP_PLACE(.file = path), "this is %s; the metadata needs %llu bytes",
+		what, FSDP_LLU(file->needed));
+	return true;
+}
+
+/* Whether the file ends with the end of an item, which is a zip. */
+static bool ends_whole(
+	struct dcp *dcp, const struct data_file *file, struct fsdp_span path)
+{
+	static const unsigned char mark[] = { 'P', 'K', 5, 6 };
+	unsigned char end[22];
+	struct fsdp_source source;
+	return file->size >= sizeof end &&
+	       fsdp_folder_source(dcp->folder, path, &source, NULL) &&
+	       fsdp_source_read(
+		       &source, file->size - sizeof end, end, sizeof end, NULL) &&
+	       memcmp(end, mark, sizeof mark) == 0 && end[20] == 0 && end[21] == 0;
+}
+
+/* One item that begins in a file which is whole was given a wrong length. */
+static enum fsdp_rule_index rule_of(
+	struct dcp *dcp, const struct data_file *file, struct fsdp_span path)
+{
+	if (file->size == 0)
+		return FSDP_RULE_EMPTY_FILE;
+	return file->bad_count == 1 && file->bad_begin < file->size &&
+			       ends_whole(dcp, file, path)
+		       ? FSDP_RULE_STORAGE_RANGE
+		       : FSDP_RULE_TRUNCATED_FILE;
+}
+
+/* Bytes that two items share are used once. */
+static bool judge_ranges(struct dcp *dcp, struct fsdp_error **ret_error)
+{
+	uint64_t *shared = FSDP_TAKE(dcp->reading->scratch, shared, dcp->files.count + 1);
+	if (shared == NULL)
+		return fsdp_arena_fail(dcp->reading->scratch, ret_error);
+	if (!dcp_judge_ranges(&dcp->meta, dcp->folder, shared, ret_error))
+		return false;
+	for (uint32_t id = 1; id <= dcp->files.count; id++)
+		file_of(dcp, id)->used -= fsdp_min(shared[id], file_of(dcp, id)->used);
+	return true;
+}
+
+static void judge_files(struct dcp *dcp)
+{
+	struct fsdp_findings *findings = &dcp->reading->model->findings;
+	for (uint32_t id = 1; id <= dcp->files.count; id++) {
+		const struct data_file *file = file_of(dcp, id);
+		struct fsdp_span path = fsdp_dcp_path(&dcp->meta, id);
+		if (file->size == FSDP_UNKNOWN)
+			continue;
+		if (file->bad_count != 0 && !say_stand_in(dcp, file, path)) {
+			const struct fsdp_dcp_item *item =
+				fsdp_vec_at(&dcp->meta.items, file->first_bad);
+			enum fsdp_rule_index rule = rule_of(dcp, file, path);
+			uint64_t begin = rule == FSDP_RULE_STORAGE_RANGE ? file->bad_begin
+									 : file->size;
+
+			fsdp_find(findings, rule,
+				FSDP_PLACE(.file = path, .offset = begin,
+					.length = file->needed - begin,
+					.tensor = item->text),
+				file->bad_count == 1
+					? "the metadata needs %llu bytes, the file has %llu; %u item reaches beyond its end"
+					: "the metadata needs %llu bytes, the file has %llu; %u items reach beyond its end",
+				FSDP_LLU(file->needed), FSDP_LLU(file->size),
+				file->bad_count);
+		} else if (file->bad_count == 0 && file->used < file->size &&
+			   !is_one_item(dcp->folder, path)) {
+			dcp->reading->model->unaccounted += file->size - file->used;
+		}
+	}
+}
+
+static void judge_listing(struct dcp *dcp)
+{
+	struct fsdp_model *model = dcp->reading->model;
+	uint32_t highest = 0, rank;
+	bool any = false;
+	for (size_t i = 0; i < dcp->folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(dcp->folder, i);
+		if (!is_data_name(entry.name, &rank))
+			continue;
+		if (dcp->by_rank && !has_own_metadata(dcp, rank)) {
+			any = true;
+			if (rank > highest)
+				highest = rank;
+			continue;
+		}
+		/* Ranks that had nothing to write left an empty file. */
+		if (entry.kind == FSDP_ENTRY_FILE && entry.size != 0 &&
+			fsdp_names_find_child(&dcp->meta.paths.names, 0, entry.name) ==
+				FSDP_NONE) {
+			fsdp_find(&model->findings, FSDP_RULE_ORPHAN_FILE,
+				FSDP_PLACE(.file = entry.name),
+				"no entry of the metadata names this file (%llu bytes)",
+				FSDP_LLU(entry.size));
+			continue;
+		}
+		any = true;
+		if (rank > highest)
+			highest = rank;
+	}
+	for (uint32_t id = 1; id <= dcp->files.count; id++) {
+		const struct data_file *file = file_of(dcp, id);
+		if (file->rank == FSDP_NONE)
+			continue;
+		any = true;
+		if (file->rank > highest)
+			highest = file->rank;
+	}
+	if (any)
+		model->world_size = highest + 1;
+}
+
+/* They are whole pickles, and loaded without restrictions. */
+static void say_unread(struct dcp *dcp)
+{
+	if (dcp->unread != 0)
+		fsdp_find(&dcp->reading->model->findings, FSDP_RULE_NOT_EVALUATED,
+			FSDP_PLACE(.file = dcp->meta.file, .next = "info looks at them"),
+			dcp->unread == 1
+				? "%llu value is a pickle of its own, which was not looked at"
+				: "%llu values are pickles of their own, which were not looked at",
+			FSDP_LLU(dcp->unread));
+}
+
+static void set_format(struct dcp *dcp)
+{
+	dcp->reading->model->format = (struct fsdp_format){
+		.family = "dcp",
+		.title = "PyTorch distributed checkpoint (DCP)",
+		.writer = "torch.distributed.checkpoint",
+		.torch_guess = dcp->meta.has_strides        ? "2.15 or later"
+			       : dcp->meta.has_version      ? "2.7 or later"
+			       : dcp->meta.has_storage_meta ? "2.3 or later"
+							    : "1.13 or later",
+	};
+}
+
+static bool build(struct dcp *dcp, struct fsdp_error **ret_error)
+{
+	for (uint32_t i = 0; i < dcp->meta.items.count; i++) {
+		const struct fsdp_dcp_item *item = fsdp_vec_at(&dcp->meta.items, i);
+		if (item->bad)
+			continue;
+		if (item->is_object ? !add_object(dcp, i, ret_error)
+				    : !add_tensor(dcp, i, ret_error))
+			return false;
+	}
+	return true;
+}
+
+static bool read_folder(struct dcp *dcp, struct fsdp_error **ret_error)
+{
+	if (!fsdp_dcp_init(&dcp->meta, dcp->reading, ret_error) ||
+		!read_all_metadata(dcp, ret_error))
+		return false;
+	set_format(dcp);
+	fsdp_table_init(&dcp->value_of, dcp->reading->scratch);
+	fsdp_arena_init(&dcp->item, dcp->reading->scratch->budget);
+	bool built = add_data_files(dcp, ret_error) && build(dcp, ret_error) &&
+		     judge_ranges(dcp, ret_error);
+	fsdp_arena_done(&dcp->item);
+	if (!built)
+		return false;
+	judge_files(dcp);
+	judge_listing(dcp);
+	say_unread(dcp);
+	return true;
+}
+
+static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
+	struct fsdp_error **ret_error)
+{
+	struct dcp *dcp = FSDP_TAKE(reading->scratch, dcp, 1);
+	if (dcp == NULL)
+		return fsdp_arena_fail(reading->scratch, ret_error);
+	dcp->reading = reading;
+	dcp->folder = look->folder;
+	fsdp_vec_init(&dcp->files, reading->scratch, sizeof(struct data_file));
+	/* What is read of the metadata does not stay there. */
+	struct fsdp_names *names = &reading->model->names;
+	struct fsdp_arena *copies = names->copies;
+	names->copies = reading->model->arena;
+	bool good = read_folder(dcp, ret_error);
+	names->copies = copies;
+	return good;
+}
+
+/* ---- a file in the place of its folder ---- */
+
+static bool stands_for(struct fsdp_span name)
+{
+	return fsdp_span_ends(name, FSDP_SPAN(".metadata")) ||
+	       fsdp_span_ends(name, FSDP_SPAN(DATA_SUFFIX));
+}
+
+/* A data file with no metadata anywhere near, not even what a save that broke off leaves:
+ * it may have been copied, or lie on another node's disk. */
+static bool check_folder(const struct fsdp_folder *folder, struct fsdp_error **ret_error)
+{
+	for (size_t i = 0; i < folder->count; i++) {
+		struct fsdp_span other = fsdp_folder_entry(folder, i).name;
+		if (memmem(other.data, other.size, ".metadata", 9) != NULL)
+			return true;
+	}
+	fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
+		"one data file of a distributed checkpoint (DCP): what is in it only .metadata tells, which is not beside it; it was not looked into");
+	return fsdp_error_add_hint(ret_error,
+		"give the folder that holds .metadata; a save to local disks has it on one node, and one that did not end has none");
+}
+
+const struct fsdp_family fsdp_family_dcp = {
+	.name = "dcp",
+	.title = "PyTorch distributed checkpoint (DCP)",
+	.recognise = recognise,
+	.read = read,
+	.stands_for = stands_for,
+	.check_folder = check_folder,
+	.data_suffix = DATA_SUFFIX,
+};

@@ -1,0 +1,728 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads what the files of a DeepSpeed checkpoint declare besides tensors: which parameters
+ * there are and in which groups, over how many ranks they are cut, how they are aligned,
+ * which are one. Contradictions stay as they are: flat-buffers.c settles them.
+ *
+ *	param_shapes                  {fqn: shape}, or a list of these, one a group
+ *	frozen_param_shapes           {fqn: shape}
+ *	buffer_names                  [fqn, …]
+ *	shared_params                 {fqn: fqn}
+ *	universal_checkpoint_info     see there
+ *	dp_world_size, mp_world_size, ds_config.zero_optimization.{stage, …}
+ *	optimizer_state_dict.partition_count             [ranks, …], one a group
+ *	optimizer_state_dict.param_alignment_paddings    [[elements, …], …]
+ *	optimizer_state_dict.param_slice_mappings        see there
+ *
+ * Origin: deepspeed/runtime/engine.py, runtime/zero/stage_1_and_2.py (0.19.8), and files
+ * of it.
+ */
+#include "formats/deepspeed/deepspeed.h"
+
+#include "base/num.h"
+
+#include <stdio.h>
+
+/* ---- param_slice_mappings ---- */
+
+/*
+ * Reads where a parameter lies in a rank's part of a flat buffer, as DeepSpeed spells it,
+ * and finds it again by name. flat-buffers.c checks whether it can be true.
+ *
+ *	param_slice_mappings   [{fqn: fragment_address}, …], one dict a group
+ *	fragment_address       an object whose state is {"numel": n, "start": n}
+ *
+ * Origin: deepspeed/utils/tensor_fragment.py (0.19.8), and files of it.
+ */
+
+struct slice {
+	uint32_t first, last; /* + 1 */
+};
+
+static bool read_mapping_number(
+	const struct fsdp_token *tokens, const char *key, uint64_t *ret)
+{
+	if (tokens[0].kind != FSDP_TOKEN_TEXT || !fsdp_span_is(tokens[0].text, key) ||
+		tokens[1].kind != FSDP_TOKEN_INTEGER || tokens[1].integer < 0 ||
+		(uint64_t)tokens[1].integer > FSDP_MAPPING_MAX)
+		return false;
+	*ret = (uint64_t)tokens[1].integer;
+	return true;
+}
+
+bool fsdp_mapping_read(
+	const struct fsdp_value_record *value, struct fsdp_mapping *ret_mapping)
+{
+	bool start = false, numel = false;
+	if (value->type == NULL || strcmp(value->type, "fragment_address") != 0)
+		return false;
+	for (uint32_t i = 0; i + 1 < value->token_count; i++) {
+		const struct fsdp_token *tokens = &value->tokens[i];
+		start |= read_mapping_number(tokens, "start", &ret_mapping->start);
+		numel |= read_mapping_number(tokens, "numel", &ret_mapping->numel);
+	}
+	return start && numel;
+}
+
+static void mappings_init(struct fsdp_mappings *mappings, struct fsdp_arena *scratch)
+{
+	mappings->scratch = scratch;
+	fsdp_vec_init(&mappings->list, scratch, sizeof(struct fsdp_mapping));
+	fsdp_vec_init(&mappings->slices, scratch, sizeof(struct slice));
+}
+
+/* In order of ranks, and of one rank in order of groups. Its group is below
+ * FSDP_MAPPING_GROUPS. */
+static bool mappings_add(struct fsdp_mappings *mappings,
+	const struct fsdp_mapping *mapping, struct fsdp_error **ret_error)
+{
+	struct fsdp_mapping *own = fsdp_vec_push(&mappings->list);
+	struct slice *slice = fsdp_vec_reach(&mappings->slices, mapping->slice);
+	if (own == NULL || slice == NULL)
+		return fsdp_arena_fail(mappings->scratch, ret_error);
+	*own = *mapping;
+	own->next = own->next_of_slice = 0;
+	uint32_t id = (uint32_t)mappings->list.count;
+	if (slice->first == 0)
+		slice->first = id;
+	else
+		fsdp_mappings_at(mappings, slice->last - 1)->next_of_slice = id;
+	slice->last = id;
+	return true;
+}
+
+/* The name below its group; FSDP_NONE: memory ended. */
+static uint32_t name_of(
+	struct fsdp_mappings *mappings, const struct fsdp_mapping *mapping)
+{
+	char text[16];
+	int size = snprintf(text, sizeof text, "%u", mapping->group);
+	uint32_t group =
+		fsdp_names_find_child(&mappings->names, 0, fsdp_span(text, (size_t)size));
+	if (group == FSDP_NONE) {
+		struct fsdp_span copy =
+			fsdp_arena_copy(mappings->scratch, fsdp_span(text, (size_t)size));
+		group = copy.data != NULL ? fsdp_names_child(&mappings->names, 0, copy)
+					  : FSDP_NONE;
+	}
+	return group != FSDP_NONE
+		       ? fsdp_names_child(&mappings->names, group, mapping->fqn)
+		       : FSDP_NONE;
+}
+
+static bool chain(struct fsdp_mappings *mappings, uint32_t id)
+{
+	uint32_t name = name_of(mappings, fsdp_mappings_at(mappings, id - 1));
+	if (name == FSDP_NONE)
+		return false;
+	if (mappings->first[name] == 0)
+		mappings->first[name] = id;
+	else
+		fsdp_mappings_at(mappings, mappings->last[name] - 1)->next = id;
+	mappings->last[name] = id;
+	return true;
+}
+
+uint32_t fsdp_mappings_first(const struct fsdp_mappings *mappings, uint32_t slice)
+{
+	return slice < mappings->slices.count
+		       ? ((struct slice *)fsdp_vec_at(&mappings->slices, slice))->first
+		       : 0;
+}
+
+/* From now on those of this slice are found, and no others. */
+static bool mappings_begin(
+	struct fsdp_mappings *mappings, uint32_t slice, struct fsdp_error **ret_error)
+{
+	uint32_t last = FSDP_NONE;
+	uint32_t first = fsdp_mappings_first(mappings, slice);
+	size_t count = 0;
+	for (uint32_t id = first; id != 0;
+		id = fsdp_mappings_at(mappings, id - 1)->next_of_slice)
+		count++;
+	/* Names are those, the groups and nothing. */
+	mappings->first = FSDP_TAKE(mappings->scratch, mappings->first, 2 * count + 2);
+	mappings->last = FSDP_TAKE(mappings->scratch, mappings->last, 2 * count + 2);
+	mappings->ranks = FSDP_TAKE(mappings->scratch, mappings->ranks, count + 1);
+	mappings->rank_count = 0;
+	mappings->count = count;
+	memset(mappings->told, 0, sizeof mappings->told);
+	if (mappings->first == NULL || mappings->last == NULL ||
+		mappings->ranks == NULL ||
+		!fsdp_names_init(&mappings->names, mappings->scratch))
+		return fsdp_arena_fail(mappings->scratch, ret_error);
+	for (uint32_t id = first; id != 0;
+		id = fsdp_mappings_at(mappings, id - 1)->next_of_slice) {
+		const struct fsdp_mapping *mapping = fsdp_mappings_at(mappings, id - 1);
+		if (mapping->rank != last)
+			mappings->ranks[mappings->rank_count++] = mapping->rank;
+		last = mapping->rank;
+		mappings->told[mapping->group] = true;
+		if (!chain(mappings, id))
+			return fsdp_arena_fail(mappings->scratch, ret_error);
+	}
+	return true;
+}
+
+uint32_t fsdp_mappings_find(
+	const struct fsdp_mappings *mappings, uint32_t group, struct fsdp_span fqn)
+{
+	char text[16];
+	int size = snprintf(text, sizeof text, "%u", group);
+	uint32_t name =
+		fsdp_names_find_child(&mappings->names, 0, fsdp_span(text, (size_t)size));
+	if (name != FSDP_NONE)
+		name = fsdp_names_find_child(&mappings->names, name, fqn);
+	return name != FSDP_NONE ? mappings->first[name] : 0;
+}
+
+bool fsdp_mappings_tell(const struct fsdp_mappings *mappings, uint32_t rank)
+{
+	return fsdp_find_sorted(mappings->ranks, mappings->rank_count, rank) <
+	       mappings->rank_count;
+}
+
+/* ---- universal_checkpoint_info ---- */
+
+/*
+ * Reads universal_checkpoint_info, and as much of Python's regular expressions as models
+ * write there.
+ *
+ *	tp_replicated_parameter_patterns          every rank has all of it
+ *	parameter_to_average_patterns             the mean of the ranks counts
+ *	parameter_with_2_sub_params_cat_dim_0     two halves, each cut along dimension 0
+ *	parameter_with_row_parallelism_patterns   cut along dimension 1
+ *	pipeline_replicated_parameter_patterns    every stage has it
+ *	vocabulary_parameter_patterns             cut along dimension 0, and padded
+ *	parameter_with_sub_params                 of several shapes: not understood
+ *	universal_checkpoint_version, original_vocab_size, …   numbers, shown as they are
+ *
+ * The first line that takes a name decides, of the first four. A pattern has to match
+ * from the start of the name, not to its end. It may hold letters, ".", "\d", "\w", an
+ * escaped sign, "^", "$", each of them but the last two with "*", "+" or "?" behind. With
+ * groups, sets and counts it is not understood, and then nothing is.
+ *
+ * Origin: deepspeed/checkpoint/{constants,ds_to_universal}.py (0.19.8).
+ */
+
+enum { ATOMS_MAX = 256, WORDS = ATOMS_MAX / 64 + 1 };
+
+/* Steps of matching in all; models need some millions. */
+#define WORK_MAX (UINT64_C(1) << 30)
+
+enum pattern_kind {
+	KIND_COPY,
+	KIND_MEAN,
+	KIND_HALVES,
+	KIND_COLUMNS,
+	KIND_STAGES,
+	KIND_NONE
+};
+
+static const struct {
+	const char *key;
+	enum pattern_kind kind;
+} keys[] = {
+	{ "tp_replicated_parameter_patterns", KIND_COPY },
+	{ "parameter_to_average_patterns", KIND_MEAN },
+	{ "parameter_with_2_sub_params_cat_dim_0", KIND_HALVES },
+	{ "parameter_with_row_parallelism_patterns", KIND_COLUMNS },
+	{ "pipeline_replicated_parameter_patterns", KIND_STAGES },
+	{ "vocabulary_parameter_patterns", KIND_NONE },
+};
+
+/* ---- patterns ---- */
+
+/* One sign of a pattern, and how often it may come. */
+struct atom {
+	unsigned char sign;
+	char class; /* 'c' the sign itself, '.' any, 'd' a digit, 'w' of a word */
+	bool may_lack, may_repeat;
+};
+
+struct pattern {
+	struct atom atoms[ATOMS_MAX];
+	size_t count;
+	bool to_end;
+};
+
+static bool take_escape(unsigned char sign, struct atom *atom)
+{
+	bool letter = (sign >= 'a' && sign <= 'z') || (sign >= 'A' && sign <= 'Z') ||
+		      fsdp_is_digit(sign);
+	atom->sign = sign;
+	atom->class = sign == 'd' || sign == 'w' ? (char)sign : 'c';
+	return !letter || atom->class != 'c';
+}
+
+/* False: it holds what is not understood. */
+static bool parse(struct fsdp_span text, struct pattern *pattern)
+{
+	size_t at = text.size != 0 && text.data[0] == '^';
+	pattern->count = 0;
+	pattern->to_end = false;
+	while (at < text.size) {
+		unsigned char sign = text.data[at++];
+		struct atom atom = { .sign = sign, .class = 'c' };
+		if (sign == '$' && at == text.size) {
+			pattern->to_end = true;
+			return true;
+		}
+		if (pattern->count == ATOMS_MAX ||
+			memchr("^$()[]{}|*+?", sign, 12) != NULL ||
+			(sign == '\\' && (at == text.size ||
+						 !take_escape(text.data[at++], &atom))))
+			return false;
+		if (sign == '.')
+			atom.class = '.';
+		unsigned char next = at < text.size ? text.data[at] : 0;
+		atom.may_lack = next == '*' || next == '?';
+		atom.may_repeat = next == '*' || next == '+';
+		at += atom.may_lack || atom.may_repeat;
+		/* Twice, as in ".*?", changes nothing in whether it matches. */
+		at += (atom.may_lack || atom.may_repeat) && at < text.size &&
+		      text.data[at] == '?';
+		pattern->atoms[pattern->count++] = atom;
+	}
+	return true;
+}
+
+static bool takes(const struct atom *atom, unsigned char sign)
+{
+	switch (atom->class) {
+	case '.':
+		return sign != '\n';
+	case 'd':
+		return fsdp_is_digit(sign);
+	case 'w':
+		return fsdp_is_digit(sign) || sign == '_' ||
+		       (sign >= 'a' && sign <= 'z') || (sign >= 'A' && sign <= 'Z');
+	default:
+		return sign == atom->sign;
+	}
+}
+
+/* Sets of places in a pattern. */
+static bool has(const uint64_t *set, size_t place)
+{
+	return (set[place / 64] >> place % 64 & 1) != 0;
+}
+
+/* The place, and those that follow if nothing more comes. Behind one that is in the set
+ * they are in it too, so a step of the name takes no longer than the pattern is. */
+static void add(const struct pattern *pattern, uint64_t *set, size_t place)
+{
+	while (!has(set, place)) {
+		set[place / 64] |= UINT64_C(1) << place % 64;
+		if (place == pattern->count || !pattern->atoms[place].may_lack)
+			return;
+		place++;
+	}
+}
+
+/* All places at once, so that no pattern takes longer than its length times the name's.
+ */
+static bool matches(const struct pattern *pattern, struct fsdp_span name, uint64_t *work)
+{
+	uint64_t now[WORDS] = { 0 };
+	add(pattern, now, 0);
+	for (size_t i = 0; i < name.size; i++) {
+		uint64_t then[WORDS] = { 0 };
+		if (has(now, pattern->count) && !pattern->to_end)
+			return true;
+		for (size_t k = 0; k < pattern->count; k++) {
+			if (!has(now, k) || !takes(&pattern->atoms[k], name.data[i]))
+				continue;
+			add(pattern, then, k + 1);
+			if (pattern->atoms[k].may_repeat)
+				add(pattern, then, k);
+		}
+		*work += pattern->count + 1;
+		memcpy(now, then, sizeof now);
+	}
+	return has(now, pattern->count);
+}
+
+/* ---- what is reported ---- */
+
+void fsdp_slicing_take(struct fsdp_slicing *slicing, struct fsdp_span name,
+	const struct fsdp_value_record *value)
+{
+	struct fsdp_span key = fsdp_span_first(name, '.');
+	struct pattern pattern;
+	/* An empty list is a value of its own, under the key itself. */
+	if (fsdp_span_is(key, "parameter_with_sub_params") && key.size != name.size)
+		slicing->unread = key;
+	slicing->told |= slicing->unread.data != NULL;
+	for (size_t i = 0; i < FSDP_COUNT(keys); i++) {
+		if (!fsdp_span_is(key, keys[i].key) || key.size == name.size)
+			continue;
+		slicing->told = true;
+		if (value->token_count != 1 || value->tokens->kind != FSDP_TOKEN_TEXT ||
+			slicing->count == FSDP_SLICING_PATTERNS ||
+			!parse(value->tokens->text, &pattern))
+			slicing->unread =
+				value->token_count == 1 &&
+						value->tokens->kind == FSDP_TOKEN_TEXT
+					? value->tokens->text
+					: key;
+		else
+			slicing->patterns[slicing->count++] =
+				(struct fsdp_slicing_pattern){
+					.text = value->tokens->text,
+					.kind = (uint8_t)keys[i].kind,
+				};
+	}
+}
+
+enum fsdp_cut fsdp_slicing_of(
+	struct fsdp_slicing *slicing, struct fsdp_span fqn, bool *ret_everywhere)
+{
+	static const enum fsdp_cut cuts[] = {
+		[KIND_COPY] = FSDP_CUT_COPY,
+		[KIND_MEAN] = FSDP_CUT_MEAN,
+		[KIND_HALVES] = FSDP_CUT_HALVES,
+		[KIND_COLUMNS] = FSDP_CUT_COLUMNS,
+		[KIND_STAGES] = FSDP_CUT_ROWS,
+		[KIND_NONE] = FSDP_CUT_ROWS,
+	};
+	enum pattern_kind first = KIND_NONE;
+	struct pattern pattern;
+	*ret_everywhere = false;
+	if (!slicing->told || slicing->unread.data != NULL)
+		return FSDP_CUT_UNKNOWN;
+	for (size_t i = 0; i < slicing->count; i++) {
+		enum pattern_kind kind = slicing->patterns[i].kind;
+		if (kind == KIND_NONE || (kind >= first && kind != KIND_STAGES))
+			continue;
+		if (slicing->work > WORK_MAX)
+			return FSDP_CUT_UNKNOWN;
+		if (!parse(slicing->patterns[i].text, &pattern) ||
+			!matches(&pattern, fqn, &slicing->work))
+			continue;
+		*ret_everywhere |= kind == KIND_STAGES;
+		if (kind < first)
+			first = kind;
+	}
+	return cuts[first];
+}
+
+/* ---- what the files declare ---- */
+
+#define MAPPINGS "optimizer_state_dict.param_slice_mappings."
+
+bool fsdp_deepspeed_take_index(struct fsdp_span *rest, uint32_t *ret_index)
+{
+	size_t at = 0;
+	uint32_t index = 0;
+	while (at < rest->size && fsdp_is_digit(rest->data[at]) &&
+		index < FSDP_MAPPING_GROUPS)
+		index = index * 10 + (rest->data[at++] - '0');
+	if (at == 0 || index >= FSDP_MAPPING_GROUPS ||
+		(at < rest->size && rest->data[at] != '.'))
+		return false;
+	at += at < rest->size;
+	*rest = fsdp_span(rest->data + at, rest->size - at);
+	*ret_index = index;
+	return true;
+}
+
+static bool add_parameter(struct fsdp_deepspeed *ds, struct fsdp_span fqn, uint32_t group,
+	const struct fsdp_value_record *value, bool frozen, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = ds->reading->model;
+	int64_t shape[FSDP_DIMS_MAX];
+	const struct fsdp_token *tokens = value->tokens;
+	struct fsdp_deepspeed_parameter *parameter =
+		&ds->slice.parameters[ds->slice.parameter_count];
+	if (value->token_count == 0 || tokens[0].kind != FSDP_TOKEN_TUPLE ||
+		tokens[0].count > FSDP_DIMS_MAX ||
+		value->token_count != tokens[0].count + 1)
+		return true;
+	size_t dims = tokens[0].count;
+	for (size_t i = 0; i < dims; i++)
+		shape[i] = tokens[i + 1].kind == FSDP_TOKEN_INTEGER
+				   ? tokens[i + 1].integer
+				   : -1;
+	*parameter = (struct fsdp_deepspeed_parameter){
+		.fqn = fqn,
+		.dims = (uint8_t)dims,
+		.group = group,
+		.frozen = frozen,
+	};
+	if (!fsdp_numel(shape, dims, &parameter->numel) ||
+		parameter->numel > INT64_MAX / 16)
+		return true;
+	parameter->shape = fsdp_build_ints(model, shape, dims, ret_error);
+	ds->slice.parameter_count++;
+	if (!frozen && ds->slice.firsts[group] == 0)
+		ds->slice.firsts[group] = (uint32_t)ds->slice.parameter_count;
+	if (fsdp_names_child(&ds->slice.declared, 0, fqn) == FSDP_NONE)
+		return fsdp_arena_fail(ds->reading->scratch, ret_error);
+	return parameter->shape != FSDP_NONE;
+}
+
+/* Whether the second part of a value's path is a position in a list. */
+static bool is_listed(
+	const struct fsdp_model *model, const struct fsdp_value_record *value)
+{
+	const int64_t *path = fsdp_model_ints(model, value->path);
+	return path != NULL && path[0] >= 2 && (path[2] & 1) != 0;
+}
+
+/* Where parameters begin in their groups, and how long those are. A sum that no file
+ * could hold ends up beyond every part. */
+static void measure_groups(struct fsdp_deepspeed *ds)
+{
+	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
+		struct fsdp_deepspeed_parameter *parameter = &ds->slice.parameters[i];
+		uint64_t *length = &ds->slice.lengths[parameter->group];
+		parameter->begin = *length;
+		if (!parameter->frozen &&
+			(!fsdp_add(*length, parameter->numel + parameter->padding,
+				 length) ||
+				*length > FSDP_MAPPING_MAX))
+			*length = FSDP_MAPPING_MAX;
+	}
+}
+
+/* What is the same for all slices. */
+static void take_common(struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_said *said)
+{
+	const struct fsdp_token *token = said->value.tokens;
+	if (said->value.token_count != 1)
+		return;
+	if (token->kind == FSDP_TOKEN_INTEGER) {
+		if (fsdp_span_is(said->name, "dp_world_size"))
+			ds->data_ranks = token->integer;
+		else if (fsdp_span_is(said->name, "mp_world_size"))
+			ds->slice_ranks = token->integer;
+		else if (fsdp_span_is(said->name, "ds_config.zero_optimization.stage"))
+			ds->stage = token->integer;
+	} else if (token->kind == FSDP_TOKEN_BOOL &&
+		   fsdp_span_is(said->name,
+			   "ds_config.zero_optimization.round_robin_gradients")) {
+		ds->round_robin = token->integer != 0;
+	}
+}
+
+/* Whether a value of the first rank is shown, not made into tensors. */
+static bool is_shown(struct fsdp_span name)
+{
+	static const char *const others[] = { "param_shapes.", "frozen_param_shapes.",
+		MAPPINGS, FSDP_DEEPSPEED_LAYER ".", FSDP_DEEPSPEED_EXPERT ".",
+		FSDP_DEEPSPEED_RANK "." };
+	struct fsdp_span rest;
+	for (size_t i = 0; i < FSDP_COUNT(others); i++)
+		if (fsdp_span_behind(name, others[i], &rest))
+			return false;
+	return true;
+}
+
+/* Of values of the first data rank of a slice, which are all that are sorted. */
+static uint32_t rank_of_said(const struct fsdp_deepspeed *ds, size_t index)
+{
+	const struct fsdp_value_record *value =
+		fsdp_model_value(ds->reading->model, ds->first_value + index);
+	return value->rank != FSDP_NONE && fsdp_deepspeed_data_rank_of(ds, value->rank) ==
+						   ds->first_data
+		       ? value->rank
+		       : FSDP_NONE;
+}
+
+static bool sort_said(
+	struct fsdp_deepspeed *ds, size_t count, struct fsdp_error **ret_error)
+{
+	const struct fsdp_model *model = ds->reading->model;
+	struct fsdp_arena *scratch = ds->reading->scratch;
+	struct fsdp_deepspeed_order order;
+	if (!fsdp_deepspeed_order(ds, count, rank_of_said, &order, ret_error))
+		return false;
+	size_t sorted = order.begin[ds->model_ranks];
+	ds->said_begin = order.begin;
+	ds->said = FSDP_TAKE(scratch, ds->said, sorted + 1);
+	if (ds->said == NULL)
+		return fsdp_arena_fail(scratch, ret_error);
+	for (size_t i = 0; i < sorted; i++) {
+		struct fsdp_deepspeed_said *said = &ds->said[i];
+		said->value =
+			*fsdp_model_value(model, ds->first_value + order.indexes[i]);
+		said->name = fsdp_model_name(model, said->value.raw_name, scratch);
+		if (said->name.data == NULL)
+			return fsdp_arena_fail(scratch, ret_error);
+	}
+	return true;
+}
+
+/* Every rank's file describes its own part. */
+static bool take_mappings(
+	struct fsdp_deepspeed *ds, size_t count, struct fsdp_error **ret_error)
+{
+	const struct fsdp_model *model = ds->reading->model;
+	struct fsdp_arena *scratch = ds->reading->scratch;
+	mappings_init(&ds->mappings, scratch);
+	for (size_t i = 0; i < count; i++) {
+		const struct fsdp_value_record *value =
+			fsdp_model_value(model, ds->first_value + i);
+		struct fsdp_mapping mapping = { .next = 0 };
+		if (value->rank == FSDP_NONE || !fsdp_mapping_read(value, &mapping))
+			continue;
+		struct fsdp_span name = fsdp_model_name(model, value->raw_name, scratch);
+		if (name.data == NULL)
+			return fsdp_arena_fail(scratch, ret_error);
+		mapping.rank = fsdp_deepspeed_data_rank_of(ds, value->rank);
+		mapping.slice = fsdp_deepspeed_slice_of(ds, value->rank);
+		if (fsdp_span_behind(name, MAPPINGS, &mapping.fqn) &&
+			fsdp_deepspeed_take_index(&mapping.fqn, &mapping.group) &&
+			!mappings_add(&ds->mappings, &mapping, ret_error))
+			return false;
+	}
+	return true;
+}
+
+bool fsdp_deepspeed_take_values(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = ds->reading->model;
+	size_t count = model->values.count - ds->first_value, kept = ds->first_value;
+	if (!sort_said(ds, count, ret_error) || !take_mappings(ds, count, ret_error))
+		return false;
+	/* The first slice decides; its files may be gone. */
+	for (size_t i = ds->said_begin[ds->model_ranks]; i-- > ds->said_begin[1];)
+		take_common(ds, &ds->said[i]);
+	for (size_t i = ds->said_begin[0]; i < ds->said_begin[1]; i++) {
+		const struct fsdp_deepspeed_said *said = &ds->said[i];
+		struct fsdp_span rest;
+		take_common(ds, said);
+		if (fsdp_span_behind(said->name, "universal_checkpoint_info.", &rest))
+			fsdp_slicing_take(&ds->slicing, rest, &said->value);
+		if (is_shown(said->name))
+			*fsdp_model_value(model, kept++) = said->value;
+	}
+	fsdp_build_take_back(model, model->tensors.count, model->pieces.count, kept);
+	ds->world_size = ds->optim_files;
+	/* Files of the last ranks may be missing: where the others begin they decide. */
+	if (ds->optim_files != 0 && ds->data_ranks > (int64_t)ds->optim_files &&
+		ds->data_ranks < FSDP_DEEPSPEED_RANKS_MAX)
+		ds->world_size = (uint32_t)ds->data_ranks;
+	return true;
+}
+
+/* In which stage of a pipeline a layer lies tells the names of its parameters. */
+static void note_stage(struct fsdp_deepspeed *ds, struct fsdp_span fqn)
+{
+	uint32_t layer;
+	if (fsdp_deepspeed_take_index(&fqn, &layer) && layer < FSDP_DEEPSPEED_LAYERS_MAX)
+		ds->stage_of[layer] = ds->slice_index / ds->tensor_ranks + 1;
+}
+
+static bool take_shape(struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_said *said,
+	struct fsdp_error **ret_error)
+{
+	const struct fsdp_token *token = said->value.tokens;
+	struct fsdp_deepspeed_slice *slice = &ds->slice;
+	struct fsdp_span rest;
+	uint32_t group = 0;
+	if (fsdp_span_behind(said->name, "param_shapes.", &rest)) {
+		if (is_listed(ds->reading->model, &said->value) &&
+			!fsdp_deepspeed_take_index(&rest, &group))
+			return true;
+		note_stage(ds, rest);
+		return add_parameter(ds, rest, group, &said->value, false, ret_error);
+	}
+	if (fsdp_span_behind(said->name, "frozen_param_shapes.", &rest))
+		return add_parameter(ds, rest, 0, &said->value, true, ret_error);
+	if (said->value.token_count != 1)
+		return true;
+	if (fsdp_span_behind(said->name, "buffer_names.", &rest) &&
+		token->kind == FSDP_TOKEN_TEXT)
+		return fsdp_names_child(&slice->buffers, 0, token->text) != FSDP_NONE ||
+		       fsdp_arena_fail(ds->reading->scratch, ret_error);
+	if (fsdp_span_behind(said->name, "shared_params.", &rest) &&
+		token->kind == FSDP_TOKEN_TEXT)
+		slice->shared[slice->shared_count++] =
+			(struct fsdp_deepspeed_shared){ rest, token->text };
+	return true;
+}
+
+/* Elements of padding behind each parameter of ZeRO 1 and 2, where they are recorded;
+ * over how many ranks a group is cut. */
+static void take_number(struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_said *said)
+{
+	struct fsdp_deepspeed_slice *slice = &ds->slice;
+	struct fsdp_span rest;
+	uint32_t group, index;
+	const struct fsdp_token *token = said->value.tokens;
+	if (said->value.token_count != 1 || token->kind != FSDP_TOKEN_INTEGER ||
+		token->integer < 0 || token->integer > UINT32_MAX)
+		return;
+	if (fsdp_span_behind(
+		    said->name, "optimizer_state_dict.partition_count.", &rest) &&
+		fsdp_deepspeed_take_index(&rest, &group))
+		slice->counts[group] = (uint64_t)token->integer;
+	if (!fsdp_span_behind(said->name,
+		    "optimizer_state_dict.param_alignment_paddings.", &rest) ||
+		!fsdp_deepspeed_take_index(&rest, &group) ||
+		!fsdp_deepspeed_take_index(&rest, &index))
+		return;
+	slice->has_paddings = true;
+	size_t at = (size_t)slice->firsts[group] + index - 1;
+	if (slice->firsts[group] != 0 && at < slice->parameter_count &&
+		slice->parameters[at].group == group)
+		slice->parameters[at].padding = (uint64_t)token->integer;
+}
+
+bool fsdp_deepspeed_begin_slice(
+	struct fsdp_deepspeed *ds, uint32_t index, struct fsdp_error **ret_error)
+{
+	struct fsdp_arena *scratch = ds->reading->scratch;
+	size_t begin = ds->said_begin[index], end = ds->said_begin[index + 1];
+	memset(&ds->slice, 0, sizeof ds->slice);
+	if (!mappings_begin(&ds->mappings, index, ret_error))
+		return false;
+	size_t room = end - begin + ds->mappings.count + 1;
+	ds->slice_index = index;
+	ds->slice.first_tensor = (uint32_t)ds->reading->model->tensors.count;
+	ds->slice.parameters = FSDP_TAKE(scratch, ds->slice.parameters, room);
+	ds->slice.shared = FSDP_TAKE(scratch, ds->slice.shared, room);
+	if (ds->slice.parameters == NULL || ds->slice.shared == NULL ||
+		!fsdp_names_init(&ds->slice.buffers, scratch) ||
+		!fsdp_names_init(&ds->slice.declared, scratch))
+		return fsdp_arena_fail(scratch, ret_error);
+	for (size_t i = begin; i < end; i++)
+		if (!take_shape(ds, &ds->said[i], ret_error))
+			return false;
+	for (size_t i = begin; i < end; i++)
+		take_number(ds, &ds->said[i]);
+	measure_groups(ds);
+	return true;
+}
+
+static void find_states_at(struct fsdp_deepspeed *ds, const char *prefix)
+{
+	struct fsdp_span rest;
+	uint32_t group, first = FSDP_NONE;
+	size_t end = ds->stored_order.begin[ds->slice_index + 1];
+	for (size_t i = ds->stored_order.begin[ds->slice_index];
+		i < end && ds->slice.state_count < FSDP_DEEPSPEED_STATES_MAX; i++) {
+		const struct fsdp_deepspeed_stored *stored =
+			&ds->stored[ds->stored_order.indexes[i]];
+		uint32_t rank = stored->piece.rank;
+		if (!stored->has_piece || (first != FSDP_NONE && rank != first) ||
+			stored->tensor.dims != 1 ||
+			!fsdp_span_behind(stored->name, prefix, &rest) ||
+			!fsdp_deepspeed_take_index(&rest, &group) || group != 0 ||
+			rest.size >= 64)
+			continue;
+		first = rank;
+		ds->slice.states[ds->slice.state_count++] = (const char *)rest.data;
+	}
+	ds->slice.states_at = prefix;
+}
+
+/* `elastic_checkpoint` has a list of the groups' states where else these are numbered. */
+void fsdp_deepspeed_find_states(struct fsdp_deepspeed *ds)
+{
+	find_states_at(ds, ds->stage == 3 ? FSDP_ZERO_STATES_3 : FSDP_ZERO_STATES);
+	if (ds->slice.state_count == 0 && ds->stage != 3)
+		find_states_at(ds, FSDP_ZERO_STATES_ELASTIC);
+}

@@ -1,0 +1,871 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tells the files of a DeepSpeed checkpoint by their names: whose they are, and in which
+ * order what they hold is put together. Reads none of them: the door does, and what they
+ * hold is taken from the model. The other files of this folder put parameters together.
+ *
+ *	TAG/mp_rank_00_model_states.pt                    ZeRO 0, 1, 2
+ *	TAG/zero_pp_rank_R_mp_rank_00_model_states.pt     ZeRO 3, one a rank
+ *	TAG/[bf16_]zero_pp_rank_R_mp_rank_00_optim_states.pt   ZeRO 1, 2, 3
+ *	TAG/layer_LL[-model_MM]-model_states.pt           a layer of a pipeline
+ *	TAG/[layer_L_]expert_E_mp_rank_00_model_states.pt  an expert
+ *	TAG/expp_rank_E_mp_rank_00_optim_states.pt        what experts' optimizers keep
+ *	TAG/zero/                                         the universal form
+ *
+ * With tensor or pipeline parallelism (mp_rank) all of this is there once for each of its
+ * ranks. Slices of one parameter are joined if universal_checkpoint_info says along which
+ * dimension they were cut; else only the model's code knows, and they are listed as each
+ * rank's own. Of a pipeline's stages every parameter is one stage's, if the same does not
+ * say otherwise. Ranks are those of the save where there is no pipeline.
+ *
+ * Origin: deepspeed/runtime/engine.py, runtime/pipe/module.py (0.19.8), and files of it.
+ */
+#include "formats/deepspeed/deepspeed.h"
+
+#include "base/num.h"
+#include "model/build.h"
+
+#include <stdio.h>
+
+/* ---- order of slices ---- */
+
+/* A counting sort: how many each slice has, where it begins then, and who lies there. */
+bool fsdp_deepspeed_order(struct fsdp_deepspeed *ds, size_t count,
+	uint32_t (*rank)(const struct fsdp_deepspeed *ds, size_t index),
+	struct fsdp_deepspeed_order *ret_order, struct fsdp_error **ret_error)
+{
+	struct fsdp_arena *scratch = ds->reading->scratch;
+	uint32_t *indexes = FSDP_TAKE(scratch, indexes, count + 1);
+	size_t *begin = FSDP_TAKE(scratch, begin, (size_t)ds->model_ranks + 2);
+	if (indexes == NULL || begin == NULL)
+		return fsdp_arena_fail(scratch, ret_error);
+	for (size_t pass = 0; pass < 2; pass++) {
+		for (size_t i = 0; i < count; i++) {
+			uint32_t of = rank(ds, i);
+			if (of == FSDP_NONE)
+				continue;
+			size_t *place = &begin[fsdp_deepspeed_slice_of(ds, of) + 1];
+			if (pass == 0)
+				place[1]++;
+			else
+				indexes[(*place)++] = (uint32_t)i;
+		}
+		for (uint32_t i = 0; pass == 0 && i < ds->model_ranks; i++)
+			begin[i + 2] += begin[i + 1];
+	}
+	*ret_order = (struct fsdp_deepspeed_order){ indexes, begin };
+	return true;
+}
+
+/* ---- the folder of a run ---- */
+
+/*
+ * Follows the folder of a DeepSpeed run to the checkpoint that its tag file names, and
+ * notes which others there are.
+ *
+ *	latest             the tag, a folder
+ *	latest_universal   the tag of the universal form
+ *
+ * Origin: deepspeed/runtime/engine.py, checkpoint/ds_to_universal.py (0.19.8).
+ */
+
+enum { TAG_BYTES = 256 };
+
+/* Tags that DeepSpeed, Lightning and Accelerate choose. */
+static const char *const tags[] = { "global_step#", "checkpoint", "pytorch_model",
+	"pytorch_model_#" };
+
+static bool names_a_tag(const struct fsdp_folder *folder)
+{
+	for (size_t i = 0; i < FSDP_COUNT(tags); i++)
+		if (fsdp_pattern_in(folder, FSDP_ENTRY_DIRECTORY, tags[i]))
+			return true;
+	return false;
+}
+
+/* The only folder of a step, whatever points elsewhere. */
+static bool find_only_step(const struct fsdp_folder *folder, struct fsdp_entry *ret_entry)
+{
+	uint32_t numbers[FSDP_PATTERN_NUMBERS];
+	size_t count = 0;
+	for (size_t i = 0; i < folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+		if (entry.kind != FSDP_ENTRY_DIRECTORY ||
+			!fsdp_pattern_takes(entry.name, "global_step#", numbers))
+			continue;
+		*ret_entry = entry;
+		count++;
+	}
+	return count == 1;
+}
+
+/* Whether a folder is that of a run, in which a file names the tag. */
+static bool has_tags(const struct fsdp_folder *folder)
+{
+	struct fsdp_entry only;
+	bool scripted = fsdp_folder_has(folder, "zero_to_fp32.py", FSDP_ENTRY_FILE);
+	if (fsdp_folder_has(folder, "latest_universal", FSDP_ENTRY_FILE) ||
+		(scripted && find_only_step(folder, &only)))
+		return true;
+	/* Other run folders have a file of this name too. */
+	return fsdp_folder_has(folder, "latest", FSDP_ENTRY_FILE) &&
+	       (scripted || names_a_tag(folder));
+}
+
+/* A file that names the folder of a tag. */
+struct pointer {
+	const char *name;
+	struct fsdp_span tag;
+	struct fsdp_entry entry;
+	bool is_there, leads;
+};
+
+static bool read_pointer(struct fsdp_reading *reading, const struct fsdp_folder *folder,
+	const char *name, struct pointer *ret_pointer, struct fsdp_error **ret_error)
+{
+	struct fsdp_source source;
+	struct fsdp_span tag;
+	*ret_pointer = (struct pointer){
+		.name = name,
+		.is_there = fsdp_folder_has(folder, name, FSDP_ENTRY_FILE),
+	};
+	if (!ret_pointer->is_there)
+		return true;
+	if (!fsdp_folder_source(folder, fsdp_span_text(name), &source, ret_error) ||
+		!fsdp_source_read_all(&source, 0, fsdp_min(source.size, TAG_BYTES),
+			reading->model->arena, &tag, ret_error))
+		return false;
+	while (tag.size != 0 &&
+		(tag.data[tag.size - 1] == '\n' || tag.data[tag.size - 1] == ' '))
+		tag.size--;
+	ret_pointer->tag = tag;
+	ret_pointer->leads = fsdp_folder_find(folder, tag, &ret_pointer->entry);
+	return true;
+}
+
+/* Which tag is read. One that was converted too is two checkpoints. */
+static void note_tag(struct fsdp_reading *reading, const struct fsdp_folder *folder,
+	const struct pointer *chosen, const struct pointer *other)
+{
+	struct fsdp_name_list others = { .count = 0 };
+	uint32_t numbers[FSDP_PATTERN_NUMBERS];
+	struct fsdp_span name = chosen->entry.name, rest = other->entry.name;
+	char text[400] = "";
+	for (size_t i = 0; i < folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+		if (entry.kind == FSDP_ENTRY_DIRECTORY &&
+			fsdp_pattern_takes(entry.name, "global_step#", numbers) &&
+			!fsdp_span_equal(entry.name, name) &&
+			!(other->leads && fsdp_span_equal(entry.name, rest)))
+			fsdp_name_list_add(&others, entry.name);
+	}
+	if (other->leads && !fsdp_span_equal(name, rest))
+		snprintf(text, sizeof text, "; %s names a checkpoint of its own: %.*s",
+			other->name, FSDP_TEXT_MOST(rest, 255));
+	fsdp_reading_note(reading, "opened %.*s, as %s says%s%s%s%s", FSDP_TEXT(name),
+		chosen->name, others.count != 0 ? " (also there: " : "",
+		fsdp_name_list_text(&others), others.count != 0 ? ")" : "", text);
+}
+
+/* That a file names a tag which is not there, and what was opened: less bad if another
+ * file names that. */
+static void say_dangling(struct fsdp_reading *reading, const struct pointer *pointer,
+	struct fsdp_span opened, enum fsdp_severity severity)
+{
+	char next[200];
+	snprintf(next, sizeof next,
+		"copy what it names; if the one that was read is meant, write this into it: %.*s",
+		FSDP_TEXT_MOST(opened, 64));
+	fsdp_find(&reading->model->findings, FSDP_RULE_TRACKER_STALE,
+		FSDP_PLACE(.file = fsdp_span_text(pointer->name), .next = next,
+			.severity = (int)severity + 1),
+		"the file names %.*s, which is not there; %.*s was read",
+		FSDP_TEXT(pointer->tag), FSDP_TEXT_MOST(opened, 64));
+}
+
+/* That none names a tag, without which DeepSpeed loads nothing. */
+static void say_absent(struct fsdp_reading *reading, struct fsdp_span opened)
+{
+	fsdp_find(&reading->model->findings, FSDP_RULE_MISSING_FILE,
+		FSDP_PLACE(.file = FSDP_SPAN("latest"), .severity = FSDP_WARNING + 1,
+			.next = "copy it, or name the tag when loading"),
+		"the file that names the tag is not there, and DeepSpeed loads nothing without it; %.*s was read",
+		FSDP_TEXT_MOST(opened, 64));
+}
+
+static bool enter_tag(struct fsdp_reading *reading, const struct fsdp_folder *folder,
+	const struct pointer *chosen, const struct pointer *other,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_span name = chosen->entry.name;
+	note_tag(reading, folder, chosen, other);
+	if (other->is_there && !other->leads)
+		say_dangling(reading, other, name, FSDP_WARNING);
+	return fsdp_reading_add_child(reading, name, FSDP_NONE, ret_error) != NULL;
+}
+
+/* Names the tag that is meant as the only child. Fails if there is none. */
+static bool deepspeed_enter_tag(struct fsdp_reading *reading,
+	const struct fsdp_folder *folder, struct fsdp_error **ret_error)
+{
+	struct pointer latest, universal;
+	struct fsdp_entry entry;
+	if (!read_pointer(reading, folder, "latest", &latest, ret_error) ||
+		!read_pointer(reading, folder, "latest_universal", &universal, ret_error))
+		return false;
+	if (latest.leads)
+		return enter_tag(reading, folder, &latest, &universal, ret_error);
+	if (universal.leads)
+		return enter_tag(reading, folder, &universal, &latest, ret_error);
+	const struct pointer *pointer = latest.is_there ? &latest : &universal;
+	if (find_only_step(folder, &entry)) {
+		if (pointer->is_there)
+			say_dangling(reading, pointer, entry.name, FSDP_ERROR);
+		else
+			say_absent(reading, entry.name);
+		return fsdp_reading_add_child(
+			       reading, entry.name, FSDP_NONE, ret_error) != NULL;
+	}
+	return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1011", FSDP_UNKNOWN,
+		"%s names %.*s, which is not there", pointer->name,
+		FSDP_TEXT(pointer->tag));
+}
+
+/* ---- the universal form ---- */
+
+/*
+ * Reads the universal form of a DeepSpeed checkpoint, in which each tensor has a file of
+ * its own and nothing is cut. Its folders are a family that only deepspeed.c names.
+ *
+ *	TAG/zero/<fqn>/fp32.pt, exp_avg.pt, …   one tensor each, in a dict or bare
+ *	TAG/zero/optimizer_state.pt             what the optimizer shares: left alone
+ *
+ * Bare ones are stored flat: they have the shape that param_shapes say.
+ *
+ * Origin: deepspeed/checkpoint/ds_to_universal.py (0.19.8), and files of it.
+ */
+
+#define SHARED "optimizer_state.pt"
+
+/* "<fqn>/<state>.pt" at the end of a path. */
+static bool split_path(
+	struct fsdp_span path, struct fsdp_span *ret_fqn, struct fsdp_span *ret_state)
+{
+	struct fsdp_span parts[2] = { { 0 }, { 0 } };
+	for (size_t k = 2; k-- > 0;) {
+		parts[k] = fsdp_span_last(path, '/');
+		if (path.size - parts[k].size < 2)
+			return false;
+		path.size -= parts[k].size + 1;
+	}
+	if (!fsdp_span_ends(parts[1], FSDP_SPAN(".pt")))
+		return false;
+	*ret_fqn = parts[0];
+	*ret_state = fsdp_span(parts[1].data, parts[1].size - 3);
+	return true;
+}
+
+/* The parameter that a bare list of elements is of; NULL: it has a shape of its own. */
+static const struct fsdp_deepspeed_parameter *shape_of(struct fsdp_deepspeed *ds,
+	const struct fsdp_names *names, struct fsdp_span fqn,
+	const struct fsdp_deepspeed_stored *stored)
+{
+	uint32_t id = fsdp_names_find_child(names, 0, fqn);
+	const struct fsdp_deepspeed_parameter *parameter =
+		id != FSDP_NONE && id <= ds->slice.parameter_count
+			? &ds->slice.parameters[id - 1]
+			: NULL;
+	return parameter != NULL && stored->tensor.dims == 1 &&
+			       stored->piece.box == FSDP_NONE &&
+			       stored->piece.strides == FSDP_NONE &&
+			       parameter->numel == stored->numel
+		       ? parameter
+		       : NULL;
+}
+
+/* The states that a parameter has, a bit for each that any has. */
+struct held_states {
+	uint32_t *states; /* by name in `names` */
+	struct fsdp_names names;
+};
+
+/* A state's number; FSDP_DEEPSPEED_STATES_MAX: there are too many. */
+static size_t number_state(struct fsdp_deepspeed *ds, struct fsdp_span state)
+{
+	struct fsdp_deepspeed_slice *slice = &ds->slice;
+	size_t i = 0;
+	while (i < slice->state_count && !fsdp_span_is(state, slice->states[i]))
+		i++;
+	if (i == slice->state_count && i < FSDP_DEEPSPEED_STATES_MAX) {
+		struct fsdp_span copy = fsdp_arena_copy(ds->reading->model->arena, state);
+		if (copy.data == NULL)
+			return FSDP_DEEPSPEED_STATES_MAX;
+		slice->states[slice->state_count++] = (const char *)copy.data;
+	}
+	return i;
+}
+
+static void hold(struct fsdp_deepspeed *ds, struct held_states *held,
+	struct fsdp_span fqn, struct fsdp_span state)
+{
+	uint32_t id = fsdp_names_find_child(&held->names, 0, fqn);
+	size_t number = number_state(ds, state);
+	if (id != FSDP_NONE && number < FSDP_DEEPSPEED_STATES_MAX)
+		held->states[id] |= UINT32_C(1) << number;
+}
+
+/* Each parameter has the same states as the others. */
+static bool judge_held(struct fsdp_deepspeed *ds, const struct held_states *held,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_arena *arena = ds->reading->model->arena;
+	uint32_t all = 0;
+	for (uint32_t id = 1; id <= ds->slice.parameter_count; id++)
+		all |= held->states[id];
+	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
+		const struct fsdp_deepspeed_parameter *parameter =
+			&ds->slice.parameters[i];
+		uint32_t id = fsdp_names_find_child(&held->names, 0, parameter->fqn);
+		uint32_t lacks = id != FSDP_NONE ? all & ~held->states[id] : 0;
+		for (size_t k = 0; k < ds->slice.state_count && !parameter->frozen; k++) {
+			const char *state = ds->slice.states[k];
+			size_t size = parameter->fqn.size + strlen(state) + 16;
+			if ((lacks >> k & 1) == 0)
+				continue;
+			char *path = fsdp_arena_take(arena, size, 1);
+			if (path == NULL)
+				return fsdp_arena_fail(arena, ret_error);
+			snprintf(path, size, "zero/%.*s/%s.pt", FSDP_TEXT(parameter->fqn),
+				state);
+			fsdp_find(&ds->reading->model->findings, FSDP_RULE_MISSING_FILE,
+				FSDP_PLACE(.file = fsdp_span_text(path)),
+				"other parameters have one");
+		}
+	}
+	return true;
+}
+
+/* What param_shapes and the file say of a parameter. A vocabulary was padded, and slices
+ * are smaller. */
+static void judge_shape(struct fsdp_deepspeed *ds, const struct fsdp_names *names,
+	struct fsdp_span path, struct fsdp_span fqn,
+	const struct fsdp_deepspeed_stored *stored)
+{
+	uint32_t id = fsdp_names_find_child(names, 0, fqn);
+	if (id == FSDP_NONE || id > ds->slice.parameter_count || ds->slicing.told ||
+		ds->model_ranks > 1 || stored->tensor.dims == 0 ||
+		ds->slice.parameters[id - 1].numel == stored->numel)
+		return;
+	fsdp_find(&ds->reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,
+		FSDP_PLACE(.file = path,
+			.next = "convert again from the checkpoint that this was made from"),
+		"the file holds %llu elements, param_shapes say %llu",
+		FSDP_LLU(stored->numel), FSDP_LLU(ds->slice.parameters[id - 1].numel));
+}
+
+static bool add_universal(struct fsdp_deepspeed *ds, struct held_states *held,
+	const struct fsdp_deepspeed_stored *stored, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = ds->reading->model;
+	struct fsdp_span fqn, state;
+	char suffix[128] = "";
+	if (!stored->has_piece || stored->piece.extent == FSDP_NONE ||
+		(stored->name.size != 0 && !fsdp_span_is(stored->name, "param")))
+		return true;
+	const struct fsdp_extent *extent = fsdp_model_extent(model, stored->piece.extent);
+	const struct fsdp_file_record *file = fsdp_model_file(model, extent->file);
+	if (!split_path(file->path, &fqn, &state) || state.size > 100)
+		return true;
+	bool weight = fsdp_span_is(state, "fp32");
+	hold(ds, held, fqn, state);
+	judge_shape(ds, &held->names, file->path, fqn, stored);
+	if (!weight)
+		snprintf(suffix, sizeof suffix, ".%.*s", FSDP_TEXT(state));
+	const struct fsdp_deepspeed_target target = {
+		.prefix = weight ? NULL : "state.",
+		.fqn = fqn,
+		.suffix = suffix,
+		.parameter = shape_of(ds, &held->names, fqn, stored),
+		.role = weight ? FSDP_ROLE_PARAM : FSDP_ROLE_OPTIM,
+	};
+	return fsdp_deepspeed_add_stored(ds, &target, stored, ret_error) != FSDP_NONE;
+}
+
+/* Names the tensors by the paths of their files, and says which format it is. */
+static bool join_universal(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
+{
+	struct fsdp_arena *scratch = ds->reading->scratch;
+	struct held_states held = { 0 };
+	if (!fsdp_deepspeed_begin_slice(ds, 0, ret_error))
+		return false;
+	held.states = FSDP_TAKE(scratch, held.states, ds->slice.parameter_count + 1);
+	if (held.states == NULL || !fsdp_names_init(&held.names, scratch))
+		return fsdp_arena_fail(scratch, ret_error);
+	for (size_t i = 0; i < ds->slice.parameter_count; i++)
+		if (fsdp_names_child(&held.names, 0, ds->slice.parameters[i].fqn) ==
+			FSDP_NONE)
+			return fsdp_arena_fail(scratch, ret_error);
+	for (size_t i = 0; i < ds->stored_count; i++)
+		if (!add_universal(ds, &held, &ds->stored[i], ret_error))
+			return false;
+	if (!judge_held(ds, &held, ret_error))
+		return false;
+	ds->reading->model->format = (struct fsdp_format){
+		.family = "deepspeed-universal",
+		.title = "DeepSpeed checkpoint (universal)",
+		.writer = "DeepSpeed",
+	};
+	return true;
+}
+
+/* What the optimizer shares, and of ZeRO 3 dead weight, is left alone. */
+static bool read_universal(struct fsdp_reading *reading, const struct fsdp_look *look,
+	struct fsdp_error **ret_error)
+{
+	/* In the folders of its parameters there is none. */
+	if (!fsdp_folder_has(look->folder, SHARED, FSDP_ENTRY_FILE) &&
+		!fsdp_folder_has(look->folder, "fp32.pt", FSDP_ENTRY_FILE))
+		fsdp_find(&reading->model->findings, FSDP_RULE_MISSING_FILE,
+			FSDP_PLACE(.file = FSDP_SPAN(SHARED)),
+			"the groups and settings of the optimizer are not there");
+	for (size_t i = 0; i < look->folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(look->folder, i);
+		bool folder = entry.kind == FSDP_ENTRY_DIRECTORY;
+		bool file = entry.kind == FSDP_ENTRY_FILE &&
+			    fsdp_span_ends(entry.name, FSDP_SPAN(".pt"));
+		if (!folder && !file)
+			continue;
+		struct fsdp_child *child =
+			fsdp_reading_add_child(reading, entry.name, FSDP_NONE, ret_error);
+		if (child == NULL)
+			return false;
+		child->as = folder ? fsdp_family_deepspeed_parts.name : NULL;
+		child->is_aside = file && fsdp_span_is(entry.name, SHARED);
+	}
+	return true;
+}
+
+const struct fsdp_family fsdp_family_deepspeed_parts = {
+	.name = "deepspeed-parts",
+	.title = "tensors of a DeepSpeed universal checkpoint",
+	.read = read_universal,
+};
+
+/* ---- the files ---- */
+
+#define MODEL "mp_rank_#_model_states.pt"
+#define MODEL_3 "zero_pp_rank_#_mp_rank_#_model_states.pt"
+#define OPTIM "zero_pp_rank_#_mp_rank_#_optim_states.pt"
+#define OPTIM_EXPERTS "expp_rank_#_mp_rank_#_optim_states.pt"
+
+/* ---- names ---- */
+
+static bool is_optim(struct fsdp_span name, uint32_t *numbers)
+{
+	return fsdp_pattern_takes(name, OPTIM, numbers) ||
+	       fsdp_pattern_takes(
+		       name, "zero_pp_rank_#_mp_rank_#optim_states.pt", numbers) ||
+	       fsdp_pattern_takes(name, "bf16_" OPTIM, numbers) ||
+	       fsdp_pattern_takes(name, "fp16_" OPTIM, numbers);
+}
+
+/* A file of the tag: its rank of data parallelism and that of the model. */
+struct member {
+	uint32_t rank, mp, layer;
+	bool is_layer, is_expert, is_optim, is_model, is_part;
+	bool is_expert_rank;
+};
+
+static bool is_member(struct fsdp_span name, struct member *ret_member)
+{
+	uint32_t numbers[FSDP_PATTERN_NUMBERS] = { 0 };
+	*ret_member = (struct member){ .rank = 0 };
+	if (fsdp_pattern_takes(name, MODEL, numbers)) {
+		ret_member->mp = numbers[0];
+		ret_member->is_model = true;
+		return true;
+	}
+	if (fsdp_pattern_takes(name, "layer_#-model_states.pt", numbers) ||
+		fsdp_pattern_takes(name, "layer_#-model_#-model_states.pt", numbers)) {
+		ret_member->layer = numbers[0];
+		ret_member->mp = numbers[1];
+		ret_member->is_layer = true;
+		return true;
+	}
+	if (fsdp_pattern_takes(name, "expert_#_mp_rank_#_model_states.pt", numbers)) {
+		ret_member->mp = numbers[1];
+		ret_member->is_expert = true;
+		return true;
+	}
+	if (fsdp_pattern_takes(
+		    name, "layer_#_expert_#_mp_rank_#_model_states.pt", numbers)) {
+		ret_member->mp = numbers[2];
+		ret_member->is_expert = true;
+		return true;
+	}
+	ret_member->is_optim = is_optim(name, numbers);
+	ret_member->is_part = ret_member->is_model =
+		!ret_member->is_optim && fsdp_pattern_takes(name, MODEL_3, numbers);
+	ret_member->is_expert_rank = !ret_member->is_optim && !ret_member->is_model;
+	if (ret_member->is_expert_rank &&
+		!fsdp_pattern_takes(name, OPTIM_EXPERTS, numbers))
+		return false;
+	ret_member->rank = numbers[0];
+	ret_member->mp = numbers[1];
+	return true;
+}
+
+static bool is_tag(const struct fsdp_folder *folder)
+{
+	struct member member;
+	for (size_t i = 0; i < folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+		if (entry.kind == FSDP_ENTRY_FILE && is_member(entry.name, &member))
+			return true;
+	}
+	return false;
+}
+
+static enum fsdp_sign recognise(const struct fsdp_look *look)
+{
+	if (look->folder == NULL)
+		return FSDP_SIGN_NONE;
+	if (is_tag(look->folder))
+		return FSDP_SIGN_SURE;
+	return has_tags(look->folder) ? FSDP_SIGN_LIKELY : FSDP_SIGN_NONE;
+}
+
+/* ---- naming the files ---- */
+
+static bool refuse_ranks(struct fsdp_error **ret_error)
+{
+	fsdp_fail_rule(ret_error, FSDP_ERROR_UNSUPPORTED, "FI9002", FSDP_UNKNOWN,
+		"this is a DeepSpeed checkpoint of more than %d ranks",
+		FSDP_DEEPSPEED_RANKS_MAX);
+	return fsdp_error_add_hint(ret_error, "give one of its files");
+}
+
+/* How many ranks there are, by the names. */
+static bool count_ranks(struct fsdp_deepspeed *ds, const struct fsdp_folder *folder,
+	struct fsdp_error **ret_error)
+{
+	struct member member;
+	uint32_t layer_ranks = 0, numbers[FSDP_PATTERN_NUMBERS];
+	ds->data_files = ds->model_ranks = 1;
+	ds->first_data = FSDP_NONE;
+	for (size_t i = 0; i < folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+		if (entry.kind != FSDP_ENTRY_FILE || !is_member(entry.name, &member))
+			continue;
+		if (member.rank >= FSDP_DEEPSPEED_RANKS_MAX ||
+			member.mp >= FSDP_DEEPSPEED_RANKS_MAX)
+			return refuse_ranks(ret_error);
+		if (member.rank >= ds->data_files)
+			ds->data_files = member.rank + 1;
+		if (member.mp >= ds->model_ranks)
+			ds->model_ranks = member.mp + 1;
+		if (member.is_model && member.rank < ds->first_data)
+			ds->first_data = member.rank;
+		ds->has_layers |= member.is_layer;
+		ds->layers_by_rank |= member.is_layer &&
+				      fsdp_pattern_takes(entry.name,
+					      "layer_#-model_#-model_states.pt", numbers);
+		if (member.is_layer && member.mp >= layer_ranks)
+			layer_ranks = member.mp + 1;
+		if (member.is_optim && member.rank >= ds->optim_files)
+			ds->optim_files = member.rank + 1;
+	}
+	if (ds->first_data == FSDP_NONE)
+		ds->first_data = 0;
+	/* Without a pipeline there is one stage. */
+	ds->tensor_ranks = layer_ranks != 0 && ds->model_ranks % layer_ranks == 0
+				   ? layer_ranks
+				   : ds->model_ranks;
+	if ((uint64_t)ds->data_files * ds->model_ranks > FSDP_DEEPSPEED_RANKS_MAX)
+		return refuse_ranks(ret_error);
+	ds->stage_of =
+		FSDP_TAKE(ds->reading->scratch, ds->stage_of, FSDP_DEEPSPEED_LAYERS_MAX);
+	return ds->stage_of != NULL || fsdp_arena_fail(ds->reading->scratch, ret_error);
+}
+
+static bool add_member(struct fsdp_deepspeed *ds, struct fsdp_span name,
+	const struct member *member, struct fsdp_error **ret_error)
+{
+	struct fsdp_arena *arena = ds->reading->model->arena;
+	struct fsdp_child *child = fsdp_reading_add_child(ds->reading, name,
+		fsdp_deepspeed_rank_of(ds, member->rank, member->mp), ret_error);
+	char text[64];
+	if (child == NULL)
+		return false;
+	if (fsdp_names_child(&ds->members, 0, child->name) == FSDP_NONE)
+		return fsdp_arena_fail(ds->reading->scratch, ret_error);
+	ds->model_count += member->is_model;
+	ds->model_parts += member->is_part;
+	ds->expert_ranks += member->is_expert_rank;
+	if (!member->is_layer && !member->is_expert && !member->is_expert_rank)
+		return true;
+	int size = member->is_layer ? snprintf(text, sizeof text,
+					      FSDP_DEEPSPEED_LAYER ".%u", member->layer)
+				    : snprintf(text, sizeof text, "%s",
+					      member->is_expert ? FSDP_DEEPSPEED_EXPERT
+								: FSDP_DEEPSPEED_RANK);
+	child->below = fsdp_arena_copy(arena, fsdp_span(text, (size_t)size));
+	return child->below.data != NULL || fsdp_arena_fail(arena, ret_error);
+}
+
+static bool read_tag(struct fsdp_deepspeed *ds, const struct fsdp_folder *folder,
+	struct fsdp_error **ret_error)
+{
+	struct member member;
+	if (!fsdp_names_init(&ds->members, ds->reading->scratch))
+		return fsdp_arena_fail(ds->reading->scratch, ret_error);
+	if (!count_ranks(ds, folder, ret_error))
+		return false;
+	for (size_t i = 0; i < folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+		if (entry.kind == FSDP_ENTRY_FILE && is_member(entry.name, &member) &&
+			!add_member(ds, entry.name, &member, ret_error))
+			return false;
+	}
+	if (!fsdp_reading_order_children(ds->reading, 0, ret_error))
+		return false;
+	ds->is_universal = fsdp_folder_has(folder, "zero", FSDP_ENTRY_DIRECTORY);
+	if (!ds->is_universal)
+		return true;
+	if (fsdp_folder_has(folder, "tmp", FSDP_ENTRY_DIRECTORY))
+		fsdp_find(&ds->reading->model->findings, FSDP_RULE_COMMIT_LEFTOVER,
+			FSDP_PLACE(.file = FSDP_SPAN("tmp"),
+				.next = "remove it if the conversion ended well"),
+			"the folder is one in which DeepSpeed's universal converter works, and which it removes when it is done");
+	struct fsdp_child *child = fsdp_reading_add_child(
+		ds->reading, FSDP_SPAN("zero"), FSDP_NONE, ret_error);
+	if (child != NULL)
+		child->as = fsdp_family_deepspeed_parts.name;
+	return child != NULL;
+}
+
+static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_deepspeed *ds = FSDP_TAKE(reading->scratch, ds, 1);
+	if (ds == NULL)
+		return fsdp_arena_fail(reading->scratch, ret_error);
+	ds->reading = reading;
+	ds->first_tensor = reading->model->tensors.count;
+	ds->first_piece = reading->model->pieces.count;
+	ds->first_value = reading->model->values.count;
+	reading->state = ds;
+	ds->is_root = !is_tag(look->folder);
+	ds->is_picked = look->folder->picked != NULL;
+	return ds->is_root ? deepspeed_enter_tag(reading, look->folder, ret_error)
+			   : read_tag(ds, look->folder, ret_error);
+}
+
+/* Why slices are listed as each rank's own. */
+static const char *why_apart(const struct fsdp_deepspeed *ds, char *text, size_t size)
+{
+	const struct fsdp_slicing *slicing = &ds->slicing;
+	if (!slicing->told)
+		return "along which dimension they were cut is stored nowhere";
+	if (slicing->unread.data == NULL)
+		return ds->averaged != 0 ? "universal_checkpoint_info has them averaged"
+					 : "they do not fit together";
+	snprintf(text, size,
+		"universal_checkpoint_info, which says how they were cut, is not understood (%.*s)",
+		FSDP_TEXT_MOST(slicing->unread, 64));
+	return text;
+}
+
+/* Slices of one parameter have one name. */
+static bool mark_slices(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = ds->reading->model;
+	uint32_t *counts =
+		FSDP_TAKE(ds->reading->scratch, counts, model->names.list.count);
+	size_t slices = 0, apart = 0;
+	if (counts == NULL)
+		return fsdp_arena_fail(ds->reading->scratch, ret_error);
+	for (size_t i = ds->first_tensor; i < model->tensors.count; i++)
+		counts[fsdp_model_tensor(model, i)->raw_name]++;
+	for (size_t i = ds->first_tensor; i < model->tensors.count; i++) {
+		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		bool own = (tensor->flags & FSDP_TENSOR_RANKS_OWN) != 0;
+		apart += own && tensor->role == FSDP_ROLE_OPTIM;
+		if (counts[tensor->raw_name] < 2 || own)
+			continue;
+		tensor->flags |= FSDP_TENSOR_RANKS_OWN;
+		slices += tensor->role == FSDP_ROLE_PARAM;
+	}
+	char text[200];
+	if (slices != 0)
+		fsdp_find(&model->findings, FSDP_RULE_UNSUPPORTED_FEATURE,
+			FSDP_PLACE(.severity = FSDP_NOTE + 1),
+			slices == 1
+				? "%zu parameter is a slice of %u tensor-parallel ranks; %s: it is listed as its rank's own"
+				: "%zu parameters are slices of %u tensor-parallel ranks; %s: each is listed as its rank's own",
+			slices, ds->tensor_ranks, why_apart(ds, text, sizeof text));
+	if (apart != 0 && ds->world_size != 0)
+		fsdp_find(&model->findings, FSDP_RULE_UNSUPPORTED_FEATURE,
+			FSDP_PLACE(.severity = FSDP_NOTE + 1,
+				.next = "load it with DeepSpeed by as many ranks, which joins them"),
+			apart == 1
+				? "%zu flat buffer is of experts, which fewer ranks share: it is listed as it is stored"
+				: "%zu flat buffers are of experts, which fewer ranks share: they are listed as they are stored",
+			apart);
+	return true;
+}
+
+/* As the files say, else as their names do. */
+static void set_world(struct fsdp_deepspeed *ds)
+{
+	uint32_t data = ds->data_files, model = ds->model_ranks;
+	if (ds->data_ranks > (int64_t)data && ds->data_ranks < FSDP_DEEPSPEED_RANKS_MAX)
+		data = (uint32_t)ds->data_ranks;
+	if (ds->slice_ranks > (int64_t)model &&
+		ds->slice_ranks < FSDP_DEEPSPEED_RANKS_MAX)
+		model = (uint32_t)ds->slice_ranks;
+	ds->reading->model->world_size = (uint64_t)data * model < FSDP_PATTERN_MAX
+						 ? data * model
+						 : FSDP_PATTERN_MAX;
+}
+
+static void set_format(struct fsdp_deepspeed *ds)
+{
+	static const char *const names[] = { "deepspeed-zero0", "deepspeed-zero1",
+		"deepspeed-zero2", "deepspeed-zero3" };
+	static const char *const titles[] = { "DeepSpeed checkpoint",
+		"DeepSpeed checkpoint (ZeRO 1)", "DeepSpeed checkpoint (ZeRO 2)",
+		"DeepSpeed checkpoint (ZeRO 3)" };
+	struct fsdp_format *format = &ds->reading->model->format;
+	size_t stage = ds->world_size == 0 || ds->stage < 0 || ds->stage > 3
+			       ? 0
+			       : (size_t)ds->stage;
+	format->family = names[stage];
+	format->title = titles[stage];
+	format->writer = "DeepSpeed";
+	ds->reading->model->is_split = ds->model_ranks > 1;
+}
+
+static bool join_slice(
+	struct fsdp_deepspeed *ds, uint32_t index, struct fsdp_error **ret_error)
+{
+	bool parts = ds->stage == 3;
+	if (!fsdp_deepspeed_begin_slice(ds, index, ret_error))
+		return false;
+	fsdp_deepspeed_find_states(ds);
+	if (!ds->is_picked)
+		fsdp_deepspeed_judge_parts(ds);
+	if (ds->world_size != 0) {
+		fsdp_deepspeed_judge_counts(ds);
+		fsdp_deepspeed_judge_lengths(ds);
+	}
+	if (!parts && ds->world_size != 0) {
+		fsdp_deepspeed_judge_groups(ds);
+		if (!fsdp_deepspeed_add_unnamed(ds, ret_error))
+			return false;
+	}
+	fsdp_deepspeed_judge_named(
+		ds, parts ? FSDP_ZERO_GROUPS_3 "0" : FSDP_ZERO_GROUPS "0");
+	if (ds->world_size != 0 &&
+		(!fsdp_deepspeed_join_flats(ds, ret_error) ||
+			!(parts ? fsdp_deepspeed_join_frozen : fsdp_deepspeed_add_frozen)(
+				ds, ret_error) ||
+			!fsdp_deepspeed_join_shared(ds, ret_error)))
+		return false;
+	if (ds->world_size == 0 && parts && !fsdp_deepspeed_add_declared(ds, ret_error))
+		return false;
+	return fsdp_deepspeed_add_module(ds, ret_error);
+}
+
+/* Every rank over which a slice is cut has a file of the optimizer. Without those of the
+ * last ranks the files are fewer than the world that they tell. */
+static bool judge_ranks(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
+{
+	struct fsdp_reading *reading = ds->reading;
+	uint64_t world = (uint64_t)ds->world_size * ds->model_ranks;
+	struct fsdp_ranks_here here = { .at_least = true, .what = "optimizer file" };
+	struct member member;
+	here.list = FSDP_TAKE(reading->scratch, here.list, reading->children.count + 1);
+	if (here.list == NULL)
+		return fsdp_arena_fail(reading->scratch, ret_error);
+	here.world_size = world < FSDP_NONE ? (uint32_t)world : FSDP_NONE - 1;
+	for (size_t i = 0; i < reading->children.count; i++) {
+		const struct fsdp_child *child = fsdp_vec_at(&reading->children, i);
+		if (!is_member(child->name, &member) || !member.is_optim)
+			continue;
+		uint64_t stage = member.mp / ds->tensor_ranks;
+		uint64_t rank =
+			(stage * ds->world_size + member.rank) * ds->tensor_ranks +
+			member.mp % ds->tensor_ranks;
+		if (rank < here.world_size)
+			here.list[here.count++] = (uint32_t)rank;
+	}
+	fsdp_find_missing_ranks(
+		&reading->model->findings, &here, FSDP_PLACE(.file = { 0 }));
+	return true;
+}
+
+static void judge(struct fsdp_deepspeed *ds)
+{
+	struct fsdp_findings *findings = &ds->reading->model->findings;
+	fsdp_deepspeed_judge_files(ds);
+	if (ds->mapped != 0 ? ds->strayed == 0 : !ds->round_robin || ds->stage == 3)
+		return;
+	char count[64] = "";
+	if (ds->strayed != 0)
+		snprintf(count, sizeof count, " of %zu of %zu parameters", ds->strayed,
+			ds->mapped);
+	fsdp_find(findings, FSDP_RULE_ZERO_NUMEL,
+		FSDP_PLACE(.severity = FSDP_WARNING + 1,
+			.next = "take the weights from here, or from zero_to_fp32.py"),
+		"%sparam_slice_mappings%s do not follow the flat buffers, and DeepSpeed's universal converter, which follows them, scrambles the weights",
+		ds->round_robin ? "round_robin_gradients: " : "", count);
+}
+
+static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
+{
+	struct fsdp_deepspeed *ds = reading->state;
+	if (ds->is_root)
+		return true;
+	if (!fsdp_deepspeed_take_stored(ds, ret_error) ||
+		!fsdp_deepspeed_take_values(ds, ret_error))
+		return false;
+	set_world(ds);
+	if (ds->is_universal) {
+		fsdp_deepspeed_judge_files(ds);
+		return join_universal(ds, ret_error);
+	}
+	struct fsdp_join join = {
+		.reading = reading,
+		.slicing = &ds->slicing,
+		.first_tensor = (uint32_t)ds->first_tensor,
+		.first_piece = (uint32_t)ds->first_piece,
+		.slices = ds->model_ranks,
+		.ranks = ds->tensor_ranks,
+		.begin = FSDP_TAKE(
+			reading->scratch, join.begin, (size_t)ds->model_ranks + 1),
+	};
+	if (join.begin == NULL)
+		return fsdp_arena_fail(reading->scratch, ret_error);
+	for (uint32_t i = 0; i < ds->model_ranks; i++) {
+		join.begin[i] = (uint32_t)reading->model->tensors.count;
+		if (!join_slice(ds, i, ret_error))
+			return false;
+	}
+	if (!fsdp_join_slices(&join, ret_error))
+		return false;
+	ds->averaged = join.averaged;
+	if (!judge_ranks(ds, ret_error))
+		return false;
+	judge(ds);
+	set_format(ds);
+	return fsdp_deepspeed_add_parts(ds, ret_error) && mark_slices(ds, ret_error);
+}
+
+const struct fsdp_family fsdp_family_deepspeed = {
+	.name = "deepspeed",
+	.title = "DeepSpeed checkpoint",
+	.recognise = recognise,
+	.read = read,
+	.finish = finish,
+};

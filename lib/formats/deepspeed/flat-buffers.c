@@ -1,0 +1,835 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Puts parameters together that are cut over the flat buffers of ZeRO's ranks: each is
+ * runs of these buffers, and so are the states that the optimizer keeps of it. Where a
+ * parameter begins: below, groups of parameters.
+ *
+ * ZeRO 1 and 2: the buffer of a group is cut into W equal parts, one a rank.
+ *
+ * ZeRO 3: of each parameter every rank has the R-th of W equal parts; a rank lays its
+ * parts one behind the other and cuts that into its flat groups. Parameters that are not
+ * trained are cut alike, each by itself.
+ *
+ * Origin: deepspeed/runtime/zero/stage_1_and_2.py, stage3.py, utils/zero_to_fp32.py
+ * (0.19.8).
+ */
+#include "formats/deepspeed/deepspeed.h"
+
+#include "base/num.h"
+
+#include <stdio.h>
+
+/* ---- groups of parameters ---- */
+
+/*
+ * Finds where the parameters of a group lie in its flat buffer: of ZeRO 1 and 2 by
+ * param_shapes and param_slice_mappings, which can differ.
+ *
+ * The parameters of a group lie in the order of param_shapes[group], each followed by its
+ * alignment padding; the sum, rounded up to 2 W elements, is cut into W equal parts.
+ *
+ * param_slice_mappings say the same, but not with round_robin_gradients: then only
+ * param_shapes follows the buffer, and the mappings point elsewhere. They are followed
+ * where param_shapes are missing, or cannot tell: of a save that aligns and is older than
+ * param_alignment_paddings. Else they are compared.
+ *
+ * Origin: deepspeed/runtime/zero/stage_1_and_2.py (0.19.8), and files of it.
+ */
+
+static uint64_t round_up(uint64_t number, uint64_t to)
+{
+	return (number + to - 1) / to * to;
+}
+
+/* Elements of a group of ZeRO 1 and 2 that one rank holds. */
+static uint64_t part_of(const struct fsdp_deepspeed *ds, uint32_t group)
+{
+	uint64_t world = ds->world_size, align = 2 * world;
+	return round_up(ds->slice.lengths[group], align) / world;
+}
+
+/* Elements of a flat buffer on all ranks; *ret_whole: none of them is missing. */
+static uint64_t sum_flats(
+	const struct fsdp_deepspeed *ds, const char *name, bool *ret_whole)
+{
+	uint64_t sum = 0;
+	*ret_whole = ds->optim_files == ds->world_size;
+	for (uint32_t rank = 0; rank < ds->optim_files; rank++) {
+		const struct fsdp_deepspeed_stored *flat =
+			fsdp_deepspeed_find_flat(ds, name, rank);
+		*ret_whole &= flat != NULL;
+		if (flat != NULL)
+			sum += fsdp_min(
+				flat->numel, FSDP_MAPPING_MAX / FSDP_DEEPSPEED_RANKS_MAX);
+	}
+	return sum;
+}
+
+/* param_shapes say how long the flat buffers are. Where they are not, parameters may lie
+ * elsewhere than they say: an alignment that no file records. */
+static bool is_length_right(
+	const struct fsdp_deepspeed *ds, uint32_t group, uint64_t *ret_found)
+{
+	uint64_t align = 2 * (uint64_t)ds->world_size;
+	bool whole;
+	char name[256];
+	snprintf(name, sizeof name, FSDP_ZERO_GROUPS "%u", group);
+	*ret_found = sum_flats(ds, name, &whole);
+	return !whole ||
+	       round_up(*ret_found, align) == round_up(ds->slice.lengths[group], align);
+}
+
+/* A rank whose flat buffer is longer than an equal part of all: what follows it lies
+ * elsewhere than it should. */
+static void judge_cut(struct fsdp_deepspeed *ds, uint32_t group)
+{
+	uint64_t part = part_of(ds, group);
+	char name[256];
+	snprintf(name, sizeof name, FSDP_ZERO_GROUPS "%u", group);
+	for (uint32_t rank = 0; rank < ds->optim_files; rank++) {
+		const struct fsdp_deepspeed_stored *flat =
+			fsdp_deepspeed_find_flat(ds, name, rank);
+		if (flat == NULL || flat->numel <= part)
+			continue;
+		fsdp_find(&ds->reading->model->findings, FSDP_RULE_ZERO_NUMEL,
+			FSDP_PLACE(.rank = rank,
+				.next = "convert with the DeepSpeed that wrote it"),
+			"the flat buffer of group %u has %llu elements on rank %u, an equal part of all is %llu: what follows is shifted",
+			group, FSDP_LLU(flat->numel), rank, FSDP_LLU(part));
+		return;
+	}
+}
+
+/* The mapping of a rank that has elements, from this one on. */
+static uint32_t skip_empty(const struct fsdp_deepspeed *ds, uint32_t id)
+{
+	while (id != 0 && fsdp_mappings_at(&ds->mappings, id - 1)->numel == 0)
+		id = fsdp_mappings_at(&ds->mappings, id - 1)->next;
+	return id;
+}
+
+/* Whether the mappings of a parameter are where param_shapes put it. */
+static bool is_followed(
+	const struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_parameter *parameter)
+{
+	uint64_t part = part_of(ds, parameter->group);
+	uint64_t end = parameter->begin + parameter->numel;
+	uint32_t id = skip_empty(
+		ds, fsdp_mappings_find(&ds->mappings, parameter->group, parameter->fqn));
+	for (uint64_t rank = part != 0 ? parameter->begin / part : 0;
+		rank < ds->world_size && rank * part < end; rank++) {
+		uint64_t own = rank * part;
+		uint64_t low = parameter->begin > own ? parameter->begin : own;
+		uint64_t count = fsdp_min(end, own + part) - low;
+		if (count == 0 || !fsdp_mappings_tell(&ds->mappings, (uint32_t)rank))
+			continue;
+		const struct fsdp_mapping *mapping =
+			id != 0 ? fsdp_mappings_at(&ds->mappings, id - 1) : NULL;
+		if (mapping == NULL || mapping->rank != rank ||
+			mapping->start != low - own || mapping->numel != count)
+			return false;
+		id = skip_empty(ds, mapping->next);
+	}
+	return id == 0;
+}
+
+/* How many parameters of a group have mappings elsewhere. *ret_ordered: these lie in the
+ * order of param_shapes, as they do with an alignment. */
+static size_t count_strays(
+	const struct fsdp_deepspeed *ds, uint32_t group, bool *ret_ordered)
+{
+	uint64_t rank = 0, start = 0;
+	size_t strays = 0;
+	*ret_ordered = true;
+	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
+		const struct fsdp_deepspeed_parameter *parameter =
+			&ds->slice.parameters[i];
+		if (parameter->frozen || parameter->group != group)
+			continue;
+		strays += !is_followed(ds, parameter);
+		uint32_t id = skip_empty(
+			ds, fsdp_mappings_find(&ds->mappings, group, parameter->fqn));
+		if (id == 0)
+			continue;
+		const struct fsdp_mapping *mapping =
+			fsdp_mappings_at(&ds->mappings, id - 1);
+		*ret_ordered &= mapping->rank > rank ||
+				(mapping->rank == rank && mapping->start >= start);
+		rank = mapping->rank;
+		start = mapping->start;
+	}
+	return strays;
+}
+
+static size_t count_parameters(const struct fsdp_deepspeed *ds, uint32_t group)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < ds->slice.parameter_count; i++)
+		count += !ds->slice.parameters[i].frozen &&
+			 ds->slice.parameters[i].group == group;
+	return count;
+}
+
+static void follow_mappings(struct fsdp_deepspeed *ds, uint32_t group)
+{
+	size_t lost = 0;
+	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
+		struct fsdp_deepspeed_parameter *parameter = &ds->slice.parameters[i];
+		if (parameter->frozen || parameter->group != group)
+			continue;
+		parameter->mapping =
+			fsdp_mappings_find(&ds->mappings, group, parameter->fqn);
+		lost += parameter->mapping == 0;
+	}
+	fsdp_find(&ds->reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,
+		FSDP_PLACE(.severity = lost == 0 ? FSDP_NOTE + 1 : 0),
+		"parameters of group %u do not lie one behind the other as in param_shapes: they are aligned, which is not recorded, and were placed by param_slice_mappings%s",
+		group, lost == 0 ? "" : ", which lack some");
+}
+
+/* Who tells where the parameters of a group of ZeRO 1 and 2 lie. */
+static void judge_group(struct fsdp_deepspeed *ds, uint32_t group)
+{
+	bool right, ordered = true;
+	uint64_t found;
+	size_t strays = ds->mappings.told[group] ? count_strays(ds, group, &ordered) : 0;
+	right = is_length_right(ds, group, &found);
+	if (ordered && strays != 0 && !ds->slice.has_paddings && !ds->round_robin) {
+		follow_mappings(ds, group);
+		return;
+	}
+	if (ds->mappings.told[group])
+		ds->mapped += count_parameters(ds, group);
+	ds->strayed += strays;
+	if (!right)
+		fsdp_find(&ds->reading->model->findings, FSDP_RULE_ZERO_NUMEL,
+			FSDP_PLACE(.next = "convert with the DeepSpeed that wrote it"),
+			"param_shapes of group %u have %llu elements, its flat buffers %llu: where parameters begin in them is not sure",
+			group, FSDP_LLU(ds->slice.lengths[group]), FSDP_LLU(found));
+	else
+		judge_cut(ds, group);
+}
+
+void fsdp_deepspeed_judge_groups(struct fsdp_deepspeed *ds)
+{
+	for (uint32_t group = 0; group < FSDP_MAPPING_GROUPS; group++)
+		if (ds->slice.firsts[group] != 0 && !fsdp_deepspeed_is_apart(ds, group))
+			judge_group(ds, group);
+}
+
+/* The shape of a parameter that only the mappings name: that of its copy in the model,
+ * unless it has fewer elements; else it is a list of them. */
+static bool add_named(
+	struct fsdp_deepspeed *ds, uint32_t id, struct fsdp_error **ret_error)
+{
+	const struct fsdp_mapping *first = fsdp_mappings_at(&ds->mappings, id - 1);
+	struct fsdp_deepspeed_parameter *parameter =
+		&ds->slice.parameters[ds->slice.parameter_count];
+	*parameter = (struct fsdp_deepspeed_parameter){
+		.fqn = first->fqn, .group = first->group, .mapping = id, .dims = 1
+	};
+	for (uint32_t k = id; k != 0; k = fsdp_mappings_at(&ds->mappings, k - 1)->next)
+		parameter->numel = fsdp_min(FSDP_MAPPING_MAX,
+			parameter->numel + fsdp_mappings_at(&ds->mappings, k - 1)->numel);
+	int64_t numel = (int64_t)parameter->numel;
+	if (numel > INT64_MAX / 16)
+		return true;
+	ds->slice.parameter_count++;
+	const struct fsdp_deepspeed_stored *copy =
+		fsdp_deepspeed_find_copy(ds, first->fqn);
+	if (copy != NULL && copy->numel >= parameter->numel) {
+		parameter->numel = copy->numel;
+		parameter->shape = copy->tensor.shape;
+		parameter->dims = copy->tensor.dims;
+		return true;
+	}
+	parameter->shape = fsdp_build_ints(ds->reading->model, &numel, 1, ret_error);
+	return parameter->shape != FSDP_NONE;
+}
+
+bool fsdp_deepspeed_add_unnamed(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
+{
+	size_t before = ds->slice.parameter_count;
+	bool usable = !ds->round_robin;
+	for (uint32_t id = fsdp_mappings_first(&ds->mappings, ds->slice_index);
+		id != 0 && usable;
+		id = fsdp_mappings_at(&ds->mappings, id - 1)->next_of_slice) {
+		const struct fsdp_mapping *mapping =
+			fsdp_mappings_at(&ds->mappings, id - 1);
+		if (ds->slice.firsts[mapping->group] == 0 &&
+			!fsdp_deepspeed_is_apart(ds, mapping->group) &&
+			fsdp_mappings_find(&ds->mappings, mapping->group, mapping->fqn) ==
+				id &&
+			!add_named(ds, id, ret_error))
+			return false;
+	}
+	if (ds->slice.parameter_count != before)
+		fsdp_find(&ds->reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,
+			FSDP_PLACE(.severity = FSDP_NOTE + 1,
+				.next = "nothing is to be done: DeepSpeed writes none of models with experts"),
+			ds->slice.parameter_count - before == 1
+				? "param_shapes do not name %zu parameter: it was placed by param_slice_mappings"
+				: "param_shapes do not name %zu parameters: they were placed by param_slice_mappings",
+			ds->slice.parameter_count - before);
+	return true;
+}
+
+void fsdp_deepspeed_judge_named(struct fsdp_deepspeed *ds, const char *flat_name)
+{
+	bool named = false;
+	for (size_t i = 0; i < ds->slice.parameter_count; i++)
+		named |= !ds->slice.parameters[i].frozen;
+	if (!named && fsdp_deepspeed_find_flat(ds, flat_name, 0) != NULL)
+		fsdp_find(&ds->reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,
+			FSDP_PLACE(.next = "take the weights from the model's own copy"),
+			"param_shapes are missing%s: the flat buffers of the optimizer cannot be taken apart",
+			ds->round_robin && ds->mappings.count != 0
+				? ", and param_slice_mappings are wrong with round_robin_gradients"
+				: "");
+}
+
+/* ---- runs of the buffers ---- */
+
+/* A tensor that is put together of runs of flat buffers. */
+struct joined {
+	struct fsdp_deepspeed_target target; /* of a parameter, whose shape it has */
+	const char *flats; /* names of the buffers: this, the group, the suffix */
+	uint64_t begin;    /* where it begins: in its group, or in a rank's stream */
+	uint32_t tensor;   /* FSDP_NONE until a buffer is there */
+};
+
+/* Makes the tensor, like the first flat buffer that is there. */
+static bool begin_joined(struct fsdp_deepspeed *ds, struct joined *joined,
+	const struct fsdp_deepspeed_stored *flat, struct fsdp_error **ret_error)
+{
+	if (joined->tensor == FSDP_NONE)
+		joined->tensor =
+			fsdp_deepspeed_add_tensor(ds, &joined->target, flat, ret_error);
+	return joined->tensor != FSDP_NONE;
+}
+
+/* `count` elements of a flat buffer from `at` on are the parameter's from `start` on. */
+static bool add_run(struct fsdp_deepspeed *ds, struct joined *joined,
+	const struct fsdp_deepspeed_stored *flat, uint64_t start, uint64_t count,
+	uint64_t at, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = ds->reading->model;
+	int64_t run[3] = { (int64_t)start, (int64_t)count, (int64_t)at };
+	struct fsdp_piece_record piece = flat->piece;
+	if (count == 0)
+		return true;
+	piece.tensor = joined->tensor;
+	piece.is_run = true;
+	piece.strides = FSDP_NONE;
+	piece.box = fsdp_build_ints(model, run, 3, ret_error);
+	return piece.box != FSDP_NONE &&
+	       fsdp_add(flat->piece.storage_offset, at, &piece.storage_offset) &&
+	       fsdp_build_piece(model, &piece, ret_error) != FSDP_NONE;
+}
+
+/* Whether elements of the parameter are missing between two of its mappings, or before
+ * the first: a file of that rank is not there. */
+static bool is_cut_off(const struct fsdp_deepspeed *ds, const struct fsdp_mapping *before,
+	const struct fsdp_mapping *mapping)
+{
+	if (before != NULL)
+		return mapping->rank != before->rank + 1;
+	return mapping->start == 0 && mapping->rank != 0 &&
+	       !fsdp_mappings_tell(&ds->mappings, mapping->rank - 1);
+}
+
+/* ZeRO 1 and 2, where the mappings say. */
+static bool add_mapped(struct fsdp_deepspeed *ds, struct joined *joined,
+	const char *flat_name, struct fsdp_error **ret_error)
+{
+	const struct fsdp_deepspeed_parameter *parameter = joined->target.parameter;
+	const struct fsdp_mapping *before = NULL, *mapping;
+	uint64_t done = 0;
+	for (uint32_t id = parameter->mapping; id != 0; id = mapping->next) {
+		mapping = fsdp_mappings_at(&ds->mappings, id - 1);
+		const struct fsdp_deepspeed_stored *flat =
+			fsdp_deepspeed_find_flat(ds, flat_name, mapping->rank);
+		uint64_t count = fsdp_min(mapping->numel, parameter->numel - done);
+		if (mapping->numel == 0)
+			continue;
+		if (is_cut_off(ds, before, mapping))
+			return true;
+		if (flat != NULL && !begin_joined(ds, joined, flat, ret_error))
+			return false;
+		if (flat != NULL && mapping->start < flat->numel &&
+			!add_run(ds, joined, flat, done,
+				fsdp_min(count, flat->numel - mapping->start),
+				mapping->start, ret_error))
+			return false;
+		done += count;
+		before = mapping;
+	}
+	return true;
+}
+
+/* ZeRO 1 and 2. */
+static bool add_cut(
+	struct fsdp_deepspeed *ds, struct joined *joined, struct fsdp_error **ret_error)
+{
+	const struct fsdp_deepspeed_parameter *parameter = joined->target.parameter;
+	uint64_t begin = joined->begin, part = part_of(ds, parameter->group);
+	char name[256];
+	snprintf(name, sizeof name, "%s%u%s", joined->flats, parameter->group,
+		joined->target.suffix);
+	if (parameter->mapping != 0)
+		return add_mapped(ds, joined, name, ret_error);
+	for (uint32_t rank = 0; rank < ds->optim_files; rank++) {
+		const struct fsdp_deepspeed_stored *flat =
+			fsdp_deepspeed_find_flat(ds, name, rank);
+		if (flat == NULL)
+			continue;
+		if (!begin_joined(ds, joined, flat, ret_error))
+			return false;
+		uint64_t own = rank * part, end = own + flat->numel;
+		uint64_t low = begin > own ? begin : own;
+		uint64_t high = fsdp_min(begin + parameter->numel, end);
+		if (low < high && !add_run(ds, joined, flat, low - begin, high - low,
+					  low - own, ret_error))
+			return false;
+	}
+	return true;
+}
+
+/* Elements of a parameter that a rank of ZeRO 3 has. */
+static uint64_t share_of(
+	const struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_parameter *parameter)
+{
+	return (parameter->numel + ds->world_size - 1) / ds->world_size;
+}
+
+/* ZeRO 3. */
+static bool add_part(
+	struct fsdp_deepspeed *ds, struct joined *joined, struct fsdp_error **ret_error)
+{
+	const struct fsdp_deepspeed_parameter *parameter = joined->target.parameter;
+	uint64_t part = share_of(ds, parameter);
+	char name[256];
+	for (uint32_t rank = 0; rank < ds->optim_files; rank++) {
+		uint64_t first = fsdp_min(rank * part, parameter->numel);
+		uint64_t own = fsdp_min(part, parameter->numel - first), done = 0, at = 0;
+		for (uint32_t group = 0; group < FSDP_MAPPING_GROUPS; group++) {
+			snprintf(name, sizeof name, "%s%u%s", joined->flats, group,
+				joined->target.suffix);
+			const struct fsdp_deepspeed_stored *flat =
+				fsdp_deepspeed_find_flat(ds, name, rank);
+			if (flat == NULL)
+				break;
+			if (!begin_joined(ds, joined, flat, ret_error))
+				return false;
+			uint64_t low = joined->begin + done, end = at + flat->numel;
+			if (done < own && low >= at && low < end) {
+				uint64_t count = fsdp_min(own - done, end - low);
+				if (!add_run(ds, joined, flat, first + done, count,
+					    low - at, ret_error))
+					return false;
+				done += count;
+			}
+			at = end;
+		}
+	}
+	return true;
+}
+
+/* The parameter, or a state that the optimizer keeps of it. */
+static bool join_one(struct fsdp_deepspeed *ds,
+	const struct fsdp_deepspeed_parameter *parameter, uint64_t begin,
+	const char *state, struct fsdp_error **ret_error)
+{
+	bool weight = state == NULL, parts = ds->stage == 3;
+	const char *weights = parts ? FSDP_ZERO_GROUPS_3 : FSDP_ZERO_GROUPS;
+	char suffix[128] = "";
+	if (!weight)
+		snprintf(suffix, sizeof suffix, ".%s", state);
+	struct joined joined = {
+		.target = {
+			.prefix = weight ? NULL : "state.",
+			.fqn = parameter->fqn,
+			.suffix = suffix,
+			.parameter = parameter,
+			.role = weight ? FSDP_ROLE_PARAM : FSDP_ROLE_OPTIM,
+		},
+		.flats = weight ? weights : ds->slice.states_at,
+		.begin = begin,
+		.tensor = FSDP_NONE,
+	};
+	return (parts ? add_part : add_cut)(ds, &joined, ret_error);
+}
+
+bool fsdp_deepspeed_join_flats(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
+{
+	bool parts = ds->stage == 3;
+	uint64_t stream = 0;
+	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
+		const struct fsdp_deepspeed_parameter *parameter =
+			&ds->slice.parameters[i];
+		uint64_t begin = parts ? stream : parameter->begin;
+		if (parameter->frozen ||
+			(!parts && fsdp_deepspeed_is_apart(ds, parameter->group)))
+			continue;
+		if (!join_one(ds, parameter, begin, NULL, ret_error))
+			return false;
+		for (size_t k = 0; k < ds->slice.state_count; k++)
+			if (!join_one(
+				    ds, parameter, begin, ds->slice.states[k], ret_error))
+				return false;
+		stream += share_of(ds, parameter);
+	}
+	return true;
+}
+
+bool fsdp_deepspeed_join_frozen(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
+{
+	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
+		const struct fsdp_deepspeed_parameter *parameter =
+			&ds->slice.parameters[i];
+		uint64_t part = share_of(ds, parameter);
+		struct joined joined = {
+			.target = { .fqn = parameter->fqn,
+				.parameter = parameter,
+				.role = FSDP_ROLE_PARAM },
+			.tensor = FSDP_NONE,
+		};
+		char name[512];
+		if (!parameter->frozen || parameter->fqn.size > 400)
+			continue;
+		snprintf(name, sizeof name, "frozen_param_fragments.%.*s",
+			FSDP_TEXT(parameter->fqn));
+		for (uint32_t rank = 0; rank < ds->optim_files; rank++) {
+			const struct fsdp_deepspeed_stored *flat =
+				fsdp_deepspeed_find_flat(ds, name, rank);
+			uint64_t first = fsdp_min(rank * part, parameter->numel);
+			if (flat == NULL)
+				continue;
+			if (!begin_joined(ds, &joined, flat, ret_error) ||
+				!add_run(ds, &joined, flat, first,
+					fsdp_min(flat->numel, parameter->numel - first),
+					0, ret_error))
+				return false;
+		}
+	}
+	return true;
+}
+
+/* ---- whether files are missing ---- */
+
+/*
+ * Judges whether the files of a DeepSpeed checkpoint are all there, and whether the flat
+ * buffers of its ranks are as long as what they hold.
+ *
+ *	files of the model    ZeRO 0, 1, 2: one for each rank of the model (mp_rank);
+ *	                      ZeRO 3: one for each rank of data parallelism too
+ *	files of the optimizer  one for each rank that partition_count counts
+ *	files of a pipeline     one for each layer that param_shapes name
+ *	files of experts        one for each that num_experts counts
+ *	moments               as long as the part of the weights that they are of: with
+ *	                      ZeRO 1 and 2 padding included
+ *
+ * Origin: deepspeed/runtime/engine.py, runtime/zero/stage_1_and_2.py, stage3.py (0.19.8).
+ */
+
+/* ---- files ---- */
+
+static bool has_file(const struct fsdp_deepspeed *ds, const char *name)
+{
+	return fsdp_names_find_child(&ds->members, 0, fsdp_span_text(name)) != FSDP_NONE;
+}
+
+/* The first file with states of the model, of `due`, that is not there. */
+static struct fsdp_span first_gone(
+	struct fsdp_deepspeed *ds, uint64_t due, uint64_t ranks, bool parts)
+{
+	char name[96] = "";
+	for (uint64_t i = 0; i < due && i <= ds->reading->children.count; i++) {
+		if (parts)
+			snprintf(name, sizeof name,
+				"zero_pp_rank_%llu_mp_rank_%02llu_model_states.pt",
+				FSDP_LLU(i % ranks), FSDP_LLU(i / ranks));
+		else
+			snprintf(name, sizeof name, "mp_rank_%02llu_model_states.pt",
+				FSDP_LLU(i));
+		if (!has_file(ds, name))
+			break;
+	}
+	return fsdp_arena_copy(ds->reading->model->arena, fsdp_span_text(name));
+}
+
+void fsdp_deepspeed_judge_files(struct fsdp_deepspeed *ds)
+{
+	uint64_t due = ds->model_ranks;
+	uint64_t ranks = ds->world_size;
+	bool parts = ds->stage == 3 && ds->world_size != 0;
+	/* The universal form has copies of them, and no stage says which. */
+	if (ds->is_universal && ds->model_parts != 0 && ds->data_ranks > 0) {
+		parts = true;
+		ranks = (uint64_t)ds->data_ranks;
+	}
+	/* Those of the last ranks may be missing altogether. */
+	bool told = !ds->is_universal && ds->slice_ranks > (int64_t)due;
+	if (told)
+		due = (uint64_t)ds->slice_ranks;
+	if (parts && !fsdp_mul(due, ranks, &due))
+		due = UINT64_MAX;
+	if (ds->world_size == 0 && !ds->is_universal && ds->stage > 0)
+		fsdp_find(&ds->reading->model->findings, FSDP_RULE_ZERO_PARTITIONS,
+			FSDP_PLACE(.next = "copy the missing *_optim_states.pt"),
+			"no file of the optimizer is there, over whose ranks ZeRO %lld cuts the weights",
+			(long long)ds->stage);
+	if (ds->model_count >= due)
+		return;
+	fsdp_find(&ds->reading->model->findings, FSDP_RULE_ZERO_PARTITIONS,
+		FSDP_PLACE(.file = first_gone(ds, due, ranks, parts),
+			.next = told ? "copy all files of the missing ranks"
+				     : "copy the missing *_model_states.pt"),
+		"%u file%s with states of the model %s there, of %llu: one per rank of %s%s",
+		ds->model_count, ds->model_count == 1 ? "" : "s",
+		ds->model_count == 1 ? "is" : "are", FSDP_LLU(due),
+		parts ? "the save" : "model parallelism",
+		told ? ", which mp_world_size counts" : "");
+}
+
+/* ---- files of a slice ---- */
+
+/* What a slice has other files of. */
+enum file_part { LAYER, EXPERT, EXPERT_OF_ALL, EXPERT_RANK };
+
+static void name_part(const struct fsdp_deepspeed *ds, enum file_part part,
+	uint32_t layer, uint64_t number, char *name, size_t size)
+{
+	unsigned slice = ds->slice_index;
+	if (part == LAYER && ds->layers_by_rank)
+		snprintf(name, size, "layer_%02u-model_%02u-model_states.pt", layer,
+			slice % ds->tensor_ranks);
+	else if (part == LAYER)
+		snprintf(name, size, "layer_%02u-model_states.pt", layer);
+	else if (part == EXPERT)
+		snprintf(name, size, "layer_%u_expert_%llu_mp_rank_%02u_model_states.pt",
+			layer, FSDP_LLU(number), slice);
+	else
+		snprintf(name, size,
+			part == EXPERT_RANK
+				? "expp_rank_%llu_mp_rank_%02u_optim_states.pt"
+				: "expert_%llu_mp_rank_%02u_model_states.pt",
+			FSDP_LLU(number), slice);
+}
+
+/* Of files of one kind the first that is gone is reported: the others have the same cause.
+ * True: it is there. */
+static bool judge_file(struct fsdp_deepspeed *ds, enum file_part part, uint32_t layer,
+	uint64_t number, const char *why)
+{
+	char name[128];
+	name_part(ds, part, layer, number, name, sizeof name);
+	if (has_file(ds, name))
+		return true;
+	fsdp_find(&ds->reading->model->findings, FSDP_RULE_MISSING_FILE,
+		FSDP_PLACE(.file = fsdp_arena_copy(
+				   ds->reading->model->arena, fsdp_span_text(name)),
+			.next = "copy it and the others of its kind that are missing"),
+		"%s", why);
+	return false;
+}
+
+/* Files with numbers below `count`. */
+static bool judge_part(struct fsdp_deepspeed *ds, enum file_part part, uint32_t layer,
+	uint64_t count, const char *counter)
+{
+	char why[160];
+	bool good = true;
+	snprintf(why, sizeof why, "%s counts %llu such files of this rank of the model",
+		counter, FSDP_LLU(count));
+	for (uint64_t i = 0; good && i < count; i++)
+		good = judge_file(ds, part, layer, i, why);
+	return good;
+}
+
+/* A pipeline writes each layer to a file, and param_shapes have the layer's number. */
+static void judge_layers(struct fsdp_deepspeed *ds)
+{
+	uint32_t layer;
+	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
+		struct fsdp_span fqn = ds->slice.parameters[i].fqn;
+		if (fsdp_deepspeed_take_index(&fqn, &layer) &&
+			!judge_file(ds, LAYER, layer, 0,
+				"param_shapes list parameters of this layer of the pipeline"))
+			return;
+	}
+}
+
+/* ZeRO 3 keeps experts in the flat groups. */
+void fsdp_deepspeed_judge_parts(struct fsdp_deepspeed *ds)
+{
+	uint32_t expert_ranks = 0, numbers[FSDP_PATTERN_NUMBERS];
+	bool is_pipeline = ds->has_layers, experts_good = ds->stage != 3;
+	for (size_t i = ds->said_begin[ds->slice_index];
+		i < ds->said_begin[ds->slice_index + 1]; i++) {
+		const struct fsdp_deepspeed_said *said = &ds->said[i];
+		const struct fsdp_token *token = said->value.tokens;
+		struct fsdp_span rest;
+		uint32_t layer, group;
+		if (said->value.token_count != 1)
+			continue;
+		bool counts = token->kind == FSDP_TOKEN_INTEGER && token->integer > 0;
+		is_pipeline |= token->kind == FSDP_TOKEN_NONE &&
+			       fsdp_span_is(said->name, "module");
+		if (counts && experts_good && fsdp_span_is(said->name, "num_experts"))
+			experts_good = judge_part(ds, EXPERT_OF_ALL, 0,
+				(uint64_t)token->integer, "num_experts");
+		else if (counts && experts_good &&
+			 fsdp_span_behind(said->name, "num_experts.", &rest) &&
+			 fsdp_deepspeed_take_index(&rest, &layer))
+			experts_good = judge_part(ds, EXPERT, layer,
+				(uint64_t)token->integer, "num_experts");
+		else if (token->kind == FSDP_TOKEN_TEXT &&
+			 fsdp_span_behind(said->name, "optimizer.param_groups.", &rest) &&
+			 fsdp_deepspeed_take_index(&rest, &group) &&
+			 fsdp_span_is(rest, "name") &&
+			 fsdp_pattern_takes(token->text, "ep_size_#", numbers) &&
+			 numbers[0] > expert_ranks)
+			expert_ranks = numbers[0];
+	}
+	if (is_pipeline)
+		judge_layers(ds);
+	judge_part(ds, EXPERT_RANK, 0, expert_ranks, "the name of a group of experts");
+}
+
+void fsdp_deepspeed_judge_counts(struct fsdp_deepspeed *ds)
+{
+	uint64_t most = 0;
+	for (uint32_t group = 0; group < FSDP_MAPPING_GROUPS; group++)
+		if (ds->slice.counts[group] > most)
+			most = ds->slice.counts[group];
+	if (most == 0 || most == ds->world_size)
+		return;
+	fsdp_find(&ds->reading->model->findings, FSDP_RULE_ZERO_PARTITIONS,
+		FSDP_PLACE(.file = { 0 }),
+		"the optimizer is cut over %llu ranks, but %u have files: %s",
+		FSDP_LLU(most), ds->world_size,
+		most < ds->world_size ? "those of another save lie among them"
+				      : "the others are missing");
+}
+
+/* ---- lengths ---- */
+
+static const struct fsdp_deepspeed_stored *find_flat(const struct fsdp_deepspeed *ds,
+	const char *prefix, uint32_t group, const char *state, uint32_t rank)
+{
+	char name[256];
+	snprintf(name, sizeof name, "%s%u%s%s", prefix, group, state != NULL ? "." : "",
+		state != NULL ? state : "");
+	return fsdp_deepspeed_find_flat(ds, name, rank);
+}
+
+/* Once for a group and a state. */
+static void say_moment(struct fsdp_deepspeed *ds, uint32_t group, const char *state,
+	uint32_t rank, uint64_t have, uint64_t need)
+{
+	fsdp_find(&ds->reading->model->findings, FSDP_RULE_ZERO_MOMENT,
+		FSDP_PLACE(.rank = rank),
+		"%.64s of group %u has %llu elements, but its part of the weights %llu",
+		state, group, FSDP_LLU(have), FSDP_LLU(need));
+}
+
+/* ZeRO 1 and 2. Of elastic checkpoints the padding is left out. */
+static void judge_moment(struct fsdp_deepspeed *ds, uint32_t group, const char *state)
+{
+	uint64_t part = part_of(ds, group);
+	for (uint32_t rank = 0; rank < ds->optim_files; rank++) {
+		const struct fsdp_deepspeed_stored *weights =
+							   find_flat(ds, FSDP_ZERO_GROUPS,
+								   group, NULL, rank),
+						   *moment = find_flat(ds,
+							   ds->slice.states_at, group,
+							   state, rank);
+		if (weights == NULL || moment == NULL || moment->tensor.dims != 1 ||
+			moment->numel == part || moment->numel == weights->numel)
+			continue;
+		say_moment(ds, group, state, rank, moment->numel, part);
+		return;
+	}
+}
+
+static void judge_moment_3(struct fsdp_deepspeed *ds, uint32_t group, const char *state)
+{
+	for (uint32_t rank = 0; rank < ds->optim_files; rank++) {
+		const struct fsdp_deepspeed_stored *weights = find_flat(ds,
+							   FSDP_ZERO_GROUPS_3, group,
+							   NULL, rank),
+						   *moment = find_flat(ds,
+							   ds->slice.states_at, group,
+							   state, rank);
+		if (weights == NULL || moment == NULL || moment->tensor.dims != 1 ||
+			moment->numel == weights->numel)
+			continue;
+		say_moment(ds, group, state, rank, moment->numel, weights->numel);
+		return;
+	}
+}
+
+/* ZeRO 3: elements of all groups of a rank; *ret_groups of them. */
+static uint64_t sum_groups(
+	const struct fsdp_deepspeed *ds, uint32_t rank, uint32_t *ret_groups)
+{
+	uint64_t sum = 0;
+	for (*ret_groups = 0; *ret_groups < FSDP_MAPPING_GROUPS; ++*ret_groups) {
+		const struct fsdp_deepspeed_stored *flat =
+			find_flat(ds, FSDP_ZERO_GROUPS_3, *ret_groups, NULL, rank);
+		if (flat == NULL)
+			break;
+		if (!fsdp_add(sum, flat->numel, &sum))
+			return UINT64_MAX;
+	}
+	return sum;
+}
+
+/* What a rank's groups have to hold. */
+static uint64_t sum_shares(const struct fsdp_deepspeed *ds)
+{
+	uint64_t sum = 0;
+	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
+		const struct fsdp_deepspeed_parameter *parameter =
+			&ds->slice.parameters[i];
+		uint64_t share = (parameter->numel + ds->world_size - 1) / ds->world_size;
+		if (!parameter->frozen && !fsdp_add(sum, share, &sum))
+			return UINT64_MAX;
+	}
+	return sum;
+}
+
+static void judge_groups_3(struct fsdp_deepspeed *ds)
+{
+	uint64_t need = sum_shares(ds), have;
+	uint32_t groups;
+	for (uint32_t rank = 0; need != 0 && rank < ds->optim_files; rank++) {
+		have = sum_groups(ds, rank, &groups);
+		if (groups == 0 || have == need)
+			continue;
+		fsdp_find(&ds->reading->model->findings, FSDP_RULE_ZERO_NUMEL,
+			FSDP_PLACE(.rank = rank),
+			"the flat groups of this rank have %llu elements, its parts of the parameters %llu",
+			FSDP_LLU(have), FSDP_LLU(need));
+		return;
+	}
+}
+
+void fsdp_deepspeed_judge_lengths(struct fsdp_deepspeed *ds)
+{
+	bool parts = ds->stage == 3;
+	if (parts)
+		judge_groups_3(ds);
+	for (uint32_t group = 0; group < FSDP_MAPPING_GROUPS; group++) {
+		bool there =
+			parts ? find_flat(ds, FSDP_ZERO_GROUPS_3, group, NULL, 0) != NULL
+			      : ds->slice.firsts[group] != 0 &&
+					!fsdp_deepspeed_is_apart(ds, group);
+		if (parts && !there)
+			return;
+		for (size_t i = 0; there && i < ds->slice.state_count; i++)
+			(parts ? judge_moment_3 : judge_moment)(
+				ds, group, ds->slice.states[i]);
+	}
+}

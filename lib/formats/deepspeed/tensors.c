@@ -1,0 +1,819 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The tensors that lie in the files of a DeepSpeed checkpoint: takes them out of the
+ * model, finds them by rank and name, and makes those of the model like them.
+ */
+#include "formats/deepspeed/deepspeed.h"
+
+#include "base/num.h"
+
+#include <stdio.h>
+
+/* ---- stored tensors ---- */
+
+/* The name in the index below its rank; FSDP_NONE: memory ended. */
+static uint32_t index_stored(
+	struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_stored *stored)
+{
+	struct fsdp_arena *scratch = ds->reading->scratch;
+	char text[16];
+	int size = snprintf(text, sizeof text, "%u", stored->piece.rank);
+	struct fsdp_span rank = fsdp_arena_copy(scratch, fsdp_span(text, (size_t)size));
+	uint32_t parent =
+		rank.data != NULL ? fsdp_names_child(&ds->index, 0, rank) : FSDP_NONE;
+	return parent != FSDP_NONE ? fsdp_names_child(&ds->index, parent, stored->name)
+				   : FSDP_NONE;
+}
+
+static bool make_index(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
+{
+	struct fsdp_arena *scratch = ds->reading->scratch;
+	size_t room = 2 * ds->stored_count + 2;
+	ds->indexed = FSDP_TAKE(scratch, ds->indexed, room);
+	if (ds->indexed == NULL || !fsdp_names_init(&ds->index, scratch))
+		return fsdp_arena_fail(scratch, ret_error);
+	for (size_t i = 0; i < ds->stored_count; i++) {
+		const struct fsdp_deepspeed_stored *stored = &ds->stored[i];
+		if (!stored->has_piece)
+			continue;
+		uint32_t id = index_stored(ds, stored);
+		if (id == FSDP_NONE)
+			return fsdp_arena_fail(scratch, ret_error);
+		if (ds->indexed[id] == 0)
+			ds->indexed[id] = (uint32_t)i + 1;
+	}
+	return true;
+}
+
+static uint32_t rank_of_stored(const struct fsdp_deepspeed *ds, size_t index)
+{
+	const struct fsdp_deepspeed_stored *stored = &ds->stored[index];
+	return stored->has_piece ? stored->piece.rank : FSDP_NONE;
+}
+
+bool fsdp_deepspeed_take_stored(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = ds->reading->model;
+	struct fsdp_arena *scratch = ds->reading->scratch;
+	size_t count = model->tensors.count - ds->first_tensor;
+	ds->stored = FSDP_TAKE(scratch, ds->stored, count + 1);
+	if (ds->stored == NULL)
+		return fsdp_arena_fail(scratch, ret_error);
+	for (size_t i = 0; i < count; i++) {
+		struct fsdp_deepspeed_stored *stored = &ds->stored[i];
+		stored->tensor = *fsdp_model_tensor(model, ds->first_tensor + i);
+		stored->has_piece = stored->tensor.piece_count == 1;
+		if (stored->has_piece)
+			stored->piece =
+				*fsdp_model_piece(model, stored->tensor.first_piece);
+		stored->numel = fsdp_model_numel(model, &stored->tensor);
+		stored->name = fsdp_model_name(model, stored->tensor.raw_name, scratch);
+		if (stored->name.data == NULL)
+			return fsdp_arena_fail(scratch, ret_error);
+	}
+	ds->stored_count = count;
+	fsdp_build_take_back(
+		model, ds->first_tensor, ds->first_piece, model->values.count);
+	return make_index(ds, ret_error) &&
+	       fsdp_deepspeed_order(
+		       ds, count, rank_of_stored, &ds->stored_order, ret_error);
+}
+
+static const struct fsdp_deepspeed_stored *find_of_rank(
+	const struct fsdp_deepspeed *ds, struct fsdp_span name, uint32_t rank)
+{
+	char text[16];
+	int size = snprintf(text, sizeof text, "%u", rank);
+	uint32_t id = fsdp_names_find_child(&ds->index, 0, fsdp_span(text, (size_t)size));
+	if (id != FSDP_NONE)
+		id = fsdp_names_find_child(&ds->index, id, name);
+	return id != FSDP_NONE && ds->indexed[id] != 0 ? &ds->stored[ds->indexed[id] - 1]
+						       : NULL;
+}
+
+/* A stored tensor with bytes, of a rank of data parallelism in the slice that was begun;
+ * NULL: there is none. */
+static const struct fsdp_deepspeed_stored *find_stored(
+	const struct fsdp_deepspeed *ds, struct fsdp_span name, uint32_t rank)
+{
+	return find_of_rank(ds, name, fsdp_deepspeed_rank_of(ds, rank, ds->slice_index));
+}
+
+/* A parameter's copy for training: of the first rank, or in the file of a layer, which
+ * goes by the rank of tensor parallelism alone. */
+const struct fsdp_deepspeed_stored *fsdp_deepspeed_find_copy(
+	const struct fsdp_deepspeed *ds, struct fsdp_span fqn)
+{
+	static const char *const places[] = { "module.", FSDP_DEEPSPEED_LAYER "." };
+	uint32_t ranks[] = { ds->slice_index, ds->slice_index % ds->tensor_ranks };
+	const struct fsdp_deepspeed_stored *found = NULL;
+	char name[512];
+	for (size_t i = 0; i < 2 && found == NULL; i++) {
+		int size = snprintf(name, sizeof name, "%s%.*s", places[i],
+			FSDP_TEXT_MOST(fqn, sizeof name));
+		if ((size_t)size < sizeof name)
+			found = find_of_rank(ds, fsdp_span(name, (size_t)size),
+				fsdp_deepspeed_rank_of(ds, 0, ranks[i]));
+	}
+	return found;
+}
+
+const struct fsdp_deepspeed_stored *fsdp_deepspeed_find_flat(
+	const struct fsdp_deepspeed *ds, const char *name, uint32_t rank)
+{
+	const struct fsdp_deepspeed_stored *stored =
+		find_stored(ds, fsdp_span_text(name), rank);
+	return stored != NULL && stored->piece.box == FSDP_NONE &&
+			       stored->piece.strides == FSDP_NONE &&
+			       stored->tensor.dims == 1
+		       ? stored
+		       : NULL;
+}
+
+uint32_t fsdp_deepspeed_add_tensor(struct fsdp_deepspeed *ds,
+	const struct fsdp_deepspeed_target *target,
+	const struct fsdp_deepspeed_stored *like, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = ds->reading->model;
+	const char *prefix = target->prefix != NULL ? target->prefix : "";
+	const char *suffix = target->suffix != NULL ? target->suffix : "";
+	size_t before = strlen(prefix), size = target->fqn.size, after = strlen(suffix);
+	unsigned char *text = fsdp_arena_take(model->arena, before + size + after + 1, 1);
+	struct fsdp_tensor_record record = like->tensor;
+	if (text == NULL) {
+		fsdp_arena_fail(model->arena, ret_error);
+		return FSDP_NONE;
+	}
+	memcpy(text, prefix, before);
+	memcpy(text + before, target->fqn.data, size);
+	memcpy(text + before + size, suffix, after);
+	if (target->parameter != NULL) {
+		record.shape = target->parameter->shape;
+		record.dims = target->parameter->dims;
+	}
+	record.path = FSDP_NONE;
+	record.role = (uint8_t)target->role;
+	record.flags &= (uint16_t)~FSDP_TENSOR_ROLE_INFERRED;
+	if (!fsdp_build_names(model, 0, fsdp_span(text, before + size + after), false,
+		    &record.name, &record.raw_name, ret_error))
+		return FSDP_NONE;
+	return fsdp_build_tensor(model, &record, ret_error);
+}
+
+uint32_t fsdp_deepspeed_add_stored(struct fsdp_deepspeed *ds,
+	const struct fsdp_deepspeed_target *target,
+	const struct fsdp_deepspeed_stored *stored, struct fsdp_error **ret_error)
+{
+	struct fsdp_piece_record piece = stored->piece;
+	piece.tensor = fsdp_deepspeed_add_tensor(ds, target, stored, ret_error);
+	if (piece.tensor == FSDP_NONE ||
+		fsdp_build_piece(ds->reading->model, &piece, ret_error) == FSDP_NONE)
+		return FSDP_NONE;
+	return piece.tensor;
+}
+
+/* ---- whole tensors ---- */
+
+/*
+ * Adds the tensors of a DeepSpeed checkpoint that are whole. Of flat buffers it lists only
+ * those of experts, as they are stored.
+ *
+ * Buffers are whole; without ZeRO so is everything. With it the other weights are copies
+ * in the dtype of training, or placeholders; before ZeRO 3 the first rank has the
+ * parameters that are not trained. What the user kept besides is each rank's own. Files
+ * of layers and of experts hold nothing but their tensors.
+ *
+ * Origin: deepspeed/runtime/engine.py, runtime/pipe/module.py (0.19.8), and files of it.
+ */
+
+bool fsdp_deepspeed_add_frozen(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
+{
+	size_t end = ds->stored_order.begin[ds->slice_index + 1];
+	for (size_t i = ds->stored_order.begin[ds->slice_index]; i < end; i++) {
+		const struct fsdp_deepspeed_stored *stored =
+			&ds->stored[ds->stored_order.indexes[i]];
+		struct fsdp_deepspeed_target target = { .role = FSDP_ROLE_PARAM };
+		if (fsdp_deepspeed_data_rank_of(ds, stored->piece.rank) ==
+				ds->first_data &&
+			fsdp_span_behind(
+				stored->name, "frozen_param_fragments.", &target.fqn) &&
+			fsdp_deepspeed_add_stored(ds, &target, stored, ret_error) ==
+				FSDP_NONE)
+			return false;
+	}
+	return true;
+}
+
+/* A second name for a tensor: the same pieces. */
+static bool add_alias(struct fsdp_deepspeed *ds, struct fsdp_span alias, uint32_t target,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = ds->reading->model;
+	const struct fsdp_deepspeed_stored like = { .tensor = *fsdp_model_tensor(
+							    model, target) };
+	const struct fsdp_deepspeed_target named = { .fqn = alias,
+		.role = like.tensor.role };
+	uint32_t tensor = fsdp_deepspeed_add_tensor(ds, &named, &like, ret_error);
+	if (tensor == FSDP_NONE)
+		return false;
+	for (uint32_t i = 0; i < like.tensor.piece_count; i++) {
+		struct fsdp_piece_record piece =
+			*fsdp_model_piece(model, like.tensor.first_piece + i);
+		piece.tensor = tensor;
+		if (fsdp_build_piece(model, &piece, ret_error) == FSDP_NONE)
+			return false;
+	}
+	return true;
+}
+
+bool fsdp_deepspeed_join_shared(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = ds->reading->model;
+	size_t names = model->names.list.count;
+	uint32_t *owners = FSDP_TAKE(ds->reading->scratch, owners, names);
+	if (owners == NULL)
+		return fsdp_arena_fail(ds->reading->scratch, ret_error);
+	for (size_t i = ds->slice.first_tensor; i < model->tensors.count; i++)
+		owners[fsdp_model_tensor(model, i)->raw_name] = (uint32_t)i + 1;
+	for (size_t i = 0; i < ds->slice.shared_count; i++) {
+		uint32_t name =
+			fsdp_names_find(&model->names, 0, ds->slice.shared[i].target);
+		if (name < names && owners[name] != 0 &&
+			!add_alias(ds, ds->slice.shared[i].alias, owners[name] - 1,
+				ret_error))
+			return false;
+	}
+	return true;
+}
+
+/* Where a stored tensor belongs whose name says it. */
+enum stored_place {
+	PLACE_NONE,
+	PLACE_MODULE,
+	PLACE_BUFFER,
+	PLACE_OPTIM,
+	PLACE_APART,
+	PLACE_OTHER
+};
+
+static enum stored_place place_of(const struct fsdp_deepspeed *ds,
+	const struct fsdp_deepspeed_stored *stored, struct fsdp_span *ret_name)
+{
+	struct fsdp_span rest;
+	uint32_t group;
+	*ret_name = stored->name;
+	if (fsdp_span_behind(stored->name, FSDP_DEEPSPEED_LAYER ".", &rest) ||
+		fsdp_span_behind(stored->name, FSDP_DEEPSPEED_EXPERT ".", &rest) ||
+		fsdp_span_behind(stored->name, "frozen_param_fragments.", &rest))
+		return PLACE_NONE;
+	if (fsdp_span_behind(stored->name, "module.", &rest)) {
+		bool buffer =
+			fsdp_names_find_child(&ds->slice.buffers, 0, rest) != FSDP_NONE;
+		if (buffer || ds->world_size == 0)
+			*ret_name = rest;
+		return buffer ? PLACE_BUFFER : PLACE_MODULE;
+	}
+	if (fsdp_span_behind(stored->name, FSDP_DEEPSPEED_RANK ".", ret_name))
+		return PLACE_APART;
+	/* Rank 0's once more, where the ranks have files. */
+	if (fsdp_span_behind(stored->name, "optimizer.", &rest))
+		return ds->expert_ranks == 0 ? PLACE_OPTIM : PLACE_NONE;
+	if ((fsdp_span_behind(stored->name, FSDP_ZERO_GROUPS, &rest) ||
+		    fsdp_span_behind(stored->name, FSDP_ZERO_STATES, &rest)) &&
+		fsdp_deepspeed_take_index(&rest, &group) &&
+		fsdp_deepspeed_is_apart(ds, group))
+		return PLACE_APART;
+	return fsdp_span_behind(stored->name, "optimizer_state_dict.", &rest)
+		       ? PLACE_NONE
+		       : PLACE_OTHER;
+}
+
+/* Of ZeRO 3 each rank's file has all buffers. */
+static bool add_copies(struct fsdp_deepspeed *ds,
+	const struct fsdp_deepspeed_stored *first, uint32_t tensor,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = ds->reading->model;
+	for (uint32_t rank = ds->first_data + 1; rank < ds->data_files; rank++) {
+		const struct fsdp_deepspeed_stored *stored =
+			find_stored(ds, first->name, rank);
+		if (stored == NULL || stored->tensor.dtype != first->tensor.dtype ||
+			stored->tensor.dims != first->tensor.dims ||
+			memcmp(fsdp_model_ints(model, stored->tensor.shape),
+				fsdp_model_ints(model, first->tensor.shape),
+				first->tensor.dims * sizeof(int64_t)) != 0)
+			continue;
+		struct fsdp_piece_record piece = stored->piece;
+		piece.tensor = tensor;
+		if (fsdp_build_piece(model, &piece, ret_error) == FSDP_NONE)
+			return false;
+	}
+	return true;
+}
+
+/* In place of each parameter that it cuts ZeRO 3 saves an empty tensor, and old
+ * releases one of a single element. */
+static bool is_placeholder(
+	const struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_stored *stored)
+{
+	struct fsdp_span fqn;
+	return ds->stage == 3 && stored->numel <= 1 &&
+	       fsdp_span_behind(stored->name, "module.", &fqn) &&
+	       fsdp_names_find_child(&ds->slice.declared, 0, fqn) != FSDP_NONE;
+}
+
+bool fsdp_deepspeed_add_declared(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
+{
+	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
+		const struct fsdp_deepspeed_target target = {
+			.fqn = ds->slice.parameters[i].fqn,
+			.parameter = &ds->slice.parameters[i],
+			.role = FSDP_ROLE_PARAM,
+		};
+		char name[512];
+		if (target.fqn.size > 400)
+			continue;
+		snprintf(name, sizeof name, "module.%.*s", FSDP_TEXT(target.fqn));
+		const struct fsdp_deepspeed_stored *stored =
+			find_stored(ds, fsdp_span_text(name), ds->first_data);
+		if (stored != NULL && is_placeholder(ds, stored) &&
+			fsdp_deepspeed_add_tensor(ds, &target, stored, ret_error) ==
+				FSDP_NONE)
+			return false;
+	}
+	return true;
+}
+
+bool fsdp_deepspeed_add_module(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
+{
+	static const int roles[] = {
+		[PLACE_BUFFER] = FSDP_ROLE_BUFFER,
+		[PLACE_OPTIM] = FSDP_ROLE_OPTIM,
+		[PLACE_APART] = FSDP_ROLE_OPTIM,
+		[PLACE_OTHER] = FSDP_ROLE_OTHER,
+	};
+	size_t end = ds->stored_order.begin[ds->slice_index + 1];
+	for (size_t i = ds->stored_order.begin[ds->slice_index]; i < end; i++) {
+		const struct fsdp_deepspeed_stored *stored =
+			&ds->stored[ds->stored_order.indexes[i]];
+		struct fsdp_deepspeed_target target = { .suffix = NULL };
+		enum stored_place place = place_of(ds, stored, &target.fqn);
+		bool first = fsdp_deepspeed_data_rank_of(ds, stored->piece.rank) ==
+			     ds->first_data;
+		bool model = place == PLACE_MODULE || place == PLACE_BUFFER;
+		if (place == PLACE_NONE || (model && !first))
+			continue;
+		if (place == PLACE_MODULE &&
+			((ds->world_size != 0 && stored->numel == 0) ||
+				is_placeholder(ds, stored)))
+			continue;
+		target.role = place != PLACE_MODULE ? roles[place]
+			      : ds->world_size == 0 ? FSDP_ROLE_PARAM
+						    : FSDP_ROLE_OTHER;
+		uint32_t tensor =
+			fsdp_deepspeed_add_stored(ds, &target, stored, ret_error);
+		if (tensor == FSDP_NONE)
+			return false;
+		if (place == PLACE_APART)
+			fsdp_model_tensor(ds->reading->model, tensor)->flags |=
+				FSDP_TENSOR_RANKS_OWN;
+		if (place == PLACE_BUFFER && !add_copies(ds, stored, tensor, ret_error))
+			return false;
+	}
+	return true;
+}
+
+/* No name says whose the file of an expert is. */
+static bool add_expert(struct fsdp_deepspeed *ds, struct fsdp_deepspeed_stored *stored,
+	struct fsdp_span name, struct fsdp_error **ret_error)
+{
+	const struct fsdp_deepspeed_target target = { .fqn = name,
+		.role = FSDP_ROLE_PARAM };
+	if (ds->model_ranks == 1)
+		stored->piece.rank = FSDP_NONE;
+	return fsdp_deepspeed_add_stored(ds, &target, stored, ret_error) != FSDP_NONE;
+}
+
+/* A layer's file tells the tensor-parallel rank; which stage it is of tell the names of
+ * the masters. Where there are masters, these are the copies of training. */
+static bool add_layer(struct fsdp_deepspeed *ds, struct fsdp_deepspeed_stored *stored,
+	struct fsdp_span name, struct fsdp_error **ret_error)
+{
+	struct fsdp_span rest = name;
+	uint32_t layer = 0, part = stored->piece.rank % ds->tensor_ranks;
+	bool copy = ds->world_size != 0;
+	const struct fsdp_deepspeed_target target = {
+		.prefix = copy ? "module." : NULL,
+		.fqn = name,
+		.role = copy ? FSDP_ROLE_OTHER : FSDP_ROLE_PARAM,
+	};
+	uint32_t stage = fsdp_deepspeed_take_index(&rest, &layer) &&
+					 layer < FSDP_DEEPSPEED_LAYERS_MAX
+				 ? ds->stage_of[layer]
+				 : 0;
+	if (stage != 0)
+		stored->piece.rank = fsdp_deepspeed_rank_of(
+			ds, 0, (stage - 1) * ds->tensor_ranks + part);
+	else if (ds->tensor_ranks == 1)
+		stored->piece.rank = FSDP_NONE;
+	return fsdp_deepspeed_add_stored(ds, &target, stored, ret_error) != FSDP_NONE;
+}
+
+bool fsdp_deepspeed_add_parts(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
+{
+	for (size_t i = 0; i < ds->stored_count; i++) {
+		struct fsdp_deepspeed_stored *stored = &ds->stored[i];
+		struct fsdp_span name;
+		if (!stored->has_piece)
+			continue;
+		if (fsdp_span_behind(stored->name, FSDP_DEEPSPEED_EXPERT ".", &name) &&
+			!add_expert(ds, stored, name, ret_error))
+			return false;
+		if (fsdp_span_behind(stored->name, FSDP_DEEPSPEED_LAYER ".", &name) &&
+			!add_layer(ds, stored, name, ret_error))
+			return false;
+	}
+	return true;
+}
+
+/* ---- slices of tensor parallelism ---- */
+
+/*
+ * Joins slices of tensor parallelism to whole parameters, where declared.c tells how they
+ * were cut.
+ *
+ * A slice that lies in flat buffers is runs of them. Cut along the first dimension, these
+ * are runs of the whole too; along the second they are the end of a row, whole rows and
+ * the begin of a row, which are boxes.
+ */
+
+/* The slices of one name, in order of ranks. */
+struct cut_slices {
+	const struct fsdp_tensor_record *tensors; /* of all */
+	const struct fsdp_piece_record *pieces;
+	uint32_t first_piece; /* that `pieces` begin with */
+	uint32_t *slice;      /* of a tensor: which it is of */
+	uint32_t *next;       /* of one name, + 1 */
+};
+
+/* The parameter that a tensor is of, or of which it is a state or a copy. */
+static struct fsdp_span owner_of(
+	const struct fsdp_tensor_record *tensor, struct fsdp_span name)
+{
+	struct fsdp_span rest = name;
+	if (tensor->role == FSDP_ROLE_OPTIM && fsdp_span_behind(name, "state.", &rest)) {
+		const unsigned char *dot = memrchr(rest.data, '.', rest.size);
+		if (dot != NULL)
+			rest.size = (size_t)(dot - rest.data);
+	} else if (tensor->role == FSDP_ROLE_OTHER) {
+		fsdp_span_behind(name, "module.", &rest);
+	}
+	return rest;
+}
+
+/* Every rank of a stage has one, and of several stages only if all have it. */
+static bool are_complete(const struct fsdp_join *join, const struct cut_slices *slices,
+	uint32_t first, bool everywhere)
+{
+	uint32_t part = 0, stages = 0;
+	for (uint32_t id = first; id != 0; id = slices->next[id - 1]) {
+		if (slices->slice[id - 1] % join->ranks != part)
+			return false;
+		stages += part == 0;
+		part = (part + 1) % join->ranks;
+	}
+	return part == 0 && (stages == 1 || everywhere);
+}
+
+/* The dimension along which they are put together; -1: they are copies. */
+static int dimension_of(enum fsdp_cut cut)
+{
+	return cut == FSDP_CUT_COPY ? -1 : cut == FSDP_CUT_COLUMNS ? 1 : 0;
+}
+
+/* The shape of the whole; false: they do not fit together. */
+static bool measure_whole(const struct fsdp_join *join, const struct cut_slices *slices,
+	uint32_t first, enum fsdp_cut cut, int64_t *shape)
+{
+	const struct fsdp_model *model = join->reading->model;
+	const struct fsdp_tensor_record *head = &slices->tensors[first - 1];
+	int dim = dimension_of(cut);
+	int64_t sum = 0;
+	uint64_t numel;
+	if (dim >= head->dims || (dim == 1 && head->dims != 2))
+		return false;
+	memcpy(shape, fsdp_model_ints(model, head->shape), head->dims * sizeof *shape);
+	for (uint32_t id = first; id != 0; id = slices->next[id - 1]) {
+		const struct fsdp_tensor_record *tensor = &slices->tensors[id - 1];
+		const int64_t *own = fsdp_model_ints(model, tensor->shape);
+		if (tensor->dtype != head->dtype || tensor->dims != head->dims ||
+			tensor->role != head->role)
+			return false;
+		for (int i = 0; i < head->dims; i++)
+			if (i != dim && own[i] != shape[i])
+				return false;
+		if (dim < 0)
+			continue;
+		if (cut == FSDP_CUT_HALVES && (own[0] % 2 != 0 || own[0] != shape[0]))
+			return false;
+		if (slices->slice[id - 1] / join->ranks ==
+				slices->slice[first - 1] / join->ranks &&
+			__builtin_add_overflow(sum, own[dim], &sum))
+			return false;
+	}
+	if (dim >= 0)
+		shape[dim] = sum;
+	return fsdp_numel(shape, head->dims, &numel) && numel <= INT64_MAX / 16;
+}
+
+/* Where a slice lies in the whole. */
+struct slice_place {
+	uint32_t tensor;
+	enum fsdp_cut cut;
+	const int64_t *shape, *whole;
+	uint32_t dims;
+	int64_t before; /* along the dimension, in the slices before it */
+};
+
+/* Elements behind each other in the slice from `skip` on, as a run of the whole. */
+static bool add_part_run(struct fsdp_join *join, const struct slice_place *slot,
+	const struct fsdp_piece_record *from, int64_t to, int64_t skip, int64_t count,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = join->reading->model;
+	struct fsdp_piece_record piece = *from;
+	int64_t run[3] = { to, count, fsdp_model_ints(model, from->box)[2] + skip };
+	if (count <= 0)
+		return true;
+	piece.tensor = slot->tensor;
+	piece.storage_offset += (uint64_t)skip;
+	piece.box = fsdp_build_ints(model, run, 3, ret_error);
+	return piece.box != FSDP_NONE &&
+	       fsdp_build_piece(model, &piece, ret_error) != FSDP_NONE;
+}
+
+/* The same as a box: `offsets`, then `sizes`. */
+static bool add_part_box(struct fsdp_join *join, const struct slice_place *slot,
+	const struct fsdp_piece_record *from, const int64_t *box, int64_t skip,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = join->reading->model;
+	struct fsdp_piece_record piece = *from;
+	piece.tensor = slot->tensor;
+	piece.storage_offset += (uint64_t)skip;
+	piece.is_run = false;
+	piece.box = fsdp_build_ints(model, box, 2 * (size_t)slot->dims, ret_error);
+	return piece.box != FSDP_NONE &&
+	       fsdp_build_piece(model, &piece, ret_error) != FSDP_NONE;
+}
+
+/* Elements of one row of the first dimension. */
+static int64_t row_of(const struct slice_place *slot)
+{
+	int64_t row = 1;
+	for (uint32_t i = 1; i < slot->dims; i++)
+		row *= slot->shape[i];
+	return row;
+}
+
+/* Rows of a slice that is whole in its file. */
+static bool add_rows(struct fsdp_join *join, const struct slice_place *slot,
+	const struct fsdp_piece_record *from, int64_t to, int64_t first, int64_t count,
+	struct fsdp_error **ret_error)
+{
+	int64_t box[2 * FSDP_DIMS_MAX] = { to };
+	memcpy(box + slot->dims, slot->shape, slot->dims * sizeof *box);
+	box[slot->dims] = count;
+	return add_part_box(join, slot, from, box, first * row_of(slot), ret_error);
+}
+
+/* Elements of a slice that was cut along the second dimension: the end of a row, whole
+ * rows, the begin of a row. */
+static bool add_columns(struct fsdp_join *join, const struct slice_place *slot,
+	const struct fsdp_piece_record *from, int64_t start, int64_t count,
+	struct fsdp_error **ret_error)
+{
+	int64_t width = slot->shape[1], done = 0;
+	while (done < count) {
+		int64_t at = (start + done) % width, left = count - done;
+		bool whole = at == 0 && left >= width;
+		int64_t rest = left < width - at ? left : width - at;
+		int64_t box[4] = { (start + done) / width, slot->before + at,
+			whole ? left / width : 1, whole ? width : rest };
+		if (!add_part_box(join, slot, from, box, done, ret_error))
+			return false;
+		done += box[2] * box[3];
+	}
+	return true;
+}
+
+/* Two parameters one behind the other, in each slice a part of both. */
+static bool add_halves(struct fsdp_join *join, const struct slice_place *slot,
+	const struct fsdp_piece_record *from, int64_t start, int64_t count,
+	struct fsdp_error **ret_error)
+{
+	int64_t rows = slot->shape[0] / 2, lower = (slot->whole[0] + slot->before) / 2;
+	int64_t row = row_of(slot), half = rows * row, upper = 0;
+	if (!from->is_run)
+		return add_rows(join, slot, from, slot->before / 2, 0, rows, ret_error) &&
+		       add_rows(join, slot, from, lower, rows, rows, ret_error);
+	if (start < half)
+		upper = count < half - start ? count : half - start;
+	return add_part_run(join, slot, from, slot->before / 2 * row + start, 0, upper,
+		       ret_error) &&
+	       add_part_run(join, slot, from, lower * row + (start + upper - half), upper,
+		       count - upper, ret_error);
+}
+
+static bool add_slice_piece(struct fsdp_join *join, const struct slice_place *slot,
+	const struct fsdp_piece_record *from, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = join->reading->model;
+	const int64_t *run = from->is_run ? fsdp_model_ints(model, from->box) : NULL;
+	int64_t row = row_of(slot);
+	int64_t start = run != NULL ? run[0] : 0;
+	int64_t count = run != NULL ? run[1] : slot->shape[0] * row;
+	if (slot->cut == FSDP_CUT_COLUMNS)
+		return add_columns(join, slot, from, start, count, ret_error);
+	if (slot->cut == FSDP_CUT_HALVES)
+		return add_halves(join, slot, from, start, count, ret_error);
+	if (slot->cut == FSDP_CUT_ROWS && run != NULL)
+		return add_part_run(join, slot, from, slot->before * row + start, 0,
+			count, ret_error);
+	if (slot->cut == FSDP_CUT_ROWS)
+		return add_rows(
+			join, slot, from, slot->before, 0, slot->shape[0], ret_error);
+	struct fsdp_piece_record piece = *from;
+	piece.tensor = slot->tensor;
+	return fsdp_build_piece(model, &piece, ret_error) != FSDP_NONE;
+}
+
+/* Runs and whole tensors are put together, boxes and strides are not. */
+static bool are_plain(const struct cut_slices *slices, uint32_t first, enum fsdp_cut cut)
+{
+	for (uint32_t id = first; id != 0; id = slices->next[id - 1]) {
+		const struct fsdp_tensor_record *tensor = &slices->tensors[id - 1];
+		for (uint32_t i = 0; i < tensor->piece_count; i++) {
+			const struct fsdp_piece_record *piece =
+				&slices->pieces[tensor->first_piece -
+						slices->first_piece + i];
+			if (cut != FSDP_CUT_COPY &&
+				((!piece->is_run && piece->box != FSDP_NONE) ||
+					piece->strides != FSDP_NONE))
+				return false;
+		}
+	}
+	return true;
+}
+
+static bool add_whole(struct fsdp_join *join, const struct cut_slices *slices,
+	uint32_t first, enum fsdp_cut cut, const int64_t *whole,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = join->reading->model;
+	struct fsdp_tensor_record record = slices->tensors[first - 1];
+	int dim = dimension_of(cut);
+	record.shape = fsdp_build_ints(model, whole, record.dims, ret_error);
+	struct slice_place slot = { .cut = cut, .whole = whole, .dims = record.dims };
+	if (record.shape == FSDP_NONE)
+		return false;
+	slot.tensor = fsdp_build_tensor(model, &record, ret_error);
+	if (slot.tensor == FSDP_NONE)
+		return false;
+	for (uint32_t id = first; id != 0; id = slices->next[id - 1]) {
+		const struct fsdp_tensor_record *tensor = &slices->tensors[id - 1];
+		int64_t shape[FSDP_DIMS_MAX];
+		memcpy(shape, fsdp_model_ints(model, tensor->shape),
+			tensor->dims * sizeof *shape);
+		slot.shape = shape;
+		if (slices->slice[id - 1] % join->ranks == 0)
+			slot.before = 0;
+		for (uint32_t i = 0; i < tensor->piece_count; i++)
+			if (!add_slice_piece(join, &slot,
+				    &slices->pieces[tensor->first_piece -
+						    slices->first_piece + i],
+				    ret_error))
+				return false;
+		slot.before += dim >= 0 ? shape[dim] : 0;
+	}
+	return true;
+}
+
+static bool add_again(struct fsdp_join *join, const struct cut_slices *slices,
+	uint32_t index, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = join->reading->model;
+	const struct fsdp_tensor_record *tensor = &slices->tensors[index];
+	uint32_t id = fsdp_build_tensor(model, tensor, ret_error);
+	for (uint32_t i = 0; i < tensor->piece_count && id != FSDP_NONE; i++) {
+		struct fsdp_piece_record piece =
+			slices->pieces[tensor->first_piece - slices->first_piece + i];
+		piece.tensor = id;
+		if (fsdp_build_piece(model, &piece, ret_error) == FSDP_NONE)
+			return false;
+	}
+	return id != FSDP_NONE;
+}
+
+/* How the slices of a name are put together; FSDP_CUT_UNKNOWN: not at all. */
+static bool find_cut(struct fsdp_join *join, const struct cut_slices *slices,
+	uint32_t first, enum fsdp_cut *ret_cut, int64_t *whole,
+	struct fsdp_error **ret_error)
+{
+	const struct fsdp_tensor_record *tensor = &slices->tensors[first - 1];
+	bool everywhere, buffer = tensor->role == FSDP_ROLE_BUFFER;
+	struct fsdp_span name = fsdp_model_name(
+		join->reading->model, tensor->raw_name, join->reading->scratch);
+	*ret_cut = FSDP_CUT_UNKNOWN;
+	if (name.data == NULL)
+		return fsdp_arena_fail(join->reading->scratch, ret_error);
+	if (slices->next[first - 1] == 0 || tensor->dims == 0 || buffer ||
+		(tensor->flags & FSDP_TENSOR_RANKS_OWN) != 0)
+		return true;
+	enum fsdp_cut cut =
+		fsdp_slicing_of(join->slicing, owner_of(tensor, name), &everywhere);
+	join->averaged += cut == FSDP_CUT_MEAN && tensor->role == FSDP_ROLE_PARAM;
+	if (cut == FSDP_CUT_UNKNOWN || cut == FSDP_CUT_MEAN)
+		return true;
+	/* Of one rank in a stage all is whole. */
+	if (join->ranks == 1)
+		cut = FSDP_CUT_COPY;
+	if (are_complete(join, slices, first, everywhere) &&
+		measure_whole(join, slices, first, cut, whole) &&
+		are_plain(slices, first, cut))
+		*ret_cut = cut;
+	return true;
+}
+
+static bool take_slices(
+	struct fsdp_join *join, struct cut_slices *slices, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = join->reading->model;
+	struct fsdp_arena *scratch = join->reading->scratch;
+	size_t count = model->tensors.count - join->first_tensor;
+	size_t pieces = model->pieces.count - join->first_piece;
+	struct fsdp_tensor_record *tensors = FSDP_TAKE(scratch, tensors, count + 1);
+	struct fsdp_piece_record *copies = FSDP_TAKE(scratch, copies, pieces + 1);
+	slices->slice = FSDP_TAKE(scratch, slices->slice, count + 1);
+	slices->next = FSDP_TAKE(scratch, slices->next, count + 1);
+	if (tensors == NULL || copies == NULL || slices->slice == NULL ||
+		slices->next == NULL)
+		return fsdp_arena_fail(scratch, ret_error);
+	uint32_t slice = 0;
+	for (size_t i = 0; i < count; i++) {
+		tensors[i] = *fsdp_model_tensor(model, (join->first_tensor + i));
+		while (slice + 1 < join->slices &&
+			join->begin[slice + 1] <= join->first_tensor + i)
+			slice++;
+		slices->slice[i] = slice;
+	}
+	for (size_t i = 0; i < pieces; i++)
+		copies[i] = *fsdp_model_piece(model, join->first_piece + i);
+	slices->tensors = tensors;
+	slices->pieces = copies;
+	slices->first_piece = (uint32_t)join->first_piece;
+	return true;
+}
+
+bool fsdp_join_slices(struct fsdp_join *join, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = join->reading->model;
+	struct fsdp_arena *scratch = join->reading->scratch;
+	size_t count = model->tensors.count - join->first_tensor;
+	size_t names = model->names.list.count;
+	struct cut_slices slices = { 0 };
+	int64_t whole[FSDP_DIMS_MAX];
+	if (join->slices == 1 || !join->slicing->told)
+		return true;
+	uint32_t *last = FSDP_TAKE(scratch, last, names);
+	bool *taken = fsdp_arena_take(scratch, count + 1, 1);
+	if (last == NULL || taken == NULL)
+		return fsdp_arena_fail(scratch, ret_error);
+	if (!take_slices(join, &slices, ret_error))
+		return false;
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t *known = &last[slices.tensors[i].raw_name];
+		if (*known != 0)
+			slices.next[*known - 1] = i + 1;
+		taken[i] = *known != 0;
+		*known = i + 1;
+	}
+	fsdp_build_take_back(
+		model, join->first_tensor, join->first_piece, model->values.count);
+	for (uint32_t i = 0; i < count; i++) {
+		enum fsdp_cut cut;
+		if (taken[i])
+			continue;
+		if (!find_cut(join, &slices, i + 1, &cut, whole, ret_error))
+			return false;
+		if (cut != FSDP_CUT_UNKNOWN) {
+			if (!add_whole(join, &slices, i + 1, cut, whole, ret_error))
+				return false;
+			continue;
+		}
+		for (uint32_t id = i + 1; id != 0; id = slices.next[id - 1])
+			if (!add_again(join, &slices, id - 1, ret_error))
+				return false;
+	}
+	return true;
+}

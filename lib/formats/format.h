@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_FORMATS_FORMAT_H
+#define FSDP_FORMATS_FORMAT_H
+
+#include "io/folder.h"
+#include "model/build.h"
+
+/*
+ * What a family of checkpoints is made of: how it is recognised, how it is read into a
+ * model, and what the doors have to know of it before (struct fsdp_family, below). Each
+ * is a file or folder of this room and a row in families.def. No family includes another:
+ * one that finds another inside names it as a child, which the door has read.
+ */
+
+/* What the door saw of an input before it is read. */
+struct fsdp_look {
+	struct fsdp_span
+		path; /* under the root; what findings call it. Empty: the root itself */
+	const struct fsdp_folder *folder; /* a directory; NULL: a file */
+	struct fsdp_source source;        /* a file */
+	struct fsdp_span head;            /* its first 4,096 bytes */
+	/* Of a plain tar the name: the folder is of its members, the source is all of it.
+	 */
+	struct fsdp_span tar;
+	/* Of the folder that is opened, as the user would type it; empty for a child.
+	 * Only what is written nowhere else may be taken from it. */
+	struct fsdp_span typed;
+};
+
+/* Another input inside this one, which the door reads into the same model. */
+struct fsdp_child {
+	struct fsdp_span name; /* in the folder: of a file, of a folder below; empty: the
+				  folder itself, as another family */
+	const char *as;        /* that family's name; NULL: by the bids */
+	uint32_t rank;         /* that its name tells, or FSDP_NONE */
+	struct fsdp_span
+		strip; /* a container's key that its names do without, or empty */
+	struct fsdp_span below; /* a name that they are put below, or empty */
+	int role;               /* of all its tensors; -1: what they are */
+	/* Not read into the model: a file that is loaded with it. It is looked at if that
+	 * is asked for (fsdp_options.look_beside). */
+	bool is_aside;
+};
+
+/* Everything a family needs while it reads. */
+struct fsdp_reading {
+	struct fsdp_model *model;
+	struct fsdp_arena *scratch; /* gone when the family has read its input */
+	bool is_one_of_many; /* what a file's bytes say is copied, so that they can go */
+	const struct fsdp_limits *limits;
+	bool read_values;
+	const char *const *value_names; /* only those that may be called so; NULL: all */
+	size_t value_name_count;
+	bool may_count; /* one file, which can be read again: fsdp_model_counting */
+	bool plan_is_checkpoint; /* a plan stands for itself, there is nothing else */
+	bool judges_ranks;       /* the family judges what names of files say of ranks */
+	bool named;              /* the files of the folder were named one by one */
+	uint32_t rank; /* of the child that is read, by its name; FSDP_NONE: no child */
+	size_t ranks_told;        /* files that said themselves whose they are */
+	struct fsdp_vec children; /* struct fsdp_child: what `read` names */
+	void *state;              /* the family's own, from `read` to `finish` */
+	struct fsdp_vec *errors; /* struct fsdp_error *: what could not be read though the
+				    rest could */
+	struct fsdp_vec *notes;  /* const char *: fsdp_reading_note */
+};
+
+/* Names a child; NULL is out of memory. What is not plain about it the caller sets. */
+struct fsdp_child *fsdp_reading_add_child(struct fsdp_reading *reading,
+	struct fsdp_span name, uint32_t rank, struct fsdp_error **ret_error);
+
+/* Puts the children from this one on in order of their ranks: names are in that of their
+ * bytes, where rank 10 is before rank 2. */
+bool fsdp_reading_order_children(
+	struct fsdp_reading *reading, size_t first, struct fsdp_error **ret_error);
+
+/* A remark on how it was opened, for people. */
+void fsdp_reading_note(struct fsdp_reading *reading, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* Names of a folder's entries for such a remark: "a, b, c and 4 more". */
+struct fsdp_name_list {
+	char text[240];
+	size_t count, length;
+};
+void fsdp_name_list_add(struct fsdp_name_list *list, struct fsdp_span name);
+/* Valid until the next name. */
+const char *fsdp_name_list_text(struct fsdp_name_list *list);
+
+/* What could not be read though the rest could; takes the error. */
+void fsdp_reading_keep_error(struct fsdp_reading *reading, struct fsdp_error *error);
+
+/* A limit that cost only a part of the file: takes *error, which may be NULL. */
+void fsdp_reading_keep_limit(
+	struct fsdp_reading *reading, struct fsdp_error **error, struct fsdp_span file);
+
+/* Whose file this is: *rank, which it says itself, else what its name says. */
+void fsdp_reading_settle_rank(
+	struct fsdp_reading *reading, uint32_t file, uint32_t *rank);
+
+/* Of how many ranks the save is that this file says it is of: at least, or (whole)
+ * exactly. FSDP_NONE: it says nothing. */
+void fsdp_reading_settle_world(
+	struct fsdp_reading *reading, uint32_t file, uint32_t world_size, bool whole);
+
+/* By what a family recognises an input. How that compares with the signs of others, the
+ * table of families says. */
+enum fsdp_sign { FSDP_SIGN_NONE, FSDP_SIGN_SURE, FSDP_SIGN_LIKELY, FSDP_SIGN_WEAK };
+enum { FSDP_SIGN_COUNT = 4 };
+
+/* Where a folder leads. */
+struct fsdp_lead {
+	struct fsdp_span path; /* below it */
+	const char *why;       /* for people: "as refs/main says" */
+};
+
+struct fsdp_family {
+	const char *name;  /* "torch-zip" */
+	const char *title; /* for people */
+	/* Reads nothing but the look (and, for directories, the list of names). NULL:
+	 * it is read only where it is named as a child. */
+	enum fsdp_sign (*recognise)(const struct fsdp_look *look);
+	/* Adds what the input holds to the model, and names what is to be read behind it
+	 * (fsdp_reading_add_child). False: *ret_error says why, unless the model needs
+	 * records (fsdp_model_counting). NULL: it only leads elsewhere. */
+	bool (*read)(struct fsdp_reading *reading, const struct fsdp_look *look,
+		struct fsdp_error **ret_error);
+	/* After all children were read; may be NULL. */
+	bool (*finish)(struct fsdp_reading *reading, struct fsdp_error **ret_error);
+
+	/* ---- what is true of it before it is read; absent where it is not ---- */
+
+	/* A file of this name stands for the folder it lies in, if that is the family's:
+	 * the folder is read in its place. */
+	bool (*stands_for)(struct fsdp_span name);
+	/* Of several such files the one that was named counts, the others are not there.
+	 */
+	bool one_stands;
+	/* Refuses a file whose folder lacks what only it can be read with. */
+	bool (*check_folder)(
+		const struct fsdp_folder *folder, struct fsdp_error **ret_error);
+
+	/* Finds in a folder of its kind the one below that is meant, which is opened in
+	 * its place: no path of the folder itself stays. Such a family reads nothing. */
+	bool (*leads_to)(struct fsdp_reading *reading, const struct fsdp_folder *folder,
+		struct fsdp_lead *ret_lead, struct fsdp_error **ret_error);
+
+	/* What the names of its data files end with, in which nothing is found without
+	 * the rest of the folder. */
+	const char *data_suffix;
+	/* What files have to be called for loaders to take them for this. */
+	const char *suffix;
+	/* Its files are pickles or hold some, which are judged when they are read. */
+	bool has_pickles;
+	/* Its files lie beside a checkpoint, are none themselves and no set. */
+	bool is_beside;
+	/* It is recognised only to be refused, with what it is. */
+	bool is_refused;
+	/* Of two folders that are refused, one whose name is such a one comes second. */
+	bool (*is_unfinished)(struct fsdp_span name);
+	/* Those of its formats (struct fsdp_format) whose files are whole and know of no
+	 * ranks; up to NULL. */
+	const char *const *rankless;
+};
+
+/* The family with the highest bid of those that read; NULL: none. */
+const struct fsdp_family *fsdp_registry_choose(const struct fsdp_look *look);
+
+/* The family whose folder this is and that leads elsewhere; NULL: none. */
+const struct fsdp_family *fsdp_registry_lead(const struct fsdp_folder *folder);
+
+/* By its name; NULL: there is none. */
+const struct fsdp_family *fsdp_registry_find(const char *name);
+
+/* The family of the folder, if a file of this name stands for it; or NULL. */
+const struct fsdp_family *fsdp_registry_stands_for(
+	const struct fsdp_folder *folder, struct fsdp_span name);
+/* Whether a file of this name stands for some folder, which is not there to be asked. */
+bool fsdp_registry_may_stand(struct fsdp_span name);
+
+/* Whether it is the name of a data file that says nothing by itself. */
+bool fsdp_registry_is_data(struct fsdp_span name);
+
+/* A file that is called what it is not (FI3067). */
+void fsdp_registry_judge_name(struct fsdp_reading *reading, const struct fsdp_look *look,
+	const struct fsdp_family *family);
+
+/* Whether a format (fsdp_format.family) knows of ranks, or may. */
+bool fsdp_registry_has_ranks(const char *format);
+
+/* The table of families; NULL past the end. */
+const struct fsdp_family *fsdp_registry_at(size_t index);
+
+/* What a sign of that family counts, 1 to 100; 0: it has no such sign. No two are equal.
+ */
+unsigned fsdp_registry_bid(size_t index, enum fsdp_sign sign);
+
+/* file-names.c: whether it is the path of an optimizer's state: it begins with "optim", or a
+ * segment "optim", "optimizer", ... below is followed by "state", as the states of a
+ * Stateful object have it: "app.optim.state.0.weight.exp_avg". */
+bool fsdp_path_is_of_optimizer(struct fsdp_span path);
+
+/* file-names.c: whether a name is `pattern`, in which "#" stands for digits, at most
+ * FSDP_PATTERN_NUMBERS times; what they say. */
+enum { FSDP_PATTERN_NUMBERS = 4, FSDP_PATTERN_MAX = 1 << 24 };
+bool fsdp_pattern_takes(
+	struct fsdp_span name, const char *pattern, uint32_t *ret_numbers);
+/* Whether the folder has such an entry. */
+bool fsdp_pattern_in(
+	const struct fsdp_folder *folder, enum fsdp_entry_kind kind, const char *pattern);
+
+/* unsupported.c: whether a folder holds nothing but dumps, of which each opens as a checkpoint
+ * without tensors. */
+bool fsdp_foreign_holds_dumps(const struct fsdp_look *look);
+/* Fills the error with what the input seems to be and what to do. Always false. */
+bool fsdp_foreign(const struct fsdp_look *look, struct fsdp_error **ret_error);
+
+/* The same of a zip that torch.save did not write. */
+struct fsdp_zip;
+bool fsdp_foreign_zip(const struct fsdp_zip *zip, struct fsdp_error **ret_error);
+
+/* Whether a file's content is a pointer or a page instead of data ("a Git LFS pointer,
+ * not the file (the real one has 4.9 GB)"); NULL if not. In the arena. */
+const char *fsdp_foreign_stand_in(struct fsdp_span head, struct fsdp_arena *arena);
+
+/* Where the pickle of a NumPy file of Python objects (.npy) begins; 0: it has none. */
+uint64_t fsdp_numpy_pickle(struct fsdp_span head);
+
+/* pickle-files.c: whether the file may be a pickle, of whatever protocol and however long,
+ * by its first bytes. Some texts may be, which no pickle machine takes. */
+bool fsdp_pickle_may_begin(const struct fsdp_look *look);
+
+/* rank-files.c: the files of a folder whose names differ from this one in one number only,
+ * itself among them: their positions, ascending, of which there is room for all. 0: the
+ * name holds no number. *ret_sure: the names alone say that these are ranks. */
+size_t fsdp_rank_siblings(const struct fsdp_folder *folder, struct fsdp_span name,
+	uint32_t *positions, bool *ret_sure);
+
+/* hf-config.c: what config.json or adapter_config.json of the folder tells: values, and
+ * guesses at the classes of modules. Once all tensors are read. */
+bool fsdp_hf_config(struct fsdp_reading *reading, const struct fsdp_folder *folder,
+	struct fsdp_error **ret_error);
+
+/* Keeps a whole document as settings (fsdp_setting). One with more nodes than this
+ * becomes a single node of the kind CUT. */
+enum { FSDP_SETTINGS_MOST = 1 << 16 };
+struct fsdp_json;
+bool fsdp_hf_settings(struct fsdp_model *model, uint32_t file,
+	const struct fsdp_json *root, struct fsdp_arena *scratch,
+	struct fsdp_error **ret_error);
+
+/* registry.c: what an input could mean, of which the user has to choose one. */
+struct fsdp_candidates {
+	struct fsdp_entry last;
+	size_t count;
+	char list[200]; /* names of the first ones */
+};
+void fsdp_candidates_add(
+	struct fsdp_candidates *candidates, const struct fsdp_entry *entry);
+/* "this directory holds 2 checkpoints (a, b)". Always false. */
+bool fsdp_candidates_fail(const struct fsdp_candidates *candidates, const char *what,
+	struct fsdp_error **ret_error);
+
+/* plan-file.c: whether a file is called as a sharding plan is; and the plan that stands in
+ * these bytes, read into the model. */
+bool fsdp_plan_has_name(struct fsdp_span name);
+bool fsdp_plan_read(struct fsdp_reading *reading, struct fsdp_span bytes,
+	struct fsdp_span path, struct fsdp_error **ret_error);
+/* A document that is there already. The arena of the model holds its texts. */
+bool fsdp_plan_read_tree(struct fsdp_reading *reading, const struct fsdp_json *root,
+	struct fsdp_span path, struct fsdp_error **ret_error);
+
+/* plan-printed.c: the plan that a printed model stands for: modules, and which of them are
+ * units. With plan_is_checkpoint there is nothing else. */
+struct fsdp_printed_model;
+bool fsdp_plan_from_printed(struct fsdp_reading *reading,
+	const struct fsdp_printed_model *printed, struct fsdp_span path,
+	struct fsdp_error **ret_error);
+
+/* trainer.c: the order in which a model lists its parameters, which a file that is sorted by name
+ * does not keep: a table for architectures whose modules are known. */
+struct fsdp_parameter_order;
+
+/* Of a model of this type (model_type of config.json). `type` absent: the one that takes
+ * this name of a parameter. NULL: none is known. */
+const struct fsdp_parameter_order *fsdp_parameter_order_find(
+	struct fsdp_span type, struct fsdp_span name);
+
+/* Where it comes: smaller numbers first, no two names of a model have the same. False:
+ * no module of the architecture has such a parameter. */
+bool fsdp_parameter_order_place(const struct fsdp_parameter_order *order,
+	struct fsdp_span name, uint64_t *ret_place);
+
+/* Whether the live model has this parameter under another name, or as part of one. */
+bool fsdp_parameter_order_is_renamed(
+	const struct fsdp_parameter_order *order, struct fsdp_span name);
+
+/* Whether Trainer puts it into the group that decays: no bias, no norm. */
+bool fsdp_parameter_decays(struct fsdp_span name);
+
+#define FSDP_FAMILY(name, sure, likely, weak) \
+	extern const struct fsdp_family fsdp_family_##name;
+#include "formats/families.def"
+#undef FSDP_FAMILY
+
+#endif

@@ -1,0 +1,1101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Folders in which training frameworks put checkpoints of other families: which file or
+ * folder is the model, which the optimizer, which holds loose values. Names these as
+ * children by their names and reads none of them.
+ *
+ *	Lightning, Fabric   .metadata __R_N.distcp   the state: model or, of ModelParallel-
+ *	                                             Strategy, state_dict; optimizer, …
+ *	                    meta.pt                  what is no state of a module
+ *	Megatron-core       .metadata __R_N.distcp, metadata.json (written last)
+ *	                    common.pt                values that all ranks share
+ *	Accelerate          pytorch_model_fsdp[_I].bin  pytorch_model_fsdp_I/
+ *	                    pytorch_model_fsdp[_I]_rankR.bin  optimizer[_I].bin
+ *	                    optimizer_I/  optimizer_I_rankR.bin
+ *	                    (before 0.25 pytorch_model… instead of pytorch_model_fsdp…)
+ *	                    random_states_R.pkl (one a rank)  scheduler[_I].bin
+ *	                    sampler[_I].bin  dl_state_dict[_I].bin  scaler.pt
+ *	                    custom_checkpoint_I.pkl
+ *	NeMo 2              weights/                 one of Megatron-core
+ *	                    context/                 how the model was configured
+ *	                    ../NAME-unfinished       while the folder NAME is written
+ *	others              .metadata __R_N.distcp   lr_scheduler.pt or scheduler.pt
+ *	                    config.json model…       optimizer_state_dict.pt
+ *	verl                global_step_N/[actor|critic/]
+ *	                    {model,optim,extra_state}_world_size_W_rank_R.pt
+ *	                    fsdp_config.json         {"world_size": W, …}
+ *
+ * Of several models or optimizers (I beyond 0) names may be the same: those of the later
+ * ones are put below a name with their number.
+ *
+ * Accelerate's LOCAL files have of a parameter only the elements that a rank holds. What
+ * its shape is tell the moments that the optimizer keeps of it, which are whole.
+ *
+ * Origin: lightning/fabric/strategies/fsdp.py (2.6), megatron/core/dist_checkpointing
+ * (0.16), accelerate/utils/fsdp_utils.py (1.15), verl/utils/checkpoint.
+ */
+#include "base/num.h"
+#include "formats/format.h"
+#include "model/build.h"
+#include "syntax/json-tree.h"
+
+#include <stdio.h>
+
+/* ---- Megatron-core ---- */
+
+/*
+ * What Megatron-core writes beside the files of DCP, and what it says of other files.
+ *
+ *	metadata.json   written last: {"sharded_backend": …, "common_backend": …}
+ *	common.pt       values that all ranks share, if there is a common_backend
+ *	integrity.json  {"algorithm": "sha256", "files": {name: digest}}
+ *
+ * Origin: megatron/core/dist_checkpointing (0.16, 0.19).
+ */
+
+enum { DOCUMENT_BYTES = 1 << 20 };
+
+#define COMMIT "metadata.json"
+#define COMMON "common.pt"
+#define INTEGRITY "integrity.json"
+
+/* NULL: it is not there, or no document, which is reported. */
+static const struct fsdp_json *read_document(
+	struct fsdp_reading *reading, const struct fsdp_folder *folder, const char *name)
+{
+	struct fsdp_error *error = NULL;
+	struct fsdp_source source;
+	struct fsdp_span bytes;
+	const struct fsdp_json *root = NULL;
+	if (!fsdp_folder_has(folder, name, FSDP_ENTRY_FILE))
+		return NULL;
+	if (!fsdp_folder_source(folder, fsdp_span_text(name), &source, &error) ||
+		source.size > DOCUMENT_BYTES ||
+		!fsdp_source_read_all(
+			&source, 0, source.size, reading->scratch, &bytes, &error) ||
+		!fsdp_json_read(bytes, reading->limits, reading->scratch, &root, &error))
+		root = NULL;
+	if (root == NULL)
+		fsdp_find(&reading->model->findings,
+			error == NULL || fsdp_error_code(error) == FSDP_ERROR_DAMAGED
+				? FSDP_RULE_TRUNCATED_FILE
+				: FSDP_RULE_NOT_EVALUATED,
+			FSDP_PLACE(.file = fsdp_span_text(name)),
+			"this is not a complete JSON document: %s",
+			error != NULL ? fsdp_error_message(error) : "it is too large");
+	fsdp_error_free(error);
+	return root;
+}
+
+static void judge_integrity(struct fsdp_reading *reading,
+	const struct fsdp_folder *folder, const struct fsdp_json *files)
+{
+	char room[FSDP_SHOWN];
+	for (uint32_t i = 0; fsdp_json_is(files, FSDP_JSON_OBJECT) && i < files->count;
+		i++) {
+		struct fsdp_span name = files->items[i].key;
+		struct fsdp_entry entry;
+		if (fsdp_name_is_safe(name) && fsdp_folder_find(folder, name, &entry))
+			continue;
+		fsdp_find(&reading->model->findings, FSDP_RULE_MEGATRON_OBJECTS,
+			FSDP_PLACE(.file = FSDP_SPAN(INTEGRITY)),
+			"it lists %s, which is not there", fsdp_shown(name, room));
+	}
+}
+
+/* Judges the files that Megatron-core writes beside those of DCP: whether those are there
+ * that others name. */
+static void judge_megatron(struct fsdp_reading *reading, const struct fsdp_folder *folder)
+{
+	const struct fsdp_json *commit = read_document(reading, folder, COMMIT);
+	if (!fsdp_folder_has(folder, COMMIT, FSDP_ENTRY_FILE))
+		fsdp_find(&reading->model->findings, FSDP_RULE_UNCOMMITTED_SAVE,
+			FSDP_PLACE(.file = { 0 }),
+			COMMIT ", which is written last, is not there");
+	if (fsdp_json_get(commit, "common_backend") != NULL &&
+		!fsdp_folder_has(folder, COMMON, FSDP_ENTRY_FILE))
+		fsdp_find(&reading->model->findings, FSDP_RULE_MISSING_FILE,
+			FSDP_PLACE(.file = FSDP_SPAN(COMMON)),
+			COMMIT
+			" says that there is a file of values that all ranks share");
+	judge_integrity(reading, folder,
+		fsdp_json_get(read_document(reading, folder, INTEGRITY), "files"));
+}
+
+/* ---- frameworks ---- */
+
+/* Families of the folder itself, of which frameworks keep some files beside. */
+#define INNER "dcp"
+#define MODEL "hf-safetensors"
+
+struct layout {
+	const char *name, *title, *writer;
+	bool (*matches)(const struct fsdp_folder *folder);
+	bool (*name_children)(struct fsdp_reading *reading,
+		const struct fsdp_folder *folder, struct fsdp_error **ret_error);
+	/* Of how many the names tell; 0: of none, NULL: they never do. */
+	uint32_t (*count_ranks)(
+		struct fsdp_reading *reading, const struct fsdp_folder *folder);
+	/* After they were read; may be NULL. */
+	bool (*finish)(struct fsdp_reading *reading, struct fsdp_error **ret_error);
+	bool is_split; /* tensors lie cut over ranks, but no module was wrapped */
+	bool has_step; /* only the name of its folder says which */
+	bool is_nemo;  /* NeMo writes it too */
+};
+
+struct state {
+	const struct layout *layout; /* NULL: a folder that only leads on */
+	uint32_t world_size;         /* 0: the parts tell */
+	/* By the name of a folder: verl writes it nowhere else. */
+	uint32_t step;
+	bool is_nemo;
+	const char *marker; /* of NeMo, that the save did not end; or NULL */
+};
+
+/* Of parameters whose names are longer nothing is worked out. */
+enum { NAME_BYTES = 4096 };
+
+/* ---- Lightning and Megatron: DCP and something beside it ---- */
+
+static bool name_with(struct fsdp_reading *reading, const char *beside, const char *strip,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_child *child = fsdp_reading_add_child(
+		reading, (struct fsdp_span){ 0 }, FSDP_NONE, ret_error);
+	if (child == NULL)
+		return false;
+	child->as = INNER;
+	child->strip = fsdp_span_text(strip);
+	if (beside == NULL)
+		return true;
+	child = fsdp_reading_add_child(
+		reading, fsdp_span_text(beside), FSDP_NONE, ret_error);
+	if (child != NULL)
+		child->role = FSDP_ROLE_OTHER;
+	return child != NULL;
+}
+
+static bool is_lightning(const struct fsdp_folder *folder)
+{
+	return fsdp_folder_has(folder, ".metadata", FSDP_ENTRY_FILE) &&
+	       fsdp_folder_has(folder, "meta.pt", FSDP_ENTRY_FILE);
+}
+
+static bool name_lightning(struct fsdp_reading *reading, const struct fsdp_folder *folder,
+	struct fsdp_error **ret_error)
+{
+	(void)folder;
+	return name_with(reading, "meta.pt", "model", ret_error);
+}
+
+/* ---- what training loops of their own put beside a model ---- */
+
+static const struct {
+	const char *inner, *marker; /* the family of the folder; a file that it has */
+	const char *beside, *below;
+	int role;
+} besides[] = {
+	{ INNER, ".metadata", "lr_scheduler.pt", "lr_scheduler", FSDP_ROLE_OTHER },
+	{ INNER, ".metadata", "scheduler.pt", "scheduler", FSDP_ROLE_OTHER },
+	{ MODEL, "config.json", "optimizer_state_dict.pt", "", FSDP_ROLE_OPTIM },
+};
+
+static bool has_beside(const struct fsdp_folder *folder, const char *inner)
+{
+	for (size_t i = 0; i < FSDP_COUNT(besides); i++)
+		if (strcmp(besides[i].inner, inner) == 0 &&
+			fsdp_folder_has(folder, besides[i].marker, FSDP_ENTRY_FILE) &&
+			fsdp_folder_has(folder, besides[i].beside, FSDP_ENTRY_FILE))
+			return true;
+	return false;
+}
+
+static bool has_scheduler(const struct fsdp_folder *folder)
+{
+	return has_beside(folder, INNER) &&
+	       fsdp_pattern_in(folder, FSDP_ENTRY_FILE, "__#_#.distcp");
+}
+
+static bool has_optimizer(const struct fsdp_folder *folder)
+{
+	struct fsdp_look look = { .folder = folder };
+
+	return has_beside(folder, MODEL) &&
+	       fsdp_family_hugging_face.recognise(&look) != FSDP_SIGN_NONE;
+}
+
+static bool name_besides(struct fsdp_reading *reading, const struct fsdp_folder *folder,
+	struct fsdp_error **ret_error)
+{
+	const char *inner = has_scheduler(folder) ? INNER : MODEL;
+	struct fsdp_child *child = fsdp_reading_add_child(
+		reading, (struct fsdp_span){ 0 }, FSDP_NONE, ret_error);
+
+	if (child == NULL)
+		return false;
+	child->as = inner;
+	for (size_t i = 0; i < FSDP_COUNT(besides); i++) {
+		if (strcmp(besides[i].inner, inner) != 0 ||
+			!fsdp_folder_has(folder, besides[i].beside, FSDP_ENTRY_FILE))
+			continue;
+		child = fsdp_reading_add_child(
+			reading, fsdp_span_text(besides[i].beside), FSDP_NONE, ret_error);
+		if (child == NULL)
+			return false;
+		child->role = besides[i].role;
+		child->below = fsdp_span_text(besides[i].below);
+	}
+	return true;
+}
+
+/* No module that was stripped of `model` can be called so. */
+static bool strip_state_dict(struct fsdp_reading *reading, struct fsdp_error **ret_error)
+{
+	return fsdp_build_strip(
+		reading->model, 0, 0, FSDP_SPAN("state_dict"), -1, ret_error);
+}
+
+static bool is_megatron(const struct fsdp_folder *folder)
+{
+	return fsdp_folder_has(folder, ".metadata", FSDP_ENTRY_FILE) &&
+	       (fsdp_folder_has(folder, "metadata.json", FSDP_ENTRY_FILE) ||
+		       fsdp_folder_has(folder, "common.pt", FSDP_ENTRY_FILE)) &&
+	       fsdp_pattern_in(folder, FSDP_ENTRY_FILE, "__#_#.distcp");
+}
+
+static bool name_megatron(struct fsdp_reading *reading, const struct fsdp_folder *folder,
+	struct fsdp_error **ret_error)
+{
+	judge_megatron(reading, folder);
+	return name_with(reading,
+		fsdp_folder_has(folder, "common.pt", FSDP_ENTRY_FILE) ? "common.pt"
+								      : NULL,
+		"", ret_error);
+}
+
+/* ---- parts by their names ---- */
+
+enum { NO_NUMBER = -1 };
+
+/* What lies where. `index` and `rank`: which of the numbers of the name it is. */
+struct part_pattern {
+	const char *pattern;
+	enum fsdp_entry_kind kind;
+	const char *strip, *below; /* "" or what all its names begin with */
+	int role;
+	int index, rank;
+};
+
+static bool takes_part(const struct fsdp_entry *entry, const struct part_pattern *part,
+	uint32_t *ret_numbers)
+{
+	return entry->kind == part->kind &&
+	       fsdp_pattern_takes(entry->name, part->pattern, ret_numbers);
+}
+
+/* What the names of a part begin with: of a model or optimizer nothing, unless it is a
+ * further one. */
+static bool set_below(struct fsdp_reading *reading, const struct part_pattern *part,
+	uint32_t index, struct fsdp_child *child, struct fsdp_error **ret_error)
+{
+	char text[64];
+	bool bare = index == FSDP_NONE;
+	bool plain = *part->below == '\0' ||
+		     (part->role != FSDP_ROLE_OTHER && (index == 0 || bare));
+	int size = snprintf(text, sizeof text, bare ? "%s" : "%s_%u", part->below, index);
+	if (plain)
+		return true;
+	child->below =
+		fsdp_arena_copy(reading->model->arena, fsdp_span(text, (size_t)size));
+	return child->below.data != NULL ||
+	       fsdp_arena_fail(reading->model->arena, ret_error);
+}
+
+static bool name_part(struct fsdp_reading *reading, const struct part_pattern *part,
+	struct fsdp_span name, const uint32_t *numbers, struct fsdp_error **ret_error)
+{
+	uint32_t index = part->index != NO_NUMBER ? numbers[part->index] : FSDP_NONE;
+	uint32_t rank = part->rank != NO_NUMBER ? numbers[part->rank] : FSDP_NONE;
+	struct fsdp_child *child = fsdp_reading_add_child(reading, name, rank, ret_error);
+	if (child == NULL)
+		return false;
+	child->strip = fsdp_span_text(part->strip);
+	child->role = part->role;
+	reading->model->is_set |= rank != FSDP_NONE;
+	return set_below(reading, part, index, child, ret_error);
+}
+
+/* In order of the parts, and of each in that of the ranks. */
+static bool name_parts(struct fsdp_reading *reading, const struct fsdp_folder *folder,
+	const struct part_pattern *parts, size_t count, struct fsdp_error **ret_error)
+{
+	uint32_t numbers[FSDP_PATTERN_NUMBERS];
+	for (size_t i = 0; i < count; i++) {
+		size_t first = reading->children.count;
+		for (size_t k = 0; k < folder->count; k++) {
+			struct fsdp_entry entry = fsdp_folder_entry(folder, k);
+			if (takes_part(&entry, &parts[i], numbers) &&
+				!name_part(reading, &parts[i], entry.name, numbers,
+					ret_error))
+				return false;
+		}
+		if (!fsdp_reading_order_children(reading, first, ret_error))
+			return false;
+	}
+	return true;
+}
+
+/* ---- Accelerate ---- */
+
+static const struct part_pattern accelerate_parts[] = {
+	{ "pytorch_model_fsdp_#", FSDP_ENTRY_DIRECTORY, "model", "model", -1, 0,
+		NO_NUMBER },
+	{ "pytorch_model_fsdp.bin", FSDP_ENTRY_FILE, "", "model", -1, NO_NUMBER,
+		NO_NUMBER },
+	{ "pytorch_model_fsdp_#.bin", FSDP_ENTRY_FILE, "", "model", -1, 0, NO_NUMBER },
+	{ "pytorch_model_fsdp_rank#.bin", FSDP_ENTRY_FILE, "", "model", -1, NO_NUMBER,
+		0 },
+	{ "pytorch_model_fsdp_#_rank#.bin", FSDP_ENTRY_FILE, "", "model", -1, 0, 1 },
+	{ "pytorch_model_#", FSDP_ENTRY_DIRECTORY, "model", "model", -1, 0, NO_NUMBER },
+	{ "pytorch_model.bin", FSDP_ENTRY_FILE, "", "model", -1, NO_NUMBER, NO_NUMBER },
+	{ "pytorch_model_#.bin", FSDP_ENTRY_FILE, "", "model", -1, 0, NO_NUMBER },
+	{ "pytorch_model_rank#.bin", FSDP_ENTRY_FILE, "", "model", -1, NO_NUMBER, 0 },
+	{ "pytorch_model_#_rank#.bin", FSDP_ENTRY_FILE, "", "model", -1, 0, 1 },
+	{ "model.safetensors", FSDP_ENTRY_FILE, "", "model", -1, NO_NUMBER, NO_NUMBER },
+	{ "model_#.safetensors", FSDP_ENTRY_FILE, "", "model", -1, 0, NO_NUMBER },
+	{ "optimizer_#", FSDP_ENTRY_DIRECTORY, "optimizer", "optimizer", FSDP_ROLE_OPTIM,
+		0, NO_NUMBER },
+	{ "optimizer.bin", FSDP_ENTRY_FILE, "", "optimizer", FSDP_ROLE_OPTIM, NO_NUMBER,
+		NO_NUMBER },
+	{ "optimizer_#.bin", FSDP_ENTRY_FILE, "", "optimizer", FSDP_ROLE_OPTIM, 0,
+		NO_NUMBER },
+	{ "optimizer_#_rank#.bin", FSDP_ENTRY_FILE, "", "optimizer", FSDP_ROLE_OPTIM, 0,
+		1 },
+	{ "random_states_#.pkl", FSDP_ENTRY_FILE, "", "random_states", FSDP_ROLE_OTHER,
+		NO_NUMBER, 0 },
+	{ "scheduler.bin", FSDP_ENTRY_FILE, "", "scheduler", FSDP_ROLE_OTHER, NO_NUMBER,
+		NO_NUMBER },
+	{ "scheduler_#.bin", FSDP_ENTRY_FILE, "", "scheduler", FSDP_ROLE_OTHER, 0,
+		NO_NUMBER },
+	{ "sampler.bin", FSDP_ENTRY_FILE, "", "sampler", FSDP_ROLE_OTHER, NO_NUMBER,
+		NO_NUMBER },
+	{ "sampler_#.bin", FSDP_ENTRY_FILE, "", "sampler", FSDP_ROLE_OTHER, 0,
+		NO_NUMBER },
+	{ "dl_state_dict.bin", FSDP_ENTRY_FILE, "", "dl_state_dict", FSDP_ROLE_OTHER,
+		NO_NUMBER, NO_NUMBER },
+	{ "dl_state_dict_#.bin", FSDP_ENTRY_FILE, "", "dl_state_dict", FSDP_ROLE_OTHER, 0,
+		NO_NUMBER },
+	{ "scaler.pt", FSDP_ENTRY_FILE, "", "scaler", FSDP_ROLE_OTHER, NO_NUMBER,
+		NO_NUMBER },
+	{ "custom_checkpoint_#.pkl", FSDP_ENTRY_FILE, "", "custom_checkpoint",
+		FSDP_ROLE_OTHER, 0, NO_NUMBER },
+};
+
+static bool has_model(const struct fsdp_folder *folder, const char *stem)
+{
+	uint32_t numbers[FSDP_PATTERN_NUMBERS];
+	for (size_t i = 0; i < FSDP_COUNT(accelerate_parts); i++) {
+		const struct part_pattern *part = &accelerate_parts[i];
+		if (part->role >= 0 || strncmp(part->pattern, stem, strlen(stem)) != 0)
+			continue;
+		for (size_t k = 0; k < folder->count; k++) {
+			struct fsdp_entry entry = fsdp_folder_entry(folder, k);
+			if (takes_part(&entry, part, numbers))
+				return true;
+		}
+	}
+	return false;
+}
+
+/* With DeepSpeed below, Accelerate leaves the model to it. */
+static bool is_accelerate(const struct fsdp_folder *folder)
+{
+	if (fsdp_folder_has(folder, "latest", FSDP_ENTRY_FILE) ||
+		fsdp_folder_has(folder, "zero_to_fp32.py", FSDP_ENTRY_FILE))
+		return false;
+	return has_model(folder, "pytorch_model_fsdp") ||
+	       (fsdp_pattern_in(folder, FSDP_ENTRY_FILE, "random_states_#.pkl") &&
+		       has_model(folder, ""));
+}
+
+static bool name_accelerate(struct fsdp_reading *reading,
+	const struct fsdp_folder *folder, struct fsdp_error **ret_error)
+{
+	return name_parts(reading, folder, accelerate_parts, FSDP_COUNT(accelerate_parts),
+		ret_error);
+}
+
+/* Every rank writes its random states. */
+static uint32_t count_accelerate(
+	struct fsdp_reading *reading, const struct fsdp_folder *folder)
+{
+	(void)reading;
+	uint32_t numbers[FSDP_PATTERN_NUMBERS], highest = 0;
+	for (size_t i = 0; i < folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+		if (fsdp_pattern_takes(entry.name, "random_states_#.pkl", numbers) &&
+			numbers[0] + 1 > highest)
+			highest = numbers[0] + 1;
+	}
+	return highest;
+}
+
+/* Of "[optimizer_<i>.]state.<fqn>.<state>" the parameter: "[model_<i>.]<fqn>". */
+static bool take_owner(struct fsdp_span name, char *text, size_t size)
+{
+	uint32_t numbers[FSDP_PATTERN_NUMBERS];
+	struct fsdp_span first = fsdp_span_first(name, '.');
+	size_t at = 0;
+	if (fsdp_pattern_takes(first, "optimizer_#", numbers)) {
+		at = (size_t)snprintf(text, size, "model_%u.", numbers[0]);
+		first.size += first.size != name.size;
+		name = fsdp_span(name.data + first.size, name.size - first.size);
+	}
+	struct fsdp_span word = FSDP_SPAN("state.");
+	const unsigned char *last = memrchr(name.data, '.', name.size);
+	if (!fsdp_span_begins(name, word) || last < name.data + word.size)
+		return false;
+	size_t length = (size_t)(last - name.data) - word.size;
+	if (at + length >= size)
+		return false;
+	memcpy(text + at, name.data + word.size, length);
+	text[at + length] = '\0';
+	return true;
+}
+
+/* What the optimizer keeps of a parameter has its shape; where it has not, the number of
+ * elements differs and the hint is not used. */
+static bool hint_shapes(struct fsdp_reading *reading, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = reading->model;
+	char text[NAME_BYTES];
+	for (uint32_t i = 0; i < model->tensors.count; i++) {
+		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		if (tensor->role != FSDP_ROLE_OPTIM || tensor->dims == 0)
+			continue;
+		struct fsdp_span name =
+			fsdp_model_name(model, tensor->name, reading->scratch);
+		if (name.data == NULL)
+			return fsdp_arena_fail(reading->scratch, ret_error);
+		if (!take_owner(name, text, sizeof text))
+			continue;
+		uint32_t owner = fsdp_names_find(&model->names, 0, fsdp_span_text(text));
+		if (owner == FSDP_NONE)
+			continue;
+		struct fsdp_shape_hint *hint =
+			fsdp_build_push(model, &model->shape_hints, NULL, ret_error);
+		if (hint == NULL)
+			return false;
+		*hint = (struct fsdp_shape_hint){
+			.name = owner, .shape = tensor->shape, .dims = tensor->dims
+		};
+	}
+	return true;
+}
+
+/* How many steps were done the optimizer counts for each parameter. */
+static void find_counter(struct fsdp_model *model)
+{
+	for (uint32_t i = 0; i < model->tensors.count && model->counter == FSDP_NONE;
+		i++) {
+		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		if (tensor->role == FSDP_ROLE_OPTIM && tensor->dims == 0 &&
+			fsdp_span_is(
+				fsdp_names_segment(&model->names, tensor->name), "step"))
+			model->counter = i;
+	}
+}
+
+/* A schedule is one of an optimizer, which save_state writes before it. */
+static void judge_optimizer(struct fsdp_reading *reading)
+{
+	bool scheduler = false, optimizer = reading->named, whole = false;
+	for (size_t i = 0; i < reading->children.count; i++) {
+		const struct fsdp_child *child = fsdp_vec_at(&reading->children, i);
+		optimizer |= child->role == FSDP_ROLE_OPTIM;
+		scheduler |= fsdp_span_begins(child->name, FSDP_SPAN("scheduler"));
+		whole |= fsdp_span_is(child->name, "pytorch_model_fsdp.bin") ||
+			 fsdp_span_is(child->name, "model.safetensors");
+	}
+	if (scheduler && !optimizer)
+		fsdp_find(&reading->model->findings, FSDP_RULE_RESUME_PART,
+			FSDP_PLACE(.file = fsdp_span_text(
+					   whole ? "optimizer.bin" : "optimizer_0"),
+				.severity = FSDP_ERROR + 1,
+				.next = "copy it from where the checkpoint was written, or resume from another checkpoint"),
+			"the optimizer is missing, which was saved: its schedule is there, which accelerate writes after it; load_state fails");
+}
+
+static bool finish_accelerate(struct fsdp_reading *reading, struct fsdp_error **ret_error)
+{
+	judge_optimizer(reading);
+	find_counter(reading->model);
+	return hint_shapes(reading, ret_error);
+}
+
+/* ---- verl ---- */
+
+static const struct part_pattern verl_parts[] = {
+	{ "model_world_size_#_rank_#.pt", FSDP_ENTRY_FILE, "", "", -1, NO_NUMBER, 1 },
+	{ "optim_world_size_#_rank_#.pt", FSDP_ENTRY_FILE, "", "", FSDP_ROLE_OPTIM,
+		NO_NUMBER, 1 },
+	{ "extra_state_world_size_#_rank_#.pt", FSDP_ENTRY_FILE, "", "", FSDP_ROLE_OTHER,
+		NO_NUMBER, 1 },
+};
+
+static bool is_verl(const struct fsdp_folder *folder)
+{
+	return fsdp_pattern_in(folder, FSDP_ENTRY_FILE, verl_parts[0].pattern) &&
+	       (fsdp_folder_has(folder, "fsdp_config.json", FSDP_ENTRY_FILE) ||
+		       fsdp_pattern_in(folder, FSDP_ENTRY_FILE, verl_parts[1].pattern));
+}
+
+/* Of a world size: the files that have it in their names. */
+struct world {
+	uint32_t size;
+	uint32_t models, files; /* of the model; of all three kinds */
+	struct fsdp_span first;
+};
+
+/* Of more saves than these in one folder the rest counts to the last one. */
+enum { WORLDS_MAX = 16, CONFIG_BYTES = 1 << 20 };
+
+static bool takes_verl(
+	const struct fsdp_entry *entry, uint32_t *numbers, size_t *ret_kind)
+{
+	for (size_t i = 0; i < FSDP_COUNT(verl_parts); i++) {
+		*ret_kind = i;
+		if (entry->kind == FSDP_ENTRY_FILE &&
+			fsdp_pattern_takes(entry->name, verl_parts[i].pattern, numbers))
+			return true;
+	}
+	return false;
+}
+
+static size_t list_worlds(const struct fsdp_folder *folder, struct world *worlds)
+{
+	uint32_t numbers[FSDP_PATTERN_NUMBERS];
+	size_t count = 0, kind;
+	for (size_t i = 0; i < folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+		size_t k = 0;
+		if (!takes_verl(&entry, numbers, &kind))
+			continue;
+		while (k < count && worlds[k].size != numbers[0])
+			k++;
+		if (k == WORLDS_MAX)
+			k--;
+		if (k == count)
+			worlds[count++] = (struct world){ numbers[0], 0, 0, entry.name };
+		worlds[k].files++;
+		worlds[k].models += kind == 0 && numbers[1] < numbers[0];
+	}
+	return count;
+}
+
+/* What fsdp_config.json says; 0: nothing that can be read. It is rewritten by each save.
+ */
+static uint32_t read_world(struct fsdp_reading *reading, const struct fsdp_folder *folder)
+{
+	static const char name[] = "fsdp_config.json";
+	struct fsdp_error *error = NULL;
+	struct fsdp_source source;
+	struct fsdp_span bytes;
+	const struct fsdp_json *root = NULL;
+	int64_t size = 0;
+	if (!fsdp_folder_has(folder, name, FSDP_ENTRY_FILE))
+		return 0;
+	if (!fsdp_folder_source(folder, fsdp_span_text(name), &source, &error) ||
+		source.size > CONFIG_BYTES ||
+		!fsdp_source_read_all(
+			&source, 0, source.size, reading->scratch, &bytes, &error) ||
+		!fsdp_json_read(
+			bytes, reading->limits, reading->scratch, &root, &error) ||
+		!fsdp_json_get_integer(root, "world_size", 1, FSDP_PATTERN_MAX, &size))
+		size = 0;
+	fsdp_error_free(error);
+	return (uint32_t)size;
+}
+
+/* Whether more of its ranks are there; of equal ones, whether it has more files. */
+static bool is_likelier(const struct world *a, const struct world *b)
+{
+	uint64_t left = (uint64_t)a->models * b->size;
+	uint64_t right = (uint64_t)b->models * a->size;
+	return left != right ? left > right : a->files > b->files;
+}
+
+/* Files of another world are of an earlier save into the same folder: the loader looks
+ * for its own world's and never joins them. */
+static void judge_worlds(struct fsdp_reading *reading, const struct world *worlds,
+	size_t count, const struct world *own, bool told)
+{
+	for (size_t i = 0; i < count; i++)
+		if (&worlds[i] != own)
+			fsdp_find(&reading->model->findings,
+				told ? FSDP_RULE_ORPHAN_FILE : FSDP_RULE_RANK_IDENTITY,
+				FSDP_PLACE(.file = worlds[i].first),
+				"%u file%s of a save by %u ranks beside those of one by %u%s: left out",
+				worlds[i].files, worlds[i].files == 1 ? "" : "s",
+				worlds[i].size, own->size,
+				told ? ", of which fsdp_config.json is" : "");
+}
+
+static uint32_t count_verl(struct fsdp_reading *reading, const struct fsdp_folder *folder)
+{
+	struct world worlds[WORLDS_MAX];
+	size_t count = list_worlds(folder, worlds);
+	uint32_t said = read_world(reading, folder);
+	const struct world *own = &worlds[0];
+	bool told = false;
+	for (size_t i = 0; i < count; i++) {
+		if (worlds[i].size == said && worlds[i].models != 0) {
+			own = &worlds[i];
+			told = true;
+		}
+		if (!told && is_likelier(&worlds[i], own))
+			own = &worlds[i];
+	}
+	judge_worlds(reading, worlds, count, own, told);
+	return own->size;
+}
+
+static bool name_verl(struct fsdp_reading *reading, const struct fsdp_folder *folder,
+	struct fsdp_error **ret_error)
+{
+	const struct state *state = reading->state;
+	uint32_t numbers[FSDP_PATTERN_NUMBERS];
+	for (size_t i = 0; i < FSDP_COUNT(verl_parts); i++) {
+		size_t first = reading->children.count, kind;
+		for (size_t k = 0; k < folder->count; k++) {
+			struct fsdp_entry entry = fsdp_folder_entry(folder, k);
+			if (!takes_verl(&entry, numbers, &kind) || kind != i ||
+				numbers[0] != state->world_size)
+				continue;
+			struct fsdp_child *child = fsdp_reading_add_child(
+				reading, entry.name, numbers[1], ret_error);
+			if (child == NULL)
+				return false;
+			child->role = verl_parts[i].role;
+		}
+		if (!fsdp_reading_order_children(reading, first, ret_error))
+			return false;
+	}
+	reading->model->is_set = true;
+	return true;
+}
+
+/* ---- the table ---- */
+
+static const struct layout layouts[] = {
+	{
+		.name = "lightning-fsdp",
+		.title = "Lightning checkpoint (DCP and meta.pt)",
+		.writer = "Lightning",
+		.matches = is_lightning,
+		.name_children = name_lightning,
+		.finish = strip_state_dict,
+	},
+	{
+		.name = "megatron-torch_dist",
+		.title = "Megatron-core checkpoint (torch_dist)",
+		.writer = "Megatron-core",
+		.matches = is_megatron,
+		.name_children = name_megatron,
+		.is_split = true,
+		.is_nemo = true,
+	},
+	{
+		.name = "accelerate",
+		.title = "Accelerate checkpoint (save_state)",
+		.writer = "accelerate",
+		.matches = is_accelerate,
+		.name_children = name_accelerate,
+		.count_ranks = count_accelerate,
+		.finish = finish_accelerate,
+	},
+	{
+		.name = "verl-fsdp",
+		.title = "verl checkpoint (FSDP)",
+		.writer = "verl",
+		.matches = is_verl,
+		.name_children = name_verl,
+		.count_ranks = count_verl,
+		.has_step = true,
+	},
+	{
+		.name = "dcp-with-scheduler",
+		.title = "PyTorch distributed checkpoint (DCP) and a scheduler",
+		.matches = has_scheduler,
+		.name_children = name_besides,
+	},
+	{
+		.name = "hf-with-optimizer",
+		.title = "Hugging Face model and an optimizer",
+		.matches = has_optimizer,
+		.name_children = name_besides,
+	},
+};
+
+/* That a folder below turned out to be; NULL: none of these. */
+static const struct layout *layout_of(const struct fsdp_model *model)
+{
+	const char *format = model->format.family;
+	for (size_t i = 0; format != NULL && i < FSDP_COUNT(layouts); i++)
+		if (strcmp(layouts[i].name, format) == 0)
+			return &layouts[i];
+	return NULL;
+}
+
+static const struct layout *find_layout(const struct fsdp_folder *folder)
+{
+	for (size_t i = 0; i < FSDP_COUNT(layouts); i++)
+		if (layouts[i].matches(folder))
+			return &layouts[i];
+	return NULL;
+}
+
+/* ---- folders that only lead on ---- */
+
+#define TRACKER "latest_checkpointed_iteration.txt"
+
+#define TELL "copy what it names; if the one that was read is meant, write this into it: "
+
+enum { TRACKER_BYTES = 64 };
+
+/* Of a step: the number in its folder's name. */
+static bool takes_step(const struct fsdp_entry *entry, uint32_t *ret_step)
+{
+	uint32_t numbers[FSDP_PATTERN_NUMBERS];
+	if (entry->kind != FSDP_ENTRY_DIRECTORY)
+		return false;
+	*ret_step = FSDP_NONE;
+	if (fsdp_span_is(entry->name, "release"))
+		return true;
+	if (!fsdp_pattern_takes(entry->name, "global_step_#", numbers) &&
+		!fsdp_pattern_takes(entry->name, "iter_#", numbers))
+		return false;
+	*ret_step = numbers[0];
+	return true;
+}
+
+static size_t count_steps(const struct fsdp_folder *folder, struct fsdp_entry *ret_last)
+{
+	size_t count = 0;
+	uint32_t step;
+	for (size_t i = 0; i < folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+		if (!takes_step(&entry, &step))
+			continue;
+		*ret_last = entry;
+		count++;
+	}
+	return count;
+}
+
+static bool is_tracked(const struct fsdp_folder *folder)
+{
+	struct fsdp_entry entry;
+	return fsdp_folder_has(folder, TRACKER, FSDP_ENTRY_FILE) &&
+	       count_steps(folder, &entry) != 0;
+}
+
+/* A step of verl: a folder for each of the models that are trained. *ret_others: those
+ * behind the first one. */
+static bool find_role(const struct fsdp_folder *folder, struct fsdp_entry *ret_entry,
+	struct fsdp_name_list *ret_others)
+{
+	static const char *const roles[] = { "actor", "critic" };
+	bool found = false;
+	*ret_others = (struct fsdp_name_list){ .count = 0 };
+	for (size_t i = 0; i < FSDP_COUNT(roles); i++) {
+		struct fsdp_entry entry;
+		if (!fsdp_folder_find(folder, fsdp_span_text(roles[i]), &entry) ||
+			entry.kind != FSDP_ENTRY_DIRECTORY)
+			continue;
+		if (found)
+			fsdp_name_list_add(ret_others, entry.name);
+		else
+			*ret_entry = entry;
+		found = true;
+	}
+	return found;
+}
+
+/* Which of the models is read. */
+static bool choose_role(struct fsdp_reading *reading, const struct fsdp_folder *folder,
+	struct fsdp_entry *ret_entry)
+{
+	struct fsdp_name_list others;
+	if (!find_role(folder, ret_entry, &others))
+		return false;
+	fsdp_reading_note(reading, "opened %.*s%s%s%s", FSDP_TEXT(ret_entry->name),
+		others.count != 0 ? " (also there: " : "", fsdp_name_list_text(&others),
+		others.count != 0 ? ")" : "");
+	return true;
+}
+
+/* NeMo, by its folders; what is in them only the one below tells. */
+static bool is_nemo(const struct fsdp_folder *folder)
+{
+	return fsdp_folder_has(folder, "weights", FSDP_ENTRY_DIRECTORY) &&
+	       fsdp_folder_has(folder, "context", FSDP_ENTRY_DIRECTORY);
+}
+
+/* What the tracker says: a number, or "release". *ret_told: it is one of them. */
+static bool read_tracker(const struct fsdp_folder *folder, struct fsdp_arena *arena,
+	uint32_t *ret_step, bool *ret_told, struct fsdp_span *ret_text,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_source source;
+	uint32_t numbers[FSDP_PATTERN_NUMBERS];
+	if (!fsdp_folder_source(folder, FSDP_SPAN(TRACKER), &source, ret_error) ||
+		!fsdp_source_read_all(&source, 0, fsdp_min(source.size, TRACKER_BYTES),
+			arena, ret_text, ret_error))
+		return false;
+	while (ret_text->size != 0 && ret_text->data[ret_text->size - 1] <= ' ')
+		ret_text->size--;
+	bool is_number = fsdp_pattern_takes(*ret_text, "#", numbers);
+	*ret_step = is_number ? numbers[0] : FSDP_NONE;
+	*ret_told = is_number || fsdp_span_is(*ret_text, "release");
+	return true;
+}
+
+/* Which of the steps is read, and what others there are. */
+static void note_step(struct fsdp_reading *reading, const struct fsdp_folder *folder,
+	const struct fsdp_entry *chosen)
+{
+	struct fsdp_name_list others = { .count = 0 };
+	uint32_t step;
+	for (size_t i = 0; i < folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+		if (takes_step(&entry, &step) &&
+			!fsdp_span_equal(entry.name, chosen->name))
+			fsdp_name_list_add(&others, entry.name);
+	}
+	fsdp_reading_note(reading, "opened %.*s, as " TRACKER " says%s%s%s",
+		FSDP_TEXT_MOST(chosen->name, 64),
+		others.count != 0 ? " (also there: " : "", fsdp_name_list_text(&others),
+		others.count != 0 ? ")" : "");
+}
+
+/* The folder that the tracker of a root names; the only one there is if it names none. */
+static bool follow_tracker(struct fsdp_reading *reading, const struct fsdp_folder *folder,
+	struct fsdp_entry *ret_entry, uint32_t *ret_step, struct fsdp_error **ret_error)
+{
+	uint32_t wanted;
+	struct fsdp_span text;
+	char next[sizeof TELL + 16];
+	bool told;
+	if (!read_tracker(
+		    folder, reading->model->arena, &wanted, &told, &text, ret_error))
+		return false;
+	for (size_t i = 0; i < folder->count && told; i++) {
+		*ret_entry = fsdp_folder_entry(folder, i);
+		if (!takes_step(ret_entry, ret_step) || *ret_step != wanted)
+			continue;
+		note_step(reading, folder, ret_entry);
+		return true;
+	}
+	if (count_steps(folder, ret_entry) == 1) {
+		(void)takes_step(ret_entry, ret_step);
+		if (*ret_step == FSDP_NONE)
+			snprintf(next, sizeof next, TELL "release");
+		else
+			snprintf(next, sizeof next, TELL "%u", *ret_step);
+		fsdp_find(&reading->model->findings, FSDP_RULE_TRACKER_STALE,
+			FSDP_PLACE(.file = FSDP_SPAN(TRACKER), .next = next),
+			"the file names %.*s, of which there is no folder; %.*s was read",
+			FSDP_TEXT(text), FSDP_TEXT_MOST(ret_entry->name, 64));
+		return true;
+	}
+	fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1011", FSDP_UNKNOWN,
+		TRACKER " names %.*s, of which there is no folder", FSDP_TEXT(text));
+	return fsdp_error_add_hint(ret_error, "give the folder of another step");
+}
+
+/* ---- the family ---- */
+
+static enum fsdp_sign recognise(const struct fsdp_look *look)
+{
+	struct fsdp_name_list others;
+	struct fsdp_entry entry;
+	if (look->folder == NULL)
+		return FSDP_SIGN_NONE;
+	if (find_layout(look->folder) != NULL)
+		return FSDP_SIGN_SURE;
+	return is_tracked(look->folder) || is_nemo(look->folder) ||
+			       find_role(look->folder, &entry, &others)
+		       ? FSDP_SIGN_WEAK
+		       : FSDP_SIGN_NONE;
+}
+
+/* The marker that lies beside the folder that was named, or beside the one that holds its
+ * weights. */
+static bool find_marker(struct fsdp_reading *reading, struct fsdp_span path,
+	struct state *state, struct fsdp_error **ret_error)
+{
+	struct fsdp_span end = FSDP_SPAN("/weights");
+	while (path.size > 1 && path.data[path.size - 1] == '/')
+		path.size--;
+	if (fsdp_span_ends(path, end))
+		path.size -= end.size;
+	if (path.size == 0)
+		return true;
+	size_t size = path.size + sizeof "-unfinished";
+	char *text = fsdp_arena_take(reading->model->arena, size, 1);
+	if (text == NULL)
+		return fsdp_arena_fail(reading->model->arena, ret_error);
+	snprintf(text, size, "%.*s-unfinished", FSDP_TEXT(path));
+	if (fsdp_path_exists(text))
+		state->marker = text;
+	return true;
+}
+
+/* Of a step, or of a model in it, that was named itself. */
+static uint32_t typed_step(struct fsdp_span path)
+{
+	uint32_t numbers[FSDP_PATTERN_NUMBERS];
+	for (size_t i = 0; i < 2 && path.size != 0; i++) {
+		while (path.size != 0 && path.data[path.size - 1] == '/')
+			path.size--;
+		struct fsdp_span name = fsdp_span_last(path, '/');
+		if (fsdp_pattern_takes(name, "global_step_#", numbers))
+			return numbers[0];
+		path.size -= name.size;
+	}
+	return FSDP_NONE;
+}
+
+static bool lead_on(struct fsdp_reading *reading, const struct fsdp_folder *folder,
+	struct state *state, struct fsdp_error **ret_error)
+{
+	struct fsdp_entry entry;
+	if (is_tracked(folder)) {
+		if (!follow_tracker(reading, folder, &entry, &state->step, ret_error))
+			return false;
+	} else if (is_nemo(folder)) {
+		state->is_nemo = fsdp_folder_find(folder, FSDP_SPAN("weights"), &entry);
+		fsdp_reading_note(reading, "opened weights");
+	} else if (!choose_role(reading, folder, &entry)) {
+		return false;
+	}
+	return fsdp_reading_add_child(reading, entry.name, FSDP_NONE, ret_error) != NULL;
+}
+
+static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
+	struct fsdp_error **ret_error)
+{
+	struct state *state = FSDP_TAKE(reading->scratch, state, 1);
+	if (state == NULL)
+		return fsdp_arena_fail(reading->scratch, ret_error);
+	reading->state = state;
+	state->step = typed_step(look->typed);
+	if (!find_marker(reading, look->typed, state, ret_error))
+		return false;
+	state->layout = find_layout(look->folder);
+	if (state->layout == NULL)
+		return lead_on(reading, look->folder, state, ret_error);
+	state->world_size = state->layout->count_ranks != NULL
+				    ? state->layout->count_ranks(reading, look->folder)
+				    : 0;
+	return state->layout->name_children(reading, look->folder, ret_error);
+}
+
+/* Files that every rank writes are as many as there are ranks. Random states are no loss
+ * but for who wants the same numbers again, and some programs keep those of one rank; of
+ * those whose names say how many ranks there are verl loads each. */
+static bool judge_ranks(struct fsdp_reading *reading, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = reading->model;
+	uint32_t *ranks = FSDP_TAKE(reading->scratch, ranks, reading->children.count + 1);
+	uint32_t numbers[FSDP_PATTERN_NUMBERS];
+	if (ranks == NULL)
+		return fsdp_arena_fail(reading->scratch, ret_error);
+	for (size_t i = 0, next; i < reading->children.count; i = next) {
+		const struct fsdp_child *first = fsdp_vec_at(&reading->children, i);
+		struct fsdp_ranks_here here = { .list = ranks,
+			.world_size = model->world_size,
+			.at_least = true,
+			.what = "file like this one" };
+		ranks[here.count++] = first->rank;
+		for (next = i + 1; next < reading->children.count; next++) {
+			const struct fsdp_child *child =
+				fsdp_vec_at(&reading->children, next);
+			if (child->role != first->role || child->rank == FSDP_NONE ||
+				!fsdp_span_equal(child->below, first->below))
+				break;
+			ranks[here.count++] = child->rank;
+		}
+		here.lost_none =
+			fsdp_pattern_takes(first->name, verl_parts[2].pattern, numbers);
+		if (first->rank == FSDP_NONE || model->world_size == FSDP_NONE)
+			continue;
+		enum fsdp_severity severity = here.lost_none ? FSDP_ERROR : FSDP_NOTE;
+		fsdp_find_missing_ranks(&model->findings, &here,
+			FSDP_PLACE(.file = first->name,
+				.severity = first->role == FSDP_ROLE_OTHER
+						    ? (int)severity + 1
+						    : 0));
+	}
+	return true;
+}
+
+static bool add_step(struct fsdp_reading *reading, const struct state *state,
+	struct fsdp_error **ret_error)
+{
+	const struct layout *layout = layout_of(reading->model);
+	return state->step == FSDP_NONE || layout == NULL || !layout->has_step ||
+	       fsdp_build_integer(reading->model, FSDP_SPAN("global_step"), FSDP_NONE,
+		       state->step, ret_error);
+}
+
+/* What NeMo writes is Megatron-core's, or plain DCP. */
+static void judge_nemo(struct fsdp_reading *reading, const struct state *state)
+{
+	struct fsdp_format *format = &reading->model->format;
+	const struct layout *layout = layout_of(reading->model);
+	bool is_plain = state->is_nemo && format->family != NULL &&
+			strcmp(format->family, INNER) == 0;
+	if ((layout == NULL || !layout->is_nemo) && !is_plain)
+		return;
+	if (state->is_nemo)
+		*format = (struct fsdp_format){ "nemo", "NeMo checkpoint", "NeMo" };
+	if (state->marker == NULL)
+		return;
+	fsdp_find(&reading->model->findings, FSDP_RULE_COMMIT_LEFTOVER,
+		FSDP_PLACE(.file = { 0 },
+			.next = "use an earlier checkpoint, or wait for the save to end"),
+		"%s lies beside the folder: NeMo's save did not end, or is still running",
+		(const char *)fsdp_span_last(fsdp_span_text(state->marker), '/').data);
+}
+
+static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
+{
+	struct state *state = reading->state;
+	struct fsdp_model *model = reading->model;
+	if (state->layout == NULL) {
+		judge_nemo(reading, state);
+		return add_step(reading, state, ret_error);
+	}
+	model->format.family = state->layout->name;
+	model->format.title = state->layout->title;
+	model->format.writer = state->layout->writer;
+	model->is_split |= state->layout->is_split;
+	if (state->world_size != 0 &&
+		(model->world_size == FSDP_NONE || state->layout->has_step ||
+			state->world_size > model->world_size))
+		model->world_size = state->world_size;
+	judge_nemo(reading, state);
+	return judge_ranks(reading, ret_error) && add_step(reading, state, ret_error) &&
+	       (state->layout->finish == NULL ||
+		       state->layout->finish(reading, ret_error));
+}
+
+const struct fsdp_family fsdp_family_layout = {
+	.name = "layout",
+	.title = "checkpoint of a training framework",
+	.recognise = recognise,
+	.read = read,
+	.finish = finish,
+};

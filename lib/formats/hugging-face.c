@@ -1,0 +1,1057 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Folders that Hugging Face's libraries write: reads the index that says which files are
+ * parts of one model, and names them as children. hf-config.c reads the configuration.
+ *
+ *	*.safetensors.index.json  {"metadata": {"total_size": n, …},
+ *	*.bin.index.json           "weight_map": {"<tensor>": "<file>"}}
+ *	model-00001-of-00005.safetensors, …         its files; without it by their names
+ *	model.safetensors, pytorch_model.bin        one file, beside config.json
+ *	adapter_model.safetensors, adapter_model.bin  beside adapter_config.json; or both
+ *	                                            of either pair without it
+ *
+ * Origin: huggingface_hub/serialization (2.4), transformers/modeling_utils.py (5.23),
+ * peft (0.21); files of them.
+ */
+#include "base/num.h"
+#include "base/table.h"
+#include "formats/format.h"
+#include "syntax/json-template.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- the download cache ---- */
+
+/*
+ * The download cache of the Hugging Face hub: finds the revision that its main branch is
+ * at, else the only one there is. The folder of that is opened in place of the cache.
+ *
+ *	models--<org>--<name>/refs/<branch>           text: a revision
+ *	                      snapshots/<revision>/…  links to ../../blobs/<hex>
+ *	                      blobs/<hex>             the files
+ *	                      blobs/<hex>.incomplete  one that is still on its way
+ *
+ * Origin: huggingface_hub/file_download.py (2.4).
+ */
+
+enum { REVISION_MOST = 256 };
+
+static enum fsdp_sign recognise_hub_cache(const struct fsdp_look *look)
+{
+	const struct fsdp_folder *folder = look->folder;
+	return folder != NULL &&
+			       fsdp_folder_has(
+				       folder, "snapshots", FSDP_ENTRY_DIRECTORY) &&
+			       (fsdp_folder_has(folder, "blobs", FSDP_ENTRY_DIRECTORY) ||
+				       fsdp_folder_has(
+					       folder, "refs", FSDP_ENTRY_DIRECTORY))
+		       ? FSDP_SIGN_SURE
+		       : FSDP_SIGN_NONE;
+}
+
+/* What refs/main says: the name of a folder; empty if it says nothing of the kind. */
+static struct fsdp_span main_revision(
+	const struct fsdp_folder *folder, struct fsdp_arena *arena)
+{
+	struct fsdp_span text = { 0 };
+	struct fsdp_source source;
+	if (!fsdp_folder_has(folder, "refs", FSDP_ENTRY_DIRECTORY) ||
+		!fsdp_folder_source(folder, FSDP_SPAN("refs/main"), &source, NULL) ||
+		source.size > REVISION_MOST ||
+		!fsdp_source_read_all(&source, 0, source.size, arena, &text, NULL))
+		return (struct fsdp_span){ 0 };
+	while (text.size != 0 && text.data[text.size - 1] <= ' ')
+		text.size--;
+	return text.size != 0 && fsdp_name_is_safe(text) &&
+			       memchr(text.data, '/', text.size) == NULL
+		       ? text
+		       : (struct fsdp_span){ 0 };
+}
+
+/* What a broken download left: it may be a file that a snapshot lacks. */
+static void judge_blobs(struct fsdp_reading *reading, const struct fsdp_folder *folder)
+{
+	struct fsdp_dir dir;
+	struct fsdp_folder blobs;
+	if (!fsdp_folder_open_child(folder, FSDP_SPAN("blobs"), reading->model->arena,
+		    reading->limits, &dir, &blobs, NULL))
+		return;
+	for (size_t i = 0; i < blobs.count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(&blobs, i);
+		if (entry.kind == FSDP_ENTRY_FILE &&
+			fsdp_span_ends(entry.name, FSDP_SPAN(".incomplete")))
+			fsdp_find(&reading->model->findings, FSDP_RULE_COMMIT_LEFTOVER,
+				FSDP_PLACE(.file = entry.name),
+				"a download that did not end left this behind in blobs");
+	}
+	fsdp_dir_close(&dir);
+}
+
+/* The snapshot called so, else the only one. *ret_told: it is called so. */
+static bool choose(const struct fsdp_folder *snapshots, struct fsdp_span revision,
+	struct fsdp_span *ret_name, bool *ret_told, struct fsdp_error **ret_error)
+{
+	struct fsdp_candidates found = { .count = 0 };
+	*ret_told = false;
+	for (size_t i = 0; i < snapshots->count && !*ret_told; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(snapshots, i);
+		if (entry.kind != FSDP_ENTRY_DIRECTORY)
+			continue;
+		fsdp_candidates_add(&found, &entry);
+		*ret_told = fsdp_span_equal(entry.name, revision);
+	}
+	*ret_name = found.last.name;
+	if (!*ret_told && found.count == 0) {
+		fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
+			"this download cache holds no snapshot");
+		return fsdp_error_add_hint(ret_error, "download it again");
+	}
+	return *ret_told || found.count == 1 ||
+	       fsdp_candidates_fail(
+		       &found, "snapshots, and refs/main names none of them", ret_error);
+}
+
+static bool leads_to(struct fsdp_reading *reading, const struct fsdp_folder *folder,
+	struct fsdp_lead *ret_lead, struct fsdp_error **ret_error)
+{
+	struct fsdp_arena *arena = reading->model->arena;
+	struct fsdp_span revision = main_revision(folder, arena), name;
+	struct fsdp_dir dir;
+	struct fsdp_folder snapshots;
+	bool told;
+	judge_blobs(reading, folder);
+	if (!fsdp_folder_open_child(folder, FSDP_SPAN("snapshots"), arena,
+		    reading->limits, &dir, &snapshots, ret_error))
+		return false;
+	bool chosen = choose(&snapshots, revision, &name, &told, ret_error);
+	if (chosen) {
+		size_t size = sizeof "snapshots/" - 1 + name.size;
+		char *path = fsdp_arena_take(arena, size + 1, 1);
+		if (path != NULL)
+			snprintf(path, size + 1, "snapshots/%s", (const char *)name.data);
+		ret_lead->path = fsdp_span(path, path != NULL ? size : 0);
+		ret_lead->why = told ? "as refs/main says" : "the only one";
+		chosen = path != NULL || fsdp_arena_fail(arena, ret_error);
+	}
+	fsdp_dir_close(&dir);
+	return chosen;
+}
+
+const struct fsdp_family fsdp_family_hub_cache = {
+	.name = "hub-cache",
+	.title = "download cache",
+	.recognise = recognise_hub_cache,
+	.leads_to = leads_to,
+};
+
+/* ---- directories of a model ---- */
+
+/* Files whose names say how many they are. */
+struct split {
+	struct fsdp_span stem; /* "model" */
+	uint32_t of, count;
+	bool is_bin;
+};
+
+/* A file that is not there or could not be read, and the tensors it should hold. */
+struct absent {
+	struct fsdp_span name;
+	uint32_t number;
+	bool is_link;
+	struct fsdp_span *tensors;
+	size_t tensor_count, kept;
+};
+
+struct hf {
+	struct fsdp_reading *reading;
+	const struct fsdp_folder *folder;
+	struct fsdp_span index;      /* name of the index; empty: there is none */
+	const struct single *single; /* one file, or NULL */
+	bool is_bin;
+	struct split
+		split; /* without an index: the files by their names; count 0: none */
+
+	/* of the index */
+	struct fsdp_source_rest rest;
+	struct fsdp_json_scan scan;
+	struct fsdp_json_token token;
+	struct fsdp_names files;  /* that the map names; id - 1 is their number */
+	struct fsdp_table mapped; /* by raw name of a tensor: number of its file */
+	struct fsdp_vec map;      /* uint32_t: names of tensors in its order */
+	struct fsdp_vec absent;   /* struct absent: files that it names in vain */
+
+	struct fsdp_json_quick *quick; /* entries that are written like one before */
+
+	uint64_t total_size; /* UINT64_MAX: absent, or no integer */
+	bool has_map, lacks_file, is_of_other_save;
+};
+
+/* ---- recognising ---- */
+
+/* "model.safetensors.index.json"; a variant stands before either of the last words. */
+static bool is_index(struct fsdp_span name, const char *kind)
+{
+	char middle[32];
+	snprintf(middle, sizeof middle, "%s.index.", kind);
+	return fsdp_span_ends(name, FSDP_SPAN(".json")) &&
+	       memmem(name.data, name.size, middle, strlen(middle)) != NULL;
+}
+
+/* The one index of the folder; of a variant beside it the plain one counts. */
+static struct fsdp_span find_index(const struct fsdp_folder *folder)
+{
+	static const char *const names[] = { "model.safetensors.index.json",
+		"pytorch_model.bin.index.json" };
+	struct fsdp_span found = { 0 };
+	for (size_t i = 0; i < FSDP_COUNT(names); i++)
+		if (fsdp_folder_has(folder, names[i], FSDP_ENTRY_FILE))
+			return fsdp_span_text(names[i]);
+	for (size_t i = 0; i < folder->count && found.data == NULL; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+		if (entry.kind == FSDP_ENTRY_FILE &&
+			(is_index(entry.name, ".safetensors") ||
+				is_index(entry.name, ".bin")))
+			found = entry.name;
+	}
+	return found;
+}
+
+/* "stem-00001-of-00005.safetensors" */
+static bool take_split(
+	struct fsdp_span name, struct split *ret_split, uint32_t *ret_number)
+{
+	static const char *const patterns[] = { "-#-of-#.safetensors", "-#-of-#.bin" };
+	uint32_t numbers[FSDP_PATTERN_NUMBERS];
+	for (size_t i = 0; i < 2; i++) {
+		for (size_t at = name.size; at-- > 1;) {
+			if (name.data[at] != '-' ||
+				!fsdp_pattern_takes(
+					fsdp_span(name.data + at, name.size - at),
+					patterns[i], numbers))
+				continue;
+			*ret_split = (struct split){
+				.stem = fsdp_span(name.data, at),
+				.of = numbers[1],
+				.is_bin = i == 1,
+			};
+			*ret_number = numbers[0];
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool is_of_split(
+	const struct split *split, struct fsdp_span name, uint32_t *ret_number)
+{
+	struct split own;
+	return take_split(name, &own, ret_number) && own.of == split->of &&
+	       own.is_bin == split->is_bin && fsdp_span_equal(own.stem, split->stem);
+}
+
+/* The files of the first such name that say they belong together. */
+static struct split find_split(const struct fsdp_folder *folder)
+{
+	struct split found = { .count = 0 }, own;
+	uint32_t number;
+	for (size_t i = 0; i < folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+		if (entry.kind != FSDP_ENTRY_FILE)
+			continue;
+		if (found.count == 0 && take_split(entry.name, &own, &number))
+			found = own;
+		found.count += found.stem.data != NULL &&
+			       is_of_split(&found, entry.name, &number);
+	}
+	return found;
+}
+
+/* The weights that go with a configuration. */
+static const struct single {
+	const char *file, *beside, *family, *title;
+} singles[] = {
+	{ "model.safetensors", "config.json", "hf-safetensors",
+		"Hugging Face model (safetensors)" },
+	{ "pytorch_model.bin", "config.json", "hf-bin", "Hugging Face model (.bin)" },
+	{ "adapter_model.safetensors", "adapter_config.json", "peft-adapter",
+		"PEFT adapter (safetensors)" },
+	{ "adapter_model.bin", "adapter_config.json", "peft-adapter",
+		"PEFT adapter (.bin)" },
+};
+
+static bool has_file(const struct fsdp_folder *folder, const char *name)
+{
+	return fsdp_folder_has(folder, name, FSDP_ENTRY_FILE);
+}
+
+static const struct single *find_single(const struct fsdp_folder *folder)
+{
+	for (size_t i = 0; i < FSDP_COUNT(singles); i++)
+		if (has_file(folder, singles[i].file) &&
+			has_file(folder, singles[i].beside))
+			return &singles[i];
+	return NULL;
+}
+
+/* Without a configuration the names tell that two files are one model in two formats, of
+ * which loaders take one. */
+static const struct single *find_pair(const struct fsdp_folder *folder)
+{
+	for (size_t i = 0; i + 1 < FSDP_COUNT(singles); i += 2)
+		if (has_file(folder, singles[i].file) &&
+			has_file(folder, singles[i + 1].file))
+			return &singles[i];
+	return NULL;
+}
+
+static enum fsdp_sign recognise(const struct fsdp_look *look)
+{
+	if (look->folder == NULL)
+		return FSDP_SIGN_NONE;
+	return find_index(look->folder).data != NULL ? FSDP_SIGN_SURE
+	       : find_single(look->folder) != NULL   ? FSDP_SIGN_LIKELY
+	       : find_split(look->folder).count != 0 || find_pair(look->folder) != NULL
+		       ? FSDP_SIGN_WEAK
+		       : FSDP_SIGN_NONE;
+}
+
+/* ---- the index ---- */
+
+static const struct fsdp_json_wanted wanted = { .members = true };
+
+static bool next(struct hf *hf, struct fsdp_error **ret_error)
+{
+	return fsdp_json_scan_next(&hf->scan, &hf->token, ret_error);
+}
+
+static bool skip(struct hf *hf, struct fsdp_error **ret_error)
+{
+	return fsdp_json_scan_skip(&hf->scan, &hf->token, ret_error);
+}
+
+static void say(const struct hf *hf, enum fsdp_rule_index rule, const char *what)
+{
+	fsdp_find(&hf->reading->model->findings, rule,
+		FSDP_PLACE(.file = hf->index, .offset = hf->token.offset), "%s", what);
+}
+
+/* A file of the map, seen for the first time. What leaves the folder or is of another
+ * kind is never opened. */
+static bool add_file(struct hf *hf, struct fsdp_span name, uint32_t number,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_findings *findings = &hf->reading->model->findings;
+	struct fsdp_entry entry;
+	char room[FSDP_SHOWN];
+	bool fits = fsdp_span_ends(
+		name, hf->is_bin ? FSDP_SPAN(".bin") : FSDP_SPAN(".safetensors"));
+	if (!fsdp_name_is_safe(name) || !fits) {
+		fsdp_find(findings, FSDP_RULE_PATH_ESCAPE,
+			FSDP_PLACE(.file = hf->index, .offset = hf->token.offset),
+			"the index names the file %s, which %s", fsdp_shown(name, room),
+			fits ? "is not a plain name"
+			     : "is of another kind than the index");
+		return true;
+	}
+	bool found = fsdp_folder_find(hf->folder, name, &entry);
+	if ((!found && memchr(name.data, '/', name.size) == NULL) ||
+		(found && entry.kind == FSDP_ENTRY_LINK_BROKEN)) {
+		struct absent absent = {
+			.name = name, .number = number, .is_link = found
+		};
+		return fsdp_vec_add(&hf->absent, &absent) ||
+		       fsdp_arena_fail(hf->reading->scratch, ret_error);
+	}
+	return fsdp_reading_add_child(hf->reading, name, FSDP_NONE, ret_error) != NULL;
+}
+
+static bool map_tensor(struct hf *hf, struct fsdp_span key, uint32_t number,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = hf->reading->model;
+	uint32_t name, raw_name;
+	if (!fsdp_build_names(model, 0, key, false, &name, &raw_name, ret_error))
+		return false;
+	if (!fsdp_vec_add(&hf->map, &raw_name))
+		return fsdp_arena_fail(hf->reading->scratch, ret_error);
+	if (fsdp_table_get(&hf->mapped, raw_name) != FSDP_NONE)
+		fsdp_find(&model->findings, FSDP_RULE_SAFETENSORS_JSON,
+			FSDP_PLACE(.file = hf->index, .offset = hf->token.offset,
+				.tensor = key),
+			"the map has the tensor twice; readers disagree which one counts");
+	return fsdp_table_set(&hf->mapped, raw_name, number) ||
+	       fsdp_arena_fail(hf->reading->scratch, ret_error);
+}
+
+/* *ret_read false: the next entry is nothing plain or names a new file, and nothing
+ * happened. */
+static bool read_alike(struct hf *hf, bool *ret_read, struct fsdp_error **ret_error)
+{
+	struct fsdp_json_member entry;
+	*ret_read = false;
+	if (!fsdp_json_quick_member(hf->quick, &hf->scan, NULL, &entry))
+		return true;
+	if (*entry.meaning == 0) {
+		uint32_t number = fsdp_names_find_child(&hf->files, 0, entry.text);
+		if (number == FSDP_NONE)
+			return true;
+		*entry.meaning = number;
+	}
+	*ret_read = true;
+	fsdp_json_quick_accept(&hf->scan, &entry);
+	/* Findings are at the file, as if it had been read as a token. */
+	hf->token.offset = fsdp_json_scan_offset(&hf->scan, entry.text.data - 1);
+	return map_tensor(hf, entry.key, *entry.meaning, ret_error);
+}
+
+static bool read_entry(struct hf *hf, struct fsdp_error **ret_error)
+{
+	struct fsdp_arena *scratch = hf->reading->scratch;
+	struct fsdp_span key = fsdp_json_text_copy(&hf->token, scratch);
+	if (key.data == NULL)
+		return fsdp_arena_fail(scratch, ret_error);
+	if (!next(hf, ret_error))
+		return false;
+	if (hf->token.kind != FSDP_SCAN_TEXT) {
+		say(hf, FSDP_RULE_SAFETENSORS_JSON, "the map names no file here");
+		return skip(hf, ret_error);
+	}
+	struct fsdp_span file = fsdp_json_text_copy(&hf->token, scratch);
+	size_t known = hf->files.list.count;
+	if (file.data == NULL)
+		return fsdp_arena_fail(scratch, ret_error);
+	uint32_t number = fsdp_names_child(&hf->files, 0, file);
+	if (number == FSDP_NONE)
+		return fsdp_arena_fail(scratch, ret_error);
+	if (hf->files.list.count != known && !add_file(hf, file, number, ret_error))
+		return false;
+	return map_tensor(hf, key, number, ret_error);
+}
+
+static bool read_map(struct hf *hf, struct fsdp_error **ret_error)
+{
+	if (!next(hf, ret_error))
+		return false;
+	if (hf->token.kind != FSDP_SCAN_OBJECT) {
+		say(hf, FSDP_RULE_SAFETENSORS_JSON, "weight_map is not a JSON object");
+		return skip(hf, ret_error);
+	}
+	hf->has_map = true;
+	for (;;) {
+		bool alike;
+		if (!read_alike(hf, &alike, ret_error))
+			return false;
+		if (alike)
+			continue;
+		if (!next(hf, ret_error))
+			return false;
+		if (hf->token.kind == FSDP_SCAN_OBJECT_END)
+			return true;
+		if (!read_entry(hf, ret_error))
+			return false;
+	}
+}
+
+static bool read_total(struct hf *hf, struct fsdp_error **ret_error)
+{
+	int64_t size;
+	if (!next(hf, ret_error))
+		return false;
+	if (hf->token.kind == FSDP_SCAN_NUMBER &&
+		fsdp_decimal_integer(hf->token.span, &size) && size >= 0) {
+		hf->total_size = (uint64_t)size;
+		return true;
+	}
+	/* Older writers count bool as an eighth of a byte. */
+	if (hf->token.kind != FSDP_SCAN_NUMBER)
+		say(hf, FSDP_RULE_INDEX_TOTALS, "total_size is not a number");
+	return skip(hf, ret_error);
+}
+
+/* A writer's own key; texts may be two names of one tensor. */
+static bool read_note(struct hf *hf, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = hf->reading->model;
+	struct fsdp_span key = fsdp_json_text_copy(&hf->token, model->arena);
+	if (key.data == NULL)
+		return fsdp_arena_fail(model->arena, ret_error);
+	if (!next(hf, ret_error))
+		return false;
+	if (hf->token.kind != FSDP_SCAN_TEXT)
+		return skip(hf, ret_error);
+	struct fsdp_span text = fsdp_json_text_copy(&hf->token, model->arena);
+	if (text.data == NULL)
+		return fsdp_arena_fail(model->arena, ret_error);
+	return fsdp_build_declared(model, key, text, ret_error);
+}
+
+static bool read_metadata(struct hf *hf, struct fsdp_error **ret_error)
+{
+	if (!next(hf, ret_error))
+		return false;
+	if (hf->token.kind != FSDP_SCAN_OBJECT)
+		return skip(hf, ret_error);
+	for (;;) {
+		if (!next(hf, ret_error))
+			return false;
+		if (hf->token.kind == FSDP_SCAN_OBJECT_END)
+			return true;
+		bool total = fsdp_json_text_is(&hf->token, FSDP_SPAN("total_size"));
+		if (!(total ? read_total : read_note)(hf, ret_error))
+			return false;
+	}
+}
+
+static bool read_index(struct hf *hf, struct fsdp_error **ret_error)
+{
+	if (!next(hf, ret_error))
+		return false;
+	if (hf->token.kind != FSDP_SCAN_OBJECT)
+		return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, hf->token.offset,
+			"the index is not a JSON object");
+	for (;;) {
+		if (!next(hf, ret_error))
+			return false;
+		if (hf->token.kind == FSDP_SCAN_OBJECT_END)
+			return next(hf, ret_error);
+		bool map = fsdp_json_text_is(&hf->token, FSDP_SPAN("weight_map"));
+		bool metadata = fsdp_json_text_is(&hf->token, FSDP_SPAN("metadata"));
+		if (!(map ? read_map : metadata ? read_metadata : skip)(hf, ret_error))
+			return false;
+	}
+}
+
+/* Of the number of a tensor's file: the tensor was met. */
+#define SEEN (UINT32_C(1) << 31)
+
+static struct fsdp_span name_of(const struct hf *hf, uint32_t name)
+{
+	struct fsdp_model *model = hf->reading->model;
+	struct fsdp_span text = fsdp_model_name(model, name, hf->reading->scratch);
+	model->findings.lost |= text.data == NULL;
+	return text;
+}
+
+/* The tensors of absent files. Counted first, so that they take no more room than the
+ * map. */
+static bool list_lost(struct hf *hf, struct fsdp_error **ret_error)
+{
+	struct fsdp_arena *scratch = hf->reading->scratch;
+	/* For each file the number of its absent one, plus one. */
+	uint32_t *of = FSDP_TAKE(scratch, of, hf->files.list.count + 1);
+	if (of == NULL)
+		return fsdp_arena_fail(scratch, ret_error);
+	for (uint32_t i = 0; i < hf->absent.count; i++)
+		of[((const struct absent *)fsdp_vec_at(&hf->absent, i))->number] = i + 1;
+	for (size_t turn = 0; turn < 2; turn++) {
+		for (size_t i = 0; i < hf->map.count; i++) {
+			uint32_t name = *(const uint32_t *)fsdp_vec_at(&hf->map, i);
+			uint32_t file = of[fsdp_table_get(&hf->mapped, name) & ~SEEN];
+			struct absent *absent =
+				file > 0 ? fsdp_vec_at(&hf->absent, file - 1) : NULL;
+			if (absent == NULL)
+				continue;
+			if (turn == 0)
+				absent->tensor_count++;
+			else if (absent->kept < FSDP_AFFECTED_KEPT)
+				absent->tensors[absent->kept++] = name_of(hf, name);
+		}
+		for (size_t i = 0; turn == 0 && i < hf->absent.count; i++) {
+			struct absent *absent = fsdp_vec_at(&hf->absent, i);
+			absent->tensors = FSDP_TAKE(scratch, absent->tensors,
+				fsdp_min(absent->tensor_count, FSDP_AFFECTED_KEPT) + 1);
+			if (absent->tensors == NULL)
+				return fsdp_arena_fail(scratch, ret_error);
+		}
+	}
+	return true;
+}
+
+#define MAKE_INDEX "write it: fsdp-inspect export --index-only FOLDER"
+#define MAKE_ANEW \
+	"move the index elsewhere, then write it anew: fsdp-inspect export --index-only FOLDER"
+
+/* All files of another count than those that the index names are there: it is that of
+ * another save. */
+static bool find_other_save(const struct hf *hf, struct split *ret_split)
+{
+	enum { TRIED_MOST = 16 };
+	struct split named;
+	uint32_t number;
+	size_t tried = 0;
+	for (size_t i = 0; i < hf->folder->count && tried < TRIED_MOST; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(hf->folder, i);
+		if (!take_split(entry.name, ret_split, &number) || number > 1 ||
+			ret_split->is_bin != hf->is_bin)
+			continue;
+		tried++;
+		for (size_t k = 0; k < hf->folder->count; k++) {
+			struct fsdp_entry other = fsdp_folder_entry(hf->folder, k);
+			ret_split->count += other.kind == FSDP_ENTRY_FILE &&
+					    is_of_split(ret_split, other.name, &number) &&
+					    number >= 1 && number <= ret_split->of;
+		}
+		const struct absent *absent = fsdp_vec_at(&hf->absent, 0);
+		if (ret_split->count == ret_split->of &&
+			take_split(absent->name, &named, &number) &&
+			named.of != ret_split->of &&
+			fsdp_span_equal(named.stem, ret_split->stem))
+			return true;
+	}
+	return false;
+}
+
+static bool say_absent(struct hf *hf, struct fsdp_error **ret_error)
+{
+	struct split other;
+	if (hf->absent.count == 0)
+		return true;
+	hf->is_of_other_save =
+		hf->reading->children.count == 0 && find_other_save(hf, &other);
+	if (hf->is_of_other_save) {
+		const struct absent *first = fsdp_vec_at(&hf->absent, 0);
+		fsdp_find(&hf->reading->model->findings, FSDP_RULE_MISSING_FILE,
+			FSDP_PLACE(.file = first->name, .next = MAKE_ANEW),
+			"neither this file is there nor any other of the %zu that the index names; all of %.*s-00001-of-%05u are: the index belongs to another save",
+			hf->absent.count, FSDP_TEXT_MOST(other.stem, 64), other.of);
+		return true;
+	}
+	if (!list_lost(hf, ret_error))
+		return false;
+	for (size_t i = 0; i < hf->absent.count; i++) {
+		const struct absent *absent = fsdp_vec_at(&hf->absent, i);
+		fsdp_find(&hf->reading->model->findings, FSDP_RULE_MISSING_FILE,
+			FSDP_PLACE(.file = absent->name, .affected = absent->tensors,
+				.affected_count = absent->tensor_count),
+			absent->is_link
+				? "the index names this file, which is a link to nothing"
+				: "the index names this file, which is not there");
+	}
+	return true;
+}
+
+static bool open_index(struct hf *hf, struct fsdp_error **ret_error)
+{
+	struct fsdp_reading *reading = hf->reading;
+	fsdp_table_init(&hf->mapped, reading->scratch);
+	fsdp_vec_init(&hf->map, reading->scratch, sizeof(uint32_t));
+	fsdp_vec_init(&hf->absent, reading->scratch, sizeof(struct absent));
+	if (!fsdp_names_init(&hf->files, reading->scratch))
+		return fsdp_arena_fail(reading->scratch, ret_error);
+	uint64_t limit = fsdp_limit(reading->limits, FSDP_LIMIT_JSON_BYTES);
+	struct fsdp_source *source = &hf->rest.source;
+	if (!fsdp_folder_source(hf->folder, hf->index, source, ret_error))
+		return false;
+	if (source->size > limit)
+		return fsdp_fail_limit(ret_error, FSDP_LIMIT_JSON_BYTES, limit);
+	hf->rest.end = source->size;
+	if (fsdp_build_file(reading->model, hf->index, source->size, FSDP_NONE,
+		    ret_error) == FSDP_NONE ||
+		!fsdp_json_scan_init(&hf->scan, fsdp_source_refill, &hf->rest,
+			reading->limits, ret_error))
+		return false;
+	/* What is in the window does not stay there. */
+	struct fsdp_names *names = &reading->model->names;
+	struct fsdp_arena *copies = names->copies;
+	names->copies = reading->model->arena;
+	hf->quick = fsdp_json_quick_new(&wanted);
+	bool read = hf->quick != NULL
+			    ? read_index(hf, ret_error) && say_absent(hf, ret_error)
+			    : fsdp_fail_memory(ret_error);
+	fsdp_json_quick_free(hf->quick);
+	names->copies = copies;
+	fsdp_json_scan_done(&hf->scan);
+	if (!read)
+		fsdp_error_add_path(ret_error, (const char *)hf->index.data);
+	return read;
+}
+
+/* ---- the index against what the files hold ---- */
+
+static const struct fsdp_file_record *file_of(
+	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor)
+{
+	if (tensor->piece_count == 0)
+		return NULL;
+	const struct fsdp_piece_record *piece =
+		fsdp_model_piece(model, tensor->first_piece);
+	if (piece->extent == FSDP_NONE)
+		return NULL;
+	return fsdp_model_file(model, fsdp_model_extent(model, piece->extent)->file);
+}
+
+/* Where a tensor is and where the index says it is. */
+static void judge_tensor(struct hf *hf, const struct fsdp_tensor_record *tensor)
+{
+	struct fsdp_model *model = hf->reading->model;
+	const struct fsdp_file_record *file = file_of(model, tensor);
+	uint32_t mapped = fsdp_table_get(&hf->mapped, tensor->raw_name);
+	if (file == NULL)
+		return;
+	if (mapped == FSDP_NONE) {
+		struct fsdp_span name = name_of(hf, tensor->name);
+		fsdp_find(&model->findings, FSDP_RULE_INDEX_UNINDEXED,
+			FSDP_PLACE(.file = file->path, .tensor = name),
+			"the index does not name %.*s", FSDP_TEXT_MOST(name, 256));
+		return;
+	}
+	/* It has a place in the table already, so this needs no memory. */
+	(void)fsdp_table_set(&hf->mapped, tensor->raw_name, mapped | SEEN);
+	struct fsdp_span said = fsdp_names_segment(&hf->files, mapped & ~SEEN);
+	bool again = mapped & SEEN;
+	if (!again && fsdp_span_ends(file->path, said))
+		return;
+	struct fsdp_span name = name_of(hf, tensor->name);
+	fsdp_find(&model->findings, FSDP_RULE_INDEX_MISPLACED,
+		FSDP_PLACE(.file = file->path, .tensor = name),
+		again ? "%.*s is in another file too; the index says it is in %.*s"
+		      : "%.*s is here; the index says it is in %.*s",
+		FSDP_TEXT_MOST(name, 256), FSDP_TEXT_MOST(said, 256));
+}
+
+/* Paths in the order of their bytes from the last to the first: those with the same end
+ * stand together. */
+static int compare_ends(struct fsdp_span a, struct fsdp_span b, size_t size)
+{
+	for (size_t i = 1; i <= size; i++)
+		if (a.data[a.size - i] != b.data[b.size - i])
+			return a.data[a.size - i] < b.data[b.size - i] ? -1 : 1;
+	return 0;
+}
+
+static int compare_paths(const void *a, const void *b)
+{
+	const struct fsdp_span *first = a, *second = b;
+	int order = compare_ends(
+		*first, *second, first->size < second->size ? first->size : second->size);
+	return order != 0 ? order
+			  : (first->size > second->size) - (first->size < second->size);
+}
+
+/* 0: the path ends with the name. */
+static int compare_name(const void *key, const void *item)
+{
+	const struct fsdp_span *name = key, *path = item;
+	int order = compare_ends(
+		*name, *path, name->size < path->size ? name->size : path->size);
+	return order != 0 ? order : name->size > path->size;
+}
+
+/* Which files of the map were opened; what one that was not would hold is no news. */
+static bool find_opened(struct hf *hf, bool *ret_opened, struct fsdp_error **ret_error)
+{
+	const struct fsdp_model *model = hf->reading->model;
+	size_t count = model->files.count;
+	struct fsdp_span *paths = FSDP_TAKE(hf->reading->scratch, paths, count + 1);
+	if (paths == NULL)
+		return fsdp_arena_fail(hf->reading->scratch, ret_error);
+	for (size_t i = 0; i < count; i++)
+		paths[i] = fsdp_model_file(model, i)->path;
+	qsort(paths, count, sizeof *paths, compare_paths);
+	for (uint32_t i = 1; i < hf->files.list.count; i++) {
+		struct fsdp_span name = fsdp_names_segment(&hf->files, i);
+		ret_opened[i] =
+			bsearch(&name, paths, count, sizeof *paths, compare_name) != NULL;
+		hf->lacks_file |= !ret_opened[i];
+	}
+	return true;
+}
+
+/* The path of a file from the root on, and the names of its tensors. */
+static bool keep_file(struct hf *hf, const struct absent *absent)
+{
+	struct fsdp_model *model = hf->reading->model;
+	struct fsdp_span below = model->findings.below;
+	struct fsdp_unread *unread = fsdp_vec_push(&model->unread);
+	struct fsdp_span *names = FSDP_TAKE(model->arena, names, absent->kept + 1);
+	unsigned char *path =
+		fsdp_arena_take(model->arena, below.size + absent->name.size + 1, 1);
+	if (unread == NULL || names == NULL || path == NULL)
+		return false;
+	if (below.size > 0)
+		memcpy(path, below.data, below.size);
+	memcpy(path + below.size, absent->name.data, absent->name.size);
+	for (size_t i = 0; i < absent->kept; i++) {
+		names[i] = fsdp_arena_copy(model->arena, absent->tensors[i]);
+		if (names[i].data == NULL)
+			return false;
+	}
+	*unread = (struct fsdp_unread){
+		.file = fsdp_span(path, below.size + absent->name.size),
+		.names = names,
+		.kept = absent->kept,
+		.count = absent->tensor_count,
+	};
+	return true;
+}
+
+/* Only the map knows what is in files that are there and could not be read. */
+static bool keep_unread(struct hf *hf, const bool *opened, struct fsdp_error **ret_error)
+{
+	struct fsdp_entry entry;
+	hf->absent.count = 0;
+	for (uint32_t i = 1; i < hf->files.list.count; i++) {
+		struct absent absent = { .name = fsdp_names_segment(&hf->files, i),
+			.number = i };
+		if (!opened[i] && fsdp_folder_find(hf->folder, absent.name, &entry) &&
+			!fsdp_vec_add(&hf->absent, &absent))
+			return fsdp_arena_fail(hf->reading->scratch, ret_error);
+	}
+	if (hf->absent.count > 0 && !list_lost(hf, ret_error))
+		return false;
+	for (size_t i = 0; i < hf->absent.count; i++)
+		if (!keep_file(hf, fsdp_vec_at(&hf->absent, i)))
+			return fsdp_arena_fail(hf->reading->model->arena, ret_error);
+	return true;
+}
+
+static bool judge_map(struct hf *hf, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = hf->reading->model;
+	size_t files = hf->files.list.count;
+	bool *opened = fsdp_arena_take(hf->reading->scratch, files + 1, 1);
+	if (opened == NULL)
+		return fsdp_arena_fail(hf->reading->scratch, ret_error);
+	if (!find_opened(hf, opened, ret_error))
+		return false;
+	if (!keep_unread(hf, opened, ret_error))
+		return false;
+	for (size_t i = 0; i < model->tensors.count; i++)
+		judge_tensor(hf, fsdp_model_tensor(model, i));
+	for (size_t i = 0; i < hf->map.count; i++) {
+		uint32_t name = *(const uint32_t *)fsdp_vec_at(&hf->map, i);
+		uint32_t number = fsdp_table_get(&hf->mapped, name);
+		if ((number & SEEN) || !opened[number])
+			continue;
+		struct fsdp_span file = fsdp_names_segment(&hf->files, number);
+		struct fsdp_span tensor = name_of(hf, name);
+		fsdp_find(&model->findings, FSDP_RULE_INDEX_MISSING,
+			FSDP_PLACE(.file = file, .tensor = tensor),
+			"the index says that %.*s is here, but no file has it",
+			FSDP_TEXT_MOST(tensor, 256));
+	}
+	return true;
+}
+
+/* Files that are numbered like those that the index names, and are not in it: loaders do not
+ * open them. */
+static void judge_unnamed(struct hf *hf)
+{
+	struct fsdp_span file = fsdp_names_segment(&hf->files, 1), first = { 0 };
+	struct split split;
+	uint32_t number;
+	size_t count = 0, here = 0;
+	if (hf->reading->named || hf->files.list.count < 2 ||
+		!take_split(file, &split, &number))
+		return;
+	for (size_t i = 0; i < hf->folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(hf->folder, i);
+		if (entry.kind != FSDP_ENTRY_FILE ||
+			!is_of_split(&split, entry.name, &number))
+			continue;
+		here++;
+		if (fsdp_names_find_child(&hf->files, 0, entry.name) == FSDP_NONE &&
+			count++ == 0)
+			first = entry.name;
+	}
+	if (count > 0)
+		fsdp_find(&hf->reading->model->findings, FSDP_RULE_INDEX_UNINDEXED,
+			FSDP_PLACE(.file = first,
+				.next = here == split.of ? MAKE_ANEW : "",
+				.severity = FSDP_ERROR + 1),
+			"the index names %zu of %zu such files and leaves out %zu, this one first: loaders do not open them",
+			here - count, here, count);
+}
+
+/* Bytes of all storages, each once. */
+static uint64_t stored_bytes(const struct fsdp_model *model)
+{
+	uint64_t sum = 0;
+	for (size_t i = 0; i < model->extents.count; i++) {
+		const struct fsdp_extent *extent = fsdp_model_extent(model, i);
+		if (!extent->is_record && extent->size != FSDP_UNKNOWN &&
+			!fsdp_add(sum, extent->size, &sum))
+			return UINT64_MAX;
+	}
+	return sum;
+}
+
+static void judge_total(struct hf *hf)
+{
+	struct fsdp_model *model = hf->reading->model;
+	uint64_t sum = stored_bytes(model);
+	if (hf->total_size == UINT64_MAX || hf->total_size == sum || hf->lacks_file)
+		return;
+	fsdp_find(&model->findings, FSDP_RULE_INDEX_TOTALS, FSDP_PLACE(.file = hf->index),
+		"total_size is %llu, the tensors have %llu bytes",
+		FSDP_LLU(hf->total_size), FSDP_LLU(sum));
+}
+
+/* ---- files without an index ---- */
+
+/* What lacks of the numbers that the names promise: the first one is named. */
+static void judge_split(const struct hf *hf, const bool *here)
+{
+	const struct split *split = &hf->split;
+	struct fsdp_findings *findings = &hf->reading->model->findings;
+	char name[FSDP_WORD_MAX];
+	uint32_t first = 1;
+	if (hf->reading->named) /* what was left out was left out on purpose */
+		return;
+	while (first <= split->count && here[first])
+		first++;
+	if (split->count != split->of) {
+		snprintf(name, sizeof name, "%.*s-%05u-of-%05u.%s",
+			FSDP_TEXT_MOST(split->stem, 64), first, split->of,
+			split->is_bin ? "bin" : "safetensors");
+		fsdp_find(findings, FSDP_RULE_MISSING_FILE,
+			FSDP_PLACE(.file = fsdp_span_text(name)),
+			"%u of %u files are there; this is the first that is not",
+			split->count, split->of);
+	}
+	snprintf(name, sizeof name, "%.*s.%s.index.json", FSDP_TEXT_MOST(split->stem, 64),
+		split->is_bin ? "bin" : "safetensors");
+	if (split->of > 1)
+		fsdp_find(findings, FSDP_RULE_MISSING_FILE,
+			FSDP_PLACE(.file = fsdp_span_text(name),
+				.next = split->count == split->of ? MAKE_INDEX : NULL),
+			"the index of these %u files is not there; they were joined by their names",
+			split->of);
+}
+
+static bool read_split(struct hf *hf, struct fsdp_error **ret_error)
+{
+	struct fsdp_reading *reading = hf->reading;
+	uint32_t number;
+	bool *here = fsdp_arena_take(reading->scratch, hf->split.count + 2, 1);
+	if (here == NULL)
+		return fsdp_arena_fail(reading->scratch, ret_error);
+	for (size_t i = 0; i < hf->folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(hf->folder, i);
+		if (entry.kind != FSDP_ENTRY_FILE ||
+			!is_of_split(&hf->split, entry.name, &number))
+			continue;
+		if (number <= hf->split.count)
+			here[number] = true;
+		if (fsdp_reading_add_child(reading, entry.name, FSDP_NONE, ret_error) ==
+			NULL)
+			return false;
+	}
+	judge_split(hf, here);
+	return true;
+}
+
+/* ---- the whole ---- */
+
+/* What else holds weights of the same thing. */
+static void note_others(const struct hf *hf, struct fsdp_span opened)
+{
+	static const char *const names[] = { "model.safetensors",
+		"model.safetensors.index.json", "pytorch_model.bin",
+		"pytorch_model.bin.index.json", "consolidated.safetensors",
+		"consolidated.00.pth", "adapter_model.safetensors", "adapter_model.bin" };
+	const bool is_adapter = fsdp_span_begins(opened, FSDP_SPAN("adapter_model."));
+	struct fsdp_name_list others = { .count = 0 };
+
+	for (size_t i = 0; i < FSDP_COUNT(names); i++)
+		if (!fsdp_span_is(opened, names[i]) && has_file(hf->folder, names[i]) &&
+			(strncmp(names[i], "adapter", 7) == 0) == is_adapter)
+			fsdp_name_list_add(&others, fsdp_span_text(names[i]));
+	if (others.count != 0)
+		fsdp_reading_note(hf->reading, "opened %.*s (also there: %s)",
+			FSDP_TEXT_MOST(opened, 128), fsdp_name_list_text(&others));
+}
+
+static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
+	struct fsdp_error **ret_error)
+{
+	struct hf *hf = FSDP_TAKE(reading->scratch, hf, 1);
+	if (hf == NULL)
+		return fsdp_arena_fail(reading->scratch, ret_error);
+	hf->reading = reading;
+	hf->folder = look->folder;
+	hf->total_size = UINT64_MAX;
+	hf->index = find_index(look->folder);
+	reading->state = hf;
+	if (hf->index.data == NULL)
+		hf->single = find_single(look->folder);
+	if (hf->index.data == NULL && hf->single == NULL) {
+		hf->split = find_split(look->folder);
+		if (hf->split.count == 0)
+			hf->single = find_pair(look->folder);
+	}
+	if (hf->single != NULL) {
+		note_others(hf, fsdp_span_text(hf->single->file));
+		return fsdp_reading_add_child(reading, fsdp_span_text(hf->single->file),
+			       FSDP_NONE, ret_error) != NULL;
+	}
+	if (hf->index.data == NULL) {
+		hf->is_bin = hf->split.is_bin;
+		return read_split(hf, ret_error);
+	}
+	note_others(hf, hf->index);
+	hf->is_bin = is_index(hf->index, ".bin");
+	if (!open_index(hf, ret_error))
+		return false;
+	if (!hf->has_map || reading->children.count == 0) {
+		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+			hf->has_map ? "no file that the index names is there"
+				    : "the index has no weight_map");
+		if (hf->is_of_other_save)
+			fsdp_error_add_hint(ret_error, "%s", MAKE_ANEW);
+		return fsdp_error_add_path(ret_error, (const char *)hf->index.data);
+	}
+	return true;
+}
+
+static void set_format(const struct hf *hf)
+{
+	const struct single *single = hf->single;
+	struct fsdp_format *format = &hf->reading->model->format;
+	bool sharded = single == NULL;
+	*format = (struct fsdp_format){
+		.family = !sharded     ? single->family
+			  : hf->is_bin ? "hf-bin-sharded"
+				       : "hf-safetensors-sharded",
+		.title =
+			!sharded ? single->title
+			: hf->split.count != 0
+				? (hf->is_bin ? "Hugging Face model (.bin, by names)"
+					      : "Hugging Face model (safetensors, by names)")
+			: hf->is_bin ? "Hugging Face model (.bin, by index)"
+				     : "Hugging Face model (safetensors, by index)",
+	};
+}
+
+static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
+{
+	struct hf *hf = reading->state;
+	set_format(hf);
+	if (hf->index.data != NULL) {
+		if (!judge_map(hf, ret_error))
+			return false;
+		judge_unnamed(hf);
+		judge_total(hf);
+	}
+	return fsdp_hf_config(reading, hf->folder, ret_error);
+}
+
+static bool stands_for(struct fsdp_span name)
+{
+	return is_index(name, "");
+}
+
+static const char *const rankless[] = { "hf-bin", "hf-bin-sharded", "hf-safetensors",
+	"hf-safetensors-sharded", "peft-adapter", NULL };
+
+const struct fsdp_family fsdp_family_hugging_face = {
+	.name = "hf-safetensors",
+	.title = "Hugging Face model",
+	.recognise = recognise,
+	.read = read,
+	.finish = finish,
+	.stands_for = stands_for,
+	.one_stands = true,
+	.rankless = rankless,
+};

@@ -1,0 +1,874 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Directories with files of ranks: those of one save (rank-set), and those of tensor
+ * parallelism, each with its own slices (slices).
+ */
+#include "base/num.h"
+#include "formats/format.h"
+#include "model/build.h"
+#include "syntax/json-tree.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- the ranks of one save ---- */
+
+/*
+ * Files of one folder that are the ranks of one save: their names differ in one number,
+ * or the user named them together. Names them as children, and judges when all were read
+ * whether they are one save.
+ *
+ *	rank0.pt rank1.pt …                      free naming
+ *	model_world_size_2_rank_0.pt …           verl
+ *	consolidated.00.pth …                    one number anywhere in the name
+ *
+ * What the files say of themselves (the process group of a ShardedTensor, the mesh of a
+ * DTensor) is believed; the number in the name only where they say nothing.
+ */
+
+enum { RANK_MAX = 1 << 24, NAMED_MAX = 1 << 16 };
+
+/* Files of one rank that are distinguished by name; beyond that none are compared. */
+enum { KINDS_MAX = 64 };
+
+/* A name with one number taken out. */
+struct numbered_name {
+	struct fsdp_span prefix, suffix;
+	uint32_t number;
+};
+
+static bool is_letter(unsigned char byte)
+{
+	return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
+}
+
+static bool has_torch_suffix(struct fsdp_span name)
+{
+	return fsdp_span_ends(name, FSDP_SPAN(".pt")) ||
+	       fsdp_span_ends(name, FSDP_SPAN(".pth")) ||
+	       fsdp_span_ends(name, FSDP_SPAN(".bin")) ||
+	       fsdp_span_ends(name, FSDP_SPAN(".ckpt"));
+}
+
+/* The last number of the name is the rank, unless "-of-N" makes it the world size. */
+static bool take_pattern(struct fsdp_span name, struct numbered_name *ret_pattern)
+{
+	size_t end = name.size;
+	for (unsigned tries = 0; tries < 2; tries++) {
+		while (end != 0 && !fsdp_is_digit(name.data[end - 1]))
+			end--;
+		size_t begin = end;
+		while (begin != 0 && fsdp_is_digit(name.data[begin - 1]))
+			begin--;
+		if (begin == end)
+			return false;
+		struct fsdp_span prefix = fsdp_span(name.data, begin);
+		if (fsdp_span_ends(prefix, FSDP_SPAN("of-")) ||
+			fsdp_span_ends(prefix, FSDP_SPAN("of_"))) {
+			end = begin;
+			continue;
+		}
+		uint64_t number = 0;
+		for (size_t i = begin; i < end && number < RANK_MAX; i++)
+			number = number * 10 + (uint64_t)(name.data[i] - '0');
+		*ret_pattern = (struct numbered_name){
+			.prefix = prefix,
+			.suffix = fsdp_span(name.data + end, name.size - end),
+			.number = (uint32_t)number,
+		};
+		return number < RANK_MAX;
+	}
+	return false;
+}
+
+static bool same_pattern(const struct numbered_name *a, const struct numbered_name *b)
+{
+	return fsdp_span_equal(a->prefix, b->prefix) &&
+	       fsdp_span_equal(a->suffix, b->suffix);
+}
+
+/* All torch files of the folder have one pattern; the first one's goes to *ret_pattern.
+ */
+static size_t count_members(
+	const struct fsdp_folder *folder, struct numbered_name *ret_pattern)
+{
+	struct numbered_name pattern = { 0 };
+	size_t count = 0;
+	for (size_t i = 0; i < folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+		if (entry.kind != FSDP_ENTRY_FILE || !has_torch_suffix(entry.name))
+			continue;
+		if (!take_pattern(entry.name, &pattern) ||
+			(count != 0 && !same_pattern(&pattern, ret_pattern)))
+			return 0;
+		if (count++ == 0)
+			*ret_pattern = pattern;
+	}
+	return count;
+}
+
+/* A word for ranks of tensor or model parallelism, which "temp_1" does not hold. */
+static bool names_a_slice(struct fsdp_span name)
+{
+	static const char *const words[] = { "mp_", "tp_" };
+	for (size_t i = 0; i < FSDP_COUNT(words); i++) {
+		const unsigned char *at = memmem(name.data, name.size, words[i], 3);
+		if (at != NULL && (at == name.data || !is_letter(at[-1])))
+			return true;
+	}
+	return false;
+}
+
+/* A word that only the names of rank files hold. Epochs and steps are counted too. */
+static bool names_a_rank(struct fsdp_span name)
+{
+	static const char *const words[] = { "rank", "shard", "consolidated." };
+	for (size_t i = 0; i < FSDP_COUNT(words); i++)
+		if (memmem(name.data, name.size, words[i], strlen(words[i])) != NULL)
+			return true;
+	return names_a_slice(name);
+}
+
+/* verl and others write it into the name; FSDP_NONE if it is not there. */
+static uint32_t named_world_size(struct fsdp_span name)
+{
+	static const char word[] = "world_size_";
+	const unsigned char *at = memmem(name.data, name.size, word, sizeof word - 1);
+	uint64_t size = 0;
+	if (at == NULL)
+		return FSDP_NONE;
+	for (at += sizeof word - 1;
+		at < name.data + name.size && fsdp_is_digit(*at) && size < RANK_MAX; at++)
+		size = size * 10 + (uint64_t)(*at - '0');
+	return size != 0 && size < RANK_MAX ? (uint32_t)size : FSDP_NONE;
+}
+
+static enum fsdp_sign recognise(const struct fsdp_look *look)
+{
+	struct numbered_name pattern = { 0 };
+	if (look->folder == NULL)
+		return FSDP_SIGN_NONE;
+	/* What was named together is read together. */
+	if (look->folder->picked != NULL)
+		return FSDP_SIGN_LIKELY;
+	size_t count = count_members(look->folder, &pattern);
+	/* One file that is called a rank's is a set of which the others are missing. */
+	return count >= 2 || (count == 1 && names_a_rank(pattern.prefix))
+		       ? FSDP_SIGN_SURE
+		       : FSDP_SIGN_NONE;
+}
+
+size_t fsdp_rank_siblings(const struct fsdp_folder *folder, struct fsdp_span name,
+	uint32_t *positions, bool *ret_sure)
+{
+	struct numbered_name own, pattern;
+	size_t count = 0;
+	if (!take_pattern(name, &own))
+		return 0;
+	for (size_t i = 0; i < folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+		if (entry.kind == FSDP_ENTRY_FILE && take_pattern(entry.name, &pattern) &&
+			same_pattern(&pattern, &own))
+			positions[count++] = (uint32_t)i;
+	}
+	*ret_sure = names_a_rank(own.prefix);
+	return count;
+}
+
+static bool is_child(const struct fsdp_folder *folder, const struct fsdp_entry *entry)
+{
+	if (entry->kind != FSDP_ENTRY_FILE)
+		return false;
+	return folder->picked != NULL ? !fsdp_plan_has_name(entry->name)
+				      : has_torch_suffix(entry->name);
+}
+
+static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
+	struct fsdp_error **ret_error)
+{
+	struct numbered_name pattern, first = { 0 };
+	bool uniform = true;
+	for (size_t i = 0; i < look->folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(look->folder, i);
+		if (!is_child(look->folder, &entry))
+			continue;
+		bool numbered = take_pattern(entry.name, &pattern);
+		if (fsdp_reading_add_child(reading, entry.name,
+			    numbered ? pattern.number : FSDP_NONE, ret_error) == NULL)
+			return false;
+		if (reading->children.count == 1)
+			first = pattern;
+		uniform &= numbered && same_pattern(&pattern, &first);
+	}
+	/* Of names that differ in more than a number, only the word tells a rank. */
+	for (size_t i = 0; i < reading->children.count && !uniform; i++) {
+		struct fsdp_child *child = fsdp_vec_at(&reading->children, i);
+		if (!names_a_rank(child->name))
+			child->rank = FSDP_NONE;
+	}
+	reading->model->is_set = true;
+	reading->judges_ranks = true;
+	return fsdp_reading_order_children(reading, 0, ret_error);
+}
+
+/* ---- after all files were read: is it one save? ---- */
+
+/* Of a world size: the files that tell it. */
+struct claim {
+	uint32_t world_size;
+	uint32_t files;
+	uint32_t ranks; /* below it, with a file that tells it */
+};
+
+/* Distinct world sizes are few; of more than these the rest is left out anyway. */
+enum { CLAIMS_MAX = 16 };
+
+struct claims {
+	struct claim items[CLAIMS_MAX];
+	size_t count;
+};
+
+static void add_claim(struct claims *claims, const struct fsdp_file_record *file)
+{
+	size_t i = 0;
+	if (file->world_size == FSDP_NONE || !file->world_whole)
+		return;
+	while (i < claims->count && claims->items[i].world_size != file->world_size)
+		i++;
+	if (i == CLAIMS_MAX)
+		return;
+	if (i == claims->count)
+		claims->items[claims->count++] =
+			(struct claim){ .world_size = file->world_size };
+	claims->items[i].files++;
+	claims->items[i].ranks += file->rank < file->world_size;
+}
+
+/* Whether more of its ranks are there; of equal ones, whether it has more files. */
+static bool is_likelier(const struct claim *a, const struct claim *b)
+{
+	uint64_t left = (uint64_t)a->ranks * b->world_size;
+	uint64_t right = (uint64_t)b->ranks * a->world_size;
+	return left != right ? left > right : a->files > b->files;
+}
+
+/* The one world size that the files tell; of several the one that is most complete. Files
+ * of another world are of another save: their tensors are not put among these. */
+static void settle_world(struct fsdp_model *model)
+{
+	struct claims claims = { .count = 0 };
+	const struct claim *best = &claims.items[0];
+	for (uint32_t i = 0; i < model->files.count; i++)
+		add_claim(&claims, fsdp_model_file(model, i));
+	if (claims.count < 2)
+		return;
+	for (size_t i = 1; i < claims.count; i++)
+		if (is_likelier(&claims.items[i], best))
+			best = &claims.items[i];
+	model->world_size = best->world_size;
+	for (uint32_t i = 0; i < model->files.count; i++) {
+		struct fsdp_file_record *file = fsdp_model_file(model, i);
+		if (!file->world_whole || file->world_size == best->world_size)
+			continue;
+		file->left_out = true;
+		fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
+			FSDP_PLACE(.file = file->path, .rank = file->rank),
+			"the file is of a save by %u rank%s, %u other file%s by %u: it is of another save and was left out",
+			file->world_size, file->world_size == 1 ? "" : "s", best->files,
+			best->files == 1 ? " is" : "s are", best->world_size);
+	}
+}
+
+static bool same_kind(const struct fsdp_file_record *a, const struct fsdp_file_record *b)
+{
+	struct numbered_name left, right;
+	return take_pattern(a->path, &left) && take_pattern(b->path, &right)
+		       ? same_pattern(&left, &right)
+		       : fsdp_span_equal(a->path, b->path);
+}
+
+/* The files of each rank, as lists: by rank the first, by file the next. A world may be
+ * said to be of millions, so ranks go by their place among those that files are of. */
+struct ranks {
+	uint32_t *list; /* ascending */
+	size_t count;
+	uint32_t *place_of; /* by file: that of its rank in the list; behind those of all
+			       files that of the rank which its name says */
+	uint32_t *first, *next;
+	uint32_t *twin; /* by file: the first one of its rank, plus one */
+	bool *is_told;  /* by place: a finding says what lies in its place */
+	uint32_t world_size;
+};
+
+static int compare_keys(const void *a, const void *b)
+{
+	const uint64_t *first = a, *second = b;
+	return *first < *second ? -1 : *first > *second;
+}
+
+/* The ranks that files are of, and those that their names say. */
+static bool list_ranks(
+	const struct fsdp_model *model, struct ranks *ranks, struct fsdp_arena *scratch)
+{
+	size_t count = model->files.count, room = 2 * count + 1;
+	uint64_t *keys = FSDP_TAKE(scratch, keys, room);
+	ranks->list = FSDP_TAKE(scratch, ranks->list, room);
+	ranks->place_of = FSDP_TAKE(scratch, ranks->place_of, room);
+	ranks->first = FSDP_TAKE(scratch, ranks->first, room);
+	ranks->is_told = FSDP_TAKE(scratch, ranks->is_told, room);
+	ranks->next = FSDP_TAKE(scratch, ranks->next, count + 1);
+	ranks->twin = FSDP_TAKE(scratch, ranks->twin, count + 1);
+	if (keys == NULL || ranks->list == NULL || ranks->place_of == NULL ||
+		ranks->first == NULL || ranks->is_told == NULL || ranks->next == NULL ||
+		ranks->twin == NULL)
+		return false;
+	for (uint32_t i = 0; i < count; i++) {
+		const struct fsdp_file_record *file = fsdp_model_file(model, i);
+		keys[2 * i] = (uint64_t)file->rank << 32 | i;
+		keys[2 * i + 1] = (uint64_t)file->named_rank << 32 | (count + i);
+	}
+	qsort(keys, 2 * count, sizeof *keys, compare_keys);
+	for (size_t i = 0; i < 2 * count; i++) {
+		uint32_t rank = (uint32_t)(keys[i] >> 32);
+		if (ranks->count == 0 || ranks->list[ranks->count - 1] != rank)
+			ranks->list[ranks->count++] = rank;
+		ranks->place_of[(uint32_t)keys[i]] = (uint32_t)ranks->count - 1;
+	}
+	return true;
+}
+
+/* The number of another file of the rank, plus one; 0: there is none. */
+static uint32_t find_double(const struct fsdp_model *model, const struct ranks *ranks,
+	const struct fsdp_file_record *file, uint32_t place)
+{
+	uint32_t other = ranks->first[place];
+	for (size_t i = 0; other != 0 && i < KINDS_MAX; i++) {
+		if (same_kind(fsdp_model_file(model, other - 1), file))
+			return other;
+		other = ranks->next[other - 1];
+	}
+	return 0;
+}
+
+/* Names of the tensors that a file holds, as many as a finding keeps. */
+static const struct fsdp_span *names_of_file(const struct fsdp_model *model,
+	uint32_t index, size_t *ret_count, struct fsdp_arena *scratch)
+{
+	uint32_t begin = fsdp_model_file(model, index)->first_tensor;
+	size_t end = index + 1 < model->files.count
+			     ? fsdp_model_file(model, index + 1)->first_tensor
+			     : model->tensors.count;
+	size_t kept = fsdp_min(end - begin, FSDP_AFFECTED_KEPT);
+	struct fsdp_span *names = FSDP_TAKE(scratch, names, kept + 1);
+	for (uint32_t i = 0; names != NULL && i < kept; i++) {
+		uint32_t name = fsdp_model_tensor(model, begin + i)->name;
+		names[i] = fsdp_model_name(model, name, scratch);
+		if (names[i].data == NULL)
+			return NULL;
+	}
+	*ret_count = end - begin;
+	return names;
+}
+
+/* A second file of a rank. If it has the name of a rank that is missing, the parts of that
+ * one are lost. */
+static bool tell_double(struct fsdp_model *model, struct ranks *ranks, uint32_t index,
+	struct fsdp_arena *scratch)
+{
+	const struct fsdp_file_record *file = fsdp_model_file(model, index);
+	struct fsdp_span other = fsdp_model_file(model, ranks->twin[index] - 1)->path;
+	uint32_t place = ranks->place_of[model->files.count + index];
+	bool is_instead =
+		file->named_rank < ranks->world_size && ranks->first[place] == 0;
+	const struct fsdp_span *names;
+	size_t count;
+	if (!is_instead) {
+		fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
+			FSDP_PLACE(.file = file->path, .rank = file->rank),
+			"another file is of rank %u too (%.*s); this one was left out",
+			file->rank, FSDP_TEXT_MOST(other, 256));
+		return true;
+	}
+	names = names_of_file(model, index, &count, scratch);
+	if (names == NULL)
+		return false;
+	ranks->is_told[place] = true;
+	fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
+		FSDP_PLACE(.file = file->path, .rank = file->rank, .affected = names,
+			.affected_count = count,
+			.next = "copy the file of the missing rank again"),
+		"the file is of rank %u, as %.*s is, and has the name of rank %u, which is missing",
+		file->rank, FSDP_TEXT_MOST(other, 256), file->named_rank);
+	return true;
+}
+
+static void judge_file(struct fsdp_model *model, struct ranks *ranks, uint32_t index)
+{
+	struct fsdp_file_record *file = fsdp_model_file(model, index);
+	uint32_t named = named_world_size(file->path);
+	if (file->rank == FSDP_NONE || file->left_out)
+		return;
+	if (named != FSDP_NONE && file->world_whole && named != file->world_size)
+		fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
+			FSDP_PLACE(.file = file->path, .rank = file->rank),
+			"the file is of a save by %u rank%s, its name says %u",
+			file->world_size, file->world_size == 1 ? "" : "s", named);
+	if (file->rank >= ranks->world_size) {
+		fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
+			FSDP_PLACE(.file = file->path, .rank = file->rank),
+			"this file is of rank %u, but the world has %u rank%s",
+			file->rank, ranks->world_size, ranks->world_size == 1 ? "" : "s");
+		return;
+	}
+	uint32_t place = ranks->place_of[index];
+	ranks->twin[index] = find_double(model, ranks, file, place);
+	file->left_out = ranks->twin[index] != 0;
+	if (file->left_out)
+		return;
+	if (file->named_rank != FSDP_NONE && file->named_rank != file->rank)
+		fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
+			FSDP_PLACE(.file = file->path, .rank = file->rank),
+			"the file is of rank %u, its name says %u", file->rank,
+			file->named_rank);
+	ranks->next[index] = ranks->first[place];
+	ranks->first[place] = index + 1;
+}
+
+/* Of a rank with no file of its own a finding may tell already. */
+static void judge_missing(struct fsdp_model *model, const struct ranks *ranks,
+	uint32_t *scratch, bool named)
+{
+	struct fsdp_ranks_here here = { .list = scratch,
+		.world_size = ranks->world_size,
+		.named = named,
+		.what = "file" };
+	for (size_t i = 0; i < ranks->count; i++)
+		if (ranks->first[i] != 0 || ranks->is_told[i])
+			here.list[here.count++] = ranks->list[i];
+	fsdp_find_missing_ranks(&model->findings, &here, FSDP_PLACE(.file = { 0 }));
+}
+
+static bool judge_ranks(struct fsdp_reading *reading, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = reading->model;
+	struct ranks ranks = { .world_size = model->world_size };
+	uint32_t *here =
+		FSDP_TAKE(reading->scratch, here, 2 * (size_t)model->files.count + 1);
+	if (here == NULL || !list_ranks(model, &ranks, reading->scratch))
+		return fsdp_arena_fail(reading->scratch, ret_error);
+	for (uint32_t i = 0; i < model->files.count; i++)
+		judge_file(model, &ranks, i);
+	for (uint32_t i = 0; i < model->files.count; i++)
+		if (ranks.twin[i] != 0 &&
+			!tell_double(model, &ranks, i, reading->scratch))
+			return fsdp_arena_fail(reading->scratch, ret_error);
+	judge_missing(model, &ranks, here, reading->named);
+	return true;
+}
+
+/* Files that differ in a number and say nothing of ranks may be anything. */
+static bool check_evidence(struct fsdp_reading *reading, struct fsdp_error **ret_error)
+{
+	const struct fsdp_child *first = fsdp_vec_at(&reading->children, 0);
+	if (reading->ranks_told != 0 || names_a_rank(first->name))
+		return true;
+	fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
+		"nothing says that these %zu files are ranks of one save",
+		reading->children.count);
+	return fsdp_error_add_hint(ret_error, "give one of them");
+}
+
+/* What the names say where the files say nothing. */
+static uint32_t guess_world_size(const struct fsdp_reading *reading)
+{
+	uint32_t size = (uint32_t)reading->children.count, highest = 0;
+	for (size_t i = 0; i < reading->children.count; i++) {
+		const struct fsdp_child *child = fsdp_vec_at(&reading->children, i);
+		uint32_t named = named_world_size(child->name);
+		if (named != FSDP_NONE)
+			return named;
+		if (child->rank == FSDP_NONE)
+			return size;
+		if (child->rank > highest)
+			highest = child->rank;
+	}
+	/* Numbers far apart are no ranks. */
+	return highest >= size && highest < NAMED_MAX ? highest + 1 : size;
+}
+
+static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = reading->model;
+	const struct fsdp_child *first = fsdp_vec_at(&reading->children, 0);
+	/* One file beside its plan. */
+	if (reading->children.count == 1 && reading->ranks_told == 0 &&
+		!names_a_rank(first->name))
+		return true;
+	if (!check_evidence(reading, ret_error))
+		return false;
+	/* Relatives of FSDP say what they are. */
+	if (strcmp(model->format.family, "torch-zip") == 0 ||
+		strcmp(model->format.family, "torch-legacy") == 0 ||
+		model->format.title == NULL) {
+		model->format.family = fsdp_family_rank_set.name;
+		model->format.title = fsdp_family_rank_set.title;
+	}
+	settle_world(model);
+	/* What ranks tell of themselves they tell of sharded tensors. */
+	model->are_unproven = reading->ranks_told == 0;
+	model->is_split |= model->are_unproven && names_a_slice(first->name);
+	if (model->world_size == FSDP_NONE)
+		model->world_size = guess_world_size(reading);
+	return judge_ranks(reading, ret_error);
+}
+
+const struct fsdp_family fsdp_family_rank_set = {
+	.name = "rank-set",
+	.title = "PyTorch rank files (one torch.save per rank)",
+	.recognise = recognise,
+	.read = read,
+	.finish = finish,
+};
+
+/* ---- slices of tensor parallelism ---- */
+
+/*
+ * Folders in which every rank of tensor parallelism has its own slices under the same
+ * names, and nothing says how they were cut: each is listed as its rank's own.
+ *
+ *	vLLM, sglang   model-rank-R-part-P.safetensors  config.json
+ *	Meta           consolidated.RR.pth              params.json
+ *
+ * Weights of vLLM are fused (qkv_proj, gate_up_proj) and norms are whole on each rank; a
+ * rank's parts are a split of its names. Of each the names of all ranks are the same.
+ * Files of the last ranks leave no gap: two matrices of a rank, which the configuration
+ * has whole, are cut over as many ranks as there were.
+ *
+ * Origin: vllm/model_executor/model_loader/sharded_state_loader.py, llama/generation.py;
+ * a file of either.
+ */
+
+enum { SLICES_MAX = 65536, PARAMS_BYTES = 1 << 20, NO_NUMBER = -1 };
+
+static const struct slice_layout {
+	const char *pattern, *beside; /* of its files; what else is there, or NULL */
+	int rank, part;               /* which of the numbers; NO_NUMBER: none */
+	const char *family, *title, *writer;
+} slice_layouts[] = {
+	{ "model-rank-#-part-#.safetensors", NULL, 0, 1, "vllm-sharded-state",
+		"vLLM sharded state", "vLLM" },
+	{ "consolidated.#.pth", "params.json", 0, NO_NUMBER, "meta-consolidated",
+		"Meta checkpoint (consolidated)", "Meta" },
+};
+
+/* What a configuration has of a model. */
+enum model_size { WIDTH, HEADS, HEAD, INNER, SIZES };
+
+static const struct {
+	const char *key;
+	enum model_size size;
+} size_keys[] = {
+	{ "dim", WIDTH },
+	{ "hidden_size", WIDTH },
+	{ "n_heads", HEADS },
+	{ "num_attention_heads", HEADS },
+	{ "head_dim", HEAD },
+	{ "intermediate_size", INNER },
+};
+
+/* Matrices that ranks cut along `cut`; the other side is as wide as the model. */
+static const struct {
+	const char *name;
+	int cut;
+	bool is_inner; /* cut is INNER, else all heads */
+} cut_matrices[] = {
+	{ ".attention.wq.weight", 0, false },
+	{ ".attention.wo.weight", 1, false },
+	{ ".self_attn.o_proj.weight", 1, false },
+	{ ".mlp.down_proj.weight", 1, true },
+};
+
+/* What is known of a rank. */
+struct slice_rank {
+	uint32_t files, highest; /* parts, and the highest number of one, plus 1 */
+	uint32_t tensors;
+};
+
+struct rank_slices {
+	const struct slice_layout *layout;
+	const struct fsdp_folder *folder;
+	struct slice_rank *ranks;
+	uint32_t count; /* of them */
+	size_t first_tensor;
+	int64_t sizes[SIZES]; /* 0: absent */
+};
+
+static const struct slice_layout *find_layout(const struct fsdp_folder *folder)
+{
+	for (size_t i = 0; folder != NULL && i < FSDP_COUNT(slice_layouts); i++)
+		if (fsdp_pattern_in(folder, FSDP_ENTRY_FILE, slice_layouts[i].pattern) &&
+			(slice_layouts[i].beside == NULL ||
+				fsdp_folder_has(folder, slice_layouts[i].beside,
+					FSDP_ENTRY_FILE)))
+			return &slice_layouts[i];
+	return NULL;
+}
+
+static enum fsdp_sign recognise_slices(const struct fsdp_look *look)
+{
+	return find_layout(look->folder) != NULL ? FSDP_SIGN_SURE : FSDP_SIGN_NONE;
+}
+
+/* ---- naming the files ---- */
+
+static bool takes(const struct rank_slices *slices, size_t index,
+	struct fsdp_entry *ret_entry, uint32_t *numbers)
+{
+	*ret_entry = fsdp_folder_entry(slices->folder, index);
+	return ret_entry->kind == FSDP_ENTRY_FILE &&
+	       fsdp_pattern_takes(ret_entry->name, slices->layout->pattern, numbers);
+}
+
+static bool count_ranks(struct rank_slices *slices, struct fsdp_arena *scratch,
+	struct fsdp_error **ret_error)
+{
+	uint32_t numbers[FSDP_PATTERN_NUMBERS];
+	struct fsdp_entry entry;
+	for (size_t i = 0; i < slices->folder->count; i++) {
+		if (!takes(slices, i, &entry, numbers))
+			continue;
+		if (numbers[slices->layout->rank] >= SLICES_MAX)
+			return fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+				"the name of a file says rank %u, which is more than are read",
+				numbers[slices->layout->rank]);
+		if (numbers[slices->layout->rank] >= slices->count)
+			slices->count = numbers[slices->layout->rank] + 1;
+	}
+	slices->ranks = FSDP_TAKE(scratch, slices->ranks, slices->count + 1);
+	return slices->ranks != NULL || fsdp_arena_fail(scratch, ret_error);
+}
+
+static bool name_files(struct fsdp_reading *reading, struct rank_slices *slices,
+	struct fsdp_error **ret_error)
+{
+	uint32_t numbers[FSDP_PATTERN_NUMBERS];
+	struct fsdp_entry entry;
+	for (size_t i = 0; i < slices->folder->count; i++) {
+		if (!takes(slices, i, &entry, numbers))
+			continue;
+		struct slice_rank *rank = &slices->ranks[numbers[slices->layout->rank]];
+		uint32_t part = slices->layout->part != NO_NUMBER
+					? numbers[slices->layout->part]
+					: 0;
+		rank->files++;
+		if (part >= rank->highest)
+			rank->highest = part + 1;
+		if (fsdp_reading_add_child(reading, entry.name,
+			    numbers[slices->layout->rank], ret_error) == NULL)
+			return false;
+	}
+	return fsdp_reading_order_children(reading, 0, ret_error);
+}
+
+static bool read_slices(struct fsdp_reading *reading, const struct fsdp_look *look,
+	struct fsdp_error **ret_error)
+{
+	struct rank_slices *slices = FSDP_TAKE(reading->scratch, slices, 1);
+	if (slices == NULL)
+		return fsdp_arena_fail(reading->scratch, ret_error);
+	slices->layout = find_layout(look->folder);
+	slices->folder = look->folder;
+	slices->first_tensor = reading->model->tensors.count;
+	reading->state = slices;
+	reading->model->is_set = true;
+	return count_ranks(slices, reading->scratch, ret_error) &&
+	       name_files(reading, slices, ret_error);
+}
+
+/* ---- judging them ---- */
+
+static void count_tensors(struct fsdp_model *model, struct rank_slices *slices)
+{
+	for (size_t i = slices->first_tensor; i < model->tensors.count; i++) {
+		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		if (tensor->flags & FSDP_TENSOR_COMPONENT)
+			continue;
+		tensor->flags |= FSDP_TENSOR_RANKS_OWN;
+		if (tensor->piece_count == 0)
+			continue;
+		uint32_t rank = fsdp_model_piece(model, tensor->first_piece)->rank;
+		if (rank < slices->count)
+			slices->ranks[rank].tensors++;
+	}
+}
+
+/* The last part of a rank leaves no gap in the numbers, but its names are gone. */
+static void judge_rank(struct fsdp_findings *findings, const struct rank_slices *slices,
+	uint32_t index, uint32_t most)
+{
+	const struct slice_rank *rank = &slices->ranks[index];
+	if (rank->files == 0)
+		fsdp_find(findings, FSDP_RULE_RANK_MISSING, FSDP_PLACE(.rank = index),
+			"no file of rank %u is there, of at least %u ranks", index,
+			slices->count);
+	else if (rank->files < rank->highest || rank->tensors < most)
+		fsdp_find(findings, FSDP_RULE_RANK_MISSING, FSDP_PLACE(.rank = index),
+			"rank %u has %u tensors in %u files, another rank %u tensors: a part of it is not there",
+			index, rank->tensors, rank->files, most);
+}
+
+static void check_slice_ranks(
+	struct fsdp_reading *reading, const struct rank_slices *slices)
+{
+	uint32_t most = 0;
+	for (uint32_t i = 0; i < slices->count; i++)
+		if (slices->ranks[i].tensors > most)
+			most = slices->ranks[i].tensors;
+	for (uint32_t i = 0; i < slices->count && !reading->named; i++)
+		judge_rank(&reading->model->findings, slices, i, most);
+}
+
+static void keep_size(struct rank_slices *slices, struct fsdp_span key, int64_t value)
+{
+	for (size_t i = 0; i < FSDP_COUNT(size_keys); i++)
+		if (fsdp_span_is(key, size_keys[i].key) && value > 0 && value < INT32_MAX)
+			slices->sizes[size_keys[i].size] = value;
+}
+
+/* Of the members of config.json. */
+static void keep_settings(struct fsdp_model *model, struct rank_slices *slices)
+{
+	uint32_t end = model->settings.count != 0 ? fsdp_model_setting(model, 0)->end : 0;
+	for (uint32_t i = 1; i < end; i = fsdp_model_setting(model, i)->end) {
+		const struct fsdp_setting *setting = fsdp_model_setting(model, i);
+		if (setting->value.kind == FSDP_TOKEN_INTEGER)
+			keep_size(slices, setting->key, setting->value.integer);
+	}
+}
+
+/* Over how many ranks a matrix is cut; 0: it is none of them, or its sides are others. */
+static uint64_t ranks_of(const struct fsdp_model *model, const struct rank_slices *slices,
+	const struct fsdp_tensor_record *tensor, size_t matrix)
+{
+	const int64_t *sizes = slices->sizes;
+	const int64_t *shape = fsdp_model_ints(model, tensor->shape);
+	int64_t heads = sizes[HEAD] != 0 ? sizes[HEADS] * sizes[HEAD] : sizes[WIDTH];
+	int64_t whole = cut_matrices[matrix].is_inner ? sizes[INNER] : heads;
+	int cut = cut_matrices[matrix].cut;
+	return tensor->dims == 2 && shape != NULL && shape[!cut] == sizes[WIDTH] &&
+			       shape[cut] > 0 && whole % shape[cut] == 0
+		       ? (uint64_t)(whole / shape[cut])
+		       : 0;
+}
+
+/* Both matrices of a rank have to say the same. */
+static bool judge_last_ranks(struct fsdp_reading *reading, struct rank_slices *slices,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = reading->model;
+	uint64_t told[FSDP_COUNT(cut_matrices)] = { 0 }, ranks = 0;
+	unsigned agreed = 0;
+	for (size_t i = slices->first_tensor; i < model->tensors.count && agreed < 2;
+		i++) {
+		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		if (tensor->dims != 2)
+			continue;
+		struct fsdp_span name =
+			fsdp_model_name(model, tensor->raw_name, reading->scratch);
+		if (name.data == NULL)
+			return fsdp_arena_fail(reading->scratch, ret_error);
+		for (size_t k = 0; k < FSDP_COUNT(cut_matrices); k++) {
+			if (told[k] != 0 || !fsdp_span_ends(name,
+						    fsdp_span_text(cut_matrices[k].name)))
+				continue;
+			told[k] = ranks_of(model, slices, tensor, k);
+			if (told[k] == 0 || (agreed != 0 && told[k] != ranks))
+				return true;
+			ranks = told[k];
+			agreed++;
+		}
+	}
+	if (agreed < 2 || ranks <= slices->count)
+		return true;
+	model->world_size = (uint32_t)ranks;
+	if (!reading->named)
+		fsdp_find(&model->findings, FSDP_RULE_RANK_MISSING,
+			FSDP_PLACE(.rank = slices->count),
+			ranks == slices->count + 1
+				? "no file of rank %u is there: by the configuration the matrices of a rank are 1/%llu of the model's"
+				: "no files of rank %u and the ranks after it are there: by the configuration the matrices of a rank are 1/%llu of the model's",
+			slices->count, FSDP_LLU(ranks));
+	return true;
+}
+
+/* What params.json says of the model, as values. */
+static bool read_params(struct fsdp_reading *reading, const struct fsdp_folder *folder,
+	struct fsdp_error **ret_error)
+{
+	static const char name[] = "params.json";
+	struct fsdp_source source;
+	struct fsdp_span bytes;
+	struct fsdp_error *error = NULL;
+	const struct fsdp_json *root = NULL;
+	char text[128];
+	if (!fsdp_folder_has(folder, name, FSDP_ENTRY_FILE))
+		return true;
+	if (!fsdp_folder_source(folder, FSDP_SPAN("params.json"), &source, &error) ||
+		source.size > PARAMS_BYTES ||
+		!fsdp_source_read_all(
+			&source, 0, source.size, reading->scratch, &bytes, &error) ||
+		!fsdp_json_read(bytes, reading->limits, reading->scratch, &root, &error))
+		root = NULL;
+	fsdp_error_free(error);
+	if (root == NULL)
+		fsdp_find(&reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,
+			FSDP_PLACE(.file = fsdp_span_text(name)),
+			"the sizes of the model cannot be read");
+	for (uint32_t i = 0; fsdp_json_is(root, FSDP_JSON_OBJECT) && i < root->count;
+		i++) {
+		const struct fsdp_json *item = &root->items[i];
+		if (item->kind != FSDP_JSON_INTEGER || item->key.size > 64)
+			continue;
+		keep_size(reading->state, item->key, item->integer);
+		int size =
+			snprintf(text, sizeof text, "params.%.*s", FSDP_TEXT(item->key));
+		struct fsdp_span key = fsdp_build_span(
+			reading->model, fsdp_span(text, (size_t)size), ret_error);
+		if (key.data == NULL || !fsdp_build_integer(reading->model, key,
+						FSDP_NONE, item->integer, ret_error))
+			return false;
+	}
+	return true;
+}
+
+static bool finish_slices(struct fsdp_reading *reading, struct fsdp_error **ret_error)
+{
+	struct rank_slices *slices = reading->state;
+	struct fsdp_model *model = reading->model;
+	count_tensors(model, slices);
+	check_slice_ranks(reading, slices);
+	model->world_size = slices->count;
+	model->is_split = true;
+	if (!fsdp_hf_config(reading, slices->folder, ret_error) ||
+		!read_params(reading, slices->folder, ret_error))
+		return false;
+	keep_settings(model, slices);
+	if (!judge_last_ranks(reading, slices, ret_error))
+		return false;
+	model->format = (struct fsdp_format){
+		.family = slices->layout->family,
+		.title = slices->layout->title,
+		.writer = slices->layout->writer,
+	};
+	fsdp_reading_note(reading,
+		"each rank has slices of its own, and nothing says how they were cut: they are listed one by one");
+	return true;
+}
+
+const struct fsdp_family fsdp_family_slices = {
+	.name = "slices",
+	.title = "slices of tensor-parallel ranks",
+	.recognise = recognise_slices,
+	.read = read_slices,
+	.finish = finish_slices,
+};

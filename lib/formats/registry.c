@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The choice among the families of families.def.
+ */
+#include "formats/format.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- the choice ---- */
+
+#define COUNT FSDP_COUNT(families)
+
+static const struct {
+	const struct fsdp_family *family;
+	unsigned char bids[FSDP_SIGN_COUNT];
+} families[] = {
+#define FSDP_FAMILY(name, sure, likely, weak) \
+	{ &fsdp_family_##name, { 0, sure, likely, weak } },
+#include "formats/families.def"
+#undef FSDP_FAMILY
+};
+
+const struct fsdp_family *fsdp_registry_at(size_t index)
+{
+	return index < COUNT ? families[index].family : NULL;
+}
+
+unsigned fsdp_registry_bid(size_t index, enum fsdp_sign sign)
+{
+	return families[index].bids[sign];
+}
+
+const struct fsdp_family *fsdp_registry_find(const char *name)
+{
+	for (size_t i = 0; i < COUNT; i++)
+		if (strcmp(families[i].family->name, name) == 0)
+			return families[i].family;
+	return NULL;
+}
+
+const struct fsdp_family *fsdp_registry_choose(const struct fsdp_look *look)
+{
+	const struct fsdp_family *best = NULL;
+	unsigned highest = 0;
+	for (size_t i = 0; i < COUNT; i++) {
+		const struct fsdp_family *family = families[i].family;
+		if (family->recognise == NULL || family->read == NULL)
+			continue;
+		unsigned bid = families[i].bids[family->recognise(look)];
+		if (bid > highest) {
+			highest = bid;
+			best = family;
+		}
+	}
+	return best;
+}
+
+const struct fsdp_family *fsdp_registry_lead(const struct fsdp_folder *folder)
+{
+	struct fsdp_look look = { .folder = folder };
+	for (size_t i = 0; i < COUNT; i++)
+		if (families[i].family->leads_to != NULL &&
+			families[i].family->recognise(&look) != FSDP_SIGN_NONE)
+			return families[i].family;
+	return NULL;
+}
+
+const struct fsdp_family *fsdp_registry_stands_for(
+	const struct fsdp_folder *folder, struct fsdp_span name)
+{
+	struct fsdp_look look = { .folder = folder };
+	for (size_t i = 0; i < COUNT; i++) {
+		const struct fsdp_family *family = families[i].family;
+		if (family->stands_for != NULL && family->stands_for(name) &&
+			fsdp_registry_choose(&look) == family)
+			return family;
+	}
+	return NULL;
+}
+
+bool fsdp_registry_may_stand(struct fsdp_span name)
+{
+	for (size_t i = 0; i < COUNT; i++)
+		if (families[i].family->stands_for != NULL &&
+			families[i].family->stands_for(name))
+			return true;
+	return false;
+}
+
+bool fsdp_registry_is_data(struct fsdp_span name)
+{
+	for (size_t i = 0; i < COUNT; i++) {
+		const char *suffix = families[i].family->data_suffix;
+		if (suffix != NULL && fsdp_span_ends(name, fsdp_span_text(suffix)))
+			return true;
+	}
+	return false;
+}
+
+/* The family that loaders take a file of this name for; NULL: they look inside. */
+static const struct fsdp_family *of_suffix(struct fsdp_span name)
+{
+	for (size_t i = 0; i < COUNT; i++) {
+		const struct fsdp_family *family = families[i].family;
+		if (family->suffix != NULL &&
+			fsdp_span_ends(name, fsdp_span_text(family->suffix)))
+			return family;
+	}
+	return NULL;
+}
+
+/* Names after which loaders choose how to read; torch 2.13 does so too. */
+void fsdp_registry_judge_name(struct fsdp_reading *reading, const struct fsdp_look *look,
+	const struct fsdp_family *family)
+{
+	static const char *const pickled[] = { ".bin", ".pt", ".pth", ".ckpt", ".pkl" };
+	struct fsdp_findings *findings = &reading->model->findings;
+	const struct fsdp_family *named = of_suffix(look->path);
+	if (look->folder != NULL || named == family)
+		return;
+	if (named != NULL)
+		fsdp_find(findings, FSDP_RULE_CONTENT_EXTENSION,
+			FSDP_PLACE(.file = look->path, .severity = FSDP_ERROR + 1),
+			"it is called %s and is another format: %s", named->suffix,
+			family->title);
+	for (size_t i = 0;
+		named == NULL && family->suffix != NULL && i < FSDP_COUNT(pickled); i++)
+		if (fsdp_span_ends(look->path, fsdp_span_text(pickled[i])))
+			fsdp_find(findings, FSDP_RULE_CONTENT_EXTENSION,
+				FSDP_PLACE(.file = look->path),
+				"its name says a file of torch.save, its content is %s",
+				family->name);
+}
+
+bool fsdp_registry_has_ranks(const char *format)
+{
+	for (size_t i = 0; format != NULL && i < COUNT; i++) {
+		const char *const *rankless = families[i].family->rankless;
+		for (; rankless != NULL && *rankless != NULL; rankless++)
+			if (strcmp(*rankless, format) == 0)
+				return false;
+	}
+	return true;
+}
+
+/* ---- what an input could mean ---- */
+
+enum { LISTED = 5 };
+
+void fsdp_candidates_add(
+	struct fsdp_candidates *candidates, const struct fsdp_entry *entry)
+{
+	size_t at = strlen(candidates->list);
+	candidates->last = *entry;
+	if (candidates->count++ < LISTED)
+		snprintf(candidates->list + at, sizeof candidates->list - at, "%s%s",
+			at == 0 ? "" : ", ", (const char *)entry->name.data);
+}
+
+bool fsdp_candidates_fail(const struct fsdp_candidates *candidates, const char *what,
+	struct fsdp_error **ret_error)
+{
+	fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
+		"this directory holds %zu %s (%s%s)", candidates->count, what,
+		candidates->list, candidates->count > LISTED ? ", …" : "");
+	return fsdp_error_add_hint(ret_error, "give one of them");
+}
+
+/* ---- what families do while they read ---- */
+
+struct fsdp_child *fsdp_reading_add_child(struct fsdp_reading *reading,
+	struct fsdp_span name, uint32_t rank, struct fsdp_error **ret_error)
+{
+	struct fsdp_child *child = fsdp_vec_push(&reading->children);
+	if (child == NULL) {
+		fsdp_arena_fail(reading->scratch, ret_error);
+		return NULL;
+	}
+	*child = (struct fsdp_child){ .name = name, .rank = rank, .role = -1 };
+	return child;
+}
+
+static int compare_children(const void *a, const void *b)
+{
+	const struct fsdp_child *first = a, *second = b;
+	if (first->rank != second->rank)
+		return first->rank < second->rank ? -1 : 1;
+	return fsdp_span_compare(first->name, second->name);
+}
+
+bool fsdp_reading_order_children(
+	struct fsdp_reading *reading, size_t first, struct fsdp_error **ret_error)
+{
+	size_t count = reading->children.count - first;
+	struct fsdp_child *sorted = FSDP_TAKE(reading->scratch, sorted, count + 1);
+	if (sorted == NULL)
+		return fsdp_arena_fail(reading->scratch, ret_error);
+	for (size_t i = 0; i < count; i++)
+		sorted[i] = *(const struct fsdp_child *)fsdp_vec_at(
+			&reading->children, first + i);
+	qsort(sorted, count, sizeof *sorted, compare_children);
+	for (size_t i = 0; i < count; i++)
+		*(struct fsdp_child *)fsdp_vec_at(&reading->children, first + i) =
+			sorted[i];
+	return true;
+}
+
+void fsdp_reading_note(struct fsdp_reading *reading, const char *format, ...)
+{
+	char text[1024];
+	va_list arguments;
+	va_start(arguments, format);
+	vsnprintf(text, sizeof text, format, arguments);
+	va_end(arguments);
+	struct fsdp_span copy =
+		fsdp_arena_copy(reading->model->arena, fsdp_span_text(text));
+	const char **place = copy.data != NULL ? fsdp_vec_push(reading->notes) : NULL;
+	if (place == NULL)
+		reading->model->findings.lost = true;
+	else
+		*place = (const char *)copy.data;
+}
+
+enum { NAMES_LISTED = 3, NAME_SHOWN = 64 };
+
+void fsdp_name_list_add(struct fsdp_name_list *list, struct fsdp_span name)
+{
+	if (list->count++ < NAMES_LISTED)
+		list->length += (size_t)snprintf(list->text + list->length,
+			sizeof list->text - list->length, "%s%.*s",
+			list->count > 1 ? ", " : "", FSDP_TEXT_MOST(name, NAME_SHOWN));
+}
+
+const char *fsdp_name_list_text(struct fsdp_name_list *list)
+{
+	if (list->count > NAMES_LISTED)
+		snprintf(list->text + list->length, sizeof list->text - list->length,
+			" and %zu more", list->count - NAMES_LISTED);
+	return list->text;
+}
+
+void fsdp_reading_keep_error(struct fsdp_reading *reading, struct fsdp_error *error)
+{
+	struct fsdp_error **place = error != NULL ? fsdp_vec_push(reading->errors) : NULL;
+	if (place == NULL) {
+		/* Losing one of these would be silence: the model refuses to freeze. */
+		reading->model->findings.lost |= error != NULL;
+		fsdp_error_free(error);
+		return;
+	}
+	*place = error;
+}
+
+void fsdp_reading_keep_limit(
+	struct fsdp_reading *reading, struct fsdp_error **error, struct fsdp_span file)
+{
+	if (*error == NULL)
+		return;
+	fsdp_error_add_path(error, (const char *)file.data);
+	fsdp_reading_keep_error(reading, *error);
+	*error = NULL;
+}
+
+void fsdp_reading_settle_rank(struct fsdp_reading *reading, uint32_t file, uint32_t *rank)
+{
+	struct fsdp_model *model = reading->model;
+	struct fsdp_file_record *record = fsdp_model_file(model, file);
+	uint32_t named = reading->rank;
+	reading->ranks_told += *rank != FSDP_NONE;
+	if (*rank == FSDP_NONE)
+		*rank = named;
+	else if (named != FSDP_NONE && named != *rank && !reading->judges_ranks)
+		fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
+			FSDP_PLACE(.file = record->path, .rank = *rank),
+			"the file is of rank %u, its name says %u", *rank, named);
+	record->rank = *rank;
+	record->named_rank = named;
+}
+
+void fsdp_reading_settle_world(
+	struct fsdp_reading *reading, uint32_t file, uint32_t world_size, bool whole)
+{
+	struct fsdp_model *model = reading->model;
+	struct fsdp_file_record *record = fsdp_model_file(model, file);
+	record->world_size = world_size;
+	record->world_whole = whole;
+	if (world_size != FSDP_NONE &&
+		(model->world_size == FSDP_NONE || model->world_size < world_size))
+		model->world_size = world_size;
+}

@@ -1,0 +1,1368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads the header of a safetensors file.
+ *
+ *	u64            bytes of the header
+ *	header         {"__metadata__": {text: text}, "<tensor>": {"dtype": text,
+ *	               "shape": [u64 …], "data_offsets": [begin, end]}, …}, then blanks
+ *	buffer         the elements, C order; begin and end count from here
+ *
+ * There is no magic, no hole, no overlap and nothing behind the last tensor. A file of a
+ * distributed save says in its metadata where its tensors lie in the whole ones:
+ *
+ *	DCP_SHARDING_INFO  text of {"<tensor>": {"saved_offsets": [u64 …], ["fqn": text]}}
+ *
+ * Origin: safetensors/src/tensor.rs (safetensors 0.8);
+ * torch/distributed/checkpoint/hf_storage.py (PyTorch 2.13).
+ */
+#include "base/bits.h"
+#include "base/num.h"
+#include "base/table.h"
+#include "formats/format.h"
+#include "model/dtype.h"
+#include "syntax/json-template.h"
+
+#include <stdlib.h>
+
+/* Nearly all tensors of a header are of few shapes. */
+enum { FSDP_SAFETENSORS_SHAPES = 64 };
+
+/* Rows of the table of dtypes. */
+enum { FSDP_SAFETENSORS_DTYPES = 22 };
+
+struct fsdp_safetensors_dtype {
+	const char *name;
+	const char *torch;
+	unsigned bits;
+};
+
+/* One tensor while it is read. */
+struct fsdp_safetensors_entry {
+	struct fsdp_span name;
+	uint64_t offset; /* of its key in the file */
+	const struct fsdp_safetensors_dtype *dtype;
+	struct fsdp_span dtype_text; /* if it has no row */
+	union {
+		struct {
+			struct fsdp_json_list shape, range;
+		};
+		struct fsdp_json_list lists[2];
+	};
+	bool has_dtype, has_shape, has_range;
+	bool broken; /* reported; it is left out */
+};
+
+/* A file while its header is read. */
+struct fsdp_safetensors {
+	struct fsdp_reading *reading;
+	struct fsdp_source source;
+	struct fsdp_span file;
+	uint32_t file_id;
+	uint64_t size;
+	uint64_t buffer; /* bytes behind the header */
+
+	struct fsdp_limits limits;
+	struct fsdp_json_scan scan;
+	struct fsdp_json_token token;
+	uint8_t dtype_ids[FSDP_SAFETENSORS_DTYPES];
+	struct fsdp_safetensors_entry entry;
+
+	uint32_t first_tensor;
+	size_t first_value;
+	struct fsdp_bits seen; /* raw names that have a tensor */
+	uint64_t end;          /* of the tensor before */
+	bool unordered, truncated, has_metadata;
+	bool left_out;             /* a tensor; what it would own is then no hole */
+	struct fsdp_span sharding; /* the text of DCP_SHARDING_INFO */
+
+	struct fsdp_json_quick *quick; /* tensors that are written like one before */
+
+	/* Shapes that tensors had lately: places in the pool, by a hash. */
+	struct known_shape {
+		size_t dims;
+		fsdp_ints place;
+	} shapes[FSDP_SAFETENSORS_SHAPES];
+};
+
+static inline struct fsdp_findings *safetensors_findings(
+	const struct fsdp_safetensors *header)
+{
+	return &header->reading->model->findings;
+}
+
+#define FSDP_SAFETENSORS_SAY(header, rule, where, ...) \
+	fsdp_find(safetensors_findings(header), rule,  \
+		FSDP_PLACE(.file = (header)->file, .offset = where), __VA_ARGS__)
+
+#define FSDP_SAFETENSORS_SAY_OF(header, rule, entry, ...)                     \
+	fsdp_find(safetensors_findings(header), rule,                         \
+		FSDP_PLACE(.file = (header)->file, .offset = (entry)->offset, \
+			.tensor = (entry)->name),                             \
+		__VA_ARGS__)
+
+/* Where the token is in the file. */
+static inline uint64_t safetensors_place(const struct fsdp_safetensors *header)
+{
+	return 8 + header->token.offset;
+}
+
+/* ---- tokens of the header ---- */
+
+/* Adds to an error in the JSON where the header lies. Always false. */
+static bool fail_json(struct fsdp_error **ret_error)
+{
+	fsdp_error_shift_offset(ret_error, 8);
+	fsdp_error_add_rule(ret_error, "FI1051");
+	return fsdp_error_add_hint(ret_error, "copy this file again");
+}
+
+/* The next token of the header. */
+static bool safetensors_next(
+	struct fsdp_safetensors *header, struct fsdp_error **ret_error)
+{
+	return fsdp_json_scan_next(&header->scan, &header->token, ret_error) ||
+	       fail_json(ret_error);
+}
+
+/* Passes over the value that the token begins. */
+static bool safetensors_skip(
+	struct fsdp_safetensors *header, struct fsdp_error **ret_error)
+{
+	return fsdp_json_scan_skip(&header->scan, &header->token, ret_error) ||
+	       fail_json(ret_error);
+}
+
+/* What is to be done takes more than counts: see fsdp_model_counting. */
+static bool has_records(struct fsdp_safetensors *header)
+{
+	struct fsdp_model *model = header->reading->model;
+	model->wants_records |= model->counting != NULL;
+	return model->counting == NULL;
+}
+
+/* A value of another kind than is due: said and passed over. */
+static bool safetensors_unexpected(
+	struct fsdp_safetensors *header, const char *what, struct fsdp_error **ret_error)
+{
+	struct fsdp_safetensors_entry *entry = &header->entry;
+	if (!entry->broken)
+		fsdp_find(safetensors_findings(header), FSDP_RULE_SAFETENSORS_JSON,
+			FSDP_PLACE(.file = header->file,
+				.offset = safetensors_place(header),
+				.tensor = entry->name),
+			"%s", what);
+	entry->broken = true;
+	return safetensors_skip(header, ret_error);
+}
+
+/* Digits only: the format knows no other numbers. */
+static bool safetensors_count(struct fsdp_span text, uint64_t *ret_value)
+{
+	uint64_t value = 0;
+	for (size_t i = 0; i < text.size; i++) {
+		unsigned digit = (unsigned)text.data[i] - '0';
+		if (digit > 9 || !fsdp_mul(value, 10, &value) ||
+			!fsdp_add(value, digit, &value))
+			return false;
+	}
+	*ret_value = value;
+	return true;
+}
+
+/* ---- __metadata__ ---- */
+
+/* Values of the files before that are compared. */
+enum { NOTES_MAX = 64 };
+
+/* Files of one export say the same: once is enough. */
+static bool is_known(
+	const struct fsdp_safetensors *header, uint32_t raw_name, struct fsdp_span text)
+{
+	const struct fsdp_model *model = header->reading->model;
+	for (size_t i = 0; i < header->first_value && i < NOTES_MAX; i++) {
+		const struct fsdp_value_record *value = fsdp_model_value(model, i);
+		if (value->raw_name == raw_name && value->token_count == 1 &&
+			fsdp_span_equal(value->tokens->text, text))
+			return true;
+	}
+	return false;
+}
+
+static bool add_text(struct fsdp_safetensors *header, struct fsdp_span key,
+	struct fsdp_span text, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = header->reading->model;
+	struct fsdp_token *token = FSDP_TAKE(model->arena, token, 1);
+	struct fsdp_value_record value = {
+		.file = header->file_id,
+		.rank = header->reading->rank,
+		.token_count = 1,
+		.tokens = token,
+		.type = "str",
+		.offset = FSDP_UNKNOWN,
+		.length = FSDP_UNKNOWN,
+	};
+	static const struct fsdp_span root = { (const unsigned char *)"__metadata__",
+		12 };
+	struct fsdp_path_builder *path = FSDP_TAKE(header->reading->scratch, path, 1);
+	if (token == NULL || path == NULL)
+		return fsdp_arena_fail(model->arena, ret_error);
+	*token = (struct fsdp_token){ .kind = FSDP_TOKEN_TEXT, .text = text };
+	path->parts[0].length = (uint32_t)root.size;
+	path->parts[1].length = (uint32_t)key.size;
+	path->count = 2;
+	uint32_t parent = fsdp_names_child(&model->names, 0, root);
+	if (parent == FSDP_NONE)
+		return fsdp_arena_fail(model->arena, ret_error);
+	if (!fsdp_build_names(
+		    model, parent, key, false, &value.name, &value.raw_name, ret_error))
+		return false;
+	return is_known(header, value.raw_name, text) ||
+	       (fsdp_build_path(model, path, &value.path, ret_error) &&
+		       fsdp_build_value(model, &value, ret_error) != FSDP_NONE);
+}
+
+static bool read_note(struct fsdp_safetensors *header, struct fsdp_names *seen,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_arena *arena = header->reading->model->arena;
+	struct fsdp_span key = fsdp_json_text_copy(&header->token, arena);
+	size_t known = seen->list.count;
+	uint64_t where = safetensors_place(header);
+	if (key.data == NULL || fsdp_names_child(seen, 0, key) == FSDP_NONE)
+		return fsdp_arena_fail(arena, ret_error);
+	if (seen->list.count == known)
+		fsdp_find(safetensors_findings(header), FSDP_RULE_SAFETENSORS_JSON,
+			FSDP_PLACE(.file = header->file, .offset = where,
+				.severity = FSDP_WARNING + 1),
+			"the metadata has a key twice");
+	if (!safetensors_next(header, ret_error))
+		return false;
+	if (header->token.kind != FSDP_SCAN_TEXT)
+		return safetensors_unexpected(
+			header, "the metadata is not text alone", ret_error);
+	struct fsdp_span text = fsdp_json_text_copy(&header->token, arena);
+	if (text.data == NULL)
+		return fsdp_arena_fail(arena, ret_error);
+	/* What says where the tensors lie is no note for people. */
+	if (fsdp_span_is(key, "DCP_SHARDING_INFO")) {
+		header->sharding = text;
+		return has_records(header);
+	}
+	return fsdp_build_declared(header->reading->model, key, text, ret_error) &&
+	       add_text(header, key, text, ret_error);
+}
+
+/* The token is "__metadata__". */
+static bool read_notes(struct fsdp_safetensors *header, struct fsdp_error **ret_error)
+{
+	struct fsdp_names seen;
+	header->entry =
+		(struct fsdp_safetensors_entry){ .offset = safetensors_place(header) };
+	if (header->has_metadata)
+		FSDP_SAFETENSORS_SAY(header, FSDP_RULE_SAFETENSORS_JSON,
+			safetensors_place(header), "__metadata__ comes twice");
+	header->has_metadata = true;
+	if (!fsdp_names_init(&seen, header->reading->scratch))
+		return fsdp_arena_fail(header->reading->scratch, ret_error);
+	if (!safetensors_next(header, ret_error))
+		return false;
+	if (header->token.kind == FSDP_SCAN_NULL)
+		return true;
+	if (header->token.kind != FSDP_SCAN_OBJECT)
+		return safetensors_unexpected(
+			header, "the metadata is not a JSON object", ret_error);
+	for (;;) {
+		if (!safetensors_next(header, ret_error))
+			return false;
+		if (header->token.kind == FSDP_SCAN_OBJECT_END)
+			return true;
+		if (!read_note(header, &seen, ret_error))
+			return false;
+	}
+}
+
+/* ---- tensors ---- */
+
+/* Dimensions of shapes that are remembered. */
+enum { SHAPE_DIMS = 8 };
+
+static const struct fsdp_safetensors_dtype dtypes[] = {
+	{ "BF16", "bfloat16", 16 },
+	{ "F32", "float32", 32 },
+	{ "F16", "float16", 16 },
+	{ "I64", "int64", 64 },
+	{ "U8", "uint8", 8 },
+	{ "I8", "int8", 8 },
+	{ "I32", "int32", 32 },
+	{ "F8_E4M3", "float8_e4m3fn", 8 },
+	{ "F8_E5M2", "float8_e5m2", 8 },
+	{ "F8_E8M0", "float8_e8m0fnu", 8 },
+	{ "F8_E4M3FNUZ", "float8_e4m3fnuz", 8 },
+	{ "F8_E5M2FNUZ", "float8_e5m2fnuz", 8 },
+	{ "F4", "float4_e2m1fn_x2", 4 },
+	{ "F6_E2M3", "F6_E2M3", 6 },
+	{ "F6_E3M2", "F6_E3M2", 6 },
+	{ "BOOL", "bool", 8 },
+	{ "I16", "int16", 16 },
+	{ "U16", "uint16", 16 },
+	{ "U32", "uint32", 32 },
+	{ "U64", "uint64", 64 },
+	{ "F64", "float64", 64 },
+	{ "C64", "complex64", 64 },
+};
+
+_Static_assert(FSDP_COUNT(dtypes) == FSDP_SAFETENSORS_DTYPES, "each has its place");
+
+/* Numbers of the dtypes, and how the file spells them. */
+static void know_dtypes(struct fsdp_safetensors *header)
+{
+	for (size_t i = 0; i < FSDP_SAFETENSORS_DTYPES; i++) {
+		header->dtype_ids[i] =
+			(uint8_t)fsdp_dtype_find(fsdp_span_text(dtypes[i].torch));
+		header->reading->model->spelled[header->dtype_ids[i]] = dtypes[i].name;
+	}
+}
+
+/* ---- what a tensor says ---- */
+
+/* A list of counts, at most `room` of them. */
+static bool read_counts(struct fsdp_safetensors *header, struct fsdp_json_list *list,
+	size_t room, struct fsdp_error **ret_error)
+{
+	list->size = 0;
+	if (!safetensors_next(header, ret_error))
+		return false;
+	if (header->token.kind != FSDP_SCAN_ARRAY)
+		return safetensors_unexpected(
+			header, "this is not a list of numbers", ret_error);
+	for (;;) {
+		if (!safetensors_next(header, ret_error))
+			return false;
+		if (header->token.kind == FSDP_SCAN_ARRAY_END)
+			return true;
+		if (header->token.kind != FSDP_SCAN_NUMBER || list->size == room) {
+			if (!safetensors_unexpected(header,
+				    header->token.kind != FSDP_SCAN_NUMBER
+					    ? "this is not a number"
+					    : "this list is too long",
+				    ret_error))
+				return false;
+			continue;
+		}
+		if (!safetensors_count(header->token.span, &list->counts[list->size]) &&
+			!safetensors_unexpected(header,
+				"this is not a number that can be a size", ret_error))
+			return false;
+		list->size++;
+	}
+}
+
+/* NULL: it has no row. */
+static const struct fsdp_safetensors_dtype *find_dtype(const struct fsdp_json_token *name)
+{
+	for (size_t i = 0; i < FSDP_SAFETENSORS_DTYPES; i++)
+		if (fsdp_json_text_is(name, fsdp_span_text(dtypes[i].name)))
+			return &dtypes[i];
+	return NULL;
+}
+
+static bool read_dtype(struct fsdp_safetensors *header, struct fsdp_error **ret_error)
+{
+	struct fsdp_safetensors_entry *entry = &header->entry;
+	entry->has_dtype = true;
+	if (!safetensors_next(header, ret_error))
+		return false;
+	if (header->token.kind != FSDP_SCAN_TEXT)
+		return safetensors_unexpected(
+			header, "the dtype is not a string", ret_error);
+	entry->dtype = find_dtype(&header->token);
+	if (entry->dtype != NULL)
+		return true;
+	entry->dtype_text =
+		fsdp_json_text_copy(&header->token, header->reading->model->arena);
+	return entry->dtype_text.data != NULL ||
+	       fsdp_arena_fail(header->reading->model->arena, ret_error);
+}
+
+static bool read_shape(struct fsdp_safetensors *header, struct fsdp_error **ret_error)
+{
+	struct fsdp_safetensors_entry *entry = &header->entry;
+	entry->has_shape = true;
+	return read_counts(header, &entry->shape, FSDP_DIMS_MAX, ret_error);
+}
+
+static bool read_range(struct fsdp_safetensors *header, struct fsdp_error **ret_error)
+{
+	struct fsdp_safetensors_entry *entry = &header->entry;
+	entry->has_range = true;
+	if (!read_counts(header, &entry->range, 2, ret_error))
+		return false;
+	size_t count = entry->range.size;
+	if (count != 2 && !entry->broken) {
+		FSDP_SAFETENSORS_SAY_OF(header, FSDP_RULE_SAFETENSORS_JSON, entry,
+			"data_offsets has %zu number%s instead of two", count,
+			count == 1 ? "" : "s");
+		entry->broken = true;
+	}
+	return true;
+}
+
+static const struct {
+	struct fsdp_span name;
+	size_t seen; /* where the entry notes that it came */
+	bool (*read)(struct fsdp_safetensors *header, struct fsdp_error **ret_error);
+} members[] = {
+	{ { (const unsigned char *)"dtype", 5 },
+		offsetof(struct fsdp_safetensors_entry, has_dtype), read_dtype },
+	{ { (const unsigned char *)"shape", 5 },
+		offsetof(struct fsdp_safetensors_entry, has_shape), read_shape },
+	{ { (const unsigned char *)"data_offsets", 12 },
+		offsetof(struct fsdp_safetensors_entry, has_range), read_range },
+};
+
+static bool read_member(struct fsdp_safetensors *header, struct fsdp_error **ret_error)
+{
+	struct fsdp_safetensors_entry *entry = &header->entry;
+	for (size_t i = 0; i < FSDP_COUNT(members); i++) {
+		if (!fsdp_json_text_is(&header->token, members[i].name))
+			continue;
+		if (*(const bool *)((const char *)entry + members[i].seen)) {
+			FSDP_SAFETENSORS_SAY_OF(header, FSDP_RULE_SAFETENSORS_JSON, entry,
+				"%s comes twice; readers disagree which one counts",
+				(const char *)members[i].name.data);
+			entry->broken = true;
+		}
+		return members[i].read(header, ret_error);
+	}
+	fsdp_find(safetensors_findings(header), FSDP_RULE_SAFETENSORS_STYLE,
+		FSDP_PLACE(.file = header->file, .offset = safetensors_place(header),
+			.tensor = entry->name, .severity = FSDP_WARNING + 1),
+		"the tensor has a member that the format does not know: %.*s",
+		FSDP_TEXT_MOST(header->token.span, 64));
+	return safetensors_skip(header, ret_error);
+}
+
+/* ---- what follows from it ---- */
+
+/* Elements and bytes by dtype and shape. Numbers that cannot be true are a finding. */
+static bool measure(struct fsdp_safetensors *header, int64_t *shape, uint64_t *ret_bytes)
+{
+	struct fsdp_safetensors_entry *entry = &header->entry;
+	uint64_t numel, bits;
+	bool fits = true;
+	for (size_t i = 0; i < entry->shape.size; i++) {
+		fits &= entry->shape.counts[i] <= INT64_MAX;
+		shape[i] = (int64_t)entry->shape.counts[i];
+	}
+	if (!fits || !fsdp_numel(shape, entry->shape.size, &numel)) {
+		FSDP_SAFETENSORS_SAY_OF(header, FSDP_RULE_SAFETENSORS_OFFSETS, entry,
+			"the shape overflows");
+		return false;
+	}
+	*ret_bytes = entry->range.counts[1] - entry->range.counts[0];
+	if (entry->dtype == NULL)
+		return true;
+	if (!fsdp_mul(numel, entry->dtype->bits, &bits) || bits % 8 != 0) {
+		FSDP_SAFETENSORS_SAY_OF(header, FSDP_RULE_SAFETENSORS_OFFSETS, entry,
+			"%llu elements of %u bits are not a whole number of bytes",
+			FSDP_LLU(numel), entry->dtype->bits);
+		return false;
+	}
+	if (bits / 8 == *ret_bytes)
+		return true;
+	FSDP_SAFETENSORS_SAY_OF(header, FSDP_RULE_SAFETENSORS_OFFSETS, entry,
+		"shape and dtype need %llu bytes, data_offsets give %llu",
+		FSDP_LLU(bits / 8), FSDP_LLU(*ret_bytes));
+	return false;
+}
+
+/* What there is of the bytes that a tensor should have. */
+static void find_bytes(struct fsdp_safetensors *header, struct fsdp_plain_tensor *plain)
+{
+	struct fsdp_safetensors_entry *entry = &header->entry;
+	uint64_t begin = fsdp_min(entry->range.counts[0], header->buffer);
+	uint64_t end = fsdp_min(entry->range.counts[1], header->buffer);
+	plain->offset = 8 + header->size + begin;
+	plain->length = end - begin;
+	plain->missing = entry->range.counts[1] > header->buffer;
+	if (plain->missing && !header->truncated)
+		FSDP_SAFETENSORS_SAY_OF(header, FSDP_RULE_TRUNCATED_FILE, entry,
+			"the tensor ends at byte %llu, the file has %llu",
+			FSDP_LLU(8 + header->size + entry->range.counts[1]),
+			FSDP_LLU(header->source.size));
+	header->truncated |= plain->missing;
+}
+
+/* Rare facts of a dtype without a row. */
+static bool add_unknown(struct fsdp_safetensors *header, uint32_t *ret_extra,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = header->reading->model;
+	struct fsdp_safetensors_entry *entry = &header->entry;
+	struct fsdp_extra *extra =
+		fsdp_build_push(model, &model->extras, ret_extra, ret_error);
+	if (extra == NULL)
+		return false;
+	*extra = (struct fsdp_extra){ .quantizer = FSDP_NONE, .placement = FSDP_NONE };
+	extra->dtype_raw = fsdp_build_text(model, entry->dtype_text, ret_error);
+	FSDP_SAFETENSORS_SAY_OF(header, FSDP_RULE_DTYPE_UNKNOWN, entry,
+		"the dtype %.*s is not known", FSDP_TEXT_MOST(entry->dtype_text, 64));
+	return extra->dtype_raw != NULL;
+}
+
+/* The place of a shape in the pool: that of an earlier tensor if it had it too. */
+static fsdp_ints share_shape(struct fsdp_safetensors *header, const int64_t *shape,
+	size_t dims, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = header->reading->model;
+	uint64_t hash = dims;
+	if (dims > SHAPE_DIMS)
+		return fsdp_build_ints(model, shape, dims, ret_error);
+	for (size_t i = 0; i < dims; i++)
+		hash = (hash ^ (uint64_t)shape[i]) * UINT64_C(0x9E3779B97F4A7C15);
+	struct known_shape *known =
+		&header->shapes[hash >> 32 & (FSDP_SAFETENSORS_SHAPES - 1)];
+	if (known->place != FSDP_NONE && known->dims == dims &&
+		fsdp_bytes_equal(
+			(const unsigned char *)fsdp_model_ints(model, known->place),
+			(const unsigned char *)shape, dims * sizeof *shape))
+		return known->place;
+	known->dims = dims;
+	known->place = fsdp_build_ints(model, shape, dims, ret_error);
+	return known->place;
+}
+
+static bool add_record(struct fsdp_safetensors *header, const int64_t *shape,
+	uint64_t bytes, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = header->reading->model;
+	struct fsdp_safetensors_entry *entry = &header->entry;
+	bool optim = fsdp_path_is_of_optimizer(entry->name), again = false;
+	struct fsdp_plain_tensor plain = {
+		.extra = FSDP_NONE,
+		.shape = share_shape(header, shape, entry->shape.size, ret_error),
+		.flags = FSDP_TENSOR_ROLE_INFERRED |
+			 (entry->dtype != NULL ? FSDP_TENSOR_SPELLED : 0),
+		.dims = (uint8_t)entry->shape.size,
+		.dtype = entry->dtype != NULL ? header->dtype_ids[entry->dtype - dtypes]
+					      : FSDP_DTYPE_UNKNOWN,
+		.role = optim ? FSDP_ROLE_OPTIM : FSDP_ROLE_PARAM,
+		.rank = header->reading->rank,
+		.file = header->file_id,
+		.size = bytes,
+	};
+	if (plain.shape == FSDP_NONE ||
+		!fsdp_build_names(model, 0, entry->name, false, &plain.name,
+			&plain.raw_name, ret_error) ||
+		(entry->dtype == NULL && !add_unknown(header, &plain.extra, ret_error)))
+		return false;
+	if (!fsdp_bits_set(&header->seen, plain.raw_name, &again))
+		return fsdp_arena_fail(header->reading->scratch, ret_error);
+	find_bytes(header, &plain);
+	if (again)
+		FSDP_SAFETENSORS_SAY_OF(header, FSDP_RULE_SAFETENSORS_JSON, entry,
+			"the tensor comes twice; readers disagree which one counts");
+	return fsdp_build_plain(model, &plain, ret_error) != FSDP_NONE;
+}
+
+/* Two elements of four bits are one of torch's. */
+static bool pack_halves(struct fsdp_safetensors *header, int64_t *shape)
+{
+	const struct fsdp_safetensors_entry *entry = &header->entry;
+	if (entry->dtype == NULL || entry->dtype->bits != 4 || entry->shape.size == 0)
+		return true;
+	if (shape[entry->shape.size - 1] % 2 != 0) {
+		FSDP_SAFETENSORS_SAY_OF(header, FSDP_RULE_SAFETENSORS_OFFSETS, entry,
+			"its last dimension is odd, so its rows share bytes");
+		return false;
+	}
+	shape[entry->shape.size - 1] /= 2;
+	return true;
+}
+
+/* Whether it can be a tensor; if not, a finding tells why. */
+static bool is_sound(struct fsdp_safetensors *header, int64_t *shape, uint64_t *ret_bytes)
+{
+	struct fsdp_safetensors_entry *entry = &header->entry;
+	if (entry->broken)
+		return false;
+	if (!entry->has_dtype || !entry->has_shape || !entry->has_range) {
+		FSDP_SAFETENSORS_SAY_OF(header, FSDP_RULE_SAFETENSORS_JSON, entry,
+			"the tensor has no %s",
+			!entry->has_dtype   ? "dtype"
+			: !entry->has_shape ? "shape"
+					    : "data_offsets");
+		return false;
+	}
+	if (entry->range.counts[1] < entry->range.counts[0] ||
+		entry->range.counts[1] > INT64_MAX - 8 - header->size) {
+		FSDP_SAFETENSORS_SAY_OF(header, FSDP_RULE_SAFETENSORS_OFFSETS, entry,
+			"data_offsets are not a range of bytes");
+		return false;
+	}
+	return measure(header, shape, ret_bytes) && pack_halves(header, shape);
+}
+
+static bool add_tensor(struct fsdp_safetensors *header, struct fsdp_error **ret_error)
+{
+	struct fsdp_safetensors_entry *entry = &header->entry;
+	int64_t shape[FSDP_DIMS_MAX];
+	uint64_t bytes;
+	if (!is_sound(header, shape, &bytes)) {
+		header->left_out = true;
+		return true;
+	}
+	header->unordered |= entry->range.counts[0] != header->end;
+	header->end = entry->range.counts[1];
+	return add_record(header, shape, bytes, ret_error);
+}
+
+/* ---- tensors that are written like one before ---- */
+
+/* The lists in the order of struct fsdp_safetensors_entry. */
+static const struct fsdp_span member_keys[] = { FSDP_SPAN_INIT("shape"),
+	FSDP_SPAN_INIT("data_offsets"), FSDP_SPAN_INIT("dtype") };
+_Static_assert((int)FSDP_QUICK_COUNTS == FSDP_DIMS_MAX, "a shape has its place");
+static const struct fsdp_json_wanted wanted = {
+	.keys = member_keys,
+	.key_count = FSDP_COUNT(member_keys),
+	.list_count = 2,
+	.members = true,
+};
+
+/* For the tensors that are written like one before; the caller frees it. NULL: no memory. */
+static struct fsdp_json_quick *quick_new(void)
+{
+	return fsdp_json_quick_new(&wanted);
+}
+
+/* Reads the next member with it. *ret_read false: it is something else, and nothing
+ * happened. */
+static bool read_alike(
+	struct fsdp_safetensors *header, bool *ret_read, struct fsdp_error **ret_error)
+{
+	struct fsdp_safetensors_entry *entry = &header->entry;
+	struct fsdp_json_member member;
+	*ret_read = false;
+	if (!fsdp_json_quick_member(
+		    header->quick, &header->scan, entry->lists, &member) ||
+		entry->range.size != 2 ||
+		fsdp_span_equal(member.key, FSDP_SPAN("__metadata__")))
+		return true;
+	if (*member.meaning == 0) {
+		const struct fsdp_json_token name = { .span = member.text };
+		const struct fsdp_safetensors_dtype *row = find_dtype(&name);
+		if (row == NULL)
+			return true;
+		*member.meaning = 1 + (uint32_t)(row - dtypes);
+	}
+	*ret_read = true;
+	entry->dtype = &dtypes[*member.meaning - 1];
+	fsdp_json_quick_accept(&header->scan, &member);
+	entry->name = member.key;
+	entry->offset = 8 + fsdp_json_scan_offset(&header->scan, member.key.data - 1);
+	entry->has_dtype = entry->has_shape = entry->has_range = true;
+	entry->broken = false;
+	return add_tensor(header, ret_error);
+}
+
+/* The token is the name of the tensor. */
+static bool read_tensor(struct fsdp_safetensors *header, struct fsdp_error **ret_error)
+{
+	struct fsdp_safetensors_entry *entry = &header->entry;
+	struct fsdp_arena *arena = header->reading->scratch;
+	*entry = (struct fsdp_safetensors_entry){
+		.name = fsdp_json_text_copy(&header->token, arena),
+		.offset = safetensors_place(header),
+	};
+	if (entry->name.data == NULL)
+		return fsdp_arena_fail(arena, ret_error);
+	if (header->token.not_utf8)
+		FSDP_SAFETENSORS_SAY_OF(header, FSDP_RULE_SAFETENSORS_JSON, entry,
+			"the tensor's name is not UTF-8");
+	if (!safetensors_next(header, ret_error))
+		return false;
+	if (header->token.kind != FSDP_SCAN_OBJECT) {
+		header->left_out = true;
+		return safetensors_unexpected(
+			header, "the tensor is not a JSON object", ret_error);
+	}
+	for (;;) {
+		if (!safetensors_next(header, ret_error))
+			return false;
+		if (header->token.kind == FSDP_SCAN_OBJECT_END) {
+			return add_tensor(header, ret_error);
+		}
+		if (!read_member(header, ret_error))
+			return false;
+	}
+}
+
+/* ---- shards of whole tensors ---- */
+
+/*
+ * Reads where the tensors of a safetensors file lie in the whole ones: what
+ * DCP_SHARDING_INFO of its metadata says.
+ */
+
+/* What the metadata says about one tensor of this file. */
+struct declared_shard {
+	struct fsdp_safetensors *header;
+	struct fsdp_json_scan scan;
+	struct fsdp_json_token token;
+	uint64_t offsets[FSDP_DIMS_MAX];
+	size_t count;
+	bool has_offsets, again; /* `again`: something of it comes twice */
+	struct fsdp_span fqn;
+	struct fsdp_table owners; /* the tensor of each raw name */
+	struct fsdp_bits placed;  /* tensors that have an entry */
+};
+
+static bool shard_next(struct declared_shard *shard, struct fsdp_error **ret_error)
+{
+	return fsdp_json_scan_next(&shard->scan, &shard->token, ret_error);
+}
+
+/* Of members that come twice the last one counts, as in json.loads. */
+static bool read_saved_offsets(
+	struct declared_shard *shard, struct fsdp_error **ret_error)
+{
+	shard->again |= shard->has_offsets;
+	shard->has_offsets = true;
+	shard->count = 0;
+	if (!shard_next(shard, ret_error))
+		return false;
+	if (shard->token.kind != FSDP_SCAN_ARRAY) {
+		shard->has_offsets = false;
+		return fsdp_json_scan_skip(&shard->scan, &shard->token, ret_error);
+	}
+	for (;;) {
+		if (!shard_next(shard, ret_error))
+			return false;
+		if (shard->token.kind == FSDP_SCAN_ARRAY_END)
+			return true;
+		if (shard->token.kind == FSDP_SCAN_NUMBER &&
+			shard->count < FSDP_DIMS_MAX &&
+			safetensors_count(
+				shard->token.span, &shard->offsets[shard->count])) {
+			shard->count++;
+			continue;
+		}
+		shard->has_offsets = false;
+		if (!fsdp_json_scan_skip(&shard->scan, &shard->token, ret_error))
+			return false;
+	}
+}
+
+static bool read_shard_member(struct declared_shard *shard, struct fsdp_error **ret_error)
+{
+	struct fsdp_arena *arena = shard->header->reading->model->arena;
+	if (fsdp_json_text_is(&shard->token, FSDP_SPAN("saved_offsets")))
+		return read_saved_offsets(shard, ret_error);
+	bool names = fsdp_json_text_is(&shard->token, FSDP_SPAN("fqn")) ||
+		     fsdp_json_text_is(&shard->token, FSDP_SPAN("logical_fqn"));
+	if (!names)
+		return fsdp_json_scan_skip(&shard->scan, &shard->token, ret_error);
+	if (!shard_next(shard, ret_error))
+		return false;
+	if (shard->token.kind != FSDP_SCAN_TEXT)
+		return fsdp_json_scan_skip(&shard->scan, &shard->token, ret_error);
+	shard->fqn = fsdp_json_text_copy(&shard->token, arena);
+	return shard->fqn.data != NULL || fsdp_arena_fail(arena, ret_error);
+}
+
+/* An earlier entry of the same name counts no more. */
+static bool forget_shard(struct fsdp_model *model, struct fsdp_tensor_record *tensor,
+	struct fsdp_span name, struct fsdp_error **ret_error)
+{
+	struct fsdp_piece_record *piece = fsdp_model_piece(model, tensor->first_piece);
+	int64_t shape[FSDP_DIMS_MAX];
+	if (piece->box == FSDP_NONE)
+		return true;
+	for (size_t i = 0; i < tensor->dims; i++)
+		shape[i] = fsdp_model_ints(model, piece->box)[tensor->dims + i];
+	piece->box = FSDP_NONE;
+	tensor->flags &= (uint16_t)~FSDP_TENSOR_SHAPE_INFERRED;
+	tensor->shape = fsdp_build_ints(model, shape, tensor->dims, ret_error);
+	return tensor->shape != FSDP_NONE &&
+	       fsdp_build_names(model, 0, name, false, &tensor->name, &tensor->raw_name,
+		       ret_error);
+}
+
+static bool begin_shard(struct declared_shard *shard, struct fsdp_span name,
+	uint32_t owner, struct fsdp_error **ret_error)
+{
+	struct fsdp_safetensors *header = shard->header;
+	struct fsdp_model *model = header->reading->model;
+	bool placed = false;
+	if (!fsdp_bits_set(&shard->placed, owner, &placed))
+		return fsdp_arena_fail(header->reading->scratch, ret_error);
+	if (placed || shard->again)
+		fsdp_find(safetensors_findings(header), FSDP_RULE_SAFETENSORS_JSON,
+			FSDP_PLACE(.file = header->file, .tensor = name),
+			"DCP_SHARDING_INFO says twice where this part lies; the last one counts");
+	return !placed ||
+	       forget_shard(model, fsdp_model_tensor(model, owner), name, ret_error);
+}
+
+/* The tensor's one piece gets its box; the tensor is at least as large as this. */
+static bool place_shard(struct declared_shard *shard, struct fsdp_span name,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_safetensors *header = shard->header;
+	struct fsdp_model *model = header->reading->model;
+	int64_t box[2 * FSDP_DIMS_MAX], whole[FSDP_DIMS_MAX];
+	uint32_t id = fsdp_names_find(&model->names, 0, name);
+	uint32_t owner = id != FSDP_NONE ? fsdp_table_get(&shard->owners, id) : FSDP_NONE;
+	if (owner == FSDP_NONE)
+		return true;
+	if (!begin_shard(shard, name, owner, ret_error))
+		return false;
+	struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, owner);
+	const int64_t *shape = fsdp_model_ints(model, tensor->shape);
+	bool fits = shard->has_offsets && shard->count == tensor->dims;
+	for (size_t i = 0; fits && i < tensor->dims; i++) {
+		fits = shard->offsets[i] <= (uint64_t)(INT64_MAX - shape[i]);
+		box[i] = fits ? (int64_t)shard->offsets[i] : 0;
+		box[tensor->dims + i] = shape[i];
+		whole[i] = box[i] + shape[i];
+	}
+	uint64_t numel;
+	if (!fits || !fsdp_numel(whole, tensor->dims, &numel)) {
+		fsdp_find(safetensors_findings(header), FSDP_RULE_CHUNK_BOUNDS,
+			FSDP_PLACE(.file = header->file, .tensor = name),
+			"DCP_SHARDING_INFO does not say where this part lies");
+		return true;
+	}
+	struct fsdp_piece_record *piece = fsdp_model_piece(model, tensor->first_piece);
+	piece->box = fsdp_build_ints(model, box, 2 * (size_t)tensor->dims, ret_error);
+	tensor->shape = fsdp_build_ints(model, whole, tensor->dims, ret_error);
+	tensor->flags |= FSDP_TENSOR_SHAPE_INFERRED;
+	if (piece->box == FSDP_NONE || tensor->shape == FSDP_NONE)
+		return false;
+	return shard->fqn.data == NULL ||
+	       fsdp_build_names(model, 0, shard->fqn, false, &tensor->name,
+		       &tensor->raw_name, ret_error);
+}
+
+static bool read_shard(struct declared_shard *shard, struct fsdp_error **ret_error)
+{
+	struct fsdp_arena *arena = shard->header->reading->model->arena;
+	struct fsdp_span name = fsdp_json_text_copy(&shard->token, arena);
+	shard->count = 0;
+	shard->has_offsets = shard->again = false;
+	shard->fqn = (struct fsdp_span){ 0 };
+	if (name.data == NULL)
+		return fsdp_arena_fail(arena, ret_error);
+	if (!shard_next(shard, ret_error))
+		return false;
+	if (shard->token.kind != FSDP_SCAN_OBJECT)
+		return fsdp_json_scan_skip(&shard->scan, &shard->token, ret_error) &&
+		       place_shard(shard, name, ret_error);
+	for (;;) {
+		if (!shard_next(shard, ret_error))
+			return false;
+		if (shard->token.kind == FSDP_SCAN_OBJECT_END)
+			return place_shard(shard, name, ret_error);
+		if (!read_shard_member(shard, ret_error))
+			return false;
+	}
+}
+
+static bool read_shards(struct declared_shard *shard, struct fsdp_error **ret_error)
+{
+	if (!shard_next(shard, ret_error))
+		return false;
+	if (shard->token.kind != FSDP_SCAN_OBJECT)
+		return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+			"DCP_SHARDING_INFO is not a JSON object");
+	for (;;) {
+		if (!shard_next(shard, ret_error))
+			return false;
+		if (shard->token.kind == FSDP_SCAN_OBJECT_END)
+			return true;
+		if (!read_shard(shard, ret_error))
+			return false;
+	}
+}
+
+static bool find_owners(struct declared_shard *shard)
+{
+	const struct fsdp_model *model = shard->header->reading->model;
+	fsdp_table_init(&shard->owners, shard->header->reading->scratch);
+	fsdp_bits_init(&shard->placed, shard->header->reading->scratch);
+	for (uint32_t i = shard->header->first_tensor; i < model->tensors.count; i++)
+		if (!fsdp_table_set(
+			    &shard->owners, fsdp_model_tensor(model, i)->raw_name, i))
+			return false;
+	return true;
+}
+
+/* Where the tensors lie in the whole ones, if the notes say so. */
+static bool safetensors_read_shards(
+	struct fsdp_safetensors *header, struct fsdp_error **ret_error)
+{
+	struct fsdp_arena *scratch = header->reading->scratch;
+	size_t size = header->sharding.size;
+	if (header->sharding.data == NULL)
+		return true;
+	unsigned char *text = fsdp_arena_take(scratch, size + FSDP_WINDOW_PADDING, 1);
+	struct declared_shard *shard = FSDP_TAKE(scratch, shard, 1);
+	if (shard != NULL)
+		shard->header = header;
+	if (text == NULL || shard == NULL || !find_owners(shard))
+		return fsdp_arena_fail(scratch, ret_error);
+	memcpy(text, header->sharding.data, size);
+	fsdp_json_scan_over(&shard->scan, text, size, &header->limits);
+	struct fsdp_error *error = NULL;
+	if (read_shards(shard, &error))
+		return true;
+	if (fsdp_error_code(error) == FSDP_ERROR_MEMORY ||
+		fsdp_error_code(error) == FSDP_ERROR_LIMIT) {
+		*ret_error = error;
+		return error != NULL ? false : fsdp_arena_fail(scratch, ret_error);
+	}
+	FSDP_SAFETENSORS_SAY(header, FSDP_RULE_SAFETENSORS_JSON, FSDP_UNKNOWN,
+		"DCP_SHARDING_INFO: %s", fsdp_error_message(error));
+	fsdp_error_free(error);
+	return true;
+}
+
+/* ---- the file ---- */
+
+/* The reference reader refuses larger headers, and deeper ones. */
+enum { REFERENCE_BYTES = 100000000, REFERENCE_DEPTH = 128 };
+
+/* ---- tokens ---- */
+
+/* ---- the whole ---- */
+
+struct range {
+	uint64_t begin, end;
+	uint32_t tensor;
+};
+
+static int compare_ranges(const void *a, const void *b)
+{
+	const struct range *left = a, *right = b;
+	if (left->begin != right->begin)
+		return left->begin < right->begin ? -1 : 1;
+	if (left->end != right->end)
+		return left->end < right->end ? -1 : 1;
+	return left->tensor < right->tensor ? -1 : left->tensor > right->tensor;
+}
+
+static struct fsdp_span tensor_name(
+	const struct fsdp_safetensors *header, uint32_t tensor)
+{
+	struct fsdp_model *model = header->reading->model;
+	struct fsdp_span name = fsdp_model_name(
+		model, fsdp_model_tensor(model, tensor)->name, header->reading->scratch);
+	model->findings.lost |= name.data == NULL;
+	return name;
+}
+
+/* The first hole or overlap; all holes count as bytes that no tensor owns. */
+static void judge_sorted(
+	struct fsdp_safetensors *header, const struct range *ranges, size_t count)
+{
+	uint64_t end = 8 + header->size;
+	bool said = false;
+	for (size_t i = 0; i < count; i++) {
+		if (ranges[i].begin > end)
+			header->reading->model->unaccounted += ranges[i].begin - end;
+		if (ranges[i].begin != end && !said) {
+			bool hole = ranges[i].begin > end;
+			uint64_t bytes =
+				hole ? ranges[i].begin - end : end - ranges[i].begin;
+			said = true;
+			fsdp_find(safetensors_findings(header),
+				FSDP_RULE_SAFETENSORS_OFFSETS,
+				FSDP_PLACE(.file = header->file,
+					.offset = fsdp_min(ranges[i].begin, end),
+					.length = bytes,
+					.tensor = tensor_name(header, ranges[i].tensor)),
+				hole && bytes == 1
+					? "%llu byte before the tensor belongs to none"
+				: hole ? "%llu bytes before the tensor belong to none"
+				: bytes == 1
+					? "the tensor shares %llu byte with the one before"
+					: "the tensor shares %llu bytes with the one before",
+				FSDP_LLU(bytes));
+		}
+		if (ranges[i].end > end)
+			end = ranges[i].end;
+	}
+	header->end = end - 8 - header->size;
+}
+
+/* Headers list tensors in the order of their bytes, or nearly: only then no sorting. */
+static bool judge_order(struct fsdp_safetensors *header, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = header->reading->model;
+	size_t count = model->tensors.count - header->first_tensor;
+	if (!header->unordered || header->left_out)
+		return true;
+	if (!has_records(header))
+		return false;
+	struct fsdp_arena arena;
+	fsdp_arena_init(&arena, header->reading->scratch->budget);
+	struct range *ranges = FSDP_TAKE(&arena, ranges, count + 1);
+	for (size_t i = 0; ranges != NULL && i < count; i++) {
+		uint32_t id = header->first_tensor + (uint32_t)i;
+		const struct fsdp_piece_record *piece = fsdp_model_piece(
+			model, fsdp_model_tensor(model, id)->first_piece);
+		const struct fsdp_extent *extent =
+			fsdp_model_extent(model, piece->extent);
+		ranges[i] = (struct range){ extent->offset,
+			extent->offset + extent->length, id };
+	}
+	if (ranges != NULL) {
+		qsort(ranges, count, sizeof *ranges, compare_ranges);
+		judge_sorted(header, ranges, count);
+	}
+	fsdp_arena_done(&arena);
+	return ranges != NULL || fsdp_arena_fail(header->reading->scratch, ret_error);
+}
+
+static void judge_end(struct fsdp_safetensors *header)
+{
+	if (header->truncated || header->left_out || header->end >= header->buffer)
+		return;
+	uint64_t left = header->buffer - header->end;
+	header->reading->model->unaccounted += left;
+	fsdp_find(safetensors_findings(header), FSDP_RULE_SAFETENSORS_OFFSETS,
+		FSDP_PLACE(.file = header->file, .offset = 8 + header->size + header->end,
+			.length = left),
+		left == 1 ? "%llu byte follows the last tensor"
+			  : "%llu bytes follow the last tensor",
+		FSDP_LLU(left));
+}
+
+static bool read_members(struct fsdp_safetensors *header, struct fsdp_error **ret_error)
+{
+	if (!safetensors_next(header, ret_error))
+		return false;
+	if (header->token.offset != 0)
+		FSDP_SAFETENSORS_SAY(header, FSDP_RULE_SAFETENSORS_STYLE, 8,
+			"the header begins with blanks");
+	if (header->token.kind != FSDP_SCAN_OBJECT) {
+		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, header->token.offset,
+			"the header is not a JSON object");
+		return fail_json(ret_error);
+	}
+	for (;;) {
+		bool alike;
+		if (!read_alike(header, &alike, ret_error))
+			return false;
+		if (alike)
+			continue;
+		if (!safetensors_next(header, ret_error))
+			return false;
+		if (header->token.kind == FSDP_SCAN_OBJECT_END)
+			return safetensors_next(header, ret_error);
+		bool metadata =
+			fsdp_json_text_is(&header->token, FSDP_SPAN("__metadata__"));
+		if (!(metadata ? read_notes : read_tensor)(header, ret_error))
+			return false;
+	}
+}
+
+static bool scan_header(struct fsdp_safetensors *header, struct fsdp_error **ret_error)
+{
+	struct fsdp_source_rest rest = { header->source, 8, 8 + header->size };
+	if (!fsdp_json_scan_init(
+		    &header->scan, fsdp_source_refill, &rest, &header->limits, ret_error))
+		return false;
+	/* What is in the window does not stay there. */
+	struct fsdp_names *names = &header->reading->model->names;
+	struct fsdp_arena *copies = names->copies;
+	names->copies = header->reading->model->arena;
+	header->quick = quick_new();
+	bool read = header->quick != NULL ? read_members(header, ret_error)
+					  : fsdp_fail_memory(ret_error);
+	fsdp_json_quick_free(header->quick);
+	names->copies = copies;
+	fsdp_json_scan_done(&header->scan);
+	return read;
+}
+
+static bool take_size(struct fsdp_safetensors *header, struct fsdp_error **ret_error)
+{
+	unsigned char bytes[8];
+	uint64_t limit = fsdp_limit(header->reading->limits, FSDP_LIMIT_HEADER_BYTES);
+	if (!fsdp_source_read(&header->source, 0, bytes, 8, ret_error))
+		return false;
+	for (size_t i = 8; i-- > 0;)
+		header->size = header->size << 8 | bytes[i];
+	if (header->size > header->source.size - 8)
+		return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1050", 0,
+			"the header should have %llu bytes, the file has %llu",
+			FSDP_LLU(header->size), FSDP_LLU(header->source.size));
+	if (header->size > limit)
+		return fsdp_fail_limit(ret_error, FSDP_LIMIT_HEADER_BYTES, limit);
+	header->buffer = header->source.size - 8 - header->size;
+	if (header->size > REFERENCE_BYTES)
+		fsdp_find(safetensors_findings(header), FSDP_RULE_SAFETENSORS_HEADER,
+			FSDP_PLACE(.file = header->file, .offset = 0, .length = 8,
+				.severity = FSDP_WARNING + 1,
+				.next = "save it as several files, of fewer tensors each"),
+			"the header has %llu bytes; the reference reader refuses more than %d",
+			FSDP_LLU(header->size), REFERENCE_BYTES);
+	return true;
+}
+
+static void set_limits(struct fsdp_safetensors *header)
+{
+	header->limits = *header->reading->limits;
+	if (fsdp_limit(&header->limits, FSDP_LIMIT_JSON_DEPTH) > REFERENCE_DEPTH)
+		(void)fsdp_limits_set(&header->limits, "json-depth", REFERENCE_DEPTH);
+}
+
+static bool read_all(struct fsdp_safetensors *header, struct fsdp_error **ret_error)
+{
+	know_dtypes(header);
+	set_limits(header);
+	fsdp_bits_init(&header->seen, header->reading->scratch);
+	memset(header->shapes, 0xff, sizeof header->shapes); /* no place: FSDP_NONE */
+	header->first_tensor = (uint32_t)header->reading->model->tensors.count;
+	header->first_value = header->reading->model->values.count;
+	if (!take_size(header, ret_error) || !scan_header(header, ret_error) ||
+		!judge_order(header, ret_error))
+		return false;
+	judge_end(header);
+	return safetensors_read_shards(header, ret_error);
+}
+
+/* Before zips and pickles: the length may look like either. */
+static enum fsdp_sign recognise(const struct fsdp_look *look)
+{
+	uint64_t size = 0;
+	if (look->folder != NULL || look->head.size < 10)
+		return FSDP_SIGN_NONE;
+	for (size_t i = 8; i-- > 0;)
+		size = size << 8 | look->head.data[i];
+	if (size < 2 || size > look->source.size - 8)
+		return FSDP_SIGN_NONE;
+	for (size_t i = 8; i < look->head.size && i < 8 + size; i++)
+		if (memchr(" \t\n\r", look->head.data[i], 4) == NULL)
+			return look->head.data[i] == '{' ? FSDP_SIGN_SURE
+							 : FSDP_SIGN_NONE;
+	return FSDP_SIGN_NONE;
+}
+
+static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_safetensors *header = FSDP_TAKE(reading->scratch, header, 1);
+	if (header == NULL)
+		return fsdp_arena_fail(reading->scratch, ret_error);
+	header->reading = reading;
+	header->source = look->source;
+	header->file = look->path;
+	header->file_id = fsdp_build_file(
+		reading->model, look->path, look->source.size, reading->rank, ret_error);
+	reading->model->format = (struct fsdp_format){
+		.family = fsdp_family_safetensors.name,
+		.title = fsdp_family_safetensors.title,
+	};
+	return header->file_id != FSDP_NONE &&
+	       (!reading->may_count || fsdp_model_counting(reading->model, ret_error)) &&
+	       read_all(header, ret_error);
+}
+
+static const char *const rankless[] = { "safetensors", NULL };
+
+const struct fsdp_family fsdp_family_safetensors = {
+	.name = "safetensors",
+	.title = "safetensors file",
+	.recognise = recognise,
+	.read = read,
+	.suffix = ".safetensors",
+	.rankless = rankless,
+};
+
+/* ---- files that no index joins ---- */
+
+/*
+ * The files of a distributed save in the form of safetensors, which no index and no
+ * metadata file joins: each rank writes its own. Reads none of them.
+ *
+ *	shard-SSSSS-model-IIIII-of-NNNNN.safetensors   SSSSS is the rank + 1
+ *	sharded/shard-…                                if they are joined at the end:
+ *	model-IIIII-of-NNNNN.safetensors               what one rank then writes,
+ *	model.safetensors.index.json                   and last of all
+ *
+ * Where a tensor of a file lies in the whole one, the file itself says. How large the
+ * whole one is, no file says: as large as its parts reach.
+ *
+ * Origin: torch/distributed/checkpoint/hf_storage.py (PyTorch 2.13).
+ */
+
+#define SHARDED "sharded"
+
+/* Which rank's file it is. */
+static bool parse(struct fsdp_span name, uint32_t *ret_rank)
+{
+	uint32_t numbers[3];
+	if (!fsdp_pattern_takes(name, "shard-#-model-#-of-#.safetensors", numbers))
+		return false;
+	*ret_rank = numbers[0] - 1;
+	return numbers[0] != 0;
+}
+
+static bool has_shards(const struct fsdp_folder *folder)
+{
+	uint32_t rank;
+	for (size_t i = 0; i < folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+		if (entry.kind == FSDP_ENTRY_FILE && parse(entry.name, &rank))
+			return true;
+	}
+	return false;
+}
+
+/* What may lie beside shards that are still to be put together. */
+static bool may_be_beside(struct fsdp_span name)
+{
+	static const char *const ends[] = { ".json", ".jinja", ".md", ".model", ".txt" };
+	uint32_t numbers[FSDP_PATTERN_NUMBERS];
+	if (memmem(name.data, name.size, ".index.", 7) != NULL)
+		return false;
+	for (size_t i = 0; i < FSDP_COUNT(ends); i++)
+		if (fsdp_span_ends(name, fsdp_span_text(ends[i])))
+			return true;
+	return fsdp_pattern_takes(name, "model-#-of-#.safetensors", numbers);
+}
+
+/* The shards were to become files that an index names, and there is none. */
+static bool lacks_index(const struct fsdp_folder *folder)
+{
+	bool found = false;
+	for (size_t i = 0; i < folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+		if (entry.name.data[0] == '.' && entry.kind == FSDP_ENTRY_DIRECTORY)
+			continue;
+		if (entry.kind == FSDP_ENTRY_DIRECTORY &&
+			fsdp_span_is(entry.name, SHARDED))
+			found = true;
+		else if (entry.kind != FSDP_ENTRY_FILE || !may_be_beside(entry.name))
+			return false;
+	}
+	return found;
+}
+
+static enum fsdp_sign recognise_shard_files(const struct fsdp_look *look)
+{
+	if (look->folder == NULL)
+		return FSDP_SIGN_NONE;
+	return has_shards(look->folder)    ? FSDP_SIGN_SURE
+	       : lacks_index(look->folder) ? FSDP_SIGN_LIKELY
+					   : FSDP_SIGN_NONE;
+}
+
+/* Only the folder below tells whether it is that. */
+static bool read_below(struct fsdp_reading *reading, const struct fsdp_look *look,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_dir dir;
+	struct fsdp_folder inside;
+	struct fsdp_child *child =
+		fsdp_reading_add_child(reading, FSDP_SPAN(SHARDED), FSDP_NONE, ret_error);
+	if (child == NULL ||
+		!fsdp_folder_open_child(look->folder, child->name, reading->scratch,
+			reading->limits, &dir, &inside, ret_error))
+		return false;
+	bool shards = has_shards(&inside);
+	fsdp_dir_close(&dir);
+	fsdp_reading_note(reading, "opened " SHARDED);
+	if (shards)
+		fsdp_find(&reading->model->findings, FSDP_RULE_UNCOMMITTED_SAVE,
+			FSDP_PLACE(.file = FSDP_SPAN("model.safetensors.index.json"),
+				.next = "consolidate the shards again; they can be read as they are"),
+			"the shards in " SHARDED
+			" were to be put together, and the index, which is written last, is not there: that failed, or is still running");
+	return true;
+}
+
+static bool read_shard_files(struct fsdp_reading *reading, const struct fsdp_look *look,
+	struct fsdp_error **ret_error)
+{
+	uint32_t rank, highest = 0;
+	if (!has_shards(look->folder))
+		return read_below(reading, look, ret_error);
+	reading->state = reading;
+	for (size_t i = 0; i < look->folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(look->folder, i);
+		if (entry.kind != FSDP_ENTRY_FILE || !parse(entry.name, &rank))
+			continue;
+		if (fsdp_reading_add_child(reading, entry.name, rank, ret_error) == NULL)
+			return false;
+		if (rank > highest)
+			highest = rank;
+	}
+	reading->model->is_set = true;
+	reading->model->world_size = highest + 1;
+	return true;
+}
+
+/* The largest reach of all parts of a name, in each dimension. */
+static bool widen(struct fsdp_model *model, uint32_t *first, uint32_t index,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, index);
+	uint32_t known = first[tensor->raw_name];
+	int64_t shape[FSDP_DIMS_MAX];
+	first[tensor->raw_name] = index;
+	if (known == FSDP_NONE || tensor->dims == 0)
+		return true;
+	const struct fsdp_tensor_record *before = fsdp_model_tensor(model, known);
+	const int64_t *own = fsdp_model_ints(model, tensor->shape);
+	const int64_t *other = fsdp_model_ints(model, before->shape);
+	if (before->dims != tensor->dims ||
+		memcmp(own, other, tensor->dims * sizeof *own) == 0)
+		return true;
+	for (size_t i = 0; i < tensor->dims; i++)
+		shape[i] = own[i] > other[i] ? own[i] : other[i];
+	tensor->shape = fsdp_build_ints(model, shape, tensor->dims, ret_error);
+	return tensor->shape != FSDP_NONE;
+}
+
+/* Up the list each tensor becomes as large as those before it, and down the list as
+ * large as the last. */
+static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = reading->model;
+	if (reading->state == NULL)
+		return true;
+	size_t names = model->names.list.count;
+	uint32_t *first = FSDP_TAKE(reading->scratch, first, names);
+	if (first == NULL)
+		return fsdp_arena_fail(reading->scratch, ret_error);
+	memset(first, 0xff, names * sizeof *first);
+	for (size_t i = 0; i < model->tensors.count; i++)
+		if (!widen(model, first, (uint32_t)i, ret_error))
+			return false;
+	for (size_t i = model->tensors.count; i-- > 0;) {
+		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		const struct fsdp_tensor_record *last =
+			fsdp_model_tensor(model, first[tensor->raw_name]);
+		if (last->dims == tensor->dims)
+			tensor->shape = last->shape;
+	}
+	model->format = (struct fsdp_format){
+		.family = fsdp_family_dcp_safetensors.name,
+		.title = fsdp_family_dcp_safetensors.title,
+		.writer = "torch.distributed.checkpoint",
+	};
+	return true;
+}
+
+const struct fsdp_family fsdp_family_dcp_safetensors = {
+	.name = "dcp-safetensors",
+	.title = "PyTorch distributed checkpoint as safetensors",
+	.recognise = recognise_shard_files,
+	.read = read_shard_files,
+	.finish = finish,
+};

@@ -1,0 +1,1322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Files of PyTorch that are pickles and no zip: what torch.save wrote before 1.6, and bare
+ * pickles.
+ */
+#include "base/num.h"
+#include "formats/format.h"
+#include "formats/torch/torch.h"
+
+#include <stdio.h>
+
+/* ---- the end of a pickle ---- */
+
+/*
+ * Finds the end of a pickle whose length nothing tells: its opcodes are stepped over up to
+ * STOP.
+ *
+ * What follows may be storages of many gigabytes, so the window grows only while the
+ * pickle goes on.
+ */
+
+enum { WINDOW = 16 << 10, GROWTH = 8 };
+
+/* Steps on from *at. True: STOP was found, or something that is none of a pickle's; the
+ * pickle ends at *at. False: the window ends first. */
+static bool step_to_stop(struct fsdp_span window, bool whole, uint64_t *at)
+{
+	while (*at < window.size) {
+		struct fsdp_error *error = NULL;
+		struct fsdp_span argument;
+		uint64_t next = *at;
+		const struct fsdp_pickle_opcode *opcode =
+			fsdp_pickle_next_opcode(window, &next, &argument, &error);
+		bool unknown = fsdp_pickle_opcode(window.data[*at]) == NULL;
+		fsdp_error_free(error);
+		if (opcode == NULL) {
+			/* What is wrong with it, the pickle machine will say. */
+			if (whole || unknown)
+				*at = window.size;
+			return whole || unknown;
+		}
+		if (opcode->code == FSDP_OP_STOP) {
+			++*at;
+			return true;
+		}
+		*at = next;
+	}
+	return whole;
+}
+
+static bool find_end(const struct fsdp_source *source, uint64_t offset, uint64_t most,
+	struct fsdp_arena *arena, uint64_t *ret_length, struct fsdp_error **ret_error)
+{
+	uint64_t size = fsdp_min(WINDOW, most);
+	*ret_length = 0;
+	for (;;) {
+		struct fsdp_span window;
+		fsdp_arena_reset(arena);
+		if (!fsdp_source_read_all(
+			    source, offset, size, arena, &window, ret_error))
+			return false;
+		if (step_to_stop(window, size == most, ret_length))
+			return true;
+		size = most / GROWTH > size ? size * GROWTH : most;
+	}
+}
+
+bool fsdp_torch_next_pickle(const struct fsdp_source *source, uint64_t *offset,
+	const struct fsdp_limits *limits, struct fsdp_arena *arena,
+	struct fsdp_span *ret_stream, struct fsdp_error **ret_error)
+{
+	struct fsdp_arena windows;
+	uint64_t limit = fsdp_limit(limits, FSDP_LIMIT_PICKLE_BYTES), length;
+	if (*offset >= source->size)
+		return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1047", *offset,
+			"the file ends where a pickle should begin");
+	fsdp_arena_init(&windows, arena->budget);
+	bool found = find_end(source, *offset, fsdp_min(source->size - *offset, limit),
+		&windows, &length, ret_error);
+	fsdp_arena_done(&windows);
+	if (!found || !fsdp_source_read_all(
+			      source, *offset, length, arena, ret_stream, ret_error))
+		return false;
+	*offset += length;
+	return true;
+}
+
+/* ---- streams and tars ---- */
+
+/*
+ * The two forms in which torch saved before it packed zips: a stream of pickles with the
+ * storages behind them, and before that a tar. What the pickles mean: torch.h.
+ *
+ * The stream, nothing framed:
+ *
+ *	pickle   an integer of ten bytes, the magic, in any protocol of pickle
+ *	pickle   1001, the protocol
+ *	pickle   {"protocol_version": 1001, "little_endian": bool, "type_sizes": {…}}
+ *	pickle   the object; ids are ("storage", class, key, location, numel, part)
+ *	pickle   the list of the storages' keys
+ *	for each key: i64 elements, then so many elements
+ *
+ * The tar, members by name:
+ *
+ *	sys_info  pickle  as above
+ *	storages  pickle  how many; for each: pickle (key, location, class),
+ *	                  i64 elements, the elements;
+ *	                  then pickle [(part, key, offset, numel), …]
+ *	tensors   pickle  how many; for each: pickle (key, storage, class),
+ *	                  i32 dimensions, 4 bytes, i64 sizes, strides, offset
+ *	pickle    pickle  the object; ids are texts of keys of tensors, storages
+ *
+ * Counts and elements are little-endian whatever the machine was: its order is recorded,
+ * and torch swaps when it writes.
+ *
+ * Origin: torch/serialization.py (PyTorch 2.13, _legacy_save, _legacy_load,
+ * legacy_load), torch/csrc/serialization.cpp.
+ */
+
+/* The magic as LONG1 and, below protocol 2, as LONG has it. */
+#define MAGIC "l\374\234F\371 j\250P\031"
+#define WRITTEN_MAGIC "119547037146038801333356L"
+
+enum { PROTOCOL = 1001 };
+
+struct legacy {
+	struct fsdp_reading *reading;
+	const struct fsdp_folder *folder; /* of the tar's members */
+	struct fsdp_source source, storages;
+	struct fsdp_source tar; /* all of it, if its members lie in it as they are */
+	struct fsdp_span file;
+	struct fsdp_span member; /* of the tar; absent: it goes by the name of a file */
+	uint32_t file_id;
+	uint64_t at;
+	struct fsdp_arena pickles; /* what the object's pickle needs until it is walked */
+	struct fsdp_arena small;   /* one pickle of those around it */
+	struct fsdp_torch facts;   /* with which these are read; they hold no tensors */
+	struct fsdp_torch torch;
+	uint32_t extent_count; /* of storages that have one */
+
+	/* The tar only: what an id stands for. */
+	struct fsdp_names keys;
+	struct fsdp_vec numbers; /* uint32_t, by name - 1 */
+};
+
+static struct fsdp_findings *findings_of(const struct legacy *legacy)
+{
+	return &legacy->reading->model->findings;
+}
+
+#define SAY(legacy, where, ...)                                                \
+	fsdp_find(findings_of(legacy), FSDP_RULE_LEGACY_STREAM,                \
+		FSDP_PLACE(.file = (legacy)->file, .member = (legacy)->member, \
+			.offset = where),                                      \
+		__VA_ARGS__)
+
+static bool fail(
+	const struct legacy *legacy, const char *what, struct fsdp_error **ret_error)
+{
+	return fsdp_fail_rule(
+		ret_error, FSDP_ERROR_DAMAGED, "FI1047", legacy->at, "%s", what);
+}
+
+/* ---- the pickles around the object ---- */
+
+/* Reads and judges the next one; *ret_top is its value. */
+static bool next_fact(
+	struct legacy *legacy, fsdp_ref *ret_top, struct fsdp_error **ret_error)
+{
+	struct fsdp_reading *reading = legacy->reading;
+	struct fsdp_span stream;
+	uint64_t begin = legacy->at;
+	fsdp_arena_reset(&legacy->small);
+	if (!fsdp_torch_next_pickle(&legacy->source, &legacy->at, reading->limits,
+		    &legacy->small, &stream, ret_error))
+		return false;
+	struct fsdp_pickle_options options = {
+		.limits = reading->limits,
+		.findings = findings_of(legacy),
+		.file = legacy->file,
+		.member = legacy->member,
+		.base = begin,
+	};
+	legacy->facts.pickle = NULL; /* the one before is gone */
+	fsdp_torch_watch(&legacy->facts, &options, stream.size, begin);
+	bool read = fsdp_pickle_read(
+		stream, &legacy->small, &options, &legacy->facts.pickle, ret_error);
+	fsdp_torch_judge(&legacy->facts);
+	if (!read)
+		return false;
+	*ret_top = fsdp_pickle_top(legacy->facts.pickle);
+	return true;
+}
+
+/* What follows can be read even if this is wrong, so that is only a finding. */
+static bool read_facts(struct legacy *legacy, struct fsdp_error **ret_error)
+{
+	uint64_t begin = legacy->at;
+	fsdp_ref top;
+	if (!next_fact(legacy, &top, ret_error))
+		return false;
+	if (fsdp_pickle_kind(legacy->facts.pickle, top) != FSDP_PICKLE_DICT)
+		SAY(legacy, begin, "the facts of the machine are no dict");
+	return true;
+}
+
+static bool read_protocol(struct legacy *legacy, struct fsdp_error **ret_error)
+{
+	uint64_t begin = legacy->at;
+	fsdp_ref top;
+	int64_t version;
+	if (!next_fact(legacy, &top, ret_error))
+		return false;
+	if (!fsdp_pickle_integer(legacy->facts.pickle, top, &version) ||
+		version != PROTOCOL)
+		SAY(legacy, begin, "the protocol version is not 1001");
+	return true;
+}
+
+/* ---- storages ---- */
+
+static struct fsdp_extent *extent_of(const struct legacy *legacy, uint32_t storage)
+{
+	return fsdp_model_extent(
+		legacy->reading->model, legacy->torch.first_extent + storage);
+}
+
+/* An extent for every storage that was named so far; none has a place yet. */
+static bool add_extents(struct legacy *legacy, struct fsdp_error **ret_error)
+{
+	struct fsdp_torch *torch = &legacy->torch;
+	while (legacy->extent_count < torch->storages.count) {
+		uint32_t i = legacy->extent_count++;
+		struct fsdp_extent extent = {
+			.kind = FSDP_EXTENT_BYTES,
+			.file = legacy->file_id,
+			.size = fsdp_torch_storage_bytes(fsdp_torch_storage(torch, i)),
+			.offset = FSDP_UNKNOWN,
+			.missing = true,
+		};
+		if (fsdp_build_extent(legacy->reading->model, &extent,
+			    fsdp_torch_key(torch, i), ret_error) == FSDP_NONE)
+			return false;
+	}
+	return true;
+}
+
+static bool take_count(
+	struct legacy *legacy, uint64_t *ret_count, struct fsdp_error **ret_error)
+{
+	unsigned char bytes[8];
+	*ret_count = 0;
+	if (!fsdp_source_read(&legacy->source, legacy->at, bytes, 8, ret_error))
+		return false;
+	for (size_t i = 8; i-- > 0;)
+		*ret_count = *ret_count << 8 | bytes[i];
+	legacy->at += 8;
+	return true;
+}
+
+static int shown(struct fsdp_span key)
+{
+	return key.size > 64 ? 64 : (int)key.size;
+}
+
+/* Gives a storage its bytes, which begin here, and moves behind them. False: the file
+ * ends first, which is a finding. */
+static bool place_storage(struct legacy *legacy, uint32_t storage, uint64_t count)
+{
+	struct fsdp_extent *extent = extent_of(legacy, storage);
+	const struct fsdp_torch_storage *record =
+		fsdp_torch_storage(&legacy->torch, storage);
+	uint64_t width = record->untyped ? 1 : fsdp_dtype(record->dtype)->storage_bytes;
+	uint64_t left = legacy->source.size - legacy->at, length;
+	struct fsdp_span key = fsdp_model_key(legacy->reading->model, extent);
+	bool whole = fsdp_mul(count, width, &length) && length <= left;
+	if (extent->offset != FSDP_UNKNOWN)
+		SAY(legacy, legacy->at, "storage %.*s comes twice", shown(key),
+			(const char *)key.data);
+	extent->offset = legacy->at;
+	extent->length = whole ? length : left;
+	extent->missing = extent->length < extent->size;
+	if (!whole)
+		SAY(legacy, legacy->at,
+			"the %s ends inside storage %.*s: it has %llu elements of %llu bytes, and %llu bytes are left",
+			legacy->member.data != NULL ? "member" : "file", shown(key),
+			(const char *)key.data, FSDP_LLU(count), FSDP_LLU(width),
+			FSDP_LLU(left));
+	else if (length != extent->size)
+		fsdp_find(findings_of(legacy), FSDP_RULE_STORAGE_SIZE,
+			FSDP_PLACE(.file = legacy->file, .member = legacy->member,
+				.offset = legacy->at),
+			"storage %.*s has %llu bytes, its id says %llu", shown(key),
+			(const char *)key.data, FSDP_LLU(length), FSDP_LLU(extent->size));
+	legacy->at += extent->length;
+	return whole;
+}
+
+static void say_unplaced(struct legacy *legacy)
+{
+	for (uint32_t i = 0; i < legacy->extent_count; i++) {
+		const struct fsdp_extent *extent = extent_of(legacy, i);
+		struct fsdp_span key = fsdp_model_key(legacy->reading->model, extent);
+		if (extent->offset == FSDP_UNKNOWN && extent->size != 0)
+			SAY(legacy, FSDP_UNKNOWN, "storage %.*s is missing", shown(key),
+				(const char *)key.data);
+	}
+}
+
+/* The storages behind the list of their keys. Where one cannot be stepped over, the
+ * others cannot be found. */
+static bool place_listed(
+	struct legacy *legacy, fsdp_ref keys, struct fsdp_error **ret_error)
+{
+	struct fsdp_pickle *pickle = legacy->facts.pickle;
+	struct fsdp_pickle_iterator iterator = { .ref = keys };
+	fsdp_ref none, item;
+	while (fsdp_pickle_next(pickle, &iterator, &none, &item)) {
+		struct fsdp_span key = fsdp_pickle_text(pickle, item);
+		uint32_t name = key.data != NULL ? fsdp_names_find_child(
+							   &legacy->torch.keys, 0, key)
+						 : FSDP_NONE;
+		uint64_t count;
+		if (name == FSDP_NONE) {
+			SAY(legacy, legacy->at,
+				"the list names storage %.*s, which no tensor has",
+				shown(key),
+				key.data != NULL ? (const char *)key.data : "");
+			return true;
+		}
+		if (legacy->source.size - legacy->at < 8) {
+			SAY(legacy, legacy->at, "the file ends before storage %.*s",
+				shown(key), (const char *)key.data);
+			return true;
+		}
+		if (!take_count(legacy, &count, ret_error))
+			return false;
+		if (!place_storage(legacy, name - 1, count))
+			return true;
+	}
+	uint64_t left = legacy->source.size - legacy->at;
+	legacy->reading->model->unaccounted += left;
+	if (left != 0)
+		fsdp_find(findings_of(legacy), FSDP_RULE_PICKLE_TRAILING,
+			FSDP_PLACE(.file = legacy->file, .offset = legacy->at,
+				.length = left),
+			"%llu bytes follow the last storage", FSDP_LLU(left));
+	return true;
+}
+
+static bool read_listed(struct legacy *legacy, struct fsdp_error **ret_error)
+{
+	uint64_t begin = legacy->at;
+	fsdp_ref top;
+	if (!next_fact(legacy, &top, ret_error))
+		return false;
+	if (fsdp_pickle_kind(legacy->facts.pickle, top) == FSDP_PICKLE_LIST)
+		return place_listed(legacy, top, ret_error);
+	SAY(legacy, begin, "the keys of the storages are not a list");
+	return true;
+}
+
+/* ---- the object ---- */
+
+static bool read_storage(void *context, uint32_t storage, uint64_t offset, void *buffer,
+	size_t size, struct fsdp_error **ret_error)
+{
+	struct legacy *legacy = context;
+	const struct fsdp_extent *extent = extent_of(legacy, storage);
+	struct fsdp_source part;
+	if (extent->missing)
+		return fail(legacy, "a storage is missing", ret_error);
+	return fsdp_source_slice(&legacy->storages, extent->offset, extent->length, &part,
+		       ret_error) &&
+	       fsdp_source_read(&part, offset, buffer, size, ret_error);
+}
+
+static bool read_object(struct legacy *legacy, struct fsdp_error **ret_error)
+{
+	struct fsdp_span stream;
+	uint64_t begin = legacy->at;
+	if (!fsdp_torch_next_pickle(&legacy->source, &legacy->at, legacy->reading->limits,
+		    legacy->reading->model->arena, &stream, ret_error))
+		return false;
+	bool read = fsdp_torch_read(&legacy->torch, stream, begin, false, ret_error);
+	fsdp_torch_look_inside(&legacy->torch, stream);
+	fsdp_torch_judge(&legacy->torch);
+	return read;
+}
+
+static bool walk_object(struct legacy *legacy, struct fsdp_error **ret_error)
+{
+	bool resolved =
+		fsdp_torch_resolve(&legacy->torch, read_storage, legacy, ret_error);
+	fsdp_reading_keep_limit(legacy->reading, &legacy->torch.over_limit, legacy->file);
+	if (!resolved)
+		return false;
+	fsdp_reading_settle_rank(legacy->reading, legacy->file_id, &legacy->torch.rank);
+	fsdp_reading_settle_world(legacy->reading, legacy->file_id,
+		legacy->torch.world_size, legacy->torch.world_whole);
+	return fsdp_torch_walk(&legacy->torch, ret_error);
+}
+
+static bool init_torch(struct legacy *legacy, struct fsdp_error **ret_error)
+{
+	struct fsdp_reading *reading = legacy->reading;
+	if (!fsdp_torch_init(&legacy->facts, reading->model, reading->scratch,
+		    reading->scratch, legacy->file, (struct fsdp_span){ 0 }, ret_error) ||
+		!fsdp_torch_init(&legacy->torch, reading->model, &legacy->pickles,
+			reading->scratch, legacy->file, (struct fsdp_span){ 0 },
+			ret_error))
+		return false;
+	legacy->torch.first_extent = (uint32_t)reading->model->extents.count;
+	legacy->torch.owner = legacy;
+	legacy->torch.ids = FSDP_IDS_LEGACY;
+	legacy->facts.profile = FSDP_PROFILE_METADATA;
+	return true;
+}
+
+/* ---- the stream ---- */
+
+static bool is_magic(const struct fsdp_pickle_opcode *opcode, struct fsdp_span argument)
+{
+	return (opcode->code == FSDP_OP_LONG1 && fsdp_span_is(argument, MAGIC)) ||
+	       (opcode->code == FSDP_OP_LONG && fsdp_span_is(argument, WRITTEN_MAGIC));
+}
+
+/* Bytes of the first pickle, if it is the magic and nothing else; or 0. */
+static uint64_t magic_bytes(struct fsdp_span head)
+{
+	fsdp_auto_error *error = NULL;
+	const struct fsdp_pickle_opcode *opcode;
+	struct fsdp_span argument;
+	uint64_t at = 0;
+	do
+		opcode = fsdp_pickle_next_opcode(head, &at, &argument, &error);
+	while (opcode != NULL &&
+		(opcode->code == FSDP_OP_PROTO || opcode->code == FSDP_OP_FRAME));
+	if (opcode == NULL || !is_magic(opcode, argument))
+		return 0;
+	return at < head.size && head.data[at] == FSDP_OP_STOP ? at + 1 : 0;
+}
+
+static enum fsdp_sign recognise_stream(const struct fsdp_look *look)
+{
+	return look->folder == NULL && magic_bytes(look->head) != 0 ? FSDP_SIGN_SURE
+								    : FSDP_SIGN_NONE;
+}
+
+/* ---- a stream in a value of another pickle ---- */
+
+/* The pickles in front of the payload, as storages are saved: each with what it must be. */
+enum inlined_part { PART_PROTOCOL, PART_FACTS, PART_STORAGE, PART_KEYS, PARTS };
+
+static bool is_part(struct fsdp_torch *torch, enum inlined_part part)
+{
+	struct fsdp_pickle *pickle = torch->pickle;
+	fsdp_ref top = fsdp_pickle_top(pickle);
+	int64_t version;
+	uint32_t storage;
+	switch (part) {
+	case PART_PROTOCOL:
+		return fsdp_pickle_integer(pickle, top, &version) && version == PROTOCOL;
+	case PART_FACTS:
+		return fsdp_pickle_kind(pickle, top) == FSDP_PICKLE_DICT;
+	case PART_STORAGE:
+		return fsdp_torch_folded(pickle, top, FSDP_TORCH_STORAGE, &storage) &&
+		       torch->storages.count == 1;
+	case PART_KEYS:
+		return fsdp_pickle_kind(pickle, top) == FSDP_PICKLE_LIST &&
+		       fsdp_pickle_count(pickle, top) == 1 &&
+		       fsdp_span_equal(
+			       fsdp_pickle_text(pickle, fsdp_pickle_item(pickle, top, 0)),
+			       fsdp_torch_key(torch, 0));
+	case PARTS:
+		break;
+	}
+	return false;
+}
+
+/* Reads these pickles. *at is where the payload begins; false too: it is something else. */
+static bool read_parts(struct fsdp_torch *inner, struct fsdp_span bytes, uint64_t base,
+	size_t *at, const struct fsdp_pickle_global **ret_class,
+	struct fsdp_error **ret_error)
+{
+	for (enum inlined_part part = PART_PROTOCOL; part < PARTS; part++) {
+		struct fsdp_error *error = NULL;
+		struct fsdp_span rest = fsdp_span(bytes.data + *at, bytes.size - *at);
+		inner->pickle = NULL;
+		bool read = fsdp_torch_read(inner, rest, base + *at, true, &error);
+		fsdp_torch_judge(inner);
+		if (error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY) {
+			fsdp_error_free(error);
+			return fsdp_arena_fail(inner->scratch, ret_error);
+		}
+		fsdp_error_free(error);
+		if (!read || !is_part(inner, part))
+			return false;
+		if (part == PART_STORAGE)
+			*ret_class = fsdp_pickle_global(inner->pickle, 0);
+		*at += (size_t)fsdp_pickle_length(inner->pickle);
+	}
+	return true;
+}
+
+/* A count of elements, and they are all that follows. */
+static bool is_payload(const struct fsdp_torch_storage *storage, struct fsdp_span rest)
+{
+	uint64_t count = 0;
+	for (size_t i = 8; i-- > 0 && rest.size >= 8;)
+		count = count << 8 | rest.data[i];
+	return rest.size >= 8 && count == storage->numel &&
+	       rest.size - 8 == fsdp_torch_storage_bytes(storage);
+}
+
+static bool add_inlined(struct fsdp_torch *torch, const struct fsdp_torch *inner,
+	const struct fsdp_pickle_global *class, struct fsdp_torch_inlined *inlined,
+	struct fsdp_error **ret_error)
+{
+	const struct fsdp_torch_storage *storage = fsdp_torch_storage(inner, 0);
+	size_t known = torch->storages.count;
+	char text[32];
+	struct fsdp_span key, location;
+	/* Keys of torch are addresses, which another storage may have had before. */
+	snprintf(text, sizeof text, "%llu", FSDP_LLU(inlined->begin));
+	key = fsdp_arena_copy(torch->model->arena, fsdp_span_text(text));
+	location =
+		fsdp_arena_copy(torch->model->arena, fsdp_torch_location(inner, 0)->text);
+	if (key.data == NULL || location.data == NULL)
+		return fsdp_arena_fail(torch->kept, ret_error);
+	if (!fsdp_torch_add_storage(torch, key, class, location, storage->numel,
+		    &inlined->storage, ret_error))
+		return false;
+	/* The value may have been taken from the memo. */
+	return torch->storages.count == known || fsdp_vec_add(&torch->inlined, inlined) ||
+	       fsdp_arena_fail(torch->kept, ret_error);
+}
+
+/* The storage that the bytes of a value stand for, if they are what pickle makes of one: a
+ * whole stream of torch.save with nothing else in it. All of its pickles are judged. `begin`
+ * is where the value stands in the pickle, and as_text whether it is text there. False
+ * without an error: they are not. */
+static bool torch_take_inlined(struct fsdp_torch *torch, struct fsdp_span bytes,
+	struct fsdp_span value, bool as_text, uint32_t *ret_storage,
+	struct fsdp_error **ret_error)
+{
+	const struct fsdp_pickle_global *class = NULL;
+	struct fsdp_torch_inlined inlined = { .begin = (uint64_t)(value.data -
+								  torch->stream.data) };
+	struct fsdp_torch inner;
+	struct fsdp_arena arena;
+	size_t at = (size_t)magic_bytes(bytes);
+	/* Any number of calls may share a value. */
+	if (at == 0 || value.data < torch->stream.data ||
+		inlined.begin > torch->stream.size ||
+		!fsdp_budget_work(torch->scratch->budget, bytes.size / 8, ret_error))
+		return false;
+	fsdp_arena_init(&arena, torch->scratch->budget);
+	inlined.end = inlined.begin + value.size;
+	bool good = fsdp_torch_init(&inner, torch->model, &arena, &arena, torch->file,
+		torch->member, ret_error);
+	inner.ids = FSDP_IDS_LEGACY;
+	good = good &&
+	       read_parts(&inner, bytes, torch->base + inlined.begin, &at, &class,
+		       ret_error) &&
+	       is_payload(fsdp_torch_storage(&inner, 0),
+		       fsdp_span(bytes.data + at, bytes.size - at));
+	inlined.payload = as_text ? FSDP_UNKNOWN : inlined.begin + at + 8;
+	good = good && add_inlined(torch, &inner, class, &inlined, ret_error);
+	fsdp_arena_done(&arena);
+	*ret_storage = inlined.storage;
+	return good;
+}
+
+/* ---- the whole ---- */
+
+static bool read_all(struct legacy *legacy, struct fsdp_error **ret_error)
+{
+	if (!init_torch(legacy, ret_error) || !read_protocol(legacy, ret_error) ||
+		!read_facts(legacy, ret_error) || !read_object(legacy, ret_error) ||
+		!add_extents(legacy, ret_error) || !read_listed(legacy, ret_error))
+		return false;
+	say_unplaced(legacy);
+	return walk_object(legacy, ret_error);
+}
+
+typedef bool (*reader)(struct legacy *legacy, struct fsdp_error **ret_error);
+
+static bool run(struct legacy *legacy, reader read, struct fsdp_error **ret_error)
+{
+	fsdp_arena_init(&legacy->pickles, legacy->reading->scratch->budget);
+	fsdp_arena_init(&legacy->small, legacy->reading->scratch->budget);
+	bool done = read(legacy, ret_error);
+	fsdp_arena_done(&legacy->small);
+	fsdp_arena_done(&legacy->pickles);
+	return done;
+}
+
+static struct legacy *new_legacy(
+	struct fsdp_reading *reading, struct fsdp_error **ret_error)
+{
+	struct legacy *legacy = FSDP_TAKE(reading->scratch, legacy, 1);
+	if (legacy == NULL) {
+		fsdp_arena_fail(reading->scratch, ret_error);
+		return NULL;
+	}
+	legacy->reading = reading;
+	return legacy;
+}
+
+static bool read_stream(struct fsdp_reading *reading, const struct fsdp_look *look,
+	struct fsdp_error **ret_error)
+{
+	struct legacy *legacy = new_legacy(reading, ret_error);
+	if (legacy == NULL)
+		return false;
+	legacy->source = legacy->storages = look->source;
+	legacy->at = magic_bytes(look->head);
+	legacy->file = look->path;
+	legacy->file_id = fsdp_build_file(
+		reading->model, look->path, look->source.size, FSDP_NONE, ret_error);
+	reading->model->format = (struct fsdp_format){
+		.family = fsdp_family_torch_legacy.name,
+		.title = fsdp_family_torch_legacy.title,
+		.writer = "torch.save",
+	};
+	return legacy->file_id != FSDP_NONE && run(legacy, read_all, ret_error);
+}
+
+static const char *const rankless[] = { "torch-legacy", "torch-tar", NULL };
+
+const struct fsdp_family fsdp_family_torch_legacy = {
+	.name = "torch-legacy",
+	.title = "PyTorch file (torch.save, stream from before 1.6)",
+	.recognise = recognise_stream,
+	.read = read_stream,
+	.has_pickles = true,
+	.rankless = rankless,
+};
+
+/* ---- the tar ---- */
+
+static enum fsdp_sign recognise_tar(const struct fsdp_look *look)
+{
+	return look->folder != NULL &&
+			       fsdp_folder_has(look->folder, "pickle", FSDP_ENTRY_FILE) &&
+			       fsdp_folder_has(
+				       look->folder, "storages", FSDP_ENTRY_FILE) &&
+			       fsdp_folder_has(look->folder, "sys_info", FSDP_ENTRY_FILE)
+		       ? FSDP_SIGN_SURE
+		       : FSDP_SIGN_NONE;
+}
+
+/* The member as a part of the tar that ends with it, so that offsets are the tar's. */
+static bool open_inside(
+	struct legacy *legacy, struct fsdp_span name, struct fsdp_error **ret_error)
+{
+	legacy->at = fsdp_folder_offset(legacy->folder, name);
+	legacy->member = legacy->facts.member = legacy->torch.member = name;
+	return fsdp_source_slice(&legacy->tar, 0, legacy->at + legacy->source.size,
+		&legacy->source, ret_error);
+}
+
+/* The next member is read from its start. That of a compressed tar is a file of its own:
+ * what was compressed has no other place. */
+static bool open_member(
+	struct legacy *legacy, const char *name, struct fsdp_error **ret_error)
+{
+	struct fsdp_span text = fsdp_span_text(name);
+	if (!fsdp_folder_source(legacy->folder, text, &legacy->source, ret_error))
+		return false;
+	if (legacy->tar.size != 0)
+		return open_inside(legacy, text, ret_error);
+	legacy->at = 0;
+	legacy->file = legacy->facts.file = legacy->torch.file = text;
+	legacy->file_id = fsdp_build_file(
+		legacy->reading->model, text, legacy->source.size, FSDP_NONE, ret_error);
+	return legacy->file_id != FSDP_NONE;
+}
+
+/* Keys are numbers, and texts in the ids. */
+static bool key_text(struct legacy *legacy, fsdp_ref key, struct fsdp_span *ret_text,
+	struct fsdp_error **ret_error)
+{
+	const struct fsdp_pickle *pickle = legacy->facts.pickle;
+	struct fsdp_arena *arena = legacy->reading->model->arena;
+	char text[24];
+	int64_t number;
+	*ret_text = fsdp_pickle_text(pickle, key);
+	if (fsdp_pickle_integer(pickle, key, &number))
+		*ret_text = fsdp_span(text,
+			(size_t)snprintf(text, sizeof text, "%lld", (long long)number));
+	if (ret_text->data == NULL)
+		return fail(legacy, "a key is not a number", ret_error);
+	*ret_text = fsdp_arena_copy(arena, *ret_text);
+	return ret_text->data != NULL || fsdp_arena_fail(arena, ret_error);
+}
+
+/* What the id of this text stands for, from now on. */
+static bool set_number(struct legacy *legacy, struct fsdp_span key, uint32_t number,
+	struct fsdp_error **ret_error)
+{
+	uint32_t name = fsdp_names_child(&legacy->keys, 0, key);
+	if (name == FSDP_NONE)
+		return fsdp_arena_fail(legacy->reading->scratch, ret_error);
+	if (name > legacy->numbers.count && fsdp_vec_push(&legacy->numbers) == NULL)
+		return fsdp_arena_fail(legacy->reading->scratch, ret_error);
+	*(uint32_t *)fsdp_vec_at(&legacy->numbers, name - 1) = number;
+	return true;
+}
+
+static bool find_number(
+	const struct legacy *legacy, struct fsdp_span key, uint32_t *ret_number)
+{
+	uint32_t name = fsdp_names_find_child(&legacy->keys, 0, key);
+	if (name == FSDP_NONE)
+		return false;
+	*ret_number = *(const uint32_t *)fsdp_vec_at(&legacy->numbers, name - 1);
+	return true;
+}
+
+static bool read_records(struct legacy *legacy,
+	bool (*read_record)(
+		struct legacy *legacy, fsdp_ref top, struct fsdp_error **ret_error),
+	struct fsdp_error **ret_error)
+{
+	fsdp_ref top;
+	int64_t count;
+	if (!next_fact(legacy, &top, ret_error))
+		return false;
+	if (!fsdp_pickle_integer(legacy->facts.pickle, top, &count))
+		return fail(legacy, "the member does not begin with a count", ret_error);
+	for (int64_t i = 0; i < count; i++)
+		if (!next_fact(legacy, &top, ret_error) ||
+			!read_record(legacy, top, ret_error))
+			return false;
+	return true;
+}
+
+static bool read_tar_storage(
+	struct legacy *legacy, fsdp_ref top, struct fsdp_error **ret_error)
+{
+	struct fsdp_pickle *pickle = legacy->facts.pickle;
+	struct fsdp_arena *arena = legacy->reading->model->arena;
+	fsdp_ref class = fsdp_pickle_item(pickle, top, 2);
+	struct fsdp_span key,
+		location = fsdp_pickle_text(pickle, fsdp_pickle_item(pickle, top, 1));
+	uint64_t numel;
+	uint32_t storage;
+	if (fsdp_pickle_kind(pickle, class) != FSDP_PICKLE_GLOBAL ||
+		location.data == NULL)
+		return fail(legacy, "a storage is not described as one", ret_error);
+	location = fsdp_arena_copy(arena, location);
+	if (location.data == NULL)
+		return fsdp_arena_fail(arena, ret_error);
+	if (!key_text(legacy, fsdp_pickle_item(pickle, top, 0), &key, ret_error) ||
+		!take_count(legacy, &numel, ret_error))
+		return false;
+	if (!fsdp_torch_add_storage(&legacy->torch, key, fsdp_pickle_named(pickle, class),
+		    location, numel, &storage, ret_error))
+		return fail(legacy, "a storage is of no class of torch", ret_error);
+	if (!add_extents(legacy, ret_error))
+		return false;
+	if (!place_storage(legacy, storage, numel))
+		return fail(legacy, "the member ends inside a storage", ret_error);
+	return set_number(legacy, key, storage << 2 | FSDP_TORCH_STORAGE, ret_error);
+}
+
+static bool read_tar_part(
+	struct legacy *legacy, fsdp_ref item, struct fsdp_error **ret_error)
+{
+	struct fsdp_pickle *pickle = legacy->facts.pickle;
+	struct fsdp_span key, root;
+	uint32_t number;
+	int64_t offset, numel;
+	if (!key_text(legacy, fsdp_pickle_item(pickle, item, 0), &key, ret_error) ||
+		!key_text(legacy, fsdp_pickle_item(pickle, item, 1), &root, ret_error))
+		return false;
+	if (!find_number(legacy, root, &number) ||
+		fsdp_torch_kind(number) != FSDP_TORCH_STORAGE ||
+		!fsdp_pickle_integer(
+			pickle, fsdp_pickle_item(pickle, item, 2), &offset) ||
+		!fsdp_pickle_integer(pickle, fsdp_pickle_item(pickle, item, 3), &numel) ||
+		offset < 0 || numel < 0)
+		return fail(
+			legacy, "a part of a storage is not described as one", ret_error);
+	return fsdp_torch_add_part(&legacy->torch, fsdp_torch_index(number),
+		       (uint64_t)offset, (uint64_t)numel, &number, ret_error) &&
+	       set_number(legacy, key, number, ret_error);
+}
+
+static bool read_tar_parts(struct legacy *legacy, struct fsdp_error **ret_error)
+{
+	fsdp_ref top, none, item;
+	if (!next_fact(legacy, &top, ret_error))
+		return false;
+	struct fsdp_pickle_iterator iterator = { .ref = top };
+	while (fsdp_pickle_next(legacy->facts.pickle, &iterator, &none, &item))
+		if (!read_tar_part(legacy, item, ret_error))
+			return false;
+	return true;
+}
+
+/* i32 dimensions, 4 bytes of an older layout, sizes, strides, offset. */
+static bool take_view(struct legacy *legacy, int64_t *shape, int64_t *stride,
+	size_t *ret_dims, uint64_t *ret_offset, struct fsdp_error **ret_error)
+{
+	uint64_t number;
+	if (!take_count(legacy, &number, ret_error))
+		return false;
+	size_t dims = *ret_dims = number & 0xffffffff;
+	if (dims > FSDP_DIMS_MAX)
+		return fail(legacy, "a tensor has more than 64 dimensions", ret_error);
+	for (size_t i = 0; i < 2 * dims; i++) {
+		if (!take_count(legacy, &number, ret_error))
+			return false;
+		*(i < dims ? &shape[i] : &stride[i - dims]) = (int64_t)number;
+	}
+	return take_count(legacy, ret_offset, ret_error);
+}
+
+static bool read_tar_tensor(
+	struct legacy *legacy, fsdp_ref top, struct fsdp_error **ret_error)
+{
+	struct fsdp_pickle *pickle = legacy->facts.pickle;
+	int64_t shape[FSDP_DIMS_MAX], stride[FSDP_DIMS_MAX];
+	struct fsdp_span key, root;
+	size_t dims;
+	uint64_t offset, begin = 0;
+	uint32_t number;
+	if (!key_text(legacy, fsdp_pickle_item(pickle, top, 0), &key, ret_error) ||
+		!key_text(legacy, fsdp_pickle_item(pickle, top, 1), &root, ret_error) ||
+		!take_view(legacy, shape, stride, &dims, &offset, ret_error))
+		return false;
+	if (!find_number(legacy, root, &number) ||
+		fsdp_torch_kind(number) == FSDP_TORCH_TENSOR)
+		return fail(
+			legacy, "a tensor is on a storage that is not there", ret_error);
+	uint32_t storage = fsdp_torch_index(number);
+	if (fsdp_torch_kind(number) == FSDP_TORCH_PART) {
+		const struct fsdp_torch_part *part =
+			fsdp_vec_at(&legacy->torch.parts, storage);
+		storage = part->storage;
+		begin = part->offset;
+	}
+	if (!fsdp_add(begin, offset, &offset))
+		return fail(legacy, "a tensor begins nowhere", ret_error);
+	uint32_t tensor = fsdp_torch_add_view(
+		&legacy->torch, storage, offset, shape, stride, dims, ret_error);
+	return tensor != FSDP_NONE &&
+	       set_number(legacy, key, tensor << 2 | FSDP_TORCH_TENSOR, ret_error);
+}
+
+/* Ids are texts of keys; some files made by hand spell storages as the stream does. */
+static bool fold_key(void *context, struct fsdp_pickle *pickle, fsdp_ref id,
+	uint32_t *ret_number, struct fsdp_error **ret_error)
+{
+	struct fsdp_torch *torch = context;
+	struct fsdp_span key = fsdp_pickle_text(pickle, id);
+	if (key.data != NULL)
+		return find_number(torch->owner, key, ret_number);
+	return fsdp_torch_fold_persistent(context, pickle, id, ret_number, ret_error);
+}
+
+static bool read_storages(struct legacy *legacy, struct fsdp_error **ret_error)
+{
+	if (!open_member(legacy, "storages", ret_error))
+		return false;
+	legacy->storages = legacy->source;
+	return read_records(legacy, read_tar_storage, ret_error) &&
+	       read_tar_parts(legacy, ret_error);
+}
+
+static bool read_members(struct legacy *legacy, struct fsdp_error **ret_error)
+{
+	if (!open_member(legacy, "sys_info", ret_error) ||
+		!read_facts(legacy, ret_error) || !read_storages(legacy, ret_error))
+		return false;
+	if (fsdp_folder_has(legacy->folder, "tensors", FSDP_ENTRY_FILE) &&
+		(!open_member(legacy, "tensors", ret_error) ||
+			!read_records(legacy, read_tar_tensor, ret_error)))
+		return false;
+	return open_member(legacy, "pickle", ret_error) &&
+	       read_object(legacy, ret_error) && add_extents(legacy, ret_error);
+}
+
+static bool read_tar_all(struct legacy *legacy, struct fsdp_error **ret_error)
+{
+	struct fsdp_arena *scratch = legacy->reading->scratch;
+	fsdp_vec_init(&legacy->numbers, scratch, sizeof(uint32_t));
+	if (!fsdp_names_init(&legacy->keys, scratch))
+		return fsdp_arena_fail(scratch, ret_error);
+	if (!init_torch(legacy, ret_error))
+		return false;
+	legacy->torch.fold_persistent = fold_key;
+	if (!read_members(legacy, ret_error))
+		return fsdp_error_add_member(ret_error,
+			legacy->member.data != NULL ? legacy->member : legacy->file);
+	say_unplaced(legacy);
+	return walk_object(legacy, ret_error);
+}
+
+/* One file, whatever its members are. */
+static bool open_tar(struct legacy *legacy, const struct fsdp_look *look,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = legacy->reading->model;
+	legacy->tar = look->source;
+	legacy->file = look->tar;
+	legacy->file_id = fsdp_build_file(
+		model, look->tar, look->source.size, FSDP_NONE, ret_error);
+	if (legacy->file_id == FSDP_NONE)
+		return false;
+	fsdp_model_file(model, legacy->file_id)->is_tar = true;
+	return true;
+}
+
+static bool read_tar(struct fsdp_reading *reading, const struct fsdp_look *look,
+	struct fsdp_error **ret_error)
+{
+	struct legacy *legacy = new_legacy(reading, ret_error);
+	if (legacy == NULL)
+		return false;
+	legacy->folder = look->folder;
+	if (look->tar.data != NULL && !open_tar(legacy, look, ret_error))
+		return false;
+	reading->model->format = (struct fsdp_format){
+		.family = fsdp_family_torch_tar.name,
+		.title = fsdp_family_torch_tar.title,
+		.writer = "torch.save",
+	};
+	fsdp_find(findings_of(legacy), FSDP_RULE_TAR_CHECKPOINT,
+		FSDP_PLACE(.file = { 0 }),
+		"this is the tar of torch 0.1, which torch loads without restrictions before 2.6 and refuses since");
+	return run(legacy, read_tar_all, ret_error);
+}
+
+const struct fsdp_family fsdp_family_torch_tar = {
+	.name = "torch-tar",
+	.title = "PyTorch file (tar of torch 0.1)",
+	.recognise = recognise_tar,
+	.read = read_tar,
+};
+
+/* ---- bare pickles ---- */
+
+/*
+ * A file that is nothing but pickles, one behind the other: values, and tensors that have
+ * no bytes here. What they mean is read by torch.h.
+ *
+ * The data.pkl that was taken out of a file of torch.save is one: its tensors have names,
+ * shapes and dtypes, and their storages are records of the file that it was taken from.
+ *
+ * Origin: Python's pickle.dump; the files beside checkpoints (arguments, states of
+ * random generators) that are written with it.
+ */
+
+/* So many opcodes, one behind the other, are no chance. */
+enum { CLEAR = 16 };
+
+/* What no program could import is a piece of a text. */
+static bool is_name(struct fsdp_span text)
+{
+	for (size_t i = 0; i < text.size; i++)
+		if (text.data[i] <= ' ' || text.data[i] >= 0x7f)
+			return false;
+	return text.size != 0;
+}
+
+static bool note_call(void *context, const struct fsdp_pickle *pickle,
+	const struct fsdp_pickle_deed *deed)
+{
+	uint64_t *first = context; /* of the opcodes that call */
+	const struct fsdp_pickle_global *global = fsdp_pickle_named(pickle, deed->object);
+	if (deed->kind == FSDP_DEED_CALL && global != NULL && is_name(global->module) &&
+		is_name(global->name) && deed->offset < *first)
+		*first = deed->offset;
+	return *first != FSDP_UNKNOWN;
+}
+
+/* Whether these opcodes, and STOP behind them, call something before anything is wrong.
+ * *ret_sound: nothing is wrong with them. */
+static bool calls_something(struct fsdp_span opcodes, bool *ret_sound)
+{
+	uint64_t call = FSDP_UNKNOWN;
+	struct fsdp_budget budget = { .ceiling = 4 << 20 };
+	struct fsdp_pickle *pickle = NULL;
+	struct fsdp_error *error = NULL;
+	struct fsdp_findings unused;
+	struct fsdp_limits limits;
+	struct fsdp_arena arena;
+	fsdp_limits_init(&limits);
+	fsdp_arena_init(&arena, &budget);
+	fsdp_findings_init(&unused, &arena, &limits);
+	const struct fsdp_pickle_options options = {
+		.limits = &limits,
+		.findings = &unused,
+		.judge = note_call,
+		.judge_context = &call,
+	};
+	unsigned char *stream = fsdp_arena_take(&arena, opcodes.size + 1, 1);
+	*ret_sound = false;
+	if (stream != NULL) {
+		memcpy(stream, opcodes.data, opcodes.size);
+		stream[opcodes.size] = FSDP_OP_STOP;
+		*ret_sound = fsdp_pickle_read(fsdp_span(stream, opcodes.size + 1), &arena,
+				     &options, &pickle, &error) ||
+			     fsdp_error_offset(error) == opcodes.size;
+	}
+	bool calls =
+		call != FSDP_UNKNOWN && (*ret_sound || call < fsdp_error_offset(error));
+	fsdp_error_free(error);
+	fsdp_arena_done(&arena);
+	return calls;
+}
+
+/* Whether the argument of the opcode at `at` goes on behind the head and has room in the
+ * file. */
+static bool goes_on(const struct fsdp_look *look, uint64_t at)
+{
+	static const unsigned char widths[] = {
+		[FSDP_ARGUMENT_COUNTED_U1] = 1,
+		[FSDP_ARGUMENT_COUNTED_U4] = 4,
+		[FSDP_ARGUMENT_COUNTED_I4] = 4,
+		[FSDP_ARGUMENT_COUNTED_U8] = 8,
+		[FSDP_ARGUMENT_LINES] = 0,
+	};
+	struct fsdp_span head = look->head;
+	const struct fsdp_pickle_opcode *opcode = fsdp_pickle_opcode(head.data[at]);
+	uint64_t size = 0, left = look->source.size - at - 1;
+	if (opcode == NULL)
+		return false;
+	size_t width = widths[opcode->argument];
+	for (size_t i = width; i > 0 && at + i < head.size; i--)
+		size = size << 8 | head.data[at + i];
+	return left >= width && size <= left - width;
+}
+
+/* What may be of any length: no number and no name is as long. */
+static bool is_long(unsigned char code)
+{
+	const struct fsdp_pickle_opcode *opcode = fsdp_pickle_opcode(code);
+	return code == FSDP_OP_UNICODE || code == FSDP_OP_STRING ||
+	       (opcode->argument != FSDP_ARGUMENT_LINE &&
+		       opcode->argument != FSDP_ARGUMENT_LINES);
+}
+
+/* What needs no value before it: nothing else begins a pickle. */
+static bool may_be_first(unsigned char code)
+{
+	static const unsigned char takers[] = { FSDP_OP_STOP, FSDP_OP_POP,
+		FSDP_OP_POP_MARK, FSDP_OP_DUP, FSDP_OP_BINPERSID, FSDP_OP_REDUCE,
+		FSDP_OP_APPEND, FSDP_OP_BUILD, FSDP_OP_DICT, FSDP_OP_APPENDS, FSDP_OP_GET,
+		FSDP_OP_BINGET, FSDP_OP_INST, FSDP_OP_LONG_BINGET, FSDP_OP_LIST,
+		FSDP_OP_OBJ, FSDP_OP_PUT, FSDP_OP_BINPUT, FSDP_OP_LONG_BINPUT,
+		FSDP_OP_SETITEM, FSDP_OP_TUPLE, FSDP_OP_SETITEMS, FSDP_OP_NEWOBJ,
+		FSDP_OP_TUPLE1, FSDP_OP_TUPLE2, FSDP_OP_TUPLE3, FSDP_OP_ADDITEMS,
+		FSDP_OP_FROZENSET, FSDP_OP_NEWOBJ_EX, FSDP_OP_STACK_GLOBAL,
+		FSDP_OP_MEMOIZE, FSDP_OP_READONLY_BUFFER };
+	return fsdp_pickle_opcode(code) != NULL &&
+	       memchr(takers, code, sizeof takers) == NULL;
+}
+
+static bool is_call(unsigned char code)
+{
+	return code == FSDP_OP_REDUCE || code == FSDP_OP_INST || code == FSDP_OP_OBJ ||
+	       code == FSDP_OP_NEWOBJ || code == FSDP_OP_NEWOBJ_EX;
+}
+
+/* Protocols 0 and 1 begin with anything, and so may what is written by hand: a pickle is
+ * what is one to its end, what calls something, and what is opcodes for long. A long text
+ * or a line in the beginning may be that of a pickle. */
+static enum fsdp_sign recognise_headless(const struct fsdp_look *look)
+{
+	struct fsdp_span head = look->head, argument;
+	const struct fsdp_pickle_opcode *opcode;
+	struct fsdp_error *error = NULL;
+	uint64_t at = 0, last = 0;
+	size_t count = 0;
+	bool calls = false, sound = false;
+	if (!may_be_first(head.data[0]))
+		return FSDP_SIGN_NONE;
+	do {
+		last = at;
+		opcode = fsdp_pickle_next_opcode(head, &at, &argument, &error);
+		calls |= opcode != NULL && is_call(opcode->code);
+		count++;
+		fsdp_error_free(error);
+		error = NULL;
+	} while (opcode != NULL && opcode->code != FSDP_OP_STOP);
+	struct fsdp_span opcodes = fsdp_span(head.data, (size_t)last);
+	bool stops = opcode != NULL;
+	if ((calls && calls_something(opcodes, &sound)) ||
+		(stops && last + 1 == look->source.size))
+		return FSDP_SIGN_LIKELY;
+	if (stops || head.size == look->source.size ||
+		(last < head.size && !goes_on(look, last)))
+		return FSDP_SIGN_NONE;
+	if (!calls)
+		(void)calls_something(opcodes, &sound);
+	if (sound && count > CLEAR)
+		return FSDP_SIGN_LIKELY;
+	return sound && (last == head.size || is_long(head.data[last])) ? FSDP_SIGN_WEAK
+									: FSDP_SIGN_NONE;
+}
+
+static enum fsdp_sign recognise(const struct fsdp_look *look)
+{
+	if (look->folder != NULL || look->head.size < 2)
+		return FSDP_SIGN_NONE;
+	/* The legacy stream begins like this too, and is more than pickles. */
+	if (look->head.data[0] == FSDP_OP_PROTO && look->head.data[1] >= 2 &&
+		look->head.data[1] <= 5)
+		return FSDP_SIGN_SURE;
+	return recognise_headless(look);
+}
+
+bool fsdp_pickle_may_begin(const struct fsdp_look *look)
+{
+	return recognise(look) != FSDP_SIGN_NONE;
+}
+
+struct pickles {
+	struct fsdp_reading *reading;
+	const struct fsdp_look *look;
+	uint32_t file_id;
+	struct fsdp_torch torch;
+	uint64_t at;
+};
+
+/* ---- storages ---- */
+
+/* Where one lies in the pickle; NULL: its bytes are not in this file. */
+static const struct fsdp_torch_inlined *inlined_at(
+	const struct pickles *file, uint32_t storage, size_t *next)
+{
+	const struct fsdp_torch_inlined *inlined =
+		*next < file->torch.inlined.count
+			? fsdp_vec_at(&file->torch.inlined, *next)
+			: NULL;
+	if (inlined == NULL || inlined->storage != storage)
+		return NULL;
+	++*next;
+	return inlined;
+}
+
+static bool add_bare_extents(struct pickles *file, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = file->reading->model;
+	size_t next = 0;
+	for (uint32_t i = 0; i < file->torch.storages.count; i++) {
+		const struct fsdp_torch_inlined *inlined = inlined_at(file, i, &next);
+		struct fsdp_extent extent = {
+			.kind = FSDP_EXTENT_BYTES,
+			.file = file->file_id,
+			.size = fsdp_torch_storage_bytes(
+				fsdp_torch_storage(&file->torch, i)),
+			.offset = FSDP_UNKNOWN,
+			.is_record = fsdp_torch_storage(&file->torch, i)->is_mesh,
+			.missing = true,
+		};
+		if (inlined != NULL && inlined->payload == FSDP_UNKNOWN)
+			extent.method = FSDP_METHOD_TEXT;
+		if (inlined != NULL && inlined->payload != FSDP_UNKNOWN) {
+			extent.offset = file->torch.base + inlined->payload;
+			extent.length = extent.size;
+			extent.missing = false;
+		}
+		if (fsdp_build_extent(model, &extent, fsdp_torch_key(&file->torch, i),
+			    ret_error) == FSDP_NONE)
+			return false;
+	}
+	return true;
+}
+
+/* Tensors of such storages are listed; their elements are not where a place could name them. */
+static void refuse_text(const struct pickles *file, uint64_t count)
+{
+	struct fsdp_error *error = NULL;
+	fsdp_fail_rule(&error, FSDP_ERROR_UNSUPPORTED, "FI9002", FSDP_UNKNOWN,
+		"elements of %llu storage%s are stored as text (pickle below protocol 3), which is not read",
+		FSDP_LLU(count), count == 1 ? "" : "s");
+	fsdp_error_add_path(&error, (const char *)file->look->path.data);
+	fsdp_error_add_hint(
+		&error, "load it with pickle and save it again with torch.save");
+	fsdp_reading_keep_error(file->reading, error);
+}
+
+/* Once for the file. What is on no device has no bytes anywhere. */
+static void say_missing(const struct pickles *file)
+{
+	uint64_t count = 0, as_text = 0;
+	size_t next = 0;
+	for (uint32_t i = 0; i < file->torch.storages.count; i++) {
+		const struct fsdp_torch_inlined *inlined = inlined_at(file, i, &next);
+		bool is_empty = fsdp_torch_storage_bytes(
+					fsdp_torch_storage(&file->torch, i)) == 0;
+		as_text +=
+			inlined != NULL && inlined->payload == FSDP_UNKNOWN && !is_empty;
+		count +=
+			inlined == NULL && !is_empty &&
+			!fsdp_span_is(fsdp_torch_location(&file->torch, i)->text, "meta");
+	}
+	if (as_text != 0)
+		refuse_text(file, as_text);
+	if (count == 0)
+		return;
+	fsdp_find(&file->reading->model->findings, FSDP_RULE_TORCH_RECORD,
+		FSDP_PLACE(.file = file->look->path,
+			.next = "open the file of torch.save that it was taken from"),
+		"a pickle without its records: the bytes of %llu storage%s are not in this file",
+		FSDP_LLU(count), count == 1 ? "" : "s");
+}
+
+static bool walk_tensors(struct pickles *file, struct fsdp_error **ret_error)
+{
+	struct fsdp_reading *reading = file->reading;
+	struct fsdp_torch *torch = &file->torch;
+	bool resolved = fsdp_torch_resolve(torch, NULL, NULL, ret_error);
+	fsdp_reading_keep_limit(reading, &torch->over_limit, file->look->path);
+	if (!resolved)
+		return false;
+	fsdp_reading_settle_rank(reading, file->file_id, &torch->rank);
+	fsdp_reading_settle_world(
+		reading, file->file_id, torch->world_size, torch->world_whole);
+	bool walked = fsdp_torch_walk(torch, ret_error);
+	if (!add_bare_extents(file, ret_error) || !walked)
+		return false;
+	say_missing(file);
+	return true;
+}
+
+/* ---- one pickle after the other ---- */
+
+/* That of a distributed checkpoint by itself, or of one that was never committed. */
+static bool is_metadata(struct fsdp_span name)
+{
+	return fsdp_span_ends(name, FSDP_SPAN(".metadata")) ||
+	       fsdp_span_ends(name, FSDP_SPAN(".metadata.tmp"));
+}
+
+static bool read_one(
+	struct pickles *file, struct fsdp_arena *arena, struct fsdp_error **ret_error)
+{
+	struct fsdp_reading *reading = file->reading;
+	struct fsdp_span stream;
+	uint64_t begin = file->at;
+	if (!fsdp_torch_next_pickle(&file->look->source, &file->at, reading->limits,
+		    reading->model->arena, &stream, ret_error) ||
+		!fsdp_torch_init(&file->torch, reading->model, arena, arena,
+			file->look->path, (struct fsdp_span){ 0 }, ret_error))
+		return false;
+	file->torch.first_extent = (uint32_t)reading->model->extents.count;
+	file->torch.take_inlined = torch_take_inlined;
+	if (is_metadata(file->look->path))
+		file->torch.profile = FSDP_PROFILE_METADATA;
+	bool read = fsdp_torch_read(&file->torch, stream, begin, false, ret_error);
+	fsdp_torch_look_inside(&file->torch, stream);
+	fsdp_torch_judge(&file->torch);
+	/* Only the first is what torch.load would give. */
+	return read && (begin != 0 || walk_tensors(file, ret_error));
+}
+
+static void say_trailing(const struct pickles *file, uint64_t begin)
+{
+	fsdp_find(&file->reading->model->findings, FSDP_RULE_PICKLE_TRAILING,
+		FSDP_PLACE(.file = file->look->path, .offset = begin,
+			.length = file->look->source.size - begin),
+		"%llu bytes follow the pickle",
+		FSDP_LLU(file->look->source.size - begin));
+}
+
+/* What follows the first is looked at for what it would call, as long as it is
+ * pickles. */
+static bool read_bare_pickles(struct pickles *file, struct fsdp_error **ret_error)
+{
+	uint64_t most = fsdp_limit(file->reading->limits, FSDP_LIMIT_PICKLE_STREAMS);
+	for (uint64_t count = 0; file->at < file->look->source.size; count++) {
+		struct fsdp_error *error = NULL;
+		struct fsdp_arena arena;
+		if (count == most)
+			return fsdp_fail_limit(
+				ret_error, FSDP_LIMIT_PICKLE_STREAMS, most);
+		if (count == 1)
+			say_trailing(file, file->at);
+		fsdp_arena_init(&arena, file->reading->scratch->budget);
+		bool read = read_one(file, &arena, count == 0 ? ret_error : &error);
+		fsdp_arena_done(&arena);
+		bool fatal = error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY;
+		fsdp_error_free(error);
+		if (fatal)
+			return fsdp_arena_fail(file->reading->scratch, ret_error);
+		if (!read)
+			return count != 0;
+	}
+	return true;
+}
+
+static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
+	struct fsdp_error **ret_error)
+{
+	struct pickles *file = FSDP_TAKE(reading->scratch, file, 1);
+	if (file == NULL)
+		return fsdp_arena_fail(reading->scratch, ret_error);
+	file->reading = reading;
+	file->look = look;
+	reading->model->format = (struct fsdp_format){
+		.family = fsdp_family_pickle.name,
+		.title = fsdp_family_pickle.title,
+	};
+	file->file_id = fsdp_build_file(
+		reading->model, look->path, look->source.size, reading->rank, ret_error);
+	return file->file_id != FSDP_NONE && read_bare_pickles(file, ret_error);
+}
+
+const struct fsdp_family fsdp_family_pickle = {
+	.name = "pickle",
+	.title = "bare pickle (no file of torch.save)",
+	.recognise = recognise,
+	.read = read,
+	.has_pickles = true,
+};

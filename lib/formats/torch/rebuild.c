@@ -1,0 +1,1038 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The rebuild functions of PyTorch and what their arguments mean. How the parts of a
+ * sharded tensor lie is in sharded.c.
+ *
+ *	function                                arguments
+ *	_rebuild_tensor                         storage, offset, size, stride
+ *	_rebuild_tensor_v2                      the same, requires_grad, hooks, [metadata]
+ *	_rebuild_tensor_v3                      the same, requires_grad, hooks, dtype,
+ *	                                        [metadata]
+ *	_rebuild_parameter[_with_state]         tensor, requires_grad, hooks, [state]
+ *	_rebuild_from_type_v2                   function, type, arguments, state
+ *	_rebuild_wrapper_subclass               class, dtype, size, stride, offset,
+ *	                                        layout, device, grad
+ *	_rebuild_qtensor                        storage, offset, size, stride, quantizer,
+ *	                                        grad, hooks
+ *	_rebuild_sparse_tensor                  layout, parts
+ *	_rebuild_meta_tensor_no_storage         dtype, size, stride, requires_grad
+ *	_rebuild_nested_tensor                  buffer, sizes, strides, offsets
+ *	_rebuild_njt                            {"values": buffer, "offsets": …}
+ *	_rebuild_device_tensor_from_cpu_tensor  tensor, dtype, device, requires_grad
+ *
+ * Origin: torch/_utils.py, torch/_tensor.py (PyTorch 2.13).
+ */
+#include "base/num.h"
+#include "formats/torch/torch.h"
+#include "model/dtype.h"
+#include "model/placement.h"
+
+#include <stdio.h>
+
+static const struct fsdp_fold *torch_folds(size_t *ret_count);
+
+/* ---- sizes, dtypes, layouts, storages ---- */
+
+bool fsdp_torch_init(struct fsdp_torch *torch, struct fsdp_model *model,
+	struct fsdp_arena *scratch, struct fsdp_arena *kept, struct fsdp_span file,
+	struct fsdp_span member, struct fsdp_error **ret_error)
+{
+	*torch = (struct fsdp_torch){
+		.model = model,
+		.scratch = scratch,
+		.kept = kept,
+		.file = file,
+		.member = member,
+		.rank = FSDP_NONE,
+		.fold_persistent = fsdp_torch_fold_persistent,
+		.world_size = FSDP_NONE,
+		.first_finding = model->findings.list.count,
+	};
+	fsdp_vec_init(&torch->storages, kept, sizeof(struct fsdp_torch_storage));
+	fsdp_vec_init(&torch->locations, kept, sizeof(struct fsdp_torch_location));
+	fsdp_vec_init(&torch->parts, scratch, sizeof(struct fsdp_torch_part));
+	fsdp_vec_init(&torch->tensors, scratch, sizeof(struct fsdp_torch_tensor));
+	fsdp_vec_init(&torch->rares, scratch, sizeof(struct fsdp_torch_rare));
+	fsdp_vec_init(&torch->locals, scratch, sizeof(struct fsdp_torch_local));
+	fsdp_vec_init(&torch->dtensors, scratch, sizeof(struct fsdp_torch_dtensor));
+	fsdp_vec_init(&torch->meshes, scratch, sizeof(struct fsdp_torch_mesh));
+	fsdp_vec_init(&torch->placed, scratch, sizeof(struct fsdp_placed));
+	fsdp_vec_init(&torch->sizes, scratch, sizeof(struct torch_size));
+	fsdp_vec_init(&torch->inlined, kept, sizeof(struct fsdp_torch_inlined));
+	fsdp_vec_init(&torch->hiding, scratch, sizeof(fsdp_ref));
+	if (!fsdp_names_init(&torch->keys, kept))
+		return fsdp_arena_fail(kept, ret_error);
+	return true;
+}
+
+bool fsdp_torch_ints(const struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	fsdp_ref ref, int64_t *items, size_t *ret_count)
+{
+	uint32_t index;
+	if (fsdp_torch_folded(pickle, ref, FSDP_TORCH_SIZE, &index)) {
+		const struct torch_size *size = fsdp_vec_at(&torch->sizes, index);
+		memcpy(items, fsdp_model_ints(torch->model, size->at),
+			size->count * sizeof *items);
+		*ret_count = size->count;
+		return true;
+	}
+	return fsdp_pickle_ints(pickle, ref, items, FSDP_DIMS_MAX, ret_count);
+}
+
+bool fsdp_torch_latin1(
+	struct fsdp_span text, struct fsdp_arena *arena, struct fsdp_span *ret_bytes)
+{
+	unsigned char *bytes = fsdp_arena_take(arena, text.size, 1);
+	size_t count = 0;
+	if (bytes == NULL)
+		return false;
+	for (size_t i = 0; i < text.size; i++) {
+		unsigned byte = text.data[i];
+		bool wide = (byte == 0xc2 || byte == 0xc3) && i + 1 < text.size;
+		if (byte >= 0x80 && !wide)
+			return false;
+		if (wide)
+			byte = (byte << 6 | (text.data[++i] & 0x3fU)) & 0xff;
+		bytes[count++] = (unsigned char)byte;
+	}
+	*ret_bytes = fsdp_span(bytes, count);
+	return true;
+}
+
+uint32_t fsdp_torch_dtype(struct fsdp_pickle *pickle, fsdp_ref ref)
+{
+	if (fsdp_pickle_kind(pickle, ref) != FSDP_PICKLE_GLOBAL)
+		return FSDP_DTYPE_UNKNOWN;
+	const struct fsdp_pickle_global *global = fsdp_pickle_named(pickle, ref);
+	if (!fsdp_span_is(global->module, "torch"))
+		return FSDP_DTYPE_UNKNOWN;
+	return fsdp_dtype_find(global->name);
+}
+
+/* The text inside `torch.serialization._get_layout(…)` without "torch."; or NULL. */
+static const char *torch_layout(
+	struct fsdp_torch *torch, struct fsdp_pickle *pickle, fsdp_ref ref)
+{
+	const struct fsdp_pickle_global *global = fsdp_pickle_named(pickle, ref);
+	if (fsdp_pickle_kind(pickle, ref) != FSDP_PICKLE_CALL || global == NULL ||
+		!fsdp_span_is(global->name, "_get_layout"))
+		return NULL;
+	struct fsdp_span text = fsdp_pickle_text(
+		pickle, fsdp_pickle_item(pickle, fsdp_pickle_argument(pickle, ref), 0));
+	struct fsdp_span prefix = FSDP_SPAN("torch.");
+	if (text.data == NULL || !fsdp_span_begins(text, prefix))
+		return NULL;
+	return fsdp_build_text(torch->model,
+		fsdp_span(text.data + prefix.size, text.size - prefix.size),
+		&torch->error);
+}
+
+/* Keeps a torch tensor, answers with its index or FSDP_NONE. */
+static uint32_t torch_add(struct fsdp_torch *torch,
+	const struct fsdp_torch_tensor *tensor, struct fsdp_error **ret_error)
+{
+	size_t index = torch->tensors.count;
+	struct fsdp_torch_tensor *place =
+		index < (1u << 27) ? fsdp_vec_push(&torch->tensors) : NULL;
+	if (place == NULL) {
+		fsdp_arena_fail(torch->scratch, ret_error);
+		return FSDP_NONE;
+	}
+	*place = *tensor;
+	return (uint32_t)index;
+}
+
+/* A record for rare facts, all absent. */
+static struct fsdp_torch_rare *add_rare(
+	struct fsdp_torch *torch, uint32_t *ret_index, struct fsdp_error **ret_error)
+{
+	*ret_index = (uint32_t)torch->rares.count;
+	struct fsdp_torch_rare *rare = fsdp_vec_push(&torch->rares);
+	if (rare == NULL) {
+		fsdp_arena_fail(torch->scratch, ret_error);
+		return NULL;
+	}
+	*rare = (struct fsdp_torch_rare){
+		.quantizer = FSDP_NONE,
+		.placement = FSDP_NONE,
+		.dtensor = FSDP_NONE,
+	};
+	return rare;
+}
+
+/* ---- storages ---- */
+
+uint64_t fsdp_torch_storage_bytes(const struct fsdp_torch_storage *storage)
+{
+	uint64_t bytes;
+	uint64_t width = storage->untyped ? 1 : fsdp_dtype(storage->dtype)->storage_bytes;
+	return fsdp_mul(storage->numel, width, &bytes) ? bytes : UINT64_MAX;
+}
+
+/* Nearly all storages of a file have one location, and neighbours the same one. */
+static bool keep_location(struct fsdp_torch *torch, struct fsdp_span location,
+	uint32_t *ret_index, struct fsdp_error **ret_error)
+{
+	size_t count = torch->locations.count;
+	for (size_t i = count; i-- > 0 && count - i <= 16;) {
+		const struct fsdp_torch_location *known =
+			fsdp_vec_at(&torch->locations, i);
+		if (fsdp_span_equal(known->text, location)) {
+			*ret_index = (uint32_t)i;
+			return true;
+		}
+	}
+	if (!fsdp_vec_add(&torch->locations,
+		    &(struct fsdp_torch_location){ location, FSDP_NONE }))
+		return fsdp_arena_fail(torch->kept, ret_error);
+	*ret_index = (uint32_t)count;
+	return true;
+}
+
+bool fsdp_torch_add_storage(struct fsdp_torch *torch, struct fsdp_span key,
+	const struct fsdp_pickle_global *global, struct fsdp_span location,
+	uint64_t numel, uint32_t *ret_index, struct fsdp_error **ret_error)
+{
+	if (!fsdp_span_is(global->module, "torch") &&
+		!fsdp_span_is(global->module, "torch.cuda") &&
+		!fsdp_span_is(global->module, "torch.storage"))
+		return false;
+	uint32_t dtype = fsdp_dtype_of_storage(global->name);
+	if (dtype == FSDP_DTYPE_UNKNOWN)
+		return false;
+	/* Any number of storages may share a text of any length, and a location is
+	 * compared with several. */
+	if (!fsdp_budget_work(
+		    torch->kept->budget, key.size / 8 + location.size, ret_error))
+		return false;
+	uint32_t name = fsdp_names_child(&torch->keys, 0, key);
+	uint32_t where = 0;
+	if (name == FSDP_NONE)
+		return fsdp_arena_fail(torch->kept, ret_error);
+	if (!keep_location(torch, location, &where, ret_error))
+		return false;
+	uint32_t index = name - 1;
+	if (index == torch->storages.count) {
+		struct fsdp_torch_storage *storage = fsdp_vec_push(&torch->storages);
+		if (storage == NULL || index >= (1u << 27))
+			return fsdp_arena_fail(torch->kept, ret_error);
+		*storage = (struct fsdp_torch_storage){
+			.numel = numel,
+			.location = where,
+			.dtype = (uint8_t)dtype,
+			.untyped = fsdp_span_is(global->name, "UntypedStorage"),
+		};
+	} else {
+		struct fsdp_torch_storage *storage = fsdp_torch_storage(torch, index);
+		if (storage->numel != numel || storage->dtype != dtype ||
+			!fsdp_span_equal(
+				fsdp_torch_location(torch, index)->text, location))
+			storage->conflict = true;
+	}
+	*ret_index = index;
+	return true;
+}
+
+bool fsdp_torch_add_part(struct fsdp_torch *torch, uint32_t storage, uint64_t offset,
+	uint64_t numel, uint32_t *ret_number, struct fsdp_error **ret_error)
+{
+	size_t index = torch->parts.count;
+	struct fsdp_torch_part *part =
+		index < (1u << 27) ? fsdp_vec_push(&torch->parts) : NULL;
+	if (part == NULL)
+		return fsdp_arena_fail(torch->scratch, ret_error);
+	*part = (struct fsdp_torch_part){ storage, offset, numel };
+	*ret_number = (uint32_t)index << 2 | FSDP_TORCH_PART;
+	return true;
+}
+
+/* A sixth item of the id, if it is there and no None: (key, offset, numel) of a part of
+ * the storage. */
+static bool fold_part(struct fsdp_torch *torch, struct fsdp_pickle *pickle, fsdp_ref id,
+	uint32_t storage, uint32_t *ret_number, struct fsdp_error **ret_error)
+{
+	fsdp_ref view = fsdp_pickle_item(pickle, id, 5);
+	int64_t offset, numel;
+	*ret_number = storage << 2 | FSDP_TORCH_STORAGE;
+	if (fsdp_pickle_kind(pickle, view) != FSDP_PICKLE_TUPLE)
+		return true;
+	return fsdp_pickle_integer(pickle, fsdp_pickle_item(pickle, view, 1), &offset) &&
+	       fsdp_pickle_integer(pickle, fsdp_pickle_item(pickle, view, 2), &numel) &&
+	       offset >= 0 && numel >= 0 &&
+	       fsdp_torch_add_part(torch, storage, (uint64_t)offset, (uint64_t)numel,
+		       ret_number, ret_error);
+}
+
+/* Protocol 0 has no ids but texts, so torch writes there what Python prints of the id. */
+static bool fail_printed(
+	struct fsdp_pickle *pickle, fsdp_ref id, struct fsdp_error **ret_error)
+{
+	struct fsdp_span text = fsdp_pickle_text(pickle, id);
+	if (!fsdp_span_begins(text, FSDP_SPAN("('storage', <class '")))
+		return false;
+	fsdp_fail_rule(ret_error, FSDP_ERROR_UNSUPPORTED, "FI9002", FSDP_UNKNOWN,
+		"it was saved with pickle_protocol=0, in which torch writes the ids of storages as text that it cannot read");
+	return fsdp_error_add_hint(ret_error, "save it again without pickle_protocol=0");
+}
+
+bool fsdp_torch_fold_persistent(void *context, struct fsdp_pickle *pickle, fsdp_ref id,
+	uint32_t *ret_number, struct fsdp_error **ret_error)
+{
+	struct fsdp_torch *torch = context;
+	int64_t numel;
+	uint64_t count = fsdp_pickle_count(pickle, id);
+	if (fsdp_pickle_kind(pickle, id) == FSDP_PICKLE_TEXT)
+		return fail_printed(pickle, id, ret_error);
+	if (fsdp_pickle_kind(pickle, id) != FSDP_PICKLE_TUPLE || count < 5 || count > 6 ||
+		!fsdp_span_is(fsdp_pickle_text(pickle, fsdp_pickle_item(pickle, id, 0)),
+			"storage"))
+		return false;
+	const struct fsdp_pickle_global *global =
+		fsdp_pickle_kind(pickle, fsdp_pickle_item(pickle, id, 1)) ==
+				FSDP_PICKLE_GLOBAL
+			? fsdp_pickle_named(pickle, fsdp_pickle_item(pickle, id, 1))
+			: NULL;
+	struct fsdp_span key = fsdp_pickle_text(pickle, fsdp_pickle_item(pickle, id, 2));
+	struct fsdp_span location =
+		fsdp_pickle_text(pickle, fsdp_pickle_item(pickle, id, 3));
+	uint32_t index;
+	if (global == NULL || key.data == NULL || location.data == NULL)
+		return false;
+	if (!fsdp_pickle_integer(pickle, fsdp_pickle_item(pickle, id, 4), &numel) ||
+		numel < 0) {
+		fsdp_find(&torch->model->findings, FSDP_RULE_STORAGE_SIZE,
+			FSDP_PLACE(.file = torch->file, .member = torch->member),
+			"the number of elements of storage %.*s is negative or no 64-bit integer",
+			FSDP_TEXT_MOST(key, 64));
+		return false;
+	}
+	return fsdp_torch_add_storage(torch, key, global, location, (uint64_t)numel,
+		       &index, ret_error) &&
+	       fold_part(torch, pickle, id, index, ret_number, ret_error);
+}
+
+/* ---- rebuild functions ---- */
+
+enum rebuild {
+	TENSOR_V1,
+	TENSOR_V2,
+	TENSOR_V3,
+	PARAMETER,
+	FROM_TYPE,
+	WRAPPER_SUBCLASS,
+	QUANTISED,
+	SPARSE,
+	META,
+	NESTED,
+	JAGGED,
+	FROM_CPU,
+};
+
+/* ---- small parts ---- */
+
+static const char *keep_text(struct fsdp_torch *torch, struct fsdp_span text)
+{
+	return fsdp_build_text(torch->model, text, &torch->error);
+}
+
+/* "cuda:1" out of `torch.device("cuda", 1)`; NULL if it is something else. */
+static const char *device_text(
+	struct fsdp_torch *torch, struct fsdp_pickle *pickle, fsdp_ref ref)
+{
+	struct fsdp_span plain = fsdp_pickle_text(pickle, ref);
+	if (plain.data != NULL)
+		return keep_text(torch, plain);
+	if (fsdp_pickle_kind(pickle, ref) != FSDP_PICKLE_CALL)
+		return NULL;
+	fsdp_ref arguments = fsdp_pickle_argument(pickle, ref);
+	struct fsdp_span name =
+		fsdp_pickle_text(pickle, fsdp_pickle_item(pickle, arguments, 0));
+	if (name.data == NULL || name.size > 32)
+		return NULL;
+	int64_t index;
+	/* -1 is PyTorch's own for none. */
+	if (!fsdp_pickle_integer(
+		    pickle, fsdp_pickle_item(pickle, arguments, 1), &index) ||
+		index < 0)
+		return keep_text(torch, name);
+	char text[64];
+	memcpy(text, name.data, name.size);
+	int size = snprintf(
+		text + name.size, sizeof text - name.size, ":%llu", FSDP_LLU(index));
+	return keep_text(torch, fsdp_span(text, name.size + (size_t)size));
+}
+
+/* The storage of a tensor, and where in it the tensor's own part begins. */
+static bool take_storage(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	fsdp_ref ref, struct fsdp_torch_tensor *tensor)
+{
+	uint32_t part;
+	if (fsdp_torch_folded(pickle, ref, FSDP_TORCH_STORAGE, &tensor->storage))
+		return true;
+	if (!fsdp_torch_folded(pickle, ref, FSDP_TORCH_PART, &part))
+		return false;
+	const struct fsdp_torch_part *record = fsdp_vec_at(&torch->parts, part);
+	tensor->storage = record->storage;
+	tensor->offset = record->offset;
+	return true;
+}
+
+/* ---- tensors ---- */
+
+/* Puts shape and strides into the pool; what cannot be a tensor is noted, not refused,
+ * because only the walk has its name. */
+static bool set_view(struct fsdp_torch *torch, struct fsdp_torch_tensor *tensor,
+	const int64_t *shape, size_t dims, const int64_t *stride, size_t stride_dims,
+	struct fsdp_error **ret_error)
+{
+	int64_t packed[2 * FSDP_DIMS_MAX];
+	uint64_t numel;
+	tensor->shape = FSDP_NONE;
+	tensor->contiguous = true;
+	if (dims != stride_dims) {
+		tensor->broken = "size and stride have different numbers of dimensions";
+		return true;
+	}
+	if (!fsdp_numel(shape, dims, &numel) || numel > INT64_MAX) {
+		tensor->broken = "its size is negative or overflows";
+		return true;
+	}
+	uint64_t expected = 1;
+	for (size_t i = dims; i-- > 0;) {
+		if (stride[i] < 0) {
+			tensor->broken = "it has a negative stride";
+			return true;
+		}
+		if (numel != 0 && shape[i] != 1 && (uint64_t)stride[i] != expected)
+			tensor->contiguous = false;
+		if (numel != 0)
+			expected *= (uint64_t)shape[i];
+		packed[i] = shape[i];
+		packed[dims + i] = stride[i];
+	}
+	tensor->dims = (uint8_t)dims;
+	tensor->shape = fsdp_build_ints(
+		torch->model, packed, tensor->contiguous ? dims : 2 * dims, ret_error);
+	return tensor->shape != FSDP_NONE;
+}
+
+/* A size and the stride behind it. */
+static bool size_and_stride(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	fsdp_ref arguments, size_t first, struct fsdp_torch_tensor *tensor,
+	struct fsdp_error **ret_error)
+{
+	int64_t shape[FSDP_DIMS_MAX], stride[FSDP_DIMS_MAX];
+	size_t dims, stride_dims;
+	return fsdp_torch_ints(torch, pickle, fsdp_pickle_item(pickle, arguments, first),
+		       shape, &dims) &&
+	       fsdp_torch_ints(torch, pickle,
+		       fsdp_pickle_item(pickle, arguments, first + 1), stride,
+		       &stride_dims) &&
+	       set_view(torch, tensor, shape, dims, stride, stride_dims, ret_error);
+}
+
+/* A call that only tensors make, with what no tensor has: the walk says so by its name.
+ */
+static bool misread(struct fsdp_torch_tensor *tensor)
+{
+	tensor->shape = FSDP_NONE;
+	tensor->broken = "its offset, size or stride is not a list of 64-bit integers";
+	return true;
+}
+
+static bool view_arguments(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	fsdp_ref arguments, size_t first, struct fsdp_torch_tensor *tensor,
+	struct fsdp_error **ret_error)
+{
+	int64_t offset;
+	if (!fsdp_pickle_integer(
+		    pickle, fsdp_pickle_item(pickle, arguments, first), &offset) ||
+		!size_and_stride(torch, pickle, arguments, first + 1, tensor, ret_error))
+		return *ret_error == NULL && misread(tensor);
+	if (offset < 0)
+		tensor->broken = "its storage offset is negative";
+	else if (!fsdp_add(tensor->offset, (uint64_t)offset, &tensor->offset))
+		tensor->broken = "its storage offset overflows";
+	return true;
+}
+
+static void set_grad(
+	struct fsdp_pickle *pickle, fsdp_ref ref, struct fsdp_torch_tensor *tensor)
+{
+	bool grad;
+	if (!fsdp_pickle_boolean(pickle, ref, &grad))
+		return;
+	tensor->flags &= (uint16_t)~FSDP_TENSOR_GRAD;
+	tensor->flags |= FSDP_TENSOR_GRAD_KNOWN | (grad ? FSDP_TENSOR_GRAD : 0);
+}
+
+/* The optional last argument: {"conj": bool, "neg": bool}. */
+static void set_bits(
+	struct fsdp_pickle *pickle, fsdp_ref metadata, struct fsdp_torch_tensor *tensor)
+{
+	bool set;
+	if (fsdp_pickle_kind(pickle, metadata) != FSDP_PICKLE_DICT)
+		return;
+	if (fsdp_pickle_boolean(
+		    pickle, fsdp_pickle_get(pickle, metadata, "conj"), &set) &&
+		set)
+		tensor->flags |= FSDP_TENSOR_CONJ;
+	if (fsdp_pickle_boolean(pickle, fsdp_pickle_get(pickle, metadata, "neg"), &set) &&
+		set)
+		tensor->flags |= FSDP_TENSOR_NEG;
+}
+
+/* A dtype of a later release. False: it is no dtype. */
+static bool take_later_dtype(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	fsdp_ref dtype, struct fsdp_torch_tensor *tensor, struct fsdp_error **ret_error)
+{
+	const struct fsdp_pickle_global *global = fsdp_pickle_named(pickle, dtype);
+	if (fsdp_pickle_kind(pickle, dtype) != FSDP_PICKLE_GLOBAL ||
+		!fsdp_span_is(global->module, "torch") ||
+		!fsdp_dtype_may_be(global->name))
+		return false;
+	struct fsdp_torch_rare *rare = add_rare(torch, &tensor->rare, ret_error);
+	if (rare == NULL)
+		return false;
+	rare->dtype_raw = keep_text(torch, global->name);
+	return rare->dtype_raw != NULL;
+}
+
+static bool rebuild_dense(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	enum rebuild what, fsdp_ref arguments, struct fsdp_torch_tensor *tensor,
+	struct fsdp_error **ret_error)
+{
+	uint64_t count = fsdp_pickle_count(pickle, arguments);
+	uint64_t least = what == TENSOR_V1 ? 4 : what == TENSOR_V2 ? 6 : 7;
+	if (count < least || count > least + (what != TENSOR_V1))
+		return false;
+	if (!take_storage(
+		    torch, pickle, fsdp_pickle_item(pickle, arguments, 0), tensor) ||
+		!view_arguments(torch, pickle, arguments, 1, tensor, ret_error))
+		return false;
+	tensor->dtype = fsdp_torch_storage(torch, tensor->storage)->dtype;
+	if (what == TENSOR_V3) {
+		tensor->dtype = (uint8_t)fsdp_torch_dtype(
+			pickle, fsdp_pickle_item(pickle, arguments, 6));
+		if (tensor->dtype == FSDP_DTYPE_UNKNOWN &&
+			!take_later_dtype(torch, pickle,
+				fsdp_pickle_item(pickle, arguments, 6), tensor,
+				ret_error))
+			return false;
+	}
+	if (what == TENSOR_V1)
+		return true;
+	set_grad(pickle, fsdp_pickle_item(pickle, arguments, 4), tensor);
+	if (count > least)
+		set_bits(pickle, fsdp_pickle_item(pickle, arguments, (size_t)least),
+			tensor);
+	if (fsdp_span_is(fsdp_torch_location(torch, tensor->storage)->text, "meta"))
+		tensor->flags |= FSDP_TENSOR_NO_DATA;
+	return true;
+}
+
+static bool rebuild_parameter(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	fsdp_ref arguments, struct fsdp_torch_tensor *tensor)
+{
+	uint32_t inner;
+	if (!fsdp_torch_folded(pickle, fsdp_pickle_item(pickle, arguments, 0),
+		    FSDP_TORCH_TENSOR, &inner))
+		return false;
+	*tensor = *fsdp_torch_tensor(torch, inner);
+	tensor->class_index = fsdp_model_class_find(FSDP_SPAN("Parameter"));
+	set_grad(pickle, fsdp_pickle_item(pickle, arguments, 1), tensor);
+	return true;
+}
+
+/* A tensor inside this one; false: it is none. There is room for all that are asked for.
+ */
+static bool take_component(struct fsdp_pickle *pickle, fsdp_ref ref, const char *name,
+	struct fsdp_torch_rare *rare)
+{
+	if (!fsdp_torch_folded(pickle, ref, FSDP_TORCH_TENSOR,
+		    &rare->component[rare->component_count]))
+		return false;
+	rare->component_name[rare->component_count++] = name;
+	return true;
+}
+
+static bool rebuild_quantised(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	fsdp_ref arguments, struct fsdp_torch_tensor *tensor,
+	struct fsdp_error **ret_error)
+{
+	if (fsdp_pickle_count(pickle, arguments) != 7 ||
+		!take_storage(
+			torch, pickle, fsdp_pickle_item(pickle, arguments, 0), tensor) ||
+		!view_arguments(torch, pickle, arguments, 1, tensor, ret_error))
+		return false;
+	tensor->dtype = fsdp_torch_storage(torch, tensor->storage)->dtype;
+	set_grad(pickle, fsdp_pickle_item(pickle, arguments, 5), tensor);
+	fsdp_ref parts = fsdp_pickle_item(pickle, arguments, 4);
+	fsdp_ref scheme = fsdp_pickle_item(pickle, parts, 0);
+	if (fsdp_pickle_kind(pickle, parts) != FSDP_PICKLE_TUPLE ||
+		fsdp_pickle_kind(pickle, scheme) != FSDP_PICKLE_GLOBAL)
+		return false;
+	struct fsdp_torch_rare *rare = add_rare(torch, &tensor->rare, ret_error);
+	struct fsdp_quantizer *quantizer =
+		rare == NULL ? NULL
+			     : fsdp_build_push(torch->model, &torch->model->quantizers,
+				       &rare->quantizer, ret_error);
+	if (quantizer == NULL)
+		return false;
+	quantizer->scheme = keep_text(torch, fsdp_pickle_named(pickle, scheme)->name);
+	quantizer->axis = -1;
+	if (fsdp_pickle_count(pickle, parts) == 3)
+		return fsdp_pickle_float(pickle, fsdp_pickle_item(pickle, parts, 1),
+			       &quantizer->scale) &&
+		       fsdp_pickle_integer(pickle, fsdp_pickle_item(pickle, parts, 2),
+			       &quantizer->zero_point);
+	if (fsdp_pickle_count(pickle, parts) != 4 ||
+		!fsdp_pickle_integer(
+			pickle, fsdp_pickle_item(pickle, parts, 3), &quantizer->axis))
+		return false;
+	static const char *const names[] = { "scales", "zero_points" };
+	/* Old files have lists of numbers instead. */
+	for (size_t i = 0; i < 2; i++)
+		(void)take_component(
+			pickle, fsdp_pickle_item(pickle, parts, i + 1), names[i], rare);
+	return true;
+}
+
+static bool rebuild_sparse(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	fsdp_ref arguments, struct fsdp_torch_tensor *tensor,
+	struct fsdp_error **ret_error)
+{
+	static const char *const coo[] = { "indices", "values" };
+	static const char *const rows[] = { "crow_indices", "col_indices", "values" };
+	static const char *const columns[] = { "ccol_indices", "row_indices", "values" };
+	fsdp_ref parts = fsdp_pickle_item(pickle, arguments, 1);
+	if (fsdp_pickle_count(pickle, arguments) != 2 ||
+		fsdp_pickle_kind(pickle, parts) != FSDP_PICKLE_TUPLE)
+		return false;
+	const char *layout =
+		torch_layout(torch, pickle, fsdp_pickle_item(pickle, arguments, 0));
+	if (layout == NULL)
+		return false;
+	bool is_coo = strcmp(layout, "sparse_coo") == 0;
+	bool is_row =
+		strcmp(layout, "sparse_csr") == 0 || strcmp(layout, "sparse_bsr") == 0;
+	const char *const *names = is_coo ? coo : is_row ? rows : columns;
+	size_t count = is_coo ? 2 : 3;
+	int64_t shape[FSDP_DIMS_MAX], stride[FSDP_DIMS_MAX] = { 0 };
+	size_t dims;
+	if (!fsdp_torch_ints(
+		    torch, pickle, fsdp_pickle_item(pickle, parts, count), shape, &dims))
+		return false;
+	struct fsdp_torch_rare *rare = add_rare(torch, &tensor->rare, ret_error);
+	if (rare == NULL)
+		return false;
+	rare->layout = layout;
+	for (size_t i = 0; i < count; i++)
+		if (!take_component(
+			    pickle, fsdp_pickle_item(pickle, parts, i), names[i], rare))
+			return false;
+	const struct fsdp_torch_tensor *values =
+		fsdp_torch_tensor(torch, rare->component[count - 1]);
+	tensor->dtype = values->dtype;
+	tensor->flags = values->flags & (FSDP_TENSOR_GRAD | FSDP_TENSOR_GRAD_KNOWN);
+	bool coalesced;
+	if (is_coo &&
+		fsdp_pickle_boolean(
+			pickle, fsdp_pickle_item(pickle, parts, 3), &coalesced) &&
+		coalesced)
+		tensor->flags |= FSDP_TENSOR_COALESCED;
+	if (!set_view(torch, tensor, shape, dims, stride, dims, ret_error))
+		return false;
+	tensor->contiguous = true;
+	return true;
+}
+
+/* What has no storage of its own says its dtype in front of its size. */
+static bool typed_view(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	fsdp_ref arguments, size_t first, struct fsdp_torch_tensor *tensor,
+	struct fsdp_error **ret_error)
+{
+	tensor->dtype = (uint8_t)fsdp_torch_dtype(
+		pickle, fsdp_pickle_item(pickle, arguments, first));
+	return tensor->dtype != FSDP_DTYPE_UNKNOWN &&
+	       size_and_stride(torch, pickle, arguments, first + 1, tensor, ret_error);
+}
+
+static bool rebuild_meta(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	fsdp_ref arguments, struct fsdp_torch_tensor *tensor,
+	struct fsdp_error **ret_error)
+{
+	if (fsdp_pickle_count(pickle, arguments) != 4 ||
+		!typed_view(torch, pickle, arguments, 0, tensor, ret_error))
+		return false;
+	tensor->flags |= FSDP_TENSOR_NO_DATA;
+	set_grad(pickle, fsdp_pickle_item(pickle, arguments, 3), tensor);
+	struct fsdp_torch_rare *rare = add_rare(torch, &tensor->rare, ret_error);
+	if (rare == NULL)
+		return false;
+	rare->device = "meta";
+	return true;
+}
+
+static bool rebuild_nested(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	bool jagged, fsdp_ref arguments, struct fsdp_torch_tensor *tensor,
+	struct fsdp_error **ret_error)
+{
+	static const char *const strided_names[] = { "sizes", "strides", "offsets" };
+	static const char *const jagged_names[] = { "offsets", "lengths" };
+	const char *const *names = jagged ? jagged_names : strided_names;
+	fsdp_ref first = fsdp_pickle_item(pickle, arguments, 0);
+	uint32_t buffer;
+	if (fsdp_pickle_count(pickle, arguments) != (jagged ? 1 : 4) ||
+		!fsdp_torch_folded(pickle,
+			jagged ? fsdp_pickle_get(pickle, first, "values") : first,
+			FSDP_TORCH_TENSOR, &buffer))
+		return false;
+	/* Its rows differ in length, so it has no shape; what is stored has. */
+	*tensor = *fsdp_torch_tensor(torch, buffer);
+	struct fsdp_torch_rare *rare = add_rare(torch, &tensor->rare, ret_error);
+	if (rare == NULL)
+		return false;
+	tensor->class_index = fsdp_model_class_find(FSDP_SPAN("NestedTensor"));
+	tensor->flags |= FSDP_TENSOR_SHAPE_INFERRED;
+	rare->layout = jagged ? "jagged" : "nested";
+	for (size_t i = 0; i < (jagged ? 2 : 3); i++)
+		(void)take_component(pickle,
+			jagged ? fsdp_pickle_get(pickle, first, names[i])
+			       : fsdp_pickle_item(pickle, arguments, i + 1),
+			names[i], rare);
+	return true;
+}
+
+static bool rebuild_wrapper(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	fsdp_ref arguments, struct fsdp_torch_tensor *tensor,
+	struct fsdp_error **ret_error)
+{
+	if (fsdp_pickle_count(pickle, arguments) != 8 ||
+		!typed_view(torch, pickle, arguments, 1, tensor, ret_error))
+		return false;
+	set_grad(pickle, fsdp_pickle_item(pickle, arguments, 7), tensor);
+	struct fsdp_torch_rare *rare = add_rare(torch, &tensor->rare, ret_error);
+	if (rare == NULL)
+		return false;
+	rare->device = device_text(torch, pickle, fsdp_pickle_item(pickle, arguments, 6));
+	const char *layout =
+		torch_layout(torch, pickle, fsdp_pickle_item(pickle, arguments, 5));
+	if (layout != NULL && strcmp(layout, "strided") != 0)
+		rare->layout = layout;
+	return true;
+}
+
+static bool rebuild_from_cpu(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	fsdp_ref arguments, struct fsdp_torch_tensor *tensor,
+	struct fsdp_error **ret_error)
+{
+	uint32_t inner;
+	if (fsdp_pickle_count(pickle, arguments) != 4 ||
+		!fsdp_torch_folded(pickle, fsdp_pickle_item(pickle, arguments, 0),
+			FSDP_TORCH_TENSOR, &inner))
+		return false;
+	*tensor = *fsdp_torch_tensor(torch, inner);
+	set_grad(pickle, fsdp_pickle_item(pickle, arguments, 3), tensor);
+	struct fsdp_torch_rare *rare = add_rare(torch, &tensor->rare, ret_error);
+	if (rare == NULL)
+		return false;
+	rare->device = device_text(torch, pickle, fsdp_pickle_item(pickle, arguments, 2));
+	return true;
+}
+
+static bool rebuild(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	enum rebuild what, fsdp_ref arguments, struct fsdp_torch_tensor *tensor,
+	struct fsdp_error **ret_error);
+
+static void set_class(struct fsdp_torch *torch, struct fsdp_torch_tensor *tensor,
+	struct fsdp_span name, struct fsdp_error **ret_error)
+{
+	uint8_t known = fsdp_model_class_find(name);
+	/* A plain Tensor with attributes stays what it was (a Parameter, say). */
+	if (known != 0) {
+		if (!fsdp_span_is(name, "Tensor"))
+			tensor->class_index = known;
+		return;
+	}
+	struct fsdp_torch_rare *rare =
+		tensor->rare != FSDP_NONE ? fsdp_vec_at(&torch->rares, tensor->rare)
+					  : add_rare(torch, &tensor->rare, ret_error);
+	if (rare != NULL)
+		rare->class_name = keep_text(torch, name);
+}
+
+/* A subclass that only its own library knows: its bytes are those of the tensors among its
+ * attributes, of which as many are kept as a structured tensor may have. */
+static bool take_attributes(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	fsdp_ref attributes, struct fsdp_torch_tensor *tensor)
+{
+	struct fsdp_torch_rare *rare = fsdp_vec_at(&torch->rares, tensor->rare);
+	struct fsdp_pickle_iterator iterator = { .ref = attributes };
+	fsdp_ref key, value;
+	while (rare->component_count < FSDP_COUNT(rare->component) &&
+		fsdp_pickle_next(pickle, &iterator, &key, &value)) {
+		struct fsdp_span name = fsdp_pickle_text(pickle, key);
+		uint32_t inner;
+		if (name.data == NULL ||
+			!fsdp_torch_folded(pickle, value, FSDP_TORCH_TENSOR, &inner))
+			continue;
+		const char *kept = keep_text(torch, name);
+		if (kept == NULL || !take_component(pickle, value, kept, rare))
+			return false;
+	}
+	tensor->flags |= FSDP_TENSOR_NO_DATA;
+	return true;
+}
+
+static bool rebuild_from_type(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	fsdp_ref arguments, struct fsdp_torch_tensor *tensor,
+	struct fsdp_error **ret_error)
+{
+	size_t fold_count;
+	const struct fsdp_fold *folds = torch_folds(&fold_count);
+	fsdp_ref function = fsdp_pickle_item(pickle, arguments, 0);
+	fsdp_ref type = fsdp_pickle_item(pickle, arguments, 1);
+	if (fsdp_pickle_count(pickle, arguments) != 4 ||
+		fsdp_pickle_kind(pickle, function) != FSDP_PICKLE_GLOBAL ||
+		fsdp_pickle_kind(pickle, type) != FSDP_PICKLE_GLOBAL)
+		return false;
+	int32_t row = fsdp_pickle_named(pickle, function)->fold_row;
+	/* One level: the function is never this one again. */
+	if (row < 0 || (size_t)row >= fold_count || folds[row].what == FROM_TYPE ||
+		folds[row].when != FSDP_FOLD_CALL)
+		return false;
+	if (!rebuild(torch, pickle, (enum rebuild)folds[row].what,
+		    fsdp_pickle_item(pickle, arguments, 2), tensor, ret_error))
+		return false;
+	struct fsdp_span class_name = fsdp_pickle_named(pickle, type)->name;
+	set_class(torch, tensor, class_name, ret_error);
+	if (folds[row].what != WRAPPER_SUBCLASS)
+		return *ret_error == NULL;
+	fsdp_ref state = fsdp_pickle_item(pickle, arguments, 3);
+	if (fsdp_pickle_kind(pickle, state) == FSDP_PICKLE_DICT)
+		return *ret_error == NULL &&
+		       take_attributes(torch, pickle, state, tensor);
+	return fsdp_torch_sharded(torch, pickle, state, tensor, ret_error);
+}
+
+static bool rebuild(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	enum rebuild what, fsdp_ref arguments, struct fsdp_torch_tensor *tensor,
+	struct fsdp_error **ret_error)
+{
+	switch (what) {
+	case TENSOR_V1:
+	case TENSOR_V2:
+	case TENSOR_V3:
+		return rebuild_dense(torch, pickle, what, arguments, tensor, ret_error);
+	case PARAMETER:
+		return rebuild_parameter(torch, pickle, arguments, tensor);
+	case FROM_TYPE:
+		return rebuild_from_type(torch, pickle, arguments, tensor, ret_error);
+	case WRAPPER_SUBCLASS:
+		return rebuild_wrapper(torch, pickle, arguments, tensor, ret_error);
+	case QUANTISED:
+		return rebuild_quantised(torch, pickle, arguments, tensor, ret_error);
+	case SPARSE:
+		return rebuild_sparse(torch, pickle, arguments, tensor, ret_error);
+	case META:
+		return rebuild_meta(torch, pickle, arguments, tensor, ret_error);
+	case NESTED:
+	case JAGGED:
+		return rebuild_nested(
+			torch, pickle, what == JAGGED, arguments, tensor, ret_error);
+	case FROM_CPU:
+		return rebuild_from_cpu(torch, pickle, arguments, tensor, ret_error);
+	}
+	return false;
+}
+
+static struct fsdp_torch_tensor new_tensor(void)
+{
+	return (struct fsdp_torch_tensor){
+		.storage = FSDP_NONE,
+		.shape = FSDP_NONE,
+		.rare = FSDP_NONE,
+		.class_index = 1, /* Tensor */
+		.contiguous = true,
+	};
+}
+
+uint32_t fsdp_torch_add_view(struct fsdp_torch *torch, uint32_t storage, uint64_t offset,
+	const int64_t *shape, const int64_t *stride, size_t dims,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_torch_tensor tensor = new_tensor();
+	tensor.storage = storage;
+	tensor.offset = offset;
+	tensor.dtype = fsdp_torch_storage(torch, storage)->dtype;
+	if (!set_view(torch, &tensor, shape, dims, stride, dims, ret_error))
+		return FSDP_NONE;
+	return torch_add(torch, &tensor, ret_error);
+}
+
+static bool fold_tensor(void *context, struct fsdp_pickle *pickle,
+	const struct fsdp_folding *call, uint32_t *ret_number,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_torch *torch = context;
+	struct fsdp_torch_tensor tensor = new_tensor();
+	uint32_t index = FSDP_NONE;
+	if (rebuild(torch, pickle, (enum rebuild)call->row->what, call->arguments,
+		    &tensor, ret_error))
+		index = torch_add(torch, &tensor, ret_error);
+	*ret_number = index << 2 | FSDP_TORCH_TENSOR;
+	return index != FSDP_NONE;
+}
+
+static bool fold_size(void *context, struct fsdp_pickle *pickle,
+	const struct fsdp_folding *call, uint32_t *ret_number,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_torch *torch = context;
+	int64_t items[FSDP_DIMS_MAX];
+	size_t count;
+	if (fsdp_pickle_count(pickle, call->arguments) != 1 ||
+		!fsdp_torch_ints(torch, pickle,
+			fsdp_pickle_item(pickle, call->arguments, 0), items, &count))
+		return false;
+	size_t index = torch->sizes.count;
+	struct torch_size *size =
+		index < (1u << 27) ? fsdp_vec_push(&torch->sizes) : NULL;
+	if (size == NULL)
+		return fsdp_arena_fail(torch->scratch, ret_error);
+	size->at = fsdp_build_ints(torch->model, items, count, ret_error);
+	size->count = (uint32_t)count;
+	*ret_number = (uint32_t)index << 2 | FSDP_TORCH_SIZE;
+	return size->at != FSDP_NONE;
+}
+
+/* `torch FloatTensor` from before version 0.4: NEWOBJ, then BUILD (storage, offset, size,
+ * stride). `Parameter` from before _rebuild_parameter: BUILD (data, requires_grad, …). */
+static bool fold_old(void *context, struct fsdp_pickle *pickle,
+	const struct fsdp_folding *call, uint32_t *ret_number,
+	struct fsdp_error **ret_error)
+{
+	if (call->row->what == TENSOR_V1 &&
+		fsdp_dtype_of_tensor_class(
+			fsdp_pickle_named(pickle, call->callable)->name) ==
+			FSDP_DTYPE_UNKNOWN)
+		return false;
+	const struct fsdp_folding made = { call->row, call->callable, call->state,
+		FSDP_REF_NONE };
+	return fold_tensor(context, pickle, &made, ret_number, ret_error);
+}
+
+/* What pickle makes of a storage. Below protocol 3 its bytes are text, and how to encode it. */
+static bool fold_inlined(void *context, struct fsdp_pickle *pickle,
+	const struct fsdp_folding *call, uint32_t *ret_number,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_torch *torch = context;
+	fsdp_ref value = fsdp_pickle_item(pickle, call->arguments, 0);
+	const struct fsdp_pickle_global *encode = fsdp_pickle_named(pickle, value);
+	struct fsdp_span bytes = fsdp_pickle_span(pickle, value), text;
+	uint32_t storage;
+	if (torch->take_inlined == NULL ||
+		fsdp_pickle_count(pickle, call->arguments) != 1)
+		return false;
+	if (fsdp_pickle_kind(pickle, value) == FSDP_PICKLE_CALL && encode != NULL &&
+		fsdp_span_is(encode->module, "_codecs") &&
+		fsdp_span_is(encode->name, "encode")) {
+		text = fsdp_pickle_text(pickle,
+			fsdp_pickle_item(pickle, fsdp_pickle_argument(pickle, value), 0));
+		if (text.data == NULL ||
+			!fsdp_torch_latin1(text, torch->model->arena, &bytes) ||
+			!torch->take_inlined(
+				torch, bytes, text, true, &storage, ret_error))
+			return false;
+	} else if (fsdp_pickle_kind(pickle, value) != FSDP_PICKLE_BYTES ||
+		   !torch->take_inlined(
+			   torch, bytes, bytes, false, &storage, ret_error)) {
+		return false;
+	}
+	*ret_number = storage << 2 | FSDP_TORCH_STORAGE;
+	return true;
+}
+
+#define CALL(name, what)                                                \
+	{                                                               \
+		"torch._utils", name, FSDP_FOLD_CALL, fold_tensor, what \
+	}
+#define OLD(name)                                                                 \
+	{ "torch", name "Tensor", FSDP_FOLD_BUILD, fold_old, TENSOR_V1 },         \
+	{                                                                         \
+		"torch.cuda", name "Tensor", FSDP_FOLD_BUILD, fold_old, TENSOR_V1 \
+	}
+
+static const struct fsdp_fold folds_table[] = {
+	CALL("_rebuild_tensor", TENSOR_V1),
+	CALL("_rebuild_tensor_v2", TENSOR_V2),
+	CALL("_rebuild_tensor_v3", TENSOR_V3),
+	CALL("_rebuild_parameter", PARAMETER),
+	CALL("_rebuild_parameter_with_state", PARAMETER),
+	CALL("_rebuild_wrapper_subclass", WRAPPER_SUBCLASS),
+	CALL("_rebuild_qtensor", QUANTISED),
+	CALL("_rebuild_sparse_tensor", SPARSE),
+	CALL("_rebuild_meta_tensor_no_storage", META),
+	CALL("_rebuild_nested_tensor", NESTED),
+	CALL("_rebuild_device_tensor_from_cpu_tensor", FROM_CPU),
+	{ "torch.nested._internal.nested_tensor", "_rebuild_njt", FSDP_FOLD_CALL,
+		fold_tensor, JAGGED },
+	{ "torch._tensor", "_rebuild_from_type_v2", FSDP_FOLD_CALL, fold_tensor,
+		FROM_TYPE },
+	{ "torch.nn.parameter", "Parameter", FSDP_FOLD_CALL, fold_tensor, PARAMETER },
+	{ "torch.nn.parameter", "Parameter", FSDP_FOLD_BUILD, fold_old, PARAMETER },
+	{ "torch", "Size", FSDP_FOLD_CALL, fold_size, 0 },
+	{ "torch.storage", "_load_from_bytes", FSDP_FOLD_CALL, fold_inlined, 0 },
+	OLD("Double"),
+	OLD("Float"),
+	OLD("Half"),
+	OLD("BFloat16"),
+	OLD("Long"),
+	OLD("Int"),
+	OLD("Short"),
+	OLD("Char"),
+	OLD("Byte"),
+	OLD("Bool"),
+};
+
+/* The fold table, and the fold of persistent ids; the context is the struct fsdp_torch.
+ */
+static const struct fsdp_fold *torch_folds(size_t *ret_count)
+{
+	*ret_count = FSDP_COUNT(folds_table);
+	return folds_table;
+}
+
+bool fsdp_torch_read(struct fsdp_torch *torch, struct fsdp_span stream, uint64_t base,
+	bool may_trail, struct fsdp_error **ret_error)
+{
+	struct fsdp_pickle_options options = {
+		.fold_persistent = torch->fold_persistent,
+		.context = torch,
+		.limits = torch->model->limits,
+		.findings = &torch->model->findings,
+		.file = torch->file,
+		.member = torch->member,
+		.base = base,
+		.may_trail = may_trail,
+		.fills = true,
+		.texts = torch->model->arena,
+	};
+	options.folds = torch_folds(&options.fold_count);
+	torch->stream = stream;
+	fsdp_torch_watch(torch, &options, stream.size, base);
+	bool read = fsdp_pickle_read(
+		stream, torch->scratch, &options, &torch->pickle, ret_error);
+	if (torch->error != NULL) {
+		if (read && ret_error != NULL) {
+			*ret_error = torch->error;
+			torch->error = NULL;
+		}
+		fsdp_error_free(torch->error);
+		torch->error = NULL;
+		return false;
+	}
+	return read;
+}

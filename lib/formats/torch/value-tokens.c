@@ -1,0 +1,729 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Turns a saved value that is not a tensor into a row of tokens, one for each plain value and
+ * container, and the name that Python has for its type.
+ *
+ * Values may share what they hold, so one is cut at so many tokens, levels and bytes, and
+ * all values of a checkpoint together at what is linear in its bytes. Containers are
+ * entered with a stack.
+ */
+#include "formats/torch/torch.h"
+
+#include "base/characters.h"
+#include "base/num.h"
+#include "model/dtype.h"
+
+#include <stdio.h>
+
+/* ---- tokens of a value ---- */
+
+enum { TOKENS_MAX = 16384, TOKEN_DEPTH = 256, VALUE_BYTES = 64 << 10 };
+
+/* What all values of a checkpoint may take together: so much, and so much for each byte
+ * of the input. A token counts as several bytes. Unshared, no file has more tokens than
+ * bytes. */
+enum { VALUES_BYTES = 1 << 20, BYTES_PER_GIVEN = 8, TOKEN_BYTES = 8, LAST_PART = 4096 };
+
+struct spelling {
+	struct fsdp_torch *torch;
+	struct fsdp_token *tokens;
+	size_t count, room;
+	uint64_t text_bytes;
+	uint64_t ceiling; /* of bytes and tokens, what other values left over */
+	bool cut;
+	struct fsdp_error **error;
+};
+
+static struct fsdp_token *add_token(struct spelling *spelling, enum fsdp_token_kind kind)
+{
+	if (spelling->count == spelling->room) {
+		size_t room = spelling->room == 0 ? 8 : spelling->room * 2;
+		struct fsdp_token *grown =
+			FSDP_TAKE(spelling->torch->scratch, grown, room);
+		if (grown == NULL) {
+			fsdp_arena_fail(spelling->torch->scratch, spelling->error);
+			return NULL;
+		}
+		if (spelling->count != 0)
+			memcpy(grown, spelling->tokens, spelling->count * sizeof *grown);
+		spelling->tokens = grown;
+		spelling->room = room;
+	}
+	struct fsdp_token *token = &spelling->tokens[spelling->count++];
+	*token = (struct fsdp_token){ .kind = kind };
+	return token;
+}
+
+static struct fsdp_span describe_tensor(struct fsdp_torch *torch, uint32_t index)
+{
+	const struct fsdp_torch_tensor *tensor = fsdp_torch_tensor(torch, index);
+	char text[256];
+	size_t at = (size_t)snprintf(
+		text, sizeof text, "tensor(%s, [", fsdp_dtype(tensor->dtype)->name);
+	const int64_t *shape = fsdp_model_ints(torch->model, tensor->shape);
+	for (size_t i = 0; shape != NULL && i < tensor->dims && at < 200; i++)
+		at += (size_t)snprintf(text + at, sizeof text - at,
+			i == 0 ? "%lld" : ", %lld", (long long)shape[i]);
+	at += (size_t)snprintf(text + at, sizeof text - at, "])");
+	return fsdp_arena_copy(torch->model->arena, fsdp_span(text, at));
+}
+
+static struct fsdp_span describe_global(
+	struct fsdp_torch *torch, const struct fsdp_pickle_global *global)
+{
+	size_t size = global->module.size + 1 + global->name.size;
+	char *text = fsdp_arena_take(torch->model->arena, size + 1, 1);
+	if (text == NULL)
+		return (struct fsdp_span){ 0 };
+	memcpy(text, global->module.data, global->module.size);
+	text[global->module.size] = '.';
+	memcpy(text + global->module.size + 1, global->name.data, global->name.size);
+	return fsdp_span(text, size);
+}
+
+/* One container that is being spelled. */
+struct open {
+	struct fsdp_pickle_iterator iterator;
+	size_t token;
+	bool pairs;
+	/* A call's arguments and first state still to come behind its items. */
+	fsdp_ref argument, state;
+};
+
+static bool is_builtin(const struct fsdp_pickle_global *global, const char *name)
+{
+	return fsdp_span_is(global->module, "builtins") &&
+	       fsdp_span_is(global->name, name);
+}
+
+/* A folded torch.Size is a tuple of integers. */
+static bool spell_size(struct spelling *spelling, fsdp_ref ref)
+{
+	int64_t items[FSDP_DIMS_MAX];
+	size_t count;
+	struct fsdp_torch *torch = spelling->torch;
+	if (!fsdp_torch_ints(torch, torch->pickle, ref, items, &count))
+		return false;
+	struct fsdp_token *token = add_token(spelling, FSDP_TOKEN_TUPLE);
+	if (token == NULL)
+		return false;
+	token->count = (uint32_t)count;
+	for (size_t i = 0; i < count; i++) {
+		token = add_token(spelling, FSDP_TOKEN_INTEGER);
+		if (token == NULL)
+			return false;
+		token->integer = items[i];
+	}
+	return true;
+}
+
+static bool spell_folded(struct spelling *spelling, fsdp_ref ref)
+{
+	uint32_t number;
+	struct fsdp_torch *torch = spelling->torch;
+	(void)fsdp_pickle_folded(torch->pickle, ref, &number);
+	if (fsdp_torch_kind(number) == FSDP_TORCH_SIZE)
+		return spell_size(spelling, ref);
+	struct fsdp_token *token = add_token(spelling, FSDP_TOKEN_TENSOR);
+	if (token == NULL)
+		return false;
+	if (fsdp_torch_kind(number) == FSDP_TORCH_TENSOR)
+		token->text = describe_tensor(torch, fsdp_torch_index(number));
+	else
+		token->text = FSDP_SPAN("storage");
+	return token->text.data != NULL ||
+	       fsdp_arena_fail(torch->scratch, spelling->error);
+}
+
+/* A value without items of its own. False: it is a container (or memory ended). */
+static bool spell_leaf(struct spelling *spelling, fsdp_ref ref, bool *ret_done)
+{
+	struct fsdp_pickle *pickle = spelling->torch->pickle;
+	struct fsdp_token *token;
+	enum fsdp_pickle_kind kind = fsdp_pickle_kind(pickle, ref);
+	*ret_done = true;
+	switch (kind) {
+	case FSDP_PICKLE_NOTHING:
+	case FSDP_PICKLE_BUFFER:
+	case FSDP_PICKLE_PERSISTENT:
+		return add_token(spelling, FSDP_TOKEN_CUT) != NULL;
+	case FSDP_PICKLE_NULL:
+		return add_token(spelling, FSDP_TOKEN_NONE) != NULL;
+	case FSDP_PICKLE_BOOL:
+		token = add_token(spelling, FSDP_TOKEN_BOOL);
+		return token != NULL && fsdp_pickle_integer(pickle, ref, &token->integer);
+	case FSDP_PICKLE_INTEGER:
+		token = add_token(spelling, FSDP_TOKEN_INTEGER);
+		return token != NULL && fsdp_pickle_integer(pickle, ref, &token->integer);
+	case FSDP_PICKLE_FLOAT:
+		token = add_token(spelling, FSDP_TOKEN_FLOAT);
+		return token != NULL && fsdp_pickle_float(pickle, ref, &token->number);
+	case FSDP_PICKLE_BIG_INTEGER:
+	case FSDP_PICKLE_TEXT:
+	case FSDP_PICKLE_BYTES:
+	case FSDP_PICKLE_BYTEARRAY:
+		token = add_token(spelling, kind == FSDP_PICKLE_TEXT ? FSDP_TOKEN_TEXT
+					    : kind == FSDP_PICKLE_BIG_INTEGER
+						    ? FSDP_TOKEN_BIG_INTEGER
+						    : FSDP_TOKEN_BYTES);
+		if (token == NULL)
+			return false;
+		token->text = fsdp_pickle_span(pickle, ref);
+		spelling->text_bytes += token->text.size;
+		if (spelling->torch->copies) {
+			token->text = fsdp_arena_copy(
+				spelling->torch->model->arena, token->text);
+			if (token->text.data == NULL)
+				return fsdp_arena_fail(
+					spelling->torch->model->arena, spelling->error);
+		}
+		if (kind != FSDP_PICKLE_BIG_INTEGER ||
+			fsdp_pickle_is_written(pickle, ref))
+			return true;
+		token->text = fsdp_big_text(token->text, spelling->torch->model->arena);
+		return token->text.data != NULL ||
+		       fsdp_arena_fail(spelling->torch->scratch, spelling->error);
+	case FSDP_PICKLE_GLOBAL:
+		token = add_token(spelling, FSDP_TOKEN_GLOBAL);
+		if (token == NULL)
+			return false;
+		token->text =
+			describe_global(spelling->torch, fsdp_pickle_named(pickle, ref));
+		spelling->text_bytes += token->text.size;
+		return token->text.data != NULL ||
+		       fsdp_arena_fail(spelling->torch->scratch, spelling->error);
+	case FSDP_PICKLE_FOLDED:
+		return spell_folded(spelling, ref);
+	case FSDP_PICKLE_TUPLE:
+	case FSDP_PICKLE_LIST:
+	case FSDP_PICKLE_SET:
+	case FSDP_PICKLE_FROZENSET:
+	case FSDP_PICKLE_DICT:
+	case FSDP_PICKLE_CALL:
+	case FSDP_PICKLE_KIND_COUNT:
+		break;
+	}
+	*ret_done = false;
+	return true;
+}
+
+/* Calls that stand for plain data are spelled as it. */
+static bool spell_plain_call(struct spelling *spelling, fsdp_ref ref, bool *ret_done,
+	fsdp_ref *ret_inside, enum fsdp_token_kind *ret_kind)
+{
+	struct fsdp_torch *torch = spelling->torch;
+	struct fsdp_pickle *pickle = torch->pickle;
+	const struct fsdp_pickle_global *global = fsdp_pickle_named(pickle, ref);
+	fsdp_ref first = fsdp_pickle_item(pickle, fsdp_pickle_argument(pickle, ref), 0);
+	*ret_done = false;
+	if (global == NULL)
+		return true;
+	if (fsdp_span_is(global->module, "_codecs") &&
+		fsdp_span_is(global->name, "encode") &&
+		fsdp_pickle_text(pickle, first).data != NULL) {
+		struct fsdp_token *token = add_token(spelling, FSDP_TOKEN_BYTES);
+		if (token == NULL)
+			return false;
+		token->text = fsdp_pickle_text(pickle, first);
+		(void)fsdp_torch_latin1(token->text, torch->model->arena, &token->text);
+		spelling->text_bytes += token->text.size;
+		*ret_done = true;
+		return token->text.data != NULL ||
+		       fsdp_arena_fail(torch->scratch, spelling->error);
+	}
+	bool is_set = is_builtin(global, "set") || is_builtin(global, "frozenset");
+	if (is_set && fsdp_pickle_kind(pickle, first) == FSDP_PICKLE_LIST) {
+		*ret_inside = first;
+		*ret_kind = FSDP_TOKEN_SET;
+	}
+	return true;
+}
+
+static enum fsdp_token_kind container_kind(enum fsdp_pickle_kind kind)
+{
+	return kind == FSDP_PICKLE_TUPLE  ? FSDP_TOKEN_TUPLE
+	       : kind == FSDP_PICKLE_LIST ? FSDP_TOKEN_LIST
+	       : kind == FSDP_PICKLE_DICT ? FSDP_TOKEN_DICT
+	       : kind == FSDP_PICKLE_CALL ? FSDP_TOKEN_OBJECT
+					  : FSDP_TOKEN_SET;
+}
+
+/* Begins a container: its token, and where its items come from. */
+static bool open_container(
+	struct spelling *spelling, fsdp_ref ref, struct open *open, bool *ret_done)
+{
+	struct fsdp_pickle *pickle = spelling->torch->pickle;
+	enum fsdp_pickle_kind kind = fsdp_pickle_kind(pickle, ref);
+	enum fsdp_token_kind token_kind = container_kind(kind);
+	fsdp_ref inside = ref;
+	*ret_done = false;
+	if (kind == FSDP_PICKLE_CALL &&
+		!spell_plain_call(spelling, ref, ret_done, &inside, &token_kind))
+		return false;
+	if (*ret_done)
+		return true;
+	*open = (struct open){
+		.iterator = { .ref = inside },
+		.token = spelling->count,
+		.pairs = kind == FSDP_PICKLE_DICT,
+		.argument = FSDP_REF_NONE,
+		.state = FSDP_REF_NONE,
+	};
+	struct fsdp_token *token = add_token(spelling, token_kind);
+	if (token == NULL)
+		return false;
+	if (token_kind != FSDP_TOKEN_OBJECT)
+		return true;
+	const struct fsdp_pickle_global *global = fsdp_pickle_named(pickle, ref);
+	token->text = global != NULL ? describe_global(spelling->torch, global)
+				     : FSDP_SPAN("object");
+	spelling->text_bytes += token->text.size;
+	open->argument = fsdp_pickle_argument(pickle, ref);
+	open->state = fsdp_pickle_state(pickle, ref, 0);
+	return token->text.data != NULL ||
+	       fsdp_arena_fail(spelling->torch->scratch, spelling->error);
+}
+
+static uint64_t taken_by(const struct spelling *spelling)
+{
+	return TOKEN_BYTES * (uint64_t)spelling->count + spelling->text_bytes;
+}
+
+static bool spell_one(
+	struct spelling *spelling, fsdp_ref ref, struct open *stack, size_t *depth)
+{
+	bool done;
+	if (spelling->count >= TOKENS_MAX || spelling->text_bytes > VALUE_BYTES ||
+		taken_by(spelling) >= spelling->ceiling) {
+		spelling->cut = true;
+		return add_token(spelling, FSDP_TOKEN_CUT) != NULL;
+	}
+	if (!spell_leaf(spelling, ref, &done))
+		return false;
+	if (done)
+		return true;
+	if (*depth == TOKEN_DEPTH)
+		return add_token(spelling, FSDP_TOKEN_CUT) != NULL;
+	if (!open_container(spelling, ref, &stack[*depth], &done))
+		return false;
+	if (!done)
+		++*depth;
+	return true;
+}
+
+/* One step of the innermost container; closes it when nothing is left. Objects give
+ * their arguments, then their state, then what was put into them. */
+static bool spell_step(struct spelling *spelling, struct open *stack, size_t *depth)
+{
+	struct fsdp_pickle *pickle = spelling->torch->pickle;
+	struct open *open = &stack[*depth - 1];
+	fsdp_ref key, value, next = FSDP_REF_NONE;
+	if (open->argument != FSDP_REF_NONE) {
+		next = open->argument;
+		open->argument = FSDP_REF_NONE;
+	} else if (open->state != FSDP_REF_NONE) {
+		next = open->state;
+		open->state = FSDP_REF_NONE;
+	}
+	if (next != FSDP_REF_NONE) {
+		spelling->tokens[open->token].count++;
+		return spell_one(spelling, next, stack, depth);
+	}
+	if (spelling->cut || !fsdp_pickle_next(pickle, &open->iterator, &key, &value)) {
+		--*depth;
+		return true;
+	}
+	spelling->tokens[open->token].count +=
+		key != FSDP_REF_NONE && !open->pairs ? 2 : 1;
+	/* What was put into a dict as into a list has no key, and a dict is pairs. */
+	if (open->pairs && key == FSDP_REF_NONE &&
+		add_token(spelling, FSDP_TOKEN_CUT) == NULL)
+		return false;
+	if (key != FSDP_REF_NONE) {
+		/* Keys are hashable, so they hold no open containers but tuples. */
+		size_t before = *depth;
+		if (!spell_one(spelling, key, stack, depth))
+			return false;
+		while (*depth > before)
+			if (!spell_step(spelling, stack, depth))
+				return false;
+	}
+	return spell_one(spelling, value, stack, depth);
+}
+
+/* ---- types ---- */
+
+struct fsdp_span fsdp_torch_class_name(struct fsdp_span name)
+{
+	size_t end = name.size > LAST_PART ? name.size - LAST_PART : 0;
+	for (size_t i = name.size; i-- > end;)
+		if (name.data[i] == '.')
+			return fsdp_span(name.data + i + 1, name.size - i - 1);
+	return name;
+}
+
+struct fsdp_span fsdp_torch_type_name(struct fsdp_torch *torch, fsdp_ref ref)
+{
+	enum fsdp_pickle_kind kind = fsdp_pickle_kind(torch->pickle, ref);
+	const struct fsdp_pickle_global *global = fsdp_pickle_named(torch->pickle, ref);
+	if (kind == FSDP_PICKLE_GLOBAL && global != NULL &&
+		fsdp_torch_dtype(torch->pickle, ref) != FSDP_DTYPE_UNKNOWN)
+		return FSDP_SPAN("dtype");
+	if (kind == FSDP_PICKLE_CALL && global != NULL) {
+		if (fsdp_span_is(global->module, "_codecs"))
+			return FSDP_SPAN("bytes");
+		if (fsdp_span_is(global->name, "_reconstruct"))
+			return FSDP_SPAN("ndarray");
+		return fsdp_torch_class_name(global->name);
+	}
+	uint32_t index;
+	if (fsdp_torch_folded(torch->pickle, ref, FSDP_TORCH_STORAGE, &index) ||
+		fsdp_torch_folded(torch->pickle, ref, FSDP_TORCH_PART, &index))
+		return FSDP_SPAN("UntypedStorage");
+	if (fsdp_torch_folded(torch->pickle, ref, FSDP_TORCH_TENSOR, &index))
+		return FSDP_SPAN("Tensor");
+	const char *name = kind == FSDP_PICKLE_BUFFER ? "buffer"
+			   : kind == FSDP_PICKLE_FOLDED
+				   ? "Size"
+				   : fsdp_pickle_type_name(torch->pickle, ref);
+	return fsdp_span_text(name != NULL ? name : "object");
+}
+
+/* ---- the whole ---- */
+
+/* What the values before left over for one more. */
+static uint64_t left_over(const struct fsdp_model *model)
+{
+	uint64_t given = model->arena->budget->given, most;
+	if (!fsdp_mul(given, BYTES_PER_GIVEN, &most) ||
+		!fsdp_add(most, VALUES_BYTES, &most))
+		most = UINT64_MAX;
+	return model->value_bytes < most ? most - model->value_bytes : 0;
+}
+
+/* One finding a file, if values are cut because all of them together are too large. */
+static void settle(struct fsdp_torch *torch, const struct spelling *spelling)
+{
+	torch->model->value_bytes += taken_by(spelling);
+	if (!spelling->cut || taken_by(spelling) < spelling->ceiling || torch->values_cut)
+		return;
+	torch->values_cut = true;
+	fsdp_find(&torch->model->findings, FSDP_RULE_PICKLE_EXPANSION,
+		FSDP_PLACE(.file = torch->file, .member = torch->member,
+			.severity = FSDP_WARNING + 1),
+		"values share what they hold and would unfold to too much; what is beyond is cut");
+}
+
+bool fsdp_torch_tokens(struct fsdp_torch *torch, fsdp_ref ref,
+	struct fsdp_value_record *value, struct fsdp_error **ret_error)
+{
+	struct spelling spelling = {
+		.torch = torch, .ceiling = left_over(torch->model), .error = ret_error
+	};
+	spelling.tokens = torch->tokens;
+	spelling.room = torch->token_room;
+	if (torch->open == NULL)
+		torch->open = fsdp_arena_take(torch->scratch,
+			TOKEN_DEPTH * sizeof(struct open), _Alignof(struct open));
+	struct open *stack = torch->open;
+	size_t depth = 0;
+	if (stack == NULL)
+		return fsdp_arena_fail(torch->scratch, ret_error);
+	if (!spell_one(&spelling, ref, stack, &depth))
+		return false;
+	while (depth != 0)
+		if (!spell_step(&spelling, stack, &depth))
+			return false;
+	struct fsdp_token *tokens =
+		FSDP_TAKE(torch->model->arena, tokens, spelling.count);
+	if (tokens == NULL)
+		return fsdp_arena_fail(torch->model->arena, ret_error);
+	memcpy(tokens, spelling.tokens, spelling.count * sizeof *tokens);
+	settle(torch, &spelling);
+	torch->tokens = spelling.tokens;
+	torch->token_room = spelling.room;
+	value->tokens = tokens;
+	value->token_count = (uint32_t)spelling.count;
+	value->type = fsdp_build_text(
+		torch->model, fsdp_torch_type_name(torch, ref), ret_error);
+	return value->type != NULL;
+}
+
+/* ---- pickles inside values ---- */
+
+/*
+ * Finds pickles inside the values of a pickle: bytes, or text that stands for bytes, that
+ * begin as pickles do and run to their STOP. A program that
+ * loads the value may hand it to a loader, so what they name is reported; nothing of them
+ * is read into the model.
+ *
+ * Values are found without reading the pickle again: by PROTO, with the opcode of bytes or
+ * text and its length in front of it. That a number looks so is possible; that what
+ * follows is a whole pickle with a global is not.
+ */
+
+enum {
+	ONE_MOST = 16 << 20, /* bytes of one that is looked at */
+	ALL_MOST = 64 << 20, /* and of all together */
+	DEPTH = 2,
+	LEAST = 8, /* PROTO, a global of one letter each, STOP */
+};
+
+struct inside_values {
+	struct fsdp_torch *torch;
+	uint64_t left; /* bytes that may still be looked at */
+};
+
+/* The value whose first byte is at `at`: the argument of an opcode in front of it. */
+static bool take_value(
+	struct fsdp_span stream, size_t at, bool text, struct fsdp_span *ret_value)
+{
+	static const struct {
+		unsigned char code, width;
+		bool text;
+	} forms[] = { { FSDP_OP_SHORT_BINBYTES, 1, false },
+		{ FSDP_OP_SHORT_BINSTRING, 1, false }, { FSDP_OP_BINBYTES, 4, false },
+		{ FSDP_OP_BINSTRING, 4, false }, { FSDP_OP_BINBYTES8, 8, false },
+		{ FSDP_OP_BYTEARRAY8, 8, false }, { FSDP_OP_SHORT_BINUNICODE, 1, true },
+		{ FSDP_OP_BINUNICODE, 4, true }, { FSDP_OP_BINUNICODE8, 8, true } };
+	for (size_t i = 0; i < FSDP_COUNT(forms); i++) {
+		size_t width = forms[i].width;
+		uint64_t size = 0;
+		if (forms[i].text != text || at < width + 1 ||
+			stream.data[at - width - 1] != forms[i].code)
+			continue;
+		for (size_t k = 0; k < width; k++)
+			size |= (uint64_t)stream.data[at - width + k] << (8 * k);
+		if (size < LEAST || size > stream.size - at)
+			continue;
+		*ret_value = fsdp_span(stream.data + at, (size_t)size);
+		return true;
+	}
+	return false;
+}
+
+/* Names of globals, those that are not data first. */
+struct names {
+	char text[2 * FSDP_SHOWN];
+	size_t size, count, bad;
+};
+
+static void add_name(struct names *names, const struct fsdp_pickle_global *global)
+{
+	char module[FSDP_SHOWN], name[FSDP_SHOWN];
+	int size = snprintf(names->text + names->size, sizeof names->text - names->size,
+		"%s%s.%s", names->size == 0 ? "" : ", ",
+		fsdp_shown(global->module, module), fsdp_shown(global->name, name));
+	if (size > 0 && (size_t)size < sizeof names->text - names->size)
+		names->size += (size_t)size;
+	else
+		names->text[names->size] = '\0';
+}
+
+static void list_names(const struct inside_values *nested,
+	const struct fsdp_pickle *pickle, struct names *names)
+{
+	names->count = fsdp_pickle_global_count(pickle);
+	for (int known = 0; known < 2; known++)
+		for (size_t i = 0; i < names->count; i++) {
+			const struct fsdp_pickle_global *global =
+				fsdp_pickle_global(pickle, i);
+			bool is_known =
+				fsdp_torch_profile_of(nested->torch, global) != NULL;
+			names->bad +=
+				known == 0 && fsdp_torch_is_bad(nested->torch, global);
+			if (is_known == (known != 0))
+				add_name(names, global);
+		}
+}
+
+static void look_inside(struct inside_values *nested, struct fsdp_span stream,
+	uint64_t base, unsigned depth);
+
+/* `at`: where the value stands in the outermost pickle. False: it is not a whole pickle. */
+static bool judge(
+	struct inside_values *nested, struct fsdp_span value, uint64_t at, unsigned depth)
+{
+	struct fsdp_torch *torch = nested->torch;
+	struct fsdp_pickle *pickle = NULL;
+	struct fsdp_error *error = NULL;
+	struct fsdp_findings unused;
+	struct fsdp_arena arena;
+	struct names names = { .size = 0 };
+	fsdp_arena_init(&arena, torch->scratch->budget);
+	fsdp_findings_init(&unused, &arena, torch->model->limits);
+	const struct fsdp_pickle_options options = {
+		.limits = torch->model->limits,
+		.findings = &unused,
+		.may_trail = true,
+	};
+	bool whole = fsdp_pickle_read(value, &arena, &options, &pickle, &error);
+	if (whole)
+		list_names(nested, pickle, &names);
+	if (names.count != 0)
+		fsdp_find(&torch->model->findings, FSDP_RULE_PICKLE_IN_VALUE,
+			FSDP_PLACE(.file = torch->file, .member = torch->member,
+				.offset = torch->base + at, .length = value.size,
+				.severity = names.bad != 0 ? FSDP_ERROR + 1 : 0),
+			"a value of the pickle is a pickle itself and names %s",
+			names.text);
+	fsdp_error_free(error);
+	fsdp_arena_done(&arena);
+	if (whole && depth < DEPTH)
+		look_inside(nested, value, at, depth + 1);
+	return whole;
+}
+
+/* Where a storage ends that lies in the pickle here, and was read; 0: there is none. */
+static size_t behind_storage(const struct fsdp_torch *torch, size_t at)
+{
+	size_t low = 0, high = torch->inlined.count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const struct fsdp_torch_inlined *inlined =
+			fsdp_vec_at(&torch->inlined, middle);
+		if (at >= inlined->begin && at < inlined->end)
+			return (size_t)inlined->end;
+		if (at < inlined->begin)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return 0;
+}
+
+/* Bytes that were looked at, and whose values with them; 0: this is not a pickle. */
+static size_t look_at(struct inside_values *nested, struct fsdp_span stream, size_t at,
+	bool text, uint64_t base, unsigned depth)
+{
+	struct fsdp_arena arena;
+	struct fsdp_span value, bytes;
+	bool whole;
+	if (!take_value(stream, at, text, &value) || value.size > ONE_MOST ||
+		value.size > nested->left)
+		return 0;
+	nested->left -= value.size;
+	fsdp_arena_init(&arena, nested->torch->scratch->budget);
+	bytes = value;
+	whole = (!text || fsdp_torch_latin1(value, &arena, &bytes)) &&
+		judge(nested, bytes, base + at, depth);
+	fsdp_arena_done(&arena);
+	return whole ? value.size : 0;
+}
+
+/* How deep this goes is fixed. */
+static void look_inside(struct inside_values *nested, struct fsdp_span stream,
+	uint64_t base, unsigned depth)
+{
+	size_t at = 2; /* behind its own PROTO */
+	while (at + LEAST <= stream.size) {
+		const unsigned char *found =
+			memchr(stream.data + at, FSDP_OP_PROTO, stream.size - at - 1);
+		if (found == NULL)
+			return;
+		at = (size_t)(found - stream.data);
+		bool text = stream.data[at - 1] == 0xc2;
+		size_t begin = text ? at - 1 : at, size = 0;
+		size_t end = depth == 1 ? behind_storage(nested->torch, begin) : 0;
+		if (end != 0) {
+			at = end;
+			continue;
+		}
+		if (found[1] >= 2 && found[1] <= 5)
+			size = look_at(nested, stream, begin, text, base, depth);
+		at = size != 0 ? begin + size : at + 1;
+	}
+}
+
+void fsdp_torch_look_inside(struct fsdp_torch *torch, struct fsdp_span stream)
+{
+	struct inside_values nested = { .torch = torch, .left = ALL_MOST };
+	look_inside(&nested, stream, 0, 1);
+}
+
+/* ---- tensors without a name ---- */
+
+/*
+ * Tensors that have no name: they lie in a value that the walk does not enter, such as an
+ * object of a class that is not known, a set, or the key of a dict.
+ *
+ * Each container is looked into once, whichever values share it, so that all values
+ * together cost what the pickle has. Of values that share one, the first counts.
+ */
+
+/* Writers give an object one or two: the rest is not looked at. */
+enum { STATES = 64 };
+
+static bool has_elements(struct fsdp_pickle *pickle, fsdp_ref ref)
+{
+	uint32_t number;
+	return fsdp_pickle_folded(pickle, ref, &number) &&
+	       fsdp_torch_kind(number) != FSDP_TORCH_SIZE;
+}
+
+/* What cannot hold anything is not kept. */
+static bool keep(struct fsdp_torch *torch, fsdp_ref ref, struct fsdp_error **ret_error)
+{
+	if (fsdp_pickle_identity(torch->pickle, ref) == 0 &&
+		!has_elements(torch->pickle, ref))
+		return true;
+	return fsdp_vec_add(&torch->hiding, &ref) ||
+	       fsdp_arena_fail(torch->scratch, ret_error);
+}
+
+/* All that a container holds; a call has arguments and states besides. */
+static bool keep_parts(
+	struct fsdp_torch *torch, fsdp_ref ref, struct fsdp_error **ret_error)
+{
+	struct fsdp_pickle *pickle = torch->pickle;
+	struct fsdp_pickle_iterator iterator = { .ref = ref };
+	fsdp_ref key, value, state;
+	if (!fsdp_budget_work(torch->scratch->budget, fsdp_pickle_count(pickle, ref) + 1,
+		    ret_error) ||
+		!keep(torch, fsdp_pickle_argument(pickle, ref), ret_error) ||
+		!keep(torch, fsdp_pickle_keywords(pickle, ref), ret_error))
+		return false;
+	for (size_t i = 0; i < STATES; i++) {
+		state = fsdp_pickle_state(pickle, ref, i);
+		if (!keep(torch, state, ret_error))
+			return false;
+	}
+	while (fsdp_pickle_next(pickle, &iterator, &key, &value))
+		if (!keep(torch, key, ret_error) || !keep(torch, value, ret_error))
+			return false;
+	return true;
+}
+
+static bool is_new(struct fsdp_torch *torch, fsdp_ref ref)
+{
+	unsigned char *seen = &torch->hiders[fsdp_pickle_identity(torch->pickle, ref)];
+	bool is_new = *seen == 0;
+	*seen = 1;
+	return is_new;
+}
+
+bool fsdp_torch_hides(struct fsdp_torch *torch, fsdp_ref ref, bool *ret_hides,
+	struct fsdp_error **ret_error)
+{
+	size_t bound = fsdp_pickle_identity_bound(torch->pickle);
+	*ret_hides = false;
+	torch->hiding.count = 0;
+	if (!keep(torch, ref, ret_error))
+		return false;
+	if (torch->hiding.count == 0)
+		return true;
+	if (torch->hiders == NULL)
+		torch->hiders = fsdp_arena_take(torch->scratch, bound + 1, 1);
+	if (torch->hiders == NULL)
+		return fsdp_arena_fail(torch->scratch, ret_error);
+	while (torch->hiding.count != 0) {
+		fsdp_ref at =
+			*(fsdp_ref *)fsdp_vec_at(&torch->hiding, torch->hiding.count - 1);
+		torch->hiding.count--;
+		if (has_elements(torch->pickle, at))
+			*ret_hides = true;
+		else if (is_new(torch, at) && !keep_parts(torch, at, ret_error))
+			return false;
+	}
+	return true;
+}

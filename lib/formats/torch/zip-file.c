@@ -1,0 +1,758 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads the records of the container that torch.save writes. What the pickle inside means:
+ * torch.h.
+ *
+ *	ROOT/data.pkl                one pickle
+ *	ROOT/data/<key>              the bytes of one storage
+ *	ROOT/version                 decimal text, 1 … 10 (or .data/version)
+ *	ROOT/byteorder               "little" or "big", of the storages; absent: little
+ *	ROOT/.format_version         "1": storages lie in numeric order of their keys
+ *	ROOT/.storage_alignment      decimal text
+ *	ROOT/.data/serialization_id  40 digits
+ *	ROOT/constants.pkl           it is a TorchScript archive, which holds code too
+ *
+ * Origin: torch/serialization.py and caffe2/serialize/inline_container.cc (PyTorch 2.13),
+ * and files of torch 1.6 to 2.13.
+ */
+#include <stdio.h>
+#include <strings.h>
+
+#include "base/num.h"
+#include "formats/format.h"
+#include "formats/torch/torch.h"
+#include "io/zip.h"
+
+/* Of a pickle that only its calls are looked for. */
+enum { OTHER_BYTES = 16 << 20 };
+
+struct torch_zip {
+	struct fsdp_reading *reading;
+	struct fsdp_zip zip;
+	struct fsdp_span root; /* with its slash */
+	const struct fsdp_zip_member *pickle, *version, *byteorder;
+	bool format_version, serialization_id, alignment;
+	bool constants;
+	size_t outside; /* members that are not below the root */
+	size_t others;  /* these, and what else torch does not write */
+	struct fsdp_span file;
+	uint32_t file_id;
+	bool big_endian;
+	struct fsdp_arena pickles; /* what the pickle needs while it is read and walked */
+	struct fsdp_torch torch;
+};
+
+/* The last 22 bytes are the end of a zip directory. */
+static bool ends_as_zip(const struct fsdp_look *look)
+{
+	unsigned char end[22];
+	struct fsdp_error *error = NULL;
+	bool read = look->source.size > sizeof end &&
+		    fsdp_source_read(&look->source, look->source.size - sizeof end, end,
+			    sizeof end, &error);
+	fsdp_error_free(error);
+	return read && memcmp(end, "PK\005\006", 4) == 0;
+}
+
+static enum fsdp_sign recognise(const struct fsdp_look *look)
+{
+	if (look->folder != NULL)
+		return FSDP_SIGN_NONE;
+	if (fsdp_span_begins(look->head, FSDP_SPAN("PK\003\004")))
+		return FSDP_SIGN_SURE;
+	/* Something stands before it: torch refuses that, other readers of zips do not.
+	 */
+	return ends_as_zip(look) ? FSDP_SIGN_WEAK : FSDP_SIGN_NONE;
+}
+
+/* ---- records ---- */
+
+/* What torch looks a name up for: ASCII case does not count there. */
+static bool is_named(struct fsdp_span name, const char *record)
+{
+	return name.size == strlen(record) &&
+	       strncasecmp((const char *)name.data, record, name.size) == 0;
+}
+
+/* A member's name below the root; absent: it lies elsewhere. */
+static struct fsdp_span below_root(const struct torch_zip *file, struct fsdp_span name)
+{
+	if (file->root.size == 0 || !fsdp_span_begins(name, file->root))
+		return (struct fsdp_span){ 0 };
+	return fsdp_span(name.data + file->root.size, name.size - file->root.size);
+}
+
+enum torch_record {
+	RECORD_OTHER, /* nothing that torch writes */
+	RECORD_STORAGE,
+	RECORD_PICKLE,
+	RECORD_VERSION,
+	RECORD_BYTEORDER,
+	RECORD_FORMAT_VERSION,
+	RECORD_ALIGNMENT,
+	RECORD_SERIALIZATION_ID,
+	RECORD_CONSTANTS,
+};
+
+static enum torch_record record_of(struct fsdp_span name)
+{
+	static const struct {
+		const char *name;
+		enum torch_record record;
+	} rows[] = {
+		{ "data.pkl", RECORD_PICKLE },
+		{ "version", RECORD_VERSION },
+		{ ".data/version", RECORD_VERSION },
+		{ "byteorder", RECORD_BYTEORDER },
+		{ ".format_version", RECORD_FORMAT_VERSION },
+		{ ".storage_alignment", RECORD_ALIGNMENT },
+		{ ".data/serialization_id", RECORD_SERIALIZATION_ID },
+		{ "constants.pkl", RECORD_CONSTANTS },
+	};
+	if (name.size > 5 && memcmp(name.data, "data/", 5) == 0)
+		return RECORD_STORAGE;
+	for (size_t i = 0; i < FSDP_COUNT(rows); i++)
+		if (is_named(name, rows[i].name))
+			return rows[i].record;
+	return RECORD_OTHER;
+}
+
+static void note_member(struct torch_zip *file, const struct fsdp_zip_member *member)
+{
+	struct fsdp_span name = below_root(file, member->name);
+	enum torch_record record = name.data != NULL ? record_of(name) : RECORD_OTHER;
+	file->outside += name.data == NULL;
+	file->others += record == RECORD_OTHER;
+	/* Of two pickles that only case tells apart the ordinary one. */
+	if (record == RECORD_PICKLE &&
+		(file->pickle == NULL || fsdp_span_is(name, "data.pkl")))
+		file->pickle = member;
+	if (record == RECORD_VERSION)
+		file->version = member;
+	if (record == RECORD_BYTEORDER)
+		file->byteorder = member;
+	file->format_version |= record == RECORD_FORMAT_VERSION;
+	file->alignment |= record == RECORD_ALIGNMENT;
+	file->serialization_id |= record == RECORD_SERIALIZATION_ID;
+	file->constants |= record == RECORD_CONSTANTS;
+}
+
+static bool judge_others(struct torch_zip *file, struct fsdp_error **ret_error);
+
+static bool read_members(struct torch_zip *file, struct fsdp_error **ret_error)
+{
+	struct fsdp_findings *findings = &file->reading->model->findings;
+	if (file->zip.members.count == 0)
+		return fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
+			"this is a zip archive without members");
+	struct fsdp_span first = fsdp_zip_member(&file->zip, 0)->name;
+	size_t root = fsdp_span_first(first, '/').size;
+	file->root = fsdp_span(first.data, root < first.size ? root + 1 : 0);
+	for (size_t i = 0; i < file->zip.members.count; i++)
+		note_member(file, fsdp_zip_member(&file->zip, i));
+	if (file->pickle == NULL)
+		return judge_others(file, ret_error) &&
+		       fsdp_foreign_zip(&file->zip, ret_error);
+	if (file->outside != 0)
+		fsdp_find(findings, FSDP_RULE_ZIP_ROOT, FSDP_PLACE(.file = file->file),
+			file->outside == 1 ? "%zu member lies outside of %.*s"
+					   : "%zu members lie outside of %.*s",
+			file->outside, FSDP_TEXT(file->root));
+	return true;
+}
+
+/* A small record as text. */
+static bool read_small(struct torch_zip *file, const struct fsdp_zip_member *member,
+	struct fsdp_span *ret_text, struct fsdp_error **ret_error)
+{
+	return fsdp_zip_read(
+		&file->zip, member, 4096, file->reading->scratch, ret_text, ret_error);
+}
+
+static bool check_version(struct torch_zip *file, struct fsdp_error **ret_error)
+{
+	struct fsdp_findings *findings = &file->reading->model->findings;
+	struct fsdp_span text;
+	if (file->version == NULL) {
+		fsdp_find(findings, FSDP_RULE_TORCH_RECORD,
+			FSDP_PLACE(.file = file->file),
+			"the record version is missing; torch refuses such a file");
+		return true;
+	}
+	if (!read_small(file, file->version, &text, ret_error))
+		return false;
+	unsigned version = 0;
+	for (size_t i = 0; i < text.size && i < 9; i++) {
+		if (!fsdp_is_digit(text.data[i]))
+			break;
+		version = version * 10 + (unsigned)(text.data[i] - '0');
+	}
+	if (version < 1 || version > 10)
+		fsdp_find(findings, FSDP_RULE_TORCH_RECORD,
+			FSDP_PLACE(.file = file->file, .member = file->version->name),
+			"the version is %u; torch accepts 1 to 10", version);
+	return true;
+}
+
+static bool check_byteorder(struct torch_zip *file, struct fsdp_error **ret_error)
+{
+	struct fsdp_span text;
+	if (file->byteorder == NULL)
+		return true;
+	if (!read_small(file, file->byteorder, &text, ret_error))
+		return false;
+	file->big_endian = fsdp_span_is(text, "big");
+	if (!file->big_endian && !fsdp_span_is(text, "little"))
+		fsdp_find(&file->reading->model->findings, FSDP_RULE_TORCH_RECORD,
+			FSDP_PLACE(.file = file->file, .member = file->byteorder->name),
+			"the byte order is neither little nor big");
+	else if (file->big_endian)
+		fsdp_find(&file->reading->model->findings, FSDP_RULE_ODD_TENSOR_STATE,
+			FSDP_PLACE(.file = file->file, .member = file->byteorder->name,
+				.severity = FSDP_NOTE + 1,
+				.next = "nothing is to be done for torch.load, which swaps them; other readers may not"),
+			"the bytes of each element stand in the order of a big-endian machine");
+	return true;
+}
+
+/* ---- storages ---- */
+
+static bool add_extents(struct torch_zip *file, struct fsdp_error **ret_error)
+{
+	for (uint32_t i = 0; i < file->torch.storages.count; i++) {
+		const struct fsdp_torch_storage *storage =
+			fsdp_torch_storage(&file->torch, i);
+		struct fsdp_span key = fsdp_torch_key(&file->torch, i);
+		struct fsdp_extent extent = {
+			.kind = FSDP_EXTENT_MEMBER,
+			.file = file->file_id,
+			.size = fsdp_torch_storage_bytes(storage),
+			.offset = FSDP_UNKNOWN,
+			.big_endian = file->big_endian,
+			.is_record = storage->is_mesh,
+			.missing = true,
+		};
+		if (fsdp_build_extent(file->reading->model, &extent, key, ret_error) ==
+			FSDP_NONE)
+			return false;
+		if (storage->conflict)
+			fsdp_find(&file->reading->model->findings,
+				FSDP_RULE_STORAGE_CONFLICT,
+				FSDP_PLACE(.file = file->file),
+				"storage %.*s is described in two ways; torch keeps the first",
+				FSDP_TEXT_MOST(key, 64));
+	}
+	return true;
+}
+
+/* Gives a storage its record. A record of another length is not used. */
+static void match_storage(
+	struct torch_zip *file, uint32_t storage, const struct fsdp_zip_member *member)
+{
+	struct fsdp_model *model = file->reading->model;
+	struct fsdp_extent *extent =
+		fsdp_model_extent(model, file->torch.first_extent + storage);
+	uint64_t expected = extent->size;
+	extent->offset = member->header;
+	extent->length = member->stored_size;
+	extent->method = (uint8_t)member->method;
+	extent->crc = member->crc;
+	extent->has_crc = !file->zip.no_crc && member->size == expected;
+	extent->missing = member->size < expected || member->method > 8;
+	if (member->size != expected)
+		fsdp_find(&model->findings, FSDP_RULE_STORAGE_SIZE,
+			FSDP_PLACE(.file = file->file, .member = member->name,
+				.offset = member->header),
+			"the record has %llu bytes, its storage needs %llu",
+			FSDP_LLU(member->size), FSDP_LLU(expected));
+	if (member->method != 0)
+		fsdp_find(&model->findings, FSDP_RULE_ZIP_STORAGE_COMPRESSED,
+			FSDP_PLACE(.file = file->file, .member = member->name,
+				.offset = member->header),
+			"the storage is compressed; mmap=True would map compressed bytes");
+}
+
+/* The storage of a key. Records mostly come in the order in which the pickle names them,
+ * so the one behind the last is tried first. */
+static uint32_t find_storage(
+	const struct torch_zip *file, struct fsdp_span key, uint32_t guess)
+{
+	if (guess < file->torch.storages.count &&
+		fsdp_span_equal(fsdp_torch_key(&file->torch, guess), key))
+		return guess;
+	uint32_t name = fsdp_names_find_child(&file->torch.keys, 0, key);
+	return name == FSDP_NONE ? FSDP_NONE : name - 1;
+}
+
+/* One pass over the directory: keys are looked up by hash, members are never sorted. */
+static void match_members(struct torch_zip *file)
+{
+	uint32_t next = 0;
+	size_t skip = file->root.size + 5;
+	for (size_t i = 0; i < file->zip.members.count; i++) {
+		const struct fsdp_zip_member *member = fsdp_zip_member(&file->zip, i);
+		if (member->name.size <= skip ||
+			!fsdp_span_begins(member->name, file->root) ||
+			memcmp(member->name.data + file->root.size, "data/", 5) != 0)
+			continue;
+		uint32_t storage = find_storage(file,
+			fsdp_span(member->name.data + skip, member->name.size - skip),
+			next);
+		if (storage == FSDP_NONE)
+			continue;
+		match_storage(file, storage, member);
+		next = storage + 1;
+	}
+}
+
+static void say_missing(struct torch_zip *file)
+{
+	struct fsdp_model *model = file->reading->model;
+	struct fsdp_span folder = fsdp_model_file(model, file->file_id)->records;
+	char member[FSDP_SHOWN];
+	for (uint32_t i = 0; i < file->torch.storages.count; i++) {
+		struct fsdp_span key = fsdp_torch_key(&file->torch, i);
+		if (fsdp_model_extent(model, file->torch.first_extent + i)->offset !=
+				FSDP_UNKNOWN ||
+			fsdp_span_is(fsdp_torch_location(&file->torch, i)->text, "meta"))
+			continue;
+		snprintf(member, sizeof member, "%.*s%.*s", FSDP_TEXT_MOST(folder, 180),
+			FSDP_TEXT_MOST(key, 64));
+		fsdp_find(&model->findings, FSDP_RULE_TORCH_RECORD,
+			FSDP_PLACE(.file = file->file, .member = fsdp_span_text(member)),
+			"record data/%.*s is missing", FSDP_TEXT_MOST(key, 64));
+	}
+}
+
+/* A storage before it has an extent: its record by name. */
+static bool read_storage(void *context, uint32_t index, uint64_t offset, void *buffer,
+	size_t size, struct fsdp_error **ret_error)
+{
+	struct torch_zip *file = context;
+	struct fsdp_span key = fsdp_torch_key(&file->torch, index);
+	size_t room = file->root.size + 5 + key.size;
+	char *name = fsdp_arena_take(file->reading->scratch, room, 1);
+	uint64_t begin;
+	if (name == NULL)
+		return fsdp_arena_fail(file->reading->scratch, ret_error);
+	memcpy(name, file->root.data, file->root.size);
+	memcpy(name + file->root.size, "data/", 5);
+	memcpy(name + file->root.size + 5, key.data, key.size);
+	const struct fsdp_zip_member *member =
+		fsdp_zip_find(&file->zip, fsdp_span(name, room));
+	if (member == NULL)
+		return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+			"a storage is missing");
+	return fsdp_zip_locate(&file->zip.source, member, &begin, ret_error) &&
+	       fsdp_zip_read_part(&file->zip.source, begin, member->stored_size,
+		       member->method, offset, buffer, size, ret_error);
+}
+
+/* ---- the whole ---- */
+
+static void set_format(struct torch_zip *file)
+{
+	struct fsdp_model *model = file->reading->model;
+	model->format = (struct fsdp_format){
+		.family = "torch-zip",
+		.title = "PyTorch file (torch.save, zip)",
+		.writer = "torch.save",
+		.torch_guess = file->format_version && file->alignment ? "2.7 or later"
+			       : file->serialization_id                ? "2.1 or later"
+			       : file->byteorder != NULL               ? "2.1 or later"
+								       : "1.6 or later",
+	};
+	if (!file->constants)
+		return;
+	model->format.family = "torchscript";
+	model->format.title = "TorchScript archive";
+	model->format.writer = "torch.jit.save";
+}
+
+/* What torch.jit.save writes is an object of a class that its code defines. */
+static void say_script(struct torch_zip *file)
+{
+	const struct fsdp_pickle *pickle = file->torch.pickle;
+	bool defined = false;
+	for (size_t i = 0; pickle != NULL && i < fsdp_pickle_global_count(pickle); i++)
+		defined |= fsdp_span_begins(
+			fsdp_pickle_global(pickle, i)->module, FSDP_SPAN("__torch__"));
+	if (defined)
+		fsdp_find(&file->reading->model->findings, FSDP_RULE_TORCHSCRIPT,
+			FSDP_PLACE(.file = file->file),
+			"this is a TorchScript archive (torch.jit.save): its code is not checked");
+	else
+		fsdp_find(&file->reading->model->findings, FSDP_RULE_TORCHSCRIPT,
+			FSDP_PLACE(.file = file->file, .severity = FSDP_ERROR + 1,
+				.next = "do not load this file"),
+			"a file of torch.save with the records of a TorchScript archive: torch.load hands it to the loader that runs code");
+}
+
+/* Its tensors are listed; what its code would do is not judged. */
+static void refuse_code(struct torch_zip *file)
+{
+	struct fsdp_error *error = NULL;
+	fsdp_fail(&error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+		"the code of a TorchScript archive is not judged");
+	fsdp_error_add_path(&error, (const char *)file->file.data);
+	fsdp_error_add_rule(&error, "FI9006");
+	fsdp_error_add_hint(&error,
+		"save the state dict of the model instead: torch.save(model.state_dict(), …)");
+	fsdp_reading_keep_error(file->reading, error);
+}
+
+/* Whose file it is only the name says of fairscale's. */
+static bool settle_relative(struct torch_zip *file, const struct fsdp_relative *relative,
+	struct fsdp_error **ret_error)
+{
+	if (file->torch.rank == FSDP_NONE && !relative->is_xla)
+		file->torch.rank = file->reading->rank;
+	if (file->torch.rank < FSDP_RELATIVE_RANKS)
+		return true;
+	fsdp_fail_rule(ret_error, FSDP_ERROR_UNSUPPORTED, "FI9002", FSDP_UNKNOWN,
+		"this is a rank file of %s FSDP, and neither it nor its name says of which rank",
+		relative->writer);
+	return fsdp_error_add_hint(ret_error,
+		"give the files of all ranks, with their numbers in their names");
+}
+
+/* Its parameters in place of what they were flattened to. */
+static bool take_relative(struct torch_zip *file, struct fsdp_relative *relative,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_format *format = &file->reading->model->format;
+	if (!fsdp_torch_take_relative(&file->torch, relative, ret_error))
+		return false;
+	format->family = relative->family;
+	format->title = relative->title;
+	format->writer = relative->writer;
+	if (!relative->is_xla && relative->ranks_at_least < FSDP_RELATIVE_RANKS)
+		fsdp_reading_settle_world(file->reading, file->file_id,
+			(uint32_t)relative->ranks_at_least, false);
+	return true;
+}
+
+/* The first segment of a name. */
+static struct fsdp_span first_segment(const struct fsdp_model *model, uint32_t name)
+{
+	uint32_t above = fsdp_names_at(&model->names, name)->parent;
+	while (above != FSDP_NONE && above != 0) {
+		name = above;
+		above = fsdp_names_at(&model->names, name)->parent;
+	}
+	return fsdp_names_segment(&model->names, name);
+}
+
+/* What callbacks keep is not a parameter. */
+static uint8_t role_in_lightning(
+	const struct fsdp_model *model, uint32_t raw_name, uint8_t role)
+{
+	return role == FSDP_ROLE_OPTIM ||
+			       fsdp_span_is(first_segment(model, raw_name), "state_dict")
+		       ? role
+		       : FSDP_ROLE_OTHER;
+}
+
+/* What Ultralytics saves has the arguments of the training beside two models and what the
+ * best of them reached. */
+static void name_ultralytics(struct torch_zip *file)
+{
+	static const char *const keys[] = { "train_args", "best_fitness", "ema" };
+	struct fsdp_format *format = &file->reading->model->format;
+	struct fsdp_pickle *pickle = file->torch.pickle;
+	for (size_t i = 0; i < FSDP_COUNT(keys); i++)
+		if (fsdp_pickle_get(pickle, fsdp_pickle_top(pickle), keys[i]) ==
+			FSDP_REF_NONE)
+			return;
+	format->title = "Ultralytics checkpoint (.pt)";
+	format->writer = "Ultralytics";
+}
+
+/* What Lightning's Trainer saves says so. */
+static bool settle_lightning(struct torch_zip *file, size_t first_tensor,
+	size_t first_value, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = file->reading->model;
+	struct fsdp_pickle *pickle = file->torch.pickle;
+	fsdp_ref version = fsdp_pickle_get(
+		pickle, fsdp_pickle_top(pickle), "pytorch-lightning_version");
+	if (fsdp_pickle_text(pickle, version).data == NULL)
+		return true;
+	model->format.family = "lightning-ckpt";
+	model->format.title = "Lightning checkpoint (.ckpt)";
+	model->format.writer = "Lightning";
+	for (size_t i = first_tensor; i < model->tensors.count; i++) {
+		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		tensor->role = role_in_lightning(model, tensor->raw_name, tensor->role);
+	}
+	for (size_t i = first_value; i < model->values.count; i++) {
+		struct fsdp_value_record *value = fsdp_model_value(model, i);
+		value->role = role_in_lightning(model, value->raw_name, value->role);
+	}
+	return fsdp_build_strip(
+		model, first_tensor, first_value, FSDP_SPAN("state_dict"), -1, ret_error);
+}
+
+static bool read_pickle(struct torch_zip *file, struct fsdp_error **ret_error)
+{
+	struct fsdp_reading *reading = file->reading;
+	struct fsdp_span stream;
+	uint64_t begin = 0;
+	if (!fsdp_zip_read(&file->zip, file->pickle,
+		    fsdp_limit(reading->limits, FSDP_LIMIT_PICKLE_BYTES),
+		    reading->is_one_of_many ? &file->pickles : reading->model->arena,
+		    &stream, ret_error))
+		return false;
+	/* Offsets count in the file if the pickle is stored, else in the pickle. */
+	if (file->pickle->method == 0 &&
+		!fsdp_zip_locate(&file->zip.source, file->pickle, &begin, ret_error))
+		return false;
+	if (!fsdp_torch_init(&file->torch, reading->model, &file->pickles,
+		    reading->scratch, file->file, file->pickle->name, ret_error))
+		return false;
+	file->torch.copies = reading->is_one_of_many;
+	if (reading->is_one_of_many)
+		file->torch.keys.copies = reading->model->arena;
+	file->torch.first_extent = (uint32_t)reading->model->extents.count;
+	file->torch.ids = FSDP_IDS_ZIP;
+	file->torch.profile =
+		file->constants ? FSDP_PROFILE_SCRIPT : FSDP_PROFILE_TENSORS;
+	bool read = fsdp_torch_read(&file->torch, stream, begin, false, ret_error);
+	fsdp_torch_look_inside(&file->torch, stream);
+	fsdp_torch_judge(&file->torch);
+	if (file->constants)
+		say_script(file);
+	if (!read)
+		fsdp_error_add_member(ret_error, file->pickle->name);
+	size_t first_tensor = reading->model->tensors.count;
+	size_t first_value = reading->model->values.count;
+	struct fsdp_relative relative = {
+		.first_tensor = first_tensor,
+		.first_piece = reading->model->pieces.count,
+		.first_value = first_value,
+	};
+	bool is_relative = read && fsdp_torch_find_relative(&file->torch, &relative);
+	bool resolved = read &&
+			(!is_relative || settle_relative(file, &relative, ret_error)) &&
+			fsdp_torch_resolve(&file->torch, read_storage, file, ret_error);
+	fsdp_reading_keep_limit(reading, &file->torch.over_limit, file->file);
+	if (!resolved)
+		return false;
+	fsdp_reading_settle_rank(file->reading, file->file_id, &file->torch.rank);
+	fsdp_reading_settle_world(file->reading, file->file_id, file->torch.world_size,
+		file->torch.world_whole);
+	name_ultralytics(file);
+	return fsdp_torch_walk(&file->torch, ret_error) &&
+	       (!is_relative || take_relative(file, &relative, ret_error)) &&
+	       settle_lightning(file, first_tensor, first_value, ret_error);
+}
+
+enum looked { LOOKED, NOT_LOOKED, NO_MEMORY };
+
+/* What a pickle would call. What it holds besides costs nothing. */
+static enum looked judge_other(
+	struct torch_zip *file, const struct fsdp_zip_member *member)
+{
+	struct fsdp_reading *reading = file->reading;
+	struct fsdp_error *error = NULL;
+	struct fsdp_torch torch;
+	struct fsdp_span stream;
+	struct fsdp_arena arena;
+	uint64_t begin = 0;
+	bool looked = false;
+	fsdp_arena_init(&arena, reading->scratch->budget);
+	if (fsdp_zip_read(&file->zip, member, OTHER_BYTES, &arena, &stream, &error) &&
+		(member->method != 0 ||
+			fsdp_zip_locate(&file->zip.source, member, &begin, &error)) &&
+		fsdp_torch_init(&torch, reading->model, &arena, &arena, file->file,
+			member->name, &error)) {
+		uint64_t skip = fsdp_min(fsdp_numpy_pickle(stream), stream.size);
+		stream = fsdp_span(stream.data + skip, stream.size - skip);
+		begin += skip;
+		torch.profile =
+			file->constants ? FSDP_PROFILE_SCRIPT : FSDP_PROFILE_TENSORS;
+		/* What is broken was looked at up to there; what ended at a limit not. */
+		looked = fsdp_torch_read(&torch, stream, begin, false, &error) ||
+			 error == NULL || fsdp_error_limit(error) == NULL;
+		fsdp_torch_judge(&torch);
+	}
+	bool lost = error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY;
+	fsdp_error_free(error);
+	fsdp_arena_done(&arena);
+	return lost ? NO_MEMORY : looked ? LOOKED : NOT_LOOKED;
+}
+
+/* Some readers of zips see a name up to its first NUL. */
+static bool has_name_of_pickle(struct fsdp_span name)
+{
+	static const char suffix[] = ".pkl";
+	const size_t size = sizeof suffix - 1;
+	struct fsdp_span first = fsdp_span_first(name, '\0');
+	if (first.size != name.size && has_name_of_pickle(first))
+		return true;
+	return name.size >= size &&
+	       strncasecmp((const char *)name.data + name.size - size, suffix, size) == 0;
+}
+
+/* PROTO, as every pickle from protocol 2 on begins; or an array of NumPy with objects. */
+static bool begins_as_pickle(
+	const struct torch_zip *file, const struct fsdp_zip_member *member)
+{
+	unsigned char head[1024] = { 0 };
+	size_t size = (size_t)fsdp_min(member->size, sizeof head);
+	uint64_t begin;
+	return size > 2 && fsdp_zip_locate(&file->zip.source, member, &begin, NULL) &&
+	       fsdp_zip_read_part(&file->zip.source, begin, member->stored_size,
+		       member->method, 0, head, size, NULL) &&
+	       ((head[0] == FSDP_OP_PROTO && head[1] >= 2 && head[1] <= 5) ||
+		       fsdp_numpy_pickle(fsdp_span(head, size)) != 0);
+}
+
+/* Whether it may be a pickle: by its name, or (of what torch does not write) by how it
+ * begins. What is not a checkpoint of torch, and what has code, has members of all kinds:
+ * of these that of an archive of NumPy is looked at. */
+static bool may_be_pickle(struct torch_zip *file, const struct fsdp_zip_member *member)
+{
+	if (has_name_of_pickle(member->name))
+		return true;
+	if (file->pickle == NULL && fsdp_span_ends(member->name, FSDP_SPAN(".npy")))
+		return begins_as_pickle(file, member);
+	if (file->pickle == NULL || file->constants || file->others == 0)
+		return false;
+	struct fsdp_span name = below_root(file, member->name);
+	return (name.data == NULL || record_of(name) == RECORD_OTHER) &&
+	       begins_as_pickle(file, member);
+}
+
+/* Members that were not looked at. */
+struct unseen {
+	size_t count, size;
+	char names[2 * FSDP_SHOWN];
+	bool by_limit;
+};
+
+static void add_unseen(struct unseen *unseen, struct fsdp_span name)
+{
+	char room[FSDP_SHOWN];
+	const char *text = fsdp_shown(name, room);
+	size_t left = sizeof unseen->names - unseen->size;
+	unseen->count++;
+	if (strlen(text) + 3 > left)
+		return;
+	unseen->size += (size_t)snprintf(unseen->names + unseen->size, left, "%s%s",
+		unseen->size == 0 ? "" : ", ", text);
+}
+
+static void say_unseen(struct torch_zip *file, const struct unseen *unseen)
+{
+	if (unseen->count == 0)
+		return;
+	fsdp_find(&file->reading->model->findings, FSDP_RULE_NOT_EVALUATED,
+		FSDP_PLACE(.file = file->file, .severity = FSDP_WARNING + 1,
+			.next = unseen->by_limit
+					? "raise --limit=pickle-streams to have them looked at"
+					: NULL),
+		unseen->count == 1 ? "%zu pickle beside data.pkl was not looked at: %s"
+				   : "%zu pickles beside data.pkl were not looked at: %s",
+		unseen->count, unseen->names);
+}
+
+/* The pickles beside the one that is read: torch.load leaves them alone, other readers
+ * may not. */
+static bool judge_others(struct torch_zip *file, struct fsdp_error **ret_error)
+{
+	uint64_t most = fsdp_limit(file->reading->limits, FSDP_LIMIT_PICKLE_STREAMS);
+	struct unseen unseen = { 0 };
+	for (size_t i = 0; i < file->zip.members.count; i++) {
+		const struct fsdp_zip_member *member = fsdp_zip_member(&file->zip, i);
+		if ((file->pickle != NULL && member->header == file->pickle->header) ||
+			!may_be_pickle(file, member))
+			continue;
+		unseen.by_limit |= most == 0;
+		enum looked looked = most != 0 ? judge_other(file, member) : NOT_LOOKED;
+		if (looked == NO_MEMORY)
+			return fsdp_arena_fail(file->reading->scratch, ret_error);
+		if (looked == NOT_LOOKED)
+			add_unseen(&unseen, member->name);
+		most -= most != 0;
+	}
+	say_unseen(file, &unseen);
+	return true;
+}
+
+/* What the names of members that are storages begin with. */
+static bool keep_records(struct torch_zip *file, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = file->reading->model;
+	struct fsdp_file_record *record = fsdp_model_file(model, file->file_id);
+	struct fsdp_span folder = FSDP_SPAN("data/");
+	size_t size = file->root.size + folder.size;
+	unsigned char *text = fsdp_arena_take(model->arena, size, 1);
+	if (text == NULL)
+		return fsdp_arena_fail(model->arena, ret_error);
+	memcpy(text, file->root.data, file->root.size);
+	memcpy(text + file->root.size, folder.data, folder.size);
+	record->records = fsdp_span(text, size);
+	return true;
+}
+
+static bool read_all(struct torch_zip *file, const struct fsdp_look *look,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_reading *reading = file->reading;
+	file->file = look->path;
+	file->file_id = fsdp_build_file(
+		reading->model, look->path, look->source.size, reading->rank, ret_error);
+	if (file->file_id == FSDP_NONE ||
+		!fsdp_zip_open(&look->source, reading->scratch, reading->limits,
+			file->file, &reading->model->findings, &file->zip, ret_error) ||
+		!read_members(file, ret_error))
+		return false;
+	set_format(file);
+	if (!keep_records(file, ret_error))
+		return false;
+	/* What the pickle does is reported, whatever is wrong beside it. */
+	if (!check_version(file, ret_error) || !check_byteorder(file, ret_error)) {
+		(void)(judge_other(file, file->pickle) != NO_MEMORY &&
+			judge_others(file, NULL));
+		return false;
+	}
+	/* The pickle's values are gone before the extents come: a million storages need
+	 * not stand beside them. */
+	fsdp_arena_init(&file->pickles, reading->scratch->budget);
+	bool read = read_pickle(file, ret_error);
+	fsdp_arena_done(&file->pickles);
+	if (!read)
+		(void)judge_others(file, NULL);
+	if (!add_extents(file, ret_error) || !read)
+		return false;
+	match_members(file);
+	say_missing(file);
+	if (!judge_others(file, ret_error))
+		return false;
+	if (file->constants)
+		refuse_code(file);
+	return true;
+}
+
+static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
+	struct fsdp_error **ret_error)
+{
+	struct torch_zip *file = FSDP_TAKE(reading->scratch, file, 1);
+	if (file == NULL)
+		return fsdp_arena_fail(reading->scratch, ret_error);
+	file->reading = reading;
+	return read_all(file, look, ret_error);
+}
+
+/* A file of torch.save may be all that many ranks gathered; how many is not in it. */
+static const char *const rankless[] = { "lightning-ckpt", NULL };
+
+const struct fsdp_family fsdp_family_torch_zip = {
+	.name = "torch-zip",
+	.title = "PyTorch file (torch.save, zip)",
+	.recognise = recognise,
+	.read = read,
+	.has_pickles = true,
+	.rankless = rankless,
+};

@@ -1,0 +1,1392 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The folder of a step of Hugging Face's Trainer: names its parts as children, and puts
+ * the states of the optimizer under the names of their parameters.
+ *
+ *	model.safetensors, shards and index, pytorch_model.bin, adapter_model.*
+ *	                        weights, read as a folder of Hugging Face
+ *	pytorch_model_fsdp_0/   weights of FSDP (DCP), or pytorch_model_fsdp.bin
+ *	global_step<N>/ latest  weights and optimizer of DeepSpeed
+ *	optimizer.pt            states by number; of FSDP optimizer_0/ or optimizer.bin
+ *	scheduler.pt  scaler.pt  rng_state.pth  rng_state_<rank>.pth
+ *	trainer_state.json      written last: step, epoch, what was best
+ *	training_args.bin       arguments, a pickle; no loader reads it, nor does this
+ *
+ * Beside the files of FSDP or DeepSpeed a resume does not read model.safetensors: of
+ * FSDP's it is a copy of the same weights and left out, of DeepSpeed's it is the model,
+ * and the masters in 32 bits are states of the optimizer.
+ *
+ * Origin: transformers/trainer.py (5.23), integrations/deepspeed.py; accelerate/utils/
+ * fsdp_utils.py (1.15).
+ */
+#include "base/num.h"
+#include "base/span.h"
+#include "base/table.h"
+#include "formats/format.h"
+#include "model/build.h"
+#include "syntax/json-scan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/*
+ * What the files of Trainer's reader share.
+ */
+/*
+ * The numbers of an optimizer while its states are named after parameters.
+ */
+enum { GROUPS_MAX = 2 };
+
+/* A number of the optimizer. */
+struct parameter_number {
+	const int64_t *shape;   /* that its states have, or the rows of factored ones */
+	const int64_t *columns; /* of factored ones */
+	uint8_t dims, column_dims;
+	bool is_known;  /* the shape, whole or by its factors */
+	bool is_listed; /* by a group */
+	bool is_wrong;  /* its states contradict each other */
+	uint8_t group;
+	struct fsdp_span said; /* its name, if the optimizer keeps it */
+	uint32_t parameter;    /* tensor that it stands for, or FSDP_NONE */
+};
+
+/* A parameter of the model, and where it comes. */
+struct ordered_parameter {
+	uint64_t place;
+	uint32_t tensor;
+	bool decays;
+};
+
+struct id_naming {
+	struct fsdp_reading *reading;
+	struct fsdp_model *model;
+	struct fsdp_arena *scratch;
+	struct parameter_number *numbers;
+	size_t number_count;
+	size_t groups;
+	bool no_decay[GROUPS_MAX]; /* weight_decay of the group is 0 */
+	struct ordered_parameter *candidates;
+	size_t candidate_count;
+	const struct fsdp_parameter_order *order;
+	struct fsdp_table parameters; /* by name: its tensor */
+	bool has_names;               /* the optimizer keeps them */
+	bool has_renamed; /* the model has parameters that are stored under other names */
+};
+
+/* A tensor that is a state of a number: "state.17.exp_avg". */
+struct numbered_state {
+	struct fsdp_tensor_record *tensor;
+	uint64_t number;
+	struct fsdp_span key; /* until the next one is asked for */
+};
+
+/* ---- trainer_state.json ---- */
+
+#define FILE_NAME "trainer_state.json"
+#define GROUP "trainer_state"
+
+/* Only these: others say how often something is done, or are about this process. How far
+ * training was has the name that it has in all checkpoints. */
+static const struct state_key {
+	const char *name;
+	bool is_progress;
+} keys[] = {
+	{ "best_global_step", false },
+	{ "best_metric", false },
+	{ "best_model_checkpoint", false },
+	{ "epoch", true },
+	{ "global_step", true },
+	{ "max_steps", false },
+	{ "num_train_epochs", false },
+	{ "num_input_tokens_seen", false },
+	{ "total_flos", false },
+	{ "train_batch_size", false },
+};
+
+struct state_reader {
+	struct fsdp_reading *reading;
+	struct fsdp_source_rest rest;
+	struct fsdp_json_scan scan;
+	struct fsdp_json_token token;
+	uint32_t file;
+};
+
+static const struct state_key *wanted_key(const struct fsdp_json_token *token)
+{
+	for (size_t i = 0; i < FSDP_COUNT(keys); i++)
+		if (fsdp_json_text_is(token, fsdp_span_text(keys[i].name)))
+			return &keys[i];
+	return NULL;
+}
+
+/* *ret_type NULL: no value that is shown. */
+static bool set_token(struct state_reader *reader, struct fsdp_token *token,
+	const char **ret_type, struct fsdp_error **ret_error)
+{
+	struct fsdp_arena *scratch = reader->reading->scratch;
+	bool no_memory = false;
+	*ret_type = NULL;
+	if (reader->token.kind == FSDP_SCAN_TEXT) {
+		token->kind = FSDP_TOKEN_TEXT;
+		token->text = fsdp_json_text_copy(
+			&reader->token, reader->reading->model->arena);
+		*ret_type = "str";
+		return token->text.data != NULL ||
+		       fsdp_arena_fail(reader->reading->model->arena, ret_error);
+	}
+	if (reader->token.kind != FSDP_SCAN_NUMBER)
+		return true;
+	if (fsdp_decimal_integer(reader->token.span, &token->integer) &&
+		memchr(reader->token.span.data, '.', reader->token.span.size) == NULL) {
+		token->kind = FSDP_TOKEN_INTEGER;
+		*ret_type = "int";
+	} else if (fsdp_decimal_real(
+			   reader->token.span, scratch, &token->number, &no_memory)) {
+		token->kind = FSDP_TOKEN_FLOAT;
+		*ret_type = "float";
+	}
+	return !no_memory || fsdp_arena_fail(scratch, ret_error);
+}
+
+static bool add_value(struct state_reader *reader, const struct state_key *key,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = reader->reading->model;
+	struct fsdp_token *token = FSDP_TAKE(model->arena, token, 1);
+	struct fsdp_path_builder *path = FSDP_TAKE(reader->reading->scratch, path, 1);
+	struct fsdp_value_record value = {
+		.file = reader->file,
+		.rank = FSDP_NONE,
+		.tokens = token,
+		.token_count = 1,
+		.offset = FSDP_UNKNOWN,
+		.length = FSDP_UNKNOWN,
+	};
+	if (token == NULL || path == NULL)
+		return fsdp_arena_fail(model->arena, ret_error);
+	if (!set_token(reader, token, &value.type, ret_error))
+		return false;
+	if (value.type == NULL)
+		return true;
+	uint32_t parent = 0;
+	if (!key->is_progress) {
+		path->parts[path->count++].length = sizeof GROUP - 1;
+		parent = fsdp_names_child(&model->names, 0, FSDP_SPAN(GROUP));
+	}
+	path->parts[path->count++].length = (uint32_t)strlen(key->name);
+	if (parent == FSDP_NONE)
+		return fsdp_arena_fail(model->arena, ret_error);
+	return fsdp_build_names(model, parent, fsdp_span_text(key->name), false,
+		       &value.name, &value.raw_name, ret_error) &&
+	       fsdp_build_path(model, path, &value.path, ret_error) &&
+	       fsdp_build_value(model, &value, ret_error) != FSDP_NONE;
+}
+
+/* The members of the object; *ret_whole: it is one, up to its end. */
+static bool read_members(
+	struct state_reader *reader, bool *ret_whole, struct fsdp_error **ret_error)
+{
+	struct fsdp_json_scan *scan = &reader->scan;
+	struct fsdp_json_token *token = &reader->token;
+	if (!fsdp_json_scan_next(scan, token, ret_error))
+		return false;
+	if (token->kind != FSDP_SCAN_OBJECT)
+		return true;
+	while (fsdp_json_scan_next(scan, token, ret_error)) {
+		const struct state_key *key;
+		*ret_whole = token->kind == FSDP_SCAN_OBJECT_END;
+		if (token->kind != FSDP_SCAN_KEY)
+			return true;
+		key = wanted_key(token);
+		if (key == NULL) {
+			if (!fsdp_json_scan_skip(scan, token, ret_error))
+				return false;
+			if (token->kind == FSDP_SCAN_BAD || token->kind == FSDP_SCAN_CUT)
+				return true;
+			continue;
+		}
+		if (!fsdp_json_scan_next(scan, token, ret_error) ||
+			!add_value(reader, key, ret_error))
+			return false;
+		if (token->kind == FSDP_SCAN_OBJECT || token->kind == FSDP_SCAN_ARRAY)
+			return true;
+	}
+	return false;
+}
+
+static bool read_state(struct state_reader *reader, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = reader->reading->model;
+	bool whole = false;
+	reader->rest.end = reader->rest.source.size;
+	reader->file = fsdp_build_file(model, FSDP_SPAN(FILE_NAME),
+		reader->rest.source.size, FSDP_NONE, ret_error);
+	if (reader->file == FSDP_NONE ||
+		!fsdp_json_scan_init(&reader->scan, fsdp_source_refill, &reader->rest,
+			reader->reading->limits, ret_error))
+		return false;
+	reader->scan.lenient = true;
+	/* Names of values are literals, so nothing of the window has to stay. */
+	bool read = read_members(reader, &whole, ret_error);
+	if (read && !whole)
+		fsdp_find(&model->findings,
+			reader->token.kind == FSDP_SCAN_CUT
+				? FSDP_RULE_TRUNCATED_FILE
+				: FSDP_RULE_METADATA_INCONSISTENT,
+			FSDP_PLACE(.file = FSDP_SPAN(FILE_NAME),
+				.offset = reader->token.offset),
+			"the state of training cannot be read to its end: a save that did not end leaves it so");
+	fsdp_json_scan_done(&reader->scan);
+	return read;
+}
+
+/* Values out of trainer_state.json: how far training was, and what was
+ * best. One that cannot be read is a finding. */
+static bool read_trainer_state(struct fsdp_reading *reading,
+	const struct fsdp_folder *folder, struct fsdp_error **ret_error)
+{
+	struct state_reader *reader;
+	struct fsdp_error *error = NULL;
+	if (!fsdp_folder_has(folder, FILE_NAME, FSDP_ENTRY_FILE))
+		return true;
+	reader = FSDP_TAKE(reading->scratch, reader, 1);
+	if (reader == NULL)
+		return fsdp_arena_fail(reading->scratch, ret_error);
+	reader->reading = reading;
+	if (fsdp_folder_source(
+		    folder, FSDP_SPAN(FILE_NAME), &reader->rest.source, &error) &&
+		read_state(reader, &error))
+		return true;
+	if (fsdp_error_code(error) == FSDP_ERROR_MEMORY ||
+		fsdp_error_code(error) == FSDP_ERROR_LIMIT) {
+		*ret_error = error;
+		return false;
+	}
+	fsdp_error_add_path(&error, FILE_NAME);
+	fsdp_reading_keep_error(reading, error);
+	return true;
+}
+
+/* ---- the order in which modules are made ---- */
+
+/*
+ * Orders the parameters of known architectures as their modules are made.
+ *
+ * Origin: modeling_*.py of transformers 5.23, trainer_pt_utils.py, peft 0.21.
+ */
+
+struct fsdp_parameter_order {
+	const char *const *types;  /* model_type */
+	const char *stem;          /* what the names of layers begin with */
+	const char *const *before; /* modules in front of the layers */
+	const char *const *layer;  /* of a layer, below its number */
+	const char *const *after;
+	const char *renamed; /* a part of names that the live model does not use */
+};
+
+#define LIST(...)                 \
+	(const char *const[])     \
+	{                         \
+		__VA_ARGS__, NULL \
+	}
+
+/* What one of these has not, it leaves out; the order of the others is the same. */
+#define LLAMA_LAYER                                                                 \
+	LIST("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",            \
+		"self_attn.o_proj", "self_attn.q_norm", "self_attn.k_norm",         \
+		"mlp.gate_proj", "mlp.up_proj", "mlp.down_proj", "input_layernorm", \
+		"post_attention_layernorm", "pre_feedforward_layernorm",            \
+		"post_feedforward_layernorm")
+
+static const struct fsdp_parameter_order orders[] = {
+	{
+		.types = LIST("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2",
+			"gemma3_text", "granite", "olmo2", "smollm3"),
+		.stem = "model.layers.",
+		.before = LIST("model.embed_tokens"),
+		.layer = LLAMA_LAYER,
+		.after = LIST("model.norm", "lm_head"),
+	},
+	{
+		.types = LIST("mixtral"),
+		.stem = "model.layers.",
+		.before = LIST("model.embed_tokens"),
+		.layer = LLAMA_LAYER,
+		.after = LIST("model.norm", "lm_head"),
+		.renamed = ".block_sparse_moe.",
+	},
+	{
+		.types = LIST("gpt2"),
+		.stem = "transformer.h.",
+		.before = LIST("transformer.wte", "transformer.wpe"),
+		.layer = LIST("ln_1", "attn.c_attn", "attn.c_proj", "ln_2", "mlp.c_fc",
+			"mlp.c_proj"),
+		.after = LIST("transformer.ln_f", "lm_head"),
+	},
+};
+
+/* Parameters of one module. */
+static const char *const leaves[] = { "weight", "bias", "lora_A.weight",
+	"lora_A.default.weight", "lora_B.weight", "lora_B.default.weight", NULL };
+
+/* Numbers of layers are below. */
+enum { LAYERS_MAX = 1 << 24, SLOTS = 256 };
+
+/* "module.leaf": the position of both, or -1. */
+static int slot_of(const char *const *modules, struct fsdp_span name)
+{
+	for (int i = 0; modules[i] != NULL; i++) {
+		struct fsdp_span rest, leaf;
+		if (!fsdp_span_behind(name, modules[i], &rest) ||
+			!fsdp_span_behind(rest, ".", &leaf))
+			continue;
+		for (int k = 0; leaves[k] != NULL; k++)
+			if (fsdp_span_is(leaf, leaves[k]))
+				return i * 8 + k;
+	}
+	return -1;
+}
+
+/* "17.self_attn…": the number, and what follows its dot. */
+static bool take_layer(struct fsdp_span *name, uint64_t *ret_layer)
+{
+	size_t at = 0;
+	*ret_layer = 0;
+	for (; at < name->size && fsdp_is_digit(name->data[at]); at++) {
+		*ret_layer = *ret_layer * 10 + (uint64_t)(name->data[at] - '0');
+		if (*ret_layer >= LAYERS_MAX)
+			return false;
+	}
+	if (at == 0 || at == name->size || name->data[at] != '.')
+		return false;
+	*name = fsdp_span(name->data + at + 1, name->size - at - 1);
+	return true;
+}
+
+bool fsdp_parameter_order_place(const struct fsdp_parameter_order *order,
+	struct fsdp_span name, uint64_t *ret_place)
+{
+	struct fsdp_span rest;
+	uint64_t layer;
+	int slot;
+	/* What an adapter is put round. */
+	if (fsdp_span_behind(name, "base_model.model.", &rest))
+		name = rest;
+	if (fsdp_span_behind(name, order->stem, &rest)) {
+		if (!take_layer(&rest, &layer))
+			return false;
+		slot = slot_of(order->layer, rest);
+		*ret_place = (1 + layer) * SLOTS + (uint64_t)slot;
+		return slot >= 0;
+	}
+	slot = slot_of(order->before, name);
+	*ret_place = (uint64_t)slot;
+	if (slot >= 0)
+		return true;
+	slot = slot_of(order->after, name);
+	*ret_place = (uint64_t)(LAYERS_MAX + 1) * SLOTS + (uint64_t)slot;
+	return slot >= 0;
+}
+
+bool fsdp_parameter_order_is_renamed(
+	const struct fsdp_parameter_order *order, struct fsdp_span name)
+{
+	return order->renamed != NULL && memmem(name.data, name.size, order->renamed,
+						 strlen(order->renamed)) != NULL;
+}
+
+static bool has_type(const struct fsdp_parameter_order *order, struct fsdp_span type)
+{
+	for (size_t i = 0; order->types[i] != NULL; i++)
+		if (fsdp_span_is(type, order->types[i]))
+			return true;
+	return false;
+}
+
+const struct fsdp_parameter_order *fsdp_parameter_order_find(
+	struct fsdp_span type, struct fsdp_span name)
+{
+	uint64_t place;
+	for (size_t i = 0; i < FSDP_COUNT(orders); i++)
+		if (type.data != NULL
+				? has_type(&orders[i], type)
+				: fsdp_parameter_order_place(&orders[i], name, &place))
+			return &orders[i];
+	return NULL;
+}
+
+bool fsdp_parameter_decays(struct fsdp_span name)
+{
+	static const char *const words[] = { "bias", "layernorm", "rmsnorm", "_norm.",
+		".norm.", ".ln_" };
+	for (size_t i = 0; i < FSDP_COUNT(words); i++)
+		if (memmem(name.data, name.size, words[i], strlen(words[i])) != NULL)
+			return false;
+	return true;
+}
+
+/* ---- groups and shapes of numbers ---- */
+
+enum { NUMBER_MAX = 1 << 26 };
+
+/* ---- names of states ---- */
+
+/* "state.17.exp_avg": the number and the key. */
+static bool take_number(struct fsdp_span *text, uint64_t *ret_number)
+{
+	size_t at = 0;
+	*ret_number = 0;
+	for (; at < text->size && fsdp_is_digit(text->data[at]); at++) {
+		*ret_number = *ret_number * 10 + (uint64_t)(text->data[at] - '0');
+		if (*ret_number >= NUMBER_MAX)
+			return false;
+	}
+	if (at == 0)
+		return false;
+	*text = fsdp_span(text->data + at, text->size - at);
+	return true;
+}
+
+/* The next of them, from *at on, which begins with 0. False: there is none, or, with an
+ * error, memory ended. */
+static bool next_state(struct id_naming *naming, size_t *at,
+	struct numbered_state *ret_state, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = naming->model;
+	while (*at < model->tensors.count) {
+		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, (*at)++);
+		struct fsdp_span name;
+		if (tensor->role != FSDP_ROLE_OPTIM ||
+			(tensor->flags & FSDP_TENSOR_COMPONENT))
+			continue;
+		name = fsdp_model_name(model, tensor->raw_name, naming->scratch);
+		if (name.data == NULL)
+			return fsdp_arena_fail(naming->scratch, ret_error);
+		ret_state->tensor = tensor;
+		if (fsdp_span_behind(name, "state.", &name) &&
+			take_number(&name, &ret_state->number) &&
+			fsdp_span_behind(name, ".", &ret_state->key))
+			return true;
+	}
+	return false;
+}
+
+/* ---- groups ---- */
+
+static int64_t integer_of(const struct fsdp_value_record *value)
+{
+	return value->token_count == 1 && value->tokens != NULL &&
+			       value->tokens->kind == FSDP_TOKEN_INTEGER
+		       ? value->tokens->integer
+		       : -1;
+}
+
+static bool is_zero(const struct fsdp_value_record *value)
+{
+	return integer_of(value) == 0 ||
+	       (value->token_count == 1 && value->tokens != NULL &&
+		       value->tokens->kind == FSDP_TOKEN_FLOAT &&
+		       value->tokens->number == 0);
+}
+
+/* What a group says: a number of it, the name of one, or whether it decays. Names stand in
+ * the order of numbers, which count on through all groups. */
+static bool take_group_value(struct id_naming *naming,
+	const struct fsdp_value_record *value, struct fsdp_span name, size_t *named)
+{
+	uint64_t group, at;
+	struct fsdp_span rest, item;
+	if (!fsdp_span_behind(name, "param_groups.", &rest) ||
+		!take_number(&rest, &group) || !fsdp_span_behind(rest, ".", &rest))
+		return true;
+	if (group >= GROUPS_MAX)
+		return false;
+	if (naming->groups <= group)
+		naming->groups = (size_t)group + 1;
+	if (fsdp_span_is(rest, "weight_decay"))
+		naming->no_decay[group] = is_zero(value);
+	if (fsdp_span_behind(rest, "param_names.", &item) && take_number(&item, &at) &&
+		value->token_count == 1 && value->tokens != NULL &&
+		value->tokens->kind == FSDP_TOKEN_TEXT && *named < naming->number_count)
+		naming->numbers[(*named)++].said = value->tokens->text;
+	naming->has_names |= *named != 0;
+	if (!fsdp_span_behind(rest, "params.", &item) || !take_number(&item, &at))
+		return true;
+	int64_t number = integer_of(value);
+	if (number < 0 || (uint64_t)number >= naming->number_count ||
+		naming->numbers[number].is_listed)
+		return false;
+	naming->numbers[number].is_listed = true;
+	naming->numbers[number].group = (uint8_t)group;
+	return true;
+}
+
+/* The numbers that groups list. Each value is a number at most, so the room for them is
+ * bounded. *ret_fits: the groups list 0, 1, … each once, and are no more than Trainer
+ * makes. False: out of memory.
+ * Each value is a number at most, so the room for them is bounded. *ret_fits: the groups
+ * list 0, 1, … each once, and are no more than Trainer makes. */
+static bool read_groups(
+	struct id_naming *naming, bool *ret_fits, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = naming->model;
+	size_t named = 0, listed = 0;
+	naming->number_count = model->values.count;
+	naming->numbers =
+		FSDP_TAKE(naming->scratch, naming->numbers, model->values.count + 1);
+	if (naming->numbers == NULL)
+		return fsdp_arena_fail(naming->scratch, ret_error);
+	*ret_fits = true;
+	for (size_t i = 0; i < model->values.count && *ret_fits; i++) {
+		const struct fsdp_value_record *value = fsdp_model_value(model, i);
+		struct fsdp_span name =
+			fsdp_model_name(model, value->raw_name, naming->scratch);
+		if (name.data == NULL)
+			return fsdp_arena_fail(naming->scratch, ret_error);
+		*ret_fits = take_group_value(naming, value, name, &named);
+	}
+	for (size_t i = 0; i < naming->number_count; i++) {
+		naming->numbers[i].parameter = FSDP_NONE;
+		listed += naming->numbers[i].is_listed;
+	}
+	/* All from 0 on, or there are gaps. */
+	naming->number_count = listed;
+	for (size_t i = 0; i < listed; i++)
+		*ret_fits &= naming->numbers[i].is_listed;
+	*ret_fits &= listed != 0;
+	return true;
+}
+
+/* ---- shapes ---- */
+
+static bool same_shape(const int64_t *a, uint8_t a_dims, const int64_t *b, uint8_t b_dims)
+{
+	return a_dims == b_dims && (a_dims == 0 || memcmp(a, b, a_dims * sizeof *a) == 0);
+}
+
+/* A state that has an element for each of the parameter, or the sums of its rows or
+ * columns. */
+static void take_shape(struct parameter_number *numbered, struct fsdp_span key,
+	const int64_t *shape, uint8_t dims)
+{
+	static const char *const whole[] = { "exp_avg", "exp_avg_sq", "max_exp_avg_sq",
+		"momentum_buffer", "square_avg", "grad_avg", "exp_inf", "sum", "state1",
+		"state2" };
+	if (fsdp_span_is(key, "exp_avg_sq_col")) {
+		numbered->columns = shape;
+		numbered->column_dims = dims;
+		return;
+	}
+	bool is_row = fsdp_span_is(key, "exp_avg_sq_row"), known = is_row;
+	for (size_t i = 0; i < FSDP_COUNT(whole); i++)
+		known |= fsdp_span_is(key, whole[i]);
+	if (!known || (numbered->is_known && is_row))
+		return;
+	numbered->is_wrong |= numbered->is_known &&
+			      !same_shape(numbered->shape, numbered->dims, shape, dims);
+	numbered->shape = shape;
+	numbered->dims = dims;
+	numbered->is_known = true;
+}
+
+/* The shapes of their states. *ret_count: how many tensors are states of numbers;
+ * *ret_fits becomes false if one is not listed or has two shapes. False: out of memory.
+ * *ret_count: how many tensors are states of numbers. */
+static bool read_shapes(struct id_naming *naming, bool *ret_fits, size_t *ret_count,
+	struct fsdp_error **ret_error)
+{
+	struct numbered_state state;
+	size_t at = 0;
+	*ret_error = NULL;
+	while (next_state(naming, &at, &state, ret_error)) {
+		++*ret_count;
+		*ret_fits &= state.number < naming->number_count;
+		if (*ret_fits)
+			take_shape(&naming->numbers[state.number], state.key,
+				fsdp_model_ints(naming->model, state.tensor->shape),
+				state.tensor->dims);
+	}
+	for (size_t i = 0; i < naming->number_count; i++)
+		*ret_fits &= !naming->numbers[i].is_wrong;
+	return *ret_error == NULL;
+}
+
+/* Whether a parameter may have these states.
+ * Rows lack the last dimension, columns the one before it. */
+static bool trainer_fits(const struct id_naming *naming,
+	const struct parameter_number *numbered, uint32_t parameter)
+{
+	const struct fsdp_tensor_record *tensor =
+		fsdp_model_tensor(naming->model, parameter);
+	const int64_t *shape = fsdp_model_ints(naming->model, tensor->shape);
+	uint8_t dims = tensor->dims;
+	if (!numbered->is_known)
+		return true;
+	if (numbered->columns == NULL)
+		return same_shape(numbered->shape, numbered->dims, shape, dims);
+	if (dims < 2 || numbered->dims + 1 != dims || numbered->column_dims + 1 != dims)
+		return false;
+	return same_shape(numbered->shape, numbered->dims, shape, (uint8_t)(dims - 1)) &&
+	       numbered->columns[dims - 2] == shape[dims - 1];
+}
+
+/* ---- names of numbers ---- */
+
+/*
+ * Names the states of an optimizer after the parameters that its numbers stand for.
+ *
+ *	state.17.exp_avg             a state of the parameter with this number
+ *	param_groups.0.params.17     the numbers of a group, in its order
+ *	param_groups.0.param_names.17   their names, if the optimizer was given them
+ *	param_groups.1.weight_decay  0: Trainer's group of biases and norms
+ *
+ * Numbers count the parameters that are trained, group by group, in the order of the
+ * model. Where fewer are numbered than the model has, the rest were frozen: a number
+ * then gets a name only if its place is the same however early or late the numbers are
+ * put.
+ *
+ * Origin: torch/optim/optimizer.py (2.13), transformers/trainer.py (5.23).
+ */
+
+enum {
+	NAME_BYTES = 4096,
+	LOOKS_MAX = 1 << 22, /* comparisons of shapes, where names tell nothing */
+};
+
+/* ---- parameters ---- */
+
+static int by_place(const void *a, const void *b)
+{
+	const struct ordered_parameter *left = a, *right = b;
+	if (left->place != right->place)
+		return left->place < right->place ? -1 : 1;
+	return left->tensor < right->tensor ? -1 : left->tensor > right->tensor;
+}
+
+/* Of two names of one storage only the first is a parameter of its own. */
+static bool is_again(const struct fsdp_model *model, uint32_t tensor,
+	const struct fsdp_tensor_record *record, uint32_t *first_of)
+{
+	if (record->piece_count == 0)
+		return false;
+	uint32_t extent = fsdp_model_piece(model, record->first_piece)->extent;
+	if (extent == FSDP_NONE)
+		return false;
+	if (first_of[extent] == 0)
+		first_of[extent] = tensor + 1;
+	return first_of[extent] != tensor + 1;
+}
+
+/* The type of the model, from its configuration. */
+static struct fsdp_span model_type(const struct fsdp_model *model)
+{
+	for (size_t i = 0; i < model->settings.count; i++) {
+		const struct fsdp_setting *setting = fsdp_model_setting(model, i);
+		if (fsdp_span_is(setting->key, "model_type") &&
+			setting->value.kind == FSDP_TOKEN_TEXT)
+			return setting->value.text;
+	}
+	return (struct fsdp_span){ 0 };
+}
+
+/* *ret_fits: the place of each is known. */
+static bool add_candidate(struct id_naming *naming, uint32_t index, bool ordered,
+	struct fsdp_span type, bool *ret_fits, struct fsdp_error **ret_error)
+{
+	struct ordered_parameter *candidate =
+		&naming->candidates[naming->candidate_count];
+	struct fsdp_span name = fsdp_model_name(naming->model,
+		fsdp_model_tensor(naming->model, index)->name, naming->scratch);
+	if (name.data == NULL ||
+		!fsdp_table_set(&naming->parameters,
+			fsdp_model_tensor(naming->model, index)->name, index))
+		return fsdp_arena_fail(naming->scratch, ret_error);
+	*candidate =
+		(struct ordered_parameter){ index, index, fsdp_parameter_decays(name) };
+	if (naming->order == NULL)
+		naming->order = fsdp_parameter_order_find(type, name);
+	if (naming->order != NULL &&
+		fsdp_parameter_order_is_renamed(naming->order, name)) {
+		naming->has_renamed = true;
+		return true;
+	}
+	naming->candidate_count++;
+	if (!ordered)
+		*ret_fits &=
+			naming->order != NULL && fsdp_parameter_order_place(naming->order,
+							 name, &candidate->place);
+	return true;
+}
+
+static bool list_candidates(struct id_naming *naming, bool ordered, bool *ret_fits,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = naming->model;
+	struct fsdp_span type = model_type(model);
+	uint32_t *first_of =
+		FSDP_TAKE(naming->scratch, first_of, model->extents.count + 1);
+	naming->candidates =
+		FSDP_TAKE(naming->scratch, naming->candidates, model->tensors.count + 1);
+	if (first_of == NULL || naming->candidates == NULL)
+		return fsdp_arena_fail(naming->scratch, ret_error);
+	for (uint32_t i = 0; i < model->tensors.count; i++) {
+		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		if (tensor->role != FSDP_ROLE_PARAM ||
+			(tensor->flags & FSDP_TENSOR_COMPONENT) ||
+			is_again(model, i, tensor, first_of))
+			continue;
+		if (!add_candidate(naming, i, ordered, type, ret_fits, ret_error))
+			return false;
+	}
+	qsort(naming->candidates, naming->candidate_count, sizeof *naming->candidates,
+		by_place);
+	return true;
+}
+
+/* ---- which is which ---- */
+
+/* A name that the optimizer keeps, of a parameter that the model has. Adapters are stored
+ * without the name that they have in the live model. */
+static uint32_t find_said(struct id_naming *naming, struct fsdp_span said)
+{
+	static const char word[] = ".default";
+	char text[NAME_BYTES];
+	struct fsdp_names *names = &naming->model->names;
+	uint32_t name = fsdp_names_find(names, 0, said);
+	const unsigned char *at = memmem(said.data, said.size, word, sizeof word - 1);
+	if ((name != FSDP_NONE &&
+		    fsdp_table_get(&naming->parameters, name) != FSDP_NONE) ||
+		at == NULL || said.size >= sizeof text)
+		return name;
+	size_t before = (size_t)(at - said.data), size = said.size - (sizeof word - 1);
+	memcpy(text, said.data, before);
+	memcpy(text + before, at + sizeof word - 1, size - before);
+	return fsdp_names_find(names, 0, fsdp_span(text, size));
+}
+
+static bool name_as_said(struct id_naming *naming)
+{
+	for (size_t i = 0; i < naming->number_count; i++) {
+		struct parameter_number *numbered = &naming->numbers[i];
+		uint32_t name = find_said(naming, numbered->said);
+		if (name == FSDP_NONE)
+			continue;
+		numbered->parameter = fsdp_table_get(&naming->parameters, name);
+		if (numbered->parameter != FSDP_NONE &&
+			!trainer_fits(naming, numbered, numbered->parameter))
+			return false;
+	}
+	return true;
+}
+
+/* Numbers and candidates of one group, each in order. */
+struct optimizer_group {
+	uint32_t *numbers,
+		*places; /* `places`: of each number, the first that it may have */
+	const struct ordered_parameter **candidates;
+	size_t number_count, candidate_count;
+};
+
+/* *looks: comparisons so far, over all numbers. */
+static bool fits_any(const struct id_naming *naming, const struct optimizer_group *group,
+	uint32_t number, size_t *looks)
+{
+	for (size_t i = 0; i < group->candidate_count && *looks < LOOKS_MAX;
+		i++, ++*looks)
+		if (trainer_fits(naming, &naming->numbers[number],
+			    group->candidates[i]->tensor))
+			return true;
+	return false;
+}
+
+/* Of a model that has parameters under other names, those numbers are left out whose
+ * shape nothing that is stored has. Models have few shapes, so one is found soon; where
+ * that takes too long, the rest is left out, and then no order fits. */
+static void leave_out_renamed(
+	const struct id_naming *naming, struct optimizer_group *group)
+{
+	size_t kept = 0, looks = 0;
+	for (size_t i = 0; i < group->number_count; i++)
+		if (fits_any(naming, group, group->numbers[i], &looks))
+			group->numbers[kept++] = group->numbers[i];
+	group->number_count = kept;
+}
+
+static bool list_group(struct id_naming *naming, size_t index,
+	struct optimizer_group *group, struct fsdp_error **ret_error)
+{
+	struct fsdp_arena *scratch = naming->scratch;
+	*group = (struct optimizer_group){
+		.numbers = FSDP_TAKE(scratch, group->numbers, naming->number_count + 1),
+		.places = FSDP_TAKE(scratch, group->places, naming->number_count + 1),
+		.candidates = FSDP_TAKE(
+			scratch, group->candidates, naming->candidate_count + 1),
+	};
+	if (group->numbers == NULL || group->places == NULL || group->candidates == NULL)
+		return fsdp_arena_fail(scratch, ret_error);
+	for (size_t i = 0; i < naming->number_count; i++)
+		if (naming->numbers[i].group == index)
+			group->numbers[group->number_count++] = (uint32_t)i;
+	for (size_t i = 0; i < naming->candidate_count; i++) {
+		const struct ordered_parameter *candidate = &naming->candidates[i];
+		if (naming->groups == 1 || candidate->decays == (index == 0))
+			group->candidates[group->candidate_count++] = candidate;
+	}
+	if (naming->has_renamed)
+		leave_out_renamed(naming, group);
+	return true;
+}
+
+/* Puts the numbers as early as their shapes let them, then as late: what has one place
+ * only is known. False: there is none for one of them. */
+static bool place_group(struct id_naming *naming, const struct optimizer_group *group)
+{
+	size_t at = 0;
+	for (size_t i = 0; i < group->number_count; i++, at++) {
+		const struct parameter_number *numbered =
+			&naming->numbers[group->numbers[i]];
+		while (at < group->candidate_count &&
+			!trainer_fits(naming, numbered, group->candidates[at]->tensor))
+			at++;
+		if (at == group->candidate_count)
+			return false;
+		group->places[i] = (uint32_t)at;
+	}
+	at = group->candidate_count;
+	for (size_t i = group->number_count; i-- > 0;) {
+		struct parameter_number *numbered = &naming->numbers[group->numbers[i]];
+		while (!trainer_fits(naming, numbered, group->candidates[--at]->tensor))
+			;
+		if (at == group->places[i])
+			numbered->parameter = group->candidates[at]->tensor;
+	}
+	return true;
+}
+
+static bool name_by_order(
+	struct id_naming *naming, bool *ret_fits, struct fsdp_error **ret_error)
+{
+	struct optimizer_group group;
+	bool any = false;
+	/* Trainer's two groups, or one of all. */
+	*ret_fits &= naming->groups == 1 || naming->no_decay[1];
+	for (size_t i = 0; i < naming->number_count; i++)
+		any |= naming->numbers[i].is_known;
+	*ret_fits &= any;
+	for (size_t i = 0; i < naming->groups && *ret_fits; i++) {
+		if (!list_group(naming, i, &group, ret_error))
+			return false;
+		*ret_fits = place_group(naming, &group);
+	}
+	return true;
+}
+
+/* ---- names ---- */
+
+static bool rename_state(struct id_naming *naming, struct fsdp_tensor_record *tensor,
+	struct fsdp_span key, uint32_t parameter, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = naming->model;
+	struct fsdp_span owner = fsdp_model_name(
+		model, fsdp_model_tensor(model, parameter)->name, naming->scratch);
+	size_t size = owner.size + key.size + sizeof "state..";
+	/* The names keep what they are made of. */
+	char *text = fsdp_arena_take(model->arena, size, 1);
+	if (owner.data == NULL || text == NULL)
+		return fsdp_arena_fail(model->arena, ret_error);
+	int length =
+		snprintf(text, size, "state.%.*s.%.*s", FSDP_TEXT(owner), FSDP_TEXT(key));
+	uint32_t name =
+		fsdp_names_intern(&model->names, 0, fsdp_span(text, (size_t)length));
+	if (name == FSDP_NONE)
+		return fsdp_arena_fail(model->arena, ret_error);
+	tensor->name = name;
+	return true;
+}
+
+static bool rename_states(
+	struct id_naming *naming, size_t *ret_named, struct fsdp_error **ret_error)
+{
+	struct numbered_state state;
+	size_t at = 0;
+	*ret_error = NULL;
+	while (next_state(naming, &at, &state, ret_error)) {
+		uint32_t parameter = state.number < naming->number_count
+					     ? naming->numbers[state.number].parameter
+					     : FSDP_NONE;
+		if (parameter == FSDP_NONE)
+			continue;
+		++*ret_named;
+		if (!rename_state(naming, state.tensor, state.key, parameter, ret_error))
+			return false;
+	}
+	return *ret_error == NULL;
+}
+
+static void tell(struct id_naming *naming, bool placed, size_t states, size_t named)
+{
+	struct fsdp_reading *reading = naming->reading;
+	if (!placed)
+		fsdp_reading_note(reading,
+			"the optimizer numbers its parameters, and no order of the model's parameters that is known fits their groups and shapes: its states keep their numbers");
+	else if (named < states)
+		fsdp_reading_note(reading,
+			"the optimizer numbers its parameters: %zu of its %zu states were named, of the others more than one parameter is possible or none is stored",
+			named, states);
+}
+
+/*
+ * Gives the states of an optimizer that counts its parameters
+ * ("state.17.exp_avg") the names of these ("state.model.norm.weight.exp_avg"): by
+ * param_names, if the optimizer kept them, else by the order of the model's parameters
+ * and their shapes. A state keeps its number where more than one parameter is possible;
+ * all do if one shape contradicts. Of all tensors and values of the model; `ordered`:
+ * parameters were read in the order in which the model has them. Takes time and memory
+ * linear in both, but for sorting.
+ */
+static bool name_states(
+	struct fsdp_reading *reading, bool ordered, struct fsdp_error **ret_error)
+{
+	struct id_naming *naming = FSDP_TAKE(reading->scratch, naming, 1);
+	size_t states = 0, named = 0;
+	bool grouped, placed = true;
+	if (naming == NULL)
+		return fsdp_arena_fail(reading->scratch, ret_error);
+	naming->reading = reading;
+	naming->model = reading->model;
+	naming->scratch = reading->scratch;
+	fsdp_table_init(&naming->parameters, reading->scratch);
+	if (!read_groups(naming, &grouped, ret_error) ||
+		!read_shapes(naming, &grouped, &states, ret_error))
+		return false;
+	if (states == 0)
+		return true;
+	if (grouped && !list_candidates(naming, ordered, &placed, ret_error))
+		return false;
+	if (grouped && naming->has_names)
+		placed = name_as_said(naming);
+	else if (grouped && placed && !name_by_order(naming, &placed, ret_error))
+		return false;
+	placed &= grouped;
+	if (placed && !rename_states(naming, &named, ret_error))
+		return false;
+	tell(naming, placed, states, named);
+	return true;
+}
+
+/* ---- the directory of a step ---- */
+
+#define STATE_FILE "trainer_state.json"
+
+struct trainer {
+	const struct fsdp_folder *folder;
+	uint32_t world_size; /* as random states tell; 0: they do not */
+	bool is_plain;       /* weights are files of one rank */
+	bool has_config;     /* was read with the weights */
+	bool is_deepspeed;
+};
+
+/* What lies where; see struct fsdp_child. */
+struct trainer_part {
+	const char *pattern;
+	enum fsdp_entry_kind kind;
+	const char *strip, *below;
+	int role;
+	bool is_ranked; /* the number is a rank */
+};
+
+static const struct trainer_part fsdp_weights[] = {
+	{ "pytorch_model_fsdp_#", FSDP_ENTRY_DIRECTORY, "model", "", -1, false },
+	{ "pytorch_model_fsdp.bin", FSDP_ENTRY_FILE, "", "", -1, false },
+};
+
+/* Weights without a configuration beside them. */
+static const struct trainer_part bare_weights[] = {
+	{ "model.safetensors", FSDP_ENTRY_FILE, "", "", -1, false },
+	{ "pytorch_model.bin", FSDP_ENTRY_FILE, "", "", -1, false },
+	{ "adapter_model.safetensors", FSDP_ENTRY_FILE, "", "", -1, false },
+	{ "adapter_model.bin", FSDP_ENTRY_FILE, "", "", -1, false },
+};
+
+static const struct trainer_part optimizers[] = {
+	{ "optimizer.pt", FSDP_ENTRY_FILE, "", "", FSDP_ROLE_OPTIM, false },
+	{ "optimizer.bin", FSDP_ENTRY_FILE, "", "", FSDP_ROLE_OPTIM, false },
+	{ "optimizer_#", FSDP_ENTRY_DIRECTORY, "optimizer", "", FSDP_ROLE_OPTIM, false },
+};
+
+static const struct trainer_part others[] = {
+	{ "scheduler.pt", FSDP_ENTRY_FILE, "", "scheduler", FSDP_ROLE_OTHER, false },
+	{ "scaler.pt", FSDP_ENTRY_FILE, "", "scaler", FSDP_ROLE_OTHER, false },
+	{ "rng_state.pth", FSDP_ENTRY_FILE, "", "rng_state", FSDP_ROLE_OTHER, false },
+	{ "rng_state_#.pth", FSDP_ENTRY_FILE, "", "rng_state", FSDP_ROLE_OTHER, true },
+};
+
+/* ---- recognising ---- */
+
+static bool has_any(
+	const struct fsdp_folder *folder, const struct trainer_part *parts, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (fsdp_pattern_in(folder, parts[i].kind, parts[i].pattern))
+			return true;
+	return false;
+}
+
+static bool is_hugging_face(const struct fsdp_folder *folder)
+{
+	struct fsdp_look look = { .folder = folder };
+	return fsdp_family_hugging_face.recognise(&look) != FSDP_SIGN_NONE;
+}
+
+static bool is_deepspeed(const struct fsdp_folder *folder)
+{
+	struct fsdp_look look = { .folder = folder };
+	return fsdp_pattern_in(folder, FSDP_ENTRY_DIRECTORY, "global_step#") &&
+	       fsdp_family_deepspeed.recognise(&look) != FSDP_SIGN_NONE;
+}
+
+static bool has_weights(const struct fsdp_folder *folder)
+{
+	return has_any(folder, fsdp_weights, FSDP_COUNT(fsdp_weights)) ||
+	       has_any(folder, bare_weights, FSDP_COUNT(bare_weights)) ||
+	       is_hugging_face(folder) || is_deepspeed(folder);
+}
+
+/* The state is written last, and by one node only: without it random states of the name
+ * that Trainer gives them tell. */
+static enum fsdp_sign recognise(const struct fsdp_look *look)
+{
+	const struct fsdp_folder *folder = look->folder;
+	if (folder == NULL)
+		return FSDP_SIGN_NONE;
+	bool is_trained = has_any(folder, optimizers, FSDP_COUNT(optimizers));
+	bool has_random = fsdp_folder_has(folder, "rng_state.pth", FSDP_ENTRY_FILE) ||
+			  fsdp_pattern_in(folder, FSDP_ENTRY_FILE, "rng_state_#.pth");
+	bool has_state = fsdp_folder_has(folder, STATE_FILE, FSDP_ENTRY_FILE);
+	if (!has_state && !(has_random && is_trained))
+		return FSDP_SIGN_NONE;
+	return is_trained || has_weights(folder) ? FSDP_SIGN_SURE : FSDP_SIGN_NONE;
+}
+
+/* ---- naming the parts ---- */
+
+static bool name_parts(struct fsdp_reading *reading, const struct fsdp_folder *folder,
+	const struct trainer_part *parts, size_t count, struct fsdp_error **ret_error)
+{
+	uint32_t numbers[FSDP_PATTERN_NUMBERS];
+	for (size_t i = 0; i < count; i++) {
+		size_t first = reading->children.count;
+		for (size_t k = 0; k < folder->count; k++) {
+			struct fsdp_entry entry = fsdp_folder_entry(folder, k);
+			if (entry.kind != parts[i].kind ||
+				!fsdp_pattern_takes(
+					entry.name, parts[i].pattern, numbers))
+				continue;
+			uint32_t rank = parts[i].is_ranked ? numbers[0] : FSDP_NONE;
+			struct fsdp_child *child = fsdp_reading_add_child(
+				reading, entry.name, rank, ret_error);
+			if (child == NULL)
+				return false;
+			child->strip = fsdp_span_text(parts[i].strip);
+			child->below = fsdp_span_text(parts[i].below);
+			child->role = parts[i].role;
+			reading->model->is_set |= rank != FSDP_NONE;
+		}
+		if (!fsdp_reading_order_children(reading, first, ret_error))
+			return false;
+	}
+	return true;
+}
+
+/* The folder itself, as another family. */
+static bool name_family(struct fsdp_reading *reading, const struct fsdp_family *family,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_child *child = fsdp_reading_add_child(
+		reading, (struct fsdp_span){ 0 }, FSDP_NONE, ret_error);
+	if (child != NULL)
+		child->as = family->name;
+	return child != NULL;
+}
+
+/* The first of the files that a loader takes. */
+static bool name_bare(struct fsdp_reading *reading, const struct fsdp_folder *folder,
+	struct fsdp_error **ret_error)
+{
+	for (size_t i = 0; i < FSDP_COUNT(bare_weights); i++)
+		if (fsdp_folder_has(folder, bare_weights[i].pattern, FSDP_ENTRY_FILE))
+			return name_parts(
+				reading, folder, &bare_weights[i], 1, ret_error);
+	return true;
+}
+
+static bool name_weights(struct fsdp_reading *reading, struct trainer *trainer,
+	struct fsdp_error **ret_error)
+{
+	const struct fsdp_folder *folder = trainer->folder;
+	bool plain = is_hugging_face(folder) ||
+		     has_any(folder, bare_weights, FSDP_COUNT(bare_weights));
+	if (has_any(folder, fsdp_weights, FSDP_COUNT(fsdp_weights))) {
+		if (plain)
+			fsdp_reading_note(reading,
+				"the weights are there in a second form, which a resume with FSDP does not read; open it as a file to see it");
+		return name_parts(reading, folder, fsdp_weights, FSDP_COUNT(fsdp_weights),
+			ret_error);
+	}
+	trainer->is_plain = plain;
+	trainer->has_config = is_hugging_face(folder);
+	trainer->is_deepspeed = is_deepspeed(folder);
+	if (trainer->has_config
+			? !name_family(reading, &fsdp_family_hugging_face, ret_error)
+			: !name_bare(reading, folder, ret_error))
+		return false;
+	return !trainer->is_deepspeed ||
+	       name_family(reading, &fsdp_family_deepspeed, ret_error);
+}
+
+/* Every rank writes its random states, with its number where there are several. */
+static uint32_t count_ranks(const struct fsdp_folder *folder)
+{
+	uint32_t numbers[FSDP_PATTERN_NUMBERS], count = 0;
+	for (size_t i = 0; i < folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+		if (fsdp_span_is(entry.name, "rng_state.pth") && count == 0)
+			count = 1;
+		if (fsdp_pattern_takes(entry.name, "rng_state_#.pth", numbers) &&
+			numbers[0] >= count)
+			count = numbers[0] != 0 ? numbers[0] + 1 : 2;
+	}
+	return count;
+}
+
+static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
+	struct fsdp_error **ret_error)
+{
+	struct trainer *trainer = FSDP_TAKE(reading->scratch, trainer, 1);
+	if (trainer == NULL)
+		return fsdp_arena_fail(reading->scratch, ret_error);
+	trainer->folder = look->folder;
+	trainer->world_size = count_ranks(look->folder);
+	reading->state = trainer;
+	if (!name_weights(reading, trainer, ret_error) ||
+		!name_parts(reading, look->folder, optimizers, FSDP_COUNT(optimizers),
+			ret_error))
+		return false;
+	return name_parts(reading, look->folder, others, FSDP_COUNT(others), ret_error);
+}
+
+/* ---- after they were read ---- */
+
+/* A pickle keeps the order of the model, a safetensors file does not. */
+static bool is_pickled(const struct fsdp_folder *folder)
+{
+	static const char *const sorted[] = { "model.safetensors",
+		"model.safetensors.index.json", "adapter_model.safetensors" };
+	for (size_t i = 0; i < FSDP_COUNT(sorted); i++)
+		if (fsdp_folder_has(folder, sorted[i], FSDP_ENTRY_FILE))
+			return false;
+	return has_any(folder, bare_weights, FSDP_COUNT(bare_weights)) ||
+	       fsdp_folder_has(folder, "pytorch_model.bin.index.json", FSDP_ENTRY_FILE);
+}
+
+/* Masters of what is stored as the model too, by the names of states. */
+static bool rename_masters(struct fsdp_reading *reading, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = reading->model;
+	bool *seen = fsdp_arena_take(reading->scratch, model->names.list.count + 1, 1);
+	size_t names = model->names.list.count;
+	if (seen == NULL)
+		return fsdp_arena_fail(reading->scratch, ret_error);
+	for (size_t i = 0; i < model->tensors.count; i++) {
+		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		if (tensor->name >= names || tensor->role != FSDP_ROLE_PARAM)
+			continue;
+		if (!seen[tensor->name]) {
+			seen[tensor->name] = true;
+			continue;
+		}
+		struct fsdp_span owner =
+			fsdp_model_name(model, tensor->name, reading->scratch);
+		size_t size = owner.size + sizeof "state..fp32";
+		char *text = fsdp_arena_take(model->arena, size, 1);
+		if (owner.data == NULL || text == NULL)
+			return fsdp_arena_fail(model->arena, ret_error);
+		int length = snprintf(text, size, "state.%.*s.fp32", FSDP_TEXT(owner));
+		tensor->name = fsdp_names_intern(
+			&model->names, 0, fsdp_span(text, (size_t)length));
+		if (tensor->name == FSDP_NONE)
+			return fsdp_arena_fail(model->arena, ret_error);
+		tensor->raw_name = tensor->name;
+		tensor->path = FSDP_NONE;
+		tensor->role = FSDP_ROLE_OPTIM;
+		tensor->flags &= (uint16_t)~FSDP_TENSOR_ROLE_INFERRED;
+	}
+	return true;
+}
+
+static bool is_there(const struct fsdp_folder *folder, const char *pattern)
+{
+	return fsdp_pattern_in(folder, FSDP_ENTRY_FILE, pattern);
+}
+
+/* Scripts and pointers that DeepSpeed leaves beside its folder. */
+static bool lost_deepspeed(const struct fsdp_folder *folder)
+{
+	return (is_there(folder, "latest") || is_there(folder, "zero_to_fp32.py")) &&
+	       !fsdp_pattern_in(folder, FSDP_ENTRY_DIRECTORY, "global_step#");
+}
+
+static void lack(struct fsdp_reading *reading, const char *file,
+	enum fsdp_severity severity, const char *message)
+{
+	fsdp_find(&reading->model->findings, FSDP_RULE_RESUME_PART,
+		FSDP_PLACE(.file = file != NULL ? fsdp_span_text(file)
+						: (struct fsdp_span){ 0 },
+			.severity = (int)severity + 1),
+		"%s", message);
+}
+
+/* Of FSDP Trainer writes model, optimizer, schedule and random states in this order, and
+ * save_only_model leaves out all four. */
+static bool judge_fsdp(struct fsdp_reading *reading, const struct trainer *trainer)
+{
+	const struct fsdp_folder *folder = trainer->folder;
+	bool whole = is_there(folder, "optimizer.bin");
+	bool parts = fsdp_pattern_in(folder, FSDP_ENTRY_DIRECTORY, "optimizer_#");
+	bool model = has_any(folder, fsdp_weights, FSDP_COUNT(fsdp_weights)) ||
+		     is_there(folder, "pytorch_model_fsdp_rank#.bin");
+	bool later = is_there(folder, "scheduler.pt") || trainer->world_size != 0;
+	bool trained = has_any(folder, optimizers, FSDP_COUNT(optimizers));
+	const char *gone = NULL;
+	if (model && later && !trained)
+		gone = is_there(folder, fsdp_weights[1].pattern) ? "optimizer.bin"
+								 : "optimizer_0";
+	else if (!model && (whole || parts))
+		gone = whole ? fsdp_weights[1].pattern : "pytorch_model_fsdp_0";
+	if (gone != NULL)
+		fsdp_find(&reading->model->findings, FSDP_RULE_RESUME_PART,
+			FSDP_PLACE(.file = fsdp_span_text(gone),
+				.severity = FSDP_ERROR + 1,
+				.next = "copy it from where the checkpoint was written, or resume from another checkpoint"),
+			model ? "the optimizer of FSDP is missing, which was saved: what Trainer writes after it is there; a resume begins with a fresh optimizer and schedule"
+			      : "the weights of FSDP are missing, which were saved: the optimizer of FSDP, which Trainer writes after them, is there; a resume with FSDP fails");
+	return gone == NULL;
+}
+
+/* What Trainer loads with the weights: the optimizer and the schedule only together. */
+static void judge_training(struct fsdp_reading *reading, const struct trainer *trainer)
+{
+	const struct fsdp_folder *folder = trainer->folder;
+	bool optimizer = has_any(folder, optimizers, FSDP_COUNT(optimizers));
+	bool scheduler = is_there(folder, "scheduler.pt");
+	bool random = trainer->world_size != 0;
+	if (trainer->is_deepspeed && !scheduler)
+		lack(reading, "scheduler.pt", FSDP_NOTE,
+			"scheduler.pt is missing: a resume with DeepSpeed fails without it, unless the schedule is set in the DeepSpeed configuration and is stored in global_step<N>");
+	else if (optimizer && !scheduler)
+		lack(reading, "scheduler.pt", FSDP_WARNING,
+			"scheduler.pt is missing: Trainer loads the optimizer and the schedule only together, so a resume keeps the step and the weights, and starts both with fresh state");
+	else if (!trainer->is_deepspeed && !optimizer && scheduler)
+		lack(reading, "optimizer.pt", FSDP_WARNING,
+			"optimizer.pt is missing: Trainer loads the optimizer and the schedule only together, so a resume keeps the step and the weights, and starts both with fresh state");
+	else if (!trainer->is_deepspeed && !optimizer)
+		lack(reading, NULL, FSDP_NOTE,
+			random ? "optimizer.pt and scheduler.pt are missing: a resume keeps the step and the weights, and starts the optimizer and the schedule with fresh state"
+			       : "only the model was saved (save_only_model): without optimizer.pt, scheduler.pt and rng_state.pth a resume keeps the step and the weights, and starts everything else with fresh state");
+	if (!random && (trainer->is_deepspeed || optimizer || scheduler))
+		lack(reading, "rng_state.pth", FSDP_NOTE,
+			"no states of random generators are there: a resume goes on with other random numbers");
+}
+
+/* What a resume needs and does not find. Without the state file it does not even begin. */
+static void judge_parts(struct fsdp_reading *reading, const struct trainer *trainer)
+{
+	const struct fsdp_folder *folder = trainer->folder;
+	if (!is_there(folder, STATE_FILE))
+		fsdp_find(&reading->model->findings, FSDP_RULE_RESUME_PART,
+			FSDP_PLACE(.file = FSDP_SPAN(STATE_FILE),
+				.severity = FSDP_WARNING + 1,
+				.next = "gather the files of all nodes, or use an earlier checkpoint"),
+			"the file that Trainer writes last is not there: the save did not end, or these are the files of another node than the first");
+	if (!judge_fsdp(reading, trainer))
+		return;
+	if (!has_weights(folder))
+		lack(reading, NULL, FSDP_WARNING, "no weights are there");
+	if (lost_deepspeed(folder))
+		lack(reading, NULL, FSDP_WARNING,
+			"the folder global_step<N> is missing, to which the files of DeepSpeed beside it belong: a resume with DeepSpeed fails without it");
+	else if (is_there(folder, STATE_FILE))
+		judge_training(reading, trainer);
+}
+
+/* Files of random states as many as there are ranks; files of data may tell more ranks
+ * than these do. */
+static bool judge_ranks(struct fsdp_reading *reading, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = reading->model;
+	struct fsdp_ranks_here here = { .world_size = model->world_size,
+		.at_least = true,
+		.what = "file like this one" };
+	struct fsdp_span example = { 0 };
+	here.list = FSDP_TAKE(reading->scratch, here.list, reading->children.count + 1);
+	if (here.list == NULL)
+		return fsdp_arena_fail(reading->scratch, ret_error);
+	for (size_t i = 0; i < reading->children.count; i++) {
+		const struct fsdp_child *child = fsdp_vec_at(&reading->children, i);
+		if (child->rank == FSDP_NONE)
+			continue;
+		here.list[here.count++] = child->rank;
+		example = child->name;
+	}
+	if (here.count != 0 && model->world_size != FSDP_NONE)
+		fsdp_find_missing_ranks(&model->findings, &here,
+			FSDP_PLACE(.file = example, .severity = FSDP_NOTE + 1));
+	return true;
+}
+
+static void set_world(struct fsdp_model *model, const struct trainer *trainer)
+{
+	uint32_t told = trainer->world_size != 0 ? trainer->world_size
+			: trainer->is_plain && !trainer->is_deepspeed ? 1
+								      : 0;
+	if (told != 0 && (model->world_size == FSDP_NONE || told > model->world_size))
+		model->world_size = told;
+}
+
+static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
+{
+	struct trainer *trainer = reading->state;
+	struct fsdp_model *model = reading->model;
+	if (!trainer->has_config && !fsdp_hf_config(reading, trainer->folder, ret_error))
+		return false;
+	if (trainer->is_deepspeed && trainer->is_plain &&
+		!rename_masters(reading, ret_error))
+		return false;
+	if (!read_trainer_state(reading, trainer->folder, ret_error) ||
+		!name_states(reading, is_pickled(trainer->folder), ret_error))
+		return false;
+	model->format = (struct fsdp_format){
+		.family = "trainer",
+		.title = "Hugging Face Trainer checkpoint",
+		.writer = "transformers",
+	};
+	set_world(model, trainer);
+	judge_parts(reading, trainer);
+	return judge_ranks(reading, ret_error);
+}
+
+/* An index, which says no more than what is read anyway. */
+static bool stands_for(struct fsdp_span name)
+{
+	return fsdp_family_hugging_face.stands_for(name) ||
+	       fsdp_span_is(name, STATE_FILE);
+}
+
+const struct fsdp_family fsdp_family_trainer = {
+	.name = "trainer",
+	.title = "Hugging Face Trainer checkpoint",
+	.recognise = recognise,
+	.read = read,
+	.finish = finish,
+	.stands_for = stands_for,
+};
