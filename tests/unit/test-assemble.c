@@ -127,8 +127,7 @@ static size_t width_of(const struct sample *sample)
 static void make_element(uint64_t number, size_t width, unsigned char *bytes)
 {
 	uint64_t mixed = (number + 1) * UINT64_C(0x9e3779b97f4a7c15);
-	for (size_t i = 0; i < width; i++)
-		bytes[i] = (unsigned char)(mixed >> (i * 7 % 57));
+	memcpy(bytes, (uint64_t[]){ mixed, mixed >> 7 | 1 }, width);
 }
 
 /* The number of an element of a piece in the tensor. */
@@ -157,12 +156,11 @@ static bool next_index(const struct fsdp_view *view, int64_t *index)
 static void write_element(const struct sample *sample, unsigned char *storage,
 	uint64_t place, uint64_t number)
 {
-	unsigned char element[16];
 	size_t width = width_of(sample);
-	make_element(number, width, element);
-	for (size_t i = 0; i < width; i++)
-		storage[place * width + i] =
-			element[sample->big_endian ? width - 1 - i : i];
+	unsigned char element[16], *to = storage + place * width;
+	make_element(number, width, sample->big_endian ? element : to);
+	for (size_t i = 0; sample->big_endian && i < width; i++)
+		to[i] = element[width - 1 - i];
 }
 
 static void fill_storage(

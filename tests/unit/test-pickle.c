@@ -179,6 +179,12 @@ static void pickles_read_as_cpython_reads_them(void **state)
 	}
 }
 
+/* Of what is tried from memory each room takes a third. */
+static bool is_of_room(size_t number)
+{
+	return reading_room == 0 || number % 3 == reading_room / 7 % 3;
+}
+
 /* Every prefix of every case is damaged, and never more is read than is there. */
 static void a_prefix_is_never_whole(void **state)
 {
@@ -187,6 +193,8 @@ static void a_prefix_is_never_whole(void **state)
 		size_t end = streams[i].size < 700 ? streams[i].size : 700;
 		for (size_t size = 0; size < end; size++) {
 			struct reading reading;
+			if (!is_of_room(size))
+				continue;
 			reading_init(&reading);
 			reading_run(&reading, streams[i].data, size);
 			assert_false(reading.good);
@@ -1015,6 +1023,8 @@ static void every_byte_of_a_pickle_may_be_any_other(void **state)
 			memcpy(bytes, stream, sizeof bytes);
 			bytes[at] = (unsigned char)value;
 			struct reading reading;
+			if (!is_of_room(at + value))
+				continue;
 			reading_init(&reading);
 			reading.limits.value[FSDP_LIMIT_PICKLE_DEPTH] = 64;
 			reading_run(&reading, bytes, sizeof bytes);
