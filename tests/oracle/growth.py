@@ -245,7 +245,7 @@ def test_groups(args, tap, folder):
 
 
 def main():
-    args = arguments(__doc__)
+    args = arguments(__doc__, leaks=True)
     resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_MOST, FILE_MOST))
     tap = Tap()
     for test in (test_endless, test_values, test_objects, test_groups):

@@ -147,7 +147,7 @@ def asked(rows, every):
 
 
 def main():
-    args = arguments(__doc__, all="")
+    args = arguments(__doc__, leaks=True, all="")
     args.bounds = Bounds(args)
     source = next((p for p in (os.path.join(r, "hostile") for r in args.roots)
                    if os.path.exists(os.path.join(p, "MANIFEST.tsv"))), None)

@@ -93,7 +93,7 @@ def judge(args, bounds, path, due):
 
 
 def main():
-    args = arguments(__doc__)
+    args = arguments(__doc__, leaks=True)
     bounds, tap = Bounds(args), Tap()
     with tempfile.TemporaryDirectory() as folder:
         jobs = []

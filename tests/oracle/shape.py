@@ -71,7 +71,7 @@ def stored(args, folder, problems, *words):
 
 
 def main():
-    args = arguments(__doc__)
+    args = arguments(__doc__, leaks=True)
     tap = Tap()
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "deep.pt")
