@@ -6,6 +6,7 @@ Each step of each run is read by itself with --steps, without a comparison; mean
 places in the spread are computed here from that. Lengths of steps and times of kernels come from the events of the
 traces themselves.
 """
+import functools
 import glob
 import os
 import tempfile
@@ -20,10 +21,12 @@ DEVICE = {"compute": "compute_busy_ns", "communication": "comm_busy_ns", "expose
 TABLES = ("step", "rank", "type", "unit", "group", "collective", "kernel", "idle")
 
 
+@functools.cache
 def events_of(path):
     return [e for e in trace_events(path) if e.get("ph") == "X"]
 
 
+@functools.cache
 def steps_of(paths):
     """{number: {rank: length}} from the events."""
     steps = defaultdict(dict)
@@ -44,11 +47,16 @@ def calls_of(args, path, number):
         yield (c.get("group"), c["type"], c.get("bytes"), places[c.get("group"), c["type"]]), c["dur_ns"]
 
 
+@functools.cache
+def all_gaps(path):
+    return list(idle.gaps_of(idle.events_of(path)))
+
+
 def gaps_of(path, number):
     """(cause, ns) of each part of a gap that is of a step."""
     steps = [(nanoseconds(e["ts"]), nanoseconds(e["ts"] + e["dur"])) for e in events_of(path)
              if e.get("name") == f"ProfilerStep#{number}" and e.get("cat") != "gpu_user_annotation"]
-    for moment, _, parts in idle.gaps_of(idle.events_of(path)):
+    for moment, _, parts in all_gaps(path):
         if any(begin <= moment < end for begin, end in steps):
             yield from parts.items()
 
@@ -64,7 +72,7 @@ def asked(args, paths, by, number):
         return rows
     if by == "rank":
         return {(rank, *key): value for rank, path in enumerate(paths)
-                for key, value in asked(args, [path], "step", number).items()}
+                for key, value in asked(args, (path,), "step", number).items()}
     data = oraclelib.run(args, "replay", "--json", f"--by={by}", f"--steps={number}", *paths).json()["data"]
     rows = defaultdict(lambda: [0, 0])
 
@@ -104,9 +112,14 @@ def halves_up(total, count):
     return (total + count // 2) // count
 
 
+SAMPLES = {}  # of runs, which are compared with several others
+
+
 def samples_of(args, runs, by):
     """Of each step of each run what each key took, the mean over its ranks; calls of all."""
-    samples, calls = [], defaultdict(int)
+    if (*runs, by) in SAMPLES:
+        return SAMPLES[*runs, by]
+    samples, calls = SAMPLES[*runs, by] = [], defaultdict(int)
     for paths in runs:
         for number, ranks in sorted(steps_of(paths).items()):
             rows = asked(args, paths, by, number)
@@ -133,7 +146,7 @@ def expected(args, before, now, by):
             place = "below" if n[0] < b[1] else "above" if n[0] > b[2] else "inside"
         rows[key] = (*b, *n, n[0] - b[0], place)
         if by != "unit":
-            rows[key] += (old_calls[key], new_calls[key])
+            rows[key] += (old_calls.get(key, 0), new_calls.get(key, 0))
     return rows
 
 
@@ -190,7 +203,7 @@ def main():
         for kind in ("units", "gpu_generated", "kineto_cpu"):
             for path in sorted(glob.glob(os.path.join(root, "traces", kind, "*_rank*.json*"))):
                 sets[kind + "/" + os.path.basename(path).split("_rank")[0]].setdefault(os.path.basename(path), path)
-    runs = {name: [path for _, path in sorted(paths.items())] for name, paths in sets.items()}
+    runs = {name: tuple(path for _, path in sorted(paths.items())) for name, paths in sets.items()}
     runs = {name: paths for name, paths in runs.items() if steps_of(paths)}
     names = sorted(runs)
     pairs = [(a, b) for a, b in zip(names, names[1:] + names[:1])

@@ -7,6 +7,7 @@ field that no schema names is a failure (the schemas themselves let unknown fiel
 the sake of later versions), and so is, at the end, a field that was never seen.
 """
 import collections
+import functools
 import glob
 import itertools
 import json
@@ -78,6 +79,7 @@ class Schemas:
         command = schema.rpartition(".")[2]
         return next((name for name in self.by_name if name.rpartition("-")[0] == command), None)
 
+    @functools.cache
     def place(self, base, fragment):
         """Where something stands. A definition that several documents repeat word for word
         stands in the first of them."""
@@ -91,6 +93,7 @@ class Schemas:
                     break
         return f"{name}#{fragment}"
 
+    @functools.cache
     def row(self, where):
         """What is printed at a place, under which name."""
         name, _, fragment = where.partition("#")
