@@ -287,12 +287,10 @@ struct counted_call {
 /* By step, group and type: those of two types may run side by side, in any order. */
 static int compare_places(const struct counted_call *a, const struct counted_call *b)
 {
-	int order = (a->call.group.data != NULL) - (b->call.group.data != NULL);
+	int order = compare_spans(a->call.group, b->call.group);
 
 	if (a->call.step != b->call.step)
 		return a->call.step < b->call.step ? -1 : 1;
-	if (order == 0)
-		order = compare_spans(a->call.group, b->call.group);
 	return order != 0 ? order : compare_spans(a->call.type, b->call.type);
 }
 

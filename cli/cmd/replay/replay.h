@@ -152,11 +152,13 @@ static inline const char *plural(uint64_t count)
 	return count == 1 ? "" : "s";
 }
 
-/* By their bytes; a shorter one that the other begins with comes first. */
+/* By their bytes; a shorter one that the other begins with comes first, and what is absent
+ * before what is empty. */
 static inline int compare_spans(struct fsdp_span a, struct fsdp_span b)
 {
 	size_t common = a.size < b.size ? a.size : b.size;
-	int order = common != 0 ? memcmp(a.data, b.data, common) : 0;
+	int order = common != 0 ? memcmp(a.data, b.data, common)
+				: (a.data != NULL) - (b.data != NULL);
 
 	return order != 0 ? order : (a.size > b.size) - (a.size < b.size);
 }
