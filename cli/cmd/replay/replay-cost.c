@@ -251,6 +251,44 @@ bool replay_advises(const struct replay *replay)
 	return !lost && wants_advice(replay);
 }
 
+static bool is_exchange(struct text type)
+{
+	return text_is(type, text_of("all_to_all")) ||
+	       text_is(type, text_of("send_recv"));
+}
+
+/* Which collectives are exposed; why, if they are of units of FSDP. Of an exchange the wait
+ * for the other rank is a part. */
+static void tell_exposed(struct replay *replay, const struct replay_cost *cost)
+{
+	struct out *out = replay->run->out;
+	struct text type = text_of_span(replay_most_exposed(replay));
+	char label[64];
+	double exposed_ns = 0;
+
+	for (size_t i = 0; i < replay->count; i++)
+		exposed_ns += (double)replay_by_rank(replay, i)->base.exposed_ns;
+	snprintf(label, sizeof label, "largest loss: exposed communication (%.0f %%)",
+		cost->exposed);
+	if (!is_exchange(type) && replay_tell_unit_loss(replay, label, exposed_ns / 2))
+		return;
+	out_line_begin(out, NULL);
+	out_line_text(out, "%s", label);
+	if (type.size != 0) {
+		out_line_text(out, ", most of it in ");
+		out_line_name(out, type);
+	}
+	if (!is_exchange(type))
+		out_line_text(out, ": --by=group lists the process groups and sizes");
+	else if (replay->count == 1)
+		out_line_text(out,
+			": of its time, the wait for the partner is a part; traces of all ranks show the wait");
+	else
+		out_line_text(out,
+			": of its time, the wait for the partner is a part; --by=collective lists the rank that came last");
+	out_line_end(out);
+}
+
 void replay_tell_advice(struct replay *replay, const struct replay_cost *cost)
 {
 	struct out *out = replay->run->out;
@@ -266,9 +304,7 @@ void replay_tell_advice(struct replay *replay, const struct replay_cost *cost)
 			"largest loss: idle (%.0f %%): the GPU waits for the host; look for data loading, .item() and many small kernels",
 			cost->idle);
 	else if (cost->exposed >= LEAST_LOSS)
-		out_line(out, NULL,
-			"largest loss: exposed communication (%.0f %%): prefetch one unit more, or make units larger",
-			cost->exposed);
+		tell_exposed(replay, cost);
 	else
 		out_line(out, NULL, "no loss of %.0f %% or more: compute sets the pace",
 			LEAST_LOSS);

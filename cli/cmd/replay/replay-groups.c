@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cmd/replay/replay-data.h"
+#include "session/diagnostics.h"
 
 /* Calls of one type and size in one group, over all ranks of a run. */
 struct replay_group {
@@ -204,6 +205,36 @@ bool replay_find_groups(struct replay *replay)
 			return false;
 	}
 	return true;
+}
+
+struct fsdp_span replay_most_exposed(struct replay *run)
+{
+	/* Types are those of a table of the library. */
+	struct type_loss {
+		struct fsdp_span type;
+		double ns;
+	} losses[32] = { 0 }, *most = &losses[0];
+	size_t count = 0, at;
+
+	if (run->group_count == 0 && !replay_find_groups(run)) {
+		run->run->collected->out_of_memory = true;
+		return most->type;
+	}
+	for (size_t i = 0; i < run->group_count; i++) {
+		const struct replay_group *one = &run->groups[i];
+
+		for (at = 0;
+			at < count && compare_spans(losses[at].type, one->type) != 0;)
+			at++;
+		if (at == sizeof losses / sizeof *losses || one->exposed_ns <= 0)
+			continue;
+		losses[at].type = one->type;
+		losses[at].ns += (double)one->exposed_ns;
+		count += at == count;
+		if (losses[at].ns > most->ns)
+			most = &losses[at];
+	}
+	return most->type;
 }
 
 /* ---- for machines ---- */

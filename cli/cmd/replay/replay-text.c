@@ -628,7 +628,7 @@ static bool show_run(struct replay *run)
 	if (good && replay_shows_only(run, "collective"))
 		good = show_collectives(run);
 	if (replay_shows_only(run, "unit"))
-		replay_show_units(run);
+		replay_show_units(run, replay_advises(run));
 	if (replay_shows_only(run, "group"))
 		replay_show_groups(run);
 	if (replay_shows_only(run, "kernel"))

@@ -261,6 +261,7 @@ enum cause {
 	CAUSE_FORWARD_LATE,
 	CAUSE_BACKWARD_LATE,
 	CAUSE_GATHER_LONG,
+	CAUSE_REDUCE_ALONE,
 	CAUSE_REDUCE_LONG,
 	CAUSE_LAST,
 	CAUSE_COUNT
@@ -271,6 +272,7 @@ static const char *const CAUSES[CAUSE_COUNT] = {
 	"gathers in the forward, never issued ahead",
 	"gathers in the backward, never issued ahead",
 	"gathers that take longer than what computes meanwhile",
+	"reductions on a stream of their own that never overlap with compute",
 	"reductions that take longer than what computes meanwhile",
 	"reductions at the end of the backward, where nothing is left to compute",
 };
@@ -279,6 +281,8 @@ static const char *const HINTS[CAUSE_COUNT][2] = {
 		"forward_prefetch=True" },
 	[CAUSE_BACKWARD_LATE] = { "set_modules_to_backward_prefetch()",
 		"backward_prefetch=BackwardPrefetch.BACKWARD_PRE" },
+	[CAUSE_REDUCE_ALONE] = { "CUDA_DEVICE_MAX_CONNECTIONS above 1, or unset",
+		"CUDA_DEVICE_MAX_CONNECTIONS above 1, or unset" },
 };
 
 static bool is_on_compute_stream(const struct fsdp_unit_collectives *set)
@@ -377,6 +381,22 @@ static void tell_longest(struct replay *run, int64_t steps)
 	out_line_end(run->run->out);
 }
 
+/* Whether what is left of the reductions hides behind nothing, not for an instant. */
+static bool never_overlap(const struct replay *run)
+{
+	wide ns = 0, exposed_ns = 0;
+
+	for (size_t i = 0; i < fsdp_recordings_unit_count(run->recordings); i++) {
+		const struct fsdp_unit_collectives *set =
+			&fsdp_recordings_unit(run->recordings, i)->reduces;
+		if (set->exposed_ns == FSDP_ABSENT || is_on_compute_stream(set))
+			continue;
+		ns += set->ns;
+		exposed_ns += set->exposed_ns;
+	}
+	return ns > 0 && exposed_ns * 100 >= ns * 99;
+}
+
 /* The cause that costs most. */
 static enum cause find_worst(const struct replay *run, struct loss losses[CAUSE_COUNT])
 {
@@ -388,13 +408,17 @@ static enum cause find_worst(const struct replay *run, struct loss losses[CAUSE_
 		add_losses(losses, unit, &unit->gathers);
 		add_losses(losses, unit, &unit->reduces);
 	}
+	if (never_overlap(run)) {
+		losses[CAUSE_REDUCE_ALONE] = losses[CAUSE_REDUCE_LONG];
+		losses[CAUSE_REDUCE_LONG] = (struct loss){ 0 };
+	}
 	for (enum cause i = 1; i < CAUSE_COUNT; i++)
 		if (losses[i].sum_ns > losses[worst].sum_ns)
 			worst = i;
 	return worst;
 }
 
-static void tell_worst(struct replay *run)
+bool replay_tell_unit_loss(struct replay *run, const char *label, double least_ns)
 {
 	struct loss losses[CAUSE_COUNT] = { 0 };
 	enum cause worst = find_worst(run, losses);
@@ -403,15 +427,13 @@ static void tell_worst(struct replay *run)
 	const char *hint;
 	struct ms all, most;
 
-	if (!replay_advises(run))
-		return;
-	if (losses[worst].unit == NULL) {
-		tell_longest(run, steps);
-		return;
-	}
+	for (enum cause i = 0; i < CAUSE_COUNT; i++)
+		least_ns -= (double)losses[i].sum_ns;
+	if (losses[worst].unit == NULL || least_ns > 0)
+		return false;
 	hint = HINTS[worst][replay_by_rank(run, 0)->units_from == FSDP_UNITS_FSDP1];
 	out_line_begin(out, NULL);
-	out_line_text(out, "most costly: %s: %s ms exposed per step, ", CAUSES[worst],
+	out_line_text(out, "%s: %s: %s ms exposed per step, ", label, CAUSES[worst],
 		replay_ms(losses[worst].sum_ns / steps, &all));
 	if (losses[worst].ns == losses[worst].sum_ns)
 		out_line_text(out, "all in ");
@@ -422,6 +444,7 @@ static void tell_worst(struct replay *run)
 	if (hint != NULL)
 		out_line_text(out, "; try %s", hint);
 	out_line_end(out);
+	return true;
 }
 
 /* ---- further messages ---- */
@@ -527,7 +550,7 @@ static void tell_unplaced(struct replay *run)
 			"times of units are not known: no collective was issued within an annotation of FSDP");
 }
 
-void replay_show_units(struct replay *run)
+void replay_show_units(struct replay *run, bool advises)
 {
 	struct table like = { .key = "types", .text_only = true };
 	size_t count = fsdp_recordings_unit_count(run->recordings);
@@ -547,5 +570,6 @@ void replay_show_units(struct replay *run)
 	out_table_end(run->run->out);
 	for (unsigned what = 0; what < 3; what++)
 		tell_such(run, what);
-	tell_worst(run);
+	if (advises && !replay_tell_unit_loss(run, "most costly", 0))
+		tell_longest(run, (int64_t)steps_of(run));
 }

@@ -112,9 +112,15 @@ static bool read_steps(const char *text, struct prepared *prepared, size_t *ret_
 static void ask_for_table(
 	const struct replay_options *replay, struct fsdp_recording_options *options)
 {
-	options->spans |= replay->by != NULL && strcmp(replay->by, "group") == 0;
+	/* The summary advises on what is exposed. */
+	bool advises = replay->by == NULL && replay->compare.count == 0 &&
+		       strcmp(replay->advice, "no") != 0;
+
+	options->spans |=
+		advises || (replay->by != NULL && strcmp(replay->by, "group") == 0);
 	options->kernels = replay->by != NULL && strcmp(replay->by, "kernel") == 0;
-	options->units = replay->by != NULL && strcmp(replay->by, "unit") == 0;
+	options->units =
+		advises || (replay->by != NULL && strcmp(replay->by, "unit") == 0);
 	options->idle = replay->by != NULL && strcmp(replay->by, "idle") == 0;
 	options->by_step = replay->compare.count != 0;
 	options->kinds = TIMES;

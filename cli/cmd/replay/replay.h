@@ -170,8 +170,11 @@ bool replay_show_steps(struct replay *run);
 
 /* ---- units ---- */
 
-/* What each unit of FSDP costs, and what that comes from. */
-void replay_show_units(struct replay *run);
+/* What each unit of FSDP costs, and what that comes from, as advice where that is wanted. */
+void replay_show_units(struct replay *run, bool advises);
+/* Why collectives of units are exposed, as far as one reason costs most. False: those of
+ * units are exposed for less than that. */
+bool replay_tell_unit_loss(struct replay *run, const char *label, double least_ns);
 /* Rows for outputs that know nothing but rows. */
 void replay_put_unit_rows(struct replay *replay);
 /* Its fields are those of the answer with --by=unit, about a struct replay as context. */
@@ -185,6 +188,8 @@ bool replay_find_groups(struct replay *replay);
 /* Those of one run. */
 void replay_show_groups(struct replay *run);
 void replay_put_group_rows(struct replay *replay);
+/* The type of collectives of which most is exposed; empty: none is, or nothing tells. */
+struct fsdp_span replay_most_exposed(struct replay *run);
 /* Its field is that of the answer with --by=group, about a struct replay as context. */
 extern const struct record replay_groups;
 

@@ -67,3 +67,31 @@ write("loader", 0, 1, 100000, loader + gemms)
 write("nosteps", 0, 1, 100000, loader + gemms, steps=False)
 # The near miss: the GPU works for the whole step.
 write("full", 0, 1, 100000, sum((work("gemm", 100 + 9980 * i, 9980, 7, i + 1, 10 * i) for i in range(10)), []))
+
+
+# One step of 20 ms, half of which are collectives that nothing overlaps with.
+def exposed(case, name, kernel, pieces):
+    events = []
+    for i in range(5):
+        events += work("gemm", 4000 * i, 2000, 7, 2 * i + 1)
+        events += work(kernel, 4000 * i + 2000, 2000, 9, 2 * i + 2,
+                       **{"Collective name": name, "Process Group Name": "0", "Group size": pieces,
+                          "In msg nelems": 4096, "Out msg nelems": 4096, "dtype": "BFloat16"})
+    write(case, 0, pieces, 20000, events)
+
+
+exposed("exchange", "alltoall", NCCL.replace("AllReduce_Sum_bf16", "SendRecv"), 4)
+exposed("gathers", "all_gather_into_tensor_out", NCCL.replace("AllReduce_Sum_bf16", "AllGather"), 4)
+# Four units of FSDP, the reductions of which run on a stream of their own, and yet one after the other with compute.
+events = []
+for i in range(4):
+    begin = 5000 * i
+    name = f"FSDP::post_backward_reduce (layers.{3 - i})"
+    events += work("gemm", begin, 3000, 7, 2 * i + 1)
+    events += [event("user_annotation", name, begin + 1000, 500),
+               event("user_annotation", f"FSDP::all_gather (layers.{3 - i})", begin + 500, 10)]
+    events += work(NCCL.replace("AllReduce", "ReduceScatter"), begin + 3000, 2000, 9, 2 * i + 2, begin + 1100,
+                   **{"Collective name": "_reduce_scatter_base", "Process Group Name": "0", "Group size": 4,
+                      "In msg nelems": 4096, "Out msg nelems": 1024, "dtype": "BFloat16"})
+events += work("gemm", 20000, 3000, 7, 99)
+write("alone", 0, 4, 23000, events)
