@@ -570,7 +570,7 @@ const struct record failure_record = OBJECT_RECORD(FAILURE, "error",
 		.about = "Name of the ceiling that was reached, as `--limit` takes it." },
 	{ "kind", WORD_AT(FAILURE, kind),
 		.about =
-			"Of a recording that cannot be read: `empty`, `not_json`, `no_trace_events`, `execution_trace`, `nsight`, `sqlite`, `protobuf` or `unknown_kind`. Of a log with a printed model: `no_model`, `interleaved` or `cut`; of a trace without units `no_units`." },
+			"Of a recording that cannot be read: `empty`, `not_json`, `no_trace_events`, `execution_trace`, `nsight`, `sqlite`, `protobuf`, `archive`, `rocprof` or `unknown_kind`. Of a log with a printed model: `no_model`, `interleaved` or `cut`; of a trace without units `no_units`." },
 	{ "message", TEXT_AT(FAILURE, message), .always = true,
 		.about = "What went wrong: one sentence for people." },
 	{ "hint", TEXT_AT(FAILURE, hint), .about = "What to try next." });

@@ -476,6 +476,9 @@ static bool take_meant(struct fsdp_kineto *kineto, enum fsdp_kineto_meaning mean
 		       put_operator(kineto, one);
 	case FSDP_KINETO_ANNOTATION:
 	case FSDP_KINETO_ABSENT:
+		/* Of its process "Overlap Analysis". */
+		kineto->reading->recording.is_ascend |=
+			fsdp_span_is(one->name, "Communication(Not Overlapped)");
 		return take_step(kineto, one) && take_note(kineto, one) &&
 		       take_unit(kineto, one) && take_annotation(kineto, one) &&
 		       (!kineto->idle.wanted || take_host_wait(kineto, one));

@@ -144,6 +144,8 @@ static bool take_metadata(struct fsdp_kineto *kineto, struct fsdp_json_token *to
 	}
 	bool base = fsdp_json_text_is(token, FSDP_SPAN("baseTimeNanoseconds"));
 	kineto->seen_nodes |= fsdp_json_text_is(token, FSDP_SPAN("nodes"));
+	kineto->seen_rocprof |=
+		fsdp_json_text_is(token, FSDP_SPAN("rocprofiler-sdk-tool"));
 	if (!fsdp_kineto_skip(&kineto->input, token))
 		return false;
 	if (base && (token->kind == FSDP_SCAN_NUMBER || token->kind == FSDP_SCAN_TEXT))
@@ -198,6 +200,13 @@ static bool fail_none(struct fsdp_kineto *kineto)
 		fsdp_fail(error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
 			"this is a PyTorch execution trace, which has no times");
 		fsdp_error_add_kind(error, "execution_trace");
+		return fsdp_error_add_hint(
+			error, "record with torch.profiler and export_chrome_trace");
+	}
+	if (kineto->seen_rocprof) {
+		fsdp_fail(error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+			"this is a trace of rocprofv3");
+		fsdp_error_add_kind(error, "rocprof");
 		return fsdp_error_add_hint(
 			error, "record with torch.profiler and export_chrome_trace");
 	}

@@ -22,8 +22,8 @@
 struct fsdp_kineto {
 	struct fsdp_trace_reading *reading;
 	struct fsdp_kineto_input input;
-	bool second;                  /* this is the second pass */
-	bool seen_events, seen_nodes; /* members of the root */
+	bool second;                                /* this is the second pass */
+	bool seen_events, seen_nodes, seen_rocprof; /* members of the root */
 	uint64_t bad_tokens, bad_metadata;
 
 	struct fsdp_kineto_words words;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recordings of other profilers, which are told apart only to say what they are and what
- * to give instead.
+ * Recordings of other profilers, and archives, which are told apart only to say what they
+ * are and what to give instead.
  */
+#include "io/archive.h"
 #include "trace/event.h"
 
 /* A database: Nsight Systems exports its reports so. */
@@ -84,6 +85,9 @@ bool fsdp_trace_other_profiler(struct fsdp_trace_reading *reading, struct fsdp_s
 		return refuse(reading, "sqlite",
 			"this is an SQLite database, as Nsight Systems exports its reports",
 			"record with torch.profiler and export_chrome_trace(); nsys stats reads this one");
+	if (fsdp_archive_is_tar(head) || fsdp_span_begins(head, FSDP_SPAN("PK\3\4")))
+		return refuse(reading, "archive", "this is an archive, not a recording",
+			"unpack it and give the folder");
 	if (is_protobuf(head))
 		return refuse(reading, "protobuf",
 			"this is a trace in protocol buffers, of Perfetto or of XLA's profiler",

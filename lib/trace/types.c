@@ -181,6 +181,20 @@ static enum fsdp_time_type nccl_kernel(struct fsdp_span name, size_t at)
 	return FSDP_TIME_OTHER;
 }
 
+/* oneccl_NAME_… and hcclNAME…: the longest beginning that is the name of a collective. */
+static enum fsdp_time_type other_kernel(struct fsdp_span name)
+{
+	enum fsdp_time_type type = FSDP_TIME_OTHER;
+	if (!fsdp_span_behind(name, "oneccl_", &name) &&
+		!fsdp_span_behind(name, "hccl", &name))
+		return type;
+	if (name.size > 40)
+		name.size = 40;
+	for (; name.size != 0 && type == FSDP_TIME_OTHER; name.size--)
+		type = fsdp_collective_type(name);
+	return type;
+}
+
 enum fsdp_time_type fsdp_collective_of_kernel(struct fsdp_span name)
 {
 	for (size_t at = 0; at < name.size; at++) {
@@ -195,7 +209,7 @@ enum fsdp_time_type fsdp_collective_of_kernel(struct fsdp_span name)
 		return FSDP_TIME_ALL_REDUCE;
 	if (fsdp_span_has(name, "multimem_all_gather", false))
 		return FSDP_TIME_ALL_GATHER;
-	return FSDP_TIME_OTHER;
+	return other_kernel(name);
 }
 
 bool fsdp_is_comm_kernel(struct fsdp_span name)
@@ -205,7 +219,8 @@ bool fsdp_is_comm_kernel(struct fsdp_span name)
 	for (size_t i = 0; i < FSDP_COUNT(parts); i++)
 		if (fsdp_span_has(name, parts[i], true))
 			return true;
-	return begins(name, 0, "hccl", true) || begins(name, 0, "cncl", true);
+	return begins(name, 0, "hccl", true) || begins(name, 0, "cncl", true) ||
+	       begins(name, 0, "oneccl", true);
 }
 
 bool fsdp_is_backend_note(struct fsdp_span name)

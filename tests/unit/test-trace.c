@@ -429,6 +429,15 @@ static void collectives_are_known_in_any_spelling(void **state)
 		fsdp_collective_of_kernel(FSDP_SPAN("ncclGenericOp")), FSDP_TIME_OTHER);
 	assert_true(fsdp_is_comm_kernel(FSDP_SPAN("void NCCL_thing")));
 	assert_false(fsdp_is_comm_kernel(FSDP_SPAN("gemm_hccl")));
+	assert_true(fsdp_is_comm_kernel(FSDP_SPAN("oneccl_allreduce_large<bf16>")));
+	assert_false(fsdp_is_comm_kernel(FSDP_SPAN("gemm_oneccl")));
+	assert_int_equal(
+		fsdp_collective_of_kernel(FSDP_SPAN("oneccl_reduce_scatter_small<bf16>")),
+		FSDP_TIME_REDUCE_SCATTER);
+	assert_int_equal(fsdp_collective_of_kernel(FSDP_SPAN("hcclAllGather_fp32")),
+		FSDP_TIME_ALL_GATHER);
+	assert_int_equal(
+		fsdp_collective_of_kernel(FSDP_SPAN("oneccl_copy")), FSDP_TIME_OTHER);
 	assert_int_equal(fsdp_copy_type(FSDP_SPAN("Memcpy DtoH (Device -> Pinned)")),
 		FSDP_TIME_D2H);
 }

@@ -401,7 +401,7 @@ static void tell_no_operators(struct replay *replay)
 	if (bare != 0)
 		out_line_text(replay->run->out,
 			": %" PRIu64
-			" event%s without category, as XLA's profiler writes them",
+			" event%s without category, as other profilers (XLA, rocprof) write them",
 			bare, bare == 1 ? " is" : "s are");
 	out_line_end(replay->run->out);
 }

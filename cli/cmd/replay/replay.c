@@ -375,6 +375,19 @@ static void tell_unknown(const struct replay *replay)
 	}
 }
 
+/* The first one that torch_npu wrote. */
+static void tell_ascend(const struct replay *replay)
+{
+	for (size_t i = 0; i < replay->count; i++)
+		if (replay_by_rank(replay, i)->is_ascend) {
+			run_note(replay->run,
+				"rank %" PRId64
+				" has a trace of torch_npu (Ascend): what its device processes did is not read",
+				replay_by_rank(replay, i)->rank);
+			return;
+		}
+}
+
 static void tell_notes(struct replay *replay)
 {
 	const struct fsdp_recording *first = replay_by_rank(replay, 0);
@@ -512,6 +525,7 @@ static bool run_replay(struct run *run, struct fsdp_error **ret_error)
 	tell_by_start(&replay);
 	tell_lost_kernels(&replay);
 	tell_unknown(&replay);
+	tell_ascend(&replay);
 	for (size_t i = 0; i < replay.run_count; i++) {
 		struct replay one = replay_run(&replay, i);
 		tell_clocks(&one);

@@ -835,6 +835,8 @@ struct fsdp_recording {
 	size_t collective_count;
 	/* Of a pipe: calls came long before their steps. */
 	bool steps_incomplete;
+	/* torch_npu wrote it: what its device processes did is not read. */
+	bool is_ascend;
 	/* Reduce-scatters are counted as all-reduces: gloo carries them out so. */
 	bool reduce_scatter_as_all_reduce;
 
