@@ -3,8 +3,12 @@
  * Reads the elements that were asked for.
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <fsdp/document.h>
+#include <fsdp/elements.h>
 
 #include "cmd/show/show.h"
 #include "part/tensor-reading.h"
@@ -133,4 +137,123 @@ bool show_read_elements(struct show *show, struct fsdp_error **ret_error)
 		if (show->items[i].is == ITEM_TENSOR)
 			good = read_elements(show, &show->items[i], ret_error);
 	return good;
+}
+
+/* ---- requests on standard input ---- */
+
+static void write_frame(struct fsdp_span bytes)
+{
+	printf("%zu\n", bytes.size);
+	fwrite(bytes.data, 1, bytes.size, stdout);
+}
+
+static void write_error(const char *code, const char *rule, const char *path,
+	const char *hint, const char *message)
+{
+	const char *fields[] = { code, rule, path, hint, message };
+	size_t size = 0;
+
+	for (size_t i = 0; i < 5; i++)
+		size += strlen(fields[i] != NULL ? fields[i] : "") + 1;
+	printf("-%zu\n", size);
+	for (size_t i = 0; i < 5; i++)
+		fwrite(fields[i] != NULL ? fields[i] : "", 1,
+			strlen(fields[i] != NULL ? fields[i] : "") + 1, stdout);
+}
+
+/* The range that is asked for, cut to the tensor. */
+static bool take_range(struct fsdp_document_value request, uint64_t numel,
+	struct fsdp_elements_options *options)
+{
+	struct fsdp_document_value start = fsdp_document_get(request, "start"),
+				   stop = fsdp_document_get(request, "stop");
+	uint64_t end = numel;
+
+	if (start.kind == FSDP_DOCUMENT_INTEGER && start.integer >= 0)
+		options->first = (uint64_t)start.integer;
+	else if (start.kind != FSDP_DOCUMENT_ABSENT)
+		return false;
+	if (stop.kind == FSDP_DOCUMENT_INTEGER && stop.integer >= 0)
+		end = (uint64_t)stop.integer < numel ? (uint64_t)stop.integer : numel;
+	else if (stop.kind != FSDP_DOCUMENT_ABSENT)
+		return false;
+	options->count = options->first < end ? end - options->first : 0;
+	return true;
+}
+
+/* What a view repeats is counted for each request. */
+static bool write_elements(struct show *show, uint32_t index,
+	const struct fsdp_elements_options *options, struct fsdp_error **ret_error)
+{
+	const struct fsdp_checkpoint *checkpoint = show->run->checkpoint;
+	struct fsdp_tensor tensor = fsdp_tensor(checkpoint, index);
+	struct fsdp_elements *elements = NULL;
+	struct fsdp_repeats *repeats = NULL;
+	struct fsdp_span bytes = { NULL, 1 };
+	uint64_t size = UINT64_MAX;
+	bool good;
+
+	if (__builtin_mul_overflow(
+		    options->count, fsdp_dtype(tensor.dtype)->storage_bytes, &size))
+		size = UINT64_MAX;
+	good = fsdp_repeats_new(checkpoint, &repeats, ret_error) &&
+	       fsdp_repeats_take(repeats, index, size, ret_error) &&
+	       fsdp_elements_open(
+		       show->run->locator, index, options, &elements, ret_error);
+	while (good && bytes.size > 0) {
+		good = fsdp_elements_next(elements, &bytes, ret_error);
+		if (good && bytes.size > 0)
+			write_frame(bytes);
+	}
+	fsdp_elements_close(elements);
+	fsdp_repeats_free(repeats);
+	return good;
+}
+
+static void answer_request(struct show *show, struct fsdp_span line)
+{
+	struct fsdp_elements_options options = { .size = sizeof options,
+		.resolve = true };
+	struct fsdp_document *document = NULL;
+	struct fsdp_document_value request, name;
+	struct fsdp_error *error = NULL;
+	uint32_t index = FSDP_NONE;
+
+	if (fsdp_document_parse(line, &document, &error)) {
+		request = fsdp_document_root(document);
+		name = fsdp_document_get(request, "name");
+		if (name.kind == FSDP_DOCUMENT_TEXT)
+			index = fsdp_tensor_find(show->run->checkpoint, name.text);
+		if (index == FSDP_NONE)
+			write_error("usage", NULL, NULL, NULL, "no tensor has this name");
+		else if (!take_range(request,
+				 fsdp_tensor(show->run->checkpoint, index).numel,
+				 &options))
+			write_error("usage", NULL, NULL, NULL,
+				"start and stop are integers from 0 on");
+		else if (options.count == 0 ||
+			 write_elements(show, index, &options, &error))
+			write_frame((struct fsdp_span){ NULL, 0 });
+		fsdp_document_free(document);
+	}
+	if (error != NULL)
+		write_error(fsdp_error_code_name(fsdp_error_code(error)),
+			fsdp_error_rule(error), fsdp_error_path(error),
+			fsdp_error_hint(error), fsdp_error_message(error));
+	fsdp_error_free(error);
+	fflush(stdout);
+}
+
+bool show_serve(struct show *show, struct fsdp_error **ret_error)
+{
+	char *line = NULL;
+	size_t room = 0;
+	ssize_t size;
+
+	if (!fsdp_locator_new(show->run->checkpoint, &show->run->locator, ret_error))
+		return false;
+	while (!ferror(stdout) && (size = getline(&line, &room, stdin)) > 0)
+		answer_request(show, span_of_text((struct text){ line, (size_t)size }));
+	free(line);
+	return true;
 }

@@ -17,6 +17,9 @@
 static const struct option_row OPTIONS[] = {
 	{ "values", 0, OPTION_TEXT, "N|SLICES", offsetof(struct show_options, values),
 		.help = "the first N elements, or slices: 0:8,-4:; exactly as stored" },
+	{ "serve", 0, OPTION_FLAG, .offset = offsetof(struct show_options, serve),
+		.help = "answer requests for elements on standard input",
+		.hidden = true },
 	{ NULL },
 };
 
@@ -390,6 +393,8 @@ static bool run_show(struct run *run, struct fsdp_error **ret_error)
 		return refuse(run, "such as 8, or slices: 0:8,-4:",
 			"--values: %s is neither a number nor slices",
 			show.options->values);
+	if (show.options->serve)
+		return show_serve(&show, ret_error);
 	if (!answer_selection(run, &show.selection))
 		return true;
 	show.row = (struct row_context){ .run = run, .buffers = &show.buffers };

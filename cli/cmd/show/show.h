@@ -13,6 +13,7 @@
  */
 struct show_options {
 	const char *values; /* slices; NULL: none */
+	bool serve;
 };
 
 /* What the elements that were read come to. */
@@ -92,6 +93,13 @@ const void *each_alias(struct subject of, size_t i, void *room);
 /* All are read before the answer begins, whose head says whether that went well. False:
  * out of memory. */
 bool show_read_elements(struct show *show, struct fsdp_error **ret_error);
+
+/* Answers requests for elements on standard input until it ends. A request is a line,
+ * {"name": NAME, "start": FIRST, "stop": END}: elements of a tensor in C order, all if both
+ * are absent. An answer is frames on standard output: a length in digits, a line feed, that
+ * many bytes; length 0 ends it. After a minus it is the length of an error, which ends it
+ * too: code, rule, path, hint and message, a zero byte after each. False: out of memory. */
+bool show_serve(struct show *show, struct fsdp_error **ret_error);
 
 void tell_item(struct show *show, const struct item *item);
 
