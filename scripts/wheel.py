@@ -38,9 +38,10 @@ def metadata(project):
 def members(settings, binary, stem, tag):
     """(name, bytes, mode) of all but RECORD."""
     for package in settings["tool"]["setuptools"]["packages"]:
-        for name in sorted(os.listdir(os.path.join(SOURCE, package))):
+        for name in sorted(os.listdir(os.path.join(SOURCE, *package.split(".")))):
             if name.endswith((".py", "py.typed")):
-                yield f"{package}/{name}", read(os.path.join(SOURCE, package, name)), 0o644
+                folder = package.replace(".", "/")
+                yield f"{folder}/{name}", read(os.path.join(SOURCE, folder, name)), 0o644
     yield f"{stem}.data/scripts/fsdp-inspect", read(binary), 0o755
     yield f"{stem}.dist-info/licenses/LICENSE", read(os.path.join(ROOT, "LICENSE")), 0o644
     yield f"{stem}.dist-info/METADATA", metadata(settings["project"]).encode(), 0o644

@@ -12,7 +12,7 @@ static const char PLAN[] =
 	"sharding plan has both. It is a JSON file, written once by the process that has\n"
 	"the model, behind fully_shard() or FullyShardedDataParallel():\n"
 	"\n"
-	"  from fsdp_inspect_export import export_plan      # contrib/python\n"
+	"  from fsdp_inspect.recorders import export_plan   # contrib/python\n"
 	"  export_plan(model, \"step-1000/model.fsdp-plan.json\")\n"
 	"\n"
 	"The one *.fsdp-plan.json beside a checkpoint is used by itself, and said.\n"

@@ -17,7 +17,7 @@ import os, sys
 import fsdp_inspect
 assert fsdp_inspect.binary() == os.path.join(sys.argv[1], "bin", "fsdp-inspect"), fsdp_inspect.binary()
 ck = fsdp_inspect.open(sys.argv[2])
-assert (ck.step, len(ck["model.embed.weight"].values(0, 8))) == (1234, 8)
+assert (ck.step, len(ck["model.embed.weight"][0:8])) == (1234, 8)
 """
 
 

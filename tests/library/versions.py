@@ -10,7 +10,7 @@ PLACES = {
     "lib/include/fsdp/version.h": r'#define FSDP_VERSION "(.*)"',
     "contrib/python/pyproject.toml": r'^version = "(.*)"',
     "contrib/python/fsdp_inspect/__init__.py": r'^__version__ = "(.*)"',
-    "contrib/python/fsdp_inspect_export/__init__.py": r'^__version__ = "(.*)"',
+    "contrib/python/fsdp_inspect/recorders/__init__.py": r'^__version__ = "(.*)"',
     "debian/changelog": r"^fsdp-inspect \((.*)-\d+\)",
 }
 

@@ -246,7 +246,7 @@ import torch, torch.distributed as dist, torch.nn as nn
 from torch.distributed.fsdp import FullyShardedDataParallel as FSDP, MixedPrecision
 from torch.distributed.fsdp._common_utils import _get_param_to_fqns, clean_tensor_name
 from torch.testing._internal.distributed.fake_pg import FakeStore
-from fsdp_inspect_export import sharding_plan
+from fsdp_inspect.recorders import sharding_plan
 
 class Odd(nn.Module):
     def __init__(self, r):

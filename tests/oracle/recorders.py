@@ -27,9 +27,9 @@ dist = torch.distributed
 
 import recorder_models as models
 import recorder_replay as replay
-from fsdp_inspect_export import (export_plan, install, record_fx_order, record_handles, record_profiler,
+from fsdp_inspect.recorders import (export_plan, install, record_fx_order, record_handles, record_profiler,
                                  sharding_plan)
-from fsdp_inspect_export._plan import _groups
+from fsdp_inspect.recorders._plan import _groups
 from recorder_fx import FX_MODELS
 from torch import nn
 from torch.distributed import _composable_state

@@ -23,7 +23,7 @@ from oraclelib import SOURCE, Tap, arguments, envelope, in_parallel, run, wanted
 torch = wanted_torch()
 sys.path.insert(0, os.path.join(SOURCE, "contrib", "python"))
 import torch.distributed.checkpoint as dcp  # noqa: E402
-from fsdp_inspect_export import export_plan  # noqa: E402
+from fsdp_inspect.recorders import export_plan  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.distributed.checkpoint.state_dict import get_state_dict  # noqa: E402
 from torch.distributed.device_mesh import init_device_mesh  # noqa: E402

@@ -1,67 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Looks into sharded PyTorch checkpoints and recordings, from Python and notebooks.
+"""Inspects sharded PyTorch checkpoints and recordings, from Python and notebooks.
 
     ck = fsdp_inspect.open("step-1000")
-    ck.kind, ck.step, ck.tensors, ck.tree(), ck.units
-    ck["layers.0.w"].values(0, 8)
+    ck.format, ck.step, ck.world_size, list(ck)[:2]
+    t = ck["lm_head.weight"]; t.shape, t.dtype, t[0:4]
     ck.audit(data=True).verdict
     fsdp_inspect.diff("step-1000", "step-2000")
-    fsdp_inspect.replay("trace_rank*.json.gz")
-    fsdp_inspect.run("flat", "step-1000").data
+    fsdp_inspect.latest("runs/exp7"), fsdp_inspect.replay("trace_rank*.json.gz")
 
-All questions are answered by the command fsdp-inspect, which a wheel brings along: it needs
-no torch, runs nothing that a file holds, and reads only what a question is about. What
-fails raises Error. The recorders of fsdp_inspect_export are here too; they need torch.
+The command fsdp-inspect, which a wheel brings along, answers all questions: without torch,
+without executing anything that a file contains. Failures raise Error. The exporter and the
+recorders, which need torch, are in fsdp_inspect.recorders.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import List
 
-from ._answer import Answer, Audit, Finding
-from ._checkpoint import Checkpoint, Tensor, Tree, open  # noqa: A004
-from ._command import Error, UnknownName, binary, run
+from ._answer import Answer, Audit, Finding, Tree, run
+from ._checkpoint import Checkpoint, Found, Values, open, runs  # noqa: A004
+from ._command import Damaged, Denied, Error, NotACheckpoint, NotFound, UnknownName, Unsupported, binary
+from ._commands import diff, latest, order, replay
 from ._record import Record, Records
-from ._recordings import diff, replay
-
-if TYPE_CHECKING:
-    from fsdp_inspect_export import (
-        export_plan,
-        install,
-        record_fx_order,
-        record_handles,
-        record_profiler,
-        sharding_plan,
-    )
+from ._tensor import Piece, Tensor
 
 __version__ = "0.1.0"
 __all__ = [
-    "Answer",
-    "Audit",
-    "Checkpoint",
-    "Error",
-    "Finding",
-    "Record",
-    "Records",
-    "Tensor",
-    "Tree",
-    "UnknownName",
-    "binary",
-    "diff",
-    "export_plan",
-    "install",
-    "open",
-    "record_fx_order",
-    "record_handles",
-    "record_profiler",
-    "replay",
-    "run",
-    "sharding_plan",
+    "Answer", "Audit", "Checkpoint", "Damaged", "Denied", "Error", "Finding", "Found", "NotACheckpoint", "NotFound",
+    "Piece", "Record", "Records", "Tensor", "Tree", "UnknownName", "Unsupported", "Values",
+    "binary", "diff", "latest", "open", "order", "recorders", "replay", "run", "runs",
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """The recorders, once they are asked for."""
-    if name in __all__:
-        import fsdp_inspect_export
+def __getattr__(name: str) -> object:
+    if name == "recorders":
+        import importlib
 
-        return getattr(fsdp_inspect_export, name)
+        return importlib.import_module(".recorders", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> List[str]:
+    return [*__all__, "__version__"]

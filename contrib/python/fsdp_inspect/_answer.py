@@ -7,8 +7,10 @@ command is run.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Optional, Sized
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Type, TypeVar
 
+from ._command import Path, answer, options, text
+from ._fields import FIELDS
 from ._record import Record, Records, preformatted, wrap
 
 
@@ -30,8 +32,7 @@ class Finding(Record):
         return f"{self.severity} {self.rule} {self.slug}  {place}{self.message}"
 
 
-def _counted(findings: Sized) -> str:
-    return f"{len(findings)} finding{'' if len(findings) == 1 else 's'}"
+A = TypeVar("A", bound="Answer")
 
 
 class Answer:
@@ -48,6 +49,12 @@ class Answer:
         self._make_text = text
         self._text: Optional[str] = None
 
+    @classmethod
+    def of(cls: Type[A], command: str, words: Sequence[Path], paths: Sequence[Path], given: Mapping[str, Any]) -> A:
+        """The answer of a command."""
+        line = [command, *words, *options(given)]
+        return cls(answer(line, paths), lambda: text(line, paths))
+
     @property
     def text(self) -> str:
         """What the command prints for people."""
@@ -63,18 +70,20 @@ class Answer:
         if name.startswith("_"):
             raise AttributeError(name)
         data = self.document.get("data") or {}
-        if name not in data:
+        if name not in data and name not in FIELDS:
             raise AttributeError(f"the answer has no field {name!r}; it has {', '.join(data)}")
-        return wrap(data[name])
+        return wrap(data.get(name))
 
     def __str__(self) -> str:
         return self.text.rstrip("\n")
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}: status {self.status}, {_counted(self.findings)}>"
+    __repr__ = __str__
 
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text(self.text.rstrip("\n"))
+    def __dir__(self) -> List[str]:
+        return sorted({*super().__dir__(), *(self.document.get("data") or {})})
+
+    def __reduce__(self) -> Any:
+        return _restored, (type(self), self.document, self.text)
 
     def _repr_html_(self) -> str:
         return preformatted(self.text)
@@ -86,5 +95,19 @@ class Audit(Answer):
     verdict: str
     complete: bool
 
-    def __repr__(self) -> str:
-        return f"<Audit: {self.verdict}, {_counted(self.findings)}>"
+
+class Tree(Answer):
+    """The modules of a model as `tree` draws them: records in `modules` and `units`."""
+
+    modules: Records[Record]
+    units: Records[Record]
+
+
+def _restored(kind: Type[Answer], document: Dict[str, Any], words: str) -> Answer:
+    return kind(document, lambda: words)
+
+
+def run(command: str, *paths: Path, **given: Any) -> Answer:
+    """The answer of any command: run("ls", "step-1000", by="rank").data. Options are
+    keywords; the statuses 0, 1, 3 and 4 are answers, 2 without one is an Error."""
+    return Answer.of(command, [], paths, given)

@@ -1,170 +1,217 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An open checkpoint: what it is, its tensors, modules and units, and whether it is good.
+"""An open checkpoint: a mapping of names to tensors.
 
-Knows which command answers which question, and asks each once, when it is first needed.
+Knows which command answers which question. `info` runs when it is opened, `show` with the
+first question about names; both answers are kept.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, Iterator, List, Optional, Union
+from typing import Any, Dict, Iterator, List, Optional, Union, ValuesView
 
-from ._answer import Answer, Audit
-from ._command import Path, UnknownName, answer, fail, options, run, text
-from ._record import Record, Records, preformatted
-from ._values import Values, read_values
+from ._answer import Answer
+from ._command import Error, NotACheckpoint, Path, UnknownName, answer, fail, options
+from ._commands import Commands
+from ._record import LINE_WIDTH, Record, Records, brief, cut, preformatted
+from ._server import Server
+from ._tensor import Tensor
 
 
-class Tensor(Record):
-    """A tensor of a checkpoint, as `ls` and `show` tell of it."""
+class Found(Record):
+    """A checkpoint below a directory: path, step, bytes, format; `errors` and `problem` if it is bad."""
 
-    name: str
-    dtype: str
-    shape: List[int]
-    numel: int
-    bytes: int
-    role: Optional[str]
-    module: Optional[str]
-    unit: Optional[str]
-    alias: Optional[str]
+    path: str
+    step: Optional[int]
+    bytes: Optional[int]
+    format: Optional[str]
+    errors: Optional[int]
+    problem: Optional[str]
 
-    def __init__(self, fields: Any, checkpoint: Checkpoint) -> None:
-        super().__init__(fields)
+    def open(self) -> Checkpoint:
+        """Opens it."""
+        return Checkpoint(self.path)
+
+
+class Values(Mapping):  # type: ignore[type-arg]
+    """What is stored and is not a tensor, by name. Called, it is the view of all tensors, as
+    `values()` of any mapping."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
         self._checkpoint = checkpoint
+        self.records: Records[Record] = Records(checkpoint.info.document["data"].get("values") or [], Record)
+        self._by_name = {row["name"]: row.get("value", row.get("text")) for row in self.records._rows}
 
-    def values(self, start: int = 0, stop: Optional[int] = None) -> Values:
-        """The elements from start up to stop, in C order: an array of numpy where that is
-        installed, else a memoryview. bfloat16 and float8 come as float32, which holds
-        them exactly. Read piece by piece from the files of all ranks."""
-        return read_values(self._checkpoint._words, self._checkpoint.path, self, start, stop)
+    def __call__(self) -> ValuesView[Tensor]:
+        return ValuesView(self._checkpoint)
 
+    def __getitem__(self, name: str) -> Any:
+        return self._by_name[name]
 
-class Tree:
-    """The modules of a model: text as `tree` draws it, records in `modules`."""
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_name)
 
-    def __init__(self, checkpoint: Checkpoint, given: Any) -> None:
-        self._checkpoint, self._options = checkpoint, options(given)
+    def __len__(self) -> int:
+        return len(self._by_name)
 
-    @cached_property
-    def text(self) -> str:
-        return text(["tree", *self._checkpoint._words, *self._options], [self._checkpoint.path])
-
-    @cached_property
-    def _data(self) -> Any:
-        return answer(["tree", *self._checkpoint._words, *self._options], [self._checkpoint.path])["data"]
-
-    @property
-    def modules(self) -> Records[Record]:
-        """A record for each module: name, class_, depth, unit, parameters, bytes."""
-        return Records(self._data["modules"], Record)
-
-    @property
-    def units(self) -> Records[Record]:
-        """A record for each unit of FSDP: unit, strategy, parameters, bytes."""
-        return Records(self._data["units"], Record)
-
-    def __str__(self) -> str:
-        return self.text
+    def _ipython_key_completions_(self) -> List[str]:
+        return list(self)
 
     def __repr__(self) -> str:
-        return self.text.rstrip("\n")
-
-    def _repr_html_(self) -> str:
-        return preformatted(self.text)
+        return "\n".join(cut(f"{name}: {value!r}") for name, value in self.items()) or "no values"
 
 
-class Checkpoint:
-    """An open checkpoint. What it is was read when it was opened; the rest is read when it
-    is first asked for."""
+class Checkpoint(Commands, Mapping):  # type: ignore[type-arg]
+    """A mapping of names to tensors, and a context manager. It pickles by its path and options.
 
-    def __init__(self, path: Path, words: List[str]) -> None:
+    format, step, world_size, fsdp, kind    what it is; what is unknown is None
+    tensors, modules, units, values         lists of records, and the values by name
+    tree(), audit(), diff(), export() ...   commands; their options are keywords
+    """
+
+    def __init__(self, path: Path, words: Optional[List[str]] = None) -> None:
         self.path = os.fspath(path)
-        self._words = words
-        self.info = Answer(answer(["info", *words], [path]), lambda: text(["info", *words], [path]))
+        self._options = list(words or [])
+        self._server = Server(self._options, self.path)
+        self.info = Answer.of("info", self._options, [self.path], {})
+        if "format" not in (self.info.document["data"] or {}):
+            below = self.info.document["data"].get("below")
+            hint = f"fsdp_inspect.runs({self.path!r}) lists its {len(below)} checkpoints" if below else None
+            raise NotACheckpoint("directory with several checkpoints" if below else "not a checkpoint",
+                                 {"code": "not_a_checkpoint", "path": self.path, "hint": hint})
+
+    def __reduce__(self) -> Any:
+        return Checkpoint, (self.path, self._options)
+
+    def __enter__(self) -> Checkpoint:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the process that reads elements; it starts again when it is needed."""
+        self._server.close()
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    @property
+    def format(self) -> str:
+        """The family of its format: "dcp"."""
+        return str(self.info.document["data"]["format"]["family"])
 
     @property
     def kind(self) -> str:
-        """What it is, in words: "PyTorch distributed checkpoint (DCP)"."""
-        return str(self.info.format.title)
+        """The same in words: "PyTorch distributed checkpoint (DCP)"."""
+        return str(self.info.document["data"]["format"]["title"])
 
     @property
     def fsdp(self) -> Optional[str]:
         """Which FSDP saved it, as far as that is known: "fsdp1", "fsdp2"."""
-        kind = self.info.data.kind
-        return kind.fsdp if kind else None
+        return (self.info.document["data"].get("kind") or {}).get("fsdp")
 
     @property
     def step(self) -> Optional[int]:
-        """The training step that it tells of."""
-        return self.info.data.step  # type: ignore[no-any-return]
+        """The training step."""
+        return self.info.document["data"].get("step")  # type: ignore[no-any-return]
 
     @property
     def world_size(self) -> Optional[int]:
         """The number of ranks that saved it."""
-        return self.info.data.world_size  # type: ignore[no-any-return]
+        return self.info.document["data"].get("world_size")  # type: ignore[no-any-return]
 
     @cached_property
-    def tensors(self) -> Records[Tensor]:
-        """All tensors, in natural order of their names."""
-        rows = answer(["ls", *self._words], [self.path])["data"]["tensors"]
-        return Records(rows, Tensor, checkpoint=self)
+    def _items(self) -> Dict[str, Dict[str, Any]]:
+        """Fields of all tensors by name; of several with one name those of the first rank."""
+        if not len(self):
+            return {}
+        rows = answer(["show", "--glob=**", *self._options], [self.path])["data"]["items"]
+        items: Dict[str, Dict[str, Any]] = {}
+        for row in rows:
+            if row["kind"] == "tensor":
+                items.setdefault(row["name"], row)
+        return items
 
     @property
-    def values(self) -> Records[Record]:
-        """What is stored and is not a tensor: step, learning rates, settings."""
-        return Records(self.info.document["data"].get("values") or [], Record)
+    def tensors(self) -> Records[Tensor]:
+        """All tensors, in natural order of their names; to_pandas() is a DataFrame."""
+        return Records(list(self._items.values()), Tensor, checkpoint=self)
 
     @cached_property
-    def _tree(self) -> Tree:
-        return Tree(self, {})
+    def values(self) -> Values:
+        """What is stored and is not a tensor, by name: ck.values["step"]."""
+        return Values(self)
+
+    @cached_property
+    def _tree(self) -> Any:
+        return self.tree()
 
     @property
     def units(self) -> Records[Record]:
-        """The units of FSDP, as a plan tells them."""
-        return self._tree.units
+        """The units of FSDP, from a sharding plan or inferred."""
+        return self._tree.units  # type: ignore[no-any-return]
 
     @property
     def modules(self) -> Records[Record]:
         """The modules, parents first."""
-        return self._tree.modules
-
-    def tree(self, **given: Any) -> Tree:
-        """The tree of modules; options of the command are keywords: tree(sizes=True, depth=3)."""
-        return Tree(self, given)
-
-    def audit(self, **given: Any) -> Audit:
-        """Whether it is complete, intact and safe: audit(data=True) reads every byte. Options
-        of the command are keywords."""
-        words = ["audit", *self._words, *options(given)]
-        return Audit(answer(words, [self.path]), lambda: text(words, [self.path]))
+        return self._tree.modules  # type: ignore[no-any-return]
 
     def run(self, command: str, *names: str, **given: Any) -> Answer:
         """The answer of any command about this checkpoint: run("flat"), run("show", "w")."""
-        words = [command, *self._words, *options(given)]
-        return Answer(answer(words, [self.path, *names]), lambda: text(words, [self.path, *names]))
+        return Answer.of(command, self._options, [self.path, *names], given)
 
-    def __getitem__(self, name: str) -> Union[Tensor, Record]:
-        """The tensor, or value, of a name, with its pieces; UnknownName, a KeyError with the
-        nearest name, if there is none."""
-        document = answer(["show", *self._words], [self.path, name])
-        items = document["data"]["items"]
-        if not items:
-            raise fail(document, UnknownName)
-        return Tensor(items[0], checkpoint=self) if items[0]["kind"] == "tensor" else Record(items[0])
+    def _read(self, name: str, start: int, stop: int) -> bytearray:
+        try:
+            return self._server.read(name, start, stop)
+        except Error as error:
+            # Opening noticed more than reading does: a pointer of Git LFS, a truncated file.
+            for finding in self.info.findings:
+                if finding.severity == "error" and finding.file and finding.file == error.path:
+                    fields = {**vars(error), "rule": finding.rule, "hint": finding.next}
+                    raise type(error)(finding.message, fields) from None
+            raise
+
+    def __getitem__(self, name: str) -> Tensor:
+        """The tensor of a name, or the one it is tied to; UnknownName, a KeyError with the
+        nearest names, if there is none."""
+        fields = self._items.get(name)
+        if fields is None:
+            if not isinstance(name, str) or "\0" in name:
+                raise UnknownName(f"no tensor {name!r}")
+            document = answer(["show", *self._options], [self.path, name])
+            fields = next((item for item in document["data"]["items"] if item["kind"] == "tensor"), None)
+            if fields is None and not document["errors"]:
+                raise UnknownName(f"{name!r} is not a tensor", {"hint": f"ck.values[{name!r}]"})
+            if fields is None:
+                raise fail(document, UnknownName)
+        return Tensor(fields, checkpoint=self)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The tensor of a name, or the default."""
+        return self[name] if name in self else default
 
     def __contains__(self, name: object) -> bool:
-        return any(row.name == name for row in self.tensors)
+        return name in self._items
 
     def __iter__(self) -> Iterator[str]:
-        return (row.name for row in self.tensors)
+        return iter(self._items)
 
     def __len__(self) -> int:
-        """The number of tensors."""
-        return int(self.info.counts.tensors)
+        """The number of names."""
+        return len(self.__dict__["_items"]) if "_items" in self.__dict__ else int(self.info.counts.tensors)
+
+    def _ipython_key_completions_(self) -> List[str]:
+        return list(self)
 
     def __repr__(self) -> str:
-        return f"<Checkpoint {self.path}: {self.kind}, {len(self)} tensors>"
+        path, rest = self.path, f": {self.format}, {len(self)} tensors>"
+        room = LINE_WIDTH - len("<Checkpoint ") - len(rest)
+        return f"<Checkpoint {brief(path if len(path) <= room else '…' + path[1 - room:], 'path', room)}{rest}"
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(self.info.text.rstrip("\n"))
@@ -173,8 +220,27 @@ class Checkpoint:
         return preformatted(self.info.text)
 
 
-def open(path: Path, *, plan: Optional[Path] = None, **given: Any) -> Checkpoint:  # noqa: A001
-    """Opens a checkpoint: a file, a folder, one rank's file, an index. Reads headers only.
-    `plan` is a sharding plan that does not lie beside it; other options that all commands
-    have are keywords too: open("step-1000", raw=True, limit=["memory=8G"])."""
-    return Checkpoint(path, options({"plan": plan, **given}))
+def open(path: Path, *, plan: Optional[Path] = None, no_plan: bool = False, raw: bool = False,  # noqa: A001
+         range: Optional[str] = None, limit: Union[str, List[str], None] = None) -> Checkpoint:
+    """Opens a checkpoint: a file, a directory, one rank's file, an index. Reads headers only.
+
+    plan: a sharding plan that is not next to the checkpoint
+    no_plan: use no sharding plan
+    raw: names exactly as stored
+    range: the checkpoint is this part of the file: OFFSET[:LENGTH]
+    limit: another ceiling: "memory=8G"
+
+    Raises FileNotFoundError, PermissionError, NotACheckpoint, Damaged."""
+    return Checkpoint(path, options({"plan": plan, "no-plan": no_plan, "raw": raw, "range": range, "limit": limit}))
+
+
+def runs(path: Path) -> Records[Found]:
+    """The checkpoints of a directory: path, step, bytes, format, problem; each has open()."""
+    answered = Answer.of("info", [], [path], {})
+    data = answered.document["data"] or {}
+    rows = data.get("below")
+    if rows is None:
+        bytes_ = (data.get("bytes") or {}).get("on_disk")
+        rows = [{"path": os.fspath(path), "step": data.get("step"), "bytes": bytes_,
+                 "format": (data.get("format") or {}).get("family"), "errors": 0}]
+    return Records(rows, Found)

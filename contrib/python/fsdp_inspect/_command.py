@@ -8,6 +8,7 @@ Refuses to know what any command answers.
 from __future__ import annotations
 
 import functools
+import glob
 import json
 import os
 import re
@@ -15,9 +16,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Type, Union
-
-from ._answer import Answer
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Type, Union
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -64,7 +63,40 @@ class Error(Exception):
 
 
 class UnknownName(Error, KeyError):
-    """A checkpoint has no tensor, value or module of this name; `hint` has the nearest."""
+    """A checkpoint has no tensor of this name; `hint` has the nearest."""
+
+
+class NotACheckpoint(Error, ValueError):
+    """The path is something else, or has several checkpoints (`runs` lists them)."""
+
+
+class Damaged(Error, ValueError):
+    """The file breaks the rules of its format; `rule`, `path` and `offset` are the place."""
+
+
+class Unsupported(Error, NotImplementedError):
+    """A known thing that is not read."""
+
+
+class NotFound(Error, FileNotFoundError):
+    """No such file."""
+
+
+class Denied(Error, PermissionError):
+    """The system does not permit to read it."""
+
+
+CLASSES: Dict[str, Type[Error]] = {
+    "damaged": Damaged, "not_a_checkpoint": NotACheckpoint, "unsupported": Unsupported,
+}
+
+
+def error_class(code: str, message: str = "") -> Type[Error]:
+    """The class of an error of the command."""
+    if code == "system":
+        lower = message.lower()
+        return NotFound if "no such file" in lower else Denied if "permission denied" in lower else Error
+    return CLASSES.get(code, Error)
 
 
 def _candidates() -> Iterator[Optional[str]]:
@@ -104,40 +136,50 @@ def command_line(words: Sequence[Path], paths: Sequence[Path]) -> List[str]:
     return [binary(), *[os.fspath(word) for word in words], "--", *[os.fspath(path) for path in paths]]
 
 
-def launch(words: Sequence[Path], paths: Sequence[Path]) -> "subprocess.Popen[bytes]":
+def launch(words: Sequence[Path], paths: Sequence[Path], **given: Any) -> "subprocess.Popen[bytes]":
     """The command, whose output and messages are read by the caller."""
-    return subprocess.Popen(command_line(words, paths), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, env=_environment())
+    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **given}
+    return subprocess.Popen(command_line(words, paths), env=_environment(), **streams)
+
+
+def _output(words: Sequence[Path], paths: Sequence[Path]) -> Tuple[int, bytes, bytes]:
+    """Status, output and messages. The command ends if the caller is interrupted."""
+    with launch(words, paths) as process:
+        try:
+            out, messages = process.communicate()
+        except BaseException:
+            process.kill()
+            raise
+    return process.returncode, out, messages
 
 
 def text(words: Sequence[Path], paths: Sequence[Path]) -> str:
-    """What the command prints for people, 100 columns wide, without colours; where that is
+    """What the command prints for people, 80 columns wide, without colours; where that is
     nothing, as of two checkpoints that are the same, its notes."""
-    process = launch([*words, "--color=never", "--width=100"], paths)
-    out, messages = process.communicate()
-    if process.returncode == COULD_NOT and not out:
+    status, out, messages = _output([*words, "--color=never", "--width=80"], paths)
+    if status == COULD_NOT and not out:
         raise Error.of_messages(messages.decode("utf-8", "replace"))
     return (out or messages).decode("utf-8", "replace")
 
 
 def ask(words: Sequence[Path], paths: Sequence[Path]) -> Dict[str, Any]:
     """The JSON document that answers; Error if there is none, or none that says anything."""
-    process = launch([*words, "--json"], paths)
-    out, messages = process.communicate()
+    status, out, messages = _output([*words, "--json"], paths)
     try:
         document = json.loads(out)
     except ValueError:
         raise Error.of_messages(messages.decode("utf-8", "replace")) from None
     if not isinstance(document, dict):
         raise Error("the answer is not an object")
-    document["status"] = process.returncode
+    document["status"] = status
     return document
 
 
-def fail(document: Mapping[str, Any], kind: Type[Error] = Error) -> Error:
+def fail(document: Mapping[str, Any], kind: Optional[Type[Error]] = None) -> Error:
     """The first error of a document."""
-    errors = document.get("errors") or [{"message": "no answer"}]
-    return kind(errors[0].get("message", ""), errors[0], document["status"])
+    error = (document.get("errors") or [{"message": "no answer"}])[0]
+    kind = kind or error_class(error.get("code", ""), error.get("message", ""))
+    return kind(error.get("message", ""), error, document["status"])
 
 
 def answer(words: Sequence[Path], paths: Sequence[Path]) -> Dict[str, Any]:
@@ -152,7 +194,7 @@ def options(given: Mapping[str, Any]) -> List[str]:
     """data=True, fail_on="error", rule=["FI4007=off"] as words of the command."""
     words = []
     for name, value in given.items():
-        option = "--" + name.replace("_", "-")
+        option = "--" + name.rstrip("_").replace("_", "-")
         if value is True:
             words.append(option)
         elif isinstance(value, (list, tuple)):
@@ -162,8 +204,10 @@ def options(given: Mapping[str, Any]) -> List[str]:
     return words
 
 
-def run(command: str, *paths: Path, **given: Any) -> Answer:
-    """The answer of any command: run("ls", "step-1000", by="rank").data. Options are
-    keywords; the statuses 0, 1, 3 and 4 are answers, 2 without one is an Error."""
-    words = [command, *options(given)]
-    return Answer(answer(words, paths), lambda: text(words, paths))
+def expanded(files: Union[Path, Sequence[Path]]) -> Sequence[Path]:
+    """Files as they are given; a pattern stands for what it matches, if that is not a name."""
+    if not isinstance(files, (str, os.PathLike)):
+        return files
+    if os.path.lexists(files):
+        return [files]
+    return sorted(glob.glob(os.fspath(files))) or [files]

@@ -10,18 +10,20 @@ import html
 import keyword
 from typing import TYPE_CHECKING, Any, Dict, Generic, Iterator, List, Mapping, Sequence, Type, TypeVar, Union, overload
 
+from ._fields import FIELDS
+
 if TYPE_CHECKING:
     import pandas
 
 SHOWN_ROWS = 20
 SHOWN_WIDTH = 60
+LINE_WIDTH = 80
 
 
 class Record:
     """An object of an answer: record["name"] and record.name are the same. A field that is
-    a keyword of Python ends in an underscore (record.class_), one that is absent is None
-    as an attribute and a KeyError as an item: absent means unknown. No other name is taken,
-    since fields are called `items` and `values` too."""
+    a keyword of Python ends in an underscore (record.class_). One that the schema has and
+    the answer lacks is None as an attribute, which means unknown, and a KeyError as an item."""
 
     def __init__(self, fields: Mapping[str, Any]) -> None:
         self._fields = fields
@@ -48,7 +50,12 @@ class Record:
             raise AttributeError(name)
         if name.endswith("_") and keyword.iskeyword(name[:-1]):
             name = name[:-1]
+        if name not in self._fields and name not in FIELDS:
+            raise AttributeError(f"{type(self).__name__} has no field {name!r}; it has {', '.join(self._fields)}")
         return wrap(self._fields.get(name))
+
+    def __reduce__(self) -> Any:
+        return type(self), (self._fields,)
 
     def __dir__(self) -> List[str]:
         fields = [f"{name}_" if keyword.iskeyword(name) else name for name in self._fields]
@@ -60,7 +67,7 @@ class Record:
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={brief(value, name)}" for name, value in self._fields.items())
-        return f"{type(self).__name__}({shown})"
+        return cut(f"{type(self).__name__}({shown})")
 
     def _repr_html_(self) -> str:
         return table(["field", "value"], [[name, brief(value, name)] for name, value in self._fields.items()])
@@ -110,7 +117,7 @@ class Records(Sequence[R], Generic[R]):
         lines = [self._columns(), *self._cells()]
         widths = [max(map(len, column)) for column in zip(*lines)]
         text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines]
-        return "\n".join([*text, *filter(None, [self._more()])]) if self._rows else "no rows"
+        return "\n".join([*map(cut, text), *filter(None, [self._more()])]) if self._rows else "no rows"
 
     def _repr_html_(self) -> str:
         return table(self._columns(), self._cells()) + f"<p>{self._more()}</p>"
@@ -125,7 +132,7 @@ def wrap(value: Any) -> Any:
     return value
 
 
-def brief(value: Any, name: str) -> str:
+def brief(value: Any, name: str, width: int = SHOWN_WIDTH) -> str:
     """The value of a field on one line, cut where it is long."""
     if value is None:
         return "-"
@@ -136,7 +143,12 @@ def brief(value: Any, name: str) -> str:
     else:
         text = str(value).replace("\n", " ")
     text = text.encode("unicode_escape").decode() if not text.isprintable() else text
-    return text if len(text) <= SHOWN_WIDTH else text[: SHOWN_WIDTH - 1] + "…"
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def cut(line: str) -> str:
+    """A line that fits a terminal."""
+    return line if len(line) <= LINE_WIDTH else line[: LINE_WIDTH - 1] + "…"
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

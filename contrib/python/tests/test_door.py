@@ -4,16 +4,22 @@
     PATH=build/cli:$PATH PYTHONPATH=contrib/python python contrib/python/tests/test_door.py testdata
 """
 
+import concurrent.futures
 import json
 import math
+import multiprocessing
 import os
+import pickle
+import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
+from collections.abc import Mapping
+from unittest import mock
 
 import fsdp_inspect
-from fsdp_inspect import _command, _record, _values
+from fsdp_inspect import _command, _record, _tensor
 
 TESTDATA = os.environ.get("TESTDATA", os.path.join(os.path.dirname(__file__), "..", "..", "..", "testdata"))
 DEMO = os.path.join(TESTDATA, "demo", "step-1234")
@@ -29,28 +35,49 @@ def truth(folder):
 class OpenTest(unittest.TestCase):
     def setUp(self):
         self.ck = fsdp_inspect.open(DEMO)
+        self.addCleanup(self.ck.close)
 
-    def test_it_tells_what_it_is(self):
+    def test_facts(self):
         ck = self.ck
-        self.assertEqual((ck.kind, ck.fsdp, ck.step, ck.world_size, len(ck)),
-                         ("PyTorch distributed checkpoint (DCP)", "fsdp2", 1234, 2, 57))
+        self.assertEqual((ck.format, ck.kind, ck.fsdp, ck.step, ck.world_size, len(ck)),
+                         ("dcp", "PyTorch distributed checkpoint (DCP)", "fsdp2", 1234, 2, 57))
         self.assertIn("57 tensors", repr(ck))
         self.assertEqual(str(ck.info), ck.info.text.rstrip("\n"))
         self.assertEqual(ck.info.counts.parameters, 238)
-        self.assertEqual({value.name: value.value for value in ck.values}["notes.pi"], 3.25)
+        self.assertEqual(ck.values["notes.pi"], 3.25)
+        self.assertEqual((len(ck.values), ck.values["optim.param_groups.0.betas"]), (20, [0.9, 0.999]))
+
+    def test_it_is_a_mapping(self):
+        ck = self.ck
+        self.assertIsInstance(ck, Mapping)
+        self.assertEqual(list(ck)[:2], ["model.blocks.0.down.bias", "model.blocks.0.down.weight"])
+        self.assertIn("model.embed.weight", ck)
+        self.assertNotIn("embed", ck)
+        self.assertEqual([tensor.name for tensor in ck.values()], list(ck.keys()))
+        self.assertEqual(dict(ck.items())[list(ck)[0]].name, list(ck)[0])
+        self.assertIsNone(ck.get("nosuch"))
+        self.assertEqual(ck._ipython_key_completions_(), list(ck))
+
+    def test_one_process_for_all_names(self):
+        list(self.ck)
+        with mock.patch.object(_command, "launch", side_effect=AssertionError("a process")):
+            for name in self.ck:
+                tensor = self.ck[name]
+                self.assertIn(tensor.name, self.ck)
+                self.assertTrue(tensor.pieces[0].file)
 
     def test_tensors_are_a_list_of_records(self):
         tensors = self.ck.tensors
         self.assertEqual(len(tensors), 57)
         first = tensors[0]
-        self.assertEqual((first.name, first.dtype, first.shape, first.bytes, first["pieces"]),
-                         ("model.blocks.0.down.bias", "float32", [4], 16, 2))
+        self.assertEqual((first.name, first.dtype, first.shape, first.nbytes, len(first.pieces)),
+                         ("model.blocks.0.down.bias", "float32", (4,), 16, 2))
         self.assertEqual([row.name for row in tensors[:2]], [first.name, "model.blocks.0.down.weight"])
-        self.assertIn("model.embed.weight", self.ck)
-        self.assertNotIn("embed", self.ck)
         self.assertIsNone(first.alias)
         with self.assertRaises(KeyError):
             first["alias"]
+        with self.assertRaisesRegex(AttributeError, "has no field 'shap'"):
+            first.shap
         self.assertEqual(tensors.to_dicts()[0], first.to_dict())
 
     def test_pandas_takes_them(self):
@@ -60,7 +87,7 @@ class OpenTest(unittest.TestCase):
             self.skipTest("no pandas")
         frame = self.ck.tensors.to_pandas()
         self.assertIsInstance(frame, pandas.DataFrame)
-        self.assertEqual((len(frame), frame["bytes"].sum()), (57, sum(row.bytes for row in self.ck.tensors)))
+        self.assertEqual((len(frame), frame["bytes"].sum()), (57, sum(row.nbytes for row in self.ck.tensors)))
 
     def test_modules_and_units(self):
         self.assertEqual([unit.unit for unit in self.ck.units], ["", "blocks.0"])
@@ -71,7 +98,8 @@ class OpenTest(unittest.TestCase):
     def test_a_name(self):
         tensor = self.ck["model.embed.weight"]
         self.assertEqual([piece.rank for piece in tensor.pieces], [0, 1])
-        self.assertEqual(self.ck["step"].value, 1234)
+        with self.assertRaisesRegex(KeyError, "ck.values"):
+            self.ck["step"]
         with self.assertRaisesRegex(KeyError, "did you mean model.embed.weight") as raised:
             self.ck["model.embed.weigh"]
         self.assertIsInstance(raised.exception, fsdp_inspect.UnknownName)
@@ -81,8 +109,39 @@ class OpenTest(unittest.TestCase):
     def test_names_and_paths_are_no_options(self):
         with self.assertRaisesRegex(KeyError, "no tensor, value or module --help"):
             self.ck["--help"]
-        with self.assertRaisesRegex(fsdp_inspect.Error, "no such file"):
+        with self.assertRaisesRegex(FileNotFoundError, "no such file"):
             fsdp_inspect.open("--version")
+
+    def test_pickles(self):
+        ck = pickle.loads(pickle.dumps(self.ck))
+        self.assertEqual((ck.path, list(ck)), (self.ck.path, list(self.ck)))
+        tensor = pickle.loads(pickle.dumps(self.ck["model.embed.weight"]))
+        self.assertEqual((tensor.shape, len(tensor[0:2])), ((13, 4), 2))
+        self.assertEqual(pickle.loads(pickle.dumps(self.ck.audit())).verdict, "good")
+        with self.assertRaises(fsdp_inspect.Error) as raised:
+            fsdp_inspect.open("nosuch")
+        again = pickle.loads(pickle.dumps(raised.exception))
+        self.assertEqual((type(again), str(again)), (fsdp_inspect.NotFound, str(raised.exception)))
+
+    def test_directory_of_several(self):
+        with tempfile.TemporaryDirectory() as run:
+            for name in ("step-1", "step-2"):
+                shutil.copytree(DEMO, os.path.join(run, name))
+            with self.assertRaisesRegex(fsdp_inspect.NotACheckpoint, "lists its 2 checkpoints"):
+                fsdp_inspect.open(run)
+            found = fsdp_inspect.runs(run)
+            self.assertEqual([os.path.basename(each.path) for each in found], ["step-1", "step-2"])
+            self.assertEqual(found[0].open().step, 1234)
+            self.assertIn("step-", str(fsdp_inspect.latest(run)))
+        self.assertEqual([each.path for each in fsdp_inspect.runs(DEMO)], [DEMO])
+
+
+def read_name(name):
+    """In a process of its own, from the checkpoint that it inherited or was sent."""
+    return bytes(memoryview(shared[name][0:2]).cast("B"))
+
+
+shared = {}
 
 
 class ValuesTest(unittest.TestCase):
@@ -92,26 +151,51 @@ class ValuesTest(unittest.TestCase):
             self.assertTrue(a == b or math.isnan(a) and math.isnan(b), (a, b))
 
     def test_pieces_of_all_ranks(self):
-        tensor = fsdp_inspect.open(DEMO)["model.embed.weight"]
-        all_of_it = list(tensor.values())
-        self.assertEqual(len(all_of_it), 52)
-        self.assertAlmostEqual(all_of_it[0], -0.3904294, 6)
+        ck = fsdp_inspect.open(DEMO)
+        self.addCleanup(ck.close)
+        tensor = ck["model.embed.weight"]
+        rows = [list(row) for row in tensor[:].tolist()]
+        self.assertEqual((len(rows), {len(row) for row in rows}), (13, {4}))
+        self.assertAlmostEqual(rows[0][0], -0.3904294, 6)
         # Across the border of two ranks, from the end, nothing, and more than there is.
-        self.assertSame(tensor.values(26, 30), all_of_it[26:30])
-        self.assertSame(tensor.values(-2), all_of_it[-2:])
-        self.assertSame(tensor.values(5, 5), [])
-        self.assertSame(tensor.values(50, 1000), all_of_it[50:])
+        self.assertEqual(tensor[6:9].tolist(), rows[6:9])
+        self.assertEqual(tensor[-2:].tolist(), rows[-2:])
+        self.assertEqual(tensor[12:100].tolist(), rows[12:])
+        self.assertEqual(tensor[-1].tolist(), rows[-1])
+        self.assertEqual(len(tensor[5:5]), 0)
+        with self.assertRaises(IndexError):
+            tensor[13]
+
+    def test_numpy(self):
+        try:
+            import numpy
+        except ImportError:
+            self.skipTest("no numpy")
+        ck = fsdp_inspect.open(DEMO)
+        self.addCleanup(ck.close)
+        tensor = ck["model.embed.weight"]
+        whole = numpy.asarray(tensor)
+        self.assertEqual((whole.shape, whole.dtype), ((13, 4), numpy.float32))
+        for index in (slice(2, 11, 3), slice(None, None, -1), (slice(1, 4), 2), (Ellipsis, 0), 3, (3, 1), whole > 0):
+            numpy.testing.assert_array_equal(tensor[index], whole[index])
+        self.assertEqual(tensor.numpy(dtype="float64").dtype, numpy.float64)
+        scalar = ck["optim.state.blocks.0.down.bias.step"]
+        self.assertEqual((scalar.numpy().shape, scalar[()]), ((), 2.0))
+        half = fsdp_inspect.open(os.path.join(DTYPES, "model.pt"))["bfloat16"]
+        self.assertEqual((half.numpy().shape, half.numpy().dtype, half.numpy("float16").dtype),
+                         ((3, 5), numpy.float32, numpy.float16))
 
     def test_each_dtype_as_torch_reads_it(self):
         ck = fsdp_inspect.open(os.path.join(DTYPES, "model.pt"))
+        self.addCleanup(ck.close)
         for tensor in ck.tensors:
-            values = tensor.values()
-            if tensor.dtype not in _values.KINDS and not tensor.dtype.startswith(("bfloat16", "float8")):
-                self.assertEqual(len(values), tensor.bytes, tensor.dtype)
+            values = tensor[:]
+            if tensor.dtype not in _tensor.KINDS and not tensor.dtype.startswith(("bfloat16", "float8")):
+                self.assertEqual(len(list(_flat(values))), tensor.nbytes, tensor.dtype)
                 continue
-            self.assertEqual(len(values), tensor.numel, tensor.dtype)
+            self.assertEqual(len(_flat(values, tensor.dtype)), tensor.numel, tensor.dtype)
             shown = ck.run("show", tensor.name, values="0:15").items[0].elements
-            for value, text in zip(_flat(values), shown):
+            for value, text in zip(_flat(values, tensor.dtype), shown):
                 due = complex(text) if isinstance(text, str) and "j" in text else float(text)
                 if math.isnan(abs(due)):
                     self.assertTrue(math.isnan(abs(value)))
@@ -128,25 +212,58 @@ class ValuesTest(unittest.TestCase):
                 ("float8_e5m2", 0x7B, 57344.0), ("float8_e5m2", 0xFC, -math.inf), ("float8_e5m2", 0x7D, math.nan),
                 ("float8_e5m2", 0x01, 2.0 ** -16), ("float8_e5m2fnuz", 0x7F, 57344.0),
                 ("float8_e8m0fnu", 0x7F, 1.0), ("float8_e8m0fnu", 0x00, 2.0 ** -127), ("float8_e8m0fnu", 0xFF, math.nan)]:
-            self.assertSame([_values.FLOATS8[name].decode(byte)], [value])
+            self.assertSame([_tensor.FLOATS8[name].decode(byte)], [value])
 
     def test_without_numpy(self):
-        self.assertEqual(_values._memory(b"\x00\x3c\x00\xc0", _values.KINDS["float16"]).tolist(), [1.0, -2.0])
-        self.assertEqual(_values._memory(b"\x00\x00\x80\x3f\x00\x00\x00\x40", _values.KINDS["complex64"]).tolist(),
-                         [[1.0, 2.0]])
-        self.assertEqual(_values._memory(b"", _values.KINDS["complex64"]).tolist(), [])
+        memory, kinds = _tensor._memory, _tensor.KINDS
+        self.assertEqual(memory(b"\x00\x3c\x00\xc0", kinds["float16"], [2]).tolist(), [1.0, -2.0])
+        self.assertEqual(memory(b"\x00\x3c\x00\xc0", kinds["float16"], [2, 1]).tolist(), [[1.0], [-2.0]])
+        self.assertEqual(memory(b"\x00\x00\x80\x3f\x00\x00\x00\x40", kinds["complex64"], [1]).tolist(), [[1.0, 2.0]])
+        self.assertEqual(memory(b"", kinds["complex64"], [0, 3]).tolist(), [])
+        self.assertEqual(memory(b"\x00\x00\x80\x3f", kinds["float32"], []).tolist(), 1.0)
 
     def test_what_is_not_there_is_an_error(self):
         ck = fsdp_inspect.open(CUT)
-        with self.assertRaises(fsdp_inspect.Error) as raised:
-            ck["model.a.weight"].values()
+        self.addCleanup(ck.close)
+        for _ in range(2):  # the process goes on after an error
+            with self.assertRaises(fsdp_inspect.Damaged) as raised:
+                ck["model.a.weight"][:]
         self.assertEqual((raised.exception.rule, raised.exception.hint), ("FI4001", "download this file again"))
-        self.assertTrue(raised.exception.message.startswith("__1_0.distcp: this is a Git LFS pointer"))
+        self.assertTrue(raised.exception.message.startswith("this is a Git LFS pointer"))
+
+    def test_threads_and_processes(self):
+        with fsdp_inspect.open(DEMO) as ck:
+            shared.update(ck)
+            due = [read_name(name) for name in ck if ck[name].ndim]
+            names = [name for name in ck if ck[name].ndim]
+            with concurrent.futures.ThreadPoolExecutor(8) as pool:
+                self.assertEqual(list(pool.map(read_name, names * 4)), due * 4)
+            with multiprocessing.get_context("fork").Pool(8) as processes:
+                self.assertEqual(processes.map(read_name, names * 4), due * 4)
+            self.assertEqual(read_name(names[0]), due[0])
+
+    def test_the_process_may_end(self):
+        ck = fsdp_inspect.open(DEMO)
+        self.addCleanup(ck.close)
+        tensor = ck["model.embed.weight"]
+        first = tensor[0:2].tolist()
+        process = ck._server._process
+        with mock.patch.object(process.stdout, "read", side_effect=KeyboardInterrupt):
+            with self.assertRaises(KeyboardInterrupt):
+                tensor[0:2]
+        self.assertIsNotNone(process.poll())
+        self.assertEqual(tensor[0:2].tolist(), first)
+        ck._server._process.kill()
+        self.assertEqual(tensor[0:2].tolist(), first)
 
 
-def _flat(values):
-    """Complex numbers from the pairs that a memoryview has."""
-    return [complex(*value) for value in values.tolist()] if getattr(values, "ndim", 1) == 2 else list(values)
+def _flat(values, dtype=""):
+    """Elements of rows; complex numbers from the pairs that a memoryview has."""
+    rows = values.tolist()
+    while rows and isinstance(rows[0], list) and (isinstance(rows[0][0], list) or not (
+            dtype.startswith("complex") and isinstance(values, memoryview))):
+        rows = [each for row in rows for each in row]
+    return [complex(*each) if isinstance(each, list) else each for each in rows]
 
 
 class JudgeTest(unittest.TestCase):
@@ -163,8 +280,10 @@ class JudgeTest(unittest.TestCase):
     def test_options_are_keywords(self):
         quiet = fsdp_inspect.open(DEMO).audit(rule=["FI4007=off"], data=True)
         self.assertNotIn("FI4007", [finding.rule for finding in quiet.findings])
-        with self.assertRaises(fsdp_inspect.Error) as raised:
+        with self.assertRaises(TypeError):
             fsdp_inspect.open(DEMO).audit(nonsense=True)
+        with self.assertRaises(fsdp_inspect.Error) as raised:
+            fsdp_inspect.run("audit", DEMO, nonsense=True)
         self.assertEqual((raised.exception.code, raised.exception.status), ("usage", 2))
 
     def test_errors_have_a_place(self):
@@ -172,6 +291,16 @@ class JudgeTest(unittest.TestCase):
             fsdp_inspect.open("nosuch")
         error = raised.exception
         self.assertEqual((error.code, error.path, error.rule), ("system", "nosuch", "FI9003"))
+        self.assertIsInstance(error, FileNotFoundError)
+        with self.assertRaises(fsdp_inspect.NotACheckpoint):
+            fsdp_inspect.open(__file__)
+        with self.assertRaises(fsdp_inspect.Damaged):
+            fsdp_inspect.open(os.path.join(TESTDATA, "broken", "dcp-missing-metadata", "checkpoint"))
+        with tempfile.NamedTemporaryFile() as denied:
+            os.chmod(denied.name, 0)
+            if not os.access(denied.name, os.R_OK):
+                with self.assertRaises(PermissionError):
+                    fsdp_inspect.open(denied.name)
 
     def test_an_empty_run_is_an_answer(self):
         with tempfile.TemporaryDirectory() as run:
@@ -225,16 +354,22 @@ class LooksTest(unittest.TestCase):
 
     def test_what_a_notebook_shows(self):
         ck = fsdp_inspect.open(DEMO)
-        for shown in (ck, ck.tree(), ck.tensors, ck.audit(), ck["step"]):
+        for shown in (ck, ck.tree(), ck.tensors, ck.audit(), ck["model.embed.weight"]):
             self.assertIn("<", shown._repr_html_())
+
+    def test_lines_fit(self):
+        ck = fsdp_inspect.open(DEMO)
+        for shown in (ck, ck["model.embed.weight"], ck.tensors, ck.tree(), ck.audit(), ck.values, ck.units):
+            self.assertLessEqual(max(map(len, repr(shown).split("\n"))), 80, repr(shown))
 
 
 class InstallTest(unittest.TestCase):
     def test_import_needs_nothing(self):
         code = ("import sys, fsdp_inspect as f; "
                 "assert not {'torch', 'numpy', 'pandas'} & set(sys.modules); "
-                "assert callable(f.export_plan) and 'torch' not in sys.modules; "
-                "assert all(hasattr(f, name) for name in f.__all__)")
+                "assert callable(f.recorders.export_plan) and 'torch' not in sys.modules; "
+                "import fsdp_inspect_export as e; assert e.export_plan is f.recorders.export_plan; "
+                "assert all(hasattr(f, name) for name in f.__all__) and dir(f) == sorted([*f.__all__, '__version__'])")
         subprocess.run([sys.executable, "-c", code], check=True,
                        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
 

@@ -18,8 +18,8 @@ import unittest
 import warnings
 from unittest import mock
 
-from fsdp_inspect_export import __main__, _files, _flat, _install, _names, _plan
-from fsdp_inspect_export._patch import Patches
+from fsdp_inspect.recorders import __main__, _files, _flat, _install, _names, _plan
+from fsdp_inspect.recorders._patch import Patches
 
 
 class Folder(unittest.TestCase):
@@ -41,7 +41,7 @@ class Folder(unittest.TestCase):
 
 class ImportTest(unittest.TestCase):
     def test_import_needs_and_touches_nothing(self):
-        code = ("import sys; before = set(sys.modules); import fsdp_inspect_export as e; "
+        code = ("import sys; before = set(sys.modules); import fsdp_inspect.recorders as e; "
                 "assert not any(m.split('.')[0] == 'torch' for m in set(sys.modules) - before); "
                 "assert sorted(e.__all__) == e.__all__ and all(hasattr(e, n) for n in e.__all__)")
         subprocess.run([sys.executable, "-c", code], check=True,
