@@ -15,7 +15,8 @@
 #include "part/value-text.h"
 #include "session/session.h"
 
-enum { VALUES_MAX = 1 << 20 }; /* elements that are read of a tensor */
+enum { VALUES_MAX = 1 << 20 };  /* elements that are read of a tensor */
+enum { FRAMES_ROOM = 1 << 16 }; /* of stdout */
 
 /* The rest of the answer stands. */
 static void tell_unread(struct show *show, const struct fsdp_tensor *tensor,
@@ -252,6 +253,8 @@ bool show_serve(struct show *show, struct fsdp_error **ret_error)
 
 	if (!fsdp_locator_new(show->run->checkpoint, &show->run->locator, ret_error))
 		return false;
+	/* One write per answer wakes the reader once. */
+	setvbuf(stdout, NULL, _IOFBF, FRAMES_ROOM);
 	while (!ferror(stdout) && (size = getline(&line, &room, stdin)) > 0)
 		answer_request(show, span_of_text((struct text){ line, (size_t)size }));
 	free(line);
