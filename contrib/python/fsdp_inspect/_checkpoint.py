@@ -75,6 +75,7 @@ class Checkpoint(Commands, Mapping):  # type: ignore[type-arg]
         self.path = os.fspath(path)
         self._options = list(words or [])
         self._server = Server(self._options, self.path)
+        self._made: Dict[str, Tensor] = {}
         self.info = Answer.of("info", self._options, [self.path], {})
         if "format" not in (self.info.document["data"] or {}):
             below = self.info.document["data"].get("below")
@@ -179,6 +180,9 @@ class Checkpoint(Commands, Mapping):  # type: ignore[type-arg]
     def __getitem__(self, name: str) -> Tensor:
         """The tensor of a name, or the one it is tied to; UnknownName, a KeyError with the
         nearest names, if there is none."""
+        tensor = self._made.get(name)
+        if tensor is not None:
+            return tensor
         fields = self._items.get(name)
         if fields is None:
             if not isinstance(name, str) or "\0" in name:
@@ -189,7 +193,8 @@ class Checkpoint(Commands, Mapping):  # type: ignore[type-arg]
                 raise UnknownName(f"{name!r} is not a tensor", {"hint": f"ck.values[{name!r}]"})
             if fields is None:
                 raise fail(document, UnknownName)
-        return Tensor(fields, checkpoint=self)
+        tensor = self._made[name] = Tensor(fields, checkpoint=self)
+        return tensor
 
     def get(self, name: str, default: Any = None) -> Any:
         """The tensor of a name, or the default."""
