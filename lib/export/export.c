@@ -311,6 +311,46 @@ static bool strip_given(struct fsdp_naming *naming, const char *prefix,
 	return ret_above->data != NULL || fsdp_arena_fail(naming->arena, ret_error);
 }
 
+/* Removes a segment wherever it is, but not the last one. */
+static bool remove_segment(struct fsdp_naming *naming, struct fsdp_named *named,
+	struct fsdp_span word, uint64_t *count, struct fsdp_error **ret_error)
+{
+	struct fsdp_span rest = named->name;
+	char *text = fsdp_arena_take(naming->arena, rest.size + 1, 1);
+	size_t size = 0;
+
+	if (text == NULL)
+		return fsdp_arena_fail(naming->arena, ret_error);
+	for (;;) {
+		struct fsdp_span segment = fsdp_span_first(rest, '.');
+		bool is_last = segment.size == rest.size;
+		size_t taken = segment.size + !is_last;
+		if (is_last || !fsdp_span_equal(segment, word)) {
+			memcpy(text + size, rest.data, taken);
+			size += taken;
+		}
+		rest = fsdp_span(rest.data + taken, rest.size - taken);
+		if (is_last)
+			break;
+	}
+	*count += size < named->name.size;
+	named->name = fsdp_span(text, size);
+	return true;
+}
+
+/* What torch.compile and DistributedDataParallel put around a module may be anywhere. */
+static bool remove_wrapper(struct fsdp_export *plan, struct fsdp_naming *naming,
+	struct fsdp_span word, struct fsdp_error **ret_error)
+{
+	if (!fsdp_span_is(word, "_orig_mod") && !fsdp_span_is(word, "module"))
+		return true;
+	for (size_t i = 0; i < naming->count; i++)
+		if (!remove_segment(naming, &naming->list[i], word, &plan->facts.cleaned,
+			    ret_error))
+			return false;
+	return true;
+}
+
 static bool strip(struct fsdp_export *plan, struct fsdp_naming *naming,
 	const struct fsdp_export_options *options, struct fsdp_error **ret_error)
 {
@@ -322,7 +362,7 @@ static bool strip(struct fsdp_export *plan, struct fsdp_naming *naming,
 		above = fsdp_naming_container(naming);
 	if (above.data != NULL && fsdp_naming_strip(naming, above))
 		plan->facts.stripped = above;
-	return true;
+	return options->strip == NULL || remove_wrapper(plan, naming, above, ret_error);
 }
 
 /* What they are called (export.c). */

@@ -25,6 +25,7 @@ same() {
 	local one=0 two=0 output
 	parts "$@"
 	shift
+	[ "$1" != audit ] || set -- audit --for=none "${@:2}" # of parts no loader is asked
 	for output in ${OUTPUTS:-json jsonl text csv tsv name}; do
 		one=0 two=0
 		"$FSDP_INSPECT" "$@" -qq -o $output >one 2>one.err || one=$?

@@ -143,7 +143,8 @@ static void note_idle(struct exporting *exporting)
 	bool strips = strcmp(options->strip, "auto") != 0 &&
 		      strcmp(options->strip, "none") != 0;
 
-	if (strips && exporting->facts.stripped.size == 0)
+	if (strips && exporting->facts.stripped.size == 0 &&
+		exporting->facts.cleaned == 0)
 		run_note(exporting->run, "--strip=%s: no name begins so", options->strip);
 	for (size_t i = 0; i < options->renames.count && i < 64; i++)
 		if ((exporting->facts.idle_renames >> i & 1) != 0)

@@ -11,7 +11,7 @@ static const struct {
 	const char *next;
 } wrappers[] = {
 	{ "_orig_mod", "torch.compile", false,
-		"save model._orig_mod.state_dict(), or remove \"_orig_mod.\" from the names before loading" },
+		"save model._orig_mod.state_dict(), or run fsdp-inspect export --strip=_orig_mod." },
 	{ "module", "DistributedDataParallel or DataParallel", true,
 		"save model.module.state_dict(), or call consume_prefix_in_state_dict_if_present(state_dict, \"module.\") before loading" },
 	{ "_forward_module", "Lightning Fabric or DeepSpeed", false,
