@@ -22,12 +22,13 @@ class Commands:
     path: str
     _options: List[Any]
 
-    def audit(self, *, quick: bool = False, data: bool = False, values: bool = False, manifest: Optional[Word] = None, rule: Union[Word, Sequence[Word], None] = None, allow_global: Union[Word, Sequence[Word], None] = None, expect: Optional[Word] = None, merged: Optional[Word] = None, map: Optional[Word] = None, size: Union[Word, Sequence[Word], None] = None, ignore: Union[Word, Sequence[Word], None] = None, loader: Union[Word, Sequence[Word]] = "auto", world: Optional[int] = None, loader_version: Optional[Word] = None, loader_option: Union[Word, Sequence[Word], None] = None, checks: bool = False, jobs: Optional[int] = None, part: Optional[Word] = None, limit: Union[Word, Sequence[Word], None] = None, fail_on: Optional[Literal["none", "note", "warning", "error"]] = None) -> Audit:
+    def audit(self, *, quick: bool = False, data: bool = False, values: bool = False, require_checksums: bool = False, manifest: Optional[Word] = None, rule: Union[Word, Sequence[Word], None] = None, allow_global: Union[Word, Sequence[Word], None] = None, expect: Optional[Word] = None, merged: Optional[Word] = None, map: Optional[Word] = None, size: Union[Word, Sequence[Word], None] = None, ignore: Union[Word, Sequence[Word], None] = None, loader: Union[Word, Sequence[Word]] = "auto", world: Optional[int] = None, loader_version: Optional[Word] = None, loader_option: Union[Word, Sequence[Word], None] = None, checks: bool = False, jobs: Optional[int] = None, part: Optional[Word] = None, limit: Union[Word, Sequence[Word], None] = None, fail_on: Optional[Literal["none", "note", "warning", "error"]] = None) -> Audit:
         """is it complete, intact, safe?
 
         quick: names, sizes and the topmost metadata only
         data: read every byte too
         values: with --data: and count values that are not finite
+        require_checksums: with --data: files without checksums make it partial
         manifest: with --data: SHA-256 digests of the files, as sha256sum writes
         rule: another level: off, note, warning, error; *=off first
         allow_global: a global of pickles whose code is trusted
@@ -36,7 +37,7 @@ class Commands:
         map: with --merged: names of another framework (help maps)
         size: a number that the map uses: num_attention_heads=32
         ignore: names that --expect and --merged leave out
-        loader: tell what these loaders would do with it
+        loader: judge what these loaders would do with it; auto, the default: that of its own kind
         world: with --for: ranks of the run that loads
         loader_version: with --for: of the loader's library; else the newest known
         loader_option: with --for: a parameter of the loader's call or run
@@ -45,7 +46,7 @@ class Commands:
         part: of audit --data, hash, stats, diff --values: this share of the bytes; merge joins them
         limit: change a ceiling, 0 is none (help limits)
         fail_on: least finding that gives status 1"""
-        given = {"quick": quick, "data": data, "values": values, "manifest": manifest, "rule": rule, "allow-global": allow_global, "expect": expect, "merged": merged, "map": map, "size": size, "ignore": ignore, "for": loader if loader != "auto" else None, "world": world, "loader-version": loader_version, "loader-option": loader_option, "checks": checks, "jobs": jobs, "part": part, "limit": limit, "fail-on": fail_on}
+        given = {"quick": quick, "data": data, "values": values, "require-checksums": require_checksums, "manifest": manifest, "rule": rule, "allow-global": allow_global, "expect": expect, "merged": merged, "map": map, "size": size, "ignore": ignore, "for": loader if loader != "auto" else None, "world": world, "loader-version": loader_version, "loader-option": loader_option, "checks": checks, "jobs": jobs, "part": part, "limit": limit, "fail-on": fail_on}
         return Audit.of("audit", self._options, [self.path], given)
 
     def diff(self, other: Union[Path, Checkpoint], *, names: bool = False, layout: bool = False, values: bool = False, tol: Optional[Word] = None, stat: bool = False, strip: Optional[Word] = None, rename: Union[Word, Sequence[Word], None] = None, map: Optional[Word] = None, size: Union[Word, Sequence[Word], None] = None, glob: Union[Word, Sequence[Word], None] = None, regex: Union[Word, Sequence[Word], None] = None, dtype: Union[Word, Sequence[Word], None] = None, role: Union[Word, Sequence[Word], None] = None, min_bytes: Union[int, str, None] = None, max_bytes: Union[int, str, None] = None, rank: Optional[Word] = None, file: Union[Word, Sequence[Word], None] = None, jobs: Optional[int] = None, part: Optional[Word] = None, limit: Union[Word, Sequence[Word], None] = None, fail_on: Optional[Literal["none", "note", "warning", "error"]] = None) -> Answer:
