@@ -187,37 +187,21 @@ static void end(struct out *out, const struct out_footer *footer)
 	writer_flush(&chrome->stream);
 }
 
-static int finish(struct out *out)
+static bool start(struct out *out, FILE *stream, const struct looks *looks)
 {
-	return WRITERS_FINISH(&chrome_of(out)->stream);
-}
+	struct chrome *chrome = chrome_of(out);
 
-static void free_chrome(struct out *out)
-{
-	writer_done(&chrome_of(out)->stream);
-	free(out);
-}
-
-static struct out *new_chrome(FILE *stream, const struct looks *looks)
-{
-	struct chrome *chrome = calloc(1, sizeof *chrome);
-	if (chrome == NULL)
-		return NULL;
-	chrome->base.functions = &chrome_functions;
-	bool ok = writer_init(&chrome->stream, stream);
+	(void)stream;
 	chrome->stream.ascii = looks->seven_bits;
 	/* Perfetto 52 does not find the end of a string behind two of them. */
 	chrome->stream.no_double_backslash = true;
-	if (ok)
-		return &chrome->base;
-	free_chrome(&chrome->base);
-	return NULL;
+	return true;
 }
 
 const struct out_functions chrome_functions = {
-	.new = new_chrome,
-	.finish = finish,
-	.free = free_chrome,
+	.size = sizeof(struct chrome),
+	.writers = { offsetof(struct chrome, stream) },
+	.start = start,
 	.begin = begin,
 	.end = end,
 	.timed = timed,

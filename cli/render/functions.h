@@ -14,15 +14,24 @@ struct columns {
 	size_t items[COLUMNS_MAX];
 };
 
+enum { OUT_WRITERS = 5 };
+
 /*
  * What an output is made of; inside this room only. Every output's own struct begins with
  * a struct out. A function that is NULL means: this output has no use for that.
  */
 struct out_functions {
-	struct out *(*new)(FILE *stream, const struct looks *looks);
+	/* How large its own struct is, and where its writers lie in that: the first one
+	 * has the stream, the others stay in memory. 0 ends them. */
+	size_t size, writers[OUT_WRITERS];
+	/* Once the writers are there; NULL: nothing more is to be done. False: out of
+	 * memory. */
+	bool (*start)(struct out *out, FILE *stream, const struct looks *looks);
 	/* How an output for people looks; NULL: it is none. */
 	const struct looks *(*looks)(const struct out *out);
+	/* NULL: out_finish_writers(). */
 	int (*finish)(struct out *out);
+	/* What it has besides its writers; NULL: nothing. */
 	void (*free)(struct out *out);
 	void (*begin)(struct out *out, const struct out_header *header);
 	void (*end)(struct out *out, const struct out_footer *footer);
@@ -63,6 +72,7 @@ struct out_functions {
 
 struct out {
 	const struct out_functions *functions;
+	int error;                 /* the first that no writer has: errno, or 0 */
 	const char *const *wanted; /* columns, from out_choose */
 	size_t wanted_count;
 	const char *unknown; /* the first of these that the table has not */
@@ -86,6 +96,13 @@ static inline const char *column_label(const struct column *column)
 {
 	return column->label != NULL ? column->label : column->name;
 }
+
+/* Makes one that writes to a stream. NULL: out of memory. */
+struct out *out_start(
+	const struct out_functions *functions, FILE *stream, const struct looks *looks);
+
+/* Flushes its writers. 0, or the errno of the first that failed, or its own. */
+int out_finish_writers(struct out *out);
 
 void columns_for_machine(const struct table *table, struct columns *ret_columns);
 /* Those of text, unless the table is not for people: all. */

@@ -148,38 +148,13 @@ struct html {
 	struct writer to;
 };
 
-static struct out *new_html(FILE *stream, const struct looks *looks)
-{
-	struct html *html = calloc(1, sizeof *html);
-
-	(void)looks;
-	if (html == NULL || !writer_init(&html->to, stream)) {
-		free(html);
-		return NULL;
-	}
-	html->out.functions = &html_functions;
-	return &html->out;
-}
-
-static int finish(struct out *out)
-{
-	return WRITERS_FINISH(&((struct html *)out)->to);
-}
-
-static void free_html(struct out *out)
-{
-	writer_done(&((struct html *)out)->to);
-	free(out);
-}
-
 static void verbatim(struct out *out, struct text text)
 {
 	writer_put(&((struct html *)out)->to, text.data, text.size);
 }
 
 const struct out_functions html_functions = {
-	.new = new_html,
-	.finish = finish,
-	.free = free_html,
+	.size = sizeof(struct html),
+	.writers = { offsetof(struct html, to) },
 	.verbatim = verbatim,
 };

@@ -384,7 +384,6 @@ struct json {
 	bool lines; /* jsonl */
 	bool bare;  /* no envelope */
 	bool has_data;
-	int error;            /* beyond LEVELS */
 	struct writer stream; /* what leaves */
 	struct writer rest;   /* jsonl: data without its main array */
 	struct writer *to;    /* one of the two */
@@ -418,7 +417,7 @@ static void level_begin(struct json *json, char opener, char closer, bool filled
 	if (json->depth + 1 < LEVELS)
 		json->depth++;
 	else
-		json->error = EOVERFLOW;
+		json->base.error = EOVERFLOW;
 	json->filled[json->depth] = filled;
 	json->closers[json->depth] = closer;
 }
@@ -769,7 +768,7 @@ static void write_keys(struct json *json, const struct table *table)
 		json->is_name[i] = strcmp(name, "name") == 0;
 	}
 	if (json->keys.error != 0) {
-		json->error = json->keys.error;
+		json->base.error = json->keys.error;
 		json->columns.count = 0;
 	}
 }
@@ -846,42 +845,15 @@ static void table_end(struct out *out)
 
 /* ---- life ---- */
 
-static void free_json(struct out *out)
+static bool start(struct out *out, FILE *stream, const struct looks *looks)
 {
 	struct json *json = json_of(out);
-	writer_done(&json->stream);
-	writer_done(&json->rest);
-	writer_done(&json->keys);
-	free(json);
-}
 
-static struct out *new_json(const struct out_functions *functions, FILE *stream,
-	const struct looks *looks, bool lines)
-{
-	struct json *json = calloc(1, sizeof *json);
-	if (json == NULL)
-		return NULL;
-	json->base.functions = functions;
-	json->lines = lines;
-	bool ok = writer_init(&json->stream, stream);
-	ok = writer_init(&json->rest, NULL) && ok;
-	ok = writer_init(&json->keys, NULL) && ok;
+	(void)stream;
+	json->lines = out->functions == &jsonl_functions;
 	json->to = &json->stream;
 	json->stream.ascii = json->rest.ascii = json->keys.ascii = looks->seven_bits;
-	if (ok)
-		return &json->base;
-	free_json(&json->base);
-	return NULL;
-}
-
-static struct out *new_document(FILE *stream, const struct looks *looks)
-{
-	return new_json(&json_functions, stream, looks, false);
-}
-
-static struct out *new_lines(FILE *stream, const struct looks *looks)
-{
-	return new_json(&jsonl_functions, stream, looks, true);
+	return true;
 }
 
 static int finish(struct out *out)
@@ -890,18 +862,21 @@ static int finish(struct out *out)
 	writer_flush(&json->stream);
 	if (json->stream.error != 0)
 		return json->stream.error;
-	return json->rest.error != 0 && json->lines ? json->rest.error : json->error;
+	return json->rest.error != 0 && json->lines ? json->rest.error : json->base.error;
 }
 
-#define SHARED_FUNCTIONS                                                                \
-	.finish = finish, .free = free_json, .begin = begin, .end = end,                \
+#define JSON_FUNCTIONS                                                                  \
+	.size = sizeof(struct json),                                                    \
+	.writers = { offsetof(struct json, stream), offsetof(struct json, rest),        \
+		offsetof(struct json, keys) },                                          \
+	.start = start, .finish = finish, .begin = begin, .end = end,                   \
 	.object_begin = object_begin, .object_end = object_end,                         \
 	.array_begin = array_begin, .items_begin = items_begin, .array_end = array_end, \
 	.field = field, .shows = columns_for_machine, .table_begin = table_begin,       \
 	.row = row, .table_end = table_end
 
-const struct out_functions json_functions = { .new = new_document, SHARED_FUNCTIONS };
-const struct out_functions jsonl_functions = { .new = new_lines, SHARED_FUNCTIONS };
+const struct out_functions json_functions = { JSON_FUNCTIONS };
+const struct out_functions jsonl_functions = { JSON_FUNCTIONS };
 
 /*
  * A document that is no answer but stands beside one: what is emitted for it alone is
@@ -936,30 +911,24 @@ static int plan_finish(struct out *out)
 	return out_finish(inner(out));
 }
 
-static void free_plan(struct out *out)
+static void plan_free(struct out *out)
 {
 	out_free(inner(out));
-	free(out);
 }
 
-static struct out *new_plan(FILE *stream, const struct looks *looks)
+static bool plan_start(struct out *out, FILE *stream, const struct looks *looks)
 {
-	struct plan_file *plan = calloc(1, sizeof *plan);
+	struct plan_file *plan = (struct plan_file *)out;
 
-	if (plan == NULL)
-		return NULL;
-	plan->base.functions = &plan_functions;
-	plan->json = json_functions.new(stream, looks);
-	if (plan->json != NULL)
-		return &plan->base;
-	free(plan);
-	return NULL;
+	plan->json = out_start(&json_functions, stream, looks);
+	return plan->json != NULL;
 }
 
 const struct out_functions plan_functions = {
-	.new = new_plan,
+	.size = sizeof(struct plan_file),
+	.start = plan_start,
 	.finish = plan_finish,
-	.free = free_plan,
+	.free = plan_free,
 	.begin = plan_begin,
 	.end = plan_end,
 	.aside = inner,

@@ -78,38 +78,17 @@ static void end(struct out *out, const struct out_footer *footer)
 	writer_flush(&ncdu->stream);
 }
 
-static int finish(struct out *out)
+static bool start(struct out *out, FILE *stream, const struct looks *looks)
 {
-	struct ncdu *ncdu = ncdu_of(out);
-	return WRITERS_FINISH(&ncdu->stream, &ncdu->name);
-}
-
-static void free_ncdu(struct out *out)
-{
-	writer_done(&ncdu_of(out)->stream);
-	writer_done(&ncdu_of(out)->name);
-	free(out);
-}
-
-static struct out *new_ncdu(FILE *stream, const struct looks *looks)
-{
-	struct ncdu *ncdu = calloc(1, sizeof *ncdu);
-	if (ncdu == NULL)
-		return NULL;
-	ncdu->base.functions = &ncdu_functions;
-	bool ok = writer_init(&ncdu->stream, stream);
-	ok = writer_init(&ncdu->name, NULL) && ok;
-	ncdu->name.ascii = looks->seven_bits;
-	if (ok)
-		return &ncdu->base;
-	free_ncdu(&ncdu->base);
-	return NULL;
+	(void)stream;
+	ncdu_of(out)->name.ascii = looks->seven_bits;
+	return true;
 }
 
 const struct out_functions ncdu_functions = {
-	.new = new_ncdu,
-	.finish = finish,
-	.free = free_ncdu,
+	.size = sizeof(struct ncdu),
+	.writers = { offsetof(struct ncdu, stream), offsetof(struct ncdu, name) },
+	.start = start,
 	.begin = begin,
 	.end = end,
 	.weighed = weighed,

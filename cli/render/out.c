@@ -160,13 +160,37 @@ static void free_many(struct out *out)
 	struct many *many = (struct many *)out;
 	for (size_t i = 0; i < many->count; i++)
 		out_free(many->outs[i]);
-	free(many);
+}
+
+static struct writer *writer_at(struct out *out, size_t index)
+{
+	size_t at = index < OUT_WRITERS ? out->functions->writers[index] : 0;
+
+	return at != 0 ? (struct writer *)(void *)((char *)out + at) : NULL;
+}
+
+struct out *out_start(
+	const struct out_functions *functions, FILE *stream, const struct looks *looks)
+{
+	struct out *out = calloc(1, functions->size);
+	struct writer *writer;
+	bool good = true;
+
+	if (out == NULL)
+		return NULL;
+	out->functions = functions;
+	for (size_t i = 0; (writer = writer_at(out, i)) != NULL; i++)
+		good = writer_init(writer, i == 0 ? stream : NULL) && good;
+	if (good && (functions->start == NULL || functions->start(out, stream, looks)))
+		return out;
+	out_free(out);
+	return NULL;
 }
 
 struct out *out_new(
 	const struct out_format *format, FILE *stream, const struct looks *looks)
 {
-	return format->functions->new (stream, looks);
+	return out_start(format->functions, stream, looks);
 }
 
 struct out *out_many(struct out **outs, size_t count)
@@ -202,15 +226,37 @@ const char *out_bytes(struct out *out, uint64_t count, char buffer[HUMAN_ROOM])
 	return human_bytes(count, looks != NULL ? looks->sizes : HUMAN_BINARY, buffer);
 }
 
+int out_finish_writers(struct out *out)
+{
+	struct writer *writer;
+	int error = 0;
+
+	for (size_t i = 0; (writer = writer_at(out, i)) != NULL; i++) {
+		writer_flush(writer);
+		if (error == 0)
+			error = writer->error;
+	}
+	return error != 0 ? error : out->error;
+}
+
 int out_finish(struct out *out)
 {
-	return out->functions->finish(out);
+	if (out->functions->finish != NULL)
+		return out->functions->finish(out);
+	return out_finish_writers(out);
 }
 
 void out_free(struct out *out)
 {
-	if (out != NULL)
+	struct writer *writer;
+
+	if (out == NULL)
+		return;
+	for (size_t i = 0; (writer = writer_at(out, i)) != NULL; i++)
+		writer_done(writer);
+	if (out->functions->free != NULL)
 		out->functions->free(out);
+	free(out);
 }
 
 void out_begin(struct out *out, const struct out_header *header)

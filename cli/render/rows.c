@@ -172,61 +172,29 @@ static void table_end(struct out *out)
 	separated_of(out)->active = false;
 }
 
-static int finish(struct out *out)
-{
-	struct separated *separated = separated_of(out);
-	return WRITERS_FINISH(&separated->stream, &separated->raw, &separated->cell);
-}
-
 static void end(struct out *out, const struct out_footer *footer)
 {
 	(void)footer;
 	writer_flush(&separated_of(out)->stream);
 }
 
-static void free_separated(struct out *out)
+static bool separated_start(struct out *out, FILE *stream, const struct looks *looks)
 {
-	struct separated *separated = separated_of(out);
-	writer_done(&separated->stream);
-	writer_done(&separated->raw);
-	writer_done(&separated->cell);
-	free(separated);
+	(void)stream;
+	separated_of(out)->tabs = out->functions == &tsv_functions;
+	separated_of(out)->cell.ascii = looks->seven_bits;
+	return true;
 }
 
-static struct out *new_separated(const struct out_functions *functions, FILE *stream,
-	const struct looks *looks, bool tabs)
-{
-	struct separated *separated = calloc(1, sizeof *separated);
-	if (separated == NULL)
-		return NULL;
-	separated->base.functions = functions;
-	separated->tabs = tabs;
-	bool ok = writer_init(&separated->stream, stream);
-	ok = writer_init(&separated->raw, NULL) && ok;
-	ok = writer_init(&separated->cell, NULL) && ok;
-	separated->cell.ascii = looks->seven_bits;
-	if (ok)
-		return &separated->base;
-	free_separated(&separated->base);
-	return NULL;
-}
-
-static struct out *new_csv(FILE *stream, const struct looks *looks)
-{
-	return new_separated(&csv_functions, stream, looks, false);
-}
-
-static struct out *new_tsv(FILE *stream, const struct looks *looks)
-{
-	return new_separated(&tsv_functions, stream, looks, true);
-}
-
-#define SHARED_FUNCTIONS                                                                 \
-	.finish = finish, .free = free_separated, .end = end, .shows = columns_for_rows, \
+#define SEPARATED_FUNCTIONS                                                          \
+	.size = sizeof(struct separated),                                            \
+	.writers = { offsetof(struct separated, stream),                             \
+		offsetof(struct separated, raw), offsetof(struct separated, cell) }, \
+	.start = separated_start, .end = end, .shows = columns_for_rows,             \
 	.table_begin = table_begin, .row = row, .table_end = table_end
 
-const struct out_functions csv_functions = { .new = new_csv, SHARED_FUNCTIONS };
-const struct out_functions tsv_functions = { .new = new_tsv, SHARED_FUNCTIONS };
+const struct out_functions csv_functions = { SEPARATED_FUNCTIONS };
+const struct out_functions tsv_functions = { SEPARATED_FUNCTIONS };
 
 /*
  * Writes one name a line, for shells. Under -0 the names are raw and end with a zero
@@ -312,36 +280,18 @@ static void name_end(struct out *out, const struct out_footer *footer)
 	writer_flush(&name_of(out)->stream);
 }
 
-static int name_finish(struct out *out)
+static bool name_start(struct out *out, FILE *stream, const struct looks *looks)
 {
-	return WRITERS_FINISH(&name_of(out)->stream);
-}
-
-static void free_name(struct out *out)
-{
-	writer_done(&name_of(out)->stream);
-	free(out);
-}
-
-static struct out *new_name(FILE *stream, const struct looks *looks)
-{
-	struct name *name = calloc(1, sizeof *name);
-	if (name == NULL)
-		return NULL;
-	name->base.functions = &name_functions;
-	name->raw = looks->null_names;
-	bool ok = writer_init(&name->stream, stream);
-	name->stream.ascii = looks->seven_bits;
-	if (ok)
-		return &name->base;
-	free(name);
-	return NULL;
+	(void)stream;
+	name_of(out)->raw = looks->null_names;
+	name_of(out)->stream.ascii = looks->seven_bits;
+	return true;
 }
 
 const struct out_functions name_functions = {
-	.new = new_name,
-	.finish = name_finish,
-	.free = free_name,
+	.size = sizeof(struct name),
+	.writers = { offsetof(struct name, stream) },
+	.start = name_start,
 	.end = name_end,
 	.shows = shows,
 	.table_begin = name_table_begin,

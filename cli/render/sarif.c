@@ -22,7 +22,6 @@ struct findings_out {
 	struct writer stream;
 	struct out_header header;
 	size_t count; /* findings in the sorted list */
-	int error;
 };
 
 /* The path by which the user finds a file of an input, in two pieces with a slash between.
@@ -42,20 +41,6 @@ static void findings_out_begin(struct out *out, const struct out_header *header)
 	findings_out_of(out)->header = *header;
 }
 
-static int findings_out_finish(struct out *out)
-{
-	struct findings_out *findings = findings_out_of(out);
-
-	writer_flush(&findings->stream);
-	return findings->stream.error != 0 ? findings->stream.error : findings->error;
-}
-
-static void findings_out_free(struct out *out)
-{
-	writer_done(&findings_out_of(out)->stream);
-	free(out);
-}
-
 /* Pointers to findings, sorted; `count` says how many. The note of what was not evaluated
  * (FI9006 of no file) is left out: it is about the audit. NULL: out of memory,
  * remembered. */
@@ -65,7 +50,7 @@ static const struct finding **findings_out_sorted(struct findings_out *findings,
 	const struct finding **sorted = calloc(footer->finding_count + 1, sizeof *sorted);
 
 	if (sorted == NULL) {
-		findings->error = ENOMEM;
+		findings->base.error = ENOMEM;
 		return NULL;
 	}
 	for (size_t i = 0; i < footer->finding_count; i++)
@@ -411,25 +396,17 @@ static void end(struct out *out, const struct out_footer *footer)
 	writer_flush(to);
 }
 
-static struct out *new_sarif(FILE *stream, const struct looks *looks)
+static bool start(struct out *out, FILE *stream, const struct looks *looks)
 {
-	struct findings_out *findings = calloc(1, sizeof *findings);
-
-	if (findings == NULL)
-		return NULL;
-	findings->base.functions = &sarif_functions;
-	if (!writer_init(&findings->stream, stream)) {
-		free(findings);
-		return NULL;
-	}
-	findings->stream.ascii = looks->seven_bits;
-	return &findings->base;
+	(void)stream;
+	findings_out_of(out)->stream.ascii = looks->seven_bits;
+	return true;
 }
 
 const struct out_functions sarif_functions = {
-	.new = new_sarif,
-	.finish = findings_out_finish,
-	.free = findings_out_free,
+	.size = sizeof(struct findings_out),
+	.writers = { offsetof(struct findings_out, stream) },
+	.start = start,
 	.begin = findings_out_begin,
 	.end = end,
 };

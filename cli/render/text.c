@@ -428,14 +428,6 @@ enum {
 	KEPT_BYTES = 448 << 10, /* so that the buffer stays at 512 KiB */
 };
 
-static bool grid_init(struct grid *grid, struct writer *to, const struct looks *looks)
-{
-	*grid = (struct grid){ .to = to, .looks = looks };
-	bool ok = writer_init(&grid->kept, NULL);
-	grid->kept.ascii = looks->seven_bits;
-	return ok;
-}
-
 /* Drops what is held back. */
 static void grid_drop(struct grid *grid)
 {
@@ -660,7 +652,6 @@ enum {
 struct text_out {
 	struct out base;
 	struct looks looks;
-	int error;
 	struct writer stream;
 	struct writer raw; /* something to be escaped, or to be shortened */
 	struct grid grid;
@@ -834,7 +825,7 @@ __attribute__((format(printf, 2, 0))) static void line_text(
 			vsnprintf(large, (size_t)size + 1, format, again);
 			print_formatted(text, large, (size_t)size);
 		} else {
-			text->error = ENOMEM;
+			text->base.error = ENOMEM;
 		}
 		free(large);
 	} else if (size > 0) {
@@ -1152,48 +1143,25 @@ static const struct looks *looks_of(const struct out *out)
 	return &((const struct text_out *)out)->looks;
 }
 
-static int finish(struct out *out)
+static bool start(struct out *out, FILE *stream, const struct looks *looks)
 {
 	struct text_out *text = text_out_of(out);
-	int error =
-		WRITERS_FINISH(&text->stream, &text->grid.kept, &text->line, &text->raw);
-	return error != 0 ? error : text->error;
-}
 
-static void free_text(struct out *out)
-{
-	struct text_out *text = text_out_of(out);
-	writer_done(&text->stream);
-	writer_done(&text->line);
-	writer_done(&text->raw);
-	struct grid *grid = &text->grid;
-	writer_done(&grid->kept);
-	free(text);
-}
-
-static struct out *new_text(FILE *stream, const struct looks *looks)
-{
-	struct text_out *text = calloc(1, sizeof *text);
-	if (text == NULL)
-		return NULL;
-	text->base.functions = &text_functions;
+	(void)stream;
 	text->looks = *looks;
-	bool ok = writer_init(&text->stream, stream);
-	ok = writer_init(&text->line, NULL) && ok;
-	ok = writer_init(&text->raw, NULL) && ok;
-	ok = grid_init(&text->grid, &text->stream, &text->looks) && ok;
-	text->stream.ascii = text->line.ascii = looks->seven_bits;
-	if (ok)
-		return &text->base;
-	free_text(&text->base);
-	return NULL;
+	text->grid.to = &text->stream;
+	text->grid.looks = &text->looks;
+	text->stream.ascii = text->line.ascii = text->grid.kept.ascii = looks->seven_bits;
+	return true;
 }
 
 const struct out_functions text_functions = {
-	.new = new_text,
+	.size = sizeof(struct text_out),
+	.writers = { offsetof(struct text_out, stream),
+		offsetof(struct text_out, grid.kept), offsetof(struct text_out, line),
+		offsetof(struct text_out, raw) },
+	.start = start,
 	.looks = looks_of,
-	.finish = finish,
-	.free = free_text,
 	.end = end,
 	.line_begin = line_begin,
 	.line_text = line_text,

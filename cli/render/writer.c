@@ -64,18 +64,6 @@ void writer_flush(struct writer *writer)
 		writer->error = errno != 0 ? errno : EIO;
 }
 
-int writers_finish(struct writer *const *writers, size_t count)
-{
-	int error = 0;
-
-	for (size_t i = 0; i < count; i++) {
-		writer_flush(writers[i]);
-		if (error == 0)
-			error = writers[i]->error;
-	}
-	return error;
-}
-
 static void grow(struct writer *writer, size_t size)
 {
 	size_t room = writer->room;

@@ -39,14 +39,6 @@ void writer_done(struct writer *writer);
 /* Hands everything to the stream and flushes that. */
 void writer_flush(struct writer *writer);
 
-/* Flushes the writers that have a stream. The errno of the first of them, in this order,
- * that failed, or 0. */
-int writers_finish(struct writer *const *writers, size_t count);
-#define WRITERS_FINISH(...)                                       \
-	writers_finish((struct writer *const[]){ __VA_ARGS__ },   \
-		sizeof((struct writer *const[]){ __VA_ARGS__ }) / \
-			sizeof(struct writer *))
-
 /* Slow paths of the functions below. */
 void writer_make_room(struct writer *writer, size_t size);
 void writer_put_long(struct writer *writer, const char *data, size_t size);
