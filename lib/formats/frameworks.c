@@ -87,7 +87,7 @@ static const struct fsdp_json *read_document(
 	return root;
 }
 
-static void judge_integrity(struct fsdp_reading *reading,
+static void check_integrity(struct fsdp_reading *reading,
 	const struct fsdp_folder *folder, const struct fsdp_json *files)
 {
 	char room[FSDP_SHOWN];
@@ -105,7 +105,7 @@ static void judge_integrity(struct fsdp_reading *reading,
 
 /* Judges the files that Megatron-core writes beside those of DCP: whether those are there
  * that others name. */
-static void judge_megatron(struct fsdp_reading *reading, const struct fsdp_folder *folder)
+static void check_megatron(struct fsdp_reading *reading, const struct fsdp_folder *folder)
 {
 	const struct fsdp_json *commit = read_document(reading, folder, COMMIT);
 	if (!fsdp_folder_has(folder, COMMIT, FSDP_ENTRY_FILE))
@@ -118,7 +118,7 @@ static void judge_megatron(struct fsdp_reading *reading, const struct fsdp_folde
 			FSDP_PLACE(.file = FSDP_SPAN(COMMON)),
 			COMMIT
 			" says that there is a file of values that all ranks share");
-	judge_integrity(reading, folder,
+	check_integrity(reading, folder,
 		fsdp_json_get(read_document(reading, folder, INTEGRITY), "files"));
 }
 
@@ -266,7 +266,7 @@ static bool is_megatron(const struct fsdp_folder *folder)
 static bool name_megatron(struct fsdp_reading *reading, const struct fsdp_folder *folder,
 	struct fsdp_error **ret_error)
 {
-	judge_megatron(reading, folder);
+	check_megatron(reading, folder);
 	return name_with(reading,
 		fsdp_folder_has(folder, "common.pt", FSDP_ENTRY_FILE) ? "common.pt"
 								      : NULL,
@@ -441,7 +441,7 @@ static uint32_t count_accelerate(
 }
 
 /* Of "[optimizer_<i>.]state.<fqn>.<state>" the parameter: "[model_<i>.]<fqn>". */
-static bool take_owner(struct fsdp_span name, char *text, size_t size)
+static bool parse_owner(struct fsdp_span name, char *text, size_t size)
 {
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
 	struct fsdp_span first = fsdp_span_first(name, '.');
@@ -477,7 +477,7 @@ static bool hint_shapes(struct fsdp_reading *reading, struct fsdp_error **ret_er
 			fsdp_model_name(model, tensor->name, reading->scratch);
 		if (name.data == NULL)
 			return fsdp_arena_fail(reading->scratch, ret_error);
-		if (!take_owner(name, text, sizeof text))
+		if (!parse_owner(name, text, sizeof text))
 			continue;
 		uint32_t owner = fsdp_names_find(&model->names, 0, fsdp_span_text(text));
 		if (owner == FSDP_NONE)
@@ -507,7 +507,7 @@ static void find_counter(struct fsdp_model *model)
 }
 
 /* A schedule is one of an optimizer, which save_state writes before it. */
-static void judge_optimizer(struct fsdp_reading *reading)
+static void check_optimizer(struct fsdp_reading *reading)
 {
 	bool scheduler = false, optimizer = reading->named, whole = false;
 	for (size_t i = 0; i < reading->children.count; i++) {
@@ -528,7 +528,7 @@ static void judge_optimizer(struct fsdp_reading *reading)
 
 static bool finish_accelerate(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 {
-	judge_optimizer(reading);
+	check_optimizer(reading);
 	find_counter(reading->model);
 	return hint_shapes(reading, ret_error);
 }
@@ -627,7 +627,7 @@ static bool is_likelier(const struct world *a, const struct world *b)
 
 /* Files of another world are of an earlier save into the same folder: the loader looks
  * for its own world's and never joins them. */
-static void judge_worlds(struct fsdp_reading *reading, const struct world *worlds,
+static void check_worlds(struct fsdp_reading *reading, const struct world *worlds,
 	size_t count, const struct world *own, bool told)
 {
 	for (size_t i = 0; i < count; i++)
@@ -656,7 +656,7 @@ static uint32_t count_verl(struct fsdp_reading *reading, const struct fsdp_folde
 		if (!told && is_likelier(&worlds[i], own))
 			own = &worlds[i];
 	}
-	judge_worlds(reading, worlds, count, own, told);
+	check_worlds(reading, worlds, count, own, told);
 	return own->size;
 }
 
@@ -1005,7 +1005,7 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 /* Files that every rank writes are as many as there are ranks. Random states are no loss
  * but for who wants the same numbers again, and some programs keep those of one rank; of
  * those whose names say how many ranks there are verl loads each. */
-static bool judge_ranks(struct fsdp_reading *reading, struct fsdp_error **ret_error)
+static bool check_ranks(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = reading->model;
 	uint32_t *ranks = FSDP_TAKE(reading->scratch, ranks, reading->children.count + 1);
@@ -1051,7 +1051,7 @@ static bool add_step(struct fsdp_reading *reading, const struct state *state,
 }
 
 /* What NeMo writes is Megatron-core's, or plain DCP. */
-static void judge_nemo(struct fsdp_reading *reading, const struct state *state)
+static void check_nemo(struct fsdp_reading *reading, const struct state *state)
 {
 	struct fsdp_format *format = &reading->model->format;
 	const struct layout *layout = layout_of(reading->model);
@@ -1075,7 +1075,7 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	struct state *state = reading->state;
 	struct fsdp_model *model = reading->model;
 	if (state->layout == NULL) {
-		judge_nemo(reading, state);
+		check_nemo(reading, state);
 		return add_step(reading, state, ret_error);
 	}
 	model->format.family = state->layout->name;
@@ -1086,8 +1086,8 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 		(model->world_size == FSDP_NONE || state->layout->has_step ||
 			state->world_size > model->world_size))
 		model->world_size = state->world_size;
-	judge_nemo(reading, state);
-	return judge_ranks(reading, ret_error) && add_step(reading, state, ret_error) &&
+	check_nemo(reading, state);
+	return check_ranks(reading, ret_error) && add_step(reading, state, ret_error) &&
 	       (state->layout->finish == NULL ||
 		       state->layout->finish(reading, ret_error));
 }

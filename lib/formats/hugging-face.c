@@ -70,7 +70,7 @@ static struct fsdp_span main_revision(
 }
 
 /* What a broken download left: it may be a file that a snapshot lacks. */
-static void judge_blobs(struct fsdp_reading *reading, const struct fsdp_folder *folder)
+static void check_blobs(struct fsdp_reading *reading, const struct fsdp_folder *folder)
 {
 	struct fsdp_dir dir;
 	struct fsdp_folder blobs;
@@ -120,7 +120,7 @@ static bool leads_to(struct fsdp_reading *reading, const struct fsdp_folder *fol
 	struct fsdp_dir dir;
 	struct fsdp_folder snapshots;
 	bool told;
-	judge_blobs(reading, folder);
+	check_blobs(reading, folder);
 	if (!fsdp_folder_open_child(folder, FSDP_SPAN("snapshots"), arena,
 		    reading->limits, &dir, &snapshots, ret_error))
 		return false;
@@ -218,7 +218,7 @@ static struct fsdp_span find_index(const struct fsdp_folder *folder)
 }
 
 /* "stem-00001-of-00005.safetensors" */
-static bool take_split(
+static bool parse_split(
 	struct fsdp_span name, struct split *ret_split, uint32_t *ret_number)
 {
 	static const char *const patterns[] = { "-#-of-#.safetensors", "-#-of-#.bin" };
@@ -246,7 +246,7 @@ static bool is_of_split(
 	const struct split *split, struct fsdp_span name, uint32_t *ret_number)
 {
 	struct split own;
-	return take_split(name, &own, ret_number) && own.of == split->of &&
+	return parse_split(name, &own, ret_number) && own.of == split->of &&
 	       own.is_bin == split->is_bin && fsdp_span_equal(own.stem, split->stem);
 }
 
@@ -259,7 +259,7 @@ static struct split find_split(const struct fsdp_folder *folder)
 		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
 		if (entry.kind != FSDP_ENTRY_FILE)
 			continue;
-		if (found.count == 0 && take_split(entry.name, &own, &number))
+		if (found.count == 0 && parse_split(entry.name, &own, &number))
 			found = own;
 		found.count += found.stem.data != NULL &&
 			       is_of_split(&found, entry.name, &number);
@@ -330,7 +330,7 @@ static bool skip(struct hf *hf, struct fsdp_error **ret_error)
 	return fsdp_json_scan_skip(&hf->scan, &hf->token, ret_error);
 }
 
-static void say(const struct hf *hf, enum fsdp_rule_index rule, const char *what)
+static void report(const struct hf *hf, enum fsdp_rule_index rule, const char *what)
 {
 	fsdp_find(&hf->reading->model->findings, rule,
 		FSDP_PLACE(.file = hf->index, .offset = hf->token.offset), "%s", what);
@@ -414,7 +414,7 @@ static bool read_entry(struct hf *hf, struct fsdp_error **ret_error)
 	if (!next(hf, ret_error))
 		return false;
 	if (hf->token.kind != FSDP_SCAN_TEXT) {
-		say(hf, FSDP_RULE_SAFETENSORS_JSON, "the map names no file here");
+		report(hf, FSDP_RULE_SAFETENSORS_JSON, "the map names no file here");
 		return skip(hf, ret_error);
 	}
 	struct fsdp_span file = fsdp_json_text_copy(&hf->token, scratch);
@@ -434,7 +434,7 @@ static bool read_map(struct hf *hf, struct fsdp_error **ret_error)
 	if (!next(hf, ret_error))
 		return false;
 	if (hf->token.kind != FSDP_SCAN_OBJECT) {
-		say(hf, FSDP_RULE_SAFETENSORS_JSON, "weight_map is not a JSON object");
+		report(hf, FSDP_RULE_SAFETENSORS_JSON, "weight_map is not a JSON object");
 		return skip(hf, ret_error);
 	}
 	hf->has_map = true;
@@ -465,7 +465,7 @@ static bool read_total(struct hf *hf, struct fsdp_error **ret_error)
 	}
 	/* Older writers count bool as an eighth of a byte. */
 	if (hf->token.kind != FSDP_SCAN_NUMBER)
-		say(hf, FSDP_RULE_INDEX_TOTALS, "total_size is not a number");
+		report(hf, FSDP_RULE_INDEX_TOTALS, "total_size is not a number");
 	return skip(hf, ret_error);
 }
 
@@ -582,7 +582,7 @@ static bool find_other_save(const struct hf *hf, struct split *ret_split)
 	size_t tried = 0;
 	for (size_t i = 0; i < hf->folder->count && tried < TRIED_MOST; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(hf->folder, i);
-		if (!take_split(entry.name, ret_split, &number) || number > 1 ||
+		if (!parse_split(entry.name, ret_split, &number) || number > 1 ||
 			ret_split->is_bin != hf->is_bin)
 			continue;
 		tried++;
@@ -594,7 +594,7 @@ static bool find_other_save(const struct hf *hf, struct split *ret_split)
 		}
 		const struct absent *absent = fsdp_vec_at(&hf->absent, 0);
 		if (ret_split->count == ret_split->of &&
-			take_split(absent->name, &named, &number) &&
+			parse_split(absent->name, &named, &number) &&
 			named.of != ret_split->of &&
 			fsdp_span_equal(named.stem, ret_split->stem))
 			return true;
@@ -602,7 +602,7 @@ static bool find_other_save(const struct hf *hf, struct split *ret_split)
 	return false;
 }
 
-static bool say_absent(struct hf *hf, struct fsdp_error **ret_error)
+static bool report_absent(struct hf *hf, struct fsdp_error **ret_error)
 {
 	struct split other;
 	if (hf->absent.count == 0)
@@ -657,7 +657,7 @@ static bool open_index(struct hf *hf, struct fsdp_error **ret_error)
 	names->copies = reading->model->arena;
 	hf->quick = fsdp_json_quick_new(&wanted);
 	bool read = hf->quick != NULL
-			    ? read_index(hf, ret_error) && say_absent(hf, ret_error)
+			    ? read_index(hf, ret_error) && report_absent(hf, ret_error)
 			    : fsdp_fail_memory(ret_error);
 	fsdp_json_quick_free(hf->quick);
 	names->copies = copies;
@@ -682,7 +682,7 @@ static const struct fsdp_file_record *file_of(
 }
 
 /* Where a tensor is and where the index says it is. */
-static void judge_tensor(struct hf *hf, const struct fsdp_tensor_record *tensor)
+static void check_tensor(struct hf *hf, const struct fsdp_tensor_record *tensor)
 {
 	struct fsdp_model *model = hf->reading->model;
 	const struct fsdp_file_record *file = file_of(model, tensor);
@@ -806,7 +806,7 @@ static bool keep_unread(struct hf *hf, const bool *opened, struct fsdp_error **r
 	return true;
 }
 
-static bool judge_map(struct hf *hf, struct fsdp_error **ret_error)
+static bool check_map(struct hf *hf, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = hf->reading->model;
 	size_t files = hf->files.list.count;
@@ -818,7 +818,7 @@ static bool judge_map(struct hf *hf, struct fsdp_error **ret_error)
 	if (!keep_unread(hf, opened, ret_error))
 		return false;
 	for (size_t i = 0; i < model->tensors.count; i++)
-		judge_tensor(hf, fsdp_model_tensor(model, i));
+		check_tensor(hf, fsdp_model_tensor(model, i));
 	for (size_t i = 0; i < hf->map.count; i++) {
 		uint32_t name = *(const uint32_t *)fsdp_vec_at(&hf->map, i);
 		uint32_t number = fsdp_table_get(&hf->mapped, name);
@@ -836,14 +836,14 @@ static bool judge_map(struct hf *hf, struct fsdp_error **ret_error)
 
 /* Files that are numbered like those that the index names, and are not in it: loaders do not
  * open them. */
-static void judge_unnamed(struct hf *hf)
+static void check_unnamed(struct hf *hf)
 {
 	struct fsdp_span file = fsdp_names_segment(&hf->files, 1), first = { 0 };
 	struct split split;
 	uint32_t number;
 	size_t count = 0, here = 0;
 	if (hf->reading->named || hf->files.list.count < 2 ||
-		!take_split(file, &split, &number))
+		!parse_split(file, &split, &number))
 		return;
 	for (size_t i = 0; i < hf->folder->count; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(hf->folder, i);
@@ -877,7 +877,7 @@ static uint64_t stored_bytes(const struct fsdp_model *model)
 	return sum;
 }
 
-static void judge_total(struct hf *hf)
+static void check_total(struct hf *hf)
 {
 	struct fsdp_model *model = hf->reading->model;
 	uint64_t sum = stored_bytes(model);
@@ -891,7 +891,7 @@ static void judge_total(struct hf *hf)
 /* ---- files without an index ---- */
 
 /* What lacks of the numbers that the names promise: the first one is named. */
-static void judge_split(const struct hf *hf, const bool *here)
+static void check_split(const struct hf *hf, const bool *here)
 {
 	const struct split *split = &hf->split;
 	struct fsdp_findings *findings = &hf->reading->model->findings;
@@ -938,7 +938,7 @@ static bool read_split(struct hf *hf, struct fsdp_error **ret_error)
 			NULL)
 			return false;
 	}
-	judge_split(hf, here);
+	check_split(hf, here);
 	return true;
 }
 
@@ -1029,10 +1029,10 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	struct hf *hf = reading->state;
 	set_format(hf);
 	if (hf->index.data != NULL) {
-		if (!judge_map(hf, ret_error))
+		if (!check_map(hf, ret_error))
 			return false;
-		judge_unnamed(hf);
-		judge_total(hf);
+		check_unnamed(hf);
+		check_total(hf);
 	}
 	return fsdp_hf_config(reading, hf->folder, ret_error);
 }

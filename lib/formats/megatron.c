@@ -221,7 +221,7 @@ static bool find_part(
 
 /* The name below "model" or "model<chunk>". False: it lies elsewhere, or memory ended
  * (then *ret_name is absent). */
-static bool take_name(const struct megatron *megatron,
+static bool parse_name(const struct megatron *megatron,
 	const struct fsdp_tensor_record *tensor, struct fsdp_span *ret_name,
 	uint32_t *ret_chunk)
 {
@@ -249,7 +249,7 @@ static bool count_chunks(struct megatron *megatron, struct fsdp_error **ret_erro
 	for (uint32_t i = 0; i < model->tensors.count; i++) {
 		struct fsdp_span name;
 		uint32_t chunk = 0;
-		if (take_name(megatron, fsdp_model_tensor(model, i), &name, &chunk) &&
+		if (parse_name(megatron, fsdp_model_tensor(model, i), &name, &chunk) &&
 			chunk >= megatron->chunks)
 			megatron->chunks = chunk + 1;
 		else if (name.data == NULL)
@@ -285,7 +285,7 @@ static bool count_layers(struct megatron *megatron, struct fsdp_error **ret_erro
 		for (uint32_t k = part.first; k < part.end; k++) {
 			struct fsdp_span name;
 			uint32_t chunk;
-			if (take_name(
+			if (parse_name(
 				    megatron, fsdp_model_tensor(model, k), &name, &chunk))
 				count_one(megatron, &part, name, chunk);
 			else if (name.data == NULL)
@@ -410,7 +410,7 @@ static bool join_part(struct megatron *megatron, const struct rank_file *part,
 		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
 		struct fsdp_span name;
 		uint32_t chunk = 0;
-		if (!take_name(megatron, tensor, &name, &chunk)) {
+		if (!parse_name(megatron, tensor, &name, &chunk)) {
 			if (name.data == NULL)
 				return fsdp_arena_fail(megatron->scratch, ret_error);
 			if (tensor->role == FSDP_ROLE_PARAM)

@@ -155,7 +155,7 @@ static bool add_unit(struct making *making, uint32_t index)
 
 /* ---- the whole ---- */
 
-static const struct fsdp_json *make_plan(struct making *making)
+static const struct fsdp_json *build_plan(struct making *making)
 {
 	uint32_t count = (uint32_t)making->printed->modules.count;
 	struct fsdp_json *plan = FSDP_TAKE(making->arena, plan, 1);
@@ -204,7 +204,7 @@ bool fsdp_plan_from_printed(struct fsdp_reading *reading,
 	struct fsdp_error **ret_error)
 {
 	struct making making = { .printed = printed, .arena = reading->model->arena };
-	const struct fsdp_json *plan = make_plan(&making);
+	const struct fsdp_json *plan = build_plan(&making);
 	if (plan == NULL)
 		return fsdp_arena_fail(making.arena, ret_error);
 	if (!fsdp_plan_read_tree(reading, plan, path, ret_error))

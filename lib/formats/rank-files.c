@@ -51,7 +51,7 @@ static bool has_torch_suffix(struct fsdp_span name)
 }
 
 /* The last number of the name is the rank, unless "-of-N" makes it the world size. */
-static bool take_pattern(struct fsdp_span name, struct numbered_name *ret_pattern)
+static bool match_pattern(struct fsdp_span name, struct numbered_name *ret_pattern)
 {
 	size_t end = name.size;
 	for (unsigned tries = 0; tries < 2; tries++) {
@@ -98,7 +98,7 @@ static size_t count_members(
 		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
 		if (entry.kind != FSDP_ENTRY_FILE || !has_torch_suffix(entry.name))
 			continue;
-		if (!take_pattern(entry.name, &pattern) ||
+		if (!match_pattern(entry.name, &pattern) ||
 			(count != 0 && !same_pattern(&pattern, ret_pattern)))
 			return 0;
 		if (count++ == 0)
@@ -163,11 +163,12 @@ size_t fsdp_rank_siblings(const struct fsdp_folder *folder, struct fsdp_span nam
 {
 	struct numbered_name own, pattern;
 	size_t count = 0;
-	if (!take_pattern(name, &own))
+	if (!match_pattern(name, &own))
 		return 0;
 	for (size_t i = 0; i < folder->count; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
-		if (entry.kind == FSDP_ENTRY_FILE && take_pattern(entry.name, &pattern) &&
+		if (entry.kind == FSDP_ENTRY_FILE &&
+			match_pattern(entry.name, &pattern) &&
 			same_pattern(&pattern, &own))
 			positions[count++] = (uint32_t)i;
 	}
@@ -192,7 +193,7 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 		struct fsdp_entry entry = fsdp_folder_entry(look->folder, i);
 		if (!is_child(look->folder, &entry))
 			continue;
-		bool numbered = take_pattern(entry.name, &pattern);
+		bool numbered = match_pattern(entry.name, &pattern);
 		if (fsdp_reading_add_child(reading, entry.name,
 			    numbered ? pattern.number : FSDP_NONE, ret_error) == NULL)
 			return false;
@@ -254,7 +255,7 @@ static bool is_likelier(const struct claim *a, const struct claim *b)
 
 /* The one world size that the files tell; of several the one that is most complete. Files
  * of another world are of another save: their tensors are not put among these. */
-static void settle_world(struct fsdp_model *model)
+static void resolve_world(struct fsdp_model *model)
 {
 	struct claims claims = { .count = 0 };
 	const struct claim *best = &claims.items[0];
@@ -282,7 +283,7 @@ static void settle_world(struct fsdp_model *model)
 static bool same_kind(const struct fsdp_file_record *a, const struct fsdp_file_record *b)
 {
 	struct numbered_name left, right;
-	return take_pattern(a->path, &left) && take_pattern(b->path, &right)
+	return match_pattern(a->path, &left) && match_pattern(b->path, &right)
 		       ? same_pattern(&left, &right)
 		       : fsdp_span_equal(a->path, b->path);
 }
@@ -372,7 +373,7 @@ static const struct fsdp_span *names_of_file(const struct fsdp_model *model,
 
 /* A second file of a rank. If it has the name of a rank that is missing, the parts of that
  * one are lost. */
-static bool tell_double(struct fsdp_model *model, struct ranks *ranks, uint32_t index,
+static bool report_double(struct fsdp_model *model, struct ranks *ranks, uint32_t index,
 	struct fsdp_arena *scratch)
 {
 	const struct fsdp_file_record *file = fsdp_model_file(model, index);
@@ -402,7 +403,7 @@ static bool tell_double(struct fsdp_model *model, struct ranks *ranks, uint32_t 
 	return true;
 }
 
-static void judge_file(struct fsdp_model *model, struct ranks *ranks, uint32_t index)
+static void check_file(struct fsdp_model *model, struct ranks *ranks, uint32_t index)
 {
 	struct fsdp_file_record *file = fsdp_model_file(model, index);
 	uint32_t named = named_world_size(file->path);
@@ -435,7 +436,7 @@ static void judge_file(struct fsdp_model *model, struct ranks *ranks, uint32_t i
 }
 
 /* Of a rank with no file of its own a finding may tell already. */
-static void judge_missing(struct fsdp_model *model, const struct ranks *ranks,
+static void check_missing(struct fsdp_model *model, const struct ranks *ranks,
 	uint32_t *scratch, bool named)
 {
 	struct fsdp_ranks_here here = { .list = scratch,
@@ -448,7 +449,7 @@ static void judge_missing(struct fsdp_model *model, const struct ranks *ranks,
 	fsdp_find_missing_ranks(&model->findings, &here, FSDP_PLACE(.file = { 0 }));
 }
 
-static bool judge_ranks(struct fsdp_reading *reading, struct fsdp_error **ret_error)
+static bool check_ranks(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = reading->model;
 	struct ranks ranks = { .world_size = model->world_size };
@@ -457,12 +458,12 @@ static bool judge_ranks(struct fsdp_reading *reading, struct fsdp_error **ret_er
 	if (here == NULL || !list_ranks(model, &ranks, reading->scratch))
 		return fsdp_arena_fail(reading->scratch, ret_error);
 	for (uint32_t i = 0; i < model->files.count; i++)
-		judge_file(model, &ranks, i);
+		check_file(model, &ranks, i);
 	for (uint32_t i = 0; i < model->files.count; i++)
 		if (ranks.twin[i] != 0 &&
-			!tell_double(model, &ranks, i, reading->scratch))
+			!report_double(model, &ranks, i, reading->scratch))
 			return fsdp_arena_fail(reading->scratch, ret_error);
-	judge_missing(model, &ranks, here, reading->named);
+	check_missing(model, &ranks, here, reading->named);
 	return true;
 }
 
@@ -513,13 +514,13 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 		model->format.family = fsdp_family_rank_set.name;
 		model->format.title = fsdp_family_rank_set.title;
 	}
-	settle_world(model);
+	resolve_world(model);
 	/* What ranks tell of themselves they tell of sharded tensors. */
 	model->are_unproven = reading->ranks_told == 0;
 	model->is_split |= model->are_unproven && names_a_slice(first->name);
 	if (model->world_size == FSDP_NONE)
 		model->world_size = guess_world_size(reading);
-	return judge_ranks(reading, ret_error);
+	return check_ranks(reading, ret_error);
 }
 
 const struct fsdp_family fsdp_family_rank_set = {
@@ -703,7 +704,7 @@ static void count_tensors(struct fsdp_model *model, struct rank_slices *slices)
 }
 
 /* The last part of a rank leaves no gap in the numbers, but its names are gone. */
-static void judge_rank(struct fsdp_findings *findings, const struct rank_slices *slices,
+static void check_rank(struct fsdp_findings *findings, const struct rank_slices *slices,
 	uint32_t index, uint32_t most)
 {
 	const struct slice_rank *rank = &slices->ranks[index];
@@ -725,7 +726,7 @@ static void check_slice_ranks(
 		if (slices->ranks[i].tensors > most)
 			most = slices->ranks[i].tensors;
 	for (uint32_t i = 0; i < slices->count && !reading->named; i++)
-		judge_rank(&reading->model->findings, slices, i, most);
+		check_rank(&reading->model->findings, slices, i, most);
 }
 
 static void keep_size(struct rank_slices *slices, struct fsdp_span key, int64_t value)
@@ -762,7 +763,7 @@ static uint64_t ranks_of(const struct fsdp_model *model, const struct rank_slice
 }
 
 /* Both matrices of a rank have to say the same. */
-static bool judge_last_ranks(struct fsdp_reading *reading, struct rank_slices *slices,
+static bool check_last_ranks(struct fsdp_reading *reading, struct rank_slices *slices,
 	struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = reading->model;
@@ -853,7 +854,7 @@ static bool finish_slices(struct fsdp_reading *reading, struct fsdp_error **ret_
 		!read_params(reading, slices->folder, ret_error))
 		return false;
 	keep_settings(model, slices);
-	if (!judge_last_ranks(reading, slices, ret_error))
+	if (!check_last_ranks(reading, slices, ret_error))
 		return false;
 	model->format = (struct fsdp_format){
 		.family = slices->layout->family,

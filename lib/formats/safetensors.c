@@ -315,7 +315,7 @@ static const struct fsdp_safetensors_dtype dtypes[] = {
 _Static_assert(FSDP_COUNT(dtypes) == FSDP_SAFETENSORS_DTYPES, "each has its place");
 
 /* Numbers of the dtypes, and how the file spells them. */
-static void know_dtypes(struct fsdp_safetensors *header)
+static void init_dtypes(struct fsdp_safetensors *header)
 {
 	for (size_t i = 0; i < FSDP_SAFETENSORS_DTYPES; i++) {
 		header->dtype_ids[i] =
@@ -964,7 +964,7 @@ static struct fsdp_span tensor_name(
 }
 
 /* The first hole or overlap; all holes count as bytes that no tensor owns. */
-static void judge_sorted(
+static void check_sorted(
 	struct fsdp_safetensors *header, const struct range *ranges, size_t count)
 {
 	uint64_t end = 8 + header->size;
@@ -998,7 +998,7 @@ static void judge_sorted(
 }
 
 /* Headers list tensors in the order of their bytes, or nearly: only then no sorting. */
-static bool judge_order(struct fsdp_safetensors *header, struct fsdp_error **ret_error)
+static bool check_order(struct fsdp_safetensors *header, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = header->reading->model;
 	size_t count = model->tensors.count - header->first_tensor;
@@ -1020,13 +1020,13 @@ static bool judge_order(struct fsdp_safetensors *header, struct fsdp_error **ret
 	}
 	if (ranges != NULL) {
 		qsort(ranges, count, sizeof *ranges, compare_ranges);
-		judge_sorted(header, ranges, count);
+		check_sorted(header, ranges, count);
 	}
 	fsdp_arena_done(&arena);
 	return ranges != NULL || fsdp_arena_fail(header->reading->scratch, ret_error);
 }
 
-static void judge_end(struct fsdp_safetensors *header)
+static void check_end(struct fsdp_safetensors *header)
 {
 	if (header->truncated || header->left_out || header->end >= header->buffer)
 		return;
@@ -1088,7 +1088,7 @@ static bool scan_header(struct fsdp_safetensors *header, struct fsdp_error **ret
 	return read;
 }
 
-static bool take_size(struct fsdp_safetensors *header, struct fsdp_error **ret_error)
+static bool read_size(struct fsdp_safetensors *header, struct fsdp_error **ret_error)
 {
 	unsigned char bytes[8];
 	uint64_t limit = fsdp_limit(header->reading->limits, FSDP_LIMIT_HEADER_BYTES);
@@ -1122,16 +1122,16 @@ static void set_limits(struct fsdp_safetensors *header)
 
 static bool read_all(struct fsdp_safetensors *header, struct fsdp_error **ret_error)
 {
-	know_dtypes(header);
+	init_dtypes(header);
 	set_limits(header);
 	fsdp_bits_init(&header->seen, header->reading->scratch);
 	memset(header->shapes, 0xff, sizeof header->shapes); /* no place: FSDP_NONE */
 	header->first_tensor = (uint32_t)header->reading->model->tensors.count;
 	header->first_value = header->reading->model->values.count;
-	if (!take_size(header, ret_error) || !scan_header(header, ret_error) ||
-		!judge_order(header, ret_error))
+	if (!read_size(header, ret_error) || !scan_header(header, ret_error) ||
+		!check_order(header, ret_error))
 		return false;
-	judge_end(header);
+	check_end(header);
 	return safetensors_read_shards(header, ret_error);
 }
 

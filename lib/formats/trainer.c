@@ -348,7 +348,7 @@ static int slot_of(const char *const *modules, struct fsdp_span name)
 }
 
 /* "17.self_attn…": the number, and what follows its dot. */
-static bool take_layer(struct fsdp_span *name, uint64_t *ret_layer)
+static bool parse_layer(struct fsdp_span *name, uint64_t *ret_layer)
 {
 	size_t at = 0;
 	*ret_layer = 0;
@@ -373,7 +373,7 @@ bool fsdp_parameter_order_place(const struct fsdp_parameter_order *order,
 	if (fsdp_span_behind(name, "base_model.model.", &rest))
 		name = rest;
 	if (fsdp_span_behind(name, order->stem, &rest)) {
-		if (!take_layer(&rest, &layer))
+		if (!parse_layer(&rest, &layer))
 			return false;
 		slot = slot_of(order->layer, rest);
 		*ret_place = (1 + layer) * SLOTS + (uint64_t)slot;
@@ -432,7 +432,7 @@ enum { NUMBER_MAX = 1 << 26 };
 /* ---- names of states ---- */
 
 /* "state.17.exp_avg": the number and the key. */
-static bool take_number(struct fsdp_span *text, uint64_t *ret_number)
+static bool read_number(struct fsdp_span *text, uint64_t *ret_number)
 {
 	size_t at = 0;
 	*ret_number = 0;
@@ -464,7 +464,7 @@ static bool next_state(struct id_naming *naming, size_t *at,
 			return fsdp_arena_fail(naming->scratch, ret_error);
 		ret_state->tensor = tensor;
 		if (fsdp_span_behind(name, "state.", &name) &&
-			take_number(&name, &ret_state->number) &&
+			read_number(&name, &ret_state->number) &&
 			fsdp_span_behind(name, ".", &ret_state->key))
 			return true;
 	}
@@ -491,13 +491,13 @@ static bool is_zero(const struct fsdp_value_record *value)
 
 /* What a group says: a number of it, the name of one, or whether it decays. Names stand in
  * the order of numbers, which count on through all groups. */
-static bool take_group_value(struct id_naming *naming,
+static bool read_group_value(struct id_naming *naming,
 	const struct fsdp_value_record *value, struct fsdp_span name, size_t *named)
 {
 	uint64_t group, at;
 	struct fsdp_span rest, item;
 	if (!fsdp_span_behind(name, "param_groups.", &rest) ||
-		!take_number(&rest, &group) || !fsdp_span_behind(rest, ".", &rest))
+		!read_number(&rest, &group) || !fsdp_span_behind(rest, ".", &rest))
 		return true;
 	if (group >= GROUPS_MAX)
 		return false;
@@ -505,12 +505,12 @@ static bool take_group_value(struct id_naming *naming,
 		naming->groups = (size_t)group + 1;
 	if (fsdp_span_is(rest, "weight_decay"))
 		naming->no_decay[group] = is_zero(value);
-	if (fsdp_span_behind(rest, "param_names.", &item) && take_number(&item, &at) &&
+	if (fsdp_span_behind(rest, "param_names.", &item) && read_number(&item, &at) &&
 		value->token_count == 1 && value->tokens != NULL &&
 		value->tokens->kind == FSDP_TOKEN_TEXT && *named < naming->number_count)
 		naming->numbers[(*named)++].said = value->tokens->text;
 	naming->has_names |= *named != 0;
-	if (!fsdp_span_behind(rest, "params.", &item) || !take_number(&item, &at))
+	if (!fsdp_span_behind(rest, "params.", &item) || !read_number(&item, &at))
 		return true;
 	int64_t number = integer_of(value);
 	if (number < 0 || (uint64_t)number >= naming->number_count ||
@@ -543,7 +543,7 @@ static bool read_groups(
 			fsdp_model_name(model, value->raw_name, naming->scratch);
 		if (name.data == NULL)
 			return fsdp_arena_fail(naming->scratch, ret_error);
-		*ret_fits = take_group_value(naming, value, name, &named);
+		*ret_fits = read_group_value(naming, value, name, &named);
 	}
 	for (size_t i = 0; i < naming->number_count; i++) {
 		naming->numbers[i].parameter = FSDP_NONE;
@@ -566,7 +566,7 @@ static bool same_shape(const int64_t *a, uint8_t a_dims, const int64_t *b, uint8
 
 /* A state that has an element for each of the parameter, or the sums of its rows or
  * columns. */
-static void take_shape(struct parameter_number *numbered, struct fsdp_span key,
+static void read_shape(struct parameter_number *numbered, struct fsdp_span key,
 	const int64_t *shape, uint8_t dims)
 {
 	static const char *const whole[] = { "exp_avg", "exp_avg_sq", "max_exp_avg_sq",
@@ -602,7 +602,7 @@ static bool read_shapes(struct id_naming *naming, bool *ret_fits, size_t *ret_co
 		++*ret_count;
 		*ret_fits &= state.number < naming->number_count;
 		if (*ret_fits)
-			take_shape(&naming->numbers[state.number], state.key,
+			read_shape(&naming->numbers[state.number], state.key,
 				fsdp_model_ints(naming->model, state.tensor->shape),
 				state.tensor->dims);
 	}
@@ -1248,7 +1248,7 @@ static void lack(struct fsdp_reading *reading, const char *file,
 
 /* Of FSDP Trainer writes model, optimizer, schedule and random states in this order, and
  * save_only_model leaves out all four. */
-static bool judge_fsdp(struct fsdp_reading *reading, const struct trainer *trainer)
+static bool check_fsdp(struct fsdp_reading *reading, const struct trainer *trainer)
 {
 	const struct fsdp_folder *folder = trainer->folder;
 	bool whole = is_there(folder, "optimizer.bin");
@@ -1274,7 +1274,7 @@ static bool judge_fsdp(struct fsdp_reading *reading, const struct trainer *train
 }
 
 /* What Trainer loads with the weights: the optimizer and the schedule only together. */
-static void judge_training(struct fsdp_reading *reading, const struct trainer *trainer)
+static void check_training(struct fsdp_reading *reading, const struct trainer *trainer)
 {
 	const struct fsdp_folder *folder = trainer->folder;
 	bool optimizer = has_any(folder, optimizers, FSDP_COUNT(optimizers));
@@ -1299,7 +1299,7 @@ static void judge_training(struct fsdp_reading *reading, const struct trainer *t
 }
 
 /* What a resume needs and does not find. Without the state file it does not even begin. */
-static void judge_parts(struct fsdp_reading *reading, const struct trainer *trainer)
+static void check_parts(struct fsdp_reading *reading, const struct trainer *trainer)
 {
 	const struct fsdp_folder *folder = trainer->folder;
 	if (!is_there(folder, STATE_FILE))
@@ -1308,7 +1308,7 @@ static void judge_parts(struct fsdp_reading *reading, const struct trainer *trai
 				.severity = FSDP_WARNING + 1,
 				.next = "gather the files of all nodes, or use an earlier checkpoint"),
 			"the file that Trainer writes last is not there: the save did not end, or these are the files of another node than the first");
-	if (!judge_fsdp(reading, trainer))
+	if (!check_fsdp(reading, trainer))
 		return;
 	if (!has_weights(folder))
 		lack(reading, NULL, FSDP_WARNING, "no weights are there");
@@ -1316,12 +1316,12 @@ static void judge_parts(struct fsdp_reading *reading, const struct trainer *trai
 		lack(reading, NULL, FSDP_WARNING,
 			"the folder global_step<N> is missing, to which the files of DeepSpeed beside it belong: a resume with DeepSpeed fails without it");
 	else if (is_there(folder, STATE_FILE))
-		judge_training(reading, trainer);
+		check_training(reading, trainer);
 }
 
 /* Files of random states as many as there are ranks; files of data may tell more ranks
  * than these do. */
-static bool judge_ranks(struct fsdp_reading *reading, struct fsdp_error **ret_error)
+static bool check_ranks(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = reading->model;
 	struct fsdp_ranks_here here = { .world_size = model->world_size,
@@ -1371,8 +1371,8 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 		.writer = "transformers",
 	};
 	set_world(model, trainer);
-	judge_parts(reading, trainer);
-	return judge_ranks(reading, ret_error);
+	check_parts(reading, trainer);
+	return check_ranks(reading, ret_error);
 }
 
 /* An index, which says no more than what is read anyway. */

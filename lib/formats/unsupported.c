@@ -182,7 +182,7 @@ const char *fsdp_foreign_stand_in(struct fsdp_span head, struct fsdp_arena *aren
 	return NULL;
 }
 
-static bool say(struct fsdp_error **ret_error, enum fsdp_error_code code,
+static bool fail(struct fsdp_error **ret_error, enum fsdp_error_code code,
 	const char *rule, const char *what, const char *hint)
 {
 	fsdp_fail_rule(ret_error, code, rule, FSDP_UNKNOWN, "this is %s", what);
@@ -218,7 +218,7 @@ uint64_t fsdp_numpy_pickle(struct fsdp_span head)
 	return begin + size;
 }
 
-static bool say_numpy(struct fsdp_span head, struct fsdp_error **ret_error)
+static bool fail_numpy(struct fsdp_span head, struct fsdp_error **ret_error)
 {
 	struct fsdp_span header = numpy_header(head);
 	bool objects = fsdp_numpy_pickle(head) != 0;
@@ -231,7 +231,7 @@ static bool say_numpy(struct fsdp_span head, struct fsdp_error **ret_error)
 		ret_error, "load it with numpy.load(FILE, allow_pickle=False)");
 }
 
-static uint64_t take_number(const unsigned char *at, size_t size, bool big)
+static uint64_t read_number(const unsigned char *at, size_t size, bool big)
 {
 	uint64_t number = 0;
 	for (size_t i = 0; i < size; i++)
@@ -241,7 +241,7 @@ static uint64_t take_number(const unsigned char *at, size_t size, bool big)
 
 /* "GGUF", version (4 bytes), tensors and keys (8 each), in the byte order of the writer.
  */
-static bool say_gguf(const struct fsdp_look *look, struct fsdp_error **ret_error)
+static bool fail_gguf(const struct fsdp_look *look, struct fsdp_error **ret_error)
 {
 	const unsigned char *at = look->head.data;
 	uint32_t part[FSDP_PATTERN_NUMBERS] = { 0 };
@@ -253,21 +253,21 @@ static bool say_gguf(const struct fsdp_look *look, struct fsdp_error **ret_error
 				"-#-of-#.gguf", part))
 			snprintf(set, sizeof set, ", part %u of %u", part[0], part[1]);
 	if (look->head.size < 24)
-		return say(ret_error, UNSUPPORTED, "a GGUF model (llama.cpp) cut short",
+		return fail(ret_error, UNSUPPORTED, "a GGUF model (llama.cpp) cut short",
 			"copy it again");
 	bool big = at[4] == 0 && at[7] != 0;
 	snprintf(text, sizeof text,
 		"a GGUF model (llama.cpp), version %llu, %llu tensors, %llu keys%s%s",
-		FSDP_LLU(take_number(at + 4, 4, big)),
-		FSDP_LLU(take_number(at + 8, 8, big)),
-		FSDP_LLU(take_number(at + 16, 8, big)), big ? ", big-endian" : "", set);
-	return say(ret_error, UNSUPPORTED, text,
+		FSDP_LLU(read_number(at + 4, 4, big)),
+		FSDP_LLU(read_number(at + 8, 8, big)),
+		FSDP_LLU(read_number(at + 16, 8, big)), big ? ", big-endian" : "", set);
+	return fail(ret_error, UNSUPPORTED, text,
 		"look at it with gguf-dump; the checkpoint it was made from can be read");
 }
 
 /* ---- ONNX: a protobuf, which has no magic ---- */
 
-static bool take_varint(struct fsdp_span head, size_t *at, uint64_t *ret_value)
+static bool read_varint(struct fsdp_span head, size_t *at, uint64_t *ret_value)
 {
 	*ret_value = 0;
 	for (unsigned shift = 0; *at < head.size && shift < 63; shift += 7) {
@@ -287,10 +287,10 @@ static bool is_onnx(const struct fsdp_look *look)
 	struct fsdp_span head = look->head;
 	uint64_t tag, value;
 	size_t at = 0;
-	if (!take_varint(head, &at, &tag) || tag != VERSION ||
-		!take_varint(head, &at, &value) || value == 0)
+	if (!read_varint(head, &at, &tag) || tag != VERSION ||
+		!read_varint(head, &at, &value) || value == 0)
 		return false;
-	while (take_varint(head, &at, &tag) && take_varint(head, &at, &value)) {
+	while (read_varint(head, &at, &tag) && read_varint(head, &at, &value)) {
 		if (tag == MODEL_VERSION)
 			continue;
 		if ((tag & 7) != 2 || tag > GRAPH || value > look->source.size - at)
@@ -333,7 +333,7 @@ static bool has_shape(struct fsdp_span head, const char *shape)
 	size_t at = 0;
 	for (; *shape != '\0'; shape++) {
 		if (*shape == 'v' || *shape == '(' || *shape == '"') {
-			if (!take_varint(head, &at, &value) ||
+			if (!read_varint(head, &at, &value) ||
 				(*shape != 'v' && value == 0))
 				return false;
 			for (; *shape == '"' && value != 0; value--, at++)
@@ -371,7 +371,7 @@ static bool is_lua_torch(struct fsdp_span head)
 	if (fsdp_span_begins(head, FSDP_SPAN("4\n")) ||
 		fsdp_span_begins(head, FSDP_SPAN("3\n")))
 		return memmem(head.data, head.size, TEXT, sizeof TEXT - 1) != NULL;
-	uint64_t kind = take_number(head.data, 4, false);
+	uint64_t kind = read_number(head.data, 4, false);
 	return (kind == 3 || kind == 4) &&
 	       memmem(head.data, head.size, BINARY, sizeof BINARY - 1) != NULL;
 }
@@ -381,8 +381,8 @@ static bool is_ctranslate2(struct fsdp_span head)
 {
 	if (head.size < 16)
 		return false;
-	uint64_t version = take_number(head.data, 4, false);
-	size_t size = (size_t)take_number(head.data + 4, 2, false);
+	uint64_t version = read_number(head.data, 4, false);
+	size_t size = (size_t)read_number(head.data + 4, 2, false);
 	return version > 1 && version < 64 && size > 5 && size < 64 &&
 	       size <= head.size - 6 && memcmp(head.data + 6 + size - 5, "Spec", 5) == 0;
 }
@@ -411,8 +411,8 @@ static bool is_tensorflow(const struct fsdp_look *look)
 static bool is_darknet(const struct fsdp_look *look)
 {
 	return fsdp_span_ends(look->path, FSDP_SPAN(".weights")) &&
-	       look->head.size >= 20 && take_number(look->head.data, 4, false) == 0 &&
-	       take_number(look->head.data + 4, 4, false) <= 2;
+	       look->head.size >= 20 && read_number(look->head.data, 4, false) == 0 &&
+	       read_number(look->head.data + 4, 4, false) <= 2;
 }
 
 /* A map whose first key is a short text, and an array of Flax in it (extension 1). */
@@ -485,19 +485,19 @@ static const struct document {
 		"load its folder with zarr" },
 };
 
-static bool say_json(struct fsdp_span body, struct fsdp_error **ret_error)
+static bool fail_json(struct fsdp_span body, struct fsdp_error **ret_error)
 {
 	for (size_t i = 0; i < FSDP_COUNT(documents); i++) {
 		const struct document *row = &documents[i];
 		if (*body.data == '{' &&
 			memmem(body.data, body.size, row->key, strlen(row->key)) != NULL)
-			return say(ret_error,
+			return fail(ret_error,
 				row->is_beside ? FSDP_ERROR_NOT_A_CHECKPOINT
 					       : FSDP_ERROR_UNSUPPORTED,
 				row->is_beside ? "FI9005" : "FI9002", row->what,
 				row->hint);
 	}
-	return say(ret_error, OTHER, "a JSON document that is not a sharding plan",
+	return fail(ret_error, OTHER, "a JSON document that is not a sharding plan",
 		"a plan is described in fsdp-inspect help plan");
 }
 
@@ -510,7 +510,8 @@ static bool is_zero(struct fsdp_span head)
 }
 
 /* A file of this name that is none: only its first bytes can tell what is wrong. */
-static bool say_broken_header(const struct fsdp_look *look, struct fsdp_error **ret_error)
+static bool fail_broken_header(
+	const struct fsdp_look *look, struct fsdp_error **ret_error)
 {
 	uint64_t size = 0;
 	for (size_t i = 8; i-- > 0 && look->head.size >= 8;)
@@ -577,7 +578,7 @@ static bool begins_json(struct fsdp_span body)
 	       memchr("[]{\"-0123456789", *rest.data, 15) != NULL;
 }
 
-static bool say_text(struct fsdp_span head, struct fsdp_error **ret_error)
+static bool fail_text(struct fsdp_span head, struct fsdp_error **ret_error)
 {
 	struct fsdp_span line = fsdp_span_first(head, '\n');
 	char room[FSDP_SHOWN];
@@ -588,7 +589,7 @@ static bool say_text(struct fsdp_span head, struct fsdp_error **ret_error)
 		"if it is the log of a training run: fsdp-inspect replay FILE");
 }
 
-static bool say_unknown(const struct fsdp_look *look, struct fsdp_error **ret_error)
+static bool fail_unknown(const struct fsdp_look *look, struct fsdp_error **ret_error)
 {
 	char bytes[64] = "";
 	for (size_t i = 0; i < 16 && i < look->head.size; i++)
@@ -600,65 +601,66 @@ static bool say_unknown(const struct fsdp_look *look, struct fsdp_error **ret_er
 		"give a file of torch.save, a directory of a distributed checkpoint, or a sharding plan");
 }
 
-static bool say_file(const struct fsdp_look *look, struct fsdp_error **ret_error)
+static bool fail_file(const struct fsdp_look *look, struct fsdp_error **ret_error)
 {
 	if (look->source.size == 0)
-		return say(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, "FI4001",
+		return fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, "FI4001",
 			"an empty file", "copy or download it again");
 	if (fsdp_span_begins(look->head, FSDP_SPAN("GGUF")))
-		return say_gguf(look, ret_error);
+		return fail_gguf(look, ret_error);
 	if (fsdp_span_begins(look->head, FSDP_SPAN("\x93NUMPY")))
-		return say_numpy(look->head, ret_error);
+		return fail_numpy(look->head, ret_error);
 	for (size_t i = 0; i < FSDP_COUNT(table); i++) {
 		const struct foreign *row = &table[i];
 		if (look->head.size >= row->offset + row->size &&
 			memcmp(look->head.data + row->offset, row->magic, row->size) == 0)
-			return say(ret_error, row->code, row->rule, row->what, row->hint);
+			return fail(
+				ret_error, row->code, row->rule, row->what, row->hint);
 	}
 	struct fsdp_span body = without_blanks(look->head);
 	if (begins_json(body))
-		return say_json(body, ret_error);
+		return fail_json(body, ret_error);
 	if (is_mangled(look->head))
-		return say(ret_error, NOTHING,
+		return fail(ret_error, NOTHING,
 			"a binary file that was copied as text: bytes were replaced by U+FFFD",
 			"copy it again, as binary");
 	if (is_onnx(look))
-		return say(ret_error, UNSUPPORTED, "an ONNX model",
+		return fail(ret_error, UNSUPPORTED, "an ONNX model",
 			"save the state dict of the model instead");
 	if (is_flax(look->head))
-		return say(ret_error, UNSUPPORTED, "a Flax checkpoint (msgpack)",
+		return fail(ret_error, UNSUPPORTED, "a Flax checkpoint (msgpack)",
 			"load it with flax.serialization");
 	if (find_protobuf(look) != NULL)
-		return say(ret_error, UNSUPPORTED, find_protobuf(look)->what,
+		return fail(ret_error, UNSUPPORTED, find_protobuf(look)->what,
 			find_protobuf(look)->hint);
 	if (fsdp_span_begins(body, FSDP_SPAN("<?xml")) &&
 		memmem(body.data, body.size, "<net ", 5) != NULL)
-		return say(ret_error, UNSUPPORTED, "a network of OpenVINO (.xml)",
+		return fail(ret_error, UNSUPPORTED, "a network of OpenVINO (.xml)",
 			"its weights are in the .bin file beside it");
 	if (is_lua_torch(look->head))
-		return say(ret_error, UNSUPPORTED, "a file of Lua Torch (.t7)",
+		return fail(ret_error, UNSUPPORTED, "a file of Lua Torch (.t7)",
 			"load it with torchfile and save it with torch.save");
 	if (is_ctranslate2(look->head))
-		return say(ret_error, UNSUPPORTED, "a CTranslate2 model",
+		return fail(ret_error, UNSUPPORTED, "a CTranslate2 model",
 			"the checkpoint it was converted from can be read");
 	if (is_tensorflow(look))
-		return say(ret_error, UNSUPPORTED, "a part of a TensorFlow checkpoint",
+		return fail(ret_error, UNSUPPORTED, "a part of a TensorFlow checkpoint",
 			"load it with TensorFlow");
 	if (is_darknet(look))
-		return say(ret_error, UNSUPPORTED, "a weights file of Darknet", NULL);
+		return fail(ret_error, UNSUPPORTED, "a weights file of Darknet", NULL);
 	if (fsdp_span_ends(look->path, FSDP_SPAN(".safetensors")))
-		return say_broken_header(look, ret_error);
+		return fail_broken_header(look, ret_error);
 	if (is_torn_pickle(look)) {
 		fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI3014", look->source.size,
 			"file is truncated: the pickle ends without STOP");
 		return fsdp_error_add_hint(ret_error, "copy this file again");
 	}
 	if (is_text(look->head))
-		return say_text(look->head, ret_error);
+		return fail_text(look->head, ret_error);
 	if (is_zero(look->head))
-		return say(ret_error, OTHER, "a file that begins with zeros only",
+		return fail(ret_error, OTHER, "a file that begins with zeros only",
 			"copy it again; its data was probably never written");
-	return say_unknown(look, ret_error);
+	return fail_unknown(look, ret_error);
 }
 
 /* ---- zips ---- */
@@ -703,7 +705,7 @@ static bool is_exported(const struct fsdp_zip *zip)
 }
 
 /* Its pickles lie in base64 inside of JSON, where only its own loader looks. */
-static bool say_stable_baselines(
+static bool fail_stable_baselines(
 	const struct fsdp_zip *zip, struct fsdp_error **ret_error)
 {
 	char names[512];
@@ -733,16 +735,16 @@ bool fsdp_foreign_zip(const struct fsdp_zip *zip, struct fsdp_error **ret_error)
 			ret_error, "load it with numpy.load(FILE, allow_pickle=False)");
 	}
 	if (has_member(zip, "_stable_baselines3_version"))
-		return say_stable_baselines(zip, ret_error);
+		return fail_stable_baselines(zip, ret_error);
 	if (has_member(zip, "model.weights.h5"))
-		return say(ret_error, UNSUPPORTED, "a Keras model: model.weights.h5",
+		return fail(ret_error, UNSUPPORTED, "a Keras model: model.weights.h5",
 			"load it with Keras");
 	if (is_exported(zip))
-		return say(ret_error, UNSUPPORTED,
+		return fail(ret_error, UNSUPPORTED,
 			"a program of torch.export (.pt2), whose weights are not records of torch.save",
 			"save them: torch.save(torch.export.load(FILE).state_dict, \"weights.pt\")");
 	if (has_member(zip, "model_index.json") && weights.size != 0)
-		return say(ret_error, UNSUPPORTED,
+		return fail(ret_error, UNSUPPORTED,
 			"a DDUF file (diffusers): model_index.json beside weights",
 			"unpack it and give one of its folders");
 	if (has_member(zip, "data.pkl")) {
@@ -752,7 +754,7 @@ bool fsdp_foreign_zip(const struct fsdp_zip *zip, struct fsdp_error **ret_error)
 			ret_error, "unzip FILE -d archive && zip -0 -r fixed.pt archive");
 	}
 	if (weights.size == 0)
-		return say(ret_error, OTHER,
+		return fail(ret_error, OTHER,
 			"a zip archive without a data.pkl, so torch.save did not write it",
 			NULL);
 	fsdp_fail_rule(ret_error, FSDP_ERROR_UNSUPPORTED, "FI3060", FSDP_UNKNOWN,
@@ -858,7 +860,7 @@ static const struct evidence directories[] = {
 
 enum { LOOKED_AT = 64, HEAD = 512 };
 
-/* Pages and pointers in place of files are one kind, whatever they say; of the others
+/* Pages and pointers in place of files are one kind, whatever they fail; of the others
  * the message is compared up to a comma or colon: what follows is of the one file. */
 static bool is_same_kind(const struct fsdp_error *a, const struct fsdp_error *b)
 {
@@ -871,7 +873,7 @@ static bool is_same_kind(const struct fsdp_error *a, const struct fsdp_error *b)
 }
 
 /* What the files of a folder are, if all that are known by content are the same. */
-static bool say_one_kind(const struct fsdp_look *look, struct fsdp_error **ret_error)
+static bool fail_one_kind(const struct fsdp_look *look, struct fsdp_error **ret_error)
 {
 	struct fsdp_error *first = NULL;
 	bool same = true;
@@ -941,7 +943,7 @@ static bool is_unfinished_orbax(
 	       look->typed.size != 0 && is_unfinished(look);
 }
 
-static bool say_directory(const struct fsdp_look *look, struct fsdp_error **ret_error)
+static bool fail_directory(const struct fsdp_look *look, struct fsdp_error **ret_error)
 {
 	const struct folder_row *row = find_folder(look->folder);
 	if (is_unfinished_orbax(look, row)) {
@@ -949,15 +951,15 @@ static bool say_directory(const struct fsdp_look *look, struct fsdp_error **ret_
 		snprintf(text, sizeof text,
 			"%s, of a save that did not end: " ORBAX_TMP " in its name",
 			row->what);
-		return say(ret_error, UNSUPPORTED, text,
+		return fail(ret_error, UNSUPPORTED, text,
 			"use a step that is finished, or wait for the save to end");
 	}
 	if (row != NULL)
-		return say(ret_error, UNSUPPORTED, row->what, row->hint);
+		return fail(ret_error, UNSUPPORTED, row->what, row->hint);
 	if (look->folder->count == 0)
-		return say(ret_error, OTHER, "an empty directory",
+		return fail(ret_error, OTHER, "an empty directory",
 			"give the folder above it: what is in there is listed");
-	if (say_one_kind(look, ret_error))
+	if (fail_one_kind(look, ret_error))
 		return false;
 	for (size_t k = 0; k < FSDP_COUNT(directories); k++) {
 		for (size_t i = 0; i < look->folder->count; i++) {
@@ -969,12 +971,12 @@ static bool say_directory(const struct fsdp_look *look, struct fsdp_error **ret_
 				return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED,
 					"FI1002", FSDP_UNKNOWN, "%.*s is empty",
 					FSDP_TEXT_MOST(entry.name, 256));
-			return say(ret_error, FSDP_ERROR_UNSUPPORTED, "FI9002",
+			return fail(ret_error, FSDP_ERROR_UNSUPPORTED, "FI9002",
 				directories[k].what, directories[k].hint);
 		}
 	}
 	if (has_only_config(look->folder))
-		return say(ret_error, OTHER,
+		return fail(ret_error, OTHER,
 			"the configuration of a model without its weights: config.json beside no model.safetensors, pytorch_model.bin or index",
 			"download the weights too");
 	fsdp_fail_rule(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, "FI9005", FSDP_UNKNOWN,
@@ -1007,7 +1009,7 @@ static bool refuse(struct fsdp_reading *reading, const struct fsdp_look *look,
 			FSDP_PLACE(.file = { 0 }),
 			"the folder is one of a save that did not end: " ORBAX_TMP
 			" in its name");
-	return say_directory(look, ret_error);
+	return fail_directory(look, ret_error);
 }
 
 const struct fsdp_family fsdp_family_foreign = {
@@ -1024,15 +1026,15 @@ bool fsdp_foreign(const struct fsdp_look *look, struct fsdp_error **ret_error)
 	struct fsdp_budget budget = { .ceiling = 1 << 20 };
 	struct fsdp_arena arena;
 	if (look->folder != NULL)
-		return say_directory(look, ret_error);
+		return fail_directory(look, ret_error);
 	fsdp_arena_init(&arena, &budget);
 	const char *stand_in = fsdp_foreign_stand_in(look->head, &arena);
 	if (stand_in != NULL)
-		say(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, "FI4001", stand_in,
+		fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, "FI4001", stand_in,
 			strstr(stand_in, "LFS") != NULL ? "git lfs pull"
 							: "download it again");
 	else
-		say_file(look, ret_error);
+		fail_file(look, ret_error);
 	fsdp_arena_done(&arena);
 	return false;
 }

@@ -156,7 +156,7 @@ static bool may_share(const struct range_walk *walk, const struct item_range *a,
 			       2 * first->dims * sizeof(int64_t)) == 0);
 }
 
-static void say(const struct range_walk *walk, const struct item_range *one,
+static void report(const struct range_walk *walk, const struct item_range *one,
 	const struct item_range *before)
 {
 	const struct fsdp_dcp *dcp = walk->dcp;
@@ -172,7 +172,7 @@ static void say(const struct range_walk *walk, const struct item_range *one,
 		FSDP_LLU(before->offset));
 }
 
-static void judge(const struct range_walk *walk)
+static void check_items(const struct range_walk *walk)
 {
 	const struct item_range *last = NULL; /* that reaches furthest in its file */
 	for (size_t i = 0; i < walk->count; i++) {
@@ -182,7 +182,7 @@ static void judge(const struct range_walk *walk)
 			reach = last->offset + last->length;
 		if (range->offset < reach) {
 			if (!may_share(walk, range, last))
-				say(walk, range, last);
+				report(walk, range, last);
 			if (range->info != last->info)
 				walk->shared[range->path] +=
 					fsdp_min(end, reach) - range->offset;
@@ -209,7 +209,7 @@ static bool dcp_judge_ranges(struct fsdp_dcp *dcp, const struct fsdp_folder *fol
 		return fsdp_arena_fail(dcp->scratch, ret_error);
 	collect(&walk);
 	qsort(walk.ranges, walk.count, sizeof *walk.ranges, by_place);
-	judge(&walk);
+	check_items(&walk);
 	return true;
 }
 
@@ -257,7 +257,7 @@ struct dcp {
 
 /* ---- names ---- */
 
-static bool take_number(struct fsdp_span *rest, uint32_t *ret_number)
+static bool read_number(struct fsdp_span *rest, uint32_t *ret_number)
 {
 	uint64_t number = 0;
 	size_t size = 0;
@@ -275,15 +275,15 @@ static bool take_number(struct fsdp_span *rest, uint32_t *ret_number)
 static bool is_data_name(struct fsdp_span name, uint32_t *ret_rank)
 {
 	uint32_t number;
-	return fsdp_span_behind(name, "__", &name) && take_number(&name, ret_rank) &&
-	       fsdp_span_behind(name, "_", &name) && take_number(&name, &number) &&
+	return fsdp_span_behind(name, "__", &name) && read_number(&name, ret_rank) &&
+	       fsdp_span_behind(name, "_", &name) && read_number(&name, &number) &&
 	       fsdp_span_is(name, DATA_SUFFIX);
 }
 
 /* "__3.metadata" */
 static bool is_rank_metadata(struct fsdp_span name, uint32_t *ret_rank)
 {
-	return fsdp_span_behind(name, "__", &name) && take_number(&name, ret_rank) &&
+	return fsdp_span_behind(name, "__", &name) && read_number(&name, ret_rank) &&
 	       fsdp_span_is(name, ".metadata");
 }
 
@@ -366,7 +366,7 @@ struct ranks_seen {
 	size_t files;
 };
 
-static struct ranks_seen look_for_ranks(const struct fsdp_folder *folder)
+static struct ranks_seen find_ranks(const struct fsdp_folder *folder)
 {
 	struct ranks_seen seen = { .first = FSDP_NONE };
 	uint32_t rank, before = FSDP_NONE;
@@ -386,7 +386,8 @@ static struct ranks_seen look_for_ranks(const struct fsdp_folder *folder)
 
 /* Rank 0 writes .metadata once all are done: where its files are missing too, they are
  * elsewhere. */
-static bool say_other_node(const struct ranks_seen *seen, struct fsdp_error **ret_error)
+static bool report_other_node(
+	const struct ranks_seen *seen, struct fsdp_error **ret_error)
 {
 	if (seen->count == 1)
 		fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1008", FSDP_UNKNOWN,
@@ -400,9 +401,10 @@ static bool say_other_node(const struct ranks_seen *seen, struct fsdp_error **re
 		"gather the files of all nodes in one folder: .metadata is where __0_0.distcp is");
 }
 
-static bool say_uncommitted(struct dcp *dcp, bool leftover, struct fsdp_error **ret_error)
+static bool report_uncommitted(
+	struct dcp *dcp, bool leftover, struct fsdp_error **ret_error)
 {
-	struct ranks_seen seen = look_for_ranks(dcp->folder);
+	struct ranks_seen seen = find_ranks(dcp->folder);
 	const char *plural = seen.files == 1 ? "" : "s";
 
 	if (leftover) {
@@ -413,7 +415,7 @@ static bool say_uncommitted(struct dcp *dcp, bool leftover, struct fsdp_error **
 			"use an earlier checkpoint, or wait for the save to end");
 	}
 	if (seen.count != 0 && seen.first > 0)
-		return say_other_node(&seen, ret_error);
+		return report_other_node(&seen, ret_error);
 	fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1003", FSDP_UNKNOWN,
 		"%zu data file%s, but no .metadata: the save did not end, or a copy left it out (cp * skips names that begin with a dot)",
 		seen.files, plural);
@@ -432,7 +434,7 @@ static bool has_own_metadata(const struct dcp *dcp, uint32_t rank)
 
 /* Without collectives each rank writes metadata of its own: those of which only data are
  * there were not committed, or not copied. What they hold is known of no other file. */
-static void judge_ranks(struct dcp *dcp)
+static void check_ranks(struct dcp *dcp)
 {
 	uint32_t rank, first = FSDP_NONE, last = FSDP_NONE, count = 0;
 	for (size_t i = 0; i < dcp->folder->count; i++) {
@@ -475,9 +477,9 @@ static bool read_all_metadata(struct dcp *dcp, struct fsdp_error **ret_error)
 				ret_error, (const char *)entry.name.data);
 	}
 	if (!any)
-		return say_uncommitted(dcp, leftover.data != NULL, ret_error);
+		return report_uncommitted(dcp, leftover.data != NULL, ret_error);
 	if (!whole)
-		judge_ranks(dcp);
+		check_ranks(dcp);
 	if (leftover.data != NULL)
 		fsdp_find(&dcp->reading->model->findings, FSDP_RULE_COMMIT_LEFTOVER,
 			FSDP_PLACE(.file = leftover),
@@ -590,7 +592,7 @@ static bool is_zstd(const struct dcp *dcp, const struct fsdp_dcp_info *info)
 
 /* Of one that is not known: once for each file, of a few of them. False: the item cannot
  * be read. */
-static bool take_transform(struct dcp *dcp, const struct fsdp_dcp_info *info)
+static bool read_transform(struct dcp *dcp, const struct fsdp_dcp_info *info)
 {
 	struct fsdp_span name =
 		fsdp_names_segment(&dcp->meta.transforms, info->transform);
@@ -629,7 +631,7 @@ static uint32_t add_extent(
 		.file = file_of(dcp, info->path)->id,
 		.missing = !use_range(dcp, info, item),
 	};
-	if (!take_transform(dcp, info))
+	if (!read_transform(dcp, info))
 		extent.missing = true;
 	return fsdp_build_extent(
 		dcp->reading->model, &extent, (struct fsdp_span){ 0 }, ret_error);
@@ -729,7 +731,7 @@ static bool boxes_overlap(const int64_t *a, const int64_t *b, uint32_t dims)
 }
 
 /* Of many boxes that are scattered the audit finds it. */
-static bool say_overlap(struct dcp *dcp, const struct fsdp_dcp_item *item,
+static bool report_overlap(struct dcp *dcp, const struct fsdp_dcp_item *item,
 	const struct chunk_boxes *boxes)
 {
 	char first[FSDP_SHOWN], second[FSDP_SHOWN];
@@ -754,7 +756,7 @@ static bool say_overlap(struct dcp *dcp, const struct fsdp_dcp_item *item,
  * Elements of all chunks against elements of the tensor: fewer prove a gap, more prove an
  * overlap. Ranks that wrote alone keep replicas, which count twice.
  */
-static void judge_volume(struct dcp *dcp, const struct fsdp_dcp_item *item)
+static void check_volume(struct dcp *dcp, const struct fsdp_dcp_item *item)
 {
 	const struct fsdp_model *model = dcp->reading->model;
 	const int64_t *shape = fsdp_model_ints(model, item->shape);
@@ -782,7 +784,7 @@ static void judge_volume(struct dcp *dcp, const struct fsdp_dcp_item *item)
 		id = list->next;
 	}
 	(void)fsdp_numel(shape, item->dims, &numel);
-	if (say_overlap(dcp, item, &boxes) || held == numel ||
+	if (report_overlap(dcp, item, &boxes) || held == numel ||
 		(replicas && held > numel) || (dcp->lacks_ranks && held < numel))
 		return;
 	fsdp_find(&dcp->reading->model->findings,
@@ -813,7 +815,7 @@ static bool add_tensor(struct dcp *dcp, uint32_t item_id, struct fsdp_error **re
 	uint32_t tensor = fsdp_build_tensor(dcp->reading->model, &record, ret_error);
 	if (tensor == FSDP_NONE)
 		return false;
-	judge_volume(dcp, item);
+	check_volume(dcp, item);
 	for (uint32_t list_id = item->first_list; list_id != FSDP_NONE;) {
 		const struct fsdp_dcp_list *list = fsdp_vec_at(&dcp->meta.lists, list_id);
 		for (uint32_t i = 0; i < list->count; i++)
@@ -1029,7 +1031,7 @@ static bool add_object(struct dcp *dcp, uint32_t item_id, struct fsdp_error **re
 	const struct fsdp_file_record *file =
 		fsdp_model_file(dcp->reading->model, value.file);
 	bool readable = use_range(dcp, info, item_id);
-	readable = take_transform(dcp, info) && readable;
+	readable = read_transform(dcp, info) && readable;
 	if (!info->bad) {
 		value.offset = info->offset;
 		value.length = info->length;
@@ -1058,7 +1060,7 @@ static bool add_object(struct dcp *dcp, uint32_t item_id, struct fsdp_error **re
 /* ---- what the directory says ---- */
 
 /* A small file in place of a large one is often a pointer to it. */
-static bool say_stand_in(
+static bool report_stand_in(
 	struct dcp *dcp, const struct data_file *file, struct fsdp_span path)
 {
 	unsigned char head[1024];
@@ -1104,7 +1106,7 @@ static enum fsdp_rule_index rule_of(
 }
 
 /* Bytes that two items share are used once. */
-static bool judge_ranges(struct dcp *dcp, struct fsdp_error **ret_error)
+static bool check_ranges(struct dcp *dcp, struct fsdp_error **ret_error)
 {
 	uint64_t *shared = FSDP_TAKE(dcp->reading->scratch, shared, dcp->files.count + 1);
 	if (shared == NULL)
@@ -1116,7 +1118,7 @@ static bool judge_ranges(struct dcp *dcp, struct fsdp_error **ret_error)
 	return true;
 }
 
-static void judge_files(struct dcp *dcp)
+static void check_files(struct dcp *dcp)
 {
 	struct fsdp_findings *findings = &dcp->reading->model->findings;
 	for (uint32_t id = 1; id <= dcp->files.count; id++) {
@@ -1124,7 +1126,7 @@ static void judge_files(struct dcp *dcp)
 		struct fsdp_span path = fsdp_dcp_path(&dcp->meta, id);
 		if (file->size == FSDP_UNKNOWN)
 			continue;
-		if (file->bad_count != 0 && !say_stand_in(dcp, file, path)) {
+		if (file->bad_count != 0 && !report_stand_in(dcp, file, path)) {
 			const struct fsdp_dcp_item *item =
 				fsdp_vec_at(&dcp->meta.items, file->first_bad);
 			enum fsdp_rule_index rule = rule_of(dcp, file, path);
@@ -1147,7 +1149,7 @@ static void judge_files(struct dcp *dcp)
 	}
 }
 
-static void judge_listing(struct dcp *dcp)
+static void check_listing(struct dcp *dcp)
 {
 	struct fsdp_model *model = dcp->reading->model;
 	uint32_t highest = 0, rank;
@@ -1189,7 +1191,7 @@ static void judge_listing(struct dcp *dcp)
 }
 
 /* They are whole pickles, and loaded without restrictions. */
-static void say_unread(struct dcp *dcp)
+static void report_unread(struct dcp *dcp)
 {
 	if (dcp->unread != 0)
 		fsdp_find(&dcp->reading->model->findings, FSDP_RULE_NOT_EVALUATED,
@@ -1235,13 +1237,13 @@ static bool read_folder(struct dcp *dcp, struct fsdp_error **ret_error)
 	fsdp_table_init(&dcp->value_of, dcp->reading->scratch);
 	fsdp_arena_init(&dcp->item, dcp->reading->scratch->budget);
 	bool built = add_data_files(dcp, ret_error) && build(dcp, ret_error) &&
-		     judge_ranges(dcp, ret_error);
+		     check_ranges(dcp, ret_error);
 	fsdp_arena_done(&dcp->item);
 	if (!built)
 		return false;
-	judge_files(dcp);
-	judge_listing(dcp);
-	say_unread(dcp);
+	check_files(dcp);
+	check_listing(dcp);
+	report_unread(dcp);
 	return true;
 }
 

@@ -357,7 +357,7 @@ static struct fsdp_dcp_properties unpack_properties(uint32_t index)
 
 /* Chunks fold one behind the other while their list is built, so a list is nearly always
  * a run. One that is not (a chunk shared between lists) is copied behind. */
-static bool take_chunks(struct fsdp_dcp *dcp, struct fsdp_pickle *pickle, fsdp_ref list,
+static bool read_chunks(struct fsdp_dcp *dcp, struct fsdp_pickle *pickle, fsdp_ref list,
 	struct fsdp_dcp_meta *meta, struct fsdp_error **ret_error)
 {
 	if (fsdp_pickle_kind(pickle, list) != FSDP_PICKLE_LIST)
@@ -409,7 +409,7 @@ static bool fold_tensor_meta(void *context, struct fsdp_pickle *pickle,
 			FSDP_DCP_SIZE, &meta.size) ||
 		!dcp_folded(pickle, fsdp_pickle_get(pickle, call->state, "properties"),
 			FSDP_DCP_PROPERTIES, &properties) ||
-		!take_chunks(dcp, pickle, fsdp_pickle_get(pickle, call->state, "chunks"),
+		!read_chunks(dcp, pickle, fsdp_pickle_get(pickle, call->state, "chunks"),
 			&meta, ret_error))
 		return false;
 	meta.properties = unpack_properties(properties);

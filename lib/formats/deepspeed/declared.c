@@ -176,7 +176,7 @@ uint32_t fsdp_mappings_find(
 	return name != FSDP_NONE ? mappings->first[name] : 0;
 }
 
-bool fsdp_mappings_tell(const struct fsdp_mappings *mappings, uint32_t rank)
+bool fsdp_mappings_has_rank(const struct fsdp_mappings *mappings, uint32_t rank)
 {
 	return fsdp_find_sorted(mappings->ranks, mappings->rank_count, rank) <
 	       mappings->rank_count;
@@ -246,7 +246,7 @@ struct pattern {
 	bool to_end;
 };
 
-static bool take_escape(unsigned char sign, struct atom *atom)
+static bool parse_escape(unsigned char sign, struct atom *atom)
 {
 	bool letter = (sign >= 'a' && sign <= 'z') || (sign >= 'A' && sign <= 'Z') ||
 		      fsdp_is_digit(sign);
@@ -271,7 +271,7 @@ static bool parse(struct fsdp_span text, struct pattern *pattern)
 		if (pattern->count == ATOMS_MAX ||
 			memchr("^$()[]{}|*+?", sign, 12) != NULL ||
 			(sign == '\\' && (at == text.size ||
-						 !take_escape(text.data[at++], &atom))))
+						 !parse_escape(text.data[at++], &atom))))
 			return false;
 		if (sign == '.')
 			atom.class = '.';
@@ -411,7 +411,7 @@ enum fsdp_cut fsdp_slicing_of(
 
 #define MAPPINGS "optimizer_state_dict.param_slice_mappings."
 
-bool fsdp_deepspeed_take_index(struct fsdp_span *rest, uint32_t *ret_index)
+bool fsdp_deepspeed_parse_index(struct fsdp_span *rest, uint32_t *ret_index)
 {
 	size_t at = 0;
 	uint32_t index = 0;
@@ -487,7 +487,7 @@ static void measure_groups(struct fsdp_deepspeed *ds)
 }
 
 /* What is the same for all slices. */
-static void take_common(struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_said *said)
+static void read_common(struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_said *said)
 {
 	const struct fsdp_token *token = said->value.tokens;
 	if (said->value.token_count != 1)
@@ -555,7 +555,7 @@ static bool sort_said(
 }
 
 /* Every rank's file describes its own part. */
-static bool take_mappings(
+static bool read_mappings(
 	struct fsdp_deepspeed *ds, size_t count, struct fsdp_error **ret_error)
 {
 	const struct fsdp_model *model = ds->reading->model;
@@ -573,26 +573,26 @@ static bool take_mappings(
 		mapping.rank = fsdp_deepspeed_data_rank_of(ds, value->rank);
 		mapping.slice = fsdp_deepspeed_slice_of(ds, value->rank);
 		if (fsdp_span_behind(name, MAPPINGS, &mapping.fqn) &&
-			fsdp_deepspeed_take_index(&mapping.fqn, &mapping.group) &&
+			fsdp_deepspeed_parse_index(&mapping.fqn, &mapping.group) &&
 			!mappings_add(&ds->mappings, &mapping, ret_error))
 			return false;
 	}
 	return true;
 }
 
-bool fsdp_deepspeed_take_values(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
+bool fsdp_deepspeed_read_values(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = ds->reading->model;
 	size_t count = model->values.count - ds->first_value, kept = ds->first_value;
-	if (!sort_said(ds, count, ret_error) || !take_mappings(ds, count, ret_error))
+	if (!sort_said(ds, count, ret_error) || !read_mappings(ds, count, ret_error))
 		return false;
 	/* The first slice decides; its files may be gone. */
 	for (size_t i = ds->said_begin[ds->model_ranks]; i-- > ds->said_begin[1];)
-		take_common(ds, &ds->said[i]);
+		read_common(ds, &ds->said[i]);
 	for (size_t i = ds->said_begin[0]; i < ds->said_begin[1]; i++) {
 		const struct fsdp_deepspeed_said *said = &ds->said[i];
 		struct fsdp_span rest;
-		take_common(ds, said);
+		read_common(ds, said);
 		if (fsdp_span_behind(said->name, "universal_checkpoint_info.", &rest))
 			fsdp_slicing_take(&ds->slicing, rest, &said->value);
 		if (is_shown(said->name))
@@ -611,11 +611,11 @@ bool fsdp_deepspeed_take_values(struct fsdp_deepspeed *ds, struct fsdp_error **r
 static void note_stage(struct fsdp_deepspeed *ds, struct fsdp_span fqn)
 {
 	uint32_t layer;
-	if (fsdp_deepspeed_take_index(&fqn, &layer) && layer < FSDP_DEEPSPEED_LAYERS_MAX)
+	if (fsdp_deepspeed_parse_index(&fqn, &layer) && layer < FSDP_DEEPSPEED_LAYERS_MAX)
 		ds->stage_of[layer] = ds->slice_index / ds->tensor_ranks + 1;
 }
 
-static bool take_shape(struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_said *said,
+static bool read_shape(struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_said *said,
 	struct fsdp_error **ret_error)
 {
 	const struct fsdp_token *token = said->value.tokens;
@@ -624,7 +624,7 @@ static bool take_shape(struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_sa
 	uint32_t group = 0;
 	if (fsdp_span_behind(said->name, "param_shapes.", &rest)) {
 		if (is_listed(ds->reading->model, &said->value) &&
-			!fsdp_deepspeed_take_index(&rest, &group))
+			!fsdp_deepspeed_parse_index(&rest, &group))
 			return true;
 		note_stage(ds, rest);
 		return add_parameter(ds, rest, group, &said->value, false, ret_error);
@@ -646,7 +646,7 @@ static bool take_shape(struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_sa
 
 /* Elements of padding behind each parameter of ZeRO 1 and 2, where they are recorded;
  * over how many ranks a group is cut. */
-static void take_number(struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_said *said)
+static void read_number(struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_said *said)
 {
 	struct fsdp_deepspeed_slice *slice = &ds->slice;
 	struct fsdp_span rest;
@@ -657,12 +657,12 @@ static void take_number(struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_s
 		return;
 	if (fsdp_span_behind(
 		    said->name, "optimizer_state_dict.partition_count.", &rest) &&
-		fsdp_deepspeed_take_index(&rest, &group))
+		fsdp_deepspeed_parse_index(&rest, &group))
 		slice->counts[group] = (uint64_t)token->integer;
 	if (!fsdp_span_behind(said->name,
 		    "optimizer_state_dict.param_alignment_paddings.", &rest) ||
-		!fsdp_deepspeed_take_index(&rest, &group) ||
-		!fsdp_deepspeed_take_index(&rest, &index))
+		!fsdp_deepspeed_parse_index(&rest, &group) ||
+		!fsdp_deepspeed_parse_index(&rest, &index))
 		return;
 	slice->has_paddings = true;
 	size_t at = (size_t)slice->firsts[group] + index - 1;
@@ -689,10 +689,10 @@ bool fsdp_deepspeed_begin_slice(
 		!fsdp_names_init(&ds->slice.declared, scratch))
 		return fsdp_arena_fail(scratch, ret_error);
 	for (size_t i = begin; i < end; i++)
-		if (!take_shape(ds, &ds->said[i], ret_error))
+		if (!read_shape(ds, &ds->said[i], ret_error))
 			return false;
 	for (size_t i = begin; i < end; i++)
-		take_number(ds, &ds->said[i]);
+		read_number(ds, &ds->said[i]);
 	measure_groups(ds);
 	return true;
 }
@@ -710,7 +710,7 @@ static void find_states_at(struct fsdp_deepspeed *ds, const char *prefix)
 		if (!stored->has_piece || (first != FSDP_NONE && rank != first) ||
 			stored->tensor.dims != 1 ||
 			!fsdp_span_behind(stored->name, prefix, &rest) ||
-			!fsdp_deepspeed_take_index(&rest, &group) || group != 0 ||
+			!fsdp_deepspeed_parse_index(&rest, &group) || group != 0 ||
 			rest.size >= 64)
 			continue;
 		first = rank;

@@ -169,7 +169,7 @@ static void note_tag(struct fsdp_reading *reading, const struct fsdp_folder *fol
 
 /* That a file names a tag which is not there, and what was opened: less bad if another
  * file names that. */
-static void say_dangling(struct fsdp_reading *reading, const struct pointer *pointer,
+static void report_dangling(struct fsdp_reading *reading, const struct pointer *pointer,
 	struct fsdp_span opened, enum fsdp_severity severity)
 {
 	char next[200];
@@ -184,7 +184,7 @@ static void say_dangling(struct fsdp_reading *reading, const struct pointer *poi
 }
 
 /* That none names a tag, without which DeepSpeed loads nothing. */
-static void say_absent(struct fsdp_reading *reading, struct fsdp_span opened)
+static void report_absent(struct fsdp_reading *reading, struct fsdp_span opened)
 {
 	fsdp_find(&reading->model->findings, FSDP_RULE_MISSING_FILE,
 		FSDP_PLACE(.file = FSDP_SPAN("latest"), .severity = FSDP_WARNING + 1,
@@ -200,7 +200,7 @@ static bool enter_tag(struct fsdp_reading *reading, const struct fsdp_folder *fo
 	struct fsdp_span name = chosen->entry.name;
 	note_tag(reading, folder, chosen, other);
 	if (other->is_there && !other->leads)
-		say_dangling(reading, other, name, FSDP_WARNING);
+		report_dangling(reading, other, name, FSDP_WARNING);
 	return fsdp_reading_add_child(reading, name, FSDP_NONE, ret_error) != NULL;
 }
 
@@ -220,9 +220,9 @@ static bool deepspeed_enter_tag(struct fsdp_reading *reading,
 	const struct pointer *pointer = latest.is_there ? &latest : &universal;
 	if (find_only_step(folder, &entry)) {
 		if (pointer->is_there)
-			say_dangling(reading, pointer, entry.name, FSDP_ERROR);
+			report_dangling(reading, pointer, entry.name, FSDP_ERROR);
 		else
-			say_absent(reading, entry.name);
+			report_absent(reading, entry.name);
 		return fsdp_reading_add_child(
 			       reading, entry.name, FSDP_NONE, ret_error) != NULL;
 	}
@@ -315,7 +315,7 @@ static void hold(struct fsdp_deepspeed *ds, struct held_states *held,
 }
 
 /* Each parameter has the same states as the others. */
-static bool judge_held(struct fsdp_deepspeed *ds, const struct held_states *held,
+static bool check_held(struct fsdp_deepspeed *ds, const struct held_states *held,
 	struct fsdp_error **ret_error)
 {
 	struct fsdp_arena *arena = ds->reading->model->arena;
@@ -347,7 +347,7 @@ static bool judge_held(struct fsdp_deepspeed *ds, const struct held_states *held
 
 /* What param_shapes and the file say of a parameter. A vocabulary was padded, and slices
  * are smaller. */
-static void judge_shape(struct fsdp_deepspeed *ds, const struct fsdp_names *names,
+static void check_shape(struct fsdp_deepspeed *ds, const struct fsdp_names *names,
 	struct fsdp_span path, struct fsdp_span fqn,
 	const struct fsdp_deepspeed_stored *stored)
 {
@@ -378,7 +378,7 @@ static bool add_universal(struct fsdp_deepspeed *ds, struct held_states *held,
 		return true;
 	bool weight = fsdp_span_is(state, "fp32");
 	hold(ds, held, fqn, state);
-	judge_shape(ds, &held->names, file->path, fqn, stored);
+	check_shape(ds, &held->names, file->path, fqn, stored);
 	if (!weight)
 		snprintf(suffix, sizeof suffix, ".%.*s", FSDP_TEXT(state));
 	const struct fsdp_deepspeed_target target = {
@@ -408,7 +408,7 @@ static bool join_universal(struct fsdp_deepspeed *ds, struct fsdp_error **ret_er
 	for (size_t i = 0; i < ds->stored_count; i++)
 		if (!add_universal(ds, &held, &ds->stored[i], ret_error))
 			return false;
-	if (!judge_held(ds, &held, ret_error))
+	if (!check_held(ds, &held, ret_error))
 		return false;
 	ds->reading->model->format = (struct fsdp_format){
 		.family = "deepspeed-universal",
@@ -754,17 +754,17 @@ static bool join_slice(
 		return false;
 	fsdp_deepspeed_find_states(ds);
 	if (!ds->is_picked)
-		fsdp_deepspeed_judge_parts(ds);
+		fsdp_deepspeed_check_parts(ds);
 	if (ds->world_size != 0) {
-		fsdp_deepspeed_judge_counts(ds);
-		fsdp_deepspeed_judge_lengths(ds);
+		fsdp_deepspeed_check_counts(ds);
+		fsdp_deepspeed_check_lengths(ds);
 	}
 	if (!parts && ds->world_size != 0) {
-		fsdp_deepspeed_judge_groups(ds);
+		fsdp_deepspeed_check_groups(ds);
 		if (!fsdp_deepspeed_add_unnamed(ds, ret_error))
 			return false;
 	}
-	fsdp_deepspeed_judge_named(
+	fsdp_deepspeed_check_named(
 		ds, parts ? FSDP_ZERO_GROUPS_3 "0" : FSDP_ZERO_GROUPS "0");
 	if (ds->world_size != 0 &&
 		(!fsdp_deepspeed_join_flats(ds, ret_error) ||
@@ -779,7 +779,7 @@ static bool join_slice(
 
 /* Every rank over which a slice is cut has a file of the optimizer. Without those of the
  * last ranks the files are fewer than the world that they tell. */
-static bool judge_ranks(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
+static bool check_ranks(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
 {
 	struct fsdp_reading *reading = ds->reading;
 	uint64_t world = (uint64_t)ds->world_size * ds->model_ranks;
@@ -805,10 +805,10 @@ static bool judge_ranks(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error
 	return true;
 }
 
-static void judge(struct fsdp_deepspeed *ds)
+static void check_model(struct fsdp_deepspeed *ds)
 {
 	struct fsdp_findings *findings = &ds->reading->model->findings;
-	fsdp_deepspeed_judge_files(ds);
+	fsdp_deepspeed_check_files(ds);
 	if (ds->mapped != 0 ? ds->strayed == 0 : !ds->round_robin || ds->stage == 3)
 		return;
 	char count[64] = "";
@@ -827,12 +827,12 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	struct fsdp_deepspeed *ds = reading->state;
 	if (ds->is_root)
 		return true;
-	if (!fsdp_deepspeed_take_stored(ds, ret_error) ||
-		!fsdp_deepspeed_take_values(ds, ret_error))
+	if (!fsdp_deepspeed_remove_stored(ds, ret_error) ||
+		!fsdp_deepspeed_read_values(ds, ret_error))
 		return false;
 	set_world(ds);
 	if (ds->is_universal) {
-		fsdp_deepspeed_judge_files(ds);
+		fsdp_deepspeed_check_files(ds);
 		return join_universal(ds, ret_error);
 	}
 	struct fsdp_join join = {
@@ -855,9 +855,9 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	if (!fsdp_join_slices(&join, ret_error))
 		return false;
 	ds->averaged = join.averaged;
-	if (!judge_ranks(ds, ret_error))
+	if (!check_ranks(ds, ret_error))
 		return false;
-	judge(ds);
+	check_model(ds);
 	set_format(ds);
 	return fsdp_deepspeed_add_parts(ds, ret_error) && mark_slices(ds, ret_error);
 }

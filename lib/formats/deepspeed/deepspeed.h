@@ -45,7 +45,7 @@ uint32_t fsdp_mappings_find(
 	const struct fsdp_mappings *mappings, uint32_t group, struct fsdp_span fqn);
 
 /* Whether a rank's file tells any. */
-bool fsdp_mappings_tell(const struct fsdp_mappings *mappings, uint32_t rank);
+bool fsdp_mappings_has_rank(const struct fsdp_mappings *mappings, uint32_t rank);
 
 static inline struct fsdp_mapping *fsdp_mappings_at(
 	const struct fsdp_mappings *mappings, uint32_t index)
@@ -276,31 +276,31 @@ bool fsdp_deepspeed_join_flats(struct fsdp_deepspeed *ds, struct fsdp_error **re
 bool fsdp_deepspeed_join_frozen(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
 
 /* Of ZeRO 1 and 2: decides whom to follow, and says where they differ. */
-void fsdp_deepspeed_judge_groups(struct fsdp_deepspeed *ds);
+void fsdp_deepspeed_check_groups(struct fsdp_deepspeed *ds);
 
 /* Adds the parameters that param_shapes do not name but the mappings do. */
 bool fsdp_deepspeed_add_unnamed(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
 
 /* A finding if no file names the parameters of flat buffers, which then stay as they are
  * stored. */
-void fsdp_deepspeed_judge_named(struct fsdp_deepspeed *ds, const char *flat_name);
+void fsdp_deepspeed_check_named(struct fsdp_deepspeed *ds, const char *flat_name);
 
 /* Whether the files of model and optimizer are there at all; of the slice that was begun, whether its layers and
  * experts have files, whether as many ranks have files as the optimizer was cut over, and whether flat buffers and moments
  * are as long as what they hold. */
-void fsdp_deepspeed_judge_files(struct fsdp_deepspeed *ds);
-void fsdp_deepspeed_judge_parts(struct fsdp_deepspeed *ds);
-void fsdp_deepspeed_judge_counts(struct fsdp_deepspeed *ds);
-void fsdp_deepspeed_judge_lengths(struct fsdp_deepspeed *ds);
+void fsdp_deepspeed_check_files(struct fsdp_deepspeed *ds);
+void fsdp_deepspeed_check_parts(struct fsdp_deepspeed *ds);
+void fsdp_deepspeed_check_counts(struct fsdp_deepspeed *ds);
+void fsdp_deepspeed_check_lengths(struct fsdp_deepspeed *ds);
 
 /* ---- declared.c ---- */
 
 /* A number in front of the rest, up to a dot or the end, below FSDP_MAPPING_GROUPS. */
-bool fsdp_deepspeed_take_index(struct fsdp_span *rest, uint32_t *ret_index);
+bool fsdp_deepspeed_parse_index(struct fsdp_span *rest, uint32_t *ret_index);
 
 /* Takes what the files say. Values of the first rank stay in the model; what becomes
  * tensors goes. */
-bool fsdp_deepspeed_take_values(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
+bool fsdp_deepspeed_read_values(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
 
 /* Takes up a slice: ds->slice is what its files say from now on. */
 bool fsdp_deepspeed_begin_slice(
@@ -313,7 +313,8 @@ void fsdp_deepspeed_find_states(struct fsdp_deepspeed *ds);
 /* ---- tensors.c ---- */
 
 /* Takes the tensors that the files had out of the model. */
-bool fsdp_deepspeed_take_stored(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
+bool fsdp_deepspeed_remove_stored(
+	struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
 
 /* Only a flat buffer and nothing else: runs of it are counted from its first element. */
 const struct fsdp_deepspeed_stored *fsdp_deepspeed_find_flat(

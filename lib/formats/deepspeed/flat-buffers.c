@@ -81,7 +81,7 @@ static bool is_length_right(
 
 /* A rank whose flat buffer is longer than an equal part of all: what follows it lies
  * elsewhere than it should. */
-static void judge_cut(struct fsdp_deepspeed *ds, uint32_t group)
+static void check_cut(struct fsdp_deepspeed *ds, uint32_t group)
 {
 	uint64_t part = part_of(ds, group);
 	char name[256];
@@ -121,7 +121,7 @@ static bool is_followed(
 		uint64_t own = rank * part;
 		uint64_t low = parameter->begin > own ? parameter->begin : own;
 		uint64_t count = fsdp_min(end, own + part) - low;
-		if (count == 0 || !fsdp_mappings_tell(&ds->mappings, (uint32_t)rank))
+		if (count == 0 || !fsdp_mappings_has_rank(&ds->mappings, (uint32_t)rank))
 			continue;
 		const struct fsdp_mapping *mapping =
 			id != 0 ? fsdp_mappings_at(&ds->mappings, id - 1) : NULL;
@@ -188,7 +188,7 @@ static void follow_mappings(struct fsdp_deepspeed *ds, uint32_t group)
 }
 
 /* Who tells where the parameters of a group of ZeRO 1 and 2 lie. */
-static void judge_group(struct fsdp_deepspeed *ds, uint32_t group)
+static void check_group(struct fsdp_deepspeed *ds, uint32_t group)
 {
 	bool right, ordered = true;
 	uint64_t found;
@@ -207,14 +207,14 @@ static void judge_group(struct fsdp_deepspeed *ds, uint32_t group)
 			"param_shapes of group %u have %llu elements, its flat buffers %llu: where parameters begin in them is not sure",
 			group, FSDP_LLU(ds->slice.lengths[group]), FSDP_LLU(found));
 	else
-		judge_cut(ds, group);
+		check_cut(ds, group);
 }
 
-void fsdp_deepspeed_judge_groups(struct fsdp_deepspeed *ds)
+void fsdp_deepspeed_check_groups(struct fsdp_deepspeed *ds)
 {
 	for (uint32_t group = 0; group < FSDP_MAPPING_GROUPS; group++)
 		if (ds->slice.firsts[group] != 0 && !fsdp_deepspeed_is_apart(ds, group))
-			judge_group(ds, group);
+			check_group(ds, group);
 }
 
 /* The shape of a parameter that only the mappings name: that of its copy in the model,
@@ -274,7 +274,7 @@ bool fsdp_deepspeed_add_unnamed(struct fsdp_deepspeed *ds, struct fsdp_error **r
 	return true;
 }
 
-void fsdp_deepspeed_judge_named(struct fsdp_deepspeed *ds, const char *flat_name)
+void fsdp_deepspeed_check_named(struct fsdp_deepspeed *ds, const char *flat_name)
 {
 	bool named = false;
 	for (size_t i = 0; i < ds->slice.parameter_count; i++)
@@ -335,7 +335,7 @@ static bool is_cut_off(const struct fsdp_deepspeed *ds, const struct fsdp_mappin
 	if (before != NULL)
 		return mapping->rank != before->rank + 1;
 	return mapping->start == 0 && mapping->rank != 0 &&
-	       !fsdp_mappings_tell(&ds->mappings, mapping->rank - 1);
+	       !fsdp_mappings_has_rank(&ds->mappings, mapping->rank - 1);
 }
 
 /* ZeRO 1 and 2, where the mappings say. */
@@ -558,7 +558,7 @@ static struct fsdp_span first_gone(
 	return fsdp_arena_copy(ds->reading->model->arena, fsdp_span_text(name));
 }
 
-void fsdp_deepspeed_judge_files(struct fsdp_deepspeed *ds)
+void fsdp_deepspeed_check_files(struct fsdp_deepspeed *ds)
 {
 	uint64_t due = ds->model_ranks;
 	uint64_t ranks = ds->world_size;
@@ -619,7 +619,7 @@ static void name_part(const struct fsdp_deepspeed *ds, enum file_part part,
 
 /* Of files of one kind the first that is gone is reported: the others have the same cause.
  * True: it is there. */
-static bool judge_file(struct fsdp_deepspeed *ds, enum file_part part, uint32_t layer,
+static bool check_file(struct fsdp_deepspeed *ds, enum file_part part, uint32_t layer,
 	uint64_t number, const char *why)
 {
 	char name[128];
@@ -635,7 +635,7 @@ static bool judge_file(struct fsdp_deepspeed *ds, enum file_part part, uint32_t 
 }
 
 /* Files with numbers below `count`. */
-static bool judge_part(struct fsdp_deepspeed *ds, enum file_part part, uint32_t layer,
+static bool check_part(struct fsdp_deepspeed *ds, enum file_part part, uint32_t layer,
 	uint64_t count, const char *counter)
 {
 	char why[160];
@@ -643,25 +643,25 @@ static bool judge_part(struct fsdp_deepspeed *ds, enum file_part part, uint32_t 
 	snprintf(why, sizeof why, "%s counts %llu such files of this rank of the model",
 		counter, FSDP_LLU(count));
 	for (uint64_t i = 0; good && i < count; i++)
-		good = judge_file(ds, part, layer, i, why);
+		good = check_file(ds, part, layer, i, why);
 	return good;
 }
 
 /* A pipeline writes each layer to a file, and param_shapes have the layer's number. */
-static void judge_layers(struct fsdp_deepspeed *ds)
+static void check_layers(struct fsdp_deepspeed *ds)
 {
 	uint32_t layer;
 	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
 		struct fsdp_span fqn = ds->slice.parameters[i].fqn;
-		if (fsdp_deepspeed_take_index(&fqn, &layer) &&
-			!judge_file(ds, LAYER, layer, 0,
+		if (fsdp_deepspeed_parse_index(&fqn, &layer) &&
+			!check_file(ds, LAYER, layer, 0,
 				"param_shapes list parameters of this layer of the pipeline"))
 			return;
 	}
 }
 
 /* ZeRO 3 keeps experts in the flat groups. */
-void fsdp_deepspeed_judge_parts(struct fsdp_deepspeed *ds)
+void fsdp_deepspeed_check_parts(struct fsdp_deepspeed *ds)
 {
 	uint32_t expert_ranks = 0, numbers[FSDP_PATTERN_NUMBERS];
 	bool is_pipeline = ds->has_layers, experts_good = ds->stage != 3;
@@ -677,27 +677,27 @@ void fsdp_deepspeed_judge_parts(struct fsdp_deepspeed *ds)
 		is_pipeline |= token->kind == FSDP_TOKEN_NONE &&
 			       fsdp_span_is(said->name, "module");
 		if (counts && experts_good && fsdp_span_is(said->name, "num_experts"))
-			experts_good = judge_part(ds, EXPERT_OF_ALL, 0,
+			experts_good = check_part(ds, EXPERT_OF_ALL, 0,
 				(uint64_t)token->integer, "num_experts");
 		else if (counts && experts_good &&
 			 fsdp_span_behind(said->name, "num_experts.", &rest) &&
-			 fsdp_deepspeed_take_index(&rest, &layer))
-			experts_good = judge_part(ds, EXPERT, layer,
+			 fsdp_deepspeed_parse_index(&rest, &layer))
+			experts_good = check_part(ds, EXPERT, layer,
 				(uint64_t)token->integer, "num_experts");
 		else if (token->kind == FSDP_TOKEN_TEXT &&
 			 fsdp_span_behind(said->name, "optimizer.param_groups.", &rest) &&
-			 fsdp_deepspeed_take_index(&rest, &group) &&
+			 fsdp_deepspeed_parse_index(&rest, &group) &&
 			 fsdp_span_is(rest, "name") &&
 			 fsdp_pattern_takes(token->text, "ep_size_#", numbers) &&
 			 numbers[0] > expert_ranks)
 			expert_ranks = numbers[0];
 	}
 	if (is_pipeline)
-		judge_layers(ds);
-	judge_part(ds, EXPERT_RANK, 0, expert_ranks, "the name of a group of experts");
+		check_layers(ds);
+	check_part(ds, EXPERT_RANK, 0, expert_ranks, "the name of a group of experts");
 }
 
-void fsdp_deepspeed_judge_counts(struct fsdp_deepspeed *ds)
+void fsdp_deepspeed_check_counts(struct fsdp_deepspeed *ds)
 {
 	uint64_t most = 0;
 	for (uint32_t group = 0; group < FSDP_MAPPING_GROUPS; group++)
@@ -725,7 +725,7 @@ static const struct fsdp_deepspeed_stored *find_flat(const struct fsdp_deepspeed
 }
 
 /* Once for a group and a state. */
-static void say_moment(struct fsdp_deepspeed *ds, uint32_t group, const char *state,
+static void report_moment(struct fsdp_deepspeed *ds, uint32_t group, const char *state,
 	uint32_t rank, uint64_t have, uint64_t need)
 {
 	fsdp_find(&ds->reading->model->findings, FSDP_RULE_ZERO_MOMENT,
@@ -735,7 +735,7 @@ static void say_moment(struct fsdp_deepspeed *ds, uint32_t group, const char *st
 }
 
 /* ZeRO 1 and 2. Of elastic checkpoints the padding is left out. */
-static void judge_moment(struct fsdp_deepspeed *ds, uint32_t group, const char *state)
+static void check_moment(struct fsdp_deepspeed *ds, uint32_t group, const char *state)
 {
 	uint64_t part = part_of(ds, group);
 	for (uint32_t rank = 0; rank < ds->optim_files; rank++) {
@@ -748,12 +748,12 @@ static void judge_moment(struct fsdp_deepspeed *ds, uint32_t group, const char *
 		if (weights == NULL || moment == NULL || moment->tensor.dims != 1 ||
 			moment->numel == part || moment->numel == weights->numel)
 			continue;
-		say_moment(ds, group, state, rank, moment->numel, part);
+		report_moment(ds, group, state, rank, moment->numel, part);
 		return;
 	}
 }
 
-static void judge_moment_3(struct fsdp_deepspeed *ds, uint32_t group, const char *state)
+static void check_moment_3(struct fsdp_deepspeed *ds, uint32_t group, const char *state)
 {
 	for (uint32_t rank = 0; rank < ds->optim_files; rank++) {
 		const struct fsdp_deepspeed_stored *weights = find_flat(ds,
@@ -765,7 +765,7 @@ static void judge_moment_3(struct fsdp_deepspeed *ds, uint32_t group, const char
 		if (weights == NULL || moment == NULL || moment->tensor.dims != 1 ||
 			moment->numel == weights->numel)
 			continue;
-		say_moment(ds, group, state, rank, moment->numel, weights->numel);
+		report_moment(ds, group, state, rank, moment->numel, weights->numel);
 		return;
 	}
 }
@@ -800,7 +800,7 @@ static uint64_t sum_shares(const struct fsdp_deepspeed *ds)
 	return sum;
 }
 
-static void judge_groups_3(struct fsdp_deepspeed *ds)
+static void check_groups_3(struct fsdp_deepspeed *ds)
 {
 	uint64_t need = sum_shares(ds), have;
 	uint32_t groups;
@@ -816,11 +816,11 @@ static void judge_groups_3(struct fsdp_deepspeed *ds)
 	}
 }
 
-void fsdp_deepspeed_judge_lengths(struct fsdp_deepspeed *ds)
+void fsdp_deepspeed_check_lengths(struct fsdp_deepspeed *ds)
 {
 	bool parts = ds->stage == 3;
 	if (parts)
-		judge_groups_3(ds);
+		check_groups_3(ds);
 	for (uint32_t group = 0; group < FSDP_MAPPING_GROUPS; group++) {
 		bool there =
 			parts ? find_flat(ds, FSDP_ZERO_GROUPS_3, group, NULL, 0) != NULL
@@ -829,7 +829,7 @@ void fsdp_deepspeed_judge_lengths(struct fsdp_deepspeed *ds)
 		if (parts && !there)
 			return;
 		for (size_t i = 0; there && i < ds->slice.state_count; i++)
-			(parts ? judge_moment_3 : judge_moment)(
+			(parts ? check_moment_3 : check_moment)(
 				ds, group, ds->slice.states[i]);
 	}
 }

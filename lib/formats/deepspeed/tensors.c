@@ -25,7 +25,7 @@ static uint32_t index_stored(
 				   : FSDP_NONE;
 }
 
-static bool make_index(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
+static bool build_index(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
 {
 	struct fsdp_arena *scratch = ds->reading->scratch;
 	size_t room = 2 * ds->stored_count + 2;
@@ -51,7 +51,8 @@ static uint32_t rank_of_stored(const struct fsdp_deepspeed *ds, size_t index)
 	return stored->has_piece ? stored->piece.rank : FSDP_NONE;
 }
 
-bool fsdp_deepspeed_take_stored(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
+bool fsdp_deepspeed_remove_stored(
+	struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = ds->reading->model;
 	struct fsdp_arena *scratch = ds->reading->scratch;
@@ -74,7 +75,7 @@ bool fsdp_deepspeed_take_stored(struct fsdp_deepspeed *ds, struct fsdp_error **r
 	ds->stored_count = count;
 	fsdp_build_take_back(
 		model, ds->first_tensor, ds->first_piece, model->values.count);
-	return make_index(ds, ret_error) &&
+	return build_index(ds, ret_error) &&
 	       fsdp_deepspeed_order(
 		       ds, count, rank_of_stored, &ds->stored_order, ret_error);
 }
@@ -280,7 +281,7 @@ static enum stored_place place_of(const struct fsdp_deepspeed *ds,
 		return ds->expert_ranks == 0 ? PLACE_OPTIM : PLACE_NONE;
 	if ((fsdp_span_behind(stored->name, FSDP_ZERO_GROUPS, &rest) ||
 		    fsdp_span_behind(stored->name, FSDP_ZERO_STATES, &rest)) &&
-		fsdp_deepspeed_take_index(&rest, &group) &&
+		fsdp_deepspeed_parse_index(&rest, &group) &&
 		fsdp_deepspeed_is_apart(ds, group))
 		return PLACE_APART;
 	return fsdp_span_behind(stored->name, "optimizer_state_dict.", &rest)
@@ -407,7 +408,7 @@ static bool add_layer(struct fsdp_deepspeed *ds, struct fsdp_deepspeed_stored *s
 		.fqn = name,
 		.role = copy ? FSDP_ROLE_OTHER : FSDP_ROLE_PARAM,
 	};
-	uint32_t stage = fsdp_deepspeed_take_index(&rest, &layer) &&
+	uint32_t stage = fsdp_deepspeed_parse_index(&rest, &layer) &&
 					 layer < FSDP_DEEPSPEED_LAYERS_MAX
 				 ? ds->stage_of[layer]
 				 : 0;
@@ -745,7 +746,7 @@ static bool find_cut(struct fsdp_join *join, const struct cut_slices *slices,
 	return true;
 }
 
-static bool take_slices(
+static bool remove_slices(
 	struct fsdp_join *join, struct cut_slices *slices, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = join->reading->model;
@@ -789,7 +790,7 @@ bool fsdp_join_slices(struct fsdp_join *join, struct fsdp_error **ret_error)
 	bool *taken = fsdp_arena_take(scratch, count + 1, 1);
 	if (last == NULL || taken == NULL)
 		return fsdp_arena_fail(scratch, ret_error);
-	if (!take_slices(join, &slices, ret_error))
+	if (!remove_slices(join, &slices, ret_error))
 		return false;
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t *known = &last[slices.tensors[i].raw_name];

@@ -170,7 +170,7 @@ static bool is_reaching(struct fsdp_span key)
 
 /* `owner` is what gets the state: a call, or the function that is called now. Whether it
  * was looked at and there is nothing to say. */
-static bool judge_keys(
+static bool check_keys(
 	const struct trial *trial, fsdp_ref state, bool only_metadata, fsdp_ref owner)
 {
 	struct fsdp_pickle_iterator iterator = { .ref = state };
@@ -201,12 +201,12 @@ static bool judge_keys(
 
 /* The dicts of a state: it is one, or it is one (or None) and one of slots; that of a
  * partial call is the fourth item. */
-static bool judge_dicts(
+static bool check_dicts(
 	const struct trial *trial, fsdp_ref state, bool only_metadata, fsdp_ref owner)
 {
-	bool good = judge_keys(trial, state, only_metadata, owner);
+	bool good = check_keys(trial, state, only_metadata, owner);
 	for (size_t i = 0; kind_of(trial, state) == FSDP_PICKLE_TUPLE && i < 4; i++)
-		good &= judge_keys(trial, item(trial, state, i), false, owner);
+		good &= check_keys(trial, item(trial, state, i), false, owner);
 	return good;
 }
 
@@ -221,11 +221,11 @@ static bool is_made(const struct trial *trial, fsdp_ref state)
 		       kind_of(trial, item(trial, state, 1)) == FSDP_PICKLE_CALL);
 }
 
-static bool judge_state(
+static bool check_state(
 	const struct trial *trial, fsdp_ref state, bool only_metadata, fsdp_ref owner)
 {
 	char name[TEXT_BYTES], text[TEXT_BYTES];
-	bool good = judge_dicts(trial, state, only_metadata, owner);
+	bool good = check_dicts(trial, state, only_metadata, owner);
 	if (!is_made(trial, state))
 		return good;
 	SAY(trial, PICKLE_STATE, FSDP_ERROR,
@@ -490,7 +490,8 @@ static bool call_fits(const struct trial *trial, const struct fsdp_torch_known *
 
 /* ---- calls ---- */
 
-static void say_call(const struct trial *trial, const struct fsdp_pickle_global *global)
+static void report_call(
+	const struct trial *trial, const struct fsdp_pickle_global *global)
 {
 	char name[TEXT_BYTES], room[TEXT_BYTES];
 	const struct fsdp_pickle_deed *deed = trial->deed;
@@ -509,7 +510,7 @@ static void say_call(const struct trial *trial, const struct fsdp_pickle_global 
 }
 
 /* The arguments of a function, besides what a fold looked at. */
-static void judge_parts(const struct trial *trial, fsdp_ref function, const char *parts,
+static void check_parts(const struct trial *trial, fsdp_ref function, const char *parts,
 	fsdp_ref arguments)
 {
 	char name[TEXT_BYTES], text[TEXT_BYTES];
@@ -517,7 +518,7 @@ static void judge_parts(const struct trial *trial, fsdp_ref function, const char
 		fsdp_ref value = item(trial, arguments, (size_t)(parts[1] - '0'));
 		bool bad = false;
 		if (*parts == 's')
-			judge_state(trial, value, false, function);
+			check_state(trial, value, false, function);
 		else if (*parts == 'h')
 			bad = fsdp_pickle_count(trial->pickle, value) != 0;
 		else if (*parts == 'c')
@@ -534,13 +535,13 @@ static void judge_parts(const struct trial *trial, fsdp_ref function, const char
 
 /* What a fold took: it looked at what it needs, and not at what a loader does besides.
  * True: so it is with every call that the fold takes. */
-static bool judge_folded(const struct trial *trial, const struct fsdp_torch_known *known)
+static bool check_folded(const struct trial *trial, const struct fsdp_torch_known *known)
 {
 	const char *calls = known->calls;
 	fsdp_ref arguments = trial->deed->argument, function;
 	if (calls == NULL || *calls != '!')
 		return true;
-	judge_parts(trial, trial->deed->object, calls + 1, arguments);
+	check_parts(trial, trial->deed->object, calls + 1, arguments);
 	if (strchr(calls, 'r') == NULL)
 		return false;
 	function = item(trial, arguments, 0);
@@ -549,7 +550,7 @@ static bool judge_folded(const struct trial *trial, const struct fsdp_torch_know
 	const struct fsdp_torch_known *inner =
 		global != NULL ? fsdp_torch_known(trial->torch, global) : NULL;
 	if (inner != NULL && inner->calls != NULL && *inner->calls == '!')
-		judge_parts(trial, function, inner->calls + 1, item(trial, arguments, 2));
+		check_parts(trial, function, inner->calls + 1, item(trial, arguments, 2));
 	return false;
 }
 
@@ -603,7 +604,7 @@ static bool is_bound_method(const struct trial *trial, fsdp_ref arguments)
 	       is_member(fsdp_pickle_text(trial->pickle, item(trial, arguments, 1)));
 }
 
-static void judge_getattr(const struct trial *trial)
+static void check_getattr(const struct trial *trial)
 {
 	char object[TEXT_BYTES], name[TEXT_BYTES];
 	const struct fsdp_pickle_deed *deed = trial->deed;
@@ -635,7 +636,7 @@ static bool is_inner_class(const struct trial *trial, fsdp_ref ref)
 	       inner;
 }
 
-static void judge_computed(const struct trial *trial)
+static void check_computed(const struct trial *trial)
 {
 	char text[TEXT_BYTES];
 	const struct fsdp_pickle_deed *deed = trial->deed;
@@ -658,7 +659,7 @@ static bool lacks_storage(const struct trial *trial, const struct fsdp_torch_kno
 }
 
 /* (class, Python's own class, its value) of _reconstructor; (class, …) of the others. */
-static bool judge_maker(const struct trial *trial)
+static bool check_maker(const struct trial *trial)
 {
 	const struct fsdp_pickle_deed *deed = trial->deed;
 	struct fsdp_pickle_global *class =
@@ -681,11 +682,11 @@ static bool judge_maker(const struct trial *trial)
 }
 
 /* Whether the like of it needs no judging again. */
-static bool judge_call(const struct trial *trial)
+static bool check_call(const struct trial *trial)
 {
 	struct fsdp_pickle_global *global = callable_of(trial, trial->deed->object);
 	if (global == NULL) {
-		judge_computed(trial);
+		check_computed(trial);
 		return false;
 	}
 	const struct fsdp_torch_known *known = fsdp_torch_known(trial->torch, global);
@@ -698,20 +699,20 @@ static bool judge_call(const struct trial *trial)
 		return false;
 	}
 	if (known->what & FSDP_KNOWN_MAKER) {
-		if (!judge_maker(trial))
-			say_call(trial, global);
+		if (!check_maker(trial))
+			report_call(trial, global);
 		return false;
 	}
 	if (known->what & FSDP_KNOWN_GETATTR) {
-		judge_getattr(trial);
+		check_getattr(trial);
 		return false;
 	}
 	if (trial->deed->folded)
-		return judge_folded(trial, known);
+		return check_folded(trial, known);
 	if (call_fits(trial, known))
 		return true;
 	if (!lacks_storage(trial, known))
-		say_call(trial, global);
+		report_call(trial, global);
 	return false;
 }
 
@@ -728,7 +729,7 @@ static bool holds_objects(const struct trial *trial, fsdp_ref type)
 
 /* (version, order, (type, shape), names, {name: (type, …)}, bytes, alignment, flags, …):
  * flags that call numbers pointers, or objects something else, break numpy's memory. */
-static bool judge_dtype(const struct trial *trial, fsdp_ref state)
+static bool check_dtype(const struct trial *trial, fsdp_ref state)
 {
 	enum { POINTERS = 7, OBJECTS = 63 };
 	struct fsdp_pickle_iterator iterator = { .ref = item(trial, state, 4) };
@@ -755,7 +756,7 @@ static bool judge_dtype(const struct trial *trial, fsdp_ref state)
 }
 
 /* Whether the like of it needs no judging again. */
-static bool judge_build(const struct trial *trial)
+static bool check_build(const struct trial *trial)
 {
 	char name[TEXT_BYTES], text[TEXT_BYTES];
 	fsdp_ref state = trial->deed->argument;
@@ -775,10 +776,10 @@ static bool judge_build(const struct trial *trial)
 	}
 	if (global != NULL && fsdp_span_is(global->module, "numpy") &&
 		fsdp_span_is(global->name, "dtype"))
-		return judge_dtype(trial, state);
+		return check_dtype(trial, state);
 	return *states == '*'
-		       ? judge_dicts(trial, state, false, trial->deed->object)
-		       : judge_state(trial, state, *states == 'm', trial->deed->object);
+		       ? check_dicts(trial, state, false, trial->deed->object)
+		       : check_state(trial, state, *states == 'm', trial->deed->object);
 }
 
 /* ---- persistent ids ---- */
@@ -829,7 +830,7 @@ static const char *what_is_wrong(const struct trial *trial, fsdp_ref id)
 }
 
 /* Whether the like of it needs no judging again. */
-static bool judge_id(const struct trial *trial)
+static bool check_id(const struct trial *trial)
 {
 	char text[TEXT_BYTES];
 	fsdp_ref id = trial->deed->object;
@@ -860,7 +861,7 @@ static bool judge_id(const struct trial *trial)
 /* ---- items ---- */
 
 /* Of an object only a class of the list is known to take none. */
-static void judge_fill(const struct trial *trial)
+static void check_fill(const struct trial *trial)
 {
 	char text[TEXT_BYTES];
 	const struct fsdp_pickle_deed *deed = trial->deed;
@@ -885,19 +886,19 @@ static void judge_fill(const struct trial *trial)
 		pairs ? " (CVE-2026-24747 in torch before 2.10)" : "");
 }
 
-static bool judge(void *context, const struct fsdp_pickle *pickle,
+static bool check_value(void *context, const struct fsdp_pickle *pickle,
 	const struct fsdp_pickle_deed *deed)
 {
 	struct trial trial = { context, pickle, deed };
 	switch (deed->kind) {
 	case FSDP_DEED_CALL:
-		return judge_call(&trial);
+		return check_call(&trial);
 	case FSDP_DEED_BUILD:
-		return judge_build(&trial);
+		return check_build(&trial);
 	case FSDP_DEED_PERSISTENT:
-		return judge_id(&trial);
+		return check_id(&trial);
 	case FSDP_DEED_FILL:
-		judge_fill(&trial);
+		check_fill(&trial);
 		break;
 	}
 	return false;
@@ -910,6 +911,6 @@ void fsdp_torch_watch(struct fsdp_torch *torch, struct fsdp_pickle_options *opti
 	torch->watched = 0;
 	torch->watch_most = size + LEAST_WATCH;
 	torch->odd_getattr = torch->said_shared = torch->said_source = false;
-	options->judge = judge;
+	options->judge = check_value;
 	options->judge_context = torch;
 }

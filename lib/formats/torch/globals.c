@@ -669,7 +669,7 @@ static size_t spell(const struct fsdp_pickle_global *global, char text[TEXT_BYTE
 	return (size_t)size;
 }
 
-static void say(struct fsdp_torch *torch, const struct fsdp_pickle_global *global,
+static void report(struct fsdp_torch *torch, const struct fsdp_pickle_global *global,
 	enum fsdp_rule_index rule, const char *what)
 {
 	char text[TEXT_BYTES];
@@ -682,7 +682,7 @@ static void say(struct fsdp_torch *torch, const struct fsdp_pickle_global *globa
 }
 
 /* An object of a class that is on no list, or its class or a function as a value. */
-static void say_unchecked(
+static void report_unchecked(
 	struct fsdp_torch *torch, const struct fsdp_pickle_global *global)
 {
 	char text[TEXT_BYTES], needs[FSDP_SHOWN], name[FSDP_SHOWN];
@@ -699,20 +699,20 @@ static void say_unchecked(
 		fsdp_shown(fsdp_torch_class_name(global->name), name));
 }
 
-static void say_bad(struct fsdp_torch *torch, const struct fsdp_pickle_global *global,
+static void report_bad(struct fsdp_torch *torch, const struct fsdp_pickle_global *global,
 	enum standing standing)
 {
 	if (standing == GADGET && find_gadget(global)->what == LOADS)
-		say(torch, global, FSDP_RULE_PICKLE_NESTED_LOADER,
+		report(torch, global, FSDP_RULE_PICKLE_NESTED_LOADER,
 			"which loads what another file or text says");
 	else if (standing == GADGET)
-		say(torch, global, FSDP_RULE_PICKLE_GADGET,
+		report(torch, global, FSDP_RULE_PICKLE_GADGET,
 			"which can run commands or code");
 	else if (standing == BAD_NAME)
-		say(torch, global, FSDP_RULE_PICKLE_NAME,
+		report(torch, global, FSDP_RULE_PICKLE_NAME,
 			"a name with dots that is not on the list of known data");
 	else
-		say(torch, global, FSDP_RULE_PICKLE_GLOBAL,
+		report(torch, global, FSDP_RULE_PICKLE_GLOBAL,
 			"which is not on the list of known data");
 }
 
@@ -784,7 +784,7 @@ static bool is_harmless(const struct fsdp_torch *torch)
 	return true;
 }
 
-static void say_refused(struct fsdp_torch *torch, const struct refused *refused)
+static void report_refused(struct fsdp_torch *torch, const struct refused *refused)
 {
 	char more[40] = "", next[sizeof refused->packages + 40];
 
@@ -818,13 +818,13 @@ void fsdp_torch_judge(struct fsdp_torch *torch)
 					      : find_known(torch->profile, global);
 		enum standing standing = standing_of(torch, global);
 		if (standing == UNCHECKED)
-			say_unchecked(torch, global);
+			report_unchecked(torch, global);
 		else if (standing != DATA)
-			say_bad(torch, global, standing);
+			report_bad(torch, global, standing);
 		else if (!(known->home & STRICT))
 			add_refused(&refused, global, known->home);
 	}
 	/* Metadata is never loaded that way. */
 	if (torch->profile == FSDP_PROFILE_TENSORS)
-		say_refused(torch, &refused);
+		report_refused(torch, &refused);
 }

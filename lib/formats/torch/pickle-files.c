@@ -245,7 +245,7 @@ static bool add_extents(struct legacy *legacy, struct fsdp_error **ret_error)
 	return true;
 }
 
-static bool take_count(
+static bool read_count(
 	struct legacy *legacy, uint64_t *ret_count, struct fsdp_error **ret_error)
 {
 	unsigned char bytes[8];
@@ -296,7 +296,7 @@ static bool place_storage(struct legacy *legacy, uint32_t storage, uint64_t coun
 	return whole;
 }
 
-static void say_unplaced(struct legacy *legacy)
+static void report_unplaced(struct legacy *legacy)
 {
 	for (uint32_t i = 0; i < legacy->extent_count; i++) {
 		const struct fsdp_extent *extent = extent_of(legacy, i);
@@ -333,7 +333,7 @@ static bool place_listed(
 				shown(key), (const char *)key.data);
 			return true;
 		}
-		if (!take_count(legacy, &count, ret_error))
+		if (!read_count(legacy, &count, ret_error))
 			return false;
 		if (!place_storage(legacy, name - 1, count))
 			return true;
@@ -580,7 +580,7 @@ static bool read_all(struct legacy *legacy, struct fsdp_error **ret_error)
 		!read_facts(legacy, ret_error) || !read_object(legacy, ret_error) ||
 		!add_extents(legacy, ret_error) || !read_listed(legacy, ret_error))
 		return false;
-	say_unplaced(legacy);
+	report_unplaced(legacy);
 	return walk_object(legacy, ret_error);
 }
 
@@ -754,7 +754,7 @@ static bool read_tar_storage(
 	if (location.data == NULL)
 		return fsdp_arena_fail(arena, ret_error);
 	if (!key_text(legacy, fsdp_pickle_item(pickle, top, 0), &key, ret_error) ||
-		!take_count(legacy, &numel, ret_error))
+		!read_count(legacy, &numel, ret_error))
 		return false;
 	if (!fsdp_torch_add_storage(&legacy->torch, key, fsdp_pickle_named(pickle, class),
 		    location, numel, &storage, ret_error))
@@ -802,21 +802,21 @@ static bool read_tar_parts(struct legacy *legacy, struct fsdp_error **ret_error)
 }
 
 /* i32 dimensions, 4 bytes of an older layout, sizes, strides, offset. */
-static bool take_view(struct legacy *legacy, int64_t *shape, int64_t *stride,
+static bool read_view(struct legacy *legacy, int64_t *shape, int64_t *stride,
 	size_t *ret_dims, uint64_t *ret_offset, struct fsdp_error **ret_error)
 {
 	uint64_t number;
-	if (!take_count(legacy, &number, ret_error))
+	if (!read_count(legacy, &number, ret_error))
 		return false;
 	size_t dims = *ret_dims = number & 0xffffffff;
 	if (dims > FSDP_DIMS_MAX)
 		return fail(legacy, "a tensor has more than 64 dimensions", ret_error);
 	for (size_t i = 0; i < 2 * dims; i++) {
-		if (!take_count(legacy, &number, ret_error))
+		if (!read_count(legacy, &number, ret_error))
 			return false;
 		*(i < dims ? &shape[i] : &stride[i - dims]) = (int64_t)number;
 	}
-	return take_count(legacy, ret_offset, ret_error);
+	return read_count(legacy, ret_offset, ret_error);
 }
 
 static bool read_tar_tensor(
@@ -830,7 +830,7 @@ static bool read_tar_tensor(
 	uint32_t number;
 	if (!key_text(legacy, fsdp_pickle_item(pickle, top, 0), &key, ret_error) ||
 		!key_text(legacy, fsdp_pickle_item(pickle, top, 1), &root, ret_error) ||
-		!take_view(legacy, shape, stride, &dims, &offset, ret_error))
+		!read_view(legacy, shape, stride, &dims, &offset, ret_error))
 		return false;
 	if (!find_number(legacy, root, &number) ||
 		fsdp_torch_kind(number) == FSDP_TORCH_TENSOR)
@@ -896,7 +896,7 @@ static bool read_tar_all(struct legacy *legacy, struct fsdp_error **ret_error)
 	if (!read_members(legacy, ret_error))
 		return fsdp_error_add_member(ret_error,
 			legacy->member.data != NULL ? legacy->member : legacy->file);
-	say_unplaced(legacy);
+	report_unplaced(legacy);
 	return walk_object(legacy, ret_error);
 }
 
@@ -1187,7 +1187,7 @@ static void refuse_text(const struct pickles *file, uint64_t count)
 }
 
 /* Once for the file. What is on no device has no bytes anywhere. */
-static void say_missing(const struct pickles *file)
+static void report_missing(const struct pickles *file)
 {
 	uint64_t count = 0, as_text = 0;
 	size_t next = 0;
@@ -1226,7 +1226,7 @@ static bool walk_tensors(struct pickles *file, struct fsdp_error **ret_error)
 	bool walked = fsdp_torch_walk(torch, ret_error);
 	if (!add_bare_extents(file, ret_error) || !walked)
 		return false;
-	say_missing(file);
+	report_missing(file);
 	return true;
 }
 
@@ -1261,7 +1261,7 @@ static bool read_one(
 	return read && (begin != 0 || walk_tensors(file, ret_error));
 }
 
-static void say_trailing(const struct pickles *file, uint64_t begin)
+static void report_trailing(const struct pickles *file, uint64_t begin)
 {
 	fsdp_find(&file->reading->model->findings, FSDP_RULE_PICKLE_TRAILING,
 		FSDP_PLACE(.file = file->look->path, .offset = begin,
@@ -1282,7 +1282,7 @@ static bool read_bare_pickles(struct pickles *file, struct fsdp_error **ret_erro
 			return fsdp_fail_limit(
 				ret_error, FSDP_LIMIT_PICKLE_STREAMS, most);
 		if (count == 1)
-			say_trailing(file, file->at);
+			report_trailing(file, file->at);
 		fsdp_arena_init(&arena, file->reading->scratch->budget);
 		bool read = read_one(file, &arena, count == 0 ? ret_error : &error);
 		fsdp_arena_done(&arena);

@@ -363,7 +363,7 @@ static const char *device_text(
 }
 
 /* The storage of a tensor, and where in it the tensor's own part begins. */
-static bool take_storage(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+static bool read_storage(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	fsdp_ref ref, struct fsdp_torch_tensor *tensor)
 {
 	uint32_t part;
@@ -483,7 +483,7 @@ static void set_bits(
 }
 
 /* A dtype of a later release. False: it is no dtype. */
-static bool take_later_dtype(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+static bool read_later_dtype(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	fsdp_ref dtype, struct fsdp_torch_tensor *tensor, struct fsdp_error **ret_error)
 {
 	const struct fsdp_pickle_global *global = fsdp_pickle_named(pickle, dtype);
@@ -506,7 +506,7 @@ static bool rebuild_dense(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	uint64_t least = what == TENSOR_V1 ? 4 : what == TENSOR_V2 ? 6 : 7;
 	if (count < least || count > least + (what != TENSOR_V1))
 		return false;
-	if (!take_storage(
+	if (!read_storage(
 		    torch, pickle, fsdp_pickle_item(pickle, arguments, 0), tensor) ||
 		!view_arguments(torch, pickle, arguments, 1, tensor, ret_error))
 		return false;
@@ -515,7 +515,7 @@ static bool rebuild_dense(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 		tensor->dtype = (uint8_t)fsdp_torch_dtype(
 			pickle, fsdp_pickle_item(pickle, arguments, 6));
 		if (tensor->dtype == FSDP_DTYPE_UNKNOWN &&
-			!take_later_dtype(torch, pickle,
+			!read_later_dtype(torch, pickle,
 				fsdp_pickle_item(pickle, arguments, 6), tensor,
 				ret_error))
 			return false;
@@ -546,7 +546,7 @@ static bool rebuild_parameter(struct fsdp_torch *torch, struct fsdp_pickle *pick
 
 /* A tensor inside this one; false: it is none. There is room for all that are asked for.
  */
-static bool take_component(struct fsdp_pickle *pickle, fsdp_ref ref, const char *name,
+static bool read_component(struct fsdp_pickle *pickle, fsdp_ref ref, const char *name,
 	struct fsdp_torch_rare *rare)
 {
 	if (!fsdp_torch_folded(pickle, ref, FSDP_TORCH_TENSOR,
@@ -561,7 +561,7 @@ static bool rebuild_quantised(struct fsdp_torch *torch, struct fsdp_pickle *pick
 	struct fsdp_error **ret_error)
 {
 	if (fsdp_pickle_count(pickle, arguments) != 7 ||
-		!take_storage(
+		!read_storage(
 			torch, pickle, fsdp_pickle_item(pickle, arguments, 0), tensor) ||
 		!view_arguments(torch, pickle, arguments, 1, tensor, ret_error))
 		return false;
@@ -593,7 +593,7 @@ static bool rebuild_quantised(struct fsdp_torch *torch, struct fsdp_pickle *pick
 	static const char *const names[] = { "scales", "zero_points" };
 	/* Old files have lists of numbers instead. */
 	for (size_t i = 0; i < 2; i++)
-		(void)take_component(
+		(void)read_component(
 			pickle, fsdp_pickle_item(pickle, parts, i + 1), names[i], rare);
 	return true;
 }
@@ -628,7 +628,7 @@ static bool rebuild_sparse(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 		return false;
 	rare->layout = layout;
 	for (size_t i = 0; i < count; i++)
-		if (!take_component(
+		if (!read_component(
 			    pickle, fsdp_pickle_item(pickle, parts, i), names[i], rare))
 			return false;
 	const struct fsdp_torch_tensor *values =
@@ -697,7 +697,7 @@ static bool rebuild_nested(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	tensor->flags |= FSDP_TENSOR_SHAPE_INFERRED;
 	rare->layout = jagged ? "jagged" : "nested";
 	for (size_t i = 0; i < (jagged ? 2 : 3); i++)
-		(void)take_component(pickle,
+		(void)read_component(pickle,
 			jagged ? fsdp_pickle_get(pickle, first, names[i])
 			       : fsdp_pickle_item(pickle, arguments, i + 1),
 			names[i], rare);
@@ -764,7 +764,7 @@ static void set_class(struct fsdp_torch *torch, struct fsdp_torch_tensor *tensor
 
 /* A subclass that only its own library knows: its bytes are those of the tensors among its
  * attributes, of which as many are kept as a structured tensor may have. */
-static bool take_attributes(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+static bool read_attributes(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	fsdp_ref attributes, struct fsdp_torch_tensor *tensor)
 {
 	struct fsdp_torch_rare *rare = fsdp_vec_at(&torch->rares, tensor->rare);
@@ -778,7 +778,7 @@ static bool take_attributes(struct fsdp_torch *torch, struct fsdp_pickle *pickle
 			!fsdp_torch_folded(pickle, value, FSDP_TORCH_TENSOR, &inner))
 			continue;
 		const char *kept = keep_text(torch, name);
-		if (kept == NULL || !take_component(pickle, value, kept, rare))
+		if (kept == NULL || !read_component(pickle, value, kept, rare))
 			return false;
 	}
 	tensor->flags |= FSDP_TENSOR_NO_DATA;
@@ -812,7 +812,7 @@ static bool rebuild_from_type(struct fsdp_torch *torch, struct fsdp_pickle *pick
 	fsdp_ref state = fsdp_pickle_item(pickle, arguments, 3);
 	if (fsdp_pickle_kind(pickle, state) == FSDP_PICKLE_DICT)
 		return *ret_error == NULL &&
-		       take_attributes(torch, pickle, state, tensor);
+		       read_attributes(torch, pickle, state, tensor);
 	return fsdp_torch_sharded(torch, pickle, state, tensor, ret_error);
 }
 

@@ -423,7 +423,7 @@ static bool describe_unit(struct taking *taking, const struct flat_parts *parts,
 }
 
 /* This rank has the elements from `begin` on of the flat parameter. */
-static bool take_apart(struct taking *taking, const struct flat_parts *parts,
+static bool split_flat_parameters(struct taking *taking, const struct flat_parts *parts,
 	struct fsdp_error **ret_error)
 {
 	struct kept_tensor *flat = find_kept(taking, parts->key);
@@ -465,7 +465,7 @@ static bool take_apart(struct taking *taking, const struct flat_parts *parts,
 
 /* ---- torch_xla ---- */
 
-static bool take_xla_shard(struct taking *taking, struct fsdp_span module,
+static bool read_xla_shard(struct taking *taking, struct fsdp_span module,
 	struct fsdp_span shard, fsdp_ref facts, struct fsdp_error **ret_error)
 {
 	struct fsdp_pickle *pickle = taking->torch->pickle;
@@ -496,10 +496,10 @@ static bool take_xla_shard(struct taking *taking, struct fsdp_span module,
 	parts.name = fsdp_span_last(name, '.');
 	parts.prefix = fsdp_span(
 		name.data, name.size - parts.name.size - (parts.name.size < name.size));
-	return take_apart(taking, &parts, ret_error);
+	return split_flat_parameters(taking, &parts, ret_error);
 }
 
-static bool take_xla(struct taking *taking, struct fsdp_error **ret_error)
+static bool read_xla(struct taking *taking, struct fsdp_error **ret_error)
 {
 	struct fsdp_pickle *pickle = taking->torch->pickle;
 	struct fsdp_pickle_iterator modules = {
@@ -509,7 +509,7 @@ static bool take_xla(struct taking *taking, struct fsdp_error **ret_error)
 	while (fsdp_pickle_next(pickle, &modules, &module, &shards)) {
 		struct fsdp_pickle_iterator iterator = { .ref = shards };
 		while (fsdp_pickle_next(pickle, &iterator, &shard, &facts))
-			if (!take_xla_shard(taking, fsdp_pickle_text(pickle, module),
+			if (!read_xla_shard(taking, fsdp_pickle_text(pickle, module),
 				    fsdp_pickle_text(pickle, shard), facts, ret_error))
 				return false;
 	}
@@ -518,7 +518,7 @@ static bool take_xla(struct taking *taking, struct fsdp_error **ret_error)
 
 /* ---- fairscale ---- */
 
-static bool take_fairscale_flat(struct taking *taking, struct fsdp_span module,
+static bool read_fairscale_flat(struct taking *taking, struct fsdp_span module,
 	struct fsdp_span backing, fsdp_ref facts, struct fsdp_error **ret_error)
 {
 	struct fsdp_pickle *pickle = taking->torch->pickle;
@@ -542,10 +542,10 @@ static bool take_fairscale_flat(struct taking *taking, struct fsdp_span module,
 		return true;
 	}
 	parts.padding = (uint64_t)padding;
-	return take_apart(taking, &parts, ret_error);
+	return split_flat_parameters(taking, &parts, ret_error);
 }
 
-static bool take_fairscale(struct taking *taking, struct fsdp_error **ret_error)
+static bool read_fairscale(struct taking *taking, struct fsdp_error **ret_error)
 {
 	struct fsdp_pickle *pickle = taking->torch->pickle;
 	struct fsdp_pickle_iterator modules = {
@@ -558,7 +558,7 @@ static bool take_fairscale(struct taking *taking, struct fsdp_error **ret_error)
 		struct fsdp_pickle_iterator iterator = { .ref = fsdp_pickle_get(pickle,
 								 module, "params") };
 		while (fsdp_pickle_next(pickle, &iterator, &backing, &facts))
-			if (!take_fairscale_flat(taking, path,
+			if (!read_fairscale_flat(taking, path,
 				    fsdp_pickle_text(pickle, backing), facts, ret_error))
 				return false;
 	}
@@ -627,7 +627,7 @@ bool fsdp_torch_take_relative(struct fsdp_torch *torch, struct fsdp_relative *re
 		relative->first_value);
 	relative->has_units = torch->model->flat_modules.count != 0;
 	mark_buffers(&taking);
-	return (relative->is_xla ? take_xla(&taking, ret_error)
-				 : take_fairscale(&taking, ret_error)) &&
+	return (relative->is_xla ? read_xla(&taking, ret_error)
+				 : read_fairscale(&taking, ret_error)) &&
 	       add_others(&taking, ret_error);
 }

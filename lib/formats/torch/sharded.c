@@ -87,7 +87,7 @@ static fsdp_ref torch_field(struct fsdp_pickle *pickle, fsdp_ref object, const c
 /* The largest world that a file names; whole: of exactly so many ranks.
  * The largest world that a file names. A mesh may be of some ranks only: then the
  * world has at least as many as its highest rank says. */
-static void tell_world(struct fsdp_torch *torch, uint32_t size, bool whole)
+static void record_world(struct fsdp_torch *torch, uint32_t size, bool whole)
 {
 	if (torch->world_size != FSDP_NONE && torch->world_size > size)
 		return;
@@ -504,7 +504,7 @@ static bool pay_for_mesh(struct fsdp_torch *torch, const struct fsdp_torch_mesh 
 		(uint64_t)ranks + view.span);
 }
 
-static void tell_world_of_mesh(
+static void record_mesh_world(
 	struct fsdp_torch *torch, const int64_t *ranks, uint64_t count)
 {
 	int64_t highest = -1;
@@ -515,7 +515,8 @@ static void tell_world_of_mesh(
 			highest = ranks[i];
 	}
 	if (highest >= 0)
-		tell_world(torch, (uint32_t)highest + 1, (uint64_t)highest + 1 == count);
+		record_world(
+			torch, (uint32_t)highest + 1, (uint64_t)highest + 1 == count);
 }
 
 bool fsdp_torch_resolve_mesh(struct fsdp_torch *torch, struct fsdp_torch_mesh *mesh,
@@ -542,7 +543,7 @@ bool fsdp_torch_resolve_mesh(struct fsdp_torch *torch, struct fsdp_torch_mesh *m
 			fsdp_torch_storage(torch, map->storage)->is_mesh = true;
 	}
 	if (ranks != NULL)
-		tell_world_of_mesh(torch, ranks, count);
+		record_mesh_world(torch, ranks, count);
 	mesh->unread = !affordable || (mesh->rank_map != FSDP_NONE && read == NULL);
 	find_rank(mesh, ranks, count);
 	mesh->has_coordinates = affordable && find_coordinates(mesh, ranks, count, &base);
@@ -606,7 +607,7 @@ static bool read_sharded_tensor(struct fsdp_torch *torch, struct fsdp_pickle *pi
 	if (fsdp_pickle_integer(
 		    pickle, torch_field(pickle, group, "global_world_size"), &world) &&
 		world > 0 && world < FSDP_TORCH_MESH_RANKS)
-		tell_world(torch, (uint32_t)world, true);
+		record_world(torch, (uint32_t)world, true);
 	uint32_t first = (uint32_t)torch->locals.count;
 	if (!fsdp_budget_work(torch->scratch->budget,
 		    SHARD_STEPS * fsdp_pickle_count(pickle, shards), ret_error))

@@ -475,7 +475,7 @@ struct inside_values {
 };
 
 /* The value whose first byte is at `at`: the argument of an opcode in front of it. */
-static bool take_value(
+static bool read_value(
 	struct fsdp_span stream, size_t at, bool text, struct fsdp_span *ret_value)
 {
 	static const struct {
@@ -537,11 +537,11 @@ static void list_names(const struct inside_values *nested,
 		}
 }
 
-static void look_inside(struct inside_values *nested, struct fsdp_span stream,
+static void find_nested_pickles(struct inside_values *nested, struct fsdp_span stream,
 	uint64_t base, unsigned depth);
 
 /* `at`: where the value stands in the outermost pickle. False: it is not a whole pickle. */
-static bool judge(
+static bool check_nested(
 	struct inside_values *nested, struct fsdp_span value, uint64_t at, unsigned depth)
 {
 	struct fsdp_torch *torch = nested->torch;
@@ -570,7 +570,7 @@ static bool judge(
 	fsdp_error_free(error);
 	fsdp_arena_done(&arena);
 	if (whole && depth < DEPTH)
-		look_inside(nested, value, at, depth + 1);
+		find_nested_pickles(nested, value, at, depth + 1);
 	return whole;
 }
 
@@ -599,20 +599,20 @@ static size_t look_at(struct inside_values *nested, struct fsdp_span stream, siz
 	struct fsdp_arena arena;
 	struct fsdp_span value, bytes;
 	bool whole;
-	if (!take_value(stream, at, text, &value) || value.size > ONE_MOST ||
+	if (!read_value(stream, at, text, &value) || value.size > ONE_MOST ||
 		value.size > nested->left)
 		return 0;
 	nested->left -= value.size;
 	fsdp_arena_init(&arena, nested->torch->scratch->budget);
 	bytes = value;
 	whole = (!text || fsdp_torch_latin1(value, &arena, &bytes)) &&
-		judge(nested, bytes, base + at, depth);
+		check_nested(nested, bytes, base + at, depth);
 	fsdp_arena_done(&arena);
 	return whole ? value.size : 0;
 }
 
 /* How deep this goes is fixed. */
-static void look_inside(struct inside_values *nested, struct fsdp_span stream,
+static void find_nested_pickles(struct inside_values *nested, struct fsdp_span stream,
 	uint64_t base, unsigned depth)
 {
 	size_t at = 2; /* behind its own PROTO */
@@ -638,7 +638,7 @@ static void look_inside(struct inside_values *nested, struct fsdp_span stream,
 void fsdp_torch_look_inside(struct fsdp_torch *torch, struct fsdp_span stream)
 {
 	struct inside_values nested = { .torch = torch, .left = ALL_MOST };
-	look_inside(&nested, stream, 0, 1);
+	find_nested_pickles(&nested, stream, 0, 1);
 }
 
 /* ---- tensors without a name ---- */

@@ -110,7 +110,7 @@ static bool view_fits(const struct fsdp_torch *torch,
 				fsdp_torch_storage(torch, tensor->storage));
 }
 
-static bool say_broken(struct walk *walk, uint32_t name, const char *why)
+static bool report_broken(struct walk *walk, uint32_t name, const char *why)
 {
 	struct fsdp_torch *torch = walk->torch;
 	fsdp_find(&torch->model->findings, FSDP_RULE_VIEW_OUT_OF_STORAGE,
@@ -343,12 +343,12 @@ static bool add_tensor(
 	struct fsdp_torch *torch = walk->torch;
 	const struct fsdp_torch_tensor *tensor = fsdp_torch_tensor(torch, index);
 	if (tensor->broken != NULL)
-		return say_broken(walk, name, tensor->broken);
+		return report_broken(walk, name, tensor->broken);
 	uint64_t numel, bytes;
 	if (!fsdp_numel(
 		    fsdp_model_ints(torch->model, tensor->shape), tensor->dims, &numel) ||
 		!fsdp_dtype_bytes(tensor->dtype, numel, &bytes))
-		return say_broken(walk, name, "its size overflows");
+		return report_broken(walk, name, "its size overflows");
 	uint32_t path;
 	if (!fsdp_build_path(torch->model, &walk->path, &path, walk->error))
 		return false;
@@ -384,12 +384,12 @@ static bool add_components(
 		if (name == FSDP_NONE)
 			return fsdp_arena_fail(model->arena, walk->error);
 		if (part->broken != NULL)
-			return say_broken(walk, name, part->broken);
+			return report_broken(walk, name, part->broken);
 		uint64_t numel, bytes;
 		if (!fsdp_numel(
 			    fsdp_model_ints(model, part->shape), part->dims, &numel) ||
 			!fsdp_dtype_bytes(part->dtype, numel, &bytes))
-			return say_broken(walk, name, "its size overflows");
+			return report_broken(walk, name, "its size overflows");
 		uint32_t id = add_record(
 			walk, part, name, name, FSDP_NONE, FSDP_TENSOR_COMPONENT);
 		if (id == FSDP_NONE || !add_whole_piece(walk, id, part, name))
@@ -403,7 +403,7 @@ static bool add_components(
 
 /* ---- values ---- */
 
-static void say_hidden(struct walk *walk)
+static void report_hidden(struct walk *walk)
 {
 	struct fsdp_torch *torch = walk->torch;
 	struct fsdp_span name;
@@ -530,7 +530,7 @@ static bool may_enter(struct walk *walk, uint32_t identity)
 	return !(walk->visits[identity] & 2) || walk->entered < walk->ceiling;
 }
 
-static void say_left_out(
+static void report_left_out(
 	struct walk *walk, uint32_t name, enum fsdp_severity severity, const char *why)
 {
 	if (walk->said)
@@ -553,13 +553,13 @@ static bool push_frame(struct walk *walk, fsdp_ref ref, enum frame_kind kind,
 	if (!may_enter(walk, identity)) {
 		/* A list in itself is legal, and harmless where it is not followed. */
 		bool open = walk->visits[identity] & 1;
-		say_left_out(walk, name, open ? FSDP_NOTE : FSDP_ERROR,
+		report_left_out(walk, name, open ? FSDP_NOTE : FSDP_ERROR,
 			open ? "a container holds itself"
 			     : "shared containers unfold to too much");
 		return true;
 	}
 	if (walk->path.count == FSDP_PATH_DEPTH) {
-		say_left_out(
+		report_left_out(
 			walk, name, FSDP_ERROR, "containers are nested deeper than 512");
 		return true;
 	}
@@ -884,6 +884,6 @@ bool fsdp_torch_walk(struct fsdp_torch *torch, struct fsdp_error **ret_error)
 	while (walk->stack.count != 0)
 		if (!step(walk))
 			return false;
-	say_hidden(walk);
+	report_hidden(walk);
 	return true;
 }

@@ -137,7 +137,7 @@ static void note_member(struct torch_zip *file, const struct fsdp_zip_member *me
 	file->constants |= record == RECORD_CONSTANTS;
 }
 
-static bool judge_others(struct torch_zip *file, struct fsdp_error **ret_error);
+static bool check_others(struct torch_zip *file, struct fsdp_error **ret_error);
 
 static bool read_members(struct torch_zip *file, struct fsdp_error **ret_error)
 {
@@ -151,7 +151,7 @@ static bool read_members(struct torch_zip *file, struct fsdp_error **ret_error)
 	for (size_t i = 0; i < file->zip.members.count; i++)
 		note_member(file, fsdp_zip_member(&file->zip, i));
 	if (file->pickle == NULL)
-		return judge_others(file, ret_error) &&
+		return check_others(file, ret_error) &&
 		       fsdp_foreign_zip(&file->zip, ret_error);
 	if (file->outside != 0)
 		fsdp_find(findings, FSDP_RULE_ZIP_ROOT, FSDP_PLACE(.file = file->file),
@@ -305,7 +305,7 @@ static void match_members(struct torch_zip *file)
 	}
 }
 
-static void say_missing(struct torch_zip *file)
+static void report_missing(struct torch_zip *file)
 {
 	struct fsdp_model *model = file->reading->model;
 	struct fsdp_span folder = fsdp_model_file(model, file->file_id)->records;
@@ -370,7 +370,7 @@ static void set_format(struct torch_zip *file)
 }
 
 /* What torch.jit.save writes is an object of a class that its code defines. */
-static void say_script(struct torch_zip *file)
+static void report_script(struct torch_zip *file)
 {
 	const struct fsdp_pickle *pickle = file->torch.pickle;
 	bool defined = false;
@@ -402,7 +402,7 @@ static void refuse_code(struct torch_zip *file)
 }
 
 /* Whose file it is only the name says of fairscale's. */
-static bool settle_relative(struct torch_zip *file, const struct fsdp_relative *relative,
+static bool resolve_relative(struct torch_zip *file, const struct fsdp_relative *relative,
 	struct fsdp_error **ret_error)
 {
 	if (file->torch.rank == FSDP_NONE && !relative->is_xla)
@@ -417,7 +417,7 @@ static bool settle_relative(struct torch_zip *file, const struct fsdp_relative *
 }
 
 /* Its parameters in place of what they were flattened to. */
-static bool take_relative(struct torch_zip *file, struct fsdp_relative *relative,
+static bool read_relative(struct torch_zip *file, struct fsdp_relative *relative,
 	struct fsdp_error **ret_error)
 {
 	struct fsdp_format *format = &file->reading->model->format;
@@ -469,7 +469,7 @@ static void name_ultralytics(struct torch_zip *file)
 }
 
 /* What Lightning's Trainer saves says so. */
-static bool settle_lightning(struct torch_zip *file, size_t first_tensor,
+static bool resolve_lightning(struct torch_zip *file, size_t first_tensor,
 	size_t first_value, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = file->reading->model;
@@ -521,7 +521,7 @@ static bool read_pickle(struct torch_zip *file, struct fsdp_error **ret_error)
 	fsdp_torch_look_inside(&file->torch, stream);
 	fsdp_torch_judge(&file->torch);
 	if (file->constants)
-		say_script(file);
+		report_script(file);
 	if (!read)
 		fsdp_error_add_member(ret_error, file->pickle->name);
 	size_t first_tensor = reading->model->tensors.count;
@@ -533,7 +533,7 @@ static bool read_pickle(struct torch_zip *file, struct fsdp_error **ret_error)
 	};
 	bool is_relative = read && fsdp_torch_find_relative(&file->torch, &relative);
 	bool resolved = read &&
-			(!is_relative || settle_relative(file, &relative, ret_error)) &&
+			(!is_relative || resolve_relative(file, &relative, ret_error)) &&
 			fsdp_torch_resolve(&file->torch, read_storage, file, ret_error);
 	fsdp_reading_keep_limit(reading, &file->torch.over_limit, file->file);
 	if (!resolved)
@@ -543,14 +543,14 @@ static bool read_pickle(struct torch_zip *file, struct fsdp_error **ret_error)
 		file->torch.world_whole);
 	name_ultralytics(file);
 	return fsdp_torch_walk(&file->torch, ret_error) &&
-	       (!is_relative || take_relative(file, &relative, ret_error)) &&
-	       settle_lightning(file, first_tensor, first_value, ret_error);
+	       (!is_relative || read_relative(file, &relative, ret_error)) &&
+	       resolve_lightning(file, first_tensor, first_value, ret_error);
 }
 
 enum looked { LOOKED, NOT_LOOKED, NO_MEMORY };
 
 /* What a pickle would call. What it holds besides costs nothing. */
-static enum looked judge_other(
+static enum looked check_other(
 	struct torch_zip *file, const struct fsdp_zip_member *member)
 {
 	struct fsdp_reading *reading = file->reading;
@@ -643,7 +643,7 @@ static void add_unseen(struct unseen *unseen, struct fsdp_span name)
 		unseen->size == 0 ? "" : ", ", text);
 }
 
-static void say_unseen(struct torch_zip *file, const struct unseen *unseen)
+static void report_unseen(struct torch_zip *file, const struct unseen *unseen)
 {
 	if (unseen->count == 0)
 		return;
@@ -659,7 +659,7 @@ static void say_unseen(struct torch_zip *file, const struct unseen *unseen)
 
 /* The pickles beside the one that is read: torch.load leaves them alone, other readers
  * may not. */
-static bool judge_others(struct torch_zip *file, struct fsdp_error **ret_error)
+static bool check_others(struct torch_zip *file, struct fsdp_error **ret_error)
 {
 	uint64_t most = fsdp_limit(file->reading->limits, FSDP_LIMIT_PICKLE_STREAMS);
 	struct unseen unseen = { 0 };
@@ -669,14 +669,14 @@ static bool judge_others(struct torch_zip *file, struct fsdp_error **ret_error)
 			!may_be_pickle(file, member))
 			continue;
 		unseen.by_limit |= most == 0;
-		enum looked looked = most != 0 ? judge_other(file, member) : NOT_LOOKED;
+		enum looked looked = most != 0 ? check_other(file, member) : NOT_LOOKED;
 		if (looked == NO_MEMORY)
 			return fsdp_arena_fail(file->reading->scratch, ret_error);
 		if (looked == NOT_LOOKED)
 			add_unseen(&unseen, member->name);
 		most -= most != 0;
 	}
-	say_unseen(file, &unseen);
+	report_unseen(file, &unseen);
 	return true;
 }
 
@@ -713,8 +713,8 @@ static bool read_all(struct torch_zip *file, const struct fsdp_look *look,
 		return false;
 	/* What the pickle does is reported, whatever is wrong beside it. */
 	if (!check_version(file, ret_error) || !check_byteorder(file, ret_error)) {
-		(void)(judge_other(file, file->pickle) != NO_MEMORY &&
-			judge_others(file, NULL));
+		(void)(check_other(file, file->pickle) != NO_MEMORY &&
+			check_others(file, NULL));
 		return false;
 	}
 	/* The pickle's values are gone before the extents come: a million storages need
@@ -723,12 +723,12 @@ static bool read_all(struct torch_zip *file, const struct fsdp_look *look,
 	bool read = read_pickle(file, ret_error);
 	fsdp_arena_done(&file->pickles);
 	if (!read)
-		(void)judge_others(file, NULL);
+		(void)check_others(file, NULL);
 	if (!add_extents(file, ret_error) || !read)
 		return false;
 	match_members(file);
-	say_missing(file);
-	if (!judge_others(file, ret_error))
+	report_missing(file);
+	if (!check_others(file, ret_error))
 		return false;
 	if (file->constants)
 		refuse_code(file);
