@@ -342,6 +342,8 @@ static void weights_that_transformers_does_not_find(void **state)
 			.expected = "refuses no-weights",
 			.cure = "rename model.pt to pytorch_model.bin" },
 		{ "hf", "5", { GPT2, A_FOLDER("pytorch_model_fsdp_0") },
+			.expected = "refuses no-weights", .cure = "" },
+		{ "hf", "5", { GPT2, DCP_METADATA("pytorch_model_fsdp_0") },
 			.expected = "refuses no-weights",
 			.cure = "run accelerate merge-weights pytorch_model_fsdp_0 ." },
 		{ "hf", "5", { GPT2, TEXT("model-00001-of-00002.safetensors", "") },

@@ -730,6 +730,7 @@ static void begin_and_end_all(struct out *out, void (*emit)(struct out *))
 	out_weighed(out, &parts[0]);
 	out_weighed(out, &parts[1]);
 	out_timed(out, &span);
+	out_verbatim(out, text_of("page\n"));
 	out_end(out, &footer);
 }
 
