@@ -453,6 +453,21 @@ def routed(experts, rows=4):
     return ENDS | layers("mlp.gate.weight", shape=(rows, 16)) | layers(*(f"mlp.experts.{i}.up_proj.weight" for i in range(experts)))
 
 
+VIT = {"architectures": ["ViTForImageClassification"], "model_type": "vit", "hidden_size": 4, "intermediate_size": 8, "num_hidden_layers": 1,
+       "num_attention_heads": 1, "image_size": 4, "patch_size": 2}
+SAVED_NAMES = {"attention.o_proj": "attention.output.dense", "attention.q_proj": "attention.attention.query", "attention.k_proj": "attention.attention.key",
+                "attention.v_proj": "attention.attention.value", "mlp.fc1": "intermediate.dense", "mlp.fc2": "output.dense"}
+
+
+def vit(layer, names):
+    """A ViT of one layer: with the names that transformers 5 has in memory, or by `names` with those that it saves."""
+    tensors = {"vit.embeddings.cls_token": (1, 1, 4), "vit.embeddings.position_embeddings": (1, 5, 4),
+               "vit.embeddings.patch_embeddings.projection.weight": (4, 3, 2, 2), "vit.embeddings.patch_embeddings.projection.bias": (4,)}
+    modules = {layer + names.get(name, name): shape for name, shape in {**{f"attention.{which}_proj": (4, 4) for which in "qkvo"}, "mlp.fc1": (8, 4),
+               "mlp.fc2": (4, 8), "layernorm_before": (4,), "layernorm_after": (4,)}.items()} | {"vit.layernorm": (4,), "classifier": (2, 4)}
+    return tensors | {f"{name}.weight": shape for name, shape in modules.items()} | {f"{name}.bias": shape[:1] for name, shape in modules.items()}
+
+
 def unmerged(first, second, weight):
     """LoRA inside of a model; in the near miss it is only called so."""
     tensors = {f"{MODULE}.{first}": (16, 4), f"{MODULE}.{second}": (4, 16), f"{MODULE}.{weight}": (16, 16)}
@@ -573,6 +588,7 @@ ROWS = [
     ("FI4010", "note", byte_order), *(("FI4010", "warning", tagged(tag)) for tag in ("pt", "tf", "flax", "np", "mlx", "paddle", "jax")), ("FI5005", "error", groups_gap), ("FI5005", "error", groups_lack), ("FI5005", "note", groups_of_addresses), ("FI5005", "error", groups_twice),
     ("FI5008", "error", moments), ("FI6003", "error", merged_shapes), ("FI6004", "error", merged_values),
     *(("FI1044", "error", impossible(*view)) for view in IMPOSSIBLE),
+    ("FI1013", "error", model({n: shape for n, shape in vit("vit.encoder.layer.0.", SAVED_NAMES).items() if n != "vit.layernorm.bias"}, vit("vit.layers.0.", {}), **VIT)),
     ("FI1013", "error", model({n: LLAMA_ALL[n] for n in LLAMA_ALL if n != "model.norm.weight"}, LLAMA_ALL)),
     ("FI1013", "error", model({n: LLAMA_ALL[n] for n in LLAMA_ALL if n != "model.norm.weight"}, LLAMA_ALL | {"extra": (2,)})),
     ("FI1013", "error", without("deepspeed/zero2-w2", "latest")), ("FI1013", "error", without("hf/llama-sharded", "config.json")),

@@ -461,6 +461,32 @@ static void keep_topmost(struct fsdp_loading *loading)
 		(struct fsdp_load_tensor){ .name = fsdp_span_text(root.other_key) };
 }
 
+/* Whether a name begins with the prefix of the model and "layers.". */
+static bool has_layers(
+	const struct fsdp_loading *loading, const struct fsdp_load_tensors *tensors)
+{
+	struct fsdp_span prefix = fsdp_span_text(loading->base_prefix);
+
+	for (size_t i = 0; i < tensors->count; i++) {
+		struct fsdp_span name = tensors->items[i].name;
+
+		if (fsdp_span_begins(name, prefix) &&
+			fsdp_span_begins(fsdp_span(name.data + prefix.size,
+						 name.size - prefix.size),
+				FSDP_SPAN("layers.")))
+			return true;
+	}
+	return false;
+}
+
+/* transformers 5 has names in memory that save_pretrained does not write (vit.layers.0 for
+ * vit.encoder.layer.0). It loads those, too, and they are not known here. */
+static bool has_names_in_memory(const struct fsdp_loading *loading)
+{
+	return loading->base_prefix != NULL && has_layers(loading, &loading->stored) &&
+	       !has_layers(loading, &loading->model);
+}
+
 bool fsdp_load_compare(struct fsdp_loading *loading)
 {
 	const struct fsdp_checkpoint *checkpoint;
@@ -476,6 +502,8 @@ bool fsdp_load_compare(struct fsdp_loading *loading)
 		fsdp_load_list_stored(loading, checkpoint, &loading->stored);
 	if (loading->knows_stored)
 		keep_topmost(loading);
+	if (loading->knows_stored && has_names_in_memory(loading))
+		loading->knows_model = false;
 	if (!loading->knows_model || !loading->knows_stored)
 		return false;
 	match_stored(loading);
