@@ -57,12 +57,12 @@ def stopping(args, audit, subjects, path):
 
 def problems_of(args, subjects, path, must):
     problems = []
-    audit = oraclelib.envelope(oraclelib.run(args, "audit", "--json", path), problems, (0, 1, 2, 3), need_data=False)
+    audit = oraclelib.envelope(oraclelib.run(args, "audit", "--json", "--for=none", path), problems, (0, 1, 2, 3), need_data=False)
     if audit is None:
         return problems
     stops = stopping(args, audit, subjects, path)
     if not stops:
-        audit = oraclelib.envelope(oraclelib.run(args, "audit", "--json", "--data", path), problems, (0, 1, 2, 3), need_data=False)
+        audit = oraclelib.envelope(oraclelib.run(args, "audit", "--json", "--for=none", "--data", path), problems, (0, 1, 2, 3), need_data=False)
         stops = [f for f in stopping(args, audit or {"findings": []}, subjects, path) if f["rule"] in READ_ON_THE_WAY]
     with tempfile.TemporaryDirectory() as work:
         out = os.path.join(work, "out")
