@@ -123,6 +123,15 @@ bool expectation_open(
 		good = fsdp_checkpoint_open(
 			&path, 1, &options, &expectation->checkpoint, &error);
 	}
+	/* What was not read of it would not be expected. */
+	if (good && fsdp_checkpoint_error_count(expectation->checkpoint) > 0) {
+		const struct fsdp_error *part =
+			fsdp_checkpoint_error(expectation->checkpoint, 0);
+
+		refuse(run, fsdp_error_hint(part), "%s: cannot be read completely: %s",
+			path, fsdp_error_message(part));
+		return false;
+	}
 	if (!good)
 		refuse(run,
 			error != NULL && fsdp_error_hint(error) != NULL &&
