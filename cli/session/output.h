@@ -65,8 +65,9 @@ struct outputs {
 	bool forgetful; /* of what not to replace, for lack of memory: nothing is replaced
 			 */
 	bool spoilt;    /* the head promised an answer that broke off: no file stays */
-	bool broken_pipe; /* stdout was closed by its reader */
-	int interrupted;  /* by this signal, while reading; 0: not */
+	bool memory_ended; /* while the command ran */
+	bool broken_pipe;  /* stdout was closed by its reader */
+	int interrupted;   /* by this signal, while reading; 0: not */
 };
 
 /* Which outputs were asked for, and whether they fit the command. */

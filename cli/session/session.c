@@ -713,6 +713,7 @@ static void end(struct session *session)
 
 	if (session->collected.out_of_memory) {
 		session_out_of_memory(session, &memory);
+		session->outputs->memory_ended = true;
 		session->outputs->spoilt |= session->answered;
 	}
 	if (session->outputs->out == NULL)
@@ -1064,7 +1065,7 @@ char *run_document(
 	}
 	if (good)
 		session_run(&arguments, &inputs, &outputs, NULL);
-	good = good && sink->stream == NULL;
+	good = good && sink->stream == NULL && !outputs.memory_ended;
 	outputs_done(&outputs);
 	inputs_done(&inputs);
 	arguments_done(&arguments);
