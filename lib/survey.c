@@ -65,15 +65,23 @@ static bool is_of_file(const struct fsdp_error *error)
 	       code != FSDP_ERROR_SYSTEM;
 }
 
+/* Keeps the first error. Always false. */
+static bool fail_survey(struct fsdp_survey *survey, struct fsdp_error *error)
+{
+	if (survey->failed)
+		fsdp_error_free(error);
+	else
+		survey->error = error;
+	survey->failed = true;
+	return false;
+}
+
 /* Takes the error of what could not be read. Always false. */
 static bool give_up(struct fsdp_survey *survey, struct fsdp_error *error)
 {
-	if (is_of_file(error) || survey->failed) {
-		fsdp_error_free(error);
-		return false;
-	}
-	survey->failed = true;
-	survey->error = error;
+	if (!is_of_file(error))
+		return fail_survey(survey, error);
+	fsdp_error_free(error);
 	return false;
 }
 
@@ -112,7 +120,8 @@ static struct fsdp_span join(
 	return fsdp_span(text, size);
 }
 
-/* A file that cannot be read has no head. */
+/* A file that cannot be opened has no head. One that has fewer bytes than it had when it was
+ * opened is changed meanwhile. */
 static void read_head(struct fsdp_survey *survey, const struct fsdp_source *source,
 	struct fsdp_survey_entry *entry)
 {
@@ -121,7 +130,7 @@ static void read_head(struct fsdp_survey *survey, const struct fsdp_source *sour
 	if (fsdp_source_read(source, 0, entry->head, size, &error))
 		entry->head_size = size;
 	else
-		give_up(survey, error);
+		fail_survey(survey, error);
 }
 
 static bool is_folder(const struct fsdp_entry *entry)

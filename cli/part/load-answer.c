@@ -325,11 +325,28 @@ static bool fill_answer(struct loading_answer *answer,
 	return answer->loaders != NULL;
 }
 
-/* What cannot be reached was reported when it was to be opened; no loader is asked then. */
+/* Whether an error or a failure was collected for this checkpoint. */
+static bool has_error(const struct run *run)
+{
+	const struct collected *collected = run->collected;
+
+	for (size_t i = run->first.finding; i < collected->finding_count; i++)
+		if (collected->findings[i].severity == SEVERITY_ERROR)
+			return true;
+	return collected->failure_count > run->first.failure;
+}
+
+/* What cannot be reached was reported when it was to be opened, and a file that changes meanwhile
+ * when its bytes were read; no loader is asked then. */
 static bool was_reported(const struct run *run, struct fsdp_error **error)
 {
-	if (run->checkpoint != NULL || *error == NULL ||
-		fsdp_error_code(*error) != FSDP_ERROR_SYSTEM)
+	enum fsdp_error_code code;
+
+	if (*error == NULL)
+		return false;
+	code = fsdp_error_code(*error);
+	if ((code != FSDP_ERROR_SYSTEM || run->checkpoint != NULL) &&
+		(code != FSDP_ERROR_DAMAGED || !has_error(run)))
 		return false;
 	fsdp_error_free(*error);
 	*error = NULL;
@@ -494,6 +511,11 @@ bool loading_judge_own(const struct loading_options *options, struct run *run, b
 		return false;
 	if (!ask_own(options, run, data, answer, &error)) {
 		good = error != NULL && fsdp_error_code(error) != FSDP_ERROR_MEMORY;
+		if (good && run->checkpoint != NULL && !was_reported(run, &error) &&
+			fsdp_error_code(error) != FSDP_ERROR_LIMIT) {
+			collected_error(run->collected, error, run->input);
+			run->status = status_worse(run->status, STATUS_PARTIAL);
+		}
 		fsdp_error_free(error);
 		return good;
 	}
