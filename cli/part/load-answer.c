@@ -523,9 +523,12 @@ bool loading_judge_own(const struct loading_options *options, struct run *run, b
 	if (result == NULL)
 		return true;
 	answer->loaders = calloc(2, sizeof *answer->loaders);
-	return answer->loaders != NULL &&
-	       fill_loader(result, options->world, &answer->loaders[0]) &&
-	       ++answer->count && find_own(result, run);
+	if (answer->loaders == NULL ||
+		!fill_loader(result, options->world, &answer->loaders[0]))
+		return false;
+	answer->count++;
+	doubt(run, result->verdict, &answer->loaders[0]);
+	return find_own(result, run);
 }
 
 void loading_done(struct loading_answer *answer)

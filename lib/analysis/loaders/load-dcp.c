@@ -233,34 +233,72 @@ static bool has_cut_file(struct fsdp_loading *loading)
 	return true;
 }
 
-/* How many items of files that are long enough are such, and how many are none. */
-static void count_items(struct fsdp_loading *loading, size_t *ret_good, size_t *ret_bad)
+/* A piece, by its place. */
+struct item {
+	uint64_t order;
+	uint32_t file, piece;
+};
+
+static int compare_items(const void *a, const void *b)
+{
+	const struct item *left = a, *right = b;
+
+	if (left->file != right->file)
+		return left->file < right->file ? -1 : 1;
+	return left->order < right->order ? -1 : left->order > right->order;
+}
+
+/* Items that are asked for, of files that are long enough, in the order of their bytes. NULL: out
+ * of memory. */
+static struct item *list_items(struct fsdp_loading *loading,
+	const struct fsdp_checkpoint *checkpoint, size_t *ret_count)
+{
+	size_t count = fsdp_min(fsdp_piece_count(checkpoint), PIECES_MOST);
+	struct item *items = FSDP_TAKE(loading->arena, items, count + 1);
+
+	*ret_count = 0;
+	for (uint32_t i = 0; items != NULL && i < count; i++) {
+		struct fsdp_piece piece = fsdp_piece(checkpoint, i);
+		struct fsdp_file file;
+
+		if (piece.file == FSDP_NONE || !is_asked(loading, checkpoint, &piece))
+			continue;
+		file = fsdp_file(checkpoint, piece.file);
+		if (!is_short(&file, &piece))
+			items[(*ret_count)++] =
+				(struct item){ piece.order, piece.file, i };
+	}
+	if (items != NULL)
+		qsort(items, *ret_count, sizeof *items, compare_items);
+	return items;
+}
+
+/* Counts the items that are tensors, and those that are not, until there are some of both. An
+ * audit that asks the own loader has looked at each item, and reports what is none. */
+static void count_items(struct fsdp_loading *loading)
 {
 	const struct fsdp_checkpoint *checkpoint = opened(loading);
 	struct fsdp_locator *locator = NULL;
 	struct fsdp_place place;
+	struct item *items;
+	size_t count;
 
-	*ret_good = *ret_bad = 0;
-	if (checkpoint == NULL)
+	if (checkpoint == NULL || loading->is_own ||
+		loading->good_items + loading->bad_items > 0)
 		return;
-	if (!fsdp_locator_new(checkpoint, &locator, NULL)) {
+	items = list_items(loading, checkpoint, &count);
+	if (items == NULL || !fsdp_locator_new(checkpoint, &locator, NULL)) {
 		loading->failed = true;
 		return;
 	}
-	for (uint32_t i = 0; i < fsdp_piece_count(checkpoint) && i < PIECES_MOST &&
-			     (*ret_good == 0 || *ret_bad == 0);
-		i++) {
-		struct fsdp_piece piece = fsdp_piece(checkpoint, i);
+	for (size_t i = 0;
+		i < count && (loading->good_items == 0 || loading->bad_items == 0); i++) {
 		struct fsdp_error *error = NULL;
-		if (piece.file == FSDP_NONE || !is_asked(loading, checkpoint, &piece))
-			continue;
-		struct fsdp_file file = fsdp_file(checkpoint, piece.file);
-		if (is_short(&file, &piece))
-			continue;
-		bool located = fsdp_piece_locate(locator, i, &place, &error);
+		bool located = fsdp_piece_locate(locator, items[i].piece, &place, &error);
+
 		loading->failed |=
 			!located && fsdp_error_code(error) == FSDP_ERROR_MEMORY;
-		++*(located ? ret_good : ret_bad);
+		++*(located ? &loading->good_items : &loading->bad_items);
 		fsdp_error_free(error);
 	}
 	fsdp_locator_free(locator);
@@ -271,19 +309,17 @@ static void count_items(struct fsdp_loading *loading, size_t *ret_good, size_t *
 static bool has_other_items(struct fsdp_loading *loading)
 {
 	struct fsdp_file file;
-	size_t good, bad;
 
-	count_items(loading, &good, &bad);
-	return bad > 0 &&
-	       (good > 0 || find_file(loading, opened(loading), is_short, &file));
+	count_items(loading);
+	return loading->bad_items > 0 &&
+	       (loading->good_items > 0 ||
+		       find_file(loading, opened(loading), is_short, &file));
 }
 
 static bool has_unknown_items(struct fsdp_loading *loading)
 {
-	size_t good, bad;
-
-	count_items(loading, &good, &bad);
-	return good == 0 && bad > 0;
+	count_items(loading);
+	return loading->good_items == 0 && loading->bad_items > 0;
 }
 
 /* The first one tells of all. */

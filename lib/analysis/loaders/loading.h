@@ -74,7 +74,8 @@ struct fsdp_loading {
 	struct fsdp_load_tensors model, stored;
 	bool knows_model, knows_stored; /* they are known */
 	bool was_compared;
-	uint32_t *values; /* names of values, in order: load-dcp.c */
+	uint32_t *values;             /* names of values, in order: load-dcp.c */
+	size_t good_items, bad_items; /* the same: once they are counted */
 	size_t missing, unexpected, misshaped;
 	struct fsdp_load_tensor *first_missing, *first_unexpected, *first_misshaped;
 	const struct fsdp_load_tensor *first_wanted; /* of the misshaped one */
