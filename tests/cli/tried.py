@@ -533,6 +533,18 @@ def without_optimizer(folder, wrong):
     return [path]
 
 
+def state_without(part, *others):
+    """A state of accelerate without a part; files show that the run had it, or in the near miss do not."""
+    def saved_state(folder, trips):
+        path = write(folder, ENDS)
+        group = {"params": [0], "lr": 0.1} | ({"initial_lr": 0.1} if trips else {})
+        contents = {"optimizer.bin": {"state": {}, "param_groups": [group]}, "scheduler.bin": {"last_epoch": 4}, "random_states_0.pkl": {"step": 4}}
+        for name in {"optimizer.bin", "scheduler.bin", "random_states_0.pkl"} - {part} - (set() if trips else set(others)):
+            torch_zip(os.path.join(path, name), contents[name], {})
+        return [path]
+    return saved_state
+
+
 def zeros(name, dtype):
     """A packed weight without any bit set; in the near miss one bit is."""
     def dead(folder, wrong):
@@ -588,6 +600,7 @@ ROWS = [
     ("FI4010", "note", byte_order), *(("FI4010", "warning", tagged(tag)) for tag in ("pt", "tf", "flax", "np", "mlx", "paddle", "jax")), ("FI5005", "error", groups_gap), ("FI5005", "error", groups_lack), ("FI5005", "note", groups_of_addresses), ("FI5005", "error", groups_twice),
     ("FI5008", "error", moments), ("FI6003", "error", merged_shapes), ("FI6004", "error", merged_values),
     *(("FI1044", "error", impossible(*view)) for view in IMPOSSIBLE),
+    ("FI1013", "error", state_without("scheduler.bin")), ("FI5007", "error", state_without("optimizer.bin", "scheduler.bin")),
     ("FI1013", "error", model({n: shape for n, shape in vit("vit.encoder.layer.0.", SAVED_NAMES).items() if n != "vit.layernorm.bias"}, vit("vit.layers.0.", {}), **VIT)),
     ("FI1013", "error", model({n: LLAMA_ALL[n] for n in LLAMA_ALL if n != "model.norm.weight"}, LLAMA_ALL)),
     ("FI1013", "error", model({n: LLAMA_ALL[n] for n in LLAMA_ALL if n != "model.norm.weight"}, LLAMA_ALL | {"extra": (2,)})),

@@ -14,6 +14,8 @@
 #define STATE_DICT_TYPE "state_dict_type"
 #define SHARDED "SHARDED_STATE_DICT"
 
+enum { NAME_BYTES = 4096 };
+
 /* What the folder is: a state that save_state wrote, or weights; of FSDP, or not; in one
  * file for each rank, or not. */
 enum { STATE = 1, WEIGHTS = 2, FSDP = 4, PLAIN = 8, SHARDS = 16, FULL = 32 };
@@ -149,8 +151,39 @@ static bool is_other_model(struct fsdp_loading *loading)
 	return is_expected(loading) && fsdp_load_is_other_model(loading);
 }
 
+/* A scheduler has an optimizer. */
+static bool has_scheduler(struct fsdp_loading *loading)
+{
+	return fsdp_load_has_file(loading, "scheduler.bin");
+}
+
+/* What a scheduler of torch adds to each group of the optimizer. */
+static bool had_scheduler(struct fsdp_loading *loading)
+{
+	bool is_sharded = (loading->is & SHARDS) != 0;
+	const struct fsdp_checkpoint *optimizer = NULL;
+	char name[NAME_BYTES];
+
+	if (is_sharded ? fsdp_load_has_folder(loading, "optimizer_0")
+		       : fsdp_load_has_file(loading, "optimizer.bin"))
+		optimizer = fsdp_load_open(
+			loading, is_sharded ? "optimizer_0" : "optimizer.bin");
+	for (size_t i = 0; optimizer != NULL && i < fsdp_value_count(optimizer); i++) {
+		size_t size = fsdp_name_write(optimizer,
+			fsdp_value(optimizer, (uint32_t)i).name, name, sizeof name);
+
+		if (size <= sizeof name &&
+			fsdp_span_ends(fsdp_span(name, size), FSDP_SPAN(".initial_lr")))
+			return true;
+	}
+	return false;
+}
+
 #define NO_WEIGHTS \
 	"the directory has no pytorch_model.bin, model.safetensors or *.index.json"
+
+#define UNKNOWN_PART \
+	"{0} is missing; load_state opens it if the run that loads has such a part"
 
 static const struct fsdp_load_rule rules[] = {
 	FSDP_NOT_JUDGED(WORLD_SIZE, is_local,
@@ -163,8 +196,8 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(NO_WEIGHTS, has_no_weights,
 		"the directory has no model.safetensors or pytorch_model.bin",
 		.when = STATE | PLAIN),
-	FSDP_REFUSES(
-		MISSING_FILE, .when = STATE | SHARDS, .lacks = "optimizer_0/.metadata"),
+	FSDP_REFUSES(MISSING_FILE, has_scheduler, .when = STATE | SHARDS,
+		.lacks = "optimizer_0/.metadata"),
 	FSDP_REFUSES(MISSING_FILE, lacks_data_file, .when = STATE | SHARDS),
 	FSDP_REFUSES(NO_WEIGHTS, has_metadata, NO_WEIGHTS,
 		"run accelerate merge-weights " FSDP_FOLDER " .",
@@ -204,10 +237,16 @@ static const struct fsdp_load_rule rules[] = {
 		"the embedding is replaced by the output head; both are stored and differ",
 		FSDP_LOAD_UNTIE, .when = WEIGHTS),
 	FSDP_NOT_JUDGED(TIED_WEIGHTS, fsdp_load_ties_unread, .when = WEIGHTS),
-	FSDP_REFUSES(MISSING_FILE, .when = STATE | FULL, .lacks = "optimizer.bin",
-		.fix = FSDP_NO_FIX),
-	FSDP_REFUSES(MISSING_FILE, .when = STATE, .lacks = "scheduler.bin",
-		.fix = FSDP_NO_FIX),
+	FSDP_REFUSES(MISSING_FILE, has_scheduler, NULL, FSDP_NO_FIX, .when = STATE | FULL,
+		.lacks = "optimizer.bin"),
+	FSDP_REFUSES(MISSING_FILE, had_scheduler, NULL, FSDP_NO_FIX, .when = STATE,
+		.lacks = "scheduler.bin"),
+	FSDP_NOT_JUDGED(MISSING_FILE, NULL, UNKNOWN_PART, FSDP_NO_FIX,
+		.when = STATE | SHARDS, .lacks = "optimizer_0/.metadata"),
+	FSDP_NOT_JUDGED(MISSING_FILE, NULL, UNKNOWN_PART, FSDP_NO_FIX,
+		.when = STATE | FULL, .lacks = "optimizer.bin"),
+	FSDP_NOT_JUDGED(MISSING_FILE, NULL, UNKNOWN_PART, FSDP_NO_FIX, .when = STATE,
+		.lacks = "scheduler.bin"),
 	FSDP_DIFFERS(OTHER_WEIGHTS, fsdp_load_sets_differ),
 	FSDP_NOT_JUDGED(UNREAD_WEIGHTS, fsdp_load_sets_unread),
 	{ 0 },
