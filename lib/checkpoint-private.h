@@ -57,8 +57,11 @@ bool fsdp_checkpoint_loads_beside(struct fsdp_span name);
 
 /* How a piece lies in its storage, and where that is (elements.c). */
 struct fsdp_locator;
+/* `item` is what the caller read of the piece's item already: all its bytes as they are
+ * stored; or NULL. */
 bool fsdp_locator_view(struct fsdp_locator *locator, uint32_t piece,
-	struct fsdp_view *ret_view, struct fsdp_error **ret_error);
+	const struct fsdp_source *item, struct fsdp_view *ret_view,
+	struct fsdp_error **ret_error);
 /* The source of a file of the model, or of what a view calls one, for the locator's thread;
  * valid until another one was asked for. */
 bool fsdp_locator_source(struct fsdp_locator *locator, uint32_t file,

@@ -391,8 +391,9 @@ static bool is_unpacked(
 
 /* *ret_base: what its own offsets count from in *ret_file. */
 static bool open_item(struct fsdp_locator *locator, uint32_t extent_id,
-	struct fsdp_model *model, struct fsdp_source *item, struct fsdp_zip *zip,
-	uint32_t *ret_file, uint64_t *ret_base, struct fsdp_error **ret_error)
+	const struct fsdp_source *given, struct fsdp_model *model,
+	struct fsdp_source *item, struct fsdp_zip *zip, uint32_t *ret_file,
+	uint64_t *ret_base, struct fsdp_error **ret_error)
 {
 	struct fsdp_source source;
 	const struct fsdp_extent *extent = extent_at(locator, extent_id);
@@ -407,6 +408,8 @@ static bool open_item(struct fsdp_locator *locator, uint32_t extent_id,
 		!fsdp_source_slice(
 			&source, extent->offset, extent->length, item, ret_error))
 		return false;
+	if (given != NULL && given->size == extent->length)
+		*item = *given;
 	if (is_unpacked(file, item)) {
 		*ret_file = extent_id | UNPACKED;
 		*ret_base = 0;
@@ -430,7 +433,8 @@ static bool open_item(struct fsdp_locator *locator, uint32_t extent_id,
 }
 
 static bool locate_item(struct fsdp_locator *locator, uint32_t extent_id,
-	struct fsdp_view *view, struct fsdp_span *ret_key, struct fsdp_error **ret_error)
+	const struct fsdp_source *given, struct fsdp_view *view,
+	struct fsdp_span *ret_key, struct fsdp_error **ret_error)
 {
 	const struct fsdp_extent *extent = extent_at(locator, extent_id);
 	struct fsdp_model model;
@@ -440,7 +444,7 @@ static bool locate_item(struct fsdp_locator *locator, uint32_t extent_id,
 	struct fsdp_span stream;
 	uint32_t storage;
 	uint64_t begin, base;
-	if (!open_item(locator, extent_id, &model, &item, &zip, &view->file, &base,
+	if (!open_item(locator, extent_id, given, &model, &item, &zip, &view->file, &base,
 		    ret_error))
 		return false;
 	const struct fsdp_zip_member *pickle =
@@ -500,7 +504,8 @@ static const struct fsdp_checkpoint *locator_checkpoint(
 }
 
 static bool make_view(struct fsdp_locator *locator, uint32_t index,
-	struct fsdp_view *view, struct fsdp_span *ret_key, struct fsdp_error **ret_error)
+	const struct fsdp_source *item, struct fsdp_view *view, struct fsdp_span *ret_key,
+	struct fsdp_error **ret_error)
 {
 	const struct fsdp_checkpoint *checkpoint = locator->checkpoint;
 	const struct fsdp_piece_record *piece =
@@ -525,7 +530,8 @@ static bool make_view(struct fsdp_locator *locator, uint32_t index,
 		found = fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
 			"the file does not hold these bytes");
 	else if (extent->kind == FSDP_EXTENT_ITEM)
-		found = locate_item(locator, piece->extent, view, ret_key, ret_error) &&
+		found = locate_item(
+				locator, piece->extent, item, view, ret_key, ret_error) &&
 			check_item(checkpoint, piece, extent, view, ret_error);
 	else {
 		piece_view(checkpoint, piece, view);
@@ -538,10 +544,11 @@ static bool make_view(struct fsdp_locator *locator, uint32_t index,
 }
 
 bool fsdp_locator_view(struct fsdp_locator *locator, uint32_t piece,
-	struct fsdp_view *ret_view, struct fsdp_error **ret_error)
+	const struct fsdp_source *item, struct fsdp_view *ret_view,
+	struct fsdp_error **ret_error)
 {
 	struct fsdp_span key;
-	return make_view(locator, piece, ret_view, &key, ret_error);
+	return make_view(locator, piece, item, ret_view, &key, ret_error);
 }
 
 bool fsdp_piece_locate(struct fsdp_locator *locator, uint32_t piece,
@@ -550,7 +557,7 @@ bool fsdp_piece_locate(struct fsdp_locator *locator, uint32_t piece,
 	struct fsdp_view view;
 	struct fsdp_span key;
 	struct fsdp_place place = { 0 };
-	if (!make_view(locator, piece, &view, &key, ret_error) ||
+	if (!make_view(locator, piece, NULL, &view, &key, ret_error) ||
 		!fill_place(&view, &place, ret_error))
 		return false;
 	if ((view.file & UNPACKED) != 0) {
@@ -633,7 +640,7 @@ static bool view_of(void *context, uint32_t index, struct fsdp_view *ret_view,
 {
 	const struct fsdp_elements *elements = context;
 	return fsdp_locator_view(
-		elements->locator, piece_id(elements, index), ret_view, ret_error);
+		elements->locator, piece_id(elements, index), NULL, ret_view, ret_error);
 }
 
 static bool source_of(void *context, uint32_t file, struct fsdp_source *ret_source,

@@ -57,8 +57,9 @@ static bool read_count(struct fsdp_locator *locator, uint32_t piece, int64_t *re
 	struct fsdp_source source;
 	unsigned char bytes[NUMBER_BYTES];
 	uint64_t begin, end, bits = 0;
-	if (!fsdp_locator_view(locator, piece, &view, ret_error) || view.method != 0 ||
-		!fsdp_view_bytes(&view, &begin, &end) || end - begin > sizeof bytes ||
+	if (!fsdp_locator_view(locator, piece, NULL, &view, ret_error) ||
+		view.method != 0 || !fsdp_view_bytes(&view, &begin, &end) ||
+		end - begin > sizeof bytes ||
 		!fsdp_locator_source(locator, view.file, &source, ret_error) ||
 		!fsdp_source_read(&source, view.record + begin, bytes,
 			(size_t)(end - begin), ret_error))

@@ -31,6 +31,12 @@ struct survey_part {
 	struct fsdp_error *error;
 };
 
+struct survey_entry {
+	struct fsdp_survey_entry entry;
+	struct fsdp_span head;
+	bool has_head; /* it was asked for */
+};
+
 struct survey_document {
 	const char *name;
 	struct fsdp_survey_document document;
@@ -50,7 +56,7 @@ struct fsdp_survey {
 	struct fsdp_arena arena;
 	struct fsdp_dir dir;
 	bool has_dir;
-	struct fsdp_vec entries;            /* struct fsdp_survey_entry */
+	struct fsdp_vec entries;            /* struct survey_entry */
 	struct fsdp_vec parts;              /* struct survey_part */
 	struct fsdp_vec documents, pickles; /* of their structs: what was asked for */
 	struct fsdp_error *error;           /* the first that says nothing of a file */
@@ -120,43 +126,22 @@ static struct fsdp_span join(
 	return fsdp_span(text, size);
 }
 
-/* A file that cannot be opened has no head. One that has fewer bytes than it had when it was
- * opened is changed meanwhile. */
-static void read_head(struct fsdp_survey *survey, const struct fsdp_source *source,
-	struct fsdp_survey_entry *entry)
-{
-	struct fsdp_error *error = NULL;
-	uint32_t size = (uint32_t)fsdp_min(source->size, FSDP_SURVEY_HEAD);
-	if (fsdp_source_read(source, 0, entry->head, size, &error))
-		entry->head_size = size;
-	else
-		fail_survey(survey, error);
-}
-
 static bool is_folder(const struct fsdp_entry *entry)
 {
 	return entry->kind == FSDP_ENTRY_DIRECTORY ||
 	       entry->kind == FSDP_ENTRY_LINK_DIRECTORY;
 }
 
-static bool add_entry(struct fsdp_survey *survey, const struct fsdp_dir *dir,
-	struct fsdp_span below, const struct fsdp_entry *from)
+static bool add_entry(
+	struct fsdp_survey *survey, struct fsdp_span below, const struct fsdp_entry *from)
 {
-	struct fsdp_source source;
-	struct fsdp_error *error = NULL;
-	struct fsdp_survey_entry *entry = fsdp_vec_push(&survey->entries);
-	if (entry == NULL)
+	struct survey_entry *added = fsdp_vec_push(&survey->entries);
+	if (added == NULL)
 		return false;
-	entry->name = join(survey, below, from->name);
-	entry->is_folder = is_folder(from);
-	entry->size = entry->is_folder ? 0 : from->size;
-	if (!entry->is_folder) {
-		if (fsdp_dir_source(dir, from->name, &source, &error))
-			read_head(survey, &source, entry);
-		else
-			give_up(survey, error);
-	}
-	return entry->name.data != NULL;
+	*added = (struct survey_entry){ .entry.name = join(survey, below, from->name) };
+	added->entry.is_folder = is_folder(from);
+	added->entry.size = is_folder(from) ? 0 : from->size;
+	return added->entry.name.data != NULL;
 }
 
 static bool is_listed(const struct fsdp_entry *entry)
@@ -177,8 +162,7 @@ static bool list_below(struct fsdp_survey *survey, struct fsdp_span name)
 	}
 	for (size_t i = 0; i < fsdp_dir_count(&child) && added; i++)
 		if (is_listed(fsdp_dir_entry(&child, i)))
-			added = add_entry(
-				survey, &child, name, fsdp_dir_entry(&child, i));
+			added = add_entry(survey, name, fsdp_dir_entry(&child, i));
 	fsdp_dir_close(&child);
 	return added;
 }
@@ -193,7 +177,7 @@ static bool list_folder(struct fsdp_survey *survey, struct fsdp_error **ret_erro
 	for (size_t i = 0; i < fsdp_dir_count(&survey->dir); i++) {
 		const struct fsdp_entry *entry = fsdp_dir_entry(&survey->dir, i);
 		if (is_listed(entry) &&
-			!add_entry(survey, &survey->dir, (struct fsdp_span){ 0 }, entry))
+			!add_entry(survey, (struct fsdp_span){ 0 }, entry))
 			return fsdp_arena_fail(&survey->arena, ret_error);
 		if (is_folder(entry) && folders++ < FOLDERS_MAX &&
 			!list_below(survey, entry->name))
@@ -207,14 +191,13 @@ static bool list_file(struct fsdp_survey *survey, struct fsdp_error **ret_error)
 	struct fsdp_source source;
 	if (!fsdp_file_open(survey->path, &source, ret_error))
 		return false;
-	struct fsdp_survey_entry *entry = fsdp_vec_push(&survey->entries);
-	if (entry != NULL) {
-		entry->name = FSDP_SPAN("");
-		entry->size = source.size;
-		read_head(survey, &source, entry);
-	}
+	struct survey_entry *file = fsdp_vec_push(&survey->entries);
+	if (file != NULL)
+		*file = (struct survey_entry){
+			.entry = { .name = FSDP_SPAN(""), .size = source.size },
+		};
 	close(source.fd);
-	return entry != NULL || fsdp_arena_fail(&survey->arena, ret_error);
+	return file != NULL || fsdp_arena_fail(&survey->arena, ret_error);
 }
 
 /* "a/b" before "a.x": what is in a folder follows it. */
@@ -240,7 +223,7 @@ bool fsdp_survey_new(const char *path, const struct fsdp_limit_setting *limits,
 		(void)fsdp_limits_set(&survey->limits, limits[i].name, limits[i].value);
 	fsdp_budget_init(&survey->budget, &survey->limits);
 	fsdp_arena_init_lean(&survey->arena, &survey->budget);
-	fsdp_vec_init(&survey->entries, &survey->arena, sizeof(struct fsdp_survey_entry));
+	fsdp_vec_init(&survey->entries, &survey->arena, sizeof(struct survey_entry));
 	fsdp_vec_init(&survey->parts, &survey->arena, sizeof(struct survey_part));
 	fsdp_vec_init(&survey->documents, &survey->arena, sizeof(struct survey_document));
 	fsdp_vec_init(&survey->pickles, &survey->arena, sizeof(struct survey_pickles));
@@ -284,19 +267,18 @@ size_t fsdp_survey_entry_count(const struct fsdp_survey *survey)
 const struct fsdp_survey_entry *fsdp_survey_entry(
 	const struct fsdp_survey *survey, size_t index)
 {
-	return fsdp_vec_at(&survey->entries, index);
+	const struct survey_entry *entry = fsdp_vec_at(&survey->entries, index);
+	return &entry->entry;
 }
 
-const struct fsdp_survey_entry *fsdp_survey_find(
-	const struct fsdp_survey *survey, const char *name)
+static struct survey_entry *find_entry(const struct fsdp_survey *survey, const char *name)
 {
 	struct fsdp_span wanted = fsdp_span_text(name);
 	size_t low = 0, high = survey->entries.count;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		const struct fsdp_survey_entry *entry =
-			fsdp_vec_at(&survey->entries, middle);
-		int order = compare_names(wanted, entry->name);
+		struct survey_entry *entry = fsdp_vec_at(&survey->entries, middle);
+		int order = compare_names(wanted, entry->entry.name);
 		if (order == 0)
 			return entry;
 		if (order < 0)
@@ -307,7 +289,45 @@ const struct fsdp_survey_entry *fsdp_survey_find(
 	return NULL;
 }
 
+const struct fsdp_survey_entry *fsdp_survey_find(
+	const struct fsdp_survey *survey, const char *name)
+{
+	const struct survey_entry *entry = find_entry(survey, name);
+	return entry != NULL ? &entry->entry : NULL;
+}
+
 /* ---- reading ---- */
+
+/* The file that was named, or one below the folder. */
+static bool open_entry(struct fsdp_survey *survey, const char *name,
+	struct fsdp_source *ret_source, struct fsdp_error **ret_error)
+{
+	return survey->has_dir ? fsdp_dir_source(&survey->dir, fsdp_span_text(name),
+					 ret_source, ret_error)
+			       : fsdp_file_open(survey->path, ret_source, ret_error);
+}
+
+/* A file that cannot be opened has no head. One that has fewer bytes than it had when it was
+ * opened is changed meanwhile. */
+struct fsdp_span fsdp_survey_head(struct fsdp_survey *survey, const char *name)
+{
+	struct survey_entry *entry = find_entry(survey, name);
+	struct fsdp_source source;
+	struct fsdp_error *error = NULL;
+	if (entry == NULL || entry->entry.is_folder || entry->has_head)
+		return entry != NULL ? entry->head : (struct fsdp_span){ 0 };
+	entry->has_head = true;
+	if (!open_entry(survey, name, &source, &error)) {
+		give_up(survey, error);
+		return entry->head;
+	}
+	if (!fsdp_source_read_all(&source, 0, fsdp_min(source.size, FSDP_SURVEY_HEAD),
+		    &survey->arena, &entry->head, &error))
+		fail_survey(survey, error);
+	if (!survey->has_dir)
+		close(source.fd);
+	return entry->head;
+}
 
 static bool read_file(struct fsdp_survey *survey, const char *name, uint64_t most,
 	bool cut, struct fsdp_span *ret_bytes)

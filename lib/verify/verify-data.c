@@ -729,7 +729,7 @@ static bool verify_end_views(struct fsdp_verify *verify, struct fsdp_verify_file
 		if (!fsdp_verify_is_counted(verify, piece) &&
 			verify_copy(verify, piece) == NULL)
 			continue;
-		if (fsdp_locator_view(verify->locator, piece, &view, &error))
+		if (fsdp_locator_view(verify->locator, piece, NULL, &view, &error))
 			fsdp_verify_add_view(verify, file, piece, &view);
 		else if (fsdp_error_code(error) == FSDP_ERROR_MEMORY)
 			return fsdp_verify_excuse(verify, file, &error, ret_error);

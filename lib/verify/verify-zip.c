@@ -589,7 +589,8 @@ static bool check_source(struct item_walk *items, const struct item *item,
 		fsdp_error_shift_offset(error, item->offset);
 	items->error = outside;
 	if (good && item->piece != FSDP_NONE) {
-		good = fsdp_locator_view(verify->locator, item->piece, &view, error);
+		good = fsdp_locator_view(verify->locator, item->piece,
+			items->file->packed_length == 0 ? source : NULL, &view, error);
 		if (good)
 			fsdp_verify_add_view(verify, items->file, item->piece, &view);
 	}

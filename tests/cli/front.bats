@@ -859,3 +859,13 @@ terminated() {
 	c=${b// /c} b=${b// /b}
 	grep -qx "warning  FI9006 not-evaluated  many.pt: 3 pickles beside data.pkl were not looked at: model/$b, model/$c" <<<"$stderr"
 }
+
+@test "metadata is read once, and small items once too, whether they are looked into or not" {
+	command -v strace || skip "there is no strace"
+	reads() { # NAME WORD...: how often files of this name are read
+		ASAN_OPTIONS=detect_leaks=0 strace -f -y -qq -e trace=pread64 -e signal=none -o trace "$FSDP_INSPECT" --no-sandbox "${@:2}" >out
+		grep -c "$1>" trace || true
+	}
+	[ "$(reads .metadata info "$TESTDATA/dcp/fsdp1-w2-ac/checkpoint")" -eq 1 ]
+	[ "$(reads .distcp audit --for=none "$TESTDATA/dcp/fsdp1-w2-ac/checkpoint")" -le 12 ]
+}

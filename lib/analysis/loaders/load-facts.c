@@ -73,11 +73,10 @@ bool fsdp_load_has_folder(struct fsdp_loading *loading, const char *name)
 	return entry != NULL && entry->is_folder;
 }
 
-const char *fsdp_load_copying(const struct fsdp_survey_entry *entry)
+const char *fsdp_load_copying(struct fsdp_loading *loading, const char *name)
 {
-	static const char pointer[] = "version https:/";
-
-	return entry != NULL && memcmp(entry->head, pointer, sizeof pointer - 1) == 0
+	return fsdp_span_begins(fsdp_survey_head(loading->survey, name),
+		       FSDP_SPAN("version https:/"))
 		       ? "download the file itself, for example with git lfs pull"
 		       : "download or copy the file again";
 }

@@ -22,17 +22,18 @@ static const struct fsdp_survey_entry *entry_of(
 	return fsdp_survey_find(loading->survey, name);
 }
 
-static enum beginning beginning_of(const struct fsdp_survey_entry *entry)
+static enum beginning beginning_of(struct fsdp_loading *loading, const char *name)
 {
 	static const unsigned char legacy[] = { 0x80, 2, 0x8a, 10, 0x6c, 0xfc, 0x9c, 0x46,
 		0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19 };
+	const struct fsdp_survey_entry *entry = entry_of(loading, name);
 	struct fsdp_span head;
 
 	if (entry == NULL)
 		return NOTHING;
-	head = fsdp_span(entry->head, entry->head_size);
 	if (entry->size == 0)
 		return EMPTY;
+	head = fsdp_survey_head(loading->survey, name);
 	if (fsdp_span_begins(head, FSDP_SPAN("PK\x03\x04")))
 		return ZIP;
 	/* Protocol 2 or another one: what follows is the magic number as an integer. */
@@ -41,6 +42,12 @@ static enum beginning beginning_of(const struct fsdp_survey_entry *entry)
 		return LEGACY;
 	return head.size >= 2 && head.data[0] == 0x80 && head.data[1] <= 5 ? PICKLED
 									   : OTHER;
+}
+
+/* Of what is PICKLED. */
+static unsigned protocol_of(struct fsdp_loading *loading, const char *name)
+{
+	return fsdp_survey_head(loading->survey, name).data[1];
 }
 
 /* What the newest release refuses and others take, from one of them up to another. */
@@ -130,20 +137,19 @@ static bool file_refuses_global(struct fsdp_loading *loading, const char *name)
 static bool file_refuses_opcode(struct fsdp_loading *loading, const char *name)
 {
 	struct fsdp_survey_pickles pickles;
-	const struct fsdp_survey_entry *entry = entry_of(loading, name);
-	enum beginning beginning = beginning_of(entry);
+	enum beginning beginning = beginning_of(loading, name);
 	bool is_new;
 
 	if (beginning == NOTHING)
 		return false;
 	loading->failed |= !fsdp_survey_pickles(loading->survey, name, &pickles);
-	is_new = beginning == PICKLED && entry->head[1] > 3;
+	is_new = beginning == PICKLED && protocol_of(loading, name) > 3;
 	if (beginning != OTHER && !is_new && pickles.opcode == NULL)
 		return false;
 	is_new |= pickles.opcode != NULL && pickles.protocol >= 4;
 	fsdp_load_say(loading, 0, "%s", *name != '\0' ? name : "the file");
 	fsdp_load_say(loading, 2, "%s",
-		beginning == OTHER ? fsdp_load_copying(entry)
+		beginning == OTHER ? fsdp_load_copying(loading, name)
 		: is_new           ? "save it again with torch.save and pickle_protocol=2"
 				   : "");
 	if (beginning == OTHER)
@@ -241,7 +247,7 @@ static bool is_folder(struct fsdp_loading *loading)
 
 static bool is_empty(struct fsdp_loading *loading)
 {
-	return beginning_of(entry_of(loading, "")) == EMPTY;
+	return beginning_of(loading, "") == EMPTY;
 }
 
 static bool is_torchscript(struct fsdp_loading *loading)
@@ -256,15 +262,12 @@ static bool is_torchscript(struct fsdp_loading *loading)
 /* A zip without its directory, which stands at its end. */
 static bool is_cut(struct fsdp_loading *loading)
 {
-	return beginning_of(entry_of(loading, "")) == ZIP &&
-	       fsdp_load_open(loading, "") == NULL;
+	return beginning_of(loading, "") == ZIP && fsdp_load_open(loading, "") == NULL;
 }
 
 static bool is_bare(struct fsdp_loading *loading)
 {
-	const struct fsdp_survey_entry *entry = entry_of(loading, "");
-
-	return beginning_of(entry) == PICKLED && entry->head[1] <= 3;
+	return beginning_of(loading, "") == PICKLED && protocol_of(loading, "") <= 3;
 }
 
 static bool refuses_global(struct fsdp_loading *loading)
@@ -292,7 +295,7 @@ static bool is_unread(struct fsdp_loading *loading)
 	struct fsdp_survey_pickles pickles;
 
 	loading->failed |= !fsdp_survey_pickles(loading->survey, "", &pickles);
-	return beginning_of(entry_of(loading, "")) != NOTHING && !pickles.is_readable;
+	return beginning_of(loading, "") != NOTHING && !pickles.is_readable;
 }
 
 /* Says of which tensor, and why. */
@@ -346,7 +349,7 @@ static bool is_legacy_nested(struct fsdp_loading *loading)
 	loading->failed |= !fsdp_survey_pickles(loading->survey, "", &pickles);
 	for (size_t i = 0; i < pickles.global_count; i++)
 		if (fsdp_span_is(pickles.globals[i], taken[0].begin))
-			return beginning_of(entry_of(loading, "")) == LEGACY;
+			return beginning_of(loading, "") == LEGACY;
 	return false;
 }
 

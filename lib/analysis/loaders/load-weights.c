@@ -113,8 +113,7 @@ bool fsdp_load_is_bad_index(struct fsdp_loading *loading)
 	if (loading->weights == NULL || !is_index(loading->weights))
 		return false;
 	text = fsdp_survey_text(loading->survey, loading->weights);
-	fsdp_load_say(loading, 0, "%s",
-		fsdp_load_copying(fsdp_survey_find(loading->survey, loading->weights)));
+	fsdp_load_say(loading, 0, "%s", fsdp_load_copying(loading, loading->weights));
 	for (size_t i = 0; i < text.size; i++)
 		if (memchr(" \t\r\n", text.data[i], 4) == NULL)
 			return text.data[i] != '{';
@@ -146,17 +145,17 @@ bool fsdp_load_lacks_shard(struct fsdp_loading *loading)
 static const char not_covered[] = "its size is not that of its tensors";
 
 /* What is wrong with a header; NULL: nothing. */
-static const char *judge_header(const struct fsdp_survey_entry *entry)
+static const char *judge_header(struct fsdp_span head, uint64_t file_size)
 {
 	uint64_t size = 0;
 
-	if (entry->size < 8 || entry->head_size < 8)
+	if (head.size < 8)
 		return "it has no header";
 	for (unsigned i = 8; i-- > 0;)
-		size = size << 8 | entry->head[i];
-	return size > HEADER_MOST       ? "its header is too large"
-	       : size > entry->size - 8 ? "its header is truncated"
-					: NULL;
+		size = size << 8 | head.data[i];
+	return size > HEADER_MOST     ? "its header is too large"
+	       : size > file_size - 8 ? "its header is truncated"
+				      : NULL;
 }
 
 /* What is wrong with the rest of it, by the findings of a file. */
@@ -179,7 +178,10 @@ static bool is_cut_file(struct fsdp_loading *loading, const char *name,
 	const struct fsdp_checkpoint *checkpoint)
 {
 	const struct fsdp_survey_entry *entry = fsdp_survey_find(loading->survey, name);
-	const char *what = entry != NULL ? judge_header(entry) : NULL;
+	const char *what = entry != NULL
+				   ? judge_header(fsdp_survey_head(loading->survey, name),
+					     entry->size)
+				   : NULL;
 
 	if (entry != NULL && what == NULL && checkpoint == NULL)
 		what = not_covered;

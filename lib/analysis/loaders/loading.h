@@ -159,9 +159,8 @@ bool fsdp_load_has_folder(struct fsdp_loading *loading, const char *name);
 /* Some name that begins and ends so, not in a folder below. */
 bool fsdp_load_has_any(struct fsdp_loading *loading, const char *begin, const char *end);
 
-/* What helps against a file that is not what its name says: it may be a pointer of Git LFS.
- * NULL: the file is not there. */
-const char *fsdp_load_copying(const struct fsdp_survey_entry *entry);
+/* What helps against a file that is not what its name says: it may be a pointer of Git LFS. */
+const char *fsdp_load_copying(struct fsdp_loading *loading, const char *name);
 
 /* Whether the weights, or the directory if no set is taken, break this rule of reading: names
  * their tensors, or files, the first one as word 0. */

@@ -223,6 +223,7 @@ static bool dcp_judge_ranges(struct fsdp_dcp *dcp, const struct fsdp_folder *fol
 enum {
 	RANK_MAX = 1 << 24,
 	ITEM_MAX = 16 << 20,
+	METADATA_KEPT = 8 << 20, /* bytes that are read at once */
 	ERRORS_KEPT = 8,
 	BOXES_COMPARED = 64,
 	COMMON_DEPTH = 8, /* of dicts whose entries are values by themselves */
@@ -331,6 +332,7 @@ static bool read_metadata(
 	struct dcp *dcp, struct fsdp_span name, struct fsdp_error **ret_error)
 {
 	struct fsdp_source source;
+	struct fsdp_span whole;
 	struct fsdp_model *model = dcp->reading->model;
 	uint64_t limit = fsdp_limit(dcp->reading->limits, FSDP_LIMIT_PICKLE_BYTES);
 	if (!fsdp_folder_source(dcp->folder, name, &source, ret_error))
@@ -345,7 +347,16 @@ static bool read_metadata(
 	uint32_t file = fsdp_build_file(model, name, source.size, FSDP_NONE, ret_error);
 	unsigned char head[4096];
 	size_t size = (size_t)fsdp_min(source.size, sizeof head);
-	if (file == FSDP_NONE || !fsdp_source_read(&source, 0, head, size, ret_error))
+	if (file == FSDP_NONE)
+		return false;
+	/* The pickle is gone through twice; a small one is read once. */
+	if (source.size <= METADATA_KEPT) {
+		if (!fsdp_source_read_all(&source, 0, source.size, dcp->reading->scratch,
+			    &whole, ret_error))
+			return false;
+		source = fsdp_source_memory(whole);
+	}
+	if (!fsdp_source_read(&source, 0, head, size, ret_error))
 		return false;
 	const char *stand_in =
 		fsdp_foreign_stand_in(fsdp_span(head, size), dcp->reading->scratch);

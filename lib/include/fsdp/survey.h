@@ -34,9 +34,6 @@ FSDP_API void fsdp_survey_free(struct fsdp_survey *survey);
 FSDP_API bool fsdp_survey_failed(
 	const struct fsdp_survey *survey, struct fsdp_error **ret_error);
 
-/** So many first bytes of a file are kept. */
-enum { FSDP_SURVEY_HEAD = 16 };
-
 /** A file, or a folder. */
 struct fsdp_survey_entry {
 	/* From the folder on, "global_step4/latest"; of the one file that was named,
@@ -46,10 +43,6 @@ struct fsdp_survey_entry {
 	bool is_folder;
 	/* Of a file, in bytes. */
 	uint64_t size;
-	/* How many bytes of `head` there are: fewer of a short file, 0 of a folder. */
-	uint32_t head_size;
-	/* The first bytes of it, by which containers can be told apart. */
-	unsigned char head[FSDP_SURVEY_HEAD];
 };
 
 /** In order of names; what is in a folder follows it. Of a file: itself. The folder
@@ -61,6 +54,13 @@ FSDP_API const struct fsdp_survey_entry *fsdp_survey_entry(
 /** By name; NULL: there is none. Takes time logarithmic in the entries. */
 FSDP_API const struct fsdp_survey_entry *fsdp_survey_find(
 	const struct fsdp_survey *survey, const char *name);
+
+/** So many first bytes of a file are given. */
+enum { FSDP_SURVEY_HEAD = 16 };
+
+/** The first bytes of a file, by which containers can be told apart: fewer of a short file,
+ * absent of a folder or if it cannot be read. Opens the file the first time. */
+FSDP_API struct fsdp_span fsdp_survey_head(struct fsdp_survey *survey, const char *name);
 
 /** The first 4,096 bytes of a file at most; absent if it cannot be read. Lives as long as
  * the survey. Bytes as they lie there; zero bytes and all. */
