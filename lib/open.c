@@ -637,6 +637,7 @@ static bool begin(struct opening *opening, const struct attempt *attempt,
 		return false;
 	checkpoint->model.only_counts =
 		opening->options->only_counts && !attempt->with_records;
+	checkpoint->model.counts_from = opening->options->only_counts_from;
 	return true;
 }
 

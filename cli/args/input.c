@@ -770,6 +770,7 @@ static void set_options(struct inputs *inputs, const struct arguments *arguments
 				      command->wants_values(arguments->options);
 	inputs->options.only_counts =
 		command->only_counts != NULL && command->only_counts(arguments->options);
+	inputs->options.only_counts_from = command->counts_from;
 	if (command->wants_rank != NULL && command->wants_rank(arguments->options,
 						   &arguments->select, &inputs->rank)) {
 		inputs->options.few_ranks = true;

@@ -323,6 +323,7 @@ struct command {
 	/* Whether it only counts: asks for no order of tensors and no module. NULL: it
 	 * asks. */
 	bool (*only_counts)(const void *options);
+	uint64_t counts_from; /* of fewer tensors more than counts is wanted */
 
 	/* Whether its json is the members of `data` alone, without the envelope. NULL:
 	 * never. */

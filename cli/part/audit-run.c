@@ -11,6 +11,7 @@
 #include <fsdp/loaders.h>
 
 #include "part/audit-run.h"
+#include "part/load-answer.h"
 #include "part/value-text.h"
 #include "session/diagnostics.h"
 #include "session/progress.h"
@@ -416,4 +417,75 @@ bool check_weight_sets(struct run *run, bool data, bool others)
 			return false;
 	}
 	return true;
+}
+
+/* ---- Judges what was opened as audit does ---- */
+
+/* Also where no headers are read, for what its own loader refuses is nothing to resume from. */
+static bool judge_loading(struct run *run, enum fsdp_level level)
+{
+	const struct loading_options own = { .world = -1 };
+	struct loading_answer answer;
+	bool good = loading_judge_own(&own, run, level >= FSDP_LEVEL_DATA, &answer);
+
+	loading_done(&answer);
+	return good;
+}
+
+/* Checks that could not be evaluated, though the level is theirs: of the default level. */
+static size_t count_open(const struct fsdp_audit *audit)
+{
+	size_t open = 0;
+
+	for (size_t i = 0; i < fsdp_rule_count(); i++) {
+		struct fsdp_rule_result result = fsdp_audit_result(audit, i);
+
+		open += result.status == FSDP_STATUS_NOT_EVALUATED &&
+			result.reason != FSDP_REASON_NEEDS_DATA &&
+			result.reason != FSDP_REASON_NEEDS_VALUES &&
+			result.reason != FSDP_REASON_NO_CRC &&
+			result.reason != FSDP_REASON_NO_DIGEST &&
+			strcmp(fsdp_rule(i)->category, "recording") != 0 &&
+			strcmp(fsdp_rule(i)->category, "between") != 0 &&
+			!rule_is_limit(fsdp_rule(i));
+	}
+	return open;
+}
+
+bool opened_judge(struct run *run, enum fsdp_level level, bool items, size_t *ret_open,
+	struct fsdp_error **ret_error)
+{
+	const char *family = fsdp_checkpoint_format(run->checkpoint).family;
+	bool reads = items || family == NULL || strcmp(family, "dcp") != 0;
+	struct passes passes = { 0 };
+	bool good;
+
+	for (size_t i = 0; i < fsdp_checkpoint_error_count(run->checkpoint); i++)
+		collected_error(run->collected, fsdp_checkpoint_error(run->checkpoint, i),
+			run->input);
+	good = (level < FSDP_LEVEL_HEADERS || !reads ||
+		       run_verify(&passes, run, level, NULL, ret_error)) &&
+	       audit_facts(&passes, run, level, ret_error);
+	if (good && ret_open != NULL)
+		*ret_open = count_open(passes.audit);
+	passes_done(&passes);
+	if (good && level >= FSDP_LEVEL_HEADERS)
+		good = check_weight_sets(run, level >= FSDP_LEVEL_DATA, true);
+	good = good && (!reads || judge_loading(run, level));
+	report_failed_files(run);
+	return good;
+}
+
+const char *collected_verdict(const struct collected *collected)
+{
+	bool open = collected->failure_count > 0;
+
+	for (size_t i = 0; i < collected->finding_count; i++) {
+		const struct finding *finding = &collected->findings[i];
+
+		if (finding->severity == SEVERITY_ERROR)
+			return "bad";
+		open |= finding_is_open(finding) && finding->severity > SEVERITY_NOTE;
+	}
+	return open ? "partial" : "good";
 }

@@ -26,6 +26,17 @@ bool passes_run(struct passes *passes, struct run *run, enum fsdp_level level,
 	const char *manifest, struct fsdp_error **ret_error);
 void passes_done(struct passes *passes);
 
+/* Judges run->checkpoint, which must be there, as audit does with default options: findings of
+ * opening it, of the passes, of sets of weights and of the loader of its own kind go to
+ * run->collected. `items`: reads the items of DCP, which may lie in thousands of files, too, and
+ * asks its loader, for which they are read. *ret_open, unless it is NULL: checks that could not be
+ * evaluated. False as for a command. */
+bool opened_judge(struct run *run, enum fsdp_level level, bool items, size_t *ret_open,
+	struct fsdp_error **ret_error);
+
+/* "bad", "partial" or "good": what the findings and failures come to. */
+const char *collected_verdict(const struct collected *collected);
+
 /* Finds sets of weights beside each other in the folder of the run, and in those that were
  * entered from there, that differ (FI1012): each loader takes one and says nothing of the
  * others. `data`: compares their bytes. `others`: judges models beside the one that was

@@ -335,6 +335,7 @@ struct finding {
 	uint64_t lost_bytes;
 	struct text message, next;
 	char fingerprint[17];
+	bool is_told; /* in the answer itself, so that it is not printed beside it */
 };
 
 struct failure {

@@ -237,7 +237,8 @@ int answer_selection_status(
 const char *answer_place(const struct run *run)
 {
 	const struct collected *collected = run->collected;
-	const char *base = NULL;
+	const char *base =
+		run->checkpoint != NULL ? fsdp_checkpoint_base(run->checkpoint) : NULL;
 
 	for (size_t i = run->input != UINT32_MAX ? run->input : 0;
 		base == NULL && i < collected->input_count; i++) {

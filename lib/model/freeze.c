@@ -824,8 +824,10 @@ static void keep(struct fsdp_model *model, const struct fsdp_counts *counts)
  * memory. */
 static bool model_count(struct fsdp_model *model, bool *ret_counted)
 {
-	bool plain = is_plain(model), begun = model->counting != NULL, good = true;
+	bool begun = model->counting != NULL, good = true;
 	struct fsdp_counts *counts = model->counting;
+	size_t tensors = begun ? counts->tensors : model->tensors.count;
+	bool plain = is_plain(model) && tensors >= model->counts_from;
 	enum outcome outcome = plain ? COUNTED : ODD;
 	*ret_counted = false;
 	if (plain && !begun) {

@@ -252,6 +252,7 @@ struct fsdp_model {
 	bool are_unproven;    /* but nothing says that plain ones are copies */
 	bool is_split;    /* over ranks of tensor or pipeline parallelism, not by FSDP */
 	bool only_counts; /* order and modules are not wanted: fsdp_options */
+	uint64_t counts_from;         /* so many tensors: fewer are read in full */
 	struct fsdp_counts *counting; /* NULL, or of plain tensors no records are kept */
 	bool wants_records; /* they are needed nevertheless: it must be read again */
 	bool no_visits;     /* modules were made from names, not visited */

@@ -696,6 +696,23 @@ LOADS = [
 ]
 
 
+def many(count):
+    return model({f"m.{i % 7:03b}x{i:b}".translate({48: "a", 49: "b"}): (1, 1) for i in range(count)}, {}, model_type="mine", architectures=["Mine"])
+
+
+# what makes a sample, the verdict of the checks of info and its errors; None: they did not run
+INFOS = [(always(many(19999)), "good", 0), (always(many(20000)), None, 0), (always(model(FUSED, {}, **QWEN)), "good", 0),
+         (always(model({n: LLAMA_ALL[n] for n in LLAMA_ALL if n != "model.norm.weight"}, {})), "bad", 1),
+         (lambda _: os.path.join(TESTDATA, "broken/dcp-chunk-gap/checkpoint"), "bad", 1),
+         (lambda _: os.path.join(TESTDATA, "cross/model-a-dcp-safetensors-w2"), "partial", 0)]
+
+
+def checked(path):
+    run = subprocess.run([BINARY, "info", "--json", path], capture_output=True, check=False)
+    check = json.loads(run.stdout)["data"].get("check", {})
+    return [run.returncode, check.get("verdict"), check.get("counts", {}).get("error"), check.get("ran")]
+
+
 def verdict(options, path):
     run = subprocess.run([BINARY, "audit", "--json", *options, path], capture_output=True, check=False)
     return [loader["verdict"] for loader in json.loads(run.stdout)["data"]["loaders"]]
@@ -713,7 +730,7 @@ def found(rule, words):
 
 
 def main():
-    print(f"1..{len(ROWS) + len(CURES) + len(LOADS)}")
+    print(f"1..{len(ROWS) + len(CURES) + len(LOADS) + len(INFOS)}")
     failed = 0
     for number, (rule, severity, make) in enumerate(ROWS, 1):
         with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
@@ -733,6 +750,12 @@ def main():
             given = verdict(options, make(folder))
         failed += given != [wanted]
         print(f"{'ok' if given == [wanted] else 'not ok'} {number} - {' '.join(options)}: {given}, expected {wanted}")
+    for number, (make, wanted, errors) in enumerate(INFOS, len(ROWS) + len(CURES) + len(LOADS) + 1):
+        with tempfile.TemporaryDirectory() as folder:
+            given = checked(make(folder))
+        good = given == [0, wanted, errors, wanted is not None]
+        failed += not good
+        print(f"{'ok' if good else 'not ok'} {number} - info: {given}, expected {wanted}, {errors} errors")
     return 1 if failed else 0
 
 

@@ -376,6 +376,21 @@ static const struct record names_record = RECORD_OF(RECORD_OBJECT, INFO,
 	{ "prefixes", EACH_OF(INFO, counts.prefixes, find_prefix, prefix_record),
 		.always = true, ABOUT("Segments that wrappers left in names.") });
 
+static const struct record check_counts_record = RECORD_OF(RECORD_OBJECT, INFO,
+	{ "error", COUNT_AT(INFO, check.errors), .always = true, ABOUT("Errors.") },
+	{ "warning", COUNT_AT(INFO, check.warnings), .always = true, ABOUT("Warnings.") },
+	{ "note", COUNT_AT(INFO, check.notes), .always = true, ABOUT("Notes.") },
+	{ "unsupported", COUNT_AT(INFO, check.unread), .always = true,
+		ABOUT("Parts that could not be read.") });
+
+static const struct record check_record = RECORD_OF(RECORD_OBJECT, INFO,
+	{ "ran", BOOL_AT(INFO, check.ran), .always = true,
+		ABOUT("Whether the checks ran: of a checkpoint of 20,000 tensors or more only `audit` runs them.") },
+	{ "verdict", WORD_AT(INFO, check.verdict), WORDS("good", "bad", "partial"),
+		ABOUT("As that of `audit`, of what was read for this answer.") },
+	{ "counts", OBJECT(check_counts_record), .always = true,
+		ABOUT("What was found, by its weight.") });
+
 const struct record facts_record = OBJECT_RECORD(INFO, "facts",
 	"The facts of one checkpoint.",
 	{ "format", OBJECT_AT(INFO, format, format_record), .always = true },
@@ -402,5 +417,7 @@ const struct record facts_record = OBJECT_RECORD(INFO, "facts",
 		.always = true, ABOUT("Entries that are not tensors.") },
 	{ "names", OBJECT(names_record), .always = true,
 		ABOUT("What the stored names look like.") },
+	{ "check", OBJECT(check_record), .always = true,
+		ABOUT("What the checks of `audit` find in what was read. Pickles beside the checkpoint, and the items of DCP, are left to `audit`.") },
 	{ "waste", ROWS(waste_record),
 		ABOUT("Storages that hold more than tensors view. Only with `--waste`.") });

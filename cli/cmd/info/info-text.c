@@ -795,56 +795,98 @@ static void tell_names(struct info *info)
 	}
 }
 
-/* ---- health ---- */
+/* ---- the check ---- */
 
-struct health {
-	uint64_t of[FSDP_SEVERITY_COUNT];
-	size_t failures; /* parts that could not be read */
-};
-
-static struct health examine(const struct info *info)
+/* "bad: 2 errors (audit)" */
+static void tell_counts(struct info *info)
 {
-	const struct fsdp_checkpoint *checkpoint = info->run->checkpoint;
-	struct health health = { .failures = fsdp_checkpoint_error_count(checkpoint) };
-	size_t count = fsdp_finding_count(checkpoint);
+	struct out *out = info->run->out;
+	uint64_t errors = info->check.errors, warnings = info->check.warnings;
+	const char *before = ": ";
 
-	for (size_t i = 0; i < count; i++)
-		health.of[fsdp_finding(checkpoint, i)->severity]++;
-	count = fsdp_omitted_count(checkpoint);
-	for (size_t i = 0; i < count; i++) {
-		struct fsdp_omitted omitted = fsdp_omitted(checkpoint, i);
-		health.of[omitted.rule->severity] += omitted.count;
+	if (errors > 0) {
+		out_line_text(
+			out, "%s%" PRIu64 " error%s", before, errors, plural(errors));
+		before = ", ";
 	}
-	return health;
+	if (warnings > 0) {
+		out_line_text(out, "%s%" PRIu64 " warning%s", before, warnings,
+			plural(warnings));
+		before = ", ";
+	}
+	if (info->check.unread > 0)
+		out_line_text(out, "%s%" PRIu64 " part%s could not be read", before,
+			info->check.unread, plural(info->check.unread));
 }
 
-static void tell_health(struct info *info, const struct health *health)
+enum { FOUND_SHOWN = 2, MESSAGE_MOST = 200 };
+
+/* The worst. What was found while it was opened is not printed beside the answer again. */
+static void tell_findings(struct info *info)
 {
-	uint64_t errors = health->of[FSDP_ERROR], warnings = health->of[FSDP_WARNING];
-	uint64_t notes = health->of[FSDP_NOTE];
+	struct out *out = info->run->out;
+	struct collected *all = info->run->collected;
+	size_t shown = 0;
+
+	for (int severity = SEVERITY_ERROR; severity >= SEVERITY_WARNING; severity--)
+		for (size_t i = 0;
+			i < info->check.own.finding_count && shown < FOUND_SHOWN; i++) {
+			const struct finding *finding = &info->check.own.findings[i];
+			struct text message = finding->message;
+
+			if ((int)finding->severity != severity)
+				continue;
+			shown++;
+			if (message.size > MESSAGE_MOST)
+				message.size = MESSAGE_MOST;
+			out_line_begin(out, "");
+			out_line_text(out, "%s %s  ", finding->rule, finding->slug);
+			if (finding->file.size > 0) {
+				out_line_name(out, finding->file);
+				out_line_text(out, ": ");
+			}
+			out_line_name(out, message);
+			out_line_text(out, "%s",
+				message.size < finding->message.size ? "..." : "");
+			out_line_end(out);
+			for (size_t k = 0; k < all->finding_count; k++)
+				all->findings[k].is_told |=
+					strcmp(all->findings[k].rule, finding->rule) ==
+						0 &&
+					text_is(all->findings[k].file, finding->file) &&
+					text_is(all->findings[k].message,
+						finding->message);
+		}
+}
+
+static void tell_check(struct info *info)
+{
 	struct out *out = info->run->out;
 
-	out_line_begin(out, "health");
-	if (errors > 0)
-		out_line_text(out, "%" PRIu64 " error%s", errors, plural(errors));
-	if (warnings > 0)
-		out_line_text(out, "%s%" PRIu64 " warning%s", errors > 0 ? ", " : "",
-			warnings, plural(warnings));
-	if (health->failures > 0)
-		out_line_text(out, "%s%zu part%s could not be read",
-			errors + warnings > 0 ? ", " : "", health->failures,
-			plural(health->failures));
-	if (errors + warnings + health->failures > 0) {
-		out_line_text(out, ": below");
-	} else if (info->counts.files > 0) {
-		out_line_text(out, "files complete; contents not read ");
-		put_typed(out, "(audit --data)");
-	} else {
-		out_line_text(out, "no finding");
+	out_line_begin(out, "check");
+	if (!info->check.ran) {
+		out_line_text(out, "not run ");
+		put_typed(out, "(audit)");
+		out_line_end(out);
+		return;
 	}
-	if (notes > 0)
-		out_line_text(out, "; %" PRIu64 " note%s (-v)", notes, plural(notes));
+	out_line_text(out, "%s", info->check.verdict);
+	if (info->check.errors + info->check.warnings + info->check.unread > 0) {
+		tell_counts(info);
+		out_line_text(out, " ");
+		put_typed(out, "(audit)");
+	} else if (strcmp(info->check.verdict, "partial") == 0) {
+		out_line_text(out, ": not everything could be judged ");
+		put_typed(out, "(audit --checks)");
+	} else if (info->counts.files > 0) {
+		out_line_text(out, ": files complete; contents not read ");
+		put_typed(out, "(audit --data)");
+	}
+	if (info->check.notes > 0)
+		out_line_text(out, "; %" PRIu64 " note%s", info->check.notes,
+			plural(info->check.notes));
 	out_line_end(out);
+	tell_findings(info);
 }
 
 /* Files of one set are typed together: those that were named, and those found beside
@@ -869,11 +911,13 @@ static const struct input_record *input_of_set(const struct run *run, size_t nth
 	return NULL;
 }
 
-static void tell_next(struct info *info, const struct health *health)
+static void tell_next(struct info *info)
 {
 	const struct run *run = info->run;
 	const char *command = info->recording != NULL ? info->recording
-			      : health->of[FSDP_ERROR] > 0 || health->failures > 0
+			      : !info->check.ran ||
+					      strcmp(info->check.verdict, "good") != 0 ||
+					      info->check.warnings > 0
 				      ? "audit"
 			      : info->counts.modules > 1 ? "tree"
 			      : info->counts.tensors > 0 ? "ls"
@@ -898,8 +942,6 @@ static void tell_next(struct info *info, const struct health *health)
 
 void info_tell(struct info *info)
 {
-	struct health health = examine(info);
-
 	tell_head(info);
 	tell_plan(info);
 	tell_model(info);
@@ -911,6 +953,6 @@ void info_tell(struct info *info)
 	tell_values(info);
 	tell_files(info);
 	tell_names(info);
-	tell_health(info, &health);
-	tell_next(info, &health);
+	tell_check(info);
+	tell_next(info);
 }

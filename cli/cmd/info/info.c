@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gathers the facts of a checkpoint that info shows. Reads nothing more than opening did, but for
- * --waste.
+ * Gathers the facts of a checkpoint that info shows, and what an audit finds in what opening has
+ * read. Reads nothing more than headers, but for --waste.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +10,7 @@
 #include "cmd/info/info.h"
 #include "cmd/info/recording-table.h"
 #include "cmd/info/waste-table.h"
+#include "part/audit-run.h"
 #include "part/recordings.h"
 #include "part/tensor-row.h"
 
@@ -186,6 +187,53 @@ static bool prepare(struct info *info, struct fsdp_error **ret_error)
 	       waste_find(info->run, &info->waste, &info->status, ret_error);
 }
 
+/* ---- the check ---- */
+
+/* What is found goes into the answer, and changes no status. */
+static bool check(struct info *info, struct fsdp_error **ret_error)
+{
+	struct collected *own = &info->check.own;
+	struct run run = *info->run;
+	struct fsdp_error *error = NULL;
+	size_t open = 0;
+	bool good;
+
+	if (info->counts.tensors >= CHECKED_MOST)
+		return true;
+	run.collected = own;
+	own->inputs = info->run->collected->inputs;
+	own->input_count = info->run->collected->input_count;
+	run.first.finding = run.first.failure = run.first.omission = 0;
+	good = opened_judge(&run, FSDP_LEVEL_HEADERS, false, &open, &error);
+	own->inputs = NULL;
+	own->input_count = 0;
+	info->check.ran = good && !own->out_of_memory;
+	if (error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY)
+		*ret_error = error;
+	else
+		fsdp_error_free(error);
+	if (!info->check.ran)
+		return !own->out_of_memory && *ret_error == NULL;
+	for (size_t i = 0; i < own->finding_count; i++) {
+		enum severity severity = own->findings[i].severity;
+
+		info->check.errors += severity == SEVERITY_ERROR;
+		info->check.warnings += severity == SEVERITY_WARNING;
+		info->check.notes += severity == SEVERITY_NOTE;
+	}
+	for (size_t i = 0; i < own->omission_count; i++)
+		*(fsdp_rule_find(own->omissions[i].rule)->severity == FSDP_ERROR
+				? &info->check.errors
+			: fsdp_rule_find(own->omissions[i].rule)->severity == FSDP_WARNING
+				? &info->check.warnings
+				: &info->check.notes) += own->omissions[i].count;
+	info->check.unread = own->failure_count;
+	info->check.verdict = collected_verdict(own);
+	if (open > 0 && strcmp(info->check.verdict, "good") == 0)
+		info->check.verdict = "partial";
+	return true;
+}
+
 static bool run_info(struct run *run, struct fsdp_error **ret_error)
 {
 	struct info info = { .run = run,
@@ -200,7 +248,7 @@ static bool run_info(struct run *run, struct fsdp_error **ret_error)
 	if (run->recordings != NULL)
 		return recordings_show(run);
 	info.row = (struct row_context){ .run = run, .buffers = &info.buffers };
-	good = prepare(&info, ret_error);
+	good = prepare(&info, ret_error) && check(&info, ret_error);
 	if (good) {
 		run_begin(run, info.status);
 		info_tell(&info);
@@ -213,6 +261,7 @@ static bool run_info(struct run *run, struct fsdp_error **ret_error)
 	fsdp_waste_free(info.waste);
 	fsdp_overview_free(info.overview);
 	free(info.ranks);
+	collected_done(&info.check.own);
 	row_buffers_done(&info.buffers);
 	return good;
 }
@@ -255,6 +304,7 @@ const struct command command_info = {
 	.knows_recordings = true,
 	.wants_values = wants_values,
 	.only_counts = only_counts,
+	.counts_from = CHECKED_MOST,
 	.options_size = sizeof(struct info_options),
 	.run = run_info,
 };

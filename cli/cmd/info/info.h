@@ -5,6 +5,7 @@
 #include <fsdp/analysis.h>
 
 #include "part/tensor-row.h"
+#include "session/diagnostics.h"
 #include "session/session.h"
 
 struct info_options {
@@ -12,6 +13,8 @@ struct info_options {
 };
 
 enum {
+	CHECKED_MOST =
+		20000, /* tensors; a larger checkpoint is audited if it is asked for */
 	KINDS_MAX = 8, /* suffixes of files, strategies of units */
 	SUFFIX_SIZE = 40,
 };
@@ -60,6 +63,12 @@ struct info {
 	size_t suffix_count;
 	bool more_suffixes; /* than found a place */
 	struct fsdp_waste *waste;
+	struct {
+		bool ran;
+		const char *verdict; /* NULL: it did not run */
+		uint64_t errors, warnings, notes, unread;
+		struct collected own;
+	} check;
 	const char *recording; /* the command that reads it; NULL: it is none */
 	int status;
 };

@@ -9,7 +9,6 @@
 
 #include "cmd/latest/latest.h"
 #include "part/audit-run.h"
-#include "part/load-answer.h"
 #include "part/tensor-row.h"
 #include "part/value-text.h"
 #include "session/session.h"
@@ -106,39 +105,15 @@ static bool is_release(const struct examined *one, const struct fsdp_checkpoint 
 		       memcmp(first.data, below, sizeof below - 1) == 0);
 }
 
-/* As audit does; also where that reads no headers, for what its own loader refuses is nothing to
- * resume from. What DCP refuses is in the metadata, and there may be thousands of files. */
-static bool judge_loading(struct examined *one)
-{
-	const struct loading_options own = { .world = -1 };
-	const char *family = fsdp_checkpoint_format(one->run.checkpoint).family;
-	struct loading_answer answer;
-	bool good;
-
-	if (one->level < FSDP_LEVEL_HEADERS && strcmp(family, "dcp") == 0)
-		return true;
-	good = loading_judge_own(&own, &one->run, one->level >= FSDP_LEVEL_DATA, &answer);
-	loading_done(&answer);
-	return good;
-}
-
 static bool judge_opened(struct examined *one, struct fsdp_checkpoint *checkpoint)
 {
-	struct run *run = &one->run;
-	struct passes passes = { 0 };
 	bool good;
 
-	run->checkpoint = checkpoint;
-	for (size_t i = 0; i < fsdp_checkpoint_error_count(checkpoint); i++)
-		collected_error(
-			run->collected, fsdp_checkpoint_error(checkpoint, i), run->input);
-	good = passes_run(&passes, run, one->level, NULL, one->ret_error);
-	passes_done(&passes);
-	if (good && one->level >= FSDP_LEVEL_HEADERS)
-		good = check_weight_sets(run, one->level >= FSDP_LEVEL_DATA, true);
-	good = good && judge_loading(one) && take_facts(one->candidate, checkpoint);
+	one->run.checkpoint = checkpoint;
+	good = opened_judge(&one->run, one->level, one->level >= FSDP_LEVEL_HEADERS, NULL,
+		       one->ret_error) &&
+	       take_facts(one->candidate, checkpoint);
 	one->candidate->is_release |= is_release(one, checkpoint);
-	report_failed_files(run);
 	return good;
 }
 
@@ -359,12 +334,10 @@ static void decide(struct examined *one)
 	struct collected *own = &candidate->own;
 	const struct finding *worst = NULL;
 	uint64_t same = 0;
-	bool open = false;
 
 	for (size_t i = 0; i < own->finding_count; i++) {
 		const struct finding *finding = &own->findings[i];
 
-		open |= finding_is_open(finding) && finding->severity > SEVERITY_NOTE;
 		if (finding->severity == SEVERITY_NOTE)
 			continue;
 		if (worst == NULL || finding->severity > worst->severity) {
@@ -373,9 +346,7 @@ static void decide(struct examined *one)
 		}
 		same += finding->severity == worst->severity;
 	}
-	candidate->result = worst != NULL && worst->severity == SEVERITY_ERROR ? "bad"
-			    : own->failure_count > 0 || open                   ? "partial"
-									       : "good";
+	candidate->result = collected_verdict(own);
 	if (worst != NULL && worst->severity == SEVERITY_ERROR)
 		candidate->why = why_other_node(own, same);
 	if (candidate->why != NULL)

@@ -33,7 +33,7 @@ param_end param_forward_order param_forward_order_fqns param_offset param_overri
 parent part partial parts path payload peak_bytes peak_event peak_reserved_bytes peak_stacks peak_time_us
 per_rank per_step pg phase phases piece_conj piece_neg pieces placement placements plan pointers position
 post_forward_index pre_forward_order_index prefetch prefetched prefetches prefix prefixes problem problems
-profile protocol provenance quantizer ran_ms rank rank_from ranks ranks_seen read_amplification read_bytes
+profile protocol provenance quantizer ran ran_ms rank rank_from ranks ranks_seen read_amplification read_bytes
 reason reasons recordings records recovered reduce_exposed_ns reduce_ns reduces refusals renamed repeatable
 replica replicate_world_size request requested_bytes requires_grad reserved reserved_bytes reshards residual
 result results resume_bytes role root rows rule rules run same same_as samples says scalar scale schema

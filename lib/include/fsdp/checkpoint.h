@@ -146,6 +146,9 @@ struct fsdp_options {
 	/* A folder of which the path that is opened is a part: look_beside looks at the
 	 * pickles of all of it. NULL: of what is opened. */
 	const char *within;
+
+	/* With `only_counts`: of fewer tensors everything is read. */
+	uint64_t only_counts_from;
 };
 
 /**
