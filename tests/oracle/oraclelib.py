@@ -94,8 +94,9 @@ def skip_all(reason):
     sys.exit(0)
 
 
-def find_torch():
-    """(the PyTorch that the samples came from, quiet and on one thread, None), or (None, why it is not there)."""
+def find_torch(*older):
+    """(the PyTorch that the samples came from, or an older one, quiet and on one thread, None), or (None, why it is not there)."""
+    releases = (*older, *TORCH)
     warnings.filterwarnings("ignore")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     try:
@@ -103,8 +104,8 @@ def find_torch():
         import torch.distributed
     except ImportError:
         return None, "no torch"
-    if not torch.__version__.startswith(TORCH):
-        return None, f"torch is {torch.__version__.split('+')[0]}, the tests are of {' and '.join(TORCH)}"
+    if not torch.__version__.startswith(releases):
+        return None, f"torch is {torch.__version__.split('+')[0]}, the tests are of {' and '.join(releases)}"
     return torch, None
 
 
@@ -123,12 +124,12 @@ def run_in_each(pythons):
     sys.exit(failed)
 
 
-def wanted_torch():
+def wanted_torch(*older):
     """What find_torch finds; without it the whole test is skipped."""
     pythons = list(filter(None, os.environ.get("FSDP_PYTHONS", "").split(":")))
     if pythons:
         run_in_each(pythons)
-    torch, missing = find_torch()
+    torch, missing = find_torch(*older)
     return torch or skip_all(missing)
 
 

@@ -22,7 +22,7 @@ from oraclelib import SOURCE, Tap, arguments, envelope, load, run, same, skip_al
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(SOURCE, "contrib", "python"))
-torch = wanted_torch()
+torch = wanted_torch("2.6.")
 dist = torch.distributed
 
 import recorder_models as models
