@@ -55,13 +55,33 @@ static void add_files(struct fsdp_digester *digester,
 	}
 }
 
+/* The first half of the digest. NULL: out of memory. */
+static const char *end_digest(struct run *run, struct fsdp_digester *digester)
+{
+	unsigned char digest[FSDP_DIGEST_BYTES];
+	char text[HEX_ROOM], hex[HEX_ROOM];
+
+	fsdp_digester_end(digester, digest);
+	snprintf(text, sizeof text, "%.16s", hex_text(digest, hex).data);
+	return collected_text(run->collected, text).data;
+}
+
+const char *files_state(struct run *run)
+{
+	struct fsdp_digester *digester = fsdp_digester_new();
+
+	if (digester == NULL)
+		return NULL;
+	add_files(digester, run->checkpoint, run->path);
+	return end_digest(run, digester);
+}
+
 bool partial_init(struct part_facts *partial, struct run *run, const char *request,
 	const struct selection *selection, const uint32_t *tensors, size_t count)
 {
 	const struct common_options *common = run->common;
-	unsigned char digest[FSDP_DIGEST_BYTES];
-	char text[HEX_ROOM], hex[HEX_ROOM];
 	struct fsdp_digester *digester;
+	char text[HEX_ROOM];
 
 	*partial = (struct part_facts){ .part = common->part_number,
 		.parts = common->part_count };
@@ -92,9 +112,7 @@ bool partial_init(struct part_facts *partial, struct run *run, const char *reque
 		add_text(digester, run->limits[i].name);
 		add_number(digester, run->limits[i].value);
 	}
-	fsdp_digester_end(digester, digest);
-	snprintf(text, sizeof text, "%.16s", hex_text(digest, hex).data);
-	partial->of = collected_text(run->collected, text).data;
+	partial->of = end_digest(run, digester);
 	snprintf(text, sizeof text, "%.*s", (int)strcspn(request, "\n"), request);
 	partial->request = collected_text(run->collected, text).data;
 	return partial->of != NULL && partial->request != NULL;

@@ -24,6 +24,10 @@ struct part_facts {
 };
 extern const struct record partial_record;
 
+/* Sixteen digits that tell files and their state apart: names, sizes and times of all files
+ * of an open checkpoint. NULL: out of memory. */
+const char *files_state(struct run *run);
+
 /* Fills it from --part. The request, the checkpoint (if it could be opened) and what was
  * chosen of it decide `of`; the first line of the request is kept. False: out of memory. */
 bool partial_init(struct part_facts *partial, struct run *run, const char *request,

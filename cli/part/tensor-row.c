@@ -776,3 +776,27 @@ int64_t step_of_path(const char *path)
 	fsdp_step_name((struct fsdp_span){ (const unsigned char *)begin, size }, &step);
 	return step.step >= 0 ? step.step : FSDP_ABSENT;
 }
+
+int64_t step_of_run(const struct run *run, const struct fsdp_kind *kind)
+{
+	int64_t step = kind->has_step ? kind->step : step_of_path(answer_place(run));
+
+	/* A number in the name is not a step where it is that of the epoch. */
+	return !kind->has_step && kind->has_epoch && step == kind->epoch ? FSDP_ABSENT
+									 : step;
+}
+
+const char *flavour_word(unsigned flavour)
+{
+	switch ((enum fsdp_flavour)flavour) {
+	case FSDP_FLAVOUR_FSDP1:
+		return "fsdp1";
+	case FSDP_FLAVOUR_FSDP2:
+		return "fsdp2";
+	case FSDP_FLAVOUR_DTENSOR:
+		return "fsdp1_or_fsdp2";
+	case FSDP_FLAVOUR_UNKNOWN:
+		break;
+	}
+	return NULL;
+}

@@ -184,4 +184,11 @@ bool step_inside(const struct fsdp_checkpoint *checkpoint,
 /* As the name of a folder or file tells ("step-1000"), or FSDP_ABSENT. */
 int64_t step_of_path(const char *path);
 
+/* Of the checkpoint that a run opened: as its values say, else as its name tells. */
+int64_t step_of_run(const struct run *run, const struct fsdp_kind *kind);
+
+/* Of enum fsdp_flavour: "fsdp2"; NULL: unknown. */
+const char *flavour_word(unsigned flavour);
+#define FLAVOUR_WORDS WORDS("fsdp1", "fsdp2", "fsdp1_or_fsdp2")
+
 #endif

@@ -336,6 +336,7 @@ def made_jobs(args, folder):
         yield "--json", "info", below
         yield "--json", "tree", below
         yield "--json", "show", beside, "model"
+        yield "--json", "show", "--whole", "--glob=**", beside
         shutil.copytree(case.checkpoint(), os.path.join(folder, "epochs", "epoch_1"))
         yield "--json", "latest", os.path.join(folder, "epochs")
         twice = case.load("plan.fsdp-plan.json")

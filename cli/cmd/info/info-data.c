@@ -49,21 +49,6 @@ static const struct record plan_record = OBJECT_RECORD(INFO, "plan",
 
 /* ---- kind ---- */
 
-static const char *fsdp_word(unsigned flavour)
-{
-	switch ((enum fsdp_flavour)flavour) {
-	case FSDP_FLAVOUR_FSDP1:
-		return "fsdp1";
-	case FSDP_FLAVOUR_FSDP2:
-		return "fsdp2";
-	case FSDP_FLAVOUR_DTENSOR:
-		return "fsdp1_or_fsdp2";
-	case FSDP_FLAVOUR_UNKNOWN:
-		break;
-	}
-	return NULL;
-}
-
 static const char *state_dict_word(unsigned state_dict)
 {
 	switch ((enum fsdp_state_dict)state_dict) {
@@ -86,8 +71,7 @@ static bool has_layers(struct subject of)
 
 #define KIND struct fsdp_kind
 static const struct record kind_record = RECORD_OF(RECORD_OBJECT, KIND,
-	{ "fsdp", ENUM_AT(KIND, flavour, fsdp_word),
-		WORDS("fsdp1", "fsdp2", "fsdp1_or_fsdp2"),
+	{ "fsdp", ENUM_AT(KIND, flavour, flavour_word), FLAVOUR_WORDS,
 		ABOUT("Which FSDP sharded it, where a plan or the classes of tensors tell: FSDP1 with a device mesh saves the same DTensors as FSDP2.") },
 	{ "state_dict", ENUM_AT(KIND, state_dict, state_dict_word),
 		WORDS("full", "sharded", "local"),

@@ -140,16 +140,6 @@ static void divide(struct info *info)
 			: FSDP_UNKNOWN;
 }
 
-/* A number in the name is not a step where it is that of the epoch. */
-static void find_step(struct info *info)
-{
-	const struct fsdp_kind *kind = &info->kind;
-
-	info->step = kind->has_step ? kind->step : step_of_path(answer_place(info->run));
-	if (!kind->has_step && kind->has_epoch && info->step == kind->epoch)
-		info->step = FSDP_ABSENT;
-}
-
 static bool prepare(struct info *info, struct fsdp_error **ret_error)
 {
 	const struct fsdp_checkpoint *checkpoint = info->run->checkpoint;
@@ -169,7 +159,7 @@ static bool prepare(struct info *info, struct fsdp_error **ret_error)
 	info->unread = fsdp_checkpoint_unread(checkpoint, &info->unseen);
 	if (!fsdp_kind_find(checkpoint, info->facts, &info->kind, ret_error))
 		return false;
-	find_step(info);
+	info->step = step_of_run(info->run, &info->kind);
 	divide(info);
 	count_all(info);
 	pickled = pickled_recording_find(info->run, &info->buffers.name);

@@ -235,7 +235,29 @@ static const void *find_item(struct subject of, size_t i, void *room)
 	return &((const struct show *)of.object)->items[i];
 }
 
+#define WHOLE struct show_whole
+static const struct record whole_record = OBJECT_RECORD(WHOLE, "whole",
+	"What the checkpoint is, for programs that keep it open.",
+	{ "family", WORD_AT(WHOLE, format.family), .always = true,
+		ABOUT("Word for the format.") },
+	{ "title", WORD_AT(WHOLE, format.title), .always = true,
+		ABOUT("The format as people call it.") },
+	{ "fsdp", ENUM_AT(WHOLE, kind.flavour, flavour_word), FLAVOUR_WORDS,
+		ABOUT("Which FSDP sharded it, where anything tells.") },
+	{ "world_size", ID_AT(WHOLE, world_size),
+		ABOUT("Number of ranks that saved it, where anything tells.") },
+	{ "step", INTEGER_AT(WHOLE, step), ABOUT("Step of the run.") },
+	{ "files", WORD_AT(WHOLE, files), .always = true,
+		ABOUT("Differs where names, sizes or times of files differ.") });
+
+static bool is_whole(struct subject of)
+{
+	return ((const struct show *)of.object)->options->whole;
+}
+
 const struct record show_record = OBJECT_RECORD(struct show, "data",
 	"Everything about the names that were asked for.",
+	{ "whole", OBJECT_AT(struct show, whole, whole_record), .has = is_whole,
+		ABOUT("Only with the option that the Python package gives.") },
 	{ "items", EACH_ITEM(struct show, asked_count, find_item, item_record),
 		.always = true, ABOUT("In the order in which they were named.") });

@@ -11,6 +11,7 @@
 #include <fsdp/elements.h>
 
 #include "cmd/show/show.h"
+#include "part/part-result.h"
 #include "part/tensor-reading.h"
 #include "part/value-text.h"
 #include "session/session.h"
@@ -211,21 +212,27 @@ static bool write_elements(struct show *show, uint32_t index,
 	return good;
 }
 
-static void answer_request(struct show *show, struct fsdp_span line)
+static void answer_request(
+	struct show *show, struct fsdp_span line, const char *files_now)
 {
 	struct fsdp_elements_options options = { .size = sizeof options,
 		.resolve = true };
 	struct fsdp_document *document = NULL;
-	struct fsdp_document_value request, name;
+	struct fsdp_document_value request, name, files;
 	struct fsdp_error *error = NULL;
 	uint32_t index = FSDP_NONE;
 
 	if (fsdp_document_parse(line, &document, &error)) {
 		request = fsdp_document_root(document);
 		name = fsdp_document_get(request, "name");
+		files = fsdp_document_get(request, "files");
 		if (name.kind == FSDP_DOCUMENT_TEXT)
 			index = fsdp_tensor_find(show->run->checkpoint, name.text);
-		if (index == FSDP_NONE)
+		if (files.kind == FSDP_DOCUMENT_TEXT &&
+			!text_is(text_of_span(files.text), text_of(files_now)))
+			write_error("damaged", "FI2004", show->run->path, "open it again",
+				"it changed since it was opened");
+		else if (index == FSDP_NONE)
 			write_error("usage", NULL, NULL, NULL, "no tensor has this name");
 		else if (!take_range(request,
 				 fsdp_tensor(show->run->checkpoint, index).numel,
@@ -247,16 +254,19 @@ static void answer_request(struct show *show, struct fsdp_span line)
 
 bool show_serve(struct show *show, struct fsdp_error **ret_error)
 {
+	const char *files_now = files_state(show->run);
 	char *line = NULL;
 	size_t room = 0;
 	ssize_t size;
 
-	if (!fsdp_locator_new(show->run->checkpoint, &show->run->locator, ret_error))
+	if (files_now == NULL ||
+		!fsdp_locator_new(show->run->checkpoint, &show->run->locator, ret_error))
 		return false;
 	/* One write per answer wakes the reader once. */
 	setvbuf(stdout, NULL, _IOFBF, FRAMES_ROOM);
 	while (!ferror(stdout) && (size = getline(&line, &room, stdin)) > 0)
-		answer_request(show, span_of_text((struct text){ line, (size_t)size }));
+		answer_request(show, span_of_text((struct text){ line, (size_t)size }),
+			files_now);
 	free(line);
 	return true;
 }

@@ -10,6 +10,7 @@
 
 #include "args/suggest.h"
 #include "cmd/show/show.h"
+#include "part/part-result.h"
 #include "part/shown-names.h"
 #include "part/tensor-reading.h"
 #include "session/session.h"
@@ -17,6 +18,8 @@
 static const struct option_row OPTIONS[] = {
 	{ "values", 0, OPTION_TEXT, "N|SLICES", offsetof(struct show_options, values),
 		.help = "the first N elements, or slices: 0:8,-4:; exactly as stored" },
+	{ "whole", 0, OPTION_FLAG, .offset = offsetof(struct show_options, whole),
+		.help = "with -g '**': what the checkpoint is, too", .hidden = true },
 	{ "serve", 0, OPTION_FLAG, .offset = offsetof(struct show_options, serve),
 		.help = "answer requests for elements on standard input",
 		.hidden = true },
@@ -244,7 +247,7 @@ static bool find_matches(struct show *show)
 			!add_item(show, i, ITEM_VALUE))
 			return false;
 	}
-	if (show->item_count == found) {
+	if (show->item_count == found && !show->options->whole) {
 		print_no_match(run, NAMEABLE_TENSORS);
 		show->status = status_worse(show->status, STATUS_BAD);
 	}
@@ -359,6 +362,26 @@ static bool add_up_modules(struct show *show, struct fsdp_error **ret_error)
 	return good;
 }
 
+static bool find_whole(struct show *show, struct fsdp_error **ret_error)
+{
+	const struct fsdp_checkpoint *checkpoint = show->run->checkpoint;
+	struct fsdp_overview *overview = NULL;
+	struct show_whole *whole = &show->whole;
+	bool good;
+
+	if (!show->options->whole)
+		return true;
+	good = fsdp_overview_new(checkpoint, &overview, ret_error) &&
+	       fsdp_kind_find(checkpoint, fsdp_overview_facts(overview), &whole->kind,
+		       ret_error);
+	fsdp_overview_free(overview);
+	whole->format = fsdp_checkpoint_format(checkpoint);
+	whole->world_size = fsdp_checkpoint_world_size(checkpoint);
+	whole->step = step_of_run(show->run, &whole->kind);
+	whole->files = files_state(show->run);
+	return good && whole->files != NULL;
+}
+
 /* ---- the command ---- */
 
 static void show_items(struct show *show)
@@ -401,7 +424,7 @@ static bool run_show(struct run *run, struct fsdp_error **ret_error)
 	good = find_items(&show) && find_matches(&show) && add_components(&show) &&
 	       find_states(&show, ret_error) && add_up_modules(&show, ret_error) &&
 	       locate(&show, ret_error) && list_pieces(&show, ret_error) &&
-	       show_read_elements(&show, ret_error);
+	       show_read_elements(&show, ret_error) && find_whole(&show, ret_error);
 	if (good) {
 		run_begin(run, show.status);
 		show_items(&show);

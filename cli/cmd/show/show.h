@@ -13,7 +13,16 @@
  */
 struct show_options {
 	const char *values; /* slices; NULL: none */
-	bool serve;
+	bool whole, serve;
+};
+
+/* With --whole: what the checkpoint is, beside all that is in it. */
+struct show_whole {
+	struct fsdp_format format;
+	struct fsdp_kind kind;
+	uint32_t world_size;
+	int64_t step;
+	const char *files; /* files_state() */
 };
 
 /* What the elements that were read come to. */
@@ -62,6 +71,7 @@ struct show {
 	size_t item_count; /* with components */
 	size_t asked_count;
 	struct fsdp_states *states;
+	struct show_whole whole;
 
 	struct place_facts *places; /* of the pieces of all items, one behind the other */
 	size_t place_count;
@@ -96,7 +106,7 @@ bool show_read_elements(struct show *show, struct fsdp_error **ret_error);
 
 /* Answers requests for elements on standard input until it ends. A request is a line,
  * {"name": NAME, "start": FIRST, "stop": END}: elements of a tensor in C order, all if both
- * are absent. An answer is frames on standard output: a length in digits, a line feed, that
+ * are absent; "files" is what --whole printed, of which another state is an error. An answer is frames on standard output: a length in digits, a line feed, that
  * many bytes; length 0 ends it. After a minus it is the length of an error, which ends it
  * too: code, rule, path, hint and message, a zero byte after each. False: out of memory. */
 bool show_serve(struct show *show, struct fsdp_error **ret_error);

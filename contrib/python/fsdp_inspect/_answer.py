@@ -7,9 +7,9 @@ command is run.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Type, TypeVar
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Type, TypeVar
 
-from ._command import Path, answer, options, text
+from ._command import Path, answer_and_text, options
 from ._fields import FIELDS
 from ._record import Record, Records, preformatted, wrap
 
@@ -37,30 +37,22 @@ A = TypeVar("A", bound="Answer")
 
 class Answer:
     """An answer: `data` are its fields, which are attributes of the answer too; `findings`
-    what was noticed; `errors` what could not be judged; `status` 0 good, 1 bad, 3 in part,
+    what was noticed; `errors` what could not be judged; `text` what the command prints;
+    `status` 0 good, 1 bad, 3 in part,
     4 nothing here (`run("latest", …)` of an empty run)."""
 
-    def __init__(self, document: Dict[str, Any], text: Callable[[], str]) -> None:
+    def __init__(self, document: Dict[str, Any], text: str) -> None:
         self.document = document
         self.status: int = document["status"]
         self.data = Record(document.get("data") or {})
         self.findings: Records[Finding] = Records(document.get("findings") or [], Finding)
         self.errors: Records[Record] = Records(document.get("errors") or [], Record)
-        self._make_text = text
-        self._text: Optional[str] = None
+        self.text = text  # what the command prints for people
 
     @classmethod
     def of(cls: Type[A], command: str, words: Sequence[Path], paths: Sequence[Path], given: Mapping[str, Any]) -> A:
         """The answer of a command."""
-        line = [command, *words, *options(given)]
-        return cls(answer(line, paths), lambda: text(line, paths))
-
-    @property
-    def text(self) -> str:
-        """What the command prints for people."""
-        if self._text is None:
-            self._text = self._make_text()
-        return self._text
+        return cls(*answer_and_text([command, *words, *options(given)], paths))
 
     def __bool__(self) -> bool:
         """True if the answer is good, which is status 0."""
@@ -83,7 +75,7 @@ class Answer:
         return sorted({*super().__dir__(), *(self.document.get("data") or {})})
 
     def __reduce__(self) -> Any:
-        return _restored, (type(self), self.document, self.text)
+        return type(self), (self.document, self.text)
 
     def _repr_html_(self) -> str:
         return preformatted(self.text)
@@ -101,10 +93,6 @@ class Tree(Answer):
 
     modules: Records[Record]
     units: Records[Record]
-
-
-def _restored(kind: Type[Answer], document: Dict[str, Any], words: str) -> Answer:
-    return kind(document, lambda: words)
 
 
 def run(command: str, *paths: Path, **given: Any) -> Answer:

@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """An open checkpoint: a mapping of names to tensors.
 
-Knows which command answers which question. `info` runs when it is opened, `show` with the
-first question about names; both answers are kept.
+Knows which command answers which question. `show` runs when it is opened; its answer is kept, and
+has all names and what is known of each.
 """
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Dict, Iterator, List, Optional, Union, ValuesView
 
 from ._answer import Answer
-from ._command import Error, NotACheckpoint, Path, UnknownName, answer, fail, options
+from ._command import (Error, NotACheckpoint, Path, Unsupported, UnknownName, absolute, answer, fail, options,
+                       standing)
 from ._commands import Commands
 from ._record import LINE_WIDTH, Record, Records, brief, cut, preformatted
 from ._server import Server
@@ -30,25 +32,45 @@ class Found(Record):
     errors: Optional[int]
     problem: Optional[str]
 
+    def __init__(self, fields: Any, folder: str = "") -> None:
+        super().__init__(fields)
+        self._folder = folder
+
+    def __reduce__(self) -> Any:
+        return Found, (self._fields, self._folder)
+
     def open(self) -> Checkpoint:
         """Opens it."""
-        return Checkpoint(self.path)
+        place = self.path if "://" in self.path else os.path.join(self._folder, self.path)
+        return Checkpoint(standing(self.path, place))
 
 
 class Values(Mapping):  # type: ignore[type-arg]
     """What is stored and is not a tensor, by name. Called, it is the view of all tensors, as
     `values()` of any mapping."""
 
-    def __init__(self, checkpoint: Checkpoint) -> None:
-        self._checkpoint = checkpoint
-        self.records: Records[Record] = Records(checkpoint.info.document["data"].get("values") or [], Record)
-        self._by_name = {row["name"]: row.get("value", row.get("text")) for row in self.records._rows}
+    def __init__(self, checkpoint: Checkpoint, by_name: Dict[str, Dict[str, Any]]) -> None:
+        self._checkpoint, self._by_name = checkpoint, by_name
+
+    @property
+    def records(self) -> Records[Record]:
+        """What is known of each: type, file, offset."""
+        return Records(list(self._by_name.values()), Record)
 
     def __call__(self) -> ValuesView[Tensor]:
         return ValuesView(self._checkpoint)
 
     def __getitem__(self, name: str) -> Any:
-        return self._by_name[name]
+        row = self._by_name.get(name)
+        if row is not None:
+            return row.get("value", row.get("text"))
+        if name in self._checkpoint:
+            raise UnknownName(f"{name!r} is a tensor", {"hint": f"ck[{name!r}]"})
+        near = difflib.get_close_matches(str(name), self._by_name, 3)
+        raise UnknownName(f"no value {name!r}", {"hint": f"did you mean {', '.join(near)}"} if near else None)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._by_name)
@@ -72,19 +94,44 @@ class Checkpoint(Commands, Mapping):  # type: ignore[type-arg]
     """
 
     def __init__(self, path: Path, words: Optional[List[str]] = None) -> None:
-        self.path = os.fspath(path)
+        self.path = os.fsdecode(path)
+        self._absolute = absolute(self.path)
         self._options = list(words or [])
-        self._server = Server(self._options, self.path)
-        self._made: Dict[str, Tensor] = {}
-        self.info = Answer.of("info", self._options, [self.path], {})
-        if "format" not in (self.info.document["data"] or {}):
-            below = self.info.document["data"].get("below")
-            hint = f"fsdp_inspect.runs({self.path!r}) lists its {len(below)} checkpoints" if below else None
-            raise NotACheckpoint("directory with several checkpoints" if below else "not a checkpoint",
-                                 {"code": "not_a_checkpoint", "path": self.path, "hint": hint})
+        try:
+            document = answer(["show", "--whole", "--glob=**", *self._options], [self.path])
+        except Error as error:
+            raise self._several(error) from None
+        self._whole: Dict[str, Any] = document["data"]["whole"]
+        self._findings: List[Dict[str, Any]] = document["findings"]
+        # Of several with one name those of the first rank.
+        self._items: Dict[str, Dict[str, Any]] = {}
+        self._values: Dict[str, Dict[str, Any]] = {}
+        for row in document["data"]["items"]:
+            (self._items if row["kind"] == "tensor" else self._values).setdefault(row["name"], row)
+        self._server = Server(self._options, self._absolute, self._whole["files"])
+
+    def _several(self, error: Error) -> Error:
+        """What is wrong with a path that is no checkpoint, but may have some in it."""
+        if error.code != "usage" and not isinstance(error, Unsupported):
+            return error
+        try:
+            data = answer(["info", *self._options], [self.path])["data"]
+        except Error:
+            return error
+        below = data.get("below")
+        if below:
+            return NotACheckpoint("directory with several checkpoints", {
+                "code": "not_a_checkpoint", "path": self.path,
+                "hint": f"fsdp_inspect.runs({self.path!r}) lists its {len(below)} checkpoints"})
+        return error if "format" in data else NotACheckpoint(error.message, {**vars(error), "code": "not_a_checkpoint"})
+
+    @property
+    def _place(self) -> str:
+        """The path for a command, as it was typed if possible."""
+        return standing(self.path, self._absolute)
 
     def __reduce__(self) -> Any:
-        return Checkpoint, (self.path, self._options)
+        return Checkpoint, (self._absolute, self._options)
 
     def __enter__(self) -> Checkpoint:
         return self
@@ -104,49 +151,47 @@ class Checkpoint(Commands, Mapping):  # type: ignore[type-arg]
     @property
     def format(self) -> str:
         """The family of its format: "dcp"."""
-        return str(self.info.document["data"]["format"]["family"])
+        return str(self._whole["family"])
 
     @property
     def kind(self) -> str:
         """The same in words: "PyTorch distributed checkpoint (DCP)"."""
-        return str(self.info.document["data"]["format"]["title"])
+        return str(self._whole["title"])
 
     @property
     def fsdp(self) -> Optional[str]:
         """Which FSDP saved it, as far as that is known: "fsdp1", "fsdp2"."""
-        return (self.info.document["data"].get("kind") or {}).get("fsdp")
+        return self._whole.get("fsdp")
 
     @property
     def step(self) -> Optional[int]:
         """The training step."""
-        return self.info.document["data"].get("step")  # type: ignore[no-any-return]
+        return self._whole.get("step")
 
     @property
     def world_size(self) -> Optional[int]:
         """The number of ranks that saved it."""
-        return self.info.document["data"].get("world_size")  # type: ignore[no-any-return]
+        return self._whole.get("world_size")
 
     @cached_property
-    def _items(self) -> Dict[str, Dict[str, Any]]:
-        """Fields of all tensors by name; of several with one name those of the first rank."""
-        if not len(self):
-            return {}
-        rows = answer(["show", "--glob=**", *self._options], [self.path])["data"]["items"]
-        items: Dict[str, Dict[str, Any]] = {}
-        for row in rows:
-            if row["kind"] == "tensor":
-                items.setdefault(row["name"], row)
-        return items
+    def info(self) -> Answer:
+        """What the command `info` answers."""
+        return Answer.of("info", self._options, [self._place], {})
+
+    @cached_property
+    def _aliases(self) -> Dict[str, str]:
+        """Names that a file ties to others."""
+        return {alias: name for name, row in self._items.items() for alias in row["aliases"] if alias not in self._items}
 
     @property
     def tensors(self) -> Records[Tensor]:
         """All tensors, in natural order of their names; to_pandas() is a DataFrame."""
         return Records(list(self._items.values()), Tensor, checkpoint=self)
 
-    @cached_property
+    @property
     def values(self) -> Values:
         """What is stored and is not a tensor, by name: ck.values["step"]."""
-        return Values(self)
+        return Values(self, self._values)
 
     @cached_property
     def _tree(self) -> Any:
@@ -164,51 +209,52 @@ class Checkpoint(Commands, Mapping):  # type: ignore[type-arg]
 
     def run(self, command: str, *names: str, **given: Any) -> Answer:
         """The answer of any command about this checkpoint: run("flat"), run("show", "w")."""
-        return Answer.of(command, self._options, [self.path, *names], given)
+        return Answer.of(command, self._options, [self._place, *names], given)
 
     def _read(self, name: str, start: int, stop: int) -> bytearray:
         try:
             return self._server.read(name, start, stop)
         except Error as error:
             # Opening noticed more than reading does: a pointer of Git LFS, a truncated file.
-            for finding in self.info.findings:
-                if finding.severity == "error" and finding.file and finding.file == error.path:
-                    fields = {**vars(error), "rule": finding.rule, "hint": finding.next}
-                    raise type(error)(finding.message, fields) from None
+            for finding in self._findings:
+                if finding["severity"] == "error" and error.path and finding.get("file") == error.path:
+                    fields = {**vars(error), "rule": finding["rule"], "hint": finding.get("next")}
+                    raise type(error)(finding["message"], fields) from None
             raise
 
     def __getitem__(self, name: str) -> Tensor:
-        """The tensor of a name, or the one it is tied to; UnknownName, a KeyError with the
-        nearest names, if there is none."""
-        tensor = self._made.get(name)
-        if tensor is not None:
-            return tensor
-        fields = self._items.get(name)
-        if fields is None:
-            if not isinstance(name, str) or "\0" in name:
-                raise UnknownName(f"no tensor {name!r}")
-            document = answer(["show", *self._options], [self.path, name])
-            fields = next((item for item in document["data"]["items"] if item["kind"] == "tensor"), None)
-            if fields is None and not document["errors"]:
-                raise UnknownName(f"{name!r} is not a tensor", {"hint": f"ck.values[{name!r}]"})
-            if fields is None:
-                raise fail(document, UnknownName)
-        tensor = self._made[name] = Tensor(fields, checkpoint=self)
-        return tensor
+        """The tensor of a name, or what the command finds by it: one that it is tied to by the
+        configuration, one of the plan. UnknownName, a KeyError with the nearest names, if there
+        is none."""
+        fields = self._items.get(name) or self._items.get(self._aliases.get(name, ""))
+        return Tensor(self._found(name) if fields is None else fields, checkpoint=self)
+
+    def _found(self, name: object) -> Dict[str, Any]:
+        if name in self._values:
+            raise UnknownName(f"{name!r} is not a tensor", {"hint": f"ck.values[{name!r}]"})
+        if not isinstance(name, str) or "\0" in name:
+            raise UnknownName(f"no tensor {name!r}")
+        document = answer(["show", *self._options], [self._place, name])
+        if document["errors"]:
+            raise fail(document, UnknownName)
+        found = [row["name"] for row in document["data"]["items"] if row["kind"] == "tensor"]
+        if not found:
+            raise UnknownName(f"{name!r} is a module", {"hint": f"ck.tree(); ck.stats('{name}.**')"})
+        return self._items[found[0]]
 
     def get(self, name: str, default: Any = None) -> Any:
         """The tensor of a name, or the default."""
         return self[name] if name in self else default
 
     def __contains__(self, name: object) -> bool:
-        return name in self._items
+        return name in self._items or name in self._aliases
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._items)
 
     def __len__(self) -> int:
         """The number of names."""
-        return len(self.__dict__["_items"]) if "_items" in self.__dict__ else int(self.info.counts.tensors)
+        return len(self._items)
 
     def _ipython_key_completions_(self) -> List[str]:
         return list(self)
@@ -236,6 +282,7 @@ def open(path: Path, *, plan: Optional[Path] = None, no_plan: bool = False, raw:
     limit: another ceiling: "memory=8G"
 
     Raises FileNotFoundError, PermissionError, NotACheckpoint, Damaged."""
+    plan = None if plan is None else absolute(os.fsdecode(plan))
     return Checkpoint(path, options({"plan": plan, "no-plan": no_plan, "raw": raw, "range": range, "limit": limit}))
 
 
@@ -246,6 +293,6 @@ def runs(path: Path) -> Records[Found]:
     rows = data.get("below")
     if rows is None:
         bytes_ = (data.get("bytes") or {}).get("on_disk")
-        rows = [{"path": os.fspath(path), "step": data.get("step"), "bytes": bytes_,
+        rows = [{"path": os.fsdecode(path), "step": data.get("step"), "bytes": bytes_,
                  "format": (data.get("format") or {}).get("family"), "errors": 0}]
-    return Records(rows, Found)
+    return Records(rows, Found, folder=absolute(""))

@@ -7,6 +7,7 @@ Refuses to know what any command answers.
 
 from __future__ import annotations
 
+import errno
 import functools
 import glob
 import json
@@ -16,9 +17,10 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Type, Union
 
-Path = Union[str, "os.PathLike[str]"]
+Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 
 NAME = "fsdp-inspect"
 COULD_NOT = 2
@@ -78,12 +80,26 @@ class Unsupported(Error, NotImplementedError):
     """A known thing that is not read."""
 
 
-class NotFound(Error, FileNotFoundError):
+class _System(Error, OSError):
+    """With the attributes of an OSError."""
+
+    number = 0
+
+    def __init__(self, message: str, fields: Optional[Mapping[str, Any]] = None, status: int = COULD_NOT) -> None:
+        super().__init__(message, fields, status)
+        self.errno, self.strerror, self.filename = self.number, os.strerror(self.number), self.path
+
+
+class NotFound(_System, FileNotFoundError):
     """No such file."""
 
+    number = errno.ENOENT
 
-class Denied(Error, PermissionError):
+
+class Denied(_System, PermissionError):
     """The system does not permit to read it."""
+
+    number = errno.EACCES
 
 
 CLASSES: Dict[str, Type[Error]] = {
@@ -133,7 +149,20 @@ def _environment() -> Dict[str, str]:
 
 def command_line(words: Sequence[Path], paths: Sequence[Path]) -> List[str]:
     """Words are the command's own, paths and names follow `--`."""
-    return [binary(), *[os.fspath(word) for word in words], "--", *[os.fspath(path) for path in paths]]
+    return [binary(), *[os.fsdecode(word) for word in words], "--", *[os.fsdecode(path) for path in paths]]
+
+
+def absolute(path: str) -> str:
+    """The same place from every directory; the address of a store as it is."""
+    try:
+        return path if "://" in path else os.path.join(os.getcwd(), path)
+    except OSError:  # the working directory was removed
+        return path
+
+
+def standing(path: str, place: str) -> str:
+    """A path as it was typed, where that leads to the place still; else the place."""
+    return path if absolute(path) == place else place
 
 
 def launch(words: Sequence[Path], paths: Sequence[Path], **given: Any) -> "subprocess.Popen[bytes]":
@@ -153,17 +182,22 @@ def _output(words: Sequence[Path], paths: Sequence[Path]) -> Tuple[int, bytes, b
     return process.returncode, out, messages
 
 
-def text(words: Sequence[Path], paths: Sequence[Path]) -> str:
-    """What the command prints for people, 80 columns wide, without colours; where that is
-    nothing, as of two checkpoints that are the same, its notes."""
-    status, out, messages = _output([*words, "--color=never", "--width=80"], paths)
-    if status == COULD_NOT and not out:
-        raise Error.of_messages(messages.decode("utf-8", "replace"))
-    return (out or messages).decode("utf-8", "replace")
+def answer_and_text(words: Sequence[Path], paths: Sequence[Path]) -> Tuple[Dict[str, Any], str]:
+    """What answer() returns, and what the same run prints for people, 80 columns wide, without
+    colours; where that is nothing, as of two checkpoints that are the same, its messages."""
+    with tempfile.TemporaryDirectory(prefix="fsdp-inspect-") as folder:
+        file = os.path.join(folder, "text")
+        document, messages = _ask([*words, f"--output=text={file}", "--color=never", "--width=80"], paths)
+        try:
+            with open(file, encoding="utf-8", errors="replace") as stream:
+                text = stream.read()
+        except FileNotFoundError:  # there is no answer
+            text = ""
+    return _checked(document), text or messages
 
 
-def ask(words: Sequence[Path], paths: Sequence[Path]) -> Dict[str, Any]:
-    """The JSON document that answers; Error if there is none, or none that says anything."""
+def _ask(words: Sequence[Path], paths: Sequence[Path]) -> Tuple[Dict[str, Any], str]:
+    """The JSON document that answers, and messages; Error if there is none."""
     status, out, messages = _output([*words, "--json"], paths)
     try:
         document = json.loads(out)
@@ -172,7 +206,7 @@ def ask(words: Sequence[Path], paths: Sequence[Path]) -> Dict[str, Any]:
     if not isinstance(document, dict):
         raise Error("the answer is not an object")
     document["status"] = status
-    return document
+    return document, messages.decode("utf-8", "replace")
 
 
 def fail(document: Mapping[str, Any], kind: Optional[Type[Error]] = None) -> Error:
@@ -183,8 +217,11 @@ def fail(document: Mapping[str, Any], kind: Optional[Type[Error]] = None) -> Err
 
 
 def answer(words: Sequence[Path], paths: Sequence[Path]) -> Dict[str, Any]:
-    """As ask(), but a command that could not do its work is an error."""
-    document = ask(words, paths)
+    """The JSON document that answers; an Error if the command could not do its work."""
+    return _checked(_ask(words, paths)[0])
+
+
+def _checked(document: Dict[str, Any]) -> Dict[str, Any]:
     if document["status"] == COULD_NOT and not document.get("data"):
         raise fail(document)
     return document
@@ -198,16 +235,16 @@ def options(given: Mapping[str, Any]) -> List[str]:
         if value is True:
             words.append(option)
         elif isinstance(value, (list, tuple)):
-            words += [f"{option}={each}" for each in value]
+            words += [word for each in value for word in options({name: each})]
         elif value is not None and value is not False:
-            words.append(f"{option}={os.fspath(value) if hasattr(value, '__fspath__') else value}")
+            words.append(f"{option}={os.fsdecode(value) if isinstance(value, (bytes, os.PathLike)) else value}")
     return words
 
 
 def expanded(files: Union[Path, Sequence[Path]]) -> Sequence[Path]:
     """Files as they are given; a pattern stands for what it matches, if that is not a name."""
-    if not isinstance(files, (str, os.PathLike)):
+    if not isinstance(files, (str, bytes, os.PathLike)):
         return files
     if os.path.lexists(files):
         return [files]
-    return sorted(glob.glob(os.fspath(files))) or [files]
+    return sorted(glob.glob(os.fsdecode(files))) or [files]

@@ -19,8 +19,11 @@ Word = Union[str, int, "os.PathLike[str]"]
 class Commands:
     """Questions about one checkpoint. Keywords are the options of the command."""
 
-    path: str
     _options: List[Any]
+
+    @property
+    def _place(self) -> str:
+        raise NotImplementedError
 
     def audit(self, *, quick: bool = False, data: bool = False, values: bool = False, require_checksums: bool = False, manifest: Optional[Word] = None, rule: Union[Word, Sequence[Word], None] = None, allow_global: Union[Word, Sequence[Word], None] = None, expect: Optional[Word] = None, merged: Optional[Word] = None, map: Optional[Word] = None, size: Union[Word, Sequence[Word], None] = None, ignore: Union[Word, Sequence[Word], None] = None, loader: Union[Word, Sequence[Word]] = "auto", world: Optional[int] = None, loader_version: Optional[Word] = None, loader_option: Union[Word, Sequence[Word], None] = None, checks: bool = False, jobs: Optional[int] = None, part: Optional[Word] = None, limit: Union[Word, Sequence[Word], None] = None, fail_on: Optional[Literal["none", "note", "warning", "error"]] = None) -> Audit:
         """is it complete, intact, safe?
@@ -47,7 +50,7 @@ class Commands:
         limit: change a ceiling, 0 is none (help limits)
         fail_on: least finding that gives status 1"""
         given = {"quick": quick, "data": data, "values": values, "require-checksums": require_checksums, "manifest": manifest, "rule": rule, "allow-global": allow_global, "expect": expect, "merged": merged, "map": map, "size": size, "ignore": ignore, "for": loader if loader != "auto" else None, "world": world, "loader-version": loader_version, "loader-option": loader_option, "checks": checks, "jobs": jobs, "part": part, "limit": limit, "fail-on": fail_on}
-        return Audit.of("audit", self._options, [self.path], given)
+        return Audit.of("audit", self._options, [self._place], given)
 
     def diff(self, other: Union[Path, Checkpoint], *, names: bool = False, layout: bool = False, values: bool = False, tol: Optional[Word] = None, stat: bool = False, strip: Optional[Word] = None, rename: Union[Word, Sequence[Word], None] = None, map: Optional[Word] = None, size: Union[Word, Sequence[Word], None] = None, glob: Union[Word, Sequence[Word], None] = None, regex: Union[Word, Sequence[Word], None] = None, dtype: Union[Word, Sequence[Word], None] = None, role: Union[Word, Sequence[Word], None] = None, min_bytes: Union[int, str, None] = None, max_bytes: Union[int, str, None] = None, rank: Optional[Word] = None, file: Union[Word, Sequence[Word], None] = None, jobs: Optional[int] = None, part: Optional[Word] = None, limit: Union[Word, Sequence[Word], None] = None, fail_on: Optional[Literal["none", "note", "warning", "error"]] = None) -> Answer:
         """what differs between two checkpoints?
@@ -74,7 +77,7 @@ class Commands:
         limit: change a ceiling, 0 is none (help limits)
         fail_on: least finding that gives status 1"""
         given = {"names": names, "layout": layout, "values": values, "tol": tol, "stat": stat, "strip": strip, "rename": rename, "map": map, "size": size, "glob": glob, "regex": regex, "dtype": dtype, "role": role, "min-bytes": min_bytes, "max-bytes": max_bytes, "rank": rank, "file": file, "jobs": jobs, "part": part, "limit": limit, "fail-on": fail_on}
-        return Answer.of("diff", self._options, [self.path, other if isinstance(other, (str, os.PathLike)) else other.path], given)
+        return Answer.of("diff", self._options, [self._place, _path(other)], given)
 
     def export(self, out: Path, *, to: Optional[Literal["hf", "safetensors", "npy", "raw"]] = None, max_shard_size: Union[int, str, None] = None, tie: Optional[Literal["drop", "keep"]] = None, strip: Optional[Word] = None, rename: Union[Word, Sequence[Word], None] = None, map: Optional[Word] = None, size: Union[Word, Sequence[Word], None] = None, weights: Optional[Literal["master", "model"]] = None, dtype: Optional[Literal["bfloat16", "float16", "float32"]] = None, with_config: Optional[Word] = None, index_only: bool = False, force: bool = False, partial: bool = False, skip_unsupported: bool = False, no_verify: bool = False, glob: Union[Word, Sequence[Word], None] = None, regex: Union[Word, Sequence[Word], None] = None, select_dtype: Union[Word, Sequence[Word], None] = None, role: Union[Word, Sequence[Word], None] = None, min_bytes: Union[int, str, None] = None, max_bytes: Union[int, str, None] = None, rank: Optional[Word] = None, file: Union[Word, Sequence[Word], None] = None, jobs: Optional[int] = None, part: Optional[Word] = None, limit: Union[Word, Sequence[Word], None] = None, fail_on: Optional[Literal["none", "note", "warning", "error"]] = None) -> Answer:
         """plain weights: a folder of safetensors, or one tensor
@@ -107,7 +110,7 @@ class Commands:
         limit: change a ceiling, 0 is none (help limits)
         fail_on: least finding that gives status 1"""
         given = {"to": to, "max-shard-size": max_shard_size, "tie": tie, "strip": strip, "rename": rename, "map": map, "size": size, "weights": weights, "cast": dtype, "with-config": with_config, "index-only": index_only, "force": force, "partial": partial, "skip-unsupported": skip_unsupported, "no-verify": no_verify, "glob": glob, "regex": regex, "dtype": select_dtype, "role": role, "min-bytes": min_bytes, "max-bytes": max_bytes, "rank": rank, "file": file, "jobs": jobs, "part": part, "limit": limit, "fail-on": fail_on}
-        return Answer.of("export", [*self._options, "-o", out], [self.path], given)
+        return Answer.of("export", [*self._options, "-o", out], [self._place], given)
 
     def flat(self, *, unit: Optional[Word] = None, param: Optional[Word] = None, at: Optional[Word] = None, units_from: Optional[Word] = None, glob: Union[Word, Sequence[Word], None] = None, regex: Union[Word, Sequence[Word], None] = None, rank: Optional[Word] = None, jobs: Optional[int] = None, part: Optional[Word] = None, limit: Union[Word, Sequence[Word], None] = None, fail_on: Optional[Literal["none", "note", "warning", "error"]] = None) -> Answer:
         """how each FlatParameter is laid out
@@ -124,7 +127,7 @@ class Commands:
         limit: change a ceiling, 0 is none (help limits)
         fail_on: least finding that gives status 1"""
         given = {"unit": unit, "param": param, "at": at, "units-from": units_from, "glob": glob, "regex": regex, "rank": rank, "jobs": jobs, "part": part, "limit": limit, "fail-on": fail_on}
-        return Answer.of("flat", self._options, [self.path], given)
+        return Answer.of("flat", self._options, [self._place], given)
 
     def fqns(self, *, bare: bool = False, flat: bool = False, raw_map: bool = False, by_parameter: bool = False, units: Optional[Literal["known", "likely"]] = None, units_from: Optional[Word] = None, glob: Union[Word, Sequence[Word], None] = None, regex: Union[Word, Sequence[Word], None] = None, dtype: Union[Word, Sequence[Word], None] = None, role: Union[Word, Sequence[Word], None] = None, min_bytes: Union[int, str, None] = None, max_bytes: Union[int, str, None] = None, rank: Optional[Word] = None, file: Union[Word, Sequence[Word], None] = None, depth: Optional[int] = None, jobs: Optional[int] = None, part: Optional[Word] = None, limit: Union[Word, Sequence[Word], None] = None, fail_on: Optional[Literal["none", "note", "warning", "error"]] = None) -> Answer:
         """module -> parameter names, JSON
@@ -149,7 +152,7 @@ class Commands:
         limit: change a ceiling, 0 is none (help limits)
         fail_on: least finding that gives status 1"""
         given = {"bare": bare, "flat": flat, "raw-map": raw_map, "by-parameter": by_parameter, "units": units, "units-from": units_from, "glob": glob, "regex": regex, "dtype": dtype, "role": role, "min-bytes": min_bytes, "max-bytes": max_bytes, "rank": rank, "file": file, "depth": depth, "jobs": jobs, "part": part, "limit": limit, "fail-on": fail_on}
-        return Answer.of("fqns", self._options, [self.path], given)
+        return Answer.of("fqns", self._options, [self._place], given)
 
     def hash(self, *, stored: bool = False, logical: bool = False, names: bool = False, check: Optional[Word] = None, glob: Union[Word, Sequence[Word], None] = None, regex: Union[Word, Sequence[Word], None] = None, dtype: Union[Word, Sequence[Word], None] = None, role: Union[Word, Sequence[Word], None] = None, min_bytes: Union[int, str, None] = None, max_bytes: Union[int, str, None] = None, rank: Optional[Word] = None, file: Union[Word, Sequence[Word], None] = None, jobs: Optional[int] = None, part: Optional[Word] = None, limit: Union[Word, Sequence[Word], None] = None, fail_on: Optional[Literal["none", "note", "warning", "error"]] = None) -> Answer:
         """digests of files, of tensors, of the whole
@@ -171,7 +174,7 @@ class Commands:
         limit: change a ceiling, 0 is none (help limits)
         fail_on: least finding that gives status 1"""
         given = {"stored": stored, "logical": logical, "names": names, "check": check, "glob": glob, "regex": regex, "dtype": dtype, "role": role, "min-bytes": min_bytes, "max-bytes": max_bytes, "rank": rank, "file": file, "jobs": jobs, "part": part, "limit": limit, "fail-on": fail_on}
-        return Answer.of("hash", self._options, [self.path], given)
+        return Answer.of("hash", self._options, [self._place], given)
 
     def reshard(self, *, world: Optional[int] = None, mesh: Optional[Word] = None, tp: Optional[int] = None, shard_dim: Optional[Word] = None, fit: Union[int, str, None] = None, jobs: Optional[int] = None, part: Optional[Word] = None, limit: Union[Word, Sequence[Word], None] = None, fail_on: Optional[Literal["none", "note", "warning", "error"]] = None) -> Answer:
         """what if the world size were N?
@@ -186,7 +189,7 @@ class Commands:
         limit: change a ceiling, 0 is none (help limits)
         fail_on: least finding that gives status 1"""
         given = {"world": world, "mesh": mesh, "tp": tp, "shard-dim": shard_dim, "fit": fit, "jobs": jobs, "part": part, "limit": limit, "fail-on": fail_on}
-        return Answer.of("reshard", self._options, [self.path], given)
+        return Answer.of("reshard", self._options, [self._place], given)
 
     def stats(self, *names: str, nonfinite: bool = False, hist: bool = False, by: Optional[Literal["module", "layer", "unit", "dtype", "role"]] = None, glob: Union[Word, Sequence[Word], None] = None, regex: Union[Word, Sequence[Word], None] = None, dtype: Union[Word, Sequence[Word], None] = None, role: Union[Word, Sequence[Word], None] = None, min_bytes: Union[int, str, None] = None, max_bytes: Union[int, str, None] = None, rank: Optional[Word] = None, file: Union[Word, Sequence[Word], None] = None, depth: Optional[int] = None, sort: Union[Word, Sequence[Word], None] = None, largest: bool = False, reverse: bool = False, head: Optional[int] = None, jobs: Optional[int] = None, part: Optional[Word] = None, limit: Union[Word, Sequence[Word], None] = None, fail_on: Optional[Literal["none", "note", "warning", "error"]] = None) -> Answer:
         """min, max, mean, deviation, what is not finite
@@ -212,7 +215,7 @@ class Commands:
         limit: change a ceiling, 0 is none (help limits)
         fail_on: least finding that gives status 1"""
         given = {"nonfinite": nonfinite, "hist": hist, "by": by, "glob": glob, "regex": regex, "dtype": dtype, "role": role, "min-bytes": min_bytes, "max-bytes": max_bytes, "rank": rank, "file": file, "depth": depth, "sort": sort, "largest": largest, "reverse": reverse, "head": head, "jobs": jobs, "part": part, "limit": limit, "fail-on": fail_on}
-        return Answer.of("stats", [*self._options, *[f"--glob={each}" for each in names]], [self.path], given)
+        return Answer.of("stats", [*self._options, *[f"--glob={each}" for each in names]], [self._place], given)
 
     def tree(self, *, sizes: bool = False, full: bool = False, fold: bool = False, no_fold: bool = False, sharded_only: bool = False, params: bool = False, style: Optional[Literal["default", "torch"]] = None, units_from: Optional[Word] = None, glob: Union[Word, Sequence[Word], None] = None, regex: Union[Word, Sequence[Word], None] = None, dtype: Union[Word, Sequence[Word], None] = None, role: Union[Word, Sequence[Word], None] = None, min_bytes: Union[int, str, None] = None, max_bytes: Union[int, str, None] = None, rank: Optional[Word] = None, file: Union[Word, Sequence[Word], None] = None, depth: Optional[int] = None, jobs: Optional[int] = None, part: Optional[Word] = None, limit: Union[Word, Sequence[Word], None] = None, fail_on: Optional[Literal["none", "note", "warning", "error"]] = None) -> Tree:
         """modules, with FULLY SHARDED marks
@@ -239,7 +242,11 @@ class Commands:
         limit: change a ceiling, 0 is none (help limits)
         fail_on: least finding that gives status 1"""
         given = {"sizes": sizes, "full": full, "fold": fold, "no-fold": no_fold, "sharded-only": sharded_only, "params": params, "style": style, "units-from": units_from, "glob": glob, "regex": regex, "dtype": dtype, "role": role, "min-bytes": min_bytes, "max-bytes": max_bytes, "rank": rank, "file": file, "depth": depth, "jobs": jobs, "part": part, "limit": limit, "fail-on": fail_on}
-        return Tree.of("tree", self._options, [self.path], given)
+        return Tree.of("tree", self._options, [self._place], given)
+
+
+def _path(of: Union[Path, Checkpoint]) -> Path:
+    return of._place if isinstance(of, Commands) else of
 
 
 def latest(*runs: Path, level: Optional[Literal["quick", "headers", "data"]] = None, explain: bool = False, all: bool = False, count: Optional[int] = None, jobs: Optional[int] = None, part: Optional[Word] = None, limit: Union[Word, Sequence[Word], None] = None, fail_on: Optional[Literal["none", "note", "warning", "error"]] = None) -> Answer:
@@ -296,7 +303,7 @@ def replay(files: Union[Path, Sequence[Path]], *, by: Optional[Literal["type", "
     return Answer.of("replay", [], expanded(files), given)
 
 
-def diff(a: Path, b: Path, *, names: bool = False, layout: bool = False, values: bool = False, tol: Optional[Word] = None, stat: bool = False, strip: Optional[Word] = None, rename: Union[Word, Sequence[Word], None] = None, map: Optional[Word] = None, size: Union[Word, Sequence[Word], None] = None, glob: Union[Word, Sequence[Word], None] = None, regex: Union[Word, Sequence[Word], None] = None, dtype: Union[Word, Sequence[Word], None] = None, role: Union[Word, Sequence[Word], None] = None, min_bytes: Union[int, str, None] = None, max_bytes: Union[int, str, None] = None, rank: Optional[Word] = None, file: Union[Word, Sequence[Word], None] = None, jobs: Optional[int] = None, part: Optional[Word] = None, limit: Union[Word, Sequence[Word], None] = None, fail_on: Optional[Literal["none", "note", "warning", "error"]] = None) -> Answer:
+def diff(a: Union[Path, Checkpoint], b: Union[Path, Checkpoint], *, names: bool = False, layout: bool = False, values: bool = False, tol: Optional[Word] = None, stat: bool = False, strip: Optional[Word] = None, rename: Union[Word, Sequence[Word], None] = None, map: Optional[Word] = None, size: Union[Word, Sequence[Word], None] = None, glob: Union[Word, Sequence[Word], None] = None, regex: Union[Word, Sequence[Word], None] = None, dtype: Union[Word, Sequence[Word], None] = None, role: Union[Word, Sequence[Word], None] = None, min_bytes: Union[int, str, None] = None, max_bytes: Union[int, str, None] = None, rank: Optional[Word] = None, file: Union[Word, Sequence[Word], None] = None, jobs: Optional[int] = None, part: Optional[Word] = None, limit: Union[Word, Sequence[Word], None] = None, fail_on: Optional[Literal["none", "note", "warning", "error"]] = None) -> Answer:
     """what differs between two checkpoints?
 
     names: compare names alone
@@ -321,4 +328,4 @@ def diff(a: Path, b: Path, *, names: bool = False, layout: bool = False, values:
     limit: change a ceiling, 0 is none (help limits)
     fail_on: least finding that gives status 1"""
     given = {"names": names, "layout": layout, "values": values, "tol": tol, "stat": stat, "strip": strip, "rename": rename, "map": map, "size": size, "glob": glob, "regex": regex, "dtype": dtype, "role": role, "min-bytes": min_bytes, "max-bytes": max_bytes, "rank": rank, "file": file, "jobs": jobs, "part": part, "limit": limit, "fail-on": fail_on}
-    return Answer.of("diff", [], [a, b], given)
+    return Answer.of("diff", [], [_path(a), _path(b)], given)

@@ -141,8 +141,8 @@ def brief(value: Any, name: str, width: int = SHOWN_WIDTH) -> str:
     elif isinstance(value, list) and value and isinstance(value[0], dict):
         text = f"[{len(value)} rows]"
     else:
-        text = str(value).replace("\n", " ")
-    text = text.encode("unicode_escape").decode() if not text.isprintable() else text
+        text = str(value)
+    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
     return text if len(text) <= width else text[: width - 1] + "…"
 
 

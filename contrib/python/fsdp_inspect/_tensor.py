@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import array
 import math
+import operator
 import struct
 import sys
 from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
+from ._command import Error
 from ._record import Record, Records, brief, cut
 
 if TYPE_CHECKING:
@@ -55,7 +57,8 @@ class Tensor(Record):
     def __reduce__(self) -> Any:
         return Tensor, (self._fields, self._checkpoint)
 
-    __hash__ = object.__hash__  # type: ignore[assignment]
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(self.name)
 
     @property
     def shape(self) -> Tuple[int, ...]:
@@ -81,7 +84,7 @@ class Tensor(Record):
         """All elements as an array of numpy; `dtype` casts them."""
         import numpy
 
-        values: Any = self._read(0, self.numel, self.shape)
+        values: Any = self._read(0, self._fields["numel"], self.shape)
         return values if dtype is None else values.astype(numpy.dtype(dtype), copy=False)  # type: ignore[no-any-return]
 
     def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> NumpyArray:
@@ -93,20 +96,26 @@ class Tensor(Record):
         if isinstance(index, str):
             return super().__getitem__(index)
         first, rest = (index[0], index[1:]) if isinstance(index, tuple) and index else (index, ())
-        if not self.shape or not (isinstance(first, int) and not isinstance(first, bool) or isinstance(first, slice)):
-            return self.numpy()[index]
-        row = math.prod(self.shape[1:])
+        whole = first is Ellipsis and not rest
+        if not isinstance(first, slice) and not whole:
+            try:
+                first = None if isinstance(first, bool) else operator.index(first)
+            except TypeError:  # an array, an ellipsis before others, None
+                first = None
+        if whole or first is None or not self.shape:
+            values: Any = self._read(0, self.numel, self.shape)
+            return values if whole else values[index]
+        size, row = self.shape[0], math.prod(self.shape[1:])
         if isinstance(first, slice):
-            start, stop, step = first.indices(self.shape[0])
-            if step < 0:
-                return self.numpy()[index]
-            stop = max(start, stop)
-            rows: Any = self._read(start * row, stop * row, (stop - start, *self.shape[1:]))
-            return rows if step == 1 and not rest else rows[(slice(None, None, step), *rest)]
-        at = first + self.shape[0] * (first < 0)
-        if not 0 <= at < self.shape[0]:
-            raise IndexError(f"index {first} is out of bounds for dimension 0 with size {self.shape[0]}")
-        values: Any = self._read(at * row, (at + 1) * row, self.shape[1:])
+            span = range(size)[first]
+            low, high = (min(span[0], span[-1]), max(span[0], span[-1]) + 1) if span else (0, 0)
+            values = self._read(low * row, high * row, (high - low, *self.shape[1:]))
+            return values if span.step == 1 and not rest else values[(slice(None, None, span.step), *rest)
+                                                                     if rest else slice(None, None, span.step)]
+        if not -size <= first < size:
+            raise IndexError(f"index {first} is out of bounds for dimension 0 with size {size}")
+        at = first % size
+        values = self._read(at * row, (at + 1) * row, self.shape[1:])
         return values[rest] if rest else values if self.shape[1:] else values[()]
 
     def __iter__(self) -> Any:
@@ -125,21 +134,24 @@ class Tensor(Record):
         return value in self._fields
 
     def _read(self, start: int, stop: int, shape: Sequence[int]) -> Array:
-        data = self._checkpoint._read(self.name, start, stop)
-        if self.dtype == "bfloat16":
+        name, dtype = self._fields["name"], self._fields["dtype"]
+        data = self._checkpoint._read(name, start, stop)
+        if dtype == "bfloat16":
             data, kind = _widened(data), KINDS["float32"]
-        elif self.dtype in FLOATS8:
-            data, kind = _decoded(data, FLOATS8[self.dtype]), KINDS["float32"]
+        elif dtype in FLOATS8:
+            data, kind = _decoded(data, FLOATS8[dtype]), KINDS["float32"]
         else:
-            kind = KINDS.get(self.dtype, BYTE)
+            kind = KINDS.get(dtype, BYTE)
         if len(data) != kind.size * math.prod(shape):  # several elements in a byte, or several bytes unknown
-            shape = [len(data) // kind.size]
+            if kind is not BYTE:
+                raise Error("other elements were stored than its shape needs", {"path": self._checkpoint.path})
+            shape = [len(data)]
         try:
             import numpy
         except ImportError:
             return _memory(data, kind, shape)
         values: Any = numpy.frombuffer(data, dtype=kind.numpy)
-        if self.dtype == "complex32":
+        if dtype == "complex32":
             values = values.astype("<f4").view("<c8")
         return values.reshape(shape)  # type: ignore[no-any-return]
 

@@ -5,6 +5,7 @@
 """
 
 import concurrent.futures
+import errno
 import json
 import math
 import multiprocessing
@@ -15,11 +16,12 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import weakref
 from collections.abc import Mapping
 from unittest import mock
 
 import fsdp_inspect
-from fsdp_inspect import _command, _record, _tensor
+from fsdp_inspect import _command, _record, _server, _tensor
 
 TESTDATA = os.environ.get("TESTDATA", os.path.join(os.path.dirname(__file__), "..", "..", "..", "testdata"))
 DEMO = os.path.join(TESTDATA, "demo", "step-1234")
@@ -59,7 +61,9 @@ class OpenTest(unittest.TestCase):
         self.assertEqual(ck._ipython_key_completions_(), list(ck))
 
     def test_one_process_for_all_names(self):
-        list(self.ck)
+        with mock.patch.object(_command, "launch", side_effect=_command.launch) as launched:
+            ck = fsdp_inspect.open(DEMO)
+            self.assertEqual((ck.step, ck.format, len(ck.values), launched.call_count), (1234, "dcp", 20, 1))
         with mock.patch.object(_command, "launch", side_effect=AssertionError("a process")):
             for name in self.ck:
                 tensor = self.ck[name]
@@ -112,9 +116,47 @@ class OpenTest(unittest.TestCase):
         with self.assertRaisesRegex(FileNotFoundError, "no such file"):
             fsdp_inspect.open("--version")
 
+    def test_tied_names(self):
+        ck = fsdp_inspect.open(os.path.join(TESTDATA, "safetensors", "aliases", "model.safetensors"))
+        self.assertIn("head.weight", ck)
+        self.assertEqual(ck["head.weight"].name, "embed.weight")
+        ck = fsdp_inspect.open(os.path.join(TESTDATA, "complete", "llama-tied", "checkpoint"))
+        self.assertEqual(ck["lm_head.weight"].name, "model.embed_tokens.weight")
+        with self.assertRaisesRegex(KeyError, "is a module"):
+            ck["model.layers.0"]
+
+    def test_values(self):
+        values = self.ck.values
+        self.assertIn("notes.pi", values)
+        self.assertEqual(values.records[0].type, "list")
+        with self.assertRaisesRegex(KeyError, "did you mean notes.pi"):
+            values["notes.pie"]
+        with self.assertRaisesRegex(KeyError, "is a tensor"):
+            values["model.embed.weight"]
+
+    def test_from_another_directory(self):
+        """Relative paths lead where they led when it was opened."""
+        before = os.getcwd()
+        self.addCleanup(os.chdir, before)
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copytree(DEMO, os.path.join(folder, "step-\u00fc\n"))
+            os.mkdir(os.path.join(folder, "other"))
+            os.chdir(folder)
+            ck, found = fsdp_inspect.open(b"step-\xc3\xbc\n"), fsdp_inspect.runs(".")
+            self.assertEqual(ck.path, "step-\u00fc\n")
+            self.assertIn("step-\u00fc\\n", repr(ck))
+            sent = pickle.dumps((ck, ck["model.embed.weight"], found[0]))
+            os.chdir("other")
+            for one, tensor, row in ((ck, ck["model.embed.weight"], found[0]), pickle.loads(sent)):
+                self.assertEqual((len(tensor[0:2]), one.audit().verdict, len(row.open())), (2, "good", 57))
+                self.assertIn("15 tensors", str(one.info))
+                one.close()
+            tensor._checkpoint.close()
+            os.chdir(before)
+
     def test_pickles(self):
         ck = pickle.loads(pickle.dumps(self.ck))
-        self.assertEqual((ck.path, list(ck)), (self.ck.path, list(self.ck)))
+        self.assertEqual((ck.path, list(ck)), (os.path.join(os.getcwd(), self.ck.path), list(self.ck)))
         tensor = pickle.loads(pickle.dumps(self.ck["model.embed.weight"]))
         self.assertEqual((tensor.shape, len(tensor[0:2])), ((13, 4), 2))
         self.assertEqual(pickle.loads(pickle.dumps(self.ck.audit())).verdict, "good")
@@ -242,13 +284,79 @@ class ValuesTest(unittest.TestCase):
                 self.assertEqual(processes.map(read_name, names * 4), due * 4)
             self.assertEqual(read_name(names[0]), due[0])
 
+    def test_threads_at_a_fork(self):
+        """Other threads have locks at that moment, and requests on their way."""
+        with fsdp_inspect.open(DEMO) as ck:
+            shared.update(ck)
+            names = [name for name in ck if ck[name].ndim] * 20
+            due = [read_name(name) for name in names]
+            with concurrent.futures.ThreadPoolExecutor(8) as pool:
+                threads = pool.map(read_name, names)
+                with multiprocessing.get_context("fork").Pool(4) as processes:
+                    self.assertEqual(processes.map_async(read_name, names).get(50), due)
+                self.assertEqual(list(threads), due)
+
+    def test_processes_do_not_pile_up(self):
+        with mock.patch.object(_server, "MOST", 2):
+            opened = [fsdp_inspect.open(DEMO) for _ in range(4)]
+            first = [ck["model.embed.weight"][0:2].tolist() for ck in opened]
+            self.assertEqual([ck._server._process is None for ck in opened], [True, True, False, False])
+            self.assertEqual([ck["model.embed.weight"][0:2].tolist() for ck in opened], first)
+        left = [ck._server._process for ck in opened]
+        gone = weakref.ref(opened[0])
+        del opened[:]
+        self.assertIsNone(gone())
+        self.assertTrue(all(process is None or process.poll() is not None for process in left))
+
+    def test_files_that_change(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "step")
+            shutil.copytree(DEMO, path)
+            with fsdp_inspect.open(path) as ck:
+                os.utime(os.path.join(path, "__1_0.distcp"), (1, 1))
+                with self.assertRaisesRegex(fsdp_inspect.Damaged, "changed since it was opened") as raised:
+                    ck["model.embed.weight"][0]
+                self.assertEqual((raised.exception.rule, raised.exception.path), ("FI2004", path))
+            with fsdp_inspect.open(path) as ck:
+                ck["model.embed.weight"][0]
+                os.truncate(os.path.join(path, "__1_0.distcp"), 100)
+                with self.assertRaisesRegex(fsdp_inspect.Damaged, "changed"):
+                    ck["model.embed.weight"][:]
+
+    def test_rows_without_numpy(self):
+        with mock.patch.dict(sys.modules, {"numpy": None}), fsdp_inspect.open(DEMO) as ck:
+            tensor = ck["model.embed.weight"]
+            rows = tensor[...].tolist()
+            for index in (slice(None, None, -1), slice(10, 2, -3), slice(1, 9, 2), slice(-2, None), 3, -1):
+                self.assertEqual(tensor[index].tolist(), rows[index], index)
+            self.assertEqual((tensor[3, 2], len(tensor[5:5])), (rows[3][2], 0))
+            self.assertEqual(ck["optim.state.blocks.0.down.bias.step"][()], 2.0)
+            with self.assertRaises(ImportError):
+                tensor.numpy()
+
+    def test_odd_shapes(self):
+        try:
+            import numpy
+        except ImportError:
+            self.skipTest("no numpy")
+        with fsdp_inspect.open(os.path.join(TESTDATA, "torch-zip", "odd-shapes", "model.pt")) as ck:
+            for tensor in ck.tensors:
+                if not tensor.pieces or tensor.pieces[0].storage is None:
+                    continue
+                whole = tensor.numpy()
+                self.assertEqual(whole.shape, tensor.shape)
+                for index in (Ellipsis, slice(None, None, -2), slice(1, None), (), None, *([0, -1] if tensor.numel else [])):
+                    if tensor.ndim or not isinstance(index, (int, slice)):
+                        numpy.testing.assert_array_equal(tensor[index], whole[index])
+
     def test_the_process_may_end(self):
         ck = fsdp_inspect.open(DEMO)
         self.addCleanup(ck.close)
         tensor = ck["model.embed.weight"]
         first = tensor[0:2].tolist()
         process = ck._server._process
-        with mock.patch.object(process.stdout, "read", side_effect=KeyboardInterrupt):
+        self.addCleanup(process.stdout.close)
+        with mock.patch.object(process, "stdout", mock.Mock(**{"read.side_effect": KeyboardInterrupt})):
             with self.assertRaises(KeyboardInterrupt):
                 tensor[0:2]
         self.assertIsNotNone(process.poll())
@@ -286,12 +394,24 @@ class JudgeTest(unittest.TestCase):
             fsdp_inspect.run("audit", DEMO, nonsense=True)
         self.assertEqual((raised.exception.code, raised.exception.status), ("usage", 2))
 
+    def test_each_answer_is_of_one_run(self):
+        """Its text too: what was written is not written again to print it."""
+        with tempfile.TemporaryDirectory() as folder, \
+                mock.patch.object(_command, "launch", side_effect=_command.launch) as launched:
+            ck = fsdp_inspect.open(DEMO)
+            answer = ck.export(os.path.join(folder, "out"), dtype="bfloat16")
+            self.assertIn("every byte was read back", str(answer))
+            self.assertIn("14 tensors", answer._repr_html_())
+            self.assertEqual(launched.call_count, 2)
+            self.assertTrue(fsdp_inspect.diff(ck, ck))
+
     def test_errors_have_a_place(self):
         with self.assertRaises(fsdp_inspect.Error) as raised:
             fsdp_inspect.open("nosuch")
         error = raised.exception
         self.assertEqual((error.code, error.path, error.rule), ("system", "nosuch", "FI9003"))
         self.assertIsInstance(error, FileNotFoundError)
+        self.assertEqual((error.errno, error.filename), (errno.ENOENT, "nosuch"))
         with self.assertRaises(fsdp_inspect.NotACheckpoint):
             fsdp_inspect.open(__file__)
         with self.assertRaises(fsdp_inspect.Damaged):
