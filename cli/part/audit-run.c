@@ -489,3 +489,13 @@ const char *collected_verdict(const struct collected *collected)
 	}
 	return open ? "partial" : "good";
 }
+
+bool path_is_unfinished(const char *path)
+{
+	char marker[PATH_BYTES];
+	struct stat found;
+
+	return snprintf(marker, sizeof marker, "%s-unfinished", path) <
+		       (int)sizeof marker &&
+	       stat(marker, &found) == 0;
+}

@@ -34,6 +34,9 @@ void passes_done(struct passes *passes);
 bool opened_judge(struct run *run, enum fsdp_level level, bool items, size_t *ret_open,
 	struct fsdp_error **ret_error);
 
+/* Whether NeMo's marker of a save that has not ended lies beside it: PATH-unfinished. */
+bool path_is_unfinished(const char *path);
+
 /* "bad", "partial" or "good": what the findings and failures come to. */
 const char *collected_verdict(const struct collected *collected);
 

@@ -162,3 +162,63 @@ latest() {
 	latest --all run
 	[[ $output != *bad* ]]
 }
+
+@test "a step that lacks what the other steps of its run have is skipped" {
+	local step
+	for step in 10 20 30; do
+		cp -r "$good" run/step-$step
+		echo a: 1 >run/step-$step/run_config.yaml
+		echo 1 >run/step-$step/eval_results.json
+	done
+	rm run/step-30/eval_results.json
+	latest run
+	[ "$output" = run/step-30 ]
+	rm run/step-30/run_config.yaml
+	latest run
+	[ "$output" = run/step-20 ]
+	[[ $stderr == *"step-30 skipped"*"run_config.yaml"* ]]
+	# Of two that differ it is not known which is whole.
+	rm -r run/step-10
+	latest run
+	[ "$output" = run/step-30 ]
+	rm -r run && mkdir run
+	for step in 10 20; do
+		cp "$TESTDATA/torch-zip/state-dict/model.pt" run/model_step${step}_rank0.pt
+		cp "$TESTDATA/torch-zip/state-dict/model.pt" run/model_step${step}_rank1.pt
+	done
+	latest run
+	[[ $output == run/model_step20_rank* ]]
+	rm run/model_step20_rank1.pt
+	latest run
+	[[ $output == run/model_step10_rank* ]]
+	[[ $stderr == *"model_step#_rank1.pt"* ]]
+}
+
+@test "what resumes nothing is older than what does" {
+	cp -r "$good" run/checkpoint-10
+	cp -r "$TESTDATA/complete/lora-some-layers/checkpoint" run/checkpoint-2000
+	latest run
+	[ "$output" = run/checkpoint-10 ]
+	[[ $stderr == *"checkpoint-2000 skipped: it is an adapter"* ]]
+	rm -r run/checkpoint-10
+	latest run
+	[ "$output" = run/checkpoint-2000 ]
+	cp -r "$good" run/checkpoint-10
+	rm -r run/checkpoint-2000 && mkdir run/checkpoint-2000
+	cp "$TESTDATA/torch-zip/state-dict/model.pt" run/checkpoint-2000/rng_state.pth
+	cp "$TESTDATA/torch-zip/state-dict/model.pt" run/checkpoint-2000/scheduler.pt
+	latest run
+	[ "$output" = run/checkpoint-10 ]
+	[[ $stderr == *"no file of this folder has weights"* ]]
+	mv run/checkpoint-2000/rng_state.pth run/checkpoint-2000/model.pt
+	latest run
+	[ "$output" = run/checkpoint-2000 ]
+	: >run/checkpoint-2000-unfinished
+	latest run
+	[ "$output" = run/checkpoint-10 ]
+	run --separate-stderr "$FSDP_INSPECT" info run
+	[[ $output == *checkpoint-2000*" no "*unfinished* ]]
+	rm run/checkpoint-2000-unfinished
+	run --separate-stderr "$FSDP_INSPECT" info run
+	[[ $output != *" no "* ]]
+}

@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "cmd/info/below-table.h"
+#include "part/audit-run.h"
+
 #include "part/tensor-row.h"
 
 struct below_row {
@@ -117,6 +119,26 @@ static bool is_changing(const struct fsdp_error *error)
 	return rule != NULL && strcmp(rule, "FI2004") == 0;
 }
 
+/* Of a file also that of its folder. */
+static void find_marker(struct below_row *row, const struct run *run)
+{
+	const char *slash = strrchr(row->path, '/');
+	char folder[4096];
+
+	if (!path_is_unfinished(row->path)) {
+		if (slash == NULL || (size_t)(slash - row->path) <= strlen(run->path) ||
+			slash - row->path >= (ptrdiff_t)sizeof folder)
+			return;
+		memcpy(folder, row->path, (size_t)(slash - row->path));
+		folder[slash - row->path] = '\0';
+		if (!path_is_unfinished(folder))
+			return;
+	}
+	if (row->errors++ == 0)
+		set_problem(row,
+			"a file of its name and -unfinished lies beside it: the save has not ended");
+}
+
 /* False: out of memory. */
 static bool look_at(struct below_row *row, struct below_row *end, const struct run *run)
 {
@@ -149,6 +171,7 @@ static bool look_at(struct below_row *row, struct below_row *end, const struct r
 	good = find_step(row, checkpoint);
 	find_members(row, end, checkpoint);
 	examine(row, checkpoint);
+	find_marker(row, run);
 	fsdp_checkpoint_free(checkpoint);
 	return good;
 }

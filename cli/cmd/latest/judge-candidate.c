@@ -5,7 +5,6 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "cmd/latest/latest.h"
 #include "part/audit-run.h"
@@ -107,6 +106,7 @@ static bool is_release(const struct examined *one, const struct fsdp_checkpoint 
 
 static bool judge_opened(struct examined *one, struct fsdp_checkpoint *checkpoint)
 {
+	const char *family;
 	bool good;
 
 	one->run.checkpoint = checkpoint;
@@ -114,6 +114,9 @@ static bool judge_opened(struct examined *one, struct fsdp_checkpoint *checkpoin
 		       one->ret_error) &&
 	       take_facts(one->candidate, checkpoint);
 	one->candidate->is_release |= is_release(one, checkpoint);
+	family = fsdp_checkpoint_format(checkpoint).family;
+	one->candidate->is_adapter |=
+		family != NULL && strcmp(family, "peft-adapter") == 0;
 	return good;
 }
 
@@ -175,21 +178,9 @@ static bool judge_part(struct examined *one, const char *path)
 	return good;
 }
 
-static bool judge_parts(struct examined *one, const struct fsdp_below *below)
+static void find_error(struct examined *one, const char *id, const char *message)
 {
-	bool good = true;
-
-	for (size_t i = 0; i < fsdp_below_count(below) && good; i++)
-		good = judge_part(one, fsdp_below_path(below, i));
-	return good;
-}
-
-/* ---- what holds nothing ---- */
-
-/* What no reader says: that it was not saved to the end. */
-static void find_uncommitted(struct examined *one, const char *message)
-{
-	const struct fsdp_rule *rule = fsdp_rule_find("FI1003");
+	const struct fsdp_rule *rule = fsdp_rule_find(id);
 	struct fsdp_finding finding = {
 		.rule = rule,
 		.severity = FSDP_ERROR,
@@ -202,6 +193,42 @@ static void find_uncommitted(struct examined *one, const char *message)
 	};
 
 	collected_found(one->run.collected, &finding, one->run.input, true);
+}
+
+/* What training programs load beside weights. */
+static bool is_beside(const char *path)
+{
+	static const char *const words[] = { "rng", "random_state", "sched", "optim",
+		"scaler", "sampler", "dataloader", "train_state", "trainer_state",
+		"extra_state", "training_args" };
+	const char *slash = strrchr(path, '/');
+	bool found = false;
+
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		found |= strcasestr(slash != NULL ? slash : path, words[i]) != NULL;
+	return found;
+}
+
+static bool judge_parts(struct examined *one, const struct fsdp_below *below)
+{
+	bool good = true, has_weights = false;
+
+	for (size_t i = 0; i < fsdp_below_count(below) && good; i++) {
+		good = judge_part(one, fsdp_below_path(below, i));
+		has_weights |= !is_beside(fsdp_below_path(below, i));
+	}
+	if (good && !has_weights && one->run.collected->failure_count == 0)
+		find_error(one, "FI1001",
+			"no file of this folder has weights: there are only files that are loaded beside them");
+	return good;
+}
+
+/* ---- what holds nothing ---- */
+
+/* What no reader says: that it was not saved to the end. */
+static void find_uncommitted(struct examined *one, const char *message)
+{
+	find_error(one, "FI1003", message);
 }
 
 /* Files that differ in a number, as model_1.pt and model_2.pt, and are no ranks: each is a
@@ -376,7 +403,7 @@ static void forget(struct run_candidate *candidate)
 	candidate->why = NULL;
 	candidate->step = candidate->epoch = FSDP_ABSENT;
 	candidate->step_from = NULL;
-	candidate->is_several = candidate->is_release = false;
+	candidate->is_several = candidate->is_release = candidate->is_adapter = false;
 	candidate->bytes = candidate->weights = 0;
 	candidate->optimizer = candidate->rest = 0;
 }
@@ -412,20 +439,6 @@ static void take_name(struct run_candidate *candidate)
 		candidate->epoch = name->epoch;
 }
 
-/* NeMo removes what has such a marker before it resumes. */
-static bool has_marker(const struct run_candidate *candidate)
-{
-	char path[4096];
-	struct stat marker;
-	int size = snprintf(path, sizeof path, "%s-unfinished", candidate->path);
-
-	for (size_t i = 0; i < candidate->own.finding_count; i++)
-		if (strcmp(candidate->own.findings[i].rule, "FI1005") == 0)
-			return size > 0 && (size_t)size < sizeof path &&
-			       stat(path, &marker) == 0;
-	return false;
-}
-
 bool candidate_judge(struct run_candidate *candidate, const struct run *run,
 	enum fsdp_level level, struct fsdp_error **ret_error)
 {
@@ -439,7 +452,7 @@ bool candidate_judge(struct run_candidate *candidate, const struct run *run,
 	if (candidate->step_name.is_unfinished)
 		find_uncommitted(
 			&one, "its name is one that a save has until it has ended");
-	if (has_marker(candidate))
+	if (path_is_unfinished(candidate->path))
 		find_uncommitted(&one,
 			"a file of its name and -unfinished lies beside it, which NeMo removes when the save has ended");
 	take_name(candidate);

@@ -171,6 +171,7 @@ static bool choose(struct latest *latest, struct fsdp_error **ret_error)
 			good = candidate_judge(
 				candidate, latest->run, latest->level, ret_error);
 		judge_weights(latest, candidate);
+		good = good && siblings_judge(latest, candidate, ret_error);
 		candidate->is_named = latest->named < wanted && is_good(candidate);
 		latest->named += candidate->is_named;
 		latest->shown = i + 1;

@@ -34,6 +34,7 @@ struct run_candidate {
 	uint32_t input;                    /* the run that it is of */
 	bool is_named;                     /* one of the newest that are good */
 	bool is_several;                   /* a folder of files that are candidates */
+	bool is_adapter;                   /* of PEFT */
 	bool is_release;                   /* Megatron's: weights of no step */
 };
 
@@ -93,6 +94,11 @@ static inline bool is_good(const struct run_candidate *candidate)
 {
 	return candidate->result != NULL && strcmp(candidate->result, "good") == 0;
 }
+
+/* siblings.c: makes it bad if the other steps of its run show that it is not whole. False as for a
+ * command. */
+bool siblings_judge(struct latest *latest, struct run_candidate *candidate,
+	struct fsdp_error **ret_error);
 
 /* pointers.c: finds the candidates that pointers name. */
 void pointers_follow(struct latest *latest);
