@@ -69,6 +69,30 @@ static bool has_layers(struct subject of)
 	return ((const struct fsdp_kind *)of.object)->layers > 0;
 }
 
+static struct value get_class(struct subject of)
+{
+	const struct info *info = of.context;
+
+	return value_text(info->class_name);
+}
+
+static bool has_class(struct subject of)
+{
+	return ((const struct info *)of.context)->class_name.data != NULL;
+}
+
+static struct value get_dtypes(struct subject of)
+{
+	const struct info *info = of.context;
+
+	return value_texts(info->dtypes, info->dtype_count);
+}
+
+static bool has_dtypes(struct subject of)
+{
+	return ((const struct info *)of.context)->dtype_count > 0;
+}
+
 #define KIND struct fsdp_kind
 static const struct record kind_record = RECORD_OF(RECORD_OBJECT, KIND,
 	{ "fsdp", ENUM_AT(KIND, flavour, flavour_word), FLAVOUR_WORDS,
@@ -85,8 +109,12 @@ static const struct record kind_record = RECORD_OF(RECORD_OBJECT, KIND,
 		ABOUT("Whether the mesh has a dimension for tensor parallelism.") },
 	{ "looks_like", WORD_AT(KIND, looks_like),
 		ABOUT("Architecture that the names of modules suggest.") },
+	{ "class", GET(FIELD_TEXT, get_class), .has = has_class,
+		ABOUT("Class of the model, of its configuration or else of the plan.") },
 	{ "layers", ID_AT(KIND, layers), .has = has_layers,
-		ABOUT("Modules in the longest list of numbered modules.") });
+		ABOUT("Modules in the longest list of numbered modules.") },
+	{ "dtypes", GET(FIELD_TEXTS, get_dtypes), .has = has_dtypes,
+		ABOUT("Element types of parameters, the most frequent first.") });
 
 static const char *optimizer_key(unsigned optimizer)
 {
@@ -163,6 +191,8 @@ static const struct record optimizer_record = RECORD_OF(RECORD_OBJECT, INFO,
 		WORDS("adam_or_adamw", "adam", "adamw", "sgd", "adafactor", "lion",
 			"rmsprop", "adagrad"),
 		ABOUT("Optimizer that its states look like.") },
+	{ "title", ENUM_AT(INFO, kind.optimizer, optimizer_word),
+		ABOUT("Its name for people.") },
 	{ "tensors", GET(FIELD_COUNT, get_optimizer_tensors), .always = true,
 		ABOUT("Number of its tensors.") },
 	{ "bytes", GET(FIELD_BYTES, get_optimizer_bytes), .always = true,
@@ -338,6 +368,34 @@ static const struct record bytes_record = RECORD_OF(RECORD_OBJECT, INFO,
 	{ "by_rank", EACH_AT(INFO, by_rank, each_share, share_record), .always = true,
 		ABOUT("By rank.") });
 
+static const void *file_at(struct subject of, size_t i, void *room)
+{
+	*(struct fsdp_file *)room = fsdp_file(checkpoint_of(of), i);
+	return room;
+}
+
+static bool is_missing(struct subject of)
+{
+	return ((const struct fsdp_file *)of.object)->size == FSDP_UNKNOWN;
+}
+
+static struct value get_missing(struct subject of)
+{
+	return value_bool(is_missing(of));
+}
+
+#define FILE_ROW struct fsdp_file
+static const struct record file_record =
+	OBJECT_RECORD(FILE_ROW, "file", "A file of the checkpoint.",
+		{ "path", TEXT_AT(FILE_ROW, path), .always = true,
+			ABOUT("Its path in the checkpoint.") },
+		{ "bytes", BYTES_AT(FILE_ROW, size),
+			ABOUT("Its size; absent if it is missing.") },
+		{ "rank", ID_AT(FILE_ROW, rank),
+			ABOUT("Rank that wrote it, where that is known.") },
+		{ "missing", GET(FIELD_BOOL, get_missing), .has = is_missing,
+			ABOUT("True if the checkpoint lists it and it is missing.") });
+
 static const void *find_value(struct subject of, size_t i, void *room)
 {
 	*(struct fsdp_value *)room = fsdp_value(checkpoint_of(of), (uint32_t)i);
@@ -397,6 +455,8 @@ const struct record facts_record = OBJECT_RECORD(INFO, "facts",
 		ABOUT("How evenly bytes lie on ranks; absent for fewer than two.") },
 	{ "per_rank", OBJECT(per_rank_record), .always = true,
 		ABOUT("Bytes of one rank.") },
+	{ "files", EACH_OF(INFO, counts.files, file_at, file_record), .always = true,
+		ABOUT("Its files, in the order in which they were read.") },
 	{ "values", EACH_ITEM(INFO, counts.values, find_value, entry_record),
 		.always = true, ABOUT("Entries that are not tensors.") },
 	{ "names", OBJECT(names_record), .always = true,

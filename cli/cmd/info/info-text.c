@@ -237,6 +237,13 @@ static const char *root_class(const struct info *info)
 	return root.original_class != NULL ? root.original_class : root.class_name;
 }
 
+struct text info_class(struct info *info)
+{
+	struct text class_name = setting_of(info, "config.architecture");
+
+	return class_name.data != NULL ? class_name : text_of(root_class(info));
+}
+
 /* ": LoRA, rank 8, alpha 16, for meta-llama/Llama-3.1-8B" */
 static bool tell_adapter(struct info *info)
 {
@@ -306,13 +313,11 @@ static void tell_architecture(struct info *info)
 {
 	const struct fsdp_kind *kind = &info->kind;
 	struct out *out = info->run->out;
-	struct text class_name = setting_of(info, "config.architecture");
+	struct text class_name = info->class_name;
 	const char *before = ": ";
 
 	if (tell_adapter(info))
 		return;
-	if (class_name.data == NULL)
-		class_name = text_of(root_class(info));
 	if (class_name.data != NULL || kind->looks_like != NULL) {
 		out_line_text(out, "%s", before);
 		out_line_name(out, class_name);

@@ -75,6 +75,23 @@ static void list_strategies(struct info *info)
 	}
 }
 
+/* Of parameters, the most frequent first. */
+static void list_dtypes(struct info *info)
+{
+	uint64_t counts[FSDP_OVERVIEW_DTYPES];
+
+	memcpy(counts, info->facts->roles[FSDP_ROLE_PARAM].of_dtype, sizeof counts);
+	for (;;) {
+		uint32_t most = 0;
+		for (uint32_t i = 1; i < FSDP_OVERVIEW_DTYPES; i++)
+			most = counts[i] > counts[most] ? i : most;
+		if (counts[most] == 0)
+			return;
+		info->dtypes[info->dtype_count++] = text_of(fsdp_dtype(most)->name);
+		counts[most] = 0;
+	}
+}
+
 static bool list_ranks(struct info *info)
 {
 	size_t count = 0;
@@ -172,6 +189,8 @@ static bool prepare(struct info *info, struct fsdp_error **ret_error)
 		strcmp(info->plan.from, "log") == 0)
 		info->recording = "tree --units-from";
 	list_strategies(info);
+	list_dtypes(info);
+	info->class_name = info_class(info);
 	add_files(info);
 	return !info->options->waste ||
 	       waste_find(info->run, &info->waste, &info->status, ret_error);

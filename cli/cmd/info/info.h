@@ -53,6 +53,10 @@ struct info {
 	struct fsdp_overview *overview;
 	const struct fsdp_overview_facts *facts; /* of it */
 	struct fsdp_kind kind;
+	struct text class_name; /* of the model; absent: unknown */
+	struct text
+		dtypes[FSDP_OVERVIEW_DTYPES]; /* of parameters, the most frequent first */
+	size_t dtype_count;
 	int64_t step; /* FSDP_ABSENT: nothing tells */
 	struct fsdp_balance balance;
 	uint64_t mean_bytes; /* of a rank */
@@ -80,7 +84,10 @@ extern const struct record facts_record;
  * ask. */
 void info_tell(struct info *info);
 
-/* "AdamW"; NULL: nothing tells. */
+/* The class of the model, of its configuration or else of its plan; absent: unknown. */
+struct text info_class(struct info *info);
+
+/* "AdamW"; NULL: unknown. */
 const char *optimizer_word(unsigned optimizer);
 
 #endif
