@@ -129,7 +129,7 @@ static int collect_and_run(struct arguments *arguments, struct usage *usage)
 		result = launcher_part(arguments->command, &arguments->common, usage);
 	if (result == USAGE_GOOD)
 		result = outputs_choose(&outputs, arguments->command, &arguments->common,
-			&arguments->owned, usage);
+			&inputs.paths, &arguments->owned, usage);
 	if (result == USAGE_GOOD) {
 		usage->hint[0] = '\0';
 		result = outputs_open(&outputs, arguments, &inputs.paths, usage);
@@ -140,6 +140,14 @@ static int collect_and_run(struct arguments *arguments, struct usage *usage)
 	status = result == USAGE_GOOD ? session_run(arguments, &inputs, &outputs, &looks)
 		 : result == USAGE_MEMORY ? no_memory()
 					  : wrong(arguments, usage);
+	if (outputs.page != NULL && status != STATUS_FAILED) {
+		char *note = NULL;
+		bool good = asprintf(&note, "wrote %s", outputs.page) >= 0 &&
+			    message_note(&looks, note);
+
+		free(note);
+		status = good ? status : no_memory();
+	}
 	outputs_done(&outputs);
 	inputs_done(&inputs);
 	temporary_abandon_all();

@@ -669,8 +669,27 @@ static enum usage_result check_separate(const struct outputs *outputs,
 	return USAGE_GOOD;
 }
 
+/* A page does not go to a terminal: that of runs/step-1000 goes to step-1000.html. */
+static const char *page_file(const struct texts *inputs, struct owned *owned)
+{
+	const char *path = inputs->count > 0 ? inputs->items[inputs->count - 1] : "";
+	size_t end = strlen(path), start;
+	char *file;
+
+	while (end > 0 && path[end - 1] == '/')
+		end--;
+	for (start = end; start > 0 && path[start - 1] != '/';)
+		start--;
+	if (end - start == strspn(path + start, "-.")) /* ".", "..", "-" */
+		path = "report", start = 0, end = strlen(path);
+	if (asprintf(&file, "%.*s.html", (int)(end - start), path + start) < 0)
+		return NULL;
+	return owned_add(owned, file);
+}
+
 enum usage_result outputs_choose(struct outputs *outputs, const struct command *command,
-	const struct common_options *common, struct owned *owned, struct usage *usage)
+	const struct common_options *common, const struct texts *inputs,
+	struct owned *owned, struct usage *usage)
 {
 	enum usage_result result = USAGE_GOOD;
 
@@ -685,9 +704,14 @@ enum usage_result outputs_choose(struct outputs *outputs, const struct command *
 		result = add_sink(outputs, command, "json", NULL, usage);
 	if (result == USAGE_GOOD && common->jsonl)
 		result = add_sink(outputs, command, "jsonl", NULL, usage);
+	if (result == USAGE_GOOD && outputs->count == 0 &&
+		(command->shapes & SHAPE_PAGE) != 0 && isatty(STDOUT_FILENO) == 1) {
+		outputs->page = page_file(inputs, owned);
+		result = outputs->page == NULL ? USAGE_MEMORY : result;
+	}
 	if (result == USAGE_GOOD && outputs->count == 0)
-		result = add_sink(
-			outputs, command, default_output(command, common), NULL, usage);
+		result = add_sink(outputs, command, default_output(command, common),
+			outputs->page, usage);
 	if (result == USAGE_GOOD)
 		result = check_separate(outputs, common, command, usage);
 	return result;

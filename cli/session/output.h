@@ -67,12 +67,14 @@ struct outputs {
 	bool spoilt;    /* the head promised an answer that broke off: no file stays */
 	bool memory_ended; /* while the command ran */
 	bool broken_pipe;  /* stdout was closed by its reader */
-	int interrupted;   /* by this signal, while reading; 0: not */
+	const char *page; /* file of a page that would have gone to a terminal, or NULL */
+	int interrupted;  /* by this signal, while reading; 0: not */
 };
 
 /* Which outputs were asked for, and whether they fit the command. */
 enum usage_result outputs_choose(struct outputs *outputs, const struct command *command,
-	const struct common_options *common, struct owned *owned, struct usage *usage);
+	const struct common_options *common, const struct texts *inputs,
+	struct owned *owned, struct usage *usage);
 
 /* The name of one that does not fit this command; NULL: all do. */
 const char *outputs_unfit(const struct outputs *outputs, const struct command *command);
