@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes the page of a report: the template data/report.html with its parts filled in. Text that
- * was filled in is not scanned again.
+ * Fills the blocks of data/report.html, the page of a report.
  */
 #include <stdlib.h>
 #include <zlib.h>
@@ -28,7 +27,8 @@ static const char *reference(char c)
 	}
 }
 
-void html_text(struct writer *to, struct text text)
+/* What must not be shown as it is leaves as escape.h says. */
+static void write_escaped(struct writer *to, struct text text)
 {
 	size_t at = 0;
 
@@ -45,21 +45,26 @@ void html_text(struct writer *to, struct text text)
 	}
 }
 
-void html_page(struct out *out, const struct html_part *parts)
+void html_fill(struct writer *to, const char *name, const struct html_field *fields)
 {
-	for (const struct html_piece *piece = html_template; piece->text != NULL;
-		piece++) {
-		struct text text = { piece->text, strlen(piece->text) };
+	const struct html_block *block = html_blocks;
 
-		if (piece->is_part) {
-			const struct html_part *part = parts;
+	while (block->name != NULL && strcmp(block->name, name) != 0)
+		block++;
+	for (const struct html_piece *piece = block->pieces;
+		piece != NULL && piece->text != NULL; piece++) {
+		const struct html_field *field = fields;
 
-			while (part->name != NULL && strcmp(part->name, piece->text) != 0)
-				part++;
-			text = part->markup;
+		if (piece->kind == HTML_MARKUP) {
+			writer_text(to, piece->text);
+			continue;
 		}
-		if (text.size > 0)
-			out_verbatim(out, text);
+		while (field->name != NULL && strcmp(field->name, piece->text) != 0)
+			field++;
+		if (piece->kind == HTML_TEXT)
+			write_escaped(to, field->text);
+		else
+			writer_put(to, field->text.data, field->text.size);
 	}
 }
 

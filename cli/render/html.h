@@ -5,29 +5,31 @@
 #include "render/out.h"
 #include "render/writer.h"
 
-/* internal to html.c: data/report.html in pieces, of which some are names of parts. */
+/* internal to html.c: the blocks of data/report.html in pieces, the page first. */
 struct html_piece {
-	const char *text; /* NULL: the end */
-	bool is_part;
+	enum { HTML_MARKUP, HTML_TEXT, HTML_BLOCKS } kind;
+	const char *text; /* of a field its name; NULL: the end */
 };
-extern const struct html_piece html_template[];
+extern const struct html_block {
+	const char *name; /* NULL: the end */
+	const struct html_piece *pieces;
+} html_blocks[];
 
-/* Markup that the page has in a place of the template. */
-struct html_part {
-	const char *name;
-	struct text markup;
+/* A field of a block. Its text is escaped, unless the template wants filled blocks there. */
+struct html_field {
+	const char *name; /* NULL: the end */
+	struct text text;
 };
 
-/* Writes the page; the last part has no name. Parts that the template does not have are skipped,
- * parts that are not given are empty. */
-void html_page(struct out *out, const struct html_part *parts);
+/* Writes a block with its fields filled in. What is filled in is not scanned again; a field that
+ * is not given is empty. */
+void html_fill(struct writer *to, const char *block, const struct html_field *fields);
+#define HTML_FILL(to, block, ...) \
+	html_fill(to, block,      \
+		(const struct html_field[]){ __VA_ARGS__, { NULL, { NULL, 0 } } })
 
-/* Escapes a text for markup and for attributes in double quotes. What must not be shown as it
- * is leaves as escape.h says. */
-void html_text(struct writer *to, struct text text);
-
-/* Compresses the texts, one after the other (gzip, without a time), and writes them in base64.
- * False: out of memory. */
+/* Compresses the texts in order (gzip, without a time), and writes them in base64. False: out
+ * of memory. */
 bool html_data(struct writer *to, const struct text *texts, size_t count);
 
 #endif

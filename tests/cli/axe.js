@@ -50,10 +50,10 @@ async function use(browser, path, numbers) {
 	expect('parent', (await focused()).startsWith('all'));
 	await page.keyboard.press('ArrowRight');
 	await page.keyboard.press('Enter');
-	expect('zoomed', (await text('.crumbs')).includes('\u203a'));
+	expect('zoomed', (await text('nav')).includes('\u203a'));
 	await page.keyboard.press('Escape');
 	await page.keyboard.press('Escape');
-	expect('zoomed out', await text('.crumbs') === 'all');
+	expect('zoomed out', await text('nav') === 'all');
 	await page.type('input[type=search]', 'bias float32');
 	expect('searched', / of /.test(await text('[role=status]')));
 	await page.evaluate(() => [...document.querySelectorAll('.head button')].find(button => button.textContent === 'Size').click());

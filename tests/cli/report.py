@@ -11,14 +11,16 @@ import hashlib
 import html.parser
 import json
 import os
+import pty
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 
 BINARY, TESTDATA = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 TEMPLATE = os.path.join(os.path.dirname(__file__), "..", "..", "data", "report.html")
-PARTS = {"style-hash", "script-hash", "title", "color", "verdict", "header", "cards", "findings", "loaders", "values", "footer", "data"}
+FIELDS = {"style-hash", "script-hash", "title", "color", "verdict", "icon", "badge", "+chips", "summary", "+cards", "+findings", "+loaders", "+values", "+footer", "data"}
 HOSTILE = ("<img src=x onerror=alert(1)>", "\"' onload='x", "</style><b>", "</script><script>x()</script>", "a\u0007b\u202ec", "@data@", "__proto__", "&lt;", "x" * 3000)
 
 
@@ -68,8 +70,8 @@ def page(*words, status=0):
 def check_template():
     with open(TEMPLATE, encoding="utf-8") as file:
         text = file.read()
-    found = re.findall("@([a-z-]+)@", text)
-    assert sorted(found) == sorted(PARTS), found
+    assert len(text.encode()) <= 45 << 10, len(text.encode())
+    assert set(re.findall("@([+]?[a-z-]+)@", text.split("\n@@")[0])) == FIELDS
     script = re.search("<script>(.*)</script>", text, re.DOTALL)[1]
     for word in ("innerHTML", "insertAdjacentHTML", "document.write", "eval(", "outerHTML"):
         assert word not in script, word
@@ -97,6 +99,14 @@ def check_broken():
     one = page("broken/dcp-chunk-gap/checkpoint")
     for part in ("dcp-chunk-gap/checkpoint: bad", "BAD", "1 error", "1 warning", "FI1021 chunk-gap", "model.a.weight", "Fix:"):
         assert part in one.plain, part
+    with tempfile.TemporaryDirectory() as folder:
+        gone = os.path.join(folder, "run", "step-1234")
+        shutil.copytree(os.path.join(TESTDATA, "demo/step-1234"), gone)
+        os.remove(os.path.join(gone, "__1_0.distcp"))
+        lost = page(gone)
+    for part in ("run/step-1234: bad", "57 of 57 tensors are affected: 1.4 KiB,", "% of the bytes.", "3 files, 1 missing"):
+        assert part in lost.plain, part
+    assert [file["path"] for file in lost.data["info"]["data"]["files"] if file.get("missing")] == ["__1_0.distcp"]
     pointer = page("broken/hf-lfs-pointer/checkpoint")
     assert "2 names are affected" in pointer.plain and "git lfs pull" in pointer.plain
     # What cannot be opened has a page, too, if the audit has an error.
@@ -105,8 +115,7 @@ def check_broken():
 
 def check_documents():
     data = page("demo/step-1234").data
-    for key, words in (("info", ["info"]), ("tree", ["tree"]), ("ls", ["ls"]), ("audit", ["audit"]), ("by_rank", ["ls", "--by=rank,role"]),
-                       ("by_file", ["ls", "--by=file,rank"]), ("pieces", ["ls", "-l", "--columns=name,rank,offsets,sizes,file"])):
+    for key, words in (("info", ["info"]), ("tree", ["tree"]), ("ls", ["ls"]), ("audit", ["audit"]), ("by_rank", ["ls", "--by=rank,role"]), ("pieces", ["ls", "-l", "--columns=name,rank,offsets,sizes,file"])):
         assert data[key] == json.loads(run(*words, "--json", "demo/step-1234").stdout), key
     assert data["diff"] is None and data["replay"] is None
 
@@ -148,6 +157,8 @@ def check_recordings():
     both = page(*(f"--trace={traces.format(rank)}" for rank in range(4)), "demo/step-1234")
     assert "GOOD" in both.plain and "straggler: rank 2" in both.plain
     assert both.data["lanes"]["traceEvents"] and both.data["replay"]["data"]["ranks"]
+    folder = page("traces/gpu_generated")
+    assert "RECORDING" in folder.plain and len(folder.data["replay"]["data"]["ranks"]) > 4
 
 
 def check_failures():
@@ -158,6 +169,16 @@ def check_failures():
         broken.flush()
         got = run("report", "--trace=traces/gpu_generated/new_args_rank0.pt.trace.json.gz", "--trace=" + broken.name, "demo/step-1234")
     assert got.returncode == 3 and os.path.basename(broken.name).encode() in got.stderr and got.stdout
+
+
+def check_terminal():
+    with tempfile.TemporaryDirectory() as folder:
+        main, other = pty.openpty()
+        got = subprocess.run([BINARY, "report", os.path.join(TESTDATA, "demo/step-1234/")], cwd=folder, stdout=other, stderr=subprocess.PIPE, check=False)
+        os.close(other)
+        os.close(main)
+        assert got.returncode == 0 and b"wrote step-1234.html" in got.stderr, got
+        assert os.listdir(folder) == ["step-1234.html"]
 
 
 def check_protected():
@@ -173,7 +194,7 @@ def check_protected():
 
 
 CHECKS = {
-    "the template has each part once, and no way to run what a name says": check_template,
+    "the template has at most 45 KiB, all its fields, and no way to run what a name says": check_template,
     "the policy allows the style and the script by their digests": check_policy,
     "a sound checkpoint: verdict, summary and cards are text": check_sound,
     "a broken checkpoint: findings with affected names and fixes are text": check_broken,
@@ -183,6 +204,7 @@ CHECKS = {
     "two checkpoints make the page of a comparison": check_comparison,
     "recordings alone, and beside a checkpoint": check_recordings,
     "what cannot be read is an error of the command": check_failures,
+    "on a terminal the page goes to a file": check_terminal,
     "the page does not replace what it is about": check_protected,
 }
 

@@ -1,76 +1,116 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes what a page says without a script: verdict, summary, cards, findings, loaders, values.
- * All of it is taken from the documents; names and messages are escaped.
+ * Writes what the page shows without a script: verdict, summary, cards, findings, loaders,
+ * values. The words are here, the markup is in data/report.html.
  */
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdarg.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cmd/report/report.h"
-#include "render/writer.h"
 #include "session/session.h"
 
-enum { ITEMS_MOST = 20, NAMES_MOST = 30, VALUES_MOST = 200, DEPTH_MOST = 8 };
+#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
-typedef struct fsdp_document_value value;
+enum { ITEMS_MOST = 20, NAMES_MOST = 30, VALUES_MOST = 200 };
 
-struct text report_short(const char *path)
+typedef struct fsdp_document_value json;
+
+/* What is being written. The writers are for texts that are not complete yet. */
+struct page {
+	const struct report *report;
+	struct writer words, detail, chip, item, content;
+};
+
+static struct text text_in(const struct writer *from)
 {
-	size_t size = strlen(path), begin;
+	return (struct text){ from->data, from->size };
+}
+
+static struct writer *begin(struct writer *to)
+{
+	to->size = 0;
+	return to;
+}
+
+struct text report_short(struct text path)
+{
+	size_t start;
 	unsigned slashes = 0;
 
-	while (size > 1 && path[size - 1] == '/')
-		size--;
-	for (begin = size; begin > 0; begin--) {
-		slashes += path[begin - 1] == '/';
+	while (path.size > 1 && path.data[path.size - 1] == '/')
+		path.size--;
+	for (start = path.size; start > 0; start--) {
+		slashes += path.data[start - 1] == '/';
 		if (slashes == 2)
 			break;
 	}
-	return (struct text){ path + begin, size - begin };
+	return (struct text){ path.data + start, path.size - start };
 }
 
-/* "counts.parameters" of a value. */
-static value find(value of, const char *path)
-{
-	char key[64];
+/* ---- fields of documents ---- */
 
-	for (size_t used; *path != '\0'; path += used + (path[used] == '.')) {
-		used = strcspn(path, ".");
-		snprintf(key, sizeof key, "%.*s", (int)used, path);
-		of = fsdp_document_get(of, key);
-	}
-	return of;
-}
-
-static bool is_text(value of, const char *text)
+static bool is_text(json of, const char *text)
 {
 	return of.text.data != NULL && text_is(text_of_span(of.text), text_of(text));
 }
 
-static void put(struct writer *to, value text)
+/* Of the stored values the one with this name, or with a name that ends so. */
+static json find_value(json info, struct text name, bool is_end)
 {
-	html_text(to, text_of_span(text.text));
+	json values = fsdp_document_get(info, "values");
+
+	for (size_t i = 0; i < values.count; i++) {
+		json item = fsdp_document_item(values, i);
+		struct fsdp_span own = fsdp_document_get(item, "name").text;
+
+		if (own.size >= name.size && (is_end || own.size == name.size) &&
+			memcmp(own.data + own.size - name.size, name.data, name.size) ==
+				0)
+			return fsdp_document_get(item, "value");
+	}
+	return (json){ 0 };
 }
 
-/* What is made here: digits, and our own words and markup. */
-static void say(struct writer *to, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-static void say(struct writer *to, const char *format, ...)
+/* "cost.0.mean_ns": keys of objects and numbers of items; in a list of objects also the `key` of
+ * one. "=lr" is a stored value, "~.lr" the first whose name ends so. */
+static json find_field(json of, struct text path)
 {
-	char line[1024];
-	va_list arguments;
+	char key[64];
 
-	va_start(arguments, format);
-	vsnprintf(line, sizeof line, format, arguments);
-	va_end(arguments);
-	writer_text(to, line);
+	if (path.size > 0 && (path.data[0] == '=' || path.data[0] == '~'))
+		return find_value(of, (struct text){ path.data + 1, path.size - 1 },
+			path.data[0] == '~');
+	for (size_t at = 0, end; at < path.size; at = end + 1) {
+		json list = of;
+
+		for (end = at; end < path.size && path.data[end] != '.';)
+			end++;
+		snprintf(key, sizeof key, "%.*s", (int)(end - at), path.data + at);
+		if (list.kind != FSDP_DOCUMENT_LIST)
+			of = fsdp_document_get(of, key);
+		else if (isdigit((unsigned char)key[0]))
+			of = fsdp_document_item(list, strtoul(key, NULL, 10));
+		else
+			for (size_t i = 0; of = fsdp_document_item(list, i),
+				    i < list.count &&
+					    !is_text(fsdp_document_get(of, "key"), key);)
+				i++;
+	}
+	return of;
 }
+
+static json find(json of, const char *path)
+{
+	return find_field(of, text_of(path));
+}
+
+/* ---- words ---- */
 
 /* 12,345 files */
-static void count(struct writer *to, int64_t number, const char *noun)
+static void write_count(struct writer *to, int64_t number, struct text noun)
 {
 	char digits[24];
 	int size = snprintf(digits, sizeof digits, "%" PRId64, number);
@@ -80,500 +120,420 @@ static void count(struct writer *to, int64_t number, const char *noun)
 			writer_char(to, ',');
 		writer_char(to, digits[i]);
 	}
-	say(to, " %s%s", noun, number == 1 ? "" : "s");
+	writer_char(to, ' ');
+	writer_put(to, noun.data, noun.size);
+	if (number != 1)
+		writer_char(to, 's');
 }
 
-static const char *bytes(value number, char room[HUMAN_ROOM])
+/* A text, a number, or the items of a list. False: it has nothing to write. */
+static bool write_plain(struct writer *to, json at, const char *between)
 {
-	return human_bytes((uint64_t)number.integer, HUMAN_BINARY, room);
+	if (at.kind == FSDP_DOCUMENT_TEXT)
+		writer_put(to, (const char *)at.text.data, at.text.size);
+	else if (at.kind == FSDP_DOCUMENT_INTEGER)
+		writer_integer(to, at.integer);
+	else if (at.kind == FSDP_DOCUMENT_REAL)
+		writer_number(to, at.real);
+	for (size_t i = 0; at.kind == FSDP_DOCUMENT_LIST && i < at.count; i++) {
+		writer_text(to, i > 0 ? between : "");
+		write_plain(to, fsdp_document_item(at, i), between);
+	}
+	return at.kind == FSDP_DOCUMENT_INTEGER || at.kind == FSDP_DOCUMENT_REAL ||
+	       at.text.size > 0 || (at.kind == FSDP_DOCUMENT_LIST && at.count > 0);
 }
 
-static void chip(struct writer *to, const char *level, int64_t number, const char *word)
+static const char *title_of(json word)
+{
+	static const char *const titles[][2] = { { "LORA", "LoRA" }, { "fsdp1", "FSDP1" },
+		{ "fsdp2", "FSDP2" }, { "fsdp1_or_fsdp2", "FSDP" },
+		{ "sharded", "SHARDED" }, { "full", "FULL" }, { "local", "LOCAL" } };
+
+	for (size_t i = 0; i < COUNT_OF(titles); i++)
+		if (is_text(word, titles[i][0]))
+			return titles[i][1];
+	return NULL;
+}
+
+/* A field in one of its forms. False: it is absent, or a number that is 0. */
+static bool write_form(struct writer *to, json of, json at, struct text form)
+{
+	int64_t number = at.kind == FSDP_DOCUMENT_LIST ? (int64_t)at.count : at.integer;
+	double real = at.kind == FSDP_DOCUMENT_REAL ? at.real : (double)at.integer,
+	       payload = (double)find(of, "bytes.payload").integer,
+	       mean = (double)find(of, "balance.mean_bytes").integer;
+	char room[HUMAN_ROOM], line[64];
+	int64_t missing = 0;
+	const char *text = line;
+
+	if (text_is(form, text_of("missing")))
+		for (size_t i = 0; i < at.count; i++)
+			missing += find(fsdp_document_item(at, i), "missing").integer;
+	if (text_is(form, text_of("missing")))
+		number = missing;
+	if (text_is(form, text_of("+")))
+		return write_plain(to, at, " + ");
+	if (text_is(form, text_of("title")) && title_of(at) == NULL)
+		return write_plain(to, at, ", ");
+	if (text_is(form, text_of("title")))
+		text = title_of(at);
+	else if (text_is(form, text_of("present")) && at.kind == FSDP_DOCUMENT_OBJECT)
+		text = "present";
+	else if (text_is(form, text_of("stop")) && at.text.size > 0)
+		text = ". ";
+	else if (text_is(form, text_of("percent")) &&
+		 (at.kind == FSDP_DOCUMENT_REAL || at.kind == FSDP_DOCUMENT_INTEGER))
+		snprintf(line, sizeof line, "%.0f %%", real);
+	else if (number == 0 || (number == 1 && text_is(form, text_of("ranks"))))
+		return false;
+	else if (text_is(form, text_of("bytes")))
+		text = human_bytes((uint64_t)number, HUMAN_BINARY, room);
+	else if (text_is(form, text_of("elements")))
+		text = human_elements((uint64_t)number, room);
+	else if (text_is(form, text_of("ms")))
+		snprintf(line, sizeof line, "%.2f ms", real / 1e6);
+	else if (text_is(form, text_of("items")) || text_is(form, text_of("missing")))
+		snprintf(line, sizeof line, "%" PRId64, number);
+	else if (text_is(form, text_of("share")) && payload > 0)
+		snprintf(line, sizeof line, "%.0f %%", 100 * real / payload);
+	else if (text_is(form, text_of("even")))
+		text = "even";
+	else if (text_is(form, text_of("above")) && mean > 0)
+		snprintf(line, sizeof line, "%.1f %%", 100 * (real / mean - 1));
+	else if (text_is(form, text_of("ranks"))) {
+		write_count(to, number, text_of("rank"));
+		text = "";
+	} else if (form.size > 2 && form.data[0] == '#') {
+		write_count(to, number, (struct text){ form.data + 2, form.size - 2 });
+		text = "";
+	} else
+		return false;
+	writer_text(to, text);
+	return true;
+}
+
+/* Writes a pattern: {path} is a field as it is, {path:form} in one of the forms above. What
+ * is in [] is skipped if one of its fields cannot be written; [a|b] then is b. */
+static bool write_words(struct writer *to, json of, const char *pattern, size_t size)
+{
+	const char *end = pattern + size;
+	bool good = true;
+
+	while (pattern < end) {
+		const char *close = *pattern == '[' || *pattern == '{'
+					    ? strchr(pattern, *pattern == '[' ? ']' : '}')
+					    : pattern;
+		size_t inner = (size_t)(close - pattern - 1), before = to->size;
+		const char *part = memchr(pattern, *pattern == '[' ? '|' : ':',
+			close > pattern ? inner : 0);
+		size_t first = part != NULL ? (size_t)(part - pattern - 1) : inner;
+
+		if (close == pattern) {
+			writer_char(to, *pattern);
+		} else if (*pattern == '{') {
+			json at = find_field(of, (struct text){ pattern + 1, first });
+			good &= part == NULL ? write_plain(to, at, ", ")
+					     : write_form(to, of, at,
+						       (struct text){ part + 1,
+							       inner - first - 1 });
+		} else if (!write_words(to, of, pattern + 1, first)) {
+			to->size = before;
+			if (part != NULL &&
+				!write_words(to, of, part + 1, inner - first - 1))
+				to->size = before;
+		}
+		pattern = close + 1;
+	}
+	return good;
+}
+
+static void say(struct writer *to, json of, const char *pattern)
+{
+	write_words(to, of, pattern, strlen(pattern));
+}
+
+/* ---- the head ---- */
+
+static const struct page_verdict {
+	const char *word, *badge, *icon, *color;
+} verdicts[] = { { "partial", "PARTIAL", "!", "8a5200" },
+	{ "good", "GOOD", "✓", "0a6b4d" }, { "bad", "BAD", "✕", "b3241c" },
+	{ "equal", "EQUAL", "✓", "0a6b4d" }, { "different", "DIFFERENT", "!", "8a5200" },
+	{ "recording", "RECORDING", "●", "475a6e" } };
+
+static const struct page_verdict *verdict_of(const struct report *report)
+{
+	json verdict = find(report->data[REPORT_AUDIT], "verdict"),
+	     diff = report->data[REPORT_DIFF];
+	size_t changes = find(diff, "only_a").count + find(diff, "only_b").count +
+			 find(diff, "renamed").count + find(diff, "changed").count;
+
+	return &verdicts[diff.kind == FSDP_DOCUMENT_OBJECT ? (changes > 0 ? 4 : 3)
+			 : is_text(verdict, "good")        ? 1
+			 : is_text(verdict, "bad")         ? 2
+			 : verdict.text.data == NULL       ? 5
+							   : 0];
+}
+
+static void write_chip(struct writer *to, const char *level, struct text words)
 {
 	static const char *const icons[][2] = { { "error", "✕" }, { "refuses", "✕" },
 		{ "warning", "!" }, { "differs", "!" }, { "loads", "✓" } };
 	const char *icon = "i";
 
-	for (size_t i = 0; i < sizeof icons / sizeof *icons; i++)
+	for (size_t i = 0; i < COUNT_OF(icons); i++)
 		if (strcmp(icons[i][0], level) == 0)
 			icon = icons[i][1];
-	say(to, "<span class=\"chip is-%s\"><span aria-hidden=\"true\">%s</span> ", level,
-		icon);
-	if (number >= 0)
-		count(to, number, word);
-	else
-		writer_text(to, word);
-	writer_text(to, "</span>\n");
+	HTML_FILL(to, "chip", { "level", text_of(level) }, { "icon", text_of(icon) },
+		{ "text", words });
 }
 
-/* ---- the head ---- */
-
-static const char *verdict_of(const struct report *report)
+/* Of several files of one directory that. */
+static struct text name_of(const struct report *report)
 {
-	value verdict = find(report->data[REPORT_AUDIT], "verdict");
-	value diff = report->data[REPORT_DIFF];
+	struct text path = text_of(report->paths[0]);
 
-	if (diff.kind == FSDP_DOCUMENT_OBJECT)
-		return find(diff, "only_a").count + find(diff, "only_b").count +
-					       find(diff, "renamed").count +
-					       find(diff, "changed").count ==
-				       0
-			       ? "equal"
-			       : "different";
-	return is_text(verdict, "good")  ? "good"
-	       : is_text(verdict, "bad") ? "bad"
-	       : verdict.text.data       ? "partial"
-					 : "recording";
+	if (report->path_count > 1)
+		for (size_t i = path.size; i > 1; i--)
+			if (path.data[i - 1] == '/')
+				return report_short((struct text){ path.data, i - 1 });
+	return report_short(path);
 }
 
-static void put_title(const struct report *report, struct writer *to)
+static void write_name(const struct report *report, struct writer *to)
 {
+	struct text name = name_of(report), other;
+
 	if (report->other != NULL) {
-		html_text(to, report_short(report->other));
+		other = report_short(text_of(report->other));
+		writer_put(to, other.data, other.size);
 		writer_text(to, " → ");
 	}
-	html_text(to, report_short(report->paths[0]));
+	writer_put(to, name.data, name.size);
 }
 
-static value findings_of(const struct report *report)
+static json findings_of(const struct report *report)
 {
-	return fsdp_document_get(
-		report->documents[REPORT_AUDIT] != NULL
-			? fsdp_document_root(report->documents[REPORT_AUDIT])
-			: (value){ 0 },
-		"findings");
+	return report->documents[REPORT_AUDIT] == NULL
+		       ? (json){ 0 }
+		       : fsdp_document_get(
+				 fsdp_document_root(report->documents[REPORT_AUDIT]),
+				 "findings");
 }
 
-static void put_message(struct writer *to, value finding)
+static int compare_names(const void *one, const void *other)
 {
-	value file = find(finding, "file");
+	const struct fsdp_span *a = one, *b = other;
+	int order = memcmp(a->data, b->data, a->size < b->size ? a->size : b->size);
 
-	if (file.text.size > 0) {
-		put(to, file);
-		writer_text(to, ": ");
+	return order != 0 ? order : (a->size > b->size) - (a->size < b->size);
+}
+
+/* Names that are affected and not those of values; 0: they are not all listed. */
+static int64_t count_affected(json info, json finding)
+{
+	json values = find(info, "values"), affected = find(finding, "affected");
+	struct fsdp_span *names = calloc(values.count + 1, sizeof *names);
+	int64_t count = 0;
+
+	for (size_t i = 0; names != NULL && i < values.count; i++)
+		names[i] = find(fsdp_document_item(values, i), "name").text;
+	if (names != NULL &&
+		(int64_t)affected.count == find(finding, "affected_count").integer) {
+		qsort(names, values.count, sizeof *names, compare_names);
+		for (size_t i = 0; i < affected.count; i++) {
+			json name = fsdp_document_item(affected, i);
+			count += name.text.data != NULL &&
+				 bsearch(&name.text, names, values.count, sizeof *names,
+					 compare_names) == NULL;
+		}
 	}
-	put(to, find(finding, "message"));
+	free(names);
+	return count;
 }
 
-static void summarize_findings(const struct report *report, struct writer *to)
+/* The first error, and how much it affects. */
+static bool summarize_error(const struct report *report, struct writer *to)
 {
-	value findings = findings_of(report),
-	      scope = find(report->data[REPORT_AUDIT], "scope");
-	char room[HUMAN_ROOM];
+	json findings = findings_of(report), info = report->data[REPORT_INFO], finding;
+	int64_t count, tensors = find(info, "counts.tensors").integer;
+	double payload = (double)find(info, "bytes.payload").integer;
+	char share[32];
 
-	for (size_t i = 0; i < findings.count; i++) {
-		value finding = fsdp_document_item(findings, i);
-		value affected = find(finding, "affected_count"),
-		      lost = find(finding, "lost_bytes");
+	for (size_t i = 0; finding = fsdp_document_item(findings, i),
+		    finding.kind == FSDP_DOCUMENT_OBJECT;
+		i++) {
+		double lost = (double)find(finding, "lost_bytes").integer;
 
 		if (!is_text(find(finding, "severity"), "error"))
 			continue;
-		put_message(to, finding);
-		writer_text(to, ". ");
-		if (affected.integer > 0) {
-			count(to, affected.integer, "name");
-			writer_text(to,
-				affected.integer == 1 ? " is affected" : " are affected");
-			if (lost.integer > 0)
-				say(to, ": %s", bytes(lost, room));
-			writer_char(to, '.');
+		say(to, finding, "[{file}: ]{message}.");
+		count = count_affected(info, finding);
+		if (count > 0 && tensors > 0) {
+			snprintf(share, sizeof share, " %" PRId64 " of ", count);
+			writer_text(to, share);
+			write_count(to, tensors, text_of("tensor"));
+			writer_text(to, count == 1 ? " is affected" : " are affected");
+		} else {
+			say(to, finding, "[ Affected: {affected_count:# name}]");
 		}
-		return;
+		say(to, finding, "[: {lost_bytes:bytes}]");
+		if (lost > 0 && lost <= payload) {
+			snprintf(share, sizeof share, ", %.1f %% of the bytes",
+				100 * lost / payload);
+			writer_text(to, share);
+		}
+		if (count > 0 || find(finding, "affected_count").integer > 0)
+			writer_char(to, '.');
+		return true;
 	}
-	if (strcmp(verdict_of(report), "good") != 0) {
-		writer_text(to, "Some checks could not run.");
-		return;
-	}
-	writer_text(to, "All ");
-	count(to, find(scope, "files").integer, "file");
-	writer_text(to, " are present and all ");
-	count(to, find(scope, "tensors").integer, "tensor");
-	writer_text(to, " are complete. Contents were not read.");
+	return false;
 }
 
-static void summarize_changes(value diff, struct writer *to)
+static void summarize_recording(json cost, struct writer *to)
 {
-	count(to, (int64_t)find(diff, "changed").count, "tensor");
-	say(to,
-		" changed, %zu missing, %zu unexpected, %zu renamed, %" PRId64
-		" equal in name, shape and dtype. Contents were not compared.",
-		find(diff, "only_a").count, find(diff, "only_b").count,
-		find(diff, "renamed").count, find(diff, "same").integer);
-}
-
-static void summarize_recording(value replay, struct writer *to)
-{
-	value cost = fsdp_document_item(find(replay, "cost"), 0),
-	      straggler = find(replay, "matching.straggler");
-
-	if (straggler.kind == FSDP_DOCUMENT_INTEGER)
-		say(to,
-			"The other ranks wait for rank %" PRId64
-			" during %.0f %% of the time. Compare its input, clock rate and load.",
-			straggler.integer, find(cost, "waiting_percent").real);
+	if (find(cost, "straggler").kind == FSDP_DOCUMENT_INTEGER)
+		say(to, cost,
+			"The other ranks wait for rank {straggler} during {waiting_percent:percent} of their time[: its {cause} takes longer|: compare its input, clock rate and load with theirs].");
 	else
-		say(to, "Compute takes %.0f %% of the steps, exposed communication %.0f %%, idle %.0f %%.",
-			find(cost, "compute_percent").real,
-			find(cost, "exposed_percent").real,
-			find(cost, "idle_percent").real);
+		say(to, cost,
+			"[Compute takes {compute_percent:percent} of the steps, exposed communication {exposed_percent:percent}, idle {idle_percent:percent}.|No GPU kernels are recorded: compute and idle time are unknown.][ Ranks wait for each other during {waiting_percent:percent} of their time, none stands out.]");
 }
 
-static void write_header(const struct report *report, struct writer *to)
+static void summarize(const struct report *report, struct writer *to)
 {
-	static const char *const levels[] = { "error", "warning" };
-	const char *verdict = verdict_of(report);
-	value diff = report->data[REPORT_DIFF], replay = report->data[REPORT_REPLAY],
-	      counts = find(report->data[REPORT_AUDIT], "counts"),
-	      straggler = find(replay, "matching.straggler");
-	int64_t told = 0;
+	json audit = report->data[REPORT_AUDIT];
 
-	say(to, "<div class=\"chips\"><span class=\"badge\"><span aria-hidden=\"true\">%s</span> ",
-		strcmp(verdict, "good") == 0 || strcmp(verdict, "equal") == 0 ? "✓"
-		: strcmp(verdict, "bad") == 0                                 ? "✕"
-		: strcmp(verdict, "recording") == 0                           ? "●"
-									      : "!");
-	for (const char *c = verdict; *c != '\0'; c++)
-		writer_char(to, (char)toupper((unsigned char)*c));
-	writer_text(to, "</span>\n");
-	for (size_t i = 0; i < 4 && report->other != NULL; i++) {
-		static const char *const kinds[][3] = { { "changed", "changed",
-								"warning" },
-			{ "renamed", "renamed", "warning" },
-			{ "only_a", "missing", "error" },
-			{ "only_b", "unexpected", "note" } };
-		size_t number = find(diff, kinds[i][0]).count;
-		char words[64];
-
-		snprintf(words, sizeof words, "%zu %s", number, kinds[i][1]);
-		if (number > 0)
-			chip(to, kinds[i][2], -1, words);
-	}
-	for (size_t i = 0; i < 2 && report->other == NULL; i++) {
-		int64_t number = find(counts, levels[i]).integer;
-		if (number > 0)
-			chip(to, levels[i], number, levels[i]);
-		told += number;
-	}
-	if (counts.kind == FSDP_DOCUMENT_OBJECT && report->other == NULL && told == 0)
-		writer_text(to, "<span>no errors, no warnings</span>\n");
-	if (straggler.kind == FSDP_DOCUMENT_INTEGER)
-		say(to,
-			"<span class=\"chip is-warning\"><span aria-hidden=\"true\">!</span> straggler: rank %" PRId64
-			"</span>\n",
-			straggler.integer);
-	writer_text(to, "</div>\n<h1>");
-	put_title(report, to);
-	writer_text(to, "</h1>\n<p class=\"summary\">");
 	if (report->other != NULL)
-		summarize_changes(diff, to);
-	else if (counts.kind == FSDP_DOCUMENT_OBJECT)
-		summarize_findings(report, to);
+		say(to, report->data[REPORT_DIFF],
+			"[{changed:# tensor}|0 tensors] changed, [{only_a:items}|0] missing, [{only_b:items}|0] unexpected, [{renamed:items}|0] renamed, {same} equal in name, shape and dtype. Contents were not compared.");
+	else if (audit.kind != FSDP_DOCUMENT_OBJECT)
+		summarize_recording(find(report->data[REPORT_REPLAY], "cost.0"), to);
+	else if (summarize_error(report, to))
+		return;
+	else if (strcmp(verdict_of(report)->word, "good") != 0)
+		writer_text(to,
+			"Some checks could not run: fsdp-inspect audit --checks lists them.");
+	else if (find(audit, "scope.files").integer == 1)
+		say(to, audit,
+			"The file is complete: {scope.tensors:# tensor}. Contents were not read.");
 	else
-		summarize_recording(replay, to);
-	writer_text(to, "</p>");
+		say(to, audit,
+			"All {scope.files:# file} are present and all {scope.tensors:# tensor} are complete. Contents were not read.");
+}
+
+static void write_chips(struct page *page, struct writer *to)
+{
+	static const struct {
+		const char *level, *pattern;
+		enum report_key key;
+	} chips[] = { { "warning", "{changed:items} changed", REPORT_DIFF },
+		{ "warning", "{renamed:items} renamed", REPORT_DIFF },
+		{ "error", "{only_a:items} missing", REPORT_DIFF },
+		{ "note", "{only_b:items} unexpected", REPORT_DIFF },
+		{ "error", "{counts.error:# error}", REPORT_AUDIT },
+		{ "warning", "{counts.warning:# warning}", REPORT_AUDIT },
+		{ "warning", "straggler: rank {matching.straggler}", REPORT_REPLAY } };
+
+	const struct report *report = page->report;
+	json audit = report->other != NULL ? (json){ 0 } : report->data[REPORT_AUDIT];
+
+	for (size_t i = 0; i < COUNT_OF(chips); i++) {
+		struct writer *words = begin(&page->words);
+		json of =
+			chips[i].key == REPORT_AUDIT ? audit : report->data[chips[i].key];
+
+		if (chips[i].key == REPORT_REPLAY && audit.count > 0 && to->size == 0)
+			HTML_FILL(to, "line",
+				{ "text", text_of("no errors, no warnings") });
+		if (write_words(words, of, chips[i].pattern, strlen(chips[i].pattern)))
+			write_chip(to, chips[i].level, text_in(words));
+	}
 }
 
 /* ---- cards ---- */
 
-static void open_card(struct writer *to, const char *label)
+/* A card whose value cannot be written does not exist. */
+static const struct card {
+	const char *label, *value, *detail;
+	enum report_key key;
+	bool is_before; /* the detail is of the first of two checkpoints */
+	bool is_else;   /* only if the card before it does not exist */
+} cards[] = {
+	{ "Parameters", "{counts.parameters:elements}",
+		"[{kind.class}, |{kind.looks_like}-like, ][{kind.layers:# layer}, ]{bytes.by_role.param.tensors:# tensor}",
+		REPORT_INFO },
+	{ "Dtype", "{kind.dtypes:+}", "{bytes.by_role.param.bytes:bytes}", REPORT_INFO },
+	{ "Adapter",
+		"{=adapter_config.peft_type:title}[ r {=adapter_config.r}][, alpha {=adapter_config.lora_alpha}]",
+		"[{=adapter_config.target_modules}][; base {=adapter_config.base_model_name_or_path}]",
+		REPORT_INFO },
+	{ "Step", "{step}", "[lr {~.lr}]", REPORT_INFO },
+	{ "Saved by", "{kind.fsdp:title} × {world_size}",
+		"[{kind.strategy}, ][{kind.state_dict:title} state dict][, sharded on dim {sharding.0.cuts.0.dim}]",
+		REPORT_INFO },
+	{ "Saved by", "{world_size:ranks}",
+		"[{format.title}, ][{kind.state_dict:title} state dict][, sharded on dim {sharding.0.cuts.0.dim}]",
+		REPORT_INFO, .is_else = true },
+	{ "Format", "{format.title}", "", REPORT_INFO, .is_else = true },
+	{ "Optimizer", "[{optimizer.title}|{optimizer:present}]",
+		"{optimizer.bytes:bytes}[, {optimizer.bytes:share} of the bytes]",
+		REPORT_INFO },
+	{ "Per rank", "{per_rank.stored_bytes:bytes}",
+		"[{balance.even:even}|rank {balance.rank}: {balance.bytes:above} above the mean]",
+		REPORT_INFO },
+	{ "On disk", "{bytes.on_disk:bytes}",
+		"{counts.files:# file}[, {files:missing} missing][, {bytes.unaccounted:bytes} unreferenced|, no unreferenced bytes]",
+		REPORT_INFO },
+	{ "Equal", "{same}", "", REPORT_DIFF },
+	{ "Changed", "{changed:items}", "{changed.0.name}", REPORT_DIFF },
+	{ "Renamed", "{renamed:items}", "{renamed.0.b}", REPORT_DIFF },
+	{ "Missing", "{only_a:items}", "{only_a.0}", REPORT_DIFF },
+	{ "Unexpected", "{only_b:items}", "{only_b.0}", REPORT_DIFF },
+	{ "Parameters", "{counts.parameters:elements}",
+		"before {counts.parameters:elements}", REPORT_INFO, .is_before = true },
+	{ "Size", "{bytes.payload:bytes}", "before {bytes.payload:bytes}", REPORT_INFO,
+		.is_before = true },
+	{ "Step time", "{cost.0.mean_ns:ms}", "{cost.0.min_ns:ms} to {cost.0.max_ns:ms}",
+		REPORT_REPLAY },
+	{ "Compute", "{cost.0.compute_percent:percent}", "of the steps", REPORT_REPLAY },
+	{ "Exposed communication", "{cost.0.exposed_percent:percent}", "of the steps",
+		REPORT_REPLAY },
+	{ "Idle", "{cost.0.idle_percent:percent}", "of the steps", REPORT_REPLAY },
+	{ "Ranks", "{ranks:items}", "{ranks.0.backend}", REPORT_REPLAY },
+	{ "Collectives", "{collectives:items}", "[matched by {matching.by}]",
+		REPORT_REPLAY },
+};
+
+static void write_cards(struct page *page, struct writer *to)
 {
-	say(to, "<div><dt>%s</dt><dd>", label);
-}
+	bool is_made = false;
 
-static void close_card(struct writer *to)
-{
-	writer_text(to, "</dd></div>\n");
-}
+	for (size_t i = 0; i < COUNT_OF(cards); i++) {
+		const struct card *card = &cards[i];
+		struct writer *value = begin(&page->words),
+			      *detail = begin(&page->detail);
+		json of = page->report->data[card->key];
 
-#define DETAIL "</dd><dd>"
-
-/* The text of a stored value of this name, or of the first that ends so. */
-static value value_of(value info, const char *name, bool is_end)
-{
-	value values = find(info, "values");
-
-	for (size_t i = 0; i < values.count; i++) {
-		value item = fsdp_document_item(values, i);
-		struct fsdp_span own = find(item, "name").text;
-		size_t size = strlen(name);
-
-		if (own.size >= size && (is_end || own.size == size) &&
-			memcmp(own.data + own.size - size, name, size) == 0)
-			return find(item, "text");
-	}
-	return (value){ 0 };
-}
-
-/* Of the tensors of a role. */
-static value role_of(value info, const char *role)
-{
-	value roles = find(info, "bytes.by_role");
-
-	for (size_t i = 0; i < roles.count; i++)
-		if (is_text(find(fsdp_document_item(roles, i), "key"), role))
-			return fsdp_document_item(roles, i);
-	return (value){ 0 };
-}
-
-static void write_model_cards(const struct report *report, struct writer *to)
-{
-	value info = report->data[REPORT_INFO], kind = find(info, "kind");
-	value root = fsdp_document_item(find(report->data[REPORT_ROOT], "modules"), 0);
-	value types = find(report->data[REPORT_TYPES], "groups"),
-	      class_name = find(root, "class"), layers = find(kind, "layers"),
-	      parameters = role_of(info, "param");
-	char room[HUMAN_ROOM];
-	bool begun = false;
-
-	if (parameters.kind != FSDP_DOCUMENT_OBJECT)
-		return;
-	open_card(to, "Parameters");
-	say(to, "%s" DETAIL,
-		human_elements((uint64_t)find(info, "counts.parameters").integer, room));
-	if (value_of(info, "config.architecture", false).text.size > 0)
-		class_name = value_of(info, "config.architecture", false);
-	if (class_name.text.size > 0)
-		put(to, class_name);
-	else if (find(kind, "looks_like").text.size > 0) {
-		put(to, find(kind, "looks_like"));
-		writer_text(to, "-like");
-	}
-	if (class_name.text.size > 0 || find(kind, "looks_like").text.size > 0)
-		writer_text(to, ", ");
-	if (layers.integer > 0) {
-		count(to, layers.integer, "layer");
-		writer_text(to, ", ");
-	}
-	count(to, find(parameters, "tensors").integer, "tensor");
-	close_card(to);
-	open_card(to, "Dtype");
-	for (size_t i = 0; i < types.count; i++) {
-		value type = fsdp_document_item(types, i);
-		if (!is_text(find(type, "key"), "param"))
+		/* Of two checkpoints those of a comparison. */
+		if ((card->is_else && is_made) ||
+			(card->key == REPORT_INFO &&
+				card->is_before != (page->report->other != NULL)))
 			continue;
-		writer_text(to, begun ? " + " : "");
-		put(to, find(type, "second_key"));
-		begun = true;
-	}
-	say(to, DETAIL "%s", bytes(find(parameters, "bytes"), room));
-	close_card(to);
-}
-
-static void write_save_cards(value info, struct writer *to)
-{
-	value lr = value_of(info, ".lr", true), fsdp = find(info, "kind.fsdp"),
-	      state_dict = find(info, "kind.state_dict"),
-	      world = find(info, "world_size"),
-	      cut = fsdp_document_item(
-		      find(fsdp_document_item(find(info, "sharding"), 0), "cuts"), 0);
-
-	if (find(info, "step").kind == FSDP_DOCUMENT_INTEGER) {
-		open_card(to, "Step");
-		say(to, "%" PRId64, find(info, "step").integer);
-		if (lr.text.size > 0) {
-			writer_text(to, DETAIL "lr ");
-			put(to, lr);
-		}
-		close_card(to);
-	}
-	if (world.integer > 1 || fsdp.text.size > 0) {
-		open_card(to, "Saved by");
-		if (is_text(fsdp, "fsdp1") || is_text(fsdp, "fsdp2"))
-			say(to, "FSDP%c × %" PRId64, fsdp.text.data[4], world.integer);
-		else
-			count(to, world.integer, "rank");
-		writer_text(to, DETAIL);
-		if (state_dict.text.size > 0) {
-			put(to, state_dict);
-			writer_text(to, " state dict");
-		}
-		if (cut.kind == FSDP_DOCUMENT_OBJECT)
-			say(to, "%ssharded on dim %" PRId64,
-				state_dict.text.size > 0 ? ", " : "",
-				find(cut, "dim").integer);
-		close_card(to);
-	}
-}
-
-static const char *optimizer_name(value kind)
-{
-	static const char *const names[][2] = { { "adam_or_adamw", "Adam(W)" },
-		{ "adam", "Adam" }, { "adamw", "AdamW" }, { "sgd", "SGD" },
-		{ "adafactor", "Adafactor" }, { "lion", "Lion" },
-		{ "rmsprop", "RMSprop" }, { "adagrad", "Adagrad" } };
-
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (is_text(kind, names[i][0]))
-			return names[i][1];
-	return "present";
-}
-
-static void write_size_cards(const struct report *report, value info, struct writer *to)
-{
-	value optimizer = find(info, "optimizer"),
-	      per_rank = find(info, "per_rank.stored_bytes"),
-	      balance = find(info, "balance"), disk = find(info, "bytes.on_disk"),
-	      left = find(info, "bytes.unaccounted"),
-	      payload = find(info, "bytes.payload"), world = find(info, "world_size");
-	char room[HUMAN_ROOM];
-	double mean = (double)find(balance, "mean_bytes").integer;
-
-	if (optimizer.kind == FSDP_DOCUMENT_OBJECT) {
-		open_card(to, "Optimizer");
-		say(to, "%s" DETAIL "%s", optimizer_name(find(optimizer, "kind")),
-			bytes(find(optimizer, "bytes"), room));
-		if (payload.integer > 0)
-			say(to, ", %.0f %% of the bytes",
-				100.0 * (double)find(optimizer, "bytes").integer /
-					(double)payload.integer);
-		close_card(to);
-	}
-	if (world.integer > 1 && per_rank.integer > 0) {
-		open_card(to, "Per rank");
-		say(to, "%s" DETAIL, bytes(per_rank, room));
-		if (mean <= 0 || find(balance, "even").integer != 0)
-			writer_text(to, "even");
-		else
-			say(to, "rank %" PRId64 ": %.1f %% above the mean",
-				find(balance, "rank").integer,
-				100.0 * ((double)find(balance, "bytes").integer / mean -
-						1));
-		close_card(to);
-	}
-	if (world.integer <= 1 && find(info, "format.title").text.size > 0) {
-		open_card(to, "Format");
-		put(to, find(info, "format.title"));
-		close_card(to);
-	}
-	open_card(to, "On disk");
-	say(to, "%s" DETAIL, bytes(disk, room));
-	count(to, find(info, "counts.files").integer, "file");
-	if (strcmp(verdict_of(report), "bad") != 0)
-		say(to, ", %s unreferenced",
-			left.integer == 0 ? "no bytes are" : bytes(left, room));
-	close_card(to);
-}
-
-static void write_adapter_card(value info, struct writer *to)
-{
-	static const char *const parts[][2] = { { " r ", "adapter_config.r" },
-		{ ", alpha ", "adapter_config.lora_alpha" },
-		{ DETAIL, "adapter_config.target_modules" },
-		{ "; base ", "adapter_config.base_model_name_or_path" } };
-	value type = value_of(info, "adapter_config.peft_type", false);
-
-	if (type.text.size == 0)
-		return;
-	open_card(to, "Adapter");
-	writer_text(to, is_text(type, "'LORA'") ? "LoRA" : "");
-	if (!is_text(type, "'LORA'"))
-		put(to, type);
-	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-		value text = value_of(info, parts[i][1], false);
-		if (text.text.size == 0)
+		is_made = write_words(value, of, card->value, strlen(card->value)) &&
+			  value->size > 0;
+		if (!is_made)
 			continue;
-		writer_text(to, parts[i][0]);
-		put(to, text);
+		say(detail, card->is_before ? page->report->data[REPORT_INFO_A] : of,
+			card->detail);
+		HTML_FILL(to, "card", { "label", text_of(card->label) },
+			{ "value", text_in(value) }, { "detail", text_in(detail) });
 	}
-	close_card(to);
-}
-
-static void write_time_cards(value replay, struct writer *to)
-{
-	static const char *const shares[][2] = { { "Compute", "compute_percent" },
-		{ "Exposed communication", "exposed_percent" },
-		{ "Idle", "idle_percent" } };
-	value cost = fsdp_document_item(find(replay, "cost"), 0),
-	      ranks = find(replay, "ranks"), by = find(replay, "matching.by");
-
-	if (find(cost, "steps").integer > 0) {
-		open_card(to, "Step time");
-		say(to, "%.2f ms" DETAIL "%.2f to %.2f ms",
-			(double)find(cost, "mean_ns").integer / 1e6,
-			(double)find(cost, "min_ns").integer / 1e6,
-			(double)find(cost, "max_ns").integer / 1e6);
-		close_card(to);
-	}
-	for (size_t i = 0; i < 3; i++) {
-		value number = find(cost, shares[i][1]);
-		if (number.kind != FSDP_DOCUMENT_REAL &&
-			number.kind != FSDP_DOCUMENT_INTEGER)
-			continue;
-		open_card(to, shares[i][0]);
-		say(to, "%.0f %%",
-			number.kind == FSDP_DOCUMENT_REAL ? number.real
-							  : (double)number.integer);
-		close_card(to);
-	}
-	open_card(to, "Ranks");
-	say(to, "%zu" DETAIL, ranks.count);
-	put(to, find(fsdp_document_item(ranks, 0), "backend"));
-	close_card(to);
-	if (find(replay, "collectives").count > 0) {
-		open_card(to, "Collectives");
-		say(to, "%zu" DETAIL "%s", find(replay, "collectives").count,
-			by.text.size > 0 ? "matched by " : "");
-		put(to, by);
-		close_card(to);
-	}
-}
-
-static void write_change_cards(const struct report *report, struct writer *to)
-{
-	static const char *const lists[][2] = { { "Changed", "changed" },
-		{ "Renamed", "renamed" }, { "Missing", "only_a" },
-		{ "Unexpected", "only_b" } };
-	value diff = report->data[REPORT_DIFF], before = report->data[REPORT_INFO_A],
-	      after = report->data[REPORT_INFO];
-	char room[HUMAN_ROOM], other[HUMAN_ROOM];
-
-	open_card(to, "Equal");
-	say(to, "%" PRId64, find(diff, "same").integer);
-	close_card(to);
-	for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
-		value list = find(diff, lists[i][1]), first = fsdp_document_item(list, 0);
-		if (list.count == 0)
-			continue;
-		open_card(to, lists[i][0]);
-		say(to, "%zu" DETAIL, list.count);
-		put(to, first.text.data != NULL                 ? first
-			: find(first, "name").text.data != NULL ? find(first, "name")
-								: find(first, "b"));
-		close_card(to);
-	}
-	open_card(to, "Parameters");
-	say(to, "%s" DETAIL "before %s",
-		human_elements((uint64_t)find(after, "counts.parameters").integer, room),
-		human_elements(
-			(uint64_t)find(before, "counts.parameters").integer, other));
-	close_card(to);
-	open_card(to, "Size");
-	say(to, "%s" DETAIL "before %s", bytes(find(after, "bytes.payload"), room),
-		bytes(find(before, "bytes.payload"), other));
-	close_card(to);
-}
-
-static void write_cards(const struct report *report, struct writer *to)
-{
-	value info = report->data[REPORT_INFO], replay = report->data[REPORT_REPLAY];
-
-	writer_text(to, "<dl class=\"cards\">\n");
-	if (report->other != NULL)
-		write_change_cards(report, to);
-	else if (find(info, "counts").kind == FSDP_DOCUMENT_OBJECT) {
-		write_model_cards(report, to);
-		write_adapter_card(info, to);
-		write_save_cards(info, to);
-		write_size_cards(report, info, to);
-	}
-	if (replay.kind == FSDP_DOCUMENT_OBJECT)
-		write_time_cards(replay, to);
-	writer_text(to, "</dl>");
 }
 
 /* ---- findings ---- */
 
-static bool is_alike(value one, value other)
+static bool is_alike(json one, json other)
 {
 	return text_is(text_of_span(find(one, "rule").text),
 		       text_of_span(find(other, "rule").text)) &&
@@ -581,255 +541,301 @@ static bool is_alike(value one, value other)
 		       text_of_span(find(other, "next").text));
 }
 
-static void write_finding(value findings, size_t first, struct writer *to)
+static void write_item(struct page *page, json of, const char *pattern)
 {
-	value finding = fsdp_document_item(findings, first),
-	      affected = find(finding, "affected"), tensor = find(finding, "tensor");
-	char level[16];
-	size_t more = 0;
+	struct writer *words = begin(&page->words);
 
+	say(words, of, pattern);
+	HTML_FILL(&page->item, "item", { "text", text_in(words) });
+}
+
+/* A list that is closed, under a title. */
+static void write_list(struct page *page, size_t left, const char *where)
+{
+	char more[96];
+
+	if (left > 0) {
+		snprintf(more, sizeof more, "%zu more%s", left, where);
+		HTML_FILL(&page->item, "item", { "text", text_of(more) });
+	}
+	HTML_FILL(&page->content, "list", { "title", text_in(&page->detail) },
+		{ "items", text_in(&page->item) });
+}
+
+/* One finding, and those that have its rule and its fix. */
+static void write_finding(
+	struct page *page, json findings, size_t first, struct writer *to)
+{
+	json finding = fsdp_document_item(findings, first),
+	     affected = find(finding, "affected"), fix = find(finding, "next");
+	struct writer *content = begin(&page->content), *detail;
+	size_t more = 0;
+	char level[16];
+
+	begin(&page->item);
+	for (size_t i = first + 1; i < findings.count; i++) {
+		if (!is_alike(finding, fsdp_document_item(findings, i)))
+			continue;
+		if (more++ < ITEMS_MOST)
+			write_item(page, fsdp_document_item(findings, i),
+				"[{file}: ]{message}");
+	}
+	detail = begin(&page->detail);
+	if (more > 0) {
+		writer_text(detail, "and ");
+		writer_count(detail, more);
+		writer_text(detail, " more of this kind");
+		write_list(page, more > ITEMS_MOST ? more - ITEMS_MOST : 0, "");
+	}
+	begin(&page->item);
+	detail = begin(&page->detail);
+	for (size_t i = 0; i < affected.count && i < NAMES_MOST; i++)
+		HTML_FILL(&page->item, "item", { "class", text_of("mono") },
+			{ "text", text_of_span(fsdp_document_item(affected, i).text) });
+	say(detail, finding, "{affected_count:# name} are affected");
+	if (affected.count > 1)
+		write_list(page,
+			affected.count > NAMES_MOST ? affected.count - NAMES_MOST : 0,
+			": search the table for “affected”");
+	else if (find(finding, "tensor").text.size > 0)
+		HTML_FILL(content, "line", { "class", text_of("mono") },
+			{ "text", text_of_span(find(finding, "tensor").text) });
+	if (fix.text.size > 0)
+		HTML_FILL(content, "fix", { "text", text_of_span(fix.text) });
 	snprintf(level, sizeof level, "%.*s", (int)find(finding, "severity").text.size,
 		(const char *)find(finding, "severity").text.data);
-	say(to, "<div class=\"finding is-%s\"><p>", level);
-	chip(to, level, -1, level);
-	writer_text(to, "<b>");
-	put_message(to, finding);
-	writer_text(to, "</b></p>\n");
-	for (size_t i = first + 1; i < findings.count; i++)
-		more += is_alike(finding, fsdp_document_item(findings, i));
-	if (more > 0) {
-		say(to, "<details><summary>and %zu more of this kind</summary><ul>",
-			more);
-		for (size_t i = first + 1, shown = 0;
-			i < findings.count && shown < ITEMS_MOST; i++) {
-			if (!is_alike(finding, fsdp_document_item(findings, i)))
-				continue;
-			writer_text(to, "<li>");
-			put_message(to, fsdp_document_item(findings, i));
-			writer_text(to, "</li>\n");
-			shown++;
-		}
-		if (more > ITEMS_MOST)
-			say(to, "<li>%zu more</li>", more - ITEMS_MOST);
-		writer_text(to, "</ul></details>\n");
-	}
-	if (affected.count > 1) {
-		writer_text(to, "<details><summary>");
-		count(to, find(finding, "affected_count").integer, "name");
-		writer_text(to, " are affected</summary><ul>");
-		for (size_t i = 0; i < affected.count && i < NAMES_MOST; i++) {
-			writer_text(to, "<li class=\"mono\">");
-			put(to, fsdp_document_item(affected, i));
-			writer_text(to, "</li>\n");
-		}
-		if (affected.count > NAMES_MOST)
-			writer_text(to, "<li>search the table for “affected”</li>");
-		writer_text(to, "</ul></details>\n");
-	} else if (tensor.text.size > 0) {
-		writer_text(to, "<p class=\"mono\">");
-		put(to, tensor);
-		writer_text(to, "</p>\n");
-	}
-	if (find(finding, "next").text.size > 0) {
-		writer_text(to, "<p><b>Fix:</b> ");
-		put(to, find(finding, "next"));
-		writer_text(to, "</p>\n");
-	}
-	writer_text(to, "<p class=\"rule\">");
-	put(to, find(finding, "rule"));
-	writer_char(to, ' ');
-	put(to, find(finding, "slug"));
-	writer_text(to, "</p></div>\n");
+	write_chip(begin(&page->chip), level, text_of(level));
+	say(begin(&page->words), finding, "[{file}: ]{message}");
+	say(begin(&page->detail), finding, "{rule} {slug}");
+	HTML_FILL(to, "finding", { "level", text_of(level) },
+		{ "chip", text_in(&page->chip) }, { "message", text_in(&page->words) },
+		{ "content", text_in(content) }, { "rule", text_in(&page->detail) });
 }
 
-/* Whether the finding stands for itself: one like it was not written before. */
-static bool is_first(value findings, size_t index)
+/* Those of a level, each kind once. Without a page they are only counted. */
+static size_t write_level(
+	struct page *page, json findings, const char *level, struct writer *to)
 {
-	value finding = fsdp_document_item(findings, index);
-
-	for (size_t i = 0; i < index; i++)
-		if (is_alike(finding, fsdp_document_item(findings, i)))
-			return false;
-	return true;
-}
-
-static size_t write_level(value findings, const char *level, struct writer *to)
-{
-	size_t written = 0;
+	size_t count = 0;
 
 	for (size_t i = 0; i < findings.count; i++) {
-		if (!is_text(find(fsdp_document_item(findings, i), "severity"), level) ||
-			!is_first(findings, i))
-			continue;
-		if (to != NULL)
-			write_finding(findings, i, to);
-		written++;
+		json finding = fsdp_document_item(findings, i);
+		bool is_first = is_text(find(finding, "severity"), level);
+
+		for (size_t k = 0; k < i && is_first; k++)
+			is_first = !is_alike(finding, fsdp_document_item(findings, k));
+		if (is_first && page != NULL)
+			write_finding(page, findings, i, to);
+		count += is_first;
 	}
-	return written;
+	return count;
 }
 
-static void write_notes(value findings, struct writer *to)
+static bool has_section(json findings)
 {
-	size_t notes = write_level(findings, "note", NULL);
-
-	if (notes == 0)
-		return;
-	say(to, "<details><summary>%zu note%s</summary>\n", notes, notes == 1 ? "" : "s");
-	write_level(findings, "note", to);
-	writer_text(to, "</details>\n");
-}
-
-static bool has_section(value findings)
-{
-	return write_level(findings, "error", NULL) +
-		       write_level(findings, "warning", NULL) >
+	return write_level(NULL, findings, "error", NULL) +
+		       write_level(NULL, findings, "warning", NULL) >
 	       0;
 }
 
-static void write_findings(const struct report *report, struct writer *to)
-{
-	value findings = findings_of(report);
+/* ---- sections; `inner` is what they have in them, and was written before ---- */
 
-	if (!has_section(findings))
+static void write_notes(struct page *page, struct writer *inner, struct writer *to)
+{
+	json findings = findings_of(page->report);
+	size_t notes = write_level(page, findings, "note", begin(inner));
+
+	begin(&page->words);
+	if (notes == 0)
 		return;
-	writer_text(to, "<section><h2>Findings</h2>\n");
-	write_level(findings, "error", to);
-	write_level(findings, "warning", to);
-	write_notes(findings, to);
-	writer_text(to, "</section>");
+	write_count(&page->words, (int64_t)notes, text_of("note"));
+	HTML_FILL(to, "details", { "title", text_in(&page->words) },
+		{ "content", text_in(inner) });
 }
 
-/* ---- loaders, values, foot ---- */
-
-static void write_loaders(const struct report *report, struct writer *to)
+static void write_findings(struct page *page, struct writer *inner, struct writer *to)
 {
-	static const char *const words[][2] = { { "loads", "loads" },
-		{ "differs", "loads with differences" }, { "refuses", "refuses" } };
-	value loaders = find(report->data[REPORT_AUDIT], "loaders");
+	json findings = findings_of(page->report);
+	struct writer notes;
 
-	if (loaders.count == 0 || report->other != NULL)
+	if (!has_section(findings) || !writer_init(&notes, NULL))
 		return;
-	writer_text(to, "<section><h2>Loaders</h2>\n");
-	for (size_t i = 0; i < loaders.count; i++) {
-		value loader = fsdp_document_item(loaders, i),
-		      reason = fsdp_document_item(find(loader, "reasons"), 0),
-		      verdict = find(loader, "verdict"), fix = find(reason, "way_out");
-		const char *const *word = NULL;
+	write_notes(page, inner, &notes);
+	begin(inner);
+	write_level(page, findings, "error", inner);
+	write_level(page, findings, "warning", inner);
+	writer_put(inner, notes.data, notes.size);
+	writer_done(&notes);
+	HTML_FILL(to, "section", { "title", text_of("Findings") },
+		{ "content", text_in(inner) });
+}
 
-		for (size_t k = 0; k < sizeof words / sizeof *words; k++)
-			if (is_text(verdict, words[k][0]))
-				word = words[k];
-		writer_text(to, "<div class=\"loader\"><div>");
-		chip(to, word != NULL ? word[0] : "not_judged", -1,
-			word != NULL ? word[1] : "not judged");
-		writer_text(to, "</div><div><b>");
-		put(to, find(loader, "loader"));
-		writer_text(to, "</b> <span class=\"soft\">");
-		put(to, find(loader, "library"));
-		writer_char(to, ' ');
-		put(to, find(loader, "version"));
-		writer_text(to, "</span></div><div>");
-		put(to, find(reason, "message"));
-		if (fix.text.size > 0) {
-			writer_text(to, " <b>Fix:</b> ");
-			put(to, fix);
-		}
-		writer_text(to, "</div></div>\n");
+static void write_loaders(struct page *page, struct writer *inner, struct writer *to)
+{
+	static const char *const words[][2] = { { "not_judged", "not judged" },
+		{ "loads", "loads" }, { "differs", "loads with differences" },
+		{ "refuses", "refuses" } };
+	json loaders = find(page->report->data[REPORT_AUDIT], "loaders");
+
+	begin(inner);
+	for (size_t i = 0; page->report->other == NULL && i < loaders.count; i++) {
+		json loader = fsdp_document_item(loaders, i),
+		     fix = find(loader, "reasons.0.way_out");
+		size_t word = 0;
+
+		for (size_t k = 0; k < COUNT_OF(words); k++)
+			if (is_text(find(loader, "verdict"), words[k][0]))
+				word = k;
+		write_chip(begin(&page->chip), words[word][0], text_of(words[word][1]));
+		begin(&page->content);
+		if (fix.text.size > 0)
+			HTML_FILL(&page->content, "fix",
+				{ "text", text_of_span(fix.text) });
+		say(begin(&page->words), loader, "{library} {version}");
+		HTML_FILL(inner, "loader", { "chip", text_in(&page->chip) },
+			{ "name", text_of_span(find(loader, "loader").text) },
+			{ "version", text_in(&page->words) },
+			{ "reason",
+				text_of_span(find(loader, "reasons.0.message").text) },
+			{ "fix", text_in(&page->content) });
 	}
-	writer_text(to, "</section>");
+	if (inner->size > 0)
+		HTML_FILL(to, "section", { "title", text_of("Loaders") },
+			{ "content", text_in(inner) });
 }
 
-static void write_values(const struct report *report, struct writer *to)
+static void write_values(struct page *page, struct writer *inner, struct writer *to)
 {
-	value values = find(report->data[REPORT_INFO], "values");
+	json values = find(page->report->data[REPORT_INFO], "values");
 
-	if (values.count == 0 || report->other != NULL)
+	if (values.count == 0 || page->report->other != NULL)
 		return;
-	writer_text(to, "<section><h2>Values</h2>\n<details><summary>");
-	count(to, (int64_t)values.count, "value");
-	writer_text(to,
+	begin(inner);
+	for (size_t i = 0; i < values.count && i < VALUES_MOST; i++)
+		HTML_FILL(inner, "value",
+			{ "name", text_of_span(find(fsdp_document_item(values, i), "name")
+						       .text) },
+			{ "text", text_of_span(find(fsdp_document_item(values, i), "text")
+						       .text) });
+	HTML_FILL(begin(&page->content), "values", { "values", text_in(inner) });
+	begin(&page->words);
+	if (values.count > VALUES_MOST) {
+		write_count(&page->words, (int64_t)values.count - VALUES_MOST,
+			text_of("more value"));
+		HTML_FILL(&page->content, "command", { "before", text_in(&page->words) },
+			{ "command", text_of("fsdp-inspect ls --values") });
+		begin(&page->words);
+	}
+	write_count(&page->words, (int64_t)values.count, text_of("value"));
+	writer_text(&page->words,
 		values.count == 1 ? " that is not a tensor" : " that are not tensors");
-	writer_text(to, "</summary><dl class=\"values\">\n");
-	for (size_t i = 0; i < values.count && i < VALUES_MOST; i++) {
-		writer_text(to, "<dt class=\"mono\">");
-		put(to, find(fsdp_document_item(values, i), "name"));
-		writer_text(to, "</dt><dd class=\"mono\">");
-		put(to, find(fsdp_document_item(values, i), "text"));
-		writer_text(to, "</dd>\n");
-	}
-	writer_text(to, "</dl>");
-	if (values.count > VALUES_MOST)
-		say(to, "<p class=\"soft\">%zu more: fsdp-inspect ls --values</p>",
-			values.count - VALUES_MOST);
-	writer_text(to, "</details></section>");
+	HTML_FILL(begin(inner), "details", { "title", text_in(&page->words) },
+		{ "content", text_in(&page->content) });
+	HTML_FILL(to, "section", { "title", text_of("Values") },
+		{ "content", text_in(inner) });
 }
 
-static void write_footer(const struct report *report, struct writer *to)
+static void write_footer(struct page *page, struct writer *inner, struct writer *to)
 {
-	value checks = find(report->data[REPORT_AUDIT], "checks"),
-	      findings = findings_of(report),
-	      format = find(report->data[REPORT_INFO], "format"),
-	      tool = fsdp_document_get(
-		      fsdp_document_root(report->documents[REPORT_INFO]), "tool");
+	const struct report *report = page->report;
+	json checks = find(report->data[REPORT_AUDIT], "checks"),
+	     info = fsdp_document_root(report->documents[REPORT_INFO]);
+	struct writer *words = begin(&page->words), *command = begin(&page->detail);
 	int64_t passed = 0, waiting = 0;
 
 	for (size_t i = 0; i < checks.count; i++) {
-		value check = fsdp_document_item(checks, i);
+		json check = fsdp_document_item(checks, i);
 		passed += is_text(find(check, "status"), "passed");
 		waiting += is_text(find(check, "reason"), "needs_data") ||
 			   is_text(find(check, "reason"), "needs_values");
 	}
 	if (report->other != NULL) {
-		writer_text(to, "<p>Contents: <code>fsdp-inspect diff --values ");
-		html_text(to, report_short(report->other));
-		writer_char(to, ' ');
-		html_text(to, report_short(report->paths[0]));
-		writer_text(to, "</code></p>\n");
+		struct text other = report_short(text_of(report->other));
+
+		writer_text(words, "Contents:");
+		writer_text(command, "fsdp-inspect diff --values ");
+		writer_put(command, other.data, other.size);
+		writer_char(command, ' ');
 	} else if (checks.count > 0) {
-		writer_text(to, "<p>");
-		count(to, passed, "check");
-		say(to,
-			" passed, %" PRId64
-			" need the contents: <code>fsdp-inspect audit --data ",
-			waiting);
-		html_text(to, report_short(report->paths[0]));
-		writer_text(to, "</code></p>\n");
+		write_count(words, passed, text_of("check"));
+		writer_text(words, " passed, ");
+		writer_count(words, (uint64_t)waiting);
+		writer_text(words, " need the contents:");
+		writer_text(command, "fsdp-inspect audit --data ");
 	}
-	if (!has_section(findings) || report->other != NULL)
-		write_notes(findings, to);
-	writer_text(to, "<p>");
-	if (find(format, "title").text.size > 0) {
-		put(to, find(format, "title"));
-		if (find(format, "torch_guess").text.size > 0) {
-			writer_text(to, ", torch ");
-			put(to, find(format, "torch_guess"));
-		}
-		writer_text(to, ". ");
+	if (words->size > 0) {
+		struct text name = name_of(report);
+
+		writer_put(command, name.data, name.size);
+		HTML_FILL(to, "command", { "before", text_in(words) },
+			{ "command", text_in(command) });
 	}
 	if (report->trace_count > 0)
-		writer_text(to,
-			"Single kernels: <code>fsdp-inspect replay -o chrome=run.json</code>, then Perfetto. ");
-	writer_text(to, "Written by fsdp-inspect ");
-	put(to, find(tool, "version"));
-	writer_text(to, "; this page loads nothing from the network.</p>");
+		HTML_FILL(to, "command", { "before", text_of("Kernels, for Perfetto:") },
+			{ "command", text_of("fsdp-inspect replay -o chrome=run.json") });
+	if (!has_section(findings_of(report)) || report->other != NULL)
+		write_notes(page, inner, to);
+	say(begin(words), info,
+		"[{data.format.title}][, torch {data.format.torch_guess}][{data.format.title:stop}]Written by fsdp-inspect {tool.version}; this page loads nothing from the network.");
+	HTML_FILL(to, "line", { "text", text_in(words) });
 }
 
-void report_write(const struct report *report, struct writer parts[REPORT_PARTS])
+bool report_write(const struct report *report, struct text data, struct writer *to)
 {
-	const char *verdict = verdict_of(report);
+	enum {
+		CHIPS,
+		CARDS,
+		FINDINGS,
+		LOADERS,
+		VALUES,
+		FOOTER,
+		INNER,
+		TITLE,
+		SUMMARY,
+		PARTS
+	};
+	const struct page_verdict *verdict = verdict_of(report);
+	struct writer parts[PARTS];
+	struct page page = { .report = report };
+	struct writer *const own[] = { &page.words, &page.detail, &page.chip, &page.item,
+		&page.content };
+	bool good = true;
 
-	put_title(report, &parts[REPORT_TITLE]);
-	say(&parts[REPORT_TITLE], ": %s", verdict);
-	writer_text(&parts[REPORT_COLOR],
-		strcmp(verdict, "good") == 0 || strcmp(verdict, "equal") == 0 ? "0a6b4d"
-		: strcmp(verdict, "bad") == 0                                 ? "b3241c"
-		: strcmp(verdict, "recording") == 0                           ? "475a6e"
-									      : "8a5200");
-	writer_text(&parts[REPORT_VERDICT], verdict);
-	write_header(report, &parts[REPORT_HEADER]);
-	write_cards(report, &parts[REPORT_CARDS]);
-	write_findings(report, &parts[REPORT_FINDINGS]);
-	write_loaders(report, &parts[REPORT_LOADERS]);
-	write_values(report, &parts[REPORT_VALUES]);
-	write_footer(report, &parts[REPORT_FOOTER]);
+	memset(parts, 0, sizeof parts);
+	for (size_t i = 0; i < PARTS; i++)
+		good = writer_init(&parts[i], NULL) && good;
+	for (size_t i = 0; i < COUNT_OF(own); i++)
+		good = writer_init(own[i], NULL) && good;
+	if (good) {
+		write_name(report, &parts[TITLE]);
+		summarize(report, &parts[SUMMARY]);
+		write_chips(&page, &parts[CHIPS]);
+		write_cards(&page, &parts[CARDS]);
+		write_findings(&page, &parts[INNER], &parts[FINDINGS]);
+		write_loaders(&page, &parts[INNER], &parts[LOADERS]);
+		write_values(&page, &parts[INNER], &parts[VALUES]);
+		write_footer(&page, &parts[INNER], &parts[FOOTER]);
+	}
+	for (size_t i = 0; i < PARTS; i++)
+		good = good && parts[i].error == 0;
+	for (size_t i = 0; i < COUNT_OF(own); i++)
+		good = good && own[i]->error == 0;
+	if (good)
+		HTML_FILL(to, "page", { "title", text_in(&parts[TITLE]) },
+			{ "verdict", text_of(verdict->word) },
+			{ "color", text_of(verdict->color) },
+			{ "icon", text_of(verdict->icon) },
+			{ "badge", text_of(verdict->badge) },
+			{ "summary", text_in(&parts[SUMMARY]) },
+			{ "chips", text_in(&parts[CHIPS]) },
+			{ "cards", text_in(&parts[CARDS]) },
+			{ "findings", text_in(&parts[FINDINGS]) },
+			{ "loaders", text_in(&parts[LOADERS]) },
+			{ "values", text_in(&parts[VALUES]) },
+			{ "footer", text_in(&parts[FOOTER]) }, { "data", data });
+	for (size_t i = 0; i < PARTS; i++)
+		writer_done(&parts[i]);
+	for (size_t i = 0; i < COUNT_OF(own); i++)
+		writer_done(own[i]);
+	return good && to->error == 0;
 }

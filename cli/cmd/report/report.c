@@ -36,8 +36,6 @@ static const struct page_document {
 	[REPORT_INFO] = { "info", { "info" }, "json", OF_CHECKPOINT },
 	[REPORT_INFO_A] = { "info_a", { "info" }, "json", OF_OTHER },
 	[REPORT_AUDIT] = { "audit", { "audit" }, "json", OF_CHECKPOINT },
-	[REPORT_TYPES] = { "types", { "ls", "--by=role,dtype" }, "json", OF_CHECKPOINT },
-	[REPORT_ROOT] = { "root", { "tree", "--depth=0" }, "json", OF_CHECKPOINT },
 	[REPORT_REPLAY] = { "replay", { "replay" }, "json", OF_TRACES },
 	[REPORT_DIFF] = { "diff", { "diff" }, "json", OF_BOTH },
 	[REPORT_TREE] = { "tree", { "tree" }, "json", OF_CHECKPOINT },
@@ -48,15 +46,13 @@ static const struct page_document {
 		OF_CHECKPOINT },
 	[REPORT_BY_RANK] = { "by_rank", { "ls", "--by=rank,role" }, "json",
 		OF_CHECKPOINT },
-	[REPORT_BY_FILE] = { "by_file", { "ls", "--by=file,rank" }, "json",
-		OF_CHECKPOINT },
 	[REPORT_LANES] = { "lanes", { "replay" }, "chrome", OF_TRACES },
 };
 
 /* A page that is sent to others names no directory above these two. */
 static bool shorten(struct text *text, const char *path)
 {
-	struct text name = report_short(path);
+	struct text name = report_short(text_of(path));
 	size_t size = strlen(path);
 	const char *at = text->data, *next;
 	struct writer to;
@@ -183,28 +179,16 @@ static bool write_data(const struct report *report, struct writer *to)
 
 static bool write_page(const struct report *report)
 {
-	static const char *const names[] = { "title", "color", "verdict", "header",
-		"cards", "findings", "loaders", "values", "footer", "data" };
-	struct writer writers[REPORT_PARTS + 1];
-	struct html_part parts[REPORT_PARTS + 2] = { 0 };
-	bool good = true;
+	struct writer data, page;
+	bool good = writer_init(&data, NULL);
 
-	memset(writers, 0, sizeof writers);
-	for (size_t i = 0; i <= REPORT_PARTS; i++)
-		good = writer_init(&writers[i], NULL) && good;
-	if (good) {
-		report_write(report, writers);
-		good = write_data(report, &writers[REPORT_PARTS]);
-	}
-	for (size_t i = 0; i <= REPORT_PARTS; i++) {
-		good = good && writers[i].error == 0;
-		parts[i] = (struct html_part){ names[i],
-			{ writers[i].data, writers[i].size } };
-	}
+	good = writer_init(&page, NULL) && good;
+	good = good && write_data(report, &data) && data.error == 0 &&
+	       report_write(report, (struct text){ data.data, data.size }, &page);
 	if (good)
-		html_page(report->run->out, parts);
-	for (size_t i = 0; i <= REPORT_PARTS; i++)
-		writer_done(&writers[i]);
+		out_verbatim(report->run->out, (struct text){ page.data, page.size });
+	writer_done(&data);
+	writer_done(&page);
 	return good;
 }
 
@@ -219,7 +203,7 @@ static struct text restore_path(const struct report *report, struct fsdp_span pa
 
 	for (size_t i = 0; i < COUNT_OF(typed); i++)
 		for (size_t k = 0; k < typed[i].count; k++) {
-			struct text name = report_short(typed[i].items[k]);
+			struct text name = report_short(text_of(typed[i].items[k]));
 
 			if (text_is(text_of_span(path), name))
 				return text_of(typed[i].items[k]);
@@ -261,13 +245,27 @@ static bool read_recordings(struct report *report, struct fsdp_error **ret_error
 	return true;
 }
 
+/* Files of recordings, or a directory of them, which info does not read. */
+static bool is_recording(const struct report *report)
+{
+	static const char command[] = "fsdp-inspect replay ";
+	struct fsdp_document_value errors = fsdp_document_get(
+		fsdp_document_root(report->documents[REPORT_INFO]), "errors");
+	struct text hint = text_of_span(
+		fsdp_document_get(fsdp_document_item(errors, 0), "hint").text);
+
+	return fsdp_document_get(report->data[REPORT_INFO], "recordings").count > 0 ||
+	       (hint.size > strlen(command) &&
+		       memcmp(hint.data, command, strlen(command)) == 0);
+}
+
 static bool read_all(struct report *report, struct fsdp_error **ret_error)
 {
 	struct fsdp_document_value counts;
 
 	if (!read_document(report, REPORT_INFO, ret_error))
 		return false;
-	if (fsdp_document_get(report->data[REPORT_INFO], "recordings").count > 0) {
+	if (is_recording(report)) {
 		report->traces = report->paths;
 		report->trace_count = report->path_count;
 		return read_recordings(report, ret_error);
@@ -281,8 +279,7 @@ static bool read_all(struct report *report, struct fsdp_error **ret_error)
 		return true;
 	}
 	counts = fsdp_document_get(report->data[REPORT_INFO], "counts");
-	if (!READ_DOCUMENTS(
-		    report, ret_error, REPORT_TYPES, REPORT_ROOT, REPORT_TREE, REPORT_LS))
+	if (!READ_DOCUMENTS(report, ret_error, REPORT_TREE, REPORT_LS))
 		return false;
 	if (fsdp_document_get(counts, "pieces").integer <= PIECES_MOST &&
 		!read_document(report, REPORT_PIECES, ret_error))
@@ -291,7 +288,7 @@ static bool read_all(struct report *report, struct fsdp_error **ret_error)
 		return READ_DOCUMENTS(
 			report, ret_error, REPORT_INFO_A, REPORT_LS_A, REPORT_DIFF);
 	if (fsdp_document_get(report->data[REPORT_INFO], "world_size").integer > 1 &&
-		!READ_DOCUMENTS(report, ret_error, REPORT_BY_RANK, REPORT_BY_FILE))
+		!read_document(report, REPORT_BY_RANK, ret_error))
 		return false;
 	return report->trace_count == 0 || read_recordings(report, ret_error);
 }

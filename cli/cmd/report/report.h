@@ -12,8 +12,6 @@ enum report_key {
 	REPORT_INFO,
 	REPORT_INFO_A,
 	REPORT_AUDIT,
-	REPORT_TYPES, /* dtypes by role */
-	REPORT_ROOT,  /* the outermost module */
 	REPORT_REPLAY,
 	REPORT_DIFF,
 	REPORT_PARSED, /* those above are parsed, too */
@@ -22,7 +20,6 @@ enum report_key {
 	REPORT_LS_A,
 	REPORT_PIECES,
 	REPORT_BY_RANK,
-	REPORT_BY_FILE,
 	REPORT_LANES,
 	REPORT_KEYS
 };
@@ -41,21 +38,9 @@ struct report {
 };
 
 /* The last two components of a path, by which the page names it. */
-struct text report_short(const char *path);
+struct text report_short(struct text path);
 
-/* What can be read without a script, as markup: the parts of the template by these numbers. */
-enum report_part {
-	REPORT_TITLE,
-	REPORT_COLOR,
-	REPORT_VERDICT,
-	REPORT_HEADER,
-	REPORT_CARDS,
-	REPORT_FINDINGS,
-	REPORT_LOADERS,
-	REPORT_VALUES,
-	REPORT_FOOTER,
-	REPORT_PARTS
-};
-void report_write(const struct report *report, struct writer parts[REPORT_PARTS]);
+/* Writes the page with these data for its script. False: out of memory. */
+bool report_write(const struct report *report, struct text data, struct writer *to);
 
 #endif
