@@ -39,7 +39,7 @@ def members(settings, binary, stem, tag):
     """(name, bytes, mode) of all but RECORD."""
     for package in settings["tool"]["setuptools"]["packages"]:
         for name in sorted(os.listdir(os.path.join(SOURCE, *package.split(".")))):
-            if name.endswith((".py", "py.typed")):
+            if name.endswith((".py", ".pyi", "py.typed")):
                 folder = package.replace(".", "/")
                 yield f"{folder}/{name}", read(os.path.join(SOURCE, folder, name)), 0o644
     yield f"{stem}.data/scripts/fsdp-inspect", read(binary), 0o755

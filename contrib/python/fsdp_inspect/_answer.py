@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Type, TypeVar
 
-from ._command import Path, answer_and_text, options
+from ._command import Path, answer_and_text, options, printable
 from ._fields import FIELDS
 from ._record import Record, Records, preformatted, wrap
 
@@ -29,7 +29,7 @@ class Finding(Record):
 
     def __repr__(self) -> str:
         place = f"{self.file}: " if self.file else ""
-        return f"{self.severity} {self.rule} {self.slug}  {place}{self.message}"
+        return printable(f"{self.severity} {self.rule} {self.slug}  {place}{self.message}")
 
 
 A = TypeVar("A", bound="Answer")

@@ -15,9 +15,9 @@ from typing import Any, Dict, Iterator, List, Optional, Union, ValuesView
 
 from ._answer import Answer
 from ._command import (Error, NotACheckpoint, Path, Unsupported, UnknownName, absolute, answer, fail, options,
-                       standing)
+                       printable, standing)
 from ._commands import Commands
-from ._record import LINE_WIDTH, Record, Records, brief, cut, preformatted
+from ._record import LINE_WIDTH, Record, Records, brief, cut, preformatted, table
 from ._server import Server
 from ._tensor import Tensor
 
@@ -82,7 +82,10 @@ class Values(Mapping):  # type: ignore[type-arg]
         return list(self)
 
     def __repr__(self) -> str:
-        return "\n".join(cut(f"{name}: {value!r}") for name, value in self.items()) or "no values"
+        return "\n".join(cut(printable(f"{name}: {value!r}")) for name, value in self.items()) or "no values"
+
+    def _repr_html_(self) -> str:
+        return table(["name", "value"], [[brief(name, "name"), brief(repr(value), "value")] for name, value in self.items()])
 
 
 class Checkpoint(Commands, Mapping):  # type: ignore[type-arg]
@@ -121,7 +124,7 @@ class Checkpoint(Commands, Mapping):  # type: ignore[type-arg]
         below = data.get("below")
         if below:
             return NotACheckpoint("directory with several checkpoints", {
-                "code": "not_a_checkpoint", "path": self.path,
+                "code": "not_a_checkpoint", "path": self.path, "rule": "FI9005",
                 "hint": f"fsdp_inspect.runs({self.path!r}) lists its {len(below)} checkpoints"})
         return error if "format" in data else NotACheckpoint(error.message, {**vars(error), "code": "not_a_checkpoint"})
 

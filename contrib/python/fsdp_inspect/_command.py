@@ -27,6 +27,11 @@ COULD_NOT = 2
 FINDING = re.compile(r"(?:error|warning|note) +(?P<rule>FI\d+) \S+ +(?P<message>.*)")
 
 
+def printable(text: str) -> str:
+    """Text for a terminal: names and paths may come from files."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 class Error(Exception):
     """What the command could not do. `code` is a word of its JSON (usage, system, damaged,
     unsupported, limit, memory), `rule` that of the finding it stands for; `path`, `member`
@@ -49,7 +54,7 @@ class Error(Exception):
         if self.offset is not None:
             place.append(f"offset {self.offset}")
         text = ": ".join([*place, self.message])
-        return f"{text} (next: {self.hint})" if self.hint else text
+        return printable(f"{text} (next: {self.hint})" if self.hint else text)
 
     @classmethod
     def of_messages(cls, messages: str, path: Optional[str] = None) -> Error:

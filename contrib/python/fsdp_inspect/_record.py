@@ -10,6 +10,7 @@ import html
 import keyword
 from typing import TYPE_CHECKING, Any, Dict, Generic, Iterator, List, Mapping, Sequence, Type, TypeVar, Union, overload
 
+from ._command import printable
 from ._fields import FIELDS
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def brief(value: Any, name: str, width: int = SHOWN_WIDTH) -> str:
         text = f"[{len(value)} rows]"
     else:
         text = str(value)
-    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    text = printable(text)
     return text if len(text) <= width else text[: width - 1] + "…"
 
 

@@ -146,4 +146,4 @@ if hasattr(os, "register_at_fork"):
 
 def _error(fields: List[str]) -> Error:
     code, rule, path, hint, message = fields[:5]
-    return error_class(code)(message, {"code": code, "rule": rule or None, "path": path or None, "hint": hint or None})
+    return error_class(code, message)(message, {"code": code, "rule": rule or None, "path": path or None, "hint": hint or None})

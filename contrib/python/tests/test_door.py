@@ -4,6 +4,7 @@
     PATH=build/cli:$PATH PYTHONPATH=contrib/python python contrib/python/tests/test_door.py testdata
 """
 
+import ast
 import concurrent.futures
 import errno
 import json
@@ -463,6 +464,17 @@ class LooksTest(unittest.TestCase):
         self.assertNotIn("\x1b", rows._repr_html_() + repr(rows))
         self.assertEqual(_record.preformatted("<b>"), "<pre>&lt;b&gt;</pre>")
 
+    def test_names_of_files_on_a_terminal(self):
+        hostile = "\x1b[31m\u202e\n<b>"
+        error = _server._error(["damaged", "FI4001", hostile, hostile, hostile])
+        finding = fsdp_inspect.Finding({"severity": "error", "rule": "FI4001", "slug": "x", "message": hostile})
+        values = fsdp_inspect.Values(mock.Mock(), {hostile: {"name": hostile, "value": hostile}})
+        for text in (str(error), repr(finding), repr(values)):
+            self.assertTrue(text.isprintable(), ascii(text))
+        self.assertNotIn("<b>", values._repr_html_())
+        denied = _server._error(["system", "FI9003", "__0_0.distcp", "", "cannot open: Permission denied"])
+        self.assertIsInstance(denied, PermissionError)
+
     def test_long_lists_are_cut(self):
         tensors = fsdp_inspect.open(DEMO).tensors
         self.assertIn("and 37 more", repr(tensors))
@@ -481,6 +493,42 @@ class LooksTest(unittest.TestCase):
         ck = fsdp_inspect.open(DEMO)
         for shown in (ck, ck["model.embed.weight"], ck.tensors, ck.tree(), ck.audit(), ck.values, ck.units):
             self.assertLessEqual(max(map(len, repr(shown).split("\n"))), 80, repr(shown))
+
+
+class PageTest(unittest.TestCase):
+    def test_the_example_of_the_page(self):
+        """Each line by itself; those that need numpy or pandas fail with ImportError without it."""
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "README.md"), encoding="utf-8") as stream:
+            example = stream.read().split("```python\n")[1].split("```")[0].replace("lm_head", "model.head")
+        before = os.getcwd()
+        self.addCleanup(os.chdir, before)
+        traces = os.path.abspath(os.path.join(TESTDATA, "traces", "gpu_generated"))
+        model = os.path.abspath(os.path.join(DTYPES, "model.pt"))
+        demo = os.path.abspath(DEMO)
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("step-1000", "step-2000", "runs/exp7/step-1", "runs/exp7/step-2", "ckpts/a", "ckpts/b"):
+                shutil.copytree(demo, os.path.join(folder, name))
+            shutil.copy(model, folder)
+            os.mkdir(os.path.join(folder, "traces"))
+            for rank in range(4):
+                shutil.copy(os.path.join(traces, f"new_args_rank{rank}.pt.trace.json.gz"),
+                            os.path.join(folder, "traces", f"rank{rank}.json.gz"))
+            os.chdir(folder)
+            names, shown = {}, []
+            for statement in ast.parse(example).body:
+                try:
+                    if isinstance(statement, ast.Expr):
+                        shown.append(eval(compile(ast.Expression(statement.value), "README.md", "eval"), names))
+                    else:
+                        exec(compile(ast.Module([statement], []), "README.md", "exec"), names)
+                except ImportError as error:
+                    self.assertRegex(str(error), "numpy|pandas")
+            names["ck"].close()
+            os.chdir(before)
+        self.assertEqual(shown[0], ("dcp", 1234, 2))
+        self.assertEqual((shown[1][0], shown[1][2]), (57, True))
+        self.assertTrue(all(repr(each) for each in shown))
+        self.assertGreaterEqual(len(shown), 7)
 
 
 class InstallTest(unittest.TestCase):
