@@ -183,6 +183,7 @@ def _output(words: Sequence[Path], paths: Sequence[Path]) -> Tuple[int, bytes, b
             out, messages = process.communicate()
         except BaseException:
             process.kill()
+            process.wait()
             raise
     return process.returncode, out, messages
 
