@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Type, TypeVar
 
 from ._command import Path, answer_and_text, options, printable
-from ._fields import FIELDS
+from ._fields import ANSWERS, FIELDS, OBJECTS
 from ._record import Record, Records, preformatted, wrap
 
 
@@ -26,6 +26,7 @@ class Finding(Record):
     offset: Optional[int]
     tensor: Optional[str]
     rank: Optional[int]
+    _known = OBJECTS["finding"]
 
     def __repr__(self) -> str:
         place = f"{self.file}: " if self.file else ""
@@ -62,7 +63,7 @@ class Answer:
         if name.startswith("_"):
             raise AttributeError(name)
         data = self.document.get("data") or {}
-        if name not in data and name not in FIELDS:
+        if name not in data and name not in ANSWERS.get(self.document["schema"].rpartition(".")[2], FIELDS):
             raise AttributeError(f"the answer has no field {name!r}; it has {', '.join(data)}")
         return wrap(data.get(name))
 

@@ -235,8 +235,11 @@ class Checkpoint(Commands, Mapping):  # type: ignore[type-arg]
     def _found(self, name: object) -> Dict[str, Any]:
         if name in self._values:
             raise UnknownName(f"{name!r} is not a tensor", {"hint": f"ck.values[{name!r}]"})
-        if not isinstance(name, str) or "\0" in name:
-            raise UnknownName(f"no tensor {name!r}")
+        try:
+            if not isinstance(name, str) or b"\0" in os.fsencode(name):
+                raise UnknownName(f"no tensor {name!r}")
+        except UnicodeEncodeError:
+            raise UnknownName(f"no tensor {name!r}") from None
         document = answer(["show", *self._options], [self._place, name])
         if document["errors"]:
             raise fail(document, UnknownName)

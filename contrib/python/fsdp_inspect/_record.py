@@ -26,6 +26,8 @@ class Record:
     a keyword of Python ends in an underscore (record.class_). One that the schema has and
     the answer lacks is None as an attribute, which means unknown, and a KeyError as an item."""
 
+    _known = FIELDS  # of the schema
+
     def __init__(self, fields: Mapping[str, Any]) -> None:
         self._fields = fields
 
@@ -51,7 +53,7 @@ class Record:
             raise AttributeError(name)
         if name.endswith("_") and keyword.iskeyword(name[:-1]):
             name = name[:-1]
-        if name not in self._fields and name not in FIELDS:
+        if name not in self._fields and name not in self._known:
             raise AttributeError(f"{type(self).__name__} has no field {name!r}; it has {', '.join(self._fields)}")
         return wrap(self._fields.get(name))
 

@@ -15,6 +15,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ._command import Error
+from ._fields import OBJECTS
 from ._record import Record, Records, brief, cut
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Piece(Record):
     length: Optional[int]
     offsets: List[int]
     sizes: List[int]
+    _known = OBJECTS["piece"]
 
 
 class Tensor(Record):
@@ -49,6 +51,7 @@ class Tensor(Record):
     module: Optional[str]
     unit: Optional[str]
     alias: Optional[str]
+    _known = OBJECTS["tensor_item"]
 
     def __init__(self, fields: Any, checkpoint: Checkpoint) -> None:
         super().__init__(fields)

@@ -81,8 +81,12 @@ class OpenTest(unittest.TestCase):
         self.assertIsNone(first.alias)
         with self.assertRaises(KeyError):
             first["alias"]
-        with self.assertRaisesRegex(AttributeError, "has no field 'shap'"):
-            first.shap
+        for name in ("shap", "mean", "max", "verdict"):  # some are fields of other answers, and methods of arrays
+            with self.assertRaisesRegex(AttributeError, f"has no field '{name}'"):
+                getattr(first, name)
+        self.assertIsNone(self.ck.audit().partial)
+        with self.assertRaises(AttributeError):
+            self.ck.audit().step
         self.assertEqual(tensors.to_dicts()[0], first.to_dict())
 
     def test_pandas_takes_them(self):
@@ -110,6 +114,9 @@ class OpenTest(unittest.TestCase):
         self.assertIsInstance(raised.exception, fsdp_inspect.UnknownName)
         self.assertEqual(raised.exception.hint, "did you mean model.embed.weight")
         self.assertEqual(str(raised.exception).count("model.embed.weigh "), 1)
+        for name in (3, None, "", "a\0b", "\ud800", "-g"):
+            with self.assertRaises(fsdp_inspect.UnknownName):
+                self.ck[name]
 
     def test_names_and_paths_are_no_options(self):
         with self.assertRaisesRegex(KeyError, "no tensor, value or module --help"):
@@ -222,6 +229,7 @@ class ValuesTest(unittest.TestCase):
         for index in (slice(2, 11, 3), slice(None, None, -1), (slice(1, 4), 2), (Ellipsis, 0), 3, (3, 1), whole > 0):
             numpy.testing.assert_array_equal(tensor[index], whole[index])
         self.assertEqual(tensor.numpy(dtype="float64").dtype, numpy.float64)
+        self.assertEqual(numpy.mean(tensor), numpy.mean(whole))
         scalar = ck["optim.state.blocks.0.down.bias.step"]
         self.assertEqual((scalar.numpy().shape, scalar[()]), ((), 2.0))
         half = fsdp_inspect.open(os.path.join(DTYPES, "model.pt"))["bfloat16"]
