@@ -11,15 +11,17 @@ import difflib
 import os
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, Dict, Iterator, List, Optional, Union, ValuesView
+from typing import Any, Dict, Iterator, List, Optional, Tuple, Union, ValuesView
 
 from ._answer import Answer
 from ._command import (Error, NotACheckpoint, Path, Unsupported, UnknownName, absolute, answer, fail, options,
                        printable, standing)
 from ._commands import Commands
 from ._record import LINE_WIDTH, Record, Records, brief, cut, preformatted, table
-from ._server import Server
+from ._server import Request, Server
 from ._tensor import Tensor
+
+AHEAD, AHEAD_BYTES = 32, 1 << 18
 
 
 class Found(Record):
@@ -112,6 +114,8 @@ class Checkpoint(Commands, Mapping):  # type: ignore[type-arg]
         for row in document["data"]["items"]:
             (self._items if row["kind"] == "tensor" else self._values).setdefault(row["name"], row)
         self._server = Server(self._options, self._absolute, self._whole["files"])
+        self._ready: Dict[Request, bytearray] = {}  # read ahead
+        self._in_order, self._last = 0, -2
 
     def _several(self, error: Error) -> Error:
         """What is wrong with a path that is no checkpoint, but may have some in it."""
@@ -145,6 +149,7 @@ class Checkpoint(Commands, Mapping):  # type: ignore[type-arg]
     def close(self) -> None:
         """Ends the process that reads elements; it starts again when it is needed."""
         self._server.close()
+        self._ready = {}
 
     __hash__ = object.__hash__
 
@@ -215,15 +220,41 @@ class Checkpoint(Commands, Mapping):  # type: ignore[type-arg]
         return Answer.of(command, self._options, [self._place, *names], given)
 
     def _read(self, name: str, start: int, stop: int) -> bytearray:
-        try:
-            return self._server.read(name, start, stop)
-        except Error as error:
-            # Opening noticed more than reading does: a pointer of Git LFS, a truncated file.
-            for finding in self._findings:
-                if finding["severity"] == "error" and error.path and finding.get("file") == error.path:
-                    fields = {**vars(error), "rule": finding["rule"], "hint": finding.get("next")}
-                    raise type(error)(finding["message"], fields) from None
-            raise
+        ready = self._ready.pop((name, start, stop), None)
+        if ready is not None:
+            return ready
+        requests = [(name, start, stop), *self._next(name, start, stop)]
+        answers = self._server.read(requests)
+        self._ready = {request: answer for request, answer in zip(requests[1:], answers[1:]) if isinstance(answer, bytearray)}
+        if isinstance(answers[0], bytearray):
+            return answers[0]
+        # Opening noticed more than reading does: a pointer of Git LFS, a truncated file.
+        error = answers[0]
+        for finding in self._findings:
+            if finding["severity"] == "error" and error.path and finding.get("file") == error.path:
+                fields = {**vars(error), "rule": finding["rule"], "hint": finding.get("next")}
+                raise type(error)(finding["message"], fields)
+        raise error
+
+    @cached_property
+    def _order(self) -> Tuple[List[str], Dict[str, int]]:
+        return list(self._items), {name: place for place, name in enumerate(self._items)}
+
+    def _next(self, name: str, start: int, stop: int) -> List[Request]:
+        """Small tensors behind this one, if those before it were read in order, each whole: a
+        process that is asked for one at a time costs more than to read it."""
+        names, places = self._order
+        place, chosen, room = places[name], [], AHEAD_BYTES
+        whole = start == 0 and stop == self._items[name]["numel"]
+        self._in_order, self._last = (self._in_order + 1 if whole and place == self._last + 1 else 0), place
+        for other in names[place + 1:place + AHEAD] if self._in_order > 1 else []:
+            row = self._items[other]
+            room -= row.get("bytes", room) + len(other)
+            if room <= 0:
+                break
+            chosen.append((other, 0, row["numel"]))
+        self._last += len(chosen)
+        return chosen
 
     def __getitem__(self, name: str) -> Tensor:
         """The tensor of a name, or what the command finds by it: one that it is tied to by the

@@ -12,10 +12,11 @@ import os
 import subprocess
 import threading
 import weakref
-from typing import Any, List, Optional, Sequence
+from typing import IO, Any, List, Optional, Sequence, Tuple, Union
 
 from ._command import Error, Path, answer, error_class, launch
 
+Request = Tuple[str, int, int]  # a name, the first element, the end
 CHUNK = 1 << 18
 MOST = 64  # processes at once: the one that was not asked for longest ends
 
@@ -48,53 +49,64 @@ class Server:
         _used(self)
         return self._process
 
-    def read(self, name: str, start: int, stop: int) -> bytearray:
-        """The bytes of elements from start up to stop, in C order, little endian."""
+    def read(self, requests: Sequence[Request]) -> List[Union[bytearray, Error]]:
+        """Elements of each, in C order, little endian; an Error of one that could not be read.
+        Together they are short: all are sent before the first answer is read."""
         with self._lock:
             try:
-                return self._read(name, start, stop)
+                return self._read(requests)
             except Error:
                 raise
             except BaseException:  # an answer that is half read
                 self._close()
                 raise
 
-    def _read(self, name: str, start: int, stop: int, again: bool = True) -> bytearray:
-        process, data, ahead = self._started(), bytearray(), bytearray()
+    def _read(self, requests: Sequence[Request], again: bool = True) -> List[Union[bytearray, Error]]:
+        process, ahead, answers = self._started(), bytearray(), []
         assert process.stdin is not None and process.stdout is not None
-        line = json.dumps({"name": name, "start": start, "stop": stop, "files": self._files}).encode() + b"\n"
+        lines = "".join(json.dumps({"name": name, "start": start, "stop": stop, "files": self._files}) + "\n"
+                        for name, start, stop in requests).encode()
         try:
-            while line:
-                line = line[process.stdin.write(line):]
+            while lines:
+                lines = lines[process.stdin.write(lines):]
         except BrokenPipeError:
             pass  # its output is at an end too
-        size, begin, end = 1, 0, 0  # of the frame that is awaited, behind the line with its length
-        while size != 0:
-            chunk = process.stdout.read(CHUNK)
-            if not chunk:
-                return self._ended(process, name, start, stop, again)
-            ahead += chunk
-            while size != 0 and (end or b"\n" in ahead):
-                if not end:
-                    begin = ahead.index(b"\n") + 1
-                    size = int(ahead[:begin])
-                    end = begin + abs(size)
-                if len(ahead) < end:
-                    break
-                if size < 0:
-                    raise _error(ahead[begin:end].decode("utf-8", "replace").split("\0"))
-                data += memoryview(ahead)[begin:end]
-                del ahead[:end]
-                end = 0
-        return data
+        for _ in requests:
+            answer = self._answer(process.stdout, ahead)
+            if answer is None:
+                return self._ended(process, requests, again)
+            answers.append(answer)
+        return answers
 
-    def _ended(self, process: "subprocess.Popen[bytes]", name: str, start: int, stop: int, again: bool) -> bytearray:
+    @staticmethod
+    def _answer(stream: IO[bytes], ahead: bytearray) -> Union[bytearray, Error, None]:
+        """One answer, from what was read ahead of it and the stream; None if that ends."""
+        data = bytearray()
+        while True:
+            begin = ahead.find(b"\n") + 1
+            size = int(ahead[:begin]) if begin else 0
+            if not begin or len(ahead) < begin + abs(size):
+                chunk = stream.read(CHUNK)
+                if not chunk:
+                    return None
+                ahead += chunk
+                continue
+            frame = ahead[begin:begin + abs(size)]
+            del ahead[:begin + abs(size)]
+            if size < 0:
+                return _error(frame.decode("utf-8", "replace").split("\0"))
+            if size == 0:
+                return data
+            data += frame
+
+    def _ended(self, process: "subprocess.Popen[bytes]", requests: Sequence[Request],
+               again: bool) -> List[Union[bytearray, Error]]:
         """Once more if it was killed; else why it could not start."""
         killed = process.wait() < 0
         self._close()
         if killed and again:
-            return self._read(name, start, stop, False)
-        answer(["show", *self._words], [self._path, name])
+            return self._read(requests, False)
+        answer(["show", *self._words], [self._path, requests[0][0]])
         raise Error("the command ended", {"path": self._path})
 
     def close(self) -> None:

@@ -293,6 +293,21 @@ class ValuesTest(unittest.TestCase):
                 self.assertEqual(processes.map(read_name, names * 4), due * 4)
             self.assertEqual(read_name(names[0]), due[0])
 
+    def test_small_tensors_are_read_ahead(self):
+        def read(ck, name):
+            try:
+                return bytes(memoryview(ck[name][...]))
+            except fsdp_inspect.Error as error:
+                return str(error)
+
+        for path in (DEMO, CUT, os.path.join(DTYPES, "model.pt")):
+            with fsdp_inspect.open(path) as ck:
+                due = {name: read(ck, name) for name in reversed(list(ck))}
+                with mock.patch.object(ck._server, "read", side_effect=ck._server.read) as asked:
+                    self.assertEqual({name: read(ck, name) for name in ck}, due)
+                    self.assertFalse(ck._ready)
+                    self.assertLess(asked.call_count, len(ck) - 1 if path != CUT else len(ck) + 1)
+
     def test_threads_at_a_fork(self):
         """Other threads have locks at that moment, and requests on their way."""
         with fsdp_inspect.open(DEMO) as ck:
