@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// axe.js BROWSER PAGE... : opens each page at three widths, light and dark, and prints per page a line of
+// axe.js NUMBERS BROWSER PICTURE PAGE... : opens each page at three widths, light and dark, and prints per page a line of
 // JSON: {page, width, scheme, violations, messages, requests, overflow}. axe runs in a world of its own, because the
 // policy of the pages lets no script in.
 
@@ -67,10 +67,23 @@ async function use(browser, path, numbers) {
 	return {page: path, faults};
 }
 
+// Columns of a drawn terminal: all characters are there, and those of one column stand below each other.
+async function measure(browser, path) {
+	const page = await browser.newPage();
+	await page.goto('file://' + path);
+	const faults = await page.evaluate(() => [...document.querySelectorAll('text')].filter((text, i, all) => {
+		const size = text.textContent.length, other = all[0], column = Math.min(size, other.textContent.length) - 1;
+		return text.getNumberOfChars() !== size || Math.abs(text.getStartPositionOfChar(column).x - other.getStartPositionOfChar(column).x) > 0.1;
+	}).map(text => text.textContent));
+	await page.close();
+	return {page: path, faults};
+}
+
 (async () => {
-	const [numbers, executablePath, ...pages] = process.argv.slice(2);
+	const [numbers, executablePath, picture, ...pages] = process.argv.slice(2);
 	const browser = await puppeteer.launch({executablePath, headless: true, args: ['--no-sandbox', '--disable-gpu']});
 	console.log(JSON.stringify(await use(browser, pages[1], JSON.parse(numbers))));
+	console.log(JSON.stringify(await measure(browser, picture)));
 	for (const page of pages)
 		for (const width of [360, 768, 1280])
 			for (const scheme of ['light', 'dark'])

@@ -16,6 +16,7 @@ import sys
 import tempfile
 
 DATA = os.path.join(os.path.dirname(__file__), "..", "..", "testdata")
+PICTURE = os.path.abspath(os.path.join(DATA, "..", "doc", "gallery", "ls.svg"))
 PACKAGES = ("axe-core@4", "puppeteer-core@24")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
@@ -77,14 +78,16 @@ def main(binary):
             file.write("<!doctype html><title>x</title><img src='data:,'><p style='width:2000px'>x")
         pages = [write_page(binary, name, words, folder) for name, words in PAGES.items()]
         shutil.copy(os.path.join(os.path.dirname(__file__), "axe.js"), folder)
-        run = subprocess.run(["node", os.path.join(folder, "axe.js"), json.dumps(NUMBERS), browser, control, *pages], capture_output=True, text=True)
+        run = subprocess.run(["node", os.path.join(folder, "axe.js"), json.dumps(NUMBERS), browser, PICTURE, control, *pages], capture_output=True, text=True)
         rows = [json.loads(line) for line in run.stdout.splitlines()]
         if not rows:
             give_up("the browser does not run here: " + run.stderr.strip()[:200].replace("\n", " "))
-    print(f"1..{len(PAGES) + 2}")
-    used = next((row for row in rows if "faults" in row), {"faults": ["it was not used"]})
-    failed = bool(used["faults"])
-    print("not ok" if failed else "ok", len(PAGES) + 2, "- keys, search, order, numbers, and the page without a script", *used["faults"])
+    print(f"1..{len(PAGES) + 3}")
+    failed = False
+    for number, what in ((2, "keys, search, order, numbers, and the page without a script"), (3, "columns of a picture of the gallery")):
+        used = [row["faults"] for row in rows if "faults" in row and (row["page"] == PICTURE) == (number == 3)]
+        failed |= used != [[]]
+        print("ok" if used == [[]] else "not ok", len(PAGES) + number, "-", what, *used[:1])
     for number, path in enumerate([control, *pages], 1):
         seen = [row for row in rows if row["page"] == path and "faults" not in row]
         faults = [row for row in seen if row["violations"] or row["messages"] or row["requests"] != 1 or row["overflow"]]
