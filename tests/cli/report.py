@@ -107,6 +107,9 @@ def check_broken():
     for part in ("run/step-1234: bad", "57 of 57 tensors are affected: 1.4 KiB,", "% of the bytes.", "3 files, 1 missing"):
         assert part in lost.plain, part
     assert [file["path"] for file in lost.data["info"]["data"]["files"] if file.get("missing")] == ["__1_0.distcp"]
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copy(os.path.join(TESTDATA, "fsdp1/local-w2-conv/checkpoint/rank0.pt"), folder)
+        assert "There is no file of rank 1" in page(folder).plain
     pointer = page("broken/hf-lfs-pointer/checkpoint")
     assert "2 names are affected" in pointer.plain and "git lfs pull" in pointer.plain
     # What cannot be opened has a page, too, if the audit has an error.

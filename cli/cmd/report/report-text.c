@@ -368,6 +368,8 @@ static bool summarize_error(const struct report *report, struct writer *to)
 		if (!is_text(find(finding, "severity"), "error"))
 			continue;
 		say(to, finding, "[{file}: ]{message}.");
+		if (find(finding, "file").text.size == 0 && to->error == 0)
+			to->data[0] = (char)toupper((unsigned char)to->data[0]);
 		count = count_affected(info, finding);
 		if (count > 0 && tensors > 0) {
 			snprintf(share, sizeof share, " %" PRId64 " of ", count);
@@ -465,7 +467,7 @@ static const struct card {
 		REPORT_INFO },
 	{ "Dtype", "{kind.dtypes:+}", "{bytes.by_role.param.bytes:bytes}", REPORT_INFO },
 	{ "Adapter",
-		"{=adapter_config.peft_type:title}[ r {=adapter_config.r}][, alpha {=adapter_config.lora_alpha}]",
+		"{=adapter_config.peft_type:title}[ r {=adapter_config.r:items}][, alpha {=adapter_config.lora_alpha}]",
 		"[{=adapter_config.target_modules}][; base {=adapter_config.base_model_name_or_path}]",
 		REPORT_INFO },
 	{ "Step", "{step}", "[lr {~.lr}]", REPORT_INFO },
@@ -473,7 +475,7 @@ static const struct card {
 		"[{kind.strategy}, ][{kind.state_dict:title} state dict][, sharded on dim {sharding.0.cuts.0.dim}]",
 		REPORT_INFO },
 	{ "Saved by", "{world_size:ranks}",
-		"[{format.title}, ][{kind.state_dict:title} state dict][, sharded on dim {sharding.0.cuts.0.dim}]",
+		"{format.title}[, {kind.state_dict:title} state dict][, sharded on dim {sharding.0.cuts.0.dim}]",
 		REPORT_INFO, .is_else = true },
 	{ "Format", "{format.title}", "", REPORT_INFO, .is_else = true },
 	{ "Optimizer", "[{optimizer.title}|{optimizer:present}]",
