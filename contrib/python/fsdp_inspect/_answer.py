@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Type, TypeVar
 
 from ._command import Path, answer_and_text, options, printable
 from ._fields import ANSWERS, FIELDS, OBJECTS
-from ._record import Record, Records, preformatted, wrap
+from ._record import Record, Records, folded, preformatted, wrap
 
 
 class Finding(Record):
@@ -70,7 +70,8 @@ class Answer:
     def __str__(self) -> str:
         return self.text.rstrip("\n")
 
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        return folded(str(self))
 
     def __dir__(self) -> List[str]:
         return sorted({*super().__dir__(), *(self.document.get("data") or {})})

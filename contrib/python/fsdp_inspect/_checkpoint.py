@@ -302,7 +302,7 @@ class Checkpoint(Commands, Mapping):  # type: ignore[type-arg]
         return f"<Checkpoint {brief(path if len(path) <= room else '…' + path[1 - room:], 'path', room)}{rest}"
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text(self.info.text.rstrip("\n"))
+        printer.text(repr(self.info))
 
     def _repr_html_(self) -> str:
         return preformatted(self.info.text)

@@ -189,30 +189,19 @@ def _output(words: Sequence[Path], paths: Sequence[Path]) -> Tuple[int, bytes, b
 
 
 def answer_and_text(words: Sequence[Path], paths: Sequence[Path]) -> Tuple[Dict[str, Any], str]:
-    """What answer() returns, and what the same run prints for people, 80 columns wide, without
-    colours; where that is nothing, as of two checkpoints that are the same, its messages."""
+    """What answer() returns, and what the same run prints on a terminal of 80 columns: its text,
+    and its notes and remarks behind it."""
     with tempfile.TemporaryDirectory(prefix="fsdp-inspect-") as folder:
-        file = os.path.join(folder, "text")
-        document, messages = _ask([*words, f"--output=text={file}", "--color=never", "--width=80"], paths)
+        file = os.path.join(folder, "json")
+        status, out, messages = _output([*words, "--output=text", f"--output=json={file}", "--color=never", "--width=80"], paths)
         try:
-            with open(file, encoding="utf-8", errors="replace") as stream:
-                text = stream.read()
-        except FileNotFoundError:  # there is no answer
-            text = ""
-    return _checked(document), text or messages
-
-
-def _ask(words: Sequence[Path], paths: Sequence[Path]) -> Tuple[Dict[str, Any], str]:
-    """The JSON document that answers, and messages; Error if there is none."""
-    status, out, messages = _output([*words, "--json"], paths)
-    try:
-        document = json.loads(out)
-    except ValueError:
-        raise Error.of_messages(messages.decode("utf-8", "replace")) from None
-    if not isinstance(document, dict):
-        raise Error("the answer is not an object")
-    document["status"] = status
-    return document, messages.decode("utf-8", "replace")
+            with open(file, "rb") as stream:
+                document = _document(status, stream.read(), messages)
+        except FileNotFoundError:
+            if status == COULD_NOT:  # a word that it does not take: then only --json is a document
+                return answer(words, paths), ""
+            raise Error.of_messages(messages.decode("utf-8", "replace")) from None
+    return document, (out + messages).decode("utf-8", "replace")
 
 
 def fail(document: Mapping[str, Any], kind: Optional[Type[Error]] = None) -> Error:
@@ -224,10 +213,17 @@ def fail(document: Mapping[str, Any], kind: Optional[Type[Error]] = None) -> Err
 
 def answer(words: Sequence[Path], paths: Sequence[Path]) -> Dict[str, Any]:
     """The JSON document that answers; an Error if the command could not do its work."""
-    return _checked(_ask(words, paths)[0])
+    return _document(*_output([*words, "--json"], paths))
 
 
-def _checked(document: Dict[str, Any]) -> Dict[str, Any]:
+def _document(status: int, out: bytes, messages: bytes) -> Dict[str, Any]:
+    try:
+        document = json.loads(out)
+    except ValueError:
+        raise Error.of_messages(messages.decode("utf-8", "replace")) from None
+    if not isinstance(document, dict):
+        raise Error("the answer is not an object")
+    document["status"] = status
     if document["status"] == COULD_NOT and not document.get("data"):
         raise fail(document)
     return document

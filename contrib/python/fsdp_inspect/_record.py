@@ -164,6 +164,11 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return f"<table><thead>{cells('th', columns)}</thead><tbody>{body}</tbody></table>"
 
 
+def folded(text: str) -> str:
+    """Text as a terminal of 80 columns shows it: the command breaks lines, but no path."""
+    return "\n".join(line[i:i + LINE_WIDTH] for line in text.split("\n") for i in range(0, len(line) or 1, LINE_WIDTH))
+
+
 def preformatted(text: str) -> str:
     """Text of the command in HTML."""
-    return f"<pre>{html.escape(text)}</pre>"
+    return f"<pre>{html.escape(folded(text))}</pre>"

@@ -7,6 +7,8 @@
 import ast
 import concurrent.futures
 import errno
+import glob
+import html
 import json
 import math
 import multiprocessing
@@ -486,6 +488,7 @@ class LooksTest(unittest.TestCase):
         self.assertIn("&lt;script&gt;", rows._repr_html_())
         self.assertNotIn("\x1b", rows._repr_html_() + repr(rows))
         self.assertEqual(_record.preformatted("<b>"), "<pre>&lt;b&gt;</pre>")
+        self.assertEqual(_record.folded("a\n\n" + 161 * "b"), "a\n\n" + 80 * "b" + "\n" + 80 * "b" + "\nb")
 
     def test_names_of_files_on_a_terminal(self):
         hostile = "\x1b[31m\u202e\n<b>"
@@ -511,6 +514,22 @@ class LooksTest(unittest.TestCase):
         ck = fsdp_inspect.open(DEMO)
         for shown in (ck, ck.tree(), ck.tensors, ck.audit(), ck["model.embed.weight"]):
             self.assertIn("<", shown._repr_html_())
+
+    def test_answers_print_what_the_command_prints(self):
+        traces = sorted(glob.glob(os.path.join(TESTDATA, "traces", "gpu_generated", "new_args_rank*.json.gz")))
+        other = os.path.join(TESTDATA, "dcp", "fsdp2-w4-small", "checkpoint")
+        run = os.path.join(TESTDATA, "runs", "trainer", "run")
+        ck, bad = fsdp_inspect.open(DEMO), fsdp_inspect.open(CUT)
+        for answer, words in ((ck.audit(), ["audit", DEMO]), (bad.audit(data=True), ["audit", "--data", CUT]),
+                              (ck.diff(other), ["diff", DEMO, other]), (fsdp_inspect.latest(run), ["latest", run]),
+                              (fsdp_inspect.replay(traces), ["replay", *traces]), (ck.info, ["info", DEMO]),
+                              (ck.tree(), ["tree", DEMO]), (ck.stats("model.**"), ["stats", "-g", "model.**", DEMO]),
+                              (ck.hash(), ["hash", DEMO])):
+            due = subprocess.run([fsdp_inspect.binary(), *words, "--width=80", "--color=never"], stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, check=False)
+            self.assertEqual((answer.text, answer.status), ((due.stdout + due.stderr).decode(), due.returncode), words)
+            self.assertEqual(str(answer), answer.text.rstrip("\n"))
+            self.assertEqual(html.unescape(answer._repr_html_()), f"<pre>{_record.folded(answer.text)}</pre>")
 
     def test_lines_fit(self):
         ck = fsdp_inspect.open(DEMO)
