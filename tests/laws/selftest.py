@@ -19,6 +19,7 @@ import law
 import links
 import manual
 import mutants
+import prose
 import provenance
 import reach
 import references
@@ -304,6 +305,11 @@ CASES = [
      {"cli/a.c": 'hint("man fsdp-inspect-policy");\nhint("see fsdp-inspect-plan(5)");\nputs("help X, man fsdp-inspect, or");\n',
       "cli/args/topics.c": 'text("The formats: the manual page fsdp-inspect-trace(5)");\n'},
      ["cli/a.c:1: say fsdp-inspect help", "cli/a.c:2: say fsdp-inspect help"]),
+    ("prose", prose.check, True,
+     {"README.md": "It lies in a `folder`.\n```\nfolders\n```\n" + 26 * "w " + "\n\n" + 121 * "x" + "\n", "man/a.1": "A folder and a folder.\n",
+      "lib/a.c": '/* What it is,\n * is told. */\nputs("a folder");\n', "tests/laws/prose.json": '{"manual": {"\\\\bfolders?\\\\b": 1}}'},
+     ["README.md:1: 'lies'", "manual: 2 times", "messages: 1 times", "comments: 1 times", "comments: 1 times", "README.md:7: 121",
+      "README.md: more than 25"]),
     ("words", words.check, True, {"lib/a.c": "\n" + LATER}, ["lib/a.c:2: a promise"]),
     ("words", words.check, True,
      {"scripts/a": "cd /wo" + "rk/x\n", "README.md": "see ../sha" + "red\n", "tests/a.py": "'../sha" + "red'\n"},

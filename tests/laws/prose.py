@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Plain technical English: the phrases below are not in README.md, NEWS.md and doc/; in the manual, in messages and in
+comments each has a ceiling that may only fall (prose.json). A sentence of README.md has at most 25 words, a line 120 characters.
+
+prose.py [ROOT]           checks
+prose.py --update [ROOT]  lowers the ceilings to what is there now
+"""
+
+import json
+import os
+import re
+import sys
+
+import law
+
+CEILINGS = "tests/laws/prose.json"
+# A phrase, and what to write instead.
+PHRASES = [(re.compile(phrase, re.IGNORECASE), instead) for phrase, instead in (
+    (r"\blies?\b", "is, is stored"),
+    (r"\bbeside\b", "next to, with, in addition to"),
+    (r"\bbehind\b", "after"),
+    (r"\bin front of\b", "before"),
+    (r", (of|for|from|to|in|by|with|at) which\b|\bof (which|whom)\b", "two sentences"),
+    (r"\b(is|are|was|were) no (?!longer|more|less|other)\w+", "is not a"),
+    (r"\b(has|have|had) not\b(?! been)", "does not have"),
+    (r"\bso (have|has|do|does|did|is|are|was)\b", "the subject by name"),
+    (r"\bnot (a )?proof\b", "what is true"),
+    (r"^such as\b|such as:", "example:"),
+    (r"\btells?\b|\btold\b(?! apart)", "shows, prints, contains"),
+    (r"\b(file|name|index|plan|metadata|configuration|header|log|dump)s? (says?|knows?|wants?|asks?)\b", "has, lists, contains"),
+    (r"(?<!not )(?<!not_)\bjudg(e[sd]?|ing|ements?)\b", "check"),
+    (r"(^|[.:;,] )there (is|are|was|were)\b", "the subject first"),
+    (r"\banew\b", "again"),
+    (r"\bodd(ly|ity|ities)?\b(?! (number|length|count))", "unusual, or the defect"),
+    (r"\bway out\b", "fix"),
+    (r"\b(is|are|was|were) (left out|passed over)\b|\bleaves? (it |them )?out\b", "skipped, omitted"),
+    (r"\bone (behind|after|before|beside) the other\b", "in order, concatenated"),
+    (r"\bwhat (it|they|that|one) (is|are|has|have|holds?|was|does|tells?|says?)\b", "a noun"),
+    (r"\bof none\b|\bnone (is|of \d+ is|of them is)\b", "without; no N is"),
+    (r"\bfor ever\b|\bwithout a word\b|\bwhat became of\b", "permanent; without a warning; result of"),
+    (r"\b(the|as a) whole\b", "full, complete"),
+    (r"\b(ranks|they) part\b", "diverge"),
+    (r"\b(row|line|one|file|place|object) for each\b", "per"),
+    (r"\bnothing (tells|says|knows|is known)\b", "unknown"),
+    (r"\bgoes? on\b|\bbegins? anew\b", "continues; restarts"),
+    (r"\bmade up\b|\bcomes? of\b|\bunfolds?\b|\bworks? out\b|\bworked out\b", "results from, expands, computes"),
+    (r"\bbut for\b", "except"),
+    (r"\bdoors?\b|\brooms\b|\bthe house\b", "public API, modules, architecture"),
+    (r"\bstands?\b(?! for)", "is, is located"),
+    (r"\b(believes?|understands?|wants?|knows?)\b", "has, supports, requires"),
+    (r"\bfolders?\b", "directory"),
+)]
+# What other programs and formats call it.
+NAMES = re.compile(r"`[^`]*`|\"[^\"]*\"|\]\([^)]*\)")
+PARTS = re.compile(r"/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"", re.DOTALL)
+AREAS = ("manual", "messages", "comments")
+STRICT = re.compile(r"(?:README|NEWS)\.md|doc/.*\.md")
+
+
+def prose(root, path):
+    """(line, text) of what people read: no samples, no code, no names of options."""
+    if path.endswith(".md"):
+        fenced = False
+        for number, line in enumerate(law.text(root, path).split("\n"), 1):
+            fenced ^= line.startswith("```")
+            if not fenced and not line.startswith(("    ", "```")):
+                yield number, NAMES.sub("", line)
+    elif path.startswith("man/"):
+        for number, line in enumerate(law.text(root, path).split("\n"), 1):
+            if not line.startswith((".", "\t", "  ")):
+                yield number, line
+
+
+def areas(root, path):
+    """(area, line, text) of the prose in a file."""
+    if STRICT.fullmatch(path) or re.fullmatch(r"man/.*\.[1-9]", path):
+        for number, text in prose(root, path):
+            yield "manual" if path.startswith("man/") else "pages", number, text
+    elif path.startswith(("cli/", "lib/")) and path.endswith((".c", ".h", ".def")):
+        source = law.text(root, path)
+        for found in PARTS.finditer(source):
+            text = found.group()
+            if text.startswith("/*") or " " in text:
+                yield "comments" if text.startswith("/*") else "messages", source.count("\n", 0, found.start()) + 1, " ".join(text.split())
+
+
+def hits(root):
+    for path in law.tracked(root):
+        for area, number, text in areas(root, path):
+            for phrase, instead in PHRASES:
+                for found in phrase.finditer(text):
+                    yield area, phrase.pattern, f"{path}:{number}: '{found.group().strip()}': write {instead}"
+
+
+def count(root):
+    """What is strict, and how often each phrase is found elsewhere."""
+    counts, strict = {area: {} for area in AREAS}, []
+    for area, phrase, line in hits(root):
+        if area == "pages":
+            strict.append(line)
+        else:
+            counts[area][phrase] = counts[area].get(phrase, 0) + 1
+    return counts, strict
+
+
+def check(root):
+    counts, broken = count(root)
+    path = os.path.join(root, CEILINGS)
+    ceilings = json.loads(law.text(root, CEILINGS)) if os.path.exists(path) else {}
+    for area, found in counts.items():
+        most = ceilings.get(area, {})
+        broken += [f"{area}: {number} times /{phrase}/, at most {most.get(phrase, 0)}"
+                   for phrase, number in sorted(found.items()) if number > most.get(phrase, 0)]
+    for path in (path for path in law.tracked(root) if path == "README.md"):
+        for number, line in enumerate(law.text(root, path).split("\n"), 1):
+            if len(line) > 120:
+                broken.append(f"{path}:{number}: {len(line)} characters, at most 120")
+        text = "\n".join(line for _, line in prose(root, path) if not line.startswith(("|", "#")))
+        broken += [f"{path}: more than 25 words: {sentence.strip()[:60]}"
+                   for sentence in re.split(r"[.:;?!](?:\s|\*\*|$)|\n\n| \u00b7\s", text) if len(sentence.split()) > 25]
+    return broken
+
+
+def main():
+    words = [word for word in sys.argv[1:] if word != "--update"]
+    root = words[0] if words else law.ROOT
+    if "--update" in sys.argv:
+        path = os.path.join(root, CEILINGS)
+        old = json.loads(law.text(root, CEILINGS)) if os.path.exists(path) else None
+        counts = {area: {phrase: number if old is None else min(number, old[area].get(phrase, 0)) for phrase, number in sorted(found.items())}
+                  for area, found in count(root)[0].items()}
+        with open(path, "w", encoding="utf-8") as stream:
+            json.dump(counts, stream, indent=1)
+            stream.write("\n")
+    return law.verdict(check(root))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
