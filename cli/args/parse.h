@@ -307,6 +307,7 @@ struct command {
 	enum command_inputs inputs;
 	bool shows_plan;       /* says itself which plan is used: no note about it */
 	bool looks_beside;     /* at the files that are loaded with the tensors */
+	bool judges_base;      /* an adapter with the model that it names */
 	bool counts_beside;    /* of these, and all other, the pickles */
 	bool answers_unopened; /* for a checkpoint that could not be opened too: then
 				  run->checkpoint is NULL */

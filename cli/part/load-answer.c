@@ -383,6 +383,77 @@ static bool ask(const struct loading_options *options, struct run *run, const ch
 	return asked_all;
 }
 
+/* ---- the model that an adapter is put on ---- */
+
+/* How many modules of the adapter the model has by name; none if experts are stored one by one, which
+ * are one tensor in memory. */
+static size_t count_shared(
+	const struct fsdp_checkpoint *adapter, const struct fsdp_checkpoint *base)
+{
+	static const char PREFIX[] = "base_model.model.", LORA[] = ".lora_A";
+	struct name_buffer buffer = { 0 };
+	size_t shared = 0;
+
+	for (uint32_t i = 0; i < fsdp_tensor_count(base); i++) {
+		struct text name = name_text(&buffer, base, fsdp_tensor(base, i).name);
+
+		if (name.data == NULL || memmem(name.data, name.size, ".experts.", 9))
+			goto done;
+	}
+	for (uint32_t i = 0; i < fsdp_tensor_count(adapter); i++) {
+		struct text name =
+			name_text(&buffer, adapter, fsdp_tensor(adapter, i).name);
+		const char *end = name.data != NULL ? memmem(name.data, name.size, LORA,
+							      strlen(LORA))
+						    : NULL;
+		char weight[1024];
+		int size;
+
+		if (end == NULL || name.size < strlen(PREFIX) ||
+			memcmp(name.data, PREFIX, strlen(PREFIX)) != 0)
+			continue;
+		name.data += strlen(PREFIX);
+		if (end < name.data)
+			continue;
+		size = snprintf(weight, sizeof weight, "%.*s.weight",
+			(int)(end - name.data), name.data);
+		shared += size > 0 && (size_t)size < sizeof weight &&
+			  fsdp_tensor_find(base, span_of_text(text_of(weight))) !=
+				  FSDP_NONE;
+	}
+done:
+	name_buffer_done(&buffer);
+	return shared;
+}
+
+/* Nothing is expected where it cannot be read in full, or has other names. */
+static void open_base(const struct run *run, const char *place, char *path, size_t size,
+	struct expectation *ret_base)
+{
+	struct fsdp_options options = { .size = sizeof options,
+		.limits = run->limits,
+		.limit_count = run->limit_count,
+		.no_plan = true };
+	struct fsdp_checkpoint *base = NULL;
+	struct fsdp_error *error = NULL;
+	const char *family = run->checkpoint != NULL
+				     ? fsdp_checkpoint_format(run->checkpoint).family
+				     : NULL;
+
+	if (family == NULL || strncmp(family, "peft", 4) != 0 ||
+		!path_of_base(place, path, size) ||
+		!fsdp_checkpoint_open(
+			(const char *const[]){ path }, 1, &options, &base, &error)) {
+		fsdp_error_free(error);
+		return;
+	}
+	if (fsdp_checkpoint_error_count(base) == 0 &&
+		count_shared(run->checkpoint, base) > 0)
+		*ret_base = (struct expectation){ .path = path, .checkpoint = base };
+	else
+		fsdp_checkpoint_free(base);
+}
+
 bool loading_check(const struct loading_options *options, struct run *run,
 	const struct expectation *expected, bool data, struct loading_answer *answer,
 	struct fsdp_error **ret_error)
@@ -390,14 +461,21 @@ bool loading_check(const struct loading_options *options, struct run *run,
 	struct expected_list list = { 0 };
 	bool done;
 
+	struct expectation base = { 0 };
+	char path[4096];
+
 	*answer = (struct loading_answer){ .status = STATUS_GOOD };
 	if (loading_is_own(options) || has_word(options, "none"))
 		return true;
+	if (expected->path == NULL && options->loaders.count == 1 &&
+		has_word(options, "peft"))
+		open_base(run, answer_place(run), path, sizeof path, &base);
 	done = loader_choices_parse(&options->choices, &answer->choices) &&
-	       expectation_list(expected, &list) &&
+	       expectation_list(base.path != NULL ? &base : expected, &list) &&
 	       ask(options, run, answer_place(run), &list, data, answer, ret_error) &&
 	       fill_answer(answer, options, run);
 	expected_list_done(&list);
+	fsdp_checkpoint_free(base.checkpoint);
 	return done;
 }
 
@@ -485,16 +563,23 @@ static bool ask_own(const struct loading_options *options, struct run *run, bool
 	struct loading_answer *answer, struct fsdp_error **ret_error)
 {
 	const char *place = answer_place(run);
-	const struct expected_list none = { 0 };
+	struct expectation base = { 0 };
+	struct expected_list list = { 0 };
+	char path[4096];
+	bool good;
 
-	if (!ask(options, run, run->path, &none, data, answer, ret_error))
-		return false;
-	if (place == run->path || answer->loads == NULL ||
-		fsdp_loads_count(answer->loads) > 0)
-		return true;
-	fsdp_loads_free(answer->loads);
-	answer->loads = NULL;
-	return ask(options, run, place, &none, data, answer, ret_error);
+	open_base(run, place, path, sizeof path, &base);
+	good = expectation_list(&base, &list) &&
+	       ask(options, run, run->path, &list, data, answer, ret_error);
+	if (good && place != run->path && answer->loads != NULL &&
+		fsdp_loads_count(answer->loads) == 0) {
+		fsdp_loads_free(answer->loads);
+		answer->loads = NULL;
+		good = ask(options, run, place, &list, data, answer, ret_error);
+	}
+	expected_list_done(&list);
+	fsdp_checkpoint_free(base.checkpoint);
+	return good;
 }
 
 bool loading_judge_own(const struct loading_options *options, struct run *run, bool data,

@@ -932,8 +932,45 @@ static char *claim_folder(const struct session *session)
 	return folder;
 }
 
+/* Nothing is parsed, for this is asked before the locks are shut: the text behind the key is taken
+ * as it is. */
+bool path_of_base(const char *folder, char *ret_path, size_t size)
+{
+	static const char KEY[] = "\"base_model_name_or_path\"";
+	char text[16384], path[4096];
+	const char *at, *end;
+	size_t read = 0;
+	int length = snprintf(path, sizeof path, "%s/adapter_config.json", folder);
+	FILE *stream =
+		length > 0 && (size_t)length < sizeof path ? fopen(path, "re") : NULL;
+
+	if (stream == NULL)
+		return false;
+	read = fread(text, 1, sizeof text - 1, stream);
+	fclose(stream);
+	text[read] = '\0';
+	at = strstr(text, KEY);
+	if (at == NULL)
+		return false;
+	at += strlen(KEY);
+	at += strspn(at, " \t\r\n:");
+	end = *at == '"' ? at + 1 + strcspn(at + 1, "\"\\\n") : at;
+	if (end == at || *end != '"' || end == at + 1)
+		return false;
+	at++;
+	for (int alone = at[0] == '/'; alone < 2; alone++) {
+		length = snprintf(ret_path, size, "%s%s%.*s", alone ? "" : folder,
+			alone ? "" : "/", (int)(end - at), at);
+		if (length > 0 && (size_t)length < size && path_is_folder(ret_path))
+			return true;
+	}
+	return false;
+}
+
 static void lock_up(struct session *session)
 {
+	char base[4096];
+
 	const struct texts *paths = &session->inputs->paths;
 	const struct common_options *common = &session->arguments->common;
 	char *folder = claim_folder(session);
@@ -949,8 +986,12 @@ static void lock_up(struct session *session)
 	if (folder != NULL)
 		sandbox_allow_writes(&sandbox, folder);
 	free(folder);
-	for (size_t i = 0; i < paths->count; i++)
+	for (size_t i = 0; i < paths->count; i++) {
 		sandbox_allow(&sandbox, paths->items[i]);
+		if (session->command->judges_base &&
+			path_of_base(paths->items[i], base, sizeof base))
+			sandbox_allow(&sandbox, base);
+	}
 	allow_files(&sandbox, common_options, common);
 	allow_files(&sandbox, session->command->options, session->arguments->options);
 	session->locks = sandbox_enter(&sandbox);

@@ -27,6 +27,10 @@ int answer_selection_status(
 /* Whether a folder lies there, or a link leads to one. */
 bool path_is_folder(const char *path);
 
+/* The folder that adapter_config.json of this folder names as the model that the adapter is put on,
+ * relative to the folder or as it is. False: it has none, or that is not there. */
+bool path_of_base(const char *folder, char *ret_path, size_t size);
+
 /* Where the checkpoint lies: the path as it was typed, or the folder below it that was
  * opened in its place. Lives as long as the run and its checkpoint. */
 const char *answer_place(const struct run *run);

@@ -432,6 +432,35 @@ LLAMA_ALL = (ENDS | {"model.norm.weight": (16,)} | layers("input_layernorm.weigh
              | layers("mlp.gate_proj.weight", "mlp.up_proj.weight", shape=(24, 16)) | layers("mlp.down_proj.weight", shape=(16, 24)))
 
 
+LORA_ALL = {f"base_model.model.model.layers.{i}.self_attn.{module}.lora_{half}.weight": shape for i in range(2)
+            for module, rows in (("q_proj", 16), ("v_proj", 8)) for half, shape in (("A", (4, 16)), ("B", (rows, 4)))}
+
+
+def on_base(change, near_by=None, **config):
+    """An adapter beside the model that it names; its near miss fits there, or names a model that is not there."""
+    def lora_on_base(folder, trips):
+        base, own = os.path.join(folder, "base"), os.path.join(folder, "adapter")
+        os.mkdir(base)
+        os.mkdir(own)
+        write(base, LLAMA_ALL, config=LLAMA)
+        by = "../base" if trips else near_by or base
+        whole = LORA_ALL | {"base_model.model.lm_head.weight": (64, 16)} if "modules_to_save" in config else LORA_ALL
+        tensors = change(whole) if trips or near_by else whole
+        return [write(own, tensors, adapter_config={"peft_type": "LORA", "r": 4, "target_modules": ["q_proj", "v_proj"],
+                                                    "base_model_name_or_path": by, "task_type": "CAUSAL_LM"} | config)]
+    return lora_on_base
+
+
+def renamed(old, new, shape=None):
+    return lambda tensors: {name.replace(old, new): shape if shape and old in name else own for name, own in tensors.items()}
+
+
+def empty(name):
+    def without_tensors(folder, trips):
+        return [torch_zip(os.path.join(folder, name), {} if trips else {"a": Tensor(Storage("0", 6), (6,), (1,))}, {} if trips else {"0": 6})]
+    return without_tensors
+
+
 def without(sample, file, *options):
     """A copy of a sample without a file, which its own loader needs."""
     def without_file(folder, trips):
@@ -605,6 +634,11 @@ ROWS = [
     ("FI1013", "error", model({n: LLAMA_ALL[n] for n in LLAMA_ALL if n != "model.norm.weight"}, LLAMA_ALL)),
     ("FI1013", "error", model({n: LLAMA_ALL[n] for n in LLAMA_ALL if n != "model.norm.weight"}, LLAMA_ALL | {"extra": (2,)})),
     ("FI1013", "error", without("deepspeed/zero2-w2", "latest")), ("FI1013", "error", without("hf/llama-sharded", "config.json")),
+    ("FI1013", "error", on_base(renamed("layers.1.", "layers.7."))), ("FI1013", "error", on_base(renamed("lora_A", "lora_A", (4, 32)))),
+    ("FI1013", "error", on_base(renamed("lora_A", "lora_A", (4, 32)), near_by="../other")),
+    ("FI1013", "error", on_base(renamed("lm_head.weight", "lm_head.0.weight"), modules_to_save=["lm_head"])),
+    ("FI1013", "error", on_base(renamed("lm_head", "lm_head", (68, 16)), modules_to_save=["lm_head"])),
+    *(("FI1091", "error", empty(name)) for name in ("model.pt", "pytorch_model.bin")),
     ("FI1091", "error", adapter(count=0)), ("FI4002", "error", adapter(prefix="base_model.model." * 2)), ("FI4002", "error", adapter(prefix="")),
     ("FI4002", "error", adapter(strip="model.", near={"task_type": "CAUSAL_LM"}, task_type="CAUSAL_LM")),
     ("FI4002", "error", adapter(strip="model.", near={"strip": "model.", "task_type": "FEATURE_EXTRACTION"}, task_type="CAUSAL_LM")),
@@ -657,7 +691,9 @@ CURES = [
     ("FI1091", always(adapter(first=(16, 4), second=(4, 24))), "save each of them transposed"),
     ("FI1091", always(adapter(first=(8, 16), second=(24, 4), enable_lora=[True, False])),
      "load it with the release of PEFT that saved it, and merge it into its base there"),
-    ("FI1091", always(adapter(first=(8, 16), second=(24, 8))), "compare both with the model that they were made from: one of them is not its own"),
+    ("FI1091", always(adapter(first=(8, 16), second=(24, 8))), "set r to 8 in adapter_config.json"),
+    # The other side of lora_B has as many rows as the configuration has ranks, by chance.
+    ("FI1091", always(adapter(second=(8, 4), r=8)), "set r to 4 in adapter_config.json"),
     ("FI1091", always(model(SCALED, FP8)), "put quantization_config back into config.json, as the model that it was made from has it"),
     ("FI1091", always(model(ENDS, {}, vocab_size=60)), "set vocab_size to 64 in config.json"),
     ("FI4002", always(adapter(prefix="base_model.model." * 2)), 'remove one "base_model.model." from the names'),

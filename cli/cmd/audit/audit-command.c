@@ -260,6 +260,7 @@ const struct command command_audit = {
 	.inputs = INPUTS_MANY,
 	.shows_plan = true,
 	.looks_beside = true,
+	.judges_base = true,
 	.options_size = sizeof(struct audit_options),
 	.wants_values = wants_values,
 	.prepare = prepare,

@@ -309,6 +309,7 @@ const struct command command_info = {
 	.inputs = INPUTS_MANY,
 	.shows_plan = true,
 	.counts_beside = true,
+	.judges_base = true,
 	.answers_each = true,
 	.knows_recordings = true,
 	.wants_values = wants_values,

@@ -3,6 +3,7 @@
  * Adapters of PEFT: pairs of matrices, and what adapter_config.json says of them.
  */
 #include <stdarg.h>
+#include <stdio.h>
 
 #include "analysis/checks/complete.h"
 
@@ -247,6 +248,16 @@ static uint32_t find_other(const struct fsdp_complete *complete, uint32_t index)
 	return FSDP_NONE;
 }
 
+/* A matrix whose pair has another rank too is no proof: one side may be as long by chance. */
+static bool is_turned(const struct fsdp_complete *complete, uint32_t index, uint64_t rank)
+{
+	uint32_t other = find_other(complete, index);
+
+	return is_transposed(complete, index, rank) &&
+	       (other == FSDP_NONE || rank_of(complete, other) == (int64_t)rank ||
+		       is_transposed(complete, other, rank));
+}
+
 /* Whether the matrix is the part of one rank: the other one of its pair has W times its rank. */
 static bool is_part(const struct fsdp_complete *complete, uint32_t index, int64_t r)
 {
@@ -272,6 +283,8 @@ static bool is_of_old_peft(const struct fsdp_complete *complete)
 static void judge_rank(struct fsdp_complete *complete)
 {
 	struct affected parts = { 0 }, turned = { 0 }, others = { 0 };
+	bool are_alike = true;
+	char next[64] = "";
 	uint64_t rank;
 	size_t of = 0;
 
@@ -284,10 +297,11 @@ static void judge_rank(struct fsdp_complete *complete)
 		of += r > 0;
 		if (r <= 0 || (uint64_t)r == rank || is_cut(complete, i, rank))
 			continue;
-		if (is_transposed(complete, i, rank))
+		if (is_turned(complete, i, rank))
 			affected = &turned;
 		else if (is_part(complete, i, r))
 			affected = &parts;
+		are_alike &= affected->count == 0 || affected->found == r;
 		affected->found = r;
 		keep_affected(complete, affected, i);
 	}
@@ -313,8 +327,12 @@ static void judge_rank(struct fsdp_complete *complete)
 			"save each of them transposed",
 			"%zu of %zu matrices are transposed: the configuration says r = %llu, which is their other side",
 			turned.count, of, FSDP_LLU(rank));
+	if (others.count == of && are_alike)
+		snprintf(next, sizeof next, "set r to %lld in adapter_config.json",
+			(long long)others.found);
 	if (others.count > 0)
-		tell_affected(complete, &others, FSDP_RULE_CONFIG_MISMATCH, NULL,
+		tell_affected(complete, &others, FSDP_RULE_CONFIG_MISMATCH,
+			next[0] != '\0' ? next : NULL,
 			"the configuration says r = %llu, and %zu of %zu matrices have another rank, such as %lld",
 			FSDP_LLU(rank), others.count, of, (long long)others.found);
 }

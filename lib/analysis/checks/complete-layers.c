@@ -414,7 +414,7 @@ static void judge_nothing(struct fsdp_complete *complete)
 	uint64_t due;
 	const char *key = find_due(complete, complete->config.text, main_keys, &due);
 
-	if (key != NULL && !complete->is_silent)
+	if (key != NULL && !complete->is_silent && complete->tensor_count > 0)
 		fsdp_find(complete->checking->findings, FSDP_RULE_CONFIG_MISMATCH,
 			FSDP_PLACE(.file = config_file(complete)),
 			"the configuration says %s = %llu, and no file has a tensor of a model",

@@ -75,20 +75,51 @@ static void skip_rules(struct fsdp_complete *complete)
 		fsdp_check_skip(checking, FSDP_RULE_CONFIG_MISMATCH, FSDP_REASON_NONE);
 }
 
-/* The configuration of a model or an adapter beside a file without any tensor. */
+/* A file by itself that has a name of weights. */
+static struct fsdp_span find_weights_file(const struct fsdp_checkpoint *checkpoint)
+{
+	static const char *const names[] = { "adapter_model.safetensors",
+		"diffusion_pytorch_model.safetensors", "pytorch_lora_weights.safetensors",
+		"pytorch_model.bin", "adapter_model.bin", "model.pt", "model.pth" };
+	struct fsdp_span file = { 0 };
+
+	struct fsdp_value value = { 0 };
+
+	if (fsdp_value_count(checkpoint) > 0)
+		value = fsdp_value(checkpoint, 0);
+	if (fsdp_file_count(checkpoint) == 1 &&
+		(fsdp_value_count(checkpoint) == 0 ||
+			(fsdp_value_count(checkpoint) == 1 && value.token_count == 1 &&
+				value.tokens->kind == FSDP_TOKEN_DICT)))
+		file = fsdp_file(checkpoint, 0).path;
+	for (size_t i = 0; i < FSDP_COUNT(names); i++)
+		if (fsdp_span_is(fsdp_span_last(file, '/'), names[i]))
+			return file;
+	return (struct fsdp_span){ 0 };
+}
+
+/* The configuration of a model or an adapter beside a file without any tensor, or that file. */
 static void judge_empty(struct fsdp_complete *complete)
 {
 	const char *family = fsdp_checkpoint_format(complete->checkpoint).family;
+	struct fsdp_span file = find_weights_file(complete->checkpoint);
+	bool is_configured =
+		family != NULL &&
+		(strncmp(family, "hf", 2) == 0 || strncmp(family, "peft", 4) == 0) &&
+		(complete->config.root != FSDP_NONE ||
+			complete->config.adapter != FSDP_NONE);
 
-	if (complete->tensor_count > 0 || complete->is_silent || family == NULL ||
-		(strncmp(family, "hf", 2) != 0 && strncmp(family, "peft", 4) != 0) ||
-		(complete->config.root == FSDP_NONE &&
-			complete->config.adapter == FSDP_NONE))
+	if (complete->tensor_count > 0 || complete->is_silent ||
+		(!is_configured && file.size == 0))
 		return;
 	fsdp_find(complete->checking->findings, FSDP_RULE_CONFIG_MISMATCH,
-		FSDP_PLACE(.next = "save the model again: no weights were written"),
-		"the configuration describes %s, and no tensor is stored",
-		complete->config.adapter != FSDP_NONE ? "an adapter" : "a model");
+		FSDP_PLACE(.file = is_configured ? (struct fsdp_span){ 0 } : file,
+			.next = "save the model again: no weights were written"),
+		"%s, and no tensor is stored",
+		!is_configured ? "the file has a name that weights have"
+		: complete->config.adapter != FSDP_NONE
+			? "the configuration describes an adapter"
+			: "the configuration describes a model");
 }
 
 static void judge(struct fsdp_complete *complete)
