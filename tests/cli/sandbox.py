@@ -36,13 +36,14 @@ def furnish(folder, binary, links):
     os.symlink(binary, os.path.join(folder, "scripts", "run"))
 
 
-def run(binary, line, links=None):
-    """(stdout, stderr, status) of a shell line. A signal is a status below zero."""
+def run(binary, line, links=None, leaks=True):
+    """(stdout, stderr, status) of a shell line. A signal is a status below zero. leaks: whether they are searched."""
     with tempfile.TemporaryDirectory(prefix="fsdp-inspect-") as folder:
         furnish(folder, binary, links or {})
+        env = environment(folder) | ({} if leaks else {"ASAN_OPTIONS": "detect_leaks=0"})
         try:
             done = subprocess.run(
-                ["/bin/sh", "-c", line], cwd=folder, env=environment(folder),
+                ["/bin/sh", "-c", line], cwd=folder, env=env,
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                 timeout=TIMEOUT, check=False,
             )

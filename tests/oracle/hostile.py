@@ -10,6 +10,7 @@ what they would run is named; and each has the verdict of its class.
 """
 import os
 import shutil
+import sys
 import tempfile
 import unicodedata
 
@@ -147,7 +148,7 @@ def asked(rows, every):
 
 
 def main():
-    args = arguments(__doc__, leaks=True, all="")
+    args = arguments(__doc__, leaks="--all" in sys.argv, all="")
     args.bounds = Bounds(args)
     source = next((p for p in (os.path.join(r, "hostile") for r in args.roots)
                    if os.path.exists(os.path.join(p, "MANIFEST.tsv"))), None)
