@@ -266,15 +266,45 @@ static enum arguments_result read_words(int argc, char **argv,
 		       : ARGUMENTS_WRONG;
 }
 
+/* A path that exists, and no command. */
+static bool is_path_alone(const struct arguments *arguments, const struct texts *words)
+{
+	for (size_t i = 0; i < words->count; i++)
+		if (command_find(arguments->commands, words->items[i]) != NULL)
+			return false;
+	return words->count > 0 && access(words->items[0], F_OK) == 0;
+}
+
+/* The same line with the command info. NULL: out of memory. */
+static char **with_info(int *argc, char **argv, struct owned *owned)
+{
+	static char info[] = "info";
+	char **made = calloc((size_t)*argc + 2, sizeof *made);
+
+	if (made == NULL)
+		return NULL;
+	made[0] = argv[0];
+	made[1] = info;
+	memcpy(&made[2], &argv[1], (size_t)(*argc - 1) * sizeof *made);
+	++*argc;
+	return (char **)(void *)owned_add(owned, (char *)made);
+}
+
 enum arguments_result arguments_read(
 	int argc, char **argv, struct arguments *arguments, struct usage *usage)
 {
 	struct texts words = { 0 };
-	enum arguments_result result =
-		peek(argc, argv, arguments, &words) == USAGE_GOOD
-			? read_words(argc, argv, arguments, &words, usage)
-			: ARGUMENTS_MEMORY;
+	enum usage_result peeked = peek(argc, argv, arguments, &words);
+	enum arguments_result result = ARGUMENTS_MEMORY;
 
+	if (peeked == USAGE_GOOD && is_path_alone(arguments, &words)) {
+		argv = with_info(&argc, argv, &arguments->owned);
+		words.count = 0;
+		peeked =
+			argv != NULL ? peek(argc, argv, arguments, &words) : USAGE_MEMORY;
+	}
+	if (peeked == USAGE_GOOD)
+		result = read_words(argc, argv, arguments, &words, usage);
 	free(words.items);
 	return result;
 }

@@ -223,8 +223,10 @@ refused() {
 
 @test "a path where the command belongs" {
 	inspect model.safetensors
+	[ "$output" = "$("$FSDP_INSPECT" info -q model.safetensors)" ]
+	inspect nowhere/model.safetensors
 	refused
-	[[ ${stderr_lines[1]} == *"fsdp-inspect info model.safetensors" ]]
+	[[ ${stderr_lines[1]} == *"fsdp-inspect info nowhere/model.safetensors" ]]
 }
 
 @test "bad options: what, and what was probably meant" {
