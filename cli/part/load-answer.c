@@ -180,6 +180,11 @@ bool loading_prepare(const struct loading_options *options, struct run *run)
 	const char *names[LOADERS_MOST];
 	size_t count = list_loaders(options, names);
 
+	if (options->loaders.count > 1 &&
+		(has_word(options, "auto") || has_word(options, "none")))
+		return !refuse(run, "such as --for=hf,peft",
+			"--for=%s excludes other loaders",
+			has_word(options, "auto") ? "auto" : "none");
 	if (count == 0 && (options->world >= 0 || options->version != NULL ||
 				  options->choices.count > 0))
 		return !refuse(run, "such as --for=deepspeed --world=8",

@@ -638,6 +638,8 @@ ROWS = [
     ("FI1013", "error", on_base(renamed("lora_A", "lora_A", (4, 32)), near_by="../other")),
     ("FI1013", "error", on_base(renamed("lm_head.weight", "lm_head.0.weight"), modules_to_save=["lm_head"])),
     ("FI1013", "error", on_base(renamed("lm_head", "lm_head", (68, 16)), modules_to_save=["lm_head"])),
+    ("FI1091", "note", model(LLAMA_ALL, {n: ("BF16", s) for n, s in LLAMA_ALL.items()}, dtype="bfloat16")),
+    ("FI1091", "note", model(LLAMA_ALL, LLAMA_ALL, torch_dtype="float16", near_torch_dtype="float32")),
     *(("FI1091", "error", empty(name)) for name in ("model.pt", "pytorch_model.bin")),
     ("FI1091", "error", adapter(count=0)), ("FI4002", "error", adapter(prefix="base_model.model." * 2)), ("FI4002", "error", adapter(prefix="")),
     ("FI4002", "error", adapter(strip="model.", near={"task_type": "CAUSAL_LM"}, task_type="CAUSAL_LM")),

@@ -21,6 +21,31 @@ static enum severity least(const struct run *run)
 			    : SEVERITY_NOTE;
 }
 
+/* Whether weights_only refuses a class matters to who loads that file alone. How many findings are
+ * told in one line instead. */
+static size_t fold_refused(
+	const struct audit *audit, const struct judgement *verdict, const struct run *run)
+{
+	const struct texts *loaders = &audit->options->loading.loaders;
+	bool asked = run->common->verbose > 0 || verdict->files <= 1;
+	size_t folded = 0;
+
+	for (size_t i = 0; i < loaders->count; i++)
+		asked |= strcmp(loaders->items[i], "weights_only") == 0 ||
+			 strcmp(loaders->items[i], "all") == 0;
+	for (size_t i = 0; i < run->collected->finding_count && !asked; i++) {
+		struct finding *finding = &run->collected->findings[i];
+
+		if (finding->input != verdict->input ||
+			finding->severity != SEVERITY_NOTE ||
+			strcmp(finding->rule, "FI3003") != 0)
+			continue;
+		finding->is_told = true;
+		folded++;
+	}
+	return folded;
+}
+
 static bool show_findings(const struct judgement *verdict, const struct run *run)
 {
 	const struct collected *collected = run->collected;
@@ -302,9 +327,15 @@ bool audit_text(const struct audit *audit, struct run *run)
 {
 	for (size_t i = 0; i < audit->count; i++) {
 		const struct judgement *verdict = &audit->judgements[i];
+		size_t refused;
 
+		refused = fold_refused(audit, verdict, run);
 		if (!show_findings(verdict, run))
 			return false;
+		if (refused > 0 && run->common->quiet == 0)
+			out_line(run->out, "note",
+				"torch.load(weights_only=True) refuses classes of %zu pickle%s (FI3003, -v)",
+				refused, refused == 1 ? "" : "s");
 		if (audit->options->checks)
 			show_checks(verdict, run->out);
 		if (!verdict->loading.is_own || run->common->verbose > 0)

@@ -3,6 +3,8 @@
  * Judges whether a model is complete: one step after another, from what is missing as a
  * whole to what is only too small.
  */
+#include <stdio.h>
+
 #include "analysis/checks/complete.h"
 
 static bool begin(struct fsdp_complete *complete)
@@ -122,11 +124,50 @@ static void judge_empty(struct fsdp_complete *complete)
 			: "the configuration describes a model");
 }
 
+/* The weights take twice the room that the configuration asks for: transformers casts them. */
+static void judge_dtype(struct fsdp_complete *complete)
+{
+	const char *family = fsdp_checkpoint_format(complete->checkpoint).family;
+	struct fsdp_span dtype =
+		fsdp_complete_get_text(complete, complete->config.root, "dtype");
+	uint64_t numel = 0;
+	size_t count = 0;
+	char next[96];
+
+	if (dtype.data == NULL)
+		dtype = fsdp_complete_get_text(
+			complete, complete->config.root, "torch_dtype");
+	if (family == NULL || strncmp(family, "hf", 2) != 0 || complete->is_silent ||
+		(!fsdp_span_is(dtype, "bfloat16") && !fsdp_span_is(dtype, "float16")) ||
+		fsdp_complete_config_names(complete, "quantization_config"))
+		return;
+	for (uint32_t i = 0; i < complete->tensor_count; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(complete->checkpoint, i);
+
+		if (tensor.role != FSDP_ROLE_PARAM)
+			continue;
+		if (strcmp(fsdp_dtype(tensor.dtype)->name, "float32") != 0 ||
+			__builtin_add_overflow(numel, tensor.numel, &numel))
+			return;
+		count++;
+	}
+	if (count == 0 || numel > UINT64_MAX / 4)
+		return;
+	snprintf(next, sizeof next, "to make it smaller: fsdp-inspect export --cast=%.*s",
+		FSDP_TEXT(dtype));
+	fsdp_find(complete->checking->findings, FSDP_RULE_CONFIG_MISMATCH,
+		FSDP_PLACE(.file = FSDP_SPAN("config.json"), .next = next,
+			.severity = FSDP_NOTE + 1),
+		"dtype is %.*s, and all %zu weights are float32: %llu bytes, as %.*s %llu",
+		FSDP_TEXT(dtype), count, FSDP_LLU(numel * 4), FSDP_TEXT(dtype),
+		FSDP_LLU(numel * 2));
+}
+
 static void judge(struct fsdp_complete *complete)
 {
 	static void (*const steps[])(
 		struct fsdp_complete *) = { fsdp_complete_read_config, judge_empty,
-		fsdp_complete_collect, fsdp_complete_count_layers,
+		judge_dtype, fsdp_complete_collect, fsdp_complete_count_layers,
 		fsdp_complete_judge_adapters, fsdp_complete_judge_numbers,
 		fsdp_complete_judge_members, fsdp_complete_judge_modules,
 		fsdp_complete_judge_layers, fsdp_complete_judge_experts,
