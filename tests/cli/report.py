@@ -146,8 +146,10 @@ def check_hostile():
 
 def check_comparison():
     one = page("hf/llama-sharded", "complete/tensor-gone-llama/checkpoint")
-    for part in ("hf/llama-sharded → tensor-gone-llama/checkpoint", "DIFFERENT", "Contents were not compared.", "before"):
+    for part in ("hf/llama-sharded → tensor-gone-llama/checkpoint", "DIFFERENT", "Contents were not compared.", "before",
+                 "1 error: fsdp-inspect audit tensor-gone-llama/checkpoint"):
         assert part in one.plain, part
+    assert "FI1090" not in one.plain
     assert one.data["diff"]["data"] and one.data["ls_a"]["data"]
     assert "EQUAL" in page("demo/step-1234", "demo/step-1234").plain
 

@@ -655,6 +655,19 @@ static void write_notes(struct page *page, struct writer *inner, struct writer *
 		{ "content", text_in(inner) });
 }
 
+/* Of two checkpoints only the command that shows them. */
+static void write_audit(struct page *page, struct writer *inner)
+{
+	struct text name = name_of(page->report);
+
+	say(begin(&page->words), page->report->data[REPORT_AUDIT],
+		"[{counts.error:# error}: ][{counts.warning:# warning}: ]");
+	writer_text(begin(&page->detail), "fsdp-inspect audit ");
+	writer_put(&page->detail, name.data, name.size);
+	HTML_FILL(begin(inner), "command", { "before", text_in(&page->words) },
+		{ "command", text_in(&page->detail) });
+}
+
 static void write_findings(struct page *page, struct writer *inner, struct writer *to)
 {
 	json findings = findings_of(page->report);
@@ -668,6 +681,8 @@ static void write_findings(struct page *page, struct writer *inner, struct write
 	write_level(page, findings, "warning", inner);
 	writer_put(inner, notes.data, notes.size);
 	writer_done(&notes);
+	if (page->report->other != NULL)
+		write_audit(page, inner);
 	HTML_FILL(to, "section", { "title", text_of("Findings") },
 		{ "content", text_in(inner) });
 }
@@ -775,7 +790,7 @@ static void write_footer(struct page *page, struct writer *inner, struct writer 
 	if (report->trace_count > 0)
 		HTML_FILL(to, "command", { "before", text_of("Kernels, for Perfetto:") },
 			{ "command", text_of("fsdp-inspect replay -o chrome=run.json") });
-	if (!has_section(findings_of(report)) || report->other != NULL)
+	if (!has_section(findings_of(report)) && report->other == NULL)
 		write_notes(page, inner, to);
 	say(begin(words), info,
 		"[{data.format.title}][, torch {data.format.torch_guess}][{data.format.title:stop}]Written by fsdp-inspect {tool.version}; this page loads nothing from the network.");
