@@ -105,6 +105,25 @@ class InstallTest(Folder):
         self.assertEqual(self.saved, [({"weight": 1}, {"checkpoint_id": self.path("step-1")})])
 
 
+class PlacesTest(unittest.TestCase):
+    """Where torch keeps what, from 2.3 on."""
+
+    def test_the_class_of_fsdp2(self):
+        class Sharded:
+            pass
+
+        for place, name in (("fsdp", "FSDPModule"), ("_composable.fsdp", "FSDPModule"), ("_composable.fsdp", "FSDP"), ("fsdp", "Other")):
+            modules = {f"torch.distributed.{each}": types.ModuleType(each) for each in ("fsdp", "_composable", "_composable.fsdp")}
+            setattr(modules[f"torch.distributed.{place}"], name, Sharded)
+            with self.subTest(place=place, name=name), mock.patch.dict(sys.modules, {
+                    "torch": types.ModuleType("torch"), "torch.distributed": types.ModuleType("torch.distributed"), **modules}):
+                self.assertEqual((_plan._is_fsdp2(Sharded()), _plan._is_fsdp2(object())), (name != "Other", False))
+
+    def test_modules_of_a_group(self):
+        self.assertEqual(_plan._modules(types.SimpleNamespace(module=1)), [1])
+        self.assertEqual(_plan._modules(types.SimpleNamespace(modules=(1, 2))), (1, 2))
+
+
 class MainTest(Folder):
     def described(self, *words):
         out, err = io.StringIO(), io.StringIO()

@@ -7,9 +7,10 @@ What other ranks hold of a flat parameter is worked out by _flat.py.
 
 from __future__ import annotations
 
+import importlib
 import warnings
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ._files import Path, path_of_rank, plan_text, write_text
 from ._flat import pieces
@@ -134,11 +135,15 @@ def _fsdp1_state(module: "Module") -> Any:
 
 
 def _is_fsdp2(module: Any) -> bool:
-    try:
-        from torch.distributed.fsdp import FSDPModule
-    except ImportError:  # a torch from before FSDP2
-        return False
-    return isinstance(module, FSDPModule)
+    """A class that fully_shard puts before the module's own, in the place that torch has it since 2.6, 2.4, 2.3."""
+    for place, name in (("fsdp", "FSDPModule"), ("_composable.fsdp", "FSDPModule"), ("_composable.fsdp", "FSDP")):
+        try:
+            found = getattr(importlib.import_module(f"torch.distributed.{place}"), name, None)
+        except ImportError:  # a torch from before FSDP2
+            return False
+        if found is not None:
+            return isinstance(module, found)
+    return False
 
 
 def _orig_class(module: Any) -> str:
@@ -315,7 +320,7 @@ class _Look:
         if offload is not None:
             unit["cpu_offload"] = type(offload).__name__ == "CPUOffloadPolicy"
         unit["params"] = [self._fsdp2_param(param) for param in group.fsdp_params]
-        names = [self.visits[self.first_visit[id(m)]][0] for m in group.modules if id(m) in self.first_visit]
+        names = [self.visits[self.first_visit[id(m)]][0] for m in _modules(group) if id(m) in self.first_visit]
         if len(names) > 1:
             unit["modules"] = names
         self._fsdp2_mixed_precision(unit, group)
@@ -351,6 +356,11 @@ class _Look:
         if any(not set(zip(mesh["dim_names"], mesh["shape"])) <= sizes for mesh in meshes):
             return None
         return widest
+
+
+def _modules(group: Any) -> Sequence[Any]:
+    """Until torch 2.5 a group is of one module."""
+    return group.modules if hasattr(group, "modules") else [group.module]
 
 
 def _kept(thing: Any, name: str) -> Any:

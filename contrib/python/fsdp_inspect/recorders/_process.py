@@ -54,4 +54,4 @@ def private_torch(what: str) -> Iterator[None]:
         yield
     except (AttributeError, ImportError) as error:
         raise RuntimeError(f"{what} cannot be read: torch {torch_version()} keeps it in another place than the releases "
-                           f"from 2.0 to 2.15 that this exporter knows ({error})") from error
+                           f"from 2.3 to 2.15 that this exporter knows ({error})") from error
