@@ -196,8 +196,8 @@ static bool write_form(struct writer *to, json of, json at, struct text form)
 		snprintf(line, sizeof line, "%" PRId64, number);
 	else if (text_is(form, text_of("share")) && payload > 0)
 		snprintf(line, sizeof line, "%.0f %%", 100 * real / payload);
-	else if (text_is(form, text_of("even")))
-		text = "even";
+	else if (text_is(form, text_of("even")) || text_is(form, text_of("none")))
+		text = form.data[0] == 'e' ? "even" : "none";
 	else if (text_is(form, text_of("above")) && mean > 0)
 		snprintf(line, sizeof line, "%.1f %%", 100 * (real / mean - 1));
 	else if (text_is(form, text_of("ranks"))) {
@@ -481,6 +481,8 @@ static const struct card {
 	{ "Optimizer", "[{optimizer.title}|{optimizer:present}]",
 		"{optimizer.bytes:bytes}[, {optimizer.bytes:share} of the bytes]",
 		REPORT_INFO },
+	{ "Optimizer", "{counts.tensors:none}", "no states are stored", REPORT_INFO,
+		.is_else = true },
 	{ "Per rank", "{per_rank.stored_bytes:bytes}",
 		"[{balance.even:even}|rank {balance.rank}: {balance.bytes:above} above the mean]",
 		REPORT_INFO },
