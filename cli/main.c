@@ -16,6 +16,7 @@
 
 #include "args/topics.h"
 #include "session/diagnostics.h"
+#include "session/helper.h"
 #include "session/output.h"
 #include "session/progress.h"
 #include "session/session.h"
@@ -125,6 +126,9 @@ static int collect_and_run(struct arguments *arguments, struct usage *usage)
 
 	inputs.options.belongs = outputs_keep;
 	inputs.options.belongs_context = &outputs;
+	if (result == USAGE_GOOD && !helper_start(&inputs))
+		result = USAGE_MEMORY;
+	inputs.options.remote = helper_remote();
 	if (result == USAGE_GOOD)
 		result = launcher_part(arguments->command, &arguments->common, usage);
 	if (result == USAGE_GOOD)
@@ -150,6 +154,7 @@ static int collect_and_run(struct arguments *arguments, struct usage *usage)
 	}
 	outputs_done(&outputs);
 	inputs_done(&inputs);
+	helper_end();
 	temporary_abandon_all();
 	if (outputs.interrupted != 0) {
 		fflush(stdout);

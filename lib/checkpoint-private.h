@@ -14,6 +14,7 @@ struct fsdp_checkpoint {
 	struct fsdp_model model;
 
 	/* Where its bytes are: one source, or a folder by names. */
+	struct fsdp_remote *remote; /* reads paths that are URLs, or NULL */
 	struct fsdp_source source;
 	struct fsdp_folder folder;
 	bool is_folder;

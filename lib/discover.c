@@ -34,6 +34,7 @@ struct fsdp_below_found {
 struct fsdp_below {
 	struct fsdp_budget budget;
 	struct fsdp_limits limits;
+	struct fsdp_remote *remote;
 	struct fsdp_arena arena;
 	struct fsdp_vec places;   /* struct fsdp_below_place */
 	struct fsdp_vec deep;     /* those too deep for a run, which is not known empty */
@@ -473,7 +474,8 @@ static void look_at_place(struct fsdp_below *below, struct fsdp_below_place plac
 	struct fsdp_dir dir;
 
 	fsdp_arena_init(&own, &below->budget);
-	if (fsdp_dir_open_names(place.path, &own, &below->limits, &dir, &error)) {
+	if (fsdp_dir_open_names(
+		    below->remote, place.path, &own, &below->limits, &dir, &error)) {
 		fsdp_folder_of_dir(&folder, &dir);
 		look_at_folder(below, &place, &folder);
 		fsdp_dir_close(&dir);
@@ -495,6 +497,7 @@ static bool begin(struct fsdp_below *below, const struct fsdp_options *options,
 		    options != NULL ? options->limit_count : 0, ret_error))
 		return false;
 	fsdp_budget_init(&below->budget, &below->limits);
+	below->remote = options != NULL ? options->remote : NULL;
 	below->most = fsdp_limit(&below->limits, FSDP_LIMIT_BELOW);
 	return true;
 }

@@ -355,7 +355,7 @@ static bool read_file(struct fsdp_document *document, const char *path,
 	struct fsdp_source source;
 	bool good;
 
-	if (!fsdp_file_open(path, &source, ret_error))
+	if (!fsdp_file_open(NULL, path, &source, ret_error))
 		return false;
 	good = read_source(document, &source, limits, ret_error);
 	close(source.fd);

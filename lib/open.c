@@ -426,8 +426,8 @@ static bool open_set(struct opening *opening, struct fsdp_error **ret_error)
 static bool open_directory(struct opening *opening, struct fsdp_error **ret_error)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
-	if (!fsdp_dir_open(opening->path, &checkpoint->arena, &checkpoint->limits,
-		    &checkpoint->dir, ret_error))
+	if (!fsdp_dir_open(checkpoint->remote, opening->path, &checkpoint->arena,
+		    &checkpoint->limits, &checkpoint->dir, ret_error))
 		return false;
 	checkpoint->has_dir = true;
 	opening->folder_path = opening->path;
@@ -453,9 +453,9 @@ static bool open_beside(struct opening *opening, struct fsdp_error **ret_error)
 			return fsdp_arena_fail(&opening->scratch, ret_error);
 	}
 	opening->beside_path = parent != NULL ? parent : "";
-	opening->has_beside = fsdp_dir_open_names(parent != NULL ? parent : ".",
-		&opening->scratch, &opening->checkpoint->limits, &opening->beside,
-		&opening->beside_error);
+	opening->has_beside = fsdp_dir_open_names(opening->checkpoint->remote,
+		parent != NULL ? parent : ".", &opening->scratch,
+		&opening->checkpoint->limits, &opening->beside, &opening->beside_error);
 	if (opening->has_beside ||
 		fsdp_error_code(opening->beside_error) != FSDP_ERROR_MEMORY)
 		return true;
@@ -509,8 +509,9 @@ static bool open_whole_directory(struct opening *opening, struct fsdp_error **re
 		return fsdp_arena_fail(&checkpoint->arena, ret_error);
 	fsdp_dir_close(&opening->beside);
 	opening->has_beside = false;
-	close(checkpoint->source.fd);
-	checkpoint->source.fd = -1;
+	if (checkpoint->source.fd >= 0)
+		close(checkpoint->source.fd);
+	checkpoint->source = (struct fsdp_source){ .fd = -1 };
 	opening->path = checkpoint->base = (const char *)path.data;
 	fsdp_opening_tell(opening, opening->path);
 	return open_directory(opening, ret_error) &&
@@ -534,7 +535,7 @@ static bool open_file(struct opening *opening, struct fsdp_error **ret_error)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
 	struct fsdp_source source;
-	if (!fsdp_file_open(opening->path, &source, ret_error))
+	if (!fsdp_file_open(checkpoint->remote, opening->path, &source, ret_error))
 		return false;
 	checkpoint->source = source;
 	fsdp_budget_give(&checkpoint->budget, source.size);
@@ -579,7 +580,7 @@ static bool open_input(struct opening *opening, struct fsdp_error **ret_error)
 		return open_several(opening, ret_error);
 	if (strcmp(opening->path, "-") == 0)
 		opened = open_stdin(opening, ret_error);
-	else if (fsdp_dir_is(opening->path))
+	else if (fsdp_dir_is(opening->checkpoint->remote, opening->path))
 		opened = open_directory(opening, ret_error);
 	else
 		opened = open_file(opening, ret_error);
@@ -617,6 +618,8 @@ static bool begin(struct opening *opening, const struct attempt *attempt,
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
 	checkpoint->source.fd = -1;
+	checkpoint->remote = opening->options->remote;
+	opening->reading.remote = checkpoint->remote;
 	fsdp_arena_init(&checkpoint->arena, &checkpoint->budget);
 	fsdp_arena_init(&opening->scratch, &checkpoint->budget);
 	fsdp_vec_init(

@@ -720,7 +720,7 @@ static bool begin(struct fsdp_pickles *pickles, const char *path,
 	fsdp_budget_init(&pickles->budget, &pickles->limits);
 	fsdp_arena_init(&pickles->arena, &pickles->budget);
 	fsdp_vec_init(&pickles->list, &pickles->arena, sizeof(struct fsdp_listed));
-	if (!fsdp_file_open(path, &pickles->source, ret_error))
+	if (!fsdp_file_open(options->remote, path, &pickles->source, ret_error))
 		return false;
 	fsdp_budget_give(&pickles->budget, pickles->source.size);
 	return fsdp_build_init(

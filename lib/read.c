@@ -271,12 +271,14 @@ static bool read_named_plan(struct opening *opening, struct fsdp_error **ret_err
 		&opening->checkpoint->arena, fsdp_span_text(opening->options->plan_path));
 	if (path.data == NULL)
 		return fsdp_arena_fail(&opening->checkpoint->arena, ret_error);
-	bool read = fsdp_file_open((const char *)path.data, &source, ret_error);
+	bool read = fsdp_file_open(
+		opening->checkpoint->remote, (const char *)path.data, &source, ret_error);
 	if (read) {
 		fsdp_budget_give(&opening->checkpoint->budget, source.size);
 		read = read_plan_file(
 			opening, &source, (const char *)path.data, ret_error);
-		close(source.fd);
+		if (source.fd >= 0)
+			close(source.fd);
 	}
 	if (read)
 		return true;
@@ -347,8 +349,9 @@ static bool read_found_plan(struct opening *opening, const struct fsdp_folder *f
 	if (path == NULL)
 		return fsdp_arena_fail(&checkpoint->arena, ret_error);
 	fsdp_opening_tell(opening, path);
-	bool opened = folder != NULL ? fsdp_folder_source(folder, name, &source, &error)
-				     : fsdp_file_open(path, &source, &error);
+	bool opened = folder != NULL
+			      ? fsdp_folder_source(folder, name, &source, &error)
+			      : fsdp_file_open(checkpoint->remote, path, &source, &error);
 	if (opened && !is_small_beside(checkpoint, &source)) {
 		fsdp_reading_note(&opening->reading,
 			"the plan %s is not used: it has %llu bytes, which is much beside this checkpoint; give it with --plan",

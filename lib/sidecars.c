@@ -863,7 +863,7 @@ static bool look_around(struct beside *beside, struct fsdp_error **ret_error)
 			      : fsdp_span_last(fsdp_span_text(opening->path), '/');
 	fsdp_arena_init(&arena, &opening->checkpoint->budget);
 	struct fsdp_error *error = NULL;
-	bool good = fsdp_dir_open_names(
+	bool good = fsdp_dir_open_names(opening->checkpoint->remote,
 		named[0] != '\0' ? named : ".", &arena, &beside->limits, &dir, &error);
 	if (good) {
 		fsdp_folder_of_dir(&folder, &dir);
@@ -914,7 +914,9 @@ static bool look_at_strays(struct beside *beside, struct fsdp_error **ret_error)
 	if (packed && !look_around_packed(beside, ret_error))
 		return false;
 	if ((opening->options->within != NULL ||
-		    (opening->checkpoint->has_dir && fsdp_dir_is(opening->paths[0]))) &&
+		    (opening->checkpoint->has_dir &&
+			    fsdp_dir_is(
+				    opening->checkpoint->remote, opening->paths[0]))) &&
 		!look_around(beside, ret_error))
 		return false;
 	beside->is_stray = false;

@@ -51,6 +51,7 @@ struct fsdp_survey {
 	const char *path;
 	const struct fsdp_limit_setting *limit_settings;
 	size_t limit_count;
+	struct fsdp_remote *remote;
 	struct fsdp_limits limits;
 	struct fsdp_budget budget;
 	struct fsdp_arena arena;
@@ -170,8 +171,8 @@ static bool list_below(struct fsdp_survey *survey, struct fsdp_span name)
 static bool list_folder(struct fsdp_survey *survey, struct fsdp_error **ret_error)
 {
 	size_t folders = 0;
-	if (!fsdp_dir_open(survey->path, &survey->arena, &survey->limits, &survey->dir,
-		    ret_error))
+	if (!fsdp_dir_open(survey->remote, survey->path, &survey->arena, &survey->limits,
+		    &survey->dir, ret_error))
 		return false;
 	survey->has_dir = true;
 	for (size_t i = 0; i < fsdp_dir_count(&survey->dir); i++) {
@@ -189,14 +190,15 @@ static bool list_folder(struct fsdp_survey *survey, struct fsdp_error **ret_erro
 static bool list_file(struct fsdp_survey *survey, struct fsdp_error **ret_error)
 {
 	struct fsdp_source source;
-	if (!fsdp_file_open(survey->path, &source, ret_error))
+	if (!fsdp_file_open(survey->remote, survey->path, &source, ret_error))
 		return false;
 	struct survey_entry *file = fsdp_vec_push(&survey->entries);
 	if (file != NULL)
 		*file = (struct survey_entry){
 			.entry = { .name = FSDP_SPAN(""), .size = source.size },
 		};
-	close(source.fd);
+	if (source.fd >= 0)
+		close(source.fd);
 	return file != NULL || fsdp_arena_fail(&survey->arena, ret_error);
 }
 
@@ -210,7 +212,7 @@ static int compare_names(struct fsdp_span a, struct fsdp_span b)
 }
 
 bool fsdp_survey_new(const char *path, const struct fsdp_limit_setting *limits,
-	size_t limit_count, struct fsdp_survey **ret_survey,
+	size_t limit_count, struct fsdp_remote *remote, struct fsdp_survey **ret_survey,
 	struct fsdp_error **ret_error)
 {
 	struct fsdp_survey *survey = calloc(1, sizeof *survey);
@@ -218,6 +220,7 @@ bool fsdp_survey_new(const char *path, const struct fsdp_limit_setting *limits,
 		return fsdp_fail_memory(ret_error);
 	survey->limit_settings = limits;
 	survey->limit_count = limit_count;
+	survey->remote = remote;
 	fsdp_limits_init(&survey->limits);
 	for (size_t i = 0; i < limit_count; i++)
 		(void)fsdp_limits_set(&survey->limits, limits[i].name, limits[i].value);
@@ -230,7 +233,7 @@ bool fsdp_survey_new(const char *path, const struct fsdp_limit_setting *limits,
 	survey->path =
 		(const char *)fsdp_arena_copy(&survey->arena, fsdp_span_text(path)).data;
 	if (survey->path == NULL ? !fsdp_arena_fail(&survey->arena, ret_error)
-				 : !(fsdp_dir_is(path) ? list_folder : list_file)(
+				 : !(fsdp_dir_is(remote, path) ? list_folder : list_file)(
 					   survey, ret_error)) {
 		fsdp_survey_free(survey);
 		return false;
@@ -304,7 +307,8 @@ static bool open_entry(struct fsdp_survey *survey, const char *name,
 {
 	return survey->has_dir ? fsdp_dir_source(&survey->dir, fsdp_span_text(name),
 					 ret_source, ret_error)
-			       : fsdp_file_open(survey->path, ret_source, ret_error);
+			       : fsdp_file_open(survey->remote, survey->path, ret_source,
+					 ret_error);
 }
 
 /* A file that cannot be opened has no head. One that has fewer bytes than it had when it was
@@ -324,7 +328,7 @@ struct fsdp_span fsdp_survey_head(struct fsdp_survey *survey, const char *name)
 	if (!fsdp_source_read_all(&source, 0, fsdp_min(source.size, FSDP_SURVEY_HEAD),
 		    &survey->arena, &entry->head, &error))
 		fail_survey(survey, error);
-	if (!survey->has_dir)
+	if (!survey->has_dir && source.fd >= 0)
 		close(source.fd);
 	return entry->head;
 }
@@ -385,6 +389,7 @@ static bool open_part(struct fsdp_survey *survey, struct survey_part *part)
 		.size = sizeof options,
 		.limits = survey->limit_settings,
 		.limit_count = survey->limit_count,
+		.remote = survey->remote,
 		.no_plan = true,
 		/* An index stands for the folder it lies in. */
 		.alone = !fsdp_span_ends(
@@ -544,6 +549,7 @@ static bool read_pickles(struct fsdp_survey *survey, const char *name,
 		.size = sizeof options,
 		.limits = survey->limit_settings,
 		.limit_count = survey->limit_count,
+		.remote = survey->remote,
 	};
 	struct fsdp_pickles *pickles = NULL;
 	struct fsdp_error *error = NULL;

@@ -34,8 +34,8 @@ static bool open_folder(struct fsdp_checkpoint *checkpoint, const char *path, si
 	*pick = (struct fsdp_pick){ .folder = parent_of(arena, path) };
 	if (pick->folder == NULL)
 		return fsdp_arena_fail(arena, ret_error);
-	if (!fsdp_dir_open(pick->folder, arena, &checkpoint->limits, &checkpoint->dir,
-		    ret_error))
+	if (!fsdp_dir_open(checkpoint->remote, pick->folder, arena, &checkpoint->limits,
+		    &checkpoint->dir, ret_error))
 		return false;
 	checkpoint->has_dir = true;
 	pick->positions = FSDP_TAKE(
@@ -53,7 +53,7 @@ static bool check_path(struct fsdp_checkpoint *checkpoint, const char *path,
 		return fsdp_arena_fail(&checkpoint->arena, ret_error);
 	if (strcmp(path, "-") == 0)
 		problem = "standard input is a checkpoint of its own";
-	else if (fsdp_dir_is(path))
+	else if (fsdp_dir_is(checkpoint->remote, path))
 		problem = "a directory is a checkpoint of its own";
 	else if (!fsdp_dir_is_same(parent, folder))
 		problem = "the files of one checkpoint lie in one folder";

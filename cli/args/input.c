@@ -16,6 +16,7 @@
 #include "args/input.h"
 #include "args/parse.h"
 #include "args/suggest.h"
+#include "args/url.h"
 
 /*
  * Splits a command line into a command, options and words, and says what is wrong where
@@ -266,13 +267,14 @@ static enum arguments_result read_words(int argc, char **argv,
 		       : ARGUMENTS_WRONG;
 }
 
-/* A path that exists, and no command. */
+/* A path that exists or a URL, and no command. */
 static bool is_path_alone(const struct arguments *arguments, const struct texts *words)
 {
 	for (size_t i = 0; i < words->count; i++)
 		if (command_find(arguments->commands, words->items[i]) != NULL)
 			return false;
-	return words->count > 0 && access(words->items[0], F_OK) == 0;
+	return words->count > 0 &&
+	       (url_is(words->items[0]) || access(words->items[0], F_OK) == 0);
 }
 
 /* The same line with the command info. NULL: out of memory. */
@@ -601,8 +603,8 @@ static bool look_near(struct inputs *inputs, struct texts *near, const char *pat
 {
 	char *found = NULL;
 
-	if (strcmp(path, "-") != 0 && access(path, F_OK) != 0 && errno == ENOENT &&
-		near->count < MOST_MISSING)
+	if (strcmp(path, "-") != 0 && !url_is(path) && access(path, F_OK) != 0 &&
+		errno == ENOENT && near->count < MOST_MISSING)
 		found = owned_add(&inputs->owned, suggest_near_path(path));
 	return texts_add(near, found);
 }
@@ -672,6 +674,26 @@ static bool is_standard_input(const char *path)
 	       dup2((int)descriptor, STDIN_FILENO) == STDIN_FILENO;
 }
 
+/* What is not to be shown is cut off where it was typed, so that nothing can show it. */
+static enum usage_result take_url(struct inputs *inputs,
+	const struct arguments *arguments, const char *url, struct usage *usage)
+{
+	char *whole = owned_copy(&inputs->owned, url, strlen(url));
+	char *shown = NULL;
+
+	if (!url_check(usage, arguments->command->name, url))
+		return USAGE_WRONG;
+	for (size_t i = 0; arguments->typed[i] != NULL; i++)
+		if (arguments->typed[i] == url)
+			url_clean(shown = arguments->typed[i]);
+	if (whole == NULL || shown == NULL)
+		return USAGE_MEMORY;
+	return texts_add(&inputs->paths, shown) && texts_add(&inputs->urls, whole) &&
+			       texts_add(&inputs->url_names, shown)
+		       ? USAGE_GOOD
+		       : USAGE_MEMORY;
+}
+
 /* words[0] is the command. */
 static enum usage_result split_words(
 	struct inputs *inputs, const struct arguments *arguments, struct usage *usage)
@@ -688,6 +710,13 @@ static enum usage_result split_words(
 	for (size_t i = 0; i < path_count; i++) {
 		const char *path = words->items[1 + i];
 
+		if (url_is(path) && arguments->command->inputs != INPUTS_RECORDINGS) {
+			enum usage_result result =
+				take_url(inputs, arguments, path, usage);
+			if (result != USAGE_GOOD)
+				return result;
+			continue;
+		}
 		if (suggest_url(usage, arguments->command->name, path) ||
 			suggest_joined(usage, arguments, path))
 			return USAGE_WRONG;
@@ -861,6 +890,8 @@ void inputs_done(struct inputs *inputs)
 {
 	free(inputs->paths.items);
 	free(inputs->near.items);
+	free(inputs->urls.items);
+	free(inputs->url_names.items);
 	free(inputs->beside.items);
 	free(inputs->near_beside.items);
 	free(inputs->limits);

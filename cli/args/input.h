@@ -39,6 +39,8 @@ struct inputs {
 	struct texts
 		near; /* of each that is not there, the path that was meant, or NULL */
 	struct texts beside, near_beside; /* the same of files that options name */
+	struct texts urls,
+		url_names; /* paths that are URLs, whole; and as they are shown */
 	char *const *words;
 	size_t word_count;
 	struct owned owned;

@@ -14,6 +14,7 @@
 #include "part/load-answer.h"
 #include "part/value-text.h"
 #include "session/diagnostics.h"
+#include "session/helper.h"
 #include "session/progress.h"
 #include "session/session.h"
 
@@ -231,6 +232,9 @@ static bool has(const char *folder, const char *name, bool is_file)
 	struct stat found;
 	int size = snprintf(path, sizeof path, "%s/%s", folder, name);
 
+	if (size < (int)sizeof path && helper_kind(path) != FSDP_REMOTE_LOCAL)
+		return helper_kind(path) == FSDP_REMOTE_FILE ||
+		       (!is_file && helper_kind(path) == FSDP_REMOTE_FOLDER);
 	return size < (int)sizeof path && stat(path, &found) == 0 &&
 	       (!is_file || S_ISREG(found.st_mode));
 }
@@ -379,7 +383,8 @@ static bool check_folder(
 		    below) >= (int)sizeof path ||
 		!has_several(path))
 		return true;
-	if (fsdp_survey_new(path, run->limits, run->limit_count, &survey, &error) &&
+	if (fsdp_survey_new(
+		    path, run->limits, run->limit_count, run->remote, &survey, &error) &&
 		fsdp_set_pairs_new(survey, data, &pairs, &error)) {
 		const struct sets sets = { run, below, pairs, others };
 		for (size_t i = 0; i < fsdp_set_pair_count(pairs) && good; i++)
@@ -497,5 +502,5 @@ bool path_is_unfinished(const char *path)
 
 	return snprintf(marker, sizeof marker, "%s-unfinished", path) <
 		       (int)sizeof marker &&
-	       stat(marker, &found) == 0;
+	       (helper_kind(marker) >= FSDP_REMOTE_FILE || stat(marker, &found) == 0);
 }

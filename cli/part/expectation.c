@@ -106,6 +106,7 @@ bool expectation_open(
 		.size = sizeof options,
 		.limits = run->limits,
 		.limit_count = run->limit_count,
+		.remote = run->remote,
 		.no_plan = true,
 	};
 	struct fsdp_error *error = NULL;

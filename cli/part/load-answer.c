@@ -380,8 +380,8 @@ static bool ask(const struct loading_options *options, struct run *run, const ch
 	};
 	bool asked_all;
 
-	if (!fsdp_survey_new(
-		    asked.path, run->limits, run->limit_count, &survey, ret_error))
+	if (!fsdp_survey_new(asked.path, run->limits, run->limit_count, run->remote,
+		    &survey, ret_error))
 		return was_reported(run, ret_error);
 	asked_all = fsdp_loads_new(survey, &asked, &answer->loads, ret_error);
 	fsdp_survey_free(survey);

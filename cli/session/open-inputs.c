@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "session/helper.h"
 #include "session/progress.h"
 #include "session/session-private.h"
 #include "session/session.h"
@@ -18,8 +19,11 @@
 
 bool path_is_folder(const char *path)
 {
+	enum fsdp_remote_kind kind = helper_kind(path);
 	struct stat status;
 
+	if (kind != FSDP_REMOTE_LOCAL)
+		return kind == FSDP_REMOTE_FOLDER;
 	return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
@@ -116,7 +120,9 @@ size_t session_paths_together(const struct session *session, size_t first)
 	const struct texts *paths = &session->inputs->paths;
 	size_t end = first + 1;
 
-	if (session->apart || path_is_folder(paths->items[first]))
+	/* Of a URL nothing around it is known. */
+	if (session->apart || path_is_folder(paths->items[first]) ||
+		helper_kind(paths->items[first]) != FSDP_REMOTE_LOCAL)
 		return 1;
 	while (end < paths->count &&
 		share_folder(paths->items[first], paths->items[end]) &&

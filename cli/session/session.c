@@ -23,6 +23,7 @@
 #include "render/out.h"
 #include "render/writer.h"
 #include "session/diagnostics.h"
+#include "session/helper.h"
 #include "session/progress.h"
 #include "session/sandbox.h"
 #include "session/session-private.h"
@@ -300,6 +301,7 @@ static struct run new_run(struct session *session)
 		.select = &session->arguments->select,
 		.limits = session->inputs->options.limits,
 		.limit_count = session->inputs->options.limit_count,
+		.remote = session->inputs->options.remote,
 		.words = session->inputs->words,
 		.word_count = session->inputs->word_count,
 		.out = session->outputs->out,
@@ -1022,6 +1024,17 @@ static bool refuse_several(struct session *session)
 	return true;
 }
 
+static void note_remote(struct session *session)
+{
+	struct fsdp_remote_counts counts = fsdp_remote_counts(helper_remote());
+
+	collected_note(&session->collected,
+		"remote: %s, %" PRIu64 " lists, %" PRIu64 " reads, %" PRIu64
+		" looks, %" PRIu64 " again, %" PRIu64 " bytes",
+		counts.backend[0] != '\0' ? counts.backend : "nothing", counts.lists,
+		counts.gets, counts.heads, counts.retries, counts.bytes);
+}
+
 int session_run(const struct arguments *arguments, const struct inputs *inputs,
 	struct outputs *outputs, const struct looks *error_looks)
 {
@@ -1065,6 +1078,8 @@ int session_run(const struct arguments *arguments, const struct inputs *inputs,
 		answer_each(&session);
 	else
 		answer_one(&session);
+	if (error_looks != NULL && error_looks->verbosity >= 1 && helper_remote() != NULL)
+		note_remote(&session);
 	outputs->interrupted = session.interrupted;
 	outputs->spoilt |= session.interrupted != 0;
 	progress_end();
@@ -1095,6 +1110,7 @@ char *run_document(
 		    inputs_collect(&inputs, &arguments, &usage) == USAGE_GOOD;
 
 	if (good) {
+		inputs.options.remote = helper_remote();
 		inputs.options.belongs = outputs_keep;
 		inputs.options.belongs_context = outputs.keeper;
 		outputs.count = 1;

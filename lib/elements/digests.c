@@ -105,7 +105,7 @@ static bool read_file(
 {
 	struct fsdp_source source;
 	struct fsdp_span text;
-	if (!fsdp_file_open(path, &source, ret_error))
+	if (!fsdp_file_open(NULL, path, &source, ret_error))
 		return false;
 	bool good = source.size <= MOST ||
 		    fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,

@@ -48,6 +48,7 @@ struct fsdp_reading {
 	struct fsdp_arena *scratch; /* gone when the family has read its input */
 	bool is_one_of_many; /* what a file's bytes say is copied, so that they can go */
 	const struct fsdp_limits *limits;
+	struct fsdp_remote *remote; /* for paths (io/directory.h) */
 	bool read_values;
 	const char *const *value_names; /* only those that may be called so; NULL: all */
 	size_t value_name_count;

@@ -947,7 +947,7 @@ static bool find_marker(struct fsdp_reading *reading, struct fsdp_span path,
 	if (text == NULL)
 		return fsdp_arena_fail(reading->model->arena, ret_error);
 	snprintf(text, size, "%.*s-unfinished", FSDP_TEXT(path));
-	if (fsdp_path_exists(text))
+	if (fsdp_path_exists(reading->remote, text))
 		state->marker = text;
 	return true;
 }

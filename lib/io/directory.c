@@ -13,12 +13,14 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/mix.h"
 #include "io/directory.h"
+#include "io/remote.h"
 
 enum {
 	MOST_OPEN = 64,  /* files of one cache */
@@ -83,20 +85,25 @@ static bool grow_known(struct known *known)
 
 /* However often a file is opened, its bytes are given once. The budget is the lender's
  * thread's: one that borrows gives nothing. */
-static bool give_file(const struct fsdp_dir *dir, int fd)
+static bool give_bytes(const struct fsdp_dir *dir, uint64_t number, uint64_t size)
 {
 	struct known *known = &dir->cache->known;
-	struct stat status;
-	if (dir->cache->lender != NULL || fstat(fd, &status) != 0 ||
-		!S_ISREG(status.st_mode))
+	if (dir->cache->lender != NULL)
 		return true;
 	if (known->count >= known->room / 2 && !grow_known(known))
 		return false;
 	size_t before = known->count;
-	insert_number(known, (uint64_t)status.st_ino);
+	insert_number(known, number);
 	if (known->count != before)
-		fsdp_budget_give(dir->arena->budget, (uint64_t)status.st_size);
+		fsdp_budget_give(dir->arena->budget, size);
 	return true;
+}
+
+static bool give_file(const struct fsdp_dir *dir, int fd)
+{
+	struct stat status;
+	return fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
+	       give_bytes(dir, (uint64_t)status.st_ino, (uint64_t)status.st_size);
 }
 
 /* ---- descriptors ---- */
@@ -119,8 +126,8 @@ static struct fsdp_dir_cache *cache_new(const char *path, int fd)
 		return NULL;
 	cache->users = 1;
 	cache->path = strdup(path);
-	cache->root = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	if (cache->path != NULL && cache->root >= 0)
+	cache->root = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
+	if (cache->path != NULL && (fd < 0 || cache->root >= 0))
 		return cache;
 	if (cache->root >= 0)
 		close(cache->root);
@@ -136,7 +143,8 @@ static void cache_leave(struct fsdp_dir_cache *cache)
 	for (size_t i = 0; i < MOST_OPEN; i++)
 		close_file(cache, &cache->files[i]);
 	if (cache->lender == NULL) {
-		close(cache->root);
+		if (cache->root >= 0)
+			close(cache->root);
 		free(cache->path);
 	}
 	free(cache->known.slots);
@@ -357,6 +365,15 @@ bool fsdp_dir_blob(const struct fsdp_dir *dir, struct fsdp_span name,
 {
 	char room[PATH_MAX];
 	unsigned up;
+	const struct fsdp_entry *entry =
+		dir->remote != NULL ? fsdp_dir_find(dir, name) : NULL;
+	if (entry != NULL && entry->kind == FSDP_ENTRY_FILE) {
+		const struct fsdp_remote_file *file =
+			fsdp_remote_file(dir->remote, entry->file);
+		for (size_t i = 0; i < sizeof file->sha256; i++)
+			snprintf(ret_hex + 2 * i, 3, "%02x", file->sha256[i]);
+		return file->has_sha256;
+	}
 	if (!fsdp_dir_link(dir, name, room, sizeof room))
 		return false;
 	const char *hex = find_blob(room, &up);
@@ -512,20 +529,34 @@ int fsdp_entry_compare(const void *left, const void *right)
 static bool keep_sorted(
 	struct fsdp_dir *dir, const struct list *list, struct fsdp_error **ret_error)
 {
-	dir->entries = FSDP_TAKE(dir->arena, dir->entries, list->count);
-	if (dir->entries == NULL)
+	struct fsdp_entry *entries = FSDP_TAKE(dir->arena, entries, list->count);
+	if (entries == NULL)
 		return fsdp_arena_fail(dir->arena, ret_error);
+	dir->entries = entries;
 	dir->count = list->count;
 	if (dir->count == 0)
 		return true;
-	memcpy(dir->entries, list->entries, dir->count * sizeof *dir->entries);
-	qsort(dir->entries, dir->count, sizeof *dir->entries, fsdp_entry_compare);
+	memcpy(entries, list->entries, dir->count * sizeof *entries);
+	qsort(entries, dir->count, sizeof *entries, fsdp_entry_compare);
 	return true;
+}
+
+/* The list of a remote directory is kept there. */
+static bool list_remote(struct fsdp_dir *dir, const struct fsdp_limits *limits,
+	struct fsdp_error **ret_error)
+{
+	uint64_t most = fsdp_limit(limits, FSDP_LIMIT_FILES);
+	if (!fsdp_remote_list(dir->remote, dir->path, !dir->names_only, &dir->entries,
+		    &dir->count, ret_error))
+		return false;
+	return dir->count <= most || fsdp_fail_limit(ret_error, FSDP_LIMIT_FILES, most);
 }
 
 static bool list_entries(struct fsdp_dir *dir, const struct fsdp_limits *limits,
 	struct fsdp_error **ret_error)
 {
+	if (dir->remote != NULL)
+		return list_remote(dir, limits, ret_error);
 	int fd = openat(dir->fd, ".", FLAGS_LIST);
 	DIR *stream = fd >= 0 ? fdopendir(fd) : NULL;
 	if (stream == NULL) {
@@ -599,24 +630,31 @@ static bool begin_dir(struct fsdp_dir *dir, const struct fsdp_limits *limits,
 	return true;
 }
 
-static bool open_dir(const char *path, bool names_only, struct fsdp_arena *arena,
-	const struct fsdp_limits *limits, struct fsdp_dir *ret_dir,
-	struct fsdp_error **ret_error)
+static bool open_dir(struct fsdp_remote *remote, const char *path, bool names_only,
+	struct fsdp_arena *arena, const struct fsdp_limits *limits,
+	struct fsdp_dir *ret_dir, struct fsdp_error **ret_error)
 {
-	int fd = open(path, FLAGS_LIST);
-	if (fd < 0) {
-		fail_open(ret_error, errno);
+	enum fsdp_remote_kind kind;
+	struct fsdp_remote_file *file;
+	if (!fsdp_remote_look(remote, path, &kind, &file, ret_error))
+		return fsdp_error_add_path(ret_error, path);
+	bool is_remote = kind != FSDP_REMOTE_LOCAL;
+	int fd = is_remote ? -1 : open(path, FLAGS_LIST);
+	if (is_remote ? kind != FSDP_REMOTE_FOLDER : fd < 0) {
+		fail_open(ret_error, is_remote ? ENOENT : errno);
 		return fsdp_error_add_path(ret_error, path);
 	}
 	struct fsdp_dir_cache *cache = cache_new(path, fd);
 	if (cache == NULL) {
 		fail_open(ret_error, errno);
-		close(fd);
+		if (fd >= 0)
+			close(fd);
 		return false;
 	}
 	struct fsdp_dir dir = {
 		.arena = arena,
 		.fd = fd,
+		.remote = is_remote ? remote : NULL,
 		.path = copy_path(arena, "", path),
 		.below = "",
 		.cache = cache,
@@ -625,18 +663,18 @@ static bool open_dir(const char *path, bool names_only, struct fsdp_arena *arena
 	return begin_dir(&dir, limits, ret_dir, ret_error);
 }
 
-bool fsdp_dir_open(const char *path, struct fsdp_arena *arena,
+bool fsdp_dir_open(struct fsdp_remote *remote, const char *path, struct fsdp_arena *arena,
 	const struct fsdp_limits *limits, struct fsdp_dir *ret_dir,
 	struct fsdp_error **ret_error)
 {
-	return open_dir(path, false, arena, limits, ret_dir, ret_error);
+	return open_dir(remote, path, false, arena, limits, ret_dir, ret_error);
 }
 
-bool fsdp_dir_open_names(const char *path, struct fsdp_arena *arena,
-	const struct fsdp_limits *limits, struct fsdp_dir *ret_dir,
-	struct fsdp_error **ret_error)
+bool fsdp_dir_open_names(struct fsdp_remote *remote, const char *path,
+	struct fsdp_arena *arena, const struct fsdp_limits *limits,
+	struct fsdp_dir *ret_dir, struct fsdp_error **ret_error)
 {
-	return open_dir(path, true, arena, limits, ret_dir, ret_error);
+	return open_dir(remote, path, true, arena, limits, ret_dir, ret_error);
 }
 
 /* The folder or the link to one; its path from the root on goes to ret_below. */
@@ -664,13 +702,16 @@ bool fsdp_dir_open_child(const struct fsdp_dir *dir, const char *name,
 	char below[PATH_MAX] = "";
 	int fd = -1;
 	errno = ENOENT;
-	if (entry != NULL && dir->fd >= 0)
+	if (entry != NULL && (dir->fd >= 0 || dir->remote != NULL))
 		errno = ENOTDIR;
+	bool is_remote = dir->remote != NULL && entry != NULL &&
+			 entry->kind == FSDP_ENTRY_DIRECTORY &&
+			 join(dir->below, name, below);
 	if (entry != NULL && dir->fd >= 0 &&
 		(entry->kind == FSDP_ENTRY_DIRECTORY ||
 			entry->kind == FSDP_ENTRY_LINK_DIRECTORY))
 		fd = open_folder(dir, entry, below);
-	if (fd < 0) {
+	if (fd < 0 && !is_remote) {
 		fail_open(ret_error, errno);
 		return fsdp_error_add_path(ret_error, dir->path);
 	}
@@ -678,6 +719,7 @@ bool fsdp_dir_open_child(const struct fsdp_dir *dir, const char *name,
 	struct fsdp_dir child = {
 		.arena = arena,
 		.fd = fd,
+		.remote = dir->remote,
 		.path = copy_path(arena, dir->path, name),
 		.below = copy_path(arena, "", below),
 		.cache = dir->cache,
@@ -823,7 +865,7 @@ static bool is_unchanged(
 static bool may_open(const struct fsdp_dir *dir, const struct fsdp_entry *entry,
 	struct fsdp_span name, struct fsdp_error **ret_error)
 {
-	if (dir->fd < 0)
+	if (dir->fd < 0 && dir->remote == NULL)
 		return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
 			"this folder has no file system behind it");
 	if (entry == NULL && !fsdp_name_is_safe(name))
@@ -845,14 +887,47 @@ static bool may_open(const struct fsdp_dir *dir, const struct fsdp_entry *entry,
 	return true;
 }
 
+static struct fsdp_source remote_source(struct fsdp_remote_file *file)
+{
+	return (struct fsdp_source){ .fd = -1, .remote = file, .size = file->size };
+}
+
+/* One of the list is known; of another one the directory below is listed. */
+static bool open_remote(const struct fsdp_dir *dir, const struct fsdp_entry *entry,
+	const char *text, struct fsdp_source *ret_source, struct fsdp_error **ret_error)
+{
+	struct fsdp_remote_file *file = NULL;
+	enum fsdp_remote_kind kind = FSDP_REMOTE_FILE;
+	if (entry != NULL) {
+		file = fsdp_remote_file(dir->remote, entry->file);
+	} else {
+		char *path = malloc(path_size(dir->path, text));
+		bool good = path != NULL ? fsdp_remote_look(dir->remote,
+						   write_path(path, dir->path, text),
+						   &kind, &file, ret_error)
+					 : fsdp_fail_memory(ret_error);
+		free(path);
+		if (!good)
+			return false;
+	}
+	if (kind != FSDP_REMOTE_FILE)
+		return fail_open(ret_error, ENOENT);
+	*ret_source = remote_source(file);
+	return give_bytes(dir, (uint64_t)file->number + 1, file->size) ||
+	       fsdp_fail_memory(ret_error);
+}
+
 static bool open_source(const struct fsdp_dir *dir, struct fsdp_span name,
 	const char *text, struct fsdp_source *ret_source, struct fsdp_error **ret_error)
 {
 	const struct fsdp_entry *entry = fsdp_dir_find(dir, name);
 	struct fsdp_source source;
 	int fd;
-	if (!may_open(dir, entry, name, ret_error) ||
-		!open_cached(dir, text, &fd, ret_error) ||
+	if (!may_open(dir, entry, name, ret_error))
+		return false;
+	if (dir->remote != NULL)
+		return open_remote(dir, entry, text, ret_source, ret_error);
+	if (!open_cached(dir, text, &fd, ret_error) ||
 		!fsdp_source_file(fd, &source, ret_error) ||
 		(entry != NULL && !is_unchanged(entry, fd, ret_error)))
 		return false;
@@ -878,9 +953,21 @@ bool fsdp_dir_source(const struct fsdp_dir *dir, struct fsdp_span name,
 	return ok;
 }
 
-bool fsdp_file_open(
-	const char *path, struct fsdp_source *ret_source, struct fsdp_error **ret_error)
+bool fsdp_file_open(struct fsdp_remote *remote, const char *path,
+	struct fsdp_source *ret_source, struct fsdp_error **ret_error)
 {
+	enum fsdp_remote_kind kind;
+	struct fsdp_remote_file *file;
+	if (!fsdp_remote_look(remote, path, &kind, &file, ret_error))
+		return fsdp_error_add_path(ret_error, path);
+	if (kind == FSDP_REMOTE_FILE) {
+		*ret_source = remote_source(file);
+		return true;
+	}
+	if (kind != FSDP_REMOTE_LOCAL) {
+		fail_open(ret_error, kind == FSDP_REMOTE_FOLDER ? EISDIR : ENOENT);
+		return fsdp_error_add_path(ret_error, path);
+	}
 	int fd = open(path, FLAGS_FILE & ~O_NOFOLLOW);
 	bool ok = fd >= 0 ? fsdp_source_file(fd, ret_source, ret_error)
 			  : fail_open(ret_error, errno);
@@ -891,15 +978,21 @@ bool fsdp_file_open(
 	return ok;
 }
 
-bool fsdp_dir_is(const char *path)
+bool fsdp_dir_is(struct fsdp_remote *remote, const char *path)
 {
+	enum fsdp_remote_kind kind = fsdp_remote_kind(remote, path);
 	struct stat state;
+	if (kind != FSDP_REMOTE_LOCAL)
+		return kind == FSDP_REMOTE_FOLDER;
 	return stat(path, &state) == 0 && S_ISDIR(state.st_mode);
 }
 
-bool fsdp_path_exists(const char *path)
+bool fsdp_path_exists(struct fsdp_remote *remote, const char *path)
 {
+	enum fsdp_remote_kind kind = fsdp_remote_kind(remote, path);
 	struct stat state;
+	if (kind != FSDP_REMOTE_LOCAL)
+		return kind != FSDP_REMOTE_NOTHING;
 	return lstat(path, &state) == 0;
 }
 

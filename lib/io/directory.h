@@ -6,6 +6,8 @@
 #include "base/limits.h"
 #include "io/source.h"
 
+struct fsdp_remote;
+
 /*
  * A directory of a checkpoint: the one place that opens files by name. The user's
  * path is opened as it is (a link on the command line is followed). Every name below
@@ -33,6 +35,7 @@ struct fsdp_entry {
 			  looked at */
 	int64_t mtime_s;
 	uint32_t mtime_ns;
+	uint32_t file; /* number of a remote one */
 };
 
 /* By name; for qsort. */
@@ -40,25 +43,31 @@ int fsdp_entry_compare(const void *left, const void *right);
 
 struct fsdp_dir {
 	struct fsdp_arena *arena;
-	int fd;            /* -1: a list without a file system (an unpacked tar) */
-	const char *path;  /* as the user named it; for messages */
-	const char *below; /* the same from the root on; "" for the root */
-	struct fsdp_entry *entries; /* sorted bytewise */
+	int fd; /* -1: a list without a file system: an unpacked tar, or remote */
+	struct fsdp_remote *remote;       /* NULL: it is not remote */
+	const char *path;                 /* as the user named it; for messages */
+	const char *below;                /* the same from the root on; "" for the root */
+	const struct fsdp_entry *entries; /* sorted bytewise */
 	size_t count;
 	struct fsdp_dir_cache *cache;
 	bool names_only;
 };
 
+/*
+ * Functions that take a path that the user named take a remote too, or NULL: a path at or
+ * below one of its roots is looked for there.
+ */
+
 /* Lists once. `limits` bounds the number of entries. */
-bool fsdp_dir_open(const char *path, struct fsdp_arena *arena,
+bool fsdp_dir_open(struct fsdp_remote *remote, const char *path, struct fsdp_arena *arena,
 	const struct fsdp_limits *limits, struct fsdp_dir *ret_dir,
 	struct fsdp_error **ret_error);
 
 /* The same without a look at each entry, where the file system tells what it is: files
  * have no size and no time, and one that changes meanwhile is not noticed. */
-bool fsdp_dir_open_names(const char *path, struct fsdp_arena *arena,
-	const struct fsdp_limits *limits, struct fsdp_dir *ret_dir,
-	struct fsdp_error **ret_error);
+bool fsdp_dir_open_names(struct fsdp_remote *remote, const char *path,
+	struct fsdp_arena *arena, const struct fsdp_limits *limits,
+	struct fsdp_dir *ret_dir, struct fsdp_error **ret_error);
 
 /* A sub-directory by a plain name in the list. It may outlive its parent. */
 bool fsdp_dir_open_child(const struct fsdp_dir *dir, const char *name,
@@ -96,7 +105,7 @@ bool fsdp_dir_source(const struct fsdp_dir *dir, struct fsdp_span name,
 
 /*
  * Whether a file of the list is a link of the Hugging Face cache whose target is named by
- * the SHA-256 of its bytes: 64 hex digits, with a zero byte behind them.
+ * the SHA-256 of its bytes, or is a remote one with that: 64 hex digits, with a zero byte behind them.
  */
 enum { FSDP_BLOB_HEX = 64 };
 bool fsdp_dir_blob(const struct fsdp_dir *dir, struct fsdp_span name,
@@ -111,14 +120,14 @@ bool fsdp_dir_link(
  * A file that the user named, wherever it is; links are followed. The caller closes
  * ret_source->fd.
  */
-bool fsdp_file_open(
-	const char *path, struct fsdp_source *ret_source, struct fsdp_error **ret_error);
+bool fsdp_file_open(struct fsdp_remote *remote, const char *path,
+	struct fsdp_source *ret_source, struct fsdp_error **ret_error);
 
 /* Whether the user's path leads to a directory. */
-bool fsdp_dir_is(const char *path);
+bool fsdp_dir_is(struct fsdp_remote *remote, const char *path);
 
 /* Whether there is anything at a path that was made from the user's. */
-bool fsdp_path_exists(const char *path);
+bool fsdp_path_exists(struct fsdp_remote *remote, const char *path);
 
 /* Whether two of the user's paths lead to one directory. */
 bool fsdp_dir_is_same(const char *a, const char *b);

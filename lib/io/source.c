@@ -11,6 +11,7 @@
 
 #include "base/limits.h"
 #include "base/num.h"
+#include "io/remote.h"
 #include "io/source.h"
 
 bool fsdp_pager_init(
@@ -203,8 +204,12 @@ bool fsdp_source_read(const struct fsdp_source *source, uint64_t offset, void *b
 {
 	if (!lies_inside(source, offset, size, ret_error))
 		return false;
-	if (source->fd >= 0) {
-		bool good = read_file(source, offset, buffer, size, ret_error);
+	if (source->fd >= 0 || source->remote != NULL) {
+		bool good =
+			source->fd >= 0
+				? read_file(source, offset, buffer, size, ret_error)
+				: fsdp_remote_read(source->remote, source->base + offset,
+					  buffer, size, ret_error);
 		if (!good && source->failed != NULL)
 			*source->failed = true;
 		return good;
@@ -214,6 +219,12 @@ bool fsdp_source_read(const struct fsdp_source *source, uint64_t offset, void *b
 	else if (size != 0)
 		memcpy(buffer, source->data + source->base + offset, size);
 	return true;
+}
+
+void fsdp_source_expect(const struct fsdp_source *source, uint64_t offset, uint64_t size)
+{
+	if (source->remote != NULL && lies_inside(source, offset, size, NULL))
+		fsdp_remote_expect(source->remote, source->base + offset, size);
 }
 
 /* As many of the rows as one call takes. What it leaves over of the last one that it

@@ -9,8 +9,8 @@
 #include "base/vec.h"
 
 /*
- * A source answers: which bytes are at this offset? A file, memory, or a part of
- * another source. Short reads and EINTR end in here: a read gives all bytes or fails
+ * A source answers: which bytes are at this offset? A file, a remote
+ * one, memory, or a part of another source. Short reads and EINTR end in here: a read gives all bytes or fails
  * with the offset. Inputs are never mapped. A source is a small value; it owns
  * nothing but the descriptor that its `file` says it owns.
  */
@@ -20,6 +20,8 @@ struct fsdp_source {
 	uint64_t base;             /* where this part begins in the file or memory */
 	uint64_t size;
 	const unsigned char *const *pages; /* memory by pages, borrowed */
+	struct fsdp_remote_file
+		*remote; /* of another process (io/remote.h); NULL: none */
 	bool *failed; /* set when bytes cannot be read, by callers who ask for no error; NULL */
 };
 
@@ -44,6 +46,10 @@ bool fsdp_source_slice(const struct fsdp_source *source, uint64_t offset, uint64
 /* Exactly `size` bytes or failure. Offsets in errors count from this source's start. */
 bool fsdp_source_read(const struct fsdp_source *source, uint64_t offset, void *buffer,
 	size_t size, struct fsdp_error **ret_error);
+
+/* A hint: these bytes will be read, after what was expected before. Of a local file it does
+ * nothing. */
+void fsdp_source_expect(const struct fsdp_source *source, uint64_t offset, uint64_t size);
 
 /* The first run at or behind `at` that was never written, which reads as zero. False: there is
  * none, or the file system does not know. */

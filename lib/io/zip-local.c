@@ -479,6 +479,11 @@ bool fsdp_zip_check_headers(const struct fsdp_zip *zip, struct fsdp_span file,
 		if (check.window.bytes == NULL)
 			return fsdp_fail_memory(ret_error);
 	}
+	for (size_t i = 0; i < zip->members.count && zip->source.remote != NULL; i++) {
+		size_t number = zip->by_header != NULL ? zip->by_header[i] : i;
+		fsdp_source_expect(&zip->source, fsdp_zip_member(zip, number)->header,
+			FSDP_ZIP_LOCAL_SIZE);
+	}
 	bool ok = check_members(&check, ret_offsets);
 	free(check.window.bytes);
 	return ok;

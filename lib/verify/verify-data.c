@@ -985,8 +985,10 @@ bool fsdp_verify_take(struct fsdp_verify *verify, struct fsdp_verify_file *file,
 	verify->hand[verify->hand_count] = *file;
 	verify->hand[verify->hand_count].pass.context = &verify->hand[verify->hand_count];
 	verify->hand_count++;
-	if (verify->hand_count < FSDP_VERIFY_HAND &&
-		verify->hand_bytes < FSDP_VERIFY_HAND_BYTES &&
+	/* What came from afar is kept for a short while only. */
+	uint64_t most = file->source.remote != NULL ? FSDP_VERIFY_HAND_REMOTE
+						    : FSDP_VERIFY_HAND_BYTES;
+	if (verify->hand_count < FSDP_VERIFY_HAND && verify->hand_bytes < most &&
 		verify->hand_segments < FSDP_VERIFY_HAND_SEGMENTS)
 		return true;
 	return fsdp_verify_read(verify, ret_error);

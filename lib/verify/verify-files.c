@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/num.h"
+#include "io/remote.h"
 #include "syntax/json-tree.h"
 #include "elements/content-hash.h"
 #include "verify/verify-private.h"
@@ -443,10 +444,11 @@ static bool read_manifest(struct fsdp_verify *verify, struct fsdp_error **ret_er
 	struct fsdp_span copy = fsdp_arena_copy(&verify->arena, fsdp_span_text(path));
 	if (copy.data == NULL)
 		return fsdp_arena_fail(&verify->arena, ret_error);
-	bool good = fsdp_file_open(path, &source, ret_error);
+	bool good = fsdp_file_open(verify->checkpoint->remote, path, &source, ret_error);
 	if (good) {
 		good = read_list(verify, &source, &text, ret_error);
-		close(source.fd);
+		if (source.fd >= 0)
+			close(source.fd);
 	}
 	if (!good)
 		return fsdp_error_add_path(ret_error, path);
@@ -479,6 +481,18 @@ static bool read_folder(struct fsdp_verify *verify, const struct fsdp_folder *fo
 	       read_links(verify, folder, ret_error);
 }
 
+/* A remote file that was named by itself. */
+static bool read_remote(
+	struct fsdp_verify *verify, struct fsdp_span name, struct fsdp_error **ret_error)
+{
+	const struct fsdp_remote_file *file = verify->checkpoint->source.remote;
+	struct fsdp_listed_digest digest = { .name = name, .source = "cache" };
+	if (!file->has_sha256)
+		return true;
+	memcpy(digest.bytes, file->sha256, sizeof digest.bytes);
+	return add_digest(verify, &digest, ret_error);
+}
+
 /* What the folder of a file that was opened by itself says of this file. */
 static bool read_around(struct fsdp_verify *verify, struct fsdp_error **ret_error)
 {
@@ -489,12 +503,15 @@ static bool read_around(struct fsdp_verify *verify, struct fsdp_error **ret_erro
 	struct fsdp_folder folder = { 0 };
 	struct fsdp_error *error = NULL;
 	struct fsdp_dir dir;
+	/* Around a remote file nothing can be looked at. */
+	if (verify->checkpoint->source.remote != NULL)
+		return read_remote(verify, name, ret_error);
 	parent = fsdp_arena_copy(
 		&verify->arena, parent.size != 0 ? parent : FSDP_SPAN("."));
 	if (parent.data == NULL)
 		return fsdp_arena_fail(&verify->arena, ret_error);
-	if (!fsdp_dir_open((const char *)parent.data, &verify->arena,
-		    &verify->checkpoint->limits, &dir, &error))
+	if (!fsdp_dir_open(verify->checkpoint->remote, (const char *)parent.data,
+		    &verify->arena, &verify->checkpoint->limits, &dir, &error))
 		return fsdp_verify_excuse(verify, &file, &error, ret_error);
 	fsdp_folder_of_dir(&folder, &dir);
 	verify->only = name;

@@ -67,6 +67,7 @@ enum {
 	/* A source is valid until 64 others were asked for. */
 	FSDP_VERIFY_HAND = 32,
 	FSDP_VERIFY_HAND_BYTES = 256 << 20,
+	FSDP_VERIFY_HAND_REMOTE = 8 << 20,
 	FSDP_VERIFY_HAND_SEGMENTS = 1 << 16,
 };
 

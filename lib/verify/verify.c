@@ -280,8 +280,44 @@ static bool look_at_own(
 	       fsdp_verify_mark(verify, verify->place, ret_error);
 }
 
+/* What will be read, if it is far away: the beginnings of all files, and then of each file all
+ * bytes, or the two ends of its items. */
+static void expect_reads(const struct fsdp_verify *verify)
+{
+	enum { HEAD = 64, ITEM_HEAD = 4096, ITEM_TAIL = 65557 };
+	const struct fsdp_checkpoint *checkpoint = verify->checkpoint;
+	const struct fsdp_model *model = &checkpoint->model;
+	size_t at = 0;
+	for (int pass = 0; pass < 2 && checkpoint->remote != NULL; pass++)
+		for (uint32_t i = 0; i < model->files.count; i++) {
+			struct fsdp_source source;
+			if (fsdp_model_file(model, i)->size == FSDP_UNKNOWN ||
+				!fsdp_checkpoint_source(checkpoint, i, &source, NULL))
+				continue;
+			fsdp_source_expect(&source, 0,
+				pass != 0 && wants_data(verify)
+					? source.size
+					: fsdp_min(source.size, HEAD));
+			for (; pass != 0 && at < verify->extent_count; at++) {
+				const struct fsdp_extent *extent =
+					fsdp_model_extent(model, verify->extents[at]);
+				if (extent->file > i)
+					break;
+				if (extent->file < i || wants_data(verify) ||
+					extent->kind != FSDP_EXTENT_ITEM)
+					continue;
+				uint64_t tail = fsdp_min(extent->length, ITEM_TAIL);
+				fsdp_source_expect(&source, extent->offset,
+					fsdp_min(extent->length, ITEM_HEAD));
+				fsdp_source_expect(&source,
+					extent->offset + extent->length - tail, tail);
+			}
+		}
+}
+
 static bool look_at_all(struct fsdp_verify *verify, struct fsdp_error **ret_error)
 {
+	expect_reads(verify);
 	if (!fsdp_verify_folder(verify, ret_error) ||
 		(wants_data(verify) && !prepare_data(verify, ret_error)) ||
 		!fsdp_verify_mark(verify, 0, ret_error))

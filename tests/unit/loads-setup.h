@@ -42,7 +42,7 @@ static inline struct fsdp_loads *loads_of(const char *path,
 	char found[512];
 	size_t at;
 
-	assert_true(fsdp_survey_new(path, NULL, 0, &survey, NULL));
+	assert_true(fsdp_survey_new(path, NULL, 0, NULL, &survey, NULL));
 	options->size = sizeof *options;
 	options->loaders = &loader;
 	options->loader_count = 1;

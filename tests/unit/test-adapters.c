@@ -79,7 +79,7 @@ static void expect(const char *base, const char *expected)
 
 	if (base != NULL)
 		options.expected_count = read_model(base, model, names, shapes);
-	assert_true(fsdp_survey_new(folder, NULL, 0, &survey, NULL));
+	assert_true(fsdp_survey_new(folder, NULL, 0, NULL, &survey, NULL));
 	assert_true(fsdp_loads_new(survey, &options, &loads, NULL));
 	fsdp_survey_free(survey);
 	const struct fsdp_load_result *result = fsdp_loads_result(loads, 0);
@@ -247,7 +247,7 @@ static void ranks_are_set_where_all_agree(void **state)
 		folder_write("adapter_config.json", adapters[i].config,
 			strlen(adapters[i].config));
 		put_tensors("base_model.model.", adapters[i].tensors);
-		assert_true(fsdp_survey_new(folder, NULL, 0, &survey, NULL));
+		assert_true(fsdp_survey_new(folder, NULL, 0, NULL, &survey, NULL));
 		assert_true(fsdp_loads_new(survey, &options, &loads, NULL));
 		fsdp_survey_free(survey);
 		const struct fsdp_load_result *result = fsdp_loads_result(loads, 0);
@@ -398,7 +398,7 @@ static void other_types_are_named(void **state)
 		folder_write("adapter_config.json", config, size);
 		expect(NULL, "not_judged adapter-type");
 		expect("m.h.0.q.weight 9x9", "not_judged adapter-type");
-		assert_true(fsdp_survey_new(folder, NULL, 0, &survey, NULL));
+		assert_true(fsdp_survey_new(folder, NULL, 0, NULL, &survey, NULL));
 		assert_true(fsdp_loads_new(survey, &options, &loads, NULL));
 		fsdp_survey_free(survey);
 		snprintf(message, sizeof message, "adapters of type %s are not supported",

@@ -69,7 +69,8 @@ static size_t open_descriptors(void)
 
 static bool open_in(struct setup *setup, struct fsdp_dir *dir)
 {
-	return fsdp_dir_open("in", &setup->arena, &setup->limits, dir, &setup->error);
+	return fsdp_dir_open(
+		NULL, "in", &setup->arena, &setup->limits, dir, &setup->error);
 }
 
 /* What a name reads as; "" if it is refused, and then the error stays. */
@@ -145,18 +146,18 @@ static void what_is_not_there_is_said_so(void **state)
 	setup_init(&setup);
 	struct fsdp_dir dir;
 	struct fsdp_source source;
-	assert_false(
-		fsdp_dir_open("absent", &setup.arena, &setup.limits, &dir, &setup.error));
+	assert_false(fsdp_dir_open(
+		NULL, "absent", &setup.arena, &setup.limits, &dir, &setup.error));
 	assert_string_equal(fsdp_error_message(setup.error), "no such file");
 	assert_string_equal(fsdp_error_path(setup.error), "absent");
 	setup_expect(&setup, FSDP_ERROR_SYSTEM, "FI9003");
-	assert_false(
-		fsdp_dir_open("secret", &setup.arena, &setup.limits, &dir, &setup.error));
+	assert_false(fsdp_dir_open(
+		NULL, "secret", &setup.arena, &setup.limits, &dir, &setup.error));
 	setup_expect(&setup, FSDP_ERROR_SYSTEM, "FI9003");
-	assert_false(fsdp_file_open("absent", &source, &setup.error));
+	assert_false(fsdp_file_open(NULL, "absent", &source, &setup.error));
 	assert_string_equal(fsdp_error_message(setup.error), "no such file");
 	setup_expect(&setup, FSDP_ERROR_SYSTEM, "FI9003");
-	assert_false(fsdp_file_open("in", &source, &setup.error));
+	assert_false(fsdp_file_open(NULL, "in", &source, &setup.error));
 	setup_expect(&setup, FSDP_ERROR_NOT_A_CHECKPOINT, "FI3065");
 	assert_true(open_in(&setup, &dir));
 	assert_false(fsdp_dir_source(&dir, FSDP_SPAN("absent"), &source, &setup.error));
@@ -371,7 +372,7 @@ static void special_files_are_never_opened(void **state)
 	}
 	expect_refused(&setup, &dir, "sub/pipe", "FI3065");
 	struct fsdp_source source;
-	assert_false(fsdp_file_open("in/pipe", &source, &setup.error));
+	assert_false(fsdp_file_open(NULL, "in/pipe", &source, &setup.error));
 	setup_expect(&setup, FSDP_ERROR_NOT_A_CHECKPOINT, "FI3065");
 	fsdp_dir_close(&dir);
 	setup_done(&setup);
@@ -384,7 +385,7 @@ static void what_the_user_names_is_followed(void **state)
 	setup_init(&setup);
 	assert_int_equal(symlink("../secret", "in/link"), 0);
 	struct fsdp_source source;
-	assert_true(fsdp_file_open("in/link", &source, &setup.error));
+	assert_true(fsdp_file_open(NULL, "in/link", &source, &setup.error));
 	assert_int_equal(source.size, 6);
 	close(source.fd);
 	setup_done(&setup);

@@ -14,7 +14,7 @@ static void expect_way_out(const char *loader, const char *expected)
 	struct fsdp_survey *survey = NULL;
 	struct fsdp_loads *loads = NULL;
 
-	assert_true(fsdp_survey_new(folder, NULL, 0, &survey, NULL));
+	assert_true(fsdp_survey_new(folder, NULL, 0, NULL, &survey, NULL));
 	assert_true(fsdp_loads_new(survey, &options, &loads, NULL));
 	fsdp_survey_free(survey);
 	const char *way_out = fsdp_loads_result(loads, 0)->reasons[0].way_out;
@@ -305,7 +305,7 @@ static void expect_pairs(bool data, const char *expected)
 	char found[512] = "";
 	size_t at = 0;
 
-	assert_true(fsdp_survey_new(folder, NULL, 0, &survey, NULL));
+	assert_true(fsdp_survey_new(folder, NULL, 0, NULL, &survey, NULL));
 	assert_true(fsdp_set_pairs_new(survey, data, &pairs, NULL));
 	for (size_t i = 0; i < fsdp_set_pair_count(pairs); i++) {
 		struct fsdp_set_pair pair = fsdp_set_pair(pairs, i);
@@ -420,7 +420,7 @@ static void expect_file(const void *bytes, size_t size, const char *expected)
 			.size = sizeof one, .loaders = &loader, .loader_count = 1
 		};
 
-		assert_true(fsdp_survey_new(path, NULL, 0, &survey, NULL));
+		assert_true(fsdp_survey_new(path, NULL, 0, NULL, &survey, NULL));
 		assert_true(fsdp_loads_new(survey, &one, &loads, NULL));
 		if (strcmp(loader, "weights_only") != 0)
 			assert_int_not_equal(
@@ -475,7 +475,7 @@ static void expect_shares(
 	struct fsdp_survey *survey = NULL;
 	struct fsdp_set_pairs *pairs = NULL;
 
-	assert_true(fsdp_survey_new(folder, NULL, 0, &survey, NULL));
+	assert_true(fsdp_survey_new(folder, NULL, 0, NULL, &survey, NULL));
 	assert_true(fsdp_set_pairs_new(survey, data, &pairs, NULL));
 	assert_int_equal(fsdp_set_pair_count(pairs), 1);
 	struct fsdp_set_pair pair = fsdp_set_pair(pairs, 0);
@@ -609,7 +609,7 @@ static void what_is_not_there_cannot_be_listed(void **state)
 	struct fsdp_error *error = NULL;
 
 	(void)state;
-	assert_false(fsdp_survey_new("/nonexistent/x", NULL, 0, &survey, &error));
+	assert_false(fsdp_survey_new("/nonexistent/x", NULL, 0, NULL, &survey, &error));
 	assert_null(survey);
 	fsdp_error_free(error);
 }

@@ -13,12 +13,14 @@
 #include <fsdp/analysis.h>
 
 #include "args/suggest.h"
+#include "args/url.h"
 #include "cmd/export/export.h"
 #include "part/audit-run.h"
 #include "part/expectation.h"
 #include "part/shown-names.h"
 #include "part/tensor-reading.h"
 #include "session/diagnostics.h"
+#include "session/helper.h"
 #include "session/progress.h"
 #include "session/session.h"
 #include "session/temporary.h"
@@ -201,6 +203,11 @@ static bool find_config(struct exporting *exporting)
 
 	if (exporting->file != NULL || exporting->to_stdout)
 		return true;
+	if (given == NULL && helper_kind(path) != FSDP_REMOTE_LOCAL) {
+		run_note(exporting->run,
+			"configuration and tokenizer are copied from local directories only: --config DIR");
+		return true;
+	}
 	if (given != NULL || path_is_folder(path))
 		exporting->config = strdup(given != NULL ? given : path);
 	else if (strcmp(path, "-") == 0)
@@ -223,6 +230,11 @@ static const char *objection(const struct exporting *exporting)
 {
 	const struct export_options *options = exporting->options;
 
+	if (options->out != NULL
+			? url_is(options->out)
+			: options->index_only &&
+				  helper_kind(exporting->run->path) != FSDP_REMOTE_LOCAL)
+		return "outputs are written to local files, and copied by the tools of the store";
 	if (options->index_only)
 		return options->out != NULL || is_file(options)
 			       ? "--index-only writes into the folder of the shards, and takes no -o and no --to"

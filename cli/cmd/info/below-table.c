@@ -145,6 +145,7 @@ static bool look_at(struct below_row *row, struct below_row *end, const struct r
 	struct fsdp_options options = { .size = sizeof options,
 		.limits = run->limits,
 		.limit_count = run->limit_count,
+		.remote = run->remote,
 		.no_plan = true,
 		.only_counts = true };
 	struct fsdp_checkpoint *checkpoint = NULL;

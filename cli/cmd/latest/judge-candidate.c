@@ -78,6 +78,7 @@ static struct fsdp_options options_for(const struct examined *one)
 	struct fsdp_options options = { .size = sizeof options,
 		.limits = one->run.limits,
 		.limit_count = one->run.limit_count,
+		.remote = one->run.remote,
 		.look_beside = true,
 		.keep_failed = true };
 
@@ -249,7 +250,8 @@ static bool judge_unopened(struct examined *one, const char *path,
 {
 	struct fsdp_options options = { .size = sizeof options,
 		.limits = one->run.limits,
-		.limit_count = one->run.limit_count };
+		.limit_count = one->run.limit_count,
+		.remote = one->run.remote };
 	const struct fsdp_step_name *name = &one->candidate->step_name;
 	struct fsdp_below *below = NULL;
 	bool good = true;

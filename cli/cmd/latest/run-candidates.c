@@ -106,7 +106,8 @@ static bool look_in(struct latest *latest, const char *path, uint32_t input)
 	struct run *run = latest->run;
 	struct fsdp_options options = { .size = sizeof options,
 		.limits = run->limits,
-		.limit_count = run->limit_count };
+		.limit_count = run->limit_count,
+		.remote = run->remote };
 	size_t first = latest->count;
 	struct fsdp_below *below;
 	bool good = true;
@@ -131,7 +132,8 @@ bool candidate_divide(struct latest *latest, size_t index)
 		latest->belows, latest->below_count, &latest->below_room, sizeof *more);
 	struct fsdp_options options = { .size = sizeof options,
 		.limits = latest->run->limits,
-		.limit_count = latest->run->limit_count };
+		.limit_count = latest->run->limit_count,
+		.remote = latest->run->remote };
 	struct fsdp_below *below;
 	bool good = true;
 

@@ -9,6 +9,7 @@
 
 #include "cmd/pickle/listing.h"
 #include "part/recordings.h"
+#include "session/helper.h"
 #include "session/session.h"
 
 #define AT(member) offsetof(struct pickle_options, member)
@@ -92,8 +93,9 @@ static bool refuse_folder(struct run *run, const struct trace_paths *files)
 	struct stat found;
 
 	for (size_t i = 0; first == NULL && i < files->count; i++) {
-		if (stat(files->items[i], &found) != 0 || !S_ISREG(found.st_mode) ||
-			!may_hold_pickle(files->items[i]))
+		if (helper_kind(files->items[i]) != FSDP_REMOTE_FILE &&
+			(stat(files->items[i], &found) != 0 || !S_ISREG(found.st_mode) ||
+				!may_hold_pickle(files->items[i])))
 			continue;
 		first = files->items[i];
 	}
@@ -112,7 +114,8 @@ static bool list_folder(const char *path, struct trace_paths *ret_files)
 	int size = snprintf(metadata, sizeof metadata, "%s/.metadata", path);
 
 	return (size < 0 || (size_t)size >= sizeof metadata ||
-		       stat(metadata, &found) != 0 ||
+		       (helper_kind(metadata) != FSDP_REMOTE_FILE &&
+			       stat(metadata, &found) != 0) ||
 		       trace_paths_add(ret_files, metadata)) &&
 	       trace_paths_add(ret_files, path);
 }
@@ -125,6 +128,7 @@ static bool run_pickle(struct run *run, struct fsdp_error **ret_error)
 		.member = options->member,
 		.limits = run->limits,
 		.limit_count = run->limit_count,
+		.remote = run->remote,
 	};
 	struct fsdp_pickles *pickles = NULL;
 	bool done;

@@ -69,6 +69,7 @@ struct fsdp_limit_setting {
 
 /** How to open. All zero but `size` means defaults. The struct and what it points to
  * are looked at until fsdp_checkpoint_open returns. */
+struct fsdp_remote;
 struct fsdp_options {
 	size_t size; /* of this struct, as the caller knows it */
 
@@ -149,6 +150,10 @@ struct fsdp_options {
 
 	/* With `only_counts`: of fewer tensors everything is read. */
 	uint64_t only_counts_from;
+
+	/* Reads paths that are URLs (remote.h); NULL: none are. It must outlive the
+	 * checkpoint. */
+	struct fsdp_remote *remote;
 };
 
 /**

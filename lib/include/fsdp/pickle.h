@@ -32,6 +32,7 @@ struct fsdp_pickles_options {
 	const char *member;
 	const struct fsdp_limit_setting *limits; /* as in struct fsdp_options */
 	size_t limit_count;
+	struct fsdp_remote *remote; /* the same */
 };
 
 /**

@@ -20,10 +20,10 @@ extern "C" {
  */
 struct fsdp_survey;
 
-/** The caller owns *ret_survey. The path is a folder or a file; limits are as in struct
- * fsdp_options. Fails if it cannot be listed or memory ends. */
+/** The caller owns *ret_survey. The path is a directory or a file; limits and `remote` are
+ * as in struct fsdp_options. Fails if it cannot be listed or memory ends. */
 FSDP_API bool fsdp_survey_new(const char *path, const struct fsdp_limit_setting *limits,
-	size_t limit_count, struct fsdp_survey **ret_survey,
+	size_t limit_count, struct fsdp_remote *remote, struct fsdp_survey **ret_survey,
 	struct fsdp_error **ret_error);
 
 /** NULL is fine. */

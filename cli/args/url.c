@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows the forms of URLs that can be read. What is after them, the helper finds out.
+ */
+#include "args/url.h"
+
+#include <string.h>
+
+#ifdef WITH_REMOTE
+static const char *const schemes[] = { "s3://", "gs://", "az://", "abfss://", "hf://",
+	"https://", "http://", NULL };
+#else
+static const char *const schemes[] = { NULL };
+#endif
+
+static bool begins(const char *text, const char *start)
+{
+	return strncmp(text, start, strlen(start)) == 0;
+}
+
+bool url_is(const char *text)
+{
+	for (size_t i = 0; schemes[i] != NULL; i++)
+		if (begins(text, schemes[i]))
+			return true;
+	return false;
+}
+
+static bool is_loopback(const char *host, size_t size)
+{
+	static const char *const names[] = { "localhost", "127.0.0.1", "[::1]" };
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (size == strlen(names[i]) && memcmp(host, names[i], size) == 0)
+			return true;
+	return false;
+}
+
+/* The parts after the host or bucket: none may be empty, "." or "..". */
+static bool has_odd_part(const char *path)
+{
+	while (*path == '/') {
+		size_t size = strcspn(path + 1, "/?#");
+
+		if ((size == 0 && path[1] == '/') || (size == 1 && path[1] == '.') ||
+			(size == 2 && path[1] == '.' && path[2] == '.'))
+			return true;
+		path += 1 + size;
+	}
+	return false;
+}
+
+bool url_check(struct usage *usage, const char *command, const char *url)
+{
+	const char *host = strstr(url, "://") + 3;
+	size_t size = strcspn(host, "/?#");
+	size_t port = size;
+	size_t path_size = strcspn(host, "?#");
+	bool is_http = begins(url, "http");
+	int shown = (int)((size_t)(host - url) + path_size);
+
+	if (size == 0) {
+		usage_what(usage, "%.*s: the URL names nothing", shown, url);
+	} else if (is_http && memchr(host, '@', size) != NULL) {
+		usage_what(usage, "a name and a password in a URL are not used");
+		usage_hint(usage,
+			"FSDP_INSPECT_HTTP_HEADER_FILE=FILE names a file with lines of headers");
+		return false;
+	} else if (has_odd_part(host + size)) {
+		usage_what(usage, "%.*s: a part of the URL is empty, \".\" or \"..\"",
+			shown, url);
+	} else if (begins(url, "hf://datasets/") || begins(url, "hf://spaces/")) {
+		usage_what(
+			usage, "%.*s: only repositories of models are read", shown, url);
+	} else if (is_http && !begins(url, "https://huggingface.co/") &&
+		   (path_size == size || host[path_size - 1] == '/')) {
+		usage_what(usage, "%.*s: HTTP has no directories", shown, url);
+		usage_hint(usage, "name a file, or use s3://, gs://, az:// or hf://");
+		return false;
+	} else {
+		while (port > 0 && host[port - 1] >= '0' && host[port - 1] <= '9')
+			port--;
+		port = port > 0 && host[port - 1] == ':' ? port - 1 : size;
+		if (!begins(url, "http://") || is_loopback(host, port))
+			return true;
+		usage_what(usage, "%.*s: http:// is read from this machine only", shown,
+			url);
+		usage_hint(usage, "fsdp-inspect %s https%.*s", command,
+			shown - (int)strlen("http"), url + strlen("http"));
+		return false;
+	}
+	usage_hint(usage, "give one like s3://BUCKET/PREFIX or hf://ORG/NAME");
+	return false;
+}
+
+void url_clean(char *url)
+{
+	char *host = strstr(url, "://") + 3;
+	bool is_http = begins(url, "http");
+	char *query = is_http ? strpbrk(host, "?#") : NULL;
+
+	if (query != NULL)
+		memset(query, '\0', strlen(query));
+	for (size_t size = strlen(host); size > 0 && host[size - 1] == '/'; size--)
+		host[size - 1] = '\0';
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Starts the process that reads URLs: a program in Python that is built into this one, or what
+ * FSDP_INSPECT_HELPER names. It has one end of a pair of sockets as its descriptor 3.
+ */
+#include "session/helper.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static struct fsdp_remote *current;
+
+struct fsdp_remote *helper_remote(void)
+{
+	return current;
+}
+
+enum fsdp_remote_kind helper_kind(const char *path)
+{
+	return current != NULL ? fsdp_remote_kind(current, path) : FSDP_REMOTE_LOCAL;
+}
+
+void helper_end(void)
+{
+	fsdp_remote_free(current);
+	current = NULL;
+}
+
+#ifdef WITH_REMOTE
+
+enum { BUFFER_BYTES = 1 << 20, DESCRIPTOR = 3 };
+
+extern const char helper__remote_py[];
+
+/* ---- which program ---- */
+
+static bool is_program(const char *path)
+{
+	return access(path, X_OK) == 0;
+}
+
+/* In a directory of an environment, "/usr/bin/python3"; NULL: there is none. */
+static char *python_in(const char *variable)
+{
+	const char *folder = getenv(variable);
+	char *path = NULL;
+
+	if (folder == NULL || *folder != '/' ||
+		asprintf(&path, "%s/bin/python3", folder) < 0)
+		return NULL;
+	if (is_program(path))
+		return path;
+	free(path);
+	return NULL;
+}
+
+static char *python_in_path(void)
+{
+	const char *folders = getenv("PATH");
+
+	for (; folders != NULL && *folders != '\0';) {
+		int size = (int)strcspn(folders, ":");
+		char *path = NULL;
+
+		/* An empty one is the current directory, of which nothing is run. */
+		if (*folders == '/' &&
+			asprintf(&path, "%.*s/python3", size, folders) >= 0) {
+			if (is_program(path))
+				return path;
+			free(path);
+		}
+		folders += size + (folders[size] == ':');
+	}
+	return NULL;
+}
+
+static char *find_python(void)
+{
+	const char *named = getenv("FSDP_INSPECT_PYTHON");
+	char *path;
+
+	if (named != NULL && *named != '\0')
+		return *named == '/' && is_program(named) ? strdup(named) : NULL;
+	path = python_in("VIRTUAL_ENV");
+	if (path == NULL)
+		path = python_in("CONDA_PREFIX");
+	return path != NULL ? path : python_in_path();
+}
+
+/* ---- the process ---- */
+
+/* What chooses libraries and modules is left out. */
+static char **environment(void)
+{
+	size_t count = 0, kept = 0;
+	char **list;
+
+	while (environ[count] != NULL)
+		count++;
+	list = calloc(count + 1, sizeof *list);
+	for (size_t i = 0; i < count && list != NULL; i++)
+		if (strncmp(environ[i], "LD_", 3) != 0 &&
+			strncmp(environ[i], "PYTHON", 6) != 0)
+			list[kept++] = environ[i];
+	return list;
+}
+
+/* Never returns. What it would write may hold a URL with its query, so it goes nowhere. */
+static void run_helper(int socket, char **words, char **variables)
+{
+	int null = open("/dev/null", O_RDWR);
+	bool good = dup2(null, 0) == 0 && dup2(null, 1) == 1 && dup2(null, 2) == 2;
+
+	good = good && dup2(socket, DESCRIPTOR) == DESCRIPTOR;
+	if (socket == DESCRIPTOR)
+		fcntl(DESCRIPTOR, F_SETFD, 0);
+	(void)syscall(SYS_close_range, DESCRIPTOR + 1, ~0U, 0);
+	signal(SIGPIPE, SIG_DFL);
+	good = good && prctl(PR_SET_PDEATHSIG, SIGTERM) == 0 && chdir("/") == 0;
+	if (good)
+		execve(words[0], words, variables);
+	_exit(127);
+}
+
+/* The descriptor of this end; -1: it could not be started. */
+static int start(char **words)
+{
+	const int size = BUFFER_BYTES;
+	int ends[2];
+	char **variables = environment();
+	pid_t child = -1;
+
+	if (variables != NULL &&
+		socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0) {
+		for (int i = 0; i < 2; i++) {
+			setsockopt(ends[i], SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+			setsockopt(ends[i], SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
+		}
+		child = fork();
+		if (child == 0)
+			run_helper(ends[1], words, variables);
+		close(ends[1]);
+		if (child < 0)
+			close(ends[0]);
+	}
+	free(variables);
+	return child > 0 ? ends[0] : -1;
+}
+
+bool helper_start(const struct inputs *inputs)
+{
+	const struct fsdp_options *options = &inputs->options;
+	const char *own = getenv("FSDP_INSPECT_HELPER");
+	char *program, *text;
+	int descriptor = -1;
+
+	if (inputs->urls.count == 0)
+		return true;
+	program = own != NULL && *own != '\0' ? realpath(own, NULL) : find_python();
+	text = strdup(helper__remote_py);
+	if (program != NULL && text != NULL) {
+		char isolated[] = "-I", option[] = "-c";
+		char *python[] = { program, isolated, option, text, NULL };
+		char *named[] = { program, NULL };
+		descriptor = start(own != NULL && *own != '\0' ? named : python);
+	}
+	/* An end of the helper is an error of what is read. */
+	signal(SIGPIPE, SIG_IGN);
+	bool good = fsdp_remote_new(
+		descriptor, options->limits, options->limit_count, &current, NULL);
+	if (good && program == NULL)
+		fsdp_remote_refuse(current, "no helper: python3 was not found",
+			"install Python 3.9 or newer, or set FSDP_INSPECT_PYTHON");
+	for (size_t i = 0; i < inputs->urls.count && good; i++)
+		good = fsdp_remote_add(
+			current, inputs->url_names.items[i], inputs->urls.items[i]);
+	if (good)
+		fsdp_remote_seal(current);
+	free(program);
+	free(text);
+	return good;
+}
+
+#else
+
+bool helper_start(const struct inputs *inputs)
+{
+	(void)inputs;
+	return true;
+}
+
+#endif

@@ -1,0 +1,324 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""URLs: each answer is the one of the local files, each failure has its words, and no secret is shown. Prints TAP.
+
+remote.py BINARY TESTDATA
+  A helper that serves local folders stands for the network; then the one that is built in reads from servers on the
+  loopback: a web server, a stand-in of the Hugging Face Hub, and S3 by moto where it is installed, beside obstore.
+"""
+import hashlib
+import http.server
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.parse
+
+BINARY, TESTDATA = map(os.path.abspath, sys.argv[1:3])
+HERE = os.path.dirname(os.path.abspath(__file__))
+FAKE = os.path.join(HERE, "remote_helper.py")
+PROGRAM = os.path.join(HERE, "..", "..", "contrib", "python", "fsdp_inspect", "_remote.py")
+SECRET = "hushhush"
+count = failed = 0
+
+
+def check(title, wrong):
+    global count, failed
+    count += 1
+    failed += bool(wrong)
+    print(f"{'not ok' if wrong else 'ok'} {count} - {title}" + (f"\n# {str(wrong)[:900]}" if wrong else ""), flush=True)
+
+
+def run(words, **variables):
+    kept = {name: value for name, value in os.environ.items()
+            if name not in ("HF_TOKEN", "HF_ENDPOINT") and not name.lower().endswith("_proxy") and not name.startswith("AWS_")}
+    env = {**kept, "AWS_EC2_METADATA_DISABLED": "true", "FSDP_INSPECT_PYTHON": sys.executable, **variables}
+    done = subprocess.run([BINARY, *words], capture_output=True, text=True, timeout=120, env=env, stdin=subprocess.DEVNULL)
+    return done.returncode, done.stdout, done.stderr
+
+
+FIXTURES = ["demo/step-1234", "dcp/fsdp2-w4-small/checkpoint", "dcp/zstd/checkpoint", "hf/llama-sharded", "fsdp1/local-w2-adam",
+            "torch-zip/state-dict/model.pt", "broken/dcp-chunk-gap/checkpoint", "deepspeed", "runs"]
+COMMANDS = [["info"], ["ls"], ["tree"], ["fqns"], ["audit"], ["audit", "--data"], ["audit", "--values"], ["hash"], ["stats"],
+            ["latest"], ["flat"], ["reshard", "--to", "2"]]
+
+
+def compare(title, base, fixtures, commands=COMMANDS, **variables):
+    """The same of what lies here and of what lies there; the names of the files aside."""
+    wrong = []
+    for fixture in fixtures:
+        path = os.path.join(TESTDATA, fixture)
+        if not os.path.exists(path):
+            wrong.append(fixture + " is not there")
+        for command in commands:
+            here = run(command + ["--json", path])
+            there = run(command + ["--json", base + path], **variables)
+            if (here[0], here[1]) != (there[0], there[1].replace(base, "")):
+                lines = [pair for pair in zip(here[1].split("\n"), there[1].replace(base, "").split("\n")) if pair[0] != pair[1]]
+                wrong.append((command, fixture, here[0], there[0], lines[:1], there[2][:200]))
+    check(title, wrong)
+
+
+def fake():
+    local = {"FSDP_INSPECT_HELPER": FAKE}
+    folder = os.path.join(TESTDATA, "demo", "step-1234")
+    url = "s3://local" + folder
+    compare("a helper's folders are answered for as local ones", "s3://local", FIXTURES, **local)
+    compare("late answers change nothing", "s3://local", FIXTURES[:1], COMMANDS[:5], FAKE_FAULT="delay", **local)
+    here, there = run(["diff", "--json", folder, folder]), run(["diff", "--json", folder, url], **local)
+    check("one of two may be a URL", here[:2] != (there[0], there[1].replace("s3://local", "")) and (here, there))
+    with tempfile.TemporaryDirectory() as scratch:
+        one = run(["export", "-o", scratch + "/here", folder])
+        two = run(["export", "-o", scratch + "/there", url], **local)
+        same = {name: open(f"{scratch}/here/{name}", "rb").read() == open(f"{scratch}/there/{name}", "rb").read()
+                for name in os.listdir(scratch + "/here")}
+        check("export writes what it writes of local files", one[0] != two[0] or not all(same.values()) and (one, two, same))
+    words = {"bucket": "no such bucket", "nothing": "no such file or directory", "credentials": "no credentials were found",
+             "denied": "access denied (Word)", "expired": "the credentials expired", "slow": "asks to slow down",
+             "unreachable": "cannot reach the server", "ranges": "ignores range requests", "package": "needs a Python package",
+             "redirect": "redirects to another place", "other": "cannot be read"}
+    wrong = {}
+    for fault, word in words.items():
+        status, out, err = run(["info", url], FAKE_FAULT=fault, **local)
+        if status != 2 or out or f"fsdp-inspect: {url}: " not in err or word not in err:
+            wrong[fault] = status, out, err
+    check("each failure of a root has its words", wrong)
+    wrong = {}
+    for fault, word in (("escape", "does not allow"), ("moved", "does not allow"), ("twice", "does not allow"),
+                        ("dies", "the helper ended"), ("changed", "changed since the folder was listed")):
+        status, out, err = run(["info", url], FAKE_FAULT=fault, **local)
+        if status not in (1, 2, 3) or word not in err + out:
+            wrong[fault] = status, out, err
+    check("what the protocol does not allow ends the answer", wrong)
+    status, out, err = run(["info", os.path.join("s3://local", TESTDATA[1:], "hf", "llama-sharded")], FAKE_FAULT="unreadable",
+                           FAKE_FILE="00002-of-00003.safetensors", **local)
+    check("one file that cannot be read makes the answer partial", status not in (0, 1, 3) and (status, out, err))
+    status, out, err = run(["info", "s3://local/nowhere"], **local)
+    check("what is not there", (status != 2 or "s3://local/nowhere: no such file" not in err) and (status, out, err))
+    status, out, err = run(["info", "-v", url], **local)
+    check("-v tells what was asked for", "remote: fake 1, 1 lists, 2 reads" not in err and err)
+    status, out, err = run(["info", "--limit", "remote-requests=1", url], **local)
+    check("a limit ends it", (status != 2 or "remote-requests" not in err) and (status, err))
+
+
+def usage():
+    wrong = {}
+    for words, message in ((["https://u:p@host/x"], "a name and a password"), (["https://host/x/"], "HTTP has no directories"),
+                           (["http://host.example/x"], "from this machine only"), (["hf://datasets/a/b"], "only repositories of models"),
+                           (["s3://b/x//y"], "a part of the URL is empty"), (["s3://b/../y"], "a part of the URL is empty"),
+                           (["s3://"], "names nothing"), (["ssh://host/x"], "nothing is read over a network"),
+                           (["wandb://a/b"], "nothing is read over a network")):
+        status, out, err = run(["info", *words])
+        if status != 2 or message not in err or ":p@" in err:
+            wrong[words[0]] = status, err
+    check("URLs that cannot be read are refused", wrong)
+    status, out, err = run(["info", "s3://b/x"], FSDP_INSPECT_PYTHON="/nowhere")
+    check("without Python", (status != 2 or "no helper: python3 was not found" not in err) and err)
+    with tempfile.TemporaryDirectory() as scratch:
+        spy = os.path.join(scratch, "python")
+        with open(spy, "w", encoding="ascii") as stream:
+            stream.write(f"#!{sys.executable}\nimport os, sys\nopen('{scratch}/program', 'w').write(sys.argv[3])\n"
+                         f"open('{scratch}/env', 'w').write(repr(sorted(os.environ)))\n")
+        os.chmod(spy, 0o700)
+        run(["info", "s3://b/x"], FSDP_INSPECT_PYTHON=spy, LD_NOTHING="1", PYTHONNOTHING="1")
+        with open(os.path.join(scratch, "program"), encoding="ascii") as program, open(PROGRAM, encoding="ascii") as file:
+            check("the program that is built in is the one of the package", program.read() != file.read())
+        with open(os.path.join(scratch, "env"), encoding="ascii") as stream:
+            names = stream.read()
+        check("variables that choose libraries are left out", ("LD_NOTHING" in names or "PYTHONNOTHING" in names) and names)
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    """Files of TESTDATA by ranges, below /s a faulty server, and a Hub below /api and /resolve."""
+
+    protocol_version = "HTTP/1.1"
+    fault, seen, tries = "", [], 0
+
+    def log_message(self, *words):
+        pass
+
+    def answer(self, status, body=b"", **headers):
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        try:
+            self.wfile.write(body)
+        except OSError:
+            pass
+
+    def file(self, path):
+        with open(path, "rb") as stream:
+            body = stream.read()
+        tag = '"' + hashlib.md5(body).hexdigest() + '"'
+        if self.fault == "changed" and self.headers.get("If-Match"):
+            return self.answer(412)
+        if self.fault == "no ranges":
+            return self.answer(200, body + b"\0" * (2 << 20), ETag=tag)
+        if self.fault == "busy" or self.fault == "busy twice" and Handler.tries < 2:
+            Handler.tries += 1
+            return self.answer(503, b"body " + SECRET.encode(), Retry_After="0")
+        if self.fault == "denied":
+            return self.answer(403, b"body " + SECRET.encode())
+        begin, end = self.headers["Range"].partition("=")[2].split("-")
+        begin, end = int(begin), min(int(end), len(body) - 1)
+        part = body[begin:end + 1]
+        where = f"bytes {begin + (self.fault == 'wrong range')}-{end}/{len(body)}"
+        return self.answer(206, part, ETag=tag, Content_Range=where)
+
+    def do_GET(self):
+        Handler.seen.append((self.server.server_port, self.path, self.headers.get("Authorization")))
+        path = urllib.parse.unquote(self.path.partition("?")[0])
+        repository = self.server.repository
+        if path.startswith("/api/models/org/name/revision/"):
+            return self.answer(200, json.dumps({"sha": "a" * 40}).encode())
+        if path.startswith("/api/models/org/name/tree/" + "a" * 40):
+            names = sorted(os.listdir(repository))
+            first = "cursor" not in self.path
+            rows = []
+            for name in names[:2] if first else names[2:]:
+                with open(os.path.join(repository, name), "rb") as stream:
+                    body = stream.read()
+                rows.append({"type": "file", "path": name, "size": len(body), "oid": "b" * 40, "lfs":
+                             {"oid": hashlib.sha256(body).hexdigest(), "size": len(body)} if name.endswith(".safetensors") else None})
+            link = {"Link": f'<http://127.0.0.1:{self.server.server_port}{path}?recursive=true&cursor=x>; rel="next"'}
+            return self.answer(200, json.dumps(rows).encode(), **(link if first else {}))
+        if path.startswith("/org/name/resolve/" + "a" * 40 + "/"):
+            return self.answer(302, Location=f"http://127.0.0.1:{self.server.other}/cdn/{path.rpartition('/')[2]}?sig={SECRET}")
+        if path.startswith("/cdn/"):
+            return self.file(os.path.join(repository, path[5:]))
+        if path.startswith("/api/models/org/gated/"):
+            return self.answer(403, b"", X_Error_Code="GatedRepo")
+        if path.startswith("/api/"):
+            return self.answer(401, b"", X_Error_Code="RepoNotFound")
+        if path.startswith("/elsewhere/"):
+            return self.answer(302, Location=f"http://10.0.0.1/{SECRET}")
+        if os.path.isfile(TESTDATA + path):
+            return self.file(TESTDATA + path)
+        return self.answer(404)
+
+
+def serve(repository):
+    for name in os.listdir(os.path.join(TESTDATA, "hf", "llama-sharded")):
+        path = os.path.join(TESTDATA, "hf", "llama-sharded", name)
+        if os.path.isfile(path):
+            shutil.copy(path, repository)
+    servers = [http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) for _ in range(2)]
+    for server, other in zip(servers, servers[::-1]):
+        server.handle_error = lambda *words: None
+        server.other, server.repository = other.server_port, repository
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+    return servers
+
+
+def web(servers):
+    base = f"http://127.0.0.1:{servers[0].server_port}"
+    name = "/torch-zip/state-dict/model.pt"
+    url = f"{base}{name}"
+    here = run(["ls", "--json", TESTDATA + name])
+    there = run(["ls", "--json", f"{url}?token={SECRET}", "--provenance"])
+    check("a file of a web server", here[0] != there[0] or json.loads(here[1])["data"] != json.loads(there[1])["data"] and there)
+    check("a query is not shown", SECRET in there[1] + there[2] and there)
+    check("but asked for", not any(f"token={SECRET}" in path for _, path, _ in Handler.seen))
+    for fault, status, word in (("changed", (1, 2, 3), "changed since"), ("no ranges", (2,), "ignores range requests"),
+                                ("denied", (2,), "access denied (HTTP 403)"), ("wrong range", (1, 2, 3), "wrong Content_Range"),
+                                ("busy twice", (0,), ""), ("busy", (2,), "asks to slow down (HTTP 503, 6 tries)")):
+        Handler.fault, Handler.tries = fault, 0
+        found = run(["info", f"{url}?token={SECRET}"])
+        Handler.fault = ""
+        check(f"a server with a fault: {fault}", (found[0] not in status or word not in found[1] + found[2] or
+                                                   SECRET in found[1] + found[2]) and found)
+    found = run(["info", f"{base}/elsewhere/x.pt"])
+    check("a redirect to a private address is not followed", (found[0] != 2 or "redirects to another place (10.0.0.1)" not in found[2] or
+                                                              SECRET in found[2]) and found)
+    found = run(["info", f"{base}/nothing.pt"])
+    check("a file that is not there", (found[0] != 2 or "no such file" not in found[2]) and found)
+    found = run(["info", "http://127.0.0.1:1/x.pt"])
+    check("a server that is not there", (found[0] != 2 or "cannot reach the server (127.0.0.1: connection_refused)" not in found[2]) and found)
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as headers:
+        headers.write(f"Authorization: {SECRET}\n")
+        headers.flush()
+        Handler.seen.clear()
+        found = run(["info", url], FSDP_INSPECT_HTTP_HEADER_FILE=headers.name)
+        check("lines of a header file are sent", any(word != SECRET for _, _, word in Handler.seen) or found[0] != 0)
+
+
+def hub(servers):
+    variables = {"HF_ENDPOINT": f"http://127.0.0.1:{servers[0].server_port}", "HF_TOKEN": SECRET}
+    path = servers[0].repository
+    wrong = []
+    for command in COMMANDS[:5]:
+        here, there = run(command + ["--json", path]), run(command + ["--json", "hf://org/name"], **variables)
+        if (here[0], here[1]) != (there[0], there[1].replace("hf://org/name", path)):
+            wrong.append((command, here, there))
+    check("a repository of the Hub", wrong)
+    status, out, err = run(["audit", "--data", "hf://org/name"], **variables)
+    check("its digests are compared", (status != 0 or "with a checksum" not in out) and (status, out, err))
+    strangers = [seen for seen in Handler.seen if seen[0] != servers[0].server_port and seen[2]]
+    check("its token goes to no other server", strangers or not any(seen[2] for seen in Handler.seen))
+    status, out, err = run(["info", "hf://org/name@main/model.safetensors.index.json"], **variables)
+    check("a file of it", SECRET in out + err)
+    for url, word in (("hf://org/gated", "access denied"), ("hf://org/none", "no such bucket, container or repository")):
+        found = run(["info", url], **variables)
+        check(f"a repository that is not given: {url}", (found[0] != 2 or word not in found[2] or SECRET in found[2]) and found)
+
+
+def locked(servers):
+    if shutil.which("strace") is None or subprocess.run(["strace", "true"], capture_output=True).returncode != 0:
+        return check("no strace # SKIP", None)
+    with tempfile.TemporaryDirectory() as scratch:
+        url = f"http://127.0.0.1:{servers[0].server_port}/torch-zip/state-dict/model.pt"
+        subprocess.run(["strace", "-f", "-o", scratch + "/trace", "-e", "trace=network,seccomp,process", BINARY, "info", url],
+                       capture_output=True, env={**os.environ, "FSDP_INSPECT_PYTHON": sys.executable, "ASAN_OPTIONS": "detect_leaks=0"})
+        with open(scratch + "/trace", encoding="utf-8", errors="replace") as stream:
+            lines = stream.readlines()
+    own = [line.split(None, 1)[1] for line in lines if line.split()[0] == lines[0].split()[0]]
+    sockets = [line for line in own if line.startswith(("socket(", "connect(", "sendto(", "sendmsg(", "recv"))]
+    check("the process that parses opens no socket", sockets)
+
+
+def s3():
+    if not (importlib.util.find_spec("obstore") and importlib.util.find_spec("moto") and importlib.util.find_spec("boto3")):
+        return check("S3 # SKIP no obstore, moto and boto3", None)
+    import logging
+
+    import boto3
+    from moto.server import ThreadedMotoServer
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    endpoint = "http://127.0.0.1:%d" % server.get_host_and_port()[1]
+    keys = {"aws_access_key_id": SECRET, "aws_secret_access_key": SECRET, "region_name": "us-east-1"}
+    client = boto3.client("s3", endpoint_url=endpoint, **keys)
+    client.create_bucket(Bucket="bucket")
+    fixtures = FIXTURES[:1] + FIXTURES[3:6]
+    for fixture in fixtures:
+        top = os.path.join(TESTDATA, fixture)
+        paths = [top] if os.path.isfile(top) else [os.path.join(folder, name) for folder, _, names in os.walk(top) for name in names]
+        for path in paths:
+            client.upload_file(path, "bucket", path[1:])
+    variables = {"AWS_ENDPOINT_URL": endpoint, "AWS_ACCESS_KEY_ID": SECRET, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": "us-east-1"}
+    compare("a bucket is answered for as local folders", "s3://bucket", fixtures, COMMANDS[:2] + COMMANDS[4:6], **variables)
+    for url, word in (("s3://nobucket/x", "no such bucket"), ("s3://bucket/none", "no such file or directory")):
+        found = run(["info", url], **variables)
+        check(f"S3: {word}", (found[0] != 2 or word not in found[2] or SECRET in found[1] + found[2]) and found)
+    server.stop()
+
+
+fake()
+usage()
+with tempfile.TemporaryDirectory() as repository:
+    servers = serve(repository)
+    web(servers)
+    hub(servers)
+    locked(servers)
+s3()
+print(f"1..{count}")
+sys.exit(failed != 0)

@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A helper of fsdp-inspect-remote(7) that serves local folders, s3://local/PATH, and does one thing wrong.
+
+FAKE_FAULT says what. Nothing of the network is used.
+"""
+import os
+import socket
+import struct
+import time
+
+FAULT = os.environ.get("FAKE_FAULT", "")
+FAILURES = {"bucket": 1, "nothing": 2, "credentials": 3, "denied": 4, "expired": 5, "slow": 6, "unreachable": 8, "ranges": 9,
+            "package": 10, "redirect": 11, "other": 12}
+connection = socket.socket(fileno=3)
+roots, files = [], []
+
+
+def receive(size):
+    found = b""
+    while len(found) < size:
+        more = connection.recv(size - len(found))
+        if not more:
+            raise SystemExit
+        found += more
+    return found
+
+
+def send(number, kind, payload=b""):
+    connection.sendall(struct.pack("<IIB", 5 + len(payload), number, kind) + payload)
+
+
+def text(word):
+    raw = os.fsencode(word)
+    return struct.pack("<H", len(raw)) + raw
+
+
+def entry(path, name=None):
+    name = name or os.path.basename(path)
+    if os.path.isdir(path):
+        return struct.pack("<BIQq", 1, 0, 0, 0) + text(name) + b"\0"
+    files.append(path)
+    size = os.path.getsize(path) + (FAULT == "longer")
+    return struct.pack("<BIQq", 0, len(files) - 1, size, 0) + text("../" + name if FAULT == "escape" else name) + b"\0"
+
+
+def fail(number, code, detail=""):
+    send(number, 133, struct.pack("<BI", code, 0xFFFFFFFF) + text(detail))
+
+
+def read(number, payload):
+    for file, offset, size in struct.iter_unpack("<IQI", payload):
+        if FAULT == "changed":
+            return fail(number, 7)
+        if FAULT == "unreadable" and files[file].endswith(os.environ.get("FAKE_FILE", "")):
+            return fail(number, 4, "AccessDenied")
+        if FAULT == "delay":
+            time.sleep(0.005)
+        with open(files[file], "rb") as stream:
+            stream.seek(offset)
+            bytes_ = stream.read(size).ljust(size, b"\0")
+        if FAULT == "dies":
+            connection.sendall(struct.pack("<IIB", 500, number, 131))
+            os._exit(1)
+        for at in range(0, size, 1 << 20):
+            part = bytes_[at:at + (1 << 20)]
+            send(number, 131, struct.pack("<IQ", file, offset + at + (FAULT == "moved")) + part)
+            if FAULT == "twice":
+                send(number, 131, struct.pack("<IQ", file, offset + at) + part)
+    send(number, 132)
+
+
+while True:
+    length, number, kind = struct.unpack("<IIB", receive(9))
+    payload = receive(length - 5)
+    if kind == 1:
+        send(number, 128, text("fake"))
+    elif kind == 2:
+        path = os.fsdecode(payload[2:]).replace("s3://local", "", 1)
+        if FAULT in FAILURES:
+            roots.append(None)
+            fail(number, FAILURES[FAULT], "Word")
+        elif not os.path.exists(path):
+            roots.append(None)
+            send(number, 129, b"\0" + text(""))
+        else:
+            roots.append(path)
+            send(number, 129, b"\2" + text("") if os.path.isdir(path) else b"\1" + entry(path, "file") + text(""))
+    elif kind == 3:
+        send(number, 128, text(""))
+    elif kind == 4:
+        folder = os.path.join(roots[struct.unpack_from("<I", payload)[0]], os.fsdecode(payload[7:]))
+        names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+        send(number, 130, b"".join(entry(os.path.join(folder, name)) for name in names
+                                   if os.path.isdir(os.path.join(folder, name)) or os.path.isfile(os.path.join(folder, name))))
+        send(number, 132)
+    elif kind == 6:
+        read(number, payload)
+    elif kind == 8:
+        send(number, 134, struct.pack("<5Q", 1, 2, 3, 4, 5) + text("fake 1"))
