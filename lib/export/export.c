@@ -690,13 +690,14 @@ static bool name_file(struct fsdp_export *plan, size_t index, size_t shards,
 	struct fsdp_error **ret_error)
 {
 	char name[64] = "";
+	const char *stem = plan->is_adapter ? "adapter_model" : "model";
 	if (plan->form == FSDP_EXPORT_HF && index == shards)
-		snprintf(name, sizeof name, "model.safetensors.index.json");
+		snprintf(name, sizeof name, "%s.safetensors.index.json", stem);
 	else if (plan->form == FSDP_EXPORT_HF && shards == 1)
-		snprintf(name, sizeof name, "model.safetensors");
+		snprintf(name, sizeof name, "%s.safetensors", stem);
 	else if (plan->form == FSDP_EXPORT_HF)
-		snprintf(name, sizeof name, "model-%05zu-of-%05zu.safetensors", index + 1,
-			shards);
+		snprintf(name, sizeof name, "%s-%05zu-of-%05zu.safetensors", stem,
+			index + 1, shards);
 	plan->files[index].name = fsdp_arena_copy(&plan->arena, fsdp_span_text(name));
 	return plan->files[index].name.data != NULL ||
 	       fsdp_arena_fail(&plan->arena, ret_error);
@@ -904,6 +905,7 @@ bool fsdp_export_new(const struct fsdp_checkpoint *checkpoint,
 	plan->form = known.form;
 	plan->shard_bytes = known.shard_bytes;
 	plan->index_only = known.index_only;
+	plan->is_adapter = known.is_adapter;
 	if (!make(plan, &known, ret_error)) {
 		fsdp_export_free(plan);
 		return false;

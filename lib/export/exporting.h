@@ -66,7 +66,7 @@ struct fsdp_export {
 	size_t left_value_count;
 	struct fsdp_export_out *files;
 	size_t file_count;
-	bool has_index, index_only;
+	bool has_index, index_only, is_adapter;
 	bool casts;
 };
 

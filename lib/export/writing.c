@@ -69,7 +69,8 @@ static bool export_open_temporary(struct fsdp_writing *writing,
 static bool is_weights(const char *name)
 {
 	struct fsdp_span rest;
-	if (!fsdp_span_behind(fsdp_span_text(name), "model", &rest))
+	if (!fsdp_span_behind(fsdp_span_text(name), "model", &rest) &&
+		!fsdp_span_behind(fsdp_span_text(name), "adapter_model", &rest))
 		return false;
 	if (rest.size >= 15 && rest.data[0] == '-' &&
 		fsdp_span_equal(fsdp_span(rest.data + 6, 4), FSDP_SPAN("-of-")))
@@ -231,7 +232,7 @@ static const char *const names[] = { "config.json", "generation_config.json",
 	"preprocessor_config.json", "processor_config.json", "tokenizer.json",
 	"tokenizer_config.json", "tokenizer.model", "special_tokens_map.json",
 	"added_tokens.json", "vocab.json", "vocab.txt", "merges.txt", "spiece.model",
-	"chat_template.jinja", "chat_template.json" };
+	"chat_template.jinja", "chat_template.json", "adapter_config.json" };
 _Static_assert(FSDP_COUNT(names) == FSDP_EXPORT_COMPANIONS, "a place for each");
 
 const char *fsdp_export_companion_name(size_t index)

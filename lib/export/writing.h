@@ -16,7 +16,7 @@ enum {
 	FSDP_EXPORT_RANGE = 64 << 20, /* bytes of a tensor that are one piece of work */
 	FSDP_EXPORT_BLOCK = 64 << 10, /* that the trait of a range is made of */
 	FSDP_EXPORT_BUFFER = 256 << 10,
-	FSDP_EXPORT_COMPANIONS = 15, /* names of files that are copied beside weights */
+	FSDP_EXPORT_COMPANIONS = 16, /* names of files that are copied beside weights */
 };
 
 /* Digests of the files of a folder, in the form of sha256sum. */

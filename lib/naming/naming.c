@@ -685,6 +685,10 @@ static bool rename_one(struct fsdp_naming *naming, struct fsdp_named *named,
 		!lies_below(named->name, rename->from, &rest))
 		return true;
 	*ret_some = true;
+	if (rename->to.size == 0 && rest.size != 0) {
+		named->name = rest;
+		return true;
+	}
 	size_t size = rename->to.size + (rest.size != 0 ? 1 + rest.size : 0);
 	char *text = fsdp_arena_take(naming->arena, size + 1, 1);
 	if (text == NULL)

@@ -610,3 +610,57 @@ rows_of() {
 	[ ! -e out/vocab.json ]
 	[ ! -e out/merges.txt ]
 }
+
+# FILE NAME...: safetensors of a 2x2 tensor of each name.
+named() {
+	python3 - "$@" <<'END'
+import json, struct, sys
+names = sys.argv[2:]
+header = json.dumps({n: {"dtype": "F32", "shape": [2, 2], "data_offsets": [16 * i, 16 * i + 16]} for i, n in enumerate(names)}).encode()
+header += b" " * (-len(header) % 8)
+with open(sys.argv[1], "wb") as out:
+    out.write(struct.pack("<Q", len(header)) + header + bytes(range(1, 1 + 16)) * len(names))
+END
+}
+
+names_in() {
+	"$FSDP_INSPECT" ls -q --json "$1" | jq -r '[.data.tensors[].name] | join(" ")'
+}
+
+@test "of a model and its average one is chosen" {
+	named two.safetensors state_dict.a.weight state_dict.b.weight ema_state_dict.a.weight ema_state_dict.b.weight
+	run --separate-stderr "$FSDP_INSPECT" export -o out two.safetensors
+	[ "$status" -eq 2 ]
+	[[ $stderr == *"--prefix=state_dict or --prefix=ema_state_dict"* ]]
+	[ ! -e out ]
+	export_to out --prefix=ema_state_dict two.safetensors
+	[ "$(names_in out)" = "a.weight b.weight" ]
+	# An average that lacks a tensor, and two parts of one model, are none.
+	named part.safetensors state_dict.a.weight state_dict.b.weight ema_state_dict.c.weight
+	export_to part part.safetensors
+	named twins.safetensors q1.a.weight q2.a.weight
+	export_to twins twins.safetensors
+}
+
+@test "of LoRA that is not merged the model or the adapter is written" {
+	named lora.safetensors base_model.model.a.q.base_layer.weight base_model.model.a.q.lora_A.default.weight \
+		base_model.model.a.q.lora_B.default.weight base_model.model.b.weight
+	run --separate-stderr "$FSDP_INSPECT" export -o out lora.safetensors
+	[ "$status" -eq 2 ]
+	[[ $stderr == *"--base writes the model"* ]]
+	export_to base --base lora.safetensors
+	[ "$(names_in base)" = "a.q.weight b.weight" ]
+	run "$FSDP_INSPECT" export -o lora --adapter lora.safetensors
+	[[ $output == *"no adapter_config.json was found"* ]]
+	[ "$(names_in lora/adapter_model.safetensors)" = "base_model.model.a.q.lora_A.weight base_model.model.a.q.lora_B.weight" ]
+	run --separate-stderr "$FSDP_INSPECT" export -o both --adapter --base lora.safetensors
+	[ "$status" -eq 2 ]
+	named plain.safetensors a.q.weight b.weight
+	export_to plain plain.safetensors
+}
+
+@test "an adapter is written as one" {
+	export_to out "$TESTDATA/complete/lora-some-layers/checkpoint"
+	[ -e out/adapter_model.safetensors ] && [ -e out/adapter_config.json ] && [ ! -e out/model.safetensors ]
+	"$FSDP_INSPECT" audit -q out
+}

@@ -55,6 +55,12 @@ static const struct option_row OPTIONS[] = {
 		.help = "of floating parameters, rounded to nearest even" },
 	{ "with-config", 0, OPTION_TEXT, "FOLDER", AT(config),
 		.help = "configuration and tokenizer from here (default: beside the checkpoint)" },
+	{ "prefix", 0, OPTION_TEXT, "NAME", AT(prefix),
+		.help = "of several state dicts the one of this name" },
+	{ "adapter", 0, OPTION_FLAG, NULL, AT(adapter),
+		.help = "of LoRA that is not merged, write the adapter" },
+	{ "base", 0, OPTION_FLAG, NULL, AT(base),
+		.help = "of LoRA that is not merged, write the model without it" },
 	{ "index-only", 0, OPTION_FLAG, NULL, AT(index_only),
 		.help = "write the index that shards in a folder lack, and nothing else" },
 	{ "force", 0, OPTION_FLAG, NULL, AT(force), .help = "replace what is there" },
@@ -241,6 +247,8 @@ static const char *objection(const struct exporting *exporting)
 			       : NULL;
 	if (options->out == NULL)
 		return "export needs a folder or a file to write: -o OUT";
+	if (options->adapter && options->base)
+		return "--adapter excludes --base";
 	if (options->shard_bytes == 0)
 		return "--max-shard-size=0 leaves room for nothing";
 	if (strcmp(options->out, "-") == 0 && !is_file(options))
@@ -318,13 +326,14 @@ static bool make_plan(struct exporting *exporting, const struct typed_names *nam
 		.index_only = options->index_only,
 		.stored_names = exporting->run->common->raw || options->index_only ||
 				strcmp(options->strip, "none") == 0,
-		.strip = options->index_only ? ""
+		.strip = options->index_only || options->adapter || options->base ? ""
 			 : strcmp(options->strip, "auto") == 0
 				 ? (wants_model(exporting) ? "module" : NULL)
 			 : strcmp(options->strip, "none") == 0 ? ""
 							       : options->strip,
-		.renames = names->renames,
-		.rename_count = names->rename_count,
+		.renames = exporting->renames,
+		.rename_count = exporting->rename_count,
+		.is_adapter = options->adapter || is_adapter(exporting->run),
 		.map = exporting->map,
 		.sizes = names->sizes,
 		.size_count = names->size_count,
@@ -464,6 +473,10 @@ static bool export_all(struct exporting *exporting, const struct typed_names *na
 		exporting->refused = exporting->unmatched = true;
 		exporting->status = STATUS_BAD;
 	}
+	if (!exporting->refused && refuse_sorts(exporting))
+		return true;
+	if (!exporting->refused && !find_renames(exporting, names))
+		return false;
 	if (!exporting->refused && !find_torn(exporting, ret_error))
 		return false;
 	if (!exporting->refused && !make_plan(exporting, names, ret_error))
@@ -480,6 +493,7 @@ static void exporting_done(struct exporting *exporting)
 {
 	fsdp_export_free(exporting->plan);
 	fsdp_map_free(exporting->map);
+	renames_done(exporting);
 	free(exporting->named);
 	free(exporting->torn);
 	free(exporting->folder);

@@ -158,9 +158,14 @@ static void tell_companions(struct exporting *exporting)
 	struct out *out = exporting->run->out;
 	bool some = false;
 
-	if (exporting->facts.companions == 0)
+	if (exporting->facts.companions == 0 && exporting->config == NULL)
 		return;
 	out_line_begin(out, "beside");
+	if (exporting->facts.companions == 0)
+		out_line_text(out, "no %s was found to copy (--with-config)",
+			exporting->options->adapter || is_adapter(exporting->run)
+				? "adapter_config.json"
+				: "config.json");
 	for (size_t i = 0; fsdp_export_companion_name(i) != NULL; i++) {
 		if ((exporting->facts.companions >> i & 1) == 0)
 			continue;
@@ -233,6 +238,7 @@ static bool is_comparable(const struct exporting *exporting)
 	       exporting->file == NULL && exporting->named == NULL &&
 	       selection_is_all(exporting->selection) && options->cast == NULL &&
 	       options->map == NULL && options->renames.count == 0 &&
+	       options->prefix == NULL && !options->adapter && !options->base &&
 	       strcmp(run->path, "-") != 0 && run->path_count == 1;
 }
 

@@ -6,6 +6,7 @@
 #include <fsdp/export.h>
 
 #include "args/select.h"
+#include "part/expectation.h"
 #include "part/tensor-row.h"
 #include "part/value-text.h"
 
@@ -25,6 +26,8 @@ struct export_options {
 	const char *cast;
 	const char *weights;
 	const char *config; /* a folder */
+	const char *prefix; /* of the state dict that is meant */
+	bool adapter, base; /* of LoRA that is not merged */
 	bool index_only, force, no_verify, partial, skip_unsupported;
 };
 
@@ -46,6 +49,12 @@ struct exporting {
 	char *folder, *file; /* NULL: to standard output; a folder of shards */
 	char *config; /* where configuration and tokenizer are looked for, or NULL */
 	bool to_stdout;
+
+	/* Names that are written otherwise: those that were typed, and those of LoRA's parts. */
+	const struct fsdp_rename *renames;
+	struct fsdp_rename *own_renames;
+	char **texts;
+	size_t rename_count;
 
 	/* For the answer. */
 	struct fsdp_export_facts facts;
@@ -73,6 +82,21 @@ bool find_torn(struct exporting *exporting, struct fsdp_error **ret_error);
  * way: then nothing was written, `damaged` is set, and *error is taken. False: it is
  * another error, and stays. */
 bool refuse_damage(struct exporting *exporting, struct fsdp_error **error);
+
+/* ---- sorts.c ---- */
+
+/* Whether the checkpoint is an adapter by itself. */
+bool is_adapter(const struct run *run);
+
+/* Whether --prefix, --adapter and --base take a tensor of this name. */
+bool is_of_sort(const struct export_options *options, struct text name);
+
+/* Whether it is not known what is meant: two state dicts, or LoRA in a model. It was refused then. */
+bool refuse_sorts(struct exporting *exporting);
+
+/* Fills `renames`. False: out of memory. */
+bool find_renames(struct exporting *exporting, const struct typed_names *names);
+void renames_done(struct exporting *exporting);
 
 /* ---- wanted.c ---- */
 

@@ -62,7 +62,7 @@ bool is_wanted(struct exporting *exporting, uint32_t index)
 	if (exporting->named != NULL)
 		return exporting->named[index];
 	name = tensor_shown_name(run, &exporting->buffers.name, &tensor);
-	if (!has_role(exporting, &tensor, name))
+	if (!has_role(exporting, &tensor, name) || !is_of_sort(exporting->options, name))
 		return false;
 	if (selection_is_all(exporting->selection))
 		return true;

@@ -86,6 +86,9 @@ struct fsdp_export_options {
 	 * index is written. All else but `choose` has no meaning then. */
 	bool index_only;
 
+	/* Files of a folder are called as those of an adapter of PEFT. */
+	bool is_adapter;
+
 	/* Write every name of tied tensors, each with its bytes. */
 	bool keep_ties;
 	/* Leave out what the form cannot express, rather than fail. */
