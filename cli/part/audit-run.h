@@ -28,9 +28,9 @@ void passes_done(struct passes *passes);
 
 /* Judges run->checkpoint, which must be there, as audit does with default options: findings of
  * opening it, of the passes, of sets of weights and of the loader of its own kind go to
- * run->collected. `items`: reads the items of DCP, which may lie in thousands of files, too, and
- * asks its loader, for which they are read. *ret_open, unless it is NULL: checks that could not be
- * evaluated. False as for a command. */
+ * run->collected. `items`: reads the items of DCP, which may lie in thousands of files, and what
+ * lies at a URL, too, and asks its loader, for which they are read. *ret_open, unless it is NULL:
+ * checks that could not be evaluated. False as for a command. */
 bool opened_judge(struct run *run, enum fsdp_level level, bool items, size_t *ret_open,
 	struct fsdp_error **ret_error);
 
