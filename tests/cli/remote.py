@@ -12,11 +12,12 @@ import importlib.util
 import json
 import os
 import shutil
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
 import threading
-import time
 import urllib.parse
 
 BINARY, TESTDATA = map(os.path.abspath, sys.argv[1:3])
@@ -102,6 +103,9 @@ def fake():
     check("what is not there", (status != 2 or "s3://local/nowhere: no such file" not in err) and (status, out, err))
     status, out, err = run(["info", "-v", url], **local)
     check("-v tells what was asked for", "remote: fake 1, 1 lists, 2 reads" not in err and err)
+    done = subprocess.run(["bash", "-c", f"'{BINARY}' ls -q {url} | head -1; echo ${{PIPESTATUS[0]}}"], capture_output=True, text=True,
+                          env={**os.environ, **local})
+    check("a reader that has enough ends it without a word", done.stderr or len(done.stdout.split("\n")) != 3)
     status, out, err = run(["info", "--limit", "remote-requests=1", url], **local)
     check("a limit ends it", (status != 2 or "remote-requests" not in err) and (status, err))
 
@@ -283,6 +287,70 @@ def locked(servers):
     check("the process that parses opens no socket", sockets)
 
 
+def receive(connection, size):
+    found = b""
+    while len(found) < size:
+        more = connection.recv(size - len(found))
+        if not more:
+            break
+        found += more
+    return found
+
+
+def ask(connection, number, kind, payload=b""):
+    """One frame to the built-in program; the kinds of the answers to it, and the code of a failure."""
+    connection.sendall(struct.pack("<IIB", 5 + len(payload), number, kind) + payload)
+    kinds, code = [], None
+    while True:
+        head = receive(connection, 9)
+        if len(head) < 9:
+            return kinds, "ended"
+        size, _, found = struct.unpack("<IIB", head)
+        body = receive(connection, size - 5)
+        kinds.append(found)
+        code = body[0] if found == 133 else code
+        if found not in (130, 131):
+            return kinds, code
+
+
+def hostile(servers):
+    """A program in the place of the one that parses asks for what lies outside of the roots."""
+    ours, theirs = socket.socketpair()
+    ours.settimeout(20)
+    with open(PROGRAM, encoding="ascii") as stream:
+        program = stream.read().replace("fileno=3", f"fileno={theirs.fileno()}")
+    helper = subprocess.Popen([sys.executable, "-I", "-c", program], pass_fds=[theirs.fileno()],
+                              env={"PATH": "/usr/bin:/bin", "HF_ENDPOINT": f"http://127.0.0.1:{servers[0].server_port}"})
+    theirs.close()
+
+    def text(word):
+        return struct.pack("<H", len(word)) + word
+
+    check("the helper answers", ask(ours, 1, 1, struct.pack("<HHI", 1, 32, 65536)) != ([128], None))
+    check("and reads a root", ask(ours, 2, 2, text(b"hf://org/name")) != ([129], None))
+    check("until it is sealed", ask(ours, 3, 3) != ([128], None))
+    Handler.seen.clear()
+    url = b"http://127.0.0.1:%d/torch-zip/state-dict/model.pt" % servers[0].server_port
+    wrong = {}
+    for title, kind, payload in (("another root", 2, text(url)), ("a parent", 4, struct.pack("<IB", 0, 0) + text(b"../x")),
+                                 ("an absolute path", 4, struct.pack("<IB", 0, 0) + text(b"/etc")),
+                                 ("a root that is none", 4, struct.pack("<IB", 7, 0) + text(b"")),
+                                 ("a text that is cut", 4, struct.pack("<IBH", 0, 0, 50) + b"x"),
+                                 ("a file that was not listed", 6, struct.pack("<IQI", 0, 0, 10)),
+                                 ("nothing", 6, b""), ("half a range", 6, b"abc"), ("an unknown kind", 99, b"")):
+        found = ask(ours, 9, kind, payload)
+        if found != ([133], 12):
+            wrong[title] = found
+    check("then it refuses what is not below a root", wrong)
+    listed = ask(ours, 10, 4, struct.pack("<IB", 0, 0) + text(b""))
+    check("and lists what is", listed != ([130, 132], None) and listed)
+    beyond = ask(ours, 11, 6, struct.pack("<IQI", 0, 1 << 60, 10)), ask(ours, 12, 6, struct.pack("<IQI", 0, 0, 1 << 30))
+    check("ranges outside of a file are refused", beyond != (([133], 12), ([133], 12)) and beyond)
+    check("for none of that a request was made", Handler.seen)
+    ours.close()
+    check("it ends with its socket", helper.wait(20))
+
+
 def s3():
     if not (importlib.util.find_spec("obstore") and importlib.util.find_spec("moto") and importlib.util.find_spec("boto3")):
         return check("S3 # SKIP no obstore, moto and boto3", None)
@@ -319,6 +387,7 @@ with tempfile.TemporaryDirectory() as repository:
     web(servers)
     hub(servers)
     locked(servers)
+    hostile(servers)
 s3()
 print(f"1..{count}")
 sys.exit(failed != 0)
