@@ -147,8 +147,13 @@ def binary() -> str:
     return found
 
 
+_OF_URLS = {"FSDP_INSPECT_HELPER", "FSDP_INSPECT_PYTHON", "FSDP_INSPECT_CONNECTIONS", "FSDP_INSPECT_HTTP_HEADER_FILE"}
+
+
 def _environment() -> Dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("FSDP_INSPECT_")}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("FSDP_INSPECT_") or name in _OF_URLS}
+    if sys.executable:  # the packages that read URLs are those of this process
+        kept.setdefault("FSDP_INSPECT_PYTHON", sys.executable)
     return {**kept, "LC_ALL": "C.UTF-8"}
 
 

@@ -592,6 +592,8 @@ class InstallTest(unittest.TestCase):
         os.environ["FSDP_INSPECT_COLOR"] = "always"
         self.addCleanup(os.environ.pop, "FSDP_INSPECT_COLOR")
         self.assertNotIn("FSDP_INSPECT_COLOR", _command._environment())
+        # URLs are read by the packages of this process.
+        self.assertIn(sys.executable, _command._environment()["FSDP_INSPECT_PYTHON"])
 
 
 if __name__ == "__main__":
