@@ -97,7 +97,7 @@ static int close_output(int status)
 	if (error == 0 || error == EPIPE)
 		return status;
 	if (status != STATUS_FAILED)
-		fprintf(stderr, "fsdp-inspect: standard output: %s\n", strerror(error));
+		fprintf(stderr, "error: standard output: %s\n", strerror(error));
 	return STATUS_FAILED;
 }
 

@@ -413,7 +413,7 @@ static bool search_below(struct opening *opening, struct fsdp_error **ret_error)
 		return fsdp_foreign(&opening->look, ret_error);
 	if (found->count > 1)
 		return fsdp_candidates_fail(
-			found, "files that are checkpoints of their own", ret_error);
+			found, "separate checkpoints; name one of them", ret_error);
 	if (found->count == 0)
 		return true;
 	if (has_others_below(opening, &found->last))

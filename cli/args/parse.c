@@ -715,25 +715,25 @@ static const char *const role_words[] = { "param", "buffer", "optim", "other", N
 /* clang-format off */
 #define AT(field) offsetof(struct common_options, field)
 const struct option_row common_options[] = {
-	{ "help", 'h', OPTION_FLAG, .offset = AT(help), .help = "what this command does" },
-	{ "version", 'V', OPTION_FLAG, .offset = AT(version), .help = "the version of this program" },
+	{ "help", 'h', OPTION_FLAG, .offset = AT(help), .help = "print this help" },
+	{ "version", 'V', OPTION_FLAG, .offset = AT(version), .help = "print the version" },
 	{ "output", 'o', OPTION_LIST, "FORMAT[=FILE]", AT(outputs),
-		.help = "what to write, and to which file; may be given several times" },
+		.help = "output format and file; repeatable" },
 	{ "json", 0, OPTION_FLAG, .offset = AT(json), .help = "the same as -o json" },
 	{ "jsonl", 0, OPTION_FLAG, .offset = AT(jsonl), .help = "the same as -o jsonl" },
 	{ "plan", 0, OPTION_TEXT, "FILE", AT(plan),
-		.help = "sharding plan, instead of the one beside the checkpoint" },
+		.help = "use this sharding plan" },
 	{ "no-plan", 0, OPTION_FLAG, .offset = AT(no_plan), .help = "use no sharding plan" },
 	{ "raw", 0, OPTION_FLAG, .offset = AT(raw), .help = "names exactly as stored" },
 	{ "quiet", 'q', OPTION_COUNTED, .offset = AT(quiet),
-		.help = "no notes and totals on stderr; twice: no warnings either" },
+		.help = "print no notes and totals; twice: no warnings" },
 	{ "verbose", 'v', OPTION_COUNTED, .offset = AT(verbose),
-		.help = "all members of grouped messages; twice: more detail" },
+		.help = "print all members of a group; twice: more detail" },
 	{ "color", 0, OPTION_WORD, "WHEN", AT(color), color_words, .help = "colour" },
 	{ "no-color", 0, OPTION_FLAG, .offset = AT(no_color), .help = "the same as --color=never",
 		.hidden = true },
 	{ "ascii", 0, OPTION_FLAG, .offset = AT(ascii),
-		.help = "draw with ASCII only" },
+		.help = "draw with ASCII characters only" },
 	{ "width", 0, OPTION_TEXT, "N|none", AT(width), .help = "columns for text" },
 	{ "bytes", 0, OPTION_FLAG, .offset = AT(bytes), .help = "sizes as plain integers" },
 	{ "si", 0, OPTION_FLAG, .offset = AT(si), .help = "sizes in powers of 1000: kB, MB, GB" },
@@ -742,21 +742,21 @@ const struct option_row common_options[] = {
 	{ "jobs", 'j', OPTION_INTEGER, "N", AT(jobs), NULL, 1, 1024,
 		.help = "threads for reading bytes" },
 	{ "part", 0, OPTION_TEXT, "K/N|auto", AT(part),
-		.help = "of audit --data, hash, stats, diff --values: this share of the bytes; merge joins them" },
+		.help = "read part N of M of the bytes; merge joins the results" },
 	{ "files0-from", 0, OPTION_TEXT, "FILE", AT(files0_from),
 		.help = "more inputs, NUL-terminated; - is stdin" },
 	{ "limit", 0, OPTION_LIST, "NAME=VALUE", AT(limits),
-		.help = "change a ceiling, 0 is none (help limits)" },
+		.help = "change a limit, 0: no limit (help limits)" },
 	{ "fail-on", 0, OPTION_WORD, "LEVEL", AT(fail_on), fail_words,
-		.help = "least finding that gives status 1" },
+		.help = "exit with 1 on findings at this level or above" },
 	{ "provenance", 0, OPTION_FLAG, .offset = AT(provenance),
 		.help = "add arguments, host and start time to JSON and SARIF" },
 	{ "no-sandbox", 0, OPTION_FLAG, .offset = AT(no_sandbox),
 		.help = "run without the sandbox" },
 	{ "separate", 0, OPTION_FLAG, .offset = AT(separate),
-		.help = "each argument is a checkpoint of its own" },
+		.help = "treat each argument as a separate checkpoint" },
 	{ "range", 0, OPTION_TEXT, "OFFSET[:LENGTH]", AT(range),
-		.help = "the checkpoint is this part of the file" },
+		.help = "read the checkpoint from this part of the file" },
 	{ "null", '0', OPTION_FLAG, .offset = AT(null),
 		.help = "names alone (-o name), raw, NUL-terminated" },
 	{ 0 },
@@ -766,9 +766,9 @@ const struct option_row common_options[] = {
 #define AT(field) offsetof(struct select_options, field)
 const struct option_row select_names[] = {
 	{ "glob", 'g', OPTION_LIST, "PATTERN", AT(globs),
-		.help = "names that match: * in one segment, ** across; !PATTERN excludes" },
+		.help = "select names: * in a segment, ** across; !PATTERN excludes" },
 	{ "regex", 'e', OPTION_LIST, "RE", AT(regexes),
-		.help = "names in which this PCRE2 expression is found" },
+		.help = "select names that match this PCRE2 expression" },
 	{ 0 },
 };
 
@@ -781,12 +781,12 @@ const struct option_row select_tensors[] = {
 };
 
 const struct option_row select_ranks[] = {
-	{ "rank", 0, OPTION_TEXT, "LIST", AT(ranks), .help = "with pieces of these ranks: 0,4-7" },
+	{ "rank", 0, OPTION_TEXT, "LIST", AT(ranks), .help = "select tensors with pieces of these ranks: 0,4-7" },
 	{ 0 },
 };
 
 const struct option_row select_files[] = {
-	{ "file", 0, OPTION_LIST, "GLOB", AT(files), .help = "with pieces in files that match" },
+	{ "file", 0, OPTION_LIST, "GLOB", AT(files), .help = "select tensors with pieces in these files" },
 	{ 0 },
 };
 

@@ -97,8 +97,9 @@ struct common_options {
 	struct texts limits; /* NAME=VALUE */
 	bool no_sandbox;
 	bool separate;
-	const char *range; /* OFFSET[:LENGTH]: the checkpoint is this part of the file */
-	bool null;         /* -0 */
+	const char *
+		range; /* OFFSET[:LENGTH]: read the checkpoint from this part of the file */
+	bool null;     /* -0 */
 	const char *fail_on; /* one of fail_words, or NULL: as the command does */
 };
 
@@ -293,7 +294,7 @@ struct written {
 struct command {
 	const char *name;
 	enum command_group group;
-	const char *summary;     /* one line, lower case: "what is this checkpoint?" */
+	const char *summary;     /* one line, lower case: "describe a checkpoint" */
 	const char *synopsis;    /* "[-d N] [--sizes] CHECKPOINT" */
 	const char *example;     /* of GROUP_START, for the overview: "info step-1000/" */
 	const char *examples[3]; /* for COMMAND --help; NULL ends */

@@ -504,7 +504,7 @@ bool suggest_url(struct usage *usage, const char *command, const char *path)
 	const char *rest = strstr(path, "://");
 
 	if (is_remote(path)) {
-		usage_what(usage, "%s: nothing is read over a network", path);
+		usage_what(usage, "%s: URLs are not supported", path);
 		usage_hint(usage, "rsync -a %s DIR, then: fsdp-inspect %s DIR", path,
 			command);
 		return true;
@@ -516,7 +516,7 @@ bool suggest_url(struct usage *usage, const char *command, const char *path)
 		usage_hint(usage, "fsdp-inspect %s %s", command, path + 7);
 		return true;
 	}
-	usage_what(usage, "%s: nothing is read over a network", path);
+	usage_what(usage, "%s: URLs are not supported", path);
 	for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
 		size_t size = strlen(schemes[i].scheme);
 

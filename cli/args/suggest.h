@@ -49,7 +49,7 @@ bool suggest_path_as_name(
 bool suggest_joined(
 	struct usage *usage, const struct arguments *arguments, const char *word);
 
-/* Whether a path is a URL: those are refused, since nothing is read over a network. */
+/* Whether a path is a URL: those are refused, since URLs are not supported. */
 bool suggest_url(struct usage *usage, const char *command, const char *path);
 
 /* What is most like a path that is not there: a name in its folder or, if that is not

@@ -146,7 +146,7 @@ static bool run_commands(struct run *run, struct fsdp_error **ret_error)
 const struct command command_commands = {
 	.name = "commands",
 	.group = GROUP_ABOUT,
-	.summary = "every command, option and word",
+	.summary = "list all commands, options and words",
 	.synopsis = "",
 	.examples = { "commands", "commands --json" },
 	.shapes = SHAPE_FACTS | SHAPE_ITEMS,

@@ -483,7 +483,7 @@ static bool run_completion(struct run *run, struct fsdp_error **ret_error)
 const struct command command_completion = {
 	.name = "completion",
 	.group = GROUP_ABOUT,
-	.summary = "completion for bash, zsh or fish",
+	.summary = "print completion for bash, zsh or fish",
 	.synopsis = "bash | zsh | fish",
 	.examples = { "completion bash", "completion zsh > _fsdp-inspect",
 		"completion fish | source" },

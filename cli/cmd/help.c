@@ -36,24 +36,21 @@ static void put_group(
 		if (!any)
 			fprintf(stream, "%s\n", group_titles[group]);
 		any = true;
-		if (row->example != NULL)
-			fprintf(stream, "  %-11s %-34s fsdp-inspect %s\n", row->name,
-				row->summary, row->example);
-		else
-			fprintf(stream, "  %-11s %s\n", row->name, row->summary);
+		fprintf(stream, "  %-11s %s\n", row->name, row->summary);
 	}
 }
 
 void help_overview(FILE *stream, const struct command *const *commands)
 {
 	fprintf(stream,
-		"fsdp-inspect %s - look inside sharded model checkpoints; nothing is executed\n\n"
+		"fsdp-inspect %s - inspect sharded PyTorch checkpoints without running them\n\n"
 		"usage: fsdp-inspect COMMAND [OPTION...] CHECKPOINT...\n\n",
 		fsdp_version());
 	for (int group = 0; group < GROUP_COUNT; group++)
 		put_group(stream, commands, (enum command_group)group);
-	fputs("\nExample: fsdp-inspect ls -g 'layers.*.self_attn.**' -s -bytes step-1000/\n"
-	      "Exit status: 0 good, 1 bad answer, 2 could not do it, 3 only in part.\n"
+	fputs("\nExamples: fsdp-inspect tree step-1000/\n"
+	      "          fsdp-inspect ls -g 'layers.*.self_attn.**' -s -bytes step-1000/\n"
+	      "Exit status: 0 success, 1 check failed, 2 error, 3 partial result.\n"
 	      "More: fsdp-inspect help COMMAND, man fsdp-inspect, or help on:",
 		stream);
 	for (size_t i = 0; help_topic_name(i) != NULL; i++)
@@ -295,7 +292,7 @@ static void topic_selectors(FILE *stream)
 
 static void topic_options(FILE *stream)
 {
-	fputs("Options that every command takes, before or behind its name.\n", stream);
+	fputs("Common options, before or after the command.\n", stream);
 	put_options(stream, "Options", common_options);
 	fputs("\nDefaults of some come from the environment: fsdp-inspect help environment\n",
 		stream);
@@ -485,7 +482,7 @@ static bool run_help(struct run *run, struct fsdp_error **ret_error)
 const struct command command_help = {
 	.name = "help",
 	.group = GROUP_ABOUT,
-	.summary = "a command, a rule, or a topic",
+	.summary = "explain a command, a rule or a topic",
 	.synopsis = "[COMMAND | TOPIC | RULE]...",
 	.examples = { "help tree", "help plan", "help FI1004" },
 	.exit_1 = "there is no help on that",

@@ -136,7 +136,7 @@ static bool run_rules(struct run *run, struct fsdp_error **ret_error)
 const struct command command_rules = {
 	.name = "rules",
 	.group = GROUP_ABOUT,
-	.summary = "by which checkpoints are judged",
+	.summary = "list the rules of audit",
 	.synopsis = "[RULE]...",
 	.examples = { "rules", "rules FI1004 wrapper-prefix", "rules --json" },
 	.exit_1 = "there is no such rule",

@@ -13,7 +13,7 @@ struct schema_options {
 
 static const struct option_row options[] = {
 	{ "schema", 0, OPTION_INTEGER, "N", offsetof(struct schema_options, major), NULL,
-		1, 1000, .help = "this major version, instead of the newest" },
+		1, 1000, .help = "use this major version (default: the newest)" },
 	{ 0 },
 };
 
@@ -62,7 +62,7 @@ static bool run_schema(struct run *run, struct fsdp_error **ret_error)
 const struct command command_schema = {
 	.name = "schema",
 	.group = GROUP_ABOUT,
-	.summary = "JSON Schema of a command's output",
+	.summary = "print the JSON Schema of a command's output",
 	.synopsis = "[--schema=N] [COMMAND]...",
 	.examples = { "schema", "schema ls" },
 	.exit_1 = "there is no such schema",

@@ -83,7 +83,7 @@ static bool run_version(struct run *run, struct fsdp_error **ret_error)
 const struct command command_version = {
 	.name = "version",
 	.group = GROUP_ABOUT,
-	.summary = "version, features, libraries",
+	.summary = "print version, features and libraries",
 	.synopsis = "",
 	.examples = { "version", "version --json" },
 	.shapes = SHAPE_FACTS,

@@ -350,7 +350,7 @@ static bool check_pair(const struct sets *sets, struct fsdp_set_pair pair)
 	case FSDP_SETS_DIFFER:
 		return find(sets, SEVERITY_ERROR, pair.first, text_of_span(pair.name),
 			NULL,
-			"%s beside it holds other weights, and no loader says so: %s",
+			"%s next to it contains different weights; loaders ignore it without a warning: %s",
 			pair.second, takers);
 	case FSDP_SETS_NOT_TOLD:
 		return find(sets, SEVERITY_NOTE, pair.first, (struct text){ 0 },

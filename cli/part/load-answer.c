@@ -182,12 +182,12 @@ bool loading_prepare(const struct loading_options *options, struct run *run)
 
 	if (options->loaders.count > 1 &&
 		(has_word(options, "auto") || has_word(options, "none")))
-		return !refuse(run, "such as --for=hf,peft",
+		return !refuse(run, "example: --for=hf,peft",
 			"--for=%s excludes other loaders",
 			has_word(options, "auto") ? "auto" : "none");
 	if (count == 0 && (options->world >= 0 || options->version != NULL ||
 				  options->choices.count > 0))
-		return !refuse(run, "such as --for=deepspeed --world=8",
+		return !refuse(run, "example: --for=deepspeed --world=8",
 			"--world, --loader-version and --loader-option exclude --for=none");
 	if (!loader_choices_prepare(&options->choices, names, count, run))
 		return false;

@@ -445,7 +445,7 @@ const char *fingerprint_library_version(void)
 
 /* ---- Shows findings to people, and leaves out those that are too many ---- */
 
-static const char margin[] = "         ";
+static const char margin[] = "  ";
 
 bool findings_sort(struct finding *findings, size_t count)
 {
@@ -531,18 +531,17 @@ static void print_finding(
 	struct out *out, const struct fold *fold, const struct findings_view *view)
 {
 	const struct finding *finding = fold->first;
-	const char *name = severity_name(finding->severity);
 
 	out_line_begin(out, NULL);
 	out_line_severity(out, finding->severity);
-	out_line_text(
-		out, "%s%s %s  ", margin + strlen(name), finding->rule, finding->slug);
+	out_line_text(out, ": ");
 	if (view->inputs != NULL)
 		print_name(out, view->inputs[finding->input].path);
 	print_file(out, fold);
 	if (view->lost)
 		print_name(out, unsaid_tensor(finding));
 	out_line_name(out, finding->message);
+	out_line_text(out, " [%s %s]", finding->rule, finding->slug);
 	out_line_end(out);
 }
 
@@ -575,8 +574,7 @@ static void print_lost(
 	if (shown > FINDINGS_SHOWN && !view->all)
 		shown = FINDINGS_SHOWN;
 	out_line_begin(out, NULL);
-	out_line_text(out, "%s%s: ", margin,
-		finding->severity == SEVERITY_ERROR ? "lost" : "affects");
+	out_line_text(out, "%saffected: ", margin);
 	for (size_t i = 0; i < shown; i++) {
 		out_line_text(out, "%s", i > 0 ? ", " : "");
 		out_line_name(out, finding->affected[i]);
@@ -593,7 +591,7 @@ static void print_next(struct out *out, struct text next)
 	if (next.data == NULL || next.size == 0)
 		return;
 	out_line_begin(out, NULL);
-	out_line_text(out, "%snext: ", margin);
+	out_line_text(out, "%sfix: ", margin);
 	out_line_name(out, next);
 	out_line_end(out);
 }
@@ -786,13 +784,13 @@ static bool end(struct message *message)
 	return good;
 }
 
-static bool print_hint(const struct looks *looks, struct text hint)
+static bool print_hint(const struct looks *looks, const char *title, struct text hint)
 {
 	struct message message;
 
 	if (hint.data == NULL || hint.size == 0)
 		return true;
-	if (!begin(&message, looks, "  next: "))
+	if (!begin(&message, looks, title))
 		return false;
 	put(&message, hint);
 	return end(&message);
@@ -801,13 +799,13 @@ static bool print_hint(const struct looks *looks, struct text hint)
 void message_usage(const struct looks *looks, const struct usage *usage)
 {
 	struct message message;
-	bool good = begin(&message, looks, "fsdp-inspect: ");
+	bool good = begin(&message, looks, "error: ");
 
 	if (good) {
 		put(&message, text_of(usage->what));
 		good = end(&message);
 	}
-	if (!good || !print_hint(looks, text_of(usage->hint)))
+	if (!good || !print_hint(looks, "  hint: ", text_of(usage->hint)))
 		message_out_of_memory();
 }
 
@@ -817,7 +815,7 @@ bool message_note(const struct looks *looks, const char *note)
 
 	if (looks->verbosity < 0)
 		return true;
-	if (!begin(&message, looks, "fsdp-inspect: "))
+	if (!begin(&message, looks, ""))
 		return false;
 	print_painted(&message, "36", "note:");
 	writer_char(&message.line, ' ');
@@ -829,7 +827,7 @@ bool message_reason(const struct looks *looks, const char *reason)
 {
 	struct message message;
 
-	if (!begin(&message, looks, "fsdp-inspect: "))
+	if (!begin(&message, looks, "note: "))
 		return false;
 	put(&message, text_of(reason));
 	return end(&message);
@@ -849,7 +847,7 @@ bool message_total(const struct looks *looks, const char *total)
 
 void message_out_of_memory(void)
 {
-	fputs("fsdp-inspect: out of memory\n", stderr);
+	fputs("error: out of memory\n", stderr);
 }
 
 /* ---- failures ---- */
@@ -858,7 +856,7 @@ static bool print_failure(const struct looks *looks, const struct failure *failu
 {
 	struct message message;
 
-	if (!begin(&message, looks, "fsdp-inspect: "))
+	if (!begin(&message, looks, "error: "))
 		return false;
 	if (failure->path.data != NULL) {
 		put(&message, failure->path);
@@ -897,7 +895,11 @@ void message_failures(
 		if (begin + shown < end)
 			fprintf(stderr, "  and %zu more (-v shows all)\n",
 				end - begin - shown);
-		good = good && print_hint(looks, failures[begin].hint);
+		good = good &&
+		       print_hint(looks,
+			       strcmp(failures[begin].code, "usage") == 0 ? "  hint: "
+									  : "  fix: ",
+			       failures[begin].hint);
 		begin = end;
 	}
 	if (!good)

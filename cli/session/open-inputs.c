@@ -488,8 +488,7 @@ static void note_left_out(struct session *session)
 
 	if (count == 1)
 		collected_note(&session->collected,
-			"%s is left out: this command does not read it (fsdp-inspect help trace)",
-			path);
+			"skipped %s: not a recording (fsdp-inspect help trace)", path);
 	else if (count > 1)
 		collected_note(&session->collected,
 			"%s and %zu more are left out: this command does not read them (fsdp-inspect help trace)",

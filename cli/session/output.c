@@ -131,7 +131,7 @@ static enum usage_result ask_all(
 static enum usage_result wrong(const char *text, struct usage *usage)
 {
 	usage_what(usage, "--part=%s is not K/N, auto or auto/N", text);
-	usage_hint(usage, "such as --part=3/8, the third of eight parts");
+	usage_hint(usage, "example: --part=3/8, the third of eight parts");
 	return USAGE_WRONG;
 }
 

@@ -764,7 +764,7 @@ static void hint_near_input(
 			"if it is a name in a checkpoint: fsdp-inspect show CHECKPOINT %s",
 			path);
 	else if (near[strlen(near) - 1] == '/')
-		snprintf(hint, 512, "see what is there: ls %s", near);
+		snprintf(hint, 512, "ls %s", near);
 	else
 		snprintf(hint, 512, "did you mean: fsdp-inspect %s %s",
 			session->command->name, near);
@@ -789,7 +789,7 @@ static void hint_near(struct session *session)
 			 NULL)
 			continue;
 		else if (near[strlen(near) - 1] == '/')
-			snprintf(hint, sizeof hint, "see what is there: ls %s", near);
+			snprintf(hint, sizeof hint, "ls %s", near);
 		else
 			snprintf(hint, sizeof hint, "did you mean %s?", near);
 		failure->hint = collected_text(&session->collected, hint);

@@ -625,8 +625,8 @@ static bool report_absent(struct hf *hf, struct fsdp_error **ret_error)
 			FSDP_PLACE(.file = absent->name, .affected = absent->tensors,
 				.affected_count = absent->tensor_count),
 			absent->is_link
-				? "the index names this file, which is a link to nothing"
-				: "the index names this file, which is not there");
+				? "missing file (listed in the index): a link to nothing"
+				: "missing file (listed in the index)");
 	}
 	return true;
 }
@@ -916,8 +916,7 @@ static void check_split(const struct hf *hf, const bool *here)
 		fsdp_find(findings, FSDP_RULE_MISSING_FILE,
 			FSDP_PLACE(.file = fsdp_span_text(name),
 				.next = split->count == split->of ? MAKE_INDEX : NULL),
-			"the index of these %u files is not there; they were joined by their names",
-			split->of);
+			"index file is missing (%u shards found)", split->of);
 }
 
 static bool read_split(struct hf *hf, struct fsdp_error **ret_error)

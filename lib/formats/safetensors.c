@@ -429,7 +429,7 @@ static bool read_member(struct fsdp_safetensors *header, struct fsdp_error **ret
 			continue;
 		if (*(const bool *)((const char *)entry + members[i].seen)) {
 			FSDP_SAFETENSORS_SAY_OF(header, FSDP_RULE_SAFETENSORS_JSON, entry,
-				"%s comes twice; readers disagree which one counts",
+				"duplicate entry %s; readers use the first or the last",
 				(const char *)members[i].name.data);
 			entry->broken = true;
 		}
@@ -488,7 +488,7 @@ static void find_bytes(struct fsdp_safetensors *header, struct fsdp_plain_tensor
 	plain->missing = entry->range.counts[1] > header->buffer;
 	if (plain->missing && !header->truncated)
 		FSDP_SAFETENSORS_SAY_OF(header, FSDP_RULE_TRUNCATED_FILE, entry,
-			"the tensor ends at byte %llu, the file has %llu",
+			"file is truncated: the tensor ends at byte %llu, file size is %llu",
 			FSDP_LLU(8 + header->size + entry->range.counts[1]),
 			FSDP_LLU(header->source.size));
 	header->truncated |= plain->missing;

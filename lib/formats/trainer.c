@@ -928,7 +928,7 @@ static void tell(struct id_naming *naming, bool placed, size_t states, size_t na
 	struct fsdp_reading *reading = naming->reading;
 	if (!placed)
 		fsdp_reading_note(reading,
-			"the optimizer numbers its parameters, and no order of the model's parameters that is known fits their groups and shapes: its states keep their numbers");
+			"optimizer states are numbered; could not match them to parameter names");
 	else if (named < states)
 		fsdp_reading_note(reading,
 			"the optimizer numbers its parameters: %zu of its %zu states were named, of the others more than one parameter is possible or none is stored",
@@ -1295,7 +1295,7 @@ static void check_training(struct fsdp_reading *reading, const struct trainer *t
 			       : "only the model was saved (save_only_model): without optimizer.pt, scheduler.pt and rng_state.pth a resume keeps the step and the weights, and starts everything else with fresh state");
 	if (!random && (trainer->is_deepspeed || optimizer || scheduler))
 		lack(reading, "rng_state.pth", FSDP_NOTE,
-			"no states of random generators are there: a resume goes on with other random numbers");
+			"random states are missing: a resumed run uses other random numbers");
 }
 
 /* What a resume needs and does not find. Without the state file it does not even begin. */

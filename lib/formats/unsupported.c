@@ -596,7 +596,7 @@ static bool fail_unknown(const struct fsdp_look *look, struct fsdp_error **ret_e
 		snprintf(
 			bytes + 3 * i, sizeof bytes - 3 * i, " %02x", look->head.data[i]);
 	fsdp_fail_rule(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, "FI9005", 0,
-		"nothing known begins like this:%s", bytes);
+		"unknown file format; first bytes:%s", bytes);
 	return fsdp_error_add_hint(ret_error,
 		"give a file of torch.save, a directory of a distributed checkpoint, or a sharding plan");
 }

@@ -148,7 +148,7 @@ static bool zip_fail_cut(const struct fsdp_source *source, struct fsdp_error **r
 	if (!walked)
 		return false;
 	fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1040", front.end,
-		"the zip has no end record; its front holds %s%llu whole record%s, up to byte %llu of %llu%s",
+		"file is truncated: no zip directory at the end (%s%llu complete record%s in the first %llu of %llu bytes%s)",
 		front.bounded ? "at least " : "", FSDP_LLU(front.records),
 		front.records == 1 ? "" : "s", FSDP_LLU(front.end),
 		FSDP_LLU(source->size),

@@ -87,7 +87,7 @@ void fsdp_find_missing_ranks(struct fsdp_findings *findings, struct fsdp_ranks_h
 	if (count == 0)
 		return;
 	if (!here->named && is_one_node(here, &first, &end)) {
-		place->next = "gather the files of all nodes in one folder";
+		place->next = "copy the files of all nodes into one directory";
 		fsdp_find(findings, rule, place,
 			"only ranks %u-%u of %s%u are here, as of one node; there is no %s of ranks %s",
 			first, end - 1, here->at_least ? "at least " : "",

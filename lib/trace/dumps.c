@@ -110,10 +110,10 @@ static bool refuse_names(
 	reading->error = NULL;
 	if (global == NULL)
 		fsdp_fail(&reading->error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-			"this pickle does more than hold values, which no dump of PyTorch does; it was not used");
+			"ignored: not a Flight Recorder dump (its pickle calls code)");
 	else
 		fsdp_fail(&reading->error, FSDP_ERROR_UNSUPPORTED, global->offset,
-			"this pickle names %s.%s, which no dump of PyTorch does; it was not used",
+			"ignored: not a Flight Recorder dump (uses %s.%s)",
 			fsdp_shown(global->module, module),
 			fsdp_shown(global->name, name));
 	fsdp_error_add_kind(&reading->error, "refused");

@@ -28,8 +28,8 @@ static void judge_trace(struct fsdp_trace_reading *reading)
 	const struct fsdp_recording *recording = &reading->recording;
 	if (recording->truncated)
 		FSDP_TRACE_FIND(reading, RECORDING_TRUNCATED,
-			"it ends in the middle, after %llu event%s",
-			FSDP_LLU(recording->events), recording->events == 1 ? "" : "s");
+			"truncated after %llu event%s", FSDP_LLU(recording->events),
+			recording->events == 1 ? "" : "s");
 	if (recording->dropped > 0)
 		FSDP_TRACE_FIND(reading, EVENTS_DROPPED, "%llu event%s could not be read",
 			FSDP_LLU(recording->dropped), recording->dropped == 1 ? "" : "s");

@@ -275,8 +275,7 @@ static bool fail_none(struct log *log)
 			"there is nothing in this recording");
 		return fsdp_error_add_kind(error, "empty");
 	}
-	fsdp_fail(error, FSDP_ERROR_NOT_A_CHECKPOINT, 0,
-		"neither a trace, nor a recording, nor a log with a line of SimpleProfiler or about a failed collective");
+	fsdp_fail(error, FSDP_ERROR_NOT_A_CHECKPOINT, 0, "unknown recording format");
 	fsdp_error_add_kind(error, "not_json");
 	return fsdp_error_add_hint(error,
 		"PyTorch 2.13 writes that line with TORCH_DISTRIBUTED_DEBUG=INFO and TORCH_LOGS=torch.distributed.fsdp._debug_utils");

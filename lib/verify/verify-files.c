@@ -155,7 +155,7 @@ static void find_holes(struct fsdp_verify *verify, const struct fsdp_verify_file
 		fsdp_verify_names(verify, file, begin, end, names);
 		fsdp_find(&verify->findings, FSDP_RULE_FILE_HOLE,
 			FSDP_IN(file, .offset = begin, .length = end - begin),
-			"the file system holds nothing for %llu bytes from byte %llu on, which read as zero: %s",
+			"sparse hole: %llu bytes at byte %llu were never written: %s",
 			FSDP_LLU(end - begin), FSDP_LLU(begin), names);
 	}
 }

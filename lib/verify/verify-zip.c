@@ -433,8 +433,8 @@ static void judge_range(struct item_walk *items, const struct item *item)
 		fsdp_find(findings, FSDP_RULE_UNREFERENCED_BYTES,
 			FSDP_IN(items->file, .offset = items->reach,
 				.length = item->offset - items->reach),
-			"no item holds the %llu bytes from byte %llu on, of %llu in the file",
-			FSDP_LLU(item->offset - items->reach), FSDP_LLU(items->reach),
+			"bytes %llu-%llu of %llu are unreferenced",
+			FSDP_LLU(items->reach), FSDP_LLU(item->offset - 1),
 			FSDP_LLU(items->file->source.size));
 		items->verify->scope.unreferenced += item->offset - items->reach;
 	}
@@ -450,7 +450,7 @@ static void judge_end(struct item_walk *items)
 	fsdp_find(&items->verify->findings, FSDP_RULE_UNREFERENCED_BYTES,
 		FSDP_IN(items->file, .offset = items->reach,
 			.length = size - items->reach),
-		"no item holds the last %llu bytes, of %llu in the file",
+		"the last %llu of %llu bytes are unreferenced",
 		FSDP_LLU(size - items->reach), FSDP_LLU(size));
 	items->verify->scope.unreferenced += size - items->reach;
 }

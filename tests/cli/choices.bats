@@ -11,7 +11,7 @@ setup() {
 }
 
 notes() {
-	"$FSDP_INSPECT" info --no-plan "$@" 2>&1 >/dev/null | sed -n 's/^fsdp-inspect: note: //p'
+	"$FSDP_INSPECT" info --no-plan "$@" 2>&1 >/dev/null | sed -n 's/^note: //p'
 }
 
 info() {
@@ -74,7 +74,7 @@ deepspeed() {
 	echo release > root/latest_checkpointed_iteration.txt
 	[ "$(notes root)" = "opened release, as latest_checkpointed_iteration.txt says" ]
 	[ "$("$FSDP_INSPECT" latest root 2>err)" = root ]
-	grep -qxF "fsdp-inspect: note: root: weights to start from (Megatron's release), of no step of a run" err
+	grep -qxF "note: root: weights to start from (Megatron's release), of no step of a run" err
 	cp -r "$TESTDATA"/megatron/legacy-tp2-pp2/iter_0000500 release
 	"$FSDP_INSPECT" latest --explain release | grep -q "good    weights to start from"
 	mv release steps

@@ -46,7 +46,7 @@ def faults(binary, folder, empty):
             yield f"{line}: no end"
             continue
         for said in done.stdout.decode("utf-8", "replace").split("\n"):
-            if words.ONE.search(said) or (said.startswith("fsdp-inspect: ") and any(r.search(said) for r in RIDDLES)):
+            if words.ONE.search(said) or (said.startswith("error: ") and any(r.search(said) for r in RIDDLES)):
                 yield f"{line}: {said[:200]}"
 
 

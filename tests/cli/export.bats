@@ -578,7 +578,7 @@ rows_of() {
 	[[ "$output" == *"this is not a map of names"* ]]
 	echo '[' > no.json
 	run -2 export_to out --map=no.json "$SOURCE"
-	[[ "$output" == *"next: fsdp-inspect help maps"* ]]
+	[[ "$output" == *"fix: fsdp-inspect help maps"* ]]
 	for row in '{}' '{"from": "a"}' '{"from": "a", "to": []}' '{"from": "a", "to": [1]}' \
 		'{"from": "a", "to": ["b", "c"], "parts": [1]}' '{"from": "a", "to": "b", "parts": [0]}' \
 		'{"from": "a", "to": "b", "groups": -1}' '{"from": "a", "to": "b", "stack": 0}' \

@@ -24,8 +24,8 @@ refused() {
 	[ "$status" -eq 2 ]
 	[ -z "$output" ]
 	[ "${#stderr_lines[@]}" -eq 2 ]
-	[[ ${stderr_lines[0]} == "fsdp-inspect: "* ]]
-	[[ ${stderr_lines[1]} == "  next: "* ]]
+	[[ ${stderr_lines[0]} == "error: "* ]]
+	[[ ${stderr_lines[1]} == "  hint: "* ]]
 }
 
 @test "without arguments the overview is on stderr, status 2" {
@@ -208,13 +208,13 @@ refused() {
 	mkdir step-1000
 	inspect info step-100
 	[ "$status" -eq 2 ]
-	[[ ${stderr_lines[1]} == "  next: did you mean: fsdp-inspect info step-1000" ]]
+	[[ ${stderr_lines[1]} == "  fix: did you mean: fsdp-inspect info step-1000" ]]
 	inspect ls modle.safetensors
-	[[ ${stderr_lines[1]} == "  next: did you mean: fsdp-inspect ls model.safetensors" ]]
+	[[ ${stderr_lines[1]} == "  fix: did you mean: fsdp-inspect ls model.safetensors" ]]
 	inspect ls --json model
 	[ "$(jq -r '.errors[0].hint' <<<"$output")" = "did you mean: fsdp-inspect ls model.safetensors" ]
 	inspect info step-100/model/
-	[[ ${stderr_lines[1]} == "  next: did you mean: fsdp-inspect info step-1000" ]]
+	[[ ${stderr_lines[1]} == "  fix: did you mean: fsdp-inspect info step-1000" ]]
 	for path in something-else /no/such/place nowhere/at/all ""; do
 		inspect info "$path"
 		[[ $stderr != *"did you mean"* ]]
@@ -340,7 +340,7 @@ refused() {
 	inspect ls nowhere.pt
 	[ "$status" -eq 2 ]
 	[ -z "$output" ]
-	[[ ${stderr_lines[0]} == "fsdp-inspect: nowhere.pt: "* ]]
+	[[ ${stderr_lines[0]} == "error: nowhere.pt: "* ]]
 	inspect ls --json nowhere.pt
 	[ "$status" -eq 2 ]
 	[ "$(jq -r '[.ok, .data, (.errors | length), .errors[0].path] | @json' <<<"$output")" = \
@@ -352,7 +352,7 @@ refused() {
 	inspect info empty
 	[ "$status" -eq 2 ]
 	[ -z "$output" ]
-	[[ ${stderr_lines[0]} == "fsdp-inspect: empty"* ]]
+	[[ ${stderr_lines[0]} == "error: empty"* ]]
 }
 
 @test "hostile names in messages are escaped" {
@@ -577,7 +577,7 @@ terminated() {
 	tail -n 1 out | grep -q '"interrupted":true'
 	tail -n 1 out | grep -q '"ok":false'
 	[ "$(jq .interrupted s.json)" = true ] || [ ! -e s.json ]
-	[ "$(cat err)" = "fsdp-inspect: interrupted after 64 events: the answer is for these" ]
+	[ "$(cat err)" = "note: interrupted after 64 events: the answer is for these" ]
 }
 
 @test "a reading that waits for a thread is interrupted too" {
@@ -610,7 +610,7 @@ terminated() {
 	[[ $output == *"locks        "* ]]
 	held=$(sed -n 's/^  locks *//p' <<<"$output")
 	inspect version -v
-	[ "$stderr" = "fsdp-inspect: note: sandbox: $held" ]
+	[ "$stderr" = "note: sandbox: $held" ]
 	inspect version --no-sandbox
 	[[ $output == *"locks        none"* ]]
 }
@@ -711,14 +711,14 @@ terminated() {
 	done <names
 	inspect schema nothing
 	[ "$status" -eq 1 ]
-	[ "$stderr" = "fsdp-inspect: there is no schema nothing
-  next: fsdp-inspect schema lists them" ]
+	[ "$stderr" = "error: there is no schema nothing
+  fix: fsdp-inspect schema lists them" ]
 	inspect schema lss
 	[[ $stderr == *"did you mean: fsdp-inspect schema ls"* ]]
 	inspect schema ls --schema=999
 	[ "$status" -eq 1 ]
-	[ "$stderr" = "fsdp-inspect: there is no schema ls of version 999
-  next: fsdp-inspect schema lists them" ]
+	[ "$stderr" = "error: there is no schema ls of version 999
+  fix: fsdp-inspect schema lists them" ]
 	inspect schema ls info
 	[ "$status" -eq 0 ]
 	[ "$(jq -r '.properties.schema.const' <<<"$output" | tr '\n' ' ')" = "fsdp-inspect.ls fsdp-inspect.info " ]
@@ -842,7 +842,7 @@ terminated() {
 		open("data.pkl", "wb").write(archive.read(name))
 	END
 	inspect ls -l data.pkl
-	[[ $stderr == *"fsdp-inspect: data.pkl: the file does not hold these bytes"* ]]
+	[[ $stderr == *"error: data.pkl: the file does not hold these bytes"* ]]
 }
 
 @test "of pickles that were not looked at, as many are named as fit" {

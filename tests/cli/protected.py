@@ -256,7 +256,7 @@ def wrong(world, row, command):
         return f"changed: {lost}"
     if expected == REFUSED and (done.returncode != 2 or after.keys() != before.keys()):
         return f"status {done.returncode}, new: {sorted(after.keys() - before.keys())}: {said}"
-    if expected == REFUSED and "next: " not in said:
+    if expected == REFUSED and "fix: " not in said and "hint: " not in said:
         return f"does not say what to do: {said}"
     if expected == FREE and done.returncode not in (0, 3):
         return f"status {done.returncode}: {said}"

@@ -275,7 +275,7 @@ exp_avg:37x8 exp_avg_sq:37x8 step:" ]
 @test "of a file that is not a rank the line to type names that file" {
 	gunzip -c "$TESTDATA/traces/gpu_generated/new_args_rank1.pt.trace.json.gz" > set/trace_rank1.json
 	inspect tree set/rank0.pt set/trace_rank1.json
-	[[ "$stderr" == *"next: fsdp-inspect replay set/trace_rank1.json"* ]]
+	[[ "$stderr" == *"fix: fsdp-inspect replay set/trace_rank1.json"* ]]
 }
 
 # The folder of a node other than the first: ranks 2 and 3 of 4.

@@ -48,7 +48,7 @@ later() {
 	[ "$stderr" = "" ]
 	mkdir empty
 	run -2 --separate-stderr replay empty
-	[ "${stderr_lines[0]}" = "fsdp-inspect: empty: this is a folder that holds no file of this kind" ]
+	[ "${stderr_lines[0]}" = "error: empty: this is a folder that holds no file of this kind" ]
 }
 
 @test "one bad file does not hide the others" {
@@ -73,7 +73,7 @@ later() {
 	[ "$(jq -c '[.data.recordings[] | .input]' <<< "$output")" = "[1]" ]
 	# Alone it is refused, and told who reads it.
 	run -2 --separate-stderr replay run/order_rank0.jsonl
-	[[ "$stderr" == *"next: fsdp-inspect order"* ]]
+	[[ "$stderr" == *"fix: fsdp-inspect order"* ]]
 }
 
 @test "two recordings of a rank are compared and not added up" {

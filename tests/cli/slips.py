@@ -36,7 +36,7 @@ def slips():
 
 def typed_next(hint):
     """The line of a hint, or None: it has words such as DIR in it, or is not a line of this command."""
-    line = re.match(r"next: (?:did you mean: |.*(?:then|checkpoint): )?(fsdp-inspect .*?)(?: \([a-z].*\))?$", hint)
+    line = re.match(r"(?:fix|hint): (?:did you mean: |.*(?:then|checkpoint): )?(fsdp-inspect .*?)(?: \([a-z].*\))?$", hint)
     return line[1] if line and not re.search(r"\b[A-Z]{3,}\b|\.\.\.|\bhelp lists\b|^.*\blists\b", line[1]) else None
 
 
@@ -52,7 +52,7 @@ def faults(binary, known, typed, answer):
         yield f"it writes {out[:80]!r}"
     if status not in (1, 2):
         yield f"status {status}"
-    hints = [line.strip() for line in err.splitlines() if line.strip().startswith("next: ")]
+    hints = [line.strip() for line in err.splitlines() if line.strip().startswith(("fix: ", "hint: "))]
     if not any(answer in hint for hint in hints):
         yield f"no hint says {answer!r}: {err!r}"
     for line in filter(None, map(typed_next, hints)):

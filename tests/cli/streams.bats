@@ -55,7 +55,7 @@ errors() {
 		seen="$seen $format"
 		run bash -c "\"\$FSDP_INSPECT\" $words -o $format >/dev/full"
 		[ "$status" -eq 2 ] || { echo "$format to stdout: $status"; false; }
-		[[ $output == *"fsdp-inspect: standard output: "* ]] || { echo "$format: $output"; false; }
+		[[ $output == *"error: standard output: "* ]] || { echo "$format: $output"; false; }
 		run bash -c "\"\$FSDP_INSPECT\" $words -o $format=/dev/full"
 		[ "$status" -eq 2 ] || { echo "$format to a file: $status"; false; }
 		[[ $output == *"/dev/full: "* ]] || { echo "$format: $output"; false; }

@@ -17,7 +17,7 @@ again() {
 }
 
 note() {
-	"$FSDP_INSPECT" info run 2>&1 >/dev/null | sed -n 's/^fsdp-inspect: note: //p'
+	"$FSDP_INSPECT" info run 2>&1 >/dev/null | sed -n 's/^note: //p'
 }
 
 dangling() {
@@ -60,9 +60,9 @@ error() {
 	touch run/global_step5
 	[ "$(dangling)" = "error latest: the file names global_step8, which is not there; global_step2 was read" ]
 	again global_step4
-	[ "$(error)" = "fsdp-inspect: run: latest names global_step8, which is not there" ]
+	[ "$(error)" = "error: run: latest names global_step8, which is not there" ]
 	rm run/latest
-	[ "$(error)" = "fsdp-inspect: run: latest_universal names global_step9, which is not there" ]
+	[ "$(error)" = "error: run: latest_universal names global_step9, which is not there" ]
 }
 
 @test "a run is known by a tag or by a script, not by the name latest alone" {

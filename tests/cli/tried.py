@@ -699,9 +699,9 @@ CURES = [
     ("FI1091", always(model(SCALED, FP8)), "put quantization_config back into config.json, as the model that it was made from has it"),
     ("FI1091", always(model(ENDS, {}, vocab_size=60)), "set vocab_size to 64 in config.json"),
     ("FI4002", always(adapter(prefix="base_model.model." * 2)), 'remove one "base_model.model." from the names'),
-    ("FI4004", emptied("model.pt"), "gather the parameters before they are saved"),
+    ("FI4004", emptied("model.pt"), "gather the parameters before saving"),
     ("FI4004", emptied("pytorch_model.bin", model_type="x"),
-     "gather the parameters before they are saved; with ZeRO-3, save with stage3_gather_16bit_weights_on_model_save"),
+     "gather the parameters before saving; with ZeRO-3, set stage3_gather_16bit_weights_on_model_save"),
     ("FI4004", emptied("model.pt", bias=False), None),
     # As LW-DETR builds modules of size 0.
     ("FI4004", emptied("pytorch_model.bin", bias=False, shape=(0, 3), model_type="x"), None),

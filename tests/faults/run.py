@@ -37,7 +37,7 @@ FIRST = 8  # reads that are tried besides, as plans and metadata are read first
 TIMEOUT = 200
 TOTAL = re.compile(r"\d+ tensors?, ")  # of what ls lists: less, when something cannot be read
 NOT_READ = os.strerror(errno.EIO)
-FINDING = re.compile(r"(error|warning|note) +FI\d{4} | {9}")
+FINDING = re.compile(r"(error|warning|note): .* \[FI\d{4} [a-z-]+\]$|  (affected|fix): ")
 
 CUT = "testdata/dcp/fsdp2-w4-tp/checkpoint"
 ZIP = "testdata/torch-zip/views/model.pt"
@@ -291,10 +291,10 @@ def well_told(run, clean):
     """Status 2 is one message, perhaps with a next step; 3 may list several places. What is
     said without the fault, and notes, may stand before it."""
     lines = [line for line in run.err.splitlines()
-             if line not in clean.err.splitlines() and not line.startswith("fsdp-inspect: note: ")]
-    errors = [line for line in lines if line.startswith("fsdp-inspect: ")]
+             if line not in clean.err.splitlines() and not line.startswith("note: ")]
+    errors = [line for line in lines if line.startswith("error: ") and not FINDING.match(line)]
     beside = [line for line in lines
-              if not line.startswith(("fsdp-inspect: ", "  next: ", "  and ")) and not FINDING.match(line)
+              if not line.startswith(("error: ", "  fix: ", "  hint: ", "  and ")) and not FINDING.match(line)
               and not (run.status == 3 and TOTAL.match(line))]
     return bool(errors) and not beside and (run.status != 2 or len(errors) == 1)
 

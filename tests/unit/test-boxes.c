@@ -95,8 +95,7 @@ static void an_overlap_that_fills_a_gap_is_found(void **state)
 
 	cut(*state, tensor, 0, 0, 3, COLUMNS);
 	cut(*state, tensor, 2, 0, 3, COLUMNS);
-	judge(*state, "FI1022",
-		"the pieces [0:3, 0:4] and [2:5, 0:4] hold the same elements");
+	judge(*state, "FI1022", "pieces [0:3, 0:4] and [2:5, 0:4] overlap");
 }
 
 static void an_overlap_in_the_second_dimension_is_found(void **state)
@@ -105,8 +104,7 @@ static void an_overlap_in_the_second_dimension_is_found(void **state)
 
 	cut(*state, tensor, 0, 0, ROWS, 3);
 	cut(*state, tensor, 0, 2, ROWS, 2);
-	judge(*state, "FI1022",
-		"the pieces [0:6, 0:3] and [0:6, 2:4] hold the same elements");
+	judge(*state, "FI1022", "pieces [0:6, 0:3] and [0:6, 2:4] overlap");
 }
 
 static void replicas_and_empty_pieces_are_no_overlap(void **state)
@@ -150,7 +148,7 @@ static void runs_that_overlap_are_found(void **state)
 
 	run_by_hand(*state, tensor, 0, 0, 13);
 	run_by_hand(*state, tensor, 1, 11, 13);
-	judge(*state, "FI1022", "the pieces [0:13] and [11:24] hold the same elements");
+	judge(*state, "FI1022", "pieces [0:13] and [11:24] overlap");
 }
 
 /* What is absent is told once: by the file, the rank or the list that lacks it. */

@@ -94,7 +94,7 @@ static void those_of_one_node_are_told_apart(void **state)
 {
 	(void)state;
 	static const char next[] =
-		"\nnext: gather the files of all nodes in one folder\n";
+		"\nnext: copy the files of all nodes into one directory\n";
 	static const struct {
 		const char *list, *only, *none;
 	} nodes[] = {

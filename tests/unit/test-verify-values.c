@@ -419,7 +419,7 @@ static void what_stands_out_is_told(void **state)
 	train(3, 14);
 	assert_int_equal(check_made("FI2011", message), 1);
 	assert_non_null(
-		strstr(message, "layers.3.up_proj.weight: its numbers spread by"));
+		strstr(message, "layers.3.up_proj.weight: standard deviation is"));
 	make_layers(4);
 	train(0, 0.05f);
 	assert_int_equal(check_made("FI2011", message), 1);

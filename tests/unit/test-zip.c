@@ -479,11 +479,11 @@ static void a_cut_zip_says_what_its_front_holds(void **state)
 		size_t size;
 		const char *says;
 	} cuts[] = {
-		{ 20, "0 whole records" },
-		{ builder->members[1].header - 1, "0 whole records" },
-		{ builder->members[1].header, "1 whole record," },
-		{ builder->members[2].header + 40, "2 whole records" },
-		{ builder->directory, "3 whole records" },
+		{ 20, "0 complete records" },
+		{ builder->members[1].header - 1, "0 complete records" },
+		{ builder->members[1].header, "1 complete record " },
+		{ builder->members[2].header + 40, "2 complete records" },
+		{ builder->directory, "3 complete records" },
 		{ builder->end, "where its directory begins" },
 	};
 	for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {

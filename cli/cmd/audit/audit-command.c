@@ -15,38 +15,39 @@
 #define AT(member) offsetof(struct audit_options, member)
 static const struct option_row OPTIONS[] = {
 	{ "quick", 0, OPTION_FLAG, NULL, AT(quick),
-		.help = "names, sizes and the topmost metadata only" },
-	{ "data", 0, OPTION_FLAG, NULL, AT(data), .help = "read every byte too" },
+		.help = "check names, sizes and top-level metadata only" },
+	{ "data", 0, OPTION_FLAG, NULL, AT(data), .help = "also read every byte" },
 	{ "values", 0, OPTION_FLAG, NULL, AT(values),
-		.help = "with --data: and count values that are not finite" },
+		.help = "with --data: count NaN and Inf values" },
 	{ "require-checksums", 0, OPTION_FLAG, NULL, AT(require_checksums),
-		.help = "with --data: files without checksums make it partial" },
+		.help = "with --data: files without checksums are partial" },
 	{ "manifest", 0, OPTION_TEXT, "FILE", AT(manifest),
-		.help = "with --data: SHA-256 digests of the files, as sha256sum writes" },
+		.help = "with --data: compare with SHA-256 digests (sha256sum)" },
 	{ "rule", 0, OPTION_LIST, "RULE=LEVEL", AT(rules),
-		.help = "another level: off, note, warning, error; *=off first" },
+		.help = "change the severity of a rule: off, note, warning, error" },
 	{ "allow-global", 0, OPTION_LIST, "MODULE.NAME", AT(globals),
-		.help = "a global of pickles whose code is trusted" },
+		.help = "trust this global in pickles" },
 	{ "expect", 0, OPTION_TEXT, "CHECKPOINT", AT(expect),
-		.help = "the names it must have: a JSON list or map, a checkpoint, a plan" },
+		.help = "compare names with a JSON list or map, a checkpoint or a plan" },
 	{ "merged", 0, OPTION_TEXT, "CHECKPOINT", AT(merged),
-		.help = "must be the same, converted: names, shapes; with --data all bytes" },
+		.help = "compare with a converted checkpoint; with --data all bytes" },
 	{ "map", 0, OPTION_TEXT, "NAME|FILE", AT(map),
 		.help = "with --merged: names of another framework (help maps)" },
 	{ "size", 0, OPTION_LIST, "NAME=N", AT(sizes),
-		.help = "a number that the map uses: num_attention_heads=32" },
+		.help = "set a number of the map: num_attention_heads=32" },
 	{ "ignore", 0, OPTION_LIST, "GLOB", AT(ignore),
-		.help = "names that --expect and --merged leave out" },
+		.help = "names that --expect and --merged skip" },
 	{ "for", 0, OPTION_WORDS, "LOADER,...", AT(loading.loaders), loader_words,
-		.help = "judge what these loaders would do with it; auto, the default: that of its own kind" },
+		.help = "check whether these loaders accept it; auto: its own" },
 	{ "world", 0, OPTION_INTEGER, "N", AT(loading.world), .minimum = 1,
-		.maximum = 1048576, .help = "with --for: ranks of the run that loads" },
+		.maximum = 1048576,
+		.help = "with --for: world size of the run that loads" },
 	{ "loader-version", 0, OPTION_TEXT, "VERSION", AT(loading.version),
-		.help = "with --for: of the loader's library; else the newest known" },
+		.help = "with --for: version of the library (default: the newest)" },
 	{ "loader-option", 0, OPTION_LIST, "NAME=VALUE", AT(loading.choices),
-		.help = "with --for: a parameter of the loader's call or run" },
+		.help = "with --for: set a parameter of the loader" },
 	{ "checks", 0, OPTION_FLAG, NULL, AT(checks),
-		.help = "list what became of every rule" },
+		.help = "list the result of every rule" },
 	{ NULL },
 };
 
@@ -61,7 +62,7 @@ static bool set_rules(struct audit *audit, struct run *run)
 
 		if (wrong != NULL)
 			return !refuse(run,
-				"such as --rule=FI1007=off (fsdp-inspect rules lists them)",
+				"example: --rule=FI1007=off (fsdp-inspect rules lists them)",
 				"--rule=%s: %s", rules->items[i], wrong);
 	}
 	return true;
@@ -69,7 +70,7 @@ static bool set_rules(struct audit *audit, struct run *run)
 
 static bool check_globals(const struct audit_options *options, struct run *run)
 {
-	const char *example = "such as --allow-global=my_project.config.RunSettings";
+	const char *example = "example: --allow-global=my_project.config.RunSettings";
 
 	for (size_t i = 0; i < options->globals.count; i++) {
 		const char *name = options->globals.items[i], *dot = strrchr(name, '.');
@@ -164,7 +165,7 @@ static bool open_map(struct audit *audit, struct run *run)
 	if (!typed_names_parse(&audit->sizes, &none, &options->sizes, &wrong))
 		return out_of_memory(run);
 	if (wrong != NULL)
-		return !refuse(run, "such as --size=num_attention_heads=32",
+		return !refuse(run, "example: --size=num_attention_heads=32",
 			"%s is not NAME=N of --size", wrong);
 	if (options->map == NULL)
 		return true;
@@ -245,10 +246,9 @@ static bool wants_values(const void *options)
 const struct command command_audit = {
 	.name = "audit",
 	.group = GROUP_START,
-	.summary = "is it complete, intact, safe?",
+	.summary = "check whether it is complete, intact and safe",
 	.synopsis =
 		"[--quick | --data [--values] [--require-checksums]] [--fail-on=LEVEL] [--rule=RULE=LEVEL]... [--allow-global=MODULE.NAME]... [--expect=CHECKPOINT] [--merged=CHECKPOINT [--map=NAME|FILE]] [--for=LOADER,... [--world=N] [--loader-version=VERSION] [--loader-option=NAME=VALUE]...] [--checks] [--part=K/N|auto] CHECKPOINT...",
-	.example = "audit step-1000/",
 	.examples = { "audit step-1000/", "audit --data --fail-on=warning step-1000/",
 		"audit -q step-1000/ && deploy step-1000/" },
 	.exit_1 = "a finding at or above --fail-on",

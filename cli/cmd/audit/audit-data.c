@@ -128,7 +128,7 @@ static bool has_loaders(struct subject of)
 const struct record audit_record = OBJECT_RECORD(VERDICT, "verdict",
 	"The judgement on one checkpoint. The findings are those of the envelope.",
 	{ "verdict", WORD_AT(VERDICT, word), .always = true, .words = VERDICTS,
-		ABOUT("`bad`: there is an error. `partial`: there is none, but something could not be judged. No known fault is not a proof of safety.") },
+		ABOUT("`bad`: there is an error. `partial`: there is none, but something could not be judged.") },
 	{ "complete", BOOL_AT(VERDICT, complete), .always = true,
 		ABOUT("Whether all was judged that this level asks for.") },
 	{ "scope", OBJECT(scope_record), .always = true, ABOUT("What was looked at.") },

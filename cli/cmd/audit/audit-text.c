@@ -118,7 +118,7 @@ static void put_count(
 	*before = ", ";
 }
 
-/* The verdict itself tells what was not evaluated. */
+/* The verdict itself names what was not evaluated. */
 static uint64_t other_notes(const struct judgement *verdict)
 {
 	return verdict->counts.note - verdict->level_note;
@@ -129,95 +129,77 @@ static void put_counts(const struct judgement *verdict, struct out *out)
 	const char *before = " ";
 	put_count(out, &before, verdict->counts.error, "error");
 	put_count(out, &before, verdict->counts.warning, "warning");
+	if (before[0] == ' ') {
+		out_line_text(out, " no problems");
+		before = ", ";
+	}
 	put_count(out, &before, other_notes(verdict), "note");
-	if (verdict->counts.unsupported > 0)
-		out_line_text(out, "%s%" PRIu64 " not judged", before,
-			verdict->counts.unsupported);
-	else if (before[0] == ' ')
-		out_line_text(out, " 0 findings");
 }
 
-static void put_needs(
-	struct out *out, const char **before, uint64_t count, const char *what)
-{
-	if (count == 0)
-		return;
-	out_line_text(out, "%s%" PRIu64 " check%s %s", *before, count,
-		count == 1 ? " needs" : "s need", what);
-	*before = ", ";
-}
-
-static void put_level(
+/* What was checked, and the option that checks more. */
+static void show_level(
 	const struct judgement *verdict, struct out *out, enum fsdp_level level)
 {
-	static const char *const looked[] = {
-		[FSDP_LEVEL_QUICK] = "File sizes and the topmost metadata only",
-		[FSDP_LEVEL_HEADERS] = "Headers and metadata only",
-		[FSDP_LEVEL_DATA] = "Every byte was read",
-		[FSDP_LEVEL_VALUES] = "Every byte and every value was read",
+	static const char *const checked[] = {
+		[FSDP_LEVEL_QUICK] =
+			"names, sizes and top-level metadata (without --quick also headers)",
+		[FSDP_LEVEL_HEADERS] =
+			"headers and metadata (--data also checks contents)",
+		[FSDP_LEVEL_DATA] =
+			"headers, metadata and contents (--values also checks values)",
+		[FSDP_LEVEL_VALUES] = "headers, metadata, contents and values",
 	};
-	const uint64_t *needs = verdict->not_evaluated;
-	const char *before = ": ";
 
-	out_line_text(out, " %s",
-		level >= FSDP_LEVEL_DATA && needs[FSDP_REASON_UNREADABLE] > 0
-			? "Not every byte could be read"
-			: looked[level]);
+	out_line_begin(out, NULL);
+	out_line_text(out, "  checked: %s", checked[level]);
 	if (verdict->bytes_read != UINT64_MAX) {
-		out_line_text(out, " (");
+		out_line_text(out, "; read ");
 		out_line_value(out, value_bytes(verdict->bytes_read));
 		out_line_text(out, ", ");
 		out_line_value(out, value_bytes(verdict->bytes_with_digest));
-		out_line_text(out, " with a checksum)");
+		out_line_text(out, " with a checksum");
 	}
-	if (level < FSDP_LEVEL_HEADERS)
-		put_needs(out, &before, needs[FSDP_REASON_NEEDS_HEADERS],
-			"more than --quick");
-	if (level < FSDP_LEVEL_DATA)
-		put_needs(out, &before, needs[FSDP_REASON_NEEDS_DATA], "--data");
-	if (level < FSDP_LEVEL_VALUES)
-		put_needs(out, &before, needs[FSDP_REASON_NEEDS_VALUES], "--values");
-	out_line_text(out, ".");
+	if (level >= FSDP_LEVEL_DATA &&
+		verdict->not_evaluated[FSDP_REASON_UNREADABLE] > 0)
+		out_line_text(out, "; some bytes are unreadable");
+	out_line_end(out);
 }
 
 static void show_verdict(
 	const struct judgement *verdict, const struct run *run, enum fsdp_level level)
 {
 	struct out *out = run->out;
-	uint64_t lacking = 0;
 
 	if (run->common->quiet > 0 && verdict->status == STATUS_GOOD &&
 		verdict->counts.error == 0)
 		return;
-	for (size_t i = FSDP_REASON_NEEDS_PLAN; i < FSDP_REASON_COUNT; i++)
-		lacking += verdict->not_evaluated[i];
 	out_line_begin(out, NULL);
 	out_line_name(out, verdict->path);
 	if (!verdict->opened && verdict->counts.error == 0) {
-		out_line_text(out, ": could not be judged");
+		out_line_text(out, ": not judged");
 		out_line_end(out);
 		return;
 	}
-	out_line_text(out, ": %s.", verdict->word);
+	out_line_text(out, ": %s:", verdict->word);
 	put_counts(verdict, out);
 	if (!verdict->opened) {
-		out_line_text(out, "; nothing else could be read.");
+		out_line_text(out, "; cannot open the checkpoint");
 		out_line_end(out);
 		return;
 	}
-	out_line_text(out, " in %" PRIu64 " file%s, %" PRIu64 " tensor%s.",
-		verdict->files, verdict->files == 1 ? "" : "s", verdict->tensors,
+	out_line_text(out, " in %" PRIu64 " file%s, %" PRIu64 " tensor%s", verdict->files,
+		verdict->files == 1 ? "" : "s", verdict->tensors,
 		verdict->tensors == 1 ? "" : "s");
-	put_level(verdict, out, level);
+	if (verdict->counts.unsupported > 0)
+		out_line_text(
+			out, "; %" PRIu64 " not judged", verdict->counts.unsupported);
 	if (!verdict->complete)
-		out_line_text(out, " Not all could be judged%s",
-			lacking > 0 ? ": see --checks." : ".");
-	if (verdict->counts.error == 0 && verdict->complete)
-		out_line_text(out, " No known fault is not a proof of safety.");
+		out_line_text(out, "; not everything could be checked (see --checks)");
 	out_line_end(out);
+	show_level(verdict, out, level);
 }
 
-/* Digests that are pinned now are there next time. */
+/* Suggests to record digests where none are. */
 static void show_checksums(const struct judgement *verdict, struct out *out)
 {
 	char path[PATH_MAX];

@@ -58,7 +58,7 @@ void hint_text(const struct fsdp_compare_pair *pair, char text[HINT_TEXT])
 		snprintf(text, HINT_TEXT, "%sflattened, with as many elements", side);
 		break;
 	case FSDP_HINT_RESHAPED:
-		snprintf(text, HINT_TEXT, "as many elements in other dimensions");
+		snprintf(text, HINT_TEXT, "reshaped");
 		break;
 	case FSDP_HINT_TRANSPOSED:
 		snprintf(text, HINT_TEXT, "transposed");
@@ -76,8 +76,8 @@ void hint_text(const struct fsdp_compare_pair *pair, char text[HINT_TEXT])
 		break;
 	case FSDP_HINT_JOINED:
 		snprintf(text, HINT_TEXT,
-			"%" PRIu64 " times as long in dim %u: what %" PRIu64
-			" ranks hold was joined, and may be copies",
+			"%" PRIu64 " times as long in dim %u: %" PRIu64
+			" shards or replicas concatenated",
 			pair->parts, pair->dim, pair->parts);
 		break;
 	case FSDP_HINT_COPIES:

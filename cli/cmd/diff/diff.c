@@ -17,23 +17,22 @@
 
 #define AT(member) offsetof(struct diff_options, member)
 static const struct option_row OPTIONS[] = {
-	{ "names", 0, OPTION_FLAG, NULL, AT(names), .help = "compare names alone" },
+	{ "names", 0, OPTION_FLAG, NULL, AT(names), .help = "compare names only" },
 	{ "layout", 0, OPTION_FLAG, NULL, AT(layout),
-		.help = "compare how tensors lie on ranks, and FSDP units, too" },
+		.help = "also compare placements and FSDP units" },
 	{ "values", 0, OPTION_FLAG, NULL, AT(values),
-		.help = "compare elements, and values that are not tensors, too" },
+		.help = "also compare elements and values" },
 	{ "tol", 0, OPTION_TEXT, "ABS,REL", AT(tolerance),
 		.help = "with --values: equal if |a - b| <= ABS + REL * |b|" },
-	{ "stat", 0, OPTION_FLAG, NULL, AT(stat),
-		.help = "one row per module instead of one per tensor" },
+	{ "stat", 0, OPTION_FLAG, NULL, AT(stat), .help = "print one row per module" },
 	{ "strip", 0, OPTION_TEXT, "PREFIX", AT(strip),
-		.help = "segments removed from the front of names; none: not even model. beside optim." },
+		.help = "remove these segments from names; none: keep model. too" },
 	{ "rename", 0, OPTION_LIST, "FROM=TO", AT(renames),
-		.help = "another name, or other first segments, for names of A" },
+		.help = "rename tensors of A, or their first segments" },
 	{ "map", 0, OPTION_TEXT, "NAME|FILE", AT(map),
-		.help = "compare names of different frameworks, as this map has them (help maps)" },
+		.help = "compare names of two frameworks with this map (help maps)" },
 	{ "size", 0, OPTION_LIST, "NAME=N", AT(sizes),
-		.help = "a number that the map uses: num_attention_heads=32" },
+		.help = "set a number of the map: num_attention_heads=32" },
 	{ NULL },
 };
 
@@ -320,12 +319,12 @@ static bool run_diff(struct run *run, struct fsdp_error **ret_error)
 	bool good;
 
 	if (what != NULL)
-		return refuse(run, "such as --values --tol=1e-6,1e-5", "%s", what);
+		return refuse(run, "example: --values --tol=1e-6,1e-5", "%s", what);
 	good = typed_names_parse(
 		&names, &diffing.options->renames, &diffing.options->sizes, &wrong);
 	if (good && wrong != NULL)
 		good = refuse(run,
-			"such as --rename=encoder=model.encoder and --size=num_attention_heads=32",
+			"example: --rename=encoder=model.encoder and --size=num_attention_heads=32",
 			"%s is not FROM=TO of --rename, nor NAME=N of --size", wrong);
 	else if (good)
 		good = run_all(&diffing, &names, &values, ret_error);
@@ -342,7 +341,7 @@ static bool wants_values(const void *options)
 const struct command command_diff = {
 	.name = "diff",
 	.group = GROUP_LOOK,
-	.summary = "what differs between two checkpoints?",
+	.summary = "compare two checkpoints",
 	.synopsis =
 		"[--names | --layout] [--values [--tol=ABS,REL]] [--stat] [--strip=PREFIX] [--map=NAME|FILE] A B",
 	.examples = { "diff step-1000/ consolidated/",

@@ -45,13 +45,14 @@ static void tell_left(struct exporting *exporting)
 			exporting->facts.left_tensors[FSDP_EXPORT_TIED] &&
 		values == 0)
 		return;
-	out_line_begin(out, "left out");
-	put_left(
-		exporting, FSDP_EXPORT_ROLE, "that are not parameters or buffers", &some);
+	out_line_begin(out, "skipped");
+	put_left(exporting, FSDP_EXPORT_ROLE,
+		"tensors that are not parameters or buffers", &some);
 	put_left(exporting, FSDP_EXPORT_SELECTED, "not selected", &some);
-	put_left(exporting, FSDP_EXPORT_UNSUPPORTED, "that the form cannot hold", &some);
+	put_left(exporting, FSDP_EXPORT_UNSUPPORTED, "that the format cannot store",
+		&some);
 	put_left(exporting, FSDP_EXPORT_INCOMPLETE, "incomplete", &some);
-	put_left(exporting, FSDP_EXPORT_UNMAPPED, "that the map leaves out", &some);
+	put_left(exporting, FSDP_EXPORT_UNMAPPED, "not in the map", &some);
 	if (values > 0)
 		out_line_text(out, "%s%zu value%s", some ? ", " : "", values,
 			values == 1 ? "" : "s");
@@ -74,11 +75,11 @@ static void tell_ties(struct exporting *exporting)
 		out_line_begin(run->out, told++ == 0 ? "tied" : "");
 		out_line_name(run->out,
 			tensor_shown_name(run, &exporting->buffers.name, &tensor));
-		out_line_text(run->out, " is ");
+		out_line_text(run->out, " is tied to ");
 		out_line_name(run->out,
 			text_of_span(
 				fsdp_export_tensor(exporting->plan, left.same_as).name));
-		out_line_text(run->out, " and was not written twice");
+		out_line_text(run->out, "; stored once");
 		out_line_end(run->out);
 	}
 	if (count > told)
@@ -94,11 +95,12 @@ static void tell_names(struct exporting *exporting)
 		return;
 	out_line_begin(out, "names");
 	if (facts->stripped.size > 0) {
+		out_line_text(out, "removed prefix \"");
 		out_line_name(out, text_of_span(facts->stripped));
-		out_line_text(out, ". removed from the front");
+		out_line_text(out, ".\"");
 	}
 	if (facts->cleaned > 0)
-		out_line_text(out, "%s%" PRIu64 " without segments of wrappers",
+		out_line_text(out, "%s%" PRIu64 " without wrapper segments",
 			facts->stripped.size > 0 ? "; " : "", facts->cleaned);
 	out_line_end(out);
 }
@@ -181,10 +183,9 @@ static void tell_verified(struct exporting *exporting)
 	struct out *out = exporting->run->out;
 
 	if (exporting->facts.verified)
-		out_line(out, "verified",
-			"every byte was read back and is what was read from the checkpoint");
+		out_line(out, "verified", "output read back, no differences");
 	else
-		out_line(out, "verified", "no: nothing was read back");
+		out_line(out, "verified", "no: output was not read back");
 }
 
 static void tell_refused(struct exporting *exporting)
@@ -251,8 +252,8 @@ static void tell_copied(struct exporting *exporting)
 		return;
 	out_line_begin(out, "copies");
 	out_line_text(out,
-		"several ranks hold %" PRIu64
-		" of the tensors, whose copies were not compared: fsdp-inspect audit --data ",
+		"%" PRIu64
+		" tensors are replicated; exported the first copy; compare: fsdp-inspect audit --data ",
 		exporting->copied);
 	out_line_shell(out, text_of(exporting->run->path));
 	out_line_end(out);
@@ -284,8 +285,7 @@ static void tell_on_stderr(struct exporting *exporting)
 		out_bytes(exporting->run->out, exporting->facts.tensor_bytes, size));
 	if (exporting->copied > 0)
 		run_note(exporting->run,
-			"several ranks hold %" PRIu64
-			" of the tensors, whose copies were not compared",
+			"%" PRIu64 " of the tensors, whose copies were not compared",
 			exporting->copied);
 }
 

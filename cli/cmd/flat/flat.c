@@ -13,13 +13,13 @@
 
 static const struct option_row OPTIONS[] = {
 	{ "unit", 0, OPTION_TEXT, "NAME", offsetof(struct flat_options, unit),
-		.help = "only the unit of this module; the root is the empty name" },
+		.help = "show only the unit of this module; '' is the root" },
 	{ "param", 0, OPTION_TEXT, "FQN[:INDEX]", offsetof(struct flat_options, param),
-		.help = "where a parameter lies, or one element of it: 100 or 6,4" },
+		.help = "locate a parameter, or one element of it: 100 or 6,4" },
 	{ "at", 0, OPTION_TEXT, "RANK:OFFSET", offsetof(struct flat_options, at),
-		.help = "what lies at an element of a rank's shard" },
+		.help = "show the parameter at an element of a rank's shard" },
 	{ "units-from", 0, OPTION_TEXT, "FILE", offsetof(struct flat_options, units_from),
-		.help = "units from a trace, or with classes from a log that printed the model" },
+		.help = "use the units of a trace, or of a log with the printed model" },
 	{ NULL },
 };
 
@@ -445,7 +445,7 @@ static const char *units_from(const void *options)
 const struct command command_flat = {
 	.name = "flat",
 	.group = GROUP_LOOK,
-	.summary = "how each FlatParameter is laid out",
+	.summary = "show the layout of each FlatParameter",
 	.synopsis =
 		"[--unit=NAME] [--rank=LIST] [--param=FQN[:INDEX] | --at=RANK:OFFSET] [--units-from=FILE] [CHECKPOINT]",
 	.examples = { "flat --unit head --plan net.fsdp-plan.json ranks/",

@@ -11,7 +11,7 @@ static const char *const UNITS[] = { "known", "likely", NULL };
 
 static const struct option_row OPTIONS[] = {
 	{ "bare", 0, OPTION_FLAG, NULL, offsetof(struct fqns_options, bare),
-		.help = "exactly PyTorch's map: raw keys, FSDP1 units only, no envelope" },
+		.help = "PyTorch's own map: raw keys, FSDP1 units only" },
 	{ "flat", 0, OPTION_FLAG, NULL, offsetof(struct fqns_options, flat),
 		.help = "only the names of parameters" },
 	{ "raw-map", 0, OPTION_FLAG, NULL, offsetof(struct fqns_options, raw_map),
@@ -23,7 +23,7 @@ static const struct option_row OPTIONS[] = {
 		.initial = "known",
 		.help = "likely: blocks that repeat, too, where nothing tells units" },
 	{ "units-from", 0, OPTION_TEXT, "FILE", offsetof(struct fqns_options, units_from),
-		.help = "units from a trace, or with classes from a log that printed the model" },
+		.help = "use the units of a trace, or of a log with the printed model" },
 	{ NULL },
 };
 
@@ -90,7 +90,7 @@ static const char *units_from(const void *options)
 const struct command command_fqns = {
 	.name = "fqns",
 	.group = GROUP_LOOK,
-	.summary = "module -> parameter names, JSON",
+	.summary = "print parameter names by module as JSON",
 	.synopsis =
 		"[--bare | --flat | --raw-map | --by-parameter] [--units=known|likely] [--units-from=FILE] [CHECKPOINT]",
 	.examples = { "fqns -g layers.0 step-1000/", "fqns --flat -o text step-1000/" },

@@ -153,8 +153,8 @@ static void show_check(struct hashing *hashing)
 	const char *what = hashing->kind == HASH_STORED ? "file" : "tensor";
 	uint64_t total = check->matched + check->mismatched_count + check->missing_count;
 
-	show_names(out, check->mismatched, check->mismatched_count, "the digest differs");
-	show_names(out, check->missing, check->missing_count, "listed, and not there");
+	show_names(out, check->mismatched, check->mismatched_count, "digest mismatch");
+	show_names(out, check->missing, check->missing_count, "missing");
 	out_line_begin(out, NULL);
 	out_line_name(out, title_of(hashing->run));
 	if (hashing->partial.parts != 0)

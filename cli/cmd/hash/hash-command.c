@@ -20,13 +20,13 @@
 #define AT(member) offsetof(struct hash_options, member)
 static const struct option_row OPTIONS[] = {
 	{ "stored", 0, OPTION_FLAG, NULL, AT(stored),
-		.help = "of each file as it is stored, as sha256sum writes them (default)" },
+		.help = "hash each file as stored, like sha256sum (default)" },
 	{ "logical", 0, OPTION_FLAG, NULL, AT(logical),
-		.help = "of each tensor's elements: the same for every sharding and format" },
+		.help = "hash elements: equal for every sharding and format" },
 	{ "names", 0, OPTION_FLAG, NULL, AT(names),
-		.help = "of names, dtypes and shapes; reads headers only" },
+		.help = "hash names, dtypes and shapes; read headers only" },
 	{ "check", 0, OPTION_TEXT, "FILE", AT(check),
-		.help = "compare with the digests that this file lists" },
+		.help = "compare with the digests in this file" },
 	{ NULL },
 };
 
@@ -275,7 +275,7 @@ static const char *objection(const struct run *run)
 	if (options->stored + options->logical + options->names > 1)
 		return "--stored, --logical and --names exclude each other";
 	if (run->common->part_count != 0 && options->names)
-		return "--part cuts bytes, and --names reads none";
+		return "--part cannot be used with --names";
 	if (options->names && options->check != NULL)
 		return "--names makes one digest: --check needs --stored or --logical";
 	if (!options->logical && !options->names &&
@@ -355,7 +355,7 @@ static bool join(
 const struct command command_hash = {
 	.name = "hash",
 	.group = GROUP_BYTES,
-	.summary = "digests of files, of tensors, of the whole",
+	.summary = "print digests of files and tensors",
 	.synopsis =
 		"[--stored | --logical | --names] [--check=FILE] [--part=K/N|auto] [SELECTORS] CHECKPOINT",
 	.examples = { "hash release/ > release/SHA256SUMS",

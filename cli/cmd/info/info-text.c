@@ -376,19 +376,16 @@ static void tell_flat(struct info *info)
 	if (kind->flat_parameters == 0)
 		return;
 	out_line_begin(out, "flat");
-	out_line_text(out,
-		"%" PRIu64 " flat parameter%s; original %sshapes are not stored: ",
+	out_line_text(out, "%" PRIu64 " flat parameter%s; no original %sshapes: ",
 		kind->flat_parameters, plural(kind->flat_parameters),
 		kind->lists_originals ? "" : "names and ");
 	if (kind->is_planned)
 		out_line_text(out, "the plan has them");
 	else if (has_ranks(info))
-		out_line_text(out,
-			"to use it, load it on the same %" PRIu32
-			" ranks, or give a sharding plan ",
+		out_line_text(out, "load it on %" PRIu32 " ranks, or use --plan ",
 			info->world_size);
 	else
-		out_line_text(out, "give a sharding plan ");
+		out_line_text(out, "use --plan ");
 	if (!kind->is_planned)
 		put_typed(out, "(fsdp-inspect help plan)");
 	out_line_end(out);
@@ -555,50 +552,52 @@ static void tell_per_rank(struct info *info)
 	out_line_begin(out, "per rank");
 	out_line_value(out, value_bytes(balance->most));
 	if (balance->is_even)
-		out_line_text(out, " stored, even");
+		out_line_text(out, " stored (equal)");
 	else if (percent_above_mean(balance) < 1)
-		out_line_text(out, " stored, nearly even");
+		out_line_text(out, " stored (balanced)");
 	else
 		out_line_text(out,
 			" stored by rank %" PRIu32 ", %.0f %% more than the mean",
 			balance->key, percent_above_mean(balance));
 	if (info->per_rank.resume != FSDP_UNKNOWN && has_ranks(info)) {
-		out_line_text(out, "; to resume on %" PRIu32 ": ", info->world_size);
+		out_line_text(out, "; ");
 		out_line_value(out, value_bytes(info->per_rank.resume));
+		out_line_text(out, " to resume on %" PRIu32 " ranks", info->world_size);
 	}
 	if (info->per_rank.weights != 0 && info->per_rank.weights != FSDP_UNKNOWN) {
-		out_line_text(out, "; weights on one: ");
+		out_line_text(out, "; all weights: ");
 		out_line_value(out, value_bytes(info->per_rank.weights));
 	}
 	out_line_end(out);
 }
 
-/* "dims 0+1 over 2x2" */
+/* "Shard(0), Shard(1) over 2x2 ranks" */
 static void tell_cuts(struct out *out, const struct fsdp_sharding *sharding)
 {
-	out_line_text(out, "dims ");
 	for (uint32_t i = 0; i < sharding->cuts; i++)
-		out_line_text(out, "%s%" PRIu32, i > 0 ? "+" : "", sharding->cut[i].dim);
+		out_line_text(out, "%sShard(%" PRIu32 ")", i > 0 ? ", " : "",
+			sharding->cut[i].dim);
 	out_line_text(out, " over ");
 	for (uint32_t i = 0; i < sharding->cuts; i++)
 		out_line_text(out, "%s%" PRIu32, i > 0 ? "x" : "", sharding->cut[i].over);
+	out_line_text(out, " ranks");
 }
 
 static void tell_way(struct out *out, const struct fsdp_sharding *sharding)
 {
 	switch (sharding->how) {
 	case FSDP_SHARDING_REPLICATED:
-		out_line_text(out, "a copy on each of %" PRIu32, sharding->over);
+		out_line_text(out, "replicated on %" PRIu32 " ranks", sharding->over);
 		break;
 	case FSDP_SHARDING_FLAT:
-		out_line_text(out, "flattened over %" PRIu32, sharding->over);
+		out_line_text(out, "flattened over %" PRIu32 " ranks", sharding->over);
 		break;
 	case FSDP_SHARDING_DIMS:
 		tell_cuts(out, sharding);
 		break;
 	case FSDP_SHARDING_DIM:
-		out_line_text(out, "dim %" PRIu32 " over %" PRIu32, sharding->dim,
-			sharding->over);
+		out_line_text(out, "Shard(%" PRIu32 ") over %" PRIu32 " ranks",
+			sharding->dim, sharding->over);
 		break;
 	}
 	if (sharding->copies > 1)
@@ -622,12 +621,14 @@ static void tell_sharding(struct info *info)
 	if (facts->sharding_count > KINDS_SHOWN || facts->other_shardings > 0)
 		out_line_text(out, "; and others");
 	if (facts->partial > 0)
-		out_line_text(out, "%s%" PRIu64 " only in part",
-			facts->sharding_count > 0 ? "; " : "", facts->partial);
+		out_line_text(out, "%sincomplete: %" PRIu64 " tensor%s",
+			facts->sharding_count > 0 ? "; " : "", facts->partial,
+			plural(facts->partial));
 	if (facts->whole > 0)
-		out_line_text(out, "; %" PRIu64 " not sharded", facts->whole);
+		out_line_text(out, "; not sharded: %" PRIu64 " tensor%s", facts->whole,
+			plural(facts->whole));
 	if (facts->whole > 0 && facts->whole_rank != FSDP_NONE)
-		out_line_text(out, ", stored by rank %" PRIu32, facts->whole_rank);
+		out_line_text(out, " (file of rank %" PRIu32 ")", facts->whole_rank);
 	out_line_end(out);
 }
 
@@ -719,26 +720,26 @@ static void tell_files(struct info *info)
 	out_line_text(out, ": ");
 	out_line_value(out, value_bytes(bytes->on_disk));
 	if (bytes->unaccounted == 0) {
-		out_line_text(out, ", every byte%s explained",
-			info->unread != 0 || info->unseen ? " of these" : "");
+		out_line_text(out, ", no unreferenced bytes%s",
+			info->unread != 0 || info->unseen ? " in these" : "");
 	} else if (bytes->unaccounted != FSDP_UNKNOWN) {
-		out_line_text(out, ", of which ");
+		out_line_text(out, ", ");
 		out_line_value(out, value_bytes(bytes->unaccounted));
-		out_line_text(out, " that nothing refers to");
+		out_line_text(out, " unreferenced");
 	}
 	if (info->unread != 0) {
-		out_line_text(out, "; %s%" PRIu64 " more pickle%s not read ",
+		out_line_text(out, "; skipped %s%" PRIu64 " more pickle%s ",
 			info->unseen ? "at least " : "", info->unread,
-			info->unread == 1 ? " was" : "s were");
+			info->unread == 1 ? "" : "s");
 		put_typed(out, "(audit)");
 	} else if (info->unseen) {
-		out_line_text(out, "; not all files beside them were looked at ");
+		out_line_text(out, "; skipped some files next to them ");
 		put_typed(out, "(audit)");
 	}
 	if (info->holes != FSDP_UNKNOWN) {
 		out_line_text(out, "; ");
 		out_line_value(out, value_bytes(info->holes));
-		out_line_text(out, " of these are holes, which were never written ");
+		out_line_text(out, " of these are holes, never written ");
 		put_typed(out, "(audit)");
 	}
 	if (bytes->records != FSDP_UNKNOWN && bytes->records > bytes->on_disk / 100) {
@@ -749,7 +750,7 @@ static void tell_files(struct info *info)
 	if (bytes->unused != 0 && bytes->unused != FSDP_UNKNOWN) {
 		out_line_text(out, "; ");
 		out_line_value(out, value_bytes(bytes->unused));
-		out_line_text(out, " belong to no tensor (--waste)");
+		out_line_text(out, " not used by any tensor (--waste)");
 	}
 	out_line_end(out);
 }
@@ -845,7 +846,6 @@ static void tell_findings(struct info *info)
 			if (message.size > MESSAGE_MOST)
 				message.size = MESSAGE_MOST;
 			out_line_begin(out, "");
-			out_line_text(out, "%s %s  ", finding->rule, finding->slug);
 			if (finding->file.size > 0) {
 				out_line_name(out, finding->file);
 				out_line_text(out, ": ");
@@ -853,6 +853,7 @@ static void tell_findings(struct info *info)
 			out_line_name(out, message);
 			out_line_text(out, "%s",
 				message.size < finding->message.size ? "..." : "");
+			out_line_text(out, " [%s %s]", finding->rule, finding->slug);
 			out_line_end(out);
 			for (size_t k = 0; k < all->finding_count; k++)
 				all->findings[k].is_told |=
@@ -881,10 +882,10 @@ static void tell_check(struct info *info)
 		out_line_text(out, " ");
 		put_typed(out, "(audit)");
 	} else if (strcmp(info->check.verdict, "partial") == 0) {
-		out_line_text(out, ": not everything could be judged ");
+		out_line_text(out, ": not everything could be checked ");
 		put_typed(out, "(audit --checks)");
 	} else if (info->counts.files > 0) {
-		out_line_text(out, ": files complete; contents not read ");
+		out_line_text(out, ": all files present; contents not checked ");
 		put_typed(out, "(audit --data)");
 	}
 	if (info->check.notes > 0)

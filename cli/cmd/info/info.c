@@ -16,7 +16,7 @@
 
 static const struct option_row OPTIONS[] = {
 	{ "waste", 0, OPTION_FLAG, NULL, offsetof(struct info_options, waste),
-		.help = "a table of bytes that are stored but not viewed" },
+		.help = "list stored bytes that no tensor uses" },
 	{ NULL },
 };
 
@@ -296,9 +296,8 @@ static const struct record answer_record =
 const struct command command_info = {
 	.name = "info",
 	.group = GROUP_START,
-	.summary = "what is this checkpoint?",
+	.summary = "describe a checkpoint",
 	.synopsis = "[--waste] CHECKPOINT...",
-	.example = "info step-1000/",
 	.examples = { "info step-1000/", "info --json model.pt | jq .data.bytes" },
 	.exit_1 = "a finding at or above --fail-on",
 	.options = OPTIONS,

@@ -452,11 +452,9 @@ bool candidate_judge(struct run_candidate *candidate, const struct run *run,
 	if (!judge(&one))
 		return false;
 	if (candidate->step_name.is_unfinished)
-		find_uncommitted(
-			&one, "its name is one that a save has until it has ended");
+		find_uncommitted(&one, "temporary name of an unfinished save");
 	if (path_is_unfinished(candidate->path))
-		find_uncommitted(&one,
-			"a file of its name and -unfinished lies beside it, which NeMo removes when the save has ended");
+		find_uncommitted(&one, "NeMo's -unfinished marker of this save exists");
 	take_name(candidate);
 	if (candidate->bytes == 0)
 		candidate->bytes = candidate->weights = candidate->optimizer =

@@ -17,13 +17,13 @@ static const char *const level_words[] = { "quick", "headers", "data", NULL };
 #define AT(member) offsetof(struct latest_options, member)
 static const struct option_row OPTIONS[] = {
 	{ "level", 0, OPTION_WORD, "LEVEL", AT(level), level_words, .initial = "quick",
-		.help = "how closely to look: names and sizes, all headers, every byte" },
+		.help = "check level: names and sizes, all headers, every byte" },
 	{ "explain", 0, OPTION_FLAG, NULL, AT(explain),
-		.help = "a table: what newer ones lack" },
+		.help = "show why newer checkpoints were rejected" },
 	{ "all", 0, OPTION_FLAG, NULL, AT(all),
-		.help = "a table of all, with their bytes" },
+		.help = "list all checkpoints with their sizes" },
 	{ "count", 0, OPTION_INTEGER, "N", AT(count), .minimum = 1, .maximum = 1000000,
-		.initial = "1", .help = "name the N newest that are good" },
+		.initial = "1", .help = "print the N newest good checkpoints" },
 	{ NULL },
 };
 
@@ -408,9 +408,8 @@ static bool run_latest(struct run *run, struct fsdp_error **ret_error)
 const struct command command_latest = {
 	.name = "latest",
 	.group = GROUP_START,
-	.summary = "which step can I resume from?",
+	.summary = "print the newest good checkpoint of a run",
 	.synopsis = "[--level=LEVEL] [--explain | --all] [--count=N] [-0] RUN...",
-	.example = "latest runs/exp7",
 	.examples = { "latest runs/exp7", "latest --level=headers --explain runs/exp7",
 		"latest --all runs/exp7" },
 	.exit_1 = "no checkpoint is good",

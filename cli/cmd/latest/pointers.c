@@ -64,16 +64,16 @@ static const struct run_candidate *newest(const struct latest *latest, uint32_t 
 	return NULL;
 }
 
-/* "it names step-30, which is bad; step-20 is the newest that is good" */
+/* "latest points to step-30 (bad); newest good step: step-20" */
 static bool find_stale(struct latest *latest, const struct run_pointer *pointer,
 	const struct run_candidate *good)
 {
 	struct collected *collected = latest->run->collected;
 	const char *is = pointer->to == NULL
-				 ? pointer->leads ? "is not a checkpoint" : "is not there"
-			 : is_good(pointer->to) ? "is good, but not the newest"
-			 : strcmp(pointer->to->result, "bad") == 0 ? "is bad"
-								   : "cannot be judged";
+				 ? pointer->leads ? "not a checkpoint" : "missing"
+			 : is_good(pointer->to) ? "good, but not the newest"
+			 : strcmp(pointer->to->result, "bad") == 0 ? "bad"
+								   : "not judged";
 	char text[512], cure[320];
 	int64_t number;
 	struct fsdp_finding finding = {
@@ -85,12 +85,12 @@ static bool find_stale(struct latest *latest, const struct run_pointer *pointer,
 		.rank = FSDP_NONE,
 		.lost_bytes = FSDP_UNKNOWN,
 	};
-	int size = snprintf(text, sizeof text, "it names %.*s, which %s",
+	int size = snprintf(text, sizeof text, "points to %.*s (%s)",
 		(int)pointer->says.size, pointer->says.data, is);
 
 	if (good != NULL)
 		size += snprintf(text + size, sizeof text - (size_t)size,
-			"; %s is the newest that is good",
+			"; newest good checkpoint: %s",
 			text_last(text_of(good->path), '/').data);
 	if (size >= (int)sizeof text)
 		size = sizeof text - 1;
@@ -99,7 +99,7 @@ static bool find_stale(struct latest *latest, const struct run_pointer *pointer,
 		snprintf(cure, sizeof cure, "write %lld into it",
 			(long long)good->step_name.step);
 	else if (good != NULL)
-		snprintf(cure, sizeof cure, "let it name %.256s",
+		snprintf(cure, sizeof cure, "let it point to %.256s",
 			text_last(text_of(good->path), '/').data);
 	if (good != NULL)
 		finding.next = span_of_text(text_of(cure));

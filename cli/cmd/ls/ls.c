@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists tensors, their pieces, sums over them, or the values that are not tensors.
+ * Lists tensors, their pieces, sums over them, or list values that are not tensors.
  */
 #include "cmd/ls/ls.h"
 #include "session/session.h"
 
 static const struct option_row OPTIONS[] = {
 	{ "long", 'l', OPTION_FLAG, NULL, offsetof(struct ls_options, pieces),
-		.help = "one row per piece: rank, file, offset, length" },
+		.help = "print one row per piece: rank, file, offset, length" },
 	{ "by", 0, OPTION_WORDS, "KEY[,KEY]", offsetof(struct ls_options, by), BY_WORDS,
-		.help = "sums for each" },
+		.help = "print sums by these keys" },
 	{ "fold", 0, OPTION_FLAG, NULL, offsetof(struct ls_options, fold),
-		.help = "one row for tensors that differ only in a number" },
+		.help = "print one row for tensors that differ in a number" },
 	{ "values", 0, OPTION_FLAG, NULL, offsetof(struct ls_options, values),
-		.help = "the values that are not tensors" },
+		.help = "list values that are not tensors" },
 	{ "objects", 0, OPTION_FLAG, NULL, offsetof(struct ls_options, objects),
 		.help = "the same as --values", .hidden = true },
 	{ NULL },
@@ -48,7 +48,7 @@ static bool check(struct run *run, const struct ls_options *options)
 		return false;
 	}
 	if (options->by.count > 2) {
-		refuse(run, "such as --by=layer,rank",
+		refuse(run, "example: --by=layer,rank",
 			"--by takes one key or two, not %zu", options->by.count);
 		return false;
 	}
@@ -78,7 +78,7 @@ static bool wants_values(const void *options)
 const struct command command_ls = {
 	.name = "ls",
 	.group = GROUP_LOOK,
-	.summary = "which tensors?",
+	.summary = "list tensors",
 	.synopsis = "[-l | --by=KEY[,KEY] | --fold | --values] CHECKPOINT",
 	.examples = { "ls -S -n 10 step-1000/", "ls --by=file step-1000/",
 		"ls --by=layer,rank step-1000/" },

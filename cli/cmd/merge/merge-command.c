@@ -89,7 +89,7 @@ static bool run_merge(struct run *run, struct fsdp_error **ret_error)
 const struct command command_merge = {
 	.name = "merge",
 	.group = GROUP_BYTES,
-	.summary = "results of all parts of a run, joined",
+	.summary = "merge the results of a run split with --part",
 	.synopsis = "[--columns=LIST] RESULT.jsonl...",
 	.examples = { "merge part-*.jsonl", "merge --json part-*.jsonl" },
 	.exit_1 = "as the command whose results are joined says",

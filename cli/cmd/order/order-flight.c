@@ -542,7 +542,7 @@ static void line_next(const struct flight *flight)
 			rank_words(says->culprits, says->culprit_count, &words),
 			time != NULL ? " from " : "", time != NULL ? time : "");
 	else if (says->verdict == FSDP_FLIGHT_MISMATCH)
-		out_line(out, "next", "see why %s called it so",
+		out_line(out, "next", "check the call on %s",
 			rank_words(says->culprits, says->culprit_count, &words));
 	else if (((is_log(says) && says->verdict == FSDP_FLIGHT_AGREE) ||
 			 says->all_wait) &&

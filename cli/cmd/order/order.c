@@ -15,9 +15,9 @@ static const struct option_row OPTIONS[] = {
 	{ "first-diff", 0, OPTION_FLAG, NULL, AT(first_diff),
 		.help = "only where ranks part first, in any iteration" },
 	{ "names", 0, OPTION_TEXT, "CHECKPOINT", AT(names),
-		.help = "each FlatParameter of this checkpoint or plan beside the first use of what lies in it" },
+		.help = "compare with the FlatParameters of this checkpoint or plan" },
 	{ "rank-regex", 0, OPTION_TEXT, "RE", AT(rank_regex),
-		.help = "of dumps: take ranks from the paths: the first group, or all that matches" },
+		.help = "of dumps: read ranks from paths with this expression" },
 	{ "strict", 0, OPTION_FLAG, NULL, AT(strict),
 		.help = "warnings of PyTorch and refused states make the status 1" },
 	{ "head", 0, OPTION_INTEGER, "N", AT(head), NULL, 0, INT64_MAX,
@@ -897,10 +897,9 @@ static bool run_order(struct run *run, struct fsdp_error **ret_error)
 const struct command command_order = {
 	.name = "order",
 	.group = GROUP_TRACE,
-	.summary = "which order, where ranks part?",
+	.summary = "show execution order and where ranks diverge",
 	.synopsis =
 		"[--first-diff] [--names=CHECKPOINT] [--strict] [--head=N] [--rank-regex=RE] TRACE...",
-	.example = "order order*.jsonl",
 	.examples = { "order nccl_trace_rank_*", "order model.fx.jsonl",
 		"order --first-diff rank*.order.jsonl" },
 	.exit_1 = "the ranks differ or hang, or with --strict PyTorch would warn",

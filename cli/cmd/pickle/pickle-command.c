@@ -15,12 +15,12 @@
 #define AT(member) offsetof(struct pickle_options, member)
 static const struct option_row OPTIONS[] = {
 	{ "globals", 0, OPTION_FLAG, NULL, AT(globals),
-		.help = "what is named, and how it is used (default)" },
+		.help = "list globals and their use (default)" },
 	{ "tree", 0, OPTION_FLAG, NULL, AT(tree), .help = "the values, unresolved" },
 	{ "member", 0, OPTION_TEXT, "NAME", AT(member),
 		.help = "only this member of a zip" },
 	{ "check", 0, OPTION_FLAG, NULL, AT(check),
-		.help = "what torch.load(weights_only=True) would refuse" },
+		.help = "list globals that torch.load(weights_only=True) refuses" },
 	{ NULL },
 };
 
@@ -151,7 +151,7 @@ static bool run_pickle(struct run *run, struct fsdp_error **ret_error)
 const struct command command_pickle = {
 	.name = "pickle",
 	.group = GROUP_BYTES,
-	.summary = "what is in this pickle?",
+	.summary = "show globals and values of a pickle",
 	.synopsis = "[--globals | --tree] [--member=NAME] [--check] FILE",
 	.examples = { "pickle model.pt", "pickle --check model.pt",
 		"pickle --tree step-1000/.metadata" },

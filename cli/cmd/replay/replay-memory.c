@@ -264,7 +264,7 @@ static void show_row(const struct replay *replay, const struct memory_row *row)
 				out, says->active_bytes - says->allocated_bytes, bytes));
 	for (size_t i = 0; i < says->oom_count; i++) {
 		out_line_begin(out, NULL);
-		out_line_text(out, "  %s were asked for and refused: ",
+		out_line_text(out, "  out of memory: allocation of %s failed: ",
 			out_bytes(out, says->ooms[i].requested_bytes, bytes));
 		memory_put_stack(out, row->memory, says->ooms[i].frames,
 			says->ooms[i].frame_count);

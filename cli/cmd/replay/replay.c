@@ -29,27 +29,27 @@ enum {
 static const struct option_row OPTIONS[] = {
 	{ "by", 0, OPTION_WORD, "KEY", AT(by), BY_WORDS, .help = "show only this table" },
 	{ "top", 0, OPTION_INTEGER, "N", AT(top), NULL, 1, INT64_MAX,
-		.help = "of each table the N rows with the most time" },
+		.help = "show the N rows with the most time in each table" },
 	{ "advice", 0, OPTION_WORD, "WHEN", AT(advice), ADVICE_WORDS, .initial = "yes",
-		.help = "no: leave out the line that names the largest loss" },
+		.help = "no: do not print the largest loss" },
 	{ "memory", 0, OPTION_FLAG, NULL, AT(memory),
-		.help = "snapshots of CUDA memory: what is held, and by which stacks" },
+		.help = "read memory snapshots: held memory by stack" },
 	{ "percentiles", 0, OPTION_FLAG, NULL, AT(percentiles),
-		.help = "how long each call took: min, p50, p95, max" },
+		.help = "show min, p50, p95 and max time per call" },
 	{ "steps", 0, OPTION_TEXT, "LIST", AT(steps),
 		.help = "count these steps only: 3,10-19" },
 	{ "timeline", 0, OPTION_INTEGER, "N", AT(timeline), NULL, 1, 100000, .bare = "60",
-		.help = "one line per rank: what filled most of each part of its time; with --memory N rows" },
+		.help = "draw one line per rank over time; with --memory N rows" },
 	{ "style", 0, OPTION_WORD, "STYLE", AT(style), STYLE_WORDS, .initial = "default",
-		.help = "torch: the lines that SimpleProfiler prints, and nothing else" },
+		.help = "torch: print only the lines of SimpleProfiler" },
 	{ "rank-regex", 0, OPTION_TEXT, "RE", AT(rank_regex),
-		.help = "take ranks from the paths: the first group, or all that matches" },
+		.help = "read ranks from paths with this expression" },
 	{ "strict", 0, OPTION_FLAG, NULL, AT(strict),
 		.help = "treat every warning as a failure" },
 	{ "fail-if", 0, OPTION_LIST, "EXPR", AT(fail_if),
 		.help = "status 1 if exposed>20%, idle>30%, TYPE>50ms, TYPE>1.2x ..." },
 	{ "compare", 0, OPTION_LIST, "FILE", AT(compare),
-		.help = "earlier recordings, or a result of replay --json; with --memory a snapshot" },
+		.help = "compare with earlier recordings or a replay --json result" },
 	{ NULL },
 };
 #undef AT
@@ -206,7 +206,8 @@ static bool is_answerable(struct replay *replay)
 
 		snprintf(hint, sizeof hint, "fsdp-inspect order %s", one->path);
 		if (one->fx != NULL || one->order != NULL) {
-			refuse(replay->run, hint, "%s records an order, no times",
+			refuse(replay->run, hint,
+				"%s is an execution-order log without timings",
 				one->path);
 			return false;
 		}
@@ -236,7 +237,7 @@ static bool is_answerable(struct replay *replay)
 	}
 	if (replay->options->steps != NULL && steps == 0) {
 		refuse(replay->run, "replay --by=step shows which there are",
-			"none of the steps %s is in there", replay->options->steps);
+			"step %s is not in the recordings", replay->options->steps);
 		return false;
 	}
 	return true;
@@ -290,8 +291,8 @@ static void tell_clocks(const struct replay *replay)
 	if (matching->aligned || matching->match_count == 0)
 		return;
 	run_note(replay->run,
-		"the clocks of the ranks differ: %.*s %" PRIu64
-		" begins %s ms apart and lasts at most %s ms; waits and stragglers are left out",
+		"clocks are not synchronized (%.*s %" PRIu64
+		" starts %s ms apart, lasts at most %s ms): no wait times",
 		(int)match->type.size, (const char *)match->type.data, match->index,
 		replay_ms(match->start_skew_ns, &skew),
 		replay_ms(match->max_dur_ns, &longest));
@@ -395,16 +396,16 @@ static void tell_notes(struct replay *replay)
 	if (first->layer == FSDP_LAYER_HOST && first->backend.data != NULL &&
 		!text_is(text_of_span(first->backend), text_of("gloo")))
 		run_note(replay->run,
-			"the times of collectives are those of issuing them on the host, not of moving data");
+			"collective times are host launch times, not transfer times");
 	if (first->reduce_scatter_as_all_reduce)
 		run_note(replay->run,
-			"reduce_scatter was asked for; the backend carried it out as all_reduce, and that is shown");
+			"reduce_scatter is shown as all_reduce, as the backend ran it");
 	if (replay->count > 1 &&
 		fsdp_recordings_matching(replay->recordings)->match_count > 0 &&
 		fsdp_recordings_matching(replay->recordings)->by != NULL &&
 		strcmp(fsdp_recordings_matching(replay->recordings)->by, "position") == 0)
 		run_note(replay->run,
-			"collectives name no process groups: they are matched by position");
+			"no process groups in the trace; collectives matched by order");
 }
 
 /* ---- something earlier ---- */
@@ -556,14 +557,13 @@ static bool run_replay(struct run *run, struct fsdp_error **ret_error)
 const struct command command_replay = {
 	.name = "replay",
 	.group = GROUP_TRACE,
-	.summary = "where did the time go?",
+	.summary = "show where training step time is spent",
 	.synopsis =
 		"[--by=KEY] [--memory] [--top=N] [--percentiles] [--fail-if=EXPR] [--compare=FILE] TRACE...",
-	.example = "replay traces/",
 	.examples = { "replay trace-rank*.json.gz",
 		"replay --fail-if 'exposed>20%' --compare last.json rank*.json",
 		"replay --by=kernel --compare before/ after/" },
-	.exit_1 = "a --fail-if holds, or with --strict anything odd",
+	.exit_1 = "a --fail-if condition is met, or (--strict) a warning",
 	.options = OPTIONS,
 	.selectors = (const struct option_row *const[]){ select_columns, NULL },
 	.shapes = SHAPE_TABLE | SHAPE_SPANS,

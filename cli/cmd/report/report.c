@@ -322,7 +322,7 @@ static bool run_report(struct run *run, struct fsdp_error **ret_error)
 const struct command command_report = {
 	.name = "report",
 	.group = GROUP_LOOK,
-	.summary = "one page with all of it",
+	.summary = "write one HTML page about a checkpoint or recordings",
 	.synopsis = "[--trace=FILE]... [-o html=FILE] CHECKPOINT [CHECKPOINT]",
 	.examples = { "report -o html=step-1000.html step-1000/",
 		"report --trace=traces/ -o html=run.html step-1000/",

@@ -59,7 +59,7 @@ static bool read_world(struct resharding *resharding)
 
 	will->tp = options->tp > 0 ? options->tp : FSDP_ABSENT;
 	if (options->mesh != NULL && !read_mesh(options->mesh, will))
-		return !refuse(resharding->run, "such as --mesh=2x4",
+		return !refuse(resharding->run, "example: --mesh=2x4",
 			"--mesh=%s: it is not COPIESxSHARDS", options->mesh);
 	if (will->mesh_dims != 0)
 		ranks = will->mesh[0] * will->mesh[1] * tp;
@@ -73,7 +73,7 @@ static bool read_world(struct resharding *resharding)
 	}
 	if (will->world > FSDP_RESHARD_WORLD_MOST ||
 		(ranks > 0 && will->world != ranks) || will->world % tp != 0)
-		return !refuse(resharding->run, "such as --world=16 --mesh=2x4 --tp=2",
+		return !refuse(resharding->run, "example: --world=16 --mesh=2x4 --tp=2",
 			"--world is not the product of --mesh and --tp");
 	return true;
 }
@@ -85,7 +85,7 @@ static bool read_dim(struct resharding *resharding, int32_t *ret_dim)
 
 	if (strcmp(text, "auto") != 0 &&
 		!option_integer(text, 0, FSDP_DIMS_MAX - 1, &dim))
-		return !refuse(resharding->run, "such as --shard-dim=1",
+		return !refuse(resharding->run, "example: --shard-dim=1",
 			"--shard-dim=%s: it is not a dimension", text);
 	*ret_dim = (int32_t)dim;
 	return true;
@@ -353,7 +353,7 @@ static bool run_reshard(struct run *run, struct fsdp_error **ret_error)
 const struct command command_reshard = {
 	.name = "reshard",
 	.group = GROUP_LOOK,
-	.summary = "what if the world size were N?",
+	.summary = "show the pieces for another world size",
 	.synopsis =
 		"--world=N [--mesh=AxB] [--tp=T] [--shard-dim=D] [--fit=SIZE] CHECKPOINT",
 	.examples = { "reshard --world=6 step-1000/",

@@ -96,10 +96,10 @@ static void tell_uneven(struct resharding *resharding)
 	out_line_text(out, "%zu of %" PRIu64 " tensor%s; ", count, facts.cut,
 		facts.cut == 1 ? "" : "s");
 	if (empty == 0)
-		out_line_text(out, "all ranks have a part of each");
+		out_line_text(out, "no rank is empty");
 	else
-		out_line_text(out, "%zu leave%s ranks without a part: ", empty,
-			empty == 1 ? "s" : "");
+		out_line_text(out, "%zu tensor%s leave%s some ranks empty: ", empty,
+			empty == 1 ? "" : "s", empty == 1 ? "s" : "");
 	for (size_t i = 0; i < count && shown < NAMED && empty > 0; i++) {
 		struct fsdp_reshard_cut cut = fsdp_reshard_uneven(resharding->to, i);
 		struct fsdp_tensor tensor =
@@ -110,7 +110,7 @@ static void tell_uneven(struct resharding *resharding)
 		out_line_text(out, "%s", shown++ > 0 ? ", " : "");
 		out_line_name(out, tensor_shown_name(resharding->run,
 					   &resharding->buffers.name, &tensor));
-		out_line_text(out, " (%u have some)", cut.ranks);
+		out_line_text(out, " (on %u ranks)", cut.ranks);
 	}
 	if (empty > shown)
 		out_line_text(out, " and %zu more", empty - shown);
@@ -149,8 +149,7 @@ static void tell_reads(const struct resharding *resharding)
 	out_line_text(resharding->run->out, "each rank opens %u", fewest);
 	if (most > fewest)
 		out_line_text(resharding->run->out, " to %u", most);
-	out_line_text(resharding->run->out,
-		" file%s; all read %s, %.2f bytes for each that they hold",
+	out_line_text(resharding->run->out, " file%s; reads %s in total (%.2fx)",
 		most == 1 ? "" : "s",
 		out_bytes(resharding->run->out, facts.read_bytes, size),
 		(double)facts.read_bytes / (double)facts.needed_bytes);

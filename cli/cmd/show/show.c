@@ -17,9 +17,9 @@
 
 static const struct option_row OPTIONS[] = {
 	{ "values", 0, OPTION_TEXT, "N|SLICES", offsetof(struct show_options, values),
-		.help = "the first N elements, or slices: 0:8,-4:; exactly as stored" },
+		.help = "print N elements, or slices: 0:8,-4:, as stored" },
 	{ "whole", 0, OPTION_FLAG, .offset = offsetof(struct show_options, whole),
-		.help = "with -g '**': what the checkpoint is, too", .hidden = true },
+		.help = "with -g '**': also describe the checkpoint", .hidden = true },
 	{ "serve", 0, OPTION_FLAG, .offset = offsetof(struct show_options, serve),
 		.help = "answer requests for elements on standard input",
 		.hidden = true },
@@ -413,7 +413,7 @@ static bool run_show(struct run *run, struct fsdp_error **ret_error)
 
 	if (show.options->values != NULL &&
 		!slices_parse(show.options->values, &show.slices))
-		return refuse(run, "such as 8, or slices: 0:8,-4:",
+		return refuse(run, "example: 8, or slices: 0:8,-4:",
 			"--values: %s is neither a number nor slices",
 			show.options->values);
 	if (show.options->serve)
@@ -443,7 +443,7 @@ static bool wants_values(const void *options)
 const struct command command_show = {
 	.name = "show",
 	.group = GROUP_LOOK,
-	.summary = "everything about these tensors, values or modules",
+	.summary = "show details of tensors, values or modules",
 	.synopsis = "[--values=N|SLICES] [-g PATTERN] [--rank=LIST] CHECKPOINT [NAME...]",
 	.examples = { "show step-1000/ lm_head.weight", "show step-1000/ layers.31",
 		"show --values 0:8,-4: model.pt fc.bias" },

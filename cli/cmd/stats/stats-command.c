@@ -24,10 +24,10 @@ static const char *const BY[] = { "module", "layer", "unit", "dtype", "role", NU
 #define AT(member) offsetof(struct stats_options, member)
 static const struct option_row OPTIONS[] = {
 	{ "nonfinite", 0, OPTION_FLAG, NULL, AT(nonfinite),
-		.help = "only what holds NaN or infinities; status 1 if there is any" },
+		.help = "list only tensors with NaN or Inf; then exit with 1" },
 	{ "hist", 0, OPTION_FLAG, NULL, AT(hist),
-		.help = "a small histogram of each; reads everything twice" },
-	{ "by", 0, OPTION_WORD, "KEY", AT(by), BY, .help = "fold tensors by this" },
+		.help = "print a histogram of each; reads the bytes twice" },
+	{ "by", 0, OPTION_WORD, "KEY", AT(by), BY, .help = "group tensors by this" },
 	{ NULL },
 };
 
@@ -265,7 +265,7 @@ static bool run_stats(struct run *run, struct fsdp_error **ret_error)
 const struct command command_stats = {
 	.name = "stats",
 	.group = GROUP_BYTES,
-	.summary = "min, max, mean, deviation, what is not finite",
+	.summary = "print min, max, mean, deviation, NaN and Inf counts",
 	.synopsis = "[--nonfinite] [--hist] [--by=KEY] [SELECTORS] CHECKPOINT",
 	.examples = { "stats --role=param step-1000/", "stats --by=layer step-1000/",
 		"stats --nonfinite step-1000/" },

@@ -14,22 +14,22 @@ static const char *const STYLES[] = { "default", "torch", NULL };
 
 static const struct option_row OPTIONS[] = {
 	{ "sizes", 0, OPTION_FLAG, NULL, offsetof(struct tree_options, sizes),
-		.help = "parameters, bytes, their share, and bytes per rank" },
+		.help = "show parameters, bytes, percentage and bytes per rank" },
 	{ "full", 0, OPTION_FLAG, NULL, offsetof(struct tree_options, full),
-		.help = "whole names" },
+		.help = "print full names" },
 	{ "fold", 0, OPTION_FLAG, NULL, offsetof(struct tree_options, fold),
-		.help = "one line for siblings that differ only in a number or a word" },
+		.help = "print one line for siblings that differ in one word" },
 	{ "no-fold", 0, OPTION_FLAG, NULL, offsetof(struct tree_options, no_fold),
-		.help = "a line for each module, on a terminal, too" },
+		.help = "print one line per module on a terminal too" },
 	{ "sharded-only", 0, OPTION_FLAG, NULL,
 		offsetof(struct tree_options, sharded_only),
-		.help = "only modules that are fully sharded, and those above them" },
+		.help = "show only fully sharded modules and their parents" },
 	{ "params", 0, OPTION_FLAG, NULL, offsetof(struct tree_options, params),
-		.help = "each module's own parameters below it" },
+		.help = "show the parameters of each module" },
 	{ "style", 0, OPTION_WORD, "STYLE", offsetof(struct tree_options, style), STYLES,
-		.initial = "default", .help = "torch is PyTorch's own form" },
+		.initial = "default", .help = "torch: as PyTorch prints it" },
 	{ "units-from", 0, OPTION_TEXT, "FILE", offsetof(struct tree_options, units_from),
-		.help = "units from a trace, or with classes from a log that printed the model" },
+		.help = "use the units of a trace, or of a log with the printed model" },
 	{ NULL },
 };
 
@@ -82,10 +82,10 @@ static void tell_origin(struct tree *tree)
 			"classes written [~Class] were inferred from config.json");
 	if (tree->inferred_units)
 		run_note(tree->run,
-			"FULLY SHARDED is a guess here: checkpoints do not store which modules were FSDP units. Exact marks: fsdp-inspect help plan");
+			"FULLY SHARDED is inferred; a sharding plan makes it exact (fsdp-inspect help plan)");
 	else if (!tree->inferred_classes && stores_classes(tree->run->checkpoint))
 		run_note(tree->run,
-			"without a sharding plan there are units only where the checkpoint names them: fsdp-inspect help plan");
+			"without a sharding plan, only units that the checkpoint names are shown (fsdp-inspect help plan)");
 	else if (!tree->inferred_classes)
 		run_note(tree->run,
 			"without a sharding plan there are no classes, and units only where the checkpoint names them: fsdp-inspect help plan");
@@ -200,10 +200,9 @@ static const char *units_from(const void *options)
 const struct command command_tree = {
 	.name = "tree",
 	.group = GROUP_START,
-	.summary = "modules, with FULLY SHARDED marks",
+	.summary = "show the module tree and FSDP units",
 	.synopsis =
 		"[-d N] [--sizes] [--full] [--fold | --no-fold] [--sharded-only] [--params] [--style=default|torch] [--units-from=FILE] [CHECKPOINT]",
-	.example = "tree step-1000/",
 	.examples = { "tree --sizes -d 2 step-1000/",
 		"tree --style=torch --plan net.fsdp-plan.json rank*.pt" },
 	.exit_1 = "a selector matched nothing",

@@ -24,7 +24,8 @@ Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 
 NAME = "fsdp-inspect"
 COULD_NOT = 2
-FINDING = re.compile(r"(?:error|warning|note) +(?P<rule>FI\d+) \S+ +(?P<message>.*)")
+FINDING = re.compile(r"(?:error|warning|note): (?P<message>.*) \[(?P<rule>FI\d+) \S+\]")
+HINT = re.compile(r" *(?:fix|hint): (.*)")
 
 
 def printable(text: str) -> str:
@@ -54,7 +55,7 @@ class Error(Exception):
         if self.offset is not None:
             place.append(f"offset {self.offset}")
         text = ": ".join([*place, self.message])
-        return printable(f"{text} (next: {self.hint})" if self.hint else text)
+        return printable(f"{text} (fix: {self.hint})" if self.hint else text)
 
     @classmethod
     def of_messages(cls, messages: str, path: Optional[str] = None) -> Error:
@@ -62,9 +63,9 @@ class Error(Exception):
         lines = messages.split("\n")
         found = FINDING.match(lines[0])
         text = found.group("message") if found else lines[0]
-        if text.startswith(NAME + ": "):
-            text = text[len(NAME) + 2:]
-        hint = next((line.strip()[len("next: "):] for line in lines if line.strip().startswith("next: ")), None)
+        if text.startswith("error: "):
+            text = text[len("error: "):]
+        hint = next((hint.group(1) for hint in map(HINT.match, lines) if hint), None)
         return cls(text or "no answer", {"path": None if path and path in text else path, "hint": hint,
                                          "rule": found.group("rule") if found else None})
 

@@ -251,8 +251,7 @@ static void say_overlap(struct coverage *coverage, const struct fsdp_tensor *ten
 	fsdp_find(checking->findings, FSDP_RULE_CHUNK_OVERLAP,
 		FSDP_PLACE(.file = file_of(coverage, coverage->pair[1]), .tensor = name,
 			.affected = &name, .affected_count = 1),
-		"the pieces %s and %s hold the same elements",
-		write_box(coverage, coverage->pair[0], first),
+		"pieces %s and %s overlap", write_box(coverage, coverage->pair[0], first),
 		write_box(coverage, coverage->pair[1], second));
 }
 

@@ -145,7 +145,7 @@ void fsdp_complete_tell_gone(struct fsdp_complete *complete,
 				.affected_count = complete->spelled > SPELLED_MOST
 							  ? 1
 							  : hole->count),
-			"the module with its %zu tensor%s is missing: %u of %u %s have it",
+			"module with %zu tensor%s is missing: %u of %u %s have it",
 			hole->count, hole->count == 1 ? "" : "s", hole->have, hole->of,
 			what);
 }

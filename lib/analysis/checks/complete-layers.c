@@ -258,8 +258,8 @@ static void tell_missing(struct fsdp_complete *complete,
 			.module = name_layer(complete, stack, first),
 			.affected = affected, .affected_count = named),
 		count == 1
-			? "the configuration says %s = %llu, %llu of these layers is missing, number %u"
-			: "the configuration says %s = %llu, %llu of these layers are missing from number %u on",
+			? "config.json: %s is %llu; %llu layer is missing: %u"
+			: "config.json: %s is %llu; %llu layers are missing from layer %u on",
 		key, FSDP_LLU(due), FSDP_LLU(count), first);
 }
 

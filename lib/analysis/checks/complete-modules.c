@@ -103,7 +103,7 @@ static void judge_lacking(struct fsdp_complete *complete,
 	if (!fsdp_complete_first_lacks(complete, leaf))
 		fsdp_complete_tell_lacking(complete, module->tensors->tensor,
 			module->name, leaf, name_in(complete, module, lacking),
-			"the tensor is missing (present in %u modules with such a name)",
+			"tensor is missing (present in %u modules with such a name)",
 			kind->count);
 }
 

@@ -61,7 +61,7 @@ static void expect(struct fsdp_packing *packed, const struct fsdp_packed_weight 
 			return;
 	packed_tensor = tensor_at(packed, weight->tensor);
 	fsdp_complete_tell(complete, index, FSDP_RULE_SCALE_SHAPE, 0,
-		"the shape is %s; beside a packed weight of the shape %s it should be %s",
+		"scale shape is %s; for weight shape %s expected %s",
 		fsdp_show_shape(&tensor, found), fsdp_show_shape(&packed_tensor, whole),
 		show(&shapes[0], due));
 }

@@ -217,9 +217,8 @@ static void tell_missing(struct fsdp_packing *packed,
 		FSDP_PLACE(.file = fsdp_complete_file(complete, weight->tensor),
 			.tensor = name, .affected = &name, .affected_count = 1,
 			.severity = (int)severity + 1),
-		"the packed weight has no %s, which %u of %u weights of its layout have",
-		word, packed->have[weight->layout][member],
-		packed->counts[weight->layout]);
+		"%s is missing (%u of %u quantized weights have one)", word,
+		packed->have[weight->layout][member], packed->counts[weight->layout]);
 }
 
 static bool is_due(const struct fsdp_packing *packed,

@@ -164,7 +164,7 @@ static void tell_piece(struct fsdp_complete *complete, uint32_t index, uint32_t 
 	char shape[FSDP_SHOWN_SHAPE];
 
 	fsdp_complete_tell(complete, index, FSDP_RULE_PARTIAL_TENSOR, 0,
-		"the shape is %s, and by the configuration (%s) dimension %u is %llu: 1/%llu of it, as the piece of one of %llu ranks",
+		"shape is %s, config.json (%s) expects dimension %u to be %llu: 1/%llu of it, one of %llu shards saved as the full tensor",
 		fsdp_show_shape(&tensor, shape), key, dim, FSDP_LLU(due), FSDP_LLU(ranks),
 		FSDP_LLU(ranks));
 }

@@ -158,8 +158,8 @@ static void tell_missing(struct optimizer *optimizer, uint32_t parameter, size_t
 	fsdp_find(checking->findings,
 		is_step ? FSDP_RULE_OPTIM_STEP : FSDP_RULE_OPTIM_STATE_MISSING,
 		FSDP_PLACE(.tensor = name, .affected = &name, .affected_count = 1),
-		"the optimizer has %s of the parameter and no %s, which %zu of %zu parameters have",
-		together[0], together[k], optimizer->with[k], optimizer->with_first);
+		"%s is missing (%zu of %zu parameters with %s have one)", together[k],
+		optimizer->with[k], optimizer->with_first, together[0]);
 }
 
 static void judge_together(struct optimizer *optimizer)
@@ -237,7 +237,7 @@ static bool judge_orphans(struct optimizer *optimizer, struct fsdp_error **ret_e
 					FSDP_RULE_OPTIM_STATE_ORPHAN,
 					FSDP_PLACE(.tensor = name, .affected = &name,
 						.affected_count = 1),
-					"the optimizer has this state, but the model has no such parameter");
+					"optimizer state without a parameter");
 		}
 	return true;
 }

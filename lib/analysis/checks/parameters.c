@@ -192,7 +192,7 @@ static bool judge(const struct empties *empties)
 						? "save a full state dict (get_model_state_dict)"
 					: are_of_zero
 						? NULL
-						: "gather the parameters before they are saved"),
+						: "gather the parameters before saving"),
 			"%zu of %zu parameter%s %s empty (%s: %s)", count,
 			empties->parameters, empties->parameters == 1 ? "" : "s",
 			count == 1 ? "is" : "are",

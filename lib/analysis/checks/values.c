@@ -185,7 +185,7 @@ static void judge_one(struct values_check *check, struct matrix *matrix)
 		fsdp_find(check->findings, FSDP_RULE_DEAD_VALUE, place,
 			"all %llu numbers are 0%s", FSDP_LLU(values.count),
 			memmem(name.data, name.size, "lora_B", 6) != NULL
-				? ": the adapter does nothing here"
+				? ": the adapter has no effect"
 				: "");
 	else if (values.constant)
 		fsdp_find(check->findings, FSDP_RULE_DEAD_VALUE, place,
@@ -478,7 +478,7 @@ static void say_all(struct values_check *check)
 		if (matrix->usual != 0)
 			fsdp_find(check->findings, FSDP_RULE_DEAD_VALUE,
 				FSDP_PLACE(.tensor = name_of(check, matrix->tensor)),
-				"its numbers spread by %.3g, those of its siblings by %.3g",
+				"standard deviation is %.3g, in the other layers %.3g",
 				matrix->spread, matrix->usual);
 		if (!is_copy && matrix->first == i && matrix->next != FSDP_NONE &&
 			!matrix->dead)

@@ -165,11 +165,11 @@ static void report(const struct range_walk *walk, const struct item_range *one,
 	fsdp_find(&dcp->model->findings, FSDP_RULE_STORAGE_OVERLAP,
 		FSDP_PLACE(.file = fsdp_dcp_path(dcp, one->path), .offset = one->offset,
 			.length = one->length, .tensor = item->text),
-		"its %llu bytes from byte %llu on share bytes with %s%.*s, which has %llu from byte %llu on",
-		FSDP_LLU(one->length), FSDP_LLU(one->offset),
+		"byte range %llu-%llu overlaps %s'%.*s' (%llu-%llu)",
+		FSDP_LLU(one->offset), FSDP_LLU(one->offset + one->length - 1),
 		one->item == before->item ? "another piece of " : "",
-		FSDP_TEXT_MOST(other->text, 200), FSDP_LLU(before->length),
-		FSDP_LLU(before->offset));
+		FSDP_TEXT_MOST(other->text, 200), FSDP_LLU(before->offset),
+		FSDP_LLU(before->offset + before->length - 1));
 }
 
 static void check_items(const struct range_walk *walk)
@@ -409,7 +409,7 @@ static bool report_other_node(
 			"data files of %u ranks only (%u-%u), and no .metadata, which rank 0 wrote: this is the part of one node",
 			seen->count, seen->first, seen->last);
 	return fsdp_error_add_hint(ret_error,
-		"gather the files of all nodes in one folder: .metadata is where __0_0.distcp is");
+		"copy the files of all nodes into one directory: .metadata is where __0_0.distcp is");
 }
 
 static bool report_uncommitted(
@@ -528,7 +528,7 @@ static bool open_entry(struct dcp *dcp, struct fsdp_span path, uint64_t *ret_siz
 			return true;
 		}
 		fsdp_find(findings, FSDP_RULE_MISSING_FILE, FSDP_PLACE(.file = path),
-			"the metadata names this file, but it is absent");
+			"missing file (listed in .metadata)");
 		return true;
 	}
 	if (entry.kind != FSDP_ENTRY_FILE) {
@@ -755,7 +755,7 @@ static bool report_overlap(struct dcp *dcp, const struct fsdp_dcp_item *item,
 				continue;
 			fsdp_find(&dcp->reading->model->findings, FSDP_RULE_CHUNK_OVERLAP,
 				FSDP_PLACE(.file = dcp->meta.file, .tensor = item->text),
-				"the pieces %s and %s hold the same elements",
+				"pieces %s and %s overlap",
 				fsdp_shown_box(a, a + boxes->dims, boxes->dims, first),
 				fsdp_shown_box(b, b + boxes->dims, boxes->dims, second));
 			return true;
@@ -801,7 +801,8 @@ static void check_volume(struct dcp *dcp, const struct fsdp_dcp_item *item)
 	fsdp_find(&dcp->reading->model->findings,
 		held < numel ? FSDP_RULE_CHUNK_GAP : FSDP_RULE_CHUNK_OVERLAP,
 		FSDP_PLACE(.file = dcp->meta.file, .tensor = item->text),
-		"the chunks hold %llu of %llu elements", FSDP_LLU(held), FSDP_LLU(numel));
+		"pieces cover %llu of %llu elements of the tensor", FSDP_LLU(held),
+		FSDP_LLU(numel));
 }
 
 static bool add_tensor(struct dcp *dcp, uint32_t item_id, struct fsdp_error **ret_error)
@@ -1149,8 +1150,8 @@ static void check_files(struct dcp *dcp)
 					.length = file->needed - begin,
 					.tensor = item->text),
 				file->bad_count == 1
-					? "the metadata needs %llu bytes, the file has %llu; %u item reaches beyond its end"
-					: "the metadata needs %llu bytes, the file has %llu; %u items reach beyond its end",
+					? "file is truncated: .metadata needs %llu bytes, file size is %llu (%u item affected)"
+					: "file is truncated: .metadata needs %llu bytes, file size is %llu (%u items affected)",
 				FSDP_LLU(file->needed), FSDP_LLU(file->size),
 				file->bad_count);
 		} else if (file->bad_count == 0 && file->used < file->size &&
@@ -1181,7 +1182,7 @@ static void check_listing(struct dcp *dcp)
 				FSDP_NONE) {
 			fsdp_find(&model->findings, FSDP_RULE_ORPHAN_FILE,
 				FSDP_PLACE(.file = entry.name),
-				"no entry of the metadata names this file (%llu bytes)",
+				"file is not referenced by .metadata (%llu bytes)",
 				FSDP_LLU(entry.size));
 			continue;
 		}

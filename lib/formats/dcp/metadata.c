@@ -1066,7 +1066,7 @@ static void name_damage(struct fsdp_error **error)
 		return;
 	*error = NULL;
 	fsdp_fail_rule(error, FSDP_ERROR_DAMAGED, "FI1020", fsdp_error_offset(why),
-		"the metadata is not one whole pickle: %s", fsdp_error_message(why));
+		".metadata is not a complete pickle: %s", fsdp_error_message(why));
 	fsdp_error_free(why);
 }
 

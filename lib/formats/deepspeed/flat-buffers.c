@@ -577,7 +577,7 @@ void fsdp_deepspeed_check_files(struct fsdp_deepspeed *ds)
 	if (ds->world_size == 0 && !ds->is_universal && ds->stage > 0)
 		fsdp_find(&ds->reading->model->findings, FSDP_RULE_ZERO_PARTITIONS,
 			FSDP_PLACE(.next = "copy the missing *_optim_states.pt"),
-			"no file of the optimizer is there, over whose ranks ZeRO %lld cuts the weights",
+			"all optimizer files are missing; ZeRO-%lld stores the weights in them",
 			(long long)ds->stage);
 	if (ds->model_count >= due)
 		return;

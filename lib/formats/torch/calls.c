@@ -500,7 +500,7 @@ static void report_call(
 	if (strcmp(name, "numpy.dtype") == 0 &&
 		is_object_type(trial, item(trial, deed->argument, 0)))
 		SAY(trial, PICKLE_NESTED_LOADER, FSDP_ERROR,
-			"an array of numpy is of Python objects: numpy.dtype%s",
+			"NumPy array of dtype O, which loads pickles of its own: numpy.dtype%s",
 			arguments);
 	else
 		SAY(trial, PICKLE_CALL, FSDP_ERROR,
