@@ -1306,7 +1306,7 @@ static void check_parts(struct fsdp_reading *reading, const struct trainer *trai
 		fsdp_find(&reading->model->findings, FSDP_RULE_RESUME_PART,
 			FSDP_PLACE(.file = FSDP_SPAN(STATE_FILE),
 				.severity = FSDP_WARNING + 1,
-				.next = "gather the files of all nodes, or use an earlier checkpoint"),
+				.next = "copy the files of all nodes into one directory, or use an earlier checkpoint"),
 			"the file that Trainer writes last is not there: the save did not end, or these are the files of another node than the first");
 	if (!check_fsdp(reading, trainer))
 		return;

@@ -68,12 +68,12 @@ later() {
 	cp "$TESTDATA"/traces/exec_order/changes_rank0.jsonl run/order_rank0.jsonl
 	run -0 --separate-stderr replay --by=rank run
 	[ "${lines[1]}" = "1 rank (nccl), 2 steps; 20 collectives, timed on the GPU" ]
-	[[ "$stderr" == *"note: run/order_rank0.jsonl is left out: "* ]]
+	[[ "$stderr" == *"note: skipped run/order_rank0.jsonl: "* ]]
 	run -0 --separate-stderr "$FSDP_INSPECT" order --json run
 	[ "$(jq -c '[.data.recordings[] | .input]' <<< "$output")" = "[1]" ]
 	# Alone it is refused, and told who reads it.
 	run -2 --separate-stderr replay run/order_rank0.jsonl
-	[[ "$stderr" == *"fix: fsdp-inspect order"* ]]
+	[[ "$stderr" == *"hint: fsdp-inspect order"* ]]
 }
 
 @test "two recordings of a rank are compared and not added up" {
@@ -109,7 +109,7 @@ later() {
 	[ "$(jq -c '[.data.ranks[].wait_ns] | add' <<< "$output")" = 0 ]
 	run -0 --separate-stderr replay rank0.json rank2.json
 	[[ "$output" != *WAIT* && "$output" != *straggler* ]]
-	[[ "$stderr" == *"the clocks of the ranks differ: "*" begins 500."*" ms apart and lasts at most "* ]]
+	[[ "$stderr" == *"clocks are not synchronized ("*" starts 500."*" ms apart, lasts at most "* ]]
 	# What cannot be judged is no pass.
 	run -2 --separate-stderr replay --fail-if 'straggler>50%' rank0.json rank2.json
 }
@@ -187,7 +187,7 @@ later() {
 
 @test "a threshold tells the rank and the value" {
 	run -1 --separate-stderr replay --fail-if 'idle>11%' "$gpu"/new_args_rank?.pt.trace.json.gz
-	[[ "${stderr_lines[0]}" == *"idle>11%: rank 2 11.1 % (0.593 of 5.341 ms)" ]]
+	[[ "${stderr_lines[0]}" == *"idle>11%: rank 2 11.1 % (0.593 of 5.341 ms) [FI7031 threshold]" ]]
 }
 
 @test "an interrupted reading tells how far it was and finds no fault" {
