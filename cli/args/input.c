@@ -707,6 +707,15 @@ static enum usage_result split_words(
 			 arguments->command->inputs == INPUTS_ONE_SOME) &&
 		 path_count > 1)
 		path_count = 1;
+	/* The words are the first that are owned. */
+	for (size_t i = 1 + path_count; i < words->count; i++) {
+		char *copy = owned_copy(
+			&inputs->owned, words->items[i], strlen(words->items[i]));
+
+		if (copy == NULL)
+			return USAGE_MEMORY;
+		inputs->word_count++;
+	}
 	for (size_t i = 0; i < path_count; i++) {
 		const char *path = words->items[1 + i];
 
@@ -722,14 +731,6 @@ static enum usage_result split_words(
 			return USAGE_WRONG;
 		if (!texts_add(&inputs->paths, is_standard_input(path) ? "-" : path))
 			return USAGE_MEMORY;
-	}
-	for (size_t i = 1 + path_count; i < words->count; i++) {
-		char *copy = owned_copy(
-			&inputs->owned, words->items[i], strlen(words->items[i]));
-
-		if (copy == NULL)
-			return USAGE_MEMORY;
-		inputs->word_count++;
 	}
 	return USAGE_GOOD;
 }

@@ -441,14 +441,15 @@ class Store:
             if "@" in bucket:
                 bucket, _, host = bucket.partition("@")
                 options["account_name"] = host.partition(".")[0]
-            if os.environ.get("AZURE_STORAGE_ENDPOINT", "").startswith("http://"):
-                client["allow_http"] = True
+            if "AZURE_STORAGE_ENDPOINT" in os.environ:
                 options["endpoint"] = os.environ["AZURE_STORAGE_ENDPOINT"]
             options.update(azure_connection())
+            if options.get("endpoint", "").startswith("http://"):
+                client["allow_http"] = True
             self.store = obstore.store.AzureStore(bucket, client_options=client, retry_config=retry, **options)
 
     def file(self, meta):
-        return File(meta["path"], meta["size"], meta.get("e_tag"), time_of(meta.get("last_modified")))
+        return File(meta["path"], meta["size"], quoted(meta.get("e_tag")), time_of(meta.get("last_modified")))
 
     def list(self, folder):
         prefix = "/".join(part for part in (self.path, folder) if part)
@@ -486,7 +487,7 @@ class Store:
             meta, body = answer.meta, answer.bytes()
         except Exception as error:
             raise fail_of(error) from None
-        if meta["size"] != file.size or meta.get("e_tag") != file.tag or len(body) != size or not file.tag:
+        if meta["size"] != file.size or quoted(meta.get("e_tag")) != file.tag or len(body) != size or not file.tag:
             raise Fail(CHANGED)
         return body
 
@@ -513,6 +514,11 @@ def aws_credentials():
                 **({"session_token": found["SessionToken"]} if found.get("SessionToken") else {})}
     except (OSError, subprocess.SubprocessError, ValueError, KeyError):
         return {}
+
+
+def quoted(tag):
+    """As If-Match needs it; the lists of Azure have tags without quotes."""
+    return tag if not tag or tag.endswith('"') else f'"{tag}"'
 
 
 def azure_connection():
