@@ -352,10 +352,11 @@ bool fsdp_source_find_hole(const struct fsdp_source *source, uint64_t at,
 	return *ret_begin < *ret_end;
 }
 
-bool fsdp_source_begins_safetensors(const struct fsdp_source *source)
+bool fsdp_source_begins_safetensors(
+	const struct fsdp_source *source, struct fsdp_error **ret_error)
 {
 	unsigned char head[9];
 	return source->size >= sizeof head &&
-	       fsdp_source_read(source, 0, head, sizeof head, NULL) && head[8] == '{' &&
-	       memcmp(head, "PK\3\4", 4) != 0;
+	       fsdp_source_read(source, 0, head, sizeof head, ret_error) &&
+	       head[8] == '{' && memcmp(head, "PK\3\4", 4) != 0;
 }

@@ -57,8 +57,9 @@ bool fsdp_source_find_hole(const struct fsdp_source *source, uint64_t at,
 	uint64_t *ret_begin, uint64_t *ret_end);
 
 /* Whether it begins as a safetensors file does: a length, then the brace of a header, and no
- * zip. False too if it cannot be read. */
-bool fsdp_source_begins_safetensors(const struct fsdp_source *source);
+ * zip. False too if it cannot be read: then with an error. */
+bool fsdp_source_begins_safetensors(
+	const struct fsdp_source *source, struct fsdp_error **ret_error);
 
 /* Rows that follow each other, `row` bytes each, put into memory `step` bytes apart: what
  * is to be scattered in long rows needs no copy on the way. */

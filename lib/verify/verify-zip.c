@@ -675,16 +675,19 @@ bool fsdp_verify_items(struct fsdp_verify *verify, struct fsdp_verify_file *file
 {
 	struct item_walk items = { .verify = verify, .file = file, .error = ret_error };
 	struct item item, before = { .offset = FSDP_UNKNOWN };
+	struct fsdp_error *error = NULL;
 	const struct fsdp_file_record *record =
 		fsdp_model_file(&verify->checkpoint->model, file->id);
 	bool transformed = record->is_transformed;
 	if (record->is_zstd) /* each item is looked at by itself */
 		file->views = NULL;
 	/* SerializationFormat.SAFETENSORS: the file is one blob whose own header counts. */
-	if (fsdp_source_begins_safetensors(&file->source)) {
+	if (fsdp_source_begins_safetensors(&file->source, &error)) {
 		file->kind = FSDP_BYTES_RAW;
 		return true;
 	}
+	if (error != NULL)
+		return fsdp_fail_with(ret_error, error);
 	while (next_item(&items, &item)) {
 		uint64_t end;
 		if (!fsdp_add(item.offset, item.length, &end) || item.length == 0)

@@ -64,7 +64,7 @@ static bool is_one_item(const struct fsdp_folder *folder, struct fsdp_span path)
 {
 	struct fsdp_source source;
 	return fsdp_folder_source(folder, path, &source, NULL) &&
-	       fsdp_source_begins_safetensors(&source);
+	       fsdp_source_begins_safetensors(&source, NULL);
 }
 
 /* In the order in which they were recorded. True: some file wants a closer look. */
