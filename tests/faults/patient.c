@@ -25,8 +25,7 @@ static int fail(const char *why)
 		return 0;
 	if (has("crash"))
 		abort();
-	fprintf(stderr,
-		has("chatty") ? "fsdp-inspect: %s\nsorry\n" : "fsdp-inspect: %s\n", why);
+	fprintf(stderr, has("chatty") ? "error: %s\nsorry\n" : "error: %s\n", why);
 	return 2;
 }
 

@@ -216,6 +216,8 @@ static bool check(struct info *info, struct fsdp_error **ret_error)
 	good = opened_judge(&run, FSDP_LEVEL_HEADERS, false, &open, &error);
 	own->inputs = NULL;
 	own->input_count = 0;
+	if (!good && error == NULL)
+		return false; /* memory */
 	info->check.ran = good && !own->out_of_memory;
 	if (error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY)
 		*ret_error = error;
