@@ -146,7 +146,8 @@ bool show_read_elements(struct show *show, struct fsdp_error **ret_error)
 static void write_frame(struct fsdp_span bytes)
 {
 	printf("%zu\n", bytes.size);
-	fwrite(bytes.data, 1, bytes.size, stdout);
+	if (bytes.size > 0)
+		fwrite(bytes.data, 1, bytes.size, stdout);
 }
 
 static void write_error(const char *code, const char *rule, const char *path,
