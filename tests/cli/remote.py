@@ -86,7 +86,7 @@ def fake():
     wrong = {}
     for fault, word in words.items():
         status, out, err = run(["info", url], FAKE_FAULT=fault, **local)
-        if status != 2 or out or f"fsdp-inspect: {url}: " not in err or word not in err:
+        if status != 2 or out or f"error: {url}: " not in err or word not in err:
             wrong[fault] = status, out, err
     check("each failure of a root has its words", wrong)
     wrong = {}
@@ -115,8 +115,8 @@ def usage():
     for words, message in ((["https://u:p@host/x"], "a name and a password"), (["https://host/x/"], "HTTP has no directories"),
                            (["http://host.example/x"], "from this machine only"), (["hf://datasets/a/b"], "only repositories of models"),
                            (["s3://b/x//y"], "a part of the URL is empty"), (["s3://b/../y"], "a part of the URL is empty"),
-                           (["s3://"], "names nothing"), (["ssh://host/x"], "nothing is read over a network"),
-                           (["wandb://a/b"], "nothing is read over a network")):
+                           (["s3://"], "names nothing"), (["ssh://host/x"], "URLs are not supported"),
+                           (["wandb://a/b"], "URLs are not supported")):
         status, out, err = run(["info", *words])
         if status != 2 or message not in err or ":p@" in err:
             wrong[words[0]] = status, err

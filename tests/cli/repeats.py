@@ -128,12 +128,12 @@ ROWS = [
     ("hash --logical good.pt", (0,), ""),
     ("stats good.pt", (0,), ""),
     ("diff --values good.pt good.pt", (0,), "4 tensors are equal"),
-    ("audit --data --values good.pt", (0,), "good. 0 findings"),
-    ("export -o out1 good.pt", (0,), "every byte was read back"),
+    ("audit --data --values good.pt", (0,), "good: no problems"),
+    ("export -o out1 good.pt", (0,), "output read back"),
     ("export --to=raw -o - good.pt mask", (0,), ""),
     ("hash --logical long.pt", (0,), ""),
     ("diff --values long.pt long.pt", (0,), "1 tensor is equal"),
-    ("export -o out2 long.pt", (0,), "every byte was read back"),
+    ("export -o out2 long.pt", (0,), "output read back"),
 ]
 
 

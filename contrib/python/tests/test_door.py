@@ -408,8 +408,8 @@ class JudgeTest(unittest.TestCase):
         finding = bad.findings[0]
         self.assertEqual((finding.rule, finding.slug, finding.file), ("FI4001", "not-a-checkpoint", "__1_0.distcp"))
         self.assertIn("Git LFS pointer", repr(finding))
-        self.assertIn("bad. 1 error", " ".join(bad.text.split()))
-        self.assertIn("good. 1 note", " ".join(good.text.split()))
+        self.assertIn("bad: 1 error", " ".join(bad.text.split()))
+        self.assertIn("good: no problems, 1 note", " ".join(good.text.split()))
 
     def test_options_are_keywords(self):
         quiet = fsdp_inspect.open(DEMO).audit(rule=["FI4007=off"], data=True)
@@ -426,7 +426,7 @@ class JudgeTest(unittest.TestCase):
                 mock.patch.object(_command, "launch", side_effect=_command.launch) as launched:
             ck = fsdp_inspect.open(DEMO)
             answer = ck.export(os.path.join(folder, "out"), dtype="bfloat16")
-            self.assertIn("every byte was read back", str(answer))
+            self.assertIn("output read back", str(answer))
             self.assertIn("14 tensors", answer._repr_html_())
             self.assertEqual(launched.call_count, 2)
             self.assertTrue(fsdp_inspect.diff(ck, ck))
