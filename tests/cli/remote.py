@@ -71,6 +71,8 @@ def fake():
     url = "s3://local" + folder
     compare("a helper's folders are answered for as local ones", "s3://local", FIXTURES, **local)
     compare("late answers change nothing", "s3://local", FIXTURES[:1], COMMANDS[:5], FAKE_FAULT="delay", **local)
+    here, there = (run(["show", "--json", one, "model.head.weight"], **local) for one in (folder, url))
+    check("a name after a URL", (here[0] != 0 or here[:2] != (there[0], there[1].replace("s3://local", ""))) and (here, there))
     here, there = run(["diff", "--json", folder, folder]), run(["diff", "--json", folder, url], **local)
     check("one of two may be a URL", here[:2] != (there[0], there[1].replace("s3://local", "")) and (here, there))
     with tempfile.TemporaryDirectory() as scratch:
@@ -371,12 +373,17 @@ def s3():
         top = os.path.join(TESTDATA, fixture)
         paths = [top] if os.path.isfile(top) else [os.path.join(folder, name) for folder, _, names in os.walk(top) for name in names]
         for path in paths:
-            client.upload_file(path, "bucket", path[1:])
+            client.upload_file(path, "bucket", path[1:], ExtraArgs={"ACL": "public-read"})
     variables = {"AWS_ENDPOINT_URL": endpoint, "AWS_ACCESS_KEY_ID": SECRET, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": "us-east-1"}
     compare("a bucket is answered for as local folders", "s3://bucket", fixtures, COMMANDS[:2] + COMMANDS[4:6], **variables)
     for url, word in (("s3://nobucket/x", "no such bucket"), ("s3://bucket/none", "no such file or directory")):
         found = run(["info", url], **variables)
         check(f"S3: {word}", (found[0] != 2 or word not in found[2] or SECRET in found[1] + found[2]) and found)
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as account:
+        json.dump({"gcs_base_url": endpoint, "disable_oauth": True, "client_email": "", "private_key": "", "private_key_id": ""}, account)
+        account.flush()
+        compare("the XML interface of Google Cloud Storage, which moto has for S3", "gs://bucket", fixtures, COMMANDS[:2],
+                GOOGLE_SERVICE_ACCOUNT=account.name, STORAGE_EMULATOR_HOST=endpoint)
     server.stop()
 
 
