@@ -686,8 +686,8 @@ bool fsdp_verify_items(struct fsdp_verify *verify, struct fsdp_verify_file *file
 		file->kind = FSDP_BYTES_RAW;
 		return true;
 	}
-	if (error != NULL)
-		return fsdp_fail_with(ret_error, error);
+	if (error != NULL && !fsdp_verify_excuse(verify, file, &error, ret_error))
+		return false;
 	while (next_item(&items, &item)) {
 		uint64_t end;
 		if (!fsdp_add(item.offset, item.length, &end) || item.length == 0)
