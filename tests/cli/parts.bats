@@ -193,7 +193,7 @@ refused() {
 		[ -z "$output" ]
 		[[ "$stderr" == *"$1"* ]]
 	}
-	refuses "--names reads none" hash --names step
+	refuses "--part cannot be used with --names" hash --names step
 }
 
 @test "a part with a name that is not UTF-8 is refused" {
