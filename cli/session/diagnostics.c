@@ -852,11 +852,13 @@ void message_out_of_memory(void)
 
 /* ---- failures ---- */
 
-static bool print_failure(const struct looks *looks, const struct failure *failure)
+static bool print_failure(
+	const struct looks *looks, const struct failure *failure, bool partial)
 {
 	struct message message;
+	bool skipped = partial && strcmp(failure->code, "unsupported") == 0;
 
-	if (!begin(&message, looks, "error: "))
+	if (!begin(&message, looks, skipped ? "warning: " : "error: "))
 		return false;
 	if (failure->path.data != NULL) {
 		put(&message, failure->path);
@@ -875,8 +877,8 @@ static bool print_failure(const struct looks *looks, const struct failure *failu
 	return end(&message);
 }
 
-void message_failures(
-	const struct looks *looks, const struct failure *failures, size_t count)
+void message_failures(const struct looks *looks, const struct failure *failures,
+	size_t count, bool partial)
 {
 	size_t begin = 0;
 	bool good = true;
@@ -891,7 +893,7 @@ void message_failures(
 		if (shown > FINDINGS_SHOWN && looks->verbosity < 1)
 			shown = FINDINGS_SHOWN;
 		for (size_t i = begin; good && i < begin + shown; i++)
-			good = print_failure(looks, &failures[i]);
+			good = print_failure(looks, &failures[i], partial);
 		if (begin + shown < end)
 			fprintf(stderr, "  and %zu more (-v shows all)\n",
 				end - begin - shown);

@@ -154,9 +154,10 @@ bool message_reason(const struct looks *looks, const char *reason);
 /* Totals of tables: plain lines, hidden by -q. False: no memory, none told. */
 bool message_total(const struct looks *looks, const char *total);
 
-/* Neighbours that say the same are grouped. */
-void message_failures(
-	const struct looks *looks, const struct failure *failures, size_t count);
+/* Neighbours that say the same are grouped. What is not supported is no error of an answer
+ * that is partial. */
+void message_failures(const struct looks *looks, const struct failure *failures,
+	size_t count, bool partial);
 
 /* False: no memory, none told. */
 bool message_findings(const struct looks *looks, const struct findings_view *view);

@@ -881,7 +881,8 @@ static void tell(struct session *session)
 		session->status = STATUS_FAILED;
 	} else {
 		message_failures(looks, session->collected.failures,
-			session->collected.failure_count);
+			session->collected.failure_count,
+			session->status == STATUS_PARTIAL);
 	}
 }
 
