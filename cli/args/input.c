@@ -707,14 +707,12 @@ static enum usage_result split_words(
 			 arguments->command->inputs == INPUTS_ONE_SOME) &&
 		 path_count > 1)
 		path_count = 1;
-	/* The words are the first that are owned. */
 	for (size_t i = 1 + path_count; i < words->count; i++) {
 		char *copy = owned_copy(
 			&inputs->owned, words->items[i], strlen(words->items[i]));
 
-		if (copy == NULL)
+		if (copy == NULL || !texts_add(&inputs->words, copy))
 			return USAGE_MEMORY;
-		inputs->word_count++;
 	}
 	for (size_t i = 0; i < path_count; i++) {
 		const char *path = words->items[1 + i];
@@ -755,7 +753,7 @@ static enum usage_result check_words(const struct inputs *inputs,
 	const struct common_options *common = &arguments->common;
 	const struct select_options *select = &arguments->select;
 
-	if (command->inputs == INPUTS_NONE && inputs->word_count > 0) {
+	if (command->inputs == INPUTS_NONE && inputs->words.count > 0) {
 		usage_what(usage, "%s takes no arguments", command->name);
 		usage_hint(usage, "fsdp-inspect help %s", command->name);
 		return USAGE_WRONG;
@@ -772,7 +770,7 @@ static enum usage_result check_words(const struct inputs *inputs,
 			command->examples[0], command->name);
 		return USAGE_WRONG;
 	}
-	if (command->inputs == INPUTS_ONE_NAMES && inputs->word_count == 0 &&
+	if (command->inputs == INPUTS_ONE_NAMES && inputs->words.count == 0 &&
 		select->globs.count + select->regexes.count == 0) {
 		usage_what(usage,
 			"%s needs a name behind the checkpoint, or a pattern (-g)",
@@ -873,16 +871,13 @@ enum usage_result inputs_collect(
 	if (result == USAGE_GOOD)
 		result = look_near_options(
 			inputs, arguments->command->options, arguments->options);
-	if (result == USAGE_GOOD &&
-		suggest_order(usage, arguments, &inputs->paths, &inputs->near,
-			inputs->owned.items, inputs->word_count))
+	if (result == USAGE_GOOD && suggest_order(usage, arguments, &inputs->paths,
+					    &inputs->near, &inputs->words))
 		result = USAGE_WRONG;
-	/* Words were copied first, so they lead the list, which moves no more. */
-	inputs->words = inputs->owned.items;
 	/* They name all that is shown; the rest need not be read. */
 	if (arguments->command->inputs == INPUTS_ONE_NAMES) {
-		inputs->options.value_names = (const char *const *)inputs->words;
-		inputs->options.value_name_count = inputs->word_count;
+		inputs->options.value_names = inputs->words.items;
+		inputs->options.value_name_count = inputs->words.count;
 	}
 	return result;
 }
@@ -890,6 +885,7 @@ enum usage_result inputs_collect(
 void inputs_done(struct inputs *inputs)
 {
 	free(inputs->paths.items);
+	free(inputs->words.items);
 	free(inputs->near.items);
 	free(inputs->urls.items);
 	free(inputs->url_names.items);

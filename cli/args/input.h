@@ -41,8 +41,7 @@ struct inputs {
 	struct texts beside, near_beside; /* the same of files that options name */
 	struct texts urls,
 		url_names; /* paths that are URLs, whole; and as they are shown */
-	char *const *words;
-	size_t word_count;
+	struct texts words;
 	struct owned owned;
 	struct fsdp_options options; /* for opening, limits and all */
 	bool has_no_checkpoint;      /* the one path is a log: options.units_path */

@@ -413,7 +413,7 @@ struct run {
 	const struct fsdp_limit_setting *limits; /* that were typed */
 	size_t limit_count;
 	struct fsdp_remote *remote; /* reads the URLs that were typed, or NULL */
-	char *const *words;         /* arguments that are not checkpoints */
+	const char *const *words;   /* arguments that are not checkpoints */
 	size_t word_count;
 	struct out *out;
 	int status;     /* set by run_begin */

@@ -690,19 +690,19 @@ static bool mean_world(
 
 /* The first word that is a path, in front of the other words. */
 static bool mean_swapped(struct usage *usage, const struct command *command,
-	const char *name, char *const *words, size_t count)
+	const char *name, const struct texts *words)
 {
 	struct retyped line;
 	size_t at = 0;
 
-	while (at < count && access(words[at], F_OK) != 0)
+	while (at < words->count && access(words->items[at], F_OK) != 0)
 		at++;
-	if (at == count)
+	if (at == words->count)
 		return false;
-	retyped_line(&line, command->name, words[at], name, NULL);
-	for (size_t i = 0; i < count; i++)
+	retyped_line(&line, command->name, words->items[at], name, NULL);
+	for (size_t i = 0; i < words->count; i++)
 		if (i != at)
-			retyped_word(&line, words[i]);
+			retyped_word(&line, words->items[i]);
 	usage_what(usage, "the checkpoint comes first, then the names");
 	usage_hint(usage, "did you mean: %s", line.text);
 	return true;
@@ -772,8 +772,7 @@ static bool is_no_json(const char *path)
 }
 
 bool suggest_order(struct usage *usage, const struct arguments *arguments,
-	const struct texts *paths, const struct texts *near, char *const *words,
-	size_t word_count)
+	const struct texts *paths, const struct texts *near, const struct texts *words)
 {
 	const struct command *command = arguments->command;
 	size_t there = 0;
@@ -792,7 +791,7 @@ bool suggest_order(struct usage *usage, const struct arguments *arguments,
 		return true;
 	if (command->inputs == INPUTS_ONE_NAMES || command->inputs == INPUTS_ONE_SOME)
 		return near->count > 0 && near->items[0] != NULL &&
-		       mean_swapped(usage, command, paths->items[0], words, word_count);
+		       mean_swapped(usage, command, paths->items[0], words);
 	if (command->inputs != INPUTS_ONE && command->inputs != INPUTS_MANY)
 		return false;
 	while (there < paths->count && access(paths->items[there], F_OK) != 0)

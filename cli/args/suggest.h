@@ -64,7 +64,6 @@ bool suggest_is_name(const char *word, const char *near);
 /* Answers names in the place of checkpoints, and checkpoints behind names. `paths` and
  * `words` are what was typed behind the command, `near` as above for each path. */
 bool suggest_order(struct usage *usage, const struct arguments *arguments,
-	const struct texts *paths, const struct texts *near, char *const *words,
-	size_t word_count);
+	const struct texts *paths, const struct texts *near, const struct texts *words);
 
 #endif
