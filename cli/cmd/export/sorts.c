@@ -102,12 +102,14 @@ static bool find_original(
 	size_t length = strlen(average);
 	bool is_found = false;
 
+	*original = '\0';
+
 	for (uint32_t i = 0; i < count && !is_found; i++) {
 		struct text name = shown_name(exporting, i), dict;
 
 		dict = name.data != NULL ? first_segment(name) : name;
 		if (dict.size == 0 || dict.size >= size || is_average(dict) ||
-			!is_wanted(exporting, i))
+			!is_wanted(exporting, i) || text_is(dict, text_of(original)))
 			continue;
 		memcpy(original, name.data, dict.size);
 		original[dict.size] = '\0';
