@@ -257,9 +257,8 @@ static void tell_missing(struct fsdp_complete *complete,
 		FSDP_PLACE(.file = config_file(complete),
 			.module = name_layer(complete, stack, first),
 			.affected = affected, .affected_count = named),
-		count == 1
-			? "config.json: %s is %llu; %llu layer is missing: %u"
-			: "config.json: %s is %llu; %llu layers are missing from layer %u on",
+		count == 1 ? "%s is %llu; %llu layer is missing: %u"
+			   : "%s is %llu; %llu layers are missing from layer %u on",
 		key, FSDP_LLU(due), FSDP_LLU(count), first);
 }
 

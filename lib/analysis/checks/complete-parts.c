@@ -391,7 +391,7 @@ static void judge_tower(
 		return;
 	fsdp_find(complete->checking->findings, FSDP_RULE_CONFIG_MISMATCH,
 		FSDP_PLACE(.file = config_file(complete)),
-		"config.json has %s, but no tensors of this part are stored", key);
+		"%s is set, but no tensors of this part are stored", key);
 }
 
 void fsdp_complete_judge_parts(struct fsdp_complete *complete)
