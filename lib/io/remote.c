@@ -186,7 +186,7 @@ static const struct {
 	[3] = { FSDP_ERROR_SYSTEM, NULL, "no credentials were found",
 		"log in by the tool of the store: aws sso login, gcloud auth application-default login, az login or hf auth login" },
 	[4] = { FSDP_ERROR_SYSTEM, NULL, "access denied",
-		"it takes the rights to list the bucket and to read its files; of the Hub: hf auth login, and accept the terms on the repository's page" },
+		"ask for the right to list the bucket and to read its files; of the Hub: hf auth login, and accept the terms of the repository" },
 	[5] = { FSDP_ERROR_SYSTEM, NULL, "the credentials expired",
 		"log in again by the tool of the store: aws sso login, gcloud auth application-default login, az login or hf auth login" },
 	[6] = { FSDP_ERROR_SYSTEM, NULL, "the store asks to slow down",
