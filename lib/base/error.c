@@ -189,20 +189,6 @@ bool fsdp_fail_errno(
 		ret_error, FSDP_ERROR_SYSTEM, "FI9003", offset, "%s: %s", what, text);
 }
 
-bool fsdp_fail_limit(struct fsdp_error **ret_error, unsigned limit, uint64_t value)
-{
-	if (ret_error == NULL || *ret_error != NULL)
-		return false;
-	const struct fsdp_limit_row *row = fsdp_limit_row(limit);
-	fsdp_fail_rule(ret_error, FSDP_ERROR_LIMIT, "FI9001", FSDP_UNKNOWN,
-		"limit %s (%llu) reached", row->name, FSDP_LLU(value));
-	fsdp_error_add_hint(
-		ret_error, "raise it with --limit %s=VALUE (0 is none)", row->name);
-	if (*ret_error != &out_of_memory)
-		(*ret_error)->limit = row->name;
-	return false;
-}
-
 static struct fsdp_error *writable(struct fsdp_error **error)
 {
 	if (error == NULL || *error == NULL || *error == &out_of_memory)
@@ -286,4 +272,10 @@ void fsdp_error_shift_offset(struct fsdp_error **error, uint64_t base)
 	struct fsdp_error *target = writable(error);
 	if (target != NULL && target->offset != FSDP_UNKNOWN)
 		target->offset += base;
+}
+
+void fsdp_error_add_limit(struct fsdp_error **error, const char *limit)
+{
+	if (*error != &out_of_memory)
+		(*error)->limit = limit;
 }

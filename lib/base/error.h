@@ -29,6 +29,9 @@ bool fsdp_fail_errno(
 /* The static error: making it never allocates. */
 bool fsdp_fail_memory(struct fsdp_error **ret_error);
 
+/* The limit that was reached, by a name that lives on. */
+void fsdp_error_add_limit(struct fsdp_error **error, const char *limit);
+
 /* FSDP_ERROR_LIMIT; limit indexes base/limits.def. */
 bool fsdp_fail_limit(struct fsdp_error **ret_error, unsigned limit, uint64_t value);
 
