@@ -13,7 +13,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "base/vec.h"
+#include "base/arena.h"
 #include "syntax/pickle.h"
 
 struct records {

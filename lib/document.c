@@ -11,8 +11,8 @@
 #include <fsdp/result.h>
 #include <fsdp/version.h>
 
+#include "base/arena.h"
 #include "base/limits.h"
-#include "base/vec.h"
 #include "io/archive.h"
 #include "io/directory.h"
 #include "io/inflate.h"

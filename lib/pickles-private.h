@@ -5,7 +5,7 @@
 #include <fsdp/pickle.h>
 #include <fsdp/survey.h>
 
-#include "base/vec.h"
+#include "base/arena.h"
 #include "formats/torch/torch.h"
 
 /* One pickle of the file, as it was read. */

@@ -5,7 +5,6 @@
 #include <fsdp/reshard.h>
 
 #include "base/arena.h"
-#include "base/vec.h"
 
 /* For reshard.c and reshard-cut.c. */
 

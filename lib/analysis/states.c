@@ -10,9 +10,9 @@
 #include "analysis/numbered.h"
 #include "analysis/scratch.h"
 #include "analysis/states.h"
+#include "base/arena.h"
 #include "base/error.h"
 #include "base/num.h"
-#include "base/vec.h"
 
 /* A name that a parameter may have in an optimizer, and the states found for it. */
 struct wanted {

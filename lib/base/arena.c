@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory in blocks that is given back at once, and the budget that counts it.
+ * Memory in blocks that is given back at once, and the budget that counts it; arrays that
+ * grow by pages; windows that slide over a stream.
  */
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -338,4 +340,174 @@ void fsdp_arena_done(struct fsdp_arena *arena)
 {
 	drop_blocks(arena, arena->block);
 	arena->block = NULL;
+}
+
+/*
+ * An array that grows by pages, so that its items never move.
+ */
+
+enum { FIRST_ROOM = 64 };
+
+void fsdp_vec_init(struct fsdp_vec *vec, struct fsdp_arena *arena, size_t item_size)
+{
+	*vec = (struct fsdp_vec){
+		.arena = arena,
+		.item_size = (unsigned)item_size,
+		.shift = fsdp_vec_shift(item_size),
+	};
+}
+
+#ifdef FSDP_VEC_CHECKED
+void fsdp_vec_index_is_past_the_end(size_t index, size_t count)
+{
+	volatile size_t kept[] = { index, count };
+	(void)kept;
+	__builtin_trap();
+}
+#endif
+
+/* The old table stays behind in the arena: tables double, so all of them together
+ * are at most twice the last, which is one part in 4096 of what they address. */
+static bool grow_table(struct fsdp_vec *vec)
+{
+	size_t room = vec->page_room == 0 ? FIRST_ROOM : vec->page_room * 2;
+	unsigned char **pages = FSDP_TAKE(vec->arena, pages, room);
+	if (pages == NULL)
+		return false;
+	if (vec->page_count != 0)
+		memcpy(pages, vec->pages, vec->page_count * sizeof *pages);
+	vec->pages = pages;
+	vec->page_room = room;
+	return true;
+}
+
+static bool add_page(struct fsdp_vec *vec)
+{
+	if (vec->page_count == vec->page_room && !grow_table(vec))
+		return false;
+	size_t size = ((size_t)1 << vec->shift) * vec->item_size;
+	unsigned char *page = fsdp_arena_take(vec->arena, size, 16);
+	if (page == NULL)
+		return false;
+	vec->pages[vec->page_count++] = page;
+	return true;
+}
+
+void *fsdp_vec_push(struct fsdp_vec *vec)
+{
+	if (vec->count >> vec->shift == vec->page_count && !add_page(vec))
+		return NULL;
+	return fsdp_vec_at(vec, vec->count++);
+}
+
+bool fsdp_vec_add(struct fsdp_vec *vec, const void *item)
+{
+	void *place = fsdp_vec_push(vec);
+	if (place != NULL)
+		memcpy(place, item, vec->item_size);
+	return place != NULL;
+}
+
+void *fsdp_vec_push_run_behind(struct fsdp_vec *vec, size_t size, size_t *ret_index)
+{
+	size_t per_page = (size_t)1 << vec->shift;
+	if (size > per_page)
+		return NULL;
+	size_t begin = vec->count;
+	if ((begin & (per_page - 1)) + size > per_page)
+		begin = (begin | (per_page - 1)) + 1;
+	if (begin >> vec->shift == vec->page_count && !add_page(vec))
+		return NULL;
+	vec->count = begin + size;
+	*ret_index = begin;
+	return size != 0 ? fsdp_vec_at(vec, begin) : vec->pages[begin >> vec->shift];
+}
+
+void *fsdp_vec_reach(struct fsdp_vec *vec, size_t index)
+{
+	while (index >> vec->shift >= vec->page_count)
+		if (!add_page(vec))
+			return NULL;
+	if (index >= vec->count)
+		vec->count = index + 1;
+	return fsdp_vec_at(vec, index);
+}
+
+/*
+ * A window that slides over a stream and grows when it must.
+ */
+
+static void pad(struct fsdp_window *window)
+{
+	memset(window->bytes + window->size, 0, FSDP_WINDOW_PADDING);
+}
+
+bool fsdp_window_init(struct fsdp_window *window, fsdp_refill refill, void *context,
+	uint64_t ceiling, unsigned limit, struct fsdp_error **ret_error)
+{
+	*window = (struct fsdp_window){
+		.bytes = malloc(FSDP_WINDOW_BYTES + FSDP_WINDOW_PADDING),
+		.room = FSDP_WINDOW_BYTES,
+		.refill = refill,
+		.context = context,
+		.ceiling = ceiling,
+		.limit = limit,
+	};
+	if (window->bytes == NULL)
+		return fsdp_fail_memory(ret_error);
+	pad(window);
+	return true;
+}
+
+void fsdp_window_over(struct fsdp_window *window, unsigned char *bytes, size_t size)
+{
+	*window = (struct fsdp_window){ .bytes = bytes, .size = size, .ended = true };
+}
+
+void fsdp_window_done(struct fsdp_window *window)
+{
+	if (window->room != 0)
+		free(window->bytes);
+	window->bytes = NULL;
+	window->room = window->size = 0;
+}
+
+static bool grow(struct fsdp_window *window, struct fsdp_error **ret_error)
+{
+	uint64_t room = fsdp_min(2 * (uint64_t)window->room, window->ceiling);
+	if (room <= window->room || room > SIZE_MAX - FSDP_WINDOW_PADDING)
+		return fsdp_fail_limit(ret_error, window->limit, window->ceiling);
+	unsigned char *bytes = realloc(window->bytes, (size_t)room + FSDP_WINDOW_PADDING);
+	if (bytes == NULL)
+		return fsdp_fail_memory(ret_error);
+	window->bytes = bytes;
+	window->room = (size_t)room;
+	return true;
+}
+
+bool fsdp_window_more(
+	struct fsdp_window *window, size_t from, struct fsdp_error **ret_error)
+{
+	if (window->ended)
+		return true;
+	if (from != 0) {
+		window->size -= from;
+		window->base += from;
+		memmove(window->bytes, window->bytes + from, window->size);
+	}
+	/* Less than this would make the fetches small. */
+	if (window->room - window->size < FSDP_WINDOW_BYTES / 4 &&
+		!grow(window, ret_error)) {
+		pad(window);
+		return false;
+	}
+	size_t count = 0;
+	bool good = window->refill(window->context, window->bytes + window->size,
+		window->room - window->size, &count, ret_error);
+	if (good) {
+		window->size += count;
+		window->ended = count == 0;
+	}
+	pad(window);
+	return good;
 }

@@ -6,8 +6,8 @@
 
 #include <fsdp/finding.h>
 
+#include "base/arena.h"
 #include "base/limits.h"
-#include "base/vec.h"
 
 /* One constant for each row of rules.def: FSDP_RULE_TRUNCATED_FILE … */
 enum fsdp_rule_index {

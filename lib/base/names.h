@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "base/vec.h"
+#include "base/arena.h"
 
 /*
  * Dotted names as integers. A name is (parent, segment): "layers.0.weight" is

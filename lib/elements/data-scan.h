@@ -2,8 +2,8 @@
 #ifndef FSDP_ELEMENTS_DATA_SCAN_H
 #define FSDP_ELEMENTS_DATA_SCAN_H
 
+#include "base/arena.h"
 #include "base/error.h"
-#include "base/vec.h"
 #include "elements/content-hash.h"
 #include "elements/element-statistics.h"
 #include "io/source.h"

@@ -14,7 +14,6 @@
 #include "base/num.h"
 #include "base/share.h"
 #include "base/span.h"
-#include "base/vec.h"
 #include "checkpoint-private.h"
 #include "elements/content-hash.h"
 #include "elements/data-scan.h"

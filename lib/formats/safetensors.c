@@ -15,7 +15,7 @@
  * Origin: safetensors/src/tensor.rs (safetensors 0.8);
  * torch/distributed/checkpoint/hf_storage.py (PyTorch 2.13).
  */
-#include "base/bits.h"
+#include "base/arena.h"
 #include "base/num.h"
 #include "base/table.h"
 #include "formats/format.h"

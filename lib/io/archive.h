@@ -4,7 +4,6 @@
 
 #include "base/arena.h"
 #include "base/finding.h"
-#include "base/window.h"
 #include "io/source.h"
 
 /*

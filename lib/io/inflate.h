@@ -2,7 +2,7 @@
 #ifndef FSDP_IO_INFLATE_H
 #define FSDP_IO_INFLATE_H
 
-#include "base/window.h"
+#include "base/arena.h"
 #include "io/source.h"
 
 /*

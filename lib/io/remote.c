@@ -18,8 +18,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/num.h"
-#include "base/vec.h"
 
 enum {
 	VERSION = 1,

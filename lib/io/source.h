@@ -6,7 +6,6 @@
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "base/vec.h"
 
 /*
  * A source answers: which bytes are at this offset? A file, a remote

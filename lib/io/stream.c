@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/num.h"
-#include "base/window.h"
 #include "io/archive.h"
 #include "io/directory.h"
 #include "io/inflate.h"

@@ -2,7 +2,7 @@
 #ifndef FSDP_IO_STREAM_H
 #define FSDP_IO_STREAM_H
 
-#include "base/window.h"
+#include "base/arena.h"
 
 /*
  * A file or a pipe read once from its first byte to its last, whatever it is compressed

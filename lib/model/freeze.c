@@ -2,7 +2,7 @@
 /*
  * Freezes a model: sorts, links, joins and counts what was read; or only counts it.
  */
-#include "base/bits.h"
+#include "base/arena.h"
 #include "base/mix.h"
 #include "base/num.h"
 #include "model/build.h"

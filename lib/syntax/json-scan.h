@@ -2,9 +2,9 @@
 #ifndef FSDP_SYNTAX_JSON_SCAN_H
 #define FSDP_SYNTAX_JSON_SCAN_H
 
+#include "base/arena.h"
 #include "base/characters.h"
 #include "base/limits.h"
-#include "base/window.h"
 
 /*
  * JSON as a stream of tokens, of any length, in a window of 256 KiB. Nothing is kept and

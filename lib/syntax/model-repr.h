@@ -2,8 +2,8 @@
 #ifndef FSDP_SYNTAX_MODEL_REPR_H
 #define FSDP_SYNTAX_MODEL_REPR_H
 
+#include "base/arena.h"
 #include "base/error.h"
-#include "base/vec.h"
 
 /*
  * A model as print() shows it, found among the lines of a log: torch.nn.Module.__repr__

@@ -2,9 +2,9 @@
 #ifndef FSDP_SYNTAX_PICKLE_INTERNAL_H
 #define FSDP_SYNTAX_PICKLE_INTERNAL_H
 
+#include "base/arena.h"
 #include "base/limits.h"
 #include "base/mix.h"
-#include "base/vec.h"
 #include "syntax/pickle.h"
 
 /*

@@ -4,7 +4,7 @@
 
 #include <fsdp/trace.h>
 
-#include "base/vec.h"
+#include "base/arena.h"
 
 /*
  * The collectives of one trace, packed: a long trace has a hundred thousand, and they are

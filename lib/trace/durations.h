@@ -4,7 +4,7 @@
 
 #include <fsdp/trace.h>
 
-#include "base/vec.h"
+#include "base/arena.h"
 
 /*
  * The durations of one type: sums, extremes, percentiles by nearest rank. The first

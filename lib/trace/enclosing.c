@@ -5,8 +5,8 @@
  */
 #include <stdlib.h>
 
+#include "base/arena.h"
 #include "base/num.h"
-#include "base/vec.h"
 #include "trace/enclosing.h"
 
 static int compare(const void *a, const void *b)

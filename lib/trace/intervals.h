@@ -2,7 +2,7 @@
 #ifndef FSDP_TRACE_INTERVALS_H
 #define FSDP_TRACE_INTERVALS_H
 
-#include "base/vec.h"
+#include "base/arena.h"
 
 /*
  * A union of intervals of time: disjoint ones, 16 bytes each, merged as they come. What

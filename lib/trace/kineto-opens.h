@@ -2,7 +2,7 @@
 #ifndef FSDP_TRACE_KINETO_OPENS_H
 #define FSDP_TRACE_KINETO_OPENS_H
 
-#include "base/vec.h"
+#include "base/arena.h"
 #include "trace/kineto-input.h"
 
 /*

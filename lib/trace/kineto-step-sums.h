@@ -4,7 +4,7 @@
 
 #include <fsdp/trace.h>
 
-#include "base/vec.h"
+#include "base/arena.h"
 
 /*
  * What was spent on each of some rows in each step, while a trace is read. What is of the

@@ -2,8 +2,8 @@
 #ifndef FSDP_TRACE_KINETO_UNIT_NAMES_H
 #define FSDP_TRACE_KINETO_UNIT_NAMES_H
 
+#include "base/arena.h"
 #include "base/error.h"
-#include "base/vec.h"
 #include "io/stream.h"
 
 /* Whether what begins so is a trace: JSON. Lines of a log may begin with brackets too. */

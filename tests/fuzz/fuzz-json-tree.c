@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "base/vec.h"
+#include "base/arena.h"
 #include "syntax/json-tree.h"
 
 static void require(bool good)

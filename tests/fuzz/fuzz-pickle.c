@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "base/vec.h"
+#include "base/arena.h"
 #include "syntax/pickle.h"
 
 static void require(bool good)

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/vec.h"
+#include "base/arena.h"
 #include "syntax/pickle.h"
 
 /*

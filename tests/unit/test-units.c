@@ -8,7 +8,7 @@
 
 #include <fsdp/trace.h>
 
-#include "base/vec.h"
+#include "base/arena.h"
 #include "trace/enclosing.h"
 #include "trace/kineto-unit.h"
 

@@ -5,7 +5,6 @@
 #include <fsdp/loaders.h>
 
 #include "base/arena.h"
-#include "base/vec.h"
 
 /*
  * One loader that is asked about one checkpoint: the facts that its rules share, and the
