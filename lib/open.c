@@ -7,8 +7,8 @@
 
 #include <fsdp/checkpoint.h>
 
+#include "base/names.h"
 #include "base/num.h"
-#include "base/table.h"
 #include "checkpoint-private.h"
 #include "opening.h"
 

@@ -7,8 +7,7 @@
 #include <string.h>
 
 #include "base/finding.h"
-#include "base/mix.h"
-#include "base/seed.h"
+#include "base/names.h"
 
 static const struct fsdp_rule rules[] = {
 #define FSDP_RULE(                                                                    \

@@ -1,10 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Dotted names as chains of interned segments.
+ * Dotted names as chains of interned segments, and the hashes with secret words that find
+ * them.
  */
-#include "base/mix.h"
+#include <string.h>
+#include <sys/random.h>
+
 #include "base/names.h"
-#include "base/seed.h"
+
+void fsdp_seed(uint64_t ret_seeds[2])
+{
+	uint64_t seeds[2] = { (uint64_t)(uintptr_t)ret_seeds,
+		UINT64_C(0x9E3779B97F4A7C15) };
+	if (getrandom(seeds, sizeof seeds, GRND_NONBLOCK) < 0)
+		seeds[1] ^= (uint64_t)(uintptr_t)seeds;
+	ret_seeds[0] = seeds[0];
+	ret_seeds[1] = seeds[1] | 1;
+}
+
+/*
+ * Hashes of bytes with secret words.
+ */
+
+struct fsdp_hasher fsdp_hasher_new(void)
+{
+	uint64_t seeds[2];
+	fsdp_seed(seeds);
+	return (struct fsdp_hasher){ seeds[0], seeds[1] | UINT64_C(1) << 63 };
+}
+
+uint64_t fsdp_hash_span(
+	const struct fsdp_hasher *hasher, uint64_t hash, struct fsdp_span span)
+{
+	uint64_t word = 0;
+	hash = fsdp_hash_more(hasher, hash, span.size);
+	for (; span.size >= sizeof word;
+		span.data += sizeof word, span.size -= sizeof word)
+		hash = fsdp_hash_more(hasher, hash, fsdp_load_eight(span.data));
+	if (span.size != 0)
+		memcpy(&word, span.data, span.size);
+	return fsdp_hash_more(hasher, hash ^ hasher->seed, word);
+}
 
 enum { FIRST_SLOTS = 256 };
 

@@ -3,8 +3,51 @@
 #define FSDP_BASE_NAMES_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/arena.h"
+#include "base/span.h"
+
+/* Two words that no file can know, for hashes over what files choose. No result ever
+ * depends on them. Where the system gives none they are weak: only speed is at stake. */
+void fsdp_seed(uint64_t ret_seeds[2]);
+
+/* A product of 128 bits folded to 64. With secret factors no file can aim at a slot of a
+ * hash table. */
+static inline uint64_t fsdp_mix(uint64_t a, uint64_t b)
+{
+	__extension__ unsigned __int128 product = (unsigned __int128)a * b;
+	return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+/*
+ * Hashes for tables whose keys a file chooses. Each table has secret words of its own:
+ * keys that meet in one process need not meet in the next. No result may depend on a
+ * hash.
+ */
+struct fsdp_hasher {
+	uint64_t seed, factor;
+};
+
+struct fsdp_hasher fsdp_hasher_new(void);
+
+/* Twice: one product leaves numbers of equal distance at an equal distance, which some
+ * factors bring back to few slots. */
+static inline uint64_t fsdp_hash(const struct fsdp_hasher *hasher, uint64_t number)
+{
+	uint64_t hash = fsdp_mix(hasher->seed ^ number, hasher->factor);
+	return fsdp_mix(hash ^ hasher->seed, UINT64_C(0x9e3779b97f4a7c15));
+}
+
+/* What follows on `hash`: one more number, or bytes and how many they are. */
+static inline uint64_t fsdp_hash_more(
+	const struct fsdp_hasher *hasher, uint64_t hash, uint64_t number)
+{
+	return fsdp_mix(hash ^ number, hasher->factor);
+}
+
+uint64_t fsdp_hash_span(
+	const struct fsdp_hasher *hasher, uint64_t hash, struct fsdp_span span);
 
 /*
  * Dotted names as integers. A name is (parent, segment): "layers.0.weight" is
@@ -113,5 +156,37 @@ int fsdp_names_compare(const struct fsdp_names *names, uint32_t a, uint32_t b);
 
 /* Natural order of two segments: runs of digits by value, so "2" is before "10". */
 int fsdp_natural_compare(struct fsdp_span a, struct fsdp_span b);
+
+/*
+ * A number for each name, by the name's id. It grows with the ids, by pages: nothing is
+ * copied, and what no name was given costs nothing to look for.
+ */
+struct fsdp_table {
+	struct fsdp_vec slots; /* uint32_t: the number + 1 */
+};
+
+static inline void fsdp_table_init(struct fsdp_table *table, struct fsdp_arena *arena)
+{
+	fsdp_vec_init(&table->slots, arena, sizeof(uint32_t));
+}
+
+/* FSDP_NONE: it was given none. */
+static inline uint32_t fsdp_table_get(const struct fsdp_table *table, uint32_t name)
+{
+	if (name >= table->slots.count)
+		return FSDP_NONE;
+	return *(const uint32_t *)fsdp_vec_at(&table->slots, name) - 1;
+}
+
+/* FSDP_NONE takes the number back. False when out of memory. */
+static inline bool fsdp_table_set(
+	struct fsdp_table *table, uint32_t name, uint32_t number)
+{
+	uint32_t *slot = fsdp_vec_reach(&table->slots, name);
+	if (slot == NULL)
+		return false;
+	*slot = number + 1;
+	return true;
+}
 
 #endif

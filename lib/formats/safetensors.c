@@ -16,8 +16,8 @@
  * torch/distributed/checkpoint/hf_storage.py (PyTorch 2.13).
  */
 #include "base/arena.h"
+#include "base/names.h"
 #include "base/num.h"
-#include "base/table.h"
 #include "formats/format.h"
 #include "model/dtype.h"
 #include "syntax/json-template.h"

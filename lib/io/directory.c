@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/mix.h"
+#include "base/names.h"
 #include "io/directory.h"
 #include "io/remote.h"
 

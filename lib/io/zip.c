@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-#include "base/mix.h"
+#include "base/names.h"
 #include "base/num.h"
 #include "io/zip-parts.h"
 

@@ -3,7 +3,7 @@
  * Freezes a model: sorts, links, joins and counts what was read; or only counts it.
  */
 #include "base/arena.h"
-#include "base/mix.h"
+#include "base/names.h"
 #include "base/num.h"
 #include "model/build.h"
 #include "model/dtype.h"

@@ -19,8 +19,7 @@
  */
 #include <stdlib.h>
 
-#include "base/mix.h"
-#include "base/seed.h"
+#include "base/names.h"
 #include "syntax/json-internal.h"
 #include "syntax/json-template.h"
 

@@ -8,7 +8,6 @@
 
 #include "base/names.h"
 #include "base/num.h"
-#include "base/table.h"
 #include "syntax/model-repr.h"
 
 /* A line of a model: a child that lies so deep, or the end of one. */

@@ -4,7 +4,7 @@
 
 #include "base/arena.h"
 #include "base/limits.h"
-#include "base/mix.h"
+#include "base/names.h"
 #include "syntax/pickle.h"
 
 /*

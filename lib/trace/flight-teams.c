@@ -7,8 +7,8 @@
  */
 #include <stdlib.h>
 
+#include "base/names.h"
 #include "base/num.h"
-#include "base/table.h"
 #include "trace/flight-teams.h"
 
 size_t fsdp_flight_place_of(const struct fsdp_flight_job *job, int64_t rank)

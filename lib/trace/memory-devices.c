@@ -8,7 +8,7 @@
  */
 #include <stdlib.h>
 
-#include "base/mix.h"
+#include "base/names.h"
 #include "base/num.h"
 #include "trace/memory.h"
 

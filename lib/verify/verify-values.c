@@ -8,7 +8,7 @@
 
 #include <fsdp/elements.h>
 
-#include "base/mix.h"
+#include "base/names.h"
 #include "base/num.h"
 #include "model/dtype.h"
 #include "verify/verify-private.h"

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/limits.h"
-#include "base/table.h"
+#include "base/names.h"
 
 static void pieces_are_aligned_zeroed_and_apart(void **state)
 {

@@ -5,7 +5,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 
-#include "base/mix.h"
+#include "base/names.h"
 
 enum { KEYS = 4096, SLOTS = 4 * KEYS };
 

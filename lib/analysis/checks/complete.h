@@ -3,8 +3,7 @@
 #define FSDP_ANALYSIS_COMPLETE_H
 
 #include "analysis/checks/checking.h"
-#include "base/mix.h"
-#include "base/table.h"
+#include "base/names.h"
 
 /*
  * Whether a model is complete, with nothing to compare it with but itself and its

@@ -16,7 +16,7 @@
 
 #include "analysis/checks/checking.h"
 #include "base/error.h"
-#include "base/mix.h"
+#include "base/names.h"
 
 enum {
 	NUMBERS_LEAST = 8,  /* of a matrix */

@@ -9,7 +9,7 @@
 #include <fsdp/elements.h>
 
 #include "analysis/compare/comparing.h"
-#include "base/mix.h"
+#include "base/names.h"
 
 enum { LOOK_BYTES = 4096, PARTS = 1024, REPEATS = 16 };
 

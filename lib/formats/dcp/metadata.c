@@ -20,7 +20,7 @@
  */
 #include "formats/dcp/metadata.h"
 
-#include "base/mix.h"
+#include "base/names.h"
 #include "base/num.h"
 #include "formats/torch/torch.h"
 #include "model/dtype.h"

@@ -2,7 +2,7 @@
 #ifndef FSDP_FORMATS_DCP_METADATA_H
 #define FSDP_FORMATS_DCP_METADATA_H
 
-#include "base/table.h"
+#include "base/names.h"
 #include "formats/format.h"
 
 /*
