@@ -2,7 +2,9 @@
 #ifndef FSDP_BASE_POOL_H
 #define FSDP_BASE_POOL_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /*
  * Runs task(context, 0) … task(context, count - 1), each once, on up to `threads`
@@ -11,5 +13,19 @@
  */
 void fsdp_pool_run(unsigned threads, size_t count,
 	void (*task)(void *context, size_t index), void *context);
+
+/*
+ * Cuts a row of things into shares of about as many bytes, the same in every process: a
+ * thing belongs to the share in which its first byte lies. So a share is larger than its
+ * part of the bytes by less than one thing.
+ */
+struct fsdp_share {
+	uint32_t part, parts; /* from 1 on; 0 of 0: all there is */
+	uint64_t total;       /* bytes of all things */
+	uint64_t at;          /* of those before the next one; begin with 0 */
+};
+
+/* Whether the next thing, of so many bytes, belongs to the share. */
+bool fsdp_share_takes(struct fsdp_share *share, uint64_t bytes);
 
 #endif

@@ -7,8 +7,8 @@
 #include <zlib.h>
 
 #include "base/characters.h"
-#include "base/clones.h"
 #include "base/names.h"
+#include "base/vector-loops.h"
 #include "elements/content-hash.h"
 
 /* The plain functions, old as they are: those that replaced them load a provider and take

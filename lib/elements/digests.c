@@ -12,7 +12,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/num.h"
-#include "base/share.h"
+#include "base/pool.h"
 #include "base/span.h"
 #include "checkpoint-private.h"
 #include "elements/content-hash.h"

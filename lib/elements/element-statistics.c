@@ -15,8 +15,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/clones.h"
-#include "base/short-float.h"
+#include "base/vector-loops.h"
 #include "elements/element-statistics.h"
 #include "model/dtype.h"
 

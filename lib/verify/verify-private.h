@@ -6,7 +6,7 @@
 
 #include <fsdp/verify.h>
 
-#include "base/share.h"
+#include "base/pool.h"
 #include "checkpoint-private.h"
 #include "elements/data-scan.h"
 #include "elements/strides.h"

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "base/share.h"
+#include "base/pool.h"
 
 enum { MOST = 8 };
 

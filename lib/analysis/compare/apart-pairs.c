@@ -8,8 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/clones.h"
-#include "base/short-float.h"
+#include "base/vector-loops.h"
 
 enum {
 	WORDS = FSDP_APART_LANES / 2, /* of a row */

@@ -9,9 +9,8 @@
 #include <string.h>
 
 #include "analysis/compare/apart-pairs.h"
-#include "base/clones.h"
 #include "base/num.h"
-#include "base/short-float.h"
+#include "base/vector-loops.h"
 
 enum { LANES = FSDP_APART_LANES, BLOCK = 64 * LANES };
 

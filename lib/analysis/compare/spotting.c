@@ -10,9 +10,9 @@
 
 #include "analysis/compare/apart.h"
 #include "analysis/compare/spotting.h"
-#include "base/clones.h"
 #include "base/num.h"
 #include "base/span.h"
+#include "base/vector-loops.h"
 
 enum { BLOCK = 16 << 10, NUMBERS = 1 << 10 };
 
