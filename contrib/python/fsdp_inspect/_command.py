@@ -55,7 +55,10 @@ class Error(Exception):
         if self.offset is not None:
             place.append(f"offset {self.offset}")
         text = ": ".join([*place, self.message])
-        return printable(f"{text} (fix: {self.hint})" if self.hint else text)
+        if not self.hint:
+            return printable(text)
+        question = self.hint.startswith("did you mean")
+        return printable(f"{text} ({self.hint}?)" if question else f"{text} (fix: {self.hint})")
 
     @classmethod
     def of_messages(cls, messages: str, path: Optional[str] = None) -> Error:
