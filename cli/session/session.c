@@ -848,7 +848,8 @@ static void complain(void *context, const char *file, int error)
 		collected_text(&session->collected, "give the output another name");
 }
 
-static void tell(struct session *session)
+/* partial: the answer was, whether or not it could be written. */
+static void tell(struct session *session, bool partial)
 {
 	const struct looks *looks = session->error_looks;
 	const struct collected *collected = &session->collected;
@@ -881,8 +882,7 @@ static void tell(struct session *session)
 		session->status = STATUS_FAILED;
 	} else {
 		message_failures(looks, session->collected.failures,
-			session->collected.failure_count,
-			session->status == STATUS_PARTIAL);
+			session->collected.failure_count, partial);
 	}
 }
 
@@ -1051,6 +1051,7 @@ int session_run(const struct arguments *arguments, const struct inputs *inputs,
 				 arguments->command->inputs == INPUTS_MANY),
 	};
 	bool refused;
+	bool partial;
 	int status;
 
 	session.separate = arguments->command->inputs != INPUTS_PAIR &&
@@ -1087,10 +1088,11 @@ int session_run(const struct arguments *arguments, const struct inputs *inputs,
 	check_columns(&session);
 	hint_near(&session);
 	end(&session);
+	partial = session.status == STATUS_PARTIAL;
 	if (!outputs_finish(outputs, session.answered, complain, &session))
 		session.status = STATUS_FAILED;
 	if (error_looks != NULL)
-		tell(&session);
+		tell(&session, partial);
 	status = session.status;
 	session_done(&session);
 	return status;
