@@ -154,7 +154,7 @@ static void say_unjudged(struct beside *beside, struct fsdp_span name, const cha
 	if (beside->unjudged++ < NAMED_MOST && !beside->counts)
 		fsdp_find(beside->findings, FSDP_RULE_NOT_EVALUATED,
 			FSDP_PLACE(.file = name, .severity = FSDP_WARNING + 1,
-				.next = "read or remove it before you trust this folder"),
+				.fix = "read or remove it before you trust this folder"),
 			"what its pickles would do was not judged: %s", why);
 }
 
@@ -219,9 +219,9 @@ static void take_findings(
 			FSDP_PLACE(.file = finding->file, .member = finding->member,
 				.tensor = finding->tensor, .offset = finding->offset,
 				.length = finding->length,
-				.next = finding->next.data != NULL
-						? (const char *)finding->next.data
-						: "",
+				.fix = finding->fix.data != NULL
+					       ? (const char *)finding->fix.data
+					       : "",
 				.severity = (int)finding->severity + 1),
 			"%.*s", FSDP_TEXT_MOST(finding->message, 4096));
 	}

@@ -70,7 +70,7 @@ static const char JSON[] =
 	"  ok                      true when the status is 0\n"
 	"  inputs                  what was read, each with id, path and status\n"
 	"  data                    the answer: fsdp-inspect schema COMMAND describes it\n"
-	"  findings                what was noticed: rule, severity, file, message, next\n"
+	"  findings                what was noticed: rule, severity, file, message, fix\n"
 	"  errors                  failures: code, path, message, hint\n"
 	"\n"
 	"--jsonl writes one object per line: header, items, findings, errors, end. A file\n"

@@ -73,9 +73,9 @@ static void find_failure(
 		.offset = failure->offset,
 		.length = FSDP_UNKNOWN,
 		.rank = FSDP_NONE,
-		.lost_bytes = FSDP_UNKNOWN,
+		.affected_bytes = FSDP_UNKNOWN,
 		.message = span_of_text(failure->message),
-		.next = span_of_text(failure->hint),
+		.fix = span_of_text(failure->hint),
 	};
 
 	if (was_found(run, rule->id, file))

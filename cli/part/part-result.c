@@ -506,7 +506,7 @@ void part_result_report(struct collected *collected, struct fsdp_document_value 
 			.affected = names,
 			.affected_kept = names != NULL ? from.count : 0,
 			.affected_count = UINT64_MAX,
-			.lost_bytes = UINT64_MAX };
+			.affected_bytes = UINT64_MAX };
 
 		for (size_t i = 0; i < finding.affected_kept; i++)
 			names[i] = collected_text(collected,

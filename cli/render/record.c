@@ -544,11 +544,11 @@ const struct record finding_record = OBJECT_RECORD(FINDING, "finding",
 			"Names of the tensors and values that suffer, at most the first 1,000 of them." },
 	{ "affected_count", COUNT_AT(FINDING, affected_count), .has = has_affected,
 		.about = "Number of tensors and values that suffer." },
-	{ "lost_bytes", BYTES_AT(FINDING, lost_bytes), .has = has_affected,
+	{ "affected_bytes", BYTES_AT(FINDING, affected_bytes), .has = has_affected,
 		.about = "Logical bytes of these tensors that are lost." },
 	{ "message", TEXT_AT(FINDING, message), .always = true,
 		.about = "What is wrong, with the numbers: one sentence for people." },
-	{ "next", TEXT_AT(FINDING, next), .about = "What to do about it." },
+	{ "fix", TEXT_AT(FINDING, fix), .about = "What to do about it." },
 	{ "fingerprint", GET(FIELD_WORD, get_fingerprint), .always = true,
 		.about =
 			"Identity of the finding across runs and versions: it depends on the rule and the place, never on numbers or wording." });

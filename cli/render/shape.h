@@ -332,8 +332,8 @@ struct finding {
 	const struct text *affected; /* the first names … */
 	size_t affected_kept;        /* … so many, … */
 	uint64_t affected_count; /* … of these tensors suffer; UINT64_MAX: unknown */
-	uint64_t lost_bytes;
-	struct text message, next;
+	uint64_t affected_bytes;
+	struct text message, fix;
 	char fingerprint[17];
 	bool is_told; /* in the answer itself, so that it is not printed beside it */
 };

@@ -311,10 +311,10 @@ bool collected_judged(struct collected *collected, const char *rule, struct find
 		about.tensor.data = name;
 	about.rule = row->id;
 	about.slug = row->slug;
-	about.offset = about.length = about.lost_bytes = UINT64_MAX;
+	about.offset = about.length = about.affected_bytes = UINT64_MAX;
 	about.rank = UINT32_MAX;
 	about.message = text_of(message);
-	about.next = collected_text(collected, next != NULL ? next : row->fix);
+	about.fix = collected_text(collected, next != NULL ? next : row->fix);
 	collected_finding(collected, &about);
 	return true;
 }
@@ -335,12 +335,12 @@ void collected_found(struct collected *collected, const struct fsdp_finding *fro
 		.length = from->length,
 		.rank = from->rank,
 		.affected_count = from->affected_count,
-		.lost_bytes = from->lost_bytes,
+		.affected_bytes = from->affected_bytes,
 		.message = text_of_span(from->message),
-		.next = text_of_span(from->next),
+		.fix = text_of_span(from->fix),
 	};
 	struct text *const texts[] = { &finding.file, &finding.member, &finding.tensor,
-		&finding.module, &finding.message, &finding.next };
+		&finding.module, &finding.message, &finding.fix };
 
 	for (size_t i = 0; copy && i < sizeof texts / sizeof *texts; i++)
 		*texts[i] = collected_copy(collected, *texts[i]);
@@ -554,12 +554,13 @@ static void print_share(
 		out_line_text(out, " of %" PRIu64, view->names);
 	out_line_text(out, " name%s",
 		finding->affected_count == 1 && view->names < 2 ? "" : "s");
-	if (finding->lost_bytes != UINT64_MAX) {
+	if (finding->affected_bytes != UINT64_MAX) {
 		out_line_text(out, ", ");
-		out_line_value(out, value_bytes(finding->lost_bytes));
-		if (view->bytes >= finding->lost_bytes && view->bytes > 0)
+		out_line_value(out, value_bytes(finding->affected_bytes));
+		if (view->bytes >= finding->affected_bytes && view->bytes > 0)
 			out_line_text(out, ", %.2f %% of all bytes",
-				100 * (double)finding->lost_bytes / (double)view->bytes);
+				100 * (double)finding->affected_bytes /
+					(double)view->bytes);
 	}
 	out_line_text(out, ")");
 }
@@ -624,7 +625,7 @@ static bool joins(const struct fold *fold, const struct finding *finding)
 	       first->tensor.size + finding->tensor.size == 0 &&
 	       first->affected_count + finding->affected_count == 0 &&
 	       text_is(first->message, finding->message) &&
-	       text_is(first->next, finding->next);
+	       text_is(first->fix, finding->fix);
 }
 
 /* What is shown of a group; *ret_left counts the others. */
@@ -663,8 +664,8 @@ static void print_rule(struct out *out, const struct finding *const *group, size
 		print_finding(out, &folds[i], view);
 		print_lost(out, finding, view);
 		/* One next step for a row of findings that share it. */
-		if (i + 1 == shown || !text_is(finding->next, folds[i + 1].first->next))
-			print_next(out, finding->next);
+		if (i + 1 == shown || !text_is(finding->fix, folds[i + 1].first->fix))
+			print_next(out, finding->fix);
 	}
 	if (left > 0)
 		out_line(out, NULL, "%sand %zu more of %s (-v shows all)", margin, left,

@@ -173,9 +173,9 @@ void run_finding(struct run *run, const char *rule, const char *format, ...)
 			.offset = UINT64_MAX,
 			.length = UINT64_MAX,
 			.rank = UINT32_MAX,
-			.lost_bytes = UINT64_MAX,
+			.affected_bytes = UINT64_MAX,
 			.message = text_of(message),
-			.next = text_of(row->fix) });
+			.fix = text_of(row->fix) });
 }
 
 /*

@@ -7,12 +7,12 @@ def property: value | gsub(":"; "%3A") | gsub(","; "%2C");
 | def path: ($inputs[.input // 0].path // "" | sub("(?<a>.)/+$"; .a)) as $folder | (.file // "") as $file
     | if $file == "" or $folder == "" then $folder + $file
       elif $folder == $file or ($folder | endswith("/" + $file)) then $folder else $folder + "/" + $file end;
-[(.errors[]? | {level: "error", at: .path, title: (.rule // .code), text: .message, next: .hint}),
+[(.errors[]? | {level: "error", at: .path, title: (.rule // .code), text: .message, fix: .hint}),
  (.findings[]? | select(.rule != "FI9006" or .file)
   | {level: (if .severity == "note" then "notice" else .severity end), at: path, title: "\(.rule) \(.slug)",
      text: ((if .member then .member + ": " else "" end) + .message + (if .tensor then " (\(.tensor))" else "" end)),
-     next})]
+     fix})]
 | group_by(.level) | sort_by({error: 0, warning: 1, notice: 2}[.[0].level]) | .[]
 | (.[:10][] | "::\(.level) " + ([(.at // "" | select(. != "") | "file=" + property), "title=" + (.title | property)] | join(","))
-    + "::" + (.text | value) + (if .next then "%0Anext: " + (.next | value) else "" end)),
+    + "::" + (.text | value) + (if .fix then "%0Afix: " + (.fix | value) else "" end)),
   (.[0].level as $level | length - 10 | select(. > 0) | "... and \(.) more \($level)" + if . > 1 then "s" else "" end)

@@ -6,8 +6,8 @@ def attribute($name; $text): " \($name)=\"\($text | xml)\"";
 def counts($name; cases): attribute("name"; $name) + " tests=\"\([cases] | length)\""
     + ([["failures", "failure"], ["errors", "error"], ["skipped", "skipped"]]
        | map(.[1] as $kind | " \(.[0])=\"\([cases | select(.kind == $kind)] | length)\"") | add);
-def text: .message + (if .tensor then " (\(.tensor))" else "" end) + (if .next then "\nnext: " + .next else "" end);
-def cases($fails): [(.errors[]? | {kind: "error", class: (.rule // .code), name: (.path // .code), message, text: (.message + (if .hint then "\nnext: " + .hint else "" end))}),
+def text: .message + (if .tensor then " (\(.tensor))" else "" end) + (if .fix then "\nfix: " + .fix else "" end);
+def cases($fails): [(.errors[]? | {kind: "error", class: (.rule // .code), name: (.path // .code), message, text: (.message + (if .hint then "\nfix: " + .hint else "" end))}),
   (.findings[]? | select(.rule != "FI9006" or .file) | {input: (.input // 0), class: .rule, message, text: text, file,
     name: (.slug + (if .file then ": " + .file else "" end)), kind: (if .severity == $fails then "failure" else "system-out" end)}),
   ((.data.checkpoints? // [.data // {}]) | to_entries[] | .key as $key | (.value.input? // $key) as $input | .value.checks[]?

@@ -295,8 +295,8 @@ static bool gather(struct fsdp_affected *affected, struct fsdp_finding *finding,
 			return false;
 		count++;
 	}
-	if (finding->lost_bytes == FSDP_UNKNOWN && bytes > 0)
-		finding->lost_bytes = bytes;
+	if (finding->affected_bytes == FSDP_UNKNOWN && bytes > 0)
+		finding->affected_bytes = bytes;
 	finding->affected = names;
 	finding->affected_count = count;
 	finding->affected_kept = count < FSDP_AFFECTED_KEPT ? count : FSDP_AFFECTED_KEPT;

@@ -29,7 +29,7 @@ void fsdp_affected_init(struct fsdp_affected *affected,
 	const struct fsdp_checkpoint *checkpoint, struct fsdp_arena *arena);
 
 /* Fills `affected` and `affected_count` of the finding if it has none and they follow
- * from its place, and with them `lost_bytes` if none of it is stored twice. False: out of
+ * from its place, and with them `affected_bytes` if none of it is stored twice. False: out of
  * memory. Beyond a bounded amount of work findings stay as they are. */
 bool fsdp_affected_fill(struct fsdp_affected *affected, struct fsdp_finding *finding);
 

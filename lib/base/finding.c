@@ -283,14 +283,14 @@ void fsdp_find_list(struct fsdp_findings *findings, enum fsdp_rule_index rule,
 				    : NULL,
 		.affected_kept = affected_kept,
 		.affected_count = place->affected_count,
-		.lost_bytes = place->lost_bytes,
+		.affected_bytes = place->affected_bytes,
 		.message = format_message(findings, format, arguments),
-		.next = place->next != NULL && *place->next == '\0'
-				? (struct fsdp_span){ 0 }
-				: keep(findings,
-					  fsdp_span_text(place->next != NULL
-								 ? place->next
-								 : rules[rule].fix)),
+		.fix = place->fix != NULL && *place->fix == '\0'
+			       ? (struct fsdp_span){ 0 }
+			       : keep(findings,
+					 fsdp_span_text(place->fix != NULL
+								? place->fix
+								: rules[rule].fix)),
 	};
 }
 

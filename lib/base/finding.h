@@ -51,15 +51,15 @@ struct fsdp_place_of {
 	uint32_t rank;
 	const struct fsdp_span *affected; /* names of tensors that suffer … */
 	size_t affected_count;            /* … so many */
-	uint64_t lost_bytes;              /* of their logical bytes, so many are lost */
-	const char *next; /* what to do, "" for nothing, or NULL for the rule's own fix */
-	int severity;     /* 0: the rule's own; else severity + 1 */
+	uint64_t affected_bytes;          /* of their logical bytes, so many are lost */
+	const char *fix; /* what to do, "" for nothing, or NULL for the rule's own fix */
+	int severity;    /* 0: the rule's own; else severity + 1 */
 };
 #define FSDP_PLACE(...)                                   \
 	(&(struct fsdp_place_of){ .offset = FSDP_UNKNOWN, \
 		.length = FSDP_UNKNOWN,                   \
 		.rank = FSDP_NONE,                        \
-		.lost_bytes = FSDP_UNKNOWN,               \
+		.affected_bytes = FSDP_UNKNOWN,           \
 		__VA_ARGS__ })
 
 /* If it cannot be stored, `lost` is set; the door turns that into an error. */

@@ -522,7 +522,7 @@ static void check_optimizer(struct fsdp_reading *reading)
 			FSDP_PLACE(.file = fsdp_span_text(
 					   whole ? "optimizer.bin" : "optimizer_0"),
 				.severity = FSDP_ERROR + 1,
-				.next = "copy it from where the checkpoint was written, or resume from another checkpoint"),
+				.fix = "copy it from where the checkpoint was written, or resume from another checkpoint"),
 			"the optimizer is missing, which was saved: its schedule is there, which accelerate writes after it; load_state fails");
 }
 
@@ -904,7 +904,7 @@ static bool follow_tracker(struct fsdp_reading *reading, const struct fsdp_folde
 		else
 			snprintf(next, sizeof next, TELL "%u", *ret_step);
 		fsdp_find(&reading->model->findings, FSDP_RULE_TRACKER_STALE,
-			FSDP_PLACE(.file = FSDP_SPAN(TRACKER), .next = next),
+			FSDP_PLACE(.file = FSDP_SPAN(TRACKER), .fix = next),
 			"the file names %.*s, of which there is no folder; %.*s was read",
 			FSDP_TEXT(text), FSDP_TEXT_MOST(ret_entry->name, 64));
 		return true;
@@ -1065,7 +1065,7 @@ static void check_nemo(struct fsdp_reading *reading, const struct state *state)
 		return;
 	fsdp_find(&reading->model->findings, FSDP_RULE_COMMIT_LEFTOVER,
 		FSDP_PLACE(.file = { 0 },
-			.next = "use an earlier checkpoint, or wait for the save to end"),
+			.fix = "use an earlier checkpoint, or wait for the save to end"),
 		"%s lies beside the folder: NeMo's save did not end, or is still running",
 		(const char *)fsdp_span_last(fsdp_span_text(state->marker), '/').data);
 }

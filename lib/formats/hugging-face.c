@@ -612,7 +612,7 @@ static bool report_absent(struct hf *hf, struct fsdp_error **ret_error)
 	if (hf->is_of_other_save) {
 		const struct absent *first = fsdp_vec_at(&hf->absent, 0);
 		fsdp_find(&hf->reading->model->findings, FSDP_RULE_MISSING_FILE,
-			FSDP_PLACE(.file = first->name, .next = MAKE_ANEW),
+			FSDP_PLACE(.file = first->name, .fix = MAKE_ANEW),
 			"neither this file is there nor any other of the %zu that the index names; all of %.*s-00001-of-%05u are: the index belongs to another save",
 			hf->absent.count, FSDP_TEXT_MOST(other.stem, 64), other.of);
 		return true;
@@ -858,7 +858,7 @@ static void check_unnamed(struct hf *hf)
 	if (count > 0)
 		fsdp_find(&hf->reading->model->findings, FSDP_RULE_INDEX_UNINDEXED,
 			FSDP_PLACE(.file = first,
-				.next = here == split.of ? MAKE_ANEW : "",
+				.fix = here == split.of ? MAKE_ANEW : "",
 				.severity = FSDP_ERROR + 1),
 			"the index names %zu of %zu such files and leaves out %zu, this one first: loaders do not open them",
 			here - count, here, count);
@@ -915,7 +915,7 @@ static void check_split(const struct hf *hf, const bool *here)
 	if (split->of > 1)
 		fsdp_find(findings, FSDP_RULE_MISSING_FILE,
 			FSDP_PLACE(.file = fsdp_span_text(name),
-				.next = split->count == split->of ? MAKE_INDEX : NULL),
+				.fix = split->count == split->of ? MAKE_INDEX : NULL),
 			"index file is missing (%u shards found)", split->of);
 }
 

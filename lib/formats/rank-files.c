@@ -397,7 +397,7 @@ static bool report_double(struct fsdp_model *model, struct ranks *ranks, uint32_
 	fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
 		FSDP_PLACE(.file = file->path, .rank = file->rank, .affected = names,
 			.affected_count = count,
-			.next = "copy the file of the missing rank again"),
+			.fix = "copy the file of the missing rank again"),
 		"the file is of rank %u, as %.*s is, and has the name of rank %u, which is missing",
 		file->rank, FSDP_TEXT_MOST(other, 256), file->named_rank);
 	return true;

@@ -1107,7 +1107,7 @@ static bool read_size(struct fsdp_safetensors *header, struct fsdp_error **ret_e
 		fsdp_find(safetensors_findings(header), FSDP_RULE_SAFETENSORS_HEADER,
 			FSDP_PLACE(.file = header->file, .offset = 0, .length = 8,
 				.severity = FSDP_WARNING + 1,
-				.next = "save it as several files, of fewer tensors each"),
+				.fix = "save it as several files, of fewer tensors each"),
 			"the header has %llu bytes; the reference reader refuses more than %d",
 			FSDP_LLU(header->size), REFERENCE_BYTES);
 	return true;
@@ -1280,7 +1280,7 @@ static bool read_below(struct fsdp_reading *reading, const struct fsdp_look *loo
 	if (shards)
 		fsdp_find(&reading->model->findings, FSDP_RULE_UNCOMMITTED_SAVE,
 			FSDP_PLACE(.file = FSDP_SPAN("model.safetensors.index.json"),
-				.next = "consolidate the shards again; they can be read as they are"),
+				.fix = "consolidate the shards again; they can be read as they are"),
 			"the shards in " SHARDED
 			" were to be put together, and the index, which is written last, is not there: that failed, or is still running");
 	return true;

@@ -1267,7 +1267,7 @@ static bool check_fsdp(struct fsdp_reading *reading, const struct trainer *train
 		fsdp_find(&reading->model->findings, FSDP_RULE_RESUME_PART,
 			FSDP_PLACE(.file = fsdp_span_text(gone),
 				.severity = FSDP_ERROR + 1,
-				.next = "copy it from where the checkpoint was written, or resume from another checkpoint"),
+				.fix = "copy it from where the checkpoint was written, or resume from another checkpoint"),
 			model ? "the optimizer of FSDP is missing, which was saved: what Trainer writes after it is there; a resume begins with a fresh optimizer and schedule"
 			      : "the weights of FSDP are missing, which were saved: the optimizer of FSDP, which Trainer writes after them, is there; a resume with FSDP fails");
 	return gone == NULL;
@@ -1306,7 +1306,7 @@ static void check_parts(struct fsdp_reading *reading, const struct trainer *trai
 		fsdp_find(&reading->model->findings, FSDP_RULE_RESUME_PART,
 			FSDP_PLACE(.file = FSDP_SPAN(STATE_FILE),
 				.severity = FSDP_WARNING + 1,
-				.next = "copy the files of all nodes into one directory, or use an earlier checkpoint"),
+				.fix = "copy the files of all nodes into one directory, or use an earlier checkpoint"),
 			"the file that Trainer writes last is not there: the save did not end, or these are the files of another node than the first");
 	if (!check_fsdp(reading, trainer))
 		return;

@@ -87,7 +87,7 @@ void fsdp_find_missing_ranks(struct fsdp_findings *findings, struct fsdp_ranks_h
 	if (count == 0)
 		return;
 	if (!here->named && is_one_node(here, &first, &end)) {
-		place->next = "copy the files of all nodes into one directory";
+		place->fix = "copy the files of all nodes into one directory";
 		fsdp_find(findings, rule, place,
 			"only ranks %u-%u of %s%u are here, as of one node; there is no %s of ranks %s",
 			first, end - 1, here->at_least ? "at least " : "",
@@ -96,9 +96,9 @@ void fsdp_find_missing_ranks(struct fsdp_findings *findings, struct fsdp_ranks_h
 	}
 	place->rank = only;
 	if (here->lost_none)
-		place->next = "copy the files of these ranks";
+		place->fix = "copy the files of these ranks";
 	if (here->named)
-		place->next = "name the files of these ranks too";
+		place->fix = "name the files of these ranks too";
 	fsdp_find(findings, rule, place,
 		"%s %s of rank%s %s%s; the world has %s%u rank%s",
 		here->named ? "no" : "there is no", here->what, count == 1 ? "" : "s",
@@ -307,7 +307,7 @@ static void find_slices(
 			unknown);
 	fsdp_find(&model->findings, FSDP_RULE_UNSUPPORTED_FEATURE,
 		FSDP_PLACE(.severity = FSDP_NOTE + 1,
-			.next = "if they are slices of one tensor, the program that wrote them knows how they were cut"),
+			.fix = "if they are slices of one tensor, the program that wrote them knows how they were cut"),
 		"%zu tensor%s of %u rank files %s not the same in all of them%s, and nothing says why: each is listed as its rank's own",
 		others + unknown, others + unknown == 1 ? "" : "s", ranks,
 		others + unknown == 1 ? "is" : "are", text);

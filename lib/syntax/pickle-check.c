@@ -380,7 +380,7 @@ static void report(const struct check_walk *walk, uint64_t size)
 			FSDP_PLACE(.file = walk->options->file,
 				.member = walk->options->member,
 				.offset = walk->options->base, .severity = FSDP_NOTE + 1,
-				.next = ""),
+				.fix = ""),
 			"a value holds itself");
 	if (walk->deep)
 		PICKLE_FIND(walk->options, FSDP_RULE_PICKLE_EXPANSION, 0, FSDP_ERROR,

@@ -874,7 +874,7 @@ bool fsdp_verify_may_read(struct fsdp_verify *verify, const struct fsdp_verify_f
 	verify->lacks |= FSDP_OVER_LIMIT;
 	fsdp_find(&verify->findings, FSDP_RULE_LIMIT_REACHED,
 		FSDP_IN(file, .offset = segment->begin, .length = segment->stored,
-			.next = "raise --limit=inflate-bytes if you trust the input"),
+			.fix = "raise --limit=inflate-bytes if you trust the input"),
 		"more than inflate-bytes would be inflated in all: these %llu bytes are not looked at",
 		FSDP_LLU(segment->stored));
 	return false;

@@ -758,7 +758,7 @@ def verdict(options, path):
 
 def cure(path, rule):
     run = subprocess.run([BINARY, "audit", "--json", path], capture_output=True, check=False)
-    return [f.get("next") for f in json.loads(run.stdout)["findings"] if f["rule"] == rule]
+    return [f.get("fix") for f in json.loads(run.stdout)["findings"] if f["rule"] == rule]
 
 
 def found(rule, words):

@@ -57,13 +57,13 @@ static void what_a_lost_file_held_is_named_and_counted(void **state)
 	finding = fsdp_audit_finding(audit, 0);
 	assert_int_equal(finding->affected_count, 1);
 	assert_memory_equal(finding->affected[0].data, "t", 1);
-	assert_int_equal(finding->lost_bytes, 8);
+	assert_int_equal(finding->affected_bytes, 8);
 	finding = fsdp_audit_finding(audit, 1);
 	assert_int_equal(finding->affected_count, 2);
-	assert_int_equal(finding->lost_bytes, 24);
+	assert_int_equal(finding->affected_bytes, 24);
 	finding = fsdp_audit_finding(audit, 2);
 	assert_int_equal(finding->affected_count, 2);
-	assert_int_equal(finding->lost_bytes, FSDP_UNKNOWN);
+	assert_int_equal(finding->affected_bytes, FSDP_UNKNOWN);
 	fsdp_audit_free(audit);
 }
 
@@ -91,7 +91,7 @@ static void what_is_stored_twice_is_not_counted_as_lost(void **state)
 	audit = audit_of(checkpoint, FSDP_LEVEL_HEADERS);
 	finding = fsdp_audit_finding(audit, 0);
 	assert_int_equal(finding->affected_count, 1);
-	assert_int_equal(finding->lost_bytes, FSDP_UNKNOWN);
+	assert_int_equal(finding->affected_bytes, FSDP_UNKNOWN);
 	fsdp_audit_free(audit);
 }
 
@@ -232,7 +232,7 @@ static void values_of_a_lost_file_suffer_with_its_tensors(void **state)
 	assert_int_equal(finding->affected_count, 2);
 	assert_memory_equal(finding->affected[0].data, "t", 1);
 	assert_memory_equal(finding->affected[1].data, "step", 4);
-	assert_int_equal(finding->lost_bytes, 16);
+	assert_int_equal(finding->affected_bytes, 16);
 	assert_int_equal(fsdp_audit_finding(audit, 1)->affected_count, 2);
 	fsdp_audit_free(audit);
 }

@@ -67,7 +67,7 @@ static void empty_parameters_may_be_by_design(void **state)
 	assert_int_equal(fsdp_audit_finding(audit, 0)->severity, FSDP_NOTE);
 	assert_true(fsdp_span_is(
 		fsdp_audit_finding(audit, 0)->message, "2 of 4 parameters are empty"));
-	assert_int_equal(fsdp_audit_finding(audit, 0)->next.size, 0);
+	assert_int_equal(fsdp_audit_finding(audit, 0)->fix.size, 0);
 	fsdp_audit_free(audit);
 }
 

@@ -79,7 +79,7 @@ static void the_envelope_is_as_promised(void **state)
 		.tensor = TEXT("t"),
 		.rank = 3,
 		.message = TEXT("short"),
-		.next = TEXT("copy it"),
+		.fix = TEXT("copy it"),
 		.fingerprint = "0123456789abcdef",
 	};
 	const struct failure failure = {
@@ -125,7 +125,7 @@ static void the_envelope_is_as_promised(void **state)
 		"{\"rule\":\"FI1004\",\"slug\":\"truncated-file\",\"severity\":\"error\","
 		"\"input\":0,\"file\":\"f\",\"member\":\"m\",\"offset\":7,\"tensor\":"
 		"\"t\","
-		"\"rank\":3,\"message\":\"short\",\"next\":\"copy it\","
+		"\"rank\":3,\"message\":\"short\",\"fix\":\"copy it\","
 		"\"fingerprint\":\"0123456789abcdef\"}],\n"
 		"\"errors\":[\n"
 		"{\"code\":\"limit\",\"rule\":\"FI9001\",\"input\":0,\"path\":\"m.pt\","

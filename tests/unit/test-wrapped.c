@@ -29,8 +29,8 @@ static void each_wrapper_has_a_cure(void **state)
 		const struct fsdp_finding *finding = fsdp_audit_finding(audit, i);
 
 		snprintf(name, sizeof name, "%s.w%zu.weight", segments[i], i);
-		assert_non_null(memmem(finding->next.data, finding->next.size,
-			segments[i], strlen(segments[i])));
+		assert_non_null(memmem(finding->fix.data, finding->fix.size, segments[i],
+			strlen(segments[i])));
 		assert_non_null(memmem(finding->message.data, finding->message.size, name,
 			strlen(name)));
 		assert_non_null(memmem(finding->message.data, finding->message.size,

@@ -281,7 +281,7 @@ static const struct record finding_row_record = RECORD_OF(RECORD_OBJECT, FINDING
 	{ "slug", WORD_AT(FINDING, slug) }, { "file", NAME_AT(FINDING, file) },
 	{ "tensor", NAME_AT(FINDING, tensor) }, { "offset", COUNT_AT(FINDING, offset) },
 	{ "rank", ID_AT(FINDING, rank) }, { "message", TEXT_AT(FINDING, message) },
-	{ "next", TEXT_AT(FINDING, next) });
+	{ "fix", TEXT_AT(FINDING, fix) });
 
 /* For outputs that have rows alone: the checks with --checks, else the findings. */
 static void show_rows(const struct audit *audit, struct run *run)

@@ -96,7 +96,7 @@ bool note_not_evaluated(struct judging *judging)
 			.offset = UINT64_MAX,
 			.length = UINT64_MAX,
 			.rank = UINT32_MAX,
-			.lost_bytes = UINT64_MAX,
+			.affected_bytes = UINT64_MAX,
 			.message = { message, size } });
 	return true;
 }

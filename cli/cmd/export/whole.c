@@ -259,7 +259,7 @@ static bool add_failure(struct run *run, const struct finding *finding)
 	failure->member = finding->member;
 	failure->offset = finding->offset;
 	failure->message = finding->message;
-	failure->hint = finding->next;
+	failure->hint = finding->fix;
 	return true;
 }
 

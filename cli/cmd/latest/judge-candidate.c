@@ -188,9 +188,9 @@ static void find_error(struct examined *one, const char *id, const char *message
 		.offset = FSDP_UNKNOWN,
 		.length = FSDP_UNKNOWN,
 		.rank = FSDP_NONE,
-		.lost_bytes = FSDP_UNKNOWN,
+		.affected_bytes = FSDP_UNKNOWN,
 		.message = span_of_text(text_of(message)),
-		.next = span_of_text(text_of(rule->fix)),
+		.fix = span_of_text(text_of(rule->fix)),
 	};
 
 	collected_found(one->run.collected, &finding, one->run.input, true);

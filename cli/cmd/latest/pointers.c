@@ -83,7 +83,7 @@ static bool find_stale(struct latest *latest, const struct run_pointer *pointer,
 		.offset = FSDP_UNKNOWN,
 		.length = FSDP_UNKNOWN,
 		.rank = FSDP_NONE,
-		.lost_bytes = FSDP_UNKNOWN,
+		.affected_bytes = FSDP_UNKNOWN,
 	};
 	int size = snprintf(text, sizeof text, "points to %.*s (%s)",
 		(int)pointer->says.size, pointer->says.data, is);
@@ -102,7 +102,7 @@ static bool find_stale(struct latest *latest, const struct run_pointer *pointer,
 		snprintf(cure, sizeof cure, "let it point to %.256s",
 			text_last(text_of(good->path), '/').data);
 	if (good != NULL)
-		finding.next = span_of_text(text_of(cure));
+		finding.fix = span_of_text(text_of(cure));
 	finding.message = span_of_text((struct text){ text, (size_t)size });
 	collected_found(collected, &finding, pointer->input, true);
 	return !collected->out_of_memory;

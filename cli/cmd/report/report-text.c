@@ -363,7 +363,7 @@ static bool summarize_error(const struct report *report, struct writer *to)
 	for (size_t i = 0; finding = fsdp_document_item(findings, i),
 		    finding.kind == FSDP_DOCUMENT_OBJECT;
 		i++) {
-		double lost = (double)find(finding, "lost_bytes").integer;
+		double lost = (double)find(finding, "affected_bytes").integer;
 
 		if (!is_text(find(finding, "severity"), "error"))
 			continue;
@@ -379,7 +379,7 @@ static bool summarize_error(const struct report *report, struct writer *to)
 		} else {
 			say(to, finding, "[ Affected: {affected_count:# name}]");
 		}
-		say(to, finding, "[: {lost_bytes:bytes}]");
+		say(to, finding, "[: {affected_bytes:bytes}]");
 		if (lost > 0 && lost <= payload) {
 			snprintf(share, sizeof share, ", %.1f %% of the bytes",
 				100 * lost / payload);
@@ -541,8 +541,8 @@ static bool is_alike(json one, json other)
 {
 	return text_is(text_of_span(find(one, "rule").text),
 		       text_of_span(find(other, "rule").text)) &&
-	       text_is(text_of_span(find(one, "next").text),
-		       text_of_span(find(other, "next").text));
+	       text_is(text_of_span(find(one, "fix").text),
+		       text_of_span(find(other, "fix").text));
 }
 
 static void write_item(struct page *page, json of, const char *pattern)
@@ -571,7 +571,7 @@ static void write_finding(
 	struct page *page, json findings, size_t first, struct writer *to)
 {
 	json finding = fsdp_document_item(findings, first),
-	     affected = find(finding, "affected"), fix = find(finding, "next");
+	     affected = find(finding, "affected"), fix = find(finding, "fix");
 	struct writer *content = begin(&page->content), *detail;
 	size_t more = 0;
 	char level[16];

@@ -232,7 +232,7 @@ class Checkpoint(Commands, Mapping):  # type: ignore[type-arg]
         error = answers[0]
         for finding in self._findings:
             if finding["severity"] == "error" and error.path and finding.get("file") == error.path:
-                fields = {**vars(error), "rule": finding["rule"], "hint": finding.get("next")}
+                fields = {**vars(error), "rule": finding["rule"], "hint": finding.get("fix")}
                 raise type(error)(finding["message"], fields)
         raise error
 

@@ -277,7 +277,7 @@ static void say_gap(struct coverage *coverage, const struct fsdp_tensor *tensor)
 		bits = UINT64_MAX;
 	fsdp_find(checking->findings, FSDP_RULE_CHUNK_GAP,
 		FSDP_PLACE(.tensor = name, .affected = &name, .affected_count = 1,
-			.lost_bytes = bits / 8),
+			.affected_bytes = bits / 8),
 		"the pieces hold %llu of %llu elements%s", FSDP_LLU(coverage->held),
 		FSDP_LLU(tensor->numel), where);
 }

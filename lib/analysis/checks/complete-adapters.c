@@ -213,7 +213,7 @@ tell_affected(struct fsdp_complete *complete, const struct affected *affected,
 					   ? config_file(complete)
 					   : (struct fsdp_span){ 0 },
 			.tensor = affected->names[0], .affected = affected->names,
-			.affected_count = affected->count, .next = next,
+			.affected_count = affected->count, .fix = next,
 			.severity = FSDP_ERROR + 1),
 		format, arguments);
 	va_end(arguments);
@@ -566,9 +566,9 @@ static void judge_unmerged(struct fsdp_complete *complete)
 		FSDP_PLACE(.tensor = affected.names[0], .affected = affected.names,
 			.affected_count = affected.count,
 			.severity = (is_model ? FSDP_WARNING : FSDP_NOTE) + 1,
-			.next = is_model
-					? "merge them in the program that trained them, and save the model again"
-					: ""),
+			.fix = is_model
+				       ? "merge them in the program that trained them, and save the model again"
+				       : ""),
 		"LoRA of rank %lld in %zu modules is not merged: a model without LoRA has no such names; lora_alpha, which a merge needs, is no tensor",
 		(long long)rank, affected.count);
 }

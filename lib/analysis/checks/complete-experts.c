@@ -247,7 +247,7 @@ static void judge_routers(struct fsdp_complete *complete, const struct due *due)
 	fsdp_find(complete->checking->findings, FSDP_RULE_CONFIG_MISMATCH,
 		FSDP_PLACE(.tensor =
 				   fsdp_complete_stored(complete, first->records->tensor),
-			.next = "save or convert the model again with all of its experts"),
+			.fix = "save or convert the model again with all of its experts"),
 		"experts %llu to %llu are missing in %zu layers: the router has %llu rows, and %llu experts are stored",
 		FSDP_LLU(first->length), FSDP_LLU(rows - 1), count, FSDP_LLU(rows),
 		FSDP_LLU(first->length));

@@ -381,7 +381,7 @@ static void judge_method(struct fsdp_packing *packed)
 		!fsdp_complete_config_names(complete, "quant"))
 		fsdp_find(complete->checking->findings, FSDP_RULE_CONFIG_MISMATCH,
 			FSDP_PLACE(.tensor = name,
-				.next = "put quantization_config back into config.json, as the model that it was made from has it"),
+				.fix = "put quantization_config back into config.json, as the model that it was made from has it"),
 			"%u of %zu packed weights have a scale beside them, and config.json has no quantization_config: a loader takes the weights without their scales",
 			scaled, packed->weights.count);
 	else if (fsdp_span_is(packed->method, "fp8") && blocks != FSDP_NONE &&
@@ -389,7 +389,7 @@ static void judge_method(struct fsdp_packing *packed)
 			 FSDP_TOKEN_LIST &&
 		 have[0] == 0 && have[1] > 0)
 		fsdp_find(complete->checking->findings, FSDP_RULE_CONFIG_MISMATCH,
-			FSDP_PLACE(.tensor = name, .next = ""),
+			FSDP_PLACE(.tensor = name, .fix = ""),
 			"%u FP8 weights have a weight_scale beside them, and quant_method fp8 with blocks reads weight_scale_inv: a loader makes new scales",
 			have[1]);
 }

@@ -238,7 +238,7 @@ static void judge_absent_embedding(struct fsdp_complete *complete)
 		FSDP_PLACE(.file = fsdp_complete_file(complete, head),
 			.tensor = fsdp_complete_stored(complete, head),
 			.severity = FSDP_WARNING + 1,
-			.next = "if they are one in the model, save it under the name of the input embedding, too"),
+			.fix = "if they are one in the model, save it under the name of the input embedding, too"),
 		"the head is stored, and no tensor is an input embedding: a loader that does not tie them makes a new one");
 }
 
@@ -324,7 +324,7 @@ static void judge_places(struct fsdp_complete *complete)
 			!complements(part, whole))
 			continue;
 		fsdp_find(complete->checking->findings, FSDP_RULE_WRAPPER_PREFIX,
-			FSDP_PLACE(.next = "compare the names with those of the model that it was made from"),
+			FSDP_PLACE(.fix = "compare the names with those of the model that it was made from"),
 			"the layers lie in two places: %s has parts of the modules of %s, and neither has what the other has: one of the prefixes is wrong",
 			name_stack(complete, part, some),
 			name_stack(complete, whole, others));
@@ -350,7 +350,7 @@ static void judge_wrapped_twice(struct fsdp_complete *complete)
 				 fsdp_span_text(TWICE));
 	if (count > 0)
 		fsdp_find(complete->checking->findings, FSDP_RULE_WRAPPER_PREFIX,
-			FSDP_PLACE(.next = "compare the names with those of the model that it was made from"),
+			FSDP_PLACE(.fix = "compare the names with those of the model that it was made from"),
 			"%zu of %u names begin with \"%s\", and the configuration has the fields of the language model at its top: a loader looks for \"model.layers\"",
 			count, complete->tensor_count, TWICE);
 }

@@ -267,7 +267,7 @@ static void tell_padded(
 			complete->told[i] = 1;
 	fsdp_find(complete->checking->findings, FSDP_RULE_CONFIG_MISMATCH,
 		FSDP_PLACE(.file = fsdp_complete_file(complete, index), .tensor = name,
-			.affected = &name, .affected_count = 1, .next = next),
+			.affected = &name, .affected_count = 1, .fix = next),
 		"the vocabulary is padded to %llu rows, and config.json has vocab_size %llu: transformers refuses another shape",
 		FSDP_LLU(widths->padded), FSDP_LLU(widths->vocab));
 }

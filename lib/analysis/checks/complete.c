@@ -116,7 +116,7 @@ static void judge_empty(struct fsdp_complete *complete)
 		return;
 	fsdp_find(complete->checking->findings, FSDP_RULE_CONFIG_MISMATCH,
 		FSDP_PLACE(.file = is_configured ? (struct fsdp_span){ 0 } : file,
-			.next = "save the model again: no weights were written"),
+			.fix = "save the model again: no weights were written"),
 		"%s, and no tensor is stored",
 		!is_configured ? "the file has a name that weights have"
 		: complete->config.adapter != FSDP_NONE
@@ -156,7 +156,7 @@ static void judge_dtype(struct fsdp_complete *complete)
 	snprintf(next, sizeof next, "to make it smaller: fsdp-inspect export --cast=%.*s",
 		FSDP_TEXT(dtype));
 	fsdp_find(complete->checking->findings, FSDP_RULE_CONFIG_MISMATCH,
-		FSDP_PLACE(.file = FSDP_SPAN("config.json"), .next = next,
+		FSDP_PLACE(.file = FSDP_SPAN("config.json"), .fix = next,
 			.severity = FSDP_NOTE + 1),
 		"dtype is %.*s, and all %zu weights are float32: %llu bytes, as %.*s %llu",
 		FSDP_TEXT(dtype), count, FSDP_LLU(numel * 4), FSDP_TEXT(dtype),

@@ -95,7 +95,7 @@ static bool judge_scheduler(struct fsdp_checking *checking, struct fsdp_error **
 			(ranks > 1 && count % ranks == 0 && count / ranks == step))
 			continue;
 		fsdp_find(checking->findings, FSDP_RULE_STEP_DISAGREES,
-			FSDP_PLACE(.next = "use the scheduler file of this save, unless the scheduler steps several times in each step"),
+			FSDP_PLACE(.fix = "use the scheduler file of this save, unless the scheduler steps several times in each step"),
 			"%.*s is %" PRId64 ", and the step of the checkpoint is %" PRId64
 			": the scheduler counts several times in each step, or these files are of two saves",
 			FSDP_TEXT_MOST(name, 100), count, step);
@@ -136,7 +136,7 @@ static void judge_best(struct fsdp_checking *checking)
 			return;
 		fsdp_find(checking->findings, FSDP_RULE_RESUME_PART,
 			FSDP_PLACE(.severity = FSDP_NOTE + 1,
-				.next = "set best_model_checkpoint in trainer_state.json to the path where that checkpoint is now"),
+				.fix = "set best_model_checkpoint in trainer_state.json to the path where that checkpoint is now"),
 			"best_model_checkpoint is %s, which is not in the directory of this run (%.*s): Trainer looks for it there",
 			fsdp_shown(value.tokens->text, room), FSDP_TEXT_MOST(here, 100));
 		return;
@@ -163,7 +163,7 @@ static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
 		return true;
 	fsdp_find(checking->findings, FSDP_RULE_STEP_DISAGREES,
 		FSDP_PLACE(.severity = llabs(kind.step - step) == 1 ? FSDP_NOTE + 1 : 0,
-			.next = "see which save it is before you resume from it"),
+			.fix = "see which save it is before you resume from it"),
 		"the step is %" PRId64 ", and the name %.*s says %" PRId64, kind.step,
 		FSDP_TEXT_MOST(name, 100), step);
 	return true;

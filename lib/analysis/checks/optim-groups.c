@@ -209,7 +209,7 @@ static void judge_hole(struct optim_groups *groups, size_t first, size_t count)
 			FSDP_PLACE(.module = fsdp_span(
 					   owner.data, owner.size - (owner.size > 0)),
 				.rank = groups->owners[entries->owner].rank,
-				.severity = FSDP_NOTE + 1, .next = ""),
+				.severity = FSDP_NOTE + 1, .fix = ""),
 			"the optimizer identifies its parameters by memory address, as PyTorch before 1.6 does; load_state_dict matches them by position");
 		return;
 	}

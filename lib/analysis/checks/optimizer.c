@@ -111,7 +111,7 @@ static bool judge_counters(struct fsdp_checking *checking)
 	if (count > 0)
 		fsdp_find(checking->findings, FSDP_RULE_OPTIM_STEP,
 			FSDP_PLACE(.affected = affected, .affected_count = count,
-				.next = "save the states of the optimizer in float32"),
+				.fix = "save the states of the optimizer in float32"),
 			"the step of %zu parameters is stored as %s, which rounds numbers above %u",
 			count, dtype, strcmp(dtype, "float16") == 0 ? 2048U : 256U);
 	return true;
@@ -264,7 +264,7 @@ static void judge_absent(struct fsdp_checking *checking)
 				"optimizer"))
 			continue;
 		fsdp_find(checking->findings, FSDP_RULE_RESUME_PART,
-			FSDP_PLACE(.next = "", .severity = FSDP_NOTE + 1),
+			FSDP_PLACE(.fix = "", .severity = FSDP_NOTE + 1),
 			"no state of an optimizer was saved (optimizer is None): a resume begins with a new one");
 		return;
 	}

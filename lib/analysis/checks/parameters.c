@@ -180,7 +180,7 @@ static bool judge(const struct empties *empties)
 		return true;
 	if (count == 0)
 		fsdp_find(checking->findings, FSDP_RULE_EMPTY_PARAMETER,
-			FSDP_PLACE(.severity = FSDP_NOTE + 1, .next = ""),
+			FSDP_PLACE(.severity = FSDP_NOTE + 1, .fix = ""),
 			"%zu of %zu parameters %s empty", named, empties->parameters,
 			named == 1 ? "is" : "are");
 	else
@@ -188,11 +188,11 @@ static bool judge(const struct empties *empties)
 			FSDP_PLACE(.tensor = names[0], .affected = names,
 				.affected_count = count,
 				.severity = evidence == MOST_ARE ? FSDP_ERROR + 1 : 0,
-				.next = !are_bare
-						? "save a full state dict (get_model_state_dict)"
-					: are_of_zero
-						? NULL
-						: "gather the parameters before saving"),
+				.fix = !are_bare
+					       ? "save a full state dict (get_model_state_dict)"
+				       : are_of_zero
+					       ? NULL
+					       : "gather the parameters before saving"),
 			"%zu of %zu parameter%s %s empty (%s: %s)", count,
 			empties->parameters, empties->parameters == 1 ? "" : "s",
 			count == 1 ? "is" : "are",

@@ -51,7 +51,7 @@ static bool tell(
 	}
 	fsdp_find(checking->findings, FSDP_RULE_TIED_WEIGHTS,
 		FSDP_PLACE(.tensor = names[0], .affected = names,
-			.affected_count = count + 1, .next = ""),
+			.affected_count = count + 1, .fix = ""),
 		"tied weights: %zu names, one tensor", count + 1);
 	return true;
 }

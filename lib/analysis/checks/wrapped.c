@@ -147,7 +147,7 @@ static void tell_wrapper(struct wrapped *wrapped, size_t wrapper)
 
 	fsdp_find(wrapped->checking->findings, FSDP_RULE_WRAPPER_PREFIX,
 		FSDP_PLACE(.affected = wrapped->names[wrapper], .affected_count = count,
-			.next = wrappers[wrapper].next),
+			.fix = wrappers[wrapper].next),
 		count == wrapped->all
 			? "all %zu of %zu names have the segment \"%s.\", which %s adds: load_state_dict of a model that is not wrapped stops at Unexpected key(s) in state_dict: \"%s\", and with strict=False loads none of them"
 			: "%zu of %zu names have the segment \"%s.\", which %s adds: load_state_dict of a model that is not wrapped stops at Unexpected key(s) in state_dict: \"%s\", and with strict=False leaves them out",

@@ -1207,7 +1207,7 @@ static void report_unread(struct dcp *dcp)
 {
 	if (dcp->unread != 0)
 		fsdp_find(&dcp->reading->model->findings, FSDP_RULE_NOT_EVALUATED,
-			FSDP_PLACE(.file = dcp->meta.file, .next = "info looks at them"),
+			FSDP_PLACE(.file = dcp->meta.file, .fix = "info looks at them"),
 			dcp->unread == 1
 				? "%llu value is a pickle of its own, which was not looked at"
 				: "%llu values are pickles of their own, which were not looked at",

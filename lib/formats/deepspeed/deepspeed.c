@@ -177,7 +177,7 @@ static void report_dangling(struct fsdp_reading *reading, const struct pointer *
 		"copy what it names; if the one that was read is meant, write this into it: %.*s",
 		FSDP_TEXT_MOST(opened, 64));
 	fsdp_find(&reading->model->findings, FSDP_RULE_TRACKER_STALE,
-		FSDP_PLACE(.file = fsdp_span_text(pointer->name), .next = next,
+		FSDP_PLACE(.file = fsdp_span_text(pointer->name), .fix = next,
 			.severity = (int)severity + 1),
 		"the file names %.*s, which is not there; %.*s was read",
 		FSDP_TEXT(pointer->tag), FSDP_TEXT_MOST(opened, 64));
@@ -188,7 +188,7 @@ static void report_absent(struct fsdp_reading *reading, struct fsdp_span opened)
 {
 	fsdp_find(&reading->model->findings, FSDP_RULE_MISSING_FILE,
 		FSDP_PLACE(.file = FSDP_SPAN("latest"), .severity = FSDP_WARNING + 1,
-			.next = "copy it, or name the tag when loading"),
+			.fix = "copy it, or name the tag when loading"),
 		"the file that names the tag is not there, and DeepSpeed loads nothing without it; %.*s was read",
 		FSDP_TEXT_MOST(opened, 64));
 }
@@ -358,7 +358,7 @@ static void check_shape(struct fsdp_deepspeed *ds, const struct fsdp_names *name
 		return;
 	fsdp_find(&ds->reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,
 		FSDP_PLACE(.file = path,
-			.next = "convert again from the checkpoint that this was made from"),
+			.fix = "convert again from the checkpoint that this was made from"),
 		"the file holds %llu elements, param_shapes say %llu",
 		FSDP_LLU(stored->numel), FSDP_LLU(ds->slice.parameters[id - 1].numel));
 }
@@ -635,7 +635,7 @@ static bool read_tag(struct fsdp_deepspeed *ds, const struct fsdp_folder *folder
 	if (fsdp_folder_has(folder, "tmp", FSDP_ENTRY_DIRECTORY))
 		fsdp_find(&ds->reading->model->findings, FSDP_RULE_COMMIT_LEFTOVER,
 			FSDP_PLACE(.file = FSDP_SPAN("tmp"),
-				.next = "remove it if the conversion ended well"),
+				.fix = "remove it if the conversion ended well"),
 			"the folder is one in which DeepSpeed's universal converter works, and which it removes when it is done");
 	struct fsdp_child *child = fsdp_reading_add_child(
 		ds->reading, FSDP_SPAN("zero"), FSDP_NONE, ret_error);
@@ -707,7 +707,7 @@ static bool mark_slices(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error
 	if (apart != 0 && ds->world_size != 0)
 		fsdp_find(&model->findings, FSDP_RULE_UNSUPPORTED_FEATURE,
 			FSDP_PLACE(.severity = FSDP_NOTE + 1,
-				.next = "load it with DeepSpeed by as many ranks, which joins them"),
+				.fix = "load it with DeepSpeed by as many ranks, which joins them"),
 			apart == 1
 				? "%zu flat buffer is of experts, which fewer ranks share: it is listed as it is stored"
 				: "%zu flat buffers are of experts, which fewer ranks share: they are listed as they are stored",
@@ -817,7 +817,7 @@ static void check_model(struct fsdp_deepspeed *ds)
 			ds->mapped);
 	fsdp_find(findings, FSDP_RULE_ZERO_NUMEL,
 		FSDP_PLACE(.severity = FSDP_WARNING + 1,
-			.next = "take the weights from here, or from zero_to_fp32.py"),
+			.fix = "take the weights from here, or from zero_to_fp32.py"),
 		"%sparam_slice_mappings%s do not follow the flat buffers, and DeepSpeed's universal converter, which follows them, scrambles the weights",
 		ds->round_robin ? "round_robin_gradients: " : "", count);
 }

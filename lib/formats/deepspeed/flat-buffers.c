@@ -93,7 +93,7 @@ static void check_cut(struct fsdp_deepspeed *ds, uint32_t group)
 			continue;
 		fsdp_find(&ds->reading->model->findings, FSDP_RULE_ZERO_NUMEL,
 			FSDP_PLACE(.rank = rank,
-				.next = "convert with the DeepSpeed that wrote it"),
+				.fix = "convert with the DeepSpeed that wrote it"),
 			"the flat buffer of group %u has %llu elements on rank %u, an equal part of all is %llu: what follows is shifted",
 			group, FSDP_LLU(flat->numel), rank, FSDP_LLU(part));
 		return;
@@ -203,7 +203,7 @@ static void check_group(struct fsdp_deepspeed *ds, uint32_t group)
 	ds->strayed += strays;
 	if (!right)
 		fsdp_find(&ds->reading->model->findings, FSDP_RULE_ZERO_NUMEL,
-			FSDP_PLACE(.next = "convert with the DeepSpeed that wrote it"),
+			FSDP_PLACE(.fix = "convert with the DeepSpeed that wrote it"),
 			"param_shapes of group %u have %llu elements, its flat buffers %llu: where parameters begin in them is not sure",
 			group, FSDP_LLU(ds->slice.lengths[group]), FSDP_LLU(found));
 	else
@@ -266,7 +266,7 @@ bool fsdp_deepspeed_add_unnamed(struct fsdp_deepspeed *ds, struct fsdp_error **r
 	if (ds->slice.parameter_count != before)
 		fsdp_find(&ds->reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,
 			FSDP_PLACE(.severity = FSDP_NOTE + 1,
-				.next = "nothing is to be done: DeepSpeed writes none of models with experts"),
+				.fix = "nothing is to be done: DeepSpeed writes none of models with experts"),
 			ds->slice.parameter_count - before == 1
 				? "param_shapes do not name %zu parameter: it was placed by param_slice_mappings"
 				: "param_shapes do not name %zu parameters: they were placed by param_slice_mappings",
@@ -281,7 +281,7 @@ void fsdp_deepspeed_check_named(struct fsdp_deepspeed *ds, const char *flat_name
 		named |= !ds->slice.parameters[i].frozen;
 	if (!named && fsdp_deepspeed_find_flat(ds, flat_name, 0) != NULL)
 		fsdp_find(&ds->reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,
-			FSDP_PLACE(.next = "take the weights from the model's own copy"),
+			FSDP_PLACE(.fix = "take the weights from the model's own copy"),
 			"param_shapes are missing%s: the flat buffers of the optimizer cannot be taken apart",
 			ds->round_robin && ds->mappings.count != 0
 				? ", and param_slice_mappings are wrong with round_robin_gradients"
@@ -576,15 +576,15 @@ void fsdp_deepspeed_check_files(struct fsdp_deepspeed *ds)
 		due = UINT64_MAX;
 	if (ds->world_size == 0 && !ds->is_universal && ds->stage > 0)
 		fsdp_find(&ds->reading->model->findings, FSDP_RULE_ZERO_PARTITIONS,
-			FSDP_PLACE(.next = "copy the missing *_optim_states.pt"),
+			FSDP_PLACE(.fix = "copy the missing *_optim_states.pt"),
 			"all optimizer files are missing; ZeRO-%lld stores the weights in them",
 			(long long)ds->stage);
 	if (ds->model_count >= due)
 		return;
 	fsdp_find(&ds->reading->model->findings, FSDP_RULE_ZERO_PARTITIONS,
 		FSDP_PLACE(.file = first_gone(ds, due, ranks, parts),
-			.next = told ? "copy all files of the missing ranks"
-				     : "copy the missing *_model_states.pt"),
+			.fix = told ? "copy all files of the missing ranks"
+				    : "copy the missing *_model_states.pt"),
 		"%u file%s with states of the model %s there, of %llu: one per rank of %s%s",
 		ds->model_count, ds->model_count == 1 ? "" : "s",
 		ds->model_count == 1 ? "is" : "are", FSDP_LLU(due),
@@ -629,7 +629,7 @@ static bool check_file(struct fsdp_deepspeed *ds, enum file_part part, uint32_t 
 	fsdp_find(&ds->reading->model->findings, FSDP_RULE_MISSING_FILE,
 		FSDP_PLACE(.file = fsdp_arena_copy(
 				   ds->reading->model->arena, fsdp_span_text(name)),
-			.next = "copy it and the others of its kind that are missing"),
+			.fix = "copy it and the others of its kind that are missing"),
 		"%s", why);
 	return false;
 }

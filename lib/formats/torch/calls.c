@@ -845,7 +845,7 @@ static bool check_id(const struct trial *trial)
 					.offset =
 						trial->torch->base + trial->deed->offset,
 					.severity = FSDP_NOTE + 1,
-					.next = "save the state dict instead: torch.save(model.state_dict(), FILE)"),
+					.fix = "save the state dict instead: torch.save(model.state_dict(), FILE)"),
 				"a whole module was saved: the source text of its classes (first %s) is in the file, which nothing runs",
 				spell(trial, item(trial, id, 1), text));
 		trial->torch->said_source = true;

@@ -796,11 +796,11 @@ static void report_refused(struct fsdp_torch *torch, const struct refused *refus
 	snprintf(next, sizeof next, "to load it: import %s", refused->packages);
 	fsdp_find(&torch->model->findings, FSDP_RULE_WEIGHTS_ONLY_REFUSES,
 		FSDP_PLACE(.file = torch->file, .member = torch->member,
-			.next = !is_harmless(torch) ? ""
-				: refused->only_dtensors
-					? "import torch.distributed.tensor first"
-				: refused->packages_size > 0 ? next
-							     : NULL),
+			.fix = !is_harmless(torch) ? ""
+			       : refused->only_dtensors
+				       ? "import torch.distributed.tensor first"
+			       : refused->packages_size > 0 ? next
+							    : NULL),
 		"torch.load(weights_only=True) refuses %zu of its classes: %.*s%s",
 		refused->count, (int)refused->size, refused->names, more);
 }

@@ -1207,7 +1207,7 @@ static void report_missing(const struct pickles *file)
 		return;
 	fsdp_find(&file->reading->model->findings, FSDP_RULE_TORCH_RECORD,
 		FSDP_PLACE(.file = file->look->path,
-			.next = "open the file of torch.save that it was taken from"),
+			.fix = "open the file of torch.save that it was taken from"),
 		"a pickle without its records: the bytes of %llu storage%s are not in this file",
 		FSDP_LLU(count), count == 1 ? "" : "s");
 }

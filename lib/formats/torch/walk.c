@@ -419,7 +419,7 @@ static void report_hidden(struct walk *walk)
 	fsdp_find(&torch->model->findings, FSDP_RULE_UNSUPPORTED_FEATURE,
 		FSDP_PLACE(.file = torch->file, .member = torch->member, .tensor = name,
 			.severity = FSDP_NOTE + 1,
-			.next = "save tensors in dicts under texts, or in lists"),
+			.fix = "save tensors in dicts under texts, or in lists"),
 		"%s holds tensors without a name, which are not listed: they lie in an object of a class that is not known, in a set or in the key of a dict%s",
 		fsdp_shown(name, room), others);
 }
@@ -540,7 +540,7 @@ static void report_left_out(
 	fsdp_find(&torch->model->findings, FSDP_RULE_PICKLE_EXPANSION,
 		FSDP_PLACE(.file = torch->file, .member = torch->member,
 			.tensor = name_text(walk, name), .severity = (int)severity + 1,
-			.next = severity == FSDP_NOTE ? "" : NULL),
+			.fix = severity == FSDP_NOTE ? "" : NULL),
 		"%s; what lies there is not listed", why);
 }
 

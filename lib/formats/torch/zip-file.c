@@ -210,7 +210,7 @@ static bool check_byteorder(struct torch_zip *file, struct fsdp_error **ret_erro
 		fsdp_find(&file->reading->model->findings, FSDP_RULE_ODD_TENSOR_STATE,
 			FSDP_PLACE(.file = file->file, .member = file->byteorder->name,
 				.severity = FSDP_NOTE + 1,
-				.next = "nothing is to be done for torch.load, which swaps them; other readers may not"),
+				.fix = "nothing is to be done for torch.load, which swaps them; other readers may not"),
 			"the bytes of each element stand in the order of a big-endian machine");
 	return true;
 }
@@ -384,7 +384,7 @@ static void report_script(struct torch_zip *file)
 	else
 		fsdp_find(&file->reading->model->findings, FSDP_RULE_TORCHSCRIPT,
 			FSDP_PLACE(.file = file->file, .severity = FSDP_ERROR + 1,
-				.next = "do not load this file"),
+				.fix = "do not load this file"),
 			"a file of torch.save with the records of a TorchScript archive: torch.load hands it to the loader that runs code");
 }
 
@@ -649,9 +649,9 @@ static void report_unseen(struct torch_zip *file, const struct unseen *unseen)
 		return;
 	fsdp_find(&file->reading->model->findings, FSDP_RULE_NOT_EVALUATED,
 		FSDP_PLACE(.file = file->file, .severity = FSDP_WARNING + 1,
-			.next = unseen->by_limit
-					? "raise --limit=pickle-streams to have them looked at"
-					: NULL),
+			.fix = unseen->by_limit
+				       ? "raise --limit=pickle-streams to have them looked at"
+				       : NULL),
 		unseen->count == 1 ? "%zu pickle beside data.pkl was not looked at: %s"
 				   : "%zu pickles beside data.pkl were not looked at: %s",
 		unseen->count, unseen->names);

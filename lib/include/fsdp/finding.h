@@ -121,12 +121,12 @@ struct fsdp_finding {
 	const struct fsdp_span *affected;
 	size_t affected_kept, affected_count;
 	/* Of the logical bytes of these tensors so many are lost. */
-	uint64_t lost_bytes;
+	uint64_t affected_bytes;
 	/* One sentence without a full stop, with the numbers. */
 	struct fsdp_span message;
 	/* What to do here, where more is known than the rule's `fix` says; else
 	 * absent. */
-	struct fsdp_span next;
+	struct fsdp_span fix;
 };
 
 /** Names that one finding holds at most; the rest is only counted. */
