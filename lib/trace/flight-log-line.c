@@ -38,8 +38,11 @@ int64_t fsdp_watchdog_time(struct fsdp_span front)
 {
 	static const int before[] = { 0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304,
 		334 };
-	struct fsdp_span at = fsdp_words_behind_last(front, "[E");
+	static const char *const levels[] = { "[E", "[F", "[W", "[I" };
+	struct fsdp_span at = { 0 };
 	int64_t date, hour, minute, second, part = 0;
+	for (size_t i = 0; i < FSDP_COUNT(levels) && at.data == NULL; i++)
+		at = fsdp_words_behind_last(front, levels[i]);
 	if (at.data == NULL || !fsdp_words_number(&at, &date) || date < 101 ||
 		date > 1231 || date / 100 > 12 || date % 100 < 1 || date % 100 > 31 ||
 		at.size < 2)

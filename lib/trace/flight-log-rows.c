@@ -578,7 +578,6 @@ static bool tell_watches(struct log_join *join, struct fsdp_flight *flight)
 	struct fsdp_flight_watch *watches =
 		FSDP_TAKE(join->arena, watches, join->state_count);
 	flight->watches = watches;
-	flight->log_rank_count = join->rank_count;
 	for (size_t i = 0; watches != NULL && i < join->team_count; i++) {
 		const struct log_team *team = &join->teams[i];
 		for (size_t j = 0; j < team->count; j++) {
@@ -759,16 +758,32 @@ static bool tell_unheard(struct log_join *join, struct fsdp_flight *flight)
 	return flight->op.data != NULL;
 }
 
+/* An exception of any log, in the order of the lines. */
+struct log_exception {
+	const struct fsdp_watchdog_exception *said;
+	size_t order;
+};
+
+static int compare_texts(const void *a, const void *b)
+{
+	const struct log_exception *left = a, *right = b;
+	int order = compare_numbers(left->said->rank, right->said->rank);
+	if (order == 0)
+		order = fsdp_span_compare(left->said->text, right->said->text);
+	return order != 0 ? order : left->order < right->order ? -1 : 1;
+}
+
 static int compare_exceptions(const void *a, const void *b)
 {
-	const struct fsdp_flight_exception *left = a, *right = b;
-	int64_t x = left->time_ns != FSDP_ABSENT ? left->time_ns : INT64_MAX;
-	int64_t y = right->time_ns != FSDP_ABSENT ? right->time_ns : INT64_MAX;
-	return x != y ? compare_numbers(x, y) : compare_numbers(left->rank, right->rank);
+	const struct log_exception *left = a, *right = b;
+	int64_t x = left->said->time_ns, y = right->said->time_ns;
+	int order = compare_numbers(
+		x != FSDP_ABSENT ? x : INT64_MAX, y != FSDP_ABSENT ? y : INT64_MAX);
+	return order != 0 ? order : left->order < right->order ? -1 : 1;
 }
 
 static bool is_after_timeout(
-	const struct log_join *join, const struct fsdp_flight_exception *exception)
+	const struct log_join *join, const struct fsdp_watchdog_exception *exception)
 {
 	for (size_t i = 0; i < join->said_count; i++) {
 		const struct fsdp_watchdog_line *line = &join->said[i].line;
@@ -781,51 +796,132 @@ static bool is_after_timeout(
 	return false;
 }
 
+/* All of them, the earliest first; a rank prints the same text again when it ends. */
+static bool gather_exceptions(const struct log_join *join,
+	const struct fsdp_trace_reading *readings, size_t count,
+	struct log_exception **ret_list, size_t *ret_count)
+{
+	size_t room = 0, found = 0, kept = 0;
+	for (size_t i = 0; i < count; i++)
+		if (is_used(&readings[i]))
+			room += readings[i].watchdog->exceptions.count;
+	struct log_exception *list = FSDP_TAKE(join->arena, list, room);
+	*ret_list = list;
+	*ret_count = 0;
+	if (list == NULL || room == 0)
+		return list != NULL;
+	for (size_t i = 0; i < count; i++)
+		for (size_t j = 0; is_used(&readings[i]) &&
+				   j < readings[i].watchdog->exceptions.count;
+			j++, found++)
+			list[found] = (struct log_exception){
+				fsdp_vec_at(&readings[i].watchdog->exceptions, j), found
+			};
+	qsort(list, found, sizeof *list, compare_texts);
+	for (size_t i = 0; i < found; i++)
+		if (kept == 0 || list[kept - 1].said->rank != list[i].said->rank ||
+			!fsdp_span_equal(list[kept - 1].said->text, list[i].said->text))
+			list[kept++] = list[i];
+	qsort(list, kept, sizeof *list, compare_exceptions);
+	*ret_count = kept;
+	return true;
+}
+
+/* Ranks that printed an exception are not silent. */
+static bool hear_exceptions(const struct log_join *join, const struct log_exception *list,
+	size_t count, struct fsdp_flight *flight)
+{
+	int64_t *ranks = FSDP_TAKE(join->arena, ranks, join->rank_count + count);
+	int64_t *silent = FSDP_TAKE(join->arena, silent, flight->missing_dump_count);
+	size_t all = 0, heard = 0, kept = 0;
+	if (ranks == NULL || silent == NULL)
+		return false;
+	for (size_t i = 0; i < join->rank_count; i++)
+		ranks[all++] = join->ranks[i];
+	for (size_t i = 0; i < count; i++)
+		ranks[all++] = list[i].said->rank;
+	if (all != 0)
+		qsort(ranks, all, sizeof *ranks, compare_integers);
+	for (size_t i = 0; i < all; i++)
+		if (heard == 0 || ranks[heard - 1] != ranks[i])
+			ranks[heard++] = ranks[i];
+	flight->log_rank_count = heard;
+	for (size_t i = 0, at = 0; i < flight->missing_dump_count; i++) {
+		while (at < heard && ranks[at] < flight->missing_dumps[i])
+			at++;
+		if (at == heard || ranks[at] != flight->missing_dumps[i])
+			silent[kept++] = flight->missing_dumps[i];
+	}
+	flight->missing_dumps = silent;
+	flight->missing_dump_count = kept;
+	return true;
+}
+
+/* Those of the exceptions that are like one: the rank that failed by itself, all whose
+ * watchdog hangs, or the two whose forwards differ. */
+static bool blame(const struct log_join *join, const struct log_exception *list,
+	size_t count, const struct fsdp_watchdog_exception *one,
+	struct fsdp_flight *flight)
+{
+	int64_t *ranks = FSDP_TAKE(join->arena, ranks, count + 2);
+	size_t found = 0, kept = 0;
+	if (ranks == NULL)
+		return false;
+	ranks[found++] = one->rank;
+	if (one->failure == FSDP_WATCHDOG_ORDERS)
+		ranks[found++] = one->other;
+	for (size_t i = 0; one->failure == FSDP_WATCHDOG_HANGS && i < count; i++)
+		if (list[i].said->failure == FSDP_WATCHDOG_HANGS)
+			ranks[found++] = list[i].said->rank;
+	qsort(ranks, found, sizeof *ranks, compare_integers);
+	for (size_t i = 0; i < found; i++)
+		if (kept == 0 || ranks[kept - 1] != ranks[i])
+			ranks[kept++] = ranks[i];
+	flight->verdict = one->failure == FSDP_WATCHDOG_ORDERS ? FSDP_FLIGHT_MISMATCH
+							       : FSDP_FLIGHT_STUCK;
+	flight->problem = "exception";
+	flight->all_wait = false;
+	flight->culprits = ranks;
+	flight->culprit_count = kept;
+	flight->last_count = 0;
+	if (one->time_ns != FSDP_ABSENT)
+		flight->since_ns = one->time_ns;
+	return true;
+}
+
 /* A rank that failed by itself is the cause, unless others never entered a collective. */
 static bool tell_exceptions(const struct log_join *join,
 	const struct fsdp_trace_reading *readings, size_t count,
 	struct fsdp_flight *flight)
 {
-	size_t room = 0, kept = 0;
-	for (size_t i = 0; i < count; i++)
-		if (is_used(&readings[i]))
-			room += readings[i].watchdog->exceptions.count;
-	struct fsdp_flight_exception *list = FSDP_TAKE(join->arena, list, room);
-	if (list == NULL)
+	struct log_exception *found;
+	size_t kept;
+	if (!gather_exceptions(join, readings, count, &found, &kept))
 		return false;
-	for (size_t i = 0; i < count; i++)
-		for (size_t j = 0; is_used(&readings[i]) &&
-				   j < readings[i].watchdog->exceptions.count;
-			j++) {
-			const struct fsdp_watchdog_exception *one =
-				fsdp_vec_at(&readings[i].watchdog->exceptions, j);
-			list[kept++] = (struct fsdp_flight_exception){ one->rank,
-				one->time_ns, one->text, one->is_own };
-		}
-	if (kept != 0)
-		qsort(list, kept, sizeof *list, compare_exceptions);
+	struct fsdp_flight_exception *list = FSDP_TAKE(join->arena, list, kept);
+	if (list == NULL || !hear_exceptions(join, found, kept, flight))
+		return false;
 	flight->exceptions = list;
 	flight->exception_count = kept;
 	for (size_t i = 0; i < kept; i++) {
-		bool waits = flight->verdict == FSDP_FLIGHT_AGREE ||
-			     flight->verdict == FSDP_FLIGHT_INCOMPLETE;
+		const struct fsdp_watchdog_exception *one = found[i].said;
+		list[i] = (struct fsdp_flight_exception){ one->rank, one->time_ns,
+			one->text, one->failure == FSDP_WATCHDOG_OWN };
+	}
+	for (size_t i = 0; i < kept; i++) {
+		const struct fsdp_watchdog_exception *one = found[i].said;
+		bool open = flight->verdict == FSDP_FLIGHT_AGREE ||
+			    flight->verdict == FSDP_FLIGHT_INCOMPLETE;
 		for (size_t j = 0; j < flight->culprit_count; j++)
-			waits |= flight->culprits[j] == list[i].rank;
-		if (!list[i].is_own)
+			open |= flight->culprits[j] == one->rank;
+		if (one->failure == FSDP_WATCHDOG_FOLLOWS)
 			continue;
 		/* An abort that follows on a timeout makes errors, too. */
-		if (!waits || is_after_timeout(join, &list[i]))
-			break;
-		flight->verdict = FSDP_FLIGHT_STUCK;
-		flight->problem = "exception";
-		flight->all_wait = false;
-		flight->culprits = &list[i].rank;
-		flight->culprit_count = 1;
-		flight->last_count = 0;
-		if (list[i].time_ns != FSDP_ABSENT)
-			flight->since_ns = list[i].time_ns;
-		break;
+		return !open || is_after_timeout(join, one) ||
+		       blame(join, found, kept, one, flight);
 	}
+	if (kept != 0 && join->said_count == 0)
+		flight->problem = "exception";
 	return true;
 }
 
@@ -854,12 +950,23 @@ bool fsdp_watchdog_join_readings(struct fsdp_trace_reading *readings, size_t cou
 	*ret_flight = NULL;
 	if (!prepare(&join, readings, count))
 		return fsdp_arena_fail(arena, ret_error);
-	if (join.said_count == 0)
-		return true;
 	struct fsdp_flight *flight = FSDP_TAKE(arena, flight, 1);
+	if (flight == NULL)
+		return fsdp_arena_fail(arena, ret_error);
+	if (join.said_count == 0) {
+		*flight = (struct fsdp_flight){ .verdict = FSDP_FLIGHT_INCOMPLETE,
+			.seq = FSDP_ABSENT,
+			.since_ns = FSDP_ABSENT,
+			.place.line = FSDP_ABSENT };
+		if (!tell_exceptions(&join, readings, count, flight) ||
+			!tell_watches(&join, flight))
+			return fsdp_arena_fail(arena, ret_error);
+		*ret_flight = flight->exception_count != 0 ? flight : NULL;
+		return true;
+	}
 	struct fsdp_flight_rank *ranks = FSDP_TAKE(arena, ranks, join.rank_count);
 	struct fsdp_flight_rows *rows = FSDP_TAKE(arena, rows, join.rank_count);
-	bool good = flight != NULL && ranks != NULL && rows != NULL;
+	bool good = ranks != NULL && rows != NULL;
 	for (size_t i = 0; good && i < join.rank_count; i++) {
 		ranks[i] = (struct fsdp_flight_rank){ join.ranks[i], &rows[i] };
 		good = add_rank(&join, &rows[i], join.ranks[i]);

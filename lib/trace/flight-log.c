@@ -321,12 +321,16 @@ static bool take_message(struct fsdp_watchdog *watchdog, struct fsdp_span front,
 static const struct {
 	const char *words;
 	bool with_words; /* they belong to the text */
-	bool is_own;
+	enum fsdp_watchdog_failure failure;
 } exceptions[] = {
-	{ "terminated with exception: ", false, true },
-	{ "raised the following async exception: ", false, true },
-	{ "watchdog got stuck for ", true, false },
-	{ "Forward order differs ", true, false },
+	{ "terminated with exception: ", false, FSDP_WATCHDOG_OWN },
+	{ "raised the following async exception: ", false, FSDP_WATCHDOG_OWN },
+	{ "found async exception when checking for NCCL errors: ", false,
+		FSDP_WATCHDOG_OWN },
+	{ "watchdog got stuck for ", true, FSDP_WATCHDOG_HANGS },
+	{ "Forward order differs across ranks: ", true, FSDP_WATCHDOG_ORDERS },
+	{ "Forward order differs from that of the first iteration ", true,
+		FSDP_WATCHDOG_FOLLOWS },
 };
 
 /* Errors that a rank has because another one is gone. */
@@ -340,39 +344,54 @@ static bool is_of_peer(struct fsdp_span text)
 	return false;
 }
 
+/* "rank 0 is all-gathering …", as *said; false: no such rank. */
+static bool take_rank_of_order(struct fsdp_span *text, int64_t *ret_rank)
+{
+	*text = fsdp_words_behind(*text, "rank ");
+	return text->data != NULL && fsdp_words_number(text, ret_rank) &&
+	       fsdp_watchdog_is_rank(*ret_rank);
+}
+
 /* False: out of memory. */
 static bool take_exception(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 {
 	enum { LONGEST = 200 };
-	for (size_t i = 0; i < FSDP_COUNT(exceptions); i++) {
-		struct fsdp_span text = fsdp_words_behind(line, exceptions[i].words);
-		struct fsdp_watchdog_line said;
-		bool known;
-		if (text.data == NULL)
-			continue;
-		struct fsdp_span front = fsdp_words_up_to(line, text.data);
-		if (!take_front(watchdog, front, &said, &known))
-			return false;
-		if (!known) {
-			said.rank = fsdp_words_number_behind(text, "rank ");
-			known = fsdp_watchdog_is_rank(said.rank);
-		}
-		/* A timeout has a line of its own. */
-		if (!known ||
-			fsdp_words_behind(text, "collective operation timeout").data !=
-				NULL)
-			return true;
-		if (exceptions[i].with_words)
-			text = fsdp_span(text.data - strlen(exceptions[i].words),
-				text.size + strlen(exceptions[i].words));
-		text = fsdp_words_without_blanks(
-			fsdp_span(text.data, fsdp_min(text.size, LONGEST)));
-		struct fsdp_watchdog_exception one = { said.rank, said.time_ns,
-			fsdp_arena_copy(watchdog->lines.arena, text),
-			exceptions[i].is_own && !is_of_peer(text) };
-		return one.text.data != NULL && fsdp_vec_add(&watchdog->exceptions, &one);
-	}
-	return true;
+	size_t i = 0;
+	struct fsdp_span text = { 0 };
+	struct fsdp_watchdog_line said;
+	bool known;
+	for (; i < FSDP_COUNT(exceptions); i++)
+		if ((text = fsdp_words_behind(line, exceptions[i].words)).data != NULL)
+			break;
+	/* A timeout has a line of its own. */
+	if (text.data == NULL ||
+		fsdp_words_behind(text, "collective operation timeout").data != NULL)
+		return true;
+	if (!take_front(watchdog, fsdp_words_up_to(line, text.data), &said, &known))
+		return false;
+	struct fsdp_watchdog_exception one = { .rank = said.rank,
+		.time_ns = said.time_ns,
+		.other = FSDP_ABSENT,
+		.failure = exceptions[i].failure };
+	struct fsdp_span rest = text;
+	if (one.failure == FSDP_WATCHDOG_ORDERS)
+		known = take_rank_of_order(&rest, &one.rank) &&
+			take_rank_of_order(&rest, &one.other);
+	else if (!known)
+		known = take_rank_of_order(&rest, &one.rank);
+	if (!known)
+		return true;
+	fsdp_watchdog_hear_of(watchdog, one.rank);
+	fsdp_watchdog_hear_of(watchdog, one.other);
+	if (exceptions[i].with_words)
+		text = fsdp_span(text.data - strlen(exceptions[i].words),
+			text.size + strlen(exceptions[i].words));
+	if (one.failure == FSDP_WATCHDOG_OWN && is_of_peer(text))
+		one.failure = FSDP_WATCHDOG_FOLLOWS;
+	text = fsdp_words_without_blanks(
+		fsdp_span(text.data, fsdp_min(text.size, LONGEST)));
+	one.text = fsdp_arena_copy(watchdog->lines.arena, text);
+	return one.text.data != NULL && fsdp_vec_add(&watchdog->exceptions, &one);
 }
 
 bool fsdp_watchdog_take(struct fsdp_watchdog *watchdog, struct fsdp_span line)

@@ -86,14 +86,24 @@ static inline struct fsdp_watchdog_line fsdp_watchdog_blank(void)
  *	terminated with exception: CUDA error: an illegal memory access was encountered
  *	[rank1]:[E…] [Rank 1] Collective WorkNCCL(…) raised the following async exception:
  *	NCCL error: unhandled system error
+ *	[Rank 1] found async exception when checking for NCCL errors: …       (1.8 to 2.2)
  *	[rank0]:[F…] [PG ID 0 PG GUID 0 Rank 0] ProcessGroupNCCL's watchdog got stuck for 480
  *	seconds without making progress in monitoring enqueued collectives.
- *	Forward order differs across ranks: rank 0 is all-gathering 1 parameters while …
+ *	RuntimeError: Forward order differs across ranks: rank 0 is all-gathering 3
+ *	parameters while rank 2 is all-gathering 2 parameters
+ *	UserWarning: Forward order differs from that of the first iteration on rank 1. …
  */
+enum fsdp_watchdog_failure {
+	FSDP_WATCHDOG_OWN,     /* of the rank itself */
+	FSDP_WATCHDOG_HANGS,   /* its watchdog does not go on: what it called hangs */
+	FSDP_WATCHDOG_ORDERS,  /* FSDP found that the rank and another one differ */
+	FSDP_WATCHDOG_FOLLOWS, /* of a peer that is gone, or it is a warning */
+};
 struct fsdp_watchdog_exception {
 	int64_t rank, time_ns;
+	int64_t other; /* of ORDERS the other rank, or FSDP_ABSENT */
 	struct fsdp_span text;
-	bool is_own; /* it is the fault of this rank: not a peer that is gone */
+	enum fsdp_watchdog_failure failure;
 };
 
 struct fsdp_watchdog {

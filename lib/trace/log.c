@@ -278,7 +278,7 @@ static bool fail_none(struct log *log)
 	fsdp_fail(error, FSDP_ERROR_NOT_A_CHECKPOINT, 0, "unknown recording format");
 	fsdp_error_add_kind(error, "not_json");
 	return fsdp_error_add_hint(error,
-		"PyTorch 2.13 writes that line with TORCH_DISTRIBUTED_DEBUG=INFO and TORCH_LOGS=torch.distributed.fsdp._debug_utils");
+		"give a trace, a dump, or a log with lines about failed collectives");
 }
 
 static bool take_watchdog(struct log *log)
@@ -305,7 +305,8 @@ static enum fsdp_recording_kind kind_of(const struct log *log)
 static bool finish(struct log *log)
 {
 	struct fsdp_trace_reading *reading = log->reading;
-	if (log->watchdog.lines.count != 0 && !take_watchdog(log))
+	if (log->watchdog.lines.count + log->watchdog.exceptions.count != 0 &&
+		!take_watchdog(log))
 		return fsdp_trace_memory(reading);
 	if (!log->seen && reading->watchdog == NULL)
 		return fail_none(log);

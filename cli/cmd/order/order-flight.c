@@ -211,7 +211,9 @@ static void line_logs(const struct flight *flight)
 	struct out *out = flight->listing->run->out;
 
 	out_line_begin(out, NULL);
-	out_line_text(out, "lines about failed collectives from %zu rank%s",
+	out_line_text(out, "%s from %zu rank%s",
+		flight->says->watch_count != 0 ? "lines about failed collectives"
+					       : "errors",
 		flight->says->log_rank_count,
 		flight->says->log_rank_count == 1 ? "" : "s");
 	put_groups(out, flight->says);
@@ -309,12 +311,38 @@ static bool is_exception(const struct fsdp_flight *says)
 	return says->problem != NULL && strcmp(says->problem, "exception") == 0;
 }
 
+/* What ended the culprits. */
+static const char *exception_words(
+	const struct fsdp_flight *says, char *text, size_t room)
+{
+	const char *head = "the watchdog of ", *tail = "is stuck";
+	struct rank_words words;
+
+	for (size_t i = 0; i < says->exception_count; i++)
+		if (says->exceptions[i].is_own &&
+			says->exceptions[i].rank == says->culprits[0]) {
+			head = "";
+			tail = says->watch_count != 0
+				       ? "failed before the other ranks timed out"
+			       : says->exception_count > 1 ? "failed first"
+							   : "failed";
+		}
+	if (says->verdict == FSDP_FLIGHT_MISMATCH) {
+		head = "";
+		tail = "run their forwards in different orders";
+	}
+	snprintf(text, room, "%s%s %s", head,
+		rank_words(says->culprits, says->culprit_count, &words), tail);
+	return text;
+}
+
 static void line_cause(const struct flight *flight)
 {
 	const struct fsdp_flight *says = flight->says;
 	const char *verb = verb_of(says->problem);
 	struct out *out = flight->listing->run->out;
 	struct rank_words words;
+	char text[300];
 
 	if (says->cause_count != 0) {
 		lines_causes(flight);
@@ -323,8 +351,7 @@ static void line_cause(const struct flight *flight)
 	if (verb == NULL || says->culprit_count == 0)
 		return;
 	if (is_exception(says)) {
-		out_line(out, NULL, "%s failed before the other ranks timed out",
-			rank_words(says->culprits, says->culprit_count, &words));
+		out_line(out, NULL, "%s", exception_words(says, text, sizeof text));
 		return;
 	}
 	out_line_begin(out, NULL);
@@ -451,8 +478,14 @@ static void lines_lacking(const struct flight *flight)
 /* Of what one rank left nothing follows for the others. */
 static bool is_alone(const struct flight *flight)
 {
-	return is_log(flight->says) ? flight->says->log_rank_count == 1
-				    : dump_count(flight->listing) == 1;
+	const struct fsdp_flight *says = flight->says;
+
+	if (!is_log(says))
+		return dump_count(flight->listing) == 1;
+	for (size_t i = 1; i < says->watch_count; i++)
+		if (says->watches[i].rank != says->watches[0].rank)
+			return false;
+	return says->watch_count != 0;
 }
 
 static void line_alone(const struct flight *flight)
@@ -463,8 +496,9 @@ static void line_alone(const struct flight *flight)
 	if (is_log(says))
 		out_line(out, NULL,
 			"only rank %" PRId64
-			" printed such lines: nothing is known of the others",
-			says->watches[0].rank);
+			" printed %s: nothing is known of the others",
+			says->watches[0].rank,
+			says->log_rank_count == 1 ? "such lines" : "where it waits");
 	else
 		out_line(out, NULL,
 			"only the dump of rank %" PRId64
@@ -583,7 +617,7 @@ static void find_cause(struct listing *listing, const struct fsdp_flight *says)
 {
 	bool differ = says->verdict == FSDP_FLIGHT_MISMATCH;
 	struct rank_words words;
-	char number[32] = "", op[80] = "";
+	char number[32] = "", op[80] = "", text[300];
 
 	for (size_t i = 0; i < says->cause_count; i++) {
 		const struct fsdp_flight_cause *one = &says->causes[i];
@@ -604,9 +638,8 @@ static void find_cause(struct listing *listing, const struct fsdp_flight *says)
 	if (says->cause_count != 0)
 		return;
 	if (is_exception(says)) {
-		run_finding(listing->run, "FI7040",
-			"%s failed before the other ranks timed out",
-			rank_words(says->culprits, says->culprit_count, &words));
+		run_finding(listing->run, differ ? "FI7041" : "FI7040", "%s",
+			exception_words(says, text, sizeof text));
 		return;
 	}
 	if (says->seq != FSDP_ABSENT)
