@@ -181,26 +181,75 @@ static void count_block(struct count *count, const struct fsdp_memory_block *blo
 	hold(count, holding, block->stack, block->bytes);
 }
 
+/* In how many segments that are free in part a stack holds blocks. */
+struct pin {
+	uint64_t segments;
+	size_t last; /* the last of them, from 1 */
+};
+
+static void count_segment(
+	struct count *count, size_t index, struct holding *holding, struct pin *pins)
+{
+	struct fsdp_memory_device *device = count->device;
+	const struct fsdp_memory_segment *segment =
+		fsdp_vec_at(&count->rows->segments, index);
+	uint64_t active = 0, unused = 0, largest = 0;
+	const struct fsdp_memory_block *block;
+	device->segments++;
+	add_to(count, &device->reserved_bytes, segment->bytes);
+	for (uint32_t j = 0; j < segment->block_count; j++) {
+		block = fsdp_vec_at(&count->rows->blocks, segment->first_block + j);
+		count_block(count, block, holding);
+		if (block->is_active)
+			add_to(count, &active, block->bytes);
+		else if (block->is_inactive)
+			add_to(count, &unused, block->bytes);
+		if (block->is_inactive && block->bytes > largest)
+			largest = block->bytes;
+	}
+	if (segment->is_private) {
+		device->private_segments++;
+		add_to(count, &device->private_bytes, segment->bytes);
+		add_to(count, &device->private_active_bytes, active);
+	}
+	if (active == 0 || unused == 0 || segment->is_expandable || segment->is_private)
+		return;
+	device->split_segments++;
+	add_to(count, &device->split_free_bytes, unused);
+	if (largest > device->split_largest_bytes)
+		device->split_largest_bytes = largest;
+	for (uint32_t j = 0; j < segment->block_count; j++) {
+		block = fsdp_vec_at(&count->rows->blocks, segment->first_block + j);
+		struct pin *pin = &pins[block->stack];
+		if (block->is_active && pin->last != index + 1)
+			*pin = (struct pin){ pin->segments + 1, index + 1 };
+	}
+}
+
 static bool count_segments(struct count *count)
 {
+	struct fsdp_memory_device *device = count->device;
+	struct pin *pins = calloc(count->rows->stacks.count + 1, sizeof *pins);
 	struct holding holding;
-	if (!holding_init(&holding, count->rows))
+	size_t most = 0;
+	if (!holding_init(&holding, count->rows) || pins == NULL) {
+		free(holding.list);
+		free(pins);
 		return false;
-	for (size_t i = 0; i < count->rows->segments.count; i++) {
-		const struct fsdp_memory_segment *segment =
-			fsdp_vec_at(&count->rows->segments, i);
-		if (!is_of(count, segment))
-			continue;
-		count->device->segments++;
-		add_to(count, &count->device->reserved_bytes, segment->bytes);
-		for (uint32_t j = 0; j < segment->block_count; j++)
-			count_block(count,
-				fsdp_vec_at(
-					&count->rows->blocks, segment->first_block + j),
-				&holding);
 	}
-	count->device->stacks = take_held(count, &holding, &count->device->stack_count);
-	return count->device->stacks != NULL;
+	for (size_t i = 0; i < count->rows->segments.count; i++)
+		if (is_of(count, fsdp_vec_at(&count->rows->segments, i)))
+			count_segment(count, i, &holding, pins);
+	for (size_t i = 0; i < count->rows->stacks.count; i++)
+		if (pins[i].segments > pins[most].segments)
+			most = i;
+	const struct fsdp_memory_calls *calls = fsdp_vec_at(&count->rows->stacks, most);
+	device->split_holder = (struct fsdp_memory_stack){ .blocks = pins[most].segments,
+		.frames = calls->frames,
+		.frame_count = calls->count };
+	free(pins);
+	device->stacks = take_held(count, &holding, &device->stack_count);
+	return device->stacks != NULL;
 }
 
 /* ---- the history ---- */

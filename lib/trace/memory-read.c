@@ -48,6 +48,8 @@ enum snapshot_field {
 	DEVICE,
 	TOTAL_SIZE,
 	BLOCKS,
+	SEGMENT_POOL_ID,
+	IS_EXPANDABLE,
 	FIELD_COUNT
 };
 
@@ -69,6 +71,8 @@ static const struct fsdp_span field_names[FIELD_COUNT] = {
 	[DEVICE] = FSDP_SPAN_INIT("device"),
 	[TOTAL_SIZE] = FSDP_SPAN_INIT("total_size"),
 	[BLOCKS] = FSDP_SPAN_INIT("blocks"),
+	[SEGMENT_POOL_ID] = FSDP_SPAN_INIT("segment_pool_id"),
+	[IS_EXPANDABLE] = FSDP_SPAN_INIT("is_expandable"),
 };
 
 /* The first eight bytes and the length tell them apart: millions of keys are asked. */
@@ -329,7 +333,13 @@ static bool add_segment(struct fsdp_memory_reader *reader,
 	*ret_index = (uint32_t)segments->count - 1;
 	if (segment == NULL)
 		return false;
+	int64_t pool[2] = { 0, 0 };
+	size_t pool_size;
 	*segment = (struct fsdp_memory_segment){ 0 };
+	fsdp_pickle_ints(
+		pickle, fields[SEGMENT_POOL_ID], pool, FSDP_COUNT(pool), &pool_size);
+	segment->is_private = pool[0] != 0 || pool[1] != 0;
+	fsdp_pickle_boolean(pickle, fields[IS_EXPANDABLE], &segment->is_expandable);
 	fsdp_pickle_integer(pickle, fields[DEVICE], &segment->device);
 	take_number(pickle, fields[TOTAL_SIZE], &segment->bytes);
 	take_number(pickle, fields[ADDRESS], &segment->addr);

@@ -31,6 +31,8 @@ struct fsdp_memory_segment {
 	int64_t device;
 	uint64_t addr, bytes;
 	uint32_t first_block, block_count;
+	bool is_private;    /* of a pool of its own, as CUDA graphs have */
+	bool is_expandable; /* what is free in it can be unmapped */
 };
 
 /* A stack is the indices of its frames. */

@@ -119,7 +119,7 @@ struct memory_label memory_label(
 	if (label.own == NULL && label.node.size == 0 && label.op.size == 0 &&
 		label.torch == NULL)
 		label.own = other != NULL ? other
-			    : count != 0  ? &memory->frames[frames[0]]
+			    : count != 0  ? &memory->frames[frames[count - 1]]
 					  : NULL;
 	return label;
 }

@@ -247,6 +247,48 @@ static void lines_stacks(const struct replay *replay, const struct fsdp_memory *
 	free(rows);
 }
 
+/* What is reserved and can hardly be used, one line each. Of what is free in segments that
+ * are in use little is no fault. */
+static void lines_lost(const struct replay *replay, const struct memory_row *row)
+{
+	const struct fsdp_memory_device *says = &row->says;
+	const struct fsdp_memory_stack *holder = &says->split_holder;
+	struct out *out = replay->run->out;
+	char bytes[HUMAN_ROOM], part[HUMAN_ROOM];
+
+	if (says->active_bytes > says->allocated_bytes)
+		out_line(out, NULL,
+			"  of these, %s are freed and wait for another stream (record_stream)",
+			out_bytes(
+				out, says->active_bytes - says->allocated_bytes, bytes));
+	if (says->split_free_bytes != 0 &&
+		says->split_free_bytes >= says->reserved_bytes / 10) {
+		out_line_begin(out, NULL);
+		out_line_text(out,
+			"  fragmentation: %s free inside %" PRIu64
+			" segment%s, largest piece %s",
+			out_bytes(out, says->split_free_bytes, bytes),
+			says->split_segments, says->split_segments == 1 ? "" : "s",
+			out_bytes(out, says->split_largest_bytes, part));
+		if (holder->frame_count != 0) {
+			out_line_text(out, "; ");
+			if (holder->blocks != says->split_segments)
+				out_line_text(out, "%" PRIu64 " of ", holder->blocks);
+			out_line_text(out, "the segments are held by ");
+			memory_put_stack(
+				out, row->memory, holder->frames, holder->frame_count);
+		}
+		out_line_end(out);
+	}
+	if (says->private_segments != 0)
+		out_line(out, NULL,
+			"  private pools (CUDA graphs): %s in %" PRIu64
+			" segment%s, %s of it in use",
+			out_bytes(out, says->private_bytes, bytes),
+			says->private_segments, says->private_segments == 1 ? "" : "s",
+			out_bytes(out, says->private_active_bytes, part));
+}
+
 static void show_row(const struct replay *replay, const struct memory_row *row)
 {
 	const struct fsdp_memory_device *says = &row->says;
@@ -257,11 +299,7 @@ static void show_row(const struct replay *replay, const struct memory_row *row)
 	out_line(out, NULL, "rank %" PRId64 ", device %" PRId64 ", at the end: %s in use",
 		row->rank, says->device, out_bytes(out, says->active_bytes, bytes));
 	lines_stacks(replay, row->memory, says->stacks, says->stack_count);
-	if (says->active_bytes > says->allocated_bytes)
-		out_line(out, NULL,
-			"  of these, %s are freed and wait for another stream (record_stream)",
-			out_bytes(
-				out, says->active_bytes - says->allocated_bytes, bytes));
+	lines_lost(replay, row);
 	for (size_t i = 0; i < says->oom_count; i++) {
 		out_line_begin(out, NULL);
 		out_line_text(out, "  out of memory: allocation of %s failed: ",
@@ -389,6 +427,15 @@ const struct record replay_memory_record = OBJECT_RECORD(ROW, "memory",
 		.about = "Number of blocks that are in use, or wait to be freed." },
 	{ "largest_free_bytes", BYTES_AT(ROW, says.largest_free_bytes), .always = true,
 		.about = "Bytes of the largest block that is free." },
+	{ "split_segments", COUNT_AT(ROW, says.split_segments), .always = true,
+		.about =
+			"Number of segments with blocks in use and free ones; expandable ones and those of private pools do not count." },
+	{ "split_free_bytes", BYTES_AT(ROW, says.split_free_bytes), .always = true,
+		.about = "Bytes of the free blocks in them." },
+	{ "private_segments", COUNT_AT(ROW, says.private_segments), .always = true,
+		.about = "Number of segments of private pools, as CUDA graphs have." },
+	{ "private_bytes", BYTES_AT(ROW, says.private_bytes), .always = true,
+		.about = "Bytes in them." },
 	{ "events", COUNT_AT(ROW, says.events), .always = true,
 		.about = "Number of recorded events." },
 	{ "start_bytes", INTEGER_AT(ROW, says.start_bytes), .always = true,
