@@ -287,6 +287,27 @@ def cast_buffer(folder, wrong):
     return [folder]
 
 
+def adam(folder, keys=("exp_avg", "exp_avg_sq", "step"), of=range(4), shape=(6,), name=None, flat=False, model=False, **group):
+    """A state of Adam for each of these parameters of four, by number or name, in lists or flattened."""
+    tensor = Tensor(Storage("0", 24), shape, (1,) * len(shape))
+    names = [name.format(i) if name else i for i in range(4)]
+    state = {names[i]: {key: tensor for key in keys} for i in of}
+    optim = {"state": state, "param_groups": [{"lr": 0.1, "params": names} | group]}
+    if flat:
+        optim = {f"state.{n}.{k}": v for n, own in state.items() for k, v in own.items()} | {f"param_groups.{n}.lr": 0.1 for n in names}
+    weights = {"model": {f"layers.{i}.{m}": Tensor(Storage("0", 24), (6,), (1,)) for i in range(4) for m in "wv"}} if model else {}
+    return [torch_zip(os.path.join(folder, "train.pt"), {"optim": optim} | weights, {"0": 24})]
+
+
+def adams(near, **wrong):
+    def some_adams(folder, trips):
+        return adam(folder, **(wrong if trips else near))
+    return some_adams
+
+
+NAMED, MOMENTS = {"name": "layers.{}.w"}, ("exp_avg", "exp_avg_sq")
+
+
 def groups_twice(folder, wrong):
     return optimizer(folder, [[0, 1, 2], [1, 2]] if wrong else [[0, 1], [2]])
 
@@ -627,6 +648,12 @@ ROWS = [
     ("FI3002", "error", bare(b"cmine.net\nmake\n(U\x01xtR", b"cmine.net\nMode\n(U\x01xtR")), ("FI3010", "error", bare(b"K\x01K\x01K\x02s", b"cmine\nNet\n)\x81K\x01K\x02s")),
     ("FI3046", "warning", compressed), ("FI3067", "warning", names), ("FI3067", "error", zip_names),
     ("FI4010", "note", byte_order), *(("FI4010", "warning", tagged(tag)) for tag in ("pt", "tf", "flax", "np", "mlx", "paddle", "jax")), ("FI5005", "error", groups_gap), ("FI5005", "error", groups_lack), ("FI5005", "note", groups_of_addresses), ("FI5005", "error", groups_twice),
+    ("FI5001", "warning", adams({}, of=(0, 1, 3))), ("FI5001", "warning", adams({"of": (0, 1)}, of=(0, 1, 3))), ("FI5001", "warning", adams({"of": ()}, of=(0, 1, 3))),
+    ("FI5001", "warning", adams(NAMED, of=(0, 1, 3), **NAMED)), ("FI5001", "warning", adams(NAMED | {"flat": True}, of=(0, 1, 3), flat=True, **NAMED)),
+    ("FI5004", "warning", adams({}, keys=MOMENTS)), ("FI5004", "warning", adams({"keys": MOMENTS[:1]}, keys=MOMENTS)),
+    ("FI5004", "warning", adams({"keys": MOMENTS, "step": 5}, keys=MOMENTS)), ("FI5004", "warning", adams(NAMED | {"flat": True}, keys=MOMENTS, flat=True, **NAMED)),
+    ("FI5003", "error", adams({"model": True}, model=True, shape=(4,))), ("FI5003", "error", adams({"model": True, "shape": (4, 2)}, model=True, shape=(4,))),
+    ("FI5003", "error", adams({"model": True, "shape": (24,), "of": (0,)}, model=True, shape=(4,))),
     ("FI5008", "error", moments), ("FI6003", "error", merged_shapes), ("FI6004", "error", merged_values),
     *(("FI1044", "error", impossible(*view)) for view in IMPOSSIBLE),
     ("FI1013", "error", state_without("scheduler.bin")), ("FI5007", "error", state_without("optimizer.bin", "scheduler.bin")),

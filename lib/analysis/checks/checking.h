@@ -55,6 +55,15 @@ static inline void fsdp_check_skip(struct fsdp_checking *checking,
  * fit its tensor. */
 bool fsdp_judge_sparse(struct fsdp_checking *checking, struct fsdp_error **ret_error);
 
+/* States of an optimizer are of buffers of many parameters there. */
+static inline bool fsdp_check_is_packed(const struct fsdp_checkpoint *checkpoint)
+{
+	const char *family = fsdp_checkpoint_format(checkpoint).family;
+
+	return family != NULL && (strncmp(family, "deepspeed", 9) == 0 ||
+					 strncmp(family, "megatron", 8) == 0);
+}
+
 extern const struct fsdp_check fsdp_check_boxes;
 extern const struct fsdp_check fsdp_check_complete;
 extern const struct fsdp_check fsdp_check_folder_step;

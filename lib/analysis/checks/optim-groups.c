@@ -2,8 +2,8 @@
 /*
  * The groups of an optimizer against themselves and its states: each parameter is in one
  * group, once; numbers count from 0 without a hole, as PyTorch writes them since 1.6, or
- * are the addresses that it wrote before; and a state belongs to a number that a group has.
- * A list that was cut is not judged.
+ * are the addresses that it wrote before; a state belongs to a number that a group has, and
+ * a parameter of a group has a state if the others have. A list that was cut is not judged.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,6 +12,7 @@
 
 #include "analysis/checks/checking.h"
 #include "analysis/container-path.h"
+#include "analysis/states.h"
 
 enum { OWNERS_MAX = 16 }; /* optimizers of one checkpoint that are looked at */
 
@@ -26,6 +27,9 @@ struct optim_owner {
 	size_t stray_count;
 	struct fsdp_span *strays;
 	int64_t first_stray;
+
+	bool has_moments, has_step; /* of Adam; or its groups have the step */
+	bool has_group_step;
 };
 
 /* A parameter of a group: a number, or a name. */
@@ -33,10 +37,13 @@ struct group_entry {
 	size_t owner;
 	struct fsdp_span name; /* absent: a number */
 	int64_t number;
+	bool has_state;
 };
 
 struct optim_groups {
 	struct fsdp_checking *checking;
+	bool is_whole;  /* what a rank wrote is of all ranks: a distributed checkpoint */
+	bool is_packed; /* states are of buffers of many parameters */
 	struct optim_owner owners[OWNERS_MAX];
 	size_t owner_count;
 	struct group_entry *entries;
@@ -52,6 +59,8 @@ static size_t owner_of(struct optim_groups *groups, struct fsdp_span name, uint3
 	struct optim_owner *owner = groups->owners;
 	struct fsdp_span copy;
 
+	if (groups->is_whole)
+		rank = FSDP_NONE;
 	for (size_t i = 0; i < groups->owner_count; i++, owner++)
 		if (owner->rank == rank && fsdp_span_equal(owner->name, name))
 			return i;
@@ -78,6 +87,14 @@ static void grow(struct optim_groups *groups)
 	groups->room = room;
 }
 
+static void push(struct optim_groups *groups, struct group_entry entry)
+{
+	if (groups->count == groups->room)
+		grow(groups);
+	if (!groups->failed)
+		groups->entries[groups->count++] = entry;
+}
+
 static void add(struct optim_groups *groups, size_t owner, const struct fsdp_token *token)
 {
 	struct group_entry entry = { .owner = owner };
@@ -91,10 +108,30 @@ static void add(struct optim_groups *groups, size_t owner, const struct fsdp_tok
 		groups->owners[owner].is_cut = true;
 		return;
 	}
-	if (groups->count == groups->room)
-		grow(groups);
-	if (!groups->failed)
-		groups->entries[groups->count++] = entry;
+	push(groups, entry);
+}
+
+/* "OWNER.param_groups.NAME.lr" of a flattened one: each parameter has a group of its own. */
+static void add_flattened(
+	struct optim_groups *groups, struct fsdp_span raw, uint32_t rank)
+{
+	static const char WORD[] = "param_groups.";
+	const unsigned char *word = memmem(raw.data, raw.size, WORD, sizeof WORD - 1);
+	size_t front, owner;
+
+	if (word == NULL || !fsdp_span_ends(raw, FSDP_SPAN(".lr")))
+		return;
+	front = (size_t)(word - raw.data);
+	if ((front > 0 && word[-1] != '.') || raw.size <= front + sizeof WORD - 1 + 3)
+		return;
+	owner = owner_of(groups, fsdp_span(raw.data, front), rank);
+	if (owner == OWNERS_MAX)
+		return;
+	raw = fsdp_arena_copy(groups->checking->arena,
+		fsdp_span(word + sizeof WORD - 1,
+			raw.size - front - (sizeof WORD - 1) - (3)));
+	groups->failed |= raw.data == NULL;
+	push(groups, (struct group_entry){ .owner = owner, .name = raw });
 }
 
 /* "OWNER.param_groups.0.params", a list, or one item of it. */
@@ -107,13 +144,21 @@ static void add_value(struct optim_groups *groups, const struct fsdp_value *valu
 	size_t owner;
 
 	if (!fsdp_container_path_read(
-		    checkpoint, value->path, raw, "param_groups", &path) ||
-		path.count < 2 || path.count > 3 || !path.behind[0].is_integer ||
-		!fsdp_span_is(path.behind[1].text, "params"))
+		    checkpoint, value->path, raw, "param_groups", &path)) {
+		add_flattened(groups, raw, value->rank);
+		return;
+	}
+	if (path.count < 2 || path.count > 3 || !path.behind[0].is_integer ||
+		!(fsdp_span_is(path.behind[1].text, "params") ||
+			fsdp_span_is(path.behind[1].text, "step")))
 		return;
 	owner = owner_of(groups, fsdp_span(raw.data, path.owner), value->rank);
 	if (owner == OWNERS_MAX)
 		return;
+	if (fsdp_span_is(path.behind[1].text, "step")) {
+		groups->owners[owner].has_group_step = true;
+		return;
+	}
 	if (value->token_count == 0)
 		groups->owners[owner].is_cut = true;
 	else if (path.count == 3)
@@ -227,12 +272,12 @@ static void judge_hole(struct optim_groups *groups, size_t first, size_t count)
 
 /* ---- states ---- */
 
-static bool has_number(const struct optim_groups *groups, size_t owner, int64_t number)
+static struct group_entry *find_entry(
+	const struct optim_groups *groups, const struct group_entry *wanted)
 {
-	struct group_entry wanted = { .owner = owner, .number = number };
-
-	return groups->count > 0 && bsearch(&wanted, groups->entries, groups->count,
-					    sizeof wanted, by_entry) != NULL;
+	return groups->count > 0 ? bsearch(wanted, groups->entries, groups->count,
+					   sizeof *wanted, by_entry)
+				 : NULL;
 }
 
 static void add_stray(struct optim_groups *groups, struct optim_owner *owner,
@@ -252,29 +297,76 @@ static void add_stray(struct optim_groups *groups, struct optim_owner *owner,
 	owner->strays[owner->stray_count - 1] = raw;
 }
 
+static struct optim_owner *find_owner(
+	struct optim_groups *groups, struct fsdp_span name, uint32_t rank)
+{
+	for (size_t i = 0; i < groups->owner_count; i++)
+		if (groups->owners[i].rank == rank &&
+			fsdp_span_equal(groups->owners[i].name, name))
+			return &groups->owners[i];
+	return NULL;
+}
+
+/* What Adam keeps for a parameter. */
+static void note_key(struct optim_owner *owner, struct fsdp_span key)
+{
+	owner->has_moments |= fsdp_span_is(key, "exp_avg_sq");
+	owner->has_step |= fsdp_span_is(key, "step");
+}
+
+/* "OWNER.state.NAME.exp_avg", or the key first. */
+static void mark_named(struct optim_groups *groups, struct fsdp_span raw, uint32_t rank)
+{
+	struct fsdp_state_reading reading = { 0, false };
+	struct fsdp_state_name state;
+
+	while (fsdp_state_name_next(raw, &reading, &state))
+		for (size_t i = 0; i < groups->owner_count; i++) {
+			struct fsdp_span owner = groups->owners[i].name;
+			struct group_entry *entry =
+				groups->owners[i].rank == rank &&
+						fsdp_span_begins(raw, owner)
+					? find_entry(groups,
+						  &(struct group_entry){ .owner = i,
+							  .name = state.parameter })
+					: NULL;
+
+			if (entry == NULL)
+				continue;
+			entry->has_state = true;
+			note_key(&groups->owners[i], state.key);
+		}
+}
+
 /* "OWNER.state.17.exp_avg": a group has parameter 17. Names are compared with the model's
  * elsewhere. */
-static void judge_state(struct optim_groups *groups, const struct fsdp_tensor *tensor)
+static void judge_state(struct optim_groups *groups, uint32_t raw_name,
+	uint32_t path_index, uint32_t rank, bool is_tensor)
 {
 	struct fsdp_checking *checking = groups->checking;
-	struct fsdp_span raw = fsdp_scratch_name(
-		&checking->name, checking->checkpoint, tensor->raw_name);
+	struct fsdp_span raw =
+		fsdp_scratch_name(&checking->name, checking->checkpoint, raw_name);
 	struct fsdp_container_path path;
-	struct fsdp_span name;
-	size_t i = 0;
+	struct group_entry *entry;
+	struct optim_owner *owner;
 
 	if (!fsdp_container_path_read(
-		    checking->checkpoint, tensor->path, raw, "state", &path) ||
-		path.count < 2 || !path.behind[0].is_integer)
+		    checking->checkpoint, path_index, raw, "state", &path) ||
+		path.count < 2 || !path.behind[0].is_integer) {
+		mark_named(groups, raw, rank);
 		return;
-	name = fsdp_span(raw.data, path.owner);
-	while (i < groups->owner_count &&
-		(groups->owners[i].rank != FSDP_NONE ||
-			!fsdp_span_equal(groups->owners[i].name, name)))
-		i++;
-	if (i < groups->owner_count && !groups->owners[i].is_cut &&
-		!has_number(groups, i, path.behind[0].integer))
-		add_stray(groups, &groups->owners[i], raw, path.behind[0].integer);
+	}
+	owner = find_owner(groups, fsdp_span(raw.data, path.owner), rank);
+	if (owner == NULL || owner->is_cut)
+		return;
+	note_key(owner, path.behind[1].text);
+	entry = find_entry(
+		groups, &(struct group_entry){ .owner = (size_t)(owner - groups->owners),
+				.number = path.behind[0].integer });
+	if (entry != NULL)
+		entry->has_state = true;
+	else if (is_tensor)
+		add_stray(groups, owner, raw, path.behind[0].integer);
 }
 
 static void tell_strays(struct optim_groups *groups, const struct optim_owner *owner)
@@ -294,10 +386,49 @@ static void tell_strays(struct optim_groups *groups, const struct optim_owner *o
 		owner->first_stray, others);
 }
 
+/* Parameters without a state where most have one, and states without a step. Frozen ones
+ * are mostly in no group; a group of many frozen ones is no defect. */
+static void tell_stateless(struct optim_groups *groups, size_t first, size_t count)
+{
+	const struct group_entry *entries = groups->entries + first, *one = NULL;
+	const struct optim_owner *owner = &groups->owners[entries->owner];
+	struct fsdp_span module =
+		fsdp_span(owner->name.data, owner->name.size - (owner->name.size > 0));
+	char shown[FSDP_SHOWN], number[24], more[48] = "";
+	size_t without = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		without += !entries[i].has_state;
+		if (!entries[i].has_state && one == NULL)
+			one = &entries[i];
+	}
+	if (groups->is_packed || owner->rank != FSDP_NONE || without == count)
+		return;
+	if (owner->has_moments && !owner->has_step && !owner->has_group_step)
+		fsdp_find(groups->checking->findings, FSDP_RULE_OPTIM_STEP,
+			FSDP_PLACE(.module = module),
+			"no state of the optimizer has a step, which Adam needs beside its moments");
+	if (without == 0 || 2 * without > count - without)
+		return;
+	snprintf(number, sizeof number, "number %" PRId64, one->number);
+	if (without > 1)
+		snprintf(more, sizeof more, " and %zu more", without - 1);
+	fsdp_find(groups->checking->findings, FSDP_RULE_OPTIM_STATE_MISSING,
+		FSDP_PLACE(.module = module, .tensor = one->name),
+		"no state is stored of parameter %s%s, which the groups of the optimizer list; %zu of %zu have one",
+		one->name.data != NULL ? fsdp_shown(one->name, shown) : number, more,
+		count - without, count);
+}
+
 static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
 {
 	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
-	struct optim_groups groups = { .checking = checking };
+	const char *family = fsdp_checkpoint_format(checkpoint).family;
+	struct optim_groups groups = {
+		.checking = checking,
+		.is_whole = family != NULL && strncmp(family, "dcp", 3) == 0,
+		.is_packed = fsdp_check_is_packed(checkpoint),
+	};
 
 	for (uint32_t i = 0; i < fsdp_value_count(checkpoint) && !groups.failed; i++) {
 		struct fsdp_value value = fsdp_value(checkpoint, i);
@@ -320,7 +451,19 @@ static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
 	for (uint32_t i = 0; i < fsdp_tensor_count(checkpoint) && !groups.failed; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
 		if (tensor.role == FSDP_ROLE_OPTIM)
-			judge_state(&groups, &tensor);
+			judge_state(
+				&groups, tensor.raw_name, tensor.path, FSDP_NONE, true);
+	}
+	for (uint32_t i = 0; i < fsdp_value_count(checkpoint) && !groups.failed; i++) {
+		struct fsdp_value value = fsdp_value(checkpoint, i);
+		if (value.role == FSDP_ROLE_OPTIM)
+			judge_state(&groups, value.raw_name, value.path,
+				groups.is_whole ? FSDP_NONE : value.rank, false);
+	}
+	for (size_t first = 0, count; first < groups.count; first += count) {
+		count = count_of_owner(&groups, first);
+		if (!groups.owners[groups.entries[first].owner].is_cut)
+			tell_stateless(&groups, first, count);
 	}
 	for (size_t i = 0; i < groups.owner_count; i++)
 		tell_strays(&groups, &groups.owners[i]);
@@ -330,6 +473,7 @@ static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
 }
 
 const struct fsdp_check fsdp_check_optim_groups = {
-	FSDP_CHECK_RULES(FSDP_RULE_OPTIM_GROUPS),
+	FSDP_CHECK_RULES(FSDP_RULE_OPTIM_GROUPS, FSDP_RULE_OPTIM_STATE_MISSING,
+		FSDP_RULE_OPTIM_STEP),
 	.run = run,
 };

@@ -4,10 +4,13 @@
  * shape, parameters that have some of what the others have, have all of it, and each
  * moment is that of a parameter.
  */
+#include <stdlib.h>
+
 #include <fsdp/analysis.h>
 
 #include "analysis/checks/checking.h"
 #include "analysis/shapes.h"
+#include "base/names.h"
 
 /* States as large as their parameter. Factored and quantised ones have other names. */
 static const char *const moments[] = { "exp_avg", "exp_avg_sq", "max_exp_avg_sq",
@@ -174,6 +177,194 @@ static void judge_together(struct optimizer *optimizer)
 	}
 }
 
+/* ---- parameters without any state ---- */
+
+struct stateless {
+	uint64_t fold,
+		layer; /* of the name without its numbers; of its front, with the first */
+	uint32_t parameter;
+	bool has_state, has_sibling, has_neighbour;
+};
+
+/* False: no segment of the name is a number. */
+static bool fold_name(const struct fsdp_hasher *hasher, struct fsdp_span name,
+	struct stateless *parameter)
+{
+	parameter->fold = parameter->layer = 0;
+	for (size_t at = 0, end; at < name.size; at = end + 1) {
+		struct fsdp_span segment;
+		const unsigned char *dot = memchr(name.data + at, '.', name.size - at);
+		end = dot != NULL ? (size_t)(dot - name.data) : name.size;
+		segment = fsdp_span(name.data + at, end - at);
+		if (segment.size == 0 || !fsdp_is_digit(segment.data[0])) {
+			parameter->fold =
+				fsdp_hash_span(hasher, parameter->fold, segment);
+			continue;
+		}
+		parameter->fold = fsdp_hash_more(hasher, parameter->fold, '#');
+		if (parameter->layer == 0)
+			parameter->layer =
+				fsdp_hash_span(hasher, 1, fsdp_span(name.data, end));
+	}
+	return parameter->layer != 0;
+}
+
+static int by_fold(const void *a, const void *b)
+{
+	const struct stateless *left = a, *right = b;
+	return left->fold < right->fold ? -1 : left->fold > right->fold;
+}
+
+static int by_layer(const void *a, const void *b)
+{
+	const struct stateless *left = a, *right = b;
+	return left->layer < right->layer ? -1 : left->layer > right->layer;
+}
+
+/* Tells those that are like others of their run whether one of these has a state. */
+static void look_around(struct stateless *list, size_t count,
+	int (*order)(const void *, const void *), bool is_layer)
+{
+	qsort(list, count, sizeof *list, order);
+	for (size_t first = 0, end; first < count; first = end) {
+		bool has = false;
+		for (end = first; end < count && order(&list[first], &list[end]) == 0;
+			end++)
+			has |= list[end].has_state;
+		for (size_t i = first; i < end; i++)
+			*(is_layer ? &list[i].has_neighbour : &list[i].has_sibling) = has;
+	}
+}
+
+/* Others of its layer have states, and the same parameter of other layers has: so it was
+ * not frozen. Where the groups of the optimizer were read, these are judged instead. */
+static bool judge_stateless(struct optimizer *optimizer, struct fsdp_error **ret_error)
+{
+	struct fsdp_checking *checking = optimizer->checking;
+	struct fsdp_hasher hasher = fsdp_hasher_new();
+	struct stateless *list = FSDP_TAKE(checking->arena, list, optimizer->count + 1);
+	struct fsdp_span *affected =
+		FSDP_TAKE(checking->arena, affected, FSDP_AFFECTED_KEPT);
+	size_t count = 0, found = 0, with = 0;
+
+	if (list == NULL || affected == NULL)
+		return fsdp_arena_fail(checking->arena, ret_error);
+	if (fsdp_check_is_packed(checking->checkpoint))
+		return true;
+	for (size_t i = 0; i < checking->findings->list.count; i++)
+		if (((const struct fsdp_finding *)fsdp_vec_at(
+			     &checking->findings->list, i))
+				->rule == fsdp_rule(FSDP_RULE_OPTIM_STATE_MISSING))
+			return true;
+	for (size_t i = 0; i < optimizer->count; i++) {
+		struct fsdp_tensor tensor =
+			fsdp_tensor(checking->checkpoint, optimizer->parameters[i]);
+		size_t states;
+		fsdp_states_of(optimizer->states, optimizer->parameters[i], &states);
+		list[count] = (struct stateless){ .parameter = optimizer->parameters[i],
+			.has_state = states > 0 };
+		count += is_whole(&tensor) &&
+			 fold_name(&hasher,
+				 fsdp_scratch_name(&checking->name, checking->checkpoint,
+					 tensor.name),
+				 &list[count]);
+	}
+	look_around(list, count, by_layer, true);
+	look_around(list, count, by_fold, false);
+	for (size_t i = 0; i < count; i++) {
+		with += list[i].has_state;
+		if (list[i].has_state || !list[i].has_sibling || !list[i].has_neighbour)
+			continue;
+		if (found < FSDP_AFFECTED_KEPT)
+			affected[found] = fsdp_arena_copy(checking->arena,
+				fsdp_scratch_name(&checking->name, checking->checkpoint,
+					fsdp_tensor(
+						checking->checkpoint, list[i].parameter)
+						.name));
+		if (found < FSDP_AFFECTED_KEPT && affected[found].data == NULL)
+			return fsdp_arena_fail(checking->arena, ret_error);
+		found++;
+	}
+	if (found > 0 && found < with)
+		fsdp_find(checking->findings, FSDP_RULE_OPTIM_STATE_MISSING,
+			FSDP_PLACE(.tensor = affected[0], .affected = affected,
+				.affected_count = found),
+			"no state is stored of %zu parameters, which others of their layers and the same ones of other layers have",
+			found);
+	return true;
+}
+
+/* ---- the optimizer of another model ---- */
+
+static uint64_t hash_shape(
+	const struct fsdp_hasher *hasher, const struct fsdp_tensor *tensor)
+{
+	uint64_t hash = fsdp_hash(hasher, tensor->dims);
+
+	for (uint32_t i = 0; i < tensor->dims; i++)
+		hash = fsdp_hash_more(hasher, hash, (uint64_t)tensor->shape[i]);
+	return hash;
+}
+
+static int by_hash(const void *a, const void *b)
+{
+	uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+	return left < right ? -1 : left > right;
+}
+
+/* Numbers do not tell whose a state is, but its shape is that of some parameter. Optimizers
+ * that project keep other matrices, and some keep all in one buffer. */
+static bool judge_numbered_shapes(
+	struct optimizer *optimizer, struct fsdp_error **ret_error)
+{
+	struct fsdp_checking *checking = optimizer->checking;
+	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
+	const char *family = fsdp_checkpoint_format(checkpoint).family;
+	struct fsdp_hasher hasher = fsdp_hasher_new();
+	uint64_t *shapes = FSDP_TAKE(checking->arena, shapes, optimizer->count);
+	size_t states = 0, without = 0, vectors = 0;
+
+	if (shapes == NULL)
+		return fsdp_arena_fail(checking->arena, ret_error);
+	if (family != NULL && strncmp(family, "torch", 5) != 0 &&
+		strncmp(family, "hf-", 3) != 0)
+		return true;
+	for (size_t i = 0; i < optimizer->count; i++) {
+		struct fsdp_tensor parameter =
+			fsdp_tensor(checkpoint, optimizer->parameters[i]);
+		size_t count;
+		if (!is_whole(&parameter) ||
+			fsdp_states_of(optimizer->states, optimizer->parameters[i],
+				&count) != NULL)
+			return true;
+		shapes[i] = hash_shape(&hasher, &parameter);
+	}
+	qsort(shapes, optimizer->count, sizeof *shapes, by_hash);
+	for (uint32_t i = 0; i < fsdp_tensor_count(checkpoint); i++) {
+		struct fsdp_tensor state = fsdp_tensor(checkpoint, i);
+		struct fsdp_span name;
+		uint64_t shape;
+		if (state.role != FSDP_ROLE_OPTIM || !is_whole(&state) || state.dims == 0)
+			continue;
+		name = fsdp_scratch_name(&checking->name, checkpoint, state.name);
+		if (!is_moment(fsdp_span_last(name, '.')))
+			continue;
+		shape = hash_shape(&hasher, &state);
+		states++;
+		if (bsearch(&shape, shapes, optimizer->count, sizeof *shapes, by_hash) !=
+			NULL)
+			continue;
+		without++;
+		vectors += state.dims == 1;
+	}
+	if (vectors > 0 && 2 * without > states && 2 * states >= optimizer->count)
+		fsdp_find(checking->findings, FSDP_RULE_OPTIM_STATE_SHAPE,
+			FSDP_PLACE(.fix = "use the optimizer of the same save"),
+			"%zu of %zu states of the optimizer have a shape that no parameter has: it is of another model",
+			without, states);
+	return true;
+}
+
 /* ---- what belongs to nothing ---- */
 
 /* Marks the states that belong to a parameter. Answers how many moments are among them. */
@@ -331,7 +522,9 @@ static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
 	judge_shapes(&optimizer);
 	count_together(&optimizer);
 	judge_together(&optimizer);
-	good = judge_orphans(&optimizer, ret_error);
+	good = judge_stateless(&optimizer, ret_error) &&
+	       judge_numbered_shapes(&optimizer, ret_error) &&
+	       judge_orphans(&optimizer, ret_error);
 	fsdp_states_free(optimizer.states);
 	return good;
 }
