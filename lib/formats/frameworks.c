@@ -40,6 +40,7 @@
 #include "syntax/json-tree.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 /* ---- Megatron-core ---- */
 
@@ -122,6 +123,128 @@ static void check_megatron(struct fsdp_reading *reading, const struct fsdp_folde
 		fsdp_json_get(read_document(reading, folder, INTEGRITY), "files"));
 }
 
+/* Of parameters whose names are longer nothing is worked out. */
+enum { NAME_BYTES = 4096 };
+
+/* "KEY/shard_0.1_2.4…": one of 2 * 4 objects of KEY. */
+struct object_shard {
+	struct fsdp_span key, place, sizes;
+	uint64_t due;
+};
+
+/* So many numbers at most, with dots between them; answers how many, and cuts the text there. */
+static size_t read_place(struct fsdp_span *text, size_t most, uint64_t *ret_product)
+{
+	size_t at = 0, count = 0;
+
+	*ret_product = 1;
+	while (count < most && at < text->size && fsdp_is_digit(text->data[at])) {
+		uint64_t number = 0;
+		for (; at < text->size && fsdp_is_digit(text->data[at]); at++)
+			if (!fsdp_mul(number, 10, &number) ||
+				!fsdp_add(
+					number, text->data[at] - (uint64_t)'0', &number))
+				return 0;
+		if (!fsdp_mul(*ret_product, number, ret_product))
+			*ret_product = 0;
+		count++;
+		if (count == most || at + 1 >= text->size || text->data[at] != '.')
+			break;
+		at++;
+	}
+	text->size = at;
+	return count;
+}
+
+static bool read_shard(struct fsdp_span name, struct object_shard *ret)
+{
+	static const char WORD[] = "/shard_";
+	const unsigned char *word = memmem(name.data, name.size, WORD, sizeof WORD - 1);
+	uint64_t product;
+	size_t at, count;
+
+	if (word == NULL)
+		return false;
+	at = (size_t)(word - name.data) + sizeof WORD - 1;
+	ret->key = fsdp_span(name.data, (size_t)(word - name.data));
+	ret->place = fsdp_span(name.data + at, name.size - at);
+	count = read_place(&ret->place, SIZE_MAX, &product);
+	at += ret->place.size;
+	if (count == 0 || at + 1 >= name.size || name.data[at] != '_')
+		return false;
+	ret->sizes = fsdp_span(name.data + at + 1, name.size - at - 1);
+	/* Older releases leave out the last size. */
+	return read_place(&ret->sizes, count, &ret->due) == count && ret->due > 1;
+}
+
+static int by_object(const void *a, const void *b)
+{
+	const struct object_shard *left = a, *right = b;
+	int order = fsdp_span_compare(left->key, right->key);
+
+	if (order == 0)
+		order = fsdp_span_compare(left->sizes, right->sizes);
+	return order != 0 ? order : fsdp_span_compare(left->place, right->place);
+}
+
+static bool add_shard(
+	struct fsdp_reading *reading, struct fsdp_vec *shards, uint32_t name)
+{
+	struct fsdp_model *model = reading->model;
+	char text[NAME_BYTES];
+	size_t size = fsdp_names_write(&model->names, name, text, sizeof text);
+	struct object_shard *shard;
+	struct fsdp_span copy;
+
+	if (size > sizeof text || memmem(text, size, "/shard_", 7) == NULL)
+		return true;
+	copy = fsdp_arena_copy(model->arena, fsdp_span(text, size));
+	shard = fsdp_vec_push(shards);
+	if (copy.data == NULL || shard == NULL)
+		return false;
+	if (!read_shard(copy, shard))
+		shards->count--;
+	return true;
+}
+
+/* Each object that ranks or layers have one of is stored once for each. */
+static bool check_shards(struct fsdp_reading *reading, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = reading->model;
+	char key[FSDP_SHOWN], place[FSDP_SHOWN];
+	struct object_shard *list;
+	struct fsdp_vec shards;
+	bool good = true;
+
+	fsdp_vec_init(&shards, model->arena, sizeof *list);
+	for (size_t i = 0; good && i < model->values.count; i++)
+		good = add_shard(reading, &shards, fsdp_model_value(model, i)->raw_name);
+	for (size_t i = 0; good && i < model->tensors.count; i++)
+		good = add_shard(reading, &shards, fsdp_model_tensor(model, i)->raw_name);
+	list = FSDP_TAKE(model->arena, list, shards.count + 1);
+	if (!good || list == NULL)
+		return fsdp_arena_fail(model->arena, ret_error);
+	for (size_t i = 0; i < shards.count; i++)
+		list[i] = *(struct object_shard *)fsdp_vec_at(&shards, i);
+	qsort(list, shards.count, sizeof *list, by_object);
+	for (size_t first = 0, end; first < shards.count; first = end) {
+		size_t found = 1;
+		for (end = first + 1; end < shards.count &&
+				      fsdp_span_equal(list[end].key, list[first].key) &&
+				      fsdp_span_equal(list[end].sizes, list[first].sizes);
+			end++)
+			found += !fsdp_span_equal(list[end].place, list[end - 1].place);
+		if (found < list[first].due)
+			fsdp_find(&model->findings, FSDP_RULE_MEGATRON_OBJECTS,
+				FSDP_PLACE(.file = { 0 }),
+				"of the object %s %zu of %llu parts are stored: the first one is shard_%s",
+				fsdp_shown(list[first].key, key), found,
+				(unsigned long long)list[first].due,
+				fsdp_shown(list[first].place, place));
+	}
+	return true;
+}
+
 /* ---- frameworks ---- */
 
 /* Families of the folder itself, of which frameworks keep some files beside. */
@@ -151,9 +274,6 @@ struct state {
 	bool is_nemo;
 	const char *marker; /* of NeMo, that the save did not end; or NULL */
 };
-
-/* Of parameters whose names are longer nothing is worked out. */
-enum { NAME_BYTES = 4096 };
 
 /* ---- Lightning and Megatron: DCP and something beside it ---- */
 
@@ -198,6 +318,8 @@ static const struct {
 	{ INNER, ".metadata", "lr_scheduler.pt", "lr_scheduler", FSDP_ROLE_OTHER },
 	{ INNER, ".metadata", "scheduler.pt", "scheduler", FSDP_ROLE_OTHER },
 	{ MODEL, "config.json", "optimizer_state_dict.pt", "", FSDP_ROLE_OPTIM },
+	{ MODEL, "config.json", "lr_scheduler.pt", "lr_scheduler", FSDP_ROLE_OTHER },
+	{ MODEL, "config.json", "distrib_optim.pt", "distrib_optim", FSDP_ROLE_OPTIM },
 };
 
 static bool has_beside(const struct fsdp_folder *folder, const char *inner)
@@ -702,6 +824,7 @@ static const struct layout layouts[] = {
 		.writer = "Megatron-core",
 		.matches = is_megatron,
 		.name_children = name_megatron,
+		.finish = check_shards,
 		.is_split = true,
 		.is_nemo = true,
 	},

@@ -24,6 +24,7 @@
 #include "formats/format.h"
 
 #define FILE_NAME "model_optim_rng.pt"
+#define OPTIM_NAME "distrib_optim.pt" /* --use-distributed-optimizer */
 
 enum { STAGES_MAX = 1 << 12, LAYER_MAX = 1 << 18, CHUNKS_MAX = 256 };
 
@@ -72,17 +73,49 @@ static enum fsdp_sign recognise(const struct fsdp_look *look)
 	return FSDP_SIGN_NONE;
 }
 
-static bool add_child(struct fsdp_reading *reading, struct fsdp_span folder,
-	uint32_t rank, struct fsdp_error **ret_error)
+static struct fsdp_child *add_child(struct fsdp_reading *reading, struct fsdp_span folder,
+	const char *name, uint32_t rank, struct fsdp_error **ret_error)
 {
-	size_t size = folder.size + sizeof "/" FILE_NAME;
+	size_t size = folder.size + strlen(name) + sizeof "/";
 	char *path = fsdp_arena_take(reading->model->arena, size, 1);
-	if (path == NULL)
-		return fsdp_arena_fail(reading->model->arena, ret_error);
-	memcpy(path, folder.data, folder.size);
-	memcpy(path + folder.size, "/" FILE_NAME, sizeof "/" FILE_NAME);
+	if (path == NULL) {
+		fsdp_arena_fail(reading->model->arena, ret_error);
+		return NULL;
+	}
+	snprintf(path, size, "%.*s/%s", FSDP_TEXT(folder), name);
 	return fsdp_reading_add_child(
-		       reading, fsdp_span(path, size - 1), rank, ret_error) != NULL;
+		reading, fsdp_span(path, size - 1), rank, ret_error);
+}
+
+/* What the first data-parallel rank writes beside a rank's file: buffers that nothing joins
+ * with those of other ranks. */
+static bool add_optimizers(struct fsdp_reading *reading, const struct fsdp_folder *folder,
+	struct fsdp_error **ret_error)
+{
+	uint32_t numbers[FSDP_PATTERN_NUMBERS];
+
+	for (size_t i = 0; i < folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+		struct fsdp_folder below;
+		struct fsdp_child *child;
+		struct fsdp_dir dir;
+		bool has;
+		if (entry.kind != FSDP_ENTRY_DIRECTORY ||
+			!takes_folder(entry.name, numbers) ||
+			!fsdp_folder_open_child(folder, entry.name, reading->scratch,
+				reading->limits, &dir, &below, NULL))
+			continue;
+		has = fsdp_folder_has(&below, OPTIM_NAME, FSDP_ENTRY_FILE);
+		fsdp_dir_close(&dir);
+		if (!has)
+			continue;
+		child = add_child(reading, entry.name, OPTIM_NAME, FSDP_NONE, ret_error);
+		if (child == NULL)
+			return false;
+		child->role = FSDP_ROLE_OPTIM;
+		child->below = entry.name;
+	}
+	return true;
 }
 
 static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
@@ -106,11 +139,13 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 		if (!fsdp_mul(above, tp_size, &rank) ||
 			!fsdp_add(rank, numbers[0], &rank) || rank >= FSDP_PATTERN_MAX)
 			rank = FSDP_NONE;
-		if (!add_child(reading, entry.name, (uint32_t)rank, ret_error))
+		if (add_child(reading, entry.name, FILE_NAME, (uint32_t)rank,
+			    ret_error) == NULL)
 			return false;
 	}
 	reading->model->is_set = true;
-	return fsdp_reading_order_children(reading, 0, ret_error);
+	return fsdp_reading_order_children(reading, 0, ret_error) &&
+	       add_optimizers(reading, look->folder, ret_error);
 }
 
 /* ---- how the model was cut ---- */

@@ -476,6 +476,36 @@ def renamed(old, new, shape=None):
     return lambda tensors: {name.replace(old, new): shape if shape and old in name else own for name, own in tensors.items()}
 
 
+def header_alone(near):
+    """A model that a library saved without any tensor."""
+    def no_tensor(folder, trips):
+        path = os.path.join(folder, "model.safetensors")
+        text = b'{"__metadata__":{"format":"pt"}}' if trips else near
+        with open(path, "wb") as f:
+            f.write(struct.pack("<Q", len(text)) + text + bytes(0 if trips else 4))
+        return [path]
+    return no_tensor
+
+
+def objects(folder, trips):
+    """Of an object that two ranks have, one part is stored."""
+    path = copy("megatron/common-inside", folder)
+    if trips:
+        edit(os.path.join(path, ".metadata"), lambda data: data.replace(b"common_state/shard_0_1", b"common_state/shard_0_2"))
+    return [path]
+
+
+def cut_beside(sample, name):
+    """A part of the training state whose end is gone."""
+    def cut_part(folder, trips):
+        path = os.path.join(copy(sample, folder), name)
+        torch_zip(path, {"state": {0: {"exp_avg": Tensor(Storage("0", 6), (6,), (1,))}}, "param_groups": [{"params": [0]}]}, {"0": 6})
+        if trips:
+            edit(path, lambda data: data[:-30])
+        return [path.removesuffix("/" + name)]
+    return cut_part
+
+
 def empty(name):
     def without_tensors(folder, trips):
         return [torch_zip(os.path.join(folder, name), {} if trips else {"a": Tensor(Storage("0", 6), (6,), (1,))}, {} if trips else {"0": 6})]
@@ -668,6 +698,9 @@ ROWS = [
     ("FI1091", "note", model(LLAMA_ALL, {n: ("BF16", s) for n, s in LLAMA_ALL.items()}, dtype="bfloat16")),
     ("FI1091", "note", model(LLAMA_ALL, LLAMA_ALL, torch_dtype="float16", near_torch_dtype="float32")),
     *(("FI1091", "error", empty(name)) for name in ("model.pt", "pytorch_model.bin")),
+    ("FI1091", "error", header_alone(b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}')), ("FI1073", "error", objects),
+    ("FI1040", "error", cut_beside("megatron/legacy-tp2-pp2", "iter_0000500/mp_rank_00_000/distrib_optim.pt")),
+    *(("FI1040", "error", cut_beside("hf/llama-sharded", name)) for name in ("optimizer_state_dict.pt", "lr_scheduler.pt", "distrib_optim.pt")),
     ("FI1091", "error", adapter(count=0)), ("FI4002", "error", adapter(prefix="base_model.model." * 2)), ("FI4002", "error", adapter(prefix="")),
     ("FI4002", "error", adapter(strip="model.", near={"task_type": "CAUSAL_LM"}, task_type="CAUSAL_LM")),
     ("FI4002", "error", adapter(strip="model.", near={"strip": "model.", "task_type": "FEATURE_EXTRACTION"}, task_type="CAUSAL_LM")),
@@ -756,7 +789,7 @@ LOADS = [
     (always(model(FUSED, {}, **QWEN)), ["--for=hf"], "loads"), (always(model(FUSED, {}, **QWEN)), ["--for=hf", "--loader-version=4.57"], "differs"),
     (always(model({n: s for n, s in FUSED.items() if n != "model.layers.1.mlp.experts.down_proj"}, {}, **QWEN)), ["--for=hf"], "differs"),
     (always(model(WHOLE | SCALES, {})), ["--for=hf"], "differs"), (always(model(WHOLE, {})), ["--for=hf"], "loads"),
-    (with_gap, ["--for=megatron"], "differs"), (lambda _: os.path.join(TESTDATA, "megatron/common-inside"), ["--for=megatron"], "loads"),
+    (lambda folder: objects(folder, True)[0], ["--for=megatron"], "refuses"), (with_gap, ["--for=megatron"], "differs"), (lambda _: os.path.join(TESTDATA, "megatron/common-inside"), ["--for=megatron"], "loads"),
     (always(adapter()), ["--for=peft"], "loads"), (always(adapter(prefix="base_model.model." * 2)), ["--for=peft"], "not_judged"),
 ]
 

@@ -80,20 +80,27 @@ static void skip_rules(struct fsdp_complete *complete)
 /* A file by itself that has a name of weights. */
 static struct fsdp_span find_weights_file(const struct fsdp_checkpoint *checkpoint)
 {
-	static const char *const names[] = { "adapter_model.safetensors",
-		"diffusion_pytorch_model.safetensors", "pytorch_lora_weights.safetensors",
-		"pytorch_model.bin", "adapter_model.bin", "model.pt", "model.pth" };
+	static const char *const names[] = { "model.safetensors",
+		"adapter_model.safetensors", "diffusion_pytorch_model.safetensors",
+		"pytorch_lora_weights.safetensors", "pytorch_model.bin",
+		"adapter_model.bin", "model.pt", "model.pth" };
 	struct fsdp_span file = { 0 };
 
 	struct fsdp_value value = { 0 };
 
 	if (fsdp_value_count(checkpoint) > 0)
 		value = fsdp_value(checkpoint, 0);
-	if (fsdp_file_count(checkpoint) == 1 &&
-		(fsdp_value_count(checkpoint) == 0 ||
-			(fsdp_value_count(checkpoint) == 1 && value.token_count == 1 &&
-				value.tokens->kind == FSDP_TOKEN_DICT)))
+	if (fsdp_file_count(checkpoint) == 1)
 		file = fsdp_file(checkpoint, 0).path;
+	/* Its values are its metadata, with which libraries save a model. */
+	if (fsdp_span_ends(file, FSDP_SPAN(".safetensors")) &&
+		fsdp_value_count(checkpoint) > 0)
+		return file;
+	if (fsdp_value_count(checkpoint) > 1 ||
+		(fsdp_value_count(checkpoint) == 1 &&
+			(value.token_count != 1 ||
+				value.tokens->kind != FSDP_TOKEN_DICT)))
+		return (struct fsdp_span){ 0 };
 	for (size_t i = 0; i < FSDP_COUNT(names); i++)
 		if (fsdp_span_is(fsdp_span_last(file, '/'), names[i]))
 			return file;
@@ -105,6 +112,9 @@ static void judge_empty(struct fsdp_complete *complete)
 {
 	const char *family = fsdp_checkpoint_format(complete->checkpoint).family;
 	struct fsdp_span file = find_weights_file(complete->checkpoint);
+	/* What a model is called, but without the metadata that libraries save with one. */
+	bool is_bare = fsdp_span_is(fsdp_span_last(file, '/'), "model.safetensors") &&
+		       fsdp_value_count(complete->checkpoint) == 0;
 	bool is_configured =
 		family != NULL &&
 		(strncmp(family, "hf", 2) == 0 || strncmp(family, "peft", 4) == 0) &&
@@ -116,6 +126,7 @@ static void judge_empty(struct fsdp_complete *complete)
 		return;
 	fsdp_find(complete->checking->findings, FSDP_RULE_CONFIG_MISMATCH,
 		FSDP_PLACE(.file = is_configured ? (struct fsdp_span){ 0 } : file,
+			.severity = !is_configured && is_bare ? FSDP_NOTE + 1 : 0,
 			.fix = "save the model again: no weights were written"),
 		"%s, and no tensor is stored",
 		!is_configured ? "the file has a name that weights have"

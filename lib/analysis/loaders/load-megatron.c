@@ -268,6 +268,8 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(MISSING_FILE, lacks_file),
 	FSDP_REFUSES(MISSING_FILE, lost_common, NO_COMMON, COPY_COMMON, .since = "0.19"),
 	FSDP_REFUSES(MISSING_FILE, lacks_both, NO_COMMON, FSDP_NO_FIX, .since = "0.19"),
+	FSDP_REFUSES(PIECES, .finding = "FI1073",
+		.message = "a part of an object is not stored", .fix = FSDP_NO_FIX),
 	FSDP_NOT_JUDGED(UNREAD, is_unread, "the directory cannot be read completely"),
 	FSDP_NOT_JUDGED(UNKNOWN_MODEL, is_other_form,
 		"none of the names of --expect is one that Megatron stores",
