@@ -148,8 +148,10 @@ static uint64_t collect(struct matcher *matcher)
 			struct candidate one = candidate_of(matcher, i, j, &seq);
 			if (matcher->by_seq ? !seq : matcher->grouped && one.group == 0)
 				continue;
+			/* By place alone no send is the receive of another rank. */
+			if (!matcher->grouped && one.point)
+				continue;
 			one.ts_ns = absolute(recording, one.ts_ns);
-			one.point &= matcher->grouped;
 			one.key = matcher->by_seq ? one.key : 0;
 			matcher->entries[count++] = one;
 		}

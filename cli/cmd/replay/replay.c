@@ -280,7 +280,13 @@ static int status_of(struct replay *replay)
 					    replay->baseline, replay->comparison));
 }
 
-/* Why waits and stragglers are left out. */
+static bool is_by_position(const struct fsdp_matching *matching)
+{
+	return matching->by != NULL && strcmp(matching->by, "position") == 0;
+}
+
+/* Why waits and stragglers are left out. Without groups it is not known whether those of
+ * equal place are one collective: nothing follows for the clocks. */
 static void tell_clocks(const struct replay *replay)
 {
 	const struct fsdp_matching *matching =
@@ -290,6 +296,11 @@ static void tell_clocks(const struct replay *replay)
 
 	if (matching->aligned || matching->match_count == 0)
 		return;
+	if (is_by_position(matching)) {
+		run_note(replay->run,
+			"no process groups in the trace, and by order collectives do not meet: no wait times");
+		return;
+	}
 	run_note(replay->run,
 		"clocks are not synchronized (%.*s %" PRIu64
 		" starts %s ms apart, lasts at most %s ms): no wait times",
@@ -304,7 +315,12 @@ static void tell_left_out(const struct replay *replay)
 	const struct fsdp_matching *matching =
 		fsdp_recordings_matching(replay->recordings);
 
-	if (matching->left_out != 0)
+	if (matching->left_out != 0 && is_by_position(matching))
+		run_note(replay->run,
+			"no process groups in the trace: %" PRIu64
+			" send%s and receives are not matched with other ranks",
+			matching->left_out, plural(matching->left_out));
+	else if (matching->left_out != 0)
 		run_note(replay->run,
 			"%" PRIu64
 			" collective%s without process group or sequence number: the others are matched",
@@ -392,6 +408,8 @@ static void tell_ascend(const struct replay *replay)
 static void tell_notes(struct replay *replay)
 {
 	const struct fsdp_recording *first = replay_by_rank(replay, 0);
+	const struct fsdp_matching *matching =
+		fsdp_recordings_matching(replay->recordings);
 
 	if (first->layer == FSDP_LAYER_HOST && first->backend.data != NULL &&
 		!text_is(text_of_span(first->backend), text_of("gloo")))
@@ -400,10 +418,8 @@ static void tell_notes(struct replay *replay)
 	if (first->reduce_scatter_as_all_reduce)
 		run_note(replay->run,
 			"reduce_scatter is shown as all_reduce, as the backend ran it");
-	if (replay->count > 1 &&
-		fsdp_recordings_matching(replay->recordings)->match_count > 0 &&
-		fsdp_recordings_matching(replay->recordings)->by != NULL &&
-		strcmp(fsdp_recordings_matching(replay->recordings)->by, "position") == 0)
+	if (replay->count > 1 && matching->match_count > 0 && matching->aligned &&
+		is_by_position(matching))
 		run_note(replay->run,
 			"no process groups in the trace; collectives matched by order");
 }
