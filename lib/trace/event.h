@@ -50,11 +50,7 @@ extern const struct fsdp_trace_reader fsdp_trace_log;
 /* Has the stream read by the reader that takes its beginning. False: reading->error. */
 bool fsdp_trace_read(struct fsdp_trace_reading *reading);
 
-/* other-profilers.c: whether it is what another profiler recorded; then reading->error says
- * what it is. */
-bool fsdp_trace_other_profiler(struct fsdp_trace_reading *reading, struct fsdp_span head);
-
-/* rank.c: fills in the rank and where it is from, if the recording does not say it.
+/* readers.c: fills in the rank and where it is from, if the recording does not say it.
  * `index` is its place among the arguments. */
 void fsdp_trace_settle_rank(struct fsdp_trace_reading *reading, size_t index);
 
@@ -66,10 +62,10 @@ static inline bool fsdp_trace_is_stopped(const struct fsdp_trace_reading *readin
 	       __atomic_load_n(&progress->stop, __ATOMIC_RELAXED) != 0;
 }
 
-/* judge.c: what was read ends where reading was stopped; that is no fault of it. */
+/* readers.c: what was read ends where reading was stopped; that is no fault of it. */
 void fsdp_trace_interrupted(struct fsdp_trace_reading *reading);
 
-/* judge.c: findings on what was read. */
+/* readers.c: findings on what was read. */
 void fsdp_trace_judge(struct fsdp_trace_reading *reading);
 
 /* Native recordings go on in one of these, by the kind in their header, whose bytes are

@@ -120,7 +120,7 @@ struct fsdp_watchdog {
 #define FSDP_WATCHDOG_BARRIER "\nbarrier"
 #define FSDP_WATCHDOG_DIFFER "\ndiffer"
 
-/* flight-log-line.c: the id of a group by name and description. FSDP_NONE: out of memory. */
+/* The id of a group by name and description. FSDP_NONE: out of memory. */
 uint32_t fsdp_watchdog_group(
 	struct fsdp_names *groups, struct fsdp_span name, struct fsdp_span desc);
 
@@ -130,16 +130,6 @@ static inline bool fsdp_watchdog_is_rank(int64_t rank)
 {
 	return rank >= 0 && rank < FSDP_WATCHDOG_RANKS;
 }
-void fsdp_watchdog_hear_of(struct fsdp_watchdog *watchdog, int64_t rank);
-
-/* In front of a message: the rank of the job, in the last "[rank5]"; and in
- * "E1206 18:44:12.715298746 " month, day and time of the host, or FSDP_ABSENT. */
-bool fsdp_watchdog_global_rank(struct fsdp_span front, int64_t *ret_rank);
-int64_t fsdp_watchdog_time(struct fsdp_span front);
-
-/* A name in lower case. False: out of memory. */
-bool fsdp_watchdog_fold_op(
-	struct fsdp_watchdog *watchdog, struct fsdp_span name, struct fsdp_span *ret_op);
 
 /* False: out of memory. */
 bool fsdp_watchdog_init(struct fsdp_watchdog *watchdog, struct fsdp_arena *arena);
@@ -147,11 +137,6 @@ bool fsdp_watchdog_init(struct fsdp_watchdog *watchdog, struct fsdp_arena *arena
 /* Adds what a line of the log says, if it says anything. What is cut off is absent. False:
  * out of memory. */
 bool fsdp_watchdog_take(struct fsdp_watchdog *watchdog, struct fsdp_span line);
-
-/* flight-log-gloo.c: the same of a monitored barrier and of calls that differ. *ret_taken:
- * the line is of these. */
-bool fsdp_watchdog_take_gloo(
-	struct fsdp_watchdog *watchdog, struct fsdp_span line, bool *ret_taken);
 
 /* Its sizes and dtypes as dumps have them: what comes out is not in the line. False: out of
  * memory. */

@@ -106,9 +106,4 @@ const int64_t *fsdp_flight_team_ranks(const struct fsdp_flight_job *job,
  * stopped. False: out of memory. */
 bool fsdp_flight_find_faults(struct fsdp_flight_job *job);
 
-/* flight-pairs.c: the first send or receive of a team without its other end. False: out
- * of memory. */
-bool fsdp_flight_find_pairs(
-	struct fsdp_flight_job *job, const struct fsdp_flight_team *team);
-
 #endif

@@ -113,7 +113,7 @@ bool fsdp_flight_join(const struct fsdp_flight_rank *ranks, size_t count,
 	const struct fsdp_limits *limits, struct fsdp_arena *arena,
 	struct fsdp_flight *ret_flight, struct fsdp_error **ret_error);
 
-/* flight-set.c: what the dumps among these readings say together; NULL: there are none.
+/* flight-join.c: what the dumps among these readings say together; NULL: there are none.
  * One that could not be read counts with its rank alone. False: two are of one rank, or
  * memory or a ceiling was used up. */
 bool fsdp_flight_join_readings(struct fsdp_trace_reading *readings, size_t count,

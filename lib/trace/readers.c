@@ -2,7 +2,100 @@
 /*
  * The table of readers, and the choice among them by what a recording begins with.
  */
+#include "io/archive.h"
 #include "trace/event.h"
+
+/* ---- other profilers ---- */
+
+/* A database: Nsight Systems exports its reports so. */
+static bool is_database(struct fsdp_span head)
+{
+	return fsdp_span_begins(head, fsdp_span("SQLite format 3", 16));
+}
+
+/* The length behind a tag; moves *at behind it. */
+static bool take_varint(struct fsdp_span head, size_t *at, uint64_t *ret_value)
+{
+	*ret_value = 0;
+	for (unsigned shift = 0; shift < 63 && *at < head.size; shift += 7) {
+		unsigned char byte = head.data[(*at)++];
+		*ret_value |= (uint64_t)(byte & 0x7f) << shift;
+		if (byte < 0x80)
+			return true;
+	}
+	return false;
+}
+
+/* Messages one behind the other, each in field 1, as far as they can be seen: traces of
+ * Perfetto, and the planes of XLA's profiler. Text does not look so: what stands for the
+ * length of a first line that is empty would have to lead to another one. */
+static bool is_protobuf(struct fsdp_span head)
+{
+	enum { TAG = 1 << 3 | 2, SEEN = 4096 };
+	size_t at = 0, count = 0;
+	uint64_t size;
+	bool text = true;
+	for (size_t i = 0; i < head.size && i < SEEN; i++)
+		text &= head.data[i] >= ' ' || head.data[i] == '\n' ||
+			head.data[i] == '\r' || head.data[i] == '\t';
+	while (at < head.size) {
+		if (head.data[at++] != TAG)
+			return false;
+		bool whole = take_varint(head, &at, &size);
+		/* The last length may be half there. */
+		if (!whole && at == head.size)
+			break;
+		if (!whole || size == 0)
+			return false;
+		count++;
+		if (size > head.size - at)
+			break;
+		at += (size_t)size;
+	}
+	return !text && count != 0;
+}
+
+/* By name, since its content has no sign that is documented. */
+static bool is_nsight_report(const char *path)
+{
+	static const char *const ends[] = { ".nsys-rep", ".qdrep", ".qdstrm",
+		".ncu-rep" };
+	for (size_t i = 0; i < FSDP_COUNT(ends); i++)
+		if (fsdp_span_ends(fsdp_span_text(path), fsdp_span_text(ends[i])))
+			return true;
+	return false;
+}
+
+static bool refuse(struct fsdp_trace_reading *reading, const char *kind, const char *what,
+	const char *hint)
+{
+	fsdp_fail(&reading->error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN, "%s", what);
+	fsdp_error_add_kind(&reading->error, kind);
+	fsdp_error_add_hint(&reading->error, "%s", hint);
+	return true;
+}
+
+static bool fsdp_trace_other_profiler(
+	struct fsdp_trace_reading *reading, struct fsdp_span head)
+{
+	const char *path = reading->recording.path;
+	bool printable = head.size != 0 && (head.data[0] == '{' || head.data[0] == '[');
+	if (!printable && is_nsight_report(path))
+		return refuse(reading, "nsight", "this is a report of NVIDIA Nsight",
+			"record with torch.profiler and export_chrome_trace(); nsys stats reads this one");
+	if (is_database(head))
+		return refuse(reading, "sqlite",
+			"this is an SQLite database, as Nsight Systems exports its reports",
+			"record with torch.profiler and export_chrome_trace(); nsys stats reads this one");
+	if (fsdp_archive_is_tar(head) || fsdp_span_begins(head, FSDP_SPAN("PK\3\4")))
+		return refuse(reading, "archive", "this is an archive, not a recording",
+			"unpack it and give the folder");
+	if (is_protobuf(head))
+		return refuse(reading, "protobuf",
+			"this is a trace in protocol buffers, of Perfetto or of XLA's profiler",
+			"give the JSON of torch.profiler's export_chrome_trace(); traceconv json TRACE converts one of Perfetto");
+	return false;
+}
 
 static const struct fsdp_trace_reader *const readers[] = {
 	&fsdp_trace_pickle,
@@ -40,4 +133,268 @@ bool fsdp_trace_read(struct fsdp_trace_reading *reading)
 	fsdp_fail(&reading->error, FSDP_ERROR_NOT_A_CHECKPOINT, 0,
 		"this is not a recording");
 	return fsdp_error_add_kind(&reading->error, "not_json");
+}
+
+/* ---- of which rank it is ---- */
+
+static bool take_digits(const char *text, int64_t *ret_rank)
+{
+	int64_t rank = 0;
+	if (!fsdp_is_digit(*text))
+		return false;
+	for (; fsdp_is_digit(*text); text++)
+		if (rank <= INT32_MAX)
+			rank = rank * 10 + (*text - '0');
+	if (rank > INT32_MAX)
+		return false;
+	*ret_rank = rank;
+	return true;
+}
+
+/* rank3, rank-3, rank_3, worker 3, worker3, TP-3: the last one in the name of the file.
+ */
+static bool rank_of_name(const char *path, int64_t *ret_rank)
+{
+	static const char *const words[] = { "rank", "worker", "TP-" };
+	struct fsdp_span name = fsdp_span_last(fsdp_span_text(path), '/');
+	bool found = false;
+	for (const char *at = (const char *)name.data; *at != '\0'; at++) {
+		for (size_t i = 0; i < FSDP_COUNT(words); i++) {
+			size_t size = strlen(words[i]);
+			if (strncmp(at, words[i], size) != 0)
+				continue;
+			const char *digits = at + size;
+			digits += i < 2 &&
+				  (*digits == '-' || *digits == '_' || *digits == ' ');
+			found |= take_digits(digits, ret_rank);
+		}
+	}
+	return found;
+}
+
+/* nccl_trace_rank_3, node-a_host_3.json: what a dump's name ends with. */
+static bool rank_at_end(const char *path, int64_t *ret_rank)
+{
+	static const char *const ends[] = { ".json", ".pickle", ".pkl", ".pt", ".gz" };
+	struct fsdp_span name = fsdp_span_last(fsdp_span_text(path), '/');
+	for (size_t i = 0; i < FSDP_COUNT(ends); i++) {
+		if (!fsdp_span_ends(name, fsdp_span_text(ends[i])))
+			continue;
+		name.size -= strlen(ends[i]);
+		i = SIZE_MAX; /* the next one, from the first */
+	}
+	const unsigned char *at = name.data + name.size;
+	while (at > name.data && fsdp_is_digit(at[-1]))
+		at--;
+	return take_digits((const char *)at, ret_rank);
+}
+
+void fsdp_trace_settle_rank(struct fsdp_trace_reading *reading, size_t index)
+{
+	const struct fsdp_recording_options *options = reading->options;
+	struct fsdp_recording *recording = &reading->recording;
+	if (recording->rank != FSDP_ABSENT)
+		return;
+	recording->rank_from = FSDP_RANK_FROM_REGEX;
+	if (options->rank_of != NULL)
+		recording->rank = options->rank_of(options->context, recording->path);
+	if (recording->rank != FSDP_ABSENT)
+		return;
+	if ((recording->kind == FSDP_RECORDING_FLIGHT &&
+		    rank_at_end(recording->path, &recording->rank)) ||
+		rank_of_name(recording->path, &recording->rank)) {
+		recording->rank_from = FSDP_RANK_FROM_NAME;
+	} else {
+		recording->rank_from = FSDP_RANK_FROM_POSITION;
+		recording->rank = (int64_t)index;
+	}
+	/* Only in traces ranks matter. */
+	if (recording->kind == FSDP_RECORDING_KINETO)
+		FSDP_TRACE_FIND(reading, RANK_ASSUMED, "rank %lld is taken from %s",
+			(long long)recording->rank,
+			recording->rank_from == FSDP_RANK_FROM_NAME
+				? "the name of the file"
+				: "the place among the arguments");
+}
+
+/* ---- findings on one recording ---- */
+
+static void judge_deviations(struct fsdp_trace_reading *reading)
+{
+	const struct fsdp_recording *recording = &reading->recording;
+	for (size_t i = 0; i < recording->deviation_count; i++) {
+		const struct fsdp_tally *one = &recording->deviations[i];
+		if (fsdp_span_is(one->name, "gz_cut") ||
+			fsdp_span_is(one->name, "trailing_data"))
+			continue;
+		FSDP_TRACE_FIND(reading, RECORDING_DEVIATES, "%.*s: %llu time%s",
+			FSDP_TEXT(one->name), FSDP_LLU(one->count),
+			one->count == 1 ? "" : "s");
+	}
+	if (recording->recovered > 0)
+		FSDP_TRACE_FIND(reading, RECORDING_DEVIATES,
+			"%llu event%s kept although something inside was not JSON",
+			FSDP_LLU(recording->recovered),
+			recording->recovered == 1 ? " was" : "s were");
+}
+
+static void judge_trace(struct fsdp_trace_reading *reading)
+{
+	const struct fsdp_recording *recording = &reading->recording;
+	if (recording->truncated)
+		FSDP_TRACE_FIND(reading, RECORDING_TRUNCATED,
+			"truncated after %llu event%s", FSDP_LLU(recording->events),
+			recording->events == 1 ? "" : "s");
+	if (recording->dropped > 0)
+		FSDP_TRACE_FIND(reading, EVENTS_DROPPED, "%llu event%s could not be read",
+			FSDP_LLU(recording->dropped), recording->dropped == 1 ? "" : "s");
+	judge_deviations(reading);
+	if (recording->trailing_data_at != FSDP_ABSENT)
+		FSDP_TRACE_FIND(reading, RECORDING_TRAILING_DATA,
+			"more bytes follow its end, from byte %lld on",
+			(long long)recording->trailing_data_at);
+	if (recording->bad_dur > 0)
+		FSDP_TRACE_FIND(reading, TIMES_UNUSABLE,
+			"%llu event%s without times that can be used",
+			FSDP_LLU(recording->bad_dur), recording->bad_dur == 1 ? "" : "s");
+	if (recording->unpaired > 0)
+		FSDP_TRACE_FIND(reading, TIMES_UNUSABLE, "%llu %s without the other",
+			FSDP_LLU(recording->unpaired),
+			recording->unpaired == 1 ? "begin or end" : "begins or ends");
+}
+
+static void judge_lines(struct fsdp_trace_reading *reading)
+{
+	const struct fsdp_recording *recording = &reading->recording;
+	if (recording->truncated)
+		FSDP_TRACE_FIND(reading, RECORDING_TRUNCATED,
+			"what it is compressed with breaks off");
+	for (size_t i = 0; i < recording->bad_line_count; i++)
+		FSDP_TRACE_FIND(reading, LINES_SKIPPED, "line %llu cannot be read",
+			FSDP_LLU(recording->bad_lines[i]));
+	if (recording->skipped == 0)
+		return;
+	fsdp_find(&reading->findings, FSDP_RULE_LINES_SKIPPED,
+		FSDP_PLACE(.file = fsdp_span_text(recording->path),
+			.severity = FSDP_NOTE + 1),
+		"%llu line%s of a kind that is not known here",
+		FSDP_LLU(recording->skipped), recording->skipped == 1 ? "" : "s");
+}
+
+static void judge_profile(struct fsdp_trace_reading *reading)
+{
+	const struct fsdp_recording *recording = &reading->recording;
+	for (size_t i = 0; i < recording->problem_count; i++) {
+		const struct fsdp_profile_problem *one = &recording->problems[i];
+		char type[FSDP_SHOWN];
+		FSDP_TRACE_FIND(reading, PROFILE_ERROR, "line %llu: %s of %s: %s",
+			FSDP_LLU(one->line), one->kind, fsdp_shown(one->type, type),
+			one->message);
+	}
+	if (recording->residual_count > 0 || recording->still_open_count > 0)
+		FSDP_TRACE_FIND(reading, PROFILE_LEFT_OVER,
+			"%zu type%s never dumped, %zu region%s still open",
+			recording->residual_count,
+			recording->residual_count == 1 ? "" : "s",
+			recording->still_open_count,
+			recording->still_open_count == 1 ? "" : "s");
+	if (recording->kind == FSDP_RECORDING_PROFILE && recording->rank == 0 &&
+		recording->dump_count > 0 &&
+		!fsdp_span_is(recording->debug_level, "INFO")) {
+		struct fsdp_span level = recording->debug_level.data != NULL
+						 ? recording->debug_level
+						 : FSDP_SPAN("OFF");
+		FSDP_TRACE_FIND(reading, LEVEL_LEFT_OUT,
+			"debug level %.*s: PyTorch did not print %zu dump%s; it does at INFO only (TORCH_DISTRIBUTED_DEBUG=INFO)",
+			FSDP_TEXT(level), recording->dump_count,
+			recording->dump_count == 1 ? "" : "s");
+	}
+}
+
+static void judge_states(struct fsdp_trace_reading *reading)
+{
+	const struct fsdp_exec_order *order = reading->recording.order;
+	for (size_t i = 0; i < order->problem_count; i++) {
+		const struct fsdp_state_problem *one = &order->problems[i];
+		const struct fsdp_handle *handle = &order->handles[one->handle];
+		struct fsdp_span fqn =
+			handle->fqn_count != 0 ? handle->fqns[0] : FSDP_SPAN("(none)");
+		char shown[FSDP_SHOWN];
+		fsdp_find(&reading->findings, FSDP_RULE_ORDER_STATE_REFUSED,
+			FSDP_PLACE(.file = fsdp_span_text(reading->recording.path),
+				.rank = (uint32_t)reading->recording.rank,
+				.module = handle->module),
+			"line %llu: %s%s: (%s, %s) becomes (%s, %s): %s%s%.*s",
+			FSDP_LLU(one->line), fsdp_shown(fqn, shown),
+			handle->fqn_count > 1 ? ", …" : "",
+			fsdp_training_state_name(one->from[0]),
+			fsdp_handle_state_name(one->from[1]),
+			fsdp_training_state_name(one->to[0]),
+			fsdp_handle_state_name(one->to[1]),
+			one->error != NULL ? one->error : "",
+			one->error != NULL ? ": " : "", FSDP_TEXT(one->message));
+	}
+}
+
+static void judge_order(struct fsdp_trace_reading *reading)
+{
+	const struct fsdp_recording *recording = &reading->recording;
+	const struct fsdp_exec_order *order = recording->order;
+	for (size_t i = 0; i < order->warning_count; i++) {
+		/* PyTorch's words are two lines. */
+		struct fsdp_span message = order->warnings[i].message;
+		struct fsdp_span first = fsdp_span_first(message, '\n');
+		struct fsdp_span second = fsdp_span_last(message, '\n');
+
+		FSDP_TRACE_FIND(reading, ORDER_CHANGED, "line %llu: %.*s%s%.*s",
+			FSDP_LLU(order->warnings[i].line), FSDP_TEXT(first),
+			first.size < message.size ? " " : "",
+			FSDP_TEXT(
+				first.size < message.size ? second : fsdp_span(NULL, 0)));
+	}
+	if (order->reused > 0)
+		FSDP_TRACE_FIND(reading, ORDER_REUSED_UNIT,
+			"%llu time%s a unit is used again in one forward (reused unit)",
+			FSDP_LLU(order->reused), order->reused == 1 ? "" : "s");
+	if (order->stopped_early > 0)
+		FSDP_TRACE_FIND(reading, ORDER_REUSED_UNIT,
+			"%llu iteration%s stopped before all units of the first were used",
+			FSDP_LLU(order->stopped_early),
+			order->stopped_early == 1 ? "" : "s");
+	judge_states(reading);
+	if (order->unchecked > 0) {
+		struct fsdp_span level = recording->debug_level.data != NULL
+						 ? recording->debug_level
+						 : FSDP_SPAN("OFF");
+		FSDP_TRACE_FIND(reading, LEVEL_LEFT_OUT,
+			"debug level %.*s: PyTorch did not check %llu forward%s; it does at DETAIL only (TORCH_DISTRIBUTED_DEBUG=DETAIL)",
+			FSDP_TEXT(level), FSDP_LLU(order->unchecked),
+			order->unchecked == 1 ? "" : "s");
+	}
+}
+
+void fsdp_trace_interrupted(struct fsdp_trace_reading *reading)
+{
+	struct fsdp_recording *recording = &reading->recording;
+	recording->interrupted = true;
+	recording->truncated = false;
+}
+
+void fsdp_trace_judge(struct fsdp_trace_reading *reading)
+{
+	const struct fsdp_recording *recording = &reading->recording;
+	if (recording->kind == FSDP_RECORDING_KINETO)
+		judge_trace(reading);
+	else if (recording->memory != NULL && recording->truncated)
+		FSDP_TRACE_FIND(reading, RECORDING_TRUNCATED,
+			"it ends in the middle of its history: only what is held at the end is known");
+	else
+		judge_lines(reading);
+	judge_profile(reading);
+	if (recording->order != NULL)
+		judge_order(reading);
+	if (recording->fx != NULL && recording->fx->aborted.data != NULL)
+		FSDP_TRACE_FIND(reading, ORDER_ABORTED,
+			"the tracing broke off with %.*s: the lists are partial",
+			FSDP_TEXT(recording->fx->aborted));
 }

@@ -67,15 +67,6 @@ void order_put_dumps(struct listing *listing, struct subject subject);
 /* Of a struct fsdp_flight. */
 extern const struct record order_flight_record;
 
-/* ---- order-watchdog.c ---- */
-
-/* What logs tell of failed collectives: a table of ranks that are alike, and the rows
- * of tables. Nothing for dumps. False: out of memory. */
-bool order_show_watches(struct listing *listing, const struct fsdp_flight *says);
-void order_put_watches(struct listing *listing, const struct fsdp_flight *says);
-/* Of a struct fsdp_flight_watch. */
-extern const struct record order_watch_record;
-
 /* ---- order-data.c ---- */
 
 extern const struct record order_answer;

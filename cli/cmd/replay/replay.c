@@ -317,9 +317,9 @@ static void tell_left_out(const struct replay *replay)
 
 	if (matching->left_out != 0 && is_by_position(matching))
 		run_note(replay->run,
-			"no process groups in the trace: %" PRIu64
-			" send%s and receives are not matched with other ranks",
-			matching->left_out, plural(matching->left_out));
+			"no process groups in the trace: sends and receives (%" PRIu64
+			") are not matched with other ranks",
+			matching->left_out);
 	else if (matching->left_out != 0)
 		run_note(replay->run,
 			"%" PRIu64
