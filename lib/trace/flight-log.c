@@ -765,6 +765,7 @@ static const struct {
 	{ "Forward order differs across ranks: ", true, FSDP_WATCHDOG_ORDERS },
 	{ "Forward order differs from that of the first iteration ", true,
 		FSDP_WATCHDOG_FOLLOWS },
+	{ "/gloo/transport/tcp/", false, FSDP_WATCHDOG_FOLLOWS },
 };
 
 /* Errors that a rank has because another one is gone. */
@@ -820,6 +821,10 @@ static bool take_exception(struct fsdp_watchdog *watchdog, struct fsdp_span line
 	if (exceptions[i].with_words)
 		text = fsdp_span(text.data - strlen(exceptions[i].words),
 			text.size + strlen(exceptions[i].words));
+	/* "unbound_buffer.cc:78] Timed out waiting 4000ms for recv operation to complete" */
+	struct fsdp_span behind_place = words_behind(text, "] ");
+	if (exceptions[i].words[0] == '/' && behind_place.data != NULL)
+		text = behind_place;
 	if (one.failure == FSDP_WATCHDOG_OWN && is_of_peer(text))
 		one.failure = FSDP_WATCHDOG_FOLLOWS;
 	text = words_without_blanks(fsdp_span(text.data, fsdp_min(text.size, LONGEST)));

@@ -92,6 +92,8 @@ static inline struct fsdp_watchdog_line fsdp_watchdog_blank(void)
  *	RuntimeError: Forward order differs across ranks: rank 0 is all-gathering 3
  *	parameters while rank 2 is all-gathering 2 parameters
  *	UserWarning: Forward order differs from that of the first iteration on rank 1. …
+ *	[rank0]: RuntimeError: […/gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting
+ *	4000ms for recv operation to complete
  */
 enum fsdp_watchdog_failure {
 	FSDP_WATCHDOG_OWN,     /* of the rank itself */
