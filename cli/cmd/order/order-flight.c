@@ -796,10 +796,8 @@ static void find_lacking(struct listing *listing, const struct fsdp_flight *says
 	if (says->missing_dump_count != 0)
 		run_finding(listing->run, "FI7042", "%s %s",
 			rank_words(says->missing_dumps, says->missing_dump_count, &words),
-			!is_log(says) ? "left no dump"
-			: says->missing_dump_count == 1
-				? "printed nothing of a failed collective"
-				: "printed nothing of a failed collective");
+			is_log(says) ? "printed nothing of a failed collective"
+				     : "left no dump");
 	if (says->unreadable_count != 0)
 		run_finding(listing->run, "FI7042", "the dump of %s cannot be read",
 			rank_words(says->unreadable, says->unreadable_count, &words));
