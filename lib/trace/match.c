@@ -536,7 +536,9 @@ static bool match_all(struct matcher *matcher, struct fsdp_matching *matching)
 			compare_runs);
 	if (!match_runs(matcher, matching))
 		return false;
-	matching->aligned = are_aligned(matcher, matching);
+	/* Of what is not matched no wait is known. */
+	matching->aligned = (matching->match_count != 0 || matching->left_out == 0) &&
+			    are_aligned(matcher, matching);
 	if (matching->aligned) {
 		sum_waits(matcher);
 		find_straggler(matcher, matching);
