@@ -240,21 +240,6 @@ bool fsdp_decimal_integer(struct fsdp_span text, int64_t *ret_value)
 
 /* ---- doubles ---- */
 
-/*
- * strtod reads the decimal point of the process's locale, which is none of our business.
- * So it gets none: 1.25e3 becomes 125e1, which is the same number and rounds the same.
- */
-static double without_point(const struct decimal *number, char *out)
-{
-	char *begin = out;
-	memcpy(out, number->whole, number->whole_size);
-	memcpy(out + number->whole_size, number->fraction, number->fraction_size);
-	out += number->whole_size + number->fraction_size;
-	snprintf(out, ROOM_FOR_EXPONENT, "e%lld",
-		(long long)(number->exponent - (int64_t)number->fraction_size));
-	return strtod(begin, NULL);
-}
-
 bool fsdp_decimal_real(struct fsdp_span text, struct fsdp_arena *scratch,
 	double *ret_value, bool *ret_memory)
 {
@@ -268,7 +253,17 @@ bool fsdp_decimal_real(struct fsdp_span text, struct fsdp_arena *scratch,
 		*ret_memory = true;
 		return false;
 	}
-	double value = without_point(&number, room);
+	/* strtod reads the decimal point of the process's locale, which is none of our
+	 * business. So it gets none: 1.25e3 becomes 125e1, which is the same number and
+	 * rounds the same. */
+	char *out = room;
+	char *begin = out;
+	memcpy(out, number.whole, number.whole_size);
+	memcpy(out + number.whole_size, number.fraction, number.fraction_size);
+	out += number.whole_size + number.fraction_size;
+	snprintf(out, ROOM_FOR_EXPONENT, "e%lld",
+		(long long)(number.exponent - (int64_t)number.fraction_size));
+	double value = strtod(begin, NULL);
 	*ret_value = number.negative ? -value : value;
 	return true;
 }
@@ -302,20 +297,6 @@ static size_t magnitude(struct fsdp_span bytes, bool negative, uint32_t *words)
 	return count;
 }
 
-/* Divides by 10^9 and gives the rest. */
-static uint32_t divide_group(uint32_t *words, size_t *count)
-{
-	uint64_t rest = 0;
-	for (size_t i = *count; i-- > 0;) {
-		rest = rest << 32 | words[i];
-		words[i] = (uint32_t)(rest / group_value);
-		rest %= group_value;
-	}
-	while (*count != 0 && words[*count - 1] == 0)
-		--*count;
-	return (uint32_t)rest;
-}
-
 static struct fsdp_span decimal(
 	struct fsdp_span bytes, bool negative, struct fsdp_arena *arena)
 {
@@ -324,7 +305,16 @@ static struct fsdp_span decimal(
 	size_t count = magnitude(bytes, negative, words);
 	size_t at = sizeof text;
 	while (count != 0) {
-		uint32_t group = divide_group(words, &count);
+		/* Divides by 10^9 and gives the rest. */
+		uint64_t rest = 0;
+		for (size_t i = count; i-- > 0;) {
+			rest = rest << 32 | words[i];
+			words[i] = (uint32_t)(rest / group_value);
+			rest %= group_value;
+		}
+		while (count != 0 && words[count - 1] == 0)
+			--count;
+		uint32_t group = (uint32_t)rest;
 		for (size_t i = 0; i < GROUP && (count != 0 || group != 0); i++) {
 			text[--at] = (char)('0' + group % 10);
 			group /= 10;

@@ -57,16 +57,6 @@ static inline uint64_t load_rest(const unsigned char *text, size_t size)
 	return text[0] | (uint64_t)text[size / 2] << 8 | (uint64_t)text[size - 1] << 16;
 }
 
-static uint32_t hash_segment(const struct fsdp_names *names, uint32_t parent,
-	const unsigned char *text, size_t size)
-{
-	uint64_t hash = fsdp_mix(names->seed ^ parent, names->seed_too ^ size);
-	for (; size > 8; text += 8, size -= 8)
-		hash = fsdp_mix(hash ^ fsdp_load_eight(text), names->seed_too);
-	hash = fsdp_mix(hash ^ load_rest(text, size) ^ names->seed, names->seed_too);
-	return (uint32_t)(hash ^ hash >> 32);
-}
-
 bool fsdp_names_init(struct fsdp_names *names, struct fsdp_arena *arena)
 {
 	*names = (struct fsdp_names){ .arena = arena, .slot_count = FIRST_SLOTS };
@@ -253,7 +243,13 @@ static uint32_t look_up(const struct fsdp_names *names, uint32_t parent,
 	uint32_t id = find_listed(names, parent, segment, &place->last, &place->full);
 	if (id != 0 || !place->full)
 		return id;
-	place->hash = hash_segment(names, parent, segment.data, segment.size);
+	const unsigned char *text = segment.data;
+	size_t size = segment.size;
+	uint64_t hash = fsdp_mix(names->seed ^ parent, names->seed_too ^ size);
+	for (; size > 8; text += 8, size -= 8)
+		hash = fsdp_mix(hash ^ fsdp_load_eight(text), names->seed_too);
+	hash = fsdp_mix(hash ^ load_rest(text, size) ^ names->seed, names->seed_too);
+	place->hash = (uint32_t)(hash ^ hash >> 32);
 	place->slot = find_slot(names, place->hash, parent, segment);
 	return names->tags[place->slot] != 0 ? names->slots[place->slot].id : 0;
 }
@@ -288,17 +284,6 @@ static bool next_segment(
 	return true;
 }
 
-/* How many bytes the two begin with in common. */
-static size_t count_equal(const unsigned char *a, const unsigned char *b, size_t size)
-{
-	size_t at = 0;
-	while (at + 8 <= size && fsdp_load_eight(a + at) == fsdp_load_eight(b + at))
-		at += 8;
-	while (at < size && a[at] == b[at])
-		at++;
-	return at;
-}
-
 /* How many of the last name's leading segments this one has too. */
 static uint32_t shared_segments(
 	const struct fsdp_names *names, uint32_t parent, struct fsdp_span dotted)
@@ -308,8 +293,14 @@ static uint32_t shared_segments(
 	if (last->count == 0 || last->parent != parent)
 		return 0;
 	size_t most = dotted.size < last->text.size ? dotted.size : last->text.size;
-	size_t common = count_equal(
-		dotted.data, last->copied ? last->bytes : last->text.data, most);
+	/* How many bytes the two begin with in common. */
+	const unsigned char *b = last->copied ? last->bytes : last->text.data;
+	size_t common = 0;
+	while (common + 8 <= most &&
+		fsdp_load_eight(dotted.data + common) == fsdp_load_eight(b + common))
+		common += 8;
+	while (common < most && dotted.data[common] == b[common])
+		common++;
 	/* Of a segment the dot behind it must be the same too. */
 	while (shared < last->count && last->segments[shared].end < common)
 		shared++;
