@@ -160,16 +160,6 @@ static struct open_file *find_file(struct fsdp_dir_cache *cache, const char *bel
 	return NULL;
 }
 
-/* A free place, or the one that was not used for the longest time. */
-static struct open_file *oldest_file(struct fsdp_dir_cache *cache)
-{
-	struct open_file *oldest = &cache->files[0];
-	for (size_t i = 1; i < MOST_OPEN; i++)
-		if (cache->files[i].used < oldest->used)
-			oldest = &cache->files[i];
-	return oldest;
-}
-
 /* Other parts of the program hold descriptors too: gives up ours before failing. */
 static bool make_room(struct fsdp_dir_cache *cache)
 {
@@ -427,23 +417,6 @@ static void look_behind(const struct fsdp_dir *dir, const char *name,
 	close(fd);
 }
 
-static void describe(const struct fsdp_dir *dir, const char *name, struct stat *status,
-	struct fsdp_entry *entry)
-{
-	if (S_ISREG(status->st_mode))
-		entry->kind = FSDP_ENTRY_FILE;
-	else if (S_ISDIR(status->st_mode))
-		entry->kind = FSDP_ENTRY_DIRECTORY;
-	else if (S_ISLNK(status->st_mode))
-		look_behind(dir, name, entry, status);
-	else
-		entry->kind = FSDP_ENTRY_SPECIAL;
-	if (entry->kind == FSDP_ENTRY_FILE)
-		entry->size = (uint64_t)status->st_size;
-	entry->mtime_s = status->st_mtim.tv_sec;
-	entry->mtime_ns = (uint32_t)status->st_mtim.tv_nsec;
-}
-
 static bool make_place(struct list *list)
 {
 	size_t room = list->room == 0 ? 64 : list->room * 2;
@@ -501,8 +474,20 @@ static bool add_entry(const struct fsdp_dir *dir, const struct dirent *found,
 	entry->name = fsdp_arena_copy(dir->arena, fsdp_span_text(name));
 	if (entry->name.data == NULL)
 		return fsdp_arena_fail(dir->arena, ret_error);
-	if (!is_known)
-		describe(dir, name, &status, entry);
+	if (!is_known) {
+		if (S_ISREG(status.st_mode))
+			entry->kind = FSDP_ENTRY_FILE;
+		else if (S_ISDIR(status.st_mode))
+			entry->kind = FSDP_ENTRY_DIRECTORY;
+		else if (S_ISLNK(status.st_mode))
+			look_behind(dir, name, entry, &status);
+		else
+			entry->kind = FSDP_ENTRY_SPECIAL;
+		if (entry->kind == FSDP_ENTRY_FILE)
+			entry->size = (uint64_t)status.st_size;
+		entry->mtime_s = status.st_mtim.tv_sec;
+		entry->mtime_ns = (uint32_t)status.st_mtim.tv_nsec;
+	}
 	return true;
 }
 
@@ -541,22 +526,18 @@ static bool keep_sorted(
 	return true;
 }
 
-/* The list of a remote directory is kept there. */
-static bool list_remote(struct fsdp_dir *dir, const struct fsdp_limits *limits,
-	struct fsdp_error **ret_error)
-{
-	uint64_t most = fsdp_limit(limits, FSDP_LIMIT_FILES);
-	if (!fsdp_remote_list(dir->remote, dir->path, !dir->names_only, &dir->entries,
-		    &dir->count, ret_error))
-		return false;
-	return dir->count <= most || fsdp_fail_limit(ret_error, FSDP_LIMIT_FILES, most);
-}
-
 static bool list_entries(struct fsdp_dir *dir, const struct fsdp_limits *limits,
 	struct fsdp_error **ret_error)
 {
-	if (dir->remote != NULL)
-		return list_remote(dir, limits, ret_error);
+	if (dir->remote != NULL) {
+		/* The list of a remote directory is kept there. */
+		uint64_t most = fsdp_limit(limits, FSDP_LIMIT_FILES);
+		if (!fsdp_remote_list(dir->remote, dir->path, !dir->names_only,
+			    &dir->entries, &dir->count, ret_error))
+			return false;
+		return dir->count <= most ||
+		       fsdp_fail_limit(ret_error, FSDP_LIMIT_FILES, most);
+	}
 	int fd = openat(dir->fd, ".", FLAGS_LIST);
 	DIR *stream = fd >= 0 ? fdopendir(fd) : NULL;
 	if (stream == NULL) {
@@ -830,7 +811,12 @@ static bool open_cached(const struct fsdp_dir *dir, const char *name, int *ret_f
 				"it is a link that leads out of the folder, or is reached through one");
 		if (fd < 0)
 			return fail_open(ret_error, errno);
-		file = oldest_file(cache);
+		/* A free place, or the one that was not used for the longest time. */
+		struct open_file *oldest = &cache->files[0];
+		for (size_t i = 1; i < MOST_OPEN; i++)
+			if (cache->files[i].used < oldest->used)
+				oldest = &cache->files[i];
+		file = oldest;
 		close_file(cache, file);
 		file->below = give_file(dir, fd) ? strdup(below) : NULL;
 		if (file->below == NULL) {

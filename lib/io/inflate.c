@@ -217,18 +217,6 @@ static bool have(struct fsdp_gunzip *gunzip, uInt least, struct fsdp_error **ret
 	return true;
 }
 
-/* Behind a member: another one, or the end. What is not a member there is padding. */
-static bool next_member(struct fsdp_gunzip *gunzip, struct fsdp_error **ret_error)
-{
-	if (!have(gunzip, 2, ret_error))
-		return false;
-	if (fsdp_gunzip_is(fsdp_span(gunzip->zlib.next_in, gunzip->zlib.avail_in)))
-		(void)inflateReset(&gunzip->zlib);
-	else
-		gunzip->ended = true;
-	return true;
-}
-
 bool fsdp_gunzip_refill(void *context, void *buffer, size_t size, size_t *ret_size,
 	struct fsdp_error **ret_error)
 {
@@ -242,8 +230,15 @@ bool fsdp_gunzip_refill(void *context, void *buffer, size_t size, size_t *ret_si
 			return false;
 		int status = inflate(zlib, Z_NO_FLUSH);
 		if (status == Z_STREAM_END) {
-			if (!next_member(gunzip, ret_error))
+			/* Behind a member: another one, or the end. What is not a member
+			 * there is padding. */
+			if (!have(gunzip, 2, ret_error))
 				return false;
+			if (fsdp_gunzip_is(fsdp_span(
+				    gunzip->zlib.next_in, gunzip->zlib.avail_in)))
+				(void)inflateReset(&gunzip->zlib);
+			else
+				gunzip->ended = true;
 		} else if (status == Z_MEM_ERROR) {
 			return fsdp_fail_memory(ret_error);
 		} else if (status != Z_OK &&

@@ -117,17 +117,6 @@ static bool ahead_new(fsdp_refill refill, void *context, struct fsdp_ahead **ret
 	return true;
 }
 
-static void read_block(struct fsdp_ahead *ahead)
-{
-	pthread_mutex_lock(&ahead->lock);
-	ahead->first = (ahead->first + 1) % BLOCKS;
-	ahead->filled--;
-	ahead->taken = 0;
-	if (ahead->filled == BLOCKS - BATCH)
-		pthread_cond_signal(&ahead->changed);
-	pthread_mutex_unlock(&ahead->lock);
-}
-
 /* False at the end. */
 static bool wait_for_block(struct fsdp_ahead *ahead)
 {
@@ -162,8 +151,15 @@ static bool ahead_refill(void *context, void *buffer, size_t size, size_t *ret_s
 	*ret_size = (size_t)fsdp_min(size, there);
 	memcpy(buffer, ahead->blocks[ahead->first] + ahead->taken, *ret_size);
 	ahead->taken += *ret_size;
-	if (*ret_size == there)
-		read_block(ahead);
+	if (*ret_size == there) {
+		pthread_mutex_lock(&ahead->lock);
+		ahead->first = (ahead->first + 1) % BLOCKS;
+		ahead->filled--;
+		ahead->taken = 0;
+		if (ahead->filled == BLOCKS - BATCH)
+			pthread_cond_signal(&ahead->changed);
+		pthread_mutex_unlock(&ahead->lock);
+	}
 	return true;
 }
 
@@ -301,20 +297,15 @@ static bool refill_unpacked(void *context, void *buffer, size_t size, size_t *re
 	return good && fsdp_budget_unpack(&stream->budget, *ret_size, ret_error);
 }
 
-/* Of a file all that is stored is known; a pipe gives as it is read. */
-static void begin_budget(struct fsdp_stream *stream)
+static bool open_layers(struct fsdp_stream *stream, struct fsdp_error **ret_error)
 {
+	struct fsdp_span head = fsdp_span(stream->head, stream->head_size);
+	/* Of a file all that is stored is known; a pipe gives as it is read. */
 	stream->budget = (struct fsdp_budget){ .ceiling = UINT64_MAX };
 	if (stream->options.limits != NULL)
 		fsdp_budget_init(&stream->budget, stream->options.limits);
 	fsdp_budget_give(
 		&stream->budget, stream->is_file ? stream->file.size : stream->head_size);
-}
-
-static bool open_layers(struct fsdp_stream *stream, struct fsdp_error **ret_error)
-{
-	struct fsdp_span head = fsdp_span(stream->head, stream->head_size);
-	begin_budget(stream);
 	if (fsdp_gunzip_is(head)) {
 		if (!fsdp_gunzip_new(refill_raw, stream, &stream->gunzip, ret_error))
 			return false;

@@ -316,10 +316,16 @@ static void check_fields(struct check *check, const struct fsdp_zip_member *memb
 			(unsigned long)local->size, FSDP_LLU(member->size));
 }
 
-static void check_extra(
-	struct check *check, const struct fsdp_zip_member *member, struct fsdp_span extra)
+static void check_header(struct check *check, const struct fsdp_zip_member *member,
+	const struct local_header *local, const unsigned char *behind)
 {
-	struct fsdp_cursor cursor = fsdp_cursor(extra);
+	struct fsdp_span name = fsdp_span(behind, local->name_size);
+	if (!fsdp_span_equal(name, member->name))
+		FIND(check, ZIP_NAME_DIFFERS, member, "its own header names it \"%.*s\"",
+			FSDP_TEXT_MOST(name, 200));
+	check_fields(check, member, local);
+	struct fsdp_cursor cursor =
+		fsdp_cursor(fsdp_span(behind + local->name_size, local->extra_size));
 	struct fsdp_cursor field;
 	uint16_t id;
 	while (fsdp_zip_next_extra(&cursor, &id, &field))
@@ -330,18 +336,6 @@ static void check_extra(
 	if (!cursor.ok)
 		FIND(check, ZIP_FIELDS, member,
 			"the extra fields of its header are longer than their area");
-}
-
-static void check_header(struct check *check, const struct fsdp_zip_member *member,
-	const struct local_header *local, const unsigned char *behind)
-{
-	struct fsdp_span name = fsdp_span(behind, local->name_size);
-	if (!fsdp_span_equal(name, member->name))
-		FIND(check, ZIP_NAME_DIFFERS, member, "its own header names it \"%.*s\"",
-			FSDP_TEXT_MOST(name, 200));
-	check_fields(check, member, local);
-	check_extra(
-		check, member, fsdp_span(behind + local->name_size, local->extra_size));
 }
 
 static bool is_zero(struct fsdp_span bytes)

@@ -359,17 +359,6 @@ static void check_tail(struct tail *tail, const struct end_record *record)
 		record->comment_size == left ? " as its comment" : "");
 }
 
-static void check_disks(struct tail *tail, const struct end_record *record)
-{
-	if (record->disk > 1 || record->directory_disk > 1)
-		AMBIGUOUS(tail, record->at,
-			"the end record states several disks (%llu, %llu)",
-			FSDP_LLU(record->disk), FSDP_LLU(record->directory_disk));
-	if (record->count_here != record->count)
-		AMBIGUOUS(tail, record->at, "two counts of entries: %llu and %llu",
-			FSDP_LLU(record->count_here), FSDP_LLU(record->count));
-}
-
 static struct end_record parse_end64(
 	struct fsdp_span bytes, uint64_t at, uint64_t *ret_rest)
 {
@@ -455,19 +444,6 @@ static bool find_end64(struct tail *tail, struct end_record *record)
 	return true;
 }
 
-/* Where the directory puts the local header of the first entry. */
-static bool first_header(struct tail *tail, uint64_t directory, uint64_t *ret_header)
-{
-	unsigned char buffer[FSDP_ZIP_CENTRAL_SIZE];
-	struct fsdp_span bytes;
-	if (!look(tail, directory, sizeof buffer, buffer, &bytes))
-		return false;
-	struct fsdp_cursor cursor = fsdp_cursor(bytes);
-	fsdp_cursor_skip(&cursor, FSDP_ZIP_CENTRAL_SIZE - 4);
-	*ret_header = fsdp_cursor_read_u32le(&cursor);
-	return true;
-}
-
 /*
  * The directory is not where the record says, but ends where it should. Either the
  * offset is wrong, or all offsets are because something was put in front or cut off.
@@ -477,8 +453,16 @@ static bool rebase(
 {
 	uint64_t header, base = end->directory - record->offset;
 	bool here, there = false;
-	if (!first_header(tail, end->directory, &header) ||
-		!has_magic(tail, header, FSDP_ZIP_LOCAL_MAGIC, &here))
+	/* Where the directory puts the local header of the first entry. */
+	uint64_t directory = end->directory;
+	unsigned char buffer[FSDP_ZIP_CENTRAL_SIZE];
+	struct fsdp_span bytes;
+	if (!look(tail, directory, sizeof buffer, buffer, &bytes))
+		return false;
+	struct fsdp_cursor cursor = fsdp_cursor(bytes);
+	fsdp_cursor_skip(&cursor, FSDP_ZIP_CENTRAL_SIZE - 4);
+	header = fsdp_cursor_read_u32le(&cursor);
+	if (!has_magic(tail, header, FSDP_ZIP_LOCAL_MAGIC, &here))
 		return false;
 	if (end->directory < record->offset)
 		return here ||
@@ -539,7 +523,13 @@ static bool read_end(struct tail *tail, struct fsdp_zip_end *ret_end)
 	check_tail(tail, &record);
 	if (!find_end64(tail, &record))
 		return false;
-	check_disks(tail, &record);
+	if (record.disk > 1 || record.directory_disk > 1)
+		AMBIGUOUS(tail, record.at,
+			"the end record states several disks (%llu, %llu)",
+			FSDP_LLU(record.disk), FSDP_LLU(record.directory_disk));
+	if (record.count_here != record.count)
+		AMBIGUOUS(tail, record.at, "two counts of entries: %llu and %llu",
+			FSDP_LLU(record.count_here), FSDP_LLU(record.count));
 	return find_directory(tail, &record, ret_end);
 }
 
@@ -677,16 +667,6 @@ static const char *what_is_unsafe(struct fsdp_span name)
 	if (memchr(name.data, '\\', name.size) != NULL)
 		return "its name holds a backslash";
 	return NULL;
-}
-
-static void check_name(struct indexer *indexer, const struct fsdp_zip_member *member)
-{
-	const char *unsafe = what_is_unsafe(member->name);
-	const char *hostile = what_is_hostile(member->name);
-	if (unsafe != NULL)
-		FIND_NAME(indexer, UNSAFE_NAME, member, "%s", unsafe);
-	if (hostile != NULL)
-		FIND_NAME(indexer, HOSTILE_NAME, member, "%s", hostile);
 }
 
 /* Eight bytes at a time. Bytes are compared in parallel: a lane's high bit is the answer.
@@ -828,24 +808,20 @@ static void index_members(struct indexer *indexer, bool *ret_variants)
 			struct digest digest = digest_name(index, member->name);
 			hashes[i] = digest.hash;
 			__builtin_prefetch(&index->slots[digest.hash & index->mask], 1);
-			if (digest.suspect && index->folded)
-				check_name(indexer, member);
+			if (digest.suspect && index->folded) {
+				const char *unsafe = what_is_unsafe(member->name);
+				const char *hostile = what_is_hostile(member->name);
+				if (unsafe != NULL)
+					FIND_NAME(indexer, UNSAFE_NAME, member, "%s",
+						unsafe);
+				if (hostile != NULL)
+					FIND_NAME(indexer, HOSTILE_NAME, member, "%s",
+						hostile);
+			}
 		}
 		for (size_t i = 0; i < size; i++)
 			index_member(indexer, begin + i, hashes[i], ret_variants);
 	}
-}
-
-/* Weak when the system has no better: only speed is at stake. */
-static void seed_index(struct fsdp_zip_index *index)
-{
-	uint64_t weak = (uint64_t)(uintptr_t)index;
-	size_t size = sizeof index->seed;
-	if (getrandom(index->seed, size, GRND_NONBLOCK) != (ssize_t)size)
-		for (size_t i = 0; i < 3; i++)
-			index->seed[i] = weak * UINT64_C(0x9E3779B97F4A7C15) + i;
-	index->seed[1] |= UINT64_C(1) << 63 | 1;
-	index->seed[2] |= UINT64_C(1) << 63 | 1;
 }
 
 /*
@@ -867,7 +843,14 @@ static size_t zip_index_make(struct fsdp_zip *zip, unsigned char *memory,
 	size_t padding = -(uintptr_t)memory & (sizeof *index->slots - 1);
 	index->slots = (uint32_t *)(void *)(memory + padding);
 	index->mask = slots - 1;
-	seed_index(index);
+	/* Weak when the system has no better: only speed is at stake. */
+	uint64_t weak = (uint64_t)(uintptr_t)index;
+	size_t size = sizeof index->seed;
+	if (getrandom(index->seed, size, GRND_NONBLOCK) != (ssize_t)size)
+		for (size_t i = 0; i < 3; i++)
+			index->seed[i] = weak * UINT64_C(0x9E3779B97F4A7C15) + i;
+	index->seed[1] |= UINT64_C(1) << 63 | 1;
+	index->seed[2] |= UINT64_C(1) << 63 | 1;
 	index->folded = true;
 	memset(index->slots, 0, slots * sizeof *index->slots);
 	bool variants = false;
@@ -957,20 +940,6 @@ static bool fail_entry(struct reader *reader, const char *what)
 
 /* ---- one entry ---- */
 
-static void parse_zip64(struct fsdp_cursor *field, struct fsdp_zip_member *member,
-	struct judged_entry *entry, bool *ret_odd)
-{
-	if (member->size == UINT32_MAX)
-		member->size = fsdp_cursor_read_u64le(field);
-	if (member->stored_size == UINT32_MAX)
-		member->stored_size = fsdp_cursor_read_u64le(field);
-	if (member->header == UINT32_MAX)
-		member->header = fsdp_cursor_read_u64le(field);
-	if (entry->disk == UINT16_MAX)
-		entry->disk = fsdp_cursor_read_u32le(field);
-	*ret_odd = *ret_odd || !field->ok;
-}
-
 bool fsdp_zip_next_extra(
 	struct fsdp_cursor *area, uint16_t *ret_id, struct fsdp_cursor *ret_field)
 {
@@ -1007,7 +976,15 @@ static void parse_extra(
 	while (fsdp_zip_next_extra(&cursor, &id, &field)) {
 		if (id == EXTRA_ZIP64 && !zip64) {
 			zip64 = true;
-			parse_zip64(&field, member, entry, &odd);
+			if (member->size == UINT32_MAX)
+				member->size = fsdp_cursor_read_u64le(&field);
+			if (member->stored_size == UINT32_MAX)
+				member->stored_size = fsdp_cursor_read_u64le(&field);
+			if (member->header == UINT32_MAX)
+				member->header = fsdp_cursor_read_u64le(&field);
+			if (entry->disk == UINT16_MAX)
+				entry->disk = fsdp_cursor_read_u32le(&field);
+			odd = odd || !field.ok;
 		} else if (id == FSDP_ZIP_UNICODE_PATH &&
 			   !fsdp_zip_same_unicode_path(field, member)) {
 			char room[FSDP_SHOWN];
@@ -1075,20 +1052,6 @@ static void check_size(struct reader *reader, const struct fsdp_zip_member *memb
 		reader->inflated = UINT64_MAX;
 }
 
-static void check_entry(struct reader *reader, const struct fsdp_zip_member *member,
-	const struct judged_entry *entry)
-{
-	if ((member->flags & FSDP_ZIP_UNREADABLE) != 0)
-		FIND(reader, ZIP_FIELDS, member,
-			"encrypted or patched (flags %#06x): PyTorch cannot read it",
-			member->flags);
-	if (entry->disk > 1)
-		FIND(reader, ZIP_DIRECTORY_AMBIGUOUS, member,
-			"states that it begins on disk %lu", (unsigned long)entry->disk);
-	check_size(reader, member);
-	check_kind(reader, member, entry->attributes);
-}
-
 /* The ordinary entry: nothing to judge. One test instead of ten, a million times. */
 static inline bool is_plain(
 	const struct fsdp_zip_member *member, const struct judged_entry *entry)
@@ -1123,8 +1086,18 @@ static inline bool keep(
 	if (reader->end->base != 0 &&
 		!fsdp_add(member->header, reader->end->base, &member->header))
 		member->header = UINT64_MAX;
-	if (!is_plain(member, entry))
-		check_entry(reader, member, entry);
+	if (!is_plain(member, entry)) {
+		if ((member->flags & FSDP_ZIP_UNREADABLE) != 0)
+			FIND(reader, ZIP_FIELDS, member,
+				"encrypted or patched (flags %#06x): PyTorch cannot read it",
+				member->flags);
+		if (entry->disk > 1)
+			FIND(reader, ZIP_DIRECTORY_AMBIGUOUS, member,
+				"states that it begins on disk %lu",
+				(unsigned long)entry->disk);
+		check_size(reader, member);
+		check_kind(reader, member, entry->attributes);
+	}
 	unsigned char *name = reader->bytes + reader->names;
 	memmove(name, member->name.data, member->name.size);
 	member->name.data = name;
@@ -1262,20 +1235,6 @@ static void check_ranges(struct reader *reader)
 	reader->reach = reach;
 }
 
-static void check_front(struct reader *reader)
-{
-	struct fsdp_zip *zip = reader->zip;
-	const struct fsdp_zip_member *first =
-		fsdp_zip_member(zip, zip->by_header != NULL ? zip->by_header[0] : 0);
-	if (reader->end->base == 0 && first->header != 0 &&
-		first->header <= zip->source.size)
-		fsdp_find(reader->findings, FSDP_RULE_ZIP_STRAY_BYTES,
-			FSDP_PLACE(.file = reader->file, .offset = 0,
-				.length = first->header, .severity = FSDP_ERROR + 1),
-			"%llu bytes stand in front of the first member",
-			FSDP_LLU(first->header));
-}
-
 /* Of most files it lies in what was read to find it. */
 static bool load_directory(struct reader *reader, const struct fsdp_source *source)
 {
@@ -1314,7 +1273,15 @@ static bool read_directory(
 	if (!reader->in_order || reader->reach > end->directory)
 		check_ranges(reader);
 	zip->members_end = reader->reach;
-	check_front(reader);
+	const struct fsdp_zip_member *first =
+		fsdp_zip_member(zip, zip->by_header != NULL ? zip->by_header[0] : 0);
+	if (reader->end->base == 0 && first->header != 0 &&
+		first->header <= zip->source.size)
+		fsdp_find(reader->findings, FSDP_RULE_ZIP_STRAY_BYTES,
+			FSDP_PLACE(.file = reader->file, .offset = 0,
+				.length = first->header, .severity = FSDP_ERROR + 1),
+			"%llu bytes stand in front of the first member",
+			FSDP_LLU(first->header));
 	return true;
 }
 
