@@ -41,23 +41,6 @@ static enum fetched json_more(struct fsdp_json_scan *scan)
 					    : FETCHED_NONE;
 }
 
-/* The next byte that is not blank, or PEEK_…. */
-static int json_peek_slowly(struct fsdp_json_scan *scan, bool forget)
-{
-	for (;;) {
-		const unsigned char *from = scan->window.bytes + scan->at;
-		scan->at += (size_t)(find_not_blank(from) - from);
-		if (scan->at < scan->window.size)
-			return scan->window.bytes[scan->at];
-		scan->at = scan->window.size;
-		if (forget)
-			scan->mark = scan->at;
-		enum fetched fetched = json_more(scan);
-		if (fetched != FETCHED_SOME)
-			return fetched == FETCHED_NONE ? PEEK_END : PEEK_FAILED;
-	}
-}
-
 static void json_odd(struct fsdp_json_scan *scan, enum fsdp_json_oddity oddity)
 {
 	scan->oddities[oddity]++;
@@ -97,7 +80,19 @@ static inline int peek(struct fsdp_json_scan *scan, bool forget)
 			return at[1];
 		}
 	}
-	return json_peek_slowly(scan, forget);
+	/* The next byte that is not blank, or PEEK_…. */
+	for (;;) {
+		const unsigned char *from = scan->window.bytes + scan->at;
+		scan->at += (size_t)(find_not_blank(from) - from);
+		if (scan->at < scan->window.size)
+			return scan->window.bytes[scan->at];
+		scan->at = scan->window.size;
+		if (forget)
+			scan->mark = scan->at;
+		enum fetched fetched = json_more(scan);
+		if (fetched != FETCHED_SOME)
+			return fetched == FETCHED_NONE ? PEEK_END : PEEK_FAILED;
+	}
 }
 
 static uint64_t stream_offset(const struct fsdp_json_scan *scan, size_t position)

@@ -62,8 +62,8 @@ static void json_pieces_init(
 {
 	pieces->wanted = *wanted;
 	fsdp_seed(pieces->seeds);
-	/* What is not a piece: no JSON has so many of this byte, and if one had, it is of no
-	 * kind. */
+	/* What is not a piece: no JSON has so many of this byte, and if one had, it is of
+	 * no kind. */
 	memset(pieces->none.text, 0xff, FSDP_QUICK_TEXT);
 	memset(pieces->none.mask, 0xff, FSDP_QUICK_TEXT);
 	pieces->none.size = FSDP_QUICK_TEXT;
@@ -296,21 +296,15 @@ static bool is_same(const struct fsdp_json_piece *a, const struct fsdp_json_piec
 	       a->from.seen == b->from.seen;
 }
 
-static size_t find_bucket(
-	const struct fsdp_json_pieces *pieces, const struct fsdp_json_piece *piece)
+/* The one that is kept for it, or a new one; NULL: there are too many. */
+static struct fsdp_json_piece *keep(
+	struct fsdp_json_pieces *pieces, const struct fsdp_json_piece *piece)
 {
 	uint64_t hash = pieces->seeds[0] ^ piece->from.objects;
 	for (size_t i = 0; i < FSDP_QUICK_TEXT; i += 8)
 		hash = fsdp_mix(
 			hash ^ fsdp_load_eight(piece->text + i), pieces->seeds[1]);
-	return (size_t)(hash % FSDP_COUNT(pieces->buckets));
-}
-
-/* The one that is kept for it, or a new one; NULL: there are too many. */
-static struct fsdp_json_piece *keep(
-	struct fsdp_json_pieces *pieces, const struct fsdp_json_piece *piece)
-{
-	size_t bucket = find_bucket(pieces, piece);
+	size_t bucket = (size_t)(hash % FSDP_COUNT(pieces->buckets));
 	for (; pieces->buckets[bucket] != 0;
 		bucket = (bucket + 1) % FSDP_COUNT(pieces->buckets))
 		if (is_same(&pieces->kept[pieces->buckets[bucket] - 1], piece))

@@ -61,15 +61,6 @@ static bool read_text(struct tree_reader *reader, struct fsdp_span *ret_text)
 	return true;
 }
 
-static bool read_key(struct tree_reader *reader)
-{
-	if (!read_text(reader, &reader->key))
-		return false;
-	return !reader->token.escaped ||
-	       memchr(reader->key.data, '\0', reader->key.size) == NULL ||
-	       fail(reader, reader->token.offset, "a key that holds a zero byte");
-}
-
 static bool read_number(struct tree_reader *reader, struct fsdp_json *value)
 {
 	struct fsdp_span span = reader->token.span;
@@ -214,8 +205,13 @@ static bool read_value(struct tree_reader *reader)
 static bool read_token(struct tree_reader *reader)
 {
 	enum fsdp_json_token_kind kind = reader->token.kind;
-	if (kind == FSDP_SCAN_KEY)
-		return read_key(reader);
+	if (kind == FSDP_SCAN_KEY) {
+		if (!read_text(reader, &reader->key))
+			return false;
+		return !reader->token.escaped ||
+		       memchr(reader->key.data, '\0', reader->key.size) == NULL ||
+		       fail(reader, reader->token.offset, "a key that holds a zero byte");
+	}
 	if (kind == FSDP_SCAN_OBJECT_END || kind == FSDP_SCAN_ARRAY_END)
 		return end_list(reader);
 	return kind == FSDP_SCAN_END || read_value(reader);

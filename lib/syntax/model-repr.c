@@ -69,14 +69,6 @@ static bool parse_class(struct fsdp_span text, struct fsdp_printed_child *child)
 	return true;
 }
 
-/* `N x CLASS(`. */
-static bool parse_run(struct fsdp_span text, struct fsdp_printed_child *child)
-{
-	size_t digits = count_digits(text);
-	return digits != 0 && fsdp_span_begins(behind(text, digits), FSDP_SPAN(" x ")) &&
-	       parse_class(behind(text, digits + 3), child);
-}
-
 /* The bounds of "0-31". */
 static bool parse_bounds(struct fsdp_printed_child *child)
 {
@@ -100,7 +92,11 @@ bool fsdp_printed_child(struct fsdp_span text, struct fsdp_printed_child *ret_ch
 			.name = fsdp_span(text.data + 1, (size_t)(at - text.data) - 1)
 		};
 		struct fsdp_span rest = behind(text, (size_t)(at - text.data) + 3);
-		bool run = parse_run(rest, &child);
+		/* `N x CLASS(`. */
+		size_t digits = count_digits(rest);
+		bool run = digits != 0 &&
+			   fsdp_span_begins(behind(rest, digits), FSDP_SPAN(" x ")) &&
+			   parse_class(behind(rest, digits + 3), &child);
 		at++;
 		if (!run && !parse_class(rest, &child))
 			continue;
@@ -540,14 +536,6 @@ static void refuse(struct fsdp_printed *printed, struct printed_found **found)
 
 /* ---- lines of a model ---- */
 
-static size_t count_blanks(struct fsdp_span text)
-{
-	size_t count = 0;
-	while (count < text.size && text.data[count] == ' ')
-		count++;
-	return count;
-}
-
 enum printed_shape { SHAPE_NONE, SHAPE_MODEL, SHAPE_FITS };
 
 /* Whether a line has the shape of a model's, and the depth of that which comes next. */
@@ -557,7 +545,9 @@ static enum printed_shape parse_shape(const struct printed_found *found,
 	struct fsdp_span text;
 	if (!printed_strip(line, found->margin, &text))
 		return SHAPE_NONE;
-	size_t blanks = count_blanks(text);
+	size_t blanks = 0;
+	while (blanks < text.size && text.data[blanks] == ' ')
+		blanks++;
 	struct fsdp_span rest = fsdp_span(text.data + blanks, text.size - blanks);
 	*ret_line = (struct printed_line){ .level = found->level };
 	ret_line->is_end = fsdp_span_is(rest, ")");
@@ -644,16 +634,6 @@ static void push_head(struct printed_stream *stream, struct fsdp_span before,
 static struct fsdp_span head_class(const struct printed_head *head)
 {
 	return fsdp_span(head->bytes + head->before, head->class_size);
-}
-
-/* Those that wait too long are no heads. */
-static void age_heads(struct printed_stream *stream)
-{
-	for (size_t i = 0; i < stream->head_count; i++)
-		if (++stream->heads[i].waited > HEAD_LINES) {
-			stream->head_count = i;
-			break;
-		}
 }
 
 /* The head whose first child this line is, or NULL: one whose class is of FSDP, else the
@@ -770,7 +750,12 @@ static bool parse_line(struct fsdp_printed *printed, struct printed_stream *stre
 		return false;
 	if (taken)
 		return true;
-	age_heads(stream);
+	/* Those that wait too long are no heads. */
+	for (size_t i = 0; i < stream->head_count; i++)
+		if (++stream->heads[i].waited > HEAD_LINES) {
+			stream->head_count = i;
+			break;
+		}
 	if (stream->late != NULL)
 		check_late(printed, stream, line);
 	begin_model(printed, stream, line);
@@ -828,36 +813,27 @@ static bool fail_interleaved(struct fsdp_error **ret_error)
 		"print the model on one rank only, or have the launcher mark each line with its rank (torchrun --tee 3)");
 }
 
-static bool fail_none(struct fsdp_error **ret_error)
+bool fsdp_printed_end(struct fsdp_printed *printed, struct fsdp_arena *arena,
+	struct fsdp_printed_model *ret_model, struct fsdp_error **ret_error)
 {
-	fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
-		"no printed model with FSDP in it is in this log");
-	fsdp_error_add_kind(ret_error, "no_model");
-	return fsdp_error_add_hint(
-		ret_error, "print(model) after FSDP has wrapped it, or export a plan");
-}
-
-static void end_streams(struct fsdp_printed *printed)
-{
+	if (printed->out_of_memory)
+		return fsdp_arena_fail(&printed->arena, ret_error);
 	for (size_t i = 0; i < printed->streams.count; i++) {
 		struct printed_stream *stream = stream_at(printed, i);
 		offer(printed, stream->late);
 		offer(printed, stream->open);
 		stream->late = stream->open = NULL;
 	}
-}
-
-bool fsdp_printed_end(struct fsdp_printed *printed, struct fsdp_arena *arena,
-	struct fsdp_printed_model *ret_model, struct fsdp_error **ret_error)
-{
-	if (printed->out_of_memory)
-		return fsdp_arena_fail(&printed->arena, ret_error);
-	end_streams(printed);
 	const struct printed_found *best = printed->best;
 	if (printed->is_interleaved && (best == NULL || !best->is_complete))
 		return fail_interleaved(ret_error);
-	if (best == NULL)
-		return fail_none(ret_error);
+	if (best == NULL) {
+		fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
+			"no printed model with FSDP in it is in this log");
+		fsdp_error_add_kind(ret_error, "no_model");
+		return fsdp_error_add_hint(ret_error,
+			"print(model) after FSDP has wrapped it, or export a plan");
+	}
 	*ret_model = (struct fsdp_printed_model){
 		.rank = best->rank, .line = best->line, .is_cut = !best->is_complete
 	};

@@ -98,16 +98,6 @@ static bool next_in_run(
 	return false;
 }
 
-static bool next_of_small(
-	const struct cell *cell, struct container *frame, fsdp_ref *ret_child)
-{
-	if (frame->at >= cell->x)
-		return false;
-	*ret_child = frame->at == 0 ? cell->a : frame->at == 1 ? cell->b : cell->c;
-	frame->at++;
-	return true;
-}
-
 /* callable, arguments, items, keywords, first state, further states */
 static bool next_of_call(const struct check_walk *walk, const struct cell *cell,
 	struct container *frame, fsdp_ref *ret_child)
@@ -147,8 +137,15 @@ static bool next_child(
 		*ret_child = cell->a;
 		return frame->at++ == 0;
 	}
-	if (cell->kind == FSDP_PICKLE_TUPLE && cell->x != 0)
-		return next_of_small(cell, frame, ret_child);
+	if (cell->kind == FSDP_PICKLE_TUPLE && cell->x != 0) {
+		if (frame->at >= cell->x)
+			return false;
+		*ret_child = frame->at == 0   ? cell->a
+			     : frame->at == 1 ? cell->b
+					      : cell->c;
+		frame->at++;
+		return true;
+	}
 	if (frame->stage == 0) {
 		frame->stage = 1;
 		frame->run = cell->b;
@@ -223,18 +220,7 @@ static void report_key(const struct check_walk *walk, fsdp_ref key)
 		"a key stands twice in one dict: the last one counts");
 }
 
-static bool few_keys(struct check_walk *walk, const fsdp_ref *keys, size_t count)
-{
-	for (size_t i = 1; i < count; i++)
-		for (size_t j = 0; j < i; j++)
-			if (same_key(walk, keys[i], keys[j])) {
-				report_key(walk, keys[i]);
-				break;
-			}
-	return true;
-}
-
-static bool key_table(struct check_walk *walk, uint64_t count)
+static bool many_keys(struct check_walk *walk, fsdp_ref dict, uint64_t count)
 {
 	size_t room = 32;
 	while (room < count * 2)
@@ -246,13 +232,7 @@ static bool key_table(struct check_walk *walk, uint64_t count)
 		walk->key_room = room;
 	}
 	memset(walk->keys, 0xff, room * sizeof *walk->keys);
-	return true;
-}
 
-static bool many_keys(struct check_walk *walk, fsdp_ref dict, uint64_t count)
-{
-	if (!key_table(walk, count))
-		return false;
 	size_t mask = 31;
 	while (mask + 1 < count * 2)
 		mask = mask * 2 + 1;
@@ -285,7 +265,13 @@ static bool check_keys(struct check_walk *walk, uint32_t cell)
 	size_t used = 0;
 	while (fsdp_pickle_next(walk->pickle, &iterator, &keys[used], &value))
 		used++;
-	return few_keys(walk, keys, used);
+	for (size_t i = 1; i < used; i++)
+		for (size_t j = 0; j < i; j++)
+			if (same_key(walk, keys[i], keys[j])) {
+				report_key(walk, keys[i]);
+				break;
+			}
+	return true;
 }
 
 /* ---- the walk ---- */

@@ -50,17 +50,6 @@ static inline enum fault read_line(
 	return SOUND;
 }
 
-static enum fault read_lines(
-	struct token *token, const unsigned char *at, const unsigned char *end)
-{
-	if (read_line(token, at, end) != SOUND ||
-		read_line(token, token->next, end) != SOUND)
-		return UNENDED;
-	token->argument = at;
-	token->size = (uint64_t)(token->next - 1 - at);
-	return SOUND;
-}
-
 /* The argument at `at`. Inlined where the kind is a constant: see lex_pass. */
 static inline __attribute__((always_inline)) enum fault read_argument(
 	enum fsdp_pickle_argument kind, struct token *token, const unsigned char *at,
@@ -101,7 +90,12 @@ static inline __attribute__((always_inline)) enum fault read_argument(
 	case FSDP_ARGUMENT_LINE:
 		return read_line(token, at, end);
 	case FSDP_ARGUMENT_LINES:
-		return read_lines(token, at, end);
+		if (read_line(token, at, end) != SOUND ||
+			read_line(token, token->next, end) != SOUND)
+			return UNENDED;
+		token->argument = at;
+		token->size = (uint64_t)(token->next - 1 - at);
+		return SOUND;
 	}
 	return UNKNOWN;
 }
@@ -283,26 +277,23 @@ static bool grow_bits(struct memo *memo, size_t need)
 	return true;
 }
 
-static bool note_far(struct memo *memo, uint32_t slot)
-{
-	if (memo->far_count == memo->far_room) {
-		size_t room = memo->far_room == 0 ? FIRST_FAR : memo->far_room * 2;
-		uint32_t *far = grown(memo->arena, memo->far,
-			memo->far_count * sizeof *far, room * sizeof *far);
-		if (far == NULL)
-			return false;
-		memo->far = far;
-		memo->far_room = room;
-	}
-	memo->far[memo->far_count++] = slot;
-	return true;
-}
-
 /* A slot beyond the bits there are. */
 bool fsdp_memo_note_new(struct memo *memo, uint32_t slot, uint64_t puts)
 {
-	if (slot > 2 * puts + 64)
-		return note_far(memo, slot);
+	if (slot > 2 * puts + 64) {
+		if (memo->far_count == memo->far_room) {
+			size_t room =
+				memo->far_room == 0 ? FIRST_FAR : memo->far_room * 2;
+			uint32_t *far = grown(memo->arena, memo->far,
+				memo->far_count * sizeof *far, room * sizeof *far);
+			if (far == NULL)
+				return false;
+			memo->far = far;
+			memo->far_room = room;
+		}
+		memo->far[memo->far_count++] = slot;
+		return true;
+	}
 	return grow_bits(memo, (slot >> 6) + 1) && memo_note_read(memo, slot, puts);
 }
 
@@ -714,17 +705,6 @@ static void enter_frame(
 	set_frame_end(pass, size > left ? FSDP_UNKNOWN : next + size);
 }
 
-/* `at` is at or behind the end of the frame; `last` is the opcode before it. */
-static void leave_frame(
-	struct pass *pass, const unsigned char *at, const unsigned char *last)
-{
-	if (at > pass->frame_stop)
-		PICKLE_FIND(pass->options, FSDP_RULE_PICKLE_FRAME, offset_at(pass, last),
-			FSDP_ERROR, "%s crosses the end of its frame by %llu bytes",
-			fsdp_pickle_opcode(*last)->name, FSDP_LLU(at - pass->frame_stop));
-	set_frame_end(pass, FSDP_UNKNOWN);
-}
-
 static void declare_protocol(
 	struct pass *pass, const unsigned char *at, const struct token *token)
 {
@@ -838,8 +818,17 @@ static inline __attribute__((always_inline)) bool lex_one(struct pass *pass,
 static inline void check_frame(
 	struct pass *pass, const unsigned char *at, const unsigned char *last)
 {
-	if (pass->frame_stop != NULL && at >= pass->frame_stop)
-		leave_frame(pass, at, last);
+	if (pass->frame_stop != NULL && at >= pass->frame_stop) {
+		/* `at` is at or behind the end of the frame; `last` is the opcode before
+		 * it. */
+		if (at > pass->frame_stop)
+			PICKLE_FIND(pass->options, FSDP_RULE_PICKLE_FRAME,
+				offset_at(pass, last), FSDP_ERROR,
+				"%s crosses the end of its frame by %llu bytes",
+				fsdp_pickle_opcode(*last)->name,
+				FSDP_LLU(at - pass->frame_stop));
+		set_frame_end(pass, FSDP_UNKNOWN);
+	}
 }
 
 /* More of the stream is at hand, from the opcode on; see reach. */

@@ -293,24 +293,19 @@ fsdp_ref fsdp_pickle_item(const struct fsdp_pickle *pickle, fsdp_ref ref, size_t
 	return holder != NULL ? walk_to(pickle, holder, index) : FSDP_REF_NONE;
 }
 
-static bool next_small(const struct cell *cell, struct fsdp_pickle_iterator *iterator,
-	fsdp_ref *ret_key, fsdp_ref *ret_value)
-{
-	if (iterator->at >= cell->x)
-		return false;
-	*ret_key = FSDP_REF_NONE;
-	*ret_value = small_item(cell, iterator->at++);
-	return true;
-}
-
 bool fsdp_pickle_next(const struct fsdp_pickle *pickle,
 	struct fsdp_pickle_iterator *iterator, fsdp_ref *ret_key, fsdp_ref *ret_value)
 {
 	struct cell *cell = known_cell(pickle, iterator->ref);
 	if (cell == NULL)
 		return false;
-	if (cell->kind == FSDP_PICKLE_TUPLE && cell->x != 0)
-		return next_small(cell, iterator, ret_key, ret_value);
+	if (cell->kind == FSDP_PICKLE_TUPLE && cell->x != 0) {
+		if (iterator->at >= cell->x)
+			return false;
+		*ret_key = FSDP_REF_NONE;
+		*ret_value = small_item(cell, iterator->at++);
+		return true;
+	}
 	if (!iterator->begun) {
 		const struct cell *holder = cell_holder(pickle, cell);
 		iterator->begun = true;

@@ -136,22 +136,6 @@ static bool matches(const struct fold_key *key, const struct fsdp_pickle_global 
 			   : fsdp_span_equal(global->module, key->module);
 }
 
-static void find_folds(const struct globals_table *table, struct global *global)
-{
-	global->fold_call = global->fold_build = global->shown.fold_row = -1;
-	for (size_t i = 0; i < table->fold_count; i++) {
-		if (!matches(&table->folds[i], &global->shown))
-			continue;
-		int32_t *row = table->folds[i].when == FSDP_FOLD_CALL
-				       ? &global->fold_call
-				       : &global->fold_build;
-		if (*row < 0)
-			*row = (int32_t)i;
-		if (global->shown.fold_row < 0)
-			global->shown.fold_row = (int32_t)i;
-	}
-}
-
 static bool is_honest(struct fsdp_span text)
 {
 	for (size_t i = 0; i < text.size; i++)
@@ -208,7 +192,18 @@ static uint32_t globals_intern(struct globals_table *table, struct fsdp_pickle *
 	global->shown.via = naming->opcode;
 	if (naming->python2)
 		map_python2(&global->shown);
-	find_folds(table, global);
+	global->fold_call = global->fold_build = global->shown.fold_row = -1;
+	for (size_t i = 0; i < table->fold_count; i++) {
+		if (!matches(&table->folds[i], &global->shown))
+			continue;
+		int32_t *row = table->folds[i].when == FSDP_FOLD_CALL
+				       ? &global->fold_call
+				       : &global->fold_build;
+		if (*row < 0)
+			*row = (int32_t)i;
+		if (global->shown.fold_row < 0)
+			global->shown.fold_row = (int32_t)i;
+	}
 	check_name(options, &global->shown);
 	table->slots[slot] = (uint32_t)pickle->globals.count;
 	return (uint32_t)pickle->globals.count - 1;
@@ -1021,29 +1016,14 @@ static void check_rest(struct machine *m)
 		FSDP_LLU(m->part.size - length), globals ? " and name globals" : "");
 }
 
-static bool prepare(struct machine *m)
-{
-	struct fsdp_hasher hasher = fsdp_hasher_new();
-	fsdp_memo_init(&m->memo, &m->scratch, hasher);
-	return globals_init(&m->globals, &m->scratch, hasher, m->options) &&
-	       fsdp_vec_push(&m->pickle->cells) != NULL;
-}
-
-/* What a global was pushed for and not applied, it stood as a value. */
-static void resolve_uses(const struct fsdp_pickle *pickle)
-{
-	for (size_t i = 0; i < pickle->globals.count; i++) {
-		struct global *global = global_at(pickle, (uint32_t)i);
-		if (global->pushed != global->applied)
-			global->shown.uses |= FSDP_USE_VALUE;
-	}
-}
-
 static bool read_pickle(struct machine *m)
 {
 	struct fsdp_pickle *pickle = m->pickle;
 	struct lexed lexed = { 0 };
-	if (!prepare(m) ||
+	struct fsdp_hasher hasher = fsdp_hasher_new();
+	fsdp_memo_init(&m->memo, &m->scratch, hasher);
+	if (!globals_init(&m->globals, &m->scratch, hasher, m->options) ||
+		fsdp_vec_push(&m->pickle->cells) == NULL ||
 		!fsdp_pickle_lex(
 			pickle, m->options, &m->part, &m->memo, &lexed, &m->error) ||
 		!fsdp_memo_seal(&m->memo, pickle->first[FSDP_OP_MEMOIZE] != FSDP_UNKNOWN))
@@ -1051,7 +1031,12 @@ static bool read_pickle(struct machine *m)
 	m->pin = 1;
 	pickle->length = lexed.end;
 	bool whole = run(m, &lexed);
-	resolve_uses(pickle);
+	/* What a global was pushed for and not applied, it stood as a value. */
+	for (size_t i = 0; i < pickle->globals.count; i++) {
+		struct global *global = global_at(pickle, (uint32_t)i);
+		if (global->pushed != global->applied)
+			global->shown.uses |= FSDP_USE_VALUE;
+	}
 	if (!whole)
 		return false;
 	if (!fsdp_pickle_check(
