@@ -117,24 +117,6 @@ static bool is_letter(unsigned char byte)
 	return (byte | 0x20) >= 'a' && (byte | 0x20) <= 'z';
 }
 
-/* Detectron2 writes seven digits behind `model_`; other numbers there are those of shards.
- * fairseq's checkpoint2.pt is the second epoch. */
-static enum meaning meaning_of(const char *word, bool joined, struct fsdp_span rest)
-{
-	size_t digits = 0;
-	while (digits < rest.size && fsdp_is_digit(rest.data[digits]))
-		digits++;
-	if (strcmp(word, "model") == 0)
-		return digits == DETECTRON_DIGITS ? WEAK : NOTHING;
-	if (joined && strcmp(word, "checkpoint") == 0 && digits < rest.size &&
-		rest.data[digits] == '.')
-		return EPOCH;
-	for (size_t i = 0; i < FSDP_COUNT(words); i++)
-		if (strcmp(words[i].word, word) == 0)
-			return words[i].meaning;
-	return NOTHING;
-}
-
 /* Of the word that ends where the number begins, or one separator before. */
 static enum meaning meaning_at(struct fsdp_span name, size_t number)
 {
@@ -150,8 +132,22 @@ static enum meaning meaning_at(struct fsdp_span name, size_t number)
 	for (size_t i = begin; i < end; i++)
 		word[i - begin] = (char)(name.data[i] | 0x20);
 	word[end - begin] = '\0';
-	return meaning_of(
-		word, end == number, fsdp_span(name.data + number, name.size - number));
+	/* Detectron2 writes seven digits behind `model_`; other numbers there are those
+	 * of shards. fairseq's checkpoint2.pt is the second epoch. */
+	bool joined = end == number;
+	struct fsdp_span rest = fsdp_span(name.data + number, name.size - number);
+	size_t digits = 0;
+	while (digits < rest.size && fsdp_is_digit(rest.data[digits]))
+		digits++;
+	if (strcmp(word, "model") == 0)
+		return digits == DETECTRON_DIGITS ? WEAK : NOTHING;
+	if (joined && strcmp(word, "checkpoint") == 0 && digits < rest.size &&
+		rest.data[digits] == '.')
+		return EPOCH;
+	for (size_t i = 0; i < FSDP_COUNT(words); i++)
+		if (strcmp(words[i].word, word) == 0)
+			return words[i].meaning;
+	return NOTHING;
 }
 
 /* The number that begins here; -1: it has too many digits. */

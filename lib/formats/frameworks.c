@@ -88,22 +88,6 @@ static const struct fsdp_json *read_document(
 	return root;
 }
 
-static void check_integrity(struct fsdp_reading *reading,
-	const struct fsdp_folder *folder, const struct fsdp_json *files)
-{
-	char room[FSDP_SHOWN];
-	for (uint32_t i = 0; fsdp_json_is(files, FSDP_JSON_OBJECT) && i < files->count;
-		i++) {
-		struct fsdp_span name = files->items[i].key;
-		struct fsdp_entry entry;
-		if (fsdp_name_is_safe(name) && fsdp_folder_find(folder, name, &entry))
-			continue;
-		fsdp_find(&reading->model->findings, FSDP_RULE_MEGATRON_OBJECTS,
-			FSDP_PLACE(.file = FSDP_SPAN(INTEGRITY)),
-			"it lists %s, which is not there", fsdp_shown(name, room));
-	}
-}
-
 /* Judges the files that Megatron-core writes beside those of DCP: whether those are there
  * that others name. */
 static void check_megatron(struct fsdp_reading *reading, const struct fsdp_folder *folder)
@@ -119,8 +103,19 @@ static void check_megatron(struct fsdp_reading *reading, const struct fsdp_folde
 			FSDP_PLACE(.file = FSDP_SPAN(COMMON)),
 			COMMIT
 			" says that there is a file of values that all ranks share");
-	check_integrity(reading, folder,
-		fsdp_json_get(read_document(reading, folder, INTEGRITY), "files"));
+	const struct fsdp_json *files =
+		fsdp_json_get(read_document(reading, folder, INTEGRITY), "files");
+	char room[FSDP_SHOWN];
+	for (uint32_t i = 0; fsdp_json_is(files, FSDP_JSON_OBJECT) && i < files->count;
+		i++) {
+		struct fsdp_span name = files->items[i].key;
+		struct fsdp_entry entry;
+		if (fsdp_name_is_safe(name) && fsdp_folder_find(folder, name, &entry))
+			continue;
+		fsdp_find(&reading->model->findings, FSDP_RULE_MEGATRON_OBJECTS,
+			FSDP_PLACE(.file = FSDP_SPAN(INTEGRITY)),
+			"it lists %s, which is not there", fsdp_shown(name, room));
+	}
 }
 
 /* Of parameters whose names are longer nothing is worked out. */
@@ -415,24 +410,6 @@ static bool takes_part(const struct fsdp_entry *entry, const struct part_pattern
 	       fsdp_pattern_takes(entry->name, part->pattern, ret_numbers);
 }
 
-/* What the names of a part begin with: of a model or optimizer nothing, unless it is a
- * further one. */
-static bool set_below(struct fsdp_reading *reading, const struct part_pattern *part,
-	uint32_t index, struct fsdp_child *child, struct fsdp_error **ret_error)
-{
-	char text[64];
-	bool bare = index == FSDP_NONE;
-	bool plain = *part->below == '\0' ||
-		     (part->role != FSDP_ROLE_OTHER && (index == 0 || bare));
-	int size = snprintf(text, sizeof text, bare ? "%s" : "%s_%u", part->below, index);
-	if (plain)
-		return true;
-	child->below =
-		fsdp_arena_copy(reading->model->arena, fsdp_span(text, (size_t)size));
-	return child->below.data != NULL ||
-	       fsdp_arena_fail(reading->model->arena, ret_error);
-}
-
 static bool name_part(struct fsdp_reading *reading, const struct part_pattern *part,
 	struct fsdp_span name, const uint32_t *numbers, struct fsdp_error **ret_error)
 {
@@ -444,7 +421,19 @@ static bool name_part(struct fsdp_reading *reading, const struct part_pattern *p
 	child->strip = fsdp_span_text(part->strip);
 	child->role = part->role;
 	reading->model->is_set |= rank != FSDP_NONE;
-	return set_below(reading, part, index, child, ret_error);
+	/* What the names of a part begin with: of a model or optimizer nothing, unless it
+	 * is a further one. */
+	char text[64];
+	bool bare = index == FSDP_NONE;
+	bool plain = *part->below == '\0' ||
+		     (part->role != FSDP_ROLE_OTHER && (index == 0 || bare));
+	int size = snprintf(text, sizeof text, bare ? "%s" : "%s_%u", part->below, index);
+	if (plain)
+		return true;
+	child->below =
+		fsdp_arena_copy(reading->model->arena, fsdp_span(text, (size_t)size));
+	return child->below.data != NULL ||
+	       fsdp_arena_fail(reading->model->arena, ret_error);
 }
 
 /* In order of the parts, and of each in that of the ranks. */
@@ -615,19 +604,6 @@ static bool hint_shapes(struct fsdp_reading *reading, struct fsdp_error **ret_er
 	return true;
 }
 
-/* How many steps were done the optimizer counts for each parameter. */
-static void find_counter(struct fsdp_model *model)
-{
-	for (uint32_t i = 0; i < model->tensors.count && model->counter == FSDP_NONE;
-		i++) {
-		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
-		if (tensor->role == FSDP_ROLE_OPTIM && tensor->dims == 0 &&
-			fsdp_span_is(
-				fsdp_names_segment(&model->names, tensor->name), "step"))
-			model->counter = i;
-	}
-}
-
 /* A schedule is one of an optimizer, which save_state writes before it. */
 static void check_optimizer(struct fsdp_reading *reading)
 {
@@ -651,7 +627,16 @@ static void check_optimizer(struct fsdp_reading *reading)
 static bool finish_accelerate(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 {
 	check_optimizer(reading);
-	find_counter(reading->model);
+	/* How many steps were done the optimizer counts for each parameter. */
+	struct fsdp_model *model = reading->model;
+	for (uint32_t i = 0; i < model->tensors.count && model->counter == FSDP_NONE;
+		i++) {
+		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		if (tensor->role == FSDP_ROLE_OPTIM && tensor->dims == 0 &&
+			fsdp_span_is(
+				fsdp_names_segment(&model->names, tensor->name), "step"))
+			model->counter = i;
+	}
 	return hint_shapes(reading, ret_error);
 }
 
@@ -984,24 +969,6 @@ static bool read_tracker(const struct fsdp_folder *folder, struct fsdp_arena *ar
 	return true;
 }
 
-/* Which of the steps is read, and what others there are. */
-static void note_step(struct fsdp_reading *reading, const struct fsdp_folder *folder,
-	const struct fsdp_entry *chosen)
-{
-	struct fsdp_name_list others = { .count = 0 };
-	uint32_t step;
-	for (size_t i = 0; i < folder->count; i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
-		if (takes_step(&entry, &step) &&
-			!fsdp_span_equal(entry.name, chosen->name))
-			fsdp_name_list_add(&others, entry.name);
-	}
-	fsdp_reading_note(reading, "opened %.*s, as " TRACKER " says%s%s%s",
-		FSDP_TEXT_MOST(chosen->name, 64),
-		others.count != 0 ? " (also there: " : "", fsdp_name_list_text(&others),
-		others.count != 0 ? ")" : "");
-}
-
 /* The folder that the tracker of a root names; the only one there is if it names none. */
 static bool follow_tracker(struct fsdp_reading *reading, const struct fsdp_folder *folder,
 	struct fsdp_entry *ret_entry, uint32_t *ret_step, struct fsdp_error **ret_error)
@@ -1017,7 +984,19 @@ static bool follow_tracker(struct fsdp_reading *reading, const struct fsdp_folde
 		*ret_entry = fsdp_folder_entry(folder, i);
 		if (!takes_step(ret_entry, ret_step) || *ret_step != wanted)
 			continue;
-		note_step(reading, folder, ret_entry);
+		/* Which of the steps is read, and what others there are. */
+		struct fsdp_name_list others = { .count = 0 };
+		uint32_t step;
+		for (size_t k = 0; k < folder->count; k++) {
+			struct fsdp_entry entry = fsdp_folder_entry(folder, k);
+			if (takes_step(&entry, &step) &&
+				!fsdp_span_equal(entry.name, ret_entry->name))
+				fsdp_name_list_add(&others, entry.name);
+		}
+		fsdp_reading_note(reading, "opened %.*s, as " TRACKER " says%s%s%s",
+			FSDP_TEXT_MOST(ret_entry->name, 64),
+			others.count != 0 ? " (also there: " : "",
+			fsdp_name_list_text(&others), others.count != 0 ? ")" : "");
 		return true;
 	}
 	if (count_steps(folder, ret_entry) == 1) {
@@ -1090,22 +1069,6 @@ static uint32_t typed_step(struct fsdp_span path)
 	return FSDP_NONE;
 }
 
-static bool lead_on(struct fsdp_reading *reading, const struct fsdp_folder *folder,
-	struct state *state, struct fsdp_error **ret_error)
-{
-	struct fsdp_entry entry;
-	if (is_tracked(folder)) {
-		if (!follow_tracker(reading, folder, &entry, &state->step, ret_error))
-			return false;
-	} else if (is_nemo(folder)) {
-		state->is_nemo = fsdp_folder_find(folder, FSDP_SPAN("weights"), &entry);
-		fsdp_reading_note(reading, "opened weights");
-	} else if (!choose_role(reading, folder, &entry)) {
-		return false;
-	}
-	return fsdp_reading_add_child(reading, entry.name, FSDP_NONE, ret_error) != NULL;
-}
-
 static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	struct fsdp_error **ret_error)
 {
@@ -1117,8 +1080,23 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	if (!find_marker(reading, look->typed, state, ret_error))
 		return false;
 	state->layout = find_layout(look->folder);
-	if (state->layout == NULL)
-		return lead_on(reading, look->folder, state, ret_error);
+	if (state->layout == NULL) {
+		const struct fsdp_folder *folder = look->folder;
+		struct fsdp_entry entry;
+		if (is_tracked(folder)) {
+			if (!follow_tracker(
+				    reading, folder, &entry, &state->step, ret_error))
+				return false;
+		} else if (is_nemo(folder)) {
+			state->is_nemo =
+				fsdp_folder_find(folder, FSDP_SPAN("weights"), &entry);
+			fsdp_reading_note(reading, "opened weights");
+		} else if (!choose_role(reading, folder, &entry)) {
+			return false;
+		}
+		return fsdp_reading_add_child(
+			       reading, entry.name, FSDP_NONE, ret_error) != NULL;
+	}
 	state->world_size = state->layout->count_ranks != NULL
 				    ? state->layout->count_ranks(reading, look->folder)
 				    : 0;

@@ -70,28 +70,6 @@ struct keeper {
 	size_t first;         /* setting of this document */
 };
 
-static bool is_container(const struct fsdp_json *json)
-{
-	return json->kind == FSDP_JSON_OBJECT || fsdp_json_is_list(json);
-}
-
-static bool open_container(struct keeper *keeper, const struct fsdp_json *json,
-	struct fsdp_setting *setting, struct fsdp_error **ret_error)
-{
-	struct open_node *node = fsdp_vec_push(&keeper->open);
-
-	if (node == NULL)
-		return fsdp_arena_fail(keeper->open.arena, ret_error);
-	*node = (struct open_node){ json, (uint32_t)(keeper->model->settings.count - 1),
-		0 };
-	setting->value = (struct fsdp_token){
-		.kind = json->kind == FSDP_JSON_OBJECT ? FSDP_TOKEN_DICT
-						       : FSDP_TOKEN_LIST,
-		.count = json->count,
-	};
-	return true;
-}
-
 static bool add_node(struct keeper *keeper, const struct fsdp_json *json,
 	struct fsdp_error **ret_error)
 {
@@ -109,8 +87,19 @@ static bool add_node(struct keeper *keeper, const struct fsdp_json *json,
 		if (setting->key.data == NULL)
 			return false;
 	}
-	if (is_container(json))
-		return open_container(keeper, json, setting, ret_error);
+	if (json->kind == FSDP_JSON_OBJECT || fsdp_json_is_list(json)) {
+		struct open_node *node = fsdp_vec_push(&keeper->open);
+		if (node == NULL)
+			return fsdp_arena_fail(keeper->open.arena, ret_error);
+		*node = (struct open_node){ json,
+			(uint32_t)(keeper->model->settings.count - 1), 0 };
+		setting->value = (struct fsdp_token){
+			.kind = json->kind == FSDP_JSON_OBJECT ? FSDP_TOKEN_DICT
+							       : FSDP_TOKEN_LIST,
+			.count = json->count,
+		};
+		return true;
+	}
 	return hf_token(model, json, &setting->value, ret_error);
 }
 
@@ -544,15 +533,6 @@ static bool forgive(struct config *config, const char *name, bool unread,
 	return true;
 }
 
-static const struct fsdp_json *architecture_of(const struct fsdp_json *root)
-{
-	const struct fsdp_json *list = fsdp_json_get(root, "architectures");
-	return fsdp_json_is(list, FSDP_JSON_ARRAY) && list->count != 0 &&
-			       list->items[0].kind == FSDP_JSON_TEXT
-		       ? &list->items[0]
-		       : NULL;
-}
-
 static bool read_config(struct config *config, struct fsdp_error **ret_error)
 {
 	static const char *const keys[] = { "model_type", "dtype", "torch_dtype",
@@ -568,7 +548,12 @@ static bool read_config(struct config *config, struct fsdp_error **ret_error)
 	bool unread;
 	if (!read_json(config, "config.json", &root, &unread, &error))
 		return forgive(config, "config.json", unread, error, ret_error);
-	const struct fsdp_json *architecture = architecture_of(root);
+	const struct fsdp_json *list = fsdp_json_get(root, "architectures");
+	const struct fsdp_json *architecture =
+		fsdp_json_is(list, FSDP_JSON_ARRAY) && list->count != 0 &&
+				list->items[0].kind == FSDP_JSON_TEXT
+			? &list->items[0]
+			: NULL;
 	if (architecture != NULL) {
 		struct fsdp_json first = *architecture;
 		first.key = FSDP_SPAN("architecture");

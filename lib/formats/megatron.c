@@ -293,19 +293,6 @@ static bool count_chunks(struct megatron *megatron, struct fsdp_error **ret_erro
 	return true;
 }
 
-static void count_one(struct megatron *megatron, const struct rank_file *part,
-	struct fsdp_span name, uint32_t chunk)
-{
-	size_t begin, end;
-	uint32_t number;
-	uint32_t *layers = &megatron->layers[chunk * megatron->pp_size + part->pp + 1];
-	if (find_number(name, LAYERS, &begin, &end, &number) && number >= *layers)
-		*layers = number + 1;
-	if (find_number(name, EXPERTS, &begin, &end, &number) &&
-		number >= megatron->experts)
-		megatron->experts = number + 1;
-}
-
 static bool count_layers(struct megatron *megatron, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = megatron->model;
@@ -320,10 +307,20 @@ static bool count_layers(struct megatron *megatron, struct fsdp_error **ret_erro
 		for (uint32_t k = part.first; k < part.end; k++) {
 			struct fsdp_span name;
 			uint32_t chunk;
-			if (parse_name(
-				    megatron, fsdp_model_tensor(model, k), &name, &chunk))
-				count_one(megatron, &part, name, chunk);
-			else if (name.data == NULL)
+			if (parse_name(megatron, fsdp_model_tensor(model, k), &name,
+				    &chunk)) {
+				size_t begin, end;
+				uint32_t number;
+				uint32_t *layers =
+					&megatron->layers[chunk * megatron->pp_size +
+							  part.pp + 1];
+				if (find_number(name, LAYERS, &begin, &end, &number) &&
+					number >= *layers)
+					*layers = number + 1;
+				if (find_number(name, EXPERTS, &begin, &end, &number) &&
+					number >= megatron->experts)
+					megatron->experts = number + 1;
+			} else if (name.data == NULL)
 				return fsdp_arena_fail(megatron->scratch, ret_error);
 		}
 	}

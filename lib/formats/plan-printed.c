@@ -186,19 +186,6 @@ static const struct fsdp_json *build_plan(struct making *making)
 	return plan;
 }
 
-/* A class that begins with FSDP may be its author's own name for it. */
-static void tell(struct fsdp_reading *reading, const struct fsdp_printed_model *printed,
-	struct fsdp_span path)
-{
-	char rank[32] = "";
-	if (printed->rank != FSDP_NONE)
-		snprintf(rank, sizeof rank, ", of rank %u", printed->rank);
-	fsdp_find(&reading->model->findings, FSDP_RULE_PLAN_PARTIAL,
-		FSDP_PLACE(.file = path),
-		"units and classes come from the model printed in line %llu of the log%s: a class FSDP… counts as a unit of FSDP2 by its name, and parameters, strategies and meshes are not in a print",
-		FSDP_LLU(printed->line), rank);
-}
-
 bool fsdp_plan_from_printed(struct fsdp_reading *reading,
 	const struct fsdp_printed_model *printed, struct fsdp_span path,
 	struct fsdp_error **ret_error)
@@ -209,7 +196,14 @@ bool fsdp_plan_from_printed(struct fsdp_reading *reading,
 		return fsdp_arena_fail(making.arena, ret_error);
 	if (!fsdp_plan_read_tree(reading, plan, path, ret_error))
 		return false;
-	tell(reading, printed, path);
+	/* A class that begins with FSDP may be its author's own name for it. */
+	char rank[32] = "";
+	if (printed->rank != FSDP_NONE)
+		snprintf(rank, sizeof rank, ", of rank %u", printed->rank);
+	fsdp_find(&reading->model->findings, FSDP_RULE_PLAN_PARTIAL,
+		FSDP_PLACE(.file = path),
+		"units and classes come from the model printed in line %llu of the log%s: a class FSDP… counts as a unit of FSDP2 by its name, and parameters, strategies and meshes are not in a print",
+		FSDP_LLU(printed->line), rank);
 	if (reading->plan_is_checkpoint)
 		reading->model->format = (struct fsdp_format){
 			.family = "printed-model",

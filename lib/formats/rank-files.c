@@ -245,14 +245,6 @@ static void add_claim(struct claims *claims, const struct fsdp_file_record *file
 	claims->items[i].ranks += file->rank < file->world_size;
 }
 
-/* Whether more of its ranks are there; of equal ones, whether it has more files. */
-static bool is_likelier(const struct claim *a, const struct claim *b)
-{
-	uint64_t left = (uint64_t)a->ranks * b->world_size;
-	uint64_t right = (uint64_t)b->ranks * a->world_size;
-	return left != right ? left > right : a->files > b->files;
-}
-
 /* The one world size that the files tell; of several the one that is most complete. Files
  * of another world are of another save: their tensors are not put among these. */
 static void resolve_world(struct fsdp_model *model)
@@ -263,9 +255,15 @@ static void resolve_world(struct fsdp_model *model)
 		add_claim(&claims, fsdp_model_file(model, i));
 	if (claims.count < 2)
 		return;
-	for (size_t i = 1; i < claims.count; i++)
-		if (is_likelier(&claims.items[i], best))
+	for (size_t i = 1; i < claims.count; i++) {
+		/* Whether more of its ranks are there; of equal ones, whether it has more
+		 * files. */
+		const struct claim *a = &claims.items[i];
+		uint64_t left = (uint64_t)a->ranks * best->world_size;
+		uint64_t right = (uint64_t)best->ranks * a->world_size;
+		if (left != right ? left > right : a->files > best->files)
 			best = &claims.items[i];
+	}
 	model->world_size = best->world_size;
 	for (uint32_t i = 0; i < model->files.count; i++) {
 		struct fsdp_file_record *file = fsdp_model_file(model, i);
@@ -278,14 +276,6 @@ static void resolve_world(struct fsdp_model *model)
 			file->world_size, file->world_size == 1 ? "" : "s", best->files,
 			best->files == 1 ? " is" : "s are", best->world_size);
 	}
-}
-
-static bool same_kind(const struct fsdp_file_record *a, const struct fsdp_file_record *b)
-{
-	struct numbered_name left, right;
-	return match_pattern(a->path, &left) && match_pattern(b->path, &right)
-		       ? same_pattern(&left, &right)
-		       : fsdp_span_equal(a->path, b->path);
 }
 
 /* The files of each rank, as lists: by rank the first, by file the next. A world may be
@@ -344,7 +334,11 @@ static uint32_t find_double(const struct fsdp_model *model, const struct ranks *
 {
 	uint32_t other = ranks->first[place];
 	for (size_t i = 0; other != 0 && i < KINDS_MAX; i++) {
-		if (same_kind(fsdp_model_file(model, other - 1), file))
+		const struct fsdp_file_record *a = fsdp_model_file(model, other - 1);
+		struct numbered_name left, right;
+		if (match_pattern(a->path, &left) && match_pattern(file->path, &right)
+				? same_pattern(&left, &right)
+				: fsdp_span_equal(a->path, file->path))
 			return other;
 		other = ranks->next[other - 1];
 	}
@@ -688,36 +682,6 @@ static bool read_slices(struct fsdp_reading *reading, const struct fsdp_look *lo
 
 /* ---- judging them ---- */
 
-static void count_tensors(struct fsdp_model *model, struct rank_slices *slices)
-{
-	for (size_t i = slices->first_tensor; i < model->tensors.count; i++) {
-		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
-		if (tensor->flags & FSDP_TENSOR_COMPONENT)
-			continue;
-		tensor->flags |= FSDP_TENSOR_RANKS_OWN;
-		if (tensor->piece_count == 0)
-			continue;
-		uint32_t rank = fsdp_model_piece(model, tensor->first_piece)->rank;
-		if (rank < slices->count)
-			slices->ranks[rank].tensors++;
-	}
-}
-
-/* The last part of a rank leaves no gap in the numbers, but its names are gone. */
-static void check_rank(struct fsdp_findings *findings, const struct rank_slices *slices,
-	uint32_t index, uint32_t most)
-{
-	const struct slice_rank *rank = &slices->ranks[index];
-	if (rank->files == 0)
-		fsdp_find(findings, FSDP_RULE_RANK_MISSING, FSDP_PLACE(.rank = index),
-			"no file of rank %u is there, of at least %u ranks", index,
-			slices->count);
-	else if (rank->files < rank->highest || rank->tensors < most)
-		fsdp_find(findings, FSDP_RULE_RANK_MISSING, FSDP_PLACE(.rank = index),
-			"rank %u has %u tensors in %u files, another rank %u tensors: a part of it is not there",
-			index, rank->tensors, rank->files, most);
-}
-
 static void check_slice_ranks(
 	struct fsdp_reading *reading, const struct rank_slices *slices)
 {
@@ -725,8 +689,20 @@ static void check_slice_ranks(
 	for (uint32_t i = 0; i < slices->count; i++)
 		if (slices->ranks[i].tensors > most)
 			most = slices->ranks[i].tensors;
-	for (uint32_t i = 0; i < slices->count && !reading->named; i++)
-		check_rank(&reading->model->findings, slices, i, most);
+	for (uint32_t i = 0; i < slices->count && !reading->named; i++) {
+		/* The last part of a rank leaves no gap in the numbers, but its names are
+		 * gone. */
+		struct fsdp_findings *findings = &reading->model->findings;
+		const struct slice_rank *rank = &slices->ranks[i];
+		if (rank->files == 0)
+			fsdp_find(findings, FSDP_RULE_RANK_MISSING, FSDP_PLACE(.rank = i),
+				"no file of rank %u is there, of at least %u ranks", i,
+				slices->count);
+		else if (rank->files < rank->highest || rank->tensors < most)
+			fsdp_find(findings, FSDP_RULE_RANK_MISSING, FSDP_PLACE(.rank = i),
+				"rank %u has %u tensors in %u files, another rank %u tensors: a part of it is not there",
+				i, rank->tensors, rank->files, most);
+	}
 }
 
 static void keep_size(struct rank_slices *slices, struct fsdp_span key, int64_t value)
@@ -734,32 +710,6 @@ static void keep_size(struct rank_slices *slices, struct fsdp_span key, int64_t 
 	for (size_t i = 0; i < FSDP_COUNT(size_keys); i++)
 		if (fsdp_span_is(key, size_keys[i].key) && value > 0 && value < INT32_MAX)
 			slices->sizes[size_keys[i].size] = value;
-}
-
-/* Of the members of config.json. */
-static void keep_settings(struct fsdp_model *model, struct rank_slices *slices)
-{
-	uint32_t end = model->settings.count != 0 ? fsdp_model_setting(model, 0)->end : 0;
-	for (uint32_t i = 1; i < end; i = fsdp_model_setting(model, i)->end) {
-		const struct fsdp_setting *setting = fsdp_model_setting(model, i);
-		if (setting->value.kind == FSDP_TOKEN_INTEGER)
-			keep_size(slices, setting->key, setting->value.integer);
-	}
-}
-
-/* Over how many ranks a matrix is cut; 0: it is none of them, or its sides are others. */
-static uint64_t ranks_of(const struct fsdp_model *model, const struct rank_slices *slices,
-	const struct fsdp_tensor_record *tensor, size_t matrix)
-{
-	const int64_t *sizes = slices->sizes;
-	const int64_t *shape = fsdp_model_ints(model, tensor->shape);
-	int64_t heads = sizes[HEAD] != 0 ? sizes[HEADS] * sizes[HEAD] : sizes[WIDTH];
-	int64_t whole = cut_matrices[matrix].is_inner ? sizes[INNER] : heads;
-	int cut = cut_matrices[matrix].cut;
-	return tensor->dims == 2 && shape != NULL && shape[!cut] == sizes[WIDTH] &&
-			       shape[cut] > 0 && whole % shape[cut] == 0
-		       ? (uint64_t)(whole / shape[cut])
-		       : 0;
 }
 
 /* Both matrices of a rank have to say the same. */
@@ -782,7 +732,20 @@ static bool check_last_ranks(struct fsdp_reading *reading, struct rank_slices *s
 			if (told[k] != 0 || !fsdp_span_ends(name,
 						    fsdp_span_text(cut_matrices[k].name)))
 				continue;
-			told[k] = ranks_of(model, slices, tensor, k);
+			/* Over how many ranks a matrix is cut; 0: it is none of them, or
+			 * its sides are others. */
+			const int64_t *sizes = slices->sizes;
+			const int64_t *shape = fsdp_model_ints(model, tensor->shape);
+			int64_t heads = sizes[HEAD] != 0 ? sizes[HEADS] * sizes[HEAD]
+							 : sizes[WIDTH];
+			int64_t whole = cut_matrices[k].is_inner ? sizes[INNER] : heads;
+			int cut = cut_matrices[k].cut;
+			told[k] = tensor->dims == 2 && shape != NULL &&
+						  shape[!cut] == sizes[WIDTH] &&
+						  shape[cut] > 0 &&
+						  whole % shape[cut] == 0
+					  ? (uint64_t)(whole / shape[cut])
+					  : 0;
 			if (told[k] == 0 || (agreed != 0 && told[k] != ranks))
 				return true;
 			ranks = told[k];
@@ -846,14 +809,30 @@ static bool finish_slices(struct fsdp_reading *reading, struct fsdp_error **ret_
 {
 	struct rank_slices *slices = reading->state;
 	struct fsdp_model *model = reading->model;
-	count_tensors(model, slices);
+	for (size_t i = slices->first_tensor; i < model->tensors.count; i++) {
+		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		if (tensor->flags & FSDP_TENSOR_COMPONENT)
+			continue;
+		tensor->flags |= FSDP_TENSOR_RANKS_OWN;
+		if (tensor->piece_count == 0)
+			continue;
+		uint32_t rank = fsdp_model_piece(model, tensor->first_piece)->rank;
+		if (rank < slices->count)
+			slices->ranks[rank].tensors++;
+	}
 	check_slice_ranks(reading, slices);
 	model->world_size = slices->count;
 	model->is_split = true;
 	if (!fsdp_hf_config(reading, slices->folder, ret_error) ||
 		!read_params(reading, slices->folder, ret_error))
 		return false;
-	keep_settings(model, slices);
+	/* Of the members of config.json. */
+	uint32_t end = model->settings.count != 0 ? fsdp_model_setting(model, 0)->end : 0;
+	for (uint32_t i = 1; i < end; i = fsdp_model_setting(model, i)->end) {
+		const struct fsdp_setting *setting = fsdp_model_setting(model, i);
+		if (setting->value.kind == FSDP_TOKEN_INTEGER)
+			keep_size(slices, setting->key, setting->value.integer);
+	}
 	if (!check_last_ranks(reading, slices, ret_error))
 		return false;
 	model->format = (struct fsdp_format){

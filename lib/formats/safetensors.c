@@ -314,16 +314,6 @@ static const struct fsdp_safetensors_dtype dtypes[] = {
 
 _Static_assert(FSDP_COUNT(dtypes) == FSDP_SAFETENSORS_DTYPES, "each has its place");
 
-/* Numbers of the dtypes, and how the file spells them. */
-static void init_dtypes(struct fsdp_safetensors *header)
-{
-	for (size_t i = 0; i < FSDP_SAFETENSORS_DTYPES; i++) {
-		header->dtype_ids[i] =
-			(uint8_t)fsdp_dtype_find(fsdp_span_text(dtypes[i].torch));
-		header->reading->model->spelled[header->dtype_ids[i]] = dtypes[i].name;
-	}
-}
-
 /* ---- what a tensor says ---- */
 
 /* A list of counts, at most `room` of them. */
@@ -477,23 +467,6 @@ static bool measure(struct fsdp_safetensors *header, int64_t *shape, uint64_t *r
 	return false;
 }
 
-/* What there is of the bytes that a tensor should have. */
-static void find_bytes(struct fsdp_safetensors *header, struct fsdp_plain_tensor *plain)
-{
-	struct fsdp_safetensors_entry *entry = &header->entry;
-	uint64_t begin = fsdp_min(entry->range.counts[0], header->buffer);
-	uint64_t end = fsdp_min(entry->range.counts[1], header->buffer);
-	plain->offset = 8 + header->size + begin;
-	plain->length = end - begin;
-	plain->missing = entry->range.counts[1] > header->buffer;
-	if (plain->missing && !header->truncated)
-		FSDP_SAFETENSORS_SAY_OF(header, FSDP_RULE_TRUNCATED_FILE, entry,
-			"file is truncated: the tensor ends at byte %llu, file size is %llu",
-			FSDP_LLU(8 + header->size + entry->range.counts[1]),
-			FSDP_LLU(header->source.size));
-	header->truncated |= plain->missing;
-}
-
 /* Rare facts of a dtype without a row. */
 static bool add_unknown(struct fsdp_safetensors *header, uint32_t *ret_extra,
 	struct fsdp_error **ret_error)
@@ -559,7 +532,18 @@ static bool add_record(struct fsdp_safetensors *header, const int64_t *shape,
 		return false;
 	if (!fsdp_bits_set(&header->seen, plain.raw_name, &again))
 		return fsdp_arena_fail(header->reading->scratch, ret_error);
-	find_bytes(header, &plain);
+	/* What there is of the bytes that a tensor should have. */
+	uint64_t begin = fsdp_min(entry->range.counts[0], header->buffer);
+	uint64_t end = fsdp_min(entry->range.counts[1], header->buffer);
+	plain.offset = 8 + header->size + begin;
+	plain.length = end - begin;
+	plain.missing = entry->range.counts[1] > header->buffer;
+	if (plain.missing && !header->truncated)
+		FSDP_SAFETENSORS_SAY_OF(header, FSDP_RULE_TRUNCATED_FILE, entry,
+			"file is truncated: the tensor ends at byte %llu, file size is %llu",
+			FSDP_LLU(8 + header->size + entry->range.counts[1]),
+			FSDP_LLU(header->source.size));
+	header->truncated |= plain.missing;
 	if (again)
 		FSDP_SAFETENSORS_SAY_OF(header, FSDP_RULE_SAFETENSORS_JSON, entry,
 			"the tensor comes twice; readers disagree which one counts");
@@ -630,12 +614,6 @@ static const struct fsdp_json_wanted wanted = {
 	.list_count = 2,
 	.members = true,
 };
-
-/* For the tensors that are written like one before; the caller frees it. NULL: no memory. */
-static struct fsdp_json_quick *quick_new(void)
-{
-	return fsdp_json_quick_new(&wanted);
-}
 
 /* Reads the next member with it. *ret_read false: it is something else, and nothing
  * happened. */
@@ -1079,7 +1057,7 @@ static bool scan_header(struct fsdp_safetensors *header, struct fsdp_error **ret
 	struct fsdp_names *names = &header->reading->model->names;
 	struct fsdp_arena *copies = names->copies;
 	names->copies = header->reading->model->arena;
-	header->quick = quick_new();
+	header->quick = fsdp_json_quick_new(&wanted);
 	bool read = header->quick != NULL ? read_members(header, ret_error)
 					  : fsdp_fail_memory(ret_error);
 	fsdp_json_quick_free(header->quick);
@@ -1113,17 +1091,17 @@ static bool read_size(struct fsdp_safetensors *header, struct fsdp_error **ret_e
 	return true;
 }
 
-static void set_limits(struct fsdp_safetensors *header)
+static bool read_all(struct fsdp_safetensors *header, struct fsdp_error **ret_error)
 {
+	/* Numbers of the dtypes, and how the file spells them. */
+	for (size_t i = 0; i < FSDP_SAFETENSORS_DTYPES; i++) {
+		header->dtype_ids[i] =
+			(uint8_t)fsdp_dtype_find(fsdp_span_text(dtypes[i].torch));
+		header->reading->model->spelled[header->dtype_ids[i]] = dtypes[i].name;
+	}
 	header->limits = *header->reading->limits;
 	if (fsdp_limit(&header->limits, FSDP_LIMIT_JSON_DEPTH) > REFERENCE_DEPTH)
 		(void)fsdp_limits_set(&header->limits, "json-depth", REFERENCE_DEPTH);
-}
-
-static bool read_all(struct fsdp_safetensors *header, struct fsdp_error **ret_error)
-{
-	init_dtypes(header);
-	set_limits(header);
 	fsdp_bits_init(&header->seen, header->reading->scratch);
 	memset(header->shapes, 0xff, sizeof header->shapes); /* no place: FSDP_NONE */
 	header->first_tensor = (uint32_t)header->reading->model->tensors.count;

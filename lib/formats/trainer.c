@@ -347,22 +347,6 @@ static int slot_of(const char *const *modules, struct fsdp_span name)
 	return -1;
 }
 
-/* "17.self_attn…": the number, and what follows its dot. */
-static bool parse_layer(struct fsdp_span *name, uint64_t *ret_layer)
-{
-	size_t at = 0;
-	*ret_layer = 0;
-	for (; at < name->size && fsdp_is_digit(name->data[at]); at++) {
-		*ret_layer = *ret_layer * 10 + (uint64_t)(name->data[at] - '0');
-		if (*ret_layer >= LAYERS_MAX)
-			return false;
-	}
-	if (at == 0 || at == name->size || name->data[at] != '.')
-		return false;
-	*name = fsdp_span(name->data + at + 1, name->size - at - 1);
-	return true;
-}
-
 bool fsdp_parameter_order_place(const struct fsdp_parameter_order *order,
 	struct fsdp_span name, uint64_t *ret_place)
 {
@@ -373,8 +357,17 @@ bool fsdp_parameter_order_place(const struct fsdp_parameter_order *order,
 	if (fsdp_span_behind(name, "base_model.model.", &rest))
 		name = rest;
 	if (fsdp_span_behind(name, order->stem, &rest)) {
-		if (!parse_layer(&rest, &layer))
+		/* "17.self_attn…": the number, and what follows its dot. */
+		size_t at = 0;
+		layer = 0;
+		for (; at < rest.size && fsdp_is_digit(rest.data[at]); at++) {
+			layer = layer * 10 + (uint64_t)(rest.data[at] - '0');
+			if (layer >= LAYERS_MAX)
+				return false;
+		}
+		if (at == 0 || at == rest.size || rest.data[at] != '.')
 			return false;
+		rest = fsdp_span(rest.data + at + 1, rest.size - at - 1);
 		slot = slot_of(order->layer, rest);
 		*ret_place = (1 + layer) * SLOTS + (uint64_t)slot;
 		return slot >= 0;
@@ -799,19 +792,6 @@ static bool fits_any(const struct id_naming *naming, const struct optimizer_grou
 	return false;
 }
 
-/* Of a model that has parameters under other names, those numbers are left out whose
- * shape nothing that is stored has. Models have few shapes, so one is found soon; where
- * that takes too long, the rest is left out, and then no order fits. */
-static void leave_out_renamed(
-	const struct id_naming *naming, struct optimizer_group *group)
-{
-	size_t kept = 0, looks = 0;
-	for (size_t i = 0; i < group->number_count; i++)
-		if (fits_any(naming, group, group->numbers[i], &looks))
-			group->numbers[kept++] = group->numbers[i];
-	group->number_count = kept;
-}
-
 static bool list_group(struct id_naming *naming, size_t index,
 	struct optimizer_group *group, struct fsdp_error **ret_error)
 {
@@ -832,8 +812,17 @@ static bool list_group(struct id_naming *naming, size_t index,
 		if (naming->groups == 1 || candidate->decays == (index == 0))
 			group->candidates[group->candidate_count++] = candidate;
 	}
-	if (naming->has_renamed)
-		leave_out_renamed(naming, group);
+	if (naming->has_renamed) {
+		/* Of a model that has parameters under other names, those numbers are
+		 * left out whose shape nothing that is stored has. Models have few
+		 * shapes, so one is found soon; where that takes too long, the rest is
+		 * left out, and then no order fits. */
+		size_t kept = 0, looks = 0;
+		for (size_t i = 0; i < group->number_count; i++)
+			if (fits_any(naming, group, group->numbers[i], &looks))
+				group->numbers[kept++] = group->numbers[i];
+		group->number_count = kept;
+	}
 	return true;
 }
 
@@ -1144,9 +1133,16 @@ static bool name_weights(struct fsdp_reading *reading, struct trainer *trainer,
 	       name_family(reading, &fsdp_family_deepspeed, ret_error);
 }
 
-/* Every rank writes its random states, with its number where there are several. */
-static uint32_t count_ranks(const struct fsdp_folder *folder)
+static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
+	struct fsdp_error **ret_error)
 {
+	struct trainer *trainer = FSDP_TAKE(reading->scratch, trainer, 1);
+	if (trainer == NULL)
+		return fsdp_arena_fail(reading->scratch, ret_error);
+	trainer->folder = look->folder;
+	/* Every rank writes its random states, with its number where there are several.
+	 */
+	const struct fsdp_folder *folder = look->folder;
 	uint32_t numbers[FSDP_PATTERN_NUMBERS], count = 0;
 	for (size_t i = 0; i < folder->count; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
@@ -1156,17 +1152,7 @@ static uint32_t count_ranks(const struct fsdp_folder *folder)
 			numbers[0] >= count)
 			count = numbers[0] != 0 ? numbers[0] + 1 : 2;
 	}
-	return count;
-}
-
-static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
-	struct fsdp_error **ret_error)
-{
-	struct trainer *trainer = FSDP_TAKE(reading->scratch, trainer, 1);
-	if (trainer == NULL)
-		return fsdp_arena_fail(reading->scratch, ret_error);
-	trainer->folder = look->folder;
-	trainer->world_size = count_ranks(look->folder);
+	trainer->world_size = count;
 	reading->state = trainer;
 	if (!name_weights(reading, trainer, ret_error) ||
 		!name_parts(reading, look->folder, optimizers, FSDP_COUNT(optimizers),
@@ -1344,15 +1330,6 @@ static bool check_ranks(struct fsdp_reading *reading, struct fsdp_error **ret_er
 	return true;
 }
 
-static void set_world(struct fsdp_model *model, const struct trainer *trainer)
-{
-	uint32_t told = trainer->world_size != 0 ? trainer->world_size
-			: trainer->is_plain && !trainer->is_deepspeed ? 1
-								      : 0;
-	if (told != 0 && (model->world_size == FSDP_NONE || told > model->world_size))
-		model->world_size = told;
-}
-
 static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 {
 	struct trainer *trainer = reading->state;
@@ -1370,7 +1347,11 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 		.title = "Hugging Face Trainer checkpoint",
 		.writer = "transformers",
 	};
-	set_world(model, trainer);
+	uint32_t told = trainer->world_size != 0 ? trainer->world_size
+			: trainer->is_plain && !trainer->is_deepspeed ? 1
+								      : 0;
+	if (told != 0 && (model->world_size == FSDP_NONE || told > model->world_size))
+		model->world_size = told;
 	check_parts(reading, trainer);
 	return check_ranks(reading, ret_error);
 }

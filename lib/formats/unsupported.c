@@ -118,19 +118,6 @@ static uint64_t pointer_size(struct fsdp_span head)
 	return size;
 }
 
-static void describe_size(uint64_t size, char *text, size_t room)
-{
-	const char *const units[] = { size == 1 ? "byte" : "bytes", "KiB", "MiB", "GiB",
-		"TiB" };
-	double value = (double)size;
-	size_t unit = 0;
-	while (value >= 1024 && unit < 4) {
-		value /= 1024;
-		unit++;
-	}
-	snprintf(text, room, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
-}
-
 /* The title of a page, for the message. */
 static struct fsdp_span title_of(struct fsdp_span head)
 {
@@ -157,7 +144,16 @@ const char *fsdp_foreign_stand_in(struct fsdp_span head, struct fsdp_arena *aren
 		return NULL;
 	if (fsdp_span_begins(body, FSDP_SPAN("version https://git-lfs"))) {
 		uint64_t real = pointer_size(body);
-		describe_size(real, size, sizeof size);
+		const char *const units[] = { real == 1 ? "byte" : "bytes", "KiB", "MiB",
+			"GiB", "TiB" };
+		double value = (double)real;
+		size_t unit = 0;
+		while (value >= 1024 && unit < 4) {
+			value /= 1024;
+			unit++;
+		}
+		snprintf(size, sizeof size, unit == 0 ? "%.0f %s" : "%.1f %s", value,
+			units[unit]);
 		/* One without its size is cut; of an empty file there is none. */
 		snprintf(text, sizeof text,
 			real != 0

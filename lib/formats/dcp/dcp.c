@@ -395,23 +395,6 @@ static struct ranks_seen find_ranks(const struct fsdp_folder *folder)
 	return seen;
 }
 
-/* Rank 0 writes .metadata once all are done: where its files are missing too, they are
- * elsewhere. */
-static bool report_other_node(
-	const struct ranks_seen *seen, struct fsdp_error **ret_error)
-{
-	if (seen->count == 1)
-		fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1008", FSDP_UNKNOWN,
-			"data files of rank %u only, and no .metadata, which rank 0 wrote: this is the part of one node",
-			seen->first);
-	else
-		fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1008", FSDP_UNKNOWN,
-			"data files of %u ranks only (%u-%u), and no .metadata, which rank 0 wrote: this is the part of one node",
-			seen->count, seen->first, seen->last);
-	return fsdp_error_add_hint(ret_error,
-		"copy the files of all nodes into one directory: .metadata is where __0_0.distcp is");
-}
-
 static bool report_uncommitted(
 	struct dcp *dcp, bool leftover, struct fsdp_error **ret_error)
 {
@@ -425,8 +408,22 @@ static bool report_uncommitted(
 		return fsdp_error_add_hint(ret_error,
 			"use an earlier checkpoint, or wait for the save to end");
 	}
-	if (seen.count != 0 && seen.first > 0)
-		return report_other_node(&seen, ret_error);
+	if (seen.count != 0 && seen.first > 0) {
+		/* Rank 0 writes .metadata once all are done: where its files are missing
+		 * too, they are elsewhere. */
+		if (seen.count == 1)
+			fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1008",
+				FSDP_UNKNOWN,
+				"data files of rank %u only, and no .metadata, which rank 0 wrote: this is the part of one node",
+				seen.first);
+		else
+			fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1008",
+				FSDP_UNKNOWN,
+				"data files of %u ranks only (%u-%u), and no .metadata, which rank 0 wrote: this is the part of one node",
+				seen.count, seen.first, seen.last);
+		return fsdp_error_add_hint(ret_error,
+			"copy the files of all nodes into one directory: .metadata is where __0_0.distcp is");
+	}
 	fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1003", FSDP_UNKNOWN,
 		"%zu data file%s, but no .metadata: the save did not end, or a copy left it out (cp * skips names that begin with a dot)",
 		seen.files, plural);
@@ -995,14 +992,6 @@ static bool read_value(struct dcp *dcp, uint32_t info_id, struct fsdp_span path,
 	       fsdp_arena_fail(dcp->reading->scratch, ret_error);
 }
 
-static bool is_fatal(const struct fsdp_error *error)
-{
-	const char *limit = error != NULL ? fsdp_error_limit(error) : NULL;
-	return fsdp_error_code(error) == FSDP_ERROR_MEMORY ||
-	       (limit != NULL &&
-		       (strcmp(limit, "memory") == 0 || strcmp(limit, "work") == 0));
-}
-
 /* Whether an object is asked for. Containers and wrappers may yet be taken from its name
  * or put above it, but its last segment stays. */
 static bool is_wanted(const struct fsdp_reading *reading, struct fsdp_span name)
@@ -1056,7 +1045,10 @@ static bool add_object(struct dcp *dcp, uint32_t item_id, struct fsdp_error **re
 	dcp->unread += !wanted;
 	if (readable && wanted &&
 		!read_value(dcp, item->info, file->path, &value, &split, &error)) {
-		if (is_fatal(error)) {
+		const char *limit = error != NULL ? fsdp_error_limit(error) : NULL;
+		if (fsdp_error_code(error) == FSDP_ERROR_MEMORY ||
+			(limit != NULL && (strcmp(limit, "memory") == 0 ||
+						  strcmp(limit, "work") == 0))) {
 			if (ret_error != NULL)
 				*ret_error = error;
 			return false;
@@ -1202,31 +1194,6 @@ static void check_listing(struct dcp *dcp)
 		model->world_size = highest + 1;
 }
 
-/* They are whole pickles, and loaded without restrictions. */
-static void report_unread(struct dcp *dcp)
-{
-	if (dcp->unread != 0)
-		fsdp_find(&dcp->reading->model->findings, FSDP_RULE_NOT_EVALUATED,
-			FSDP_PLACE(.file = dcp->meta.file, .fix = "info looks at them"),
-			dcp->unread == 1
-				? "%llu value is a pickle of its own, which was not looked at"
-				: "%llu values are pickles of their own, which were not looked at",
-			FSDP_LLU(dcp->unread));
-}
-
-static void set_format(struct dcp *dcp)
-{
-	dcp->reading->model->format = (struct fsdp_format){
-		.family = "dcp",
-		.title = "PyTorch distributed checkpoint (DCP)",
-		.writer = "torch.distributed.checkpoint",
-		.torch_guess = dcp->meta.has_strides        ? "2.15 or later"
-			       : dcp->meta.has_version      ? "2.7 or later"
-			       : dcp->meta.has_storage_meta ? "2.3 or later"
-							    : "1.13 or later",
-	};
-}
-
 static bool build(struct dcp *dcp, struct fsdp_error **ret_error)
 {
 	for (uint32_t i = 0; i < dcp->meta.items.count; i++) {
@@ -1245,7 +1212,15 @@ static bool read_folder(struct dcp *dcp, struct fsdp_error **ret_error)
 	if (!fsdp_dcp_init(&dcp->meta, dcp->reading, ret_error) ||
 		!read_all_metadata(dcp, ret_error))
 		return false;
-	set_format(dcp);
+	dcp->reading->model->format = (struct fsdp_format){
+		.family = "dcp",
+		.title = "PyTorch distributed checkpoint (DCP)",
+		.writer = "torch.distributed.checkpoint",
+		.torch_guess = dcp->meta.has_strides        ? "2.15 or later"
+			       : dcp->meta.has_version      ? "2.7 or later"
+			       : dcp->meta.has_storage_meta ? "2.3 or later"
+							    : "1.13 or later",
+	};
 	fsdp_table_init(&dcp->value_of, dcp->reading->scratch);
 	fsdp_arena_init(&dcp->item, dcp->reading->scratch->budget);
 	bool built = add_data_files(dcp, ret_error) && build(dcp, ret_error) &&
@@ -1255,7 +1230,14 @@ static bool read_folder(struct dcp *dcp, struct fsdp_error **ret_error)
 		return false;
 	check_files(dcp);
 	check_listing(dcp);
-	report_unread(dcp);
+	/* They are whole pickles, and loaded without restrictions. */
+	if (dcp->unread != 0)
+		fsdp_find(&dcp->reading->model->findings, FSDP_RULE_NOT_EVALUATED,
+			FSDP_PLACE(.file = dcp->meta.file, .fix = "info looks at them"),
+			dcp->unread == 1
+				? "%llu value is a pickle of its own, which was not looked at"
+				: "%llu values are pickles of their own, which were not looked at",
+			FSDP_LLU(dcp->unread));
 	return true;
 }
 

@@ -349,12 +349,6 @@ static bool fold_properties(void *context, struct fsdp_pickle *pickle,
 	return true;
 }
 
-static struct fsdp_dcp_properties unpack_properties(uint32_t index)
-{
-	return (struct fsdp_dcp_properties){ (uint8_t)index, index >> 8 & 1,
-		index >> 9 & 1 };
-}
-
 /* Chunks fold one behind the other while their list is built, so a list is nearly always
  * a run. One that is not (a chunk shared between lists) is copied behind. */
 static bool read_chunks(struct fsdp_dcp *dcp, struct fsdp_pickle *pickle, fsdp_ref list,
@@ -412,7 +406,8 @@ static bool fold_tensor_meta(void *context, struct fsdp_pickle *pickle,
 		!read_chunks(dcp, pickle, fsdp_pickle_get(pickle, call->state, "chunks"),
 			&meta, ret_error))
 		return false;
-	meta.properties = unpack_properties(properties);
+	meta.properties = (struct fsdp_dcp_properties){ (uint8_t)properties,
+		properties >> 8 & 1, properties >> 9 & 1 };
 	if (!add(dcp, &dcp->metas, FSDP_DCP_TENSOR_META, &record, ret_number, ret_error))
 		return false;
 	memcpy(record, &meta, sizeof meta);
@@ -773,15 +768,6 @@ enum { CHUNK_STEPS = 4 }; /* of work, for one that a key lists */
 
 /* ---- from records to items ---- */
 
-/* The pickle makes something else: what, is worth a name. */
-static bool calls_other(
-	const struct fsdp_dcp_parse *parse, const struct fsdp_pickle_global *global)
-{
-	return fsdp_fail_rule(parse->error, FSDP_ERROR_DAMAGED, "FI1020", FSDP_UNKNOWN,
-		"this is not the metadata of a distributed checkpoint: the pickle calls %.*s.%.*s; nothing was run",
-		FSDP_TEXT_MOST(global->module, 100), FSDP_TEXT_MOST(global->name, 100));
-}
-
 /* The name of a key of the state dict or of planner_data: any number of entries may share
  * a long one, which is looked at once. FSDP_NONE when out of memory. *ret_known: it was
  * a long one, and looked at before. */
@@ -1009,7 +995,11 @@ static bool read_top(struct fsdp_dcp_parse *parse)
 	const struct fsdp_pickle_global *global = fsdp_pickle_named(pickle, top);
 	if (fsdp_pickle_kind(pickle, top) == FSDP_PICKLE_CALL && global != NULL &&
 		!fsdp_span_is(global->name, "Metadata"))
-		return calls_other(parse, global);
+		return fsdp_fail_rule(parse->error, FSDP_ERROR_DAMAGED, "FI1020",
+			FSDP_UNKNOWN,
+			"this is not the metadata of a distributed checkpoint: the pickle calls %.*s.%.*s; nothing was run",
+			FSDP_TEXT_MOST(global->module, 100),
+			FSDP_TEXT_MOST(global->name, 100));
 	if (fsdp_pickle_kind(pickle, top) != FSDP_PICKLE_CALL || global == NULL)
 		return dcp_damaged(parse, "the pickle is not a Metadata object");
 	fsdp_ref state = fsdp_pickle_state(pickle, top, 0);

@@ -64,13 +64,6 @@ bool fsdp_mapping_read(
 	return start && numel;
 }
 
-static void mappings_init(struct fsdp_mappings *mappings, struct fsdp_arena *scratch)
-{
-	mappings->scratch = scratch;
-	fsdp_vec_init(&mappings->list, scratch, sizeof(struct fsdp_mapping));
-	fsdp_vec_init(&mappings->slices, scratch, sizeof(struct slice));
-}
-
 /* In order of ranks, and of one rank in order of groups. Its group is below
  * FSDP_MAPPING_GROUPS. */
 static bool mappings_add(struct fsdp_mappings *mappings,
@@ -470,22 +463,6 @@ static bool is_listed(
 	return path != NULL && path[0] >= 2 && (path[2] & 1) != 0;
 }
 
-/* Where parameters begin in their groups, and how long those are. A sum that no file
- * could hold ends up beyond every part. */
-static void measure_groups(struct fsdp_deepspeed *ds)
-{
-	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
-		struct fsdp_deepspeed_parameter *parameter = &ds->slice.parameters[i];
-		uint64_t *length = &ds->slice.lengths[parameter->group];
-		parameter->begin = *length;
-		if (!parameter->frozen &&
-			(!fsdp_add(*length, parameter->numel + parameter->padding,
-				 length) ||
-				*length > FSDP_MAPPING_MAX))
-			*length = FSDP_MAPPING_MAX;
-	}
-}
-
 /* What is the same for all slices. */
 static void read_common(struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_said *said)
 {
@@ -560,7 +537,10 @@ static bool read_mappings(
 {
 	const struct fsdp_model *model = ds->reading->model;
 	struct fsdp_arena *scratch = ds->reading->scratch;
-	mappings_init(&ds->mappings, scratch);
+	struct fsdp_mappings *mappings = &ds->mappings;
+	mappings->scratch = scratch;
+	fsdp_vec_init(&mappings->list, scratch, sizeof(struct fsdp_mapping));
+	fsdp_vec_init(&mappings->slices, scratch, sizeof(struct slice));
 	for (size_t i = 0; i < count; i++) {
 		const struct fsdp_value_record *value =
 			fsdp_model_value(model, ds->first_value + i);
@@ -607,14 +587,6 @@ bool fsdp_deepspeed_read_values(struct fsdp_deepspeed *ds, struct fsdp_error **r
 	return true;
 }
 
-/* In which stage of a pipeline a layer lies tells the names of its parameters. */
-static void note_stage(struct fsdp_deepspeed *ds, struct fsdp_span fqn)
-{
-	uint32_t layer;
-	if (fsdp_deepspeed_parse_index(&fqn, &layer) && layer < FSDP_DEEPSPEED_LAYERS_MAX)
-		ds->stage_of[layer] = ds->slice_index / ds->tensor_ranks + 1;
-}
-
 static bool read_shape(struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_said *said,
 	struct fsdp_error **ret_error)
 {
@@ -626,7 +598,13 @@ static bool read_shape(struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_sa
 		if (is_listed(ds->reading->model, &said->value) &&
 			!fsdp_deepspeed_parse_index(&rest, &group))
 			return true;
-		note_stage(ds, rest);
+		/* In which stage of a pipeline a layer lies tells the names of its
+		 * parameters. */
+		struct fsdp_span fqn = rest;
+		uint32_t layer;
+		if (fsdp_deepspeed_parse_index(&fqn, &layer) &&
+			layer < FSDP_DEEPSPEED_LAYERS_MAX)
+			ds->stage_of[layer] = ds->slice_index / ds->tensor_ranks + 1;
 		return add_parameter(ds, rest, group, &said->value, false, ret_error);
 	}
 	if (fsdp_span_behind(said->name, "frozen_param_shapes.", &rest))
@@ -693,7 +671,18 @@ bool fsdp_deepspeed_begin_slice(
 			return false;
 	for (size_t i = begin; i < end; i++)
 		read_number(ds, &ds->said[i]);
-	measure_groups(ds);
+	/* Where parameters begin in their groups, and how long those are. A sum that no
+	 * file could hold ends up beyond every part. */
+	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
+		struct fsdp_deepspeed_parameter *parameter = &ds->slice.parameters[i];
+		uint64_t *length = &ds->slice.lengths[parameter->group];
+		parameter->begin = *length;
+		if (!parameter->frozen &&
+			(!fsdp_add(*length, parameter->numel + parameter->padding,
+				 length) ||
+				*length > FSDP_MAPPING_MAX))
+			*length = FSDP_MAPPING_MAX;
+	}
 	return true;
 }
 

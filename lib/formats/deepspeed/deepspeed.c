@@ -183,16 +183,6 @@ static void report_dangling(struct fsdp_reading *reading, const struct pointer *
 		FSDP_TEXT(pointer->tag), FSDP_TEXT_MOST(opened, 64));
 }
 
-/* That none names a tag, without which DeepSpeed loads nothing. */
-static void report_absent(struct fsdp_reading *reading, struct fsdp_span opened)
-{
-	fsdp_find(&reading->model->findings, FSDP_RULE_MISSING_FILE,
-		FSDP_PLACE(.file = FSDP_SPAN("latest"), .severity = FSDP_WARNING + 1,
-			.fix = "copy it, or name the tag when loading"),
-		"the file that names the tag is not there, and DeepSpeed loads nothing without it; %.*s was read",
-		FSDP_TEXT_MOST(opened, 64));
-}
-
 static bool enter_tag(struct fsdp_reading *reading, const struct fsdp_folder *folder,
 	const struct pointer *chosen, const struct pointer *other,
 	struct fsdp_error **ret_error)
@@ -221,8 +211,16 @@ static bool deepspeed_enter_tag(struct fsdp_reading *reading,
 	if (find_only_step(folder, &entry)) {
 		if (pointer->is_there)
 			report_dangling(reading, pointer, entry.name, FSDP_ERROR);
-		else
-			report_absent(reading, entry.name);
+		else {
+			/* That none names a tag, without which DeepSpeed loads nothing.
+			 */
+			fsdp_find(&reading->model->findings, FSDP_RULE_MISSING_FILE,
+				FSDP_PLACE(.file = FSDP_SPAN("latest"),
+					.severity = FSDP_WARNING + 1,
+					.fix = "copy it, or name the tag when loading"),
+				"the file that names the tag is not there, and DeepSpeed loads nothing without it; %.*s was read",
+				FSDP_TEXT_MOST(entry.name, 64));
+		}
 		return fsdp_reading_add_child(
 			       reading, entry.name, FSDP_NONE, ret_error) != NULL;
 	}
@@ -305,15 +303,6 @@ static size_t number_state(struct fsdp_deepspeed *ds, struct fsdp_span state)
 	return i;
 }
 
-static void hold(struct fsdp_deepspeed *ds, struct held_states *held,
-	struct fsdp_span fqn, struct fsdp_span state)
-{
-	uint32_t id = fsdp_names_find_child(&held->names, 0, fqn);
-	size_t number = number_state(ds, state);
-	if (id != FSDP_NONE && number < FSDP_DEEPSPEED_STATES_MAX)
-		held->states[id] |= UINT32_C(1) << number;
-}
-
 /* Each parameter has the same states as the others. */
 static bool check_held(struct fsdp_deepspeed *ds, const struct held_states *held,
 	struct fsdp_error **ret_error)
@@ -377,7 +366,10 @@ static bool add_universal(struct fsdp_deepspeed *ds, struct held_states *held,
 	if (!split_path(file->path, &fqn, &state) || state.size > 100)
 		return true;
 	bool weight = fsdp_span_is(state, "fp32");
-	hold(ds, held, fqn, state);
+	uint32_t id = fsdp_names_find_child(&held->names, 0, fqn);
+	size_t number = number_state(ds, state);
+	if (id != FSDP_NONE && number < FSDP_DEEPSPEED_STATES_MAX)
+		held->states[id] |= UINT32_C(1) << number;
 	check_shape(ds, &held->names, file->path, fqn, stored);
 	if (!weight)
 		snprintf(suffix, sizeof suffix, ".%.*s", FSDP_TEXT(state));
@@ -715,20 +707,6 @@ static bool mark_slices(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error
 	return true;
 }
 
-/* As the files say, else as their names do. */
-static void set_world(struct fsdp_deepspeed *ds)
-{
-	uint32_t data = ds->data_files, model = ds->model_ranks;
-	if (ds->data_ranks > (int64_t)data && ds->data_ranks < FSDP_DEEPSPEED_RANKS_MAX)
-		data = (uint32_t)ds->data_ranks;
-	if (ds->slice_ranks > (int64_t)model &&
-		ds->slice_ranks < FSDP_DEEPSPEED_RANKS_MAX)
-		model = (uint32_t)ds->slice_ranks;
-	ds->reading->model->world_size = (uint64_t)data * model < FSDP_PATTERN_MAX
-						 ? data * model
-						 : FSDP_PATTERN_MAX;
-}
-
 static void set_format(struct fsdp_deepspeed *ds)
 {
 	static const char *const names[] = { "deepspeed-zero0", "deepspeed-zero1",
@@ -830,7 +808,16 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	if (!fsdp_deepspeed_remove_stored(ds, ret_error) ||
 		!fsdp_deepspeed_read_values(ds, ret_error))
 		return false;
-	set_world(ds);
+	/* As the files say, else as their names do. */
+	uint32_t data = ds->data_files, model = ds->model_ranks;
+	if (ds->data_ranks > (int64_t)data && ds->data_ranks < FSDP_DEEPSPEED_RANKS_MAX)
+		data = (uint32_t)ds->data_ranks;
+	if (ds->slice_ranks > (int64_t)model &&
+		ds->slice_ranks < FSDP_DEEPSPEED_RANKS_MAX)
+		model = (uint32_t)ds->slice_ranks;
+	ds->reading->model->world_size = (uint64_t)data * model < FSDP_PATTERN_MAX
+						 ? data * model
+						 : FSDP_PATTERN_MAX;
 	if (ds->is_universal) {
 		fsdp_deepspeed_check_files(ds);
 		return join_universal(ds, ret_error);

@@ -65,20 +65,6 @@ static uint64_t sum_flats(
 	return sum;
 }
 
-/* param_shapes say how long the flat buffers are. Where they are not, parameters may lie
- * elsewhere than they say: an alignment that no file records. */
-static bool is_length_right(
-	const struct fsdp_deepspeed *ds, uint32_t group, uint64_t *ret_found)
-{
-	uint64_t align = 2 * (uint64_t)ds->world_size;
-	bool whole;
-	char name[256];
-	snprintf(name, sizeof name, FSDP_ZERO_GROUPS "%u", group);
-	*ret_found = sum_flats(ds, name, &whole);
-	return !whole ||
-	       round_up(*ret_found, align) == round_up(ds->slice.lengths[group], align);
-}
-
 /* A rank whose flat buffer is longer than an equal part of all: what follows it lies
  * elsewhere than it should. */
 static void check_cut(struct fsdp_deepspeed *ds, uint32_t group)
@@ -193,7 +179,15 @@ static void check_group(struct fsdp_deepspeed *ds, uint32_t group)
 	bool right, ordered = true;
 	uint64_t found;
 	size_t strays = ds->mappings.told[group] ? count_strays(ds, group, &ordered) : 0;
-	right = is_length_right(ds, group, &found);
+	/* param_shapes say how long the flat buffers are. Where they are not, parameters
+	 * may lie elsewhere than they say: an alignment that no file records. */
+	uint64_t align = 2 * (uint64_t)ds->world_size;
+	bool whole;
+	char name[256];
+	snprintf(name, sizeof name, FSDP_ZERO_GROUPS "%u", group);
+	found = sum_flats(ds, name, &whole);
+	right = !whole ||
+		round_up(found, align) == round_up(ds->slice.lengths[group], align);
 	if (ordered && strays != 0 && !ds->slice.has_paddings && !ds->round_robin) {
 		follow_mappings(ds, group);
 		return;

@@ -288,12 +288,6 @@ static bool is_integer(enum fsdp_pickle_kind kind)
 	return kind == FSDP_PICKLE_INTEGER || kind == FSDP_PICKLE_BIG_INTEGER;
 }
 
-static bool is_dict(const struct trial *trial, fsdp_ref ref)
-{
-	return kind_of(trial, ref) == FSDP_PICKLE_DICT ||
-	       is_call_of(trial, ref, "collections", "OrderedDict");
-}
-
 /* A text of numpy: the type of Python's objects, by itself or among others. */
 static bool is_object_type(const struct trial *trial, fsdp_ref ref)
 {
@@ -423,7 +417,8 @@ static bool fits(const struct trial *trial, fsdp_ref ref, char letter)
 		return kind == FSDP_PICKLE_LIST || kind == FSDP_PICKLE_TUPLE ||
 		       kind == FSDP_PICKLE_SET || kind == FSDP_PICKLE_FROZENSET;
 	case 'd':
-		return is_dict(trial, ref);
+		return kind_of(trial, ref) == FSDP_PICKLE_DICT ||
+		       is_call_of(trial, ref, "collections", "OrderedDict");
 	case 'Z':
 		return is_ints(trial, ref);
 	case 'C':
@@ -784,16 +779,6 @@ static bool check_build(const struct trial *trial)
 
 /* ---- persistent ids ---- */
 
-static bool is_storage_class(const struct trial *trial, fsdp_ref ref)
-{
-	const struct fsdp_pickle_global *global = fsdp_pickle_named(trial->pickle, ref);
-	return kind_of(trial, ref) == FSDP_PICKLE_GLOBAL &&
-	       (fsdp_span_is(global->module, "torch") ||
-		       fsdp_span_is(global->module, "torch.cuda") ||
-		       fsdp_span_is(global->module, "torch.storage")) &&
-	       fsdp_span_ends(global->name, FSDP_SPAN("Storage"));
-}
-
 static bool has_odd_count(const struct trial *trial, fsdp_ref id)
 {
 	uint64_t count = fsdp_pickle_count(trial->pickle, id);
@@ -818,7 +803,13 @@ static const char *what_is_wrong(const struct trial *trial, fsdp_ref id)
 		return "is not the tuple that identifies a storage";
 	if (!fsdp_span_is(fsdp_pickle_text(trial->pickle, item(trial, id, 0)), "storage"))
 		return "is of another kind than storage";
-	if (!is_storage_class(trial, item(trial, id, 1)))
+	fsdp_ref ref = item(trial, id, 1);
+	const struct fsdp_pickle_global *global = fsdp_pickle_named(trial->pickle, ref);
+	if (kind_of(trial, ref) != FSDP_PICKLE_GLOBAL ||
+		(!fsdp_span_is(global->module, "torch") &&
+			!fsdp_span_is(global->module, "torch.cuda") &&
+			!fsdp_span_is(global->module, "torch.storage")) ||
+		!fsdp_span_ends(global->name, FSDP_SPAN("Storage")))
 		return "has no class of torch's storages";
 	if (kind_of(trial, item(trial, id, 2)) != FSDP_PICKLE_TEXT)
 		return "has a key that is not a string";

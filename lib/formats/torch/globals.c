@@ -468,20 +468,6 @@ static bool matches(
 	       name_matches(names, global->name);
 }
 
-static bool is_dtype(const struct fsdp_pickle_global *global)
-{
-	return fsdp_span_is(global->module, "torch") &&
-	       (fsdp_dtype_find(global->name) != FSDP_DTYPE_UNKNOWN ||
-		       fsdp_dtype_may_be(global->name));
-}
-
-static bool is_numpy_type(const struct fsdp_pickle_global *global)
-{
-	return fsdp_span_is(global->module, "numpy.dtypes") &&
-	       fsdp_span_ends(global->name, FSDP_SPAN("DType")) &&
-	       !fsdp_span_is(global->name, "ObjectDType");
-}
-
 static const struct gadget *find_gadget(const struct fsdp_pickle_global *global)
 {
 	static const struct gadget module = { "", "", COMMANDS };
@@ -514,9 +500,13 @@ static const struct fsdp_torch_known *find_known(
 			continue;
 		if (row->home == SCRIPT)
 			return profile == FSDP_PROFILE_SCRIPT ? row : &unknown;
-		if (is_dtype(global))
+		if (fsdp_span_is(global->module, "torch") &&
+			(fsdp_dtype_find(global->name) != FSDP_DTYPE_UNKNOWN ||
+				fsdp_dtype_may_be(global->name)))
 			return &plain;
-		if (is_numpy_type(global))
+		if (fsdp_span_is(global->module, "numpy.dtypes") &&
+			fsdp_span_ends(global->name, FSDP_SPAN("DType")) &&
+			!fsdp_span_is(global->name, "ObjectDType"))
 			return &numpy_type;
 		/* A row of many names is none of those that are known to be more. */
 		if (*row->names == '*' &&
@@ -681,24 +671,6 @@ static void report(struct fsdp_torch *torch, const struct fsdp_pickle_global *gl
 		"%s is %s, %s; nothing was run", text, use_text(global->uses), what);
 }
 
-/* An object of a class that is on no list, or its class or a function as a value. */
-static void report_unchecked(
-	struct fsdp_torch *torch, const struct fsdp_pickle_global *global)
-{
-	char text[TEXT_BYTES], needs[FSDP_SHOWN], name[FSDP_SHOWN];
-	size_t size = spell(global, text);
-	struct fsdp_span package = package_of(global);
-	bool script = is_script(package);
-	fsdp_find(&torch->model->findings, FSDP_RULE_PICKLE_CLASS,
-		FSDP_PLACE(.file = torch->file, .member = torch->member,
-			.offset = torch->base + global->offset,
-			.tensor = fsdp_span(text, size)),
-		"%s is %s: it loads only with %s%s; not checked what %s does", text,
-		use_text(global->uses), script ? "the script that defines it, as " : "",
-		fsdp_shown(package, needs),
-		fsdp_shown(fsdp_torch_class_name(global->name), name));
-}
-
 static void report_bad(struct fsdp_torch *torch, const struct fsdp_pickle_global *global,
 	enum standing standing)
 {
@@ -817,9 +789,23 @@ void fsdp_torch_judge(struct fsdp_torch *torch)
 			global->known != NULL ? global->known
 					      : find_known(torch->profile, global);
 		enum standing standing = standing_of(torch, global);
-		if (standing == UNCHECKED)
-			report_unchecked(torch, global);
-		else if (standing != DATA)
+		if (standing == UNCHECKED) {
+			/* An object of a class that is on no list, or its class or a
+			 * function as a value. */
+			char text[TEXT_BYTES], needs[FSDP_SHOWN], name[FSDP_SHOWN];
+			size_t size = spell(global, text);
+			struct fsdp_span package = package_of(global);
+			bool script = is_script(package);
+			fsdp_find(&torch->model->findings, FSDP_RULE_PICKLE_CLASS,
+				FSDP_PLACE(.file = torch->file, .member = torch->member,
+					.offset = torch->base + global->offset,
+					.tensor = fsdp_span(text, size)),
+				"%s is %s: it loads only with %s%s; not checked what %s does",
+				text, use_text(global->uses),
+				script ? "the script that defines it, as " : "",
+				fsdp_shown(package, needs),
+				fsdp_shown(fsdp_torch_class_name(global->name), name));
+		} else if (standing != DATA)
 			report_bad(torch, global, standing);
 		else if (!(known->home & STRICT))
 			add_refused(&refused, global, known->home);

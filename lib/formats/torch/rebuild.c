@@ -263,26 +263,23 @@ static bool fold_part(struct fsdp_torch *torch, struct fsdp_pickle *pickle, fsdp
 		       ret_number, ret_error);
 }
 
-/* Protocol 0 has no ids but texts, so torch writes there what Python prints of the id. */
-static bool fail_printed(
-	struct fsdp_pickle *pickle, fsdp_ref id, struct fsdp_error **ret_error)
-{
-	struct fsdp_span text = fsdp_pickle_text(pickle, id);
-	if (!fsdp_span_begins(text, FSDP_SPAN("('storage', <class '")))
-		return false;
-	fsdp_fail_rule(ret_error, FSDP_ERROR_UNSUPPORTED, "FI9002", FSDP_UNKNOWN,
-		"it was saved with pickle_protocol=0, in which torch writes the ids of storages as text that it cannot read");
-	return fsdp_error_add_hint(ret_error, "save it again without pickle_protocol=0");
-}
-
 bool fsdp_torch_fold_persistent(void *context, struct fsdp_pickle *pickle, fsdp_ref id,
 	uint32_t *ret_number, struct fsdp_error **ret_error)
 {
 	struct fsdp_torch *torch = context;
 	int64_t numel;
 	uint64_t count = fsdp_pickle_count(pickle, id);
-	if (fsdp_pickle_kind(pickle, id) == FSDP_PICKLE_TEXT)
-		return fail_printed(pickle, id, ret_error);
+	if (fsdp_pickle_kind(pickle, id) == FSDP_PICKLE_TEXT) {
+		/* Protocol 0 has no ids but texts, so torch writes there what Python
+		 * prints of the id. */
+		struct fsdp_span text = fsdp_pickle_text(pickle, id);
+		if (!fsdp_span_begins(text, FSDP_SPAN("('storage', <class '")))
+			return false;
+		fsdp_fail_rule(ret_error, FSDP_ERROR_UNSUPPORTED, "FI9002", FSDP_UNKNOWN,
+			"it was saved with pickle_protocol=0, in which torch writes the ids of storages as text that it cannot read");
+		return fsdp_error_add_hint(
+			ret_error, "save it again without pickle_protocol=0");
+	}
 	if (fsdp_pickle_kind(pickle, id) != FSDP_PICKLE_TUPLE || count < 5 || count > 6 ||
 		!fsdp_span_is(fsdp_pickle_text(pickle, fsdp_pickle_item(pickle, id, 0)),
 			"storage"))

@@ -128,17 +128,6 @@ static bool keep_tensor(struct taking *taking, uint32_t index)
 	       (kept->tensor.flags & FSDP_TENSOR_COMPONENT) == 0;
 }
 
-/* What the metadata say is not a value of the checkpoint. */
-static void keep_value(struct taking *taking, uint32_t index)
-{
-	struct fsdp_model *model = taking->torch->model;
-	const struct fsdp_value_record *value = fsdp_model_value(model, index);
-	struct fsdp_span name =
-		fsdp_model_name(model, value->raw_name, taking->torch->scratch);
-	if (!fsdp_span_is(fsdp_span_first(name, '.'), taking->relative->key))
-		taking->values[taking->value_count++] = *value;
-}
-
 static bool keep_all(
 	struct taking *taking, bool *ret_plain, struct fsdp_error **ret_error)
 {
@@ -154,8 +143,15 @@ static bool keep_all(
 		return fsdp_arena_fail(scratch, ret_error);
 	for (size_t i = 0; i < tensors; i++)
 		*ret_plain &= keep_tensor(taking, (uint32_t)(relative->first_tensor + i));
-	for (size_t i = 0; i < values; i++)
-		keep_value(taking, (uint32_t)(relative->first_value + i));
+	for (size_t i = 0; i < values; i++) {
+		/* What the metadata say is not a value of the checkpoint. */
+		uint32_t index = (uint32_t)(relative->first_value + i);
+		const struct fsdp_value_record *value = fsdp_model_value(model, index);
+		struct fsdp_span name =
+			fsdp_model_name(model, value->raw_name, taking->torch->scratch);
+		if (!fsdp_span_is(fsdp_span_first(name, '.'), taking->relative->key))
+			taking->values[taking->value_count++] = *value;
+	}
 	for (size_t i = 0; i < tensors; i++) {
 		if (taking->kept[i].name.data == NULL)
 			return fsdp_arena_fail(scratch, ret_error);

@@ -771,16 +771,6 @@ static bool next_box(struct boxes *boxes)
 	return false;
 }
 
-static bool pay_for_boxes(
-	struct fsdp_torch *torch, const struct fsdp_runs *runs, size_t dims)
-{
-	uint64_t count = 1;
-	for (size_t i = 0; i < dims; i++)
-		if (!fsdp_mul(count, runs[i].count, &count) || count > FSDP_RUNS_MAX)
-			return false;
-	return torch_pay(torch, FSDP_LIMIT_PLACEMENT_RUNS, &torch->place_work, count);
-}
-
 /* One part for each box that the owned runs of all dimensions span. */
 static bool add_boxes(struct fsdp_torch *torch, const struct fsdp_torch_tensor *local,
 	uint32_t local_index, const struct fsdp_runs *runs, struct fsdp_error **ret_error)
@@ -789,7 +779,11 @@ static bool add_boxes(struct fsdp_torch *torch, const struct fsdp_torch_tensor *
 	const int64_t *shape = fsdp_model_ints(torch->model, local->shape);
 	uint64_t stride[FSDP_DIMS_MAX], expected = 1;
 	struct boxes boxes = { .runs = runs, .dims = dims };
-	if (!pay_for_boxes(torch, runs, dims))
+	uint64_t count = 1;
+	for (size_t i = 0; i < dims; i++)
+		if (!fsdp_mul(count, runs[i].count, &count) || count > FSDP_RUNS_MAX)
+			return false;
+	if (!torch_pay(torch, FSDP_LIMIT_PLACEMENT_RUNS, &torch->place_work, count))
 		return false;
 	/* Of an empty tensor the products may wrap: they are not used. */
 	for (size_t i = dims; i-- > 0;) {

@@ -508,18 +508,6 @@ struct names {
 	size_t size, count, bad;
 };
 
-static void add_name(struct names *names, const struct fsdp_pickle_global *global)
-{
-	char module[FSDP_SHOWN], name[FSDP_SHOWN];
-	int size = snprintf(names->text + names->size, sizeof names->text - names->size,
-		"%s%s.%s", names->size == 0 ? "" : ", ",
-		fsdp_shown(global->module, module), fsdp_shown(global->name, name));
-	if (size > 0 && (size_t)size < sizeof names->text - names->size)
-		names->size += (size_t)size;
-	else
-		names->text[names->size] = '\0';
-}
-
 static void list_names(const struct inside_values *nested,
 	const struct fsdp_pickle *pickle, struct names *names)
 {
@@ -532,8 +520,19 @@ static void list_names(const struct inside_values *nested,
 				fsdp_torch_profile_of(nested->torch, global) != NULL;
 			names->bad +=
 				known == 0 && fsdp_torch_is_bad(nested->torch, global);
-			if (is_known == (known != 0))
-				add_name(names, global);
+			if (is_known == (known != 0)) {
+				char module[FSDP_SHOWN], name[FSDP_SHOWN];
+				int size = snprintf(names->text + names->size,
+					sizeof names->text - names->size, "%s%s.%s",
+					names->size == 0 ? "" : ", ",
+					fsdp_shown(global->module, module),
+					fsdp_shown(global->name, name));
+				if (size > 0 &&
+					(size_t)size < sizeof names->text - names->size)
+					names->size += (size_t)size;
+				else
+					names->text[names->size] = '\0';
+			}
 		}
 }
 

@@ -388,19 +388,6 @@ static void report_script(struct torch_zip *file)
 			"a file of torch.save with the records of a TorchScript archive: torch.load hands it to the loader that runs code");
 }
 
-/* Its tensors are listed; what its code would do is not judged. */
-static void refuse_code(struct torch_zip *file)
-{
-	struct fsdp_error *error = NULL;
-	fsdp_fail(&error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-		"the code of a TorchScript archive is not judged");
-	fsdp_error_add_path(&error, (const char *)file->file.data);
-	fsdp_error_add_rule(&error, "FI9006");
-	fsdp_error_add_hint(&error,
-		"save the state dict of the model instead: torch.save(model.state_dict(), …)");
-	fsdp_reading_keep_error(file->reading, error);
-}
-
 /* Whose file it is only the name says of fairscale's. */
 static bool resolve_relative(struct torch_zip *file, const struct fsdp_relative *relative,
 	struct fsdp_error **ret_error)
@@ -643,20 +630,6 @@ static void add_unseen(struct unseen *unseen, struct fsdp_span name)
 		unseen->size == 0 ? "" : ", ", text);
 }
 
-static void report_unseen(struct torch_zip *file, const struct unseen *unseen)
-{
-	if (unseen->count == 0)
-		return;
-	fsdp_find(&file->reading->model->findings, FSDP_RULE_NOT_EVALUATED,
-		FSDP_PLACE(.file = file->file, .severity = FSDP_WARNING + 1,
-			.fix = unseen->by_limit
-				       ? "raise --limit=pickle-streams to have them looked at"
-				       : NULL),
-		unseen->count == 1 ? "%zu pickle beside data.pkl was not looked at: %s"
-				   : "%zu pickles beside data.pkl were not looked at: %s",
-		unseen->count, unseen->names);
-}
-
 /* The pickles beside the one that is read: torch.load leaves them alone, other readers
  * may not. */
 static bool check_others(struct torch_zip *file, struct fsdp_error **ret_error)
@@ -676,7 +649,16 @@ static bool check_others(struct torch_zip *file, struct fsdp_error **ret_error)
 			add_unseen(&unseen, member->name);
 		most -= most != 0;
 	}
-	report_unseen(file, &unseen);
+	if (unseen.count != 0)
+		fsdp_find(&file->reading->model->findings, FSDP_RULE_NOT_EVALUATED,
+			FSDP_PLACE(.file = file->file, .severity = FSDP_WARNING + 1,
+				.fix = unseen.by_limit
+					       ? "raise --limit=pickle-streams to have them looked at"
+					       : NULL),
+			unseen.count == 1
+				? "%zu pickle beside data.pkl was not looked at: %s"
+				: "%zu pickles beside data.pkl were not looked at: %s",
+			unseen.count, unseen.names);
 	return true;
 }
 
@@ -730,8 +712,17 @@ static bool read_all(struct torch_zip *file, const struct fsdp_look *look,
 	report_missing(file);
 	if (!check_others(file, ret_error))
 		return false;
-	if (file->constants)
-		refuse_code(file);
+	if (file->constants) {
+		/* Its tensors are listed; what its code would do is not judged. */
+		struct fsdp_error *error = NULL;
+		fsdp_fail(&error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+			"the code of a TorchScript archive is not judged");
+		fsdp_error_add_path(&error, (const char *)file->file.data);
+		fsdp_error_add_rule(&error, "FI9006");
+		fsdp_error_add_hint(&error,
+			"save the state dict of the model instead: torch.save(model.state_dict(), …)");
+		fsdp_reading_keep_error(file->reading, error);
+	}
 	return true;
 }
 
