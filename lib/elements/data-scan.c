@@ -344,22 +344,6 @@ static bool may_inflate(const struct fsdp_segment *segment, struct fsdp_error **
 		FSDP_LLU(segment->size));
 }
 
-static void show_inflated(struct pass_reader *reader, const struct fsdp_segment *segment)
-{
-	struct fsdp_error *error = NULL;
-	struct fsdp_inflate *stream = NULL;
-	uint32_t crc = 0;
-	bool good = may_inflate(segment, &error) &&
-		    fsdp_inflate_new(&reader->file->source, segment->begin,
-			    segment->stored, segment->size, &stream, &error) &&
-		    inflate_all(reader, stream, segment, &crc, &error);
-	fsdp_inflate_free(stream);
-	if (!good)
-		add_bad(reader, reader->segment, crc, error);
-	else if (segment->has_crc && crc != segment->crc)
-		add_bad(reader, reader->segment, crc, NULL);
-}
-
 /* ---- reading ---- */
 
 /* Where the buffer that begins at `at` ends: before a segment that would be cut though it
@@ -404,7 +388,18 @@ static bool read_deflated(struct pass_reader *reader, uint64_t end)
 {
 	struct fsdp_segment segment =
 		reader->file->segment(reader->file->context, reader->segment);
-	show_inflated(reader, &segment);
+	struct fsdp_error *error = NULL;
+	struct fsdp_inflate *stream = NULL;
+	uint32_t crc = 0;
+	bool good = may_inflate(&segment, &error) &&
+		    fsdp_inflate_new(&reader->file->source, segment.begin, segment.stored,
+			    segment.size, &stream, &error) &&
+		    inflate_all(reader, stream, &segment, &crc, &error);
+	fsdp_inflate_free(stream);
+	if (!good)
+		add_bad(reader, reader->segment, crc, error);
+	else if (segment.has_crc && crc != segment.crc)
+		add_bad(reader, reader->segment, crc, NULL);
 	reader->segment++;
 	for (uint64_t at = reader->at; reader->sha256 != NULL && at < end;) {
 		uint64_t next = fsdp_min(at + FSDP_PASS_BUFFER, end);
@@ -413,16 +408,6 @@ static bool read_deflated(struct pass_reader *reader, uint64_t end)
 		at = next;
 	}
 	return reader->part->error == NULL;
-}
-
-static void report_progress(struct pass_run *pass, uint64_t size)
-{
-	const struct fsdp_pass_options *options = pass->options;
-	uint64_t done = atomic_fetch_add(&pass->done, size) + size;
-	if (options->progress == NULL || atomic_exchange(&pass->telling, true))
-		return;
-	options->progress(options->context, done, options->total);
-	atomic_store(&pass->telling, false);
 }
 
 /* The first view that may reach behind the beginning of the part. */
@@ -461,7 +446,13 @@ static void read_part(struct pass_run *pass, struct pass_part *part,
 	}
 	if (part->cut && reader.segment == part->segment)
 		part->crc = reader.crc;
-	report_progress(pass, part->end - part->begin);
+	uint64_t size = part->end - part->begin;
+	const struct fsdp_pass_options *options = pass->options;
+	uint64_t done = atomic_fetch_add(&pass->done, size) + size;
+	if (options->progress == NULL || atomic_exchange(&pass->telling, true))
+		return;
+	options->progress(options->context, done, options->total);
+	atomic_store(&pass->telling, false);
 }
 
 static struct slot *next_slot(struct pass_run *pass)
@@ -519,17 +510,6 @@ static bool keep_bad(struct fsdp_pass_file *file, const struct fsdp_pass_bad *ba
 	return true;
 }
 
-static void join_views(struct pass_part *part)
-{
-	for (size_t i = 0; i < part->partial_count; i++) {
-		const struct partial *partial = &part->partials[i];
-		struct fsdp_pass_result *result = &part->file->results[partial->view];
-		fsdp_trait_join(&result->trait, &partial->result.trait);
-		fsdp_trait_join(&result->sample, &partial->result.sample);
-		fsdp_moments_join(&result->moments, &partial->result.moments);
-	}
-}
-
 /* The CRC of a segment that was cut, when its last part is there. */
 static bool join_segment(struct pass_part *part, uint32_t *crc)
 {
@@ -565,26 +545,19 @@ static bool join_parts(struct pass_run *pass)
 			else
 				good = false;
 		}
-		if (file->error == NULL)
-			join_views(part);
+		if (file->error == NULL) {
+			for (size_t j = 0; j < part->partial_count; j++) {
+				const struct partial *partial = &part->partials[j];
+				struct fsdp_pass_result *result =
+					&part->file->results[partial->view];
+				fsdp_trait_join(&result->trait, &partial->result.trait);
+				fsdp_trait_join(&result->sample, &partial->result.sample);
+				fsdp_moments_join(
+					&result->moments, &partial->result.moments);
+			}
+		}
 	}
 	return good;
-}
-
-static void release(struct pass_run *pass)
-{
-	for (size_t i = 0; i < pass->part_count; i++) {
-		struct pass_part *part = &pass->parts[i];
-		for (size_t k = 0; k < part->bad_count; k++)
-			fsdp_error_free(part->bad[k].error);
-		fsdp_error_free(part->error);
-		free(part->bad);
-		free(part->partials);
-	}
-	for (size_t i = 0; i < FSDP_COUNT(pass->slots); i++)
-		free(pass->slots[i].buffer);
-	free(pass->parts);
-	free(pass->tasks);
 }
 
 bool fsdp_pass_run(struct fsdp_pass_file *files, size_t count,
@@ -600,7 +573,18 @@ bool fsdp_pass_run(struct fsdp_pass_file *files, size_t count,
 		good = join_parts(&pass);
 	}
 	options->done = pass.done;
-	release(&pass);
+	for (size_t i = 0; i < pass.part_count; i++) {
+		struct pass_part *part = &pass.parts[i];
+		for (size_t k = 0; k < part->bad_count; k++)
+			fsdp_error_free(part->bad[k].error);
+		fsdp_error_free(part->error);
+		free(part->bad);
+		free(part->partials);
+	}
+	for (size_t i = 0; i < FSDP_COUNT(pass.slots); i++)
+		free(pass.slots[i].buffer);
+	free(pass.parts);
+	free(pass.tasks);
 	return good || fsdp_fail_memory(ret_error);
 }
 

@@ -439,22 +439,6 @@ static bool is_changed(const struct fsdp_pass_file *pass, const struct stat *bef
 		       after.st_mtim.tv_nsec != before->st_mtim.tv_nsec);
 }
 
-static void give(struct hand *hand, size_t index)
-{
-	struct fsdp_pass_file *pass = &hand->passes[index];
-	struct fsdp_made_digest *digest = hand->digests[index];
-	struct fsdp_error *error = pass->error;
-	pass->error = NULL;
-	if (error == NULL && is_changed(pass, &hand->before[index]))
-		fsdp_fail_rule(&error, FSDP_ERROR_DAMAGED, "FI2004", FSDP_UNKNOWN,
-			"it was written to while it was read");
-	if (error != NULL)
-		fsdp_error_add_path(&error, (const char *)digest->shown.path.data);
-	memcpy(digest->shown.sha256, pass->digest, sizeof digest->shown.sha256);
-	digest->error = error;
-	fsdp_pass_file_done(pass);
-}
-
 /* What the pass asks to tell goes to who may stop it. */
 struct teller {
 	const struct fsdp_digests_options *options;
@@ -488,8 +472,23 @@ static bool read_all(struct fsdp_digests *digests, const struct found_file *list
 		for (hand->count = 0; i < digests->count && hand->count < HAND; i++)
 			keep_digest(digests, hand, &list[i], &digests->list[i]);
 		good = fsdp_pass_run(hand->passes, hand->count, &options, ret_error);
-		for (size_t k = 0; k < hand->count; k++)
-			give(hand, k);
+		for (size_t k = 0; k < hand->count; k++) {
+			struct fsdp_pass_file *pass = &hand->passes[k];
+			struct fsdp_made_digest *digest = hand->digests[k];
+			struct fsdp_error *error = pass->error;
+			pass->error = NULL;
+			if (error == NULL && is_changed(pass, &hand->before[k]))
+				fsdp_fail_rule(&error, FSDP_ERROR_DAMAGED, "FI2004",
+					FSDP_UNKNOWN,
+					"it was written to while it was read");
+			if (error != NULL)
+				fsdp_error_add_path(
+					&error, (const char *)digest->shown.path.data);
+			memcpy(digest->shown.sha256, pass->digest,
+				sizeof digest->shown.sha256);
+			digest->error = error;
+			fsdp_pass_file_done(pass);
+		}
 		if (good && teller.stopped)
 			good = fsdp_fail(ret_error, FSDP_ERROR_SYSTEM, FSDP_UNKNOWN,
 				"interrupted");

@@ -735,19 +735,6 @@ static void add_float_block(struct fsdp_moments *moments, struct lanes *lanes,
 	add_rest(moments, lanes, block, whole, count, (double)normal, index);
 }
 
-/* So that a float holds the sums of their squares. What is lost is a part in 2^120 of the
- * largest. */
-static void scale_to_fit(struct addition *addition, bool brain, double most)
-{
-	int exponent, lost;
-	(void)frexp(most, &exponent);
-	addition->scale = ldexp(1, exponent > -41 ? 59 - exponent : 100);
-	addition->decode *= (float)addition->scale;
-	lost = exponent + 7; /* exponents of bfloat16 */
-	if (brain && lost > 0)
-		addition->least = (int16_t)(lost << 7);
-}
-
 static void add_pairs(struct lanes *lanes, const struct number_format *format,
 	const unsigned char *bytes, size_t count, bool odd, double most)
 {
@@ -756,8 +743,17 @@ static void add_pairs(struct lanes *lanes, const struct number_format *format,
 	struct addition addition = {
 		.decode = brain ? 1 : format->scale, .scale = 1, .above = format->infinite
 	};
-	if (!fits)
-		scale_to_fit(&addition, brain, most);
+	if (!fits) {
+		/* So that a float holds the sums of their squares. What is lost is a part
+		 * in 2^120 of the largest. */
+		int exponent, lost;
+		(void)frexp(most, &exponent);
+		addition.scale = ldexp(1, exponent > -41 ? 59 - exponent : 100);
+		addition.decode *= (float)addition.scale;
+		lost = exponent + 7; /* exponents of bfloat16 */
+		if (brain && lost > 0)
+			addition.least = (int16_t)(lost << 7);
+	}
 	if (odd || !fits)
 		(brain ? add_some_brains : add_some_halves)(
 			lanes, bytes, count, &addition);

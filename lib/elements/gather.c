@@ -324,15 +324,6 @@ static bool list_places(struct fsdp_assembly *assembly, struct fsdp_error **ret_
 
 /* ---- making one ---- */
 
-static void set_steps(struct fsdp_assembly *assembly)
-{
-	uint64_t step = 1; /* may wrap if there are no elements */
-	for (size_t i = assembly->input.dims; i-- > 0;) {
-		assembly->steps[i] = step;
-		step *= (uint64_t)assembly->shape[i];
-	}
-}
-
 /* Several elements per byte: the bytes are what is assembled, and only as they are. */
 static bool pack(struct fsdp_assembly *assembly, struct fsdp_error **ret_error)
 {
@@ -379,7 +370,11 @@ static bool prepare(struct fsdp_assembly *assembly, struct fsdp_error **ret_erro
 		assembly->at + fsdp_min(input->count, input->numel - assembly->at);
 	if (dtype->item_bits < 8 && !pack(assembly, ret_error))
 		return false;
-	set_steps(assembly);
+	uint64_t step = 1; /* may wrap if there are no elements */
+	for (size_t i = assembly->input.dims; i-- > 0;) {
+		assembly->steps[i] = step;
+		step *= (uint64_t)assembly->shape[i];
+	}
 	if (assembly->at == assembly->end)
 		return true;
 	if (input->piece_count == 0)
@@ -683,22 +678,6 @@ static bool make_nest(const struct fsdp_assembly *assembly, const struct active 
 	return true;
 }
 
-static bool add_task(struct fsdp_assembly *assembly, struct active *active,
-	const struct fsdp_nest *nest, struct fsdp_error **ret_error)
-{
-	void *list = assembly->tasks;
-	bool room = make_room(&list, &assembly->task_room, assembly->task_count,
-		sizeof *assembly->tasks, ret_error);
-	assembly->tasks = list;
-	if (!room)
-		return false;
-	struct task *task = &assembly->tasks[assembly->task_count++];
-	uint64_t base = active->record.deflated ? 0 : active->record.offset;
-	*task = (struct task){ .active = active, .at = base + nest->from };
-	task->end = task->until = base + fsdp_nest_end(nest, &task->dense);
-	return true;
-}
-
 static int compare_tasks(const void *left, const void *right)
 {
 	const struct task *a = left, *b = right;
@@ -711,20 +690,6 @@ static int compare_tasks(const void *left, const void *right)
 	if (a->at != b->at)
 		return a->at < b->at ? -1 : 1;
 	return of_a->piece < of_b->piece ? -1 : of_a->piece > of_b->piece;
-}
-
-/* Pieces that lie near each other in a file are read together. */
-static void join_tasks(struct fsdp_assembly *assembly)
-{
-	for (size_t i = assembly->task_count; i-- > 1;) {
-		struct task *before = &assembly->tasks[i - 1], *task = before + 1;
-		const struct fsdp_fetch_record *record = &task->active->record;
-		if (record->file == before->active->record.file && !record->deflated &&
-			!before->active->record.deflated && before->dense &&
-			task->until > before->until &&
-			task->at <= before->end + FSDP_FETCH_NEAR)
-			before->until = task->until;
-	}
 }
 
 /* Which pieces the chunk is made of. *ret_again: it should be another chunk. */
@@ -744,8 +709,16 @@ static bool list_tasks(struct fsdp_assembly *assembly, const struct chunk *chunk
 		if (!active->located && !locate(assembly, active, ret_error))
 			return false;
 		make_nest(assembly, active, chunk, false, &nest);
-		if (!add_task(assembly, active, &nest, ret_error))
+		void *list = assembly->tasks;
+		bool room = make_room(&list, &assembly->task_room, assembly->task_count,
+			sizeof *assembly->tasks, ret_error);
+		assembly->tasks = list;
+		if (!room)
 			return false;
+		struct task *task = &assembly->tasks[assembly->task_count++];
+		uint64_t base = active->record.deflated ? 0 : active->record.offset;
+		*task = (struct task){ .active = active, .at = base + nest.from };
+		task->end = task->until = base + fsdp_nest_end(&nest, &task->dense);
 	}
 	*ret_again = assembly->chunk_most > most;
 	return true;
@@ -813,20 +786,15 @@ static bool mark_piece(struct fsdp_assembly *assembly, const struct active *acti
 	return true;
 }
 
-/* One piece that holds all of it needs no marks. */
-static bool holds_all(const struct fsdp_assembly *assembly, const struct chunk *chunk)
-{
-	struct fsdp_nest nest;
-	return assembly->task_count == 1 &&
-	       make_nest(assembly, assembly->tasks[0].active, chunk, true, &nest) &&
-	       nest.loop_count == 0 && nest.row == chunk->count;
-}
-
 static bool check_tasks(struct fsdp_assembly *assembly, const struct chunk *chunk,
 	struct fsdp_error **ret_error)
 {
 	uint64_t first, count;
-	if (holds_all(assembly, chunk))
+	/* One piece that holds all of it needs no marks. */
+	struct fsdp_nest nest;
+	if (assembly->task_count == 1 &&
+		make_nest(assembly, assembly->tasks[0].active, chunk, true, &nest) &&
+		nest.loop_count == 0 && nest.row == chunk->count)
 		return true;
 	assembly->file = FSDP_NONE;
 	if (!fsdp_marks_reset(&assembly->marks, chunk->count, ret_error))
@@ -898,29 +866,6 @@ static bool run_tasks(struct fsdp_assembly *assembly, const struct chunk *chunk,
 	return true;
 }
 
-static void swap_bytes(unsigned char *bytes, uint64_t count, size_t width)
-{
-	for (uint64_t i = 0; i < count; i++, bytes += width)
-		for (size_t a = 0, b = width - 1; a < b; a++, b--) {
-			unsigned char byte = bytes[a];
-			bytes[a] = bytes[b];
-			bytes[b] = byte;
-		}
-}
-
-/* Little-endian two's complement. */
-static void negate_integers(unsigned char *bytes, uint64_t count, size_t width)
-{
-	for (uint64_t i = 0; i < count; i++, bytes += width) {
-		unsigned carry = 1;
-		for (size_t k = 0; k < width; k++) {
-			unsigned byte = (unsigned char)~bytes[k] + carry;
-			bytes[k] = (unsigned char)byte;
-			carry = byte >> 8;
-		}
-	}
-}
-
 /* The sign is the highest bit of the last byte. */
 static void flip_signs(unsigned char *bytes, uint64_t count, size_t width, size_t every)
 {
@@ -942,16 +887,33 @@ static void resolve_row(const struct fsdp_assembly *assembly, const struct activ
 		return;
 	if (dtype->is_complex || dtype->is_floating)
 		flip_signs(bytes, count * (width / part), part, part);
-	else
-		negate_integers(bytes, count, width);
+	else {
+		/* Little-endian two's complement. */
+		for (uint64_t i = 0; i < count; i++, bytes += width) {
+			unsigned carry = 1;
+			for (size_t k = 0; k < width; k++) {
+				unsigned byte = (unsigned char)~bytes[k] + carry;
+				bytes[k] = (unsigned char)byte;
+				carry = byte >> 8;
+			}
+		}
+	}
 }
 
 static void resolve(const struct fsdp_assembly *assembly, const struct chunk *chunk)
 {
 	const struct fsdp_dtype *dtype = fsdp_dtype(assembly->input.dtype);
 	size_t width = assembly->width, part = dtype->is_complex ? width / 2 : width;
-	if (assembly->big_endian)
-		swap_bytes(assembly->chunk, chunk->count * (width / part), part);
+	if (assembly->big_endian) {
+		unsigned char *bytes = assembly->chunk;
+		uint64_t count = chunk->count * (width / part);
+		for (uint64_t i = 0; i < count; i++, bytes += part)
+			for (size_t a = 0, b = part - 1; a < b; a++, b--) {
+				unsigned char byte = bytes[a];
+				bytes[a] = bytes[b];
+				bytes[b] = byte;
+			}
+	}
 	for (size_t i = 0; i < assembly->task_count; i++) {
 		const struct active *active = assembly->tasks[i].active;
 		struct fsdp_nest nest;
@@ -984,7 +946,16 @@ static bool make_chunk(struct fsdp_assembly *assembly, const struct chunk *chunk
 	if (assembly->task_count > 1)
 		qsort(assembly->tasks, assembly->task_count, sizeof *assembly->tasks,
 			compare_tasks);
-	join_tasks(assembly);
+	/* Pieces that lie near each other in a file are read together. */
+	for (size_t i = assembly->task_count; i-- > 1;) {
+		struct task *before = &assembly->tasks[i - 1], *task = before + 1;
+		const struct fsdp_fetch_record *record = &task->active->record;
+		if (record->file == before->active->record.file && !record->deflated &&
+			!before->active->record.deflated && before->dense &&
+			task->until > before->until &&
+			task->at <= before->end + FSDP_FETCH_NEAR)
+			before->until = task->until;
+	}
 	if (!run_tasks(assembly, chunk, ret_error) ||
 		!sum_tasks(assembly, chunk, ret_error))
 		return false;

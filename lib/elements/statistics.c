@@ -19,18 +19,6 @@ uint64_t fsdp_distribution_finite(const struct fsdp_distribution *numbers)
 	return numbers->count - numbers->nan - numbers->pos_inf - numbers->neg_inf;
 }
 
-static void join_finite(
-	struct fsdp_distribution *numbers, const struct fsdp_distribution *more)
-{
-	double before = (double)fsdp_distribution_finite(numbers);
-	double behind = (double)fsdp_distribution_finite(more);
-	double apart = more->mean - numbers->mean, all = before + behind;
-	numbers->min = more->min < numbers->min ? more->min : numbers->min;
-	numbers->max = more->max > numbers->max ? more->max : numbers->max;
-	numbers->squares += more->squares + apart * apart * (before / all * behind);
-	numbers->mean += apart * (behind / all);
-}
-
 void fsdp_distribution_join(
 	struct fsdp_distribution *numbers, const struct fsdp_distribution *more)
 {
@@ -40,7 +28,14 @@ void fsdp_distribution_join(
 		numbers->mean = more->mean;
 		numbers->squares = more->squares;
 	} else if (fsdp_distribution_finite(more) != 0) {
-		join_finite(numbers, more);
+		double before = (double)fsdp_distribution_finite(numbers);
+		double behind = (double)fsdp_distribution_finite(more);
+		double apart = more->mean - numbers->mean, all = before + behind;
+		numbers->min = more->min < numbers->min ? more->min : numbers->min;
+		numbers->max = more->max > numbers->max ? more->max : numbers->max;
+		numbers->squares +=
+			more->squares + apart * apart * (before / all * behind);
+		numbers->mean += apart * (behind / all);
 	}
 	numbers->count += more->count;
 	numbers->nan += more->nan;
@@ -113,16 +108,6 @@ static struct fsdp_distribution center_moments(const struct fsdp_moments *moment
 	return numbers;
 }
 
-static void count_block(
-	struct fsdp_distribution *numbers, uint32_t dtype, struct fsdp_span bytes)
-{
-	struct fsdp_moments moments;
-	fsdp_moments_init(&moments);
-	fsdp_moments_add(&moments, dtype, false, bytes.data, bytes.size, 0);
-	struct fsdp_distribution block = center_moments(&moments);
-	fsdp_distribution_join(numbers, &block);
-}
-
 /* ---- a range ---- */
 
 static bool count_range(struct fsdp_walker *walker, uint32_t dtype,
@@ -140,7 +125,11 @@ static bool count_range(struct fsdp_walker *walker, uint32_t dtype,
 		}
 		if (!fsdp_walk_next(walker, &bytes, ret_error))
 			return false;
-		count_block(&some, dtype, bytes);
+		struct fsdp_moments moments;
+		fsdp_moments_init(&moments);
+		fsdp_moments_add(&moments, dtype, false, bytes.data, bytes.size, 0);
+		struct fsdp_distribution block = center_moments(&moments);
+		fsdp_distribution_join(&some, &block);
 		left -= bytes.size;
 	} while (bytes.size != 0);
 	fsdp_distribution_join(numbers, &some);
@@ -233,20 +222,6 @@ static void visit_bins(
 
 /* ---- all ranges ---- */
 
-/* In order, so that the digits do not depend on who was first. */
-static void join_ranges(struct fsdp_statistics *statistics)
-{
-	for (size_t i = 0; i < statistics->range_count; i++) {
-		struct counted_range *range = &statistics->ranges[i];
-		struct counted *counted = &statistics->list[range->index];
-		fsdp_distribution_join(&counted->numbers, &range->numbers);
-		if (counted->error == NULL) {
-			counted->error = range->error;
-			range->error = NULL;
-		}
-	}
-}
-
 /* ---- which ---- */
 
 static bool choose(struct fsdp_statistics *statistics, struct fsdp_error **ret_error)
@@ -297,8 +272,18 @@ static bool walk_ranges(struct fsdp_statistics *statistics,
 		.progress_context = options->progress_context,
 	};
 	bool good = fsdp_walk(statistics->checkpoint, &walk, ret_error);
-	if (good)
-		join_ranges(statistics);
+	if (good) {
+		/* In order, so that the digits do not depend on who was first. */
+		for (size_t i = 0; i < statistics->range_count; i++) {
+			struct counted_range *range = &statistics->ranges[i];
+			struct counted *counted = &statistics->list[range->index];
+			fsdp_distribution_join(&counted->numbers, &range->numbers);
+			if (counted->error == NULL) {
+				counted->error = range->error;
+				range->error = NULL;
+			}
+		}
+	}
 	for (size_t i = 0; statistics->ranges != NULL && i < statistics->range_count; i++)
 		fsdp_error_free(statistics->ranges[i].error);
 	free(statistics->ranges);

@@ -337,21 +337,6 @@ static void remove_loop(struct fsdp_nest *nest, size_t index)
 		(nest->loop_count - index) * sizeof *nest->loops);
 }
 
-/* Loops that go on where the row ends, in both, make it longer. */
-static void lengthen_row(struct fsdp_nest *nest)
-{
-	for (size_t i = 0; i < nest->loop_count;) {
-		const struct fsdp_nest_loop *loop = &nest->loops[i];
-		if (loop->from != nest->row || loop->to != nest->row) {
-			i++;
-			continue;
-		}
-		nest->row *= (size_t)loop->count;
-		remove_loop(nest, i);
-		i = 0;
-	}
-}
-
 static bool runs_before(const struct fsdp_nest_loop *a, const struct fsdp_nest_loop *b)
 {
 	return a->from != b->from ? a->from > b->from : a->to > b->to;
@@ -369,9 +354,21 @@ static void sort(struct fsdp_nest_loop *loops, size_t count,
 	}
 }
 
-/* Two loops that are one in both. */
-static void join_loops(struct fsdp_nest *nest)
+void fsdp_nest_finish(struct fsdp_nest *nest)
 {
+	/* Loops that go on where the row ends, in both, make it longer. */
+	for (size_t i = 0; i < nest->loop_count;) {
+		const struct fsdp_nest_loop *loop = &nest->loops[i];
+		if (loop->from != nest->row || loop->to != nest->row) {
+			i++;
+			continue;
+		}
+		nest->row *= (size_t)loop->count;
+		remove_loop(nest, i);
+		i = 0;
+	}
+	sort(nest->loops, nest->loop_count, runs_before);
+	/* Two loops that are one in both. */
 	for (size_t i = 0; i + 1 < nest->loop_count;) {
 		struct fsdp_nest_loop *outer = &nest->loops[i], *inner = outer + 1;
 		uint64_t from, to;
@@ -384,13 +381,6 @@ static void join_loops(struct fsdp_nest *nest)
 		remove_loop(nest, i);
 		i = i > 0 ? i - 1 : 0;
 	}
-}
-
-void fsdp_nest_finish(struct fsdp_nest *nest)
-{
-	lengthen_row(nest);
-	sort(nest->loops, nest->loop_count, runs_before);
-	join_loops(nest);
 }
 
 /* ---- reach ---- */
@@ -491,22 +481,6 @@ static bool lies_before(const struct fsdp_nest_loop *a, const struct fsdp_nest_l
 	return a->to > b->to;
 }
 
-/* The innermost loop is the one that writes forwards, or a long one. */
-static void order_for_memory(struct fsdp_nest_loop *loops, size_t count)
-{
-	sort(loops, count, lies_before);
-	if (count < 2 || loops[count - 1].count >= SHORT_LOOP)
-		return;
-	size_t longest = count - 1;
-	for (size_t i = 0; i < count; i++)
-		if (loops[i].count > loops[longest].count)
-			longest = i;
-	struct fsdp_nest_loop last = loops[longest];
-	memmove(&loops[longest], &loops[longest + 1],
-		(count - 1 - longest) * sizeof *loops);
-	loops[count - 1] = last;
-}
-
 /* All loops over bytes that are here; `loops` is in order for memory. */
 static void move_block(unsigned char *memory, const unsigned char *bytes,
 	const struct fsdp_nest_loop *loops, size_t count, size_t row)
@@ -586,7 +560,20 @@ static void make_block(struct runner *runner, uint64_t turns)
 		if (loop.count > 1)
 			runner->block[runner->block_count++] = loop;
 	}
-	order_for_memory(runner->block, runner->block_count);
+	/* The innermost loop is the one that writes forwards, or a long one. */
+	struct fsdp_nest_loop *loops = runner->block;
+	size_t count = runner->block_count;
+	sort(loops, count, lies_before);
+	if (count < 2 || loops[count - 1].count >= SHORT_LOOP)
+		return;
+	size_t longest = count - 1;
+	for (size_t i = 0; i < count; i++)
+		if (loops[i].count > loops[longest].count)
+			longest = i;
+	struct fsdp_nest_loop last = loops[longest];
+	memmove(&loops[longest], &loops[longest + 1],
+		(count - 1 - longest) * sizeof *loops);
+	loops[count - 1] = last;
 }
 
 static bool run_block(
