@@ -197,34 +197,6 @@ static bool gather_from(struct fsdp_mapped_elements *elements, uint32_t tensor,
 	return true;
 }
 
-/* Which elements of a stored tensor lie in the window; none: from is behind to. */
-static void find_span(const struct fsdp_mapped_elements *elements, uint32_t tensor,
-	uint64_t window, uint64_t *ret_from, uint64_t *ret_to)
-{
-	*ret_from = UINT64_MAX;
-	*ret_to = 0;
-	for (uint64_t at = 0; at < window;) {
-		struct run run = run_at(elements->mapped, elements->at + at, window - at);
-		at += run.count;
-		if (run.tensor != tensor)
-			continue;
-		*ret_from = fsdp_min(*ret_from, run.first);
-		if (run.first + run.count > *ret_to)
-			*ret_to = run.first + run.count;
-	}
-}
-
-static bool take_buffers(
-	struct fsdp_mapped_elements *elements, struct fsdp_error **ret_error)
-{
-	if (elements->window == NULL)
-		elements->window = malloc(WINDOW);
-	if (elements->source == NULL)
-		elements->source = malloc(WINDOW);
-	return (elements->window != NULL && elements->source != NULL) ||
-	       fsdp_fail_memory(ret_error);
-}
-
 static bool gather(struct fsdp_mapped_elements *elements, uint64_t end,
 	struct fsdp_span *ret_bytes, struct fsdp_error **ret_error)
 {
@@ -232,14 +204,31 @@ static bool gather(struct fsdp_mapped_elements *elements, uint64_t end,
 				 fsdp_min(end, elements->end) - elements->at);
 	const struct fsdp_block *block =
 		block_at(elements->mapped, elements->at, &within);
-	if (!take_buffers(elements, ret_error))
-		return false;
+	if (elements->window == NULL)
+		elements->window = malloc(WINDOW);
+	if (elements->source == NULL)
+		elements->source = malloc(WINDOW);
+	if (elements->window == NULL || elements->source == NULL)
+		return fsdp_fail_memory(ret_error);
 	for (size_t i = 0; i < block->count; i++) {
 		uint32_t tensor = block->strands[i].tensor;
 		uint64_t from, to;
 		if (i != 0 && tensor == block->strands[i - 1].tensor)
 			continue;
-		find_span(elements, tensor, window, &from, &to);
+		/* Which elements of a stored tensor lie in the window; none: from is
+		 * behind to. */
+		from = UINT64_MAX;
+		to = 0;
+		for (uint64_t at = 0; at < window;) {
+			struct run run =
+				run_at(elements->mapped, elements->at + at, window - at);
+			at += run.count;
+			if (run.tensor != tensor)
+				continue;
+			from = fsdp_min(from, run.first);
+			if (run.first + run.count > to)
+				to = run.first + run.count;
+		}
 		if (!gather_from(elements, tensor, from, to, window, ret_error))
 			return false;
 	}
@@ -389,23 +378,6 @@ static bool check(const struct rank_slice *slices, size_t count, uint32_t ranks,
 	return alike || fail_slice(first, "has another form in another rank", ret_error);
 }
 
-/* A slice as it is, as one run. */
-static void fill_run(struct fsdp_block *block, struct fsdp_strand *strand,
-	const struct fsdp_mapped *mapped)
-{
-	*strand = (struct fsdp_strand){
-		.tensor = mapped->tensor,
-		.counts = { 1, 1 },
-		.run = mapped->numel,
-	};
-	*block = (struct fsdp_block){
-		.turns = 1,
-		.turn_numel = mapped->numel,
-		.strands = strand,
-		.count = 1,
-	};
-}
-
 /* One behind the other. */
 static bool join_rank_rows(const struct rank_slice *slices, uint32_t ranks,
 	int64_t *shape, struct fsdp_mapped *whole, struct fsdp_arena *arena,
@@ -422,9 +394,22 @@ static bool join_rank_rows(const struct rank_slice *slices, uint32_t ranks,
 	whole->block_count = 0;
 	for (uint32_t i = 0; i < ranks; i++) {
 		const struct fsdp_mapped *slice = slices[i].mapped;
-		if (slice->blocks == NULL)
-			fill_run(&blocks[whole->block_count++], &strands[i], slice);
-		else
+		if (slice->blocks == NULL) {
+			/* A slice as it is, as one run. */
+			struct fsdp_block *block = &blocks[whole->block_count++];
+			struct fsdp_strand *strand = &strands[i];
+			*strand = (struct fsdp_strand){
+				.tensor = slice->tensor,
+				.counts = { 1, 1 },
+				.run = slice->numel,
+			};
+			*block = (struct fsdp_block){
+				.turns = 1,
+				.turn_numel = slice->numel,
+				.strands = strand,
+				.count = 1,
+			};
+		} else
 			for (size_t k = 0; k < slice->block_count; k++)
 				blocks[whole->block_count++] = slice->blocks[k];
 	}
@@ -623,22 +608,6 @@ static void count_turn(struct fsdp_block *block)
 
 /* ---- taking a part out ---- */
 
-/* Rows in pairs become those in front and those behind: (head, i, 2) to (head, 2, i). */
-static void part_rotary(struct fsdp_block *block, const struct fsdp_map_rule *rule,
-	const struct rows *rows, uint32_t tensor, uint64_t first)
-{
-	uint64_t head = rows->count / rule->rotary, length = rows->length;
-	block->turns = rule->rotary;
-	block->strands[0] = (struct fsdp_strand){
-		.tensor = tensor,
-		.first = first,
-		.step = head * length,
-		.counts = { 2, head / 2 },
-		.steps = { length, 2 * length },
-		.run = length,
-	};
-}
-
 /* The rows of a part, group by group; transposed, an element of each row in turn. */
 static void part_rows(struct fsdp_block *block, struct fsdp_strand *strand,
 	const struct fsdp_map_rule *rule, size_t part, const struct rows *rows,
@@ -720,9 +689,21 @@ static bool cut(struct mapping *mapping, const struct fsdp_map_rule *given, size
 	for (size_t i = 0; i < parts; i++) {
 		struct fsdp_block *block = &list[rule.transpose ? 0 : i];
 		struct fsdp_strand *strand = &block->strands[rule.transpose ? i : 0];
-		if (rule.rotary != 0)
-			part_rotary(block, &rule, &rows, from->tensor, first);
-		else
+		if (rule.rotary != 0) {
+			/* Rows in pairs become those in front and those behind: (head, i,
+			 * 2) to (head, 2, i). */
+			uint32_t tensor = from->tensor;
+			uint64_t head = rows.count / rule.rotary, length = rows.length;
+			block->turns = rule.rotary;
+			block->strands[0] = (struct fsdp_strand){
+				.tensor = tensor,
+				.first = first,
+				.step = head * length,
+				.counts = { 2, head / 2 },
+				.steps = { length, 2 * length },
+				.run = length,
+			};
+		} else
 			part_rows(block, strand, &rule, begin + i, &rows, from->tensor,
 				first);
 		count += rule.share[begin + i] * rows.unit * rule.groups;
@@ -824,22 +805,6 @@ static bool fail_row(const struct fsdp_mapped *item, struct fsdp_error **ret_err
 		"leave it out (-g '!NAME'), or add a row to a map of your own");
 }
 
-/* What does not fit stays as it is, unless all must. */
-static bool keep(struct mapping *mapping, const struct fsdp_mapped *item, size_t made,
-	struct fsdp_error **ret_error)
-{
-	if (mapping->strict || !mapping->unfit)
-		return false;
-	mapping->unfit = false;
-	fsdp_error_free(*ret_error);
-	*ret_error = NULL;
-	mapping->made_count = made;
-	struct fsdp_mapped *kept = add(mapping, ret_error);
-	if (kept != NULL)
-		*kept = *item;
-	return kept != NULL;
-}
-
 static bool fail_untold(struct mapping *mapping, const struct fsdp_mapped *item,
 	struct fsdp_error **ret_error)
 {
@@ -913,7 +878,17 @@ static bool map_forward(struct mapping *mapping, struct fsdp_error **ret_error)
 			   unstack(mapping, &rule, item, 0, false, captures, ret_error)) {
 			continue;
 		}
-		if (!keep(mapping, item, made, ret_error))
+		/* What does not fit stays as it is, unless all must. */
+		if (mapping->strict || !mapping->unfit)
+			return false;
+		mapping->unfit = false;
+		fsdp_error_free(*ret_error);
+		*ret_error = NULL;
+		mapping->made_count = made;
+		struct fsdp_mapped *kept = add(mapping, ret_error);
+		if (kept != NULL)
+			*kept = *item;
+		if (kept == NULL)
 			return false;
 	}
 	return true;
@@ -958,21 +933,6 @@ static bool are_of_one(const struct map_part *a, const struct map_part *b)
 		if (digit_of(a, i, true) != digit_of(b, i, true))
 			return false;
 	return true;
-}
-
-/* (head, 2, i) to (head, i, 2). */
-static void join_rotary(struct fsdp_block *block, const struct fsdp_map_rule *rule,
-	const struct rows *rows, uint32_t tensor)
-{
-	uint64_t head = rows->count / rule->rotary, length = rows->length;
-	block->turns = rule->rotary;
-	block->strands[0] = (struct fsdp_strand){
-		.tensor = tensor,
-		.step = head * length,
-		.counts = { head / 2, 2 },
-		.steps = { length, head / 2 * length },
-		.run = length,
-	};
 }
 
 /* The share of a part in each group. `at`: rows in front of the part in its tensor. */
@@ -1023,8 +983,19 @@ static bool join_layer(struct mapping *mapping, const struct fsdp_map_rule *rule
 	if (!fsdp_mul(rows.count, rows.length, &elements) || !divide(rule, &rows))
 		return fail_shape(mapping, first->name, ret_error);
 	block->turns = rule->groups;
-	if (rule->rotary != 0)
-		join_rotary(block, rule, &rows, first->tensor);
+	if (rule->rotary != 0) {
+		/* (head, 2, i) to (head, i, 2). */
+		uint32_t tensor = first->tensor;
+		uint64_t head = rows.count / rule->rotary, length = rows.length;
+		block->turns = rule->rotary;
+		block->strands[0] = (struct fsdp_strand){
+			.tensor = tensor,
+			.step = head * length,
+			.counts = { head / 2, 2 },
+			.steps = { length, head / 2 * length },
+			.run = length,
+		};
+	}
 	for (size_t i = 0; rule->rotary == 0 && i < rule->parts; i++) {
 		size_t name = rule->names == 1 ? 0 : i;
 		const struct fsdp_mapped *item = &mapping->list[parts[name].item];
@@ -1072,15 +1043,6 @@ static bool count_layers(const struct fsdp_map_rule *rule, const struct map_part
 					(layers[1] > 1 && parts[at].digits[1] != k))
 					return false;
 	return true;
-}
-
-static bool fail_parts(struct mapping *mapping, const struct fsdp_map_rule *rule,
-	const struct fsdp_mapped *item, struct fsdp_error **ret_error)
-{
-	mapping->unfit = true;
-	return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
-		"%.*s cannot be joined as the map says: other parts of %.*s lack",
-		FSDP_TEXT_MOST(item->name, 200), FSDP_TEXT_MOST(rule->from, 200));
 }
 
 /* The shape of the whole: layers in front, then the rows. */
@@ -1135,8 +1097,12 @@ static bool join_one(struct mapping *mapping, const struct map_part *parts, size
 		    mapping->table, parts[0].row, mapping->sizes, &given, ret_error))
 		return false;
 	struct fsdp_map_rule rule = suited(&given, first);
-	if (!count_layers(&rule, parts, count, layers))
-		return fail_parts(mapping, &rule, first, ret_error);
+	if (!count_layers(&rule, parts, count, layers)) {
+		mapping->unfit = true;
+		return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
+			"%.*s cannot be joined as the map says: other parts of %.*s lack",
+			FSDP_TEXT_MOST(first->name, 200), FSDP_TEXT_MOST(rule.from, 200));
+	}
 	if (!name_whole(mapping, &rule, &parts[0], &ret_whole->name, ret_error))
 		return false;
 	if (is_plain(&rule, first) && !is_stacked(&parts[0]))

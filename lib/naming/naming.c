@@ -495,13 +495,6 @@ static bool add_builtin(struct fsdp_map *map, size_t index, const char *typed,
 	return true;
 }
 
-static bool fail_unknown(const char *word, struct fsdp_error **ret_error)
-{
-	fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN, "there is no map %.*s",
-		NAME_MOST, word);
-	return fsdp_error_add_hint(ret_error, "fsdp-inspect help maps");
-}
-
 static bool open_tables(struct fsdp_map *map, const char *word,
 	const struct fsdp_limit_setting *limits, size_t limit_count,
 	struct fsdp_error **ret_error)
@@ -512,8 +505,11 @@ static bool open_tables(struct fsdp_map *map, const char *word,
 			return false;
 	if (map->count != 0)
 		return true;
-	if (strchr(word, '/') == NULL && strchr(word, '.') == NULL)
-		return fail_unknown(word, ret_error);
+	if (strchr(word, '/') == NULL && strchr(word, '.') == NULL) {
+		fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
+			"there is no map %.*s", NAME_MOST, word);
+		return fsdp_error_add_hint(ret_error, "fsdp-inspect help maps");
+	}
 	return fsdp_document_open(word, limits, limit_count, &document, ret_error) &&
 	       add_table(map, document, false, ret_error);
 }
@@ -635,21 +631,16 @@ static bool has_optimizer_beside(const struct fsdp_naming *naming, struct fsdp_s
 	return false;
 }
 
-/* Whether the container is looked for in this one's name. */
-static bool counts(const struct fsdp_naming *naming, const struct fsdp_named *named)
-{
-	enum fsdp_role role = fsdp_tensor(naming->checkpoint, named->tensor).role;
-	return !naming->weights_only || role == FSDP_ROLE_PARAM ||
-	       role == FSDP_ROLE_BUFFER;
-}
-
 static bool is_container(const struct fsdp_naming *naming, const char *word)
 {
 	struct fsdp_span above = fsdp_span_text(word), rest;
 	bool recorded = true, some = false;
 	for (size_t i = 0; i < naming->count; i++) {
 		const struct fsdp_named *named = &naming->list[i];
-		if (!counts(naming, named))
+		/* Whether the container is looked for in this one's name. */
+		enum fsdp_role role = fsdp_tensor(naming->checkpoint, named->tensor).role;
+		if (naming->weights_only && role != FSDP_ROLE_PARAM &&
+			role != FSDP_ROLE_BUFFER)
 			continue;
 		if (!lies_below(named->name, above, &rest))
 			return false;
