@@ -93,14 +93,6 @@ static bool is_constant(const struct fsdp_verify *verify, uint32_t tensor)
 	       m->bad_index == FSDP_UNKNOWN && m->min == m->max;
 }
 
-static void take_constant(struct fsdp_numbers *numbers)
-{
-	uint64_t bits;
-	memcpy(&bits, &numbers->moments.min, sizeof bits);
-	numbers->trait.words[0] = fsdp_mix(bits ^ MIX, numbers->moments.count);
-	numbers->trait.words[1] = ~numbers->trait.words[0];
-}
-
 static int compare_samples(const void *left, const void *right, void *context)
 {
 	const struct fsdp_numbers *numbers = context;
@@ -124,9 +116,13 @@ static size_t list_sampled(struct fsdp_verify *verify, uint32_t *list)
 		if (numbers->due == 0 || numbers->seen != numbers->due ||
 			numbers->layout == 0 || !numbers->sampled)
 			continue;
-		if (is_constant(verify, i))
-			take_constant(numbers);
-		else
+		if (is_constant(verify, i)) {
+			uint64_t bits;
+			memcpy(&bits, &numbers->moments.min, sizeof bits);
+			numbers->trait.words[0] =
+				fsdp_mix(bits ^ MIX, numbers->moments.count);
+			numbers->trait.words[1] = ~numbers->trait.words[0];
+		} else
 			list[count++] = i;
 	}
 	return count;
@@ -751,20 +747,6 @@ static bool verify_end_views(struct fsdp_verify *verify, struct fsdp_verify_file
 
 /* ---- what was seen ---- */
 
-static void add_to_copy(struct fsdp_copy *copy, const struct fsdp_verify_file *file,
-	const struct fsdp_pass_view *view, const struct fsdp_segment *segment,
-	const struct fsdp_trait *trait)
-{
-	copy->known = true;
-	copy->file = file->id;
-	copy->trait = *trait;
-	copy->layout = view->tag;
-	copy->length = view->end - view->begin;
-	copy->offset = segment->deflated || file->packed_length != 0
-			       ? FSDP_UNKNOWN
-			       : segment->begin + view->begin;
-}
-
 /* What was seen of a view goes to its tensor and, unless it is spoiled, to what it is a
  * copy of. */
 static void verify_deliver(struct fsdp_verify *verify,
@@ -776,25 +758,17 @@ static void verify_deliver(struct fsdp_verify *verify,
 	if (fsdp_verify_is_counted(verify, seen->owner))
 		fsdp_verify_add_numbers(verify, seen, result);
 	struct fsdp_copy *copy = spoiled ? NULL : verify_copy(verify, seen->owner);
-	for (; copy != NULL && copy->piece == seen->owner; copy++)
-		add_to_copy(copy, file, seen, &segment, &result->trait);
-}
-
-/* Of a file of another part, leaves only segments that views lie in. Views are in order. */
-static void verify_keep_viewed(struct fsdp_verify_file *file)
-{
-	size_t kept = 0, last = SIZE_MAX;
-	for (size_t i = 0; i < file->view_count; i++) {
-		struct fsdp_pass_view *view = &file->views[i];
-		if (view->segment != last) {
-			last = view->segment;
-			*(struct fsdp_segment *)fsdp_vec_at(&file->segments, kept++) = *(
-				struct fsdp_segment *)fsdp_vec_at(&file->segments, last);
-		}
-		view->segment = kept - 1;
+	for (; copy != NULL && copy->piece == seen->owner; copy++) {
+		const struct fsdp_trait *trait = &result->trait;
+		copy->known = true;
+		copy->file = file->id;
+		copy->trait = *trait;
+		copy->layout = seen->tag;
+		copy->length = seen->end - seen->begin;
+		copy->offset = segment.deflated || file->packed_length != 0
+				       ? FSDP_UNKNOWN
+				       : segment.begin + seen->begin;
 	}
-	fsdp_vec_truncate(&file->segments, kept);
-	file->pass.segment_count = kept;
 }
 
 /* ---- The pass over the files in hand ---- */
@@ -976,8 +950,24 @@ bool fsdp_verify_take(struct fsdp_verify *verify, struct fsdp_verify_file *file,
 	file->pass.context = file;
 	if (!verify_end_views(verify, file, ret_error))
 		return false;
-	if (verify->foreign)
-		verify_keep_viewed(file);
+	if (verify->foreign) {
+		/* Of a file of another part, leaves only segments that views lie in.
+		 * Views are in order. */
+		size_t kept = 0, last = SIZE_MAX;
+		for (size_t i = 0; i < file->view_count; i++) {
+			struct fsdp_pass_view *view = &file->views[i];
+			if (view->segment != last) {
+				last = view->segment;
+				*(struct fsdp_segment *)fsdp_vec_at(
+					&file->segments, kept++) =
+					*(struct fsdp_segment *)fsdp_vec_at(
+						&file->segments, last);
+			}
+			view->segment = kept - 1;
+		}
+		fsdp_vec_truncate(&file->segments, kept);
+		file->pass.segment_count = kept;
+	}
 	count_coverage(verify, file);
 	file->place = verify->place;
 	verify->hand_bytes += file->source.size;
@@ -1031,21 +1021,6 @@ static const char *names_of(const struct fsdp_verify *verify,
 	return fsdp_verify_names(verify, file, begin, end, room);
 }
 
-static void say_mismatch(struct fsdp_verify *verify, const struct fsdp_verify_file *file,
-	const struct fsdp_segment *segment, uint32_t crc)
-{
-	char room[FSDP_NAMES_SHOWN];
-	const char *names = names_of(verify, file, segment, room);
-	fsdp_find(&verify->findings, FSDP_RULE_CRC_MISMATCH,
-		FSDP_IN(file, .member = member_of(file, segment),
-			.offset = begin_of(file, segment),
-			.length = length_of(file, segment),
-			.tensor = fsdp_span_first(fsdp_span_text(names), ',')),
-		"the CRC-32 of %llu bytes is %08lx, but the file records %08lx%s%s",
-		FSDP_LLU(segment->size), (unsigned long)crc, (unsigned long)segment->crc,
-		names[0] != '\0' ? "; lost: " : "", names);
-}
-
 static void say_error(struct fsdp_verify *verify, const struct fsdp_verify_file *file,
 	const struct fsdp_segment *segment, const struct fsdp_error *error)
 {
@@ -1066,41 +1041,33 @@ static void say_error(struct fsdp_verify *verify, const struct fsdp_verify_file 
 		FSDP_LLU(segment->stored), names[0] != '\0' ? "; lost: " : "", names);
 }
 
-static bool is_memory(const struct fsdp_error *error)
-{
-	return error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY;
-}
-
 static bool judge_segments(struct fsdp_verify *verify,
 	const struct fsdp_verify_file *file, struct fsdp_error **ret_error)
 {
 	for (size_t i = 0; i < file->pass.bad_count; i++) {
 		const struct fsdp_pass_bad *bad = &file->pass.bad[i];
 		struct fsdp_segment segment = file->pass.segment(file, bad->segment);
-		if (is_memory(bad->error))
+		if (bad->error != NULL &&
+			fsdp_error_code(bad->error) == FSDP_ERROR_MEMORY)
 			return fsdp_fail_memory(ret_error);
-		if (bad->error == NULL)
-			say_mismatch(verify, file, &segment, bad->crc);
-		else
+		if (bad->error == NULL) {
+			uint32_t crc = bad->crc;
+			char room[FSDP_NAMES_SHOWN];
+			const char *names = names_of(verify, file, &segment, room);
+			fsdp_find(&verify->findings, FSDP_RULE_CRC_MISMATCH,
+				FSDP_IN(file, .member = member_of(file, &segment),
+					.offset = begin_of(file, &segment),
+					.length = length_of(file, &segment),
+					.tensor = fsdp_span_first(
+						fsdp_span_text(names), ',')),
+				"the CRC-32 of %llu bytes is %08lx, but the file records %08lx%s%s",
+				FSDP_LLU(segment.size), (unsigned long)crc,
+				(unsigned long)segment.crc,
+				names[0] != '\0' ? "; lost: " : "", names);
+		} else
 			say_error(verify, file, &segment, bad->error);
 	}
 	return true;
-}
-
-/* What is not known of a segment is not known of its views either; and bytes that are
- * wrong by their checksum need not be compared with others. */
-static void deliver(struct fsdp_verify *verify, const struct fsdp_verify_file *file)
-{
-	const struct fsdp_pass_bad *bad = file->pass.bad;
-	size_t next = 0, count = file->pass.bad_count;
-	for (size_t i = 0; i < file->view_count; i++) {
-		size_t segment = file->views[i].segment;
-		while (next < count && bad[next].segment < segment)
-			next++;
-		bool spoiled = next < count && bad[next].segment == segment;
-		if (!spoiled || bad[next].error == NULL)
-			verify_deliver(verify, file, i, spoiled);
-	}
 }
 
 static bool is_same_time(struct timespec a, struct timespec b)
@@ -1132,7 +1099,19 @@ static bool judge_file(struct fsdp_verify *verify, struct fsdp_verify_file *file
 		return false;
 	judge_change(verify, file);
 	if (error == NULL) {
-		deliver(verify, file);
+		/* What is not known of a segment is not known of its views either; and
+		 * bytes that are wrong by their checksum need not be compared with
+		 * others. */
+		const struct fsdp_pass_bad *bad = file->pass.bad;
+		size_t next = 0, count = file->pass.bad_count;
+		for (size_t i = 0; i < file->view_count; i++) {
+			size_t segment = file->views[i].segment;
+			while (next < count && bad[next].segment < segment)
+				next++;
+			bool spoiled = next < count && bad[next].segment == segment;
+			if (!spoiled || bad[next].error == NULL)
+				verify_deliver(verify, file, i, spoiled);
+		}
 		if (file->pass.hashed)
 			fsdp_verify_judge_digest(verify, file);
 		return true;

@@ -337,14 +337,6 @@ static bool add_digest(struct fsdp_verify *verify,
 	       fsdp_arena_fail(&verify->arena, ret_error);
 }
 
-/* The name in memory of its own: it may be another one than stands there. */
-static struct fsdp_span name_of(
-	struct fsdp_verify *verify, const struct fsdp_sha256_line *line)
-{
-	unsigned char *room = fsdp_arena_take(&verify->arena, line->name.size + 1, 1);
-	return room != NULL ? fsdp_sha256_unescape(line, room) : (struct fsdp_span){ 0 };
-}
-
 static bool take_line(struct fsdp_verify *verify, struct fsdp_span text,
 	struct fsdp_listed_digest *digest, struct fsdp_error **ret_error)
 {
@@ -356,7 +348,10 @@ static bool take_line(struct fsdp_verify *verify, struct fsdp_span text,
 		return true;
 	}
 	memcpy(digest->bytes, line.sha256, sizeof digest->bytes);
-	digest->name = name_of(verify, &line);
+	/* The name in memory of its own: it may be another one than stands there. */
+	unsigned char *room = fsdp_arena_take(&verify->arena, line.name.size + 1, 1);
+	digest->name = room != NULL ? fsdp_sha256_unescape(&line, room)
+				    : (struct fsdp_span){ 0 };
 	if (digest->name.data == NULL)
 		return fsdp_arena_fail(&verify->arena, ret_error);
 	return add_digest(verify, digest, ret_error);

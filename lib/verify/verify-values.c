@@ -35,12 +35,6 @@ bool fsdp_verify_is_counted(const struct fsdp_verify *verify, uint32_t piece)
 	       !shares_bytes(verify, fsdp_model_piece(&verify->checkpoint->model, piece));
 }
 
-/* Whether more bytes lie there than are looked at for a trait. */
-static bool is_sampled(const struct fsdp_pass_view *view)
-{
-	return view->end - view->begin > FSDP_SAMPLE_BYTES;
-}
-
 void fsdp_verify_add_numbers(struct fsdp_verify *verify,
 	const struct fsdp_pass_view *view, const struct fsdp_pass_result *result)
 {
@@ -64,7 +58,7 @@ void fsdp_verify_add_numbers(struct fsdp_verify *verify,
 		fsdp_mix(result->sample.words[0] ^ layout, FSDP_VERIFY_MIX_A);
 	numbers->trait.words[1] +=
 		fsdp_mix(result->sample.words[1] ^ layout, FSDP_VERIFY_MIX_B);
-	numbers->sampled |= is_sampled(view);
+	numbers->sampled |= view->end - view->begin > FSDP_SAMPLE_BYTES;
 	numbers->layout += layout;
 }
 

@@ -59,17 +59,6 @@ static bool verify_has_crc(struct fsdp_verify_file *file,
 	return !missing;
 }
 
-static void count_checksums(struct fsdp_verify_file *file)
-{
-	const struct fsdp_zip *zip = &file->zip;
-	file->skipped_data = !zip->no_crc && verify_storages_zero(zip);
-	for (size_t i = 0; i < zip->members.count; i++) {
-		const struct fsdp_zip_member *member = fsdp_zip_member(zip, i);
-		bool recorded = verify_has_crc(file, member, file->skipped_data);
-		file->unrecorded += recorded && zip->no_crc && member->size != 0;
-	}
-}
-
 /* ---- members that nothing refers to ---- */
 
 static bool is_known(struct fsdp_span name)
@@ -334,7 +323,13 @@ bool fsdp_verify_zip(struct fsdp_verify *verify, struct fsdp_verify_file *file,
 		file->kind = FSDP_BYTES_RAW;
 		return fsdp_verify_excuse(verify, file, &error, ret_error);
 	}
-	count_checksums(file);
+	const struct fsdp_zip *zip = &file->zip;
+	file->skipped_data = !zip->no_crc && verify_storages_zero(zip);
+	for (size_t i = 0; i < zip->members.count; i++) {
+		const struct fsdp_zip_member *member = fsdp_zip_member(zip, i);
+		bool recorded = verify_has_crc(file, member, file->skipped_data);
+		file->unrecorded += recorded && zip->no_crc && member->size != 0;
+	}
 	const struct fsdp_file_record *record =
 		file->id != FSDP_NONE ? fsdp_model_file(&checkpoint->model, file->id)
 				      : NULL;
@@ -419,27 +414,6 @@ static struct fsdp_span name_of(const struct item_walk *items, const struct item
 					  ->name
 				: fsdp_model_value(model, item->value)->name;
 	return fsdp_model_name(model, name, &items->verify->item);
-}
-
-static bool is_same_range(const struct item *a, const struct item *b)
-{
-	return a->offset == b->offset && a->length == b->length;
-}
-
-static void judge_range(struct item_walk *items, const struct item *item)
-{
-	struct fsdp_findings *findings = &items->verify->findings;
-	if (item->offset > items->reach) {
-		fsdp_find(findings, FSDP_RULE_UNREFERENCED_BYTES,
-			FSDP_IN(items->file, .offset = items->reach,
-				.length = item->offset - items->reach),
-			"bytes %llu-%llu of %llu are unreferenced",
-			FSDP_LLU(items->reach), FSDP_LLU(item->offset - 1),
-			FSDP_LLU(items->file->source.size));
-		items->verify->scope.unreferenced += item->offset - items->reach;
-	}
-	if (item->offset + item->length > items->reach)
-		items->reach = item->offset + item->length;
 }
 
 static void judge_end(struct item_walk *items)
@@ -681,7 +655,8 @@ bool fsdp_verify_items(struct fsdp_verify *verify, struct fsdp_verify_file *file
 	bool transformed = record->is_transformed;
 	if (record->is_zstd) /* each item is looked at by itself */
 		file->views = NULL;
-	/* SerializationFormat.SAFETENSORS: the file is one blob whose own header counts. */
+	/* SerializationFormat.SAFETENSORS: the file is one blob whose own header counts.
+	 */
 	if (fsdp_source_begins_safetensors(&file->source, &error)) {
 		file->kind = FSDP_BYTES_RAW;
 		return true;
@@ -693,13 +668,25 @@ bool fsdp_verify_items(struct fsdp_verify *verify, struct fsdp_verify_file *file
 		if (!fsdp_add(item.offset, item.length, &end) || item.length == 0)
 			continue;
 		fsdp_arena_reset(&verify->item);
-		judge_range(&items, &item);
+		struct fsdp_findings *findings = &items.verify->findings;
+		if (item.offset > items.reach) {
+			fsdp_find(findings, FSDP_RULE_UNREFERENCED_BYTES,
+				FSDP_IN(items.file, .offset = items.reach,
+					.length = item.offset - items.reach),
+				"bytes %llu-%llu of %llu are unreferenced",
+				FSDP_LLU(items.reach), FSDP_LLU(item.offset - 1),
+				FSDP_LLU(items.file->source.size));
+			items.verify->scope.unreferenced += item.offset - items.reach;
+		}
+		if (item.offset + item.length > items.reach)
+			items.reach = item.offset + item.length;
 		if (verify->foreign && (item.piece == FSDP_NONE ||
 					       !fsdp_verify_wants(verify, item.piece)))
 			continue;
-		/* That a range ends beyond the file is a finding already. Copies of one name,
-		 * and values of several, are looked at once. */
-		if (end > file->source.size || is_same_range(&item, &before))
+		/* That a range ends beyond the file is a finding already. Copies of one
+		 * name, and values of several, are looked at once. */
+		if (end > file->source.size ||
+			(item.offset == before.offset && item.length == before.length))
 			continue;
 		before = item;
 		if (!transformed && !check_item(&items, &item))

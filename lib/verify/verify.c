@@ -89,19 +89,6 @@ static uint64_t size_of(const struct fsdp_file_record *file)
 	return file->size != FSDP_UNKNOWN ? file->size : 0;
 }
 
-/* Bytes of the model's files that are in the share. */
-static uint64_t share_bytes(const struct fsdp_verify *verify)
-{
-	const struct fsdp_model *model = &verify->checkpoint->model;
-	struct fsdp_share share = verify->share;
-	uint64_t total = 0;
-	for (uint32_t i = 0; i < model->files.count; i++) {
-		uint64_t size = size_of(fsdp_model_file(model, i));
-		total += fsdp_share_takes(&share, size) ? size : 0;
-	}
-	return total;
-}
-
 /* What is this part's, when the lists of digests are known. */
 static bool verify_begin_part(struct fsdp_verify *verify, struct fsdp_error **ret_error)
 {
@@ -116,7 +103,15 @@ static bool verify_begin_part(struct fsdp_verify *verify, struct fsdp_error **re
 	verify->own = FSDP_TAKE(&verify->arena, verify->own, count + 1);
 	if (verify->own == NULL || !add_beside(verify, &verify->share.total))
 		return fsdp_arena_fail(&verify->arena, ret_error);
-	verify->pass.total = share_bytes(verify);
+	/* Bytes of the model's files that are in the share. */
+	const struct fsdp_model *model = &verify->checkpoint->model;
+	struct fsdp_share share = verify->share;
+	uint64_t total = 0;
+	for (uint32_t i = 0; i < model->files.count; i++) {
+		uint64_t size = size_of(fsdp_model_file(model, i));
+		total += fsdp_share_takes(&share, size) ? size : 0;
+	}
+	verify->pass.total = total;
 	return true;
 }
 
@@ -268,18 +263,6 @@ static bool finish_data(struct fsdp_verify *verify, struct fsdp_error **ret_erro
 	return fsdp_verify_judge_values(verify, ret_error);
 }
 
-/* Those of other parts are met too: what lists say of them is known here. */
-static bool look_at_own(
-	struct fsdp_verify *verify, uint32_t id, struct fsdp_error **ret_error)
-{
-	const struct fsdp_file_record *record =
-		fsdp_model_file(&verify->checkpoint->model, id);
-	if (wants_data(verify) && record->size != FSDP_UNKNOWN)
-		(void)fsdp_verify_has_digest(verify, record->path);
-	return (!verify_takes_file(verify, id) || look_at(verify, id, ret_error)) &&
-	       fsdp_verify_mark(verify, verify->place, ret_error);
-}
-
 /* What will be read, if it is far away: the beginnings of all files, and then of each file all
  * bytes, or the two ends of its items. */
 static void expect_reads(const struct fsdp_verify *verify)
@@ -322,9 +305,17 @@ static bool look_at_all(struct fsdp_verify *verify, struct fsdp_error **ret_erro
 		(wants_data(verify) && !prepare_data(verify, ret_error)) ||
 		!fsdp_verify_mark(verify, 0, ret_error))
 		return false;
-	for (uint32_t i = 0; i < verify->checkpoint->model.files.count; i++)
-		if (!look_at_own(verify, i, ret_error))
+	for (uint32_t i = 0; i < verify->checkpoint->model.files.count; i++) {
+		/* Those of other parts are met too: what lists say of them is known here.
+		 */
+		const struct fsdp_file_record *record =
+			fsdp_model_file(&verify->checkpoint->model, i);
+		if (wants_data(verify) && record->size != FSDP_UNKNOWN)
+			(void)fsdp_verify_has_digest(verify, record->path);
+		if ((verify_takes_file(verify, i) && !look_at(verify, i, ret_error)) ||
+			!fsdp_verify_mark(verify, verify->place, ret_error))
 			return false;
+	}
 	return !wants_data(verify) || finish_data(verify, ret_error);
 }
 
@@ -359,19 +350,6 @@ static bool begin(struct fsdp_verify *verify, struct fsdp_error **ret_error)
 	return fsdp_locator_new(checkpoint, &verify->locator, ret_error);
 }
 
-/* What is needed only while it is made. */
-static void end(struct fsdp_verify *verify)
-{
-	fsdp_locator_free(verify->locator);
-	verify->locator = NULL;
-	free(verify->window);
-	verify->window = NULL;
-	free(verify->hand);
-	verify->hand = NULL;
-	fsdp_arena_done(&verify->item);
-	fsdp_arena_done(&verify->batch);
-}
-
 bool fsdp_verify_new(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_verify_options *options, struct fsdp_verify **ret_verify,
 	struct fsdp_error **ret_error)
@@ -390,7 +368,15 @@ bool fsdp_verify_new(const struct fsdp_checkpoint *checkpoint,
 		verify->options.level = FSDP_LEVEL_HEADERS;
 	verify->scope.level = verify->options.level;
 	bool good = begin(verify, ret_error) && look(verify, ret_error);
-	end(verify);
+	/* What is needed only while it is made. */
+	fsdp_locator_free(verify->locator);
+	verify->locator = NULL;
+	free(verify->window);
+	verify->window = NULL;
+	free(verify->hand);
+	verify->hand = NULL;
+	fsdp_arena_done(&verify->item);
+	fsdp_arena_done(&verify->batch);
 	if (!good) {
 		fsdp_verify_free(verify);
 		return false;
