@@ -187,21 +187,6 @@ static int compare_sources(const void *left, const void *right)
 	return a->item < b->item ? -1 : a->item > b->item;
 }
 
-static void fill_sources(const struct fsdp_export *plan, struct source *sources)
-{
-	for (size_t i = 0; i < plan->item_count; i++) {
-		struct fsdp_tensor tensor =
-			fsdp_tensor(plan->checkpoint, plan->items[i].tensor);
-		sources[i] = (struct source){ .file = FSDP_NONE, .item = (uint32_t)i };
-		if (tensor.piece_count == 0)
-			continue;
-		struct fsdp_piece piece =
-			fsdp_piece(plan->checkpoint, tensor.first_piece);
-		sources[i].file = piece.file;
-		sources[i].order = piece.order;
-	}
-}
-
 bool fsdp_export_list_ranges(struct fsdp_writing *writing, struct fsdp_error **ret_error)
 {
 	struct fsdp_export *plan = writing->plan;
@@ -214,7 +199,17 @@ bool fsdp_export_list_ranges(struct fsdp_writing *writing, struct fsdp_error **r
 		free(sources);
 		return fsdp_arena_fail(&plan->arena, ret_error);
 	}
-	fill_sources(plan, sources);
+	for (size_t i = 0; i < plan->item_count; i++) {
+		struct fsdp_tensor tensor =
+			fsdp_tensor(plan->checkpoint, plan->items[i].tensor);
+		sources[i] = (struct source){ .file = FSDP_NONE, .item = (uint32_t)i };
+		if (tensor.piece_count == 0)
+			continue;
+		struct fsdp_piece piece =
+			fsdp_piece(plan->checkpoint, tensor.first_piece);
+		sources[i].file = piece.file;
+		sources[i].order = piece.order;
+	}
 	qsort(sources, plan->item_count, sizeof *sources, compare_sources);
 	for (size_t i = 0; i < plan->item_count; i++) {
 		uint64_t parts = export_parts(&plan->items[sources[i].item]);
@@ -263,16 +258,6 @@ struct shared {
 	const struct fsdp_export_step *step;
 };
 
-/* The first error is kept, whichever thread met it. */
-static void keep_error(struct fsdp_writing *writing, struct fsdp_error *error)
-{
-	struct fsdp_error *none = NULL;
-	if (error == NULL)
-		fsdp_fail_memory(&error);
-	if (!atomic_compare_exchange_strong(&writing->error, &none, error))
-		fsdp_error_free(error);
-}
-
 static void work(void *context, size_t thread)
 {
 	struct shared *shared = context;
@@ -294,8 +279,14 @@ static void work(void *context, size_t thread)
 	}
 	if (own != NULL)
 		step->end(own);
-	if (!good)
-		keep_error(writing, error);
+	if (!good) {
+		/* The first error is kept, whichever thread met it. */
+		struct fsdp_error *none = NULL;
+		if (error == NULL)
+			fsdp_fail_memory(&error);
+		if (!atomic_compare_exchange_strong(&writing->error, &none, error))
+			fsdp_error_free(error);
+	}
 }
 
 bool fsdp_export_run(struct fsdp_writing *writing, const struct fsdp_export_step *step,

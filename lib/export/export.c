@@ -17,21 +17,6 @@
 
 enum { SIX_BITS = 6 };
 
-static enum fsdp_export_why by_role(const struct fsdp_tensor *tensor)
-{
-	return tensor->role == FSDP_ROLE_PARAM || tensor->role == FSDP_ROLE_BUFFER
-		       ? FSDP_EXPORT_TAKEN
-		       : FSDP_EXPORT_ROLE;
-}
-
-static uint32_t dtype_written(
-	const struct fsdp_export_options *options, const struct fsdp_tensor *tensor)
-{
-	bool casts = options->cast != 0 && tensor->role == FSDP_ROLE_PARAM &&
-		     fsdp_cast_knows(tensor->dtype, options->cast);
-	return casts ? options->cast : tensor->dtype;
-}
-
 /* What the form cannot say of a tensor; NULL: it can. */
 static const char *obstacle(
 	const struct fsdp_export *plan, const struct fsdp_tensor *tensor, uint32_t dtype)
@@ -59,22 +44,6 @@ static const char *obstacle(
 	return row != NULL && row->name != NULL ? NULL : "safetensors has no such dtype";
 }
 
-static bool fail_obstacle(const struct fsdp_export *plan,
-	const struct fsdp_tensor *tensor, const char *what, struct fsdp_error **ret_error)
-{
-	char name[256];
-	size_t size = fsdp_name_write(plan->checkpoint, tensor->name, name, sizeof name);
-	bool fits = size <= sizeof name;
-	fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-		"%.*s (%s) cannot be written: %s", fits ? (int)size : 15,
-		fits ? name : "a long-named one", fsdp_dtype(tensor->dtype)->name, what);
-	if ((tensor->flags & FSDP_TENSOR_FLATTENED) != 0)
-		return fsdp_error_add_hint(ret_error,
-			"give the sharding plan (--plan), or leave it out (--skip-unsupported)");
-	return fsdp_error_add_hint(
-		ret_error, "--skip-unsupported leaves such tensors out");
-}
-
 static void add_item(struct fsdp_export *plan, uint32_t index,
 	const struct fsdp_tensor *tensor, uint32_t dtype)
 {
@@ -97,14 +66,6 @@ static void add_item(struct fsdp_export *plan, uint32_t index,
 	};
 }
 
-/* Whether the bytes of what is written can be counted at all. */
-static bool has_size(const struct fsdp_tensor *tensor, uint32_t dtype)
-{
-	uint64_t bytes;
-	return fsdp_mul(tensor->numel, fsdp_dtype(dtype)->storage_bytes, &bytes) &&
-	       bytes <= INT64_MAX;
-}
-
 static bool choose_one(struct fsdp_export *plan,
 	const struct fsdp_export_options *options, uint32_t index,
 	struct fsdp_error **ret_error)
@@ -114,18 +75,39 @@ static bool choose_one(struct fsdp_export *plan,
 		(tensor.flags & FSDP_TENSOR_SPREAD) != 0 ? FSDP_EXPORT_ROLE
 		: options->choose != NULL
 			? options->choose(options->choose_context, index)
-			: by_role(&tensor);
-	uint32_t dtype = dtype_written(options, &tensor);
+			: (tensor.role == FSDP_ROLE_PARAM ||
+						  tensor.role == FSDP_ROLE_BUFFER
+					  ? FSDP_EXPORT_TAKEN
+					  : FSDP_EXPORT_ROLE);
+	bool casts = options->cast != 0 && tensor.role == FSDP_ROLE_PARAM &&
+		     fsdp_cast_knows(tensor.dtype, options->cast);
+	uint32_t dtype = casts ? options->cast : tensor.dtype;
 	const char *what =
 		why == FSDP_EXPORT_TAKEN ? obstacle(plan, &tensor, dtype) : NULL;
-	if (what != NULL && !options->skip_unsupported)
-		return fail_obstacle(plan, &tensor, what, ret_error);
+	if (what != NULL && !options->skip_unsupported) {
+		char name[256];
+		size_t size =
+			fsdp_name_write(plan->checkpoint, tensor.name, name, sizeof name);
+		bool fits = size <= sizeof name;
+		fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+			"%.*s (%s) cannot be written: %s", fits ? (int)size : 15,
+			fits ? name : "a long-named one", fsdp_dtype(tensor.dtype)->name,
+			what);
+		if ((tensor.flags & FSDP_TENSOR_FLATTENED) != 0)
+			return fsdp_error_add_hint(ret_error,
+				"give the sharding plan (--plan), or leave it out (--skip-unsupported)");
+		return fsdp_error_add_hint(
+			ret_error, "--skip-unsupported leaves such tensors out");
+	}
 	if (what != NULL)
 		why = FSDP_EXPORT_UNSUPPORTED;
 	plan->why[index] = (uint8_t)why;
 	if (why != FSDP_EXPORT_TAKEN)
 		return true;
-	if (!has_size(&tensor, dtype))
+	/* Whether the bytes of what is written can be counted at all. */
+	uint64_t bytes;
+	if (!fsdp_mul(tensor.numel, fsdp_dtype(dtype)->storage_bytes, &bytes) ||
+		bytes > INT64_MAX)
 		return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
 			"a tensor claims %llu elements, more bytes than can be",
 			FSDP_LLU(tensor.numel));
@@ -145,18 +127,6 @@ static bool is_wanted(const struct fsdp_export_options *options,
 		       : value->role == FSDP_ROLE_PARAM;
 }
 
-static bool fail_hidden(const struct fsdp_export *plan, const struct fsdp_value *value,
-	struct fsdp_error **ret_error)
-{
-	char name[256] = "what was saved"; /* which has no name where it is all */
-	size_t size = fsdp_name_write(plan->checkpoint, value->name, name, sizeof name);
-	size = size == 0 ? strlen(name) : fsdp_min(size, sizeof name);
-	fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-		"%.*s (%.64s) holds tensors without a name, which cannot be written",
-		(int)size, name, value->type);
-	return fsdp_error_add_hint(ret_error, "--skip-unsupported leaves them out");
-}
-
 static bool choose_hidden(struct fsdp_export *plan,
 	const struct fsdp_export_options *options, struct fsdp_error **ret_error)
 {
@@ -168,8 +138,18 @@ static bool choose_hidden(struct fsdp_export *plan,
 		struct fsdp_value value = fsdp_value(plan->checkpoint, i);
 		if (!is_wanted(options, &value, i))
 			continue;
-		if (!options->skip_unsupported)
-			return fail_hidden(plan, &value, ret_error);
+		if (!options->skip_unsupported) {
+			char name[256] =
+				"what was saved"; /* which has no name where it is all */
+			size_t size = fsdp_name_write(
+				plan->checkpoint, value.name, name, sizeof name);
+			size = size == 0 ? strlen(name) : fsdp_min(size, sizeof name);
+			fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+				"%.*s (%.64s) holds tensors without a name, which cannot be written",
+				(int)size, name, value.type);
+			return fsdp_error_add_hint(
+				ret_error, "--skip-unsupported leaves them out");
+		}
 		plan->left_values[plan->left_value_count++] = i;
 	}
 	return true;
@@ -502,17 +482,6 @@ static void move_parts(uint32_t *moved, const uint32_t *of_tensor,
 			move(moved, of_tensor[mapped->blocks[i].strands[k].tensor], to);
 }
 
-static void take_mapped(struct fsdp_export_item *item, const struct fsdp_mapped *mapped)
-{
-	item->name = mapped->name;
-	item->shape = mapped->shape;
-	item->dims = mapped->dims;
-	item->numel = mapped->numel;
-	item->bytes = mapped->numel * item->width;
-	item->blocks = mapped->blocks;
-	item->block_count = mapped->block_count;
-}
-
 /* Of another rank one that has the same name may stand for it. */
 static bool is_written(const struct fsdp_export *plan, const uint32_t *of_tensor,
 	const uint32_t *moved, uint32_t tensor)
@@ -525,17 +494,6 @@ static bool is_written(const struct fsdp_export *plan, const uint32_t *of_tensor
 	return false;
 }
 
-static void note_unmapped(
-	struct fsdp_export *plan, const uint32_t *of_tensor, const uint32_t *moved)
-{
-	for (uint32_t i = 0; i < fsdp_tensor_count(plan->checkpoint); i++)
-		if ((plan->why[i] == FSDP_EXPORT_TAKEN &&
-			    !is_written(plan, of_tensor, moved, i)) ||
-			(plan->why[i] == FSDP_EXPORT_TIED && plan->kept != NULL &&
-				plan->kept[i] == FSDP_NONE))
-			plan->why[i] = FSDP_EXPORT_UNMAPPED;
-}
-
 static bool take_all(struct fsdp_export *plan, const struct fsdp_mapped *made,
 	size_t count, const uint32_t *of_tensor, uint32_t *moved,
 	struct fsdp_error **ret_error)
@@ -545,13 +503,26 @@ static bool take_all(struct fsdp_export *plan, const struct fsdp_mapped *made,
 		return fsdp_arena_fail(&plan->arena, ret_error);
 	for (size_t i = 0; i < count; i++) {
 		items[i] = plan->items[of_tensor[made[i].tensor]];
-		take_mapped(&items[i], &made[i]);
+		struct fsdp_export_item *item = &items[i];
+		const struct fsdp_mapped *mapped = &made[i];
+		item->name = mapped->name;
+		item->shape = mapped->shape;
+		item->dims = mapped->dims;
+		item->numel = mapped->numel;
+		item->bytes = mapped->numel * item->width;
+		item->blocks = mapped->blocks;
+		item->block_count = mapped->block_count;
 		move_parts(moved, of_tensor, &made[i], i);
 	}
 	for (size_t i = 0; i < fsdp_tensor_count(plan->checkpoint); i++)
 		if (plan->kept != NULL && plan->kept[i] != FSDP_NONE)
 			plan->kept[i] = moved[plan->kept[i]];
-	note_unmapped(plan, of_tensor, moved);
+	for (uint32_t i = 0; i < fsdp_tensor_count(plan->checkpoint); i++)
+		if ((plan->why[i] == FSDP_EXPORT_TAKEN &&
+			    !is_written(plan, of_tensor, moved, i)) ||
+			(plan->why[i] == FSDP_EXPORT_TIED && plan->kept != NULL &&
+				plan->kept[i] == FSDP_NONE))
+			plan->why[i] = FSDP_EXPORT_UNMAPPED;
 	/* Which name a tie has on the other side, no row says. */
 	plan->tie_count = 0;
 	plan->items = items;
@@ -765,13 +736,6 @@ static bool export_cut(struct fsdp_export *plan, struct fsdp_error **ret_error)
 
 /* ---- An index of shards that have none: tensors stay where they are ---- */
 
-static bool fail_place(struct fsdp_error **ret_error, struct fsdp_span name)
-{
-	return fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-		"%.*s does not lie as a whole in one file of the folder",
-		FSDP_TEXT_MOST(name, 200));
-}
-
 /* The file of an item, among those of the checkpoint. */
 static bool find_file(const struct fsdp_export *plan, const struct fsdp_export_item *item,
 	uint32_t *ret_file, struct fsdp_error **ret_error)
@@ -785,16 +749,11 @@ static bool find_file(const struct fsdp_export *plan, const struct fsdp_export_i
 		path = fsdp_file(plan->checkpoint, file).path;
 	if (!fsdp_span_ends(path, FSDP_SPAN(".safetensors")) ||
 		fsdp_span_first(path, '/').size != path.size)
-		return fail_place(ret_error, item->name);
+		return fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+			"%.*s does not lie as a whole in one file of the folder",
+			FSDP_TEXT_MOST(item->name, 200));
 	*ret_file = file;
 	return true;
-}
-
-static bool add_index(struct fsdp_export *plan, struct fsdp_error **ret_error)
-{
-	plan->files[plan->file_count++].name = FSDP_SPAN("model.safetensors.index.json");
-	plan->has_index = true;
-	return export_count(plan, ret_error);
 }
 
 /* The files in which the tensors lie already, and their index (export.c). */
@@ -820,7 +779,9 @@ static bool export_take_files(struct fsdp_export *plan, struct fsdp_error **ret_
 		}
 		item->file = places[file] - 1;
 	}
-	return add_index(plan, ret_error);
+	plan->files[plan->file_count++].name = FSDP_SPAN("model.safetensors.index.json");
+	plan->has_index = true;
+	return export_count(plan, ret_error);
 }
 
 /* ---- The steps ---- */

@@ -91,21 +91,6 @@ static uint32_t take_point(const unsigned char **at)
 	return point;
 }
 
-static void put_escaped(struct fsdp_export_text *text, uint32_t point)
-{
-	static const char short_ones[] = "\bb\tt\nn\ff\rr\"\"\\\\";
-	const char *found = short_ones;
-	while (*found != '\0' && (unsigned char)*found != point)
-		found += 2;
-	if (*found != '\0')
-		fsdp_export_put_text(text, "\\%c", found[1]);
-	else if (point < 0x10000)
-		fsdp_export_put_text(text, "\\u%04x", point);
-	else
-		fsdp_export_put_text(text, "\\u%04x\\u%04x", 0xd7c0 + (point >> 10),
-			0xdc00 | (point & 0x3ff));
-}
-
 void fsdp_export_put_json(
 	struct fsdp_export_text *text, struct fsdp_span string, bool ascii)
 {
@@ -115,20 +100,25 @@ void fsdp_export_put_json(
 		const unsigned char *begin = at;
 		uint32_t point = take_point(&at);
 		if (point < 0x20 || point == '"' || point == '\\' ||
-			(ascii && point > 0x7f))
-			put_escaped(text, point);
-		else
+			(ascii && point > 0x7f)) {
+			static const char short_ones[] = "\bb\tt\nn\ff\rr\"\"\\\\";
+			const char *found = short_ones;
+			while (*found != '\0' && (unsigned char)*found != point)
+				found += 2;
+			if (*found != '\0')
+				fsdp_export_put_text(text, "\\%c", found[1]);
+			else if (point < 0x10000)
+				fsdp_export_put_text(text, "\\u%04x", point);
+			else
+				fsdp_export_put_text(text, "\\u%04x\\u%04x",
+					0xd7c0 + (point >> 10), 0xdc00 | (point & 0x3ff));
+		} else
 			fsdp_export_put(text, begin, (size_t)(at - begin));
 	}
 	fsdp_export_put(text, "\"", 1);
 }
 
 /* ---- safetensors ---- */
-
-static bool is_packed(uint32_t dtype)
-{
-	return strcmp(fsdp_dtype(dtype)->name, "float4_e2m1fn_x2") == 0;
-}
 
 /* Of what torch counts as bytes of two elements the reference writer counts elements. */
 static void put_shape(struct fsdp_export_text *text, const struct fsdp_export_item *item,
@@ -139,18 +129,6 @@ static void put_shape(struct fsdp_export_text *text, const struct fsdp_export_it
 		fsdp_export_put_text(text, "%s%llu", i > 0 ? comma : "",
 			FSDP_LLU((uint64_t)item->shape[i] << doubles));
 	}
-}
-
-static void put_item(struct fsdp_export_text *text, const struct fsdp_export_item *item,
-	uint64_t begin)
-{
-	fsdp_export_put(text, ",", 1);
-	fsdp_export_put_json(text, item->name, false);
-	fsdp_export_put_text(text, ":{\"dtype\":\"%s\",\"shape\":[",
-		fsdp_export_dtype(item->dtype, NULL)->name);
-	put_shape(text, item, ",", is_packed(item->dtype));
-	fsdp_export_put_text(text, "],\"data_offsets\":[%llu,%llu]}", FSDP_LLU(begin),
-		FSDP_LLU(begin + item->bytes));
 }
 
 static void put_header(const struct fsdp_export *plan, const struct fsdp_export_out *file,
@@ -170,7 +148,14 @@ static void put_header(const struct fsdp_export *plan, const struct fsdp_export_
 	for (size_t i = 0; i < file->count; i++) {
 		const struct fsdp_export_item *item =
 			&plan->items[plan->order[file->first + i]];
-		put_item(text, item, begin);
+		fsdp_export_put(text, ",", 1);
+		fsdp_export_put_json(text, item->name, false);
+		fsdp_export_put_text(text, ":{\"dtype\":\"%s\",\"shape\":[",
+			fsdp_export_dtype(item->dtype, NULL)->name);
+		put_shape(text, item, ",",
+			strcmp(fsdp_dtype(item->dtype)->name, "float4_e2m1fn_x2") == 0);
+		fsdp_export_put_text(text, "],\"data_offsets\":[%llu,%llu]}",
+			FSDP_LLU(begin), FSDP_LLU(begin + item->bytes));
 		begin += item->bytes;
 	}
 	fsdp_export_put(text, "}", 1);
@@ -201,23 +186,15 @@ static int compare_names(const void *left, const void *right, void *context)
 	return fsdp_span_compare(items[a].name, items[b].name);
 }
 
-/* Bytewise order of UTF-8 is that of code points, by which Python sorts. */
-static void put_weight_map(const struct fsdp_export *plan, const uint32_t *sorted,
-	struct fsdp_export_text *text)
+static void put_index(const struct fsdp_export *plan, struct fsdp_export_text *text)
 {
-	fsdp_export_put_text(text, "  \"weight_map\": {");
-	for (size_t i = 0; i < plan->item_count; i++) {
-		const struct fsdp_export_item *item = &plan->items[sorted[i]];
-		fsdp_export_put_text(text, "%s\n    ", i > 0 ? "," : "");
-		fsdp_export_put_json(text, item->name, true);
-		fsdp_export_put_text(text, ": ");
-		fsdp_export_put_json(text, plan->files[item->file].name, true);
+	uint32_t *sorted = malloc(plan->item_count * sizeof *sorted);
+	if (sorted == NULL) {
+		text->failed = true;
+		return;
 	}
-	fsdp_export_put_text(text, "\n  }\n}\n");
-}
-
-static void put_metadata(const struct fsdp_export *plan, struct fsdp_export_text *text)
-{
+	memcpy(sorted, plan->order, plan->item_count * sizeof *sorted);
+	qsort_r(sorted, plan->item_count, sizeof *sorted, compare_names, plan->items);
 	fsdp_export_put_text(text, "{\n  \"metadata\": {\n");
 	for (size_t i = 0; i < plan->tie_count; i++) {
 		const struct fsdp_export_tie *tie = &plan->ties[i];
@@ -230,19 +207,16 @@ static void put_metadata(const struct fsdp_export *plan, struct fsdp_export_text
 	fsdp_export_put_text(text,
 		"    \"total_parameters\": %llu,\n    \"total_size\": %llu\n  },\n",
 		FSDP_LLU(plan->facts.numel), FSDP_LLU(plan->facts.tensor_bytes));
-}
-
-static void put_index(const struct fsdp_export *plan, struct fsdp_export_text *text)
-{
-	uint32_t *sorted = malloc(plan->item_count * sizeof *sorted);
-	if (sorted == NULL) {
-		text->failed = true;
-		return;
+	/* Bytewise order of UTF-8 is that of code points, by which Python sorts. */
+	fsdp_export_put_text(text, "  \"weight_map\": {");
+	for (size_t i = 0; i < plan->item_count; i++) {
+		const struct fsdp_export_item *item = &plan->items[sorted[i]];
+		fsdp_export_put_text(text, "%s\n    ", i > 0 ? "," : "");
+		fsdp_export_put_json(text, item->name, true);
+		fsdp_export_put_text(text, ": ");
+		fsdp_export_put_json(text, plan->files[item->file].name, true);
 	}
-	memcpy(sorted, plan->order, plan->item_count * sizeof *sorted);
-	qsort_r(sorted, plan->item_count, sizeof *sorted, compare_names, plan->items);
-	put_metadata(plan, text);
-	put_weight_map(plan, sorted, text);
+	fsdp_export_put_text(text, "\n  }\n}\n");
 	free(sorted);
 }
 

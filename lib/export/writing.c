@@ -88,23 +88,6 @@ bool fsdp_export_replaces(const char *name)
 	return is_weights(name) || strcmp(name, FSDP_EXPORT_SUMS) == 0;
 }
 
-/* All but one of this name. */
-static void remove_weights(struct fsdp_writing *writing, const char *but)
-{
-	int descriptor = openat(writing->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *folder = descriptor >= 0 ? fdopendir(descriptor) : NULL;
-	const struct dirent *entry;
-	unlinkat(writing->folder, "model.safetensors.index.json", 0);
-	unlinkat(writing->folder, FSDP_EXPORT_SUMS, 0);
-	while (folder != NULL && (entry = readdir(folder)) != NULL)
-		if (is_weights(entry->d_name) && strcmp(entry->d_name, but) != 0)
-			unlinkat(writing->folder, entry->d_name, 0);
-	if (folder != NULL)
-		closedir(folder);
-	else if (descriptor >= 0)
-		close(descriptor);
-}
-
 /* The file gets its name in the folder, if there is one; what had that name is gone. */
 static bool export_name_file(struct fsdp_writing *writing,
 	struct fsdp_export_temporary *file, const char *name,
@@ -163,8 +146,23 @@ static bool put_placeholder(struct fsdp_writing *writing, struct fsdp_error **re
 static bool name_others(struct fsdp_writing *writing, struct fsdp_error **ret_error)
 {
 	size_t count = writing->plan->file_count, last = last_of(writing->plan);
-	if (writing->target->force)
-		remove_weights(writing, name_of(writing, last));
+	if (writing->target->force) {
+		/* All but one of this name. */
+		const char *but = name_of(writing, last);
+		int descriptor =
+			openat(writing->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		DIR *folder = descriptor >= 0 ? fdopendir(descriptor) : NULL;
+		const struct dirent *entry;
+		unlinkat(writing->folder, "model.safetensors.index.json", 0);
+		unlinkat(writing->folder, FSDP_EXPORT_SUMS, 0);
+		while (folder != NULL && (entry = readdir(folder)) != NULL)
+			if (is_weights(entry->d_name) && strcmp(entry->d_name, but) != 0)
+				unlinkat(writing->folder, entry->d_name, 0);
+		if (folder != NULL)
+			closedir(folder);
+		else if (descriptor >= 0)
+			close(descriptor);
+	}
 	bool good = export_name_file(
 		writing, &writing->files[count], FSDP_EXPORT_SUMS, ret_error);
 	for (size_t i = 0; good && i < FSDP_EXPORT_COMPANIONS; i++)
@@ -196,26 +194,24 @@ static void remove_named(struct fsdp_writing *writing)
 	remove_if_named(writing, &writing->files[count + 1], name_of(writing, last));
 }
 
-static bool name_folder(struct fsdp_writing *writing, struct fsdp_error **ret_error)
-{
-	size_t last = last_of(writing->plan);
-	if (put_placeholder(writing, ret_error) && sync_folder(writing, ret_error) &&
-		name_others(writing, ret_error) && sync_folder(writing, ret_error) &&
-		export_name_file(writing, &writing->files[last], name_of(writing, last),
-			ret_error) &&
-		sync_folder(writing, ret_error))
-		return true;
-	remove_named(writing);
-	return false;
-}
-
 /* All files get theirs, the last shard last; on failure none of them stays
  * (writing.c). */
 static bool export_name_files(struct fsdp_writing *writing, struct fsdp_error **ret_error)
 {
 	struct fsdp_export_temporary *only = &writing->files[0];
-	if (writing->target->file == NULL)
-		return name_folder(writing, ret_error);
+	if (writing->target->file == NULL) {
+		size_t last = last_of(writing->plan);
+		if (put_placeholder(writing, ret_error) &&
+			sync_folder(writing, ret_error) &&
+			name_others(writing, ret_error) &&
+			sync_folder(writing, ret_error) &&
+			export_name_file(writing, &writing->files[last],
+				name_of(writing, last), ret_error) &&
+			sync_folder(writing, ret_error))
+			return true;
+		remove_named(writing);
+		return false;
+	}
 	if (export_name_file(writing, only, name_of(writing, 0), ret_error) &&
 		sync_folder(writing, ret_error))
 		return true;
@@ -486,17 +482,6 @@ static bool check_range(struct fsdp_writing *writing, struct rereader *reader,
 		FSDP_TEXT_MOST(item->name, 200));
 }
 
-static bool digest_file(struct fsdp_writing *writing, struct rereader *reader,
-	size_t index, struct fsdp_error **ret_error)
-{
-	struct fsdp_export_out *file = &writing->plan->files[index];
-	struct stretch all = {
-		.descriptor = writing->files[index].descriptor,
-		.size = file->bytes,
-	};
-	return digest(writing, reader, all, file->sha256, ret_error);
-}
-
 static bool digest_item(struct fsdp_writing *writing, struct rereader *reader,
 	size_t index, struct fsdp_error **ret_error)
 {
@@ -514,8 +499,14 @@ static bool reread_one(struct fsdp_writing *writing, void *own, size_t index,
 	struct fsdp_error **ret_error)
 {
 	size_t files = writing->plan->file_count;
-	if (index < files)
-		return digest_file(writing, own, index, ret_error);
+	if (index < files) {
+		struct fsdp_export_out *file = &writing->plan->files[index];
+		struct stretch all = {
+			.descriptor = writing->files[index].descriptor,
+			.size = file->bytes,
+		};
+		return digest(writing, own, all, file->sha256, ret_error);
+	}
 	index -= files;
 	if (index < writing->range_count)
 		return check_range(writing, own, &writing->ranges[index], ret_error);
@@ -670,17 +661,6 @@ static void remove_temporary(
 		unlinkat(writing->folder, file->path, 0);
 }
 
-static void remove_temporaries(struct fsdp_writing *writing)
-{
-	for (size_t i = 0; writing->files != NULL && i < writing->plan->file_count + 2;
-		i++)
-		remove_temporary(writing, &writing->files[i]);
-	for (size_t i = 0; i < FSDP_EXPORT_COMPANIONS; i++)
-		remove_temporary(writing, &writing->companions[i]);
-	free(writing->files);
-	writing->files = NULL;
-}
-
 /* ---- heads, sums, the disk ---- */
 
 static bool write_heads(struct fsdp_writing *writing, struct fsdp_error **ret_error)
@@ -804,7 +784,12 @@ bool fsdp_export_write(struct fsdp_export *plan, const struct fsdp_export_target
 		    : known.folder != NULL ? write_folder(&writing, ret_error)
 					   : write_stream(&writing, ret_error);
 	plan->facts.overflowed = atomic_load(&writing.overflowed);
-	remove_temporaries(&writing);
+	for (size_t i = 0; writing.files != NULL && i < writing.plan->file_count + 2; i++)
+		remove_temporary(&writing, &writing.files[i]);
+	for (size_t i = 0; i < FSDP_EXPORT_COMPANIONS; i++)
+		remove_temporary(&writing, &writing.companions[i]);
+	free(writing.files);
+	writing.files = NULL;
 	fsdp_export_forget_runs(&writing);
 	if (writing.folder >= 0)
 		close(writing.folder);
