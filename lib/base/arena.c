@@ -366,25 +366,20 @@ void fsdp_vec_index_is_past_the_end(size_t index, size_t count)
 }
 #endif
 
-/* The old table stays behind in the arena: tables double, so all of them together
- * are at most twice the last, which is one part in 4096 of what they address. */
-static bool grow_table(struct fsdp_vec *vec)
-{
-	size_t room = vec->page_room == 0 ? FIRST_ROOM : vec->page_room * 2;
-	unsigned char **pages = FSDP_TAKE(vec->arena, pages, room);
-	if (pages == NULL)
-		return false;
-	if (vec->page_count != 0)
-		memcpy(pages, vec->pages, vec->page_count * sizeof *pages);
-	vec->pages = pages;
-	vec->page_room = room;
-	return true;
-}
-
 static bool add_page(struct fsdp_vec *vec)
 {
-	if (vec->page_count == vec->page_room && !grow_table(vec))
-		return false;
+	/* The old table stays behind in the arena: tables double, so all of them together
+	 * are at most twice the last, which is one part in 4096 of what they address. */
+	if (vec->page_count == vec->page_room) {
+		size_t room = vec->page_room == 0 ? FIRST_ROOM : vec->page_room * 2;
+		unsigned char **pages = FSDP_TAKE(vec->arena, pages, room);
+		if (pages == NULL)
+			return false;
+		if (vec->page_count != 0)
+			memcpy(pages, vec->pages, vec->page_count * sizeof *pages);
+		vec->pages = pages;
+		vec->page_room = room;
+	}
 	size_t size = ((size_t)1 << vec->shift) * vec->item_size;
 	unsigned char *page = fsdp_arena_take(vec->arena, size, 16);
 	if (page == NULL)
