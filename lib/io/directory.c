@@ -69,20 +69,6 @@ static void insert_number(struct known *known, uint64_t number)
 	known->slots[at & (known->room - 1)] = number;
 }
 
-static bool grow_known(struct known *known)
-{
-	struct known more = { .room = known->room != 0 ? known->room * 2 : MOST_OPEN };
-	more.slots = calloc(more.room, sizeof *more.slots);
-	if (more.slots == NULL)
-		return false;
-	for (size_t i = 0; i < known->room; i++)
-		if (known->slots[i] != 0)
-			insert_number(&more, known->slots[i]);
-	free(known->slots);
-	*known = more;
-	return true;
-}
-
 /* However often a file is opened, its bytes are given once. The budget is the lender's
  * thread's: one that borrows gives nothing. */
 static bool give_bytes(const struct fsdp_dir *dir, uint64_t number, uint64_t size)
@@ -90,8 +76,18 @@ static bool give_bytes(const struct fsdp_dir *dir, uint64_t number, uint64_t siz
 	struct known *known = &dir->cache->known;
 	if (dir->cache->lender != NULL)
 		return true;
-	if (known->count >= known->room / 2 && !grow_known(known))
-		return false;
+	if (known->count >= known->room / 2) {
+		struct known more = { .room = known->room != 0 ? known->room * 2
+							       : MOST_OPEN };
+		more.slots = calloc(more.room, sizeof *more.slots);
+		if (more.slots == NULL)
+			return false;
+		for (size_t i = 0; i < known->room; i++)
+			if (known->slots[i] != 0)
+				insert_number(&more, known->slots[i]);
+		free(known->slots);
+		*known = more;
+	}
 	size_t before = known->count;
 	insert_number(known, number);
 	if (known->count != before)
@@ -417,26 +413,22 @@ static void look_behind(const struct fsdp_dir *dir, const char *name,
 	close(fd);
 }
 
-static bool make_place(struct list *list)
-{
-	size_t room = list->room == 0 ? 64 : list->room * 2;
-	size_t more = (room - list->room) * sizeof *list->entries;
-	if (!fsdp_budget_spend(list->budget, more))
-		return false;
-	struct fsdp_entry *entries = reallocarray(list->entries, room, sizeof *entries);
-	if (entries == NULL) {
-		fsdp_budget_return(list->budget, more);
-		return false;
-	}
-	list->entries = entries;
-	list->room = room;
-	return true;
-}
-
 static struct fsdp_entry *push(struct list *list)
 {
-	if (list->count == list->room && !make_place(list))
-		return NULL;
+	if (list->count == list->room) {
+		size_t room = list->room == 0 ? 64 : list->room * 2;
+		size_t more = (room - list->room) * sizeof *list->entries;
+		if (!fsdp_budget_spend(list->budget, more))
+			return NULL;
+		struct fsdp_entry *entries =
+			reallocarray(list->entries, room, sizeof *entries);
+		if (entries == NULL) {
+			fsdp_budget_return(list->budget, more);
+			return NULL;
+		}
+		list->entries = entries;
+		list->room = room;
+	}
 	list->entries[list->count] = (struct fsdp_entry){ 0 };
 	return &list->entries[list->count++];
 }

@@ -97,26 +97,6 @@ static void *run(void *context)
 	return NULL;
 }
 
-/* The other stream belongs to the thread until free. */
-static bool ahead_new(fsdp_refill refill, void *context, struct fsdp_ahead **ret_ahead,
-	struct fsdp_error **ret_error)
-{
-	struct fsdp_ahead *ahead = malloc(sizeof *ahead);
-	if (ahead == NULL)
-		return fsdp_fail_memory(ret_error);
-	ahead->refill = refill;
-	ahead->context = context;
-	ahead->first = ahead->filled = 0;
-	ahead->taken = 0;
-	ahead->ended = ahead->stop = false;
-	ahead->error = NULL;
-	pthread_mutex_init(&ahead->lock, NULL);
-	pthread_cond_init(&ahead->changed, NULL);
-	ahead->started = pthread_create(&ahead->thread, NULL, run, ahead) == 0;
-	*ret_ahead = ahead;
-	return true;
-}
-
 /* False at the end. */
 static bool wait_for_block(struct fsdp_ahead *ahead)
 {
@@ -316,8 +296,23 @@ static bool open_layers(struct fsdp_stream *stream, struct fsdp_error **ret_erro
 	} else {
 		return true;
 	}
-	return !stream->options.ahead ||
-	       ahead_new(refill_unpacked, stream, &stream->ahead, ret_error);
+	if (!stream->options.ahead)
+		return true;
+	/* The stream belongs to the thread until free. */
+	struct fsdp_ahead *ahead = malloc(sizeof *ahead);
+	if (ahead == NULL)
+		return fsdp_fail_memory(ret_error);
+	ahead->refill = refill_unpacked;
+	ahead->context = stream;
+	ahead->first = ahead->filled = 0;
+	ahead->taken = 0;
+	ahead->ended = ahead->stop = false;
+	ahead->error = NULL;
+	pthread_mutex_init(&ahead->lock, NULL);
+	pthread_cond_init(&ahead->changed, NULL);
+	ahead->started = pthread_create(&ahead->thread, NULL, run, ahead) == 0;
+	stream->ahead = ahead;
+	return true;
 }
 
 static bool open_descriptor(

@@ -533,25 +533,6 @@ static bool read_end(struct tail *tail, struct fsdp_zip_end *ret_end)
 	return find_directory(tail, &record, ret_end);
 }
 
-static bool zip_end_read(const struct fsdp_source *source, struct fsdp_span file,
-	struct fsdp_findings *findings, struct fsdp_zip_end *ret_end,
-	struct fsdp_error **ret_error)
-{
-	struct tail tail = {
-		.source = source,
-		.file = file,
-		.findings = findings,
-		.error = ret_error,
-	};
-	if (!read_end(&tail, ret_end)) {
-		free(tail.owned);
-		return false;
-	}
-	ret_end->tail = tail.owned;
-	ret_end->tail_begin = tail.begin;
-	return true;
-}
-
 /*
  * The names of a zip's members: which are unsafe, which are alike, and how to find one.
  *
@@ -600,9 +581,9 @@ static size_t decode(struct fsdp_span text, uint32_t *ret_character)
 	return size;
 }
 
-static bool is_invisible(uint32_t character)
+static const char *what_is_hostile(struct fsdp_span name)
 {
-	static const uint32_t ranges[][2] = {
+	static const uint32_t invisible[][2] = {
 		{ 0x00, 0x1f },
 		{ 0x7f, 0x9f },
 		{ 0x61c, 0x61c },
@@ -612,14 +593,6 @@ static bool is_invisible(uint32_t character)
 		{ 0xfeff, 0xfeff },
 		{ 0xe0000, 0xe007f },
 	};
-	for (size_t i = 0; i < FSDP_COUNT(ranges); i++)
-		if (character >= ranges[i][0] && character <= ranges[i][1])
-			return true;
-	return false;
-}
-
-static const char *what_is_hostile(struct fsdp_span name)
-{
 	if (name.size > NAME_MOST)
 		return "its name has more than 4096 bytes";
 	while (name.size != 0) {
@@ -627,8 +600,9 @@ static const char *what_is_hostile(struct fsdp_span name)
 		size_t size = decode(name, &character);
 		if (size == 0)
 			return "its name is not valid UTF-8";
-		if (is_invisible(character))
-			return "its name holds control or invisible characters";
+		for (size_t i = 0; i < FSDP_COUNT(invisible); i++)
+			if (character >= invisible[i][0] && character <= invisible[i][1])
+				return "its name holds control or invisible characters";
 		name = fsdp_span(name.data + size, name.size - size);
 	}
 	return NULL;
@@ -637,19 +611,6 @@ static const char *what_is_hostile(struct fsdp_span name)
 static bool is_letter(unsigned char byte)
 {
 	return (byte | 0x20) >= 'a' && (byte | 0x20) <= 'z';
-}
-
-static bool climbs(struct fsdp_span name)
-{
-	size_t begin = 0;
-	for (size_t i = 0; i <= name.size; i++) {
-		if (i < name.size && name.data[i] != '/' && name.data[i] != '\\')
-			continue;
-		if (i - begin == 2 && memcmp(name.data + begin, "..", 2) == 0)
-			return true;
-		begin = i + 1;
-	}
-	return false;
 }
 
 static const char *what_is_unsafe(struct fsdp_span name)
@@ -662,8 +623,14 @@ static const char *what_is_unsafe(struct fsdp_span name)
 		return "its name begins with a drive";
 	if (memchr(name.data, '\0', name.size) != NULL)
 		return "its name holds a zero byte";
-	if (climbs(name))
-		return "its name leads out of its folder";
+	size_t begin = 0;
+	for (size_t i = 0; i <= name.size; i++) {
+		if (i < name.size && name.data[i] != '/' && name.data[i] != '\\')
+			continue;
+		if (i - begin == 2 && memcmp(name.data + begin, "..", 2) == 0)
+			return "its name leads out of its folder";
+		begin = i + 1;
+	}
 	if (memchr(name.data, '\\', name.size) != NULL)
 		return "its name holds a backslash";
 	return NULL;
@@ -1143,23 +1110,6 @@ static inline bool parse_entry(struct reader *reader)
 
 /* ---- all entries ---- */
 
-static void check_count(struct reader *reader)
-{
-	const struct fsdp_zip_end *end = reader->end;
-	uint64_t count = reader->zip->members.count;
-	if (end->count != count)
-		fsdp_find(reader->findings, FSDP_RULE_ZIP_DIRECTORY_AMBIGUOUS,
-			FSDP_PLACE(.file = reader->file, .offset = end->directory),
-			"the end record counts %llu entries, but the directory has %llu",
-			FSDP_LLU(end->count), FSDP_LLU(count));
-	if (end->size != reader->at)
-		fsdp_find(reader->findings, FSDP_RULE_ZIP_DIRECTORY_AMBIGUOUS,
-			FSDP_PLACE(.file = reader->file, .offset = end->directory,
-				.length = reader->at),
-			"the end record gives the directory %llu bytes, but its entries have %llu",
-			FSDP_LLU(end->size), FSDP_LLU(reader->at));
-}
-
 static bool parse_entries(struct reader *reader)
 {
 	const struct fsdp_vec *members = &reader->zip->members;
@@ -1177,7 +1127,19 @@ static bool parse_entries(struct reader *reader)
 		reader->at < fsdp_min(reader->end->size, reader->size))
 		return fail_entry(reader,
 			"the zip's directory holds something that is not an entry");
-	check_count(reader);
+	const struct fsdp_zip_end *end = reader->end;
+	uint64_t count = reader->zip->members.count;
+	if (end->count != count)
+		fsdp_find(reader->findings, FSDP_RULE_ZIP_DIRECTORY_AMBIGUOUS,
+			FSDP_PLACE(.file = reader->file, .offset = end->directory),
+			"the end record counts %llu entries, but the directory has %llu",
+			FSDP_LLU(end->count), FSDP_LLU(count));
+	if (end->size != reader->at)
+		fsdp_find(reader->findings, FSDP_RULE_ZIP_DIRECTORY_AMBIGUOUS,
+			FSDP_PLACE(.file = reader->file, .offset = end->directory,
+				.length = reader->at),
+			"the end record gives the directory %llu bytes, but its entries have %llu",
+			FSDP_LLU(end->size), FSDP_LLU(reader->at));
 	/* What all members declare that they would inflate to. */
 	most = fsdp_limit(reader->limits, FSDP_LIMIT_INFLATE_BYTES);
 	return reader->inflated <= most ||
@@ -1291,8 +1253,18 @@ bool fsdp_zip_open(const struct fsdp_source *source, struct fsdp_arena *arena,
 	struct fsdp_error **ret_error)
 {
 	struct fsdp_zip_end end = { 0 };
-	if (!zip_end_read(source, file, findings, &end, ret_error))
+	struct tail tail = {
+		.source = source,
+		.file = file,
+		.findings = findings,
+		.error = ret_error,
+	};
+	if (!read_end(&tail, &end)) {
+		free(tail.owned);
 		return false;
+	}
+	end.tail = tail.owned;
+	end.tail_begin = tail.begin;
 	struct fsdp_zip zip = { .source = *source };
 	fsdp_vec_init(&zip.members, arena, sizeof(struct fsdp_zip_member));
 	struct reader reader = {
