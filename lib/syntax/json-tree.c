@@ -61,24 +61,6 @@ static bool read_text(struct tree_reader *reader, struct fsdp_span *ret_text)
 	return true;
 }
 
-static bool read_number(struct tree_reader *reader, struct fsdp_json *value)
-{
-	struct fsdp_span span = reader->token.span;
-	uint64_t offset = reader->token.offset;
-	bool memory = false;
-	value->kind = FSDP_JSON_INTEGER;
-	for (size_t i = 0; i < span.size; i++)
-		if (memchr(".eE", span.data[i], 3) != NULL)
-			value->kind = FSDP_JSON_REAL;
-	if (value->kind == FSDP_JSON_INTEGER)
-		return fsdp_decimal_integer(span, &value->integer) ||
-		       fail(reader, offset, "an integer beyond 64 bits");
-	if (!fsdp_decimal_real(span, &reader->scratch, &value->real, &memory))
-		return fail_memory(reader);
-	return (value->real >= -DBL_MAX && value->real <= DBL_MAX) ||
-	       fail(reader, offset, "a number beyond what a double holds");
-}
-
 /* ---- arrays and objects ---- */
 
 static int compare_keys(const void *a, const void *b)
@@ -145,24 +127,6 @@ static bool keep(struct tree_reader *reader, struct fsdp_json *list, size_t firs
 	return list->kind == FSDP_JSON_ARRAY || check_keys(reader, items, list->count);
 }
 
-/* What lies on the stack behind the innermost array or object becomes its items. */
-static bool end_list(struct tree_reader *reader)
-{
-	struct fsdp_json *list = value_at(reader, reader->open);
-	size_t first = reader->open + 1;
-	list->count = (uint32_t)(reader->stack.count - first);
-	reader->open = (size_t)list->integer;
-	list->items = NULL;
-	if (list->kind == FSDP_JSON_ARRAY && list->count > FSDP_JSON_PACKED &&
-		!pack(reader, list, first))
-		return false;
-	if (list->kind != FSDP_JSON_INTEGERS && list->count != 0 &&
-		!keep(reader, list, first))
-		return false;
-	fsdp_vec_truncate(&reader->stack, first);
-	return true;
-}
-
 /* ---- the document ---- */
 
 static bool read_value(struct tree_reader *reader)
@@ -193,8 +157,22 @@ static bool read_value(struct tree_reader *reader)
 	reader->key = (struct fsdp_span){ 0 };
 	if (kind == FSDP_SCAN_TEXT)
 		return read_text(reader, &value->text);
-	if (kind == FSDP_SCAN_NUMBER)
-		return read_number(reader, value);
+	if (kind == FSDP_SCAN_NUMBER) {
+		struct fsdp_span span = reader->token.span;
+		uint64_t offset = reader->token.offset;
+		bool memory = false;
+		value->kind = FSDP_JSON_INTEGER;
+		for (size_t i = 0; i < span.size; i++)
+			if (memchr(".eE", span.data[i], 3) != NULL)
+				value->kind = FSDP_JSON_REAL;
+		if (value->kind == FSDP_JSON_INTEGER)
+			return fsdp_decimal_integer(span, &value->integer) ||
+			       fail(reader, offset, "an integer beyond 64 bits");
+		if (!fsdp_decimal_real(span, &reader->scratch, &value->real, &memory))
+			return fail_memory(reader);
+		return (value->real >= -DBL_MAX && value->real <= DBL_MAX) ||
+		       fail(reader, offset, "a number beyond what a double holds");
+	}
 	if (kind == FSDP_SCAN_OBJECT || kind == FSDP_SCAN_ARRAY) {
 		value->integer = (int64_t)reader->open;
 		reader->open = reader->stack.count - 1;
@@ -212,8 +190,23 @@ static bool read_token(struct tree_reader *reader)
 		       memchr(reader->key.data, '\0', reader->key.size) == NULL ||
 		       fail(reader, reader->token.offset, "a key that holds a zero byte");
 	}
-	if (kind == FSDP_SCAN_OBJECT_END || kind == FSDP_SCAN_ARRAY_END)
-		return end_list(reader);
+	if (kind == FSDP_SCAN_OBJECT_END || kind == FSDP_SCAN_ARRAY_END) {
+		/* What lies on the stack behind the innermost array or object becomes its
+		 * items. */
+		struct fsdp_json *list = value_at(reader, reader->open);
+		size_t first = reader->open + 1;
+		list->count = (uint32_t)(reader->stack.count - first);
+		reader->open = (size_t)list->integer;
+		list->items = NULL;
+		if (list->kind == FSDP_JSON_ARRAY && list->count > FSDP_JSON_PACKED &&
+			!pack(reader, list, first))
+			return false;
+		if (list->kind != FSDP_JSON_INTEGERS && list->count != 0 &&
+			!keep(reader, list, first))
+			return false;
+		fsdp_vec_truncate(&reader->stack, first);
+		return true;
+	}
 	return kind == FSDP_SCAN_END || read_value(reader);
 }
 

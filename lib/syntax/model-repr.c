@@ -127,40 +127,6 @@ static const unsigned char *find_child(struct fsdp_span line)
 
 /* ---- heads and margins ---- */
 
-/* Whether the line ends with `CLASS(` and is not a child; what stands before that. */
-static bool parse_head(
-	struct fsdp_span line, struct fsdp_span *ret_before, struct fsdp_span *ret_class)
-{
-	struct fsdp_printed_child child;
-	if (line.size < 2 || line.data[line.size - 1] != '(')
-		return false;
-	size_t begin = line.size - 1;
-	while (begin != 0 && continues_word(line.data[begin - 1]))
-		begin--;
-	while (begin < line.size - 1 && !begins_word(line.data[begin]))
-		begin++;
-	if (begin == line.size - 1 || fsdp_printed_child(line, &child) ||
-		find_child(line) != NULL)
-		return false;
-	*ret_before = fsdp_span(line.data, begin);
-	*ret_class = fsdp_span(line.data + begin, line.size - 1 - begin);
-	return true;
-}
-
-/* Whether two texts are equal but for their digits. */
-static bool printed_alike(struct fsdp_span a, struct fsdp_span b)
-{
-	while (a.size != 0 && b.size != 0) {
-		size_t digits = count_digits(a), others = count_digits(b);
-		if ((digits != 0) != (others != 0) ||
-			(digits == 0 && a.data[0] != b.data[0]))
-			return false;
-		a = behind(a, digits != 0 ? digits : 1);
-		b = behind(b, others != 0 ? others : 1);
-	}
-	return a.size == 0 && b.size == 0;
-}
-
 static bool is_blank(struct fsdp_span text)
 {
 	for (size_t i = 0; i < text.size; i++)
@@ -178,7 +144,19 @@ static bool printed_margin(
 	if (child == NULL)
 		return false;
 	*ret_margin = fsdp_span(line.data, (size_t)(child - line.data));
-	return is_blank(*ret_margin) || printed_alike(before, *ret_margin);
+	if (is_blank(*ret_margin))
+		return true;
+	/* Equal but for their digits. */
+	struct fsdp_span a = before, b = *ret_margin;
+	while (a.size != 0 && b.size != 0) {
+		size_t digits = count_digits(a), others = count_digits(b);
+		if ((digits != 0) != (others != 0) ||
+			(digits == 0 && a.data[0] != b.data[0]))
+			return false;
+		a = behind(a, digits != 0 ? digits : 1);
+		b = behind(b, others != 0 ? others : 1);
+	}
+	return a.size == 0 && b.size == 0;
 }
 
 /* The line without its margin; false: it has another. */
@@ -700,9 +678,22 @@ static void begin_model(struct fsdp_printed *printed, struct printed_stream *str
 	struct fsdp_span line)
 {
 	struct fsdp_span before, class_name;
-	if (!parse_head(line, &before, &class_name) ||
-		(stream->open != NULL &&
-			!is_head_within(stream->open, before, class_name)))
+	/* Whether the line ends with `CLASS(` and is not a child; what stands before
+	 * that. */
+	struct fsdp_printed_child child;
+	if (line.size < 2 || line.data[line.size - 1] != '(')
+		return;
+	size_t begin = line.size - 1;
+	while (begin != 0 && continues_word(line.data[begin - 1]))
+		begin--;
+	while (begin < line.size - 1 && !begins_word(line.data[begin]))
+		begin++;
+	if (begin == line.size - 1 || fsdp_printed_child(line, &child) ||
+		find_child(line) != NULL)
+		return;
+	before = fsdp_span(line.data, begin);
+	class_name = fsdp_span(line.data + begin, line.size - 1 - begin);
+	if (stream->open != NULL && !is_head_within(stream->open, before, class_name))
 		return;
 	offer(printed, stream->late);
 	stream->late = NULL;

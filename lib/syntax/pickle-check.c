@@ -58,26 +58,22 @@ static size_t result_at(const struct check_walk *walk, uint32_t cell)
 	return at;
 }
 
-static bool grow_results(struct check_walk *walk)
-{
-	struct check_walk new = *walk;
-	new.result_room = walk->result_room == 0 ? FIRST_RESULTS : walk->result_room * 2;
-	new.results = FSDP_TAKE(walk->scratch, new.results, new.result_room);
-	if (new.results == NULL)
-		return false;
-	for (size_t i = 0; i < walk->result_room; i++)
-		if (walk->results[i].cell != 0)
-			new.results[result_at(&new, walk->results[i].cell)] =
-				walk->results[i];
-	*walk = new;
-	return true;
-}
-
 /* The place for a container's result; `cell` is 0 in one that is new. */
 static struct result *find_result(struct check_walk *walk, uint32_t cell)
 {
-	if (walk->result_count * 2 >= walk->result_room && !grow_results(walk))
-		return NULL;
+	if (walk->result_count * 2 >= walk->result_room) {
+		struct check_walk new = *walk;
+		new.result_room =
+			walk->result_room == 0 ? FIRST_RESULTS : walk->result_room * 2;
+		new.results = FSDP_TAKE(walk->scratch, new.results, new.result_room);
+		if (new.results == NULL)
+			return NULL;
+		for (size_t i = 0; i < walk->result_room; i++)
+			if (walk->results[i].cell != 0)
+				new.results[result_at(&new, walk->results[i].cell)] =
+					walk->results[i];
+		*walk = new;
+	}
 	return &walk->results[result_at(walk, cell)];
 }
 
@@ -171,23 +167,19 @@ static uint64_t hash_long(struct check_walk *walk, fsdp_ref key, struct fsdp_spa
 	return *hash;
 }
 
-static bool same_text(struct check_walk *walk, fsdp_ref a, struct fsdp_span text,
-	fsdp_ref b, struct fsdp_span other)
-{
-	if (text.size != other.size || text.size <= LONG_KEY || a == b)
-		return a == b || fsdp_span_equal(text, other);
-	/* All that follows from it is a warning: two hashes are proof enough. */
-	uint64_t hash = hash_long(walk, a, text);
-	return hash != 0 && hash == hash_long(walk, b, other);
-}
-
 static bool same_key(struct check_walk *walk, fsdp_ref a, fsdp_ref b)
 {
 	int64_t x, y;
 	struct fsdp_span text = fsdp_pickle_text(walk->pickle, a);
 	if (text.data != NULL) {
 		struct fsdp_span other = fsdp_pickle_text(walk->pickle, b);
-		return other.data != NULL && same_text(walk, a, text, b, other);
+		if (other.data == NULL)
+			return false;
+		if (text.size != other.size || text.size <= LONG_KEY || a == b)
+			return a == b || fsdp_span_equal(text, other);
+		/* All that follows from it is a warning: two hashes are proof enough. */
+		uint64_t hash = hash_long(walk, a, text);
+		return hash != 0 && hash == hash_long(walk, b, other);
 	}
 	return fsdp_pickle_integer(walk->pickle, a, &x) &&
 	       fsdp_pickle_integer(walk->pickle, b, &y) && x == y;
@@ -276,23 +268,18 @@ static bool check_keys(struct check_walk *walk, uint32_t cell)
 
 /* ---- the walk ---- */
 
-static bool grow_frames(struct check_walk *walk)
-{
-	size_t room = walk->frame_room == 0 ? FIRST_FRAMES : walk->frame_room * 2;
-	struct container *frames = FSDP_TAKE(walk->scratch, frames, room);
-	if (frames == NULL)
-		return false;
-	if (walk->frame_count != 0)
-		memcpy(frames, walk->frames, walk->frame_count * sizeof *frames);
-	walk->frames = frames;
-	walk->frame_room = room;
-	return true;
-}
-
 static bool enter(struct check_walk *walk, uint32_t cell)
 {
-	if (walk->frame_count == walk->frame_room && !grow_frames(walk))
-		return false;
+	if (walk->frame_count == walk->frame_room) {
+		size_t room = walk->frame_room == 0 ? FIRST_FRAMES : walk->frame_room * 2;
+		struct container *frames = FSDP_TAKE(walk->scratch, frames, room);
+		if (frames == NULL)
+			return false;
+		if (walk->frame_count != 0)
+			memcpy(frames, walk->frames, walk->frame_count * sizeof *frames);
+		walk->frames = frames;
+		walk->frame_room = room;
+	}
 	walk->frames[walk->frame_count++] = (struct container){ .size = 1, .cell = cell };
 	uint8_t kind = cell_at(walk->pickle, cell)->kind;
 	if (kind == FSDP_PICKLE_DICT || kind == FSDP_PICKLE_CALL)

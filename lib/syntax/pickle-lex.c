@@ -263,20 +263,6 @@ static void *grown(struct fsdp_arena *arena, const void *old, size_t used, size_
 	return new;
 }
 
-static bool grow_bits(struct memo *memo, size_t need)
-{
-	size_t words = memo->words == 0 ? FIRST_WORDS : memo->words * 2;
-	while (words < need)
-		words *= 2;
-	uint64_t *bits = grown(memo->arena, memo->bits, memo->words * sizeof *bits,
-		words * sizeof *bits);
-	if (bits == NULL)
-		return false;
-	memo->bits = bits;
-	memo->words = words;
-	return true;
-}
-
 /* A slot beyond the bits there are. */
 bool fsdp_memo_note_new(struct memo *memo, uint32_t slot, uint64_t puts)
 {
@@ -294,7 +280,17 @@ bool fsdp_memo_note_new(struct memo *memo, uint32_t slot, uint64_t puts)
 		memo->far[memo->far_count++] = slot;
 		return true;
 	}
-	return grow_bits(memo, (slot >> 6) + 1) && memo_note_read(memo, slot, puts);
+	size_t need = (slot >> 6) + 1;
+	size_t words = memo->words == 0 ? FIRST_WORDS : memo->words * 2;
+	while (words < need)
+		words *= 2;
+	uint64_t *bits = grown(memo->arena, memo->bits, memo->words * sizeof *bits,
+		words * sizeof *bits);
+	if (bits == NULL)
+		return false;
+	memo->bits = bits;
+	memo->words = words;
+	return memo_note_read(memo, slot, puts);
 }
 
 /* By bytes, lowest first: linear whatever the stream says, and without recursion. */
@@ -370,26 +366,23 @@ static size_t other_at(const struct memo *memo, uint32_t slot)
 	return at;
 }
 
-static bool grow_others(struct memo *memo)
-{
-	struct memo new = *memo;
-	new.others_room = memo->others_room == 0 ? FIRST_OTHERS : memo->others_room * 2;
-	new.others = FSDP_TAKE(memo->arena, new.others, new.others_room);
-	if (new.others == NULL)
-		return false;
-	memset(new.others, 0xff, new.others_room * sizeof *new.others);
-	for (size_t i = 0; i < memo->others_room; i++)
-		if (memo->others[i] != UINT32_MAX)
-			new.others[other_at(&new, memo->others[i])] = memo->others[i];
-	*memo = new;
-	return true;
-}
-
 /* Whether the slot is among the others already; if not it is added. */
 static bool add_other(struct memo *memo, uint32_t slot, bool *ret_known)
 {
-	if (memo->others_used * 2 >= memo->others_room && !grow_others(memo))
-		return false;
+	if (memo->others_used * 2 >= memo->others_room) {
+		struct memo new = *memo;
+		new.others_room =
+			memo->others_room == 0 ? FIRST_OTHERS : memo->others_room * 2;
+		new.others = FSDP_TAKE(memo->arena, new.others, new.others_room);
+		if (new.others == NULL)
+			return false;
+		memset(new.others, 0xff, new.others_room * sizeof *new.others);
+		for (size_t i = 0; i < memo->others_room; i++)
+			if (memo->others[i] != UINT32_MAX)
+				new.others[other_at(&new, memo->others[i])] =
+					memo->others[i];
+		*memo = new;
+	}
 	size_t at = other_at(memo, slot);
 	*ret_known = memo->others[at] == slot;
 	if (!*ret_known) {
@@ -442,17 +435,6 @@ static bool read_text(const struct mould *mould, const unsigned char *at, uint64
 	return size <= left - mould->size;
 }
 
-static bool fits(const struct mould *mould, const unsigned char *at, uint64_t left)
-{
-	uint64_t other = 0;
-	unsigned words = mould_words(mould);
-	if (left < words * 8)
-		return false;
-	for (unsigned i = 0; i < words; i++)
-		other |= (fsdp_load_eight(at + i * 8) ^ mould->bytes[i]) & mould->mask[i];
-	return other == 0;
-}
-
 /* What came next is tried first the next time. */
 static void follow(struct moulds *moulds, unsigned index)
 {
@@ -475,7 +457,14 @@ static const struct mould *mould_find(struct moulds *moulds, const unsigned char
 	for (unsigned i = 0; i < MOULD_NEXT; i++) {
 		unsigned index = moulds->list[moulds->last].next[i];
 		const struct mould *mould = &moulds->list[index];
-		if (!fits(mould, at, left) || !read_text(mould, at, left, ret_text))
+		uint64_t other = 0;
+		unsigned words = mould_words(mould);
+		if (left < words * 8)
+			continue;
+		for (unsigned k = 0; k < words; k++)
+			other |= (fsdp_load_eight(at + k * 8) ^ mould->bytes[k]) &
+				 mould->mask[k];
+		if (other != 0 || !read_text(mould, at, left, ret_text))
 			continue;
 		follow(moulds, index);
 		moulds->hits++;
