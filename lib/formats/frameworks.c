@@ -436,26 +436,6 @@ static bool name_part(struct fsdp_reading *reading, const struct part_pattern *p
 	       fsdp_arena_fail(reading->model->arena, ret_error);
 }
 
-/* In order of the parts, and of each in that of the ranks. */
-static bool name_parts(struct fsdp_reading *reading, const struct fsdp_folder *folder,
-	const struct part_pattern *parts, size_t count, struct fsdp_error **ret_error)
-{
-	uint32_t numbers[FSDP_PATTERN_NUMBERS];
-	for (size_t i = 0; i < count; i++) {
-		size_t first = reading->children.count;
-		for (size_t k = 0; k < folder->count; k++) {
-			struct fsdp_entry entry = fsdp_folder_entry(folder, k);
-			if (takes_part(&entry, &parts[i], numbers) &&
-				!name_part(reading, &parts[i], entry.name, numbers,
-					ret_error))
-				return false;
-		}
-		if (!fsdp_reading_order_children(reading, first, ret_error))
-			return false;
-	}
-	return true;
-}
-
 /* ---- Accelerate ---- */
 
 static const struct part_pattern accelerate_parts[] = {
@@ -532,8 +512,23 @@ static bool is_accelerate(const struct fsdp_folder *folder)
 static bool name_accelerate(struct fsdp_reading *reading,
 	const struct fsdp_folder *folder, struct fsdp_error **ret_error)
 {
-	return name_parts(reading, folder, accelerate_parts, FSDP_COUNT(accelerate_parts),
-		ret_error);
+	/* In order of the parts, and of each in that of the ranks. */
+	const struct part_pattern *parts = accelerate_parts;
+	size_t count = FSDP_COUNT(accelerate_parts);
+	uint32_t numbers[FSDP_PATTERN_NUMBERS];
+	for (size_t i = 0; i < count; i++) {
+		size_t first = reading->children.count;
+		for (size_t k = 0; k < folder->count; k++) {
+			struct fsdp_entry entry = fsdp_folder_entry(folder, k);
+			if (takes_part(&entry, &parts[i], numbers) &&
+				!name_part(reading, &parts[i], entry.name, numbers,
+					ret_error))
+				return false;
+		}
+		if (!fsdp_reading_order_children(reading, first, ret_error))
+			return false;
+	}
+	return true;
 }
 
 /* Every rank writes its random states. */

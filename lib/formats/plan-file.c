@@ -1313,32 +1313,31 @@ static bool is_layer_map(const struct fsdp_json *root)
 	       fsdp_span_begins(root->items[0].text, FSDP_SPAN("rowwise"));
 }
 
-/* What transformers and Accelerate call a plan says how to wrap, not what came of it. */
-static bool refuse_format(struct fsdp_plan_reading *plan)
-{
-	static const char *const KEYS[] = { "fsdp", "fsdp_config", "fsdp_plan", "tp_plan",
-		"base_model_fsdp_plan", "base_model_tp_plan", "fsdp_version",
-		"fsdp_transformer_layer_cls_to_wrap", "transformer_layer_cls_to_wrap" };
-	const struct fsdp_json *found =
-		is_layer_map(plan->root) ? plan->root->items : NULL;
-	for (size_t i = 0; i < FSDP_COUNT(KEYS) && found == NULL; i++)
-		found = fsdp_json_get(plan->root, KEYS[i]);
-	if (found == NULL)
-		return plan_invalid(plan, "its format is not \"fsdp-plan\"");
-	fsdp_fail_rule(plan->error, FSDP_ERROR_UNSUPPORTED, "FI9002", FSDP_UNKNOWN,
-		"this is a configuration of transformers (key %.*s), which says how to wrap a model, not a sharding plan of the wrapped one",
-		FSDP_TEXT_MOST(found->key, FSDP_PLAN_NAME_SHOWN));
-	return fsdp_error_add_hint(plan->error,
-		"export a plan where the model is wrapped: fsdp-inspect help plan");
-}
-
 static bool read_head(struct fsdp_plan_reading *plan)
 {
 	int64_t version, world = 0;
 	if (!fsdp_json_is(plan->root, FSDP_JSON_OBJECT) ||
 		fsdp_json_get_text(plan->root, "format").data == NULL ||
-		!fsdp_span_is(fsdp_json_get_text(plan->root, "format"), "fsdp-plan"))
-		return refuse_format(plan);
+		!fsdp_span_is(fsdp_json_get_text(plan->root, "format"), "fsdp-plan")) {
+		/* What transformers and Accelerate call a plan says how to wrap, not what
+		 * came of it. */
+		static const char *const KEYS[] = { "fsdp", "fsdp_config", "fsdp_plan",
+			"tp_plan", "base_model_fsdp_plan", "base_model_tp_plan",
+			"fsdp_version", "fsdp_transformer_layer_cls_to_wrap",
+			"transformer_layer_cls_to_wrap" };
+		const struct fsdp_json *found =
+			is_layer_map(plan->root) ? plan->root->items : NULL;
+		for (size_t i = 0; i < FSDP_COUNT(KEYS) && found == NULL; i++)
+			found = fsdp_json_get(plan->root, KEYS[i]);
+		if (found == NULL)
+			return plan_invalid(plan, "its format is not \"fsdp-plan\"");
+		fsdp_fail_rule(plan->error, FSDP_ERROR_UNSUPPORTED, "FI9002",
+			FSDP_UNKNOWN,
+			"this is a configuration of transformers (key %.*s), which says how to wrap a model, not a sharding plan of the wrapped one",
+			FSDP_TEXT_MOST(found->key, FSDP_PLAN_NAME_SHOWN));
+		return fsdp_error_add_hint(plan->error,
+			"export a plan where the model is wrapped: fsdp-inspect help plan");
+	}
 	if (!fsdp_json_get_integer(plan->root, "version", 1, INT64_MAX, &version))
 		return plan_invalid(plan, "it has no version");
 	if (version > 1)

@@ -176,14 +176,6 @@ size_t fsdp_rank_siblings(const struct fsdp_folder *folder, struct fsdp_span nam
 	return count;
 }
 
-static bool is_child(const struct fsdp_folder *folder, const struct fsdp_entry *entry)
-{
-	if (entry->kind != FSDP_ENTRY_FILE)
-		return false;
-	return folder->picked != NULL ? !fsdp_plan_has_name(entry->name)
-				      : has_torch_suffix(entry->name);
-}
-
 static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	struct fsdp_error **ret_error)
 {
@@ -191,7 +183,10 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	bool uniform = true;
 	for (size_t i = 0; i < look->folder->count; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(look->folder, i);
-		if (!is_child(look->folder, &entry))
+		if (entry.kind != FSDP_ENTRY_FILE)
+			continue;
+		if (!(look->folder->picked != NULL ? !fsdp_plan_has_name(entry.name)
+						   : has_torch_suffix(entry.name)))
 			continue;
 		bool numbered = match_pattern(entry.name, &pattern);
 		if (fsdp_reading_add_child(reading, entry.name,
@@ -229,30 +224,27 @@ struct claims {
 	size_t count;
 };
 
-static void add_claim(struct claims *claims, const struct fsdp_file_record *file)
-{
-	size_t i = 0;
-	if (file->world_size == FSDP_NONE || !file->world_whole)
-		return;
-	while (i < claims->count && claims->items[i].world_size != file->world_size)
-		i++;
-	if (i == CLAIMS_MAX)
-		return;
-	if (i == claims->count)
-		claims->items[claims->count++] =
-			(struct claim){ .world_size = file->world_size };
-	claims->items[i].files++;
-	claims->items[i].ranks += file->rank < file->world_size;
-}
-
 /* The one world size that the files tell; of several the one that is most complete. Files
  * of another world are of another save: their tensors are not put among these. */
 static void resolve_world(struct fsdp_model *model)
 {
 	struct claims claims = { .count = 0 };
 	const struct claim *best = &claims.items[0];
-	for (uint32_t i = 0; i < model->files.count; i++)
-		add_claim(&claims, fsdp_model_file(model, i));
+	for (uint32_t i = 0; i < model->files.count; i++) {
+		const struct fsdp_file_record *file = fsdp_model_file(model, i);
+		size_t k = 0;
+		if (file->world_size == FSDP_NONE || !file->world_whole)
+			continue;
+		while (k < claims.count && claims.items[k].world_size != file->world_size)
+			k++;
+		if (k == CLAIMS_MAX)
+			continue;
+		if (k == claims.count)
+			claims.items[claims.count++] =
+				(struct claim){ .world_size = file->world_size };
+		claims.items[k].files++;
+		claims.items[k].ranks += file->rank < file->world_size;
+	}
 	if (claims.count < 2)
 		return;
 	for (size_t i = 1; i < claims.count; i++) {
@@ -443,24 +435,6 @@ static void check_missing(struct fsdp_model *model, const struct ranks *ranks,
 	fsdp_find_missing_ranks(&model->findings, &here, FSDP_PLACE(.file = { 0 }));
 }
 
-static bool check_ranks(struct fsdp_reading *reading, struct fsdp_error **ret_error)
-{
-	struct fsdp_model *model = reading->model;
-	struct ranks ranks = { .world_size = model->world_size };
-	uint32_t *here =
-		FSDP_TAKE(reading->scratch, here, 2 * (size_t)model->files.count + 1);
-	if (here == NULL || !list_ranks(model, &ranks, reading->scratch))
-		return fsdp_arena_fail(reading->scratch, ret_error);
-	for (uint32_t i = 0; i < model->files.count; i++)
-		check_file(model, &ranks, i);
-	for (uint32_t i = 0; i < model->files.count; i++)
-		if (ranks.twin[i] != 0 &&
-			!report_double(model, &ranks, i, reading->scratch))
-			return fsdp_arena_fail(reading->scratch, ret_error);
-	check_missing(model, &ranks, here, reading->named);
-	return true;
-}
-
 /* Files that differ in a number and say nothing of ranks may be anything. */
 static bool check_evidence(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 {
@@ -514,7 +488,19 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	model->is_split |= model->are_unproven && names_a_slice(first->name);
 	if (model->world_size == FSDP_NONE)
 		model->world_size = guess_world_size(reading);
-	return check_ranks(reading, ret_error);
+	struct ranks ranks = { .world_size = model->world_size };
+	uint32_t *here =
+		FSDP_TAKE(reading->scratch, here, 2 * (size_t)model->files.count + 1);
+	if (here == NULL || !list_ranks(model, &ranks, reading->scratch))
+		return fsdp_arena_fail(reading->scratch, ret_error);
+	for (uint32_t i = 0; i < model->files.count; i++)
+		check_file(model, &ranks, i);
+	for (uint32_t i = 0; i < model->files.count; i++)
+		if (ranks.twin[i] != 0 &&
+			!report_double(model, &ranks, i, reading->scratch))
+			return fsdp_arena_fail(reading->scratch, ret_error);
+	check_missing(model, &ranks, here, reading->named);
+	return true;
 }
 
 const struct fsdp_family fsdp_family_rank_set = {

@@ -750,24 +750,6 @@ static bool read_shard_member(struct declared_shard *shard, struct fsdp_error **
 	return shard->fqn.data != NULL || fsdp_arena_fail(arena, ret_error);
 }
 
-/* An earlier entry of the same name counts no more. */
-static bool forget_shard(struct fsdp_model *model, struct fsdp_tensor_record *tensor,
-	struct fsdp_span name, struct fsdp_error **ret_error)
-{
-	struct fsdp_piece_record *piece = fsdp_model_piece(model, tensor->first_piece);
-	int64_t shape[FSDP_DIMS_MAX];
-	if (piece->box == FSDP_NONE)
-		return true;
-	for (size_t i = 0; i < tensor->dims; i++)
-		shape[i] = fsdp_model_ints(model, piece->box)[tensor->dims + i];
-	piece->box = FSDP_NONE;
-	tensor->flags &= (uint16_t)~FSDP_TENSOR_SHAPE_INFERRED;
-	tensor->shape = fsdp_build_ints(model, shape, tensor->dims, ret_error);
-	return tensor->shape != FSDP_NONE &&
-	       fsdp_build_names(model, 0, name, false, &tensor->name, &tensor->raw_name,
-		       ret_error);
-}
-
 static bool begin_shard(struct declared_shard *shard, struct fsdp_span name,
 	uint32_t owner, struct fsdp_error **ret_error)
 {
@@ -780,8 +762,22 @@ static bool begin_shard(struct declared_shard *shard, struct fsdp_span name,
 		fsdp_find(safetensors_findings(header), FSDP_RULE_SAFETENSORS_JSON,
 			FSDP_PLACE(.file = header->file, .tensor = name),
 			"DCP_SHARDING_INFO says twice where this part lies; the last one counts");
-	return !placed ||
-	       forget_shard(model, fsdp_model_tensor(model, owner), name, ret_error);
+	/* An earlier entry of the same name counts no more. */
+	struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, owner);
+	if (!placed)
+		return true;
+	struct fsdp_piece_record *piece = fsdp_model_piece(model, tensor->first_piece);
+	int64_t shape[FSDP_DIMS_MAX];
+	if (piece->box == FSDP_NONE)
+		return true;
+	for (size_t i = 0; i < tensor->dims; i++)
+		shape[i] = fsdp_model_ints(model, piece->box)[tensor->dims + i];
+	piece->box = FSDP_NONE;
+	tensor->flags &= (uint16_t)~FSDP_TENSOR_SHAPE_INFERRED;
+	tensor->shape = fsdp_build_ints(model, shape, tensor->dims, ret_error);
+	return tensor->shape != FSDP_NONE &&
+	       fsdp_build_names(model, 0, name, false, &tensor->name, &tensor->raw_name,
+		       ret_error);
 }
 
 /* The tensor's one piece gets its box; the tensor is at least as large as this. */
@@ -865,18 +861,6 @@ static bool read_shards(struct declared_shard *shard, struct fsdp_error **ret_er
 	}
 }
 
-static bool find_owners(struct declared_shard *shard)
-{
-	const struct fsdp_model *model = shard->header->reading->model;
-	fsdp_table_init(&shard->owners, shard->header->reading->scratch);
-	fsdp_bits_init(&shard->placed, shard->header->reading->scratch);
-	for (uint32_t i = shard->header->first_tensor; i < model->tensors.count; i++)
-		if (!fsdp_table_set(
-			    &shard->owners, fsdp_model_tensor(model, i)->raw_name, i))
-			return false;
-	return true;
-}
-
 /* Where the tensors lie in the whole ones, if the notes say so. */
 static bool safetensors_read_shards(
 	struct fsdp_safetensors *header, struct fsdp_error **ret_error)
@@ -889,8 +873,15 @@ static bool safetensors_read_shards(
 	struct declared_shard *shard = FSDP_TAKE(scratch, shard, 1);
 	if (shard != NULL)
 		shard->header = header;
-	if (text == NULL || shard == NULL || !find_owners(shard))
+	if (text == NULL || shard == NULL)
 		return fsdp_arena_fail(scratch, ret_error);
+	const struct fsdp_model *model = shard->header->reading->model;
+	fsdp_table_init(&shard->owners, shard->header->reading->scratch);
+	fsdp_bits_init(&shard->placed, shard->header->reading->scratch);
+	for (uint32_t i = shard->header->first_tensor; i < model->tensors.count; i++)
+		if (!fsdp_table_set(
+			    &shard->owners, fsdp_model_tensor(model, i)->raw_name, i))
+			return fsdp_arena_fail(scratch, ret_error);
 	memcpy(text, header->sharding.data, size);
 	fsdp_json_scan_over(&shard->scan, text, size, &header->limits);
 	struct fsdp_error *error = NULL;

@@ -893,25 +893,6 @@ static bool rename_state(struct id_naming *naming, struct fsdp_tensor_record *te
 	return true;
 }
 
-static bool rename_states(
-	struct id_naming *naming, size_t *ret_named, struct fsdp_error **ret_error)
-{
-	struct numbered_state state;
-	size_t at = 0;
-	*ret_error = NULL;
-	while (next_state(naming, &at, &state, ret_error)) {
-		uint32_t parameter = state.number < naming->number_count
-					     ? naming->numbers[state.number].parameter
-					     : FSDP_NONE;
-		if (parameter == FSDP_NONE)
-			continue;
-		++*ret_named;
-		if (!rename_state(naming, state.tensor, state.key, parameter, ret_error))
-			return false;
-	}
-	return *ret_error == NULL;
-}
-
 static void tell(struct id_naming *naming, bool placed, size_t states, size_t named)
 {
 	struct fsdp_reading *reading = naming->reading;
@@ -957,8 +938,25 @@ static bool name_states(
 	else if (grouped && placed && !name_by_order(naming, &placed, ret_error))
 		return false;
 	placed &= grouped;
-	if (placed && !rename_states(naming, &named, ret_error))
-		return false;
+	if (placed) {
+		struct numbered_state state;
+		size_t at = 0;
+		*ret_error = NULL;
+		while (next_state(naming, &at, &state, ret_error)) {
+			uint32_t parameter =
+				state.number < naming->number_count
+					? naming->numbers[state.number].parameter
+					: FSDP_NONE;
+			if (parameter == FSDP_NONE)
+				continue;
+			++named;
+			if (!rename_state(naming, state.tensor, state.key, parameter,
+				    ret_error))
+				return false;
+		}
+		if (*ret_error != NULL)
+			return false;
+	}
 	tell(naming, placed, states, named);
 	return true;
 }

@@ -920,23 +920,19 @@ static bool is_unfinished_name(struct fsdp_span name)
 	return memmem(name.data, name.size, ORBAX_TMP, sizeof ORBAX_TMP - 1) != NULL;
 }
 
-/* A step, or an item of one. Where folders cannot be renamed a file says that it is
- * finished. */
-static bool is_unfinished(const struct fsdp_look *look)
+static bool is_unfinished_orbax(
+	const struct fsdp_look *look, const struct folder_row *row)
 {
+	/* A step, or an item of one. Where folders cannot be renamed a file says that it
+	 * is finished. */
+	if (row == NULL || strstr(row->what, "Orbax") == NULL || look->typed.size == 0)
+		return false;
 	struct fsdp_span path = look->typed;
 	size_t begin = path.size, slashes = 0;
 	while (begin != 0 && slashes < 2)
 		slashes += path.data[--begin] == '/' && begin + 1 != path.size;
 	return is_unfinished_name(fsdp_span(path.data + begin, path.size - begin)) &&
 	       !fsdp_folder_has(look->folder, "commit_success.txt", FSDP_ENTRY_FILE);
-}
-
-static bool is_unfinished_orbax(
-	const struct fsdp_look *look, const struct folder_row *row)
-{
-	return row != NULL && strstr(row->what, "Orbax") != NULL &&
-	       look->typed.size != 0 && is_unfinished(look);
 }
 
 static bool fail_directory(const struct fsdp_look *look, struct fsdp_error **ret_error)

@@ -311,25 +311,6 @@ static bool fold_chunk(void *context, struct fsdp_pickle *pickle,
 	return chunk->box != FSDP_NONE;
 }
 
-static bool read_properties(struct fsdp_pickle *pickle, fsdp_ref state,
-	struct fsdp_dcp_properties *ret_properties)
-{
-	fsdp_ref dtype, grad;
-	bool set;
-	*ret_properties = (struct fsdp_dcp_properties){ 0 };
-	if (is_state(pickle, state, 5)) {
-		dtype = fsdp_pickle_get(pickle, state, "dtype");
-		grad = fsdp_pickle_get(pickle, state, "requires_grad");
-	} else {
-		dtype = fsdp_pickle_item(pickle, state, 0);
-		grad = fsdp_pickle_item(pickle, state, 2);
-	}
-	ret_properties->dtype = (uint8_t)fsdp_torch_dtype(pickle, dtype);
-	ret_properties->grad_known = fsdp_pickle_boolean(pickle, grad, &set);
-	ret_properties->grad = ret_properties->grad_known && set;
-	return ret_properties->dtype != FSDP_DTYPE_UNKNOWN;
-}
-
 /* The packed facts fit into the number itself. */
 static bool fold_properties(void *context, struct fsdp_pickle *pickle,
 	const struct fsdp_folding *call, uint32_t *ret_number,
@@ -338,7 +319,21 @@ static bool fold_properties(void *context, struct fsdp_pickle *pickle,
 	struct fsdp_dcp *dcp = context;
 	struct fsdp_dcp_properties properties;
 	(void)ret_error;
-	if (!read_properties(pickle, call->state, &properties))
+	fsdp_ref state = call->state;
+	fsdp_ref dtype, grad;
+	bool set;
+	properties = (struct fsdp_dcp_properties){ 0 };
+	if (is_state(pickle, state, 5)) {
+		dtype = fsdp_pickle_get(pickle, state, "dtype");
+		grad = fsdp_pickle_get(pickle, state, "requires_grad");
+	} else {
+		dtype = fsdp_pickle_item(pickle, state, 0);
+		grad = fsdp_pickle_item(pickle, state, 2);
+	}
+	properties.dtype = (uint8_t)fsdp_torch_dtype(pickle, dtype);
+	properties.grad_known = fsdp_pickle_boolean(pickle, grad, &set);
+	properties.grad = properties.grad_known && set;
+	if (properties.dtype == FSDP_DTYPE_UNKNOWN)
 		return false;
 	dcp->has_strides |= fsdp_pickle_count(pickle, call->state) > PROPERTIES_BEFORE &&
 			    fsdp_pickle_kind(pickle, call->state) == FSDP_PICKLE_TUPLE;
@@ -508,16 +503,6 @@ static bool fold_info(void *context, struct fsdp_pickle *pickle,
 	return true;
 }
 
-/* An object's entry has no fields, so it stays a symbolic value: some writers give it an
- * empty state, some none. */
-/* Whether it is BytesStorageMetadata. */
-static bool dcp_is_object(const struct fsdp_pickle *pickle, fsdp_ref ref)
-{
-	const struct fsdp_pickle_global *global = fsdp_pickle_named(pickle, ref);
-	return fsdp_pickle_kind(pickle, ref) == FSDP_PICKLE_CALL && global != NULL &&
-	       fsdp_span_is(global->name, "BytesStorageMetadata");
-}
-
 #define NEW "torch.distributed.checkpoint."
 #define OLD "torch.distributed._shard.checkpoint."
 #define SHARD "torch.distributed._shard.sharded_tensor.metadata"
@@ -579,15 +564,6 @@ struct match {
 	uint32_t *slots; /* chunk + 1, by (list, offsets); made when a hint fails */
 	size_t slot_count;
 };
-
-static bool same_offset(const struct fsdp_dcp *dcp, uint32_t chunk_id, uint32_t size)
-{
-	const struct fsdp_dcp_chunk *chunk = fsdp_vec_at(&dcp->chunks, chunk_id);
-	size_t count;
-	const int64_t *offset = size_items(dcp, size, &count);
-	return chunk->dims == count &&
-	       same_ints(fsdp_model_ints(dcp->model, chunk->box), offset, count);
-}
 
 /* The newest list of an item is the one of this file. */
 static struct fsdp_dcp_list *own_list(
@@ -665,7 +641,14 @@ static bool search_chunk(struct match *match, const struct fsdp_dcp_list *list,
 static bool try_place(const struct fsdp_dcp *dcp, const struct fsdp_dcp_list *list,
 	uint32_t place, uint32_t size, uint32_t *ret_chunk)
 {
-	if (place >= list->count || !same_offset(dcp, list->first + place, size))
+	uint32_t chunk_id = list->first + place;
+	if (place >= list->count)
+		return false;
+	const struct fsdp_dcp_chunk *chunk = fsdp_vec_at(&dcp->chunks, chunk_id);
+	size_t count;
+	const int64_t *offset = size_items(dcp, size, &count);
+	if (chunk->dims != count ||
+		!same_ints(fsdp_model_ints(dcp->model, chunk->box), offset, count))
 		return false;
 	*ret_chunk = list->first + place;
 	return true;
@@ -966,10 +949,18 @@ static bool read_entries(struct fsdp_dcp_parse *parse, fsdp_ref entries)
 		}
 		bool is_tensor =
 			dcp_folded(parse->pickle, value, FSDP_DCP_TENSOR_META, &meta);
-		if (!is_tensor && !dcp_is_object(parse->pickle, value)) {
-			dcp_say(parse->dcp, FSDP_RULE_METADATA_UNREADABLE, text,
-				"the entry is neither a tensor nor a value");
-			continue;
+		/* An object's entry has no fields, so it stays a symbolic value: some
+		 * writers give it an empty state, some none. */
+		if (!is_tensor) {
+			const struct fsdp_pickle_global *global =
+				fsdp_pickle_named(parse->pickle, value);
+			if (fsdp_pickle_kind(parse->pickle, value) != FSDP_PICKLE_CALL ||
+				global == NULL ||
+				!fsdp_span_is(global->name, "BytesStorageMetadata")) {
+				dcp_say(parse->dcp, FSDP_RULE_METADATA_UNREADABLE, text,
+					"the entry is neither a tensor nor a value");
+				continue;
+			}
 		}
 		struct fsdp_dcp_item *item = get_item(parse, key, text, !is_tensor);
 		if (item == NULL)

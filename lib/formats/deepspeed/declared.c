@@ -103,19 +103,6 @@ static uint32_t name_of(
 		       : FSDP_NONE;
 }
 
-static bool chain(struct fsdp_mappings *mappings, uint32_t id)
-{
-	uint32_t name = name_of(mappings, fsdp_mappings_at(mappings, id - 1));
-	if (name == FSDP_NONE)
-		return false;
-	if (mappings->first[name] == 0)
-		mappings->first[name] = id;
-	else
-		fsdp_mappings_at(mappings, mappings->last[name] - 1)->next = id;
-	mappings->last[name] = id;
-	return true;
-}
-
 uint32_t fsdp_mappings_first(const struct fsdp_mappings *mappings, uint32_t slice)
 {
 	return slice < mappings->slices.count
@@ -151,8 +138,14 @@ static bool mappings_begin(
 			mappings->ranks[mappings->rank_count++] = mapping->rank;
 		last = mapping->rank;
 		mappings->told[mapping->group] = true;
-		if (!chain(mappings, id))
+		uint32_t name = name_of(mappings, fsdp_mappings_at(mappings, id - 1));
+		if (name == FSDP_NONE)
 			return fsdp_arena_fail(mappings->scratch, ret_error);
+		if (mappings->first[name] == 0)
+			mappings->first[name] = id;
+		else
+			fsdp_mappings_at(mappings, mappings->last[name] - 1)->next = id;
+		mappings->last[name] = id;
 	}
 	return true;
 }

@@ -245,24 +245,6 @@ static bool deepspeed_enter_tag(struct fsdp_reading *reading,
 
 #define SHARED "optimizer_state.pt"
 
-/* "<fqn>/<state>.pt" at the end of a path. */
-static bool split_path(
-	struct fsdp_span path, struct fsdp_span *ret_fqn, struct fsdp_span *ret_state)
-{
-	struct fsdp_span parts[2] = { { 0 }, { 0 } };
-	for (size_t k = 2; k-- > 0;) {
-		parts[k] = fsdp_span_last(path, '/');
-		if (path.size - parts[k].size < 2)
-			return false;
-		path.size -= parts[k].size + 1;
-	}
-	if (!fsdp_span_ends(parts[1], FSDP_SPAN(".pt")))
-		return false;
-	*ret_fqn = parts[0];
-	*ret_state = fsdp_span(parts[1].data, parts[1].size - 3);
-	return true;
-}
-
 /* The parameter that a bare list of elements is of; NULL: it has a shape of its own. */
 static const struct fsdp_deepspeed_parameter *shape_of(struct fsdp_deepspeed *ds,
 	const struct fsdp_names *names, struct fsdp_span fqn,
@@ -363,7 +345,20 @@ static bool add_universal(struct fsdp_deepspeed *ds, struct held_states *held,
 		return true;
 	const struct fsdp_extent *extent = fsdp_model_extent(model, stored->piece.extent);
 	const struct fsdp_file_record *file = fsdp_model_file(model, extent->file);
-	if (!split_path(file->path, &fqn, &state) || state.size > 100)
+	/* "<fqn>/<state>.pt" at the end of a path. */
+	struct fsdp_span path = file->path;
+	struct fsdp_span parts[2] = { { 0 }, { 0 } };
+	for (size_t k = 2; k-- > 0;) {
+		parts[k] = fsdp_span_last(path, '/');
+		if (path.size - parts[k].size < 2)
+			return true;
+		path.size -= parts[k].size + 1;
+	}
+	if (!fsdp_span_ends(parts[1], FSDP_SPAN(".pt")))
+		return true;
+	fqn = parts[0];
+	state = fsdp_span(parts[1].data, parts[1].size - 3);
+	if (state.size > 100)
 		return true;
 	bool weight = fsdp_span_is(state, "fp32");
 	uint32_t id = fsdp_names_find_child(&held->names, 0, fqn);

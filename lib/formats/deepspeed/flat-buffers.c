@@ -156,23 +156,6 @@ static size_t count_parameters(const struct fsdp_deepspeed *ds, uint32_t group)
 	return count;
 }
 
-static void follow_mappings(struct fsdp_deepspeed *ds, uint32_t group)
-{
-	size_t lost = 0;
-	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
-		struct fsdp_deepspeed_parameter *parameter = &ds->slice.parameters[i];
-		if (parameter->frozen || parameter->group != group)
-			continue;
-		parameter->mapping =
-			fsdp_mappings_find(&ds->mappings, group, parameter->fqn);
-		lost += parameter->mapping == 0;
-	}
-	fsdp_find(&ds->reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,
-		FSDP_PLACE(.severity = lost == 0 ? FSDP_NOTE + 1 : 0),
-		"parameters of group %u do not lie one behind the other as in param_shapes: they are aligned, which is not recorded, and were placed by param_slice_mappings%s",
-		group, lost == 0 ? "" : ", which lack some");
-}
-
 /* Who tells where the parameters of a group of ZeRO 1 and 2 lie. */
 static void check_group(struct fsdp_deepspeed *ds, uint32_t group)
 {
@@ -189,7 +172,20 @@ static void check_group(struct fsdp_deepspeed *ds, uint32_t group)
 	right = !whole ||
 		round_up(found, align) == round_up(ds->slice.lengths[group], align);
 	if (ordered && strays != 0 && !ds->slice.has_paddings && !ds->round_robin) {
-		follow_mappings(ds, group);
+		size_t lost = 0;
+		for (size_t i = 0; i < ds->slice.parameter_count; i++) {
+			struct fsdp_deepspeed_parameter *parameter =
+				&ds->slice.parameters[i];
+			if (parameter->frozen || parameter->group != group)
+				continue;
+			parameter->mapping =
+				fsdp_mappings_find(&ds->mappings, group, parameter->fqn);
+			lost += parameter->mapping == 0;
+		}
+		fsdp_find(&ds->reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,
+			FSDP_PLACE(.severity = lost == 0 ? FSDP_NOTE + 1 : 0),
+			"parameters of group %u do not lie one behind the other as in param_shapes: they are aligned, which is not recorded, and were placed by param_slice_mappings%s",
+			group, lost == 0 ? "" : ", which lack some");
 		return;
 	}
 	if (ds->mappings.told[group])

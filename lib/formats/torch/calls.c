@@ -779,14 +779,6 @@ static bool check_build(const struct trial *trial)
 
 /* ---- persistent ids ---- */
 
-static bool has_odd_count(const struct trial *trial, fsdp_ref id)
-{
-	uint64_t count = fsdp_pickle_count(trial->pickle, id);
-	return count < 5 || count > 6 ||
-	       (count == 6 && trial->torch->ids == FSDP_IDS_ZIP) ||
-	       (count == 5 && trial->torch->ids == FSDP_IDS_LEGACY);
-}
-
 /* NULL: nothing, or what a fold tells by the storage's name. */
 static const char *what_is_wrong(const struct trial *trial, fsdp_ref id)
 {
@@ -794,8 +786,13 @@ static const char *what_is_wrong(const struct trial *trial, fsdp_ref id)
 	bool is_tuple = kind_of(trial, id) == FSDP_PICKLE_TUPLE;
 	if (trial->torch->profile == FSDP_PROFILE_METADATA)
 		return "stands where there are no storages";
-	if (is_tuple && has_odd_count(trial, id))
-		return "has another number of items than torch writes";
+	if (is_tuple) {
+		uint64_t count = fsdp_pickle_count(trial->pickle, id);
+		if (count < 5 || count > 6 ||
+			(count == 6 && trial->torch->ids == FSDP_IDS_ZIP) ||
+			(count == 5 && trial->torch->ids == FSDP_IDS_LEGACY))
+			return "has another number of items than torch writes";
+	}
 	/* The tar of torch 0.1 has texts. */
 	if (trial->deed->folded)
 		return NULL;

@@ -809,17 +809,6 @@ static bool step(struct walk *walk)
 	       meet(walk, value, name, raw_name);
 }
 
-static bool begin(
-	struct walk *walk, struct fsdp_torch *torch, struct fsdp_error **ret_error)
-{
-	*walk = (struct walk){ .torch = torch, .error = ret_error };
-	uint32_t bound = fsdp_pickle_identity_bound(torch->pickle);
-	walk->ceiling = 16 * (uint64_t)bound + 4096;
-	fsdp_vec_init(&walk->stack, torch->scratch, sizeof(struct frame));
-	walk->visits = fsdp_arena_take(torch->scratch, (size_t)bound + 1, 1);
-	return walk->visits != NULL || fsdp_arena_fail(torch->scratch, ret_error);
-}
-
 /* What torch.optim.Optimizer.state_dict() gives. */
 static bool is_optimizer(struct fsdp_pickle *pickle, fsdp_ref top)
 {
@@ -863,7 +852,14 @@ bool fsdp_torch_walk(struct fsdp_torch *torch, struct fsdp_error **ret_error)
 	struct fsdp_model *model = torch->model;
 	fsdp_ref top = fsdp_pickle_top(torch->pickle);
 	struct walk *walk = FSDP_TAKE(torch->scratch, walk, 1);
-	if (walk == NULL || !begin(walk, torch, ret_error))
+	if (walk == NULL)
+		return fsdp_arena_fail(torch->scratch, ret_error);
+	*walk = (struct walk){ .torch = torch, .error = ret_error };
+	uint32_t bound = fsdp_pickle_identity_bound(torch->pickle);
+	walk->ceiling = 16 * (uint64_t)bound + 4096;
+	fsdp_vec_init(&walk->stack, torch->scratch, sizeof(struct frame));
+	walk->visits = fsdp_arena_take(torch->scratch, (size_t)bound + 1, 1);
+	if (walk->visits == NULL)
 		return fsdp_arena_fail(torch->scratch, ret_error);
 	model->extents_due = (uint64_t)torch->first_extent + torch->storages.count;
 	if (top == FSDP_REF_NONE)
