@@ -274,31 +274,6 @@ static bool is_left_out(struct fsdp_span path)
 	       memmem(path.data, path.size, own, sizeof own - 1) != NULL;
 }
 
-static bool add_own(struct fsdp_digests *digests, struct fsdp_vec *found)
-{
-	const struct fsdp_model *model = &digests->checkpoint->model;
-	for (uint32_t i = 0; i < model->files.count; i++) {
-		const struct fsdp_file_record *file = fsdp_model_file(model, i);
-		struct found_file one = { file->path, file->size, 0, i };
-		if (!is_left_out(file->path) && !fsdp_vec_add(found, &one))
-			return false;
-	}
-	return true;
-}
-
-static bool add_beside(struct fsdp_digests *digests, struct fsdp_vec *found)
-{
-	const struct fsdp_folder *folder = fsdp_checkpoint_place(digests->checkpoint);
-	for (size_t i = 0; folder != NULL && i < folder->count; i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
-		struct found_file one = { entry.name, entry.size, 0, FSDP_NONE };
-		if (entry.kind == FSDP_ENTRY_FILE && !is_left_out(entry.name) &&
-			!fsdp_vec_add(found, &one))
-			return false;
-	}
-	return true;
-}
-
 /* Where a list speaks of files in folders below, or of lists themselves. */
 static bool add_listed(struct fsdp_digests *digests, struct fsdp_vec *found)
 {
@@ -341,8 +316,22 @@ static bool list_found(struct fsdp_digests *digests, struct found_file **ret_fou
 {
 	struct fsdp_vec vec;
 	fsdp_vec_init(&vec, &digests->arena, sizeof(struct found_file));
-	if (!add_own(digests, &vec) || !add_beside(digests, &vec) ||
-		!add_listed(digests, &vec))
+	const struct fsdp_model *model = &digests->checkpoint->model;
+	for (uint32_t i = 0; i < model->files.count; i++) {
+		const struct fsdp_file_record *file = fsdp_model_file(model, i);
+		struct found_file one = { file->path, file->size, 0, i };
+		if (!is_left_out(file->path) && !fsdp_vec_add(&vec, &one))
+			return fsdp_arena_fail(&digests->arena, ret_error);
+	}
+	const struct fsdp_folder *folder = fsdp_checkpoint_place(digests->checkpoint);
+	for (size_t i = 0; folder != NULL && i < folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+		struct found_file one = { entry.name, entry.size, 0, FSDP_NONE };
+		if (entry.kind == FSDP_ENTRY_FILE && !is_left_out(entry.name) &&
+			!fsdp_vec_add(&vec, &one))
+			return fsdp_arena_fail(&digests->arena, ret_error);
+	}
+	if (!add_listed(digests, &vec))
 		return fsdp_arena_fail(&digests->arena, ret_error);
 	struct found_file *list = FSDP_TAKE(&digests->arena, list, vec.count + 1);
 	size_t kept = 0;
@@ -413,23 +402,6 @@ static bool open_found(const struct fsdp_digests *digests, const struct found_fi
 	       fsdp_error_add_path(ret_error, (const char *)found->path.data);
 }
 
-static void keep_digest(struct fsdp_digests *digests, struct hand *hand,
-	const struct found_file *found, struct fsdp_made_digest *digest)
-{
-	struct fsdp_pass_file *pass = &hand->passes[hand->count];
-	struct fsdp_error *error = NULL;
-	*pass = (struct fsdp_pass_file){ .segment = no_segment, .hashed = true };
-	if (!open_found(digests, found, &pass->source, &error)) {
-		digest->error = error;
-		return;
-	}
-	digest->shown.bytes = pass->source.size;
-	hand->digests[hand->count] = digest;
-	if (pass->source.fd >= 0)
-		(void)fstat(pass->source.fd, &hand->before[hand->count]);
-	hand->count++;
-}
-
 static bool is_changed(const struct fsdp_pass_file *pass, const struct stat *before)
 {
 	struct stat after;
@@ -469,8 +441,23 @@ static bool read_all(struct fsdp_digests *digests, const struct found_file *list
 	for (size_t i = 0; i < digests->count; i++)
 		options.total += file_size(&list[i]);
 	for (size_t i = 0; good && i < digests->count;) {
-		for (hand->count = 0; i < digests->count && hand->count < HAND; i++)
-			keep_digest(digests, hand, &list[i], &digests->list[i]);
+		for (hand->count = 0; i < digests->count && hand->count < HAND; i++) {
+			const struct found_file *found = &list[i];
+			struct fsdp_made_digest *digest = &digests->list[i];
+			struct fsdp_pass_file *pass = &hand->passes[hand->count];
+			struct fsdp_error *error = NULL;
+			*pass = (struct fsdp_pass_file){ .segment = no_segment,
+				.hashed = true };
+			if (!open_found(digests, found, &pass->source, &error)) {
+				digest->error = error;
+				continue;
+			}
+			digest->shown.bytes = pass->source.size;
+			hand->digests[hand->count] = digest;
+			if (pass->source.fd >= 0)
+				(void)fstat(pass->source.fd, &hand->before[hand->count]);
+			hand->count++;
+		}
 		good = fsdp_pass_run(hand->passes, hand->count, &options, ret_error);
 		for (size_t k = 0; k < hand->count; k++) {
 			struct fsdp_pass_file *pass = &hand->passes[k];

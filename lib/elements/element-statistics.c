@@ -117,28 +117,25 @@ static struct number_format half_format(unsigned bias)
 		.scale = ldexpf(1, 127 - (int)bias) };
 }
 
-static struct number_format small_format(const char *name)
-{
-	for (size_t i = 0; i < FSDP_COUNT(small_floats); i++) {
-		const struct small_float *small = &small_floats[i];
-		if (strcmp(small->name, name) != 0)
-			continue;
-		struct number_format format = { .kind = NUMBER_BF16, .infinite = 0x7f80 };
-		if (small->wide == NUMBER_F16)
-			format = half_format(small->bias);
-		if (small->nan_mask != 0)
-			format.infinite = INT16_MAX;
-		format.width = 1;
-		format.small = small;
-		return format;
-	}
-	return (struct number_format){ 0 };
-}
-
 static struct number_format float_format(const char *name, unsigned width)
 {
-	if (width == 1)
-		return small_format(name);
+	if (width == 1) {
+		for (size_t i = 0; i < FSDP_COUNT(small_floats); i++) {
+			const struct small_float *small = &small_floats[i];
+			if (strcmp(small->name, name) != 0)
+				continue;
+			struct number_format format = { .kind = NUMBER_BF16,
+				.infinite = 0x7f80 };
+			if (small->wide == NUMBER_F16)
+				format = half_format(small->bias);
+			if (small->nan_mask != 0)
+				format.infinite = INT16_MAX;
+			format.width = 1;
+			format.small = small;
+			return format;
+		}
+		return (struct number_format){ 0 };
+	}
 	if (strcmp(name, "bfloat16") == 0)
 		return (struct number_format){ .kind = NUMBER_BF16,
 			.width = 2,

@@ -836,35 +836,7 @@ static bool sum_task(struct fsdp_assembly *assembly, const struct task *task,
 	return true;
 }
 
-static bool sum_tasks(struct fsdp_assembly *assembly, const struct chunk *chunk,
-	struct fsdp_error **ret_error)
-{
-	for (size_t i = 0; assembly->input.sums && i < assembly->task_count; i++)
-		if (!sum_task(assembly, &assembly->tasks[i], chunk, ret_error))
-			return false;
-	return true;
-}
-
 /* ---- bytes ---- */
-
-static bool run_tasks(struct fsdp_assembly *assembly, const struct chunk *chunk,
-	struct fsdp_error **ret_error)
-{
-	fsdp_fetch_forget_source(&assembly->fetch);
-	for (size_t i = 0; i < assembly->task_count; i++) {
-		const struct task *task = &assembly->tasks[i];
-		const struct fsdp_fetch_record *record = &task->active->record;
-		uint64_t base = record->deflated ? 0 : record->offset;
-		struct fsdp_nest nest;
-		assembly->file = record->file;
-		make_nest(assembly, task->active, chunk, false, &nest);
-		if (!fsdp_fetch_turn(&assembly->fetch, record, ret_error) ||
-			!fsdp_nest_run(&nest, &assembly->fetch, task->until - base,
-				assembly->chunk, ret_error))
-			return false;
-	}
-	return true;
-}
 
 /* The sign is the highest bit of the last byte. */
 static void flip_signs(unsigned char *bytes, uint64_t count, size_t width, size_t every)
@@ -956,9 +928,22 @@ static bool make_chunk(struct fsdp_assembly *assembly, const struct chunk *chunk
 			task->at <= before->end + FSDP_FETCH_NEAR)
 			before->until = task->until;
 	}
-	if (!run_tasks(assembly, chunk, ret_error) ||
-		!sum_tasks(assembly, chunk, ret_error))
-		return false;
+	fsdp_fetch_forget_source(&assembly->fetch);
+	for (size_t i = 0; i < assembly->task_count; i++) {
+		const struct task *task = &assembly->tasks[i];
+		const struct fsdp_fetch_record *record = &task->active->record;
+		uint64_t base = record->deflated ? 0 : record->offset;
+		struct fsdp_nest nest;
+		assembly->file = record->file;
+		make_nest(assembly, task->active, chunk, false, &nest);
+		if (!fsdp_fetch_turn(&assembly->fetch, record, ret_error) ||
+			!fsdp_nest_run(&nest, &assembly->fetch, task->until - base,
+				assembly->chunk, ret_error))
+			return false;
+	}
+	for (size_t i = 0; assembly->input.sums && i < assembly->task_count; i++)
+		if (!sum_task(assembly, &assembly->tasks[i], chunk, ret_error))
+			return false;
 	resolve(assembly, chunk);
 	return true;
 }

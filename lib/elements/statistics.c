@@ -241,18 +241,6 @@ static bool choose(struct fsdp_statistics *statistics, struct fsdp_error **ret_e
 	return true;
 }
 
-/* Memory that ended is not a property of what was read. */
-static bool check_memory(
-	const struct fsdp_statistics *statistics, struct fsdp_error **ret_error)
-{
-	for (size_t i = 0; i < statistics->count; i++) {
-		const struct fsdp_error *error = statistics->list[i].error;
-		if (error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY)
-			return fsdp_fail_memory(ret_error);
-	}
-	return true;
-}
-
 static bool walk_ranges(struct fsdp_statistics *statistics,
 	void (*visit_range)(void *context, struct fsdp_walker *walker,
 		const struct fsdp_walk_range *range),
@@ -288,7 +276,15 @@ static bool walk_ranges(struct fsdp_statistics *statistics,
 		fsdp_error_free(statistics->ranges[i].error);
 	free(statistics->ranges);
 	statistics->ranges = NULL;
-	return good && check_memory(statistics, ret_error);
+	/* Memory that ended is not a property of what was read. */
+	if (!good)
+		return false;
+	for (size_t i = 0; i < statistics->count; i++) {
+		const struct fsdp_error *error = statistics->list[i].error;
+		if (error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY)
+			return fsdp_fail_memory(ret_error);
+	}
+	return true;
 }
 
 static bool make(struct fsdp_statistics *statistics, struct fsdp_error **ret_error)
