@@ -805,28 +805,6 @@ static bool fail_row(const struct fsdp_mapped *item, struct fsdp_error **ret_err
 		"leave it out (-g '!NAME'), or add a row to a map of your own");
 }
 
-static bool fail_untold(struct mapping *mapping, const struct fsdp_mapped *item,
-	struct fsdp_error **ret_error)
-{
-	mapping->unfit = true;
-	fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
-		"the map does not say how ranks share %.*s",
-		FSDP_TEXT_MOST(item->name, 200));
-	return fsdp_error_add_hint(
-		ret_error, "say it under \"ranks\" (fsdp-inspect help maps)");
-}
-
-static bool fail_width(struct mapping *mapping, const struct fsdp_mapped *item,
-	uint64_t width, struct fsdp_error **ret_error)
-{
-	mapping->unfit = true;
-	return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
-		"%.*s has %llu columns in each rank (ranks: %u) and needs %llu in all: files of ranks are missing",
-		FSDP_TEXT_MOST(item->name, 200),
-		FSDP_LLU(item->dims == 2 ? item->shape[1] : 0), mapping->ranks,
-		FSDP_LLU(width));
-}
-
 /* Which dimension is cut of a tensor whose columns are known. */
 static bool find_cut(struct mapping *mapping, const struct fsdp_mapped *item,
 	struct fsdp_map_rule *rule, struct fsdp_error **ret_error)
@@ -835,10 +813,15 @@ static bool find_cut(struct mapping *mapping, const struct fsdp_mapped *item,
 	if (rule->ranks != FSDP_MAP_WIDTH)
 		return true;
 	rule->ranks = columns == rule->width ? FSDP_MAP_ROWS : FSDP_MAP_COLUMNS;
-	return columns == rule->width ||
-	       (columns != 0 && rule->width % columns == 0 &&
-		       rule->width / columns == mapping->ranks) ||
-	       fail_width(mapping, item, rule->width, ret_error);
+	if (columns == rule->width || (columns != 0 && rule->width % columns == 0 &&
+					      rule->width / columns == mapping->ranks))
+		return true;
+	mapping->unfit = true;
+	return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+		"%.*s has %llu columns in each rank (ranks: %u) and needs %llu in all: files of ranks are missing",
+		FSDP_TEXT_MOST(item->name, 200),
+		FSDP_LLU(item->dims == 2 ? item->shape[1] : 0), mapping->ranks,
+		FSDP_LLU(rule->width));
 }
 
 /* What a row says of the whole, turned into what it says of the slice of a rank. */
@@ -847,8 +830,16 @@ static bool suit_slice(struct mapping *mapping, const struct fsdp_mapped *item,
 {
 	if (!item->own || rule->names == 0)
 		return true;
-	if (rule->ranks == FSDP_MAP_UNTOLD)
-		return mapping->ranks == 1 || fail_untold(mapping, item, ret_error);
+	if (rule->ranks == FSDP_MAP_UNTOLD) {
+		if (mapping->ranks == 1)
+			return true;
+		mapping->unfit = true;
+		fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
+			"the map does not say how ranks share %.*s",
+			FSDP_TEXT_MOST(item->name, 200));
+		return fsdp_error_add_hint(
+			ret_error, "say it under \"ranks\" (fsdp-inspect help maps)");
+	}
 	if (!fsdp_map_width(mapping->table, row, mapping->sizes, rule, ret_error) ||
 		!find_cut(mapping, item, rule, ret_error))
 		return false;

@@ -182,22 +182,6 @@ const struct fsdp_map_table *fsdp_map_choose(
 
 /* ---- sizes ---- */
 
-static bool find_setting(const struct fsdp_checkpoint *checkpoint, struct fsdp_span name,
-	uint64_t *ret_value)
-{
-	size_t count = checkpoint != NULL ? fsdp_setting_count(checkpoint) : 0;
-	for (size_t i = 0; i < count; i++) {
-		struct fsdp_setting setting = fsdp_setting(checkpoint, (uint32_t)i);
-		if (setting.value.kind == FSDP_TOKEN_INTEGER &&
-			setting.value.integer > 0 && setting.key.data != NULL &&
-			fsdp_span_equal(setting.key, name)) {
-			*ret_value = (uint64_t)setting.value.integer;
-			return true;
-		}
-	}
-	return false;
-}
-
 /* Of Meta's params.json, which are values. */
 static bool find_params(const struct fsdp_checkpoint *checkpoint, struct fsdp_span name,
 	uint64_t *ret_value)
@@ -230,10 +214,22 @@ static bool find_given(
 			*ret_value = sizes->given[i].value;
 			return true;
 		}
-	for (size_t i = 0; i < FSDP_COUNT(sizes->checkpoints); i++)
-		if (find_setting(sizes->checkpoints[i], name, ret_value) ||
-			find_params(sizes->checkpoints[i], name, ret_value))
+	for (size_t i = 0; i < FSDP_COUNT(sizes->checkpoints); i++) {
+		const struct fsdp_checkpoint *checkpoint = sizes->checkpoints[i];
+		size_t count = checkpoint != NULL ? fsdp_setting_count(checkpoint) : 0;
+		for (size_t k = 0; k < count; k++) {
+			struct fsdp_setting setting =
+				fsdp_setting(checkpoint, (uint32_t)k);
+			if (setting.value.kind == FSDP_TOKEN_INTEGER &&
+				setting.value.integer > 0 && setting.key.data != NULL &&
+				fsdp_span_equal(setting.key, name)) {
+				*ret_value = (uint64_t)setting.value.integer;
+				return true;
+			}
+		}
+		if (find_params(sizes->checkpoints[i], name, ret_value))
 			return true;
+	}
 	return false;
 }
 
