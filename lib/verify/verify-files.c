@@ -28,26 +28,6 @@ enum {
 
 /* ---- holes ---- */
 
-/* The bytes of a file that its facts refer to, from `begin` to `end`. Only the first run
- * of them is reported: holes are few, and what lies in them is named. */
-static bool meets_extent(const struct fsdp_verify *verify,
-	const struct fsdp_verify_file *file, uint64_t begin, uint64_t end,
-	uint64_t *ret_begin, uint64_t *ret_end)
-{
-	const struct fsdp_model *model = &verify->checkpoint->model;
-	size_t low = 0, high = file->extent_count;
-	FSDP_HALVE(low, high, middle,
-		fsdp_model_extent(model, file->extents[middle])->offset +
-				fsdp_model_extent(model, file->extents[middle])->length <=
-			begin);
-	if (low == file->extent_count)
-		return false;
-	const struct fsdp_extent *extent = fsdp_model_extent(model, file->extents[low]);
-	*ret_begin = extent->offset > begin ? extent->offset : begin;
-	*ret_end = fsdp_min(extent->offset + extent->length, end);
-	return *ret_begin < *ret_end;
-}
-
 /* At the level of data a checksum tells better whether zeros belong there. */
 static bool is_covered(
 	const struct fsdp_verify *verify, const struct fsdp_verify_file *file)
@@ -150,7 +130,23 @@ static void find_holes(struct fsdp_verify *verify, const struct fsdp_verify_file
 	if (is_covered(verify, file) || find_unwritten(verify, file))
 		return;
 	while (fsdp_source_find_hole(&file->source, at, &hole, &at)) {
-		if (!meets_extent(verify, file, hole, at, &begin, &end))
+		/* The bytes of a file that its facts refer to, from `begin` to `end`.
+		 * Only the first run of them is reported: holes are few, and what lies in
+		 * them is named. */
+		const struct fsdp_model *model = &verify->checkpoint->model;
+		size_t low = 0, high = file->extent_count;
+		FSDP_HALVE(low, high, middle,
+			fsdp_model_extent(model, file->extents[middle])->offset +
+					fsdp_model_extent(model, file->extents[middle])
+						->length <=
+				hole);
+		if (low == file->extent_count)
+			continue;
+		const struct fsdp_extent *extent =
+			fsdp_model_extent(model, file->extents[low]);
+		begin = extent->offset > hole ? extent->offset : hole;
+		end = fsdp_min(extent->offset + extent->length, at);
+		if (begin >= end)
 			continue;
 		fsdp_verify_names(verify, file, begin, end, names);
 		fsdp_find(&verify->findings, FSDP_RULE_FILE_HOLE,
@@ -450,10 +446,13 @@ static bool read_manifest(struct fsdp_verify *verify, struct fsdp_error **ret_er
 	return take_sums(verify, text, (const char *)copy.data, true, ret_error);
 }
 
-/* The cache has a file under the digest of what is in it. */
-static bool read_links(struct fsdp_verify *verify, const struct fsdp_folder *folder,
+static bool read_folder(struct fsdp_verify *verify, const struct fsdp_folder *folder,
 	struct fsdp_error **ret_error)
 {
+	/* The cache has a file under the digest of what is in it. */
+	if (!read_beside(verify, folder, SUMS, ret_error) ||
+		!read_beside(verify, folder, INTEGRITY, ret_error))
+		return false;
 	for (size_t i = 0; folder->dir != NULL && i < folder->count; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
 		struct fsdp_listed_digest digest = { .name = entry.name,
@@ -466,14 +465,6 @@ static bool read_links(struct fsdp_verify *verify, const struct fsdp_folder *fol
 			return false;
 	}
 	return true;
-}
-
-static bool read_folder(struct fsdp_verify *verify, const struct fsdp_folder *folder,
-	struct fsdp_error **ret_error)
-{
-	return read_beside(verify, folder, SUMS, ret_error) &&
-	       read_beside(verify, folder, INTEGRITY, ret_error) &&
-	       read_links(verify, folder, ret_error);
 }
 
 /* A remote file that was named by itself. */
@@ -539,23 +530,6 @@ static int compare_digests(const void *left, const void *right)
 	return order != 0 ? order : strcmp(a->source, b->source);
 }
 
-/* The list grows by pages, so it is sorted elsewhere. */
-static bool sort_digests(struct fsdp_verify *verify, struct fsdp_error **ret_error)
-{
-	size_t count = verify->digests.count;
-	struct fsdp_listed_digest *sorted = FSDP_TAKE(&verify->batch, sorted, count + 1);
-	if (sorted == NULL)
-		return fsdp_arena_fail(&verify->batch, ret_error);
-	for (size_t i = 0; i < count; i++)
-		sorted[i] = *digest_at(verify, i);
-	qsort(sorted, count, sizeof *sorted, compare_digests);
-	for (size_t i = 0; i < count; i++)
-		*(struct fsdp_listed_digest *)fsdp_vec_at(&verify->digests, i) =
-			sorted[i];
-	fsdp_arena_reset(&verify->batch);
-	return true;
-}
-
 static bool list_sources(struct fsdp_verify *verify, struct fsdp_error **ret_error)
 {
 	for (size_t i = 0; i < verify->digests.count; i++) {
@@ -572,8 +546,22 @@ static bool list_sources(struct fsdp_verify *verify, struct fsdp_error **ret_err
 
 bool fsdp_verify_read_digests(struct fsdp_verify *verify, struct fsdp_error **ret_error)
 {
-	return read_place(verify, ret_error) && read_manifest(verify, ret_error) &&
-	       list_sources(verify, ret_error) && sort_digests(verify, ret_error);
+	/* The list grows by pages, so it is sorted elsewhere. */
+	if (!read_place(verify, ret_error) || !read_manifest(verify, ret_error) ||
+		!list_sources(verify, ret_error))
+		return false;
+	size_t count = verify->digests.count;
+	struct fsdp_listed_digest *sorted = FSDP_TAKE(&verify->batch, sorted, count + 1);
+	if (sorted == NULL)
+		return fsdp_arena_fail(&verify->batch, ret_error);
+	for (size_t i = 0; i < count; i++)
+		sorted[i] = *digest_at(verify, i);
+	qsort(sorted, count, sizeof *sorted, compare_digests);
+	for (size_t i = 0; i < count; i++)
+		*(struct fsdp_listed_digest *)fsdp_vec_at(&verify->digests, i) =
+			sorted[i];
+	fsdp_arena_reset(&verify->batch);
+	return true;
 }
 
 /* ---- what they say ---- */
@@ -893,21 +881,6 @@ static bool verify_is_zip(
 	return good;
 }
 
-static bool find_kind(const struct fsdp_model *model, struct fsdp_verify_file *file,
-	struct fsdp_error **ret_error)
-{
-	bool zip = false;
-	file->kind = FSDP_BYTES_ITEMS;
-	if (file->extent_count != 0 &&
-		fsdp_model_extent(model, file->extents[0])->kind == FSDP_EXTENT_ITEM)
-		return true;
-	if (fsdp_span_ends(file->path, FSDP_SPAN(".distcp")))
-		return true;
-	bool good = verify_is_zip(&file->source, &zip, ret_error);
-	file->kind = zip ? FSDP_BYTES_ZIP : FSDP_BYTES_RAW;
-	return good;
-}
-
 bool fsdp_verify_file(struct fsdp_verify *verify, uint32_t id,
 	struct fsdp_verify_file *ret_file, struct fsdp_error **ret_error)
 {
@@ -927,7 +900,16 @@ bool fsdp_verify_file(struct fsdp_verify *verify, uint32_t id,
 		file_of_piece, &ret_file->piece_count);
 	ret_file->values = part_of(model, verify->values, verify->value_count, id,
 		file_of_value, &ret_file->value_count);
-	if (find_kind(model, ret_file, &error))
+	bool zip = false;
+	ret_file->kind = FSDP_BYTES_ITEMS;
+	if (ret_file->extent_count != 0 &&
+		fsdp_model_extent(model, ret_file->extents[0])->kind == FSDP_EXTENT_ITEM)
+		return true;
+	if (fsdp_span_ends(ret_file->path, FSDP_SPAN(".distcp")))
+		return true;
+	bool good = verify_is_zip(&ret_file->source, &zip, &error);
+	ret_file->kind = zip ? FSDP_BYTES_ZIP : FSDP_BYTES_RAW;
+	if (good)
 		return true;
 	(void)fsdp_verify_excuse(verify, ret_file, &error, ret_error);
 	return false;

@@ -250,15 +250,6 @@ static void say_impossible(
 		number, what);
 }
 
-/* Sums of 0 … n−1 are exact as long as n is not large. */
-static bool is_counting(const struct fsdp_moments *m)
-{
-	double count = (double)m->count;
-	return m->count > SUM_EXACT ||
-	       (m->min == 0 && m->max == count - 1 && m->sum == count * (count - 1) / 2 &&
-		       m->squares == (count - 1) * count * (2 * count - 1) / 6);
-}
-
 static void judge_possible(
 	struct fsdp_verify *verify, uint32_t index, const struct fsdp_tensor *tensor)
 {
@@ -283,9 +274,16 @@ static void judge_possible(
 		tensor->role != FSDP_ROLE_PARAM && (negative || infinite))
 		say_impossible(verify, index, infinite ? (double)NAN : m->min,
 			"a rate or scale is negative or not finite");
-	if (fsdp_span_is(name, "position_ids") && !dtype->is_floating && !is_counting(m))
-		say_impossible(verify, index, m->max,
-			"positions are not the numbers from 0 on, each once");
+	/* Sums of 0 … n−1 are exact as long as n is not large. */
+	if (fsdp_span_is(name, "position_ids") && !dtype->is_floating) {
+		double count = (double)m->count;
+		if (m->count <= SUM_EXACT &&
+			(m->min != 0 || m->max != count - 1 ||
+				m->sum != count * (count - 1) / 2 ||
+				m->squares != (count - 1) * count * (2 * count - 1) / 6))
+			say_impossible(verify, index, m->max,
+				"positions are not the numbers from 0 on, each once");
+	}
 }
 
 /* ---- the whole ---- */

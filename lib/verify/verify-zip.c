@@ -526,24 +526,6 @@ static void say_contradiction(
 		"%s", fsdp_error_message(error));
 }
 
-/* An item that cannot be judged is the item's fault, unless it could not be read. */
-static bool excuse(
-	struct item_walk *items, const struct item *item, struct fsdp_error **error)
-{
-	enum fsdp_error_code code = fsdp_error_code(*error);
-	if (code != FSDP_ERROR_DAMAGED && code != FSDP_ERROR_UNSUPPORTED &&
-		code != FSDP_ERROR_NOT_A_CHECKPOINT)
-		return fsdp_verify_excuse(
-			items->verify, items->file, error, items->error);
-	if (code == FSDP_ERROR_UNSUPPORTED)
-		items->verify->lacks |= FSDP_UNREADABLE;
-	else
-		say_contradiction(items, item, *error);
-	fsdp_error_free(*error);
-	*error = NULL;
-	return true;
-}
-
 /* Of a piece the locator reads what it is; a value only has to be a zip. */
 static bool check_source(struct item_walk *items, const struct item *item,
 	const struct fsdp_source *source, struct fsdp_error **error)
@@ -639,7 +621,21 @@ static bool check_item(struct item_walk *items, const struct item *item)
 	else
 		good = packed ? check_unpacked(items, item, &source, &error)
 			      : check_source(items, item, &source, &error);
-	return good || excuse(items, item, &error);
+	/* An item that cannot be judged is the item's fault, unless it could not be read.
+	 */
+	if (good)
+		return true;
+	enum fsdp_error_code code = fsdp_error_code(error);
+	if (code != FSDP_ERROR_DAMAGED && code != FSDP_ERROR_UNSUPPORTED &&
+		code != FSDP_ERROR_NOT_A_CHECKPOINT)
+		return fsdp_verify_excuse(
+			items->verify, items->file, &error, items->error);
+	if (code == FSDP_ERROR_UNSUPPORTED)
+		items->verify->lacks |= FSDP_UNREADABLE;
+	else
+		say_contradiction(items, item, error);
+	fsdp_error_free(error);
+	return true;
 }
 
 /* ---- the whole ---- */

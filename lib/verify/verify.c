@@ -252,17 +252,6 @@ static bool prepare_data(struct fsdp_verify *verify, struct fsdp_error **ret_err
 	       fsdp_verify_begin_values(verify, ret_error);
 }
 
-static bool finish_data(struct fsdp_verify *verify, struct fsdp_error **ret_error)
-{
-	if (!look_at_listed(verify, ret_error) ||
-		!fsdp_verify_beside(verify, ret_error) ||
-		!fsdp_verify_read(verify, ret_error) ||
-		!verify_foreign(verify, look_at, ret_error))
-		return false;
-	fsdp_verify_judge_copies(verify);
-	return fsdp_verify_judge_values(verify, ret_error);
-}
-
 /* What will be read, if it is far away: the beginnings of all files, and then of each file all
  * bytes, or the two ends of its items. */
 static void expect_reads(const struct fsdp_verify *verify)
@@ -316,7 +305,15 @@ static bool look_at_all(struct fsdp_verify *verify, struct fsdp_error **ret_erro
 			!fsdp_verify_mark(verify, verify->place, ret_error))
 			return false;
 	}
-	return !wants_data(verify) || finish_data(verify, ret_error);
+	if (!wants_data(verify))
+		return true;
+	if (!look_at_listed(verify, ret_error) ||
+		!fsdp_verify_beside(verify, ret_error) ||
+		!fsdp_verify_read(verify, ret_error) ||
+		!verify_foreign(verify, look_at, ret_error))
+		return false;
+	fsdp_verify_judge_copies(verify);
+	return fsdp_verify_judge_values(verify, ret_error);
 }
 
 static bool look(struct fsdp_verify *verify, struct fsdp_error **ret_error)
