@@ -117,16 +117,6 @@ static bool choose_one(struct fsdp_export *plan,
 
 /* ---- tensors without a name ---- */
 
-static bool is_wanted(const struct fsdp_export_options *options,
-	const struct fsdp_value *value, uint32_t index)
-{
-	if (!value->hides_tensors || options->index_only)
-		return false;
-	return options->wants_hidden != NULL
-		       ? options->wants_hidden(options->choose_context, index)
-		       : value->role == FSDP_ROLE_PARAM;
-}
-
 static bool choose_hidden(struct fsdp_export *plan,
 	const struct fsdp_export_options *options, struct fsdp_error **ret_error)
 {
@@ -136,7 +126,11 @@ static bool choose_hidden(struct fsdp_export *plan,
 		return fsdp_arena_fail(&plan->arena, ret_error);
 	for (uint32_t i = 0; i < count; i++) {
 		struct fsdp_value value = fsdp_value(plan->checkpoint, i);
-		if (!is_wanted(options, &value, i))
+		if (!value.hides_tensors || options->index_only)
+			continue;
+		if (!(options->wants_hidden != NULL
+				    ? options->wants_hidden(options->choose_context, i)
+				    : value.role == FSDP_ROLE_PARAM))
 			continue;
 		if (!options->skip_unsupported) {
 			char name[256] =
@@ -318,19 +312,6 @@ static bool remove_segment(struct fsdp_naming *naming, struct fsdp_named *named,
 	return true;
 }
 
-/* What torch.compile and DistributedDataParallel put around a module may be anywhere. */
-static bool remove_wrapper(struct fsdp_export *plan, struct fsdp_naming *naming,
-	struct fsdp_span word, struct fsdp_error **ret_error)
-{
-	if (!fsdp_span_is(word, "_orig_mod") && !fsdp_span_is(word, "module"))
-		return true;
-	for (size_t i = 0; i < naming->count; i++)
-		if (!remove_segment(naming, &naming->list[i], word, &plan->facts.cleaned,
-			    ret_error))
-			return false;
-	return true;
-}
-
 static bool strip(struct fsdp_export *plan, struct fsdp_naming *naming,
 	const struct fsdp_export_options *options, struct fsdp_error **ret_error)
 {
@@ -342,7 +323,17 @@ static bool strip(struct fsdp_export *plan, struct fsdp_naming *naming,
 		above = fsdp_naming_container(naming);
 	if (above.data != NULL && fsdp_naming_strip(naming, above))
 		plan->facts.stripped = above;
-	return options->strip == NULL || remove_wrapper(plan, naming, above, ret_error);
+	/* What torch.compile and DistributedDataParallel put around a module may be
+	 * anywhere. */
+	if (options->strip == NULL)
+		return true;
+	if (!fsdp_span_is(above, "_orig_mod") && !fsdp_span_is(above, "module"))
+		return true;
+	for (size_t i = 0; i < naming->count; i++)
+		if (!remove_segment(naming, &naming->list[i], above, &plan->facts.cleaned,
+			    ret_error))
+			return false;
+	return true;
 }
 
 /* What they are called (export.c). */

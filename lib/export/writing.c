@@ -530,16 +530,6 @@ static bool check_head(struct fsdp_writing *writing, size_t index, unsigned char
 	return good;
 }
 
-static bool check_heads(struct fsdp_writing *writing, struct fsdp_error **ret_error)
-{
-	unsigned char *buffer = malloc(FSDP_EXPORT_BUFFER);
-	bool good = buffer != NULL || fsdp_fail_memory(ret_error);
-	for (size_t i = 0; good && i < writing->plan->file_count; i++)
-		good = check_head(writing, i, buffer, ret_error);
-	free(buffer);
-	return good;
-}
-
 /* Reads everything back and compares it; makes digests (writing.c). */
 static bool export_reread(struct fsdp_writing *writing, struct fsdp_error **ret_error)
 {
@@ -552,8 +542,14 @@ static bool export_reread(struct fsdp_writing *writing, struct fsdp_error **ret_
 		.work = reread_one,
 		.end = end_reader,
 	};
-	if (!fsdp_export_run(writing, &step, ret_error) ||
-		!check_heads(writing, ret_error))
+	if (!fsdp_export_run(writing, &step, ret_error))
+		return false;
+	unsigned char *buffer = malloc(FSDP_EXPORT_BUFFER);
+	bool good = buffer != NULL || fsdp_fail_memory(ret_error);
+	for (size_t i = 0; good && i < writing->plan->file_count; i++)
+		good = check_head(writing, i, buffer, ret_error);
+	free(buffer);
+	if (!good)
 		return false;
 	plan->facts.verified = true;
 	plan->facts.digested = digests;
@@ -606,8 +602,16 @@ static bool check_absent(struct fsdp_writing *writing, struct fsdp_error **ret_e
 	return fsdp_export_blame(writing, FSDP_SPAN(""), ret_error);
 }
 
-static bool check_room(struct fsdp_writing *writing, struct fsdp_error **ret_error)
+static bool open_folder(struct fsdp_writing *writing, struct fsdp_error **ret_error)
 {
+	const struct fsdp_export_target *target = writing->target;
+	writing->folder = open(target->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (writing->folder < 0)
+		return blame_folder(writing, errno, "cannot open", ret_error);
+	if (!target->force && target->file == NULL && !check_empty(writing, ret_error))
+		return false;
+	if (!target->force && target->file != NULL && !check_absent(writing, ret_error))
+		return false;
 	uint64_t needed = writing->plan->facts.file_bytes, room;
 	struct statvfs status;
 	if (!fsdp_add(needed, export_companion_bytes(writing->target->config_folder),
@@ -621,19 +625,6 @@ static bool check_room(struct fsdp_writing *writing, struct fsdp_error **ret_err
 		FSDP_LLU(room));
 	fsdp_error_add_hint(ret_error, "name a folder of a file system with more room");
 	return fsdp_export_blame(writing, FSDP_SPAN(""), ret_error);
-}
-
-static bool open_folder(struct fsdp_writing *writing, struct fsdp_error **ret_error)
-{
-	const struct fsdp_export_target *target = writing->target;
-	writing->folder = open(target->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (writing->folder < 0)
-		return blame_folder(writing, errno, "cannot open", ret_error);
-	if (!target->force && target->file == NULL && !check_empty(writing, ret_error))
-		return false;
-	if (!target->force && target->file != NULL && !check_absent(writing, ret_error))
-		return false;
-	return check_room(writing, ret_error);
 }
 
 /* ---- temporary files ---- */
