@@ -88,7 +88,7 @@ void fsdp_export_put_json(
 
 /* ---- the steps of making one, in their order ---- */
 
-/* Of several names for one tensor one stays (export.c). */
+/* Of several names for one tensor one stays. */
 bool fsdp_export_tie(struct fsdp_export *plan, struct fsdp_error **ret_error);
 
 /* ---- formats ---- */
@@ -106,7 +106,7 @@ const struct fsdp_export_dtype *fsdp_export_dtype(uint32_t dtype, unsigned *ret_
 bool fsdp_export_head(const struct fsdp_export *plan, size_t file,
 	struct fsdp_export_text *text, struct fsdp_error **ret_error);
 
-/* ---- casts (copying.c) ---- */
+/* ---- casts ---- */
 
 /* `count` numbers from one floating dtype to another, round to nearest even. Returns how
  * many finite ones became infinite. The dtypes are a pair that fsdp_cast_knows. */

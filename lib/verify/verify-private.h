@@ -219,7 +219,7 @@ bool fsdp_verify_takes(struct fsdp_verify *verify, uint64_t bytes);
 bool fsdp_verify_mark(
 	struct fsdp_verify *verify, uint32_t place, struct fsdp_error **ret_error);
 
-/* ---- verify-zip.c ---- */
+/* ---- verify.c ---- */
 
 /* Reads the directory and checks the headers of a file that is a zip. */
 bool fsdp_verify_zip(struct fsdp_verify *verify, struct fsdp_verify_file *file,
@@ -250,12 +250,6 @@ bool fsdp_verify_begin_views(struct fsdp_verify *verify, struct fsdp_verify_file
 void fsdp_verify_add_view(struct fsdp_verify *verify, struct fsdp_verify_file *file,
 	uint32_t piece, const struct fsdp_view *view);
 
-/* Reads tensors again whose samples are equal, for a trait of all their bytes, as far as
- * that may be repeated. False: *ret_error. */
-struct fsdp_repeats;
-bool fsdp_verify_see_equal(struct fsdp_verify *verify, struct fsdp_repeats *repeats,
-	struct fsdp_error **ret_error);
-
 /* Finds the groups of pieces that should be alike. */
 bool fsdp_verify_find_copies(struct fsdp_verify *verify, struct fsdp_error **ret_error);
 
@@ -268,18 +262,6 @@ void fsdp_verify_want_first(struct fsdp_verify *verify, uint8_t *files);
 
 /* Says which differ. */
 void fsdp_verify_judge_copies(struct fsdp_verify *verify);
-
-/* ---- verify-values.c ---- */
-
-/* Whether all numbers of a tensor were seen. */
-bool fsdp_verify_is_known(const struct fsdp_verify *verify, uint32_t tensor);
-
-/* Whether the numbers of a tensor come from this piece. */
-bool fsdp_verify_is_counted(const struct fsdp_verify *verify, uint32_t piece);
-
-/* Adds the numbers of a piece, view->owner, to those of its tensor. */
-void fsdp_verify_add_numbers(struct fsdp_verify *verify,
-	const struct fsdp_pass_view *view, const struct fsdp_pass_result *result);
 
 /* Room for the numbers of tensors, when copies are known. */
 bool fsdp_verify_begin_values(struct fsdp_verify *verify, struct fsdp_error **ret_error);
