@@ -229,17 +229,6 @@ static size_t place(const struct fsdp_arena_block *block, size_t size, size_t al
 	return begin;
 }
 
-/* What is left goes a long way: the last blocks are small again. */
-static size_t largest_block(const struct fsdp_arena *arena)
-{
-	const struct fsdp_budget *budget = arena->budget;
-	uint64_t left = budget->ceiling - fsdp_min(budget->used, budget->ceiling);
-	uint64_t most = left / LEFT_PART;
-	if (most < FIRST_BLOCK)
-		most = fsdp_min(left, FIRST_BLOCK);
-	return (size_t)fsdp_min(most, arena->next_size) & ~(size_t)(PAGE - 1);
-}
-
 void *fsdp_arena_take(struct fsdp_arena *arena, size_t size, size_t align)
 {
 	if (size > SIZE_MAX / 2)
@@ -249,7 +238,14 @@ void *fsdp_arena_take(struct fsdp_arena *arena, size_t size, size_t align)
 	size_t begin = block != NULL ? place(block, size, align) : 0;
 	if (begin == 0) {
 		size_t need = size + sizeof *block + align;
-		size_t most = largest_block(arena);
+		/* What is left goes a long way: the last blocks are small again. */
+		const struct fsdp_budget *budget = arena->budget;
+		uint64_t left = budget->ceiling - fsdp_min(budget->used, budget->ceiling);
+		uint64_t block_most = left / LEFT_PART;
+		if (block_most < FIRST_BLOCK)
+			block_most = fsdp_min(left, FIRST_BLOCK);
+		size_t most = (size_t)fsdp_min(block_most, arena->next_size) &
+			      ~(size_t)(PAGE - 1);
 		size_t room =
 			most > need ? most : (need + PAGE - 1) & ~(size_t)(PAGE - 1);
 		block = add_block(arena, room);

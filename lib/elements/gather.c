@@ -578,21 +578,6 @@ static bool is_scattered(
 	return false;
 }
 
-static bool check_view(
-	const struct fsdp_view *view, uint64_t *ret_base, struct fsdp_error **ret_error)
-{
-	uint64_t end;
-	if (!fsdp_view_bytes(view, ret_base, &end))
-		return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, view->record,
-			"the tensor reaches beyond its storage");
-	if (!fsdp_zip_check_method(view->method, view->record, ret_error))
-		return false;
-	if (view->method == 0 && end > view->stored_size)
-		return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, view->record,
-			"the storage's record is shorter than the tensor");
-	return true;
-}
-
 static bool locate(struct fsdp_assembly *assembly, struct active *active,
 	struct fsdp_error **ret_error)
 {
@@ -601,8 +586,16 @@ static bool locate(struct fsdp_assembly *assembly, struct active *active,
 	if (!input->view(input->context, active->piece, &view, ret_error))
 		return false;
 	assembly->file = view.file;
-	if (!check_view(&view, &active->base, ret_error) ||
-		(assembly->packed != 0 && !unpack(assembly, &view, ret_error)))
+	uint64_t end;
+	if (!fsdp_view_bytes(&view, &active->base, &end))
+		return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, view.record,
+			"the tensor reaches beyond its storage");
+	if (!fsdp_zip_check_method(view.method, view.record, ret_error))
+		return false;
+	if (view.method == 0 && end > view.stored_size)
+		return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, view.record,
+			"the storage's record is shorter than the tensor");
+	if (assembly->packed != 0 && !unpack(assembly, &view, ret_error))
 		return false;
 	if (assembly->packed == 0 && !has_shape(assembly, &active->part, &view))
 		return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, view.record,
@@ -771,21 +764,6 @@ static bool fail_overlap(
 		index_text(assembly, element, at, sizeof at));
 }
 
-static bool mark_piece(struct fsdp_assembly *assembly, const struct active *active,
-	const struct chunk *chunk, struct fsdp_error **ret_error)
-{
-	struct fsdp_nest nest;
-	struct fsdp_odometer odometer;
-	make_nest(assembly, active, chunk, true, &nest);
-	fsdp_odometer_init(&odometer, nest.loops, nest.loop_count);
-	do {
-		uint64_t at = nest.to + odometer.to;
-		if (!fsdp_marks_set(&assembly->marks, at, nest.row))
-			return fail_overlap(assembly, chunk->first + at, ret_error);
-	} while (fsdp_odometer_next(&odometer));
-	return true;
-}
-
 static bool check_tasks(struct fsdp_assembly *assembly, const struct chunk *chunk,
 	struct fsdp_error **ret_error)
 {
@@ -799,9 +777,19 @@ static bool check_tasks(struct fsdp_assembly *assembly, const struct chunk *chun
 	assembly->file = FSDP_NONE;
 	if (!fsdp_marks_reset(&assembly->marks, chunk->count, ret_error))
 		return false;
-	for (size_t i = 0; i < assembly->task_count; i++)
-		if (!mark_piece(assembly, assembly->tasks[i].active, chunk, ret_error))
-			return false;
+	for (size_t i = 0; i < assembly->task_count; i++) {
+		const struct active *active = assembly->tasks[i].active;
+		struct fsdp_nest piece_nest;
+		struct fsdp_odometer odometer;
+		make_nest(assembly, active, chunk, true, &piece_nest);
+		fsdp_odometer_init(&odometer, piece_nest.loops, piece_nest.loop_count);
+		do {
+			uint64_t at = piece_nest.to + odometer.to;
+			if (!fsdp_marks_set(&assembly->marks, at, piece_nest.row))
+				return fail_overlap(
+					assembly, chunk->first + at, ret_error);
+		} while (fsdp_odometer_next(&odometer));
+	}
 	if (fsdp_marks_lacking(&assembly->marks, &first, &count))
 		return fail_lacking(assembly, chunk->first + first, count, ret_error);
 	return true;

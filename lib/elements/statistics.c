@@ -224,23 +224,6 @@ static void visit_bins(
 
 /* ---- which ---- */
 
-static bool choose(struct fsdp_statistics *statistics, struct fsdp_error **ret_error)
-{
-	const struct fsdp_statistics_options *options = &statistics->options;
-	size_t count = options->tensors != NULL
-			       ? options->tensor_count
-			       : fsdp_tensor_count(statistics->checkpoint);
-	statistics->tensors =
-		FSDP_TAKE(&statistics->arena, statistics->tensors, count + 1);
-	if (statistics->tensors == NULL)
-		return fsdp_arena_fail(&statistics->arena, ret_error);
-	for (; statistics->count < count; statistics->count++)
-		statistics->tensors[statistics->count] =
-			options->tensors != NULL ? options->tensors[statistics->count]
-						 : (uint32_t)statistics->count;
-	return true;
-}
-
 static bool walk_ranges(struct fsdp_statistics *statistics,
 	void (*visit_range)(void *context, struct fsdp_walker *walker,
 		const struct fsdp_walk_range *range),
@@ -289,8 +272,18 @@ static bool walk_ranges(struct fsdp_statistics *statistics,
 
 static bool make(struct fsdp_statistics *statistics, struct fsdp_error **ret_error)
 {
-	if (!choose(statistics, ret_error))
-		return false;
+	const struct fsdp_statistics_options *options = &statistics->options;
+	size_t count = options->tensors != NULL
+			       ? options->tensor_count
+			       : fsdp_tensor_count(statistics->checkpoint);
+	statistics->tensors =
+		FSDP_TAKE(&statistics->arena, statistics->tensors, count + 1);
+	if (statistics->tensors == NULL)
+		return fsdp_arena_fail(&statistics->arena, ret_error);
+	for (; statistics->count < count; statistics->count++)
+		statistics->tensors[statistics->count] =
+			options->tensors != NULL ? options->tensors[statistics->count]
+						 : (uint32_t)statistics->count;
 	statistics->list = calloc(statistics->count + 1, sizeof *statistics->list);
 	if (statistics->list == NULL)
 		return fsdp_fail_memory(ret_error);

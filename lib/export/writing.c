@@ -635,20 +635,6 @@ static bool export_blame(const struct fsdp_writing *writing, struct fsdp_span na
 	return false;
 }
 
-static bool put_bytes(struct fsdp_writing *writing, struct place *place,
-	struct fsdp_span bytes, struct fsdp_error **ret_error)
-{
-	const struct fsdp_export_out *file = &writing->plan->files[place->item->file];
-	bool good = place->forwards ? export_write_on(place->descriptor, bytes.data,
-					      bytes.size, ret_error)
-				    : export_write_at(place->descriptor, bytes.data,
-					      bytes.size, place->offset, ret_error);
-	if (!good)
-		return export_blame(writing, file->name, ret_error);
-	place->offset += bytes.size;
-	return export_advance(writing, bytes.size, ret_error);
-}
-
 static bool drain(struct fsdp_writing *writing, struct copier *copier,
 	struct fsdp_mapped_elements *elements, struct place *place, uint64_t size,
 	struct fsdp_error **ret_error)
@@ -666,7 +652,17 @@ static bool drain(struct fsdp_writing *writing, struct copier *copier,
 		copied += bytes.size;
 		if (copied > size)
 			break;
-		if (!put_bytes(writing, place, bytes, ret_error))
+		const struct fsdp_export_out *file =
+			&writing->plan->files[place->item->file];
+		bool good = place->forwards
+				    ? export_write_on(place->descriptor, bytes.data,
+					      bytes.size, ret_error)
+				    : export_write_at(place->descriptor, bytes.data,
+					      bytes.size, place->offset, ret_error);
+		if (!good)
+			return export_blame(writing, file->name, ret_error);
+		place->offset += bytes.size;
+		if (!export_advance(writing, bytes.size, ret_error))
 			return false;
 	}
 	if (copied == size)
@@ -727,19 +723,6 @@ static bool copy_one(struct fsdp_writing *writing, void *own, size_t index,
 	uint32_t file = writing->plan->items[range->item].file;
 	struct place place = { .descriptor = writing->files[file].descriptor };
 	return copy_range(writing, own, range, &place, ret_error);
-}
-
-/* Copies all ranges into their files. */
-static bool export_copy(struct fsdp_writing *writing, struct fsdp_error **ret_error)
-{
-	const struct fsdp_export_step step = {
-		.count = writing->range_count,
-		.begin = begin_copier,
-		.work = copy_one,
-		.end = end_copier,
-	};
-	return export_run(writing, &step, ret_error) &&
-	       export_check_sums(writing, ret_error);
 }
 
 /* ---- forwards ---- */
@@ -936,21 +919,7 @@ static void remove_if_named(struct fsdp_writing *writing,
 		unlinkat(writing->folder, name, 0);
 }
 
-/* The placeholder goes last. */
-static void remove_named(struct fsdp_writing *writing)
-{
-	size_t count = writing->plan->file_count, last = last_of(writing->plan);
-	for (size_t i = 0; i < FSDP_EXPORT_COMPANIONS; i++)
-		remove_if_named(
-			writing, &writing->companions[i], fsdp_export_companion_name(i));
-	for (size_t i = 0; i <= count; i++)
-		if (i != last)
-			remove_if_named(writing, &writing->files[i], name_of(writing, i));
-	remove_if_named(writing, &writing->files[count + 1], name_of(writing, last));
-}
-
-/* All files get theirs, the last shard last; on failure none of them stays
- *. */
+/* All files get theirs, the last shard last; on failure none of them stays. */
 static bool export_name_files(struct fsdp_writing *writing, struct fsdp_error **ret_error)
 {
 	struct fsdp_export_temporary *only = &writing->files[0];
@@ -964,7 +933,17 @@ static bool export_name_files(struct fsdp_writing *writing, struct fsdp_error **
 				name_of(writing, last), ret_error) &&
 			sync_folder(writing, ret_error))
 			return true;
-		remove_named(writing);
+		/* The placeholder goes last. */
+		size_t count = writing->plan->file_count;
+		for (size_t i = 0; i < FSDP_EXPORT_COMPANIONS; i++)
+			remove_if_named(writing, &writing->companions[i],
+				fsdp_export_companion_name(i));
+		for (size_t i = 0; i <= count; i++)
+			if (i != last)
+				remove_if_named(
+					writing, &writing->files[i], name_of(writing, i));
+		remove_if_named(
+			writing, &writing->files[count + 1], name_of(writing, last));
 		return false;
 	}
 	if (export_name_file(writing, only, name_of(writing, 0), ret_error) &&
@@ -1384,20 +1363,6 @@ static bool open_folder(struct fsdp_writing *writing, struct fsdp_error **ret_er
 
 /* ---- temporary files ---- */
 
-static bool open_temporaries(struct fsdp_writing *writing, struct fsdp_error **ret_error)
-{
-	size_t count = writing->plan->file_count;
-	writing->files = calloc(count + 2, sizeof *writing->files);
-	if (writing->files == NULL)
-		return fsdp_fail_memory(ret_error);
-	for (size_t i = 0; i < count + 2; i++)
-		writing->files[i].descriptor = -1;
-	for (size_t i = 0; i < count; i++)
-		if (!export_open_temporary(writing, &writing->files[i], i, ret_error))
-			return false;
-	return true;
-}
-
 static void remove_temporary(
 	struct fsdp_writing *writing, struct fsdp_export_temporary *file)
 {
@@ -1476,10 +1441,29 @@ static bool write_folder(struct fsdp_writing *writing, struct fsdp_error **ret_e
 	bool verify = !writing->target->no_verify;
 	bool sums = verify && writing->target->file == NULL;
 	writing->total = writing->plan->facts.tensor_bytes * (verify ? 2 : 1);
-	return open_folder(writing, ret_error) && open_temporaries(writing, ret_error) &&
-	       export_list_ranges(writing, ret_error) &&
-	       export_copy_companions(writing, ret_error) &&
-	       export_copy(writing, ret_error) && write_heads(writing, ret_error) &&
+	if (!open_folder(writing, ret_error))
+		return false;
+	size_t count = writing->plan->file_count;
+	writing->files = calloc(count + 2, sizeof *writing->files);
+	if (writing->files == NULL)
+		return fsdp_fail_memory(ret_error);
+	for (size_t i = 0; i < count + 2; i++)
+		writing->files[i].descriptor = -1;
+	for (size_t i = 0; i < count; i++)
+		if (!export_open_temporary(writing, &writing->files[i], i, ret_error))
+			return false;
+	if (!export_list_ranges(writing, ret_error) ||
+		!export_copy_companions(writing, ret_error))
+		return false;
+	/* Copies all ranges into their files. */
+	const struct fsdp_export_step step = {
+		.count = writing->range_count,
+		.begin = begin_copier,
+		.work = copy_one,
+		.end = end_copier,
+	};
+	return export_run(writing, &step, ret_error) &&
+	       export_check_sums(writing, ret_error) && write_heads(writing, ret_error) &&
 	       sync_files(writing, ret_error) &&
 	       (!verify || export_reread(writing, ret_error)) &&
 	       (!sums || write_sums(writing, ret_error)) &&

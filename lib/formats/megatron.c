@@ -276,23 +276,6 @@ static bool parse_name(const struct megatron *megatron,
 	return true;
 }
 
-/* In how many parts the model lies on each stage. */
-static bool count_chunks(struct megatron *megatron, struct fsdp_error **ret_error)
-{
-	const struct fsdp_model *model = megatron->model;
-	megatron->chunks = 1;
-	for (uint32_t i = 0; i < model->tensors.count; i++) {
-		struct fsdp_span name;
-		uint32_t chunk = 0;
-		if (parse_name(megatron, fsdp_model_tensor(model, i), &name, &chunk) &&
-			chunk >= megatron->chunks)
-			megatron->chunks = chunk + 1;
-		else if (name.data == NULL)
-			return fsdp_arena_fail(megatron->scratch, ret_error);
-	}
-	return true;
-}
-
 static bool count_layers(struct megatron *megatron, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = megatron->model;
@@ -385,25 +368,6 @@ static bool set_box(struct megatron *megatron, struct fsdp_piece_record *piece,
 	return piece->box != FSDP_NONE;
 }
 
-/* The lower half of a gate is another box of the same tensor: a record of the same name,
- * which joins the first. */
-static bool add_lower_half(struct megatron *megatron, const struct rank_file *part,
-	const struct fsdp_tensor_record *tensor, const struct fsdp_piece_record *upper,
-	const int64_t *shape, struct fsdp_error **ret_error)
-{
-	struct fsdp_piece_record piece = *upper;
-	int64_t half = shape[0] / (2 * (int64_t)megatron->tp_size);
-	int64_t row = tensor->dims == 2 ? shape[1] : 1;
-	uint32_t id = fsdp_build_tensor(megatron->model, tensor, ret_error);
-	if (id == FSDP_NONE)
-		return false;
-	piece.tensor = id;
-	piece.storage_offset += (uint64_t)half * (uint64_t)row;
-	return set_box(megatron, &piece, shape, tensor->dims, 0,
-		       ((int64_t)megatron->tp_size + part->tp) * half, half, ret_error) &&
-	       fsdp_build_piece(megatron->model, &piece, ret_error) != FSDP_NONE;
-}
-
 static bool widen(struct megatron *megatron, const struct rank_file *part, uint32_t index,
 	int dim, bool gate, struct fsdp_error **ret_error)
 {
@@ -431,7 +395,21 @@ static bool widen(struct megatron *megatron, const struct rank_file *part, uint3
 	if (!set_box(megatron, piece, shape, tensor->dims, dim, part->tp * size, size,
 		    ret_error))
 		return false;
-	return !gate || add_lower_half(megatron, part, tensor, &whole, shape, ret_error);
+	/* The lower half of a gate is another box of the same tensor: a record of the
+	 * same name, which joins the first. */
+	if (!gate)
+		return true;
+	struct fsdp_piece_record half_piece = whole;
+	int64_t half = shape[0] / (2 * (int64_t)megatron->tp_size);
+	int64_t row = tensor->dims == 2 ? shape[1] : 1;
+	uint32_t id = fsdp_build_tensor(megatron->model, tensor, ret_error);
+	if (id == FSDP_NONE)
+		return false;
+	half_piece.tensor = id;
+	half_piece.storage_offset += (uint64_t)half * (uint64_t)row;
+	return set_box(megatron, &half_piece, shape, tensor->dims, 0,
+		       ((int64_t)megatron->tp_size + part->tp) * half, half, ret_error) &&
+	       fsdp_build_piece(megatron->model, &half_piece, ret_error) != FSDP_NONE;
 }
 
 static bool join_part(struct megatron *megatron, const struct rank_file *part,
@@ -470,7 +448,18 @@ static bool join(struct megatron *megatron, struct fsdp_error **ret_error)
 	struct fsdp_model *model = megatron->model;
 	uint32_t count = (uint32_t)model->files.count, found = 0;
 	struct rank_file part;
-	if (!count_chunks(megatron, ret_error) || !count_layers(megatron, ret_error))
+	/* In how many parts the model lies on each stage. */
+	megatron->chunks = 1;
+	for (uint32_t i = 0; i < model->tensors.count; i++) {
+		struct fsdp_span name;
+		uint32_t chunk = 0;
+		if (parse_name(megatron, fsdp_model_tensor(model, i), &name, &chunk) &&
+			chunk >= megatron->chunks)
+			megatron->chunks = chunk + 1;
+		else if (name.data == NULL)
+			return fsdp_arena_fail(megatron->scratch, ret_error);
+	}
+	if (!count_layers(megatron, ret_error))
 		return false;
 	/* What is added on the way lies behind all of these. */
 	struct rank_file *parts = FSDP_TAKE(megatron->scratch, parts, count + 1);

@@ -662,17 +662,6 @@ static bool read_module(
 	return *plan->error == NULL;
 }
 
-static bool read_modules(struct fsdp_plan_reading *plan)
-{
-	const struct fsdp_json *modules = fsdp_json_get(plan->root, "modules");
-	if (!fsdp_json_is(modules, FSDP_JSON_ARRAY) || modules->count == 0)
-		return plan_invalid(plan, "it lists no modules");
-	for (uint32_t i = 0; i < modules->count; i++)
-		if (!read_module(plan, &modules->items[i], i))
-			return false;
-	return true;
-}
-
 /* ---- PyTorch's traversal ---- */
 
 static bool mark_parameters(
@@ -1400,8 +1389,15 @@ static bool read_document(struct fsdp_plan_reading *plan)
 	struct fsdp_model *model = plan->model;
 	fsdp_vec_init(&plan->stated, plan->reading->scratch, sizeof(struct stated));
 	fsdp_table_init(&plan->visit_of, plan->reading->scratch);
-	if (!read_head(plan) || !read_modules(plan) || !set_prefixes(plan) ||
-		!read_planned_list(plan, "parameters", false) ||
+	if (!read_head(plan))
+		return false;
+	const struct fsdp_json *modules = fsdp_json_get(plan->root, "modules");
+	if (!fsdp_json_is(modules, FSDP_JSON_ARRAY) || modules->count == 0)
+		return plan_invalid(plan, "it lists no modules");
+	for (uint32_t i = 0; i < modules->count; i++)
+		if (!read_module(plan, &modules->items[i], i))
+			return false;
+	if (!set_prefixes(plan) || !read_planned_list(plan, "parameters", false) ||
 		!read_planned_list(plan, "buffers", true) || !check_ties(plan) ||
 		!read_units(plan) || !check_units(plan) || !check_shapes(plan) ||
 		!check_wrappers(plan))

@@ -550,21 +550,6 @@ static bool add_record(struct fsdp_safetensors *header, const int64_t *shape,
 	return fsdp_build_plain(model, &plain, ret_error) != FSDP_NONE;
 }
 
-/* Two elements of four bits are one of torch's. */
-static bool pack_halves(struct fsdp_safetensors *header, int64_t *shape)
-{
-	const struct fsdp_safetensors_entry *entry = &header->entry;
-	if (entry->dtype == NULL || entry->dtype->bits != 4 || entry->shape.size == 0)
-		return true;
-	if (shape[entry->shape.size - 1] % 2 != 0) {
-		FSDP_SAFETENSORS_SAY_OF(header, FSDP_RULE_SAFETENSORS_OFFSETS, entry,
-			"its last dimension is odd, so its rows share bytes");
-		return false;
-	}
-	shape[entry->shape.size - 1] /= 2;
-	return true;
-}
-
 /* Whether it can be a tensor; if not, a finding tells why. */
 static bool is_sound(struct fsdp_safetensors *header, int64_t *shape, uint64_t *ret_bytes)
 {
@@ -585,7 +570,21 @@ static bool is_sound(struct fsdp_safetensors *header, int64_t *shape, uint64_t *
 			"data_offsets are not a range of bytes");
 		return false;
 	}
-	return measure(header, shape, ret_bytes) && pack_halves(header, shape);
+	/* Two elements of four bits are one of torch's. */
+	if (!measure(header, shape, ret_bytes))
+		return false;
+	const struct fsdp_safetensors_entry *halves_entry = &header->entry;
+	if (halves_entry->dtype == NULL || halves_entry->dtype->bits != 4 ||
+		halves_entry->shape.size == 0)
+		return true;
+	if (shape[halves_entry->shape.size - 1] % 2 != 0) {
+		FSDP_SAFETENSORS_SAY_OF(header, FSDP_RULE_SAFETENSORS_OFFSETS,
+			halves_entry,
+			"its last dimension is odd, so its rows share bytes");
+		return false;
+	}
+	shape[halves_entry->shape.size - 1] /= 2;
+	return true;
 }
 
 static bool add_tensor(struct fsdp_safetensors *header, struct fsdp_error **ret_error)

@@ -168,24 +168,19 @@ static bool is_readable(const struct fsdp_zip_member *member, uint64_t ceiling,
 		FSDP_LLU(ceiling));
 }
 
-/* Asked before any work. */
-static bool may_inflate(const struct fsdp_zip_member *member, struct fsdp_budget *budget,
-	struct fsdp_error **ret_error)
-{
-	uint64_t most = budget->limits != NULL
-				? fsdp_limit(budget->limits, FSDP_LIMIT_INFLATE_RECORD)
-				: UINT64_MAX;
-	if (member->size > most)
-		return fsdp_fail_limit(ret_error, FSDP_LIMIT_INFLATE_RECORD, most);
-	return fsdp_budget_unpack(budget, member->size, ret_error);
-}
-
 static bool inflate_member(const struct fsdp_source *source, uint64_t offset,
 	const struct fsdp_zip_member *member, struct fsdp_arena *arena,
 	struct fsdp_span *ret_bytes, struct fsdp_error **ret_error)
 {
 	struct fsdp_inflate *inflate;
-	if (!may_inflate(member, arena->budget, ret_error))
+	/* Asked before any work. */
+	struct fsdp_budget *budget = arena->budget;
+	uint64_t most = budget->limits != NULL
+				? fsdp_limit(budget->limits, FSDP_LIMIT_INFLATE_RECORD)
+				: UINT64_MAX;
+	if (member->size > most)
+		return fsdp_fail_limit(ret_error, FSDP_LIMIT_INFLATE_RECORD, most);
+	if (!fsdp_budget_unpack(budget, member->size, ret_error))
 		return false;
 	if (!fsdp_inflate_new(source, offset, member->stored_size, member->size, &inflate,
 		    ret_error))

@@ -257,21 +257,6 @@ static bool has_magic(
 	return true;
 }
 
-static struct end_record parse_end(const struct tail *tail, size_t at)
-{
-	struct fsdp_cursor cursor = fsdp_cursor(fsdp_span(tail->bytes.data + at, END));
-	fsdp_cursor_skip(&cursor, 4);
-	struct end_record record = { .at = tail->begin + at };
-	record.disk = fsdp_cursor_read_u16le(&cursor);
-	record.directory_disk = fsdp_cursor_read_u16le(&cursor);
-	record.count_here = fsdp_cursor_read_u16le(&cursor);
-	record.count = fsdp_cursor_read_u16le(&cursor);
-	record.size = fsdp_cursor_read_u32le(&cursor);
-	record.offset = fsdp_cursor_read_u32le(&cursor);
-	record.comment_size = fsdp_cursor_read_u16le(&cursor);
-	return record;
-}
-
 static size_t find_signature(struct fsdp_span bytes, size_t from)
 {
 	const unsigned char *hit = fsdp_span_find(
@@ -315,7 +300,17 @@ static bool choose_end(struct tail *tail, struct end_record *ret_record, bool *r
 	*ret_found = false;
 	for (size_t at = find_signature(bytes, 0); bytes.size - at >= END;
 		at = find_signature(bytes, at + 4)) {
-		struct end_record record = parse_end(tail, at);
+		struct fsdp_cursor cursor =
+			fsdp_cursor(fsdp_span(tail->bytes.data + at, END));
+		fsdp_cursor_skip(&cursor, 4);
+		struct end_record record = { .at = tail->begin + at };
+		record.disk = fsdp_cursor_read_u16le(&cursor);
+		record.directory_disk = fsdp_cursor_read_u16le(&cursor);
+		record.count_here = fsdp_cursor_read_u16le(&cursor);
+		record.count = fsdp_cursor_read_u16le(&cursor);
+		record.size = fsdp_cursor_read_u32le(&cursor);
+		record.offset = fsdp_cursor_read_u32le(&cursor);
+		record.comment_size = fsdp_cursor_read_u16le(&cursor);
 		bool plausible = false;
 		if (*ret_found && !is_plausible(tail, &chosen, &plausible))
 			return false;
@@ -359,23 +354,6 @@ static void check_tail(struct tail *tail, const struct end_record *record)
 		record->comment_size == left ? " as its comment" : "");
 }
 
-static struct end_record parse_end64(
-	struct fsdp_span bytes, uint64_t at, uint64_t *ret_rest)
-{
-	struct fsdp_cursor cursor = fsdp_cursor(bytes);
-	fsdp_cursor_skip(&cursor, 4);
-	struct end_record record = { .at = at };
-	*ret_rest = fsdp_cursor_read_u64le(&cursor);
-	fsdp_cursor_skip(&cursor, 4);
-	record.disk = fsdp_cursor_read_u32le(&cursor);
-	record.directory_disk = fsdp_cursor_read_u32le(&cursor);
-	record.count_here = fsdp_cursor_read_u64le(&cursor);
-	record.count = fsdp_cursor_read_u64le(&cursor);
-	record.size = fsdp_cursor_read_u64le(&cursor);
-	record.offset = fsdp_cursor_read_u64le(&cursor);
-	return record;
-}
-
 /* A plain field that is saturated leaves it to the ZIP64 one. */
 static void agree(struct tail *tail, const char *what, uint64_t plain, uint64_t saturated,
 	uint64_t wide, uint64_t at)
@@ -391,7 +369,17 @@ static void use_end64(struct tail *tail, struct end_record *record,
 	struct fsdp_span bytes, uint64_t at, uint64_t locator)
 {
 	uint64_t rest, end;
-	struct end_record wide = parse_end64(bytes, at, &rest);
+	struct fsdp_cursor cursor = fsdp_cursor(bytes);
+	fsdp_cursor_skip(&cursor, 4);
+	struct end_record wide = { .at = at };
+	rest = fsdp_cursor_read_u64le(&cursor);
+	fsdp_cursor_skip(&cursor, 4);
+	wide.disk = fsdp_cursor_read_u32le(&cursor);
+	wide.directory_disk = fsdp_cursor_read_u32le(&cursor);
+	wide.count_here = fsdp_cursor_read_u64le(&cursor);
+	wide.count = fsdp_cursor_read_u64le(&cursor);
+	wide.size = fsdp_cursor_read_u64le(&cursor);
+	wide.offset = fsdp_cursor_read_u64le(&cursor);
 	if (rest < END64 - 12 || !fsdp_add(at + 12, rest, &end) || end != locator)
 		AMBIGUOUS(tail, at, "the ZIP64 end record does not end at its locator");
 	agree(tail, "the disk", record->disk, UINT16_MAX, wide.disk, at);

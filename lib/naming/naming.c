@@ -552,18 +552,6 @@ static const char *const containers[] = { "model", "state_dict", "module",
 
 /* ---- texts ---- */
 
-static bool take_name(struct fsdp_naming *naming, uint32_t name,
-	struct fsdp_span *ret_name, struct fsdp_error **ret_error)
-{
-	size_t size = fsdp_name_write(naming->checkpoint, name, NULL, 0);
-	char *text = fsdp_arena_take(naming->arena, size + 1, 1);
-	if (text == NULL)
-		return fsdp_arena_fail(naming->arena, ret_error);
-	fsdp_name_write(naming->checkpoint, name, text, size);
-	*ret_name = fsdp_span(text, size);
-	return true;
-}
-
 bool fsdp_naming_take(struct fsdp_naming *naming, bool stored, uint64_t *ret_cleaned,
 	struct fsdp_error **ret_error)
 {
@@ -573,8 +561,12 @@ bool fsdp_naming_take(struct fsdp_naming *naming, bool stored, uint64_t *ret_cle
 		struct fsdp_tensor tensor =
 			fsdp_tensor(naming->checkpoint, named->tensor);
 		uint32_t name = stored ? tensor.raw_name : tensor.name;
-		if (!take_name(naming, name, &named->name, ret_error))
-			return false;
+		size_t size = fsdp_name_write(naming->checkpoint, name, NULL, 0);
+		char *text = fsdp_arena_take(naming->arena, size + 1, 1);
+		if (text == NULL)
+			return fsdp_arena_fail(naming->arena, ret_error);
+		fsdp_name_write(naming->checkpoint, name, text, size);
+		named->name = fsdp_span(text, size);
 		*ret_cleaned += name != tensor.raw_name;
 	}
 	return true;

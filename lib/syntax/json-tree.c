@@ -115,18 +115,6 @@ static bool pack(struct tree_reader *reader, struct fsdp_json *list, size_t firs
 	return true;
 }
 
-static bool keep(struct tree_reader *reader, struct fsdp_json *list, size_t first)
-{
-	struct fsdp_json *items = FSDP_TAKE(reader->arena, items, list->count);
-	if (items == NULL)
-		return fail_memory(reader);
-	for (uint32_t i = 0; i < list->count; i++)
-		items[i] = *value_at(reader, first + i);
-	list->items = items;
-	reader->kept += list->count * sizeof *items;
-	return list->kind == FSDP_JSON_ARRAY || check_keys(reader, items, list->count);
-}
-
 /* ---- the document ---- */
 
 static bool read_value(struct tree_reader *reader)
@@ -201,9 +189,19 @@ static bool read_token(struct tree_reader *reader)
 		if (list->kind == FSDP_JSON_ARRAY && list->count > FSDP_JSON_PACKED &&
 			!pack(reader, list, first))
 			return false;
-		if (list->kind != FSDP_JSON_INTEGERS && list->count != 0 &&
-			!keep(reader, list, first))
-			return false;
+		if (list->kind != FSDP_JSON_INTEGERS && list->count != 0) {
+			struct fsdp_json *items =
+				FSDP_TAKE(reader->arena, items, list->count);
+			if (items == NULL)
+				return fail_memory(reader);
+			for (uint32_t i = 0; i < list->count; i++)
+				items[i] = *value_at(reader, first + i);
+			list->items = items;
+			reader->kept += list->count * sizeof *items;
+			if (list->kind != FSDP_JSON_ARRAY &&
+				!check_keys(reader, items, list->count))
+				return false;
+		}
 		fsdp_vec_truncate(&reader->stack, first);
 		return true;
 	}

@@ -664,16 +664,6 @@ static bool begin(struct fsdp_printed *printed, struct printed_stream *stream,
 	return true;
 }
 
-/* Inside of a model only what stands at its margin and is called like a class is a head:
- * warnings quote lines of code. */
-static bool is_head_within(const struct printed_found *open, struct fsdp_span before,
-	struct fsdp_span class_name)
-{
-	struct fsdp_span rest;
-	return class_name.data[0] >= 'A' && class_name.data[0] <= 'Z' &&
-	       printed_strip(before, open->margin, &rest) && rest.size == 0;
-}
-
 static void begin_model(struct fsdp_printed *printed, struct printed_stream *stream,
 	struct fsdp_span line)
 {
@@ -693,8 +683,15 @@ static void begin_model(struct fsdp_printed *printed, struct printed_stream *str
 		return;
 	before = fsdp_span(line.data, begin);
 	class_name = fsdp_span(line.data + begin, line.size - 1 - begin);
-	if (stream->open != NULL && !is_head_within(stream->open, before, class_name))
-		return;
+	/* Inside of a model only what stands at its margin and is called like a class is
+	 * a head: warnings quote lines of code. */
+	if (stream->open != NULL) {
+		struct fsdp_span rest;
+		if (class_name.data[0] < 'A' || class_name.data[0] > 'Z' ||
+			!printed_strip(before, stream->open->margin, &rest) ||
+			rest.size != 0)
+			return;
+	}
 	offer(printed, stream->late);
 	stream->late = NULL;
 	push_head(stream, before, class_name, printed->line);

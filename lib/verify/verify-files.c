@@ -467,18 +467,6 @@ static bool read_folder(struct fsdp_verify *verify, const struct fsdp_folder *fo
 	return true;
 }
 
-/* A remote file that was named by itself. */
-static bool read_remote(
-	struct fsdp_verify *verify, struct fsdp_span name, struct fsdp_error **ret_error)
-{
-	const struct fsdp_remote_file *file = verify->checkpoint->source.remote;
-	struct fsdp_listed_digest digest = { .name = name, .source = "cache" };
-	if (!file->has_sha256)
-		return true;
-	memcpy(digest.bytes, file->sha256, sizeof digest.bytes);
-	return add_digest(verify, &digest, ret_error);
-}
-
 /* What the folder of a file that was opened by itself says of this file. */
 static bool read_around(struct fsdp_verify *verify, struct fsdp_error **ret_error)
 {
@@ -490,8 +478,16 @@ static bool read_around(struct fsdp_verify *verify, struct fsdp_error **ret_erro
 	struct fsdp_error *error = NULL;
 	struct fsdp_dir dir;
 	/* Around a remote file nothing can be looked at. */
-	if (verify->checkpoint->source.remote != NULL)
-		return read_remote(verify, name, ret_error);
+	if (verify->checkpoint->source.remote != NULL) {
+		/* A remote file that was named by itself. */
+		const struct fsdp_remote_file *remote_file =
+			verify->checkpoint->source.remote;
+		struct fsdp_listed_digest digest = { .name = name, .source = "cache" };
+		if (!remote_file->has_sha256)
+			return true;
+		memcpy(digest.bytes, remote_file->sha256, sizeof digest.bytes);
+		return add_digest(verify, &digest, ret_error);
+	}
 	parent = fsdp_arena_copy(
 		&verify->arena, parent.size != 0 ? parent : FSDP_SPAN("."));
 	if (parent.data == NULL)
@@ -530,8 +526,11 @@ static int compare_digests(const void *left, const void *right)
 	return order != 0 ? order : strcmp(a->source, b->source);
 }
 
-static bool list_sources(struct fsdp_verify *verify, struct fsdp_error **ret_error)
+bool fsdp_verify_read_digests(struct fsdp_verify *verify, struct fsdp_error **ret_error)
 {
+	/* The list grows by pages, so it is sorted elsewhere. */
+	if (!read_place(verify, ret_error) || !read_manifest(verify, ret_error))
+		return false;
 	for (size_t i = 0; i < verify->digests.count; i++) {
 		const char *source = digest_at(verify, i)->source;
 		bool known = false;
@@ -541,15 +540,6 @@ static bool list_sources(struct fsdp_verify *verify, struct fsdp_error **ret_err
 		if (!known && !fsdp_vec_add(&verify->sources, &source))
 			return fsdp_arena_fail(&verify->arena, ret_error);
 	}
-	return true;
-}
-
-bool fsdp_verify_read_digests(struct fsdp_verify *verify, struct fsdp_error **ret_error)
-{
-	/* The list grows by pages, so it is sorted elsewhere. */
-	if (!read_place(verify, ret_error) || !read_manifest(verify, ret_error) ||
-		!list_sources(verify, ret_error))
-		return false;
 	size_t count = verify->digests.count;
 	struct fsdp_listed_digest *sorted = FSDP_TAKE(&verify->batch, sorted, count + 1);
 	if (sorted == NULL)

@@ -377,14 +377,15 @@ struct ranks_seen {
 	size_t files;
 };
 
-static struct ranks_seen find_ranks(const struct fsdp_folder *folder)
+static bool report_uncommitted(
+	struct dcp *dcp, bool leftover, struct fsdp_error **ret_error)
 {
 	struct ranks_seen seen = { .first = FSDP_NONE };
 	uint32_t rank, before = FSDP_NONE;
 
 	/* Files of one rank lie behind each other. */
-	for (size_t i = 0; i < folder->count; i++) {
-		if (!is_data_name(fsdp_folder_entry(folder, i).name, &rank))
+	for (size_t i = 0; i < dcp->folder->count; i++) {
+		if (!is_data_name(fsdp_folder_entry(dcp->folder, i).name, &rank))
 			continue;
 		seen.files++;
 		seen.count += rank != before;
@@ -392,13 +393,6 @@ static struct ranks_seen find_ranks(const struct fsdp_folder *folder)
 		seen.last = rank > seen.last ? rank : seen.last;
 		before = rank;
 	}
-	return seen;
-}
-
-static bool report_uncommitted(
-	struct dcp *dcp, bool leftover, struct fsdp_error **ret_error)
-{
-	struct ranks_seen seen = find_ranks(dcp->folder);
 	const char *plural = seen.files == 1 ? "" : "s";
 
 	if (leftover) {
@@ -627,24 +621,6 @@ static bool read_transform(struct dcp *dcp, const struct fsdp_dcp_info *info)
 	return false;
 }
 
-static uint32_t add_extent(
-	struct dcp *dcp, uint32_t info_id, uint32_t item, struct fsdp_error **ret_error)
-{
-	struct fsdp_dcp_info *info = fsdp_vec_at(&dcp->meta.infos, info_id);
-	struct fsdp_extent extent = {
-		.kind = FSDP_EXTENT_ITEM,
-		.offset = info->offset,
-		.length = info->length,
-		.size = FSDP_UNKNOWN,
-		.file = file_of(dcp, info->path)->id,
-		.missing = !use_range(dcp, info, item),
-	};
-	if (!read_transform(dcp, info))
-		extent.missing = true;
-	return fsdp_build_extent(
-		dcp->reading->model, &extent, (struct fsdp_span){ 0 }, ret_error);
-}
-
 /* ---- tensors ---- */
 
 static bool chunk_fits(const struct dcp *dcp, const struct fsdp_dcp_item *item,
@@ -690,7 +666,20 @@ static bool add_piece(struct dcp *dcp, uint32_t tensor, uint32_t item_id,
 		const struct fsdp_dcp_info *info =
 			fsdp_vec_at(&dcp->meta.infos, chunk->info);
 		piece.rank = file_of(dcp, info->path)->rank;
-		piece.extent = add_extent(dcp, chunk->info, item_id, ret_error);
+		struct fsdp_dcp_info *extent_info =
+			fsdp_vec_at(&dcp->meta.infos, chunk->info);
+		struct fsdp_extent extent = {
+			.kind = FSDP_EXTENT_ITEM,
+			.offset = extent_info->offset,
+			.length = extent_info->length,
+			.size = FSDP_UNKNOWN,
+			.file = file_of(dcp, extent_info->path)->id,
+			.missing = !use_range(dcp, extent_info, item_id),
+		};
+		if (!read_transform(dcp, extent_info))
+			extent.missing = true;
+		piece.extent = fsdp_build_extent(
+			dcp->reading->model, &extent, (struct fsdp_span){ 0 }, ret_error);
 		if (piece.extent == FSDP_NONE)
 			return false;
 	}

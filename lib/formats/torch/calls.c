@@ -79,19 +79,6 @@ static const char *spell_global(
 	return text;
 }
 
-static const char *spell_folded(const struct trial *trial, fsdp_ref ref)
-{
-	static const char *const names[] = { [FSDP_TORCH_SIZE] = "a torch.Size",
-		[FSDP_TORCH_STORAGE] = "a storage",
-		[FSDP_TORCH_TENSOR] = "a tensor",
-		[FSDP_TORCH_PART] = "a storage" };
-	uint32_t number = 0;
-	(void)fsdp_pickle_folded(trial->pickle, ref, &number);
-	return trial->torch->profile == FSDP_PROFILE_METADATA
-		       ? "an object"
-		       : names[fsdp_torch_kind(number)];
-}
-
 /* What a value is, in few words. */
 static const char *spell(const struct trial *trial, fsdp_ref ref, char text[TEXT_BYTES])
 {
@@ -115,8 +102,17 @@ static const char *spell(const struct trial *trial, fsdp_ref ref, char text[TEXT
 	int64_t integer;
 	enum fsdp_pickle_kind kind = kind_of(trial, ref);
 	const struct fsdp_pickle_global *global = fsdp_pickle_named(trial->pickle, ref);
-	if (kind == FSDP_PICKLE_FOLDED)
-		return spell_folded(trial, ref);
+	if (kind == FSDP_PICKLE_FOLDED) {
+		static const char *const kinds[] = { [FSDP_TORCH_SIZE] = "a torch.Size",
+			[FSDP_TORCH_STORAGE] = "a storage",
+			[FSDP_TORCH_TENSOR] = "a tensor",
+			[FSDP_TORCH_PART] = "a storage" };
+		uint32_t number = 0;
+		(void)fsdp_pickle_folded(trial->pickle, ref, &number);
+		return trial->torch->profile == FSDP_PROFILE_METADATA
+			       ? "an object"
+			       : kinds[fsdp_torch_kind(number)];
+	}
 	if (kind == FSDP_PICKLE_GLOBAL)
 		return spell_global(global, text);
 	if (kind == FSDP_PICKLE_CALL)

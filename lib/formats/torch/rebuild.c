@@ -246,23 +246,6 @@ bool fsdp_torch_add_part(struct fsdp_torch *torch, uint32_t storage, uint64_t of
 	return true;
 }
 
-/* A sixth item of the id, if it is there and no None: (key, offset, numel) of a part of
- * the storage. */
-static bool fold_part(struct fsdp_torch *torch, struct fsdp_pickle *pickle, fsdp_ref id,
-	uint32_t storage, uint32_t *ret_number, struct fsdp_error **ret_error)
-{
-	fsdp_ref view = fsdp_pickle_item(pickle, id, 5);
-	int64_t offset, numel;
-	*ret_number = storage << 2 | FSDP_TORCH_STORAGE;
-	if (fsdp_pickle_kind(pickle, view) != FSDP_PICKLE_TUPLE)
-		return true;
-	return fsdp_pickle_integer(pickle, fsdp_pickle_item(pickle, view, 1), &offset) &&
-	       fsdp_pickle_integer(pickle, fsdp_pickle_item(pickle, view, 2), &numel) &&
-	       offset >= 0 && numel >= 0 &&
-	       fsdp_torch_add_part(torch, storage, (uint64_t)offset, (uint64_t)numel,
-		       ret_number, ret_error);
-}
-
 bool fsdp_torch_fold_persistent(void *context, struct fsdp_pickle *pickle, fsdp_ref id,
 	uint32_t *ret_number, struct fsdp_error **ret_error)
 {
@@ -303,9 +286,22 @@ bool fsdp_torch_fold_persistent(void *context, struct fsdp_pickle *pickle, fsdp_
 			FSDP_TEXT_MOST(key, 64));
 		return false;
 	}
-	return fsdp_torch_add_storage(torch, key, global, location, (uint64_t)numel,
-		       &index, ret_error) &&
-	       fold_part(torch, pickle, id, index, ret_number, ret_error);
+	/* A sixth item of the id, if it is there and no None: (key, offset, numel) of a
+	 * part of the storage. */
+	if (!fsdp_torch_add_storage(
+		    torch, key, global, location, (uint64_t)numel, &index, ret_error))
+		return false;
+	fsdp_ref view = fsdp_pickle_item(pickle, id, 5);
+	int64_t offset, part_numel;
+	*ret_number = index << 2 | FSDP_TORCH_STORAGE;
+	if (fsdp_pickle_kind(pickle, view) != FSDP_PICKLE_TUPLE)
+		return true;
+	return fsdp_pickle_integer(pickle, fsdp_pickle_item(pickle, view, 1), &offset) &&
+	       fsdp_pickle_integer(
+		       pickle, fsdp_pickle_item(pickle, view, 2), &part_numel) &&
+	       offset >= 0 && part_numel >= 0 &&
+	       fsdp_torch_add_part(torch, index, (uint64_t)offset, (uint64_t)part_numel,
+		       ret_number, ret_error);
 }
 
 /* ---- rebuild functions ---- */

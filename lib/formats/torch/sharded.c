@@ -492,18 +492,6 @@ static bool add_model_mesh(struct fsdp_torch *torch, struct fsdp_torch_mesh *mes
 	return record->ranks != FSDP_NONE;
 }
 
-/* A mesh of millions of ranks is believed, a thousand of them in one file are not. */
-static bool pay_for_mesh(struct fsdp_torch *torch, const struct fsdp_torch_mesh *mesh)
-{
-	struct rank_view view = { 0 };
-	int64_t ranks = 0;
-	(void)product(mesh->shape, mesh->dims, &ranks);
-	if (mesh->rank_map != FSDP_NONE && !view_ranks(torch, mesh, &view))
-		view.span = 0; /* nothing of it will be read */
-	return torch_pay(torch, FSDP_LIMIT_MESH_RANKS, &torch->mesh_work,
-		(uint64_t)ranks + view.span);
-}
-
 static void record_mesh_world(
 	struct fsdp_torch *torch, const int64_t *ranks, uint64_t count)
 {
@@ -525,7 +513,15 @@ bool fsdp_torch_resolve_mesh(struct fsdp_torch *torch, struct fsdp_torch_mesh *m
 	int64_t *ranks = NULL, base = 0;
 	uint64_t count = 0;
 	struct fsdp_error *error = NULL;
-	bool affordable = pay_for_mesh(torch, mesh);
+	/* A mesh of millions of ranks is believed, a thousand of them in one file are
+	 * not. */
+	struct rank_view view = { 0 };
+	int64_t mesh_ranks = 0;
+	(void)product(mesh->shape, mesh->dims, &mesh_ranks);
+	if (mesh->rank_map != FSDP_NONE && !view_ranks(torch, mesh, &view))
+		view.span = 0; /* nothing of it will be read */
+	bool affordable = torch_pay(torch, FSDP_LIMIT_MESH_RANKS, &torch->mesh_work,
+		(uint64_t)mesh_ranks + view.span);
 	if (mesh->rank_map != FSDP_NONE && affordable && read != NULL &&
 		!read_rank_map(torch, mesh, read, context, &ranks, &count, &error)) {
 		/* Unreadable ranks cost the mesh its ranks, not the file its tensors. */
