@@ -703,8 +703,13 @@ static void check_tensor(struct hf *hf, const struct fsdp_tensor_record *tensor)
 	if (!again && fsdp_span_ends(file->path, said))
 		return;
 	struct fsdp_span name = name_of(hf, tensor->name);
+	/* transformers takes the names of files from the index, and from these all that is
+	 * there. */
+	bool loads = !again && has_file(hf->folder, "config.json");
 	fsdp_find(&model->findings, FSDP_RULE_INDEX_MISPLACED,
-		FSDP_PLACE(.file = file->path, .tensor = name),
+		FSDP_PLACE(.file = file->path, .tensor = name,
+			.severity = loads ? FSDP_WARNING + 1 : 0,
+			.fix = loads ? MAKE_ANEW : NULL),
 		again ? "%.*s is in another file too; the index says it is in %.*s"
 		      : "%.*s is here; the index says it is in %.*s",
 		FSDP_TEXT_MOST(name, 256), FSDP_TEXT_MOST(said, 256));

@@ -229,6 +229,7 @@ static bool read_note(struct fsdp_safetensors *header, struct fsdp_names *seen,
 	struct fsdp_span key = fsdp_json_text_copy(&header->token, arena);
 	size_t known = seen->list.count;
 	uint64_t where = safetensors_place(header);
+	bool not_utf8 = header->token.not_utf8;
 	if (key.data == NULL || fsdp_names_child(seen, 0, key) == FSDP_NONE)
 		return fsdp_arena_fail(arena, ret_error);
 	if (seen->list.count == known)
@@ -244,6 +245,12 @@ static bool read_note(struct fsdp_safetensors *header, struct fsdp_names *seen,
 	struct fsdp_span text = fsdp_json_text_copy(&header->token, arena);
 	if (text.data == NULL)
 		return fsdp_arena_fail(arena, ret_error);
+	if (not_utf8 || header->token.not_utf8) {
+		fsdp_find(safetensors_findings(header), FSDP_RULE_SAFETENSORS_JSON,
+			FSDP_PLACE(.file = header->file, .offset = where),
+			"the metadata is not UTF-8, which the safetensors library refuses");
+		return true;
+	}
 	/* What says where the tensors lie is no note for people. */
 	if (fsdp_span_is(key, "DCP_SHARDING_INFO")) {
 		header->sharding = text;

@@ -476,6 +476,30 @@ def renamed(old, new, shape=None):
     return lambda tensors: {name.replace(old, new): shape if shape and old in name else own for name, own in tensors.items()}
 
 
+def metadata(text, near):
+    """The bytes of a value of the metadata of a safetensors file."""
+    def of_metadata(folder, trips):
+        path = safetensors(os.path.join(folder, "model.safetensors"), format="pt")
+        edit(path, lambda data: data.replace(b'"pt"', text if trips else near))
+        return [path]
+    return of_metadata
+
+
+def misplaced(folder, trips):
+    """The index lists another file for a tensor; without a configuration nobody is known to read both."""
+    path = copy("hf/llama-sharded", folder)
+    index = os.path.join(path, "model.safetensors.index.json")
+    with open(index, encoding="utf-8") as f:
+        document = json.load(f)
+    if trips:
+        names = sorted(set(document["weight_map"].values()))
+        tensor = next(n for n, file in document["weight_map"].items() if file == names[0])
+        document["weight_map"][tensor] = names[1]
+    with open(index, "w", encoding="utf-8") as f:
+        json.dump(document, f)
+    return [path]
+
+
 def header_alone(near):
     """A model that a library saved without any tensor."""
     def no_tensor(folder, trips):
@@ -698,6 +722,7 @@ ROWS = [
     ("FI1091", "note", model(LLAMA_ALL, {n: ("BF16", s) for n, s in LLAMA_ALL.items()}, dtype="bfloat16")),
     ("FI1091", "note", model(LLAMA_ALL, LLAMA_ALL, torch_dtype="float16", near_torch_dtype="float32")),
     *(("FI1091", "error", empty(name)) for name in ("model.pt", "pytorch_model.bin")),
+    ("FI1051", "error", metadata(b'"p\xff"', b'"\xc2\xb5"')), ("FI1061", "warning", misplaced),
     ("FI1091", "error", header_alone(b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}')), ("FI1073", "error", objects),
     ("FI1040", "error", cut_beside("megatron/legacy-tp2-pp2", "iter_0000500/mp_rank_00_000/distrib_optim.pt")),
     *(("FI1040", "error", cut_beside("hf/llama-sharded", name)) for name in ("optimizer_state_dict.pt", "lr_scheduler.pt", "distrib_optim.pt")),
@@ -789,6 +814,10 @@ LOADS = [
     (always(model(FUSED, {}, **QWEN)), ["--for=hf"], "loads"), (always(model(FUSED, {}, **QWEN)), ["--for=hf", "--loader-version=4.57"], "differs"),
     (always(model({n: s for n, s in FUSED.items() if n != "model.layers.1.mlp.experts.down_proj"}, {}, **QWEN)), ["--for=hf"], "differs"),
     (always(model(WHOLE | SCALES, {})), ["--for=hf"], "differs"), (always(model(WHOLE, {})), ["--for=hf"], "loads"),
+    *((always(model({f"{segment}.{n}": s for n, s in LLAMA_ALL.items()}, {}, model_type="mine", **config)), ["--for=hf"], wanted)
+      for segment in ("module", "_orig_mod") for wanted, config in (("differs", {}), ("not_judged", {"auto_map": {"AutoModel": "mine.Mine"}}))),
+    (always(model({f"model.{n}": s for n, s in LLAMA_ALL.items()}, {})), ["--for=hf"], "loads"),
+    (always(model({f"model.{n}": s for n, s in LLAMA_ALL.items()}, {})), ["--for=hf", "--loader-version=4.57"], "differs"),
     (lambda folder: objects(folder, True)[0], ["--for=megatron"], "refuses"), (with_gap, ["--for=megatron"], "differs"), (lambda _: os.path.join(TESTDATA, "megatron/common-inside"), ["--for=megatron"], "loads"),
     (always(adapter()), ["--for=peft"], "loads"), (always(adapter(prefix="base_model.model." * 2)), ["--for=peft"], "not_judged"),
 ]

@@ -366,6 +366,32 @@ static bool stores_head_alone(struct fsdp_loading *loading)
 #define NO_WEIGHTS \
 	"the directory has no model.safetensors, pytorch_model.bin or index of either"
 
+/* Of a class whose names are not known, too: no model of transformers has such names. */
+static bool has_wrapped_names(struct fsdp_loading *loading)
+{
+	static const char *const words[] = { "module.", "_orig_mod." };
+	const struct fsdp_checkpoint *checkpoint;
+
+	if (!fsdp_load_knows_no_model(loading) || loading->weights == NULL ||
+		fsdp_load_setting(loading, "config.json", "auto_map").end != 0 ||
+		fsdp_load_text(loading, "config.json", "model_type").size == 0)
+		return false;
+	checkpoint = fsdp_load_open(loading, loading->weights);
+	(void)fsdp_load_find_stored(loading, checkpoint, FSDP_SPAN(""));
+	for (size_t i = 0; checkpoint != NULL && i < FSDP_COUNT(words); i++) {
+		size_t k = 0;
+		while (k < loading->stored.count &&
+			fsdp_span_begins(
+				loading->stored.items[k].name, fsdp_span_text(words[i])))
+			k++;
+		if (k > 0 && k == loading->stored.count) {
+			fsdp_load_say(loading, 0, "%s", words[i]);
+			return true;
+		}
+	}
+	return false;
+}
+
 static const struct fsdp_load_rule rules[] = {
 	FSDP_NOT_JUDGED(ADAPTER, is_adapter,
 		"the directory contains an adapter, and its base model is stored elsewhere; use --for=peft",
@@ -412,6 +438,9 @@ static const struct fsdp_load_rule rules[] = {
 		"save only the inner dict, which holds the tensors", .since = "5"),
 	FSDP_REFUSES(NO_STATE_DICT, fsdp_load_has_odd_key, .since = "5"),
 	FSDP_NOT_JUDGED(UNREAD, fsdp_load_cannot_open),
+	FSDP_DIFFERS(OTHER_NAMES, has_wrapped_names,
+		"all names begin with {0}, which a wrapper adds: every weight stays randomly initialized",
+		"fsdp-inspect export --strip={0}"),
 	FSDP_NOT_JUDGED(UNKNOWN_MODEL, fsdp_load_knows_no_model),
 	FSDP_REFUSES(TIED_WEIGHTS, stores_head_alone,
 		"the output head is stored, and the embedding that is tied to it is missing",

@@ -377,17 +377,26 @@ bool fsdp_load_is_expected(struct fsdp_loading *loading, struct fsdp_span name)
 	       fsdp_load_find_expected(loading, name) != NULL || !loading->knows_model;
 }
 
-/* The tensor of the model that a stored one becomes, or NULL. */
+/* The tensor of the model that a stored one becomes, or NULL: transformers 5 cuts the prefix
+ * of the base model where the rest is a name of the model, and adds it where it is missing. */
 static struct fsdp_load_tensor *find_wanted(
 	struct fsdp_loading *loading, struct fsdp_span name)
 {
 	char text[NAME_BYTES];
-	struct fsdp_load_tensor *found = find_tensor(&loading->model, name);
+	struct fsdp_load_tensor *found = NULL;
 	size_t size;
 
-	if (found != NULL || !loading->adds_prefix || loading->base_prefix == NULL)
-		return found;
+	if (!loading->adds_prefix || loading->base_prefix == NULL)
+		return find_tensor(&loading->model, name);
 	size = strlen(loading->base_prefix);
+	if (fsdp_load_compare_versions(loading->transformers, "5") >= 0 &&
+		fsdp_span_begins(name, fsdp_span_text(loading->base_prefix)))
+		found = find_tensor(
+			&loading->model, fsdp_span(name.data + size, name.size - size));
+	if (found == NULL)
+		found = find_tensor(&loading->model, name);
+	if (found != NULL)
+		return found;
 	if (size + name.size > sizeof text)
 		return NULL;
 	memcpy(text, loading->base_prefix, size);
