@@ -8,13 +8,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/replay/checks.h"
-#include "cmd/replay/comparison.h"
-#include "cmd/replay/straggler.h"
-#include "render/writer.h"
-#include "session/session.h"
+#include "cmd/replay/replay.h"
 
 enum { MILLION = 1000000 };
+
+/*
+ * What --fail-if says: NAME>VALUE. NAME is exposed, idle, straggler (VALUE in %), dropped
+ * (a number), or a type (a time, or a factor of an earlier result: 50ms, 1.2x).
+ */
+enum check_unit { CHECK_PERCENT, CHECK_TIME, CHECK_FACTOR, CHECK_NUMBER };
+
+struct check {
+	const char *text; /* as typed */
+	struct text name;
+	enum check_unit unit;
+	int64_t value; /* millionths; of a time nanoseconds */
+};
 
 /* A decimal in millionths of it. */
 static bool take_decimal(const char **at, int64_t *ret_millionths)
@@ -59,7 +68,7 @@ static bool is_share(struct text name)
 	       text_is(name, text_of("straggler"));
 }
 
-bool check_read(const char *text, struct check *check)
+static bool read_check(const char *text, struct check *check)
 {
 	const char *sign = strrchr(text, '>'), *at;
 
@@ -101,9 +110,8 @@ enum { MOST_TOLD = 8 };
 
 /* What is judged, and which ranks are bad by how much. */
 struct threshold {
-	const struct run *run;
+	const struct replay *replay;
 	const struct check *check;
-	const struct comparison *comparison;
 	enum verdict verdict;
 	char told[480];
 	size_t told_size, bad_count;
@@ -149,19 +157,13 @@ static double percent_of(int64_t part, int64_t whole)
 	return whole > 0 ? (double)part * 100 / (double)whole : 0;
 }
 
-static const struct fsdp_recording *by_rank(const struct run *run, size_t nth)
-{
-	return fsdp_recording(
-		run->recordings, fsdp_recording_by_rank(run->recordings, nth));
-}
-
 static void judge_device(struct threshold *judging)
 {
 	bool idle = text_is(judging->check->name, text_of("idle"));
 	char part[HUMAN_ROOM], whole[HUMAN_ROOM];
 
-	for (size_t i = 0; i < fsdp_recording_count(judging->run->recordings); i++) {
-		const struct fsdp_recording *one = by_rank(judging->run, i);
+	for (size_t i = 0; i < judging->replay->count; i++) {
+		const struct fsdp_recording *one = replay_by_rank(judging->replay, i);
 		const struct fsdp_device_times *device = &one->base;
 		int64_t ns = idle ? device->idle_ns : device->exposed_ns;
 
@@ -179,7 +181,7 @@ static void judge_device(struct threshold *judging)
 /* Of each run: what the others wait for the straggler, as a share of their time. */
 static void judge_straggler(struct threshold *judging)
 {
-	const struct fsdp_recordings *all = judging->run->recordings;
+	const struct fsdp_recordings *all = judging->replay->recordings;
 
 	for (size_t i = 0; i < fsdp_recordings_run_count(all); i++) {
 		const struct fsdp_recordings *one = fsdp_recordings_run(all, i);
@@ -203,8 +205,8 @@ static void judge_straggler(struct threshold *judging)
 
 static void judge_dropped(struct threshold *judging)
 {
-	for (size_t i = 0; i < fsdp_recording_count(judging->run->recordings); i++) {
-		const struct fsdp_recording *one = by_rank(judging->run, i);
+	for (size_t i = 0; i < judging->replay->count; i++) {
+		const struct fsdp_recording *one = replay_by_rank(judging->replay, i);
 
 		if (one->dropped > (uint64_t)(judging->check->value / MILLION))
 			tell(judging,
@@ -220,8 +222,8 @@ static void judge_time(struct threshold *judging)
 {
 	char shown[HUMAN_ROOM];
 
-	for (size_t i = 0; i < fsdp_recording_count(judging->run->recordings); i++) {
-		const struct fsdp_recording *one = by_rank(judging->run, i);
+	for (size_t i = 0; i < judging->replay->count; i++) {
+		const struct fsdp_recording *one = replay_by_rank(judging->replay, i);
 
 		for (size_t j = 0; j < one->type_count; j++) {
 			const struct fsdp_type_times *type = &one->types[j];
@@ -240,45 +242,29 @@ static void judge_time(struct threshold *judging)
 }
 
 /* What a type took before, and takes now: of recordings in a step, of results in all. */
-static void find_factor(struct threshold *judging, const struct fsdp_result *baseline,
-	int64_t *ret_before, int64_t *ret_now)
+static void judge_factor(struct threshold *judging)
 {
-	const struct fsdp_recordings *recordings = judging->run->recordings;
+	const struct replay *replay = judging->replay;
+	struct text name = judging->check->name;
 	int64_t before = FSDP_ABSENT, now = FSDP_ABSENT;
-	const struct compared_row *row =
-		judging->comparison == NULL
-			? NULL
-			: comparison_find_type(judging->comparison, judging->check->name);
-
-	if (row != NULL && row->before.count != 0 && row->now.count != 0) {
-		*ret_before = row->before.mean_ns;
-		*ret_now = row->now.mean_ns;
-		return;
-	}
-	for (size_t i = 0; baseline != NULL && i < fsdp_result_type_count(baseline);
-		i++) {
-		struct fsdp_result_type type = fsdp_result_type(baseline, i);
-
-		if (text_is(text_of_span(type.name), judging->check->name) &&
-			type.count != 0)
-			before = type.sum_ns;
-	}
-	for (size_t i = 0; i < fsdp_recordings_type_count(recordings); i++) {
-		struct fsdp_type_times type = fsdp_recordings_type(recordings, i);
-
-		if (text_is(text_of_span(type.name), judging->check->name))
-			now = type.times.sum_ns;
-	}
-	*ret_before = before;
-	*ret_now = now;
-}
-
-static void judge_factor(struct threshold *judging, const struct fsdp_result *baseline)
-{
-	int64_t before, now;
+	struct fsdp_type_times type;
 	char shown[2][HUMAN_ROOM];
 
-	find_factor(judging, baseline, &before, &now);
+	if (replay->comparison == NULL ||
+		!comparison_find_type(replay->comparison, name, &before, &now)) {
+		before = now = FSDP_ABSENT;
+		for (size_t i = 0; replay->baseline != NULL &&
+				   i < fsdp_result_type_count(replay->baseline);
+			i++) {
+			struct fsdp_result_type one =
+				fsdp_result_type(replay->baseline, i);
+
+			if (text_is(text_of_span(one.name), name) && one.count != 0)
+				before = one.sum_ns;
+		}
+		if (replay_find_type(replay, span_of_text(name), &type))
+			now = type.times.sum_ns;
+	}
 	if (before == FSDP_ABSENT || now == FSDP_ABSENT)
 		return;
 	if ((wide)now * MILLION > (wide)before * (wide)judging->check->value)
@@ -289,54 +275,40 @@ static void judge_factor(struct threshold *judging, const struct fsdp_result *ba
 		judged_good(judging);
 }
 
-static void judge(struct threshold *judging, const struct fsdp_result *baseline)
+int checks_judge(struct replay *replay)
 {
-	const struct check *check = judging->check;
-
-	if (text_is(check->name, text_of("straggler")))
-		judge_straggler(judging);
-	else if (text_is(check->name, text_of("dropped")))
-		judge_dropped(judging);
-	else if (check->unit == CHECK_PERCENT)
-		judge_device(judging);
-	else if (check->unit == CHECK_FACTOR)
-		judge_factor(judging, baseline);
-	else
-		judge_time(judging);
-}
-
-static void tell_bad(struct run *run, const struct threshold *judging)
-{
-	char more[48] = "";
-
-	if (judging->bad_count > MOST_TOLD)
-		snprintf(more, sizeof more, ", and %zu more rank%s",
-			judging->bad_count - MOST_TOLD,
-			judging->bad_count - MOST_TOLD == 1 ? "" : "s");
-	run_finding(run, "FI7031", "%s: %s%s", judging->check->text, judging->told, more);
-}
-
-int checks_judge(struct run *run, const struct texts *texts,
-	const struct fsdp_result *baseline, const struct comparison *comparison)
-{
+	const struct texts *texts = &replay->options->fail_if;
 	int status = STATUS_GOOD;
 
 	for (size_t i = 0; i < texts->count; i++) {
 		struct check check;
+		struct threshold judging = { .replay = replay, .check = &check };
+		char more[48] = "";
 
-		if (!check_read(texts->items[i], &check))
+		if (!read_check(texts->items[i], &check))
 			continue;
-		struct threshold judging = {
-			.run = run, .check = &check, .comparison = comparison
-		};
-		judge(&judging, baseline);
+		if (text_is(check.name, text_of("straggler")))
+			judge_straggler(&judging);
+		else if (text_is(check.name, text_of("dropped")))
+			judge_dropped(&judging);
+		else if (check.unit == CHECK_PERCENT)
+			judge_device(&judging);
+		else if (check.unit == CHECK_FACTOR)
+			judge_factor(&judging);
+		else
+			judge_time(&judging);
+		if (judging.bad_count > MOST_TOLD)
+			snprintf(more, sizeof more, ", and %zu more rank%s",
+				judging.bad_count - MOST_TOLD,
+				plural(judging.bad_count - MOST_TOLD));
 		if (judging.verdict == VERDICT_BAD) {
-			tell_bad(run, &judging);
+			run_finding(replay->run, "FI7031", "%s: %s%s", check.text,
+				judging.told, more);
 			status = status_worse(status, STATUS_BAD);
 		}
 		if (judging.verdict != VERDICT_ABSENT)
 			continue;
-		run_failure(run, "usage", NULL,
+		run_failure(replay->run, "usage", NULL,
 			"--fail-if '%s' cannot be judged: there is no %.*s %s",
 			check.text, (int)check.name.size, check.name.data,
 			check.unit == CHECK_FACTOR ? "here or in the result of --compare"
@@ -344,4 +316,26 @@ int checks_judge(struct run *run, const struct texts *texts,
 		status = STATUS_FAILED;
 	}
 	return status;
+}
+
+bool checks_prepare(struct run *run, const struct replay_options *options)
+{
+	for (size_t i = 0; i < options->fail_if.count; i++) {
+		const char *text = options->fail_if.items[i];
+		struct check check;
+
+		if (!read_check(text, &check)) {
+			refuse(run,
+				"exposed>20%, idle>30%, straggler>50%, dropped>0, TYPE>50ms, TYPE>1.2x",
+				"--fail-if '%s' cannot be read", text);
+			return false;
+		}
+		if (check.unit != CHECK_FACTOR || options->compare.count != 0)
+			continue;
+		refuse(run,
+			"add --compare=FILE: earlier recordings, or a result of replay --json",
+			"--fail-if '%s' needs something earlier", text);
+		return false;
+	}
+	return true;
 }

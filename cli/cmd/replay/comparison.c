@@ -1,11 +1,64 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares recordings with earlier ones: samples of both, and what is in each of them.
+ * Compares recordings with earlier ones: samples of both, and what is in each of them; for people
+ * and machines alike. And types with those of an earlier result.
  */
+#include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "cmd/replay/comparison.h"
+#include "cmd/replay/replay.h"
+
+enum {
+	ROWS_SHOWN = 20,     /* unless --top says how many */
+	MOST_PERCENT = 1000, /* what is more is shown as a factor */
+};
+
+/*
+ * Earlier recordings beside those of now: what something took in each step of the earlier
+ * ones, and what it takes now. Each step of a run is a sample, the mean over its ranks; a
+ * run without steps is one sample. What is of no step counts in none.
+ */
+
+/* What is compared. Texts live as long as the recordings. */
+struct compared_key {
+	const char *by;              /* the table: "step", "type", ... */
+	const char *measure;         /* what of it: "time", "exposed", ... */
+	struct fsdp_span name, type; /* type: of the calls of a group */
+	int64_t rank;                /* or FSDP_ABSENT: the mean over all */
+	int64_t nth;                 /* of the calls of a group and type in a step, from
+					1; or FSDP_ABSENT: all of them */
+	const char *phase;           /* of a unit, or NULL */
+	const char *class_name;      /* of a kernel, or NULL */
+	int64_t bytes, pg;           /* of a group, of a unit; or FSDP_ABSENT */
+};
+
+struct compared_side {
+	uint64_t count; /* calls in all samples */
+	int64_t mean_ns, min_ns, max_ns;
+};
+
+/* Where it lies in what it was before. */
+enum compared_place {
+	COMPARED_UNKNOWN, /* there are fewer than two samples */
+	COMPARED_INSIDE,
+	COMPARED_BELOW,
+	COMPARED_ABOVE,
+};
+
+struct compared_row {
+	struct compared_key key;
+	struct compared_side before, now; /* without samples all times are FSDP_ABSENT */
+	enum compared_place place;
+};
+
+struct comparison {
+	struct fsdp_recordings *before;
+	bool per_step;        /* some sample is a step */
+	uint64_t runs, ranks; /* of the earlier ones */
+	uint64_t before_samples, now_samples;
+	struct compared_row *rows; /* by table; what changed most first */
+	size_t count;
+};
 
 /* A step of a run, or a run without steps. */
 struct sample {
@@ -47,18 +100,9 @@ static int compare_samples(const void *a, const void *b)
 {
 	const struct sample *left = a, *right = b;
 
-	if (left->run != right->run)
-		return left->run < right->run ? -1 : 1;
-	return left->step < right->step ? -1 : left->step > right->step;
-}
+	int order = (left->run > right->run) - (left->run < right->run);
 
-static size_t steps_of(const struct replay *run)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < run->count; i++)
-		count += replay_by_rank(run, i)->step_count;
-	return count;
+	return order != 0 ? order : compare_numbers(left->step, right->step);
 }
 
 /* All steps of all ranks; `ranks` is which of them, for now. Returns how many. */
@@ -72,7 +116,7 @@ static size_t list_samples(const struct replay *run, struct sample *samples)
 			samples[count++] =
 				(struct sample){ run->nth, one->steps[j].step, i };
 	}
-	for (size_t i = 0; steps_of(run) == 0 && i < run->count; i++)
+	for (size_t i = 0; replay_step_count(run) == 0 && i < run->count; i++)
 		samples[count++] = (struct sample){ run->nth, FSDP_ABSENT, i };
 	return count;
 }
@@ -112,7 +156,7 @@ static bool find_samples(struct compared_set *side)
 
 	for (size_t i = 0; i < side->of.run_count; i++) {
 		struct replay run = replay_run(&side->of, i);
-		room += steps_of(&run) + run.count;
+		room += replay_step_count(&run) + run.count;
 	}
 	side->samples = malloc((room + 1) * sizeof *side->samples);
 	if (side->samples == NULL)
@@ -196,8 +240,7 @@ static void add_steps(struct pairing *at, const struct fsdp_recording *one,
 
 static void add_rank(struct pairing *at, const struct fsdp_recording *one)
 {
-	struct fsdp_span all = span_of_text(text_of("all"));
-	const struct fsdp_type_times *length = replay_type_of(one, all);
+	const struct fsdp_type_times *length = replay_type_of(one, "all", 3);
 	struct compared_key key = key_of("rank", NULL);
 
 	key.rank = one->rank;
@@ -236,45 +279,34 @@ static void add_types(
 	}
 }
 
-static void add_unit(struct pairing *at, const struct fsdp_unit_times *unit,
-	const struct fsdp_unit_collectives *times, const char *const measures[2])
+/* Exposed: also what of it nothing hides; NULL: that is not asked. */
+static void add_list(struct pairing *at, struct compared_key key, const char *exposed,
+	const struct fsdp_step_list *list)
 {
-	struct compared_key key = key_of("unit", measures[0]), exposed;
+	struct compared_key other = key;
 
-	key.name = unit->unit;
-	key.phase = fsdp_unit_phase_name(unit->phase);
-	key.pg = unit->pg;
-	exposed = key;
-	exposed.measure = measures[1];
-	for (size_t i = 0; i < times->by_step.count; i++) {
-		const struct fsdp_step_time *one = &times->by_step.times[i];
+	other.measure = exposed;
+	for (size_t i = 0; i < list->count; i++) {
+		const struct fsdp_step_time *one = &list->times[i];
+
 		add(at, key, one->step, one->count, one->ns);
-		add(at, exposed, one->step, one->count, one->exposed_ns);
+		if (exposed != NULL)
+			add(at, other, one->step, one->count, one->exposed_ns);
 	}
 }
 
 static void add_units(struct pairing *at, const struct fsdp_recording *one)
 {
-	static const char *const gathers[] = { "gather", "gather_exposed" };
-	static const char *const reduces[] = { "reduce", "reduce_exposed" };
-
 	for (size_t i = 0; i < one->unit_count; i++) {
-		add_unit(at, &one->units[i], &one->units[i].gathers, gathers);
-		add_unit(at, &one->units[i], &one->units[i].reduces, reduces);
-	}
-}
+		const struct fsdp_unit_times *unit = &one->units[i];
+		struct compared_key key = key_of("unit", "gather");
 
-static void add_groups(struct pairing *at, const struct fsdp_recording *one)
-{
-	for (size_t i = 0; i < one->collective_count; i++) {
-		struct compared_key key = key_of("group", "time");
-		struct fsdp_collective call;
-
-		fsdp_recording_collective(one, i, &call);
-		key.name = call.group;
-		key.type = call.type;
-		key.bytes = call.bytes;
-		add(at, key, call.step, 1, call.dur_ns);
+		key.name = unit->unit;
+		key.phase = fsdp_unit_phase_name(unit->phase);
+		key.pg = unit->pg;
+		add_list(at, key, "gather_exposed", &unit->gathers.by_step);
+		key.measure = "reduce";
+		add_list(at, key, "reduce_exposed", &unit->reduces.by_step);
 	}
 }
 
@@ -302,11 +334,13 @@ static int compare_calls(const void *a, const void *b)
 	return order != 0 ? order : left->index < right->index ? -1 : 1;
 }
 
-/* Each call by its place among those of its group and type in a step. */
-static void add_calls(struct pairing *at, const struct fsdp_recording *one)
+/* Each call: all of its group and type in a step together, or by its place among them. */
+static void add_calls(
+	struct pairing *at, const struct fsdp_recording *one, const char *by, bool each)
 {
 	size_t count = one->collective_count;
 	struct counted_call *calls = malloc((count + 1) * sizeof *calls);
+	struct compared_key key = key_of(by, "time");
 
 	at->good = at->good && calls != NULL;
 	for (size_t i = 0; calls != NULL && i < count; i++) {
@@ -315,75 +349,55 @@ static void add_calls(struct pairing *at, const struct fsdp_recording *one)
 	}
 	if (calls != NULL && count > 1)
 		qsort(calls, count, sizeof *calls, compare_calls);
-	int64_t nth = 0;
 	for (size_t i = 0; calls != NULL && i < count; i++) {
-		struct compared_key key = key_of("collective", "time");
 		const struct fsdp_collective *call = &calls[i].call;
+		bool is_next = i != 0 && compare_places(&calls[i - 1], &calls[i]) == 0;
 
-		nth = i != 0 && compare_places(&calls[i - 1], &calls[i]) == 0 ? nth + 1
-									      : 1;
 		key.name = call->group;
 		key.type = call->type;
 		key.bytes = call->bytes;
-		key.nth = nth;
+		if (each)
+			key.nth = is_next ? key.nth + 1 : 1;
 		add(at, key, call->step, 1, call->dur_ns);
 	}
 	free(calls);
 }
 
-static void add_idle(struct pairing *at, const struct fsdp_recording *one)
+static void add_recording(struct pairing *at, const struct fsdp_recording *one)
 {
-	for (unsigned cause = 0; cause < FSDP_IDLE_CAUSE_COUNT; cause++) {
-		const struct fsdp_step_list *list = &one->idle_by_step[cause];
+	const struct replay *replay = &at->sides[0].of;
+	bool all = replay->options->by == NULL;
+
+	if (all || replay_shows_only(replay, "step"))
+		add_steps(at, one, "step", FSDP_ABSENT);
+	if (all || replay_shows_only(replay, "type"))
+		add_types(at, one, "type");
+	if (replay_shows_only(replay, "region"))
+		add_types(at, one, "region");
+	if (replay_shows_only(replay, "unit"))
+		add_units(at, one);
+	if (replay_shows_only(replay, "group"))
+		add_calls(at, one, "group", false);
+	if (replay_shows_only(replay, "collective"))
+		add_calls(at, one, "collective", true);
+	if (replay_shows_only(replay, "rank"))
+		add_rank(at, one);
+	for (size_t i = 0; replay_shows_only(replay, "kernel") && i < one->kernel_count;
+		i++) {
+		struct compared_key key = key_of("kernel", "time");
+
+		key.name = one->kernels[i].name;
+		key.class_name = fsdp_kernel_class_name(one->kernels[i].kernel_class);
+		add_list(at, key, NULL, &one->kernels[i].by_step);
+	}
+	for (unsigned i = 0;
+		replay_shows_only(replay, "idle") && i < FSDP_IDLE_CAUSE_COUNT; i++) {
 		struct compared_key key = key_of("idle", "time");
 
 		key.name = span_of_text(
-			text_of(fsdp_idle_cause_name((enum fsdp_idle_cause)cause)));
-		for (size_t i = 0; i < list->count; i++)
-			add(at, key, list->times[i].step, list->times[i].count,
-				list->times[i].ns);
+			text_of(fsdp_idle_cause_name((enum fsdp_idle_cause)i)));
+		add_list(at, key, NULL, &one->idle_by_step[i]);
 	}
-}
-
-static void add_kernels(struct pairing *at, const struct fsdp_recording *one)
-{
-	for (size_t i = 0; i < one->kernel_count; i++) {
-		const struct fsdp_kernel_times *kernel = &one->kernels[i];
-		struct compared_key key = key_of("kernel", "time");
-
-		key.name = kernel->name;
-		key.class_name = fsdp_kernel_class_name(kernel->kernel_class);
-		for (size_t j = 0; j < kernel->by_step.count; j++)
-			add(at, key, kernel->by_step.times[j].step,
-				kernel->by_step.times[j].count,
-				kernel->by_step.times[j].ns);
-	}
-}
-
-static void add_recording(struct pairing *at, const struct fsdp_recording *one)
-{
-	const char *by = at->sides[0].of.options->by;
-
-	if (by == NULL || strcmp(by, "step") == 0)
-		add_steps(at, one, "step", FSDP_ABSENT);
-	if (by == NULL || strcmp(by, "type") == 0)
-		add_types(at, one, "type");
-	if (by == NULL)
-		return;
-	if (strcmp(by, "region") == 0)
-		add_types(at, one, by);
-	if (strcmp(by, "unit") == 0)
-		add_units(at, one);
-	if (strcmp(by, "group") == 0)
-		add_groups(at, one);
-	if (strcmp(by, "kernel") == 0)
-		add_kernels(at, one);
-	if (strcmp(by, "rank") == 0)
-		add_rank(at, one);
-	if (strcmp(by, "collective") == 0)
-		add_calls(at, one);
-	if (strcmp(by, "idle") == 0)
-		add_idle(at, one);
 }
 
 static void add_side(struct pairing *at, bool now)
@@ -395,18 +409,13 @@ static void add_side(struct pairing *at, bool now)
 		struct replay run = replay_run(&side->of, i);
 
 		at->run = run.nth;
-		at->has_steps = steps_of(&run) != 0;
+		at->has_steps = replay_step_count(&run) != 0;
 		for (size_t j = 0; j < run.count; j++)
 			add_recording(at, replay_by_rank(&run, j));
 	}
 }
 
 /* ---- rows ---- */
-
-static int compare_numbers(int64_t a, int64_t b)
-{
-	return a < b ? -1 : a > b;
-}
 
 static int compare_words(const char *a, const char *b)
 {
@@ -415,6 +424,8 @@ static int compare_words(const char *a, const char *b)
 
 static int compare_keys(const struct compared_key *a, const struct compared_key *b)
 {
+	const int64_t numbers[][2] = { { a->bytes, b->bytes }, { a->pg, b->pg },
+		{ a->rank, b->rank }, { a->nth, b->nth } };
 	int order = strcmp(a->by, b->by);
 
 	if (order == 0)
@@ -425,14 +436,8 @@ static int compare_keys(const struct compared_key *a, const struct compared_key 
 		order = compare_words(a->phase, b->phase);
 	if (order == 0)
 		order = compare_words(a->class_name, b->class_name);
-	if (order == 0)
-		order = compare_numbers(a->bytes, b->bytes);
-	if (order == 0)
-		order = compare_numbers(a->pg, b->pg);
-	if (order == 0)
-		order = compare_numbers(a->rank, b->rank);
-	if (order == 0)
-		order = compare_numbers(a->nth, b->nth);
+	for (size_t i = 0; order == 0 && i < sizeof numbers / sizeof *numbers; i++)
+		order = compare_numbers(numbers[i][0], numbers[i][1]);
 	return order != 0 ? order : strcmp(a->measure, b->measure);
 }
 
@@ -570,51 +575,34 @@ static bool make_rows(struct pairing *at, struct comparison *comparison)
 
 /* ---- all of it ---- */
 
-static struct replay beside(const struct replay *replay, struct fsdp_recordings *set)
-{
-	struct replay of = *replay;
-
-	of.recordings = set;
-	of.count = fsdp_recording_count(set);
-	of.run_count = fsdp_recordings_run_count(set);
-	return of;
-}
-
-static void describe(const struct pairing *at, struct comparison *comparison)
-{
-	const struct compared_set *before = &at->sides[0];
-
-	comparison->runs = before->of.run_count;
-	for (size_t i = 0; i < before->of.run_count; i++) {
-		struct replay run = replay_run(&before->of, i);
-		if (run.count > comparison->ranks)
-			comparison->ranks = run.count;
-	}
-	comparison->before_samples = before->count;
-	comparison->now_samples = at->sides[1].count;
-	for (size_t i = 0; i < before->count; i++)
-		comparison->per_step |= before->samples[i].step != FSDP_ABSENT;
-}
-
 struct comparison *comparison_new(
 	const struct replay *replay, struct fsdp_recordings *before)
 {
 	struct comparison *comparison = calloc(1, sizeof *comparison);
-	struct pairing at = { .good = comparison != NULL };
+	struct pairing at = { .sides = { { .of = *replay }, { .of = *replay } } };
+	struct compared_set *side = &at.sides[0];
 
 	if (comparison == NULL) {
 		fsdp_recordings_free(before);
 		return NULL;
 	}
-	comparison->before = before;
-	at.sides[0].of = beside(replay, before);
-	at.sides[1].of = *replay;
+	side->of.recordings = comparison->before = before;
+	side->of.count = fsdp_recording_count(before);
+	comparison->runs = side->of.run_count = fsdp_recordings_run_count(before);
 	at.good = find_samples(&at.sides[0]) && find_samples(&at.sides[1]);
 	for (int now = 0; at.good && now < 2; now++)
 		add_side(&at, now);
 	at.good = at.good && make_rows(&at, comparison);
-	if (at.good)
-		describe(&at, comparison);
+	for (size_t i = 0; i < side->of.run_count; i++) {
+		struct replay run = replay_run(&side->of, i);
+
+		if (run.count > comparison->ranks)
+			comparison->ranks = run.count;
+	}
+	comparison->before_samples = side->count;
+	comparison->now_samples = at.sides[1].count;
+	for (size_t i = 0; at.good && i < side->count; i++)
+		comparison->per_step |= side->samples[i].step != FSDP_ABSENT;
 	free(at.sides[0].samples);
 	free(at.sides[1].samples);
 	free(at.pieces);
@@ -633,12 +621,442 @@ void comparison_free(struct comparison *comparison)
 	free(comparison);
 }
 
-const struct compared_row *comparison_find_type(
-	const struct comparison *comparison, struct text name)
+const struct fsdp_recordings *comparison_before(const struct comparison *comparison)
 {
-	for (size_t i = 0; i < comparison->count; i++)
-		if (strcmp(comparison->rows[i].key.by, "type") == 0 &&
-			text_is(text_of_span(comparison->rows[i].key.name), name))
-			return &comparison->rows[i];
+	return comparison->before;
+}
+
+bool comparison_find_type(const struct comparison *comparison, struct text name,
+	int64_t *ret_before, int64_t *ret_now)
+{
+	for (size_t i = 0; i < comparison->count; i++) {
+		const struct compared_row *row = &comparison->rows[i];
+
+		if (strcmp(row->key.by, "type") != 0 ||
+			!text_is(text_of_span(row->key.name), name))
+			continue;
+		*ret_before = row->before.mean_ns;
+		*ret_now = row->now.mean_ns;
+		return row->before.count != 0 && row->now.count != 0;
+	}
+	return false;
+}
+
+/* ---- the answer ---- */
+
+#define ROW struct compared_row
+static const ROW *row_at(struct subject of)
+{
+	return of.object;
+}
+
+/* ---- for machines ---- */
+
+static struct value get_change(struct subject of)
+{
+	const ROW *row = row_at(of);
+
+	return row->before.mean_ns == FSDP_ABSENT || row->now.mean_ns == FSDP_ABSENT
+		       ? value_absent()
+		       : value_integer(row->now.mean_ns - row->before.mean_ns);
+}
+
+static struct value get_percent(struct subject of)
+{
+	const ROW *row = row_at(of);
+
+	if (row->before.mean_ns <= 0 || row->now.mean_ns == FSDP_ABSENT)
+		return value_absent();
+	return value_number(((double)row->now.mean_ns - (double)row->before.mean_ns) *
+			    100 / (double)row->before.mean_ns);
+}
+
+static const char *place_name(unsigned place)
+{
+	static const char *const names[] = { NULL, "inside", "below", "above" };
+
+	return names[place];
+}
+
+HAS(has_place, ROW, one->place != COMPARED_UNKNOWN)
+HAS(has_name, ROW, strcmp(one->key.by, "step") != 0 && strcmp(one->key.by, "rank") != 0)
+HAS(is_of_rank, ROW, strcmp(one->key.by, "rank") == 0)
+HAS(is_one_call, ROW, strcmp(one->key.by, "collective") == 0)
+HAS(is_of_unit, ROW, strcmp(one->key.by, "unit") == 0)
+HAS(is_of_group, ROW,
+	strcmp(one->key.by, "group") == 0 || strcmp(one->key.by, "collective") == 0)
+HAS(is_of_kernel, ROW, strcmp(one->key.by, "kernel") == 0)
+
+static const struct record row_record = OBJECT_RECORD(ROW, "compared",
+	"What something takes now, and what it took in the samples of the earlier recordings.",
+	{ "by", WORD_AT(ROW, key.by), .always = true,
+		WORDS("step", "rank", "type", "region", "unit", "group", "collective",
+			"kernel", "idle"),
+		.about = "The table that it is of." },
+	{ "name", TEXT_AT(ROW, key.name), .null = true, .has = has_name,
+		.about =
+			"The name of the type, unit, process group, kernel or cause of idle time, absent with steps and ranks; null where it is not known." },
+	{ "rank", INTEGER_AT(ROW, key.rank), .has = is_of_rank,
+		.about = "The rank whose steps are compared." },
+	{ "phase", WORD_AT(ROW, key.phase), .has = is_of_unit, .null = true,
+		WORDS("forward", "backward"), .about = "Of a unit, when it is used." },
+	{ "pg", INTEGER_AT(ROW, key.pg), .has = is_of_unit, .null = true,
+		.about =
+			"Of a unit, the size of the shard mesh of this group of its parameters; null when it has one group." },
+	{ "type", TEXT_AT(ROW, key.type), .has = is_of_group,
+		.about = "Of a process group, the type of its calls." },
+	{ "bytes", INTEGER_AT(ROW, key.bytes), .has = is_of_group, .null = true,
+		.about = "Of a process group, the size of one message." },
+	{ "nth", INTEGER_AT(ROW, key.nth), .has = is_one_call,
+		.about =
+			"Of a collective, which of the calls of its process group and type in a step it is, from 1." },
+	{ "class", WORD_AT(ROW, key.class_name), .has = is_of_kernel,
+		WORDS("gemm", "attention", "elementwise", "reduction", "copy",
+			"communication", "other"),
+		.about = "Of a kernel, what it does." },
+	{ "measure", WORD_AT(ROW, key.measure), .always = true,
+		WORDS("length", "compute", "communication", "exposed", "copies", "idle",
+			"time", "gather", "gather_exposed", "reduce", "reduce_exposed"),
+		.about = "What is compared." },
+	{ "before_count", COUNT_AT(ROW, before.count), .always = true,
+		.about = "Number of calls in the earlier recordings." },
+	{ "before_mean_ns", NS_AT(ROW, before.mean_ns), .null = true,
+		.about =
+			"Mean over the samples of the earlier recordings; null without any." },
+	{ "before_min_ns", NS_AT(ROW, before.min_ns), .null = true,
+		.about = "The sample with the least time." },
+	{ "before_max_ns", NS_AT(ROW, before.max_ns), .null = true,
+		.about = "The sample with the most time." },
+	{ "count", COUNT_AT(ROW, now.count), .always = true,
+		.about = "Number of calls now." },
+	{ "mean_ns", NS_AT(ROW, now.mean_ns), .null = true,
+		.about = "Mean over the samples of now." },
+	{ "min_ns", NS_AT(ROW, now.min_ns), .null = true,
+		.about = "The sample of now with the least time." },
+	{ "max_ns", NS_AT(ROW, now.max_ns), .null = true,
+		.about = "The sample of now with the most time." },
+	{ "change_ns", GET(FIELD_INTEGER, get_change), .null = true,
+		.about = "Mean of now less mean of before." },
+	{ "change_percent", GET(FIELD_NUMBER, get_percent),
+		.about = "The same by the mean of before; absent where that is 0." },
+	{ "spread", ENUM_AT(ROW, place, place_name), .has = has_place,
+		WORDS("inside", "below", "above"),
+		.about =
+			"Whether the mean of now lies between the least and the most of before; absent where the earlier recordings have fewer than two samples." });
+
+#define ALL struct comparison
+const struct record comparison_record = OBJECT_RECORD(ALL, "comparison",
+	"With `--compare` and earlier recordings: what each step took then, and takes now. A sample is a step, the mean over its ranks, or a run of recordings without steps.",
+	{ "per_step", BOOL_AT(ALL, per_step), .always = true,
+		.about =
+			"True when samples of the earlier recordings are steps, false when they are runs." },
+	{ "before_samples", COUNT_AT(ALL, before_samples), .always = true,
+		.about = "Number of samples of the earlier recordings." },
+	{ "samples", COUNT_AT(ALL, now_samples), .always = true,
+		.about = "Number of samples of those of now." },
+	{ "rows", LIST_AT(ALL, rows, count, row_record), .always = true,
+		.about =
+			"What is compared, by table: steps part by part, of others what changed most first." });
+
+void comparison_put_rows(struct replay *replay)
+{
+	replay_put_list(
+		replay, &row_record, replay->comparison->rows, replay->comparison->count);
+}
+
+/* ---- for people ---- */
+
+struct shown_row {
+	struct value name;
+	const char *of, *before, *least, *most, *now, *change, *place;
+};
+#define SHOWN struct shown_row
+static const struct record shown_record = RECORD_OF(RECORD_OBJECT, SHOWN,
+	{ "name", VALUE_AT(SHOWN, name) }, { "of", WORD_AT(SHOWN, of) },
+	{ "before ms", WORD_AT(SHOWN, before), .right = true },
+	{ "least", WORD_AT(SHOWN, least), .right = true },
+	{ "most", WORD_AT(SHOWN, most), .right = true },
+	{ "now ms", WORD_AT(SHOWN, now), .right = true },
+	{ "change", WORD_AT(SHOWN, change), .right = true },
+	{ "spread", WORD_AT(SHOWN, place) });
+
+static const char *words_of(const char *measure)
+{
+	static const char *const words[][2] = { { "gather_exposed", "gather exposed" },
+		{ "reduce_exposed", "reduce exposed" },
+		{ "data_loader", "data loader" } };
+
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		if (text_is(text_of(measure), text_of(words[i][0])))
+			return words[i][1];
+	return measure;
+}
+
+struct cell {
+	char text[96];
+};
+
+/* What the name leaves open: when a unit is used, which calls of a group, which part of
+ * the steps of a rank. */
+static const char *put_of(const ROW *row, struct cell *cell)
+{
+	const struct compared_key *key = &row->key;
+	const char *gap = "";
+	int used = 0;
+
+	cell->text[0] = '\0';
+	if (key->rank != FSDP_ABSENT)
+		return key->measure;
+	if (key->type.data != NULL)
+		used = snprintf(cell->text, sizeof cell->text, "%.*s",
+			(int)(key->type.size < 24 ? key->type.size : 24),
+			(const char *)key->type.data);
+	if (key->nth != FSDP_ABSENT)
+		used += snprintf(cell->text + used, sizeof cell->text - (size_t)used,
+			" #%" PRId64, key->nth);
+	if (key->bytes != FSDP_ABSENT)
+		used += snprintf(cell->text + used, sizeof cell->text - (size_t)used,
+			"%s%" PRId64 " B", used != 0 ? " " : "", key->bytes);
+	if (key->phase != NULL)
+		used += snprintf(cell->text + used, sizeof cell->text - (size_t)used,
+			"%s", key->phase);
+	gap = used != 0 ? " " : "";
+	if (key->pg != FSDP_ABSENT)
+		used += snprintf(cell->text + used, sizeof cell->text - (size_t)used,
+			"%spg=%" PRId64, gap, key->pg);
+	gap = used != 0 ? " " : "";
+	if (text_is(text_of(key->by), text_of("unit")))
+		snprintf(cell->text + used, sizeof cell->text - (size_t)used, "%s%s", gap,
+			words_of(key->measure));
+	else if (key->class_name != NULL)
+		snprintf(cell->text, sizeof cell->text, "%s", key->class_name);
+	return cell->text;
+}
+
+static const char *put_change(const ROW *row, struct cell *cell)
+{
+	double before = (double)row->before.mean_ns, now = (double)row->now.mean_ns;
+
+	if (row->before.mean_ns == FSDP_ABSENT || row->now.mean_ns == FSDP_ABSENT)
+		return "-";
+	if (row->before.mean_ns == row->now.mean_ns)
+		return "0";
+	if (row->before.count == 0)
+		return "new";
+	if (row->now.count == 0)
+		return "gone";
+	if (!(before > 0))
+		return "-";
+	if (now > before * MOST_PERCENT / 100)
+		snprintf(cell->text, sizeof cell->text, "%.0f x", now / before);
+	else
+		snprintf(cell->text, sizeof cell->text, "%+.1f %%",
+			(now - before) * 100 / before);
+	return cell->text;
+}
+
+static struct value name_of(const ROW *row, char buffer[REPLAY_KERNEL_BYTES])
+{
+	const struct compared_key *key = &row->key;
+
+	if (text_is(text_of(key->by), text_of("step")))
+		return value_text(text_of(key->measure));
+	if (key->rank != FSDP_ABSENT) {
+		snprintf(buffer, REPLAY_KERNEL_BYTES, "rank %" PRId64, key->rank);
+		return value_text(text_of(buffer));
+	}
+	if (key->name.data == NULL)
+		return value_text(text_of("(not known)"));
+	if (text_is(text_of(key->by), text_of("idle")))
+		return value_text(text_of(words_of((const char *)key->name.data)));
+	if (key->name.size == 0 && text_is(text_of(key->by), text_of("unit")))
+		return value_text(text_of("(root)"));
+	if (key->class_name != NULL)
+		return value_name(text_of_span(replay_kernel_name(key->name, buffer)));
+	return value_name(text_of_span(key->name));
+}
+
+/* The rows from `first` that are of one table. Returns the first one behind them. */
+static size_t show_table(struct replay *replay, size_t first)
+{
+	const struct comparison *comparison = replay->comparison;
+	const char *by = comparison->rows[first].key.by;
+	bool plain = text_is(text_of(by), text_of("step")) ||
+		     text_is(text_of(by), text_of("type")) ||
+		     text_is(text_of(by), text_of("region")) ||
+		     text_is(text_of(by), text_of("idle"));
+	const struct table like = {
+		.key = "comparison", .left_out = plain ? 1 << 1 : 0, .text_only = true
+	};
+	struct record_table table;
+	size_t left =
+		replay->options->top > 0 ? (size_t)replay->options->top : ROWS_SHOWN;
+	size_t i = first, more = 0;
+
+	record_table_init(&table, &like, &shown_record, replay);
+	out_records_begin(replay->run->out, &table);
+	for (; i < comparison->count &&
+		text_is(text_of(comparison->rows[i].key.by), text_of(by));
+		i++) {
+		const ROW *row = &comparison->rows[i];
+		char name[REPLAY_KERNEL_BYTES];
+		struct ms before, least, most, now;
+		struct cell of, change;
+
+		if (i - first >= left) {
+			more++;
+			continue;
+		}
+		out_records_row(replay->run->out, &table,
+			&(struct shown_row){ name_of(row, name), put_of(row, &of),
+				replay_ms(row->before.mean_ns, &before),
+				replay_ms(row->before.min_ns, &least),
+				replay_ms(row->before.max_ns, &most),
+				replay_ms(row->now.mean_ns, &now),
+				put_change(row, &change),
+				row->place != COMPARED_UNKNOWN ? place_name(row->place)
+							       : "-" });
+	}
+	out_table_end(replay->run->out);
+	if (more != 0)
+		out_line(replay->run->out, NULL, "... and %zu more", more);
+	return i;
+}
+
+void comparison_show(struct replay *replay)
+{
+	const struct comparison *comparison = replay->comparison;
+	struct out *out = replay->run->out;
+	const char *what = comparison->per_step ? "step" : "recording";
+
+	out_line(out, NULL,
+		"compared with %" PRIu64 " run%s of %" PRIu64 " rank%s, %" PRIu64
+		" %s%s; now %" PRIu64 "; times of one, the mean over ranks",
+		comparison->runs, plural(comparison->runs), comparison->ranks,
+		plural(comparison->ranks), comparison->before_samples, what,
+		plural(comparison->before_samples), comparison->now_samples);
+	for (size_t i = 0; i < comparison->count;) {
+		out_line(out, NULL, "%s", "");
+		i = show_table(replay, i);
+	}
+	if (comparison->before_samples < 2)
+		out_line(out, NULL,
+			"a single %s does not tell how much these times vary: give several earlier recordings",
+			what);
+}
+
+/* ---- an earlier result ---- */
+
+struct change {
+	struct fsdp_span name;
+	int64_t sum_ns, before_ns;
+	uint64_t count, before;
+	size_t next; /* of all types, those of the earlier result last */
+};
+
+static bool find_before(const struct replay *replay, struct fsdp_span name,
+	struct fsdp_result_type *ret_type)
+{
+	for (size_t i = 0; i < fsdp_result_type_count(replay->baseline); i++) {
+		*ret_type = fsdp_result_type(replay->baseline, i);
+		if (text_is(text_of_span(ret_type->name), text_of_span(name)))
+			return ret_type->count != 0;
+	}
+	return false;
+}
+
+/* Whether a type is not the same. */
+static bool is_changed(const struct replay *replay, size_t index, struct change *change)
+{
+	size_t count = fsdp_recordings_type_count(replay->recordings);
+	struct fsdp_result_type before;
+	struct fsdp_type_times type;
+
+	if (index >= count) {
+		before = fsdp_result_type(replay->baseline, index - count);
+		*change = (struct change){ .name = before.name,
+			.before_ns = before.sum_ns,
+			.before = before.count };
+		return before.count != 0 && !replay_find_type(replay, before.name, &type);
+	}
+	type = fsdp_recordings_type(replay->recordings, index);
+	*change = (struct change){
+		.name = type.name, .sum_ns = type.times.sum_ns, .count = type.times.count
+	};
+	if (find_before(replay, type.name, &before)) {
+		change->before_ns = before.sum_ns;
+		change->before = before.count;
+	}
+	return change->before != change->count || change->before_ns != change->sum_ns;
+}
+
+static const void *each_change(struct subject of, size_t i, void *room)
+{
+	const struct replay *replay = of.context;
+	size_t count = fsdp_recordings_type_count(replay->recordings) +
+		       fsdp_result_type_count(replay->baseline);
+	struct change *change = room;
+
+	for (size_t at = i == 0 ? 0 : change->next; at < count; at++)
+		if (is_changed(replay, at, change)) {
+			change->next = at + 1;
+			return change;
+		}
 	return NULL;
+}
+
+static struct value get_same(struct subject of)
+{
+	struct change change;
+	uint64_t same = 0;
+
+	const struct replay *replay = of.context;
+
+	for (size_t i = 0; i < fsdp_recordings_type_count(replay->recordings); i++)
+		same += !is_changed(replay, i, &change);
+	return value_count(same);
+}
+
+#define CHANGE struct change
+static const struct record change_record = RECORD_OF(RECORD_OBJECT, CHANGE,
+	{ "type", TEXT_AT(CHANGE, name), .always = true, .about = "Its name." },
+	{ "count", COUNT_AT(CHANGE, count), .always = true,
+		.about = "Number of calls now." },
+	{ "sum_ns", NS_AT(CHANGE, sum_ns), .null = true,
+		.about = "Time of these calls." },
+	{ "before_count", COUNT_AT(CHANGE, before), .always = true,
+		.about = "Number of calls in the earlier result." },
+	{ "before_sum_ns", NS_AT(CHANGE, before_ns), .null = true,
+		.about = "Time of those calls." });
+
+const struct record compare_record = OBJECT_RECORD(struct replay, "compare",
+	"With `--compare`: what changed since the earlier result.",
+	{ "changed", EACH(each_change, change_record), .always = true,
+		.about = "Types that are not the same." },
+	{ "same", GET(FIELD_COUNT, get_same), .always = true,
+		.about = "Number of types that are the same." });
+
+void comparison_show_result(struct replay *replay)
+{
+	const struct subject of = { replay, replay };
+	struct out *out = replay->run->out;
+	struct change change;
+	struct ms now, before;
+
+	for (size_t i = 0;
+		replay->baseline != NULL && each_change(of, i, &change) != NULL; i++) {
+		out_line_begin(out, NULL);
+		out_line_text(out, "~ ");
+		out_line_name(out, text_of_span(change.name));
+		out_line_text(out,
+			": %" PRIu64 " call%s, %s ms before, now %" PRIu64 ", %s ms",
+			change.before, plural(change.before),
+			change.before == 0 ? "0" : replay_ms(change.before_ns, &before),
+			change.count,
+			change.count == 0 ? "0" : replay_ms(change.sum_ns, &now));
+		if (change.before_ns > 0 && change.sum_ns != FSDP_ABSENT)
+			out_line_text(out, " (%.2fx)",
+				(double)change.sum_ns / (double)change.before_ns);
+		out_line_end(out);
+	}
 }

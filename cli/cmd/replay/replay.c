@@ -8,8 +8,6 @@
 #include <string.h>
 
 #include "args/select.h"
-#include "cmd/replay/checks.h"
-#include "cmd/replay/comparison.h"
 #include "cmd/replay/replay.h"
 #include "part/recordings.h"
 #include "session/diagnostics.h"
@@ -72,38 +70,32 @@ static void release(void *context)
 	free(prepared);
 }
 
-/* One number or range of a list; moves *at behind it and its comma. */
-static bool take_range(const char **at, int64_t range[2])
-{
-	char *end;
-
-	for (int i = 0; i < 2; i++) {
-		if (!is_digit(**at))
-			return false;
-		range[i] = strtoll(*at, &end, 10);
-		*at = end;
-		if (i == 0 && **at != '-')
-			range[++i] = range[0];
-		else if (i == 0)
-			(*at)++;
-	}
-	if (**at != ',' && **at != '\0')
-		return false;
-	*at += **at == ',';
-	return range[0] <= range[1];
-}
-
 /* "3,10-19" as pairs of first and last. */
 static bool read_steps(const char *text, struct prepared *prepared, size_t *ret_count)
 {
 	size_t most = strlen(text) + 1, count = 0;
+	char *end;
 
 	prepared->steps = calloc(most, 2 * sizeof *prepared->steps);
 	if (prepared->steps == NULL)
 		return false;
-	while (*text != '\0')
-		if (!take_range(&text, prepared->steps + 2 * count++))
+	for (; *text != '\0'; count++) {
+		int64_t *range = prepared->steps + 2 * count;
+
+		for (int i = 0; i < 2; i++) {
+			if (!is_digit(*text))
+				return false;
+			range[i] = strtoll(text, &end, 10);
+			text = end;
+			if (i == 0 && *text != '-')
+				range[++i] = range[0];
+			else if (i == 0)
+				text++;
+		}
+		if ((*text != ',' && *text != '\0') || range[0] > range[1])
 			return false;
+		text += *text == ',';
+	}
 	*ret_count = count;
 	return count != 0;
 }
@@ -112,51 +104,30 @@ static bool read_steps(const char *text, struct prepared *prepared, size_t *ret_
 static void ask_for_table(
 	const struct replay_options *replay, struct fsdp_recording_options *options)
 {
+	const char *by = replay->by != NULL ? replay->by : "";
 	/* The summary advises on what is exposed. */
 	bool advises = replay->by == NULL && replay->compare.count == 0 &&
 		       strcmp(replay->advice, "no") != 0;
 
-	options->spans |=
-		advises || (replay->by != NULL && strcmp(replay->by, "group") == 0);
-	options->kernels = replay->by != NULL && strcmp(replay->by, "kernel") == 0;
-	options->units =
-		advises || (replay->by != NULL && strcmp(replay->by, "unit") == 0);
-	options->idle = replay->by != NULL && strcmp(replay->by, "idle") == 0;
+	options->spans |= advises || strcmp(by, "group") == 0;
+	options->kernels = strcmp(by, "kernel") == 0;
+	options->units = advises || strcmp(by, "unit") == 0;
+	options->idle = strcmp(by, "idle") == 0;
 	options->by_step = replay->compare.count != 0;
 	options->kinds = TIMES;
-}
-
-static bool is_comparable(struct run *run, const struct replay_options *replay)
-{
-	if (replay->compare.count < 2 || !replay->memory)
-		return true;
-	refuse(run, "compare with one of them",
-		"--memory compares with one earlier snapshot");
-	return false;
 }
 
 static bool prepare(struct run *run, struct fsdp_recording_options *options)
 {
 	const struct replay_options *replay = run->options;
-	struct check check;
 
-	if (!is_comparable(run, replay))
-		return false;
-	for (size_t i = 0; i < replay->fail_if.count; i++) {
-		if (check_read(replay->fail_if.items[i], &check)) {
-			if (check.unit != CHECK_FACTOR || replay->compare.count != 0)
-				continue;
-			refuse(run,
-				"add --compare=FILE: earlier recordings, or a result of replay --json",
-				"--fail-if '%s' needs something earlier",
-				replay->fail_if.items[i]);
-			return false;
-		}
-		refuse(run,
-			"exposed>20%, idle>30%, straggler>50%, dropped>0, TYPE>50ms, TYPE>1.2x",
-			"--fail-if '%s' cannot be read", replay->fail_if.items[i]);
+	if (replay->compare.count > 1 && replay->memory) {
+		refuse(run, "compare with one of them",
+			"--memory compares with one earlier snapshot");
 		return false;
 	}
+	if (!checks_prepare(run, replay))
+		return false;
 	struct prepared *prepared = calloc(1, sizeof *prepared);
 
 	run->prepared = prepared;
@@ -198,55 +169,41 @@ static bool prepare(struct run *run, struct fsdp_recording_options *options)
 /* What is not a recording of times has a command of its own. */
 static bool is_answerable(struct replay *replay)
 {
-	size_t steps = 0;
+	static const struct {
+		const char *command, *what;
+	} others[FSDP_RECORDING_KIND_COUNT] = {
+		[FSDP_RECORDING_FX_ORDER] = { "order",
+			"an execution-order log without timings" },
+		[FSDP_RECORDING_EXEC_ORDER] = { "order",
+			"an execution-order log without timings" },
+		[FSDP_RECORDING_FLIGHT] = { "order",
+			"a dump of the Flight Recorder: it tells who waits for whom" },
+		[FSDP_RECORDING_WATCHDOG] = { "order",
+			"a log with lines about failed collectives: they tell who waits for whom" },
+		[FSDP_RECORDING_MEMORY] = { "replay --memory",
+			"a snapshot of CUDA memory: it records no times of calls" },
+	};
 
 	for (size_t i = 0; i < replay->count; i++) {
 		const struct fsdp_recording *one = fsdp_recording(replay->recordings, i);
 		char hint[512];
 
-		snprintf(hint, sizeof hint, "fsdp-inspect order %s", one->path);
-		if (one->fx != NULL || one->order != NULL) {
-			refuse(replay->run, hint,
-				"%s is an execution-order log without timings",
-				one->path);
-			return false;
-		}
-		if (one->flight != NULL) {
-			refuse(replay->run, hint,
-				"%s is a dump of the Flight Recorder: it tells who waits for whom",
-				one->path);
-			return false;
-		}
-		if (one->kind == FSDP_RECORDING_WATCHDOG) {
-			refuse(replay->run, hint,
-				"%s is a log with lines about failed collectives: they tell who waits for whom",
-				one->path);
-			return false;
-		}
-		if (one->memory != NULL) {
-			snprintf(hint, sizeof hint, "fsdp-inspect replay --memory %s",
-				one->path);
-			refuse(replay->run, hint,
-				"%s is a snapshot of CUDA memory: it records no times of calls",
-				one->path);
+		if (others[one->kind].what != NULL) {
+			snprintf(hint, sizeof hint, "fsdp-inspect %s %s",
+				others[one->kind].command, one->path);
+			refuse(replay->run, hint, "%s is %s", one->path,
+				others[one->kind].what);
 			return false;
 		}
 		replay->has_traces |= one->kind == FSDP_RECORDING_KINETO;
 		replay->has_dumps |= one->dump_count != 0;
-		steps += one->step_count;
 	}
-	if (replay->options->steps != NULL && steps == 0) {
+	if (replay->options->steps != NULL && replay_step_count(replay) == 0) {
 		refuse(replay->run, "replay --by=step shows which there are",
 			"step %s is not in the recordings", replay->options->steps);
 		return false;
 	}
 	return true;
-}
-
-/* It has events of kinds that are not known, and none of a device that is. */
-static bool is_of_other_device(const struct fsdp_recording *one)
-{
-	return one->unknown_count != 0 && !one->has_device;
 }
 
 static int status_of(struct replay *replay)
@@ -256,9 +213,12 @@ static int status_of(struct replay *replay)
 
 	for (size_t i = 0; i < replay->count; i++) {
 		const struct fsdp_recording *one = fsdp_recording(replay->recordings, i);
+
+		/* Or it has events of kinds that are not known, and none of a device. */
 		if (one->truncated || one->dropped != 0 ||
 			one->trailing_data_at != FSDP_ABSENT ||
-			one->bad_line_count != 0 || one->steps_incomplete)
+			one->bad_line_count != 0 || one->steps_incomplete ||
+			(one->unknown_count != 0 && !one->has_device))
 			status = status_worse(status, STATUS_PARTIAL);
 		odd |= one->deviation_count != 0 || one->problem_count != 0;
 	}
@@ -266,18 +226,14 @@ static int status_of(struct replay *replay)
 		if (fsdp_recordings_matching(fsdp_recordings_run(replay->recordings, i))
 				->stopped != FSDP_ABSENT)
 			status = status_worse(status, STATUS_PARTIAL);
-	for (size_t i = 0; i < replay->count; i++)
-		if (is_of_other_device(fsdp_recording(replay->recordings, i)))
-			status = status_worse(status, STATUS_PARTIAL);
 	if (replay_says_nothing(replay) && !replay_is_empty(replay))
 		status = status_worse(status, STATUS_PARTIAL);
 	if (replay->options->strict && odd)
 		status = status_worse(status, STATUS_BAD);
 	if (replay->comparison != NULL &&
-		fsdp_recordings_error_count(replay->comparison->before) != 0)
+		fsdp_recordings_error_count(comparison_before(replay->comparison)) != 0)
 		status = status_worse(status, STATUS_PARTIAL);
-	return status_worse(status, checks_judge(replay->run, &replay->options->fail_if,
-					    replay->baseline, replay->comparison));
+	return status_worse(status, checks_judge(replay));
 }
 
 static bool is_by_position(const struct fsdp_matching *matching)
@@ -285,76 +241,60 @@ static bool is_by_position(const struct fsdp_matching *matching)
 	return matching->by != NULL && strcmp(matching->by, "position") == 0;
 }
 
-/* Why waits and stragglers are left out. Without groups it is not known whether those of
- * equal place are one collective: nothing follows for the clocks. */
-static void tell_clocks(const struct replay *replay)
+/* Why waits and stragglers are left out, and what could not be set against other ranks.
+ * Without groups it is not known whether those of equal place are one collective: nothing
+ * follows for the clocks. */
+static void tell_matching(const struct replay *run)
 {
-	const struct fsdp_matching *matching =
-		fsdp_recordings_matching(replay->recordings);
+	const struct fsdp_matching *matching = fsdp_recordings_matching(run->recordings);
 	const struct fsdp_match *match = &matching->matches[matching->longest_skew];
+	bool skewed = !matching->aligned && matching->match_count != 0;
 	struct ms skew, longest;
 
-	if (matching->aligned || matching->match_count == 0)
-		return;
-	if (is_by_position(matching)) {
-		run_note(replay->run,
+	if (skewed && is_by_position(matching))
+		run_note(run->run,
 			"no process groups in the trace, and by order collectives do not meet: no wait times");
-		return;
-	}
-	run_note(replay->run,
-		"clocks are not synchronized (%.*s %" PRIu64
-		" starts %s ms apart, lasts at most %s ms): no wait times",
-		(int)match->type.size, (const char *)match->type.data, match->index,
-		replay_ms(match->start_skew_ns, &skew),
-		replay_ms(match->max_dur_ns, &longest));
-}
-
-/* What could not be set against other ranks. */
-static void tell_left_out(const struct replay *replay)
-{
-	const struct fsdp_matching *matching =
-		fsdp_recordings_matching(replay->recordings);
-
+	else if (skewed)
+		run_note(run->run,
+			"clocks are not synchronized (%.*s %" PRIu64
+			" starts %s ms apart, lasts at most %s ms): no wait times",
+			(int)match->type.size, (const char *)match->type.data,
+			match->index, replay_ms(match->start_skew_ns, &skew),
+			replay_ms(match->max_dur_ns, &longest));
 	if (matching->left_out != 0 && is_by_position(matching))
-		run_note(replay->run,
+		run_note(run->run,
 			"no process groups in the trace: sends and receives (%" PRIu64
 			") are not matched with other ranks",
 			matching->left_out);
 	else if (matching->left_out != 0)
-		run_note(replay->run,
+		run_note(run->run,
 			"%" PRIu64
 			" collective%s without process group or sequence number: the others are matched",
 			matching->left_out, plural(matching->left_out));
 }
 
-/* What was put into steps by its start. */
-static void tell_by_start(const struct replay *replay)
+/* What was put into steps by its start; which launches have no kernel. */
+static void tell_launches(const struct replay *replay)
 {
-	uint64_t count = 0;
-
-	for (size_t i = 0; i < replay->count; i++)
-		count += replay_by_rank(replay, i)->by_start;
-	if (count != 0)
-		run_note(replay->run,
-			count == 1
-				? "the launch of %" PRIu64
-				  " kernel or copy is not recorded: it counts in the step in which it begins"
-				: "the launches of %" PRIu64
-				  " kernels and copies are not recorded: they count in the step in which they begin",
-			count);
-}
-
-static void tell_lost_kernels(const struct replay *replay)
-{
-	uint64_t lost = 0, launches = 0;
+	uint64_t by_start = 0, lost = 0, launches = 0;
 
 	for (size_t i = 0; i < replay->count; i++) {
 		const struct fsdp_recording *one = replay_by_rank(replay, i);
+
+		by_start += one->by_start;
 		if (!replay_lost_kernels(one))
 			continue;
 		lost += one->launches_without_work;
 		launches += one->launches;
 	}
+	if (by_start != 0)
+		run_note(replay->run,
+			by_start == 1
+				? "the launch of %" PRIu64
+				  " kernel or copy is not recorded: it counts in the step in which it begins"
+				: "the launches of %" PRIu64
+				  " kernels and copies are not recorded: they count in the step in which they begin",
+			by_start);
 	if (lost != 0)
 		run_note(replay->run,
 			"%" PRIu64 " of %" PRIu64
@@ -426,26 +366,6 @@ static void tell_notes(struct replay *replay)
 
 /* ---- something earlier ---- */
 
-static bool is_result(const struct trace_paths *paths, const struct fsdp_error *error)
-{
-	const char *kind = error != NULL ? fsdp_error_kind(error) : NULL;
-
-	return paths->count == 1 && kind != NULL && strcmp(kind, "no_trace_events") == 0;
-}
-
-/* What a comparison cannot be made of. */
-static bool is_refused(struct replay *replay, const struct fsdp_recordings *before)
-{
-	for (size_t i = 0; i < fsdp_recording_count(before); i++) {
-		const struct fsdp_recording *one = fsdp_recording(before, i);
-		if ((TIMES >> one->kind & 1) == 0)
-			return refuse(replay->run,
-				"compare with recordings of times, or a result of replay --json",
-				"%s is not a recording of times", one->path);
-	}
-	return false;
-}
-
 /* Files that could not be read do not hide the others, and a folder may hold other files. */
 static void tell_unread(struct replay *replay, const struct fsdp_recordings *before)
 {
@@ -487,12 +407,20 @@ static bool open_earlier(struct replay *replay, struct trace_paths *paths,
 	ask_for_table(replay->options, &options);
 	if (!fsdp_recordings_read((const char *const *)paths->items, paths->count,
 		    &options, &before, &error)) {
-		if (!is_result(paths, error))
+		const char *kind = error != NULL ? fsdp_error_kind(error) : NULL;
+
+		if (paths->count != 1 || kind == NULL ||
+			strcmp(kind, "no_trace_events") != 0)
 			return (*ret_error = error), false;
 		fsdp_error_free(error);
 		return fsdp_result_open(paths->items[0], &replay->baseline, ret_error);
 	}
-	*ret_refused = is_refused(replay, before);
+	for (size_t i = 0; i < fsdp_recording_count(before) && !*ret_refused; i++)
+		if ((TIMES >> fsdp_recording(before, i)->kind & 1) == 0)
+			*ret_refused = refuse(run,
+				"compare with recordings of times, or a result of replay --json",
+				"%s is not a recording of times",
+				fsdp_recording(before, i)->path);
 	if (*ret_refused) {
 		fsdp_recordings_free(before);
 		return true;
@@ -539,31 +467,23 @@ static bool run_replay(struct run *run, struct fsdp_error **ret_error)
 	if (!open_compared(&replay, &refused, ret_error) || refused)
 		return refused;
 	tell_notes(&replay);
-	tell_by_start(&replay);
-	tell_lost_kernels(&replay);
+	tell_launches(&replay);
 	tell_unknown(&replay);
 	tell_ascend(&replay);
 	for (size_t i = 0; i < replay.run_count; i++) {
 		struct replay one = replay_run(&replay, i);
-		tell_clocks(&one);
-		tell_left_out(&one);
+
+		tell_matching(&one);
 	}
 	run_begin(run, status_of(&replay));
 	if (run->status != STATUS_FAILED) {
 		good = time_lanes_write(run, replay.recordings);
-		if (replay_shows_only(&replay, "group"))
-			good = replay_find_groups(&replay) && good;
-		if (replay_shows_only(&replay, "kernel"))
-			good = replay_find_kernels(&replay) && good;
-		if (replay_shows_only(&replay, "idle"))
-			good = replay_find_idle(&replay) && good;
+		good = replay_list(&replay) && good;
 		good = replay_show_text(&replay) && good;
-		replay_tell_comparison(&replay);
+		comparison_show_result(&replay);
 		good = replay_put_data(&replay) && good;
 	}
-	free(replay.groups);
-	free(replay.kernels);
-	free(replay.idles);
+	replay_list_free(&replay);
 	fsdp_result_free(replay.baseline);
 	comparison_free(replay.comparison);
 	trace_paths_done(&replay.compared_paths);

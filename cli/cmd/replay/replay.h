@@ -4,15 +4,16 @@
 
 #include <string.h>
 
-#include "cmd/replay/straggler.h"
+#include <fsdp/result.h>
+
 #include "part/recordings.h"
 #include "render/record.h"
 #include "session/session.h"
 
+/* What the files of `replay` share: how it answers in text, in data, and compared. */
+
 /* Sums and products of times that 64 bits do not hold. */
 __extension__ typedef __int128 wide;
-
-/* What the files of `replay` share: how it answers in text, in data, and compared. */
 
 /* Of the timeline of traces; that of memory has as many unless a number is given. */
 enum { REPLAY_CELLS = 60 };
@@ -32,6 +33,60 @@ struct replay_options {
 	struct texts compare;
 };
 
+/* Columns that only people see, and that only programs see. */
+#define FOR_PEOPLE .text_only = EVERY_VIEW
+#define FOR_PROGRAMS .machine_only = EVERY_VIEW
+
+/* A function that says whether `one`, the object of a row, has a field. */
+#define HAS(name, from, condition)           \
+	static bool name(struct subject of)  \
+	{                                    \
+		const from *one = of.object; \
+                                             \
+		return condition;            \
+	}
+
+/* ---- tables (group-by.c, tables.c) ---- */
+
+/* What is added up of all that has one key, over the ranks of a run: the calls of a process
+ * group by type and size, the kernels of one name, the gaps before one kernel. */
+struct replay_row {
+	/* the key: process group or kernel; its type; the class or the cause */
+	struct fsdp_span name, type;
+	unsigned kind;
+	bool computes;
+	int64_t bytes, group_size; /* of one call; or FSDP_ABSENT */
+	int64_t rank;              /* of the causes of one rank alone */
+	uint64_t run;
+	/* the sums */
+	uint64_t count, on_compute_stream;
+	int64_t ns, exposed_ns, longest_ns; /* exposed FSDP_ABSENT: no kernels tell */
+	double share, algbw, busbw;         /* below 0: there is no such number */
+	/* for people, while the row is shown */
+	struct text shown;
+	const char *texts[3];
+};
+
+struct replay_rows {
+	struct replay_row *items; /* NULL: not asked for */
+	size_t count;
+};
+
+/* A type of calls: of a run over all its ranks, or of one rank or step. */
+struct replay_type {
+	struct fsdp_span name;
+	struct fsdp_times times;
+	uint64_t run;
+	bool absent;        /* one of the six that no recording has */
+	int64_t rank, step; /* FSDP_ABSENT: of all */
+	/* over ranks: the mean, and those that spent least and most; or FSDP_ABSENT */
+	int64_t mean_ns, min_ns, min_rank, max_ns, max_rank;
+	double percent; /* of the type "all"; below 0: there is none */
+	/* for people, while the row is shown */
+	struct text shown;
+	const char *min, *max, *share, *ratio;
+};
+
 /* What one run of this command has at hand. */
 struct replay {
 	struct run *run;
@@ -41,14 +96,12 @@ struct replay {
 	struct comparison *comparison;            /* with earlier recordings, the same */
 	struct trace_paths compared_paths;        /* which are of these */
 	size_t count;
-	uint64_t nth, run_count;     /* the run that it is, from 1; of so many */
-	struct replay_group *groups; /* with --by=group, of all runs */
-	size_t group_count;
-	struct replay_kernel *kernels; /* with --by=kernel, of all runs */
-	size_t kernel_count;
-	struct replay_idle *idles; /* with --by=idle, of all runs */
-	size_t idle_count;
+	uint64_t nth, run_count; /* the run that it is, from 1; of so many */
 	bool has_traces, has_dumps;
+	/* of all runs: its types, and what --by asks for */
+	struct replay_type *types;
+	size_t type_count;
+	struct replay_rows groups, classes, kernels, causes, idles;
 };
 
 /* The same of one run, from 0; its recordings alone. */
@@ -57,53 +110,97 @@ struct replay replay_run(const struct replay *replay, size_t nth);
 /* The nth recording by rank. */
 const struct fsdp_recording *replay_by_rank(const struct replay *replay, size_t nth);
 
-/* ---- types ---- */
+/* How many steps all ranks have. */
+size_t replay_step_count(const struct replay *run);
 
-enum { REPLAY_SIX_COUNT = 6 };
-/* Those that SimpleProfiler names: they always stand there, in this order. */
-extern const char *const REPLAY_SIX[REPLAY_SIX_COUNT];
+/* The run of a recording, from 1. */
+uint64_t replay_run_of(const struct replay *replay, const struct fsdp_recording *one);
 
-size_t replay_type_count(const struct replay *replay);
-bool replay_has_type(const struct replay *replay, struct fsdp_span name);
-/* Of one recording; NULL: it has none of these. */
-const struct fsdp_type_times *replay_type_of(
-	const struct fsdp_recording *recording, struct fsdp_span name);
-
-/*
- * Those of the six that no recording has stand in their places: this gives the next one
- * that comes before a type, or (no name) the next one at the end. Begin with *at 0. NULL:
- * there is none, and the type itself is next.
- */
-const char *replay_next_absent(
-	const struct replay *replay, struct fsdp_span before, size_t *at);
-
-/* Whether it is none of the six, no collective, no copy and no kernel. */
-bool replay_is_region(struct fsdp_span name);
-/* Of a run, over all its ranks. False: none has it. */
-bool replay_find_type(const struct replay *run, struct fsdp_span name,
-	struct fsdp_type_times *ret_type);
-/* One type over all ranks: the ranks that spent least and most. */
-struct replay_spread {
-	uint64_t ranks; /* that have it */
-	int64_t min_ns, max_ns, min_rank, max_rank;
-};
-struct replay_spread replay_spread_of(const struct replay *run, struct fsdp_span name);
 /* Whether --by asks for this table. */
 bool replay_shows_only(const struct replay *replay, const char *table);
 
-/* ---- collectives ---- */
+/* Of one recording; NULL: it has none of these. */
+const struct fsdp_type_times *replay_type_of(
+	const struct fsdp_recording *recording, const char *name, size_t size);
+/* Of a run, over all its ranks. False: none has it. */
+bool replay_find_type(const struct replay *run, struct fsdp_span name,
+	struct fsdp_type_times *ret_type);
+/* Whether it is none of the six, no collective, no copy and no kernel. */
+bool replay_is_region(struct fsdp_span name);
 
-/* Of all recordings: where their times come from, and what told their types. */
-struct replay_collectives {
-	enum fsdp_comm_layer layer;
-	uint64_t by[FSDP_BY_COUNT];
+/* Fills the lists of *replay. False: out of memory; what it has then is freed as well. */
+bool replay_list(struct replay *replay);
+void replay_list_free(struct replay *replay);
+
+/* The tables of --by that each run has for itself; that of types and that of ranks. False:
+ * out of memory. */
+bool replay_show_table(struct replay *run);
+bool replay_show_types(struct replay *replay, bool regions);
+bool replay_show_ranks(struct replay *replay);
+/* The table for outputs that know nothing but rows. False: out of memory. */
+bool replay_put_rows(struct replay *replay);
+void replay_begin_table(struct replay *replay, struct record_table *table,
+	const struct table *like, const struct record *record);
+void replay_begin_rows(
+	struct replay *replay, struct record_table *table, const struct record *record);
+void replay_put_list(struct replay *replay, const struct record *record,
+	const void *items, size_t count);
+
+/* The same of the tables of sums. Whether there is such a table. */
+bool replay_list_sums(struct replay *replay);
+void replay_show_sums(struct replay *run);
+bool replay_put_sums(struct replay *replay);
+
+/* The type of collectives of which most is exposed; empty: none is, or nothing tells. */
+struct fsdp_span replay_most_exposed(struct replay *run);
+
+enum { REPLAY_KERNEL_BYTES = 36 };
+/* What tells most of a name in few columns: without what all names begin with. */
+struct fsdp_span replay_kernel_name(
+	struct fsdp_span name, char buffer[REPLAY_KERNEL_BYTES]);
+
+/* Its fields are those of the answer about a struct replay, which is the context as well. */
+extern const struct record replay_type_record, replay_sums_record,
+	replay_collective_record, replay_matching_record;
+const void *replay_each_collective(struct subject of, size_t i, void *room);
+
+/* With several runs, which one an element is of. */
+bool replay_has_runs(struct subject of);
+#define RUN_ROW(from, run)                                                                     \
+	{                                                                                      \
+		"run", COUNT_AT(from, run),                                                    \
+			.has = replay_has_runs, FOR_PROGRAMS,                                  \
+			.about =                                                               \
+				"Of several recordings of each rank, which run it is, from 1." \
+	}
+
+/* ---- what a step costs, and why (losses.c) ---- */
+
+/* What a rank does longer than the others, which wait for it. */
+enum straggler_cause {
+	STRAGGLER_UNKNOWN,
+	STRAGGLER_DATA,    /* it waits for its data loader */
+	STRAGGLER_HOST,    /* its device idles until the host has work for it */
+	STRAGGLER_COPIES,  /* it copies more */
+	STRAGGLER_COMPUTE, /* its kernels take longer */
 };
-struct replay_collectives replay_collectives(const struct replay *replay);
 
-/* ---- the cost of a step ---- */
+/* The rank for which the others wait, and what that costs them; without such a rank, what
+ * all ranks wait for each other. */
+struct straggler {
+	int64_t rank; /* FSDP_ABSENT: none stands out, or clocks differ */
+	/* of the others: what they wait beyond the waits of this rank, and their time */
+	int64_t waits_ns, all_ns;
+	enum straggler_cause cause;
+	double excess_ns; /* how much longer it does that than the mean of the others */
+};
+
+/* Of one run. */
+struct straggler straggler_of(const struct fsdp_recordings *recordings);
 
 /* Means over all ranks and steps; shares in per cent of the time of the devices. */
 struct replay_cost {
+	uint64_t run;
 	uint64_t steps; /* 0: there is nothing to say */
 	bool marked;    /* they are steps; else each is a whole recording */
 	int64_t mean_ns, min_ns, max_ns, max_rank;
@@ -118,16 +215,16 @@ struct replay_cost {
 	enum straggler_cause cause;
 	double cause_ns; /* how much longer it takes for that, per step */
 };
-struct replay_cost replay_cost(const struct replay *replay);
-void replay_tell_cost(struct replay *replay, const struct replay_cost *cost);
+struct replay_cost replay_cost(const struct replay *run);
+void replay_tell_cost(struct replay *run, const struct replay_cost *cost);
 /* The largest loss that the recordings prove. */
-void replay_tell_advice(struct replay *replay, const struct replay_cost *cost);
+void replay_tell_advice(struct replay *run, const struct replay_cost *cost);
 /* That allocations of the device cost a share of the steps, where they do. */
 void replay_tell_allocations(struct replay *run);
 /* More than one launch in a hundred has no kernel: shares of time are not known then. */
 bool replay_lost_kernels(const struct fsdp_recording *one);
 /* Whether lines that advise on time of the device are wanted, and can be. */
-bool replay_advises(const struct replay *replay);
+bool replay_advises(const struct replay *run);
 
 /* Whether nothing was recorded that time could be given to; and whether there are no
  * events at all. */
@@ -135,17 +232,64 @@ bool replay_says_nothing(const struct replay *replay);
 bool replay_is_empty(const struct replay *replay);
 void replay_tell_nothing(struct replay *replay);
 
-/* ---- pictures ---- */
+/* What each unit of FSDP costs. */
+void replay_show_units(struct replay *run);
+void replay_put_unit_rows(struct replay *replay);
+extern const struct record replay_units;
 
-/* Stacks of types, if some output draws them. */
+/* ---- earlier recordings (comparison.c) ---- */
+
+/* The table that --by asks for; without it, those of steps and of types. NULL: out of
+ * memory. The set goes over to the comparison, in any case. */
+struct comparison *comparison_new(
+	const struct replay *replay, struct fsdp_recordings *before);
+void comparison_free(struct comparison *comparison);
+const struct fsdp_recordings *comparison_before(const struct comparison *comparison);
+
+/* What a type took in a sample before, and takes now. False: one of them lacks it. */
+bool comparison_find_type(const struct comparison *comparison, struct text name,
+	int64_t *ret_before, int64_t *ret_now);
+
+/* With replay->comparison set, the answer. */
+void comparison_show(struct replay *replay);
+void comparison_put_rows(struct replay *replay);
+/* The types that changed since replay->baseline, if there is one. */
+void comparison_show_result(struct replay *replay);
+extern const struct record comparison_record, compare_record;
+
+/* ---- thresholds (checks.c) ---- */
+
+/* Whether --fail-if can be read, and what it needs is there; else it is refused. */
+bool checks_prepare(struct run *run, const struct replay_options *options);
+/* Judges all; those that hold are findings. Returns the status: bad, or failed where
+ * something is asked of what is not there. */
+int checks_judge(struct replay *replay);
+
+/* ---- answers (answer.c) ---- */
+
+/* False: out of memory. */
+bool replay_show_text(struct replay *replay);
+bool replay_put_data(struct replay *replay);
+extern const struct record replay_answer;
+
+/* Where collectives are timed, of all recordings, and what told their types. */
+struct replay_collectives {
+	enum fsdp_comm_layer layer;
+	uint64_t by[FSDP_BY_COUNT];
+};
+/* "args", "launch", "name", "unknown". */
+const char *replay_how_name(unsigned how);
 
 /* ---- times ---- */
 
 /* Milliseconds with three decimals, halves away from zero; "-" if absent. */
 struct ms {
-	char text[32];
+	char text[HUMAN_ROOM];
 };
-const char *replay_ms(int64_t ns, struct ms *ms);
+static inline const char *replay_ms(int64_t ns, struct ms *ms)
+{
+	return ns == FSDP_ABSENT ? "-" : human_ms(ns, ms->text);
+}
 
 static inline const char *plural(uint64_t count)
 {
@@ -163,69 +307,10 @@ static inline int compare_spans(struct fsdp_span a, struct fsdp_span b)
 	return order != 0 ? order : (a.size > b.size) - (a.size < b.size);
 }
 
-/* ---- steps ---- */
-
-/* What each step costs, and what is in it. False: out of memory. */
-bool replay_show_steps(struct replay *run);
-
-/* ---- units ---- */
-
-/* What each unit of FSDP costs, and what that comes from, as advice where that is wanted. */
-void replay_show_units(struct replay *run, bool advises);
-/* Why collectives of units are exposed, as far as one reason costs most. False: those of
- * units are exposed for less than that. */
-bool replay_tell_unit_loss(struct replay *run, const char *label, double least_ns);
-/* Rows for outputs that know nothing but rows. */
-void replay_put_unit_rows(struct replay *replay);
-/* Its fields are those of the answer with --by=unit, about a struct replay as context. */
-extern const struct record replay_units;
-
-/* ---- groups ---- */
-
-/* Adds up collectives by process group, type and size, for --by=group. False: out of
- * memory. */
-bool replay_find_groups(struct replay *replay);
-/* Those of one run. */
-void replay_show_groups(struct replay *run);
-void replay_put_group_rows(struct replay *replay);
-/* The type of collectives of which most is exposed; empty: none is, or nothing tells. */
-struct fsdp_span replay_most_exposed(struct replay *run);
-/* Its field is that of the answer with --by=group, about a struct replay as context. */
-extern const struct record replay_groups;
-
-/* ---- kernels ---- */
-
-/* Adds up kernels by name, for --by=kernel. False: out of memory. */
-bool replay_find_kernels(struct replay *replay);
-/* Those of one run. */
-void replay_show_kernels(struct replay *run);
-void replay_put_kernel_rows(struct replay *replay);
-enum { REPLAY_KERNEL_BYTES = 36 };
-/* What tells most of a name in few columns: without what all names begin with. */
-struct fsdp_span replay_kernel_name(
-	struct fsdp_span name, char buffer[REPLAY_KERNEL_BYTES]);
-/* Its field is that of the answer with --by=kernel, about a struct replay as context. */
-extern const struct record replay_kernels;
-
-/* ---- idle ---- */
-
-/* Adds up why devices were idle, for --by=idle. False: out of memory. */
-bool replay_find_idle(struct replay *replay);
-/* That of one run. */
-void replay_show_idle(struct replay *run);
-void replay_put_idle_rows(struct replay *replay);
-/* Its fields are those of the answer with --by=idle, about a struct replay as context. */
-extern const struct record replay_idles;
-
-/* ---- answers ---- */
-
-/* False: out of memory. */
-bool replay_show_text(struct replay *replay);
-void replay_tell_comparison(struct replay *replay);
-/* False: out of memory. */
-bool replay_put_data(struct replay *replay);
-
-extern const struct record replay_answer, compare_record;
+static inline int compare_numbers(int64_t a, int64_t b)
+{
+	return a < b ? -1 : a > b;
+}
 
 /* ---- replay-memory.c ---- */
 

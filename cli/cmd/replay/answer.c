@@ -1,9 +1,340 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What `replay` says to programs: the document, in nanoseconds.
+ * The answer of `replay`: for people lines on the input and tables in milliseconds, for programs
+ * the document in nanoseconds.
  */
-#include "cmd/replay/comparison.h"
-#include "cmd/replay/replay-data.h"
+#include <inttypes.h>
+#include <string.h>
+
+#include "cmd/replay/replay.h"
+
+/* ---- what all answers ask of recordings ---- */
+
+const struct fsdp_recording *replay_by_rank(const struct replay *replay, size_t nth)
+{
+	return fsdp_recording(
+		replay->recordings, fsdp_recording_by_rank(replay->recordings, nth));
+}
+
+struct replay replay_run(const struct replay *replay, size_t nth)
+{
+	struct replay run = *replay;
+
+	run.recordings = fsdp_recordings_run(replay->recordings, nth);
+	run.count = fsdp_recording_count(run.recordings);
+	run.nth = nth + 1;
+	return run;
+}
+
+size_t replay_step_count(const struct replay *run)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < run->count; i++)
+		count += replay_by_rank(run, i)->step_count;
+	return count;
+}
+
+uint64_t replay_run_of(const struct replay *replay, const struct fsdp_recording *one)
+{
+	for (size_t i = 0; replay->run_count > 1 && i < replay->run_count; i++) {
+		struct replay run = replay_run(replay, i);
+
+		for (size_t j = 0; j < run.count; j++)
+			if (fsdp_recording(run.recordings, j) == one)
+				return run.nth;
+	}
+	return 1;
+}
+
+bool replay_shows_only(const struct replay *replay, const char *table)
+{
+	return replay->options->by != NULL && strcmp(replay->options->by, table) == 0;
+}
+
+const struct fsdp_type_times *replay_type_of(
+	const struct fsdp_recording *recording, const char *name, size_t size)
+{
+	for (size_t i = 0; i < recording->type_count; i++)
+		if (text_is(text_of_span(recording->types[i].name),
+			    (struct text){ name, size }))
+			return &recording->types[i];
+	return NULL;
+}
+
+bool replay_find_type(
+	const struct replay *run, struct fsdp_span name, struct fsdp_type_times *ret_type)
+{
+	for (size_t i = 0; i < fsdp_recordings_type_count(run->recordings); i++) {
+		struct fsdp_type_times type = fsdp_recordings_type(run->recordings, i);
+
+		if (!text_is(text_of_span(type.name), text_of_span(name)))
+			continue;
+		*ret_type = type;
+		return true;
+	}
+	return false;
+}
+
+bool replay_is_region(struct fsdp_span name)
+{
+	static const char *const others[] = { "reduce_scatter", "all_reduce", "broadcast",
+		"reduce", "all_to_all", "send_recv", "gather", "scatter", "barrier",
+		"coalesced", "comm_unknown", "compute", "D2D", "P2P", "HtoH", "memset" };
+
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+		if (text_is(text_of_span(name), text_of(others[i])))
+			return false;
+	return !fsdp_type_is_named(name);
+}
+
+const char *replay_how_name(unsigned how)
+{
+	static const char *const names[FSDP_BY_COUNT] = { "args", "launch", "name",
+		"unknown" };
+
+	return names[how];
+}
+
+static struct replay_collectives find_collectives(const struct replay *replay)
+{
+	struct replay_collectives all = { .layer = FSDP_LAYER_NONE };
+
+	for (size_t i = 0; i < replay->count; i++) {
+		const struct fsdp_recording *one = replay_by_rank(replay, i);
+
+		if (one->layer > all.layer)
+			all.layer = one->layer;
+		for (int j = 0; j < FSDP_BY_COUNT; j++)
+			all.by[j] += one->resolution[j];
+	}
+	return all;
+}
+
+/* ---- the first line ---- */
+
+static void line_collectives(struct replay *replay)
+{
+	struct replay_collectives all = find_collectives(replay);
+	struct out *out = replay->run->out;
+	uint64_t count = 0;
+
+	for (int i = 0; i < FSDP_BY_COUNT; i++)
+		count += all.by[i];
+	if (all.layer == FSDP_LAYER_NONE) {
+		out_line_text(out, "; no collectives");
+		return;
+	}
+	out_line_text(out, "; %" PRIu64 " collective%s, timed on the %s", count,
+		plural(count), all.layer == FSDP_LAYER_DEVICE ? "GPU" : "host");
+	if (all.by[FSDP_BY_NONE] != 0)
+		out_line_text(
+			out, ", %" PRIu64 " of an unknown type", all.by[FSDP_BY_NONE]);
+}
+
+static void line_inputs(struct replay *replay)
+{
+	const struct fsdp_recording *first = replay_by_rank(replay, 0);
+	struct out *out = replay->run->out;
+
+	out_line_begin(out, NULL);
+	if (replay->has_traces) {
+		out_line_text(out, "%zu rank%s", replay->count, plural(replay->count));
+		if (first->backend.data != NULL) {
+			out_line_text(out, " (");
+			out_line_name(out, text_of_span(first->backend));
+			out_line_text(out, ")");
+		}
+		if (first->step_count == 0)
+			out_line_text(
+				out, ", no steps (schedule= and p.step() mark them)");
+		else
+			out_line_text(out, ", %zu step%s", first->step_count,
+				plural(first->step_count));
+		line_collectives(replay);
+	} else {
+		size_t dumps = 0;
+		for (size_t i = 0; i < replay->count; i++)
+			dumps += replay_by_rank(replay, i)->dump_count;
+		out_line_text(out, "%zu recording%s of SimpleProfiler, %zu dump%s",
+			replay->count, plural(replay->count), dumps, plural(dumps));
+		if (dumps > 0)
+			out_line_text(out, " (--style=torch prints %s)",
+				dumps == 1 ? "it" : "them");
+	}
+	out_line_end(out);
+}
+
+/* Of several runs, which files they are. */
+static void line_run(struct replay *run)
+{
+	struct out *out = run->run->out;
+
+	out_line_begin(out, NULL);
+	out_line_text(out, "run %" PRIu64 ": ", run->nth);
+	out_line_name(out, text_of(fsdp_recording(run->recordings, 0)->path));
+	if (run->count > 1)
+		out_line_text(out, " and %zu more", run->count - 1);
+	out_line_end(out);
+}
+
+static void show_costs(struct replay *replay)
+{
+	for (size_t i = 0; i < replay->run_count; i++) {
+		struct replay run = replay_run(replay, i);
+		struct replay_cost cost = replay_cost(&run);
+
+		if (replay->run_count > 1)
+			line_run(&run);
+		if (replay->has_traces)
+			replay_tell_cost(&run, &cost);
+		line_inputs(&run);
+	}
+}
+
+/* ---- PyTorch's own lines ---- */
+
+static void show_dumps(struct replay *replay)
+{
+	for (size_t i = 0; i < replay->count; i++) {
+		const struct fsdp_recording *one = replay_by_rank(replay, i);
+		for (size_t j = 0; j < one->dump_count; j++) {
+			out_verbatim(replay->run->out,
+				text_of_span(one->dumps[j].log_message));
+			out_verbatim(replay->run->out, text_of("\n"));
+		}
+	}
+}
+
+/* ---- the timeline ---- */
+
+static const struct {
+	const char *name;
+	char mark;
+} MARKS[] = {
+	{ "all_gather", 'G' },
+	{ "reduce_scatter", 'R' },
+	{ "all_reduce", 'A' },
+	{ "broadcast", 'B' },
+	{ "reduce", 'D' },
+	{ "all_to_all", 'T' },
+	{ "send_recv", 'S' },
+	{ "gather", 'g' },
+	{ "scatter", 's' },
+	{ "barrier", 'b' },
+	{ "coalesced", 'c' },
+	{ "comm_unknown", '?' },
+	{ "compute", '#' },
+	{ "H2D", '>' },
+	{ "D2H", '<' },
+	{ "D2D", '=' },
+	{ "P2P", '+' },
+	{ "HtoH", '-' },
+	{ "memset", '0' },
+	{ "idle", '.' },
+};
+enum { MARK_COUNT = sizeof MARKS / sizeof *MARKS };
+
+static void show_strip(
+	struct replay *replay, const struct fsdp_recording *one, size_t count, bool *used)
+{
+	struct out *out = replay->run->out;
+	char strip[256];
+	size_t i;
+
+	for (i = 0; i < count && i + 1 < sizeof strip; i++) {
+		size_t mark = 0;
+		while (mark < MARK_COUNT && !text_is(text_of_span(one->timeline[i]),
+						    text_of(MARKS[mark].name)))
+			mark++;
+		strip[i] = mark < MARK_COUNT ? MARKS[mark].mark : ' ';
+		if (mark < MARK_COUNT)
+			used[mark] = true;
+	}
+	/* Nothing follows. */
+	while (i > 0 && strip[i - 1] == ' ')
+		i--;
+	strip[i] = '\0';
+	out_line(out, NULL, "%4" PRId64 "  %s", one->rank, strip);
+}
+
+static void show_timeline(struct replay *replay)
+{
+	const struct fsdp_timeline *timeline =
+		fsdp_recordings_timeline(replay->recordings);
+	struct out *out = replay->run->out;
+	bool used[MARK_COUNT] = { false };
+	const char *gap = "";
+	struct ms cell;
+
+	if (timeline->cell_count == 0 && replay->options->timeline > 0)
+		out_line(out, NULL,
+			"there is no timeline: no kernel, copy or collective was timed (fsdp-inspect help trace)");
+	if (timeline->cell_count == 0)
+		return;
+	out_line(out, NULL, "%s", "");
+	out_line(out, NULL, "RANK  %zu cells of %s ms%s", timeline->cell_count,
+		replay_ms(timeline->cell_ns, &cell),
+		timeline->begin_ns != FSDP_ABSENT ? ""
+						  : ", each rank from its own start");
+	for (size_t i = 0; i < replay->count; i++)
+		if (replay_by_rank(replay, i)->timeline != NULL)
+			show_strip(replay, replay_by_rank(replay, i),
+				timeline->cell_count, used);
+	out_line_begin(out, NULL);
+	out_line_text(out, "      ");
+	for (size_t i = 0; i < MARK_COUNT; i++) {
+		if (!used[i])
+			continue;
+		out_line_text(out, "%s%c %s", gap, MARKS[i].mark, MARKS[i].name);
+		gap = "  ";
+	}
+	out_line_end(out);
+}
+
+bool replay_show_text(struct replay *replay)
+{
+	bool all = replay->options->by == NULL,
+	     regions = replay_shows_only(replay, "region"), good = true;
+	struct out *out = replay->run->out;
+
+	if (strcmp(replay->options->style, "torch") == 0) {
+		show_dumps(replay);
+		return true;
+	}
+	if (replay_says_nothing(replay)) {
+		replay_tell_nothing(replay);
+		return true;
+	}
+	show_costs(replay);
+	if (replay->comparison != NULL) {
+		comparison_show(replay);
+		return true;
+	}
+	if (all || replay_shows_only(replay, "type") || regions)
+		good = replay_show_types(replay, regions);
+	if (replay->has_traces && all)
+		out_line(out, NULL, "%s", "");
+	if (replay->has_traces && (all || replay_shows_only(replay, "rank")))
+		good = good && replay_show_ranks(replay);
+	/* Tables that each run has for itself. */
+	for (size_t i = 0; good && i < replay->run_count; i++) {
+		struct replay run = replay_run(replay, i);
+
+		if (replay->run_count > 1 &&
+			(replay->options->timeline > 0 ||
+				(!all && !regions && !replay_shows_only(replay, "type") &&
+					!replay_shows_only(replay, "rank"))))
+			line_run(&run);
+		good = replay_show_table(&run);
+		show_timeline(&run);
+	}
+	if (good && replay->has_traces && replay->run_count == 1 && all) {
+		struct replay_cost cost = replay_cost(replay);
+		replay_tell_advice(replay, &cost);
+	}
+	return good;
+}
 
 /* ---- recordings ---- */
 
@@ -64,35 +395,18 @@ static const struct record tally_record =
 			.about = "How long together." });
 
 #define RECORDING struct fsdp_recording
-static bool is_trace(struct subject of)
-{
-	return ((const RECORDING *)of.object)->kind == FSDP_RECORDING_KINETO;
-}
-
-static bool is_no_trace(struct subject of)
-{
-	return !is_trace(of);
-}
-
-static bool is_profile(struct subject of)
-{
-	return ((const RECORDING *)of.object)->kind == FSDP_RECORDING_PROFILE;
-}
-
-static bool is_interrupted(struct subject of)
-{
-	return ((const RECORDING *)of.object)->interrupted;
-}
-
-static bool has_timeline(struct subject of)
-{
-	return ((const RECORDING *)of.object)->timeline != NULL;
-}
-
+HAS(has_device, RECORDING, one->has_device)
+HAS(is_trace, RECORDING, one->kind == FSDP_RECORDING_KINETO)
+HAS(is_no_trace, RECORDING, one->kind != FSDP_RECORDING_KINETO)
+HAS(is_profile, RECORDING, one->kind == FSDP_RECORDING_PROFILE)
+HAS(is_interrupted, RECORDING, one->interrupted)
+HAS(has_timeline, RECORDING, one->timeline != NULL)
 static const void *each_cell(struct subject of, size_t i, void *room)
 {
 	(void)room;
-	return i < fsdp_recordings_timeline(replay_recordings_of(of))->cell_count
+	return i < fsdp_recordings_timeline(
+			   ((const struct replay *)of.context)->recordings)
+				       ->cell_count
 		       ? &((const RECORDING *)of.object)->timeline[i]
 		       : NULL;
 }
@@ -152,10 +466,10 @@ static const struct record trace_record = RECORD_OF(RECORD_OBJECT, RECORDING,
 		.about = "The first start." },
 	{ "last_end_ns", NS_AT(RECORDING, last_end_ns), .null = true,
 		.about = "The last end." },
-	{ "device", OBJECT_AT(RECORDING, device, device_record), .has = replay_has_device,
+	{ "device", OBJECT_AT(RECORDING, device, device_record), .has = has_device,
 		.null = true,
 		.about = "Times of the device; null without events of one." },
-	{ "base", OBJECT_AT(RECORDING, base, device_record), .has = replay_has_device,
+	{ "base", OBJECT_AT(RECORDING, base, device_record), .has = has_device,
 		.null = true,
 		.about =
 			"The same within the steps, without steps within the whole recording: shares are of this." },
@@ -186,6 +500,11 @@ static const struct record recording_record = RECORD_OF(RECORD_OBJECT, RECORDING
 		.about =
 			"With `--timeline`: the type that fills most of each cell, or `idle`; null where nothing is known." });
 
+/* A recording, its input, and its run from 1. */
+struct ranked {
+	struct fsdp_recording recording;
+	uint64_t input, run;
+};
 #define RANKED struct ranked
 static const struct record rank_record = OBJECT_RECORD(RANKED, "rank", "One recording.",
 	{ "rank", INTEGER_AT(RANKED, recording.rank), .always = true,
@@ -232,28 +551,24 @@ struct place {
 	uint64_t input;
 };
 
-/* Of the steps of a recording one more: what is of none of them. */
-static size_t count_of(const struct fsdp_recording *one, size_t count_at)
+/* The recording of the next one, or NULL; outside: what is of no step comes behind the
+ * steps. */
+static const RECORDING *next_of(
+	struct subject of, size_t i, struct place *place, size_t count_at, bool outside)
 {
-	size_t count = *(const size_t *)((const char *)one + count_at);
+	const struct replay *replay = of.context;
 
-	return count + (count_at == offsetof(struct fsdp_recording, step_count) &&
-			       one->outside_count != 0);
-}
-
-/* The recording of the next one, or NULL; count_at: where a recording has the number. */
-static const struct fsdp_recording *next_of(
-	const struct replay *replay, size_t i, struct place *place, size_t count_at)
-{
 	if (i == 0)
 		*place = (struct place){ 0 };
 	else
 		place->at++;
 	for (; place->nth < replay->count; place->nth++, place->at = 0) {
-		const struct fsdp_recording *one = replay_by_rank(replay, place->nth);
+		const RECORDING *one = replay_by_rank(replay, place->nth);
+
 		place->rank = one->rank;
 		place->input = one->input;
-		if (place->at < count_of(one, count_at))
+		if (place->at < *(const size_t *)((const char *)one + count_at) +
+					(outside && one->outside_count != 0))
 			return one;
 	}
 	return NULL;
@@ -263,16 +578,8 @@ struct ranked_step {
 	struct place place;
 	struct fsdp_step step;
 };
-static bool has_step_host(struct subject of)
-{
-	return ((const struct ranked_step *)of.object)->step.step != FSDP_ABSENT;
-}
-
-static bool has_step_device(struct subject of)
-{
-	return ((const struct ranked_step *)of.object)->step.has_device;
-}
-
+HAS(has_step_host, struct ranked_step, one->step.step != FSDP_ABSENT)
+HAS(has_step_device, struct ranked_step, one->step.has_device)
 #define STEP struct ranked_step
 static const struct record step_record = OBJECT_RECORD(STEP, "step",
 	"One `ProfilerStep`.",
@@ -300,7 +607,7 @@ static const void *each_step(struct subject of, size_t i, void *room)
 {
 	struct ranked_step *step = room;
 	const struct fsdp_recording *one =
-		next_of(of.context, i, &step->place, offsetof(RECORDING, step_count));
+		next_of(of, i, &step->place, offsetof(RECORDING, step_count), true);
 
 	if (one == NULL)
 		return NULL;
@@ -336,7 +643,7 @@ static const void *each_dump(struct subject of, size_t i, void *room)
 {
 	struct ranked_dump *dump = room;
 	const struct fsdp_recording *one =
-		next_of(of.context, i, &dump->place, offsetof(RECORDING, dump_count));
+		next_of(of, i, &dump->place, offsetof(RECORDING, dump_count), false);
 
 	if (one == NULL)
 		return NULL;
@@ -347,12 +654,11 @@ static const void *each_dump(struct subject of, size_t i, void *room)
 struct ranked_problem {
 	struct place place;
 	struct fsdp_profile_problem problem;
-	uint64_t input;
 };
 #define PROBLEM struct ranked_problem
 static const struct record problem_record = OBJECT_RECORD(PROBLEM, "problem",
 	"A use of `SimpleProfiler` that PyTorch refuses.",
-	{ "input", COUNT_AT(PROBLEM, input), .always = true,
+	{ "input", COUNT_AT(PROBLEM, place.input), .always = true,
 		.about = "`id` of its input." },
 	{ "rank", INTEGER_AT(PROBLEM, place.rank), .always = true, .about = "Its rank." },
 	{ "line", COUNT_AT(PROBLEM, problem.line), .always = true, .about = "Its line." },
@@ -368,133 +674,91 @@ static const void *each_problem(struct subject of, size_t i, void *room)
 {
 	struct ranked_problem *problem = room;
 	const struct fsdp_recording *one = next_of(
-		of.context, i, &problem->place, offsetof(RECORDING, problem_count));
+		of, i, &problem->place, offsetof(RECORDING, problem_count), false);
 
 	if (one == NULL)
 		return NULL;
 	problem->problem = one->problems[problem->place.at];
-	problem->input = one->input;
 	return problem;
 }
 
 /* ---- the cost of a step ---- */
 
-struct run_cost {
-	uint64_t run;
-	struct replay_cost cost;
-};
-
 static const void *each_cost(struct subject of, size_t i, void *room)
 {
 	const struct replay *replay = of.context;
-	struct run_cost *one = room;
 
 	if (i == replay->run_count)
 		return NULL;
 	struct replay run = replay_run(replay, i);
-	*one = (struct run_cost){ run.nth, replay_cost(&run) };
-	return one;
-}
-
-static bool has_shares(struct subject of)
-{
-	return ((const struct run_cost *)of.object)->cost.has_device;
-}
-
-static bool has_straggler(struct subject of)
-{
-	return ((const struct run_cost *)of.object)->cost.straggler != FSDP_ABSENT;
-}
-
-static bool has_waits(struct subject of)
-{
-	return ((const struct run_cost *)of.object)->cost.waits;
-}
-
-static bool has_cause(struct subject of)
-{
-	return ((const struct run_cost *)of.object)->cost.cause != STRAGGLER_UNKNOWN;
+	*(struct replay_cost *)room = replay_cost(&run);
+	return room;
 }
 
 static const char *cause_name(unsigned cause)
 {
-	return straggler_cause_name(cause);
+	static const char *const names[] = { NULL, "data loader", "host", "copies",
+		"compute" };
+
+	return names[cause];
 }
 
-#define COST struct run_cost
+#define COST struct replay_cost
+HAS(has_shares, COST, one->has_device)
+HAS(has_straggler, COST, one->straggler != FSDP_ABSENT)
+HAS(has_waits, COST, one->waits)
 static const struct record cost_record = OBJECT_RECORD(COST, "cost",
 	"What a step costs: means over all ranks and steps.", RUN_ROW(COST, run),
-	{ "steps", COUNT_AT(COST, cost.steps), .always = true,
+	{ "steps", COUNT_AT(COST, steps), .always = true,
 		.about = "Number of steps of all ranks; without steps, of recordings." },
-	{ "mean_ns", NS_AT(COST, cost.mean_ns), .null = true,
-		.about = "How long a step is." },
-	{ "min_ns", NS_AT(COST, cost.min_ns), .null = true,
-		.about = "The shortest of them." },
-	{ "max_ns", NS_AT(COST, cost.max_ns), .null = true,
-		.about = "The longest of them." },
-	{ "max_rank", INTEGER_AT(COST, cost.max_rank), .null = true,
+	{ "mean_ns", NS_AT(COST, mean_ns), .null = true, .about = "How long a step is." },
+	{ "min_ns", NS_AT(COST, min_ns), .null = true, .about = "The shortest of them." },
+	{ "max_ns", NS_AT(COST, max_ns), .null = true, .about = "The longest of them." },
+	{ "max_rank", INTEGER_AT(COST, max_rank), .null = true,
 		.about = "The rank that has the longest." },
-	{ "compute_percent", NUMBER_AT(COST, cost.compute), .has = has_shares,
+	{ "compute_percent", NUMBER_AT(COST, compute), .has = has_shares,
 		.about = "Share of the time of devices in kernels that compute." },
-	{ "exposed_percent", NUMBER_AT(COST, cost.exposed), .has = has_shares,
+	{ "exposed_percent", NUMBER_AT(COST, exposed), .has = has_shares,
 		.about = "Share in collectives while nothing computes." },
-	{ "copies_percent", NUMBER_AT(COST, cost.copies), .has = has_shares,
+	{ "copies_percent", NUMBER_AT(COST, copies), .has = has_shares,
 		.about = "Share in copies and sets of memory alone." },
-	{ "idle_percent", NUMBER_AT(COST, cost.idle), .has = has_shares,
+	{ "idle_percent", NUMBER_AT(COST, idle), .has = has_shares,
 		.about = "Share in which a device does nothing." },
-	{ "straggler", INTEGER_AT(COST, cost.straggler), .has = has_straggler,
+	{ "straggler", INTEGER_AT(COST, straggler), .has = has_straggler,
 		.about =
 			"The rank that waits less than half of what the others wait, if that costs them 1 % of their time or more." },
-	{ "waiting_percent", NUMBER_AT(COST, cost.waiting), .has = has_waits,
+	{ "waiting_percent", NUMBER_AT(COST, waiting), .has = has_waits,
 		.about =
 			"Share of their time that the others wait for the straggler beyond its own waits; without a straggler, that the ranks wait for each other." },
-	{ "cause", ENUM_AT(COST, cost.cause, cause_name), .has = has_cause,
+	{ "cause", ENUM_AT(COST, cause, cause_name),
 		WORDS("data loader", "host", "copies", "compute"),
 		.about =
 			"What it spends more time on than the others, where the recordings show it." });
 
 /* ---- the answer ---- */
 
-struct data {
+struct answer {
+	struct replay of; /* first: its lists are fields as well */
 	int64_t world_size;
 	struct replay_collectives all;
 	struct fsdp_timeline timeline;
 	struct fsdp_matching matching;
 };
 
-static bool has_cells(struct subject of)
-{
-	return ((const struct data *)of.object)->timeline.cell_count != 0;
-}
+#define ANSWER struct answer
+HAS(has_cells, ANSWER, one->timeline.cell_count != 0)
+HAS(is_by_unit, ANSWER, replay_shows_only(&one->of, "unit"))
+HAS(has_result, ANSWER, one->of.baseline != NULL)
+HAS(has_comparison, ANSWER, one->of.comparison != NULL)
+HAS(asks_times, ANSWER, !one->of.options->memory)
+HAS(asks_memory, ANSWER, one->of.options->memory)
+HAS(asks_growth, ANSWER, one->of.options->memory && one->of.options->compare.count != 0)
+HAS(asks_moments, ANSWER, one->of.options->memory && one->of.options->timeline > 0)
 
-static bool is_by_unit(struct subject of)
+static const void *each_type(struct subject of, size_t i, void *room)
 {
-	return replay_shows_only(of.context, "unit");
-}
-
-static bool is_by_group(struct subject of)
-{
-	return replay_shows_only(of.context, "group");
-}
-
-static bool is_by_kernel(struct subject of)
-{
-	return replay_shows_only(of.context, "kernel");
-}
-
-static bool is_by_idle(struct subject of)
-{
-	return replay_shows_only(of.context, "idle");
-}
-
-static bool is_compared(struct subject of)
-{
-	return ((const struct replay *)of.context)->baseline != NULL;
-}
-
-static bool is_compared_with_recordings(struct subject of)
-{
-	return ((const struct replay *)of.context)->comparison != NULL;
+	(void)room;
+	return &((const struct replay *)of.context)->types[i];
 }
 
 static const void *find_comparison(struct subject of, size_t i, void *room)
@@ -504,67 +768,40 @@ static const void *find_comparison(struct subject of, size_t i, void *room)
 	return ((const struct replay *)of.context)->comparison;
 }
 
-#define DATA struct data
-static const struct record head_record = RECORD_OF(RECORD_OBJECT, DATA,
-	{ "world_size", INTEGER_AT(DATA, world_size), .null = true,
+static const struct record times_record = RECORD_OF(RECORD_OBJECT, ANSWER,
+	{ "world_size", INTEGER_AT(ANSWER, world_size), .null = true,
 		.about = "Number of ranks of the job." },
-	COMM_ROWS(DATA, all.layer, all.by));
-static const struct record rest_record = RECORD_OF(RECORD_OBJECT, DATA,
+	COMM_ROWS(ANSWER, all.layer, all.by),
+	{ "types", EACH_ITEM(ANSWER, of.type_count, each_type, replay_type_record),
+		.always = true,
+		.about =
+			"By type, in the order of reports; the six of `SimpleProfiler` always." },
 	{ "cost", EACH(each_cost, cost_record), .always = true,
 		.about = "What a step costs, by run." },
 	{ "ranks", EACH(each_ranked, rank_record), .always = true,
 		.about = "The recordings, by rank." },
-	{ "timeline", OBJECT_AT(DATA, timeline, timeline_record), .has = has_cells,
+	{ "timeline", OBJECT_AT(ANSWER, timeline, timeline_record), .has = has_cells,
 		.about =
 			"With `--timeline`, where there is one: the cells in the `timeline` of each rank." },
 	{ "steps", EACH(each_step, step_record), .always = true,
 		.about = "Steps, by rank, then number." },
-	{ "matching", OBJECT_AT(DATA, matching, replay_matching_record), .always = true },
+	{ "matching", OBJECT_AT(ANSWER, matching, replay_matching_record),
+		.always = true },
 	{ "collectives", EACH(replay_each_collective, replay_collective_record),
 		.always = true,
 		.about =
 			"Of several ranks those that were matched, else those of the one." },
 	{ NULL, FIELDS(replay_units), .has = is_by_unit },
-	{ NULL, FIELDS(replay_groups), .has = is_by_group },
-	{ NULL, FIELDS(replay_kernels), .has = is_by_kernel },
-	{ NULL, FIELDS(replay_idles), .has = is_by_idle },
+	{ NULL, FIELDS(replay_sums_record) },
 	{ "dumps", EACH(each_dump, dump_record), .always = true,
 		.about = "What `SimpleProfiler` printed, or would have." },
 	{ "problems", EACH(each_problem, problem_record), .always = true,
 		.about = "Uses of `SimpleProfiler` that PyTorch refuses." },
-	{ "compare", OBJECT(compare_record), .has = is_compared },
+	{ "compare", OBJECT(compare_record), .has = has_result },
 	{ "comparison", .type = FIELD_OBJECT, .by = BY_EACH, .each = find_comparison,
-		.of = &comparison_record, .has = is_compared_with_recordings });
-static bool asks_memory(struct subject of)
-{
-	return ((const struct replay *)of.context)->options->memory;
-}
+		.of = &comparison_record, .has = has_comparison });
 
-static bool asks_growth(struct subject of)
-{
-	return asks_memory(of) &&
-	       ((const struct replay *)of.context)->options->compare.count != 0;
-}
-
-static bool asks_moments(struct subject of)
-{
-	return asks_memory(of) &&
-	       ((const struct replay *)of.context)->options->timeline > 0;
-}
-
-static bool asks_times(struct subject of)
-{
-	return !asks_memory(of);
-}
-
-static const struct record times_record = RECORD_OF(RECORD_OBJECT, DATA,
-	{ NULL, FIELDS(head_record) },
-	{ "types", ITEMS(replay_type_record), .always = true,
-		.about =
-			"By type, in the order of reports; the six of `SimpleProfiler` always." },
-	{ NULL, FIELDS(rest_record) });
-
-const struct record replay_answer = OBJECT_RECORD(DATA, NULL,
+const struct record replay_answer = OBJECT_RECORD(ANSWER, NULL,
 	"The answer. All times are whole nanoseconds.",
 	{ NULL, FIELDS(times_record), .has = asks_times },
 	{ "memory", ROWS(replay_memory_record), .has = asks_memory,
@@ -577,18 +814,12 @@ const struct record replay_answer = OBJECT_RECORD(DATA, NULL,
 
 bool replay_put_data(struct replay *replay)
 {
-	bool good;
-
-	struct data data = { FSDP_ABSENT, replay_collectives(replay),
+	struct answer answer = { *replay, FSDP_ABSENT, find_collectives(replay),
 		*fsdp_recordings_timeline(replay->recordings),
 		*fsdp_recordings_matching(replay->recordings) };
-	const struct subject of = { replay, &data };
 
-	for (size_t i = 0; i < replay->count && data.world_size == FSDP_ABSENT; i++)
-		data.world_size = replay_by_rank(replay, i)->world_size;
-	out_fields(replay->run->out, &head_record, of);
-	replay_put_types(replay);
-	good = replay_put_rows(replay);
-	out_fields(replay->run->out, &rest_record, of);
-	return good;
+	for (size_t i = 0; i < replay->count && answer.world_size == FSDP_ABSENT; i++)
+		answer.world_size = replay_by_rank(replay, i)->world_size;
+	out_fields(replay->run->out, &times_record, (struct subject){ replay, &answer });
+	return replay_put_rows(replay);
 }
