@@ -423,7 +423,7 @@ static bool open_item(struct fsdp_locator *locator, uint32_t extent_id,
 		if (ret_error != NULL)
 			fsdp_error_cleanup(ret_error);
 		fsdp_fail_rule(ret_error, FSDP_ERROR_UNSUPPORTED, "FI9004", FSDP_UNKNOWN,
-			"the file is one safetensors file (SerializationFormat.SAFETENSORS), of which .metadata tells no places");
+			"the file is one safetensors file (SerializationFormat.SAFETENSORS); .metadata has no byte ranges for it");
 		return fsdp_error_add_hint(ret_error,
 			"torch itself cannot read it back; open the .distcp file with a safetensors reader");
 	}
@@ -492,7 +492,7 @@ static bool check_item(const struct fsdp_checkpoint *checkpoint,
 		(view->dims != 0 &&
 			memcmp(view->shape, sizes, view->dims * sizeof *sizes) != 0))
 		return item_error(ret_error, extent,
-			"the item's shape or dtype is not what the metadata says");
+			"shape or dtype of the item differs from .metadata");
 	return true;
 }
 

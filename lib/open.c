@@ -292,7 +292,7 @@ static bool look_at_entry(
 	if (!was_read(looking, *ret_name, &read, &error)) {
 		fsdp_find(&checkpoint->model.findings, FSDP_RULE_NOT_EVALUATED,
 			FSDP_PLACE(.file = *ret_name),
-			"its pickles and those of the files behind it were not judged: %s",
+			"its pickles and those of later files were not checked: %s",
 			fsdp_error_message(error));
 		fsdp_error_free(error);
 		return false;
@@ -317,7 +317,7 @@ void fsdp_look_through(struct fsdp_checkpoint *checkpoint, struct fsdp_arena *sc
 	if (i < count && looking.looks == FILES_MOST)
 		fsdp_find(&checkpoint->model.findings, FSDP_RULE_NOT_EVALUATED,
 			FSDP_PLACE(.file = name),
-			"this is the last of %u files whose pickles were judged; those of the files behind it were not",
+			"this is the last of %u files whose pickles were checked; those of later files were not",
 			(unsigned)FILES_MOST);
 	/* It is not to be opened again. */
 	checkpoint->model.wants_records = wants_records;
@@ -370,7 +370,7 @@ static bool open_several(struct opening *opening, struct fsdp_error **ret_error)
 	fsdp_folder_of_dir(&whole, &checkpoint->dir);
 	if (stand_for_folder(&checkpoint->folder, &whole)) {
 		fsdp_reading_note(&opening->reading,
-			"opened the directory of these files, to which they belong");
+			"opened the directory that contains these files");
 		fsdp_opening_tell(opening, opening->path);
 		checkpoint->folder = whole;
 	}
@@ -402,7 +402,7 @@ static bool tell_siblings(struct opening *opening, struct fsdp_error **ret_error
 			first = last;
 	}
 	fsdp_reading_note(&opening->reading,
-		"%s is one file of a set: %zu more beside it %s read too (%s%s%s); --separate reads it alone",
+		"%s is one file of a set: %zu more %s read too (%s%s%s); --separate reads it alone",
 		opening->paths[0], count, count == 1 ? "was" : "were", first,
 		count == 1  ? ""
 		: count > 2 ? " … "
@@ -497,8 +497,8 @@ static bool open_whole_directory(struct opening *opening, struct fsdp_error **re
 		return true;
 	if (family->check_folder != NULL && !family->check_folder(&folder, ret_error))
 		return false;
-	fsdp_reading_note(&opening->reading,
-		"opened the directory of %s, to which it belongs", opening->path);
+	fsdp_reading_note(&opening->reading, "opened the directory that contains %s",
+		opening->path);
 	struct fsdp_span parent = fsdp_span(opening->path,
 		name.data == (const unsigned char *)opening->path
 			? 0

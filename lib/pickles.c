@@ -449,7 +449,7 @@ static bool refuse_opcodes(struct fsdp_listed *listed)
 			continue;
 		const char *name = fsdp_pickle_opcode((uint8_t)i)->name;
 		if (!refuse(listed, listed->facts.offset + first[i], fsdp_span_text(name),
-			    "the restricted unpickler does not know this opcode",
+			    "the restricted unpickler does not support this opcode",
 			    count[i]))
 			return false;
 	}

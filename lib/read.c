@@ -143,7 +143,7 @@ static void tell_cut(struct opening *opening, const struct fsdp_printed_model *m
 		"the model printed in line %llu breaks off after %zu modules; those that were to follow are not shown",
 		FSDP_LLU(model->line), model->modules.count);
 	fsdp_error_add_kind(&error, "cut");
-	fsdp_error_add_hint(&error, "give the whole log, or export a plan");
+	fsdp_error_add_hint(&error, "give the complete log, or export a plan");
 	fsdp_error_add_path(&error, opening->checkpoint->plan_path);
 	fsdp_reading_keep_error(&opening->reading, error);
 }
@@ -191,7 +191,7 @@ static bool read_trace(struct opening *opening, struct fsdp_stream *stream,
 	struct fsdp_model *model = &checkpoint->model;
 	if (opening->path_count == 0) {
 		fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
-			"a trace names units and no modules, so it needs a checkpoint beside it");
+			"a trace names units and no modules, so it needs a checkpoint next to it");
 		return fsdp_error_add_hint(
 			ret_error, "give the checkpoint of the run, too");
 	}
@@ -303,7 +303,7 @@ static bool find_plan(struct opening *opening, const struct fsdp_folder *folder,
 	}
 	if (count > 1)
 		fsdp_reading_note(&opening->reading,
-			"%zu sharding plans lie beside the checkpoint: none is used; choose one with --plan",
+			"%zu sharding plans are next to the checkpoint: no plan is used; choose one with --plan",
 			count);
 	return count == 1;
 }
@@ -354,7 +354,7 @@ static bool read_found_plan(struct opening *opening, const struct fsdp_folder *f
 			      : fsdp_file_open(checkpoint->remote, path, &source, &error);
 	if (opened && !is_small_beside(checkpoint, &source)) {
 		fsdp_reading_note(&opening->reading,
-			"the plan %s is not used: it has %llu bytes, which is much beside this checkpoint; give it with --plan",
+			"did not use the plan %s: it has %llu bytes, which is large for this checkpoint; give it with --plan",
 			path, FSDP_LLU(source.size));
 		return true;
 	}

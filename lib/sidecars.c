@@ -154,7 +154,7 @@ static void say_unjudged(struct beside *beside, struct fsdp_span name, const cha
 	if (beside->unjudged++ < NAMED_MOST && !beside->counts)
 		fsdp_find(beside->findings, FSDP_RULE_NOT_EVALUATED,
 			FSDP_PLACE(.file = name, .severity = FSDP_WARNING + 1,
-				.fix = "read or remove it before you trust this folder"),
+				.fix = "read or remove it before you trust this directory"),
 			"what its pickles would do was not judged: %s", why);
 }
 
@@ -923,7 +923,7 @@ static bool look_at_strays(struct beside *beside, struct fsdp_error **ret_error)
 	if (beside->unjudged > NAMED_MOST && !beside->counts)
 		fsdp_find(beside->findings, FSDP_RULE_NOT_EVALUATED,
 			FSDP_PLACE(.file = { 0 }, .severity = FSDP_WARNING + 1),
-			"what the pickles of %llu more files beside and below it would do was not judged",
+			"did not check the pickles of %llu more files next to and below it",
 			FSDP_LLU(beside->unjudged - NAMED_MOST));
 	return true;
 }
@@ -1016,7 +1016,7 @@ static void judge_weights(struct beside *beside)
 	if (beside->read_count != 0)
 		fsdp_find(beside->findings, FSDP_RULE_MISSING_FILE,
 			FSDP_PLACE(.file = { 0 }),
-			"no file of this folder has weights: there are only files that are loaded beside them, such as %.*s",
+			"no file of this directory has weights, only files that are loaded with them, for example %.*s",
 			FSDP_TEXT_MOST(beside->read[0], 256));
 }
 
@@ -1036,7 +1036,7 @@ static void judge_companions(struct beside *beside)
 			fsdp_find(beside->findings, FSDP_RULE_MISSING_FILE,
 				FSDP_PLACE(.file = fsdp_span_text(pairs[i].needs),
 					.severity = FSDP_WARNING + 1),
-				"%s is there, but not this file, without which it cannot be loaded",
+				"missing file: %s cannot be loaded without it",
 				pairs[i].file);
 }
 

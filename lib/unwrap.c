@@ -56,7 +56,7 @@ static bool check_path(struct fsdp_checkpoint *checkpoint, const char *path,
 	else if (fsdp_dir_is(checkpoint->remote, path))
 		problem = "a directory is a checkpoint of its own";
 	else if (!fsdp_dir_is_same(parent, folder))
-		problem = "the files of one checkpoint lie in one folder";
+		problem = "the files of one checkpoint are in one directory";
 	if (problem == NULL)
 		return true;
 	fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN, "%s", problem);
@@ -418,7 +418,7 @@ static bool search_below(struct opening *opening, struct fsdp_error **ret_error)
 		return true;
 	if (has_others_below(opening, &found->last))
 		return fsdp_candidates_fail(
-			found, "checkpoint beside folders of others", ret_error);
+			found, "checkpoint next to directories of others", ret_error);
 	return enter(opening, &found->last, ret_error) && follow_lead(opening, ret_error);
 }
 

@@ -105,7 +105,7 @@ static bool check_inputs(const struct command *command,
 		return true;
 	usage_what(usage, "%s opens no checkpoint, so %s has no meaning", command->name,
 		odd);
-	usage_hint(usage, "leave it out (fsdp-inspect help %s)", command->name);
+	usage_hint(usage, "omit it (fsdp-inspect help %s)", command->name);
 	return false;
 }
 
@@ -764,16 +764,16 @@ static enum usage_result check_words(const struct inputs *inputs,
 		usage_what(usage, "%s needs a %s", command->name,
 			command->inputs == INPUTS_RECORDINGS ? "recording"
 			: command->inputs == INPUTS_FILE     ? "file"
-			: command->inputs == INPUTS_RUNS     ? "folder of a run"
+			: command->inputs == INPUTS_RUNS     ? "directory of a run"
 							     : "checkpoint");
-		usage_hint(usage, "such as: fsdp-inspect %s (fsdp-inspect help %s)",
+		usage_hint(usage, "example: fsdp-inspect %s (fsdp-inspect help %s)",
 			command->examples[0], command->name);
 		return USAGE_WRONG;
 	}
 	if (command->inputs == INPUTS_ONE_NAMES && inputs->words.count == 0 &&
 		select->globs.count + select->regexes.count == 0) {
 		usage_what(usage,
-			"%s needs a name behind the checkpoint, or a pattern (-g)",
+			"%s needs a name after the checkpoint, or a pattern (-g)",
 			command->name);
 		usage_hint(usage, "fsdp-inspect ls %s lists the names",
 			inputs->paths.items[0]);
@@ -802,7 +802,7 @@ static enum usage_result check_words(const struct inputs *inputs,
 	}
 	if (common->plan != NULL && inputs->options.units_path != NULL) {
 		usage_what(usage, "--plan and --units-from exclude each other");
-		usage_hint(usage, "a plan tells more: leave out --units-from");
+		usage_hint(usage, "a plan contains the units: omit --units-from");
 		return USAGE_WRONG;
 	}
 	if (count_stdin(inputs, common) > 1) {

@@ -270,7 +270,7 @@ static bool parse_dtypes(
 	for (size_t i = 0; i < words->count; i++) {
 		size_t found = dtype_of_word(words->items[i]);
 		if (found == count)
-			return fail(ret_message, "--dtype: there is no dtype \"%s\"",
+			return fail(ret_message, "--dtype: unknown dtype \"%s\"",
 				words->items[i]);
 		selection->dtypes[found] = true;
 	}

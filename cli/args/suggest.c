@@ -556,7 +556,7 @@ bool suggest_joined(
 			snprintf(first, sizeof first, "%.*s", (int)(at - word), word);
 			if (access(first, F_OK) != 0 || access(second, F_OK) != 0)
 				continue;
-			usage_what(usage, "%s is neither a file nor a folder", word);
+			usage_what(usage, "%s is neither a file nor a directory", word);
 			mean_paths(usage, arguments, &(struct texts){ &word, 1 },
 				(const char *const[]){ first, second }, several ? 2 : 1,
 				each, several ? NULL : "run it once for each");
@@ -669,7 +669,7 @@ static void mean_name(struct usage *usage, const struct command *command,
 	} else {
 		retyped_line(&line, "show", checkpoint, name, NULL);
 	}
-	usage_what(usage, "%s is neither a file nor a folder", name);
+	usage_what(usage, "%s is neither a file nor a directory", name);
 	usage_hint(usage, "if it is a name in the checkpoint: %s", line.text);
 }
 
@@ -729,7 +729,7 @@ static bool mean_file(
 	for (size_t i = 0; dot != NULL && i < sizeof files / sizeof *files; i++) {
 		if (strcmp(dot, files[i].suffix) != 0 || access(place, F_OK) == 0)
 			continue;
-		usage_what(usage, "%s would be a folder of this name", place);
+		usage_what(usage, "%s would be a directory of this name", place);
 		if (files[i].to != NULL)
 			suggest_needs(usage, arguments, files[i].to, NULL);
 		else
@@ -751,7 +751,7 @@ static bool mean_place(
 		return !written.is_file && mean_file(usage, arguments, written.path);
 	if (has_place(arguments->typed))
 		return false;
-	usage_what(usage, "%s needs a folder or a file to write: -o OUT",
+	usage_what(usage, "%s needs a directory or a file to write: -o OUT",
 		arguments->command->name);
 	suggest_export(usage, arguments, &arguments->words, are_names(&arguments->words));
 	return true;

@@ -151,10 +151,10 @@ const char help_words[] =
 	"  FSDP2           fully_shard: shards each parameter by itself, as a DTensor\n"
 	"  HSDP            sharded within a group of ranks, copied from group to group\n"
 	"  unit            modules whose parameters FSDP gathers and shards together\n"
-	"  flat parameter  of FSDP1: all parameters of a unit, one behind the other\n"
+	"  flat parameter  FSDP1: parameters of a unit, flattened and concatenated\n"
 	"  shard           what one rank holds of a tensor\n"
-	"  piece           a part of a tensor that lies in one file: a box, or a run\n"
-	"  placement       how a tensor lies on a mesh: Shard(dim=0), Replicate()\n"
+	"  piece           part of a tensor stored in one file: a box, or a run\n"
+	"  placement       Shard(dim=0), Replicate() or Partial() on a mesh dimension\n"
 	"  state dict      what is saved: a map from names to tensors and values\n"
 	"  FULL, SHARDED   a state dict of whole tensors, or of shards with their shape\n"
 	"  LOCAL           a state dict of shards of flat parameters\n"
@@ -163,7 +163,7 @@ const char help_words[] =
 	"  role            parameter, buffer, state of an optimizer, or other\n"
 	"  value           an entry that is not a tensor: a step, a learning rate, a list\n"
 	"  metadata        bytes that are not tensors: headers, pickles, directories\n"
-	"  plan            a JSON file with classes and units, beside a checkpoint\n";
+	"  plan            a JSON file with classes and units, next to a checkpoint\n";
 
 static const struct topic topics[] = {
 	{ "plan", PLAN },

@@ -284,7 +284,7 @@ static void topic_selectors(FILE *stream)
 	      "  -g 'layers.[0-3].**'     one of these characters; ? is any one\n"
 	      "  -g '!**.bias'            not these\n"
 	      "  -e 'proj$'               PCRE2, found anywhere in the name\n\n"
-	      "A pattern that names a module selects all that lies below it.\n"
+	      "A pattern that names a module selects everything below it.\n"
 	      "Sizes: 4096, 4K or 1.5KiB (1024s), 4KB (1000s). Ranks: 0,4-7.\n",
 		stream);
 	put_tables(stream, "Options", select_all);
@@ -318,7 +318,7 @@ static void topic_status(FILE *stream)
 	      "  1      done, the answer is bad: nothing matched, a name is absent\n"
 	      "  2      could not be done: usage, cannot open, read or write, damaged beyond\n"
 	      "         reading, unsupported, a limit reached, out of memory\n"
-	      "  3      done in part: something could not be read or judged\n"
+	      "  3      partial result: something could not be read or checked\n"
 	      "  4      nothing here: latest found an empty run\n"
 	      "  128+n  ended by signal n\n\n"
 	      "Of several, 2 beats 1 beats 3 beats 0. Findings change the status of\n"
@@ -359,7 +359,7 @@ static void topic_maps(FILE *stream)
 	struct fsdp_map_facts map;
 
 	fputs("Maps of names, for diff --map, export --map and audit --merged=OUT --map. A word\n"
-	      "says what names are to become; the map that knows the names at hand is found by\n"
+	      "names the target scheme; the map that fits the present names is found by\n"
 	      "itself. FSDP checkpoints of verl have the names of transformers (hf), those of\n"
 	      "its Megatron workers the names of Megatron-core. A FILE is a map of your own.\n",
 		stream);
@@ -485,7 +485,7 @@ const struct command command_help = {
 	.summary = "explain a command, a rule or a topic",
 	.synopsis = "[COMMAND | TOPIC | RULE]...",
 	.examples = { "help tree", "help plan", "help FI1004" },
-	.exit_1 = "there is no help on that",
+	.exit_1 = "unknown topic",
 	.output = "text",
 	.inputs = INPUTS_WORDS,
 	.run = run_help,

@@ -41,19 +41,19 @@ static struct value get_needs(struct subject of)
 #define RULE struct fsdp_rule
 #define IN_TEXT_NEVER .machine_only = EVERY_VIEW
 static const struct record rule_record = OBJECT_RECORD(RULE, "rule",
-	"A rule. Its identifier keeps its meaning for ever.",
+	"A rule. Its identifier never changes its meaning.",
 	{ "rule", WORD_AT(RULE, id), .always = true, ABOUT("Its identifier.") },
 	{ "slug", WORD_AT(RULE, slug), .always = true,
 		ABOUT("Its short name, for people.") },
 	{ "severity", ENUM_AT(RULE, severity, severity_word), .always = true,
 		.words = SEVERITIES, ABOUT("How bad its findings are, mostly.") },
 	{ "category", WORD_AT(RULE, category), .always = true, IN_TEXT_NEVER,
-		ABOUT("What it is about: `structure`, `integrity`, `safety`, `naming`, `recording`, `limits` …") },
+		ABOUT("Its category: `structure`, `integrity`, `safety`, `naming`, `recording`, `limits` …") },
 	{ "subject", ENUM_AT(RULE, subject, subject_name), .always = true,
 		.words = SUBJECTS, IN_TEXT_NEVER,
 		ABOUT("What an error of it casts doubt on: the `tensors` that were read, which stops `export`, or the `rest`.") },
 	{ "level", ENUM_AT(RULE, level, level_name), .always = true, .words = LEVELS,
-		ABOUT("How closely a checkpoint must be looked at for it.") },
+		ABOUT("Lowest level that runs it.") },
 	{ "needs", GET(FIELD_TEXTS, get_needs), .always = true, IN_TEXT_NEVER,
 		ABOUT("Options of `audit` without which it is not judged.") },
 	{ "title", WORD_AT(RULE, title), .always = true, ABOUT("What is wrong.") },
@@ -96,7 +96,7 @@ static void fail(struct run *run, const char *name)
 	if (nearest.best != NULL)
 		snprintf(hint, sizeof hint, "did you mean: fsdp-inspect rules %s",
 			nearest.best);
-	run_failure(run, "usage", hint, "there is no rule %s", name);
+	run_failure(run, "usage", hint, "unknown rule %s", name);
 }
 
 static bool run_rules(struct run *run, struct fsdp_error **ret_error)
@@ -139,7 +139,7 @@ const struct command command_rules = {
 	.summary = "list the rules of audit",
 	.synopsis = "[RULE]...",
 	.examples = { "rules", "rules FI1004 wrapper-prefix", "rules --json" },
-	.exit_1 = "there is no such rule",
+	.exit_1 = "unknown rule",
 	.selectors = (const struct option_row *const[]){ select_columns, NULL },
 	.shapes = SHAPE_TABLE | SHAPE_FACTS,
 	.answer = &rules_record,

@@ -30,10 +30,10 @@ static void fail(struct run *run, const char *name, int64_t major)
 		snprintf(hint, sizeof hint, "did you mean: fsdp-inspect schema %s",
 			nearest.best);
 	if (major != -1)
-		run_failure(run, "usage", hint, "there is no schema %s of version %lld",
-			name, (long long)major);
+		run_failure(run, "usage", hint, "unknown schema %s, version %lld", name,
+			(long long)major);
 	else
-		run_failure(run, "usage", hint, "there is no schema %s", name);
+		run_failure(run, "usage", hint, "unknown schema %s", name);
 	run_begin(run, STATUS_BAD);
 }
 
@@ -65,7 +65,7 @@ const struct command command_schema = {
 	.summary = "print the JSON Schema of a command's output",
 	.synopsis = "[--schema=N] [COMMAND]...",
 	.examples = { "schema", "schema ls" },
-	.exit_1 = "there is no such schema",
+	.exit_1 = "unknown schema",
 	.options = options,
 	.options_size = sizeof(struct schema_options),
 	.output = "text",

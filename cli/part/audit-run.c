@@ -331,13 +331,13 @@ static bool report_models(const struct sets *sets, const struct fsdp_set_pair *p
 	report_errors(sets, pair);
 	if (shares->equal > 0)
 		return find(sets, SEVERITY_NOTE, pair->first, (struct text){ 0 }, next,
-			"%s beside it is another model: %llu of its %llu tensors have the name and shape of one of %llu here, and %llu of these the same bytes",
+			"%s next to it is another model: %llu of its %llu tensors have the name and shape of one of %llu here, and %llu of these the same bytes",
 			pair->second, (unsigned long long)shares->alike,
 			(unsigned long long)shares->second,
 			(unsigned long long)shares->first,
 			(unsigned long long)shares->equal);
 	return find(sets, SEVERITY_NOTE, pair->first, (struct text){ 0 }, next,
-		"%s beside it is another model: %llu of its %llu tensors have the name and shape of one of %llu here",
+		"%s next to it is another model: %llu of its %llu tensors have the name and shape of one of %llu here",
 		pair->second, (unsigned long long)shares->alike,
 		(unsigned long long)shares->second, (unsigned long long)shares->first);
 }
@@ -355,12 +355,12 @@ static bool check_pair(const struct sets *sets, struct fsdp_set_pair pair)
 	case FSDP_SETS_NOT_TOLD:
 		return find(sets, SEVERITY_NOTE, pair.first, (struct text){ 0 },
 			"use --data to see whether they differ",
-			"%s beside it has the same names and shapes, but its bytes were not compared: %s",
+			"%s next to it has the same names and shapes; its bytes were not compared: %s",
 			pair.second, takers);
 	case FSDP_SETS_OTHER_FORMAT:
 		return find(sets, SEVERITY_NOTE, pair.first, (struct text){ 0 },
 			"keep it, if the program that takes it is used",
-			"%s beside it holds weights in the format of other programs, and was not compared: %s",
+			"%s next to it has weights in the format of other programs; not compared: %s",
 			pair.second, takers);
 	case FSDP_SETS_OTHER_MODEL:
 		return !sets->others || report_models(sets, &pair);

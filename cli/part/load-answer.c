@@ -87,7 +87,7 @@ static bool loader_choices_prepare(const struct texts *typed, const char *const 
 			size_t at = 0;
 
 			list_options(list, &at, loaders, loader_count);
-			return !refuse(run, at > 0 ? list : "leave it out",
+			return !refuse(run, at > 0 ? list : "omit it",
 				"--loader-option=%s: %s %.*s", text,
 				loader_count == 1 ? "this loader has no option"
 						  : "none of these loaders has an option",
@@ -133,7 +133,7 @@ static const struct record loader_choice_record = OBJECT_RECORD(CHOICE, "loader_
 	"A parameter that the caller passes to a loader.",
 	{ "name", WORD_AT(CHOICE, name), .always = true,
 		ABOUT("As `--loader-option` names it.") },
-	{ "value", WORD_AT(CHOICE, value), .always = true, ABOUT("What it is set to.") });
+	{ "value", WORD_AT(CHOICE, value), .always = true, ABOUT("Its value.") });
 
 const char *const loader_words[] = { "hf", "trainer", "peft", "accelerate", "dcp",
 	"deepspeed", "megatron", "weights_only", "all", "auto", "none", NULL };
@@ -684,7 +684,7 @@ static const void *each_choice(struct subject of, size_t i, void *room)
 }
 
 const struct record loader_record = OBJECT_RECORD(LOADER, "loader",
-	"What a loader would do, called with its defaults but for `options`.",
+	"The result of loading it with a loader, called with its defaults except `options`.",
 	{ "loader", WORD_AT(LOADER, loader), .always = true,
 		ABOUT("As `--for` names it.") },
 	{ "library", WORD_AT(LOADER, library), .always = true,
@@ -692,9 +692,9 @@ const struct record loader_record = OBJECT_RECORD(LOADER, "loader",
 	{ "version", WORD_AT(LOADER, version), .always = true,
 		ABOUT("The release that the rules were tried with.") },
 	{ "world", INTEGER_AT(LOADER, world),
-		ABOUT("Ranks of the run that loads, as `--world` says.") },
+		ABOUT("Ranks of the run that loads (`--world`).") },
 	{ "verdict", WORD_AT(LOADER, verdict), .always = true,
-		ABOUT("`loads`: every tensor of the model gets the saved one. `differs`: the call returns, but not all is what was saved. `refuses`: it raises. `not_judged`: the files do not tell.") },
+		ABOUT("`loads`: every tensor of the model gets the saved one. `differs`: the call returns, but not all values are those that were saved. `refuses`: it raises. `not_judged`: the files do not contain enough information.") },
 	{ "took", GET(FIELD_TEXTS, get_took), .always = true,
 		ABOUT("Files of weights that it reads, where it chooses them by their names: of several sets those of the one that wins. Empty if it refuses.") },
 	{ "options", EACH_OF(LOADER, choice_count, each_choice, loader_choice_record),

@@ -118,7 +118,7 @@ const struct record unit_record = OBJECT_RECORD(UNIT, "unit",
 	{ "api", WORD_AT(UNIT, api), .always = true, WORDS("fsdp1", "fsdp2"),
 		ABOUT("Which interface made it.") },
 	{ "strategy", WORD_AT(UNIT, strategy),
-		ABOUT("Sharding strategy: `FULL_SHARD`, `SHARD_GRAD_OP`, `NO_SHARD`, `HYBRID_SHARD` or `_HYBRID_SHARD_ZERO2`; absent where a log or a trace is all that tells of the unit.") },
+		ABOUT("Sharding strategy: `FULL_SHARD`, `SHARD_GRAD_OP`, `NO_SHARD`, `HYBRID_SHARD` or `_HYBRID_SHARD_ZERO2`; absent if the unit is known only from a log or a trace.") },
 	{ "shard_world_size", ID_AT(UNIT, shard_world_size),
 		ABOUT("Number of ranks that share one copy of the parameters; absent where it is not known.") },
 	{ "replicate_world_size", ID_AT(UNIT, replicate_world_size),
@@ -135,7 +135,7 @@ const struct record unit_record = OBJECT_RECORD(UNIT, "unit",
 	{ "use_orig_params", MAYBE_AT(UNIT, use_orig_params),
 		ABOUT("Whether the original parameters stay visible. FSDP1 only.") },
 	{ "cpu_offload", MAYBE_AT(UNIT, cpu_offload),
-		ABOUT("Whether parameters lie in the memory of the host while they are not used.") },
+		ABOUT("Whether parameters are kept in host memory while they are not used.") },
 	{ "parameters", COUNT_AT(UNIT, parameters), .always = true,
 		ABOUT("Number of elements that it shards.") },
 	{ "bytes", BYTES_AT(UNIT, bytes), .always = true,
@@ -597,7 +597,7 @@ bool plan_document_check(struct run *run)
 		(fsdp_checkpoint_plan(run->checkpoint, &plan) && plan.from != NULL))
 		return true;
 	refuse(run, "name a log in which the model was printed: --units-from=train.log",
-		"-o plan writes what --units-from tells, and there is none");
+		"-o plan writes the units that --units-from finds: none found");
 	return false;
 }
 

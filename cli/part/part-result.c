@@ -120,7 +120,7 @@ bool partial_init(struct part_facts *partial, struct run *run, const char *reque
 
 #define PARTIAL struct part_facts
 const struct record partial_record = OBJECT_RECORD(PARTIAL, "partial",
-	"Of one part of a run (`--part`): what `merge` joins parts by. The rows have a field `number`, their place in the whole.",
+	"Of one part of a run (`--part`): what `merge` joins parts by. The rows have a field `number`, their position in the full result.",
 	{ "part", COUNT_AT(PARTIAL, part), .always = true,
 		ABOUT("Which part, from 1 on.") },
 	{ "parts", COUNT_AT(PARTIAL, parts), .always = true, ABOUT("Number of parts.") },

@@ -235,12 +235,12 @@ const struct record tensor_record = OBJECT_RECORD(TENSOR, "tensor",
 	{ "neg", FLAG_AT(TENSOR, flags, FSDP_TENSOR_NEG), HIDDEN,
 		ABOUT("The values are the negatives of the stored ones.") },
 	{ "shape", SHAPE_AT(TENSOR, shape, dims), .always = true,
-		ABOUT("Global shape: that of the whole tensor, not of one rank's part. A scalar has no dimensions.") },
+		ABOUT("Global shape: that of the full tensor, not of one rank's part. A scalar has no dimensions.") },
 	{ "numel", COUNT_AT(TENSOR, numel), HIDDEN, .sort = SORT_SHOWN, .always = true,
-		ABOUT("Number of elements of the whole tensor.") },
+		ABOUT("Number of elements of the full tensor.") },
 	{ "bytes", BYTES_AT(TENSOR, bytes), .machine_only = IN(VIEW_PIECES),
 		.sort = SORT_SHOWN, .always = true,
-		ABOUT("Bytes of the whole tensor, each element counted once.") },
+		ABOUT("Bytes of the full tensor, each element counted once.") },
 	{ "role", ENUM_AT(TENSOR, role, fsdp_role_name), HIDDEN, SORTED_BY(TENSOR, role),
 		.always = true, WORDS("param", "buffer", "optim", "other"),
 		ABOUT("What it serves as: parameter, buffer, state of an optimizer, or something else.") },
@@ -351,7 +351,7 @@ const struct record piece_record = OBJECT_RECORD(FACTS, "piece",
 		ABOUT("How the bytes are compressed: `deflate` or `zstd`; absent when they are stored as they are.") },
 	{ "piece_conj", FLAG_AT(FACTS, place.flags, FSDP_TENSOR_CONJ), HIDDEN,
 		.reads = true,
-		ABOUT("The values are the complex conjugates of the stored ones, as an item of a DCP file says; of other files the tensor says it.") },
+		ABOUT("The values are the complex conjugates of the stored ones: recorded in an item of a DCP file, in other files with the tensor.") },
 	{ "piece_neg", FLAG_AT(FACTS, place.flags, FSDP_TENSOR_NEG), HIDDEN,
 		.reads = true,
 		ABOUT("The values are the negatives of the stored ones, likewise.") },
@@ -360,7 +360,7 @@ const struct record piece_record = OBJECT_RECORD(FACTS, "piece",
 	{ "storage_offset", COUNT_AT(FACTS, place.storage_offset), HIDDEN, .reads = true,
 		ABOUT("Number of elements of the storage before its first one.") },
 	{ "storage_bytes", COUNT_AT(FACTS, place.storage_bytes), HIDDEN, .reads = true,
-		ABOUT("Bytes of the whole storage.") },
+		ABOUT("Bytes of the full storage.") },
 	{ "item_offset", COUNT_AT(FACTS, place.item_offset), HIDDEN, .reads = true,
 		.sort = SORT_SHOWN,
 		ABOUT("Start of the range that the container itself gives: an item of a DCP file, or a member of a zip archive.") },
@@ -602,8 +602,7 @@ bool choose_columns(struct run *run, struct record_table *table)
 			choose_all(table);
 		} else {
 			refuse(run, list_columns(table, false, known, sizeof known),
-				"--columns: there is no column \"%s\" here",
-				names->items[i]);
+				"--columns: unknown column \"%s\"", names->items[i]);
 			return false;
 		}
 	}

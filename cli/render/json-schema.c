@@ -384,7 +384,7 @@ static const struct record tool_record = OBJECT_RECORD(NONE, "tool",
 static const struct record head_record = RECORD_OF(RECORD_OBJECT, NONE,
 	{ "schema_version", ALWAYS(FIELD_WORD),
 		.about =
-			"MAJOR.MINOR of the document. Minor versions only add; readers skip what they do not know." },
+			"MAJOR.MINOR of the document. Minor versions only add; readers skip unknown fields." },
 	{ "tool", OBJECT(tool_record), .always = true },
 	{ "provenance", OBJECT(provenance_record) }, OK,
 	{ "inputs", ROWS(input_object), .always = true, .about = "What was read." });
@@ -531,7 +531,7 @@ static void write_document(struct printer *printer, const struct schema_of *of)
 	const struct column checkpoints[] = {
 		{ "checkpoints", ROWS(element), .always = true,
 			.about =
-				"In the order in which they were named. One that could not be read is left out; `errors` tells why." }
+				"In the order in which they were named. One that could not be read is omitted; `errors` has the reason." }
 	};
 	const struct record answers = RECORD(NONE, checkpoints, NULL,
 		"With `--separate`: the answer for each checkpoint.");
@@ -545,7 +545,7 @@ static void write_document(struct printer *printer, const struct schema_of *of)
 		{ "findings", ROWS(finding_record), .always = true,
 			.about = "What was noticed, in a fixed order." },
 		{ "errors", ROWS(failure_record), .always = true,
-			.about = "What could not be done or judged." },
+			.about = "What could not be done or checked." },
 		OMITTED, INTERRUPTED };
 	const struct record document = RECORD(NONE, fields, NULL, NULL);
 

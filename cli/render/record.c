@@ -455,7 +455,7 @@ static struct value get_arguments(struct subject of)
 const struct record provenance_record = OBJECT_RECORD(PROVENANCE, "provenance",
 	"Who ran the program: with `--provenance` only, since it makes two runs differ.",
 	{ "arguments", GET(FIELD_TEXTS, get_arguments), .always = true,
-		.about = "The words behind the program's name." },
+		.about = "The words after the program's name." },
 	{ "host", TEXT_AT(PROVENANCE, host), .always = true,
 		.about = "Name of the machine." },
 	{ "started", TEXT_AT(PROVENANCE, started), .always = true,
@@ -475,7 +475,7 @@ static bool was_found(struct subject of)
 
 #define INPUT struct input_record
 const struct record input_object = OBJECT_RECORD(INPUT, "input",
-	"Something that was read: what the user named, or a file found beside it.",
+	"An input: a path that the user named, or a file found next to it.",
 	{ "id", ID_AT(INPUT, id), .always = true,
 		.about =
 			"Number by which findings and errors refer to it; counts from 0." },
@@ -484,7 +484,7 @@ const struct record input_object = OBJECT_RECORD(INPUT, "input",
 			"Path as it was typed, or as it was found; `-` is standard input." },
 	{ "base", TEXT_AT(INPUT, base),
 		.about =
-			"Folder in which the names of its files begin: one below the path that was opened in its place, or the one that a named file stands for; in an archive, a folder of it. Absent when they begin at the path." },
+			"Directory that its file names are relative to: one below the path that was opened in its place, or the one that a named file belongs to; in an archive, a directory of it. Absent if they are relative to the path." },
 	{ "kind", WORD_AT(INPUT, kind), .always = true, .words = KINDS,
 		.about = "What it served as." },
 	{ "format", WORD_AT(INPUT, format),
@@ -494,7 +494,7 @@ const struct record input_object = OBJECT_RECORD(INPUT, "input",
 		.about = "Exit status this input alone would have given." },
 	{ "found", BOOL_AT(INPUT, found), .has = was_found,
 		.about =
-			"True for a file that the program looked up itself because it lies beside the checkpoint." });
+			"True for a file that the program found itself because it is next to the checkpoint." });
 
 static struct value get_fingerprint(struct subject of)
 {
@@ -513,14 +513,14 @@ static bool has_affected(struct subject of)
 	return ((const struct finding *)of.object)->affected_kept > 0;
 }
 
-#define RULE_ABOUT "Identifier of the rule. It keeps its meaning for ever."
+#define RULE_ABOUT "Identifier of the rule. It never changes its meaning."
 #define INPUT_ABOUT "`id` of the input it belongs to."
 #define FILE_ABOUT "File inside the checkpoint, as a path below its root."
 #define MEMBER_ABOUT "Member of the archive."
 
 #define FINDING struct finding
 const struct record finding_record = OBJECT_RECORD(FINDING, "finding",
-	"A fault or an oddity that was noticed without stopping the work.",
+	"A defect that was noticed without stopping the work.",
 	{ "rule", WORD_AT(FINDING, rule), .always = true, .about = RULE_ABOUT },
 	{ "slug", WORD_AT(FINDING, slug), .always = true,
 		.about = "The rule's short name, for people." },
@@ -555,7 +555,7 @@ const struct record finding_record = OBJECT_RECORD(FINDING, "finding",
 
 #define FAILURE struct failure
 const struct record failure_record = OBJECT_RECORD(FAILURE, "error",
-	"Something that could not be done or could not be judged.",
+	"Something that could not be done or checked.",
 	{ "code", WORD_AT(FAILURE, code), .always = true, .words = CODES,
 		.about = "What kind of failure it is." },
 	{ "rule", WORD_AT(FAILURE, rule),
@@ -581,4 +581,4 @@ const struct record omission_record = OBJECT_RECORD(OMISSION, "omitted",
 	{ "rule", WORD_AT(OMISSION, rule), .always = true, .about = RULE_ABOUT },
 	{ "file", TEXT_AT(OMISSION, file), .about = FILE_ABOUT },
 	{ "count", COUNT_AT(OMISSION, count), .always = true,
-		.about = "How many were left out." });
+		.about = "How many were omitted." });

@@ -223,8 +223,8 @@ static void report_unread(struct session *session, const struct fsdp_below *belo
 	if (unread == 0)
 		return;
 	snprintf(text, sizeof text,
-		unread == 1 ? "%" PRIu64 " file or folder below could not be read"
-			    : "%" PRIu64 " files or folders below could not be read",
+		unread == 1 ? "%" PRIu64 " file or directory below could not be read"
+			    : "%" PRIu64 " files or directories below could not be read",
 		unread);
 	session->status = status_worse(session->status, STATUS_PARTIAL);
 	failure = collected_failure(&session->collected, "system");
@@ -491,7 +491,7 @@ static void note_left_out(struct session *session)
 			"skipped %s: not a recording (fsdp-inspect help trace)", path);
 	else if (count > 1)
 		collected_note(&session->collected,
-			"%s and %zu more are left out: this command does not read them (fsdp-inspect help trace)",
+			"skipped %s and %zu more: not read by this command (fsdp-inspect help trace)",
 			path, count - 1);
 }
 

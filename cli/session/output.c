@@ -148,8 +148,7 @@ enum usage_result launcher_part(
 		usage_what(usage,
 			"%s has no --part: hash and audit --data are cut into parts",
 			command->name);
-		usage_hint(usage,
-			"leave it out: %s reads with as many threads as -j says",
+		usage_hint(usage, "omit it: %s reads with as many threads as -j sets",
 			command->name);
 		return USAGE_WRONG;
 	}
@@ -981,7 +980,7 @@ static enum usage_result open_file(
 
 		usage_what(usage, "%s: cannot be written: %s", sink->file, strerror(why));
 		if (why == ENOENT && slash != NULL)
-			usage_hint(usage, "make the folder first: mkdir -p %.*s",
+			usage_hint(usage, "make the directory first: mkdir -p %.*s",
 				(int)(slash - sink->file), sink->file);
 		return USAGE_WRONG;
 	}

@@ -812,8 +812,7 @@ static void check_columns(struct session *session)
 	if (failure == NULL)
 		return;
 	if (out_unknown_column(out) != NULL)
-		snprintf(text, sizeof text,
-			"--columns: there is no column \"%.80s\" here",
+		snprintf(text, sizeof text, "--columns: unknown column \"%.80s\"",
 			out_unknown_column(out));
 	else
 		snprintf(text, sizeof text,

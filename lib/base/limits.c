@@ -56,7 +56,7 @@ bool fsdp_limits_choose(struct fsdp_limits *limits,
 	for (size_t i = 0; i < count; i++)
 		if (!fsdp_limits_set(limits, settings[i].name, settings[i].value))
 			good = fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
-				"there is no limit called %s", settings[i].name);
+				"unknown limit %s", settings[i].name);
 	return good;
 }
 

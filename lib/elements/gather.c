@@ -303,7 +303,7 @@ static bool list_places(struct fsdp_assembly *assembly, struct fsdp_error **ret_
 		struct fsdp_part part = part_at(assembly, i);
 		if (!lies_inside(assembly, &part))
 			return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
-				"a piece does not lie within the tensor's shape");
+				"a piece is outside of the tensor's shape");
 		if (is_empty(assembly, &part))
 			continue;
 		struct place *place = &assembly->places[assembly->place_count++];
@@ -760,7 +760,7 @@ static bool fail_overlap(
 {
 	char at[192];
 	return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1022", FSDP_UNKNOWN,
-		"two different pieces hold element %s, or one behind it",
+		"two different pieces hold element %s, or a later one",
 		index_text(assembly, element, at, sizeof at));
 }
 

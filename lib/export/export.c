@@ -348,7 +348,7 @@ static bool choose_one(struct fsdp_export *plan,
 			what);
 		if ((tensor.flags & FSDP_TENSOR_FLATTENED) != 0)
 			return fsdp_error_add_hint(ret_error,
-				"give the sharding plan (--plan), or leave it out (--skip-unsupported)");
+				"give the sharding plan (--plan), or omit it (--skip-unsupported)");
 		return fsdp_error_add_hint(
 			ret_error, "--skip-unsupported leaves such tensors out");
 	}
@@ -395,7 +395,7 @@ static bool choose_hidden(struct fsdp_export *plan,
 				"%.*s (%.64s) holds tensors without a name, which cannot be written",
 				(int)size, name, value.type);
 			return fsdp_error_add_hint(
-				ret_error, "--skip-unsupported leaves them out");
+				ret_error, "--skip-unsupported skips them");
 		}
 		plan->left_values[plan->left_value_count++] = i;
 	}
@@ -986,7 +986,7 @@ static bool find_file(const struct fsdp_export *plan, const struct fsdp_export_i
 	if (!fsdp_span_ends(path, FSDP_SPAN(".safetensors")) ||
 		fsdp_span_first(path, '/').size != path.size)
 		return fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-			"%.*s does not lie as a whole in one file of the folder",
+			"%.*s is not stored contiguously in one file of the directory",
 			FSDP_TEXT_MOST(item->name, 200));
 	*ret_file = file;
 	return true;
@@ -1067,7 +1067,7 @@ static bool check_count(const struct fsdp_export *plan, struct fsdp_error **ret_
 		return true;
 	fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
 		"this form holds one tensor, and %zu were selected", plan->item_count);
-	return fsdp_error_add_hint(ret_error, "name one behind the checkpoint");
+	return fsdp_error_add_hint(ret_error, "name one after the checkpoint");
 }
 
 static bool make(struct fsdp_export *plan, const struct fsdp_export_options *options,

@@ -963,7 +963,7 @@ static const char *const names[] = { "config.json", "generation_config.json",
 	"tokenizer_config.json", "tokenizer.model", "special_tokens_map.json",
 	"added_tokens.json", "vocab.json", "vocab.txt", "merges.txt", "spiece.model",
 	"chat_template.jinja", "chat_template.json", "adapter_config.json" };
-_Static_assert(FSDP_COUNT(names) == FSDP_EXPORT_COMPANIONS, "a place for each");
+_Static_assert(FSDP_COUNT(names) == FSDP_EXPORT_COMPANIONS, "one name per companion");
 
 const char *fsdp_export_companion_name(size_t index)
 {
@@ -1319,9 +1319,10 @@ static bool check_empty(struct fsdp_writing *writing, struct fsdp_error **ret_er
 	closedir(folder);
 	if (empty)
 		return true;
-	fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN, "the folder is not empty");
-	fsdp_error_add_hint(ret_error,
-		"name another one, or replace the weights that are there (--force)");
+	fsdp_fail(
+		ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN, "the directory is not empty");
+	fsdp_error_add_hint(
+		ret_error, "name another one, or replace its weights (--force)");
 	return export_blame(writing, FSDP_SPAN(""), ret_error);
 }
 
@@ -1357,7 +1358,8 @@ static bool open_folder(struct fsdp_writing *writing, struct fsdp_error **ret_er
 	fsdp_fail(ret_error, FSDP_ERROR_SYSTEM, FSDP_UNKNOWN,
 		"%llu bytes are needed here, and %llu are free", FSDP_LLU(needed),
 		FSDP_LLU(room));
-	fsdp_error_add_hint(ret_error, "name a folder of a file system with more room");
+	fsdp_error_add_hint(
+		ret_error, "name a directory of a file system with more room");
 	return export_blame(writing, FSDP_SPAN(""), ret_error);
 }
 

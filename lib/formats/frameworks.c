@@ -96,7 +96,7 @@ static void check_megatron(struct fsdp_reading *reading, const struct fsdp_folde
 	if (!fsdp_folder_has(folder, COMMIT, FSDP_ENTRY_FILE))
 		fsdp_find(&reading->model->findings, FSDP_RULE_UNCOMMITTED_SAVE,
 			FSDP_PLACE(.file = { 0 }),
-			COMMIT ", which is written last, is not there");
+			COMMIT ", which is written last, is missing");
 	if (fsdp_json_get(commit, "common_backend") != NULL &&
 		!fsdp_folder_has(folder, COMMON, FSDP_ENTRY_FILE))
 		fsdp_find(&reading->model->findings, FSDP_RULE_MISSING_FILE,
@@ -114,7 +114,7 @@ static void check_megatron(struct fsdp_reading *reading, const struct fsdp_folde
 			continue;
 		fsdp_find(&reading->model->findings, FSDP_RULE_MEGATRON_OBJECTS,
 			FSDP_PLACE(.file = FSDP_SPAN(INTEGRITY)),
-			"it lists %s, which is not there", fsdp_shown(name, room));
+			"it lists %s, which does not exist", fsdp_shown(name, room));
 	}
 }
 
@@ -616,7 +616,7 @@ static void check_optimizer(struct fsdp_reading *reading)
 					   whole ? "optimizer.bin" : "optimizer_0"),
 				.severity = FSDP_ERROR + 1,
 				.fix = "copy it from where the checkpoint was written, or resume from another checkpoint"),
-			"the optimizer is missing, which was saved: its schedule is there, which accelerate writes after it; load_state fails");
+			"the optimizer is missing, but its schedule, which accelerate writes after it, is present; load_state fails");
 }
 
 static bool finish_accelerate(struct fsdp_reading *reading, struct fsdp_error **ret_error)
@@ -737,10 +737,10 @@ static void check_worlds(struct fsdp_reading *reading, const struct world *world
 			fsdp_find(&reading->model->findings,
 				told ? FSDP_RULE_ORPHAN_FILE : FSDP_RULE_RANK_IDENTITY,
 				FSDP_PLACE(.file = worlds[i].first),
-				"%u file%s of a save by %u ranks beside those of one by %u%s: left out",
+				"skipped %u file%s of a save by %u ranks: the other files are of a save by %u%s",
 				worlds[i].files, worlds[i].files == 1 ? "" : "s",
 				worlds[i].size, own->size,
-				told ? ", of which fsdp_config.json is" : "");
+				told ? " (see fsdp_config.json)" : "");
 }
 
 static uint32_t count_verl(struct fsdp_reading *reading, const struct fsdp_folder *folder)
@@ -1002,13 +1002,13 @@ static bool follow_tracker(struct fsdp_reading *reading, const struct fsdp_folde
 			snprintf(next, sizeof next, TELL "%u", *ret_step);
 		fsdp_find(&reading->model->findings, FSDP_RULE_TRACKER_STALE,
 			FSDP_PLACE(.file = FSDP_SPAN(TRACKER), .fix = next),
-			"the file names %.*s, of which there is no folder; %.*s was read",
+			"points to %.*s, which does not exist; read %.*s instead",
 			FSDP_TEXT(text), FSDP_TEXT_MOST(ret_entry->name, 64));
 		return true;
 	}
 	fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1011", FSDP_UNKNOWN,
-		TRACKER " names %.*s, of which there is no folder", FSDP_TEXT(text));
-	return fsdp_error_add_hint(ret_error, "give the folder of another step");
+		TRACKER " points to %.*s, which does not exist", FSDP_TEXT(text));
+	return fsdp_error_add_hint(ret_error, "give the directory of another step");
 }
 
 /* ---- the family ---- */
@@ -1162,7 +1162,7 @@ static void check_nemo(struct fsdp_reading *reading, const struct state *state)
 	fsdp_find(&reading->model->findings, FSDP_RULE_COMMIT_LEFTOVER,
 		FSDP_PLACE(.file = { 0 },
 			.fix = "use an earlier checkpoint, or wait for the save to end"),
-		"%s lies beside the folder: NeMo's save did not end, or is still running",
+		"%s is next to the directory: NeMo's save did not end, or is still running",
 		(const char *)fsdp_span_last(fsdp_span_text(state->marker), '/').data);
 }
 

@@ -83,7 +83,7 @@ static void check_blobs(struct fsdp_reading *reading, const struct fsdp_folder *
 			fsdp_span_ends(entry.name, FSDP_SPAN(".incomplete")))
 			fsdp_find(&reading->model->findings, FSDP_RULE_COMMIT_LEFTOVER,
 				FSDP_PLACE(.file = entry.name),
-				"a download that did not end left this behind in blobs");
+				"blob of an unfinished download");
 	}
 	fsdp_dir_close(&dir);
 }
@@ -568,9 +568,9 @@ static bool list_lost(struct hf *hf, struct fsdp_error **ret_error)
 	return true;
 }
 
-#define MAKE_INDEX "write it: fsdp-inspect export --index-only FOLDER"
+#define MAKE_INDEX "fsdp-inspect export --index-only DIR"
 #define MAKE_ANEW \
-	"move the index elsewhere, then write it anew: fsdp-inspect export --index-only FOLDER"
+	"move the index elsewhere, then run: fsdp-inspect export --index-only DIR"
 
 /* All files of another count than those that the index names are there: it is that of
  * another save. */
@@ -613,7 +613,7 @@ static bool report_absent(struct hf *hf, struct fsdp_error **ret_error)
 		const struct absent *first = fsdp_vec_at(&hf->absent, 0);
 		fsdp_find(&hf->reading->model->findings, FSDP_RULE_MISSING_FILE,
 			FSDP_PLACE(.file = first->name, .fix = MAKE_ANEW),
-			"neither this file is there nor any other of the %zu that the index names; all of %.*s-00001-of-%05u are: the index belongs to another save",
+			"missing, like the other files of the %zu that the index lists; all of %.*s-00001-of-%05u are present: the index belongs to another save",
 			hf->absent.count, FSDP_TEXT_MOST(other.stem, 64), other.of);
 		return true;
 	}
@@ -710,8 +710,8 @@ static void check_tensor(struct hf *hf, const struct fsdp_tensor_record *tensor)
 		FSDP_PLACE(.file = file->path, .tensor = name,
 			.severity = loads ? FSDP_WARNING + 1 : 0,
 			.fix = loads ? MAKE_ANEW : NULL),
-		again ? "%.*s is in another file too; the index says it is in %.*s"
-		      : "%.*s is here; the index says it is in %.*s",
+		again ? "%.*s is in another file too; the index lists it in %.*s"
+		      : "%.*s is in this file; the index lists it in %.*s",
 		FSDP_TEXT_MOST(name, 256), FSDP_TEXT_MOST(said, 256));
 }
 
@@ -833,7 +833,7 @@ static bool check_map(struct hf *hf, struct fsdp_error **ret_error)
 		struct fsdp_span tensor = name_of(hf, name);
 		fsdp_find(&model->findings, FSDP_RULE_INDEX_MISSING,
 			FSDP_PLACE(.file = file, .tensor = tensor),
-			"the index says that %.*s is here, but no file has it",
+			"%.*s is missing (listed in the index)",
 			FSDP_TEXT_MOST(tensor, 256));
 	}
 	return true;
@@ -865,7 +865,7 @@ static void check_unnamed(struct hf *hf)
 			FSDP_PLACE(.file = first,
 				.fix = here == split.of ? MAKE_ANEW : "",
 				.severity = FSDP_ERROR + 1),
-			"the index names %zu of %zu such files and leaves out %zu, this one first: loaders do not open them",
+			"the index lists %zu of %zu such files and omits %zu, this one first: loaders do not open them",
 			here - count, here, count);
 }
 
@@ -912,7 +912,7 @@ static void check_split(const struct hf *hf, const bool *here)
 			split->is_bin ? "bin" : "safetensors");
 		fsdp_find(findings, FSDP_RULE_MISSING_FILE,
 			FSDP_PLACE(.file = fsdp_span_text(name)),
-			"%u of %u files are there; this is the first that is not",
+			"%u of %u files are present; this is the first missing one",
 			split->count, split->of);
 	}
 	snprintf(name, sizeof name, "%.*s.%s.index.json", FSDP_TEXT_MOST(split->stem, 64),
@@ -1000,7 +1000,7 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 		return false;
 	if (!hf->has_map || reading->children.count == 0) {
 		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
-			hf->has_map ? "no file that the index names is there"
+			hf->has_map ? "all files that the index lists are missing"
 				    : "the index has no weight_map");
 		if (hf->is_of_other_save)
 			fsdp_error_add_hint(ret_error, "%s", MAKE_ANEW);

@@ -269,7 +269,7 @@ static void choose_padding(struct fsdp_plan_reading *plan, struct flat_reading *
 		return;
 	reading->numels = reading->mask = NULL;
 	plan_say(plan, reading->name,
-		"numels_with_padding and is_padding do not fit the shapes of its parameters; the padding was worked out anew");
+		"numels_with_padding and is_padding do not fit the shapes of its parameters; computed the padding again");
 }
 
 static bool read_flat_entries(
@@ -454,7 +454,7 @@ static void compare_rank(struct fsdp_plan_reading *plan,
 		if (fqn.data == NULL ||
 			full_name(plan, reading->unit->module, fqn) != name) {
 			say_span(plan, reading, rank, fqn,
-				"the plan's span stands where one of %.*s belongs",
+				"the plan's span is in place of one of %.*s",
 				FSDP_TEXT_MOST(expected, FSDP_PLAN_NAME_SHOWN));
 			return;
 		}
@@ -466,7 +466,7 @@ static void compare_rank(struct fsdp_plan_reading *plan,
 	struct fsdp_span text =
 		fsdp_model_name(plan->model, name, plan->reading->scratch);
 	say_span(plan, reading, rank, (struct fsdp_span){ 0 },
-		"the plan has no span of %.*s, of which the rank holds elements %llu-%llu",
+		"the plan has no span of %.*s, but the rank holds its elements %llu-%llu",
 		FSDP_TEXT_MOST(text, FSDP_PLAN_NAME_SHOWN), FSDP_LLU(part.param_start),
 		FSDP_LLU(part.param_start + part.numel - 1));
 }
@@ -646,7 +646,7 @@ static bool read_module(
 			module->parent = fsdp_table_get(&plan->visit_of, above);
 		if (module->parent == FSDP_NONE)
 			return plan_invalid(
-				plan, "a module stands before the one it lies in");
+				plan, "a module precedes the one that contains it");
 		module->depth = fsdp_model_module(model, module->parent)->depth + 1;
 	}
 	if (fsdp_table_get(&plan->visit_of, raw) != FSDP_NONE)
@@ -1076,7 +1076,7 @@ static void check_group(struct fsdp_plan_reading *plan, struct fsdp_span unit,
 	int64_t world = plan->model->plan.world_size;
 	if (world != FSDP_NONE && world % ranks != 0)
 		plan_say(plan, unit,
-			"%s %lld ranks, which do not divide the world of %lld", what,
+			"%s %lld ranks, which do not divide the world size %lld", what,
 			(long long)ranks, (long long)world);
 }
 
@@ -1112,7 +1112,7 @@ static bool read_unit(struct fsdp_plan_reading *plan, const struct fsdp_json *js
 		return plan_invalid(plan, "a unit has no world size");
 	bool sized = fsdp_json_get(json, "shard_world_size") != NULL;
 	if (sized)
-		check_group(plan, name, "the unit lies on", shards * copies);
+		check_group(plan, name, "the unit is on", shards * copies);
 	uint32_t id;
 	struct fsdp_unit_record *unit =
 		fsdp_build_push(model, &model->units, &id, plan->error);

@@ -264,7 +264,7 @@ static void resolve_world(struct fsdp_model *model)
 		file->left_out = true;
 		fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
 			FSDP_PLACE(.file = file->path, .rank = file->rank),
-			"the file is of a save by %u rank%s, %u other file%s by %u: it is of another save and was left out",
+			"skipped: the file is of a save by %u rank%s, %u other file%s by %u",
 			file->world_size, file->world_size == 1 ? "" : "s", best->files,
 			best->files == 1 ? " is" : "s are", best->world_size);
 	}
@@ -372,8 +372,8 @@ static bool report_double(struct fsdp_model *model, struct ranks *ranks, uint32_
 	if (!is_instead) {
 		fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
 			FSDP_PLACE(.file = file->path, .rank = file->rank),
-			"another file is of rank %u too (%.*s); this one was left out",
-			file->rank, FSDP_TEXT_MOST(other, 256));
+			"skipped: another file is of rank %u too (%.*s)", file->rank,
+			FSDP_TEXT_MOST(other, 256));
 		return true;
 	}
 	names = names_of_file(model, index, &count, scratch);
@@ -398,13 +398,13 @@ static void check_file(struct fsdp_model *model, struct ranks *ranks, uint32_t i
 	if (named != FSDP_NONE && file->world_whole && named != file->world_size)
 		fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
 			FSDP_PLACE(.file = file->path, .rank = file->rank),
-			"the file is of a save by %u rank%s, its name says %u",
+			"the file is of a save by %u rank%s, its name has %u",
 			file->world_size, file->world_size == 1 ? "" : "s", named);
 	if (file->rank >= ranks->world_size) {
 		fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
 			FSDP_PLACE(.file = file->path, .rank = file->rank),
-			"this file is of rank %u, but the world has %u rank%s",
-			file->rank, ranks->world_size, ranks->world_size == 1 ? "" : "s");
+			"this file is of rank %u, but the world size is %u", file->rank,
+			ranks->world_size);
 		return;
 	}
 	uint32_t place = ranks->place_of[index];
@@ -415,7 +415,7 @@ static void check_file(struct fsdp_model *model, struct ranks *ranks, uint32_t i
 	if (file->named_rank != FSDP_NONE && file->named_rank != file->rank)
 		fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
 			FSDP_PLACE(.file = file->path, .rank = file->rank),
-			"the file is of rank %u, its name says %u", file->rank,
+			"the file is of rank %u, its name has %u", file->rank,
 			file->named_rank);
 	ranks->next[index] = ranks->first[place];
 	ranks->first[place] = index + 1;
@@ -442,7 +442,7 @@ static bool check_evidence(struct fsdp_reading *reading, struct fsdp_error **ret
 	if (reading->ranks_told != 0 || names_a_rank(first->name))
 		return true;
 	fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
-		"nothing says that these %zu files are ranks of one save",
+		"it is not recorded that these %zu files are ranks of one save",
 		reading->children.count);
 	return fsdp_error_add_hint(ret_error, "give one of them");
 }
@@ -620,7 +620,7 @@ static bool count_ranks(struct rank_slices *slices, struct fsdp_arena *scratch,
 			continue;
 		if (numbers[slices->layout->rank] >= SLICES_MAX)
 			return fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-				"the name of a file says rank %u, which is more than are read",
+				"the name of a file has rank %u, which is above the limit",
 				numbers[slices->layout->rank]);
 		if (numbers[slices->layout->rank] >= slices->count)
 			slices->count = numbers[slices->layout->rank] + 1;
@@ -682,11 +682,11 @@ static void check_slice_ranks(
 		const struct slice_rank *rank = &slices->ranks[i];
 		if (rank->files == 0)
 			fsdp_find(findings, FSDP_RULE_RANK_MISSING, FSDP_PLACE(.rank = i),
-				"no file of rank %u is there, of at least %u ranks", i,
-				slices->count);
+				"file of rank %u is missing (world size is at least %u)",
+				i, slices->count);
 		else if (rank->files < rank->highest || rank->tensors < most)
 			fsdp_find(findings, FSDP_RULE_RANK_MISSING, FSDP_PLACE(.rank = i),
-				"rank %u has %u tensors in %u files, another rank %u tensors: a part of it is not there",
+				"rank %u has %u tensors in %u files, another rank has %u tensors: a part of it is missing",
 				i, rank->tensors, rank->files, most);
 	}
 }
@@ -745,8 +745,8 @@ static bool check_last_ranks(struct fsdp_reading *reading, struct rank_slices *s
 		fsdp_find(&model->findings, FSDP_RULE_RANK_MISSING,
 			FSDP_PLACE(.rank = slices->count),
 			ranks == slices->count + 1
-				? "no file of rank %u is there: by the configuration the matrices of a rank are 1/%llu of the model's"
-				: "no files of rank %u and the ranks after it are there: by the configuration the matrices of a rank are 1/%llu of the model's",
+				? "file of rank %u is missing: config.json expects matrices %llu times as large"
+				: "files of rank %u and later ranks are missing: config.json expects matrices %llu times as large",
 			slices->count, FSDP_LLU(ranks));
 	return true;
 }
@@ -827,7 +827,7 @@ static bool finish_slices(struct fsdp_reading *reading, struct fsdp_error **ret_
 		.writer = slices->layout->writer,
 	};
 	fsdp_reading_note(reading,
-		"each rank has slices of its own, and nothing says how they were cut: they are listed one by one");
+		"each rank has slices of its own, and how they were cut is not recorded: listed one by one");
 	return true;
 }
 

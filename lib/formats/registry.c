@@ -130,7 +130,7 @@ void fsdp_registry_judge_name(struct fsdp_reading *reading, const struct fsdp_lo
 		if (fsdp_span_ends(look->path, fsdp_span_text(pickled[i])))
 			fsdp_find(findings, FSDP_RULE_CONTENT_EXTENSION,
 				FSDP_PLACE(.file = look->path),
-				"its name says a file of torch.save, its content is %s",
+				"the name is that of a torch.save file, but the content is %s",
 				family->name);
 }
 
@@ -274,7 +274,7 @@ void fsdp_reading_settle_rank(struct fsdp_reading *reading, uint32_t file, uint3
 	else if (named != FSDP_NONE && named != *rank && !reading->judges_ranks)
 		fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
 			FSDP_PLACE(.file = record->path, .rank = *rank),
-			"the file is of rank %u, its name says %u", *rank, named);
+			"the file is of rank %u, its name has %u", *rank, named);
 	record->rank = *rank;
 	record->named_rank = named;
 }

@@ -268,7 +268,7 @@ static bool read_notes(struct fsdp_safetensors *header, struct fsdp_error **ret_
 		(struct fsdp_safetensors_entry){ .offset = safetensors_place(header) };
 	if (header->has_metadata)
 		FSDP_SAFETENSORS_SAY(header, FSDP_RULE_SAFETENSORS_JSON,
-			safetensors_place(header), "__metadata__ comes twice");
+			safetensors_place(header), "duplicate __metadata__");
 	header->has_metadata = true;
 	if (!fsdp_names_init(&seen, header->reading->scratch))
 		return fsdp_arena_fail(header->reading->scratch, ret_error);
@@ -435,7 +435,7 @@ static bool read_member(struct fsdp_safetensors *header, struct fsdp_error **ret
 	fsdp_find(safetensors_findings(header), FSDP_RULE_SAFETENSORS_STYLE,
 		FSDP_PLACE(.file = header->file, .offset = safetensors_place(header),
 			.tensor = entry->name, .severity = FSDP_WARNING + 1),
-		"the tensor has a member that the format does not know: %.*s",
+		"tensor has a member that is not part of the format: %.*s",
 		FSDP_TEXT_MOST(header->token.span, 64));
 	return safetensors_skip(header, ret_error);
 }
@@ -553,7 +553,7 @@ static bool add_record(struct fsdp_safetensors *header, const int64_t *shape,
 	header->truncated |= plain.missing;
 	if (again)
 		FSDP_SAFETENSORS_SAY_OF(header, FSDP_RULE_SAFETENSORS_JSON, entry,
-			"the tensor comes twice; readers disagree which one counts");
+			"duplicate tensor name; readers use the first or the last");
 	return fsdp_build_plain(model, &plain, ret_error) != FSDP_NONE;
 }
 
@@ -587,7 +587,7 @@ static bool is_sound(struct fsdp_safetensors *header, int64_t *shape, uint64_t *
 	if (shape[halves_entry->shape.size - 1] % 2 != 0) {
 		FSDP_SAFETENSORS_SAY_OF(header, FSDP_RULE_SAFETENSORS_OFFSETS,
 			halves_entry,
-			"its last dimension is odd, so its rows share bytes");
+			"its last dimension is not even, so its rows share bytes");
 		return false;
 	}
 	shape[halves_entry->shape.size - 1] /= 2;
@@ -767,7 +767,7 @@ static bool begin_shard(struct declared_shard *shard, struct fsdp_span name,
 	if (placed || shard->again)
 		fsdp_find(safetensors_findings(header), FSDP_RULE_SAFETENSORS_JSON,
 			FSDP_PLACE(.file = header->file, .tensor = name),
-			"DCP_SHARDING_INFO says twice where this part lies; the last one counts");
+			"DCP_SHARDING_INFO has two locations of this part; the last one counts");
 	/* An earlier entry of the same name counts no more. */
 	struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, owner);
 	if (!placed)
@@ -812,7 +812,7 @@ static bool place_shard(struct declared_shard *shard, struct fsdp_span name,
 	if (!fits || !fsdp_numel(whole, tensor->dims, &numel)) {
 		fsdp_find(safetensors_findings(header), FSDP_RULE_CHUNK_BOUNDS,
 			FSDP_PLACE(.file = header->file, .tensor = name),
-			"DCP_SHARDING_INFO does not say where this part lies");
+			"DCP_SHARDING_INFO has no location of this part");
 		return true;
 	}
 	struct fsdp_piece_record *piece = fsdp_model_piece(model, tensor->first_piece);
@@ -1257,7 +1257,7 @@ static bool read_below(struct fsdp_reading *reading, const struct fsdp_look *loo
 			FSDP_PLACE(.file = FSDP_SPAN("model.safetensors.index.json"),
 				.fix = "consolidate the shards again; they can be read as they are"),
 			"the shards in " SHARDED
-			" were to be put together, and the index, which is written last, is not there: that failed, or is still running");
+			" are not consolidated: the index, which is written last, is missing: the consolidation failed, or is still running");
 	return true;
 }
 

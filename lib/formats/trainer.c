@@ -901,7 +901,7 @@ static void tell(struct id_naming *naming, bool placed, size_t states, size_t na
 			"optimizer states are numbered; could not match them to parameter names");
 	else if (named < states)
 		fsdp_reading_note(reading,
-			"the optimizer numbers its parameters: %zu of its %zu states were named, of the others more than one parameter is possible or none is stored",
+			"optimizer states are numbered: named %zu of %zu, the others match several parameters or no stored one",
 			named, states);
 }
 
@@ -1116,7 +1116,7 @@ static bool name_weights(struct fsdp_reading *reading, struct trainer *trainer,
 	if (has_any(folder, fsdp_weights, FSDP_COUNT(fsdp_weights))) {
 		if (plain)
 			fsdp_reading_note(reading,
-				"the weights are there in a second form, which a resume with FSDP does not read; open it as a file to see it");
+				"the weights are stored in a second form, which a resume with FSDP does not read; open it as a file to see it");
 		return name_parts(reading, folder, fsdp_weights, FSDP_COUNT(fsdp_weights),
 			ret_error);
 	}
@@ -1252,8 +1252,8 @@ static bool check_fsdp(struct fsdp_reading *reading, const struct trainer *train
 			FSDP_PLACE(.file = fsdp_span_text(gone),
 				.severity = FSDP_ERROR + 1,
 				.fix = "copy it from where the checkpoint was written, or resume from another checkpoint"),
-			model ? "the optimizer of FSDP is missing, which was saved: what Trainer writes after it is there; a resume begins with a fresh optimizer and schedule"
-			      : "the weights of FSDP are missing, which were saved: the optimizer of FSDP, which Trainer writes after them, is there; a resume with FSDP fails");
+			model ? "optimizer of FSDP is missing, but files that Trainer writes after it are present; a resume starts with a fresh optimizer and schedule"
+			      : "weights of FSDP are missing, but the optimizer of FSDP, which Trainer writes after them, is present; a resume with FSDP fails");
 	return gone == NULL;
 }
 
@@ -1291,14 +1291,14 @@ static void check_parts(struct fsdp_reading *reading, const struct trainer *trai
 			FSDP_PLACE(.file = FSDP_SPAN(STATE_FILE),
 				.severity = FSDP_WARNING + 1,
 				.fix = "copy the files of all nodes into one directory, or use an earlier checkpoint"),
-			"the file that Trainer writes last is not there: the save did not end, or these are the files of another node than the first");
+			"missing file (Trainer writes it last): the save did not end, or these files are of another node than the first");
 	if (!check_fsdp(reading, trainer))
 		return;
 	if (!has_weights(folder))
-		lack(reading, NULL, FSDP_WARNING, "no weights are there");
+		lack(reading, NULL, FSDP_WARNING, "weights are missing");
 	if (lost_deepspeed(folder))
 		lack(reading, NULL, FSDP_WARNING,
-			"the folder global_step<N> is missing, to which the files of DeepSpeed beside it belong: a resume with DeepSpeed fails without it");
+			"global_step<N> is missing: the DeepSpeed files here belong to it, and a resume with DeepSpeed fails without it");
 	else if (is_there(folder, STATE_FILE))
 		check_training(reading, trainer);
 }

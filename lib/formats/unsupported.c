@@ -35,10 +35,10 @@ static const struct foreign table[] = {
 	{ MAGIC("\014\333\072\052", 0), UNSUPPORTED, "an OCDBT manifest (Orbax, JAX)",
 		"load it with Orbax" },
 	{ MAGIC("\014\333\040\336", 0), UNSUPPORTED,
-		"a node of an OCDBT tree (Orbax, JAX)", "give its folder to Orbax" },
+		"a node of an OCDBT tree (Orbax, JAX)", "give its directory to Orbax" },
 	{ MAGIC("\014\333\022\064", 0), UNSUPPORTED,
 		"a version node of an OCDBT tree (Orbax, JAX)",
-		"give its folder to Orbax" },
+		"give its directory to Orbax" },
 	{ MAGIC("lmgg", 0), UNSUPPORTED,
 		"a GGML model (llama.cpp or whisper.cpp, before GGUF)", NULL },
 	{ MAGIC("tjgg", 0), UNSUPPORTED, "a GGML model (llama.cpp, before GGUF)", NULL },
@@ -307,7 +307,7 @@ static const struct protobuf {
 	const char *what, *hint;
 } protobufs[] = {
 	{ "\n(\n\"\x15", NULL, "a SentencePiece model (tokenizer)",
-		"the weights are in another file of its folder" },
+		"the weights are in another file of its directory" },
 	{ "\n(\n\"\x12\"", NULL, "a graph of TensorFlow (protobuf)",
 		"load it with TensorFlow" },
 	{ "\n(\n\"\x12(\bv", NULL, "a MindSpore checkpoint (protobuf)",
@@ -315,7 +315,7 @@ static const struct protobuf {
 	{ "\n(\n\"\x12(\x12\"", NULL, "a MindSpore checkpoint (protobuf)",
 		"load it with mindspore.load_checkpoint" },
 	{ "\n(\bv\x10v\x1a(", NULL, "a program of PaddlePaddle (protobuf)",
-		"its weights are in the .pdiparams file beside it" },
+		"its weights are in the .pdiparams file next to it" },
 	{ "\n\"\xa2\x06(", NULL, "a Caffe model (protobuf)", NULL },
 	{ "\n\"\x12(", ".caffemodel", "a Caffe model (protobuf)", NULL },
 	{ "\bv\x12(", ".mlmodel", "a Core ML model", NULL },
@@ -455,30 +455,30 @@ static const struct document {
 	{ false, "\"collective_seq_id\"", "a dump of the Flight Recorder",
 		"fsdp-inspect order FILE" },
 	{ true, "\"weight_map\"", "an index of shards: it has a key weight_map",
-		"give the folder that holds its files" },
+		"give the directory that holds its files" },
 	{ true, "\"peft_type\"",
 		"the configuration of an adapter: it has a key peft_type",
-		"give the folder it lies in" },
+		"give the directory that contains it" },
 	{ true, "\"model_type\"", "the configuration of a model: it has a key model_type",
-		"give the folder it lies in" },
+		"give the directory that contains it" },
 	{ true, "\"architectures\"",
 		"the configuration of a model: it has a key architectures",
-		"give the folder it lies in" },
+		"give the directory that contains it" },
 	{ false, "fsdp_plan\"", "a plan of transformers: it has a key fsdp_plan",
 		"a plan of FSDP is another thing: fsdp-inspect help plan" },
 	{ false, "tp_plan\"", "a plan of transformers: it has a key tp_plan",
 		"a plan of FSDP is another thing: fsdp-inspect help plan" },
 	{ true, "\"sharded_backend\"",
 		"metadata.json of Megatron-core: it has a key sharded_backend",
-		"give the folder it lies in" },
+		"give the directory that contains it" },
 	{ true, "\"sharding_type\"",
 		"a sharding plan of TorchRec: it has a key sharding_type",
 		"give the checkpoint that was saved with it" },
 	{ true, "\"tree_metadata\"",
 		"metadata of Orbax (JAX): it has a key tree_metadata",
-		"load its folder with Orbax" },
+		"load its directory with Orbax" },
 	{ false, "\"zarr_format\"", "metadata of a zarr array: it has a key zarr_format",
-		"load its folder with zarr" },
+		"load its directory with zarr" },
 };
 
 static bool fail_json(struct fsdp_span body, struct fsdp_error **ret_error)
@@ -632,7 +632,7 @@ static bool fail_file(const struct fsdp_look *look, struct fsdp_error **ret_erro
 	if (fsdp_span_begins(body, FSDP_SPAN("<?xml")) &&
 		memmem(body.data, body.size, "<net ", 5) != NULL)
 		return fail(ret_error, UNSUPPORTED, "a network of OpenVINO (.xml)",
-			"its weights are in the .bin file beside it");
+			"its weights are in the .bin file next to it");
 	if (is_lua_torch(look->head))
 		return fail(ret_error, UNSUPPORTED, "a file of Lua Torch (.t7)",
 			"load it with torchfile and save it with torch.save");
@@ -741,11 +741,11 @@ bool fsdp_foreign_zip(const struct fsdp_zip *zip, struct fsdp_error **ret_error)
 			"save them: torch.save(torch.export.load(FILE).state_dict, \"weights.pt\")");
 	if (has_member(zip, "model_index.json") && weights.size != 0)
 		return fail(ret_error, UNSUPPORTED,
-			"a DDUF file (diffusers): model_index.json beside weights",
-			"unpack it and give one of its folders");
+			"a DDUF file (diffusers): model_index.json and weights",
+			"unpack it and give one of its directories");
 	if (has_member(zip, "data.pkl")) {
 		fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI3042", FSDP_UNKNOWN,
-			"data.pkl is at the root of the zip, and torch.load needs a folder around it");
+			"data.pkl is at the root of the zip, and torch.load needs a directory around it");
 		return fsdp_error_add_hint(
 			ret_error, "unzip FILE -d archive && zip -0 -r fixed.pt archive");
 	}
@@ -754,9 +754,9 @@ bool fsdp_foreign_zip(const struct fsdp_zip *zip, struct fsdp_error **ret_error)
 			"a zip archive without a data.pkl, so torch.save did not write it",
 			NULL);
 	fsdp_fail_rule(ret_error, FSDP_ERROR_UNSUPPORTED, "FI3060", FSDP_UNKNOWN,
-		"this is a zip archive with a checkpoint in it (%.*s), which is not looked into",
+		"a zip archive that contains a checkpoint (%.*s)",
 		FSDP_TEXT_MOST(weights, 128));
-	return fsdp_error_add_hint(ret_error, "unpack it and give the folder");
+	return fsdp_error_add_hint(ret_error, "unpack it and give the directory");
 }
 
 /* ---- directories ---- */
@@ -767,17 +767,17 @@ static const struct folder_row {
 	const char *what, *hint;
 	bool alone; /* beside them there is nothing but JSON */
 } folders[] = {
-	{ "nccl_trace_rank_#", NULL, "a folder of dumps of the Flight Recorder (NCCL)",
+	{ "nccl_trace_rank_#", NULL, "a directory of Flight Recorder dumps (NCCL)",
 		"fsdp-inspect order FILE", true },
 	{ "rank#.safetensors", "config.json",
-		"a TensorRT-LLM checkpoint: rankN.safetensors beside config.json",
+		"a TensorRT-LLM checkpoint: rankN.safetensors with config.json",
 		"give one of its files, or the checkpoint it was made from" },
 	{ "index.json", ".dat",
-		"a folder to which Accelerate moved weights: index.json beside NAME.dat",
+		"a directory to which Accelerate moved weights: index.json and NAME.dat",
 		"give the checkpoint that they come from" },
 	{ "model_index.json", NULL,
-		"a pipeline of Diffusers: model_index.json, and a folder for each of its models",
-		"give one of its folders: unet, transformer, vae, text_encoder" },
+		"a pipeline of Diffusers: model_index.json, and a directory per model",
+		"give one of its directories: unet, transformer, vae, text_encoder" },
 	{ "_CHECKPOINT_METADATA", NULL, "an Orbax checkpoint (JAX): _CHECKPOINT_METADATA",
 		"load it with Orbax" },
 	{ "manifest.ocdbt", NULL, "an Orbax checkpoint (JAX): manifest.ocdbt",
@@ -790,7 +790,7 @@ static const struct folder_row {
 	{ ".zarray", NULL, "a zarr array: .zarray", "load it with zarr" },
 	{ ".zgroup", NULL, "a zarr group: .zgroup", "load it with zarr" },
 	{ "zarr.json", NULL, "a zarr array or group: zarr.json", "load it with zarr" },
-	{ "Manifest.json", "Data", "a Core ML package: Manifest.json beside Data", NULL },
+	{ "Manifest.json", "Data", "a Core ML package: Manifest.json and Data", NULL },
 	{ "coremldata.bin", NULL, "a compiled Core ML model: coremldata.bin", NULL },
 	{ "saved_model.pb", NULL, "a TensorFlow SavedModel: saved_model.pb",
 		"load it with TensorFlow" },
@@ -840,17 +840,17 @@ struct evidence {
 };
 
 static const struct evidence directories[] = {
-	{ ".trace.json", "a folder of traces of torch.profiler",
+	{ ".trace.json", "a directory of traces of torch.profiler",
 		"fsdp-inspect replay FILE" },
-	{ ".trace.json.gz", "a folder of traces of torch.profiler",
+	{ ".trace.json.gz", "a directory of traces of torch.profiler",
 		"fsdp-inspect replay FILE" },
 	{ "manifest.ocdbt", "an Orbax checkpoint (JAX)", NULL },
 	{ ".distcp", "a distributed checkpoint without .metadata", NULL },
-	{ ".pt", "a folder of PyTorch files, which are not one checkpoint",
+	{ ".pt", "a directory of PyTorch files, which are not one checkpoint",
 		"give one of its files" },
-	{ ".pth", "a folder of PyTorch files, which are not one checkpoint",
+	{ ".pth", "a directory of PyTorch files, which are not one checkpoint",
 		"give one of its files" },
-	{ ".bin", "a folder of PyTorch files, which are not one checkpoint",
+	{ ".bin", "a directory of PyTorch files, which are not one checkpoint",
 		"give one of its files" },
 };
 
@@ -950,7 +950,7 @@ static bool fail_directory(const struct fsdp_look *look, struct fsdp_error **ret
 		return fail(ret_error, UNSUPPORTED, row->what, row->hint);
 	if (look->folder->count == 0)
 		return fail(ret_error, OTHER, "an empty directory",
-			"give the folder above it: what is in there is listed");
+			"give its parent directory, which lists its contents");
 	if (fail_one_kind(look, ret_error))
 		return false;
 	for (size_t k = 0; k < FSDP_COUNT(directories); k++) {
@@ -969,7 +969,7 @@ static bool fail_directory(const struct fsdp_look *look, struct fsdp_error **ret
 	}
 	if (has_only_config(look->folder))
 		return fail(ret_error, OTHER,
-			"the configuration of a model without its weights: config.json beside no model.safetensors, pytorch_model.bin or index",
+			"the configuration of a model without its weights: config.json, but no model.safetensors, pytorch_model.bin or index",
 			"download the weights too");
 	fsdp_fail_rule(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, "FI9005", FSDP_UNKNOWN,
 		"this directory holds no checkpoint (%zu %s, first \"%s\")",
@@ -999,7 +999,7 @@ static bool refuse(struct fsdp_reading *reading, const struct fsdp_look *look,
 	if (is_unfinished_orbax(look, find_folder(look->folder)))
 		fsdp_find(&reading->model->findings, FSDP_RULE_COMMIT_LEFTOVER,
 			FSDP_PLACE(.file = { 0 }),
-			"the folder is one of a save that did not end: " ORBAX_TMP
+			"the directory belongs to a save that did not end: " ORBAX_TMP
 			" in its name");
 	return fail_directory(look, ret_error);
 }

@@ -405,7 +405,7 @@ static void check_warning(struct unpacker *unpacker, struct fsdp_span name)
 {
 	const char *text = archive_error_string(unpacker->archive);
 	if (text == NULL)
-		text = "something is odd about it";
+		text = "unusual archive entry";
 	if (strstr(text, "can't be converted") == NULL)
 		FIND(unpacker, TAR_CHECKPOINT, name, 0, "%s", text);
 }
@@ -431,24 +431,23 @@ static bool is_wanted(
 		return false;
 	if (!fsdp_name_is_safe(name)) {
 		FIND(unpacker, UNSAFE_NAME, name, 0,
-			"its name is not a plain relative path; it was left out");
+			"skipped: its name is not a plain relative path");
 		return false;
 	}
 	if (archive_entry_hardlink(entry) != NULL ||
 		archive_entry_hardlink_utf8(entry) != NULL ||
 		archive_entry_filetype(entry) == AE_IFLNK) {
-		FIND(unpacker, TAR_CHECKPOINT, name, error,
-			"it is a link; it was left out");
+		FIND(unpacker, TAR_CHECKPOINT, name, error, "skipped: it is a link");
 		return false;
 	}
 	if (archive_entry_filetype(entry) != AE_IFREG) {
 		FIND(unpacker, TAR_CHECKPOINT, name, error,
-			"it is a device or a pipe; it was left out");
+			"skipped: it is a device or a pipe");
 		return false;
 	}
 	if (archive_entry_sparse_count(entry) != 0) {
 		FIND(unpacker, TAR_CHECKPOINT, name, error,
-			"it is stored with holes; it was left out");
+			"skipped: it is stored with holes");
 		return false;
 	}
 	return true;
@@ -566,7 +565,7 @@ static bool check_end(struct unpacker *unpacker)
 	struct fsdp_span none = { 0 };
 	if (passed <= archive_read_header_position(archive))
 		FIND(unpacker, TRUNCATED_FILE, none, FSDP_WARNING + 1,
-			"the tar has no end: it stops right behind a member");
+			"the tar has no end: it stops right after a member");
 	if (unpacker->kind != NULL)
 		return true;
 	uint64_t at = (uint64_t)passed, size = unpacker->source->size;
@@ -580,7 +579,7 @@ static bool check_end(struct unpacker *unpacker)
 			return false;
 		if (memcmp(bytes, zeros, count) != 0) {
 			FIND(unpacker, ZIP_STRAY_BYTES, none, 0,
-				"%llu bytes behind the end of the tar are not padding",
+				"%llu bytes after the end of the tar are not padding",
 				FSDP_LLU(size - at));
 			return true;
 		}

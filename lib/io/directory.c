@@ -802,7 +802,7 @@ static bool open_cached(const struct fsdp_dir *dir, const char *name, int *ret_f
 			fd = open_regular(dir, name);
 		if (fd < 0 && errno == ELOOP)
 			return fail_kind(ret_error,
-				"it is a link that leads out of the folder, or is reached through one");
+				"it is a link that leads out of the directory, or is reached through one");
 		if (fd < 0)
 			return fail_open(ret_error, errno);
 		/* A free place, or the one that was not used for the longest time. */
@@ -837,7 +837,7 @@ static bool is_unchanged(
 		(uint32_t)status.st_mtim.tv_nsec == entry->mtime_ns)
 		return true;
 	fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI2004", FSDP_UNKNOWN,
-		"the file changed since the folder was listed");
+		"the file changed since the directory was listed");
 	return fsdp_error_add_hint(ret_error, "run again when nothing writes to it");
 }
 
@@ -847,16 +847,17 @@ static bool may_open(const struct fsdp_dir *dir, const struct fsdp_entry *entry,
 {
 	if (dir->fd < 0 && dir->remote == NULL)
 		return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
-			"this folder has no file system behind it");
+			"this directory is not on a file system");
 	if (entry == NULL && !fsdp_name_is_safe(name))
 		return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI3064",
 			FSDP_UNKNOWN,
-			"not a plain name below the folder; it was not opened");
+			"not a plain name below the directory; it was not opened");
 	if (entry == NULL)
 		return memchr(name.data, '/', name.size) != NULL ||
 		       fail_open(ret_error, ENOENT);
 	if (entry->kind == FSDP_ENTRY_LINK_OUTSIDE)
-		return fail_kind(ret_error, "it is a link that leads out of the folder");
+		return fail_kind(
+			ret_error, "it is a link that leads out of the directory");
 	if (entry->kind == FSDP_ENTRY_LINK_BROKEN) {
 		fsdp_fail_rule(ret_error, FSDP_ERROR_SYSTEM, "FI1001", FSDP_UNKNOWN,
 			"the link leads to nothing: the file was not downloaded, or was removed");
@@ -1187,7 +1188,7 @@ bool fsdp_folder_open_child(const struct fsdp_folder *folder, struct fsdp_span n
 		if (narrow(folder, name, ret_folder))
 			return list_packed(ret_folder, arena, ret_error);
 		return fsdp_fail(ret_error, FSDP_ERROR_SYSTEM, FSDP_UNKNOWN,
-			"no such folder in the archive");
+			"no such directory in the archive");
 	}
 	struct fsdp_span text = fsdp_arena_copy(arena, name);
 	if (text.data == NULL)

@@ -139,7 +139,7 @@ bool fsdp_inflate_finish(struct fsdp_inflate *stream, struct fsdp_error **ret_er
 		return false;
 	if (stream->zlib.avail_out == 0)
 		return fail_broken(stream, "FI2003", ret_error,
-			"the deflated data goes on after its declared size");
+			"the deflated data continues after its declared size");
 	if (stream->zlib.avail_in != 0 || stream->left != 0)
 		return fail_broken(stream, "FI3049", ret_error,
 			"bytes are left after the end of the deflated data");

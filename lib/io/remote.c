@@ -192,7 +192,7 @@ static const struct {
 	[6] = { FSDP_ERROR_SYSTEM, NULL, "the store asks to slow down",
 		"try later, or FSDP_INSPECT_CONNECTIONS=4" },
 	[7] = { FSDP_ERROR_DAMAGED, "FI2004",
-		"the file changed since the folder was listed",
+		"the file changed since the directory was listed",
 		"run again when nothing writes to it" },
 	[8] = { FSDP_ERROR_SYSTEM, NULL, "cannot reach the server",
 		"check the name, the network and the proxy settings (HTTPS_PROXY)" },
@@ -1219,7 +1219,7 @@ bool fsdp_remote_new(int descriptor, const struct fsdp_limit_setting *limits,
 		return fsdp_fail_memory(ret_error);
 	}
 	if (descriptor < 0)
-		remote->broken = "there is no helper";
+		remote->broken = "remote helper is missing";
 	pthread_mutex_lock(&remote->mutex);
 	struct pending *request = new_request(remote, HELLO, true);
 	unsigned char hello[8];

@@ -327,7 +327,7 @@ static bool open_descriptor(
 		return fsdp_fail_errno(ret_error, errno, FSDP_UNKNOWN, "cannot look at");
 	if (S_ISDIR(status.st_mode))
 		return fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
-			"a folder is not a recording");
+			"a directory is not a recording");
 	stream->file.fd = STDIN_FILENO;
 	return true;
 }

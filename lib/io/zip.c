@@ -454,7 +454,7 @@ static bool rebase(
 		return false;
 	if (end->directory < record->offset)
 		return here ||
-		       fail_unreadable(tail, 0, "bytes are missing in front of the zip");
+		       fail_unreadable(tail, 0, "bytes are missing before the zip");
 	if (!has_magic(tail, header + base, FSDP_ZIP_LOCAL_MAGIC, &there))
 		return false;
 	if (!there)
@@ -463,7 +463,7 @@ static bool rebase(
 	fsdp_find(tail->findings, FSDP_RULE_ZIP_STRAY_BYTES,
 		FSDP_PLACE(.file = tail->file, .offset = 0, .length = base,
 			.severity = FSDP_ERROR + 1),
-		"%llu bytes stand in front of the zip, which its offsets do not count",
+		"%llu bytes precede the zip, which its offsets do not count",
 		FSDP_LLU(base));
 	return true;
 }
@@ -616,7 +616,7 @@ static const char *what_is_unsafe(struct fsdp_span name)
 		if (i < name.size && name.data[i] != '/' && name.data[i] != '\\')
 			continue;
 		if (i - begin == 2 && memcmp(name.data + begin, "..", 2) == 0)
-			return "its name leads out of its folder";
+			return "its name leads out of its directory";
 		begin = i + 1;
 	}
 	if (memchr(name.data, '\\', name.size) != NULL)
@@ -967,20 +967,20 @@ static void check_kind(
 		return;
 	if ((attributes & ATTRIBUTE_DIRECTORY) != 0)
 		FIND(reader, ZIP_ENTRY_TYPE, member,
-			"marked as a folder, but it has %llu bytes: PyTorch leaves its buffer unwritten",
+			"marked as a directory, but it has %llu bytes: PyTorch leaves its buffer unwritten",
 			FSDP_LLU(member->size));
 	else if (member->name.size != 0 &&
 		 member->name.data[member->name.size - 1] == '/')
 		FIND(reader, ZIP_ENTRY_TYPE, member,
-			"named like a folder, but it has %llu bytes",
+			"named like a directory, but it has %llu bytes",
 			FSDP_LLU(member->size));
 	else if (!is_ordinary_kind(attributes))
 		FIND(reader, ZIP_ENTRY_TYPE, member,
-			"marked as a link, a folder or a device, but it has %llu bytes",
+			"marked as a link, a directory or a device, but it has %llu bytes",
 			FSDP_LLU(member->size));
 	if (member->stored_size == 0 && member->size != 0)
 		FIND(reader, ZIP_ENTRY_TYPE, member,
-			"states %llu bytes, of which 0 are stored: PyTorch leaves its buffer unwritten",
+			"states %llu bytes, but stores 0: PyTorch leaves its buffer unwritten",
 			FSDP_LLU(member->size));
 }
 
@@ -1230,8 +1230,7 @@ static bool read_directory(
 		fsdp_find(reader->findings, FSDP_RULE_ZIP_STRAY_BYTES,
 			FSDP_PLACE(.file = reader->file, .offset = 0,
 				.length = first->header, .severity = FSDP_ERROR + 1),
-			"%llu bytes stand in front of the first member",
-			FSDP_LLU(first->header));
+			"%llu bytes precede the first member", FSDP_LLU(first->header));
 	return true;
 }
 

@@ -86,12 +86,15 @@ void fsdp_find_missing_ranks(struct fsdp_findings *findings, struct fsdp_ranks_h
 	uint32_t count = write_missing(here, text, sizeof text, &only);
 	if (count == 0)
 		return;
+	const char *file = strstr(here->what, "file"), *plural = count == 1 ? "" : "s";
+	int stem = (int)(file == NULL ? strlen(here->what)
+				      : (size_t)(file - here->what) + strlen("file"));
 	if (!here->named && is_one_node(here, &first, &end)) {
 		place->fix = "copy the files of all nodes into one directory";
 		fsdp_find(findings, rule, place,
-			"only ranks %u-%u of %s%u are here, as of one node; there is no %s of ranks %s",
+			"only ranks %u-%u of %s%u are present, as on one node; %.*ss%s of ranks %s are missing",
 			first, end - 1, here->at_least ? "at least " : "",
-			here->world_size, here->what, text);
+			here->world_size, stem, here->what, here->what + stem, text);
 		return;
 	}
 	place->rank = only;
@@ -100,10 +103,13 @@ void fsdp_find_missing_ranks(struct fsdp_findings *findings, struct fsdp_ranks_h
 	if (here->named)
 		place->fix = "name the files of these ranks too";
 	fsdp_find(findings, rule, place,
-		"%s %s of rank%s %s%s; the world has %s%u rank%s",
-		here->named ? "no" : "there is no", here->what, count == 1 ? "" : "s",
-		text, here->named ? " was named" : "", here->at_least ? "at least " : "",
-		here->world_size, here->world_size == 1 ? "" : "s");
+		"%.*s%s%s of rank%s %s %s %s (world size is %s%u)", stem, here->what,
+		plural, here->what + stem, plural, text,
+		here->named  ? count == 1 ? "was" : "were"
+		: count == 1 ? "is"
+			     : "are",
+		here->named ? "not named" : "missing", here->at_least ? "at least " : "",
+		here->world_size);
 }
 
 /*
@@ -307,8 +313,8 @@ static void find_slices(
 			unknown);
 	fsdp_find(&model->findings, FSDP_RULE_UNSUPPORTED_FEATURE,
 		FSDP_PLACE(.severity = FSDP_NOTE + 1,
-			.fix = "if they are slices of one tensor, the program that wrote them knows how they were cut"),
-		"%zu tensor%s of %u rank files %s not the same in all of them%s, and nothing says why: each is listed as its rank's own",
+			.fix = "if they are slices of one tensor, ask the program that wrote them how they were cut"),
+		"%zu tensor%s of %u rank files %s not equal on all ranks%s, cause unknown: listed per rank",
 		others + unknown, others + unknown == 1 ? "" : "s", ranks,
 		others + unknown == 1 ? "is" : "are", text);
 }

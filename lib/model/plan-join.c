@@ -146,7 +146,7 @@ static void freeze_compare_modules(struct fsdp_model *model, struct fsdp_arena *
 		return;
 	}
 	fsdp_find(&model->findings, FSDP_RULE_PLAN_MISMATCH, FSDP_PLACE(.tensor = name),
-		"%u of the checkpoint's parameters and buffers lie in modules that the printed model does not have; the first is %.*s",
+		"%u of the checkpoint's parameters and buffers are in modules that the printed model does not have; the first is %.*s",
 		count, FSDP_TEXT_MOST(name, 200));
 }
 
@@ -370,7 +370,7 @@ static void compare_names(const struct compare *compare)
 		fsdp_find(&model->findings, FSDP_RULE_PLAN_MISMATCH,
 			FSDP_PLACE(.tensor = name,
 				.module = module_name(compare, planned->module)),
-			"the plan has %s %.*s, the checkpoint has not",
+			"the plan has %s %.*s, the checkpoint does not",
 			planned->is_buffer ? "buffer" : "parameter", FSDP_TEXT(name));
 	}
 }
@@ -389,7 +389,7 @@ static void compare_extra(const struct compare *compare)
 		struct fsdp_span name = name_of(compare, tensor->name);
 		fsdp_find(&model->findings, FSDP_RULE_PLAN_MISMATCH,
 			FSDP_PLACE(.tensor = name),
-			"the checkpoint has %.*s, the plan has not", FSDP_TEXT(name));
+			"the checkpoint has %.*s, the plan does not", FSDP_TEXT(name));
 	}
 }
 

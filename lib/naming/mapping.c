@@ -374,7 +374,7 @@ static bool check(const struct rank_slice *slices, size_t count, uint32_t ranks,
 					first->dims * sizeof *first->shape) == 0);
 	}
 	if (!each)
-		return fail_slice(first, "has not one slice of each rank", ret_error);
+		return fail_slice(first, "does not have one slice per rank", ret_error);
 	return alike || fail_slice(first, "has another form in another rank", ret_error);
 }
 
@@ -801,8 +801,8 @@ static bool fail_row(const struct fsdp_mapped *item, struct fsdp_error **ret_err
 {
 	fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
 		"the map has no row for %.*s", FSDP_TEXT_MOST(item->name, 200));
-	return fsdp_error_add_hint(ret_error,
-		"leave it out (-g '!NAME'), or add a row to a map of your own");
+	return fsdp_error_add_hint(
+		ret_error, "omit it (-g '!NAME'), or add a row to a map of your own");
 }
 
 /* Which dimension is cut of a tensor whose columns are known. */

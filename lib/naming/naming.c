@@ -259,7 +259,7 @@ static bool find_size(const struct fsdp_map_table *table,
 		if (find_given(sizes, fsdp_document_item(others, i).text, ret_value))
 			return true;
 	fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
-		"the map needs %.*s, which no configuration beside the checkpoint tells",
+		"the map needs %.*s, which no configuration next to the checkpoint contains",
 		FSDP_TEXT_MOST(name, 100));
 	return fsdp_error_add_hint(
 		ret_error, "give it: --size=%.*s=N", FSDP_TEXT_MOST(name, 100));
@@ -349,7 +349,8 @@ static bool read_parts(const struct fsdp_map_table *table,
 		rule->parts = parts.count;
 	if (parts.kind != FSDP_DOCUMENT_ABSENT &&
 		(parts.kind != FSDP_DOCUMENT_LIST || parts.count != rule->parts))
-		return fail_map(ret_error, index, "it has not as many parts as names");
+		return fail_map(ret_error, index,
+			"the number of parts differs from the number of names");
 	for (size_t i = 0; i < rule->parts; i++) {
 		rule->share[i] = 1;
 		if (parts.kind == FSDP_DOCUMENT_LIST &&
@@ -502,8 +503,8 @@ static bool open_tables(struct fsdp_map *map, const char *word,
 	if (map->count != 0)
 		return true;
 	if (strchr(word, '/') == NULL && strchr(word, '.') == NULL) {
-		fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
-			"there is no map %.*s", NAME_MOST, word);
+		fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN, "unknown map %.*s",
+			NAME_MOST, word);
 		return fsdp_error_add_hint(ret_error, "fsdp-inspect help maps");
 	}
 	return fsdp_document_open(word, limits, limit_count, &document, ret_error) &&

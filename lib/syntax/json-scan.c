@@ -295,7 +295,7 @@ static inline bool read_key(struct fsdp_json_scan *scan, struct fsdp_json_token 
 	token->kind = FSDP_SCAN_KEY;
 	set_text(scan, token, size, &marks);
 	if (byte != ':')
-		return unexpected(scan, token, byte, "a colon is missing behind a key");
+		return unexpected(scan, token, byte, "a colon is missing after a key");
 	scan->at++;
 	scan->next = WANT_VALUE;
 	return true;
@@ -344,7 +344,7 @@ static bool read_odd_number(struct fsdp_json_scan *scan, struct fsdp_json_token 
 		if (!scan->lenient || (!fsdp_decimal_fixed(token->span, 0, &value) &&
 					      !fsdp_decimal_real(token->span, &scratch,
 						      &real, &memory)))
-			return give_up(scan, token, "not a number that JSON knows");
+			return give_up(scan, token, "not a JSON number");
 		json_odd(scan, FSDP_ODD_NUMBER);
 	}
 	scan->at = scan->mark + size;
@@ -506,7 +506,7 @@ static inline bool read_token(struct fsdp_json_scan *scan, struct fsdp_json_toke
 		if (byte == PEEK_FAILED)
 			return false;
 		return byte == PEEK_END || scan->lenient ||
-		       give_up(scan, token, "more bytes behind the end of the JSON");
+		       give_up(scan, token, "more bytes after the end of the JSON");
 	default:
 		return read_value(scan, token, byte);
 	}

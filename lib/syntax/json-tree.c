@@ -94,8 +94,8 @@ static bool check_keys(
 	/* Before the text there is its quote. */
 	return twice.data == NULL ||
 	       fsdp_fail(reader->error, FSDP_ERROR_DAMAGED,
-		       (uint64_t)(twice.data - 1 - reader->bytes),
-		       "the key \"%s\" comes twice", fsdp_shown(twice, room));
+		       (uint64_t)(twice.data - 1 - reader->bytes), "duplicate key \"%s\"",
+		       fsdp_shown(twice, room));
 }
 
 /* A long array of nothing but integers is packed. */

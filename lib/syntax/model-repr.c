@@ -795,7 +795,7 @@ void fsdp_printed_free(struct fsdp_printed *printed)
 static bool fail_interleaved(struct fsdp_error **ret_error)
 {
 	fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
-		"the lines of two printed models are mixed, and nothing tells which line is of which");
+		"the lines of two printed models are mixed, and cannot be separated");
 	fsdp_error_add_kind(ret_error, "interleaved");
 	return fsdp_error_add_hint(ret_error,
 		"print the model on one rank only, or have the launcher mark each line with its rank (torchrun --tee 3)");

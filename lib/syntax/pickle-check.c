@@ -209,7 +209,7 @@ static void report_key(const struct check_walk *walk, fsdp_ref key)
 		text.data >= begin && text.data <= begin + walk->pickle->stream.size;
 	PICKLE_FIND(walk->options, FSDP_RULE_PICKLE_ODD,
 		placed ? (uint64_t)(text.data - begin) : 0, FSDP_WARNING,
-		"a key stands twice in one dict: the last one counts");
+		"duplicate key in a dict: the last one counts");
 }
 
 static bool many_keys(struct check_walk *walk, fsdp_ref dict, uint64_t count)
@@ -361,7 +361,7 @@ static void report(const struct check_walk *walk, uint64_t size)
 			FSDP_LLU(walk->depth_limit));
 	if (size > UNFOLD_LIMIT || size / UNFOLD_FACTOR > walk->real)
 		PICKLE_FIND(walk->options, FSDP_RULE_PICKLE_EXPANSION, 0, FSDP_ERROR,
-			"%llu values would unfold to %s%llu", FSDP_LLU(walk->real),
+			"%llu values would expand to %s%llu", FSDP_LLU(walk->real),
 			size == UINT64_MAX ? "more than " : "", FSDP_LLU(size));
 }
 

@@ -79,8 +79,7 @@ static bool fail_unknown(struct fsdp_trace_reading *reading, const char *what)
 		"this is %s, but neither a Flight Recorder dump nor a memory snapshot",
 		what);
 	fsdp_error_add_kind(&reading->error, "no_dump");
-	return fsdp_error_add_hint(
-		&reading->error, "see what it is: fsdp-inspect info FILE");
+	return fsdp_error_add_hint(&reading->error, "see fsdp-inspect info FILE");
 }
 
 /* ---- pickles ---- */

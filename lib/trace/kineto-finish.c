@@ -29,7 +29,7 @@ bool fsdp_kineto_needs_second(struct fsdp_kineto *kineto, bool can, bool *ret_ne
 	if (!can && kineto->times.late) {
 		kineto->reading->recording.steps_incomplete = true;
 		FSDP_TRACE_FIND(kineto->reading, TIMES_UNUSABLE,
-			"more than 250,000 calls came before the steps that they lie in, which a pipe cannot show");
+			"more than 250,000 calls came before their steps, which a pipe cannot show");
 	}
 	*ret_needs = kineto->times.again || (can && missing);
 	return true;

@@ -89,7 +89,7 @@ static bool fsdp_trace_other_profiler(
 			"record with torch.profiler and export_chrome_trace(); nsys stats reads this one");
 	if (fsdp_archive_is_tar(head) || fsdp_span_begins(head, FSDP_SPAN("PK\3\4")))
 		return refuse(reading, "archive", "this is an archive, not a recording",
-			"unpack it and give the folder");
+			"unpack it and give the directory");
 	if (is_protobuf(head))
 		return refuse(reading, "protobuf",
 			"this is a trace in protocol buffers, of Perfetto or of XLA's profiler",
@@ -267,8 +267,8 @@ static void judge_lines(struct fsdp_trace_reading *reading)
 {
 	const struct fsdp_recording *recording = &reading->recording;
 	if (recording->truncated)
-		FSDP_TRACE_FIND(reading, RECORDING_TRUNCATED,
-			"what it is compressed with breaks off");
+		FSDP_TRACE_FIND(
+			reading, RECORDING_TRUNCATED, "compressed data ends early");
 	for (size_t i = 0; i < recording->bad_line_count; i++)
 		FSDP_TRACE_FIND(reading, LINES_SKIPPED, "line %llu cannot be read",
 			FSDP_LLU(recording->bad_lines[i]));

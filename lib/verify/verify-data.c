@@ -766,7 +766,7 @@ static void limit_views(struct fsdp_verify *verify, struct fsdp_verify_file *fil
 	verify->lacks |= FSDP_OVER_LIMIT;
 	fsdp_find(&verify->findings, FSDP_RULE_NOT_EVALUATED,
 		FSDP_IN(file, .offset = FSDP_UNKNOWN),
-		"%zu of %zu tensors lie over bytes that others were counted from more than %d times; they are not counted",
+		"%zu of %zu tensors view bytes that were counted for others more than %d times; they are not counted",
 		file->view_count - kept, file->view_count, OVERLAY_MOST);
 	file->view_count = kept;
 }
@@ -908,7 +908,7 @@ bool fsdp_verify_may_read(struct fsdp_verify *verify, const struct fsdp_verify_f
 	fsdp_find(&verify->findings, FSDP_RULE_LIMIT_REACHED,
 		FSDP_IN(file, .offset = segment->begin, .length = segment->stored,
 			.fix = "raise --limit=inflate-bytes if you trust the input"),
-		"more than inflate-bytes would be inflated in all: these %llu bytes are not looked at",
+		"did not check these %llu bytes: --limit inflate-bytes is reached",
 		FSDP_LLU(segment->stored));
 	return false;
 }

@@ -173,7 +173,7 @@ static void judge_times(struct fsdp_verify *verify, const struct fsdp_verify_fil
 	if (newer > NEWER_MOST)
 		fsdp_find(&verify->findings, FSDP_RULE_OVERWRITTEN_IN_PLACE,
 			FSDP_IN(file, .offset = FSDP_UNKNOWN),
-			"written %lld seconds after .metadata (at %lld and %lld seconds since 1970), and its items are not what that says",
+			"written %lld seconds after .metadata (at %lld and %lld seconds since 1970), and its items differ from .metadata",
 			(long long)newer, (long long)data.mtime_s,
 			(long long)metadata.mtime_s);
 }

@@ -295,7 +295,7 @@ static bool judge_offsets(struct fsdp_verify *verify, const struct fsdp_verify_f
 		if (computed != real || key != number) {
 			fsdp_find(&verify->findings, FSDP_RULE_OFFSETS_NOT_COMPUTABLE,
 				FSDP_IN(file, .member = member->name, .offset = real),
-				"the record lies at byte %llu, but loaders that compute offsets look for record %llu at byte %llu",
+				"record is at byte %llu, but loaders that compute offsets read record %llu at byte %llu",
 				FSDP_LLU(real), FSDP_LLU(number), FSDP_LLU(computed));
 			return true;
 		}

@@ -51,7 +51,7 @@ deepspeed() {
 	[ "$(notes root)" = "opened global_step2, as latest says (also there: global_step1); latest_universal names a checkpoint of its own: global_step2_universal" ]
 	rm -r root/global_step1 root/global_step2
 	[ "$(notes root)" = "opened global_step2_universal, as latest_universal says" ]
-	findings root | grep -qx 'FI1011 the file names global_step2, which is not there; global_step2_universal was read'
+	findings root | grep -qx 'FI1011 points to global_step2, which does not exist; read global_step2_universal instead'
 	rm -r root/global_step2_universal
 	run ! info root
 }
@@ -81,7 +81,7 @@ deepspeed() {
 	[ "$("$FSDP_INSPECT" latest steps 2>&1)" = steps ]
 	echo newest > root/latest_checkpointed_iteration.txt
 	[ "$(notes root)" = "" ]
-	findings root | grep -qx "FI1011 the file names newest, of which there is no folder; release was read"
+	findings root | grep -qx "FI1011 points to newest, which does not exist; read release instead"
 }
 
 @test "of the models that verl trains one is read, and the others are named" {
@@ -102,7 +102,7 @@ opened actor (also there: critic)" ]
 	echo 7 > root/latest_checkpointed_iteration.txt
 	run "$FSDP_INSPECT" audit root
 	[ "$status" = 0 ]
-	[[ "$output" = *"global_step_7/actor: critic beside it is another model"*"[FI1012 weights-differ]"* ]]
+	[[ "$output" = *"global_step_7/actor: critic next to it is another model"*"[FI1012 weights-differ]"* ]]
 	rm root/global_step_7/critic/model_world_size_4_rank_1.pt
 	run "$FSDP_INSPECT" audit root
 	[ "$status" = 1 ]
@@ -129,12 +129,12 @@ opened actor (also there: critic)" ]
 	verl actor 4
 	verl actor 8
 	echo '{"FSDP_version": 2, "world_size": 4}' > actor/fsdp_config.json
-	[ "$(findings actor)" = "FI1007 16 files of a save by 8 ranks beside those of one by 4, of which fsdp_config.json is: left out" ]
+	[ "$(findings actor)" = "FI1007 skipped 16 files of a save by 8 ranks: the other files are of a save by 4 (see fsdp_config.json)" ]
 	[ "$(info actor | jq -c '[.data.world_size, .data.counts.files]')" = "[4,8]" ]
 	rm actor/*_8_rank_7.pt
 	for text in '{}' '{"world_size": 3}' '{"world_size": "4"}' '{'; do
 		echo "$text" > actor/fsdp_config.json
-		[ "$(findings actor)" = "FI1009 14 files of a save by 8 ranks beside those of one by 4: left out" ]
+		[ "$(findings actor)" = "FI1009 skipped 14 files of a save by 8 ranks: the other files are of a save by 4" ]
 	done
 }
 
@@ -177,7 +177,7 @@ models() {
 	cp actor.safetensors critic.safetensors
 	run --separate-stderr "$FSDP_INSPECT" audit --data .
 	[ "$status" -eq 2 ]
-	[[ $output == *"actor.safetensors: critic.safetensors beside it is another model"*"the same bytes"*"FI1012"* ]]
+	[[ $output == *"actor.safetensors: critic.safetensors next to it is another model"*"the same bytes"*"FI1012"* ]]
 }
 
 @test "a folder that only leads on is judged as the one that it leads to" {

@@ -427,11 +427,11 @@ END
 	: > file
 	mkdir folder
 	run -2 export_to file "$SOURCE"
-	[[ "$output" == *"file is a file, and a folder is to be written"*"--to=safetensors"* ]]
+	[[ "$output" == *"file is a file, and a directory is to be written"*"--to=safetensors"* ]]
 	run -2 export_to no/where "$SOURCE"
-	[[ "$output" == *"cannot make the folder: No such file or directory"* ]]
+	[[ "$output" == *"cannot make the directory: No such file or directory"* ]]
 	run -2 export_to folder --to=safetensors "$SOURCE"
-	[[ "$output" == *"folder is a folder, and one file is to be written"* ]]
+	[[ "$output" == *"folder is a directory, and one file is to be written"* ]]
 	holds folder
 	small 1m
 	mount -o remount,ro small
@@ -457,11 +457,11 @@ END
 
 @test "a line tells what a wrapper puts in front of names, and what removes it" {
 	run -0 "$FSDP_INSPECT" export -o out --strip=none --rename=model=_orig_mod "$SOURCE"
-	[[ "$output" == *"_orig_mod. is in front of"*"not compiled"*"--strip=_orig_mod removes it"* ]]
+	[[ "$output" == *"_orig_mod. is the prefix of"*"not compiled"*"--strip=_orig_mod removes it"* ]]
 	run -0 "$FSDP_INSPECT" export -o stripped --strip=_orig_mod out
 	[[ "$output" != *"in front of"* ]]
 	run -0 "$FSDP_INSPECT" export -o ddp --strip=none --rename=model=module "$SOURCE"
-	[[ "$output" == *"module. is in front of"*"--strip=module removes it"* ]]
+	[[ "$output" == *"module. is the prefix of"*"--strip=module removes it"* ]]
 	# One module of a model.
 	run -0 "$FSDP_INSPECT" export -o some --strip=none --rename=model.norm=module.norm "$SOURCE"
 	[[ "$output" != *"in front of"* ]]
@@ -557,7 +557,7 @@ rows_of() {
 	export_to back --map=megatron-$family "${sizes[@]}" hf
 	"$FSDP_INSPECT" diff -q --values dense.safetensors back
 	run -2 export_to out --map=hf-lama dense.safetensors
-	[[ "$output" == *"there is no map hf-lama"*"help maps"* ]]
+	[[ "$output" == *"unknown map hf-lama"*"help maps"* ]]
 }
 
 @test "a map that does not fit is refused" {

@@ -711,13 +711,13 @@ terminated() {
 	done <names
 	inspect schema nothing
 	[ "$status" -eq 1 ]
-	[ "$stderr" = "error: there is no schema nothing
+	[ "$stderr" = "error: unknown schema nothing
   hint: fsdp-inspect schema lists them" ]
 	inspect schema lss
 	[[ $stderr == *"did you mean: fsdp-inspect schema ls"* ]]
 	inspect schema ls --schema=999
 	[ "$status" -eq 1 ]
-	[ "$stderr" = "error: there is no schema ls of version 999
+	[ "$stderr" = "error: unknown schema ls, version 999
   hint: fsdp-inspect schema lists them" ]
 	inspect schema ls info
 	[ "$status" -eq 0 ]
@@ -859,7 +859,7 @@ terminated() {
 	local b c
 	printf -v b '%249s' ''
 	c=${b// /c} b=${b// /b}
-	grep -qxF "warning: many.pt: 3 pickles beside data.pkl were not looked at: model/$b, model/$c [FI9006 not-evaluated]" <<<"$stderr"
+	grep -qxF "warning: many.pt: 3 pickles next to data.pkl were not checked: model/$b, model/$c [FI9006 not-evaluated]" <<<"$stderr"
 }
 
 @test "metadata is read once, and small items once too, whether they are looked into or not" {

@@ -182,7 +182,7 @@ refused() {
 	for words in "ls step" "stats step" "diff --values step step"; do
 		run --separate-stderr "$FSDP_INSPECT" $words --part=1/2
 		[ "$status" -eq 2 ]
-		[[ "$stderr" == *"has no --part"*"leave it out"* ]]
+		[[ "$stderr" == *"has no --part"*"omit it"* ]]
 	done
 }
 
@@ -353,7 +353,7 @@ END
 	done
 	run --separate-stderr "$FSDP_INSPECT" ls --part=1/2 step
 	[ "$status" -eq 2 ]
-	[[ "$stderr" == *"ls has no --part"*"leave it out"* ]]
+	[[ "$stderr" == *"ls has no --part"*"omit it"* ]]
 }
 
 @test "each tensor of a model that is known by its class is missed" {

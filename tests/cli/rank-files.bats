@@ -46,7 +46,7 @@ message() {
 @test "siblings of one file are named in a note and in inputs" {
 	inspect ls --json set/rank1.pt
 	[ "$status" -eq 0 ]
-	[[ $stderr == *"set/rank1.pt is one file of a set: 2 more beside it were read too (rank0.pt, rank2.pt)"* ]]
+	[[ $stderr == *"set/rank1.pt is one file of a set: 2 more were read too (rank0.pt, rank2.pt)"* ]]
 	[ "$(jq -c '[.inputs[] | [.path, .kind, .found // false]]' <<<"$output")" = \
 		'[["set/rank1.pt","checkpoint",false],["set/rank0.pt","checkpoint",true],["set/rank2.pt","checkpoint",true]]' ]
 	inspect -q ls set/rank1.pt
@@ -81,7 +81,7 @@ message() {
 	[[ $output == *"plain/epoch1.pt  PyTorch file"*"plain/epoch2.pt  PyTorch file"* ]]
 	inspect ls plain/epoch1.pt plain/epoch2.pt
 	[ "$status" -eq 2 ]
-	[[ $stderr == *"nothing says that these 2 files are ranks of one save"* ]]
+	[[ $stderr == *"it is not recorded that these 2 files are ranks of one save"* ]]
 }
 
 @test "a plan beside the set serves the set" {
@@ -97,10 +97,10 @@ message() {
 @test "a missing rank is named, and one that was not named differently" {
 	[ "$(rules set/rank0.pt set/rank2.pt)" = FI1008 ]
 	[ "$(message FI1008 set/rank0.pt set/rank2.pt)" = \
-		"no file of rank 1 was named; the world has 3 ranks" ]
+		"file of rank 1 was not named (world size is 3)" ]
 	rm set/rank0.pt set/rank1.pt
 	[ "$(rules set)" = FI1008 ]
-	[ "$(message FI1008 set)" = "there is no file of ranks 0-1; the world has 3 ranks" ]
+	[ "$(message FI1008 set)" = "files of ranks 0-1 are missing (world size is 3)" ]
 }
 
 @test "of a doubled rank the second file is left out" {
@@ -109,7 +109,7 @@ message() {
 	[ "$(rules set)" = FI1009 ]
 	[[ $(data set) == "$whole" ]]
 	"$FSDP_INSPECT" info --json set 2>/dev/null |
-		grep -q 'another file is of rank 1 too (rank1.pt); this one was left out'
+		grep -q 'skipped: another file is of rank 1 too (rank1.pt)'
 }
 
 @test "a double in the place of a missing rank is one finding" {
@@ -125,7 +125,7 @@ message() {
 	cp "$TESTDATA"/fsdp2/w4-tp/checkpoint/rank3.pt set/rank3.pt
 	[[ $(rules set) == "FI1009" ]]
 	[[ $(message FI1009 set) == \
-		"the file is of a save by 4 ranks, 3 other files are by 3: it is of another save and was left out" ]]
+		"skipped: the file is of a save by 4 ranks, 3 other files by 3" ]]
 	[ "$(data set)" = "$whole" ]
 }
 
@@ -135,7 +135,7 @@ message() {
 	cp "$TESTDATA"/fsdp2/w4-tp/checkpoint/rank[13].pt mixed/
 	cp set/rank2.pt mixed/rank2.pt
 	[[ $(message FI1009 mixed) == \
-		"the file is of a save by 4 ranks, 2 other files are by 3: it is of another save and was left out" ]]
+		"skipped: the file is of a save by 4 ranks, 2 other files by 3" ]]
 	[ "$("$FSDP_INSPECT" info --json mixed 2>/dev/null |
 		jq -c '[.findings[] | select(.rule == "FI1009") | .file]')" = '["rank1.pt","rank3.pt"]' ]
 	mkdir equal
@@ -144,7 +144,7 @@ message() {
 		cp "$TESTDATA"/fsdp2/w4-tp/checkpoint/rank$((i % 4)).pt equal/rank$((i + 2)).pt
 	done
 	[[ $(message FI1009 equal) == \
-		"the file is of a save by 2 ranks, 20 other files are by 4: it is of another save and was left out" ]]
+		"skipped: the file is of a save by 2 ranks, 20 other files by 4" ]]
 }
 
 @test "files of two models in one world disagree, and it is said how" {
@@ -183,7 +183,7 @@ message() {
 	ln -s ../other.pt set/rank3.pt
 	inspect ls set/rank0.pt
 	[ "$status" -eq 0 ]
-	[[ $stderr == *"2 more beside it"* ]]
+	[[ $stderr == *"2 more"* ]]
 	inspect ls set/rank0.pt set/rank3.pt
 	[ "$status" -eq 2 ]
 	[[ $stderr == *"leads out of the folder"* ]]
@@ -194,16 +194,16 @@ message() {
 	inspect ls --json "$dcp"/*.distcp
 	[ "$status" -eq 0 ]
 	[ "$(jq -cS .data <<<"$output")" = "$("$FSDP_INSPECT" ls --json "$dcp" | jq -cS .data)" ]
-	[[ $stderr == *"opened the directory of these files"* ]]
+	[[ $stderr == *"opened the directory that contains these files"* ]]
 }
 
 @test "1,023 ranks without a file are said in one line" {
 	mkdir large
 	cp "$TESTDATA"/torch-zip/state-dict/model.pt large/model_world_size_1024_rank_0.pt
 	[ "$(rules large)" = FI1008 ]
-	[ "$(message FI1008 large)" = "there is no file of ranks 1-1023; the world has 1024 ranks" ]
+	[ "$(message FI1008 large)" = "files of ranks 1-1023 are missing (world size is 1024)" ]
 	cp set/rank0.pt large/model_world_size_1024_rank_0.pt
-	[ "$(message FI1009 large)" = "the file is of a save by 3 ranks, its name says 1024" ]
+	[ "$(message FI1009 large)" = "the file is of a save by 3 ranks, its name has 1024" ]
 }
 
 # What show says of the states of each parameter: NAME KEY:SHAPE …
@@ -247,12 +247,12 @@ exp_avg:37x8 exp_avg_sq:37x8 step:" ]
 @test "the files of one node are called that" {
 	mkdir node
 	cp "$TESTDATA"/fsdp2/w4-tp/checkpoint/rank[23].pt node/
-	[ "$(message FI1008 node)" = "only ranks 2-3 of 4 are here, as of one node; there is no file of ranks 0-1" ]
+	[ "$(message FI1008 node)" = "only ranks 2-3 of 4 are present, as on one node; files of ranks 0-1 are missing" ]
 	# A block that divides the world into no nodes, and one that does not begin with one.
 	cp "$TESTDATA"/fsdp2/w4-tp/checkpoint/rank1.pt node/
-	[ "$(message FI1008 node)" = "there is no file of rank 0; the world has 4 ranks" ]
+	[ "$(message FI1008 node)" = "file of rank 0 is missing (world size is 4)" ]
 	rm node/rank3.pt
-	[ "$(message FI1008 node)" = "there is no file of ranks 0, 3; the world has 4 ranks" ]
+	[ "$(message FI1008 node)" = "files of ranks 0, 3 are missing (world size is 4)" ]
 }
 
 @test "of a distributed checkpoint only what is proved is said" {
@@ -292,7 +292,7 @@ node() {
 	inspect audit node
 	[ "$status" -eq 1 ]
 	[[ $output == *"pytorch_model_fsdp_0: data files of rank 1 only"*"[FI1008 rank-missing]"* ]]
-	[[ $output == *"only ranks 2-3 of at least 4 are here, as of one node; there is no file like this one of ranks 0-1"* ]]
+	[[ $output == *"only ranks 2-3 of at least 4 are present, as on one node; files like this one of ranks 0-1 are missing"* ]]
 	[[ $output == *"copy the files of all nodes into one directory"* ]]
 	[[ $output != *"no file of this folder has weights"* ]]
 	[[ $output != *affected* ]]
@@ -305,6 +305,6 @@ node() {
 	inspect audit node
 	[ "$status" -eq 1 ]
 	[[ $output == *"trainer_state.json: the file that Trainer writes last is not there"* ]]
-	[[ $output == *"there is no file like this one of rank 0; the world has at least 2 ranks"* ]]
+	[[ $output == *"file like this one of rank 0 is missing (world size is at least 2)"* ]]
 	[[ $output != *scheduler.pt* ]]
 }

@@ -48,7 +48,7 @@ later() {
 	[ "$stderr" = "" ]
 	mkdir empty
 	run -2 --separate-stderr replay empty
-	[ "${stderr_lines[0]}" = "error: empty: this is a folder that holds no file of this kind" ]
+	[ "${stderr_lines[0]}" = "error: empty: this directory holds no file of this kind" ]
 }
 
 @test "one bad file does not hide the others" {

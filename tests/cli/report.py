@@ -109,7 +109,7 @@ def check_broken():
     assert [file["path"] for file in lost.data["info"]["data"]["files"] if file.get("missing")] == ["__1_0.distcp"]
     with tempfile.TemporaryDirectory() as folder:
         shutil.copy(os.path.join(TESTDATA, "fsdp1/local-w2-conv/checkpoint/rank0.pt"), folder)
-        assert "There is no file of rank 1" in page(folder).plain
+        assert "File of rank 1 is missing" in page(folder).plain
     pointer = page("broken/hf-lfs-pointer/checkpoint")
     assert "2 names are affected" in pointer.plain and "git lfs pull" in pointer.plain
     # What cannot be opened has a page, too, if the audit has an error.

@@ -55,14 +55,14 @@ error() {
 @test "a pointer to nothing is told, and the only step is read" {
 	printf global_step9 >run/latest_universal
 	[ "$(note)" = "opened global_step2, as latest says" ]
-	[ "$(dangling)" = "warning latest_universal: the file names global_step9, which is not there; global_step2 was read" ]
+	[ "$(dangling)" = "warning latest_universal: points to global_step9, which does not exist; read global_step2 instead" ]
 	printf global_step8 >run/latest
 	touch run/global_step5
-	[ "$(dangling)" = "error latest: the file names global_step8, which is not there; global_step2 was read" ]
+	[ "$(dangling)" = "error latest: points to global_step8, which does not exist; read global_step2 instead" ]
 	again global_step4
-	[ "$(error)" = "error: run: latest names global_step8, which is not there" ]
+	[ "$(error)" = "error: run: latest points to global_step8, which does not exist" ]
 	rm run/latest
-	[ "$(error)" = "error: run: latest_universal names global_step9, which is not there" ]
+	[ "$(error)" = "error: run: latest_universal points to global_step9, which does not exist" ]
 }
 
 @test "a run is known by a tag or by a script, not by the name latest alone" {

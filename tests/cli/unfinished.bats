@@ -31,7 +31,7 @@ error() {
 	mkdir -p save/sharded
 	cp "$TESTDATA"/cross/model-a-dcp-safetensors-w2/*.safetensors save/sharded
 	echo '{}' > save/config.json
-	text="FI1003 model.safetensors.index.json the shards in sharded were to be put together, and the index, which is written last, is not there: that failed, or is still running"
+	text="FI1003 model.safetensors.index.json the shards in sharded were to be put together, and the index, which is written last, is missing: that failed, or is still running"
 	[ "$(family save)" = dcp-safetensors ]
 	[ "$(findings save)" = "$text" ]
 	# One of the files that an index would name is there, or is all that is there.
@@ -62,7 +62,7 @@ error() {
 	[ "$(findings run)" = "" ]
 	touch 'run/step=100-unfinished'
 	for path in run 'run/step=100' 'run/step=100//' 'run/step=100/weights'; do
-		[ "$(findings "$path")" = "FI1005 - step=100-unfinished lies beside the folder: NeMo's save did not end, or is still running" ]
+		[ "$(findings "$path")" = "FI1005 - step=100-unfinished is next to the directory: NeMo's save did not end, or is still running" ]
 	done
 	[ "$(family 'run/step=100/weights')" = megatron-torch_dist ]
 }
@@ -91,7 +91,7 @@ error() {
 	cp -r "$TESTDATA"/foreign/orbax/3 3.orbax-checkpoint-tmp-17
 	[ "$(error 3.orbax-checkpoint-tmp-17)" = "FI9002 this is an Orbax checkpoint (JAX): _CHECKPOINT_METADATA, of a save that did not end: .orbax-checkpoint-tmp in its name" ]
 	[ "$(error 3.orbax-checkpoint-tmp-17/default/)" = "FI9002 this is an Orbax checkpoint (JAX): manifest.ocdbt, of a save that did not end: .orbax-checkpoint-tmp in its name" ]
-	[ "$(findings 3.orbax-checkpoint-tmp-17)" = "FI1005 - the folder is one of a save that did not end: .orbax-checkpoint-tmp in its name" ]
+	[ "$(findings 3.orbax-checkpoint-tmp-17)" = "FI1005 - the directory belongs to a save that did not end: .orbax-checkpoint-tmp in its name" ]
 	# Where a folder cannot be renamed.
 	touch 3.orbax-checkpoint-tmp-17/commit_success.txt
 	[ "$(error 3.orbax-checkpoint-tmp-17)" = "FI9002 this is an Orbax checkpoint (JAX): _CHECKPOINT_METADATA" ]

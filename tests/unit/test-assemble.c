@@ -586,7 +586,7 @@ static void gaps_and_overlaps_are_told(void **state)
 	make_four(&sample);
 	sample.cuts[3].offsets[0] = 1;
 	check_fails(&sample, FSDP_ERROR_DAMAGED,
-		"two different pieces hold element [1, 3], or one behind it");
+		"two different pieces hold element [1, 3], or a later one");
 	/* None of those was asked for. */
 	sample.input.count = 6;
 	check(&sample);
@@ -597,7 +597,7 @@ static void pieces_outside_are_refused(void **state)
 {
 	(void)state;
 	struct sample sample;
-	static const char OUTSIDE[] = "a piece does not lie within the tensor's shape";
+	static const char OUTSIDE[] = "a piece is outside of the tensor's shape";
 	static const int64_t WRONG[] = { -1, 3, INT64_MAX, INT64_MIN };
 	make_four(&sample);
 	for (size_t i = 0; i < 4; i++) {

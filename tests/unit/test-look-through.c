@@ -104,7 +104,7 @@ static void too_much_work_is_told(void **state)
 	assert_int_equal(fsdp_finding_count(checkpoint), 1);
 	assert_int_equal(count_found(checkpoint, "FI9006", "a.pkl"), 1);
 	assert_non_null(strstr((const char *)fsdp_finding(checkpoint, 0)->message.data,
-		"those of the files behind it were not judged: limit work"));
+		"those of later files were not checked: limit work"));
 }
 
 int main(void)

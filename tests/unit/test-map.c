@@ -267,7 +267,7 @@ static void slices_are_joined(void **state)
 	expect(of_ranks, "r:7 c:1x1@0 c:1x1@1", "R 7 0\nC 1x2 1:0 2:0\n");
 	/* One rank has all. */
 	expect(of_ranks, "r:7@0 c:1x2@0 w0:2x4@0 u:3@0 q:16x1@0",
-		"R has not one slice of each rank\n");
+		"R does not have one slice per rank\n");
 	expect(of_ranks, "r:7@0 c:1x2@0 w0:2x4@0 u:3@0 s:@0",
 		"R 7 0\nC 1x2 1\nW0 2x4 2\nU 3 3 own\nS 4\n");
 	expect(of_ranks, "q:16x1@0",
@@ -277,7 +277,7 @@ static void slices_are_joined(void **state)
 static void other_slices_are_refused(void **state)
 {
 	(void)state;
-	static const char *const lacks = "R has not one slice of each rank\n";
+	static const char *const lacks = "R does not have one slice per rank\n";
 	expect(of_ranks, "r:1@1", lacks);
 	expect(of_ranks, "r:1@0 c:1x1@0 c:1x1@1", lacks);
 	expect(of_ranks, "r:1@0 r:1@2", lacks);
@@ -285,7 +285,7 @@ static void other_slices_are_refused(void **state)
 	expect(of_ranks, "r:1@1 r:1@1", lacks);
 	expect(of_ranks, "r:1@0 r:1@0 r:1@2", lacks);
 	expect(of_ranks, "r:1@0 r:1@1 r:1@1", lacks);
-	expect(of_ranks, "s:1@0 s:1@2", "S has not one slice of each rank\n");
+	expect(of_ranks, "s:1@0 s:1@2", "S does not have one slice per rank\n");
 	static const char *const other = "R has another form in another rank\n";
 	expect(of_ranks, "r:2@0 r:2@1!bfloat16", other);
 	expect(of_ranks, "r:2@0 r:3@1", other);
@@ -435,7 +435,7 @@ static void other_wholes_are_refused(void **state)
 	expect(of_wholes, "a1.2x:1", "the map has no row for a1.2x\n");
 	expect(of_wholes, "t1:1", "the map has no row for t1\n");
 	static const char *const unknown =
-		"the map needs nowhere, which no configuration beside the checkpoint tells\n";
+		"the map needs nowhere, which no configuration next to the checkpoint contains\n";
 	expect(of_wholes, "n:2", unknown);
 	expect_lenient(of_wholes, "n:2", unknown);
 	char name[202], items[256], why[256];

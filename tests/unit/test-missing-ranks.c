@@ -53,25 +53,21 @@ static void ranks_without_a_file_are_listed(void **state)
 	expect("0 1 2 3", WORLD(4), "");
 	expect("3 3 1 9 0 2", WORLD(4), "");
 	expect("3 0 1", WORLD(4),
-		"there is no file of rank 2; the world has 4 ranks\nrank 2\n");
-	expect("0", WORLD(2),
-		"there is no file of rank 1; the world has 2 ranks\nrank 1\n");
-	expect("1", WORLD(2),
-		"there is no file of rank 0; the world has 2 ranks\nrank 0\n");
-	expect("0 2", WORLD(4),
-		"there is no file of ranks 1, 3; the world has 4 ranks\n");
-	expect("2 2", WORLD(4),
-		"there is no file of ranks 0-1, 3; the world has 4 ranks\n");
-	expect("", WORLD(3), "there is no file of ranks 0-2; the world has 3 ranks\n");
-	expect("4 5", WORLD(4), "there is no file of ranks 0-3; the world has 4 ranks\n");
+		"file of rank 2 is missing (world size is 4)\nrank 2\n");
+	expect("0", WORLD(2), "file of rank 1 is missing (world size is 2)\nrank 1\n");
+	expect("1", WORLD(2), "file of rank 0 is missing (world size is 2)\nrank 0\n");
+	expect("0 2", WORLD(4), "files of ranks 1, 3 are missing (world size is 4)\n");
+	expect("2 2", WORLD(4), "files of ranks 0-1, 3 are missing (world size is 4)\n");
+	expect("", WORLD(3), "files of ranks 0-2 are missing (world size is 3)\n");
+	expect("4 5", WORLD(4), "files of ranks 0-3 are missing (world size is 4)\n");
 	expect("0 1 2", WORLD(5, .at_least = true),
-		"there is no file of ranks 3-4; the world has at least 5 ranks\n");
+		"files of ranks 3-4 are missing (world size is at least 5)\n");
 	expect("0", WORLD(4294967295),
-		"there is no file of ranks 1-4294967294; the world has 4294967295 ranks\n");
+		"files of ranks 1-4294967294 are missing (world size is 4294967295)\n");
 	expect("0 2", WORLD(4, .named = true),
-		"no file of ranks 1, 3 was named; the world has 4 ranks\nnext: name the files of these ranks too\n");
+		"files of ranks 1, 3 were not named (world size is 4)\nnext: name the files of these ranks too\n");
 	expect("0 1 2", WORLD(4, .named = true, .at_least = true),
-		"no file of rank 3 was named; the world has at least 4 ranks\nrank 3\nnext: name the files of these ranks too\n");
+		"file of rank 3 was not named (world size is at least 4)\nrank 3\nnext: name the files of these ranks too\n");
 }
 
 static void a_long_list_breaks_off(void **state)
@@ -82,12 +78,12 @@ static void a_long_list_breaks_off(void **state)
 	for (int i = 0; i < 200; i += 2)
 		at += sprintf(at, " %d", i);
 	expect(list, WORLD(200),
-		"there is no file of ranks 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31, 33, 35, 37, 39, 41, 43, 45, 47, 49, 51, 53, 55, 57, 59, 61, 63, 65, 67, 69, 71, 73, 75, 77, 79, 81, 83, 85, 87, 89, 91, 93, 95, 97, 99, …; the world has 200 ranks\n");
+		"files of ranks 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31, 33, 35, 37, 39, 41, 43, 45, 47, 49, 51, 53, 55, 57, 59, 61, 63, 65, 67, 69, 71, 73, 75, 77, 79, 81, 83, 85, 87, 89, 91, 93, 95, 97, 99, … are missing (world size is 200)\n");
 	at = list + sprintf(list, "1 3");
 	for (int i = 0; i < 200; i += 2)
 		at += sprintf(at, " %d", i);
 	expect(list, WORLD(200),
-		"there is no file of ranks 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31, 33, 35, 37, 39, 41, 43, 45, 47, 49, 51, 53, 55, 57, 59, 61, 63, 65, 67, 69, 71, 73, 75, 77, 79, 81, 83, 85, 87, 89, 91, 93, 95, 97, 99, 101, 103, …; the world has 200 ranks\n");
+		"files of ranks 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31, 33, 35, 37, 39, 41, 43, 45, 47, 49, 51, 53, 55, 57, 59, 61, 63, 65, 67, 69, 71, 73, 75, 77, 79, 81, 83, 85, 87, 89, 91, 93, 95, 97, 99, 101, 103, … are missing (world size is 200)\n");
 }
 
 static void those_of_one_node_are_told_apart(void **state)
@@ -107,22 +103,19 @@ static void those_of_one_node_are_told_apart(void **state)
 		for (int at_least = 0; at_least < 2; at_least++) {
 			char expected[512];
 			snprintf(expected, sizeof expected,
-				"only ranks %s of %s16 are here, as of one node; there is no file of ranks %s%s",
+				"only ranks %s of %s16 are present, as on one node; files of ranks %s are missing%s",
 				nodes[i].only, at_least ? "at least " : "", nodes[i].none,
 				next);
 			expect(nodes[i].list, WORLD(16, .at_least = at_least), expected);
 		}
 	expect("0 1", WORLD(4, .named = true),
-		"no file of ranks 2-3 was named; the world has 4 ranks\nnext: name the files of these ranks too\n");
+		"files of ranks 2-3 were not named (world size is 4)\nnext: name the files of these ranks too\n");
 	/* Not as many in each, or not one block, or not where a node begins. */
-	expect("0 1", WORLD(3),
-		"there is no file of rank 2; the world has 3 ranks\nrank 2\n");
-	expect("1 2", WORLD(4),
-		"there is no file of ranks 0, 3; the world has 4 ranks\n");
+	expect("0 1", WORLD(3), "file of rank 2 is missing (world size is 3)\nrank 2\n");
+	expect("1 2", WORLD(4), "files of ranks 0, 3 are missing (world size is 4)\n");
 	expect("0 1 4 5", WORLD(8),
-		"there is no file of ranks 2-3, 6-7; the world has 8 ranks\n");
-	expect("0 1 7", WORLD(8),
-		"there is no file of ranks 2-6; the world has 8 ranks\n");
+		"files of ranks 2-3, 6-7 are missing (world size is 8)\n");
+	expect("0 1 7", WORLD(8), "files of ranks 2-6 are missing (world size is 8)\n");
 }
 
 int main(void)

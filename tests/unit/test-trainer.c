@@ -221,7 +221,7 @@ static void what_a_resume_lacks_is_told(void **state)
 	folder_write("optimizer.pt", "\x80\x02}.", 4);
 	expect_lack("");
 	folder_write("latest", "global_step4", 12);
-	expect_lack("w : the folder global_step<N");
+	expect_lack("w : global_step<N> is missin");
 }
 
 /* A near miss: a model with a file of random states is not a step of Trainer. */

@@ -226,7 +226,7 @@ static bool judge(struct run *run, struct fsdp_error **ret_error)
 
 	if (run->common->part_count != 0 && audit->count > 0)
 		return refuse(
-			run, "audit one after the other", "--part is of one checkpoint");
+			run, "audit them separately", "--part is of one checkpoint");
 	if (run->checkpoint != NULL)
 		pickled_recording_report(run);
 	return audit_judge(audit, run, ret_error);

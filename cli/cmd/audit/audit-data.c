@@ -26,15 +26,15 @@ static const char *reason_name(unsigned reason)
 
 #define CHECK struct check
 const struct record check_record = OBJECT_RECORD(CHECK, "check",
-	"What became of one rule. Rules about recordings are not listed.",
+	"Result of one rule. Rules about recordings are not listed.",
 	{ "input", ID_AT(CHECK, input),
-		ABOUT("`id` of the input, where several checkpoints were judged.") },
+		ABOUT("`id` of the input, where several checkpoints were checked.") },
 	{ "rule", WORD_AT(CHECK, rule), .always = true,
 		ABOUT("Identifier of the rule.") },
 	{ "slug", WORD_AT(CHECK, slug), .always = true, ABOUT("Its short name.") },
 	{ "status", ENUM_AT(CHECK, status, status_name), .always = true,
 		.words = STATUSES,
-		ABOUT("Whether it found nothing (`passed`), found something, is about something that the checkpoint is not, could not be judged, or was switched off.") },
+		ABOUT("Whether it found nothing (`passed`), found something, does not apply to this checkpoint, could not be checked, or was switched off.") },
 	{ "findings", COUNT_AT(CHECK, findings), .always = true,
 		ABOUT("Number of findings, those that were only counted included.") },
 	{ "reason", ENUM_AT(CHECK, reason, reason_name), .words = REASONS,
@@ -51,7 +51,7 @@ static struct value get_levels(struct subject of)
 }
 
 static const struct record request_record = OBJECT_RECORD(REQUEST, "part_request",
-	"How a part was judged: `merge` judges the whole so.",
+	"How a part was checked: `merge` checks all parts the same way.",
 	{ "fail_on", WORD_AT(REQUEST, fail_on), .always = true, .words = fail_words,
 		ABOUT("Severity from which findings fail the audit.") },
 	{ "levels", GET(FIELD_TEXTS, get_levels), .always = true,
@@ -78,7 +78,7 @@ static bool has_digests(struct subject of)
 
 static const struct record scope_record = RECORD_OF(RECORD_OBJECT, VERDICT,
 	{ "detail", WORD_AT(VERDICT, detail), .always = true, .words = DETAILS,
-		ABOUT("How closely it was looked at.") },
+		ABOUT("Level of the check.") },
 	{ "files", COUNT_AT(VERDICT, files), .always = true, ABOUT("Number of files.") },
 	{ "tensors", COUNT_AT(VERDICT, tensors), .always = true,
 		ABOUT("Number of tensors.") },
@@ -99,7 +99,7 @@ static const struct record counts_record = RECORD_OF(RECORD_OBJECT, VERDICT,
 	{ "note", COUNT_AT(VERDICT, counts.note), .always = true,
 		ABOUT("Findings of severity note.") },
 	{ "unsupported", COUNT_AT(VERDICT, counts.unsupported), .always = true,
-		ABOUT("Things that could not be judged: entries of `errors`, and findings of rules about limits (FI9001 to FI9005).") });
+		ABOUT("Checks that could not run: entries of `errors`, and findings of rules about limits (FI9001 to FI9005).") });
 
 static bool has_part(struct subject of)
 {
@@ -126,12 +126,12 @@ static bool has_loaders(struct subject of)
 }
 
 const struct record audit_record = OBJECT_RECORD(VERDICT, "verdict",
-	"The judgement on one checkpoint. The findings are those of the envelope.",
+	"Result of one checkpoint. The findings are those of the envelope.",
 	{ "verdict", WORD_AT(VERDICT, word), .always = true, .words = VERDICTS,
-		ABOUT("`bad`: there is an error. `partial`: there is none, but something could not be judged.") },
+		ABOUT("`bad`: at least one error. `partial`: no error, but a check could not run.") },
 	{ "complete", BOOL_AT(VERDICT, complete), .always = true,
-		ABOUT("Whether all was judged that this level asks for.") },
-	{ "scope", OBJECT(scope_record), .always = true, ABOUT("What was looked at.") },
+		ABOUT("Whether all checks of this level ran.") },
+	{ "scope", OBJECT(scope_record), .always = true, ABOUT("Scope of the check.") },
 	{ "counts", OBJECT(counts_record), .always = true,
 		ABOUT("Findings, those that were only counted included.") },
 	{ "checks", EACH_ITEM(VERDICT, check_count, each_check, check_record),
@@ -142,9 +142,9 @@ const struct record audit_record = OBJECT_RECORD(VERDICT, "verdict",
 	{ "partial", OBJECT_AT(VERDICT, partial, partial_record), .has = has_part,
 		ABOUT("With `--part`: which part this is.") },
 	{ "asked", OBJECT_AT(VERDICT, asked, request_record), .has = has_part,
-		ABOUT("With `--part`: how it was judged.") },
+		ABOUT("With `--part`: the settings of the check.") },
 	{ "whole", OBJECT(whole_record), .has = has_part,
-		ABOUT("With `--part`: what is known of the whole.") });
+		ABOUT("With `--part`: facts about the full checkpoint.") });
 
 void audit_data(const struct audit *audit, struct out *out)
 {

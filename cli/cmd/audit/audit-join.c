@@ -144,7 +144,7 @@ bool audit_join(
 	run->input = 0;
 	if (good && wrong) {
 		refuse(run, "run the parts again",
-			"not complete results of an audit: a part says of itself what is not what it has found");
+			"not complete results of an audit: the header of a part disagrees with its findings");
 	} else if (good) {
 		run->collected->inputs[0].status = judging.verdict->status;
 		good = note_not_evaluated(&judging) && audit_answer(&audit, run);

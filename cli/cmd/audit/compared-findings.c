@@ -67,7 +67,7 @@ static const char *cause(
 	if (dims == 0 || found->dims == 0)
 		return "";
 	if (actual < numel && numel % actual == 0)
-		return " (one rank's part, written as the whole)";
+		return " (shard of one rank, saved as the full tensor)";
 	if (numel > 0 && actual > numel && actual % numel == 0)
 		return " (the parts of several ranks, joined)";
 	return "";

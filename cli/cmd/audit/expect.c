@@ -213,7 +213,7 @@ static void find_missing(struct comparing *comparing, struct text name)
 	if (!resolved && comparing->findings.missing <= EXPLAINED)
 		near_names(comparing, name, near, sizeof near);
 	if (resolved)
-		snprintf(next, sizeof next, "it is there %s the prefix %s",
+		snprintf(next, sizeof next, "stored %s the prefix %s",
 			add[0] != '\0' ? "with" : "without",
 			add[0] != '\0' ? add : strip);
 	compared_find(&comparing->findings, comparing->findings.names_rule,

@@ -60,9 +60,9 @@ const char *levels_set_rule(struct levels *levels, struct text name, struct text
 		if (is_judgement(rule))
 			levels->of[i] = (unsigned char)level;
 		else if (!all)
-			return "this rule is not a judgement on the checkpoint and has no level";
+			return "this rule is not a check of the checkpoint and has no level";
 	}
-	return found ? NULL : "there is no such rule";
+	return found ? NULL : "unknown rule";
 }
 
 const char *levels_set(struct levels *levels, const char *text)

@@ -60,7 +60,7 @@ static void find_renamed(struct merging *merging,
 	char next[320];
 	const struct fsdp_span *name = &pair->sides[1].name;
 
-	snprintf(next, sizeof next, "it is there as %.*s",
+	snprintf(next, sizeof next, "stored as %.*s",
 		name->size < 280 ? (int)name->size : 280, (const char *)name->data);
 	(void)rename;
 	find_missing(merging, pair->sides[0].name, next);

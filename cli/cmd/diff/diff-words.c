@@ -21,11 +21,12 @@ static void piece_text(const struct fsdp_compare_pair *pair, char text[HINT_TEXT
 	if (pair->part != FSDP_UNKNOWN)
 		snprintf(text, HINT_TEXT,
 			"1/%" PRIu64 ": the piece of rank %" PRIu64
-			" was written as the whole",
+			" was saved as the full tensor",
 			pair->parts, pair->part);
 	else
 		snprintf(text, HINT_TEXT,
-			"1/%" PRIu64 ": one rank's piece was written as the whole",
+			"1/%" PRIu64
+			": the piece of one rank was saved as the full tensor",
 			pair->parts);
 }
 
@@ -38,7 +39,8 @@ static void flat_piece_text(
 		snprintf(whose, sizeof whose, "the flat shard of rank %" PRIu64,
 			pair->part);
 	snprintf(text, HINT_TEXT,
-		"%s1/%" PRIu64 " of the elements, flattened: %s was written as the whole",
+		"%s1/%" PRIu64
+		" of the elements, flattened: %s was saved as the full tensor",
 		side, pair->parts, whose);
 }
 

@@ -243,22 +243,22 @@ static const char *objection(const struct exporting *exporting)
 		return "outputs are written to local files, and copied by the tools of the store";
 	if (options->index_only)
 		return options->out != NULL || is_file(options)
-			       ? "--index-only writes into the folder of the shards, and takes no -o and no --to"
+			       ? "--index-only writes into the directory of the shards, and takes no -o and no --to"
 			       : NULL;
 	if (options->out == NULL)
-		return "export needs a folder or a file to write: -o OUT";
+		return "export needs a directory or a file to write: -o OUT";
 	if (options->adapter && options->base)
 		return "--adapter excludes --base";
 	if (options->shard_bytes == 0)
 		return "--max-shard-size=0 leaves room for nothing";
 	if (strcmp(options->out, "-") == 0 && !is_file(options))
-		return "a folder cannot go to standard output: choose --to=safetensors, npy or raw";
+		return "a directory cannot go to standard output: choose --to=safetensors, npy or raw";
 	if (strcmp(options->out, "-") == 0 && answer_is_machine(exporting->run) &&
 		exporting->run->common->outputs.count == 0)
 		return "standard output holds the tensors: give the answer a file, --output=json=FILE";
 	if (is_file(options) && options->out[0] != '\0' &&
 		options->out[strlen(options->out) - 1] == '/')
-		return "-o names a folder, and one file is to be written";
+		return "-o names a directory, and one file is to be written";
 	if (options->out[0] == '\0')
 		return "-o names nothing";
 	return NULL;
@@ -284,20 +284,21 @@ static bool refuse_target(struct exporting *exporting)
 	there = stat(out, &status) == 0;
 	if (exporting->file == NULL && there && !S_ISDIR(status.st_mode))
 		return refuse(exporting->run, "one file is written with --to=safetensors",
-			"%s is a file, and a folder is to be written", out);
+			"%s is a file, and a directory is to be written", out);
 	if (exporting->file != NULL && there && !S_ISDIR(status.st_mode) &&
 		!S_ISREG(status.st_mode))
 		return refuse(exporting->run, "-o - writes to standard output",
 			"%s is not a regular file", out);
 	if (exporting->file != NULL && there && S_ISDIR(status.st_mode))
 		return refuse(exporting->run, "name a file in it",
-			"%s is a folder, and one file is to be written", out);
+			"%s is a directory, and one file is to be written", out);
 	if (exporting->file == NULL && !there && temporary_why() != 0)
 		return refuse(exporting->run,
 			temporary_why() == ENOENT
-				? "make the folder above it first: mkdir -p"
+				? "make its parent directory first: mkdir -p"
 				: "name another place",
-			"%s: cannot make the folder: %s", out, strerror(temporary_why()));
+			"%s: cannot make the directory: %s", out,
+			strerror(temporary_why()));
 	return false;
 }
 

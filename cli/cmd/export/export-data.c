@@ -50,23 +50,24 @@ static struct value get_source(struct subject of)
 }
 
 #define TENSOR struct tensor
-static const struct record tensor_written_record = OBJECT_RECORD(TENSOR,
-	"exported_tensor", "A tensor that was written.",
-	{ "name", NAME_AT(TENSOR, name), .always = true,
-		ABOUT("Name under which it was written.") },
-	{ "source", GET(FIELD_NAME, get_source), .always = true,
-		ABOUT("Name in the checkpoint.") },
-	{ "dtype", ENUM_AT(TENSOR, facts.dtype, dtype_name), .always = true,
-		ABOUT("Dtype as written.") },
-	{ "shape", SHAPE_AT(TENSOR, facts.shape, facts.dims), .always = true,
-		ABOUT("Shape.") },
-	{ "bytes", BYTES_AT(TENSOR, facts.bytes), .always = true,
-		ABOUT("Bytes as written.") },
-	{ "file", NAME_AT(TENSOR, file), ABOUT("File that holds it, below the folder.") },
-	{ "offset", COUNT_AT(TENSOR, facts.offset), .always = true,
-		ABOUT("Byte in that file where it begins.") },
-	{ "sha256", TEXT_AT(TENSOR, sha256),
-		ABOUT("SHA-256 of its bytes, as they were read back.") });
+static const struct record tensor_written_record =
+	OBJECT_RECORD(TENSOR, "exported_tensor", "A tensor that was written.",
+		{ "name", NAME_AT(TENSOR, name), .always = true,
+			ABOUT("Name under which it was written.") },
+		{ "source", GET(FIELD_NAME, get_source), .always = true,
+			ABOUT("Name in the checkpoint.") },
+		{ "dtype", ENUM_AT(TENSOR, facts.dtype, dtype_name), .always = true,
+			ABOUT("Dtype as written.") },
+		{ "shape", SHAPE_AT(TENSOR, facts.shape, facts.dims), .always = true,
+			ABOUT("Shape.") },
+		{ "bytes", BYTES_AT(TENSOR, facts.bytes), .always = true,
+			ABOUT("Bytes as written.") },
+		{ "file", NAME_AT(TENSOR, file),
+			ABOUT("File that holds it, relative to the directory.") },
+		{ "offset", COUNT_AT(TENSOR, facts.offset), .always = true,
+			ABOUT("Byte in that file where it begins.") },
+		{ "sha256", TEXT_AT(TENSOR, sha256),
+			ABOUT("SHA-256 of its bytes, as they were read back.") });
 
 /* Absent where a tensor has none. False: out of memory. */
 bool digest_exported(struct exporting *exporting)
@@ -120,7 +121,7 @@ static const void *each_file(struct subject of, size_t i, void *room)
 #define FILE_ROW struct file
 static const struct record file_record = OBJECT_RECORD(FILE_ROW, "exported_file",
 	"A file that was written.",
-	{ "path", NAME_AT(FILE_ROW, path), ABOUT("Its name below the folder.") },
+	{ "path", NAME_AT(FILE_ROW, path), ABOUT("Its name relative to the directory.") },
 	{ "bytes", BYTES_AT(FILE_ROW, bytes), .always = true, ABOUT("Its size.") },
 	{ "sha256", TEXT_AT(FILE_ROW, sha256),
 		ABOUT("SHA-256 of the file, as it was read back.") });
@@ -181,7 +182,7 @@ static const struct record left_record = OBJECT_RECORD(LEFT, "left_out",
 	{ "why", WORD_AT(LEFT, why), .always = true,
 		WORDS("role", "selected", "tied", "unsupported", "incomplete",
 			"unmapped"),
-		ABOUT("Why it was left out.") },
+		ABOUT("Why it was skipped.") },
 	{ "same_as", NAME_AT(LEFT, same_as),
 		ABOUT("Of a tied one: name of what was written instead.") },
 	{ "bytes", BYTES_AT(LEFT, bytes),
@@ -208,8 +209,8 @@ const struct record export_record = OBJECT_RECORD(EXPORTING, NULL, "What was wri
 	{ "overflowed", COUNT_AT(EXPORTING, facts.overflowed), .always = true,
 		ABOUT("Finite numbers that a cast made infinite.") },
 	{ "copied", COUNT_AT(EXPORTING, copied), .always = true,
-		ABOUT("Tensors of which several ranks hold copies: the first was written, and they were not compared with each other. `audit --data` does it.") },
+		ABOUT("Tensors that several ranks store: the first copy was written, and copies were not compared. `audit --data` compares them.") },
 	{ "verified", BOOL_AT(EXPORTING, facts.verified), .always = true,
 		ABOUT("Whether every byte was read back and compared with what was read from the checkpoint.") },
 	{ "digest", TEXT_AT(EXPORTING, digest),
-		ABOUT("SHA-256 of the list of `tensors`, a line for each (`SHA256 DTYPE SHAPE NAME`): that of `hash --logical` of what was written, if its names were not changed. Absent with `--no-verify`, and on standard output.") });
+		ABOUT("SHA-256 of the list of `tensors`, one line per tensor (`SHA256 DTYPE SHAPE NAME`): equals `hash --logical` of the output, if its names were not changed. Absent with `--no-verify`, and on standard output.") });

@@ -133,8 +133,9 @@ static void tell_wrapped(struct exporting *exporting)
 		if (count == 0 || (wrappers[i].alone && count < exporting->tensor_count))
 			continue;
 		out_line(exporting->run->out, "names",
-			"%s is in front of %zu, which a model that is not %s does not load: --strip=%.*s removes it",
-			prefix, count, wrappers[i].what, (int)strlen(prefix) - 1, prefix);
+			"%s is the prefix of %zu name%s; a model that is not %s does not load %s: --strip=%.*s removes it",
+			prefix, count, count == 1 ? "" : "s", wrappers[i].what,
+			count == 1 ? "it" : "them", (int)strlen(prefix) - 1, prefix);
 	}
 }
 

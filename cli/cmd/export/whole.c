@@ -211,7 +211,7 @@ static void note_ranks(struct run *run, const struct fsdp_audit *audit)
 		if (result.reason == FSDP_REASON_NEEDS_PLAN &&
 			strcmp(result.rule->id, "FI1008") == 0)
 			run_note(run,
-				"no file says of how many ranks it is; if some are missing, the tensors are only parts (audit --expect)");
+				"no file states the number of ranks; if some are missing, the tensors are incomplete (audit --expect)");
 }
 
 static bool is_judgement(const struct finding *finding)

@@ -227,13 +227,13 @@ static const struct record span_record = OBJECT_RECORD(SPAN, "flat_span",
 static const struct record shard_record = RECORD_OF(RECORD_OBJECT, RANK,
 	{ "rank", ID_AT(RANK, rank), .always = true, ABOUT("Shard rank.") },
 	{ "global_ranks", EACH(each_global_rank, record_ids), .always = true,
-		ABOUT("Ranks of the job that hold this shard, one for each copy; empty when nothing tells which they are.") });
+		ABOUT("Ranks of the job that hold this shard, one per copy; empty if unknown.") });
 static const struct record rank_record = OBJECT_RECORD(RANK, "flat_rank",
 	"What one shard rank holds.", { NULL, FIELDS(shard_record) },
 	{ "file", FOUND_AT(RANK, file, FIELD_NAME, find_file),
 		ABOUT("File that holds the shard, where it is stored.") },
 	{ "spans", EACH(each_span, span_record), .always = true,
-		ABOUT("Parts of parameters, in order. A parameter without an element here is left out.") });
+		ABOUT("Parts of parameters, in order. A parameter without an element here is omitted.") });
 
 static const void *find_fill(struct subject of, size_t rank, void *room)
 {
@@ -262,7 +262,7 @@ static const struct record flat_unit_record = OBJECT_RECORD(UNIT, "flat_unit",
 		ABOUT(REQUIRES_GRAD_ABOUT) },
 	{ "entries", EACH_OF(UNIT, flat.entry_count, find_entry, flat_entry_record),
 		.always = true,
-		ABOUT("What lies in it, in order, padding included as PyTorch lists it. Empty when there is no plan and the files do not show it.") },
+		ABOUT("Its contents, in order, padding included as PyTorch lists it. Empty without a plan if the files do not show it.") },
 	{ "shared", EACH_OF(UNIT, flat.tie_count, find_tie, tie_record), .always = true,
 		ABOUT("Other names of its parameters.") },
 	{ "unpadded_unsharded_numel", COUNT_AT(UNIT, flat.unpadded_unsharded_numel),
@@ -327,7 +327,7 @@ static const void *find_answer(struct subject of, size_t unit, void *room)
 static const struct record answer_record = OBJECT_RECORD(ANSWER, "flat_answer",
 	"One element: where it is in its parameter, in its shard and in the flat parameter.",
 	{ "fqn", FOUND_AT(ANSWER, fqn, FIELD_NAME, find_fqn), .null = true,
-		ABOUT("Name of the parameter; null for padding, or when no plan tells.") },
+		ABOUT("Name of the parameter; null for padding, or if no plan names it.") },
 	{ "index", SHAPE_AT(ANSWER, index, dims), IF_SET(ANSWER, index), .null = true,
 		ABOUT("Index in the shape of the parameter; null where `fqn` is, or when the shape is not known.") },
 	{ "param_offset", COUNT_AT(ANSWER, place.param_offset), .null = true,
@@ -596,7 +596,7 @@ static void tell_unknown(struct ledger *ledger, const struct flat_unit *unit)
 	struct flat_rank rank;
 
 	out_line(out, NULL,
-		"  which parameters it holds is not stored: a sharding plan tells (fsdp-inspect help plan)");
+		"  the parameters in it are not recorded: a sharding plan lists them (fsdp-inspect help plan)");
 	for (size_t i = 0; each_rank((struct subject){ ledger, unit }, i, &rank); i++) {
 		uint64_t fill = fsdp_flat_fill(&unit->flat, rank.rank);
 		uint64_t held = unit->flat.sharded_numel - fill;

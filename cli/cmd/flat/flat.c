@@ -132,7 +132,7 @@ static void tell_no_unit(struct ledger *ledger)
 		run_note(ledger->run, "no unit was selected");
 	else if (fsdp_checkpoint_plan(checkpoint, &plan) && plan.from != NULL)
 		run_note(ledger->run,
-			"a printed model does not tell how flat parameters are laid out, and no file holds one");
+			"a printed model has no layout of flat parameters, and no file holds one");
 	else if (fsdp_checkpoint_plan(checkpoint, &plan))
 		run_note(ledger->run,
 			"the plan has no flat parameter: only FSDP1 makes them");
@@ -282,7 +282,7 @@ static bool find_param(struct ledger *ledger, bool *ret_refused)
 			checkpoint, &flat, ledger->only_entry, offset, &ledger->answer)) {
 		*ret_refused = true;
 		return refuse(ledger->run,
-			"an index is a number, or one for each dimension: 6,4",
+			"an index is a number, or one per dimension: 6,4",
 			"--param: the parameter has %" PRIu64
 			" elements, and no element %s",
 			entry.numel, colon + 1);
@@ -343,7 +343,7 @@ static bool find_place(struct ledger *ledger, bool *ret_refused)
 			"--at: \"%s\" is not RANK:OFFSET", ledger->options->at);
 	if (ledger->unit_count > 1)
 		return refuse(ledger->run, "fsdp-inspect flat lists them",
-			"--at: there are %zu units; choose one with --unit",
+			"--at: the checkpoint has %zu units; choose one with --unit",
 			ledger->unit_count);
 	flat = ledger_flat(ledger, ledger->units[0]);
 	rank = fsdp_unit_shard_rank(checkpoint, flat.unit, global);
@@ -351,7 +351,7 @@ static bool find_place(struct ledger *ledger, bool *ret_refused)
 		rank = global;
 	if (rank == FSDP_NONE)
 		return refuse(ledger->run, NULL,
-			"--at: there is no rank %" PRIu32
+			"--at: unknown rank %" PRIu32
 			"; the unit is sharded over %" PRIu32,
 			global, flat.shards);
 	if (!fsdp_flat_place_at(checkpoint, &flat, rank, offset, &ledger->answer))
@@ -450,7 +450,7 @@ const struct command command_flat = {
 		"[--unit=NAME] [--rank=LIST] [--param=FQN[:INDEX] | --at=RANK:OFFSET] [--units-from=FILE] [CHECKPOINT]",
 	.examples = { "flat --unit head --plan net.fsdp-plan.json ranks/",
 		"flat --param head.weight:100 net.fsdp-plan.json" },
-	.exit_1 = "there is no flat parameter, or none of that name",
+	.exit_1 = "no flat parameter, or none of that name",
 	.options = OPTIONS,
 	.selectors = (const struct option_row *const[]){ select_names, select_ranks,
 		select_columns, NULL },

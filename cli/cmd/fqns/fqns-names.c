@@ -264,8 +264,8 @@ bool fqns_begin_names(struct map *map)
 			? !takes_any_parameter(map)
 			: each_tensor((struct subject){ map, map }, 0, &cursor) == NULL) {
 		if (selection_is_all(map->selection)) {
-			run_note(map->run, options->raw_map ? "there are no tensors"
-							    : "there are no parameters");
+			run_note(map->run,
+				options->raw_map ? "no tensors" : "no parameters");
 		} else {
 			print_no_match(map->run, NAMEABLE_TENSORS);
 			status = STATUS_BAD;

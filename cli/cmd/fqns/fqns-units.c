@@ -308,7 +308,7 @@ bool fqns_begin_units(struct map *map)
 			"name one with --plan FILE: fsdp-inspect help plan",
 			"--bare needs a sharding plan: the checkpoint has no classes");
 	if (map->options->bare && wants_likely(map))
-		return refuse(map->run, "leave out one of them",
+		return refuse(map->run, "omit one of them",
 			"--units=likely and --bare exclude each other: PyTorch's own map has no guesses");
 	if (wants_likely(map) &&
 		!fsdp_likely_new(map->run->checkpoint, &map->likely, NULL))

@@ -21,7 +21,7 @@ static const struct option_row OPTIONS[] = {
 		.help = "each parameter with all its names, tied ones included" },
 	{ "units", 0, OPTION_WORD, "WHICH", offsetof(struct fqns_options, units), UNITS,
 		.initial = "known",
-		.help = "likely: blocks that repeat, too, where nothing tells units" },
+		.help = "likely: also repeated blocks, if no plan or log names units" },
 	{ "units-from", 0, OPTION_TEXT, "FILE", offsetof(struct fqns_options, units_from),
 		.help = "use the units of a trace, or of a log with the printed model" },
 	{ NULL },

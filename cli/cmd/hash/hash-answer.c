@@ -18,9 +18,9 @@ static const struct record hash_check_record = OBJECT_RECORD(CHECK, "digest_chec
 	{ "mismatched", LIST_AT(CHECK, mismatched, mismatched_count, record_texts),
 		.always = true, ABOUT("What has another digest than listed.") },
 	{ "missing", LIST_AT(CHECK, missing, missing_count, record_texts), .always = true,
-		ABOUT("What is listed and not there.") },
+		ABOUT("Listed, but missing.") },
 	{ "unlisted", LIST_AT(CHECK, unlisted, unlisted_count, record_texts),
-		.always = true, ABOUT("What is there and not listed.") });
+		.always = true, ABOUT("Present, but not listed.") });
 
 #define HASHING struct hashing
 static bool has_part(struct subject of)
@@ -41,7 +41,7 @@ const struct record hash_record = OBJECT_RECORD(HASHING, "digests",
 	{ "tensors", ITEMS(hashed_tensor_record),
 		ABOUT("With `--logical` and `--names`: tensors, by name.") },
 	{ "digest", TEXT_AT(HASHING, digest),
-		ABOUT("SHA-256 of the list: of a line for each file (`SHA256`, two spaces, `PATH`) or tensor (`SHA256 DTYPE SHAPE NAME`; `DTYPE SHAPE NAME` with `--names`). Absent when a digest lacks.") },
+		ABOUT("SHA-256 of the list, which has one line per file (`SHA256`, two spaces, `PATH`) or tensor (`SHA256 DTYPE SHAPE NAME`; `DTYPE SHAPE NAME` with `--names`). Absent if a digest is missing.") },
 	{ "partial", OBJECT_AT(HASHING, partial, partial_record), .has = has_part,
 		ABOUT("With `--part`: which part this is.") },
 	{ "check", OBJECT_AT(HASHING, check, hash_check_record), .has = has_check,

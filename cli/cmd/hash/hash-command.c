@@ -362,7 +362,7 @@ const struct command command_hash = {
 		"hash --logical --role=param step-1000/",
 		"hash --logical --check=release.sums step-1000/" },
 	.exit_1 =
-		"with --check: a digest differs, or what is listed is not there; or a selector matched nothing",
+		"with --check: a digest differs, or a listed item is missing; or a selector matched nothing",
 	.options = OPTIONS,
 	.selectors = (const struct option_row *const[]){ select_names, select_tensors,
 		select_ranks, select_files, select_columns, NULL },

@@ -27,7 +27,7 @@ static const char *listed_name(unsigned listed)
 	}
 const struct record hashed_file_record = OBJECT_RECORD(ROW, "hashed_file", "A file.",
 	{ "path", NAME_AT(ROW, name), .always = true,
-		ABOUT("Path below the folder that was opened.") },
+		ABOUT("Path relative to the opened directory.") },
 	{ "bytes", BYTES_AT(ROW, bytes), .always = true, ABOUT("Its size.") },
 	{ "sha256", TEXT_AT(ROW, digits),
 		ABOUT("SHA-256 of the file; absent when it could not be read.") },
@@ -41,7 +41,7 @@ const struct record hashed_tensor_record = OBJECT_RECORD(ROW, "hashed_tensor",
 		ABOUT("Element type as torch spells it.") },
 	{ "shape", SHAPE_AT(ROW, shape, dims), .always = true, ABOUT("Global shape.") },
 	{ "bytes", BYTES_AT(ROW, bytes), .always = true,
-		ABOUT("Bytes of the whole tensor.") },
+		ABOUT("Bytes of the full tensor.") },
 	{ "sha256", TEXT_AT(ROW, digits),
 		ABOUT("SHA-256 of all elements in C order of the global shape, little-endian. Absent with `--names`, and when they could not be read.") },
 	OF_PART);

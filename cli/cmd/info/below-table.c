@@ -136,7 +136,7 @@ static void find_marker(struct below_row *row, const struct run *run)
 	}
 	if (row->errors++ == 0)
 		set_problem(row,
-			"a file of its name and -unfinished lies beside it: the save has not ended");
+			"a file with its name and -unfinished is next to it: the save did not end");
 }
 
 /* False: out of memory. */
@@ -201,7 +201,7 @@ static struct value get_name(struct subject of)
 
 #define ROW struct below_row
 static const struct record row_record = OBJECT_RECORD(ROW, "below",
-	"A checkpoint below the folder that was named.",
+	"A checkpoint below the given directory.",
 	{ "path", WORD_AT(ROW, path), .machine_only = EVERY_VIEW, .always = true,
 		ABOUT("Its path, as it would be typed.") },
 	{ "checkpoint", GET(FIELD_NAME, get_name), .text_only = EVERY_VIEW },
@@ -279,7 +279,7 @@ void below_alone(struct run *run, int64_t step)
 }
 
 const struct record below_record = OBJECT_RECORD(struct run, "checkpoints_below",
-	"Of a folder that is not a checkpoint itself: the checkpoints below it.",
+	"Of a directory that is not a checkpoint itself: the checkpoints below it.",
 	{ "below", ROWS(row_record), .always = true, ABOUT("By step, then by path.") });
 
 /* Leaves one row of each set, which is called so. Returns how many there are. */

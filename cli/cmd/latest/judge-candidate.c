@@ -220,7 +220,7 @@ static bool judge_parts(struct examined *one, const struct fsdp_below *below)
 	}
 	if (good && !has_weights && one->run.collected->failure_count == 0)
 		find_error(one, "FI1001",
-			"no file of this folder has weights: there are only files that are loaded beside them");
+			"no file of this directory has weights, only files that are loaded with them");
 	return good;
 }
 

@@ -273,7 +273,7 @@ static void tell_no_candidate(struct latest *latest)
 
 	if (part != NULL)
 		run_reason(latest->run,
-			"%s: no checkpoint, but '%s' may be a part of one: fsdp-inspect info shows what it is",
+			"%s: no checkpoint, but '%s' may be a part of one: see fsdp-inspect info",
 			path, part);
 	else if (is_empty(latest))
 		run_note(latest->run,

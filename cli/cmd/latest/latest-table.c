@@ -52,19 +52,19 @@ static struct value get_mark(struct subject of)
 }
 
 static const struct record candidate_record = OBJECT_RECORD(CANDIDATE, "candidate",
-	"A folder or file of a run that may be a checkpoint.",
+	"A directory or file of a run that may be a checkpoint.",
 	{ "step", GET(FIELD_INTEGER, get_step), .null = true, .always = true,
 		ABOUT("Step of the run in which it was saved.") },
 	{ "step_from", WORD_AT(CANDIDATE, step_from), .words = SOURCES,
-		ABOUT("What tells the step. Absent where nothing does.") },
+		ABOUT("Source of the step. Absent if unknown.") },
 	{ "epoch", GET(FIELD_INTEGER, get_epoch),
-		ABOUT("Epoch in which it was saved, where it or its name tells.") },
+		ABOUT("Epoch in which it was saved, if it or its name contains it.") },
 	{ "path", GET(FIELD_NAME, get_path), .always = true,
 		ABOUT("Its path, as it would be typed.") },
 	{ "result", WORD_AT(CANDIDATE, result), .always = true, .words = RESULTS,
-		ABOUT("`good`: no error was found, and everything could be judged. `partial`: no error was found, but something could not be judged.") },
+		ABOUT("`good`: no error, and all checks ran. `partial`: no error, but a check could not run.") },
 	{ "level", WORD_AT(CANDIDATE, level), .always = true, .words = LEVELS,
-		ABOUT("How closely it was looked at: what `--level` asks for, or `quick` where that decides already, or where a newer one is good.") },
+		ABOUT("Level of the check: that of `--level`, or `quick` if that decides already, or if a newer one is good.") },
 	{ "bytes", BYTES_AT(CANDIDATE, bytes),
 		ABOUT("Bytes of its files. Absent where they are unknown.") },
 	{ "weight_bytes", BYTES_AT(CANDIDATE, weights),
@@ -76,7 +76,7 @@ static const struct record candidate_record = OBJECT_RECORD(CANDIDATE, "candidat
 	{ "findings", LIST_AT(CANDIDATE, own.findings, own.finding_count, finding_record),
 		.always = true, ABOUT("What was noticed about it.") },
 	{ "errors", LIST_AT(CANDIDATE, own.failures, own.failure_count, failure_record),
-		.always = true, ABOUT("What could not be judged.") });
+		.always = true, ABOUT("Checks that could not run.") });
 
 static const struct record row_record = RECORD_OF(RECORD_OBJECT, CANDIDATE,
 	{ "mark", GET(FIELD_WORD, get_mark), .text_only = EVERY_VIEW, .label = " " },
@@ -104,7 +104,7 @@ static const struct record pointer_record = OBJECT_RECORD(POINTER, "pointer",
 	"A file or link of a run that names a checkpoint.",
 	{ "file", GET(FIELD_NAME, get_file), .always = true, ABOUT("Its path.") },
 	{ "says", TEXT_AT(POINTER, says), .always = true,
-		ABOUT("What it names: a folder, or the number of a step.") },
+		ABOUT("Its target: a directory, or the number of a step.") },
 	{ "agrees", BOOL_AT(POINTER, agrees), .always = true,
 		ABOUT("Whether that is the newest one that is good.") });
 
@@ -128,7 +128,7 @@ static struct value get_newest(struct subject of)
 const struct record latest_record = OBJECT_RECORD(LATEST, "latest",
 	"Which checkpoint of a run is the newest that is good.",
 	{ "newest", GET(FIELD_NAME, get_newest), .always = true, .null = true,
-		ABOUT("Its path; `null`: there is none.") },
+		ABOUT("Its path; `null`: none.") },
 	{ "candidates", EACH_ITEM(LATEST, count, each_candidate, candidate_record),
 		.always = true, ABOUT("All that may be checkpoints, newest first.") },
 	{ "pointers", LIST_AT(LATEST, pointers, pointer_count, pointer_record),

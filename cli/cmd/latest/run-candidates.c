@@ -77,8 +77,8 @@ static void tell_unread(
 	latest->is_blind |= unread > 0 && fsdp_below_count(below) == 0;
 	if (unread > 0)
 		run_failure(latest->run, "system", NULL,
-			unread == 1 ? "%s: %llu file or folder could not be read"
-				    : "%s: %llu files or folders could not be read",
+			unread == 1 ? "%s: %llu file or directory could not be read"
+				    : "%s: %llu files or directories could not be read",
 			path, (unsigned long long)unread);
 	if (fsdp_below_is_cut(below))
 		run_note(latest->run,

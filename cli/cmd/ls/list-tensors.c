@@ -57,14 +57,14 @@ static struct value get_shared(struct subject of)
 
 #define LISTED struct listed_tensor
 static const struct record listed_record = OBJECT_RECORD(LISTED, "tensor_row",
-	"A tensor. Where it has one piece, the place of that piece stands beside it.",
+	"A tensor. If it has one piece, the fields contain the location of that piece.",
 	{ NULL, FIELDS_AT(LISTED, tensor, tensor_record) },
 	{ "tensors", COUNT_AT(LISTED, tensors),
 		.machine_only = EVERY_VIEW & ~IN(VIEW_FOLDED), .text_only = EVERY_VIEW },
 	{ "pieces", COUNT_AT(LISTED, pieces), .sort = SORT_SHOWN, .always = true,
 		ABOUT("Number of pieces.") },
 	{ "shared", GET(FIELD_BOOL, get_shared), HIDDEN,
-		ABOUT("True where other tensors see its storage, too, or where it is a flat parameter of which the parameters are listed.") },
+		ABOUT("True if other tensors view its storage, too, or if it is a flat parameter whose parameters are listed.") },
 	{ "rank", ID_AT(LISTED, shown_rank), .machine_only = EVERY_VIEW & ~IN(VIEW_RANKS),
 		SORTED_BY(LISTED, rank), ABOUT(RANK_ABOUT) },
 	{ "file", FOUND_AT(LISTED, file, FIELD_NAME, find_file), HIDDEN,

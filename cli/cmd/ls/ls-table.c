@@ -79,7 +79,7 @@ const struct record total_record = OBJECT_RECORD(struct listing, "total",
 	{ "parameters", COUNT_AT(struct listing, total.parameters), .always = true,
 		ABOUT("Elements of parameters; tied ones count once.") },
 	{ "bytes", BYTES_AT(struct listing, bytes), .always = true,
-		ABOUT("Bytes of the whole tensors.") },
+		ABOUT("Bytes of the full tensors.") },
 	{ "stored_bytes", BYTES_AT(struct listing, total.stored_bytes), .always = true,
 		ABOUT("Bytes that are stored for them: what several names or views share counts once.") });
 
@@ -114,9 +114,9 @@ static void tell_none(struct listing *listing)
 						     ? NAMEABLE_VALUES
 						     : NAMEABLE_TENSORS);
 	else if (lists_values(listing->options))
-		run_note(listing->run, "there are no values that are not tensors");
+		run_note(listing->run, "all values are tensors");
 	else if (fsdp_tensor_count(listing->run->checkpoint) == 0)
-		run_note(listing->run, "there are no tensors");
+		run_note(listing->run, "no tensors");
 	else
 		run_note(listing->run, "no tensor has a place here");
 	pickled_recording_report(listing->run);

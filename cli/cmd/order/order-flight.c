@@ -496,13 +496,13 @@ static void line_alone(const struct flight *flight)
 	if (is_log(says))
 		out_line(out, NULL,
 			"only rank %" PRId64
-			" printed %s: nothing is known of the others",
+			" printed %s; the state of the others is unknown",
 			says->watches[0].rank,
 			says->log_rank_count == 1 ? "such lines" : "where it waits");
 	else
 		out_line(out, NULL,
 			"only the dump of rank %" PRId64
-			" can be read: nothing is known of the others",
+			" can be read; the state of the others is unknown",
 			first_dump(flight->listing)->rank);
 }
 
@@ -572,7 +572,7 @@ static void line_next(const struct flight *flight)
 			rank_words(says->gpu_stopped, says->gpu_stopped_count, &words));
 	if (says->verdict == FSDP_FLIGHT_STUCK)
 		out_line(out, says->gpu_stopped_count != 0 ? "" : "next",
-			"the stack of %s (py-spy dump), or what its log says%s%s",
+			"the stack of %s (py-spy dump), or the log%s%s",
 			rank_words(says->culprits, says->culprit_count, &words),
 			time != NULL ? " from " : "", time != NULL ? time : "");
 	else if (says->verdict == FSDP_FLIGHT_MISMATCH)
@@ -593,7 +593,7 @@ static void line_next(const struct flight *flight)
 
 #define WATCH struct fsdp_flight_watch
 static const struct record watch_record = OBJECT_RECORD(WATCH, "watchdog_rank",
-	"What a log tells of one rank in one process group.",
+	"Lines of a log about one rank in one process group.",
 	{ "rank", INTEGER_AT(WATCH, rank), .always = true, .about = "The rank." },
 	{ "group", TEXT_AT(WATCH, group), .always = true,
 		.about = "The process group; empty where the lines name none." },
@@ -818,7 +818,7 @@ int order_judge_flight(struct listing *listing)
 			status = STATUS_PARTIAL;
 		if (one->flight == NULL && !is_log(says))
 			run_note(listing->run,
-				"%s is left out: dumps of the Flight Recorder say more than a log",
+				"skipped %s: dumps of the Flight Recorder contain more than a log",
 				one->path);
 	}
 	if (says->version_count > 1)
@@ -1035,10 +1035,10 @@ const struct record order_flight_record = OBJECT_RECORD(FLIGHT, "collectives",
 	{ "exceptions", LIST_AT(FLIGHT, exceptions, exception_count, exception_record),
 		.has = is_of_logs,
 		.about =
-			"Of logs: errors of ranks that are no timeouts, the earliest first." },
+			"Of logs: errors of ranks other than timeouts, the earliest first." },
 	{ "watchdog", LIST_AT(FLIGHT, watches, watch_count, watch_record),
 		.has = is_of_logs,
-		.about = "Of logs: what they tell of each rank in each group." });
+		.about = "Of logs: the lines of each rank in each group, summarized." });
 
 void order_put_dumps(struct listing *listing, struct subject subject)
 {

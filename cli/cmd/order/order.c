@@ -73,7 +73,7 @@ void order_put_ranks(const int64_t *ranks, size_t count, char *text, size_t room
 #define AT(field) offsetof(struct order_options, field)
 static const struct option_row OPTIONS[] = {
 	{ "first-diff", 0, OPTION_FLAG, NULL, AT(first_diff),
-		.help = "only where ranks part first, in any iteration" },
+		.help = "only the first divergence, in any iteration" },
 	{ "names", 0, OPTION_TEXT, "CHECKPOINT", AT(names),
 		.help = "compare with the FlatParameters of this checkpoint or plan" },
 	{ "rank-regex", 0, OPTION_TEXT, "RE", AT(rank_regex),
@@ -306,10 +306,10 @@ static void rows_flat(struct listing *listing, const struct fsdp_fx_order *fx,
 		values[1] = value_count(place++);
 		values[2] = found != NULL ? value_count(found->place) : value_absent();
 		values[3] = value_name(wanted.name);
-		values[4] = value_word(found == NULL ? "never used"
-				       : found->place < latest
-					       ? "used before one in front of it"
-					       : "");
+		values[4] =
+			value_word(found == NULL           ? "never used"
+				   : found->place < latest ? "used before a preceding one"
+							   : "");
 		if (found != NULL && found->place > latest)
 			latest = found->place;
 		out_row(listing->run->out, values);

@@ -97,7 +97,7 @@ static const void *each_global(struct subject of, size_t i, void *room)
 
 static const struct record written_record = RECORD_OF(RECORD_OBJECT, GLOBAL,
 	{ "written_module", TEXT_AT(GLOBAL, written_module),
-		ABOUT("Module as the pickle has it, where Python 3 knows it by another name.") },
+		ABOUT("Module as stored in the pickle, if it has another name in Python 3.") },
 	{ "written_name", TEXT_AT(GLOBAL, written_name),
 		ABOUT("The same of its name.") });
 static const char *const USES[] = { "called", "built", "value", NULL };
@@ -109,7 +109,7 @@ static const struct record global_record = OBJECT_RECORD(GLOBAL, "pickle_global"
 	{ "offset", COUNT_AT(GLOBAL, offset), .always = true,
 		ABOUT("Byte in the file of the opcode that names it first.") },
 	{ "use", WORD_AT(GLOBAL, use), .always = true, .words = USES,
-		ABOUT("Whether it is called, makes an object, or only stands there.") },
+		ABOUT("Whether it is called, makes an object, or is only referenced.") },
 	{ "allowed", BOOL_AT(GLOBAL, allowed), .always = true,
 		ABOUT("Whether it is on the list of known data.") },
 	{ "profile", WORD_AT(GLOBAL, profile),
@@ -236,15 +236,15 @@ static struct value get_count(struct subject of)
 
 #define NODE struct node
 static const struct record node_record = OBJECT_RECORD(NODE, "pickle_node",
-	"A value that the pickle builds. What it holds follows it, one level deeper.",
+	"A value that the pickle builds. Its items follow it, one level deeper.",
 	{ "depth", ID_AT(NODE, node.depth), .always = true,
 		ABOUT("Level below the topmost value.") },
 	{ "role", WORD_AT(NODE, node.role),
 		.words = (const char *const[]){ "item", "key", "value", "function",
 			"arguments", "keywords", "state", "id", NULL },
-		ABOUT("What it is in the value that it lies in.") },
+		ABOUT("Its key or index in the value that contains it.") },
 	{ "kind", ENUM_AT(NODE, node.kind, kind_name), .always = true,
-		ABOUT("What it is; `shared` and `cycle` stand for a value that was there before, `cut` for what lies too deep.") },
+		ABOUT("Its kind; `shared` and `cycle` mark a value that occurred before, `cut` one that is nested too deeply.") },
 	{ "value", GET(FIELD_ANY, get_value),
 		ABOUT("A plain value; of bytes the first 64 in hexadecimal; of a global its module and name.") },
 	{ "count", GET(FIELD_COUNT, get_count),

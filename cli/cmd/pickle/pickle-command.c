@@ -100,10 +100,10 @@ static bool refuse_folder(struct run *run, const struct trace_paths *files)
 		first = files->items[i];
 	}
 	if (first == NULL)
-		return refuse(
-			run, "give a file", "%s is a folder without a pickle", run->path);
+		return refuse(run, "give a file", "%s is a directory without a pickle",
+			run->path);
 	snprintf(hint, sizeof hint, "fsdp-inspect pickle %s", first);
-	return refuse(run, hint, "%s is a folder: pickle lists one file", run->path);
+	return refuse(run, hint, "%s is a directory: pickle lists one file", run->path);
 }
 
 /* Without those whose names begin with a dot, but for the metadata of a checkpoint. */

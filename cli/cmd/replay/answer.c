@@ -269,7 +269,7 @@ static void show_timeline(struct replay *replay)
 
 	if (timeline->cell_count == 0 && replay->options->timeline > 0)
 		out_line(out, NULL,
-			"there is no timeline: no kernel, copy or collective was timed (fsdp-inspect help trace)");
+			"no timeline: no kernel, copy or collective was timed (fsdp-inspect help trace)");
 	if (timeline->cell_count == 0)
 		return;
 	out_line(out, NULL, "%s", "");
@@ -433,7 +433,7 @@ static const struct record events_record = RECORD_OF(RECORD_OBJECT, RECORDING,
 		.about = "Number of calls like `cudaLaunchKernel`." },
 	{ "launches_without_kernel", COUNT_AT(RECORDING, launches_without_work),
 		.about =
-			"Number of these of which no kernel is recorded: the profiler lost it, or it was captured into a CUDA graph." });
+			"Number of these whose kernel is not recorded: the profiler lost it, or it was captured into a CUDA graph." });
 static const struct record simple_record = RECORD_OF(RECORD_OBJECT, RECORDING,
 	{ "debug_level", TEXT_AT(RECORDING, debug_level), .null = true,
 		.about = "Value of `TORCH_DISTRIBUTED_DEBUG`." },
@@ -447,7 +447,7 @@ static const struct record trace_record = RECORD_OF(RECORD_OBJECT, RECORDING,
 	{ "deviations", MAP_AT(RECORDING, deviations, deviation_count, count_record),
 		.about = "What is not JSON, and how often." },
 	{ "trailing_data_at", INTEGER_AT(RECORDING, trailing_data_at), .null = true,
-		.about = "Offset of bytes behind the end; null for none." },
+		.about = "Offset of bytes after the end; null for none." },
 	{ "bad_dur", COUNT_AT(RECORDING, bad_dur),
 		.about = "Number of events without usable times." },
 	{ "unpaired", COUNT_AT(RECORDING, unpaired),
@@ -472,7 +472,7 @@ static const struct record trace_record = RECORD_OF(RECORD_OBJECT, RECORDING,
 	{ "base", OBJECT_AT(RECORDING, base, device_record), .has = has_device,
 		.null = true,
 		.about =
-			"The same within the steps, without steps within the whole recording: shares are of this." },
+			"The same within the steps, without steps within the full recording: shares refer to this." },
 	{ "host_comm_busy_ns", NS_AT(RECORDING, host_comm_busy_ns),
 		.about =
 			"Time the host was busy with collectives; absent where the device has them." },
@@ -498,7 +498,7 @@ static const struct record recording_record = RECORD_OF(RECORD_OBJECT, RECORDING
 		.has = is_no_trace, .about = "Numbers of lines that cannot be read." },
 	{ "timeline", EACH(each_cell, record_texts_or_null), .has = has_timeline,
 		.about =
-			"With `--timeline`: the type that fills most of each cell, or `idle`; null where nothing is known." });
+			"With `--timeline`: the type that fills most of each cell, or `idle`; null if unknown." });
 
 /* A recording, its input, and its run from 1. */
 struct ranked {
@@ -512,7 +512,7 @@ static const struct record rank_record = OBJECT_RECORD(RANKED, "rank", "One reco
 	{ "rank_from", ENUM_AT(RANKED, recording.rank_from, fsdp_rank_from_name),
 		.always = true,
 		WORDS("distributedInfo", "rank-regex", "name", "position"),
-		.about = "What tells the rank." },
+		.about = "Source of the rank." },
 	{ "input", COUNT_AT(RANKED, input), .always = true,
 		.about = "`id` of the input." },
 	RUN_ROW(RANKED, run), { NULL, FIELDS_AT(RANKED, recording, recording_record) });
@@ -631,7 +631,7 @@ static const struct record dump_record = OBJECT_RECORD(DUMP, "dump",
 	{ "rank", INTEGER_AT(DUMP, place.rank), .always = true, .about = "Its rank." },
 	{ "line", COUNT_AT(DUMP, dump.line), .always = true, .about = "Its line." },
 	{ "msg", TEXT_AT(DUMP, dump.msg), .null = true,
-		.about = "Text in front of the results." },
+		.about = "Text before the results." },
 	{ "emitted", BOOL_AT(DUMP, dump.emitted), .always = true,
 		.about = "True when PyTorch printed it." },
 	{ "results", LIST_AT(DUMP, dump.results, dump.result_count, result_record),

@@ -309,8 +309,8 @@ int checks_judge(struct replay *replay)
 		if (judging.verdict != VERDICT_ABSENT)
 			continue;
 		run_failure(replay->run, "usage", NULL,
-			"--fail-if '%s' cannot be judged: there is no %.*s %s",
-			check.text, (int)check.name.size, check.name.data,
+			"cannot evaluate --fail-if '%s': no %.*s %s", check.text,
+			(int)check.name.size, check.name.data,
 			check.unit == CHECK_FACTOR ? "here or in the result of --compare"
 						   : "here");
 		status = STATUS_FAILED;

@@ -713,7 +713,7 @@ static const struct record row_record = OBJECT_RECORD(ROW, "compared",
 	{ "class", WORD_AT(ROW, key.class_name), .has = is_of_kernel,
 		WORDS("gemm", "attention", "elementwise", "reduction", "copy",
 			"communication", "other"),
-		.about = "Of a kernel, what it does." },
+		.about = "Of a kernel, its operation." },
 	{ "measure", WORD_AT(ROW, key.measure), .always = true,
 		WORDS("length", "compute", "communication", "exposed", "copies", "idle",
 			"time", "gather", "gather_exposed", "reduce", "reduce_exposed"),
@@ -742,7 +742,7 @@ static const struct record row_record = OBJECT_RECORD(ROW, "compared",
 	{ "spread", ENUM_AT(ROW, place, place_name), .has = has_place,
 		WORDS("inside", "below", "above"),
 		.about =
-			"Whether the mean of now lies between the least and the most of before; absent where the earlier recordings have fewer than two samples." });
+			"Whether the mean of now is between the minimum and the maximum of before; absent if the earlier recordings have fewer than two samples." });
 
 #define ALL struct comparison
 const struct record comparison_record = OBJECT_RECORD(ALL, "comparison",
@@ -941,7 +941,7 @@ void comparison_show(struct replay *replay)
 	}
 	if (comparison->before_samples < 2)
 		out_line(out, NULL,
-			"a single %s does not tell how much these times vary: give several earlier recordings",
+			"a single %s does not show how much these times vary: give several earlier recordings",
 			what);
 }
 

@@ -438,7 +438,7 @@ static const struct record kernel_record = OBJECT_RECORD(ROW, "kernel_times",
 		.about =
 			"The name, as the trace has it; null for the names beyond the limit `kernels` together." },
 	{ "kernel", NAME_AT(ROW, shown), FOR_PEOPLE }, RUN_ROW(ROW, run),
-	CLASS_ROW("What it does."),
+	CLASS_ROW("Its operation."),
 	{ "count", COUNT_AT(ROW, count), .always = true, .label = "calls",
 		.about = "Number of calls on all ranks." },
 	{ "sum_ns", NS_AT(ROW, ns), .always = true, .label = "ms",
@@ -624,7 +624,7 @@ static void show_kernels(struct replay *run)
 		out_line(run->run->out, NULL,
 			"no collective ran on the stream that computes");
 	if (run->kernels.count == 0)
-		run_note(run->run, "no device events, so nothing is known of kernels");
+		run_note(run->run, "no device events: kernels are unknown");
 }
 
 static void show_idle(struct replay *run)
@@ -637,7 +637,7 @@ static void show_idle(struct replay *run)
 	for (size_t i = 0; i < run->count; i++)
 		device |= replay_by_rank(run, i)->has_device;
 	if (!device)
-		run_note(run->run, "no device events, so nothing is known of idle times");
+		run_note(run->run, "no device events: idle times are unknown");
 	if (count == 0)
 		return;
 	for (size_t i = 0; i < count; i++)

@@ -611,7 +611,7 @@ static void tell_longest(struct replay *run)
 		run->run->out, "longest: %s of ", reduces ? "reductions" : "gathers");
 	line_unit(run->run->out, longest);
 	out_line_text(run->run->out,
-		", %s ms per step; what is exposed, only a trace with kernels tells",
+		", %s ms per step; only a trace with kernels shows the exposed part",
 		replay_ms(most_ns / steps_of(run), &ms));
 	out_line_end(run->run->out);
 }
@@ -749,8 +749,7 @@ static void tell_such(struct replay *run, unsigned what)
 static void tell_source(struct replay *run)
 {
 	static const char *const texts[] = {
-		[FSDP_UNITS_ABSENT] =
-			"no annotations of FSDP, so nothing is known of its units",
+		[FSDP_UNITS_ABSENT] = "no annotations of FSDP: its units are unknown",
 		[FSDP_UNITS_NAMED] = NULL,
 		[FSDP_UNITS_OLD] =
 			"PyTorch before 2.5 names no unit, so they cannot be distinguished",
@@ -829,7 +828,7 @@ static void tell_waits(struct out *out, const struct replay_cost *cost)
 
 	if (cost->straggler == FSDP_ABSENT) {
 		out_line(out, NULL,
-			"largest loss: ranks wait %.0f %% of their time for each other, none stands out",
+			"largest loss: ranks wait %.0f %% of their time for each other, without a straggler",
 			cost->waiting);
 		return;
 	}
@@ -1002,7 +1001,7 @@ static void tell_no_operators(struct replay *replay)
 		bare += count_category(replay_by_rank(replay, i), "None");
 	out_line_begin(replay->run->out, NULL);
 	out_line_text(replay->run->out,
-		"no operators, kernels or collectives were recorded, so nothing is known of a step");
+		"no operators, kernels or collectives were recorded: step times are unknown");
 	if (bare != 0)
 		out_line_text(replay->run->out,
 			": %" PRIu64
@@ -1026,7 +1025,7 @@ void replay_tell_nothing(struct replay *replay)
 			dropped);
 	else if (replay_is_empty(replay))
 		out_line(out, NULL,
-			"there are no events in it: was the profiler stopped before its first step?");
+			"trace has no events: was the profiler stopped before its first step?");
 	else if (replay->has_traces)
 		tell_no_operators(replay);
 	else

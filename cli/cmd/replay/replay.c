@@ -177,9 +177,9 @@ static bool is_answerable(struct replay *replay)
 		[FSDP_RECORDING_EXEC_ORDER] = { "order",
 			"an execution-order log without timings" },
 		[FSDP_RECORDING_FLIGHT] = { "order",
-			"a dump of the Flight Recorder: it tells who waits for whom" },
+			"a dump of the Flight Recorder, which shows who waits for whom" },
 		[FSDP_RECORDING_WATCHDOG] = { "order",
-			"a log with lines about failed collectives: they tell who waits for whom" },
+			"a log with lines about failed collectives, which show who waits for whom" },
 		[FSDP_RECORDING_MEMORY] = { "replay --memory",
 			"a snapshot of CUDA memory: it records no times of calls" },
 	};
@@ -326,7 +326,7 @@ static void tell_unknown(const struct replay *replay)
 		if (used != 0)
 			run_note(replay->run,
 				"rank %" PRId64
-				" has events of kinds that are not known here, which are left out: %s%s",
+				" has events of unknown kinds, skipped: %s%s",
 				one->rank, told,
 				one->unknown_count > KINDS_TOLD ? ", ..." : "");
 	}

@@ -838,14 +838,15 @@ static const struct record of_group_record = RECORD_OF(RECORD_OBJECT, COLLECTIVE
 const struct record replay_collective_record = OBJECT_RECORD(COLLECTIVE, "collective",
 	"A collective: matched over several ranks, or that of a single rank.",
 	{ "index", COUNT_AT(COLLECTIVE, match.index), .has = is_match,
-		.about = "Place among all collectives, with those that are left out." },
+		.about =
+			"Position among all collectives, those included that are omitted." },
 	RUN_ROW(COLLECTIVE, run),
 	{ "ts_ns", NS_AT(COLLECTIVE, own.ts_ns), .has = is_own,
 		.about = "Start, of a single rank." },
 	{ "dur_ns", NS_AT(COLLECTIVE, own.dur_ns), .has = is_own,
 		.about = "Duration, of a single rank." },
 	{ "type", TEXT_AT(COLLECTIVE, match.type), .always = true,
-		.about = "What it does." },
+		.about = "Its operation." },
 	{ "how", ENUM_AT(COLLECTIVE, own.how, replay_how_name), .has = is_own,
 		WORDS("args", "launch", "name", "unknown"),
 		.about = "How its type was found, as in `comm_resolution`." },
@@ -887,13 +888,13 @@ const struct record replay_matching_record = OBJECT_RECORD(MATCHING, "matching",
 		.about = "Place from which on they could not be matched." },
 	{ "straggler", INTEGER_AT(MATCHING, straggler), .null = true,
 		.about =
-			"The rank that waits less than half of what the others wait on average; null: none stands out. `cost` has the price." },
+			"The rank that waits less than half of the average of the others; null: no such rank. `cost` has the price." },
 	{ "left_out", COUNT_AT(MATCHING, left_out), .always = true,
 		.about =
 			"Number of collectives, of all ranks, without a process group or number to match them by." },
 	{ "aligned", BOOL_AT(MATCHING, aligned), .always = true,
 		.about =
-			"False when the clocks of the ranks differ: then there are no waits and no straggler." });
+			"False if the clocks of the ranks differ: then waits and stragglers are unknown." });
 
 static const struct record collective_row_record = RECORD_OF(RECORD_OBJECT, COLLECTIVE,
 	{ "type", TEXT_AT(COLLECTIVE, match.type) },

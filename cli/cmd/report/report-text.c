@@ -399,7 +399,7 @@ static void summarize_recording(json cost, struct writer *to)
 			"The other ranks wait for rank {straggler} during {waiting_percent:percent} of their time[: its {cause} takes longer|: compare its input, clock rate and load with theirs].");
 	else
 		say(to, cost,
-			"[Compute takes {compute_percent:percent} of the steps, exposed communication {exposed_percent:percent}, idle {idle_percent:percent}.|No GPU kernels are recorded: compute and idle time are unknown.][ Ranks wait for each other during {waiting_percent:percent} of their time, none stands out.]");
+			"[Compute takes {compute_percent:percent} of the steps, exposed communication {exposed_percent:percent}, idle {idle_percent:percent}.|No GPU kernels are recorded: compute and idle time are unknown.][ Ranks wait for each other during {waiting_percent:percent} of their time, without a straggler.]");
 }
 
 static void summarize(const struct report *report, struct writer *to)

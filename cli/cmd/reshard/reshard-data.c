@@ -30,7 +30,7 @@ static struct value get_dim(struct subject of)
 }
 
 static const struct record ways_record = OBJECT_RECORD(WAYS, "sharding_of",
-	"How tensors lie on the ranks of a run.",
+	"Placement of tensors on the ranks of a run.",
 	{ "world_size", INTEGER_AT(WAYS, world), .always = true,
 		ABOUT("Number of ranks.") },
 	{ "mesh", GET(FIELD_SHAPE, get_mesh), .has = has_mesh,
@@ -127,21 +127,21 @@ static const void *each_empty(struct subject of, size_t i, void *room)
 }
 
 #define RANK struct shown_rank
-#define RANK_BYTES                                                                             \
-	{ "rank", ID_AT(RANK, rank), .always = true, ABOUT("The rank.") },                     \
-		{ "bytes", BYTES_AT(RANK, bytes), .always = true,                              \
-			ABOUT("Bytes of all tensors that it holds, without padding.") },       \
-		{ "param_bytes", BYTES_AT(RANK, facts.param_bytes), .always = true,            \
-			ABOUT("Bytes of parameters and buffers.") },                           \
-		{ "optim_bytes", BYTES_AT(RANK, facts.optim_bytes), .always = true,            \
-			ABOUT("Bytes of the states of optimizers.") },                         \
-		{ "padding_bytes", BYTES_AT(RANK, facts.padding_bytes), .always = true,        \
-			ABOUT("Bytes beside these that fill shards up to one length.") },      \
-		{ "read_bytes", BYTES_AT(RANK, facts.read_bytes), .always = true,              \
-			ABOUT("Bytes of the stored pieces of which it needs some element.") }, \
-	{                                                                                      \
-		"pieces", COUNT_AT(RANK, facts.pieces), .always = true,                        \
-							ABOUT("Number of these pieces.")       \
+#define RANK_BYTES                                                                                        \
+	{ "rank", ID_AT(RANK, rank), .always = true, ABOUT("The rank.") },                                \
+		{ "bytes", BYTES_AT(RANK, bytes), .always = true,                                         \
+			ABOUT("Bytes of all tensors that it holds, without padding.") },                  \
+		{ "param_bytes", BYTES_AT(RANK, facts.param_bytes), .always = true,                       \
+			ABOUT("Bytes of parameters and buffers.") },                                      \
+		{ "optim_bytes", BYTES_AT(RANK, facts.optim_bytes), .always = true,                       \
+			ABOUT("Bytes of the states of optimizers.") },                                    \
+		{ "padding_bytes", BYTES_AT(RANK, facts.padding_bytes), .always = true,                   \
+			ABOUT("Bytes in addition to these that pad shards to one length.") },             \
+		{ "read_bytes", BYTES_AT(RANK, facts.read_bytes), .always = true,                         \
+			ABOUT("Bytes of the stored pieces that contain at least one of its elements.") }, \
+	{                                                                                                 \
+		"pieces", COUNT_AT(RANK, facts.pieces), .always = true,                                   \
+							ABOUT("Number of these pieces.")                  \
 	}
 
 static const struct record rank_record = OBJECT_RECORD(RANK, "resharded_rank",
@@ -149,7 +149,7 @@ static const struct record rank_record = OBJECT_RECORD(RANK, "resharded_rank",
 	{ "files", EACH(each_file, record_texts), .has = has_files,
 		ABOUT("Files that it opens. Absent where there are too many of them.") },
 	{ "empty", EACH(each_empty, record_texts), .always = true,
-		ABOUT("Tensors that are cut, and of which it has nothing.") },
+		ABOUT("Tensors that are sharded and have no elements on it.") },
 	{ "fits", MAYBE_AT(RANK, fits),
 		ABOUT("Whether that is at most `--fit`, padding included.") });
 
@@ -216,9 +216,9 @@ const struct record reshard_record = OBJECT_RECORD(RESHARDING, "reshard",
 	{ "ranks", EACH_ITEM(RESHARDING, rank_count, each_rank, rank_record),
 		.always = true, ABOUT("Every rank of the new run.") },
 	{ "uneven", EACH(each_uneven, record_texts), .always = true,
-		ABOUT("Tensors of which ranks have parts of different lengths.") },
+		ABOUT("Tensors whose shards differ in length between ranks.") },
 	{ "not_resharded", LIST_AT(RESHARDING, stays, stay_count, staying_record),
-		.always = true, ABOUT("What cannot be shared anew.") },
+		.always = true, ABOUT("What cannot be sharded again.") },
 	{ "read_amplification", GET(FIELD_NUMBER, get_amplification), .null = true,
 		.always = true,
 		ABOUT("Bytes that all ranks read for each byte that they hold.") });

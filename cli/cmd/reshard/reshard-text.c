@@ -121,12 +121,13 @@ static void tell_uneven(struct resharding *resharding)
 			" of them: along a dimension other than 0 all parts have to be equal",
 			facts.refused);
 	if (facts.flat_units > 0)
-		out_line(out, "units", "%" PRIu64 " flat parameter%s cut as a whole",
+		out_line(out, "units",
+			"%" PRIu64 " flat parameter%s sharded as one tensor",
 			facts.flat_units, facts.flat_units == 1 ? " is" : "s are");
 	if (facts.tp_unknown > 0)
 		out_line(out, "",
-			"nothing tells how tensor parallelism cuts %" PRIu64
-			" tensor%s taken to be whole",
+			"tensor parallel placement is unknown for %" PRIu64
+			" tensor%s assumed replicated",
 			facts.tp_unknown,
 			facts.tp_unknown == 1 ? ": it is" : "s: they are");
 }
@@ -163,7 +164,7 @@ static void tell_stays(struct resharding *resharding)
 	if (resharding->stay_count == 0)
 		return;
 	out_line_begin(out, "stays");
-	out_line_text(out, "%zu that are not shared anew: ", resharding->stay_count);
+	out_line_text(out, "%zu not sharded again: ", resharding->stay_count);
 	for (size_t i = 0; i < resharding->stay_count && i < NAMED; i++) {
 		out_line_text(out, "%s", i > 0 ? ", " : "");
 		out_line_name(out,

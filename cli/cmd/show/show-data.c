@@ -17,7 +17,7 @@ static const void *find_placement(struct subject of, size_t placement, void *roo
 
 #define PLACEMENT struct fsdp_placement
 static const struct record placement_record = OBJECT_RECORD(PLACEMENT, "placement",
-	"How a tensor lies on a device mesh.",
+	"Placement of a tensor on a device mesh.",
 	{ "placements", LIST_AT(PLACEMENT, texts, count, record_texts), .always = true,
 		ABOUT("One word of torch for each dimension of the mesh, such as `Shard(dim=0)`.") },
 	{ "mesh", MADE_AT(PLACEMENT, mesh, find_mesh, mesh_ranks_record),
@@ -50,7 +50,7 @@ static const struct record state_record =
 		{ "dtype", ENUM_AT(STATE, tensor.dtype, dtype_name), .always = true,
 			ABOUT("Element type.") },
 		{ "shape", SHAPE_AT(STATE, tensor.shape, tensor.dims), .always = true,
-			ABOUT("Shape of the whole tensor.") });
+			ABOUT("Shape of the full tensor.") });
 
 /* The ring of a storage is as long as there are names. */
 const void *each_alias(struct subject of, size_t i, void *room)
@@ -100,9 +100,9 @@ static const struct record quantizer_record = OBJECT_RECORD(QUANTIZER, "quantize
 	{ "scheme", WORD_AT(QUANTIZER, scheme), .always = true,
 		ABOUT("Torch's word for it, such as `per_tensor_affine`.") },
 	{ "scale", NUMBER_AT(QUANTIZER, scale), .has = is_per_tensor,
-		ABOUT("Scale, where the whole tensor has one.") },
+		ABOUT("Scale, if the full tensor has one.") },
 	{ "zero_point", INTEGER_AT(QUANTIZER, zero_point), .has = is_per_tensor,
-		ABOUT("Zero point, where the whole tensor has one.") },
+		ABOUT("Zero point, if the full tensor has one.") },
 	{ "axis", GET(FIELD_COUNT, get_axis),
 		ABOUT("Dimension along which scales differ.") });
 
@@ -140,7 +140,7 @@ static const void *find_range(struct subject of, size_t i, void *room)
 
 #define RANGE struct element_range
 static const struct record range_record = OBJECT_RECORD(RANGE, "element_range",
-	"Elements behind each other in C order.",
+	"Elements in C order.",
 	{ "start", COUNT_AT(RANGE, start), .always = true, ABOUT("The first one.") },
 	{ "end", COUNT_AT(RANGE, end), .always = true,
 		ABOUT("The last one, inclusive.") });
@@ -243,9 +243,9 @@ static const struct record whole_record = OBJECT_RECORD(WHOLE, "whole",
 	{ "title", WORD_AT(WHOLE, format.title), .always = true,
 		ABOUT("The format as people call it.") },
 	{ "fsdp", ENUM_AT(WHOLE, kind.flavour, flavour_word), FLAVOUR_WORDS,
-		ABOUT("Which FSDP sharded it, where anything tells.") },
+		ABOUT("FSDP version that sharded it, if known.") },
 	{ "world_size", ID_AT(WHOLE, world_size),
-		ABOUT("Number of ranks that saved it, where anything tells.") },
+		ABOUT("Number of ranks that saved it, if known.") },
 	{ "step", INTEGER_AT(WHOLE, step), ABOUT("Step of the run.") },
 	{ "files", WORD_AT(WHOLE, files), .always = true,
 		ABOUT("Differs where names, sizes or times of files differ.") });

@@ -148,7 +148,7 @@ static const struct record module_group_record = OBJECT_RECORD(GROUP, "module_gr
 	"What a rank holds of a module.",
 	{ "module", FOUND_AT(GROUP, group.key, FIELD_NAME, find_module_name),
 		ABOUT("A module right below, with all that is in it, or the module itself.") },
-	{ "rank", ID_AT(GROUP, rank), ABOUT("The rank; absent where none is known.") },
+	{ "rank", ID_AT(GROUP, rank), ABOUT("The rank; absent if unknown.") },
 	{ "pieces", COUNT_AT(GROUP, group.pieces), .always = true,
 		ABOUT(GROUP_PIECES_ABOUT) },
 	{ "bytes", COUNT_AT(GROUP, group.bytes), .always = true,

@@ -82,7 +82,7 @@ static struct value get_bins(struct subject of)
 	{                                                                                                                                                                                                                              \
 		"bins", GET(FIELD_SHAPE, get_bins),                                                                                                                                                                                    \
 			.label = "hist", .machine_only = 1U << WITHOUT_HIST,                                                                                                                                                           \
-			ABOUT("With `--hist`: how many finite numbers lie in each of 16 equal parts from `min` to `max`. A number on a border lies in the upper part, `max` in the last; where `min` is `max`, all lie in the first.") \
+			ABOUT("With `--hist`: number of finite values in each of 16 equal ranges from `min` to `max`. A value on a border belongs to the upper range, `max` to the last; if `min` is `max`, all belong to the first.") \
 	}
 
 #define ROW struct stats_row
@@ -90,7 +90,7 @@ static struct value get_bins(struct subject of)
 	{ "numel", COUNT_AT(ROW, sum.numel), HIDDEN, .sort = SORT_SHOWN, .always = true,                                                                    \
 		ABOUT("Number of elements.") },                                                                                                             \
 		{ "bytes", BYTES_AT(ROW, sum.bytes), HIDDEN, .sort = SORT_SHOWN,                                                                            \
-			.always = true, ABOUT("Bytes of the whole tensors.") },                                                                             \
+			.always = true, ABOUT("Bytes of the full tensors.") },                                                                              \
 		{ "min", GET(FIELD_NUMBER, get_min), .right = true, .null = true,                                                                           \
 			.sort = SORT_SHOWN,                                                                                                                 \
 			ABOUT("Least finite number; null where there is none.") },                                                                          \
@@ -135,7 +135,7 @@ static const struct record total_record = OBJECT_RECORD(COUNTING, "stats_total",
 	{ "tensors", COUNT_AT(COUNTING, total.tensors), .always = true,
 		ABOUT("Number of tensors.") },
 	{ "bytes", BYTES_AT(COUNTING, total.bytes), .always = true,
-		ABOUT("Bytes of the whole tensors.") },
+		ABOUT("Bytes of the full tensors.") },
 	{ "nan", COUNT_AT(COUNTING, total.nan), .always = true,
 		ABOUT("Numbers that are NaN.") },
 	{ "inf", COUNT_AT(COUNTING, total.inf), .always = true, ABOUT("Infinities.") });

@@ -270,7 +270,7 @@ const struct command command_stats = {
 	.examples = { "stats --role=param step-1000/", "stats --by=layer step-1000/",
 		"stats --nonfinite step-1000/" },
 	.exit_1 =
-		"with --nonfinite: there is a NaN or an infinity; or a selector matched nothing",
+		"with --nonfinite: a value is NaN or infinite; or a selector matched nothing",
 	.options = OPTIONS,
 	.selectors = select_all,
 	.answer = &stats_record,

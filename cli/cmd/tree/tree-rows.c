@@ -106,7 +106,7 @@ const struct record module_record = OBJECT_RECORD(MODULE, "module",
 			"True where the text output has the mark FULLY SHARDED, unless it is only likely." },
 	{ "likely_unit", GET(FIELD_BOOL, get_likely),
 		.about =
-			"True for a block that repeats below a module that is sharded: nothing says so, but it was likely a unit." },
+			"True for a repeated block below a sharded module: inferred to be a unit, not recorded." },
 	{ "inferred", GET(FIELD_TEXTS, get_inferred), .always = true,
 		WORDS("class", "fully_sharded"),
 		.about =

@@ -26,7 +26,7 @@ bool tree_as_torch(struct tree *tree)
 		return refuse(run, "name one with --plan FILE: fsdp-inspect help plan",
 			"--style=torch needs a sharding plan: the checkpoint has no classes");
 	if (!selection_is_all(tree->selection))
-		return refuse(run, "leave out --style=torch",
+		return refuse(run, "omit --style=torch",
 			"PyTorch's own form shows all modules, so there is nothing to select");
 	run_begin(run, STATUS_GOOD);
 	for (uint32_t i = 0; i < fsdp_module_count(run->checkpoint); i++) {

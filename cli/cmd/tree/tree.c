@@ -88,7 +88,7 @@ static void tell_origin(struct tree *tree)
 			"without a sharding plan, only units that the checkpoint names are shown (fsdp-inspect help plan)");
 	else if (!tree->inferred_classes)
 		run_note(tree->run,
-			"without a sharding plan there are no classes, and units only where the checkpoint names them: fsdp-inspect help plan");
+			"without a sharding plan, classes are unknown, and units only known where the checkpoint names them: fsdp-inspect help plan");
 }
 
 /* On a terminal siblings are folded that differ in a number: hundreds of layers are no
@@ -150,7 +150,7 @@ static bool show_tree(struct tree *tree)
 	} else if (tree->modules.shown_count == 0 && !selection_is_all(tree->selection)) {
 		print_no_match(tree->run, NAMEABLE_MODULES);
 	} else if (tree->modules.shown_count == 0) {
-		run_note(tree->run, "there are no modules");
+		run_note(tree->run, "no modules");
 	}
 	run_begin(tree->run, answer_selection_status(tree->run, tree->selection, status));
 	emit_rows(tree);

@@ -139,7 +139,7 @@ class Commands:
         flat: only the names of parameters
         raw_map: names as stored, each with its clean name
         by_parameter: each parameter with all its names, tied ones included
-        units: likely: blocks that repeat, too, where nothing tells units
+        units: likely: also repeated blocks, if no plan or log names units
         units_from: use the units of a trace, or of a log with the printed model
         glob: select names: * in a segment, ** across; !PATTERN excludes
         regex: select names that match this PCRE2 expression
@@ -270,7 +270,7 @@ def latest(*runs: Path, level: Optional[Literal["quick", "headers", "data"]] = N
 def order(files: Union[Path, Sequence[Path]], *, first_diff: bool = False, names: Optional[Word] = None, rank_regex: Optional[Word] = None, strict: bool = False, head: Optional[int] = None, jobs: Optional[int] = None, part: Optional[Word] = None, limit: Union[Word, Sequence[Word], None] = None, fail_on: Optional[Literal["none", "note", "warning", "error"]] = None) -> Answer:
     """show execution order and where ranks diverge
 
-    first_diff: only where ranks part first, in any iteration
+    first_diff: only the first divergence, in any iteration
     names: compare with the FlatParameters of this checkpoint or plan
     rank_regex: of dumps: read ranks from paths with this expression
     strict: warnings of PyTorch and refused states make the status 1

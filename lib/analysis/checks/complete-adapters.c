@@ -325,7 +325,7 @@ static void judge_rank(struct fsdp_complete *complete)
 	if (turned.count > 0)
 		tell_affected(complete, &turned, FSDP_RULE_CONFIG_MISMATCH,
 			"save each of them transposed",
-			"%zu of %zu matrices are transposed: the configuration says r = %llu, which is their other side",
+			"%zu of %zu matrices are transposed: config has r = %llu, which is their other side",
 			turned.count, of, FSDP_LLU(rank));
 	if (others.count == of && are_alike)
 		snprintf(next, sizeof next, "set r to %lld in adapter_config.json",
@@ -333,7 +333,7 @@ static void judge_rank(struct fsdp_complete *complete)
 	if (others.count > 0)
 		tell_affected(complete, &others, FSDP_RULE_CONFIG_MISMATCH,
 			next[0] != '\0' ? next : NULL,
-			"the configuration says r = %llu, and %zu of %zu matrices have another rank, such as %lld",
+			"config has r = %llu, but %zu of %zu matrices have another rank, for example %lld",
 			FSDP_LLU(rank), others.count, of, (long long)others.found);
 }
 
@@ -409,7 +409,7 @@ static void judge_prefix(struct fsdp_complete *complete)
 		return;
 	if (bare.count == of)
 		tell_affected(complete, &bare, FSDP_RULE_WRAPPER_PREFIX,
-			"put \"model.\" behind \"base_model.model.\" in the names, if the base is called so",
+			"insert \"model.\" after \"base_model.model.\" in the names, if the base is called so",
 			"all %zu names of the adapter go from \"base_model.model.\" straight to \"layers.\": if the base has \"model.layers.\", as models with a head (task_type CAUSAL_LM) do, PEFT uses none of them",
 			of);
 	if (twice.count == of)
@@ -419,7 +419,7 @@ static void judge_prefix(struct fsdp_complete *complete)
 			of);
 	if (without.count == of)
 		tell_affected(complete, &without, FSDP_RULE_WRAPPER_PREFIX,
-			"put \"base_model.model.\" in front of the names",
+			"insert \"base_model.model.\" before the names",
 			"none of the %zu names of the adapter begins with \"base_model.model.\": PEFT uses none of them",
 			of);
 }
@@ -569,7 +569,7 @@ static void judge_unmerged(struct fsdp_complete *complete)
 			.fix = is_model
 				       ? "merge them in the program that trained them, and save the model again"
 				       : ""),
-		"LoRA of rank %lld in %zu modules is not merged: a model without LoRA has no such names; lora_alpha, which a merge needs, is no tensor",
+		"LoRA of rank %lld in %zu modules is not merged: a model without LoRA has no such names; lora_alpha, which a merge needs, is not stored",
 		(long long)rank, affected.count);
 }
 

@@ -134,7 +134,7 @@ static void judge_modules(struct fsdp_complete *complete, const struct due *due)
 			.affected_count = lists.missing > FSDP_AFFECTED_KEPT
 						  ? lists.missing
 						  : lists.named),
-		"the configuration says %s = %llu, and %zu of %zu lists of experts have %llu",
+		"config.json has %s = %llu, but %zu of %zu lists of experts have %llu",
 		due->key, FSDP_LLU(lists.due), lists.count, lists.of,
 		FSDP_LLU(lists.found));
 }
@@ -181,11 +181,11 @@ static void judge_tensor(
 		return;
 	if (all % rows == 0)
 		fsdp_complete_tell(complete, index, FSDP_RULE_PARTIAL_TENSOR, 0,
-			"the tensor is of %llu experts, and the configuration says %s = %llu: it is 1/%llu of the whole",
+			"%llu experts are stored, config.json has %s = %llu: 1/%llu of them",
 			FSDP_LLU(rows), due->key, FSDP_LLU(all), FSDP_LLU(all / rows));
 	else
 		fsdp_complete_tell(complete, index, FSDP_RULE_CONFIG_MISMATCH, 0,
-			"the tensor is of %llu experts, and the configuration says %s = %llu",
+			"%llu experts are stored, config.json has %s = %llu",
 			FSDP_LLU(rows), due->key, FSDP_LLU(all));
 }
 

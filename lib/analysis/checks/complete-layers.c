@@ -334,8 +334,8 @@ static void tell_surplus(struct fsdp_complete *complete,
 			.module = name_layer(complete, stack, last->number),
 			.severity = FSDP_WARNING + 1),
 		stack->length == 1
-			? "the configuration says %s = %llu, and there is %u layer"
-			: "the configuration says %s = %llu, and there are %u layers",
+			? "config.json has %s = %llu, but %u layer is stored"
+			: "config.json has %s = %llu, but %u layers are stored",
 		key, FSDP_LLU(due), stack->length);
 }
 
@@ -416,8 +416,8 @@ static void judge_nothing(struct fsdp_complete *complete)
 	if (key != NULL && !complete->is_silent && complete->tensor_count > 0)
 		fsdp_find(complete->checking->findings, FSDP_RULE_CONFIG_MISMATCH,
 			FSDP_PLACE(.file = config_file(complete)),
-			"the configuration says %s = %llu, and no file has a tensor of a model",
-			key, FSDP_LLU(due));
+			"config.json has %s = %llu, but no model tensors are stored", key,
+			FSDP_LLU(due));
 }
 
 void fsdp_complete_judge_layers(struct fsdp_complete *complete)

@@ -163,7 +163,7 @@ static void judge_unfit(struct fsdp_complete *complete,
 		complete->told[piece->tensor])
 		return;
 	fsdp_complete_tell(complete, piece->tensor, FSDP_RULE_PARTIAL_TENSOR, 0,
-		"shape %s, and %s beside it has %s: one of %llu shards saved as the full tensor",
+		"shape %s, but %s has %s: one of %llu shards saved as the full tensor",
 		fsdp_show_shape(piece == vector ? &a : &b, ours),
 		fsdp_shown(fsdp_names_segment(&complete->patterns, whole->leaf), leaf),
 		fsdp_show_shape(piece == vector ? &b : &a, theirs),

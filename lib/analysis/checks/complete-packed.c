@@ -331,7 +331,7 @@ static void judge_scale(struct fsdp_packing *packed, uint32_t index, uint32_t na
 	fsdp_find(complete->checking->findings, FSDP_RULE_SCALE_MISSING,
 		FSDP_PLACE(.file = fsdp_complete_file(complete, index), .tensor = stored,
 			.affected = &stored, .affected_count = 1),
-		"the scale has no weight beside it");
+		"scale without a weight");
 }
 
 /* ---- the configuration ---- */
@@ -382,7 +382,7 @@ static void judge_method(struct fsdp_packing *packed)
 		fsdp_find(complete->checking->findings, FSDP_RULE_CONFIG_MISMATCH,
 			FSDP_PLACE(.tensor = name,
 				.fix = "put quantization_config back into config.json, as the model that it was made from has it"),
-			"%u of %zu packed weights have a scale beside them, and config.json has no quantization_config: a loader takes the weights without their scales",
+			"%u of %zu packed weights have a scale, but config.json has no quantization_config: loaders ignore the scales",
 			scaled, packed->weights.count);
 	else if (fsdp_span_is(packed->method, "fp8") && blocks != FSDP_NONE &&
 		 fsdp_setting(complete->checkpoint, blocks).value.kind ==
@@ -390,7 +390,7 @@ static void judge_method(struct fsdp_packing *packed)
 		 have[0] == 0 && have[1] > 0)
 		fsdp_find(complete->checking->findings, FSDP_RULE_CONFIG_MISMATCH,
 			FSDP_PLACE(.tensor = name, .fix = ""),
-			"%u FP8 weights have a weight_scale beside them, and quant_method fp8 with blocks reads weight_scale_inv: a loader makes new scales",
+			"%u FP8 weights have weight_scale, but quant_method fp8 with blocks reads weight_scale_inv: loaders initialize new scales",
 			have[1]);
 }
 

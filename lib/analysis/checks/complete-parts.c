@@ -160,7 +160,7 @@ static void judge_absent_head(struct fsdp_complete *complete)
 	fsdp_find(complete->checking->findings, FSDP_RULE_TIE_MISMATCH,
 		FSDP_PLACE(.file = config_file(complete), .tensor = head,
 			.affected = &head, .affected_count = 1),
-		"the configuration says that the output head is not tied to the input embedding, and no tensor is a head");
+		"the output head is missing, and config.json does not tie it to the input embedding");
 }
 
 static void judge_stored_head(struct fsdp_complete *complete, uint32_t index)
@@ -325,7 +325,7 @@ static void judge_places(struct fsdp_complete *complete)
 			continue;
 		fsdp_find(complete->checking->findings, FSDP_RULE_WRAPPER_PREFIX,
 			FSDP_PLACE(.fix = "compare the names with those of the model that it was made from"),
-			"the layers lie in two places: %s has parts of the modules of %s, and neither has what the other has: one of the prefixes is wrong",
+			"layers are split over two prefixes: %s has parts of the modules of %s, and neither has the other's: one of the prefixes is wrong",
 			name_stack(complete, part, some),
 			name_stack(complete, whole, others));
 		return;

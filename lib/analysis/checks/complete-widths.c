@@ -176,8 +176,8 @@ static void tell_width(struct fsdp_complete *complete, uint32_t index, const cha
 	char shape[FSDP_SHOWN_SHAPE];
 
 	fsdp_complete_tell(complete, index, FSDP_RULE_CONFIG_MISMATCH, (int)severity + 1,
-		"the shape is %s, and the configuration says %s = %llu",
-		fsdp_show_shape(&tensor, shape), key, FSDP_LLU(due));
+		"shape is %s, config.json has %s = %llu", fsdp_show_shape(&tensor, shape),
+		key, FSDP_LLU(due));
 }
 
 static bool is_fraction(int64_t found, uint64_t due)

@@ -242,7 +242,7 @@ static void judge_tag(struct made_up *looking)
 								     value.file)
 								     .path
 							   : (struct fsdp_span){ 0 }),
-				"the file says that it is for \"%s\", which loaders of transformers refuse",
+				"metadata format is \"%s\", which transformers refuses",
 				fsdp_shown(value.tokens[0].text, room));
 	}
 }

@@ -56,7 +56,7 @@ static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
 	if (parts.has_optimizer && parts.has_module)
 		fsdp_find(checking->findings, FSDP_RULE_UNCOMMITTED_SAVE,
 			FSDP_PLACE(.file = FSDP_SPAN("meta.pt")),
-			"states are saved as Lightning does, and meta.pt, which it writes last, is not there");
+			"meta.pt, which Lightning writes last, is missing");
 	return true;
 }
 

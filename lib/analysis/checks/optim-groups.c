@@ -407,7 +407,7 @@ static void tell_stateless(struct optim_groups *groups, size_t first, size_t cou
 	if (owner->has_moments && !owner->has_step && !owner->has_group_step)
 		fsdp_find(groups->checking->findings, FSDP_RULE_OPTIM_STEP,
 			FSDP_PLACE(.module = module),
-			"no state of the optimizer has a step, which Adam needs beside its moments");
+			"optimizer states have no step, which Adam requires");
 	if (without == 0 || 2 * without > count - without)
 		return;
 	snprintf(number, sizeof number, "number %" PRId64, one->number);

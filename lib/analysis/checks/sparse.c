@@ -192,7 +192,7 @@ static bool judge_order(struct sparse *sparse, uint32_t index, uint32_t part,
 	fsdp_find(checking->findings, FSDP_RULE_STRUCTURED_TENSOR,
 		FSDP_PLACE(.tensor = name, .affected = &name, .affected_count = 1),
 		"it is marked as coalesced, but the indices of element %" PRId64
-		" do not come behind those before",
+		" are not in ascending order",
 		disorder);
 	return true;
 }

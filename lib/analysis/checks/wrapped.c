@@ -150,7 +150,7 @@ static void tell_wrapper(struct wrapped *wrapped, size_t wrapper)
 			.fix = wrappers[wrapper].next),
 		count == wrapped->all
 			? "all %zu of %zu names have the segment \"%s.\", which %s adds: load_state_dict of a model that is not wrapped stops at Unexpected key(s) in state_dict: \"%s\", and with strict=False loads none of them"
-			: "%zu of %zu names have the segment \"%s.\", which %s adds: load_state_dict of a model that is not wrapped stops at Unexpected key(s) in state_dict: \"%s\", and with strict=False leaves them out",
+			: "%zu of %zu names have the segment \"%s.\", which %s adds: load_state_dict of a model that is not wrapped stops at Unexpected key(s) in state_dict: \"%s\", and with strict=False skips them",
 		count, wrapped->all, wrappers[wrapper].segment, wrappers[wrapper].tool,
 		fsdp_shown(wrapped->first[wrapper], room));
 }

@@ -543,7 +543,7 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(
 		MISSING_FILE, .when = NO_DCP, .lacks = ".metadata", .fix = FSDP_NO_FIX),
 	FSDP_REFUSES(MISSING_FILE, .when = LACKS_METADATA, .lacks = ".metadata",
-		.fix = "copy .metadata from where the checkpoint was written; if it is not there, the save did not end"),
+		.fix = "copy .metadata from where the checkpoint was written; if it is missing there, the save did not end"),
 	FSDP_REFUSES(
 		DAMAGED_FILE, is_cut, ".metadata is truncated", "copy .metadata again"),
 	FSDP_NOT_JUDGED(
@@ -560,7 +560,7 @@ static const struct fsdp_load_rule rules[] = {
 		"ask for the names that are stored, or pass DefaultLoadPlanner(allow_partial_load=True)"),
 	FSDP_REFUSES(WORLD_SIZE, lacks_rank_key,
 		"{0} is not stored: each rank saved a key of its own",
-		"load with as many ranks as saved it, or leave out the keys that single ranks saved"),
+		"load with as many ranks as saved it, or omit the keys that single ranks saved"),
 	FSDP_REFUSES(SHAPE, has_other_shape, NULL,
 		"build the model with the sizes that are stored"),
 	/* Where an item lies is looked up; that pieces cover a tensor, and only once, is not. */
@@ -578,7 +578,7 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(DAMAGED_FILE, has_cut_file, NULL, "copy the file again"),
 	{ FSDP_LOADS, FSDP_LOAD_REQUIREMENT, has_compressed_items,
 		"items are compressed by PyTorch's ZStandard: the process that loads them needs the package zstandard or pyzstd",
-		"pip install zstandard, if it is not there" },
+		"pip install zstandard, if it is missing" },
 	FSDP_DIFFERS(PIECES, .finding = "FI1021",
 		.message = "pieces of {0} do not cover it: the rest keeps its value",
 		.fix = "save again, or use an earlier checkpoint"),

@@ -535,7 +535,7 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(OTHER_MODEL, is_other_model),
 	FSDP_DIFFERS(ZERO_STAGE, reads_nothing,
 		"model files of ZeRO-3 have no weights: all parameters stay randomly initialized",
-		"leave out load_module_only, and pass load_optimizer_states=False",
+		"omit load_module_only, and pass load_optimizer_states=False",
 		.ends = true),
 	FSDP_REFUSES(ZERO_STAGE, finds_no_optimizer,
 		"a run without ZeRO finds no optimizer states in a checkpoint of ZeRO",
@@ -564,7 +564,8 @@ static const struct fsdp_load_rule rules[] = {
 static const char *const stages[] = { "0", "1", "2", "3", NULL };
 
 static const struct fsdp_loader_option options[] = {
-	{ TAG, NULL, false, "of load_checkpoint: the folder; else what latest names" },
+	{ TAG, NULL, false,
+		"directory given to load_checkpoint; else the target of latest" },
 	{ MODULE_ONLY, fsdp_load_flags, false, "of load_checkpoint" },
 	{ MODULE_STRICT, fsdp_load_flags, false, "of load_checkpoint" },
 	{ OPTIMIZER_STATES, fsdp_load_flags, false, "of load_checkpoint" },

@@ -418,7 +418,7 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(INDEX, fsdp_load_is_bad_index, "the index is not valid JSON", "{0}"),
 	FSDP_REFUSES(INDEX, has_no_map, "the index has no weight_map"),
 	FSDP_REFUSES(INDEX, has_odd_map,
-		"weight_map of the index has values that are no file names"),
+		"weight_map of the index has values that are not file names"),
 	FSDP_REFUSES(INDEX, has_no_metadata, "the index has no metadata",
 		"add \"metadata\": {} to the index"),
 	FSDP_REFUSES(

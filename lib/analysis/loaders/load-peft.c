@@ -482,7 +482,7 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_DIFFERS(MISSING_TENSOR, lacks_half,
 		"{0} is missing: it keeps its start value", FSDP_NO_FIX),
 	FSDP_NOT_JUDGED(ADAPTER_MODULES, fsdp_adapter_lacks_module,
-		"modules_to_save lists {0}, of which nothing is stored; the base may have it",
+		"modules_to_save lists {0}, which is not stored; the base may have it",
 		EXPECT_BASE),
 	FSDP_NOT_JUDGED(ADAPTER_TARGETS, uses_nothing,
 		"no stored tensor is of a module in target_modules; the base may have some",

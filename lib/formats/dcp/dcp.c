@@ -453,7 +453,7 @@ static void check_ranks(struct dcp *dcp)
 	if (count != 0)
 		fsdp_find(&dcp->reading->model->findings, FSDP_RULE_RANK_MISSING,
 			FSDP_PLACE(.rank = count == 1 ? first : FSDP_NONE),
-			"data files of %u rank%s are there without __%u.metadata%s, which would say what is in them",
+			"data files of %u rank%s lack their metadata: __%u.metadata%s is missing",
 			count, count == 1 ? "" : "s", first,
 			count == 1 ? "" : " and the like");
 }
@@ -485,7 +485,7 @@ static bool read_all_metadata(struct dcp *dcp, struct fsdp_error **ret_error)
 	if (leftover.data != NULL)
 		fsdp_find(&dcp->reading->model->findings, FSDP_RULE_COMMIT_LEFTOVER,
 			FSDP_PLACE(.file = leftover),
-			"a temporary metadata file of an unfinished save lies beside the checkpoint");
+			"temporary metadata file of an unfinished save");
 	return true;
 }
 
@@ -655,7 +655,7 @@ static bool add_piece(struct dcp *dcp, uint32_t tensor, uint32_t item_id,
 	if (!chunk_fits(dcp, item, chunk)) {
 		fsdp_find(findings, FSDP_RULE_CHUNK_BOUNDS,
 			FSDP_PLACE(.file = dcp->meta.file, .tensor = item->text),
-			"a chunk lies outside of its tensor; it is left out");
+			"piece is outside of its tensor; skipped");
 		return true;
 	}
 	if (chunk->info == FSDP_NONE) {
@@ -1224,8 +1224,8 @@ static bool read_folder(struct dcp *dcp, struct fsdp_error **ret_error)
 		fsdp_find(&dcp->reading->model->findings, FSDP_RULE_NOT_EVALUATED,
 			FSDP_PLACE(.file = dcp->meta.file, .fix = "info looks at them"),
 			dcp->unread == 1
-				? "%llu value is a pickle of its own, which was not looked at"
-				: "%llu values are pickles of their own, which were not looked at",
+				? "did not check %llu value, which is a separate pickle"
+				: "did not check %llu values, which are separate pickles",
 			FSDP_LLU(dcp->unread));
 	return true;
 }
@@ -1266,9 +1266,9 @@ static bool check_folder(const struct fsdp_folder *folder, struct fsdp_error **r
 			return true;
 	}
 	fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
-		"one data file of a distributed checkpoint (DCP): what is in it only .metadata tells, which is not beside it; it was not looked into");
+		"one data file of a distributed checkpoint (DCP), not read: .metadata, which describes it, is missing");
 	return fsdp_error_add_hint(ret_error,
-		"give the folder that holds .metadata; a save to local disks has it on one node, and one that did not end has none");
+		"give the directory that holds .metadata; a save to local disks has it on one node, and one that did not end has none");
 }
 
 const struct fsdp_family fsdp_family_dcp = {

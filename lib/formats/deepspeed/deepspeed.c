@@ -179,7 +179,7 @@ static void report_dangling(struct fsdp_reading *reading, const struct pointer *
 	fsdp_find(&reading->model->findings, FSDP_RULE_TRACKER_STALE,
 		FSDP_PLACE(.file = fsdp_span_text(pointer->name), .fix = next,
 			.severity = (int)severity + 1),
-		"the file names %.*s, which is not there; %.*s was read",
+		"points to %.*s, which does not exist; read %.*s instead",
 		FSDP_TEXT(pointer->tag), FSDP_TEXT_MOST(opened, 64));
 }
 
@@ -218,14 +218,14 @@ static bool deepspeed_enter_tag(struct fsdp_reading *reading,
 				FSDP_PLACE(.file = FSDP_SPAN("latest"),
 					.severity = FSDP_WARNING + 1,
 					.fix = "copy it, or name the tag when loading"),
-				"the file that names the tag is not there, and DeepSpeed loads nothing without it; %.*s was read",
+				"missing file: DeepSpeed loads nothing without it; read %.*s",
 				FSDP_TEXT_MOST(entry.name, 64));
 		}
 		return fsdp_reading_add_child(
 			       reading, entry.name, FSDP_NONE, ret_error) != NULL;
 	}
 	return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1011", FSDP_UNKNOWN,
-		"%s names %.*s, which is not there", pointer->name,
+		"%s points to %.*s, which does not exist", pointer->name,
 		FSDP_TEXT(pointer->tag));
 }
 
@@ -414,7 +414,7 @@ static bool read_universal(struct fsdp_reading *reading, const struct fsdp_look 
 		!fsdp_folder_has(look->folder, "fp32.pt", FSDP_ENTRY_FILE))
 		fsdp_find(&reading->model->findings, FSDP_RULE_MISSING_FILE,
 			FSDP_PLACE(.file = FSDP_SPAN(SHARED)),
-			"the groups and settings of the optimizer are not there");
+			"groups and settings of the optimizer are missing");
 	for (size_t i = 0; i < look->folder->count; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(look->folder, i);
 		bool folder = entry.kind == FSDP_ENTRY_DIRECTORY;
@@ -623,7 +623,7 @@ static bool read_tag(struct fsdp_deepspeed *ds, const struct fsdp_folder *folder
 		fsdp_find(&ds->reading->model->findings, FSDP_RULE_COMMIT_LEFTOVER,
 			FSDP_PLACE(.file = FSDP_SPAN("tmp"),
 				.fix = "remove it if the conversion ended well"),
-			"the folder is one in which DeepSpeed's universal converter works, and which it removes when it is done");
+			"working directory of DeepSpeed's universal converter, which removes it at the end");
 	struct fsdp_child *child = fsdp_reading_add_child(
 		ds->reading, FSDP_SPAN("zero"), FSDP_NONE, ret_error);
 	if (child != NULL)

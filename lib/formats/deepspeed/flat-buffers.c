@@ -184,7 +184,7 @@ static void check_group(struct fsdp_deepspeed *ds, uint32_t group)
 		}
 		fsdp_find(&ds->reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,
 			FSDP_PLACE(.severity = lost == 0 ? FSDP_NOTE + 1 : 0),
-			"parameters of group %u do not lie one behind the other as in param_shapes: they are aligned, which is not recorded, and were placed by param_slice_mappings%s",
+			"parameters of group %u are not concatenated as in param_shapes: they are aligned, which is not recorded, and were located by param_slice_mappings%s",
 			group, lost == 0 ? "" : ", which lack some");
 		return;
 	}
@@ -699,7 +699,7 @@ void fsdp_deepspeed_check_counts(struct fsdp_deepspeed *ds)
 		FSDP_PLACE(.file = { 0 }),
 		"the optimizer is cut over %llu ranks, but %u have files: %s",
 		FSDP_LLU(most), ds->world_size,
-		most < ds->world_size ? "those of another save lie among them"
+		most < ds->world_size ? "mixed with files of another save"
 				      : "the others are missing");
 }
 

@@ -62,7 +62,7 @@ static bool may_watch(const struct trial *trial, uint64_t count)
 	}
 	if (!torch->said_shared)
 		SAY(trial, PICKLE_CALL, FSDP_ERROR,
-			"%s: so many calls and states share what they hold that not all of it was looked at",
+			"%s: so many calls and states share their contents that not all of them were checked",
 			op_name(trial));
 	torch->said_shared = true;
 	return false;
@@ -225,7 +225,7 @@ static bool check_state(
 	if (!is_made(trial, state))
 		return good;
 	SAY(trial, PICKLE_STATE, FSDP_ERROR,
-		"%s gives %s %s as its state: what that holds is unknown", op_name(trial),
+		"%s gives %s %s as its state, whose contents are unknown", op_name(trial),
 		spell(trial, owner, name), spell(trial, state, text));
 	return false;
 }
@@ -781,7 +781,7 @@ static const char *what_is_wrong(const struct trial *trial, fsdp_ref id)
 	int64_t numel;
 	bool is_tuple = kind_of(trial, id) == FSDP_PICKLE_TUPLE;
 	if (trial->torch->profile == FSDP_PROFILE_METADATA)
-		return "stands where there are no storages";
+		return "is in place of storages";
 	if (is_tuple) {
 		uint64_t count = fsdp_pickle_count(trial->pickle, id);
 		if (count < 5 || count > 6 ||

@@ -200,7 +200,7 @@ static bool read_facts(struct legacy *legacy, struct fsdp_error **ret_error)
 	if (!next_fact(legacy, &top, ret_error))
 		return false;
 	if (fsdp_pickle_kind(legacy->facts.pickle, top) != FSDP_PICKLE_DICT)
-		SAY(legacy, begin, "the facts of the machine are no dict");
+		SAY(legacy, begin, "the machine information is not a dict");
 	return true;
 }
 
@@ -275,7 +275,7 @@ static bool place_storage(struct legacy *legacy, uint32_t storage, uint64_t coun
 	struct fsdp_span key = fsdp_model_key(legacy->reading->model, extent);
 	bool whole = fsdp_mul(count, width, &length) && length <= left;
 	if (extent->offset != FSDP_UNKNOWN)
-		SAY(legacy, legacy->at, "storage %.*s comes twice", shown(key),
+		SAY(legacy, legacy->at, "duplicate storage %.*s", shown(key),
 			(const char *)key.data);
 	extent->offset = legacy->at;
 	extent->length = whole ? length : left;
@@ -835,7 +835,7 @@ static bool read_tar_tensor(
 	if (!find_number(legacy, root, &number) ||
 		fsdp_torch_kind(number) == FSDP_TORCH_TENSOR)
 		return fail(
-			legacy, "a tensor is on a storage that is not there", ret_error);
+			legacy, "a tensor views a storage that is missing", ret_error);
 	uint32_t storage = fsdp_torch_index(number);
 	if (fsdp_torch_kind(number) == FSDP_TORCH_PART) {
 		const struct fsdp_torch_part *part =

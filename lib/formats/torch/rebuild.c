@@ -259,7 +259,7 @@ bool fsdp_torch_fold_persistent(void *context, struct fsdp_pickle *pickle, fsdp_
 		if (!fsdp_span_begins(text, FSDP_SPAN("('storage', <class '")))
 			return false;
 		fsdp_fail_rule(ret_error, FSDP_ERROR_UNSUPPORTED, "FI9002", FSDP_UNKNOWN,
-			"it was saved with pickle_protocol=0, in which torch writes the ids of storages as text that it cannot read");
+			"saved with pickle_protocol=0: torch writes the ids of storages as text that it cannot read");
 		return fsdp_error_add_hint(
 			ret_error, "save it again without pickle_protocol=0");
 	}

@@ -437,7 +437,7 @@ static bool split_flat_parameters(struct taking *taking, const struct flat_parts
 		!fsdp_add(begin, share, &end) || end > INT64_MAX ||
 		!is_sound(taking, parts, flat, share, begin)) {
 		tell(taking, parts->key,
-			"the flat parameter is not as long as what its metadata say that it is made of");
+			"the flat parameter is not as long as its metadata require");
 		return true;
 	}
 	flat->taken = true;

@@ -411,7 +411,7 @@ static void settle(struct fsdp_torch *torch, const struct spelling *spelling)
 	fsdp_find(&torch->model->findings, FSDP_RULE_PICKLE_EXPANSION,
 		FSDP_PLACE(.file = torch->file, .member = torch->member,
 			.severity = FSDP_WARNING + 1),
-		"values share what they hold and would unfold to too much; what is beyond is cut");
+		"shared values expand to too much; the rest is cut");
 }
 
 bool fsdp_torch_tokens(struct fsdp_torch *torch, fsdp_ref ref,

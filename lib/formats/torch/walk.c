@@ -215,7 +215,7 @@ static bool add_local_piece(struct walk *walk, uint32_t tensor_id,
 		fsdp_find(&torch->model->findings, FSDP_RULE_CHUNK_BOUNDS,
 			FSDP_PLACE(.file = torch->file, .member = torch->member,
 				.tensor = name_text(walk, name)),
-			"a shard lies outside of its tensor");
+			"a shard is outside of its tensor");
 		return true;
 	}
 	piece.extent = view_extent(walk, view, name);
@@ -413,14 +413,14 @@ static void report_hidden(struct walk *walk)
 	name = name_text(walk, walk->first_hidden);
 	if (walk->hidden > 1)
 		snprintf(others, sizeof others,
-			walk->hidden == 2 ? "; so does %llu other value"
-					  : "; so do %llu other values",
+			walk->hidden == 2 ? "; %llu other value too"
+					  : "; %llu other values too",
 			FSDP_LLU(walk->hidden - 1));
 	fsdp_find(&torch->model->findings, FSDP_RULE_UNSUPPORTED_FEATURE,
 		FSDP_PLACE(.file = torch->file, .member = torch->member, .tensor = name,
 			.severity = FSDP_NOTE + 1,
 			.fix = "save tensors in dicts under texts, or in lists"),
-		"%s holds tensors without a name, which are not listed: they lie in an object of a class that is not known, in a set or in the key of a dict%s",
+		"%s holds tensors without a name, which are not listed: they are in an object of an unknown class, in a set or in the key of a dict%s",
 		fsdp_shown(name, room), others);
 }
 
@@ -541,7 +541,7 @@ static void report_left_out(
 		FSDP_PLACE(.file = torch->file, .member = torch->member,
 			.tensor = name_text(walk, name), .severity = (int)severity + 1,
 			.fix = severity == FSDP_NOTE ? "" : NULL),
-		"%s; what lies there is not listed", why);
+		"%s; its contents are not listed", why);
 }
 
 static bool push_frame(struct walk *walk, fsdp_ref ref, enum frame_kind kind,
@@ -555,7 +555,7 @@ static bool push_frame(struct walk *walk, fsdp_ref ref, enum frame_kind kind,
 		bool open = walk->visits[identity] & 1;
 		report_left_out(walk, name, open ? FSDP_NOTE : FSDP_ERROR,
 			open ? "a container holds itself"
-			     : "shared containers unfold to too much");
+			     : "shared containers expand to too much");
 		return true;
 	}
 	if (walk->path.count == FSDP_PATH_DEPTH) {

@@ -155,8 +155,8 @@ static bool read_members(struct torch_zip *file, struct fsdp_error **ret_error)
 		       fsdp_foreign_zip(&file->zip, ret_error);
 	if (file->outside != 0)
 		fsdp_find(findings, FSDP_RULE_ZIP_ROOT, FSDP_PLACE(.file = file->file),
-			file->outside == 1 ? "%zu member lies outside of %.*s"
-					   : "%zu members lie outside of %.*s",
+			file->outside == 1 ? "%zu member is outside of %.*s"
+					   : "%zu members are outside of %.*s",
 			file->outside, FSDP_TEXT(file->root));
 	return true;
 }
@@ -211,7 +211,7 @@ static bool check_byteorder(struct torch_zip *file, struct fsdp_error **ret_erro
 			FSDP_PLACE(.file = file->file, .member = file->byteorder->name,
 				.severity = FSDP_NOTE + 1,
 				.fix = "nothing is to be done for torch.load, which swaps them; other readers may not"),
-			"the bytes of each element stand in the order of a big-endian machine");
+			"the bytes of each element are in big-endian order");
 	return true;
 }
 
@@ -397,7 +397,7 @@ static bool resolve_relative(struct torch_zip *file, const struct fsdp_relative 
 	if (file->torch.rank < FSDP_RELATIVE_RANKS)
 		return true;
 	fsdp_fail_rule(ret_error, FSDP_ERROR_UNSUPPORTED, "FI9002", FSDP_UNKNOWN,
-		"this is a rank file of %s FSDP, and neither it nor its name says of which rank",
+		"this is a rank file of %s FSDP; its rank is neither in the file nor in its name",
 		relative->writer);
 	return fsdp_error_add_hint(ret_error,
 		"give the files of all ranks, with their numbers in their names");
@@ -653,11 +653,11 @@ static bool check_others(struct torch_zip *file, struct fsdp_error **ret_error)
 		fsdp_find(&file->reading->model->findings, FSDP_RULE_NOT_EVALUATED,
 			FSDP_PLACE(.file = file->file, .severity = FSDP_WARNING + 1,
 				.fix = unseen.by_limit
-					       ? "raise --limit=pickle-streams to have them looked at"
+					       ? "raise --limit=pickle-streams to check them"
 					       : NULL),
 			unseen.count == 1
-				? "%zu pickle beside data.pkl was not looked at: %s"
-				: "%zu pickles beside data.pkl were not looked at: %s",
+				? "%zu pickle next to data.pkl was not checked: %s"
+				: "%zu pickles next to data.pkl were not checked: %s",
 			unseen.count, unseen.names);
 	return true;
 }
