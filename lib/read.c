@@ -12,7 +12,7 @@
 #include "opening.h"
 #include "syntax/model-repr.h"
 #include "trace/event.h"
-#include "trace/kineto-unit-names.h"
+#include "trace/kineto-units.h"
 
 /*
  * Reads how many steps an optimizer did: the one element of a tensor that a family named

@@ -7,7 +7,7 @@
 
 #include "trace/join.h"
 #include "trace/match.h"
-#include "trace/unit-rows.h"
+#include "trace/kineto-units.h"
 
 static int compare_ranks(const void *a, const void *b)
 {

@@ -3,7 +3,7 @@
  * What one event of a Kineto trace counts as. What only the end of the trace tells
  * (which collective a kernel was, which step) is kept for kineto-finish.c.
  */
-#include "trace/kineto-runtime.h"
+#include "trace/kineto-kernels.h"
 #include "trace/kineto.h"
 
 static const int64_t WEEK = INT64_C(7) * 86400 * 1000000000;

@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "trace/kineto-spans.h"
+#include "trace/kineto-busy.h"
 #include "trace/kineto.h"
 
 /* ---- the second pass ---- */

@@ -4,8 +4,7 @@
 
 #include <fsdp/trace.h>
 
-#include "trace/intervals.h"
-#include "trace/kineto-step-sums.h"
+#include "trace/kineto-busy.h"
 #include "trace/kineto-steps.h"
 
 /*

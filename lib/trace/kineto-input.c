@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The JSON of a trace, down to one event and its args. What they mean is in
- * kineto-event.c.
+ * The JSON of a trace, down to one event and its args, begins that wait for their ends, and
+ * what the args of a collective say. What events mean is in kineto-event.c.
  */
+#include <stdlib.h>
+
+#include "base/num.h"
 #include "trace/kineto-input.h"
+#include "trace/types.h"
 
 /* ---- tokens ---- */
 
@@ -282,4 +286,182 @@ bool fsdp_kineto_integer(const struct fsdp_json_value *value, int64_t *ret_value
 {
 	return (value->kind == FSDP_SCAN_NUMBER || value->kind == FSDP_SCAN_TEXT) &&
 	       fsdp_decimal_integer(value->span, ret_value);
+}
+
+/*
+ * Begins that wait for their ends.
+ */
+
+void fsdp_kineto_opens_init(struct fsdp_kineto_opens *opens, struct fsdp_arena *arena)
+{
+	opens->budget = arena->budget;
+	fsdp_vec_init(&opens->stacks, arena, sizeof(struct fsdp_kineto_open *));
+}
+
+bool fsdp_kineto_opens_begin(struct fsdp_kineto_opens *opens, uint32_t *stack,
+	const struct fsdp_kineto_event *event)
+{
+	struct fsdp_kineto_event kept = *event;
+	kept.ph = kept.dur = (struct fsdp_json_value){ 0 };
+	size_t size = sizeof(struct fsdp_kineto_open) + FSDP_WINDOW_PADDING;
+	for (size_t i = 0; i < FSDP_KINETO_VALUES; i++)
+		size += kept.values[i].kind != FSDP_SCAN_END ? kept.values[i].span.size
+							     : 0;
+	if (*stack == 0 && fsdp_vec_push(&opens->stacks) == NULL)
+		return false;
+	if (*stack == 0)
+		*stack = (uint32_t)opens->stacks.count;
+	if (!fsdp_budget_spend(opens->budget, size))
+		return false;
+	struct fsdp_kineto_open *open = malloc(size);
+	if (open == NULL) {
+		fsdp_budget_return(opens->budget, size);
+		return false;
+	}
+	struct fsdp_kineto_open **top = fsdp_vec_at(&opens->stacks, *stack - 1);
+	*open = (struct fsdp_kineto_open){ *top, size, kept };
+	*top = open;
+	unsigned char *room = (unsigned char *)(open + 1);
+	for (size_t i = 0; i < FSDP_KINETO_VALUES; i++) {
+		struct fsdp_json_value *value = &open->event.values[i];
+		if (value->kind == FSDP_SCAN_END || value->span.size == 0)
+			continue;
+		memcpy(room, value->span.data, value->span.size);
+		value->span.data = room;
+		room += value->span.size;
+	}
+	memset(room, 0, FSDP_WINDOW_PADDING);
+	return true;
+}
+
+struct fsdp_kineto_open *fsdp_kineto_opens_end(
+	struct fsdp_kineto_opens *opens, uint32_t stack)
+{
+	if (stack == 0)
+		return NULL;
+	struct fsdp_kineto_open **top = fsdp_vec_at(&opens->stacks, stack - 1);
+	struct fsdp_kineto_open *open = *top;
+	if (open != NULL)
+		*top = open->below;
+	return open;
+}
+
+void fsdp_kineto_opens_free(
+	struct fsdp_kineto_opens *opens, struct fsdp_kineto_open *open)
+{
+	fsdp_budget_return(opens->budget, open->size);
+	free(open);
+}
+
+uint64_t fsdp_kineto_opens_forget(struct fsdp_kineto_opens *opens)
+{
+	uint64_t count = 0;
+	for (size_t i = 0; i < opens->stacks.count; i++) {
+		struct fsdp_kineto_open *open;
+		while ((open = fsdp_kineto_opens_end(opens, (uint32_t)i + 1)) != NULL) {
+			fsdp_kineto_opens_free(opens, open);
+			count++;
+		}
+	}
+	return count;
+}
+
+/*
+ * What the args of a collective say of it.
+ */
+
+/* A text or number as a word; 0: neither. */
+static bool keep(struct fsdp_kineto_words *words, const struct fsdp_json_value *value,
+	uint32_t *ret_word)
+{
+	struct fsdp_span text;
+	*ret_word = 0;
+	if (value->kind != FSDP_SCAN_TEXT && value->kind != FSDP_SCAN_NUMBER)
+		return true;
+	return fsdp_kineto_words_read(words, value, &text) &&
+	       fsdp_kineto_words_find(words, FSDP_KINETO_GROUPS, text, ret_word) != NULL;
+}
+
+/* Each collective has another one, so a plain number is not kept as a text. */
+static bool keep_seq(struct fsdp_vec *seqs, struct fsdp_kineto_words *words,
+	const struct fsdp_json_value *value, uint32_t *ret_seq)
+{
+	int64_t number;
+	uint32_t id;
+	bool plain = value->kind == FSDP_SCAN_NUMBER && value->span.size < 10 &&
+		     (value->span.data[0] > '0' || value->span.size == 1);
+	if (plain && fsdp_decimal_integer(value->span, &number) && number >= 0) {
+		*ret_seq = FSDP_COMM_NUMBER | (uint32_t)number;
+		return true;
+	}
+	if (!keep(words, value, &id))
+		return false;
+	*ret_seq = 0;
+	if (id == 0)
+		return true;
+	struct fsdp_span *seq = fsdp_vec_push(seqs);
+	if (seq == NULL)
+		return false;
+	*seq = fsdp_kineto_words_text(words, id);
+	*ret_seq = (uint32_t)seqs->count;
+	return true;
+}
+
+/* Very many collectives have the same group and size: these are looked up as a word. */
+static bool keep_sort(struct fsdp_vec *sorts, struct fsdp_kineto_words *words,
+	const struct fsdp_kineto_args *args, uint32_t *ret_sort)
+{
+	int64_t group_size = FSDP_ABSENT;
+	uint32_t group, description, ranks, id;
+	fsdp_kineto_integer(&args->group_size, &group_size);
+	if (!keep(words, &args->group, &group) ||
+		!keep(words, &args->description, &description) ||
+		!keep(words, &args->ranks, &ranks))
+		return false;
+	int64_t key[] = { group_size, group, description, ranks };
+	uint32_t *index = fsdp_kineto_words_find(words, FSDP_KINETO_SORTS,
+		fsdp_span((const unsigned char *)key, sizeof key), &id);
+	if (index == NULL)
+		return false;
+	if (*index == 0) {
+		struct fsdp_comm_sort *sort = fsdp_vec_push(sorts);
+		if (sort == NULL)
+			return false;
+		*sort = (struct fsdp_comm_sort){ .group_size = group_size };
+		if (group != 0)
+			sort->group = fsdp_kineto_words_text(words, group);
+		if (description != 0)
+			sort->description = fsdp_kineto_words_text(words, description);
+		if (ranks != 0)
+			sort->ranks = fsdp_kineto_words_text(words, ranks);
+		*index = (uint32_t)sorts->count;
+	}
+	*ret_sort = *index - 1;
+	return true;
+}
+
+static int64_t bytes_of(const struct fsdp_json_value *elements, unsigned size)
+{
+	int64_t count, bytes;
+	if (size == 0 || !fsdp_kineto_integer(elements, &count) || count < 0 ||
+		__builtin_mul_overflow(count, (int64_t)size, &bytes))
+		return FSDP_ABSENT;
+	return bytes;
+}
+
+bool fsdp_kineto_describe(struct fsdp_collectives *all, struct fsdp_kineto_words *words,
+	const struct fsdp_kineto_args *args, struct fsdp_comm *comm,
+	int64_t *ret_bytes_out)
+{
+	struct fsdp_span dtype = { 0 };
+	if (args->dtype.kind == FSDP_SCAN_TEXT &&
+		!fsdp_kineto_words_read(words, &args->dtype, &dtype))
+		return false;
+	unsigned size = fsdp_element_size(dtype);
+	comm->bytes = bytes_of(&args->in_elements, size);
+	*ret_bytes_out = bytes_of(&args->out_elements, size);
+	if (comm->type == FSDP_TIME_ALL_GATHER)
+		comm->bytes = *ret_bytes_out;
+	return keep_seq(&all->seqs, words, &args->seq, &comm->seq) &&
+	       keep_sort(&all->sorts, words, args, &comm->sort);
 }

@@ -2,8 +2,11 @@
 #ifndef FSDP_TRACE_KINETO_INPUT_H
 #define FSDP_TRACE_KINETO_INPUT_H
 
+#include "base/arena.h"
 #include "io/stream.h"
 #include "syntax/json-template.h"
+#include "trace/collectives.h"
+#include "trace/kineto-words.h"
 
 /* An event: what its members say. `args` is the span of the object. */
 enum { FSDP_KINETO_VALUES = 8, FSDP_KINETO_ARGS = 11 };
@@ -93,5 +96,44 @@ bool fsdp_kineto_may_name(
 
 /* A number, or a text that is one. False: neither. */
 bool fsdp_kineto_integer(const struct fsdp_json_value *value, int64_t *ret_value);
+
+/*
+ * Begins (B) that wait for their ends (E): a stack for each thread. Their texts are
+ * copied, for the window moves on.
+ */
+struct fsdp_kineto_open {
+	struct fsdp_kineto_open *below;
+	size_t size;
+	struct fsdp_kineto_event
+		event; /* without `ph` and `dur`; its texts lie behind it */
+};
+
+struct fsdp_kineto_opens {
+	struct fsdp_budget *budget; /* begins count, as they are no arena's */
+	struct fsdp_vec stacks;     /* struct fsdp_kineto_open *: the top */
+};
+
+/* The list of stacks lies in the arena. */
+void fsdp_kineto_opens_init(struct fsdp_kineto_opens *opens, struct fsdp_arena *arena);
+
+/* *stack is kept by the caller for each thread and 0 at first. False: out of memory. */
+bool fsdp_kineto_opens_begin(struct fsdp_kineto_opens *opens, uint32_t *stack,
+	const struct fsdp_kineto_event *event);
+
+/* The last begin of a thread, or NULL. Free it. */
+struct fsdp_kineto_open *fsdp_kineto_opens_end(
+	struct fsdp_kineto_opens *opens, uint32_t stack);
+void fsdp_kineto_opens_free(
+	struct fsdp_kineto_opens *opens, struct fsdp_kineto_open *open);
+
+/* Frees all begins that are still open, and counts them. */
+uint64_t fsdp_kineto_opens_forget(struct fsdp_kineto_opens *opens);
+
+/* Fills in what the args of a collective say of it: bytes, seq and sort, of which the lists
+ * of `all` keep what is shared. *ret_bytes_out are the bytes if it turns out to be an
+ * all-gather. False: out of memory. */
+bool fsdp_kineto_describe(struct fsdp_collectives *all, struct fsdp_kineto_words *words,
+	const struct fsdp_kineto_args *args, struct fsdp_comm *comm,
+	int64_t *ret_bytes_out);
 
 #endif

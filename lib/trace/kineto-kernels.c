@@ -1,12 +1,98 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernels of a trace by name.
+ * Calls of CUDA, HIP and the CUDA driver, kernels and allocations of memory by their names.
  */
 #include <stdlib.h>
+#include <string.h>
 
+#include "trace/collectives.h"
 #include "trace/durations.h"
-#include "trace/kineto-kernel-class.h"
 #include "trace/kineto-kernels.h"
+#include "trace/types.h"
+
+static bool begins_with_any(struct fsdp_span name, const char *const *words, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (fsdp_span_begins(name, fsdp_span_text(words[i])))
+			return true;
+	return false;
+}
+
+static struct fsdp_span behind(struct fsdp_span name, size_t size)
+{
+	return fsdp_span(name.data + size, name.size - size);
+}
+
+enum fsdp_runtime_call fsdp_runtime_call_of(struct fsdp_span name)
+{
+	static const char *const prefixes[] = { "cuda", "hip", "cuMem", "cu" };
+	static const char *const allocates[] = { "Malloc", "Free", "HostAlloc",
+		"HostMalloc", "HostFree", "HostRegister", "HostUnregister" };
+	/* Of the driver, and of hipMem. */
+	static const char *const maps[] = { "Alloc", "Free", "HostAlloc", "HostRegister",
+		"HostUnregister", "Create", "Release", "Map", "Unmap", "SetAccess",
+		"AddressReserve", "AddressFree" };
+	struct fsdp_span rest = FSDP_SPAN("");
+	for (size_t i = 0; i < FSDP_COUNT(prefixes) && rest.size == 0; i++)
+		if (fsdp_span_begins(name, fsdp_span_text(prefixes[i])))
+			rest = behind(name, strlen(prefixes[i]));
+	if (fsdp_span_has(rest, "Synchronize", false))
+		return FSDP_RUNTIME_WAIT;
+	if (fsdp_span_begins(rest, FSDP_SPAN("Memcpy")) ||
+		fsdp_span_begins(name, FSDP_SPAN("cuMemcpy")))
+		return FSDP_RUNTIME_COPY;
+	if (begins_with_any(rest, allocates, FSDP_COUNT(allocates)))
+		return FSDP_RUNTIME_ALLOCATE;
+	bool driver = fsdp_span_begins(name, FSDP_SPAN("cuMem"));
+	if (fsdp_span_begins(name, FSDP_SPAN("hipMem"))) {
+		driver = true;
+		rest = behind(name, 6);
+	}
+	return driver && begins_with_any(rest, maps, FSDP_COUNT(maps))
+		       ? FSDP_RUNTIME_ALLOCATE
+		       : FSDP_RUNTIME_OTHER;
+}
+
+/*
+ * What kernels do, by words in their names.
+ */
+
+static const struct {
+	const char *word;
+	enum fsdp_kernel_class class;
+} class_words[] = {
+#define FSDP_KERNEL_WORD(word, class) { word, FSDP_KERNEL_##class },
+#include "trace/kineto-kernel-classes.def"
+#undef FSDP_KERNEL_WORD
+};
+
+/* What a kernel that computes does, by words in its name: the first row of
+ * kineto-kernel-classes.def that has one of them, else FSDP_KERNEL_OTHER. */
+static enum fsdp_kernel_class kernel_class_of(struct fsdp_span name)
+{
+	for (size_t i = 0; i < FSDP_COUNT(class_words); i++)
+		if (fsdp_span_has(name, class_words[i].word, true))
+			return class_words[i].class;
+	return FSDP_KERNEL_OTHER;
+}
+
+const char *fsdp_kernel_class_name(enum fsdp_kernel_class kernel_class)
+{
+	static const char *const names[FSDP_KERNEL_CLASS_COUNT] = {
+		[FSDP_KERNEL_GEMM] = "gemm",
+		[FSDP_KERNEL_ATTENTION] = "attention",
+		[FSDP_KERNEL_ELEMENTWISE] = "elementwise",
+		[FSDP_KERNEL_REDUCTION] = "reduction",
+		[FSDP_KERNEL_COPY] = "copy",
+		[FSDP_KERNEL_COMMUNICATION] = "communication",
+		[FSDP_KERNEL_OTHER] = "other",
+	};
+	return kernel_class < FSDP_KERNEL_CLASS_COUNT ? names[kernel_class] : NULL;
+}
+
+/*
+ * The kernels of a trace by name.
+ */
 
 struct fsdp_kineto_kernel {
 	uint32_t name, stream; /* words; name FSDP_NONE: beyond the limit */
@@ -177,7 +263,7 @@ static struct fsdp_kernel_times make_times(
 	else if (row->kind == FSDP_KERNEL_COPIES)
 		times.kernel_class = FSDP_KERNEL_COPY;
 	else if (row->name != FSDP_NONE)
-		times.kernel_class = fsdp_kernel_class_of(times.name);
+		times.kernel_class = kernel_class_of(times.name);
 	return times;
 }
 
@@ -245,5 +331,120 @@ bool fsdp_kineto_kernels_settle(struct fsdp_kineto_kernels *kernels,
 	}
 	free(places);
 	free(rows);
+	return good;
+}
+
+/*
+ * Calls that allocate or free memory, by step and name.
+ */
+
+struct fsdp_kineto_alloc {
+	int64_t ts_ns, dur_ns;
+	uint32_t name; /* a word */
+};
+
+void fsdp_kineto_allocs_init(struct fsdp_kineto_allocs *allocs,
+	struct fsdp_kineto_words *words, struct fsdp_arena *arena)
+{
+	allocs->words = words;
+	fsdp_vec_init(&allocs->list, arena, sizeof(struct fsdp_kineto_alloc));
+}
+
+bool fsdp_kineto_allocs_add(struct fsdp_kineto_allocs *allocs, struct fsdp_span name,
+	int64_t ts_ns, int64_t dur_ns)
+{
+	struct fsdp_kineto_alloc one = { ts_ns, dur_ns, 0 };
+	return fsdp_kineto_words_find(
+		       allocs->words, FSDP_KINETO_ALLOCS, name, &one.name) != NULL &&
+	       fsdp_vec_add(&allocs->list, &one);
+}
+
+/* A call in its step. */
+struct stepped_alloc {
+	size_t step; /* its index; SIZE_MAX: none */
+	struct fsdp_span name;
+	int64_t ns;
+};
+
+static int compare_alloc_names(const void *a, const void *b)
+{
+	const struct stepped_alloc *left = a, *right = b;
+	return fsdp_span_compare(left->name, right->name);
+}
+
+static int compare_steps(const void *a, const void *b)
+{
+	const struct stepped_alloc *left = a, *right = b;
+	if (left->step != right->step)
+		return left->step < right->step ? -1 : 1;
+	return compare_alloc_names(a, b);
+}
+
+/* Sums of neighbours that are equal. Returns how many. */
+static size_t add_up_allocs(const struct stepped_alloc *list, size_t count,
+	int (*compare)(const void *, const void *), struct fsdp_tally *ret_sums,
+	bool *overflow)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < count; i++) {
+		if (i == 0 || compare(&list[i - 1], &list[i]) != 0)
+			ret_sums[kept++] = (struct fsdp_tally){ list[i].name, 0, 0 };
+		ret_sums[kept - 1].count++;
+		fsdp_sum_ns(&ret_sums[kept - 1].sum_ns, list[i].ns, overflow);
+	}
+	return kept;
+}
+
+static void hand_out(struct stepped_alloc *list, size_t count, struct fsdp_step *steps,
+	struct fsdp_tally *sums, bool *overflow)
+{
+	qsort(list, count, sizeof *list, compare_steps);
+	for (size_t i = 0, next; i < count && list[i].step != SIZE_MAX; i = next) {
+		for (next = i; next < count && list[next].step == list[i].step;)
+			next++;
+		struct fsdp_step *step = &steps[list[i].step];
+		step->allocs = sums;
+		step->alloc_count =
+			add_up_allocs(list + i, next - i, compare_steps, sums, overflow);
+		sums += step->alloc_count;
+	}
+}
+
+static size_t place_all(const struct fsdp_kineto_allocs *allocs, bool limited,
+	const struct fsdp_recording *recording, struct stepped_alloc *list)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < allocs->list.count; i++) {
+		const struct fsdp_kineto_alloc *one = fsdp_vec_at(&allocs->list, i);
+		size_t step = fsdp_steps_index_at(
+			recording->steps, recording->step_count, one->ts_ns);
+		if (!limited || step != SIZE_MAX)
+			list[kept++] = (struct stepped_alloc){ step,
+				fsdp_kineto_words_text(allocs->words, one->name),
+				one->dur_ns };
+	}
+	return kept;
+}
+
+bool fsdp_kineto_allocs_settle(struct fsdp_kineto_allocs *allocs,
+	struct fsdp_arena *arena, struct fsdp_step *steps, bool limited,
+	struct fsdp_recording *recording)
+{
+	size_t count = allocs->list.count;
+	if (count == 0)
+		return true;
+	struct fsdp_tally *sums = FSDP_TAKE(arena, sums, 2 * count);
+	struct stepped_alloc *list = malloc(count * sizeof *list);
+	bool good = sums != NULL && list != NULL;
+	if (good) {
+		count = place_all(allocs, limited, recording, list);
+		hand_out(list, count, steps, sums, &allocs->words->overflow);
+		qsort(list, count, sizeof *list, compare_alloc_names);
+		sums += allocs->list.count;
+		recording->allocs = sums;
+		recording->alloc_count = add_up_allocs(
+			list, count, compare_alloc_names, sums, &allocs->words->overflow);
+	}
+	free(list);
 	return good;
 }

@@ -2,9 +2,22 @@
 #ifndef FSDP_TRACE_KINETO_KERNELS_H
 #define FSDP_TRACE_KINETO_KERNELS_H
 
+#include <fsdp/trace.h>
+
 #include "base/limits.h"
+#include "base/span.h"
+#include "trace/kineto-steps.h"
 #include "trace/kineto-words.h"
-#include "trace/kineto-step-sums.h"
+
+/* What a call of the runtime or the driver does, by its name: CUDA's and HIP's. */
+enum fsdp_runtime_call {
+	FSDP_RUNTIME_OTHER,    /* mostly a launch */
+	FSDP_RUNTIME_WAIT,     /* until the device is done */
+	FSDP_RUNTIME_ALLOCATE, /* or free memory, of the device or pinned */
+	FSDP_RUNTIME_COPY,
+};
+
+enum fsdp_runtime_call fsdp_runtime_call_of(struct fsdp_span name);
 
 /*
  * The kernels of a trace by name: calls, time and class, and how many collectives ran on
@@ -59,5 +72,25 @@ void fsdp_kineto_kernels_forget(struct fsdp_kineto_kernels *kernels);
 /* At the end: fills in the kernels of the recording, in its arena. */
 bool fsdp_kineto_kernels_settle(struct fsdp_kineto_kernels *kernels,
 	struct fsdp_arena *arena, struct fsdp_recording *recording);
+
+/* Calls of the runtime that allocate or free memory, which mostly wait for the device. A
+ * caching allocator makes few of them. */
+struct fsdp_kineto_allocs {
+	struct fsdp_kineto_words *words;
+	struct fsdp_vec list; /* struct fsdp_kineto_alloc */
+};
+
+void fsdp_kineto_allocs_init(struct fsdp_kineto_allocs *allocs,
+	struct fsdp_kineto_words *words, struct fsdp_arena *arena);
+
+/* All that return bool are false when out of memory. */
+bool fsdp_kineto_allocs_add(struct fsdp_kineto_allocs *allocs, struct fsdp_span name,
+	int64_t ts_ns, int64_t dur_ns);
+
+/* At the end, when the steps of the recording are there: `steps` of them, in its list.
+ * With `limited` what is of no step is left out. */
+bool fsdp_kineto_allocs_settle(struct fsdp_kineto_allocs *allocs,
+	struct fsdp_arena *arena, struct fsdp_step *steps, bool limited,
+	struct fsdp_recording *recording);
 
 #endif

@@ -3,14 +3,12 @@
 #define FSDP_TRACE_KINETO_H
 
 #include "trace/event.h"
-#include "trace/kineto-allocs.h"
-#include "trace/kineto-busy.h"
-#include "trace/kineto-comm.h"
-#include "trace/kineto-idle.h"
 #include "trace/kineto-kernels.h"
+#include "trace/kineto-busy.h"
+#include "trace/kineto-input.h"
+#include "trace/kineto-idle.h"
 #include "trace/kineto-launches.h"
-#include "trace/kineto-opens.h"
-#include "trace/kineto-times.h"
+#include "trace/kineto-steps.h"
 #include "trace/kineto-units.h"
 #include "trace/kineto-words.h"
 

@@ -87,11 +87,11 @@ PUBLIC = {
 STRANGERS = {
     "lib/formats": {"shared": {"families.def", "format.h", "torch/torch.h"}, "free": {"registry.c"}},
     # What readers share: an event and what it is read from, types of time, sums of times,
-    # Python's way of printing, what lies in what, rows of units, values of dumps; and what the files of
+    # Python's way of printing, values of dumps; and what the files of
     # Kineto's reader share.
     "lib/trace": {
-        "shared": {"event.h", "types.h", "durations.h", "intervals.h", "collectives.h", "python.h", "kineto.h",
-                   "timeline.h", "enclosing.h", "unit-rows.h", "inert.h"},
+        "shared": {"event.h", "types.h", "durations.h", "collectives.h", "python.h", "kineto.h",
+                   "timeline.h", "inert.h"},
         "free": {"readers.c", "profile.c", "order-compare.c", "match.c", "join.c", "dumps.c", "log.c"},
     },
     "lib/analysis/checks": {"shared": {"checking.h"}, "free": set()},

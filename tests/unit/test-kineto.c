@@ -5,11 +5,11 @@
 #include <cmocka.h>
 #include <stdlib.h>
 
-#include "trace/kineto-runtime.h"
+#include "trace/kineto-kernels.h"
 #include "trace/kineto-busy.h"
 #include "trace/kineto-launches.h"
-#include "trace/kineto-opens.h"
-#include "trace/kineto-times.h"
+#include "trace/kineto-input.h"
+#include "trace/kineto-steps.h"
 #include "trace/kineto-words.h"
 
 static uint32_t next_random(uint32_t *state)

@@ -7,7 +7,7 @@
 
 #include "base/pool.h"
 #include "trace/durations.h"
-#include "trace/intervals.h"
+#include "trace/kineto-busy.h"
 #include "trace/python.h"
 #include "trace/timeline.h"
 #include "trace/types.h"

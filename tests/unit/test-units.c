@@ -9,8 +9,7 @@
 #include <fsdp/trace.h>
 
 #include "base/arena.h"
-#include "trace/enclosing.h"
-#include "trace/kineto-unit.h"
+#include "trace/kineto-units.h"
 
 static uint32_t next_random(uint32_t *state)
 {
