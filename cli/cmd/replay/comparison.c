@@ -99,26 +99,9 @@ struct pairing {
 static int compare_samples(const void *a, const void *b)
 {
 	const struct sample *left = a, *right = b;
-
 	int order = (left->run > right->run) - (left->run < right->run);
 
 	return order != 0 ? order : compare_numbers(left->step, right->step);
-}
-
-/* All steps of all ranks; `ranks` is which of them, for now. Returns how many. */
-static size_t list_samples(const struct replay *run, struct sample *samples)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < run->count; i++) {
-		const struct fsdp_recording *one = replay_by_rank(run, i);
-		for (size_t j = 0; j < one->step_count; j++)
-			samples[count++] =
-				(struct sample){ run->nth, one->steps[j].step, i };
-	}
-	for (size_t i = 0; replay_step_count(run) == 0 && i < run->count; i++)
-		samples[count++] = (struct sample){ run->nth, FSDP_ABSENT, i };
-	return count;
 }
 
 static int compare_listed(const void *a, const void *b)
@@ -130,44 +113,47 @@ static int compare_listed(const void *a, const void *b)
 			  : (left->ranks > right->ranks) - (left->ranks < right->ranks);
 }
 
-/* Each sample once, with the number of its ranks. Returns how many are left. */
-static size_t count_ranks(struct sample *samples, size_t count)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0, next; i < count; i = next) {
-		struct sample one = samples[i];
-		uint64_t last = one.ranks;
-		one.ranks = 1;
-		for (next = i + 1;
-			next < count && compare_samples(&one, &samples[next]) == 0;
-			next++) {
-			one.ranks += samples[next].ranks != last;
-			last = samples[next].ranks;
-		}
-		samples[kept++] = one;
-	}
-	return kept;
-}
-
+/* All steps of all ranks, then each once, with the number of its ranks. */
 static bool find_samples(struct compared_set *side)
 {
-	size_t room = 0;
+	struct sample *samples;
+	size_t count = 0, room = 0;
 
 	for (size_t i = 0; i < side->of.run_count; i++) {
 		struct replay run = replay_run(&side->of, i);
+
 		room += replay_step_count(&run) + run.count;
 	}
-	side->samples = malloc((room + 1) * sizeof *side->samples);
-	if (side->samples == NULL)
+	side->samples = samples = malloc((room + 1) * sizeof *samples);
+	if (samples == NULL)
 		return false;
 	for (size_t i = 0; i < side->of.run_count; i++) {
 		struct replay run = replay_run(&side->of, i);
-		side->count += list_samples(&run, side->samples + side->count);
+		bool has_steps = replay_step_count(&run) != 0;
+
+		for (size_t k = 0; k < run.count; k++) {
+			const struct fsdp_recording *one = replay_by_rank(&run, k);
+
+			for (size_t j = 0; j < one->step_count; j++)
+				samples[count++] =
+					(struct sample){ run.nth, one->steps[j].step, k };
+			if (!has_steps)
+				samples[count++] =
+					(struct sample){ run.nth, FSDP_ABSENT, k };
+		}
 	}
-	if (side->count > 1)
-		qsort(side->samples, side->count, sizeof *side->samples, compare_listed);
-	side->count = count_ranks(side->samples, side->count);
+	if (count > 1)
+		qsort(samples, count, sizeof *samples, compare_listed);
+	for (size_t i = 0, next; i < count; i = next) {
+		struct sample one = samples[i];
+
+		one.ranks = 1;
+		for (next = i + 1;
+			next < count && compare_samples(&one, &samples[next]) == 0;
+			next++)
+			one.ranks += samples[next].ranks != samples[next - 1].ranks;
+		samples[side->count++] = one;
+	}
 	return true;
 }
 
@@ -227,25 +213,18 @@ static void add_parts(struct pairing *at, struct compared_key key, int64_t step,
 	}
 }
 
+/* Of all ranks together, or (rank) of one. */
 static void add_steps(struct pairing *at, const struct fsdp_recording *one,
 	const char *by, int64_t rank)
 {
+	const struct fsdp_type_times *length = replay_type_of(one, "all", 3);
 	struct compared_key key = key_of(by, NULL);
 
 	key.rank = rank;
 	for (size_t i = 0; i < one->step_count; i++)
 		add_parts(at, key, one->steps[i].step, one->steps[i].dur_ns,
 			one->steps[i].has_device ? &one->steps[i].device : NULL);
-}
-
-static void add_rank(struct pairing *at, const struct fsdp_recording *one)
-{
-	const struct fsdp_type_times *length = replay_type_of(one, "all", 3);
-	struct compared_key key = key_of("rank", NULL);
-
-	key.rank = one->rank;
-	add_steps(at, one, "rank", one->rank);
-	if (!at->has_steps)
+	if (rank != FSDP_ABSENT && !at->has_steps)
 		add_parts(at, key, FSDP_ABSENT,
 			length != NULL ? length->times.sum_ns : FSDP_ABSENT,
 			one->has_device ? &one->device : NULL);
@@ -381,7 +360,7 @@ static void add_recording(struct pairing *at, const struct fsdp_recording *one)
 	if (replay_shows_only(replay, "collective"))
 		add_calls(at, one, "collective", true);
 	if (replay_shows_only(replay, "rank"))
-		add_rank(at, one);
+		add_steps(at, one, "rank", one->rank);
 	for (size_t i = 0; replay_shows_only(replay, "kernel") && i < one->kernel_count;
 		i++) {
 		struct compared_key key = key_of("kernel", "time");
@@ -397,21 +376,6 @@ static void add_recording(struct pairing *at, const struct fsdp_recording *one)
 		key.name = span_of_text(
 			text_of(fsdp_idle_cause_name((enum fsdp_idle_cause)i)));
 		add_list(at, key, NULL, &one->idle_by_step[i]);
-	}
-}
-
-static void add_side(struct pairing *at, bool now)
-{
-	const struct compared_set *side = &at->sides[now];
-
-	at->now = now;
-	for (size_t i = 0; i < side->of.run_count; i++) {
-		struct replay run = replay_run(&side->of, i);
-
-		at->run = run.nth;
-		at->has_steps = replay_step_count(&run) != 0;
-		for (size_t j = 0; j < run.count; j++)
-			add_recording(at, replay_by_rank(&run, j));
 	}
 }
 
@@ -591,7 +555,15 @@ struct comparison *comparison_new(
 	comparison->runs = side->of.run_count = fsdp_recordings_run_count(before);
 	at.good = find_samples(&at.sides[0]) && find_samples(&at.sides[1]);
 	for (int now = 0; at.good && now < 2; now++)
-		add_side(&at, now);
+		for (size_t i = 0; i < at.sides[now].of.run_count; i++) {
+			struct replay run = replay_run(&at.sides[now].of, i);
+
+			at.now = now;
+			at.run = run.nth;
+			at.has_steps = replay_step_count(&run) != 0;
+			for (size_t j = 0; j < run.count; j++)
+				add_recording(&at, replay_by_rank(&run, j));
+		}
 	at.good = at.good && make_rows(&at, comparison);
 	for (size_t i = 0; i < side->of.run_count; i++) {
 		struct replay run = replay_run(&side->of, i);

@@ -475,19 +475,6 @@ static void show_unit(struct replay *run, const struct record_table *table,
 	out_records_row(run->run->out, table, &row);
 }
 
-static void show_rest(struct replay *run, const struct record_table *table)
-{
-	struct fsdp_unassigned rest = unassigned_of(run);
-	struct shown_unit row = { .shown = text_of("(no unit)"),
-		.unit = { .gathers = { .count = rest.gathers, .exposed_ns = FSDP_ABSENT },
-			.reduces = { .count = rest.reduces } },
-		.gather_ns = rest.gathers != 0 ? rest.gather_ns : FSDP_ABSENT,
-		.reduce_ns = rest.reduces != 0 ? rest.reduce_ns : FSDP_ABSENT };
-
-	if (rest.gathers + rest.reduces != 0)
-		out_records_row(run->run->out, table, &row);
-}
-
 /* ---- what costs most ---- */
 
 /* Why the collectives of a row are exposed. */
@@ -557,16 +544,6 @@ static void add_loss(
 		loss->ns = exposed_ns;
 		loss->unit = unit;
 	}
-}
-
-static void add_losses(struct loss losses[CAUSE_COUNT],
-	const struct fsdp_unit_times *unit, const struct fsdp_unit_collectives *set)
-{
-	enum cause cause = cause_of(unit, set);
-	int64_t last_ns = cause == CAUSE_REDUCE_LONG ? set->exposed_last_ns : 0;
-
-	add_loss(&losses[CAUSE_LAST], unit, last_ns);
-	add_loss(&losses[cause], unit, set->exposed_ns - last_ns);
 }
 
 /* Steps of all ranks, without steps recordings. */
@@ -640,8 +617,17 @@ static enum cause find_worst(const struct replay *run, struct loss losses[CAUSE_
 	for (size_t i = 0; i < fsdp_recordings_unit_count(run->recordings); i++) {
 		const struct fsdp_unit_times *unit =
 			fsdp_recordings_unit(run->recordings, i);
-		add_losses(losses, unit, &unit->gathers);
-		add_losses(losses, unit, &unit->reduces);
+		const struct fsdp_unit_collectives *const sets[] = { &unit->gathers,
+			&unit->reduces };
+
+		for (size_t j = 0; j < 2; j++) {
+			enum cause cause = cause_of(unit, sets[j]);
+			int64_t last_ns =
+				cause == CAUSE_REDUCE_LONG ? sets[j]->exposed_last_ns : 0;
+
+			add_loss(&losses[CAUSE_LAST], unit, last_ns);
+			add_loss(&losses[cause], unit, sets[j]->exposed_ns - last_ns);
+		}
 	}
 	if (never_overlap(run)) {
 		losses[CAUSE_REDUCE_ALONE] = losses[CAUSE_REDUCE_LONG];
@@ -782,6 +768,7 @@ void replay_show_units(struct replay *run)
 {
 	struct table like = { .key = "types", .text_only = true };
 	size_t count = fsdp_recordings_unit_count(run->recordings);
+	struct fsdp_unassigned rest = unassigned_of(run);
 	struct record_table table;
 
 	tell_source(run);
@@ -794,7 +781,14 @@ void replay_show_units(struct replay *run)
 	out_records_begin(run->run->out, &table);
 	for (size_t i = 0; i < count; i++)
 		show_unit(run, &table, fsdp_recordings_unit(run->recordings, i));
-	show_rest(run, &table);
+	if (rest.gathers + rest.reduces != 0)
+		out_records_row(run->run->out, &table,
+			&(struct shown_unit){ .shown = text_of("(no unit)"),
+				.unit.gathers.exposed_ns = FSDP_ABSENT,
+				.gather_ns =
+					rest.gathers != 0 ? rest.gather_ns : FSDP_ABSENT,
+				.reduce_ns = rest.reduces != 0 ? rest.reduce_ns
+							       : FSDP_ABSENT });
 	out_table_end(run->run->out);
 	for (unsigned what = 0; what < 3; what++)
 		tell_such(run, what);
