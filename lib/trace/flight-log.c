@@ -281,13 +281,6 @@ static void take_status(
 
 /* ---- the report of ranks that part ---- */
 
-/* What a report says of the ranks in a list. */
-struct reported {
-	int64_t seq; /* what they wait in, or FSDP_ABSENT */
-	int64_t enqueued, completed;
-	struct fsdp_span op;
-};
-
 /* The numbers of "[0, 2]" that ends here. *ret_list is what is between the brackets. */
 static bool find_list(struct fsdp_span text, struct fsdp_span *ret_list)
 {
@@ -300,18 +293,25 @@ static bool find_list(struct fsdp_span text, struct fsdp_span *ret_list)
 	return at != 0;
 }
 
-/* A line of each rank in the list. */
-static bool add_reported(struct fsdp_watchdog *watchdog, struct fsdp_span list,
-	const struct reported *says)
+/* Of a rank that a message is about; the one that prints it is `own`. */
+static bool add_line(struct fsdp_watchdog *watchdog, struct fsdp_watchdog_line line,
+	int64_t rank, bool own)
 {
-	struct fsdp_watchdog_line line = fsdp_watchdog_blank();
-	line.seq = says->seq;
-	line.enqueued = says->enqueued;
-	line.completed = says->completed;
-	line.op = says->op;
-	while (words_number(&list, &line.rank) && fsdp_watchdog_is_rank(line.rank)) {
-		hear_of(watchdog, line.rank);
-		if (!fsdp_vec_add(&watchdog->lines, &line))
+	if (!fsdp_watchdog_is_rank(rank))
+		return true;
+	hear_of(watchdog, rank);
+	line.rank = rank;
+	line.told = !own;
+	return fsdp_vec_add(&watchdog->lines, &line);
+}
+
+/* The same of each rank in "1, 2". */
+static bool add_ranks(struct fsdp_watchdog *watchdog, struct fsdp_span list,
+	struct fsdp_watchdog_line line, bool own)
+{
+	int64_t rank;
+	while (words_number(&list, &rank) && fsdp_watchdog_is_rank(rank)) {
+		if (!add_line(watchdog, line, rank, own))
 			return false;
 		if (list.size < 2 || list.data[0] != ',' || list.data[1] != ' ')
 			break;
@@ -325,26 +325,6 @@ static bool take_work_number(struct fsdp_span *text, int64_t *ret_seq)
 {
 	return text->data != NULL && words_number(text, ret_seq) && *ret_seq >= 0 &&
 	       *ret_seq < INT64_MAX / 2;
-}
-
-/* "[0] started ALLREDUCE" below "#5 started ranks:", or the same with "finished". */
-static bool take_snapshot(
-	struct fsdp_watchdog *watchdog, struct fsdp_span line, bool finished)
-{
-	const char *words = finished ? " finished " : " started ";
-	struct reported says = { FSDP_ABSENT, watchdog->snapshot,
-		watchdog->snapshot - !finished, FSDP_SPAN("") };
-	struct fsdp_span list, op = words_behind(line, words);
-	if (watchdog->snapshot == FSDP_ABSENT || op.data == NULL)
-		return true;
-	if (!find_list(words_before(line, words), &list)) {
-		watchdog->snapshot = FSDP_ABSENT;
-		return true;
-	}
-	if (!finished)
-		says.seq = watchdog->snapshot;
-	return fold_op(watchdog, words_without_blanks(op), &says.op) &&
-	       add_reported(watchdog, list, &says);
 }
 
 /* "#5 started ranks:" */
@@ -361,57 +341,61 @@ static bool begins_snapshot(struct fsdp_watchdog *watchdog, struct fsdp_span lin
 	return true;
 }
 
-/* "[0] Timeout at collective: ALLREDUCE, #5" */
-static bool take_own_timeout(struct fsdp_watchdog *watchdog, struct fsdp_span line)
-{
-	struct fsdp_span op = words_behind(line, " Timeout at collective: "), list;
-	struct fsdp_span number = words_behind_last(op, ", #");
-	struct reported says = { FSDP_ABSENT, FSDP_ABSENT, FSDP_ABSENT, FSDP_SPAN("") };
-	if (!find_list(words_before(line, " Timeout at collective: "), &list) ||
-		!take_work_number(&number, &says.seq))
-		return true;
-	return fold_op(watchdog, words_before(op, ", #"), &says.op) &&
-	       add_reported(watchdog, list, &says);
-}
+/* Lines of it by the words behind a list of ranks, and where the number of the work is. */
+static const struct {
+	const char *words;
+	enum { OF_SNAPSHOT, BEHIND_OP, BEHIND, NEVER } number;
+	bool waits;   /* in that work; then not behind it */
+	int64_t less; /* that was completed */
+} reports[] = {
+	{ " started ", OF_SNAPSHOT, true, 1 },
+	{ " finished ", OF_SNAPSHOT, false, 0 },
+	{ " Timeout at collective: ", BEHIND_OP, true, 0 },
+	{ " joined but didn't finish collective #", BEHIND, false, 1 },
+	{ " finished collective #", BEHIND, false, 0 },
+	{ " are the lagging ranks that caused this timeout.", NEVER, false, 0 },
+};
 
-/* The ranks that the report names as behind. */
-static bool take_lagging(struct fsdp_watchdog *watchdog, struct fsdp_span line)
-{
-	static const char joined[] = " joined but didn't finish collective #";
-	static const char finished[] = " finished collective #";
-	static const char never[] = " are the lagging ranks that caused this timeout.";
-	struct reported says = { FSDP_ABSENT, -1, -1, FSDP_SPAN("") };
-	struct fsdp_span list, at = words_behind(line, joined);
-	if (take_work_number(&at, &says.enqueued)) {
-		says.completed = says.enqueued - 1;
-		return !find_list(words_before(line, joined), &list) ||
-		       add_reported(watchdog, list, &says);
-	}
-	at = words_behind(line, finished);
-	if (take_work_number(&at, &says.enqueued)) {
-		says.completed = says.enqueued;
-		return !find_list(words_before(line, finished), &list) ||
-		       add_reported(watchdog, list, &says);
-	}
-	return !find_list(words_before(line, never), &list) ||
-	       add_reported(watchdog, list, &says);
-}
-
-/* All lines of it have a number of a work, but those of a snapshot, which follow each
- * other, and the one about ranks that never joined. */
+/* All lines have a number of a work, but those of a snapshot, which follow each other, and
+ * the one about ranks that never joined. */
 static bool take_report(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 {
 	bool number = memchr(line.data, '#', line.size) != NULL;
-	bool listed = watchdog->snapshot != FSDP_ABSENT;
+	bool listed = watchdog->snapshot != FSDP_ABSENT && !number;
 	if (number && begins_snapshot(watchdog, line))
 		return true;
-	if (listed && !number)
-		return take_snapshot(watchdog, line, false) &&
-		       take_snapshot(watchdog, line, true);
-	watchdog->snapshot = FSDP_ABSENT;
-	if (number && words_behind(line, " Timeout at collective: ").data != NULL)
-		return take_own_timeout(watchdog, line);
-	return take_lagging(watchdog, line);
+	if (!listed)
+		watchdog->snapshot = FSDP_ABSENT;
+	for (size_t i = 0; i < FSDP_COUNT(reports); i++) {
+		struct fsdp_watchdog_line says = fsdp_watchdog_blank();
+		struct fsdp_span list, at = words_behind(line, reports[i].words), tail;
+		int64_t seq = watchdog->snapshot;
+		if (at.data == NULL || (reports[i].number == OF_SNAPSHOT) != listed)
+			continue;
+		tail = reports[i].number == BEHIND_OP ? words_behind_last(at, ", #") : at;
+		if ((reports[i].number == BEHIND || reports[i].number == BEHIND_OP) &&
+			!take_work_number(&tail, &seq))
+			continue;
+		if (!find_list(words_before(line, reports[i].words), &list)) {
+			watchdog->snapshot = FSDP_ABSENT;
+			return true;
+		}
+		if (reports[i].number == NEVER)
+			seq = -1;
+		if (reports[i].waits)
+			says.seq = seq;
+		if (reports[i].number == BEHIND_OP) {
+			at = words_before(at, ", #");
+		} else {
+			says.enqueued = seq;
+			says.completed = seq - reports[i].less;
+		}
+		if (reports[i].waits || reports[i].number == OF_SNAPSHOT)
+			if (!fold_op(watchdog, words_without_blanks(at), &says.op))
+				return false;
+		return add_ranks(watchdog, list, says, true);
+	}
+	return true;
 }
 
 /* ---- gloo ---- */
@@ -423,18 +407,6 @@ static bool fresh_line(struct fsdp_watchdog *watchdog, const char *group,
 	ret_line->group = fsdp_watchdog_group(
 		&watchdog->groups, fsdp_span_text(group), FSDP_SPAN(""));
 	return ret_line->group != FSDP_NONE;
-}
-
-/* Of a rank that a message is about; the one that prints it is `own`. */
-static bool add_line(struct fsdp_watchdog *watchdog, struct fsdp_watchdog_line line,
-	int64_t rank, bool own)
-{
-	if (!fsdp_watchdog_is_rank(rank))
-		return true;
-	hear_of(watchdog, rank);
-	line.rank = rank;
-	line.told = !own;
-	return fsdp_vec_add(&watchdog->lines, &line);
 }
 
 /* Messages count ranks within the group. What stands in front of one may have the rank of
@@ -454,21 +426,6 @@ static const char failed[] = " failed to pass monitoredBarrier in ";
 static const char reached[] =
 	" successfully reached monitoredBarrier, but received errors";
 
-/* "1, 2" */
-static bool add_failed(struct fsdp_watchdog *watchdog, struct fsdp_span list,
-	struct fsdp_watchdog_line line)
-{
-	int64_t rank;
-	while (words_number(&list, &rank)) {
-		if (!add_line(watchdog, line, rank, false))
-			return false;
-		if (list.size < 2 || list.data[0] != ',')
-			break;
-		list = fsdp_span(list.data + 2, list.size - 2);
-	}
-	return true;
-}
-
 /* "[Rank 0]: Ranks 1, 2 failed to pass monitoredBarrier in 4000 ms" */
 static bool take_failed(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 {
@@ -484,7 +441,7 @@ static bool take_failed(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 	if (!fresh_line(watchdog, FSDP_WATCHDOG_BARRIER, &says))
 		return false;
 	says.enqueued = says.completed = -1;
-	if (!add_failed(watchdog, words_without_blanks(list), says))
+	if (!add_ranks(watchdog, words_without_blanks(list), says, false))
 		return false;
 	says.seq = says.enqueued = 0;
 	says.op = FSDP_SPAN("monitored_barrier");
@@ -549,10 +506,6 @@ static bool take_call(struct fsdp_watchdog *watchdog, struct fsdp_span call,
 	struct fsdp_watchdog_line *says)
 {
 	struct fsdp_arena *arena = watchdog->lines.arena;
-	struct fsdp_span op = words_behind(call, "OpType=");
-	size_t size = 0;
-	while (size < op.size && op.data[size] != ',' && op.data[size] != ')')
-		size++;
 	says->seq = words_number_behind(call, "SequenceNumber=");
 	if (says->seq < 0 || says->seq >= INT64_MAX / 2)
 		says->seq = 0;
@@ -561,8 +514,8 @@ static bool take_call(struct fsdp_watchdog *watchdog, struct fsdp_span call,
 	says->dtypes = between(call, "TensorDtypes=", ", TensorDeviceTypes=");
 	if (says->dtypes.size != 0)
 		says->numel_in = count_elements(says->shape);
-	return fold_op(watchdog, fsdp_span(op.data, size), &says->op) &&
-	       copy(arena, &says->shape) && copy(arena, &says->dtypes);
+	return take_op(watchdog, call, says) && copy(arena, &says->shape) &&
+	       copy(arena, &says->dtypes);
 }
 
 /* A rank reads what others send as if it had the length of its own: where they have not as

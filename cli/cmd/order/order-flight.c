@@ -511,25 +511,19 @@ static void line_all_wait(const struct flight *flight)
 {
 	const struct fsdp_flight *says = flight->says;
 	struct out *out = flight->listing->run->out;
+	const struct fsdp_span unnamed = { (const unsigned char *)"collective", 10 };
 	struct moment since;
 	const char *time = moment(says->since_ns, is_log(says), &since);
 
 	out_line_begin(out, NULL);
 	if (is_alone(flight))
-		out_line_text(out, "rank %" PRId64 " waits in ",
+		out_line_text(out, "rank %" PRId64 " waits in",
 			first_dump(flight->listing)->rank);
 	else
-		out_line_text(out, "the ranks agree, and all of them wait in ");
-	if (says->common.seq != FSDP_ABSENT)
-		out_line_text(out, "#%" PRId64 " ", says->common.seq);
-	if (says->common.op.size != 0)
-		out_line_name(out, text_of_span(says->common.op));
-	else
-		out_line_text(out, "collective");
-	if (says->common.group.size != 0) {
-		out_line_text(out, " of ");
-		out_line_name(out, text_of_span(says->common.group));
-	}
+		out_line_text(out, "the ranks agree, and all of them wait in");
+	put_place_in(out, says->common.seq,
+		says->common.op.size != 0 ? says->common.op : unnamed,
+		says->common.group);
 	if (time != NULL)
 		out_line_text(out, " since %s", time);
 	put_place(out, &says->common.place);
@@ -614,23 +608,6 @@ static const struct record watch_record = OBJECT_RECORD(WATCH, "watchdog_rank",
 		.about = "After how long it was to time out, in milliseconds." },
 	{ "ran_ms", INTEGER_AT(WATCH, ran_ms), .null = true,
 		.about = "How long the rank had waited in it, in milliseconds." });
-
-static void put_watches(struct listing *listing, const struct fsdp_flight *says)
-{
-	static const struct table like = {
-		.key = "watchdog", .main = true, .rows_only = true
-	};
-	struct record_table table;
-	struct out *out = listing->run->out;
-
-	record_table_init(&table, &like, &watch_record, NULL);
-	out_records_begin(out, &table);
-	for (size_t i = 0; i < says->watch_count; i++)
-		out_records_row(out, &table, &says->watches[i]);
-	out_table_end(out);
-}
-
-/* ---- text ---- */
 
 static const struct column WATCH_TABLE[] = {
 	{ "ranks", .right = true },
@@ -1042,8 +1019,11 @@ const struct record order_flight_record = OBJECT_RECORD(FLIGHT, "collectives",
 
 void order_put_dumps(struct listing *listing, struct subject subject)
 {
-	static const struct table like = {
+	static const struct table dumps = {
 		.key = "dumps", .main = true, .rows_only = true
+	};
+	static const struct table watches = {
+		.key = "watchdog", .main = true, .rows_only = true
 	};
 	const struct fsdp_flight *says = fsdp_recordings_flight(listing->recordings);
 	struct record_table table;
@@ -1051,12 +1031,11 @@ void order_put_dumps(struct listing *listing, struct subject subject)
 	struct dump room;
 	const void *row;
 
-	if (is_log(says)) {
-		put_watches(listing, says);
-		return;
-	}
-	record_table_init(&table, &like, &dump_record, NULL);
+	record_table_init(&table, is_log(says) ? &watches : &dumps,
+		is_log(says) ? &watch_record : &dump_record, NULL);
 	out_records_begin(out, &table);
+	for (size_t i = 0; i < says->watch_count; i++)
+		out_records_row(out, &table, &says->watches[i]);
 	for (size_t i = 0; (row = each_dump(subject, i, &room)) != NULL; i++)
 		out_records_row(out, &table, row);
 	out_table_end(out);

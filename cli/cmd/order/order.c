@@ -86,8 +86,6 @@ static const struct option_row OPTIONS[] = {
 };
 #undef AT
 
-/* ---- what all outputs ask ---- */
-
 /* ---- heads of lists ---- */
 
 static size_t head_of_list(const struct listing *listing, size_t count)
