@@ -291,9 +291,10 @@ static uint64_t collect(struct matcher *matcher)
 			struct candidate one = candidate_of(matcher, i, j, &seq);
 			if (matcher->by_seq ? !seq : matcher->grouped && one.group == 0)
 				continue;
-			/* By place alone no send is the receive of another rank. */
-			if (!matcher->grouped && one.point)
+			/* By place alone no transfer is of more than two ranks. */
+			if (!matcher->grouped && one.point && matcher->ranks > 2)
 				continue;
+			one.point &= matcher->grouped;
 			one.ts_ns = absolute(recording, one.ts_ns);
 			one.key = matcher->by_seq ? one.key : 0;
 			matcher->entries[count++] = one;
