@@ -819,7 +819,7 @@ LOADS = [
     (always(model({f"model.{n}": s for n, s in LLAMA_ALL.items()}, {})), ["--for=hf"], "loads"),
     (always(model({f"model.{n}": s for n, s in LLAMA_ALL.items()}, {})), ["--for=hf", "--loader-version=4.57"], "differs"),
     (lambda folder: objects(folder, True)[0], ["--for=megatron"], "refuses"), (with_gap, ["--for=megatron"], "differs"), (lambda _: os.path.join(TESTDATA, "megatron/common-inside"), ["--for=megatron"], "loads"),
-    (always(adapter()), ["--for=peft"], "loads"), (always(adapter(prefix="base_model.model." * 2)), ["--for=peft"], "not_judged"),
+    (always(adapter()), ["--for=peft"], "loads"), (always(adapter(base_model_name_or_path="org/base")), ["--for=peft"], "not_judged"), (always(adapter(prefix="base_model.model." * 2)), ["--for=peft"], "not_judged"),
 ]
 
 

@@ -411,6 +411,18 @@ static bool lacks_half(struct fsdp_loading *loading)
 #define SAVE_DICT "save a dict of the adapter's tensors by their names"
 #define EXPECT_BASE "name the base model with --expect"
 
+/* It lies on the hub, or where it cannot be read. */
+static bool has_no_base(struct fsdp_loading *loading)
+{
+	struct fsdp_span base =
+		fsdp_load_text(loading, FSDP_ADAPTER_CONFIG, "base_model_name_or_path");
+
+	if (loading->options->expected != NULL || base.size == 0)
+		return false;
+	fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(base, 256));
+	return true;
+}
+
 static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(MISSING_FILE, lacks_weights, NULL, FSDP_NO_FIX,
 		.lacks = FSDP_ADAPTER_CONFIG),
@@ -501,6 +513,9 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_NOT_JUDGED(BASE_MODEL, fsdp_adapter_is_other_base,
 		"{0} is of a module that --expect does not list; it takes the names of the base",
 		FSDP_NO_FIX),
+	FSDP_NOT_JUDGED(BASE_MODEL, has_no_base,
+		"the base {0} is not a directory here: names and shapes were not compared with it",
+		EXPECT_BASE),
 	{ 0 },
 };
 
