@@ -291,9 +291,11 @@ bool fsdp_verify_beside(struct fsdp_verify *verify, struct fsdp_error **ret_erro
  *	SHA256SUMS      lines of sha256sum (elements/content-hash.h)
  *	integrity.json  {"algorithm": "sha256", "files": {name: digits}}
  *	../../blobs/…   what a file's link leads to, 64 digits
+ *	.cache/huggingface/download/NAME.metadata  of hf download --local-dir: its second
+ *	                line is what the hub calls the file, of a large one 64 digits
  *
  * Origin: Megatron core's integrity.json of 2026; huggingface_hub,
- * file_download.py.
+ * file_download.py, _local_folder.py.
  */
 
 enum { HEX = FSDP_SHA256_HEX, LIST_MOST = 256 << 20 };
@@ -446,6 +448,44 @@ static bool read_manifest(struct fsdp_verify *verify, struct fsdp_error **ret_er
 	return take_sums(verify, text, (const char *)copy.data, true, ret_error);
 }
 
+#define DOWNLOADS ".cache/huggingface/download"
+
+/* A folder that was downloaded has such a file for each. */
+static bool read_downloads(struct fsdp_verify *verify, const struct fsdp_folder *folder,
+	struct fsdp_error **ret_error)
+{
+	bool has = fsdp_folder_has(folder, ".cache", FSDP_ENTRY_DIRECTORY);
+
+	for (size_t i = 0; has && i < folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+		struct fsdp_listed_digest digest = {
+			.name = entry.name, .source = DOWNLOADS, .line = 2
+		};
+		struct fsdp_error *error = NULL;
+		struct fsdp_source source;
+		struct fsdp_span text = { 0 }, line;
+		char path[512];
+		int size = snprintf(path, sizeof path, DOWNLOADS "/%.*s.metadata",
+			FSDP_TEXT(entry.name));
+
+		if (entry.kind != FSDP_ENTRY_FILE || (size_t)size >= sizeof path)
+			continue;
+		if (!fsdp_folder_source(
+			    folder, fsdp_span(path, (size_t)size), &source, &error) ||
+			source.size > sizeof path ||
+			!fsdp_source_read_all(
+				&source, 0, source.size, &verify->arena, &text, &error))
+			text = (struct fsdp_span){ 0 };
+		fsdp_error_free(error);
+		if (fsdp_sha256_line_next(&text, &line) &&
+			fsdp_sha256_line_next(&text, &line) && line.size == HEX &&
+			fsdp_sha256_digits(line, digest.bytes) &&
+			!add_digest(verify, &digest, ret_error))
+			return false;
+	}
+	return true;
+}
+
 static bool read_folder(struct fsdp_verify *verify, const struct fsdp_folder *folder,
 	struct fsdp_error **ret_error)
 {
@@ -464,7 +504,7 @@ static bool read_folder(struct fsdp_verify *verify, const struct fsdp_folder *fo
 			!add_digest(verify, &digest, ret_error))
 			return false;
 	}
-	return true;
+	return read_downloads(verify, folder, ret_error);
 }
 
 /* What the folder of a file that was opened by itself says of this file. */

@@ -379,6 +379,20 @@ def sums(folder, wrong):
     return ["--data", path]
 
 
+def downloaded(folder, wrong):
+    """What hf download --local-dir keeps beside the files: the commit, the SHA-256 of a large file, the time."""
+    path = safetensors(os.path.join(folder, "model.safetensors"))
+    with open(path, "rb") as f:
+        digest = hashlib.sha256(f.read()).hexdigest()
+    os.makedirs(os.path.join(folder, ".cache/huggingface/download"))
+    for name, tag in (("model.safetensors", "0" * 64 if wrong else digest), ("config.json", "1" * 40)):
+        with open(os.path.join(folder, ".cache/huggingface/download", f"{name}.metadata"), "w", encoding="utf-8") as f:
+            f.write(f"{'a' * 40}\n{tag}\n1732000000.0\n")
+    with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as f:
+        f.write("{}")
+    return ["--data", folder]
+
+
 def tied(head, embedding):
     """Two matrices that are said to be one."""
     def other_values(folder, wrong):
@@ -697,7 +711,7 @@ ROWS = [
     *(("FI1010", "warning", counted(word)) for word in ("step", "iter", "epoch", "update", "batch")),
     ("FI1023", "error", shards), ("FI1032", "error", local_parts),
     ("FI1033", "error", relatives), ("FI1071", "error", flat_parts), ("FI1081", "warning", cast_buffer), ("FI1043", "error", storages), ("FI1044", "error", views),
-    ("FI1047", "error", legacy), ("FI2005", "error", sums), *(("FI3001", "error", beside(name)) for name in ("a.pkl", "a.PKL", ".pkl", "a.pkl!b")), ("FI3018", "warning", bare(b"cmine.net\nNet\n)\x81}b", b"ctorch.nn.modules.linear\nLinear\n)\x81}b")),
+    ("FI1047", "error", legacy), ("FI2005", "error", sums), ("FI2005", "error", downloaded), *(("FI3001", "error", beside(name)) for name in ("a.pkl", "a.PKL", ".pkl", "a.pkl!b")), ("FI3018", "warning", bare(b"cmine.net\nNet\n)\x81}b", b"ctorch.nn.modules.linear\nLinear\n)\x81}b")),
     ("FI3018", "warning", bare(b"comegaconfig\nDictConfig\n)\x81}b", b"comegaconf.dictconfig\nDictConfig\n)\x81}b")),
     ("FI3002", "error", bare(b"cmine.net\nmake\n(U\x01xtR", b"cmine.net\nMode\n(U\x01xtR")), ("FI3010", "error", bare(b"K\x01K\x01K\x02s", b"cmine\nNet\n)\x81K\x01K\x02s")),
     ("FI3046", "warning", compressed), ("FI3067", "warning", names), ("FI3067", "error", zip_names),
