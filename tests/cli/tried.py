@@ -733,6 +733,7 @@ ROWS = [
     ("FI1013", "error", on_base(renamed("lora_A", "lora_A", (4, 32)), near_by="../other")),
     ("FI1013", "error", on_base(renamed("lm_head.weight", "lm_head.0.weight"), modules_to_save=["lm_head"])),
     ("FI1013", "error", on_base(renamed("lm_head", "lm_head", (68, 16)), modules_to_save=["lm_head"])),
+    *(("FI1013", "error", on_base(lambda t, by=by: renamed("lm_head.weight", f"lm_head.{by}.weight")(t), modules_to_save=["lm_head"])) for by in ("default", "modules_to_save")),
     ("FI1091", "note", model(LLAMA_ALL, {n: ("BF16", s) for n, s in LLAMA_ALL.items()}, dtype="bfloat16")),
     ("FI1091", "note", model(LLAMA_ALL, LLAMA_ALL, torch_dtype="float16", near_torch_dtype="float32")),
     *(("FI1091", "error", empty(name)) for name in ("model.pt", "pytorch_model.bin")),

@@ -100,6 +100,35 @@ bool fsdp_adapter_lacks_module(struct fsdp_loading *loading)
 	return loading->options->expected == NULL && lacks_whole(loading, false);
 }
 
+/* With a segment that PEFT takes out of names when it saves, and puts into them again. */
+bool fsdp_adapter_has_unstripped_module(struct fsdp_loading *loading)
+{
+	const struct fsdp_checkpoint *checkpoint = adapter(loading);
+	static const char *const segments[] = { "default", "modules_to_save" };
+	char text[FSDP_ADAPTER_NAME], part[FSDP_ADAPTER_NAME];
+	struct fsdp_span word;
+
+	for (uint32_t at = 0; checkpoint != NULL &&
+			      fsdp_adapter_next(loading, "modules_to_save", &at, &word);)
+		for (uint32_t i = 0; i < fsdp_tensor_count(checkpoint); i++) {
+			size_t size = fsdp_name_write(checkpoint,
+				fsdp_tensor(checkpoint, i).raw_name, text, sizeof text);
+			for (size_t k = 0; k < FSDP_COUNT(segments); k++) {
+				int length = snprintf(part, sizeof part, ".%.*s.%s.",
+					FSDP_TEXT(word), segments[k]);
+				if (size >= sizeof text ||
+					(size_t)length >= sizeof part ||
+					memmem(text, size, part, (size_t)length) == NULL)
+					continue;
+				fsdp_load_say(
+					loading, 0, "%.*s", FSDP_TEXT_MOST(word, 256));
+				fsdp_load_say(loading, 1, "%s", segments[k]);
+				return true;
+			}
+		}
+	return false;
+}
+
 /* A tensor of the base that the adapter has to have, too. */
 bool fsdp_adapter_lacks_module_of_base(struct fsdp_loading *loading)
 {

@@ -139,6 +139,7 @@ bool fsdp_adapter_is_stored_target(struct fsdp_loading *loading, struct fsdp_spa
 
 bool fsdp_adapter_has_lost_module(struct fsdp_loading *loading);
 bool fsdp_adapter_lacks_module(struct fsdp_loading *loading);
+bool fsdp_adapter_has_unstripped_module(struct fsdp_loading *loading);
 bool fsdp_adapter_lacks_module_of_base(struct fsdp_loading *loading);
 bool fsdp_adapter_has_other_module(struct fsdp_loading *loading);
 bool fsdp_adapter_lacks_tokens(struct fsdp_loading *loading);
