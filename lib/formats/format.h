@@ -120,6 +120,9 @@ struct fsdp_family {
 	/* Reads nothing but the look (and, for directories, the list of names). NULL:
 	 * it is read only where it is named as a child. */
 	enum fsdp_sign (*recognise)(const struct fsdp_look *look);
+	/* Of a file that no family recognises: whether its end is this family's. One more
+	 * read. May be NULL. */
+	bool (*recognise_end)(const struct fsdp_look *look);
 	/* Adds what the input holds to the model, and names what is to be read behind it
 	 * (fsdp_reading_add_child). False: *ret_error says why, unless the model needs
 	 * records (fsdp_model_counting). NULL: it only leads elsewhere. */

@@ -54,6 +54,10 @@ const struct fsdp_family *fsdp_registry_choose(const struct fsdp_look *look)
 			best = family;
 		}
 	}
+	for (size_t i = 0; i < COUNT && best == NULL && look->folder == NULL; i++)
+		if (families[i].family->recognise_end != NULL &&
+			families[i].family->recognise_end(look))
+			best = families[i].family;
 	return best;
 }
 

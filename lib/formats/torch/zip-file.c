@@ -42,8 +42,9 @@ struct torch_zip {
 	struct fsdp_torch torch;
 };
 
-/* The last 22 bytes are the end of a zip directory. */
-static bool ends_as_zip(const struct fsdp_look *look)
+/* The last 22 bytes are the end of a zip directory. Something stands before it: torch refuses
+ * that, other readers of zips do not. */
+static bool recognise_end(const struct fsdp_look *look)
 {
 	unsigned char end[22];
 	struct fsdp_error *error = NULL;
@@ -58,11 +59,8 @@ static enum fsdp_sign recognise(const struct fsdp_look *look)
 {
 	if (look->folder != NULL)
 		return FSDP_SIGN_NONE;
-	if (fsdp_span_begins(look->head, FSDP_SPAN("PK\003\004")))
-		return FSDP_SIGN_SURE;
-	/* Something stands before it: torch refuses that, other readers of zips do not.
-	 */
-	return ends_as_zip(look) ? FSDP_SIGN_WEAK : FSDP_SIGN_NONE;
+	return fsdp_span_begins(look->head, FSDP_SPAN("PK\003\004")) ? FSDP_SIGN_SURE
+								     : FSDP_SIGN_NONE;
 }
 
 /* ---- records ---- */
@@ -743,6 +741,7 @@ const struct fsdp_family fsdp_family_torch_zip = {
 	.name = "torch-zip",
 	.title = "PyTorch file (torch.save, zip)",
 	.recognise = recognise,
+	.recognise_end = recognise_end,
 	.read = read,
 	.has_pickles = true,
 	.rankless = rankless,
