@@ -1234,11 +1234,17 @@ static bool find_name(const struct fsdp_folder *folder,
 	return false;
 }
 
+bool fsdp_folder_index(
+	const struct fsdp_folder *folder, struct fsdp_span name, size_t *ret_index)
+{
+	return find_name(folder, entry_name, folder->count, name, ret_index);
+}
+
 bool fsdp_folder_find(const struct fsdp_folder *folder, struct fsdp_span name,
 	struct fsdp_entry *ret_entry)
 {
 	size_t index;
-	if (!find_name(folder, entry_name, folder->count, name, &index))
+	if (!fsdp_folder_index(folder, name, &index))
 		return false;
 	*ret_entry = fsdp_folder_entry(folder, index);
 	return true;

@@ -44,6 +44,8 @@ bool fsdp_folder_open_child(const struct fsdp_folder *folder, struct fsdp_span n
 struct fsdp_entry fsdp_folder_entry(const struct fsdp_folder *folder, size_t index);
 
 /* False if there is no such name. */
+bool fsdp_folder_index(
+	const struct fsdp_folder *folder, struct fsdp_span name, size_t *ret_index);
 bool fsdp_folder_find(const struct fsdp_folder *folder, struct fsdp_span name,
 	struct fsdp_entry *ret_entry);
 

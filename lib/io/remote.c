@@ -101,6 +101,7 @@ struct root {
 
 struct ahead {
 	uint32_t file;
+	bool is_begun; /* a part of it is asked for, within RANGE_MOST */
 	uint64_t offset, size;
 };
 
@@ -438,7 +439,8 @@ static bool is_at_limit(const struct fsdp_remote *remote, enum fsdp_limit *ret_l
 	       fsdp_limit(&remote->limits, FSDP_LIMIT_REMOTE_BYTES);
 }
 
-/* Asks for what is next in the queue, once half of the blocks were read. */
+/* Asks for what is next in the queue, once half of the blocks were read. What is begun of a
+ * range is asked for to its end, so that it is one request. */
 static void ask_ahead(struct fsdp_remote *remote)
 {
 	size_t most = remote->block_count / 4 * 3, ahead;
@@ -452,16 +454,19 @@ static void ask_ahead(struct fsdp_remote *remote)
 	ahead = count_ahead(remote);
 	if (ahead > remote->block_count / 2)
 		return;
-	while (room && remote->queued < remote->queue.count && ahead < most) {
+	while (room && remote->queued < remote->queue.count) {
 		struct ahead *range = fsdp_vec_at(&remote->queue, remote->queued);
 		const struct fsdp_remote_file *file =
 			fsdp_remote_file(remote, range->file);
 		uint64_t index = range->offset / BLOCK;
+		uint64_t wanted = fsdp_min(range->size, RANGE_MOST) / BLOCK;
 		struct block *block = NULL;
 		if (range->size == 0) {
 			remote->queued++;
 			continue;
 		}
+		if (!range->is_begun && ahead + wanted >= most)
+			break;
 		if (find_block(remote, key_of(file, index)) == NULL) {
 			if (request == NULL && !is_at_limit(remote, &limit))
 				request = begin_read(remote, false);
@@ -474,6 +479,7 @@ static void ask_ahead(struct fsdp_remote *remote)
 		uint64_t end = fsdp_min((index + 1) * BLOCK, range->offset + range->size);
 		range->size -= end - range->offset;
 		range->offset = end;
+		range->is_begun = end % RANGE_MOST != 0;
 	}
 	if (request != NULL && request->left == 0)
 		forget_request(remote, request);
@@ -811,7 +817,7 @@ static bool ends_so(struct fsdp_span name, const char *const *ends, size_t count
 static void announce(
 	struct fsdp_remote *remote, uint32_t number, uint64_t offset, uint64_t size)
 {
-	struct ahead range = { number, offset, size };
+	struct ahead range = { number, false, offset, size };
 	struct ahead *last =
 		remote->queue.count > remote->queued
 			? fsdp_vec_at(&remote->queue, remote->queue.count - 1)
@@ -1172,7 +1178,12 @@ void fsdp_remote_expect(struct fsdp_remote_file *file, uint64_t offset, uint64_t
 {
 	struct fsdp_remote *remote = file->remote;
 	pthread_mutex_lock(&remote->mutex);
-	/* What comes with the rest of the file is not asked for once more after it. */
+	/* What is there, or on its way, is not asked for once more after the rest. */
+	while (size != 0 && find_block(remote, key_of(file, offset / BLOCK)) != NULL) {
+		uint64_t part = fsdp_min(size, BLOCK - offset % BLOCK);
+		offset += part;
+		size -= part;
+	}
 	if (offset + size > file->expected) {
 		announce(remote, file->number, offset, size);
 		if (offset <= file->expected)

@@ -1065,38 +1065,63 @@ static bool has_native_name(struct fsdp_span name)
 	return false;
 }
 
-static bool look_at_entry(struct fsdp_verify *verify, const struct fsdp_entry *entry,
-	struct fsdp_error **ret_error)
+static bool look_at_entry(
+	struct fsdp_verify *verify, size_t index, struct fsdp_error **ret_error)
 {
+	const struct fsdp_folder *folder = fsdp_checkpoint_place(verify->checkpoint);
+	struct fsdp_entry entry = fsdp_folder_entry(folder, index);
 	unsigned char head[SNIFFED];
 	struct fsdp_source source;
 	struct fsdp_error *error = NULL;
-	size_t size = (size_t)fsdp_min(entry->size, sizeof head);
+	size_t size = (size_t)fsdp_min(entry.size, sizeof head);
+	if (entry.kind != FSDP_ENTRY_FILE || size == 0)
+		return true;
 	fsdp_checkpoint_keep_open(verify->checkpoint);
-	if (!fsdp_folder_source(fsdp_checkpoint_place(verify->checkpoint), entry->name,
-		    &source, &error) ||
+	if (!fsdp_folder_source(folder, entry.name, &source, &error) ||
 		!fsdp_source_read(&source, 0, head, size, &error)) {
-		struct fsdp_verify_file file = { .path = entry->name };
+		struct fsdp_verify_file file = { .path = entry.name };
 		return fsdp_verify_excuse(verify, &file, &error, ret_error);
 	}
 	const char *what = fsdp_native_code(fsdp_span(head, size));
-	if (what == NULL && !has_native_name(entry->name))
+	if (what == NULL && !has_native_name(entry.name))
 		return true;
 	fsdp_find(&verify->findings, FSDP_RULE_NATIVE_CODE,
-		FSDP_PLACE(.file = entry->name, .offset = 0, .length = entry->size),
+		FSDP_PLACE(.file = entry.name, .offset = 0, .length = entry.size),
 		"this is %s (%llu bytes)", what != NULL ? what : "a library by its name",
-		FSDP_LLU(entry->size));
+		FSDP_LLU(entry.size));
 	return true;
+}
+
+/* Whether it is a file of the model, which fsdp_verify_head looks at. */
+static bool in_folder(const struct fsdp_verify *verify, uint32_t file, size_t *ret_index)
+{
+	const struct fsdp_folder *folder = fsdp_checkpoint_place(verify->checkpoint);
+	const struct fsdp_file_record *record =
+		fsdp_model_file(&verify->checkpoint->model, file);
+	return folder != NULL && record->size != FSDP_UNKNOWN &&
+	       fsdp_folder_index(folder, record->path, ret_index);
+}
+
+bool fsdp_verify_head(
+	struct fsdp_verify *verify, uint32_t file, struct fsdp_error **ret_error)
+{
+	size_t index;
+	return !in_folder(verify, file, &index) ||
+	       look_at_entry(verify, index, ret_error);
 }
 
 bool fsdp_verify_folder(struct fsdp_verify *verify, struct fsdp_error **ret_error)
 {
 	const struct fsdp_folder *folder = fsdp_checkpoint_place(verify->checkpoint);
-	for (size_t i = 0; folder != NULL && i < folder->count; i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
-		if (entry.kind == FSDP_ENTRY_FILE && entry.size != 0 &&
-			!look_at_entry(verify, &entry, ret_error))
+	size_t count = folder != NULL ? folder->count : 0, index;
+	uint8_t *later = FSDP_TAKE(&verify->arena, later, count + 1);
+	if (later == NULL)
+		return fsdp_arena_fail(&verify->arena, ret_error);
+	for (uint32_t i = 0; i < verify->checkpoint->model.files.count; i++)
+		if (in_folder(verify, i, &index))
+			later[index] = 1;
+	for (size_t i = 0; i < count; i++)
+		if (!later[i] && !look_at_entry(verify, i, ret_error))
 			return false;
-	}
 	return true;
 }

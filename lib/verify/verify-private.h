@@ -163,6 +163,9 @@ bool fsdp_verify_excuse(struct fsdp_verify *verify, const struct fsdp_verify_fil
 
 /* Files of the folder that hold machine code. */
 bool fsdp_verify_folder(struct fsdp_verify *verify, struct fsdp_error **ret_error);
+/* The same of a file of the model, just before the rest of it is read. */
+bool fsdp_verify_head(
+	struct fsdp_verify *verify, uint32_t file, struct fsdp_error **ret_error);
 
 /* "ELF" … if bytes begin as a program does, else NULL. */
 const char *fsdp_native_code(struct fsdp_span head);

@@ -943,39 +943,36 @@ static bool prepare_data(struct fsdp_verify *verify, struct fsdp_error **ret_err
 	       fsdp_verify_begin_values(verify, ret_error);
 }
 
-/* What will be read, if it is far away: the beginnings of all files, and then of each file all
- * bytes, or the two ends of its items. */
+/* What will be read, if it is far away: of each file all bytes, or its beginning and the two
+ * ends of its items. */
 static void expect_reads(const struct fsdp_verify *verify)
 {
 	enum { HEAD = 64, ITEM_HEAD = 4096, ITEM_TAIL = 65557 };
 	const struct fsdp_checkpoint *checkpoint = verify->checkpoint;
 	const struct fsdp_model *model = &checkpoint->model;
 	size_t at = 0;
-	for (int pass = 0; pass < 2 && checkpoint->remote != NULL; pass++)
-		for (uint32_t i = 0; i < model->files.count; i++) {
-			struct fsdp_source source;
-			if (fsdp_model_file(model, i)->size == FSDP_UNKNOWN ||
-				!fsdp_checkpoint_source(checkpoint, i, &source, NULL))
+	for (uint32_t i = 0; i < model->files.count && checkpoint->remote != NULL; i++) {
+		struct fsdp_source source;
+		if (fsdp_model_file(model, i)->size == FSDP_UNKNOWN ||
+			!fsdp_checkpoint_source(checkpoint, i, &source, NULL))
+			continue;
+		fsdp_source_expect(&source, 0,
+			wants_data(verify) ? source.size : fsdp_min(source.size, HEAD));
+		for (; at < verify->extent_count; at++) {
+			const struct fsdp_extent *extent =
+				fsdp_model_extent(model, verify->extents[at]);
+			if (extent->file > i)
+				break;
+			if (extent->file < i || wants_data(verify) ||
+				extent->kind != FSDP_EXTENT_ITEM)
 				continue;
-			fsdp_source_expect(&source, 0,
-				pass != 0 && wants_data(verify)
-					? source.size
-					: fsdp_min(source.size, HEAD));
-			for (; pass != 0 && at < verify->extent_count; at++) {
-				const struct fsdp_extent *extent =
-					fsdp_model_extent(model, verify->extents[at]);
-				if (extent->file > i)
-					break;
-				if (extent->file < i || wants_data(verify) ||
-					extent->kind != FSDP_EXTENT_ITEM)
-					continue;
-				uint64_t tail = fsdp_min(extent->length, ITEM_TAIL);
-				fsdp_source_expect(&source, extent->offset,
-					fsdp_min(extent->length, ITEM_HEAD));
-				fsdp_source_expect(&source,
-					extent->offset + extent->length - tail, tail);
-			}
+			uint64_t tail = fsdp_min(extent->length, ITEM_TAIL);
+			fsdp_source_expect(&source, extent->offset,
+				fsdp_min(extent->length, ITEM_HEAD));
+			fsdp_source_expect(
+				&source, extent->offset + extent->length - tail, tail);
 		}
+	}
 }
 
 static bool look_at_all(struct fsdp_verify *verify, struct fsdp_error **ret_error)
@@ -992,7 +989,9 @@ static bool look_at_all(struct fsdp_verify *verify, struct fsdp_error **ret_erro
 			fsdp_model_file(&verify->checkpoint->model, i);
 		if (wants_data(verify) && record->size != FSDP_UNKNOWN)
 			(void)fsdp_verify_has_digest(verify, record->path);
-		if ((verify_takes_file(verify, i) && !look_at(verify, i, ret_error)) ||
+		if (!fsdp_verify_head(verify, i, ret_error) ||
+			(verify_takes_file(verify, i) &&
+				!look_at(verify, i, ret_error)) ||
 			!fsdp_verify_mark(verify, verify->place, ret_error))
 			return false;
 	}

@@ -14,6 +14,7 @@ FAILURES = {"bucket": 1, "nothing": 2, "credentials": 3, "denied": 4, "expired":
             "package": 10, "redirect": 11, "other": 12}
 connection = socket.socket(fileno=3)
 roots, files = [], []
+lists = reads = 0
 
 
 def receive(size):
@@ -49,7 +50,9 @@ def fail(number, code, detail=""):
 
 
 def read(number, payload):
+    global reads
     for file, offset, size in struct.iter_unpack("<IQI", payload):
+        reads += 1
         if FAULT == "changed":
             return fail(number, 7)
         if FAULT == "unreadable" and files[file].endswith(os.environ.get("FAKE_FILE", "")):
@@ -89,6 +92,7 @@ while True:
     elif kind == 3:
         send(number, 128, text(""))
     elif kind == 4:
+        lists += 1
         folder = os.path.join(roots[struct.unpack_from("<I", payload)[0]], os.fsdecode(payload[7:]))
         names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
         send(number, 130, b"".join(entry(os.path.join(folder, name)) for name in names
@@ -97,4 +101,4 @@ while True:
     elif kind == 6:
         read(number, payload)
     elif kind == 8:
-        send(number, 134, struct.pack("<5Q", 1, 2, 3, 4, 5) + text("fake 1"))
+        send(number, 134, struct.pack("<5Q", lists, reads, 0, 0, 0) + text("fake 1"))
