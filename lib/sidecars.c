@@ -717,7 +717,7 @@ static bool pass_over(struct beside *beside, struct fsdp_span name, bool opened,
 		return false;
 	}
 	const char *rule = fsdp_error_rule(error);
-	if (opened && (code == FSDP_ERROR_SYSTEM ||
+	if (opened && (fsdp_error_is_unread(error) ||
 			      (rule != NULL && strcmp(rule, "FI2004") == 0))) {
 		if (fsdp_vec_add(&beside->opening->checkpoint->errors, &error))
 			return true;

@@ -69,7 +69,7 @@ static bool is_of_file(const struct fsdp_error *error)
 {
 	enum fsdp_error_code code = fsdp_error_code(error);
 	return code != FSDP_ERROR_MEMORY && code != FSDP_ERROR_LIMIT &&
-	       code != FSDP_ERROR_SYSTEM;
+	       !fsdp_error_is_unread(error);
 }
 
 /* Keeps the first error. Always false. */

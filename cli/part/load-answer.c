@@ -350,7 +350,7 @@ static bool was_reported(const struct run *run, struct fsdp_error **error)
 	if (*error == NULL)
 		return false;
 	code = fsdp_error_code(*error);
-	if ((code != FSDP_ERROR_SYSTEM || run->checkpoint != NULL) &&
+	if ((!fsdp_error_is_unread(*error) || run->checkpoint != NULL) &&
 		(code != FSDP_ERROR_DAMAGED || !has_error(run)))
 		return false;
 	fsdp_error_free(*error);

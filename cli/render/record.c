@@ -425,8 +425,8 @@ void out_records_node(struct out *out, const struct record_table *table,
 static const char *const SEVERITIES[] = { "note", "warning", "error", NULL };
 static const char *const KINDS[] = { "checkpoint", "plan", "trace", "log", "pickle",
 	"manifest", "expect", "merged", NULL };
-static const char *const CODES[] = { "usage", "system", "not_a_checkpoint", "damaged",
-	"unsupported", "limit", "memory", "internal", NULL };
+static const char *const CODES[] = { "usage", "system", "permission", "not_a_checkpoint",
+	"damaged", "unsupported", "limit", "memory", "internal", NULL };
 
 const char *severity_name(unsigned severity)
 {

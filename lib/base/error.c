@@ -34,6 +34,7 @@ static struct fsdp_error out_of_memory = {
 static const char *const code_names[FSDP_ERROR_CODE_COUNT] = {
 	[FSDP_ERROR_USAGE] = "usage",
 	[FSDP_ERROR_SYSTEM] = "system",
+	[FSDP_ERROR_PERMISSION] = "permission",
 	[FSDP_ERROR_NOT_A_CHECKPOINT] = "not_a_checkpoint",
 	[FSDP_ERROR_DAMAGED] = "damaged",
 	[FSDP_ERROR_UNSUPPORTED] = "unsupported",
@@ -50,6 +51,12 @@ const char *fsdp_error_code_name(enum fsdp_error_code code)
 enum fsdp_error_code fsdp_error_code(const struct fsdp_error *error)
 {
 	return error != NULL ? error->code : FSDP_ERROR_MEMORY;
+}
+
+bool fsdp_error_is_unread(const struct fsdp_error *error)
+{
+	enum fsdp_error_code code = fsdp_error_code(error);
+	return code == FSDP_ERROR_SYSTEM || code == FSDP_ERROR_PERMISSION;
 }
 
 const char *fsdp_error_message(const struct fsdp_error *error)

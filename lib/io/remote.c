@@ -177,18 +177,20 @@ static struct fsdp_span take_text(struct received *frame)
 
 /* ---- why something failed ---- */
 
+enum { NOTHING = 2, OTHER = 12 };
+
 static const struct {
 	enum fsdp_error_code code;
 	const char *rule, *text, *hint;
 } failures[] = {
 	[1] = { FSDP_ERROR_SYSTEM, "FI9003", "no such bucket, container or repository",
 		"check the name, and the endpoint if it is another store's" },
-	[2] = { FSDP_ERROR_SYSTEM, "FI9003", "no such file or directory", NULL },
-	[3] = { FSDP_ERROR_SYSTEM, NULL, "no credentials were found",
+	[NOTHING] = { FSDP_ERROR_SYSTEM, "FI9003", "no such file or directory", NULL },
+	[3] = { FSDP_ERROR_PERMISSION, NULL, "no credentials were found",
 		"log in by the tool of the store: aws sso login, gcloud auth application-default login, az login or hf auth login" },
-	[4] = { FSDP_ERROR_SYSTEM, NULL, "access denied",
+	[4] = { FSDP_ERROR_PERMISSION, NULL, "access denied",
 		"ask for the right to list the bucket and to read its files; of the Hub: hf auth login, and accept the terms of the repository" },
-	[5] = { FSDP_ERROR_SYSTEM, NULL, "the credentials expired",
+	[5] = { FSDP_ERROR_PERMISSION, NULL, "the credentials expired",
 		"log in again by the tool of the store: aws sso login, gcloud auth application-default login, az login or hf auth login" },
 	[6] = { FSDP_ERROR_SYSTEM, NULL, "the store asks to slow down",
 		"try later, or FSDP_INSPECT_CONNECTIONS=4" },
@@ -202,24 +204,23 @@ static const struct {
 	[10] = { FSDP_ERROR_USAGE, NULL, "this scheme needs a Python package",
 		"pip install 'fsdp-inspect[remote]', or pip install obstore" },
 	[11] = { FSDP_ERROR_SYSTEM, NULL, "the server redirects to another place", NULL },
-	[12] = { FSDP_ERROR_SYSTEM, NULL, "cannot be read", NULL },
+	[OTHER] = { FSDP_ERROR_SYSTEM, NULL, "cannot be read", NULL },
 };
 
 static bool fail_with(unsigned code, const char *detail, struct fsdp_error **ret_error)
 {
-	if (code == 0 || code >= sizeof failures / sizeof *failures)
-		code = 12;
-	const char *before = *detail != '\0' ? " (" : "";
-	const char *after = *detail != '\0' ? ")" : "";
+	if (code == 0 || code >= FSDP_COUNT(failures))
+		code = OTHER;
+	const char *text = failures[code].text, *hint = failures[code].hint;
+	bool has_place = *detail != '\0' && code != NOTHING;
+	fsdp_fail(ret_error, failures[code].code, FSDP_UNKNOWN, "%s%s%s%s", text,
+		has_place ? " (" : "", has_place ? detail : "", has_place ? ")" : "");
 	if (failures[code].rule != NULL)
-		fsdp_fail_rule(ret_error, failures[code].code, failures[code].rule,
-			FSDP_UNKNOWN, "%s%s%s%s", failures[code].text, before, detail,
-			after);
-	else
-		fsdp_fail(ret_error, failures[code].code, FSDP_UNKNOWN, "%s%s%s%s",
-			failures[code].text, before, detail, after);
-	if (failures[code].hint != NULL)
-		fsdp_error_add_hint(ret_error, "%s", failures[code].hint);
+		fsdp_error_add_rule(ret_error, failures[code].rule);
+	if (code == NOTHING && *detail != '\0')
+		fsdp_error_add_hint(ret_error, "names beside it: %s", detail);
+	else if (hint != NULL)
+		fsdp_error_add_hint(ret_error, "%s", hint);
 	return false;
 }
 
@@ -788,7 +789,7 @@ bool fsdp_remote_add(struct fsdp_remote *remote, const char *name, const char *u
 			if (!send_frame(remote, request->id, ROOT, NULL, 0, url) &&
 				remote->broken == NULL) {
 				request->done = true; /* it is too long */
-				request->failed = 2;
+				request->failed = NOTHING;
 			}
 			while (!request->done && wait_frame(remote))
 				;
@@ -937,7 +938,7 @@ static struct remote_list *list_folder(struct fsdp_remote *remote,
 		    below + (*below == '/')) &&
 		remote->broken == NULL) {
 		request->done = true; /* the path is too long */
-		request->failed = 2;
+		request->failed = NOTHING;
 	}
 	if (!finish(remote, request, ret_error))
 		return NULL;

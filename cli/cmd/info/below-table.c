@@ -158,8 +158,7 @@ static bool look_at(struct below_row *row, struct below_row *end, const struct r
 	row->ranks = UINT32_MAX;
 	if (!fsdp_checkpoint_open(&row->path, 1, &options, &checkpoint, &error)) {
 		/* That a file cannot be read is no fault of the checkpoint. */
-		row->is_unread =
-			fsdp_error_code(error) == FSDP_ERROR_SYSTEM || is_changing(error);
+		row->is_unread = fsdp_error_is_unread(error) || is_changing(error);
 		good = fsdp_error_code(error) != FSDP_ERROR_MEMORY;
 		row->errors = 1;
 		set_problem(row, fsdp_error_message(error));

@@ -113,6 +113,7 @@ class Denied(_System, PermissionError):
 
 CLASSES: Dict[str, Type[Error]] = {
     "damaged": Damaged, "not_a_checkpoint": NotACheckpoint, "unsupported": Unsupported,
+    "permission": Denied,
 }
 
 

@@ -10,6 +10,7 @@ hold secrets.
 import base64
 import concurrent.futures
 import datetime
+import difflib
 import http.client
 import ipaddress
 import json
@@ -564,9 +565,12 @@ class Helper:
         if self.sealed:
             raise Fail(OTHER)
         self.backend = backend = open_backend(url)
-        found = backend.root()
+        try:
+            found = backend.root()
+        except Fail as failure:
+            found = failure
         if isinstance(found, Fail):
-            raise found
+            raise Fail(NOTHING, near(backend)) if found.code == NOTHING else found
         counts.name = counts.name or backend.name
         self.roots.append(backend if found is None else None)
         self.send(number, ROOT_IS, b"\2" if found is None else b"\1" + self.entry("file", found), text(""))
@@ -663,6 +667,16 @@ class Helper:
                 if kind == ROOT:
                     self.roots.append(None)
                 self.fail(number, error if isinstance(error, Fail) else Fail(OTHER))
+
+
+def near(backend):
+    """Names beside one that is not there."""
+    above, _, name = getattr(backend, "path", "").rpartition("/")
+    backend.path = above
+    try:
+        return ", ".join(difflib.get_close_matches(name, [found for found, _ in backend.list("")], 3)) if name else ""
+    except Fail:
+        return ""
 
 
 def open_backend(url):

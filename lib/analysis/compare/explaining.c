@@ -34,7 +34,7 @@ static void note_error(struct explaining *explaining, struct fsdp_error *error)
 {
 	enum fsdp_error_code code =
 		error != NULL ? fsdp_error_code(error) : FSDP_ERROR_UNSUPPORTED;
-	bool told = code == FSDP_ERROR_SYSTEM || code == FSDP_ERROR_DAMAGED;
+	bool told = fsdp_error_is_unread(error) || code == FSDP_ERROR_DAMAGED;
 	explaining->failed |= code == FSDP_ERROR_MEMORY;
 	if (told && explaining->compare->unread == NULL)
 		explaining->compare->unread = error;

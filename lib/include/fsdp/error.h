@@ -3,6 +3,7 @@
 #define FSDP_ERROR_H
 
 #include <fsdp/span.h>
+#include <stdbool.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -32,6 +33,8 @@ enum fsdp_error_code {
 	/* The operating system refused: no such file, no permission, a read or write that
 	 * failed. The message ends with what the system said. */
 	FSDP_ERROR_SYSTEM,
+	/* A store refused: no credentials, or wrong or expired ones. */
+	FSDP_ERROR_PERMISSION,
 	/* The input is something else, or nothing: nothing in it was recognised. */
 	FSDP_ERROR_NOT_A_CHECKPOINT,
 	/* The input breaks the rules of its own format, at the offset that the error
@@ -57,6 +60,10 @@ FSDP_API const char *fsdp_error_code_name(enum fsdp_error_code code);
 
 /** NULL, where a function failed without an error, counts as out of memory. */
 FSDP_API enum fsdp_error_code fsdp_error_code(const struct fsdp_error *error);
+
+/** Whether the input could not be read (FSDP_ERROR_SYSTEM, FSDP_ERROR_PERMISSION): then
+ * nothing is known of what it holds. */
+FSDP_API bool fsdp_error_is_unread(const struct fsdp_error *error);
 
 /** What is wrong, with the numbers; one sentence without a full stop. It may hold bytes
  * of the input: escape it before you show it. Never NULL. */
