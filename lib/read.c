@@ -221,7 +221,10 @@ static bool read_any(struct opening *opening, struct fsdp_stream *stream,
 bool fsdp_units_from(struct opening *opening, struct fsdp_error **ret_error)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
-	struct fsdp_stream_options options = { .limits = &checkpoint->limits };
+	struct fsdp_stream_options options = {
+		.remote = checkpoint->remote,
+		.limits = &checkpoint->limits,
+	};
 	struct fsdp_stream *stream;
 	struct fsdp_span path = fsdp_arena_copy(
 		&checkpoint->arena, fsdp_span_text(opening->options->units_path));
@@ -283,7 +286,7 @@ static bool read_named_plan(struct opening *opening, struct fsdp_error **ret_err
 	if (read)
 		return true;
 	/* Of a file that is not there another is looked for. */
-	if (fsdp_error_code(*ret_error) != FSDP_ERROR_SYSTEM)
+	if (!fsdp_error_is_unread(*ret_error))
 		fsdp_error_add_hint(ret_error,
 			"a sharding plan is one JSON file: fsdp-inspect help plan");
 	return fsdp_error_add_path(ret_error, (const char *)path.data);

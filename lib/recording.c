@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/num.h"
 #include "base/pool.h"
+#include "io/remote.h"
 #include "trace/cycles.h"
 #include "trace/flight.h"
 #include "trace/join.h"
@@ -410,7 +411,11 @@ static void read_one(void *context, size_t index)
 	struct fsdp_recordings *set = context;
 	struct fsdp_trace_reading *reading = &set->readings[index];
 	struct fsdp_recording_progress *progress = set->options->progress;
-	struct fsdp_stream_options options = { .ahead = true, .limits = &set->limits };
+	struct fsdp_stream_options options = {
+		.remote = set->options->remote,
+		.ahead = true,
+		.limits = &set->limits,
+	};
 	if (progress != NULL) {
 		options.read = &progress->read;
 		options.stop = &progress->stop;
@@ -651,11 +656,16 @@ static bool join_runs(struct fsdp_recordings *set, struct fsdp_error **ret_error
 }
 
 /* Bytes of a file as it lies there, however it is compressed; UINT64_MAX: a pipe. */
-static uint64_t size_of(const char *path)
+static uint64_t size_of(struct fsdp_remote *remote, const char *path)
 {
+	struct fsdp_remote_file *file;
+	enum fsdp_remote_kind kind;
 	struct stat status;
 	if (strcmp(path, "-") == 0)
 		return UINT64_MAX;
+	if (fsdp_remote_look(remote, path, &kind, &file, NULL) &&
+		kind == FSDP_REMOTE_FILE)
+		return file->size;
 	return stat(path, &status) == 0 && status.st_size > 0 ? (uint64_t)status.st_size
 							      : 0;
 }
@@ -671,7 +681,7 @@ static uint64_t ceiling_of(const struct fsdp_recordings *set)
 		if (strcmp(set->options->limits[i].name, "memory") == 0)
 			return most;
 	for (size_t i = 0; i < set->reading_count; i++) {
-		uint64_t size = size_of(set->paths[i]);
+		uint64_t size = size_of(set->options->remote, set->paths[i]);
 		if (!fsdp_mul(size, ROOM_FACTOR, &size) ||
 			!fsdp_add(size, ROOM_EACH, &size) || !fsdp_add(sum, size, &sum))
 			return most;

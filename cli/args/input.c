@@ -617,17 +617,57 @@ static enum usage_result look_near_inputs(struct inputs *inputs)
 	return USAGE_GOOD;
 }
 
-/* Options may name files too. */
-static enum usage_result look_near_options(
-	struct inputs *inputs, const struct option_row *rows, const void *values)
+/* What is not to be shown is cut off where it was typed, so that nothing can show it. */
+static enum usage_result take_url(struct inputs *inputs,
+	const struct arguments *arguments, const char *url, struct usage *usage)
 {
+	char *whole = owned_copy(&inputs->owned, url, strlen(url));
+	char *shown = NULL;
+
+	if (!url_check(usage, arguments->command->name, url))
+		return USAGE_WRONG;
+	for (size_t i = 0; arguments->typed[i] != NULL; i++)
+		if (url >= arguments->typed[i] &&
+			url <= arguments->typed[i] + strlen(arguments->typed[i]))
+			url_clean(shown = arguments->typed[i] +
+					  (url - arguments->typed[i]));
+	if (whole == NULL || shown == NULL)
+		return USAGE_MEMORY;
+	return texts_add(&inputs->urls, whole) && texts_add(&inputs->url_names, shown)
+		       ? USAGE_GOOD
+		       : USAGE_MEMORY;
+}
+
+/* Of the files that options name only a plan may be a URL. */
+static enum usage_result take_option_url(struct inputs *inputs,
+	const struct arguments *arguments, const char *url, struct usage *usage)
+{
+	if (url == arguments->common.plan)
+		return take_url(inputs, arguments, url, usage);
+	usage_what(usage, "this option takes a local file, not a URL");
+	usage_hint(usage, "download the file first");
+	return USAGE_WRONG;
+}
+
+/* Options may name files too. */
+static enum usage_result look_near_options(struct inputs *inputs,
+	const struct arguments *arguments, const struct option_row *rows,
+	const void *values, struct usage *usage)
+{
+	enum usage_result result;
 	const char *path;
 
 	for (; rows != NULL && rows->name != NULL; rows++)
-		for (size_t i = 0; (path = option_path(rows, values, i)) != NULL; i++)
+		for (size_t i = 0; (path = option_path(rows, values, i)) != NULL; i++) {
+			result = url_is(path)
+					 ? take_option_url(inputs, arguments, path, usage)
+					 : USAGE_GOOD;
+			if (result != USAGE_GOOD)
+				return result;
 			if (!texts_add(&inputs->beside, path) ||
 				!look_near(inputs, &inputs->near_beside, path))
 				return USAGE_MEMORY;
+		}
 	return USAGE_GOOD;
 }
 
@@ -674,26 +714,6 @@ static bool is_standard_input(const char *path)
 	       dup2((int)descriptor, STDIN_FILENO) == STDIN_FILENO;
 }
 
-/* What is not to be shown is cut off where it was typed, so that nothing can show it. */
-static enum usage_result take_url(struct inputs *inputs,
-	const struct arguments *arguments, const char *url, struct usage *usage)
-{
-	char *whole = owned_copy(&inputs->owned, url, strlen(url));
-	char *shown = NULL;
-
-	if (!url_check(usage, arguments->command->name, url))
-		return USAGE_WRONG;
-	for (size_t i = 0; arguments->typed[i] != NULL; i++)
-		if (arguments->typed[i] == url)
-			url_clean(shown = arguments->typed[i]);
-	if (whole == NULL || shown == NULL)
-		return USAGE_MEMORY;
-	return texts_add(&inputs->paths, shown) && texts_add(&inputs->urls, whole) &&
-			       texts_add(&inputs->url_names, shown)
-		       ? USAGE_GOOD
-		       : USAGE_MEMORY;
-}
-
 /* words[0] is the command. */
 static enum usage_result split_words(
 	struct inputs *inputs, const struct arguments *arguments, struct usage *usage)
@@ -717,16 +737,18 @@ static enum usage_result split_words(
 	for (size_t i = 0; i < path_count; i++) {
 		const char *path = words->items[1 + i];
 
-		if (url_is(path) && arguments->command->inputs != INPUTS_RECORDINGS) {
+		if (strncmp(path, "file:///", 8) == 0)
+			path += 7;
+		if (url_is(path)) {
 			enum usage_result result =
 				take_url(inputs, arguments, path, usage);
 			if (result != USAGE_GOOD)
 				return result;
-			continue;
-		}
-		if (suggest_url(usage, arguments->command->name, path) ||
-			suggest_joined(usage, arguments, path))
+			path = inputs->url_names.items[inputs->url_names.count - 1];
+		} else if (suggest_url(usage, arguments->command->name, path) ||
+			   suggest_joined(usage, arguments, path)) {
 			return USAGE_WRONG;
+		}
 		if (!texts_add(&inputs->paths, is_standard_input(path) ? "-" : path))
 			return USAGE_MEMORY;
 	}
@@ -867,10 +889,11 @@ enum usage_result inputs_collect(
 	if (result == USAGE_GOOD)
 		result = look_near_inputs(inputs);
 	if (result == USAGE_GOOD)
-		result = look_near_options(inputs, common_options, &arguments->common);
-	if (result == USAGE_GOOD)
 		result = look_near_options(
-			inputs, arguments->command->options, arguments->options);
+			inputs, arguments, common_options, &arguments->common, usage);
+	if (result == USAGE_GOOD)
+		result = look_near_options(inputs, arguments, arguments->command->options,
+			arguments->options, usage);
 	if (result == USAGE_GOOD && suggest_order(usage, arguments, &inputs->paths,
 					    &inputs->near, &inputs->words))
 		result = USAGE_WRONG;

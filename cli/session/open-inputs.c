@@ -565,6 +565,7 @@ bool session_read_recordings(struct session *session, struct run *run)
 	struct fsdp_recording_progress progress = { 0 };
 	struct fsdp_recording_options options = {
 		.size = sizeof options,
+		.remote = helper_remote(),
 		.limits = session->inputs->options.limits,
 		.limit_count = session->inputs->options.limit_count,
 		.jobs = jobs_wanted(common),
@@ -655,6 +656,7 @@ bool session_recognise(struct session *session, struct run *run)
 	const struct texts *paths = &session->inputs->paths;
 	struct fsdp_recording_options options = {
 		.size = sizeof options,
+		.remote = helper_remote(),
 		.limits = session->inputs->options.limits,
 		.limit_count = session->inputs->options.limit_count,
 		.jobs = jobs_wanted(&session->arguments->common),

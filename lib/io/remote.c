@@ -218,7 +218,7 @@ static bool fail_with(unsigned code, const char *detail, struct fsdp_error **ret
 	if (failures[code].rule != NULL)
 		fsdp_error_add_rule(ret_error, failures[code].rule);
 	if (code == NOTHING && *detail != '\0')
-		fsdp_error_add_hint(ret_error, "names beside it: %s", detail);
+		fsdp_error_add_hint(ret_error, "similar names: %s", detail);
 	else if (hint != NULL)
 		fsdp_error_add_hint(ret_error, "%s", hint);
 	return false;

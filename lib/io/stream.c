@@ -320,7 +320,8 @@ static bool open_descriptor(
 {
 	struct stat status;
 	if (strcmp(path, "-") != 0) {
-		stream->is_file = fsdp_file_open(NULL, path, &stream->file, ret_error);
+		stream->is_file = fsdp_file_open(
+			stream->options.remote, path, &stream->file, ret_error);
 		return stream->is_file;
 	}
 	if (fstat(STDIN_FILENO, &status) != 0)

@@ -15,9 +15,10 @@
 struct fsdp_stream;
 
 struct fsdp_stream_options {
-	bool ahead;      /* in a thread */
-	uint64_t *read;  /* grows by the bytes that are read, or NULL */
-	const int *stop; /* once set, the stream ends early, or NULL */
+	struct fsdp_remote *remote; /* for paths that are URLs, or NULL */
+	bool ahead;                 /* in a thread */
+	uint64_t *read;             /* grows by the bytes that are read, or NULL */
+	const int *stop;            /* once set, the stream ends early, or NULL */
 	/* What is unpacked is bounded by `inflate-bytes` and `inflate-ratio`, what that
 	 * takes by `memory`; NULL: by nothing. They stay as long as the stream. */
 	const struct fsdp_limits *limits;

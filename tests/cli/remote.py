@@ -81,6 +81,23 @@ def fake():
         same = {name: open(f"{scratch}/here/{name}", "rb").read() == open(f"{scratch}/there/{name}", "rb").read()
                 for name in os.listdir(scratch + "/here")}
         check("export writes what it writes of local files", one[0] != two[0] or not all(same.values()) and (one, two, same))
+    compare("recordings at URLs", "s3://local", ["traces/units/g_same_stream_rank0.pt.trace.json.gz", "traces/simple_profiler/keys_rank0.log"],
+            [["replay", "--by=unit"]], **local)
+    compare("a dump", "s3://local", ["traces/flight_recorder/hostile_w2/nccl_trace_rank_0"], [["order"]], **local)
+    plan = os.path.join(folder, "model.fsdp-plan.json")
+    here, there = (run(["tree", "--plan=" + one, folder], **local) for one in (plan, "s3://local" + plan))
+    check("a plan at a URL", here[:2] != there[:2] and (here, there))
+    status, out, err = run(["audit", "--expect=s3://local" + plan, folder], **local)
+    check("another file of an option is local", (status != 2 or "takes a local file, not a URL" not in err) and err)
+    here, there = run(["info", "--json", folder]), run(["info", "--json", "file://" + folder])
+    check("a file URL is a local path", here[:2] != there[:2] and (here, there))
+    wrong = {}
+    for fault, code in (("credentials", "permission"), ("denied", "permission"), ("expired", "permission"), ("slow", "system"),
+                        ("nothing", "system"), ("package", "usage")):
+        found = json.loads(run(["info", "--json", url], FAKE_FAULT=fault, **local)[1])["errors"][0]
+        if found["code"] != code or fault == "nothing" and found["hint"] != "similar names: Word":
+            wrong[fault] = found
+    check("the code of each failure", wrong)
     words = {"bucket": "no such bucket", "nothing": "no such file or directory", "credentials": "no credentials were found",
              "denied": "access denied (Word)", "expired": "the credentials expired", "slow": "asks to slow down",
              "unreachable": "cannot reach the server", "ranges": "ignores range requests", "package": "needs a Python package",
@@ -385,6 +402,8 @@ def s3():
     for url, word in (("s3://nobucket/x", "no such bucket"), ("s3://bucket/none", "no such file or directory")):
         found = run(["info", url], **variables)
         check(f"S3: {word}", (found[0] != 2 or word not in found[2] or SECRET in found[1] + found[2]) and found)
+    found = run(["info", f"s3://bucket{TESTDATA}/demo/step-1233"], **variables)
+    check("a name beside it", (found[0] != 2 or "similar names: step-1234" not in found[2]) and found)
     with tempfile.NamedTemporaryFile("w", suffix=".json") as account:
         json.dump({"gcs_base_url": endpoint, "disable_oauth": True, "client_email": "", "private_key": "", "private_key_id": ""}, account)
         account.flush()

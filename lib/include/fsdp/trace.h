@@ -68,6 +68,7 @@ FSDP_API const char *fsdp_recording_kind_name(enum fsdp_recording_kind kind);
  * How a set is read. All zero but `size` means defaults. The struct and
  * what it points to are looked at until fsdp_recordings_read returns.
  */
+struct fsdp_remote;
 struct fsdp_recording_options {
 	size_t size; /* of this struct, as the caller knows it */
 	/* Ceilings that are changed, as in struct fsdp_options. */
@@ -108,6 +109,9 @@ struct fsdp_recording_options {
 
 	/* Another thread, or a signal handler, may look at or set these. */
 	struct fsdp_recording_progress *progress;
+
+	/* Reads paths that are URLs (remote.h); NULL: none are. */
+	struct fsdp_remote *remote;
 };
 
 /**
