@@ -162,7 +162,7 @@ models() {
 	verl global_step_5/actor 4
 	cp -r global_step_5/actor global_step_5/critic
 	run models global_step_5
-	[[ $output =~ ^note\ critic\ beside\ it\ is\ another\ model:\ ([0-9]+)\ of\ its\ ([0-9]+)\ tensors\ .*here$ ]]
+	[[ $output =~ ^note\ critic\ next\ to\ it\ is\ another\ model:\ ([0-9]+)\ of\ its\ ([0-9]+)\ tensors\ .*here$ ]]
 	[ "${BASH_REMATCH[1]}" = "${BASH_REMATCH[2]}" ]
 	run models --data global_step_5
 	[[ $output == *" and ${BASH_REMATCH[1]} of these the same bytes" ]]

@@ -125,7 +125,7 @@ message() {
 	cp "$TESTDATA"/fsdp2/w4-tp/checkpoint/rank3.pt set/rank3.pt
 	[[ $(rules set) == "FI1009" ]]
 	[[ $(message FI1009 set) == \
-		"skipped: the file is of a save by 4 ranks, 3 other files by 3" ]]
+		"skipped: the file is of a save by 4 ranks, 3 other files are by 3" ]]
 	[ "$(data set)" = "$whole" ]
 }
 
@@ -135,7 +135,7 @@ message() {
 	cp "$TESTDATA"/fsdp2/w4-tp/checkpoint/rank[13].pt mixed/
 	cp set/rank2.pt mixed/rank2.pt
 	[[ $(message FI1009 mixed) == \
-		"skipped: the file is of a save by 4 ranks, 2 other files by 3" ]]
+		"skipped: the file is of a save by 4 ranks, 2 other files are by 3" ]]
 	[ "$("$FSDP_INSPECT" info --json mixed 2>/dev/null |
 		jq -c '[.findings[] | select(.rule == "FI1009") | .file]')" = '["rank1.pt","rank3.pt"]' ]
 	mkdir equal
@@ -144,7 +144,7 @@ message() {
 		cp "$TESTDATA"/fsdp2/w4-tp/checkpoint/rank$((i % 4)).pt equal/rank$((i + 2)).pt
 	done
 	[[ $(message FI1009 equal) == \
-		"skipped: the file is of a save by 2 ranks, 20 other files by 4" ]]
+		"skipped: the file is of a save by 2 ranks, 20 other files are by 4" ]]
 }
 
 @test "files of two models in one world disagree, and it is said how" {
@@ -186,7 +186,7 @@ message() {
 	[[ $stderr == *"2 more"* ]]
 	inspect ls set/rank0.pt set/rank3.pt
 	[ "$status" -eq 2 ]
-	[[ $stderr == *"leads out of the folder"* ]]
+	[[ $stderr == *"leads out of the directory"* ]]
 }
 
 @test "files of a distributed checkpoint stand for its directory" {
@@ -241,7 +241,7 @@ exp_avg:37x8 exp_avg_sq:37x8 step:" ]
 	cp "$TESTDATA"/torch-zip/views/model.pt large/model_world_size_16777215_rank_5.pt
 	inspect info --no-plan --limit memory=24MiB large
 	[ "$status" -eq 0 ]
-	[[ "$(message FI1008 large)" == *"ranks 1-4, 6-16777214;"* ]]
+	[[ "$(message FI1008 large)" == *"ranks 1-4, 6-16777214 are missing"* ]]
 }
 
 @test "the files of one node are called that" {
@@ -304,7 +304,7 @@ node() {
 	cp node/pytorch_model_fsdp_0/__1_0.distcp node/optimizer_0/
 	inspect audit node
 	[ "$status" -eq 1 ]
-	[[ $output == *"trainer_state.json: the file that Trainer writes last is not there"* ]]
+	[[ $output == *"trainer_state.json: missing file (Trainer writes it last)"* ]]
 	[[ $output == *"file like this one of rank 0 is missing (world size is at least 2)"* ]]
 	[[ $output != *scheduler.pt* ]]
 }

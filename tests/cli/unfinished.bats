@@ -31,7 +31,7 @@ error() {
 	mkdir -p save/sharded
 	cp "$TESTDATA"/cross/model-a-dcp-safetensors-w2/*.safetensors save/sharded
 	echo '{}' > save/config.json
-	text="FI1003 model.safetensors.index.json the shards in sharded were to be put together, and the index, which is written last, is missing: that failed, or is still running"
+	text="FI1003 model.safetensors.index.json the shards in sharded are not consolidated: the index, which is written last, is missing: the consolidation failed, or is still running"
 	[ "$(family save)" = dcp-safetensors ]
 	[ "$(findings save)" = "$text" ]
 	# One of the files that an index would name is there, or is all that is there.
@@ -124,7 +124,7 @@ error() {
 	run info node/__1_0.distcp
 	[ "$status" -eq 2 ]
 	[ "$(jq -c '[.findings, (.errors[] | .code, .rule)]' <<<"$output")" = '[[],"not_a_checkpoint",null]' ]
-	[[ $(jq -r '.errors[].message' <<<"$output") == *".metadata tells, which is not beside it"* ]]
+	[[ $(jq -r '.errors[].message' <<<"$output") == *".metadata, which describes it, is missing"* ]]
 	# A folder of files of other ranks only is the part of a node; one with a trace of
 	# what commits it was not committed.
 	[[ $(error node) == "FI1008 data files of rank 1 only, and no .metadata, "* ]]
