@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plain technical English: the phrases below are not in README.md, NEWS.md and doc/; in the manual, in messages and in
 comments each has a ceiling that may only fall (prose.json). A sentence of README.md has at most 25 words, a line 120 characters.
+Subjects of commits since SINCE are `area: verb object`, at most 72 characters; where git or that commit is missing, they are
+not checked.
 
 prose.py [ROOT]           checks
 prose.py --update [ROOT]  lowers the ceilings to what is there now
@@ -10,6 +12,7 @@ prose.py --update [ROOT]  lowers the ceilings to what is there now
 import json
 import os
 import re
+import subprocess
 import sys
 
 import law
@@ -56,6 +59,22 @@ NAMES = re.compile(r"`[^`]*`|\"[^\"]*\"|\]\([^)]*\)")
 PARTS = re.compile(r"/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"", re.DOTALL)
 AREAS = ("manual", "messages", "comments")
 STRICT = re.compile(r"(?:README|NEWS)\.md|doc/.*\.md")
+SINCE = "b288510f"
+SUBJECT = re.compile(r"[\w, /.-]+: (?!(say|tell|let|ask|know|hold|leave|take|pin|notice|judge|keep|hand|lay|see)\b)[a-z].*[^.]")
+
+
+def subjects(root):
+    """Lines about commits since SINCE; a shallow clone and a release do not have it."""
+    if not os.path.exists(os.path.join(root, ".git")):
+        return []
+    try:
+        log = subprocess.run(["git", "-C", root, "log", "--no-merges", "--format=%h %s", f"{SINCE}..HEAD"], capture_output=True, text=True,
+                             check=False)
+    except OSError:
+        return []
+    commits = [line.partition(" ") for line in log.stdout.splitlines()] if log.returncode == 0 else []
+    return [f"commit {name}: '{subject}': write `area: verb object` with a verb as in CONTRIBUTING.md, at most 72 characters"
+            for name, _, subject in commits if len(subject) > 72 or not SUBJECT.fullmatch(subject)]
 
 
 def prose(root, path):
@@ -119,7 +138,7 @@ def check(root):
         text = "\n".join(line for _, line in prose(root, path) if not line.startswith(("|", "#")))
         broken += [f"{path}: more than 25 words: {sentence.strip()[:60]}"
                    for sentence in re.split(r"[.:;?!](?:\s|\*\*|$)|\n\n| \u00b7\s", text) if len(sentence.split()) > 25]
-    return broken
+    return broken + subjects(root)
 
 
 def main():
