@@ -516,6 +516,85 @@ static bool find_container(
 	return true;
 }
 
+/* Whether an entry of the checkpoint has a name that the pattern matches. */
+static bool matches_some(struct selection *selection, const struct pattern *pattern,
+	const struct fsdp_checkpoint *checkpoint)
+{
+	size_t tensors = fsdp_tensor_count(checkpoint),
+	       values = fsdp_value_count(checkpoint),
+	       count = tensors + values + fsdp_module_count(checkpoint);
+	bool some = false;
+
+	for (size_t i = 0; i < count && !some && !selection->out_of_memory; i++) {
+		uint32_t at = (uint32_t)i, names[2];
+		size_t size;
+
+		if (i < tensors) {
+			struct fsdp_tensor tensor = fsdp_tensor(checkpoint, at);
+			names[0] = tensor.name, names[1] = tensor.raw_name;
+		} else if (i < tensors + values) {
+			struct fsdp_value value =
+				fsdp_value(checkpoint, (uint32_t)(i - tensors));
+			names[0] = value.name, names[1] = value.raw_name;
+		} else {
+			struct fsdp_module module =
+				fsdp_module(checkpoint, (uint32_t)(i - tensors - values));
+			names[0] = module.name, names[1] = module.raw_name;
+		}
+		for (size_t k = 0; k < 2 && !some; k++) {
+			char *name = k == 0 || names[1] != names[0]
+					     ? name_new(checkpoint, names[k], &size)
+					     : NULL;
+			size_t front = selection->prefix_size;
+
+			if (name == NULL) {
+				selection->out_of_memory |= k == 0;
+				continue;
+			}
+			struct fsdp_span full = { (unsigned char *)name, size };
+			some = matches(selection, pattern, full) ||
+			       (front > 0 && size > front &&
+				       memcmp(name, selection->prefix, front) == 0 &&
+				       matches(selection, pattern,
+					       (struct fsdp_span){ full.data + front,
+						       size - front }));
+			free(name);
+		}
+	}
+	return some;
+}
+
+bool selection_widen(struct selection *selection, const struct texts *globs, size_t index,
+	const struct fsdp_checkpoint *checkpoint)
+{
+	static const char *const wider[][2] = { { "**.", "" }, { "**", "**" } };
+	const char *glob = globs->items[index];
+
+	if (strpbrk(glob, "*?[!\\") != NULL ||
+		matches_some(selection, &selection->names[index], checkpoint))
+		return false;
+	for (size_t i = 0; i < sizeof wider / sizeof *wider; i++) {
+		struct pattern pattern = { .code = NULL };
+		char *text = NULL, *message = NULL;
+
+		if (asprintf(&text, "%s%s%s", wider[i][0], glob, wider[i][1]) < 0 ||
+			!compile_glob(&pattern, text, '.', &message)) {
+			free(text);
+			free(message);
+			selection->out_of_memory = true;
+			return false;
+		}
+		free(text);
+		if (matches_some(selection, &pattern, checkpoint)) {
+			pcre2_code_free(selection->names[index].code);
+			selection->names[index] = pattern;
+			return true;
+		}
+		pcre2_code_free(pattern.code);
+	}
+	return false;
+}
+
 bool selection_know(struct selection *selection, const struct fsdp_checkpoint *checkpoint)
 {
 	return find_container(checkpoint, &selection->prefix, &selection->prefix_size);

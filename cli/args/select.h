@@ -45,6 +45,11 @@ bool selection_takes_tensor(struct selection *selection,
 bool selection_know(
 	struct selection *selection, const struct fsdp_checkpoint *checkpoint);
 
+/* Where glob `index` is a plain name that no entry has, searches it anywhere: from a dot on,
+ * else as a part of names. True if the pattern was replaced. */
+bool selection_widen(struct selection *selection, const struct texts *globs, size_t index,
+	const struct fsdp_checkpoint *checkpoint);
+
 /* The container with the dot behind it; empty: there is none. */
 struct fsdp_span selection_prefix(const struct selection *selection);
 

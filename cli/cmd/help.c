@@ -284,7 +284,8 @@ static void topic_selectors(FILE *stream)
 	      "  -g 'layers.[0-3].**'     one of these characters; ? is any one\n"
 	      "  -g '!**.bias'            not these\n"
 	      "  -e 'proj$'               PCRE2, found anywhere in the name\n\n"
-	      "A pattern that names a module selects everything below it.\n"
+	      "A pattern that names a module selects everything below it. A plain name that\n"
+	      "no entry has is searched in all names; a note says so.\n"
 	      "Sizes: 4096, 4K or 1.5KiB (1024s), 4KB (1000s). Ranks: 0,4-7.\n",
 		stream);
 	put_tables(stream, "Options", select_all);

@@ -49,7 +49,7 @@ struct out_functions {
 	void (*line_text)(struct out *out, const char *format, va_list arguments);
 	void (*line_name)(struct out *out, struct text name);
 	void (*line_value)(struct out *out, const struct value *value);
-	void (*line_severity)(struct out *out, enum severity severity);
+	void (*line_painted)(struct out *out, const char *word);
 	void (*line_keep)(struct out *out, bool keep);
 	void (*line_end)(struct out *out);
 	void (*verbatim)(struct out *out, struct text text);

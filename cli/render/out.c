@@ -389,9 +389,9 @@ void out_line_value(struct out *out, struct value value)
 	PASS_ON(out, line_value, (*each, &value));
 }
 
-void out_line_severity(struct out *out, enum severity severity)
+void out_line_painted(struct out *out, const char *word)
 {
-	PASS_ON(out, line_severity, (*each, severity));
+	PASS_ON(out, line_painted, (*each, word));
 }
 
 void out_line_keep(struct out *out, bool keep)

@@ -167,8 +167,8 @@ void out_line_name(struct out *out, struct text name);
 /* A path in a sentence, quoted as a shell reads it. */
 void out_line_shell(struct out *out, struct text word);
 void out_line_value(struct out *out, struct value value);
-/* Its word, in its colour: "error", "warning" or "note". */
-void out_line_severity(struct out *out, enum severity severity);
+/* A severity, a verdict or a mark of a comparison, in its colour. */
+void out_line_painted(struct out *out, const char *word);
 /* Whether pieces from here on are kept on one line, for what people type; the end of the
  * line ends it, too. */
 void out_line_keep(struct out *out, bool keep);
@@ -238,6 +238,7 @@ struct tree_node {
 	struct text name;         /* shown */
 	struct text class_name;   /* absent: no brackets */
 	bool class_guessed;       /* [~Class] */
+	bool mark_guessed;        /* dim */
 	const char *mark;         /* "FULLY SHARDED" or NULL */
 	const struct value *lead; /* as many as the table has heads; NULL: none of them */
 	const struct value *trail; /* behind it, or NULL */

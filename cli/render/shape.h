@@ -67,6 +67,7 @@ struct token {
 
 struct value {
 	enum value_type type;
+	bool painted; /* a word in its colour, on a terminal */
 	union {
 		bool boolean;
 		uint64_t count;
@@ -172,6 +173,14 @@ static inline struct value value_text(struct text text)
 static inline struct value value_word(const char *word)
 {
 	return value_text(text_of(word));
+}
+
+static inline struct value value_painted(const char *word)
+{
+	struct value value = value_word(word);
+
+	value.painted = true;
+	return value;
 }
 
 static inline struct value value_name(struct text text)

@@ -649,6 +649,21 @@ enum {
 #define GREEN_BOLD "\033[1;32m"
 #define PLAIN "\033[0m"
 
+/* Severities, verdicts, and the marks of a comparison. */
+static const char *paint_of(const char *word)
+{
+	static const char *const paints[][2] = { { "note", "\033[36m" },
+		{ "warning", "\033[33m" }, { "error", "\033[1;31m" },
+		{ "good", "\033[1;32m" }, { "partial", "\033[1;33m" },
+		{ "bad", "\033[1;31m" }, { "~", "\033[33m" }, { "-", "\033[31m" },
+		{ "+", "\033[32m" }, { "=", "\033[36m" } };
+
+	for (size_t i = 0; i < sizeof paints / sizeof *paints; i++)
+		if (strcmp(paints[i][0], word) == 0)
+			return paints[i][1];
+	return NULL;
+}
+
 struct text_out {
 	struct out base;
 	struct looks looks;
@@ -868,21 +883,19 @@ static void line_keep(struct out *out, bool keep)
 	text->kept = keep ? text->line.size : SIZE_MAX;
 }
 
-static void line_severity(struct out *out, enum severity severity)
+static void line_painted(struct out *out, const char *word)
 {
-	static const char *const paints[] = {
-		[SEVERITY_NOTE] = "\033[36m",
-		[SEVERITY_WARNING] = "\033[33m",
-		[SEVERITY_ERROR] = "\033[1;31m",
-	};
 	struct text_out *text = text_out_of(out);
+	const char *paint = text->looks.color ? paint_of(word) : NULL;
 
 	flush_pending(text);
-	text->hang = HANG_FINDING;
-	if (text->looks.color)
-		writer_text(&text->line, paints[severity]);
-	writer_text(&text->line, severity_name(severity));
-	if (text->looks.color)
+	if (strcmp(word, "note") == 0 || strcmp(word, "warning") == 0 ||
+		strcmp(word, "error") == 0)
+		text->hang = HANG_FINDING;
+	if (paint != NULL)
+		writer_text(&text->line, paint);
+	writer_text(&text->line, word);
+	if (paint != NULL)
 		writer_text(&text->line, PLAIN);
 }
 
@@ -1013,8 +1026,13 @@ static void row(struct out *out, const struct value *values)
 	for (size_t i = 0; i < text->columns.count; i++) {
 		const struct value *value = &values[text->columns.items[i]];
 		struct writer *cell = grid_cell_begin(&text->grid);
+		const char *paint = value->painted ? paint_of(value->text.data) : NULL;
 		text->grid.columns[i].used |= says_something(value);
+		if (paint != NULL)
+			grid_style(&text->grid, paint);
 		print_value(text, cell, value, false);
+		if (paint != NULL)
+			grid_style(&text->grid, PLAIN);
 		grid_cell_end(&text->grid, value->type == VALUE_NAME);
 	}
 	grid_row_end(&text->grid);
@@ -1098,7 +1116,7 @@ static void print_label(struct text_out *text, const struct tree_node *node)
 	print_class(text, cell, node);
 	if (node->mark != NULL) {
 		writer_char(cell, ' ');
-		grid_style(&text->grid, GREEN_BOLD);
+		grid_style(&text->grid, node->mark_guessed ? DIM : GREEN_BOLD);
 		writer_text(cell, node->mark);
 		grid_style(&text->grid, PLAIN);
 	}
@@ -1167,7 +1185,7 @@ const struct out_functions text_functions = {
 	.line_text = line_text,
 	.line_name = line_name,
 	.line_value = line_value,
-	.line_severity = line_severity,
+	.line_painted = line_painted,
 	.line_keep = line_keep,
 	.line_end = line_end,
 	.verbatim = verbatim,

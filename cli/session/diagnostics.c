@@ -533,7 +533,7 @@ static void print_finding(
 	const struct finding *finding = fold->first;
 
 	out_line_begin(out, NULL);
-	out_line_severity(out, finding->severity);
+	out_line_painted(out, severity_name(finding->severity));
 	out_line_text(out, ": ");
 	if (view->inputs != NULL)
 		print_name(out, view->inputs[finding->input].path);

@@ -204,9 +204,22 @@ bool answer_selection(struct run *run, struct selection **ret_selection)
 	char *message = NULL;
 
 	if (selection_new(run->select, ret_selection, &message)) {
-		if (run->checkpoint == NULL ||
-			selection_know(*ret_selection, run->checkpoint))
+		if (run->checkpoint == NULL)
 			return true;
+		if (selection_know(*ret_selection, run->checkpoint)) {
+			const struct texts *globs = &run->select->globs;
+
+			/* What is written is what was named. */
+			for (size_t i = 0;
+				i < globs->count && run->session->command->writes == NULL;
+				i++)
+				if (selection_widen(
+					    *ret_selection, globs, i, run->checkpoint))
+					run_note(run,
+						"no name is '%s': used all names that contain it",
+						globs->items[i]);
+			return true;
+		}
 		selection_free(*ret_selection);
 		*ret_selection = NULL;
 	}

@@ -180,7 +180,9 @@ static void show_verdict(
 		out_line_end(out);
 		return;
 	}
-	out_line_text(out, ": %s:", verdict->word);
+	out_line_text(out, ": ");
+	out_line_painted(out, verdict->word);
+	out_line_text(out, ":");
 	put_counts(verdict, out);
 	if (!verdict->opened) {
 		out_line_text(out, "; cannot open the checkpoint");

@@ -36,7 +36,7 @@ static void put_line(struct diffing *diffing, const struct diff_line *line)
 	/* The last column, which goes on in a second line where it is too long. */
 	snprintf(what, sizeof what, "%s%s%s", line->what,
 		line->hint[0] != '\0' ? "  " : "", line->hint);
-	const struct value values[] = { value_word(line->mark), value_name(line->name),
+	const struct value values[] = { value_painted(line->mark), value_name(line->name),
 		value_text(text_of(what)) };
 
 	out_row(diffing->run->out, values);

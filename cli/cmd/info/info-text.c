@@ -876,7 +876,7 @@ static void tell_check(struct info *info)
 		out_line_end(out);
 		return;
 	}
-	out_line_text(out, "%s", info->check.verdict);
+	out_line_painted(out, info->check.verdict);
 	if (info->check.errors + info->check.warnings + info->check.unread > 0) {
 		tell_counts(info);
 		out_line_text(out, " ");

@@ -177,6 +177,7 @@ static void emit_module(struct tree *tree, const struct record_table *table, siz
 		.class_name = text_of(module_shown_class(tree->run, &module)),
 		.class_guessed = module.class_inferred,
 		.mark = module_mark_text(row.mark),
+		.mark_guessed = row.mark == MARK_INFERRED || row.mark == MARK_LIKELY,
 		.lead = tree->options->sizes ? lead : NULL,
 	};
 
