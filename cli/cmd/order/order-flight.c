@@ -496,13 +496,13 @@ static void line_alone(const struct flight *flight)
 	if (is_log(says))
 		out_line(out, NULL,
 			"only rank %" PRId64
-			" printed %s; the state of the others is unknown",
+			" printed %s: nothing is known of the others",
 			says->watches[0].rank,
 			says->log_rank_count == 1 ? "such lines" : "where it waits");
 	else
 		out_line(out, NULL,
 			"only the dump of rank %" PRId64
-			" can be read; the state of the others is unknown",
+			" can be read: nothing is known of the others",
 			first_dump(flight->listing)->rank);
 }
 

@@ -822,7 +822,7 @@ static void tell_waits(struct out *out, const struct replay_cost *cost)
 
 	if (cost->straggler == FSDP_ABSENT) {
 		out_line(out, NULL,
-			"largest loss: ranks wait %.0f %% of their time for each other, without a straggler",
+			"largest loss: ranks wait %.0f %% of their time for each other, none stands out",
 			cost->waiting);
 		return;
 	}
