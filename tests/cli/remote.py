@@ -110,7 +110,7 @@ def fake():
     check("each failure of a root has its words", wrong)
     wrong = {}
     for fault, word in (("escape", "does not allow"), ("moved", "does not allow"), ("twice", "does not allow"),
-                        ("dies", "the helper ended"), ("changed", "changed since the folder was listed")):
+                        ("dies", "the helper ended"), ("changed", "changed since the directory was listed")):
         status, out, err = run(["info", url], FAKE_FAULT=fault, **local)
         if status not in (1, 2, 3) or word not in err + out:
             wrong[fault] = status, out, err

@@ -180,7 +180,7 @@ def caches(args, source, want, folder, tap):
     check("a link to nothing", two, lacking, rules=["FI1001"])
     os.remove(os.path.join(none, shard))
     os.symlink("/etc/passwd", os.path.join(none, shard))
-    check("a link that leads out", none, lacking, statuses=(3,), words=["leads out of the folder"])
+    check("a link that leads out", none, lacking, statuses=(3,), words=["leads out of the directory"])
 
 
 def only(source, shard):

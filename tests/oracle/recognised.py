@@ -118,7 +118,7 @@ FILES = {
     "macho": (b"\xcf\xfa\xed\xfe" + bytes(60), "FI3063", "program"),
     "script": (b"#!/bin/sh\n", "FI3063", "script"),
     "plan.json": (b'{"base_model_tp_plan": {"layers.*": "colwise"}}', "FI9002", "transformers"),
-    "config.json": (CONFIG, "FI9005", "configuration", "folder"),
+    "config.json": (CONFIG, "FI9005", "configuration", "directory"),
     "adapter_config.json": (b'{"peft_type": "LORA"}', "FI9005", "adapter"),
     "index.json": (b'{"weight_map": {}}', "FI9005", "index of shards"),
     "other.json": (b'{"x": 1}', "FI9005", "JSON"),
