@@ -811,10 +811,10 @@ terminated() {
 	} >big.fsdp-plan.json
 	inspect ls model.safetensors
 	[ "$status" -eq 0 ]
-	[[ $stderr == *"the plan "*"big.fsdp-plan.json is not used"*"give it with --plan"* ]]
+	[[ $stderr == *"did not use the plan big.fsdp-plan.json"*"give it with --plan"* ]]
 	for option in --limit=found-plan-bytes=2M --plan=big.fsdp-plan.json; do
 		inspect ls "$option" model.safetensors
-		[[ $stderr != *"is not used"* ]]
+		[[ $stderr != *"did not use"* ]]
 		[[ $stderr == *"none of the plan's "* ]]
 	done
 }
