@@ -640,11 +640,12 @@ static enum usage_result take_url(struct inputs *inputs,
 
 /* Of the files that options name only a plan may be a URL. */
 static enum usage_result take_option_url(struct inputs *inputs,
-	const struct arguments *arguments, const char *url, struct usage *usage)
+	const struct arguments *arguments, const char *option, const char *url,
+	struct usage *usage)
 {
 	if (url == arguments->common.plan)
 		return take_url(inputs, arguments, url, usage);
-	usage_what(usage, "this option takes a local file, not a URL");
+	usage_what(usage, "--%s takes a local file, not a URL", option);
 	usage_hint(usage, "download the file first");
 	return USAGE_WRONG;
 }
@@ -659,9 +660,9 @@ static enum usage_result look_near_options(struct inputs *inputs,
 
 	for (; rows != NULL && rows->name != NULL; rows++)
 		for (size_t i = 0; (path = option_path(rows, values, i)) != NULL; i++) {
-			result = url_is(path)
-					 ? take_option_url(inputs, arguments, path, usage)
-					 : USAGE_GOOD;
+			result = url_is(path) ? take_option_url(inputs, arguments,
+							rows->name, path, usage)
+					      : USAGE_GOOD;
 			if (result != USAGE_GOOD)
 				return result;
 			if (!texts_add(&inputs->beside, path) ||
@@ -735,10 +736,8 @@ static enum usage_result split_words(
 			return USAGE_MEMORY;
 	}
 	for (size_t i = 0; i < path_count; i++) {
-		const char *path = words->items[1 + i];
+		const char *path = url_local(words->items[1 + i]);
 
-		if (strncmp(path, "file:///", 8) == 0)
-			path += 7;
 		if (url_is(path)) {
 			enum usage_result result =
 				take_url(inputs, arguments, path, usage);

@@ -511,11 +511,6 @@ bool suggest_url(struct usage *usage, const char *command, const char *path)
 	}
 	if (rest == NULL || rest == path || strcspn(path, "/.") < (size_t)(rest - path))
 		return false;
-	if (strncmp(path, "file://", 7) == 0) {
-		usage_what(usage, "%s: give the path, not a URL", path);
-		usage_hint(usage, "fsdp-inspect %s %s", command, path + 7);
-		return true;
-	}
 	usage_what(usage, "%s: URLs are not supported", path);
 	for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
 		size_t size = strlen(schemes[i].scheme);

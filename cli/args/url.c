@@ -26,6 +26,16 @@ bool url_is(const char *text)
 	return false;
 }
 
+const char *url_local(const char *text)
+{
+	static const char *const starts[] = { "file://", "file://localhost" };
+
+	for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
+		if (begins(text, starts[i]) && text[strlen(starts[i])] == '/')
+			return text + strlen(starts[i]);
+	return text;
+}
+
 static bool is_loopback(const char *host, size_t size)
 {
 	static const char *const names[] = { "localhost", "127.0.0.1", "[::1]" };

@@ -12,6 +12,9 @@
 /* Whether the text has the form of one that can be read. */
 bool url_is(const char *text);
 
+/* The path of file:///PATH and file://localhost/PATH; another text is returned itself. */
+const char *url_local(const char *text);
+
 /* Whether this one can be: usage shows why not. */
 bool url_check(struct usage *usage, const char *command, const char *url);
 

@@ -88,9 +88,10 @@ def fake():
     here, there = (run(["tree", "--plan=" + one, folder], **local) for one in (plan, "s3://local" + plan))
     check("a plan at a URL", here[:2] != there[:2] and (here, there))
     status, out, err = run(["audit", "--expect=s3://local" + plan, folder], **local)
-    check("another file of an option is local", (status != 2 or "takes a local file, not a URL" not in err) and err)
-    here, there = run(["info", "--json", folder]), run(["info", "--json", "file://" + folder])
-    check("a file URL is a local path", here[:2] != there[:2] and (here, there))
+    check("another file of an option is local", (status != 2 or "--expect takes a local file, not a URL" not in err) and err)
+    here = run(["info", "--json", folder])
+    there = [run(["info", "--json", start + folder]) for start in ("file://", "file://localhost")]
+    check("a file URL is a local path", any(here[:2] != one[:2] for one in there) and (here, there))
     wrong = {}
     for fault, code in (("credentials", "permission"), ("denied", "permission"), ("expired", "permission"), ("slow", "system"),
                         ("nothing", "system"), ("package", "usage")):
