@@ -1178,17 +1178,16 @@ bool fsdp_remote_read(struct fsdp_remote_file *file, uint64_t offset, void *buff
 void fsdp_remote_expect(struct fsdp_remote_file *file, uint64_t offset, uint64_t size)
 {
 	struct fsdp_remote *remote = file->remote;
+	uint64_t begin = offset, end = offset + size;
 	pthread_mutex_lock(&remote->mutex);
-	/* What is there, or on its way, is not asked for once more after the rest. */
-	while (size != 0 && find_block(remote, key_of(file, offset / BLOCK)) != NULL) {
-		uint64_t part = fsdp_min(size, BLOCK - offset % BLOCK);
-		offset += part;
-		size -= part;
-	}
-	if (offset + size > file->expected) {
-		announce(remote, file->number, offset, size);
+	/* What is part of a longer range, present or requested is not requested twice. */
+	if (end > file->expected) {
+		while (begin < end &&
+			find_block(remote, key_of(file, begin / BLOCK)) != NULL)
+			begin = fsdp_min(end, (begin / BLOCK + 1) * BLOCK);
+		announce(remote, file->number, begin, end - begin);
 		if (offset <= file->expected)
-			file->expected = offset + size;
+			file->expected = end;
 	}
 	pthread_mutex_unlock(&remote->mutex);
 }
