@@ -295,7 +295,9 @@ def adam(folder, keys=("exp_avg", "exp_avg_sq", "step"), of=range(4), shape=(6,)
     optim = {"state": state, "param_groups": [{"lr": 0.1, "params": names} | group]}
     if flat:
         optim = {f"state.{n}.{k}": v for n, own in state.items() for k, v in own.items()} | {f"param_groups.{n}.lr": 0.1 for n in names}
-    weights = {"model": {f"layers.{i}.{m}": Tensor(Storage("0", 24), (6,), (1,)) for i in range(4) for m in "wv"}} if model else {}
+    shapes = {"w": model if isinstance(model, tuple) else (6,), "v": (6,)}
+    tensors = {f"layers.{i}.{m}": Tensor(Storage("0", 24), sizes, (sizes[-1], 1)[-len(sizes):]) for i in range(4) for m, sizes in shapes.items()}
+    weights = {"model": tensors} if model else {}
     return [torch_zip(os.path.join(folder, "train.pt"), {"optim": optim} | weights, {"0": 24})]
 
 
@@ -722,6 +724,7 @@ ROWS = [
     ("FI5004", "warning", adams({"keys": MOMENTS, "step": 5}, keys=MOMENTS)), ("FI5004", "warning", adams(NAMED | {"flat": True}, keys=MOMENTS, flat=True, **NAMED)),
     ("FI5003", "error", adams({"model": True}, model=True, shape=(4,))), ("FI5003", "error", adams({"model": True, "shape": (4, 2)}, model=True, shape=(4,))),
     ("FI5003", "error", adams({"model": True, "shape": (24,), "of": (0,)}, model=True, shape=(4,))),
+    ("FI5003", "error", adams({"model": (2, 3), "shape": (12,)}, model=True, shape=(4,))),  # FSDP1 flattens
     ("FI5008", "error", moments), ("FI6003", "error", merged_shapes), ("FI6004", "error", merged_values),
     *(("FI1044", "error", impossible(*view)) for view in IMPOSSIBLE),
     ("FI1013", "error", state_without("scheduler.bin")), ("FI5007", "error", state_without("optimizer.bin", "scheduler.bin")),

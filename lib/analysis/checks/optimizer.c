@@ -312,8 +312,9 @@ static int by_hash(const void *a, const void *b)
 	return left < right ? -1 : left > right;
 }
 
-/* Numbers do not tell whose a state is, but its shape is that of some parameter. Optimizers
- * that project keep other matrices, and some keep all in one buffer. */
+/* A numbered state has no name, but its shape is that of some parameter. Optimizers that project
+ * have other matrices. Where matrices have vectors only, FSDP1 flattened them, or all are in
+ * one buffer. */
 static bool judge_numbered_shapes(
 	struct optimizer *optimizer, struct fsdp_error **ret_error)
 {
@@ -322,7 +323,8 @@ static bool judge_numbered_shapes(
 	const char *family = fsdp_checkpoint_format(checkpoint).family;
 	struct fsdp_hasher hasher = fsdp_hasher_new();
 	uint64_t *shapes = FSDP_TAKE(checking->arena, shapes, optimizer->count);
-	size_t states = 0, without = 0, vectors = 0;
+	size_t states = 0, without = 0, vectors = 0, matrices = 0;
+	bool has_matrix = false;
 
 	if (shapes == NULL)
 		return fsdp_arena_fail(checking->arena, ret_error);
@@ -338,6 +340,7 @@ static bool judge_numbered_shapes(
 				&count) != NULL)
 			return true;
 		shapes[i] = hash_shape(&hasher, &parameter);
+		has_matrix |= parameter.dims > 1;
 	}
 	qsort(shapes, optimizer->count, sizeof *shapes, by_hash);
 	for (uint32_t i = 0; i < fsdp_tensor_count(checkpoint); i++) {
@@ -351,16 +354,18 @@ static bool judge_numbered_shapes(
 			continue;
 		shape = hash_shape(&hasher, &state);
 		states++;
+		matrices += state.dims > 1;
 		if (bsearch(&shape, shapes, optimizer->count, sizeof *shapes, by_hash) !=
 			NULL)
 			continue;
 		without++;
 		vectors += state.dims == 1;
 	}
-	if (vectors > 0 && 2 * without > states && 2 * states >= optimizer->count)
+	if (vectors > 0 && (matrices > 0 || !has_matrix) && 2 * without > states &&
+		2 * states >= optimizer->count)
 		fsdp_find(checking->findings, FSDP_RULE_OPTIM_STATE_SHAPE,
 			FSDP_PLACE(.fix = "use the optimizer of the same save"),
-			"%zu of %zu states of the optimizer have a shape that no parameter has: it is of another model",
+			"%zu of %zu states of the optimizer have a shape that no parameter has",
 			without, states);
 	return true;
 }
