@@ -268,6 +268,9 @@ static bool is_judged(const struct finding *finding, const struct fsdp_rule *rul
 	for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
 		if (strcmp(rule->id, ids[i]) == 0)
 			return true;
+	/* The names of the model are compared with those of the files, not of the index. */
+	if (strcmp(shown->loader, "hf") == 0 && strcmp(rule->id, "FI1060") == 0)
+		return true;
 	return strcmp(rule->category, "safety") == 0 ||
 	       strcmp(rule->category, "between") == 0 ||
 	       (strcmp(shown->loader, "dcp") == 0 && strcmp(rule->id, "FI1004") == 0 &&
@@ -563,6 +566,17 @@ static bool find_own(const struct fsdp_load_result *result, struct run *run)
 	return true;
 }
 
+/* A tensor that the index lists and no file has is not one of the model then. */
+static void soften(struct run *run, const struct shown_loader *shown)
+{
+	struct collected *collected = run->collected;
+
+	for (size_t i = run->first.finding; i < collected->finding_count; i++)
+		if (strcmp(shown->loader, "hf") == 0 &&
+			strcmp(collected->findings[i].rule, "FI1060") == 0)
+			collected->findings[i].severity = SEVERITY_WARNING;
+}
+
 /* The folder that was named, which may name the one that was opened, else that one. */
 static bool ask_own(const struct loading_options *options, struct run *run, bool data,
 	struct loading_answer *answer, struct fsdp_error **ret_error)
@@ -617,7 +631,8 @@ bool loading_judge_own(const struct loading_options *options, struct run *run, b
 		!fill_loader(result, options->world, &answer->loaders[0]))
 		return false;
 	answer->count++;
-	doubt(run, result->verdict, &answer->loaders[0]);
+	if (doubt(run, result->verdict, &answer->loaders[0]) == FSDP_LOADS)
+		soften(run, &answer->loaders[0]);
 	return find_own(result, run);
 }
 

@@ -516,6 +516,18 @@ def misplaced(folder, trips):
     return [path]
 
 
+def listed(folder, trips):
+    """The index lists a tensor that no file has, and that the model does not have either."""
+    path = copy("hf/llama-sharded", folder)
+    index = os.path.join(path, "model.safetensors.index.json")
+    with open(index, encoding="utf-8") as f:
+        document = json.load(f)
+    document["weight_map"] |= {"nothing.weight": next(iter(document["weight_map"].values()))} if trips else {}
+    with open(index, "w", encoding="utf-8") as f:
+        json.dump(document, f)
+    return [path]
+
+
 def header_alone(near):
     """A model that a library saved without any tensor."""
     def no_tensor(folder, trips):
@@ -827,6 +839,17 @@ def with_gap(folder):
     return path
 
 
+def cut_pickle(folder):
+    """Of a class whose names are not known, as transformers saved it, without its second half."""
+    write(folder, {}, config=LLAMA | {"model_type": "mine"})
+    os.remove(os.path.join(folder, "model.safetensors"))
+    with open(os.path.join(TESTDATA, "torch-zip/state-dict/model.pt"), "rb") as f:
+        data = f.read()
+    with open(os.path.join(folder, "pytorch_model.bin"), "wb") as f:
+        f.write(data[:len(data) // 2])
+    return folder
+
+
 # what makes a sample, the loader, what it does with it
 LOADS = [
     (always(model(FUSED, {}, **QWEN)), ["--for=hf"], "loads"), (always(model(FUSED, {}, **QWEN)), ["--for=hf", "--loader-version=4.57"], "differs"),
@@ -836,6 +859,7 @@ LOADS = [
       for segment in ("module", "_orig_mod") for wanted, config in (("differs", {}), ("not_judged", {"auto_map": {"AutoModel": "mine.Mine"}}))),
     (always(model({f"model.{n}": s for n, s in LLAMA_ALL.items()}, {})), ["--for=hf"], "loads"),
     (always(model({f"model.{n}": s for n, s in LLAMA_ALL.items()}, {})), ["--for=hf", "--loader-version=4.57"], "differs"),
+    (cut_pickle, ["--for=hf"], "not_judged"), (lambda folder: listed(folder, True)[0], ["--for=hf"], "loads"),
     (lambda folder: objects(folder, True)[0], ["--for=megatron"], "refuses"), (with_gap, ["--for=megatron"], "differs"), (lambda _: os.path.join(TESTDATA, "megatron/common-inside"), ["--for=megatron"], "loads"),
     (always(adapter()), ["--for=peft"], "loads"), (always(adapter(base_model_name_or_path="org/base")), ["--for=peft"], "not_judged"), (always(adapter(prefix="base_model.model." * 2)), ["--for=peft"], "not_judged"),
 ]
@@ -846,7 +870,7 @@ def many(count):
 
 
 # what makes a sample, the verdict of the checks of info and its errors; None: they did not run
-INFOS = [(always(many(19999)), "good", 0), (always(many(20000)), None, 0), (always(model(FUSED, {}, **QWEN)), "good", 0),
+INFOS = [(always(many(19999)), "good", 0), (always(many(20000)), None, 0), (always(model(FUSED, {}, **QWEN)), "good", 0), (always(listed), "good", 0),
          (always(model({n: LLAMA_ALL[n] for n in LLAMA_ALL if n != "model.norm.weight"}, {})), "bad", 1),
          (lambda _: os.path.join(TESTDATA, "broken/dcp-chunk-gap/checkpoint"), "bad", 1),
          (lambda _: os.path.join(TESTDATA, "cross/model-a-dcp-safetensors-w2"), "partial", 0)]

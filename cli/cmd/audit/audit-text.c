@@ -183,6 +183,11 @@ static void show_verdict(
 	out_line_text(out, ": ");
 	out_line_painted(out, verdict->word);
 	out_line_text(out, ":");
+	if (verdict->loading.status != STATUS_GOOD && verdict->counts.error == 0)
+		out_line_text(out, " a loader %s;",
+			verdict->loading.status == STATUS_BAD
+				? "does not load it as saved"
+				: "was not judged");
 	put_counts(verdict, out);
 	if (!verdict->opened) {
 		out_line_text(out, "; cannot open the checkpoint");

@@ -398,6 +398,11 @@ static bool judge_loading(struct judging *judging, struct fsdp_error **ret_error
 	if (!loading_check(&audit->options->loading, judging->run, &audit->expected,
 		    audit->options->data, &verdict->loading, ret_error))
 		return false;
+	if (verdict->loading.status == STATUS_BAD)
+		verdict->word = "bad";
+	else if (verdict->loading.status == STATUS_PARTIAL &&
+		 strcmp(verdict->word, "good") == 0)
+		verdict->word = "partial";
 	if (!audit->never_fails)
 		verdict->status = status_worse(verdict->status, verdict->loading.status);
 	return true;

@@ -355,7 +355,7 @@ static struct fsdp_load_tensor *find_tensor(
 const struct fsdp_load_tensor *fsdp_load_find_stored(struct fsdp_loading *loading,
 	const struct fsdp_checkpoint *checkpoint, struct fsdp_span name)
 {
-	if (!loading->knows_stored)
+	if (!loading->knows_stored && checkpoint != NULL)
 		loading->knows_stored =
 			list_tensors(loading, checkpoint, true, &loading->stored);
 	return loading->knows_stored ? find_tensor(&loading->stored, name) : NULL;
