@@ -225,11 +225,28 @@ static bool fill_reason(const struct fsdp_load_reason *reason, struct shown_reas
 	return shown->names != NULL;
 }
 
+/* What people call it: the call, or the library. */
+static const char *title_of(const char *loader)
+{
+	static const char *const titles[][2] = { { "hf", "from_pretrained" },
+		{ "trainer", "Trainer" }, { "peft", "PEFT" },
+		{ "accelerate", "Accelerate" }, { "dcp", "torch DCP load" },
+		{ "deepspeed", "DeepSpeed" }, { "megatron", "Megatron" },
+		{ "vllm", "vLLM" }, { "weights_only", "torch.load(weights_only=True)" } };
+
+	for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
+		if (strcmp(titles[i][0], loader) == 0)
+			return titles[i][1];
+	return loader;
+}
+
 static bool fill_loader(
 	const struct fsdp_load_result *result, int64_t world, struct shown_loader *shown)
 {
 	*shown = (struct shown_loader){
 		.loader = result->loader,
+		.title = title_of(result->loader),
+		.is_family = result->is_family,
 		.library = result->library,
 		.version = result->version,
 		.verdict = fsdp_load_verdict_name(result->verdict),
@@ -702,6 +719,9 @@ const struct record loader_record = OBJECT_RECORD(LOADER, "loader",
 	"The result of loading it with a loader, called with its defaults except `options`.",
 	{ "loader", WORD_AT(LOADER, loader), .always = true,
 		ABOUT("As `--for` names it.") },
+	{ "title", WORD_AT(LOADER, title), .always = true, ABOUT("As people call it.") },
+	{ "family", BOOL_AT(LOADER, is_family), .always = true,
+		ABOUT("Whether it is the loader of the checkpoint's own family.") },
 	{ "library", WORD_AT(LOADER, library), .always = true,
 		ABOUT("The library that decides.") },
 	{ "version", WORD_AT(LOADER, version), .always = true,

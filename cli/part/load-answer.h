@@ -24,7 +24,8 @@ struct shown_reason {
 };
 
 struct shown_loader {
-	const char *loader, *library, *version, *verdict;
+	const char *loader, *title, *library, *version, *verdict;
+	bool is_family;
 	const struct fsdp_load_choice *choices;
 	size_t choice_count;
 	struct shown_reason *reasons;

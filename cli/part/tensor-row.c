@@ -33,6 +33,8 @@ void row_buffers_done(struct row_buffers *buffers)
 	name_buffer_done(&buffers->unit);
 	name_buffer_done(&buffers->text);
 	name_buffer_done(&buffers->member);
+	name_buffer_done(&buffers->param);
+	name_buffer_done(&buffers->state);
 	json_tokens_done(&buffers->json);
 	free(buffers->parts);
 	buffers->parts = NULL;
@@ -43,7 +45,8 @@ bool row_buffers_failed(const struct row_buffers *buffers)
 {
 	return buffers->failed || buffers->name.failed || buffers->raw.failed ||
 	       buffers->alias.failed || buffers->module.failed || buffers->unit.failed ||
-	       buffers->text.failed || buffers->member.failed || buffers->json.failed;
+	       buffers->text.failed || buffers->member.failed || buffers->json.failed ||
+	       buffers->param.failed || buffers->state.failed;
 }
 
 bool place_facts_copy(struct place_facts *facts, const struct fsdp_place *place)
@@ -259,6 +262,38 @@ const struct record tensor_record = OBJECT_RECORD(TENSOR, "tensor",
 		SORTED_BY(TENSOR, unit),
 		ABOUT("Module of the FSDP unit that shards it; the root is the empty string.") });
 
+/* ---- states of optimizers ---- */
+
+static struct value find_param(struct subject of, uint32_t param)
+{
+	struct fsdp_tensor found = fsdp_tensor(checkpoint_of(of), param);
+
+	return value_name(tensor_shown_name(run_of(of), &buffers_of(of)->param, &found));
+}
+
+static struct value get_state(struct subject of)
+{
+	const struct state_of *state = of.object;
+	struct fsdp_tensor found;
+	struct text name;
+
+	if (state->param == FSDP_NONE)
+		return value_absent();
+	found = fsdp_tensor(checkpoint_of(of), state->tensor);
+	name = name_text(&buffers_of(of)->state, checkpoint_of(of), found.name);
+	return value_name(
+		(struct text){ name.data + state->key_offset, state->key_size });
+}
+
+#define STATE struct state_of
+const struct record param_state_record = OBJECT_RECORD(STATE, "state_of",
+	"Which parameter an optimizer keeps a tensor for.",
+	{ "param", FOUND_AT(STATE, param, FIELD_NAME, find_param), HIDDEN,
+		SORTED_BY(STATE, param),
+		ABOUT("Of optimizer state: name of its parameter, whose module and unit are listed.") },
+	{ "state", GET(FIELD_NAME, get_state), HIDDEN,
+		ABOUT("Of optimizer state: its key, such as `exp_avg`.") });
+
 /* ---- pieces ---- */
 
 /* "0-511" if only rows are cut, else all ranges: "0-511, 0-255". Inclusive. */
@@ -309,6 +344,19 @@ struct value find_file(struct subject of, uint32_t file)
 	return value_name(text_of_span(fsdp_file(checkpoint_of(of), file).path));
 }
 
+static bool is_missing(struct subject of)
+{
+	uint32_t file = ((const struct piece_facts *)of.object)->piece.file;
+
+	return file != FSDP_NONE &&
+	       fsdp_file(checkpoint_of(of), file).size == FSDP_UNKNOWN;
+}
+
+static struct value get_missing(struct subject of)
+{
+	return value_bool(is_missing(of));
+}
+
 static struct value get_member(struct subject of)
 {
 	const struct fsdp_piece *piece = &((const struct piece_facts *)of.object)->piece;
@@ -340,6 +388,8 @@ const struct record piece_record = OBJECT_RECORD(FACTS, "piece",
 		ABOUT("Last element of the run, inclusive. Only without a box.") },
 	{ "file", FOUND_AT(FACTS, piece.file, FIELD_NAME, find_file),
 		SORTED_BY(FACTS, piece.file), ABOUT(PIECE_FILE_ABOUT) },
+	{ "missing", GET(FIELD_BOOL, get_missing), .has = is_missing, HIDDEN,
+		ABOUT("True if this file is missing.") },
 	{ "member", GET(FIELD_NAME, get_member), HIDDEN,
 		ABOUT("Member of the archive that holds it.") },
 	{ "offset", COUNT_AT(FACTS, place.offset), .reads = true, ABOUT(OFFSET_ABOUT) },

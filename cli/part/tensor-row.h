@@ -40,7 +40,7 @@ extern const struct record tensor_record, piece_record, entry_record;
 
 /* Where the texts and lists of one row live until the next one. All zero is empty. */
 struct row_buffers {
-	struct name_buffer name, raw, alias, module, unit, text, member;
+	struct name_buffer name, raw, alias, module, unit, text, member, param, state;
 	struct path_part *parts;
 	size_t part_size;
 	struct text inferred[3];
@@ -130,6 +130,14 @@ const char *dtype_name(unsigned dtype);
 /* For FOUND_AT: the path of a file, the name of a tensor as it is shown. */
 struct value find_file(struct subject of, uint32_t file);
 struct value find_tensor(struct subject of, uint32_t tensor);
+
+/* Whose state a tensor is: index of its parameter, and where its key is in its name. */
+struct state_of {
+	uint32_t param; /* FSDP_NONE: it is no state, or none of a parameter */
+	uint32_t tensor;
+	size_t key_offset, key_size;
+};
+extern const struct record param_state_record;
 
 /* What the sums of a group are. */
 #define GROUP_TENSORS_ABOUT "Number of tensors with a part in it."

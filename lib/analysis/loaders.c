@@ -400,6 +400,7 @@ static bool ask_all(struct fsdp_loads *loads, struct fsdp_survey *survey,
 			.loader = loader->name,
 			.library = loader->library,
 			.version = version,
+			.is_family = is_own || loader == find_own(survey),
 		};
 		if (!take_choices(loading, loader, result) ||
 			!ask(loading, loader, result))

@@ -520,7 +520,20 @@ static void say_contradiction(
 {
 	uint64_t offset = fsdp_error_offset(error);
 	const char *rule = fsdp_error_rule(error);
+	const struct fsdp_checkpoint *checkpoint = items->verify->checkpoint;
 	bool broken = rule != NULL && strcmp(rule, "FI2003") == 0;
+	uint64_t lost = FSDP_UNKNOWN, numel;
+	uint32_t rank, dtype;
+
+	if (item->piece != FSDP_NONE) {
+		numel = fsdp_piece_numel(checkpoint, item->piece, &rank);
+		dtype = fsdp_tensor(
+			checkpoint, fsdp_piece(checkpoint, item->piece).tensor)
+				.dtype;
+		lost = fsdp_mul(numel, fsdp_dtype(dtype)->item_bits, &lost)
+			       ? lost / CHAR_BIT
+			       : FSDP_UNKNOWN;
+	}
 	items->file->contradicts |= !broken;
 	if (items->told)
 		return;
@@ -528,7 +541,8 @@ static void say_contradiction(
 		broken ? FSDP_RULE_INFLATE_ERROR : FSDP_RULE_ITEM_MISMATCH,
 		FSDP_IN(items->file,
 			.offset = offset != FSDP_UNKNOWN ? offset : item->offset,
-			.length = item->length, .tensor = name_of(items, item)),
+			.length = item->length, .tensor = name_of(items, item),
+			.affected_bytes = lost),
 		"%s", fsdp_error_message(error));
 }
 

@@ -338,6 +338,10 @@ def made_jobs(args, folder):
         yield "--json", "show", beside, "model"
         yield "--json", "show", "--whole", "--glob=**", beside
         shutil.copytree(case.checkpoint(), os.path.join(folder, "epochs", "epoch_1"))
+        gone = os.path.join(folder, "gone")
+        shutil.copytree(case.checkpoint(), gone)
+        os.remove(os.path.join(gone, "__1_0.distcp"))
+        yield "--json", "ls", "--by=rank", gone
         yield "--json", "latest", os.path.join(folder, "epochs")
         twice = case.load("plan.fsdp-plan.json")
         last = twice["modules"][-1]
@@ -346,6 +350,14 @@ def made_jobs(args, folder):
         with open(path, "w", encoding="utf-8") as f:
             json.dump(twice, f)
         yield "--json", "tree", path
+    adapter = os.path.join(folder, "adapter")
+    os.makedirs(adapter)
+    for name in ("adapter_config.json", "adapter_model.safetensors"):
+        with open(os.path.join(SOURCE, "testdata", "complete", "lora-b-gone", "checkpoint", name), "rb") as file:
+            content = file.read().replace(b'"base_model_name_or_path": null', b'"base_model_name_or_path": "tiny/llama"')
+        with open(os.path.join(adapter, name), "wb") as file:
+            file.write(content)
+    yield "--json", "info", adapter
 
 
 def recording_jobs():

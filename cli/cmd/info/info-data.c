@@ -116,6 +116,62 @@ static const struct record kind_record = RECORD_OF(RECORD_OBJECT, KIND,
 	{ "dtypes", GET(FIELD_TEXTS, get_dtypes), .has = has_dtypes,
 		ABOUT("Element types of parameters, the most frequent first.") });
 
+/* ---- adapters ---- */
+
+static const struct fsdp_token *find_setting(
+	struct subject of, const char *name, size_t *ret_count)
+{
+	const struct info *info = of.context;
+
+	for (uint32_t i = 0; i < info->counts.values; i++) {
+		struct fsdp_value value = fsdp_value(checkpoint_of(of), i);
+		struct text found =
+			entry_shown_name(run_of(of), &buffers_of(of)->name, &value);
+
+		*ret_count = value.token_count;
+		if (text_is(found, text_of(name)))
+			return value.token_count == 1 &&
+					       value.tokens->kind == FSDP_TOKEN_NONE
+				       ? NULL
+				       : value.tokens;
+	}
+	return NULL;
+}
+
+/* A text, a number or a list of them, as the file has it. */
+#define SETTING(name, setting)                                                      \
+	static struct value get_adapter_##name(struct subject of)                   \
+	{                                                                           \
+		size_t count;                                                       \
+		const struct fsdp_token *tokens =                                   \
+			find_setting(of, "adapter_config." setting, &count);        \
+                                                                                    \
+		return tokens == NULL                                               \
+			       ? value_absent()                                     \
+			       : tokens_json(&buffers_of(of)->json, tokens, count); \
+	}
+SETTING(type, "peft_type")
+SETTING(rank, "r")
+SETTING(alpha, "lora_alpha")
+SETTING(targets, "target_modules")
+SETTING(base, "base_model_name_or_path")
+
+static bool is_adapter(struct subject of)
+{
+	size_t count;
+
+	return find_setting(of, "adapter_config.peft_type", &count) != NULL;
+}
+
+static const struct record adapter_record = RECORD_OF(RECORD_OBJECT, INFO,
+	{ "type", GET(FIELD_ANY, get_adapter_type), ABOUT("`LORA` or another kind.") },
+	{ "rank", GET(FIELD_ANY, get_adapter_rank), ABOUT("Rank of its matrices.") },
+	{ "alpha", GET(FIELD_ANY, get_adapter_alpha), ABOUT("Scale of what it adds.") },
+	{ "target_modules", GET(FIELD_ANY, get_adapter_targets),
+		ABOUT("Modules that it changes: a list of names, or one pattern.") },
+	{ "base_model", GET(FIELD_ANY, get_adapter_base),
+		ABOUT("Model that it is put on.") });
+
 static const char *optimizer_key(unsigned optimizer)
 {
 	static const char *const WORDS_OF[] = {
@@ -442,6 +498,8 @@ const struct record facts_record = OBJECT_RECORD(INFO, "facts",
 		ABOUT("Ranks that own at least one piece, ascending.") },
 	{ "kind", OBJECT_AT(INFO, kind, kind_record), .always = true,
 		ABOUT("How it was sharded. Unknown fields are absent.") },
+	{ "adapter", OBJECT(adapter_record), .has = is_adapter,
+		ABOUT("Settings of an adapter, from `adapter_config.json`.") },
 	{ "step", INTEGER_AT(INFO, step),
 		ABOUT("Step of the run: of a value `step`, `global_step`, `iteration` or the like, else of the name that was typed, unless its number is the epoch.") },
 	{ "plan", OBJECT(plan_record), .has = has_plan },

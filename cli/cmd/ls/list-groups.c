@@ -20,6 +20,11 @@ static struct value get_percent(struct subject of)
 	return value_word(((const struct listed_group *)of.object)->percent);
 }
 
+static bool is_missing(struct subject of)
+{
+	return ((const struct listed_group *)of.object)->missing;
+}
+
 #define GROUP struct listed_group
 static const struct record group_record = OBJECT_RECORD(GROUP, "group",
 	"Tensors or pieces that have one property in common, or two.",
@@ -41,6 +46,8 @@ static const struct record group_record = OBJECT_RECORD(GROUP, "group",
 		ABOUT("Those of these elements that are of parameters, not of buffers or states of an optimizer; tied ones count once.") },
 	{ "bytes", BYTES_AT(GROUP, group.bytes), .sort = SORT_SHOWN, .always = true,
 		ABOUT(GROUP_BYTES_ABOUT) },
+	{ "missing", BOOL_AT(GROUP, missing), .has = is_missing, HIDDEN,
+		ABOUT("True for a file that is missing, and for a rank whose pieces are all in such files.") },
 	{ "percent", GET(FIELD_WORD, get_percent), .label = "%", .right = true,
 		.text_only = EVERY_VIEW });
 
@@ -63,6 +70,41 @@ struct fsdp_group listing_group(
 	return listing->crossed != NULL
 		       ? fsdp_crossed_group(listing->crossed, index, ret_second)
 		       : fsdp_sums_group(listing->sums, index);
+}
+
+/* Which ranks have a piece in a file that is there, if some file is missing. */
+static bool find_stored(struct listing *listing)
+{
+	const struct fsdp_checkpoint *checkpoint = listing->run->checkpoint;
+	size_t missing = 0, ranks = 0, pieces = fsdp_piece_count(checkpoint);
+
+	for (size_t i = 0; i < fsdp_file_count(checkpoint); i++)
+		missing += fsdp_file(checkpoint, i).size == FSDP_UNKNOWN;
+	for (uint32_t i = 0; missing > 0 && i < pieces; i++) {
+		uint32_t rank = fsdp_piece(checkpoint, i).rank;
+		if (rank != FSDP_NONE && rank >= ranks)
+			ranks = (size_t)rank + 1;
+	}
+	listing->stored = ranks > 0 ? calloc(ranks, sizeof *listing->stored) : NULL;
+	for (uint32_t i = 0; listing->stored != NULL && i < pieces; i++) {
+		struct fsdp_piece piece = fsdp_piece(checkpoint, i);
+		if (piece.rank != FSDP_NONE &&
+			(piece.file == FSDP_NONE ||
+				fsdp_file(checkpoint, piece.file).size != FSDP_UNKNOWN))
+			listing->stored[piece.rank] = true;
+	}
+	return ranks == 0 || listing->stored != NULL;
+}
+
+static bool is_key_missing(
+	const struct listing *listing, enum fsdp_sums_by by, uint32_t key)
+{
+	if (key == FSDP_NONE)
+		return false;
+	return by == FSDP_BY_FILE
+		       ? fsdp_file(listing->run->checkpoint, key).size == FSDP_UNKNOWN
+		       : by == FSDP_BY_RANK && listing->stored != NULL &&
+				 !listing->stored[key];
 }
 
 /* So many segments of a name. */
@@ -116,8 +158,11 @@ static const void *group_at(void *context, uint32_t row, uint32_t *ret_order)
 	listed->group = listing_group(listing, row, &keys[1]);
 	keys[0] = listed->group.key;
 	listed->keys[1] = listed->shown[1] = value_absent();
-	for (size_t i = 0; i < listing->by_count; i++)
+	listed->missing = false;
+	for (size_t i = 0; i < listing->by_count; i++) {
 		listed->keys[i] = listing_key(listing, i, keys[i], &listed->shown[i]);
+		listed->missing |= is_key_missing(listing, listing->by[i], keys[i]);
+	}
 	write_percent(listed, listing->bytes);
 	*ret_order = row;
 	return listed;
@@ -265,7 +310,7 @@ bool list_groups(struct listing *listing, struct fsdp_error **ret_error)
 		listing->by[i] = by_word(words->items[i]);
 		listing->by_count = i + 1;
 	}
-	if (!add_up(listing, ret_error))
+	if (!add_up(listing, ret_error) || !find_stored(listing))
 		return false;
 	/* The total is that of the rows, where tied tensors count once. */
 	listing->numel = listing->bytes = listing->total.parameters = 0;

@@ -79,6 +79,7 @@ static bool select_pieces(struct listing *listing)
 #define PIECE struct listed_piece
 static const struct column listed_piece_fields[] = {
 	{ NULL, FIELDS_AT(PIECE, tensor, tensor_record) },
+	{ NULL, FIELDS_AT(PIECE, state, param_state_record) },
 	{ NULL, FIELDS_AT(PIECE, facts, piece_record) },
 };
 static const struct record listed_piece_record = RECORD(PIECE, listed_piece_fields,
@@ -91,7 +92,7 @@ static const void *piece_at(void *context, uint32_t row, uint32_t *ret_order)
 	struct fsdp_piece piece = fsdp_piece(checkpoint, row);
 	struct listed_piece *listed = &listing->piece;
 
-	listed->tensor = fsdp_tensor(checkpoint, piece.tensor);
+	listed->tensor = listing_tensor(listing, piece.tensor, &listed->state);
 	listed->facts = piece_facts(&listed->tensor, &piece,
 		listing->places != NULL ? &listing->places[listing->position]
 					: &place_unknown);

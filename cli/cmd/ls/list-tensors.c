@@ -63,6 +63,7 @@ static const struct record listed_record = OBJECT_RECORD(LISTED, "tensor_row",
 		.machine_only = EVERY_VIEW & ~IN(VIEW_FOLDED), .text_only = EVERY_VIEW },
 	{ "pieces", COUNT_AT(LISTED, pieces), .sort = SORT_SHOWN, .always = true,
 		ABOUT("Number of pieces.") },
+	{ NULL, FIELDS_AT(LISTED, state, param_state_record) },
 	{ "shared", GET(FIELD_BOOL, get_shared), HIDDEN,
 		ABOUT("True if other tensors view its storage, too, or if it is a flat parameter whose parameters are listed.") },
 	{ "rank", ID_AT(LISTED, shown_rank), .machine_only = EVERY_VIEW & ~IN(VIEW_RANKS),
@@ -85,9 +86,11 @@ static const void *tensor_at(void *context, uint32_t row, uint32_t *ret_order)
 {
 	struct listing *listing = context;
 	const struct fsdp_checkpoint *checkpoint = listing->run->checkpoint;
-	struct fsdp_tensor tensor = fsdp_tensor(checkpoint, row);
+	struct state_of state;
+	struct fsdp_tensor tensor = listing_tensor(listing, row, &state);
 
 	listing->tensor = (struct listed_tensor){ .tensor = tensor,
+		.state = state,
 		.shared = is_shared(checkpoint, row, &tensor),
 		.tensors = 1,
 		.pieces = tensor.piece_count,
@@ -131,6 +134,7 @@ static void emit_folded(struct listing *listing, struct folding *folding, size_t
 							  .alias = FSDP_NONE,
 							  .module = FSDP_NONE,
 							  .unit = FSDP_NONE },
+			.state = { .param = FSDP_NONE },
 			.rank = FSDP_NONE,
 			.file = FSDP_NONE,
 			.shown_rank = FSDP_NONE,

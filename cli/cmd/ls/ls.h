@@ -40,7 +40,9 @@ struct listing {
 	} * spots;
 	struct place_facts *places;
 	struct fsdp_replicas *replicas;
-	uint32_t *copies; /* numbers of all pieces; NULL: there are no copies */
+	uint32_t *copies;        /* numbers of all pieces; NULL: there are no copies */
+	struct state_of *states; /* of all tensors; NULL: not asked for */
+	bool *stored; /* ranks with a piece in a file that is there; NULL: all */
 
 	/* The object of the row that is shown. */
 	struct listed_tensor {
@@ -50,15 +52,18 @@ struct listing {
 		uint32_t rank, file; /* of the only piece */
 		uint32_t shown_rank; /* text tells it only where names are its own */
 		uint64_t offset, length;
+		struct state_of state;
 	} tensor;
 	struct listed_piece {
 		struct fsdp_tensor tensor;
 		struct piece_facts facts;
+		struct state_of state;
 	} piece;
 	struct listed_group {
 		struct fsdp_group group;
 		struct value keys[2], shown[2];
 		char percent[16]; /* of the bytes of all */
+		bool missing;     /* all its pieces are in missing files */
 	} group;
 	struct fsdp_value value;
 
@@ -86,6 +91,10 @@ void listing_done(struct listing *listing);
 /* Decides the status, says what was not there, and begins the answer. */
 void listing_begin(struct listing *listing);
 void listing_show_total(struct listing *listing);
+
+/* A tensor as it is listed: states of an optimizer are of the module of their parameter. */
+struct fsdp_tensor listing_tensor(
+	const struct listing *listing, uint32_t index, struct state_of *ret_state);
 
 /* What the rows are, and how they are shown. */
 struct list {

@@ -467,9 +467,8 @@ static const struct card {
 		REPORT_INFO },
 	{ "Dtype", "{kind.dtypes:+}", "{bytes.by_role.param.bytes:bytes}", REPORT_INFO },
 	{ "Adapter",
-		"{=adapter_config.peft_type:title}[ r {=adapter_config.r:items}][, alpha {=adapter_config.lora_alpha}]",
-		"[{=adapter_config.target_modules}][; base {=adapter_config.base_model_name_or_path}]",
-		REPORT_INFO },
+		"{adapter.type:title}[ r {adapter.rank:items}][, alpha {adapter.alpha}]",
+		"[{adapter.target_modules}][; base {adapter.base_model}]", REPORT_INFO },
 	{ "Step", "{step}", "[lr {~.lr}]", REPORT_INFO },
 	{ "Saved by", "{kind.fsdp:title} × {world_size}",
 		"[{kind.strategy}, ][{kind.state_dict:title} state dict][, sharded on dim {sharding.0.cuts.0.dim}]",
@@ -712,7 +711,7 @@ static void write_loaders(struct page *page, struct writer *inner, struct writer
 				{ "text", text_of_span(fix.text) });
 		say(begin(&page->words), loader, "{library} {version}");
 		HTML_FILL(inner, "loader", { "chip", text_in(&page->chip) },
-			{ "name", text_of_span(find(loader, "loader").text) },
+			{ "name", text_of_span(find(loader, "title").text) },
 			{ "version", text_in(&page->words) },
 			{ "reason",
 				text_of_span(find(loader, "reasons.0.message").text) },

@@ -757,7 +757,7 @@ static void check_volume(struct dcp *dcp, const struct fsdp_dcp_item *item)
 {
 	const struct fsdp_model *model = dcp->reading->model;
 	const int64_t *shape = fsdp_model_ints(model, item->shape);
-	uint64_t numel = 0, held = 0, volume = 0;
+	uint64_t numel = 0, held = 0, volume = 0, lost = 0;
 	bool replicas = dcp->meta.file_number > 1;
 	struct chunk_boxes boxes;
 	boxes.count = 0;
@@ -781,12 +781,18 @@ static void check_volume(struct dcp *dcp, const struct fsdp_dcp_item *item)
 		id = list->next;
 	}
 	(void)fsdp_numel(shape, item->dims, &numel);
+	if (held < numel &&
+		fsdp_mul(numel - held, fsdp_dtype(item->dtype)->item_bits, &lost))
+		lost /= CHAR_BIT;
+	else
+		lost = FSDP_UNKNOWN;
 	if (report_overlap(dcp, item, &boxes) || held == numel ||
 		(replicas && held > numel) || (dcp->lacks_ranks && held < numel))
 		return;
 	fsdp_find(&dcp->reading->model->findings,
 		held < numel ? FSDP_RULE_CHUNK_GAP : FSDP_RULE_CHUNK_OVERLAP,
-		FSDP_PLACE(.file = dcp->meta.file, .tensor = item->text),
+		FSDP_PLACE(.file = dcp->meta.file, .tensor = item->text,
+			.affected_bytes = lost),
 		"pieces cover %llu of %llu elements of the tensor", FSDP_LLU(held),
 		FSDP_LLU(numel));
 }

@@ -76,6 +76,8 @@ struct fsdp_load_result {
 	const char *library; /* "transformers" */
 	/* The release that the rules were tried with: "4.57.6". */
 	const char *version;
+	/* It is the loader of the checkpoint's own family. */
+	bool is_family;
 	enum fsdp_load_verdict verdict;
 	/* In the order in which they are met. */
 	const struct fsdp_load_reason *reasons;
