@@ -393,8 +393,9 @@ static void note_unread(struct diffing *diffing)
 {
 	size_t same = diffing->facts.same;
 
-	run_note(diffing->run, "%zu tensor%s the same in %s (--values compares elements)",
-		same, same == 1 ? " is" : "s are", compared(diffing));
+	run_note(diffing->run,
+		"%zu tensor%s the same in %s; values not compared (--values)", same,
+		same == 1 ? " is" : "s are", compared(diffing));
 }
 
 static void note_rest(struct diffing *diffing)
@@ -405,8 +406,10 @@ static void note_rest(struct diffing *diffing)
 	if (diffing->has_values)
 		note_values(diffing);
 	else
-		run_note(diffing->run, "%zu tensor%s the same in %s%s", facts->same,
-			facts->same == 1 ? " is" : "s are", compared(diffing),
+		run_note(diffing->run,
+			"%zu tensor%s the same in %s%s; values not compared (--values)",
+			facts->same, facts->same == 1 ? " is" : "s are",
+			compared(diffing),
 			!diffing->options->layout && !diffing->options->names
 				? " (--layout also compares placement)"
 				: "");
