@@ -23,11 +23,9 @@ struct fsdp_overview {
 	size_t rank_count; /* that own a piece */
 };
 
-static void add_role(struct fsdp_overview *overview, enum fsdp_role role, uint32_t dtype,
-	uint64_t tensors, uint64_t numel, uint64_t bytes)
+static void add_to(struct fsdp_role_total *total, uint32_t dtype, uint64_t tensors,
+	uint64_t numel, uint64_t bytes)
 {
-	struct fsdp_role_total *total = &overview->facts.roles[role];
-
 	if (total->tensors == 0)
 		total->dtype = dtype;
 	else if (total->dtype != dtype)
@@ -37,6 +35,12 @@ static void add_role(struct fsdp_overview *overview, enum fsdp_role role, uint32
 	fsdp_tally(&total->tensors, tensors);
 	fsdp_tally(&total->numel, numel);
 	fsdp_tally(&total->bytes, bytes);
+}
+
+static void add_role(struct fsdp_overview *overview, enum fsdp_role role, uint32_t dtype,
+	uint64_t tensors, uint64_t numel, uint64_t bytes)
+{
+	add_to(&overview->facts.roles[role], dtype, tensors, numel, bytes);
 }
 
 /* It is listed with the parameters, and is none. */
@@ -301,17 +305,142 @@ static void add_resumed(struct fsdp_overview *overview, const struct fsdp_tensor
 			: fsdp_elements_bytes(tensor->dtype, most));
 }
 
+/* ---- averages ---- */
+
+bool fsdp_is_average(const char *word, size_t size)
+{
+	static const char *const words[] = { "ema", "averag", "shadow", "swa" };
+
+	for (size_t i = 0; i < FSDP_COUNT(words); i++) {
+		size_t length = strlen(words[i]);
+		const char *at = memmem(word, size, words[i], length);
+
+		if (at != NULL && (at == word || at[-1] == '_') &&
+			(length > 3 || at + 3 == word + size || at[3] == '_'))
+			return true;
+	}
+	return false;
+}
+
+/* The next tensor of the model in that module of the root, from *at on. */
+static bool next_below(struct fsdp_overview *overview, const uint32_t *tops, uint32_t top,
+	uint32_t *at, struct fsdp_tensor *ret_tensor)
+{
+	size_t count = fsdp_tensor_count(overview->checkpoint);
+
+	for (; *at < count; ++*at) {
+		*ret_tensor = fsdp_tensor(overview->checkpoint, *at);
+		if (ret_tensor->module != FSDP_NONE && tops[ret_tensor->module] == top &&
+			ret_tensor->role != FSDP_ROLE_OPTIM) {
+			++*at;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* What follows the name of the module. */
+static struct fsdp_span rest_of(
+	struct fsdp_overview *overview, const struct fsdp_tensor *tensor, size_t size)
+{
+	struct fsdp_span name =
+		fsdp_scratch_name(&overview->name, overview->checkpoint, tensor->name);
+
+	return name.size > size ? fsdp_span(name.data + size, name.size - size)
+				: (struct fsdp_span){ 0 };
+}
+
+/* Whether both have the same names and shapes. Tensors are sorted by name. */
+static bool are_twins(struct fsdp_overview *overview, const uint32_t *tops,
+	const uint32_t top[2], const size_t sizes[2])
+{
+	struct fsdp_tensor tensors[2];
+	uint32_t at[2] = { 0, 0 };
+	char kept[512];
+	size_t count = 0;
+
+	for (;; count++) {
+		bool there[2];
+		struct fsdp_span rest;
+
+		for (size_t i = 0; i < 2; i++)
+			there[i] =
+				next_below(overview, tops, top[i], &at[i], &tensors[i]);
+		if (!there[0] || !there[1])
+			return !there[0] && !there[1] && count > 0;
+		if (tensors[0].dims != tensors[1].dims ||
+			(tensors[0].dims > 0 &&
+				memcmp(tensors[0].shape, tensors[1].shape,
+					tensors[0].dims * sizeof *tensors[0].shape) != 0))
+			return false;
+		rest = rest_of(overview, &tensors[0], sizes[0]);
+		if (rest.size == 0 || rest.size > sizeof kept)
+			return false;
+		memcpy(kept, rest.data, rest.size);
+		if (!fsdp_span_equal(fsdp_span(kept, rest.size),
+			    rest_of(overview, &tensors[1], sizes[1])))
+			return false;
+	}
+}
+
+/* Of each module that of the root it lies in. Modules above come before those below. */
+static bool find_average(struct fsdp_overview *overview, uint32_t **ret_tops)
+{
+	enum { TOPS_MOST = 16 };
+	const struct fsdp_checkpoint *checkpoint = overview->checkpoint;
+	size_t count = fsdp_module_count(checkpoint), top_count = 0, lengths[TOPS_MOST];
+	uint32_t *tops = FSDP_TAKE(&overview->arena, tops, count + 1),
+		 found[TOPS_MOST] = { 0 };
+	bool average[TOPS_MOST], some = false;
+
+	*ret_tops = tops;
+	for (uint32_t i = 0; i < count && tops != NULL; i++) {
+		struct fsdp_module module = fsdp_module(checkpoint, i);
+		struct fsdp_span name;
+
+		tops[i] =
+			module.depth <= 1 || module.parent >= i ? i : tops[module.parent];
+		if (module.depth != 1 || top_count == TOPS_MOST)
+			continue;
+		name = fsdp_scratch_name(&overview->name, checkpoint, module.name);
+		average[top_count] = fsdp_is_average((const char *)name.data, name.size);
+		some |= average[top_count];
+		lengths[top_count] = name.size;
+		found[top_count++] = i;
+	}
+	for (size_t a = 0; a < top_count && some; a++)
+		for (size_t b = 0; b < top_count && average[a]; b++)
+			if (!average[b] &&
+				are_twins(overview, tops,
+					(uint32_t[]){ found[a], found[b] },
+					(size_t[]){ lengths[a], lengths[b] })) {
+				overview->facts.average_module = found[a];
+				return true;
+			}
+	return tops != NULL;
+}
+
 /* ---- all of it ---- */
 
-static void add_tensors(struct fsdp_overview *overview)
+static bool add_tensors(struct fsdp_overview *overview)
 {
 	const struct fsdp_checkpoint *checkpoint = overview->checkpoint;
 	size_t count = fsdp_tensor_count(checkpoint);
+	struct fsdp_overview_facts *facts = &overview->facts;
+	uint32_t *tops;
+
+	if (!find_average(overview, &tops))
+		return false;
 
 	for (uint32_t i = 0; i < count; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
 		bool counts = fsdp_tensor_counts(&tensor);
-		add_role(overview, tensor.role, tensor.dtype, 1,
+		bool is_average = facts->average_module != FSDP_NONE &&
+				  tensor.module != FSDP_NONE &&
+				  tensor.role != FSDP_ROLE_OPTIM &&
+				  tops[tensor.module] == facts->average_module;
+		add_to(is_average ? &facts->average : &facts->roles[tensor.role],
+			tensor.dtype, 1,
 			counts && !is_lone_count(&tensor) ? tensor.numel : 0,
 			counts ? tensor.bytes : 0);
 		if (tensor.role == FSDP_ROLE_OPTIM)
@@ -328,6 +457,7 @@ static void add_tensors(struct fsdp_overview *overview)
 		if (overview->rank_count > 0)
 			fsdp_sums_add(overview->by_rank, i, &tensor, NULL, NULL);
 	}
+	return true;
 }
 
 /* The same for tensors that are so plain that they were added up while reading. */
@@ -358,6 +488,7 @@ bool fsdp_overview_new(const struct fsdp_checkpoint *checkpoint,
 	fsdp_arena_init_lean(&overview->arena, &overview->budget);
 	overview->name.arena = &overview->arena;
 	overview->facts.whole_rank = overview->facts.mesh = FSDP_NONE;
+	overview->facts.average_module = FSDP_NONE;
 	(void)fsdp_checkpoint_ranks(checkpoint, &ranks);
 	overview->rank_count = ranks;
 	if (!fsdp_sums_new(
@@ -371,8 +502,8 @@ bool fsdp_overview_new(const struct fsdp_checkpoint *checkpoint,
 	}
 	if (sums > 0)
 		add_counted(overview, sums);
-	else
-		add_tensors(overview);
+	else if (!add_tensors(overview))
+		overview->name.failed = true;
 	if (overview->name.failed) {
 		fsdp_overview_free(overview);
 		return fsdp_fail_memory(ret_error);

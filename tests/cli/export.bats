@@ -633,10 +633,14 @@ names_in() {
 	[ "$status" -eq 2 ]
 	[[ $stderr == *"--prefix=state_dict or --prefix=ema_state_dict"* ]]
 	[ ! -e out ]
+	"$FSDP_INSPECT" info --json two.safetensors >info
+	[ "$(jq -c '.data.average.name, .data.average.tensors, .data.counts.parameters' info | tr -d '\n')" = '"ema_state_dict"28' ]
+	[[ $("$FSDP_INSPECT" info two.safetensors) == *"average      ema_state_dict, of the same names and shapes: 2 tensors, float32, 32 B"* ]]
 	export_to out --prefix=ema_state_dict two.safetensors
 	[ "$(names_in out)" = "a.weight b.weight" ]
 	# An average that lacks a tensor, and two parts of one model, are none.
 	named part.safetensors state_dict.a.weight state_dict.b.weight ema_state_dict.c.weight
+	[ "$("$FSDP_INSPECT" info --json part.safetensors | jq -c '.data.average, .data.counts.parameters' | tr '\n' ' ')" = "null 12 " ]
 	export_to part part.safetensors
 	named twins.safetensors q1.a.weight q2.a.weight
 	export_to twins twins.safetensors

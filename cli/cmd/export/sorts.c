@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <fsdp/analysis.h>
+
 #include "cmd/export/export.h"
 #include "session/session.h"
 
@@ -45,22 +47,6 @@ bool is_of_sort(const struct export_options *options, struct text name)
 }
 
 /* ---- two state dicts ---- */
-
-/* "ema_state_dict", "model_ema", "shadow_params": a copy that follows the model. */
-static bool is_average(struct text word)
-{
-	static const char *const words[] = { "ema", "averag", "shadow", "swa" };
-
-	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-		const char *at = memmem(word.data, word.size, words[i], strlen(words[i]));
-
-		if (at != NULL && (at == word.data || at[-1] == '_') &&
-			(words[i][2] == 'e' || strlen(words[i]) > 3 ||
-				at + 3 == word.data + word.size || at[3] == '_'))
-			return true;
-	}
-	return false;
-}
 
 static struct text first_segment(struct text name)
 {
@@ -108,7 +94,8 @@ static bool find_original(
 		struct text name = shown_name(exporting, i), dict;
 
 		dict = name.data != NULL ? first_segment(name) : name;
-		if (dict.size == 0 || dict.size >= size || is_average(dict) ||
+		if (dict.size == 0 || dict.size >= size ||
+			fsdp_is_average(dict.data, dict.size) ||
 			!is_wanted(exporting, i) || text_is(dict, text_of(original)))
 			continue;
 		memcpy(original, name.data, dict.size);
@@ -137,7 +124,8 @@ static bool find_average(struct exporting *exporting, char *average, size_t size
 		struct text name = shown_name(exporting, i);
 		struct text dict = name.data != NULL ? first_segment(name) : name;
 
-		if (dict.size == 0 || dict.size >= size || !is_average(dict) ||
+		if (dict.size == 0 || dict.size >= size ||
+			!fsdp_is_average(dict.data, dict.size) ||
 			!is_wanted(exporting, i))
 			continue;
 		memcpy(average, dict.data, dict.size);

@@ -489,6 +489,39 @@ static const struct record check_record = RECORD_OF(RECORD_OBJECT, INFO,
 	{ "counts", OBJECT(check_counts_record), .always = true,
 		ABOUT("What was found, by its weight.") });
 
+static bool has_average(struct subject of)
+{
+	return ((const struct info *)of.object)->facts->average_module != FSDP_NONE;
+}
+
+static struct value get_average_name(struct subject of)
+{
+	const struct info *info = of.object;
+	struct fsdp_module module =
+		fsdp_module(info->run->checkpoint, info->facts->average_module);
+
+	return value_name(
+		name_text(&buffers_of(of)->name, info->run->checkpoint, module.name));
+}
+
+static struct value get_average_tensors(struct subject of)
+{
+	return value_count(((const struct info *)of.object)->facts->average.tensors);
+}
+
+static struct value get_average_bytes(struct subject of)
+{
+	return value_bytes(((const struct info *)of.object)->facts->average.bytes);
+}
+
+static const struct record average_record = RECORD_OF(RECORD_OBJECT, INFO,
+	{ "name", GET(FIELD_NAME, get_average_name), .always = true,
+		ABOUT("Name of the state dict.") },
+	{ "tensors", GET(FIELD_COUNT, get_average_tensors), .always = true,
+		ABOUT("Number of its tensors.") },
+	{ "bytes", GET(FIELD_BYTES, get_average_bytes), .always = true,
+		ABOUT("Bytes of its tensors.") });
+
 const struct record facts_record = OBJECT_RECORD(INFO, "facts",
 	"The facts of one checkpoint.",
 	{ "format", OBJECT_AT(INFO, format, format_record), .always = true },
@@ -507,6 +540,8 @@ const struct record facts_record = OBJECT_RECORD(INFO, "facts",
 	{ "bytes", OBJECT(bytes_record), .always = true, ABOUT("Where the bytes are.") },
 	{ "optimizer", OBJECT(optimizer_record), .has = has_optimizer,
 		ABOUT("What the optimizer keeps; absent without an optimizer.") },
+	{ "average", OBJECT(average_record), .has = has_average,
+		ABOUT("A second state dict of the same names and shapes, which the parameters do not count.") },
 	{ "sharding", EACH(each_sharding, sharding_record), .always = true,
 		ABOUT("Ways in which tensors of several pieces are sharded: the first eight.") },
 	{ "balance", OBJECT(balance_record), .has = has_balance,

@@ -194,9 +194,9 @@ static void tell_dtypes(struct info *info, const struct fsdp_role_total *total)
 	out_line_text(out, ", and others");
 }
 
-static void tell_tensors(struct info *info, enum fsdp_role role, const char *noun)
+static void tell_total(
+	struct info *info, const struct fsdp_role_total *total, const char *noun)
 {
-	const struct fsdp_role_total *total = &info->facts->roles[role];
 	struct out *out = info->run->out;
 
 	out_line_text(
@@ -204,6 +204,11 @@ static void tell_tensors(struct info *info, enum fsdp_role role, const char *nou
 	tell_dtypes(info, total);
 	out_line_text(out, ", ");
 	out_line_value(out, value_bytes(total->bytes));
+}
+
+static void tell_tensors(struct info *info, enum fsdp_role role, const char *noun)
+{
+	tell_total(info, &info->facts->roles[role], noun);
 }
 
 /* The text of a value from the model's own configuration; absent if there is none. */
@@ -525,6 +530,18 @@ static void tell_optimizer(struct info *info)
 
 static void tell_other(struct info *info)
 {
+	if (info->facts->average_module != FSDP_NONE) {
+		struct fsdp_module module =
+			fsdp_module(info->run->checkpoint, info->facts->average_module);
+
+		out_line_begin(info->run->out, "average");
+		out_line_name(
+			info->run->out, name_text(&info->buffers.name,
+						info->run->checkpoint, module.name));
+		out_line_text(info->run->out, ", of the same names and shapes: ");
+		tell_total(info, &info->facts->average, "tensor");
+		out_line_end(info->run->out);
+	}
 	if (info->facts->roles[FSDP_ROLE_OTHER].tensors == 0)
 		return;
 	out_line_begin(info->run->out, "other");

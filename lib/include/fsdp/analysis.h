@@ -247,6 +247,10 @@ struct fsdp_sharding {
 /** Plain numbers, all zero of nothing, and what is an id FSDP_NONE. */
 struct fsdp_overview_facts {
 	struct fsdp_role_total roles[FSDP_ROLE_COUNT];
+	/* A copy of the model that follows it as an average, and is in none of the roles;
+	 * and its module, or FSDP_NONE. */
+	struct fsdp_role_total average;
+	uint32_t average_module;
 	/* By first use in the order of tensors; those of further kinds are only
 	 * counted. */
 	struct fsdp_state_kind states[FSDP_OVERVIEW_KINDS];
@@ -274,6 +278,10 @@ struct fsdp_overview_facts {
 	uint32_t mesh; /* the first with the most dimensions of those that tensors lie on,
 			* or FSDP_NONE */
 };
+
+/** Whether a state dict is called so that has averages of another one: "ema_state_dict",
+ * "model_ema", "shadow_params". */
+FSDP_API bool fsdp_is_average(const char *word, size_t size);
 
 /** Takes time linear in tensors and pieces, memory linear in ranks. */
 FSDP_API bool fsdp_overview_new(const struct fsdp_checkpoint *checkpoint,
