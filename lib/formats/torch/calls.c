@@ -237,7 +237,8 @@ static bool state_fits(const struct trial *trial, fsdp_ref state, const char *st
 		return false;
 	return *states == '*' || kind == FSDP_PICKLE_NOTHING ||
 	       (kind == FSDP_PICKLE_DICT && strpbrk(states, "dm") != NULL) ||
-	       (kind == FSDP_PICKLE_TUPLE && strchr(states, 't') != NULL);
+	       (kind == FSDP_PICKLE_TUPLE && strchr(states, 't') != NULL) ||
+	       (kind == FSDP_PICKLE_LIST && strchr(states, 'l') != NULL);
 }
 
 /* ---- arguments ---- */

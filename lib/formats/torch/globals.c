@@ -195,7 +195,7 @@ static const struct fsdp_torch_known table[] = {
 	{ "torch.nested._internal.nested_tensor", "NestedTensor", NESTED, NEVER,
 		FSDP_KNOWN_TENSOR },
 	{ "torch.nested._internal.nested_tensor", "_rebuild_njt", NESTED, "*x", NULL },
-	{ "torch._dynamo.decorators", "_DimRange", NESTED, "ppp", NULL },
+	{ "torch._dynamo.decorators", "_DimRange", NESTED, "|ppp", "l" },
 	{ "torch.distributed._shard.sharded_tensor.api", "ShardedTensor", SHARDED, NEVER,
 		FSDP_KNOWN_TENSOR | FSDP_KNOWN_SHARDED },
 	{ "torch.distributed._shard.sharded_tensor.api",

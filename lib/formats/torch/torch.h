@@ -377,7 +377,7 @@ bool fsdp_torch_next_pickle(const struct fsdp_source *source, uint64_t *offset,
  *	h hooks: empty   s a state   c a class of tensors   r arguments of the function
  *	that is the first
  *
- * `states` are the kinds: d a dict, t a tuple, m a dict of `_metadata`, * any.
+ * `states` are the kinds: d a dict, t a tuple, l a list, m a dict of `_metadata`, * any.
  *
  * A row for all names of its modules is about classes, of which NEWOBJ makes objects with
  * any arguments.
