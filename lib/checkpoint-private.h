@@ -32,6 +32,10 @@ struct fsdp_checkpoint {
 	bool plan_found;
 	uint64_t unread_pickles; /* fsdp_checkpoint_unread */
 	bool unseen;
+	struct { /* fsdp_checkpoint_last_token; NULL: none was seen */
+		uint64_t number;
+		const char *file, *token;
+	} last_token;
 };
 
 /* The source of a file of the model; valid until 64 others were asked for. For the thread

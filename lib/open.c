@@ -113,6 +113,15 @@ uint64_t fsdp_checkpoint_holes(const struct fsdp_checkpoint *checkpoint)
 	return total;
 }
 
+bool fsdp_checkpoint_last_token(const struct fsdp_checkpoint *checkpoint,
+	uint64_t *ret_number, const char **ret_file, const char **ret_token)
+{
+	*ret_number = checkpoint->last_token.number;
+	*ret_file = checkpoint->last_token.file;
+	*ret_token = checkpoint->last_token.token;
+	return *ret_token != NULL;
+}
+
 uint64_t fsdp_checkpoint_room(
 	const struct fsdp_checkpoint *const *checkpoints, size_t count)
 {

@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
+#include "base/characters.h"
 #include "base/num.h"
 #include "opening.h"
 #include "model/build.h"
@@ -33,16 +34,23 @@ enum content { PICKLES, RANKED, JSON };
 static const struct side_file {
 	const char *pattern;
 	enum content content;
+	/* For a file that cannot be read: the trainer of transformers opens it if it is
+	 * there, and else goes on without what it holds. */
+	const char *without;
 } side_files[] = {
 	{ "optimizer.pt", PICKLES },
 	{ "optimizer.bin", PICKLES },
 	{ "optimizer_#.bin", PICKLES },
-	{ "scheduler.pt", PICKLES },
+	{ "scheduler.pt", PICKLES,
+		"copy this file again, or delete it: the trainer then begins with a new schedule and new states of the optimizer" },
 	{ "scheduler.bin", PICKLES },
 	{ "scheduler_#.bin", PICKLES },
-	{ "scaler.pt", PICKLES },
-	{ "rng_state.pth", PICKLES },
-	{ "rng_state_#.pth", RANKED },
+	{ "scaler.pt", PICKLES,
+		"copy this file again, or delete it: the trainer then begins with a new loss scale" },
+	{ "rng_state.pth", PICKLES,
+		"copy this file again, or delete it: the trainer then draws other random numbers" },
+	{ "rng_state_#.pth", RANKED,
+		"copy this file again, or delete it: the trainer then draws other random numbers" },
 	{ "random_states_#.pkl", RANKED },
 	{ "training_args.bin", PICKLES },
 	{ "custom_checkpoint_#.pkl", PICKLES },
@@ -60,6 +68,7 @@ static const struct side_file {
 	{ "trainer_state.json", JSON },
 	{ "tokenizer.json", JSON },
 	{ "tokenizer_config.json", JSON },
+	{ "added_tokens.json", JSON },
 	{ "special_tokens_map.json", JSON },
 	{ "preprocessor_config.json", JSON },
 	{ "processor_config.json", JSON },
@@ -353,6 +362,65 @@ static bool judge_values(
 	return true;
 }
 
+/* ---- tokens ---- */
+
+struct token {
+	uint64_t number;
+	struct fsdp_span text; /* data NULL: none yet */
+};
+
+static void add_token(struct token *last, uint64_t number, struct fsdp_span text)
+{
+	if (text.data != NULL && (last->text.data == NULL || number > last->number))
+		*last = (struct token){ number, text };
+}
+
+/* The last one of tokenizer.json, of tokenizer_config.json, or of added_tokens.json. False:
+ * memory ended. */
+static bool read_tokens(
+	struct beside *beside, struct fsdp_span name, const struct fsdp_json *root)
+{
+	struct fsdp_checkpoint *checkpoint = beside->opening->checkpoint;
+	const struct fsdp_json *added = fsdp_json_get(root, "added_tokens"),
+			       *decoder = fsdp_json_get(root, "added_tokens_decoder"),
+			       *vocab = fsdp_json_get(
+				       fsdp_json_get(root, "model"), "vocab");
+	struct token last = { checkpoint->last_token.number, { 0 } };
+	char shown[FSDP_SHOWN];
+	int64_t id;
+	if (fsdp_span_is(name, "added_tokens.json"))
+		vocab = root;
+	for (uint32_t i = 0; fsdp_json_is(added, FSDP_JSON_ARRAY) && i < added->count;
+		i++)
+		if (fsdp_json_get_integer(&added->items[i], "id", 0, INT64_MAX, &id))
+			add_token(&last, (uint64_t)id,
+				fsdp_json_get_text(&added->items[i], "content"));
+	for (uint32_t i = 0;
+		fsdp_json_is(decoder, FSDP_JSON_OBJECT) && i < decoder->count; i++) {
+		if (fsdp_decimal_integer(decoder->items[i].key, &id) && id >= 0)
+			add_token(&last, (uint64_t)id,
+				fsdp_json_get_text(&decoder->items[i], "content"));
+	}
+	for (uint32_t i = 0; fsdp_json_is(vocab, FSDP_JSON_OBJECT) && i < vocab->count;
+		i++)
+		if (vocab->items[i].kind == FSDP_JSON_INTEGER &&
+			vocab->items[i].integer >= 0)
+			add_token(&last, (uint64_t)vocab->items[i].integer,
+				vocab->items[i].key);
+	if (last.text.data == NULL ||
+		(checkpoint->last_token.token != NULL &&
+			last.number <= checkpoint->last_token.number))
+		return true;
+	checkpoint->last_token.number = last.number;
+	checkpoint->last_token.file =
+		(const char *)fsdp_arena_copy(&checkpoint->arena, name).data;
+	checkpoint->last_token.token = (const char *)fsdp_arena_copy(
+		&checkpoint->arena, fsdp_span_text(fsdp_shown(last.text, shown)))
+					       .data;
+	return checkpoint->last_token.file != NULL &&
+	       checkpoint->last_token.token != NULL;
+}
+
 /* Whether a reader of the folder reported already that it is none. */
 static bool is_told(const struct beside *beside, struct fsdp_span name)
 {
@@ -402,7 +470,7 @@ static void judge_json(struct beside *beside, struct fsdp_span name,
 	if (!fsdp_source_read_all(source, 0, source->size, &beside->arena, &bytes, error))
 		return;
 	if (fsdp_json_read(bytes, &checkpoint->limits, &beside->arena, &root, error)) {
-		if (!judge_values(beside, name, root))
+		if (!judge_values(beside, name, root) || !read_tokens(beside, name, root))
 			fsdp_arena_fail(&beside->arena, error);
 		return;
 	}
@@ -985,6 +1053,40 @@ static bool add_rank(struct beside *beside, struct fsdp_span name, uint32_t rank
 	return true;
 }
 
+/* What else helps than another copy; NULL: nothing. Under DeepSpeed, which keeps the optimizer
+ * in a folder, the trainer opens the schedule whether it is there or not. */
+static const char *cure_of(const struct beside *beside, struct fsdp_span name)
+{
+	uint32_t numbers[FSDP_PATTERN_NUMBERS];
+	const struct side_file *file = find_side_file(name, numbers);
+	return file == NULL || (strncmp(file->pattern, "scheduler", 9) == 0 &&
+				       !fsdp_folder_has(beside->folder, "optimizer.pt",
+					       FSDP_ENTRY_FILE))
+		       ? NULL
+		       : file->without;
+}
+
+static void add_cures(struct beside *beside)
+{
+	struct fsdp_vec *errors = &beside->opening->checkpoint->errors;
+	const char *cure;
+	for (size_t i = 0; i < beside->findings->list.count; i++) {
+		struct fsdp_finding *finding = fsdp_vec_at(&beside->findings->list, i);
+		if (finding->severity == FSDP_ERROR &&
+			strcmp(finding->rule->category, "structure") == 0 &&
+			(cure = cure_of(beside, finding->file)) != NULL)
+			finding->fix = fsdp_span_text(cure);
+	}
+	for (size_t i = 0; i < errors->count; i++) {
+		struct fsdp_error **error = fsdp_vec_at(errors, i);
+		const char *path = fsdp_error_path(*error);
+		if (path != NULL && fsdp_error_code(*error) == FSDP_ERROR_DAMAGED &&
+			(cure = cure_of(beside,
+				 fsdp_span_last(fsdp_span_text(path), '/'))) != NULL)
+			fsdp_error_put_hint(error, cure);
+	}
+}
+
 bool fsdp_look_aside(struct opening *opening, const struct fsdp_folder *folder,
 	struct fsdp_span name, struct fsdp_error **ret_error)
 {
@@ -1097,6 +1199,7 @@ bool fsdp_look_beside(struct opening *opening, struct fsdp_error **ret_error)
 		judge_ranks(&beside);
 		judge_companions(&beside);
 		judge_weights(&beside);
+		add_cures(&beside);
 	}
 	return good;
 }

@@ -258,6 +258,15 @@ bool fsdp_error_add_hint(struct fsdp_error **error, const char *format, ...)
 	return false;
 }
 
+void fsdp_error_put_hint(struct fsdp_error **error, const char *hint)
+{
+	struct fsdp_error *target = writable(error);
+	if (target == NULL)
+		return;
+	free(target->hint);
+	target->hint = strdup(hint);
+}
+
 bool fsdp_error_add_rule(struct fsdp_error **error, const char *rule)
 {
 	struct fsdp_error *target = writable(error);

@@ -48,6 +48,8 @@ void fsdp_error_put_below(struct fsdp_error **error, const char *root);
 bool fsdp_error_add_member(struct fsdp_error **error, struct fsdp_span member);
 bool fsdp_error_add_hint(struct fsdp_error **error, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
+/* In place of what is there. */
+void fsdp_error_put_hint(struct fsdp_error **error, const char *hint);
 bool fsdp_error_add_rule(struct fsdp_error **error, const char *rule);
 /* A literal. */
 bool fsdp_error_add_kind(struct fsdp_error **error, const char *kind);

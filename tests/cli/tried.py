@@ -547,11 +547,12 @@ def objects(folder, trips):
     return [path]
 
 
-def cut_beside(sample, name):
-    """A part of the training state whose end is gone."""
+def cut_beside(sample, name, *others):
+    """A part of the training state whose end is gone, beside others."""
     def cut_part(folder, trips):
         path = os.path.join(copy(sample, folder), name)
-        torch_zip(path, {"state": {0: {"exp_avg": Tensor(Storage("0", 6), (6,), (1,))}}, "param_groups": [{"params": [0]}]}, {"0": 6})
+        for part in (path, *(os.path.join(os.path.dirname(path), other) for other in others)):
+            torch_zip(part, {"state": {0: {"exp_avg": Tensor(Storage("0", 6), (6,), (1,))}}, "param_groups": [{"params": [0]}]}, {"0": 6})
         if trips:
             edit(path, lambda data: data[:-30])
         return [path.removesuffix("/" + name)]
@@ -705,6 +706,17 @@ def bare(wrong, near):
     return bare_pickle
 
 
+def tokens(name, last, near):
+    """A tokenizer whose last token has that number, beside an embedding of 64 rows."""
+    def with_tokens(folder, trips):
+        def token(text, number):
+            return {"tokenizer": {"added_tokens": [{"id": number, "content": text}], "model": {"vocab": {"a": 0, "b": 63}}},
+                    "tokenizer_config": {"added_tokens_decoder": {"1": {"content": "a"}, str(number): {"content": text}}},
+                    "added_tokens": {text: number}}[name]
+        return [write(folder, ENDS, config=LLAMA, **{name: token(*(last if trips else near))})]
+    return with_tokens
+
+
 VERL = [f"{kind}_world_size_2_rank_{rank}.pt" for kind in ("model", "optim") for rank in range(2)]
 ACCELERATE = ["scheduler.bin", "random_states_0.pkl", "random_states_1.pkl", "pytorch_model_fsdp.bin"]
 TRAINER = ["trainer_state.json", "scheduler.pt", "rng_state_0.pth", "rng_state_1.pth"]
@@ -770,6 +782,10 @@ ROWS = [
     ("FI1091", "error", model(routed(2), routed(4), num_experts=2, near_num_experts=4)), ("FI1091", "error", model(routed(2), routed(2, 2), num_experts=2)),
     ("FI1091", "error", model(routed(2), routed(4), num_experts=4)), ("FI1091", "error", model(routed(2), routed(2), num_experts=2, near_zero_expert_num=2)),
     ("FI1091", "error", model(ENDS, ENDS, vocab_size=60, near_vocab_size=64)),
+    *(("FI1091", "warning", tokens(name, ("<pad>", 64), ("<pad>", 63))) for name in ("tokenizer", "tokenizer_config", "added_tokens")),
+    # As the models for text of a family have the tokens for its images.
+    ("FI1091", "note", tokens("tokenizer", ("<image_soft_token>", 64), ("<image_soft_token>", 63))),
+    ("FI3007", "error", bare(b"ctorch._dynamo.decorators\n_DimRange\n(K\x01tR", b"ctorch._dynamo.decorators\n_DimRange\n)\x81](K\x01K\x02K\x03eb")),
     ("FI4002", "warning", model(ENDS | layers(*MEMBERS, prefix="model.text.layers") | layers("mlp.experts.down_proj"),
                                 ENDS | layers(*MEMBERS, prefix="model.text.layers") | layers("mlp.experts.down_proj", prefix="other.layers"))),
     ("FI4002", "warning", model(ENDS | layers(*MEMBERS, prefix="model.text.layers") | layers("mlp.gate.bias"),
@@ -814,6 +830,10 @@ CURES = [
     ("FI1091", always(model(SCALED, FP8)), "put quantization_config back into config.json, as the model that it was made from has it"),
     ("FI1091", always(model(ENDS, {}, vocab_size=60)), "set vocab_size to 64 in config.json"),
     ("FI4002", always(adapter(prefix="base_model.model." * 2)), 'remove one "base_model.model." from the names'),
+    ("FI1091", always(tokens("tokenizer", ("<pad>", 66), ())), "model.resize_token_embeddings(67), train the new rows, save again"),
+    *(("FI1040", always(cut_beside("hf/llama-sharded", *names)), f"copy this file again{end}") for names, end in (
+        (["rng_state.pth"], ", or delete it: the trainer then draws other random numbers"), (["training_args.bin"], ""), (["scheduler.pt"], ""),
+        (["scheduler.pt", "optimizer.pt"], ", or delete it: the trainer then begins with a new schedule and new states of the optimizer"))),
     ("FI4004", emptied("model.pt"), "gather the parameters before saving"),
     ("FI4004", emptied("pytorch_model.bin", model_type="x"),
      "gather the parameters before saving; with ZeRO-3, set stage3_gather_16bit_weights_on_model_save"),

@@ -35,6 +35,7 @@ NEVER_SEEN = {
     "*/properties/dtype_raw": "PyTorch spells dtypes one way",
     "replay-1#/$defs/cost/properties/cause": "only of ranks on one clock, which the oracle of asynchronous traces makes",
     "info-1#/$defs/facts/properties/bytes/properties/holes": "only of files with holes, which a pinned run makes",
+    "info-1#/$defs/facts/properties/average*": "only of a model with its average, which export.bats makes",
     "diff-1#/$defs/side/properties/value": "only of checkpoints that differ in a value, which diff.bats makes",
 }
 

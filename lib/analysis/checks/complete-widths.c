@@ -322,6 +322,51 @@ static void judge_vocabulary(
 		judge_columns(complete, index, &tensor, widths);
 }
 
+/* ---- tokens ---- */
+
+/* The tokenizer's last token has no row: what looks it up stops. Models for text alone keep the
+ * tokens for images of their family without rows. */
+static void judge_tokens(struct fsdp_complete *complete)
+{
+	static const char *const media[] = { "image", "img", "audio", "video", "vision",
+		"speech" };
+	uint32_t least = FSDP_NONE;
+	uint64_t number, rows = 0;
+	const char *file, *token;
+	bool is_media = false;
+	char next[96];
+
+	if (!fsdp_checkpoint_last_token(complete->checkpoint, &number, &file, &token))
+		return;
+	for (uint32_t i = 0; i < complete->tensor_count; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(complete->checkpoint, i);
+
+		if (complete->folded[i] == FSDP_NONE || complete->told[i] ||
+			!fsdp_complete_is_embedding(complete, i))
+			continue;
+		if (tensor.dims != 2 ||
+			(least != FSDP_NONE && (uint64_t)tensor.shape[0] != rows))
+			return;
+		least = i;
+		rows = (uint64_t)tensor.shape[0];
+	}
+	if (least == FSDP_NONE || number < rows || number == UINT64_MAX)
+		return;
+	for (size_t i = 0; i < FSDP_COUNT(media); i++)
+		is_media |= strcasestr(token, media[i]) != NULL;
+	snprintf(next, sizeof next,
+		"model.resize_token_embeddings(%llu), train the new rows, save again",
+		FSDP_LLU(number + 1));
+	struct fsdp_span name = fsdp_complete_stored(complete, least);
+	fsdp_find(complete->checking->findings, FSDP_RULE_CONFIG_MISMATCH,
+		FSDP_PLACE(.file = fsdp_span_text(file), .tensor = name,
+			.affected = &name, .affected_count = 1,
+			.severity = (is_media ? FSDP_NOTE : FSDP_WARNING) + 1,
+			.fix = is_media ? "" : next),
+		"token %llu (%s) has no row: the input embedding has %llu, and a text with this token stops at an index out of range",
+		FSDP_LLU(number), token, FSDP_LLU(rows));
+}
+
 /* ---- layers ---- */
 
 static bool is_below(
@@ -397,6 +442,7 @@ void fsdp_complete_judge_widths(struct fsdp_complete *complete)
 	for (uint32_t i = 0; i < complete->tensor_count && !complete->failed; i++)
 		if (!complete->told[i] && is_of_vocabulary(complete, i))
 			judge_vocabulary(complete, i, &widths);
+	judge_tokens(complete);
 	for (size_t i = 0; i < complete->stack_count && widths.hidden > 0; i++) {
 		const struct fsdp_complete_stack *stack = &complete->stacks[i];
 

@@ -387,6 +387,11 @@ FSDP_API struct fsdp_bytes fsdp_checkpoint_bytes(
  * on the thread that opened it. What a file system does not tell is no hole. */
 FSDP_API uint64_t fsdp_checkpoint_holes(const struct fsdp_checkpoint *checkpoint);
 
+/** The token with the highest number in the tokenizer's files beside the checkpoint, if
+ * they were looked at: its file and text, zero-terminated. False: there is none. */
+FSDP_API bool fsdp_checkpoint_last_token(const struct fsdp_checkpoint *checkpoint,
+	uint64_t *ret_number, const char **ret_file, const char **ret_token);
+
 /** Files in the folder that was named, and below it, that are pickles and were not read; if
  * count_beside was asked for. *ret_more, which may be NULL: others were not looked at. */
 FSDP_API uint64_t fsdp_checkpoint_unread(
