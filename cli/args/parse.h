@@ -401,8 +401,9 @@ struct run {
 	struct collected *collected; /* what is reported beside the answer */
 	struct {
 		size_t finding, failure, omission;
-	} first;        /* of those of this checkpoint, for `judge` */
-	uint32_t input; /* whose checkpoint it is, or UINT32_MAX */
+	} first; /* of those of this checkpoint, for `judge` */
+	size_t widened_first, widened_count; /* notes about patterns that were widened */
+	uint32_t input;                      /* whose checkpoint it is, or UINT32_MAX */
 	struct fsdp_locator
 		*locator;  /* made by the first who needs it, freed behind the run */
 	const char *path;  /* of the checkpoint as the user typed it: the first … */

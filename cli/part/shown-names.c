@@ -11,6 +11,7 @@
 
 #include "part/shown-names.h"
 #include "part/tensor-row.h"
+#include "session/diagnostics.h"
 #include "session/session.h"
 
 /* ---- Seeds hashes and mixes texts into them ---- */
@@ -779,10 +780,17 @@ void print_no_match(struct run *run, enum nameable of)
 	struct name_buffer buffer = { 0 };
 	struct asked asked = { .used = 0 }, beginnings = { .used = 0 },
 		     hint = { .used = 0 };
+	struct texts *notes = &run->collected->notes;
 
 	add_asked(&asked, run->select);
 	add_beginnings(&beginnings, run, &buffer, of);
-	add_hint(&hint, run, &buffer, of);
+	if (run->widened_count == 0)
+		add_hint(&hint, run, &buffer, of);
+	/* Names of another kind contain the pattern. */
+	notes->count -= run->widened_count;
+	for (size_t i = run->widened_first; i < notes->count; i++)
+		notes->items[i] = notes->items[i + run->widened_count];
+	run->widened_count = 0;
 	run_note(run, "nothing matches %s (%zu %s%s%s)%s", asked.text, count,
 		WORDS_OF[of], count == 1 ? "" : "s", beginnings.text, hint.text);
 	name_buffer_done(&buffer);

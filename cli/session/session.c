@@ -209,6 +209,7 @@ bool answer_selection(struct run *run, struct selection **ret_selection)
 		if (selection_know(*ret_selection, run->checkpoint)) {
 			const struct texts *globs = &run->select->globs;
 
+			run->widened_first = run->collected->notes.count;
 			/* What is written is what was named. */
 			for (size_t i = 0;
 				i < globs->count && run->session->command->writes == NULL;
@@ -218,6 +219,8 @@ bool answer_selection(struct run *run, struct selection **ret_selection)
 					run_note(run,
 						"no name is '%s': used all names that contain it",
 						globs->items[i]);
+			run->widened_count =
+				run->collected->notes.count - run->widened_first;
 			return true;
 		}
 		selection_free(*ret_selection);
