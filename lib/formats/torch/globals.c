@@ -688,12 +688,16 @@ static void report_bad(struct fsdp_torch *torch, const struct fsdp_pickle_global
 			"which is not on the list of known data");
 }
 
-/* What torch.load(weights_only=True) would refuse, as one remark on the file. */
+/* Classes that torch.load(weights_only=True) refuses, as one finding of the file. */
 struct refused {
 	size_t count, left_out; /* that many names do not fit */
 	bool only_dtensors;     /* an import of torch.distributed.tensor is enough */
-	char names[360], packages[200];
-	size_t size, packages_size;
+	bool cannot_allow;      /* add_safe_globals of all names is not enough */
+	bool must_not;          /* a file may make such an object run what it contains */
+	char names[360];
+	size_t size;
+	char imports[700], items[2000]; /* of the line of Python that allows them */
+	size_t imports_size, items_size;
 };
 
 static bool name_in(const char *texts, struct fsdp_span text)
@@ -721,13 +725,78 @@ static bool add_text(char *texts, size_t room, size_t *size, struct fsdp_span te
 	return true;
 }
 
-static void add_refused(
-	struct refused *refused, const struct fsdp_pickle_global *global, unsigned home)
+/* Letters, digits, underscores and dots, so that a line of Python may contain it. */
+static bool is_dotted_name(struct fsdp_span name)
+{
+	for (size_t i = 0; i < name.size; i++) {
+		unsigned char c = name.data[i];
+		if (c != '.' && c != '_' && (c < '0' || c > '9') &&
+			((c | 32) < 'a' || (c | 32) > 'z'))
+			return false;
+	}
+	return name.size != 0;
+}
+
+/* Modules whose classes are found under more than one name: torch looks for the stored one. */
+static bool has_aliases(struct fsdp_span module)
+{
+	return fsdp_span_begins(module, FSDP_SPAN("pathlib")) ||
+	       fsdp_span_begins(module, FSDP_SPAN("numpy")) ||
+	       fsdp_span_begins(module, FSDP_SPAN("torch.distributed._tensor"));
+}
+
+/* Adds a class to the line "import MODULE, ...; torch.serialization.add_safe_globals([CLASS, ...])". */
+static void allow(struct refused *refused, const struct fsdp_pickle_global *global,
+	const struct fsdp_torch_known *known)
+{
+	const struct fsdp_span dtypes =
+		FSDP_SPAN("*{type(numpy.dtype(c)) for c in numpy.typecodes[\"All\"]}");
+	/* Its unpickler puts items into no such object. */
+	const unsigned filled = FSDP_KNOWN_PAIRS | FSDP_KNOWN_APPENDS |
+				FSDP_KNOWN_GETATTR | FSDP_KNOWN_CALLED | FSDP_KNOWN_MAKER;
+	char path[2 * FSDP_SHOWN], item[5 * FSDP_SHOWN];
+	struct fsdp_span module = global->module;
+	bool fits;
+
+	if (fsdp_span_is(
+		    package_of(global), "torchao")) /* importing it allows its classes */
+		module = FSDP_SPAN("torchao");
+	else if ((known->what & filled) != 0 || global->via != FSDP_OP_GLOBAL ||
+		 fsdp_span_begins(module, FSDP_SPAN("numpy.random")) ||
+		 fsdp_span_begins(module, FSDP_SPAN("numpy.ma")) ||
+		 !is_dotted_name(module) || !is_dotted_name(global->name) ||
+		 module.size + global->name.size + 2 > sizeof path)
+		refused->cannot_allow = true;
+	if (refused->cannot_allow)
+		return;
+	fits = name_in(refused->imports, module) ||
+	       add_text(refused->imports, sizeof refused->imports, &refused->imports_size,
+		       module);
+	if (module.data == global->module.data) {
+		int size;
+
+		snprintf(path, sizeof path, "%.*s.%.*s", (int)module.size, module.data,
+			(int)global->name.size, global->name.data);
+		if (has_aliases(module))
+			size = snprintf(item, sizeof item, "(%s, \"%s\")", path, path);
+		else
+			size = snprintf(item, sizeof item, "%s", path);
+		fits &= add_text(refused->items, sizeof refused->items,
+			&refused->items_size, fsdp_span(item, (size_t)size));
+	}
+	if (fsdp_span_is(module, "numpy") && fsdp_span_is(global->name, "dtype"))
+		fits &= add_text(refused->items, sizeof refused->items,
+			&refused->items_size, dtypes);
+	refused->cannot_allow |= !fits;
+}
+
+static void add_refused(struct refused *refused, const struct fsdp_pickle_global *global,
+	const struct fsdp_torch_known *known)
 {
 	char name[sizeof refused->names];
-	struct fsdp_span package = package_of(global);
 	size_t size = global->module.size + 1 + global->name.size;
-	refused->only_dtensors &= (home & DTENSOR) != 0;
+	refused->only_dtensors &= (known->home & DTENSOR) != 0;
+	refused->must_not |= fsdp_span_is(global->name, "_load_from_bytes");
 	refused->count++;
 	if (size < sizeof name) {
 		memcpy(name, global->module.data, global->module.size);
@@ -738,9 +807,7 @@ static void add_refused(
 	refused->left_out +=
 		size >= sizeof name || !add_text(refused->names, sizeof refused->names,
 					       &refused->size, fsdp_span(name, size));
-	if ((home & LIBRARY) && !name_in(refused->packages, package))
-		(void)add_text(refused->packages, sizeof refused->packages,
-			&refused->packages_size, package);
+	allow(refused, global, known);
 }
 
 /* Nothing was found in the pickle that speaks against loading it. */
@@ -758,21 +825,29 @@ static bool is_harmless(const struct fsdp_torch *torch)
 
 static void report_refused(struct fsdp_torch *torch, const struct refused *refused)
 {
-	char more[40] = "", next[sizeof refused->packages + 40];
+	char more[40] = "", next[sizeof refused->imports + sizeof refused->items + 80];
+	const char *fix = next;
 
 	if (refused->count == 0)
 		return;
 	if (refused->left_out > 0)
 		snprintf(more, sizeof more, "%s%zu more",
 			refused->size > 0 ? ", and " : "", refused->left_out);
-	snprintf(next, sizeof next, "to load it: import %s", refused->packages);
+	if (!is_harmless(torch) || refused->must_not)
+		fix = "";
+	else if (refused->only_dtensors)
+		fix = "import torch.distributed.tensor";
+	else if (refused->cannot_allow)
+		fix = "torch.load(..., weights_only=False), if you trust its source";
+	else if (refused->items_size == 0)
+		snprintf(next, sizeof next, "import %s", refused->imports);
+	else
+		snprintf(next, sizeof next,
+			"import %s%s; torch.serialization.add_safe_globals([%s])",
+			name_in(refused->imports, FSDP_SPAN("torch")) ? "" : "torch, ",
+			refused->imports, refused->items);
 	fsdp_find(&torch->model->findings, FSDP_RULE_WEIGHTS_ONLY_REFUSES,
-		FSDP_PLACE(.file = torch->file, .member = torch->member,
-			.fix = !is_harmless(torch) ? ""
-			       : refused->only_dtensors
-				       ? "import torch.distributed.tensor first"
-			       : refused->packages_size > 0 ? next
-							    : NULL),
+		FSDP_PLACE(.file = torch->file, .member = torch->member, .fix = fix),
 		"torch.load(weights_only=True) refuses %zu of its classes: %.*s%s",
 		refused->count, (int)refused->size, refused->names, more);
 }
@@ -808,7 +883,7 @@ void fsdp_torch_judge(struct fsdp_torch *torch)
 		} else if (standing != DATA)
 			report_bad(torch, global, standing);
 		else if (!(known->home & STRICT))
-			add_refused(&refused, global, known->home);
+			add_refused(&refused, global, known);
 	}
 	/* Metadata is never loaded that way. */
 	if (torch->profile == FSDP_PROFILE_TENSORS)
