@@ -565,10 +565,29 @@ static void print_share(
 	out_line_text(out, ")");
 }
 
+/* Length of the longest prefix of three names or more that ends at a dot; 0: none. */
+static size_t shared_prefix(const struct text *names, size_t count)
+{
+	size_t size = count > 2 ? names[0].size : 0;
+
+	for (size_t i = 1; i < count && size > 0; i++) {
+		size_t same = 0;
+
+		while (same < size && same < names[i].size &&
+			names[i].data[same] == names[0].data[same])
+			same++;
+		size = same;
+	}
+	while (size > 0 && names[0].data[size - 1] != '.')
+		size--;
+	return size;
+}
+
+/* "affected: layers.0.{wq, wk, wv} and 2 more (5 of 42 names)" */
 static void print_lost(
 	struct out *out, const struct finding *finding, const struct findings_view *view)
 {
-	size_t shown = finding->affected_kept;
+	size_t shown = finding->affected_kept, prefix;
 
 	if (!view->lost || shown == 0)
 		return;
@@ -576,10 +595,19 @@ static void print_lost(
 		shown = FINDINGS_SHOWN;
 	out_line_begin(out, NULL);
 	out_line_text(out, "%saffected: ", margin);
-	for (size_t i = 0; i < shown; i++) {
-		out_line_text(out, "%s", i > 0 ? ", " : "");
-		out_line_name(out, finding->affected[i]);
+	prefix = shared_prefix(finding->affected, shown);
+	if (prefix > 0) {
+		out_line_name(out, (struct text){ finding->affected[0].data, prefix });
+		out_line_text(out, "{");
 	}
+	for (size_t i = 0; i < shown; i++) {
+		struct text name = finding->affected[i];
+
+		out_line_text(out, "%s", i > 0 ? ", " : "");
+		out_line_name(
+			out, (struct text){ name.data + prefix, name.size - prefix });
+	}
+	out_line_text(out, "%s", prefix > 0 ? "}" : "");
 	if (shown < finding->affected_count)
 		out_line_text(
 			out, " and %" PRIu64 " more", finding->affected_count - shown);
