@@ -91,7 +91,7 @@ bool partial_init(struct part_facts *partial, struct run *run, const char *reque
 	if (digester == NULL)
 		return false;
 	if (common->part_from != NULL)
-		run_note(run, "part %" PRIu32 " of %" PRIu32 ", as %s says",
+		run_note(run, "part %" PRIu32 " of %" PRIu32 " (from %s)",
 			common->part_number, common->part_count, common->part_from);
 	add_text(digester, fsdp_version());
 	add_text(digester, run->command->name);

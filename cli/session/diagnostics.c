@@ -208,6 +208,10 @@ bool collected_has_failure(
 
 /* ---- findings ---- */
 
+/* Characters that a shell reads as they are. */
+#define PLAIN_PATH \
+	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+=:,@%"
+
 enum severity collected_severity(enum fsdp_severity severity)
 {
 	switch (severity) {
@@ -319,6 +323,38 @@ bool collected_judged(struct collected *collected, const char *rule, struct find
 	return true;
 }
 
+/* A command that ends in DIR is about the directory that was named. */
+static struct text fix_of(struct collected *collected, struct text fix, uint32_t input)
+{
+	static const char DIR_WORD[] = "DIR";
+	const struct input_record *record =
+		input < collected->input_count ? &collected->inputs[input] : NULL;
+	size_t kept = fix.size - (sizeof DIR_WORD - 1);
+	struct text path;
+	char *command;
+
+	if (record == NULL || fix.size < sizeof DIR_WORD ||
+		memcmp(fix.data + kept, DIR_WORD, sizeof DIR_WORD - 1) != 0 ||
+		memmem(fix.data, kept, "fsdp-inspect ", 13) == NULL)
+		return fix;
+	path = record->base.data != NULL ? record->base : record->path;
+	if (path.size != strspn(path.data, PLAIN_PATH) || path.data[0] == '-' ||
+		!path_is_folder(path.data))
+		return fix;
+	command = malloc(kept + path.size + 1);
+	if (command == NULL) {
+		collected->out_of_memory = true;
+		return fix;
+	}
+	memcpy(command, fix.data, kept);
+	memcpy(command + kept, path.data, path.size + 1);
+	if (owned_add(&collected->owned, command) == NULL) {
+		collected->out_of_memory = true;
+		return fix;
+	}
+	return text_of(command);
+}
+
 void collected_found(struct collected *collected, const struct fsdp_finding *from,
 	uint32_t input, bool copy)
 {
@@ -344,6 +380,7 @@ void collected_found(struct collected *collected, const struct fsdp_finding *fro
 
 	for (size_t i = 0; copy && i < sizeof texts / sizeof *texts; i++)
 		*texts[i] = collected_copy(collected, *texts[i]);
+	finding.fix = fix_of(collected, finding.fix, input);
 	keep_affected(collected, &finding, from, copy);
 	collected_finding(collected, &finding);
 }

@@ -988,10 +988,10 @@ static bool follow_tracker(struct fsdp_reading *reading, const struct fsdp_folde
 				!fsdp_span_equal(entry.name, ret_entry->name))
 				fsdp_name_list_add(&others, entry.name);
 		}
-		fsdp_reading_note(reading, "opened %.*s, as " TRACKER " says%s%s%s",
+		fsdp_reading_note(reading, "using %.*s (from " TRACKER "%s%s)",
 			FSDP_TEXT_MOST(ret_entry->name, 64),
-			others.count != 0 ? " (also there: " : "",
-			fsdp_name_list_text(&others), others.count != 0 ? ")" : "");
+			others.count != 0 ? "; also present: " : "",
+			fsdp_name_list_text(&others));
 		return true;
 	}
 	if (count_steps(folder, ret_entry) == 1) {

@@ -99,7 +99,8 @@ void fsdp_find_missing_ranks(struct fsdp_findings *findings, struct fsdp_ranks_h
 	}
 	place->rank = only;
 	if (here->lost_none)
-		place->fix = "copy the files of these ranks";
+		place->fix =
+			"copy the files of these ranks from where the checkpoint was written";
 	if (here->named)
 		place->fix = "name the files of these ranks too";
 	fsdp_find(findings, rule, place,

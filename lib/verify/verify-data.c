@@ -1371,7 +1371,7 @@ static void judge_finite(
 	else if (tensor->role == FSDP_ROLE_OPTIM || tensor->role == FSDP_ROLE_OTHER)
 		place.severity = FSDP_WARNING + 1;
 	fsdp_find(&verify->findings, FSDP_RULE_NON_FINITE, &place,
-		"%llu NaN, %llu +inf and %llu -inf among %llu numbers; the first is number %llu of piece %u",
+		"%llu NaN, %llu +Inf and %llu -Inf in %llu values (first: element %llu of piece %u)",
 		FSDP_LLU(m->nan), FSDP_LLU(m->pos_inf), FSDP_LLU(m->neg_inf),
 		FSDP_LLU(m->count), FSDP_LLU(m->bad_index),
 		numbers->bad_piece - tensor->first_piece);

@@ -48,9 +48,9 @@ deepspeed() {
 	cp -r root/global_step2 root/global_step2_universal
 	mkdir root/global_step1
 	printf global_step2_universal > root/latest_universal
-	[ "$(notes root)" = "opened global_step2, as latest says (also there: global_step1); latest_universal names a checkpoint of its own: global_step2_universal" ]
+	[ "$(notes root)" = "using global_step2 (from latest; also present: global_step1); latest_universal names a checkpoint of its own: global_step2_universal" ]
 	rm -r root/global_step1 root/global_step2
-	[ "$(notes root)" = "opened global_step2_universal, as latest_universal says" ]
+	[ "$(notes root)" = "using global_step2_universal (from latest_universal)" ]
 	findings root | grep -qx 'FI1011 points to global_step2, which does not exist; read global_step2_universal instead'
 	rm -r root/global_step2_universal
 	run ! info root
@@ -58,21 +58,21 @@ deepspeed() {
 
 @test "one tag is named too" {
 	deepspeed root
-	[ "$(notes root)" = "opened global_step2, as latest says" ]
+	[ "$(notes root)" = "using global_step2 (from latest)" ]
 	[ "$(notes root/global_step2)" = "" ]
 }
 
 @test "the steps of a Megatron root are named" {
 	cp -r "$TESTDATA"/megatron/legacy-tp2-pp2 root
 	for i in 1 2 3 4; do mkdir "root/iter_000000$i"; done
-	[ "$(notes root)" = "opened iter_0000500, as latest_checkpointed_iteration.txt says (also there: iter_0000001, iter_0000002, iter_0000003 and 1 more)" ]
+	[ "$(notes root)" = "using iter_0000500 (from latest_checkpointed_iteration.txt; also present: iter_0000001, iter_0000002, iter_0000003 and 1 more)" ]
 }
 
 @test "what is not a step does not stand for the release" {
 	cp -r "$TESTDATA"/megatron/legacy-tp2-pp2 root
 	mv root/iter_0000500 root/release
 	echo release > root/latest_checkpointed_iteration.txt
-	[ "$(notes root)" = "opened release, as latest_checkpointed_iteration.txt says" ]
+	[ "$(notes root)" = "using release (from latest_checkpointed_iteration.txt)" ]
 	[ "$("$FSDP_INSPECT" latest root 2>err)" = root ]
 	grep -qxF "note: root: weights to start from (Megatron's release), of no step of a run" err
 	cp -r "$TESTDATA"/megatron/legacy-tp2-pp2/iter_0000500 release
@@ -88,7 +88,7 @@ deepspeed() {
 	verl root/global_step_7/actor 4
 	verl root/global_step_7/critic 4
 	echo 7 > root/latest_checkpointed_iteration.txt
-	[ "$(notes root)" = "opened global_step_7, as latest_checkpointed_iteration.txt says
+	[ "$(notes root)" = "using global_step_7 (from latest_checkpointed_iteration.txt)
 opened actor (also there: critic)" ]
 	[ "$(notes root/global_step_7)" = "opened actor (also there: critic)" ]
 	[ "$(notes root/global_step_7/critic)" = "" ]

@@ -286,7 +286,7 @@ END
 			SLURM_ARRAY_TASK_COUNT=3 SLURM_PROCID=0 SLURM_NTASKS=1 \
 			"$FSDP_INSPECT" hash --part=auto -o jsonl=part-%p.jsonl step 2>err
 	done
-	grep -q "part 3 of 3, as a Slurm array says" err
+	grep -q "part 3 of 3 (from a Slurm array)" err
 	"$FSDP_INSPECT" merge -q --json part-{1,2,3}.jsonl >two
 	"$FSDP_INSPECT" hash -q --json step >one
 	cmp one two

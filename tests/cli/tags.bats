@@ -29,32 +29,32 @@ error() {
 }
 
 @test "other steps are beside the tag that latest names, other names are not" {
-	[ "$(note)" = "opened global_step2, as latest says" ]
+	[ "$(note)" = "using global_step2 (from latest)" ]
 	mkdir run/global_stepping
 	touch run/global_step9
-	[ "$(note)" = "opened global_step2, as latest says" ]
+	[ "$(note)" = "using global_step2 (from latest)" ]
 	again global_step4
 	again global_step6
-	[ "$(note)" = "opened global_step2, as latest says (also there: global_step4, global_step6)" ]
+	[ "$(note)" = "using global_step2 (from latest; also present: global_step4, global_step6)" ]
 	printf 'global_step4 \n' >run/latest
-	[ "$(note)" = "opened global_step4, as latest says (also there: global_step2, global_step6)" ]
+	[ "$(note)" = "using global_step4 (from latest; also present: global_step2, global_step6)" ]
 }
 
 @test "a tag of the universal form is named once" {
 	again global_step4
 	again global_step6
 	printf global_step4 >run/latest_universal
-	[ "$(note)" = "opened global_step2, as latest says (also there: global_step6); latest_universal names a checkpoint of its own: global_step4" ]
+	[ "$(note)" = "using global_step2 (from latest; also present: global_step6); latest_universal names a checkpoint of its own: global_step4" ]
 	printf global_step2 >run/latest_universal
-	[ "$(note)" = "opened global_step2, as latest says (also there: global_step4, global_step6)" ]
+	[ "$(note)" = "using global_step2 (from latest; also present: global_step4, global_step6)" ]
 	[ "$(dangling)" = "" ]
 	rm run/latest
-	[ "$(note)" = "opened global_step2, as latest_universal says (also there: global_step4, global_step6)" ]
+	[ "$(note)" = "using global_step2 (from latest_universal; also present: global_step4, global_step6)" ]
 }
 
 @test "a pointer to nothing is told, and the only step is read" {
 	printf global_step9 >run/latest_universal
-	[ "$(note)" = "opened global_step2, as latest says" ]
+	[ "$(note)" = "using global_step2 (from latest)" ]
 	[ "$(dangling)" = "warning latest_universal: points to global_step9, which does not exist; read global_step2 instead" ]
 	printf global_step8 >run/latest
 	touch run/global_step5
@@ -67,18 +67,18 @@ error() {
 
 @test "a run is known by a tag or by a script, not by the name latest alone" {
 	rm run/zero_to_*.py
-	[ "$(note)" = "opened global_step2, as latest says" ]
+	[ "$(note)" = "using global_step2 (from latest)" ]
 	for tag in checkpoint pytorch_model pytorch_model_3; do
 		mv run/global_step* run/$tag
 		printf $tag >run/latest
-		[ "$(note)" = "opened $tag, as latest says" ]
+		[ "$(note)" = "using $tag (from latest)" ]
 		mv run/$tag run/global_step2
 	done
 	mv run/global_step2 run/other
 	printf other >run/latest
-	[[ $(note) != *"as latest says"* ]]
+	[[ $(note) != *"(from latest)"* ]]
 	touch run/zero_to_fp32.py
-	[ "$(note)" = "opened other, as latest says" ]
+	[ "$(note)" = "using other (from latest)" ]
 	rm run/latest
 	[[ $(note) != *" says"* ]]
 }

@@ -280,8 +280,8 @@ static void tell_renames(struct diffing *diffing)
 			(int)(other->size < 200 ? other->size : 200),
 			(const char *)other->data);
 		if (count > 1)
-			snprintf(line.hint, sizeof line.hint, "(%zu names %.150s)", count,
-				renamed.why);
+			snprintf(line.hint, sizeof line.hint, "(%zu names: %.150s)",
+				count, renamed.why);
 		else
 			snprintf(line.hint, sizeof line.hint, "(%s)", renamed.why);
 		put_line(diffing, &line);

@@ -111,15 +111,15 @@ void rename_text(const struct fsdp_compare_rename *rename, char text[HINT_TEXT])
 	if (rename->why == FSDP_RENAMED_BYTES)
 		snprintf(text, HINT_TEXT, "same bytes, shape and dtype");
 	else if (to == 0)
-		snprintf(text, HINT_TEXT, "without the prefix %.*s", from,
+		snprintf(text, HINT_TEXT, "prefix %.*s removed", from,
 			(const char *)rename->from.data);
 	else if (from == 0)
-		snprintf(text, HINT_TEXT, "with the prefix %.*s", to,
+		snprintf(text, HINT_TEXT, "prefix %.*s added", to,
 			(const char *)rename->to.data);
 	else
-		snprintf(text, HINT_TEXT, "with the prefix %.*s instead of %.*s", to,
-			(const char *)rename->to.data, from,
-			(const char *)rename->from.data);
+		snprintf(text, HINT_TEXT, "prefix %.*s replaced by %.*s", from,
+			(const char *)rename->from.data, to,
+			(const char *)rename->to.data);
 }
 
 void shape_text(const struct fsdp_compare_tensor *tensor, char text[SHAPE_TEXT])

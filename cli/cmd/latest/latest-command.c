@@ -338,7 +338,7 @@ static void tell_cost(struct latest *latest)
 			return;
 		old += candidate->is_named ? 0 : bytes;
 	}
-	run_total(latest->run, "%zu checkpoint%s, %s; %s of that in those without *",
+	run_total(latest->run, "%zu checkpoint%s, %s; %s not selected (rows without *)",
 		latest->count, latest->count == 1 ? "" : "s",
 		out_bytes(latest->run->out, all, total),
 		out_bytes(latest->run->out, old, rest));

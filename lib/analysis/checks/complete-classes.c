@@ -373,7 +373,7 @@ static void tell(struct stack_part *part, const struct lack_group *group, uint32
 	}
 	for (uint32_t i = 0; i < count; i++)
 		like[i] = group->lacks[i].like;
-	fsdp_complete_tell_gone(complete, &hole, "elements of its stack");
+	fsdp_complete_tell_gone(complete, &hole);
 }
 
 uint32_t fsdp_class_count_having(

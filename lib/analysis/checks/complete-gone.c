@@ -121,8 +121,8 @@ struct fsdp_span fsdp_complete_spell(struct fsdp_complete *complete,
 	return module_of(complete, hole, affected[0]);
 }
 
-void fsdp_complete_tell_gone(struct fsdp_complete *complete,
-	const struct fsdp_complete_hole *hole, const char *what)
+void fsdp_complete_tell_gone(
+	struct fsdp_complete *complete, const struct fsdp_complete_hole *hole)
 {
 	struct fsdp_span *affected, module;
 
@@ -137,17 +137,16 @@ void fsdp_complete_tell_gone(struct fsdp_complete *complete,
 		fsdp_find(complete->checking->findings, FSDP_RULE_STACK_HOLE,
 			FSDP_PLACE(.tensor = affected[0], .affected = affected,
 				.affected_count = 1),
-			"the tensor is missing: %u of %u %s have it", hole->have,
-			hole->of, what);
+			"tensor is missing: %u of %u sibling modules have it", hole->have,
+			hole->of);
 	else
 		fsdp_find(complete->checking->findings, FSDP_RULE_STACK_HOLE,
 			FSDP_PLACE(.module = module, .affected = affected,
 				.affected_count = complete->spelled > SPELLED_MOST
 							  ? 1
 							  : hole->count),
-			"module with %zu tensor%s is missing: %u of %u %s have it",
-			hole->count, hole->count == 1 ? "" : "s", hole->have, hole->of,
-			what);
+			"module with %zu tensors is missing: %u of %u sibling modules have it",
+			hole->count, hole->have, hole->of);
 }
 
 void fsdp_complete_tell_lacking(struct fsdp_complete *complete, uint32_t tensor,

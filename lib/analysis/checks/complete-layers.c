@@ -4,6 +4,8 @@
  */
 #include "analysis/checks/complete.h"
 
+#include <stdio.h>
+
 static struct fsdp_setting at(const struct fsdp_complete *complete, uint32_t index)
 {
 	return fsdp_setting(complete->checkpoint, index);
@@ -245,10 +247,13 @@ static void tell_missing(struct fsdp_complete *complete,
 	uint32_t first, uint64_t count)
 {
 	struct fsdp_span *affected = NULL;
+	char which[64];
 	size_t named;
 
 	if (complete->is_silent)
 		return;
+	snprintf(which, sizeof which, count == 1 ? "layer %u is" : "layers %u-%llu are",
+		first, FSDP_LLU(first + count - 1));
 	named = name_layers(complete, stack, first,
 		(uint32_t)fsdp_min(count, UINT32_MAX - first), &affected);
 	if (complete->failed)
@@ -257,9 +262,7 @@ static void tell_missing(struct fsdp_complete *complete,
 		FSDP_PLACE(.file = config_file(complete),
 			.module = name_layer(complete, stack, first),
 			.affected = affected, .affected_count = named),
-		count == 1 ? "%s is %llu; %llu layer is missing: %u"
-			   : "%s is %llu; %llu layers are missing from layer %u on",
-		key, FSDP_LLU(due), FSDP_LLU(count), first);
+		"%s missing (%s: %llu)", which, key, FSDP_LLU(due));
 }
 
 /* ---- too many ---- */

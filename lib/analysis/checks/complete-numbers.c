@@ -260,7 +260,7 @@ static void tell_gap(struct fsdp_complete *complete,
 	hole.count = find_common(before, &stack->elements[behind], like);
 	if (hole.count == 0)
 		hole.count = find_common(before, before, like);
-	fsdp_complete_tell_gone(complete, &hole, "numbers of its stack");
+	fsdp_complete_tell_gone(complete, &hole);
 	fsdp_complete_step_done(complete);
 }
 

@@ -164,8 +164,8 @@ struct fsdp_span fsdp_complete_spell(struct fsdp_complete *complete,
 	const struct fsdp_complete_hole *hole, struct fsdp_span **ret_affected);
 
 /* Raises stack-hole, unless it is gone already. `what` are those that have it. */
-void fsdp_complete_tell_gone(struct fsdp_complete *complete,
-	const struct fsdp_complete_hole *hole, const char *what);
+void fsdp_complete_tell_gone(
+	struct fsdp_complete *complete, const struct fsdp_complete_hole *hole);
 
 /* Raises stack-hole, unless it is gone already: the module lacks a member, whose stored name
  * would be `missing`. It is in the file of `tensor`. */

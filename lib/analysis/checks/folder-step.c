@@ -164,8 +164,8 @@ static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
 	fsdp_find(checking->findings, FSDP_RULE_STEP_DISAGREES,
 		FSDP_PLACE(.severity = llabs(kind.step - step) == 1 ? FSDP_NOTE + 1 : 0,
 			.fix = "see which save it is before you resume from it"),
-		"the step is %" PRId64 ", and the name %.*s says %" PRId64, kind.step,
-		FSDP_TEXT_MOST(name, 100), step);
+		"step is %" PRId64 ", but its name is %.*s", kind.step,
+		FSDP_TEXT_MOST(name, 100));
 	return true;
 }
 

@@ -1047,7 +1047,9 @@ static void name_damage(struct fsdp_error **error)
 		return;
 	*error = NULL;
 	fsdp_fail_rule(error, FSDP_ERROR_DAMAGED, "FI1020", fsdp_error_offset(why),
-		".metadata is not a complete pickle: %s", fsdp_error_message(why));
+		strcmp(rule, "FI3014") == 0 ? ".metadata is truncated: %s"
+					    : ".metadata is damaged: %s",
+		fsdp_error_message(why));
 	fsdp_error_free(why);
 }
 

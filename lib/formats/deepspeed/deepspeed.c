@@ -162,9 +162,9 @@ static void note_tag(struct fsdp_reading *reading, const struct fsdp_folder *fol
 	if (other->leads && !fsdp_span_equal(name, rest))
 		snprintf(text, sizeof text, "; %s names a checkpoint of its own: %.*s",
 			other->name, FSDP_TEXT_MOST(rest, 255));
-	fsdp_reading_note(reading, "opened %.*s, as %s says%s%s%s%s", FSDP_TEXT(name),
-		chosen->name, others.count != 0 ? " (also there: " : "",
-		fsdp_name_list_text(&others), others.count != 0 ? ")" : "", text);
+	fsdp_reading_note(reading, "using %.*s (from %s%s%s)%s", FSDP_TEXT(name),
+		chosen->name, others.count != 0 ? "; also present: " : "",
+		fsdp_name_list_text(&others), text);
 }
 
 /* That a file names a tag which is not there, and what was opened: less bad if another
