@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Plain technical English: the phrases below are not in README.md, NEWS.md and doc/; in the manual, in messages and in
-comments each has a ceiling that may only fall (prose.json). A sentence of README.md has at most 25 words, a line 120 characters.
+"""Plain technical English: the phrases below are not in README.md, NEWS.md, doc/ and public headers; in the manual, in
+messages and in other comments each has a ceiling that may only fall (prose.json). A sentence of README.md has at most 25 words, a line 120 characters.
 Subjects of commits since SINCE are `area: verb object`, at most 72 characters; where git or that commit is missing, they are
 not checked.
 
@@ -101,7 +101,8 @@ def areas(root, path):
         for found in PARTS.finditer(source):
             text = found.group()
             if text.startswith("/*") or " " in text:
-                yield "comments" if text.startswith("/*") else "messages", source.count("\n", 0, found.start()) + 1, " ".join(text.split())
+                area = "messages" if text[0] == '"' else "pages" if path.startswith("lib/include/") else "comments"
+                yield area, source.count("\n", 0, found.start()) + 1, " ".join(text.split())
 
 
 def hits(root):

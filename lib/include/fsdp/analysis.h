@@ -71,7 +71,7 @@ struct fsdp_group {
 /**
  * One group for each possible key in their order, and a last one for what has none; all
  * are empty. For FSDP_BY_MODULE depth is the deepest level of visits, wrappers folded,
- * that are keys of their own; what lies below is added to the visit above it. -1: any
+ * that are keys of their own; deeper tensors are added to the visit above them. -1: any
  * level. For FSDP_BY_PREFIX it is the number of segments. Memory is linear in the keys.
  */
 FSDP_API bool fsdp_sums_new(const struct fsdp_checkpoint *checkpoint,
@@ -82,10 +82,10 @@ FSDP_API bool fsdp_sums_new(const struct fsdp_checkpoint *checkpoint,
 typedef bool fsdp_piece_filter(void *context, const struct fsdp_piece *piece);
 
 /**
- * Adds the tensor with this index, of which the caller holds the facts. By rank and file
- * only pieces that `takes` wants are added; NULL wants all. Otherwise the tensor is added
- * as a whole and `takes` is not asked. Add a tensor once: its pieces one call apart would
- * count as two tensors. Cannot fail.
+ * Adds the tensor with this index; the caller passes its facts. By rank and file, only
+ * pieces for which `takes` returns true are added; NULL: all pieces. By other keys all
+ * pieces are added and `takes` is not called. Add a tensor once: pieces that are added in
+ * two calls count as two tensors. Cannot fail.
  */
 FSDP_API void fsdp_sums_add(struct fsdp_sums *sums, uint32_t index,
 	const struct fsdp_tensor *tensor, fsdp_piece_filter *takes, void *context);
@@ -107,7 +107,7 @@ FSDP_API size_t fsdp_sums_count(const struct fsdp_sums *sums);
 /** Empty and without a key past the end. */
 FSDP_API struct fsdp_group fsdp_sums_group(const struct fsdp_sums *sums, size_t index);
 
-/** How evenly bytes lie in the groups that have a key. */
+/** Balance of the bytes among the groups that have a key. */
 struct fsdp_balance {
 	/* Groups that have a key, empty ones too. */
 	size_t groups;
@@ -128,14 +128,14 @@ FSDP_API struct fsdp_balance fsdp_sums_balance(const struct fsdp_sums *sums);
 FSDP_API void fsdp_sums_free(struct fsdp_sums *sums);
 
 /**
- * The same by two keys: of each rank, say, what it holds of each layer. Where one of them
- * is rank or file, pieces are added up, else whole tensors.
+ * Sums by two keys, for example each layer's bytes per rank. If one of the keys is rank or
+ * file, pieces are added up, else tensors.
  */
 struct fsdp_crossed;
 
 /**
  * Adds up these tensors; each may be given once. depth and takes are as above. Groups
- * without any tensor are left out, so memory is linear in the pieces of these tensors;
+ * without a tensor are omitted, so memory is linear in the pieces of these tensors;
  * takes n log n comparisons for n of them.
  */
 FSDP_API bool fsdp_crossed_new(const struct fsdp_checkpoint *checkpoint,
@@ -182,9 +182,9 @@ FSDP_API bool fsdp_total_of(const struct fsdp_checkpoint *checkpoint,
 /* ---- an overview ---- */
 
 /**
- * What a checkpoint holds, in one pass over its tensors: the numbers behind `info`. It
- * works for a checkpoint that was opened with only_counts as well; then nothing is known
- * of states and ways of sharding, and no sum by rank.
+ * Totals of a checkpoint from one pass over its tensors: the numbers that `info` prints.
+ * If the checkpoint was opened with only_counts, optimizer states, placements and sums per
+ * rank are unknown.
  */
 struct fsdp_overview;
 
@@ -208,7 +208,7 @@ struct fsdp_role_total {
 
 /** Optimizer states that have key, dtype and being a scalar in common. */
 struct fsdp_state_kind {
-	/* The word behind "state" if it is one that optimizers use, as in
+	/* The word after "state" if it is one that optimizers use, as in
 	 * "state.exp_avg.fc.weight", else the last segment; cut where it is long. */
 	char key[FSDP_OVERVIEW_KEY];
 	uint32_t dtype;
@@ -217,9 +217,9 @@ struct fsdp_state_kind {
 	uint64_t tensors;
 };
 
-/** How a tensor of several pieces is cut, judged by its first piece. */
+/** How a tensor of several pieces is cut, by its first piece. */
 enum fsdp_sharding_how {
-	/* Not at all: each piece is the whole tensor. */
+	/* Not sharded: each piece is a full copy of the tensor. */
 	FSDP_SHARDING_REPLICATED,
 	/* In one dimension. */
 	FSDP_SHARDING_DIM,
@@ -234,12 +234,12 @@ struct fsdp_sharding {
 	enum fsdp_sharding_how how;
 	uint32_t dim;  /* FSDP_SHARDING_DIM: which; else FSDP_NONE */
 	uint32_t over; /* pieces of one copy; replicated: how many there are */
-	/* Of each piece; 1 if replicated, which `over` tells. */
+	/* Of each piece; 1 if replicated (see `over`). */
 	uint32_t copies;
 	/* Dimensions that are cut; `cut` has the first FSDP_OVERVIEW_CUTS. */
 	uint32_t cuts;
 	struct {
-		uint32_t dim, over; /* into how many parts, as the first one tells */
+		uint32_t dim, over; /* number of parts, from the first piece */
 	} cut[FSDP_OVERVIEW_CUTS];
 	uint64_t tensors, pieces;
 };
@@ -265,17 +265,17 @@ struct fsdp_overview_facts {
 	uint64_t whole;
 	/* and whose all of them are; FSDP_NONE: of no rank, or of several. */
 	uint32_t whole_rank;
-	/* Tensors of which only one piece is there, and that is not all of it. */
+	/* Tensors with one piece in the files that is not the complete tensor. */
 	uint64_t partial;
 	/* Bytes of the largest piece of each tensor, added up: what a rank holds at most
 	 * once it resumed on as many ranks, less what is a rank's own. FSDP_UNKNOWN:
-	 * nothing tells the ranks of pieces, a rank has several of one tensor, some
+	 * the ranks of pieces are unknown, a rank has several of one tensor, some
 	 * tensor is a part of a FlatParameter, or tensors were only counted. */
 	uint64_t resume_bytes;
 	bool has_dtensors, has_sharded_tensors; /* some are of these classes */
 	uint64_t flat_parameters; /* of the model: one entry is the shard of a rank */
 	bool lists_originals;     /* the parameters in some of them have entries too */
-	uint32_t mesh; /* the first with the most dimensions of those that tensors lie on,
+	uint32_t mesh; /* the first with the most dimensions among the meshes of tensors,
 			* or FSDP_NONE */
 };
 
@@ -303,7 +303,7 @@ FSDP_API void fsdp_overview_free(struct fsdp_overview *overview);
 
 /** Which FSDP sharded it. */
 enum fsdp_flavour {
-	/* Nothing tells, or nothing is sharded. */
+	/* Unknown, or no tensor is sharded. */
 	FSDP_FLAVOUR_UNKNOWN,
 	/* FullyShardedDataParallel. */
 	FSDP_FLAVOUR_FSDP1,
@@ -315,7 +315,7 @@ enum fsdp_flavour {
 
 /** Which state dict was saved, in FSDP1's words. */
 enum fsdp_state_dict {
-	/* Nothing tells. */
+	/* Unknown. */
 	FSDP_STATE_DICT_UNKNOWN,
 	/* Nothing is sharded though FSDP was in use. */
 	FSDP_STATE_DICT_FULL,
@@ -325,8 +325,8 @@ enum fsdp_state_dict {
 	FSDP_STATE_DICT_LOCAL,
 };
 
-/** Which optimizer the states look like. Names of states tell: what two optimizers keep
- * alike is not told apart. */
+/** Optimizer that the names of the states belong to. Optimizers with the same state names
+ * are one value. */
 enum fsdp_optimizer {
 	FSDP_OPTIMIZER_UNKNOWN,
 	/* exp_avg and exp_avg_sq. */
@@ -347,8 +347,8 @@ enum fsdp_optimizer {
 };
 
 /** Answers to the first questions about a checkpoint. Each is a conclusion from a plan,
- * from classes and placements in pickles, or from names; what nothing tells is 0, NULL,
- * FSDP_NONE or the UNKNOWN of its enum. */
+ * from classes and placements in pickles, or from names; unknown facts are 0, NULL,
+ * FSDP_NONE or the UNKNOWN of their enum. */
 struct fsdp_kind {
 	/* Which FSDP, and which of its state dicts. */
 	enum fsdp_flavour flavour;
@@ -393,7 +393,7 @@ FSDP_API bool fsdp_kind_find(const struct fsdp_checkpoint *checkpoint,
  * How many bytes of each module one rank holds, at most: of every parameter the largest
  * part on any rank, all modules below included, tied parameters once. Of what FSDP
  * flattened it is an even share, for its shards are cut wherever that falls; so it is
- * where pieces tell no rank but a plan tells over how many a unit is sharded. Buffers are
+ * where pieces have no rank but a plan contains the number of ranks of a unit. Buffers are
  * not counted. Sums are taken modulo 2^64 here, as fsdp_module counts its bytes.
  */
 struct fsdp_shares;
@@ -404,9 +404,8 @@ FSDP_API bool fsdp_shares_new(const struct fsdp_checkpoint *checkpoint,
 	struct fsdp_shares **ret_shares, struct fsdp_error **ret_error);
 
 /**
- * Bytes of one visit. FSDP_UNKNOWN: of some tensor of the checkpoint nothing tells the
- * ranks, a plan knows of more in this module than the files hold, or there is no such
- * visit.
+ * Bytes of one visit. FSDP_UNKNOWN: the ranks of a tensor are unknown, a plan lists more
+ * parameters of this module than the files contain, or the visit does not exist.
  */
 FSDP_API uint64_t fsdp_shares_of(const struct fsdp_shares *shares, uint32_t module);
 
@@ -416,12 +415,12 @@ FSDP_API void fsdp_shares_free(struct fsdp_shares *shares);
 /* ---- likely units ---- */
 
 /**
- * A guess where no file tells units apart. Placements tell only that everything below a
- * module is sharded; people mostly make a unit of each block that repeats there. So
+ * Units that are inferred where no file contains them. Placements only show that all
+ * tensors below a module are sharded; programs mostly make a unit of each block that repeats there. So
  * children that are called by numbers, several and all alike (in the names of modules
  * below and in the number of tensors of each), with modules of their own and with
- * parameters, are likely units if a unit above them was inferred. What is below one is
- * none.
+ * parameters, are likely units if a unit above them was inferred. Modules below
+ * such a unit are not units.
  */
 struct fsdp_likely;
 
@@ -451,8 +450,8 @@ FSDP_API bool fsdp_replicas_new(const struct fsdp_checkpoint *checkpoint,
 
 /**
  * Looks at the pieces of this tensor, which may be a component, and forgets the one
- * before. *ret_some tells whether any of them has a copy. Takes n log n comparisons for n
- * pieces, n where each piece lies behind the one before.
+ * before. *ret_some: whether any of them has a copy. Takes n log n comparisons for n
+ * pieces, n if each piece starts after the one before.
  */
 FSDP_API bool fsdp_replicas_find(struct fsdp_replicas *replicas,
 	const struct fsdp_tensor *tensor, bool *ret_some, struct fsdp_error **ret_error);
@@ -500,7 +499,7 @@ FSDP_API bool fsdp_states_new(const struct fsdp_checkpoint *checkpoint,
 
 /**
  * States of one of those tensors, in the order of tensors; the list is the object's. NULL
- * with *ret_count 0: there are none. Cannot fail, but writes into the object.
+ * with *ret_count 0: it has no states. Cannot fail, but writes into the object.
  */
 FSDP_API const struct fsdp_state *fsdp_states_of(
 	struct fsdp_states *states, uint32_t tensor, size_t *ret_count);
@@ -515,7 +514,7 @@ struct fsdp_tie {
 	/* What is stored under another name, or FSDP_NONE: the name stands for
 	 * nothing. */
 	uint32_t tensor;
-	/* Its file says so; else the configuration ties embeddings. */
+	/* Its file states it; else the configuration ties embeddings. */
 	bool declared;
 };
 
@@ -530,15 +529,15 @@ FSDP_API bool fsdp_tied_find(const struct fsdp_checkpoint *checkpoint,
 /* ---- waste ---- */
 
 /**
- * Storages of which no tensor sees a part: saving a slice of a tensor saves all of it.
+ * Storages with bytes that no tensor views: saving a slice of a tensor saves all of it.
  * Made in three steps, because only the caller may read:
  *
  *     fsdp_waste_new         notes what every piece sees of its storage
- *     fsdp_waste_asks        tells which pieces must be located for that: those of a DCP
+ *     fsdp_waste_asks        whether a piece must be located for that: those of a DCP
  *                            item; the caller gives each place to fsdp_waste_place
  *     fsdp_waste_finish      joins what is seen and sorts the storages
  *
- * A piece whose place was not given is left out: of its storage nothing is reported.
+ * Without the place of a piece its storage is not reported.
  */
 struct fsdp_waste;
 
@@ -560,7 +559,7 @@ FSDP_API void fsdp_waste_place(
 /** Call it once, when all places were given. Takes n log n for n pieces. */
 FSDP_API bool fsdp_waste_finish(struct fsdp_waste *waste, struct fsdp_error **ret_error);
 
-/** A storage of which some bytes are not seen. */
+/** A storage with bytes that no tensor views. */
 struct fsdp_waste_row {
 	/* Its key, borrowed from checkpoint or locator. */
 	struct fsdp_span storage;

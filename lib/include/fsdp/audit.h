@@ -9,9 +9,9 @@ extern "C" {
 #endif
 
 /**
- * Judges an open checkpoint: what its readers noticed, and what follows from its facts
- * when they are compared with each other. Each rule of the table (finding.h) has a
- * result, so that what was not looked at never reads as passed.
+ * Checks an open checkpoint: findings of its readers, and findings from comparing its facts
+ * with each other. Each rule of the table (finding.h) has a result, so that a rule that did
+ * not run is never counted as passed.
  *
  * An audit reads no file but, at the level of data, the indices of sparse tensors. It
  * owns its memory, which is linear in the tensors and pieces and counts against the limit
@@ -21,14 +21,14 @@ extern "C" {
  *
  *     fsdp_checkpoint_open   reads what describes the tensors
  *     fsdp_verify_new        reads the bytes, at the level of data or values
- *     fsdp_audit_new         judges what both know
+ *     fsdp_audit_new         checks the facts of both
  *     fsdp_audit_result      for the index of each rule (fsdp_rule_count)
  */
 struct fsdp_audit;
 
-/** How to judge. All zero but `size` and `level` means defaults. */
+/** Options of an audit. All zero but `size` and `level` means defaults. */
 struct fsdp_audit_options {
-	size_t size; /* of this struct, as the caller knows it */
+	size_t size; /* of this struct in the caller's version */
 	/* How closely the checkpoint was looked at. Rules of a deeper level are not
 	 * evaluated. At the levels of data and values `verify` must be there, and be of
 	 * that level. */
@@ -41,7 +41,7 @@ struct fsdp_audit_options {
 	const struct fsdp_limit_setting *limits; /* as in struct fsdp_options */
 	size_t limit_count;
 
-	/* What was opened, as it was typed: the step in its name, or in that of the folder
+	/* What was opened, as it was typed: the step in its name, or in that of the directory
 	 * above, is compared with the one that is stored. NULL: it is not. */
 	const char *path;
 };
@@ -59,8 +59,8 @@ FSDP_API void fsdp_audit_free(struct fsdp_audit *audit);
 
 /**
  * All findings: those of the checkpoint (fsdp_finding), of its bytes
- * (fsdp_verify_finding), and of the audit's own checks, each in its order. Where a finding
- * tells a file or a member only, the tensors and values that suffer are filled in.
+ * (fsdp_verify_finding), and of the audit's own checks, each in its order. If a finding
+ * has only a file or a member, the tensors and values that suffer are filled in.
  */
 FSDP_API size_t fsdp_audit_finding_count(const struct fsdp_audit *audit);
 

@@ -61,7 +61,7 @@ FSDP_API const struct fsdp_limit_row *fsdp_limit_row(size_t index);
 /** One ceiling changed by the caller. An unknown name is an FSDP_ERROR_USAGE. */
 struct fsdp_limit_setting {
 	const char *name;
-	/* In the row's unit; 0: there is no ceiling. */
+	/* In the row's unit; 0: no limit. */
 	uint64_t value;
 };
 
@@ -71,15 +71,15 @@ struct fsdp_limit_setting {
  * are looked at until fsdp_checkpoint_open returns. */
 struct fsdp_remote;
 struct fsdp_options {
-	size_t size; /* of this struct, as the caller knows it */
+	size_t size; /* of this struct in the caller's version */
 
 	const struct fsdp_limit_setting *limits; /* of one name the last one counts */
 	size_t limit_count;
 
-	/* A sharding plan (fsdp-inspect-plan(5)), or NULL: the one beside the checkpoint,
-	 * if there is one. */
+	/* A sharding plan (fsdp-inspect-plan(5)), or NULL: the one next to the checkpoint,
+	 * if it exists. */
 	const char *plan_path;
-	/* Look for none, even if one lies beside it. */
+	/* Ignore a plan next to the checkpoint. */
 	bool no_plan;
 
 	/* Instead of a plan: a log with a printed model, or a trace, whose units and
@@ -102,9 +102,8 @@ struct fsdp_options {
 	const char *const *value_names;
 	size_t value_name_count;
 
-	/* Of a set of rank files beside which lies a sharding plan, or for which one is
-	 * named, only the first and those of these ranks are read. The others count as
-	 * being there. */
+	/* If a set of rank files has a sharding plan, next to it or named, only the first
+	 * file and those of these ranks are read. The others count as present. */
 	bool few_ranks;
 	const uint32_t *ranks;
 	size_t rank_count;
@@ -114,11 +113,10 @@ struct fsdp_options {
 	 * by name. Several times faster where there are many. */
 	bool only_counts;
 
-	/* Look at the files too that training programs load with a checkpoint, and which
-	 * hold no tensor of it: states of schedulers and random generators, arguments,
-	 * configurations; and at all pickles in the folder that was named and below it,
-	 * whatever they are called. What is noticed are findings; nothing else comes of
-	 * it. */
+	/* Also check the files that training programs load with a checkpoint and that
+	 * contain no tensor of it: states of schedulers and random generators, arguments,
+	 * configurations; and all pickles in the named directory and below it, under any
+	 * name. The only results are findings. */
 	bool look_beside;
 
 	/* Count these pickles by their first bytes, instead: fsdp_checkpoint_unread. */
@@ -133,19 +131,18 @@ struct fsdp_options {
 	uint64_t slice_offset;
 	uint64_t slice_length; /* FSDP_UNKNOWN: to the end */
 
-	/* Told, before it is read, what belongs to the checkpoint although it was not
-	 * named, as the user would type it: a file, or a folder with all that is in it.
-	 * It may be called more than once, also if opening fails. NULL: it is not asked
-	 * for. */
+	/* Called before a part of the checkpoint is read that was not named, with its path
+	 * as the user would type it: a file, or a directory with all its files. It may be
+	 * called more than once, also if opening fails. NULL: not called. */
 	void (*belongs)(void *context, const char *path);
 	void *belongs_context;
 
-	/* With `alone`, of one file: the sharding plan beside it (fsdp_below_is_lone), so
-	 * that its directory is not listed to find one. NULL: it is not known. */
+	/* With `alone`, of one file: the sharding plan next to it (fsdp_below_is_lone), so
+	 * that its directory is not listed to find one. NULL: unknown. */
 	const char *plan_beside;
 
-	/* A folder of which the path that is opened is a part: look_beside looks at the
-	 * pickles of all of it. NULL: of what is opened. */
+	/* A directory that contains the opened path: look_beside checks all its pickles.
+	 * NULL: those of the opened path. */
 	const char *within;
 
 	/* With `only_counts`: of fewer tensors everything is read. */
@@ -157,11 +154,11 @@ struct fsdp_options {
 };
 
 /**
- * Opens what the paths name: one file, one directory, or several files of one folder that
- * are one checkpoint. One rank's file stands for all of its set: those beside it whose
- * names differ in one number only. "-" is standard input, read into memory. The format is
- * recognised by its content, never by name. Nothing from the input is executed, nothing
- * outside of the folder of what was named is opened.
+ * Opens what the paths name: one file, one directory, or several files of one directory
+ * that are one checkpoint. The file of one rank represents its set: all files in the same
+ * directory whose names differ in one number only. "-" is standard input, read into memory. The format is
+ * recognized by its content, never by name. Nothing from the input is executed, and no file
+ * outside of the directory of the named paths is opened.
  *
  * On success the caller owns *ret_checkpoint. Time and memory follow the bytes of the
  * input, under the ceilings of the options; a NULL for these is the defaults. Damage that
@@ -169,9 +166,9 @@ struct fsdp_options {
  * (fsdp_checkpoint_error), and opening succeeds.
  *
  * If it fails, *ret_checkpoint stays as it was. With `keep_failed` it is set all the same
- * unless memory ran out: to something that only has findings (fsdp_finding,
- * fsdp_omitted), of which the files that lie there are looked through for what would do
- * harm when they are loaded. The caller frees it like a checkpoint and asks it for
+ * unless memory ran out: to an object with findings only (fsdp_finding,
+ * fsdp_omitted), among them those of the files in the directory that are harmful when they
+ * are loaded. The caller frees it like a checkpoint and asks it for
  * nothing else.
  */
 FSDP_API bool fsdp_checkpoint_open(const char *const *paths, size_t count,
@@ -181,15 +178,16 @@ FSDP_API bool fsdp_checkpoint_open(const char *const *paths, size_t count,
 /** NULL is fine. */
 FSDP_API void fsdp_checkpoint_free(struct fsdp_checkpoint *checkpoint);
 
-/* ---- checkpoints below a folder ---- */
+/* ---- checkpoints below a directory ---- */
 
-/** Checkpoints in a folder that is none itself: a run, or a project with its code. */
+/** Checkpoints below a directory that is not a checkpoint: a run, or a project with its
+ * code. */
 struct fsdp_below;
 
 /**
  * Looks for them, three levels deep; a checkpoint is not searched for others. A file
- * counts if nothing else in its folder makes that a checkpoint. Nothing is read but the
- * first bytes of files in small folders, and no link is followed. The limit `below` bounds
+ * counts if no other file makes its directory a checkpoint. Only the first bytes of files
+ * in small directories are read, and no link is followed. The limit `below` bounds
  * the entries that are looked at, `memory` the rest; of `options` only the limits count,
  * and NULL is the defaults. What cannot be opened is counted; *ret_below is the
  * caller's to free. Fails if memory runs out or a limit has an unknown name.
@@ -198,11 +196,11 @@ FSDP_API bool fsdp_below_new(const char *path, const struct fsdp_options *option
 	struct fsdp_below **ret_below, struct fsdp_error **ret_error);
 
 /**
- * The same of the folder of a run, for what was saved in it: each folder that is named by
- * its step, and each such file with the suffix of a checkpoint, whatever they hold, and
- * other checkpoints beside them. A folder named by its step is not searched; one named by
- * its epoch alone is, for steps. A folder without steps below that is a checkpoint is the
- * only one, the named one too. Files and links that name the newest one are pointers.
+ * Candidates in the directory of a run: each directory with a step in its name, each such
+ * file with the suffix of a checkpoint, with any content, and other checkpoints in the same
+ * directory. A directory with a step in its name is not searched; one with only an epoch in
+ * its name is searched for steps. A directory without steps that is a checkpoint is the
+ * only candidate, also the named one. Files and links that name the newest one are pointers.
  */
 FSDP_API bool fsdp_below_new_run(const char *path, const struct fsdp_options *options,
 	struct fsdp_below **ret_below, struct fsdp_error **ret_error);
@@ -214,12 +212,12 @@ FSDP_API size_t fsdp_below_count(const struct fsdp_below *below);
  * the end. It lives as long as the object. */
 FSDP_API const char *fsdp_below_path(const struct fsdp_below *below, size_t index);
 
-/** What the name of a folder or file of a run says. */
+/** Step and epoch in the name of a directory or file of a run. */
 struct fsdp_step_name {
 	/* Numbers in the name, as of "checkpoint-500"; -1: it says none. */
 	int64_t step, epoch;
-	/* Programs call it so until a save has ended, so what lies in it may be a
-	 * part. */
+	/* Programs use this name until a save has ended, so its content may be
+	 * incomplete. */
 	bool is_unfinished;
 };
 
@@ -233,8 +231,8 @@ FSDP_API struct fsdp_step_name fsdp_below_step(
 
 /** A file or link of a run that names a checkpoint. */
 struct fsdp_pointer {
-	const char *path; /* as the user would type it; NULL: there is none */
-	/* What it holds: a name, or only the number of a step. */
+	const char *path; /* as the user would type it; NULL: none */
+	/* Its content: a name, or only the number of a step. */
 	struct fsdp_span says;
 	/* It is a link, and what it leads to exists. */
 	bool leads;
@@ -261,13 +259,13 @@ FSDP_API struct fsdp_pointer fsdp_below_pointer(
 /** Whether there were more entries than the limit, so that some may not be found. */
 FSDP_API bool fsdp_below_is_cut(const struct fsdp_below *below);
 
-/** Folders and files that could not be looked at, so that some may not be found. */
+/** Unreadable directories and files, which may contain further checkpoints. */
 FSDP_API uint64_t fsdp_below_unread(const struct fsdp_below *below);
 
 /** NULL is fine. */
 FSDP_API void fsdp_below_free(struct fsdp_below *below);
 
-/* ---- what it is ---- */
+/* ---- format ---- */
 
 /** What kind of checkpoint, in the words of `info`. Absent texts are NULL. */
 struct fsdp_format {
@@ -275,20 +273,20 @@ struct fsdp_format {
 	const char *family;
 	/* The same for people. */
 	const char *title;
-	/* The program that wrote it, if its files tell: "DeepSpeed". */
+	/* The program that wrote it, if its files contain a name: "DeepSpeed". */
 	const char *writer;
 	/* Which versions of PyTorch write such files: "2.1 or later". Files do not say it
 	 * themselves. */
 	const char *torch_guess;
 };
 
-/** What was recognised when it was opened. Of a folder with files of several families
- * that of the folder as a whole. */
+/** Format that was recognized when it was opened. For a directory with files of several
+ * families: that of the directory. */
 FSDP_API struct fsdp_format fsdp_checkpoint_format(
 	const struct fsdp_checkpoint *checkpoint);
 
-/** How many ranks saved it. One, if its format knows no ranks and its files are whole;
- *  FSDP_NONE if the format does and nothing tells. */
+/** Number of ranks that saved it. 1 if its format has no ranks and its files are complete;
+ *  FSDP_NONE if the format has ranks and their number is unknown. */
 FSDP_API uint32_t fsdp_checkpoint_world_size(const struct fsdp_checkpoint *checkpoint);
 
 /** Ranks that own at least one piece, ascending; *ret_count of them, which may be 0.
@@ -300,7 +298,7 @@ FSDP_API const uint32_t *fsdp_checkpoint_ranks(
 struct fsdp_plan_facts {
 	/* As it was named or found. */
 	const char *path;
-	bool found; /* beside the checkpoint, not named by the user */
+	bool found; /* found next to the checkpoint, not named by the user */
 	/* NULL: it was exported from a live model. Else what units and classes were read
 	 * from: "log" (a printed model) or "trace". */
 	const char *from;
@@ -318,7 +316,7 @@ struct fsdp_plan_facts {
 FSDP_API bool fsdp_checkpoint_plan(
 	const struct fsdp_checkpoint *checkpoint, struct fsdp_plan_facts *ret_plan);
 
-/** A remark on how it was opened ("two plans beside it: neither is used"), for people.
+/** A remark on how it was opened ("two plans in its directory: neither is used"), for people.
  * NULL past the end. */
 FSDP_API const char *fsdp_checkpoint_note(
 	const struct fsdp_checkpoint *checkpoint, size_t index);
@@ -328,9 +326,9 @@ FSDP_API const char *fsdp_checkpoint_note(
 FSDP_API const char *fsdp_checkpoint_sibling(
 	const struct fsdp_checkpoint *checkpoint, size_t index);
 
-/** The folder in which the names of files begin, if that is not the path that was opened:
- * one below it that was opened in its place, or the one that a file that was named stands
- * for; in an archive, that folder of it. NULL: they begin at the path itself. */
+/** Directory that the names of files are relative to, if it is not the path that was opened:
+ * a directory below it that was opened instead, or the directory of a named file; in an
+ * archive, a directory of it. NULL: names are relative to the path. */
 FSDP_API const char *fsdp_checkpoint_base(const struct fsdp_checkpoint *checkpoint);
 
 /* ---- files and bytes ---- */
@@ -351,7 +349,7 @@ FSDP_API size_t fsdp_file_count(const struct fsdp_checkpoint *checkpoint);
 FSDP_API struct fsdp_file fsdp_file(
 	const struct fsdp_checkpoint *checkpoint, size_t index);
 
-/** A storage that is stored and of which no tensor is a view. */
+/** A stored storage that no tensor views. */
 struct fsdp_unviewed {
 	/* Its key, or absent. */
 	struct fsdp_span storage;
@@ -361,8 +359,8 @@ struct fsdp_unviewed {
 	uint64_t bytes;
 };
 
-/** The next one from *position on, which is moved behind it; begin with 0. False: there
- * are no more. Takes time linear in storages for all of them. */
+/** The next one from *position on, which is moved after it; start with 0. False: no
+ * more. Takes time linear in storages for all of them. */
 FSDP_API bool fsdp_next_unviewed(const struct fsdp_checkpoint *checkpoint,
 	size_t *position, struct fsdp_unviewed *ret_unviewed);
 
@@ -384,15 +382,15 @@ FSDP_API struct fsdp_bytes fsdp_checkpoint_bytes(
 	const struct fsdp_checkpoint *checkpoint);
 
 /** Bytes of its files that were never written, which read as zero: holes. Looks at the files,
- * on the thread that opened it. What a file system does not tell is no hole. */
+ * on the thread that opened it. If a file system does not report holes, the result is 0. */
 FSDP_API uint64_t fsdp_checkpoint_holes(const struct fsdp_checkpoint *checkpoint);
 
-/** The token with the highest number in the tokenizer's files beside the checkpoint, if
- * they were looked at: its file and text, zero-terminated. False: there is none. */
+/** The token with the highest number in the tokenizer's files of the checkpoint, if they
+ * were read: its file and text, zero-terminated. False: none. */
 FSDP_API bool fsdp_checkpoint_last_token(const struct fsdp_checkpoint *checkpoint,
 	uint64_t *ret_number, const char **ret_file, const char **ret_token);
 
-/** Files in the folder that was named, and below it, that are pickles and were not read; if
+/** Files in the named directory, and below it, that are pickles and were not read; if
  * count_beside was asked for. *ret_more, which may be NULL: others were not looked at. */
 FSDP_API uint64_t fsdp_checkpoint_unread(
 	const struct fsdp_checkpoint *checkpoint, bool *ret_more);
@@ -422,7 +420,7 @@ FSDP_API size_t fsdp_finding_count(const struct fsdp_checkpoint *checkpoint);
 FSDP_API const struct fsdp_finding *fsdp_finding(
 	const struct fsdp_checkpoint *checkpoint, size_t index);
 
-/** Findings that the ceiling `findings` kept out: a row for each rule and file. All
+/** Findings that the ceiling `findings` kept out: one row per rule and file. All
  * zero past the end. Takes time linear in rules and files that have findings. */
 FSDP_API size_t fsdp_omitted_count(const struct fsdp_checkpoint *checkpoint);
 FSDP_API struct fsdp_omitted fsdp_omitted(

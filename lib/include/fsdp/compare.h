@@ -43,7 +43,7 @@ struct fsdp_compare_side {
 /** All zero but `size` and the sides compares all tensors. The struct and what it points
  * to are looked at until fsdp_compare_new returns. */
 struct fsdp_compare_options {
-	size_t size; /* of this struct, as the caller knows it */
+	size_t size; /* of this struct in the caller's version */
 	struct fsdp_compare_side sides[2];
 
 	/* Asked about each tensor and each name of a list (then the tensor is FSDP_NONE),
@@ -58,12 +58,12 @@ struct fsdp_compare_options {
 	/* Segments that are removed from the front of names, on both sides. NULL: the key
 	 * under which one of both keeps its model, if the other has none. "": none. */
 	const char *strip;
-	const struct fsdp_rename *renames; /* of A, applied in order, behind `strip` */
+	const struct fsdp_rename *renames; /* of A, applied in order, after `strip` */
 	size_t rename_count;
 
-	/* A table of names (struct fsdp_map), applied behind the renames to both sides: a
-	 * tensor without a row stays as it is. NULL: none. Sizes that it uses and no
-	 * configuration tells. */
+	/* A table of names (struct fsdp_map), applied after the renames to both sides: a
+	 * tensor without a row keeps its name. NULL: none. Sizes that it uses and no
+	 * configuration contains. */
 	const struct fsdp_map *map;
 	const struct fsdp_named_size *sizes;
 	size_t size_count;
@@ -109,7 +109,7 @@ enum fsdp_compare_what {
 	FSDP_DIFFERS_DTYPE = 1 << 0,
 	/* The global shape, where both say one. */
 	FSDP_DIFFERS_SHAPE = 1 << 1,
-	/* The role, where files say both. */
+	/* The role, if the files of both sides contain it. */
 	FSDP_DIFFERS_ROLE = 1 << 2,
 	/* How it is sharded. */
 	FSDP_DIFFERS_PLACEMENT = 1 << 3,
@@ -121,10 +121,10 @@ enum fsdp_compare_what {
 	FSDP_DIFFERS_ELEMENTS = 1 << 6,
 };
 
-/** What became of a tensor on its way from one side to the other, as far as that can be
- * told: a guess, unless values were compared. */
+/** Probable relation between a tensor of one side and one of the other; exact only if values
+ * were compared. */
 enum fsdp_compare_hint {
-	/* Nothing is known. */
+	/* Unknown. */
 	FSDP_HINT_NONE,
 	/* The same number of elements in one dimension. */
 	FSDP_HINT_FLATTENED,
@@ -141,7 +141,7 @@ enum fsdp_compare_hint {
 	FSDP_HINT_FLAT_PIECE,
 	/* `parts` times as long along `dim`. */
 	FSDP_HINT_JOINED,
-	/* The same, and each of the parts is the whole. */
+	/* The same, and each part is a full copy. */
 	FSDP_HINT_COPIES,
 	/* `parts` blocks along `dim` in another order. */
 	FSDP_HINT_SHUFFLED,
@@ -193,7 +193,7 @@ struct fsdp_compare_facts {
 	size_t pair_count;
 	/* Of these: pairs in which nothing differs, and pairs in which something does. */
 	size_t same, changed;
-	/* Of these: elements that could not be read. None is `same`. */
+	/* Of these: elements that could not be read. They are not in `same`. */
 	size_t unread;
 	/* Tensors that one side alone has. */
 	size_t only_count[2];
@@ -225,9 +225,9 @@ FSDP_API struct fsdp_compare_pair fsdp_compare_pair(
 FSDP_API struct fsdp_compare_tensor fsdp_compare_only(
 	const struct fsdp_compare *compare, unsigned side, size_t index);
 
-/** How many of them from this one on lie below the same segments, below which the side
- * has nothing else: *ret_prefix_size bytes of the name, the dot behind them included. 1 if
- * there are no others; then *ret_prefix_size is 0. Takes time logarithmic in the tensors. */
+/** Number of them from this one on that share their first segments, while no other tensor of
+ * the side has these: *ret_prefix_size bytes of the name with the dot. 1 if
+ * no other follows; then *ret_prefix_size is 0. Takes time logarithmic in the tensors. */
 FSDP_API size_t fsdp_compare_only_below(const struct fsdp_compare *compare, unsigned side,
 	size_t index, size_t *ret_prefix_size);
 
@@ -244,7 +244,7 @@ struct fsdp_compare_rename {
 	/* Index for fsdp_compare_pair. */
 	size_t pair;
 	enum fsdp_compare_why why;
-	/* Of PREFIX: the segments with the dot behind them, or empty */
+	/* Of PREFIX: the segments with their last dot, or empty */
 	struct fsdp_span from, to;
 };
 
@@ -263,7 +263,7 @@ FSDP_API struct fsdp_compare_value fsdp_compare_value(
 /** Bytes of the longest text of a layout, with the zero that ends it. */
 enum { FSDP_LAYOUT_TEXT = 200 };
 
-/** How a tensor lies, for people: "Shard(dim=0) over 8". Written to `text`, cut if it is
+/** Placement of a tensor, for people: "Shard(dim=0) over 8". Written to `text`, cut if it is
  * longer; empty for a name of a list. */
 FSDP_API void fsdp_compare_layout(const struct fsdp_compare *compare, unsigned side,
 	uint32_t tensor, char text[FSDP_LAYOUT_TEXT]);
@@ -272,7 +272,7 @@ FSDP_API void fsdp_compare_layout(const struct fsdp_compare *compare, unsigned s
 
 /** All zero but `size` compares bit by bit on one thread. */
 struct fsdp_compare_values_options {
-	size_t size; /* of this struct, as the caller knows it */
+	size_t size; /* of this struct in the caller's version */
 
 	/* Numbers are equal if |a - b| <= absolute + relative * |b|, NaN and NaN too.
 	 * Without `tolerant` elements are equal if their bits are. */
@@ -281,9 +281,9 @@ struct fsdp_compare_values_options {
 
 	unsigned jobs; /* threads, at most 64; 0: one. No result depends on it */
 
-	/* Told how many bytes of how many of both sides were read, on any of the threads,
-	 * also on several at once. False: stop, which is a failure. NULL: it is not asked
-	 * for. */
+	/* Called with how many bytes of how many of both sides were read, on any of the
+	 * threads, also on several at once. False: stop, which is a failure. NULL: not
+	 * called. */
 	bool (*progress)(void *context, uint64_t done_bytes, uint64_t total_bytes);
 	void *progress_context;
 };
@@ -294,8 +294,8 @@ struct fsdp_compare_values_options {
  * bytes. Call it once, of two checkpoints. What cannot be read is a failure of its pair
  * (fsdp_compare_failure); it fails only if memory ends or it was stopped.
  *
- * Each tensor is read in order; those of no difference once. Memory, beside what the
- * object has: twice a window of the elements of a tensor (elements.h) a thread.
+ * Each tensor is read in order; those of no difference once. Memory in addition to the
+ * object: twice a window of the elements of a tensor (elements.h) a thread.
  */
 FSDP_API bool fsdp_compare_values(struct fsdp_compare *compare,
 	const struct fsdp_compare_values_options *options, struct fsdp_error **ret_error);

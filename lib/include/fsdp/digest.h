@@ -23,7 +23,7 @@ struct fsdp_manifest;
 
 /** All zero but `size`: of all, on one thread. */
 struct fsdp_digests_options {
-	size_t size; /* of this struct, as the caller knows it */
+	size_t size; /* of this struct in the caller's version */
 
 	/* Of tensors: which, or which components. NULL: all tensors. */
 	const uint32_t *tensors;
@@ -42,8 +42,8 @@ struct fsdp_digests_options {
 
 	unsigned jobs; /* threads, at most 64; 0: one. No result depends on it. */
 
-	/* Told how many bytes of how many were read, on one thread at a time. False: stop.
-	 * NULL: it is not asked. */
+	/* Called with how many bytes of how many were read, on one thread at a time. False:
+	 * stop. NULL: not called. */
 	bool (*progress)(void *context, uint64_t done_bytes, uint64_t total_bytes);
 	void *progress_context;
 };
@@ -61,8 +61,8 @@ FSDP_API bool fsdp_digests_of_tensors(const struct fsdp_checkpoint *checkpoint,
 
 /**
  * Of each file, as it is stored: those of the checkpoint, and the other regular files in
- * the folder that was opened, in bytewise order of paths. Lists of digests (SHA256SUMS,
- * integrity.json) and files that this program is writing are left out. Fails as above.
+ * the opened directory, in bytewise order of paths. Lists of digests (SHA256SUMS,
+ * integrity.json) and files that this program is writing are skipped. Fails as above.
  * Memory: 256 KiB a thread.
  */
 FSDP_API bool fsdp_digests_of_files(const struct fsdp_checkpoint *checkpoint,
@@ -104,7 +104,7 @@ FSDP_API struct fsdp_digester *fsdp_digester_new(void);
 FSDP_API void fsdp_digester_add(
 	struct fsdp_digester *digester, const void *bytes, size_t size);
 
-/** Ends it and releases it; NULL for the result is fine, and so is a NULL digester. */
+/** Ends it and releases it; the result and the digester may be NULL. */
 FSDP_API void fsdp_digester_end(
 	struct fsdp_digester *digester, unsigned char ret_sha256[FSDP_DIGEST_BYTES]);
 
@@ -121,7 +121,7 @@ struct fsdp_manifest_entry {
 };
 
 /**
- * Empty lines, lines behind "#" and lines that begin with "sha256:" are passed over. The
+ * Empty lines, lines that start with "#" and lines that start with "sha256:" are skipped. The
  * caller owns *ret_manifest. Fails, with the path in the error, if the file cannot be read
  * or holds more than 256 MiB.
  */

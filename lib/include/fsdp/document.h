@@ -9,7 +9,7 @@ extern "C" {
 #endif
 
 /**
- * A small JSON file that a user names beside a checkpoint: a list of names, an
+ * A small JSON file that a user names in addition to a checkpoint: a list of names, an
  * earlier result. It is read whole and does not change, so any number of threads may
  * look. Nothing in it is more than what JSON says. A value is a small plain struct,
  * passed by value; it points into the document, and is good for nothing once that is
@@ -22,14 +22,14 @@ extern "C" {
  *     for (size_t i = 0; i < rules.count; i++)
  *             use(fsdp_document_item(rules, i));
  *
- * A key that is missing gives an absent value, of which all that is asked is absent
- * again, so only the end of a chain of questions needs a check.
+ * A key that is missing gives an absent value, and each member of an absent value is
+ * absent, so only the end of a chain of questions needs a check.
  */
 struct fsdp_document;
 
 /** What a value is. Integers beyond 64 bits are not a valid document. */
 enum fsdp_document_kind {
-	/* There is no such value. Zero, so that a struct of zeroes is absent. */
+	/* The value does not exist. Zero, so that a struct of zeroes is absent. */
 	FSDP_DOCUMENT_ABSENT,
 	/* JSON's null, which is a value and not an absent one. */
 	FSDP_DOCUMENT_NULL,
@@ -59,9 +59,9 @@ struct fsdp_document_value {
 };
 
 /**
- * Reads the file, of which no more than 64 MiB may be there; "-" is not taken. The caller
- * owns *ret_document. Fails, with the path in the error, if it cannot be read or is no
- * JSON: duplicate keys are none. What it takes is counted before it is parsed, against the
+ * Reads the file, which may have at most 64 MiB; "-" is not taken. The caller
+ * owns *ret_document. Fails, with the path in the error, if it cannot be read or is not
+ * JSON, also because of duplicate keys. What it takes is counted before it is parsed, against the
  * limit `json-tree` or twelve times the file; `limits` are as in struct fsdp_options.
  */
 FSDP_API bool fsdp_document_open(const char *path,
@@ -72,9 +72,9 @@ FSDP_API bool fsdp_document_open(const char *path,
 FSDP_API bool fsdp_document_parse(struct fsdp_span text,
 	struct fsdp_document **ret_document, struct fsdp_error **ret_error);
 
-/** The same of JSON Lines, a value on each line: the whole is a list of them. At most 1 GiB
- * may be there. *ret_sum is the checksum of what is in front of the last comma, white space
- * between values left out (FNV-1a, 64 bits): a part of hash or audit writes it as the last
+/** The same of JSON Lines, a value on each line: the document is a list of them, of at most
+ * 1 GiB. *ret_sum is the checksum of the text before the last comma, without white space
+ * between values (FNV-1a, 64 bits): a part of hash or audit writes it as the last
  * member of its last line. */
 FSDP_API bool fsdp_document_open_lines(const char *path,
 	const struct fsdp_limit_setting *limits, size_t limit_count,
@@ -84,7 +84,7 @@ FSDP_API bool fsdp_document_open_lines(const char *path,
 /** NULL is fine. */
 FSDP_API void fsdp_document_free(struct fsdp_document *document);
 
-/** The whole of it. Never absent: a document holds one value. */
+/** The value of the document. Never absent. */
 FSDP_API struct fsdp_document_value fsdp_document_root(
 	const struct fsdp_document *document);
 

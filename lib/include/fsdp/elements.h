@@ -14,10 +14,10 @@ extern "C" {
  * it. Of dtypes with several elements in a byte the bytes come as they are.
  *
  * Of replicas the first one that has bytes is read. What cannot be the tensor is refused:
- * elements that no piece holds, pieces that overlap, a sum of which every rank holds a
- * summand.
+ * elements that no piece holds, pieces that overlap, a sum with one summand on
+ * each rank.
  *
- * Memory is bounded by 64 MiB beside the checkpoint, whatever the tensor. Nothing bounds
+ * Memory is bounded by 64 MiB in addition to the checkpoint, whatever the tensor. Nothing bounds
  * the length of the stream but the tensor's own numel, which a small file may claim to be
  * huge (an expanded view): stop when you have enough.
  *
@@ -32,12 +32,12 @@ extern "C" {
  */
 struct fsdp_elements;
 
-/** All zero but `size` and `count` is the whole tensor, as its bytes are. */
+/** All zero but `size` and `count`: all elements of the tensor, as stored. */
 struct fsdp_elements_options {
-	size_t size; /* of this struct, as the caller knows it */
+	size_t size; /* of this struct in the caller's version */
 	/* The first element that is wanted, in C order. Past the end nothing comes. */
 	uint64_t first;
-	/* How many; 0: all behind it. */
+	/* How many; 0: all after it. */
 	uint64_t count;
 	/* Apply the conjugate and the negative bit, so that the bytes are the tensor's
 	 * values and not those of the storage it looks at. */
@@ -53,7 +53,7 @@ struct fsdp_elements_options {
 
 /**
  * The locator must live until fsdp_elements_close, and no other thread may use it
- * meanwhile. A NULL for the options is the whole tensor. Fails if the tensor has no bytes
+ * meanwhile. NULL for the options: all elements. Fails if the tensor has no bytes
  * of its own (sparse, or on no device) or its pieces make no sense.
  */
 FSDP_API bool fsdp_elements_open(struct fsdp_locator *locator, uint32_t tensor,
@@ -67,21 +67,21 @@ FSDP_API bool fsdp_elements_open(struct fsdp_locator *locator, uint32_t tensor,
 FSDP_API bool fsdp_elements_next(struct fsdp_elements *elements,
 	struct fsdp_span *ret_bytes, struct fsdp_error **ret_error);
 
-/** Stored bytes of a record that came by one behind the other, out of one piece. Where a
- * run covers a whole record, its checksum can be compared with the recorded one, and the
+/** Consecutive stored bytes of a record, from one piece. If a
+ * run covers a complete record, its checksum can be compared with the recorded one, and the
  * bytes were read once for both purposes. */
 struct fsdp_elements_run {
 	/* Index for fsdp_file. */
 	uint32_t file;
 	/* CRC-32 of the bytes of this run, as zip has it. */
 	uint32_t crc;
-	/* What the container has for the whole record. */
+	/* The container's value for the complete record. */
 	uint32_t recorded;
 	/* Where the record begins in the file, as stored. */
 	uint64_t record;
 	/* Of the record, after inflating. */
 	uint64_t size;
-	/* Where the run lies in these bytes; all of it: 0 to size. */
+	/* Position of the run in these bytes; all of it: 0 to size. */
 	uint64_t begin, end;
 };
 

@@ -10,7 +10,7 @@ extern "C" {
 #endif
 
 /**
- * An error says "I cannot go on". It is filled once, at the lowest level that knows the
+ * An error says "I cannot go on". It is filled once, at the lowest level that has the
  * byte offset; upper levels add the path or the member and never replace the message.
  * What was merely noticed is a finding (finding.h).
  *
@@ -40,7 +40,7 @@ enum fsdp_error_code {
 	/* The input breaks the rules of its own format, at the offset that the error
 	 * has. */
 	FSDP_ERROR_DAMAGED,
-	/* The library does not understand this variant of a format. The input may be
+	/* The library does not support this variant of a format. The input may be
 	 * fine. */
 	FSDP_ERROR_UNSUPPORTED,
 	/* A named ceiling was reached (fsdp_error_limit). It protects against inputs that
@@ -54,15 +54,15 @@ enum fsdp_error_code {
 	FSDP_ERROR_CODE_COUNT
 };
 
-/** The code's name as it stands in JSON: "usage", "not_a_checkpoint", …; "internal"
+/** The code's name in JSON: "usage", "not_a_checkpoint", …; "internal"
  * past the end. */
 FSDP_API const char *fsdp_error_code_name(enum fsdp_error_code code);
 
 /** NULL, where a function failed without an error, counts as out of memory. */
 FSDP_API enum fsdp_error_code fsdp_error_code(const struct fsdp_error *error);
 
-/** Whether the input could not be read (FSDP_ERROR_SYSTEM, FSDP_ERROR_PERMISSION): then
- * nothing is known of what it holds. */
+/** Whether the input could not be read (FSDP_ERROR_SYSTEM, FSDP_ERROR_PERMISSION): its content is
+ * then unknown. */
 FSDP_API bool fsdp_error_is_unread(const struct fsdp_error *error);
 
 /** What is wrong, with the numbers; one sentence without a full stop. It may hold bytes

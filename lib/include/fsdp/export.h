@@ -11,19 +11,19 @@ extern "C" {
 /**
  * The tensors of an open checkpoint, written as plain files. It is made in two steps:
  *
- *     fsdp_export_new      decides which tensors are written, under which names, in which
- *                          order and files; reads no payload and writes nothing
+ *     fsdp_export_new      decides on tensors, their names, order
+ *                          and files; reads no payload and writes nothing
  *     fsdp_export_write    streams them, verifies what was written, and names the files
  *
- * The checkpoint must outlive the object. Between the steps, and after them, getters tell
- * what will be or was written; they take no memory and do not fail, and their pointers
+ * The checkpoint must outlive the object. Between the steps, and after them, getters return
+ * the planned or written output; they take no memory and do not fail, and their pointers
  * live until fsdp_export_free.
  */
 struct fsdp_export;
 
 /** What is made of them. */
 enum fsdp_export_form {
-	/* A folder: safetensors in shards, with an index, as transformers has it. */
+	/* A directory: safetensors in shards, with an index, as transformers has it. */
 	FSDP_EXPORT_HF,
 	/* One file of safetensors. */
 	FSDP_EXPORT_SAFETENSORS,
@@ -47,7 +47,7 @@ enum fsdp_export_why {
 	FSDP_EXPORT_UNSUPPORTED,
 	/* Some of its elements are nowhere. */
 	FSDP_EXPORT_INCOMPLETE,
-	/* The map leaves it out. */
+	/* The map omits it. */
 	FSDP_EXPORT_UNMAPPED,
 	FSDP_EXPORT_WHY_COUNT
 };
@@ -59,7 +59,7 @@ FSDP_API const char *fsdp_export_why_name(enum fsdp_export_why why);
 /** All zero but `size` means defaults. The struct and what it points to are looked at
  * until fsdp_export_new returns. */
 struct fsdp_export_options {
-	size_t size; /* of this struct, as the caller knows it */
+	size_t size; /* of this struct in the caller's version */
 	/* What is made. */
 	enum fsdp_export_form form;
 
@@ -71,27 +71,27 @@ struct fsdp_export_options {
 	bool stored_names;
 
 	/* Segments that are removed from the front of names. NULL: the key under which a
-	 * training program keeps its model, if all that is taken lies below it. "": none. */
+	 * training program keeps its model, if all selected tensors are below it. "": none. */
 	const char *strip;
-	const struct fsdp_rename *renames; /* applied in order, behind `strip` */
+	const struct fsdp_rename *renames; /* applied in order, after `strip` */
 	size_t rename_count;
 
-	/* A table of names (fsdp-inspect-map(5)), applied behind the renames; NULL: none.
-	 * Sizes that it uses and no configuration tells. */
+	/* A table of names (fsdp-inspect-map(5)), applied after the renames; NULL: none.
+	 * Sizes that it uses and no configuration contains. */
 	const struct fsdp_map *map;
 	const struct fsdp_named_size *sizes;
 	size_t size_count;
 
-	/* Tensors stay where they are, in files of safetensors of one folder; only their
+	/* Tensors stay where they are, in files of safetensors of one directory; only their
 	 * index is written. All else but `choose` has no meaning then. */
 	bool index_only;
 
-	/* Files of a folder are called as those of an adapter of PEFT. */
+	/* Files of a directory are called as those of an adapter of PEFT. */
 	bool is_adapter;
 
 	/* Write every name of tied tensors, each with its bytes. */
 	bool keep_ties;
-	/* Leave out what the form cannot express, rather than fail. */
+	/* Skip tensors that the form cannot express, rather than fail. */
 	bool skip_unsupported;
 	/* The dtype that floating parameters become, rounded to nearest even; 0: as
 	 * stored. */
@@ -111,7 +111,7 @@ struct fsdp_export_options {
  * The caller owns *ret_export. Memory is linear in the tensors and in their names written
  * out; it counts against the limit `memory`. Fails if a tensor cannot be expressed in the
  * form (FSDP_ERROR_UNSUPPORTED, the tensor named, or the value that hides it), if two
- * have one name, if a form of one tensor is asked for several, or none is left.
+ * have one name, if a form of one tensor is asked for several, or no tensor is left.
  */
 FSDP_API bool fsdp_export_new(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_export_options *options, struct fsdp_export **ret_export,
@@ -124,7 +124,7 @@ FSDP_API void fsdp_export_free(struct fsdp_export *plan);
 
 /** Counted when it was made; what was written, and how, when it was. */
 struct fsdp_export_facts {
-	/* Tensors and files that are written, and what is left out. */
+	/* Tensors and files that are written, and tensors that are skipped. */
 	size_t tensor_count, file_count, left_count;
 	/* Of all tensors that are written. */
 	uint64_t tensor_bytes;
@@ -132,7 +132,7 @@ struct fsdp_export_facts {
 	uint64_t file_bytes;
 	/* Elements of all that is written. */
 	uint64_t numel;
-	/* Bytes of what is left out, by why. */
+	/* Bytes of skipped tensors, by reason. */
 	uint64_t left_bytes[FSDP_EXPORT_WHY_COUNT];
 	/* How many, and values that hide some */
 	uint64_t left_tensors[FSDP_EXPORT_WHY_COUNT];
@@ -144,7 +144,7 @@ struct fsdp_export_facts {
 	uint64_t idle_renames;
 	/* Finite numbers that a cast made infinite. */
 	uint64_t overflowed;
-	/* Which files were copied beside: a bit for each name of
+	/* Which further files were copied: a bit for each name of
 	 * fsdp_export_companion_name */
 	uint32_t companions;
 	/* NumPy has no such dtype: it is written as unsigned integers of that width. */
@@ -187,11 +187,11 @@ FSDP_API struct fsdp_export_tensor fsdp_export_tensor(
 
 /** A file as it is written. */
 struct fsdp_export_file {
-	/* Below the folder; empty: the caller's own. */
+	/* Below the directory; empty: the caller's own. */
 	struct fsdp_span name;
 	/* With its header. */
 	uint64_t bytes;
-	/* Of the whole file; NULL: not computed. */
+	/* Of the complete file; NULL: not computed. */
 	const unsigned char *sha256;
 };
 
@@ -199,11 +199,11 @@ struct fsdp_export_file {
 FSDP_API struct fsdp_export_file fsdp_export_file(
 	const struct fsdp_export *plan, size_t index);
 
-/** Files of configuration and tokenizer that loaders want beside weights, in no order but
+/** Files of configuration and tokenizer that loaders require in addition to weights, in no order but
  * their own. NULL past the end. */
 FSDP_API const char *fsdp_export_companion_name(size_t index);
 
-/** Whether a file of this name may be replaced or removed in a folder that is written with
+/** Whether a file of this name may be replaced or removed in a directory that is written with
  * `force`. It is for the caller to see that none of those that are there is read. */
 FSDP_API bool fsdp_export_replaces(const char *name);
 
@@ -218,7 +218,7 @@ struct fsdp_export_left {
 	size_t same_as;
 };
 
-/** In the order of the checkpoint, values behind tensors. The index must be below
+/** In the order of the checkpoint, values after tensors. The index must be below
  * left_count. */
 FSDP_API struct fsdp_export_left fsdp_export_left(
 	const struct fsdp_export *plan, size_t index);
@@ -228,47 +228,47 @@ FSDP_API struct fsdp_export_left fsdp_export_left(
 /** Where and how. The struct and what it points to are looked at until
  * fsdp_export_write returns. */
 struct fsdp_export_target {
-	size_t size; /* of this struct, as the caller knows it */
+	size_t size; /* of this struct in the caller's version */
 
-	/* A folder that exists. Files are written in it under temporary names, synced,
+	/* A directory that exists. Files are written in it under temporary names, synced,
 	 * verified, then renamed, the last shard last: until then an empty file has its
 	 * name, on which loaders fail. On failure none of them stays. NULL: the
 	 * bytes go to `stream`, which is only written forwards, and nothing is verified. */
 	const char *folder;
-	/* The name of the only file; NULL of a folder of shards. */
+	/* The name of the only file; NULL for a directory of shards. */
 	const char *file;
 	/* An open descriptor; it is not closed. */
 	int stream;
 
-	/* Replace what is there; else the folder must be empty. */
+	/* Replace what is there; else the directory must be empty. */
 	bool force;
 	/* Do not read back, and so compute no digest. */
 	bool no_verify;
-	/* SHA-256 of every tensor, beside those of the files. */
+	/* SHA-256 of every tensor, in addition to those of the files. */
 	bool digests;
 	/* Threads, at most 64; 0: one. The bytes do not depend on it. */
 	unsigned jobs;
 
-	/* A folder whose configuration and tokenizer files are copied beside the shards,
-	 * those that are there; NULL: none. */
+	/* A directory whose configuration and tokenizer files are copied to the shards, as
+	 * far as they exist; NULL: none. */
 	const char *config_folder;
 
 	/* What names of temporary files begin with, at most 32 bytes, so that they can be
 	 * told apart from those of others. NULL: the process's number is in it. */
 	const char *prefix;
 
-	/* Told how many bytes of how many were copied and read back, on any of the
-	 * threads, also on several at once. False: stop, which is a failure. NULL: it is
-	 * not asked for. */
+	/* Called with how many bytes of how many were copied and read back, on any of the
+	 * threads, also on several at once. False: stop, which is a failure. NULL: not
+	 * called. */
 	bool (*progress)(void *context, uint64_t done_bytes, uint64_t total_bytes);
 	void *progress_context;
 };
 
 /**
- * Call it once. Memory, beside what the object has: for each thread one window of the
+ * Call it once. Memory in addition to the object: for each thread one window of the
  * elements of a tensor (elements.h) and 1 MiB. Fails if a tensor cannot be read, if a
  * checksum of the source that covers what was read is wrong, if the target has no room or
- * refuses a write, or if what was read back differs. Then the folder is as it was, unless
+ * refuses a write, or if what was read back differs. Then the directory is unchanged, unless
  * the failure came while files were renamed.
  */
 FSDP_API bool fsdp_export_write(struct fsdp_export *plan,

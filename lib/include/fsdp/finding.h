@@ -17,7 +17,7 @@ extern "C" {
 enum fsdp_severity {
 	/* Worth knowing; nothing is wrong. */
 	FSDP_NOTE,
-	/* Odd or wasteful, or maybe a fault: it cannot be told apart from an intention. */
+	/* Unusual or wasteful, or a possible fault: it may be intended. */
 	FSDP_WARNING,
 	/* Broken, missing or contradictory, or harmful when it is loaded. */
 	FSDP_ERROR,
@@ -29,8 +29,8 @@ enum fsdp_severity {
 FSDP_API const char *fsdp_severity_name(enum fsdp_severity severity);
 
 /**
- * How closely a checkpoint is looked at; each level contains those before it. What a rule
- * needs to be judged is the lowest level at which it can be found. Each costs more than
+ * How closely a checkpoint is looked at; each level contains those before it. The level of a rule
+ * is the lowest one that can find it. Each costs more than
  * the one before: from the first to the last, milliseconds, a read of every header, a
  * read of every byte, and arithmetic on every element.
  */
@@ -51,8 +51,8 @@ enum fsdp_subject {
 	/* Tensors: some are missing, or their shapes or elements may not be those that
 	 * were saved. */
 	FSDP_SUBJECT_TENSORS,
-	/* What lies beside the tensors, or what a program would do that loads the file.
-	 * The tensors themselves are as they were saved. */
+	/* Concerns data other than tensors, or what a program that loads the file would do.
+	 * The tensors are as they were saved. */
 	FSDP_SUBJECT_REST,
 	FSDP_SUBJECT_COUNT
 };
@@ -60,8 +60,8 @@ enum fsdp_subject {
 /** "tensors", "rest"; the last one past the end. */
 FSDP_API const char *fsdp_subject_name(enum fsdp_subject subject);
 
-/** A rule: one row of a fixed table. An id keeps its meaning for ever, is never reused,
- * and nothing is read from its digits. All texts are static. fsdp-inspect-rules(7) is
+/** A rule: one row of a fixed table. An id never changes its meaning and is never reused;
+ * its digits have no meaning. All texts are static. fsdp-inspect-rules(7) is
  * this table in print. */
 struct fsdp_rule {
 	/* "FI1004". What options refer to. */
@@ -138,21 +138,21 @@ struct fsdp_omitted {
 	const struct fsdp_rule *rule;
 	/* Absent: they are about no file. */
 	struct fsdp_span file;
-	/* How many were left out. Those that were stored are not in it. */
+	/* Number of findings that were not stored. */
 	uint64_t count;
 };
 
-/** What became of a rule. Every rule has a status, so that silence is never taken for
- * approval. */
+/** Result of a rule. Every rule has a status, so that a rule that did not run is never taken
+ * for passed. */
 enum fsdp_rule_status {
-	/* It was judged on all that it applies to, and nothing was found. */
+	/* It was checked on all objects that it applies to, without a finding. */
 	FSDP_STATUS_PASSED,
 	/* There are findings, of whatever severity. */
 	FSDP_STATUS_FAILED,
 	/* It is about something that this checkpoint is not: another format, no
 	 * optimizer, no plan. */
 	FSDP_STATUS_NOT_APPLICABLE,
-	/* It applies and could not be judged: see the reason. */
+	/* It applies and could not be checked: see the reason. */
 	FSDP_STATUS_NOT_EVALUATED,
 	FSDP_STATUS_COUNT
 };
@@ -161,19 +161,19 @@ enum fsdp_rule_status {
 enum fsdp_rule_reason {
 	/* It was evaluated, or does not apply. */
 	FSDP_REASON_NONE,
-	/* A deeper level would judge it: that of headers, */
+	/* A deeper level would check it: that of headers, */
 	FSDP_REASON_NEEDS_HEADERS,
 	/* of data, */
 	FSDP_REASON_NEEDS_DATA,
 	/* or of values. */
 	FSDP_REASON_NEEDS_VALUES,
-	/* A sharding plan would tell (fsdp-inspect-plan(5)). */
+	/* It needs a sharding plan (fsdp-inspect-plan(5)). */
 	FSDP_REASON_NEEDS_PLAN,
-	/* The configuration of the model would tell: config.json. */
+	/* It needs the configuration of the model: config.json. */
 	FSDP_REASON_NEEDS_CONFIG,
 	/* The writer recorded no checksums. */
 	FSDP_REASON_NO_CRC,
-	/* There is no list of digests to compare with. */
+	/* It needs a list of digests to compare with. */
 	FSDP_REASON_NO_DIGEST,
 	/* A ceiling was reached before the end. */
 	FSDP_REASON_LIMIT,

@@ -12,8 +12,8 @@ extern "C" {
 
 /**
  * Dumps of PyTorch's Flight Recorder: the last collectives of each rank of a job, as
- * pickles or JSON, and what they say together. The same of lines that PyTorch prints
- * into logs when a collective fails, which tell the last collectives of a rank by their numbers.
+ * pickles or JSON, and the result of comparing them. Also lines that PyTorch prints into
+ * logs when a collective fails, with the numbers of the last collectives of a rank.
  * Everything here belongs to the set of recordings it is of (fsdp/trace.h) and lives as
  * long; nothing allocates or fails. Texts come from the dumps: not terminated, not
  * escaped, maybe not UTF-8. Absent texts have data NULL, absent numbers are FSDP_ABSENT.
@@ -38,9 +38,9 @@ struct fsdp_flight_dump {
  * failed. Numbers of collectives are as printed; -1 is none yet.
  */
 struct fsdp_flight_watch {
-	/* Of the process that printed the lines, in the whole job. */
+	/* Of the process that printed the lines, among all ranks of the job. */
 	int64_t rank;
-	/* The process group as people know it; size 0: the lines name none. */
+	/* Readable name of the process group; size 0: the lines name none. */
 	struct fsdp_span group;
 	/* Number of the last collective that this rank called, and of the last one that
 	 * its device finished. */
@@ -61,7 +61,7 @@ struct fsdp_flight_sizes {
 	size_t dim_count;
 };
 
-/** What a rank called: enough to tell two calls apart as PyTorch does. Lists that the
+/** Call of a rank, with all fields by which PyTorch distinguishes two calls. Lists that the
  * dump does not have are empty. */
 struct fsdp_flight_call {
 	/* "_all_gather_base" without what surrounds it, as written */
@@ -140,17 +140,17 @@ enum fsdp_flight_verdict {
 FSDP_API const char *fsdp_flight_verdict_name(unsigned verdict);
 
 /**
- * What the dumps of a job say together. Lists of ranks are ascending. The group and what
- * follows are of the collective in which ranks part; they are absent if there is none.
+ * Result of comparing the dumps of a job. Lists of ranks are ascending. The group and the
+ * fields after it are of the collective in which ranks diverge; absent if no rank diverges.
  *
- * The answer is one collective: of all those in which ranks part, the one from which the
- * others follow. Culprits are all ranks that others wait for and that wait for none, those
+ * The answer is one collective: of all those in which ranks diverge, the one that
+ * caused the others. Culprits are all ranks that others wait for and that wait for none, those
  * whose device stopped, or those that called something else than most.
  */
 struct fsdp_flight {
 	enum fsdp_flight_verdict verdict;
 	/* "missing", "extra", "cycle", "status", "idle", "unheard", "no_entries", "op",
-	 * "size", "dtype", "parted", "gpu_stopped", "exception"; NULL: there is none.
+	 * "size", "dtype", "parted", "gpu_stopped", "exception"; NULL: none.
 	 * Three are of logs. "idle": the
 	 * culprits wait in no group, while others do, first in the one that follows.
 	 * "parted": the culprits failed in what `entered` completed. "exception": the
@@ -166,7 +166,7 @@ struct fsdp_flight {
 	 * first. */
 	const struct fsdp_flight_cause *causes;
 	size_t cause_count;
-	/* The process group, as people know it, */
+	/* Readable name of the process group, */
 	struct fsdp_span group;
 	/* and as PyTorch names it. */
 	struct fsdp_span group_name;
@@ -203,21 +203,21 @@ struct fsdp_flight {
 	/* Ranks that wait elsewhere, in the end for a culprit. */
 	const int64_t *waiting;
 	size_t waiting_count;
-	/* Ranks of which no dump was given, and ranks whose dump could not be read. */
+	/* Ranks without a dump, and ranks whose dump could not be read. */
 	const int64_t *missing_dumps, *unreadable;
 	size_t missing_dump_count, unreadable_count;
 	/* Versions of the dumps, each once, in order of their bytes. More than one: the
 	 * ranks ran different versions of PyTorch. */
 	const struct fsdp_span *versions;
 	size_t version_count;
-	/* Names of all process groups, as people know them, and the ranks in each. */
+	/* Readable names of all process groups, and the ranks in each. */
 	const struct fsdp_span *groups;
 	const size_t *group_sizes; /* ranks in each */
 	size_t group_count;
 	/* Of logs: by group, then by rank; NULL: these are dumps. */
 	const struct fsdp_flight_watch *watches;
 	size_t watch_count;
-	/* Of logs: errors of ranks that are no timeouts, the earliest first. */
+	/* Of logs: errors of ranks other than timeouts, the earliest first. */
 	const struct fsdp_flight_exception *exceptions;
 	size_t exception_count;
 	/* Ranks that the lines of logs are of. */

@@ -10,11 +10,11 @@ extern "C" {
 
 /**
  * What loaders of other programs would do with a checkpoint: load it, refuse it, or load
- * something else without a warning. Nothing is loaded: each loader is a table of rules, read
- * in its source and tried in runs, which are asked one after the other.
+ * something else without a warning. Nothing is loaded: each loader is a table of rules, taken
+ * from its source and tried in runs, which are checked in order.
  *
- * A loader is called with its defaults, but for the parameters that the caller sets. Its
- * model is the one that a list of expected names, the configuration in the folder or the
+ * A loader is called with its defaults, except the parameters that the caller sets. Its
+ * model is the one that a list of expected names, the configuration in the directory or the
  * checkpoint itself describes. What depends on anything else is not judged, and never
  * called loadable.
  */
@@ -26,7 +26,7 @@ enum fsdp_load_verdict {
 	FSDP_LOAD_DIFFERS,
 	/* The call raises. */
 	FSDP_LOAD_REFUSES,
-	/* The files do not tell. */
+	/* The files do not contain enough information. */
 	FSDP_LOAD_NOT_JUDGED
 };
 
@@ -52,7 +52,7 @@ struct fsdp_load_reason {
 	uint64_t all_names;
 };
 
-/** A parameter of a loader that changes what it does. */
+/** A parameter that changes the behavior of a loader. */
 struct fsdp_loader_option {
 	/* "strict", as the loader's call or configuration has it. */
 	const char *name;
@@ -60,7 +60,7 @@ struct fsdp_loader_option {
 	const char *const *words;
 	/* It takes a number above 0. */
 	bool is_count;
-	/* What it is, one line. */
+	/* Description in one line. */
 	const char *about;
 };
 
@@ -85,8 +85,8 @@ struct fsdp_load_result {
 	/* Those of the asked choices that it has; their texts are the caller's. */
 	const struct fsdp_load_choice *choices;
 	size_t choice_count;
-	/* Files of weights that it reads, under the folder, in order of names: of several
-	 * sets those of the one that wins. None if it refuses, or names no file itself. */
+	/* Files of weights that it reads, relative to the directory, in order of names: if it
+	 * has several sets, those of the chosen one. Empty if it refuses, or names no file. */
 	const struct fsdp_span *took;
 	size_t took_count;
 };
@@ -102,9 +102,9 @@ struct fsdp_load_expected {
 
 /** All zero but `size`, `loaders` and `loader_count` means defaults. */
 struct fsdp_loads_options {
-	size_t size; /* of this struct, as the caller knows it */
-	/* Names of loaders (fsdp_loader_name); those that are none are left out. "auto" is
-	 * the one of the family that the folder is of, if there is one. */
+	size_t size; /* of this struct in the caller's version */
+	/* Names of loaders (fsdp_loader_name); unknown ones are skipped. "auto" is
+	 * the loader of the directory's own family, if it has one. */
 	const char *const *loaders;
 	size_t loader_count;
 	/* As messages have it; NULL: "". */
@@ -116,7 +116,7 @@ struct fsdp_loads_options {
 	/* Compare the bytes of sets of weights. */
 	bool data;
 
-	/* What the model has; NULL: as the configuration says. */
+	/* Names of the model's tensors; NULL: by the configuration. */
 	const struct fsdp_load_expected *expected;
 	size_t expected_count;
 
@@ -130,8 +130,8 @@ struct fsdp_loads_options {
 struct fsdp_loads;
 
 /**
- * Asks the loaders about what lies there. The caller owns *ret_loads, which needs the
- * survey no more. Fails if memory ends; damage is an answer. Time is that of opening each
+ * Checks the rules of the loaders on the directory. The caller owns *ret_loads, which does
+ * not need the survey any more. Fails if memory ends; damage is an answer. Time is that of opening each
  * set of weights, and of reading those of one name with `data`.
  */
 FSDP_API bool fsdp_loads_new(struct fsdp_survey *survey,
@@ -146,7 +146,7 @@ FSDP_API size_t fsdp_loads_count(const struct fsdp_loads *loads);
 FSDP_API const struct fsdp_load_result *fsdp_loads_result(
 	const struct fsdp_loads *loads, size_t index);
 
-/** How two sets of weights in one folder compare. */
+/** Relation between two sets of weights in one directory. */
 enum fsdp_set_likeness {
 	/* The same names, shapes, types and bytes. */
 	FSDP_SETS_SAME,
@@ -154,8 +154,8 @@ enum fsdp_set_likeness {
 	FSDP_SETS_DIFFER,
 	/* All but the bytes are the same, which were not compared. */
 	FSDP_SETS_NOT_TOLD,
-	/* Of Mistral or Meta beside that of transformers: no name is in both, or it is
-	 * one rank's part; not compared */
+	/* Of Mistral or Meta in addition to that of transformers: no name is in both, or it
+	 * is the part of one rank; not compared */
 	FSDP_SETS_OTHER_FORMAT,
 	/* An actor and a critic, which are meant to differ. */
 	FSDP_SETS_OTHER_MODEL
@@ -173,7 +173,7 @@ struct fsdp_set_shares {
 
 /** Two of them. */
 struct fsdp_set_pair {
-	/* Names of files or folders, below the one that was surveyed. */
+	/* Names of files or directories, relative to the surveyed one. */
 	const char *first, *second;
 	enum fsdp_set_likeness likeness;
 	/* Of the first tensor that differs, or absent. */
@@ -185,8 +185,8 @@ struct fsdp_set_pair {
 	const struct fsdp_checkpoint *checkpoint;
 };
 
-/** All pairs of sets of weights of one model, or of one adapter, in a folder; and an actor
- * beside its critic. */
+/** All pairs of sets of weights of one model, or of one adapter, in a directory; and an actor
+ * with its critic. */
 struct fsdp_set_pairs;
 
 /** The caller owns *ret_pairs. `data`: compare the bytes, which are read then. Fails if
@@ -209,14 +209,14 @@ FSDP_API const char *fsdp_set_pairs_takers(const struct fsdp_set_pairs *pairs);
 /** Names that such a set may have; NULL past the end. */
 FSDP_API const char *fsdp_set_name(size_t index);
 
-/** Names of files or folders that hold two models which are trained together: the first of
- * each pair at even numbers, the second behind it; NULL past the end. */
+/** Names of files or directories of two models that are trained together: the first of
+ * each pair at even numbers, the second after it; NULL past the end. */
 FSDP_API const char *fsdp_set_model_name(size_t index);
 
 /** Names of all loaders; NULL past the end. */
 FSDP_API const char *fsdp_loader_name(size_t index);
 
-/** The parameters that rules of a loader know; NULL past the end, or of no loader. */
+/** The parameters that rules of a loader use; NULL past the end, or of no loader. */
 FSDP_API const struct fsdp_loader_option *fsdp_loader_option(
 	const char *loader, size_t index);
 

@@ -17,7 +17,7 @@ extern "C" {
  * fails. Texts come from the snapshot: not terminated, not escaped, maybe not UTF-8.
  *
  * Blocks are counted in two ways: in bytes that they take, and in bytes that were asked
- * for. A history knows only what was asked for.
+ * for. A history has only the bytes that were asked for.
  */
 
 /** A line of code. Frames are listed once, however many stacks go through them. */
@@ -38,8 +38,8 @@ struct fsdp_memory_stack {
 	const uint32_t *frames;
 	/* How many; 0: no stack was recorded. */
 	size_t frame_count;
-	/* They were allocated before the recording began: nothing is known of their
-	 * stack. */
+	/* They were allocated before the recording began: their stack is
+	 * unknown. */
 	bool before;
 };
 
@@ -89,8 +89,8 @@ FSDP_API const char *fsdp_memory_action_name(unsigned action);
  * stored more tightly than they are shown. */
 struct fsdp_memory_history;
 
-/** One device of one process: what the allocator held when the snapshot was taken, and
- * what its history tells of the time before. Sums of bytes fit into 63 bits, or the
+/** One device of one process: memory of the allocator when the snapshot was taken, and
+ * its history before that. Sums of bytes fit into 63 bits, or the
  * snapshot is refused. */
 struct fsdp_memory_device {
 	/* Its index in CUDA, as torch.device("cuda", i) counts. */
@@ -133,7 +133,7 @@ struct fsdp_memory_device {
 	int64_t start_bytes;
 	/* The most that was asked for at once during the history, */
 	int64_t peak_bytes;
-	/* the event behind which it is reached (FSDP_ABSENT: at the start), */
+	/* the event after which it is reached (FSDP_ABSENT: at the start), */
 	int64_t peak_event;
 	/* and its time, or FSDP_ABSENT. */
 	int64_t peak_time_us;
@@ -159,7 +159,7 @@ struct fsdp_memory_event {
 	enum fsdp_memory_action action;
 	/* A number that equal stacks of the snapshot share. */
 	uint32_t stack;
-	/* Asked for, and reserved, behind this event. */
+	/* Asked for, and reserved, after this event. */
 	int64_t active_bytes, reserved_bytes;
 };
 
@@ -172,8 +172,8 @@ struct fsdp_memory {
 	/* Lines of code that stacks refer to by index. */
 	const struct fsdp_memory_frame *frames;
 	size_t frame_count;
-	/* The file ends within the history, of which nothing is shown then; what is held
-	 * at the end is known nevertheless. */
+	/* The file is truncated within the history, which is not shown then; the memory at
+	 * the end is complete. */
 	bool is_cut;
 };
 

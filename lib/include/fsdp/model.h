@@ -32,7 +32,7 @@ extern "C" {
 FSDP_API size_t fsdp_name_write(const struct fsdp_checkpoint *checkpoint, uint32_t name,
 	char *buffer, size_t size);
 
-/** What stands behind the last dot of a name: all of a name without dots. Lives as long as
+/** Part of a name after its last dot; the name itself if it has no dot. Lives as long as
  * the checkpoint. Takes time linear in its last part, wherever that was split. */
 FSDP_API struct fsdp_span fsdp_name_last(
 	const struct fsdp_checkpoint *checkpoint, uint32_t name);
@@ -57,8 +57,8 @@ struct fsdp_path_part {
 };
 
 /**
- * The path of a stored name, part by part; `name` is the whole text that fsdp_name_write
- * gave for the raw name. Start with *state = 0; false at the end. A dot within the key of
+ * The path of a stored name, part by part; `name` is the text that fsdp_name_write
+ * returned for the raw name. Start with *state = 0; false at the end. A dot within the key of
  * a dict does not end a part, which is what a path is good for: "a.b" may be one key or
  * two.
  */
@@ -96,7 +96,7 @@ FSDP_API size_t fsdp_dtype_count(void);
 
 /* ---- tensors ---- */
 
-/** What a tensor is to its model. Where no file tells, it is inferred from the name
+/** Role of a tensor in its model. If no file contains it, it is inferred from the name
  * (FSDP_TENSOR_ROLE_INFERRED). */
 enum fsdp_role {
 	FSDP_ROLE_PARAM,  /* a parameter */
@@ -124,13 +124,13 @@ enum fsdp_tensor_flag {
 	FSDP_TENSOR_FLATTENED = 1 << 4,
 	/* On the meta device: no bytes in any file. */
 	FSDP_TENSOR_NO_DATA = 1 << 5,
-	/* No file says the role: it is a guess from the name. */
+	/* No file contains the role: it is inferred from the name. */
 	FSDP_TENSOR_ROLE_INFERRED = 1 << 6,
 	/* The shape is put together from pieces. */
 	FSDP_TENSOR_SHAPE_INFERRED = 1 << 7,
-	/* So is the class from what surrounds it. */
+	/* The class is inferred from its siblings. */
 	FSDP_TENSOR_CLASS_INFERRED = 1 << 8,
-	/* Sparse: no index stands there twice. */
+	/* Sparse: each index occurs once. */
 	FSDP_TENSOR_COALESCED = 1 << 9,
 	/* A FlatParameter whose parameters are listed too: sums count those, and not this
 	 * one. */
@@ -150,7 +150,7 @@ struct fsdp_tensor {
 	uint32_t raw_name;
 	/* Container path of the raw name, for fsdp_path_next. */
 	uint32_t path;
-	/* "Tensor", "Parameter", "DTensor", … or NULL: no file says it. */
+	/* "Tensor", "Parameter", "DTensor", … or NULL: no file contains it. */
 	const char *class_name;
 	/* An id for fsdp_dtype; 0 if it is not known. */
 	uint32_t dtype;
@@ -165,14 +165,14 @@ struct fsdp_tensor {
 	const int64_t *shape;
 	/* At most FSDP_DIMS_MAX; 0 of a scalar. */
 	uint32_t dims;
-	/* Elements of the whole shape; 1 of a scalar. */
+	/* Elements of the global shape; 1 for a scalar. */
 	uint64_t numel;
 	/* Of the logical tensor, each element once. What is stored may be more (a slice
 	 * keeps its storage) or less (an expanded view). */
 	uint64_t bytes;
 	enum fsdp_role role;
 	uint32_t flags; /* enum fsdp_tensor_flag */
-	/* FSDP_NONE, or the tensor of which this is another name, and which has no alias:
+	/* FSDP_NONE, or the tensor that this is another name of, which has no alias itself:
 	 * the first with the same view of the same storage, else the one (earlier or
 	 * later) that a plan ties to */
 	uint32_t alias;
@@ -180,7 +180,7 @@ struct fsdp_tensor {
 	uint32_t module;
 	/* Index of the unit that shards it, or FSDP_NONE. */
 	uint32_t unit;
-	/* Its pieces: indices for fsdp_piece, one behind the other. */
+	/* Its pieces: consecutive indices for fsdp_piece. */
 	uint32_t first_piece, piece_count;
 	/* Its components: indices for fsdp_tensor past fsdp_tensor_count. */
 	uint32_t first_component, component_count;
@@ -190,8 +190,8 @@ struct fsdp_tensor {
 	uint32_t placement;
 };
 
-/** Tensors in natural order of their clean names. Components of sparse and quantised
- * tensors are not counted; they follow behind and can be fetched by their index. */
+/** Tensors in natural order of their clean names. Components of sparse and quantized
+ * tensors are not counted; they follow and can be fetched by their index. */
 FSDP_API size_t fsdp_tensor_count(const struct fsdp_checkpoint *checkpoint);
 
 /** One of them, or a component. Not of a checkpoint that has sums: see below. */
@@ -257,16 +257,16 @@ FSDP_API struct fsdp_quantizer fsdp_quantizer(
 /**
  * Where a part of a tensor is. Boxes are offsets and sizes in the global shape. A piece
  * of a parameter that FSDP flattened is not a box: it is a run of the elements in C order,
- * and lies as one row in its storage. The payload's own place may need another read:
+ * and contiguous in its storage. The payload's own place may need another read:
  * fsdp_piece_locate.
  */
 struct fsdp_piece {
-	/* Of which it is a part: an index for fsdp_tensor. */
+	/* Its tensor: an index for fsdp_tensor. */
 	uint32_t tensor;
 	/* Whose part it is, or FSDP_NONE. */
 	uint32_t rank;
 	/* Where the box begins in the global shape, and how far it reaches, in elements,
-	 * `dims` numbers each. NULL: the whole tensor, or a run. */
+	 * `dims` numbers each. NULL: the complete tensor, or a run. */
 	const int64_t *offsets;
 	/* NULL where `offsets` is. */
 	const int64_t *sizes;
@@ -292,17 +292,17 @@ struct fsdp_piece {
 	/* Where the first element is in the storage, in elements; FSDP_UNKNOWN if not
 	 * known yet (fsdp_piece_locate). */
 	uint64_t storage_offset;
-	/* Of the whole storage, after inflating; FSDP_UNKNOWN if not known yet. */
+	/* Of the complete storage, after inflating; FSDP_UNKNOWN if not known yet. */
 	uint64_t storage_bytes;
 	/* The range of the file that the container names for it, or FSDP_UNKNOWN: of a
 	 * DCP item, which is a file of torch.save of its own. */
 	uint64_t item_offset, item_length;
-	/* Pieces of a file lie in it as these numbers say: read them in this order, and
-	 * the disk is read forwards. */
+	/* Order of the pieces in their file: if they are read in this order, the
+	 * disk is read forwards. */
 	uint64_t order;
 };
 
-/** Pieces of all tensors and components; those of one lie behind each other. */
+/** Pieces of all tensors and components; those of one tensor are consecutive. */
 FSDP_API size_t fsdp_piece_count(const struct fsdp_checkpoint *checkpoint);
 
 /** Not of a checkpoint that has sums. */
@@ -324,8 +324,8 @@ struct fsdp_place {
 	/* To the end of the last element, as stored; 0, and an offset of 0, if it is
 	 * empty. */
 	uint64_t length;
-	/* NULL: stored; "deflate"; "zstd": the whole item is, and all that is known is
-	 * where that lies. */
+	/* NULL: stored; "deflate"; "zstd": the complete item is compressed, and only its
+	 * position is known. */
 	const char *method;
 	/* Key of the storage; lives as long as the locator. */
 	struct fsdp_span storage;
@@ -350,7 +350,7 @@ struct fsdp_place {
 };
 
 /**
- * Reads what must be read to know where the payload of a piece begins: the local header
+ * Reads the data that contains the start of the payload of a piece: the local header
  * of a zip member, the directory of a DCP item. It changes nothing in the checkpoint,
  * which must outlive it, and belongs to one thread; several may exist at once.
  */
@@ -373,12 +373,12 @@ FSDP_API void fsdp_locator_free(struct fsdp_locator *locator);
 
 /* ---- placements ---- */
 
-/** A device mesh: the ranks of a job, arranged in some dimensions, each of which a kind
- * of parallelism uses. */
+/** A device mesh: the ranks of a job, arranged in some dimensions; a kind of
+ * parallelism uses each. */
 struct fsdp_mesh {
 	const int64_t *shape;
 	uint32_t dims; /* of the shape */
-	/* "dp", "tp", …, one for each dimension; NULL: none recorded. */
+	/* "dp", "tp", …, one per dimension; NULL: none recorded. */
 	const struct fsdp_span *dim_names;
 	/* rank_count global ranks in C order of the mesh; NULL: 0, 1, …. */
 	const int64_t *ranks;
@@ -390,9 +390,9 @@ struct fsdp_mesh {
 FSDP_API struct fsdp_mesh fsdp_mesh(
 	const struct fsdp_checkpoint *checkpoint, uint32_t index);
 
-/** How a tensor lies on a mesh, in torch's text form, one per mesh dimension. */
+/** Placement of a tensor on a mesh, in torch's text form, one per mesh dimension. */
 struct fsdp_placement {
-	/* "Shard(dim=0)", "Replicate()", …: one for each dimension of the mesh. */
+	/* "Shard(dim=0)", "Replicate()", …: one per dimension of the mesh. */
 	const struct fsdp_span *texts;
 	uint32_t count; /* of texts */
 	/* Index for fsdp_mesh, or FSDP_NONE. */
@@ -436,7 +436,7 @@ struct fsdp_module {
 	/* The class that fully_shard replaced by one of its own, or NULL. */
 	const char *original_class;
 	enum fsdp_wrapper wrapper;
-	/* Visit that it lies in; FSDP_NONE: it is the root. */
+	/* Visit that contains it; FSDP_NONE: it is the root. */
 	uint32_t parent;
 	/* Of the visit; the root has 0. */
 	uint32_t depth;
@@ -511,20 +511,20 @@ struct fsdp_unit {
 	uint64_t bytes;
 	/* It follows from placements or shards, and not from a plan. */
 	bool inferred;
-	/* fsdp_unit_flat tells more. */
+	/* See fsdp_unit_flat. */
 	bool has_flat;
 	/* The plan has a flat parameter, but the checkpoint contradicts it. */
 	bool flat_refused;
 };
 
-/** 0: nothing is sharded, or nothing tells how. */
+/** 0: not sharded, or unknown. */
 FSDP_API size_t fsdp_unit_count(const struct fsdp_checkpoint *checkpoint);
 FSDP_API struct fsdp_unit fsdp_unit(
 	const struct fsdp_checkpoint *checkpoint, uint32_t index);
 
 /**
  * The n-th parameter of a unit as a name id, clean and relative to the unit's module; if
- * it does not lie below that (a group over several modules), its full name, and
+ * it is not below that module (a group over several modules), its full name, and
  * *ret_is_full is set.
  */
 FSDP_API uint32_t fsdp_unit_fqn(const struct fsdp_checkpoint *checkpoint,
@@ -533,8 +533,8 @@ FSDP_API uint32_t fsdp_unit_fqn(const struct fsdp_checkpoint *checkpoint,
 /* ---- flat parameters ---- */
 
 /**
- * The FlatParameter of an FSDP1 unit: parameters and padding one behind the other, cut
- * into shards of one length. Which rank holds what is worked out when it is asked for.
+ * The FlatParameter of an FSDP1 unit: parameters and padding, concatenated and cut
+ * into shards of one length. The content of a rank's shard is computed on request.
  */
 struct fsdp_flat {
 	/* Whose it is. */
@@ -561,12 +561,12 @@ struct fsdp_flat {
 	uint32_t record; /* internal */
 };
 
-/** False: the unit has none, or nothing is known of it. *ret_flat is a plain value that
+/** False: the unit has none, or it is unknown. *ret_flat is a plain value that
  * the functions below take. */
 FSDP_API bool fsdp_unit_flat(const struct fsdp_checkpoint *checkpoint, uint32_t unit,
 	struct fsdp_flat *ret_flat);
 
-/** What lies in it, in order: a parameter, or padding between two of them. */
+/** Its content, in order: a parameter, or padding between two of them. */
 struct fsdp_flat_entry {
 	/* Its full clean name, or FSDP_NONE: padding. */
 	uint32_t fqn;
@@ -589,7 +589,7 @@ struct fsdp_flat_tie {
 FSDP_API struct fsdp_flat_tie fsdp_flat_tie(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_flat *flat, uint32_t n);
 
-/** What of an entry lies in one rank's shard. */
+/** Part of an entry in one rank's shard. */
 struct fsdp_flat_span {
 	/* Index below entry_count. */
 	uint32_t entry;
@@ -629,21 +629,21 @@ struct fsdp_flat_place {
 	bool is_padding;
 };
 
-/** Where an element of an entry lies; false: it has no such element, or lies in no
- * shard. Then *ret_place stays as it was. */
+/** Position of an element of an entry; false: it has no such element, or the element is in
+ * no shard. Then *ret_place stays as it was. */
 FSDP_API bool fsdp_flat_place_of(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_flat *flat, uint32_t entry, uint64_t param_offset,
 	struct fsdp_flat_place *ret_place);
 
-/** What lies at a place of a rank's shard; false: the shard ends before. */
+/** Entry at a position of a rank's shard; false: the shard ends before it. */
 FSDP_API bool fsdp_flat_place_at(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_flat *flat, uint32_t rank, uint64_t shard_offset,
 	struct fsdp_flat_place *ret_place);
 
 /**
- * Ranks of the job and shard ranks of a unit: copies stand behind each other. FSDP_NONE:
- * there is no such rank, or the world is more than this unit's shards and copies, and
- * nothing tells which ranks they are.
+ * Ranks of the job and shard ranks of a unit: copies are consecutive. FSDP_NONE: the rank
+ * does not exist, or the world is larger than this unit's shards and copies, and its ranks
+ * are unknown.
  */
 FSDP_API uint32_t fsdp_unit_global_rank(const struct fsdp_checkpoint *checkpoint,
 	uint32_t unit, uint32_t shard_rank, uint32_t copy);
@@ -680,7 +680,7 @@ enum fsdp_token_kind {
 	FSDP_TOKEN_NONE,
 	FSDP_TOKEN_BOOL,
 	FSDP_TOKEN_INTEGER, /* 64 bits */
-	/* Text: decimal, or hexadecimal behind 0x when very long. */
+	/* Text: decimal, or hexadecimal after 0x if very long. */
 	FSDP_TOKEN_BIG_INTEGER,
 	FSDP_TOKEN_FLOAT,
 	/* Text, not checked to be UTF-8. */
@@ -731,9 +731,9 @@ struct fsdp_value {
 	/* Whose value it is; FSDP_NONE: that of all. */
 	uint32_t rank;
 
-	/* Tensors lie in it that have no name, and so are none of the checkpoint's: in an
-	 * object of a class that is not known, in a set, or in the key of a dict, which is
-	 * a value then. `role` is theirs. */
+	/* Contains tensors without a name, which are not tensors of the checkpoint: in an
+	 * object of an unknown class, in a set, or in the key of a dict, which is then a
+	 * value. `role` is that of these tensors. */
 	bool hides_tensors;
 	enum fsdp_role role;
 };
@@ -746,10 +746,10 @@ FSDP_API struct fsdp_value fsdp_value(
 /* ---- settings ---- */
 
 /**
- * A node of the model's configuration (config.json or adapter_config.json beside the
- * weights): what the file says of the model, none of it checked. Nodes are in pre-order;
- * what a container holds follows it, up to `end`, which is also where the next node of
- * the same level is. So the first item of container i is i + 1, and the one behind item j
+ * A node of the model's configuration (config.json or adapter_config.json next to the
+ * weights), as stored and not checked. Nodes are in pre-order; the items of a container
+ * follow it, up to `end`, which is also the index of the next node of the same level. The
+ * first item of container i is i + 1, and the one after item j
  * is fsdp_setting(j).end, as long as that is less than the container's own end.
  *
  * A file that is larger than any configuration is one node of the kind CUT.
@@ -759,9 +759,9 @@ struct fsdp_setting {
 	struct fsdp_span key;
 	/* Its token; of LIST and DICT `count` is of items or members. */
 	struct fsdp_token value;
-	/* Index behind all that it holds. */
+	/* Index after its last item. */
 	uint32_t end;
-	/* Index for fsdp_file: in which it stands. */
+	/* Index for fsdp_file of its file. */
 	uint32_t file;
 };
 

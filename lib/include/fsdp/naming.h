@@ -13,9 +13,9 @@ extern "C" {
  * others.
  */
 
-/** A part of names that is replaced: `from` is a whole name, or segments it begins with.
- * "model.layers" as a whole segment, not as a prefix of bytes: it does not match
- * "model.layers_norm". An empty `to` removes the segments with the dot behind them. */
+/** A part of names that is replaced: `from` is a complete name, or its first segments.
+ * "model.layers" matches segments, not a prefix of bytes: it does not match
+ * "model.layers_norm". An empty `to` removes the segments with their last dot. */
 struct fsdp_rename {
 	struct fsdp_span from, to;
 };
@@ -38,10 +38,9 @@ struct fsdp_named_size {
 struct fsdp_map;
 
 /**
- * By its name ("megatron-hf-llama"), by what names are to become and of which family of
- * models ("hf-llama": from whatever scheme they are of, that map is used which knows the
- * most of them), or a file, whose name has a dot or a slash. The caller owns *ret_map.
- * Fails with an FSDP_ERROR_USAGE if there is none or it is none.
+ * By its name ("megatron-hf-llama"), by target scheme and family of models ("hf-llama": the
+ * map that has the most of the names is used), or a file, whose name has a dot or a slash. The caller owns *ret_map.
+ * Fails with an FSDP_ERROR_USAGE if the map does not exist or is invalid.
  */
 FSDP_API bool fsdp_map_open(const char *word, const struct fsdp_limit_setting *limits,
 	size_t limit_count, struct fsdp_map **ret_map, struct fsdp_error **ret_error);
@@ -51,7 +50,7 @@ FSDP_API void fsdp_map_free(struct fsdp_map *map);
 
 /** A map that is built in. All texts are static. */
 struct fsdp_map_facts {
-	/* "megatron-hf-llama": from which scheme to which, of which family. */
+	/* "megatron-hf-llama": source scheme, target scheme and family. */
 	const char *name;
 	/* A sentence or two, for people: the programs on both sides, and the models that
 	 * it is for. */

@@ -17,7 +17,7 @@ extern "C" {
  * restricted unpickler would refuse, and the values they build. Nothing is imported,
  * called or built: a global is two texts, and a call is "this applied to these".
  *
- * A file is a bare pickle, or several behind each other; a zip of torch.save, whose
+ * A file is a bare pickle, or several concatenated ones; a zip of torch.save, whose
  * members that end with .pkl are pickles; or a stream of torch.save before 1.6, which
  * begins with five. What it gives lives as long as the object, which belongs to one
  * thread at a time. An index must be below the count of its list.
@@ -26,7 +26,7 @@ struct fsdp_pickles;
 
 /** All zero but `size` means defaults. */
 struct fsdp_pickles_options {
-	size_t size; /* of this struct, as the caller knows it */
+	size_t size; /* of this struct in the caller's version */
 	/* Read only this one of a zip, whatever its name ends with; NULL: all that end
 	 * with .pkl. */
 	const char *member;
@@ -74,7 +74,7 @@ FSDP_API struct fsdp_pickles_stream fsdp_pickles_stream(
 
 /** What a pickle names, once however often it does. */
 struct fsdp_pickles_global {
-	/* As Python 3 knows it … */
+	/* Its name in Python 3 … */
 	struct fsdp_span module, name;
 	/* … and as the pickle has it: protocol 2 calls `builtins` "__builtin__". */
 	struct fsdp_span written_module, written_name;
@@ -111,8 +111,8 @@ struct fsdp_pickles_refusal {
 FSDP_API struct fsdp_pickles_refusal fsdp_pickles_refusal(
 	const struct fsdp_pickles *pickles, size_t stream, size_t index);
 
-/** Whether "module.name" can run commands or code, or load what another file says: no list of
- * trusted names may have it. */
+/** Whether "module.name" can run commands or code, or load another file: no list of
+ * trusted names may contain it. */
 FSDP_API bool fsdp_pickles_never_allowed(struct fsdp_span name);
 
 /** What a value is. */
@@ -138,13 +138,13 @@ enum fsdp_pickles_kind {
 	/* What the unpickler of the file resolves by itself: storages, in torch.save.
 	 * Below it: the id. */
 	FSDP_PICKLES_PERSISTENT,
-	/* A buffer of protocol 5 that lies outside of the pickle. */
+	/* A buffer of protocol 5 outside of the pickle. */
 	FSDP_PICKLES_BUFFER,
 	/* A value that was shown before (number_of). */
 	FSDP_PICKLES_SHARED,
-	/* One that this lies in (number_of). */
+	/* A container of this value (number_of). */
 	FSDP_PICKLES_CYCLE,
-	/* What lies deeper than FSDP_PICKLES_DEPTH. */
+	/* Values deeper than FSDP_PICKLES_DEPTH. */
 	FSDP_PICKLES_CUT,
 	FSDP_PICKLES_KIND_COUNT
 };
@@ -152,11 +152,11 @@ enum fsdp_pickles_kind {
 /** "absent", "none", …, "cut"; the first one past the end. */
 FSDP_API const char *fsdp_pickles_kind_name(enum fsdp_pickles_kind kind);
 
-/** A value of the tree, in pre-order. What it holds follows it, one level deeper. */
+/** A value of the tree, in pre-order. Its items follow it, one level deeper. */
 struct fsdp_pickles_node {
 	/* 0 of the topmost. */
 	uint32_t depth;
-	/* In what it lies in: "item", "key", "value", "function", "arguments",
+	/* Its role in its container: "item", "key", "value", "function", "arguments",
 	 * "keywords", "state", "id"; NULL of the topmost */
 	const char *role;
 	enum fsdp_pickles_kind kind;

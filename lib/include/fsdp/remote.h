@@ -26,7 +26,7 @@ FSDP_API bool fsdp_remote_new(int descriptor, const struct fsdp_limit_setting *l
 	size_t limit_count, struct fsdp_remote **ret_remote,
 	struct fsdp_error **ret_error);
 
-/** Closes the descriptor, at which the process ends. NULL is fine. */
+/** Closes the descriptor; the process then ends. NULL is allowed. */
 FSDP_API void fsdp_remote_free(struct fsdp_remote *remote);
 
 /** Asks for a place by its URL, which is called `name` in paths and messages. That it cannot be

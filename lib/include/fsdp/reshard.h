@@ -14,8 +14,8 @@ extern "C" {
  *
  * FSDP2 cuts each parameter by itself along one dimension into parts of one length, the
  * last ones shorter or empty, as torch.chunk does. FSDP1 cuts the flat parameter of each
- * unit, where a plan or the files tell what lies in it, and fills the last shard up; else
- * its parameters are taken to be cut like those of FSDP2, as its SHARDED state dicts are.
+ * unit, if a plan or the files contain its layout, and pads the last shard; else
+ * its parameters are assumed to be cut like those of FSDP2, as its SHARDED state dicts are.
  * States of an optimizer that have the shape of their parameter are cut like it. All
  * other tensors are whole on every rank.
  */
@@ -25,7 +25,7 @@ struct fsdp_reshard;
 enum { FSDP_RESHARD_AUTO = -1, FSDP_RESHARD_WORLD_MOST = 65536 };
 
 struct fsdp_reshard_options {
-	size_t size; /* of this struct, as the caller knows it */
+	size_t size; /* of this struct in the caller's version */
 	/* Ranks of the new run, at most FSDP_RESHARD_WORLD_MOST. */
 	uint32_t world;
 	/* Copies of the model, each sharded over world / copies ranks (HSDP, or the
@@ -58,9 +58,9 @@ struct fsdp_reshard_rank {
 	uint64_t optim_bytes;
 	/* and of other tensors. */
 	uint64_t other_bytes;
-	/* Bytes that only fill shards up to one length, beside these. */
+	/* Further bytes that only pad shards to one length. */
 	uint64_t padding_bytes;
-	/* Of all pieces of which it needs an element: a loader reads pieces whole. */
+	/* Of all pieces with an element that it needs: a loader reads complete pieces. */
 	uint64_t read_bytes;
 	/* How many pieces these are. */
 	uint64_t pieces;
@@ -72,8 +72,8 @@ struct fsdp_reshard_rank {
 FSDP_API struct fsdp_reshard_rank fsdp_reshard_rank(
 	const struct fsdp_reshard *reshard, uint32_t rank);
 
-/** The next file (fsdp_file) that a rank opens, from *position on, which is moved behind
- * it; begin with 0. FSDP_NONE: there are no more. */
+/** The next file (fsdp_file) that a rank opens, from *position on, which is moved after
+ * it; start with 0. FSDP_NONE: no more. */
 FSDP_API uint32_t fsdp_reshard_file(
 	const struct fsdp_reshard *reshard, uint32_t rank, uint32_t *position);
 
@@ -103,15 +103,15 @@ struct fsdp_reshard_facts {
 	uint64_t cut, whole;
 	/* Units that are cut as flat parameters. */
 	uint64_t flat_units;
-	/* Of the cut ones: nothing tells how tensor parallelism would cut them, and they
-	 * are taken not to be. */
+	/* Of the cut ones: their tensor-parallel placement is unknown, and they are assumed
+	 * to have none. */
 	uint64_t tp_unknown;
 	/* Uneven along another dimension than 0: FSDP2 raises. */
 	uint64_t refused;
-	/* Of all that are cut; AUTO: they differ, or none is. */
+	/* Of all that are cut; AUTO: they differ, or no tensor is cut. */
 	int32_t shard_dim;
-	/* Of all ranks together: what they hold of the checkpoint, and what they read to
-	 * get it. */
+	/* Of all ranks together: bytes of the checkpoint that they own, and bytes that they
+	 * read. */
 	uint64_t needed_bytes, read_bytes;
 };
 FSDP_API struct fsdp_reshard_facts fsdp_reshard_facts(const struct fsdp_reshard *reshard);

@@ -18,7 +18,7 @@ struct fsdp_statistics;
 
 /** All zero but `size`: all tensors, on one thread. */
 struct fsdp_statistics_options {
-	size_t size; /* of this struct, as the caller knows it */
+	size_t size; /* of this struct in the caller's version */
 
 	/* Which tensors, or which components; NULL: all tensors. */
 	const uint32_t *tensors;
@@ -27,8 +27,8 @@ struct fsdp_statistics_options {
 	/* Threads, at most 64; 0: one. */
 	unsigned jobs;
 
-	/* Told how many bytes of how many were read, on one thread at a time. False: stop.
-	 * NULL: it is not asked. */
+	/* Called with how many bytes of how many were read, on one thread at a time. False:
+	 * stop. NULL: not called. */
 	bool (*progress)(void *context, uint64_t done_bytes, uint64_t total_bytes);
 	void *progress_context;
 };
@@ -46,7 +46,7 @@ FSDP_API bool fsdp_statistics_new(const struct fsdp_checkpoint *checkpoint,
 /** NULL is fine. */
 FSDP_API void fsdp_statistics_free(struct fsdp_statistics *statistics);
 
-/** Of numbers: a complex element is two. All zero is of none. */
+/** Of numbers: a complex element is two numbers. All zero: no numbers. */
 struct fsdp_distribution {
 	/* Numbers that were looked at, finite or not. */
 	uint64_t count;
@@ -58,8 +58,8 @@ struct fsdp_distribution {
 	double min, max;
 	/* Of the finite ones; 0 if there are none. */
 	double mean;
-	/* Sum of the squares of what they differ from the mean by, from which the
-	 * deviation follows. */
+	/* Sum of the squared differences from the mean; the deviation is computed from
+	 * it. */
 	double squares;
 };
 
@@ -71,8 +71,8 @@ FSDP_API void fsdp_distribution_join(
 /** How many are finite. */
 FSDP_API uint64_t fsdp_distribution_finite(const struct fsdp_distribution *numbers);
 
-/** The standard deviation of the finite ones, all of which are known: the root of the mean
- * square. 0 if there are none. */
+/** The standard deviation of all finite numbers: the root of the mean square. 0 if no
+ * number is finite. */
 FSDP_API double fsdp_distribution_deviation(const struct fsdp_distribution *numbers);
 
 /** Parts of a histogram. */
@@ -82,7 +82,7 @@ struct fsdp_statistics_row {
 	/* Index for fsdp_tensor. */
 	uint32_t tensor;
 	struct fsdp_distribution numbers;
-	/* Why there are no numbers, or NULL. The object owns it. */
+	/* Why the row has no numbers, or NULL. The object owns it. */
 	const struct fsdp_error *error;
 	/* FSDP_STATISTICS_BINS counts; NULL: fsdp_statistics_bin was not called. */
 	const uint64_t *bins;
@@ -94,11 +94,11 @@ struct fsdp_statistics_span {
 };
 
 /**
- * Reads all tensors once more and counts how many finite numbers lie in each of
+ * Reads all tensors once more and counts the finite numbers in each of
  * FSDP_STATISTICS_BINS equal parts of a span: spans[i] for the row i, or (NULL) from its own
- * least number to its largest. A number on a border lies in the upper part, the largest in
- * the last one; if a span holds one number alone, all are in the first. What lies outside
- * is not counted. The counts are the same on any number of threads. Call it once. A row that
+ * least number to its largest. A number on a border is in the upper part, the largest in
+ * the last one; if a span is a single number, all are in the first. Numbers outside of the
+ * span are not counted. The counts are the same on any number of threads. Call it once. A row that
  * cannot be read again has an error; it fails if memory ends or `progress` stopped it.
  */
 FSDP_API bool fsdp_statistics_bin(struct fsdp_statistics *statistics,

@@ -9,13 +9,13 @@ extern "C" {
 #endif
 
 /**
- * What lies where a loader looks: the entries of a folder and of the folders in it, small
- * texts, configurations, and each set of weights as a checkpoint of its own. Nothing is
- * chosen and nothing judged: a file that a checkpoint as a whole leaves out, because
- * another one counts, can be asked for here.
+ * Files that a loader may read: the entries of a directory and of its subdirectories, small
+ * texts, configurations, and each set of weights as a separate checkpoint. Nothing is
+ * selected or checked: also a file that the checkpoint of the directory skips for another
+ * one can be opened here.
  *
- * Lists once, when it is made. What is asked for later is read then and kept until
- * fsdp_survey_free, and everything that is handed out lives as long. One thread at a
+ * The directory is listed once. Files are read on first use and kept until
+ * fsdp_survey_free; all results are valid until then. One thread at a
  * time. Memory counts against the limit `memory`.
  */
 struct fsdp_survey;
@@ -34,48 +34,48 @@ FSDP_API void fsdp_survey_free(struct fsdp_survey *survey);
 FSDP_API bool fsdp_survey_failed(
 	const struct fsdp_survey *survey, struct fsdp_error **ret_error);
 
-/** A file, or a folder. */
+/** A file, or a directory. */
 struct fsdp_survey_entry {
-	/* From the folder on, "global_step4/latest"; of the one file that was named,
-	 * empty. */
+	/* Relative to the directory, "global_step4/latest"; empty for a single named
+	 * file. */
 	struct fsdp_span name;
-	/* A folder; its own entries follow it in the list. */
+	/* A directory; its own entries follow it in the list. */
 	bool is_folder;
 	/* Of a file, in bytes. */
 	uint64_t size;
 };
 
-/** In order of names; what is in a folder follows it. Of a file: itself. The folder
- * itself is not among them. */
+/** In order of names; the entries of a directory follow it. For a file: the file. The
+ * surveyed directory is not listed. */
 FSDP_API size_t fsdp_survey_entry_count(const struct fsdp_survey *survey);
 FSDP_API const struct fsdp_survey_entry *fsdp_survey_entry(
 	const struct fsdp_survey *survey, size_t index);
 
-/** By name; NULL: there is none. Takes time logarithmic in the entries. */
+/** By name; NULL: not found. Takes time logarithmic in the entries. */
 FSDP_API const struct fsdp_survey_entry *fsdp_survey_find(
 	const struct fsdp_survey *survey, const char *name);
 
 /** So many first bytes of a file are given. */
 enum { FSDP_SURVEY_HEAD = 16 };
 
-/** The first bytes of a file, by which containers can be told apart: fewer of a short file,
- * absent of a folder or if it cannot be read. Opens the file the first time. */
+/** The first bytes of a file, which distinguish containers: fewer for a short file,
+ * absent for a directory or if it cannot be read. Opens the file the first time. */
 FSDP_API struct fsdp_span fsdp_survey_head(struct fsdp_survey *survey, const char *name);
 
 /** The first 4,096 bytes of a file at most; absent if it cannot be read. Lives as long as
- * the survey. Bytes as they lie there; zero bytes and all. */
+ * the survey. Bytes as stored, zero bytes included. */
 FSDP_API struct fsdp_span fsdp_survey_text(struct fsdp_survey *survey, const char *name);
 
-/** A file or folder as a checkpoint of its own, without what lies beside it. */
+/** A file or directory as a separate checkpoint, without the files next to it. */
 struct fsdp_survey_part {
 	const struct fsdp_checkpoint *checkpoint; /* NULL: it cannot be opened … */
 	const struct fsdp_error *error;           /* … because of this */
 };
 
 /**
- * Opens a file or folder of the survey as a checkpoint, once; asked again, it gives the
- * same. An empty name is the path itself. Damage is an answer (`error`); of the 65th
- * different name, and of all behind it, there is neither a checkpoint nor an error.
+ * Opens a file or directory of the survey as a checkpoint, once; a second call returns the
+ * same. An empty name is the path itself. Damage is an answer (`error`); from the 65th
+ * different name on, the result has neither a checkpoint nor an error.
  * False: out of memory.
  */
 FSDP_API bool fsdp_survey_part(
@@ -85,7 +85,7 @@ FSDP_API bool fsdp_survey_part(
 struct fsdp_survey_document {
 	/* There is such a file, and it could be read. */
 	bool is_there;
-	bool is_valid; /* it is JSON, whose root is an object; else there are no nodes */
+	bool is_valid; /* it is JSON, whose root is an object; else it has no nodes */
 	/* Its nodes in pre-order, as fsdp_setting gives them; the first one is the
 	 * whole. */
 	const struct fsdp_setting *settings;
@@ -97,9 +97,9 @@ struct fsdp_survey_document {
 FSDP_API bool fsdp_survey_document(struct fsdp_survey *survey, const char *name,
 	struct fsdp_survey_document *ret_document);
 
-/** What the pickle of the values makes, whatever is read of it as a checkpoint. Classes are
+/** Class of the value that the pickle makes, whatever is read of it as a checkpoint. Classes are
  * called as messages of Python call them: "dict", "collections.OrderedDict", "Tensor";
- * NULL: there is no such value, or its class is not known. */
+ * NULL: no value, or an unknown class. */
 struct fsdp_survey_root {
 	bool is_known; /* it was read; else all is zero */
 	const char *class_name;

@@ -37,7 +37,7 @@ struct fsdp_recordings;
 #define FSDP_ABSENT INT64_MIN
 
 /**
- * What a recording is; told by its content, never by its name. The JSON lines are those
+ * Kind of a recording; recognized by its content, never by its name. The JSON lines are those
  * that contrib/python writes and fsdp-inspect-trace(5) describes.
  */
 enum fsdp_recording_kind {
@@ -70,15 +70,15 @@ FSDP_API const char *fsdp_recording_kind_name(enum fsdp_recording_kind kind);
  */
 struct fsdp_remote;
 struct fsdp_recording_options {
-	size_t size; /* of this struct, as the caller knows it */
+	size_t size; /* of this struct in the caller's version */
 	/* Ceilings that are changed, as in struct fsdp_options. */
 	const struct fsdp_limit_setting *limits;
 	size_t limit_count;
 	/* Threads that read, a recording each; 0: one. No result depends on it. */
 	unsigned jobs;
 
-	/* The rank that a path tells, or FSDP_ABSENT; asked before the library's own
-	 * opinion about file names. NULL: there is none. */
+	/* The rank in a path, or FSDP_ABSENT; called before the library's own parser of
+	 * file names. NULL: none. */
 	int64_t (*rank_of)(void *context, const char *path);
 	void *context;
 
@@ -86,7 +86,7 @@ struct fsdp_recording_options {
 	const int64_t *steps;
 	size_t step_range_count;
 
-	/* The next ones cost memory or time, and are worked out only if they are wanted:
+	/* The next ones cost memory or time, and are computed only on request:
 	 * fsdp_recording.timeline, */
 	bool timeline;
 	/* fsdp_recording.units, */
@@ -100,11 +100,11 @@ struct fsdp_recording_options {
 	/* fsdp_recording.idles. */
 	bool idle;
 
-	/* Bits 1 << kind: others are left out, unless there is nothing else. 0: all. */
+	/* Bits 1 << kind: others are skipped, unless all are others. 0: all. */
 	unsigned kinds;
 
-	/* The paths are all files of a folder: one that is not a recording is left out as
-	 * well, and no error. */
+	/* The paths are all files of a directory: one that is not a recording is skipped
+	 * without an error. */
 	bool folder;
 
 	/* Another thread, or a signal handler, may look at or set these. */
@@ -172,7 +172,7 @@ struct fsdp_dump_result {
 
 /** One call of SimpleProfiler.dump_and_reset, whether PyTorch printed it or not. */
 struct fsdp_dump {
-	/* Where it stands, from 1. */
+	/* Its line, from 1. */
 	uint64_t line;
 	/* What the program gave it as a message. */
 	struct fsdp_span msg;
@@ -186,7 +186,7 @@ struct fsdp_dump {
 	struct fsdp_span log_message;
 };
 
-/** A use of SimpleProfiler that PyTorch refuses. Reading goes on behind it. */
+/** A use of SimpleProfiler that PyTorch refuses. Reading continues after it. */
 struct fsdp_profile_problem {
 	/* From 1. */
 	uint64_t line;
@@ -218,7 +218,7 @@ enum fsdp_comm_layer {
 enum fsdp_comm_how {
 	/* Its own arguments say so. */
 	FSDP_BY_ARGS,
-	/* The annotation that its launch lies in. */
+	/* The annotation that contains its launch. */
 	FSDP_BY_LAUNCH,
 	/* The name of the kernel. */
 	FSDP_BY_NAME,
@@ -241,7 +241,7 @@ struct fsdp_collective {
 	struct fsdp_span group;
 	/* In it, as the trace has them: a text, maybe shortened by the profiler. */
 	struct fsdp_span ranks;
-	/* Number within the group; it may lie in `digits`, so do not copy the struct. */
+	/* Number within the group; it may point into `digits`: do not copy the struct. */
 	struct fsdp_span seq;
 	/* Output of an all-gather, input of the others: what nccl-tests call the size. */
 	int64_t bytes;
@@ -298,7 +298,7 @@ struct fsdp_step {
 	const struct fsdp_tally *types;
 	size_t type_count;
 	/* Calls of the runtime on the host that allocate or free memory, by name:
-	 * cudaMalloc in a step that is not the first one tells of a pool that grows. */
+	 * cudaMalloc in a step after the first one means that a pool grows. */
 	const struct fsdp_tally *allocs;
 	size_t alloc_count;
 	/* There is work on the device, and `device` counts. */
@@ -317,7 +317,7 @@ struct fsdp_step_time {
 	/* Calls, and what they took together. */
 	uint64_t count;
 	int64_t ns;
-	/* Of collectives, while nothing computes; FSDP_ABSENT: there are no kernels */
+	/* Of collectives, while nothing computes; FSDP_ABSENT: no kernels recorded */
 	int64_t exposed_ns;
 };
 
@@ -349,8 +349,8 @@ struct fsdp_unit_collectives {
 	uint64_t on_compute_stream;
 	/* Their time together. */
 	int64_t ns;
-	/* Of that, while nothing computes; each for itself. FSDP_ABSENT: there are no
-	 * kernels */
+	/* Of that, while nothing computes; each for itself. FSDP_ABSENT: no
+	 * kernels recorded */
 	int64_t exposed_ns;
 	/* Of that, of reductions after which nothing computes until the last one of the
 	 * step begins. */
@@ -401,7 +401,7 @@ struct fsdp_unassigned {
 
 /** How the units of a trace are distinguished. */
 enum fsdp_units_from {
-	/* Not at all: there are no annotations of FSDP. */
+	/* Not at all: the trace has no annotations of FSDP. */
 	FSDP_UNITS_ABSENT,
 	/* By name: FSDP2 since PyTorch 2.5. */
 	FSDP_UNITS_NAMED,
@@ -426,7 +426,7 @@ enum fsdp_kernel_class {
 	FSDP_KERNEL_COPY,
 	/* Collectives. */
 	FSDP_KERNEL_COMMUNICATION,
-	/* Names without a word that is known. */
+	/* Names without a known word. */
 	FSDP_KERNEL_OTHER,
 	FSDP_KERNEL_CLASS_COUNT
 };
@@ -718,9 +718,9 @@ FSDP_API int64_t fsdp_order_target(const struct fsdp_order_snapshot *snapshot,
 
 /* ---- a recording ---- */
 
-/** Who tells the rank of a recording; the first that does, in this order. */
+/** Source of the rank of a recording; the first one that has it, in this order. */
 enum fsdp_rank_from {
-	/* What it says of itself. */
+	/* Its content. */
 	FSDP_RANK_FROM_FILE,
 	/* options.rank_of. */
 	FSDP_RANK_FROM_REGEX,
@@ -742,8 +742,8 @@ struct fsdp_recording {
 	enum fsdp_recording_kind kind;
 	/* As the caller gave it. */
 	const char *path;
-	/* Its rank, as `rank_from` tells it. Where nothing else does, its position
-	 * counts, from 0. */
+	/* Its rank, from the source `rank_from`. If no source has it: its position,
+	 * from 0. */
 	int64_t rank;
 	/* Ranks of the job, or FSDP_ABSENT. */
 	int64_t world_size;
@@ -798,7 +798,7 @@ struct fsdp_recording {
 	uint64_t bad_dur;
 	/* Begins and ends without the other. */
 	uint64_t unpaired;
-	/* Offset of bytes behind the end of the document, or FSDP_ABSENT. */
+	/* Offset of bytes after the end of the document, or FSDP_ABSENT. */
 	int64_t trailing_data_at;
 	/* What was not JSON by kind, events by `ph`, spans by `cat`. */
 	const struct fsdp_tally *deviations, *phases, *categories;
@@ -815,7 +815,7 @@ struct fsdp_recording {
 	bool has_device;
 	struct fsdp_device_times device;
 	/* The same within the steps, from the begin of the first to the end of the last or
-	 * of the last work; without steps within the whole recording. */
+	 * of the last work; without steps within the complete recording. */
 	struct fsdp_device_times base;
 	/* Busy with collectives on the host, or FSDP_ABSENT. */
 	int64_t host_comm_busy_ns;
@@ -830,7 +830,7 @@ struct fsdp_recording {
 	/* Work of the device whose launch is not recorded: it is put into the step in
 	 * which it begins. */
 	uint64_t by_start;
-	/* Calls like cudaLaunchKernel, and those of them of which no kernel is recorded:
+	/* Calls like cudaLaunchKernel, and those of them without a recorded kernel:
 	 * the profiler lost it, or it was captured into a CUDA graph. */
 	uint64_t launches;
 	uint64_t launches_without_work;
@@ -869,7 +869,7 @@ struct fsdp_recording {
 	size_t unit_count;
 	/* How its units are distinguished. */
 	enum fsdp_units_from units_from;
-	/* What is of none of them. */
+	/* Time outside of all of them. */
 	struct fsdp_unassigned unassigned;
 
 	/* Over the ranks of a run, if their clocks agree: what it waited for the last
@@ -878,7 +878,7 @@ struct fsdp_recording {
 	/* and how often it was the last one itself. */
 	uint64_t times_last;
 	/* of each cell of the set's timeline the type that fills most of it, or "idle";
-	 * data NULL: nothing is known there. NULL: none at all */
+	 * data NULL: unknown. NULL: no timeline */
 	const struct fsdp_span *timeline;
 
 	/* Of FSDP_RECORDING_FX_ORDER, else NULL. */
@@ -919,10 +919,10 @@ struct fsdp_match {
 };
 
 /**
- * How the collectives of ranks were set against each other: by their numbers within a
+ * How the collectives of ranks were matched: by their numbers within a
  * process group, if any have both, else by their order within it, else by their order in
- * the trace. Those without are left out. What goes from point to point is numbered apart.
- * By order, it stops where ranks do not agree, because everything behind would be compared
+ * the trace. Those without are skipped. Point-to-point calls are numbered separately.
+ * By order, matching stops where ranks disagree, because all later calls would be compared
  * with the wrong partner.
  *
  * A rank that makes the others wait waits least itself: it is the straggler if it waits
@@ -930,12 +930,12 @@ struct fsdp_match {
  * run at the same time count once.
  *
  * Ranks wait inside of a collective, so no wait is longer than the call that it is in.
- * Where starts of one collective lie farther apart than the longest recording lasts, or
+ * If starts of one collective are farther apart than the longest recording lasts, or
  * most calls would be shorter than their waits, the clocks of the hosts differ: then
- * `aligned` is false, no rank has a wait, and none is a straggler.
+ * `aligned` is false, no rank has a wait, and no rank is a straggler.
  *
- * A recording whose reading was interrupted lacks what came later: then nothing is set
- * against each other.
+ * A recording whose reading was interrupted lacks what came later: then nothing is
+ * matched.
  */
 struct fsdp_matching {
 	/* "seq", "group", "position"; NULL: nothing was. */
@@ -966,7 +966,7 @@ struct fsdp_matching {
 struct fsdp_divergence {
 	/* All do the same; then nothing else is set. */
 	bool agree;
-	/* Where they part, from 0. */
+	/* Where they diverge, from 0. */
 	int64_t position;
 	/* Two that differ, */
 	int64_t ranks[2];
@@ -976,7 +976,7 @@ struct fsdp_divergence {
 	struct fsdp_span message;
 };
 
-/** Where ranks part first, in any iteration. */
+/** Where ranks diverge first, in any iteration. */
 struct fsdp_first_diff {
 	/* Else all agree, or there is only one rank. */
 	bool found;
@@ -988,13 +988,13 @@ struct fsdp_first_diff {
 };
 
 /** One axis for all ranks, if their clocks can be compared. It is cut into cells of equal
- * length, the last of which may reach beyond the end of the recordings. */
+ * length; the last one may reach beyond the end of the recordings. */
 struct fsdp_timeline {
 	/* Absolute; FSDP_ABSENT: each rank counts from its own start. */
 	int64_t begin_ns;
 	/* Length of one cell. */
 	int64_t cell_ns;
-	/* 0: there is none. */
+	/* 0: none. */
 	size_t cell_count;
 };
 
@@ -1003,7 +1003,7 @@ struct fsdp_timeline {
 /**
  * Reads all of them; "-" is standard input. The ranks of one run belong into one set. The
  * caller owns the set. Memory follows the bytes that are read, not what they unpack to,
- * under the ceiling `memory`. A recording that cannot be read is left out and has an
+ * under the ceiling `memory`. A recording that cannot be read is skipped and has an
  * error (fsdp_recordings_error). It fails, with the path in the error, if none can be
  * read, or if memory or a ceiling was used up, which all share. What is broken inside of
  * one is a finding. The paths must live as long as the set.
@@ -1129,7 +1129,7 @@ FSDP_API const struct fsdp_divergence *fsdp_recordings_divergence(
 FSDP_API const struct fsdp_first_diff *fsdp_recordings_first_diff(
 	const struct fsdp_recordings *recordings);
 
-/** What the dumps of the Flight Recorder say together; NULL: there are none. */
+/** Result of comparing the dumps of the Flight Recorder; NULL: no dumps. */
 FSDP_API const struct fsdp_flight *fsdp_recordings_flight(
 	const struct fsdp_recordings *recordings);
 

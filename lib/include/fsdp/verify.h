@@ -22,7 +22,7 @@ struct fsdp_verify;
 /** All zero but `size` means headers only. The struct and what it points to are looked at
  * until fsdp_verify_new returns. */
 struct fsdp_verify_options {
-	size_t size; /* of this struct, as the caller knows it */
+	size_t size; /* of this struct in the caller's version */
 
 	/* How much is read: headers and directories of every file (a lower level is taken
 	 * for this one), every byte of every file once, or these bytes as numbers too. From
@@ -33,32 +33,31 @@ struct fsdp_verify_options {
 	/* Threads that read, at most 64. 0: one. No result depends on it. */
 	unsigned jobs;
 
-	/* A list of SHA-256 digests in the form of sha256sum, its names counted from the
-	 * checkpoint's folder; or NULL. Needs the level of data. */
+	/* A list of SHA-256 digests in the form of sha256sum, its names relative to the
+	 * checkpoint's directory; or NULL. Needs the level of data. */
 	const char *manifest_path;
 
-	/* Told now and then how many bytes of how many were read. It may be called on
-	 * any of the threads, never on two at a time. NULL: it is not asked for. */
+	/* Called now and then with how many bytes of how many were read, on any of the
+	 * threads, never on two at a time. NULL: not called. */
 	void (*progress)(void *context, uint64_t done_bytes, uint64_t total_bytes);
 	void *progress_context;
 
 	/* At the level of data: share `part` (from 1 on) of `parts`, an equal cut of the
-	 * bytes by whole files, the same in every process. Of other files nothing is read
-	 * but copies that those of this part must be equal to. Findings of no file of a
-	 * part are those of every part; the results of all parts together are those of a
-	 * whole. 0 of 0: all files. At the level of values a part judges no numbers. */
+	 * bytes by whole files, the same in every process. Of other files only copies
+	 * are read that those of this part must be equal to. Findings without a file are in
+	 * every part; the results of all parts together are those of a run without parts. 0
+	 * of 0: all files. At the level of values a part checks no numbers. */
 	uint32_t part, parts;
 };
 
 /**
- * Looks at the bytes of the checkpoint. What is wrong with them is a finding, and so is a
- * file that cannot be read; it fails only if memory ends, a ceiling of the checkpoint's
+ * Checks the bytes of the checkpoint. Damage and unreadable files are findings; it fails only if memory ends, a ceiling of the checkpoint's
  * limits is reached, or the manifest cannot be read. A NULL for the options is the
  * defaults. Not of a checkpoint that has sums (fsdp_sum_count): that is an
  * FSDP_ERROR_USAGE.
  *
  * Files are read in the order of the checkpoint's list, each from front to back; small
- * members share reads. On success the caller owns *ret_verify. Memory, beside the
+ * members share reads. On success the caller owns *ret_verify. Memory in addition to the
  * directory of one zip: 16 MiB, 1 MiB for each thread, and at the level of values about
  * 150 bytes a tensor.
  */
@@ -77,17 +76,16 @@ FSDP_API size_t fsdp_verify_finding_count(const struct fsdp_verify *verify);
 FSDP_API const struct fsdp_finding *fsdp_verify_finding(
 	const struct fsdp_verify *verify, size_t index);
 
-/** Findings that the ceiling `findings` kept out: a row for each rule and file, as
- * fsdp_omitted gives them. All zero past the end. */
+/** Findings that the ceiling `findings` kept out: one row per rule and file, as
+ * in fsdp_omitted. All zero past the end. */
 FSDP_API size_t fsdp_verify_omitted_count(const struct fsdp_verify *verify);
 FSDP_API struct fsdp_omitted fsdp_verify_omitted(
 	const struct fsdp_verify *verify, size_t index);
 
 /**
- * What became of a rule, by its index (fsdp_rule): passed, not applicable or not
- * evaluated, and why; its findings are not counted. False: this object never raises that
- * rule, and *ret_result stays as it was. A rule of which it has findings may be evaluated
- * in part all the same.
+ * Result of a rule, by its index (fsdp_rule): passed, not applicable or not evaluated, and
+ * why; its findings are not counted. False: this object never raises that rule, and
+ * *ret_result stays as it was. A rule with findings may be evaluated only in part.
  */
 FSDP_API bool fsdp_verify_result(const struct fsdp_verify *verify, size_t rule,
 	struct fsdp_rule_result *ret_result);
@@ -148,23 +146,23 @@ struct fsdp_verify_values {
 	 * number, by the rules of the dtype. */
 	uint64_t zeros, subnormals;
 
-	/* The first number that is not finite: in which piece, and its index in that one
-	 * as it lies in its storage. FSDP_NONE and FSDP_UNKNOWN: all are finite. */
+	/* The first number that is not finite: its piece, and its index in the storage of
+	 * that piece. FSDP_NONE and FSDP_UNKNOWN: all are finite. */
 	uint32_t bad_piece;
 	uint64_t bad_index;
 
-	/* 128 bits of all bytes, or of a sample where that tells tensors apart. Two
+	/* 128 bits of all bytes, or of a sample if that distinguishes tensors. Two
 	 * tensors of one dtype and shape have the same bytes, element by element, if
 	 * digest and layout are equal; different digests of one layout say that they
 	 * differ, and different layouts say nothing. Of a constant 0 and -0 count as one
 	 * number. Not cryptographic: who makes both tensors can make them meet. */
 	uint64_t digest[2];
-	/* How the tensor lies in its pieces; 0: there is no digest. */
+	/* Arrangement of the tensor in its pieces; 0: no digest. */
 	uint64_t layout;
 };
 
-/** By the index of a tensor or of a component. An alias has the values of what it is
- * another name of only if that has them itself: ask for that one. */
+/** By the index of a tensor or of a component. An alias has the values of its
+ * tensor only if that one has values: use its index. */
 FSDP_API struct fsdp_verify_values fsdp_verify_values(
 	const struct fsdp_verify *verify, uint32_t tensor);
 

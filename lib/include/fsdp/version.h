@@ -30,7 +30,7 @@ extern "C" {
 					FSDP_VERSION_PATCH >= (patch)))))
 
 /** The version of the library that runs, which need not be FSDP_VERSION: a shared
- * library may be newer than what it was built with. Static, as all texts here. */
+ * library may be newer than the headers of the caller. Static, as all texts here. */
 FSDP_API const char *fsdp_version(void);
 
 /** A library inside this one, and its version at run time. */

@@ -9,12 +9,12 @@ extern "C" {
 #endif
 
 /**
- * Reads the elements of many tensors on several threads, in the order in which they lie in
+ * Reads the elements of many tensors on several threads, in the order of
  * their files, and shows them to the caller in C order of their global shapes. What the
  * caller sees of a tensor does not depend on how it was cut and stored, nor on the number
  * of threads: blocks are cut at multiples of FSDP_WALK_BLOCK bytes from its first element.
  *
- * A second checkpoint may be read beside the first, tensor by tensor, so that the two can
+ * A second checkpoint may be read with the first, tensor by tensor, so that the two can
  * be compared.
  *
  * Memory: for each thread and checkpoint 64 MiB and two blocks; 32 bytes a range.
@@ -40,7 +40,7 @@ struct fsdp_walker;
 /** All zero but `size` and `visit` reads all tensors whole, on one thread. The struct and
  * what it points to are looked at until fsdp_walk returns. */
 struct fsdp_walk_options {
-	size_t size; /* of this struct, as the caller knows it */
+	size_t size; /* of this struct in the caller's version */
 
 	/* Which tensors, or components; each may be there more than once. NULL: all
 	 * tensors. */
@@ -48,12 +48,12 @@ struct fsdp_walk_options {
 	size_t tensor_count;
 
 	/* For each of them its counterpart in another checkpoint, of as many elements, or
-	 * FSDP_NONE. NULL: there are none. */
+	 * FSDP_NONE. NULL: no counterparts. */
 	const struct fsdp_checkpoint *other;
 	const uint32_t *others;
 
 	/* Tensors are cut into ranges of so many bytes, a multiple of FSDP_WALK_BLOCK, if
-	 * they can be read from there; 0: none is cut. */
+	 * they can be read from there; 0: not cut. */
 	uint64_t range_bytes;
 
 	/* Threads, at most 64; 0: one. What visitors are shown does not depend on it. */
@@ -72,8 +72,8 @@ struct fsdp_walk_options {
 		const struct fsdp_walk_range *range);
 	void *context;
 
-	/* Told how many bytes of how many were read, on one thread at a time. False: stop;
-	 * ranges that are not begun are not visited. NULL: it is not asked. */
+	/* Called with how many bytes of how many were read, on one thread at a time. False:
+	 * stop; ranges that are not started are not visited. NULL: not called. */
 	bool (*progress)(void *context, uint64_t done_bytes, uint64_t total_bytes);
 	void *progress_context;
 };
