@@ -364,7 +364,7 @@ void fsdp_vec_index_is_past_the_end(size_t index, size_t count)
 
 static bool add_page(struct fsdp_vec *vec)
 {
-	/* The old table stays behind in the arena: tables double, so all of them together
+	/* The old table stays in the arena: tables double, so all of them together
 	 * are at most twice the last, which is one part in 4096 of what they address. */
 	if (vec->page_count == vec->page_room) {
 		size_t room = vec->page_room == 0 ? FIRST_ROOM : vec->page_room * 2;

@@ -18,7 +18,7 @@
  * are several times cheaper to touch.
  *
  * Under address sanitizer what has not been handed out is poisoned, with a red
- * zone behind each piece.
+ * zone after each piece.
  *
  * The budget counts work too, where it follows neither from the bytes of the input nor
  * from memory: what is packed or shared is looked at again and again. A step is some
@@ -89,8 +89,8 @@ struct fsdp_arena {
 
 void fsdp_arena_init(struct fsdp_arena *arena, struct fsdp_budget *budget);
 
-/* The same with blocks of 1 MiB at most, none of huge pages: slower to fill, but what it
- * takes from the system is what it holds. */
+/* The same with blocks of 1 MiB at most, none of huge pages: slower to fill, but it
+ * takes no more from the system than it uses. */
 void fsdp_arena_init_lean(struct fsdp_arena *arena, struct fsdp_budget *budget);
 
 /* Zeroed, because it is fresh and never handed out twice. align is a power of two up
@@ -108,7 +108,7 @@ void *fsdp_arena_take_items(struct fsdp_arena *arena, size_t count, size_t size,
 	fsdp_arena_take_items(           \
 		arena, count, sizeof *(pointer), _Alignof(__typeof__(*(pointer))))
 
-/* A copy with a zero byte behind it, so that it may be used as a C string too.
+/* A copy with a zero byte after it, so that it may be used as a C string too.
  * data == NULL on failure. */
 struct fsdp_span fsdp_arena_copy(struct fsdp_arena *arena, struct fsdp_span span)
 	__attribute__((warn_unused_result));
@@ -148,9 +148,9 @@ bool fsdp_vec_add(struct fsdp_vec *vec, const void *item)
 
 /*
  * Builds with the address sanitizer, and so the fuzz targets, stop here at an index that
- * the array does not have: pages are larger than what lies in them, so the sanitizer
- * alone sees few of these. In a release it costs nothing: there the model is checked as a
- * whole (model/internal.h).
+ * the array does not have: pages are larger than their items, so the sanitizer
+ * alone finds few of these. In a release it costs nothing: there the complete model is
+ * checked (model/internal.h).
  */
 #ifdef __SANITIZE_ADDRESS__
 #define FSDP_VEC_CHECKED
@@ -161,7 +161,7 @@ bool fsdp_vec_add(struct fsdp_vec *vec, const void *item)
 #endif
 
 #ifdef FSDP_VEC_CHECKED
-/* The names of both are the message: they stand on top of the trace. */
+/* The names of both are the message: they are at the top of the trace. */
 void fsdp_vec_index_is_past_the_end(size_t index, size_t count) __attribute__((noreturn));
 #endif
 
@@ -194,8 +194,8 @@ static inline unsigned fsdp_vec_shift(size_t item_size)
 	return 31 - (unsigned)__builtin_clz((unsigned)(FSDP_VEC_PAGE / item_size));
 }
 
-/* The same where the compiler knows the size of an item, and so need not multiply; also
- * the end, at which a run of no items may lie. */
+/* The same with a size of items that is known at compile time, without a multiplication;
+ * also the end, where a run of 0 items may be. */
 static inline void *fsdp_vec_place(
 	const struct fsdp_vec *vec, size_t index, size_t item_size)
 {
@@ -213,7 +213,7 @@ static inline void *fsdp_vec_of(
 	return fsdp_vec_place(vec, index, item_size);
 }
 
-/* How many items from `index` on lie one behind the other in memory. */
+/* Number of items from `index` on that are contiguous in memory. */
 static inline size_t fsdp_vec_run(const struct fsdp_vec *vec, size_t index)
 {
 	size_t mask = ((size_t)1 << vec->shift) - 1;
@@ -233,7 +233,7 @@ static inline void fsdp_vec_truncate(struct fsdp_vec *vec, size_t count)
 void *fsdp_vec_push_run_behind(struct fsdp_vec *vec, size_t size, size_t *ret_index)
 	__attribute__((warn_unused_result));
 
-/* `size` new items that lie one behind the other, at most one page of them (64 KiB);
+/* `size` new contiguous items, at most one page of them (64 KiB);
  * the index of the first goes to *ret_index. Skipped slots before it stay unused. */
 static inline __attribute__((warn_unused_result)) void *fsdp_vec_push_run(
 	struct fsdp_vec *vec, size_t size, size_t *ret_index)
@@ -246,7 +246,7 @@ static inline __attribute__((warn_unused_result)) void *fsdp_vec_push_run(
 	return vec->pages[begin >> vec->shift] + (begin & mask) * vec->item_size;
 }
 
-/* The item at `index`, however far behind the end; those between are zeroed as it is. Of
+/* The item at `index`, however far after the end; those between are zeroed as it is. Of
  * an array that was never truncated only. NULL when out of memory. */
 void *fsdp_vec_reach(struct fsdp_vec *vec, size_t index)
 	__attribute__((warn_unused_result));
@@ -276,11 +276,11 @@ static inline bool fsdp_bits_set(struct fsdp_bits *bits, uint32_t number, bool *
 }
 
 /*
- * A part of a stream that slides over it. What is behind is forgotten, what is ahead is
- * fetched when asked for, and what must stay together (a line, an event) makes the window
+ * A part of a stream that slides over it. Bytes before it are dropped, bytes after it are
+ * fetched on request, and data that must stay together (a line, an event) makes the window
  * grow, up to a named ceiling.
  *
- * Behind the last byte lie FSDP_WINDOW_PADDING zero bytes that may be read: a loop that
+ * After the last byte follow FSDP_WINDOW_PADDING zero bytes that may be read: a loop that
  * scans sixteen at a time needs no second loop for the end.
  */
 enum { FSDP_WINDOW_PADDING = 64, FSDP_WINDOW_BYTES = 256 << 10 };
@@ -304,7 +304,7 @@ struct fsdp_window {
 bool fsdp_window_init(struct fsdp_window *window, fsdp_refill refill, void *context,
 	uint64_t ceiling, unsigned limit, struct fsdp_error **ret_error);
 
-/* Over memory that the caller keeps, with the padding behind it. */
+/* Over memory that the caller keeps, with the padding after it. */
 void fsdp_window_over(struct fsdp_window *window, unsigned char *bytes, size_t size);
 
 /*

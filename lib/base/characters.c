@@ -96,7 +96,7 @@ bool fsdp_hex_take(const unsigned char **at, const unsigned char *end, int count
 
 enum { ROOM_FOR_EXPONENT = 32 };
 
-/* The number behind `e`; what no double has is cut off at a thousand million. */
+/* The number after `e`; values outside of a double's range are limited to 10^9. */
 static bool parse_exponent(
 	const unsigned char **at, const unsigned char *end, int64_t *ret_exponent)
 {
@@ -120,7 +120,7 @@ static bool parse_exponent(
 
 /* ---- integers ---- */
 
-/* A number taken apart: its digits without the point, and the power of ten behind. */
+/* A number taken apart: its digits without the point, and the power of ten. */
 struct decimal {
 	const unsigned char *whole, *fraction;
 	size_t whole_size, fraction_size;
@@ -167,7 +167,7 @@ static bool with_sign(uint64_t value, bool negative, int64_t *ret_value)
 	return true;
 }
 
-/* What nearly all times look like: no sign, no exponent, no more digits behind the point
+/* What nearly all times look like: no sign, no exponent, no more digits after the point
  * than the power has, and nineteen in all at most, which 64 bits hold. */
 static bool parse_plain(struct fsdp_span text, int power, int64_t *ret_value)
 {
@@ -200,7 +200,7 @@ bool fsdp_decimal_fixed(struct fsdp_span text, int power, int64_t *ret_value)
 	}
 	if (!parse_parts(text, &number))
 		return false;
-	/* So many of the digits stand before the point of the result. */
+	/* Number of digits before the point of the result. */
 	size_t count = number.whole_size + number.fraction_size;
 	int64_t before = (int64_t)number.whole_size + number.exponent + power;
 	size_t taken = before <= 0                ? 0

@@ -5,24 +5,24 @@
 #include "base/arena.h"
 #include "base/span.h"
 
-/* Surrogates are written like any other code point. Up to four bytes; returns behind
+/* Surrogates are written like any other code point. Up to four bytes; returns the position after
  * them. */
 unsigned char *fsdp_utf8_put(unsigned char *out, uint32_t point);
 
 /* No surrogates, nothing overlong, nothing beyond U+10FFFF. */
 bool fsdp_utf8_is_valid(struct fsdp_span text);
 
-/* `count` hexadecimal digits at *at, which it moves behind them. */
+/* `count` hexadecimal digits at *at, which it moves after them. */
 bool fsdp_hex_take(const unsigned char **at, const unsigned char *end, int count,
 	uint32_t *ret_value);
 
 /*
  * Numbers written in decimal: [+-] digits [. digits] [e[+-]digits], at least one digit
- * before or behind the point. All return false for anything else, and for what does not
+ * before or after the point. All return false for anything else, and for what does not
  * fit.
  */
 
-/* Up to eight digits, behind what *value holds already; how many there are. Eight bytes
+/* Appends up to eight digits to *value; returns their number. Eight bytes
  * can be read. */
 static inline unsigned fsdp_decimal_digits(const unsigned char *at, uint64_t *value)
 {
@@ -56,11 +56,11 @@ static inline unsigned fsdp_decimal_digits(const unsigned char *at, uint64_t *va
  * 3 are nanoseconds, exactly. */
 bool fsdp_decimal_fixed(struct fsdp_span text, int power, int64_t *ret_value);
 
-/* An integer: -digits, and zeros behind a point are fine. */
+/* An integer: -digits, and zeros after a point are accepted. */
 bool fsdp_decimal_integer(struct fsdp_span text, int64_t *ret_value);
 
-/* To the nearest double, whatever the locale; infinite where that is beyond. *ret_memory
- * tells that it was the scratch arena that failed. */
+/* To the nearest double, whatever the locale; infinite if it is out of range. *ret_memory:
+ * the scratch arena failed. */
 bool fsdp_decimal_real(struct fsdp_span text, struct fsdp_arena *scratch,
 	double *ret_value, bool *ret_memory);
 

@@ -35,8 +35,8 @@ void fsdp_error_add_limit(struct fsdp_error **error, const char *limit);
 /* FSDP_ERROR_LIMIT; limit indexes base/limits.def. */
 bool fsdp_fail_limit(struct fsdp_error **ret_error, unsigned limit, uint64_t value);
 
-/* With an error that was made elsewhere, in a thread say: it goes to the caller, or is
- * freed where the caller wants none or has one. NULL adds nothing. */
+/* Takes an error that was made elsewhere, for example in a thread: the caller gets it, or
+ * it is freed if the caller has no slot or an earlier error. NULL adds nothing. */
 bool fsdp_fail_with(struct fsdp_error **ret_error, struct fsdp_error *error);
 
 /* Additions by upper levels. Each keeps what is already there; each tolerates

@@ -27,12 +27,12 @@ struct fsdp_findings {
 	struct fsdp_arena *arena;
 	uint64_t ceiling;
 	struct fsdp_vec list;    /* struct fsdp_finding */
-	struct fsdp_vec tallies; /* one for each (rule, file), in order of first use */
+	struct fsdp_vec tallies; /* one per (rule, file), in order of first use */
 	uint64_t seeds[2];       /* of the hash */
 	uint32_t *slots;         /* hash of (rule, file) to tally + 1 */
 	size_t slot_count;
 	bool lost;              /* a finding could not be stored: out of memory */
-	struct fsdp_span below; /* put in front of files: "folder/" of a checkpoint inside
+	struct fsdp_span below; /* prefix of files: "directory/" of a checkpoint inside
 				   of another, while that is read */
 };
 
@@ -40,7 +40,7 @@ void fsdp_findings_init(struct fsdp_findings *findings, struct fsdp_arena *arena
 	const struct fsdp_limits *limits);
 
 /*
- * Where a finding lies; what is not set is absent. Build one with FSDP_PLACE(…):
+ * Place of a finding; fields that are not set are absent. Build one with FSDP_PLACE(…):
  *
  *	fsdp_find(findings, FSDP_RULE_STORAGE_SIZE,
  *		FSDP_PLACE(.file = path, .offset = at, .tensor = name), "record has …");
@@ -62,7 +62,7 @@ struct fsdp_place_of {
 		.affected_bytes = FSDP_UNKNOWN,           \
 		__VA_ARGS__ })
 
-/* If it cannot be stored, `lost` is set; the door turns that into an error. */
+/* If it cannot be stored, `lost` is set; the public function turns that into an error. */
 void fsdp_find(struct fsdp_findings *findings, enum fsdp_rule_index rule,
 	const struct fsdp_place_of *place, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));

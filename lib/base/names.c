@@ -198,7 +198,7 @@ static uint32_t new_name(
 	return id;
 }
 
-/* The new name is the last of the parent's list, behind `last` if that is not 0. */
+/* The new name is the last of the parent's list, after `last` if that is not 0. */
 static uint32_t add_listed(struct fsdp_names *names, uint32_t parent,
 	struct fsdp_span segment, uint32_t last)
 {
@@ -301,7 +301,7 @@ static uint32_t shared_segments(
 		common += 8;
 	while (common < most && dotted.data[common] == b[common])
 		common++;
-	/* Of a segment the dot behind it must be the same too. */
+	/* The dot after a segment must be the same too. */
 	while (shared < last->count && last->segments[shared].end < common)
 		shared++;
 	return shared;

@@ -8,8 +8,8 @@
 #include "base/arena.h"
 #include "base/span.h"
 
-/* Two words that no file can know, for hashes over what files choose. No result ever
- * depends on them. Where the system gives none they are weak: only speed is at stake. */
+/* Two words that no file can predict, for hashes over data of files. No result depends on
+ * them. If the system returns none they are weak: only speed is at stake. */
 void fsdp_seed(uint64_t ret_seeds[2]);
 
 /* A product of 128 bits folded to 64. With secret factors no file can aim at a slot of a
@@ -67,9 +67,9 @@ struct fsdp_name {
 	uint32_t next;   /* the next below the same name, 0: none, or in the table */
 };
 
-/* A name's first children are a list: they were made one soon after the other, so they
- * lie together in memory, where slots of a hash do not. Only what has more of them goes
- * through the table. */
+/* A name's first children are a list: they are made shortly after each other, so they are
+ * close in memory, unlike slots of a hash. Only names with more children use the
+ * table. */
 enum { FSDP_NAMES_LISTED = 4 };
 
 enum { FSDP_NAMES_LAST = 16, FSDP_NAMES_LAST_BYTES = 240, FSDP_NAMES_KEPT = 256 };
@@ -143,10 +143,10 @@ static inline struct fsdp_span fsdp_names_segment(
 /* Its segments; the root has none. */
 size_t fsdp_names_depth(const struct fsdp_names *names, uint32_t id);
 
-/* Bytes of the whole dotted name, dots included. */
+/* Bytes of the full dotted name, dots included. */
 size_t fsdp_names_length(const struct fsdp_names *names, uint32_t id);
 
-/* Writes the whole name into buffer if it fits (no zero byte behind it) and returns
+/* Writes the full name into buffer if it fits (no zero byte after it) and returns
  * its length either way. */
 size_t fsdp_names_write(
 	const struct fsdp_names *names, uint32_t id, char *buffer, size_t size);

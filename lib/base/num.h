@@ -46,8 +46,8 @@ static inline bool fsdp_numel(const int64_t *shape, size_t dims, uint64_t *ret)
 	return true;
 }
 
-/* Moves `low` up to the first index below `high` of which `before`, a question about
- * `middle`, does not hold, or to `high`. It must hold of all in front of that one. */
+/* Moves `low` up to the first index below `high` for which `before`, a condition on
+ * `middle`, is false, or to `high`. It must be true for all indices before that one. */
 #define FSDP_HALVE(low, high, middle, before)           \
 	while (low < high) {                            \
 		size_t middle = low + (high - low) / 2; \
@@ -66,7 +66,7 @@ static inline size_t fsdp_find_sorted(
 	return low < count && sorted[low] == number ? low : count;
 }
 
-/* Whether two boxes have something in common, from one dimension on; none is empty. */
+/* Whether two boxes have something in common, from one dimension on; neither is empty. */
 static inline bool fsdp_boxes_meet(const int64_t *a_offsets, const int64_t *a_sizes,
 	const int64_t *b_offsets, const int64_t *b_sizes, uint32_t first, uint32_t dims)
 {

@@ -57,7 +57,7 @@ bool fsdp_share_takes(struct fsdp_share *share, uint64_t bytes)
 	share->at += bytes;
 	if (share->parts == 0)
 		return true;
-	/* What has no bytes may lie behind the last one. */
+	/* A share without bytes may follow the last one. */
 	if (at >= share->total)
 		return share->part == share->parts;
 	return at >= begin_of(share, share->part) &&

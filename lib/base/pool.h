@@ -16,7 +16,7 @@ void fsdp_pool_run(unsigned threads, size_t count,
 
 /*
  * Cuts a row of things into shares of about as many bytes, the same in every process: a
- * thing belongs to the share in which its first byte lies. So a share is larger than its
+ * thing belongs to the share that contains its first byte. So a share is larger than its
  * part of the bytes by less than one thing.
  */
 struct fsdp_share {

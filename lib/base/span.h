@@ -91,7 +91,7 @@ static inline bool fsdp_span_begins(struct fsdp_span a, struct fsdp_span prefix)
 	       (prefix.size == 0 || memcmp(a.data, prefix.data, prefix.size) == 0);
 }
 
-/* What is behind a prefix; false: it begins otherwise, and *ret_rest stays as it was. */
+/* Text after a prefix; false: it has another start, and *ret_rest stays as it was. */
 static inline bool fsdp_span_behind(
 	struct fsdp_span a, const char *prefix, struct fsdp_span *ret_rest)
 {
@@ -109,8 +109,8 @@ static inline bool fsdp_span_ends(struct fsdp_span a, struct fsdp_span suffix)
 					    suffix.size) == 0);
 }
 
-/* Where `what`, which is not empty, first stands; NULL: nowhere. memmem fills a table
- * before it looks: this is for short texts, and for what begins with a rare byte. */
+/* First position of `what`, which is not empty; NULL: not found. memmem fills a table
+ * before it searches: this is for short texts, and for what begins with a rare byte. */
 static inline const unsigned char *fsdp_span_find(
 	struct fsdp_span text, struct fsdp_span what)
 {
@@ -126,14 +126,14 @@ static inline const unsigned char *fsdp_span_find(
 	return NULL;
 }
 
-/* What stands before the first `mark`; all of it if there is none. */
+/* Text before the first `mark`; all of it without a mark. */
 static inline struct fsdp_span fsdp_span_first(struct fsdp_span a, unsigned char mark)
 {
 	const unsigned char *end = a.size != 0 ? memchr(a.data, mark, a.size) : NULL;
 	return fsdp_span(a.data, end != NULL ? (size_t)(end - a.data) : a.size);
 }
 
-/* What is behind the last `mark`; all of it if there is none. */
+/* Text after the last `mark`; all of it without a mark. */
 static inline struct fsdp_span fsdp_span_last(struct fsdp_span a, unsigned char mark)
 {
 	size_t begin = a.size;

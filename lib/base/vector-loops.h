@@ -5,8 +5,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* A loop that is compiled for several kinds of processors, of which the program takes its
- * own when it starts. Not under sanitizers, which run before that. */
+/* A loop that is compiled for several kinds of processors; the program selects one when it
+ * starts. Not with sanitizers, which run before that. */
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && \
 	!defined(__clang__) && !defined(__SANITIZE_ADDRESS__) &&          \
 	!defined(__SANITIZE_THREAD__)
