@@ -5,8 +5,8 @@
 #include "base/characters.h"
 #include "syntax/json-scan.h"
 
-/* The bytes of JSON: which they are, and how many at once can be passed. All of these may
- * read as far as the zero bytes behind a window, and stop there at the latest. */
+/* Classes of the bytes of JSON, and loops that pass many at once. All of these may read up
+ * to the zero bytes after a window, and stop there at the latest. */
 
 enum { BLANK = 1, DIGIT = 2, NUMBER = 4, WORD = 8 };
 
@@ -39,7 +39,7 @@ static inline bool is(unsigned char c, unsigned char class)
 	return (classes[c] & class) != 0;
 }
 
-/* How many bytes of a number that JSON knows stand here; 0: none. */
+/* Length of a JSON number here; 0: none. */
 static inline size_t number_size(const unsigned char *text)
 {
 	const unsigned char *at = text;
@@ -70,7 +70,7 @@ static inline size_t number_size(const unsigned char *text)
 	return (size_t)(at - text);
 }
 
-/* Behind the backslash at `text`; 0: no escape that JSON knows. */
+/* Length of the escape after the backslash at `text`; 0: not a JSON escape. */
 static inline size_t escape_size(const unsigned char *text)
 {
 	if (text[1] != 'u')
@@ -166,7 +166,7 @@ enum { /* what may come next */
 	WANT_NOTHING,
 };
 
-/* Behind the brace or bracket that ended what was innermost. */
+/* After the brace or bracket that ended the innermost container. */
 void fsdp_json_leave(struct fsdp_json_scan *scan);
 
 /* What was seen inside a string. */

@@ -2,7 +2,7 @@
 /*
  * JSON as a stream of tokens: strictly or, for traces, leniently.
  *
- * Strings and blanks are passed sixteen bytes at a time. The zero bytes behind the window
+ * Strings and blanks are passed sixteen bytes at a time. The zero bytes after the window
  * are neither blank nor part of any token, so every loop over bytes stops there and asks
  * for more; positions and not pointers survive that, for the window slides.
  */
@@ -16,13 +16,13 @@ enum fetched { FETCHED_SOME, FETCHED_NONE, FETCHED_FAILED };
 enum { PEEK_END = -1, PEEK_FAILED = -2 };
 
 /*
- * A string was read as the value of a member; `at` is behind its quote, which is
- * *size bytes behind `mark`. Looks whether what follows agrees; if not, the quote
+ * A string was read as the value of a member; `at` is after its quote, which is
+ * *size bytes after `mark`. Checks whether the next bytes agree; if not, the quote
  * belonged to the text, and *size, `at` and *marks are those of the one that ends it.
  */
 enum quote { QUOTE_GOOD, QUOTE_BAD, QUOTE_FAILED };
 
-/* More bytes behind those in the window; positions move. */
+/* More bytes after those in the window; positions move. */
 static enum fetched json_more(struct fsdp_json_scan *scan)
 {
 	enum { LOOK_BACK = 128 }; /* what a resync looks at before a brace */
@@ -57,7 +57,7 @@ void fsdp_json_text_marks(struct fsdp_span text, struct text_marks *marks)
 		if (c != '\\')
 			continue;
 		marks->escaped = true;
-		/* What is behind the text can be read and is a quote. */
+		/* The byte after the text can be read and is a quote. */
 		size_t escape = escape_size(text.data + i);
 		marks->bad_escape |= escape == 0 || escape > text.size - i;
 		i += escape == 0 ? 1 : escape - 1;
@@ -71,7 +71,7 @@ void fsdp_json_text_marks(struct fsdp_span text, struct text_marks *marks)
 static inline int peek(struct fsdp_json_scan *scan, bool forget)
 {
 	const unsigned char *at = scan->window.bytes + scan->at;
-	/* Behind memory of a caller there may be more than zeros. */
+	/* After memory of a caller other bytes than zeros may follow. */
 	if (scan->at + 1 < scan->window.size) {
 		if (at[0] > ' ')
 			return at[0];
@@ -180,7 +180,7 @@ static bool end(struct fsdp_json_scan *scan, struct fsdp_json_token *token)
 /* ---- strings ---- */
 
 /* Finds the quote that ends the string which begins at `mark`; a position relative to it,
- * or 0: there is none, and *fetched says why. */
+ * or 0: not found, for the reason in *fetched. */
 static size_t find_quote(
 	struct fsdp_json_scan *scan, struct text_marks *marks, enum fetched *fetched)
 {
@@ -223,7 +223,7 @@ static size_t find_quote(
 	return 0;
 }
 
-/* The token is complete: its text is what lies between `mark` and the quote. */
+/* The token is complete: its text is between `mark` and the quote. */
 static void set_text(struct fsdp_json_scan *scan, struct fsdp_json_token *token,
 	size_t size, const struct text_marks *marks)
 {
@@ -385,7 +385,7 @@ static bool read_word(struct fsdp_json_scan *scan, struct fsdp_json_token *token
 	} else if (fsdp_span_equal(token->span, FSDP_SPAN("null"))) {
 		token->kind = FSDP_SCAN_NULL;
 	} else {
-		/* Between events stands what another program wrote. */
+		/* Between events is text of another program. */
 		if (!scan->lenient ||
 			(scan->events_depth != 0 && scan->depth == scan->events_depth))
 			return give_up(scan, token, "a word that JSON does not have");
@@ -427,7 +427,7 @@ static inline bool read_value(
 	case '-':
 	case '.':
 		if (scan->at + 1 >= scan->window.size) {
-			/* What is behind the sign decides. */
+			/* The text after the sign decides. */
 			scan->mark = scan->at;
 			if (json_more(scan) == FETCHED_FAILED)
 				return false;
@@ -589,7 +589,7 @@ void fsdp_json_scan_release(struct fsdp_json_scan *scan)
 
 /* ---- what texts mean ---- */
 
-/* The code point of \uXXXX at *at, which it moves behind; a pair of surrogates is one. */
+/* The code point of \uXXXX at *at, which it moves after it; a pair of surrogates is one. */
 static uint32_t parse_code_point(const unsigned char **at, const unsigned char *end)
 {
 	enum { REPLACEMENT = 0xfffd };
@@ -608,7 +608,7 @@ static uint32_t parse_code_point(const unsigned char **at, const unsigned char *
 	return 0x10000 + ((high & 0x3ff) << 10 | (low & 0x3ff));
 }
 
-/* What stands at *at, which it moves behind: a byte or an escape. Up to four bytes. */
+/* The byte or escape at *at, which it moves after it. Up to four bytes. */
 static size_t decode(
 	const unsigned char **at, const unsigned char *end, unsigned char *out)
 {
@@ -670,13 +670,13 @@ bool fsdp_json_text_is(const struct fsdp_json_token *token, struct fsdp_span tex
 }
 
 /*
- * Goes on in JSON that is broken: which quote ends a string whose inner quotes are not
+ * Continues in broken JSON: which quote ends a string whose inner quotes are not
  * escaped, and where the next event begins. Never guesses a value.
  */
 
 enum {
 	QUOTE_REACH = 64 << 10, /* how far a string is searched for its end */
-	SLACK = 4 << 10,        /* blanks and a key behind what is looked at */
+	SLACK = 4 << 10,        /* blanks and a key after the checked bytes */
 };
 
 static size_t behind_blanks(struct fsdp_span text, size_t at)
@@ -692,7 +692,7 @@ static int byte_at(struct fsdp_span text, size_t at)
 	return at < text.size ? text.data[at] : PEEK_END;
 }
 
-/* Behind `"KEY" :` at `at`, or 0. keys NULL: any without quotes, backslashes and line
+/* Position after `"KEY" :` at `at`, or 0. keys NULL: any without quotes, backslashes and line
  * ends. */
 static size_t behind_key(struct fsdp_span text, size_t at, const struct fsdp_span *keys)
 {
@@ -715,7 +715,7 @@ static size_t behind_key(struct fsdp_span text, size_t at, const struct fsdp_spa
 	return byte_at(text, end) == ':' ? end + 1 : 0;
 }
 
-/* Whether the brace at `at` is the value of a member: `":` stands before it. */
+/* Whether the brace at `at` is the value of a member: `":` is before it. */
 static bool is_member_value(struct fsdp_span text, size_t at)
 {
 	while (at > 0 && behind_blanks(text, at - 1) != at - 1)
@@ -765,7 +765,7 @@ static bool agrees(struct fsdp_span text, size_t at)
 	return byte == '"' || byte == '}' || byte == PEEK_END;
 }
 
-/* Behind the quote that ends a string there is the end of an object, or a key. */
+/* After the quote that ends a string follows the end of an object, or a key. */
 static bool closes(struct fsdp_span text, size_t at, const struct fsdp_span *keys)
 {
 	at = behind_blanks(text, at);
@@ -831,7 +831,7 @@ static enum quote json_check_quote(
 
 /* ---- going on ---- */
 
-/* Goes forward to the next byte that is one of two, with SLACK behind it. */
+/* Goes forward to the next byte that is one of two, with SLACK after it. */
 static bool find_either(struct fsdp_json_scan *scan, char one, char other, bool *found)
 {
 	for (;;) {

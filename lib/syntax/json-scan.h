@@ -12,9 +12,9 @@
  * next call. One token, or what is held (below), may be as long as `event-bytes`.
  *
  * Strict by default: what is not JSON, or nested deeper than the limit, is an error with
- * its offset. Duplicate keys are the caller's to judge. With `lenient` set, what programs
+ * its offset. Duplicate keys are checked by the caller. With `lenient` set, what programs
  * write instead of JSON is read and counted (enum fsdp_json_oddity), and what cannot be
- * read is a token of its own, FSDP_SCAN_BAD, after which fsdp_json_scan_resync goes on.
+ * read is a token of its own, FSDP_SCAN_BAD, after which fsdp_json_scan_resync continues.
  */
 enum fsdp_json_token_kind {
 	FSDP_SCAN_END, /* the document is complete, and again with every call */
@@ -81,7 +81,7 @@ struct fsdp_json_scan {
 bool fsdp_json_scan_init(struct fsdp_json_scan *scan, fsdp_refill refill, void *context,
 	const struct fsdp_limits *limits, struct fsdp_error **ret_error);
 
-/* Over memory with FSDP_WINDOW_PADDING readable bytes behind it; needs no done. */
+/* Over memory with FSDP_WINDOW_PADDING readable bytes after it; needs no done. */
 void fsdp_json_scan_over(struct fsdp_json_scan *scan, unsigned char *bytes, size_t size,
 	const struct fsdp_limits *limits);
 
@@ -121,14 +121,14 @@ static inline uint64_t fsdp_json_scan_offset(
 }
 
 /*
- * Lenient, after BAD among events: goes on at the next event or behind the last one,
+ * Lenient, after BAD among events: continues at the next event or after the last one,
  * whichever comes first. An event is a brace and one of `event_keys`, and is not a member's
  * value. *ret_found false: the input ends before that.
  */
 bool fsdp_json_scan_resync(struct fsdp_json_scan *scan, bool *ret_found,
 	struct fsdp_error **ret_error) __attribute__((warn_unused_result));
 
-/* Lenient, after BAD in an object at the root: goes on at its next member called `key`.
+/* Lenient, after BAD in an object at the root: continues at its next member called `key`.
  */
 bool fsdp_json_scan_seek(struct fsdp_json_scan *scan, struct fsdp_span key,
 	bool *ret_found, struct fsdp_error **ret_error)

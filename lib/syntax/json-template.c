@@ -4,8 +4,8 @@
  * tensors of safetensors headers, entries of indexes.
  *
  * The texts between the values are looked at once and remembered as pieces. The second
- * part goes from piece to piece, as long as they lie in the window, with strings, numbers
- * and lists of counts between them. What is odd, long or cut is left to json-scan.c, which
+ * part goes from piece to piece, as long as they are in the window, with strings, numbers
+ * and lists of counts between them. Unusual, long or truncated text is left to json-scan.c, which
  * reads it from the beginning.
  *
  *	{"ph": "X", "ts": 12.5, "args": {"stream": 7}}
@@ -13,8 +13,8 @@
  *	, "a": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}
  *	     ~~~~~~~~~~~~~~~~~~~~~~~~~~~~     ~~~~~~~~~~~~~~~~~~~     ~~
  *
- * It is the same piece only if it stands at the same place, which is one inside the same
- * objects and arrays; so what it means need not be found out again. Of a member what is
+ * It is the same piece only at the same place, inside the same
+ * objects and arrays; so its meaning need not be computed again. Of a member what is
  * wanted are lists of counts, and the one text is part of a piece.
  */
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static inline sixteen piece_differs(
 }
 #endif
 
-/* Whether its text stands at `at`. */
+/* Whether its text is at `at`. */
 __attribute__((always_inline)) static inline bool piece_stands_at(
 	const struct fsdp_json_piece *piece, const unsigned char *at)
 {
@@ -236,7 +236,7 @@ static bool scan_text(struct quick_walk *walk, const unsigned char *begin,
 	return true;
 }
 
-/* Behind the key of a member, or behind a list in it: as far as the counts of a list, or
+/* After the key of a member, or after a list in it: as far as the counts of a list, or
  * to its end. */
 static bool scan_member(const struct fsdp_json_wanted *wanted, struct quick_walk *walk,
 	struct fsdp_json_piece *piece)
@@ -273,7 +273,7 @@ static bool scan_member(const struct fsdp_json_wanted *wanted, struct quick_walk
 
 /* ---- pieces ---- */
 
-/* What stands from `at` to the next value, or to the end. False: it is not plain. */
+/* Text from `at` to the next value, or to the end. False: it is not plain. */
 static bool scan_piece(struct fsdp_json_pieces *pieces, struct quick_walk walk,
 	struct fsdp_json_level from, struct fsdp_json_piece *piece)
 {
@@ -296,7 +296,7 @@ static bool is_same(const struct fsdp_json_piece *a, const struct fsdp_json_piec
 	       a->from.seen == b->from.seen;
 }
 
-/* The one that is kept for it, or a new one; NULL: there are too many. */
+/* The one that is kept for it, or a new one; NULL: too many. */
 static struct fsdp_json_piece *keep(
 	struct fsdp_json_pieces *pieces, const struct fsdp_json_piece *piece)
 {
@@ -316,8 +316,8 @@ static struct fsdp_json_piece *keep(
 	return &pieces->kept[pieces->count++];
 }
 
-/* What stands at `at`, and did not come last behind `before`. It is valid until the next
- * call. NULL: nothing plain, or not in front of `end`. */
+/* Text at `at` that did not follow `before` last time. It is valid until the next
+ * call. NULL: not plain, or not before `end`. */
 static struct fsdp_json_piece *json_pieces_look(struct fsdp_json_pieces *pieces,
 	const unsigned char *at, const unsigned char *end, struct fsdp_json_piece *before)
 {
@@ -360,7 +360,7 @@ void fsdp_json_quick_free(struct fsdp_json_quick *quick)
 
 /* ---- values ---- */
 
-/* Behind the quote that ends the string whose text begins at `at`; NULL: not plain. */
+/* Position after the quote that ends the string whose text begins at `at`; NULL: not plain. */
 COLD const unsigned char *pass_long(const unsigned char *at, bool *ret_escaped)
 {
 	unsigned high = 0;
@@ -402,9 +402,9 @@ COLD const unsigned char *pass_odd_number(const unsigned char *at)
 	return size != 0 ? at + size : NULL;
 }
 
-/* What follows is looked at where a comma is looked for. Where a number ends is found in
- * as few steps as can be, for nothing else can begin before; whether it is one is asked
- * beside that. */
+/* The next byte is checked together with the comma. The end of a number is found in as few
+ * steps as possible, because no other token can begin before it; its syntax is checked
+ * separately. */
 HOT const unsigned char *pass_number(const unsigned char *at)
 {
 #if defined __SSE2__
@@ -412,7 +412,7 @@ HOT const unsigned char *pass_number(const unsigned char *at)
 	unsigned other = find_not_digits(bytes), points = bits((sixteen)(bytes == '.'));
 	unsigned size = (unsigned)__builtin_ctz((other ^ points) | 1u << 16);
 	points &= (1u << size) - 1;
-	/* Digits come before a point and behind it, and 0 only alone. */
+	/* Digits come before a point and after it, and 0 only alone. */
 	unsigned wrong = points & (points - 1);
 	wrong |= points << 1 >> size & 1;
 	wrong |= (at[0] == '0') & ~(other >> 1);
@@ -422,7 +422,7 @@ HOT const unsigned char *pass_number(const unsigned char *at)
 	return pass_odd_number(at);
 }
 
-/* How many digits the count at `at` has, sixteen at most; 0: it is no count. */
+/* How many digits the count at `at` has, sixteen at most; 0: not a count. */
 HOT unsigned take_count(const unsigned char *at, uint64_t *ret_value)
 {
 	uint64_t value = 0;
@@ -433,7 +433,7 @@ HOT unsigned take_count(const unsigned char *at, uint64_t *ret_value)
 	return *at != '0' || size <= 1 ? size : 0;
 }
 
-/* Behind the bracket that ends a list of counts; NULL: there are too many, or others. */
+/* Position after the bracket that ends a list of counts; NULL: too many, or other values. */
 HOT const unsigned char *pass_list(const unsigned char *at, struct fsdp_json_list *list)
 {
 	size_t size = 0;
@@ -508,7 +508,7 @@ static void clear(struct fsdp_json_quick *quick, unsigned from, unsigned to)
 		quick->values[__builtin_ctz(absent)].kind = FSDP_SCAN_END;
 }
 
-/* From piece to piece, to the end of the object or member. Behind it; NULL: not plain. */
+/* From piece to piece, to the end of the object or member. Returns the position after it; NULL: not plain. */
 HOT const unsigned char *pass_pieces(struct fsdp_json_quick *quick,
 	const unsigned char *at, const unsigned char *end, struct fsdp_json_list *lists,
 	struct fsdp_json_member *member)
@@ -542,7 +542,7 @@ HOT const unsigned char *pass_pieces(struct fsdp_json_quick *quick,
 	return at <= end ? at : NULL;
 }
 
-/* Behind a sign and the blanks before it; NULL: something else stands there. */
+/* Position after a sign and the blanks before it; NULL: another byte. */
 HOT const unsigned char *behind_sign(const unsigned char *at, unsigned char sign)
 {
 	if (*at <= ' ')
@@ -550,8 +550,8 @@ HOT const unsigned char *behind_sign(const unsigned char *at, unsigned char sign
 	return *at == sign ? at + 1 : NULL;
 }
 
-/* Behind the comma that follows in an object or array, and what the next element or member
- * begins with. */
+/* Position after the next comma of an object or array, and after the start of the next
+ * element or member. */
 HOT const unsigned char *behind_comma(
 	const struct fsdp_json_scan *scan, bool object, unsigned char sign)
 {

@@ -6,7 +6,7 @@
 
 /*
  * The texts between the values of objects that look alike (json-template.h): each is looked
- * at once and remembered, with what it means and what came behind it.
+ * at once and remembered, with its meaning and its successor.
  */
 
 /* Members that are wanted: of the object itself, and of one object in it. */
@@ -35,10 +35,10 @@ struct fsdp_json_piece {
 	unsigned char text[FSDP_QUICK_TEXT];
 	unsigned char mask[FSDP_QUICK_TEXT]; /* 0xff where it has a byte */
 	uint32_t size;       /* of a piece that is not kept it may be more */
-	unsigned char kind;  /* of the value behind it: TEXT, NUMBER, ARRAY, or END */
+	unsigned char kind;  /* of the value after it: TEXT, NUMBER, ARRAY, or END */
 	unsigned char place; /* of the value */
 	unsigned char mark_count, turn;
-	struct fsdp_json_piece *next[FSDP_QUICK_NEXT]; /* what came behind its value */
+	struct fsdp_json_piece *next[FSDP_QUICK_NEXT]; /* what followed its value */
 	struct {
 		uint32_t offset;
 		unsigned char place; /* what begins here; CLOSES: it ends */
@@ -48,7 +48,7 @@ struct fsdp_json_piece {
 	/* where it begins, and where it leads to */
 	struct fsdp_json_level {
 		uint64_t objects;    /* a bit a level, the innermost last */
-		unsigned char depth; /* 0: behind the key of a member */
+		unsigned char depth; /* 0: after the key of a member */
 		bool inner, fresh;   /* in the wanted one; nothing is in there yet */
 		uint32_t seen;       /* of a member's object: keys, a bit each */
 	} from, to;
@@ -65,13 +65,13 @@ struct fsdp_json_pieces {
 
 /*
  * The quick way through JSON that is like the last one: objects in an array, or members of
- * an object, that programs write by the million. What stands between two values of one
- * stands there in the next one too, keys, commas, blanks and all. So these texts are
+ * an object, that programs write by the million. The text between two values of one
+ * is the same in the next one: keys, commas, blanks and all. So these texts are
  * looked at once and remembered, each with what may follow it; from then on an object is
  * passed by comparing up to sixty-four bytes at a time. What is remembered is bounded, and
  * texts beyond that are looked at each time.
  *
- * Only what is plain JSON is passed, and only if all of it lies in the window; the rest
+ * Only what is plain JSON is passed, and only if all of it is in the window; the rest
  * is left to json-scan.c, untouched.
  */
 struct fsdp_json_value {
@@ -89,18 +89,18 @@ struct fsdp_json_list {
 };
 
 struct fsdp_json_quick {
-	/* of the object that was passed last; those of the inner one come behind */
+	/* of the object that was passed last; those of the inner one follow */
 	struct fsdp_json_value values[FSDP_QUICK_VALUES + 1];
 	uint32_t present; /* a bit a value */
 	struct fsdp_json_pieces pieces;
 };
 
-/* 100 KB; what it does not use yet is not touched. NULL: out of memory. */
+/* 100 KB; unused parts are not touched. NULL: out of memory. */
 struct fsdp_json_quick *fsdp_json_quick_new(const struct fsdp_json_wanted *wanted);
 void fsdp_json_quick_free(struct fsdp_json_quick *quick);
 
 /*
- * Behind the begin of an object: all of it, to quick->values. What is absent is of the
+ * After the start of an object: all of it, to quick->values. What is absent is of the
  * kind FSDP_SCAN_END. False: nothing happened, read it token by token.
  */
 bool fsdp_json_quick_object(struct fsdp_json_quick *quick, struct fsdp_json_scan *scan);
@@ -127,7 +127,7 @@ struct fsdp_json_member {
 };
 
 /*
- * Behind a member of an object, the next one. Nothing happened yet: accept passes it. Else
+ * After a member of an object: the next one. Nothing happened yet: accept passes it. Else
  * it is there to be read token by token, as it is if this returns false.
  */
 bool fsdp_json_quick_member(struct fsdp_json_quick *quick,

@@ -2,9 +2,9 @@
 /*
  * Makes a tree of the tokens of a small JSON document.
  *
- * Texts lie in one copy of the document, in which escapes are resolved where they stand.
- * Values that were read lie on a stack, those of an array or object behind it; when it
- * ends they move into the arena, one behind the other.
+ * Texts are in one copy of the document; escapes are resolved in place.
+ * Values that were read are on a stack, those of an array or object after it; when it
+ * ends they move into the arena, in order.
  */
 #include <float.h>
 #include <stdlib.h>
@@ -48,7 +48,7 @@ static bool fail(struct tree_reader *reader, uint64_t offset, const char *what)
 
 /* ---- scalars ---- */
 
-/* The scanner is behind the quote that ends it, which becomes a zero byte. */
+/* The scanner is after the quote that ends it, which becomes a zero byte. */
 static bool read_text(struct tree_reader *reader, struct fsdp_span *ret_text)
 {
 	struct fsdp_span span = reader->token.span;
@@ -179,7 +179,7 @@ static bool read_token(struct tree_reader *reader)
 		       fail(reader, reader->token.offset, "a key that holds a zero byte");
 	}
 	if (kind == FSDP_SCAN_OBJECT_END || kind == FSDP_SCAN_ARRAY_END) {
-		/* What lies on the stack behind the innermost array or object becomes its
+		/* The values on the stack after the innermost array or object become its
 		 * items. */
 		struct fsdp_json *list = value_at(reader, reader->open);
 		size_t first = reader->open + 1;

@@ -31,7 +31,7 @@ struct fsdp_json {
 		struct fsdp_span text; /* zero-terminated; may hold zero bytes inside */
 		int64_t integer;       /* also 0 and 1 of a BOOL */
 		double real;
-		const struct fsdp_json *items; /* count of them, behind each other */
+		const struct fsdp_json *items; /* count of them, contiguous */
 		const int64_t *integers;       /* the same */
 	};
 };

@@ -10,7 +10,7 @@
 #include "base/num.h"
 #include "syntax/model-repr.h"
 
-/* A line of a model: a child that lies so deep, or the end of one. */
+/* A line of a model: a child at this depth, or the end of one. */
 struct printed_line {
 	uint32_t level; /* of a child: 1 is right below the root */
 	bool is_end;
@@ -110,7 +110,7 @@ bool fsdp_printed_child(struct fsdp_span text, struct fsdp_printed_child *ret_ch
 	return false;
 }
 
-/* Where the two blanks in front of a child are, or NULL. */
+/* Position of the two blanks before a child, or NULL. */
 static const unsigned char *find_child(struct fsdp_span line)
 {
 	static const char begin[] = "  (";
@@ -135,8 +135,8 @@ static bool is_blank(struct fsdp_span text)
 	return true;
 }
 
-/* What stands in front of the two blanks of a child of a head, if that fits what stands
- * before the head. */
+/* Text before the two blanks of a child of a head, if it matches the text before the
+ * head. */
 static bool printed_margin(
 	struct fsdp_span line, struct fsdp_span before, struct fsdp_span *ret_margin)
 {
@@ -146,7 +146,7 @@ static bool printed_margin(
 	*ret_margin = fsdp_span(line.data, (size_t)(child - line.data));
 	if (is_blank(*ret_margin))
 		return true;
-	/* Equal but for their digits. */
+	/* Equal except for their digits. */
 	struct fsdp_span a = before, b = *ret_margin;
 	while (a.size != 0 && b.size != 0) {
 		size_t digits = count_digits(a), others = count_digits(b);
@@ -217,8 +217,8 @@ static size_t printed_plain(unsigned char *line, size_t size)
 	return size;
 }
 
-/* The mark of a rank, `[rank0]:`, `[default0]:` or `[0]:`, and what is behind it. False:
- * there is none. */
+/* The mark of a rank, `[rank0]:`, `[default0]:` or `[0]:`, and the text after it. False:
+ * no mark. */
 static bool printed_rank(
 	struct fsdp_span line, uint32_t *ret_rank, struct fsdp_span *ret_rest)
 {
@@ -313,7 +313,7 @@ static bool open_module(
 		       fsdp_arena_fail(tree->arena, tree->error));
 }
 
-/* At the end of a module: the line to go on at, which is behind it, or that below its own
+/* At the end of a module: the line to continue at, which is after it, or the one below its own
  * line for the next of its run. */
 static bool close_module(struct printed_tree *tree, size_t end, size_t *ret_next)
 {
@@ -396,17 +396,16 @@ static bool append_modules(const struct fsdp_vec *lines, struct fsdp_span root_c
  * Finds printed models among the lines of a log, and chooses one.
  *
  * The lines of each rank are a stream of their own. A head that ends with `CLASS(` begins
- * a model once a first child stands below it; from then on the line that may come next is
- * known by its depth. What has another shape is of something else. A line that has the
- * shape of a model's, but does not fit where a second head stood inside of a model, shows
- * that two are mixed.
+ * a model once a first child is below it; from then on the depth determines the next line.
+ * Lines of another shape belong to something else. A line with the shape of a model's that
+ * does not fit, after a second head inside of a model, shows that two models are mixed.
  */
 
 enum {
 	HEADS = 4,            /* of one stream that wait for a first child … */
 	HEAD_LINES = 9,       /* … for so many lines */
 	HEAD_BYTES = 512,     /* before and in a head */
-	SKIPPED_MOST = 64,    /* lines of something else, one after the other */
+	SKIPPED_MOST = 64,    /* consecutive lines of something else */
 	RANKS_MOST = 1 << 20, /* beyond, a mark is none */
 };
 
@@ -668,7 +667,7 @@ static void begin_model(struct fsdp_printed *printed, struct printed_stream *str
 	struct fsdp_span line)
 {
 	struct fsdp_span before, class_name;
-	/* Whether the line ends with `CLASS(` and is not a child; what stands before
+	/* Whether the line ends with `CLASS(` and is not a child; the text before
 	 * that. */
 	struct fsdp_printed_child child;
 	if (line.size < 2 || line.data[line.size - 1] != '(')
@@ -683,7 +682,7 @@ static void begin_model(struct fsdp_printed *printed, struct printed_stream *str
 		return;
 	before = fsdp_span(line.data, begin);
 	class_name = fsdp_span(line.data + begin, line.size - 1 - begin);
-	/* Inside of a model only what stands at its margin and is called like a class is
+	/* Inside of a model only text that is at its margin and is called like a class is
 	 * a head: warnings quote lines of code. */
 	if (stream->open != NULL) {
 		struct fsdp_span rest;
@@ -738,7 +737,7 @@ static bool parse_line(struct fsdp_printed *printed, struct printed_stream *stre
 		return false;
 	if (taken)
 		return true;
-	/* Those that wait too long are no heads. */
+	/* Lines that wait too long are not heads. */
 	for (size_t i = 0; i < stream->head_count; i++)
 		if (++stream->heads[i].waited > HEAD_LINES) {
 			stream->head_count = i;
@@ -760,7 +759,7 @@ bool fsdp_printed_take(struct fsdp_printed *printed, unsigned char *bytes, size_
 	return !printed->out_of_memory;
 }
 
-/* ---- the whole ---- */
+/* ---- the model ---- */
 
 struct fsdp_printed *fsdp_printed_new(struct fsdp_budget *budget)
 {

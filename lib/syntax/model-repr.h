@@ -11,8 +11,8 @@
  * closed on its line or by a `)` at its own depth. Equal neighbours are one line,
  * `(0-31): 32 x CLASS(`.
  *
- * In front of each line may stand what a logger or a launcher puts there: nothing, blanks,
- * the same text but for its digits, or the mark of a rank. Terminal colours are dropped,
+ * Before each line may be a prefix of a logger or a launcher: nothing, blanks, the same
+ * text except for its digits, or the mark of a rank. Terminal colours are dropped,
  * lines of something else are skipped. Of several models that hold FSDP the last complete
  * one counts, of several ranks the lowest.
  */
@@ -24,19 +24,19 @@ struct fsdp_printed_child {
 	struct fsdp_span name, class_name;
 	uint64_t first, last; /* of a run of equal ones, whose name is "first-last" */
 	bool is_run;
-	bool is_open; /* what is in it stands on the lines below */
+	bool is_open; /* its content is on the lines below */
 };
 
-/* Whether the text begins with one. What lies in the result is borrowed from it. */
+/* Whether the text begins with one. The texts of the result are borrowed from it. */
 bool fsdp_printed_child(struct fsdp_span text, struct fsdp_printed_child *ret_child);
 
 /* Whether classes of this name are what FSDP makes of others: FullyShardedDataParallel, or
- * FSDP and a capital behind it. */
+ * FSDP and a capital after it. */
 bool fsdp_printed_is_fsdp(struct fsdp_span class_name);
 
 /* ---- a log ---- */
 
-/* A module, behind the one it lies in. */
+/* A module, after its parent. */
 struct fsdp_printed_module {
 	uint32_t parent;       /* FSDP_NONE: it is the root */
 	struct fsdp_span name; /* its own, without those above; empty: the root */
@@ -63,8 +63,8 @@ void fsdp_printed_free(struct fsdp_printed *printed);
 bool fsdp_printed_take(struct fsdp_printed *printed, unsigned char *line, size_t size);
 
 /*
- * After the last line: the model, with runs written out. Its texts are there as long as
- * `printed`, the rest lies in the arena. Fails with the kind `no_model` if there is none,
+ * After the last line: the model, with runs written out. Its texts live as long as
+ * `printed`, the rest is in the arena. Fails with the kind `no_model` without a model,
  * with `interleaved` if the lines of two are mixed without a mark.
  */
 bool fsdp_printed_end(struct fsdp_printed *printed, struct fsdp_arena *arena,

@@ -8,7 +8,7 @@
 #include "syntax/pickle.h"
 
 /*
- * What the files of the pickle machine share: how a value is kept, and the doors
+ * What the files of the pickle machine share: how a value is kept, and the functions
  * between lexing (pickle-lex.c), memo, names, text, the machine itself (pickle.c), the
  * walk at the end (pickle-check.c) and the getters (pickle-values.c).
  */
@@ -67,7 +67,7 @@ static inline bool ref_is_cell(fsdp_ref ref)
  * INTEGER, FLOAT  -         -          64 bits in b and c
  * texts, bytes    length    length     64 bits: offset in the stream, or
  *                 bits 32…  bits 0…31  (CELL_DECODED) the address in the arena;
- *                                      nothing, and the bytes in the cells behind
+ *                                      nothing, and the bytes in the cells after
  *                                      this one (CELL_INSIDE)
  * TUPLE           1…3       items
  * TUPLE           0         count      first run    last run
@@ -129,9 +129,9 @@ struct global {
 	uint32_t applied;              /* how often it left as a callable */
 	int32_t fold_call, fold_build; /* rows of the fold table, or -1 */
 	bool python2;                  /* the mapping was applied */
-	bool quiet_folded;             /* such calls are judged and harmless … */
+	bool quiet_folded;             /* such calls are checked and harmless … */
 	uint8_t quiet_empty; /* … those without arguments for these uses … */
-	bool quiet_slots;    /* … and so are dicts of these keys as states, or with None
+	bool quiet_slots;    /* … as well as dicts of these keys as states, or with None
 			     before them */
 	uint8_t quiet_key_count;
 	fsdp_ref quiet_keys[QUIET_KEYS];
@@ -143,7 +143,7 @@ struct fsdp_pickle {
 	struct fsdp_span stream; /* empty if it is read in parts */
 	struct fsdp_vec cells;   /* struct cell */
 	struct fsdp_vec globals; /* struct global */
-	uint64_t first[256];     /* where each opcode stands first */
+	uint64_t first[256];     /* first position of each opcode */
 	uint64_t length;
 	fsdp_ref top;
 	unsigned protocol;
@@ -204,11 +204,11 @@ static inline struct cell *cell_holder(
 /* ---- memo (pickle-lex.c) ---- */
 
 /*
- * Two questions, one for each pass. Lexing: which slots are ever read? Building: which
- * value lies in a slot that is? What is never read is never kept.
+ * Two tables, one per pass. Lexing: the slots that are read. Building: the value of each
+ * such slot. Values that are never read are not kept.
  *
  * Slots that a pickler would hand out (fewer than twice the PUTs seen so far) are bits;
- * of each word `before` says how many bits stand before it, so the n-th read slot is the
+ * for each word `before` is the number of bits before it, so the n-th read slot is the
  * n-th of `values`. All other slots are a sorted list, as long as the GETs that name
  * them.
  */
@@ -226,7 +226,7 @@ struct memo {
 	 * of a hand-made stream, others. */
 	bool numbers; /* there is a MEMOIZE at all */
 	uint64_t low, high;
-	uint64_t others_count; /* that lie outside of [low, high) */
+	uint64_t others_count; /* outside of [low, high) */
 	uint32_t *others;      /* a hash */
 	size_t others_used, others_room;
 	bool last_filled; /* the slot 2^32 - 1 */
@@ -292,7 +292,7 @@ static inline uint64_t memo_size(const struct memo *memo)
 
 /*
  * All of the stream, if it is in memory; else a part that moves over it, with zeros
- * behind that an argument of fixed size may be read from.
+ * after it that an argument of fixed size may be read from.
  */
 struct part {
 	const unsigned char *begin, *end;
@@ -310,7 +310,7 @@ bool fsdp_part_init(struct part *part, const struct fsdp_pickle_parts *from,
 	struct fsdp_arena *scratch, struct fsdp_error **ret_error)
 	__attribute__((warn_unused_result));
 
-/* Bytes of the stream behind `end`. */
+/* Bytes of the stream after `end`. */
 static inline uint64_t part_after(const struct part *part)
 {
 	return part->size - part->base - (uint64_t)(part->end - part->begin);
@@ -324,8 +324,8 @@ bool fsdp_part_move(struct part *part, uint64_t offset, uint64_t most,
 
 /*
  * A pickle of a million records is a million times the same few runs of opcodes with
- * other arguments. A run ends behind a text or a BUILD. One that was lexed is kept as a
- * mould; where the bytes of its opcodes stand in the stream again, all of them are taken
+ * other arguments. A run ends after a text or a BUILD. One that was lexed is kept as a
+ * mould; where the bytes of its opcodes occur in the stream again, all of them are taken
  * at once.
  */
 enum {
@@ -339,10 +339,10 @@ enum {
 struct mould {
 	uint64_t bytes[MOULD_MOST / 8], mask[MOULD_MOST / 8]; /* mask 0: an argument */
 	unsigned size;  /* without the text at its end */
-	unsigned count; /* bytes of that text's count, 0: there is none */
+	unsigned count; /* bytes of that text's count, 0: no text */
 	unsigned puts, read_count;
 	struct mould_read {
-		uint8_t at;   /* where the slot of the memo stands */
+		uint8_t at;   /* position of the slot of the memo */
 		uint8_t puts; /* so many before it */
 		bool wide;
 	} reads[MOULD_READS];
@@ -372,7 +372,7 @@ bool fsdp_pickle_lex(struct fsdp_pickle *pickle,
 	struct lexed *ret_lexed, struct fsdp_error **ret_error)
 	__attribute__((warn_unused_result));
 
-/* Whether an opcode that names a global stands before the first fault or STOP, from an
+/* Whether an opcode that names a global occurs before the first fault or STOP, from an
  * offset on. */
 bool fsdp_pickle_names_globals(struct part *part, uint64_t offset);
 
@@ -431,7 +431,7 @@ enum number_kind fsdp_pickle_text_integer(
 bool fsdp_pickle_text_float(struct fsdp_span line, struct fsdp_arena *scratch,
 	double *ret_value, bool *ret_memory);
 
-/* Decoded texts lie in the arena unless nothing was to be decoded. False: bad escape or
+/* Decoded texts are in the arena unless they had no escapes. False: bad escape or
  * (data == NULL and *ret_memory) out of memory. */
 bool fsdp_pickle_text_string(struct fsdp_span line, struct fsdp_arena *arena,
 	struct fsdp_span *ret_text, bool *ret_memory);

@@ -116,7 +116,7 @@ const struct fsdp_pickle_opcode *fsdp_pickle_opcode(uint8_t code)
 	return opcodes[code].name != NULL ? &opcodes[code] : NULL;
 }
 
-/* The whole opcode at `at`, which lies before `end`. */
+/* The complete opcode at `at`, which is before `end`. */
 static enum fault pickle_token(
 	struct token *token, const unsigned char *at, const unsigned char *end)
 {
@@ -185,8 +185,8 @@ void fsdp_part_all(struct part *part, struct fsdp_span stream)
 	};
 }
 
-/* The room before stays behind in the arena: rooms double, so all of them together are
- * at most twice the last. */
+/* The earlier table stays in the arena: sizes double, so all tables together are at most
+ * twice the last. */
 static bool make_room(struct part *part, uint64_t room, struct fsdp_error **ret_error)
 {
 	unsigned char *buffer =
@@ -242,7 +242,7 @@ static bool part_reach(
 }
 
 /*
- * Which memo slots are read, and what lies in them.
+ * Memo slots that are read, and their values.
  */
 
 enum { FIRST_WORDS = 64, FIRST_FAR = 256, FIRST_OTHERS = 64 };
@@ -253,8 +253,8 @@ void fsdp_memo_init(
 	*memo = (struct memo){ .arena = scratch, .hasher = hasher };
 }
 
-/* Room for at least `size` bytes more than doubled; the old stays behind in the scratch
- * arena, and all that stays behind is less than what is held. */
+/* Room for at least `size` bytes more than doubled; the old one stays in the scratch
+ * arena, and all old ones together are smaller than the current one. */
 static void *grown(struct fsdp_arena *arena, const void *old, size_t used, size_t size)
 {
 	void *new = fsdp_arena_take(arena, size, 8);
@@ -423,7 +423,7 @@ static unsigned mould_words(const struct mould *mould)
 	return (mould->size + 7) / 8;
 }
 
-/* The text behind the run, if it has one. False: it does not end before `end`. */
+/* The text after the run, if it has one. False: it does not end before `end`. */
 static bool read_text(const struct mould *mould, const unsigned char *at, uint64_t left,
 	struct fsdp_span *ret_text)
 {
@@ -446,7 +446,7 @@ static void follow(struct moulds *moulds, unsigned index)
 	moulds->last = index;
 }
 
-/* The mould that fits at `at`; NULL: none that is tried. It and its text lie before
+/* The mould that fits at `at`; NULL: none of those that are tried. It and its text are before
  * `end`; *ret_size is the size of both, *ret_text the text. */
 static const struct mould *mould_find(struct moulds *moulds, const unsigned char *at,
 	const unsigned char *end, size_t *ret_size, struct fsdp_span *ret_text)
@@ -485,7 +485,7 @@ static bool add_read(struct mould *mould, size_t at, bool wide)
 	return true;
 }
 
-/* One opcode; `at` is where its argument stands. False: not in a mould. */
+/* One opcode; `at` is the position of its argument. False: not in a mould. */
 static bool add_opcode(
 	struct mould *mould, const struct fsdp_pickle_opcode *row, size_t at)
 {
@@ -648,7 +648,7 @@ struct pass {
 	const unsigned char *frame_stop; /* the same if it is at hand, else NULL */
 	uint64_t puts;
 	bool odd_text; /* reported once */
-	/* The first frame that ends behind the stream: size 0 means there is none. */
+	/* The first frame that ends after the stream: size 0 means none. */
 	uint64_t far_frame, far_size, far_left;
 };
 
@@ -752,7 +752,7 @@ static inline __attribute__((always_inline)) bool note(struct pass *pass, unsign
 	}
 }
 
-/* Opcodes that no writer of this protocol uses: each once, where it stands first. */
+/* Opcodes that no writer of this protocol uses: each once, at its first position. */
 static void check_opcodes(
 	const struct fsdp_pickle *pickle, const struct fsdp_pickle_options *options)
 {
@@ -808,7 +808,7 @@ static inline void check_frame(
 	struct pass *pass, const unsigned char *at, const unsigned char *last)
 {
 	if (pass->frame_stop != NULL && at >= pass->frame_stop) {
-		/* `at` is at or behind the end of the frame; `last` is the opcode before
+		/* `at` is at or after the end of the frame; `last` is the opcode before
 		 * it. */
 		if (at > pass->frame_stop)
 			PICKLE_FIND(pass->options, FSDP_RULE_PICKLE_FRAME,
@@ -852,7 +852,7 @@ static bool note_mould(struct pass *pass, const struct mould *mould,
 }
 
 /* Runs that are written like earlier ones, as many as follow each other. Each of their
- * opcodes was seen before, and none is where a frame ends. */
+ * opcodes was seen before, and no opcode is at the end of a frame. */
 static bool pass_moulds(struct pass *pass, const unsigned char **at)
 {
 	const unsigned char *end =

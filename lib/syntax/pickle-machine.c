@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The machine's stack, marks and cells with their ceilings, its numbers and texts, and its
- * containers. pickle-machine.h tells how the parts work together.
+ * containers. pickle-machine.h describes how the parts work together.
  */
 #include <stdio.h>
 
@@ -48,7 +48,7 @@ struct slot *fsdp_machine_grow_stack(struct machine *m, struct slot *top)
 	return stack + count;
 }
 
-/* Fewer values than the opcode takes: unknown ones stand in. */
+/* Fewer values than the opcode takes: unknown values replace them. */
 struct slot *fsdp_machine_supply(struct machine *m, struct slot *top, ptrdiff_t count)
 {
 	DAMAGED(m, "%s takes %td values, the stack has %td", op_name(m), count,
@@ -223,7 +223,7 @@ static struct fsdp_arena *arena_of_texts(struct machine *m)
 	return m->options->texts != NULL ? m->options->texts : m->arena;
 }
 
-/* A text that was decoded may lie in the arena. */
+/* A decoded text may be in the arena. */
 struct slot *fsdp_machine_push_text(
 	struct machine *m, struct slot *top, struct fsdp_span text)
 {
@@ -232,8 +232,8 @@ struct slot *fsdp_machine_push_text(
 	return push_decoded(m, top, FSDP_PICKLE_TEXT, text);
 }
 
-/* Into the cells behind, so that it is forgotten with what it belongs to; what would fill
- * much of a page goes to the arena. */
+/* Into the next cells, so that it is dropped with its value; a text that would fill much of
+ * a page goes to the arena. */
 struct slot *fsdp_machine_push_copy(struct machine *m, struct slot *top, uint8_t kind,
 	const unsigned char *at, uint64_t size)
 {
@@ -276,7 +276,7 @@ struct slot *fsdp_machine_text_line(
  * there.
  */
 
-/* A run behind the last of `holder`. One item at a time doubles; a batch gets what it
+/* A run after the last one of `holder`. One item at a time doubles; a batch gets what it
  * asks for, because picklers write batches of a thousand and then the rest. */
 static struct cell *add_run(
 	struct machine *m, struct cell *holder, size_t want, bool batch, bool pairs)
@@ -387,7 +387,7 @@ struct slot *fsdp_machine_gather(struct machine *m, struct slot *top, uint8_t ki
 	return fsdp_machine_collect(m, begin, top, kind, pairs);
 }
 
-/* Whether the judge wants to hear no more of the like. The deed comes by its address: a copy would be read in wider
+/* Whether the caller's check needs no more calls like this one. The deed comes by its address: a copy would be read in wider
  * parts than it was just written in, and processors wait for that. */
 __attribute__((noinline)) bool fsdp_machine_report(
 	struct machine *m, struct fsdp_pickle_deed *deed)
@@ -426,7 +426,7 @@ static bool is_meant(const struct machine *m, const struct cell *target, enum pu
 		       fsdp_pickle_is_mapping(m->pickle, target->a));
 }
 
-/* The two cells behind a call that got more than its arguments. */
+/* The two cells after a call that got more than its arguments. */
 struct cell *fsdp_machine_more_of_call(struct machine *m, struct cell *call)
 {
 	if (call->c != 0)
@@ -511,9 +511,9 @@ static struct slot *fold_dict(struct machine *m, struct slot *target, struct cel
 	return target + 1;
 }
 
-/* The values between target + 1 and top go into the target, which is the new top. Into
- * what is no such container they go nevertheless if there is a place for them, so that
- * they are seen; the finding says that it is wrong. */
+/* The values between target + 1 and top go into the target, which is the new top. They
+ * go into another kind of container as well if it has a place for them, so that they are
+ * checked; a finding reports the error. */
 static struct slot *append_items(
 	struct machine *m, struct slot *target, struct slot *top, enum putting how)
 {

@@ -13,13 +13,13 @@
  *
  * The lexer has been over the stream: of one in memory every opcode is whole, so
  * arguments of fixed size are read without asking again. One that is read in parts may
- * have changed since: behind a part are zeros for these arguments, and every length,
+ * have changed since: after a part are zeros for these arguments, and every length,
  * every line and where the part's last opcode ends is compared with what is there once
  * more.
  *
  * A stream that breaks the machine's rules makes the reading fail, but does not stop it:
  * what is missing (a value, a mark, a memo slot) is replaced by an unknown value, so
- * that every global of a damaged stream is listed and judged.
+ * that every global of a damaged stream is listed and checked.
  *
  *
  * Fold and forget
@@ -78,7 +78,7 @@ struct machine {
 	unsigned protocol; /* declared last */
 	struct memo memo;
 	struct globals_table globals;
-	uint32_t quiet_id; /* persistent ids of so many items are judged and harmless */
+	uint32_t quiet_id; /* persistent ids of so many items are checked and harmless */
 	bool nan_seen;
 	bool stopped;
 	struct fsdp_error *error; /* the first */
@@ -117,7 +117,7 @@ struct slot *fsdp_machine_changed(struct machine *m);
 /* The stack is full at `top`. */
 struct slot *fsdp_machine_grow_stack(struct machine *m, struct slot *top);
 
-/* Fewer values than the opcode takes: unknown ones stand in. */
+/* Fewer values than the opcode takes: unknown values replace them. */
 struct slot *fsdp_machine_supply(struct machine *m, struct slot *top, ptrdiff_t count);
 
 struct slot *fsdp_machine_mark(struct machine *m, struct slot *top);
@@ -276,11 +276,11 @@ bool fsdp_machine_add_items(struct machine *m, struct cell *holder,
 struct slot *fsdp_machine_collect(struct machine *m, struct slot *begin, struct slot *top,
 	uint8_t kind, bool pairs);
 
-/* Puts into a mapping what it was called with, if that is pairs. False when it cannot go
- * on. */
+/* Puts the arguments of its call into a mapping, if they are pairs. False: cannot
+ * continue. */
 bool fsdp_machine_fill(struct machine *m, struct cell *call);
 
-/* The two cells behind a call that got more than its arguments. */
+/* The two cells after a call that got more than its arguments. */
 struct cell *fsdp_machine_more_of_call(struct machine *m, struct cell *call);
 
 struct slot *fsdp_machine_tuple(struct machine *m, struct slot *top);
@@ -311,7 +311,7 @@ static inline struct slot *small_tuple(
 
 /* ---- globals, calls, folds (pickle.c) ---- */
 
-/* A line at `at` and what follows it; false, and the reading has failed: there is none.
+/* A line at `at` and the position after it; false, and the reading has failed: no line.
  */
 static inline bool read_line(struct machine *m, const unsigned char *at,
 	struct fsdp_span *ret_line, const unsigned char **ret_next)
@@ -327,7 +327,7 @@ static inline bool read_line(struct machine *m, const unsigned char *at,
 	return true;
 }
 
-/* Whether `size` bytes lie behind the first `fixed` of the argument. */
+/* Whether `size` bytes follow the first `fixed` of the argument. */
 static inline bool is_here(const struct machine *m, const unsigned char *argument,
 	size_t fixed, uint64_t size)
 {
@@ -335,7 +335,7 @@ static inline bool is_here(const struct machine *m, const unsigned char *argumen
 	return fixed <= left && size <= left - fixed;
 }
 
-/* Tells the judge; whether it wants to hear no more of the like. */
+/* Calls the caller's check; whether it needs no more calls like this one. */
 bool fsdp_machine_report(struct machine *m, struct fsdp_pickle_deed *deed);
 
 /* What something is done to, for a message: the name of a global, else a type. Answers
@@ -355,7 +355,7 @@ struct slot *fsdp_machine_float_text(
 struct slot *fsdp_machine_text_line(
 	struct machine *m, struct slot *top, struct fsdp_span line);
 
-/* A text that lies in the stream, or was decoded into the arena. */
+/* A text in the stream, or one that was decoded into the arena. */
 struct slot *fsdp_machine_push_text(
 	struct machine *m, struct slot *top, struct fsdp_span text);
 

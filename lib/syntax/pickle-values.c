@@ -492,7 +492,7 @@ static int digit_value(unsigned char c)
 	return low >= 'a' && low <= 'z' ? low - 'a' + 10 : 99;
 }
 
-/* The base that a prefix names; moves *at behind it. */
+/* The base that a prefix names; moves *at after it. */
 static int parse_base(const unsigned char **at, const unsigned char *end, bool octal)
 {
 	if (end - *at < 2 || **at != '0')
@@ -562,7 +562,7 @@ bool fsdp_pickle_text_float(struct fsdp_span line, struct fsdp_arena *scratch,
 
 /* ---- STRING ---- */
 
-/* The escape behind a backslash; what is not an escape keeps its backslash. */
+/* The escape after a backslash; other text keeps its backslash. */
 static bool parse_escape(
 	const unsigned char **at, const unsigned char *end, unsigned char **out)
 {

@@ -2,7 +2,7 @@
 /*
  * The machine's loop: what each opcode does, in one switch, and what comes before and
  * after it; before it globals, calls and folds. Calls nothing but the folds of the caller.
- * pickle-machine.h tells how the parts work together.
+ * pickle-machine.h describes how the parts work together.
  */
 #include "syntax/pickle-internal.h"
 #include "syntax/pickle-machine.h"
@@ -90,7 +90,7 @@ static void map_python2(struct fsdp_pickle_global *global)
 }
 
 /* The table is keyed by the names as written: two spellings of one name are two globals
- * to the caller, who may want to show both. Mapping never depends on anything else but
+ * to the caller, who may print both. Mapping never depends on anything else but
  * `python2`, which is part of the key. */
 static size_t hash_global(
 	const struct fsdp_hasher *hasher, struct fsdp_span module, struct fsdp_span name)
@@ -246,7 +246,7 @@ static fsdp_ref intern_lines(
 	return intern(m, module, name);
 }
 
-/* GLOBAL and INST: two lines behind the opcode; *ret_next is where they end. */
+/* GLOBAL and INST: two lines after the opcode; *ret_next is where they end. */
 static struct slot *machine_global(
 	struct machine *m, struct slot *top, const unsigned char **ret_next)
 {
@@ -512,7 +512,7 @@ static struct cell *few_pairs(const struct machine *m, fsdp_ref state, bool *ret
 	return run->c == 1 && run->a == 2 * cell->a ? run : NULL;
 }
 
-/* A text that came out of the memo stays as long as the pickle, and so does its
+/* A text that came out of the memo stays as long as the pickle, like its
  * reference. */
 static void keep_keys(
 	const struct machine *m, struct global *global, struct cell *run, bool slots)
@@ -763,7 +763,7 @@ static struct slot *do_line(
 	}
 }
 
-/* An argument of that many bytes, behind a count of `fixed` bytes. */
+/* An argument of that many bytes, after a count of `fixed` bytes. */
 static inline struct slot *step_span(struct machine *m, struct slot *top, uint8_t kind,
 	size_t fixed, uint64_t size, const unsigned char **ret_next)
 {
@@ -784,7 +784,7 @@ static inline struct slot *step_integer(struct machine *m, struct slot *top, siz
 	return fsdp_machine_integer_bytes(m, top, argument + fixed, size);
 }
 
-/* One opcode. *at moves behind it. */
+/* One opcode. *at moves after it. */
 static inline struct slot *step(
 	struct machine *m, struct slot *top, const unsigned char **ret_next)
 {
@@ -946,7 +946,7 @@ static inline struct slot *step(
 		*ret_next = behind;
 		return top;
 	}
-	return top; /* not reached: the lexer knows all codes */
+	return top; /* not reached: the lexer has all codes */
 }
 
 /* The opcodes of one part. NULL: cannot go on. STOP, if the lexer found one, is the last

@@ -8,13 +8,13 @@
 
 /*
  * One pickle (protocols 0 to 5) as an inert tree. The machine resolves nothing and
- * calls nothing: a global is two texts, a call is "this applied to these". What a
- * class means, the caller's fold table tells.
+ * calls nothing: a global is two texts, a call is "this applied to these". The caller's fold
+ * table defines what a class means.
  *
  * Values are 32-bit references. Small integers, constants, globals and folded
  * values sit in the reference itself; everything else is one or more cells of 16 bytes
  * in a paged array. Texts are (offset, length) into the stream, which the caller keeps;
- * of a stream that is read in parts they are copied behind their cells instead.
+ * of a stream that is read in parts they are copied after their cells instead.
  *
  * Two passes. The first lexes: it checks every length against what is left, finds
  * STOP, and notes which memo slots are ever read back, because the pickler memoizes
@@ -64,7 +64,7 @@ struct fsdp_pickle;
 
 /* A global by its two names, after the Python-2 mapping (below protocol 3, as CPython).
  * Names that no identifier can have (empty, blanks, control, not ASCII) are reported by
- * the machine; what a dot in `name` means and what is allowed is the caller's to judge.
+ * the machine; the caller decides what a dot in `name` means and what is allowed.
  */
 struct fsdp_pickle_global {
 	struct fsdp_span module, name;
@@ -73,12 +73,12 @@ struct fsdp_pickle_global {
 	uint8_t uses;      /* FSDP_USE_…; complete when the reading is */
 	uint8_t via;       /* opcode */
 	int32_t fold_row;  /* the first of the fold table for it, or -1 */
-	const void *known; /* the judge's own; NULL at first */
-	bool as_function;  /* the judge's own: called as only functions are */
+	const void *known; /* for the caller's check; NULL at first */
+	bool as_function;  /* for the caller's check: called as only functions are */
 };
 
 enum {
-	FSDP_USE_VALUE = 1 << 0,  /* stands as a value, or was named and dropped */
+	FSDP_USE_VALUE = 1 << 0,  /* is a value, or was named and dropped */
 	FSDP_USE_CALLED = 1 << 1, /* REDUCE, OBJ, INST */
 	FSDP_USE_BUILT = 1 << 2,  /* NEWOBJ */
 };
@@ -99,7 +99,7 @@ struct fsdp_folding {
 /*
  * One recognised class or function. `fold` may look at the call and answers true with a number below 2^29, or false: then the value stays
  * symbolic. It must keep no reference to what it looked at, only what it copied or
- * numbers of earlier folds; texts that lie in a stream in memory may be kept as spans. To
+ * numbers of earlier folds; texts of a stream in memory may be kept as spans. To
  * fail for good (out of memory) it fills *ret_error and answers false.
  *
  * A module that ends in `*` stands for every module that begins so. Of several rows for
@@ -125,7 +125,7 @@ struct fsdp_pickle_deed {
 		FSDP_DEED_CALL,       /* REDUCE, NEWOBJ, NEWOBJ_EX, OBJ, INST */
 		FSDP_DEED_BUILD,      /* of a call, that no fold knew */
 		FSDP_DEED_PERSISTENT, /* PERSID, BINPERSID */
-		FSDP_DEED_FILL,       /* items for what the pickle alone does not know */
+		FSDP_DEED_FILL,       /* items for facts outside of the pickle */
 	} kind;
 	uint8_t opcode;
 	bool folded;       /* a fold knew it: calls and ids only */
@@ -135,7 +135,7 @@ struct fsdp_pickle_deed {
 	fsdp_ref keywords; /* NEWOBJ_EX; FSDP_REF_NONE for all others */
 };
 
-/* Records have few keys; of larger dicts none is folded. */
+/* Records have few keys; larger dicts are not folded. */
 enum { FSDP_FOLD_PAIRS = 64 };
 
 struct fsdp_pickle_options {
@@ -164,7 +164,7 @@ struct fsdp_pickle_options {
 	void *judge_context;
 
 	const struct fsdp_limits *limits;
-	struct fsdp_findings *findings; /* what is odd goes here */
+	struct fsdp_findings *findings; /* unusual opcodes are reported here */
 	struct fsdp_span file, member;  /* for findings */
 	uint64_t base;                  /* added to offsets in findings and errors */
 	bool may_trail; /* further bytes after STOP are normal (legacy streams) */
@@ -224,13 +224,13 @@ size_t fsdp_pickle_global_count(const struct fsdp_pickle *pickle);
 const struct fsdp_pickle_global *fsdp_pickle_global(
 	const struct fsdp_pickle *pickle, size_t index);
 
-/* The global that a GLOBAL is, for the judge, who may set `known`; NULL of all others. */
+/* The global of a GLOBAL, for the caller's check, which may set `known`; NULL for others. */
 struct fsdp_pickle_global *fsdp_pickle_global_of(
 	const struct fsdp_pickle *pickle, fsdp_ref ref);
 
 /* ---- looking at opcodes ---- */
 
-/* What stands behind an opcode. Little-endian but for F8. COUNTED: a count, then so many
+/* Argument after an opcode. Little-endian except F8. COUNTED: a count, then so many
  * bytes. LINE: text up to a newline; LINES: two of them. */
 enum fsdp_pickle_argument {
 	FSDP_ARGUMENT_NONE,
@@ -263,12 +263,12 @@ struct fsdp_pickle_opcode {
 	bool torch;       /* the restricted unpickler of torch takes it */
 };
 
-/* NULL if there is no such opcode. */
+/* NULL if the opcode is unknown. */
 const struct fsdp_pickle_opcode *fsdp_pickle_opcode(uint8_t code);
 
 /*
  * The opcode at *offset of a stream: its row, and the bytes of its argument (without
- * count or newline; of LINES both lines and the newline between). Moves *offset behind
+ * count or newline; of LINES both lines and the newline between). Moves *offset after
  * it. After STOP, at the end and at the first fault it answers NULL; only the last fills
  * *ret_error.
  */
@@ -279,8 +279,8 @@ const struct fsdp_pickle_opcode *fsdp_pickle_next_opcode(struct fsdp_span stream
 
 enum fsdp_pickle_kind fsdp_pickle_kind(const struct fsdp_pickle *pickle, fsdp_ref ref);
 
-/* What Python calls the type of a value; NULL where the pickle itself does not tell: of
- * calls, persistent ids, buffers and what a fold made. */
+/* What Python calls the type of a value; NULL if the pickle does not determine it: for
+ * calls, persistent ids, buffers and results of a fold. */
 const char *fsdp_pickle_type_name(const struct fsdp_pickle *pickle, fsdp_ref ref);
 
 /* True and the value for BOOL (0, 1) and INTEGER; false for all others. */
@@ -300,8 +300,8 @@ struct fsdp_span fsdp_pickle_span(const struct fsdp_pickle *pickle, fsdp_ref ref
 /* As above, but only TEXT. */
 struct fsdp_span fsdp_pickle_text(const struct fsdp_pickle *pickle, fsdp_ref ref);
 
-/* Whether the value came out of the memo: then the reference means it, and its text lies
- * where it lies, as long as the pickle, also when a fold has packed what it stood in. */
+/* Whether the value came out of the memo: then the reference identifies it, and its text
+ * keeps its place as long as the pickle, also after a fold has packed its container. */
 bool fsdp_pickle_stays(const struct fsdp_pickle *pickle, fsdp_ref ref);
 
 /* The global that a GLOBAL is, or that a CALL applies; NULL otherwise. */
@@ -367,7 +367,7 @@ static inline fsdp_ref fsdp_pickle_get(
  * for marking what was visited. 0 for values without identity. */
 uint32_t fsdp_pickle_identity(const struct fsdp_pickle *pickle, fsdp_ref ref);
 
-/* As above for every value that is kept by itself, texts too; 0 for one that lies in its
+/* As above for every value that is kept by itself, texts too; 0 for one that is in its
  * reference. While the pickle is read it means only what fsdp_pickle_stays. */
 uint32_t fsdp_pickle_place(const struct fsdp_pickle *pickle, fsdp_ref ref);
 
