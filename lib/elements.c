@@ -28,7 +28,7 @@ enum {
 	SMALL_PICKLE = 16 << 20,
 	ITEM_ROOM = 1 << 20,
 	UNPACKED_SLOTS = 16,
-	UNPACKED_KEPT = 256 << 20, /* beside the one in hand */
+	UNPACKED_KEPT = 256 << 20, /* in addition to the current one */
 };
 
 /* In the place of a file: what was unpacked of an item, whose extent the other bits are. */
@@ -52,7 +52,7 @@ struct fsdp_locator {
 	struct fsdp_zip_window window;
 	uint32_t window_file;
 	struct fsdp_folder folder; /* of the checkpoint, with files of its own */
-	struct fsdp_dir dir;       /* that the folder is of, if has_dir */
+	struct fsdp_dir dir;       /* of the directory, if has_dir */
 	bool has_dir;
 	struct unpacked unpacked[UNPACKED_SLOTS];
 	struct fsdp_budget unpacking; /* of all that was unpacked, again and again */
@@ -225,7 +225,7 @@ static bool fill_place(const struct fsdp_view *view, struct fsdp_place *place,
 	place->strided = !fsdp_view_is_contiguous(view);
 	memcpy(place->strides, view->strides, view->dims * sizeof *view->strides);
 	if (view->dtype == FSDP_DTYPE_UNKNOWN) {
-		/* How wide an element is, is not known; where they lie is. */
+		/* The width of an element is unknown, the position of the elements is known. */
 		place->offset = view->stored_size != 0 ? view->record : 0;
 		place->length = view->stored_size;
 		return true;
@@ -477,7 +477,7 @@ static bool locate_item(struct fsdp_locator *locator, uint32_t extent_id,
 	return keep_key(locator, key, ret_key, ret_error);
 }
 
-/* The item must hold what the metadata says. */
+/* The item must match the metadata. */
 static bool check_item(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_piece_record *piece, const struct fsdp_extent *extent,
 	const struct fsdp_view *view, struct fsdp_error **ret_error)

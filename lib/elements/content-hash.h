@@ -11,7 +11,7 @@
 /* The CRC-32 of zip and gzip. Begin with 0; what comes next is added to what was. */
 uint32_t fsdp_crc32(uint32_t crc, const unsigned char *bytes, size_t size);
 
-/* Of two runs one behind the other, the second one `size` bytes long. */
+/* Of two consecutive runs, the second one `size` bytes long. */
 uint32_t fsdp_crc32_join(uint32_t first, uint32_t second, uint64_t size);
 
 /* SHA-256 of bytes that come in order. */
@@ -61,7 +61,7 @@ struct fsdp_sha256_line {
 bool fsdp_sha256_line_read(struct fsdp_span line, struct fsdp_sha256_line *ret_line);
 
 /* The next line of a text, without its newline and a carriage return before that; the text
- * is moved behind it. False: there is none. */
+ * is moved after it. False: no more lines. */
 bool fsdp_sha256_line_next(struct fsdp_span *text, struct fsdp_span *ret_line);
 
 /* The name as it is meant, without "./" in front; room for as many bytes as it has. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One pass over the bytes of files, for all who want to see them.
+ * One pass over the bytes of files, for all their consumers.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "elements/data-scan.h"
 #include "io/inflate.h"
 
-enum { RATIO = 1032 /* no stream of deflate unfolds to more */ };
+enum { RATIO = 1032 /* no stream of deflate inflates to more */ };
 
 /* What a part has of a view that began in a part before. */
 struct partial {
@@ -25,7 +25,7 @@ struct partial {
 struct pass_part {
 	struct fsdp_pass_file *file;
 	uint64_t begin, end;
-	size_t segment; /* the first that ends behind `begin` */
+	size_t segment; /* the first that ends after `begin` */
 	bool cut;       /* that one is cut */
 	uint32_t crc;
 	struct fsdp_error *error;
@@ -410,7 +410,7 @@ static bool read_deflated(struct pass_reader *reader, uint64_t end)
 	return reader->part->error == NULL;
 }
 
-/* The first view that may reach behind the beginning of the part. */
+/* The first view that may end after the start of the part. */
 static size_t first_view(const struct pass_part *part)
 {
 	size_t low = 0, high = part->file->view_count;
@@ -525,7 +525,7 @@ static bool join_segment(struct pass_part *part, uint32_t *crc)
 	return keep_bad(part->file, &bad);
 }
 
-/* The first error of a file counts; what comes behind it is not known. */
+/* The first error of a file counts; the data after it is unknown. */
 static bool join_parts(struct pass_run *pass)
 {
 	uint32_t crc = 0;

@@ -9,14 +9,14 @@
 #include "io/source.h"
 
 /*
- * One pass over the bytes of files, for all who want to see them: each byte is read once,
+ * One pass over the bytes of files, for all their consumers: each byte is read once,
  * front to back, into a buffer that fits into the cache, and there it is summed up,
  * inflated, hashed and counted.
  *
  * A file is cut into parts of up to 64 MiB, which threads take in order. Where it is cut
  * follows from its segments alone: one that fits into a part, or into a buffer, is never
- * cut, a longer one only at multiples of these sizes from its beginning. So what is
- * counted of a segment does not depend on where it lies or how many threads there are.
+ * cut, a longer one only at multiples of these sizes from its beginning. So the
+ * counts of a segment do not depend on its position or on the number of threads.
  *
  * Bounds: a buffer of 256 KiB and an inflater a thread; 100 bytes a part.
  */
@@ -58,7 +58,7 @@ struct fsdp_pass_result {
 /* A segment that is not what it should be. */
 struct fsdp_pass_bad {
 	size_t segment;
-	uint32_t crc;             /* what it is */
+	uint32_t crc;             /* kind */
 	struct fsdp_error *error; /* NULL: only the CRC differs */
 };
 
@@ -68,7 +68,7 @@ struct fsdp_pass_file {
 	const void *context;
 	size_t segment_count;
 	const struct fsdp_pass_view *views; /* by segment, then by begin */
-	struct fsdp_pass_result *results;   /* one for each */
+	struct fsdp_pass_result *results;   /* one per view */
 	size_t view_count;
 	bool hashed; /* the SHA-256 of the file is wanted: one thread reads it */
 

@@ -192,8 +192,8 @@ void fsdp_digests_free(struct fsdp_digests *digests)
 	free(digests);
 }
 
-/* Digests that `make` fills: it is given them all zero but for the options, of which no
- * more is read than the caller knows. */
+/* Digests that `make` fills: it gets them all zero except the options; only the caller's
+ * part of these is read. */
 static bool digests_make(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_digests_options *options,
 	bool (*make)(struct fsdp_digests *digests, struct fsdp_error **ret_error),
@@ -259,7 +259,7 @@ struct found_file {
 	struct fsdp_span path;
 	uint64_t size;
 	size_t position;
-	uint32_t file; /* of the checkpoint, or FSDP_NONE: beside it */
+	uint32_t file; /* of the checkpoint, or FSDP_NONE: not of it */
 };
 
 /* ---- which ---- */
@@ -274,7 +274,7 @@ static bool is_left_out(struct fsdp_span path)
 	       memmem(path.data, path.size, own, sizeof own - 1) != NULL;
 }
 
-/* Where a list speaks of files in folders below, or of lists themselves. */
+/* If a list names files in subdirectories, or lists. */
 static bool add_listed(struct fsdp_digests *digests, struct fsdp_vec *found)
 {
 	const struct fsdp_folder *folder = fsdp_checkpoint_place(digests->checkpoint);
@@ -411,7 +411,7 @@ static bool is_changed(const struct fsdp_pass_file *pass, const struct stat *bef
 		       after.st_mtim.tv_nsec != before->st_mtim.tv_nsec);
 }
 
-/* What the pass asks to tell goes to who may stop it. */
+/* Progress of the pass goes to the caller's function, which may stop it. */
 struct teller {
 	const struct fsdp_digests_options *options;
 	bool stopped;
@@ -531,7 +531,7 @@ static bool digest_range(struct fsdp_walker *walker, struct fsdp_sha256 *sha256,
 	return true;
 }
 
-/* Of a whole tensor: none is cut. */
+/* Of a complete tensor: not cut. */
 static void visit(
 	void *context, struct fsdp_walker *walker, const struct fsdp_walk_range *range)
 {

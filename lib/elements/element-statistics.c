@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counts numbers, a block at a time, which lies in the first cache: what can be seen of
- * their bits is, as integers; then they are added up sixteen side by side. What is not
- * finite is masked then, and its block is looked at once more.
+ * Counts numbers in blocks that fit into the first cache: properties of their bits as
+ * integers; then they are added up sixteen at a time. Non-finite numbers are masked then,
+ * and their block is scanned once more.
  *
  * Numbers of sixteen bits are added as floats, a few at a time, whose sums are added as
  * doubles: that is good to six digits and twice as fast. Blocks whose squares would not
@@ -57,7 +57,7 @@ enum moment_kind {
 #define INFINITE_F64 INT64_C(0x7ff0000000000000)
 #define LEAST_F64 INT64_C(0x0010000000000000) /* that is not subnormal */
 
-/* Between these a float holds the square of what lies in a block. */
+/* Between these bounds a float holds the squares of a block. */
 #define FLOAT_LEAST 0x1p-50
 #define FLOAT_MOST 0x1p59
 
@@ -75,7 +75,7 @@ struct number_format {
 	enum moment_kind kind;
 	unsigned width; /* bytes */
 	bool is_signed;
-	int16_t normal_bits; /* of the least one; 0: none is subnormal */
+	int16_t normal_bits; /* of the least one; 0: no subnormal number */
 	int16_t infinite;    /* the first that is not finite */
 	float normal, scale; /* of F16: what its exponent lacks in a float's */
 	const struct small_float *small; /* or NULL */
@@ -90,7 +90,7 @@ struct key_bounds {
 struct lanes {
 	double sum[LANES], squares[LANES];
 	double min, max;
-	struct key_bounds seen, small; /* that min and max know; `small`: keys of bytes */
+	struct key_bounds seen, small; /* of min and max; `small`: keys of bytes */
 	uint64_t zeros, subnormals;
 	uint64_t summed;
 	bool skips; /* this block is not of the sample */
@@ -344,7 +344,7 @@ struct scan {
 
 /* The loops are reductions, which the compiler makes vectors of. Taken as unsigned, those
  * below zero are the greater ones; as signed they are the lesser ones, and either way they
- * grow with their magnitude. So four bounds tell the keys and the least magnitude. Few
+ * grow with their magnitude. So four bounds determine the keys and the least magnitude. Few
  * blocks hold numbers that are zero or subnormal, so they are counted only there, and only
  * if `normal` is not 0; counters hold as many as a block has. */
 #define SCAN(name, type, unsigned_type, counter, top)                                   \
@@ -616,7 +616,7 @@ static void add_one(struct fsdp_moments *moments, struct lanes *lanes, size_t la
 	lanes->max = number > lanes->max ? number : lanes->max;
 }
 
-/* Bytes where numbers of this width may lie: as a rule they do already. */
+/* Bytes aligned for numbers of this width: as a rule they already are. */
 static const void *aligned(
 	const unsigned char *bytes, size_t size, unsigned width, void *room)
 {
@@ -630,7 +630,7 @@ static const void *aligned(
 
 /* What their bits say; `low` and `high` are keys of the finite ones. */
 struct odd_scan {
-	uint64_t nan, odd; /* odd: not finite */
+	uint64_t nan, odd; /* not finite */
 	int64_t low, high;
 };
 
@@ -895,7 +895,7 @@ static void add_block(struct fsdp_moments *moments, struct lanes *lanes,
 	}
 }
 
-/* ---- the whole ---- */
+/* ---- all numbers ---- */
 
 void fsdp_moments_init(struct fsdp_moments *moments)
 {

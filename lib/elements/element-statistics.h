@@ -23,7 +23,7 @@ struct fsdp_moments {
 	 * added up, which the place in the run decides: of narrow ones fewer, so that as
 	 * many numbers are. `summed` are then fewer. */
 	bool samples;
-	uint64_t summed;            /* finite numbers of which the sums are */
+	uint64_t summed;            /* finite numbers in the sums */
 	uint64_t zeros, subnormals; /* of these */
 };
 
@@ -36,12 +36,12 @@ bool fsdp_moments_takes(uint32_t dtype);
 void fsdp_moments_decode(
 	uint32_t dtype, const unsigned char *bytes, size_t count, double *to);
 
-/* Numbers one behind the other, as they lie in a storage, from byte `at` of their run on. A
- * complex number is two. */
+/* Consecutive numbers of a storage, from byte `at` of their run on. A complex number is
+ * two. */
 void fsdp_moments_add(struct fsdp_moments *moments, uint32_t dtype, bool big_endian,
 	const unsigned char *bytes, size_t size, uint64_t at);
 
-/* What comes behind: its indices count on already. */
+/* The statistics of the next run: its indices already continue. */
 void fsdp_moments_join(struct fsdp_moments *moments, const struct fsdp_moments *next);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Elements of one tensor in C order, out of its boxes and runs. What is missing or
- * overlaps ends it here and is judged elsewhere.
+ * Elements of one tensor in C order, out of its boxes and runs. Missing or
+ * overlapping parts end it; they are reported elsewhere.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -128,7 +128,7 @@ enum {
 	CHUNK_MOST = 32 << 20,
 	PAGE = 4096,
 	SUMMED_ROW = 64,           /* shorter ones cost more than they are worth */
-	CHUNK_INFLATED = 48 << 20, /* every one inflates the whole record anew */
+	CHUNK_INFLATED = 48 << 20, /* each inflates the complete record again */
 };
 
 struct place {
@@ -168,7 +168,7 @@ struct fsdp_assembly {
 	uint64_t steps[FSDP_DIMS_MAX]; /* of each dimension in the tensor, elements */
 	unsigned width;                /* bytes of an element */
 	unsigned packed;               /* elements in a byte, which is then the element */
-	uint64_t at, end;              /* elements: next, and behind the last one */
+	uint64_t at, end;              /* elements: next, and after the last one */
 
 	struct place *places; /* in order */
 	uint32_t place_count, place_next;
@@ -202,7 +202,7 @@ static struct fsdp_part part_at(const struct fsdp_assembly *assembly, uint32_t p
 	return part;
 }
 
-/* False: it does not lie in the tensor. */
+/* False: it is not in the tensor. */
 static bool lies_inside(
 	const struct fsdp_assembly *assembly, const struct fsdp_part *part)
 {
@@ -265,7 +265,7 @@ static int compare_parts(const struct fsdp_assembly *assembly, const struct fsdp
 	return 0;
 }
 
-/* In order of their first elements; the same places beside each other, those with bytes
+/* In order of their first elements; equal positions are adjacent, those with bytes
  * before those without. */
 static int compare_places(const void *left, const void *right, void *context)
 {
@@ -370,7 +370,7 @@ static bool prepare(struct fsdp_assembly *assembly, struct fsdp_error **ret_erro
 		assembly->at + fsdp_min(input->count, input->numel - assembly->at);
 	if (dtype->item_bits < 8 && !pack(assembly, ret_error))
 		return false;
-	uint64_t step = 1; /* may wrap if there are no elements */
+	uint64_t step = 1; /* may wrap without elements */
 	for (size_t i = assembly->input.dims; i-- > 0;) {
 		assembly->steps[i] = step;
 		step *= (uint64_t)assembly->shape[i];
@@ -431,8 +431,8 @@ uint32_t fsdp_assembly_file(const struct fsdp_assembly *assembly)
 
 /* ---- chunks ---- */
 
-/* The largest box that begins at `at`, has its elements in C order one behind the other
- * and is no larger than a chunk may be. */
+/* The largest box that begins at `at`, has contiguous elements in C order
+ * and is at most as large as a chunk. */
 static void choose_chunk(const struct fsdp_assembly *assembly, struct chunk *chunk)
 {
 	size_t dims = assembly->input.dims;
@@ -507,8 +507,8 @@ static bool is_replica(const struct fsdp_assembly *assembly, const struct fsdp_p
 	return compare_parts(assembly, part, &next) == 0;
 }
 
-/* Lets go of what lies behind, and takes up what begins before the end of the chunk: of
- * the same places the first. */
+/* Drops parts before the chunk, and adds parts that begin before the end of the chunk: of
+ * equal positions the first. */
 static bool update_active(struct fsdp_assembly *assembly, const struct chunk *chunk,
 	struct fsdp_error **ret_error)
 {
@@ -906,7 +906,7 @@ static bool make_chunk(struct fsdp_assembly *assembly, const struct chunk *chunk
 	if (assembly->task_count > 1)
 		qsort(assembly->tasks, assembly->task_count, sizeof *assembly->tasks,
 			compare_tasks);
-	/* Pieces that lie near each other in a file are read together. */
+	/* Pieces that are close to each other in a file are read together. */
 	for (size_t i = assembly->task_count; i-- > 1;) {
 		struct task *before = &assembly->tasks[i - 1], *task = before + 1;
 		const struct fsdp_fetch_record *record = &task->active->record;

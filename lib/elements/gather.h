@@ -27,12 +27,12 @@ void fsdp_marks_done(struct fsdp_marks *marks);
 /* Sets them; false if one of them was set already. */
 bool fsdp_marks_set(struct fsdp_marks *marks, uint64_t first, uint64_t count);
 
-/* The first bits that are not set, one behind the other. False: all are set. */
+/* The first run of bits that are not set. False: all are set. */
 bool fsdp_marks_lacking(
 	const struct fsdp_marks *marks, uint64_t *ret_first, uint64_t *ret_count);
 
-/* The bytes of records that come by in order, and their CRC-32: a run for each record, as
- * long as nothing is left out. */
+/* The bytes of records in order, and their CRC-32: a run for each record, as long as no
+ * byte is skipped. */
 struct fsdp_stored_runs {
 	struct fsdp_elements_run *list;
 	size_t count, room;
@@ -74,7 +74,7 @@ struct fsdp_assemble_input {
 	uint64_t first, count; /* the elements that are wanted */
 	uint64_t inflate_ceiling;
 
-	/* What the door knows. Pieces count from 0; a source is valid until others were
+	/* Facts of the public function. Pieces count from 0; a source is valid until others were
 	 * asked for. The shape of a run's view has one dimension. */
 	void *context;
 	struct fsdp_part (*part)(void *context, uint32_t piece);

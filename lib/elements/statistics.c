@@ -161,7 +161,8 @@ static bool prepare(void *context, size_t range_count)
 
 /* ---- bins ---- */
 
-/* Of half the numbers, whose span is finite. NaN, infinities and what lies outside: none. */
+/* Bin of half the number, whose span is finite. NaN, infinities and numbers outside of the
+ * span have no bin. */
 static void count_bins(uint64_t *bins, const struct fsdp_statistics_span *span,
 	const double *numbers, size_t count)
 {

@@ -12,7 +12,7 @@
 
 void fsdp_view_set_contiguous(struct fsdp_view *view)
 {
-	uint64_t stride = 1; /* may wrap if there are no elements: it is never followed */
+	uint64_t stride = 1; /* may wrap without elements: it is never followed */
 	for (size_t i = view->dims; i-- > 0;) {
 		view->strides[i] = (int64_t)stride;
 		stride *= view->shape[i] > 0 ? (uint64_t)view->shape[i] : 1;
@@ -61,8 +61,8 @@ bool fsdp_view_bytes(const struct fsdp_view *view, uint64_t *ret_begin, uint64_t
  * Bytes of a storage with few reads; what is asked for in order is inflated once.
  */
 
-/* What stays in front of a place in a window of inflated bytes: the next question may
- * be for a little before it. */
+/* Bytes that stay before a position in a window of inflated bytes: the next request may
+ * start a little before it. */
 enum { BEHIND = 64 << 10 };
 
 bool fsdp_fetch_init(struct fsdp_fetch *fetch, struct fsdp_error **ret_error)
@@ -136,8 +136,8 @@ static bool inflate_next(struct fsdp_fetch *fetch, unsigned char *to, size_t siz
 	return fsdp_inflate_read(fetch->stream->inflate, to, size, ret_error);
 }
 
-/* Moves the window so that it begins at `from`, nowhere behind the stream; what is there
- * already stays. */
+/* Moves the window so that it begins at `from`, never after the stream; bytes that are
+ * there already stay. */
 static bool slide(struct fsdp_fetch *fetch, uint64_t from, struct fsdp_error **ret_error)
 {
 	if (from < fetch->end) {
@@ -396,7 +396,7 @@ static uint64_t widened(const struct fsdp_nest_loop *loop, uint64_t span)
 	return (loop->count - 1) * loop->from + span;
 }
 
-/* The first loop from which on there are no long gaps, and the bytes they span. */
+/* The first loop from which on gaps are short, and the bytes they span. */
 static size_t dense_from(const struct fsdp_nest *nest, bool all, uint64_t *ret_span)
 {
 	size_t first = nest->loop_count;
@@ -414,9 +414,9 @@ uint64_t fsdp_nest_end(const struct fsdp_nest *nest, bool *ret_dense)
 	return nest->from + span;
 }
 
-/* ---- what lies in a window ---- */
+/* ---- elements of a window ---- */
 
-/* Inlined with a width that the compiler knows. */
+/* Inlined with a constant width. */
 static inline void move_each(unsigned char *memory, uint64_t to,
 	const unsigned char *bytes, uint64_t from, uint64_t count, size_t width)
 {

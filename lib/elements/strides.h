@@ -5,7 +5,7 @@
 #include "io/inflate.h"
 #include "model/model.h"
 
-/* How a piece lies in a storage, and where that storage's record lies in a file. */
+/* Layout of a piece in a storage, and position of that storage's record in a file. */
 struct fsdp_view {
 	uint64_t record, stored_size; /* bytes of the file, as stored */
 	uint64_t storage_bytes;       /* after inflating */
@@ -25,17 +25,17 @@ struct fsdp_view {
 void fsdp_view_set_contiguous(struct fsdp_view *view);
 bool fsdp_view_is_contiguous(const struct fsdp_view *view);
 
-/* First byte of the view within its storage and the one behind its last; 0 and 0 without
- * elements. False: it does not lie in the storage. */
+/* First byte of the view within its storage and the one after its last; 0 and 0 without
+ * elements. False: it is not in the storage. */
 bool fsdp_view_bytes(
 	const struct fsdp_view *view, uint64_t *ret_begin, uint64_t *ret_end);
 
 /*
  * The bytes of storages, whichever way their records are stored, through one window.
  * Asked in order of files and offsets, neighbours share a read. A deflated record is
- * inflated forwards: its stream waits where it stopped, one for each piece, and starts
- * anew only when it is asked for something that has left the window. One small record
- * that is wanted in no order at all may be kept whole.
+ * inflated forwards: its stream waits where it stopped, one per piece, and restarts
+ * only for bytes that have left the window. One small record
+ * that is read in random order may be kept completely.
  *
  * Bounds: the window, FSDP_FETCH_STREAMS streams of about 100 KiB, one kept record of
  * FSDP_FETCH_KEPT bytes; and all that is inflated together, by the ceiling.
@@ -76,7 +76,7 @@ struct fsdp_fetch {
 
 	struct fsdp_fetch_record record;
 	struct fsdp_source source;
-	uint32_t source_file; /* whose it is; FSDP_NONE: of none any more */
+	uint32_t source_file; /* its piece; FSDP_NONE: no piece any more */
 
 	/* Bytes begin to end: of the file, or of the record that a piece inflates. */
 	unsigned char *window;
@@ -104,8 +104,8 @@ bool fsdp_fetch_turn(struct fsdp_fetch *fetch, const struct fsdp_fetch_record *r
 	struct fsdp_error **ret_error);
 
 /*
- * `size` bytes (up to FSDP_FETCH_PART) of the storage from `at` on; what lies before
- * `until` will be asked for next. NULL on failure; valid until the next call.
+ * `size` bytes (up to FSDP_FETCH_PART) of the storage from `at` on; bytes before
+ * `until` will be requested next. NULL on failure; valid until the next call.
  */
 const unsigned char *fsdp_fetch(struct fsdp_fetch *fetch, uint64_t at, size_t size,
 	uint64_t until, struct fsdp_error **ret_error);
@@ -127,7 +127,7 @@ struct fsdp_nest_loop {
 struct fsdp_nest {
 	uint64_t from; /* of the first element in the storage, bytes */
 	uint64_t to;   /* in memory */
-	size_t row;    /* bytes that lie one behind the other in both */
+	size_t row;    /* contiguous bytes in both */
 	size_t loop_count;
 	struct fsdp_nest_loop loops[FSDP_DIMS_MAX]; /* outermost first */
 };
@@ -141,8 +141,8 @@ void fsdp_nest_add(struct fsdp_nest *nest, uint64_t count, uint64_t from, uint64
 /* Brings the loops in order when all are there. */
 void fsdp_nest_finish(struct fsdp_nest *nest);
 
-/* One behind the last byte in the storage; *ret_dense says whether there are no long
- * gaps before it. */
+/* One after the last byte in the storage; *ret_dense: whether all gaps before it are
+ * short. */
 uint64_t fsdp_nest_end(const struct fsdp_nest *nest, bool *ret_dense);
 
 /* A counter of the turns of several loops, the last one fastest, and how far they have
@@ -160,8 +160,8 @@ void fsdp_odometer_init(
 /* False: that was the last turn. */
 bool fsdp_odometer_next(struct fsdp_odometer *odometer);
 
-/* Runs them over what `fetch` has turned to. What lies before `until` in the storage
- * will be asked for next, by this nest or by another. */
+/* Runs them over the current window of `fetch`. Bytes before `until` in the storage
+ * will be requested next, by this nest or by another. */
 bool fsdp_nest_run(const struct fsdp_nest *nest, struct fsdp_fetch *fetch, uint64_t until,
 	unsigned char *memory, struct fsdp_error **ret_error);
 
