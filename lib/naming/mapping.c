@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Applies a map to tensors: renames them, cuts or joins them where the other side holds parts, joins
+ * Applies a map to tensors: renames them, cuts or joins them where the other side has parts, joins
  * slices of ranks, and reads their elements, run by run or gathered in a window.
  *
- * The first dimension of a tensor is cut. Its rows lie in groups, each of which has a share for each
+ * The first dimension of a tensor is cut. Its rows form groups with a share for each
  * part; all groups of a part, in order, are its rows on the other side.
  */
 #include <stdio.h>
@@ -16,7 +16,7 @@
 
 enum { WINDOW = 16 << 20, LONG_RUN = 64 << 10 };
 
-/* Where a stretch of elements lies: in a stored tensor, one behind the other. */
+/* A run of contiguous elements in a stored tensor. */
 struct run {
 	uint32_t tensor;
 	uint64_t first, count;
@@ -32,7 +32,7 @@ struct fsdp_mapped_elements {
 	unsigned char *window, *source;
 };
 
-/* ---- where elements lie ---- */
+/* ---- positions of elements ---- */
 
 /* From the element `at` on of the strands of a turn. */
 static struct run run_in_turn(const struct fsdp_block *block, uint64_t turn, uint64_t at)
@@ -143,7 +143,7 @@ static bool fail_short(struct fsdp_error **ret_error)
 
 /* ---- gathering ---- */
 
-/* What of a window lies in some elements of one stored tensor, which are in `source`. */
+/* Part of a window within some elements of one stored tensor, which are in `source`. */
 static void scatter(struct fsdp_mapped_elements *elements, uint32_t tensor,
 	uint64_t first, uint64_t count, uint64_t window)
 {
@@ -182,7 +182,7 @@ static bool read_source(struct fsdp_mapped_elements *elements, const struct run 
 }
 
 /* All elements of one stored tensor that a window needs: `from` is the first one, `to`
- * behind the last. */
+ * after the last. */
 static bool gather_from(struct fsdp_mapped_elements *elements, uint32_t tensor,
 	uint64_t from, uint64_t to, uint64_t window, struct fsdp_error **ret_error)
 {
@@ -215,8 +215,8 @@ static bool gather(struct fsdp_mapped_elements *elements, uint64_t end,
 		uint64_t from, to;
 		if (i != 0 && tensor == block->strands[i - 1].tensor)
 			continue;
-		/* Which elements of a stored tensor lie in the window; none: from is
-		 * behind to. */
+		/* Elements of a stored tensor in the window; none: from is
+		 * after to. */
 		from = UINT64_MAX;
 		to = 0;
 		for (uint64_t at = 0; at < window;) {
@@ -378,7 +378,7 @@ static bool check(const struct rank_slice *slices, size_t count, uint32_t ranks,
 	return alike || fail_slice(first, "has another form in another rank", ret_error);
 }
 
-/* One behind the other. */
+/* In order. */
 static bool join_rank_rows(const struct rank_slice *slices, uint32_t ranks,
 	int64_t *shape, struct fsdp_mapped *whole, struct fsdp_arena *arena,
 	struct fsdp_error **ret_error)
@@ -418,7 +418,7 @@ static bool join_rank_rows(const struct rank_slice *slices, uint32_t ranks,
 	return true;
 }
 
-/* In each row, one behind the other. */
+/* In each row, in order. */
 static bool join_rank_columns(const struct rank_slice *slices, uint32_t ranks,
 	int64_t *shape, struct fsdp_mapped *whole, struct fsdp_arena *arena,
 	struct fsdp_error **ret_error)
@@ -472,9 +472,9 @@ static bool join(const struct rank_slice *slices, uint32_t ranks,
 }
 
 /*
- * Joins slices that ranks of tensor parallelism have under one name, those of which `cut`
- * says how: what is left stands where the first of them stood. Each of `ranks` ranks must
- * have one, of the same dtype and shape. Of what all ranks have whole, the first is taken.
+ * Joins slices that ranks of tensor parallelism have under one name, where `cut` has a
+ * dimension: the result replaces the first of them. Each of `ranks` ranks must have one, of
+ * the same dtype and shape. Of a tensor that is complete on all ranks, the first is taken.
  */
 static bool mapping_join_ranks(struct fsdp_mapped *list, size_t *count, uint32_t ranks,
 	struct fsdp_arena *arena, struct fsdp_error **ret_error)
@@ -690,7 +690,7 @@ static bool cut(struct mapping *mapping, const struct fsdp_map_rule *given, size
 		struct fsdp_block *block = &list[rule.transpose ? 0 : i];
 		struct fsdp_strand *strand = &block->strands[rule.transpose ? i : 0];
 		if (rule.rotary != 0) {
-			/* Rows in pairs become those in front and those behind: (head, i,
+			/* Rows in pairs become the first ones, then the second ones: (head, i,
 			 * 2) to (head, 2, i). */
 			uint32_t tensor = from->tensor;
 			uint64_t head = rows.count / rule.rotary, length = rows.length;
@@ -757,8 +757,8 @@ static bool cut_all(struct mapping *mapping, const struct fsdp_map_rule *rule,
 	return true;
 }
 
-/* Layers, or experts, that lie stacked in one tensor become one each; experts of stacked
- * layers too. */
+/* Layers, or experts, that are stacked in one tensor become one tensor each; experts of
+ * stacked layers too. */
 static bool unstack(struct mapping *mapping, const struct fsdp_map_rule *rule,
 	const struct fsdp_mapped *from, uint64_t first, bool is_slice,
 	struct fsdp_captures captures, struct fsdp_error **ret_error)
@@ -824,7 +824,7 @@ static bool find_cut(struct mapping *mapping, const struct fsdp_mapped *item,
 		FSDP_LLU(rule->width));
 }
 
-/* What a row says of the whole, turned into what it says of the slice of a rank. */
+/* A row for the full tensor, turned into one for the slice of a rank. */
 static bool suit_slice(struct mapping *mapping, const struct fsdp_mapped *item,
 	size_t row, struct fsdp_map_rule *rule, struct fsdp_error **ret_error)
 {
@@ -891,7 +891,7 @@ static bool map_forward(struct mapping *mapping, struct fsdp_error **ret_error)
 struct map_part {
 	size_t row, name;
 	uint64_t digits[FSDP_MAP_CAPTURES]; /* FSDP_UNKNOWN: none */
-	bool in_from[FSDP_MAP_CAPTURES];    /* the whole has them in its name */
+	bool in_from[FSDP_MAP_CAPTURES];    /* the full tensor has them in its name */
 	size_t item;
 };
 
@@ -900,7 +900,7 @@ static uint64_t digit_of(const struct map_part *part, size_t which, bool in_from
 	return part->in_from[which] == in_from ? part->digits[which] : 0;
 }
 
-/* By row, by the whole, then by layers in it, then by names. */
+/* By row, by full tensor, then by its layers, then by names. */
 static int compare_parts(const void *left, const void *right)
 {
 	const struct map_part *a = left, *b = right;
@@ -926,7 +926,7 @@ static bool are_of_one(const struct map_part *a, const struct map_part *b)
 	return true;
 }
 
-/* The share of a part in each group. `at`: rows in front of the part in its tensor. */
+/* The share of a part in each group. `at`: rows before the part in its tensor. */
 static struct fsdp_strand join_rows(const struct fsdp_map_rule *rule, size_t part,
 	const struct rows *rows, uint32_t tensor, uint64_t at, uint64_t width)
 {
@@ -954,7 +954,7 @@ static uint64_t rows_of(const struct fsdp_map_rule *rule, const struct fsdp_mapp
 	return item->dims == 0 ? 0 : (uint64_t)item->shape[rule->transpose ? 1 : 0];
 }
 
-/* One layer of the whole, out of as many parts as the rule has names. */
+/* One layer of the full tensor, out of as many parts as the rule has names. */
 static bool join_layer(struct mapping *mapping, const struct fsdp_map_rule *rule,
 	const struct map_part *parts, struct fsdp_block *block, struct rows *ret_rows,
 	struct fsdp_error **ret_error)
@@ -1004,7 +1004,7 @@ static bool join_layer(struct mapping *mapping, const struct fsdp_map_rule *rule
 	return true;
 }
 
-/* Whether layers lie in the whole, and not in its name. */
+/* Whether layers are in the full tensor, and not in its name. */
 static bool is_stacked(const struct map_part *part)
 {
 	for (size_t i = 0; i < FSDP_MAP_CAPTURES; i++)
@@ -1013,7 +1013,7 @@ static bool is_stacked(const struct map_part *part)
 	return false;
 }
 
-/* How many layers each capture that the whole lacks has: all from 0 on must be there. */
+/* Number of layers of each capture that the full tensor lacks: all from 0 on must exist. */
 static bool count_layers(const struct fsdp_map_rule *rule, const struct map_part *parts,
 	size_t count, uint64_t layers[FSDP_MAP_CAPTURES])
 {
@@ -1036,7 +1036,7 @@ static bool count_layers(const struct fsdp_map_rule *rule, const struct map_part
 	return true;
 }
 
-/* The shape of the whole: layers in front, then the rows. */
+/* The shape of the full tensor: layers first, then the rows. */
 static bool shape_whole(struct mapping *mapping, const struct fsdp_map_rule *rule,
 	const struct map_part *first, const uint64_t layers[FSDP_MAP_CAPTURES],
 	const struct rows *rows, struct fsdp_mapped *whole, struct fsdp_error **ret_error)
@@ -1144,7 +1144,7 @@ static void list_parts(struct mapping *mapping, struct map_part *parts, size_t *
 	qsort(parts, *ret_count, sizeof *parts, compare_parts);
 }
 
-/* What is joined stands where its first part did. */
+/* A joined tensor replaces its first part. */
 struct placed {
 	size_t item;
 	struct fsdp_mapped mapped;

@@ -11,12 +11,12 @@
 
 /*
  * Tensors of one naming scheme as another one has them: under other names, cut, joined, with
- * rows in another order or transposed. Where the elements of such a tensor lie in those of
- * the checkpoint, its blocks tell.
+ * rows in another order or transposed. Its blocks contain the positions
+ * of its elements in tensors of the checkpoint.
  */
 
-/* Elements of one tensor, as nested loops over runs tell where they are: the outermost loop
- * is that of the block, the innermost a run of elements one behind the other. */
+/* Positions of the elements of one tensor, as nested loops over runs: the outermost loop
+ * is that of the block, the innermost a run of contiguous elements. */
 struct fsdp_strand {
 	uint32_t tensor; /* of the checkpoint */
 	uint64_t first;  /* element where it begins, and … */
@@ -25,7 +25,7 @@ struct fsdp_strand {
 	uint64_t run;
 };
 
-/* Turns, in each of which strands follow one behind the other. */
+/* Turns; in each of them strands follow in order. */
 struct fsdp_block {
 	uint64_t turns;
 	uint64_t turn_numel; /* elements of a turn */
@@ -51,7 +51,7 @@ struct fsdp_mapped {
 	unsigned cut;  /* between the two: enum fsdp_map_ranks */
 };
 
-/* Whether it is the slice of a rank, and of which. */
+/* Whether it is the slice of a rank, and its rank. */
 static inline void fsdp_mapped_find_rank(
 	const struct fsdp_checkpoint *checkpoint, struct fsdp_mapped *mapped)
 {
@@ -70,8 +70,8 @@ struct fsdp_map_sizes {
 };
 
 /*
- * Maps a list of tensors, which belong to one checkpoint and are as they are stored. What
- * comes out is in the order of what it is made of. With `strict` a tensor that the map has
+ * Maps a list of tensors, which belong to one checkpoint and are as they are stored. The
+ * result is in the order of its sources. With `strict` a tensor that the map has
  * no row for is a failure; else it stays as it is. Slices that ranks have of their own are
  * joined, where the row says how. All is taken from the arena.
  */
@@ -83,8 +83,8 @@ bool fsdp_mapping_apply(const struct fsdp_map *map, const struct fsdp_map_sizes 
 /*
  * The elements of a mapped tensor in C order of its own shape, as a stream of bytes, as
  * fsdp_elements gives those of a stored one. Long runs are passed on as they come; short
- * ones are gathered in a window, for which what they lie in is read once, or as often as it
- * is longer than the window.
+ * ones are gathered in a window; their source is read once, or repeatedly if it is longer
+ * than the window.
  *
  * Bounds: what fsdp_elements takes, and 32 MiB.
  */
@@ -99,7 +99,7 @@ bool fsdp_mapped_open(struct fsdp_locator *locator, const struct fsdp_mapped *ma
 bool fsdp_mapped_next(struct fsdp_mapped_elements *elements, struct fsdp_span *ret_bytes,
 	struct fsdp_error **ret_error);
 
-/* Told of the stored bytes that came by (fsdp_elements_runs) when a run was read to its
+/* Called with the stored bytes that were read (fsdp_elements_runs) when a run was read to its
  * end. */
 struct fsdp_mapped_sums {
 	bool (*take)(void *context, const struct fsdp_elements_run *runs, size_t count,

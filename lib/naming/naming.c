@@ -233,7 +233,7 @@ static bool find_given(
 	return false;
 }
 
-/* The member of an object that has this key, which has no zero byte behind it. */
+/* The member of an object that has this key, which has no zero byte after it. */
 static struct fsdp_document_value find_member(
 	struct fsdp_document_value object, struct fsdp_span key)
 {
@@ -573,7 +573,7 @@ bool fsdp_naming_take(struct fsdp_naming *naming, bool stored, uint64_t *ret_cle
 	return true;
 }
 
-/* Whether a name begins with these segments and has more behind them. */
+/* Whether a name begins with these segments and has more after them. */
 static bool lies_below(
 	struct fsdp_span name, struct fsdp_span above, struct fsdp_span *ret_rest)
 {
@@ -601,7 +601,7 @@ static bool has_container(const struct fsdp_naming *naming,
 		       naming->checkpoint, tensor.path, named->name, &state, &part);
 }
 
-/* Whether an optimizer lies beside what lies below this word. */
+/* Whether an optimizer is stored next to the names below this word. */
 static bool has_optimizer_beside(const struct fsdp_naming *naming, struct fsdp_span word)
 {
 	size_t count = fsdp_tensor_count(naming->checkpoint);

@@ -9,13 +9,13 @@
 #include <fsdp/document.h>
 #include "naming/mapping.h"
 
-/* A tensor of a checkpoint, and what it is called. */
+/* A tensor of a checkpoint, and its name. */
 struct fsdp_named {
 	struct fsdp_span name;
 	uint32_t tensor;
 };
 
-/* The tensors of a checkpoint that are to be named, each of which may be there once.
+/* The tensors of a checkpoint that are to be named; each may occur once.
  * Names are taken from the arena and live as long. */
 struct fsdp_naming {
 	const struct fsdp_checkpoint *checkpoint;
@@ -31,9 +31,9 @@ struct fsdp_naming {
 bool fsdp_naming_take(struct fsdp_naming *naming, bool stored, uint64_t *ret_cleaned,
 	struct fsdp_error **ret_error);
 
-/* The key under which a training program keeps its model ("model", "state_dict"): all of
- * the list lies below it, and that it is a key is recorded, or an optimizer lies beside it.
- * Absent: there is none. */
+/* The key under which a training program keeps its model ("model", "state_dict"): all names
+ * of the list are below it, and it is recorded as a key, or an optimizer is next to it.
+ * Absent: none. */
 struct fsdp_span fsdp_naming_container(const struct fsdp_naming *naming);
 
 /* Removes these segments from the front of each name that has them and more. False: none
@@ -58,7 +58,7 @@ enum { FSDP_MAP_TABLES = 16 };
 
 struct fsdp_map {
 	struct fsdp_document *documents[FSDP_MAP_TABLES];
-	struct fsdp_map_table tables[FSDP_MAP_TABLES]; /* of which one suits best */
+	struct fsdp_map_table tables[FSDP_MAP_TABLES]; /* the best one is chosen */
 	size_t count;
 };
 
@@ -76,19 +76,19 @@ enum fsdp_map_ranks {
 	FSDP_MAP_WIDTH,   /* the second, unless it has all columns: then the first */
 };
 
-/* A row, its numbers worked out. */
+/* A row with computed numbers. */
 struct fsdp_map_rule {
 	struct fsdp_span from;
 	struct fsdp_span to[FSDP_MAP_PARTS];
-	size_t names;                   /* 0: the tensor is left out */
+	size_t names;                   /* 0: the tensor is skipped */
 	uint64_t share[FSDP_MAP_PARTS]; /* of the rows of a group */
 	size_t parts;                   /* as many as names, or all of them have one */
 	uint64_t shares, groups;
 	uint64_t stack;  /* so many are stacked in the first dimension; 0: each index */
-	uint64_t rotary; /* heads whose rows lie in pairs; 0: rows stay in order */
+	uint64_t rotary; /* heads with rows in pairs; 0: rows stay in order */
 	bool transpose;
 	enum fsdp_map_ranks ranks;
-	uint64_t width; /* columns of the whole */
+	uint64_t width; /* columns of the full tensor */
 };
 
 /* A map that was built in, as it was embedded. */
@@ -100,7 +100,7 @@ struct fsdp_builtin_map {
 extern const struct fsdp_builtin_map fsdp_builtin_maps[];
 extern const size_t fsdp_builtin_map_count;
 
-/* The table that knows the most of these names. */
+/* The table that has the most of these names. */
 const struct fsdp_map_table *fsdp_map_choose(
 	const struct fsdp_map *map, const struct fsdp_mapped *list, size_t count);
 
@@ -108,7 +108,7 @@ const struct fsdp_map_table *fsdp_map_choose(
 size_t fsdp_map_find(const struct fsdp_map_table *table, struct fsdp_span name,
 	struct fsdp_captures *ret_captures);
 
-/* The first row of which one of `to` is. */
+/* The first row with one of `to`. */
 size_t fsdp_map_find_back(const struct fsdp_map_table *table, struct fsdp_span name,
 	size_t *ret_name, struct fsdp_span *ret_from, struct fsdp_captures *ret_captures);
 
@@ -128,7 +128,7 @@ bool fsdp_map_has_capture(struct fsdp_span pattern, size_t which);
 /* The first capture of a pattern that is not among these; FSDP_MAP_CAPTURES: none. */
 size_t fsdp_map_lacking(struct fsdp_span pattern, const struct fsdp_captures *captures);
 
-/* The number that digits are; FSDP_UNKNOWN: there are none. */
+/* The number in digits; FSDP_UNKNOWN: no digits. */
 uint64_t fsdp_map_digits(struct fsdp_span digits);
 
 /* A name with the captures in their places, in the arena. */
