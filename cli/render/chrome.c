@@ -2,8 +2,8 @@
 /*
  * Writes times as the trace event format that Perfetto and chrome://tracing read: a
  * process for each rank, a thread for each lane. What begins in a lane before something
- * else has ended goes into a further thread of it, for Perfetto drops it otherwise. How
- * their clocks were put together stands before the events.
+ * else has ended goes into a further thread of it, for Perfetto drops it otherwise. A
+ * description of how their clocks were combined precedes the events.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -90,7 +90,7 @@ static void event_begin(struct chrome *chrome, const char *phase)
 	writer_count(to, chrome->thread);
 }
 
-/* What a process or a thread is called, and where it stands. number below 0: it is not
+/* Title and sort position of a process or a thread. number below 0: it is not
  * part of the title. */
 static void write_title(struct chrome *chrome, const char *event, const char *title,
 	int64_t number, int64_t place)
@@ -193,7 +193,7 @@ static bool start(struct out *out, FILE *stream, const struct looks *looks)
 
 	(void)stream;
 	chrome->stream.ascii = looks->seven_bits;
-	/* Perfetto 52 does not find the end of a string behind two of them. */
+	/* Perfetto 52 does not find the end of a string after two of them. */
 	chrome->stream.no_double_backslash = true;
 	return true;
 }

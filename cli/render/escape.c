@@ -69,7 +69,7 @@ static bool is_plain(const char *data, size_t size)
 
 size_t character_decode(const char *data, size_t size, uint32_t *ret_character)
 {
-	/* Bounds of the second byte are narrower behind some first bytes: no overlong
+	/* Bounds of the second byte are narrower after some first bytes: no overlong
 	 * forms, no surrogates, nothing beyond U+10FFFF. */
 	const unsigned char *bytes = (const unsigned char *)data;
 	unsigned first = bytes[0];
@@ -204,7 +204,7 @@ size_t escape_cut(const char *data, size_t size, size_t limit)
 {
 	if (size <= limit)
 		return size;
-	/* A character has at most three bytes behind its first. */
+	/* A character has at most three bytes after its first. */
 	size_t begin = limit;
 	while (begin != 0 && limit - begin < 3 &&
 		((unsigned char)data[begin] & 0xc0) == 0x80)
@@ -338,7 +338,7 @@ void wrap_write(struct writer *to, const char *data, size_t size, size_t width,
 		while (end < size && data[end] != ' ')
 			end++;
 		columns = columns_of(data + word, end - word);
-		/* Where the next line has no more room, none is begun. */
+		/* No line is begun if it does not fit. */
 		if (width != 0 && !is_new && column + word - i > hang &&
 			column + word - i + columns > width) {
 			writer_char(to, '\n');

@@ -49,7 +49,7 @@ extern const size_t character_range_count;
  *	unassigned, line or paragraph mark  \u{nnnn}
  *	backslash                           \\, but only if anything was escaped
  *
- * A terminal that does not know UTF-8 takes the bytes of a character one by one, and
+ * A terminal without UTF-8 takes the bytes of a character one by one, and
  * those from 0x80 to 0x9f are controls to it: into a writer that is `ascii` everything
  * beyond ASCII goes as \u{nnnn}.
  */
@@ -69,8 +69,8 @@ size_t escape_cut(const char *data, size_t size, size_t limit);
 bool escape_needed(uint32_t character);
 
 /*
- * The first character of `size` > 0 bytes: its length, and the character itself. Bytes
- * that are no character are taken by maximal subparts (Unicode 15, section 3.9):
+ * The first character of `size` > 0 bytes: its length, and the character itself. Invalid bytes
+ * are taken by maximal subparts (Unicode 15, section 3.9):
  * *ret_character is then CHARACTER_NONE.
  */
 #define CHARACTER_NONE UINT32_MAX

@@ -21,7 +21,7 @@ enum { OUT_WRITERS = 5 };
  * a struct out. A function that is NULL means: this output has no use for that.
  */
 struct out_functions {
-	/* How large its own struct is, and where its writers lie in that: the first one
+	/* Size of its own struct, and offsets of its writers in it: the first one
 	 * has the stream, the others stay in memory. 0 ends them. */
 	size_t size, writers[OUT_WRITERS];
 	/* Once the writers are there; NULL: nothing more is to be done. False: out of
@@ -31,7 +31,7 @@ struct out_functions {
 	const struct looks *(*looks)(const struct out *out);
 	/* NULL: out_finish_writers(). */
 	int (*finish)(struct out *out);
-	/* What it has besides its writers; NULL: nothing. */
+	/* Its data in addition to its writers; NULL: no data. */
 	void (*free)(struct out *out);
 	void (*begin)(struct out *out, const struct out_header *header);
 	void (*end)(struct out *out, const struct out_footer *footer);
@@ -75,7 +75,7 @@ struct out {
 	int error;                 /* the first that no writer has: errno, or 0 */
 	const char *const *wanted; /* columns, from out_choose */
 	size_t wanted_count;
-	const char *unknown; /* the first of these that the table has not */
+	const char *unknown; /* the first of these that the table lacks */
 	bool has_chosen;     /* some output showed them */
 };
 
@@ -120,7 +120,7 @@ void plain_counts(struct writer *writer, const int64_t *items, size_t count);
 /* A bar for each, as high as it is compared with the largest; of 0 none. */
 void plain_bars(struct writer *writer, const int64_t *items, size_t count, bool ascii);
 
-/* Joined, bytes as they are: escape the whole. */
+/* Joined, bytes as they are: escape the result. */
 void plain_texts(struct writer *writer, const struct text *items, size_t count,
 	const char *separator);
 

@@ -15,7 +15,7 @@ extern const struct html_block {
 	const struct html_piece *pieces;
 } html_blocks[];
 
-/* A field of a block. Its text is escaped, unless the template wants filled blocks there. */
+/* A field of a block. Its text is escaped, unless the template has filled blocks there. */
 struct html_field {
 	const char *name; /* NULL: the end */
 	struct text text;

@@ -237,7 +237,7 @@ static void write_field(
 
 /* ---- records ---- */
 
-/* Fields that stand among those of the object itself. */
+/* Fields that are inlined into the object. */
 static bool is_inline(const struct column *field)
 {
 	return field->type == FIELD_FIELDS || field->type == FIELD_POINTED;
@@ -257,8 +257,8 @@ static bool is_left_out(const struct column *field, bool in_line)
 	       (strcmp(field->name, "type") == 0 || strcmp(field->name, "of") == 0);
 }
 
-/* The names of fields that are never left out. Of an object that may be missing none is
- * certain. */
+/* The names of fields that are always present. An object that may be missing has no such
+ * fields. */
 static void write_required(
 	struct printer *printer, const struct record *record, bool in_line, bool *comma)
 {
@@ -432,8 +432,8 @@ static struct column schema_field(const struct printer *printer)
 		.about = "Which command wrote the document." };
 }
 
-/* The nth list whose elements leave in lines of their own, or NULL: of the answer, or of
- * what stands among its fields. */
+/* The nth list with elements in separate lines, or NULL: of the answer, or of an inlined
+ * record. */
 static const struct column *items_of(const struct record *answer, size_t n)
 {
 	for (size_t i = 0; i < answer->count; i++) {
@@ -457,7 +457,7 @@ static const struct record *alternative(const struct record *record, size_t i)
 	return i == 0 ? record : NULL;
 }
 
-/* A line of JSON Lines, whose kind it tells. */
+/* A line of JSON Lines with its kind. */
 static void write_lines(struct printer *printer, const struct schema_of *of)
 {
 	const struct record *answer, *item;

@@ -161,8 +161,8 @@ static void write_bool(struct writer *writer, bool boolean)
 }
 
 /*
- * Tokens are a tree in pre-order, and as deep as the file that they come from wants. What
- * is open lies on a stack of fixed size; readers of JSON give up at about 1,000
+ * Tokens are a tree in pre-order, as deep as in the file that they come from. Open
+ * containers are on a stack of fixed size; readers of JSON give up at about 1,000
  * levels, we write 256 and say so. A list that ends early is closed as if
  * nulls followed.
  */
@@ -392,7 +392,7 @@ struct json {
 	bool filled[LEVELS];
 	char closers[LEVELS];
 
-	/* The table that is open: `,"key":` of each column, one behind the other. */
+	/* The table that is open: `,"key":` of each column, concatenated. */
 	struct columns columns;
 	struct writer keys;
 	size_t key_ends[COLUMNS_MAX];
@@ -497,7 +497,7 @@ static void write_record(
 				&record->fields[i], (struct subject){ NULL, object }));
 }
 
-/* What stands beside the data: an array of the document, or records of their own. */
+/* Records in addition to the data: an array of the document, or separate records. */
 static void write_beside(struct json *json, const char *key, const char *type,
 	const struct record *record, const void *objects, size_t count)
 {
@@ -879,8 +879,8 @@ const struct out_functions json_functions = { JSON_FUNCTIONS };
 const struct out_functions jsonl_functions = { JSON_FUNCTIONS };
 
 /*
- * A document that is no answer but stands beside one: what is emitted for it alone is
- * written as JSON without an envelope.
+ * A document in addition to an answer: objects that are emitted only for it are written as
+ * JSON without an envelope.
  */
 
 struct plan_file {

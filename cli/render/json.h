@@ -13,9 +13,9 @@
  * None of these is called json_something: that is how jansson names its own, and both
  * may be in one program.
  *
- * A string with its quotes. Always valid UTF-8: each maximal run of bytes that is no
- * character becomes U+FFFD, and false is returned. What may not be shown on a terminal is
- * written as \uNNNN, and so is all beyond ASCII into a writer that is `ascii`.
+ * A string with its quotes. Always valid UTF-8: each maximal run of invalid
+ * bytes becomes U+FFFD, and false is returned. Characters that a terminal may not show are
+ * written as \uNNNN, like all beyond ASCII into a writer that is `ascii`.
  */
 bool write_json_string(struct writer *writer, const char *data, size_t size);
 
@@ -37,7 +37,7 @@ extern const struct record jsonl_header, jsonl_finding, jsonl_error, jsonl_end;
 
 /*
  * Writes the JSON Schema (draft 2020-12) of a command's document, printed from the rows
- * of records. It stands alone: a record with a name is a definition, other objects are
+ * of records. It is self-contained: a record with a name is a definition, other objects are
  * described where they are used. If the answer has items, the definition `record` is that
  * of a line of JSON Lines. Rows without `about` have no description.
  *

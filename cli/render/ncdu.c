@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Writes weighed parts as the listing of a file system that `ncdu -f` reads: modules are
- * folders, tensors files.
+ * directories, tensors files.
  */
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@ struct ncdu {
 	struct out base;
 	struct writer stream;
 	struct writer name;
-	uint32_t open; /* folders that are */
+	uint32_t open; /* directories that are */
 	bool begun;
 };
 
@@ -50,7 +50,7 @@ static void weighed(struct out *out, const struct weighed *part)
 		ncdu->open++;
 	}
 	writer_text(to, "{\"name\":");
-	/* A terminal shows it: what may not stand there is spelled out first. */
+	/* A terminal shows it: unsafe characters are escaped first. */
 	struct writer *name = &ncdu->name;
 	name->size = 0;
 	if (part->name.size == 0)

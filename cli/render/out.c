@@ -108,7 +108,7 @@ bool out_has_chosen(const struct out *out)
 	return out->has_chosen;
 }
 
-/* Passes a call on to each output behind `out`, if that output has a use for it. The
+/* Passes a call on to each output of `out` that implements it. The
  * arguments come in parentheses and begin with *each. */
 #define PASS_ON(out, function, arguments)                                            \
 	do {                                                                         \
@@ -476,7 +476,7 @@ void out_timed(struct out *out, const struct timed_span *span)
 
 /* ---- which output has a use for a call ---- */
 
-/* The first behind `out` that has, or NULL. */
+/* The first output of `out` that has it, or NULL. */
 static struct out *first_that(
 	struct out *out, bool (*has_use)(const struct out_functions *functions))
 {

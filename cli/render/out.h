@@ -9,7 +9,7 @@
 
 /*
  * An output takes what a command emits and shows it. A command is handed one `out`
- * and does not know which format it is, nor whether there are several (out_many).
+ * and is independent of its format and of the number of outputs (out_many).
  *
  * Order of calls:
  *
@@ -27,12 +27,12 @@
  */
 struct out;
 
-/* How things should look; one for the whole run. */
+/* How things should look; one per run. */
 struct looks {
 	int width;              /* columns for text; 0: none (a pipe, or --width=none) */
 	bool color;             /* for this stream */
 	bool ascii;             /* no characters beyond ASCII of our own (ellipsis) */
-	bool seven_bits;        /* nor of names: the locale does not know UTF-8 */
+	bool seven_bits;        /* nor of names: the locale has no UTF-8 */
 	enum human_sizes sizes; /* --bytes, --si */
 	bool null_names;        /* -0: names raw, each ended by a zero byte */
 	size_t name_bytes;      /* of a name in text, then a mark; 0: 4,096 */
@@ -54,9 +54,9 @@ struct out_header {
 	const struct input_record *inputs;
 	size_t input_count;
 	const struct provenance *provenance; /* NULL: it was not asked for */
-	/* Fills the rule with this index; false past the end. NULL: there are none. */
+	/* Fills the rule with this index; false past the end. NULL: no rules. */
 	bool (*rule)(size_t index, struct rule_text *ret_rule);
-	bool has_data; /* false: the command failed, there is no answer */
+	bool has_data; /* false: the command failed without an answer */
 	bool bare;     /* json: the members of `data` alone, no envelope (fqns --bare);
 			  without data nothing at all */
 	bool summed;   /* jsonl: the last line has a checksum of all that is in front */
@@ -87,7 +87,7 @@ enum {
 	SHAPE_ITEMS = 1 << 5,   /* facts with a main array among them */
 	SHAPE_MODULES = 1 << 6, /* weighed parts: modules and their tensors */
 	SHAPE_PAGE = 1 << 7,    /* a page, written as it is */
-	SHAPE_PLAN = 1 << 8,    /* a sharding plan, beside the answer */
+	SHAPE_PLAN = 1 << 8,    /* a sharding plan, in addition to the answer */
 };
 
 /* A row of the table of outputs. */
@@ -111,7 +111,7 @@ struct out *out_new(
 /* An output that passes everything on to several; takes them over. */
 struct out *out_many(struct out **outs, size_t count);
 
-/* How the first output for people looks, while it lives; NULL: there is none. */
+/* Style of the first output for people, while it lives; NULL: none. */
 const struct looks *out_looks(struct out *out);
 
 /* A size in a sentence, as the looks of this output ask for it. */
@@ -129,7 +129,7 @@ void out_begin(struct out *out, const struct out_header *header);
 void out_end(struct out *out, const struct out_footer *footer);
 
 /*
- * Machine only. key is NULL inside arrays. Values that are absent are left out. A field
+ * Machine only. key is NULL inside arrays. Absent values are omitted. A field
  * called "name" with a VALUE_NAME that is not valid UTF-8 gets a sibling "name_b64".
  * Objects and arrays nest to 48 levels: deep data travels as VALUE_TOKENS.
  */
@@ -182,10 +182,10 @@ void out_verbatim(struct out *out, struct text text);
  * A table. In JSON an array of objects under `key`; in text columns; in csv and tsv
  * rows; in `name` the first column that is a name. `indent` is of the text form.
  * main: this table is the command's main array (jsonl, csv, tsv and name take only it).
- * text_only, machine_only: the other kind of output leaves the whole table out.
- * rows_only: for outputs that have only rows (csv, tsv, name), beside items that
- * tell the same to all others.
- * Text needs the widths: it keeps rows back until table_end, at most 1,000, then goes on
+ * text_only, machine_only: the other kind of output omits the table.
+ * rows_only: for outputs that have only rows (csv, tsv, name), while items have the same
+ * content for all others.
+ * Text needs the widths: it buffers rows until table_end, at most 1,000, then continues
  * with the widths of those.
  */
 enum { COLUMNS_MAX = 64 }; /* that are shown */
@@ -199,14 +199,13 @@ struct table {
 	bool rows_only;
 	bool as_text;             /* rows_only, with the columns that people see */
 	bool tree;                /* its rows are nodes: out_node */
-	const char *const *heads; /* of a tree: what text writes above the values in front
-				     of its nodes; the last is NULL */
+	const char *const *heads; /* of a tree: what text writes above the values before
+				     its nodes; the last is NULL */
 	unsigned view;   /* which the bit of machine_only and text_only: 0 to 31 */
 	unsigned indent; /* spaces */
 	bool no_header;
-	uint64_t
-		left_out; /* bit 1 << column: text leaves it out by itself, since it would
-			      say the same in each row */
+	uint64_t left_out; /* bit 1 << column: text omits it, since it would be
+			      the same in each row */
 	/* From --columns: order and choice; NULL: all that the output shows by default.
 	 */
 	const size_t *chosen;
@@ -241,7 +240,7 @@ struct tree_node {
 	bool mark_guessed;        /* dim */
 	const char *mark;         /* "FULLY SHARDED" or NULL */
 	const struct value *lead; /* as many as the table has heads; NULL: none of them */
-	const struct value *trail; /* behind it, or NULL */
+	const struct value *trail; /* after it, or NULL */
 	size_t trail_count;
 };
 /*
@@ -287,8 +286,8 @@ struct timed_clock {
 };
 void out_clock(struct out *out, const struct timed_clock *clock);
 
-/* The output for a document that stands beside the answer, among those that were asked
- * for, or NULL: what is emitted there is seen by it alone. */
+/* The output for a document in addition to the answer, among the requested ones, or NULL:
+ * only this output gets what is emitted there. */
 struct out *out_aside(struct out *out);
 
 /* values NULL: none, in a tree for people. */

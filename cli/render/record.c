@@ -206,7 +206,7 @@ static const void *element_at(
 }
 
 /* Elements of two fields are a key and a value, those of more a key and an object. A map
- * without a name stands among the fields of the object that is open. */
+ * without a name is inlined into the open object. */
 static void write_map(
 	struct out *out, struct key key, const struct column *field, struct subject of)
 {
@@ -418,7 +418,8 @@ void out_records_node(struct out *out, const struct record_table *table,
 }
 
 /*
- * What stands beside every answer: inputs, findings, failures, and how much was left out.
+ * Parts of every document besides its answer: inputs, findings, failures, and counts of
+ * omitted findings.
  * An output that shows them walks these records.
  */
 

@@ -11,11 +11,11 @@
  * tables: text, CSV, TSV, names, --columns and --sort (out_records_row). A row says
  *
  *	what the field is called   name, and for people label
- *	what it holds              type, and of: the record of an object or an element
+ *	type of its value          type, and of: the record of an object or an element
  *	where the value is         at, a member of the struct; or get, a function; or find,
  *	                           which gets the id at `at`
  *	who sees it                machine_only, text_only: by views of the table
- *	that it is null            null; what is absent is left out otherwise
+ *	that it is null            null; otherwise absent values are omitted
  *	that it is always there    always
  *	that it costs reads        reads; out_table_reads says whether it will be seen
  *	how rows are sorted by it  sort
@@ -29,7 +29,7 @@
  * are asked only where some output shows the field, about an object and a context, which
  * is the caller's and goes unchanged through the walk.
  *
- * Sentences, which tell people several facts at once, are no fields: out_line.
+ * Sentences with several facts for people are not fields: out_line.
  */
 /* clang-format on */
 enum record_form {
@@ -65,7 +65,7 @@ struct record {
 				sizeof(struct column),                   \
 			sizeof(from), (form), (name), (about)            \
 	}
-/* An object that schema and manual know by a name. */
+/* An object with a name in schema and manual. */
 #define OBJECT_RECORD(from, name, about, ...) \
 	NAMED_RECORD(RECORD_OBJECT, from, name, about, __VA_ARGS__)
 
@@ -170,7 +170,7 @@ struct record {
 	.needs = true,       \
 	.needs_at = offsetof(from, member) + 0 * sizeof *((from *)0)->member
 
-/* Of a field whose rows are in order of a number beside it. */
+/* Of a field whose rows are in order of a number next to it. */
 #define SORTED_BY(from, member) \
 	.sort = SORT_MEMBER, .sort_at = MEMBER_OF(from, member, uint32_t)
 /* What a field means. */
@@ -189,7 +189,7 @@ extern const struct record record_ids;                               /* uint32_t
 extern const struct record record_texts, record_texts_or_null;       /* data and size */
 extern const struct record record_words;                             /* const char * */
 
-/* What stands beside every answer (record.c). */
+/* Parts of every document besides its answer (record.c). */
 extern const struct record provenance_record, input_object, finding_record,
 	failure_record, omission_record;
 
@@ -242,7 +242,7 @@ bool out_table_reads(struct out *out, const struct record_table *table);
 uint64_t record_table_key(const struct record_table *table, size_t column,
 	const void *object, uint32_t order);
 
-/* Begin, a row for each object, out_table_end. */
+/* Begin, one row per object, out_table_end. */
 void out_records_begin(struct out *out, struct record_table *table);
 void out_records_row(
 	struct out *out, const struct record_table *table, const void *object);

@@ -229,7 +229,7 @@ static void name_table_begin(struct out *out, const struct table *table)
 	}
 }
 
-/* Names alone, chosen or not; or any, one of which will turn out to hold them. */
+/* Only names, chosen or not; or any columns, and one of them will contain the names. */
 static void shows(const struct table *table, struct columns *ret_columns)
 {
 	columns_for_machine(table, ret_columns);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Writes findings as SARIF 2.1.0: one run, the worst findings first, all rules in its
- * driver. What could not be judged is a notification, and then the run had no success.
+ * driver. A check that could not run is a notification, and then the run was not successful.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ struct findings_out {
 };
 
 /* The path by which the user finds a file of an input, in two pieces with a slash between.
- * Without a folder the file is all. */
+ * Without a directory only the file. */
 struct place_of_file {
 	struct text folder, file;
 };
@@ -42,7 +42,7 @@ static void findings_out_begin(struct out *out, const struct out_header *header)
 }
 
 /* Pointers to findings, sorted; `count` says how many. The note of what was not evaluated
- * (FI9006 of no file) is left out: it is about the audit. NULL: out of memory,
+ * (FI9006 of no file) is omitted: it is about the audit. NULL: out of memory,
  * remembered. */
 static const struct finding **findings_out_sorted(struct findings_out *findings,
 	const struct out_footer *footer, int (*compare)(const void *, const void *))
@@ -139,7 +139,7 @@ static void write_uri_part(struct writer *to, struct text text)
 	}
 }
 
-/* Paths as they were typed are relative to the folder in which the program ran. */
+/* Paths as they were typed are relative to the working directory of the program. */
 static void write_artifact(struct writer *to, const struct place_of_file *place)
 {
 	struct text first = place->folder.data != NULL ? place->folder : place->file;

@@ -45,8 +45,8 @@ struct path_part {
 	struct text text;
 };
 
-/* One token of a VALUE_TOKENS list; same meaning as enum fsdp_token_kind, JSON only
- * knows the first group. */
+/* One token of a VALUE_TOKENS list; same meaning as enum fsdp_token_kind, JSON has only
+ * the first group. */
 enum token_type {
 	TOKEN_NULL,
 	TOKEN_BOOL,
@@ -211,7 +211,7 @@ static inline struct value value_texts(const struct text *items, size_t count)
 enum field_type {
 	FIELD_BOOL = 1, /* bool */
 	FIELD_MAYBE,    /* int: 0 or 1; -1 is absent */
-	FIELD_FLAG,     /* uint32_t, of which one bit is asked: true, or absent */
+	FIELD_FLAG,     /* one bit of a uint32_t: true, or absent */
 	FIELD_COUNT,    /* uint64_t; UINT64_MAX is absent */
 	FIELD_SIZE,     /* size_t */
 	FIELD_BYTES,    /* uint64_t; UINT64_MAX is absent */
@@ -228,7 +228,7 @@ enum field_type {
 	FIELD_KEY,      /* struct value: a text or an integer */
 	FIELD_ANY,      /* struct value: whatever JSON can hold */
 	FIELD_OBJECT,   /* a struct: an object of its own */
-	FIELD_FIELDS,   /* a struct: its fields stand here, among the others */
+	FIELD_FIELDS,   /* a struct: its fields are inlined here */
 	FIELD_POINTED,  /* the same of a pointer to one; NULL: none of them */
 	FIELD_LIST,     /* a pointer to elements, and a number that says how many */
 	FIELD_ARRAY,    /* elements, as many as the row says */
@@ -241,7 +241,7 @@ enum field_type {
 enum field_sort {
 	SORT_NEVER,
 	SORT_SHOWN,  /* the one that is shown */
-	SORT_MEMBER, /* a uint32_t beside it, at sort_at */
+	SORT_MEMBER, /* a uint32_t next to it, at sort_at */
 	SORT_ROW,    /* none: that in which rows come */
 };
 
@@ -282,19 +282,19 @@ struct column {
 					 size_t */
 	bool always : 1;              /* it is never left out */
 	bool null : 1;                /* what is absent is null, and not left out */
-	bool reads : 1;               /* to know it costs reads */
+	bool reads : 1;               /* computing it reads data */
 	bool listed : 1;              /* list_words() has all its words */
 	enum field_type type : 8;
 	enum field_sort sort : 8;
 	enum field_by by : 8;
-	/* Where things lie in the object: the member; what must not be NULL; of lists
+	/* Offsets in the object: the member; what must not be NULL; of lists
 	 * and shapes their size; the number that rows are sorted by. */
 	uint16_t at, needs_at, count_at, sort_at;
-	uint16_t base;  /* where the object lies in that of the row; of record tables */
+	uint16_t base;  /* offset of the object in that of the row; of record tables */
 	uint32_t count; /* arrays: how many; flags: which bit */
 	const char *label;
 	union {
-		/* Of a word whose member is an enum: what it is called. */
+		/* Name of each value of a word whose member is an enum. */
 		const char *(*word)(unsigned number);
 		/* Of a word whose member is a text: all words, NULL past the end. */
 		const char *(*list_words)(size_t index);
@@ -317,13 +317,13 @@ struct column {
 	const char *const *words; /* the last is NULL */
 };
 
-/* A page of rows is written to when a program that may lie anywhere is loaded. */
+/* A page of rows is written to when a position-independent program is loaded. */
 static_assert(sizeof(struct column) <= 10 * sizeof(void *), "rows are small");
 
 /* All views: for machine_only and text_only. */
 #define EVERY_VIEW UINT16_MAX
 
-/* A message that stands beside the answer: a finding, an error or a note. */
+/* A message in addition to the answer: a finding, an error or a note. */
 enum severity {
 	SEVERITY_NOTE,
 	SEVERITY_WARNING,
@@ -344,7 +344,7 @@ struct finding {
 	uint64_t affected_bytes;
 	struct text message, fix;
 	char fingerprint[17];
-	bool is_told; /* in the answer itself, so that it is not printed beside it */
+	bool is_told; /* in the answer itself, so that it is not printed separately */
 };
 
 struct failure {
@@ -365,7 +365,7 @@ struct omission {
 	uint64_t count;
 };
 
-/* What became of a rule in one input, for outputs that show findings alone. */
+/* Result of a rule in one input, for outputs that show findings alone. */
 struct check_result {
 	uint32_t input;
 	const char *rule, *slug;
@@ -383,7 +383,7 @@ struct rule_text {
 		*security; /* how severe, from 0.0 to 10.0; NULL: it is not of safety */
 };
 
-/* One input of the run, as it stands in the envelope. */
+/* One input of the run, as in the envelope. */
 struct input_record {
 	uint32_t id;
 	struct text path;

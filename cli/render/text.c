@@ -28,10 +28,10 @@ enum {
 struct grid_column {
 	bool right;
 	bool names; /* holds names, which may be shortened */
-	bool wraps; /* ends a row that goes on below it, though columns without cells follow */
+	bool wraps; /* ends a row that continues below it, though columns without cells follow */
 	size_t width;
 	const char *label;     /* lower case; NULL: none */
-	size_t prefix, suffix; /* bytes that all names have, and that are left out */
+	size_t prefix, suffix; /* bytes that all names share and that are omitted */
 	bool spills;           /* names that do not fit get a line of their own */
 	bool breaks;           /* begins a further line of the row */
 	bool may_go, used;     /* left out where no row has a value for it */
@@ -54,7 +54,7 @@ struct grid {
 	size_t kept_rows;
 	bool settled; /* widths are known */
 	size_t slack; /* columns of the terminal that no cell needed */
-	size_t cell;  /* where the head of the open cell lies in kept */
+	size_t cell;  /* offset of the head of the open cell in kept */
 	size_t cell_index;
 	size_t hidden; /* bytes of it that take no columns */
 };
@@ -64,15 +64,15 @@ struct grid {
  * Makes the columns of a table fit the terminal, where names give way, but never so that
  * two of them look alike:
  *
- *	what all names of a column begin and end with is left out, and said above;
- *	columns behind the first get narrower, and names lose their middle;
+ *	the shared start and end of all names of a column is omitted, and printed above;
+ *	columns after the first get narrower, and names lose their middle;
  *	then the first does; where two of its names would look alike, those that do not
  *	fit get a line of their own;
  *	what is too wide even then is written in several lines for each row, with no
  *	column narrowed but those that are wider than a line.
  */
 
-/* ---- Leaves out the middle of a text that is too long ---- */
+/* ---- Shortens long texts in the middle ---- */
 static size_t grid_put_short(
 	struct writer *writer, const char *data, size_t size, size_t columns, bool ascii)
 {
@@ -95,7 +95,7 @@ enum {
 	LEAST_AFFIX = 6, /* bytes: leaving out less is not worth a line */
 };
 
-/* A name without what is left out of all in its column. */
+/* A name without the start and end that its column shares. */
 static void cell_cut(
 	const struct grid_column *column, struct cell *cell, const char **text)
 {
@@ -128,7 +128,7 @@ static bool column_goes_on(const struct grid *grid, const struct grid_column *co
 	return true;
 }
 
-/* A sentence at the end of a row goes on in the next line, so names need not give way. */
+/* A sentence at the end of a row continues in the next line, so names need not give way. */
 static size_t least_width(const struct grid *grid, size_t index)
 {
 	const struct grid_column *column = &grid->columns[index];
@@ -351,8 +351,8 @@ static bool narrow_behind_first(struct grid *grid, const size_t *before, size_t 
 	return apart;
 }
 
-/* Columns behind the first give way, or share that with it where their names would not
- * stay apart. */
+/* Columns after the first get narrower, together with it where their names would become
+ * equal. */
 static void narrow_others(struct grid *grid, const size_t *before, size_t most)
 {
 	const struct grid_column *first = &grid->columns[0];
@@ -467,7 +467,7 @@ static void grid_style(struct grid *grid, const char *sequence)
 
 static void grid_cell_end(struct grid *grid, bool is_name)
 {
-	/* After a failure nothing in `kept` is what it was. */
+	/* After a failure `kept` is invalid. */
 	if (grid->kept.error != 0)
 		return;
 	size_t begin = grid->cell + sizeof(struct cell);
@@ -487,7 +487,7 @@ static void grid_cell_end(struct grid *grid, bool is_name)
 		column->width = width;
 }
 
-/* Whether it is a sentence at the end of a row that does not fit behind it. */
+/* Whether it is a sentence at the end of a row that does not fit after it. */
 static bool goes_on(const struct grid *grid, const struct grid_column *column,
 	const struct cell *cell, size_t at)
 {
@@ -511,7 +511,7 @@ static bool says_nothing(const struct cell *cell, const char *text)
 	return cell->width == 1 && memchr(text, '-', cell->size) != NULL;
 }
 
-/* A node of a tree goes on below its name. */
+/* A node of a tree continues below its name. */
 static size_t hang_of(
 	const struct grid_column *column, const struct cell *cell, const char *text)
 {
@@ -637,7 +637,7 @@ enum {
 	LABEL_WIDTH = 13,
 	NAME_BYTES = 4096,
 	INDENT = 4,
-	TABLE_INDENT = 2, /* of a tree behind numbers */
+	TABLE_INDENT = 2, /* of a tree after numbers */
 	INDENT_LEVELS = 256,
 	TRAILS = 8,
 	LONGEST_LABEL = 160, /* columns of the name of a node on a terminal */
@@ -676,7 +676,7 @@ struct text_out {
 	size_t kept;        /* where what is not broken begins in it, or SIZE_MAX */
 
 	bool hidden;  /* the table is for programs */
-	size_t leads; /* values in front of each node of a tree */
+	size_t leads; /* values before each node of a tree */
 	size_t row_count;
 	struct columns columns;
 };
@@ -907,7 +907,7 @@ static void line_end(struct out *out)
 	while (indent < line->size && line->data[indent] == ' ')
 		indent++;
 	glue_from(text, text->kept);
-	/* What is indented by hand goes on below its beginning. */
+	/* Indented text continues below its start. */
 	if (indent > LABEL_INDENT)
 		text->hang = indent;
 	text->pending = 0;
@@ -1042,7 +1042,7 @@ static void row(struct out *out, const struct value *values)
 static void table_end(struct out *out)
 {
 	struct text_out *text = text_out_of(out);
-	/* A header over nothing says nothing. */
+	/* A header without rows is not printed. */
 	if (!text->hidden && text->row_count == 0)
 		grid_drop(&text->grid);
 	else if (!text->hidden) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Buffers in front of streams and in memory; numbers, sizes and dates as text, the same in
+ * Buffers of streams and in memory; numbers, sizes and dates as text, the same in
  * every locale.
  */
 #include <errno.h>
@@ -166,7 +166,7 @@ void writer_number(struct writer *writer, double number)
 	}
 	char digits[64];
 	spell(number, digits, sizeof digits);
-	/* Whatever stands between the digits is the locale's decimal point. */
+	/* The text between the digits is the locale's decimal point. */
 	bool point = false;
 	for (const char *c = digits; *c != '\0'; c++) {
 		bool ours = is_digit(*c) || *c == 'e' || *c == '-' || *c == '+';

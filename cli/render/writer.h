@@ -9,7 +9,7 @@
 #include <string.h>
 
 /*
- * A buffer in front of a stream, or one that stays in memory and grows. The first
+ * A buffer of a stream, or one that stays in memory and grows. The first
  * failure is remembered; from then on everything is taken and thrown away, so callers
  * write straight on and ask once at the end. In memory a failure also loses what was
  * there: look at `error` before reading it back.
@@ -43,7 +43,7 @@ void writer_flush(struct writer *writer);
 void writer_make_room(struct writer *writer, size_t size);
 void writer_put_long(struct writer *writer, const char *data, size_t size);
 
-/* Room for `size` bytes, at most WRITER_PIECE, behind writer->size. Never NULL. */
+/* Room for `size` bytes, at most WRITER_PIECE, after writer->size. Never NULL. */
 static inline char *writer_room(struct writer *writer, size_t size)
 {
 	if (writer->room - writer->size < size)
