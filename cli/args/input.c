@@ -62,7 +62,7 @@ static enum usage_result apply_environment(
 	return USAGE_GOOD;
 }
 
-/* ---- what one row alone cannot tell ---- */
+/* ---- checks across rows ---- */
 
 static bool check_common(const struct common_options *common, struct usage *usage)
 {
@@ -485,7 +485,7 @@ static enum usage_result read_list(
 	return result;
 }
 
-/* ---- folders of recordings ---- */
+/* ---- directories of recordings ---- */
 
 enum { MOST_ENTRIES = 10000, MOST_MISSING = 16 };
 
@@ -501,8 +501,8 @@ static bool ends_with(
 	return false;
 }
 
-/* What recorders and torch.profiler write, also compressed; and compressed dumps, whose
- * first bytes do not tell: they end as pickles do, or with the number of the rank. */
+/* What recorders and torch.profiler write, also compressed; and compressed dumps, which
+ * their first bytes do not identify: they end as pickles do, or with the number of the rank. */
 static bool is_recording_name(const char *name)
 {
 	static const char *const packed[] = { ".gz", ".zst", ".xz", ".bz2", ".lz4" };
@@ -539,8 +539,8 @@ static ssize_t read_head(int file, unsigned char *head, size_t size)
 }
 
 /*
- * Dumps of PyTorch have names of many sorts, and begin as pickles do. A file that cannot
- * be looked at, or has lost bytes since, may be one: the library tells why it is not read.
+ * Dumps of PyTorch have names of many sorts, and begin as pickles do. An unreadable or truncated file
+ * may be one: the library reports why it is not read.
  */
 static bool may_be_dump(const char *path, off_t size)
 {
@@ -560,7 +560,7 @@ static int compare_texts(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Adds the recordings in a folder, by name. */
+/* Adds the recordings in a directory, by name. */
 static enum usage_result add_folder(
 	struct inputs *inputs, const char *path, DIR *folder, struct usage *usage)
 {
@@ -672,7 +672,7 @@ static enum usage_result look_near_options(struct inputs *inputs,
 	return USAGE_GOOD;
 }
 
-/* A folder of recordings stands for its files. */
+/* A directory of recordings means its files. */
 static enum usage_result open_folders(struct inputs *inputs, struct usage *usage)
 {
 	struct texts typed = inputs->paths;
@@ -875,7 +875,7 @@ enum usage_result inputs_collect(
 	if (result == USAGE_GOOD)
 		result = check_words(inputs, arguments, usage);
 	if (result == USAGE_GOOD) {
-		/* A log is an input of its own where there is no checkpoint. */
+		/* Without a checkpoint a log is an input by itself. */
 		const char *path = inputs->options.units_path;
 
 		inputs->has_no_checkpoint = inputs->paths.count == 0 && path != NULL;

@@ -6,7 +6,7 @@
 
 #include "args/parse.h"
 
-/* A command line, understood: the command and its options, and the words behind it. */
+/* A parsed command line: the command, its options, and the words after it. */
 struct arguments {
 	const struct command *const *commands; /* all; the last is NULL */
 	char *const *typed;                    /* all words but the first; NULL ends */
@@ -28,7 +28,7 @@ enum arguments_result {
 	ARGUMENTS_MEMORY,
 };
 
-/* *arguments is all zero before, but for commands and typed; arguments_done also after a failure. */
+/* *arguments is all zero before, except commands and typed; arguments_done also after a failure. */
 enum arguments_result arguments_read(
 	int argc, char **argv, struct arguments *arguments, struct usage *usage);
 void arguments_done(struct arguments *arguments);
@@ -46,7 +46,7 @@ struct inputs {
 	struct fsdp_options options; /* for opening, limits and all */
 	bool has_no_checkpoint;      /* the one path is a log: options.units_path */
 	struct fsdp_limit_setting *limits;
-	bool is_folder; /* recordings: some paths are what a folder holds */
+	bool is_folder; /* recordings: some paths are the content of a directory */
 	uint32_t rank;  /* the only one that is needed; see parse.h */
 };
 

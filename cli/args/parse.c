@@ -18,8 +18,8 @@
 #include "render/escape.h"
 
 /*
- * Understands the words that people have for rules and dtypes, and measures how alike two
- * short words are, for "did you mean".
+ * Parses the words that people use for rules and dtypes, and computes the similarity of two
+ * short words, for "did you mean".
  */
 
 enum { WORD_MOST = 48 };
@@ -679,7 +679,7 @@ enum usage_result options_parse(int argc, char **argv, const struct option_group
 
 	if (!lexer_init(&lexer))
 		return USAGE_MEMORY;
-	optind = 0; /* getopt_long begins anew */
+	optind = 0; /* restarts getopt_long */
 	opterr = 0;
 	while (result == USAGE_GOOD && argc > 0) {
 		const char *typed = argv[optind > 0 ? optind : 1];
@@ -697,7 +697,7 @@ enum usage_result options_parse(int argc, char **argv, const struct option_group
 			optarg++;
 		result = set_found(&lexer, typed, code, owned, usage);
 	}
-	/* Behind "--" there are only words. */
+	/* After "--" follow only words. */
 	for (; result == USAGE_GOOD && optind < argc; optind++)
 		if (!texts_add(ret_words, argv[optind]))
 			result = USAGE_MEMORY;

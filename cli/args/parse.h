@@ -12,7 +12,7 @@
 
 #include "render/out.h"
 
-/* A list that grows by one element a time and may shrink: with room for one more behind
+/* A list that grows by one element a time and may shrink: with room for one more after
  * `count`, each of `size` bytes. Its room is the next power of two, so no caller keeps it. NULL:
  * out of memory; the list stays as it was. */
 void *list_grown(void *items, size_t count, size_t size);
@@ -27,14 +27,14 @@ struct owned {
  * NULL). */
 char *owned_add(struct owned *owned, char *text);
 
-/* A copy with a zero byte behind it. */
+/* A copy with a zero byte after it. */
 char *owned_copy(struct owned *owned, const char *data, size_t size);
 
 void owned_free(struct owned *owned);
 
 /*
- * An option is a row: what it is called, what it takes, where its value lands. Long names
- * are not abbreviated; options may stand behind words, up to "--".
+ * An option is a row: its name, its argument, and the place of its value. Long names
+ * are not abbreviated; options may follow words, up to "--".
  */
 enum option_kind {
 	OPTION_FLAG,    /* bool */
@@ -226,13 +226,13 @@ const struct fsdp_rule *rule_of_name(const char *name);
 /* Tries all ids and slugs. */
 void rule_nearest(struct nearest *nearest);
 
-/* The dtype of a word, in torch's spelling or another; fsdp_dtype_count(): there is none.
+/* The dtype of a word, in torch's spelling or another; fsdp_dtype_count(): unknown.
  */
 size_t dtype_of_word(const char *word);
 
 /*
- * A command is a row: what it is called, what it takes, what it emits, and the function
- * that does it. Each file or folder of cli/cmd exports one; main has the table of them. Help, completion,
+ * A command is a row: its name, its inputs and options, its answer, and its functions.
+ * Each file or directory of cli/cmd exports one; main has the table of them. Help, completion,
  * `commands --json`, "did you mean" and the drift test of the manual read these rows.
  */
 enum command_group {
@@ -255,7 +255,7 @@ enum command_inputs {
 	INPUTS_MANY,       /* one checkpoint; with --separate each argument is its own */
 	INPUTS_RECORDINGS, /* recordings of a run: all arguments together */
 	INPUTS_FILE,       /* one file, which the command opens itself */
-	INPUTS_RUNS,       /* folders of runs, which the command looks through itself */
+	INPUTS_RUNS,       /* directories of runs, which the command searches itself */
 };
 
 /* Or recordings: files in any case. */
@@ -280,14 +280,14 @@ struct arguments;
 struct collected;
 struct joined_parts;
 
-/* What a command writes by itself, beside its outputs. */
+/* Files that a command writes itself, in addition to its outputs. */
 struct written {
 	const char *path;
-	bool is_file; /* else a folder, which is made if it is not there */
-	bool adds;    /* to a folder that is read, all of which stays */
-	/* Of a folder: whether a file of this name in it may be replaced or removed. */
+	bool is_file; /* else a directory, which is made if it does not exist */
+	bool adds;    /* to a directory that is read and kept completely */
+	/* For a directory: whether a file of this name in it may be replaced or removed. */
 	bool (*replaces)(const char *name);
-	/* Names of files beside an input that are read with it; NULL past the end. */
+	/* Names of files next to an input that are read with it; NULL past the end. */
 	const char *(*reads)(size_t index);
 };
 
@@ -312,14 +312,14 @@ struct command {
 	bool counts_beside;    /* of these, and all other, the pickles */
 	bool answers_unopened; /* for a checkpoint that could not be opened too: then
 				  run->checkpoint is NULL */
-	bool answers_each;     /* several checkpoints one after the other, and a folder of
+	bool answers_each;     /* several checkpoints in order, and a directory of
 				them (run->below) */
 	bool knows_recordings; /* if the inputs are not a checkpoint but recordings, it answers
 				  for run->recordings */
 	size_t options_size; /* of the struct that `options` point into */
 
-	/* Whether it needs the values of entries that are not tensors, each of which may
-	 * cost a read. NULL: never. */
+	/* Whether it needs the values of entries that are not tensors; each may cost a
+	 * read. NULL: never. */
 	bool (*wants_values)(const void *options);
 
 	/* Whether it only counts: asks for no order of tensors and no module. NULL: it
@@ -337,7 +337,7 @@ struct command {
 	bool (*prepare)(struct run *run, struct fsdp_recording_options *options);
 	void (*release)(void *prepared); /* what it made; NULL: nothing */
 
-	/* Of a command whose answer is a judgement. Called for each checkpoint once it
+	/* Of a command whose answer is a verdict. Called for each checkpoint once it
 	 * was opened, or could not be (then run->checkpoint is NULL), before `run`
 	 * answers for all of them at once, with no checkpoint. It adds the findings of an
 	 * opened checkpoint to run->collected itself. What failed, and the findings of one
@@ -345,8 +345,8 @@ struct command {
 	 * Sets run->status, that of this checkpoint. False as for `run`. */
 	bool (*judge)(struct run *run, struct fsdp_error **ret_error);
 
-	/* Whether it writes files by itself, and which: the process may write in their
-	 * folder alone, and none of them takes the place of what is read. "-" is standard
+	/* Whether it writes files by itself, and which: the process may write only in their
+	 * directory, and none of them replaces an input. "-" is standard
 	 * output; `path` is the first input. NULL: never. */
 	bool (*writes)(
 		const void *options, const char *path, struct written *ret_written);
@@ -359,19 +359,19 @@ struct command {
 	bool (*wants_rank)(const void *options, const struct select_options *select,
 		uint32_t *ret_rank);
 
-	/* Answers for results of all parts of a run, as `run` would have for the whole.
+	/* Answers for results of all parts of a run, as `run` would without parts.
 	 * NULL: it takes no --part. */
 	bool (*join)(struct run *run, const struct joined_parts *joined,
 		struct fsdp_error **ret_error);
 
 	/* Answers for an opened checkpoint: decides the status, calls run_begin, emits.
 	 * False: out of memory or a read failed, *ret_error says which (left NULL: out of
-	 * memory); the caller reports it. STATUS_FAILED in run_begin: there is no answer.
+	 * memory); the caller reports it. STATUS_FAILED in run_begin: no answer.
 	 * Without inputs run->checkpoint is NULL. */
 	bool (*run)(struct run *run, struct fsdp_error **ret_error);
 };
 
-/* Of all commands, the last of which is NULL. NULL: there is none of that name. */
+/* Of all commands; the last one is NULL. NULL: unknown name. */
 const struct command *command_find(
 	const struct command *const *commands, const char *name);
 
@@ -398,19 +398,19 @@ struct run {
 	const struct fsdp_checkpoint *checkpoint;
 	const struct fsdp_recordings *recordings;
 	void *prepared;              /* the command's own, from prepare */
-	struct collected *collected; /* what is reported beside the answer */
+	struct collected *collected; /* what is reported in addition to the answer */
 	struct {
 		size_t finding, failure, omission;
-	} first; /* of those of this checkpoint, for `judge` */
+	} first; /* of those of this checkpoint, for the `judge` function */
 	size_t widened_first, widened_count; /* notes about patterns that were widened */
 	uint32_t input;                      /* whose checkpoint it is, or UINT32_MAX */
-	struct fsdp_locator
-		*locator;  /* made by the first who needs it, freed behind the run */
+	struct fsdp_locator *locator;        /* made on first use, freed after the run */
 	const char *path;  /* of the checkpoint as the user typed it: the first … */
 	size_t path_count; /* … of so many */
-	const char *const *paths;       /* all of them */
-	const char *other_path;         /* of INPUTS_PAIR: the second */
-	const struct fsdp_below *below; /* instead of a checkpoint: those in its folder */
+	const char *const *paths; /* all of them */
+	const char *other_path;   /* of INPUTS_PAIR: the second */
+	const struct fsdp_below
+		*below; /* instead of a checkpoint: those in its directory */
 	const struct fsdp_limit_setting *limits; /* that were typed */
 	size_t limit_count;
 	struct fsdp_remote *remote; /* reads the URLs that were typed, or NULL */
@@ -457,8 +457,8 @@ void run_note(struct run *run, const char *format, ...)
 void run_finding(struct run *run, const char *rule, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* What was done was stopped by this signal, which ends the process behind the answer; 0:
- * it was not. */
+/* Signal that interrupted the work; it ends the process after the answer. 0: not
+ * interrupted. */
 void run_interrupted(struct run *run, int signal_number);
 
 /* Why the answer is bad, on stderr, whatever -q says. */
@@ -471,7 +471,7 @@ void run_total(struct run *run, const char *format, ...)
 
 /*
  * An error that did not prevent the answer: on stderr and in `errors`. Call it before
- * run_begin where that can be, so that the head of the answer already tells; a status of
+ * run_begin if possible, so that the head of the answer contains it; a status of
  * 0 becomes 3.
  */
 void run_failure(struct run *run, const char *code, const char *hint, const char *format,

@@ -4,7 +4,7 @@
  * PCRE2.
  *
  * A glob becomes one anchored expression that may end at the end of the name or before
- * a dot, so that a pattern for a module takes all that lies below it in one match.
+ * a dot, so that a pattern for a module selects everything below it in one match.
  * Names are bytes: no UTF mode, no locale.
  */
 #include <errno.h>
@@ -50,10 +50,10 @@ struct selection {
 	pcre2_match_context *limits;
 	pcre2_match_data *match;
 	bool gave_up, out_of_memory;
-	/* What stored names have in front of those of a plan: "model."; "": nothing. */
+	/* Prefix of stored names before those of a plan: "model."; "": nothing. */
 	char *prefix;
 	size_t prefix_size;
-	char *longer; /* a place for a name behind it */
+	char *longer; /* a place for a name after it */
 	size_t longer_room;
 };
 
@@ -68,7 +68,7 @@ __attribute__((format(printf, 2, 3))) static bool fail(
 	return false;
 }
 
-/* No text: that is how the caller knows. */
+/* No text: the sign for the caller. */
 static bool fail_memory(char **ret_message)
 {
 	*ret_message = NULL;
@@ -217,7 +217,7 @@ static bool compile(struct pattern *pattern, const char *expression, size_t size
 		return fail(ret_message, "pattern \"%s\": %s (at character %zu)", shown,
 			(const char *)why, (size_t)offset + 1);
 	}
-	/* Where there is no just-in-time compiler it is interpreted: the same answer. */
+	/* Without a just-in-time compiler it is interpreted, with the same answer. */
 	pcre2_jit_compile(pattern->code, PCRE2_JIT_COMPLETE);
 	return true;
 }
@@ -433,9 +433,9 @@ void selection_free(struct selection *selection)
 	free(selection);
 }
 
-/* ---- names in front of those of a plan ---- */
+/* ---- prefix of names before those of a plan ---- */
 
-/* The whole name, to be freed, with a zero byte behind it. NULL: out of memory. */
+/* The full name, to be freed, with a zero byte after it. NULL: out of memory. */
 static char *name_new(
 	const struct fsdp_checkpoint *checkpoint, uint32_t name, size_t *ret_size)
 {
@@ -450,7 +450,7 @@ static char *name_new(
 	return text;
 }
 
-/* How much of a stored name stands in front of what its module's name makes of it.
+/* Length of the prefix of a stored name before the name that its module has.
  * SIZE_MAX: the two do not belong together. */
 static size_t front_of(
 	const char *stored, size_t stored_size, const char *module, size_t module_size)
@@ -468,7 +468,7 @@ static size_t front_of(
 	return stored_size - planned;
 }
 
-/* What is in front of this parameter, if that is known. */
+/* The prefix of this parameter, if known. */
 static bool look_at(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_tensor *tensor, char **ret_prefix, size_t *ret_size)
 {
@@ -491,9 +491,9 @@ static bool look_at(const struct fsdp_checkpoint *checkpoint,
 }
 
 /*
- * Files may store names in a container, "model.fc.weight", of which a sharding plan knows
- * nothing: "fc.weight". The container with the dot behind it, of the first parameter of
- * which that is known; empty without a plan or where the names are the same. The
+ * Files may store names in a container, "model.fc.weight", which a sharding plan does not
+ * have: "fc.weight". The container with its last dot, from the first parameter that has
+ * one; empty without a plan or if the names are the same. The
  * prefix is for the caller to free, and may be NULL. False: out of memory.
  */
 static bool find_container(
@@ -641,8 +641,8 @@ bool selection_ran_out_of_memory(const struct selection *selection)
 	return selection->out_of_memory;
 }
 
-/* Of two names of one thing, the second of which may be absent: one that is taken is
- * enough, and so is one that is excluded. */
+/* Of two names of one object (the second one may be absent): a match of either selects it,
+ * and an exclusion of either excludes it. */
 static bool takes_either(struct selection *selection, struct fsdp_span name,
 	bool has_other, struct fsdp_span other)
 {

@@ -10,7 +10,7 @@
  * Which tensors and modules are meant. Patterns are compiled once. A dotted glob: `*`
  * within one segment, `**` across segments (also none), `?`, `[0-9]`; a leading !
  * excludes. Any include suffices, an exclude wins. A pattern that names a module selects
- * all that lies below it. -e is PCRE2, searched anywhere in the name.
+ * everything below it. -e is PCRE2, searched anywhere in the name.
  */
 struct selection;
 
@@ -50,7 +50,7 @@ bool selection_know(
 bool selection_widen(struct selection *selection, const struct texts *globs, size_t index,
 	const struct fsdp_checkpoint *checkpoint);
 
-/* The container with the dot behind it; empty: there is none. */
+/* The container with its last dot; empty: none. */
 struct fsdp_span selection_prefix(const struct selection *selection);
 
 /* By -g and -e only: of a tensor or value by its stored name, which may be in that

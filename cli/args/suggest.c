@@ -32,7 +32,7 @@ static void put(struct retyped *line, const char *text, size_t size)
 	line->text[line->size] = '\0';
 }
 
-/* Behind a space. */
+/* After a space. */
 static void retyped_word(struct retyped *line, const char *word)
 {
 	bool plain =
@@ -66,11 +66,11 @@ void retyped_line(struct retyped *line, ...)
 	va_end(words);
 }
 
-/* The line that was probably meant: a command, what it needs, then what was typed but for
- * what is left out. */
+/* The line that was probably meant: a command, its required words, then the typed words except
+ * the omitted ones. */
 struct guess {
 	const char *command;
-	const char *needs[2], *left_out[2]; /* or NULL; each is left out once */
+	const char *needs[2], *left_out[2]; /* or NULL; each is omitted once */
 	const struct texts *words;          /* what was typed, if only that counts */
 };
 
@@ -98,7 +98,7 @@ static void meant(
 	usage_hint(usage, "did you mean: %s", line.text);
 }
 
-/* The line that was typed with other paths, which stand behind all else. */
+/* The typed line with other paths, which follow all other words. */
 static void mean_paths(struct usage *usage, const struct arguments *arguments,
 	const struct texts *typed, const char *const *paths, size_t path_count,
 	bool separate, const char *why)
@@ -184,7 +184,7 @@ static bool looks_like_path(const char *word)
 	       access(word, F_OK) == 0;
 }
 
-/* The path first and the command behind it, or none at all. */
+/* The path first and the command after it, or no command. */
 static void answer_path(
 	struct usage *usage, const struct arguments *arguments, const struct texts *words)
 {
@@ -213,7 +213,7 @@ static void place_beside(char *place, size_t room, const char *checkpoint)
 	end = begin + strcspn(checkpoint + begin, "./");
 	if (end == begin || end > size)
 		end = size;
-	/* A folder may be named by where it lies alone. */
+	/* A directory may be named by its parent alone. */
 	if (strspn(checkpoint, "./") >= size)
 		snprintf(place, room, "weights");
 	else
@@ -231,12 +231,12 @@ static bool has_place(char *const *typed)
 }
 
 /* The line that exports what was typed: with a place to write to, which is the first word
- * behind the checkpoint that is not an input, unless all these are names. */
+ * after the checkpoint that is not an input, unless all these are names. */
 static void suggest_export(struct usage *usage, const struct arguments *arguments,
 	const struct texts *words, bool is_named)
 {
 	static const char *const torch[] = { ".pt", ".pth", ".bin", ".ckpt" };
-	/* Behind the command and the checkpoint: the first that is not an input. A second
+	/* After the command and the checkpoint: the first that is not an input. A second
 	 * checkpoint is exported by a line of its own. */
 	size_t at = 2;
 	char made[300];
@@ -299,7 +299,7 @@ void suggest_several(struct usage *usage, const struct arguments *arguments,
 		each ? "an answer each" : "run it once for each");
 }
 
-/* The words behind it are those that were typed, without options of another tool. */
+/* The words after it are those that were typed, without options of another tool. */
 static void mean_synonym(struct usage *usage, const struct arguments *arguments,
 	const struct texts *words, const char *instead)
 {
@@ -318,7 +318,7 @@ static void mean_synonym(struct usage *usage, const struct arguments *arguments,
 				.words = words });
 }
 
-/* The command that is most like the word; NULL: none is. */
+/* The command that is most like the word; NULL: no similar one. */
 static const char *nearest_command(
 	const struct command *const *commands, const char *word)
 {
@@ -399,7 +399,7 @@ static bool has_option(const struct command *command, const char *name, char let
 	return has;
 }
 
-/* The option that is most like it or, if none is, the first that has it in its name. */
+/* The option that is most like it or, without a similar one, the first that has it in its name. */
 static const struct option_row *nearest_option(
 	const struct command *command, const char *name)
 {
@@ -440,7 +440,7 @@ void suggest_option(struct usage *usage, const struct arguments *arguments)
 	}
 	synonym = synonym_of(typed);
 	option = is_long ? nearest_option(command, name) : NULL;
-	/* The commands that have it. Behind a single dash a long name is of this one. */
+	/* The commands that have it. After a single dash a long name is of this one. */
 	for (size_t i = 0; arguments->commands[i] != NULL; i++) {
 		size_t used = strlen(owners);
 
@@ -589,7 +589,7 @@ static void nearest_entry(DIR *folder, const char *name, char best[NAME_MAX + 1]
 	for (int i = 0; i < MOST_ENTRIES && (entry = readdir(folder)) != NULL; i++) {
 		size_t distance = distance_of(name, entry->d_name);
 
-		/* Folders have no order: of equal ones the first by name. */
+		/* Directories have no order: of equal ones the first by name. */
 		if (distance > least || distance == SIZE_MAX ||
 			(distance == least && strcmp(entry->d_name, best) > 0))
 			continue;
@@ -604,7 +604,7 @@ char *suggest_near_path(const char *path)
 	size_t size = strlen(path), above;
 	DIR *entries;
 
-	/* Up to the first folder that is there. */
+	/* Up to the first directory that exists. */
 	do {
 		while (size > 1 && path[size - 1] == '/')
 			size--;
@@ -668,7 +668,7 @@ static void mean_name(struct usage *usage, const struct command *command,
 	usage_hint(usage, "if it is a name in the checkpoint: %s", line.text);
 }
 
-/* "reshard --world=3 CHECKPOINT" for a count behind the checkpoint. */
+/* "reshard --world=3 CHECKPOINT" for a count after the checkpoint. */
 static bool mean_world(
 	struct usage *usage, const struct arguments *arguments, const char *word)
 {
@@ -683,7 +683,7 @@ static bool mean_world(
 	return true;
 }
 
-/* The first word that is a path, in front of the other words. */
+/* The first word that is a path, before the other words. */
 static bool mean_swapped(struct usage *usage, const struct command *command,
 	const char *name, const struct texts *words)
 {
@@ -703,14 +703,14 @@ static bool mean_swapped(struct usage *usage, const struct command *command,
 	return true;
 }
 
-/* Whether what stands behind the checkpoint are names of tensors. */
+/* Whether the words after the checkpoint are names of tensors. */
 static bool are_names(const struct texts *words)
 {
 	return words->count > 2 && strchr(words->items[2], '.') != NULL &&
 	       !has_suffix_of_file(words->items[2]);
 }
 
-/* A folder that is named as a file: the line that writes one. */
+/* A directory that is named as a file: the line that writes one. */
 static bool mean_file(
 	struct usage *usage, const struct arguments *arguments, const char *place)
 {
@@ -752,7 +752,7 @@ static bool mean_place(
 	return true;
 }
 
-/* Whether a path is a folder, or a file that does not begin as JSON does. */
+/* Whether a path is a directory, or a file that does not begin as JSON does. */
 static bool is_no_json(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -772,7 +772,7 @@ bool suggest_order(struct usage *usage, const struct arguments *arguments,
 	const struct command *command = arguments->command;
 	size_t there = 0;
 
-	/* Who merges a checkpoint wants its shards as one. */
+	/* To merge a checkpoint means to export its shards as one file. */
 	if (strcmp(command->name, "merge") == 0) {
 		if (paths->count == 0 || !is_no_json(paths->items[0]))
 			return false;

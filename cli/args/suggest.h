@@ -35,13 +35,13 @@ void suggest_needs(struct usage *usage, const struct arguments *arguments,
 	const char *option, const char *word);
 
 /* Several checkpoints for a command that answers for one: the line for an answer each or,
- * where there is no such line, that for the first one. */
+ * if that does not exist, the one for the first. */
 void suggest_several(struct usage *usage, const struct arguments *arguments,
 	const struct texts *paths, bool each);
 
 /* A path in the place of a name, which the checkpoint does not have: the line without it or,
- * if there is no other name, one that answers for both. False: there is no such path, or
- * no such line. */
+ * if there is no other name, one that answers for both. False: the path does not exist, or
+ * no line fits. */
 bool suggest_path_as_name(
 	struct usage *usage, const struct arguments *arguments, const char *word);
 
@@ -52,17 +52,18 @@ bool suggest_joined(
 /* Whether a path is a URL: those are refused, since URLs are not supported. */
 bool suggest_url(struct usage *usage, const char *command, const char *path);
 
-/* What is most like a path that is not there: a name in its folder or, if that is not
- * there either, what is like the folder. Where nothing is like it, the first folder of the
- * path that is there, with a slash at its end. A path from malloc; NULL: out of memory. At most 10,000 entries of one folder are looked at. */
+/* The path that is most like a missing one: a name in its directory or, if that is missing
+ * too, a path like the directory. Without a similar one, the first existing directory of the
+ * path, with a slash at its end. A path from malloc; NULL: out of memory. At most 10,000
+ * entries of one directory are compared. */
 char *suggest_near_path(const char *path);
 
 /* Whether a word in the place of a path may be the name of a tensor or module: it has
  * neither a slash nor the suffix of a file. `near` is what suggest_near_path found. */
 bool suggest_is_name(const char *word, const char *near);
 
-/* Answers names in the place of checkpoints, and checkpoints behind names. `paths` and
- * `words` are what was typed behind the command, `near` as above for each path. */
+/* Answers names in the place of checkpoints, and checkpoints after names. `paths` and
+ * `words` are the typed words after the command, `near` as above for each path. */
 bool suggest_order(struct usage *usage, const struct arguments *arguments,
 	const struct texts *paths, const struct texts *near, const struct texts *words);
 

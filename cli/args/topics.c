@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What help says of things that are no command: plans, recordings, JSON, findings.
+ * Help topics other than commands: plans, recordings, JSON, findings.
  */
 #include <string.h>
 

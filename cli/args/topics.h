@@ -13,13 +13,13 @@ void help_command(FILE *stream, const struct command *command);
 /* The n-th topic that is not a rule; NULL past the end. */
 const char *help_topic_name(size_t index);
 
-/* The glossary: words that messages and manual use, a line for each. */
+/* The glossary: words that messages and manual use, one line per word. */
 extern const char help_words[];
 
 /* Of an enum option_kind: "flag", "count", "integer", "size", "word", "text", "words". */
 const char *help_kind_name(unsigned kind);
 
-/* Help that is not a table of the program: a row for each topic. */
+/* Help that is not a table of the program: one row per topic. */
 struct topic {
 	const char *name;
 	const char *text; /* lines of at most 80 columns, the last ended too */
@@ -28,7 +28,7 @@ struct topic {
 /* NULL past the end. */
 const struct topic *topic_at(size_t index);
 
-/* NULL: there is none of that name. */
+/* NULL: unknown name. */
 const struct topic *topic_find(const char *name);
 
 /* What to type instead of a command, an option ("--name") or an output of an earlier version;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows the forms of URLs that can be read. What is after them, the helper finds out.
+ * Parses the forms of URLs that can be read. The helper resolves their paths.
  */
 #include "args/url.h"
 
