@@ -401,7 +401,7 @@ struct run {
 	struct collected *collected; /* what is reported in addition to the answer */
 	struct {
 		size_t finding, failure, omission;
-	} first; /* of those of this checkpoint, for the `judge` function */
+	} first; /* of those of this checkpoint, for its verdict */
 	size_t widened_first, widened_count; /* notes about patterns that were widened */
 	uint32_t input;                      /* whose checkpoint it is, or UINT32_MAX */
 	struct fsdp_locator *locator;        /* made on first use, freed after the run */

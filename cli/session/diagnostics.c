@@ -22,7 +22,7 @@
 #include "session/diagnostics.h"
 #include "session/session.h"
 
-/* ---- Gathers what is reported beside an answer ---- */
+/* ---- Collects what is reported in addition to an answer ---- */
 
 /* The list with room for one more zeroed element, or NULL. */
 static void *grown(struct collected *collected, void *items, size_t count, size_t size)
@@ -416,7 +416,7 @@ void collected_checkpoint(struct collected *collected,
 }
 
 /*
- * The table of rules for outputs, which do not know the library; and how severe a
+ * The table of rules for outputs, which do not use the library; and how severe a
  * service should take those about safety.
  */
 
@@ -467,7 +467,7 @@ bool rule_is_limit(const struct fsdp_rule *rule)
 	return strcmp(rule->category, "limits") == 0;
 }
 
-/* ---- Tells a finding from others. Only this file of the command uses libcrypto ---- */
+/* ---- Fingerprints of findings. Only this file of the command uses libcrypto ---- */
 
 const char *fingerprint_library_version(void)
 {
@@ -480,7 +480,7 @@ const char *fingerprint_library_version(void)
 #endif
 }
 
-/* ---- Shows findings to people, and leaves out those that are too many ---- */
+/* ---- Prints findings for people, up to a number per rule ---- */
 
 static const char margin[] = "  ";
 
@@ -777,13 +777,12 @@ bool findings_print(struct out *out, const struct findings_view *view)
 }
 
 /*
- * Writes messages to stderr, wrapped on a terminal, and leaves out those that are too
- * many.
+ * Writes messages to stderr, wrapped on a terminal, up to a number per kind.
  */
 
 enum { HANG = 4 }; /* of the second line of a message */
 
-/* A message so far: it is wrapped as a whole. */
+/* A message so far: it is wrapped when it is complete. */
 struct message {
 	const struct looks *looks;
 	struct writer line;
@@ -827,8 +826,8 @@ static bool end(struct message *message)
 	bool good = message->line.error == 0 && writer_init(&lines, NULL);
 
 	if (good) {
-		/* What is typed stays on one line: from the command's name to a mark
-		 * behind it. */
+		/* What is typed stays on one line: from the command's name to the next
+		 * mark. */
 		static const char NAME[] = "fsdp-inspect ";
 		char *at = message->line.data,
 		     *end = message->line.data + message->line.size;
@@ -987,7 +986,7 @@ bool message_findings(const struct looks *looks, const struct findings_view *vie
 	return good;
 }
 
-/* ---- Tells programs what was wrong with their command line ---- */
+/* ---- Errors of the command line for programs ---- */
 
 /* The format that a word asks for, or NULL. */
 static const char *format_of(const char *word, const char *next)

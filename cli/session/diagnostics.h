@@ -12,7 +12,7 @@
 #include "render/shape.h"
 
 /*
- * What is reported beside an answer: inputs, findings, failures, notes. The envelope shows
+ * Reports in addition to an answer: inputs, findings, failures, notes. The envelope shows
  * it, and stderr. All zero is empty. Running out of memory is remembered, not returned:
  * what could not be kept is missing, so look at `out_of_memory` before showing anything.
  */
@@ -25,7 +25,7 @@ struct collected {
 	size_t omission_count;
 	struct failure *failures;
 	size_t failure_count;
-	struct check_result *checks; /* of a command that judges */
+	struct check_result *checks; /* of a command with a verdict */
 	size_t check_count;
 	enum severity fail_on;
 	bool never_fails;
@@ -60,7 +60,7 @@ struct failure *collected_failure(struct collected *collected, const char *code)
 /* What helps in most cases of this code, where nothing better is known; or absent. */
 struct text collected_hint(const char *code);
 
-/* A failure that the library tells; NULL is out of memory. */
+/* An error of the library; NULL is out of memory. */
 void collected_error(
 	struct collected *collected, const struct fsdp_error *error, uint32_t input);
 
@@ -68,7 +68,7 @@ void collected_error(
 bool collected_has_failure(
 	const struct collected *collected, const char *code, const char *message);
 
-/* A line of `notes`, where each stands once, of `reasons` or `totals`. */
+/* A line of `notes`, which has no duplicates, of `reasons` or `totals`. */
 void collected_line(struct collected *collected, struct texts *texts, const char *format,
 	va_list arguments) __attribute__((format(printf, 3, 0)));
 void collected_note(struct collected *collected, const char *format, ...)
@@ -111,8 +111,8 @@ struct findings_view {
 	size_t omission_count;
 	uint32_t input; /* only of this one; UINT32_MAX: of all */
 	const struct input_record
-		*inputs;     /* each is reported with its own; NULL: none is */
-	bool level_told;     /* the note of what another level would judge is hidden */
+		*inputs;     /* each is reported with its own; NULL: without inputs */
+	bool level_told;     /* the note about checks of another level is hidden */
 	enum severity least; /* what is less than that is hidden */
 	bool all;            /* not only the first few of a rule */
 	bool lost;           /* with the names that suffer, which are part of … */
@@ -133,7 +133,7 @@ bool findings_sort(struct finding *findings, size_t count);
 /* The rule with this index, as outputs show it; false past the end. */
 bool catalogue_rule(size_t index, struct rule_text *ret_rule);
 
-/* Whether it is about what could not be judged, which says nothing of the checkpoint. */
+/* Whether it is about a check that could not run, not about the checkpoint. */
 bool rule_is_limit(const struct fsdp_rule *rule);
 
 /* The version of libcrypto that runs. */
@@ -145,21 +145,21 @@ const char *fingerprint_library_version(void);
  */
 void message_usage(const struct looks *looks, const struct usage *usage);
 
-/* Hidden by -q. False: no memory, none told. */
+/* Hidden by -q. False: no memory, not printed. */
 bool message_note(const struct looks *looks, const char *note);
 
-/* Why the answer is bad: never hidden. False: no memory, none told. */
+/* Why the answer is bad: never hidden. False: no memory, not printed. */
 bool message_reason(const struct looks *looks, const char *reason);
 
-/* Totals of tables: plain lines, hidden by -q. False: no memory, none told. */
+/* Totals of tables: plain lines, hidden by -q. False: no memory, not printed. */
 bool message_total(const struct looks *looks, const char *total);
 
-/* Neighbours that say the same are grouped. What is not supported is no error of an answer
- * that is partial. */
+/* Neighbors with equal text are grouped. Unsupported input is not an error of a partial
+ * answer. */
 void message_failures(const struct looks *looks, const struct failure *failures,
 	size_t count, bool partial);
 
-/* False: no memory, none told. */
+/* False: no memory, not printed. */
 bool message_findings(const struct looks *looks, const struct findings_view *view);
 
 /* When nothing else can be shown. */

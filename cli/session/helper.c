@@ -47,7 +47,7 @@ static bool is_program(const char *path)
 	return access(path, X_OK) == 0;
 }
 
-/* In a directory of an environment, "/usr/bin/python3"; NULL: there is none. */
+/* In a directory of an environment, "/usr/bin/python3"; NULL: none. */
 static char *python_in(const char *variable)
 {
 	const char *folder = getenv(variable);
@@ -70,7 +70,7 @@ static char *python_in_path(void)
 		int size = (int)strcspn(folders, ":");
 		char *path = NULL;
 
-		/* An empty one is the current directory, of which nothing is run. */
+		/* An empty one is the current directory; no program of it is run. */
 		if (*folders == '/' &&
 			asprintf(&path, "%.*s/python3", size, folders) >= 0) {
 			if (is_program(path))
@@ -97,7 +97,7 @@ static char *find_python(void)
 
 /* ---- the process ---- */
 
-/* What chooses libraries and modules is left out. */
+/* Variables that select libraries and modules are omitted. */
 static char **environment(void)
 {
 	size_t count = 0, kept = 0;

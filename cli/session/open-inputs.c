@@ -15,7 +15,7 @@
 #include "session/session-private.h"
 #include "session/session.h"
 
-/* ---- What the machine says: processors, and whether a path is a folder ---- */
+/* ---- Facts of the machine: processors, and whether a path is a directory ---- */
 
 bool path_is_folder(const char *path)
 {
@@ -37,8 +37,8 @@ unsigned jobs_wanted(const struct common_options *common)
 }
 
 /*
- * Opens what the inputs name: which paths are one checkpoint, and what lies below a folder
- * that is none.
+ * Opens what the inputs name: which paths are one checkpoint, and checkpoints below a
+ * directory that is not one.
  */
 
 /* ---- inputs ---- */
@@ -90,7 +90,7 @@ static void note_opening(
 
 /* ---- which paths are one checkpoint ---- */
 
-/* Of the folder that a path lies in. False: it is not there, or the path is too long. */
+/* Status of the directory of a path. False: it does not exist, or the path is too long. */
 static bool stat_parent(const char *path, struct stat *ret_found)
 {
 	const char *slash = strrchr(path, '/');
@@ -114,7 +114,7 @@ static bool share_folder(const char *a, const char *b)
 	       left.st_dev == right.st_dev && left.st_ino == right.st_ino;
 }
 
-/* So many paths from this one on are one checkpoint: a folder, or files of one. */
+/* Number of paths from this one on that are one checkpoint: a directory, or its files. */
 size_t session_paths_together(const struct session *session, size_t first)
 {
 	const struct texts *paths = &session->inputs->paths;
@@ -145,11 +145,11 @@ size_t run_checkpoints(const struct run *run)
 	return session_count_groups(run->session);
 }
 
-/* ---- a folder that holds checkpoints ---- */
+/* ---- a directory with checkpoints ---- */
 
 enum { BELOW_NAMED = 3 };
 
-/* Whether what failed is the log or the plan beside the checkpoint. */
+/* Whether the error is in the log or plan given with the checkpoint. */
 static bool is_beside(const struct session *session, const struct fsdp_error *error)
 {
 	const char *log = session->inputs->options.units_path;
@@ -160,7 +160,7 @@ static bool is_beside(const struct session *session, const struct fsdp_error *er
 				       (plan != NULL && strcmp(plan, path) == 0));
 }
 
-/* Whether a folder may be one of a run, of which something in it was judged. */
+/* Whether a directory may be that of a run, although a file in it was opened. */
 static bool may_lead(const char *path, size_t count, const struct fsdp_error *error)
 {
 	enum fsdp_error_code code =
@@ -235,7 +235,7 @@ static void report_unread(struct session *session, const struct fsdp_below *belo
 	failure->input = input;
 }
 
-/* Of a folder that is something else as a whole its own files are no checkpoints. */
+/* The files of a directory with an unsupported format are not checkpoints. */
 static bool are_its_own(const struct fsdp_below *below, const char *path)
 {
 	for (size_t i = 0; i < fsdp_below_count(below); i++) {
@@ -248,9 +248,9 @@ static bool are_its_own(const struct fsdp_below *below, const char *path)
 }
 
 /*
- * After a folder could not be opened: looks for checkpoints below it. Of one the path is
- * in *ret_only, to be opened instead. Of several true is returned: the command lists them,
- * or that was added to the failures.
+ * After a directory could not be opened: searches checkpoints below it. If it finds one,
+ * *ret_only is its path, to be opened instead. If it finds several it returns true: the
+ * command lists them, or a failure was added.
  */
 static bool look_below(struct session *session, const char *path, uint32_t input,
 	enum fsdp_error_code code, const char **ret_only)
@@ -416,7 +416,7 @@ struct fsdp_checkpoint *session_open(
 	return checkpoint;
 }
 
-/* ---- Reads the recordings of a run, and tells what is wrong with them ---- */
+/* ---- Reads the recordings of a run, and reports their errors ---- */
 
 static uint32_t input_of(const struct session *session, const char *path)
 {
@@ -426,7 +426,7 @@ static uint32_t input_of(const struct session *session, const char *path)
 	return 0;
 }
 
-/* What each recording says of itself, by which some answers are partial. */
+/* Findings of each recording, which make some answers partial. */
 static void borrow_recordings(struct session *session)
 {
 	const struct fsdp_recordings *recordings = session->recordings;
@@ -478,7 +478,7 @@ static void report_interrupted(
 	session->status = status_worse(session->status, STATUS_PARTIAL);
 }
 
-/* A folder may hold recordings for several commands. */
+/* A directory may contain recordings for several commands. */
 static void note_left_out(struct session *session)
 {
 	const char *path = fsdp_recordings_left_out(session->recordings, 0);

@@ -79,7 +79,7 @@ static bool ask(const struct launcher *launcher, int64_t *ret_number, int64_t *r
 	return true;
 }
 
-/* Of a launcher that started one process others may know more. */
+/* If a launcher started one process, other variables may have more. */
 static enum usage_result ask_all(
 	struct common_options *common, int64_t count, struct usage *usage)
 {
@@ -267,8 +267,8 @@ struct looks looks_for(
 	};
 }
 
-/* The folder that a file is in, or will be, and its name there, of *ret_size bytes. False:
- * there is no such folder. */
+/* Directory of an existing or planned file, and its name there, of *ret_size bytes. False:
+ * the directory does not exist. */
 /* ---- places ---- */
 static bool kept_place(const char *file, struct stat *ret_folder, const char **ret_name,
 	size_t *ret_size)
@@ -290,10 +290,10 @@ static bool kept_place(const char *file, struct stat *ret_folder, const char **r
 }
 
 /*
- * Says which files must not be replaced: by what they are, not by how they are spelled.
+ * List of files that must not be replaced: by device and inode, not by their paths.
  *
- * A link has two places: its own, and that of the file it leads to. Who replaces the link
- * takes it out of a folder that is read; who follows it takes the file.
+ * A link has two places: its own, and that of the file it leads to. Replacing the link
+ * removes it from a directory that is read; following it replaces the file.
  */
 
 struct kept_place {
@@ -304,7 +304,7 @@ struct kept_place {
 
 /* What the paths of a set have in common, in the place of one without links: a number in a
  * name is one digit, a shard has no part "-1-of-2", and an index is called like what it
- * lists. Of ranks that have a folder each ("mp_rank_00") that is a part of the name. */
+ * lists. Of ranks with a directory each ("mp_rank_00") that is a part of the name. */
 static void make_stem(char *path)
 {
 	static const char part[] = "-0-of-0";
@@ -331,7 +331,7 @@ static void make_stem(char *path)
 		memmove(to, to + sizeof part - 1, strlen(to + sizeof part - 1) + 1);
 }
 
-/* The real path of the folder of a file, and its name. NULL with errno. */
+/* The real path of the directory of a file, and its name. NULL with errno. */
 static char *own_place(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -369,7 +369,7 @@ static bool add(struct kept *kept, const struct stat *status, char *stem)
 	return true;
 }
 
-/* The files of a snapshot in a download cache are links to …/blobs, beside …/snapshots.
+/* The files of a snapshot in a download cache are links to …/blobs, next to …/snapshots.
  */
 static bool add_blobs(struct kept *kept, const char *folder)
 {
@@ -399,8 +399,8 @@ static bool add_stem(struct kept *kept, const struct stat *status, char *path)
 	return add(kept, status, path);
 }
 
-/* What is at the path, with all that is in it if it is a folder; "-" is what stdin reads
- * from. With `has_set` a file stands for its set, too: the files beside it whose names
+/* Adds the file at the path, or all files of a directory; "-" is the source of
+ * stdin. With `has_set` also the set of a file: the files in its directory whose names
  * differ from its own in numbers only, and their index. A path that leads nowhere adds
  * nothing. False when out of memory. */
 static bool kept_add(struct kept *kept, const char *path, bool has_set)
@@ -442,7 +442,7 @@ static bool is_stem(const struct kept *kept, const char *stem)
 	return false;
 }
 
-/* Whether the folder that the real path lies in, or one above it, is listed. Cuts it. */
+/* Whether the directory of the real path, or one above it, is listed. Cuts it. */
 static bool is_below(const struct kept *kept, char *real)
 {
 	struct stat status;
@@ -479,9 +479,9 @@ static enum kept_why holds_at(const struct kept *kept, char *real)
 	return why;
 }
 
-/* Whether replacing what is at this path, or what it is a link to, would take away
- * something of the list. Pipes and devices are not replaced. Asks the file system anew
- * each time. */
+/* Whether replacing the file at this path, or the target of its link, would remove a file
+ * of the list. Pipes and devices are not replaced. Reads the file system on each
+ * call. */
 static enum kept_why kept_holds(const struct kept *kept, const char *path)
 {
 	enum kept_why why = KEPT_NOT;
@@ -496,7 +496,7 @@ static enum kept_why kept_holds(const struct kept *kept, const char *path)
 			return KEPT_READ;
 		why = holds_at(kept, realpath(path, NULL));
 	}
-	/* What is in a folder is replaced, not the link to it. */
+	/* Files in a directory are replaced, not the link to it. */
 	if (why == KEPT_NOT && S_ISLNK(own.st_mode) && !S_ISDIR(status.st_mode))
 		why = holds_at(kept, own_place(path));
 	return why;
@@ -588,8 +588,8 @@ static enum usage_result add_sink(struct outputs *outputs, const struct command 
 	return USAGE_GOOD;
 }
 
-/* The format that the name of a file tells: sarif.json, names.csv. NULL: none
- * that the command has. */
+/* The format in the name of a file: sarif.json, names.csv. NULL: not a format of the
+ * command. */
 static const struct out_format *named_format(
 	const struct command *command, const char *file)
 {
@@ -730,7 +730,7 @@ static void keep(struct outputs *outputs, const char *path, bool has_set)
 		outputs->forgetful = true;
 }
 
-/* A name of so many bytes, in a folder or (of no bytes) where the process is. */
+/* A name of so many bytes, in a directory or (of 0 bytes) in the working directory. */
 static void keep_in(struct outputs *outputs, const char *folder, int folder_size,
 	const char *name, int size)
 {
@@ -872,7 +872,7 @@ static bool is_shared(
 	return false;
 }
 
-/* An output in the folder that the command writes, under a name that it may write. */
+/* An output in the directory that the command writes, under a name that it may write. */
 static bool shares_folder(const struct outputs *outputs, struct usage *usage)
 {
 	const struct written *written = &outputs->written;
@@ -895,7 +895,7 @@ static bool shares_folder(const struct outputs *outputs, struct usage *usage)
 	return false;
 }
 
-/* What is in the folder that the command writes. */
+/* Files in the directory that the command writes. */
 static bool keeps_entry(const struct outputs *outputs, const char *name, bool is_input,
 	struct usage *usage, bool *ret_keeps)
 {
@@ -916,7 +916,7 @@ static bool keeps_entry(const struct outputs *outputs, const char *name, bool is
 	return true;
 }
 
-/* A folder that is read may get others below it, and new files. */
+/* A directory that is read may get subdirectories and new files. */
 static enum usage_result check_folder(const struct outputs *outputs, struct usage *usage)
 {
 	const char *path = outputs->written.path;
@@ -1010,7 +1010,7 @@ enum usage_result outputs_open(struct outputs *outputs, const struct arguments *
 	for (size_t i = 0; i < inputs->count; i++)
 		outputs_keep(outputs, inputs->items[i]);
 	if (inputs->count != 0) {
-		/* What is beside a file that is read, and is read with it. */
+		/* Files next to an input that are read with it. */
 		const char *file = inputs->items[0];
 		const char *slash = strrchr(file, '/'), *name;
 		int folder = slash != NULL ? (int)(slash + 1 - file) : 0;

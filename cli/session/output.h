@@ -11,7 +11,7 @@
 #include "render/out.h"
 #include "session/temporary.h"
 
-/* Files that a run reads, and folders of them: what no output may replace. All zero is
+/* Files that a run reads, and their directories, which no output may replace. All zero is
  * an empty list. */
 struct kept {
 	struct kept_place *places;
@@ -20,7 +20,7 @@ struct kept {
 
 enum kept_why {
 	KEPT_NOT,
-	KEPT_READ, /* it is read, or is somewhere in a folder that is */
+	KEPT_READ, /* it is read, or is below a directory that is read */
 	KEPT_SET,  /* its name is that of a file of the same set as one that is read */
 };
 
@@ -87,11 +87,11 @@ enum usage_result outputs_open(struct outputs *outputs, const struct arguments *
  * other outputs. To be asked again when more is. */
 enum usage_result outputs_check(const struct outputs *outputs, struct usage *usage);
 
-/* From now on no output replaces what is at this path, nor what lies in it if it is a
- * folder. `outputs` is a struct outputs. What is not there is not kept. */
+/* From now on no output replaces the file at this path, or files below it if it is a
+ * directory. `outputs` is a struct outputs. A path that does not exist is not kept. */
 void outputs_keep(void *outputs, const char *path);
 
-/* Nor a file of an open checkpoint, which is in this folder, by whatever name. */
+/* Nor a file of an open checkpoint, which is in this directory, under any name. */
 void outputs_keep_files(struct outputs *outputs, const struct fsdp_checkpoint *checkpoint,
 	const char *folder);
 

@@ -11,10 +11,10 @@
 void progress_listen(void);
 
 /*
- * While something long is read: a line on stderr that says how far it is. With `progress`
- * it tells bytes, and an interrupt ends the reading rather than the process, which has a
+ * While something long is read: a line on stderr with the progress. With `progress`
+ * it shows bytes, and an interrupt ends the reading rather than the process, which has a
  * second for what is left to do; then, or with a second interrupt, the process ends by the
- * signal wherever it is. Without (NULL) it tells the time, and an interrupt does as ever.
+ * signal wherever it is. Without (NULL) it shows the time, and an interrupt does as ever.
  * With --progress=auto a line only on a terminal and after 0.7 seconds; plain, one
  * every 30 seconds.
  */

@@ -2,7 +2,7 @@
 /*
  * Locks the process to the system calls that a reader needs and the files that it may
  * open: by a filter program of the classic kind (seccomp(2)), which the kernel runs on the
- * number and the arguments of every call, and by rules about what lies below a folder
+ * number and the arguments of every call, and by rules about files below a directory
  * (landlock(7)).
  *
  * The filter has a list of what is allowed: a list of what is denied is never complete,
@@ -103,7 +103,7 @@ static const uint32_t needed[] = {
 	/* signals to this process and its timer */
 	SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_restart_syscall,
 	SYS_setitimer, SYS_getpid, SYS_gettid,
-	/* the time, where it takes a call to know, chance, how much memory there is */
+	/* the time, where it needs a call, random numbers, amount of memory */
 	SYS_clock_gettime, SYS_gettimeofday,
 #ifdef SYS_time
 	SYS_time,
@@ -112,7 +112,7 @@ static const uint32_t needed[] = {
 };
 /* clang-format on */
 
-/* The same of a process that makes files: in which folder, Landlock says. */
+/* The same of a process that makes files: Landlock restricts the directory. */
 /* clang-format off */
 static const uint32_t needed_to_write[] = {
 	SYS_pwrite64, SYS_fsync, SYS_fstatfs, SYS_unlinkat, SYS_renameat2,
@@ -158,7 +158,7 @@ static void from_on(struct program *program, uint32_t first, uint32_t action)
 	end_with(program, action);
 }
 
-/* A system call number of another machine's table would be judged by the wrong name. */
+/* A system call number of another machine's table would be checked under the wrong name. */
 static void check_machine(struct program *program)
 {
 	load(program, offsetof(struct seccomp_data, arch));
@@ -172,9 +172,9 @@ static void check_machine(struct program *program)
 }
 
 /*
- * A call of which only some forms are allowed: those where an argument, as far as the
- * mask goes, has one of these values. All that is looked at fits an argument's lower
- * half, and so does what the kernel makes of it: flags, protections, process numbers. All
+ * A call with only some allowed forms: those where an argument, masked, has one of these
+ * values. All checked values fit an argument's lower half, as well as those that the kernel
+ * makes of it: flags, protections, process numbers. All
  * machines above keep it first.
  */
 struct form {
@@ -185,7 +185,7 @@ struct form {
 
 enum { FORMS = 12 }; /* at most */
 
-/* O_TMPFILE has a bit of its own beside that of O_DIRECTORY. */
+/* O_TMPFILE has its own bit in addition to that of O_DIRECTORY. */
 #define WRITING ((uint32_t)(O_ACCMODE | O_CREAT | O_TRUNC | (O_TMPFILE & ~O_DIRECTORY)))
 
 /* What C libraries give to a new thread; CLONE_DETACHED means nothing, but musl sets it.
@@ -256,7 +256,7 @@ static void append_form(struct program *program, const struct form *form)
 	end_with(program, DENY);
 }
 
-/* Of a group, or what is left of one: of each call a comparison and its form; behind them
+/* Of a group, or what is left of one: of each call a comparison and its form; after them
  * two ends, to deny and to allow. */
 static size_t group_size(const struct allowed *calls, size_t count)
 {
@@ -288,8 +288,8 @@ static void append_group(
 	end_with(program, SECCOMP_RET_ALLOW);
 }
 
-/* As it is set, the kernel asks the filter about each number there is. So that this takes
- * little time, halves of what is left are passed over. */
+/* As it is set, the kernel asks the filter about each number there is. To make this
+ * fast, halves of the remaining list are skipped. */
 static void append_calls(
 	struct program *program, const struct allowed *calls, size_t count)
 {
@@ -355,8 +355,8 @@ static bool lock_calls(const struct sandbox *sandbox)
 
 /* ---- files ---- */
 
-/* By hand: headers lag behind kernels, and a program built with old ones is to use all
- * that the kernel has. Each version of Landlock knows all rights below a bit. */
+/* By hand: headers are older than kernels, and a program built with old ones must use all
+ * that the kernel has. Each version of Landlock has all rights below a bit. */
 enum {
 	CREATE_RULESET = 444,
 	ADD_RULE = 445,
@@ -468,7 +468,7 @@ void sandbox_allow(struct sandbox *sandbox, const char *path)
 	strcpy(folder, path);
 	if (missing || !S_ISDIR(status.st_mode)) {
 		allow_below(sandbox->rules, path, rights, 0);
-		/* The folder that a path which is not a folder lies in, in place. */
+		/* The directory of a path that is not a directory, in place. */
 		char *slash = strrchr(folder, '/');
 
 		if (slash == NULL)
@@ -478,7 +478,7 @@ void sandbox_allow(struct sandbox *sandbox, const char *path)
 		else
 			*slash = '\0';
 	}
-	/* What is not there is looked for, and only that tells. */
+	/* A missing path is opened, and only the error shows that it is missing. */
 	if (missing)
 		rights = READ_DIR;
 	allow_below(sandbox->rules, folder, rights, 0);

@@ -8,8 +8,8 @@
  * Two locks of the kernel, one for system calls (seccomp) and one for files (Landlock).
  * Once both are shut this process, with all its threads, can read below the paths that
  * were allowed, ask what any path leads to, allocate, start threads and write to what it
- * has open. It cannot create, name, remove, connect, execute or change anything, but for the
- * files of one folder in which it was allowed to write. A lock
+ * has open. It cannot create, name, remove, connect, execute or change anything, except the
+ * files of one directory in which it was allowed to write. A lock
  * that the kernel does not have is not a failure, only a lock less.
  */
 enum sandbox_lock {
@@ -32,16 +32,16 @@ const char *sandbox_text(unsigned locks);
 struct sandbox sandbox_begin(void);
 
 /*
- * A path as the user named it: of a folder all below it, of a file the whole folder it is
- * in, where the rest of its checkpoint may be, and what it is a link to; within the
- * snapshots of the Hugging Face hub's download cache the blobs that links lead to. Of
- * one that is not there only the names beside it, by which opening it tells so.
+ * A path as the user named it: for a directory all files below it; for a file its
+ * directory, which may contain the rest of its checkpoint, and the target of its link;
+ * within the snapshots of the Hugging Face hub's download cache the blobs that links lead
+ * to. For a missing path only the names in its directory, so that opening it fails.
  */
 void sandbox_allow(struct sandbox *sandbox, const char *path);
 
 /*
- * A folder, which is there, in which files may be made, written, renamed and removed
- * besides. Without Landlock the process could do that anywhere.
+ * An existing directory. Files in it may be made, written, renamed and removed as well.
+ * Without Landlock the process could do that anywhere.
  */
 void sandbox_allow_writes(struct sandbox *sandbox, const char *folder);
 

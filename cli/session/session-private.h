@@ -33,9 +33,9 @@ struct session {
 	struct fsdp_checkpoint **checkpoints;
 	size_t checkpoint_count;
 	struct fsdp_recordings *recordings; /* in their place */
-	struct fsdp_below *below;           /* or what the folder that was named holds */
+	struct fsdp_below *below;           /* or the content of the named directory */
 
-	struct collected collected;          /* what is reported beside the answer */
+	struct collected collected;          /* reports in addition to the answer */
 	struct provenance_source provenance; /* with --provenance */
 
 	int status;
@@ -66,7 +66,7 @@ size_t session_count_groups(const struct session *session);
 struct fsdp_checkpoint *session_open(
 	struct session *session, const char *const *paths, size_t count, size_t first);
 
-/* The library does not know what was typed: a hint of the last failure that ends with
+/* The library does not have the typed paths: a hint of the last failure that ends with
  * FILE means this path. NULL: none. */
 void session_name_file(struct session *session, const char *path);
 

@@ -32,7 +32,7 @@
 
 /* ---- Arguments, host and time of this run ---- */
 
-/* Of the words behind the program's name, which the list borrows; NULL ends them. False:
+/* Of the words after the program's name, which the list borrows; NULL ends them. False:
  * out of memory. Free it with provenance_done. */
 static bool provenance_collect(struct provenance_source *source, char *const *words)
 {
@@ -61,7 +61,7 @@ static bool provenance_collect(struct provenance_source *source, char *const *wo
 	return true;
 }
 
-/* ---- Collects what is reported beside an answer: notes, totals, failures and findings ---- */
+/* ---- Collects reports in addition to an answer: notes, totals, failures and findings ---- */
 
 /* Running out of memory needs no memory to be reported. */
 void session_out_of_memory(struct session *session, struct failure *failure)
@@ -137,7 +137,7 @@ void run_failure(
 	failure->message = text_of(message);
 	failure->hint = hint != NULL ? collected_text(&session->collected, hint)
 				     : collected_hint(code);
-	/* What was typed wrong is no fault of the checkpoint. */
+	/* A typing error is not a fault of the checkpoint. */
 	if (typed || run->path == NULL)
 		return;
 	failure->path = collected_text(&session->collected, run->path);
@@ -179,8 +179,8 @@ void run_finding(struct run *run, const char *rule, const char *format, ...)
 }
 
 /*
- * Begins an answer when the request itself is wrong, and tells which kinds of output were
- * asked for, and where the checkpoint lies.
+ * Begins an answer when the request itself is wrong; the requested kinds of output; the
+ * place of the checkpoint.
  */
 
 bool refuse(struct run *run, const char *hint, const char *format, ...)
@@ -364,8 +364,8 @@ static void begin(struct session *session, bool has_data)
 		out_begin(session->outputs->out, &header);
 }
 
-/* Whether a finding of this checkpoint is as bad as --fail-on says. A command that judges
- * has looked at it by itself. */
+/* Whether a finding of this checkpoint is as bad as --fail-on says. A command with a verdict
+ * checks it itself. */
 static bool fails(const struct session *session)
 {
 	const struct collected *collected = &session->collected;
@@ -461,7 +461,7 @@ static void add_records(struct session *session)
 
 static void answer_each(struct session *session);
 
-/* Files of one folder that are not a checkpoint together are answered for one by one. */
+/* Files of one directory that are not one checkpoint get an answer each. */
 static bool part_files(struct session *session, size_t failures)
 {
 	const struct failure *failure = &session->collected.failures[failures];
@@ -556,7 +556,7 @@ static void answer_one(struct session *session)
 	release(&run);
 }
 
-/* ---- judging ---- */
+/* ---- verdicts ---- */
 
 static void set_status(struct session *session, size_t first, size_t count, int status)
 {
@@ -724,7 +724,7 @@ static void answer_each(struct session *session)
 	free(opened);
 }
 
-/* The envelope's tail; and its head, if there is no answer. */
+/* The envelope's tail; and its head, without an answer. */
 static void end(struct session *session)
 {
 	struct failure memory;
@@ -786,7 +786,7 @@ static void hint_near_input(
 			session->command->name, near);
 }
 
-/* Paths that are not there: others that are like them, or the folder to look into. */
+/* Missing paths: similar ones, or the directory to list. */
 static void hint_near(struct session *session)
 {
 	const struct inputs *inputs = session->inputs;
@@ -889,7 +889,7 @@ static void tell(struct session *session, bool partial)
 		good &= message_note(looks, session->collected.notes.items[i]);
 	for (size_t i = 0; i < session->collected.reasons.count; i++)
 		good &= message_reason(looks, session->collected.reasons.items[i]);
-	/* An answer that judges has shown them. */
+	/* An answer with a verdict has printed them. */
 	if (!session->judged)
 		good &= message_findings(looks, &view);
 	if (!good || session->collected.out_of_memory) {
@@ -923,8 +923,8 @@ static void allow_files(
 			sandbox_allow(sandbox, path);
 }
 
-/* The folder that the command writes into, which is made here; NULL: there is none. It is
- * freed by the caller. */
+/* The output directory of the command, which is made here; NULL: none. The caller frees
+ * it. */
 static char *claim_folder(const struct session *session)
 {
 	struct rlimit open_files;
@@ -950,7 +950,7 @@ static char *claim_folder(const struct session *session)
 	return folder;
 }
 
-/* Nothing is parsed, for this is asked before the locks are shut: the text behind the key is taken
+/* Nothing is parsed, for this is asked before the locks are shut: the text after the key is taken
  * as it is. */
 bool path_of_base(const char *folder, char *ret_path, size_t size)
 {
@@ -995,7 +995,7 @@ static void lock_up(struct session *session)
 	bool open = common->no_sandbox || sandbox_built() == 0;
 	struct sandbox sandbox;
 
-	/* What it may leave behind is removed by another process in any case. */
+	/* Another process removes its remaining files in any case. */
 	if ((open && folder == NULL) || !temporary_hand_over() || open) {
 		free(folder);
 		return;

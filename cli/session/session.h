@@ -24,18 +24,18 @@ bool answer_selection(struct run *run, struct selection **ret_selection);
 int answer_selection_status(
 	struct run *run, const struct selection *selection, int status);
 
-/* Whether a folder lies there, or a link leads to one. */
+/* Whether the path is a directory, or a link to one. */
 bool path_is_folder(const char *path);
 
-/* The folder that adapter_config.json of this folder names as the model that the adapter is put on,
- * relative to the folder or as it is. False: it has none, or that is not there. */
+/* Directory of the base model in adapter_config.json of this directory, relative to it or as
+ * stored. False: not named, or it does not exist. */
 bool path_of_base(const char *folder, char *ret_path, size_t size);
 
-/* Where the checkpoint lies: the path as it was typed, or the folder below it that was
- * opened in its place. Lives as long as the run and its checkpoint. */
+/* Path of the checkpoint: as it was typed, or the directory below it that was
+ * opened instead. Lives as long as the run and its checkpoint. */
 const char *answer_place(const struct run *run);
 
-/* Threads: as --jobs says, else one for each core, at most 8. */
+/* Threads: as --jobs says, else one per core, at most 8. */
 unsigned jobs_wanted(const struct common_options *common);
 
 /* Whether some output of this run is of the given format ("json"). */

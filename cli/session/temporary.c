@@ -4,7 +4,7 @@
  *
  * The process that names files for one that is locked up takes a number of a file and
  * what to do with it, does that with the names that it has since before, and answers with
- * an errno. Nothing else that it receives has any effect, but for the end: then it removes
+ * an errno. Nothing else that it receives has any effect, except the end: then it removes
  * what is left. It lives as long as the pipe that it receives them through.
  */
 #include <dirent.h>
@@ -31,11 +31,11 @@ static struct temporary *volatile unfinished;
 /* To the process that they were handed over to, and from it; 0: to none. */
 static volatile int requests, answers;
 
-/* A folder in which the process makes files by itself. */
+/* A directory in which the process makes files itself. */
 static struct watched {
-	char path[PATH_MAX]; /* empty: there is none */
+	char path[PATH_MAX]; /* empty: none */
 	char prefix[40];     /* of the names of its files */
-	int descriptor;      /* of the folder itself; another may have its path later */
+	int descriptor; /* of the directory itself; another may have its path later */
 	bool made;
 	int why; /* it could not be made */
 } watched = { .descriptor = -1 };
@@ -48,7 +48,7 @@ struct request {
 /* SIGPIPE: a reader of messages went away. What was made is gone when the process is. */
 static const int deadly[] = { SIGHUP, SIGINT, SIGTERM, SIGPIPE };
 
-/* A folder that was made anew under the same path is another one, and stays. */
+/* A directory that was made again under the same path is another one, and stays. */
 static void remove_made(void)
 {
 	struct stat ours, named;

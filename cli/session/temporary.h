@@ -14,7 +14,7 @@
  * what is left when the first one ends, however that is.
  *
  * What exists and is not a regular file (a pipe, a terminal, /dev/null) is written
- * to directly: there is nothing to replace.
+ * to directly, because nothing is replaced.
  */
 struct temporary {
 	char *target;   /* where it will be */
@@ -35,21 +35,21 @@ bool temporary_commit(struct temporary *temporary);
 void temporary_done(struct temporary *temporary);
 
 /*
- * From now on the process itself makes files in this folder, with names that begin with
- * temporary_prefix. With `make` the folder is made if it is not there. Whatever its end,
- * those that it left are removed, and the folder too if it was made for it and nothing is
- * in it. Of one folder only, before temporary_hand_over.
+ * From now on the process itself makes files in this directory, with names that begin with
+ * temporary_prefix. With `make` a missing directory is made. However the process ends, its
+ * remaining files are removed, and the directory too if it was made here and is empty. For
+ * one directory only, before temporary_hand_over.
  */
 void temporary_watch(const char *folder, bool make);
 
-/* Why that folder could not be made, as errno; 0: it is there. */
+/* Why that directory could not be made, as errno; 0: it exists. */
 int temporary_why(void);
 
-/* Of no other run: process numbers of several containers that write in one folder are
+/* Of no other run: process numbers of several containers that write in one directory are
  * alike. Static; NULL before temporary_watch. */
 const char *temporary_prefix(void);
 
-/* Starts the process that names and removes all that are open now, and watches the folder;
+/* Starts the process that names and removes all that are open now, and watches the directory;
  * none if there is nothing to do. No other may be opened after it. False with errno, and
  * nothing has changed. */
 bool temporary_hand_over(void);
