@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Plain technical English: the phrases below are not in README.md, NEWS.md, doc/ and public headers; in the manual, in
-messages and in other comments each has a ceiling that may only fall (prose.json). A sentence of README.md has at most 25 words, a line 120 characters.
+messages and in other comments each has a ceiling that may only fall (prose.json). A sentence of a page has at most 25
+words, a line of README.md 120 characters.
 Subjects of commits since SINCE are `area: verb object`, at most 72 characters; where git or that commit is missing, they are
 not checked.
 
@@ -132,13 +133,13 @@ def check(root):
         most = ceilings.get(area, {})
         broken += [f"{area}: {number} times /{phrase}/, at most {most.get(phrase, 0)}"
                    for phrase, number in sorted(found.items()) if number > most.get(phrase, 0)]
-    for path in (path for path in law.tracked(root) if path == "README.md"):
+    for path in (path for path in law.tracked(root) if path.endswith(".md") and not path.startswith("testdata/")):
         for number, line in enumerate(law.text(root, path).split("\n"), 1):
-            if len(line) > 120:
+            if path == "README.md" and len(line) > 120:
                 broken.append(f"{path}:{number}: {len(line)} characters, at most 120")
         text = "\n".join(line for _, line in prose(root, path) if not line.startswith(("|", "#")))
-        broken += [f"{path}: more than 25 words: {sentence.strip()[:60]}"
-                   for sentence in re.split(r"[.:;?!](?:\s|\*\*|$)|\n\n| \u00b7\s", text) if len(sentence.split()) > 25]
+        broken += [f"{path}: more than 25 words: {' '.join(sentence.split())[:60]}"
+                   for sentence in re.split(r"[.:;?!](?:\s|\*\*|$)|\n\n|\n(?:\*|-|\d+\.) | \u00b7\s", text) if len(sentence.split()) > 25]
     return broken + subjects(root)
 
 

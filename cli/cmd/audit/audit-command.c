@@ -28,7 +28,7 @@ static const struct option_row OPTIONS[] = {
 	{ "allow-global", 0, OPTION_LIST, "MODULE.NAME", AT(globals),
 		.help = "trust this global in pickles" },
 	{ "expect", 0, OPTION_TEXT, "CHECKPOINT", AT(expect),
-		.help = "compare names with a JSON list or map, a checkpoint or a plan" },
+		.help = "compare names with a JSON file, a checkpoint or a plan" },
 	{ "merged", 0, OPTION_TEXT, "CHECKPOINT", AT(merged),
 		.help = "compare with a converted checkpoint; with --data all bytes" },
 	{ "map", 0, OPTION_TEXT, "NAME|FILE", AT(map),

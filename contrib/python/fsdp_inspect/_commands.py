@@ -35,7 +35,7 @@ class Commands:
         manifest: with --data: compare with SHA-256 digests (sha256sum)
         rule: change the severity of a rule: off, note, warning, error
         allow_global: trust this global in pickles
-        expect: compare names with a JSON list or map, a checkpoint or a plan
+        expect: compare names with a JSON file, a checkpoint or a plan
         merged: compare with a converted checkpoint; with --data all bytes
         map: with --merged: names of another framework (help maps)
         size: set a number of the map: num_attention_heads=32
