@@ -147,7 +147,7 @@ static bool check_extents(const struct fsdp_model *model, struct fsdp_error **re
 	return true;
 }
 
-/* Of each tensor the pieces lie one behind the other, and none is of no tensor. */
+/* The pieces of each tensor are consecutive, and each piece has a tensor. */
 static bool check_tensors(const struct fsdp_model *model, struct fsdp_error **ret_error)
 {
 	uint64_t pieces = 0;
@@ -265,7 +265,7 @@ static bool check_hints(const struct fsdp_model *model, struct fsdp_error **ret_
 
 /* ---- of a plan ---- */
 
-/* Visits stand behind the one they lie in, and behind the first of the same module. */
+/* Visits come after their parent, and after the first visit of the same module. */
 static bool check_modules(const struct fsdp_model *model, struct fsdp_error **ret_error)
 {
 	for (uint32_t i = 0; i < model->modules.count; i++) {
@@ -569,8 +569,8 @@ static bool may_be_dirty(struct fsdp_model *model)
 
 enum { NAME_STEP = 4 }; /* bytes of a name that are written out in a step */
 
-/* By the memo of a pickle a long key may stand in any number of names: a few bytes of the
- * file each. Names below it hold it too. */
+/* By the memo of a pickle a long key may occur in any number of names: a few bytes of the
+ * file each. Names below it contain it too. */
 static bool may_name(struct fsdp_model *model, uint32_t raw_parent, struct fsdp_span raw,
 	struct fsdp_error **ret_error)
 {
@@ -644,7 +644,7 @@ uint32_t fsdp_build_tensor(struct fsdp_model *model,
 	return id;
 }
 
-/* Its tensor, behind whose pieces it comes; its extent, or one that is announced. */
+/* Its tensor, whose pieces it follows; its extent, or one that is announced. */
 static bool has_place(
 	const struct fsdp_model *model, const struct fsdp_piece_record *record)
 {

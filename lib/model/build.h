@@ -30,7 +30,7 @@ struct fsdp_span fsdp_build_span(
 uint32_t fsdp_build_file(struct fsdp_model *model, struct fsdp_span path, uint64_t size,
 	uint32_t rank, struct fsdp_error **ret_error);
 
-/* The record is copied but for its key, which is borrowed; data NULL: it has none. */
+/* The record is copied except its key, which is borrowed; data NULL: no key. */
 uint32_t fsdp_build_extent(struct fsdp_model *model, const struct fsdp_extent *extent,
 	struct fsdp_span key, struct fsdp_error **ret_error);
 
@@ -48,7 +48,7 @@ struct fsdp_path_builder {
 	size_t count;
 };
 
-/* The path as an id: FSDP_NONE for a single text part that is the whole name (the
+/* The path as an id: FSDP_NONE for a single text part that is the full name (the
  * commonest); else a place in the pool of integers. */
 bool fsdp_build_path(struct fsdp_model *model, const struct fsdp_path_builder *path,
 	uint32_t *ret_path, struct fsdp_error **ret_error);
@@ -59,8 +59,8 @@ bool fsdp_build_names(struct fsdp_model *model, uint32_t raw_parent, struct fsdp
 	bool wrapped, uint32_t *ret_name, uint32_t *ret_raw_name,
 	struct fsdp_error **ret_error);
 
-/* The record is copied; returns its id. The pieces of a tensor must be added one behind
- * the other (first_piece and piece_count are set by fsdp_build_piece). A piece may name
+/* The record is copied; returns its id. The pieces of a tensor must be added
+ * consecutively (first_piece and piece_count are set by fsdp_build_piece). A piece may name
  * an extent below model->extents_due: the family that set it adds them, come what may. */
 uint32_t fsdp_build_tensor(struct fsdp_model *model,
 	const struct fsdp_tensor_record *record, struct fsdp_error **ret_error);
@@ -69,7 +69,7 @@ uint32_t fsdp_build_piece(struct fsdp_model *model,
 uint32_t fsdp_build_value(struct fsdp_model *model,
 	const struct fsdp_value_record *record, struct fsdp_error **ret_error);
 
-/* The value of one integer at the root, as a layout knows it and no pickle has it.
+/* The value of one integer at the root, from a layout; no pickle has it.
  * `file`: where it was read from, or FSDP_NONE. */
 bool fsdp_build_integer(struct fsdp_model *model, struct fsdp_span name, uint32_t file,
 	int64_t integer, struct fsdp_error **ret_error);
@@ -91,7 +91,7 @@ uint32_t fsdp_build_plain(struct fsdp_model *model, const struct fsdp_plain_tens
 /* From now on such tensors are counted, and only their names are kept: a header of a
  * million of them is read in a third of the memory. Where the counts would differ from
  * what records say, or the family needs one, reading ends without an error and with
- * `wants_records`, and the whole is read again. */
+ * `wants_records`, and the checkpoint is read again. */
 bool fsdp_model_counting(struct fsdp_model *model, struct fsdp_error **ret_error);
 
 /* Takes the container's key `strip` (empty: nothing) from the names of all tensors and
@@ -126,7 +126,7 @@ bool fsdp_build_declared(struct fsdp_model *model, struct fsdp_span other,
 struct fsdp_ranks_here {
 	uint32_t *list; /* in any order, a rank any number of times; is sorted */
 	size_t count;
-	uint32_t world_size; /* ranks from this one on are passed over */
+	uint32_t world_size; /* ranks from this one on are skipped */
 	bool at_least;       /* the world may be larger */
 	bool named;          /* the user named the files: no others were looked for */
 	bool lost_none;      /* no tensor of the model is in such files */
@@ -135,8 +135,8 @@ struct fsdp_ranks_here {
 
 /* Reports the ranks that have none as one FSDP_RULE_RANK_MISSING (if
  * no tensor is lost: FSDP_RULE_RESUME_PART) at this place, whose rank
- * and next step are filled in: "only ranks 8-15 of 16 are here, as of one node; there is no
- * file of ranks 0-7". No finding if every rank has one. */
+ * and next step are filled in: "only ranks 8-15 of 16 are here, as of one node; files of
+ * ranks 0-7 are missing". No finding if every rank has one. */
 void fsdp_find_missing_ranks(struct fsdp_findings *findings, struct fsdp_ranks_here *here,
 	struct fsdp_place_of *place);
 

@@ -14,7 +14,7 @@ enum { FSDP_DTYPE_UNKNOWN = 0 };
 bool fsdp_dtype_may_be(struct fsdp_span name);
 
 /* "float32" (without `torch.`); also torch's other spellings ("half", "long").
- * FSDP_DTYPE_UNKNOWN if there is no such dtype. */
+ * FSDP_DTYPE_UNKNOWN if the dtype is unknown. */
 uint32_t fsdp_dtype_find(struct fsdp_span name);
 
 /* The dtype of a storage class: "FloatStorage". UntypedStorage gives uint8. */

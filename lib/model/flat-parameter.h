@@ -7,8 +7,8 @@
 #include "model/model.h"
 
 /*
- * The arithmetic of FlatParameters (FSDP1): how parameters are laid behind each other,
- * how the whole is cut into shards, and both ways between a parameter and a rank.
+ * The arithmetic of FlatParameters (FSDP1): how parameters are concatenated,
+ * how the result is cut into shards, and both ways between a parameter and a rank.
  * Integers in, integers out: it holds no names and takes no memory.
  *
  * All ranges are half open here. Sizes are those of a layout that fsdp_flat_add built, so
@@ -18,16 +18,15 @@
  */
 #define FSDP_FLAT_MAX ((uint64_t)1 << 60)
 
-/* What a unit puts between its parameters and behind them. */
+/* Padding between the parameters of a unit and after them. */
 struct fsdp_flat_rules {
 	uint64_t alignment; /* elements; 0: nothing between */
-	uint64_t multiple; /* the whole is filled up to one of these; 0: nothing behind */
+	uint64_t multiple;  /* the layout is padded to one of these; 0: not padded */
 };
 
 /*
  * With use_orig_params every parameter begins at 16 bytes of the dtype it is computed in,
- * and the whole is filled up to a multiple of the process group; else there is no padding
- * at all. item_bytes 0: a dtype that is not known, nothing is aligned.
+ * and the layout is padded to a multiple of the process group; else nothing is padded. item_bytes 0: a dtype that is not known, nothing is aligned.
  */
 struct fsdp_flat_rules fsdp_flat_rules(
 	bool use_orig_params, uint32_t item_bytes, uint32_t group);
@@ -47,8 +46,8 @@ uint64_t fsdp_flat_rest(const struct fsdp_flat_layout *layout);
 /* `numel` elements more, whatever they are. False: beyond FSDP_FLAT_MAX. */
 bool fsdp_flat_add(struct fsdp_flat_layout *layout, uint64_t numel);
 
-/* How the layout is cut: every rank's shard has the same length, the last ones are filled
- * up behind their end or lie past it altogether. */
+/* How the layout is cut: every rank's shard has the same length, the last ones are padded
+ * after the end or completely past it. */
 struct fsdp_flat_cut {
 	uint64_t numel;       /* unpadded_unsharded_numel */
 	uint64_t shard_numel; /* of each rank, what fills it up included */
@@ -61,7 +60,7 @@ struct fsdp_flat_range {
 	uint64_t begin, end;
 };
 
-/* What of the layout a rank holds; empty where the rank lies past the end. */
+/* Part of the layout on a rank; empty if the rank is past the end. */
 struct fsdp_flat_range fsdp_flat_shard(const struct fsdp_flat_cut *cut, uint32_t rank);
 
 /* Elements at the end of a rank's shard that are not a part of the layout. */
@@ -74,13 +73,13 @@ struct fsdp_flat_part {
 	uint64_t numel;
 };
 
-/* Of a parameter that begins at `start` of the layout: what lies on the rank. False:
+/* Of a parameter that begins at `start` of the layout: its part on the rank. False:
  * nothing. */
 bool fsdp_flat_part(const struct fsdp_flat_cut *cut, uint32_t rank, uint64_t start,
 	uint64_t numel, struct fsdp_flat_part *ret_part);
 
-/* The rank that holds an element of the layout, and where in its shard. False: there is
- * no such element. */
+/* The rank that holds an element of the layout, and the position in its shard. False: the
+ * element does not exist. */
 bool fsdp_flat_find(const struct fsdp_flat_cut *cut, uint64_t element, uint32_t *ret_rank,
 	uint64_t *ret_shard_offset);
 
@@ -98,8 +97,8 @@ uint32_t fsdp_ledger_entry_at(const struct fsdp_model *model,
 	const struct fsdp_flat_record *flat, uint64_t element);
 
 /*
- * The next entry of which the rank holds a part, from entry *entry on; *entry 0 begins at
- * the rank's first. False: there is none left. The caller steps behind *entry.
+ * The next entry with a part on the rank, from entry *entry on; *entry 0 begins at
+ * the rank's first. False: no more entries. The caller steps after *entry.
  */
 bool fsdp_ledger_next(const struct fsdp_model *model, const struct fsdp_flat_record *flat,
 	uint32_t rank, uint32_t *entry, struct fsdp_flat_part *ret_part);

@@ -159,15 +159,15 @@ bool fsdp_ledger_next(const struct fsdp_model *model, const struct fsdp_flat_rec
  * use_orig_params it has the parameters too, each as the run of elements that the rank
  * holds; without, they are nowhere but in the shard. Both become runs of the parameter
  * that the plan names, once sizes and places agree with it; where they do not, the plan
- * is not of this checkpoint: that is a finding, and no place is made up.
+ * is not of this checkpoint: that is a finding, and no position is set.
  */
 
 struct local {
 	struct fsdp_model *model;
 	struct fsdp_arena *scratch;
 	uint32_t *unit_of;   /* by clean name of a module: its unit, or FSDP_NONE */
-	uint32_t *tensor_of; /* by clean name; FSDP_NONE: there is none */
-	size_t names;        /* that both tables know */
+	uint32_t *tensor_of; /* by clean name; FSDP_NONE: none */
+	size_t names;        /* in both tables */
 	uint64_t *base; /* by extent: where the shard begins in it, plus 1; 0: none */
 	bool *met;      /* by unit */
 	struct fsdp_error *error;
@@ -219,7 +219,7 @@ static void __attribute__((format(printf, 5, 6))) say(struct local *local, uint3
 		"unit \"%.*s\": %s", FSDP_TEXT_MOST(module, 200), text);
 }
 
-/* The plan is not of this checkpoint: what it says of the unit is not shown for it. */
+/* The plan is not of this checkpoint: its facts about the unit are not shown. */
 static void refuse(struct local *local, uint32_t unit)
 {
 	struct fsdp_unit_record *record = fsdp_model_unit(local->model, unit);
@@ -244,7 +244,7 @@ static void index_units(struct local *local)
 	}
 }
 
-/* The name above the tensor's own, or that without the containers it lies in. */
+/* The name above the tensor's own, or that without its containers. */
 static uint32_t find_unit(struct local *local, const struct fsdp_tensor_record *tensor)
 {
 	const struct fsdp_names *names = &local->model->names;
@@ -401,7 +401,7 @@ static bool run_fits(const struct local *local, const struct fsdp_piece_record *
 	       local->base[piece->extent] - 1 + part->shard_start;
 }
 
-/* A parameter of which every rank file has its run. */
+/* A parameter with a run in every rank file. */
 static bool convert(struct local *local, const struct held *held, uint32_t id,
 	const struct fsdp_flat_entry_record *entry)
 {
@@ -600,7 +600,7 @@ struct shard {
 	uint64_t storage_offset, flat_offset;
 };
 
-/* A parameter that lies at `start` of a unit's flat parameter. */
+/* A parameter at `start` of a unit's flat parameter. */
 struct found {
 	uint32_t unit, tensor;
 	uint64_t start, numel;
@@ -618,7 +618,7 @@ struct inference {
 	struct fsdp_error *error;
 };
 
-/* The shards must be what the world size makes of the whole; else it is not known. */
+/* The shards must have the length that the world size gives; else the layout is unknown. */
 static bool note_shards(struct inference *inference, uint32_t index, uint32_t unit,
 	const struct held *held)
 {
@@ -790,7 +790,7 @@ static bool push_entry(struct inference *inference, uint32_t fqn, uint64_t start
 	return true;
 }
 
-/* Whether these parameters, with gaps that padding explains, make up the whole. */
+/* Whether these parameters, with gaps that padding explains, fill the flat parameter. */
 static bool make_up(
 	const struct found *found, size_t count, uint64_t numel, uint32_t shards)
 {

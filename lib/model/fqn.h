@@ -31,10 +31,10 @@ size_t fsdp_name_clean(struct fsdp_span name, char *buffer);
 /* Segments that wrappers put into names, PyTorch's two first; NULL past the end. */
 const char *fsdp_name_wrapper_segment(size_t index);
 
-/* Which of them, from 1 on, a segment is but for its dot; 0: none. */
+/* Number of the one, from 1 on, that a segment is without its dot; 0: none. */
 size_t fsdp_name_find_wrapper(struct fsdp_span segment);
 
-/* What kind of wrapper a segment below a module tells of, or FSDP_WRAPPER_NONE. Only
+/* Kind of wrapper that a segment below a module stands for, or FSDP_WRAPPER_NONE. Only
  * PyTorch's own two prove it: "module" may be a user's name. */
 enum fsdp_wrapper fsdp_name_wrapper_of(struct fsdp_span segment);
 

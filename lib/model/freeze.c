@@ -10,14 +10,14 @@
 #include "model/fqn.h"
 #include "model/internal.h"
 
-/* ---- Ranks on which the pieces of a tensor lie ---- */
+/* ---- Ranks of the pieces of a tensor ---- */
 
 static uint32_t piece_rank(const struct fsdp_model *model, uint32_t piece)
 {
 	return fsdp_model_piece(model, piece)->rank;
 }
 
-/* Replicas lie on several ranks too, but each of them is whole. */
+/* Replicas are on several ranks too, but each of them is complete. */
 bool fsdp_model_is_sharded(
 	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor)
 {
@@ -154,7 +154,7 @@ static const struct fsdp_piece_record *piece_at(const struct fsdp_model *model,
 	return fsdp_model_piece(model, tensor->first_piece + n);
 }
 
-/* A rank's part without elements may lie on a storage that all such parts share. */
+/* A rank's part without elements may use a storage that all such parts share. */
 static bool is_empty_part(const struct fsdp_model *model,
 	const struct fsdp_tensor_record *tensor, const struct fsdp_piece_record *piece)
 {
@@ -220,7 +220,7 @@ static bool same_ints(const int64_t *a, const int64_t *b, size_t count)
 }
 
 /* A tensor of several ranks is the same as another only if all of its pieces are: the
- * first ones may both be empty. Parts without elements lie nowhere and do not count. */
+ * first ones may both be empty. Parts without elements have no position and do not count. */
 static bool same_pieces(const struct fsdp_model *model,
 	const struct fsdp_tensor_record *a, const struct fsdp_tensor_record *b)
 {
@@ -495,7 +495,7 @@ static void permute(struct fsdp_model *model, uint32_t *new_index)
 	}
 }
 
-/* Components keep their order and go behind all others. */
+/* Components keep their order and follow all others. */
 static bool sort_tensors(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	uint32_t count = (uint32_t)model->tensors.count;
@@ -544,10 +544,10 @@ static bool freeze_order(struct fsdp_model *model, struct fsdp_arena *scratch)
 }
 
 /*
- * Counts a checkpoint of which only the counts are wanted: one look at each tensor, when
+ * Counts a checkpoint if only counts are requested: each tensor is read once, when
  * all of them are read or (fsdp_model_counting) as soon as one is, and no order, no tree.
- * Does so only where the counts cannot differ from those of the whole way
- * (freeze.c): plain tensors that lie in one piece each, on storages of their own.
+ * Does so only if the counts cannot differ from those of a full freeze
+ * (freeze.c): plain tensors of one piece each, on separate storages.
  */
 
 /* Values are put into order one by one. */
@@ -579,7 +579,7 @@ struct fsdp_counts {
 /* What ended the counting. */
 enum outcome { COUNTED, ODD, NO_MEMORY };
 
-/* Marks a name and all above it as modules. ODD: one of them is a wrapper's. */
+/* Marks a name and all above it as modules. The second mark: one of them is a wrapper's. */
 static enum outcome mark_up(struct fsdp_counts *counts, uint32_t name)
 {
 	const struct fsdp_names *names = &counts->model->names;
@@ -606,7 +606,7 @@ static bool count_extent(struct fsdp_counts *counts, const struct fsdp_extent *e
 	return true;
 }
 
-/* Those that no tensor lies on. */
+/* Storages without a tensor. */
 static void count_extents(struct fsdp_counts *counts, uint32_t end)
 {
 	for (; counts->next_extent < end; counts->next_extent++)
@@ -714,7 +714,7 @@ static enum outcome count_tensors(struct fsdp_counts *counts)
 			return ODD;
 		const struct fsdp_piece_record *piece =
 			fsdp_model_piece(model, tensor->first_piece);
-		/* On a storage that no tensor before it lies on, if they go upwards. */
+		/* On a storage that no earlier tensor uses, if they are in ascending order. */
 		if (piece->extent == FSDP_NONE || piece->extent < counts->next_extent)
 			return ODD;
 		count_extents(counts, piece->extent);
@@ -737,7 +737,7 @@ static enum outcome mark_hints(struct fsdp_counts *counts)
 	return outcome;
 }
 
-/* Behind all of the sorted values that it is not before: few comparisons, for names may
+/* After all of the sorted values that it is not before: few comparisons, for names may
  * be long. */
 static size_t place_of(const struct fsdp_model *model,
 	const struct fsdp_value_record *sorted, size_t count, uint32_t name)

@@ -13,11 +13,11 @@ bool fsdp_freeze_merge(struct fsdp_model *model, struct fsdp_arena *scratch);
  * original parameters (before the order exists). */
 bool fsdp_freeze_local(struct fsdp_model *model, struct fsdp_arena *scratch);
 
-/* The same where there is no plan, once units were inferred: sizes, and the order of
- * parameters as far as their runs tell it. */
+/* The same without a plan, once units were inferred: sizes, and the order of
+ * parameters as far as their runs determine it. */
 bool fsdp_model_infer_flats(struct fsdp_model *model, struct fsdp_arena *scratch);
 
-/* module-tree.c: parameter, buffer or neither, where the files do not tell. */
+/* module-tree.c: parameter, buffer or neither, if the files do not contain it. */
 bool fsdp_freeze_roles(struct fsdp_model *model, struct fsdp_arena *scratch);
 
 /* module-tree.c: modules out of names (before the order exists), then links and totals.
@@ -30,13 +30,13 @@ bool fsdp_freeze_tree(struct fsdp_model *model, struct fsdp_arena *scratch);
 bool fsdp_freeze_keys(struct fsdp_model *model, struct fsdp_arena *scratch);
 bool fsdp_freeze_join(struct fsdp_model *model, struct fsdp_arena *scratch);
 
-/* module-tree.c: where a name in a container may begin anew. All zero is before the first
+/* module-tree.c: where a name in a container may start again. All zero is before the first
  * border. */
 struct fsdp_border {
 	size_t part, at; /* `at` bytes of the name are those of containers */
 };
 
-/* The next border of a tensor's name: of the container path, or behind one well-known
+/* The next border of a tensor's name: of the container path, or after one well-known
  * word. */
 bool fsdp_freeze_next_border(const struct fsdp_model *model,
 	const struct fsdp_tensor_record *tensor, struct fsdp_span name,
@@ -57,7 +57,7 @@ size_t fsdp_model_counted(const struct fsdp_model *model);
 /* module-tree.c: whether a parameter is a lone integer, which counts something. */
 bool fsdp_model_is_lone_count(const struct fsdp_tensor_record *tensor);
 
-/* module-tree.c: the role of a tensor whose file does not tell it. */
+/* module-tree.c: the role of a tensor whose file does not contain it. */
 enum fsdp_role fsdp_model_role_of(
 	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor);
 
@@ -71,7 +71,7 @@ uint64_t fsdp_model_used(const struct fsdp_model *model,
 void fsdp_model_count_parameter(struct fsdp_model *model, uint32_t module,
 	uint32_t tied_module, uint64_t numel, uint64_t bytes);
 
-/* freeze.c: ids of pieces of a tensor whose boxes lie on more than one rank. */
+/* freeze.c: ids of pieces of a tensor whose boxes are on more than one rank. */
 bool fsdp_model_is_sharded(
 	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor);
 
@@ -112,7 +112,7 @@ static inline bool fsdp_has_range(
 	return first <= vec->count && count <= vec->count - first;
 }
 
-/* So many integers, which lie one behind the other. */
+/* That many integers, contiguous. */
 static inline bool fsdp_has_ints(
 	const struct fsdp_model *model, fsdp_ints at, uint64_t count)
 {

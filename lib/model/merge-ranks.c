@@ -16,8 +16,8 @@ static int by_number(const void *a, const void *b)
 	return *first < *second ? -1 : *first > *second;
 }
 
-/* The first rank from this one on that is there, or is not, as is asked for; the world's
- * size: none. *at: the place in the list, from which on it is looked for. */
+/* The first rank from this one on that is present, or missing, as requested; the world
+ * size: none. *at: the position in the list to search from. */
 static uint32_t next_rank(
 	const struct fsdp_ranks_here *here, uint32_t rank, bool there, size_t *at)
 {
@@ -116,13 +116,12 @@ void fsdp_find_missing_ranks(struct fsdp_findings *findings, struct fsdp_ranks_h
 /*
  * Joins the tensors of several rank files: pieces of equal names become one tensor.
  *
- * A tensor that is whole in several files keeps one piece a rank: replicas; but what is
- * no model's and no optimizer's (the state of a random generator) is each rank's own, and
- * so is what its family calls so: there are as many of it as ranks. Where nothing tells
- * how a set was cut, plain tensors are copies only if their records have the same CRC;
- * else they are each rank's own too. Runs of a
+ * A tensor that is complete in several files keeps one piece per rank: replicas. A tensor
+ * of neither model nor optimizer (the state of a random generator) is separate for each
+ * rank, as well as one that its family calls so. If the sharding of a set is unknown, plain
+ * tensors are copies only if their records have the same CRC; else they are separate too. Runs of a
  * flattened parameter (LOCAL state dicts with use_orig_params) have one name, one
- * dimension and a length of their own in every file: they are put behind each other in
+ * dimension and a length of their own in every file: they are concatenated in
  * order of ranks, which is the parameter in its flattened form.
  */
 
@@ -166,8 +165,8 @@ static bool holds_flat_parameters(const struct fsdp_model *model)
 
 /* ---- what does not count ---- */
 
-/* Tensors of files that were left out, and the parts of structured ones among them,
- * become nothing. */
+/* Tensors of skipped files, and the parts of structured ones among them, are
+ * removed. */
 static void leave_out(struct merge *merge)
 {
 	struct fsdp_model *model = merge->model;
@@ -224,7 +223,7 @@ static void write_kind(const struct fsdp_model *model,
 		snprintf(text + at, size - at, "]");
 }
 
-/* Two files, one name, two tensors: nothing tells which of them is right. */
+/* Two files, one name, two tensors: which of them is right is unknown. */
 static void find_disagreement(
 	struct merge *merge, uint32_t index, uint32_t first, struct fsdp_arena *scratch)
 {
@@ -242,7 +241,7 @@ static void find_disagreement(
 		FSDP_TEXT_MOST(there->path, 256));
 }
 
-/* Tensors of which every rank of a save has a share, if only an empty one. */
+/* Tensors with a share on every rank of a save, which may be empty. */
 static bool is_everywhere(const struct fsdp_tensor_record *tensor)
 {
 	const char *name = fsdp_model_class(tensor->class_index);
@@ -257,7 +256,7 @@ static bool is_ranks_own(const struct fsdp_tensor_record *tensor)
 	       (tensor->role == FSDP_ROLE_OTHER && !is_everywhere(tensor));
 }
 
-/* ---- copies, where nothing says that they are ---- */
+/* ---- copies that are not marked as such ---- */
 
 /* The one piece of a tensor if it is all of it; NULL: it has another form. */
 static const struct fsdp_piece_record *whole_piece(
@@ -283,7 +282,7 @@ static bool same_view(const struct fsdp_model *model, uint32_t dims,
 
 enum likeness { LIKE_SAME, LIKE_OTHER, LIKE_UNKNOWN };
 
-/* As far as the directories of the files tell. */
+/* As far as the directories of the files show. */
 static enum likeness compare(const struct fsdp_model *model,
 	const struct fsdp_tensor_record *a, const struct fsdp_tensor_record *b)
 {
@@ -320,7 +319,7 @@ static void find_slices(
 		others + unknown == 1 ? "is" : "are", text);
 }
 
-/* Names of which the ranks hold something else become each rank's own. Another shape is a
+/* Names with different content on the ranks become separate for each rank. Another shape is a
  * disagreement unless the files are slices. */
 static bool part_slices(struct merge *merge, struct fsdp_arena *scratch)
 {
@@ -392,7 +391,7 @@ static int compare_keys(const void *a, const void *b)
 	return *first < *second ? -1 : *first > *second;
 }
 
-/* Files come in order of their names, in which rank 10 is before rank 2. */
+/* Files come in order of their names, where rank 10 is before rank 2. */
 static bool set_order(struct merge *merge, struct fsdp_arena *scratch)
 {
 	uint32_t count = (uint32_t)merge->model->tensors.count;
@@ -417,7 +416,7 @@ static bool set_order(struct merge *merge, struct fsdp_arena *scratch)
 /* Tensors looked at for files that lack some; what is beyond is not reported. */
 enum { SHARES_WORK = 1 << 28 };
 
-/* Whether the mesh that the tensor lies on has this rank. */
+/* Whether the mesh of the tensor has this rank. */
 static bool is_on_mesh(const struct fsdp_model *model,
 	const struct fsdp_tensor_record *tensor, uint32_t rank)
 {
@@ -435,7 +434,7 @@ static bool is_on_mesh(const struct fsdp_model *model,
 	return ranks == NULL && rank < mesh->rank_count;
 }
 
-/* Of one rank, one file of which is given: what others have and it has not. */
+/* For one rank with one given file: tensors that others have and it lacks. */
 static void find_lacks(
 	struct merge *merge, uint32_t file, const bool *has, struct fsdp_arena *scratch)
 {
@@ -527,9 +526,9 @@ static bool holds_cut_parameters(const struct fsdp_model *model)
 }
 
 /*
- * States of torch's own optimizer, which numbers parameters and does not know flat ones:
+ * States of torch's own optimizer, which numbers parameters and has no flat ones:
  * a rank holds, of each state, the part for its part of the parameter. An optimizer state
- * dict that FSDP made names them instead, and is whole or a ShardedTensor.
+ * dict that FSDP made names them instead, and is complete or a ShardedTensor.
  */
 static bool is_counted(
 	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor)
@@ -544,9 +543,9 @@ static bool is_counted(
 }
 
 /*
- * Runs are views of their file's flat shard, or counted states of one; a vector that lies
- * on no such storage in any file is a replica (a buffer). Only runs without elements may
- * lie elsewhere.
+ * Runs are views of their file's flat shard, or counted states of one; a vector
+ * without such a storage in any file is a replica (a buffer). Only runs without elements
+ * may be elsewhere.
  */
 static bool keep_backed(struct merge *merge, struct fsdp_arena *scratch)
 {
@@ -620,7 +619,7 @@ static bool regroup(struct merge *merge, struct fsdp_arena *scratch)
 	return true;
 }
 
-/* The runs of one parameter behind each other, in order of ranks. */
+/* The runs of one parameter, concatenated in order of ranks. */
 static bool line_up(struct fsdp_model *model, struct fsdp_tensor_record *tensor,
 	const int64_t *lengths)
 {
@@ -652,7 +651,7 @@ static bool line_up_runs(
 	int64_t *lengths = FSDP_TAKE(scratch, lengths, model->pieces.count + 1);
 	if (filled == NULL || lengths == NULL)
 		return false;
-	/* In the order in which the pieces of their targets lie. */
+	/* In the order of the pieces of their targets. */
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t target = merge->target[merge->order[i]];
 		if (target == FSDP_NONE)

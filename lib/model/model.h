@@ -22,14 +22,15 @@ struct fsdp_file_record {
 	struct fsdp_span path;
 	uint64_t size; /* FSDP_UNKNOWN: absent */
 	uint32_t rank;
-	uint32_t named_rank;   /* what its name says, of a rank set */
-	uint32_t world_size;   /* that it tells, at least; FSDP_NONE: it tells none */
+	uint32_t named_rank;   /* from its name, in a rank set */
+	uint32_t world_size;   /* that it contains, at least; FSDP_NONE: none */
 	bool world_whole;      /* and exactly */
 	uint32_t first_tensor; /* tensors from here on are its own, in a rank set */
 	uint32_t first_value;
-	struct fsdp_span records; /* of a zip: folder of its storages, with the slash */
-	bool left_out; /* of a rank set: a finding says why its contents do not count */
-	bool is_tar;   /* the input itself, of which the folder holds the members */
+	struct fsdp_span
+		records; /* of a zip: directory of its storages, with the slash */
+	bool left_out;   /* of a rank set: a finding says why its contents do not count */
+	bool is_tar;     /* the input itself, whose members are in the directory */
 	bool is_transformed; /* its items went through an extension: they are not zips */
 	bool is_zstd;        /* its items are compressed, each by itself */
 };
@@ -84,8 +85,8 @@ struct fsdp_extra {
 
 struct fsdp_piece_record {
 	uint32_t tensor;
-	uint32_t extent; /* FSDP_NONE: no bytes */
-	fsdp_ints box;   /* dims offsets, then dims sizes; FSDP_NONE: the whole tensor */
+	uint32_t extent;   /* FSDP_NONE: no bytes */
+	fsdp_ints box;     /* dims offsets, then dims sizes; FSDP_NONE: the full tensor */
 	fsdp_ints strides; /* FSDP_NONE: contiguous (or not known yet) */
 	uint32_t rank;
 	bool is_run; /* `box` is: start in the parameter, elements, start in the shard */
@@ -99,7 +100,7 @@ struct fsdp_value_record {
 	const struct fsdp_token *tokens;
 	const char *type;
 	uint64_t offset, length;
-	bool hides_tensors; /* tensors without a name lie in it … */
+	bool hides_tensors; /* it contains tensors without a name … */
 	uint8_t role;       /* … which would have this one */
 };
 
@@ -123,7 +124,7 @@ struct fsdp_unit_record {
 	uint32_t mixed_count, override_count, flat;
 	int8_t use_orig_params, reshard_after_forward, cpu_offload;
 	bool inferred;
-	bool flat_refused; /* the checkpoint contradicts what the plan says of it */
+	bool flat_refused; /* the checkpoint contradicts the plan */
 	const char *api, *strategy;
 	const struct fsdp_text_pair *mixed, *overrides;
 	uint64_t parameters, bytes;
@@ -131,7 +132,7 @@ struct fsdp_unit_record {
 
 /* One parameter of a unit. */
 struct fsdp_unit_fqn_record {
-	uint32_t relative; /* to the unit's module; FSDP_NONE if it does not lie below */
+	uint32_t relative; /* to the unit's module; FSDP_NONE if it is not below */
 	uint32_t full;
 	uint32_t placement;
 };
@@ -144,27 +145,27 @@ struct fsdp_class_hint {
 	const char *class_name;
 };
 
-/* The shape of a parameter of which the files of the model have the elements only. */
+/* The shape of a parameter whose files contain only the elements. */
 struct fsdp_shape_hint {
 	uint32_t name; /* clean */
 	fsdp_ints shape;
 	uint8_t dims;
 };
 
-/* A FlatParameter; what follows from these few numbers is worked out where it is asked
- * for (flat-parameter.h, flat-parameter.h). */
+/* A FlatParameter; derived numbers are computed on request
+ * (flat-parameter.h). */
 struct fsdp_flat_record {
 	uint32_t dtype;
 	uint32_t shards; /* at least 1 */
 	uint64_t numel;  /* unpadded_unsharded_numel: its entries end here */
-	uint32_t first_entry, entry_count; /* none: what it holds is not known */
+	uint32_t first_entry, entry_count; /* none: its content is unknown */
 	uint32_t first_tie, tie_count;
 	int8_t requires_grad; /* -1: not known */
 	bool from_plan;
 	bool from_files; /* its shards are in the checkpoint */
 };
 
-/* What lies one behind the other in it. */
+/* Its entries, in order. */
 struct fsdp_flat_entry_record {
 	uint32_t fqn; /* full, clean; FSDP_NONE: padding */
 	uint32_t dims;
@@ -245,11 +246,11 @@ struct fsdp_model {
 	uint32_t component_base; /* tensors from here on are components; set by freeze */
 
 	bool has_plan;        /* modules and units come from a plan */
-	bool is_rankless;     /* its format knows of no ranks: its files are whole */
-	bool plan_only;       /* and so do the tensors */
+	bool is_rankless;     /* its format has no ranks: its files are complete */
+	bool plan_only;       /* like the tensors */
 	bool plan_lists_none; /* the plan has no parameters: they are the checkpoint's */
 	bool is_set;          /* files of several ranks: tensors of one name are one */
-	bool are_unproven;    /* but nothing says that plain ones are copies */
+	bool are_unproven;    /* but plain ones are not marked as copies */
 	bool is_split;    /* over ranks of tensor or pipeline parallelism, not by FSDP */
 	bool only_counts; /* order and modules are not wanted: fsdp_options */
 	uint64_t counts_from;         /* so many tensors: fewer are read in full */
@@ -331,13 +332,13 @@ static inline const int64_t *fsdp_model_box(
 const char *fsdp_model_class(uint8_t index);
 uint8_t fsdp_model_class_find(struct fsdp_span name);
 
-/* Elements and bytes of the whole logical tensor. Both were checked when it was added. */
+/* Elements and bytes of the full logical tensor. Both were checked when it was added. */
 uint64_t fsdp_model_numel(
 	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor);
 uint64_t fsdp_model_bytes(
 	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor);
 
-/* The whole name in scratch memory; zero-terminated. data NULL: out of memory. */
+/* The full name in scratch memory; zero-terminated. data NULL: out of memory. */
 struct fsdp_span fsdp_model_name(
 	const struct fsdp_model *model, uint32_t name, struct fsdp_arena *arena);
 

@@ -415,7 +415,7 @@ static bool tell_unmet(const struct known_units *known, struct fsdp_span unit, b
 	return true;
 }
 
-/* ---- the whole ---- */
+/* ---- the tree ---- */
 
 static bool add_unit(struct known_units *known, uint32_t visit, const uint32_t *ranks)
 {
@@ -477,8 +477,8 @@ static bool index_visits(struct known_units *known)
 	return true;
 }
 
-/* module-tree.c: units whose names a trace has, in the modules of the checkpoint. What has
- * none is a finding. */
+/* module-tree.c: units whose names a trace has, in the modules of the checkpoint. A unit
+ * without a module is a finding. */
 static bool freeze_known_units(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	struct known_units known = { .model = model, .scratch = scratch };
@@ -507,13 +507,13 @@ static bool freeze_known_units(struct fsdp_model *model, struct fsdp_arena *scra
 }
 
 /*
- * Makes modules of dotted names where there is no plan, then links tensors to the modules
- * that own them and adds up what lies below each. Every walk is a loop over an array in
- * which parents stand before children.
+ * Makes modules of dotted names without a plan, then links tensors to the modules
+ * that own them and adds up the tensors below each. Every walk is a loop over an array with
+ * parents before children.
  */
 
-/* Optimizer states, and what a trainer keeps beside a model, are named by paths that are
- * no modules, unless there is nothing else. */
+/* Optimizer states, and other states of a trainer, have paths that are not modules, unless
+ * all tensors are such. */
 static bool shows_in_tree(const struct fsdp_tensor_record *tensor, bool only_optimizer)
 {
 	if (tensor->flags & FSDP_TENSOR_COMPONENT)
@@ -715,7 +715,7 @@ static bool own_by_names(struct fsdp_model *model, struct fsdp_arena *scratch)
 	return true;
 }
 
-/* Own tensors of each module, in order, one list behind the other. */
+/* Own tensors of each module, in order, as concatenated lists. */
 static bool group_owned(struct fsdp_model *model)
 {
 	model->owned = FSDP_TAKE(model->arena, model->owned, model->tensor_count + 1);
@@ -843,7 +843,7 @@ static struct fsdp_unit_record *infer_unit(
 	return unit;
 }
 
-/* What counts for inference: how many parameters lie below, how many of them sharded. */
+/* Counts for inference: number of parameters below, and of sharded ones among them. */
 struct tally {
 	uint32_t parameters, sharded, world_size;
 };
@@ -922,7 +922,7 @@ static bool infer_from_flat_keys(struct fsdp_model *model, bool *ret_any)
 	return true;
 }
 
-/* So does one that a file describes, with what lies in it. */
+/* Likewise one that a file describes, with its children. */
 static bool infer_from_described(
 	struct fsdp_model *model, struct fsdp_arena *scratch, bool *ret_any)
 {

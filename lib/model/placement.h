@@ -11,15 +11,15 @@
 /*
  * Which part of a tensor a rank holds under a list of placements: pure integers in and
  * out. The rule is torch.chunk's: ceil(length / ranks) elements each, the last ones short
- * or empty; an empty part stands at the end of its dimension.
+ * or empty; an empty part is at the end of its dimension.
  *
  * Origin: torch/distributed/tensor/placement_types.py and _utils.py, PyTorch 2.13.
  */
 enum fsdp_placement_kind {
 	FSDP_REPLICATE,
 	FSDP_SHARD,
-	FSDP_STRIDED_SHARD, /* first cut into `factor` parts, each of which is sharded */
-	FSDP_PARTIAL,       /* the whole shape, but only a summand */
+	FSDP_STRIDED_SHARD, /* first cut into `factor` parts; each is sharded */
+	FSDP_PARTIAL,       /* the full shape, but only a summand */
 };
 
 struct fsdp_placed {

@@ -13,8 +13,8 @@
 
 /*
  * Completes a plan that was made of a log: it has modules and candidates for units, and
- * the checkpoint beside it has the parameters. These join the modules by their names; what
- * they are tells which candidates were units.
+ * its checkpoint has the parameters. These join the modules by their names; their
+ * placements show which candidates were units.
  */
 
 /* ---- parameters ---- */
@@ -24,10 +24,10 @@ struct plan_names {
 	struct fsdp_arena *scratch;
 	const uint32_t *visit_of; /* by clean name */
 	uint32_t *stripped_visit; /* by name without segments of wrappers */
-	size_t count;             /* names that both know */
+	size_t count;             /* names in both */
 };
 
-/* The visit that a parameter of this name lies in, or FSDP_NONE. */
+/* The visit that contains a parameter of this name, or FSDP_NONE. */
 static uint32_t visit_above(const struct plan_names *names, struct fsdp_span parameter)
 {
 	struct fsdp_span segment = fsdp_span_last(parameter, '.');
@@ -126,7 +126,7 @@ static bool freeze_plan_tensors(struct fsdp_model *model, const uint32_t *visit_
 
 /* ---- what does not meet ---- */
 
-/* Then those that lie in none of its modules, as a finding. */
+/* Then those outside of all its modules, as a finding. */
 static void freeze_compare_modules(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	uint32_t first = FSDP_NONE, count = 0;
@@ -152,7 +152,7 @@ static void freeze_compare_modules(struct fsdp_model *model, struct fsdp_arena *
 
 /* ---- units ---- */
 
-/* What lies in a candidate and in no other below it. */
+/* Parameters of a candidate that are in no other candidate below it. */
 struct holds {
 	uint32_t parameters, sharded, ranks;
 };
@@ -186,7 +186,7 @@ static bool is_unit(
 	return holds->parameters != 0 && (shards || strcmp(unit->api, "fsdp1") == 0);
 }
 
-/* Those that stay move up. A class that only is called so is one of its own. */
+/* Those that stay move up. A class with only that name is a separate one. */
 static void keep_units(struct fsdp_model *model, const struct holds *holds,
 	bool any_sharded, uint32_t *moved)
 {
@@ -281,7 +281,7 @@ static bool is_flat_key(
 	return fsdp_name_is_flat_parameter(last);
 }
 
-/* Whether a tensor lies in the container that holds the model. */
+/* Whether a tensor is in the container of the model. */
 static bool in_container(
 	const struct compare *compare, const struct fsdp_tensor_record *tensor)
 {
@@ -536,7 +536,7 @@ static void index_visits(const struct fsdp_model *model, uint32_t *visit_of)
 	}
 }
 
-/* Names of visits without the segments that stand below a wrapper. */
+/* Names of visits without the segments below a wrapper. */
 static bool strip_visits(struct fsdp_model *model, uint32_t *stripped)
 {
 	stripped[0] = 0;
