@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Decides what an export writes: which tensors of a checkpoint and as which dtype, their names, and
- * the files that they lie in.
+ * their files.
  *
  * Origin: split_state_dict_into_shards_factory of huggingface_hub 2.4, prepare of safetensors 0.8.
  */
@@ -15,8 +15,8 @@
 #include "naming/naming.h"
 
 /*
- * The bytes in front of tensors: headers of safetensors, byte for byte as the reference
- * writer makes them; NumPy's; and the index of a folder of shards, as Python's json.
+ * The bytes before tensors: headers of safetensors, byte for byte as the reference
+ * writer makes them; NumPy's; and the index of a directory of shards, as Python's json.
  */
 
 /* ---- dtypes ---- */
@@ -89,7 +89,7 @@ void fsdp_export_put_text(struct fsdp_export_text *text, const char *format, ...
 	fsdp_export_put(text, buffer, (size_t)size);
 }
 
-/* The code point at *at of valid UTF-8, which it moves behind. */
+/* The code point at *at of valid UTF-8; moves *at after it. */
 static uint32_t take_point(const unsigned char **at)
 {
 	const unsigned char *byte = *at;
@@ -146,7 +146,7 @@ static void put_header(const struct fsdp_export *plan, const struct fsdp_export_
 {
 	uint64_t begin = 0;
 	fsdp_export_put_text(text, "{\"__metadata__\":{\"format\":\"pt\"");
-	/* In a folder of shards the index tells them. */
+	/* In a directory of shards the index contains them. */
 	for (size_t i = 0; i < plan->tie_count && !plan->has_index; i++) {
 		const struct fsdp_export_tie *tie = &plan->ties[i];
 		fsdp_export_put(text, ",", 1);
@@ -173,7 +173,7 @@ static void put_header(const struct fsdp_export *plan, const struct fsdp_export_
 		fsdp_export_put(text, " ", 1);
 }
 
-/* The length of the header stands in front of it. */
+/* The length of the header precedes it. */
 static void put_safetensors(const struct fsdp_export *plan,
 	const struct fsdp_export_out *file, struct fsdp_export_text *text)
 {
@@ -218,7 +218,7 @@ static void put_index(const struct fsdp_export *plan, struct fsdp_export_text *t
 	fsdp_export_put_text(text,
 		"    \"total_parameters\": %llu,\n    \"total_size\": %llu\n  },\n",
 		FSDP_LLU(plan->facts.numel), FSDP_LLU(plan->facts.tensor_bytes));
-	/* Bytewise order of UTF-8 is that of code points, by which Python sorts. */
+	/* Bytewise order of UTF-8 is that of code points, which Python sorts by. */
 	fsdp_export_put_text(text, "  \"weight_map\": {");
 	for (size_t i = 0; i < plan->item_count; i++) {
 		const struct fsdp_export_item *item = &plan->items[sorted[i]];
@@ -589,7 +589,7 @@ static bool strip(struct fsdp_export *plan, struct fsdp_naming *naming,
 	return true;
 }
 
-/* What they are called. */
+/* Their names. */
 static bool export_name(struct fsdp_export *plan,
 	const struct fsdp_export_options *options, struct fsdp_error **ret_error)
 {
@@ -910,7 +910,7 @@ static bool name_file(struct fsdp_export *plan, size_t index, size_t shards,
 	       fsdp_arena_fail(&plan->arena, ret_error);
 }
 
-/* How long heads are follows from what stands in them. */
+/* The content of headers determines their length. */
 static bool add_head(
 	struct fsdp_export *plan, size_t index, struct fsdp_error **ret_error)
 {
@@ -942,7 +942,7 @@ static bool export_count(struct fsdp_export *plan, struct fsdp_error **ret_error
 	return true;
 }
 
-/* Files, and where each tensor lies in them. */
+/* Files, and the position of each tensor in them. */
 static bool export_cut(struct fsdp_export *plan, struct fsdp_error **ret_error)
 {
 	if (plan->shard_bytes == 0)
@@ -992,7 +992,7 @@ static bool find_file(const struct fsdp_export *plan, const struct fsdp_export_i
 	return true;
 }
 
-/* The files in which the tensors lie already, and their index. */
+/* The files that already contain the tensors, and their index. */
 static bool export_take_files(struct fsdp_export *plan, struct fsdp_error **ret_error)
 {
 	size_t count = fsdp_file_count(plan->checkpoint);

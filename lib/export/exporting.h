@@ -27,7 +27,7 @@ struct fsdp_export_item {
 	const int64_t *shape;
 	uint32_t dims;
 	const struct fsdp_block
-		*blocks; /* where its elements lie; NULL: it is the tensor */
+		*blocks; /* positions of its elements; NULL: it is the tensor */
 	size_t block_count;
 	unsigned char sha256[FSDP_EXPORT_DIGEST];
 };
@@ -56,7 +56,7 @@ struct fsdp_export {
 
 	struct fsdp_export_item *items; /* in the order of the model */
 	size_t item_count;
-	uint32_t *order; /* items, as they lie in files one behind the other */
+	uint32_t *order;              /* items, in the order of the files */
 	struct fsdp_export_tie *ties; /* in order of names */
 	size_t tie_count;
 	uint8_t *why;          /* of each tensor of the checkpoint */

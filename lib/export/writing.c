@@ -27,10 +27,11 @@ enum {
 	FSDP_EXPORT_RANGE = 64 << 20, /* bytes of a tensor that are one piece of work */
 	FSDP_EXPORT_BLOCK = 64 << 10, /* that the trait of a range is made of */
 	FSDP_EXPORT_BUFFER = 256 << 10,
-	FSDP_EXPORT_COMPANIONS = 16, /* names of files that are copied beside weights */
+	FSDP_EXPORT_COMPANIONS =
+		16, /* names of files that are copied in addition to weights */
 };
 
-/* Digests of the files of a folder, in the form of sha256sum. */
+/* Digests of the files of a directory, in the form of sha256sum. */
 #define FSDP_EXPORT_SUMS "SHA256SUMS"
 
 /* Elements of an item, and what their bytes were when they were written. */
@@ -43,7 +44,7 @@ struct fsdp_export_range {
 
 /* A file under its temporary name. */
 struct fsdp_export_temporary {
-	char path[64]; /* below the folder; empty: there is none, or none any more */
+	char path[64]; /* below the directory; empty: no file, or no file any more */
 	int descriptor;
 };
 
@@ -52,7 +53,7 @@ struct fsdp_writing {
 	const struct fsdp_export_target *target;
 	int folder;
 	struct fsdp_export_temporary
-		*files; /* one for each file of the plan, sums, a placeholder */
+		*files; /* one per file of the plan, sums, a placeholder */
 	struct fsdp_export_temporary companions[FSDP_EXPORT_COMPANIONS];
 	unsigned char companion_digests[FSDP_EXPORT_COMPANIONS][FSDP_EXPORT_DIGEST];
 	struct fsdp_export_range *ranges; /* in the order of their sources */
@@ -82,15 +83,15 @@ struct fsdp_export_blocks {
 };
 
 /*
- * Copies tensors, range by range, to where they lie in the files: casts, threads, and the checksums
+ * Copies tensors, range by range, to their positions in the files: casts, threads, and the checksums
  * that the source records.
  */
 
 /*
  * Turns floating numbers of one width into another: to the nearest, ties to even; a NaN
  * stays one with the upper bits of its payload, and what is too large becomes infinite, as
- * the hardware and torch do it. All goes through the bits of a double, in which each of
- * them is exact: rounding happens once.
+ * the hardware and torch do it. All goes through the bits of a double, which
+ * represents each of them exactly: rounding happens once.
  */
 
 /* A binary floating format: how many bits. */
@@ -236,7 +237,7 @@ static uint64_t export_parts(const struct fsdp_export_item *item)
 	return item->numel / most + (item->numel % most != 0);
 }
 
-/* Elements of a range, and where they lie in its item. */
+/* Elements of a range, and their positions in its item. */
 static uint64_t export_range_numel(
 	const struct fsdp_export_item *item, uint32_t part, uint64_t *ret_first)
 {
@@ -245,7 +246,7 @@ static uint64_t export_range_numel(
 	return fsdp_min(most, item->numel - *ret_first);
 }
 
-/* Where the first piece of an item lies: its file, and its place in there. */
+/* Position of the first piece of an item: its file, and its offset in it. */
 struct source {
 	uint64_t order;
 	uint32_t file, item;
@@ -377,7 +378,7 @@ static bool export_run(struct fsdp_writing *writing, const struct fsdp_export_st
 	return error == NULL || fsdp_fail_with(ret_error, error);
 }
 
-/* Tells the caller that more bytes are done. False: it wants no more. */
+/* Reports progress to the caller. False: the caller stops the export. */
 static bool export_advance(
 	struct fsdp_writing *writing, uint64_t bytes, struct fsdp_error **ret_error)
 {
@@ -802,7 +803,7 @@ static bool export_open_temporary(struct fsdp_writing *writing,
  * them or fails, wherever the process is killed.
  */
 
-/* Whether a loader would take a file for weights of this folder: model.safetensors, a
+/* Whether a loader would take a file for weights of this directory: model.safetensors, a
  * shard, or their index. */
 static bool is_weights(const char *name)
 {
@@ -826,7 +827,8 @@ bool fsdp_export_replaces(const char *name)
 	return is_weights(name) || strcmp(name, FSDP_EXPORT_SUMS) == 0;
 }
 
-/* The file gets its name in the folder, if there is one; what had that name is gone. */
+/* Renames the file to its final name in the directory, if it has one; an earlier file of that
+ * name is replaced. */
 static bool export_name_file(struct fsdp_writing *writing,
 	struct fsdp_export_temporary *file, const char *name,
 	struct fsdp_error **ret_error)
@@ -858,7 +860,7 @@ static bool sync_folder(struct fsdp_writing *writing, struct fsdp_error **ret_er
 	return export_blame(writing, FSDP_SPAN(""), ret_error);
 }
 
-/* ---- a folder ---- */
+/* ---- a directory ---- */
 
 /* The file that comes last: the last one that holds tensors. */
 static size_t last_of(const struct fsdp_export *plan)
@@ -869,8 +871,8 @@ static size_t last_of(const struct fsdp_export *plan)
 /*
  * Transformers takes what the index names, and nothing of shards without one; vLLM,
  * SGLang, MLX and llama.cpp take every file of weights that is there. So an empty file,
- * on which each of them fails, stands under the name of the last one before any other is
- * removed or appears. The last one replaces it once all others are there, in one step.
+ * on which each of them fails, has the name of the last one before any other is
+ * removed or appears. The last one replaces it once all others exist, in one step.
  */
 static bool put_placeholder(struct fsdp_writing *writing, struct fsdp_error **ret_error)
 {
@@ -955,7 +957,7 @@ static bool export_name_files(struct fsdp_writing *writing, struct fsdp_error **
 
 /* ---- Configuration and tokenizer, copied as they are ---- */
 
-/* Larger ones are no configuration and no tokenizer. */
+/* Larger ones are not a configuration or a tokenizer. */
 #define COMPANION_BYTES ((off_t)256 << 20)
 
 static const char *const names[] = { "config.json", "generation_config.json",
@@ -1005,8 +1007,8 @@ static bool copy_bytes(struct fsdp_writing *writing, int from, size_t index,
 	return good;
 }
 
-/* Whether a link leads to a file of the download cache of Hugging Face, in which what a
- * snapshot shows lies as ../../blobs/<hex>. */
+/* Whether a link leads to a file of the download cache of Hugging Face, which stores the
+ * files of a snapshot as ../../blobs/<hex>. */
 static bool leads_to_blob(const char *target)
 {
 	static const char blobs[] = "../../blobs/";
@@ -1015,8 +1017,8 @@ static bool leads_to_blob(const char *target)
 	       target[size + strspn(target + size, "0123456789abcdef")] == '\0';
 }
 
-/* A folder may be a stranger's: no other link of it is followed, or what it leads to would
- * lie in a folder that is handed on. */
+/* A directory may be a stranger's: no other link of it is followed, or its target would be
+ * copied into a directory that is handed on. */
 static int open_companion(int folder, const char *name)
 {
 	const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW;
@@ -1030,7 +1032,7 @@ static int open_companion(int folder, const char *name)
 	return leads_to_blob(target) ? openat(folder, target, flags) : -1;
 }
 
-/* Bytes of those that are in this folder now; none if there is no folder. */
+/* Bytes of those that are in this directory now; 0 without a directory. */
 static uint64_t export_companion_bytes(const char *path)
 {
 	int folder = path != NULL ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
