@@ -4,6 +4,7 @@
  * numbers.
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
@@ -1363,6 +1364,12 @@ static void judge_finite(
 	const struct fsdp_numbers *numbers = &verify->numbers[index];
 	const struct fsdp_moments *m = &numbers->moments;
 	struct fsdp_span name = last_segment(&verify->checkpoint->model, index);
+	const struct {
+		uint64_t count;
+		const char *name;
+	} kinds[] = { { m->nan, "NaN" }, { m->pos_inf, "+Inf" }, { m->neg_inf, "-Inf" } };
+	char text[96] = "";
+	int used = 0;
 	if (m->bad_index == FSDP_UNKNOWN)
 		return;
 	struct fsdp_place_of place = place_of(verify, index);
@@ -1370,9 +1377,13 @@ static void judge_finite(
 		place.severity = FSDP_NOTE + 1;
 	else if (tensor->role == FSDP_ROLE_OPTIM || tensor->role == FSDP_ROLE_OTHER)
 		place.severity = FSDP_WARNING + 1;
+	for (size_t i = 0; i < FSDP_COUNT(kinds); i++)
+		if (kinds[i].count > 0)
+			used += snprintf(text + used, sizeof text - (size_t)used,
+				"%s%llu %s", used > 0 ? ", " : "",
+				FSDP_LLU(kinds[i].count), kinds[i].name);
 	fsdp_find(&verify->findings, FSDP_RULE_NON_FINITE, &place,
-		"%llu NaN, %llu +Inf and %llu -Inf in %llu values (first: element %llu of piece %u)",
-		FSDP_LLU(m->nan), FSDP_LLU(m->pos_inf), FSDP_LLU(m->neg_inf),
+		"%s in %llu values (first: element %llu of piece %u)", text,
 		FSDP_LLU(m->count), FSDP_LLU(m->bad_index),
 		numbers->bad_piece - tensor->first_piece);
 }

@@ -356,9 +356,12 @@ static void tell_modules(struct diffing *diffing)
 
 static const char *compared(const struct diffing *diffing)
 {
-	return diffing->options->names    ? "name"
-	       : diffing->options->layout ? "name, shape, dtype and placement"
-					  : "name, shape and dtype";
+	static const char *const texts[] = { "name, shape and dtype", "shape and dtype",
+		"name, shape, dtype and placement", "shape, dtype and placement" };
+
+	return diffing->options->names ? "name"
+				       : texts[2 * diffing->options->layout +
+						 (diffing->facts.rename_count > 0)];
 }
 
 static void note_stripped(struct diffing *diffing)
