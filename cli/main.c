@@ -39,7 +39,7 @@ static const struct command *const commands[] = { &command_info, &command_tree,
 
 /*
  * A descriptor that was closed would be given to the first file opened, and messages
- * would go there. The stand-ins fail when used: what cannot be written must not be lost
+ * would go there. The replacements fail when used: what cannot be written must not be lost
  * in silence.
  */
 static void fill_standard_descriptors(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs the checks of the library over one checkpoint or over several sets of weights in a folder, and
+ * Runs the checks of the library over one checkpoint or over several sets of weights in a directory, and
  * makes findings of failures that mean a bad file.
  */
 #include <stdarg.h>
@@ -19,8 +19,8 @@
 #include "session/session.h"
 
 /*
- * Makes findings of the failures that are judgements: those of a file that is so bad that
- * nothing behind it can be read, and not those of what could not be judged.
+ * Makes findings of the failures that are results: those of a file so damaged that the rest
+ * cannot be read, and not those of checks that could not run.
  */
 
 static const struct fsdp_rule *judged_by(const struct failure *failure)
@@ -129,7 +129,7 @@ static void report_progress(void *context, uint64_t done_bytes, uint64_t total_b
 	__atomic_store_n(&progress->read, done_bytes, __ATOMIC_RELAXED);
 }
 
-/* A ceiling that was reached leaves the rest to be judged. */
+/* After a ceiling was reached the rest is still checked. */
 static bool run_verify(struct passes *passes, struct run *run, enum fsdp_level level,
 	const char *manifest, struct fsdp_error **ret_error)
 {
@@ -222,7 +222,7 @@ void passes_done(struct passes *passes)
 	fsdp_verify_free(passes->verify);
 }
 
-/* ---- Judges several sets of weights in one folder ---- */
+/* ---- Checks several sets of weights in one directory ---- */
 
 enum { PATH_BYTES = 4096 };
 
@@ -239,7 +239,7 @@ static bool has(const char *folder, const char *name, bool is_file)
 	       (!is_file || S_ISREG(found.st_mode));
 }
 
-/* Most folders have one, and are not looked at any more. */
+/* Most directories have one set, and are not checked any further. */
 static bool has_several(const char *folder)
 {
 	size_t count = 0;
@@ -253,16 +253,16 @@ static bool has_several(const char *folder)
 	return count > 1;
 }
 
-/* A folder that is looked into; `below` is its name under the input, and ends with a slash
+/* A directory to search; `below` is its name under the input, and ends with a slash
  * if it is not empty. */
 struct sets {
 	struct run *run;
 	const char *below;
 	const struct fsdp_set_pairs *pairs;
-	bool others; /* judge models beside the one that was opened */
+	bool others; /* check further models in addition to the opened one */
 };
 
-/* A name in that folder as one under the input. */
+/* A name in that directory as one under the input. */
 static struct text name_below(const struct sets *sets, const char *name, struct text rest)
 {
 	char path[PATH_BYTES];
@@ -399,8 +399,8 @@ static bool check_folder(
 	return good;
 }
 
-/* An actor and a critic lie in the folder that was named, two sets of one model in the one
- * that was opened; and the folders that were entered on the way to the files count, too. */
+/* An actor and a critic are in the named directory, two sets of one model in the opened
+ * one; and the directories that were entered on the way to the files count, too. */
 bool check_weight_sets(struct run *run, bool data, bool others)
 {
 	const struct fsdp_checkpoint *checkpoint = run->checkpoint;
@@ -424,7 +424,7 @@ bool check_weight_sets(struct run *run, bool data, bool others)
 	return true;
 }
 
-/* ---- Judges what was opened as audit does ---- */
+/* ---- Checks an opened checkpoint as audit does ---- */
 
 /* Also where no headers are read, for what its own loader refuses is nothing to resume from. */
 static bool judge_loading(struct run *run, enum fsdp_level level)

@@ -7,12 +7,12 @@
 
 #include "args/parse.h"
 
-/* Turns those failures of run->collected, from run->first on, that are judgements on the
+/* Turns those failures of run->collected, from run->first on, that are results for the
  * checkpoint at run->path into findings. run->checkpoint may be NULL. */
 void report_failed_files(struct run *run);
 
 /*
- * What the library does to judge one checkpoint: a pass over its bytes, and an audit of
+ * Checks of the library on one checkpoint: a pass over its bytes, and an audit of
  * its facts. Their findings go to run->collected.
  */
 struct passes {
@@ -26,24 +26,24 @@ bool passes_run(struct passes *passes, struct run *run, enum fsdp_level level,
 	const char *manifest, struct fsdp_error **ret_error);
 void passes_done(struct passes *passes);
 
-/* Judges run->checkpoint, which must be there, as audit does with default options: findings of
+/* Checks run->checkpoint, which must be open, as audit does with default options: findings of
  * opening it, of the passes, of sets of weights and of the loader of its own kind go to
- * run->collected. `items`: reads the items of DCP, which may lie in thousands of files, and what
- * lies at a URL, too, and asks its loader, for which they are read. *ret_open, unless it is NULL:
+ * run->collected. `items`: reads the items of DCP, which may be in thousands of files, also those
+ * at a URL, and checks its loader, which needs them. *ret_open, unless it is NULL:
  * checks that could not be evaluated. False as for a command. */
 bool opened_judge(struct run *run, enum fsdp_level level, bool items, size_t *ret_open,
 	struct fsdp_error **ret_error);
 
-/* Whether NeMo's marker of a save that has not ended lies beside it: PATH-unfinished. */
+/* Whether NeMo's marker of an unfinished save is next to it: PATH-unfinished. */
 bool path_is_unfinished(const char *path);
 
 /* "bad", "partial" or "good": what the findings and failures come to. */
 const char *collected_verdict(const struct collected *collected);
 
-/* Finds sets of weights beside each other in the folder of the run, and in those that were
- * entered from there, that differ (FI1012): each loader takes one and says nothing of the
- * others. `data`: compares their bytes. `others`: judges models beside the one that was
- * opened, too, a critic beside its actor. False: out of memory. */
+/* Finds sets of weights that differ, in the directory of the run and in those that were
+ * entered from there (FI1012): each loader takes one and ignores the
+ * others. `data`: compares their bytes. `others`: also checks further models, a critic
+ * with its actor. False: out of memory. */
 bool check_weight_sets(struct run *run, bool data, bool others);
 
 #endif

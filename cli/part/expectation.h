@@ -11,7 +11,7 @@
 
 /* What --expect or --merged names: a list of names, or another checkpoint or plan. */
 struct expectation {
-	const char *path; /* NULL: there is none */
+	const char *path; /* NULL: none */
 	struct fsdp_document *document;
 	struct fsdp_document_value names; /* a list or an object */
 	struct fsdp_checkpoint *checkpoint;
@@ -34,7 +34,7 @@ struct expected_tensor {
 	const int64_t *shape; /* NULL: any */
 	uint32_t dims;
 	struct text dtype; /* absent: any */
-	uint32_t tensor;   /* in the checkpoint that wants it, or FSDP_NONE */
+	uint32_t tensor;   /* in the checkpoint that requires it, or FSDP_NONE */
 	uint32_t alias;    /* the one that it is another name of, or FSDP_NONE */
 };
 

@@ -164,7 +164,7 @@ bool loading_is_own(const struct loading_options *options)
 	return options->loaders.count == 0 || has_word(options, "auto");
 }
 
-/* In the order of the table; how many. Any may be that of the folder. */
+/* In the order of the table; how many. Any may be that of the directory. */
 static size_t list_loaders(const struct loading_options *options, const char **names)
 {
 	size_t count = 0;
@@ -266,7 +266,7 @@ static bool fill_loader(
 	return true;
 }
 
-/* What the files do not tell leaves the answer partial. */
+/* Facts that the files do not contain make the answer partial. */
 static int status_of(enum fsdp_load_verdict verdict)
 {
 	return verdict == FSDP_LOADS             ? STATUS_GOOD
@@ -303,7 +303,7 @@ static bool forbids_loads(const struct finding *finding, const struct shown_load
 	       !rule_is_limit(rule) && !is_judged(finding, rule, shown);
 }
 
-/* No rule of the loader is about that error: it is not known what it does then. */
+/* No rule of the loader covers that error: its result is unknown. */
 static enum fsdp_load_verdict doubt(
 	struct run *run, enum fsdp_load_verdict verdict, struct shown_loader *shown)
 {
@@ -504,7 +504,7 @@ bool loading_check(const struct loading_options *options, struct run *run,
 	return done;
 }
 
-/* ---- the loader of the folder's own family ---- */
+/* ---- the loader of the directory's own family ---- */
 
 /* A resume without states of the optimizer is FI5007, and values are cast without a loss of
  * weights. */
@@ -528,7 +528,7 @@ static bool is_known(const struct run *run)
 	return false;
 }
 
-/* A finding that tells the same as this reason, which weighs more now; or NULL. */
+/* A finding with the same content as this reason, which is more severe now; or NULL. */
 static struct finding *find_same(const struct run *run, const char *code)
 {
 	static const struct {
@@ -594,7 +594,7 @@ static void soften(struct run *run, const struct shown_loader *shown)
 			collected->findings[i].severity = SEVERITY_WARNING;
 }
 
-/* The folder that was named, which may name the one that was opened, else that one. */
+/* The named directory, which may lead to the opened one, else the opened one. */
 static bool ask_own(const struct loading_options *options, struct run *run, bool data,
 	struct loading_answer *answer, struct fsdp_error **ret_error)
 {

@@ -18,7 +18,7 @@ struct loader_choices {
 /* What loaders would do with one checkpoint, as it is shown. Texts are the library's. */
 struct shown_reason {
 	const char *code;
-	struct text message, way_out; /* absent: there is none */
+	struct text message, way_out; /* absent: none */
 	struct text *names;
 	size_t name_count;
 };
@@ -41,7 +41,7 @@ struct loading_answer {
 	struct shown_loader *loaders;
 	size_t count;
 	int status;
-	bool is_own; /* of the loader of the folder's own family */
+	bool is_own; /* of the loader of the directory's own family */
 };
 
 /* Words for --for. */
@@ -65,7 +65,7 @@ bool loading_check(const struct loading_options *options, struct run *run,
 	struct fsdp_error **ret_error);
 void loading_done(struct loading_answer *answer);
 
-/* Whether no loader was named: then it is that of the folder's own family. */
+/* Whether no loader was named: then it is that of the directory's own family. */
 bool loading_is_own(const struct loading_options *options);
 
 /* Asks that one: what it refuses, or loads otherwise than it was saved, becomes a finding. What
@@ -75,7 +75,7 @@ bool loading_judge_own(const struct loading_options *options, struct run *run, b
 
 extern const struct record loader_record;
 
-/* A line for each loader, and the reasons. */
+/* One line per loader, and the reasons. */
 void loading_text(const struct loading_answer *answer, struct out *out);
 
 #endif

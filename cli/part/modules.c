@@ -354,7 +354,7 @@ bool module_tree_choose(struct module_tree *tree)
 	struct fsdp_plan_facts plan;
 
 	tree->module_count = fsdp_module_count(tree->run->checkpoint);
-	/* A plan knows all units. */
+	/* A plan has all units. */
 	if (!fsdp_checkpoint_plan(tree->run->checkpoint, &plan) &&
 		!fsdp_likely_new(tree->run->checkpoint, &tree->likely, NULL))
 		return false;
@@ -403,7 +403,7 @@ static bool is_of_model(const struct plan_document *document, uint32_t module)
 	return module != FSDP_NONE;
 }
 
-/* A checkpoint may keep the model in a container: its name, and the dot behind it. */
+/* A checkpoint may keep the model in a container: its name, with the dot. */
 static size_t size_above(struct text name)
 {
 	return name.size != 0 ? name.size + 1 : 0;
@@ -423,7 +423,7 @@ static struct text name_below(
 /* ---- modules ---- */
 
 struct plan_visit {
-	uint32_t next; /* where to look for the one behind it */
+	uint32_t next; /* where to search for the next one */
 	struct fsdp_module module;
 };
 
@@ -473,7 +473,7 @@ _Static_assert(sizeof(struct plan_visit) <= RECORD_ROOM, "room for one");
 /* ---- parameters ---- */
 
 struct plan_tensor {
-	uint32_t next; /* where to look for the one behind it */
+	uint32_t next; /* where to search for the next one */
 	struct fsdp_tensor tensor;
 };
 
@@ -601,7 +601,7 @@ bool plan_document_check(struct run *run)
 	return false;
 }
 
-/* What lies in flat parameters only is not listed, and then nothing is. */
+/* Parameters that are only in flat parameters are not listed, and then no parameter is. */
 static bool has_parameters(const struct fsdp_checkpoint *checkpoint, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++) {

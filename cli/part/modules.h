@@ -23,8 +23,8 @@ bool wrapper_is_folded(const struct run *run, uint32_t module);
 
 /*
  * The visits of modules that are shown, in pre-order, each with the index of the one it
- * hangs below: wrappers are folded into the module that they wrap, and what was not
- * selected is left out.
+ * hangs below: wrappers are folded into the module that they wrap, and unselected
+ * ones are omitted.
  */
 
 /* A visit that is shown. Indices are of this list. */
@@ -32,8 +32,8 @@ struct shown_visit {
 	uint32_t module;
 	uint32_t parent; /* FSDP_NONE: none */
 	uint32_t depth;
-	uint32_t end;     /* behind the last one below it */
-	uint32_t jump;    /* where the walk goes on instead of here, or 0 */
+	uint32_t end;     /* after the last one below it */
+	uint32_t jump;    /* where the walk continues instead of here, or 0 */
 	uint32_t emitted; /* its index in the output, or FSDP_NONE */
 	uint32_t marked;  /* the visit that is fully sharded: it or a wrapper around it */
 };
@@ -88,7 +88,7 @@ enum mark module_tree_mark(
 /* "FULLY SHARDED", with what makes it a guess; NULL: it has no mark. */
 const char *module_mark_text(enum mark mark);
 
-/* The whole name of a module, of whichever visit. */
+/* The full name of a module, of any visit. */
 struct text module_tree_name(
 	const struct module_tree *tree, struct name_buffer *buffer, uint32_t module);
 
@@ -96,8 +96,8 @@ struct text module_tree_name(
 struct sums module_tree_sums(const struct module_tree *tree, size_t index);
 
 /*
- * Writes what is known of modules and units as a sharding plan (fsdp-inspect-plan(5)), if
- * that was asked for. Only of what --units-from was named for: an exported plan says more
+ * Writes modules and units as a sharding plan (fsdp-inspect-plan(5)), if requested. Only of
+ * the input of --units-from: an exported plan contains more
  * than a checkpoint that was opened with it. Before run_begin. False: it was refused.
  */
 bool plan_document_check(struct run *run);

@@ -332,7 +332,7 @@ static bool check_end(struct part_result *result, uint64_t sum)
 	return result->facts.part - 1 < result->facts.parts;
 }
 
-/* False: it cannot be read, *ret_error. *ret_whole: it is the whole result of a part. */
+/* False: it cannot be read, *ret_error. *ret_whole: it is the complete result of a part. */
 static bool open_result(struct part_result *result, const struct run *run,
 	bool *ret_whole, struct fsdp_error **ret_error)
 {
@@ -399,7 +399,7 @@ static bool check_parts(struct joined_parts *joined, struct run *run)
 	return !joined->refused;
 }
 
-/* Puts all rows in the order of their numbers, of which each must be there once. False: out of
+/* Puts all rows in the order of their numbers; each number must occur once. False: out of
  * memory, or refused. */
 static bool order_rows(struct joined_parts *joined, struct run *run)
 {
@@ -486,7 +486,7 @@ void parts_close(struct joined_parts *joined)
 	free(joined->rows);
 }
 
-/* ---- what stands beside ---- */
+/* ---- other parts of the document ---- */
 
 void part_result_report(struct collected *collected, struct fsdp_document_value line)
 {

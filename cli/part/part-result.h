@@ -24,7 +24,7 @@ struct part_facts {
 };
 extern const struct record partial_record;
 
-/* Sixteen digits that tell files and their state apart: names, sizes and times of all files
+/* Sixteen digits that identify files and their state: names, sizes and times of all files
  * of an open checkpoint. NULL: out of memory. */
 const char *files_state(struct run *run);
 
@@ -74,8 +74,8 @@ void parts_close(struct joined_parts *joined);
 void part_result_read(const struct record *record, struct fsdp_document_value from,
 	void *object, struct collected *copies);
 
-/* Adds what is reported beside the answer: a finding, an error, or findings that were left
- * out. */
+/* Adds a report in addition to the answer: a finding, an error, or omitted
+ * findings. */
 void part_result_report(struct collected *collected, struct fsdp_document_value line);
 
 static inline struct text told_text(struct fsdp_document_value from, const char *key)

@@ -15,7 +15,7 @@
 #include "session/diagnostics.h"
 #include "session/session.h"
 
-/* ---- Which files an option means that names a recording or a folder of them ---- */
+/* ---- Files of an option that names a recording or a directory of them ---- */
 
 enum { TRACES_MOST = 10000 };
 

@@ -10,21 +10,21 @@
 #include "args/parse.h"
 #include "part/value-text.h"
 
-/* What each rank of these traces did: its steps, where it computed, its collectives, those
- * that nothing hid, and its waits; rank by rank, on one clock; run by run, one behind the
- * other. A note names ranks that share no collective with the others. Only for outputs that draw
- * time (out_times); recordings of other kinds are left out. The set must have been read with
+/* Activity of each rank of these traces: its steps, its computation, its collectives, the
+ * exposed ones, and its waits; rank by rank, on one clock; run by run, in
+ * order. A note names ranks that share no collective with the others. Only for outputs that draw
+ * time (out_times); recordings of other kinds are skipped. The set must have been read with
  * options.spans. False: out of memory. */
 bool time_lanes_write(struct run *run, const struct fsdp_recordings *set);
 
-/* Recordings beside the inputs, which an option names. */
+/* Recordings in addition to the inputs, which an option names. */
 struct trace_paths {
 	char **items;
 	size_t count;
 	bool of_folder;
 };
 
-/* The files of a folder by name, the first 10,000 of them; anything else is itself. False:
+/* The files of a directory by name, the first 10,000 of them; any other path is returned. False:
  * out of memory. */
 bool trace_paths_add(struct trace_paths *paths, const char *path);
 void trace_paths_done(struct trace_paths *paths);
@@ -39,7 +39,7 @@ struct pickled_recording {
 struct pickled_recording pickled_recording_find(
 	const struct run *run, struct name_buffer *buffer);
 
-/* Notes what it is and what to type; nothing if it is none. */
+/* Notes its kind and the command to type; nothing if it is not a recording. */
 void pickled_recording_report(struct run *run);
 
 #endif

@@ -49,7 +49,7 @@ uint64_t mix_text(const struct mixer *mixer, uint64_t hash, struct text text)
  */
 
 enum {
-	DIGITS_MAX = 9,    /* of a number that may stand in a range */
+	DIGITS_MAX = 9,    /* of a number that may be in a range */
 	POSITIONS_MAX = 8, /* numbers in one name */
 };
 
@@ -122,7 +122,7 @@ static bool is_plain_word(struct text word)
 	return word.size > 0;
 }
 
-/* Two names that differ in one number: where it stands. */
+/* Two names that differ in one number: its position. */
 static bool find_numbers(struct join *join, struct text a, struct text b)
 {
 	size_t front = common_front(a, b), back = common_back(a, b, front);
@@ -142,7 +142,7 @@ static bool find_numbers(struct join *join, struct text a, struct text b)
 	return true;
 }
 
-/* Two names that differ in one word between underscores: where it stands. */
+/* Two names that differ in one word between underscores: its position. */
 static bool find_words(struct join *join, struct text a, struct text b)
 {
 	size_t front = common_front(a, b), back = common_back(a, b, front);

@@ -26,7 +26,7 @@ struct question {
 	uint32_t position;
 };
 
-/* Failures told so far. */
+/* Failures printed so far. */
 struct failures {
 	const struct run *run;
 	char *messages[TOLD_MAX];
@@ -227,7 +227,7 @@ size_t elements_room(const struct fsdp_tensor *tensor, uint64_t count)
 }
 
 /* Several elements a byte become one each, the first from the lowest bits: from the end
- * on, for they lie where they come from. */
+ * on, because they are converted in place. */
 static void unpack(unsigned char *elements, uint64_t count, unsigned bits)
 {
 	unsigned mask = (1u << bits) - 1;

@@ -26,8 +26,8 @@ typedef bool place_function(
 bool places_find(struct run *run, const uint32_t *pieces, size_t count,
 	place_function *found, void *context, int *status, struct fsdp_error **ret_error);
 
-/* The same for callers that keep what was found: a list with a place for each piece,
- * unknown where there is none. It is to be freed in any case. */
+/* The same for callers that keep what was found: a list with one place per piece,
+ * which may be unknown. It is to be freed in any case. */
 bool places_list(struct run *run, const uint32_t *pieces, size_t count,
 	struct place_facts **ret_places, int *status, struct fsdp_error **ret_error);
 void places_free(struct place_facts *places, size_t count);
@@ -53,19 +53,19 @@ bool elements_copy(struct fsdp_locator *locator, uint32_t index,
 
 /* What commands that read the bytes of many tensors or files have in common. */
 
-/* For the library to tell how far it is; context is the struct fsdp_recording_progress that
- * progress_begin was given. False: the user wants no more. */
+/* Progress function of the library; context is the struct fsdp_recording_progress that
+ * progress_begin got. False: the user interrupted it. */
 bool reading_progress(void *context, uint64_t done_bytes, uint64_t total_bytes);
 
 /* Tensors that are selected, in their order; freed by the caller. False: out of memory. */
 bool reading_choose(struct run *run, struct selection *selection,
 	struct name_buffer *buffer, uint32_t **ret_tensors, size_t *ret_count);
 
-/* Tells why a tensor or file could not be read: the first few, which `told` counts. */
+/* Reports why a tensor or file could not be read: the first few, counted in the last argument. */
 void reading_failed(
 	struct run *run, struct text name, const struct fsdp_error *error, size_t *told);
 
-/* Tells how many more there were, when all were reported. */
+/* Reports the number of further ones, after all were reported. */
 void reading_failed_end(struct run *run, size_t told);
 
 #endif

@@ -423,7 +423,7 @@ const struct record piece_record = OBJECT_RECORD(FACTS, "piece",
 	{ "replica", ID_AT(FACTS, replica), .machine_only = EVERY_VIEW & ~IN(VIEW_COPIES),
 		ABOUT("Number of the copy, from 0, where several pieces hold the same part.") });
 
-/* Of the whole tensor, or of a box in it; a run has neither. */
+/* Of the full tensor, or of a box in it; a run has neither. */
 static void write_box(struct piece_facts *facts)
 {
 	const struct fsdp_piece *piece = &facts->piece;
@@ -583,7 +583,7 @@ struct value group_key(const struct fsdp_checkpoint *checkpoint, enum fsdp_sums_
 
 /* ---- Finds columns by the names on the command line, and puts rows in order by numbers ---- */
 
-/* "name, dtype, shape": what could have been meant. Names too long are left out. */
+/* "name, dtype, shape": possible columns. Names too long are omitted. */
 static const char *list_columns(
 	const struct record_table *table, bool sortable, char *buffer, size_t size)
 {

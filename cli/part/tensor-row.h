@@ -20,14 +20,14 @@ enum tensor_view {
 	VIEW_RANKS, /* of tensors that are some ranks' own */
 	VIEW_FOLDED,
 	VIEW_PIECES, /* a row a piece: ls -l */
-	VIEW_COPIES, /* of the pieces of one tensor, some of which are copies */
+	VIEW_COPIES, /* of the pieces of one tensor, which may be copies */
 };
 #define IN(view) (1u << (view))
 #define HIDDEN .machine_only = EVERY_VIEW /* from people, unless they ask for it */
 
 extern const struct record tensor_record, piece_record, entry_record;
 
-/* What these fields mean wherever they stand. */
+/* Meaning of these fields in all records. */
 #define RANK_ABOUT "Rank that wrote it."
 #define FILE_ABOUT "File that holds it, as a path below the root."
 #define REQUIRES_GRAD_ABOUT "Whether it requires gradients, as recorded."
@@ -90,20 +90,20 @@ struct place_facts {
 
 extern const struct place_facts place_unknown;
 
-/* The object of a piece: what is in the container, if it was found, else what its tensor
- * tells. Ends of ranges are inclusive. */
+/* The object of a piece: its data in the container, if it was found, else the facts of its
+ * tensor. Ends of ranges are inclusive. */
 struct piece_facts {
 	const struct fsdp_tensor *tensor;
 	struct fsdp_piece piece;
 	struct place_facts place;
-	const int64_t *offsets, *sizes; /* of its box, maybe the whole tensor; NULL: it
-					   has none */
+	const int64_t *offsets, *sizes; /* of its box, maybe the full tensor; NULL: no
+					   box */
 	uint32_t dims;
 	const int64_t *strides; /* NULL: contiguous */
 	uint32_t stride_dims;
 	/* Of a run that has elements; else FSDP_UNKNOWN. */
 	uint64_t param_start, param_end, flat_start, flat_end;
-	uint32_t replica; /* fsdp_replicas: the caller knows it; FSDP_NONE: no copy */
+	uint32_t replica; /* fsdp_replicas, from the caller; FSDP_NONE: no copy */
 };
 struct piece_facts piece_facts(const struct fsdp_tensor *tensor,
 	const struct fsdp_piece *piece, const struct place_facts *place);
@@ -133,7 +133,7 @@ struct value find_tensor(struct subject of, uint32_t tensor);
 
 /* Whose state a tensor is: index of its parameter, and where its key is in its name. */
 struct state_of {
-	uint32_t param; /* FSDP_NONE: it is no state, or none of a parameter */
+	uint32_t param; /* FSDP_NONE: not a state, or not of a parameter */
 	uint32_t tensor;
 	size_t key_offset, key_size;
 };
@@ -154,8 +154,8 @@ struct value group_key(const struct fsdp_checkpoint *checkpoint, enum fsdp_sums_
  * and columns have the names of JSON fields.
  */
 
-/* Takes --columns; "all" is every column of the machine-readable outputs. False: there is no such
- * column, and refuse() was called. */
+/* Takes --columns; "all" is every column of the machine-readable outputs. False: a column is
+ * unknown, and refuse() was called. */
 bool choose_columns(struct run *run, struct record_table *table);
 
 /* Whether something that costs reads is shown or sorted by. */
@@ -166,7 +166,7 @@ typedef const void *row_function(void *context, uint32_t row, uint32_t *ret_orde
 
 /*
  * Puts rows in the order of -S, --sort and -r; rows that are equal stay as they are.
- * usual: the key where none is given; NULL: rows stay. False: a column is unknown or
+ * usual: the default key; NULL: rows stay. False: a column is unknown or
  * cannot be sorted by, and refuse() was called; or *ret_memory says that there was not
  * enough.
  */
@@ -181,7 +181,7 @@ size_t head_of(const struct run *run, size_t count);
  * The step of the run in which a checkpoint was saved.
  */
 
-/* Opens with the values that tell it, and no others. */
+/* Opens with the values that contain it, and no others. */
 void steps_ask(struct fsdp_options *options);
 
 /* As the checkpoint says itself, or FSDP_ABSENT; the epoch too, unless it is NULL.
@@ -189,10 +189,10 @@ void steps_ask(struct fsdp_options *options);
 bool step_inside(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_overview *overview, int64_t *ret_step, int64_t *ret_epoch);
 
-/* As the name of a folder or file tells ("step-1000"), or FSDP_ABSENT. */
+/* From the name of a directory or file ("step-1000"), or FSDP_ABSENT. */
 int64_t step_of_path(const char *path);
 
-/* Of the checkpoint that a run opened: as its values say, else as its name tells. */
+/* Step of the opened checkpoint: from its values, else from its name. */
 int64_t step_of_run(const struct run *run, const struct fsdp_kind *kind);
 
 /* Of enum fsdp_flavour: "fsdp2"; NULL: unknown. */

@@ -88,7 +88,7 @@ enum {
 	KEY_SIZE = 32,
 };
 
-/* The same where all that lies between two bounds is read as this number: for types that
+/* The same if all numbers between two bounds are read as this one: for types that
  * are coarser than double. */
 static size_t number_text_within(
 	double number, double above, double below, char *buffer, size_t size)
@@ -143,7 +143,7 @@ static void append(struct token_printer *writer, const char *data, size_t size)
 	if (writer->cut)
 		return;
 	if (size > TOKENS_TEXT_MAX - CUT_SIZE - writer->size) {
-		/* Nothing half: what does not fit whole is left out whole. */
+		/* No partial text: a text that does not fit is omitted. */
 		memcpy(writer->data + writer->size, "...", CUT_SIZE);
 		writer->size += CUT_SIZE;
 		writer->cut = true;
@@ -448,7 +448,7 @@ static int by_bytes(const void *a, const void *b)
 	return (left->size > right->size) - (left->size < right->size);
 }
 
-/* A key, of which dict it is one: for the search after doubles. */
+/* A key and its dict: for the search for duplicates. */
 struct key {
 	struct text text;
 	uint32_t dict;
@@ -793,8 +793,8 @@ struct token element_token(
 }
 
 /*
- * Orders values by how much they tell of a run: the last part of a name is looked up, and
- * the parts before it tell whose it is.
+ * Orders values by their importance for a run: the last part of a name is looked up, and
+ * the parts before it identify its owner.
  */
 
 static const struct {
@@ -863,7 +863,7 @@ static bool is_below_owner(struct text name)
 	}
 }
 
-/* "r" is the rank of LoRA only where an adapter's settings lie. */
+/* "r" is the rank of LoRA only among an adapter's settings. */
 static bool is_rank_of_lora(struct text last, struct text name)
 {
 	return text_is(last, text_of("r")) &&
@@ -892,7 +892,7 @@ enum notable notable_value(struct text name, const struct fsdp_token *token)
 	return NOTABLE_OTHER;
 }
 
-/* ---- Writes digests as people know them ---- */
+/* ---- Writes digests in their usual form ---- */
 
 struct text hex_text(const unsigned char *digest, char buffer[HEX_ROOM])
 {

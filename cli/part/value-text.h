@@ -29,7 +29,7 @@ struct text name_text(struct name_buffer *buffer,
 /* Appends to the text of *length bytes that the buffer holds. */
 void name_buffer_append(struct name_buffer *buffer, size_t *length, struct text text);
 
-/* What stands behind the last separator: all of it if there is none. */
+/* Text after the last separator: all of it without one. */
 struct text text_last(struct text text, char separator);
 
 /*
@@ -110,7 +110,7 @@ bool hex_bytes(struct text digits, unsigned char ret_digest[HEX_BYTES]);
 
 /*
  * The list of digests that has a digest of its own: "SHA256 bfloat16 4096x14336 NAME" of a
- * tensor, "SHA256  PATH" of a file, a line for each.
+ * tensor, "SHA256  PATH" of a file, one per line.
  */
 struct digest_line {
 	struct text digits; /* of the SHA-256; absent: names alone are digested */
