@@ -6,19 +6,19 @@
 #include "io/folder.h"
 #include "model/model.h"
 
-/* What the doors share about an open checkpoint. */
+/* Private state of an open checkpoint, for the public functions. */
 struct fsdp_checkpoint {
 	struct fsdp_budget budget;
 	struct fsdp_arena arena;
 	struct fsdp_limits limits;
 	struct fsdp_model model;
 
-	/* Where its bytes are: one source, or a folder by names. */
+	/* Where its bytes are: one source, or a directory by names. */
 	struct fsdp_remote *remote; /* reads paths that are URLs, or NULL */
 	struct fsdp_source source;
 	struct fsdp_folder folder;
 	bool is_folder;
-	struct fsdp_dir dir; /* of the folder; open if has_dir */
+	struct fsdp_dir dir; /* of the directory; open if has_dir */
 	bool has_dir;
 	const char *base;       /* fsdp_checkpoint_base */
 	const char *path;       /* of a file that was opened by itself, or NULL */
@@ -26,7 +26,7 @@ struct fsdp_checkpoint {
 
 	struct fsdp_vec errors;   /* struct fsdp_error *, owned */
 	struct fsdp_vec notes;    /* const char * */
-	struct fsdp_vec siblings; /* const char *: files that were found beside the named
+	struct fsdp_vec siblings; /* const char *: files that were found next to the named
 				     one */
 	const char *plan_path;
 	bool plan_found;
@@ -39,18 +39,18 @@ struct fsdp_checkpoint {
 };
 
 /* The source of a file of the model; valid until 64 others were asked for. For the thread
- * that opened the checkpoint; others have a folder of their own. */
+ * that opened the checkpoint; others have their own directory. */
 bool fsdp_checkpoint_source(const struct fsdp_checkpoint *checkpoint, uint32_t file,
 	struct fsdp_source *ret_source, struct fsdp_error **ret_error);
 bool fsdp_checkpoint_source_in(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_folder *folder, uint32_t file, struct fsdp_source *ret_source,
 	struct fsdp_error **ret_error);
 
-/* The folder that was opened, also if it only led to one file of it; or NULL. */
+/* The opened directory, also if it only led to one file of it; or NULL. */
 const struct fsdp_folder *fsdp_checkpoint_place(const struct fsdp_checkpoint *checkpoint);
 
-/* Where a folder only led to one file, that file's descriptor is one of the folder's, which
- * are closed when many others are asked for. Call it before each. */
+/* If a directory only led to one file, that file's descriptor belongs to the directory, which
+ * closes it when many others are requested. Call it before each. */
 void fsdp_checkpoint_keep_open(const struct fsdp_checkpoint *checkpoint);
 
 /* Bytes that views may repeat: the limit `expanded-bytes` (elements.c). */
@@ -60,7 +60,7 @@ uint64_t fsdp_checkpoint_repeatable(const struct fsdp_checkpoint *checkpoint);
  * (sidecars.c). */
 bool fsdp_checkpoint_loads_beside(struct fsdp_span name);
 
-/* How a piece lies in its storage, and where that is (elements.c). */
+/* Layout of a piece in its storage, and the storage's position (elements.c). */
 struct fsdp_locator;
 /* `item` is what the caller read of the piece's item already: all its bytes as they are
  * stored; or NULL. */

@@ -10,23 +10,23 @@
 #include "opening.h"
 
 /*
- * The search below a folder, for discover.c, discover.c and discover.c. Folders are
- * looked at one after the other; those found on the way stand at the end of the list.
+ * The search below a directory. Directories are
+ * searched in order; those found on the way are appended to the list.
  */
 enum { FSDP_BELOW_LEVELS = 3, FSDP_BELOW_SMALL = 64 };
 
-/* A folder that is still to be looked at. */
+/* A directory that is still to be searched. */
 struct fsdp_below_place {
 	const char *path;
-	unsigned level; /* the folder that was named has 0 */
-	bool is_named; /* by its epoch: a checkpoint, if no steps lie in it. Not the folder
-			 * that was named: a run may be called sft_ba512 */
+	unsigned level; /* the named directory has 0 */
+	bool is_named; /* by its epoch: a checkpoint, if it contains no steps. Not the named
+			 * directory: a run may be called sft_ba512 */
 };
 
 struct fsdp_below_found {
 	const char *path;
 	struct fsdp_step_name step;
-	/* A file that no other file of its folder bears on, but this plan (or NULL). */
+	/* A file that no other file of its directory concerns, except this plan (or NULL). */
 	bool is_lone;
 	const char *plan;
 };
@@ -41,8 +41,8 @@ struct fsdp_below {
 	struct fsdp_vec found;    /* struct fsdp_below_found */
 	struct fsdp_vec pointers; /* struct fsdp_pointer */
 	uint64_t seen, most;      /* entries */
-	uint64_t unread;          /* folders and files that could not be opened */
-	const char *plan;         /* the only one of the folder that is looked at */
+	uint64_t unread;          /* directories and files that could not be opened */
+	const char *plan;         /* the only one of the directory that is searched */
 	const char *unclear;      /* the first entry that may be a part of a save */
 	bool is_run;              /* what is named by its step counts, and pointers */
 	bool is_cut, failed;
@@ -50,8 +50,7 @@ struct fsdp_below {
 
 /* ---- Places still to be looked at, and what was found ---- */
 
-/* "folder/name". NULL: out of memory, which is remembered. NULL: out of memory, which
- * is remembered. */
+/* "directory/name". NULL: out of memory, which is remembered. */
 static const char *below_join(
 	struct fsdp_below *below, const char *folder, struct fsdp_span name)
 {
@@ -80,14 +79,14 @@ static void below_pass_over(struct fsdp_below *below, struct fsdp_error *error)
 	fsdp_error_free(error);
 }
 
-/* A name with "rank" in it may be one of a set, and another may stand for its folder. */
+/* A name with "rank" in it may be one of a set, and another may represent its directory. */
 static bool is_lone(struct fsdp_span name)
 {
 	return memmem(name.data, name.size, "rank", 4) == NULL &&
 	       !fsdp_registry_may_stand(name);
 }
 
-/* Adds what was found, or a folder that is to be looked at; a path that is NULL is out of
+/* Adds a result, or a directory to search; a path that is NULL is out of
  * memory. */
 static void below_add(struct fsdp_below *below, const char *path, bool is_file)
 {
@@ -115,7 +114,7 @@ static void below_add_place(
 		*place = (struct fsdp_below_place){ path, level, is_named };
 }
 
-/* Whether the folder is a checkpoint, or only leads to one; by its names. */
+/* Whether the directory is a checkpoint, or only leads to one; by its names. */
 static bool below_is_checkpoint(const struct fsdp_folder *folder)
 {
 	struct fsdp_look look = { .folder = folder };
@@ -261,7 +260,7 @@ static bool has_suffix(struct fsdp_span name)
 	return false;
 }
 
-/* A folder or file that is named by its step, or a file by its epoch. */
+/* A directory or file with a step in its name, or a file with an epoch. */
 static bool is_step(const struct fsdp_entry *entry)
 {
 	struct fsdp_step_name step;
@@ -284,7 +283,7 @@ static bool has_steps(const struct fsdp_folder *folder)
 	return false;
 }
 
-/* A program that writes a file for each rank writes several of one step. */
+/* A program that writes one file per rank writes several of one step. */
 static bool is_other_rank(const struct fsdp_below *below, const struct fsdp_entry *entry)
 {
 	struct fsdp_step_name step;
@@ -309,7 +308,7 @@ static bool has_word(struct fsdp_span name)
 	return false;
 }
 
-/* An entry that is no checkpoint and no pointer, but may be what a save left or contain a
+/* An entry that is neither checkpoint nor pointer, but may be the rest of a save or contain a
  * checkpoint. Pictures and logs have steps in their names too. */
 static bool is_unclear(const struct fsdp_folder *folder, const struct fsdp_entry *entry)
 {
@@ -343,8 +342,8 @@ static void find_unclear(struct fsdp_below *below, const struct fsdp_below_place
 		below->unclear = below_join(below, place->path, entry->name);
 }
 
-/* What is not a step counts only where the folder is not a checkpoint itself, of which it would
- * be a part. */
+/* An entry without a step counts only if the directory is not a checkpoint itself, which would
+ * contain it. */
 static void look_at_saved(struct fsdp_below *below, const struct fsdp_below_place *place,
 	const struct fsdp_folder *folder, bool is_own)
 {
@@ -390,7 +389,7 @@ static void below_look_deep(struct fsdp_below *below,
 	}
 }
 
-/* discover.c: looks at one folder of a run. */
+/* discover.c: searches one directory of a run. */
 static void below_look_at_run(struct fsdp_below *below,
 	const struct fsdp_below_place *place, const struct fsdp_folder *folder)
 {
@@ -404,12 +403,12 @@ static void below_look_at_run(struct fsdp_below *below,
 
 /* ---- Level by level ---- */
 
-/* ---- one folder ---- */
+/* ---- one directory ---- */
 
 static void look_at_entries(struct fsdp_below *below,
 	const struct fsdp_below_place *place, const struct fsdp_folder *folder)
 {
-	/* The hub's cache has the files, by their digests, beside folders of links. */
+	/* The hub's cache has the files, by their digests, next to directories of links. */
 	bool is_cache = fsdp_folder_has(folder, "snapshots", FSDP_ENTRY_DIRECTORY);
 
 	for (size_t i = 0; i < folder->count && !below->failed; i++) {
@@ -431,7 +430,7 @@ static void look_at_entries(struct fsdp_below *below,
 
 /* ---- all of it ---- */
 
-/* The plan of a file in this folder; several are none. */
+/* The plan of a file in this directory; none if it has several. */
 static void find_plan(struct fsdp_below *below, const struct fsdp_below_place *place,
 	const struct fsdp_folder *folder)
 {

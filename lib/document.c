@@ -44,7 +44,7 @@ static bool skip(struct result_reader *reader, struct fsdp_json_token *token)
 	return fsdp_json_scan_skip(&reader->scan, token, reader->error);
 }
 
-/* {"type": T, "count": N, "sum_ns": N, …} behind its brace. */
+/* {"type": T, "count": N, "sum_ns": N, …} after its brace. */
 static bool read_type(struct result_reader *reader)
 {
 	struct fsdp_json_token token;
@@ -77,7 +77,7 @@ static bool read_type(struct result_reader *reader)
 	}
 }
 
-/* The array of types behind its key. */
+/* The array of types after its key. */
 static bool read_types(struct result_reader *reader)
 {
 	struct fsdp_json_token token;
@@ -234,7 +234,7 @@ static const char *document_parser(void)
 	return JANSSON_VERSION;
 }
 
-/* Each value but the first stands behind a bracket, a comma or a colon. */
+/* Each value except the first follows a bracket, a comma or a colon. */
 static bool check_size(struct fsdp_span bytes, const struct fsdp_limits *limits,
 	struct fsdp_error **ret_error)
 {
@@ -284,7 +284,7 @@ static json_t *parse_value(
 	return NULL;
 }
 
-/* FNV-1a of what stands in front of the last comma, white space between values left out. */
+/* FNV-1a of the text before the last comma, without white space between values. */
 static uint64_t sum_lines(struct fsdp_span bytes)
 {
 	uint64_t sum = UINT64_C(14695981039346656037), in_front = sum;
@@ -509,7 +509,7 @@ struct fsdp_document_value fsdp_document_get(
 		       : (struct fsdp_document_value){ 0 };
 }
 
-/* ---- Versions of the library and of what it is linked with ---- */
+/* ---- Versions of the library and of linked libraries ---- */
 
 const char *fsdp_version(void)
 {

@@ -468,7 +468,7 @@ static inline struct fsdp_tensor tensor_of(
 	};
 }
 
-/* Of a dtype that is not known: as many as lie where its pieces are. */
+/* Of an unknown dtype: as many as its pieces have. */
 static uint64_t stored_bytes(
 	const struct fsdp_model *model, const struct fsdp_tensor_record *record)
 {
@@ -543,8 +543,8 @@ uint32_t fsdp_tensor_find(const struct fsdp_checkpoint *checkpoint, struct fsdp_
 	if (id == FSDP_NONE || model->counting != NULL)
 		return FSDP_NONE;
 	uint32_t found = find_by_name(model, id);
-	/* A raw name that cleaning changed is rare: looked for one by one. So are all
-	 * where there is no order. */
+	/* A raw name that cleaning changed is rare: searched one by one, like all
+	 * names without an order. */
 	for (uint32_t i = 0; found == FSDP_NONE && i < model->tensor_count; i++)
 		if (fsdp_model_tensor(model, i)->raw_name == id ||
 			(model->name_rank == NULL &&

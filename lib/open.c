@@ -176,7 +176,7 @@ struct looking {
 	uint32_t known; /* so many files are in the table */
 };
 
-/* Takes the last component off a path. *ret_more: others are in front of it. */
+/* Takes the last component off a path. *ret_more: others are before it. */
 static struct fsdp_span cut_component(struct fsdp_span *path, bool *ret_more)
 {
 	struct fsdp_span last = fsdp_span_last(*path, '/');
@@ -206,7 +206,7 @@ static bool add_paths(struct looking *looking, struct fsdp_error **ret_error)
 	return true;
 }
 
-/* Whether a file of this name was read. A member's name may have folders in front that
+/* Whether a file of this name was read. A member's name may begin with directories that
  * were entered since. */
 static bool was_read(struct looking *looking, struct fsdp_span name, bool *ret_read,
 	struct fsdp_error **ret_error)
@@ -224,7 +224,7 @@ static bool was_read(struct looking *looking, struct fsdp_span name, bool *ret_r
 	return fsdp_budget_work(&looking->checkpoint->budget, steps, ret_error);
 }
 
-/* A file that cannot be read is no reason to stop, and no reason to call it good. Takes
+/* An unreadable file does not stop the checks, and does not count as good. Takes
  * the error over. */
 static void pass_over(
 	struct looking *looking, struct fsdp_span name, struct fsdp_error *error)
@@ -271,7 +271,7 @@ static void look_at(
 	fsdp_names_let_go(names);
 }
 
-/* The member of the archive, or the entry of the folder, at an index. False: the look
+/* The member of the archive, or the entry of the directory, at an index. False: the look
  * ends here. */
 static bool look_at_entry(
 	struct looking *looking, size_t index, struct fsdp_span *ret_name)
@@ -338,7 +338,7 @@ void fsdp_look_through(struct fsdp_checkpoint *checkpoint, struct fsdp_arena *sc
 
 /* ---- several files as one checkpoint ---- */
 
-/* Only these files of the folder; the rest of it is not there. */
+/* Only these files of the directory; the rest is ignored. */
 static void look_at_picked(struct opening *opening, const struct fsdp_pick *pick)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
@@ -350,7 +350,7 @@ static void look_at_picked(struct opening *opening, const struct fsdp_pick *pick
 	fsdp_opening_set_folder(opening);
 }
 
-/* Whether these files are only parts of the folder they lie in. */
+/* Whether these files are only parts of their directory. */
 static bool stand_for_folder(
 	const struct fsdp_folder *picked, const struct fsdp_folder *whole)
 {
@@ -386,7 +386,7 @@ static bool open_several(struct opening *opening, struct fsdp_error **ret_error)
 	return true;
 }
 
-/* Tells which files are read besides the one that the user named. */
+/* Reports the files that are read in addition to the named one. */
 static bool tell_siblings(struct opening *opening, struct fsdp_error **ret_error)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
@@ -445,8 +445,8 @@ static bool open_directory(struct opening *opening, struct fsdp_error **ret_erro
 	return true;
 }
 
-/* The directory a file lies in: its plan may be there. That it cannot be listed is no
- * reason to refuse the file, unless it is nothing without it: the error is kept. False:
+/* The directory of a file, which may contain its plan. If it cannot be listed the file is
+ * still opened, unless it needs the directory: the error is kept. False:
  * out of memory. */
 static bool open_beside(struct opening *opening, struct fsdp_error **ret_error)
 {
@@ -473,7 +473,7 @@ static bool open_beside(struct opening *opening, struct fsdp_error **ret_error)
 	return false;
 }
 
-/* The folder without the files that stand for it and that the user did not name. */
+/* The directory without the files that represent it and that the user did not name. */
 static bool hide_others(struct opening *opening, const struct fsdp_family *family,
 	struct fsdp_span name, struct fsdp_error **ret_error)
 {
@@ -492,7 +492,7 @@ static bool hide_others(struct opening *opening, const struct fsdp_family *famil
 	return true;
 }
 
-/* Some files stand for the folder they lie in: that is opened. */
+/* Some files represent their directory: that is opened. */
 static bool open_whole_directory(struct opening *opening, struct fsdp_error **ret_error)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
@@ -596,7 +596,7 @@ static bool open_input(struct opening *opening, struct fsdp_error **ret_error)
 	return opened && fsdp_opening_enter(opening, ret_error);
 }
 
-/* ---- the whole ---- */
+/* ---- all steps ---- */
 
 /* Which metadata was about two names of one tensor. */
 static void settle_declared(struct fsdp_checkpoint *checkpoint)
@@ -616,7 +616,7 @@ static bool is_broken(enum fsdp_error_code code)
 	       code == FSDP_ERROR_NOT_A_CHECKPOINT;
 }
 
-/* How it is opened, which only an attempt may tell. */
+/* How it is opened, which only an attempt may show. */
 struct attempt {
 	bool as_set;       /* the one file as one of a set */
 	bool with_records; /* although only counts are asked for */
@@ -703,7 +703,7 @@ static enum fsdp_outcome open_all(struct opening *opening, struct fsdp_error **r
 		fsdp_look_through(opening->checkpoint, &opening->scratch);
 	if (outcome == FSDP_FAILED)
 		tell_unseen(opening, ret_error);
-	/* What reading needed and what freezing needs never stand side by side. */
+	/* Memory of reading and memory of freezing are never held together. */
 	end(opening);
 	if (outcome == FSDP_OPENED)
 		outcome = freeze(opening, ret_error);
@@ -714,7 +714,7 @@ static enum fsdp_outcome open_all(struct opening *opening, struct fsdp_error **r
 	return outcome;
 }
 
-/* *ret_checkpoint is what became of it, also if that is not open; NULL: no memory. */
+/* *ret_checkpoint is the result, also if it is not open; NULL: no memory. */
 static enum fsdp_outcome open_once(const char *const *paths, size_t count,
 	const struct fsdp_options *options, const struct attempt *attempt,
 	struct fsdp_checkpoint **ret_checkpoint, struct fsdp_error **ret_error)

@@ -24,16 +24,17 @@ struct opening {
 	struct fsdp_look look;
 	const char *const *paths; /* as the user named them */
 	size_t path_count;
-	const char *path;        /* the one, or the folder that all lie in */
-	const char *folder_path; /* of the folder that is read; "" is the current one */
-	const char *beside_path; /* of the one beside */
-	struct fsdp_dir beside;  /* the folder of a file, for its plan */
+	const char *path; /* the only one, or the directory of all */
+	const char
+		*folder_path; /* of the directory that is read; "" is the current one */
+	const char *beside_path; /* of the plan found next to it */
+	struct fsdp_dir beside;  /* the directory of a file, for its plan */
 	bool has_beside;
 	struct fsdp_error *beside_error; /* why it cannot be listed; owned */
 	unsigned char head[FSDP_HEAD_BYTES];
 	unsigned wrapped; /* how many archives were peeled off */
 	struct fsdp_span
-		entered; /* the only file of a folder, which is read; or absent */
+		entered; /* the only file of a directory, which is read; or absent */
 	bool failed;     /* memory ran out in a search */
 	bool as_set;     /* the one file is a rank's: open its set */
 	uint64_t child_count;
@@ -45,18 +46,18 @@ bool fsdp_look_at_head(const struct fsdp_source *source, struct fsdp_span path,
 
 /* ---- unwrap.c ---- */
 
-/* Makes this file, or the folder that the checkpoint has, what is read. */
+/* Makes this file, or the checkpoint's directory, the input to read. */
 bool fsdp_opening_set_source(struct opening *opening, struct fsdp_source source,
 	struct fsdp_span path, struct fsdp_error **ret_error);
 void fsdp_opening_set_folder(struct opening *opening);
 
-/* From what was named to what is read: through archives and folders around it. */
+/* From the named path to the input to read: through archives and directories around it. */
 bool fsdp_opening_enter(struct opening *opening, struct fsdp_error **ret_error);
 
 /* ---- open.c ---- */
 
-/* Of a step that succeeded or did not. Where it is only counted, the model says whether
- * that was the reason; then there is no error. */
+/* Result of a step. If tensors are only counted, the model contains whether
+ * that was the reason; then the error is dropped. */
 enum fsdp_outcome fsdp_opening_outcome(const struct opening *opening, bool good);
 
 /* The path of an entry as the user would type it. NULL: out of memory. */
@@ -66,8 +67,8 @@ const char *fsdp_opening_join(
 /* It is read although the user did not name it. */
 void fsdp_opening_tell(const struct opening *opening, const char *path);
 
-/* Whether the file is one of a set: its name says so, or (once it was read) it does so
- * itself; and others of the set lie beside it. */
+/* Whether the file is one of a set: by its name, or (once it was read) by its content; and
+ * others of the set are in its directory. */
 bool fsdp_opening_has_set(struct opening *opening, bool told);
 
 /* ---- read.c ---- */
@@ -84,40 +85,40 @@ enum fsdp_outcome fsdp_opening_read(
 enum fsdp_outcome fsdp_opening_complete(
 	struct opening *opening, struct fsdp_error **ret_error);
 
-/* Files of one folder that are one checkpoint together. In the checkpoint's arena. */
+/* Files of one directory that are one checkpoint together. In the checkpoint's arena. */
 struct fsdp_pick {
 	const char *folder;  /* as the user would type it */
 	uint32_t *positions; /* in its list, ascending, each once */
 	size_t count;
 };
 
-/* Several files that the user named. Opens their folder as the checkpoint's. */
+/* Several files that the user named. Opens their directory as the checkpoint's. */
 bool fsdp_pick_paths(struct fsdp_checkpoint *checkpoint, const char *const *paths,
 	size_t count, struct fsdp_pick *ret_pick, struct fsdp_error **ret_error);
 
-/* One rank's file and the others of its set, all of its folder, likewise. */
+/* One rank's file and the others of its set, in its directory, likewise. */
 bool fsdp_pick_set(struct fsdp_checkpoint *checkpoint, const char *path,
 	struct fsdp_pick *ret_pick, struct fsdp_error **ret_error);
 
 /*
- * Something did not open. The files that lie there and were not read yet are looked
- * through for pickles, one by one and each by itself: what these would have a loader do
- * goes to the model's findings, and so does that a file was not judged: because it cannot
+ * Something did not open. The files of the directory that were not read yet are searched
+ * for pickles, one by one: the calls that these would have a loader make
+ * are findings of the model, as well as files that were not checked, because they cannot
  * be read, or because enough others were. The model is not to be used for anything else
  * afterwards.
  */
 void fsdp_look_through(struct fsdp_checkpoint *checkpoint, struct fsdp_arena *scratch);
 
 /*
- * Files that training programs write beside the tensors of a checkpoint and load with
- * them: states of schedulers and random generators, arguments, configurations. Each that
- * was not read is looked at by itself: whether it is whole, what its pickles would have a
- * loader do, and which code a configuration names. What is noticed goes to the findings
- * of the checkpoint, and nothing else does.
+ * Files that training programs write in addition to the tensors of a checkpoint and load
+ * with them: states of schedulers and random generators, arguments, configurations. Each that
+ * was not read is checked separately: whether it is complete, the calls that its pickles
+ * would have a loader make, and the code that a configuration names. Only findings go to
+ * the checkpoint.
  *
- * Of all other files in the folder that the user named, and below it, those that are
- * pickles by their first bytes are looked at for what they would have a loader do; one that
- * cannot be judged is a finding. A file that was named stands for itself and its set.
+ * Of all other files in the named directory, and below it, those that are
+ * pickles by their first bytes are checked for the calls that they would have a loader make;
+ * one that cannot be checked is a finding. A named file means itself and its set.
  *
  * Before the model is frozen. False: memory or the work that may be done ended.
  */
@@ -127,7 +128,7 @@ bool fsdp_look_beside(struct opening *opening, struct fsdp_error **ret_error);
  */
 bool fsdp_count_beside(struct opening *opening, struct fsdp_error **ret_error);
 
-/* As fsdp_look_beside, of one file of a folder that is being read. */
+/* As fsdp_look_beside, for one file of a directory that is being read. */
 bool fsdp_look_aside(struct opening *opening, const struct fsdp_folder *folder,
 	struct fsdp_span name, struct fsdp_error **ret_error);
 

@@ -22,7 +22,7 @@ struct fsdp_pickles {
 	struct fsdp_budget budget;
 	struct fsdp_arena arena;
 	struct fsdp_source source;
-	struct fsdp_model model; /* of which judging needs the arena and the findings */
+	struct fsdp_model model; /* the check needs its arena and its findings */
 	struct fsdp_vec list;    /* struct fsdp_listed */
 };
 

@@ -150,7 +150,7 @@ bool fsdp_pickles_root(const struct fsdp_pickles *pickles, struct fsdp_arena *ar
 
 /*
  * Walks the values that a pickle builds, in pre-order. A container is shown where it is met
- * first: later it is only named, so that what is shared does not unfold. How deep a walk
+ * first: later it is only named, so that shared values are not expanded. How deep a walk
  * goes is fixed, so it keeps one frame a level and nothing calls itself.
  */
 
@@ -611,7 +611,7 @@ static bool read_member(struct fsdp_pickles *pickles, const struct fsdp_zip *zip
 	       add(pickles, member->name, bytes, offset, profile, ret_error);
 }
 
-/* TorchScript has its own loader, which weights_only refuses as a whole. */
+/* TorchScript has its own loader, which weights_only refuses completely. */
 static bool refuse_script(struct fsdp_pickles *pickles, struct fsdp_error **ret_error)
 {
 	struct fsdp_listed *listed = fsdp_vec_at(&pickles->list, 0);
@@ -652,7 +652,7 @@ static bool read_zip(struct fsdp_pickles *pickles,
 	return !script || refuse_script(pickles, ret_error);
 }
 
-/* One behind the other; the storages behind those of a legacy file are none. */
+/* In order; the storages after those of a legacy file are not pickles. */
 static bool read_streams(struct fsdp_pickles *pickles, bool legacy,
 	enum fsdp_profile profile, struct fsdp_error **ret_error)
 {
@@ -762,7 +762,7 @@ void fsdp_pickles_free(struct fsdp_pickles *pickles)
 	free(pickles);
 }
 
-/* ---- what it says ---- */
+/* ---- results ---- */
 
 bool fsdp_pickles_never_allowed(struct fsdp_span name)
 {

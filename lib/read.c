@@ -112,7 +112,7 @@ static bool counter_read(
 
 /* ---- a log ---- */
 
-/* The scan writes to lines, which lie in a window that may be written to. */
+/* The scan writes to lines, which are in a writable window. */
 static bool take(struct fsdp_printed *printed, struct fsdp_span line)
 {
 	union {
@@ -292,7 +292,7 @@ static bool read_named_plan(struct opening *opening, struct fsdp_error **ret_err
 	return fsdp_error_add_path(ret_error, (const char *)path.data);
 }
 
-/* The one plan of a folder. Several are none, which a note tells. */
+/* The only plan of a directory. With several, no plan is used; a note reports that. */
 static bool find_plan(struct opening *opening, const struct fsdp_folder *folder,
 	struct fsdp_entry *ret_entry)
 {
@@ -311,8 +311,8 @@ static bool find_plan(struct opening *opening, const struct fsdp_folder *folder,
 	return count == 1;
 }
 
-/* Whether a plan that was found may cost what it costs: much beside a small checkpoint
- * is not a part of what was asked for. */
+/* Whether a found plan may cost that much: a plan larger than a small checkpoint was not
+ * requested. */
 static bool is_small_beside(
 	const struct fsdp_checkpoint *checkpoint, const struct fsdp_source *plan)
 {
@@ -339,8 +339,8 @@ static void leave_plan_out(struct opening *opening, struct fsdp_span name,
 		fsdp_error_message(error));
 }
 
-/* A plan beside the checkpoint that cannot be used is a finding, not a failure; one that
- * cannot be read is a failure. Without a folder the name is a path. */
+/* A plan next to the checkpoint that cannot be used is a finding, not a failure; one that
+ * cannot be read is a failure. Without a directory the name is a path. */
 static bool read_found_plan(struct opening *opening, const struct fsdp_folder *folder,
 	const char *root, struct fsdp_span name, struct fsdp_error **ret_error)
 {
@@ -384,7 +384,7 @@ static bool read_found_plan(struct opening *opening, const struct fsdp_folder *f
 	return true;
 }
 
-/* Of the folder that is open: that of the input, or one in it that was entered. */
+/* For the open directory: that of the input, or one in it that was entered. */
 static const char *root_path(const struct opening *opening)
 {
 	return opening->folder_path != NULL ? opening->folder_path : opening->path;
@@ -403,7 +403,7 @@ static bool read_plan(struct opening *opening, struct fsdp_error **ret_error)
 	if (checkpoint->is_folder || checkpoint->has_dir) {
 		struct fsdp_folder whole = checkpoint->folder;
 		bool found = find_plan(opening, &whole, &entry);
-		/* Beside the files that were named, if it is not one of them. */
+		/* In the directory of the named files, if it is not one of them. */
 		if (!found && whole.picked != NULL) {
 			fsdp_folder_of_dir(&whole, &checkpoint->dir);
 			found = find_plan(opening, &whole, &entry);
@@ -431,8 +431,8 @@ static bool read_plan(struct opening *opening, struct fsdp_error **ret_error)
 		       opening, &beside, opening->beside_path, entry.name, ret_error);
 }
 
-/* What was kept since `first`, and *error if it names a file, is named from this folder
- * on in `folder`; what the store said is named so already. */
+/* Files in findings since `first`, and in *error, become relative to the prefix; those of the
+ * input layer already are. */
 static void put_errors_below(struct opening *opening, size_t first, const char *folder,
 	struct fsdp_error **error)
 {
@@ -447,7 +447,7 @@ static void put_errors_below(struct opening *opening, size_t first, const char *
 struct inside {
 	struct fsdp_look look;
 	const struct fsdp_family *family;
-	/* Of a folder below: */
+	/* For a subdirectory: */
 	struct fsdp_folder folder;
 	struct fsdp_dir dir;
 	struct fsdp_span *below, before; /* what findings are named from, and were */
@@ -512,7 +512,7 @@ static void close_folder_child(
 	fsdp_dir_close(&inside->dir);
 }
 
-/* A file, a folder below, or what lies in the folder besides what its family knows. */
+/* A file, a subdirectory, or files of the directory that its family does not read. */
 static bool open_child(struct opening *opening, const struct fsdp_folder *folder,
 	const struct fsdp_child *child, struct inside *inside,
 	struct fsdp_error **ret_error)
@@ -575,7 +575,7 @@ static bool read_child(struct opening *opening, const struct fsdp_folder *folder
 		       model, first_tensor, first_value, child->below, ret_error);
 }
 
-/* Without a plan only all files together tell what lies where. */
+/* Without a plan only all files together determine the layout. */
 static bool wants_few(const struct opening *opening, const struct fsdp_folder *folder)
 {
 	size_t plans = opening->options->plan_path != NULL;

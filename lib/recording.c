@@ -121,7 +121,7 @@ static int compare_shared(const void *a, const void *b)
 		       : left->collective > right->collective;
 }
 
-/* Behind the last that has the key of this one. */
+/* After the last one with the key of this one. */
 static size_t end_of_group(const struct fsdp_alignment *alignment, size_t first)
 {
 	size_t end = first + 1;
@@ -246,7 +246,7 @@ static void find_waits(struct fsdp_alignment *alignment)
 	}
 }
 
-/* ---- the whole ---- */
+/* ---- all recordings ---- */
 
 static bool make(struct fsdp_alignment *alignment)
 {
@@ -361,7 +361,7 @@ struct fsdp_recordings {
 	size_t count;
 	size_t *places; /* in `list`, by rank */
 	struct fsdp_joined joined;
-	const struct fsdp_flight *flight; /* NULL: there are no dumps */
+	const struct fsdp_flight *flight; /* NULL: no dumps */
 	struct fsdp_recordings *runs;     /* NULL: the set is one run */
 	size_t run_count;
 };
@@ -505,7 +505,7 @@ static bool is_none(const struct fsdp_trace_reading *reading)
 	       (kind != NULL && strcmp(kind, "no_trace_events") == 0);
 }
 
-/* Leaves out recordings of other kinds, if there are others. */
+/* Skips recordings of other kinds, if the set has both. */
 static void choose_kinds(struct fsdp_recordings *set)
 {
 	size_t wanted = 0;
@@ -655,7 +655,7 @@ static bool join_runs(struct fsdp_recordings *set, struct fsdp_error **ret_error
 	return sort(set, &set->arena) != NULL || fsdp_arena_fail(&set->arena, ret_error);
 }
 
-/* Bytes of a file as it lies there, however it is compressed; UINT64_MAX: a pipe. */
+/* Bytes of a file as stored, compressed or not; UINT64_MAX: a pipe. */
 static uint64_t size_of(struct fsdp_remote *remote, const char *path)
 {
 	struct fsdp_remote_file *file;

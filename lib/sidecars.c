@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Looks at the files beside the tensors of a checkpoint that training programs load with
- * them, and at all other files of the tree for pickles (opening.h).
+ * Checks the files that training programs load with the tensors of a checkpoint, and searches
+ * all other files of the tree for pickles (opening.h).
  *
  * Origin: transformers/trainer.py (5.23), accelerate/checkpointing.py (1.15), the
  * remote code of transformers/dynamic_module_utils.py.
@@ -24,7 +24,7 @@ enum {
 	TAIL = 64,
 	NAMED_MOST = 8,     /* of files that were not judged */
 	COUNTED_MOST = 256, /* files that are looked at to count pickles */
-	LISTED_MOST = 1024, /* entries of a folder, there */
+	LISTED_MOST = 1024, /* entries of a directory, there */
 	TAR_MOST = 1000,    /* members of a tar that are looked at */
 	TAR_HEADER = 512,   /* before each */
 };
@@ -34,8 +34,8 @@ enum content { PICKLES, RANKED, JSON };
 static const struct side_file {
 	const char *pattern;
 	enum content content;
-	/* For a file that cannot be read: the trainer of transformers opens it if it is
-	 * there, and else goes on without what it holds. */
+	/* For a file that cannot be read: the trainer of transformers opens it if it
+	 * exists, and else continues without its content. */
 	const char *without;
 } side_files[] = {
 	{ "optimizer.pt", PICKLES },
@@ -92,8 +92,8 @@ struct beside {
 	bool is_stray;
 	bool is_data;        /* by its name one of a distributed checkpoint */
 	bool has_listed;     /* the files that programs load were looked at */
-	uint64_t fault;      /* where a text is no pickle any more */
-	uint64_t files_left; /* of the limits beside-files, beside-bytes */
+	uint64_t fault;      /* where a text stops being a pickle */
+	uint64_t files_left; /* of the limits for such files and bytes */
 	uint64_t bytes_left;
 	uint64_t unjudged;         /* files that were not judged */
 	struct fsdp_limits limits; /* of the look at what nothing names */
@@ -167,7 +167,7 @@ static void say_unjudged(struct beside *beside, struct fsdp_span name, const cha
 			"what its pickles would do was not judged: %s", why);
 }
 
-/* Takes the error: what prevented a look is not a judgement on the file. */
+/* Takes the error: a failed read is not a finding on the file. */
 static void say_error(
 	struct beside *beside, struct fsdp_span name, struct fsdp_error *error)
 {
@@ -421,7 +421,7 @@ static bool read_tokens(
 	       checkpoint->last_token.token != NULL;
 }
 
-/* Whether a reader of the folder reported already that it is none. */
+/* Whether a reader of the directory already reported that it is not one. */
 static bool is_told(const struct beside *beside, struct fsdp_span name)
 {
 	for (size_t i = 0; i < beside->findings->list.count; i++) {
@@ -486,8 +486,8 @@ static void judge_json(struct beside *beside, struct fsdp_span name,
 
 /* ---- pickles that nothing names ---- */
 
-/* Which family reads the pickles of a file, whatever it is called; NULL: there are none. Of
- * an array of NumPy the look is that of the pickle in it. */
+/* Family that reads the pickles of a file, under any name; NULL: no pickles. For
+ * an array of NumPy: that of the pickle in it. */
 static const struct fsdp_family *find_pickles(struct fsdp_look *look)
 {
 	const struct fsdp_family *family = fsdp_registry_choose(look);
@@ -537,8 +537,8 @@ static void judge_with(struct beside *beside, const struct fsdp_look *look,
 								 : BROKEN);
 	if (whole)
 		return;
-	/* Up to where a pickle breaks off it was judged, and no program goes on there. Of an
-	 * archive nothing is known without its directory. */
+	/* A truncated pickle was checked up to its end, and no program continues there. The content
+	 * of an archive is unknown without its directory. */
 	enum fsdp_error_code code = fsdp_error_code(*error);
 	bool is_archive =
 		look->folder != NULL || fsdp_span_begins(look->head, FSDP_SPAN("PK"));
@@ -727,11 +727,12 @@ static bool judge_stray(struct beside *beside, struct fsdp_span path,
 	return *error == NULL;
 }
 
-/* The files of a around, named from the folder of the checkpoint on. */
+/* The files around, relative to the directory of the checkpoint. */
 struct around {
 	const struct fsdp_folder *root;
-	struct fsdp_span where; /* of that folder in it, with a slash; empty: the root */
-	bool is_apart;          /* nothing of it was read, but for this file */
+	struct fsdp_span
+		where; /* of that directory in it, with a slash; empty: the root */
+	bool is_apart; /* only this file of it was read */
 	struct fsdp_span only;
 };
 
@@ -756,8 +757,8 @@ static struct fsdp_span name_from(
 	return fsdp_span(name, up * step + path.size);
 }
 
-/* What was read is known; so is what programs load, and what a link leads to that was
- * read. */
+/* Files that were read are known, as well as files that programs load, and targets of links that
+ * were read. */
 static bool is_known(
 	const struct beside *beside, const struct around *around, struct fsdp_span name)
 {
@@ -852,7 +853,7 @@ static bool look_through_tree(
 	return good;
 }
 
-/* Where a folder lies below another path of the user's. */
+/* Position of a directory below another path of the user. */
 static bool lies_below(
 	struct fsdp_span folder, struct fsdp_span root, struct fsdp_span *ret_where)
 {
@@ -868,7 +869,7 @@ static bool lies_below(
 	return true;
 }
 
-/* The folder that the files of the checkpoint are named from. */
+/* The directory that the files of the checkpoint are relative to. */
 static struct fsdp_span own_folder(const struct opening *opening)
 {
 	struct fsdp_span path = fsdp_span_text(opening->path);
@@ -900,7 +901,7 @@ static bool list_targets(struct beside *beside, struct fsdp_error **ret_error)
 	return true;
 }
 
-/* The folder that the user named, on the disk. */
+/* The directory that the user named, on the disk. */
 static bool look_around(struct beside *beside, struct fsdp_error **ret_error)
 {
 	struct opening *opening = beside->opening;
@@ -1053,8 +1054,8 @@ static bool add_rank(struct beside *beside, struct fsdp_span name, uint32_t rank
 	return true;
 }
 
-/* What else helps than another copy; NULL: nothing. Under DeepSpeed, which keeps the optimizer
- * in a folder, the trainer opens the schedule whether it is there or not. */
+/* A fix other than another copy; NULL: none. Under DeepSpeed, which keeps the optimizer
+ * in a directory, the trainer opens the schedule even if it is missing. */
 static const char *cure_of(const struct beside *beside, struct fsdp_span name)
 {
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
@@ -1105,7 +1106,7 @@ bool fsdp_look_aside(struct opening *opening, const struct fsdp_folder *folder,
 	return good;
 }
 
-/* Training programs leave these files behind where they remove the weights. A part that
+/* Training programs keep these files when they remove the weights. A part that
  * could not be read may have them. */
 static void judge_weights(struct beside *beside)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Looks at what lies in a folder as loaders do: by names, and each set of weights for
- * itself.
+ * Lists a directory as loaders do: by names, and each set of weights
+ * separately.
  */
 #include <fsdp/survey.h>
 
@@ -24,7 +24,7 @@ enum {
 	DOCUMENT_BYTES = 16 << 20,
 };
 
-/* What was asked for, and what it was. */
+/* A request, and its result. */
 struct survey_part {
 	const char *name;
 	struct fsdp_checkpoint *checkpoint;
@@ -111,7 +111,7 @@ bool fsdp_survey_failed(const struct fsdp_survey *survey, struct fsdp_error **re
 
 /* ---- listing ---- */
 
-/* "folder/name" in the arena; data NULL: out of memory. */
+/* "directory/name" in the arena; data NULL: out of memory. */
 static struct fsdp_span join(
 	struct fsdp_survey *survey, struct fsdp_span folder, struct fsdp_span name)
 {
@@ -150,7 +150,7 @@ static bool is_listed(const struct fsdp_entry *entry)
 	return entry->kind == FSDP_ENTRY_FILE || is_folder(entry);
 }
 
-/* The entries of a folder below; one that cannot be listed has none. */
+/* The entries of a subdirectory; one that cannot be listed has none. */
 static bool list_below(struct fsdp_survey *survey, struct fsdp_span name)
 {
 	struct fsdp_dir child;
@@ -202,7 +202,7 @@ static bool list_file(struct fsdp_survey *survey, struct fsdp_error **ret_error)
 	return file != NULL || fsdp_arena_fail(&survey->arena, ret_error);
 }
 
-/* "a/b" before "a.x": what is in a folder follows it. */
+/* "a/b" before "a.x": the entries of a directory follow it. */
 static int compare_names(struct fsdp_span a, struct fsdp_span b)
 {
 	struct fsdp_span a_first = fsdp_span_first(a, '/');
@@ -301,7 +301,7 @@ const struct fsdp_survey_entry *fsdp_survey_find(
 
 /* ---- reading ---- */
 
-/* The file that was named, or one below the folder. */
+/* The named file, or one below the directory. */
 static bool open_entry(struct fsdp_survey *survey, const char *name,
 	struct fsdp_source *ret_source, struct fsdp_error **ret_error)
 {
@@ -368,7 +368,7 @@ static const char *path_of(struct fsdp_survey *survey, const char *name)
 				       .data;
 }
 
-/* A file of the checkpoint that could not be read is no damage of it. */
+/* An unreadable file of the checkpoint is not damage. */
 static bool is_read(struct fsdp_survey *survey, const struct fsdp_checkpoint *checkpoint)
 {
 	for (size_t i = 0; i < fsdp_checkpoint_error_count(checkpoint); i++) {
@@ -391,7 +391,7 @@ static bool open_part(struct fsdp_survey *survey, struct survey_part *part)
 		.limit_count = survey->limit_count,
 		.remote = survey->remote,
 		.no_plan = true,
-		/* An index stands for the folder it lies in. */
+		/* An index represents its directory. */
 		.alone = !fsdp_span_ends(
 			fsdp_span_text(part->name), FSDP_SPAN(".index.json")),
 	};

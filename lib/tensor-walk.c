@@ -134,7 +134,7 @@ static uint64_t block_numel(const struct walk *walk, size_t index)
 	       elements_a_byte(walk->checkpoint, tensor);
 }
 
-/* Who begins in the middle of what is deflated inflates all that lies before. */
+/* A start in the middle of deflated data inflates all data before it. */
 static uint64_t range_numel(const struct walk *walk, size_t index)
 {
 	const struct fsdp_walk_options *options = &walk->options;

@@ -11,8 +11,8 @@
 #include "opening.h"
 
 /*
- * Picks the files of a folder that are meant when several are named, or one that stands
- * for its set. Opens the folder, but none of the files; never leaves it.
+ * Selects the files of a directory if several are named, or one that represents
+ * its set. Opens the directory, but none of the files; never leaves it.
  */
 
 /* NULL: out of memory. */
@@ -43,7 +43,7 @@ static bool open_folder(struct fsdp_checkpoint *checkpoint, const char *path, si
 	return pick->positions != NULL || fsdp_arena_fail(arena, ret_error);
 }
 
-/* A file, and in the folder of the first. */
+/* A file, and in the directory of the first. */
 static bool check_path(struct fsdp_checkpoint *checkpoint, const char *path,
 	const char *folder, struct fsdp_error **ret_error)
 {
@@ -97,7 +97,7 @@ static void sort_positions(struct fsdp_pick *pick)
 bool fsdp_pick_paths(struct fsdp_checkpoint *checkpoint, const char *const *paths,
 	size_t count, struct fsdp_pick *ret_pick, struct fsdp_error **ret_error)
 {
-	/* Before it is opened: that of a folder may be none that was named. */
+	/* Before it is opened: that of a directory may not be a named one. */
 	const char *folder = parent_of(&checkpoint->arena, paths[0]);
 	if (folder == NULL)
 		return fsdp_arena_fail(&checkpoint->arena, ret_error);
@@ -127,7 +127,7 @@ bool fsdp_pick_set(struct fsdp_checkpoint *checkpoint, const char *path,
 }
 
 /*
- * Goes from what the user named to what is read: peels archives off, and enters folders
+ * Goes from the named path to the input to read: unpacks archives, and enters directories
  * that only lead to a checkpoint.
  */
 
@@ -156,8 +156,8 @@ void fsdp_opening_set_folder(struct opening *opening)
 	};
 }
 
-/* The members of the archive. What lies in a plain tar as it is can be found by its place
- * in that, unless it was inside of another archive. */
+/* The members of the archive. A member that a plain tar stores as is has an offset
+ * in the tar, unless it was inside of another archive. */
 static bool look_at_packed(struct opening *opening, struct fsdp_error **ret_error)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
@@ -257,7 +257,7 @@ static bool bids_on_file(struct opening *opening, const struct fsdp_entry *entry
 	return is_torch_tar(look.head) || (family != NULL && !family->is_beside);
 }
 
-/* Members of an archive are called by their names below this folder of it. */
+/* Names of members of an archive are relative to this directory of it. */
 static bool enter_packed(
 	struct opening *opening, struct fsdp_span name, struct fsdp_error **ret_error)
 {
@@ -267,7 +267,7 @@ static bool enter_packed(
 	return checkpoint->base != NULL || fsdp_arena_fail(&checkpoint->arena, ret_error);
 }
 
-/* A folder below becomes the one that is read. */
+/* A subdirectory becomes the one to read. */
 static bool enter_folder(
 	struct opening *opening, struct fsdp_span name, struct fsdp_error **ret_error)
 {
@@ -309,7 +309,7 @@ static bool enter(struct opening *opening, const struct fsdp_entry *entry,
 	       fsdp_opening_set_source(opening, source, entry->name, ret_error);
 }
 
-/* What a folder that only leads elsewhere leads to, one folder after the other. */
+/* The target of a directory that only leads to another, step by step. */
 static bool follow_lead(struct opening *opening, struct fsdp_error **ret_error)
 {
 	struct fsdp_folder *folder = &opening->checkpoint->folder;
@@ -365,7 +365,7 @@ static void list_below(struct opening *opening, struct fsdp_candidates *ret_fold
 		*ret_folders = foreign;
 }
 
-/* Whether a path of a checkpoint below leads through this entry of the folder. */
+/* Whether a path of a checkpoint below leads through this entry of the directory. */
 static bool leads_through(
 	const struct opening *opening, const char *path, struct fsdp_span entry)
 {
@@ -377,7 +377,7 @@ static bool leads_through(
 	       (path[entry.size] == '/' || path[entry.size] == '\0');
 }
 
-/* One entry does not stand for a folder that has checkpoints elsewhere below it. */
+/* One entry does not represent a directory with checkpoints elsewhere below it. */
 static bool has_others_below(
 	const struct opening *opening, const struct fsdp_entry *entry)
 {
@@ -424,7 +424,7 @@ static bool search_below(struct opening *opening, struct fsdp_error **ret_error)
 
 bool fsdp_opening_enter(struct opening *opening, struct fsdp_error **ret_error)
 {
-	/* The only file of a folder may be a tar. */
+	/* The only file of a directory may be a tar. */
 	return unwrap(opening, ret_error) && search_below(opening, ret_error) &&
 	       unwrap(opening, ret_error);
 }
