@@ -77,13 +77,13 @@ bool fsdp_path_is_of_optimizer(struct fsdp_span path)
 /* ---- the step in a name ---- */
 
 /*
- * Reads the step of training out of the name of a folder or file, as programs write it:
+ * Reads the step of training out of the name of a directory or file, as programs write it:
  *
  *	step-N  stepN  global_stepN  iter_NNNNNNN  batch-N  epNbaM
  *	checkpoint-N  ckpt-N  checkpoint_EPOCH_STEP  model_NNNNNNN
  *	epoch=N-step=M  epoch_N  checkpointEPOCH
  *
- * A number counts if such a word stands before it; words further away do not count.
+ * A number counts if such a word is before it; words further away do not count.
  */
 
 enum { DIGITS_MOST = 18, WORD_MOST = 16, DETECTRON_DIGITS = 7 };
@@ -132,7 +132,7 @@ static enum meaning meaning_at(struct fsdp_span name, size_t number)
 	for (size_t i = begin; i < end; i++)
 		word[i - begin] = (char)(name.data[i] | 0x20);
 	word[end - begin] = '\0';
-	/* Detectron2 writes seven digits behind `model_`; other numbers there are those
+	/* Detectron2 writes seven digits after `model_`; other numbers there are those
 	 * of shards. fairseq's checkpoint2.pt is the second epoch. */
 	bool joined = end == number;
 	struct fsdp_span rest = fsdp_span(name.data + number, name.size - number);
@@ -161,7 +161,7 @@ static int64_t number_at(struct fsdp_span name, size_t *at)
 	return *at - begin <= DIGITS_MOST ? number : -1;
 }
 
-/* checkpoint_EPOCH_STEP: a second number right behind the first. */
+/* checkpoint_EPOCH_STEP: a second number right after the first. */
 static bool follows_number(struct fsdp_span name, size_t number)
 {
 	return number >= 2 && name.data[number - 1] == '_' &&

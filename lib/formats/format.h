@@ -6,37 +6,38 @@
 #include "model/build.h"
 
 /*
- * What a family of checkpoints is made of: how it is recognised, how it is read into a
- * model, and what the doors have to know of it before (struct fsdp_family, below). Each
- * is a file or folder of this room and a row in families.def. No family includes another:
- * one that finds another inside names it as a child, which the door has read.
+ * What a family of checkpoints is made of: how it is recognized, how it is read into a
+ * model, and its facts for the public functions (struct fsdp_family, below). Each
+ * is a file or directory of this module and a row in families.def. No family includes another:
+ * one that finds another inside names it as a child, which lib/read.c reads.
  */
 
-/* What the door saw of an input before it is read. */
+/* Facts of an input before it is read. */
 struct fsdp_look {
 	struct fsdp_span
 		path; /* under the root; what findings call it. Empty: the root itself */
 	const struct fsdp_folder *folder; /* a directory; NULL: a file */
 	struct fsdp_source source;        /* a file */
 	struct fsdp_span head;            /* its first 4,096 bytes */
-	/* Of a plain tar the name: the folder is of its members, the source is all of it.
+	/* Of a plain tar the name: the directory has its members, the source is all of it.
 	 */
 	struct fsdp_span tar;
-	/* Of the folder that is opened, as the user would type it; empty for a child.
-	 * Only what is written nowhere else may be taken from it. */
+	/* Of the opened directory, as the user would type it; empty for a child.
+	 * Only facts that no file contains may be taken from it. */
 	struct fsdp_span typed;
 };
 
-/* Another input inside this one, which the door reads into the same model. */
+/* Another input inside this one, which is read into the same model. */
 struct fsdp_child {
-	struct fsdp_span name; /* in the folder: of a file, of a folder below; empty: the
-				  folder itself, as another family */
-	const char *as;        /* that family's name; NULL: by the bids */
-	uint32_t rank;         /* that its name tells, or FSDP_NONE */
+	struct fsdp_span
+		name;   /* in the directory: of a file or a subdirectory; empty: the
+				  directory itself, as another family */
+	const char *as; /* that family's name; NULL: by the bids */
+	uint32_t rank;  /* in its name, or FSDP_NONE */
 	struct fsdp_span
 		strip; /* a container's key that its names do without, or empty */
 	struct fsdp_span below; /* a name that they are put below, or empty */
-	int role;               /* of all its tensors; -1: what they are */
+	int role;               /* of all its tensors; -1: their own roles */
 	/* Not read into the model: a file that is loaded with it. It is looked at if that
 	 * is asked for (fsdp_options.look_beside). */
 	bool is_aside;
@@ -53,9 +54,9 @@ struct fsdp_reading {
 	const char *const *value_names; /* only those that may be called so; NULL: all */
 	size_t value_name_count;
 	bool may_count; /* one file, which can be read again: fsdp_model_counting */
-	bool plan_is_checkpoint; /* a plan stands for itself, there is nothing else */
-	bool judges_ranks;       /* the family judges what names of files say of ranks */
-	bool named;              /* the files of the folder were named one by one */
+	bool plan_is_checkpoint; /* a plan is the only input */
+	bool judges_ranks;       /* the family checks ranks in names of files */
+	bool named;              /* the files of the directory were named one by one */
 	uint32_t rank; /* of the child that is read, by its name; FSDP_NONE: no child */
 	size_t ranks_told;        /* files that said themselves whose they are */
 	struct fsdp_vec children; /* struct fsdp_child: what `read` names */
@@ -78,7 +79,7 @@ bool fsdp_reading_order_children(
 void fsdp_reading_note(struct fsdp_reading *reading, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Names of a folder's entries for such a remark: "a, b, c and 4 more". */
+/* Names of a directory's entries for such a remark: "a, b, c and 4 more". */
 struct fsdp_name_list {
 	char text[240];
 	size_t count, length;
@@ -94,12 +95,12 @@ void fsdp_reading_keep_error(struct fsdp_reading *reading, struct fsdp_error *er
 void fsdp_reading_keep_limit(
 	struct fsdp_reading *reading, struct fsdp_error **error, struct fsdp_span file);
 
-/* Whose file this is: *rank, which it says itself, else what its name says. */
+/* Rank of this file: from its content in *rank, else from its name. */
 void fsdp_reading_settle_rank(
 	struct fsdp_reading *reading, uint32_t file, uint32_t *rank);
 
-/* Of how many ranks the save is that this file says it is of: at least, or (whole)
- * exactly. FSDP_NONE: it says nothing. */
+/* Number of ranks of the save, from this file: at least, or (whole)
+ * exactly. FSDP_NONE: unknown. */
 void fsdp_reading_settle_world(
 	struct fsdp_reading *reading, uint32_t file, uint32_t world_size, bool whole);
 
@@ -108,7 +109,7 @@ void fsdp_reading_settle_world(
 enum fsdp_sign { FSDP_SIGN_NONE, FSDP_SIGN_SURE, FSDP_SIGN_LIKELY, FSDP_SIGN_WEAK };
 enum { FSDP_SIGN_COUNT = 4 };
 
-/* Where a folder leads. */
+/* Target of a directory. */
 struct fsdp_lead {
 	struct fsdp_span path; /* below it */
 	const char *why;       /* for people: "as refs/main says" */
@@ -123,7 +124,7 @@ struct fsdp_family {
 	/* Of a file that no family recognises: whether its end is this family's. One more
 	 * read. May be NULL. */
 	bool (*recognise_end)(const struct fsdp_look *look);
-	/* Adds what the input holds to the model, and names what is to be read behind it
+	/* Adds the content of the input to the model, and names the inputs to read after it
 	 * (fsdp_reading_add_child). False: *ret_error says why, unless the model needs
 	 * records (fsdp_model_counting). NULL: it only leads elsewhere. */
 	bool (*read)(struct fsdp_reading *reading, const struct fsdp_look *look,
@@ -133,35 +134,35 @@ struct fsdp_family {
 
 	/* ---- what is true of it before it is read; absent where it is not ---- */
 
-	/* A file of this name stands for the folder it lies in, if that is the family's:
-	 * the folder is read in its place. */
+	/* A file of this name represents its directory, if that is the family's:
+	 * the directory is read instead. */
 	bool (*stands_for)(struct fsdp_span name);
 	/* Of several such files the one that was named counts, the others are not there.
 	 */
 	bool one_stands;
-	/* Refuses a file whose folder lacks what only it can be read with. */
+	/* Refuses a file whose directory lacks the files that it needs. */
 	bool (*check_folder)(
 		const struct fsdp_folder *folder, struct fsdp_error **ret_error);
 
-	/* Finds in a folder of its kind the one below that is meant, which is opened in
-	 * its place: no path of the folder itself stays. Such a family reads nothing. */
+	/* Selects a subdirectory of such a directory, which is opened
+	 * instead: no path of the directory itself stays. Such a family reads nothing. */
 	bool (*leads_to)(struct fsdp_reading *reading, const struct fsdp_folder *folder,
 		struct fsdp_lead *ret_lead, struct fsdp_error **ret_error);
 
-	/* What the names of its data files end with, in which nothing is found without
-	 * the rest of the folder. */
+	/* Suffix of the names of its data files, which cannot be read without
+	 * the rest of the directory. */
 	const char *data_suffix;
 	/* What files have to be called for loaders to take them for this. */
 	const char *suffix;
-	/* Its files are pickles or hold some, which are judged when they are read. */
+	/* Its files are pickles or contain some, which are checked when they are read. */
 	bool has_pickles;
-	/* Its files lie beside a checkpoint, are none themselves and no set. */
+	/* Its files are stored with a checkpoint, and are neither a checkpoint nor a set. */
 	bool is_beside;
-	/* It is recognised only to be refused, with what it is. */
+	/* It is recognized only to be refused with its name. */
 	bool is_refused;
-	/* Of two folders that are refused, one whose name is such a one comes second. */
+	/* Of two refused directories, one with such a name comes second. */
 	bool (*is_unfinished)(struct fsdp_span name);
-	/* Those of its formats (struct fsdp_format) whose files are whole and know of no
+	/* Those of its formats (struct fsdp_format) whose files are complete and have no
 	 * ranks; up to NULL. */
 	const char *const *rankless;
 };
@@ -169,26 +170,26 @@ struct fsdp_family {
 /* The family with the highest bid of those that read; NULL: none. */
 const struct fsdp_family *fsdp_registry_choose(const struct fsdp_look *look);
 
-/* The family whose folder this is and that leads elsewhere; NULL: none. */
+/* The family of a directory that only leads elsewhere; NULL: none. */
 const struct fsdp_family *fsdp_registry_lead(const struct fsdp_folder *folder);
 
-/* By its name; NULL: there is none. */
+/* By its name; NULL: unknown. */
 const struct fsdp_family *fsdp_registry_find(const char *name);
 
-/* The family of the folder, if a file of this name stands for it; or NULL. */
+/* The family of the directory, if a file of this name represents it; or NULL. */
 const struct fsdp_family *fsdp_registry_stands_for(
 	const struct fsdp_folder *folder, struct fsdp_span name);
-/* Whether a file of this name stands for some folder, which is not there to be asked. */
+/* Whether a file of this name represents some directory, which is not available. */
 bool fsdp_registry_may_stand(struct fsdp_span name);
 
 /* Whether it is the name of a data file that says nothing by itself. */
 bool fsdp_registry_is_data(struct fsdp_span name);
 
-/* A file that is called what it is not (FI3067). */
+/* A file with the name of another format (FI3067). */
 void fsdp_registry_judge_name(struct fsdp_reading *reading, const struct fsdp_look *look,
 	const struct fsdp_family *family);
 
-/* Whether a format (fsdp_format.family) knows of ranks, or may. */
+/* Whether a format (fsdp_format.family) has ranks, or may. */
 bool fsdp_registry_has_ranks(const char *format);
 
 /* The table of families; NULL past the end. */
@@ -203,16 +204,16 @@ unsigned fsdp_registry_bid(size_t index, enum fsdp_sign sign);
  * Stateful object have it: "app.optim.state.0.weight.exp_avg". */
 bool fsdp_path_is_of_optimizer(struct fsdp_span path);
 
-/* file-names.c: whether a name is `pattern`, in which "#" stands for digits, at most
- * FSDP_PATTERN_NUMBERS times; what they say. */
+/* file-names.c: whether a name matches `pattern`, where "#" means digits, at most
+ * FSDP_PATTERN_NUMBERS times; their values. */
 enum { FSDP_PATTERN_NUMBERS = 4, FSDP_PATTERN_MAX = 1 << 24 };
 bool fsdp_pattern_takes(
 	struct fsdp_span name, const char *pattern, uint32_t *ret_numbers);
-/* Whether the folder has such an entry. */
+/* Whether the directory has such an entry. */
 bool fsdp_pattern_in(
 	const struct fsdp_folder *folder, enum fsdp_entry_kind kind, const char *pattern);
 
-/* unsupported.c: whether a folder holds nothing but dumps, of which each opens as a checkpoint
+/* unsupported.c: whether a directory contains only dumps that each open as a checkpoint
  * without tensors. */
 bool fsdp_foreign_holds_dumps(const struct fsdp_look *look);
 /* Fills the error with what the input seems to be and what to do. Always false. */
@@ -233,14 +234,14 @@ uint64_t fsdp_numpy_pickle(struct fsdp_span head);
  * by its first bytes. Some texts may be, which no pickle machine takes. */
 bool fsdp_pickle_may_begin(const struct fsdp_look *look);
 
-/* rank-files.c: the files of a folder whose names differ from this one in one number only,
- * itself among them: their positions, ascending, of which there is room for all. 0: the
- * name holds no number. *ret_sure: the names alone say that these are ranks. */
+/* rank-files.c: the files of a directory whose names differ from this one in one number only,
+ * itself among them: their positions, ascending; the array has room for all. 0: the
+ * name has no number. *ret_sure: the names alone say that these are ranks. */
 size_t fsdp_rank_siblings(const struct fsdp_folder *folder, struct fsdp_span name,
 	uint32_t *positions, bool *ret_sure);
 
-/* hf-config.c: what config.json or adapter_config.json of the folder tells: values, and
- * guesses at the classes of modules. Once all tensors are read. */
+/* hf-config.c: values of config.json or adapter_config.json of the directory, and
+ * inferred classes of modules. Once all tensors are read. */
 bool fsdp_hf_config(struct fsdp_reading *reading, const struct fsdp_folder *folder,
 	struct fsdp_error **ret_error);
 
@@ -252,7 +253,7 @@ bool fsdp_hf_settings(struct fsdp_model *model, uint32_t file,
 	const struct fsdp_json *root, struct fsdp_arena *scratch,
 	struct fsdp_error **ret_error);
 
-/* registry.c: what an input could mean, of which the user has to choose one. */
+/* registry.c: possible meanings of an input; the user has to choose one. */
 struct fsdp_candidates {
 	struct fsdp_entry last;
 	size_t count;
@@ -264,7 +265,7 @@ void fsdp_candidates_add(
 bool fsdp_candidates_fail(const struct fsdp_candidates *candidates, const char *what,
 	struct fsdp_error **ret_error);
 
-/* plan-file.c: whether a file is called as a sharding plan is; and the plan that stands in
+/* plan-file.c: whether a file has the name of a sharding plan; and the plan in
  * these bytes, read into the model. */
 bool fsdp_plan_has_name(struct fsdp_span name);
 bool fsdp_plan_read(struct fsdp_reading *reading, struct fsdp_span bytes,
@@ -285,7 +286,7 @@ bool fsdp_plan_from_printed(struct fsdp_reading *reading,
 struct fsdp_parameter_order;
 
 /* Of a model of this type (model_type of config.json). `type` absent: the one that takes
- * this name of a parameter. NULL: none is known. */
+ * this name of a parameter. NULL: unknown. */
 const struct fsdp_parameter_order *fsdp_parameter_order_find(
 	struct fsdp_span type, struct fsdp_span name);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the configuration beside a model of Hugging Face: classes of modules,
- * plans of parallelism, quantisation, the base model of an adapter. All of it is what the
- * file says of itself: values to show, and classes that are marked as guessed.
+ * Reads the configuration of a model of Hugging Face: classes of modules,
+ * plans of parallelism, quantisation, the base model of an adapter. All of it is copied from the
+ * file: values to print, and classes that are marked as inferred.
  *
  *	config.json          {"architectures": ["LlamaForCausalLM"], "model_type": text,
  *	                      "text_config": {…}, "quantization_config": {…},
@@ -241,7 +241,7 @@ static struct fsdp_span base_of_tower(const struct fsdp_json *root)
 	return (struct fsdp_span){ 0 };
 }
 
-/* Whether a module is, or lies in, the decoder of a model of several parts. */
+/* Whether a module is the decoder of a model of several parts, or is in it. */
 static bool is_in_tower(const struct fsdp_model *model, uint32_t name)
 {
 	for (; name != 0 && name != FSDP_NONE;
@@ -397,7 +397,7 @@ static uint32_t items_of(const struct fsdp_json *json)
 	return fsdp_json_is_list(json) ? (uint32_t)fsdp_min(json->count, ITEMS_MOST) : 0;
 }
 
-/* A list and its items; what they hold in turn is put in by the caller, or cut. */
+/* A list and its items; the caller adds their own items, or cuts them. */
 static bool set_list(struct fsdp_model *model, const struct fsdp_json *json,
 	struct fsdp_token **at, struct fsdp_error **ret_error)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Folders that Hugging Face's libraries write: reads the index that says which files are
- * parts of one model, and names them as children. hf-config.c reads the configuration.
+ * Directories that Hugging Face's libraries write: reads the index with the files of
+ * one model, and names them as children. hf-config.c reads the configuration.
  *
  *	*.safetensors.index.json  {"metadata": {"total_size": n, …},
  *	*.bin.index.json           "weight_map": {"<tensor>": "<file>"}}
  *	model-00001-of-00005.safetensors, …         its files; without it by their names
- *	model.safetensors, pytorch_model.bin        one file, beside config.json
- *	adapter_model.safetensors, adapter_model.bin  beside adapter_config.json; or both
+ *	model.safetensors, pytorch_model.bin        one file, with config.json
+ *	adapter_model.safetensors, adapter_model.bin  with adapter_config.json; or both
  *	                                            of either pair without it
  *
  * Origin: huggingface_hub/serialization (2.4), transformers/modeling_utils.py (5.23),
@@ -25,7 +25,7 @@
 
 /*
  * The download cache of the Hugging Face hub: finds the revision that its main branch is
- * at, else the only one there is. The folder of that is opened in place of the cache.
+ * at, else the only one. Its directory is opened instead of the cache.
  *
  *	models--<org>--<name>/refs/<branch>           text: a revision
  *	                      snapshots/<revision>/…  links to ../../blobs/<hex>
@@ -50,7 +50,7 @@ static enum fsdp_sign recognise_hub_cache(const struct fsdp_look *look)
 		       : FSDP_SIGN_NONE;
 }
 
-/* What refs/main says: the name of a folder; empty if it says nothing of the kind. */
+/* Content of refs/main: the name of a directory; empty if it is none. */
 static struct fsdp_span main_revision(
 	const struct fsdp_folder *folder, struct fsdp_arena *arena)
 {
@@ -147,7 +147,7 @@ const struct fsdp_family fsdp_family_hub_cache = {
 
 /* ---- directories of a model ---- */
 
-/* Files whose names say how many they are. */
+/* Files with their total number in their names. */
 struct split {
 	struct fsdp_span stem; /* "model" */
 	uint32_t of, count;
@@ -166,7 +166,7 @@ struct absent {
 struct hf {
 	struct fsdp_reading *reading;
 	const struct fsdp_folder *folder;
-	struct fsdp_span index;      /* name of the index; empty: there is none */
+	struct fsdp_span index;      /* name of the index; empty: none */
 	const struct single *single; /* one file, or NULL */
 	bool is_bin;
 	struct split
@@ -189,7 +189,7 @@ struct hf {
 
 /* ---- recognising ---- */
 
-/* "model.safetensors.index.json"; a variant stands before either of the last words. */
+/* "model.safetensors.index.json"; a variant is before either of the last words. */
 static bool is_index(struct fsdp_span name, const char *kind)
 {
 	char middle[32];
@@ -198,7 +198,7 @@ static bool is_index(struct fsdp_span name, const char *kind)
 	       memmem(name.data, name.size, middle, strlen(middle)) != NULL;
 }
 
-/* The one index of the folder; of a variant beside it the plain one counts. */
+/* The only index of the directory; of a variant and the plain one the plain one counts. */
 static struct fsdp_span find_index(const struct fsdp_folder *folder)
 {
 	static const char *const names[] = { "model.safetensors.index.json",
@@ -294,8 +294,8 @@ static const struct single *find_single(const struct fsdp_folder *folder)
 	return NULL;
 }
 
-/* Without a configuration the names tell that two files are one model in two formats, of
- * which loaders take one. */
+/* Without a configuration the names show that two files are one model in two formats;
+ * loaders take one. */
 static const struct single *find_pair(const struct fsdp_folder *folder)
 {
 	for (size_t i = 0; i + 1 < FSDP_COUNT(singles); i += 2)
@@ -336,7 +336,7 @@ static void report(const struct hf *hf, enum fsdp_rule_index rule, const char *w
 		FSDP_PLACE(.file = hf->index, .offset = hf->token.offset), "%s", what);
 }
 
-/* A file of the map, seen for the first time. What leaves the folder or is of another
+/* A file of the map, seen for the first time. A path that leaves the directory or is of another
  * kind is never opened. */
 static bool add_file(struct hf *hf, struct fsdp_span name, uint32_t number,
 	struct fsdp_error **ret_error)
@@ -681,7 +681,7 @@ static const struct fsdp_file_record *file_of(
 	return fsdp_model_file(model, fsdp_model_extent(model, piece->extent)->file);
 }
 
-/* Where a tensor is and where the index says it is. */
+/* Actual file of a tensor, and its file in the index. */
 static void check_tensor(struct hf *hf, const struct fsdp_tensor_record *tensor)
 {
 	struct fsdp_model *model = hf->reading->model;
@@ -716,7 +716,7 @@ static void check_tensor(struct hf *hf, const struct fsdp_tensor_record *tensor)
 }
 
 /* Paths in the order of their bytes from the last to the first: those with the same end
- * stand together. */
+ * are adjacent. */
 static int compare_ends(struct fsdp_span a, struct fsdp_span b, size_t size)
 {
 	for (size_t i = 1; i <= size; i++)
@@ -743,7 +743,7 @@ static int compare_name(const void *key, const void *item)
 	return order != 0 ? order : name->size > path->size;
 }
 
-/* Which files of the map were opened; what one that was not would hold is no news. */
+/* Files of the map that were opened; tensors of others are not reported again. */
 static bool find_opened(struct hf *hf, bool *ret_opened, struct fsdp_error **ret_error)
 {
 	const struct fsdp_model *model = hf->reading->model;
@@ -791,7 +791,7 @@ static bool keep_file(struct hf *hf, const struct absent *absent)
 	return true;
 }
 
-/* Only the map knows what is in files that are there and could not be read. */
+/* Only the map lists the tensors of unreadable files. */
 static bool keep_unread(struct hf *hf, const bool *opened, struct fsdp_error **ret_error)
 {
 	struct fsdp_entry entry;
@@ -902,7 +902,7 @@ static void check_split(const struct hf *hf, const bool *here)
 	struct fsdp_findings *findings = &hf->reading->model->findings;
 	char name[FSDP_WORD_MAX];
 	uint32_t first = 1;
-	if (hf->reading->named) /* what was left out was left out on purpose */
+	if (hf->reading->named) /* tensors were skipped on purpose */
 		return;
 	while (first <= split->count && here[first])
 		first++;
@@ -946,7 +946,7 @@ static bool read_split(struct hf *hf, struct fsdp_error **ret_error)
 	return true;
 }
 
-/* ---- the whole ---- */
+/* ---- the directory ---- */
 
 /* What else holds weights of the same thing. */
 static void note_others(const struct hf *hf, struct fsdp_span opened)

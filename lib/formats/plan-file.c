@@ -115,9 +115,9 @@ static struct fsdp_unit_fqn_record *add_fqn(
 /* ---- flat parameters ---- */
 
 /*
- * Reads what a sharding plan says of a unit's flat parameter: its entries and the padding
- * between them, the sizes and spans of its shards. What of that can be worked out is, and
- * is compared with what is recorded.
+ * Reads the flat parameter of a unit from a sharding plan: its entries and the padding
+ * between them, the sizes and spans of its shards. Derivable values are computed, and
+ * compared with the recorded ones.
  *
  *	flat_parameter  {"dtype": text, "requires_grad": bool, "fqns": [text],
  *	                 "shapes": [[n]], "numels": [n], "numels_with_padding": [n],
@@ -136,7 +136,7 @@ struct flat_reading {
 	struct fsdp_flat_record *record;
 	struct fsdp_span name; /* of the unit, clean */
 	struct fsdp_flat_layout layout;
-	/* What lies between the parameters, as recorded; NULL: by the rules. */
+	/* Padding between the parameters, as recorded; NULL: by the rules. */
 	const struct fsdp_json *numels, *mask;
 	uint32_t at; /* the next of these */
 };
@@ -323,7 +323,7 @@ static bool read_ties(struct fsdp_plan_reading *plan, struct flat_reading *readi
 	return true;
 }
 
-/* A size that the plan records beside the one that follows from the rest. */
+/* A recorded size of the plan, compared with the one computed from the rest. */
 static bool compare_size(struct fsdp_plan_reading *plan,
 	const struct flat_reading *reading, const char *key, uint64_t expected)
 {
@@ -432,7 +432,7 @@ static void compare_span(struct fsdp_plan_reading *plan,
 		FSDP_LLU(part->shard_start + part->numel - 1));
 }
 
-/* In order. The first one of another parameter ends it: those behind it would only
+/* In order. The first one of another parameter ends it: those after it would only
  * repeat that. */
 static void compare_rank(struct fsdp_plan_reading *plan,
 	const struct flat_reading *reading, uint32_t rank, const struct fsdp_json *spans)
@@ -471,7 +471,7 @@ static void compare_rank(struct fsdp_plan_reading *plan,
 		FSDP_LLU(part.param_start + part.numel - 1));
 }
 
-/* Ranks stand in ascending order, so each is compared once. */
+/* Ranks are in ascending order, so each is compared once. */
 static void compare_ranks(
 	struct fsdp_plan_reading *plan, const struct flat_reading *reading)
 {
@@ -554,7 +554,7 @@ static const char *known_word(struct fsdp_span word, const char *const *words)
 	return NULL;
 }
 
-/* What was not exported from a live model lacks what only that tells. */
+/* A plan that was not exported from a live model lacks facts of the live model. */
 static bool may_lack(const struct fsdp_plan_reading *plan, const struct fsdp_json *json,
 	const char *key)
 {
@@ -573,7 +573,7 @@ static uint32_t intern_module(struct fsdp_plan_reading *plan, struct fsdp_span n
 	return id;
 }
 
-/* A module's clean name: segments are removed with their dots, so one is put behind. */
+/* A module's clean name: segments are removed with their dots, so one is appended. */
 static uint32_t clean_module(struct fsdp_plan_reading *plan, struct fsdp_span raw)
 {
 	struct fsdp_arena *arena = plan->model->arena;
@@ -617,7 +617,7 @@ static bool read_module(
 	struct fsdp_span name = fsdp_json_get_text(json, "name");
 	if (name.data == NULL)
 		return plan_invalid(plan, "a module has no name");
-	/* No class of Python's has one, and behind it the name would be lost. */
+	/* No class of Python's has one, and after it the name would be lost. */
 	if (holds_zero(fsdp_json_get_text(json, "class")) ||
 		holds_zero(fsdp_json_get_text(json, "orig_class")))
 		return plan_invalid(plan, "the name of a class holds a zero byte");
@@ -724,7 +724,7 @@ static bool set_prefixes(struct fsdp_plan_reading *plan)
 	struct fsdp_model *model = plan->model;
 	unsigned char *marks = NULL;
 	size_t count = 0;
-	/* Without names of parameters nothing says that none begins with a prefix. */
+	/* Without names of parameters their prefixes are unknown. */
 	bool unnamed = may_lack(plan, plan->root, "parameter_names");
 	if (!mark_parameters(plan, &marks, &count))
 		return false;
@@ -885,8 +885,8 @@ static bool sub_mesh(
 	const struct fsdp_mesh_record *whole = fsdp_model_mesh(model, model->plan.mesh);
 	if (whole->names == NULL || names->count == 0 || names->count >= whole->dims)
 		return true;
-	/* Its dimensions in their order, so there are at most 254 of them; they stand
-	 * behind the whole one. */
+	/* Its dimensions in their order, so there are at most 254 of them; they follow
+	 * the complete mesh. */
 	int64_t shape[8];
 	uint64_t ranks = 1;
 	struct fsdp_span texts[8];
@@ -957,7 +957,7 @@ static bool add_placement(struct fsdp_plan_reading *plan, const struct fsdp_json
 	return sub_mesh(plan, fsdp_json_get(param, "mesh_dim_names"), &record->mesh);
 }
 
-/* fsdp2: full names; what lies below the unit's module has a relative one too. */
+/* fsdp2: full names; names below the unit's module have a relative one too. */
 static bool read_params(struct fsdp_plan_reading *plan, const struct fsdp_json *json,
 	struct fsdp_unit_record *unit)
 {
@@ -1069,7 +1069,7 @@ static void mark_group(
 }
 
 /* Groups of ranks cut the world into equal parts: a mesh is of all ranks or a slice of
- * such a one, and so are process groups. */
+ * such a one, like process groups. */
 static void check_group(struct fsdp_plan_reading *plan, struct fsdp_span unit,
 	const char *what, int64_t ranks)
 {
@@ -1290,7 +1290,7 @@ static bool check_wrappers(struct fsdp_plan_reading *plan)
 	return true;
 }
 
-/* ---- the whole ---- */
+/* ---- the plan ---- */
 
 /* {"model.layers.*.mlp.up_proj": "colwise", …}, as transformers keeps in a model. */
 static bool is_layer_map(const struct fsdp_json *root)
@@ -1308,8 +1308,8 @@ static bool read_head(struct fsdp_plan_reading *plan)
 	if (!fsdp_json_is(plan->root, FSDP_JSON_OBJECT) ||
 		fsdp_json_get_text(plan->root, "format").data == NULL ||
 		!fsdp_span_is(fsdp_json_get_text(plan->root, "format"), "fsdp-plan")) {
-		/* What transformers and Accelerate call a plan says how to wrap, not what
-		 * came of it. */
+		/* Plans of transformers and Accelerate describe how to wrap, not the
+		 * result. */
 		static const char *const KEYS[] = { "fsdp", "fsdp_config", "fsdp_plan",
 			"tp_plan", "base_model_fsdp_plan", "base_model_tp_plan",
 			"fsdp_version", "fsdp_transformer_layer_cls_to_wrap",
@@ -1460,7 +1460,7 @@ static bool is_blank(unsigned char byte)
 	return byte == ' ' || byte == '\t' || byte == '\n' || byte == '\r';
 }
 
-/* The key may stand anywhere, but every exporter writes it first. */
+/* The key may be anywhere, but every exporter writes it first. */
 static enum fsdp_sign recognise(const struct fsdp_look *look)
 {
 	size_t at = 0;

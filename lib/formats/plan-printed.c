@@ -153,7 +153,7 @@ static bool add_unit(struct making *making, uint32_t index)
 	return true;
 }
 
-/* ---- the whole ---- */
+/* ---- the plan ---- */
 
 static const struct fsdp_json *build_plan(struct making *making)
 {

@@ -7,8 +7,8 @@
  *	               "shape": [u64 …], "data_offsets": [begin, end]}, …}, then blanks
  *	buffer         the elements, C order; begin and end count from here
  *
- * There is no magic, no hole, no overlap and nothing behind the last tensor. A file of a
- * distributed save says in its metadata where its tensors lie in the whole ones:
+ * The format has no magic; holes, overlaps and bytes after the last tensor are invalid. The
+ * metadata of a file of a distributed save has the offsets of its tensors in the full ones:
  *
  *	DCP_SHARDING_INFO  text of {"<tensor>": {"saved_offsets": [u64 …], ["fqn": text]}}
  *
@@ -49,7 +49,7 @@ struct fsdp_safetensors_entry {
 		struct fsdp_json_list lists[2];
 	};
 	bool has_dtype, has_shape, has_range;
-	bool broken; /* reported; it is left out */
+	bool broken; /* reported; it is skipped */
 };
 
 /* A file while its header is read. */
@@ -59,7 +59,7 @@ struct fsdp_safetensors {
 	struct fsdp_span file;
 	uint32_t file_id;
 	uint64_t size;
-	uint64_t buffer; /* bytes behind the header */
+	uint64_t buffer; /* bytes after the header */
 
 	struct fsdp_limits limits;
 	struct fsdp_json_scan scan;
@@ -108,7 +108,7 @@ static inline uint64_t safetensors_place(const struct fsdp_safetensors *header)
 
 /* ---- tokens of the header ---- */
 
-/* Adds to an error in the JSON where the header lies. Always false. */
+/* Adds the position of the header to an error in the JSON. Always false. */
 static bool fail_json(struct fsdp_error **ret_error)
 {
 	fsdp_error_shift_offset(ret_error, 8);
@@ -155,7 +155,7 @@ static bool safetensors_unexpected(
 	return safetensors_skip(header, ret_error);
 }
 
-/* Digits only: the format knows no other numbers. */
+/* Digits only: the format has no other numbers. */
 static bool safetensors_count(struct fsdp_span text, uint64_t *ret_value)
 {
 	uint64_t value = 0;
@@ -251,7 +251,7 @@ static bool read_note(struct fsdp_safetensors *header, struct fsdp_names *seen,
 			"the metadata is not UTF-8, which the safetensors library refuses");
 		return true;
 	}
-	/* What says where the tensors lie is no note for people. */
+	/* The offsets of tensors are not a note for people. */
 	if (fsdp_span_is(key, "DCP_SHARDING_INFO")) {
 		header->sharding = text;
 		return has_records(header);
@@ -557,7 +557,7 @@ static bool add_record(struct fsdp_safetensors *header, const int64_t *shape,
 	return fsdp_build_plain(model, &plain, ret_error) != FSDP_NONE;
 }
 
-/* Whether it can be a tensor; if not, a finding tells why. */
+/* Whether it can be a tensor; if not, a finding has the reason. */
 static bool is_sound(struct fsdp_safetensors *header, int64_t *shape, uint64_t *ret_bytes)
 {
 	struct fsdp_safetensors_entry *entry = &header->entry;
@@ -686,11 +686,11 @@ static bool read_tensor(struct fsdp_safetensors *header, struct fsdp_error **ret
 /* ---- shards of whole tensors ---- */
 
 /*
- * Reads where the tensors of a safetensors file lie in the whole ones: what
- * DCP_SHARDING_INFO of its metadata says.
+ * Reads the offsets of the tensors of a safetensors file in the full ones, from
+ * DCP_SHARDING_INFO of its metadata.
  */
 
-/* What the metadata says about one tensor of this file. */
+/* Metadata of one tensor of this file. */
 struct declared_shard {
 	struct fsdp_safetensors *header;
 	struct fsdp_json_scan scan;
@@ -867,7 +867,7 @@ static bool read_shards(struct declared_shard *shard, struct fsdp_error **ret_er
 	}
 }
 
-/* Where the tensors lie in the whole ones, if the notes say so. */
+/* Offsets of the tensors in the full ones, if the notes contain them. */
 static bool safetensors_read_shards(
 	struct fsdp_safetensors *header, struct fsdp_error **ret_error)
 {
@@ -911,7 +911,7 @@ enum { REFERENCE_BYTES = 100000000, REFERENCE_DEPTH = 128 };
 
 /* ---- tokens ---- */
 
-/* ---- the whole ---- */
+/* ---- the file ---- */
 
 struct range {
 	uint64_t begin, end;
@@ -1169,8 +1169,8 @@ const struct fsdp_family fsdp_family_safetensors = {
  *	model-IIIII-of-NNNNN.safetensors               what one rank then writes,
  *	model.safetensors.index.json                   and last of all
  *
- * Where a tensor of a file lies in the whole one, the file itself says. How large the
- * whole one is, no file says: as large as its parts reach.
+ * A file contains the offset of its tensor in the full one. No file contains the size of
+ * the full one: it ends where its parts end.
  *
  * Origin: torch/distributed/checkpoint/hf_storage.py (PyTorch 2.13).
  */
@@ -1198,7 +1198,7 @@ static bool has_shards(const struct fsdp_folder *folder)
 	return false;
 }
 
-/* What may lie beside shards that are still to be put together. */
+/* Files next to shards that are not consolidated yet. */
 static bool may_be_beside(struct fsdp_span name)
 {
 	static const char *const ends[] = { ".json", ".jinja", ".md", ".model", ".txt" };
@@ -1237,7 +1237,7 @@ static enum fsdp_sign recognise_shard_files(const struct fsdp_look *look)
 					   : FSDP_SIGN_NONE;
 }
 
-/* Only the folder below tells whether it is that. */
+/* Only the subdirectory shows whether it is that. */
 static bool read_below(struct fsdp_reading *reading, const struct fsdp_look *look,
 	struct fsdp_error **ret_error)
 {

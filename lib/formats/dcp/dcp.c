@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads the directory of a distributed checkpoint (DCP): its metadata files (whose
- * pickles metadata.h reads), its data files and what lies beside them.
+ * pickles metadata.h reads), its data files and the files next to them.
  *
  *	.metadata              one Metadata; commits the save
  *	__<rank>.metadata      one a rank, where ranks did not talk to each other
- *	__<rank>_<n>.distcp    items one behind the other: torch zips of one value each
+ *	__<rank>_<n>.distcp    concatenated items: torch zips of one value each
  *
  * Origin: torch/distributed/checkpoint/filesystem.py, default_planner.py (PyTorch 1.13 to
  * 2.15).
@@ -22,9 +22,9 @@
 /* ---- ranges of items ---- */
 
 /*
- * Whether two items share bytes of a data file. A writer puts items one behind the other
- * and records them in that order, so nearly always one look at each range proves that none
- * does; only the ranges of files where it does not are put in order.
+ * Whether two items share bytes of a data file. A writer concatenates items
+ * and records them in that order, so nearly always one check of each range proves that they
+ * do not overlap; only the ranges of other files are sorted.
  *
  * Origin: torch/distributed/checkpoint/filesystem.py (_write_item), PyTorch 1.13 to 2.13.
  */
@@ -58,8 +58,8 @@ static bool is_range(const struct fsdp_dcp_info *info)
 	       fsdp_add(info->offset, info->length, &end);
 }
 
-/* With SerializationFormat.SAFETENSORS a data file is one item, whose own header tells where
- * tensors lie: their recorded offsets are 0. False too if the file cannot be read. */
+/* With SerializationFormat.SAFETENSORS a data file is one item, whose own header contains the
+ * positions of tensors: their recorded offsets are 0. False too if the file cannot be read. */
 static bool is_one_item(const struct fsdp_folder *folder, struct fsdp_span path)
 {
 	struct fsdp_source source;
@@ -67,7 +67,7 @@ static bool is_one_item(const struct fsdp_folder *folder, struct fsdp_span path)
 	       fsdp_source_begins_safetensors(&source, NULL);
 }
 
-/* In the order in which they were recorded. True: some file wants a closer look. */
+/* In the order in which they were recorded. True: some file needs a closer check. */
 static bool find_mixed(struct range_walk *walk)
 {
 	size_t paths = walk->dcp->paths.names.list.count;
@@ -237,7 +237,7 @@ struct data_file {
 	uint64_t used; /* sum of its items */
 	uint64_t read; /* sum of those whose values were read */
 	uint64_t needed;
-	uint32_t first_bad; /* item whose range ends behind the file, or FSDP_NONE */
+	uint32_t first_bad; /* item whose range ends after the file, or FSDP_NONE */
 	uint64_t bad_begin; /* where its range begins */
 	uint32_t bad_count;
 	bool transform_told;
@@ -309,8 +309,8 @@ static enum fsdp_sign recognise(const struct fsdp_look *look)
 
 /* ---- metadata files ---- */
 
-/* Other programs call files of theirs so: no control character, and not one name of a pickle
- * in front of what no pickle has. */
+/* Other programs use this name: no control character, and no name of a pickle
+ * before a byte that no pickle has. */
 static bool is_text(struct fsdp_span head)
 {
 	const struct fsdp_pickle_opcode *opcode;
@@ -383,7 +383,7 @@ static bool report_uncommitted(
 	struct ranks_seen seen = { .first = FSDP_NONE };
 	uint32_t rank, before = FSDP_NONE;
 
-	/* Files of one rank lie behind each other. */
+	/* Files of one rank are consecutive. */
 	for (size_t i = 0; i < dcp->folder->count; i++) {
 		if (!is_data_name(fsdp_folder_entry(dcp->folder, i).name, &rank))
 			continue;
@@ -434,8 +434,8 @@ static bool has_own_metadata(const struct dcp *dcp, uint32_t rank)
 	return fsdp_folder_find(dcp->folder, fsdp_span(name, (size_t)size), &entry);
 }
 
-/* Without collectives each rank writes metadata of its own: those of which only data are
- * there were not committed, or not copied. What they hold is known of no other file. */
+/* Without collectives each rank writes its own metadata: ranks with only data files were not
+ * committed, or not copied. No other file contains their metadata. */
 static void check_ranks(struct dcp *dcp)
 {
 	uint32_t rank, first = FSDP_NONE, last = FSDP_NONE, count = 0;
@@ -496,7 +496,7 @@ static struct data_file *file_of(const struct dcp *dcp, uint32_t path)
 	return fsdp_vec_at(&dcp->files, path - 1);
 }
 
-/* Whether a name from the metadata may be opened, and what it is. */
+/* Whether a name from the metadata may be opened, and its kind. */
 static bool open_entry(struct dcp *dcp, struct fsdp_span path, uint64_t *ret_size)
 {
 	struct fsdp_findings *findings = &dcp->reading->model->findings;
@@ -512,7 +512,7 @@ static bool open_entry(struct dcp *dcp, struct fsdp_span path, uint64_t *ret_siz
 	}
 	if (!fsdp_folder_find(dcp->folder, path, &entry)) {
 		struct fsdp_source source;
-		/* A name with folders in it is not in the list. */
+		/* A name with directories is not in the list. */
 		if (memchr(path.data, '/', path.size) != NULL &&
 			fsdp_folder_source(dcp->folder, path, &source, NULL)) {
 			*ret_size = source.size;
@@ -847,8 +847,8 @@ static bool has_only_texts(const struct fsdp_pickle *pickle, fsdp_ref dict)
 	return true;
 }
 
-/* What all ranks share, by the names that it would have in a file of its own; `common`
- * says where it lies. *ret_split: it has that form. */
+/* Content that all ranks share, by the names that it would have in a separate file; `common`
+ * contains its place. *ret_split: it has that form. */
 static bool split_common(struct dcp *dcp, struct fsdp_torch *torch,
 	const struct fsdp_value_record *common, bool *ret_split,
 	struct fsdp_error **ret_error)
@@ -950,7 +950,7 @@ static bool read_object(struct dcp *dcp, const struct fsdp_dcp_info *info,
 		"the item of a value holds no pickle");
 }
 
-/* Items lie one behind the other: what is more than their file was read before. */
+/* Items are concatenated: bytes beyond the file's size were read before. */
 static bool may_read(
 	struct dcp *dcp, const struct fsdp_dcp_info *info, struct fsdp_error **ret_error)
 {
@@ -982,7 +982,7 @@ static bool read_value(struct dcp *dcp, uint32_t info_id, struct fsdp_span path,
 	if (!may_read(dcp, info, ret_error) ||
 		!read_object(dcp, info, path, value, ret_split, ret_error))
 		return false;
-	/* Of another name of the entry nothing is known then. */
+	/* Another name of the entry is unknown then. */
 	return !*ret_split || fsdp_table_set(&dcp->value_of, info_id, FSDP_NONE) ||
 	       fsdp_arena_fail(dcp->reading->scratch, ret_error);
 }
@@ -1254,7 +1254,7 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	return good;
 }
 
-/* ---- a file in the place of its folder ---- */
+/* ---- a file instead of its directory ---- */
 
 static bool stands_for(struct fsdp_span name)
 {
@@ -1262,8 +1262,8 @@ static bool stands_for(struct fsdp_span name)
 	       fsdp_span_ends(name, FSDP_SPAN(DATA_SUFFIX));
 }
 
-/* A data file with no metadata anywhere near, not even what a save that broke off leaves:
- * it may have been copied, or lie on another node's disk. */
+/* A data file without any metadata, not even that of an interrupted save:
+ * it may have been copied, or the metadata is on another node's disk. */
 static bool check_folder(const struct fsdp_folder *folder, struct fsdp_error **ret_error)
 {
 	for (size_t i = 0; i < folder->count; i++) {

@@ -204,8 +204,8 @@ static uint32_t text_id(struct fsdp_dcp_texts *texts, const struct fsdp_pickle *
 }
 
 /* Of an object that folds, with so many fields mostly. Any number of objects may share
- * one state, so one with many fields is none of theirs; calls.c judges
- * what is given beyond that. */
+ * one state, so one with many fields is none of theirs; calls.c checks
+ * further arguments. */
 static bool is_state(const struct fsdp_pickle *pickle, fsdp_ref state, uint64_t fields)
 {
 	struct fsdp_pickle_iterator iterator = { .ref = state };
@@ -344,8 +344,8 @@ static bool fold_properties(void *context, struct fsdp_pickle *pickle,
 	return true;
 }
 
-/* Chunks fold one behind the other while their list is built, so a list is nearly always
- * a run. One that is not (a chunk shared between lists) is copied behind. */
+/* Chunks fold in order while their list is built, so a list is nearly always
+ * a run. One that is not (a chunk shared between lists) is copied to the end. */
 static bool read_chunks(struct fsdp_dcp *dcp, struct fsdp_pickle *pickle, fsdp_ref list,
 	struct fsdp_dcp_meta *meta, struct fsdp_error **ret_error)
 {
@@ -441,8 +441,8 @@ static bool fold_index(void *context, struct fsdp_pickle *pickle,
 	return true;
 }
 
-/* The id of the name of the transform, of several of the first with a mark behind it; 0:
- * there is none. FSDP_NONE: out of memory. */
+/* The id of the name of the transform, of several of the first with a mark after it; 0:
+ * none. FSDP_NONE: out of memory. */
 static uint32_t transform_id(
 	struct fsdp_dcp *dcp, struct fsdp_pickle *pickle, fsdp_ref transforms)
 {
@@ -977,7 +977,7 @@ static bool read_entries(struct fsdp_dcp_parse *parse, fsdp_ref entries)
 	return true;
 }
 
-/* ---- the whole ---- */
+/* ---- the file ---- */
 
 static bool read_top(struct fsdp_dcp_parse *parse)
 {
@@ -1038,7 +1038,7 @@ static bool read_part(const void *context, uint64_t offset, void *buffer, size_t
 	return fsdp_source_read(context, offset, buffer, size, ret_error);
 }
 
-/* A pickle that breaks off is no metadata, whatever else it is. */
+/* A truncated pickle is damaged metadata, also if it has other errors. */
 static void name_damage(struct fsdp_error **error)
 {
 	struct fsdp_error *why = *error;
