@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Folders in which training frameworks put checkpoints of other families: which file or
- * folder is the model, which the optimizer, which holds loose values. Names these as
- * children by their names and reads none of them.
+ * Directories of training frameworks with checkpoints of other families: the file or
+ * directory of the model, of the optimizer, of loose values. Adds these as
+ * children by their names and does not read them.
  *
  *	Lightning, Fabric   .metadata __R_N.distcp   the state: model or, of ModelParallel-
  *	                                             Strategy, state_dict; optimizer, …
- *	                    meta.pt                  what is no state of a module
+ *	                    meta.pt                  values outside of modules
  *	Megatron-core       .metadata __R_N.distcp, metadata.json (written last)
  *	                    common.pt                values that all ranks share
  *	Accelerate          pytorch_model_fsdp[_I].bin  pytorch_model_fsdp_I/
@@ -18,7 +18,7 @@
  *	                    custom_checkpoint_I.pkl
  *	NeMo 2              weights/                 one of Megatron-core
  *	                    context/                 how the model was configured
- *	                    ../NAME-unfinished       while the folder NAME is written
+ *	                    ../NAME-unfinished       while the directory NAME is written
  *	others              .metadata __R_N.distcp   lr_scheduler.pt or scheduler.pt
  *	                    config.json model…       optimizer_state_dict.pt
  *	verl                global_step_N/[actor|critic/]
@@ -28,8 +28,8 @@
  * Of several models or optimizers (I beyond 0) names may be the same: those of the later
  * ones are put below a name with their number.
  *
- * Accelerate's LOCAL files have of a parameter only the elements that a rank holds. What
- * its shape is tell the moments that the optimizer keeps of it, which are whole.
+ * Accelerate's LOCAL files have of a parameter only the elements of a rank. Its shape
+ * is that of its moments in the optimizer, which are complete.
  *
  * Origin: lightning/fabric/strategies/fsdp.py (2.6), megatron/core/dist_checkpointing
  * (0.16), accelerate/utils/fsdp_utils.py (1.15), verl/utils/checkpoint.
@@ -45,7 +45,7 @@
 /* ---- Megatron-core ---- */
 
 /*
- * What Megatron-core writes beside the files of DCP, and what it says of other files.
+ * Files that Megatron-core writes in addition to DCP, and the files that they list.
  *
  *	metadata.json   written last: {"sharded_backend": …, "common_backend": …}
  *	common.pt       values that all ranks share, if there is a common_backend
@@ -88,8 +88,8 @@ static const struct fsdp_json *read_document(
 	return root;
 }
 
-/* Judges the files that Megatron-core writes beside those of DCP: whether those are there
- * that others name. */
+/* Checks the files that Megatron-core writes in addition to DCP: whether the listed ones
+ * exist. */
 static void check_megatron(struct fsdp_reading *reading, const struct fsdp_folder *folder)
 {
 	const struct fsdp_json *commit = read_document(reading, folder, COMMIT);
@@ -118,7 +118,7 @@ static void check_megatron(struct fsdp_reading *reading, const struct fsdp_folde
 	}
 }
 
-/* Of parameters whose names are longer nothing is worked out. */
+/* Parameters with longer names are skipped. */
 enum { NAME_BYTES = 4096 };
 
 /* "KEY/shard_0.1_2.4…": one of 2 * 4 objects of KEY. */
@@ -168,7 +168,7 @@ static bool read_shard(struct fsdp_span name, struct object_shard *ret)
 	if (count == 0 || at + 1 >= name.size || name.data[at] != '_')
 		return false;
 	ret->sizes = fsdp_span(name.data + at + 1, name.size - at - 1);
-	/* Older releases leave out the last size. */
+	/* Older releases omit the last size. */
 	return read_place(&ret->sizes, count, &ret->due) == count && ret->due > 1;
 }
 
@@ -242,7 +242,7 @@ static bool check_shards(struct fsdp_reading *reading, struct fsdp_error **ret_e
 
 /* ---- frameworks ---- */
 
-/* Families of the folder itself, of which frameworks keep some files beside. */
+/* Families of the directory itself; frameworks add some files to it. */
 #define INNER "dcp"
 #define MODEL "hf-safetensors"
 
@@ -251,26 +251,26 @@ struct layout {
 	bool (*matches)(const struct fsdp_folder *folder);
 	bool (*name_children)(struct fsdp_reading *reading,
 		const struct fsdp_folder *folder, struct fsdp_error **ret_error);
-	/* Of how many the names tell; 0: of none, NULL: they never do. */
+	/* Number in the names; 0: none, NULL: never in the names. */
 	uint32_t (*count_ranks)(
 		struct fsdp_reading *reading, const struct fsdp_folder *folder);
 	/* After they were read; may be NULL. */
 	bool (*finish)(struct fsdp_reading *reading, struct fsdp_error **ret_error);
-	bool is_split; /* tensors lie cut over ranks, but no module was wrapped */
-	bool has_step; /* only the name of its folder says which */
+	bool is_split; /* tensors are sharded over ranks, but no module was wrapped */
+	bool has_step; /* only the name of its directory contains it */
 	bool is_nemo;  /* NeMo writes it too */
 };
 
 struct state {
-	const struct layout *layout; /* NULL: a folder that only leads on */
-	uint32_t world_size;         /* 0: the parts tell */
-	/* By the name of a folder: verl writes it nowhere else. */
+	const struct layout *layout; /* NULL: a directory that only leads to another */
+	uint32_t world_size;         /* 0: from the parts */
+	/* From the name of a directory: verl writes it nowhere else. */
 	uint32_t step;
 	bool is_nemo;
 	const char *marker; /* of NeMo, that the save did not end; or NULL */
 };
 
-/* ---- Lightning and Megatron: DCP and something beside it ---- */
+/* ---- Lightning and Megatron: DCP and further files ---- */
 
 static bool name_with(struct fsdp_reading *reading, const char *beside, const char *strip,
 	struct fsdp_error **ret_error)
@@ -303,10 +303,10 @@ static bool name_lightning(struct fsdp_reading *reading, const struct fsdp_folde
 	return name_with(reading, "meta.pt", "model", ret_error);
 }
 
-/* ---- what training loops of their own put beside a model ---- */
+/* ---- further files of custom training loops ---- */
 
 static const struct {
-	const char *inner, *marker; /* the family of the folder; a file that it has */
+	const char *inner, *marker; /* the family of the directory; a file that it has */
 	const char *beside, *below;
 	int role;
 } besides[] = {
@@ -394,7 +394,7 @@ static bool name_megatron(struct fsdp_reading *reading, const struct fsdp_folder
 
 enum { NO_NUMBER = -1 };
 
-/* What lies where. `index` and `rank`: which of the numbers of the name it is. */
+/* Role of each file. `index` and `rank`: positions of these numbers in the name. */
 struct part_pattern {
 	const char *pattern;
 	enum fsdp_entry_kind kind;
@@ -569,7 +569,7 @@ static bool parse_owner(struct fsdp_span name, char *text, size_t size)
 	return true;
 }
 
-/* What the optimizer keeps of a parameter has its shape; where it has not, the number of
+/* The states of a parameter have its shape; if they do not, the number of
  * elements differs and the hint is not used. */
 static bool hint_shapes(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 {
@@ -659,7 +659,7 @@ struct world {
 	struct fsdp_span first;
 };
 
-/* Of more saves than these in one folder the rest counts to the last one. */
+/* If one directory has more saves, the rest counts as the last one. */
 enum { WORLDS_MAX = 16, CONFIG_BYTES = 1 << 20 };
 
 static bool takes_verl(
@@ -727,8 +727,8 @@ static bool is_likelier(const struct world *a, const struct world *b)
 	return left != right ? left > right : a->files > b->files;
 }
 
-/* Files of another world are of an earlier save into the same folder: the loader looks
- * for its own world's and never joins them. */
+/* Files of another world size are of an earlier save into the same directory: the loader
+ * reads those of its own world size only. */
 static void check_worlds(struct fsdp_reading *reading, const struct world *worlds,
 	size_t count, const struct world *own, bool told)
 {
@@ -840,7 +840,7 @@ static const struct layout layouts[] = {
 	},
 };
 
-/* That a folder below turned out to be; NULL: none of these. */
+/* Framework of a subdirectory; NULL: none of these. */
 static const struct layout *layout_of(const struct fsdp_model *model)
 {
 	const char *format = model->format.family;
@@ -858,7 +858,7 @@ static const struct layout *find_layout(const struct fsdp_folder *folder)
 	return NULL;
 }
 
-/* ---- folders that only lead on ---- */
+/* ---- directories that only lead to another ---- */
 
 #define TRACKER "latest_checkpointed_iteration.txt"
 
@@ -866,7 +866,7 @@ static const struct layout *find_layout(const struct fsdp_folder *folder)
 
 enum { TRACKER_BYTES = 64 };
 
-/* Of a step: the number in its folder's name. */
+/* Of a step: the number in its directory's name. */
 static bool takes_step(const struct fsdp_entry *entry, uint32_t *ret_step)
 {
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
@@ -903,8 +903,8 @@ static bool is_tracked(const struct fsdp_folder *folder)
 	       count_steps(folder, &entry) != 0;
 }
 
-/* A step of verl: a folder for each of the models that are trained. *ret_others: those
- * behind the first one. */
+/* A step of verl: a directory per trained model. *ret_others: those
+ * after the first one. */
 static bool find_role(const struct fsdp_folder *folder, struct fsdp_entry *ret_entry,
 	struct fsdp_name_list *ret_others)
 {
@@ -938,7 +938,7 @@ static bool choose_role(struct fsdp_reading *reading, const struct fsdp_folder *
 	return true;
 }
 
-/* NeMo, by its folders; what is in them only the one below tells. */
+/* NeMo, by its directories; only the subdirectory shows their content. */
 static bool is_nemo(const struct fsdp_folder *folder)
 {
 	return fsdp_folder_has(folder, "weights", FSDP_ENTRY_DIRECTORY) &&
@@ -964,7 +964,7 @@ static bool read_tracker(const struct fsdp_folder *folder, struct fsdp_arena *ar
 	return true;
 }
 
-/* The folder that the tracker of a root names; the only one there is if it names none. */
+/* The directory that the tracker of a root names; the only one if it names none. */
 static bool follow_tracker(struct fsdp_reading *reading, const struct fsdp_folder *folder,
 	struct fsdp_entry *ret_entry, uint32_t *ret_step, struct fsdp_error **ret_error)
 {
@@ -1027,7 +1027,7 @@ static enum fsdp_sign recognise(const struct fsdp_look *look)
 		       : FSDP_SIGN_NONE;
 }
 
-/* The marker that lies beside the folder that was named, or beside the one that holds its
+/* The marker next to the named directory, or next to the one with its
  * weights. */
 static bool find_marker(struct fsdp_reading *reading, struct fsdp_span path,
 	struct state *state, struct fsdp_error **ret_error)
@@ -1098,9 +1098,9 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	return state->layout->name_children(reading, look->folder, ret_error);
 }
 
-/* Files that every rank writes are as many as there are ranks. Random states are no loss
- * but for who wants the same numbers again, and some programs keep those of one rank; of
- * those whose names say how many ranks there are verl loads each. */
+/* Files that every rank writes are as many as there are ranks. Random states matter
+ * only if the same numbers are required, and some programs keep those of one rank; verl
+ * loads each of those with the number of ranks in their names. */
 static bool check_ranks(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = reading->model;

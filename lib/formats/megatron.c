@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What Megatron-LM wrote before it used distributed checkpoints: a file for each tensor-
- * and pipeline-parallel rank, whose tensors are slices under one name. Names the files as
- * children, and puts what was read of them together.
+ * Megatron-LM's files before distributed checkpoints: one per tensor-
+ * and pipeline-parallel rank, whose tensors are slices under one name. Adds the files as
+ * children, and joins their tensors.
  *
  *	iter_<n>/mp_rank_<tp>[_<pp>][_<ep>]/model_optim_rng.pt
  *		args        a Namespace: the only record of how many ranks there are
@@ -12,7 +12,7 @@
  *		            first parts of all stages are before the second ones
  *		iteration, checkpoint_version, optimizer, rng_state …
  *
- * Along which dimension a tensor was cut is written nowhere: its module's name tells.
+ * The dimension of a slice is not stored: its module's name determines it.
  * Halves of a gated linear_fc1 were cut each for itself. What the optimizer keeps counts
  * parameters and does not name them: it stays each rank's own.
  *
@@ -40,11 +40,11 @@ struct megatron {
 	uint32_t tp_size, pp_size, ep_size;
 	uint32_t chunks; /* parts of the model that a stage has */
 	bool is_gated;
-	uint32_t *layers; /* by part and stage: how many lie before */
+	uint32_t *layers; /* by part and stage: number of earlier layers */
 	uint32_t experts; /* of one rank */
 };
 
-/* ---- names of folders ---- */
+/* ---- names of directories ---- */
 
 /* Numbers beyond the first: of a stage, of a rank of expert parallelism, or both. */
 static bool takes_folder(struct fsdp_span name, uint32_t *ret_numbers)
@@ -87,7 +87,7 @@ static struct fsdp_child *add_child(struct fsdp_reading *reading, struct fsdp_sp
 		reading, fsdp_span(path, size - 1), rank, ret_error);
 }
 
-/* What the first data-parallel rank writes beside a rank's file: buffers that nothing joins
+/* Files of the first data-parallel rank next to a rank's file: buffers that are not joined
  * with those of other ranks. */
 static bool add_optimizers(struct fsdp_reading *reading, const struct fsdp_folder *folder,
 	struct fsdp_error **ret_error)
@@ -150,7 +150,7 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 
 /* ---- how the model was cut ---- */
 
-/* What an argument says, which its key stands before; 0: it is not there. */
+/* Value of an argument, which follows its key; 0: missing. */
 static int64_t argument(const struct fsdp_model *model, const char *key)
 {
 	uint32_t name = fsdp_names_find(&model->names, 0, FSDP_SPAN("args"));
@@ -209,7 +209,7 @@ static bool is_gate(const struct megatron *megatron, struct fsdp_span name)
 #define LAYERS "layers."
 #define EXPERTS "local_experts."
 
-/* Where the number behind a word ("layers.") stands in a name. */
+/* Position of the number after a word ("layers.") in a name. */
 static bool find_number(struct fsdp_span name, const char *word, size_t *ret_begin,
 	size_t *ret_end, uint32_t *ret_number)
 {
@@ -254,7 +254,7 @@ static bool find_part(
 	return true;
 }
 
-/* The name below "model" or "model<chunk>". False: it lies elsewhere, or memory ended
+/* The name below "model" or "model<chunk>". False: it is elsewhere, or memory ended
  * (then *ret_name is absent). */
 static bool parse_name(const struct megatron *megatron,
 	const struct fsdp_tensor_record *tensor, struct fsdp_span *ret_name,
@@ -312,9 +312,9 @@ static bool count_layers(struct megatron *megatron, struct fsdp_error **ret_erro
 	return true;
 }
 
-/* ---- the whole tensors ---- */
+/* ---- the full tensors ---- */
 
-/* The name with another number behind the word. */
+/* The name with another number after the word. */
 static bool renumber(struct megatron *megatron, struct fsdp_span *name, const char *word,
 	uint32_t before, struct fsdp_error **ret_error)
 {
@@ -335,7 +335,7 @@ static bool renumber(struct megatron *megatron, struct fsdp_span *name, const ch
 	return true;
 }
 
-/* The name that a tensor has in the whole model. */
+/* The name of a tensor in the full model. */
 static bool set_name(struct megatron *megatron, const struct rank_file *part,
 	uint32_t chunk, struct fsdp_span name, struct fsdp_tensor_record *tensor,
 	struct fsdp_error **ret_error)
@@ -354,7 +354,7 @@ static bool set_name(struct megatron *megatron, const struct rank_file *part,
 		&tensor->raw_name, ret_error);
 }
 
-/* A rank's slice as a box of the whole: `begin` and `size` along the dimension. */
+/* A rank's slice as a box of the full tensor: `begin` and `size` along the dimension. */
 static bool set_box(struct megatron *megatron, struct fsdp_piece_record *piece,
 	const int64_t *shape, uint32_t dims, int dim, int64_t begin, int64_t size,
 	struct fsdp_error **ret_error)
@@ -448,7 +448,7 @@ static bool join(struct megatron *megatron, struct fsdp_error **ret_error)
 	struct fsdp_model *model = megatron->model;
 	uint32_t count = (uint32_t)model->files.count, found = 0;
 	struct rank_file part;
-	/* In how many parts the model lies on each stage. */
+	/* Number of parts of the model on each stage. */
 	megatron->chunks = 1;
 	for (uint32_t i = 0; i < model->tensors.count; i++) {
 		struct fsdp_span name;
@@ -461,7 +461,7 @@ static bool join(struct megatron *megatron, struct fsdp_error **ret_error)
 	}
 	if (!count_layers(megatron, ret_error))
 		return false;
-	/* What is added on the way lies behind all of these. */
+	/* Tensors that are added meanwhile come after all of these. */
 	struct rank_file *parts = FSDP_TAKE(megatron->scratch, parts, count + 1);
 	if (parts == NULL)
 		return fsdp_arena_fail(megatron->scratch, ret_error);

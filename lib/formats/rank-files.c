@@ -14,16 +14,16 @@
 /* ---- the ranks of one save ---- */
 
 /*
- * Files of one folder that are the ranks of one save: their names differ in one number,
- * or the user named them together. Names them as children, and judges when all were read
+ * Files of one directory that are the ranks of one save: their names differ in one number,
+ * or the user named them together. Adds them as children, and checks when all were read
  * whether they are one save.
  *
  *	rank0.pt rank1.pt …                      free naming
  *	model_world_size_2_rank_0.pt …           verl
  *	consolidated.00.pth …                    one number anywhere in the name
  *
- * What the files say of themselves (the process group of a ShardedTensor, the mesh of a
- * DTensor) is believed; the number in the name only where they say nothing.
+ * The content of the files (the process group of a ShardedTensor, the mesh of a
+ * DTensor) determines the rank; the number in the name is used only without it.
  */
 
 enum { RANK_MAX = 1 << 24, NAMED_MAX = 1 << 16 };
@@ -87,7 +87,7 @@ static bool same_pattern(const struct numbered_name *a, const struct numbered_na
 	       fsdp_span_equal(a->suffix, b->suffix);
 }
 
-/* All torch files of the folder have one pattern; the first one's goes to *ret_pattern.
+/* All torch files of the directory have one pattern; the first one's goes to *ret_pattern.
  */
 static size_t count_members(
 	const struct fsdp_folder *folder, struct numbered_name *ret_pattern)
@@ -152,7 +152,7 @@ static enum fsdp_sign recognise(const struct fsdp_look *look)
 	if (look->folder->picked != NULL)
 		return FSDP_SIGN_LIKELY;
 	size_t count = count_members(look->folder, &pattern);
-	/* One file that is called a rank's is a set of which the others are missing. */
+	/* One file with the name of a rank is a set whose other files are missing. */
 	return count >= 2 || (count == 1 && names_a_rank(pattern.prefix))
 		       ? FSDP_SIGN_SURE
 		       : FSDP_SIGN_NONE;
@@ -196,7 +196,7 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 			first = pattern;
 		uniform &= numbered && same_pattern(&pattern, &first);
 	}
-	/* Of names that differ in more than a number, only the word tells a rank. */
+	/* Of names that differ in more than a number, only the word identifies a rank. */
 	for (size_t i = 0; i < reading->children.count && !uniform; i++) {
 		struct fsdp_child *child = fsdp_vec_at(&reading->children, i);
 		if (!names_a_rank(child->name))
@@ -209,14 +209,14 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 
 /* ---- after all files were read: is it one save? ---- */
 
-/* Of a world size: the files that tell it. */
+/* Of a world size: the files that contain it. */
 struct claim {
 	uint32_t world_size;
 	uint32_t files;
-	uint32_t ranks; /* below it, with a file that tells it */
+	uint32_t ranks; /* below it, with a file that contains it */
 };
 
-/* Distinct world sizes are few; of more than these the rest is left out anyway. */
+/* Distinct world sizes are few; further ones are skipped anyway. */
 enum { CLAIMS_MAX = 16 };
 
 struct claims {
@@ -224,8 +224,8 @@ struct claims {
 	size_t count;
 };
 
-/* The one world size that the files tell; of several the one that is most complete. Files
- * of another world are of another save: their tensors are not put among these. */
+/* The world size in the files; of several the most complete one. Files
+ * of another world size are of another save: their tensors are not joined with these. */
 static void resolve_world(struct fsdp_model *model)
 {
 	struct claims claims = { .count = 0 };
@@ -275,11 +275,11 @@ static void resolve_world(struct fsdp_model *model)
 struct ranks {
 	uint32_t *list; /* ascending */
 	size_t count;
-	uint32_t *place_of; /* by file: that of its rank in the list; behind those of all
-			       files that of the rank which its name says */
+	uint32_t *place_of; /* by file: that of its rank in the list; after those of all
+			       files that of the rank in its name */
 	uint32_t *first, *next;
 	uint32_t *twin; /* by file: the first one of its rank, plus one */
-	bool *is_told;  /* by place: a finding says what lies in its place */
+	bool *is_told;  /* by place: a finding reports the file in its place */
 	uint32_t world_size;
 };
 
@@ -289,7 +289,7 @@ static int compare_keys(const void *a, const void *b)
 	return *first < *second ? -1 : *first > *second;
 }
 
-/* The ranks that files are of, and those that their names say. */
+/* The ranks of files, and those in their names. */
 static bool list_ranks(
 	const struct fsdp_model *model, struct ranks *ranks, struct fsdp_arena *scratch)
 {
@@ -320,7 +320,7 @@ static bool list_ranks(
 	return true;
 }
 
-/* The number of another file of the rank, plus one; 0: there is none. */
+/* The number of another file of the rank, plus one; 0: none. */
 static uint32_t find_double(const struct fsdp_model *model, const struct ranks *ranks,
 	const struct fsdp_file_record *file, uint32_t place)
 {
@@ -421,7 +421,7 @@ static void check_file(struct fsdp_model *model, struct ranks *ranks, uint32_t i
 	ranks->first[place] = index + 1;
 }
 
-/* Of a rank with no file of its own a finding may tell already. */
+/* A finding may already report a rank without a file. */
 static void check_missing(struct fsdp_model *model, const struct ranks *ranks,
 	uint32_t *scratch, bool named)
 {
@@ -447,7 +447,7 @@ static bool check_evidence(struct fsdp_reading *reading, struct fsdp_error **ret
 	return fsdp_error_add_hint(ret_error, "give one of them");
 }
 
-/* What the names say where the files say nothing. */
+/* Ranks in the names, for files without one. */
 static uint32_t guess_world_size(const struct fsdp_reading *reading)
 {
 	uint32_t size = (uint32_t)reading->children.count, highest = 0;
@@ -461,7 +461,7 @@ static uint32_t guess_world_size(const struct fsdp_reading *reading)
 		if (child->rank > highest)
 			highest = child->rank;
 	}
-	/* Numbers far apart are no ranks. */
+	/* Numbers far apart are not ranks. */
 	return highest >= size && highest < NAMED_MAX ? highest + 1 : size;
 }
 
@@ -469,13 +469,13 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = reading->model;
 	const struct fsdp_child *first = fsdp_vec_at(&reading->children, 0);
-	/* One file beside its plan. */
+	/* One file with its plan. */
 	if (reading->children.count == 1 && reading->ranks_told == 0 &&
 		!names_a_rank(first->name))
 		return true;
 	if (!check_evidence(reading, ret_error))
 		return false;
-	/* Relatives of FSDP say what they are. */
+	/* Relatives of FSDP contain their kind. */
 	if (strcmp(model->format.family, "torch-zip") == 0 ||
 		strcmp(model->format.family, "torch-legacy") == 0 ||
 		model->format.title == NULL) {
@@ -483,7 +483,7 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 		model->format.title = fsdp_family_rank_set.title;
 	}
 	resolve_world(model);
-	/* What ranks tell of themselves they tell of sharded tensors. */
+	/* Files contain their rank in sharded tensors. */
 	model->are_unproven = reading->ranks_told == 0;
 	model->is_split |= model->are_unproven && names_a_slice(first->name);
 	if (model->world_size == FSDP_NONE)
@@ -514,8 +514,8 @@ const struct fsdp_family fsdp_family_rank_set = {
 /* ---- slices of tensor parallelism ---- */
 
 /*
- * Folders in which every rank of tensor parallelism has its own slices under the same
- * names, and nothing says how they were cut: each is listed as its rank's own.
+ * Directories where every rank of tensor parallelism has its own slices under the same
+ * names, without their dimensions: each is listed as its rank's own.
  *
  *	vLLM, sglang   model-rank-R-part-P.safetensors  config.json
  *	Meta           consolidated.RR.pth              params.json
@@ -666,7 +666,7 @@ static bool read_slices(struct fsdp_reading *reading, const struct fsdp_look *lo
 	       name_files(reading, slices, ret_error);
 }
 
-/* ---- judging them ---- */
+/* ---- checks ---- */
 
 static void check_slice_ranks(
 	struct fsdp_reading *reading, const struct rank_slices *slices)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The folder of a step of Hugging Face's Trainer: names its parts as children, and puts
+ * The directory of a step of Hugging Face's Trainer: adds its parts as children, and puts
  * the states of the optimizer under the names of their parameters.
  *
  *	model.safetensors, shards and index, pytorch_model.bin, adapter_model.*
- *	                        weights, read as a folder of Hugging Face
+ *	                        weights, read as a directory of Hugging Face
  *	pytorch_model_fsdp_0/   weights of FSDP (DCP), or pytorch_model_fsdp.bin
  *	global_step<N>/ latest  weights and optimizer of DeepSpeed
  *	optimizer.pt            states by number; of FSDP optimizer_0/ or optimizer.bin
@@ -12,8 +12,8 @@
  *	trainer_state.json      written last: step, epoch, what was best
  *	training_args.bin       arguments, a pickle; no loader reads it, nor does this
  *
- * Beside the files of FSDP or DeepSpeed a resume does not read model.safetensors: of
- * FSDP's it is a copy of the same weights and left out, of DeepSpeed's it is the model,
+ * With files of FSDP or DeepSpeed a resume does not read model.safetensors: with
+ * FSDP it is a copy of the same weights and skipped, with DeepSpeed it is the model,
  * and the masters in 32 bits are states of the optimizer.
  *
  * Origin: transformers/trainer.py (5.23), integrations/deepspeed.py; accelerate/utils/
@@ -278,7 +278,7 @@ static bool read_trainer_state(struct fsdp_reading *reading,
 struct fsdp_parameter_order {
 	const char *const *types;  /* model_type */
 	const char *stem;          /* what the names of layers begin with */
-	const char *const *before; /* modules in front of the layers */
+	const char *const *before; /* modules before the layers */
 	const char *const *layer;  /* of a layer, below its number */
 	const char *const *after;
 	const char *renamed; /* a part of names that the live model does not use */
@@ -290,7 +290,7 @@ struct fsdp_parameter_order {
 		__VA_ARGS__, NULL \
 	}
 
-/* What one of these has not, it leaves out; the order of the others is the same. */
+/* One of these may lack some; the order of the others is the same. */
 #define LLAMA_LAYER                                                                 \
 	LIST("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",            \
 		"self_attn.o_proj", "self_attn.q_norm", "self_attn.k_norm",         \
@@ -440,7 +440,7 @@ static bool read_number(struct fsdp_span *text, uint64_t *ret_number)
 	return true;
 }
 
-/* The next of them, from *at on, which begins with 0. False: there is none, or, with an
+/* The next of them, from *at on, which starts with 0. False: no more, or, with an
  * error, memory ended. */
 static bool next_state(struct id_naming *naming, size_t *at,
 	struct numbered_state *ret_state, struct fsdp_error **ret_error)
@@ -482,8 +482,8 @@ static bool is_zero(const struct fsdp_value_record *value)
 		       value->tokens->number == 0);
 }
 
-/* What a group says: a number of it, the name of one, or whether it decays. Names stand in
- * the order of numbers, which count on through all groups. */
+/* Value of a group: a number of it, the name of one, or whether it decays. Names are in
+ * the order of numbers, which continue through all groups. */
 static bool read_group_value(struct id_naming *naming,
 	const struct fsdp_value_record *value, struct fsdp_span name, size_t *named)
 {
@@ -643,7 +643,7 @@ static bool trainer_fits(const struct id_naming *naming,
 
 enum {
 	NAME_BYTES = 4096,
-	LOOKS_MAX = 1 << 22, /* comparisons of shapes, where names tell nothing */
+	LOOKS_MAX = 1 << 22, /* comparisons of shapes, without names */
 };
 
 /* ---- parameters ---- */
@@ -826,8 +826,8 @@ static bool list_group(struct id_naming *naming, size_t index,
 	return true;
 }
 
-/* Puts the numbers as early as their shapes let them, then as late: what has one place
- * only is known. False: there is none for one of them. */
+/* Puts the numbers as early as their shapes permit, then as late: those with one possible
+ * position are known. False: one of them has no position. */
 static bool place_group(struct id_naming *naming, const struct optimizer_group *group)
 {
 	size_t at = 0;
@@ -879,7 +879,7 @@ static bool rename_state(struct id_naming *naming, struct fsdp_tensor_record *te
 	struct fsdp_span owner = fsdp_model_name(
 		model, fsdp_model_tensor(model, parameter)->name, naming->scratch);
 	size_t size = owner.size + key.size + sizeof "state..";
-	/* The names keep what they are made of. */
+	/* The names keep their parts. */
 	char *text = fsdp_arena_take(model->arena, size, 1);
 	if (owner.data == NULL || text == NULL)
 		return fsdp_arena_fail(model->arena, ret_error);
@@ -912,7 +912,7 @@ static void tell(struct id_naming *naming, bool placed, size_t states, size_t na
  * and their shapes. A state keeps its number where more than one parameter is possible;
  * all do if one shape contradicts. Of all tensors and values of the model; `ordered`:
  * parameters were read in the order in which the model has them. Takes time and memory
- * linear in both, but for sorting.
+ * linear in both, except sorting.
  */
 static bool name_states(
 	struct fsdp_reading *reading, bool ordered, struct fsdp_error **ret_error)
@@ -967,13 +967,13 @@ static bool name_states(
 
 struct trainer {
 	const struct fsdp_folder *folder;
-	uint32_t world_size; /* as random states tell; 0: they do not */
+	uint32_t world_size; /* from random states; 0: unknown */
 	bool is_plain;       /* weights are files of one rank */
 	bool has_config;     /* was read with the weights */
 	bool is_deepspeed;
 };
 
-/* What lies where; see struct fsdp_child. */
+/* Role of each file; see struct fsdp_child. */
 struct trainer_part {
 	const char *pattern;
 	enum fsdp_entry_kind kind;
@@ -987,7 +987,7 @@ static const struct trainer_part fsdp_weights[] = {
 	{ "pytorch_model_fsdp.bin", FSDP_ENTRY_FILE, "", "", -1, false },
 };
 
-/* Weights without a configuration beside them. */
+/* Weights without a configuration. */
 static const struct trainer_part bare_weights[] = {
 	{ "model.safetensors", FSDP_ENTRY_FILE, "", "", -1, false },
 	{ "pytorch_model.bin", FSDP_ENTRY_FILE, "", "", -1, false },
@@ -1039,8 +1039,8 @@ static bool has_weights(const struct fsdp_folder *folder)
 	       is_hugging_face(folder) || is_deepspeed(folder);
 }
 
-/* The state is written last, and by one node only: without it random states of the name
- * that Trainer gives them tell. */
+/* The state is written last, and by one node only: without it the names of random states
+ * identify a Trainer. */
 static enum fsdp_sign recognise(const struct fsdp_look *look)
 {
 	const struct fsdp_folder *folder = look->folder;
@@ -1085,7 +1085,7 @@ static bool name_parts(struct fsdp_reading *reading, const struct fsdp_folder *f
 	return true;
 }
 
-/* The folder itself, as another family. */
+/* The directory itself, as another family. */
 static bool name_family(struct fsdp_reading *reading, const struct fsdp_family *family,
 	struct fsdp_error **ret_error)
 {
@@ -1213,7 +1213,7 @@ static bool is_there(const struct fsdp_folder *folder, const char *pattern)
 	return fsdp_pattern_in(folder, FSDP_ENTRY_FILE, pattern);
 }
 
-/* Scripts and pointers that DeepSpeed leaves beside its folder. */
+/* Scripts and pointers that DeepSpeed writes next to its directory. */
 static bool lost_deepspeed(const struct fsdp_folder *folder)
 {
 	return (is_there(folder, "latest") || is_there(folder, "zero_to_fp32.py")) &&
@@ -1231,7 +1231,7 @@ static void lack(struct fsdp_reading *reading, const char *file,
 }
 
 /* Of FSDP Trainer writes model, optimizer, schedule and random states in this order, and
- * save_only_model leaves out all four. */
+ * save_only_model omits all four. */
 static bool check_fsdp(struct fsdp_reading *reading, const struct trainer *trainer)
 {
 	const struct fsdp_folder *folder = trainer->folder;
@@ -1303,8 +1303,8 @@ static void check_parts(struct fsdp_reading *reading, const struct trainer *trai
 		check_training(reading, trainer);
 }
 
-/* Files of random states as many as there are ranks; files of data may tell more ranks
- * than these do. */
+/* Files of random states as many as there are ranks; files of data may show more ranks
+ * than these. */
 static bool check_ranks(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = reading->model;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files and folders that are recognised only to be refused: what each looks like, and
- * what to tell a user who has one. One row each.
+ * Files and directories that are recognized only to be refused: their signs, and
+ * the message for the user. One row each.
  */
 #include "base/num.h"
 #include "formats/format.h"
@@ -357,7 +357,7 @@ static const struct protobuf *find_protobuf(const struct fsdp_look *look)
 
 /* ---- what has a length or an end where others have a magic ---- */
 
-/* An object or a table of Lua Torch, in binary or in text: a version stands in front of each
+/* An object or a table of Lua Torch, in binary or in text: a version precedes each
  * class. */
 static bool is_lua_torch(struct fsdp_span head)
 {
@@ -428,7 +428,7 @@ static bool is_flax(struct fsdp_span head)
 	return false;
 }
 
-/* Bytes that were no text, each replaced by U+FFFD: a copy in text mode did it. */
+/* Bytes outside of UTF-8, each replaced by U+FFFD: a copy in text mode did it. */
 static bool is_mangled(struct fsdp_span head)
 {
 	size_t count = 0;
@@ -437,7 +437,7 @@ static bool is_mangled(struct fsdp_span head)
 	return count >= 8 && count >= head.size / 32;
 }
 
-/* Documents by a key of theirs. What lies beside weights says nothing of a folder. */
+/* Documents by one of their keys. Files next to weights do not identify a directory. */
 static const struct document {
 	bool is_beside;
 	const char *key, *what, *hint;
@@ -505,7 +505,7 @@ static bool is_zero(struct fsdp_span head)
 	return true;
 }
 
-/* A file of this name that is none: only its first bytes can tell what is wrong. */
+/* A file of this name with other content: only its first bytes can show the error. */
 static bool fail_broken_header(
 	const struct fsdp_look *look, struct fsdp_error **ret_error)
 {
@@ -700,7 +700,7 @@ static bool is_exported(const struct fsdp_zip *zip)
 	return has_member(zip, "serialized_exported_program.json");
 }
 
-/* Its pickles lie in base64 inside of JSON, where only its own loader looks. */
+/* Its pickles are in base64 inside of JSON; only its own loader reads them. */
 static bool fail_stable_baselines(
 	const struct fsdp_zip *zip, struct fsdp_error **ret_error)
 {
@@ -761,11 +761,11 @@ bool fsdp_foreign_zip(const struct fsdp_zip *zip, struct fsdp_error **ret_error)
 
 /* ---- directories ---- */
 
-/* Folders that others would take for theirs. */
+/* Directories that other families would accept. */
 static const struct folder_row {
 	const char *pattern, *beside; /* an entry, and another one, an ending or NULL */
 	const char *what, *hint;
-	bool alone; /* beside them there is nothing but JSON */
+	bool alone; /* all other files are JSON */
 } folders[] = {
 	{ "nccl_trace_rank_#", NULL, "a directory of Flight Recorder dumps (NCCL)",
 		"fsdp-inspect order FILE", true },
@@ -868,7 +868,7 @@ static bool is_same_kind(const struct fsdp_error *a, const struct fsdp_error *b)
 			       strncmp(first, second, size) == 0));
 }
 
-/* What the files of a folder are, if all that are known by content are the same. */
+/* Kind of the files of a directory, if all that are recognized by content are the same. */
 static bool fail_one_kind(const struct fsdp_look *look, struct fsdp_error **ret_error)
 {
 	struct fsdp_error *first = NULL;
@@ -923,8 +923,8 @@ static bool is_unfinished_name(struct fsdp_span name)
 static bool is_unfinished_orbax(
 	const struct fsdp_look *look, const struct folder_row *row)
 {
-	/* A step, or an item of one. Where folders cannot be renamed a file says that it
-	 * is finished. */
+	/* A step, or an item of one. Where directories cannot be renamed a file marks it
+	 * as finished. */
 	if (row == NULL || strstr(row->what, "Orbax") == NULL || look->typed.size == 0)
 		return false;
 	struct fsdp_span path = look->typed;
