@@ -26,8 +26,8 @@
 /* ---- param_slice_mappings ---- */
 
 /*
- * Reads where a parameter lies in a rank's part of a flat buffer, as DeepSpeed spells it,
- * and finds it again by name. flat-buffers.c checks whether it can be true.
+ * Reads the position of a parameter in a rank's part of a flat buffer, as DeepSpeed names it,
+ * and finds it by name. flat-buffers.c checks whether it can be true.
  *
  *	param_slice_mappings   [{fqn: fragment_address}, …], one dict a group
  *	fragment_address       an object whose state is {"numel": n, "start": n}
@@ -180,13 +180,13 @@ bool fsdp_mappings_has_rank(const struct fsdp_mappings *mappings, uint32_t rank)
  *	parameter_with_row_parallelism_patterns   cut along dimension 1
  *	pipeline_replicated_parameter_patterns    every stage has it
  *	vocabulary_parameter_patterns             cut along dimension 0, and padded
- *	parameter_with_sub_params                 of several shapes: not understood
+ *	parameter_with_sub_params                 of several shapes: not supported
  *	universal_checkpoint_version, original_vocab_size, …   numbers, shown as they are
  *
  * The first line that takes a name decides, of the first four. A pattern has to match
  * from the start of the name, not to its end. It may hold letters, ".", "\d", "\w", an
- * escaped sign, "^", "$", each of them but the last two with "*", "+" or "?" behind. With
- * groups, sets and counts it is not understood, and then nothing is.
+ * escaped sign, "^", "$", each of them except the last two may be followed by "*", "+" or "?". Groups,
+ * sets and counts are not supported; then no pattern is used.
  *
  * Origin: deepspeed/checkpoint/{constants,ds_to_universal}.py (0.19.8).
  */
@@ -294,8 +294,8 @@ static bool has(const uint64_t *set, size_t place)
 	return (set[place / 64] >> place % 64 & 1) != 0;
 }
 
-/* The place, and those that follow if nothing more comes. Behind one that is in the set
- * they are in it too, so a step of the name takes no longer than the pattern is. */
+/* The place, and those that follow if nothing more comes. Places after one in the set
+ * are in it too, so a step of the name takes no longer than the pattern is. */
 static void add(const struct pattern *pattern, uint64_t *set, size_t place)
 {
 	while (!has(set, place)) {
@@ -591,7 +591,7 @@ static bool read_shape(struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_sa
 		if (is_listed(ds->reading->model, &said->value) &&
 			!fsdp_deepspeed_parse_index(&rest, &group))
 			return true;
-		/* In which stage of a pipeline a layer lies tells the names of its
+		/* The stage of a pipeline with a layer determines the names of its
 		 * parameters. */
 		struct fsdp_span fqn = rest;
 		uint32_t layer;
@@ -615,8 +615,8 @@ static bool read_shape(struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_sa
 	return true;
 }
 
-/* Elements of padding behind each parameter of ZeRO 1 and 2, where they are recorded;
- * over how many ranks a group is cut. */
+/* Elements of padding after each parameter of ZeRO 1 and 2, if recorded;
+ * number of ranks of a group. */
 static void read_number(struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_said *said)
 {
 	struct fsdp_deepspeed_slice *slice = &ds->slice;

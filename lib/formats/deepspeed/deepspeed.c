@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tells the files of a DeepSpeed checkpoint by their names: whose they are, and in which
- * order what they hold is put together. Reads none of them: the door does, and what they
- * hold is taken from the model. The other files of this folder put parameters together.
+ * Identifies the files of a DeepSpeed checkpoint by their names: their ranks, and the order
+ * in which their content is joined. Does not read them: lib/read.c does, and their
+ * content is taken from the model. The other files of this directory join parameters.
  *
  *	TAG/mp_rank_00_model_states.pt                    ZeRO 0, 1, 2
  *	TAG/zero_pp_rank_R_mp_rank_00_model_states.pt     ZeRO 3, one a rank
  *	TAG/[bf16_]zero_pp_rank_R_mp_rank_00_optim_states.pt   ZeRO 1, 2, 3
  *	TAG/layer_LL[-model_MM]-model_states.pt           a layer of a pipeline
  *	TAG/[layer_L_]expert_E_mp_rank_00_model_states.pt  an expert
- *	TAG/expp_rank_E_mp_rank_00_optim_states.pt        what experts' optimizers keep
+ *	TAG/expp_rank_E_mp_rank_00_optim_states.pt        states of experts' optimizers
  *	TAG/zero/                                         the universal form
  *
- * With tensor or pipeline parallelism (mp_rank) all of this is there once for each of its
- * ranks. Slices of one parameter are joined if universal_checkpoint_info says along which
- * dimension they were cut; else only the model's code knows, and they are listed as each
- * rank's own. Of a pipeline's stages every parameter is one stage's, if the same does not
- * say otherwise. Ranks are those of the save where there is no pipeline.
+ * With tensor or pipeline parallelism (mp_rank) all of this exists once per rank of it.
+ * Slices of one parameter are joined if universal_checkpoint_info contains their
+ * dimension; else only the model's code has it, and they are listed as each
+ * rank's own. Every parameter belongs to one stage of a pipeline, unless
+ * universal_checkpoint_info has another rule. Without a pipeline ranks are those of the save.
  *
  * Origin: deepspeed/runtime/engine.py, runtime/pipe/module.py (0.19.8), and files of it.
  */
@@ -29,7 +29,7 @@
 
 /* ---- order of slices ---- */
 
-/* A counting sort: how many each slice has, where it begins then, and who lies there. */
+/* A counting sort: how many each slice has, where it begins then, and its files. */
 bool fsdp_deepspeed_order(struct fsdp_deepspeed *ds, size_t count,
 	uint32_t (*rank)(const struct fsdp_deepspeed *ds, size_t index),
 	struct fsdp_deepspeed_order *ret_order, struct fsdp_error **ret_error)
@@ -57,13 +57,13 @@ bool fsdp_deepspeed_order(struct fsdp_deepspeed *ds, size_t count,
 	return true;
 }
 
-/* ---- the folder of a run ---- */
+/* ---- the directory of a run ---- */
 
 /*
- * Follows the folder of a DeepSpeed run to the checkpoint that its tag file names, and
- * notes which others there are.
+ * Follows the directory of a DeepSpeed run to the checkpoint that its tag file names, and
+ * notes the others.
  *
- *	latest             the tag, a folder
+ *	latest             the tag, a directory
  *	latest_universal   the tag of the universal form
  *
  * Origin: deepspeed/runtime/engine.py, checkpoint/ds_to_universal.py (0.19.8).
@@ -83,7 +83,7 @@ static bool names_a_tag(const struct fsdp_folder *folder)
 	return false;
 }
 
-/* The only folder of a step, whatever points elsewhere. */
+/* The only directory of a step, also if a file points elsewhere. */
 static bool find_only_step(const struct fsdp_folder *folder, struct fsdp_entry *ret_entry)
 {
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
@@ -99,7 +99,7 @@ static bool find_only_step(const struct fsdp_folder *folder, struct fsdp_entry *
 	return count == 1;
 }
 
-/* Whether a folder is that of a run, in which a file names the tag. */
+/* Whether a directory is that of a run, where a file names the tag. */
 static bool has_tags(const struct fsdp_folder *folder)
 {
 	struct fsdp_entry only;
@@ -107,12 +107,12 @@ static bool has_tags(const struct fsdp_folder *folder)
 	if (fsdp_folder_has(folder, "latest_universal", FSDP_ENTRY_FILE) ||
 		(scripted && find_only_step(folder, &only)))
 		return true;
-	/* Other run folders have a file of this name too. */
+	/* Other run directories have a file of this name too. */
 	return fsdp_folder_has(folder, "latest", FSDP_ENTRY_FILE) &&
 	       (scripted || names_a_tag(folder));
 }
 
-/* A file that names the folder of a tag. */
+/* A file that names the directory of a tag. */
 struct pointer {
 	const char *name;
 	struct fsdp_span tag;
@@ -232,11 +232,11 @@ static bool deepspeed_enter_tag(struct fsdp_reading *reading,
 /* ---- the universal form ---- */
 
 /*
- * Reads the universal form of a DeepSpeed checkpoint, in which each tensor has a file of
- * its own and nothing is cut. Its folders are a family that only deepspeed.c names.
+ * Reads the universal form of a DeepSpeed checkpoint, where each tensor has a separate file
+ * and nothing is cut. Its directories are a family that only deepspeed.c names.
  *
  *	TAG/zero/<fqn>/fp32.pt, exp_avg.pt, …   one tensor each, in a dict or bare
- *	TAG/zero/optimizer_state.pt             what the optimizer shares: left alone
+ *	TAG/zero/optimizer_state.pt             shared state of the optimizer: not read
  *
  * Bare ones are stored flat: they have the shape that param_shapes say.
  *
@@ -269,7 +269,7 @@ struct held_states {
 	struct fsdp_names names;
 };
 
-/* A state's number; FSDP_DEEPSPEED_STATES_MAX: there are too many. */
+/* A state's number; FSDP_DEEPSPEED_STATES_MAX: too many. */
 static size_t number_state(struct fsdp_deepspeed *ds, struct fsdp_span state)
 {
 	struct fsdp_deepspeed_slice *slice = &ds->slice;
@@ -316,7 +316,7 @@ static bool check_held(struct fsdp_deepspeed *ds, const struct held_states *held
 	return true;
 }
 
-/* What param_shapes and the file say of a parameter. A vocabulary was padded, and slices
+/* Shape of a parameter in param_shapes and in the file. A vocabulary was padded, and slices
  * are smaller. */
 static void check_shape(struct fsdp_deepspeed *ds, const struct fsdp_names *names,
 	struct fsdp_span path, struct fsdp_span fqn,
@@ -409,7 +409,7 @@ static bool join_universal(struct fsdp_deepspeed *ds, struct fsdp_error **ret_er
 static bool read_universal(struct fsdp_reading *reading, const struct fsdp_look *look,
 	struct fsdp_error **ret_error)
 {
-	/* In the folders of its parameters there is none. */
+	/* The directories of its parameters have none. */
 	if (!fsdp_folder_has(look->folder, SHARED, FSDP_ENTRY_FILE) &&
 		!fsdp_folder_has(look->folder, "fp32.pt", FSDP_ENTRY_FILE))
 		fsdp_find(&reading->model->findings, FSDP_RULE_MISSING_FILE,
@@ -750,8 +750,8 @@ static bool join_slice(
 	return fsdp_deepspeed_add_module(ds, ret_error);
 }
 
-/* Every rank over which a slice is cut has a file of the optimizer. Without those of the
- * last ranks the files are fewer than the world that they tell. */
+/* Every rank of a slice has a file of the optimizer. If those of the last ranks are missing,
+ * the files are fewer than the world size that they contain. */
 static bool check_ranks(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
 {
 	struct fsdp_reading *reading = ds->reading;
@@ -803,7 +803,7 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	if (!fsdp_deepspeed_remove_stored(ds, ret_error) ||
 		!fsdp_deepspeed_read_values(ds, ret_error))
 		return false;
-	/* As the files say, else as their names do. */
+	/* From the files, else from their names. */
 	uint32_t data = ds->data_files, model = ds->model_ranks;
 	if (ds->data_ranks > (int64_t)data && ds->data_ranks < FSDP_DEEPSPEED_RANKS_MAX)
 		data = (uint32_t)ds->data_ranks;

@@ -5,9 +5,9 @@
 #include "formats/format.h"
 
 /*
- * param_slice_mappings of the optimizer files of ZeRO 1 and 2: for each rank and group
- * which elements of the rank's part are of which parameter. Those of a parameter that
- * lies on several ranks are a chain, in order of ranks.
+ * param_slice_mappings of the optimizer files of ZeRO 1 and 2: the
+ * parameters of the elements of each rank's part, per group. Those of a parameter
+ * on several ranks are a chain, in order of ranks.
  */
 struct fsdp_mapping {
 	struct fsdp_span fqn;
@@ -18,7 +18,7 @@ struct fsdp_mapping {
 };
 
 enum { FSDP_MAPPING_GROUPS = 4096 };
-#define FSDP_MAPPING_MAX (UINT64_C(1) << 60) /* what is longer is no length */
+#define FSDP_MAPPING_MAX (UINT64_C(1) << 60) /* larger numbers are not lengths */
 
 struct fsdp_mappings {
 	struct fsdp_arena *scratch;
@@ -28,7 +28,7 @@ struct fsdp_mappings {
 	/* Of the slice that was begun: */
 	struct fsdp_names names; /* group, then parameter */
 	uint32_t *first, *last;  /* by name, + 1 */
-	uint32_t *ranks;         /* that tell one, ascending */
+	uint32_t *ranks;         /* that contain one, ascending */
 	size_t rank_count, count;
 	bool told[FSDP_MAPPING_GROUPS]; /* there are some of this group */
 };
@@ -37,14 +37,14 @@ struct fsdp_mappings {
 bool fsdp_mapping_read(
 	const struct fsdp_value_record *value, struct fsdp_mapping *ret_mapping);
 
-/* The first of a slice, + 1; 0: there is none. */
+/* The first of a slice, + 1; 0: none. */
 uint32_t fsdp_mappings_first(const struct fsdp_mappings *mappings, uint32_t slice);
 
-/* The first of a parameter, + 1; 0: none is reported. */
+/* The first of a parameter, + 1; 0: not reported. */
 uint32_t fsdp_mappings_find(
 	const struct fsdp_mappings *mappings, uint32_t group, struct fsdp_span fqn);
 
-/* Whether a rank's file tells any. */
+/* Whether a rank's file contains any. */
 bool fsdp_mappings_has_rank(const struct fsdp_mappings *mappings, uint32_t rank);
 
 static inline struct fsdp_mapping *fsdp_mappings_at(
@@ -54,9 +54,9 @@ static inline struct fsdp_mapping *fsdp_mappings_at(
 }
 
 /*
- * universal_checkpoint_info: what a model tells DeepSpeed's universal converter of how
- * its parameters were cut over ranks of tensor parallelism. Patterns of names, one kind
- * for each way; what no pattern takes was cut along the first dimension.
+ * universal_checkpoint_info: a model's rules for DeepSpeed's universal converter about the slices of
+ * its parameters on ranks of tensor parallelism. Patterns of names, one list
+ * per rule; parameters without a pattern were cut along the first dimension.
  */
 enum fsdp_cut {
 	FSDP_CUT_UNKNOWN, /* it is absent, or not understood */
@@ -64,7 +64,7 @@ enum fsdp_cut {
 	FSDP_CUT_COLUMNS, /* along the second */
 	FSDP_CUT_HALVES,  /* two parameters in one, each along the first */
 	FSDP_CUT_COPY,    /* every rank has all of it */
-	FSDP_CUT_MEAN,    /* each its own, of which the mean counts */
+	FSDP_CUT_MEAN,    /* each its own; their mean counts */
 };
 
 enum { FSDP_SLICING_PATTERNS = 256 };
@@ -89,8 +89,8 @@ enum fsdp_cut fsdp_slicing_of(
 	struct fsdp_slicing *slicing, struct fsdp_span fqn, bool *ret_everywhere);
 
 /*
- * A checkpoint of DeepSpeed while it is read: what the files of its reader share. All of
- * it lies in the reading's scratch arena and goes with that; only texts out of values are
+ * A checkpoint of DeepSpeed while it is read: shared state of the files of its reader. All of
+ * it is in the reading's scratch arena and freed with it; only texts of values are
  * the model's. Each part of the struct is written by the file that is named with it.
  *
  * A slice is what one rank of tensor or pipeline parallelism has (mp_rank). One is taken
@@ -108,8 +108,8 @@ enum fsdp_cut fsdp_slicing_of(
 /* What tensors of files that hold only them are put below until they are joined. */
 #define FSDP_DEEPSPEED_LAYER "pipeline_layer"
 #define FSDP_DEEPSPEED_EXPERT "pipeline_expert"
-/* What an expert-parallel rank keeps of the optimizer without ZeRO: states of all
- * parameters, of which those of experts are its own. */
+/* Optimizer states of an expert-parallel rank without ZeRO: those of all
+ * parameters; those of experts are its own. */
 #define FSDP_DEEPSPEED_RANK "expert_rank"
 
 enum {
@@ -124,9 +124,9 @@ struct fsdp_deepspeed_parameter {
 	fsdp_ints shape;
 	uint8_t dims;
 	uint32_t group;
-	uint64_t numel, padding; /* elements, and those behind it */
+	uint64_t numel, padding; /* elements, and those after it */
 	uint64_t begin;          /* in its group, of ZeRO 1 and 2 */
-	uint32_t mapping;        /* + 1: it lies where these say; 0: at `begin` */
+	uint32_t mapping;        /* + 1: at the position of these; 0: at `begin` */
 	bool frozen;
 };
 
@@ -161,7 +161,7 @@ struct fsdp_deepspeed_slice {
 	uint32_t firsts[FSDP_MAPPING_GROUPS];  /* its first parameter + 1 */
 	struct fsdp_deepspeed_parameter *parameters;
 	size_t parameter_count;
-	bool has_paddings;                   /* a file tells how parameters are aligned */
+	bool has_paddings; /* a file contains the alignment of parameters */
 	struct fsdp_names buffers, declared; /* declared: parameters by their names */
 	struct fsdp_deepspeed_shared {
 		struct fsdp_span alias, target;
@@ -181,10 +181,10 @@ struct fsdp_deepspeed_order {
 };
 
 struct fsdp_deepspeed {
-	struct fsdp_reading *reading; /* the door's */
-	bool is_root; /* a folder of tags; what is below holds for a tag */
+	struct fsdp_reading *reading; /* of the caller */
+	bool is_root; /* a directory of tags; the fields below are for a tag */
 	bool is_universal;
-	bool is_picked; /* other files of the folder are not looked for */
+	bool is_picked; /* other files of the directory are not searched */
 	size_t first_tensor, first_piece, first_value; /* of the model: the files' */
 
 	/* By the names of the files (deepspeed.c). */
@@ -225,7 +225,7 @@ struct fsdp_deepspeed {
 	/* What was noticed of all slices. */
 	size_t mapped, strayed; /* parameters with mappings; with wrong ones
 				   (flat-buffers.c) */
-	size_t averaged; /* parameters of which each rank has its own (deepspeed.c) */
+	size_t averaged; /* parameters that are separate on each rank (deepspeed.c) */
 };
 
 /* Ranks of a save: stages of a pipeline, in them data parallelism, in that slices. */
@@ -247,7 +247,7 @@ static inline uint32_t fsdp_deepspeed_slice_of(
 {
 	uint32_t slice = rank / ds->tensor_ranks / ds->data_files * ds->tensor_ranks +
 			 rank % ds->tensor_ranks;
-	/* A file may tell a rank that its name does not. */
+	/* A file may contain a rank that its name lacks. */
 	return slice < ds->model_ranks ? slice : 0;
 }
 
@@ -260,8 +260,8 @@ static inline bool fsdp_deepspeed_is_apart(
 
 /* ---- deepspeed.c ---- */
 
-/* Puts `count` things in order of the slices that their ranks belong to, and those of one
- * slice as they come. What has no rank (FSDP_NONE) is left out. */
+/* Sorts `count` items by the slices of their ranks, stable within a
+ * slice. Items without a rank (FSDP_NONE) are skipped. */
 bool fsdp_deepspeed_order(struct fsdp_deepspeed *ds, size_t count,
 	uint32_t (*rank)(const struct fsdp_deepspeed *ds, size_t index),
 	struct fsdp_deepspeed_order *ret_order, struct fsdp_error **ret_error);
@@ -285,9 +285,9 @@ bool fsdp_deepspeed_add_unnamed(struct fsdp_deepspeed *ds, struct fsdp_error **r
  * stored. */
 void fsdp_deepspeed_check_named(struct fsdp_deepspeed *ds, const char *flat_name);
 
-/* Whether the files of model and optimizer are there at all; of the slice that was begun, whether its layers and
- * experts have files, whether as many ranks have files as the optimizer was cut over, and whether flat buffers and moments
- * are as long as what they hold. */
+/* Whether files of model and optimizer exist; for the current slice, whether its layers and
+ * experts have files, whether all ranks of the optimizer have files, and whether flat buffers and moments
+ * have the length of their parameters. */
 void fsdp_deepspeed_check_files(struct fsdp_deepspeed *ds);
 void fsdp_deepspeed_check_parts(struct fsdp_deepspeed *ds);
 void fsdp_deepspeed_check_counts(struct fsdp_deepspeed *ds);
@@ -295,14 +295,14 @@ void fsdp_deepspeed_check_lengths(struct fsdp_deepspeed *ds);
 
 /* ---- declared.c ---- */
 
-/* A number in front of the rest, up to a dot or the end, below FSDP_MAPPING_GROUPS. */
+/* A number before the rest, up to a dot or the end, below FSDP_MAPPING_GROUPS. */
 bool fsdp_deepspeed_parse_index(struct fsdp_span *rest, uint32_t *ret_index);
 
-/* Takes what the files say. Values of the first rank stay in the model; what becomes
- * tensors goes. */
+/* Reads the values of the files. Values of the first rank stay in the model; those that become
+ * tensors are removed. */
 bool fsdp_deepspeed_read_values(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
 
-/* Takes up a slice: ds->slice is what its files say from now on. */
+/* Starts a slice: ds->slice has the values of its files from now on. */
 bool fsdp_deepspeed_begin_slice(
 	struct fsdp_deepspeed *ds, uint32_t index, struct fsdp_error **ret_error);
 
@@ -323,8 +323,8 @@ const struct fsdp_deepspeed_stored *fsdp_deepspeed_find_flat(
 const struct fsdp_deepspeed_stored *fsdp_deepspeed_find_copy(
 	const struct fsdp_deepspeed *ds, struct fsdp_span fqn);
 
-/* A tensor of the model, still without pieces, like a stored one but for what the target
- * says. FSDP_NONE: it failed. */
+/* A tensor of the model, still without pieces, like a stored one except the fields of the
+ * target. FSDP_NONE: it failed. */
 uint32_t fsdp_deepspeed_add_tensor(struct fsdp_deepspeed *ds,
 	const struct fsdp_deepspeed_target *target,
 	const struct fsdp_deepspeed_stored *like, struct fsdp_error **ret_error);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Puts parameters together that are cut over the flat buffers of ZeRO's ranks: each is
- * runs of these buffers, and so are the states that the optimizer keeps of it. Where a
- * parameter begins: below, groups of parameters.
+ * Joins parameters that are cut over the flat buffers of ZeRO's ranks: each is
+ * runs of these buffers, like its optimizer states. For the start of a
+ * parameter see groups of parameters, below.
  *
  * ZeRO 1 and 2: the buffer of a group is cut into W equal parts, one a rank.
  *
- * ZeRO 3: of each parameter every rank has the R-th of W equal parts; a rank lays its
- * parts one behind the other and cuts that into its flat groups. Parameters that are not
- * trained are cut alike, each by itself.
+ * ZeRO 3: of each parameter every rank has the R-th of W equal parts; a rank concatenates its
+ * parts and cuts the result into its flat groups. Parameters that are not
+ * trained are cut alike, each separately.
  *
  * Origin: deepspeed/runtime/zero/stage_1_and_2.py, stage3.py, utils/zero_to_fp32.py
  * (0.19.8).
@@ -22,15 +22,15 @@
 /* ---- groups of parameters ---- */
 
 /*
- * Finds where the parameters of a group lie in its flat buffer: of ZeRO 1 and 2 by
+ * Finds the positions of the parameters of a group in its flat buffer: for ZeRO 1 and 2 by
  * param_shapes and param_slice_mappings, which can differ.
  *
- * The parameters of a group lie in the order of param_shapes[group], each followed by its
+ * The parameters of a group are in the order of param_shapes[group], each followed by its
  * alignment padding; the sum, rounded up to 2 W elements, is cut into W equal parts.
  *
  * param_slice_mappings say the same, but not with round_robin_gradients: then only
  * param_shapes follows the buffer, and the mappings point elsewhere. They are followed
- * where param_shapes are missing, or cannot tell: of a save that aligns and is older than
+ * where param_shapes are missing, or insufficient: in a save that aligns and is older than
  * param_alignment_paddings. Else they are compared.
  *
  * Origin: deepspeed/runtime/zero/stage_1_and_2.py (0.19.8), and files of it.
@@ -48,7 +48,7 @@ static uint64_t part_of(const struct fsdp_deepspeed *ds, uint32_t group)
 	return round_up(ds->slice.lengths[group], align) / world;
 }
 
-/* Elements of a flat buffer on all ranks; *ret_whole: none of them is missing. */
+/* Elements of a flat buffer on all ranks; *ret_whole: no rank is missing. */
 static uint64_t sum_flats(
 	const struct fsdp_deepspeed *ds, const char *name, bool *ret_whole)
 {
@@ -65,8 +65,8 @@ static uint64_t sum_flats(
 	return sum;
 }
 
-/* A rank whose flat buffer is longer than an equal part of all: what follows it lies
- * elsewhere than it should. */
+/* A rank whose flat buffer is longer than an equal part of all: parameters after it are
+ * displaced. */
 static void check_cut(struct fsdp_deepspeed *ds, uint32_t group)
 {
 	uint64_t part = part_of(ds, group);
@@ -119,8 +119,8 @@ static bool is_followed(
 	return id == 0;
 }
 
-/* How many parameters of a group have mappings elsewhere. *ret_ordered: these lie in the
- * order of param_shapes, as they do with an alignment. */
+/* Number of parameters of a group with other mappings. *ret_ordered: these are in the
+ * order of param_shapes, as with an alignment. */
 static size_t count_strays(
 	const struct fsdp_deepspeed *ds, uint32_t group, bool *ret_ordered)
 {
@@ -156,14 +156,14 @@ static size_t count_parameters(const struct fsdp_deepspeed *ds, uint32_t group)
 	return count;
 }
 
-/* Who tells where the parameters of a group of ZeRO 1 and 2 lie. */
+/* Source of the positions of the parameters of a group of ZeRO 1 and 2. */
 static void check_group(struct fsdp_deepspeed *ds, uint32_t group)
 {
 	bool right, ordered = true;
 	uint64_t found;
 	size_t strays = ds->mappings.told[group] ? count_strays(ds, group, &ordered) : 0;
-	/* param_shapes say how long the flat buffers are. Where they are not, parameters
-	 * may lie elsewhere than they say: an alignment that no file records. */
+	/* param_shapes determine the length of the flat buffers. If it differs, parameters
+	 * may have other positions: an alignment that no file records. */
 	uint64_t align = 2 * (uint64_t)ds->world_size;
 	bool whole;
 	char name[256];
@@ -508,15 +508,15 @@ bool fsdp_deepspeed_join_frozen(struct fsdp_deepspeed *ds, struct fsdp_error **r
 /* ---- whether files are missing ---- */
 
 /*
- * Judges whether the files of a DeepSpeed checkpoint are all there, and whether the flat
- * buffers of its ranks are as long as what they hold.
+ * Checks whether the files of a DeepSpeed checkpoint are complete, and whether the flat
+ * buffers of its ranks have the length of their parameters.
  *
- *	files of the model    ZeRO 0, 1, 2: one for each rank of the model (mp_rank);
- *	                      ZeRO 3: one for each rank of data parallelism too
- *	files of the optimizer  one for each rank that partition_count counts
- *	files of a pipeline     one for each layer that param_shapes name
- *	files of experts        one for each that num_experts counts
- *	moments               as long as the part of the weights that they are of: with
+ *	files of the model    ZeRO 0, 1, 2: one per rank of the model (mp_rank);
+ *	                      ZeRO 3: also one per rank of data parallelism
+ *	files of the optimizer  one per rank that partition_count counts
+ *	files of a pipeline     one per layer that param_shapes name
+ *	files of experts        one per expert that num_experts counts
+ *	moments               as long as their part of the weights: with
  *	                      ZeRO 1 and 2 padding included
  *
  * Origin: deepspeed/runtime/engine.py, runtime/zero/stage_1_and_2.py, stage3.py (0.19.8).
@@ -724,7 +724,7 @@ static void report_moment(struct fsdp_deepspeed *ds, uint32_t group, const char 
 		state, group, FSDP_LLU(have), FSDP_LLU(need));
 }
 
-/* ZeRO 1 and 2. Of elastic checkpoints the padding is left out. */
+/* ZeRO 1 and 2. Elastic checkpoints have no padding. */
 static void check_moment(struct fsdp_deepspeed *ds, uint32_t group, const char *state)
 {
 	uint64_t part = part_of(ds, group);

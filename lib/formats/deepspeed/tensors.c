@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tensors that lie in the files of a DeepSpeed checkpoint: takes them out of the
+ * The tensors in the files of a DeepSpeed checkpoint: takes them out of the
  * model, finds them by rank and name, and makes those of the model like them.
  */
 #include "formats/deepspeed/deepspeed.h"
@@ -92,8 +92,8 @@ static const struct fsdp_deepspeed_stored *find_of_rank(
 						       : NULL;
 }
 
-/* A stored tensor with bytes, of a rank of data parallelism in the slice that was begun;
- * NULL: there is none. */
+/* A stored tensor with bytes, of a rank of data parallelism in the current slice;
+ * NULL: none. */
 static const struct fsdp_deepspeed_stored *find_stored(
 	const struct fsdp_deepspeed *ds, struct fsdp_span name, uint32_t rank)
 {
@@ -176,13 +176,13 @@ uint32_t fsdp_deepspeed_add_stored(struct fsdp_deepspeed *ds,
 /* ---- whole tensors ---- */
 
 /*
- * Adds the tensors of a DeepSpeed checkpoint that are whole. Of flat buffers it lists only
+ * Adds the complete tensors of a DeepSpeed checkpoint. Of flat buffers it lists only
  * those of experts, as they are stored.
  *
- * Buffers are whole; without ZeRO so is everything. With it the other weights are copies
+ * Buffers are complete; without ZeRO all tensors are. With it the other weights are copies
  * in the dtype of training, or placeholders; before ZeRO 3 the first rank has the
- * parameters that are not trained. What the user kept besides is each rank's own. Files
- * of layers and of experts hold nothing but their tensors.
+ * parameters that are not trained. Other tensors of the user are separate for each rank. Files
+ * of layers and of experts contain only their tensors.
  *
  * Origin: deepspeed/runtime/engine.py, runtime/pipe/module.py (0.19.8), and files of it.
  */
@@ -247,7 +247,7 @@ bool fsdp_deepspeed_join_shared(struct fsdp_deepspeed *ds, struct fsdp_error **r
 	return true;
 }
 
-/* Where a stored tensor belongs whose name says it. */
+/* Owner of a stored tensor, from its name. */
 enum stored_place {
 	PLACE_NONE,
 	PLACE_MODULE,
@@ -384,7 +384,7 @@ bool fsdp_deepspeed_add_module(struct fsdp_deepspeed *ds, struct fsdp_error **re
 	return true;
 }
 
-/* No name says whose the file of an expert is. */
+/* The name of an expert's file does not contain its owner. */
 static bool add_expert(struct fsdp_deepspeed *ds, struct fsdp_deepspeed_stored *stored,
 	struct fsdp_span name, struct fsdp_error **ret_error)
 {
@@ -395,8 +395,8 @@ static bool add_expert(struct fsdp_deepspeed *ds, struct fsdp_deepspeed_stored *
 	return fsdp_deepspeed_add_stored(ds, &target, stored, ret_error) != FSDP_NONE;
 }
 
-/* A layer's file tells the tensor-parallel rank; which stage it is of tell the names of
- * the masters. Where there are masters, these are the copies of training. */
+/* A layer's file contains the tensor-parallel rank; the names of the masters determine its
+ * stage. If masters exist, these are the copies of training. */
 static bool add_layer(struct fsdp_deepspeed *ds, struct fsdp_deepspeed_stored *stored,
 	struct fsdp_span name, struct fsdp_error **ret_error)
 {
@@ -440,12 +440,12 @@ bool fsdp_deepspeed_add_parts(struct fsdp_deepspeed *ds, struct fsdp_error **ret
 /* ---- slices of tensor parallelism ---- */
 
 /*
- * Joins slices of tensor parallelism to whole parameters, where declared.c tells how they
- * were cut.
+ * Joins slices of tensor parallelism to full parameters, if declared.c has their
+ * dimension.
  *
- * A slice that lies in flat buffers is runs of them. Cut along the first dimension, these
- * are runs of the whole too; along the second they are the end of a row, whole rows and
- * the begin of a row, which are boxes.
+ * A slice in flat buffers is runs of them. Cut along the first dimension, these
+ * are runs of the full parameter too; along the second they are the end of a row, full rows
+ * and the start of a row, which are boxes.
  */
 
 /* The slices of one name, in order of ranks. */
@@ -457,7 +457,7 @@ struct cut_slices {
 	uint32_t *next;       /* of one name, + 1 */
 };
 
-/* The parameter that a tensor is of, or of which it is a state or a copy. */
+/* The parameter of a tensor, or of a state or a copy. */
 static struct fsdp_span owner_of(
 	const struct fsdp_tensor_record *tensor, struct fsdp_span name)
 {
@@ -492,7 +492,7 @@ static int dimension_of(enum fsdp_cut cut)
 	return cut == FSDP_CUT_COPY ? -1 : cut == FSDP_CUT_COLUMNS ? 1 : 0;
 }
 
-/* The shape of the whole; false: they do not fit together. */
+/* The shape of the full parameter; false: they do not fit together. */
 static bool measure_whole(const struct fsdp_join *join, const struct cut_slices *slices,
 	uint32_t first, enum fsdp_cut cut, int64_t *shape)
 {
@@ -527,7 +527,7 @@ static bool measure_whole(const struct fsdp_join *join, const struct cut_slices 
 	return fsdp_numel(shape, head->dims, &numel) && numel <= INT64_MAX / 16;
 }
 
-/* Where a slice lies in the whole. */
+/* Position of a slice in the full parameter. */
 struct slice_place {
 	uint32_t tensor;
 	enum fsdp_cut cut;
@@ -536,7 +536,7 @@ struct slice_place {
 	int64_t before; /* along the dimension, in the slices before it */
 };
 
-/* Elements behind each other in the slice from `skip` on, as a run of the whole. */
+/* Contiguous elements of the slice from `skip` on, as a run of the full parameter. */
 static bool add_part_run(struct fsdp_join *join, const struct slice_place *slot,
 	const struct fsdp_piece_record *from, int64_t to, int64_t skip, int64_t count,
 	struct fsdp_error **ret_error)
@@ -608,7 +608,7 @@ static bool add_columns(struct fsdp_join *join, const struct slice_place *slot,
 	return true;
 }
 
-/* Two parameters one behind the other, in each slice a part of both. */
+/* Two concatenated parameters, in each slice a part of both. */
 static bool add_halves(struct fsdp_join *join, const struct slice_place *slot,
 	const struct fsdp_piece_record *from, int64_t start, int64_t count,
 	struct fsdp_error **ret_error)
