@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Judges what a pickle has its loader do: each call with its arguments, each state, each
- * persistent id, when it comes, against the shapes that their writers use. globals.c lists
+ * Checks the operations of a pickle: each call with its arguments, each state, each
+ * persistent id, as they occur, against the shapes that their writers use. globals.c lists
  * the globals there are, rebuild.c what they build.
  *
  * A file can run only what it can name and what it can reach from there. So whatever is
  * called must be a global of the list, by its own name, with arguments that do not make
- * it call something else: anything else is an error, wherever it stands. But what writers
+ * it call something else: anything else is an error, wherever it occurs. But what writers
  * do to make an object of a class (NEWOBJ, copyreg._reconstructor, REDUCE of a class with
  * arguments) may be done to a class that is on no list: it is reported as not checked.
  */
@@ -21,7 +21,7 @@ enum {
 	LEAST_WATCH = 4096,
 };
 
-/* One deed, and what it is about. */
+/* One operation, and its operands. */
 struct trial {
 	struct fsdp_torch *torch;
 	const struct fsdp_pickle *pickle;
@@ -51,8 +51,8 @@ static const char *op_name(const struct trial *trial)
 	return fsdp_pickle_opcode(trial->deed->opcode)->name;
 }
 
-/* Any number of deeds may share what they are done with: all that is looked at together
- * is no more than the stream could hold. */
+/* Any number of operations may share their operands: all checks together read no more
+ * than the stream could contain. */
 static bool may_watch(const struct trial *trial, uint64_t count)
 {
 	struct fsdp_torch *torch = trial->torch;
@@ -332,7 +332,7 @@ static struct fsdp_pickle_global *callable_of(const struct trial *trial, fsdp_re
 	return fsdp_pickle_global_of(trial->pickle, ref);
 }
 
-/* The class of which a call makes an object; NULL: it is computed, or there is none. */
+/* The class of the object that a call makes; NULL: it is computed, or no class. */
 static struct fsdp_pickle_global *class_of(const struct trial *trial, fsdp_ref object)
 {
 	fsdp_ref callable = fsdp_pickle_callable(trial->pickle, object);
@@ -561,8 +561,8 @@ static bool is_member(struct fsdp_span name)
 	return true;
 }
 
-/* (class, name) as one of two ordinary writers has it. *ret_inner: a class of which
- * objects are made. */
+/* (class, name) as one of two ordinary writers has it. *ret_inner: a class with
+ * objects. */
 static bool is_ordinary_getattr(
 	const struct trial *trial, fsdp_ref arguments, bool *ret_inner)
 {
@@ -633,7 +633,7 @@ static void check_computed(const struct trial *trial)
 	char text[TEXT_BYTES];
 	const struct fsdp_pickle_deed *deed = trial->deed;
 	if (kind_of(trial, deed->object) == FSDP_PICKLE_NOTHING)
-		return; /* told where it came from */
+		return; /* reported at its source */
 	if (deed->opcode == FSDP_OP_NEWOBJ && is_inner_class(trial, deed->object) &&
 		kind_of(trial, deed->argument) == FSDP_PICKLE_TUPLE)
 		return;
@@ -673,7 +673,7 @@ static bool check_maker(const struct trial *trial)
 	       (known->calls != NULL && *known->calls != '!' && known->states != NULL);
 }
 
-/* Whether the like of it needs no judging again. */
+/* Whether the same operation needs no further check. */
 static bool check_call(const struct trial *trial)
 {
 	struct fsdp_pickle_global *global = callable_of(trial, trial->deed->object);
@@ -747,7 +747,7 @@ static bool check_dtype(const struct trial *trial, fsdp_ref state)
 	return good;
 }
 
-/* Whether the like of it needs no judging again. */
+/* Whether the same operation needs no further check. */
 static bool check_build(const struct trial *trial)
 {
 	char name[TEXT_BYTES], text[TEXT_BYTES];
@@ -776,7 +776,7 @@ static bool check_build(const struct trial *trial)
 
 /* ---- persistent ids ---- */
 
-/* NULL: nothing, or what a fold tells by the storage's name. */
+/* NULL: nothing, or a fold with the storage's name. */
 static const char *what_is_wrong(const struct trial *trial, fsdp_ref id)
 {
 	int64_t numel;
@@ -814,7 +814,7 @@ static const char *what_is_wrong(const struct trial *trial, fsdp_ref id)
 	return "has a class of storages that is not known";
 }
 
-/* Whether the like of it needs no judging again. */
+/* Whether the same operation needs no further check. */
 static bool check_id(const struct trial *trial)
 {
 	char text[TEXT_BYTES];
@@ -853,7 +853,7 @@ static void check_fill(const struct trial *trial)
 	bool pairs = deed->opcode == FSDP_OP_SETITEM || deed->opcode == FSDP_OP_SETITEMS;
 	bool adds = deed->opcode == FSDP_OP_ADDITEMS;
 	if (kind_of(trial, deed->object) == FSDP_PICKLE_NOTHING)
-		return; /* told where it came from */
+		return; /* reported at its source */
 	if (kind_of(trial, deed->object) == FSDP_PICKLE_CALL) {
 		struct fsdp_pickle_global *global = class_of(trial, deed->object);
 		const struct fsdp_torch_known *known =

@@ -327,7 +327,7 @@ static const struct fsdp_torch_known table[] = {
 	{ "torchvision.models.*", "*", LIBRARY, OBJECT },
 	{ "torchvision.ops.*", "*", LIBRARY, OBJECT },
 	{ "torchvision.transforms.*", "*", LIBRARY, OBJECT },
-	/* of which a class or function may be named */
+	/* modules whose classes and functions may be named */
 	{ "torch", "*", PLAIN, NAMED },
 	{ "torch.*", "*", PLAIN, NAMED },
 	{ "numpy", "*", NUMPY, NAMED },
@@ -644,7 +644,7 @@ static const char *use_text(unsigned uses)
 				       : "named";
 }
 
-/* "module.name", and behind it how it is written where that is something else. */
+/* "module.name", and its written form after it if that differs. */
 static size_t spell(const struct fsdp_pickle_global *global, char text[TEXT_BYTES])
 {
 	char part[4][FSDP_SHOWN];

@@ -12,11 +12,11 @@
 /* ---- the end of a pickle ---- */
 
 /*
- * Finds the end of a pickle whose length nothing tells: its opcodes are stepped over up to
+ * Finds the end of a pickle without a recorded length: its opcodes are skipped up to
  * STOP.
  *
  * What follows may be storages of many gigabytes, so the window grows only while the
- * pickle goes on.
+ * pickle continues.
  */
 
 enum { WINDOW = 16 << 10, GROWTH = 8 };
@@ -89,7 +89,7 @@ bool fsdp_torch_next_pickle(const struct fsdp_source *source, uint64_t *offset,
 
 /*
  * The two forms in which torch saved before it packed zips: a stream of pickles with the
- * storages behind them, and before that a tar. What the pickles mean: torch.h.
+ * storages after them, and before that a tar. What the pickles mean: torch.h.
  *
  * The stream, nothing framed:
  *
@@ -127,7 +127,7 @@ struct legacy {
 	struct fsdp_reading *reading;
 	const struct fsdp_folder *folder; /* of the tar's members */
 	struct fsdp_source source, storages;
-	struct fsdp_source tar; /* all of it, if its members lie in it as they are */
+	struct fsdp_source tar; /* all of it, if its members are stored as they are */
 	struct fsdp_span file;
 	struct fsdp_span member; /* of the tar; absent: it goes by the name of a file */
 	uint32_t file_id;
@@ -163,7 +163,7 @@ static bool fail(
 
 /* ---- the pickles around the object ---- */
 
-/* Reads and judges the next one; *ret_top is its value. */
+/* Reads and checks the next one; *ret_top is its value. */
 static bool next_fact(
 	struct legacy *legacy, fsdp_ref *ret_top, struct fsdp_error **ret_error)
 {
@@ -263,7 +263,7 @@ static int shown(struct fsdp_span key)
 	return key.size > 64 ? 64 : (int)key.size;
 }
 
-/* Gives a storage its bytes, which begin here, and moves behind them. False: the file
+/* Gives a storage its bytes, which begin here, and moves after them. False: the file
  * ends first, which is a finding. */
 static bool place_storage(struct legacy *legacy, uint32_t storage, uint64_t count)
 {
@@ -307,7 +307,7 @@ static void report_unplaced(struct legacy *legacy)
 	}
 }
 
-/* The storages behind the list of their keys. Where one cannot be stepped over, the
+/* The storages after the list of their keys. Where one cannot be stepped over, the
  * others cannot be found. */
 static bool place_listed(
 	struct legacy *legacy, fsdp_ref keys, struct fsdp_error **ret_error)
@@ -449,7 +449,7 @@ static enum fsdp_sign recognise_stream(const struct fsdp_look *look)
 
 /* ---- a stream in a value of another pickle ---- */
 
-/* The pickles in front of the payload, as storages are saved: each with what it must be. */
+/* The pickles before the payload, as storages are saved: each with its required value. */
 enum inlined_part { PART_PROTOCOL, PART_FACTS, PART_STORAGE, PART_KEYS, PARTS };
 
 static bool is_part(struct fsdp_torch *torch, enum inlined_part part)
@@ -536,9 +536,9 @@ static bool add_inlined(struct fsdp_torch *torch, const struct fsdp_torch *inner
 	       fsdp_arena_fail(torch->kept, ret_error);
 }
 
-/* The storage that the bytes of a value stand for, if they are what pickle makes of one: a
- * whole stream of torch.save with nothing else in it. All of its pickles are judged. `begin`
- * is where the value stands in the pickle, and as_text whether it is text there. False
+/* The storage in the bytes of a value, if pickle wrote them for one: a
+ * complete stream of torch.save with nothing else in it. All of its pickles are checked. `begin`
+ * is the position of the value in the pickle, and as_text whether it is text there. False
  * without an error: they are not. */
 static bool torch_take_inlined(struct fsdp_torch *torch, struct fsdp_span bytes,
 	struct fsdp_span value, bool as_text, uint32_t *ret_storage,
@@ -572,7 +572,7 @@ static bool torch_take_inlined(struct fsdp_torch *torch, struct fsdp_span bytes,
 	return good;
 }
 
-/* ---- the whole ---- */
+/* ---- the file ---- */
 
 static bool read_all(struct legacy *legacy, struct fsdp_error **ret_error)
 {
@@ -945,17 +945,17 @@ const struct fsdp_family fsdp_family_torch_tar = {
 /* ---- bare pickles ---- */
 
 /*
- * A file that is nothing but pickles, one behind the other: values, and tensors that have
- * no bytes here. What they mean is read by torch.h.
+ * A file of concatenated pickles: values, and tensors without
+ * bytes. torch.h reads their meaning.
  *
  * The data.pkl that was taken out of a file of torch.save is one: its tensors have names,
  * shapes and dtypes, and their storages are records of the file that it was taken from.
  *
- * Origin: Python's pickle.dump; the files beside checkpoints (arguments, states of
+ * Origin: Python's pickle.dump; the files next to checkpoints (arguments, states of
  * random generators) that are written with it.
  */
 
-/* So many opcodes, one behind the other, are no chance. */
+/* A coincidence of so many consecutive opcodes is excluded. */
 enum { CLEAR = 16 };
 
 /* What no program could import is a piece of a text. */
@@ -978,8 +978,8 @@ static bool note_call(void *context, const struct fsdp_pickle *pickle,
 	return *first != FSDP_UNKNOWN;
 }
 
-/* Whether these opcodes, and STOP behind them, call something before anything is wrong.
- * *ret_sound: nothing is wrong with them. */
+/* Whether these opcodes, up to their STOP, call something before the first error.
+ * *ret_sound: they have no error. */
 static bool calls_something(struct fsdp_span opcodes, bool *ret_sound)
 {
 	uint64_t call = FSDP_UNKNOWN;
@@ -1014,7 +1014,7 @@ static bool calls_something(struct fsdp_span opcodes, bool *ret_sound)
 	return calls;
 }
 
-/* Whether the argument of the opcode at `at` goes on behind the head and has room in the
+/* Whether the argument of the opcode at `at` continues after the head and fits into the
  * file. */
 static bool goes_on(const struct fsdp_look *look, uint64_t at)
 {
@@ -1130,7 +1130,7 @@ struct pickles {
 
 /* ---- storages ---- */
 
-/* Where one lies in the pickle; NULL: its bytes are not in this file. */
+/* Position of one in the pickle; NULL: its bytes are not in this file. */
 static const struct fsdp_torch_inlined *inlined_at(
 	const struct pickles *file, uint32_t storage, size_t *next)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rebuild functions of PyTorch and what their arguments mean. How the parts of a
- * sharded tensor lie is in sharded.c.
+ * The rebuild functions of PyTorch and what their arguments mean. For the layout of
+ * sharded tensors see sharded.c.
  *
  *	function                                arguments
  *	_rebuild_tensor                         storage, offset, size, stride
@@ -409,7 +409,7 @@ static bool set_view(struct fsdp_torch *torch, struct fsdp_torch_tensor *tensor,
 	return tensor->shape != FSDP_NONE;
 }
 
-/* A size and the stride behind it. */
+/* A size and the stride after it. */
 static bool size_and_stride(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	fsdp_ref arguments, size_t first, struct fsdp_torch_tensor *tensor,
 	struct fsdp_error **ret_error)
@@ -475,7 +475,7 @@ static void set_bits(
 		tensor->flags |= FSDP_TENSOR_NEG;
 }
 
-/* A dtype of a later release. False: it is no dtype. */
+/* A dtype of a later release. False: not a dtype. */
 static bool read_later_dtype(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	fsdp_ref dtype, struct fsdp_torch_tensor *tensor, struct fsdp_error **ret_error)
 {
@@ -537,7 +537,7 @@ static bool rebuild_parameter(struct fsdp_torch *torch, struct fsdp_pickle *pick
 	return true;
 }
 
-/* A tensor inside this one; false: it is none. There is room for all that are asked for.
+/* A tensor inside this one; false: not a tensor. The array has room for all of them.
  */
 static bool read_component(struct fsdp_pickle *pickle, fsdp_ref ref, const char *name,
 	struct fsdp_torch_rare *rare)
@@ -640,7 +640,7 @@ static bool rebuild_sparse(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	return true;
 }
 
-/* What has no storage of its own says its dtype in front of its size. */
+/* A tensor without its own storage has its dtype before its size. */
 static bool typed_view(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	fsdp_ref arguments, size_t first, struct fsdp_torch_tensor *tensor,
 	struct fsdp_error **ret_error)
@@ -742,7 +742,7 @@ static void set_class(struct fsdp_torch *torch, struct fsdp_torch_tensor *tensor
 	struct fsdp_span name, struct fsdp_error **ret_error)
 {
 	uint8_t known = fsdp_model_class_find(name);
-	/* A plain Tensor with attributes stays what it was (a Parameter, say). */
+	/* A plain Tensor with attributes keeps its class (for example Parameter). */
 	if (known != 0) {
 		if (!fsdp_span_is(name, "Tensor"))
 			tensor->class_index = known;
@@ -755,8 +755,8 @@ static void set_class(struct fsdp_torch *torch, struct fsdp_torch_tensor *tensor
 		rare->class_name = keep_text(torch, name);
 }
 
-/* A subclass that only its own library knows: its bytes are those of the tensors among its
- * attributes, of which as many are kept as a structured tensor may have. */
+/* A subclass of another library: its bytes are those of the tensors among its
+ * attributes; the limit of a structured tensor applies to them. */
 static bool read_attributes(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	fsdp_ref attributes, struct fsdp_torch_tensor *tensor)
 {

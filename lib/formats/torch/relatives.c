@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Takes apart the flat parameters in rank files of FSDP's relatives. Beside the state
- * dict of a rank lies what its flat parameters are made of, so no plan is needed: each
- * parameter becomes a tensor of its own, of which this file has a run.
+ * Takes apart the flat parameters in rank files of FSDP's relatives. The file of a rank
+ * also describes its flat parameters, so no plan is needed: each
+ * parameter becomes a separate tensor with a run in this file.
  *
  *	torch_xla  {"model": …, "shard_metadata": M}
  *	  M        world_size, rank
@@ -15,11 +15,11 @@
  *	  M        param_metadata [{fsdp_path, params: {flat parameter: {names, shapes,
  *	                         numels, padding}}}]
  *	           buffer_names  [buffer, …]
- *	           cut as torch.chunk does, the last parts padded; which rank it is only the
- *	           name of the file says
+ *	           cut as torch.chunk does, the last parts padded; only the name of the
+ *	           file has the rank
  *
- * Names are relative to the module; segments of wrappers are dropped. Of states of the
- * optimizer nothing says whose they are: they stay the rank's own.
+ * Names are relative to the module; segments of wrappers are dropped. The owners of
+ * optimizer states are unknown: they stay separate per rank.
  *
  * Origin: torch_xla/distributed/fsdp, fairscale/nn/data_parallel/
  * fully_sharded_data_parallel.py (0.4.13), and files of fairscale.
@@ -42,7 +42,7 @@ struct kept_tensor {
 struct taking {
 	struct fsdp_torch *torch;
 	struct fsdp_relative *relative;
-	struct kept_tensor *kept;   /* as they stand in the file */
+	struct kept_tensor *kept;   /* as stored in the file */
 	struct kept_tensor **order; /* by name */
 	size_t count;
 	struct fsdp_value_record *values;
@@ -52,9 +52,9 @@ struct taking {
 
 /* What one flat parameter is made of. */
 struct flat_parts {
-	struct fsdp_span key, prefix; /* its own name; what stands before its names */
+	struct fsdp_span key, prefix; /* its own name; the prefix of its names */
 	fsdp_ref names, shapes, numels;
-	struct fsdp_span name; /* of its only part, if there is no list */
+	struct fsdp_span name; /* of its only part, without a list */
 	fsdp_ref shape;
 	uint64_t padding; /* of this rank's part; xla: 0 */
 	uint64_t whole;   /* elements without padding, or FSDP_UNKNOWN */
@@ -144,7 +144,7 @@ static bool keep_all(
 	for (size_t i = 0; i < tensors; i++)
 		*ret_plain &= keep_tensor(taking, (uint32_t)(relative->first_tensor + i));
 	for (size_t i = 0; i < values; i++) {
-		/* What the metadata say is not a value of the checkpoint. */
+		/* The metadata are not values of the checkpoint. */
 		uint32_t index = (uint32_t)(relative->first_value + i);
 		const struct fsdp_value_record *value = fsdp_model_value(model, index);
 		struct fsdp_span name =
@@ -173,7 +173,7 @@ static struct kept_tensor *find_kept(const struct taking *taking, struct fsdp_sp
 
 /* ---- names ---- */
 
-/* "a" and "b" as "a.b", "b" alone if there is no a. data NULL: memory ended. */
+/* "a" and "b" as "a.b", "b" alone without "a". data NULL: memory ended. */
 static struct fsdp_span join(
 	struct fsdp_arena *arena, struct fsdp_span above, struct fsdp_span name)
 {
@@ -229,7 +229,7 @@ static uint32_t add_tensor(struct taking *taking, struct fsdp_span above,
 
 /* ---- flat parameters ---- */
 
-/* The next part of a flat parameter, from lists of equal length. False: there is none, or
+/* The next part of a flat parameter, from lists of equal length. False: no more, or
  * (*ret_bad) the lists contradict each other. */
 struct part_walk {
 	struct fsdp_pickle_iterator names, shapes, numels;
@@ -280,7 +280,7 @@ static bool is_sound(struct taking *taking, const struct flat_parts *parts,
 	struct flat_part part;
 	uint64_t all = 0, stored;
 	bool bad = false;
-	/* Each part stands in the pickle; lists that many flat parameters share would be
+	/* Each part is in the pickle; lists that many flat parameters share would be
 	 * walked again and again. */
 	while (!bad && next_part(taking, parts, &walk, &part, &bad))
 		bad |= !fsdp_add(all, part.numel, &all) || all > INT64_MAX ||
@@ -382,7 +382,7 @@ static bool push_entries(struct taking *taking, const struct flat_parts *parts,
 	return part.numel == 0 || push_entry(taking, flat, FSDP_NONE, &part, ret_error);
 }
 
-/* The module of a flat parameter is a unit. Each file says the same; the first counts. */
+/* The module of a flat parameter is a unit. Each file has the same; the first counts. */
 static bool describe_unit(struct taking *taking, const struct flat_parts *parts,
 	const struct kept_tensor *kept, uint64_t share, struct fsdp_error **ret_error)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How DTensors and ShardedTensors are pickled, and where their local parts lie in the
+ * Pickled form of DTensors and ShardedTensors, and the position of their local parts in the
  * global tensor.
  *
  *	DTensor        (None, {_local_tensor, _spec: DTensorSpec})
@@ -24,12 +24,12 @@ enum { FSDP_TORCH_MESH_DIMS = 8 };
 /* ---- device meshes ---- */
 
 /*
- * How device meshes are pickled, which ranks they hold, and where among them the rank of
- * a file stands.
+ * Pickled form of device meshes, their ranks, and the position of the rank of a file
+ * among them.
  *
  *	DeviceMesh     2.13: {_layout, _rank_map, _mesh_dim_names, _rank,
  *	               _coordinate_on_dim, …}; 2.10 and before: no _rank, but
- *	               _root_mesh, whose coordinates tell it; 2.9 and before:
+ *	               _root_mesh, whose coordinates give it; 2.9 and before:
  *	               {mesh, mesh_dim_names, _coordinate_on_dim, …}
  *
  * Origin: torch/distributed/device_mesh.py, torch/distributed/_mesh_layout.py (PyTorch
@@ -225,7 +225,7 @@ static bool are_inside(const struct fsdp_torch_mesh *mesh)
 	return true;
 }
 
-/* Where in the ranks of its root, which are its own, this rank stands; or -1. */
+/* Position of this rank in the ranks of its root, which are its own; or -1. */
 static int64_t place_in_root(
 	struct fsdp_torch *torch, struct fsdp_pickle *pickle, fsdp_ref ref)
 {
@@ -328,12 +328,12 @@ static bool advance(const int64_t *shape, size_t dims, int64_t *coordinates)
 	return false;
 }
 
-/* The ranks of a mesh as they lie: a sub-mesh of old is a view of its root's. */
+/* The ranks of a mesh as stored: an old sub-mesh is a view of its root's. */
 struct rank_view {
 	const int64_t *shape;
 	int64_t stride[FSDP_DIMS_MAX];
 	size_t dims;
-	uint64_t count, span; /* ranks, and elements of the storage that they lie among */
+	uint64_t count, span; /* ranks, and elements of the storage that contains them */
 };
 
 static void find_strides(const struct fsdp_torch_tensor *map, struct rank_view *view)
@@ -412,8 +412,8 @@ static bool read_rank_map(struct fsdp_torch *torch, const struct fsdp_torch_mesh
 	return true;
 }
 
-/* A mesh that says no rank says where among its ranks this one stands: a sub-mesh, whose
- * ranks are those of its root, only by the root. */
+/* A mesh without a rank has the position of this one among its ranks: a sub-mesh, whose
+ * ranks are those of its root, only with the root. */
 static void find_rank(struct fsdp_torch_mesh *mesh, const int64_t *ranks, uint64_t count)
 {
 	int64_t total, place = mesh->root_place;
@@ -427,7 +427,7 @@ static void find_rank(struct fsdp_torch_mesh *mesh, const int64_t *ranks, uint64
 }
 
 /*
- * Where this file's rank stands. A sub-mesh keeps the ranks of its root and has only its
+ * Position of this file's rank. A sub-mesh keeps the ranks of its root and has only its
  * own axes: each file means the slice through its own rank, which begins at `base`.
  */
 static bool find_coordinates(struct fsdp_torch_mesh *mesh, const int64_t *ranks,
@@ -744,8 +744,8 @@ static bool add_local(struct fsdp_torch *torch, uint32_t tensor, const int64_t *
 	return local->box != FSDP_NONE;
 }
 
-/* Which run of each dimension a box is made of, and how many elements of the local
- * tensor lie before it there. */
+/* Run of each dimension in a box, and number of elements of the local
+ * tensor before it there. */
 struct boxes {
 	const struct fsdp_runs *runs;
 	size_t dims;

@@ -7,8 +7,8 @@
 #include "syntax/pickle.h"
 
 /*
- * What PyTorch's pickles share, whatever file they lie in: how a tensor, a size, a dtype,
- * a storage, a DTensor and a ShardedTensor are spelled. The recognised shapes are folds
+ * Shared parts of PyTorch's pickles, in any file: forms of a tensor, a size, a dtype,
+ * a storage, a DTensor and a ShardedTensor. The recognized shapes are folds
  * of the pickle machine; everything else stays a symbolic value.
  *
  * Origin: torch/_utils.py, torch/_tensor.py, torch/serialization.py,
@@ -132,7 +132,7 @@ struct fsdp_torch {
 	bool world_whole;               /* and exactly: it names all ranks below */
 	uint64_t mesh_work, place_work; /* what meshes and placements cost so far */
 
-	/* What judging it needs: set these two before it is read. */
+	/* Input of its checks: set these two before it is read. */
 	enum fsdp_profile profile;
 	enum fsdp_ids ids;
 	uint64_t base;    /* of offsets */
@@ -151,7 +151,7 @@ struct fsdp_torch {
 
 	size_t first_finding; /* of this pickle in the model's list */
 
-	bool values_cut; /* because they unfold to too much, which is a finding */
+	bool values_cut; /* because they expand to too much, which is a finding */
 	bool copies;     /* the stream goes when it is read: texts that stay are copied */
 
 	/* Room in which one value after the other is spelled (walk.c). */
@@ -173,7 +173,7 @@ struct fsdp_torch {
 	struct fsdp_pickle *pickle;
 	struct fsdp_error *error;      /* of a fold that ran out of memory */
 	struct fsdp_error *over_limit; /* kept by fsdp_torch_resolve: places that were not
-					  worked out. The container takes it */
+					  computed. The container takes it */
 
 	/* What persistent ids stand for; fsdp_torch_init sets the usual one. The context
 	 * is the struct fsdp_torch, `owner` is the container's. */
@@ -284,8 +284,8 @@ uint32_t fsdp_torch_add_view(struct fsdp_torch *torch, uint32_t storage, uint64_
 bool fsdp_torch_sharded(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	fsdp_ref state, struct fsdp_torch_tensor *tensor, struct fsdp_error **ret_error);
 
-/* How the ranks of meshes are read: `read` gives bytes of a storage; NULL: there are
- * none, and so no parts of DTensors on such meshes. Turns DTensors into local parts.
+/* How the ranks of meshes are read: `read` gives bytes of a storage; NULL: no
+ * bytes, and so no parts of DTensors on such meshes. Turns DTensors into local parts.
  * Called once after the pickle was read. */
 typedef bool (*fsdp_torch_read_storage)(void *context, uint32_t storage, uint64_t offset,
 	void *buffer, size_t size, struct fsdp_error **ret_error);
@@ -307,8 +307,8 @@ bool fsdp_torch_walk(struct fsdp_torch *torch, struct fsdp_error **ret_error);
 
 /* ---- value-tokens.c ---- */
 
-/* Whether tensors or storages lie in a value, or it is one. What was looked into before
- * is not looked into again. False: out of memory. */
+/* Whether a value is, or contains, a tensor or storage. Values that were searched before
+ * are not searched again. False: out of memory. */
 bool fsdp_torch_hides(struct fsdp_torch *torch, fsdp_ref ref, bool *ret_hides,
 	struct fsdp_error **ret_error);
 
@@ -317,8 +317,8 @@ bool fsdp_torch_hides(struct fsdp_torch *torch, fsdp_ref ref, bool *ret_hides,
 /* A rank file of torch_xla's or fairscale's FSDP. */
 struct fsdp_relative {
 	bool is_xla;
-	const char *key; /* of the metadata beside the state dict … */
-	fsdp_ref facts;  /* … and what they are */
+	const char *key; /* of the metadata next to the state dict … */
+	fsdp_ref facts;  /* … and their values */
 	const char *family, *title, *writer;
 	/* What the model had before the pickle was walked. */
 	size_t first_tensor, first_piece, first_value;
@@ -328,7 +328,7 @@ struct fsdp_relative {
 
 enum { FSDP_RELATIVE_RANKS = 1 << 24 };
 
-/* Whether it is one. torch->rank and ->world_size are set if the file says them. */
+/* Whether it is one. torch->rank and ->world_size are set if the file contains them. */
 bool fsdp_torch_find_relative(struct fsdp_torch *torch, struct fsdp_relative *ret);
 
 /* Puts the parameters in place of the flat parameters that were walked; torch->rank is
@@ -343,14 +343,14 @@ bool fsdp_torch_tokens(struct fsdp_torch *torch, fsdp_ref ref,
 	struct fsdp_value_record *value, struct fsdp_error **ret_error);
 /* What Python calls the type of a value. */
 struct fsdp_span fsdp_torch_type_name(struct fsdp_torch *torch, fsdp_ref ref);
-/* A class behind its outer classes. Of a name that goes on for ever only the end is
+/* A class after its outer classes. Of a very long name only the end is
  * searched: many values may be of one class. */
 struct fsdp_span fsdp_torch_class_name(struct fsdp_span name);
 
 /* ---- pickle-files.c ---- */
 
-/* Of several pickles in a row, none of which says how long it is: the one at *offset,
- * from PROTO to STOP, in the arena. Moves *offset behind it. Reads little more than the
+/* Of several consecutive pickles without lengths: the one at *offset,
+ * from PROTO to STOP, in the arena. Moves *offset after it. Reads little more than the
  * pickle, whatever follows. */
 bool fsdp_torch_next_pickle(const struct fsdp_source *source, uint64_t *offset,
 	const struct fsdp_limits *limits, struct fsdp_arena *arena,
@@ -359,19 +359,19 @@ bool fsdp_torch_next_pickle(const struct fsdp_source *source, uint64_t *offset,
 /* ---- globals.c ---- */
 
 /*
- * What is known of a global: what its writer calls it with, and which state it gives to
- * what that makes. NULL: neither happens.
+ * Known uses of a global: the arguments of its writer's calls, and the states of the
+ * objects that they make. NULL: no calls, no states.
  *
  * `calls` are the forms of its arguments, with bars between them; a letter an argument:
  *
  *	i integer   f number   b bool or 0 or 1   s text   y bytes   p None or one of them
  *	l list, tuple or set   d dict   Z integers   x anything but a global   g a global
- *	C a codec of characters   D dtype   F what a defaultdict makes its values with
+ *	C a codec of characters   D dtype   F the factory of a defaultdict
  *	N numpy.ndarray   O a type of numpy   B __bit_generator_ctor
  *	P a global of the same package   T of typing, or a container of Python
  *	*x any number of them, all x
  *
- * or "!" where only a fold may take the call, then what is judged besides: letter and
+ * or "!" where only a fold may take the call, then further checks: letter and
  * place of an argument.
  *
  *	h hooks: empty   s a state   c a class of tensors   r arguments of the function
@@ -379,7 +379,7 @@ bool fsdp_torch_next_pickle(const struct fsdp_source *source, uint64_t *offset,
  *
  * `states` are the kinds: d a dict, t a tuple, l a list, m a dict of `_metadata`, * any.
  *
- * A row for all names of its modules is about classes, of which NEWOBJ makes objects with
+ * A row for all names of its modules is about classes; NEWOBJ makes their objects with
  * any arguments.
  */
 struct fsdp_torch_known {
@@ -413,7 +413,7 @@ const struct fsdp_torch_known *fsdp_torch_known(
 const char *fsdp_torch_profile_of(
 	const struct fsdp_torch *torch, const struct fsdp_pickle_global *global);
 
-/* Whether a global that is not on the list is an error where it stands: it is known to run
+/* Whether a global that is not on the list is an error at its position: it is known to run
  * commands, or is called as only functions are. */
 bool fsdp_torch_is_bad(
 	const struct fsdp_torch *torch, const struct fsdp_pickle_global *global);
@@ -428,19 +428,19 @@ bool fsdp_torch_is_class_name(struct fsdp_span name);
 bool fsdp_torch_same_package(
 	const struct fsdp_pickle_global *one, const struct fsdp_pickle_global *other);
 
-/* Judges every global of the pickle that was read: findings FI3001 to FI3004, FI3011,
+/* Checks every global of the pickle that was read: findings FI3001 to FI3004, FI3011,
  * FI3018. */
 void fsdp_torch_judge(struct fsdp_torch *torch);
 
 /* ---- value-tokens.c ---- */
 
-/* Tells of pickles inside the values of this one, which was read: findings FI3005. Looks
- * at 64 MiB of such values at most. */
+/* Reports pickles inside the values of this one, which was read: findings FI3005. Searches
+ * 64 MiB of such values at most. */
 void fsdp_torch_look_inside(struct fsdp_torch *torch, struct fsdp_span stream);
 
 /* ---- calls.c ---- */
 
-/* Judges what the pickle does while it is read: findings FI3004, FI3007 to FI3009,
+/* Checks the operations of the pickle while it is read: findings FI3004, FI3007 to FI3009,
  * FI3012. `size` is that of the stream, `base` is added to offsets. Call fsdp_torch_judge
  * afterwards. */
 void fsdp_torch_watch(struct fsdp_torch *torch, struct fsdp_pickle_options *options,

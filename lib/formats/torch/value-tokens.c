@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Turns a saved value that is not a tensor into a row of tokens, one for each plain value and
+ * Turns a saved value that is not a tensor into a row of tokens, one per plain value and
  * container, and the name that Python has for its type.
  *
- * Values may share what they hold, so one is cut at so many tokens, levels and bytes, and
+ * Values may share their items, so one is cut at so many tokens, levels and bytes, and
  * all values of a checkpoint together at what is linear in its bytes. Containers are
  * entered with a stack.
  */
@@ -86,7 +86,7 @@ struct open {
 	struct fsdp_pickle_iterator iterator;
 	size_t token;
 	bool pairs;
-	/* A call's arguments and first state still to come behind its items. */
+	/* A call's arguments and first state still to come after its items. */
 	fsdp_ref argument, state;
 };
 
@@ -389,7 +389,7 @@ struct fsdp_span fsdp_torch_type_name(struct fsdp_torch *torch, fsdp_ref ref)
 	return fsdp_span_text(name != NULL ? name : "object");
 }
 
-/* ---- the whole ---- */
+/* ---- a value ---- */
 
 /* What the values before left over for one more. */
 static uint64_t left_over(const struct fsdp_model *model)
@@ -454,12 +454,12 @@ bool fsdp_torch_tokens(struct fsdp_torch *torch, fsdp_ref ref,
 /*
  * Finds pickles inside the values of a pickle: bytes, or text that stands for bytes, that
  * begin as pickles do and run to their STOP. A program that
- * loads the value may hand it to a loader, so what they name is reported; nothing of them
+ * loads the value may hand it to a loader, so their globals are reported; nothing of them
  * is read into the model.
  *
  * Values are found without reading the pickle again: by PROTO, with the opcode of bytes or
- * text and its length in front of it. That a number looks so is possible; that what
- * follows is a whole pickle with a global is not.
+ * text and its length before it. A number may look like that, but it is not followed by
+ * a complete pickle with a global.
  */
 
 enum {
@@ -474,7 +474,7 @@ struct inside_values {
 	uint64_t left; /* bytes that may still be looked at */
 };
 
-/* The value whose first byte is at `at`: the argument of an opcode in front of it. */
+/* The value whose first byte is at `at`: the argument of an opcode before it. */
 static bool read_value(
 	struct fsdp_span stream, size_t at, bool text, struct fsdp_span *ret_value)
 {
@@ -539,7 +539,7 @@ static void list_names(const struct inside_values *nested,
 static void find_nested_pickles(struct inside_values *nested, struct fsdp_span stream,
 	uint64_t base, unsigned depth);
 
-/* `at`: where the value stands in the outermost pickle. False: it is not a whole pickle. */
+/* `at`: position of the value in the outermost pickle. False: not a complete pickle. */
 static bool check_nested(
 	struct inside_values *nested, struct fsdp_span value, uint64_t at, unsigned depth)
 {
@@ -573,7 +573,7 @@ static bool check_nested(
 	return whole;
 }
 
-/* Where a storage ends that lies in the pickle here, and was read; 0: there is none. */
+/* End of a storage in the pickle here that was read; 0: none. */
 static size_t behind_storage(const struct fsdp_torch *torch, size_t at)
 {
 	size_t low = 0, high = torch->inlined.count;
@@ -614,7 +614,7 @@ static size_t look_at(struct inside_values *nested, struct fsdp_span stream, siz
 static void find_nested_pickles(struct inside_values *nested, struct fsdp_span stream,
 	uint64_t base, unsigned depth)
 {
-	size_t at = 2; /* behind its own PROTO */
+	size_t at = 2; /* after its own PROTO */
 	while (at + LEAST <= stream.size) {
 		const unsigned char *found =
 			memchr(stream.data + at, FSDP_OP_PROTO, stream.size - at - 1);
@@ -643,10 +643,10 @@ void fsdp_torch_look_inside(struct fsdp_torch *torch, struct fsdp_span stream)
 /* ---- tensors without a name ---- */
 
 /*
- * Tensors that have no name: they lie in a value that the walk does not enter, such as an
- * object of a class that is not known, a set, or the key of a dict.
+ * Tensors without a name: in a value that the walk does not enter, for example an
+ * object of an unknown class, a set, or the key of a dict.
  *
- * Each container is looked into once, whichever values share it, so that all values
+ * Each container is searched once, whichever values share it, so that all values
  * together cost what the pickle has. Of values that share one, the first counts.
  */
 

@@ -59,11 +59,11 @@ struct walk {
 	bool is_optimizer; /* and all there is is the state dict of an optimizer */
 	uint64_t values;   /* that were added */
 	size_t levels;     /* of containers whose names are listed; 0: all */
-	bool said;         /* that something was left out */
+	bool said;         /* that values were skipped */
 	bool wrapped; /* of the entry that is met: what its frame, if any, takes over */
 	uint64_t hidden;       /* values that hold tensors without a name … */
 	uint32_t first_hidden; /* … and what the first is called */
-	int inner; /* how many tensors of a library's class the tensor lies in */
+	int inner; /* number of tensors of a library's class around the tensor */
 	struct fsdp_error **error;
 };
 
@@ -83,7 +83,7 @@ static struct fsdp_span name_text(struct walk *walk, uint32_t name)
 	return fsdp_model_name(walk->torch->model, name, walk->torch->scratch);
 }
 
-/* Whether the view lies inside its storage. */
+/* Whether the view is inside its storage. */
 static bool view_fits(const struct fsdp_torch *torch,
 	const struct fsdp_torch_tensor *tensor, uint64_t *ret_end)
 {
@@ -145,7 +145,7 @@ static fsdp_ints strides_of(const struct fsdp_torch_tensor *view)
 {
 	if (view->contiguous || view->dims == 0)
 		return FSDP_NONE;
-	/* They stand behind the shape in the same run of the pool. */
+	/* They follow the shape in the same run of the pool. */
 	return view->shape + view->dims;
 }
 
@@ -177,7 +177,7 @@ static bool part_strides(struct walk *walk, const struct fsdp_torch_tensor *view
 		memcmp(shape, sizes, view->dims * sizeof *shape) == 0)
 		return true;
 	int64_t strides[FSDP_DIMS_MAX];
-	uint64_t expected = 1; /* may wrap, unused, if there are no elements */
+	uint64_t expected = 1; /* may wrap, unused, without elements */
 	for (size_t i = view->dims; i-- > 0;) {
 		strides[i] = (int64_t)expected;
 		expected *= shape[i] > 0 ? (uint64_t)shape[i] : 1;
@@ -370,7 +370,7 @@ static bool add_tensor(
 	       add_inner(walk, name, raw_name, rare);
 }
 
-/* Parts of a structured tensor: tensors of their own, behind all others. Components of
+/* Parts of a structured tensor: separate tensors, after all others. Components of
  * components do not occur and are not followed. */
 static bool add_components(
 	struct walk *walk, uint32_t extra_id, const struct fsdp_torch_rare *rare)
@@ -424,7 +424,7 @@ static void report_hidden(struct walk *walk)
 		fsdp_shown(name, room), others);
 }
 
-/* `hides`: tensors lie in it, which have no name. */
+/* `hides`: it contains tensors without a name. */
 static bool add_value(
 	struct walk *walk, fsdp_ref ref, uint32_t name, uint32_t raw_name, bool hides)
 {
@@ -520,7 +520,7 @@ static bool enter_kind(
 }
 
 /* Whether a container may be entered (again): never while it is open, and not so often
- * that a small file unfolds to a large one. */
+ * that a small file expands to a large one. */
 static bool may_enter(struct walk *walk, uint32_t identity)
 {
 	if (identity == 0)
@@ -828,7 +828,7 @@ static bool is_optimizer(struct fsdp_pickle *pickle, fsdp_ref top)
 
 /*
  * What torch.cuda.memory._snapshot() gives, or the list of segments in it: the levels that
- * tell so. Events share their stacks, so that names of all values would take many times the
+ * identify it. Events share their stacks, so that names of all values would take many times the
  * bytes of the file. 0: it is something else.
  */
 static size_t snapshot_levels(struct fsdp_pickle *pickle, fsdp_ref top)

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the records of the container that torch.save writes. What the pickle inside means:
- * torch.h.
+ * Reads the records of the container that torch.save writes. For the meaning of the pickle
+ * see torch.h.
  *
  *	ROOT/data.pkl                one pickle
  *	ROOT/data/<key>              the bytes of one storage
  *	ROOT/version                 decimal text, 1 … 10 (or .data/version)
  *	ROOT/byteorder               "little" or "big", of the storages; absent: little
- *	ROOT/.format_version         "1": storages lie in numeric order of their keys
+ *	ROOT/.format_version         "1": storages are in numeric order of their keys
  *	ROOT/.storage_alignment      decimal text
  *	ROOT/.data/serialization_id  40 digits
- *	ROOT/constants.pkl           it is a TorchScript archive, which holds code too
+ *	ROOT/constants.pkl           it is a TorchScript archive, which contains code too
  *
  * Origin: torch/serialization.py and caffe2/serialize/inline_container.cc (PyTorch 2.13),
  * and files of torch 1.6 to 2.13.
@@ -42,7 +42,7 @@ struct torch_zip {
 	struct fsdp_torch torch;
 };
 
-/* The last 22 bytes are the end of a zip directory. Something stands before it: torch refuses
+/* The last 22 bytes are the end of a zip directory. Other bytes precede the zip: torch refuses
  * that, other readers of zips do not. */
 static bool recognise_end(const struct fsdp_look *look)
 {
@@ -72,7 +72,7 @@ static bool is_named(struct fsdp_span name, const char *record)
 	       strncasecmp((const char *)name.data, record, name.size) == 0;
 }
 
-/* A member's name below the root; absent: it lies elsewhere. */
+/* A member's name below the root; absent: it is elsewhere. */
 static struct fsdp_span below_root(const struct torch_zip *file, struct fsdp_span name)
 {
 	if (file->root.size == 0 || !fsdp_span_begins(name, file->root))
@@ -121,7 +121,7 @@ static void note_member(struct torch_zip *file, const struct fsdp_zip_member *me
 	enum torch_record record = name.data != NULL ? record_of(name) : RECORD_OTHER;
 	file->outside += name.data == NULL;
 	file->others += record == RECORD_OTHER;
-	/* Of two pickles that only case tells apart the ordinary one. */
+	/* Of two pickles whose names differ only in case the ordinary one. */
 	if (record == RECORD_PICKLE &&
 		(file->pickle == NULL || fsdp_span_is(name, "data.pkl")))
 		file->pickle = member;
@@ -271,7 +271,7 @@ static void match_storage(
 }
 
 /* The storage of a key. Records mostly come in the order in which the pickle names them,
- * so the one behind the last is tried first. */
+ * so the one after the last is tried first. */
 static uint32_t find_storage(
 	const struct torch_zip *file, struct fsdp_span key, uint32_t guess)
 {
@@ -346,7 +346,7 @@ static bool read_storage(void *context, uint32_t index, uint64_t offset, void *b
 		       member->method, offset, buffer, size, ret_error);
 }
 
-/* ---- the whole ---- */
+/* ---- the file ---- */
 
 static void set_format(struct torch_zip *file)
 {
@@ -386,7 +386,7 @@ static void report_script(struct torch_zip *file)
 			"a file of torch.save with the records of a TorchScript archive: torch.load hands it to the loader that runs code");
 }
 
-/* Whose file it is only the name says of fairscale's. */
+/* Only the name of fairscale's files has their rank. */
 static bool resolve_relative(struct torch_zip *file, const struct fsdp_relative *relative,
 	struct fsdp_error **ret_error)
 {
@@ -438,8 +438,8 @@ static uint8_t role_in_lightning(
 		       : FSDP_ROLE_OTHER;
 }
 
-/* What Ultralytics saves has the arguments of the training beside two models and what the
- * best of them reached. */
+/* Files of Ultralytics have the arguments of the training, two models, and the result of
+ * the best one. */
 static void name_ultralytics(struct torch_zip *file)
 {
 	static const char *const keys[] = { "train_args", "best_fitness", "ema" };
@@ -534,7 +534,7 @@ static bool read_pickle(struct torch_zip *file, struct fsdp_error **ret_error)
 
 enum looked { LOOKED, NOT_LOOKED, NO_MEMORY };
 
-/* What a pickle would call. What it holds besides costs nothing. */
+/* Calls of a pickle. Its other content costs nothing. */
 static enum looked check_other(
 	struct torch_zip *file, const struct fsdp_zip_member *member)
 {
@@ -628,8 +628,8 @@ static void add_unseen(struct unseen *unseen, struct fsdp_span name)
 		unseen->size == 0 ? "" : ", ", text);
 }
 
-/* The pickles beside the one that is read: torch.load leaves them alone, other readers
- * may not. */
+/* Further pickles of the archive: torch.load does not read them, other readers
+ * may. */
 static bool check_others(struct torch_zip *file, struct fsdp_error **ret_error)
 {
 	uint64_t most = fsdp_limit(file->reading->limits, FSDP_LIMIT_PICKLE_STREAMS);
@@ -691,14 +691,14 @@ static bool read_all(struct torch_zip *file, const struct fsdp_look *look,
 	set_format(file);
 	if (!keep_records(file, ret_error))
 		return false;
-	/* What the pickle does is reported, whatever is wrong beside it. */
+	/* The operations of the pickle are reported, whatever other errors it has. */
 	if (!check_version(file, ret_error) || !check_byteorder(file, ret_error)) {
 		(void)(check_other(file, file->pickle) != NO_MEMORY &&
 			check_others(file, NULL));
 		return false;
 	}
-	/* The pickle's values are gone before the extents come: a million storages need
-	 * not stand beside them. */
+	/* The pickle's values are gone before the extents come: a million storages and
+	 * the values are not held together. */
 	fsdp_arena_init(&file->pickles, reading->scratch->budget);
 	bool read = read_pickle(file, ret_error);
 	fsdp_arena_done(&file->pickles);
