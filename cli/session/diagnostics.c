@@ -302,27 +302,6 @@ bool finding_is_open(const struct finding *finding)
 		       finding->severity >= SEVERITY_WARNING);
 }
 
-bool collected_judged(struct collected *collected, const char *rule, struct finding about,
-	const char *next, const char *format, va_list arguments)
-{
-	const struct fsdp_rule *row = fsdp_rule_find(rule);
-	char *message = collected_format(collected, format, arguments);
-	char *name = owned_copy(&collected->owned, about.tensor.data, about.tensor.size);
-
-	if (message == NULL || name == NULL)
-		return false;
-	if (about.tensor.data != NULL)
-		about.tensor.data = name;
-	about.rule = row->id;
-	about.slug = row->slug;
-	about.offset = about.length = about.affected_bytes = UINT64_MAX;
-	about.rank = UINT32_MAX;
-	about.message = text_of(message);
-	about.fix = collected_text(collected, next != NULL ? next : row->fix);
-	collected_finding(collected, &about);
-	return true;
-}
-
 /* A command that ends in DIR is about the directory that was named. */
 static struct text fix_of(struct collected *collected, struct text fix, uint32_t input)
 {
@@ -353,6 +332,28 @@ static struct text fix_of(struct collected *collected, struct text fix, uint32_t
 		return fix;
 	}
 	return text_of(command);
+}
+
+bool collected_judged(struct collected *collected, const char *rule, struct finding about,
+	const char *next, const char *format, va_list arguments)
+{
+	const struct fsdp_rule *row = fsdp_rule_find(rule);
+	char *message = collected_format(collected, format, arguments);
+	char *name = owned_copy(&collected->owned, about.tensor.data, about.tensor.size);
+
+	if (message == NULL || name == NULL)
+		return false;
+	if (about.tensor.data != NULL)
+		about.tensor.data = name;
+	about.rule = row->id;
+	about.slug = row->slug;
+	about.offset = about.length = about.affected_bytes = UINT64_MAX;
+	about.rank = UINT32_MAX;
+	about.message = text_of(message);
+	about.fix = fix_of(collected,
+		collected_text(collected, next != NULL ? next : row->fix), about.input);
+	collected_finding(collected, &about);
+	return true;
 }
 
 void collected_found(struct collected *collected, const struct fsdp_finding *from,
