@@ -583,14 +583,16 @@ static bool find_own(const struct fsdp_load_result *result, struct run *run)
 	return true;
 }
 
-/* A tensor that the index lists and no file has is not one of the model then. */
+/* A tensor that the index lists and no file has is not one of the model then, and the loader ties a
+ * head that is not stored, whatever config.json says. */
 static void soften(struct run *run, const struct shown_loader *shown)
 {
 	struct collected *collected = run->collected;
 
 	for (size_t i = run->first.finding; i < collected->finding_count; i++)
 		if (strcmp(shown->loader, "hf") == 0 &&
-			strcmp(collected->findings[i].rule, "FI1060") == 0)
+			(strcmp(collected->findings[i].rule, "FI1060") == 0 ||
+				strcmp(collected->findings[i].rule, "FI1095") == 0))
 			collected->findings[i].severity = SEVERITY_WARNING;
 }
 

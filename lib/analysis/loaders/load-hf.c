@@ -18,7 +18,7 @@ static void begin(struct fsdp_loading *loading)
 		"pytorch_model.bin.index.json", NULL };
 
 	loading->weights = fsdp_load_choose(loading, order);
-	loading->adds_prefix = loading->knows_experts = true;
+	loading->adds_prefix = loading->converts = true;
 }
 
 /* A list is read, and then has no type. */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes the names and shapes of a model from its configuration, for architectures whose
- * modules are known.
+ * Names and shapes of the model that config.json describes: a table of tensors for each
+ * architecture, whose sizes the configuration has. Names are those that save_pretrained writes.
  *
- * Origin: configuration_*.py and modeling_*.py of transformers 5.23.
+ * Origin: configuration_*.py and modeling_*.py of transformers 5.23 and 5.24, and runs of them.
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "analysis/loaders/loading.h"
 #include "base/num.h"
@@ -17,381 +18,860 @@ enum {
 	LAYERS_MAX = 4096,
 	EXPERTS_MAX = 1024,
 	ALL_EXPERTS_MAX = 1 << 18,
-	NAME_BYTES = 128,
-	SIZE_MAX_SAID = 1 << 30
+	SIZE_MAX_STATED = 1 << 30,
+	NAME_BYTES = 192,
+	DIMS = 4
 };
 
-/* What the shapes are made of. */
-struct sizes {
-	int64_t vocabulary, hidden, inner, layers, heads, groups, width, positions;
-	bool has_qkv_bias; /* and of the other projections: */
-	bool has_output_bias, has_mlp_bias;
-	bool is_tied;
-	int64_t experts, expert_inner; /* of each layer, instead of an MLP */
-	const struct decoder *decoder; /* of the architectures like Llama */
+/* ---- sizes ---- */
+
+/* A letter for each size that shapes are made of, in the order in which they are found: the first
+ * of the keys that is a number, else the default of the architecture, else the expression.
+ * An expression is letters and numbers with * / + between them, from left to right. */
+static const struct size_key {
+	char letter;
+	const char *keys, *otherwise;
+} size_keys[] = {
+	{ 'V', "vocab_size|text_config.vocab_size", NULL },
+	{ 'H', "hidden_size|n_embd|d_model|dim|text_config.hidden_size", NULL },
+	{ 'L', "num_hidden_layers|n_layer|num_layers|n_layers|encoder_layers|text_config.num_hidden_layers",
+		NULL },
+	{ 'D', "num_decoder_layers|decoder_layers", "L" },
+	{ 'A', "num_attention_heads|n_head|num_heads|n_heads|encoder_attention_heads",
+		NULL },
+	{ 'K', "num_key_value_heads|num_kv_heads", "A" },
+	{ 'w', "head_dim|d_kv", "H/A" },
+	{ 'I', "intermediate_size|ffn_dim|d_ff|n_inner|hidden_dim|encoder_ffn_dim|ffn_hidden_size|text_config.intermediate_size",
+		NULL },
+	{ 'J', "decoder_ffn_dim", "I" },
+	{ 'E', "num_local_experts|num_experts", NULL },
+	{ 'M', "moe_intermediate_size", NULL },
+	{ 'S', "shared_expert_intermediate_size", NULL },
+	{ 'P', "max_position_embeddings|n_positions|max_target_positions|text_config.max_position_embeddings",
+		NULL },
+	{ 'X', "max_source_positions", NULL },
+	{ 'Y', "num_mel_bins", NULL },
+	{ 'B', "relative_attention_num_buckets", NULL },
+	{ 'T', "type_vocab_size", NULL },
+	{ 'W', "word_embed_proj_dim", "H" },
+	{ 'G', "image_size|vision_config.image_size", NULL },
+	{ 'Z', "patch_size|vision_config.patch_size", NULL },
+	{ 'C', "num_channels|vision_config.num_channels", "3" },
+	{ 'N', "num_labels", "2" },
+	{ 'h', "vision_config.hidden_size", NULL },
+	{ 'i', "vision_config.intermediate_size", NULL },
+	{ 'l', "vision_config.num_hidden_layers", NULL },
+	{ 'p', "projection_dim", NULL },
+	{ 'q', NULL, "A*w" },
+	{ 'k', NULL, "K*w" },
+	{ 'g', NULL, "G/Z" },
 };
 
-/* How a decoder differs from Llama's. What a configuration does not say is what its class
- * has: 0 of a width is the share of a head, of groups the number of heads. */
-enum head_norms { NO_NORMS, NORMS_OF_A_HEAD, NORMS_OF_ALL };
-
-struct decoder {
-	const char *type;
-	int64_t width, groups;
-	enum head_norms norms;
-	bool is_tied;
-	bool may_have_bias, has_qkv_bias, may_have_mlp_bias;
-	bool is_fused;          /* queries, keys and values are one, gate and up too */
-	bool has_outer_norms;   /* behind the attention and behind the MLP as well */
-	bool lacks_inner_norms; /* in front of them */
-	const struct experts *experts; /* in each layer; NULL: there are none */
+/* What a tensor depends on. */
+enum {
+	QKV_BIAS = 1 << 0,
+	OUT_BIAS = 1 << 1,
+	MLP_BIAS = 1 << 2,
+	BIAS = 1 << 3,
+	GATED = 1 << 4,
+	TIED = 1 << 5,
+	MULTI_QUERY = 1 << 6,
+	NEW_DECODER = 1 << 7,
+	PARALLEL = 1 << 8,
+	/* Of the class. */
+	LANGUAGE = 1 << 9,  /* with a head of the vocabulary */
+	SEQUENCE = 1 << 10, /* of labels */
+	TOKEN = 1 << 11,
+	IMAGE = 1 << 12,
+	BARE = 1 << 13, /* without a head, and its names without the prefix */
+	/* Of the architecture. */
+	FUSED = 1 << 14,      /* queries, keys and values are one, gate and up too */
+	INNER_NORM = 1 << 15, /* in front of the attention */
+	POST_NORM = 1 << 16,  /* in front of the MLP, or behind the attention */
+	PRE_MLP = 1 << 17,
+	POST_MLP = 1 << 18,
+	HEAD_NORMS = 1 << 19,
+	ALL_NORMS = 1 << 20,
+	LAST_NORM = 1 << 21,
+	EXPERTS = 1 << 22,
+	MIXTRAL = 1 << 23,
+	SHARED = 1 << 24,
+	PROJECTED = 1 << 25,
+	/* Of the files: the experts of this layer are stored as two tensors. */
+	JOINED = 1 << 26,
+	HEADS = LANGUAGE | SEQUENCE | TOKEN | IMAGE | BARE,
 };
 
-/* Under which key a configuration has their size, and what the class has. */
-struct experts {
-	const char *inner_key, *module;
-	int64_t count, inner;
-	const char *parts[FSDP_LOAD_EXPERT_COUNT];
+static const struct flag_key {
+	uint32_t flag;
+	const char *key;
+} flag_keys[] = {
+	{ QKV_BIAS, "attention_bias" },
+	{ QKV_BIAS, "qkv_bias" },
+	{ QKV_BIAS, "use_qkv_bias" },
+	{ OUT_BIAS, "attention_bias" },
+	{ MLP_BIAS, "mlp_bias" },
+	{ BIAS, "bias" },
+	{ BIAS, "use_bias" },
+	{ TIED, "tie_word_embeddings" },
+	{ MULTI_QUERY, "multi_query" },
+	{ NEW_DECODER, "new_decoder_architecture" },
+	{ PARALLEL, "parallel_attn" },
 };
 
-static const struct experts of_mixtral = { "intermediate_size", "block_sparse_moe", 8,
-	14336, { NULL, "w1", "w3", "w2" } };
-static const struct experts of_qwen3 = { "moe_intermediate_size", "mlp", 128, 768,
-	{ NULL, "gate_proj", "up_proj", "down_proj" } };
+/* ---- tensors ---- */
 
-static const struct decoder decoders[] = {
-	{ "llama", .may_have_bias = true, .may_have_mlp_bias = true },
-	{ "granite", .may_have_bias = true, .may_have_mlp_bias = true },
-	{ "mistral", .groups = 8 },
-	{ "qwen2", .groups = 32, .has_qkv_bias = true },
-	{ "qwen3", .width = 128, .groups = 32, .norms = NORMS_OF_A_HEAD,
-		.may_have_bias = true },
-	{ "mixtral", .groups = 8, .experts = &of_mixtral },
-	{ "qwen3_moe", .width = 128, .groups = 4, .norms = NORMS_OF_A_HEAD,
-		.may_have_bias = true, .experts = &of_qwen3 },
-	{ "phi3", .is_fused = true },
-	{ "gemma2", .width = 256, .groups = 4, .is_tied = true, .may_have_bias = true,
-		.has_outer_norms = true },
-	{ "gemma3_text", .width = 256, .groups = 4, .norms = NORMS_OF_A_HEAD,
-		.is_tied = true, .may_have_bias = true, .has_outer_norms = true },
-	{ "olmo2", .norms = NORMS_OF_ALL, .may_have_bias = true, .has_outer_norms = true,
-		.lacks_inner_norms = true },
+/* Whether one of several stored names is enough. */
+enum tie {
+	APART,
+	EMBEDDING, /* with the head, if the configuration ties it */
+	ALWAYS,
+	HEAD, /* of T5: in any case from transformers 5 on */
+	HEAD_BIAS,
+	EITHER, /* one of two names of an untied head */
 };
 
-static const struct decoder *find_decoder(struct fsdp_span type)
+/* In a name: @: the layer, as the family has it; %L, %D, %l: the number of a layer; %E: of an
+ * expert; {a,b}: both; .*: weight and bias. A shape is expressions with spaces between. */
+struct row {
+	const char *name, *shape;
+	uint32_t when, unless;
+	uint8_t tie, expert;
+};
+
+static const struct row decoder[] = {
+	{ "model.embed_tokens.weight", "V H", .tie = EMBEDDING },
+	{ "@self_attn.q_proj.weight", "q H", 0, FUSED },
+	{ "@self_attn.{k,v}_proj.weight", "k H", 0, FUSED },
+	{ "@self_attn.qkv_proj.weight", "q+k+k H", FUSED },
+	{ "@self_attn.o_proj.weight", "H q" },
+	{ "@self_attn.q_proj.bias", "q", QKV_BIAS },
+	{ "@self_attn.{k,v}_proj.bias", "k", QKV_BIAS },
+	{ "@self_attn.o_proj.bias", "H", OUT_BIAS },
+	{ "@self_attn.{q,k}_norm.weight", "w", HEAD_NORMS },
+	{ "@self_attn.q_norm.weight", "q", ALL_NORMS },
+	{ "@self_attn.k_norm.weight", "k", ALL_NORMS },
+	{ "@mlp.{gate,up}_proj.weight", "I H", 0, FUSED | EXPERTS },
+	{ "@mlp.gate_up_proj.weight", "2*I H", FUSED },
+	{ "@mlp.down_proj.weight", "H I", 0, EXPERTS },
+	{ "@mlp.{gate,up}_proj.bias", "I", MLP_BIAS },
+	{ "@mlp.down_proj.bias", "H", MLP_BIAS },
+	{ "@mlp.gate.weight", "E H", EXPERTS, MIXTRAL },
+	{ "@mlp.experts.gate_up_proj", "E 2*M H", EXPERTS | JOINED, MIXTRAL },
+	{ "@mlp.experts.down_proj", "E H M", EXPERTS | JOINED, MIXTRAL },
+	{ "@mlp.experts.%E.gate_proj.weight", "M H", EXPERTS, MIXTRAL | JOINED,
+		.expert = FSDP_LOAD_EXPERT_GATE },
+	{ "@mlp.experts.%E.up_proj.weight", "M H", EXPERTS, MIXTRAL | JOINED,
+		.expert = FSDP_LOAD_EXPERT_UP },
+	{ "@mlp.experts.%E.down_proj.weight", "H M", EXPERTS, MIXTRAL | JOINED,
+		.expert = FSDP_LOAD_EXPERT_DOWN },
+	{ "@mlp.shared_expert.{gate,up}_proj.weight", "S H", SHARED },
+	{ "@mlp.shared_expert.down_proj.weight", "H S", SHARED },
+	{ "@mlp.shared_expert_gate.weight", "1 H", SHARED },
+	{ "@block_sparse_moe.gate.weight", "E H", MIXTRAL },
+	{ "@block_sparse_moe.experts.%E.w1.weight", "I H", MIXTRAL,
+		.expert = FSDP_LOAD_EXPERT_GATE },
+	{ "@block_sparse_moe.experts.%E.w3.weight", "I H", MIXTRAL,
+		.expert = FSDP_LOAD_EXPERT_UP },
+	{ "@block_sparse_moe.experts.%E.w2.weight", "H I", MIXTRAL,
+		.expert = FSDP_LOAD_EXPERT_DOWN },
+	{ "@input_layernorm.weight", "H", INNER_NORM },
+	{ "@post_attention_layernorm.weight", "H", POST_NORM },
+	{ "@pre_feedforward_layernorm.weight", "H", PRE_MLP },
+	{ "@post_feedforward_layernorm.weight", "H", POST_MLP },
+	{ "model.norm.weight", "H", LAST_NORM },
+	{ "lm_head.weight", "V H", LANGUAGE, .tie = EMBEDDING },
+	{ "score.weight", "N H", SEQUENCE },
+};
+
+static const struct row starcoder2[] = {
+	{ "model.embed_tokens.weight", "V H", .tie = EMBEDDING },
+	{ "@self_attn.q_proj.weight", "q H" },
+	{ "@self_attn.q_proj.bias", "q", BIAS },
+	{ "@self_attn.{k,v}_proj.weight", "k H" },
+	{ "@self_attn.{k,v}_proj.bias", "k", BIAS },
+	{ "@self_attn.o_proj.weight", "H q" },
+	{ "@mlp.c_fc.weight", "I H" },
+	{ "@mlp.c_fc.bias", "I", BIAS },
+	{ "@mlp.c_proj.weight", "H I" },
+	{ "@{self_attn.o_proj,mlp.c_proj}.bias", "H", BIAS },
+	{ "@{input,post_attention}_layernorm.*", "H" },
+	{ "model.norm.*", "H" },
+	{ "lm_head.weight", "V H", LANGUAGE, .tie = EMBEDDING },
+};
+
+static const struct row phi[] = {
+	{ "model.embed_tokens.weight", "V H", .tie = EMBEDDING },
+	{ "@self_attn.q_proj.*", "q H" },
+	{ "@self_attn.{k,v}_proj.*", "k H" },
+	{ "@self_attn.dense.*", "H q" },
+	{ "@mlp.fc1.*", "I H" },
+	{ "@mlp.fc2.*", "H I" },
+	{ "{@input,model.final}_layernorm.*", "H" },
+	{ "lm_head.weight", "V H", LANGUAGE, .tie = EMBEDDING },
+	{ "lm_head.bias", "V", LANGUAGE },
+};
+
+static const struct row gpt2[] = {
+	{ "transformer.wte.weight", "V H", .tie = EMBEDDING },
+	{ "transformer.wpe.weight", "P H" },
+	{ "@attn.c_attn.weight", "H 3*H" },
+	{ "@attn.c_attn.bias", "3*H" },
+	{ "@attn.c_proj.*", "H H" },
+	{ "@mlp.c_fc.weight", "H I" },
+	{ "@mlp.c_fc.bias", "I" },
+	{ "@mlp.c_proj.weight", "I H" },
+	{ "@mlp.c_proj.bias", "H" },
+	{ "{@ln_1,@ln_2,transformer.ln_f}.*", "H" },
+	{ "lm_head.weight", "V H", LANGUAGE, .tie = EMBEDDING },
+	{ "score.weight", "N H", SEQUENCE },
+};
+
+static const struct row gptj[] = {
+	{ "transformer.wte.weight", "V H", .tie = EMBEDDING },
+	{ "@attn.{q_proj,k_proj,v_proj,out_proj}.weight", "H H" },
+	{ "@mlp.fc_in.*", "I H" },
+	{ "@mlp.fc_out.*", "H I" },
+	{ "{@ln_1,transformer.ln_f}.*", "H" },
+	{ "lm_head.weight", "V H", LANGUAGE, .tie = EMBEDDING },
+	{ "lm_head.bias", "V", LANGUAGE },
+};
+
+static const struct row bloom[] = {
+	{ "transformer.word_embeddings.weight", "V H", .tie = EMBEDDING },
+	{ "{transformer.word_embeddings_layernorm,transformer.ln_f}.*", "H" },
+	{ "@{input,post_attention}_layernorm.*", "H" },
+	{ "@self_attention.query_key_value.*", "3*H H" },
+	{ "@self_attention.dense.*", "H H" },
+	{ "@mlp.dense_h_to_4h.*", "4*H H" },
+	{ "@mlp.dense_4h_to_h.*", "H 4*H" },
+	{ "lm_head.weight", "V H", LANGUAGE, .tie = EMBEDDING },
+	{ "score.weight", "N H", SEQUENCE },
+};
+
+#define FALCON "@self_attention.query_key_value."
+static const struct row falcon[] = {
+	{ "transformer.word_embeddings.weight", "V H", .tie = EMBEDDING },
+	{ FALCON "weight", "H+w+w H", MULTI_QUERY, NEW_DECODER },
+	{ FALCON "weight", "3*H H", 0, MULTI_QUERY | NEW_DECODER },
+	{ FALCON "weight", "k*2+H H", NEW_DECODER },
+	{ FALCON "bias", "H+w+w", BIAS | MULTI_QUERY, NEW_DECODER },
+	{ FALCON "bias", "3*H", BIAS, MULTI_QUERY | NEW_DECODER },
+	{ FALCON "bias", "k*2+H", BIAS | NEW_DECODER },
+	{ "@self_attention.dense.weight", "H H" },
+	{ "@mlp.dense_h_to_4h.weight", "I H" },
+	{ "@mlp.dense_h_to_4h.bias", "I", BIAS },
+	{ "@mlp.dense_4h_to_h.weight", "H I" },
+	{ "@{self_attention.dense,mlp.dense_4h_to_h}.bias", "H", BIAS },
+	{ "@input_layernorm.*", "H", 0, NEW_DECODER },
+	{ "@post_attention_layernorm.*", "H", 0, NEW_DECODER | PARALLEL },
+	{ "@{ln_attn,ln_mlp}.*", "H", NEW_DECODER },
+	{ "transformer.ln_f.*", "H" },
+	{ "lm_head.weight", "V H", LANGUAGE, .tie = EMBEDDING },
+	{ "score.weight", "N H", SEQUENCE },
+};
+
+static const struct row gpt_neox[] = {
+	{ "gpt_neox.embed_in.weight", "V H", .tie = EMBEDDING },
+	{ "@{input,post_attention}_layernorm.*", "H" },
+	{ "@attention.query_key_value.weight", "3*H H" },
+	{ "@attention.query_key_value.bias", "3*H", QKV_BIAS },
+	{ "@attention.dense.weight", "H H" },
+	{ "@attention.dense.bias", "H", OUT_BIAS },
+	{ "@mlp.dense_h_to_4h.*", "I H" },
+	{ "@mlp.dense_4h_to_h.*", "H I" },
+	{ "gpt_neox.final_layer_norm.*", "H" },
+	{ "{embed_out,lm_head}.weight", "V H", LANGUAGE, .tie = EITHER },
+};
+
+static const struct row opt[] = {
+	{ "model.decoder.embed_tokens.weight", "V W", .tie = EMBEDDING },
+	{ "model.decoder.embed_positions.weight", "P+2 H" },
+	{ "model.decoder.project_in.weight", "H W", PROJECTED },
+	{ "model.decoder.project_out.weight", "W H", PROJECTED },
+	{ "@self_attn.{q_proj,k_proj,v_proj,out_proj}.*", "H H" },
+	{ "@fc1.*", "I H" },
+	{ "@fc2.*", "H I" },
+	{ "{@self_attn,@final,model.decoder.final}_layer_norm.*", "H" },
+	{ "lm_head.weight", "V W", LANGUAGE, .tie = EMBEDDING },
+};
+
+/* Keys have no bias. */
+static const struct row whisper[] = {
+	{ "model.encoder.conv1.weight", "H Y 3" },
+	{ "model.encoder.conv2.weight", "H H 3" },
+	{ "model.encoder.{conv1,conv2}.bias", "H" },
+	{ "model.encoder.embed_positions.weight", "X H" },
+	{ "@self_attn.{q_proj,v_proj,out_proj}.*", "H H" },
+	{ "@self_attn.k_proj.weight", "H H" },
+	{ "@fc1.*", "I H" },
+	{ "@fc2.*", "H I" },
+	{ "@{self_attn,final}_layer_norm.*", "H" },
+	{ "model.{encoder,decoder}.layer_norm.*", "H" },
+	{ "model.decoder.embed_tokens.weight", "V H", .tie = EMBEDDING },
+	{ "model.decoder.embed_positions.weight", "P H" },
+	{ "model.decoder.layers.%D.self_attn.{q_proj,v_proj,out_proj}.*", "H H" },
+	{ "model.decoder.layers.%D.encoder_attn.{q_proj,v_proj,out_proj}.*", "H H" },
+	{ "model.decoder.layers.%D.{self,encoder}_attn.k_proj.weight", "H H" },
+	{ "model.decoder.layers.%D.fc1.*", "J H" },
+	{ "model.decoder.layers.%D.fc2.*", "H J" },
+	{ "model.decoder.layers.%D.{self_attn,encoder_attn,final}_layer_norm.*", "H" },
+	{ "proj_out.weight", "V H", LANGUAGE, .tie = EMBEDDING },
+};
+
+#define SEEN "vision_model.encoder.layers.%l."
+static const struct row clip[] = {
+	{ "logit_scale", "" },
+	{ "text_model.embeddings.token_embedding.weight", "V H" },
+	{ "text_model.embeddings.position_embedding.weight", "P H" },
+	{ "@self_attn.{q_proj,k_proj,v_proj,out_proj}.*", "H H" },
+	{ "@mlp.fc1.*", "I H" },
+	{ "@mlp.fc2.*", "H I" },
+	{ "{@layer_norm1,@layer_norm2,text_model.final_layer_norm}.*", "H" },
+	{ "vision_model.embeddings.class_embedding", "h" },
+	{ "vision_model.embeddings.patch_embedding.weight", "h C Z Z" },
+	{ "vision_model.embeddings.position_embedding.weight", "g*g+1 h" },
+	{ SEEN "self_attn.{q_proj,k_proj,v_proj,out_proj}.*", "h h" },
+	{ SEEN "mlp.fc1.*", "i h" },
+	{ SEEN "mlp.fc2.*", "h i" },
+	{ SEEN "{layer_norm1,layer_norm2}.*", "h" },
+	{ "vision_model.{pre_layrnorm,post_layernorm}.*", "h" },
+	{ "visual_projection.weight", "p h" },
+	{ "text_projection.weight", "p H" },
+};
+
+#define RELATIVE "{encoder,decoder}.block.0.layer.0.SelfAttention.relative_attention_bias"
+#define DECODING "decoder.block.%D."
+static const struct row t5[] = {
+	{ "shared.weight", "V H", .tie = ALWAYS },
+	{ "{encoder,decoder}.embed_tokens.weight", "V H", .tie = ALWAYS },
+	{ "lm_head.weight", "V H", LANGUAGE, .tie = HEAD },
+	{ RELATIVE ".weight", "B A" },
+	{ "@layer.0.SelfAttention.{q,k,v}.weight", "q H" },
+	{ "@layer.0.SelfAttention.o.weight", "H q" },
+	{ "@layer.1.DenseReluDense.wi.weight", "I H", 0, GATED },
+	{ "@layer.1.DenseReluDense.{wi_0,wi_1}.weight", "I H", GATED },
+	{ "@layer.1.DenseReluDense.wo.weight", "H I" },
+	{ "@{layer.0,layer.1}.layer_norm.weight", "H" },
+	{ "{encoder,decoder}.final_layer_norm.weight", "H" },
+	{ DECODING "layer.0.SelfAttention.{q,k,v}.weight", "q H" },
+	{ DECODING "layer.1.EncDecAttention.{q,k,v}.weight", "q H" },
+	{ DECODING "layer.{0.SelfAttention,1.EncDecAttention}.o.weight", "H q" },
+	{ DECODING "layer.2.DenseReluDense.wi.weight", "I H", 0, GATED },
+	{ DECODING "layer.2.DenseReluDense.{wi_0,wi_1}.weight", "I H", GATED },
+	{ DECODING "layer.2.DenseReluDense.wo.weight", "H I" },
+	{ DECODING "{layer.0,layer.1,layer.2}.layer_norm.weight", "H" },
+};
+
+#define BERT(of)                                                                  \
+	{ of ".embeddings.word_embeddings.weight", "V H", .tie = EMBEDDING },     \
+		{ of ".embeddings.position_embeddings.weight", "P H" },           \
+		{ of ".embeddings.token_type_embeddings.weight", "T H" },         \
+		{ "@attention.self.{query,key,value}.*", "H H" },                 \
+		{ "@attention.output.dense.*", "H H" },                           \
+		{ "@intermediate.dense.*", "I H" }, { "@output.dense.*", "H I" }, \
+	{                                                                         \
+		"{" of ".embeddings,@attention.output,@output}.LayerNorm.*", "H"  \
+	}
+static const struct row bert[] = {
+	BERT("bert"),
+	{ "bert.pooler.dense.*", "H H", SEQUENCE },
+	{ "classifier.*", "N H", SEQUENCE },
+	{ "classifier.*", "N H", TOKEN },
+	{ "cls.predictions.decoder.weight", "V H", LANGUAGE, .tie = EMBEDDING },
+	{ "cls.{predictions.decoder,predictions}.bias", "V", LANGUAGE, .tie = HEAD_BIAS },
+	{ "cls.predictions.transform.dense.*", "H H", LANGUAGE },
+	{ "cls.predictions.transform.LayerNorm.*", "H", LANGUAGE },
+};
+
+static const struct row roberta[] = {
+	BERT("roberta"),
+	{ "classifier.dense.*", "H H", SEQUENCE },
+	{ "classifier.out_proj.*", "N H", SEQUENCE },
+	{ "classifier.*", "N H", TOKEN },
+	{ "lm_head.decoder.weight", "V H", LANGUAGE, .tie = EMBEDDING },
+	{ "{lm_head.decoder,lm_head}.bias", "V", LANGUAGE, .tie = HEAD_BIAS },
+	{ "lm_head.dense.*", "H H", LANGUAGE },
+	{ "lm_head.layer_norm.*", "H", LANGUAGE },
+};
+
+static const struct row distilbert[] = {
+	{ "distilbert.embeddings.word_embeddings.weight", "V H" },
+	{ "distilbert.embeddings.position_embeddings.weight", "P H" },
+	{ "@attention.{q,k,v,out}_lin.*", "H H" },
+	{ "@ffn.lin1.*", "I H" },
+	{ "@ffn.lin2.*", "H I" },
+	{ "{distilbert.embeddings.LayerNorm,@sa_layer_norm,@output_layer_norm}.*", "H" },
+	{ "pre_classifier.*", "H H", SEQUENCE },
+	{ "classifier.*", "N H", SEQUENCE },
+	{ "classifier.*", "N H", TOKEN },
+};
+
+static const struct row vit[] = {
+	{ "vit.embeddings.cls_token", "1 1 H" },
+	{ "vit.embeddings.position_embeddings", "1 g*g+1 H" },
+	{ "vit.embeddings.patch_embeddings.projection.weight", "H C Z Z" },
+	{ "vit.embeddings.patch_embeddings.projection.bias", "H" },
+	{ "@attention.attention.{query,key,value}.weight", "H H" },
+	{ "@attention.attention.{query,key,value}.bias", "H", QKV_BIAS },
+	{ "@attention.output.dense.*", "H H" },
+	{ "@intermediate.dense.*", "I H" },
+	{ "@output.dense.*", "H I" },
+	{ "{@layernorm_before,@layernorm_after,vit.layernorm}.*", "H" },
+	{ "classifier.*", "N H", IMAGE },
+};
+
+/* ---- architectures ---- */
+
+static const struct family {
+	const struct row *rows;
+	size_t row_count;
+	const char *prefix, *layer; /* of the base model; of its layers, "@" */
+	uint32_t heads;             /* classes that are known */
+	bool wants_class;           /* it has no language model by default */
+	bool wants_tie;  /* what it has otherwise before transformers 5 is not known */
+	bool is_renamed; /* names in memory are others */
+#define ROWS(of) of, FSDP_COUNT(of)
+} of_decoder = { ROWS(decoder), "model.", "model.layers.%L.",
+	LANGUAGE | SEQUENCE | BARE },
+  of_starcoder2 = { ROWS(starcoder2), "model.", "model.layers.%L.", LANGUAGE | BARE },
+  of_phi = { ROWS(phi), "model.", "model.layers.%L.", LANGUAGE | BARE },
+  of_gpt2 = { ROWS(gpt2), "transformer.", "transformer.h.%L.",
+	  LANGUAGE | SEQUENCE | BARE },
+  of_gptj = { ROWS(gptj), "transformer.", "transformer.h.%L.", LANGUAGE | BARE },
+  of_bloom = { ROWS(bloom), "transformer.", "transformer.h.%L.",
+	  LANGUAGE | SEQUENCE | BARE },
+  of_falcon = { ROWS(falcon), "transformer.", "transformer.h.%L.",
+	  LANGUAGE | SEQUENCE | BARE },
+  of_neox = { ROWS(gpt_neox), "gpt_neox.", "gpt_neox.layers.%L.", LANGUAGE | BARE,
+	  .is_renamed = true },
+  of_opt = { ROWS(opt), "model.", "model.decoder.layers.%L.", LANGUAGE },
+  of_whisper = { ROWS(whisper), "model.", "model.encoder.layers.%L.", LANGUAGE },
+  of_clip = { ROWS(clip), NULL, "text_model.encoder.layers.%L.", BARE,
+	  .wants_class = true },
+  of_t5 = { ROWS(t5), NULL, "encoder.block.%L.", LANGUAGE, .wants_class = true },
+  of_bert = { ROWS(bert), "bert.", "bert.encoder.layer.%L.", LANGUAGE | SEQUENCE | TOKEN,
+	  .wants_class = true, .wants_tie = true },
+  of_roberta = { ROWS(roberta), "roberta.", "roberta.encoder.layer.%L.",
+	  LANGUAGE | SEQUENCE | TOKEN, .wants_class = true, .wants_tie = true },
+  of_distilbert = { ROWS(distilbert), "distilbert.", "distilbert.transformer.layer.%L.",
+	  SEQUENCE | TOKEN, .wants_class = true },
+  of_vit = { ROWS(vit), "vit.", "vit.encoder.layer.%L.", IMAGE, .wants_class = true,
+	  .is_renamed = true };
+
+#define LLAMA (INNER_NORM | POST_NORM | LAST_NORM)
+#define OUTER (LLAMA | PRE_MLP | POST_MLP | TIED)
+#define OLMO (POST_NORM | POST_MLP | LAST_NORM | ALL_NORMS)
+#define ATTENTION (QKV_BIAS | OUT_BIAS | TIED)
+
+static const struct architecture {
+	const char *type; /* model_type */
+	const struct family *family;
+	uint32_t has, asks;   /* what it has if the configuration has no word of it; about
+				 which it has one */
+	const char *defaults; /* of sizes */
+} architectures[] = {
+	{ "llama", &of_decoder, LLAMA, ATTENTION | MLP_BIAS },
+	{ "granite", &of_decoder, LLAMA, ATTENTION | MLP_BIAS },
+	{ "mistral", &of_decoder, LLAMA, TIED, "K=8" },
+	{ "qwen2", &of_decoder, LLAMA | QKV_BIAS, TIED, "K=32" },
+	{ "qwen3", &of_decoder, LLAMA | HEAD_NORMS, ATTENTION, "w=128 K=32" },
+	{ "mixtral", &of_decoder, LLAMA | EXPERTS | MIXTRAL, TIED, "K=8 E=8 I=14336" },
+	{ "qwen3_moe", &of_decoder, LLAMA | EXPERTS | HEAD_NORMS, ATTENTION,
+		"w=128 K=4 E=128 M=768" },
+	{ "qwen2_moe", &of_decoder, LLAMA | EXPERTS | SHARED | QKV_BIAS, QKV_BIAS | TIED,
+		"K=16 E=60 M=1408 S=5632" },
+	{ "phi3", &of_decoder, LLAMA | FUSED, TIED },
+	{ "gemma", &of_decoder, LLAMA | TIED, ATTENTION, "w=256 K=16" },
+	{ "gemma2", &of_decoder, OUTER, ATTENTION, "w=256 K=4" },
+	{ "gemma3_text", &of_decoder, OUTER | HEAD_NORMS, ATTENTION, "w=256 K=4" },
+	{ "smollm3", &of_decoder, LLAMA | TIED, ATTENTION | MLP_BIAS, "K=4" },
+	{ "cohere", &of_decoder, INNER_NORM | LAST_NORM | TIED, ATTENTION },
+	{ "olmo", &of_decoder, 0, ATTENTION },
+	{ "olmo2", &of_decoder, OLMO, ATTENTION },
+	{ "olmo3", &of_decoder, OLMO, ATTENTION },
+	{ "starcoder2", &of_starcoder2, BIAS | TIED, BIAS | TIED, "K=2" },
+	{ "phi", &of_phi, 0, TIED },
+	{ "gpt2", &of_gpt2, TIED, TIED, "I=4*H" },
+	{ "gptj", &of_gptj, 0, TIED, "I=4*H" },
+	{ "bloom", &of_bloom, TIED, TIED },
+	{ "falcon", &of_falcon, TIED | MULTI_QUERY | PARALLEL,
+		TIED | MULTI_QUERY | PARALLEL | NEW_DECODER | BIAS, "I=4*H" },
+	{ "gpt_neox", &of_neox, QKV_BIAS | OUT_BIAS, ATTENTION },
+	{ "opt", &of_opt, TIED, TIED },
+	{ "whisper", &of_whisper, TIED, TIED, "P=448 X=1500 Y=80" },
+	{ "clip", &of_clip },
+	{ "t5", &of_t5, TIED, TIED | GATED, "V=32128 H=512 w=64 A=8 I=2048 L=6 B=32" },
+	{ "mt5", &of_t5, GATED, TIED | GATED },
+	{ "bert", &of_bert, TIED, TIED, "V=30522 H=768 I=3072 L=12 P=512 T=2" },
+	{ "roberta", &of_roberta, TIED, TIED },
+	{ "xlm-roberta", &of_roberta, TIED, TIED },
+	{ "distilbert", &of_distilbert },
+	{ "vit", &of_vit, QKV_BIAS, QKV_BIAS, "H=768 I=3072 L=12 G=224 Z=16 C=3" },
+};
+
+static const struct class_end {
+	const char *end;
+	uint32_t head;
+} class_ends[] = {
+	{ "ForCausalLM", LANGUAGE },
+	{ "LMHeadModel", LANGUAGE },
+	{ "ForConditionalGeneration", LANGUAGE },
+	{ "ForMaskedLM", LANGUAGE },
+	{ "ForSequenceClassification", SEQUENCE },
+	{ "ForTokenClassification", TOKEN },
+	{ "ForImageClassification", IMAGE },
+	{ "Model", BARE },
+};
+
+/* ---- reading the configuration ---- */
+
+/* One that is asked about, and what was read. */
+struct building {
+	struct fsdp_loading *loading;
+	struct fsdp_survey_document config;
+	const struct architecture *of;
+	uint32_t flags;
+	int64_t sizes[128]; /* by letter; 0: not known */
+	bool keeps;         /* tensors; else they are counted */
+	size_t count;
+};
+
+/* A key, or "outer.key", among those from `at` to `end`. */
+static const struct fsdp_setting *find_key(const struct fsdp_survey_document *config,
+	size_t at, size_t end, struct fsdp_span key)
 {
-	for (size_t i = 0; i < FSDP_COUNT(decoders); i++)
-		if (fsdp_span_is(type, decoders[i].type))
-			return &decoders[i];
+	const uint8_t *dot = memchr(key.data, '.', key.size);
+	struct fsdp_span own =
+		fsdp_span(key.data, dot != NULL ? (size_t)(dot - key.data) : key.size);
+
+	for (; at < end; at = config->settings[at].end) {
+		const struct fsdp_setting *setting = &config->settings[at];
+
+		if (fsdp_span_compare(setting->key, own) != 0)
+			continue;
+		return dot == NULL ? setting
+				   : find_key(config, at + 1, setting->end,
+					     fsdp_span(dot + 1, key.size - own.size - 1));
+	}
 	return NULL;
+}
+
+/* Left to right; 0: a size of it is not known, or too large. */
+static int64_t evaluate(
+	const struct building *building, const char *text, const char **ret_end)
+{
+	int64_t value = 1;
+	char sign = '*';
+
+	for (;; text++) {
+		int64_t operand = 0;
+		bool good = true;
+
+		if (fsdp_is_digit(*text))
+			while (fsdp_is_digit(*text))
+				operand = 10 * operand + *text++ - '0';
+		else
+			operand = building->sizes[(unsigned char)*text++ & 127];
+		if (operand <= 0)
+			value = 0;
+		else if (sign == '*')
+			good = !__builtin_mul_overflow(value, operand, &value);
+		else if (sign == '/')
+			value /= operand;
+		else if (value != 0)
+			good = !__builtin_add_overflow(value, operand, &value);
+		if (!good)
+			value = 0;
+		sign = *text;
+		if (sign != '*' && sign != '/' && sign != '+')
+			break;
+	}
+	*ret_end = text;
+	return value;
+}
+
+/* "K=8 w=256" */
+static int64_t default_of(const struct building *building, const struct size_key *key)
+{
+	const char *at = building->of->defaults, *end;
+
+	for (; at != NULL && *at != '\0'; at += strcspn(at, " "), at += *at == ' ')
+		if (*at == key->letter)
+			return evaluate(building, at + 2, &end);
+	return key->otherwise != NULL ? evaluate(building, key->otherwise, &end) : 0;
+}
+
+static bool read_sizes(struct building *building)
+{
+	const struct fsdp_survey_document *config = &building->config;
+
+	for (size_t i = 0; i < FSDP_COUNT(size_keys); i++) {
+		const struct size_key *key = &size_keys[i];
+		int64_t size = -1;
+
+		for (const char *at = key->keys; at != NULL && size < 0;) {
+			size_t length = strcspn(at, "|");
+			const struct fsdp_setting *setting =
+				find_key(config, 1, config->count, fsdp_span(at, length));
+
+			/* null is the default. */
+			if (setting != NULL && setting->value.kind == FSDP_TOKEN_INTEGER)
+				size = setting->value.integer;
+			else if (setting != NULL &&
+				 setting->value.kind != FSDP_TOKEN_NONE)
+				return false;
+			at = at[length] == '|' ? at + length + 1 : NULL;
+		}
+		if (size < 0)
+			size = default_of(building, key);
+		if (key->keys != NULL && size > SIZE_MAX_STATED)
+			return false;
+		building->sizes[(unsigned char)key->letter] = size;
+	}
+	struct fsdp_setting labels =
+		fsdp_load_setting(building->loading, CONFIG, "id2label");
+	if (labels.value.kind == FSDP_TOKEN_DICT && labels.value.count > 0)
+		building->sizes['N'] = labels.value.count;
+	return building->sizes['L'] <= LAYERS_MAX && building->sizes['D'] <= LAYERS_MAX &&
+	       building->sizes['l'] <= LAYERS_MAX;
+}
+
+static bool is_of_5(const struct building *building)
+{
+	const char *version = building->loading->transformers;
+
+	return version == NULL || fsdp_load_compare_versions(version, "5") >= 0;
+}
+
+static bool is_asked(const struct building *building, uint32_t flag)
+{
+	return (building->of->asks & flag) != 0;
+}
+
+/* The class that config.json lists first; without one a decoder has its head. */
+static uint32_t find_head(const struct building *building)
+{
+	const struct fsdp_survey_document *config = &building->config;
+	const struct fsdp_setting *list =
+		find_key(config, 1, config->count, FSDP_SPAN("architectures"));
+	struct fsdp_span name = { 0 };
+
+	if (list != NULL && list + 1 < config->settings + list->end &&
+		list[1].value.kind == FSDP_TOKEN_TEXT)
+		name = list[1].value.text;
+	if (name.data == NULL)
+		return building->of->family->wants_class ? 0 : LANGUAGE;
+	for (size_t i = 0; i < FSDP_COUNT(class_ends); i++)
+		if (fsdp_span_ends(name, fsdp_span_text(class_ends[i].end)))
+			return class_ends[i].head;
+	return 0;
+}
+
+static bool read_flags(struct building *building)
+{
+	struct fsdp_loading *loading = building->loading;
+	const struct architecture *of = building->of;
+	uint32_t flags = of->has;
+
+	for (size_t i = 0; i < FSDP_COUNT(flag_keys); i++) {
+		int64_t value =
+			is_asked(building, flag_keys[i].flag)
+				? fsdp_load_integer(loading, CONFIG, flag_keys[i].key, -1)
+				: -1;
+
+		if (value >= 0)
+			flags = value != 0 ? flags | flag_keys[i].flag
+					   : flags & ~flag_keys[i].flag;
+	}
+	struct fsdp_span inner = fsdp_load_text(loading, CONFIG, "feed_forward_proj");
+	if (is_asked(building, GATED) && inner.data != NULL)
+		flags = fsdp_span_begins(inner, FSDP_SPAN("gated")) ? flags | GATED
+								    : flags & ~GATED;
+	if (building->sizes['W'] != building->sizes['H'])
+		flags |= PROJECTED;
+	building->flags = flags | (find_head(building) & of->family->heads);
+	return (building->flags & HEADS) != 0 &&
+	       (!of->family->wants_tie || (flags & TIED) != 0 || is_of_5(building));
+}
+
+/* What is known of: a loader that joins them, in every layer, in a number that may be. */
+static bool knows_experts(const struct building *building)
+{
+	struct fsdp_loading *loading = building->loading;
+	struct fsdp_setting dense = fsdp_load_setting(loading, CONFIG, "mlp_only_layers");
+	int64_t count = building->sizes['E'];
+
+	if ((building->flags & EXPERTS) == 0)
+		return true;
+	return loading->converts && count > 0 && count <= EXPERTS_MAX &&
+	       building->sizes['L'] * count <= ALL_EXPERTS_MAX &&
+	       fsdp_load_integer(loading, CONFIG, "decoder_sparse_step", 1) == 1 &&
+	       (dense.value.kind != FSDP_TOKEN_LIST || dense.value.count == 0);
+}
+
+/* What changes names of modules, or is asked for in few architectures. */
+static bool has_other_modules(const struct building *building)
+{
+	static const char *const keys[] = { "qk_layernorm", "use_qk_norm",
+		"attention_out_bias", "add_cross_attention" };
+	struct fsdp_loading *loading = building->loading;
+
+	for (size_t i = 0; i < FSDP_COUNT(keys); i++)
+		if (fsdp_load_integer(loading, CONFIG, keys[i], 0) != 0)
+			return true;
+	/* Of OPT. */
+	return fsdp_load_integer(loading, CONFIG, "do_layer_norm_before", 1) == 0 ||
+	       fsdp_load_integer(loading, CONFIG, "_remove_final_layer_norm", 0) != 0 ||
+	       fsdp_load_integer(loading, CONFIG, "enable_bias", 1) == 0 ||
+	       fsdp_load_integer(loading, CONFIG, "num_ln_in_parallel_attn", 2) != 2;
 }
 
 /* ---- adding ---- */
 
-static void add(
-	struct fsdp_loading *loading, const char *name, int64_t rows, int64_t columns)
+static enum fsdp_load_tie tie_of(const struct building *building, enum tie tie)
 {
-	struct fsdp_load_tensor *tensor = &loading->model.items[loading->model.count];
-	int64_t *shape = FSDP_TAKE(loading->arena, shape, 2);
+	bool is_tied = (building->flags & TIED) != 0;
 
-	tensor->name = fsdp_arena_copy(loading->arena, fsdp_span_text(name));
-	if (shape == NULL || tensor->name.data == NULL) {
-		loading->failed = true;
-		return;
+	if (tie == ALWAYS || (tie == EMBEDDING && is_tied) ||
+		(tie == HEAD && (is_tied || is_of_5(building))) ||
+		(tie == EITHER && is_tied))
+		return FSDP_LOAD_TIED_WEIGHT;
+	return tie == HEAD_BIAS && is_tied ? FSDP_LOAD_TIED_BIAS
+	       : tie == EITHER             ? FSDP_LOAD_EITHER
+					   : FSDP_LOAD_UNTIED;
+}
+
+/* A tensor, with `dims` of its shape at most. False: its shape is not known. */
+static bool add(struct building *building, struct fsdp_span name, const struct row *row,
+	uint32_t dims, int64_t layer)
+{
+	struct fsdp_loading *loading = building->loading;
+	struct fsdp_load_tensor *tensor;
+	int64_t shape[DIMS], *kept;
+	uint32_t count = 0;
+
+	for (const char *at = row->shape; *at != '\0' && count < dims;) {
+		shape[count] = evaluate(building, at, &at);
+		if (shape[count++] <= 0)
+			return false;
+		at += *at == ' ';
 	}
-	shape[0] = rows;
-	shape[1] = columns;
-	tensor->shape = shape;
-	tensor->dims = columns == 0 ? 1 : 2;
-	loading->model.count++;
+	if (building->count++, !building->keeps)
+		return true;
+	if ((building->flags & BARE) != 0 && building->of->family->prefix != NULL &&
+		fsdp_span_begins(name, fsdp_span_text(building->of->family->prefix)))
+		name = fsdp_span(name.data + strlen(building->of->family->prefix),
+			name.size - strlen(building->of->family->prefix));
+	tensor = &loading->model.items[loading->model.count++];
+	kept = FSDP_TAKE(loading->arena, kept, DIMS);
+	*tensor = (struct fsdp_load_tensor){
+		.name = fsdp_arena_copy(loading->arena, name),
+		.shape = kept,
+		.dims = count,
+		.tie = (uint8_t)tie_of(building, row->tie),
+		.expert = row->expert,
+		.layer = (uint32_t)layer,
+	};
+	loading->failed |= kept == NULL || tensor->name.data == NULL;
+	if (kept != NULL)
+		memcpy(kept, shape, count * sizeof *shape);
+	return !loading->failed;
 }
-
-static void add_in_layer(struct fsdp_loading *loading, const char *stem, int64_t layer,
-	const char *rest, int64_t rows, int64_t columns)
-{
-	char name[NAME_BYTES];
-
-	snprintf(name, sizeof name, "%s%lld.%s", stem, (long long)layer, rest);
-	add(loading, name, rows, columns);
-}
-
-/* ---- architectures ---- */
 
 /* From 5 on transformers keeps all experts of a layer in two tensors, and takes those from a file
- * as it takes single ones. False: they are not stored so. */
-static bool add_fused(struct fsdp_loading *loading, const struct sizes *of, int64_t layer)
+ * as it takes single ones. */
+static bool is_joined(struct building *building, int64_t layer)
 {
-	const struct {
-		const char *name;
-		int64_t rows, columns;
-	} parts[] = { { "gate_up_proj", 2 * of->expert_inner, of->hidden },
-		{ "down_proj", of->hidden, of->expert_inner } };
+	struct fsdp_loading *loading = building->loading;
 	const struct fsdp_checkpoint *checkpoint =
 		loading->weights != NULL ? fsdp_load_open(loading, loading->weights)
 					 : NULL;
-	char names[FSDP_COUNT(parts)][NAME_BYTES];
-	bool is_stored = false;
+	static const char *const parts[] = { "gate_up_proj", "down_proj" };
+	char name[NAME_BYTES];
 
-	if (checkpoint == NULL || loading->transformers == NULL ||
-		fsdp_load_compare_versions(loading->transformers, "5") < 0 ||
-		strcmp(of->decoder->experts->module, "mlp") != 0)
-		return false;
-	for (size_t i = 0; i < FSDP_COUNT(parts); i++) {
-		snprintf(names[i], sizeof names[i], "model.layers.%lld.mlp.experts.%s",
-			(long long)layer, parts[i].name);
-		is_stored |= fsdp_tensor_find(checkpoint, fsdp_span_text(names[i])) !=
-			     FSDP_NONE;
-	}
-	for (size_t i = 0; i < FSDP_COUNT(parts) && is_stored; i++) {
-		struct fsdp_load_tensor *tensor =
-			&loading->model.items[loading->model.count];
-		int64_t *shape = FSDP_TAKE(loading->arena, shape, 3);
-
-		add(loading, names[i], of->experts, 0);
-		loading->failed |= shape == NULL;
-		if (loading->failed)
+	for (size_t i = 0; i < FSDP_COUNT(parts) && checkpoint != NULL &&
+			   loading->transformers != NULL &&
+			   fsdp_load_compare_versions(loading->transformers, "5") >= 0;
+		i++) {
+		snprintf(name, sizeof name, "model.layers.%lld.mlp.experts.%s",
+			(long long)layer, parts[i]);
+		if (fsdp_tensor_find(checkpoint, fsdp_span_text(name)) != FSDP_NONE)
 			return true;
-		shape[0] = of->experts;
-		shape[1] = parts[i].rows;
-		shape[2] = parts[i].columns;
-		tensor->shape = shape;
-		tensor->dims = 3;
 	}
-	return is_stored;
+	return false;
 }
 
-static void add_experts(
-	struct fsdp_loading *loading, const struct sizes *of, int64_t layer)
+/* One of a row: with the numbers of its layer and expert in its name. */
+static bool add_one(struct building *building, const struct row *row, const char *from,
+	int64_t layer, int64_t expert)
 {
-	const struct experts *experts = of->decoder->experts;
-	char rest[NAME_BYTES / 2];
+	static const char *const ends[] = { "weight", "bias" };
+	bool both = fsdp_span_ends(fsdp_span_text(from), FSDP_SPAN(".*"));
+	char name[NAME_BYTES];
+	size_t size = 0;
 
-	snprintf(rest, sizeof rest, "%s.gate.weight", experts->module);
-	add_in_layer(loading, "model.layers.", layer, rest, of->experts, of->hidden);
-	if (add_fused(loading, of, layer))
-		return;
-	for (int64_t i = 0; i < of->experts; i++)
-		for (uint8_t part = 1; part < FSDP_LOAD_EXPERT_COUNT; part++) {
-			struct fsdp_load_tensor *tensor =
-				&loading->model.items[loading->model.count];
-			bool is_down = part == FSDP_LOAD_EXPERT_DOWN;
-			snprintf(rest, sizeof rest, "%s.experts.%lld.%s.weight",
-				experts->module, (long long)i, experts->parts[part]);
-			add_in_layer(loading, "model.layers.", layer, rest,
-				is_down ? of->hidden : of->expert_inner,
-				is_down ? of->expert_inner : of->hidden);
-			tensor->expert = part;
-			tensor->layer = (uint32_t)layer;
-		}
-}
+	for (const char *at = from; *at != '\0' && *at != '*'; at++)
+		if (*at == '%')
+			size += (size_t)snprintf(name + size, sizeof name - size, "%lld",
+				(long long)(*++at == 'E' ? expert : layer));
+		else
+			name[size++] = *at;
+	for (size_t i = 0; both && i < FSDP_COUNT(ends); i++) {
+		int more = snprintf(name + size, sizeof name - size, "%s", ends[i]);
 
-static void add_llama(struct fsdp_loading *loading, const struct sizes *of)
-{
-	static const char stem[] = "model.layers.";
-	const struct decoder *decoder = of->decoder;
-	const int64_t queries = of->heads * of->width, keys = of->groups * of->width;
-	const bool apart = !decoder->is_fused, outer = decoder->has_outer_norms;
-	const bool inner = !decoder->lacks_inner_norms;
-	const bool of_all = decoder->norms == NORMS_OF_ALL;
-	const bool dense = decoder->experts == NULL;
-	const struct {
-		const char *name;
-		int64_t rows, columns;
-		bool is_there;
-	} rows[] = {
-		{ "self_attn.q_proj.weight", queries, of->hidden, apart },
-		{ "self_attn.k_proj.weight", keys, of->hidden, apart },
-		{ "self_attn.v_proj.weight", keys, of->hidden, apart },
-		{ "self_attn.qkv_proj.weight", queries + 2 * keys, of->hidden, !apart },
-		{ "self_attn.o_proj.weight", of->hidden, queries, true },
-		{ "self_attn.q_proj.bias", queries, 0, of->has_qkv_bias },
-		{ "self_attn.k_proj.bias", keys, 0, of->has_qkv_bias },
-		{ "self_attn.v_proj.bias", keys, 0, of->has_qkv_bias },
-		{ "self_attn.o_proj.bias", of->hidden, 0, of->has_output_bias },
-		{ "self_attn.q_norm.weight", of_all ? queries : of->width, 0,
-			decoder->norms != NO_NORMS },
-		{ "self_attn.k_norm.weight", of_all ? keys : of->width, 0,
-			decoder->norms != NO_NORMS },
-		{ "mlp.gate_proj.weight", of->inner, of->hidden, apart && dense },
-		{ "mlp.up_proj.weight", of->inner, of->hidden, apart && dense },
-		{ "mlp.gate_up_proj.weight", 2 * of->inner, of->hidden, !apart },
-		{ "mlp.down_proj.weight", of->hidden, of->inner, dense },
-		{ "mlp.gate_proj.bias", of->inner, 0, of->has_mlp_bias },
-		{ "mlp.up_proj.bias", of->inner, 0, of->has_mlp_bias },
-		{ "mlp.down_proj.bias", of->hidden, 0, of->has_mlp_bias },
-		{ "input_layernorm.weight", of->hidden, 0, inner },
-		{ "post_attention_layernorm.weight", of->hidden, 0, true },
-		{ "pre_feedforward_layernorm.weight", of->hidden, 0, outer && inner },
-		{ "post_feedforward_layernorm.weight", of->hidden, 0, outer },
-	};
-
-	add(loading, "model.embed_tokens.weight", of->vocabulary, of->hidden);
-	for (int64_t layer = 0; layer < of->layers; layer++) {
-		for (size_t i = 0; i < FSDP_COUNT(rows); i++)
-			if (rows[i].is_there)
-				add_in_layer(loading, stem, layer, rows[i].name,
-					rows[i].rows, rows[i].columns);
-		if (!dense)
-			add_experts(loading, of, layer);
+		if (!add(building, fsdp_span(name, size + (size_t)more), row,
+			    i == 0 ? DIMS : 1, layer))
+			return false;
 	}
-	add(loading, "model.norm.weight", of->hidden, 0);
-	add(loading, "lm_head.weight", of->vocabulary, of->hidden);
+	return both || add(building, fsdp_span(name, size), row, DIMS, layer);
 }
 
-static void add_gpt2(struct fsdp_loading *loading, const struct sizes *of)
+static bool add_name(struct building *building, const struct row *row, const char *name)
 {
-	const struct {
-		const char *name;
-		int64_t rows, columns;
-	} rows[] = {
-		{ "ln_1.weight", of->hidden, 0 },
-		{ "ln_1.bias", of->hidden, 0 },
-		{ "attn.c_attn.weight", of->hidden, 3 * of->hidden },
-		{ "attn.c_attn.bias", 3 * of->hidden, 0 },
-		{ "attn.c_proj.weight", of->hidden, of->hidden },
-		{ "attn.c_proj.bias", of->hidden, 0 },
-		{ "ln_2.weight", of->hidden, 0 },
-		{ "ln_2.bias", of->hidden, 0 },
-		{ "mlp.c_fc.weight", of->hidden, of->inner },
-		{ "mlp.c_fc.bias", of->inner, 0 },
-		{ "mlp.c_proj.weight", of->inner, of->hidden },
-		{ "mlp.c_proj.bias", of->hidden, 0 },
-	};
+	const char *mark = strchr(name, '%');
+	bool is_either = ((row->when | row->unless) & JOINED) != 0;
+	int64_t layers = mark != NULL ? building->sizes[(unsigned char)mark[1]] : 1;
+	int64_t experts = strstr(name, "%E") != NULL ? building->sizes['E'] : 1;
 
-	add(loading, "transformer.wte.weight", of->vocabulary, of->hidden);
-	add(loading, "transformer.wpe.weight", of->positions, of->hidden);
-	for (int64_t layer = 0; layer < of->layers; layer++)
-		for (size_t i = 0; i < FSDP_COUNT(rows); i++)
-			add_in_layer(loading, "transformer.h.", layer, rows[i].name,
-				rows[i].rows, rows[i].columns);
-	add(loading, "transformer.ln_f.weight", of->hidden, 0);
-	add(loading, "transformer.ln_f.bias", of->hidden, 0);
-	add(loading, "lm_head.weight", of->vocabulary, of->hidden);
-}
-
-/* ---- sizes ---- */
-
-static int64_t size_of(struct fsdp_loading *loading, const char *key, int64_t otherwise)
-{
-	int64_t size = fsdp_load_integer(loading, CONFIG, key, otherwise);
-
-	return size > 0 && size <= SIZE_MAX_SAID ? size : 0;
-}
-
-static bool is_said(struct fsdp_loading *loading, const char *key, bool otherwise)
-{
-	return fsdp_load_integer(loading, CONFIG, key, otherwise) != 0;
-}
-
-static struct sizes read_llama(struct fsdp_loading *loading)
-{
-	const struct decoder *decoder =
-		find_decoder(fsdp_load_text(loading, CONFIG, "model_type"));
-	bool has_bias =
-		decoder->may_have_bias && is_said(loading, "attention_bias", false);
-	struct sizes of = {
-		.vocabulary = size_of(loading, "vocab_size", 0),
-		.hidden = size_of(loading, "hidden_size", 0),
-		.inner = size_of(loading, "intermediate_size", 0),
-		.layers = size_of(loading, "num_hidden_layers", 0),
-		.heads = size_of(loading, "num_attention_heads", 0),
-		.has_qkv_bias = decoder->has_qkv_bias || has_bias,
-		.has_output_bias = has_bias,
-		.has_mlp_bias =
-			decoder->may_have_mlp_bias && is_said(loading, "mlp_bias", false),
-		.is_tied = is_said(loading, "tie_word_embeddings", decoder->is_tied),
-		.positions = 1,
-		.decoder = decoder,
-	};
-	const struct experts *experts = decoder->experts;
-	int64_t share = of.heads != 0 ? of.hidden / of.heads : 0;
-
-	of.groups = size_of(loading, "num_key_value_heads",
-		decoder->groups != 0 ? decoder->groups : of.heads);
-	of.width = size_of(
-		loading, "head_dim", decoder->width != 0 ? decoder->width : share);
-	if (experts != NULL) {
-		/* 5.x writes the first and reads both. */
-		of.experts = size_of(loading, "num_local_experts",
-			size_of(loading, "num_experts", experts->count));
-		of.expert_inner = size_of(loading, experts->inner_key, experts->inner);
+	for (int64_t layer = 0; layer < layers; layer++) {
+		if (is_either &&
+			is_joined(building, layer) != ((row->when & JOINED) != 0))
+			continue;
+		for (int64_t expert = 0; expert < experts; expert++)
+			if (!add_one(building, row, name, layer, expert))
+				return false;
 	}
-	return of;
+	return layers > 0;
 }
 
-static struct sizes read_gpt2(struct fsdp_loading *loading)
+/* Each of the names that its braces stand for, with the layer for its "@". */
+static bool add_row(struct building *building, const struct row *row)
 {
-	struct sizes of = {
-		.vocabulary = size_of(loading, "vocab_size", 0),
-		.hidden = size_of(loading, "n_embd", 0),
-		.layers = size_of(loading, "n_layer", 0),
-		.heads = 1,
-		.groups = 1,
-		.width = 1,
-		.positions = size_of(loading, "n_positions", 0),
-		.is_tied = is_said(loading, "tie_word_embeddings", true),
-	};
+	const char *open = strchr(row->name, '{'), *close = strchr(row->name, '}');
+	const char *at = open != NULL ? open + 1 : "",
+		   *layer = building->of->family->layer;
+	char name[NAME_BYTES], whole[NAME_BYTES];
 
-	of.inner = size_of(loading, "n_inner", 4 * of.hidden);
-	return of;
-}
-
-static const struct architecture {
-	const char *type; /* NULL: those like Llama's */
-	const char *base_prefix, *embedding;
-	size_t most_in_layer;
-	struct sizes (*read)(struct fsdp_loading *loading);
-	void (*add)(struct fsdp_loading *loading, const struct sizes *of);
-} architectures[] = {
-	{ NULL, "model.", "model.embed_tokens.weight", 22, read_llama, add_llama },
-	{ "gpt2", "transformer.", "transformer.wte.weight", 12, read_gpt2, add_gpt2 },
-};
-
-static const struct architecture *find_architecture(struct fsdp_span type)
-{
-	for (size_t i = 0; i < FSDP_COUNT(architectures); i++)
-		if (architectures[i].type != NULL
-				? fsdp_span_is(type, architectures[i].type)
-				: find_decoder(type) != NULL)
-			return &architectures[i];
-	return NULL;
-}
-
-/* What is known of: a loader that joins them, in every layer, in a number that may be. */
-static bool knows_experts(struct fsdp_loading *loading, const struct sizes *of)
-{
-	struct fsdp_setting dense;
-
-	if (of->decoder == NULL || of->decoder->experts == NULL)
+	if ((row->when & ~(uint32_t)JOINED & ~building->flags) != 0 ||
+		(row->unless & building->flags) != 0)
 		return true;
-	dense = fsdp_load_setting(loading, CONFIG, "mlp_only_layers");
-	return loading->knows_experts && of->experts > 0 && of->experts <= EXPERTS_MAX &&
-	       of->expert_inner > 0 && of->layers * of->experts <= ALL_EXPERTS_MAX &&
-	       size_of(loading, "decoder_sparse_step", 1) == 1 &&
-	       (dense.value.kind != FSDP_TOKEN_LIST || dense.value.count == 0);
-}
+	do {
+		size_t size = strcspn(at, ",}");
 
-static bool make_sense(const struct sizes *of)
-{
-	return of->vocabulary > 0 && of->hidden > 0 && of->inner > 0 && of->layers > 0 &&
-	       of->layers <= LAYERS_MAX && of->heads > 0 && of->groups > 0 &&
-	       of->width > 0 && of->positions > 0 &&
-	       of->heads <= SIZE_MAX_SAID / of->width &&
-	       of->groups <= SIZE_MAX_SAID / of->width;
-}
-
-/* The class that config.json lists first, or NULL. */
-static const char *class_of(struct fsdp_loading *loading)
-{
-	struct fsdp_survey_document config;
-
-	loading->failed |= !fsdp_survey_document(loading->survey, CONFIG, &config);
-	for (uint32_t i = 1; i + 1 < config.count; i = config.settings[i].end)
-		if (fsdp_span_is(config.settings[i].key, "architectures") &&
-			config.settings[i].end > i + 1 &&
-			config.settings[i + 1].value.kind == FSDP_TOKEN_TEXT)
-			return (const char *)config.settings[i + 1].value.text.data;
-	return NULL;
+		if (open == NULL)
+			snprintf(name, sizeof name, "%s", row->name);
+		else
+			snprintf(name, sizeof name, "%.*s%.*s%s", (int)(open - row->name),
+				row->name, (int)size, at, close + 1);
+		const char *mark = strchr(name, '@');
+		snprintf(whole, sizeof whole, "%s%s", mark != NULL ? layer : "",
+			mark != NULL ? mark + 1 : name);
+		if (!add_name(building, row, whole))
+			return false;
+		at += size;
+	} while (*at++ == ',');
+	return true;
 }
 
 static int by_name(const void *a, const void *b)
@@ -401,54 +881,40 @@ static int by_name(const void *a, const void *b)
 	return fsdp_span_compare(left->name, right->name);
 }
 
-static void sort_model(struct fsdp_loading *loading)
-{
-	qsort(loading->model.items, loading->model.count, sizeof *loading->model.items,
-		by_name);
-}
-
-/* Of tied weights one is enough, whichever it is. */
-static void mark_tied(struct fsdp_loading *loading, const char *embedding)
-{
-	for (size_t i = 0; i < loading->model.count; i++) {
-		struct fsdp_load_tensor *tensor = &loading->model.items[i];
-		if (fsdp_span_is(tensor->name, embedding) ||
-			fsdp_span_is(tensor->name, "lm_head.weight"))
-			tensor->tie = FSDP_LOAD_TIED_WEIGHT;
-	}
-}
-
 bool fsdp_load_model_of_config(struct fsdp_loading *loading)
 {
-	const struct architecture *found =
-		find_architecture(fsdp_load_text(loading, CONFIG, "model_type"));
-	struct sizes of;
-	size_t most;
+	struct fsdp_span type = fsdp_load_text(loading, CONFIG, "model_type");
+	struct building building = { .loading = loading };
 
+	for (size_t i = 0; i < FSDP_COUNT(architectures); i++)
+		if (fsdp_span_is(type, architectures[i].type))
+			building.of = &architectures[i];
 	/* What quantises makes other modules of them. */
-	if (fsdp_load_setting(loading, CONFIG, "quantization_config").value.kind ==
-		FSDP_TOKEN_DICT)
+	if (building.of == NULL ||
+		(building.of->family->is_renamed && !loading->converts) ||
+		fsdp_load_setting(loading, CONFIG, "quantization_config").value.kind ==
+			FSDP_TOKEN_DICT)
 		return false;
-	if (found == NULL) {
-		if (!fsdp_load_model_of_class(loading, class_of(loading)))
+	loading->failed |=
+		!fsdp_survey_document(loading->survey, CONFIG, &building.config);
+	if (!read_sizes(&building) || !read_flags(&building) ||
+		!knows_experts(&building) || has_other_modules(&building))
+		return false;
+	loading->base_prefix = building.of->family->prefix;
+	for (unsigned turn = 0; turn < 2; turn++) {
+		for (size_t i = 0; i < building.of->family->row_count; i++)
+			if (!add_row(&building, &building.of->family->rows[i]))
+				return false;
+		if (turn == 0)
+			loading->model.items = FSDP_TAKE(
+				loading->arena, loading->model.items, building.count + 1);
+		if (loading->model.items == NULL) {
+			loading->failed = true;
 			return false;
-		sort_model(loading);
-		return true;
+		}
+		building.keeps = true;
 	}
-	of = found->read(loading);
-	loading->base_prefix = found->base_prefix;
-	if (!make_sense(&of) || !knows_experts(loading, &of))
-		return false;
-	most = (size_t)of.layers * (found->most_in_layer + 1 + 3 * (size_t)of.experts) +
-	       8;
-	loading->model.items = FSDP_TAKE(loading->arena, loading->model.items, most);
-	if (loading->model.items == NULL) {
-		loading->failed = true;
-		return false;
-	}
-	found->add(loading, &of);
-	sort_model(loading);
-	if (of.is_tied)
-		mark_tied(loading, found->embedding);
-	return !loading->failed;
+	qsort(loading->model.items, loading->model.count, sizeof *loading->model.items,
+		by_name);
+	return true;
 }

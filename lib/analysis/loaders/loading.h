@@ -31,6 +31,7 @@ enum fsdp_load_tie {
 	FSDP_LOAD_UNTIED,
 	FSDP_LOAD_TIED_WEIGHT, /* of the embedding and the head */
 	FSDP_LOAD_TIED_BIAS,   /* of the head */
+	FSDP_LOAD_EITHER,      /* two names of one head */
 	FSDP_LOAD_TIE_COUNT
 };
 
@@ -79,8 +80,8 @@ struct fsdp_loading {
 	struct fsdp_load_tensor *first_missing, *first_unexpected, *first_misshaped;
 	const struct fsdp_load_tensor *first_wanted; /* of the misshaped one */
 	const char *base_prefix;                     /* of the model, as "model." */
-	bool knows_experts; /* the loader takes those that are stored one by one */
-	bool adds_prefix;   /* the loader puts it in front where it is missing */
+	bool converts;    /* the loader converts stored names to those in memory */
+	bool adds_prefix; /* the loader puts it in front where it is missing */
 };
 
 /* Why: the closed list of reasons. */
@@ -319,11 +320,6 @@ bool fsdp_load_lacks_optimizer(struct fsdp_loading *loading);
 /* Names and shapes of the model that config.json describes, in order of names. False: it
  * is of no type that is known. */
 bool fsdp_load_model_of_config(struct fsdp_loading *loading);
-
-/* ---- load-classes.c ---- */
-
-/* The same for a class that is not a decoder alone, not yet in order; NULL: it is not known. */
-bool fsdp_load_model_of_class(struct fsdp_loading *loading, const char *name);
 
 /* ---- load-experts.c ---- */
 
