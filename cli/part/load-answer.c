@@ -591,6 +591,7 @@ static void soften(struct run *run, const struct shown_loader *shown)
 
 	for (size_t i = run->first.finding; i < collected->finding_count; i++)
 		if (strcmp(shown->loader, "hf") == 0 &&
+			collected->findings[i].severity == SEVERITY_ERROR &&
 			(strcmp(collected->findings[i].rule, "FI1060") == 0 ||
 				strcmp(collected->findings[i].rule, "FI1095") == 0))
 			collected->findings[i].severity = SEVERITY_WARNING;
