@@ -478,7 +478,7 @@ static const struct architecture {
 	{ "qwen3", &of_decoder, LLAMA | HEAD_NORMS, ATTENTION, "w=128 K=32" },
 	{ "mixtral", &of_decoder, LLAMA | EXPERTS | MIXTRAL, TIED, "K=8 E=8 I=14336" },
 	{ "qwen3_moe", &of_decoder, LLAMA | EXPERTS | HEAD_NORMS, ATTENTION,
-		"w=128 K=4 E=128 M=768" },
+		"K=4 E=128 M=768" },
 	{ "qwen2_moe", &of_decoder, LLAMA | EXPERTS | SHARED | QKV_BIAS, QKV_BIAS | TIED,
 		"K=16 E=60 M=1408 S=5632" },
 	{ "phi3", &of_decoder, LLAMA | FUSED, TIED },
