@@ -86,8 +86,8 @@ enum {
 	BARE = 1 << 13, /* without a head, and its names without the prefix */
 	/* Of the architecture. */
 	FUSED = 1 << 14,      /* queries, keys and values are one, gate and up too */
-	INNER_NORM = 1 << 15, /* in front of the attention */
-	POST_NORM = 1 << 16,  /* in front of the MLP, or behind the attention */
+	INNER_NORM = 1 << 15, /* before the attention */
+	POST_NORM = 1 << 16,  /* before the MLP, or after the attention */
 	PRE_MLP = 1 << 17,
 	POST_MLP = 1 << 18,
 	HEAD_NORMS = 1 << 19,
@@ -429,8 +429,8 @@ static const struct family {
 	const char *prefix, *layer; /* of the base model; of its layers, "@" */
 	uint32_t heads;             /* classes that are known */
 	bool wants_class;           /* it has no language model by default */
-	bool wants_tie;  /* what it has otherwise before transformers 5 is not known */
-	bool is_renamed; /* names in memory are others */
+	bool wants_tie;             /* untied before transformers 5: not known */
+	bool is_renamed;            /* names in memory are others */
 #define ROWS(of) of, FSDP_COUNT(of)
 } of_decoder = { ROWS(decoder), "model.", "model.layers.%L.",
 	LANGUAGE | SEQUENCE | BARE },
@@ -467,7 +467,7 @@ static const struct family {
 static const struct architecture {
 	const char *type; /* model_type */
 	const struct family *family;
-	uint32_t has, asks;   /* what it has if the configuration has no word of it; about
+	uint32_t has, asks;   /* of a configuration without these keys; about
 				 which it has one */
 	const char *defaults; /* of sizes */
 } architectures[] = {
