@@ -93,7 +93,7 @@ def judge(args, transformers, name, config):
             given = doc["data"]["loaders"][0]["verdict"] if doc else None
             count += 1
             judged += given != "not_judged"
-            status = envelope(run(args, "audit", "--json", folder), problems, (0, 1, 3))["status"]
+            status = run(args, "audit", "-qq", folder).status
             if given != "not_judged" and (status == 1) != (real != "loads"):
                 problems.append(f"{fault}: status {status}, transformers: {real}")
             if given not in (real, "not_judged"):
