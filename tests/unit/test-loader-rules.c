@@ -419,12 +419,13 @@ static void shapes_are_those_of_the_model(void **state)
 /* 4.57 ties the head to the embedding, and not the embedding to the head. */
 static void heads_are_stored_alone(void **state)
 {
-#define OF_CLASS(name, sizes) \
-	TEXT("config.json",   \
-		"{\"model_type\": \"x\", \"architectures\": [\"" name "\"], " sizes "}")
-#define SMALL_BERT OF_CLASS("BertLMHeadModel", "\"vocab_size\": 2, \"hidden_size\": 1")
+#define OF_CLASS(type, name, sizes)                                                      \
+	TEXT("config.json", "{\"model_type\": \"" type "\", \"architectures\": [\"" name \
+			    "\"], " sizes "}")
+#define SMALL_BERT \
+	OF_CLASS("bert", "BertLMHeadModel", "\"vocab_size\": 2, \"hidden_size\": 1")
 #define SMALL_T5 \
-	OF_CLASS("T5ForConditionalGeneration", "\"vocab_size\": 2, \"d_model\": 1")
+	OF_CLASS("t5", "T5ForConditionalGeneration", "\"vocab_size\": 2, \"d_model\": 1")
 #define TWO_OF(a, b)                 \
 	TENSORS("model.safetensors", \
 		"{" HAS(a, "2, 1", 0, 8) ", " HAS(b, "2, 1", 8, 16) "}", 16)

@@ -37,7 +37,8 @@ static void expect(const char *list, struct fsdp_ranks_here here, const char *ex
 		if (finding->rank != FSDP_NONE)
 			at += (size_t)snprintf(found + at, sizeof found - at, "rank %u\n",
 				finding->rank);
-		if (!fsdp_span_is(finding->fix, "copy the files of these ranks"))
+		if (!fsdp_span_is(finding->fix,
+			    "copy the files of these ranks from where the checkpoint was written"))
 			at += (size_t)snprintf(found + at, sizeof found - at,
 				"next: %.*s\n", FSDP_TEXT(finding->fix));
 	}

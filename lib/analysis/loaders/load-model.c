@@ -122,7 +122,7 @@ static const struct flag_key {
 /* ---- tensors ---- */
 
 /* Whether one of several stored names is enough. */
-enum tie {
+enum sharing {
 	APART,
 	EMBEDDING, /* with the head, if the configuration ties it */
 	ALWAYS,
@@ -423,7 +423,7 @@ static const struct row vit[] = {
 
 /* ---- architectures ---- */
 
-static const struct family {
+static const struct model_family {
 	const struct row *rows;
 	size_t row_count;
 	const char *prefix, *layer; /* of the base model; of its layers, "@" */
@@ -466,7 +466,7 @@ static const struct family {
 
 static const struct architecture {
 	const char *type; /* model_type */
-	const struct family *family;
+	const struct model_family *family;
 	uint32_t has, asks;   /* of a configuration without these keys; about
 				 which it has one */
 	const char *defaults; /* of sizes */
@@ -729,7 +729,7 @@ static bool has_other_modules(const struct building *building)
 
 /* ---- adding ---- */
 
-static enum fsdp_load_tie tie_of(const struct building *building, enum tie tie)
+static enum fsdp_load_tie tie_of(const struct building *building, enum sharing tie)
 {
 	bool is_tied = (building->flags & TIED) != 0;
 
