@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds what lies at the place of a finding, and how much of it is lost.
+ * Finds the tensors and values that a finding affects, and their bytes.
  */
 #include <string.h>
 
@@ -13,7 +13,7 @@
 /* A part of a tensor, or a value, in a file. */
 struct fsdp_content {
 	uint32_t id;
-	uint32_t number; /* of the tensor, or of the value behind all tensors */
+	uint32_t number; /* id of the tensor; values follow all tensors */
 	bool is_piece;
 	uint64_t begin, end;               /* in the file; FSDP_UNKNOWN: not known */
 	struct fsdp_span records, storage; /* of a member: what its name ends with */
@@ -29,7 +29,7 @@ enum affected_part {
 	PART_END,    /* what reaches beyond its end */
 	PART_PLACE,  /* what is stored in the member, or in the range */
 	PART_SHARDS, /* of any file: tensors that are stored in pieces */
-	PART_TENSOR, /* the tensor or value alone that it tells; of safety it is a global */
+	PART_TENSOR, /* only the tensor or value that the finding names; for safety rules a global */
 };
 
 static const struct {
@@ -76,7 +76,7 @@ void fsdp_affected_init(struct fsdp_affected *affected,
 	*affected = (struct fsdp_affected){ .checkpoint = checkpoint, .arena = arena };
 }
 
-/* ---- what lies in the files ---- */
+/* ---- contents of files ---- */
 
 static uint64_t end_of(uint64_t begin, uint64_t length)
 {
@@ -101,8 +101,7 @@ static bool is_stored_once(
 	return stored <= tensor->numel;
 }
 
-/* The logical bytes of a piece, or FSDP_UNKNOWN. The tensor is judged when it is asked
- * for the first time: `seen` is still 0 then. */
+/* Logical bytes of a piece, or FSDP_UNKNOWN. A tensor is checked on first use, while `seen` is 0. */
 static uint64_t bytes_of(
 	struct fsdp_affected *affected, const struct fsdp_content *content)
 {
@@ -162,7 +161,7 @@ static void note(struct fsdp_affected *affected, uint32_t file, uint32_t id)
 		affected->ids[affected->ends[file]++] = id;
 }
 
-/* All that lies in a file, in the order of tensors, then of values. */
+/* Contents of a file: tensors in their order, then values. */
 static void note_all(struct fsdp_affected *affected)
 {
 	const struct fsdp_checkpoint *checkpoint = affected->checkpoint;
@@ -265,7 +264,7 @@ static bool take_name(
 	return true;
 }
 
-/* What lies in the file, or in any file if it is FSDP_NONE. */
+/* Contents of the file, or of any file if it is FSDP_NONE. */
 static bool gather(struct fsdp_affected *affected, struct fsdp_finding *finding,
 	enum affected_part part, uint32_t file, uint64_t file_size)
 {

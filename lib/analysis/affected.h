@@ -7,18 +7,16 @@
 #include "base/arena.h"
 
 /*
- * Which tensors and values suffer from a finding that tells a file, a member or a range
- * and no names. The ids of what lies in each file are listed when a finding first asks,
- * file by file; a finding looks at its own file only. Memory is four bytes for each piece
- * and value, eight for each file and five for each name; names are kept in the arena, as
- * many as FSDP_AFFECTED_KEPT for each finding.
+ * Tensors and values that are affected by a finding with a file, a member or a range but without names. The ids of each
+ * file's contents are listed when a finding first needs them; a finding reads only its own file. Memory: four bytes per
+ * piece and value, eight per file, five per name. Names are kept in the arena, at most FSDP_AFFECTED_KEPT per finding.
  */
 struct fsdp_affected {
 	const struct fsdp_checkpoint *checkpoint;
 	struct fsdp_arena *arena;
 	uint32_t *ids; /* of pieces, then of values, by file; NULL: not listed yet */
 	size_t count;
-	size_t *ends;   /* by file: behind the last of its ids */
+	size_t *ends;   /* by file: end of its ids */
 	uint32_t *seen; /* by number of a name: the last question that had it */
 	bool *once;     /* by tensor that was seen: no element is stored twice */
 	uint32_t question;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tells which rules are about something that a checkpoint is not: those of zip files about
- * safetensors, of plans where there is none.
+ * Finds the rules that do not apply to a checkpoint: zip rules to safetensors, plan rules without a plan.
  */
 #include <string.h>
 
@@ -25,7 +24,7 @@ enum rule_subject {
 	TRAINER = 1 << 12, /* a step of Hugging Face's Trainer */
 };
 
-/* Of these families it is known what they are not; in any other one may be all. */
+/* Families with rules that cannot apply. To any other family all rules may apply. */
 static const struct {
 	const char *family;
 	unsigned subjects;
@@ -54,8 +53,7 @@ static const struct {
 	{ "torchscript", ZIP | PICKLE },
 };
 
-/* Rules from one id to another, both included, as they stand in the table. A rule that is
- * in no row is about every checkpoint. */
+/* Ranges of rules in the order of the table, both ends included. A rule in no row applies to every checkpoint. */
 static const struct {
 	const char *first, *last;
 	unsigned subjects; /* of any of these */
@@ -104,7 +102,7 @@ static unsigned of_family(const char *family)
 	return ~(unsigned)(PLAN | OPTIM);
 }
 
-/* Files of other kinds that lie there and were read. */
+/* Files of other kinds that were read. */
 static unsigned of_files(const struct fsdp_checkpoint *checkpoint)
 {
 	static const char *const suffixes[] = { ".bin", ".ckpt", ".distcp", ".pkl", ".pt",

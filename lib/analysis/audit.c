@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs the checks over an open checkpoint and keeps what became of each rule.
+ * Runs the checks over an open checkpoint and records the result of each rule.
  */
 #include <stdlib.h>
 #include <string.h>

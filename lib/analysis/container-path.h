@@ -4,17 +4,16 @@
 
 #include <fsdp/model.h>
 
-/* Where a key of a file of an optimizer lies: OWNER.WORD.PART.PART…, as in
- * "optimizer.param_groups.0.params.3". */
+/* Path of a key in an optimizer file: OWNER.WORD.PART.PART…, for example "optimizer.param_groups.0.params.3". */
 struct fsdp_container_path {
-	size_t owner;                    /* bytes in front of the word, with the dot */
+	size_t owner;                    /* bytes before the word, with the dot */
 	struct fsdp_path_part behind[4]; /* what follows the word … */
 	size_t ends[4]; /* … each up to here in the name, with the dot */
 	size_t count;   /* … so many; further ones are not looked at */
 };
 
-/* Splits `raw`, the whole text of the raw name, at the first part that is `word`. The
- * parts are borrowed from it. False: there is no such part, or no path. */
+/* Splits `raw`, the full text of the raw name, at the first part equal to `word`. The parts are borrowed from it.
+ * False: no such part, or not a path. */
 bool fsdp_container_path_read(const struct fsdp_checkpoint *checkpoint, uint32_t path,
 	struct fsdp_span raw, const char *word, struct fsdp_container_path *ret);
 

@@ -67,8 +67,7 @@ static size_t cut_at(struct fsdp_span name, int64_t segments)
 	return size;
 }
 
-/* Tensors are in natural order, so those that begin alike lie behind each other: their
- * key is the first of them. */
+/* Tensors are in natural order, so those with the same prefix are adjacent: their key is the first of them. */
 static void map_names(
 	struct fsdp_keys *keys, struct fsdp_scratch *scratch, struct fsdp_scratch *last)
 {

@@ -31,7 +31,7 @@ static inline bool fsdp_keys_of_pieces(const struct fsdp_keys *keys)
 	return keys->by == FSDP_BY_RANK || keys->by == FSDP_BY_FILE;
 }
 
-/* The position of a tensor's key, or of a piece's, of which the rank is known. */
+/* Position of the key of a tensor, or of a piece with a known rank. */
 size_t fsdp_keys_of_tensor(
 	const struct fsdp_keys *keys, uint32_t index, const struct fsdp_tensor *tensor);
 size_t fsdp_keys_of_piece(const struct fsdp_keys *keys, uint32_t piece, uint32_t rank);

@@ -73,7 +73,7 @@ static void find_mesh_words(struct finder *finder)
 	}
 }
 
-/* That of the plan, unless some tensor lies on one of more dimensions. */
+/* The mesh of the plan, unless a tensor has more dimensions. */
 static void find_mesh(struct finder *finder)
 {
 	struct fsdp_kind *kind = finder->kind;
@@ -168,7 +168,7 @@ static void find_optimizer(struct finder *finder)
 static const char *const step_words[] = { "step", "global_step", "iteration",
 	"global_steps", "steps", "iter", "iter_num", "num_updates" };
 
-/* fairseq keeps a list, to which each start of a run adds an entry. */
+/* fairseq keeps a list; each start of a run appends an entry. */
 static bool is_history(struct fsdp_span name)
 {
 	return fsdp_span_begins(name, FSDP_SPAN("optimizer_history.")) &&
@@ -263,7 +263,7 @@ static const struct fsdp_span words[WORDS] = {
 	FSDP_SPAN_INIT("wq"),
 };
 
-/* Two names of modules by which people know an architecture. */
+/* Two module names that are typical of an architecture. */
 static const struct {
 	enum word one, other;
 	const char *is;

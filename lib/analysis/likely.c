@@ -12,7 +12,7 @@
 struct fsdp_likely {
 	const struct fsdp_checkpoint *checkpoint;
 	size_t count;
-	uint32_t *ends; /* of each visit: behind the last one below it */
+	uint32_t *ends; /* per visit: end of the visits below it */
 	bool *sharded;  /* of each: at or below a unit that was inferred */
 	bool *blocks;   /* of each: what was found */
 	bool *number;   /* of each that is sharded: it is called by a number */
@@ -52,7 +52,7 @@ static bool look_at_visits(struct fsdp_likely *likely)
 	return some;
 }
 
-/* A name without the block's own in front of it. */
+/* A name without the prefix of its block. */
 static struct fsdp_span below(struct fsdp_span name, size_t block)
 {
 	size_t skip = block < name.size ? block : name.size;

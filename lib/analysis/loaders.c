@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asks the rules of loaders about what lies in a folder.
+ * Runs the rules of loaders over the contents of a directory.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,10 +50,10 @@ static const struct fsdp_loader *find_loader(const char *name)
 	return NULL;
 }
 
-/* ---- the loader of a folder ---- */
+/* ---- loader of a directory ---- */
 
-/* What must lie in a folder of a family; "a*b": a name that begins with a and ends with b, not
- * below another folder. */
+/* Files that a directory of a family must have; "a*b": a name that starts with a and ends with b, not in a
+ * subdirectory. */
 struct family {
 	const char *loader; /* NULL: no loader takes it */
 	const char *any[10], *and_any[12];
@@ -62,7 +62,7 @@ struct family {
 	bool (*holds)(struct fsdp_loading *loading); /* or this */
 };
 
-/* In the folder of a tag. */
+/* In the directory of a tag. */
 static bool has_states_below(struct fsdp_loading *loading)
 {
 	for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++) {

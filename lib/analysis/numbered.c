@@ -15,7 +15,7 @@ enum {
 	NUMBER_MAX = 1 << 26, /* parameters of one optimizer */
 };
 
-/* What lies below one container: an optimizer, or the parameters of a model. */
+/* Entries below one container: an optimizer, or the parameters of a model. */
 struct owner {
 	struct fsdp_span name; /* of the container, with its dot */
 	bool flat;             /* of a model: its flat parameters */
@@ -32,7 +32,7 @@ struct owners {
 /* A parameter of a model, or a state of an optimizer. */
 struct item {
 	uint32_t owner;
-	uint64_t number; /* of a parameter: pieces stand in the order of the file */
+	uint64_t number; /* of a parameter: pieces are in the order of the file */
 	struct fsdp_state state;
 };
 
@@ -61,7 +61,7 @@ struct fsdp_numbered {
 
 /* ---- owners ---- */
 
-/* The owner of a container, or NULL: there are too many. */
+/* The owner of a container, or NULL: too many owners. */
 static struct owner *owner_of(struct fsdp_numbered *numbered, struct owners *owners,
 	struct fsdp_span name, bool flat)
 {
@@ -95,7 +95,7 @@ static void add_item(struct items *items, const struct owners *owners,
 	owner->count++;
 }
 
-/* ---- what the files say ---- */
+/* ---- contents of the files ---- */
 
 /* "OWNER.WORD.….NUMBER…": whose it is, and the number. */
 struct reading {
@@ -104,7 +104,7 @@ struct reading {
 	int64_t integer; /* the number */
 };
 
-/* Behind `word` come `skip` more parts, then a number. */
+/* After `word` follow `skip` more parts, then a number. */
 static bool read_number(const struct fsdp_numbered *numbered, uint32_t path,
 	struct fsdp_span raw, const char *word, size_t skip, struct reading *ret)
 {
@@ -197,7 +197,7 @@ static void add_group_entry(
 	if (!read_number(numbered, value->path, raw, "param_groups", 2, &reading) ||
 		reading.behind <= raw.size)
 		return;
-	/* What stands in front of the last number. */
+	/* The text before the last number. */
 	while (raw.size > 0 && raw.data[raw.size - 1] != '.')
 		raw.size--;
 	if (raw.size < size || memcmp(raw.data + raw.size - size, WORD, size) != 0)

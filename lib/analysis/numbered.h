@@ -20,7 +20,7 @@ struct fsdp_numbered;
 bool fsdp_numbered_new(const struct fsdp_checkpoint *checkpoint, struct fsdp_arena *arena,
 	struct fsdp_numbered **ret_numbered);
 
-/* States of a parameter, in the order of tensors; NULL and 0: there are none. */
+/* States of a parameter, in the order of tensors; NULL and 0: none. */
 const struct fsdp_state *fsdp_numbered_of(
 	const struct fsdp_numbered *numbered, uint32_t tensor, size_t *ret_count);
 

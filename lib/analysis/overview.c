@@ -154,7 +154,7 @@ static uint32_t copies_of(const struct fsdp_checkpoint *checkpoint,
 
 	if (first->offsets == NULL || first->sizes == NULL)
 		return 1;
-	/* An even cut: its pieces fill the tensor, so none is there twice. */
+	/* An even cut: its pieces fill the tensor, so no piece is stored twice. */
 	if (tensor->numel % tensor->piece_count == 0 &&
 		fsdp_piece_numel(checkpoint, tensor->first_piece, &rank) ==
 			tensor->numel / tensor->piece_count)
@@ -168,8 +168,7 @@ static uint32_t copies_of(const struct fsdp_checkpoint *checkpoint,
 	return tensor->piece_count % copies == 0 ? copies : 1;
 }
 
-/* More ranks than rows: the first piece is all of the tensor, and others are no copies of it
- * but empty. */
+/* More ranks than rows: the first piece is all of the tensor, and the others are empty, not copies. */
 static void cut_if_some_are_empty(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_tensor *tensor, struct fsdp_sharding *sharding)
 {
@@ -383,7 +382,7 @@ static bool are_twins(struct fsdp_overview *overview, const uint32_t *tops,
 	}
 }
 
-/* Of each module that of the root it lies in. Modules above come before those below. */
+/* For each module, the root that contains it. Parent modules come before their children. */
 static bool find_average(struct fsdp_overview *overview, uint32_t **ret_tops)
 {
 	enum { TOPS_MOST = 16 };

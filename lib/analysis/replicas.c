@@ -66,7 +66,7 @@ static int by_place(const void *a, const void *b, void *context)
 	return order != 0 ? order : compare_numbers(left, right);
 }
 
-/* As most are written: each behind the one before, so that no two are the same. */
+/* The usual order: each piece after the one before, so all are different. */
 static bool all_ascend(const struct question *question)
 {
 	for (uint32_t i = 1; i < question->tensor->piece_count; i++)

@@ -103,7 +103,7 @@ static uint32_t tp_dim_of_name(struct fsdp_span name)
 	}
 }
 
-/* "Shard(dim=1)", "_StridedShard(dim=0, …)": the number behind "dim=". */
+/* "Shard(dim=1)", "_StridedShard(dim=0, …)": the number after "dim=". */
 static uint32_t dim_of_text(struct fsdp_span text)
 {
 	const unsigned char *found =
@@ -118,8 +118,7 @@ static uint32_t dim_of_text(struct fsdp_span text)
 	return dim;
 }
 
-/* On the dimension of the mesh that is called "tp"; FSDP_NONE: there is none, or it does
- * not cut. *ret_told: there is one. */
+/* On the mesh dimension "tp"; FSDP_NONE: no such dimension, or it does not shard. *ret_told: it exists. */
 static uint32_t tp_dim_of_placement(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_tensor *tensor, bool *ret_told)
 {
@@ -163,9 +162,8 @@ static void set_tp(const struct fsdp_checkpoint *checkpoint, struct fsdp_new_cut
 
 /* ---- all of it ---- */
 
-/* A parameter that was not sharded though it could have been, as others were, will not be
- * sharded either. One with a single row is in one piece in any case, and so is what tensor
- * parallelism alone leaves to all ranks. */
+/* A parameter that could have been sharded like others and was not will not be sharded either. A parameter with a
+ * single row is in one piece in any case; the same holds for one that only tensor parallelism leaves to all ranks. */
 static bool was_kept_whole(
 	const struct fsdp_tensor *tensor, const struct fsdp_old_cuts *old)
 {

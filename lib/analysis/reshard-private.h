@@ -13,7 +13,7 @@ struct fsdp_new_cut {
 	bool is_cut;
 	uint32_t dim;    /* among the shards */
 	uint32_t tp_dim; /* FSDP_NONE: whole on all ranks of tensor parallelism */
-	bool tp_unknown; /* it may be cut, and nothing tells where */
+	bool tp_unknown; /* it may be sharded, in an unknown dimension */
 };
 
 /* A run of rows: what one rank has of a dimension. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Works out what the ranks of another world size would hold and read.
+ * Computes the shards and reads of the ranks of another world size.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 
 enum { BITMAP_MOST = 256 << 20 };
 
-/* A FlatParameter cut anew. */
+/* A FlatParameter with new cuts. */
 struct flat {
 	struct fsdp_flat facts;
 	uint64_t numel, shard_numel; /* without what fills shards up; of each rank */
@@ -31,10 +31,10 @@ struct fsdp_reshard {
 	struct fsdp_scratch name, entry_name;
 	uint32_t shards; /* ranks that share what one rank of tensor parallelism has */
 	size_t cells;    /* ranks that are not copies: shard * tp + t */
-	struct fsdp_reshard_rank *ranks; /* one for each cell */
+	struct fsdp_reshard_rank *ranks; /* one per cell */
 	size_t files;
 	unsigned char *opened;  /* bits: cell * files + file; NULL: not known */
-	struct flat *flats;     /* one for each unit; entry_count 0: it is none */
+	struct flat *flats;     /* one per unit; entry_count 0: none */
 	uint32_t *params;       /* by tensor: the parameter that it is a state of */
 	struct fsdp_vec uneven; /* struct uneven */
 	struct fsdp_replicas *replicas;
@@ -73,7 +73,7 @@ static bool is_entry(struct fsdp_span name, struct fsdp_span entry)
 	       (name.size == entry.size || name.data[name.size - entry.size - 1] == '.');
 }
 
-/* Where a parameter lies in its unit's flat parameter; false: in none. */
+/* Position of a parameter in the flat parameter of its unit; false: in none. */
 static bool find_entry(struct fsdp_reshard *reshard, uint32_t param,
 	struct flat **ret_flat, struct fsdp_flat_entry *ret_entry)
 {
@@ -122,7 +122,7 @@ static bool hold_flat(
 	return true;
 }
 
-/* What is behind the last parameter depends on the world size that it was made for. */
+/* The padding after the last parameter depends on the world size it was made for. */
 static uint64_t numel_without_fill(
 	const struct fsdp_checkpoint *checkpoint, const struct fsdp_flat *facts)
 {
@@ -361,7 +361,7 @@ static void cells_near(const struct fsdp_reshard *reshard,
 		ret_range[1] = reshard->cells;
 }
 
-/* A box is what the file says: one that cannot be belongs to no rank. */
+/* A box comes from the file: an impossible one belongs to no rank. */
 static bool is_sane(const struct fsdp_piece *piece)
 {
 	for (uint32_t i = 0; piece->offsets != NULL && i < piece->dims; i++)
@@ -447,7 +447,7 @@ static void sum_up(struct fsdp_reshard *reshard)
 
 /* ---- making ---- */
 
-/* The parameter of each state, for those that lie in flat parameters. */
+/* Parameter of each state, for those in flat parameters. */
 static bool find_params(struct fsdp_reshard *reshard, struct fsdp_error **ret_error)
 {
 	const struct fsdp_checkpoint *checkpoint = reshard->checkpoint;
@@ -564,7 +564,7 @@ void fsdp_reshard_free(struct fsdp_reshard *reshard)
 
 /* ---- asking ---- */
 
-/* Copies stand behind each other. */
+/* Copies are adjacent. */
 static size_t cell_of(const struct fsdp_reshard *reshard, uint32_t rank)
 {
 	return rank % reshard->cells;

@@ -25,7 +25,7 @@ static inline bool fsdp_scratch_reserve(struct fsdp_scratch *scratch, size_t siz
 	return scratch->data != NULL;
 }
 
-/* The whole name, valid until the next one. */
+/* The full name, valid until the next one. */
 static inline struct fsdp_span fsdp_scratch_name(struct fsdp_scratch *scratch,
 	const struct fsdp_checkpoint *checkpoint, uint32_t name)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Works out which part of each module lies on one rank.
+ * Computes which part of each module one rank stores.
  */
 #include <stdlib.h>
 
@@ -131,8 +131,7 @@ void fsdp_shares_free(struct fsdp_shares *shares)
 	free(shares);
 }
 
-/* Where the bytes do not come out as those of the module, a plan knows of more, or of
- * ties that no file records. */
+/* If the bytes differ from those of the module, the plan lists more, or ties that no file records. */
 uint64_t fsdp_shares_of(const struct fsdp_shares *shares, uint32_t module)
 {
 	if (module >= shares->count || shares->unknown ||

@@ -32,7 +32,7 @@ static bool find_declared(const struct fsdp_checkpoint *checkpoint, struct fsdp_
 	return false;
 }
 
-/* ---- what a configuration says ---- */
+/* ---- settings of a configuration ---- */
 
 static bool is_one_of(struct fsdp_span name, const char *const *ends, size_t count)
 {

@@ -40,7 +40,7 @@ struct fsdp_states {
 
 /* ---- names ---- */
 
-/* Behind the next segment "state" at or after `at`, or 0. */
+/* End of the next segment "state" at or after `at`, or 0. */
 static size_t behind_state(struct fsdp_span name, size_t at)
 {
 	static const char WORD[] = "state.";

@@ -13,12 +13,12 @@ struct fsdp_state_name {
 
 /* Where the next way begins. */
 struct fsdp_state_reading {
-	size_t at; /* behind the last segment "state" */
+	size_t at; /* end of the last segment "state" */
 	bool key_first;
 };
 
-/* The next way to read the name; start with *reading all zero. False: none is left. Takes
- * time linear in the name over all calls. */
+/* The next way to read the name; start with *reading all zero. False: no more. Takes time linear in the name over
+ * all calls. */
 bool fsdp_state_name_next(struct fsdp_span name, struct fsdp_state_reading *reading,
 	struct fsdp_state_name *ret_state);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Adds up tensors by what they have in common.
+ * Adds up tensors by a common property.
  */
 #include <stdlib.h>
 

@@ -28,7 +28,7 @@ struct adding {
 	size_t view_count;
 };
 
-/* Elements from the first to behind the last. */
+/* Elements from the first to the end of the last. */
 static uint64_t extent(const struct fsdp_tensor *tensor, const struct fsdp_piece *piece)
 {
 	uint64_t last = 0;
@@ -49,7 +49,7 @@ static uint64_t extent(const struct fsdp_tensor *tensor, const struct fsdp_piece
 	return last;
 }
 
-/* False: it is not known where it lies. */
+/* False: its position is unknown. */
 static bool find_view(
 	struct adding *adding, const struct fsdp_tensor *tensor, struct seen *ret_view)
 {

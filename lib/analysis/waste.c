@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds how much of each storage is seen through tensors: views of one storage lie side
- * by side in a sorted list, and their ranges are joined.
+ * Computes the used part of each storage: views of one storage are adjacent in a sorted list, and their ranges are
+ * merged.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ struct fsdp_waste {
 	size_t row_count;
 };
 
-/* From the first element to behind the last one. */
+/* From the first element to the end of the last one. */
 static uint64_t extent(
 	const struct fsdp_tensor *tensor, const struct fsdp_piece *piece, uint64_t numel)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether the pieces of each tensor cover it, and no two of them hold the same element.
+ * Checks that the pieces of each tensor cover it without overlaps.
  *
- * Pieces with the same box are replicas. All others are put in order of one dimension
- * after the other: those that lie beside each other there have nothing in common, and
- * those that lie at the same place are told apart by the next one. So a grid costs no more
- * than sorting it. Only boxes that lie across each other are compared pair by pair.
+ * Pieces with the same box are replicas. All others are sorted by one dimension after
+ * another: pieces that are apart in a dimension share no element, and pieces at the same
+ * position are compared in the next one. A grid costs no more than sorting it. Only
+ * boxes that partly overlap in a dimension are compared pair by pair.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ struct box {
 	bool again; /* the same as another one */
 };
 
-/* Boxes that lie at the same place in all dimensions before this one. */
+/* Boxes at the same position in all dimensions before this one. */
 struct extent {
 	size_t first, count;
 	uint32_t dim;
@@ -103,7 +103,7 @@ static void set_ends(struct coverage *coverage, const struct extent *range)
 	}
 }
 
-/* Boxes whose ends along the dimension lie across each other. False: there are too many. */
+/* Boxes that partly overlap along the dimension. False: too many of them. */
 static bool compare_pairs(
 	struct coverage *coverage, struct box *boxes, size_t count, uint32_t dim)
 {

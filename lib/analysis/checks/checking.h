@@ -9,9 +9,8 @@
 #include "base/num.h"
 
 /*
- * A check compares facts of one subject and raises the findings of its rules. Each is a
- * file of this folder and a row of the table in audit.c; checks are strangers to each
- * other. They ask the checkpoint through <fsdp/model.h> and run one after another, in the
+ * Compares facts of one scope and reports the findings of its rules. Each check is a file of this directory and a row
+ * of the table in audit.c; no check calls another. Checks read the checkpoint through <fsdp/model.h> and run in the
  * order of the table.
  */
 struct fsdp_checking {

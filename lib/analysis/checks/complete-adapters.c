@@ -248,7 +248,7 @@ static uint32_t find_other(const struct fsdp_complete *complete, uint32_t index)
 	return FSDP_NONE;
 }
 
-/* A matrix whose pair has another rank too is no proof: one side may be as long by chance. */
+/* A transposed matrix alone is not enough if the rank of its pair differs too: its lengths may be equal by chance. */
 static bool is_turned(const struct fsdp_complete *complete, uint32_t index, uint64_t rank)
 {
 	uint32_t other = find_other(complete, index);
@@ -455,7 +455,7 @@ static bool is_module(const struct fsdp_complete *complete, struct fsdp_span wor
 	return false;
 }
 
-/* Of classifiers the library names two heads, of which a model has one. */
+/* The library lists two names for the head of a classifier; a model has one of them. */
 static bool is_other_head(const struct fsdp_complete *complete, struct fsdp_span word)
 {
 	return (fsdp_span_is(word, "score") &&
@@ -490,7 +490,7 @@ static void judge_words(struct fsdp_complete *complete, const char *key,
 				fsdp_shown(at(complete, i).value.text, room));
 }
 
-/* Layers that are to be adapted, and of which the outermost stack has none. */
+/* Layers that the configuration adapts, without an adapter in the outermost stack. */
 static void judge_layer(struct fsdp_complete *complete, int64_t number)
 {
 	const struct fsdp_complete_stack *stack = NULL;
@@ -525,8 +525,8 @@ static void judge_transformed(struct fsdp_complete *complete)
 
 /* ---- adapters inside of a model ---- */
 
-/* What lies below a module that has an adapter, where that is no file of its own: the names of
- * PEFT, of MLX, and of training loops that keep the weight where it was. */
+/* A tensor below an adapted module that is not an adapter file: names of PEFT, of MLX, and of training loops that
+ * keep the weight in its place. */
 static bool is_wrapped(const struct fsdp_complete *complete, uint32_t index)
 {
 	static const char *const firsts[] = { "lora_A", "lora_a" };
@@ -542,7 +542,7 @@ static bool is_wrapped(const struct fsdp_complete *complete, uint32_t index)
 	return false;
 }
 
-/* A model that is loaded as it is has no use for them; a training run goes on with them. */
+/* A model that is only loaded does not use them; a resumed training run needs them. */
 static void judge_unmerged(struct fsdp_complete *complete)
 {
 	const char *family = fsdp_checkpoint_format(complete->checkpoint).family;

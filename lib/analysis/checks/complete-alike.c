@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stacks that no configuration counts. Stages, blocks and the items of an nn.Sequential
- * differ by design, in names and in widths, so that a majority shows nothing: an element
- * is judged only by others that are equal to each other in all names and shapes, and to it
- * in all but what is wrong with it.
+ * Checks stacks whose length no configuration gives. Stages, blocks and the items of an nn.Sequential differ by design
+ * in names and widths, so a majority decides nothing. An element is compared only with elements that are equal to each
+ * other in all names and shapes, and that differ from it only by the defect.
  */
 #include "analysis/checks/complete-classes.h"
 #include "analysis/shapes.h"
@@ -13,11 +12,11 @@ enum {
 	LACKS = 1 << 0,    /* members that the others have */
 	CHANGED = 1 << 1,  /* shapes */
 	ONE = 1 << 2,      /* one tensor is all the difference */
-	LEAF = 1 << 3,     /* it lies in one module, or in all of the element */
+	LEAF = 1 << 3,     /* in one module, or in all of the element */
 	PIECE = 1 << 4,    /* one rank's piece explains each shape */
 	END = 1 << 5,      /* it is the first or the last */
 	INWARD = 1 << 6,   /* there, other tensors of it have the width that is changed */
-	INNER = 1 << 7,    /* the stack lies in another one */
+	INNER = 1 << 7,    /* the stack is inside another one */
 	PART = 1 << 8,     /* only one child of each element is compared */
 	FLAT = 1 << 9,     /* elements have no children */
 	FEW = 1 << 10,     /* the stack is short */
@@ -26,7 +25,7 @@ enum {
 	MANY = 1 << 13,    /* more than a third are so */
 	SEVERAL = 1 << 14, /* it is not the only one */
 	EXPLAINED = 1 << 15,
-	ODD_BESIDE = 1 << 16, /* so is the element that reads or makes the width */
+	ODD_BESIDE = 1 << 16, /* the element that reads or makes the width differs too */
 };
 
 /* When it is a hole, or a piece: at an end, what makes or reads a width is not in the
@@ -59,7 +58,7 @@ static struct fsdp_tensor tensor_of(
 	return fsdp_tensor(part->complete->checkpoint, record->tensor);
 }
 
-/* How the shape comes of the due one; 0: it does not. */
+/* How the shape is derived from the expected one; 0: no such relation. */
 static uint32_t piece_of(const struct fsdp_tensor *tensor, const struct fsdp_tensor *due,
 	uint32_t *ret_dim)
 {
@@ -92,7 +91,7 @@ static void add_changed(const struct stack_part *part, struct stack_likeness *li
 			     fsdp_class_above(part, likeness->ours->member);
 }
 
-/* False: it has a name that the other one has not. */
+/* False: a name is missing from the other one. */
 static bool compare(const struct stack_part *part, const struct stack_class *class,
 	const struct stack_class *like, struct stack_likeness *ret)
 {

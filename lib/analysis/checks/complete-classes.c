@@ -89,7 +89,7 @@ static void hash_items(struct stack_part *part)
 	}
 }
 
-/* Sets class_index to the first of the class's numbers. False: there are too many. */
+/* Sets class_index to the first number of the class. False: too many classes. */
 static bool find_classes(struct stack_part *part)
 {
 	struct stack_class *class = NULL;
@@ -272,7 +272,7 @@ static void add_lack(const struct stack_part *part, const struct stack_class *cl
 	lack->like = like;
 }
 
-/* What `like` has and `class` has not, by groups; what it has besides is stamped. */
+/* Names of `like` that `class` lacks, by group; the additional names of `class` are stamped. */
 static struct lack *find_lacks(struct stack_part *part, const struct stack_class *class,
 	const struct stack_class *like, uint32_t *ret_count, uint32_t *ret_extra)
 {

@@ -11,7 +11,7 @@ enum { FSDP_CLASSES_MOST = 64, FSDP_GROUPS_MOST = 1024 };
  * ends. */
 enum { FSDP_FLAT_LEAST = 6 };
 
-/* An element, or what of it lies in one child. */
+/* An element, or the part of it in one child. */
 struct stack_item {
 	const struct fsdp_complete_record *records;
 	uint32_t count, number;
@@ -51,7 +51,7 @@ struct stack_part {
 /* A member that an element of a class lacks. */
 struct lack {
 	uint32_t group; /* the topmost module that it has nothing of, … */
-	uint32_t above; /* … and what that lies in */
+	uint32_t above; /* … and its parent */
 	uint32_t leaf;  /* the module that owns the tensor */
 	const struct fsdp_complete_record *like;
 };
@@ -62,7 +62,7 @@ struct lack_group {
 	const struct lack *lacks;
 	uint32_t count;
 	uint32_t leaves; /* modules whose tensors are lacking in the same place */
-	bool has_extra;  /* something else lies there */
+	bool has_extra;  /* another name is at this place */
 };
 
 static inline uint32_t fsdp_class_above(const struct stack_part *part, uint32_t member)
@@ -78,8 +78,7 @@ static inline struct fsdp_span fsdp_class_segment(
 
 /* ---- complete-classes.c ---- */
 
-/* Sorts the elements into classes. False: there is only one, or too many, or memory
- * ended. */
+/* Sorts the elements into classes. False: only one class, too many, or out of memory. */
 bool fsdp_classes_find(struct stack_part *part);
 
 /* Whether a class has this member, or anything of this module. */
@@ -92,8 +91,7 @@ uint32_t fsdp_class_common(const struct stack_class *a, const struct stack_class
  * largest of these. */
 void fsdp_class_refer(struct stack_part *part, struct stack_class *class);
 
-/* Tells of each group of members that `class` lacks and `like` has, if `is_meant` says
- * so. */
+/* Reports each group of members that `class` lacks and `like` has, if `is_meant` agrees. */
 void fsdp_class_judge(struct stack_part *part, const struct stack_class *class,
 	const struct stack_class *like,
 	bool (*is_meant)(struct stack_part *, const struct lack_group *));
@@ -116,7 +114,7 @@ void fsdp_class_tell(struct stack_part *part, const struct lack_group *group);
 /* Whether the group is the end of a list: its number is higher than all that the class has. */
 bool fsdp_class_is_tail(const struct stack_part *part, const struct lack_group *group);
 
-/* Judges a stack that the configuration does not count. */
+/* Checks a stack whose length the configuration does not give. */
 void fsdp_class_judge_alike(struct stack_part *part);
 
 /* ---- complete-few.c ---- */
@@ -127,8 +125,7 @@ void fsdp_class_judge_bias(struct stack_part *part, const struct stack_class *cl
 /* Two elements that only differ in what one lacks. */
 void fsdp_class_judge_two(struct stack_part *part);
 
-/* Elements that are no majority's: by the kinds of the configuration, and by what all
- * others have. */
+/* Elements without a majority: compared by the kinds of the configuration, and by the names that all others have. */
 void fsdp_class_judge_few(struct stack_part *part);
 
 #endif

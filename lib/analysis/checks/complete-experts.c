@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether there are as many experts as the configuration says: modules of a list, slices
- * of a fused tensor, rows of a router.
+ * Compares the number of experts with the configuration: modules of a list, slices of a fused tensor, rows of a router.
  */
 #include "analysis/checks/complete.h"
 
@@ -191,7 +190,7 @@ static void judge_tensor(
 
 /* ---- a router ---- */
 
-/* It has a row for each expert; without one where the model has experts that hold nothing. */
+/* It has a row per expert, and one more in models with empty experts. */
 static uint64_t rows_of_router(
 	const struct fsdp_complete *complete, const struct fsdp_complete_stack *stack)
 {

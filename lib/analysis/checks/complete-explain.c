@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Why some layers may differ from the others: because the configuration says so, or
- * because they differ by a simple rule.
+ * Reasons for layers to differ from the others: the configuration, or a simple rule.
  */
 #include <stdlib.h>
 
@@ -90,7 +89,7 @@ static uint32_t *kinds_of_text(struct fsdp_complete *complete, struct fsdp_span 
 	return kinds;
 }
 
-/* NULL: it tells no kinds. Made when it is first asked for. */
+/* NULL: the configuration has no kinds. Made on first use. */
 static const uint32_t *kinds_of(
 	struct fsdp_complete *complete, struct fsdp_complete_list *list)
 {

@@ -21,8 +21,8 @@ static void lose_tensor(struct stack_part *part, const struct stack_class *class
 		fsdp_class_tell(part, &group);
 }
 
-/* Whether the element has the weight as what it is computed from: weight_norm and
- * spectral_norm keep it below parametrizations. */
+/* Whether the element stores the inputs of the weight instead: weight_norm and spectral_norm keep them below
+ * parametrizations. */
 static bool is_computed(
 	struct stack_part *part, const struct stack_class *class, uint32_t above)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is missing, told once: a module that is gone silences its tensors.
+ * Reports missing names once: a missing module covers its tensors.
  */
 #include <stdarg.h>
 #include <stdio.h>

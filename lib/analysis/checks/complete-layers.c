@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether there are as many layers as the configuration says.
+ * Compares the number of layers with the configuration.
  */
 #include "analysis/checks/complete.h"
 
@@ -55,7 +55,7 @@ static bool is_layer_key(const struct fsdp_complete *complete, struct fsdp_span 
 	return fsdp_complete_contains(key, "num_global_layers");
 }
 
-/* Whether a setting is no member of this object itself. */
+/* Whether a setting belongs to a nested object. */
 static bool is_deeper(
 	const struct fsdp_complete *complete, uint32_t object, uint32_t index)
 {
@@ -379,7 +379,7 @@ static uint32_t find_object(const struct fsdp_complete *complete, const char *ke
 	return FSDP_NONE;
 }
 
-/* Layers that a vision part may lack: those behind the one whose output is used. */
+/* Layers that a vision part may lack: those after the one whose output is used. */
 static uint64_t count_unused(const struct fsdp_complete *complete)
 {
 	uint32_t count = (uint32_t)fsdp_setting_count(complete->checkpoint), end = 0;
@@ -410,7 +410,7 @@ static bool has_model(const struct fsdp_complete *complete)
 	return false;
 }
 
-/* A file of weights that has none: another one lies under its name. */
+/* A weight file without weights: another file has its name. */
 static void judge_nothing(struct fsdp_complete *complete)
 {
 	uint64_t due;
@@ -454,7 +454,7 @@ static bool are_experts(
 	       fsdp_complete_config_has(complete, "experts", stack->length);
 }
 
-/* Whether a list says of each layer what it is. */
+/* Whether a list gives the kind of each layer. */
 static bool are_listed(const struct fsdp_complete *complete, uint32_t length)
 {
 	for (size_t i = 0; i < complete->list_count; i++) {

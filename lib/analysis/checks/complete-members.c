@@ -8,7 +8,7 @@
 
 #include "analysis/checks/complete-classes.h"
 
-/* ---- judging ---- */
+/* ---- checks ---- */
 
 static bool is_other_kind(const struct stack_part *part, const struct lack_group *group)
 {
@@ -136,7 +136,7 @@ static uint32_t find_children(
 
 		if (record->child == record->member)
 			continue;
-		/* A leaf that has children too was passed over. */
+		/* A leaf that also has children was skipped. */
 		if (i == 0 || record[-1].element != record->element ||
 			record[-1].child != record->child ||
 			record[-1].child == record[-1].member)

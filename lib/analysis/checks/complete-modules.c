@@ -170,8 +170,8 @@ static void judge_unfit(struct fsdp_complete *complete,
 		FSDP_LLU(more / less));
 }
 
-/* Where rows and columns are as many in all others, a matrix of nn.Linear has rows first;
- * of other modules nothing is known. */
+/* If all others have equal numbers of rows and columns: a matrix of nn.Linear has rows first; other modules are
+ * unknown. */
 static void judge_pair(struct fsdp_complete *complete, const struct module_kind *kind,
 	uint32_t a, uint32_t b)
 {

@@ -18,13 +18,13 @@ static bool is_among(struct fsdp_span text, const char *const *words, size_t cou
 }
 #define IS_AMONG(text, words) is_among(text, words, FSDP_COUNT(words))
 
-/* Segments that a wrapper puts in front of the names of what it wraps. */
+/* Segments that a wrapper puts before the names of its module. */
 static const char *const wrappers[] = { "_orig_mod", "module", "_forward_module",
 	"_fpw_module", "_fsdp_wrapped_module", "_checkpoint_wrapped_module",
 	"lightning_module" };
 
-/* What lies beside a packed weight and is not a member of its own; so is what a module keeps
- * for itself (_extra_state). */
+/* Tensors that accompany a packed weight and are not members of their own; also the extra state of a module
+ * (_extra_state). */
 static const char *const packing[] = { "qzeros", "scales", "g_idx", "weight_scale",
 	"weight_scale_inv", "weight_scale_2", "weight_global_scale", "weight_shape",
 	"weight_zero_point", "weight_g_idx", "input_scale", "input_global_scale",
@@ -110,7 +110,7 @@ static void add_segment(struct fsdp_complete *complete, struct name_folding *fol
 	complete->failed |= folding->name == FSDP_NONE || folding->pattern == FSDP_NONE;
 }
 
-/* False: it is left out. */
+/* False: the name is skipped. */
 static bool fold(struct fsdp_complete *complete, struct fsdp_span name,
 	struct name_folding *folding)
 {

@@ -221,7 +221,7 @@ static bool are_stages(const struct fsdp_complete *complete,
 	return has_list[0] && has_list[1] && (has_all[0] || has_all[1]);
 }
 
-/* Whether one is as the other, of which there are several, and has something more. */
+/* Whether one equals the other, of several, with additional members. */
 static bool is_special(const struct fsdp_complete *complete,
 	const struct fsdp_complete_stack *stack,
 	const struct fsdp_complete_element *element,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shapes of what lies beside a packed weight. O and I are rows and columns of the weight
- * before it was packed, b its bits, g the numbers that share a scale.
+ * Shapes of the tensors of a packed weight. O and I are rows and columns of the weight before packing, b its bits, g
+ * the values per scale.
  */
 #include "analysis/checks/complete-packed.h"
 #include "analysis/shapes.h"
@@ -44,7 +44,7 @@ static const char *show(const struct shape *shape, char room[FSDP_SHOWN_SHAPE])
 	return fsdp_show_shape(&tensor, room);
 }
 
-/* Tells it unless the member is absent, or has one of these shapes. */
+/* Reports the member unless it is absent or has one of these shapes. */
 static void expect(struct fsdp_packing *packed, const struct fsdp_packed_weight *weight,
 	size_t member, const struct shape *shapes, size_t count)
 {
@@ -72,7 +72,7 @@ static void expect_one(struct fsdp_packing *packed,
 	expect(packed, weight, member, &shape, 1);
 }
 
-/* ---- what the configuration says ---- */
+/* ---- settings of the configuration ---- */
 
 static bool get(const struct fsdp_packing *packed, const char *key, uint64_t *ret)
 {
@@ -267,7 +267,7 @@ static void judge_rows(
 		expect_one(packed, weight, 1, (struct shape){ { 2 }, 1 });
 }
 
-/* A scale for so many numbers, of which a byte holds two. */
+/* A scale for this many values; a byte holds two of them. */
 static void judge_bnb4(
 	struct fsdp_packing *packed, const struct fsdp_packed_weight *weight)
 {

@@ -20,7 +20,7 @@ enum need {
 
 static const struct {
 	struct {
-		const char *name; /* below the module; of X_… behind X */
+		const char *name; /* below the module; X_… is a suffix of X */
 		enum need need;
 	} members[FSDP_PACKED_MEMBERS_MOST];
 } layouts[FSDP_PACKED_LAYOUTS] = {

@@ -4,7 +4,7 @@
 
 #include "analysis/checks/complete.h"
 
-/* Ways to store a quantised weight, by what lies beside it. */
+/* Layouts of quantized weights, by the tensors stored with them. */
 enum fsdp_packed_layout {
 	FSDP_PACKED_NONE,
 	FSDP_PACKED_FP8,         /* weight: F8, a scale for all, a row or a block */
@@ -22,7 +22,7 @@ enum fsdp_packed_layout {
 	FSDP_PACKED_LAYOUTS
 };
 
-/* Members beside a weight, in the order of the layout's table. */
+/* Members of a weight, in the order of the layout's table. */
 enum { FSDP_PACKED_MEMBERS_MOST = 6 };
 
 struct fsdp_packed_weight {

@@ -63,7 +63,7 @@ static bool is_number(struct fsdp_span segment)
 	return segment.size > 0 && fsdp_is_digit(segment.data[0]);
 }
 
-/* Whether a part of the name in front of its first number is what heads are called. */
+/* Whether a part of the name before its first number is a usual name of heads. */
 static bool is_called_head(const struct fsdp_complete *complete, uint32_t name)
 {
 	static const char *const words[] = { "lm_head", "embed_out", "lm_heads", "output",
@@ -122,7 +122,7 @@ static uint32_t find_embedding(const struct fsdp_complete *complete)
 	return found;
 }
 
-/* What a head is mostly called beside such an embedding; in the work arena, or static. */
+/* Usual name of the head for such an embedding; in the work arena, or static. */
 static struct fsdp_span name_head(
 	struct fsdp_complete *complete, struct fsdp_span embedding)
 {
@@ -284,7 +284,7 @@ static bool complements(
 	return shared;
 }
 
-/* The stored name in front of the number. */
+/* Stored name before the number. */
 static const char *name_stack(struct fsdp_complete *complete,
 	const struct fsdp_complete_stack *stack, char room[FSDP_SHOWN])
 {

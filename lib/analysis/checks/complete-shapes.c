@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tensors of a stack that have not the shape of their siblings: one rank's piece of a
- * tensor, or a flattened one, that was saved as if it were the whole.
+ * Finds tensors of a stack whose shape differs from the others: one rank's piece, or a flattened tensor, saved as the
+ * full tensor.
  */
 #include <stdarg.h>
 #include <stdlib.h>
@@ -13,8 +13,7 @@ enum { ALIKE_LEAST = 3 };
 
 /* ---- one shape against another ---- */
 
-/* Ranks that a piece of the due shape may be one of: in one dimension it has 1/W. 0: it
- * is no such piece. */
+/* World size if the shape is a piece of the expected one: one dimension is 1/W. 0: not a piece. */
 uint32_t fsdp_complete_ranks_of(const struct fsdp_tensor *tensor,
 	const struct fsdp_tensor *due, uint32_t *ret_dim)
 {
@@ -114,8 +113,7 @@ struct stack_column {
 	uint32_t count;
 };
 
-/* The shape of at least three quarters of them, or of two of three; FSDP_NONE: there is
- * none. By the vote that pairs off what differs. */
+/* Shape of at least three quarters of them, or of two of three; FSDP_NONE: no such shape. Found by majority vote. */
 static uint32_t common_shape(const struct fsdp_complete *complete,
 	const struct fsdp_complete_stack *stack, const struct stack_column *column)
 {
@@ -145,7 +143,7 @@ static uint32_t common_shape(const struct fsdp_complete *complete,
 	return FSDP_NONE;
 }
 
-/* Those that have not the shape, as a set. */
+/* Those with another shape, as a set. */
 static void make_set(const struct fsdp_complete *complete,
 	const struct stack_column *column, const struct fsdp_tensor *due,
 	struct fsdp_complete_set *set, uint32_t *kin, bool *is_in)

@@ -70,7 +70,7 @@ bool fsdp_complete_is_plain(const struct fsdp_tensor *tensor)
 	       fsdp_dtype(tensor->dtype)->item_bits >= 16 && tensor->numel > 0;
 }
 
-/* ---- what the configuration says ---- */
+/* ---- settings of the configuration ---- */
 
 struct widths {
 	uint64_t vocab, hidden, key_value, inner; /* 0: not known */
@@ -378,8 +378,8 @@ static bool is_below(
 	return false;
 }
 
-/* Some models halve the width on both sides of what lies between: then the matrix that
- * leads out of it has as many columns. */
+/* Some models halve the width on both sides of the middle part: the matrix at its output then has this number of
+ * columns. */
 static bool fits_down(const struct fsdp_complete *complete, uint32_t name, int64_t rows)
 {
 	uint32_t above = parent_of(complete, parent_of(complete, name));

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Judges whether a model is complete: one step after another, from what is missing as a
- * whole to what is only too small.
+ * Checks whether a model is complete, in steps: first missing groups, last tensors that are only too small.
  */
 #include <stdio.h>
 
@@ -27,8 +26,8 @@ static bool begin(struct fsdp_complete *complete)
 	return true;
 }
 
-/* What a file that is absent held is missing for that reason and no other, and a plan says
- * itself what is due. Where one tensor is damaged, no name is missing. */
+/* Names in a missing file are missing for that reason only, and a plan lists the expected names itself. If one
+ * tensor is damaged, no name is missing. */
 static bool has_other_cause(const struct fsdp_checkpoint *checkpoint)
 {
 	struct fsdp_plan_facts plan;
@@ -58,7 +57,7 @@ static void skip_silent(struct fsdp_complete *complete)
 			planned ? FSDP_REASON_NONE : FSDP_REASON_UNREADABLE);
 }
 
-/* What there is nothing to judge of. */
+/* Marks the rules that have nothing to check. */
 static void skip_rules(struct fsdp_complete *complete)
 {
 	struct fsdp_checking *checking = complete->checking;
@@ -92,7 +91,7 @@ static struct fsdp_span find_weights_file(const struct fsdp_checkpoint *checkpoi
 		value = fsdp_value(checkpoint, 0);
 	if (fsdp_file_count(checkpoint) == 1)
 		file = fsdp_file(checkpoint, 0).path;
-	/* Its values are its metadata, with which libraries save a model. */
+	/* Its values are the metadata that libraries write into a model file. */
 	if (fsdp_span_ends(file, FSDP_SPAN(".safetensors")) &&
 		fsdp_value_count(checkpoint) > 0)
 		return file;
@@ -107,7 +106,7 @@ static struct fsdp_span find_weights_file(const struct fsdp_checkpoint *checkpoi
 	return (struct fsdp_span){ 0 };
 }
 
-/* The configuration of a model or an adapter beside a file without any tensor, or that file. */
+/* Configuration of a model or an adapter next to a file without tensors, or that file. */
 static void judge_empty(struct fsdp_complete *complete)
 {
 	const char *family = fsdp_checkpoint_format(complete->checkpoint).family;
@@ -135,7 +134,7 @@ static void judge_empty(struct fsdp_complete *complete)
 			: "the configuration describes a model");
 }
 
-/* The weights take twice the room that the configuration asks for: transformers casts them. */
+/* The weights need twice the memory of the configured dtype: transformers casts them. */
 static void judge_dtype(struct fsdp_complete *complete)
 {
 	const char *family = fsdp_checkpoint_format(complete->checkpoint).family;

@@ -6,16 +6,14 @@
 #include "base/names.h"
 
 /*
- * Whether a model is complete, with nothing to compare it with but itself and its
- * configuration.
+ * Checks whether a model is complete, using only its own names and its configuration.
  *
- * Names are folded first: segments of wrappers are left out, and a packed weight is
- * called as it was before it was packed, so that a layer in bfloat16 equals one that is
- * quantised. A segment of digits makes a *stack*: the name in front of it, its numbers
- * (*elements*) and what is behind the number in names (*members*). A name with two
- * numbers serves two stacks.
+ * Names are folded first: segments of wrappers are removed, and a packed weight gets its
+ * name before packing, so that a layer in bfloat16 equals a quantized one. A segment of
+ * digits makes a *stack*: the name before it, its numbers (*elements*) and the rest of
+ * the names after the number (*members*). A name with two numbers belongs to two stacks.
  *
- * Messages and `affected` use the names as they are stored.
+ * Messages and `affected` use the stored names.
  */
 
 /* Longer names, and those with more numbers, are not judged. */
@@ -26,10 +24,10 @@ enum { FSDP_COMPLETE_RANKS_MOST = 128 };
 
 /* A tensor as one number of its name sees it. */
 struct fsdp_complete_record {
-	uint32_t stack;    /* folded name in front of the number, in `names` */
+	uint32_t stack;    /* folded name before the number, in `names` */
 	uint32_t element;  /* the number */
 	uint32_t child;    /* first segment of the member */
-	uint32_t member;   /* folded name behind the number, in `members` */
+	uint32_t member;   /* folded name after the number, in `members` */
 	uint32_t tensor;   /* index in the checkpoint */
 	uint32_t at, size; /* of the number in the stored name */
 };
@@ -68,8 +66,7 @@ struct fsdp_complete_config {
 	uint32_t text;          /* the part about the language model, else the root */
 };
 
-/* A setting that may tell one layer from another: kinds of all of them, indices of some,
- * or how many. */
+/* A setting that distinguishes layers: kinds of all of them, indices of some, or a count. */
 struct fsdp_complete_list {
 	uint32_t setting;
 	uint32_t length;       /* of a list or a text; 1: a number */
@@ -104,14 +101,14 @@ struct fsdp_complete {
 	struct fsdp_complete_config config;
 	struct fsdp_complete_list lists[FSDP_COMPLETE_LISTS_MOST];
 	size_t list_count;
-	unsigned char *seen;  /* zeros, one for each kind there may be */
+	unsigned char *seen;  /* zeros, one per possible kind */
 	size_t spelled;       /* names of what is missing, so far */
 	uint32_t *stamps;     /* of each member, and … */
 	uint32_t stamp;       /* … the last one given */
 	uint32_t *counts;     /* of each member, zeros */
 	bool bare_magnitudes; /* of adapters: their tensors have no name of their own */
-	bool is_silent; /* of what is absent: that has another cause, or a plan says it */
-	bool failed;    /* out of memory: answers mean nothing from then on */
+	bool is_silent;       /* absent for another cause, or listed by a plan */
+	bool failed;          /* out of memory: answers mean nothing from then on */
 };
 
 /* ---- complete-names.c ---- */
@@ -144,14 +141,14 @@ struct fsdp_span fsdp_complete_named(struct fsdp_complete *complete,
 struct fsdp_complete_hole {
 	const struct fsdp_complete_stack *stack;
 	uint32_t element;
-	uint32_t group; /* in `members`: all below it is missing; 0: the whole element */
+	uint32_t group; /* in `members`: all below it is missing; 0: the full element */
 	/* Of elements that have them so many; like[] may end with FSDP_AFFECTED_KEPT. */
 	const struct fsdp_complete_record *const *like;
 	size_t count;
 	uint32_t have, of; /* elements that have it, out of so many */
 };
 
-/* Whether a finding has said so already, of this or of what it is part of. */
+/* Whether a finding has already reported this name or a parent of it. */
 bool fsdp_complete_is_gone(struct fsdp_complete *complete,
 	const struct fsdp_complete_stack *stack, uint32_t element, uint32_t group);
 
@@ -225,15 +222,15 @@ bool fsdp_complete_is_configured(
 
 void fsdp_complete_find_lists(struct fsdp_complete *complete);
 
-/* The kinds that a list "layer_types" gives to layers of a stack of this length: equal
- * kinds, equal numbers. NULL: there is none. */
+/* Kinds that a list "layer_types" gives to layers of a stack of this length: equal kinds have equal numbers. NULL:
+ * no such list. */
 const uint32_t *fsdp_complete_layer_kinds(
 	struct fsdp_complete *complete, uint32_t length);
 
 /* ---- complete-shapes.c ---- */
 
-/* Ranks that a piece of the due shape may be one of: in one dimension it has 1/W. 0: it
- * is no such piece; 1: they are equal but for nothing. */
+/* World size if the shape is a piece of the expected one: one dimension is 1/W. 0: not a piece; 1: equal except for
+ * dimensions of length 1. */
 uint32_t fsdp_complete_ranks_of(const struct fsdp_tensor *tensor,
 	const struct fsdp_tensor *due, uint32_t *ret_dim);
 
@@ -243,8 +240,7 @@ uint32_t fsdp_complete_flat_ranks(uint64_t numel, uint64_t due);
 /* The path of the file that a tensor's first piece is in. */
 struct fsdp_span fsdp_complete_file(const struct fsdp_complete *complete, uint32_t index);
 
-/* Tells what one rank's piece of the due shape, or a flattened tensor, is; nothing of others, and
- * nothing twice. */
+/* Reports one rank's piece of the expected shape, or a flattened tensor; reports nothing else, and each tensor once. */
 void fsdp_complete_judge_shape(
 	struct fsdp_complete *complete, uint32_t index, const struct fsdp_tensor *due);
 

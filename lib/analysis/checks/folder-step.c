@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The step in the name of a folder against the one that its files state. A folder may be
- * called after something else that is counted, so a name that agrees with any counter of
- * the files is sound.
+ * Compares the step in the name of a directory with the step in its files. A directory may be named after another
+ * counter, so a name that agrees with any counter of the files is accepted.
  */
 #include <inttypes.h>
 #include <stdlib.h>

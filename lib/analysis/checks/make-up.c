@@ -18,7 +18,7 @@ enum { DEVICES_MOST = 1024 };
 struct made_up {
 	struct fsdp_checking *checking;
 	const struct fsdp_checkpoint *checkpoint;
-	bool structured, some; /* there are such tensors; there are tensors */
+	bool structured, some; /* has such tensors; has tensors */
 };
 
 static struct fsdp_span name_of(struct made_up *looking, const struct fsdp_tensor *tensor)
@@ -216,7 +216,7 @@ static void judge_state(struct made_up *looking, const struct fsdp_tensor *tenso
 			"it was saved from the device %.64s", tensor->device);
 }
 
-/* Of safetensors: for which framework the file says it is. */
+/* safetensors: the framework that the header names. */
 static void judge_tag(struct made_up *looking)
 {
 	static const char *const tags[] = { "pt", "tf", "flax", "np", "mlx", "paddle",

@@ -16,7 +16,7 @@
 
 enum { OWNERS_MAX = 16 }; /* optimizers of one checkpoint that are looked at */
 
-/* What lies in front of "param_groups" and "state", and whose it is. */
+/* Path before "param_groups" and "state", and its owner. */
 struct optim_owner {
 	struct fsdp_span name; /* with its dot */
 	uint32_t rank;         /* FSDP_NONE: of all ranks */
@@ -53,7 +53,7 @@ struct optim_groups {
 
 /* ---- what the groups have ---- */
 
-/* Its number, or OWNERS_MAX: there are too many. */
+/* Its index, or OWNERS_MAX: too many owners. */
 static size_t owner_of(struct optim_groups *groups, struct fsdp_span name, uint32_t rank)
 {
 	struct optim_owner *owner = groups->owners;
@@ -185,7 +185,7 @@ static int by_entry(const void *a, const void *b)
 	return 0;
 }
 
-/* `count` parameters of one optimizer, the first of which is that entry. */
+/* `count` parameters of one optimizer; the entry is the first one. */
 static void tell(struct optim_groups *groups, const struct group_entry *entry,
 	size_t count, const char *why)
 {
@@ -232,7 +232,7 @@ static void judge_twice(struct optim_groups *groups, size_t first, size_t count)
 		tell(groups, twice, found, "more than once");
 }
 
-/* What id() gives in CPython: addresses of objects, none of which lies in the first pages. */
+/* Values of id() in CPython: addresses of objects, never in the first pages. */
 static bool are_addresses(const struct group_entry *entries, size_t count)
 {
 	enum { LOWEST = 1 << 16, STEP = 8 };
@@ -386,8 +386,8 @@ static void tell_strays(struct optim_groups *groups, const struct optim_owner *o
 		owner->first_stray, others);
 }
 
-/* Parameters without a state where most have one, and states without a step. Frozen ones
- * are mostly in no group; a group of many frozen ones is no defect. */
+/* Parameters without a state where most have one, and states without a step. Frozen parameters are usually in no
+ * group; a group of many frozen ones is valid. */
 static void tell_stateless(struct optim_groups *groups, size_t first, size_t count)
 {
 	const struct group_entry *entries = groups->entries + first, *one = NULL;

@@ -78,7 +78,7 @@ static void judge_shape(struct fsdp_checking *checking,
 
 /* ---- counters ---- */
 
-/* A counter in 16 bits is rounded: a resume goes on from another step. */
+/* A counter in 16 bits is rounded: a resumed run continues at another step. */
 static bool judge_counters(struct fsdp_checking *checking)
 {
 	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
@@ -221,7 +221,7 @@ static int by_layer(const void *a, const void *b)
 	return left->layer < right->layer ? -1 : left->layer > right->layer;
 }
 
-/* Tells those that are like others of their run whether one of these has a state. */
+/* Sets for each parameter whether a similar one of its run has a state. */
 static void look_around(struct stateless *list, size_t count,
 	int (*order)(const void *, const void *), bool is_layer)
 {
@@ -236,8 +236,8 @@ static void look_around(struct stateless *list, size_t count,
 	}
 }
 
-/* Others of its layer have states, and the same parameter of other layers has: so it was
- * not frozen. Where the groups of the optimizer were read, these are judged instead. */
+/* Other parameters of its layer have states, and the same parameter of other layers has one: it was not frozen. If
+ * the groups of the optimizer were read, these are checked instead. */
 static bool judge_stateless(struct optimizer *optimizer, struct fsdp_error **ret_error)
 {
 	struct fsdp_checking *checking = optimizer->checking;
@@ -391,7 +391,7 @@ static size_t mark_claimed(struct optimizer *optimizer, bool *is_claimed)
 	return moments_found;
 }
 
-/* A moment that no parameter claims. Numbers instead of names say nothing of which. */
+/* An optimizer state without a parameter. Numbers in place of names do not show the parameter. */
 static bool is_orphan(struct fsdp_checking *checking, const struct fsdp_tensor *tensor,
 	struct fsdp_span *ret_name)
 {

@@ -56,7 +56,7 @@ static bool is_left_empty(
 	return is_empty(tensor) && !is_without_rank(tensor, name_of(checking, tensor));
 }
 
-/* ---- why it is no parameter of the model's design ---- */
+/* ---- parameters that are empty by design ---- */
 
 enum emptiness {
 	NO_EVIDENCE,
@@ -86,8 +86,8 @@ struct empties {
 	struct fsdp_states *states;
 };
 
-/* "a.b.weight" beside an "a.b.bias" that has elements. In the order of tensors the members
- * of a module are neighbours, and few of its own stand between these two. */
+/* "a.b.weight" with an "a.b.bias" that has elements. In the order of tensors the members of a module are neighbors,
+ * with few others between these two. */
 static bool has_bias(const struct empties *empties, uint32_t index, struct fsdp_span name)
 {
 	enum { NEAR = 8 };
@@ -153,7 +153,7 @@ static bool judge(const struct empties *empties)
 	enum emptiness evidence = NO_EVIDENCE, found;
 	size_t count = 0, named = 0;
 	bool are_bare = true;     /* ZeRO's placeholders have one dimension … */
-	bool are_of_zero = false; /* … and so have shards that a rank has nothing of */
+	bool are_of_zero = false; /* … which also holds for empty shards of a rank */
 
 	for (size_t i = 0; names != NULL && i < empties->count; i++) {
 		struct fsdp_tensor tensor =

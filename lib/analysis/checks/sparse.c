@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the indices of sparse tensors hold, where the bytes are looked at: each lies in the
- * shape, those of a tensor that is marked as coalesced rise, and pointers to rows begin
- * with 0, never fall and end with the number of values.
- * PyTorch checks neither when it loads a file, but for weights_only from 2.14 on, and reads
- * or writes outside of the tensor later. That their shapes fit each other, make-up.c judges.
+ * Checks the indices of sparse tensors when data is read: each is inside the shape, coalesced ones ascend, and row
+ * pointers start with 0, never fall and end with the number of values. PyTorch checks neither on load, except
+ * weights_only from 2.14 on, and later reads or writes outside of the tensor. make-up.c checks whether their shapes
+ * fit.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -48,7 +47,7 @@ static int64_t number_at(const unsigned char *bytes, size_t width)
 	return wide;
 }
 
-/* Why a number may not stand at the next place, or NULL. */
+/* Why the number is invalid at the next position, or NULL. */
 static const char *judge_number(struct numbers *numbers, int64_t number)
 {
 	uint64_t in_run = numbers->at % numbers->run;
@@ -139,7 +138,7 @@ static bool judge_part(struct sparse *sparse, uint32_t tensor, uint32_t part,
 	       pass_over(sparse, error, ret_error);
 }
 
-/* The first element whose indices do not come behind those before; 0: there is none. */
+/* First element whose indices are not after the previous ones; 0: all ascend. */
 static int64_t find_disorder(const int64_t *indices, int64_t dims, int64_t count)
 {
 	for (int64_t i = 1; i < count; i++) {
@@ -197,7 +196,7 @@ static bool judge_order(struct sparse *sparse, uint32_t index, uint32_t part,
 	return true;
 }
 
-/* indices: [sparse dimensions, n], of which each row has a limit of its own. */
+/* indices: [sparse dimensions, n]; each row has its own limit. */
 static bool judge_coo(
 	struct sparse *sparse, uint32_t index, struct fsdp_error **ret_error)
 {

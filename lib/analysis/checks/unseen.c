@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Storages that hold far more than tensors see of them: saving a slice saves what it was
- * cut out of. Nothing is read for it, so containers that must be read to know their
- * storages are left out.
+ * Finds storages far larger than the tensors that use them: saving a slice saves the full base tensor. Reads no data,
+ * so containers that must be read to find their storages are skipped.
  */
 #include <fsdp/analysis.h>
 

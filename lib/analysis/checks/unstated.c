@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What no file of a checkpoint states and so cannot be judged: of how many ranks the
- * shards are that PyTorch's HuggingFaceStorageWriter leaves without an index. A rank that
- * had nothing writes none, and the shape of a tensor is only where its pieces end.
+ * Reports facts that no file states and that therefore cannot be checked: the world size of shards that PyTorch's
+ * HuggingFaceStorageWriter leaves without an index. A rank without data writes no shard, and the shape of a tensor is
+ * only the end of its pieces.
  */
 #include <string.h>
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether weights look as if they were trained. A matrix that is one constant does
- * nothing; one that is full of huge or subnormal numbers is memory that was never written;
- * one that is ten times as wide as all of its siblings was scaled by mistake; and layers or
- * experts whose bytes are equal were never trained apart.
+ * Checks whether weights look trained. A constant matrix has no effect; one full of huge or
+ * subnormal numbers is memory that was never written; one that is ten times as wide as all of
+ * its siblings was scaled by mistake; layers or experts with equal bytes were never trained apart.
  *
- * Nothing is judged without a pass over the values. It takes about 50 bytes a tensor.
- * Siblings are tensors of one shape and dtype whose names are equal but for numbers.
+ * Needs a pass over the values, and about 50 bytes per tensor. Siblings are tensors of one
+ * shape and dtype whose names differ only in numbers.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -21,7 +20,7 @@
 enum {
 	NUMBERS_LEAST = 8,  /* of a matrix */
 	EQUAL_LEAST = 16,   /* of matrices that are equal byte for byte */
-	SIBLINGS_LEAST = 4, /* of which one can stand out */
+	SIBLINGS_LEAST = 4, /* needed to find one that stands out */
 	NAMES_SHOWN = 600,
 };
 
@@ -32,7 +31,7 @@ enum {
 #define MIX_A UINT64_C(0x9E3779B185EBCA87)
 #define MIX_B UINT64_C(0xC2B2AE3D27D4EB4F)
 
-/* A tensor that is judged. */
+/* A tensor that is checked. */
 struct matrix {
 	uint32_t tensor, name;
 	bool dead;     /* reported as such */
@@ -53,7 +52,7 @@ struct values_check {
 	size_t count;
 };
 
-/* ---- which are judged ---- */
+/* ---- selection of tensors ---- */
 
 static struct fsdp_span name_of(struct values_check *check, uint32_t tensor)
 {
@@ -81,7 +80,7 @@ static bool is_packed(struct fsdp_span name, const struct fsdp_dtype *dtype)
 	return is_named && (dtype->item_bits == 8 || dtype->item_bits == 32);
 }
 
-/* Norms are ones at first, moments zeros, masks and tables what they are. */
+/* Norms start as ones, optimizer states as zeros; masks and tables are constant by design. */
 static bool is_judged(struct values_check *check, uint32_t index,
 	const struct fsdp_tensor *tensor, const struct fsdp_verify_values *values)
 {
@@ -354,7 +353,7 @@ static bool is_embedding(struct fsdp_span name)
 	return ends_as_one(name, words, FSDP_COUNT(words));
 }
 
-/* The only one of the matrices that is such; FSDP_NONE: there are none, or several. */
+/* The only matrix with this property; FSDP_NONE: none, or several. */
 static uint32_t only_one(struct values_check *check, bool (*is)(struct fsdp_span name))
 {
 	uint32_t found = FSDP_NONE;
@@ -393,7 +392,7 @@ static void judge_tie(struct values_check *check)
 		kept);
 }
 
-/* ---- the whole ---- */
+/* ---- all groups ---- */
 
 static void judge_groups(struct values_check *check, double *sorted)
 {

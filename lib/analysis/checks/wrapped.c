@@ -79,7 +79,7 @@ static bool has_segment(struct fsdp_span key, size_t wrapper)
 	}
 }
 
-/* It has a buffer beside the module that it averages. */
+/* It has a buffer next to the module that it averages. */
 static void find_average(struct wrapped *wrapped, const struct fsdp_tensor *tensor)
 {
 	struct fsdp_checking *checking = wrapped->checking;
@@ -176,7 +176,7 @@ static bool serves_packing(struct fsdp_span rest)
 	return false;
 }
 
-/* A tensor that is the whole file has no name. */
+/* A tensor that is the full content of a file has no name. */
 static bool is_bare(
 	const struct fsdp_checkpoint *checkpoint, const struct fsdp_tensor *tensor)
 {
@@ -234,8 +234,8 @@ static void judge_pair(struct fsdp_checking *checking, struct fsdp_scratch *othe
 		"a tensor and a module that holds tensors have this name");
 }
 
-/* Whether "module" in front of a name may be no wrapper: the plan knows the modules, or
- * DeepSpeed keeps all tensors under this key. */
+/* Whether "module" before a name may be part of the model: the plan lists the modules, or DeepSpeed keeps all
+ * tensors under this key. */
 static bool may_be_own(const struct fsdp_checkpoint *checkpoint)
 {
 	const char *family = fsdp_checkpoint_format(checkpoint).family;

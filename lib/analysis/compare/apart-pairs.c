@@ -53,8 +53,8 @@ static inline float second_brain(uint32_t word)
 	return fsdp_float_of_bits(word & UINT32_C(0xffff0000));
 }
 
-/* Those of float16 are 2^-112 of what they are, what is not finite too: farther from
- * each other number than any bound, unless it is the same. */
+/* Values of float16 are scaled by 2^-112, NaN and Inf too: their distance from any other number exceeds every bound,
+ * unless both are the same. */
 static inline float second_half(uint32_t word)
 {
 	return fsdp_float_of_bits((uint32_t)((int32_t)word >> 3) & UINT32_C(0x8fffe000));
@@ -169,8 +169,8 @@ static bool add_any_brains(struct fsdp_apart *apart, const unsigned char *a,
 	return add_brains(apart, a, b, rows, bounds);
 }
 
-/* Distances below one are exact, since all numbers are multiples of one. Behind a distance
- * that was not, more may be. */
+/* Distances below one are exact, since all numbers are multiples of one. After an inexact distance there may be
+ * more. */
 static bool add_any_halves(struct fsdp_apart *apart, const unsigned char *a,
 	const unsigned char *b, size_t rows, struct bounds *bounds)
 {

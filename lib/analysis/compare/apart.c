@@ -86,9 +86,8 @@ static int64_t add_rows(struct fsdp_apart *apart, const double *a, const double 
 	return over;
 }
 
-/* The same of finite numbers; false if there are others, or some are too far apart: what it
- * added is no good then. `more` is 0 if what equals the product of `near` cannot be larger,
- * else 1. */
+/* The same for finite numbers; false if others occur, or some are too far apart: the added result is then invalid.
+ * `more` is 0 if values that equal the product of `near` cannot be larger, else 1. */
 #define ADD_FINITE_ROWS(name, type)                                                    \
 	FSDP_CLONES static bool name(struct fsdp_apart *apart, const unsigned char *a, \
 		const unsigned char *b, size_t rows, double near, int64_t more,        \
@@ -200,9 +199,8 @@ static inline float half_at(const unsigned char *from)
 	return fsdp_float_of_f16(half, 0x7c00, 0x1p112f);
 }
 
-/* Adds up numbers none of which is farther apart than what there was, which single precision
- * tells quickly: a product or a difference that is larger does not round to less. False:
- * nothing was added. */
+/* Adds numbers whose distance is at most the previous one, which single precision checks quickly: a larger product
+ * or difference does not round to less. False: nothing was added. */
 FSDP_CLONES
 static bool add_smaller(struct fsdp_apart *apart, const unsigned char *a,
 	const unsigned char *b, size_t rows, float near, int32_t most)

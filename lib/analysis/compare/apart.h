@@ -23,8 +23,7 @@ struct fsdp_apart {
 void fsdp_apart_add(struct fsdp_apart *apart, const double *a, const double *b,
 	size_t count, uint64_t first);
 
-/* The same of numbers that single precision holds, as they lie in memory: of 32 bits, of
- * bfloat16 and of float16. */
+/* The same for numbers that single precision holds, in their stored form: 32 bits, bfloat16 and float16. */
 enum fsdp_apart_kind { FSDP_APART_FLOATS, FSDP_APART_BRAINS, FSDP_APART_HALVES };
 void fsdp_apart_add_singles(struct fsdp_apart *apart, enum fsdp_apart_kind kind,
 	const unsigned char *a, const unsigned char *b, size_t count, uint64_t first);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes a comparison step by step, and tells of it.
+ * Compares two checkpoints step by step and reports the result.
  */
 #include <stdlib.h>
 

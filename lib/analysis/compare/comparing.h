@@ -27,7 +27,8 @@ struct fsdp_compared_side {
 	uint32_t *sorted; /* by name, then by index */
 	uint32_t *only;   /* neither paired nor excused */
 	size_t only_count;
-	uint32_t *kept; /* how many in front of each in `sorted` are not among these */
+	uint32_t
+		*kept; /* per entry of `sorted`: how many before it are not among these */
 };
 
 /* Two of one name, and what differs. */
@@ -78,7 +79,7 @@ void fsdp_compare_match_prefixes(struct fsdp_compare *compare);
 /* Puts pairs in the order of A, and lists what was left over (matching.c). */
 void fsdp_compare_list(struct fsdp_compare *compare);
 
-/* Takes two tensors for one, of which neither is in a pair yet (sides.c). */
+/* Joins two tensors that are not in a pair yet (sides.c). */
 struct fsdp_compared_pair *fsdp_compare_join(
 	struct fsdp_compare *compare, uint32_t a, uint32_t b);
 

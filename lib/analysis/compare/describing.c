@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares what describes two tensors, and guesses how the one may have come of the other.
+ * Compares shape, dtype and layout of two tensors, and finds the probable cause of a difference.
  */
 #include <stdio.h>
 
@@ -18,8 +18,8 @@ static void hint(struct fsdp_compared_pair *pair, enum fsdp_compare_hint which,
 	pair->dim = dim;
 }
 
-/* Into how many parts a length was cut of which this is one; 0: it is none. The last of
- * them may be shorter, all others are as long as they can be. */
+/* Number of parts of a length if this is one of them; 0: not a part. The last part may be shorter, all others have
+ * the maximum length. */
 static uint64_t parts_of(uint64_t whole, uint64_t part)
 {
 	uint64_t parts = part != 0 ? whole / part + (whole % part != 0) : 0;
@@ -138,9 +138,8 @@ static void put_placement(const struct fsdp_checkpoint *checkpoint, uint32_t ind
 	}
 }
 
-/* How often a tensor of these pieces is cut along a dimension: different offsets. Copies
- * of which some were saved by one rank and some by another are in no order; there the
- * longest piece tells. */
+/* How often a tensor of these pieces is cut along a dimension: different offsets. Copies saved partly by one rank
+ * and partly by another are unordered; the longest piece decides there. */
 static uint64_t cuts_of(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_tensor *tensor, uint32_t dim)
 {

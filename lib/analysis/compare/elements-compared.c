@@ -117,7 +117,7 @@ static void keep_failure(
 		fsdp_error_free(error);
 }
 
-/* Neither has bytes: there is nothing to compare. */
+/* Both are without bytes. */
 static bool are_empty(const struct fsdp_tensor tensors[2])
 {
 	return (tensors[0].flags & tensors[1].flags & FSDP_TENSOR_NO_DATA) != 0;
@@ -244,7 +244,7 @@ static int compare_places(const void *left, const void *right)
 	return a->first < b->first ? -1 : a->first > b->first;
 }
 
-/* The order of pairs, in which what was found is joined. */
+/* Order of pairs, used to join the results. */
 static int compare_owners(const void *left, const void *right)
 {
 	const struct compared_stretch *a = left, *b = right;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares the entries of both sides that are not tensors, if both keep the same ones. Other
- * checkpoints are of other programs or settings, of which such entries tell more than of
- * the model.
+ * Compares the entries of both sides that are not tensors, if both have the same ones. Other entries belong to other
+ * programs or settings and describe these more than the model.
  */
 #include <stdlib.h>
 

@@ -28,8 +28,7 @@ struct extract {
 
 /* ---- reading a little ---- */
 
-/* Takes the error. What cannot be read at all is no news; what failed while it was read is
- * told once. */
+/* Takes the error. A file that cannot be read at all was reported before; a failure during a read is reported once. */
 static void note_error(struct explaining *explaining, struct fsdp_error *error)
 {
 	enum fsdp_error_code code =
@@ -207,8 +206,7 @@ static bool is_shuffled(
 	return true;
 }
 
-/* The block of B in which the first difference lies is tried first: it is cheap to see
- * that it is not a block of A. */
+/* Tries first the block of B that contains the first difference: one read shows that it is not a block of A. */
 static void find_order(struct explaining *explaining, struct fsdp_compared_pair *pair,
 	const struct both *both)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pairs tensors of both sides by name, and tells what one of them lacks from what it has
- * under the name of a tied tensor.
+ * Pairs tensors of both sides by name, and separates tensors that one side lacks from those it has under the name of a
+ * tied tensor.
  */
 #include <stdlib.h>
 
@@ -52,8 +52,7 @@ static uint32_t root_of(
 	return alias != FSDP_NONE ? alias : one->facts.tensor;
 }
 
-/* Tied tensors of which one is in a pair: writers keep one name of them. What a map made
- * is not a name of the tensor that it is made of. */
+/* Tied tensors with one of them in a pair: writers keep one name. A tensor made by a map is not tied to its source. */
 static void excuse_tied(struct fsdp_compared_side *side, unsigned char *told)
 {
 	for (size_t i = 0; i < side->count; i++)

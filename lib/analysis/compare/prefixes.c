@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pairs names that are the same but for their first segments: a wrapper more or less, or
- * another root of the model. Candidates come from the first names without a partner; one
- * counts if names with the exchanged segments are there.
+ * Pairs names that differ only in their first segments: one wrapper more or less, or another root of the model.
+ * Candidates come from the first names without a partner; one counts if names with the exchanged segments exist.
  */
 #include "analysis/compare/comparing.h"
 
@@ -22,7 +21,7 @@ bool fsdp_compare_alike(
 		       memcmp(a->shape, b->shape, a->dims * sizeof *a->shape) == 0);
 }
 
-/* Segments behind the ones that differ, and how many bytes they are: 0: none. */
+/* Equal segments at the end, and their size in bytes: 0: none. */
 static size_t common_end(struct fsdp_span a, struct fsdp_span b, size_t *ret_segments)
 {
 	size_t most = (size_t)fsdp_min(a.size, b.size), same = 0, end = 0;
@@ -43,7 +42,7 @@ static size_t common_end(struct fsdp_span a, struct fsdp_span b, size_t *ret_seg
 	return end;
 }
 
-/* A name as a whole behind a dot, or two segments of tensors that are alike. */
+/* A full name after a dot, or two segments of equal tensors. */
 static size_t likeness(
 	const struct fsdp_compare_tensor *a, const struct fsdp_compare_tensor *b)
 {
@@ -72,7 +71,7 @@ static struct exchange guess(const struct fsdp_compare *compare, uint32_t index)
 	return exchange;
 }
 
-/* Of two texts one behind the other with a third. */
+/* Compares the concatenation of two texts with a third. */
 static int compare_joined(
 	struct fsdp_span first, struct fsdp_span second, struct fsdp_span whole)
 {
@@ -125,7 +124,7 @@ static bool may_be(
 						a->dims * sizeof *a->shape) == 0));
 }
 
-/* Most of the tensors that change their names so are alike. */
+/* Most of the tensors renamed this way are equal. */
 static bool is_likely(const struct fsdp_compare *compare, const struct exchange *exchange)
 {
 	size_t count = 0, alike = 0;

@@ -118,7 +118,7 @@ static bool list_tensors(const struct fsdp_naming *naming, struct fsdp_mapped **
 	return true;
 }
 
-/* What the configuration of the one lacks that of the other may tell. */
+/* If one configuration lacks a setting, that of the other may have it. */
 static bool map_tensors(const struct fsdp_naming *naming, unsigned side,
 	const struct fsdp_compare_options *options, struct fsdp_mapped **ret_list,
 	size_t *ret_count, struct fsdp_error **ret_error)

@@ -19,7 +19,8 @@ enum { BLOCK = 16 << 10, NUMBERS = 1 << 10 };
 /* What a floating dtype can hold. */
 struct precision {
 	const char *name;
-	int fraction, least; /* bits behind the first one; exponent of the least normal */
+	int fraction,
+		least; /* bits after the first one; exponent of the smallest normal number */
 	double most;
 };
 
@@ -117,8 +118,8 @@ static inline double of_bits(int64_t bits)
 	return number;
 }
 
-/* To the nearest number that the dtype holds, ties to even: behind a sum that is so much
- * larger there is room for no bit more. What is not finite becomes a NaN. */
+/* To the nearest number of the dtype, ties to even: a sum this much larger has no bits left after it. NaN and Inf
+ * become NaN. */
 static inline double rounded(double number, const struct precision *to)
 {
 	const int64_t exponents = INT64_C(0x7FF) << 52;

@@ -80,7 +80,7 @@ static bool find_wanted(struct fsdp_loading *loading,
 	return true;
 }
 
-/* What it is as stored; false: its shape has no place for it. */
+/* The stored member; false: its shape does not allow one. */
 static bool find_stored(struct fsdp_loading *loading,
 	const struct fsdp_adapter_walk *walk, uint64_t *ret_size)
 {
@@ -152,8 +152,8 @@ static bool is_parameter_to_adapt(struct fsdp_loading *loading, struct fsdp_span
 	return false;
 }
 
-/* What an embedding has is named otherwise; which modules are some, the base's names tell
- * as far as people keep to them. */
+/* Members of an embedding have other names; whether a module is an embedding is derived from the usual names of the
+ * base. */
 static const struct fsdp_adapter_member *likely_member(
 	const struct fsdp_adapter_form *form, struct fsdp_span module)
 {
@@ -166,8 +166,7 @@ static const struct fsdp_adapter_member *likely_member(
 	return &form->members[1];
 }
 
-/* The base has targets for which nothing is stored; `by_pattern`: those of which a pattern
- * tells whether they are any. */
+/* Targets of the base without stored tensors; `by_pattern`: targets that only a pattern decides. */
 static bool lacks_targets(struct fsdp_loading *loading, bool by_pattern)
 {
 	const struct fsdp_loads_options *options = loading->options;
@@ -202,8 +201,7 @@ bool fsdp_adapter_may_lack_target(struct fsdp_loading *loading)
 	return lacks_targets(loading, true);
 }
 
-/* Whether the adapter has a bias of the base, which lies below its module if that is
- * adapted. */
+/* Whether the adapter has a bias of the base; it is stored below its module if that is adapted. */
 static bool has_bias(const struct fsdp_checkpoint *checkpoint, struct fsdp_span module,
 	const char *below)
 {

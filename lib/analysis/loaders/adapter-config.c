@@ -8,8 +8,7 @@
 #include "base/num.h"
 
 enum {
-	/* Items of a list or a dict that are looked at, for each tensor. People write a
-	 * few, programs one for each module. */
+	/* Items of a list or a dict that are read, per tensor. People write a few, programs one per module. */
 	ITEMS_MOST = 4096,
 	LITERAL = 1024,
 };
@@ -186,8 +185,8 @@ bool fsdp_adapter_is_target(
 
 /* ---- ranks ---- */
 
-/* The one text that a pattern matches: "\." is a dot, and so is ".", in all that people
- * write. False: it has other marks. */
+/* The only text that a pattern matches: "\." is a dot, and "." is read as one, as people write it. False: it has
+ * other metacharacters. */
 static bool read_literal(
 	struct fsdp_span pattern, char *text, size_t *ret_size, bool *ret_whole)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What each supported type of adapter stores, and its tensors one after the other.
+ * Tensors that each supported type of adapter stores, in order.
  *
  * Origin: peft/tuners (0.21).
  */
@@ -76,8 +76,7 @@ static bool cut(struct fsdp_span *text, const char *tail)
 	return true;
 }
 
-/* The member's part of a name that ends with its tail. The adapter's own name may stand
- * between. */
+/* The member's part of a name that ends with its tail. The adapter's own name may be in between. */
 static bool read_member(struct fsdp_adapter_name *name,
 	const struct fsdp_adapter_member *member, const char *tail)
 {

@@ -61,7 +61,7 @@ static bool is_stored_whole(
 	return false;
 }
 
-/* Heads of classes: the library names two, of which a model has one. */
+/* Heads of classifiers: the library lists two names; a model has one of them. */
 static bool is_either_head(struct fsdp_loading *loading, struct fsdp_span word)
 {
 	bool is_lost;

@@ -5,8 +5,8 @@
 #include "analysis/loaders/loading.h"
 
 /*
- * Adapters of PEFT: what each type stores for a module that it adapts, under which names
- * and of which sizes, and what adapter_config.json says of them.
+ * Adapters of PEFT: what each type stores for an adapted module, with names and sizes, and the settings of
+ * adapter_config.json.
  */
 
 #define FSDP_ADAPTER_CONFIG "adapter_config.json"
@@ -15,7 +15,7 @@
 enum {
 	FSDP_ADAPTER_NAME = 4096,
 	FSDP_ADAPTER_MEMBERS = 7,
-	FSDP_ADAPTER_ITEMS = 4096, /* of a list: programs write one for each module */
+	FSDP_ADAPTER_ITEMS = 4096, /* of a list: programs write one per module */
 };
 
 /* Of the module in the base model; of a linear one these are the sizes of its weight. */
@@ -31,12 +31,12 @@ enum fsdp_adapter_size {
 /* A tensor of an adapted module. */
 struct fsdp_adapter_member {
 	const char *name, *tail; /* "lora_A", ".weight", as they are stored */
-	const char *live_tail; /* behind the adapter's name in the model; NULL: `tail` */
-	uint8_t needs;         /* number of a member that is stored, too; 0: none */
-	uint8_t also_needs;    /* another one … */
-	const char *flag;      /* … if this is set */
-	uint8_t unsized_by;    /* beside this member `size` is not known; 0: none */
-	uint32_t rank_dim;     /* dimension that is the rank, from 1; 0: none */
+	const char *live_tail;   /* after the adapter's name in the model; NULL: `tail` */
+	uint8_t needs;           /* number of a member that is stored, too; 0: none */
+	uint8_t also_needs;      /* another one … */
+	const char *flag;        /* … if this is set */
+	uint8_t unsized_by;      /* with this member present `size` is unknown; 0: none */
+	uint32_t rank_dim;       /* dimension that is the rank, from 1; 0: none */
 	enum fsdp_adapter_size size; /* what dimension `at` is … */
 	uint32_t at, times_at;       /* … times that dimension; 0: no other … */
 	const char *times;           /* … times that setting; NULL: none */
@@ -44,13 +44,13 @@ struct fsdp_adapter_member {
 
 struct fsdp_adapter_form {
 	const char *type; /* as peft_type has it */
-	const char *rank; /* the setting that is the rank; NULL: none is */
+	const char *rank; /* setting with the rank; NULL: no rank */
 	int64_t rank_default;
-	bool is_prompt; /* one tensor in front of all layers, no module is adapted */
+	bool is_prompt; /* one tensor before all layers, no module is adapted */
 	struct fsdp_adapter_member members[FSDP_ADAPTER_MEMBERS]; /* from 1 on */
 };
 
-/* As the configuration says; NULL: of a type that is not supported. */
+/* Form of the configured type; NULL: an unsupported type. */
 const struct fsdp_adapter_form *fsdp_adapter_form(struct fsdp_loading *loading);
 
 /* A tensor's name, taken apart. */
@@ -82,7 +82,7 @@ void fsdp_adapter_say_live(struct fsdp_loading *loading, struct fsdp_span module
 /* Whether a word's last segments are the name, or all of it. */
 bool fsdp_adapter_ends(struct fsdp_span module, struct fsdp_span word);
 
-/* ---- tensors, one after the other ---- */
+/* ---- tensors in order ---- */
 
 struct fsdp_adapter_walk {
 	const struct fsdp_adapter_form *form;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Of a folder that save_state wrote Accelerator.load_state(folder), of any other one
- * load_checkpoint_in_model(model, folder).
+ * Accelerator.load_state(directory) for a directory written by save_state, else
+ * load_checkpoint_in_model(model, directory).
  *
  * Origin: accelerate/utils/modeling.py, checkpointing.py, accelerator.py,
  * utils/fsdp_utils.py (1.15).
@@ -16,8 +16,7 @@
 
 enum { NAME_BYTES = 4096 };
 
-/* What the folder is: a state that save_state wrote, or weights; of FSDP, or not; in one
- * file for each rank, or not. */
+/* Kind of the directory: a state written by save_state, or weights; with FSDP or without; one file per rank, or not. */
 enum { STATE = 1, WEIGHTS = 2, FSDP = 4, PLAIN = 8, SHARDS = 16, FULL = 32 };
 
 static void begin(struct fsdp_loading *loading)

@@ -25,8 +25,7 @@ static const struct fsdp_checkpoint *opened(struct fsdp_loading *loading)
 #define READER "storage_reader"
 #define HUGGING_FACE "HuggingFaceStorageReader"
 
-/* What the folder has and which reader takes it; `ALONE`: the checkpoint itself says what
- * the model has. */
+/* Contents of the directory and the reader for it; `ALONE`: the checkpoint itself lists the names of the model. */
 enum {
 	SAFETENSORS = 1, /* HuggingFaceStorageReader reads it … */
 	BY_DEFAULT = 2,  /* … as there is nothing that the default reader reads */
@@ -70,7 +69,7 @@ static void begin(struct fsdp_loading *loading)
 		      (loading->options->expected == NULL ? ALONE : 0);
 }
 
-/* Another folder in it has one: word 1. */
+/* A subdirectory has one: word 1. */
 static bool has_metadata_below(struct fsdp_loading *loading)
 {
 	for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++) {
@@ -304,8 +303,7 @@ static void count_items(struct fsdp_loading *loading)
 	fsdp_locator_free(locator);
 }
 
-/* One is none among others, or in a set of files that have not the lengths that they
- * should have: the file is another one's. */
+/* One item of another kind, or in a set of files with wrong lengths: the file is from another save. */
 static bool has_other_items(struct fsdp_loading *loading)
 {
 	struct fsdp_file file;
@@ -322,7 +320,7 @@ static bool has_unknown_items(struct fsdp_loading *loading)
 	return loading->good_items == 0 && loading->bad_items > 0;
 }
 
-/* The first one tells of all. */
+/* The first item decides for all. */
 static bool has_compressed_items(struct fsdp_loading *loading)
 {
 	const struct fsdp_checkpoint *checkpoint = opened(loading);
@@ -563,7 +561,7 @@ static const struct fsdp_load_rule rules[] = {
 		"load with as many ranks as saved it, or omit the keys that single ranks saved"),
 	FSDP_REFUSES(SHAPE, has_other_shape, NULL,
 		"build the model with the sizes that are stored"),
-	/* Where an item lies is looked up; that pieces cover a tensor, and only once, is not. */
+	/* The reader looks up the position of an item; it does not check that pieces cover a tensor once. */
 	FSDP_REFUSES(PIECES, .finding = "FI1024", .message = "{0} has no place in a file",
 		.fix = "copy .metadata again, or save again"),
 	FSDP_NOT_JUDGED(UNSUPPORTED, .finding = "FI3064", .ends = true,

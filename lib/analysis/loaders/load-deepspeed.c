@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * engine.load_checkpoint(folder) of DeepSpeed, with the stage of ZeRO that saved it or
+ * engine.load_checkpoint(directory) of DeepSpeed, with the ZeRO stage that saved it or
  * that the caller names.
  *
  * Origin: deepspeed/runtime/engine.py, runtime/zero/stage_1_and_2.py, stage3.py (0.19).
@@ -39,7 +39,7 @@ static const char *tag_file(struct fsdp_loading *loading)
 	return is_universal(loading) ? "latest_universal" : "latest";
 }
 
-/* The folder that the caller or `latest` names; empty: it names none. */
+/* The directory that the caller or `latest` names; empty: none. */
 static const char *tag_of(struct fsdp_loading *loading, char *tag)
 {
 	const char *chosen = fsdp_load_choice(loading, TAG);
@@ -68,7 +68,7 @@ static bool names_no_tag(struct fsdp_loading *loading)
 	       !fsdp_load_has_file(loading, "%s", tag_file(loading));
 }
 
-/* ---- what the files say ---- */
+/* ---- contents of the files ---- */
 
 /* An integer that a value of this name has; -1: none has. */
 static int64_t value_in(const struct fsdp_checkpoint *checkpoint, const char *name)
@@ -112,7 +112,7 @@ static int64_t saved_stage(struct fsdp_loading *loading)
 	char tag[TAG_BYTES];
 	int64_t stage = value_of(loading, "ds_config.zero_optimization.stage");
 
-	/* Files of ranks tell the stage too. */
+	/* Files of ranks show the stage too. */
 	if (has_models(loading, tag_of(loading, tag), "/zero_pp_rank_"))
 		return 3;
 	return stage > 0 ? stage : 0;
@@ -126,14 +126,13 @@ static int64_t stage_of(struct fsdp_loading *loading)
 	return chosen != NULL ? chosen[0] - '0' : saved_stage(loading);
 }
 
-/* Whether weights lie as parts of each rank: in the run, but not in the files, or the
- * other way round. */
+/* Whether weights are stored as parts per rank in the run but not in the files, or the reverse. */
 static bool is_other_layout(struct fsdp_loading *loading)
 {
 	return (stage_of(loading) == 3) != (saved_stage(loading) == 3);
 }
 
-/* Whether states are asked for; a universal folder has them for any world. */
+/* Whether states are required; a universal directory has them for any world size. */
 static bool reads_states(struct fsdp_loading *loading)
 {
 	return !is_universal(loading) && !fsdp_load_flag(loading, MODULE_ONLY, false) &&
@@ -187,10 +186,9 @@ static bool is_scrambled(const struct fsdp_checkpoint *checkpoint)
 }
 
 /*
- * Word 2: how the folder becomes one for any world. ds_to_universal.py of 0.19.8 was tried:
- * of stages 1 and 2 it needs universal_checkpoint_info or a flag; of a round-robin save it
- * scrambles states and ends with 0; of an elastic one it raises. Slices of tensor
- * parallelism and experts were not tried.
+ * Word 2: the conversion to a universal directory. ds_to_universal.py of 0.19.8 was tried: for stages 1 and 2 it needs
+ * universal_checkpoint_info or a flag; on a round-robin save it scrambles states and exits with 0; on an elastic one it
+ * raises. Slices of tensor parallelism and experts were not tried.
  */
 static void say_conversion(struct fsdp_loading *loading, const char *tag)
 {
@@ -223,7 +221,7 @@ static void say_conversion_of_tag(struct fsdp_loading *loading)
 	say_conversion(loading, tag_of(loading, tag));
 }
 
-/* The only folder with states that is no universal one; empty: there are several. */
+/* The only directory with states that is not universal; empty: several. */
 static void find_only_tag(struct fsdp_loading *loading, char *tag)
 {
 	char folder[TAG_BYTES], zero[TAG_BYTES + 8];
@@ -248,7 +246,7 @@ static void find_only_tag(struct fsdp_loading *loading, char *tag)
 	}
 }
 
-/* Word 2: the folder that is meant, if there is one that is not damaged. */
+/* Word 2: the intended directory, if one is undamaged. */
 static void say_tag(struct fsdp_loading *loading)
 {
 	char tag[TAG_BYTES];
@@ -340,8 +338,7 @@ bool fsdp_load_is_elastic(struct fsdp_loading *loading)
 	return true;
 }
 
-/* What stands in front of the names of the files that hold states: as the run says, else
- * as they are called. */
+/* Prefix of the names of state files: from the run, else from their names. */
 static const char *prefix_of(struct fsdp_loading *loading, const char *tag)
 {
 	static const char *const prefixes[] = { "", "bf16_", "fp16_" };
@@ -505,13 +502,13 @@ static bool reads_nothing(struct fsdp_loading *loading)
 	       fsdp_load_flag(loading, MODULE_ONLY, false);
 }
 
-/* What of a universal folder was not seen. */
+/* Parts of a universal directory that were not checked. */
 static bool is_other_universal(struct fsdp_loading *loading)
 {
 	return is_universal(loading) && fsdp_load_choice(loading, STAGE) != NULL;
 }
 
-/* Nothing that it writes is here, so there is no tag to name. */
+/* Nothing written by DeepSpeed is here, so no tag can be named. */
 static bool is_of_other_program(struct fsdp_loading *loading)
 {
 	return has_no_latest(loading) && !fsdp_load_is_deepspeed(loading);

@@ -39,7 +39,7 @@ static bool next_layer(struct fsdp_loading *loading, size_t *at, struct layer *r
 	return layer.first != NULL;
 }
 
-/* "model.layers.0.mlp.experts.down_proj": what they are joined into. */
+/* "model.layers.0.mlp.experts.down_proj": the name of the joined tensor. */
 static void say(
 	struct fsdp_loading *loading, const struct layer *layer, const char *joined)
 {
@@ -80,7 +80,7 @@ bool fsdp_load_cannot_join_experts(struct fsdp_loading *loading)
 	return false;
 }
 
-/* Of those of which none is stored, nothing is joined: they are missing. */
+/* If no expert is stored, nothing is joined: they are missing. */
 static bool has_some(const struct layer *layer, enum fsdp_load_expert part)
 {
 	return layer->stored[part] != 0 && layer->stored[part] != layer->wanted[part];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the rules of all loaders ask of a folder, and how they say what they found.
+ * Facts of a directory that the rules of all loaders use, and the words of their results.
  */
 #include <stdarg.h>
 #include <stdio.h>

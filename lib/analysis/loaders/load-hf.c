@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * AutoModelForCausalLM.from_pretrained(folder).
+ * AutoModelForCausalLM.from_pretrained(directory).
  *
  * Origin: transformers/modeling_utils.py, core_model_loading.py, loading_report.py
  * (5.23, 5.24); modeling_utils.py (4.57).
@@ -34,8 +34,7 @@ static bool has_bad_config(struct fsdp_loading *loading)
 	       !fsdp_span_begins(text, FSDP_SPAN("["));
 }
 
-/* The type that the model is to have, by its name in torch; half, float and double are
- * other names of some. Word 0 is one that torch has not. */
+/* The configured dtype, by its name in torch; half, float and double are aliases. Word 0 is a name that torch lacks. */
 static bool has_unknown_type(struct fsdp_loading *loading)
 {
 	static const char *const others[] = { "half", "float", "double" };
@@ -80,8 +79,8 @@ static bool tells_no_type(struct fsdp_loading *loading)
 	       fsdp_load_text(loading, "config.json", "torch_dtype").data == NULL;
 }
 
-/* The number of elements that dict.update finds in the first item of a list of tensors, or
- * of a tensor, where it wants a key and a value; 0: it is not known. */
+/* Number of elements that dict.update finds in the first item of a list of tensors, or of a tensor, where it expects
+ * a key and a value; 0: unknown. */
 static int64_t length_of_first(struct fsdp_loading *loading)
 {
 	const struct fsdp_checkpoint *checkpoint =
@@ -95,7 +94,7 @@ static int64_t length_of_first(struct fsdp_loading *loading)
 	return first.dims > dim && first.numel > 0 ? first.shape[dim] : 0;
 }
 
-/* A dict is not made of one value, nor of items that are no pairs. */
+/* A dict is not made from one value, nor from items that are not pairs. */
 static bool refuses_root(struct fsdp_loading *loading)
 {
 	static const char *const values[] = { "NoneType", "bool", "int", "float" };
@@ -136,7 +135,7 @@ static bool is_nested_untyped(struct fsdp_loading *loading)
 	return true;
 }
 
-/* ---- the index, of which three things are asked for by name ---- */
+/* ---- the index: three keys are read by name ---- */
 
 static struct fsdp_setting in_index(struct fsdp_loading *loading, const char *key)
 {
@@ -256,7 +255,7 @@ static bool has_adapter(struct fsdp_loading *loading)
 	       fsdp_load_has_file(loading, "adapter_config.json");
 }
 
-/* From 5 on it puts an adapter that lies there on the model. */
+/* From 5 on it also applies an adapter in the same directory. */
 static bool list_took(struct fsdp_loading *loading, struct fsdp_load_result *result)
 {
 	static const char *const adapters[] = { "adapter_model.safetensors",
@@ -268,7 +267,7 @@ static bool list_took(struct fsdp_loading *loading, struct fsdp_load_result *res
 		takes_adapter ? fsdp_load_choose(loading, adapters) : NULL, result);
 }
 
-/* The type that the configuration asks for is narrower than a stored one. */
+/* The configured dtype is narrower than a stored one. */
 static bool is_narrowed(struct fsdp_loading *loading)
 {
 	struct fsdp_span wanted = fsdp_load_text(loading, "config.json", "dtype");

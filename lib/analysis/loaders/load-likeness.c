@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the sets of weights that lie in one folder compare: names, shapes, types and bytes.
+ * Compares the weight sets of one directory: names, shapes, dtypes and bytes.
  */
 #include <string.h>
 
@@ -37,7 +37,7 @@ static bool next_bytes(struct fsdp_loading *loading, struct fsdp_elements *eleme
 	return read;
 }
 
-/* Without `data` the first bytes of some tensors tell sets of two steps apart. */
+/* Without `data` the first bytes of some tensors are enough to separate sets of two steps. */
 enum { FIRST_TENSORS = 16, FIRST_BYTES = 1 << 16 };
 
 /* The bytes of one tensor of both. */
@@ -146,7 +146,7 @@ static bool ties_differ(struct fsdp_loading *loading)
 	return likeness == FSDP_SETS_DIFFER;
 }
 
-/* Whether there are tensors of the model of which one is enough. */
+/* Whether the model has tied tensors: one of their names is enough. */
 static bool has_ties(const struct fsdp_loading *loading)
 {
 	for (size_t i = 0; i < loading->model.count; i++)

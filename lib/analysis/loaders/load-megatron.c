@@ -16,7 +16,7 @@
 
 enum { FOLDER_BYTES = 64 };
 
-/* The folder of a step that a run's root names, as "iter_0000010/"; else "". */
+/* The step directory that the root of a run names, for example "iter_0000010/"; else "". */
 static const char *below(struct fsdp_loading *loading, char *folder)
 {
 	struct fsdp_span text = fsdp_survey_text(loading->survey, TRACKER);
@@ -39,7 +39,7 @@ static bool lacks(struct fsdp_loading *loading, const char *name)
 	return fsdp_load_lacks(loading, "%s%s", below(loading, folder), name);
 }
 
-/* As it is given: the folder itself, or the one of a step. */
+/* As given: the directory itself, or the one of a step. */
 static struct fsdp_setting backend_of(struct fsdp_loading *loading, const char *key)
 {
 	char name[FOLDER_BYTES + 16], folder[FOLDER_BYTES];
@@ -91,8 +91,7 @@ static bool lacks_common(struct fsdp_loading *loading)
 	return lacks(loading, "common.pt");
 }
 
-/* What all ranks share lies in DCP: as the object of that name, or if that was read, as
- * values that are no shards. */
+/* The common state is stored in DCP: as the object of that name, or after reading it, as values that are not shards. */
 static bool has_common_inside(struct fsdp_loading *loading)
 {
 	const struct fsdp_checkpoint *checkpoint = fsdp_load_open(loading, "");

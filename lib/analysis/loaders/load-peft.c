@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PeftModel.from_pretrained(base, folder). The base lies elsewhere: what the adapter says
- * of it is taken for true, unless --expect has its names.
+ * PeftModel.from_pretrained(base, directory). The base is stored elsewhere: the adapter's settings
+ * about it are trusted, unless --expect has its names.
  *
  * Origin: peft/peft_model.py, config.py, utils/save_and_load.py (0.21).
  */
@@ -380,7 +380,7 @@ static bool has_other_names(struct fsdp_loading *loading)
 	return loading->all_names > 0;
 }
 
-/* The targets are other ones than those that are stored, and may begin anew. */
+/* The targets differ from the stored ones and are randomly initialized. */
 static bool uses_nothing(struct fsdp_loading *loading)
 {
 	struct fsdp_adapter_walk walk;
@@ -411,7 +411,7 @@ static bool lacks_half(struct fsdp_loading *loading)
 #define SAVE_DICT "save a dict of the adapter's tensors by their names"
 #define EXPECT_BASE "name the base model with --expect"
 
-/* It lies on the hub, or where it cannot be read. */
+/* The base is on the hub, or cannot be read. */
 static bool has_no_base(struct fsdp_loading *loading)
 {
 	struct fsdp_span base =

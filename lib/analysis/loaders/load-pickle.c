@@ -259,7 +259,7 @@ static bool is_torchscript(struct fsdp_loading *loading)
 	return family != NULL && strcmp(family, "torchscript") == 0;
 }
 
-/* A zip without its directory, which stands at its end. */
+/* A zip without its directory, which is stored at the end. */
 static bool is_cut(struct fsdp_loading *loading)
 {
 	return beginning_of(loading, "") == ZIP && fsdp_load_open(loading, "") == NULL;
@@ -298,7 +298,7 @@ static bool is_unread(struct fsdp_loading *loading)
 	return beginning_of(loading, "") != NOTHING && !pickles.is_readable;
 }
 
-/* Says of which tensor, and why. */
+/* Reports the tensor and the reason. */
 static bool has_bad_index(struct fsdp_loading *loading)
 {
 	struct fsdp_rule_result results[FSDP_RULE_COUNT] = { 0 };

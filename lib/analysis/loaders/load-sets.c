@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Several sets of weights in one folder: how they compare, and who takes which.
+ * Several weight sets in one directory: how they compare, and which loader reads which.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,7 +75,7 @@ static bool add_pairs(struct fsdp_set_pairs *pairs, struct fsdp_loading *loading
 	return true;
 }
 
-/* An actor beside its critic. */
+/* An actor with its critic. */
 static bool add_models(struct fsdp_set_pairs *pairs, struct fsdp_loading *loading)
 {
 	for (size_t i = 0; i + 1 < FSDP_COUNT(models); i += 2) {

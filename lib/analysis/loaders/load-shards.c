@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A folder of safetensors as HuggingFaceStorageReader takes it: all its files, by their
- * headers; an index is not read.
+ * A directory of safetensors as HuggingFaceStorageReader reads it: all its files, by their
+ * headers; the index is not read.
  *
  * Origin: torch/distributed/checkpoint/hf_storage.py (2.13).
  */
@@ -12,7 +12,7 @@
 
 enum { NAME_BYTES = 4096 };
 
-/* The next file, not in a folder below; *at is 0 at first. */
+/* The next file, not in a subdirectory; *at is 0 at first. */
 static bool next_shard(struct fsdp_loading *loading, size_t *at, char name[NAME_BYTES])
 {
 	while (*at < fsdp_survey_entry_count(loading->survey)) {
@@ -84,7 +84,7 @@ bool fsdp_load_has_name_twice(struct fsdp_loading *loading)
 	return false;
 }
 
-/* Types that safetensors has and its part for PyTorch has not. */
+/* Dtypes that safetensors has and its PyTorch binding lacks. */
 static const char *foreign_type(uint32_t dtype)
 {
 	static const char *const types[][2] = {

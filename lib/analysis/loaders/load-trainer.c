@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Trainer.train(resume_from_checkpoint=folder), in a run of the kind that saved it.
+ * Trainer.train(resume_from_checkpoint=directory), in a run of the kind that saved it.
  *
  * Origin: transformers/trainer.py, trainer_utils.py, integrations/deepspeed.py (5.23, 5.24).
  */

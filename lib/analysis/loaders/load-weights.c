@@ -58,7 +58,7 @@ static int compare_names(const void *a, const void *b)
 		*(const struct fsdp_span *)a, *(const struct fsdp_span *)b);
 }
 
-/* Of an index the shards that are there, without itself and what lies beside them. */
+/* Shards of an index that exist, without the index and the other files of the directory. */
 static size_t list_set(struct fsdp_loading *loading,
 	const struct fsdp_checkpoint *checkpoint, struct fsdp_span *names)
 {
@@ -452,8 +452,7 @@ static void count_missing(struct fsdp_loading *loading)
 	}
 }
 
-/* Loaders look no deeper than the outermost dict of a pickle. What lies there is one thing
- * that they do not expect, under its key. */
+/* Loaders read only the outermost dict of a pickle. A nested dict is one unexpected entry, under its key. */
 static void keep_topmost(struct fsdp_loading *loading)
 {
 	struct fsdp_load_tensors *stored = &loading->stored;
@@ -532,7 +531,7 @@ static void name_missing(struct fsdp_loading *loading)
 			fsdp_load_name(loading, loading->model.items[i].name);
 }
 
-/* The name without its first `cut` bytes, behind a prefix. */
+/* The name without its first `cut` bytes, after a prefix. */
 static const struct fsdp_load_tensor *find_renamed(struct fsdp_loading *loading,
 	struct fsdp_span name, size_t cut, struct fsdp_span prefix)
 {
@@ -568,7 +567,7 @@ static bool explains_all(
 	return loading->missing == loading->unexpected && loading->misshaped == 0;
 }
 
-/* Word 3: the prefix that parts what is stored from what is missing; empty: there is none. */
+/* Word 3: the prefix that separates stored from missing names; empty: no such prefix. */
 static void say_renaming(struct fsdp_loading *loading)
 {
 	struct fsdp_span there, missing;
@@ -639,9 +638,8 @@ void fsdp_load_write_numbers(
 			(long long)tensor->shape[i]);
 }
 
-/* Whether the vocabulary is all that differs: the first dimension of what has as many rows
- * as the configuration says, and what is stored has one other number of them. Other sizes
- * may be those of one rank's piece. */
+/* Whether only the vocabulary differs: the first dimension of tensors that have the configured number of rows, and
+ * the stored ones share one other number. Other sizes may be one rank's piece. */
 static bool is_of_other_vocabulary(struct fsdp_loading *loading)
 {
 	const struct fsdp_load_tensor *first = loading->first_misshaped, *wanted;

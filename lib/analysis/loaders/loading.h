@@ -26,7 +26,7 @@ struct fsdp_load_tensor {
 	uint32_t layer;    /* of an expert */
 };
 
-/* One thing under several names, of which one that is stored is enough. */
+/* Tied names: one stored name is enough. */
 enum fsdp_load_tie {
 	FSDP_LOAD_UNTIED,
 	FSDP_LOAD_TIED_WEIGHT, /* of the embedding and the head */
@@ -59,7 +59,7 @@ struct fsdp_loading {
 	const struct fsdp_load_choice *choices; /* those that this loader has */
 	size_t choice_count;
 	bool failed; /* out of memory */
-	bool is_own; /* the loader was chosen by what lies in the folder */
+	bool is_own; /* the loader was chosen from the contents of the directory */
 	uint32_t is; /* facts that `begin` found out, as bits of the loader's own */
 
 	/* Of the rule that holds: {0} to {4} in its texts, and its names. */
@@ -69,7 +69,7 @@ struct fsdp_loading {
 	uint64_t all_names;
 
 	/* ---- weights: load-weights.c ---- */
-	const char *weights; /* name of the set that is taken; NULL: there is none */
+	const char *weights; /* name of the chosen set; NULL: none */
 	bool has_weights;    /* the above is known */
 	struct fsdp_load_tensors model, stored;
 	bool knows_model, knows_stored; /* they are known */
@@ -101,7 +101,7 @@ struct fsdp_load_rule {
 	 * is not given: `holds` checks what it needs, or makes it a word, which is empty
 	 * then. */
 	const char *message, *fix;
-	uint32_t when;             /* facts, all of which are true */
+	uint32_t when;             /* facts that must all be true */
 	const char *lacks;         /* a file that is missing, which is word 0; or NULL */
 	const char *finding;       /* id of a rule that the weights break, or NULL; word 0
 				    * and the names: the tensors, or files */
@@ -152,21 +152,21 @@ void fsdp_load_say(struct fsdp_loading *loading, size_t word, const char *format
 /* Adds a name of the rule; beyond FSDP_LOAD_NAMES it is counted. */
 void fsdp_load_name(struct fsdp_loading *loading, struct fsdp_span name);
 
-/* What lies there, by a name of which "%u" and so on were filled in. */
+/* A file of this name, with "%u" and so on filled in. */
 bool fsdp_load_has_file(struct fsdp_loading *loading, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 bool fsdp_load_has_folder(struct fsdp_loading *loading, const char *name);
-/* Some name that begins and ends so, not in a folder below. */
+/* Any name that starts and ends so, not in a subdirectory. */
 bool fsdp_load_has_any(struct fsdp_loading *loading, const char *begin, const char *end);
 
-/* What helps against a file that is not what its name says: it may be a pointer of Git LFS. */
+/* Fix for a file whose content does not match its name: it may be a pointer of Git LFS. */
 const char *fsdp_load_copying(struct fsdp_loading *loading, const char *name);
 
 /* Whether the weights, or the directory if no set is taken, break this rule of reading: names
  * their tensors, or files, the first one as word 0. */
 bool fsdp_load_has_finding(struct fsdp_loading *loading, const char *rule);
 
-/* Says it as word 0: "folder/name", if that is not a file. */
+/* Reports "directory/name" as word 0 if that is not a file. */
 bool fsdp_load_lacks(struct fsdp_loading *loading, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
@@ -200,7 +200,7 @@ bool fsdp_load_flag(struct fsdp_loading *loading, const char *name, bool otherwi
 /* The first of these that is there, up to NULL; "*.index.json" is any index. */
 const char *fsdp_load_choose(struct fsdp_loading *loading, const char *const *order);
 
-/* Lists the files of the set that was chosen, and then `beside`, unless that is NULL. */
+/* Lists the files of the chosen set, then the name given as last argument, unless that is NULL. */
 bool fsdp_load_list_took(struct fsdp_loading *loading, const char *beside,
 	struct fsdp_load_result *result);
 
@@ -248,8 +248,8 @@ bool fsdp_load_cannot_open(struct fsdp_loading *loading);
 
 /* ---- load-likeness.c ---- */
 
-/* Names of sets of weights that may lie in one folder, up to NULL; whether two of them
- * are of one thing: a model, or an adapter. */
+/* Names of weight sets that may share a directory, up to NULL; whether two of them are of one kind: models, or
+ * adapters. */
 extern const char *const fsdp_load_sets[];
 bool fsdp_load_sets_are_alike(const char *a, const char *b);
 /* Whether no loader takes it: programs of Mistral and Meta do. */
@@ -264,9 +264,8 @@ enum fsdp_set_likeness fsdp_load_compare_sets(
 bool fsdp_load_compare_models(struct fsdp_loading *loading, const char *left,
 	const char *right, struct fsdp_set_shares *ret_shares);
 
-/* Another set of weights in the folder, of which some tensor differs: in name, shape or,
- * with `data`, in its bytes. Says its name as word 0. `unread`: only what could not be
- * told, because bytes were not compared. */
+/* Another weight set in the directory with a different tensor: in name, shape or, with `data`, in its bytes. Its
+ * name is word 0. `unread`: only sets that could not be compared, because bytes were not read. */
 bool fsdp_load_sets_differ(struct fsdp_loading *loading);
 bool fsdp_load_sets_unread(struct fsdp_loading *loading);
 /* All names of the tied weight are stored: with bytes that differ; or with bytes that
@@ -277,14 +276,13 @@ bool fsdp_load_ties_unread(struct fsdp_loading *loading);
 
 /* ---- load-dcp.c ---- */
 
-/* A file of data that is named and absent, as word 0; `below` is "" or "folder/". */
+/* A data file that is listed and absent, as word 0; `below` is "" or "directory/". */
 bool fsdp_load_lacks_distcp(struct fsdp_loading *loading, const char *below);
 
 enum fsdp_load_gap { FSDP_LOAD_MISSING = 1, FSDP_LOAD_MISSHAPED = 2 };
 
-/* The first expected tensor, in their order, that is not stored, or with another shape, as
- * `among` says which of both count. Word 0 and the name of the rule are its own.
- * *ret_stored is NULL if it is missing. 0: there is none. */
+/* The first expected tensor, in their order, that is missing or has another shape; `among` selects which of both
+ * count. Word 0 and the name of the rule are its own. *ret_stored is NULL if it is missing. 0: none. */
 unsigned fsdp_load_find_first(struct fsdp_loading *loading,
 	const struct fsdp_checkpoint *checkpoint, unsigned among,
 	struct fsdp_load_tensor *ret_wanted, const struct fsdp_load_tensor **ret_stored);
@@ -298,7 +296,7 @@ bool fsdp_load_find_all(struct fsdp_loading *loading,
 bool fsdp_load_has_shards(struct fsdp_loading *loading);
 /* A file whose header is damaged; words: the file, how. */
 bool fsdp_load_has_cut_shard(struct fsdp_loading *loading);
-/* A name in two whole files, as word 0; pieces of one tensor are no such thing. */
+/* A name in two full files, as word 0; pieces of one tensor do not count. */
 bool fsdp_load_has_name_twice(struct fsdp_loading *loading);
 /* A tensor of a type that is not known there, as word 0. */
 bool fsdp_load_has_foreign_type(struct fsdp_loading *loading);
@@ -346,11 +344,11 @@ bool fsdp_load_has_new_dtype(struct fsdp_loading *loading);
 struct fsdp_survey_root fsdp_load_root(struct fsdp_loading *loading);
 /* It is a list, a tensor, a number; words: the file, what it contains. */
 bool fsdp_load_is_no_dict(struct fsdp_loading *loading);
-/* Nor is it one of which more is known. */
+/* Also not one with a known layout. */
 bool fsdp_load_is_unknown_root(struct fsdp_loading *loading);
 /* Some key is not a string. */
 bool fsdp_load_has_odd_key(struct fsdp_loading *loading);
-/* A dict without any tensor: those of the model lie deeper. */
+/* A dict without tensors: those of the model are nested deeper. */
 bool fsdp_load_is_nested(struct fsdp_loading *loading);
 
 #endif
