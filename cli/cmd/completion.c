@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prints scripts that tell shells what can be typed, from the rows of commands and the
- * templates of data/completion. Names in a checkpoint are those that the command itself
- * reads in a fifth of a second, which escapes what a terminal must not get; they are never
- * evaluated.
+ * Prints completion scripts for shells, from the table of commands and the templates of data/completion. Names in a
+ * checkpoint come from the command itself, limited to a fifth of a second; it escapes control characters, and the shell
+ * never evaluates them.
  */
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +25,7 @@ static void each_option(FILE *stream, const struct command *command, put_option 
 		put(stream, command, row);
 }
 
-/* Options may stand before the command, whose outputs are not known then. */
+/* Options may precede the command, whose outputs are unknown then. */
 static void each_common_option(FILE *stream, put_option *put)
 {
 	const struct command none = { .name = "", .shapes = ~0U };
@@ -52,7 +51,7 @@ static void add_column(struct offered *columns, const char *name)
 		columns->names[columns->count++] = name;
 }
 
-/* Those of rows; what they hold in objects of its own is not a column. */
+/* Columns of rows; members of nested objects are not columns. */
 static void add_columns(struct offered *columns, const struct record *record)
 {
 	for (size_t i = 0; i < record->count; i++) {

@@ -97,7 +97,7 @@ static void put_broken(FILE *stream, int from, const char *text)
 	fputc('\n', stream);
 }
 
-/* What it does, then its words and what it is without. */
+/* Description, then the values and the default. */
 static void put_help(FILE *stream, int from, const struct option_row *row)
 {
 	char text[512];
@@ -412,7 +412,7 @@ static void put_rule(FILE *stream, const struct fsdp_rule *rule)
 		rule->title, rule->cause, rule->fix);
 }
 
-/* Also a rule's id or slug. False if there is no such topic. */
+/* Also a rule's id or slug. False if the topic is unknown. */
 static bool put_topic(
 	FILE *stream, const struct command *const *commands, const char *topic)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists the rules by which checkpoints and recordings are judged.
+ * Lists the rules for checkpoints and recordings.
  */
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tells which version this is and what is inside it.
+ * Prints the version and the libraries inside.
  */
 #include <fsdp/version.h>
 

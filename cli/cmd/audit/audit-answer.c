@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The answer of an audit: its judgements, and which checks were made.
+ * Output of audit: verdicts, and the checks that were made.
  */
 #include <stdlib.h>
 

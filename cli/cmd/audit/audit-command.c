@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Judges checkpoints: are they complete, intact and safe?
+ * Checks whether checkpoints are complete, intact and safe.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -86,7 +86,7 @@ static bool check_globals(const struct audit_options *options, struct run *run)
 	return true;
 }
 
-/* What a part cannot say of the whole; NULL: all can be had. */
+/* Options that a partial run cannot answer; NULL: all can be answered. */
 static const char *no_part(const struct audit_options *options, const char **ret_hint)
 {
 	*ret_hint = "give both: --data --part";

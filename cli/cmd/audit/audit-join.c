@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The judgement on the whole of an audit, from the results of its parts.
+ * Combines the partial results of an audit into its verdict.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "part/part-result.h"
 #include "session/session.h"
 
-/* Which of two parts decides what became of a rule. */
+/* Which of two parts decides the result of a rule. */
 static unsigned weight_of(const struct check *check)
 {
 	static const unsigned weights[] = {
@@ -26,7 +26,7 @@ static unsigned weight_of(const struct check *check)
 			       : 0);
 }
 
-/* Of each rule the rows of all parts lie one behind the other. False: they do not. */
+/* Sorts the rows of all parts by rule. False: the parts have different rules. */
 static bool join_checks(struct judgement *verdict, const struct joined_parts *joined)
 {
 	for (size_t i = 0; i < joined->count; i++) {
@@ -88,7 +88,7 @@ static bool join_verdicts(struct judgement *verdict, const struct joined_parts *
 	return true;
 }
 
-/* Whether a part says of itself what is worse than what it has found. */
+/* Whether the verdict in a partial result is worse than its findings. */
 static bool contradicts(const struct judgement *verdict, struct fsdp_document_value data)
 {
 	struct judgement told = { 0 };

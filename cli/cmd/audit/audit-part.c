@@ -73,7 +73,7 @@ bool name_part(struct judging *judging)
 	good = request != NULL &&
 	       partial_init(&verdict->partial, judging->run, request, NULL, NULL, 0);
 	free(request);
-	/* Of each check the parts lie one behind the other. */
+	/* The parts of each check are adjacent. */
 	for (size_t i = 0; good && i < verdict->check_count; i++)
 		verdict->checks[i].number = (uint32_t)(i * verdict->partial.parts +
 						       verdict->partial.part - 1);

@@ -21,8 +21,8 @@ static enum severity least(const struct run *run)
 			    : SEVERITY_NOTE;
 }
 
-/* Whether weights_only refuses a class matters to who loads that file alone. How many findings are
- * told in one line instead. */
+/* Rejections by weights_only matter only to programs that load that file alone. Returns the number of findings that
+ * one line replaces. */
 static size_t fold_refused(
 	const struct audit *audit, const struct judgement *verdict, const struct run *run)
 {

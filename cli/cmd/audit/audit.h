@@ -25,9 +25,9 @@ struct audit_options {
 	struct loading_options loading;
 };
 
-/* What became of one rule in one checkpoint. */
+/* Result of one rule in one checkpoint. */
 struct check {
-	uint32_t input; /* UINT32_MAX: there is only one checkpoint */
+	uint32_t input; /* UINT32_MAX: only one checkpoint */
 	const char *rule, *slug;
 	unsigned status; /* enum fsdp_rule_status, or CHECK_OFF */
 	unsigned reason; /* enum fsdp_rule_reason */
@@ -36,20 +36,20 @@ struct check {
 };
 enum { CHECK_OFF = FSDP_STATUS_COUNT };
 
-/* What merge must know of a part beside its findings and checks. */
+/* Options of a partial run that merge needs, in addition to its findings and checks. */
 struct audit_request {
 	const char *fail_on;
-	struct text *levels; /* RULE=LEVEL, of rules that have not their own */
+	struct text *levels; /* RULE=LEVEL, for rules without their own level */
 	size_t level_count;
 };
 
-/* The judgement on one checkpoint. */
+/* Verdict on one checkpoint. */
 struct judgement {
 	uint32_t input;
 	struct text path; /* as it was typed, without a slash at its end */
 	const char *word; /* "good", "bad", "partial" */
 	bool opened;
-	bool complete; /* all that the level asks for was judged */
+	bool complete; /* all checks of the level ran */
 	int status;
 	const char *detail; /* the level */
 	uint64_t files, tensors, pieces;
@@ -61,7 +61,7 @@ struct judgement {
 	struct {
 		uint64_t error, warning, note, unsupported;
 	} counts;
-	bool level_note; /* one of the notes tells what was not evaluated */
+	bool level_note; /* a note lists the checks that were not evaluated */
 	struct check *checks;
 	size_t check_count;
 	uint64_t not_evaluated[FSDP_REASON_COUNT]; /* rules, by reason */
@@ -80,23 +80,22 @@ struct audit {
 	struct expectation expected, merged;
 	struct fsdp_map *map; /* of names, for --merged; or NULL */
 	struct typed_names sizes;
-	struct selection *ignored;    /* names that are left out of both, or NULL */
-	struct judgement *judgements; /* of which each owns its checks */
+	struct selection *ignored;    /* names that are ignored on both sides, or NULL */
+	struct judgement *judgements; /* each owns its checks */
 	size_t count;
 };
 
-/* Judges the checkpoint that is in the run, and adds the verdict. False as for a command.
- */
+/* Checks the open checkpoint of the run, and adds the verdict. False as for a command. */
 bool audit_judge(struct audit *audit, struct run *run, struct fsdp_error **ret_error);
 
 /* The same for the results of all its parts. */
 bool audit_join(struct run *run, const struct joined_parts *joined,
 	struct fsdp_error **ret_error);
 
-/* Releases what it holds. */
+/* Frees the contents. */
 void audit_done(struct audit *audit);
 
-/* Shows all judgements. False: out of memory. */
+/* Prints all verdicts. False: out of memory. */
 bool audit_answer(struct audit *audit, struct run *run);
 
 extern const struct record audit_record, check_record;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tells what a comparison found as findings.
+ * Converts the result of a comparison to findings.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -50,7 +50,7 @@ static bool count_elements(const int64_t *shape, uint32_t dims, uint64_t *ret_nu
 	return true;
 }
 
-/* How the one may have come of the other. */
+/* The probable cause of the difference. */
 static const char *cause(
 	const int64_t *shape, uint32_t dims, const struct fsdp_compare_tensor *found)
 {

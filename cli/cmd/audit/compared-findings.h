@@ -6,8 +6,8 @@
 
 #include "args/parse.h"
 
-/* Findings of a comparison with what was expected: one finding for each tensor, of which so
- * many are kept for a rule; more are counted. */
+/* Findings of a comparison with expected tensors: one finding per tensor, at most this many per rule; more are
+ * counted. */
 enum { COMPARED_KEPT = 1000 };
 
 struct compared_findings {
@@ -34,7 +34,7 @@ bool compared_shape(struct compared_findings *findings, struct text name,
 /* A tensor that was not wanted. */
 void compared_extra(struct compared_findings *findings, struct text name);
 
-/* Tells of what was only counted. */
+/* Reports the tensors that were only counted. */
 void compared_omit(struct compared_findings *findings);
 
 #endif

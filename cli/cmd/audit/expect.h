@@ -6,8 +6,8 @@
 #include "args/select.h"
 #include "part/expectation.h"
 
-/* The checkpoint must have these names, shapes and dtypes: FI6005, FI6007. False: out of
- * memory. Names that `ignored` (or NULL) takes are left out. */
+/* The checkpoint must have these names, shapes and dtypes: FI6005, FI6007. False: out of memory. Names that
+ * `ignored` (or NULL) selects are skipped. */
 bool judge_expected(const struct expectation *expectation, struct run *run,
 	struct selection *ignored);
 

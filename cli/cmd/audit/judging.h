@@ -4,7 +4,7 @@
 
 #include "cmd/audit/audit.h"
 
-/* One checkpoint while it is judged: what was collected of it begins at run->first. */
+/* One checkpoint during its checks: its failures and findings start at run->first. */
 struct judging {
 	struct audit *audit;
 	struct run *run;
@@ -15,8 +15,7 @@ struct judging {
 /* verdict.c: the least that fails, of fail_words. */
 void audit_set_threshold(struct audit *audit, struct text word);
 
-/* Gives findings the levels that were asked for, and leaves out those that are
- * off or known. */
+/* Gives findings the requested levels, and drops those that are off or known. */
 void drop_findings(struct judging *judging);
 
 /* Counts what was collected, and says what follows. */

@@ -37,8 +37,7 @@ static enum rule_level find_level(struct text text)
 	return LEVEL_OWN;
 }
 
-/* What could not be judged is not a judgement on the checkpoint, whatever one thinks of it.
- */
+/* A check that could not run is not a verdict on the checkpoint, at any level. */
 static bool is_judgement(const struct fsdp_rule *rule)
 {
 	return !rule_is_limit(rule) || strcmp(rule->id, "FI9006") == 0;

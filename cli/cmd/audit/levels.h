@@ -7,8 +7,7 @@
 #include "render/shape.h"
 
 /*
- * How much each rule counts: its findings keep their own severity, have another one, or
- * are left out. All zero keeps all.
+ * Level of each rule: its findings keep their own severity, have another one, or are dropped. All zero keeps all.
  */
 struct levels {
 	unsigned char *of; /* by the index of the rule; NULL: all keep their own */

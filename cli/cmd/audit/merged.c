@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares a checkpoint with what it was converted to.
+ * Compares a checkpoint with its conversion.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ struct merging {
 	struct fsdp_compare_facts facts;
 };
 
-/* The model alone, and not what is left out. */
+/* Only the model, without ignored names. */
 static bool choose(void *context, unsigned side, uint32_t tensor, struct fsdp_span name)
 {
 	struct merging *merging = context;

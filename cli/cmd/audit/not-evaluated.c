@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tells which rules were not evaluated, and what they need.
+ * Lists the rules that were not evaluated, and what they need.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "cmd/audit/judging.h"
 #include "session/diagnostics.h"
 
-/* Whether that is for want of a deeper level than was asked for. */
+/* Whether the rule needs a deeper level than the requested one. */
 static bool is_deeper(enum fsdp_rule_reason reason, enum fsdp_level level)
 {
 	return (reason == FSDP_REASON_NEEDS_HEADERS && level < FSDP_LEVEL_HEADERS) ||
@@ -17,8 +17,7 @@ static bool is_deeper(enum fsdp_rule_reason reason, enum fsdp_level level)
 	       (reason == FSDP_REASON_NEEDS_VALUES && level < FSDP_LEVEL_VALUES);
 }
 
-/* Every byte was read, and none says what it should be: nothing is wrong with that, unless the
- * caller wants checksums. */
+/* All bytes were read, and no checksum is stored: this is an error only if the caller requires checksums. */
 static bool is_unchecked(
 	enum fsdp_rule_reason reason, const struct audit_options *options)
 {

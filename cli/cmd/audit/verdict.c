@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Judges one checkpoint: runs the audit of the library, gives each finding the level that
- * was asked for, and says what follows from all of them.
+ * Checks one checkpoint: runs the audit of the library, gives each finding its requested level, and computes the
+ * verdict.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -87,7 +87,7 @@ static bool is_allowed(const struct audit_options *options, const struct finding
 	return found;
 }
 
-/* Whether it stays, at which severity. */
+/* Whether the finding is kept; sets its severity. */
 static bool keeps(const struct judging *judging, struct finding *finding)
 {
 	const struct audit *audit = judging->audit;
@@ -130,7 +130,7 @@ void audit_set_threshold(struct audit *audit, struct text word)
 
 /* ---- checks ---- */
 
-/* Rules of recordings, and of what could not be judged, are no checks of a checkpoint. */
+/* Rules of recordings, and rules about checks that could not run, are not checks of a checkpoint. */
 static bool is_check(const struct fsdp_rule *rule)
 {
 	return strcmp(rule->category, "recording") != 0 && !rule_is_limit(rule);
@@ -223,8 +223,7 @@ static bool run_passes(struct judging *judging, struct fsdp_error **ret_error)
 
 /* ---- counts ---- */
 
-/* What a limit or a failing read kept from being judged says nothing against the
- * checkpoint. */
+/* A check that a limit or a failed read prevented is not evidence against the checkpoint. */
 static void count(struct judgement *verdict, const char *rule, enum severity severity,
 	uint64_t count)
 {
@@ -290,7 +289,7 @@ static void set_scope(struct judging *judging)
 
 /* ---- the verdict ---- */
 
-/* Nothing is there to be judged: the input itself is something else, or nothing. */
+/* Nothing to check: the input is of another kind, or empty. */
 static bool is_nothing(const struct judging *judging)
 {
 	const struct collected *collected = judging->collected;
@@ -374,7 +373,7 @@ static bool compare_others(
 		.jobs = jobs_wanted(run->common),
 	};
 
-	/* Of an actor and a critic none is opened as that of the folder. */
+	/* Of an actor and a critic neither represents the directory. */
 	if (audit->level >= FSDP_LEVEL_HEADERS && run->common->part_number <= 1 &&
 		!check_weight_sets(run, audit->level >= FSDP_LEVEL_DATA, true))
 		return false;
@@ -429,7 +428,7 @@ bool audit_judge(struct audit *audit, struct run *run, struct fsdp_error **ret_e
 	set_scope(&judging);
 	count_findings(&judging);
 	decide(&judging);
-	/* Of parts merge tells it. */
+	/* For parts, merge reports it. */
 	if (run->common->part_count != 0)
 		return name_part(&judging);
 	return note_not_evaluated(&judging) && judge_loading(&judging, ret_error);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What `diff` says to programs: what one side has alone, what was renamed, what changed;
- * and a row for each of these where there are only rows.
+ * Machine output of `diff`: tensors of one side only, renamed and changed tensors; as a row per tensor in formats that
+ * have only rows.
  */
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What `diff` says to people: a line for each difference, or for many that are alike.
+ * Text output of `diff`: a line per difference, or per group of equal differences.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -33,7 +33,7 @@ static void put_line(struct diffing *diffing, const struct diff_line *line)
 {
 	char what[LINE_TEXT + HINT_TEXT + 4];
 
-	/* The last column, which goes on in a second line where it is too long. */
+	/* The last column; continues in a second line if it is too long. */
 	snprintf(what, sizeof what, "%s%s%s", line->what,
 		line->hint[0] != '\0' ? "  " : "", line->hint);
 	const struct value values[] = { value_painted(line->mark), value_name(line->name),

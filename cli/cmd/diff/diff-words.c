@@ -197,7 +197,7 @@ struct text unit_text(
 	const struct fsdp_checkpoint *checkpoint = diffing->checkpoints[side];
 	struct fsdp_tensor facts;
 
-	if (tensor->tensor == FSDP_NONE) /* of a list, and of what parts have told, too */
+	if (tensor->tensor == FSDP_NONE) /* from a list, or from a partial result */
 		return (struct text){ NULL, 0 };
 	facts = fsdp_tensor(checkpoint, tensor->tensor);
 	if (facts.unit == FSDP_NONE)

@@ -64,7 +64,7 @@ static uint32_t dtype_of(struct text word)
 	return found < fsdp_dtype_count() ? (uint32_t)found : 0;
 }
 
-/* The names of a list as the library takes them, to be freed; shapes lie behind them. */
+/* Names of a list in the form of the library, to be freed; shapes follow the names. */
 static bool list_names(struct diffing *diffing, struct fsdp_compare_name **ret_names,
 	size_t *ret_count, int64_t **ret_shapes)
 {
@@ -230,8 +230,7 @@ static bool answer(struct diffing *diffing)
 }
 
 /* ---- the second ---- */
-/* Whether a file of the first changed while it was opened: then all of it has to run again,
- * and one message tells that. */
+/* Whether a file of the first changed while it was opened: then all of it runs again, with one message. */
 static bool has_changed(const struct collected *collected)
 {
 	for (size_t i = 0; i < collected->failure_count; i++) {

@@ -9,8 +9,8 @@
 #include "part/tensor-row.h"
 
 /*
- * What `diff` works with: diff.c decides what is compared, diff-data.c describes the answer
- * for programs, diff-text.c tells it to people, diff-words.c has what both say.
+ * State of `diff`: diff.c selects what is compared, diff-data.c describes machine output, diff-text.c prints text,
+ * diff-words.c has the words of both.
  */
 enum { HINT_TEXT = 200, SHAPE_TEXT = 160, ELEMENTS_TEXT = 400 };
 
@@ -37,7 +37,7 @@ struct diff_change {
 	struct fsdp_compare_pair pair;
 	struct text name;
 	struct diff_side sides[2];
-	char hint[HINT_TEXT];         /* "": there is none */
+	char hint[HINT_TEXT];         /* "": none */
 	int64_t first[FSDP_DIMS_MAX]; /* index of the first element that differs */
 	bool has_first;
 	bool is_value; /* an entry that is not a tensor; of the above only the name counts */
@@ -94,7 +94,7 @@ void diff_renamed(
 
 /* ---- diff-words.c ---- */
 
-/* How the tensor of B may have come of that of A; "" if nothing is known. */
+/* Probable cause of the difference between A and B; "" if unknown. */
 void hint_text(const struct fsdp_compare_pair *pair, char text[HINT_TEXT]);
 
 /* Why both names are taken for one. */
@@ -120,13 +120,12 @@ const char *what_word(unsigned bit);
 extern const struct record diff_record;
 void put_differences(struct diffing *diffing);
 
-/* Writes a line for each difference, or for siblings that changed alike. False: out of
- * memory. */
+/* Writes a line per difference, or per group of siblings with the same change. False: out of memory. */
 bool tell_diff(struct diffing *diffing);
 
 /* ---- module-changes.c ---- */
 
-/* What became of the tensors that one module owns. */
+/* Changes of the tensors that one module owns. */
 struct module_change {
 	struct fsdp_span module;
 	uint64_t order; /* that of its first tensor */

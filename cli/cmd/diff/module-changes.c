@@ -8,7 +8,7 @@
 
 #include "cmd/diff/diff.h"
 
-/* Where a tensor belongs, and what became of it. */
+/* Owner of a tensor, and its change. */
 struct module_entry {
 	struct fsdp_span module;
 	uint64_t order; /* that of A, then that of what only B has */
@@ -80,7 +80,7 @@ static void add(struct module_change *change, unsigned what, bool zero)
 	change->changed += what == CHANGED;
 }
 
-/* Entries of one module are neighbours; it stands where its first one does. */
+/* Entries of one module are adjacent; the result is at the position of the first one. */
 static void fold(
 	struct diffing *diffing, const struct module_entry *entries, size_t count)
 {

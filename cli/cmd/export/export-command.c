@@ -171,7 +171,7 @@ static bool is_file(const struct export_options *options)
 	return strcmp(options->to, "hf") != 0;
 }
 
-/* OUT, cut into the folder that is written into and the name of the only file. */
+/* OUT, split into the target directory and the name of the only file. */
 static bool find_target(struct exporting *exporting)
 {
 	const char *out = exporting->options->index_only ? exporting->run->path
@@ -200,7 +200,7 @@ static bool is_same(const char *a, const char *b)
 	       one.st_ino == other.st_ino;
 }
 
-/* The folder that was given, or that of the checkpoint. */
+/* The given directory, or that of the checkpoint. */
 static bool find_config(struct exporting *exporting)
 {
 	const char *path = answer_place(exporting->run),
@@ -264,8 +264,7 @@ static const char *objection(const struct exporting *exporting)
 	return NULL;
 }
 
-/* Whether it is no place to write to, which was refused then. What else is wrong with it
- * the library tells. */
+/* Whether the target cannot be written; it was reported then. The library reports all other problems of the target. */
 static bool refuse_target(struct exporting *exporting)
 {
 	const char *out = exporting->options->out;

@@ -126,7 +126,7 @@ static const struct record file_record = OBJECT_RECORD(FILE_ROW, "exported_file"
 	{ "sha256", TEXT_AT(FILE_ROW, sha256),
 		ABOUT("SHA-256 of the file, as it was read back.") });
 
-/* ---- what was left out ---- */
+/* ---- skipped tensors ---- */
 
 struct left {
 	uint32_t source, value; /* one of them */

@@ -20,7 +20,7 @@ static void put_files(struct exporting *exporting)
 	out_line_text(exporting->run->out, " in %zu files and an index", count - 1);
 }
 
-/* Tensors that were left out for one reason, with what their ties share told elsewhere. */
+/* Tensors skipped for one reason; tied tensors that share data are printed elsewhere. */
 static void put_left(struct exporting *exporting, enum fsdp_export_why why,
 	const char *what, bool *some)
 {
@@ -59,7 +59,7 @@ static void tell_left(struct exporting *exporting)
 	out_line_end(out);
 }
 
-/* One line for each tie, a few of them. */
+/* One line per tie, at most a few. */
 static void tell_ties(struct exporting *exporting)
 {
 	enum { SHOWN = 3 };
@@ -116,8 +116,7 @@ static size_t count_prefixed(const struct exporting *exporting, const char *pref
 	return count;
 }
 
-/* Wrappers put these in front, and loaders refuse them; but a model may have a module of
- * the name, beside others. */
+/* Wrappers add these prefixes, and loaders refuse them; but a model may have a module of this name among others. */
 static void tell_wrapped(struct exporting *exporting)
 {
 	static const struct {
@@ -228,8 +227,7 @@ static void tell_damaged(struct exporting *exporting)
 	out_line_end(run->out);
 }
 
-/* Whether an audit finds in the folder what the checkpoint has: all of it, with the names
- * and the bytes that it has there. */
+/* Whether an audit of the output can be compared with the checkpoint: all tensors, with their names and their bytes. */
 static bool is_comparable(const struct exporting *exporting)
 {
 	const struct export_options *options = exporting->options;

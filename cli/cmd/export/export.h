@@ -11,9 +11,8 @@
 #include "part/value-text.h"
 
 /*
- * What `export` works with: export-command.c decides what is wanted and has it written,
- * whole.c keeps out what is incomplete, export-data.c describes the answer for programs,
- * export-text.c tells it to people.
+ * State of `export`: export-command.c selects the tensors and starts the export, whole.c excludes incomplete ones,
+ * export-data.c describes machine output, export-text.c prints text.
  */
 struct export_options {
 	const char *to;
@@ -25,7 +24,7 @@ struct export_options {
 	const char *map; /* its name, or a file */
 	const char *cast;
 	const char *weights;
-	const char *config; /* a folder */
+	const char *config; /* a directory */
 	const char *prefix; /* of the state dict that is meant */
 	bool adapter, base; /* of LoRA that is not merged */
 	bool index_only, force, no_verify, partial, skip_unsupported;
@@ -38,7 +37,7 @@ struct exporting {
 	struct selection *selection;
 	struct row_buffers buffers;
 	bool *named;    /* tensors that were named; NULL: none was */
-	bool *torn;     /* tensors that are incomplete; NULL: none is */
+	bool *torn;     /* incomplete tensors; NULL: none */
 	bool refused;   /* the source is incomplete: nothing is written */
 	bool damaged;   /* that was seen only while it was read */
 	bool unmatched; /* the selectors take nothing, which refuses too */
@@ -46,7 +45,7 @@ struct exporting {
 	struct fsdp_map *map;
 
 	/* Where to. */
-	char *folder, *file; /* NULL: to standard output; a folder of shards */
+	char *folder, *file; /* NULL: to standard output; a directory of shards */
 	char *config; /* where configuration and tokenizer are looked for, or NULL */
 	bool to_stdout;
 
@@ -60,8 +59,8 @@ struct exporting {
 	struct fsdp_export_facts facts;
 	bool written;
 	size_t tensor_count, file_count, left_count;
-	uint64_t copied;    /* tensors of which several ranks hold copies: one was read */
-	struct text digest; /* of the list of tensors, as digits; absent: there is none */
+	uint64_t copied;    /* replicated tensors: one copy was read */
+	struct text digest; /* of the list of tensors, as digits; absent: no list */
 	unsigned char sha256[HEX_BYTES];
 	char digits[HEX_ROOM];
 	size_t sample; /* of left out tensors, that text names */
@@ -78,9 +77,8 @@ extern const struct record export_record;
  * --partial the tensors that suffer are `torn`. False: out of memory. */
 bool find_torn(struct exporting *exporting, struct fsdp_error **ret_error);
 
-/* Makes a finding of an error that tells what is wrong with the source, and was met on the
- * way: then nothing was written, `damaged` is set, and *error is taken. False: it is
- * another error, and stays. */
+/* Converts an error about damage of the source to a finding, if it stopped the export: then nothing was written,
+ * `damaged` is set, and *error is taken. False: another error, which is kept. */
 bool refuse_damage(struct exporting *exporting, struct fsdp_error **error);
 
 /* ---- sorts.c ---- */

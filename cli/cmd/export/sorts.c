@@ -79,7 +79,7 @@ static bool has_twin(struct exporting *exporting, struct text dict, struct text 
 					   other.dims * sizeof *other.shape) == 0);
 }
 
-/* The state dict of which the average is a copy; false: it is none of any. */
+/* The state dict that this one averages; false: not an average. */
 static bool find_original(
 	struct exporting *exporting, const char *average, char *original, size_t size)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds out whether the source has all that is to be written, as an audit judges it. Which
- * of its findings matter says the table of rules: those about tensors.
+ * Checks that the source has all tensors to be written, as audit does. The table of rules selects the findings: those
+ * about tensors.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static bool is_value(const struct fsdp_checkpoint *checkpoint, struct fsdp_span 
 	return false;
 }
 
-/* A name of which no tensor is left. Names that are typed must be there anyway. */
+/* A name without remaining tensors. Typed names must exist anyway. */
 static bool misses(struct exporting *exporting, struct text name)
 {
 	return exporting->named == NULL &&
@@ -88,7 +88,7 @@ static bool takes_away(struct exporting *exporting, const struct finding *findin
 		wanted |= tear_file(exporting, finding->file);
 	if (finding->affected_kept == 0 && finding->tensor.data != NULL)
 		wanted |= tear(exporting, finding->tensor);
-	/* Of what names no tensor nothing is known. */
+	/* A finding without tensor names may affect any tensor. */
 	return wanted || (finding->affected_kept == 0 && finding->tensor.data == NULL);
 }
 
@@ -123,7 +123,7 @@ static bool lacks_something(struct exporting *exporting)
 	return lacks;
 }
 
-/* What could not be read could not be judged either. */
+/* Unread parts were not checked either. */
 static bool misses_something(const struct collected *collected)
 {
 	bool misses = false;
@@ -263,8 +263,7 @@ static bool add_failure(struct run *run, const struct finding *finding)
 	return true;
 }
 
-/* Findings that say nothing of the checkpoint become failures: what could not be read could
- * not be judged. */
+/* Findings about unread parts become failures: those parts were not checked. */
 static bool part_failures(struct run *run)
 {
 	struct collected *collected = run->collected;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shows a flat parameter: its unit's state, what lies in it in order, which rank holds
- * what. The library works out a rank's part when it is asked for.
+ * Prints a flat parameter: the state of its unit, its parameters in order, and the shard of each rank. The library
+ * computes the shard of a rank on request.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -350,7 +350,7 @@ const struct record flat_record = OBJECT_RECORD(struct ledger, "flat",
 		ABOUT("Units that have a flat parameter, in the order of their modules.") },
 	{ "answer", MADE_AT(struct ledger, answer_unit, find_answer, answer_record) });
 
-/* A span for outputs that know only rows. */
+/* A span, for formats that have only rows. */
 struct flat_row {
 	uint32_t unit;
 	struct flat_rank rank;
@@ -536,7 +536,7 @@ static struct value rank_value(struct subject of, char *buffer, size_t size)
 	return value_word(buffer);
 }
 
-/* One rank: what it holds, and last what fills its shard up. */
+/* One rank: its parameters, then its padding. */
 static void tell_rank(struct ledger *ledger, const struct flat_rank *rank)
 {
 	const struct subject one = { ledger, rank };

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds out what was asked about flat parameters: which units, which ranks, which element
- * of which parameter. How the answer looks is flat-answer.c's.
+ * Parses requests about flat parameters: units, ranks, an element of a parameter. flat-answer.c prints the answer.
  */
 #include <inttypes.h>
 #include <stdio.h>

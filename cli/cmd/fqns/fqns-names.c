@@ -112,7 +112,7 @@ static bool find_ties(struct map *map)
 	return true;
 }
 
-/* PyTorch knows the parameters of such a unit as one, the FlatParameter. */
+/* PyTorch shows the parameters of such a unit as one, the FlatParameter. */
 static bool hides_parameters(const struct fsdp_checkpoint *checkpoint, uint32_t unit,
 	struct fsdp_flat *ret_flat)
 {

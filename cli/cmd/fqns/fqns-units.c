@@ -40,7 +40,7 @@ static struct text write_key(struct map *map, struct name_buffer *buffer, uint32
 
 /* ---- which visits ---- */
 
-/* Whether its name is selected, and it lies as deep as is shown. */
+/* Whether the name is selected and its depth is shown. */
 static bool takes_name(struct map *map, const struct fsdp_module *module)
 {
 	const struct run *run = map->run;
@@ -129,9 +129,8 @@ static bool collect(struct map *map)
 
 /* ---- the names below a key ---- */
 
-/* Where the parameter is from the root: below the visit (in PyTorch's map below the
- * prefix of its traversal), or, in a group over several modules, wherever its name says.
- */
+/* Path of the parameter from the root: below the visit (in PyTorch's map below the prefix of its traversal), or, in
+ * a group over several modules, by its full name. */
 static struct text full_name(
 	struct map *map, uint32_t visit, const struct fsdp_unit *unit, uint32_t n)
 {
@@ -155,7 +154,7 @@ static struct text full_name(
 
 _Static_assert(sizeof(struct cursor) <= RECORD_ROOM, "room for one");
 
-/* The visit behind all that are below this one. */
+/* The first visit after the subtree of this one. */
 static uint32_t behind(const struct fsdp_checkpoint *checkpoint, uint32_t visit)
 {
 	uint32_t depth = fsdp_module(checkpoint, visit).depth;
@@ -287,7 +286,7 @@ static void tell_absence(struct map *map)
 		run_note(map->run, "the plan has no FSDP units");
 }
 
-/* A plan knows all units. */
+/* A plan lists all units. */
 static bool wants_likely(const struct map *map)
 {
 	struct fsdp_plan_facts plan;

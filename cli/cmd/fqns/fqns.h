@@ -34,8 +34,7 @@ struct map {
 	size_t slot_mask;
 	struct mixer mixer;
 	struct ties {
-		/* Names of one parameter behind each other: where each begins, and the
-		 * names. */
+		/* Adjacent names of one parameter: start of each group, and the names. */
 		uint32_t *begin, *tensors;
 	} ties;
 	bool flattened; /* there are FlatParameters and nothing else */
@@ -48,11 +47,11 @@ struct map {
 struct cursor {
 	struct text name, raw;
 	uint32_t visit, module; /* of a map */
-	uint32_t end;           /* behind what is below the visit; 0: not known yet */
+	uint32_t end;           /* end of the subtree of the visit; 0: not computed yet */
 	uint32_t next;
 };
 
-/* Each begins an answer, false: out of memory; and tells it to people. */
+/* Each starts an answer (false: out of memory) and prints it as text. */
 bool fqns_begin_units(struct map *map);
 void fqns_tell_units(struct map *map);
 bool fqns_begin_names(struct map *map);

@@ -11,7 +11,7 @@
 static bool keep(
 	struct hashing *hashing, struct text **list, size_t *count, struct text name)
 {
-	/* Grows by doubling: the count is a power of two where there is no room. */
+	/* Grows by doubling: a full array has a power of two as its count. */
 	if ((*count & (*count - 1)) == 0) {
 		size_t room = *count == 0 ? 1 : *count * 2;
 		struct text *grown = realloc(*list, room * sizeof *grown);
@@ -110,7 +110,7 @@ bool hash_compare(struct hashing *hashing)
 
 bool hash_join_check(struct hashing *hashing)
 {
-	/* Each part knows what is missing in all. */
+	/* Each partial result lists the files missing in all. */
 	struct fsdp_document_value missing = fsdp_document_get(
 		fsdp_document_get(hashing->joined->results->data, "check"), "missing");
 	struct hash_row row;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Digests of files and of tensors, and of the whole.
+ * Digests of files, of tensors, and of all tensors together.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -37,7 +37,7 @@ static bool is_same(const struct stat *a, const struct stat *b)
 	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* Whether a file of the folder is what is written now, or compared with. */
+/* Whether a file of the directory is the one being written or compared. */
 static bool is_own(const struct hashing *hashing, struct fsdp_span path)
 {
 	const struct run *run = hashing->run;
@@ -66,7 +66,7 @@ static bool takes_file(void *context, struct fsdp_span path)
 	return taken;
 }
 
-/* ---- the whole ---- */
+/* ---- digest of all tensors ---- */
 
 /* There is none if a row has none. False: out of memory. */
 static bool digest_all(struct hashing *hashing)
@@ -89,7 +89,7 @@ static bool digest_all(struct hashing *hashing)
 					  });
 	}
 	fsdp_digester_end(digester, hashing->whole);
-	/* Parts have none of the whole. */
+	/* Partial results have no total digest. */
 	if (all && hashing->partial.parts == 0)
 		hashing->digest = hex_text(hashing->whole, hashing->digits);
 	return true;

@@ -29,7 +29,7 @@ struct hash_row {
 	uint64_t bytes;
 	bool known; /* its digest */
 	unsigned char sha256[FSDP_DIGEST_BYTES];
-	struct text digits; /* absent: there is none */
+	struct text digits; /* absent: none */
 	char buffer[HEX_ROOM];
 	int64_t room[FSDP_DIMS_MAX]; /* of the shape of a joined one */
 	unsigned listed;             /* of a part: enum listed */
@@ -60,7 +60,8 @@ struct hashing {
 	struct part_facts partial;
 	const struct joined_parts *joined; /* rows of parts, instead of digests */
 	unsigned char whole[FSDP_DIGEST_BYTES];
-	struct text digest; /* of the whole, as digits; absent: something lacks */
+	struct text
+		digest; /* of all tensors, as digits; absent: a tensor has no digest */
 	char digits[HEX_ROOM];
 	bool compared;
 	struct hash_check check; /* if it was */

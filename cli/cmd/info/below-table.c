@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists the checkpoints below a folder: a run with its steps, or a project with several.
+ * Lists the checkpoints below a directory: a run with its steps, or a project with several.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 struct below_row {
 	const char *path;   /* as the user would type it */
-	struct text name;   /* the same below the folder that was named */
+	struct text name;   /* the same below the named directory */
 	const char *format; /* NULL: it could not be opened */
 	int64_t step;
 	uint64_t bytes;
@@ -119,7 +119,7 @@ static bool is_changing(const struct fsdp_error *error)
 	return rule != NULL && strcmp(rule, "FI2004") == 0;
 }
 
-/* Of a file also that of its folder. */
+/* For a file also the marker of its directory. */
 static void find_marker(struct below_row *row, const struct run *run)
 {
 	const char *slash = strrchr(row->path, '/');
@@ -157,7 +157,7 @@ static bool look_at(struct below_row *row, struct below_row *end, const struct r
 	row->bytes = UINT64_MAX;
 	row->ranks = UINT32_MAX;
 	if (!fsdp_checkpoint_open(&row->path, 1, &options, &checkpoint, &error)) {
-		/* That a file cannot be read is no fault of the checkpoint. */
+		/* A file that cannot be read is not a defect of the checkpoint. */
 		row->is_unread = fsdp_error_is_unread(error) || is_changing(error);
 		good = fsdp_error_code(error) != FSDP_ERROR_MEMORY;
 		row->errors = 1;

@@ -4,11 +4,11 @@
 
 #include "cmd/info/info.h"
 
-/* `data` of a folder of checkpoints. */
+/* `data` of a directory of checkpoints. */
 extern const struct record below_record;
 
-/* Opens the checkpoints of run->below one after the other, which reads their headers, and
- * answers with a row for each. False as for the command. */
+/* Opens the checkpoints of run->below in order, which reads their headers, and prints a row per checkpoint. False as
+ * for the command. */
 bool below_show(struct run *run, struct fsdp_error **ret_error);
 
 /* A row of that table for the checkpoint that is open, for outputs of rows alone. */

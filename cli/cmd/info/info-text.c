@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Says what a checkpoint is in sentences, on one screen: what it is, then answers to what
- * people ask next.
+ * Prints the summary of a checkpoint on one screen: its kind, then the usual questions in order.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -281,7 +280,7 @@ static bool tell_adapter(struct info *info)
 	return true;
 }
 
-/* "; LoRA of rank 8 in 64 modules, not merged": of the names in a model that is no adapter. */
+/* "; LoRA of rank 8 in 64 modules, not merged": from names in a model that is not an adapter. */
 static void tell_lora(struct info *info)
 {
 	static const char *const words[] = { ".lora_A.", ".lora_a" };
@@ -694,7 +693,7 @@ static void tell_values(struct info *info)
 	if (count == 0)
 		return;
 	out_line_begin(out, "values");
-	/* What tells little only where nothing tells more. */
+	/* Less useful values are printed only if no better one exists. */
 	for (enum notable notable = 0; notable < NOTABLE_COUNT &&
 				       (notable < NOTABLE_SETTING || shown.values == 0);
 		notable++)
@@ -844,7 +843,7 @@ static void tell_counts(struct info *info)
 
 enum { FOUND_SHOWN = 2, MESSAGE_MOST = 200 };
 
-/* The worst. What was found while it was opened is not printed beside the answer again. */
+/* The worst finding. Findings of opening were printed before the answer. */
 static void tell_findings(struct info *info)
 {
 	struct out *out = info->run->out;
@@ -912,8 +911,7 @@ static void tell_check(struct info *info)
 	tell_findings(info);
 }
 
-/* Files of one set are typed together: those that were named, and those found beside
- * them. NULL past the last one. */
+/* Files of one set are typed together: the named ones, and those found in their directory. NULL past the last one. */
 enum { MOST_NAMED = 8 };
 
 static const struct input_record *input_of_set(const struct run *run, size_t nth)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gathers the facts of a checkpoint that info shows, and what an audit finds in what opening has
- * read. Reads nothing more than headers, but for --waste.
+ * Collects the facts that info prints, and the findings that opening allows. Reads headers only, except with --waste.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -184,7 +183,7 @@ static bool prepare(struct info *info, struct fsdp_error **ret_error)
 		info->format.title = pickled.title;
 		info->recording = pickled.command;
 	}
-	/* The model that a log has printed: there is nothing else. */
+	/* Only the model that a log has printed. */
 	if (info->has_plan && info->plan.from != NULL && info->counts.files == 0 &&
 		strcmp(info->plan.from, "log") == 0)
 		info->recording = "tree --units-from";

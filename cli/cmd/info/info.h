@@ -47,7 +47,7 @@ struct info {
 	struct fsdp_bytes bytes;
 	uint64_t
 		holes; /* bytes that were never written, if most were not; else unknown */
-	uint64_t unread; /* pickles beside and below it */
+	uint64_t unread; /* pickles in its directory and below */
 	bool unseen;     /* there may be more */
 	enum fsdp_sums_by by_dtype, by_role, by_rank;
 	struct fsdp_overview *overview;
@@ -57,7 +57,7 @@ struct info {
 	struct text
 		dtypes[FSDP_OVERVIEW_DTYPES]; /* of parameters, the most frequent first */
 	size_t dtype_count;
-	int64_t step; /* FSDP_ABSENT: nothing tells */
+	int64_t step; /* FSDP_ABSENT: unknown */
 	struct fsdp_balance balance;
 	uint64_t mean_bytes; /* of a rank */
 	struct {
@@ -80,8 +80,7 @@ struct info {
 /* Its `data`, from a struct info. */
 extern const struct record facts_record;
 
-/* Sentences: what it is, and answers to what people ask next, in the order in which they
- * ask. */
+/* Text: the kind of the checkpoint, then the usual questions in order. */
 void info_tell(struct info *info);
 
 /* The class of the model, of its configuration or else of its plan; absent: unknown. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shows storages of which tensors see only a part. Containers are read only where the
- * model does not know the storage yet (DCP items).
+ * Prints storages that tensors use only in part. Containers are read only if the model does not have the storage yet
+ * (DCP items).
  */
 #include <stdlib.h>
 
@@ -12,7 +12,7 @@
 #include "part/tensor-row.h"
 #include "session/session.h"
 
-enum { NAMES_MAX = 1000 }; /* told of one storage */
+enum { NAMES_MAX = 1000 }; /* listed per storage */
 
 static bool keep_place(void *context, size_t position, const struct fsdp_place *place)
 {
@@ -41,7 +41,7 @@ struct waste_rows {
 	struct text names[NAMES_MAX];
 };
 
-/* Names of the views of one storage, one behind the other in the buffer. */
+/* Names of the views of one storage, concatenated in the buffer. */
 static struct value get_names(struct subject of)
 {
 	struct waste_rows *rows = of.context;

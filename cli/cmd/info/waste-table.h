@@ -8,7 +8,7 @@
 #include "part/tensor-row.h"
 
 /*
- * Storages of which no tensor sees a part, as `info --waste` lists them.
+ * Storages with bytes that no tensor uses, as listed by `info --waste`.
  */
 
 /* Locates what must be located first. A place that cannot be read makes *status

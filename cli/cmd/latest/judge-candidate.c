@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Judges one candidate as audit does at the same level: it is good if that finds no error
- * and everything could be judged.
+ * Checks one candidate as audit does at the same level: it is good if no error was found and all checks ran.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +13,7 @@
 
 enum { WHY_MOST = 200 };
 
-/* One candidate while it is judged; a run of its own, for what is collected. */
+/* One candidate during its checks; a run of its own, for its failures and findings. */
 struct examined {
 	struct run_candidate *candidate;
 	struct run run;
@@ -22,7 +21,7 @@ struct examined {
 	struct fsdp_error **ret_error;
 };
 
-/* ---- what it holds ---- */
+/* ---- contents ---- */
 
 static uint64_t add(uint64_t a, uint64_t b)
 {
@@ -48,7 +47,7 @@ static void add_bytes(struct run_candidate *candidate, uint64_t on_disk,
 	candidate->rest = add(candidate->rest, both < on_disk ? on_disk - both : 0);
 }
 
-/* The step of a part is that of the whole. */
+/* The step of a part is the step of its checkpoint. */
 static bool take_facts(
 	struct run_candidate *candidate, const struct fsdp_checkpoint *opened)
 {
@@ -89,8 +88,8 @@ static struct fsdp_options options_for(const struct examined *one)
 	return options;
 }
 
-/* Megatron keeps the weights that it starts from where steps are, as a step without number;
- * that is the folder that was opened, or the one in it that its tracker names. */
+/* Megatron keeps the initial weights next to the steps, as a step without number: the opened directory, or the one
+ * that its tracker names. */
 static bool is_release(const struct examined *one, const struct fsdp_checkpoint *opened)
 {
 	static const char below[] = "release/";
@@ -121,7 +120,7 @@ static bool judge_opened(struct examined *one, struct fsdp_checkpoint *checkpoin
 	return good;
 }
 
-/* A folder that is not a checkpoint may hold several, which are its parts. */
+/* A directory that is not a checkpoint may contain several, which are its parts. */
 static bool may_have_parts(const struct fsdp_error *error)
 {
 	enum fsdp_error_code code =
@@ -196,7 +195,7 @@ static void find_error(struct examined *one, const char *id, const char *message
 	collected_found(one->run.collected, &finding, one->run.input, true);
 }
 
-/* What training programs load beside weights. */
+/* Files that training programs load in addition to weights. */
 static bool is_beside(const char *path)
 {
 	static const char *const words[] = { "rng", "random_state", "sched", "optim",
@@ -232,8 +231,8 @@ static void find_uncommitted(struct examined *one, const char *message)
 	find_error(one, "FI1003", message);
 }
 
-/* Files that differ in a number, as model_1.pt and model_2.pt, and are no ranks: each is a
- * save of its own. */
+/* Files that differ in a number, for example model_1.pt and model_2.pt, and do not belong to ranks: each is a save
+ * of its own. */
 static bool are_saves(const struct examined *one, const struct fsdp_below *below)
 {
 	const struct fsdp_step_name *name = &one->candidate->step_name;
@@ -260,11 +259,11 @@ static bool judge_unopened(struct examined *one, const char *path,
 		return false;
 	one->candidate->is_several = are_saves(one, below);
 	if (one->candidate->is_several)
-		; /* its files are judged in its place */
+		; /* its files are checked in its place */
 	else if (below != NULL && fsdp_below_count(below) > 0)
 		good = judge_parts(one, below);
 	else if (below != NULL && (name->step >= 0 || name->epoch >= 0))
-		/* The name says that something was saved here. */
+		/* By its name, a save started here. */
 		find_uncommitted(one, fsdp_error_message(error));
 	else
 		take_error(one, failed, error);
@@ -389,7 +388,7 @@ static void decide(struct examined *one)
 		candidate->why = LATEST_RELEASE;
 }
 
-/* What memory was too short for is not a judgement. */
+/* Lack of memory is not a verdict. */
 static bool ran_out(const struct collected *own)
 {
 	for (size_t i = 0; i < own->failure_count; i++)

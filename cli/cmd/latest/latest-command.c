@@ -36,7 +36,7 @@ static enum fsdp_level level_of(const char *word)
 
 /* ---- one ---- */
 
-/* False: other names of the run may not tell what is newer either. */
+/* False: other names of the run may be wrong about the order too. */
 static bool name_is_right(const struct run_candidate *candidate)
 {
 	const struct fsdp_step_name *name = &candidate->step_name;
@@ -118,8 +118,8 @@ static struct text numbered_end(const char *path, size_t *ret_folder)
 	return text_of(name + strcspn(name, "0123456789"));
 }
 
-/* A file of the trainer's state, where other files of the folder have the weights: whether none
- * of them is of the same numbers. */
+/* A file of the trainer's state, in a directory with weights in other files: checks that one of them has the same
+ * step. */
 static void judge_weights(struct latest *latest, struct run_candidate *candidate)
 {
 	size_t folder, its;
@@ -179,8 +179,7 @@ static bool choose(struct latest *latest, struct fsdp_error **ret_error)
 	return good;
 }
 
-/* Names tell which may be the newest, so that most of a long run is not opened. An answer
- * that lists all of them needs all. */
+/* Names usually show the newest, so that most checkpoints of a long run are not opened. Listing all needs all. */
 static bool judge(struct latest *latest, struct fsdp_error **ret_error)
 {
 	bool all = latest->options->all || answer_is_machine(latest->run);
@@ -196,7 +195,7 @@ static bool judge(struct latest *latest, struct fsdp_error **ret_error)
 	return good;
 }
 
-/* ---- messages beside it ---- */
+/* ---- messages ---- */
 
 static void tell_failure(struct run *run, const struct run_candidate *candidate)
 {
@@ -211,7 +210,7 @@ static void tell_failure(struct run *run, const struct run_candidate *candidate)
 	failure->message = collected_text(run->collected, from->message.data);
 }
 
-/* One that could not be read may be newer than its name tells, and good. */
+/* An unreadable one may be newer than its name shows, and good. */
 static void tell_partial(struct latest *latest)
 {
 	for (size_t i = 0; i < latest->count; i++)
@@ -344,7 +343,7 @@ static void tell_cost(struct latest *latest)
 		out_bytes(latest->run->out, old, rest));
 }
 
-/* Nothing could be judged, nothing is there, nothing is good, or something newer could be. */
+/* Nothing could be checked, the run is empty, nothing is good, or something newer may be. */
 static int status_of(const struct latest *latest)
 {
 	bool blind = latest->count > 0 || latest->is_blind;

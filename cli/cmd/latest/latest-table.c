@@ -31,7 +31,7 @@ static struct value get_epoch(struct subject of)
 					       : value_absent();
 }
 
-/* Steps tell more. */
+/* Steps are more precise. */
 static struct value get_bare_epoch(struct subject of)
 {
 	return ((const struct run_candidate *)of.object)->step == FSDP_ABSENT
@@ -141,7 +141,7 @@ static bool is_table(const struct latest *latest)
 	return latest->options->explain || latest->options->all;
 }
 
-/* For outputs that know nothing but rows: what was asked for. */
+/* For formats that have only rows: the selected candidates. */
 static void put_rows(const struct latest *latest, const struct table *like)
 {
 	struct out *out = latest->run->out;

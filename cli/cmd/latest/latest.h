@@ -15,14 +15,14 @@ struct latest_options {
 	int64_t count; /* of checkpoints to name */
 };
 
-/* A folder or file of a run that may be a checkpoint. */
+/* A directory or file of a run that may be a checkpoint. */
 struct run_candidate {
 	const char *path;                /* as it would be typed */
-	int64_t step;                    /* FSDP_ABSENT: nothing tells */
+	int64_t step;                    /* FSDP_ABSENT: unknown */
 	const char *step_from;           /* "checkpoint", "name" or NULL */
-	int64_t epoch;                   /* FSDP_ABSENT: nothing tells */
-	struct fsdp_step_name step_name; /* what its name says */
-	bool by_name;                    /* its name tells whether others are newer */
+	int64_t epoch;                   /* FSDP_ABSENT: unknown */
+	struct fsdp_step_name step_name; /* step in its name */
+	bool by_name;                    /* its name is enough to order it */
 	bool is_lone;                    /* see fsdp_below_is_lone */
 	const char *plan;                /* the same */
 	const char *result;              /* "good", "bad", "partial"; NULL: not judged */
@@ -33,7 +33,7 @@ struct run_candidate {
 	const char *why;                   /* the worst of them, or NULL */
 	uint32_t input;                    /* the run that it is of */
 	bool is_named;                     /* one of the newest that are good */
-	bool is_several;                   /* a folder of files that are candidates */
+	bool is_several;                   /* a directory of files that are candidates */
 	bool is_adapter;                   /* of PEFT */
 	bool is_release;                   /* Megatron's: weights of no step */
 };
@@ -50,10 +50,10 @@ struct run_pointer {
 	bool agrees; /* it names the newest that is good */
 };
 
-/* A folder that was named. */
+/* A named directory. */
 struct run_folder {
 	struct fsdp_below *below;   /* owns the paths; NULL: it is a candidate itself */
-	bool is_misnamed;           /* names do not tell what is newer */
+	bool is_misnamed;           /* names do not show the order */
 	size_t good;                /* of those that are newest by their names */
 	struct fsdp_step_name last; /* of these: others of the same step may be newer */
 };
@@ -63,8 +63,8 @@ struct latest {
 	struct run *run;
 	const struct latest_options *options;
 	enum fsdp_level level;
-	struct run_folder *folders; /* one for each input */
-	struct fsdp_below **belows; /* of folders that were divided; own the paths */
+	struct run_folder *folders; /* one per input */
+	struct fsdp_below **belows; /* of divided directories; own the paths */
 	size_t below_count, below_room;
 	struct run_candidate *candidates; /* newest first, once they are sorted */
 	size_t count, room;
@@ -79,14 +79,13 @@ struct latest {
 /* run-candidates.c: what the runs hold. False: out of memory. */
 bool candidates_find(struct latest *latest);
 
-/* Puts the files of a folder that is not a checkpoint in its place. False: out of memory. */
+/* Replaces a directory that is not a checkpoint by its files. False: out of memory. */
 bool candidate_divide(struct latest *latest, size_t index);
 
-/* Puts the newest first: by what their names tell, or by all that is known. */
+/* Sorts the newest first: by names, or by all known facts. */
 void candidates_sort(struct latest *latest, bool by_name);
 
-/* judge-candidate.c: judges it at this level, and fills all but its path and names. False
- * as for a command. */
+/* Checks it at this level, and fills all except its path and names. False as for a command. */
 bool candidate_judge(struct run_candidate *candidate, const struct run *run,
 	enum fsdp_level level, struct fsdp_error **ret_error);
 

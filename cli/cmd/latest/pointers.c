@@ -120,8 +120,8 @@ void pointers_follow(struct latest *latest)
 		follow(latest, &latest->pointers[i]);
 }
 
-/* A link to something that exists and is no checkpoint of the run, where there are none:
- * wandb's latest-run. */
+/* A link to something that exists and is outside of the checkpoints, in a run without other links: wandb's
+ * latest-run. */
 static bool is_other(const struct latest *latest, const struct run_pointer *pointer)
 {
 	const char *run = latest->run->collected->inputs[pointer->input].path.data;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists what the folders of runs hold, and puts it in order of steps.
+ * Lists the contents of run directories, and sorts them by step.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -86,7 +86,7 @@ static void tell_unread(
 			path);
 }
 
-/* Steps tell, or epochs where no name has a step: what has none may be the newest. */
+/* Steps decide the order, or epochs if no name has a step: one without may be the newest. */
 static void trust_names(struct latest *latest, size_t first)
 {
 	bool has_steps = false;
@@ -185,9 +185,8 @@ static int newer_first(int64_t a, int64_t b)
 	return a == b ? 0 : a > b ? -1 : 1;
 }
 
-/* What has no step stands behind what has one, and then what has no epoch. Of two with the
- * same step the name tells which is newer, else the plainer name is first. What was not
- * judged is older than the rest. */
+/* Order: with a step, then with an epoch, then others. For the same step the name decides, else the shorter name is
+ * first. Unchecked ones are older than the rest. */
 static int compare(const void *left, const void *right)
 {
 	const struct run_candidate *a = left, *b = right;

@@ -96,8 +96,8 @@ static bool add_kind(struct kinds *kinds, const char *kind)
 	return names[kinds->count++] != NULL;
 }
 
-/* Of a folder those of its files; of a file those of the files beside it that have its step. What
- * cannot be listed has none. False: out of memory. */
+/* For a directory the kinds of its files; for a file those of the files of its directory with the same step. An
+ * unreadable directory has none. False: out of memory. */
 static bool kinds_list(const struct run_candidate *candidate, struct kinds *kinds)
 {
 	char folder[4096], kind[NAME_MOST];
@@ -162,7 +162,7 @@ __attribute__((format(printf, 2, 3))) static void judge_bad(
 	candidate->why = collected_text(&candidate->own, why).data;
 }
 
-/* What all others have. A folder that differs from one other may have been saved in another way. */
+/* Kinds that all others have. A directory that differs from only one other may have been saved in another way. */
 static bool judge_kinds(struct latest *latest, struct run_candidate *candidate)
 {
 	struct kinds own, others[SIBLINGS_MOST];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A row for each group of tensors or pieces: ls --by, and ls -d.
+ * A row per group of tensors or pieces: ls --by, and ls -d.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "part/tensor-row.h"
 #include "session/session.h"
 
-/* Tensors are counted by what they are, pieces by where they are. */
+/* Tensors are counted by kind, pieces by location. */
 enum { VIEW_WHAT, VIEW_WHERE };
 
 /* ---- the object ---- */
@@ -28,7 +28,7 @@ static bool is_missing(struct subject of)
 #define GROUP struct listed_group
 static const struct record group_record = OBJECT_RECORD(GROUP, "group",
 	"Tensors or pieces that have one property in common, or two.",
-	/* For people the header says by what. */
+	/* In text the header names the groups. */
 	{ "by", VALUE_AT(GROUP, shown[0]), .text_only = EVERY_VIEW, .sort = SORT_ROW },
 	{ "and", VALUE_AT(GROUP, shown[1]), .text_only = EVERY_VIEW },
 	{ "key", KEY_AT(GROUP, keys[0]), HIDDEN, .sort = SORT_ROW, .null = true,
@@ -289,7 +289,7 @@ static bool add_up(struct listing *listing, struct fsdp_error **ret_error)
 	return true;
 }
 
-/* The words stand in the order of the enum. */
+/* Words in the order of the enum. */
 static enum fsdp_sums_by by_word(const char *word)
 {
 	enum fsdp_sums_by by = FSDP_BY_RANK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A row for each piece: ls -l.
+ * A row per piece: ls -l.
  */
 #include <inttypes.h>
 #include <stdarg.h>

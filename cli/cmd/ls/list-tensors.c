@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A row for each tensor, or for tensors that differ only in numbers.
+ * A row per tensor, or per group of tensors that differ only in numbers.
  */
 #include <stdlib.h>
 
@@ -114,8 +114,7 @@ static const void *tensor_at(void *context, uint32_t row, uint32_t *ret_order)
 	return &listing->tensor;
 }
 
-/* Rows that differ only in numbers are one row, at the place of the first of them, with
- * what they have in common. */
+/* Rows that differ only in numbers become one row, at the position of the first of them, with their common values. */
 static void emit_folded(struct listing *listing, struct folding *folding, size_t index)
 {
 	struct folded folded = folding_at(folding, index);
@@ -161,7 +160,7 @@ static bool emit_all_folded(struct listing *listing, size_t head)
 	return true;
 }
 
-/* People see which rows share bytes where the sums tell that some do. */
+/* Text marks the rows that share bytes if the sums show that some do. */
 static void suit_tensors(struct listing *listing, size_t head)
 {
 	struct record_table *table = &listing->table;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A row for each entry that is not a tensor.
+ * A row per entry that is not a tensor.
  */
 #include <stdlib.h>
 

@@ -120,7 +120,7 @@ struct fsdp_tensor listing_tensor(
 	return tensor;
 }
 
-/* ---- what is beside the rows ---- */
+/* ---- members next to the rows ---- */
 
 const struct record total_record = OBJECT_RECORD(struct listing, "total",
 	"Sums over what was selected.",

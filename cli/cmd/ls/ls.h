@@ -7,8 +7,8 @@
 #include "part/tensor-row.h"
 
 /*
- * What `ls` lists: tensors, their pieces, sums over them, or values. Each is a table of
- * the rows in a struct listing; what they have in common is in ls-table.c.
+ * Lists tensors, their pieces, sums over them, or values for `ls`. Each is a table of the rows in a struct listing;
+ * ls-table.c has the common parts.
  */
 struct ls_options {
 	bool pieces;
@@ -32,7 +32,7 @@ struct listing {
 	size_t row_count;
 	size_t position; /* of the row that is shown */
 	bool wide;       /* more is shown than text shows by itself */
-	bool tells_rank; /* names are some ranks' own: the rank tells them apart */
+	bool tells_rank; /* names are local to a rank: the rank is needed to separate them */
 
 	/* Places of one-piece tensors, or of the rows under -l; NULL: not known. */
 	struct {
@@ -40,7 +40,7 @@ struct listing {
 	} * spots;
 	struct place_facts *places;
 	struct fsdp_replicas *replicas;
-	uint32_t *copies;        /* numbers of all pieces; NULL: there are no copies */
+	uint32_t *copies;        /* numbers of all pieces; NULL: no copies */
 	struct state_of *states; /* of all tensors; NULL: not asked for */
 	bool *stored; /* ranks with a piece in a file that is there; NULL: all */
 
@@ -50,7 +50,7 @@ struct listing {
 		uint64_t tensors, pieces;
 		bool shared;         /* its bytes are another tensor's, too */
 		uint32_t rank, file; /* of the only piece */
-		uint32_t shown_rank; /* text tells it only where names are its own */
+		uint32_t shown_rank; /* text prints it only for names local to a rank */
 		uint64_t offset, length;
 		struct state_of state;
 	} tensor;
@@ -75,7 +75,7 @@ struct listing {
 
 	uint64_t tensors, numel, bytes;
 	struct fsdp_total total;
-	char same[320]; /* what is left out of the rows, since all have it; "": nothing */
+	char same[320]; /* omitted from the rows, since all have it; "": nothing */
 	int status;
 };
 
@@ -100,7 +100,7 @@ struct fsdp_tensor listing_tensor(
 struct list {
 	const struct record *answer; /* its first field is the list */
 	row_function *object_of;
-	/* Where they lie: NULL, or asked only if it will be seen. */
+	/* Locates the rows: NULL, or called only if locations are printed. */
 	bool (*locate)(struct listing *listing, struct fsdp_error **ret_error);
 	bool locates_sorted; /* facts are kept in the order of the rows */
 	/* With --fold: the first rows, joined. NULL: --fold has none of this kind. */
@@ -114,7 +114,7 @@ struct list {
 bool listing_show(struct listing *listing, const struct list *list, unsigned view,
 	struct fsdp_error **ret_error);
 
-/* The rows of each kind, as listing_show wants them. False as above. */
+/* The rows of each kind, for listing_show. False as above. */
 bool list_tensors(struct listing *listing, struct fsdp_error **ret_error);
 bool list_pieces(struct listing *listing, struct fsdp_error **ret_error);
 bool list_groups(struct listing *listing, struct fsdp_error **ret_error);

@@ -8,7 +8,7 @@
 
 #include "part/part-result.h"
 
-/* A finding, an error, or findings that were left out. */
+/* A finding, an error, or a count of omitted findings. */
 struct told_line {
 	struct fsdp_document_value value;
 	size_t part;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What `pickle` says to machines: an object for each stream.
+ * Machine output of `pickle`: an object per stream.
  */
 #include <stdio.h>
 #include <string.h>

@@ -85,7 +85,7 @@ static bool may_hold_pickle(const char *path)
 		       memcmp(head, "PK\3\4", 4) == 0);
 }
 
-/* A folder has many files: names the first that could be listed. */
+/* A directory has many files: names the first one with a pickle. */
 static bool refuse_folder(struct run *run, const struct trace_paths *files)
 {
 	const char *first = NULL;
@@ -106,7 +106,7 @@ static bool refuse_folder(struct run *run, const struct trace_paths *files)
 	return refuse(run, hint, "%s is a directory: pickle lists one file", run->path);
 }
 
-/* Without those whose names begin with a dot, but for the metadata of a checkpoint. */
+/* Without names that start with a dot, except the metadata of a checkpoint. */
 static bool list_folder(const char *path, struct trace_paths *ret_files)
 {
 	struct stat found;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tells what would be if another number of ranks loaded a checkpoint.
+ * Computes the result of loading a checkpoint on another number of ranks.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,7 +93,7 @@ static bool read_dim(struct resharding *resharding, int32_t *ret_dim)
 
 /* ---- the verdict of loaders ---- */
 
-/* Whose folder it is, where that is known. */
+/* The program that wrote the directory, if known. */
 static const char *loader_of(const char *family)
 {
 	static const struct {
@@ -151,7 +151,7 @@ static bool is_random(struct text name)
  * parallelism, unless it is given another number. */
 enum { VOCABULARY_MULTIPLE = 128 };
 
-/* How many words there are, nothing tells: fewer ranks may need fewer rows. */
+/* The vocabulary size is unknown: fewer ranks may need fewer rows. */
 static bool keeps_rows(int64_t rows, int64_t tp_was, int64_t tp)
 {
 	return tp == tp_was ||
@@ -250,7 +250,7 @@ static void count_unfit(struct resharding *resharding)
 	}
 }
 
-/* The mesh that the run had, as far as two dimensions beside tensor parallelism tell it. */
+/* The mesh of the run, as far as two dimensions in addition to tensor parallelism determine it. */
 static void describe_mesh(struct resharding *resharding, uint32_t index)
 {
 	struct ways *is = &resharding->is;

@@ -45,7 +45,7 @@ struct shown_rank {
 	uint32_t rank;
 	uint64_t bytes;
 	struct fsdp_reshard_rank facts;
-	uint64_t empty; /* tensors of which it has nothing */
+	uint64_t empty; /* tensors without elements on this rank */
 	int fits;       /* -1: not asked for */
 };
 
@@ -72,7 +72,7 @@ static const void *each_rank(struct subject of, size_t i, void *room)
 	return rank;
 }
 
-/* Continues behind the element before, or begins anew. */
+/* Continues after the previous element, or restarts. */
 static void seek(struct list_cursor *cursor, uint32_t rank, size_t i)
 {
 	if (cursor->rank != rank || cursor->next != i)

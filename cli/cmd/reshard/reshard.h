@@ -30,7 +30,7 @@ struct staying {
 	const char *why;
 };
 
-/* Where the elements of a rank's list go on, which are asked for one after the other. */
+/* Position in the list of a rank, read in order. */
 struct list_cursor {
 	uint32_t rank;
 	size_t next;

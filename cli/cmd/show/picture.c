@@ -11,7 +11,7 @@
 
 enum {
 	LINE_WIDTH = 80,
-	LABEL_WIDTH = 15, /* of a line in front of its text */
+	LABEL_WIDTH = 15, /* of a line before its text */
 	RANKS_IN_CELL = 4,
 	RANKS_EMPTY = 8,
 	CELL_ROOM = 64,
@@ -220,8 +220,7 @@ void picture_free(struct picture *picture)
 
 /* ---- drawing ---- */
 
-/* Cells of a width that fit into a line behind so many columns and a mark of what is left out, or
- * the three that there must be. */
+/* Number of cells that fit into a line after this many columns and an ellipsis, at least three. */
 static size_t picture_room(int width, size_t used)
 {
 	size_t room = (LINE_WIDTH - used - sizeof "...") / ((size_t)width + 1);

@@ -5,9 +5,8 @@
 #include "args/parse.h"
 
 /*
- * Which ranks hold what of one tensor, drawn with characters in 80 columns: a cell for
- * each part, in the order in which the parts lie in the tensor, with the ranks that hold
- * it. Of many cells the middle is left out. It is drawn from the pieces, whatever a placement says.
+ * Map of one tensor to ranks, drawn with characters in 80 columns: a cell per part, in the order of the tensor, with
+ * its ranks. Of many cells the middle is omitted. Drawn from the pieces, not from the placement.
  */
 struct picture;
 

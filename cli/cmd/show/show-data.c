@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Describes what `show` tells machines: tensors with their pieces, states and elements, and
- * values.
+ * Machine output of `show`: tensors with their pieces, states and elements, and values.
  */
 #include "cmd/show/show.h"
 #include "part/modules.h"
@@ -145,7 +144,7 @@ static const struct record range_record = OBJECT_RECORD(RANGE, "element_range",
 	{ "end", COUNT_AT(RANGE, end), .always = true,
 		ABOUT("The last one, inclusive.") });
 
-/* Nothing is the least of none. */
+/* An empty set has no minimum. */
 static bool has_finite(struct subject of)
 {
 	const struct element_stats *stats = of.object;

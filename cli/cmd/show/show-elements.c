@@ -19,7 +19,7 @@
 enum { VALUES_MAX = 1 << 20 };  /* elements that are read of a tensor */
 enum { FRAMES_ROOM = 1 << 16 }; /* of stdout */
 
-/* The rest of the answer stands. */
+/* The rest of the answer is still valid. */
 static void tell_unread(struct show *show, const struct fsdp_tensor *tensor,
 	const struct fsdp_error *error)
 {
@@ -33,7 +33,7 @@ static void tell_unread(struct show *show, const struct fsdp_tensor *tensor,
 	free(message);
 }
 
-/* One range behind the other. */
+/* Copies the ranges in order. */
 static bool copy_elements(
 	struct show *show, struct item *item, struct fsdp_error **ret_error)
 {

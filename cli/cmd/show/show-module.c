@@ -13,7 +13,7 @@
 
 /* ---- what is in it ---- */
 
-/* Visits of what is in a module stand behind it, each deeper than it is. */
+/* Visits inside a module follow it, each deeper than it is. */
 static uint32_t end_of(const struct fsdp_checkpoint *checkpoint, uint32_t module)
 {
 	uint32_t depth = fsdp_module(checkpoint, module).depth, end = module + 1;

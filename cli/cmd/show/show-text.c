@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What `show` tells people: sentences, and a table of pieces for each tensor.
+ * Text output of `show`: sentences, and a table of pieces per tensor.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 enum {
 	LINE_WIDTH = 80,
 	STATES_SHOWN = 16,
-	LABEL_WIDTH = 15, /* of a line in front of its text */
+	LABEL_WIDTH = 15, /* of a line before its text */
 	PICTURE_GAP = 8,
 };
 
@@ -39,7 +39,7 @@ static size_t placement_width(
 	return width;
 }
 
-/* The picture behind a placement that leaves room for it, else below. */
+/* The picture after a placement if it fits, else below. */
 static bool put_picture(const struct show *show, const struct picture *picture,
 	const struct fsdp_placement *placement, const struct fsdp_mesh *mesh)
 {

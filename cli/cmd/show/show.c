@@ -255,7 +255,7 @@ static bool find_matches(struct show *show)
 	return true;
 }
 
-/* Behind the items, each with its own. */
+/* After the items, each with its own. */
 static bool add_components(struct show *show)
 {
 	size_t next = show->item_count;

@@ -8,15 +8,15 @@
 #include "part/tensor-row.h"
 
 /*
- * What `show` answers with. show.c finds out what was asked for and gathers it,
- * show-data.c describes it for programs, show-text.c tells it to people.
+ * State of `show`. show.c parses the request and collects the facts, show-data.c describes machine output, show-text.c
+ * prints text.
  */
 struct show_options {
 	const char *values; /* slices; NULL: none */
 	bool whole, serve;
 };
 
-/* With --whole: what the checkpoint is, beside all that is in it. */
+/* With --whole: the kind of the checkpoint, and all its contents. */
 struct show_whole {
 	struct fsdp_format format;
 	struct fsdp_kind kind;
@@ -43,11 +43,11 @@ struct item {
 	const struct piece_facts *pieces; /* those that are selected */
 	size_t piece_count;
 	bool copies;                   /* some hold the same part */
-	const struct item *components; /* NULL: there are none */
+	const struct item *components; /* NULL: none */
 	size_t component_count;
 	const struct fsdp_state *states;
 	size_t state_count;
-	unsigned char *elements; /* for --values; NULL: there are none */
+	unsigned char *elements; /* for --values; NULL: none */
 	size_t element_count;
 	struct element_range ranges[SLICES_MAX]; /* which they are, in this order */
 	size_t range_count;
@@ -66,14 +66,14 @@ struct show {
 	struct element_slices slices;
 	struct selection *selection;
 	struct row_buffers buffers;
-	struct item *items; /* their components behind them */
+	struct item *items; /* their components follow them */
 	size_t item_room;
 	size_t item_count; /* with components */
 	size_t asked_count;
 	struct fsdp_states *states;
 	struct show_whole whole;
 
-	struct place_facts *places; /* of the pieces of all items, one behind the other */
+	struct place_facts *places; /* of the pieces of all items, concatenated */
 	size_t place_count;
 	struct piece_facts *pieces;
 	int status;
@@ -90,8 +90,7 @@ struct item_state {
 };
 const void *find_state(struct subject of, size_t i, void *room);
 
-/* Another name on the storage; behind those, names that the file says are the tensor's
- * too, and keeps nothing for. */
+/* Another name on the storage; then names that the file lists as the same tensor, without data of their own. */
 struct alias {
 	struct text name;
 	uint32_t tensor; /* on the storage */
@@ -104,11 +103,11 @@ const void *each_alias(struct subject of, size_t i, void *room);
  * out of memory. */
 bool show_read_elements(struct show *show, struct fsdp_error **ret_error);
 
-/* Answers requests for elements on standard input until it ends. A request is a line,
- * {"name": NAME, "start": FIRST, "stop": END}: elements of a tensor in C order, all if both
- * are absent; "files" is what --whole printed, of which another state is an error. An answer is frames on standard output: a length in digits, a line feed, that
- * many bytes; length 0 ends it. After a minus it is the length of an error, which ends it
- * too: code, rule, path, hint and message, a zero byte after each. False: out of memory. */
+/* Answers requests for elements on standard input until it ends. A request is a line, {"name": NAME, "start": FIRST,
+ * "stop": END}: elements of a tensor in C order, all if both are absent; "files" is the output of --whole, and a
+ * changed file is an error. An answer is frames on standard output: a length in digits, a line feed, that many
+ * bytes; length 0 ends it. After a minus it is the length of an error, which ends it too: code, rule, path, hint and
+ * message, a zero byte after each. False: out of memory. */
 bool show_serve(struct show *show, struct fsdp_error **ret_error);
 
 void tell_item(struct show *show, const struct item *item);

@@ -25,11 +25,11 @@ struct element_range {
 	uint64_t start, end;
 };
 
-/* False: the text is no such list, or has more than SLICES_MAX. */
+/* False: the text is not a list of slices, or has more than SLICES_MAX. */
 bool slices_parse(const char *text, struct element_slices *ret_slices);
 
-/* The ranges of a tensor with so many elements, without empty ones; of all together at
- * most `most` elements, *ret_cut tells whether there were more. Returns their number. */
+/* The ranges of a tensor with so many elements, without empty ones; together at most `most` elements. *ret_cut: more
+ * exist. Returns the number of ranges. */
 size_t slices_resolve(const struct element_slices *slices, uint64_t numel, uint64_t most,
 	struct element_range ret_ranges[SLICES_MAX], bool *ret_cut);
 

@@ -53,7 +53,7 @@ struct counting {
 	/* With --by. */
 	enum fsdp_sums_by by;
 	struct fsdp_sums *sums;
-	struct stats_sum *groups; /* NULL: a row for each tensor */
+	struct stats_sum *groups; /* NULL: a row per tensor */
 	uint64_t *group_bins;     /* with --hist: STATS_BINS of each group */
 	size_t group_count;
 

@@ -8,7 +8,7 @@
 #include "cmd/tree/tree.h"
 #include "session/session.h"
 
-/* What of a name stands behind that of the shown visit above. */
+/* The name after the prefix of the shown parent. */
 static struct text below_parent(struct tree *tree, struct text name, size_t index)
 {
 	const struct shown_visit *shown = &tree->modules.shown[index];
@@ -131,7 +131,7 @@ static void add_sums(struct tree *tree, uint32_t to, uint32_t from)
 	}
 }
 
-/* Joins the siblings behind a visit that are like it; the walk will jump over them. */
+/* Folds equal siblings that follow a visit; the walk skips them. */
 void tree_fold(struct tree *tree, uint32_t first)
 {
 	uint32_t next = tree->modules.shown[first].end;

@@ -16,7 +16,7 @@ static bool is_shown(const struct fsdp_tensor *tensor)
 	return tensor->role == FSDP_ROLE_PARAM || tensor->role == FSDP_ROLE_BUFFER;
 }
 
-/* Whether tensors stand below the module, or -d cuts them off. */
+/* Whether tensors are below the module, or -d cuts them off. */
 static bool shows_tensors(const struct tree *tree, const struct shown_visit *shown)
 {
 	int64_t limit = tree->run->select->depth;
@@ -24,7 +24,7 @@ static bool shows_tensors(const struct tree *tree, const struct shown_visit *sho
 	return limit < 0 || shown->depth < (uint64_t)limit;
 }
 
-/* Of a module: its own bytes that stand nowhere below it. */
+/* Of a module: bytes that none of its children has. */
 static uint64_t own_weight(const struct tree *tree, size_t index, uint64_t total)
 {
 	const struct fsdp_checkpoint *checkpoint = tree->run->checkpoint;

@@ -36,16 +36,16 @@ struct tree {
 /* Makes ready to fold. False: out of memory. */
 bool tree_fold_begin(struct tree *tree);
 
-/* Joins the siblings behind a visit that are like it; the walk will jump over them. */
+/* Folds equal siblings that follow a visit; the walk skips them. */
 void tree_fold(struct tree *tree, uint32_t first);
 
-/* The name under which a visit is shown, which is made of joined segments when they are
- * folded; and what of it stands behind the parent's, or all of it if that is nothing. */
+/* The name of a shown visit, made of joined segments when they are folded; and the part after the parent's name, or
+ * all of it if that is empty. */
 struct text tree_shown_name(struct tree *tree, size_t index, struct text *ret_leaf);
 
 /* Emits all rows. params: with each module's own parameters, which only people see. */
 extern const struct record module_record, tree_record;
-/* Of what stands in front of the modules with --sizes. */
+/* Columns before the modules with --sizes. */
 extern const char *const tree_heads[];
 void tree_walk(struct tree *tree, struct record_table *table, bool params);
 
