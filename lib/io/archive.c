@@ -74,8 +74,8 @@ static void search(struct fsdp_reach *reach, struct fsdp_span bytes)
 	}
 }
 
-/* What begins in one block may end in the next: the seam is searched by itself. Behind
- * the last header that is cut off there is hardly a byte to unpack. */
+/* A pattern may cross from one block into the next: the seam is searched separately. After the last truncated header
+ * hardly a byte is left to unpack. */
 void fsdp_reach_see(struct fsdp_reach *reach, struct fsdp_span bytes)
 {
 	unsigned char seam[2 * sizeof reach->tail];
@@ -117,7 +117,7 @@ enum {
 	BLOCK = 256 << 10,
 	TAR_HEADER = 512,
 	TAR_SUM = 148,
-	BEHIND_MOST = 1 << 20, /* looked at behind the end of a tar */
+	BEHIND_MOST = 1 << 20, /* searched after the end of a tar */
 };
 
 struct kind {
@@ -137,7 +137,7 @@ static const struct kind kinds[] = {
 	{ "lzma", "\x5d", 1, ARCHIVE_FILTER_LZMA, NULL },
 };
 
-/* ---- what it is ---- */
+/* ---- kind of the archive ---- */
 
 /* "BZh" alone could begin a text. */
 static bool is_bzip2(struct fsdp_span head)
@@ -233,7 +233,7 @@ struct unpacker {
 	const struct kind *kind; /* NULL: a bare tar */
 	struct archive *archive;
 	struct archive_entry *entry;
-	unsigned char *block; /* NULL for memory: handed over where it lies */
+	unsigned char *block; /* NULL if in memory: passed on without a copy */
 	uint64_t at;
 	struct fsdp_error *read_error;
 	struct fsdp_pager pager;
@@ -400,7 +400,7 @@ static bool is_tar_within(struct unpacker *unpacker, bool *ret_tar)
 		       "compressed more than once");
 }
 
-/* That a name is not of the locale's characters is no concern: bytes are what counts. */
+/* Names outside of the locale's characters are valid: only bytes count. */
 static void check_warning(struct unpacker *unpacker, struct fsdp_span name)
 {
 	const char *text = archive_error_string(unpacker->archive);
@@ -422,7 +422,7 @@ static struct fsdp_span entry_name(struct archive_entry *entry)
 	return fsdp_span_text(name);
 }
 
-/* False for what is left out; everything but a folder is reported. */
+/* False for skipped members; everything except directories is reported. */
 static bool is_wanted(
 	struct unpacker *unpacker, struct archive_entry *entry, struct fsdp_span name)
 {
@@ -453,7 +453,7 @@ static bool is_wanted(
 	return true;
 }
 
-/* Of what is kept: `stdin-bytes` is about what lies in memory. */
+/* For kept bytes: `stdin-bytes` limits bytes in memory. */
 static bool keep_bytes(struct unpacker *unpacker, const void *bytes, size_t count)
 {
 	uint64_t most = fsdp_limit(unpacker->limits, FSDP_LIMIT_STDIN_BYTES);
@@ -463,8 +463,8 @@ static bool keep_bytes(struct unpacker *unpacker, const void *bytes, size_t coun
 	return fsdp_pager_add(&unpacker->pager, bytes, count, unpacker->error);
 }
 
-/* Passes the member's bytes by and says how many there are; if they are kept, the pager
- * gets them. What is left out counts as well, for it has to be inflated. */
+/* Skips the member's bytes and counts them; kept bytes go to the pager. Skipped bytes count too, because they must
+ * be inflated. */
 static bool read_bytes(
 	struct unpacker *unpacker, bool kept, struct fsdp_span name, uint64_t *ret_size)
 {
@@ -492,7 +492,7 @@ static bool read_bytes(
 	}
 }
 
-/* In a bare tar it lies as it is: it is a part of that, and not kept once more. */
+/* In an uncompressed tar the member is part of the file: it is not copied. */
 static bool locate_plain(
 	struct unpacker *unpacker, uint64_t size, struct fsdp_packed *packed)
 {
@@ -522,7 +522,7 @@ static bool add_packed(struct unpacker *unpacker, struct fsdp_packed packed)
 	       fsdp_arena_fail(unpacker->arena, unpacker->error);
 }
 
-/* Where the bytes of the member begin: right behind its header, which was read. */
+/* Offset of the member's bytes: directly after its header, which was read. */
 static uint64_t member_offset(const struct unpacker *unpacker)
 {
 	return unpacker->kind == NULL
@@ -553,8 +553,8 @@ static bool read_member(struct unpacker *unpacker, struct archive_entry *entry)
 	return ok && add_packed(unpacker, packed);
 }
 
-/* A tar ends with zero blocks. Where the file ends instead, right behind a member, whole
- * members may be lost, and libarchive says nothing. */
+/* A tar ends with zero blocks. If the file ends directly after a member instead, members may be missing, and
+ * libarchive reports nothing. */
 static bool check_end(struct unpacker *unpacker)
 {
 	struct archive *archive = unpacker->archive;

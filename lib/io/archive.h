@@ -45,9 +45,8 @@ bool fsdp_archive_unpack_one(const struct fsdp_source *source, const char *kind,
 	struct fsdp_source *ret_source, struct fsdp_error **ret_error);
 
 /*
- * One compressed file as a stream out of another stream. Where it breaks off it ends,
- * behind all that could be had. `head` is its first bytes. What unpacking keeps in memory
- * is taken from the budget.
+ * One compressed file as a stream over another stream. A truncated file ends after its last readable byte. `head` is
+ * its first bytes. Memory for unpacking is taken from the budget.
  */
 struct fsdp_unpack;
 

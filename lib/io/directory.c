@@ -174,7 +174,7 @@ static bool make_room(struct fsdp_dir_cache *cache)
 
 /* ---- paths below the root ---- */
 
-/* Where a name is: the open folder that holds it, and the path of that folder. */
+/* Location of a name: its open directory, and the path of that. */
 struct spot {
 	int fd;
 	bool owned;
@@ -236,7 +236,7 @@ static bool walk(int from, const char *below, const char *path, struct spot *ret
 	}
 }
 
-/* `text` seen from the folder `below`; false if it climbs out of the root. */
+/* `text` relative to the directory `below`; false if it leaves the root. */
 static bool join(const char *below, const char *text, char *ret_path)
 {
 	char path[PATH_MAX];
@@ -566,7 +566,7 @@ static bool fail_kind(struct fsdp_error **ret_error, const char *what)
 		"%s; it was not opened", what);
 }
 
-/* "folder/name" in `room` bytes of the size that path_size says. */
+/* "directory/name" in `room` bytes of the size from path_size. */
 static size_t path_size(const char *folder, const char *name)
 {
 	return strlen(folder) + 1 + strlen(name) + 1;
@@ -652,7 +652,7 @@ bool fsdp_dir_open_names(struct fsdp_remote *remote, const char *path,
 	return open_dir(remote, path, true, arena, limits, ret_dir, ret_error);
 }
 
-/* The folder or the link to one; its path from the root on goes to ret_below. */
+/* The directory or a link to one; its path from the root goes to ret_below. */
 static int open_folder(
 	const struct fsdp_dir *dir, const struct fsdp_entry *entry, char *ret_below)
 {
@@ -1034,7 +1034,7 @@ static const struct fsdp_packed *packed_at(const struct fsdp_folder *folder, siz
 	return fsdp_vec_at(folder->packed, folder->sorted[index]);
 }
 
-/* From the folder on: "name" or "sub/name". */
+/* Relative to the directory: "name" or "sub/name". */
 static struct fsdp_span packed_name(const struct fsdp_folder *folder, size_t index)
 {
 	struct fsdp_span name = packed_at(folder, index)->name;
@@ -1080,7 +1080,7 @@ static int compare_packed(const void *a, const void *b, void *context)
 	return order != 0 ? order : (first > second) - (first < second);
 }
 
-/* Of a member below: bytes of the name of the folder here that it lies in; 0: none. */
+/* Of a member of a subdirectory: bytes of the name of that subdirectory; 0: none. */
 static size_t folder_part(const struct fsdp_folder *folder, size_t index)
 {
 	struct fsdp_span name = packed_name(folder, index);
@@ -1104,7 +1104,7 @@ static bool list_packed(struct fsdp_folder *folder, struct fsdp_arena *arena,
 			.kind = part != 0 ? FSDP_ENTRY_DIRECTORY : FSDP_ENTRY_FILE,
 			.size = part != 0 ? 0 : packed_at(folder, i)->source.size,
 		};
-		/* In the same folder here as the one before it. */
+		/* In the same subdirectory as the one before it. */
 		if (part != 0 && i != 0 && folder_part(folder, i - 1) == part &&
 			memcmp(packed_name(folder, i).data,
 				packed_name(folder, i - 1).data, part) == 0)
@@ -1116,7 +1116,7 @@ static bool list_packed(struct fsdp_folder *folder, struct fsdp_arena *arena,
 			return fsdp_arena_fail(arena, ret_error);
 		entries[folder->count++] = entry;
 	}
-	/* "a/b" stands behind "a-b", but the folder "a" does not. */
+	/* "a/b" sorts after "a-b", but the directory "a" does not. */
 	qsort(entries, folder->count, sizeof *entries, fsdp_entry_compare);
 	folder->entries = entries;
 	return true;
@@ -1141,8 +1141,8 @@ bool fsdp_folder_of_packed(struct fsdp_folder *folder, struct fsdp_vec *packed,
 	return list_packed(folder, arena, ret_error);
 }
 
-/* Whether a member stands before all that lie in the folder of this name (-1), is one of
- * them (0), or stands behind them. */
+/* Whether a member sorts before all members of the directory of this name (-1), is one of them (0), or sorts after
+ * them. */
 static int compare_below(struct fsdp_span member, struct fsdp_span name)
 {
 	size_t size = member.size < name.size ? member.size : name.size;
@@ -1154,7 +1154,7 @@ static int compare_below(struct fsdp_span member, struct fsdp_span name)
 	return (member.data[name.size] > '/') - (member.data[name.size] < '/');
 }
 
-/* The first that is not before those in the folder, or (past) the first behind them. */
+/* The first that is not before those in the directory, or (past) the first after them. */
 static size_t find_below(
 	const struct fsdp_folder *folder, struct fsdp_span name, bool past)
 {
@@ -1164,7 +1164,7 @@ static size_t find_below(
 	return low;
 }
 
-/* The members below a folder stand together in the order of names. */
+/* The members of a directory are adjacent in the order of names. */
 static bool narrow(const struct fsdp_folder *folder, struct fsdp_span name,
 	struct fsdp_folder *ret_folder)
 {
@@ -1286,7 +1286,7 @@ uint64_t fsdp_folder_offset(const struct fsdp_folder *folder, struct fsdp_span n
 }
 
 /*
- * Goes through a folder and all folders below it, with a stack of those that are open.
+ * Traverses a directory and its subdirectories, with a stack of open ones.
  */
 
 enum { DEPTH_MOST = 64 };
@@ -1295,8 +1295,8 @@ struct tree_level {
 	struct fsdp_arena arena;
 	struct fsdp_dir dir;
 	struct fsdp_folder folder;
-	size_t next;      /* first all files, then all folders: up to twice the count */
-	size_t path_size; /* of the folder, with its slash */
+	size_t next; /* first all files, then all directories: up to twice the count */
+	size_t path_size; /* of the directory, with its slash */
 };
 
 struct fsdp_tree {
@@ -1324,7 +1324,7 @@ bool fsdp_tree_new(const struct fsdp_folder *root, struct fsdp_budget *budget,
 	return true;
 }
 
-/* The folder of this item, whose path is set, becomes the one that is gone through. */
+/* Enters the directory of this item, whose path is set. */
 static bool enter(struct fsdp_tree *tree, const struct fsdp_tree_item *item,
 	struct fsdp_error **ret_error)
 {

@@ -63,8 +63,8 @@ bool fsdp_dir_open(struct fsdp_remote *remote, const char *path, struct fsdp_are
 	const struct fsdp_limits *limits, struct fsdp_dir *ret_dir,
 	struct fsdp_error **ret_error);
 
-/* The same without a look at each entry, where the file system tells what it is: files
- * have no size and no time, and one that changes meanwhile is not noticed. */
+/* The same without stat of each entry, if the file system returns the types: files have no size and no time, and a
+ * file that changes meanwhile is not noticed. */
 bool fsdp_dir_open_names(struct fsdp_remote *remote, const char *path,
 	struct fsdp_arena *arena, const struct fsdp_limits *limits,
 	struct fsdp_dir *ret_dir, struct fsdp_error **ret_error);
@@ -75,11 +75,10 @@ bool fsdp_dir_open_child(const struct fsdp_dir *dir, const char *name,
 	struct fsdp_dir *ret_dir, struct fsdp_error **ret_error);
 
 /*
- * The same directory for another thread: its sources are opened anew, and close with it.
- * It has the list and the paths of `dir`, which must outlive it, and opens no folders
- * below. All that share one directory keep about 512 files open together, and each of
- * them one at least, so a source is valid until another one was asked for. Fails only when
- * memory ends.
+ * The same directory for another thread: its sources are opened again, and close with it. It uses the list and the
+ * paths of `dir`, which must outlive it, and opens no subdirectories. All users of one directory together keep about
+ * 512 files open, each at least one, so a source is valid until another one is requested. Fails only when out of
+ * memory.
  */
 bool fsdp_dir_share(const struct fsdp_dir *dir, struct fsdp_dir *ret_dir,
 	struct fsdp_error **ret_error);
@@ -95,17 +94,16 @@ bool fsdp_dir_position(
 const struct fsdp_entry *fsdp_dir_find(const struct fsdp_dir *dir, struct fsdp_span name);
 
 /*
- * A source over a regular file: one of the list, or one in a folder below ("sub/file",
- * by a safe name). It is valid until 64 others were asked for: ask again instead of
- * keeping it. For one thread: others share (fsdp_dir_share). A file that is not there fails with "no such file"; one
- * of the list that changed since then with rule FI2004.
+ * A source over a regular file: one of the list, or one in a subdirectory ("sub/file", by a safe name). It is valid
+ * until 64 others were requested: request it again instead of keeping it. For one thread: others share
+ * (fsdp_dir_share). A missing file fails with "no such file"; one of the list that changed since then with rule FI2004.
  */
 bool fsdp_dir_source(const struct fsdp_dir *dir, struct fsdp_span name,
 	struct fsdp_source *ret_source, struct fsdp_error **ret_error);
 
 /*
- * Whether a file of the list is a link of the Hugging Face cache whose target is named by
- * the SHA-256 of its bytes, or is a remote one with that: 64 hex digits, with a zero byte behind them.
+ * Whether a file of the list is a link of the Hugging Face cache whose target is named by the SHA-256 of its bytes, or
+ * is a remote one with that: 64 hex digits and a zero byte.
  */
 enum { FSDP_BLOB_HEX = 64 };
 bool fsdp_dir_blob(const struct fsdp_dir *dir, struct fsdp_span name,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Raw deflate, and where its stored bytes lie.
+ * Raw deflate, and the ranges of its stored bytes.
  *
- * Memory is one input buffer and zlib's own window, whatever the stream says.
+ * Memory is one input buffer and zlib's own window, for any stream.
  */
 #include <stdlib.h>
 #include <zlib.h>
@@ -230,8 +230,7 @@ bool fsdp_gunzip_refill(void *context, void *buffer, size_t size, size_t *ret_si
 			return false;
 		int status = inflate(zlib, Z_NO_FLUSH);
 		if (status == Z_STREAM_END) {
-			/* Behind a member: another one, or the end. What is not a member
-			 * there is padding. */
+			/* After a member: another one, or the end. Other bytes are padding. */
 			if (!have(gunzip, 2, ret_error))
 				return false;
 			if (fsdp_gunzip_is(fsdp_span(

@@ -19,17 +19,17 @@ bool fsdp_inflate_new(const struct fsdp_source *source, uint64_t offset,
 bool fsdp_inflate_read(struct fsdp_inflate *inflate, void *buffer, size_t size,
 	struct fsdp_error **ret_error);
 
-/* The same bytes through another source: descriptors do not stay open for ever. */
+/* The same bytes through another source: descriptors are closed after a while. */
 void fsdp_inflate_move(struct fsdp_inflate *inflate, const struct fsdp_source *source);
 
-/* After all declared bytes: fails if the stream goes on or stored bytes are left. */
+/* After all declared bytes: fails if the stream continues or stored bytes are left. */
 bool fsdp_inflate_finish(struct fsdp_inflate *inflate, struct fsdp_error **ret_error);
 
 void fsdp_inflate_free(struct fsdp_inflate *inflate);
 
 /*
- * A gzip file read from another stream, members one behind the other as one; or what zlib
- * writes. Where it breaks off or a checksum is wrong it ends, behind all that could be had.
+ * A gzip file read from another stream, with concatenated members as one; or the output of zlib. If it is truncated or
+ * a checksum is wrong, it ends after the last readable byte.
  */
 struct fsdp_gunzip;
 

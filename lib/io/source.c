@@ -23,7 +23,7 @@ bool fsdp_pager_init(
 	return pager->filling != NULL || fsdp_arena_fail(arena, ret_error);
 }
 
-/* The bytes of the page that was filled, wherever the same ones lie already. */
+/* Bytes of the filled page, shared if the same ones are already in memory. */
 static bool keep(struct fsdp_pager *pager, struct fsdp_span *ret_page,
 	struct fsdp_error **ret_error)
 {
@@ -83,7 +83,7 @@ bool fsdp_pager_add(struct fsdp_pager *pager, const void *bytes, size_t size,
 	return true;
 }
 
-/* What fits in one page lies in one piece. */
+/* Bytes that fit in one page are contiguous. */
 bool fsdp_pager_take(struct fsdp_pager *pager, struct fsdp_source *ret_source,
 	struct fsdp_error **ret_error)
 {

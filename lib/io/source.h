@@ -34,11 +34,10 @@ static inline struct fsdp_source fsdp_source_memory(struct fsdp_span bytes)
 bool fsdp_source_file(
 	int fd, struct fsdp_source *ret_source, struct fsdp_error **ret_error);
 
-/* Where the bytes lie in memory, all of them in one piece; NULL: they must be read. The
- * source has at least `offset` bytes. */
+/* The bytes in memory, if all are contiguous there; NULL: they must be read. The source has at least `offset` bytes. */
 const unsigned char *fsdp_source_bytes(const struct fsdp_source *source, uint64_t offset);
 
-/* A part of a source; fails (damaged, offset) if it does not lie inside. */
+/* A part of a source; fails (damaged, offset) if it is not inside. */
 bool fsdp_source_slice(const struct fsdp_source *source, uint64_t offset, uint64_t length,
 	struct fsdp_source *ret_slice, struct fsdp_error **ret_error);
 
@@ -50,8 +49,8 @@ bool fsdp_source_read(const struct fsdp_source *source, uint64_t offset, void *b
  * nothing. */
 void fsdp_source_expect(const struct fsdp_source *source, uint64_t offset, uint64_t size);
 
-/* The first run at or behind `at` that was never written, which reads as zero. False: there is
- * none, or the file system does not know. */
+/* The first run at or after `at` that was never written and reads as zero. False: none, or the file system does not
+ * report holes. */
 bool fsdp_source_find_hole(const struct fsdp_source *source, uint64_t at,
 	uint64_t *ret_begin, uint64_t *ret_end);
 
@@ -104,7 +103,7 @@ struct fsdp_pager {
 bool fsdp_pager_init(struct fsdp_pager *pager, struct fsdp_arena *arena,
 	struct fsdp_error **ret_error);
 
-/* Room for at least one byte behind what is there, and that so many of it were filled. */
+/* Space for at least one byte after the present ones, and then how many of it were filled. */
 unsigned char *fsdp_pager_room(struct fsdp_pager *pager, size_t *ret_room);
 bool fsdp_pager_filled(
 	struct fsdp_pager *pager, size_t size, struct fsdp_error **ret_error);

@@ -18,19 +18,18 @@
 #include "io/stream.h"
 
 /*
- * Reads one step ahead: a thread fills a ring of blocks from another stream while they
- * are looked at here. The bytes are the same, and so is the error, which comes behind
- * the bytes before it.
+ * Reads one step ahead: a thread fills a ring of blocks from another stream while the caller uses them. The bytes are
+ * the same, and the error too, which follows the bytes before it.
  */
 struct fsdp_ahead;
 
 /*
  * Reads ahead in a thread, through a ring of blocks.
  *
- * Each block is owned by one side: what lies from `first` on for `filled` blocks is the
- * reader's, the rest the thread's. Bytes change hands under the lock, but are copied
- * outside of it. Who has to wait waits for several blocks: the faster side would else be
- * woken for each, which costs the slower one more than the block.
+ * Each block is owned by one side: `filled` blocks from `first` on are the reader's, the
+ * rest the thread's. Ownership changes under the lock, but bytes are copied outside of
+ * it. A side that has to wait waits for several blocks: otherwise the faster side would
+ * wake for each block, which costs the slower one more than the block.
  */
 
 enum { BLOCKS = 8, BATCH = 4, BLOCK = 128 << 10 };

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The local headers of a zip: where a member's bytes begin, how to read them, and where
- * headers and directory disagree.
+ * Local headers of a zip: where a member's bytes start, how to read them, and where
+ * headers and directory differ.
  *
  *	header  "PK\3\4"  needed u16  flags u16  method u16  time u16  date u16  crc u32
  *	        stored size u32  size u32  name length u16  extra length u16  name  extra
  *
- * Origin: APPNOTE 6.3.10, section 4.3.7; what PyTorch leaves zero (crc and sizes when
- * bit 3 of the flags is set) and what it adds (padding as an extra field, a ZIP64 field
- * of its own) are no contradiction.
+ * Origin: APPNOTE 6.3.10, section 4.3.7; fields that PyTorch leaves zero (crc and sizes when
+ * bit 3 of the flags is set) and fields that it adds (padding as an extra field, a ZIP64
+ * field of its own) are accepted.
  */
 #include <stdlib.h>
 
@@ -92,9 +92,8 @@ bool fsdp_zip_locate(const struct fsdp_source *source,
 }
 
 /*
- * What lies at `at`, at least `need` bytes of it: NULL if the source has no such bytes or
- * the window is too small. A fill that carries on where the last one ended is twice as
- * long as that, one elsewhere is short: small members stream, large ones cost a page.
+ * At least `need` bytes at `at`: NULL if the source has fewer bytes or the window is too small. A fill that continues
+ * the last one is twice as long, one elsewhere is short: small members stream, large ones cost a page.
  */
 static bool look(struct fsdp_zip_window *window, uint64_t at, size_t need,
 	const unsigned char **ret_bytes, struct fsdp_error **ret_error)
@@ -270,7 +269,7 @@ struct check {
 	struct fsdp_zip_window window;
 	struct fsdp_error **error;
 	uint64_t end;   /* of the members before, their descriptors not counted */
-	uint64_t known; /* the same as the directory has it: what opening has judged */
+	uint64_t known; /* the same from the directory, as checked by opening */
 };
 
 #define FIND(check, rule, member_, ...)                                      \
@@ -279,7 +278,7 @@ struct check {
 			.offset = (member_)->header),                        \
 		__VA_ARGS__)
 
-/* A writer that does not know yet leaves zero (bit 3) or leaves it to the extra field. */
+/* A streaming writer leaves zero (bit 3) or uses the extra field. */
 static bool agrees(const struct local_header *local, uint32_t here, uint64_t there)
 {
 	return here == there || ((local->flags & FLAG_DESCRIBED) != 0 && here == 0);

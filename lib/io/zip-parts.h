@@ -96,15 +96,15 @@ enum {
 	FSDP_ZIP_UNREADABLE = 0x2061, /* flags: encryption, patch data, masked headers */
 	FSDP_ZIP_ENCRYPTED = 0x2041,  /* those of them that mean a password */
 	FSDP_ZIP_UNICODE_PATH = 0x7075, /* an extra field: another name */
-	FSDP_ZIP_RATIO = 1032,          /* no stream of deflate unfolds to more */
+	FSDP_ZIP_RATIO = 1032,          /* maximum ratio of a deflate stream */
 };
 
 #define FSDP_ZIP_LOCAL_MAGIC "PK\3\4"
 #define FSDP_ZIP_CENTRAL_MAGIC "PK\1\2"
 #define FSDP_ZIP_DESCRIPTOR_MAGIC "PK\7\10"
 
-/* The next extra field of an area, wherever it stands: false when none is left, or, with
- * the cursor no longer ok, when it claims more than the area has. */
+/* The next extra field of an area, at any position: false at the end, or, with the cursor no longer ok, when it
+ * claims more than the area has. */
 bool fsdp_zip_next_extra(
 	struct fsdp_cursor *area, uint16_t *ret_id, struct fsdp_cursor *ret_field);
 
@@ -113,16 +113,16 @@ bool fsdp_zip_same_unicode_path(
 	struct fsdp_cursor field, const struct fsdp_zip_member *member);
 
 /*
- * What the records at the end of a zip say, and where the directory truly lies.
- * What contradicts itself is a finding, as long as one reading is possible.
+ * The records at the end of a zip, and the real position of the directory. A contradiction is a finding, as long as one
+ * reading is possible.
  */
 struct fsdp_zip_end {
 	uint64_t directory;     /* where the first entry begins */
-	uint64_t directory_end; /* where the end records begin: entries lie before it */
+	uint64_t directory_end; /* start of the end records: entries are before it */
 	uint64_t size, count;   /* as claimed: to be compared with what is found */
-	uint64_t base;       /* bytes in front of the zip that its offsets do not count */
-	unsigned char *tail; /* of the file, as far as it was read: the caller's to free.
-				NULL: the file lies in memory */
+	uint64_t base;          /* bytes before the zip that its offsets do not count */
+	unsigned char *
+		tail; /* of the file, as far as it was read: the caller's to free. NULL: the file is in memory */
 	uint64_t tail_begin;
 };
 

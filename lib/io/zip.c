@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The directory of a zip: what stands at the front of one that was cut off, the records at
- * the end, the names, and the entries with what is wrong with them by themselves and
- * together. zip-local.c has the local headers.
+ * The directory of a zip: entries at the front of a truncated one, the records at the end, the names, and the entries
+ * with their defects, alone and together. zip-local.c has the local headers.
  */
 #include <stdlib.h>
 #include <sys/random.h>
@@ -28,8 +27,7 @@ struct front {
 	bool at_directory, bounded;
 };
 
-/* What lies from `at` on: at least `need` bytes, or all that are left, or none once too
- * much was looked at. */
+/* Bytes from `at` on: at least `need` bytes, or all that are left, or none once the limit of read bytes was reached. */
 static bool see(
 	struct front *front, uint64_t at, size_t need, struct fsdp_span *ret_bytes)
 {
@@ -49,9 +47,8 @@ static bool see(
 	return true;
 }
 
-/* Length of a descriptor that tells just as many stored bytes as lie before it, or 0. A
- * narrow one taken for a wide one has its other size in the upper half of the first, or,
- * if that is 0, the header that follows in the second. */
+/* Length of a descriptor whose stored size equals the bytes before it, or 0. A narrow one taken for a wide one has
+ * its other size in the upper half of the first, or, if that is 0, the header that follows in the second. */
 static size_t descriptor_size(struct fsdp_span bytes, uint64_t before)
 {
 	struct fsdp_cursor narrow = fsdp_cursor(bytes), wide = fsdp_cursor(bytes);
@@ -186,7 +183,7 @@ struct tail {
 	struct fsdp_span file;
 	struct fsdp_findings *findings;
 	struct fsdp_error **error;
-	unsigned char *owned; /* NULL for memory: used where it lies */
+	unsigned char *owned; /* NULL if in memory: used without a copy */
 	struct fsdp_span bytes;
 	uint64_t begin;
 };
@@ -228,7 +225,7 @@ static bool load_tail(struct tail *tail)
 	return fsdp_source_read(source, tail->begin, tail->owned, size, tail->error);
 }
 
-/* False only if the system refuses; what lies outside reads as absent. */
+/* False only on a system error; bytes outside read as absent. */
 static bool look(struct tail *tail, uint64_t offset, size_t size, unsigned char *buffer,
 	struct fsdp_span *ret_bytes)
 {
@@ -280,8 +277,8 @@ static bool is_plausible(
 	return has_magic(tail, record->offset, FSDP_ZIP_CENTRAL_MAGIC, ret_plausible);
 }
 
-/* Whether the directory lies where the record says: in front of it, or of ZIP64 records
- * that begin with what it leaves to them. */
+/* Whether the directory is at the position of the record: before it, or before ZIP64 records that start with the
+ * fields it leaves to them. */
 static bool fits(const struct end_record *record)
 {
 	return record->offset + record->size == record->at ||
@@ -290,8 +287,8 @@ static bool fits(const struct end_record *record)
 }
 
 /*
- * miniz takes the last signature; any other that a reader could take is reported. If the last
- * one is no end of anything, the last that is one is read: what it holds should be seen.
+ * miniz takes the last signature; any other that a reader could take is reported. If the last one is not a valid end
+ * record, the last valid one is read, so that its contents are visible.
  */
 static bool choose_end(struct tail *tail, struct end_record *ret_record, bool *ret_found)
 {
@@ -728,8 +725,7 @@ static inline uint32_t *find_slot(
 	}
 }
 
-/* Of members with one name the last stays; *ret_variants tells of names that only case
- * keeps apart. */
+/* Of members with one name the last is kept; *ret_variants: some names differ only in case. */
 static void index_member(
 	struct indexer *indexer, size_t number, uint64_t hash, bool *ret_variants)
 {
@@ -780,9 +776,8 @@ static void index_members(struct indexer *indexer, bool *ret_variants)
 }
 
 /*
- * Judges all names and makes the index in `memory`, which lies behind the names and holds
- * at least 46 bytes a member: the index takes at most 12, a list of numbers 4 more. Gives
- * the bytes that were taken.
+ * Checks all names and makes the index in `memory`, which follows the names and has at least 46 bytes per member: the
+ * index needs at most 12, a list of numbers 4 more. Returns the used bytes.
  */
 static size_t zip_index_make(struct fsdp_zip *zip, unsigned char *memory,
 	struct fsdp_span file, struct fsdp_findings *findings)
@@ -833,9 +828,8 @@ const struct fsdp_zip_member *fsdp_zip_find(
 }
 
 /*
- * The directory of a zip: its entries, and what is wrong with them taken by themselves
- * and together. zip.c has the records behind it, zip-local.c the headers before it,
- * zip.c the names.
+ * The directory of a zip: its entries, and their defects, alone and together. zip.c has the
+ * records after it, zip-local.c the headers before it, zip.c the names.
  *
  *	entry  "PK\1\2"  made by u16  needed u16  flags u16  method u16  time u16
  *	       date u16  crc u32  stored size u32  size u32  name length u16
@@ -848,8 +842,8 @@ const struct fsdp_zip_member *fsdp_zip_find(
  *
  * Origin: APPNOTE 6.3.10, sections 4.3.12 and 4.5.
  *
- * The directory is read at once. Parsing moves the names together at its front; what
- * that leaves free, at least 46 bytes an entry, holds the index afterwards.
+ * The directory is read at once. Parsing moves the names together at its front; the
+ * freed space, at least 46 bytes per entry, holds the index afterwards.
  */
 
 enum {
@@ -872,7 +866,7 @@ struct reader {
 	bool has_bytes, has_crc;
 };
 
-/* What only the judging of one entry needs. */
+/* State that only the check of one entry needs. */
 struct judged_entry {
 	struct fsdp_span extra;
 	uint32_t attributes;
@@ -1007,7 +1001,7 @@ static void check_size(struct reader *reader, const struct fsdp_zip_member *memb
 		reader->inflated = UINT64_MAX;
 }
 
-/* The ordinary entry: nothing to judge. One test instead of ten, a million times. */
+/* The ordinary entry: nothing to check. One test instead of ten, a million times. */
 static inline bool is_plain(
 	const struct fsdp_zip_member *member, const struct judged_entry *entry)
 {
@@ -1185,7 +1179,7 @@ static void check_ranges(struct reader *reader)
 	reader->reach = reach;
 }
 
-/* Of most files it lies in what was read to find it. */
+/* In most files it is within the bytes read to find it. */
 static bool load_directory(struct reader *reader, const struct fsdp_source *source)
 {
 	const struct fsdp_zip_end *end = reader->end;

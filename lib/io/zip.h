@@ -29,13 +29,12 @@ struct fsdp_zip {
 	struct fsdp_source source;
 	struct fsdp_vec members; /* struct fsdp_zip_member, in central order */
 	uint64_t directory_offset, directory_size,
-		end_size;     /* end_size: records behind it */
+		end_size;     /* end_size: records after it */
 	uint64_t members_end; /* of the last member's stored bytes, as far as is known */
 	bool no_crc;          /* all CRCs are 0 although members have bytes */
 
-	/* An index of names, and the order of headers if it is not the central one. Both
-	 * lie where the directory's entries were: a member costs nothing beyond those and
-	 * its 48 bytes. */
+	/* An index of names, and the order of headers if it is not the central one. Both reuse the memory of the
+	 * directory's entries: a member needs only those and its 48 bytes. */
 	struct fsdp_zip_index {
 		uint32_t *slots;
 		size_t mask;
@@ -47,9 +46,8 @@ struct fsdp_zip {
 };
 
 /*
- * Reads the directory. `file` is the path that findings carry. Fails (damaged) if there
- * is no end record or the directory cannot be parsed; the message of a truncated file
- * says how many intact local headers its front holds.
+ * Reads the directory. `file` is the path in findings. Fails (damaged) if the end record is missing or the directory
+ * cannot be parsed; the message of a truncated file has the number of intact local headers at its front.
  */
 bool fsdp_zip_open(const struct fsdp_source *source, struct fsdp_arena *arena,
 	const struct fsdp_limits *limits, struct fsdp_span file,
@@ -73,8 +71,8 @@ bool fsdp_zip_locate(const struct fsdp_source *source,
 	struct fsdp_error **ret_error);
 
 /*
- * Reads window-wise: for many members asked in order of their headers, headers that lie
- * within 64 KiB of each other share one read. Zero it, set source; free nothing.
+ * Reads in windows: for many members requested in the order of their headers, headers within 64 KiB of each other share
+ * one read. Zero it, set source; free nothing.
  */
 struct fsdp_zip_window {
 	struct fsdp_source source;
@@ -86,11 +84,10 @@ bool fsdp_zip_locate_in(struct fsdp_zip_window *window, uint64_t header,
 	uint64_t stored_size, uint64_t *ret_offset, struct fsdp_error **ret_error);
 
 /*
- * Visits every local header once, in order of the headers and window-wise, and finds
- * where it contradicts the directory (name, method, flags, CRC, sizes), local headers
- * that the directory does not name, and bytes between members that are not padding.
- * ret_offsets, if not NULL, has a place for each member: where its stored bytes begin,
- * or FSDP_UNKNOWN if its header is broken. Fails only if the file cannot be read.
+ * Visits every local header once, in order and in windows, and finds where it contradicts the directory (name, method,
+ * flags, CRC, sizes), local headers that the directory does not list, and bytes between members that are not padding.
+ * ret_offsets, if not NULL, has an entry per member: the offset of its stored bytes, or FSDP_UNKNOWN if its header is
+ * broken. Fails only if the file cannot be read.
  */
 bool fsdp_zip_check_headers(const struct fsdp_zip *zip, struct fsdp_span file,
 	struct fsdp_findings *findings, uint64_t *ret_offsets,

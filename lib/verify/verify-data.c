@@ -219,7 +219,7 @@ struct place_question {
 	const struct fsdp_tensor_record *tensor;
 };
 
-/* Offsets and sizes of a piece, the whole tensor as the box that it is. */
+/* Offsets and sizes of a piece; a full tensor is one box. */
 static int64_t coordinate(
 	const struct place_question *question, const int64_t *box, size_t i)
 {
@@ -432,8 +432,7 @@ bool fsdp_verify_find_copies(struct fsdp_verify *verify, struct fsdp_error **ret
 	return good || fsdp_arena_fail(&verify->arena, ret_error);
 }
 
-/* The first entry of a piece, or NULL; others of it lie behind. The list ends with one of
- * no piece. */
+/* The first entry of a piece, or NULL; its others follow. The list ends with an entry without a piece. */
 static struct fsdp_copy *verify_copy(const struct fsdp_verify *verify, uint32_t piece)
 {
 	size_t low = 0, high = verify->copy_count;
@@ -551,7 +550,7 @@ static uint32_t file_of(const struct fsdp_verify *verify, const struct fsdp_copy
 		->file;
 }
 
-/* Whether a copy lies in a file of this part. */
+/* Whether a copy is in a file of this part. */
 static bool verify_is_own(const struct fsdp_verify *verify, const struct fsdp_copy *copy)
 {
 	return verify->own == NULL || verify->own[file_of(verify, copy)];
@@ -585,7 +584,7 @@ bool fsdp_verify_wants(const struct fsdp_verify *verify, uint32_t piece)
 
 /* ---- Which bytes of a file belong to which tensor ---- */
 
-/* Bytes of views that may lie over the bytes of a file: more is not looked at. */
+/* Bytes of views per byte of a file: more are not read. */
 enum { OVERLAY_MOST = 8 };
 
 /* ---- which are wanted ---- */
@@ -610,7 +609,7 @@ bool fsdp_verify_begin_views(struct fsdp_verify *verify, struct fsdp_verify_file
 	return file->views != NULL || fsdp_arena_fail(&verify->batch, ret_error);
 }
 
-/* ---- where they lie ---- */
+/* ---- positions ---- */
 
 static size_t find_segment(const struct fsdp_verify_file *file, uint64_t begin)
 {
@@ -643,8 +642,7 @@ static int compare_strides(const void *left, const void *right, void *context)
 	return a < b ? -1 : a > b;
 }
 
-/* Whether a view that is not in C order has each of its bytes once, and no others lie
- * between. */
+/* Whether a view that is not in C order has each of its bytes once, and no others in between. */
 static bool is_dense(const struct fsdp_view *view)
 {
 	uint32_t order[FSDP_DIMS_MAX], count = 0;
@@ -685,7 +683,7 @@ static uint64_t mix_ints(uint64_t hash, const int64_t *ints, size_t count)
 	return hash;
 }
 
-/* Where a piece is in its tensor, and in which order its elements lie there. Never 0. */
+/* Position of a piece in its tensor, and the order of its elements there. Never 0. */
 static uint64_t layout_of(const struct fsdp_verify *verify,
 	const struct fsdp_piece_record *piece, const struct fsdp_view *view, uint64_t cut)
 {
@@ -749,8 +747,7 @@ static int compare_views(const void *left, const void *right)
 	return a->owner < b->owner ? -1 : a->owner > b->owner;
 }
 
-/* Many views over the same bytes cost what they claim, not what the file is: those beyond
- * a measure are left out. */
+/* Many views over the same bytes cost their own size, not that of the file: those beyond a limit are skipped. */
 static void limit_views(struct fsdp_verify *verify, struct fsdp_verify_file *file)
 {
 	uint64_t most = file->source.size, size = 0;
@@ -807,8 +804,7 @@ static bool verify_end_views(struct fsdp_verify *verify, struct fsdp_verify_file
 
 /* ---- what was seen ---- */
 
-/* What was seen of a view goes to its tensor and, unless it is spoiled, to what it is a
- * copy of. */
+/* Adds the statistics of a view to its tensor and, unless it is damaged, to the tensor that it copies. */
 static void verify_deliver(struct fsdp_verify *verify,
 	const struct fsdp_verify_file *file, size_t view, bool spoiled)
 {
@@ -877,8 +873,7 @@ static bool is_plain(const struct fsdp_zip_member *member)
 	       (member->flags & FLAGS_UNREADABLE) == 0;
 }
 
-/* Whether the directory itself is a list of segments: all are stored, one behind the
- * other. */
+/* Whether the directory itself is a list of segments: all are stored, without gaps. */
 static bool is_simple(const struct fsdp_verify_file *file)
 {
 	uint64_t reach = 0;
@@ -931,7 +926,7 @@ static bool list_members(struct fsdp_verify *verify, struct fsdp_verify_file *fi
 	return true;
 }
 
-/* Payload that lies in a file as it is. */
+/* Payload that a file stores without packing. */
 static bool list_extents(const struct fsdp_model *model, struct fsdp_verify_file *file)
 {
 	for (size_t i = 0; i < file->extent_count; i++) {
@@ -1011,8 +1006,7 @@ bool fsdp_verify_take(struct fsdp_verify *verify, struct fsdp_verify_file *file,
 	if (!verify_end_views(verify, file, ret_error))
 		return false;
 	if (verify->foreign) {
-		/* Of a file of another part, leaves only segments that views lie in.
-		 * Views are in order. */
+		/* In a file of another part, keeps only segments with views. Views are in order. */
 		size_t kept = 0, last = SIZE_MAX;
 		for (size_t i = 0; i < file->view_count; i++) {
 			struct fsdp_pass_view *view = &file->views[i];
@@ -1054,7 +1048,7 @@ static struct fsdp_span member_of(
 	return fsdp_zip_member(&file->zip, segment->owner)->name;
 }
 
-/* Where it lies in the file; what was unpacked, where all of it does. */
+/* Offset in the file; of unpacked data, the offset of its packed item. */
 static uint64_t begin_of(
 	const struct fsdp_verify_file *file, const struct fsdp_segment *segment)
 {
@@ -1236,7 +1230,7 @@ bool fsdp_verify_begin_values(struct fsdp_verify *verify, struct fsdp_error **re
 	return true;
 }
 
-/* ---- odd tensors ---- */
+/* ---- unusual tensors ---- */
 
 /* Strides that no pass over the bytes can follow. */
 static bool read_elements(
@@ -1434,13 +1428,13 @@ static void judge_possible(
 	}
 }
 
-/* ---- the whole ---- */
+/* ---- all values ---- */
 
 bool fsdp_verify_judge_values(struct fsdp_verify *verify, struct fsdp_error **ret_error)
 {
 	const struct fsdp_model *model = &verify->checkpoint->model;
 	struct fsdp_repeats *repeats;
-	/* Of parts none knows all. */
+	/* A part does not have all values. */
 	if (verify->numbers == NULL || verify->options.parts != 0)
 		return true;
 	if (!fsdp_repeats_new(verify->checkpoint, &repeats, ret_error))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The files of a checkpoint: which of their bytes the facts describe, what else lies in their
- * folder, what the file system records of them, and which SHA-256 lists give.
+ * Files of a checkpoint: the bytes that facts describe, the other files of their directory, their times and holes in
+ * the file system, and the SHA-256 lists.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ enum {
 
 /* ---- holes ---- */
 
-/* At the level of data a checksum tells better whether zeros belong there. */
+/* At the level of data a checksum shows better whether zeros are correct. */
 static bool is_covered(
 	const struct fsdp_verify *verify, const struct fsdp_verify_file *file)
 {
@@ -95,8 +95,8 @@ static struct unwritten add_holes(const struct fsdp_verify *verify,
 	return sum;
 }
 
-/* A copy that leaves zeros out makes holes too, but no model is half zeros unless it is an
- * adapter. What is small beside the model may be. */
+/* A copy that omits zeros makes holes too, but half of a model is never zero unless it is an adapter. A file that is
+ * small next to the model may be. */
 static bool is_most(const struct fsdp_verify *verify, const struct unwritten *sum)
 {
 	return sum->bytes != 0 && sum->bytes >= sum->model - sum->bytes &&
@@ -130,9 +130,8 @@ static void find_holes(struct fsdp_verify *verify, const struct fsdp_verify_file
 	if (is_covered(verify, file) || find_unwritten(verify, file))
 		return;
 	while (fsdp_source_find_hole(&file->source, at, &hole, &at)) {
-		/* The bytes of a file that its facts refer to, from `begin` to `end`.
-		 * Only the first run of them is reported: holes are few, and what lies in
-		 * them is named. */
+		/* The bytes of a file that its facts refer to, from `begin` to `end`. Only the first run of them is
+		 * reported: holes are few, and the tensors in them are named. */
 		const struct fsdp_model *model = &verify->checkpoint->model;
 		size_t low = 0, high = file->extent_count;
 		FSDP_HALVE(low, high, middle,
@@ -158,8 +157,7 @@ static void find_holes(struct fsdp_verify *verify, const struct fsdp_verify_file
 
 /* ---- times ---- */
 
-/* A second save into the same directory leaves data files that are newer than the
- * metadata, and items that are not what it says. */
+/* A second save into the same directory leaves data files newer than the metadata, and items that differ from it. */
 static void judge_times(struct fsdp_verify *verify, const struct fsdp_verify_file *file)
 {
 	const struct fsdp_checkpoint *checkpoint = verify->checkpoint;
@@ -178,7 +176,7 @@ static void judge_times(struct fsdp_verify *verify, const struct fsdp_verify_fil
 			(long long)metadata.mtime_s);
 }
 
-/* ---- the whole ---- */
+/* ---- all files ---- */
 
 static void judge_checksums(
 	struct fsdp_verify *verify, const struct fsdp_verify_file *file)
@@ -285,14 +283,14 @@ bool fsdp_verify_beside(struct fsdp_verify *verify, struct fsdp_error **ret_erro
 }
 
 /*
- * What says which SHA-256 a file has: lists that lie in the folder, the cache of Hugging
- * Face, which names files by it, and the manifest that the user names.
+ * Sources of SHA-256 digests of files: lists in the directory, the cache of Hugging Face,
+ * which uses them as file names, and the manifest that the user names.
  *
  *	SHA256SUMS      lines of sha256sum (elements/content-hash.h)
  *	integrity.json  {"algorithm": "sha256", "files": {name: digits}}
- *	../../blobs/…   what a file's link leads to, 64 digits
+ *	../../blobs/…   the target of a file's link, 64 digits
  *	.cache/huggingface/download/NAME.metadata  of hf download --local-dir: its second
- *	                line is what the hub calls the file, of a large one 64 digits
+ *	                line is the file's id on the hub, of a large one 64 digits
  *
  * Origin: Megatron core's integrity.json of 2026; huggingface_hub,
  * file_download.py, _local_folder.py.
@@ -305,8 +303,7 @@ enum { HEX = FSDP_SHA256_HEX, LIST_MOST = 256 << 20 };
 
 /* ---- entries ---- */
 
-/* A name that the list of the folder has, or the user gave, leads nowhere else, whatever
- * characters are in it. */
+/* A name from the list of the directory, or from the user, stays inside, whatever characters it has. */
 static bool is_there(const struct fsdp_verify *verify, struct fsdp_span name)
 {
 	const struct fsdp_folder *folder = fsdp_checkpoint_place(verify->checkpoint);
@@ -346,7 +343,7 @@ static bool take_line(struct fsdp_verify *verify, struct fsdp_span text,
 		return true;
 	}
 	memcpy(digest->bytes, line.sha256, sizeof digest->bytes);
-	/* The name in memory of its own: it may be another one than stands there. */
+	/* The name in memory of its own: its text may differ from the line. */
 	unsigned char *room = fsdp_arena_take(&verify->arena, line.name.size + 1, 1);
 	digest->name = room != NULL ? fsdp_sha256_unescape(&line, room)
 				    : (struct fsdp_span){ 0 };
@@ -397,7 +394,7 @@ static bool take_integrity(
 	return true;
 }
 
-/* ---- where they lie ---- */
+/* ---- positions ---- */
 
 static bool read_list(struct fsdp_verify *verify, const struct fsdp_source *source,
 	struct fsdp_span *ret_text, struct fsdp_error **ret_error)
@@ -410,7 +407,7 @@ static bool read_list(struct fsdp_verify *verify, const struct fsdp_source *sour
 		source, 0, source->size, &verify->arena, ret_text, ret_error);
 }
 
-/* One that cannot be read is no reason to stop. */
+/* An unreadable one does not stop the search. */
 static bool read_beside(struct fsdp_verify *verify, const struct fsdp_folder *folder,
 	const char *name, struct fsdp_error **ret_error)
 {
@@ -450,7 +447,7 @@ static bool read_manifest(struct fsdp_verify *verify, struct fsdp_error **ret_er
 
 #define DOWNLOADS ".cache/huggingface/download"
 
-/* A folder that was downloaded has such a file for each. */
+/* hf download writes one such file per downloaded file. */
 static bool read_downloads(struct fsdp_verify *verify, const struct fsdp_folder *folder,
 	struct fsdp_error **ret_error)
 {
@@ -507,7 +504,7 @@ static bool read_folder(struct fsdp_verify *verify, const struct fsdp_folder *fo
 	return read_downloads(verify, folder, ret_error);
 }
 
-/* What the folder of a file that was opened by itself says of this file. */
+/* Digests in the directory of a file that was opened by itself. */
 static bool read_around(struct fsdp_verify *verify, struct fsdp_error **ret_error)
 {
 	struct fsdp_span path = fsdp_span_text(verify->checkpoint->path);
@@ -594,7 +591,7 @@ bool fsdp_verify_read_digests(struct fsdp_verify *verify, struct fsdp_error **re
 	return true;
 }
 
-/* ---- what they say ---- */
+/* ---- their contents ---- */
 
 static size_t first_digest(const struct fsdp_verify *verify, struct fsdp_span name)
 {
@@ -772,7 +769,7 @@ static int compare_values(const void *left, const void *right, void *context)
 	return compare_places(of_a->file, of_a->offset, of_b->file, of_b->offset, a, b);
 }
 
-/* The file that an extent, piece or value lies in, or FSDP_NONE: it has no place. */
+/* The file of an extent, piece or value, or FSDP_NONE: not in a file. */
 
 static uint32_t file_of_extent(const struct fsdp_model *model, uint32_t extent)
 {
@@ -955,7 +952,7 @@ static const struct fsdp_extent *extent_of(
 		model, fsdp_model_piece(model, file->pieces[at])->extent);
 }
 
-/* The first piece of a file whose extent ends behind `begin`. */
+/* The first piece of a file whose extent ends after `begin`. */
 static size_t first_piece(const struct fsdp_verify *verify,
 	const struct fsdp_verify_file *file, uint64_t begin)
 {

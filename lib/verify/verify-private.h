@@ -12,9 +12,9 @@
 #include "elements/strides.h"
 #include "io/zip.h"
 
-/* What the files of this door share. */
+/* Common declarations of the files of lib/verify. */
 
-/* What kept a part of the bytes from being judged. */
+/* Why a part of the bytes was not checked. */
 enum {
 	FSDP_WITHOUT_CRC = 1 << 0, /* payload that nothing covers */
 	FSDP_UNREADABLE = 1 << 1,
@@ -39,8 +39,7 @@ struct fsdp_verify {
 	struct fsdp_numbers *numbers;    /* of each tensor, at the level of values */
 	uint8_t *is_copy; /* of each piece: another one has its place and is counted */
 
-	/* Numbers of extents, of pieces and of values that lie in files, each in the
-	 * order of files and of the bytes in these. */
+	/* Numbers of extents, pieces and values in files, each in the order of files and of their bytes. */
 	uint32_t *extents, *pieces, *values;
 	size_t extent_count, piece_count, value_count;
 
@@ -100,15 +99,15 @@ struct fsdp_numbers {
 	uint64_t layout;
 	uint32_t due, seen; /* pieces */
 	uint32_t bad_piece;
-	bool odd;     /* a piece whose bytes are not one behind the other */
+	bool odd;     /* a piece whose bytes are not contiguous */
 	bool sampled; /* `trait` is not of all bytes */
 };
 
 /* How the bytes of a file are found. */
 enum fsdp_verify_kind {
-	FSDP_BYTES_RAW,   /* payload lies where extents say */
+	FSDP_BYTES_RAW,   /* payload at the ranges of extents */
 	FSDP_BYTES_ZIP,   /* one zip */
-	FSDP_BYTES_ITEMS, /* zips one behind the other: a .distcp file */
+	FSDP_BYTES_ITEMS, /* concatenated zips: a .distcp file */
 };
 
 /* A file while it is looked at. */
@@ -133,14 +132,14 @@ struct fsdp_verify_file {
 
 	uint64_t members, unrecorded; /* with bytes; of those, without a checksum */
 	bool skipped_data;            /* storages have no checksum although others have */
-	bool contradicts;             /* an item is not what the metadata says */
+	bool contradicts;             /* an item differs from the metadata */
 	bool has_digest; /* it is hashed, because something says what it should be */
 
-	/* Of what was unpacked of an item: where that lies in the file. Else 0. */
+	/* For an unpacked item: its range in the file. Else 0. */
 	uint64_t packed_offset, packed_length;
 };
 
-/* Where a finding about a file lies. */
+/* Location of a finding about a file. */
 #define FSDP_IN(file_, ...) FSDP_PLACE(.file = (file_)->path, __VA_ARGS__)
 
 /* Factors that hashes of this room are mixed with. */
@@ -157,11 +156,11 @@ bool fsdp_verify_sort(struct fsdp_verify *verify, struct fsdp_error **ret_error)
 bool fsdp_verify_file(struct fsdp_verify *verify, uint32_t id,
 	struct fsdp_verify_file *ret_file, struct fsdp_error **ret_error);
 
-/* Says what could not be read, and goes on: false if that is impossible. */
+/* Reports an unreadable file, and continues: false if that is impossible. */
 bool fsdp_verify_excuse(struct fsdp_verify *verify, const struct fsdp_verify_file *file,
 	struct fsdp_error **error, struct fsdp_error **ret_error);
 
-/* Files of the folder that hold machine code. */
+/* Files of the directory that contain machine code. */
 bool fsdp_verify_folder(struct fsdp_verify *verify, struct fsdp_error **ret_error);
 /* The same of a file of the model, just before the rest of it is read. */
 bool fsdp_verify_head(
@@ -170,8 +169,7 @@ bool fsdp_verify_head(
 /* "ELF" … if bytes begin as a program does, else NULL. */
 const char *fsdp_native_code(struct fsdp_span head);
 
-/* The first names of tensors that lie in a range of a file, for a message: "a, b and 3
- * more". Empty: there are none. */
+/* The first names of tensors in a range of a file, for a message: "a, b and 3 more". Empty: none. */
 enum { FSDP_NAMES_SHOWN = 400 };
 const char *fsdp_verify_names(const struct fsdp_verify *verify,
 	const struct fsdp_verify_file *file, uint64_t begin, uint64_t end,
@@ -193,7 +191,7 @@ bool fsdp_verify_beside(struct fsdp_verify *verify, struct fsdp_error **ret_erro
 bool fsdp_verify_ledger(struct fsdp_verify *verify, struct fsdp_verify_file *file,
 	struct fsdp_error **ret_error);
 
-/* Reads the lists of digests that lie in the folder, and the manifest. */
+/* Reads the lists of digests in the directory, and the manifest. */
 bool fsdp_verify_read_digests(struct fsdp_verify *verify, struct fsdp_error **ret_error);
 
 /* Whether something says what the digest of a file is. */
@@ -259,8 +257,7 @@ bool fsdp_verify_find_copies(struct fsdp_verify *verify, struct fsdp_error **ret
 /* Whether a piece of another part's file is needed. */
 bool fsdp_verify_wants(const struct fsdp_verify *verify, uint32_t piece);
 
-/* Of each group whose first copy lies in a file of another part: wants that one, and marks
- * its file. */
+/* For each group whose first copy is in a file of another part: requests that copy, and marks its file. */
 void fsdp_verify_want_first(struct fsdp_verify *verify, uint8_t *files);
 
 /* Says which differ. */

@@ -13,7 +13,7 @@
 
 /*
  * Files that are a zip, and the items of a .distcp file, each a zip of torch.save: their headers,
- * members that nothing refers to, checksums, and where records lie.
+ * unreferenced members, checksums, and the positions of records.
  *
  * Origin: torch/serialization.py and caffe2/serialize/inline_container.cc (PyTorch 2.13) for how
  * records are aligned.
@@ -127,7 +127,7 @@ static bool judge_unreferenced(struct fsdp_verify *verify,
 	bool native = false;
 	const char *threat = NULL;
 	struct fsdp_error *error = NULL;
-	/* An entry of a folder, as other packers write them. */
+	/* An entry for a directory, as other packers write them. */
 	if (member->size == 0 && fsdp_span_ends(member->name, FSDP_SPAN("/")))
 		return true;
 	if (file->offsets[index] != FSDP_UNKNOWN) {
@@ -258,7 +258,7 @@ static uint64_t number_of(struct fsdp_span key)
 	return number;
 }
 
-/* Loaders that compute where records lie start from the real place of the first. */
+/* Loaders that compute the positions of records start from the real position of the first. */
 static bool judge_offsets(struct fsdp_verify *verify, const struct fsdp_verify_file *file,
 	struct fsdp_span records, struct fsdp_error **ret_error)
 {
@@ -305,7 +305,7 @@ static bool judge_offsets(struct fsdp_verify *verify, const struct fsdp_verify_f
 	return true;
 }
 
-/* ---- the whole ---- */
+/* ---- all members ---- */
 
 bool fsdp_verify_zip(struct fsdp_verify *verify, struct fsdp_verify_file *file,
 	struct fsdp_error **ret_error)
@@ -347,10 +347,8 @@ bool fsdp_verify_zip(struct fsdp_verify *verify, struct fsdp_verify_file *file,
 }
 
 /*
- * The items of a .distcp file: each a zip of torch.save, which the metadata names by its
- * range. Their headers are checked, and what they say of themselves is set against what
- * the metadata says of them. One that is stored compressed is looked at as a file of its
- * own, when it is unpacked.
+ * The items of a .distcp file: each a zip of torch.save at a range from the metadata. Their headers are checked, and
+ * their contents are compared with the metadata. A compressed one is checked as a file of its own after it is unpacked.
  */
 
 enum { SMALL = 256 << 10 };
@@ -546,7 +544,7 @@ static void say_contradiction(
 		"%s", fsdp_error_message(error));
 }
 
-/* Of a piece the locator reads what it is; a value only has to be a zip. */
+/* The locator reads the kind of a piece; a value only has to be a zip. */
 static bool check_source(struct item_walk *items, const struct item *item,
 	const struct fsdp_source *source, struct fsdp_error **error)
 {
@@ -641,8 +639,7 @@ static bool check_item(struct item_walk *items, const struct item *item)
 	else
 		good = packed ? check_unpacked(items, item, &source, &error)
 			      : check_source(items, item, &source, &error);
-	/* An item that cannot be judged is the item's fault, unless it could not be read.
-	 */
+	/* A failed check is a defect of the item, unless it could not be read. */
 	if (good)
 		return true;
 	enum fsdp_error_code code = fsdp_error_code(error);
@@ -658,7 +655,7 @@ static bool check_item(struct item_walk *items, const struct item *item)
 	return true;
 }
 
-/* ---- the whole ---- */
+/* ---- all items ---- */
 
 bool fsdp_verify_items(struct fsdp_verify *verify, struct fsdp_verify_file *file,
 	struct fsdp_error **ret_error)
@@ -773,7 +770,7 @@ static bool verify_order(struct fsdp_verify *verify, struct fsdp_error **ret_err
 
 /* ---- files ---- */
 
-/* Adds the bytes of files beside those of the model that are read too. */
+/* Adds the bytes of other files that are read in addition to those of the model. */
 static bool add_beside(struct fsdp_verify *verify, uint64_t *total)
 {
 	const struct fsdp_folder *folder = fsdp_checkpoint_place(verify->checkpoint);
@@ -957,9 +954,8 @@ static bool prepare_data(struct fsdp_verify *verify, struct fsdp_error **ret_err
 	       fsdp_verify_begin_values(verify, ret_error);
 }
 
-/* What will be read, if it is remote: of each file all bytes, or its beginning and the two
- * ends of its items. Of a long file the headers are read before the rest, which is then read in
- * sequence: announced as a whole it would delay them. */
+/* Announces reads of remote files: of each file all bytes, or its start and the two ends of its items. Of a long
+ * file the headers are read before the rest, which is then read in sequence: announcing all of it would delay them. */
 static void expect_reads(const struct fsdp_verify *verify)
 {
 	enum { HEAD = 64, ITEM_HEAD = 4096, ITEM_TAIL = 65557, WHOLE = 32 << 20 };
@@ -1097,7 +1093,7 @@ void fsdp_verify_free(struct fsdp_verify *verify)
 	free(verify);
 }
 
-/* ---- what it says ---- */
+/* ---- results ---- */
 
 size_t fsdp_verify_finding_count(const struct fsdp_verify *verify)
 {
