@@ -576,6 +576,7 @@ static const RECORDING *next_of(
 
 struct ranked_step {
 	struct place place;
+	uint64_t run;
 	struct fsdp_step step;
 };
 HAS(has_step_host, struct ranked_step, one->step.step != FSDP_ABSENT)
@@ -589,6 +590,7 @@ static const struct record step_record = OBJECT_RECORD(STEP, "step",
 	{ "rank", INTEGER_AT(STEP, place.rank), .always = true, .about = "Its rank." },
 	{ "input", COUNT_AT(STEP, place.input), .always = true,
 		.about = "`id` of its input." },
+	RUN_ROW(STEP, run),
 	{ "ts_ns", NS_AT(STEP, step.ts_ns), .null = true, .about = "Its start." },
 	{ "dur_ns", NS_AT(STEP, step.dur_ns), .null = true, .about = "How long it is." },
 	{ "device", OBJECT_AT(STEP, step.device, device_record), .has = has_step_device,
@@ -612,6 +614,7 @@ static const void *each_step(struct subject of, size_t i, void *room)
 	if (one == NULL)
 		return NULL;
 	bool outside = step->place.at == one->step_count;
+	step->run = replay_run_of(of.context, one);
 	step->step = outside ? (struct fsdp_step){ .step = FSDP_ABSENT,
 		.ts_ns = FSDP_ABSENT,
 		.dur_ns = FSDP_ABSENT,
@@ -684,6 +687,13 @@ static const void *each_problem(struct subject of, size_t i, void *room)
 
 /* ---- the cost of a step ---- */
 
+struct cost_row {
+	struct replay_cost cost;
+	struct replay_loss loss;
+	struct text words; /* its sentence */
+};
+_Static_assert(sizeof(struct cost_row) <= RECORD_ROOM, "room for one");
+
 static const void *each_cost(struct subject of, size_t i, void *room)
 {
 	const struct replay *replay = of.context;
@@ -691,8 +701,11 @@ static const void *each_cost(struct subject of, size_t i, void *room)
 	if (i == replay->run_count)
 		return NULL;
 	struct replay run = replay_run(replay, i);
-	*(struct replay_cost *)room = replay_cost(&run);
-	return room;
+	struct cost_row *row = room;
+	row->cost = replay_cost(&run);
+	row->loss = replay_loss(&run, &row->cost);
+	row->words = text_of(row->loss.sentence);
+	return row;
 }
 
 static const char *cause_name(unsigned cause)
@@ -703,37 +716,56 @@ static const char *cause_name(unsigned cause)
 	return names[cause];
 }
 
-#define COST struct replay_cost
-HAS(has_shares, COST, one->has_device)
-HAS(has_straggler, COST, one->straggler != FSDP_ABSENT)
-HAS(has_waits, COST, one->waits)
+#define COST struct cost_row
+HAS(has_shares, COST, one->cost.has_device)
+HAS(has_straggler, COST, one->cost.straggler != FSDP_ABSENT)
+HAS(has_waits, COST, one->cost.waits)
+HAS(has_loss, COST, one->loss.kind != NULL)
+HAS(has_size, COST, one->loss.percent > 0)
+static const struct record loss_record = OBJECT_RECORD(COST, "loss",
+	"Where most of the time is lost.",
+	{ "kind", WORD_AT(COST, loss.kind), .always = true,
+		WORDS("waiting", "idle", "exposed", "none"),
+		.about =
+			"`waiting` for other ranks, `exposed` communication; `none`: no loss of 5 % or more." },
+	{ "rank", INTEGER_AT(COST, loss.rank),
+		.about = "The rank that the others wait for." },
+	{ "percent", NUMBER_AT(COST, loss.percent), .has = has_size,
+		.about = "Share of the time." },
+	{ "sentence", TEXT_AT(COST, words), .always = true,
+		.about = "What the last line of the text says." });
 static const struct record cost_record = OBJECT_RECORD(COST, "cost",
-	"What a step costs: means over all ranks and steps.", RUN_ROW(COST, run),
-	{ "steps", COUNT_AT(COST, steps), .always = true,
+	"What a step costs: means over all ranks and steps.", RUN_ROW(COST, cost.run),
+	{ "steps", COUNT_AT(COST, cost.steps), .always = true,
 		.about = "Number of steps of all ranks; without steps, of recordings." },
-	{ "mean_ns", NS_AT(COST, mean_ns), .null = true, .about = "How long a step is." },
-	{ "min_ns", NS_AT(COST, min_ns), .null = true, .about = "The shortest of them." },
-	{ "max_ns", NS_AT(COST, max_ns), .null = true, .about = "The longest of them." },
-	{ "max_rank", INTEGER_AT(COST, max_rank), .null = true,
+	{ "mean_ns", NS_AT(COST, cost.mean_ns), .null = true,
+		.about = "How long a step is." },
+	{ "min_ns", NS_AT(COST, cost.min_ns), .null = true,
+		.about = "The shortest of them." },
+	{ "max_ns", NS_AT(COST, cost.max_ns), .null = true,
+		.about = "The longest of them." },
+	{ "max_rank", INTEGER_AT(COST, cost.max_rank), .null = true,
 		.about = "The rank that has the longest." },
-	{ "compute_percent", NUMBER_AT(COST, compute), .has = has_shares,
+	{ "compute_percent", NUMBER_AT(COST, cost.compute), .has = has_shares,
 		.about = "Share of the time of devices in kernels that compute." },
-	{ "exposed_percent", NUMBER_AT(COST, exposed), .has = has_shares,
+	{ "exposed_percent", NUMBER_AT(COST, cost.exposed), .has = has_shares,
 		.about = "Share in collectives while nothing computes." },
-	{ "copies_percent", NUMBER_AT(COST, copies), .has = has_shares,
+	{ "copies_percent", NUMBER_AT(COST, cost.copies), .has = has_shares,
 		.about = "Share in copies and sets of memory alone." },
-	{ "idle_percent", NUMBER_AT(COST, idle), .has = has_shares,
+	{ "idle_percent", NUMBER_AT(COST, cost.idle), .has = has_shares,
 		.about = "Share in which a device does nothing." },
-	{ "straggler", INTEGER_AT(COST, straggler), .has = has_straggler,
+	{ "straggler", INTEGER_AT(COST, cost.straggler), .has = has_straggler,
 		.about =
 			"The rank that waits less than half of what the others wait, if that costs them 1 % of their time or more." },
-	{ "waiting_percent", NUMBER_AT(COST, waiting), .has = has_waits,
+	{ "waiting_percent", NUMBER_AT(COST, cost.waiting), .has = has_waits,
 		.about =
 			"Share of their time that the others wait for the straggler beyond its own waits; without a straggler, that the ranks wait for each other." },
-	{ "cause", ENUM_AT(COST, cause, cause_name),
+	{ "cause", ENUM_AT(COST, cost.cause, cause_name),
 		WORDS("data loader", "host", "copies", "compute"),
 		.about =
-			"What it spends more time on than the others, where the recordings show it." });
+			"What it spends more time on than the others, where the recordings show it." },
+	{ "loss", OBJECT(loss_record), .has = has_loss,
+		.about = "Absent where losses are not known, and with `--advice=no`." });
 
 /* ---- the answer ---- */
 

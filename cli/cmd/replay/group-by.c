@@ -297,7 +297,7 @@ static bool list_causes(struct replay *replay)
 	return true;
 }
 
-struct fsdp_span replay_most_exposed(struct replay *run)
+struct fsdp_span replay_most_exposed(const struct replay *run)
 {
 	/* Types are those of a table of the library. */
 	struct type_loss {

@@ -5,6 +5,7 @@
  */
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <string.h>
 
 #include "cmd/replay/replay.h"
@@ -564,6 +565,18 @@ static void line_unit(struct out *out, const struct fsdp_unit_times *unit)
 		out_line_text(out, " %s", phase);
 }
 
+/* Appends to its sentence. */
+__attribute__((format(printf, 2, 3))) static void add_words(
+	struct replay_loss *loss, const char *format, ...)
+{
+	size_t used = strlen(loss->sentence);
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(loss->sentence + used, sizeof loss->sentence - used, format, arguments);
+	va_end(arguments);
+}
+
 /* Of a trace without kernels: what takes longest. */
 static void tell_longest(struct replay *run)
 {
@@ -641,32 +654,33 @@ static enum cause find_worst(const struct replay *run, struct loss losses[CAUSE_
 
 /* Why collectives of units are exposed, as far as one reason costs most. False: those of
  * units are exposed for less than that. */
-static bool tell_unit_loss(struct replay *run, const char *label, double least_ns)
+static bool add_unit_loss(
+	struct replay_loss *loss, const struct replay *run, double least_ns)
 {
 	struct loss losses[CAUSE_COUNT] = { 0 };
 	enum cause worst = find_worst(run, losses);
-	struct out *out = run->run->out;
+	const struct fsdp_unit_times *unit = losses[worst].unit;
 	int64_t steps = steps_of(run);
-	const char *hint;
+	const char *hint, *phase;
+	char name[256];
 	struct ms all, most;
 
 	for (enum cause i = 0; i < CAUSE_COUNT; i++)
 		least_ns -= (double)losses[i].sum_ns;
-	if (losses[worst].unit == NULL || least_ns > 0)
+	if (unit == NULL || least_ns > 0)
 		return false;
 	hint = HINTS[worst][replay_by_rank(run, 0)->units_from == FSDP_UNITS_FSDP1];
-	out_line_begin(out, NULL);
-	out_line_text(out, "%s: %s: %s ms exposed per step, ", label, CAUSES[worst],
+	phase = fsdp_unit_phase_name(unit->phase);
+	add_words(loss, ": %s: %s ms exposed per step, ", CAUSES[worst],
 		replay_ms(losses[worst].sum_ns / steps, &all));
 	if (losses[worst].ns == losses[worst].sum_ns)
-		out_line_text(out, "all in ");
+		add_words(loss, "all in ");
 	else
-		out_line_text(out, "%s ms of it in ",
+		add_words(loss, "%s ms of it in ",
 			replay_ms(losses[worst].ns / steps, &most));
-	line_unit(out, losses[worst].unit);
-	if (hint != NULL)
-		out_line_text(out, "; try %s", hint);
-	out_line_end(out);
+	add_words(loss, "%s%s%s%s%s", put_name(unit, name, sizeof name),
+		phase != NULL ? " " : "", phase != NULL ? phase : "",
+		hint != NULL ? "; try " : "", hint != NULL ? hint : "");
 	return true;
 }
 
@@ -769,6 +783,7 @@ void replay_show_units(struct replay *run)
 	struct table like = { .key = "types", .text_only = true };
 	size_t count = fsdp_recordings_unit_count(run->recordings);
 	struct fsdp_unassigned rest = unassigned_of(run);
+	struct replay_loss loss = { .sentence = "most costly" };
 	struct record_table table;
 
 	tell_source(run);
@@ -792,7 +807,11 @@ void replay_show_units(struct replay *run)
 	out_table_end(run->run->out);
 	for (unsigned what = 0; what < 3; what++)
 		tell_such(run, what);
-	if (replay_advises(run) && !tell_unit_loss(run, "most costly", 0))
+	if (!replay_advises(run))
+		return;
+	if (add_unit_loss(&loss, run, 0))
+		out_line(run->run->out, NULL, "%s", loss.sentence);
+	else
 		tell_longest(run);
 }
 
@@ -809,7 +828,7 @@ static bool are_waits_worst(const struct replay_cost *cost)
 }
 
 /* Why they wait, as far as the recordings show it. */
-static void tell_waits(struct out *out, const struct replay_cost *cost)
+static void add_waits(struct replay_loss *loss, const struct replay_cost *cost)
 {
 	static const char *const why[][2] = {
 		[STRAGGLER_DATA] = { "its data loader takes", " longer" },
@@ -820,23 +839,19 @@ static void tell_waits(struct out *out, const struct replay_cost *cost)
 	};
 	struct ms ms;
 
-	if (cost->straggler == FSDP_ABSENT) {
-		out_line(out, NULL,
-			"largest loss: ranks wait %.0f %% of their time for each other, none stands out",
+	if (cost->straggler == FSDP_ABSENT)
+		add_words(loss,
+			"ranks wait %.0f %% of their time for each other, none stands out",
 			cost->waiting);
-		return;
-	}
-	out_line_begin(out, NULL);
-	out_line_text(out,
-		"largest loss: the others wait for rank %" PRId64
-		", %.0f %% of their time: ",
-		cost->straggler, cost->waiting);
-	if (cost->cause == STRAGGLER_UNKNOWN)
-		out_line_text(out, "compare its input, clock rates and load with theirs");
 	else
-		out_line_text(out, "%s %s ms per step%s", why[cost->cause][0],
+		add_words(loss,
+			"the others wait for rank %" PRId64 ", %.0f %% of their time: ",
+			cost->straggler, cost->waiting);
+	if (cost->straggler != FSDP_ABSENT && cost->cause == STRAGGLER_UNKNOWN)
+		add_words(loss, "compare its input, clock rates and load with theirs");
+	else if (cost->straggler != FSDP_ABSENT)
+		add_words(loss, "%s %s ms per step%s", why[cost->cause][0],
 			replay_ms((int64_t)cost->cause_ns, &ms), why[cost->cause][1]);
-	out_line_end(out);
 }
 
 static bool wants_advice(const struct replay *run)
@@ -869,55 +884,65 @@ static bool is_exchange(struct text type)
 
 /* Which collectives are exposed; why, if they are of units of FSDP. Of an exchange the wait
  * for the other rank is a part. */
-static void tell_exposed(struct replay *replay, const struct replay_cost *cost)
+static void add_exposed(struct replay_loss *loss, const struct replay *run)
 {
-	struct out *out = replay->run->out;
-	struct text type = text_of_span(replay_most_exposed(replay));
-	char label[64];
+	struct text type = text_of_span(replay_most_exposed(run));
 	double exposed_ns = 0;
 
-	for (size_t i = 0; i < replay->count; i++)
-		exposed_ns += (double)replay_by_rank(replay, i)->base.exposed_ns;
-	snprintf(label, sizeof label, "largest loss: exposed communication (%.0f %%)",
-		cost->exposed);
-	if (!is_exchange(type) && tell_unit_loss(replay, label, exposed_ns / 2))
+	for (size_t i = 0; i < run->count; i++)
+		exposed_ns += (double)replay_by_rank(run, i)->base.exposed_ns;
+	add_words(loss, "exposed communication (%.0f %%)", loss->percent);
+	if (!is_exchange(type) && add_unit_loss(loss, run, exposed_ns / 2))
 		return;
-	out_line_begin(out, NULL);
-	out_line_text(out, "%s", label);
-	if (type.size != 0) {
-		out_line_text(out, ", most of it in ");
-		out_line_name(out, type);
-	}
+	if (type.size != 0)
+		add_words(loss, ", most of it in %.*s", (int)type.size, type.data);
 	if (!is_exchange(type))
-		out_line_text(out, ": --by=group lists the process groups and sizes");
-	else if (replay->count == 1)
-		out_line_text(out,
+		add_words(loss, ": --by=group lists the process groups and sizes");
+	else if (run->count == 1)
+		add_words(loss,
 			": of its time, the wait for the partner is a part; traces of all ranks show the wait");
 	else
-		out_line_text(out,
+		add_words(loss,
 			": of its time, the wait for the partner is a part; --by=collective lists the rank that came last");
-	out_line_end(out);
 }
 
-void replay_tell_advice(struct replay *replay, const struct replay_cost *cost)
+struct replay_loss replay_loss(const struct replay *run, const struct replay_cost *cost)
 {
-	struct out *out = replay->run->out;
+	struct replay_loss loss = { .rank = FSDP_ABSENT };
 
-	if (!replay_advises(replay))
-		return;
-	if (are_waits_worst(cost))
-		tell_waits(out, cost);
-	else if (!cost->has_device)
-		return;
-	else if (cost->idle >= LEAST_LOSS && cost->idle >= cost->exposed)
-		out_line(out, NULL,
-			"largest loss: idle (%.0f %%): the GPU waits for the host; look for data loading, .item() and many small kernels",
+	if (!replay_advises(run) || (!cost->has_device && !are_waits_worst(cost)))
+		return loss;
+	if (are_waits_worst(cost)) {
+		loss.kind = "waiting";
+		loss.rank = cost->straggler;
+		loss.percent = cost->waiting;
+		add_waits(&loss, cost);
+	} else if (cost->idle >= LEAST_LOSS && cost->idle >= cost->exposed) {
+		loss.kind = "idle";
+		loss.percent = cost->idle;
+		add_words(&loss,
+			"idle (%.0f %%): the GPU waits for the host; look for data loading, .item() and many small kernels",
 			cost->idle);
-	else if (cost->exposed >= LEAST_LOSS)
-		tell_exposed(replay, cost);
-	else
-		out_line(out, NULL, "no loss of %.0f %% or more: compute sets the pace",
+	} else if (cost->exposed >= LEAST_LOSS) {
+		loss.kind = "exposed";
+		loss.percent = cost->exposed;
+		add_exposed(&loss, run);
+	} else {
+		loss.kind = "none";
+		add_words(&loss, "no loss of %.0f %% or more: compute sets the pace",
 			LEAST_LOSS);
+	}
+	return loss;
+}
+
+void replay_tell_advice(struct replay *run, const struct replay_cost *cost)
+{
+	struct replay_loss loss = replay_loss(run, cost);
+
+	if (loss.kind != NULL)
+		out_line(run->run->out, NULL, "%s%s",
+			strcmp(loss.kind, "none") != 0 ? "largest loss: " : "",
+			loss.sentence);
 }
 
 void replay_tell_allocations(struct replay *run)

@@ -152,7 +152,7 @@ void replay_show_sums(struct replay *run);
 bool replay_put_sums(struct replay *replay);
 
 /* The type of collectives of which most is exposed; empty: none is, or nothing tells. */
-struct fsdp_span replay_most_exposed(struct replay *run);
+struct fsdp_span replay_most_exposed(const struct replay *run);
 
 enum { REPLAY_KERNEL_BYTES = 36 };
 /* What tells most of a name in few columns: without what all names begin with. */
@@ -198,6 +198,14 @@ struct straggler {
 /* Of one run. */
 struct straggler straggler_of(const struct fsdp_recordings *recordings);
 
+/* Where most of the time is lost. */
+struct replay_loss {
+	const char *kind; /* "waiting", "idle", "exposed", "none"; NULL: not known */
+	int64_t rank;     /* for which the others wait; or FSDP_ABSENT */
+	double percent;   /* of the time */
+	char sentence[768];
+};
+
 /* Means over all ranks and steps; shares in per cent of the time of the devices. */
 struct replay_cost {
 	uint64_t run;
@@ -217,7 +225,8 @@ struct replay_cost {
 };
 struct replay_cost replay_cost(const struct replay *run);
 void replay_tell_cost(struct replay *run, const struct replay_cost *cost);
-/* The largest loss that the recordings prove. */
+/* The largest loss that the recordings prove, as data and as the last line. */
+struct replay_loss replay_loss(const struct replay *run, const struct replay_cost *cost);
 void replay_tell_advice(struct replay *run, const struct replay_cost *cost);
 /* That allocations of the device cost a share of the steps, where they do. */
 void replay_tell_allocations(struct replay *run);
