@@ -396,6 +396,12 @@ static const struct record head_record = RECORD_OF(RECORD_OBJECT, NONE,
 				"Findings that were counted and not kept. Absent when there are none." \
 	}
 
+#define NOTES                                                                            \
+	{                                                                                \
+		"notes", .type = FIELD_LIST, .of = &record_texts,                        \
+			 .about = "Notes on standard error. Absent when there are none." \
+	}
+
 #define INTERRUPTED                                                                  \
 	{                                                                            \
 		"interrupted",                                                       \
@@ -416,6 +422,7 @@ const struct record jsonl_end = OBJECT_RECORD(NONE, "end_line",
 	{ "findings", ALWAYS(FIELD_COUNT), .about = "Number of finding lines." },
 	{ "errors", ALWAYS(FIELD_COUNT), .about = "Number of error lines." }, OK,
 	{ "status", ALWAYS(FIELD_COUNT), .about = "Exit status." }, INTERRUPTED, OMITTED,
+	NOTES,
 	{ "data", ALWAYS(FIELD_ANY),
 		.about =
 			"The answer without what the item lines hold; null when the work failed." },
@@ -546,7 +553,7 @@ static void write_document(struct printer *printer, const struct schema_of *of)
 			.about = "What was noticed, in a fixed order." },
 		{ "errors", ROWS(failure_record), .always = true,
 			.about = "What could not be done or checked." },
-		OMITTED, INTERRUPTED };
+		OMITTED, NOTES, INTERRUPTED };
 	const struct record document = RECORD(NONE, fields, NULL, NULL);
 
 	write_definition(printer, &document);

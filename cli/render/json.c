@@ -574,6 +574,17 @@ static void write_omissions(struct json *json, const struct out_footer *footer)
 			footer->omission_count);
 }
 
+static void write_notes(struct json *json, const struct out_footer *footer)
+{
+	if (footer->note_count == 0)
+		return;
+	member(json, text_of("notes"), true);
+	level_begin(json, '[', ']', false);
+	for (size_t i = 0; i < footer->note_count; i++)
+		put(json, NULL, value_text(text_of(footer->notes[i])));
+	level_end(json);
+}
+
 static void item_end(struct json *json)
 {
 	record_end(json);
@@ -609,6 +620,7 @@ static void end_document(struct json *json, const struct out_footer *footer)
 		write_beside(json, "errors", NULL, &failure_record, footer->failures,
 			footer->failure_count);
 		write_omissions(json, footer);
+		write_notes(json, footer);
 		write_interrupted(json, footer);
 		level_end(json);
 	}
@@ -633,6 +645,7 @@ static void end_lines(struct json *json, const struct out_footer *footer)
 	put(json, "status", value_integer(footer->status));
 	write_interrupted(json, footer);
 	write_omissions(json, footer);
+	write_notes(json, footer);
 	member(json, text_of("data"), false);
 	if (json->has_data && json->rest.error == 0)
 		writer_put(json->to, json->rest.data, json->rest.size);

@@ -71,6 +71,8 @@ struct out_footer {
 	size_t failure_count;
 	const struct omission *omissions;
 	size_t omission_count;
+	const char *const *notes;
+	size_t note_count;
 	const struct check_result *checks; /* in the order of inputs, then of rules */
 	size_t check_count;
 	enum severity fail_on; /* the least that fails … */

@@ -752,6 +752,8 @@ static void end(struct session *session)
 					 : session->collected.failure_count,
 		.omissions = session->collected.omissions,
 		.omission_count = session->collected.omission_count,
+		.notes = (const char *const *)session->collected.notes.items,
+		.note_count = session->collected.notes.count,
 		.checks = session->collected.checks,
 		.check_count = session->collected.check_count,
 		.fail_on = session->collected.fail_on,
