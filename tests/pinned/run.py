@@ -152,7 +152,7 @@ def main():
     parser.add_argument("--update", action="store_true")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--leaks", action="store_true")
-    parser.add_argument("binary")
+    parser.add_argument("binary", type=os.path.abspath)
     parser.add_argument("case", nargs="*")
     options = parser.parse_args()
 
