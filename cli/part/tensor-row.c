@@ -294,6 +294,56 @@ const struct record param_state_record = OBJECT_RECORD(STATE, "state_of",
 	{ "state", GET(FIELD_NAME, get_state), HIDDEN,
 		ABOUT("Of optimizer state: its key, such as `exp_avg`.") });
 
+bool states_of_all(const struct fsdp_checkpoint *checkpoint, struct state_of **ret_states,
+	struct fsdp_error **ret_error)
+{
+	size_t all = fsdp_tensor_count(checkpoint), params = 0, states = 0, count;
+	uint32_t *tensors = malloc((all + 1) * sizeof *tensors);
+	struct fsdp_states *found = NULL;
+	bool good = tensors != NULL;
+
+	*ret_states = NULL;
+	for (uint32_t i = 0; good && i < all; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
+		states += tensor.role == FSDP_ROLE_OPTIM;
+		if (tensor.role == FSDP_ROLE_PARAM)
+			tensors[params++] = i;
+	}
+	if (good && states > 0) {
+		*ret_states = malloc(all * sizeof **ret_states);
+		good = *ret_states != NULL &&
+		       fsdp_states_new(checkpoint, tensors, params, &found, ret_error);
+	}
+	for (size_t i = 0; good && found != NULL && i < all; i++)
+		(*ret_states)[i].param = FSDP_NONE;
+	for (size_t i = 0; good && found != NULL && i < params; i++) {
+		const struct fsdp_state *own = fsdp_states_of(found, tensors[i], &count);
+		for (size_t k = 0; k < count; k++)
+			(*ret_states)[own[k].tensor] = (struct state_of){ tensors[i],
+				own[k].tensor, own[k].key_offset, own[k].key_size };
+	}
+	fsdp_states_free(found);
+	free(tensors);
+	return good;
+}
+
+struct fsdp_tensor tensor_of_owner(const struct fsdp_checkpoint *checkpoint,
+	const struct state_of *states, uint32_t index, struct state_of *ret_state)
+{
+	struct fsdp_tensor tensor = fsdp_tensor(checkpoint, index), param;
+
+	*ret_state = (struct state_of){ .param = FSDP_NONE };
+	if (states == NULL || states[index].param == FSDP_NONE)
+		return tensor;
+	*ret_state = states[index];
+	param = fsdp_tensor(checkpoint, ret_state->param);
+	if (tensor.module == FSDP_NONE)
+		tensor.module = param.module;
+	if (tensor.unit == FSDP_NONE)
+		tensor.unit = param.unit;
+	return tensor;
+}
+
 /* ---- pieces ---- */
 
 /* "0-511" if only rows are cut, else all ranges: "0-511, 0-255". Inclusive. */

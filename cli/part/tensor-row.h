@@ -139,6 +139,15 @@ struct state_of {
 };
 extern const struct record param_state_record;
 
+/* A list by index of tensor; NULL where no tensor is of an optimizer. The caller
+ * frees the list. False: *ret_error, or out of memory. */
+bool states_of_all(const struct fsdp_checkpoint *checkpoint, struct state_of **ret_states,
+	struct fsdp_error **ret_error);
+
+/* A tensor as it is shown: a state has the module and the unit of its parameter. */
+struct fsdp_tensor tensor_of_owner(const struct fsdp_checkpoint *checkpoint,
+	const struct state_of *states, uint32_t index, struct state_of *ret_state);
+
 /* What the sums of a group are. */
 #define GROUP_TENSORS_ABOUT "Number of tensors with a part in it."
 #define GROUP_PIECES_ABOUT "Number of pieces in it."

@@ -92,7 +92,8 @@ static const void *piece_at(void *context, uint32_t row, uint32_t *ret_order)
 	struct fsdp_piece piece = fsdp_piece(checkpoint, row);
 	struct listed_piece *listed = &listing->piece;
 
-	listed->tensor = listing_tensor(listing, piece.tensor, &listed->state);
+	listed->tensor = tensor_of_owner(
+		listing->run->checkpoint, listing->states, piece.tensor, &listed->state);
 	listed->facts = piece_facts(&listed->tensor, &piece,
 		listing->places != NULL ? &listing->places[listing->position]
 					: &place_unknown);

@@ -87,7 +87,8 @@ static const void *tensor_at(void *context, uint32_t row, uint32_t *ret_order)
 	struct listing *listing = context;
 	const struct fsdp_checkpoint *checkpoint = listing->run->checkpoint;
 	struct state_of state;
-	struct fsdp_tensor tensor = listing_tensor(listing, row, &state);
+	struct fsdp_tensor tensor =
+		tensor_of_owner(checkpoint, listing->states, row, &state);
 
 	listing->tensor = (struct listed_tensor){ .tensor = tensor,
 		.state = state,

@@ -68,58 +68,6 @@ bool listing_take_tensors(struct listing *listing, struct fsdp_error **ret_error
 	return true;
 }
 
-/* ---- states of optimizers ---- */
-
-static bool find_states(struct listing *listing, struct fsdp_error **ret_error)
-{
-	const struct fsdp_checkpoint *checkpoint = listing->run->checkpoint;
-	size_t all = fsdp_tensor_count(checkpoint), params = 0, states = 0, count;
-	uint32_t *tensors = malloc((all + 1) * sizeof *tensors);
-	struct fsdp_states *found = NULL;
-	bool good = tensors != NULL;
-
-	for (uint32_t i = 0; good && i < all; i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
-		states += tensor.role == FSDP_ROLE_OPTIM;
-		if (tensor.role == FSDP_ROLE_PARAM)
-			tensors[params++] = i;
-	}
-	if (good && states > 0) {
-		listing->states = malloc(all * sizeof *listing->states);
-		good = listing->states != NULL &&
-		       fsdp_states_new(checkpoint, tensors, params, &found, ret_error);
-	}
-	for (size_t i = 0; good && found != NULL && i < all; i++)
-		listing->states[i].param = FSDP_NONE;
-	for (size_t i = 0; good && found != NULL && i < params; i++) {
-		const struct fsdp_state *own = fsdp_states_of(found, tensors[i], &count);
-		for (size_t k = 0; k < count; k++)
-			listing->states[own[k].tensor] = (struct state_of){ tensors[i],
-				own[k].tensor, own[k].key_offset, own[k].key_size };
-	}
-	fsdp_states_free(found);
-	free(tensors);
-	return good;
-}
-
-struct fsdp_tensor listing_tensor(
-	const struct listing *listing, uint32_t index, struct state_of *ret_state)
-{
-	const struct fsdp_checkpoint *checkpoint = listing->run->checkpoint;
-	struct fsdp_tensor tensor = fsdp_tensor(checkpoint, index), param;
-
-	*ret_state = (struct state_of){ .param = FSDP_NONE };
-	if (listing->states == NULL || listing->states[index].param == FSDP_NONE)
-		return tensor;
-	*ret_state = listing->states[index];
-	param = fsdp_tensor(checkpoint, ret_state->param);
-	if (tensor.module == FSDP_NONE)
-		tensor.module = param.module;
-	if (tensor.unit == FSDP_NONE)
-		tensor.unit = param.unit;
-	return tensor;
-}
-
 /* ---- members next to the rows ---- */
 
 const struct record total_record = OBJECT_RECORD(struct listing, "total",
@@ -201,7 +149,7 @@ bool listing_show(struct listing *listing, const struct list *list, unsigned vie
 	if (!choose_columns(run, table))
 		return true;
 	if (listing->wide && items->of != &entry_record &&
-		!find_states(listing, ret_error))
+		!states_of_all(listing->run->checkpoint, &listing->states, ret_error))
 		return false;
 	reads = list->locate != NULL && columns_read(run, table);
 	if (reads && !list->locates_sorted && !list->locate(listing, ret_error))

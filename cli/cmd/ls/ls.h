@@ -92,10 +92,6 @@ void listing_done(struct listing *listing);
 void listing_begin(struct listing *listing);
 void listing_show_total(struct listing *listing);
 
-/* A tensor as it is listed: states of an optimizer are of the module of their parameter. */
-struct fsdp_tensor listing_tensor(
-	const struct listing *listing, uint32_t index, struct state_of *ret_state);
-
 /* What the rows are, and how they are shown. */
 struct list {
 	const struct record *answer; /* its first field is the list */

@@ -199,6 +199,7 @@ static const struct record tensor_item_record = OBJECT_RECORD(ITEM, "tensor_item
 	{ "kind", WORD_AT(ITEM, kind), .always = true, WORDS("tensor"),
 		ABOUT(KIND_ABOUT) },
 	{ NULL, FIELDS(component_record) },
+	{ NULL, FIELDS_AT(ITEM, owner, param_state_record) },
 	{ "placement",
 		MADE_AT(ITEM, tensor.placement, find_placement, placement_record) },
 	{ "states", EACH_OF(ITEM, state_count, find_state, state_record), .always = true,

@@ -146,6 +146,18 @@ static void tell_states(struct show *show, const struct item *item)
 	out_line_end(out);
 }
 
+static void tell_owner(struct show *show, const struct item *item)
+{
+	const struct run *run = show->run;
+
+	if (item->owner.param == FSDP_NONE)
+		return;
+	struct fsdp_tensor param = fsdp_tensor(run->checkpoint, item->owner.param);
+	out_line_begin(run->out, "state of");
+	out_line_name(run->out, tensor_shown_name(run, &show->buffers.param, &param));
+	out_line_end(run->out);
+}
+
 /* Runs of a flat buffer share a storage as all of its unit do: they are not tied. */
 static const char *how_shared(const struct show *show, const struct item *item)
 {
@@ -388,6 +400,7 @@ static void tell_head(struct show *show, const struct item *item)
 		out_line_name(out, tensor_shown_name(run, &show->buffers.alias, &other));
 		out_line_end(out);
 	}
+	tell_owner(show, item);
 	tell_module(show, tensor);
 	show->buffers.failed |= !draw_tensor(show, tensor);
 }

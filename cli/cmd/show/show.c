@@ -331,6 +331,24 @@ static bool list_pieces(struct show *show, struct fsdp_error **ret_error)
 	return good;
 }
 
+/* The parameter of each state that was asked for. */
+static bool find_owners(struct show *show, struct fsdp_error **ret_error)
+{
+	struct state_of *owners = NULL;
+	bool is_wanted = false, good;
+
+	for (size_t i = 0; i < show->asked_count; i++)
+		is_wanted |= show->items[i].is == ITEM_TENSOR &&
+			     show->items[i].tensor.role == FSDP_ROLE_OPTIM;
+	good = !is_wanted || states_of_all(show->run->checkpoint, &owners, ret_error);
+	for (size_t i = 0; i < show->asked_count && good; i++)
+		if (show->items[i].is == ITEM_TENSOR)
+			show->items[i].tensor = tensor_of_owner(show->run->checkpoint,
+				owners, show->items[i].index, &show->items[i].owner);
+	free(owners);
+	return good;
+}
+
 static bool find_states(struct show *show, struct fsdp_error **ret_error)
 {
 	uint32_t *tensors = malloc((show->asked_count + 1) * sizeof *tensors);
@@ -422,9 +440,10 @@ static bool run_show(struct run *run, struct fsdp_error **ret_error)
 		return true;
 	show.row = (struct row_context){ .run = run, .buffers = &show.buffers };
 	good = find_items(&show) && find_matches(&show) && add_components(&show) &&
-	       find_states(&show, ret_error) && add_up_modules(&show, ret_error) &&
-	       locate(&show, ret_error) && list_pieces(&show, ret_error) &&
-	       show_read_elements(&show, ret_error) && find_whole(&show, ret_error);
+	       find_owners(&show, ret_error) && find_states(&show, ret_error) &&
+	       add_up_modules(&show, ret_error) && locate(&show, ret_error) &&
+	       list_pieces(&show, ret_error) && show_read_elements(&show, ret_error) &&
+	       find_whole(&show, ret_error);
 	if (good) {
 		run_begin(run, show.status);
 		show_items(&show);

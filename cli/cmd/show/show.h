@@ -47,6 +47,7 @@ struct item {
 	size_t component_count;
 	const struct fsdp_state *states;
 	size_t state_count;
+	struct state_of owner;   /* of a state: its parameter */
 	unsigned char *elements; /* for --values; NULL: none */
 	size_t element_count;
 	struct element_range ranges[SLICES_MAX]; /* which they are, in this order */

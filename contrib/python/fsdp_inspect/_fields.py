@@ -126,7 +126,7 @@ OBJECTS: Dict[str, FrozenSet[str]] = {
     """.split()),
     "tensor_item": frozenset("""
         alias aliases bytes class components conj device dtype dtype_raw element_ranges element_stats elements
-        flattened inferred kind layout module name name_b64 name_raw neg numel path pieces placement quantizer
-        requires_grad role shape states unit
+        flattened inferred kind layout module name name_b64 name_raw neg numel param path pieces placement
+        quantizer requires_grad role shape state states unit
     """.split()),
 }
