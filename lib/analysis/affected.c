@@ -63,6 +63,9 @@ static enum affected_part part_of(const struct fsdp_finding *finding)
 	/* Such as random states of other ranks. */
 	if (part == PART_SHARDS && finding->severity == FSDP_NOTE)
 		return PART_NONE;
+	if (fsdp_rule(FSDP_RULE_ITEM_MISMATCH) == finding->rule &&
+		finding->tensor.data == NULL)
+		return PART_FILE;
 	if (part == PART_TENSOR &&
 		(finding->tensor.data == NULL ||
 			strcmp(finding->rule->category, "safety") == 0))

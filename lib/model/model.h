@@ -33,6 +33,7 @@ struct fsdp_file_record {
 	bool is_tar;     /* the input itself, whose members are in the directory */
 	bool is_transformed; /* its items went through an extension: they are not zips */
 	bool is_zstd;        /* its items are compressed, each by itself */
+	bool is_other;       /* of another save or rank: no item is at its range */
 };
 
 /* A run of bytes of a file with one purpose. */

@@ -646,6 +646,19 @@ def stages(folder, wrong):
     return ["--data", "--values", path]
 
 
+def other_save(name):
+    """A data file of that save; in the near miss its own, without the end."""
+    def swapped(folder, wrong):
+        path = copy("runs/dcp-half-written/run/step-20", folder)
+        file = os.path.join(path, "__1_0.distcp")
+        if wrong:
+            shutil.copy(os.path.join(TESTDATA, name, "__1_0.distcp"), file)
+        else:
+            os.truncate(file, os.path.getsize(file) - 900)
+        return [path]
+    return swapped
+
+
 def moved(folder, wrong):
     path = os.path.join(folder, "run", "checkpoint-4")
     os.makedirs(path)
@@ -722,6 +735,7 @@ ACCELERATE = ["scheduler.bin", "random_states_0.pkl", "random_states_1.pkl", "py
 TRAINER = ["trainer_state.json", "scheduler.pt", "rng_state_0.pth", "rng_state_1.pth"]
 
 ROWS = [
+    ("FI1029", "error", other_save("demo/step-1234")),
     ("FI1008", "error", gone("meta/consolidated-mp2", "consolidated.01.pth", "params.json")), ("FI1008", "error", last_rank),
     ("FI5007", "error", files(*VERL, "extra_state_world_size_2_rank_0.pt", near=VERL)),
     ("FI5007", "error", files(*ACCELERATE, near=ACCELERATE[1:])),
@@ -881,6 +895,7 @@ LOADS = [
     (always(model({f"model.{n}": s for n, s in LLAMA_ALL.items()}, {})), ["--for=hf", "--loader-version=4.57"], "differs"),
     (cut_pickle, ["--for=hf"], "not_judged"), (lambda folder: listed(folder, True)[0], ["--for=hf"], "loads"),
     (lambda folder: objects(folder, True)[0], ["--for=megatron"], "refuses"), (with_gap, ["--for=megatron"], "differs"), (lambda _: os.path.join(TESTDATA, "megatron/common-inside"), ["--for=megatron"], "loads"),
+    (always(other_save("demo/step-1234")), ["--for=dcp"], "refuses"), (always(other_save("runs/dcp-half-written/run/step-10")), ["--for=dcp"], "loads"),
     (always(adapter()), ["--for=peft"], "loads"), (always(adapter(base_model_name_or_path="org/base")), ["--for=peft"], "not_judged"), (always(adapter(prefix="base_model.model." * 2)), ["--for=peft"], "not_judged"),
 ]
 
@@ -890,7 +905,8 @@ def many(count):
 
 
 # what makes a sample, the verdict of the checks of info and its errors; None: they did not run
-INFOS = [(always(many(19999)), "good", 0), (always(many(20000)), None, 0), (always(model(FUSED, {}, **QWEN)), "good", 0), (always(listed), "good", 0),
+INFOS = [(always(other_save("demo/step-1234")), "bad", 1), (always(other_save("runs/dcp-half-written/run/step-10")), "good", 0),
+         (always(many(19999)), "good", 0), (always(many(20000)), None, 0), (always(model(FUSED, {}, **QWEN)), "good", 0), (always(listed), "good", 0),
          (always(model({n: LLAMA_ALL[n] for n in LLAMA_ALL if n != "model.norm.weight"}, {})), "bad", 1),
          (lambda _: os.path.join(TESTDATA, "broken/dcp-chunk-gap/checkpoint"), "bad", 1),
          (lambda _: os.path.join(TESTDATA, "cross/model-a-dcp-safetensors-w2"), "partial", 0)]

@@ -568,6 +568,10 @@ static const struct fsdp_load_rule rules[] = {
 		.message = "{0} is outside of the directory and is not read"),
 	FSDP_REFUSES(MISSING_FILE, lacks_file),
 	FSDP_REFUSES(DAMAGED_FILE, has_empty_file, NULL, "copy the file again"),
+	FSDP_REFUSES(PIECES, .finding = "FI1029",
+		.message =
+			"{0} is from another save or rank: its items are not where .metadata lists them",
+		.fix = "copy the files of all ranks again under their own names"),
 	FSDP_REFUSES(PIECES, has_other_items,
 		"items of .metadata are not where it lists them: files were swapped, or belong to another save",
 		"copy the files of all ranks again under their own names"),

@@ -241,6 +241,10 @@ struct data_file {
 	uint64_t bad_begin; /* where its range begins */
 	uint32_t bad_count;
 	bool transform_told;
+	bool is_other; /* its items are not those of the metadata */
+	uint64_t end;  /* of all items, by the metadata */
+	uint64_t last; /* offset of the last one that begins in the file, … */
+	uint64_t last_end;
 	uint32_t rank;
 };
 
@@ -552,6 +556,68 @@ static bool add_data_files(struct dcp *dcp, struct fsdp_error **ret_error)
 	return true;
 }
 
+/* Whether the 22 bytes before `end` are the end record of an item, which is a zip. */
+static bool is_end(const struct fsdp_source *source, uint64_t end)
+{
+	static const unsigned char mark[] = { 'P', 'K', 5, 6 };
+	unsigned char record[22];
+	return end >= sizeof record &&
+	       fsdp_source_read(
+		       source, end - sizeof record, record, sizeof record, NULL) &&
+	       memcmp(record, mark, sizeof mark) == 0 && record[20] == 0 &&
+	       record[21] == 0;
+}
+
+static bool ends_whole(
+	struct dcp *dcp, const struct data_file *file, struct fsdp_span path)
+{
+	struct fsdp_source source;
+	return fsdp_folder_source(dcp->folder, path, &source, NULL) &&
+	       is_end(&source, file->size);
+}
+
+/* A file of another save, or of another rank: it ends with a complete item, but not at the size that the metadata needs,
+ * and the last item is not at its range. A truncated file ends inside an item, and its items before are in place. */
+static bool is_of_other_save(
+	struct dcp *dcp, const struct data_file *file, struct fsdp_span path)
+{
+	unsigned char head[4];
+	struct fsdp_source source;
+	return file->size != FSDP_UNKNOWN && file->end != file->size &&
+	       file->last_end != 0 &&
+	       fsdp_folder_source(dcp->folder, path, &source, NULL) &&
+	       is_end(&source, file->size) &&
+	       fsdp_source_read(&source, file->last, head, sizeof head, NULL) &&
+	       (memcmp(head, "PK\3\4", sizeof head) != 0 ||
+		       (file->last_end <= file->size &&
+			       !is_end(&source, file->last_end)));
+}
+
+static void find_other_saves(struct dcp *dcp)
+{
+	for (size_t i = 0; i < dcp->meta.infos.count; i++) {
+		const struct fsdp_dcp_info *info = fsdp_vec_at(&dcp->meta.infos, i);
+		struct data_file *file = file_of(dcp, info->path);
+		uint64_t end;
+		if (info->bad || info->length == 0 ||
+			!fsdp_add(info->offset, info->length, &end))
+			continue;
+		if (end > file->end)
+			file->end = end;
+		if (info->transform == 0 && info->offset >= file->last &&
+			file->size >= 4 && info->offset <= file->size - 4) {
+			file->last = info->offset;
+			file->last_end = end;
+		}
+	}
+	for (uint32_t id = 1; id <= dcp->files.count; id++) {
+		struct data_file *file = file_of(dcp, id);
+		file->is_other =
+			is_of_other_save(dcp, file, fsdp_dcp_path(&dcp->meta, id));
+		fsdp_model_file(dcp->reading->model, file->id)->is_other = file->is_other;
+	}
+}
+
 /* Adds an item's range to its file, once for all names that share it. False: the range is
  * outside of it. */
 static bool use_range(struct dcp *dcp, struct fsdp_dcp_info *info, uint32_t item)
@@ -571,7 +637,7 @@ static bool use_range(struct dcp *dcp, struct fsdp_dcp_info *info, uint32_t item
 	info->counted = true;
 	if (end > file->needed)
 		file->needed = end;
-	if (file->size == FSDP_UNKNOWN)
+	if (file->size == FSDP_UNKNOWN || file->is_other)
 		return false;
 	if (end <= file->size)
 		return true;
@@ -1078,20 +1144,6 @@ static bool report_stand_in(
 	return true;
 }
 
-/* Whether the file ends with the end of an item, which is a zip. */
-static bool ends_whole(
-	struct dcp *dcp, const struct data_file *file, struct fsdp_span path)
-{
-	static const unsigned char mark[] = { 'P', 'K', 5, 6 };
-	unsigned char end[22];
-	struct fsdp_source source;
-	return file->size >= sizeof end &&
-	       fsdp_folder_source(dcp->folder, path, &source, NULL) &&
-	       fsdp_source_read(
-		       &source, file->size - sizeof end, end, sizeof end, NULL) &&
-	       memcmp(end, mark, sizeof mark) == 0 && end[20] == 0 && end[21] == 0;
-}
-
 /* One item that begins in a file which is whole was given a wrong length. */
 static enum fsdp_rule_index rule_of(
 	struct dcp *dcp, const struct data_file *file, struct fsdp_span path)
@@ -1125,7 +1177,13 @@ static void check_files(struct dcp *dcp)
 		struct fsdp_span path = fsdp_dcp_path(&dcp->meta, id);
 		if (file->size == FSDP_UNKNOWN)
 			continue;
-		if (file->bad_count != 0 && !report_stand_in(dcp, file, path)) {
+		if (file->is_other) {
+			fsdp_find(findings, FSDP_RULE_ITEM_MISMATCH,
+				FSDP_PLACE(.file = path,
+					.fix = "copy the files of all ranks again under their own names"),
+				"file is from another save or rank: its items are not at the offsets in .metadata (%llu bytes, .metadata needs %llu)",
+				FSDP_LLU(file->size), FSDP_LLU(file->end));
+		} else if (file->bad_count != 0 && !report_stand_in(dcp, file, path)) {
 			const struct fsdp_dcp_item *item =
 				fsdp_vec_at(&dcp->meta.items, file->first_bad);
 			enum fsdp_rule_index rule = rule_of(dcp, file, path);
@@ -1218,8 +1276,10 @@ static bool read_folder(struct dcp *dcp, struct fsdp_error **ret_error)
 	};
 	fsdp_table_init(&dcp->value_of, dcp->reading->scratch);
 	fsdp_arena_init(&dcp->item, dcp->reading->scratch->budget);
-	bool built = add_data_files(dcp, ret_error) && build(dcp, ret_error) &&
-		     check_ranges(dcp, ret_error);
+	bool built = add_data_files(dcp, ret_error);
+	if (built)
+		find_other_saves(dcp);
+	built = built && build(dcp, ret_error) && check_ranges(dcp, ret_error);
 	fsdp_arena_done(&dcp->item);
 	if (!built)
 		return false;
