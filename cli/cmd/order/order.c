@@ -362,8 +362,8 @@ static bool show_flats(struct listing *listing, const struct fsdp_fx_order *fx)
 static const struct column HANDLE_TABLE[] = {
 	{ "#", .right = true },
 	{ "unit" },
-	{ "post", .right = true },
-	{ "fetches next" },
+	{ "post-forward", .right = true },
+	{ "prefetches" },
 };
 
 static bool show_handle_rows(struct listing *listing, const struct fsdp_exec_order *order)
