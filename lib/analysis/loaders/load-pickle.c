@@ -11,8 +11,6 @@
 #include "analysis/loaders/loading.h"
 #include "base/num.h"
 
-#define ADD_SAFE "call torch.serialization.add_safe_globals([%s]) first"
-
 /* What begins a file. */
 enum beginning { NOTHING, EMPTY, ZIP, LEGACY, PICKLED, OTHER };
 
@@ -80,35 +78,26 @@ static bool is_taken(const struct fsdp_loading *loading, struct fsdp_span global
 	return false;
 }
 
-/* Those that are filled by an opcode for lists or dicts stay refused when they are
- * allowed. */
-static bool is_container(struct fsdp_span global)
-{
-	return fsdp_span_is(global, "collections.deque") ||
-	       fsdp_span_is(global, "collections.defaultdict");
-}
-
-/* All that it names is known to be data, and nothing in it looks hostile. */
-static bool is_harmless(struct fsdp_loading *loading, const char *name)
+/* The fix of FI3003 for this file; empty: a class may run code, or is unknown. */
+static struct fsdp_span fix_of(struct fsdp_loading *loading, const char *name)
 {
 	const struct fsdp_checkpoint *checkpoint = fsdp_load_open(loading, name);
 
 	for (size_t i = 0; checkpoint != NULL && i < fsdp_finding_count(checkpoint); i++)
-		if (fsdp_finding(checkpoint, i)->severity > FSDP_NOTE &&
-			strcmp(fsdp_finding(checkpoint, i)->rule->category, "safety") ==
-				0)
-			return false;
-	return checkpoint != NULL;
+		if (fsdp_finding(checkpoint, i)->rule ==
+			fsdp_rule(FSDP_RULE_WEIGHTS_ONLY_REFUSES))
+			return fsdp_finding(checkpoint, i)->fix;
+	return (struct fsdp_span){ NULL, 0 };
 }
 
-/* An empty name is the path itself. Word 2: what helps; empty: some class is not known to be
- * data, or allowing it is not enough. */
+/* An empty name is the path itself. Word 2: the fix. A library that opens a file of its own takes no other option of
+ * torch.load, only classes that were allowed before. */
 static bool file_refuses_global(struct fsdp_loading *loading, const char *name)
 {
 	struct fsdp_survey_pickles pickles;
 	char *text = loading->words[1];
 	size_t at = 0;
-	bool has_container = false;
+	struct fsdp_span fix;
 
 	loading->failed |= !fsdp_survey_pickles(loading->survey, name, &pickles);
 	if (!pickles.is_readable ||
@@ -123,13 +112,12 @@ static bool file_refuses_global(struct fsdp_loading *loading, const char *name)
 				FSDP_TEXT_MOST(pickles.globals[i], 256));
 		at += (size_t)snprintf(text + at, FSDP_LOAD_WORD - at, "%s%.*s",
 			at == 0 ? "" : ", ", FSDP_TEXT_MOST(pickles.globals[i], 256));
-		has_container |= is_container(pickles.globals[i]);
 		fsdp_load_name(loading, pickles.globals[i]);
 	}
-	fsdp_load_say(loading, 2, "%s", "");
-	if (at > 0 && at < FSDP_LOAD_WORD - sizeof ADD_SAFE && !has_container &&
-		pickles.opcode == NULL && is_harmless(loading, name))
-		fsdp_load_say(loading, 2, ADD_SAFE, text);
+	fix = at > 0 && pickles.opcode == NULL ? fix_of(loading, name) : fsdp_span("", 0);
+	if (*name != '\0' && !fsdp_span_begins(fix, FSDP_SPAN("import ")))
+		fix.size = 0;
+	fsdp_load_say(loading, 2, "%.*s", FSDP_TEXT(fix));
 	return at > 0;
 }
 
@@ -280,16 +268,6 @@ static bool refuses_opcode(struct fsdp_loading *loading)
 	return file_refuses_opcode(loading, "");
 }
 
-static bool refuses_container(struct fsdp_loading *loading)
-{
-	if (!refuses_global(loading) || !is_container(fsdp_span_text(loading->words[0])))
-		return false;
-	if (is_harmless(loading, ""))
-		fsdp_load_say(loading, 2,
-			"torch.load(weights_only=False), if the source is trusted");
-	return true;
-}
-
 static bool is_unread(struct fsdp_loading *loading)
 {
 	struct fsdp_survey_pickles pickles;
@@ -362,7 +340,6 @@ static const struct fsdp_load_rule rules[] = {
 		"load it with torch.jit.load, if you trust its source"),
 	FSDP_REFUSES(DAMAGED_FILE, is_cut,
 		"the file is truncated: it has no zip directory at its end", FSDP_NO_FIX),
-	FSDP_REFUSES(UNSAFE_GLOBAL, refuses_container),
 	FSDP_REFUSES(UNSAFE_GLOBAL, refuses_global),
 	FSDP_REFUSES(UNSAFE_PICKLE, refuses_opcode),
 	FSDP_REFUSES(
