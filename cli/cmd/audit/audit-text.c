@@ -124,16 +124,50 @@ static uint64_t other_notes(const struct judgement *verdict)
 	return verdict->counts.note - verdict->level_note;
 }
 
-static void put_counts(const struct judgement *verdict, struct out *out)
+/* Loaders asked for by name that do not load it as saved, or else that were not judged. */
+static bool put_loaders(const struct judgement *verdict, struct out *out)
 {
+	static const struct {
+		const char *word, *text;
+		int status;
+	} results[] = { { "refuses", "refuses to load it", STATUS_BAD },
+		{ "differs", "loads it with differences", STATUS_BAD },
+		{ "not_judged", "was not judged", STATUS_PARTIAL } };
 	const char *before = " ";
+
+	for (size_t i = 0; i < verdict->loading.count && !verdict->loading.is_own; i++)
+		for (size_t k = 0; k < sizeof results / sizeof *results; k++) {
+			const struct shown_loader *loader = &verdict->loading.loaders[i];
+
+			if (verdict->loading.status != results[k].status ||
+				strcmp(loader->verdict, results[k].word) != 0)
+				continue;
+			out_line_text(
+				out, "%s%s %s", before, loader->loader, results[k].text);
+			before = ", ";
+		}
+	if (before[0] == ',')
+		out_line_text(out, ";");
+	return before[0] == ',';
+}
+
+static void put_counts(
+	const struct judgement *verdict, const struct run *run, struct out *out)
+{
+	bool others = put_loaders(verdict, out);
+	bool strict = verdict->status == STATUS_BAD && !others;
+	const char *before = " ";
+
 	put_count(out, &before, verdict->counts.error, "error");
 	put_count(out, &before, verdict->counts.warning, "warning");
-	if (before[0] == ' ') {
-		out_line_text(out, " no problems");
+	if (before[0] == ' ' && !strict) {
+		out_line_text(out, others ? " no other problems" : " no problems");
 		before = ", ";
 	}
 	put_count(out, &before, other_notes(verdict), "note");
+	if (strict && verdict->counts.error == 0)
+		out_line_text(out, " (--fail-on=%s)",
+			run->common->fail_on != NULL ? run->common->fail_on : "error");
 }
 
 /* What was checked, and the option that checks more. */
@@ -183,12 +217,7 @@ static void show_verdict(
 	out_line_text(out, ": ");
 	out_line_painted(out, verdict->word);
 	out_line_text(out, ":");
-	if (verdict->loading.status != STATUS_GOOD && verdict->counts.error == 0)
-		out_line_text(out, " a loader %s;",
-			verdict->loading.status == STATUS_BAD
-				? "does not load it as saved"
-				: "was not judged");
-	put_counts(verdict, out);
+	put_counts(verdict, run, out);
 	if (!verdict->opened) {
 		out_line_text(out, "; cannot open the checkpoint");
 		out_line_end(out);

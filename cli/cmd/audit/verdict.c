@@ -325,9 +325,9 @@ void decide(struct judging *judging)
 	int status = STATUS_GOOD;
 
 	verdict->complete = verdict->opened && !lacks_something(judging);
-	verdict->word = verdict->counts.error > 0 ? "bad"
-			: verdict->complete       ? "good"
-						  : "partial";
+	verdict->word = verdict->counts.error > 0 || fails(judging) ? "bad"
+			: verdict->complete                         ? "good"
+								    : "partial";
 	if (fails(judging))
 		status = STATUS_BAD;
 	else if (!verdict->complete)
