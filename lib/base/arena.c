@@ -399,6 +399,36 @@ bool fsdp_vec_add(struct fsdp_vec *vec, const void *item)
 	return place != NULL;
 }
 
+bool fsdp_vec_sort(struct fsdp_vec *vec, int (*compare)(const void *, const void *))
+{
+	size_t size = vec->item_size, moves = 0;
+	unsigned char one[64], *copy;
+	for (size_t i = 1; i < vec->count && size <= sizeof one; i++) {
+		size_t to = i;
+		if (compare(fsdp_vec_at(vec, i - 1), fsdp_vec_at(vec, i)) <= 0)
+			continue;
+		memcpy(one, fsdp_vec_at(vec, i), size);
+		for (; to > 0 && compare(fsdp_vec_at(vec, to - 1), one) > 0; to--)
+			memcpy(fsdp_vec_at(vec, to), fsdp_vec_at(vec, to - 1), size);
+		memcpy(fsdp_vec_at(vec, to), one, size);
+		moves += i - to;
+		if (moves > 4 * vec->count)
+			break;
+	}
+	if (moves <= 4 * vec->count && size <= sizeof one)
+		return true;
+	copy = malloc(vec->count * size);
+	if (copy == NULL)
+		return false;
+	for (size_t i = 0; i < vec->count; i++)
+		memcpy(copy + i * size, fsdp_vec_at(vec, i), size);
+	qsort(copy, vec->count, size, compare);
+	for (size_t i = 0; i < vec->count; i++)
+		memcpy(fsdp_vec_at(vec, i), copy + i * size, size);
+	free(copy);
+	return true;
+}
+
 void *fsdp_vec_push_run_behind(struct fsdp_vec *vec, size_t size, size_t *ret_index)
 {
 	size_t per_page = (size_t)1 << vec->shift;

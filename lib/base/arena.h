@@ -213,6 +213,11 @@ static inline void *fsdp_vec_of(
 	return fsdp_vec_place(vec, index, item_size);
 }
 
+/* Sorts the items. Mostly they nearly are in order, and each moves a few places down; if
+ * they move far, a copy is sorted. False when out of memory. */
+bool fsdp_vec_sort(struct fsdp_vec *vec, int (*compare)(const void *, const void *))
+	__attribute__((warn_unused_result));
+
 /* Number of items from `index` on that are contiguous in memory. */
 static inline size_t fsdp_vec_run(const struct fsdp_vec *vec, size_t index)
 {

@@ -391,23 +391,6 @@ bool fsdp_stream_is_cut(const struct fsdp_stream *stream)
 	       (stream->unpack != NULL && fsdp_unpack_is_cut(stream->unpack));
 }
 
-bool fsdp_stream_can_rewind(const struct fsdp_stream *stream)
-{
-	return stream->is_file;
-}
-
-bool fsdp_stream_rewind(struct fsdp_stream *stream, struct fsdp_error **ret_error)
-{
-	if (!stream->is_file)
-		return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
-			"a pipe cannot be read twice");
-	close_layers(stream);
-	stream->at = stream->head_size;
-	stream->head_at = 0;
-	stream->peeked_size = stream->peeked_at = 0;
-	return open_layers(stream, ret_error);
-}
-
 const struct fsdp_source *fsdp_stream_plain(const struct fsdp_stream *stream)
 {
 	return stream->is_file && stream->gunzip == NULL && stream->unpack == NULL

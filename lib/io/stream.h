@@ -41,10 +41,6 @@ bool fsdp_stream_peek(struct fsdp_stream *stream, struct fsdp_span *ret_head,
 /* Meaningful at the end. */
 bool fsdp_stream_is_cut(const struct fsdp_stream *stream);
 
-/* From the first byte again; fails for a pipe. */
-bool fsdp_stream_can_rewind(const struct fsdp_stream *stream);
-bool fsdp_stream_rewind(struct fsdp_stream *stream, struct fsdp_error **ret_error);
-
 /* The file itself, if it is neither a pipe nor compressed; NULL: it is. */
 struct fsdp_source;
 const struct fsdp_source *fsdp_stream_plain(const struct fsdp_stream *stream);

@@ -17,35 +17,9 @@ static int compare(const void *a, const void *b)
 	return left->order < right->order ? -1 : left->order > right->order;
 }
 
-static bool sort_copy(struct fsdp_vec *list)
-{
-	struct fsdp_comm *copy = malloc(list->count * sizeof *copy);
-	if (copy == NULL)
-		return false;
-	for (size_t i = 0; i < list->count; i++)
-		copy[i] = *fsdp_comm_at(list, i);
-	qsort(copy, list->count, sizeof *copy, compare);
-	for (size_t i = 0; i < list->count; i++)
-		*fsdp_comm_at(list, i) = copy[i];
-	free(copy);
-	return true;
-}
-
-/* They nearly are in order, as a rule, and each goes a few places down. */
 bool fsdp_comm_sort(struct fsdp_vec *list)
 {
-	size_t moves = 0;
-	for (size_t i = 1; i < list->count; i++) {
-		struct fsdp_comm one = *fsdp_comm_at(list, i);
-		size_t to = i;
-		for (; to > 0 && compare(&one, fsdp_comm_at(list, to - 1)) < 0; to--)
-			*fsdp_comm_at(list, to) = *fsdp_comm_at(list, to - 1);
-		*fsdp_comm_at(list, to) = one;
-		moves += i - to;
-		if (moves > 4 * list->count)
-			return sort_copy(list);
-	}
-	return true;
+	return fsdp_vec_sort(list, compare);
 }
 
 size_t fsdp_steps_index_at(const struct fsdp_step *steps, size_t count, int64_t ts_ns)

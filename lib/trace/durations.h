@@ -53,4 +53,26 @@ static inline void fsdp_sum_ns(int64_t *sum, int64_t ns, bool *overflow)
 		*overflow = true;
 }
 
+/*
+ * Sums by a row and a column, which is mostly a step. Events of one column mostly follow
+ * each other, so a row looks at its last sum only; equal columns that are apart are added
+ * up at the end.
+ */
+struct fsdp_time_sums {
+	struct fsdp_vec list; /* struct fsdp_sum */
+	struct fsdp_vec last; /* uint32_t: by row its last in the list, from 1 */
+	bool overflow;        /* a sum does not fit */
+};
+
+void fsdp_time_sums_init(struct fsdp_time_sums *sums, struct fsdp_arena *arena);
+
+/* One event. All that return bool are false when out of memory. */
+bool fsdp_time_sums_add(struct fsdp_time_sums *sums, uint32_t row, int64_t column,
+	int64_t ns, int64_t exposed_ns);
+
+/* The sums of each row by column, in the arena: those of a row go to ret_lists of its place,
+ * which several rows may share; a place of UINT32_MAX is skipped. places NULL: its own. */
+bool fsdp_time_sums_list(struct fsdp_time_sums *sums, const uint32_t *places,
+	struct fsdp_arena *arena, struct fsdp_step_list *ret_lists);
+
 #endif

@@ -16,17 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <fsdp/trace.h>
-
-#include "base/arena.h"
 #include "base/characters.h"
-#include "base/names.h"
-#include "base/num.h"
-#include "trace/durations.h"
-#include "trace/event.h"
-#include "trace/kineto-input.h"
 #include "trace/kineto-units.h"
-#include "trace/types.h"
+#include "trace/kineto.h"
 
 struct station {
 	const char *name;
@@ -453,364 +445,237 @@ bool fsdp_unit_rows_join(struct fsdp_recording *const *recordings, size_t count,
 	return true;
 }
 
-/*
- * The rows of units of one trace.
- */
-
-static void unit_rows_init(struct fsdp_kineto_unit_rows *rows,
-	struct fsdp_kineto_words *words, struct fsdp_arena *arena, bool device)
-{
-	*rows = (struct fsdp_kineto_unit_rows){
-		.words = words, .arena = arena, .device = device
-	};
-	fsdp_vec_init(&rows->list, arena, sizeof(struct fsdp_unit_times));
-	fsdp_vec_init(&rows->groups, arena, sizeof(struct fsdp_kineto_unit_text));
-	fsdp_vec_init(&rows->streams, arena, sizeof(struct fsdp_kineto_unit_text));
-	fsdp_step_sums_init(&rows->gathers, arena);
-	fsdp_step_sums_init(&rows->reduces, arena);
-}
-
-/* The index of the row with a key, which is made if it is new. All that return bool are
- * false when out of memory. */
-static bool unit_rows_find(
-	struct fsdp_kineto_unit_rows *rows, struct fsdp_unit_key key, uint32_t *ret_row)
-{
-	int64_t text[] = { key.unit, (int64_t)key.phase, key.pg };
-	int64_t exposed_ns = rows->device ? 0 : FSDP_ABSENT;
-	uint32_t id;
-	uint32_t *index = fsdp_kineto_words_find(rows->words, FSDP_KINETO_UNIT_ROWS,
-		fsdp_span((const unsigned char *)text, sizeof text), &id);
-	if (index == NULL)
-		return false;
-	if (*index == 0) {
-		struct fsdp_unit_times *row = fsdp_vec_push(&rows->list);
-		if (row == NULL)
-			return false;
-		*row = (struct fsdp_unit_times){ .phase = key.phase,
-			.pg = key.pg,
-			.gathers.exposed_ns = exposed_ns,
-			.reduces.exposed_ns = exposed_ns };
-		if (key.unit != FSDP_NONE)
-			row->unit = fsdp_kineto_words_text(rows->words, key.unit);
-		*index = (uint32_t)rows->list.count;
-	}
-	*ret_row = *index - 1;
-	return true;
-}
-
-/* ---- groups and streams ---- */
-
-/* Once for each row and text. `what` keeps the lists apart. */
-static bool note(struct fsdp_kineto_unit_rows *rows, struct fsdp_vec *list, uint32_t what,
-	uint32_t row, uint32_t word, struct fsdp_span text)
-{
-	uint32_t key[] = { what, row, word }, id;
-	uint32_t *known = fsdp_kineto_words_find(rows->words, FSDP_KINETO_UNIT_TEXTS,
-		fsdp_span((const unsigned char *)key, sizeof key), &id);
-	if (known == NULL || *known != 0)
-		return known != NULL;
-	*known = 1;
-	return fsdp_vec_add(list, &(struct fsdp_kineto_unit_text){ text, row });
-}
-
-static bool unit_rows_group(
-	struct fsdp_kineto_unit_rows *rows, uint32_t row, struct fsdp_span group)
-{
-	uint32_t word;
-	return fsdp_kineto_words_find(rows->words, FSDP_KINETO_GROUPS, group, &word) !=
-		       NULL &&
-	       note(rows, &rows->groups, 0, row, word, group);
-}
-
-/* Notes that a kernel of a row is of this process group, or on this stream, a thread. The
- * text of the group outlives the rows. */
-static bool unit_rows_stream(
-	struct fsdp_kineto_unit_rows *rows, uint32_t row, uint32_t stream)
-{
-	return note(rows, &rows->streams, 1, row, stream,
-		fsdp_kineto_words_thread_name(rows->words, stream));
-}
-
-static int compare_row_texts(const void *a, const void *b)
-{
-	const struct fsdp_kineto_unit_text *left = a, *right = b;
-	if (left->row != right->row)
-		return left->row < right->row ? -1 : 1;
-	return fsdp_span_compare(left->text, right->text);
-}
-
-static struct fsdp_unit_texts *texts_of(
-	const struct fsdp_kineto_unit_rows *rows, uint32_t row, bool streams)
-{
-	struct fsdp_unit_times *times = fsdp_kineto_unit_row(rows, row);
-	return streams ? &times->streams : &times->groups;
-}
-
-/* Gives each row its part of the list. */
-static bool hand_out(const struct fsdp_kineto_unit_rows *rows,
-	const struct fsdp_vec *list, bool streams)
-{
-	struct fsdp_span *texts = FSDP_TAKE(rows->arena, texts, list->count);
-	struct fsdp_kineto_unit_text *sorted = malloc((list->count + 1) * sizeof *sorted);
-	bool good = texts != NULL && sorted != NULL;
-	for (size_t i = 0; good && i < list->count; i++)
-		sorted[i] = *(struct fsdp_kineto_unit_text *)fsdp_vec_at(list, i);
-	if (good && list->count != 0)
-		qsort(sorted, list->count, sizeof *sorted, compare_row_texts);
-	for (size_t i = 0; good && i < list->count; i++) {
-		struct fsdp_unit_texts *of = texts_of(rows, sorted[i].row, streams);
-		texts[i] = sorted[i].text;
-		if (of->count++ == 0)
-			of->texts = &texts[i];
-	}
-	free(sorted);
-	return good;
-}
-
-/* Gives each row its times by step. */
-static bool hand_out_steps(struct fsdp_kineto_unit_rows *rows)
-{
-	size_t count = rows->list.count;
-	struct fsdp_step_list *gathers = calloc(2 * count + 1, sizeof *gathers);
-	struct fsdp_step_list *reduces = gathers != NULL ? gathers + count : NULL;
-	uint32_t *places = malloc((count + 1) * sizeof *places);
-	bool good = gathers != NULL && places != NULL;
-	for (size_t i = 0; good && i < count; i++)
-		places[i] = (uint32_t)i;
-	good = good &&
-	       fsdp_step_sums_list(&rows->gathers, places, rows->arena, gathers) &&
-	       fsdp_step_sums_list(&rows->reduces, places, rows->arena, reduces);
-	for (size_t i = 0; good && i < count; i++) {
-		struct fsdp_unit_times *row = fsdp_kineto_unit_row(rows, (uint32_t)i);
-		row->gathers.by_step = gathers[i];
-		row->reduces.by_step = reduces[i];
-	}
-	free(gathers);
-	free(places);
-	return good;
-}
-
-/* Fills in the units of the recording, in order. */
-static bool unit_rows_list(
-	struct fsdp_kineto_unit_rows *rows, struct fsdp_recording *recording)
-{
-	struct fsdp_unit_times *list = FSDP_TAKE(rows->arena, list, rows->list.count);
-	if (list == NULL || !hand_out_steps(rows) ||
-		!hand_out(rows, &rows->groups, false) ||
-		!hand_out(rows, &rows->streams, true))
-		return false;
-	for (size_t i = 0; i < rows->list.count; i++)
-		list[i] = *fsdp_kineto_unit_row(rows, (uint32_t)i);
-	unit_rows_sort(list, rows->list.count);
-	recording->units = list;
-	recording->unit_count = rows->list.count;
-	return true;
-}
-
-/*
- * The reductions at the end of each step.
- */
-
-static int compare_reductions(const void *a, const void *b)
-{
-	const struct fsdp_kineto_unit_reduction *left = a, *right = b;
-	if (left->step != right->step)
-		return left->step < right->step ? -1 : 1;
-	return left->begin_ns < right->begin_ns ? -1 : left->begin_ns > right->begin_ns;
-}
-
-/* For each reduction the time from its end to the begin of the last one of its step. */
-static struct fsdp_interval *list_windows(
-	const struct fsdp_kineto_unit_reduction *list, size_t count)
-{
-	struct fsdp_interval *windows = malloc((count + 1) * sizeof *windows);
-	const struct fsdp_kineto_unit_reduction *last = NULL;
-	for (size_t i = count; windows != NULL && i-- > 0;) {
-		if (last == NULL || last->step != list[i].step)
-			last = &list[i];
-		int64_t end = list[i].end_ns;
-		windows[i] = (struct fsdp_interval){ end,
-			last->begin_ns > end ? last->begin_ns : end };
-	}
-	return windows;
-}
-
-/* Adds to each row what is exposed of those reductions after which nothing computes until
- * the last one of their step begins. Sorts the list. False: out of memory. */
-static bool unit_ends_add(const struct fsdp_kineto_unit_rows *rows,
-	const struct fsdp_kineto_busy *busy, struct fsdp_kineto_unit_reduction *list,
-	size_t count)
-{
-	if (count != 0)
-		qsort(list, count, sizeof *list, compare_reductions);
-	struct fsdp_interval *windows = list_windows(list, count);
-	int64_t *computes_ns = malloc((count + 1) * sizeof *computes_ns);
-	bool good = windows != NULL && computes_ns != NULL &&
-		    (count == 0 || fsdp_kineto_busy_cover(busy, 1 << FSDP_KINETO_COMPUTE,
-					   windows, count, computes_ns));
-	for (size_t i = 0; good && i < count; i++) {
-		bool overflow = false;
-		if (computes_ns[i] == 0)
-			fsdp_sum_ns(&fsdp_kineto_unit_row(rows, list[i].row)
-					     ->reduces.exposed_last_ns,
-				list[i].exposed_ns, &overflow);
-	}
-	free(windows);
-	free(computes_ns);
-	return good;
-}
-
-/*
- * The annotations of FSDP while a trace is read.
- */
-
-void fsdp_kineto_units_init(struct fsdp_kineto_units *units,
-	struct fsdp_kineto_words *words, struct fsdp_arena *arena,
-	const struct fsdp_recording_options *options)
-{
-	*units = (struct fsdp_kineto_units){
-		.wanted = options->units, .by_step = options->by_step, .words = words
-	};
-	fsdp_vec_init(&units->notes, arena, sizeof(struct fsdp_kineto_unit_span));
-	fsdp_vec_init(&units->process_of, arena, sizeof(uint32_t));
-	fsdp_vec_init(&units->streams, arena, sizeof(uint32_t));
-	fsdp_vec_init(&units->compute_ns, arena, sizeof(int64_t));
-}
+/* ---- the annotations of a trace ---- */
 
 /* The word of a name without the segments of wrappers; that of each name is found once. */
 static bool find_unit(
-	struct fsdp_kineto_units *units, struct fsdp_span name, uint32_t *ret_unit)
+	struct fsdp_kineto_words *words, struct fsdp_span name, uint32_t *ret_unit)
 {
 	uint32_t raw;
 	uint32_t *clean =
-		fsdp_kineto_words_find(units->words, FSDP_KINETO_UNIT_NAMES, name, &raw);
+		fsdp_kineto_words_find(words, FSDP_KINETO_UNIT_NAMES, name, &raw);
 	if (clean == NULL)
 		return false;
 	if (*clean == 0) {
 		unsigned char *buffer = malloc(name.size + 1);
 		uint32_t id = FSDP_NONE;
 		if (buffer != NULL)
-			fsdp_kineto_words_find(units->words, FSDP_KINETO_UNITS,
+			fsdp_kineto_words_find(words, FSDP_KINETO_UNITS,
 				fsdp_span(buffer, fsdp_kineto_unit_clean(name, buffer)),
 				&id);
 		free(buffer);
 		if (id == FSDP_NONE)
 			return false;
-		clean = fsdp_kineto_words_known(units->words, raw);
+		clean = fsdp_vec_at(&words->known, raw);
 		*clean = id;
 	}
 	*ret_unit = *clean;
 	return true;
 }
 
-bool fsdp_kineto_units_note(struct fsdp_kineto_units *units, struct fsdp_span name,
-	const struct fsdp_kineto_unit_span *span)
+bool fsdp_kineto_units_add(
+	struct fsdp_kineto *kineto, struct fsdp_span name, struct fsdp_kineto_row row)
 {
 	struct fsdp_kineto_unit_note note = fsdp_kineto_unit_read(name);
-	uint32_t unit;
-	units->seen[note.kind] = true;
-	if (note.kind == FSDP_UNIT_NONE || note.kind == FSDP_UNIT_STATION)
-		return true;
-	if (!find_unit(units, note.unit, &unit))
-		return false;
-	struct fsdp_kineto_unit_span *kept = fsdp_vec_push(&units->notes);
-	if (kept == NULL)
-		return false;
-	*kept = *span;
-	kept->kind = (unsigned char)note.kind;
-	kept->unit = unit;
-	kept->pg = note.pg;
-	return true;
-}
-
-bool fsdp_kineto_units_thread(
-	struct fsdp_kineto_units *units, uint32_t thread, uint32_t process)
-{
-	uint32_t *kept = fsdp_vec_reach(&units->process_of, thread);
-	if (kept != NULL)
-		*kept = process;
-	return kept != NULL;
-}
-
-uint32_t fsdp_kineto_units_process(const struct fsdp_kineto_units *units, uint32_t thread)
-{
-	return thread < units->process_of.count
-		       ? *(uint32_t *)fsdp_vec_at(&units->process_of, thread)
-		       : 0;
-}
-
-bool fsdp_kineto_units_stream(struct fsdp_kineto_units *units, uint32_t stream)
-{
-	return fsdp_vec_add(&units->streams, &stream);
-}
-
-bool fsdp_kineto_units_compute(
-	struct fsdp_kineto_units *units, uint32_t stream, int64_t dur_ns)
-{
-	int64_t *sum = fsdp_vec_reach(&units->compute_ns, stream);
-	if (sum != NULL && __builtin_add_overflow(*sum, dur_ns, sum))
-		*sum = INT64_MAX;
-	return sum != NULL;
-}
-
-bool fsdp_kineto_units_any(const struct fsdp_kineto_units *units)
-{
-	return units->notes.count != 0;
-}
-
-void fsdp_kineto_units_choose(
-	struct fsdp_kineto_units *units, const struct fsdp_kineto_steps *steps)
-{
-	size_t kept = 0;
-	for (size_t i = 0; i < units->notes.count; i++) {
-		struct fsdp_kineto_unit_span *note = fsdp_vec_at(&units->notes, i);
-		if (fsdp_kineto_steps_chosen_at(steps, note->ts_ns))
-			*(struct fsdp_kineto_unit_span *)fsdp_vec_at(
-				&units->notes, kept++) = *note;
-	}
-	fsdp_vec_truncate(&units->notes, kept);
+	kineto->units_seen[note.kind] = true;
+	row.kind = (unsigned)note.kind & 31;
+	row.id = note.pg;
+	return note.kind == FSDP_UNIT_NONE || note.kind == FSDP_UNIT_STATION ||
+	       (find_unit(&kineto->words, note.unit, &row.name) &&
+		       fsdp_vec_add(&kineto->tables[FSDP_KINETO_UNIT], &row));
 }
 
 /*
- * Gathers and reductions of FSDP, and which unit each collective was for.
+ * The unit of each gather and reduction: a collective on the device belongs to the
+ * annotation in which it was launched; one on the host to that in which it begins, on any
+ * thread of the process.
  */
 
-/* While collectives are put to units. What each annotation stands for is in `own`. */
+/* A process group or a stream of a row. */
+struct unit_text {
+	struct fsdp_span text;
+	uint32_t row;
+	bool is_stream;
+};
+
 struct settling {
-	struct fsdp_kineto_units *units;
-	const struct fsdp_collectives *all;
-	const struct fsdp_kineto_place *places;
-	const struct fsdp_kineto_steps *steps;
+	struct fsdp_kineto *kineto;
 	bool device;
-	struct fsdp_kineto_unit_rows rows;
+	size_t count;               /* annotations */
+	struct fsdp_vec rows;       /* struct fsdp_unit_times */
+	struct fsdp_vec texts;      /* struct unit_text */
+	struct fsdp_time_sums sums; /* gathers of each row, then reductions, by step */
 	struct own {
-		uint32_t row;    /* FSDP_NONE: none */
+		uint32_t row;    /* of an annotation; FSDP_NONE: none */
 		uint32_t number; /* of an FSDP1 forward: its place, from 0 */
 	} * own;
 	struct fsdp_enclosed *around, *inner;
-	uint32_t *found;
-	int64_t *exposed;
-	struct fsdp_kineto_unit_reduction *reductions;
+	uint32_t *found, *issued;
+	struct fsdp_device_times *times; /* during each collective */
+	struct reduction {
+		int64_t begin_ns, end_ns, exposed_ns;
+		size_t step;
+		uint32_t row;
+	} * reductions;
 	size_t reduction_count;
 };
 
-static const struct fsdp_kineto_unit_span *note_at(
-	const struct fsdp_kineto_units *units, size_t index)
+static const struct fsdp_kineto_row *note_at(const struct settling *at, size_t index)
 {
-	return fsdp_vec_at(&units->notes, index);
+	return fsdp_kineto_at(at->kineto, FSDP_KINETO_UNIT, index);
 }
 
-static bool is_named(const struct fsdp_kineto_units *units)
+static struct fsdp_unit_times *row_at(const struct settling *at, size_t row)
 {
-	return units->seen[FSDP_UNIT_ALL_GATHER];
+	return fsdp_vec_at(&at->rows, row);
 }
 
-static bool is_fsdp2(const struct fsdp_kineto_units *units)
+static const struct fsdp_comm *comm_at(const struct settling *at, size_t index)
 {
+	return fsdp_comm_at(&at->kineto->comms.list, index);
+}
+
+/* The row of a unit (a word, or FSDP_NONE: unknown), which is added if it is new. All that
+ * return bool are false when out of memory. */
+static bool find_row(struct settling *at, uint32_t unit, enum fsdp_unit_phase phase,
+	int64_t pg, uint32_t *ret_row)
+{
+	struct fsdp_kineto_words *words = &at->kineto->words;
+	int64_t key[] = { unit, (int64_t)phase, pg };
+	int64_t exposed_ns = at->device ? 0 : FSDP_ABSENT;
+	uint32_t id;
+	uint32_t *index = fsdp_kineto_words_find(
+		words, FSDP_KINETO_UNIT_ROWS, FSDP_KINETO_KEY(key), &id);
+	if (index == NULL)
+		return false;
+	if (*index == 0) {
+		struct fsdp_unit_times row = { .phase = phase,
+			.pg = pg,
+			.gathers.exposed_ns = exposed_ns,
+			.reduces.exposed_ns = exposed_ns };
+		if (unit != FSDP_NONE)
+			row.unit = fsdp_kineto_words_text(words, unit);
+		if (!fsdp_vec_add(&at->rows, &row))
+			return false;
+		*index = (uint32_t)at->rows.count;
+	}
+	*ret_row = *index - 1;
+	return true;
+}
+
+/* Notes a process group or a stream of a row once. */
+static bool add_text(struct settling *at, uint32_t row, bool is_stream, uint32_t word,
+	struct fsdp_span text)
+{
+	uint32_t key[] = { is_stream, row, word }, id;
+	uint32_t *known = fsdp_kineto_words_find(
+		&at->kineto->words, FSDP_KINETO_UNIT_TEXTS, FSDP_KINETO_KEY(key), &id);
+	if (known == NULL || *known != 0)
+		return known != NULL;
+	*known = 1;
+	return fsdp_vec_add(&at->texts, &(struct unit_text){ text, row, is_stream });
+}
+
+static int compare_unit_texts(const void *a, const void *b)
+{
+	const struct unit_text *left = a, *right = b;
+	if (left->is_stream != right->is_stream)
+		return left->is_stream ? 1 : -1;
+	if (left->row != right->row)
+		return left->row < right->row ? -1 : 1;
+	return fsdp_span_compare(left->text, right->text);
+}
+
+/* Fills in the units of the recording, in order. */
+static bool list_rows(struct settling *at)
+{
+	struct fsdp_recording *recording = &at->kineto->reading->recording;
+	struct fsdp_arena *arena = &at->kineto->reading->arena;
+	size_t count = at->rows.count;
+	struct fsdp_unit_times *list = FSDP_TAKE(arena, list, count);
+	struct fsdp_span *texts = FSDP_TAKE(arena, texts, at->texts.count);
+	struct fsdp_step_list *steps =
+		FSDP_TAKE(&at->kineto->arena, steps, 2 * count + 1);
+	if (list == NULL || texts == NULL || steps == NULL ||
+		!fsdp_vec_sort(&at->texts, compare_unit_texts) ||
+		!fsdp_time_sums_list(&at->sums, NULL, arena, steps))
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		list[i] = *row_at(at, i);
+		list[i].gathers.by_step = steps[2 * i];
+		list[i].reduces.by_step = steps[2 * i + 1];
+	}
+	for (size_t i = 0; i < at->texts.count; i++) {
+		const struct unit_text *one = fsdp_vec_at(&at->texts, i);
+		struct fsdp_unit_texts *of =
+			one->is_stream ? &list[one->row].streams : &list[one->row].groups;
+		texts[i] = one->text;
+		if (of->count++ == 0)
+			of->texts = &texts[i];
+	}
+	unit_rows_sort(list, count);
+	recording->units = list;
+	recording->unit_count = count;
+	return true;
+}
+
+/* ---- the reductions at the end of each step ---- */
+
+static int compare_reductions(const void *a, const void *b)
+{
+	const struct reduction *left = a, *right = b;
+	if (left->step != right->step)
+		return left->step < right->step ? -1 : 1;
+	return left->begin_ns < right->begin_ns ? -1 : left->begin_ns > right->begin_ns;
+}
+
+/* Adds to each row what is exposed of those reductions after which nothing computes until
+ * the last one of their step begins: nothing can hide them. */
+static bool add_ends(struct settling *at)
+{
+	struct reduction *list = at->reductions;
+	size_t count = at->reduction_count;
+	const struct reduction *last = NULL;
+	struct fsdp_busy_span *windows = malloc((count + 1) * sizeof *windows);
+	struct fsdp_device_times *times = malloc((count + 1) * sizeof *times);
+	bool good = windows != NULL && times != NULL;
+	if (count != 0)
+		qsort(list, count, sizeof *list, compare_reductions);
+	for (size_t i = count; good && i-- > 0;) {
+		if (last == NULL || last->step != list[i].step)
+			last = &list[i];
+		windows[i].begin_ns = windows[i].end_ns = list[i].end_ns;
+		if (last->begin_ns > list[i].end_ns)
+			windows[i].end_ns = last->begin_ns;
+	}
+	good = good && fsdp_kineto_cover(at->kineto->works, at->kineto->work_count,
+			       windows, count, times);
+	for (size_t i = 0; good && i < count; i++) {
+		bool overflow = false;
+		if (times[i].compute_busy_ns == 0)
+			fsdp_sum_ns(&row_at(at, list[i].row)->reduces.exposed_last_ns,
+				list[i].exposed_ns, &overflow);
+	}
+	free(windows);
+	free(times);
+	return good;
+}
+
+/* ---- kinds of annotations ---- */
+
+static bool is_named(const struct settling *at)
+{
+	return at->kineto->units_seen[FSDP_UNIT_ALL_GATHER];
+}
+
+static enum fsdp_units_from find_from(const struct settling *at)
+{
+	if (is_named(at))
+		return FSDP_UNITS_NAMED;
 	for (int kind = FSDP_UNIT_ALL_GATHER; kind <= FSDP_UNIT_STATION; kind++)
-		if (units->seen[kind])
-			return true;
-	return false;
+		if (at->kineto->units_seen[kind])
+			return FSDP_UNITS_OLD;
+	return at->count != 0 ? FSDP_UNITS_FSDP1 : FSDP_UNITS_ABSENT;
 }
 
 /* Kinds in which a gather or a reduction can be issued, and which tell the phase. */
@@ -849,15 +714,16 @@ static enum fsdp_unit_phase phase_of(unsigned kind)
 static size_t list_around(struct settling *at, uint32_t kinds, bool by_process)
 {
 	size_t count = 0;
-	for (size_t i = 0; i < at->units->notes.count; i++) {
-		const struct fsdp_kineto_unit_span *note = note_at(at->units, i);
+	for (size_t i = 0; i < at->count; i++) {
+		const struct fsdp_kineto_row *note = note_at(at, i);
 		if ((kinds >> note->kind & 1) == 0)
 			continue;
-		at->around[count++] = (struct fsdp_enclosed){ note->ts_ns,
-			note->ts_ns + note->dur_ns,
-			by_process ? fsdp_kineto_units_process(at->units, note->thread)
-				   : note->thread,
-			(uint32_t)i };
+		at->around[count++] =
+			(struct fsdp_enclosed){ note->ts_ns, fsdp_kineto_end(note),
+				by_process ? *(uint32_t *)fsdp_vec_at(
+						     &at->kineto->process_of, note->lane)
+					   : note->lane,
+				(uint32_t)i };
 	}
 	return count;
 }
@@ -907,109 +773,95 @@ static bool find_number(struct settling *at, uint32_t number, uint32_t *ret_unit
 {
 	char text[16];
 	int size = snprintf(text, sizeof text, "#%u", (unsigned)number);
-	return fsdp_kineto_words_find(at->units->words, FSDP_KINETO_UNITS,
+	return fsdp_kineto_words_find(&at->kineto->words, FSDP_KINETO_UNITS,
 		       fsdp_span(text, (size_t)size), ret_unit) != NULL;
 }
 
-/* A gather in the forward is for the unit whose forward it lies in, or the next one. */
+/* A gather in the forward is for the unit whose forward contains it, or the next one. */
 static bool place_fsdp1(struct settling *at, size_t index)
 {
-	const struct fsdp_kineto_unit_span *note = note_at(at->units, index);
-	struct fsdp_unit_key key = { FSDP_NONE, phase_of(note->kind), FSDP_ABSENT };
-	uint32_t forward = is_forward(note->kind) ? at->found[index] : FSDP_NONE;
+	const struct fsdp_kineto_row *note = note_at(at, index);
+	uint32_t unit = FSDP_NONE,
+		 forward = is_forward(note->kind) ? at->found[index] : FSDP_NONE;
 	if (forward != FSDP_NONE &&
 		!find_number(
-			at, at->own[forward].number + is_prefetch(note->kind), &key.unit))
+			at, at->own[forward].number + is_prefetch(note->kind), &unit))
 		return false;
-	return unit_rows_find(&at->rows, key, &at->own[index].row);
+	return find_row(at, unit, phase_of(note->kind), FSDP_ABSENT, &at->own[index].row);
 }
 
 /* ---- what is counted by annotations ---- */
 
 /* The phase of a gather of FSDP2, and whether it was asked for ahead of its turn. */
-static bool place_gather(struct settling *at, size_t index)
+static bool add_gather(struct settling *at, size_t index)
 {
-	const struct fsdp_kineto_unit_span *note = note_at(at->units, index), *turn;
-	struct fsdp_unit_key key = { note->unit, FSDP_PHASE_NONE, note->pg };
+	const struct fsdp_kineto_row *note = note_at(at, index), *turn;
+	enum fsdp_unit_phase phase = FSDP_PHASE_NONE;
 	bool ahead = false;
 	if (at->found[index] != FSDP_NONE) {
-		turn = note_at(at->units, at->found[index]);
-		key.phase = phase_of(turn->kind);
-		ahead = is_prefetch(turn->kind) || turn->unit != note->unit ||
-			turn->pg != note->pg;
+		turn = note_at(at, at->found[index]);
+		phase = phase_of(turn->kind);
+		ahead = is_prefetch(turn->kind) || turn->name != note->name ||
+			turn->id != note->id;
 	}
-	if (!unit_rows_find(&at->rows, key, &at->own[index].row))
+	if (!find_row(at, note->name, phase, note->id, &at->own[index].row))
 		return false;
-	struct fsdp_unit_times *row = fsdp_kineto_unit_row(&at->rows, at->own[index].row);
+	struct fsdp_unit_times *row = row_at(at, at->own[index].row);
 	row->gathers.count++;
 	row->prefetched += ahead;
 	return true;
 }
 
-/* The row of a station. Before PyTorch 2.5 it is the same for all units. */
-static bool place_station(struct settling *at, size_t index)
+/* Before PyTorch 2.5 all units have one row. */
+static bool add_station(struct settling *at, size_t index)
 {
-	const struct fsdp_kineto_unit_span *note = note_at(at->units, index);
-	struct fsdp_unit_key key = { note->unit, FSDP_PHASE_BACKWARD, note->pg };
-	if (note->kind == FSDP_UNIT_PRE_FORWARD || note->kind == FSDP_UNIT1_FORWARD)
-		key.phase = FSDP_PHASE_FORWARD;
-	if (note->kind == FSDP_UNIT1_FORWARD) {
-		if (!find_number(at, at->own[index].number, &key.unit))
-			return false;
-	} else if (note->kind == FSDP_UNIT1_RESHARD_ONLY || !is_named(at->units)) {
-		key.unit = FSDP_NONE;
-	}
-	return unit_rows_find(&at->rows, key, &at->own[index].row);
-}
-
-static bool count_station(struct settling *at, size_t index)
-{
-	unsigned kind = note_at(at->units, index)->kind;
+	const struct fsdp_kineto_row *note = note_at(at, index);
+	unsigned kind = note->kind;
+	uint32_t unit = note->name;
+	bool forward = kind == FSDP_UNIT_PRE_FORWARD || kind == FSDP_UNIT1_FORWARD;
 	if (kind == FSDP_UNIT_ALL_GATHER)
-		return place_gather(at, index);
-	if ((GATHERS_OF_FSDP1 >> kind & 1) != 0 || kind == FSDP_UNIT1_POST_BACKWARD)
+		return add_gather(at, index);
+	if ((GATHERS_OF_FSDP1 >> kind & 1) != 0 || kind == FSDP_UNIT1_POST_BACKWARD ||
+		((TURNS >> kind & 1) != 0 && kind != FSDP_UNIT_PRE_FORWARD))
 		return true;
-	if ((TURNS >> kind & 1) != 0 && kind != FSDP_UNIT_PRE_FORWARD)
-		return true;
-	if (!place_station(at, index))
+	if (kind == FSDP_UNIT1_FORWARD) {
+		if (!find_number(at, at->own[index].number, &unit))
+			return false;
+	} else if (kind == FSDP_UNIT1_RESHARD_ONLY || !is_named(at)) {
+		unit = FSDP_NONE;
+	}
+	if (!find_row(at, unit, forward ? FSDP_PHASE_FORWARD : FSDP_PHASE_BACKWARD,
+		    note->id, &at->own[index].row))
 		return false;
-	struct fsdp_unit_times *row = fsdp_kineto_unit_row(&at->rows, at->own[index].row);
-	row->forwards += kind == FSDP_UNIT_PRE_FORWARD || kind == FSDP_UNIT1_FORWARD;
+	struct fsdp_unit_times *row = row_at(at, at->own[index].row);
+	row->forwards += forward;
 	row->reduces.count += kind == FSDP_UNIT_POST_BACKWARD_REDUCE;
 	row->reshards += kind == FSDP_UNIT_POST_BACKWARD_RESHARD ||
 			 kind == FSDP_UNIT1_RESHARD_ONLY;
 	return true;
 }
 
-static bool count_stations(struct settling *at)
-{
-	bool good = find_around(at, BIT(FSDP_UNIT_ALL_GATHER), TURNS);
-	for (size_t i = 0; good && i < at->units->notes.count; i++)
-		good = count_station(at, i);
-	return good;
-}
-
 /* Of each step, or of a trace without steps, the gather that was asked for first. */
 static bool count_firsts(struct settling *at)
 {
-	size_t steps = at->steps->list.count;
+	size_t steps = at->kineto->step_count;
 	uint32_t *first = malloc((steps + 1) * sizeof *first);
 	if (first == NULL)
 		return false;
 	for (size_t i = 0; i <= steps; i++)
 		first[i] = FSDP_NONE;
-	for (uint32_t i = 0; i < at->units->notes.count; i++) {
-		const struct fsdp_kineto_unit_span *note = note_at(at->units, i);
-		size_t step = fsdp_kineto_steps_index_at(at->steps, note->ts_ns);
+	for (uint32_t i = 0; i < at->count; i++) {
+		const struct fsdp_kineto_row *note = note_at(at, i);
+		size_t step = fsdp_kineto_step_at(at->kineto, note->ts_ns);
 		if (note->kind != FSDP_UNIT_ALL_GATHER || (steps != 0 && step >= steps))
 			continue;
 		uint32_t *one = &first[steps != 0 ? step : 0];
-		if (*one == FSDP_NONE || note->ts_ns < note_at(at->units, *one)->ts_ns)
+		if (*one == FSDP_NONE || note->ts_ns < note_at(at, *one)->ts_ns)
 			*one = i;
 	}
 	for (size_t i = 0; i <= steps; i++)
 		if (first[i] != FSDP_NONE)
-			fsdp_kineto_unit_row(&at->rows, at->own[first[i]].row)->firsts++;
+			row_at(at, at->own[first[i]].row)->firsts++;
 	free(first);
 	return true;
 }
@@ -1027,126 +879,101 @@ static bool is_reduction(const struct fsdp_comm *comm)
 	       comm->type == FSDP_TIME_ALL_REDUCE;
 }
 
-/* The annotation that each collective of a sort was issued in, to `found`. */
-static bool find_issued(struct settling *at, bool gathers, uint32_t kinds)
+/* The row of a collective that was issued in an annotation. The kinds that are gathers or
+ * reductions themselves were counted before. */
+static bool find_row_of(
+	struct settling *at, uint32_t index, bool gathers, uint32_t *ret_row)
 {
-	const struct fsdp_vec *list = &at->all->list;
-	size_t count = 0;
-	for (size_t i = 0; i < list->count; i++) {
-		const struct fsdp_comm *comm = fsdp_comm_at(list, i);
-		const struct fsdp_kineto_place *place = &at->places[comm->order];
-		at->found[i] = FSDP_NONE;
+	const struct fsdp_kineto_row *note = note_at(at, index);
+	bool is_fsdp1 = (GATHERS_OF_FSDP1 >> note->kind & 1) != 0;
+	if (note->kind != FSDP_UNIT_ALL_GATHER &&
+		note->kind != FSDP_UNIT_POST_BACKWARD_REDUCE) {
+		if (is_fsdp1 ? !place_fsdp1(at, index)
+			     : !find_row(at, FSDP_NONE, phase_of(note->kind), FSDP_ABSENT,
+				       &at->own[index].row))
+			return false;
+		struct fsdp_unit_times *row = row_at(at, at->own[index].row);
+		row->gathers.count += gathers;
+		row->reduces.count += !gathers;
+		row->prefetched += gathers && is_prefetch(note->kind);
+	}
+	*ret_row = at->own[index].row;
+	return true;
+}
+
+static bool add_collective(struct settling *at, size_t i, uint32_t row_index)
+{
+	const struct fsdp_kineto *kineto = at->kineto;
+	const struct fsdp_comm *comm = comm_at(at, i);
+	const struct fsdp_comm_sort *sort = fsdp_vec_at(&kineto->comms.sorts, comm->sort);
+	struct fsdp_unit_times *row = row_at(at, row_index);
+	struct fsdp_unit_collectives *sum =
+		is_gather(comm) ? &row->gathers : &row->reduces;
+	int64_t exposed_ns =
+		at->device ? comm->dur_ns - at->times[i].compute_busy_ns : FSDP_ABSENT;
+	bool overflow = false;
+	uint32_t stream = kineto->places[comm->order].stream, group_id;
+	sum->kernels++;
+	fsdp_sum_ns(&sum->ns, comm->dur_ns, &overflow);
+	if (kineto->reading->options->by_step &&
+		!fsdp_time_sums_add(&at->sums, 2 * row_index + !is_gather(comm),
+			fsdp_kineto_number_at(kineto, comm->host_ns), comm->dur_ns,
+			exposed_ns))
+		return false;
+	if (!at->device)
+		return true;
+	fsdp_sum_ns(&sum->exposed_ns, exposed_ns, &overflow);
+	if (is_reduction(comm))
+		at->reductions[at->reduction_count++] = (struct reduction){ comm->ts_ns,
+			comm->ts_ns + comm->dur_ns, exposed_ns,
+			fsdp_kineto_step_at(kineto, comm->host_ns), row_index };
+	sum->on_compute_stream += stream != 0 && stream == kineto->compute_stream;
+	struct fsdp_span group =
+		sort->description.size != 0 ? sort->description : sort->group;
+	if (group.size != 0 && (fsdp_kineto_words_find(&at->kineto->words,
+					FSDP_KINETO_GROUPS, group, &group_id) == NULL ||
+				       !add_text(at, row_index, false, group_id, group)))
+		return false;
+	return add_text(at, row_index, true, stream,
+		fsdp_kineto_words_thread_name(&kineto->words, stream));
+}
+
+static void add_unassigned(struct fsdp_unassigned *rest, const struct fsdp_comm *comm)
+{
+	bool overflow = false;
+	if (is_gather(comm)) {
+		rest->gathers++;
+		fsdp_sum_ns(&rest->gather_ns, comm->dur_ns, &overflow);
+	} else {
+		rest->reduces++;
+		fsdp_sum_ns(&rest->reduce_ns, comm->dur_ns, &overflow);
+	}
+}
+
+/* Gathers or reductions, in the annotation of some kinds in which each was issued. */
+static bool add_issued(struct settling *at, bool gathers, uint32_t kinds)
+{
+	size_t comms = at->kineto->comms.list.count, count = 0;
+	uint32_t row;
+	for (size_t i = 0; i < comms; i++) {
+		const struct fsdp_comm *comm = comm_at(at, i);
+		const struct fsdp_kineto_place *place = &at->kineto->places[comm->order];
+		at->issued[i] = FSDP_NONE;
 		if (place->lane != 0 && (gathers ? is_gather(comm) : is_reduction(comm)))
 			at->inner[count++] = fsdp_enclosed_moment(
 				place->ts_ns, place->lane, (uint32_t)i);
 	}
-	return fsdp_enclosing_find(at->around, list_around(at, kinds, !at->device),
-		at->inner, count, at->found);
-}
-
-/* The row of a collective that was issued in an annotation; the kinds that are gathers or
- * reductions themselves were counted before. */
-static bool row_of_issued(
-	struct settling *at, uint32_t index, bool gathers, uint32_t *ret_row)
-{
-	const struct fsdp_kineto_unit_span *note = note_at(at->units, index);
-	bool counted = note->kind == FSDP_UNIT_ALL_GATHER ||
-		       note->kind == FSDP_UNIT_POST_BACKWARD_REDUCE;
-	bool turn = (TURNS >> note->kind & 1) != 0;
-	struct fsdp_unit_key key = { FSDP_NONE, phase_of(note->kind), FSDP_ABSENT };
-	*ret_row = at->own[index].row;
-	if (counted)
-		return true;
-	if (turn || note->kind == FSDP_UNIT1_POST_BACKWARD
-			? !unit_rows_find(&at->rows, key, ret_row)
-			: !place_fsdp1(at, index))
+	if (!fsdp_enclosing_find(at->around, list_around(at, kinds, !at->device),
+		    at->inner, count, at->issued))
 		return false;
-	if (!turn && note->kind != FSDP_UNIT1_POST_BACKWARD)
-		*ret_row = at->own[index].row;
-	struct fsdp_unit_times *row = fsdp_kineto_unit_row(&at->rows, *ret_row);
-	row->gathers.count += gathers;
-	row->reduces.count += !gathers;
-	row->prefetched += gathers && is_prefetch(note->kind);
-	return true;
-}
-
-static bool add_collective(
-	struct settling *at, size_t i, uint32_t stream, uint32_t row_index)
-{
-	const struct fsdp_comm *comm = fsdp_comm_at(&at->all->list, i);
-	const struct fsdp_comm_sort *sort = fsdp_vec_at(&at->all->sorts, comm->sort);
-	struct fsdp_unit_times *row = fsdp_kineto_unit_row(&at->rows, row_index);
-	struct fsdp_unit_collectives *sum =
-		is_gather(comm) ? &row->gathers : &row->reduces;
-	bool overflow = false;
-	sum->kernels++;
-	fsdp_sum_ns(&sum->ns, comm->dur_ns, &overflow);
-	if (at->units->by_step &&
-		!fsdp_step_sums_add(
-			is_gather(comm) ? &at->rows.gathers : &at->rows.reduces,
-			row_index, fsdp_kineto_steps_number_at(at->steps, comm->host_ns),
-			comm->dur_ns, at->device ? at->exposed[i] : FSDP_ABSENT))
-		return false;
-	if (!at->device)
-		return true;
-	fsdp_sum_ns(&sum->exposed_ns, at->exposed[i], &overflow);
-	if (is_reduction(comm))
-		at->reductions[at->reduction_count++] =
-			(struct fsdp_kineto_unit_reduction){ comm->ts_ns,
-				comm->ts_ns + comm->dur_ns, at->exposed[i],
-				fsdp_kineto_steps_index_at(at->steps, comm->host_ns),
-				row_index };
-	uint32_t thread = *(uint32_t *)fsdp_vec_at(&at->units->streams, comm->order);
-	sum->on_compute_stream += stream != 0 && stream == thread;
-	struct fsdp_span group =
-		sort->description.size != 0 ? sort->description : sort->group;
-	return (group.size == 0 || unit_rows_group(&at->rows, row_index, group)) &&
-	       unit_rows_stream(&at->rows, row_index, thread);
-}
-
-static void leave(struct fsdp_unassigned *rest, const struct fsdp_comm *comm)
-{
-	bool overflow = false;
-	rest->gathers += is_gather(comm);
-	rest->reduces += is_reduction(comm);
-	if (is_gather(comm))
-		fsdp_sum_ns(&rest->gather_ns, comm->dur_ns, &overflow);
-	if (is_reduction(comm))
-		fsdp_sum_ns(&rest->reduce_ns, comm->dur_ns, &overflow);
-}
-
-/* That which computes longest; 0: none. */
-static uint32_t compute_stream(const struct fsdp_kineto_units *units)
-{
-	uint32_t best = 0;
-	int64_t most = 0;
-	for (size_t i = 0; i < units->compute_ns.count; i++) {
-		int64_t ns = *(int64_t *)fsdp_vec_at(&units->compute_ns, i);
-		if (ns > most) {
-			most = ns;
-			best = (uint32_t)i;
-		}
-	}
-	return best;
-}
-
-static bool count_collectives(
-	struct settling *at, bool gathers, uint32_t kinds, struct fsdp_unassigned *rest)
-{
-	uint32_t stream = compute_stream(at->units), row;
-	uint32_t *issued = at->found + at->units->notes.count;
-	struct settling behind = *at;
-	behind.found = issued;
-	if (!find_issued(&behind, gathers, kinds))
-		return false;
-	for (size_t i = 0; i < at->all->list.count; i++) {
-		const struct fsdp_comm *comm = fsdp_comm_at(&at->all->list, i);
+	for (size_t i = 0; i < comms; i++) {
+		const struct fsdp_comm *comm = comm_at(at, i);
 		if (gathers ? !is_gather(comm) : !is_reduction(comm))
 			continue;
-		if (issued[i] == FSDP_NONE)
-			leave(rest, comm);
-		else if (!row_of_issued(at, issued[i], gathers, &row) ||
-			 !add_collective(at, i, stream, row))
+		if (at->issued[i] == FSDP_NONE)
+			add_unassigned(&at->kineto->reading->recording.unassigned, comm);
+		else if (!find_row_of(at, at->issued[i], gathers, &row) ||
+			 !add_collective(at, i, row))
 			return false;
 	}
 	return true;
@@ -1154,79 +981,87 @@ static bool count_collectives(
 
 /* ---- all of it ---- */
 
-/* How long each kernel ran while nothing computed. */
-static bool find_exposed(struct settling *at, const struct fsdp_kineto_busy *busy)
+/* What the device did during each collective. */
+static bool measure_collectives(struct settling *at)
 {
-	size_t count = at->all->list.count;
-	struct fsdp_interval *pieces = malloc((count + 1) * sizeof *pieces);
-	if (pieces == NULL)
-		return false;
-	for (size_t i = 0; i < count; i++) {
-		const struct fsdp_comm *comm = fsdp_comm_at(&at->all->list, i);
-		pieces[i] =
-			(struct fsdp_interval){ comm->ts_ns, comm->ts_ns + comm->dur_ns };
-	}
-	bool good = fsdp_kineto_busy_cover(
-		busy, 1 << FSDP_KINETO_COMPUTE, pieces, count, at->exposed);
-	for (size_t i = 0; good && i < count; i++)
-		at->exposed[i] = pieces[i].end - pieces[i].begin - at->exposed[i];
-	free(pieces);
+	size_t count = at->kineto->comms.list.count;
+	struct fsdp_busy_span *windows = malloc((count + 1) * sizeof *windows);
+	for (size_t i = 0; windows != NULL && i < count; i++)
+		windows[i] = (struct fsdp_busy_span){ comm_at(at, i)->ts_ns,
+			comm_at(at, i)->ts_ns + comm_at(at, i)->dur_ns };
+	bool good = windows != NULL &&
+		    fsdp_kineto_cover(at->kineto->works, at->kineto->work_count, windows,
+			    count, at->times);
+	free(windows);
 	return good;
 }
 
-static bool settle(struct settling *at, const struct fsdp_kineto_busy *busy,
-	struct fsdp_recording *recording)
+static bool settle(struct settling *at)
 {
 	uint32_t gathers = BIT(FSDP_UNIT_ALL_GATHER) |
 			   BIT(FSDP_UNIT_POST_BACKWARD_REDUCE) | GATHERS_OF_FSDP1;
-	if (!is_named(at->units))
+	if (!is_named(at))
 		gathers |= TURNS;
-	if (at->device && !find_exposed(at, busy))
-		return false;
+	at->kineto->reading->recording.units_from = find_from(at);
 	number_forwards(at);
-	if (!count_stations(at) || !count_firsts(at) ||
-		!find_around(at, GATHERS_OF_FSDP1, BIT(FSDP_UNIT1_FORWARD)))
+	if ((at->device && !measure_collectives(at)) ||
+		!find_around(at, BIT(FSDP_UNIT_ALL_GATHER), TURNS))
 		return false;
-	recording->units_from = is_named(at->units)                ? FSDP_UNITS_NAMED
-				: is_fsdp2(at->units)              ? FSDP_UNITS_OLD
-				: fsdp_kineto_units_any(at->units) ? FSDP_UNITS_FSDP1
-								   : FSDP_UNITS_ABSENT;
-	return count_collectives(at, true, gathers, &recording->unassigned) &&
-	       count_collectives(at, false, REDUCTIONS, &recording->unassigned) &&
-	       (!at->device || unit_ends_add(&at->rows, busy, at->reductions,
-				       at->reduction_count)) &&
-	       unit_rows_list(&at->rows, recording);
+	for (size_t i = 0; i < at->count; i++)
+		if (!add_station(at, i))
+			return false;
+	return count_firsts(at) &&
+	       find_around(at, GATHERS_OF_FSDP1, BIT(FSDP_UNIT1_FORWARD)) &&
+	       add_issued(at, true, gathers) && add_issued(at, false, REDUCTIONS) &&
+	       (!at->device || add_ends(at)) && list_rows(at);
 }
 
-bool fsdp_kineto_units_settle(struct fsdp_kineto_units *units,
-	const struct fsdp_collectives *all, const struct fsdp_kineto_place *places,
-	const struct fsdp_kineto_busy *busy, const struct fsdp_kineto_steps *steps,
-	struct fsdp_recording *recording)
+/* With --steps: forgets annotations that do not begin in one of them. */
+static size_t keep_chosen(struct fsdp_kineto *kineto)
 {
-	size_t notes = units->notes.count, comms = all->list.count;
+	struct fsdp_vec *notes = &kineto->tables[FSDP_KINETO_UNIT];
+	size_t kept = 0;
+	for (size_t i = 0; i < notes->count; i++) {
+		const struct fsdp_kineto_row *note = fsdp_vec_at(notes, i);
+		if (!kineto->limited ||
+			fsdp_kineto_step_at(kineto, note->ts_ns) != SIZE_MAX)
+			*(struct fsdp_kineto_row *)fsdp_vec_at(notes, kept++) = *note;
+	}
+	fsdp_vec_truncate(notes, kept);
+	return kept;
+}
+
+bool fsdp_kineto_units_settle(struct fsdp_kineto *kineto)
+{
+	if (!kineto->with_units)
+		return true;
+	size_t notes = keep_chosen(kineto), comms = kineto->comms.list.count;
 	size_t most = notes > comms ? notes : comms;
-	struct settling at = { .units = units,
-		.all = all,
-		.places = places,
-		.steps = steps,
-		.device = busy != NULL,
+	struct settling at = { .kineto = kineto,
+		.count = notes,
+		.device = kineto->reading->recording.layer == FSDP_LAYER_DEVICE,
 		.own = malloc((notes + 1) * sizeof *at.own),
 		.around = malloc((notes + 1) * sizeof *at.around),
 		.inner = malloc((most + 1) * sizeof *at.inner),
-		.found = malloc((notes + comms + 1) * sizeof *at.found),
-		.exposed = malloc((comms + 1) * sizeof *at.exposed),
+		.found = malloc((notes + 1) * sizeof *at.found),
+		.issued = malloc((comms + 1) * sizeof *at.issued),
+		.times = malloc((comms + 1) * sizeof *at.times),
 		.reductions = malloc((comms + 1) * sizeof *at.reductions) };
 	bool good = at.own != NULL && at.around != NULL && at.inner != NULL &&
-		    at.found != NULL && at.exposed != NULL && at.reductions != NULL;
-	unit_rows_init(&at.rows, units->words, units->notes.arena, at.device);
+		    at.found != NULL && at.issued != NULL && at.times != NULL &&
+		    at.reductions != NULL;
+	fsdp_vec_init(&at.rows, &kineto->arena, sizeof(struct fsdp_unit_times));
+	fsdp_vec_init(&at.texts, &kineto->arena, sizeof(struct unit_text));
+	fsdp_time_sums_init(&at.sums, &kineto->arena);
 	for (size_t i = 0; good && i < notes; i++)
 		at.own[i] = (struct own){ FSDP_NONE, 0 };
-	good = good && settle(&at, busy, recording);
+	good = good && settle(&at);
 	free(at.own);
 	free(at.around);
 	free(at.inner);
 	free(at.found);
-	free(at.exposed);
+	free(at.issued);
+	free(at.times);
 	free(at.reductions);
 	return good;
 }

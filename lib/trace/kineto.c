@@ -8,12 +8,559 @@
  *	  {"ph": "X", "cat": C, "name": N, "pid": P, "tid": T, "ts": US, "dur": US,
  *	   "args": {…}}, …], …}
  *
- * or the array alone. Members come in any order. What is not JSON is read on from the
- * next event, and counted. What events mean is in kineto-event.c.
+ * or the array alone. Members come in any order. After damage, reading continues with the
+ * next event. Each event that counts becomes a row of the table (kineto.h).
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "trace/kineto.h"
+
+static const int64_t WEEK = INT64_C(7) * 86400 * 1000000000;
+/* So far from zero that differences and sums of two still fit. */
+static const int64_t FARTHEST = INT64_C(1) << 61;
+
+/* An event with a begin and an end. */
+struct timed {
+	const struct fsdp_kineto_event *event;
+	struct fsdp_span name;
+	int64_t ts_ns, dur_ns;
+};
+
+/* ---- rows ---- */
+
+static bool find_thread(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event,
+	uint32_t *ret_id)
+{
+	if (!kineto->thread_known)
+		kineto->thread_known = fsdp_kineto_words_thread(
+			&kineto->words, &event->pid, &event->tid, &kineto->thread);
+	*ret_id = kineto->thread;
+	return kineto->thread_known;
+}
+
+static struct fsdp_kineto_row make_row(const struct timed *one, enum fsdp_time_type type)
+{
+	return (struct fsdp_kineto_row){ .ts_ns = one->ts_ns,
+		.dur_ns = (uint64_t)one->dur_ns & ((UINT64_C(1) << 50) - 1),
+		.id = FSDP_ABSENT,
+		.type = (unsigned)type & 63 };
+}
+
+static bool append(struct fsdp_kineto *kineto, enum fsdp_kineto_table table,
+	const struct fsdp_kineto_row *row)
+{
+	struct fsdp_vec *list = &kineto->tables[table];
+	return list->count < UINT32_MAX && fsdp_vec_add(list, row);
+}
+
+/* With idle causes: what a thread did. Operators in operators, and those that touch, are
+ * one row. */
+static bool append_host(
+	struct fsdp_kineto *kineto, const struct timed *one, enum fsdp_idle_cause cause)
+{
+	struct fsdp_kineto_row row = make_row(one, FSDP_TIME_OTHER);
+	row.kind = (unsigned)cause & 31;
+	if (!kineto->with_idle)
+		return true;
+	if (!find_thread(kineto, one->event, &row.lane))
+		return false;
+	if (cause != FSDP_IDLE_LAUNCH)
+		return append(kineto, FSDP_KINETO_HOST, &row);
+	uint32_t *last = fsdp_vec_reach(&kineto->last, row.lane);
+	if (last == NULL)
+		return false;
+	if (*last != 0) {
+		struct fsdp_kineto_row *before =
+			fsdp_kineto_at(kineto, FSDP_KINETO_HOST, *last - 1);
+		int64_t end_ns = one->ts_ns + one->dur_ns;
+		if (row.ts_ns >= before->ts_ns && row.ts_ns <= fsdp_kineto_end(before) &&
+			end_ns - before->ts_ns <= WEEK) {
+			if (end_ns > fsdp_kineto_end(before))
+				before->dur_ns = (uint64_t)(end_ns - before->ts_ns) &
+						 ((UINT64_C(1) << 50) - 1);
+			return true;
+		}
+	}
+	if (!append(kineto, FSDP_KINETO_HOST, &row))
+		return false;
+	*last = (uint32_t)kineto->tables[FSDP_KINETO_HOST].count;
+	return true;
+}
+
+/* ---- the device ---- */
+
+/* With kernels or idle causes: the row of a name on a stream. What is new beyond the limit
+ * `kernels` has no name and no stream. Call it before the args are read: their texts
+ * overwrite a name that had escapes. */
+static bool find_kernel(struct fsdp_kineto *kineto, const struct timed *one,
+	enum fsdp_kernel_kind kind, struct fsdp_kineto_row *row)
+{
+	struct fsdp_kineto_kernel kernel = { FSDP_NONE, FSDP_NONE, kind };
+	struct fsdp_names *names = &kineto->words.names;
+	uint32_t key[3] = { FSDP_NONE, FSDP_NONE, kind }, id;
+	row->name = 0;
+	if (!kineto->with_kernels && !kineto->with_units)
+		return true;
+	if (!find_thread(kineto, one->event, &row->lane))
+		return false;
+	if (!kineto->with_kernels)
+		return true;
+	/* The row 0 is not counted. */
+	bool full = kineto->kernels.count >
+		    fsdp_limit(kineto->reading->limits, FSDP_LIMIT_KERNELS);
+	if (full)
+		key[0] = fsdp_names_find_child(names, FSDP_KINETO_NAMES, one->name);
+	else if (fsdp_kineto_words_find(
+			 &kineto->words, FSDP_KINETO_NAMES, one->name, &key[0]) == NULL)
+		return false;
+	key[1] = row->lane;
+	if (!full ||
+		(key[0] != FSDP_NONE && fsdp_names_find_child(names, FSDP_KINETO_KERNELS,
+						FSDP_KINETO_KEY(key)) != FSDP_NONE)) {
+		kernel.name = key[0];
+		kernel.stream = key[1];
+	} else {
+		key[0] = key[1] = FSDP_NONE;
+	}
+	uint32_t *known = fsdp_kineto_words_find(
+		&kineto->words, FSDP_KINETO_KERNELS, FSDP_KINETO_KEY(key), &id);
+	if (known == NULL)
+		return false;
+	if (*known == 0) {
+		*known = (uint32_t)kineto->kernels.count;
+		if (!fsdp_vec_add(&kineto->kernels, &kernel))
+			return false;
+	}
+	row->name = *known;
+	return true;
+}
+
+static bool append_work(
+	struct fsdp_kineto *kineto, const struct timed *one, struct fsdp_kineto_row *row)
+{
+	if (!fsdp_kineto_read_correlation(&kineto->input, &one->event->args, &row->id))
+		row->id = FSDP_ABSENT;
+	return append(kineto, FSDP_KINETO_WORK, row);
+}
+
+static bool take_comm(struct fsdp_kineto *kineto, const struct timed *one,
+	const struct fsdp_kineto_args *args, struct fsdp_kineto_row *row)
+{
+	struct fsdp_vec *list = &kineto->comms.list;
+	struct fsdp_comm comm = { .ts_ns = one->ts_ns,
+		.dur_ns = one->dur_ns,
+		.type = FSDP_TIME_OTHER,
+		.how = FSDP_BY_ARGS,
+		.by_name = (unsigned char)fsdp_collective_of_kernel(one->name) };
+	struct fsdp_span name;
+	if (args->collective.kind == FSDP_SCAN_TEXT) {
+		if (!fsdp_kineto_words_read(&kineto->words, &args->collective, &name))
+			return false;
+		comm.type = (unsigned char)fsdp_collective_type(name);
+	}
+	/* With kernels, notes are no collectives. */
+	if (!kineto->by_kernel)
+		fsdp_vec_truncate(list, 0);
+	kineto->by_kernel = true;
+	if (!fsdp_kineto_describe(
+		    &kineto->comms, &kineto->words, args, &comm, &comm.host_ns))
+		return false;
+	if (!fsdp_kineto_integer(&args->correlation, &row->id))
+		row->id = FSDP_ABSENT;
+	row->kind = FSDP_KINETO_COMM;
+	comm.order = (uint32_t)list->count;
+	return append(kineto, FSDP_KINETO_WORK, row) && fsdp_vec_add(list, &comm);
+}
+
+static bool take_copy(struct fsdp_kineto *kineto, const struct timed *one)
+{
+	static const enum fsdp_time_type copies[] = { FSDP_TIME_H2D, FSDP_TIME_D2H,
+		FSDP_TIME_D2D, FSDP_TIME_P2P, FSDP_TIME_HTOH, FSDP_TIME_MEMSET };
+	enum fsdp_time_type type = fsdp_copy_type(one->name);
+	struct fsdp_kineto_row row = make_row(one, type);
+	unsigned copy = 0;
+	if (!find_kernel(kineto, one, FSDP_KERNEL_COPIES, &row))
+		return false;
+	if (type == FSDP_TIME_OTHER) {
+		struct fsdp_kineto_args args;
+		struct fsdp_span kind = FSDP_SPAN("");
+		fsdp_kineto_read_args(&kineto->input, &one->event->args, &args);
+		if (args.kind.kind == FSDP_SCAN_TEXT &&
+			!fsdp_kineto_words_read(&kineto->words, &args.kind, &kind))
+			return false;
+		type = fsdp_copy_type(kind);
+	}
+	if (type == FSDP_TIME_OTHER)
+		type = FSDP_TIME_D2D;
+	while (copies[copy] != type)
+		copy++;
+	row.type = (unsigned)type & 63;
+	row.kind = (FSDP_KINETO_COPIES + copy) & 31;
+	return append_work(kineto, one, &row);
+}
+
+static bool take_set(struct fsdp_kineto *kineto, const struct timed *one)
+{
+	struct fsdp_kineto_row row = make_row(one, FSDP_TIME_MEMSET);
+	row.kind = FSDP_KINETO_WORKS - 1;
+	return find_kernel(kineto, one, FSDP_KERNEL_COPIES, &row) &&
+	       append_work(kineto, one, &row);
+}
+
+/* The meaning of a kernel's name, found once per name. */
+enum { KERNEL_COMPUTE = 1, KERNEL_COMM, KERNEL_COPY };
+
+static uint32_t classify_kernel(struct fsdp_span name)
+{
+	if (fsdp_span_has(name, "MEMORY_COPY_", false) ||
+		fsdp_span_has(name, "__amd_rocclr_copyBuffer", false))
+		return KERNEL_COPY;
+	return fsdp_is_comm_kernel(name) ? KERNEL_COMM : KERNEL_COMPUTE;
+}
+
+static bool take_kernel(struct fsdp_kineto *kineto, const struct timed *one)
+{
+	struct fsdp_kineto_args args = { 0 };
+	struct timed kept = *one;
+	uint32_t id, *what = fsdp_kineto_words_find(
+			     &kineto->words, FSDP_KINETO_NAMES, one->name, &id);
+	if (what == NULL)
+		return false;
+	if (*what == 0)
+		*what = classify_kernel(one->name);
+	if (*what == KERNEL_COPY)
+		return take_copy(kineto, one);
+	bool comm = *what == KERNEL_COMM;
+	if (comm || fsdp_kineto_may_name(&kineto->input, &one->event->args)) {
+		fsdp_kineto_read_args(&kineto->input, &one->event->args, &args);
+		comm |= args.collective.kind == FSDP_SCAN_TEXT;
+	}
+	/* Texts of the args overwrite a name that had escapes. */
+	kept.name = fsdp_kineto_words_text(&kineto->words, id);
+	struct fsdp_kineto_row row = make_row(one, FSDP_TIME_COMPUTE);
+	row.kind = FSDP_KINETO_COMPUTE;
+	if (!find_kernel(kineto, &kept,
+		    comm ? FSDP_KERNEL_COMMUNICATES : FSDP_KERNEL_COMPUTES, &row))
+		return false;
+	return comm ? take_comm(kineto, &kept, &args, &row)
+		    : append_work(kineto, one, &row);
+}
+
+/* ---- the host ---- */
+
+static bool append_region(
+	struct fsdp_kineto *kineto, enum fsdp_time_type type, const struct timed *one)
+{
+	struct fsdp_kineto_row row = make_row(one, type);
+	return append(kineto, FSDP_KINETO_REGION, &row);
+}
+
+static bool take_step(struct fsdp_kineto *kineto, const struct timed *one)
+{
+	struct fsdp_kineto_row row = make_row(one, FSDP_TIME_ALL);
+	struct fsdp_span digits;
+	row.name = (uint32_t)kineto->tables[FSDP_KINETO_STEP].count; /* its order */
+	if (!fsdp_span_behind(one->name, "ProfilerStep#", &digits) ||
+		!fsdp_decimal_integer(digits, &row.id) || digits.data[0] == '-' ||
+		memchr(digits.data, '.', digits.size) != NULL)
+		return true;
+	return append(kineto, FSDP_KINETO_STEP, &row);
+}
+
+/* With units: the process of a thread. On the host, the threads that move data and those
+ * that ask for it are of one process. */
+static bool add_process(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event,
+	uint32_t thread)
+{
+	static const struct fsdp_json_value none = { .kind = FSDP_SCAN_END };
+	if (!kineto->with_units)
+		return true;
+	uint32_t *process = fsdp_vec_reach(&kineto->process_of, thread);
+	return process != NULL &&
+	       fsdp_kineto_words_thread(&kineto->words, &event->pid, &none, process);
+}
+
+static bool take_unit(struct fsdp_kineto *kineto, const struct timed *one)
+{
+	struct fsdp_kineto_row row = make_row(one, FSDP_TIME_OTHER);
+	if (!kineto->with_units || one->name.size == 0 || one->name.data[0] != 'F')
+		return true;
+	return find_thread(kineto, one->event, &row.lane) &&
+	       add_process(kineto, one->event, row.lane) &&
+	       fsdp_kineto_units_add(kineto, one->name, row);
+}
+
+/* With kernels of collectives, notes only show which collective a kernel is. Without any,
+ * they are the collectives, and their args count. */
+static bool take_note(struct fsdp_kineto *kineto, const struct timed *one)
+{
+	struct fsdp_comm comm = { .ts_ns = one->ts_ns,
+		.dur_ns = one->dur_ns,
+		.order = (uint32_t)kineto->comms.list.count,
+		.how = FSDP_BY_NAME,
+		.by_name = FSDP_TIME_OTHER };
+	struct fsdp_kineto_args args;
+	int64_t bytes_out;
+	if (!fsdp_is_backend_note(one->name))
+		return true;
+	comm.type = (unsigned char)fsdp_collective_type(one->name);
+	struct fsdp_kineto_row row = make_row(one, (enum fsdp_time_type)comm.type);
+	if (!kineto->by_kernel) {
+		fsdp_kineto_read_args(&kineto->input, &one->event->args, &args);
+		if (!fsdp_kineto_describe(
+			    &kineto->comms, &kineto->words, &args, &comm, &bytes_out))
+			return false;
+		comm.host_ns = one->ts_ns;
+		if (!fsdp_vec_add(&kineto->comms.list, &comm))
+			return false;
+	}
+	return find_thread(kineto, one->event, &row.lane) &&
+	       add_process(kineto, one->event, row.lane) &&
+	       append(kineto, FSDP_KINETO_NOTE, &row);
+}
+
+static bool is_resharding(struct fsdp_span name)
+{
+	static const char hook[] = "FSDP::post_backward_reshard";
+	size_t size = sizeof hook - 1;
+	if (fsdp_span_is(name, "resharding") ||
+		fsdp_span_is(name,
+			"FullyShardedDataParallel._post_backward_hook_reshard_only"))
+		return true;
+	if (name.size < size || memcmp(name.data, hook, size) != 0)
+		return false;
+	return name.size == size ||
+	       (name.size >= size + 3 && name.data[size] == ' ' &&
+		       name.data[size + 1] == '(' && name.data[name.size - 1] == ')');
+}
+
+static bool take_annotation(struct fsdp_kineto *kineto, const struct timed *one)
+{
+	enum fsdp_time_type type = fsdp_time_type_of(one->name);
+	/* "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__" */
+	if (fsdp_span_begins(one->name, FSDP_SPAN("enumerate(DataLoader)#"))) {
+		if (!kineto->limited)
+			fsdp_sum_ns(&kineto->reading->recording.data_loader_ns,
+				one->dur_ns, &kineto->overflow);
+		return append_host(kineto, one, FSDP_IDLE_DATA_LOADER);
+	}
+	if (kineto->with_idle && fsdp_is_backend_note(one->name))
+		return append_host(kineto, one, FSDP_IDLE_COLLECTIVE);
+	if (is_resharding(one->name))
+		type = FSDP_TIME_RESHARDING;
+	else if (type != FSDP_TIME_ALL_GATHER_OBJECT && !fsdp_time_type_is_region(type))
+		return true;
+	return append_region(kineto, type, one);
+}
+
+/* …distributed_c10d.py(N): all_gather_object */
+static bool is_object_gather(struct fsdp_span name)
+{
+	struct fsdp_span end = FSDP_SPAN("): all_gather_object");
+	struct fsdp_span file = FSDP_SPAN("distributed_c10d.py(");
+	if (!fsdp_span_ends(name, end))
+		return false;
+	size_t at = name.size - end.size, digits = 0;
+	while (at > 0 && fsdp_is_digit(name.data[at - 1])) {
+		at--;
+		digits++;
+	}
+	return digits != 0 && fsdp_span_ends(fsdp_span(name.data, at), file);
+}
+
+/* Whether a call can be one that allocates memory; rules out most calls by two bytes. */
+static bool may_allocate(struct fsdp_span name)
+{
+	size_t at = fsdp_span_begins(name, FSDP_SPAN("cuda"))  ? 4
+		    : fsdp_span_begins(name, FSDP_SPAN("hip")) ? 3
+							       : 2;
+	return name.size > at + 1 &&
+	       (name.data[at] == 'F' || name.data[at] == 'H' ||
+		       (name.data[at] == 'M' && (at != 4 || name.data[at + 1] == 'a')));
+}
+
+/* The cause of idle time of a call of the runtime, found once per name. */
+static bool take_runtime(struct fsdp_kineto *kineto, const struct timed *one)
+{
+	struct fsdp_kineto_row row = make_row(one, FSDP_TIME_OTHER);
+	if (!kineto->with_idle && !may_allocate(one->name))
+		return true;
+	uint32_t *cause = fsdp_kineto_words_find(
+		&kineto->words, FSDP_KINETO_RUNTIME_CALLS, one->name, &row.name);
+	if (cause == NULL)
+		return false;
+	if (*cause == 0)
+		*cause = (uint32_t)fsdp_runtime_cause(one->name) + 1;
+	if (*cause == FSDP_IDLE_ALLOCATION + 1 &&
+		!append(kineto, FSDP_KINETO_ALLOC, &row))
+		return false;
+	return append_host(kineto, one, (enum fsdp_idle_cause)(*cause - 1));
+}
+
+static bool take_call(struct fsdp_kineto *kineto, const struct timed *one)
+{
+	struct fsdp_kineto_row row = make_row(one, FSDP_TIME_OTHER);
+	if (!take_runtime(kineto, one))
+		return false;
+	if (!fsdp_kineto_read_correlation(&kineto->input, &one->event->args, &row.id))
+		return true;
+	row.is_launch = fsdp_span_has(one->name, "Launch", false) &&
+			!fsdp_span_has(one->name, "HostFunc", false);
+	return find_thread(kineto, one->event, &row.lane) &&
+	       append(kineto, FSDP_KINETO_CALL, &row);
+}
+
+static bool take_operator(struct fsdp_kineto *kineto, const struct timed *one)
+{
+	kineto->any_reduce_scatter_op |=
+		fsdp_span_is(one->name, "c10d::_reduce_scatter_base_");
+	return take_step(kineto, one) && take_note(kineto, one) &&
+	       append_host(kineto, one,
+		       kineto->with_idle &&
+				       fsdp_span_begins(one->name, FSDP_SPAN("c10d::"))
+			       ? FSDP_IDLE_COLLECTIVE
+			       : FSDP_IDLE_LAUNCH);
+}
+
+/* ---- events ---- */
+
+static bool nanoseconds(const struct fsdp_json_value *value, int64_t *ret_ns)
+{
+	struct fsdp_span text = value->span;
+	if (value->kind == FSDP_SCAN_TEXT) {
+		while (text.size != 0 && text.data[0] <= ' ')
+			text = fsdp_span(text.data + 1, text.size - 1);
+		while (text.size != 0 && text.data[text.size - 1] <= ' ')
+			text.size--;
+	} else if (value->kind != FSDP_SCAN_NUMBER) {
+		return false;
+	}
+	return fsdp_decimal_fixed(text, 3, ret_ns) && *ret_ns > -FARTHEST &&
+	       *ret_ns < FARTHEST;
+}
+
+static bool take_meant(struct fsdp_kineto *kineto, enum fsdp_kineto_meaning meaning,
+	const struct timed *one)
+{
+	switch (meaning) {
+	case FSDP_KINETO_KERNEL:
+		return take_kernel(kineto, one);
+	case FSDP_KINETO_COPY:
+		return take_copy(kineto, one);
+	case FSDP_KINETO_SET:
+		return take_set(kineto, one);
+	case FSDP_KINETO_RUNTIME:
+		return take_call(kineto, one);
+	case FSDP_KINETO_PYTHON:
+		return !is_object_gather(one->name) ||
+		       append_region(kineto, FSDP_TIME_ALL_GATHER_OBJECT, one);
+	case FSDP_KINETO_OP:
+		return take_operator(kineto, one);
+	case FSDP_KINETO_ANNOTATION:
+	case FSDP_KINETO_ABSENT:
+		/* Of its process "Overlap Analysis". */
+		kineto->reading->recording.is_ascend |=
+			fsdp_span_is(one->name, "Communication(Not Overlapped)");
+		return take_step(kineto, one) && take_note(kineto, one) &&
+		       take_unit(kineto, one) && take_annotation(kineto, one);
+	case FSDP_KINETO_TRACE:
+	case FSDP_KINETO_OTHER:
+		break;
+	}
+	return true;
+}
+
+/* An event from begin to end, whether it is written as one or as two. */
+static bool take_timed(struct fsdp_kineto *kineto, struct timed one, bool has_times)
+{
+	struct fsdp_recording *recording = &kineto->reading->recording;
+	struct fsdp_kineto_category *category = &kineto->words.absent;
+	const struct fsdp_json_value *cat = &one.event->cat, *name = &one.event->name;
+	if (cat->kind == FSDP_SCAN_TEXT) {
+		if (!fsdp_kineto_words_read(&kineto->words, cat, &one.name))
+			return false;
+		category = fsdp_kineto_words_category(&kineto->words, one.name);
+	}
+	enum fsdp_kineto_meaning meaning = category->meaning;
+	if (!has_times || one.dur_ns < 0 || one.dur_ns > WEEK) {
+		recording->bad_dur += meaning != FSDP_KINETO_TRACE;
+		return true;
+	}
+	if (!fsdp_kineto_words_count(
+		    &kineto->words, category, one.dur_ns, &kineto->overflow))
+		return false;
+	if (meaning == FSDP_KINETO_TRACE)
+		return true;
+	int64_t end_ns = one.ts_ns + one.dur_ns;
+	if (recording->first_ts_ns == FSDP_ABSENT || one.ts_ns < recording->first_ts_ns)
+		recording->first_ts_ns = one.ts_ns;
+	if (recording->last_end_ns == FSDP_ABSENT || end_ns > recording->last_end_ns)
+		recording->last_end_ns = end_ns;
+	if (meaning == FSDP_KINETO_OTHER)
+		return true;
+	one.name = FSDP_SPAN("");
+	if (name->kind == FSDP_SCAN_TEXT &&
+		!fsdp_kineto_words_read(&kineto->words, name, &one.name))
+		return false;
+	return take_meant(kineto, meaning, &one);
+}
+
+static bool take_begin(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event)
+{
+	uint32_t thread;
+	return find_thread(kineto, event, &thread) &&
+	       fsdp_kineto_opens_begin(
+		       &kineto->opens, fsdp_vec_at(&kineto->words.known, thread), event);
+}
+
+static bool take_end(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event)
+{
+	uint32_t thread;
+	if (!find_thread(kineto, event, &thread))
+		return false;
+	struct fsdp_kineto_open *open = fsdp_kineto_opens_end(&kineto->opens,
+		*(const uint32_t *)fsdp_vec_at(&kineto->words.known, thread));
+	if (open == NULL) {
+		kineto->reading->recording.unpaired++;
+		return true;
+	}
+	struct timed one = { .event = &open->event };
+	int64_t end_ns;
+	bool has_times = nanoseconds(&open->event.ts, &one.ts_ns) &&
+			 nanoseconds(&event->ts, &end_ns);
+	if (has_times)
+		one.dur_ns = end_ns - one.ts_ns;
+	kineto->input.quick_args = false; /* those are of the end */
+	bool good = take_timed(kineto, one, has_times);
+	fsdp_kineto_opens_free(&kineto->opens, open);
+	return good;
+}
+
+static bool take_any(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event)
+{
+	struct fsdp_span phase = FSDP_SPAN("?");
+	if (event->ph.kind == FSDP_SCAN_TEXT &&
+		!fsdp_kineto_words_read(&kineto->words, &event->ph, &phase))
+		return false;
+	if (!fsdp_kineto_words_count_phase(&kineto->words, phase))
+		return false;
+	struct timed one = { .event = event };
+	bool has_times;
+	kineto->thread_known = false;
+	switch (phase.size == 1 ? phase.data[0] : '\0') {
+	case 'X':
+		has_times = nanoseconds(&event->ts, &one.ts_ns) &&
+			    nanoseconds(&event->dur, &one.dur_ns);
+		return take_timed(kineto, one, has_times);
+	case 'B':
+		return take_begin(kineto, event);
+	case 'E':
+		return take_end(kineto, event);
+	default:
+		return true;
+	}
+}
 
 static bool bid(struct fsdp_span head)
 {
@@ -32,14 +579,12 @@ static bool take_event(struct fsdp_kineto *kineto, struct fsdp_json_token *token
 	enum fsdp_kineto_found found;
 	if (!fsdp_kineto_read_event(&kineto->input, token, &event, &found))
 		return false;
-	if (!kineto->second) {
-		recording->events += found != FSDP_KINETO_LOST;
-		recording->dropped += found == FSDP_KINETO_LOST &&
-				      !(token->kind == FSDP_SCAN_CUT &&
-					      fsdp_trace_is_stopped(kineto->reading));
-		recording->recovered += found == FSDP_KINETO_RECOVERED;
-	}
-	bool good = found == FSDP_KINETO_LOST || fsdp_kineto_take(kineto, &event);
+	recording->events += found != FSDP_KINETO_LOST;
+	recording->dropped +=
+		found == FSDP_KINETO_LOST &&
+		!(token->kind == FSDP_SCAN_CUT && fsdp_trace_is_stopped(kineto->reading));
+	recording->recovered += found == FSDP_KINETO_RECOVERED;
+	bool good = found == FSDP_KINETO_LOST || take_any(kineto, &event);
 	fsdp_kineto_release_event(&kineto->input);
 	return good || fsdp_trace_memory(kineto->reading);
 }
@@ -71,7 +616,7 @@ static bool take_events(struct fsdp_kineto *kineto, struct fsdp_json_token *toke
 		} else if (token->kind != FSDP_SCAN_BAD) {
 			if (!fsdp_kineto_skip(&kineto->input, token))
 				return false;
-			if (!kineto->second && !fsdp_kineto_is_broken(token))
+			if (!fsdp_kineto_is_broken(token))
 				recording->dropped++;
 		}
 		if (token->kind == FSDP_SCAN_BAD && !resync(kineto, &found))
@@ -283,24 +828,6 @@ static bool take_deviations(struct fsdp_kineto *kineto, bool bom, bool cut)
 	return recording->deviations != NULL;
 }
 
-static bool read_second(struct fsdp_kineto *kineto)
-{
-	struct fsdp_trace_reading *reading = kineto->reading;
-	struct fsdp_recording first = reading->recording;
-	bool mark;
-	kineto->second = true;
-	bool good = fsdp_stream_rewind(reading->stream, &reading->error) &&
-		    fsdp_kineto_input_open(&kineto->input, reading->stream, &mark) &&
-		    read_once(kineto);
-	fsdp_kineto_opens_forget(&kineto->opens);
-	reading->recording = first;
-	/* Out of memory makes no error of its own. */
-	if (good && kineto->times.again)
-		good = fsdp_kineto_times_end_pass(&kineto->times, false) ||
-		       fsdp_trace_memory(reading);
-	return good;
-}
-
 static bool read_all(struct fsdp_kineto *kineto)
 {
 	struct fsdp_trace_reading *reading = kineto->reading;
@@ -313,11 +840,6 @@ static bool read_all(struct fsdp_kineto *kineto)
 	reading->recording.truncated |= cut;
 	if (!take_deviations(kineto, mark, cut))
 		return false;
-	bool can = fsdp_stream_can_rewind(reading->stream), again;
-	if (!fsdp_kineto_needs_second(kineto, can, &again))
-		return fsdp_trace_memory(reading);
-	if (again && !read_second(kineto))
-		return false;
 	fsdp_json_scan_done(&kineto->input.scan);
 	return fsdp_kineto_settle(kineto) || fsdp_trace_memory(reading);
 }
@@ -326,44 +848,47 @@ static void done(struct fsdp_kineto *kineto)
 {
 	fsdp_kineto_opens_forget(&kineto->opens);
 	fsdp_kineto_input_done(&kineto->input);
-	fsdp_kineto_times_done(&kineto->times);
-	fsdp_kineto_busy_done(&kineto->busy);
-	fsdp_kineto_launches_done(&kineto->launches);
-	fsdp_kineto_idle_done(&kineto->idle);
 	fsdp_kineto_words_done(&kineto->words);
+	for (int type = 0; type < FSDP_TIME_COUNT; type++)
+		fsdp_durations_done(&kineto->durations[type]);
+	fsdp_arena_done(&kineto->arena);
+	free(kineto->works);
 	free(kineto);
 }
 
 static bool read_kineto(struct fsdp_trace_reading *reading)
 {
+	const struct fsdp_recording_options *options = reading->options;
 	struct fsdp_arena *arena = &reading->arena;
 	struct fsdp_kineto *kineto = calloc(1, sizeof *kineto);
 	if (kineto == NULL)
 		return fsdp_fail_memory(&reading->error);
 	kineto->reading = reading;
+	kineto->with_kernels = options->kernels || options->idle;
+	kineto->with_units = options->units;
+	kineto->with_idle = options->idle;
+	kineto->limited = options->step_range_count != 0;
 	reading->recording.kind = FSDP_RECORDING_KINETO;
 	fsdp_kineto_opens_init(&kineto->opens, arena);
-	fsdp_vec_init(&kineto->kernels.list, arena, sizeof(struct fsdp_comm));
-	fsdp_vec_init(&kineto->kernels.sorts, arena, sizeof(struct fsdp_comm_sort));
-	fsdp_vec_init(&kineto->kernels.seqs, arena, sizeof(struct fsdp_span));
-	fsdp_kineto_launches_init(
-		&kineto->launches, reading->budget, reading->options->units);
-	fsdp_kineto_times_init(&kineto->times, arena, reading->options);
-	fsdp_kineto_busy_init(&kineto->busy, reading->budget, reading->options->timeline);
-	fsdp_kineto_allocs_init(&kineto->allocs, &kineto->words, arena);
-	fsdp_kineto_idle_init(&kineto->idle, reading->budget, reading->options->idle);
-	fsdp_kineto_units_init(&kineto->units, &kineto->words, arena, reading->options);
+	fsdp_vec_init(&kineto->comms.list, arena, sizeof(struct fsdp_comm));
+	fsdp_vec_init(&kineto->comms.sorts, arena, sizeof(struct fsdp_comm_sort));
+	fsdp_vec_init(&kineto->comms.seqs, arena, sizeof(struct fsdp_span));
+	fsdp_arena_init_lean(&kineto->arena, reading->budget);
+	for (int table = 0; table < FSDP_KINETO_TABLES; table++)
+		fsdp_vec_init(&kineto->tables[table], &kineto->arena,
+			sizeof(struct fsdp_kineto_row));
+	fsdp_vec_init(
+		&kineto->kernels, &kineto->arena, sizeof(struct fsdp_kineto_kernel));
+	fsdp_vec_init(&kineto->last, &kineto->arena, sizeof(uint32_t));
+	fsdp_vec_init(&kineto->process_of, &kineto->arena, sizeof(uint32_t));
+	for (int type = 0; type < FSDP_TIME_COUNT; type++)
+		fsdp_durations_init(&kineto->durations[type], reading->budget);
 	bool good = (fsdp_kineto_input_init(
 			     &kineto->input, reading->limits, &reading->error) &&
-			    fsdp_kineto_words_init(&kineto->words, arena)) ||
+			    fsdp_kineto_words_init(&kineto->words, arena) &&
+			    fsdp_vec_push(&kineto->kernels) != NULL) ||
 		    fsdp_trace_memory(reading);
-	good = good && (fsdp_kineto_kernels_init(&kineto->names, &kineto->words, arena,
-				reading->limits, reading->options) ||
-			       fsdp_trace_memory(reading));
-	if (good) {
-		fsdp_kineto_prepare(kineto);
-		good = read_all(kineto);
-	}
+	good = good && read_all(kineto);
 	done(kineto);
 	return good;
 }

@@ -2,57 +2,438 @@
 #ifndef FSDP_TRACE_KINETO_H
 #define FSDP_TRACE_KINETO_H
 
+#include "base/num.h"
+#include "syntax/json-template.h"
+#include "trace/collectives.h"
 #include "trace/event.h"
-#include "trace/kineto-kernels.h"
-#include "trace/kineto-busy.h"
-#include "trace/kineto-input.h"
-#include "trace/kineto-idle.h"
-#include "trace/kineto-launches.h"
-#include "trace/kineto-steps.h"
-#include "trace/kineto-units.h"
-#include "trace/kineto-words.h"
 
 /*
- * A trace while it is read: kineto.c walks through the file, kineto-event.c takes each
- * event to the owner it concerns, kineto-finish.c asks the owners at the end. An owner
- * includes no other but those it holds.
+ * A trace of torch.profiler: kineto.c reads its JSON and appends each event that counts to
+ * a table. When the table is complete, kineto-tables.c and kineto-units.c add it up.
  */
+
+/* ---- words ---- */
+
+/* Texts that events repeat. Each text is looked up once and has a number from then on. */
+enum fsdp_kineto_space {
+	FSDP_KINETO_CATEGORIES = 1,
+	FSDP_KINETO_PHASES,
+	FSDP_KINETO_NAMES, /* of kernels and allocations */
+	FSDP_KINETO_THREADS,
+	FSDP_KINETO_GROUPS,
+	FSDP_KINETO_SORTS,
+	FSDP_KINETO_UNIT_NAMES, /* as they are written */
+	FSDP_KINETO_UNITS,
+	FSDP_KINETO_UNIT_ROWS,
+	FSDP_KINETO_UNIT_TEXTS,
+	FSDP_KINETO_KERNELS,
+	FSDP_KINETO_RUNTIME_CALLS,
+	FSDP_KINETO_SPACES
+};
+
+/* Meaning of the category of an event. */
+enum fsdp_kineto_meaning {
+	FSDP_KINETO_OTHER,
+	FSDP_KINETO_ABSENT,
+	FSDP_KINETO_TRACE,
+	FSDP_KINETO_ANNOTATION,
+	FSDP_KINETO_OP,
+	FSDP_KINETO_PYTHON,
+	FSDP_KINETO_RUNTIME,
+	FSDP_KINETO_KERNEL,
+	FSDP_KINETO_COPY,
+	FSDP_KINETO_SET,
+};
+
+struct fsdp_kineto_category {
+	struct fsdp_span name;
+	enum fsdp_kineto_meaning meaning;
+	struct fsdp_tally *tally; /* NULL: not counted yet */
+	unsigned char text[32];   /* the name, unless it is longer */
+};
+
+struct fsdp_kineto_words {
+	struct fsdp_names names;            /* the texts of each space */
+	struct fsdp_vec known;              /* uint32_t, by the id of a name */
+	struct fsdp_vec categories, phases; /* struct fsdp_tally */
+
+	/* the last ones, compared before a text is looked up among the names */
+	struct fsdp_kineto_category seen[32], rare, absent;
+	struct fsdp_tally *phase[128]; /* of one byte */
+	struct fsdp_kineto_thread {
+		unsigned char text[64];
+		size_t size;
+		uint32_t id;
+	} threads[16];
+	struct {
+		enum fsdp_kineto_space space;
+		uint32_t id; /* 0: none */
+	} found[128];
+
+	unsigned char *scratch; /* a text without its escapes */
+	size_t scratch_room;
+};
+
+/* Copies of texts are in the arena. All that return bool are false when out of memory. */
+bool fsdp_kineto_words_init(struct fsdp_kineto_words *words, struct fsdp_arena *arena);
+void fsdp_kineto_words_done(struct fsdp_kineto_words *words);
+
+/* The id of a text, and a number that is the caller's and 0 for a new text. NULL: out of
+ * memory. */
+uint32_t *fsdp_kineto_words_find(struct fsdp_kineto_words *words,
+	enum fsdp_kineto_space space, struct fsdp_span text, uint32_t *ret_id);
+
+/* The same for a key of numbers. */
+#define FSDP_KINETO_KEY(key) fsdp_span((const unsigned char *)(key), sizeof(key))
+
+static inline struct fsdp_span fsdp_kineto_words_text(
+	const struct fsdp_kineto_words *words, uint32_t id)
+{
+	return fsdp_names_segment(&words->names, id);
+}
+
+/* A text without its escapes; valid until the next call. */
+bool fsdp_kineto_words_read(struct fsdp_kineto_words *words,
+	const struct fsdp_json_value *value, struct fsdp_span *ret_text);
+
+bool fsdp_kineto_words_thread(struct fsdp_kineto_words *words,
+	const struct fsdp_json_value *pid, const struct fsdp_json_value *tid,
+	uint32_t *ret_id);
+
+/* The tid of a thread, as it is written. */
+struct fsdp_span fsdp_kineto_words_thread_name(
+	const struct fsdp_kineto_words *words, uint32_t thread);
+
+/* Valid until the next call. */
+struct fsdp_kineto_category *fsdp_kineto_words_category(
+	struct fsdp_kineto_words *words, struct fsdp_span name);
+
+/* Whether events of a category are used, or known to be of no use. */
+bool fsdp_kineto_knows_category(struct fsdp_span name);
+
+bool fsdp_kineto_words_count_phase(
+	struct fsdp_kineto_words *words, struct fsdp_span phase);
+bool fsdp_kineto_words_count(struct fsdp_kineto_words *words,
+	struct fsdp_kineto_category *category, int64_t dur_ns, bool *overflow);
+
+/* ---- the JSON of events ---- */
+
+/* An event: what its members say. `args` is the span of the object. */
+enum { FSDP_KINETO_VALUES = 8, FSDP_KINETO_ARGS = 11 };
+
+struct fsdp_kineto_event {
+	union {
+		struct {
+			struct fsdp_json_value ph, cat, name, ts, dur, pid, tid, args;
+		};
+		struct fsdp_json_value values[FSDP_KINETO_VALUES];
+	};
+};
+
+/* What the args of a kernel, a copy or a call of the runtime say. */
+struct fsdp_kineto_args {
+	union {
+		struct {
+			struct fsdp_json_value collective, correlation, kind, group, seq,
+				group_size, dtype, in_elements, out_elements, description,
+				ranks;
+		};
+		struct fsdp_json_value values[FSDP_KINETO_ARGS];
+	};
+};
+
+/*
+ * The JSON of a trace as tokens and events. What is not JSON is read as well as can be
+ * (json-scan.h); nearly all events are plain and are read in one go (json-template.h).
+ */
+struct fsdp_kineto_input {
+	const struct fsdp_limits *limits;
+	struct fsdp_error **error;
+	struct fsdp_json_scan scan;
+	struct fsdp_json_quick *quick;
+	bool quick_args;            /* the args of the event are in `quick` */
+	struct fsdp_json_scan args; /* of an event that was not read in one go */
+};
+
+/* False: out of memory; the caller makes the error. Those of reading go to *error. */
+bool fsdp_kineto_input_init(struct fsdp_kineto_input *input,
+	const struct fsdp_limits *limits, struct fsdp_error **error);
+void fsdp_kineto_input_done(struct fsdp_kineto_input *input);
+
+/* Starts a stream. *ret_mark: it had a byte order mark, which is skipped. False: *error is
+ * made. */
+bool fsdp_kineto_input_open(
+	struct fsdp_kineto_input *input, struct fsdp_stream *stream, bool *ret_mark);
+
+/* Skips a byte order mark at the start of a scan. */
+bool fsdp_kineto_pass_mark(
+	struct fsdp_json_scan *scan, bool *ret_mark, struct fsdp_error **ret_error);
+
+/* As in json-scan.h. False: *error is made. */
+bool fsdp_kineto_next(struct fsdp_kineto_input *input, struct fsdp_json_token *token);
+bool fsdp_kineto_skip(struct fsdp_kineto_input *input, struct fsdp_json_token *token);
+
+static inline bool fsdp_kineto_is_broken(const struct fsdp_json_token *token)
+{
+	return token->kind == FSDP_SCAN_BAD || token->kind == FSDP_SCAN_CUT;
+}
+
+enum fsdp_kineto_found {
+	FSDP_KINETO_WHOLE,
+	FSDP_KINETO_RECOVERED, /* with errors, or without its end */
+	FSDP_KINETO_LOST       /* *ret_event means nothing */
+};
+
+/* An event behind its brace; *token becomes the last one of it, or what is broken. The
+ * event is valid until it is released. False: *error is made. */
+bool fsdp_kineto_read_event(struct fsdp_kineto_input *input,
+	struct fsdp_json_token *token, struct fsdp_kineto_event *ret_event,
+	enum fsdp_kineto_found *ret_found);
+void fsdp_kineto_release_event(struct fsdp_kineto_input *input);
+
+/* What the value of `args` says; what is absent is of the kind FSDP_SCAN_END. For another
+ * event than the last one, clear `quick_args` before. */
+void fsdp_kineto_read_args(struct fsdp_kineto_input *input,
+	const struct fsdp_json_value *value, struct fsdp_kineto_args *ret_args);
+
+/* The correlation alone. False: there is none. */
+bool fsdp_kineto_read_correlation(struct fsdp_kineto_input *input,
+	const struct fsdp_json_value *value, int64_t *ret_correlation);
+
+/* Whether the args may name a collective. */
+bool fsdp_kineto_may_name(
+	const struct fsdp_kineto_input *input, const struct fsdp_json_value *value);
+
+/* A number, or a text that is one. False: neither. */
+bool fsdp_kineto_integer(const struct fsdp_json_value *value, int64_t *ret_value);
+
+/*
+ * Begins (B) that wait for their ends (E): a stack for each thread. Their texts are
+ * copied, for the window moves on.
+ */
+struct fsdp_kineto_open {
+	struct fsdp_kineto_open *below;
+	size_t size;
+	struct fsdp_kineto_event
+		event; /* without `ph` and `dur`; its texts lie behind it */
+};
+
+struct fsdp_kineto_opens {
+	struct fsdp_budget *budget; /* begins count, as they are no arena's */
+	struct fsdp_vec stacks;     /* struct fsdp_kineto_open *: the top */
+};
+
+/* The list of stacks lies in the arena. */
+void fsdp_kineto_opens_init(struct fsdp_kineto_opens *opens, struct fsdp_arena *arena);
+
+/* *stack is kept by the caller for each thread and 0 at first. False: out of memory. */
+bool fsdp_kineto_opens_begin(struct fsdp_kineto_opens *opens, uint32_t *stack,
+	const struct fsdp_kineto_event *event);
+
+/* The last begin of a thread, or NULL. Free it. */
+struct fsdp_kineto_open *fsdp_kineto_opens_end(
+	struct fsdp_kineto_opens *opens, uint32_t stack);
+void fsdp_kineto_opens_free(
+	struct fsdp_kineto_opens *opens, struct fsdp_kineto_open *open);
+
+/* Frees all begins that are still open, and counts them. */
+uint64_t fsdp_kineto_opens_forget(struct fsdp_kineto_opens *opens);
+
+/* Fills in what the args of a collective say of it: bytes, seq and sort, of which the lists
+ * of `all` keep what is shared. *ret_bytes_out are the bytes if it turns out to be an
+ * all-gather. False: out of memory. */
+bool fsdp_kineto_describe(struct fsdp_collectives *all, struct fsdp_kineto_words *words,
+	const struct fsdp_kineto_args *args, struct fsdp_comm *comm,
+	int64_t *ret_bytes_out);
+
+/* ---- the table ---- */
+
+/* The events are in one list per kind, in the order of the file. */
+enum fsdp_kineto_table {
+	FSDP_KINETO_WORK,   /* on the device */
+	FSDP_KINETO_CALL,   /* of the runtime, with a correlation */
+	FSDP_KINETO_STEP,   /* ProfilerStep#N */
+	FSDP_KINETO_REGION, /* named regions on the host */
+	FSDP_KINETO_NOTE,   /* of a backend: "nccl:all_gather" */
+	FSDP_KINETO_UNIT,   /* annotations of FSDP, with units */
+	FSDP_KINETO_ALLOC,  /* calls that allocate or free memory */
+	FSDP_KINETO_HOST,   /* what a thread did, with idle causes */
+	FSDP_KINETO_TABLES
+};
+
+/* One event. */
+struct fsdp_kineto_row {
+	int64_t ts_ns;
+	/* The correlation of work and calls, or FSDP_ABSENT; the number of a step; the mesh
+	 * size of a unit. Later, of work: the index of its call, or FSDP_ABSENT. */
+	int64_t id;
+	uint64_t dur_ns : 50; /* a week at most */
+	uint64_t type : 6;    /* enum fsdp_time_type */
+	uint64_t kind : 5;    /* of work, a unit, or an idle cause */
+	uint64_t is_launch : 1;
+	uint64_t found : 1; /* a call whose work is recorded */
+	uint32_t lane;      /* thread or stream: id of a word; 0: not needed */
+	uint32_t name;      /* a kernel, a unit or a call of the runtime */
+};
+
+static inline int64_t fsdp_kineto_end(const struct fsdp_kineto_row *row)
+{
+	return row->ts_ns + (int64_t)row->dur_ns;
+}
+
+/* Kinds of work: collectives, kernels that compute, copies by their direction. */
+enum {
+	FSDP_KINETO_COMM,
+	FSDP_KINETO_COMPUTE,
+	FSDP_KINETO_COPIES, /* the first of six */
+	FSDP_KINETO_WORKS = FSDP_KINETO_COPIES + 6,
+	FSDP_KINETO_KINDS = FSDP_IDLE_CAUSE_COUNT /* at most, of what is walked through */
+};
+
+enum fsdp_kernel_kind {
+	FSDP_KERNEL_COMPUTES,
+	FSDP_KERNEL_COMMUNICATES,
+	FSDP_KERNEL_COPIES, /* also sets */
+};
+
+/* A name of kernels on one stream, up to the limit `kernels`; one row per kind has the
+ * rest. */
+struct fsdp_kineto_kernel {
+	uint32_t name, stream; /* words; name FSDP_NONE: beyond the limit */
+	enum fsdp_kernel_kind kind;
+};
+
+struct fsdp_kineto_step {
+	int64_t number, ts_ns, end_ns;
+	int64_t first_ns, last_ns; /* its work on the device; the first is later: none */
+	bool chosen;               /* by --steps */
+	bool follows;              /* on one that was not chosen */
+};
+
 struct fsdp_kineto {
 	struct fsdp_trace_reading *reading;
 	struct fsdp_kineto_input input;
-	bool second;                                /* this is the second pass */
+	struct fsdp_kineto_opens opens;
+	struct fsdp_kineto_words words;
 	bool seen_events, seen_nodes, seen_rocprof; /* members of the root */
 	uint64_t bad_tokens, bad_metadata;
-
-	struct fsdp_kineto_words words;
-	struct fsdp_kineto_opens opens;
-	struct fsdp_collectives kernels; /* or notes, where there are none */
-	struct fsdp_kineto_launches launches;
-	struct fsdp_kineto_times times;
-	struct fsdp_kineto_busy busy;
-	struct fsdp_kineto_units units;
-	struct fsdp_kineto_kernels names; /* all kernels, by name */
-	struct fsdp_kineto_allocs allocs;
-	struct fsdp_kineto_idle idle;
-	struct fsdp_kineto_place *places; /* of collectives, with units */
-	struct fsdp_interval *windows;    /* of the steps, or of all */
-	size_t window_count;
-	bool any_reduce_scatter_op;
-	bool thread_known; /* of the event that is taken: its thread */
+	bool thread_known; /* of the event that is read: its thread */
 	uint32_t thread;
+	struct fsdp_arena arena; /* of the table */
+	struct fsdp_vec tables[FSDP_KINETO_TABLES];
+	struct fsdp_collectives comms; /* of kernels; of notes if there are none */
+	struct fsdp_vec kernels;       /* struct fsdp_kineto_kernel; the first is none */
+	struct fsdp_vec last;          /* uint32_t, by thread: its last operator */
+	struct fsdp_vec process_of;    /* uint32_t, by thread, with units */
+	bool with_kernels, with_units, with_idle;
+	bool by_kernel; /* there are kernels of collectives */
+	bool any_reduce_scatter_op;
+	bool units_seen[32]; /* by kind */
+	bool overflow;       /* a sum does not fit */
+
+	/* when the table is complete */
+	struct fsdp_kineto_step *steps;
+	size_t step_count;
+	bool limited;                  /* by --steps */
+	struct fsdp_kineto_row *works; /* in order of time */
+	size_t work_count;
+	uint32_t compute_stream;          /* that computes most; 0: none */
+	struct fsdp_kineto_place *places; /* with units, by `order` of a collective */
+	struct fsdp_durations durations[FSDP_TIME_COUNT];
 };
 
-/* All are false when out of memory; the caller makes the error. */
-bool fsdp_kineto_take(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event);
+static inline struct fsdp_kineto_row *fsdp_kineto_at(
+	const struct fsdp_kineto *kineto, enum fsdp_kineto_table table, size_t index)
+{
+	return fsdp_vec_of(&kineto->tables[table], index, sizeof(struct fsdp_kineto_row));
+}
 
-/* Before the first pass. */
-void fsdp_kineto_prepare(struct fsdp_kineto *kineto);
+/* Where a collective was issued, and its stream; lane 0: unknown. */
+struct fsdp_kineto_place {
+	int64_t ts_ns;
+	uint32_t lane; /* a thread, or of notes a process */
+	uint32_t stream;
+};
 
-/* At the end of the first pass: whether there must be a second one, for a kernel misses
- * its launch, or a step came behind its calls. `can`: the stream can be read again. */
-bool fsdp_kineto_needs_second(struct fsdp_kineto *kineto, bool can, bool *ret_needs);
+/* All that return bool are false when out of memory; the caller makes the error. */
 
-/* At the end of the last pass: fills the recording. */
+/* When the table is complete: fills the recording. */
 bool fsdp_kineto_settle(struct fsdp_kineto *kineto);
+
+/* The index of the step that holds a moment, or SIZE_MAX; its number, or FSDP_ABSENT. */
+size_t fsdp_kineto_step_at(const struct fsdp_kineto *kineto, int64_t ts_ns);
+int64_t fsdp_kineto_number_at(const struct fsdp_kineto *kineto, int64_t ts_ns);
+
+/*
+ * Goes through events in order of time: each piece is a stretch in which the same kinds of
+ * events run.
+ */
+struct fsdp_kineto_walk {
+	const struct fsdp_kineto_row *rows;
+	size_t next, count;
+	unsigned kinds;
+	int64_t at, ends[FSDP_KINETO_KINDS];
+};
+
+struct fsdp_kineto_piece {
+	int64_t begin, end;
+	unsigned kinds; /* a bit each, at least one */
+};
+
+void fsdp_kineto_walk_begin(struct fsdp_kineto_walk *walk,
+	const struct fsdp_kineto_row *rows, size_t count, unsigned kinds);
+bool fsdp_kineto_walk_next(
+	struct fsdp_kineto_walk *walk, struct fsdp_kineto_piece *ret_piece);
+
+/* What the device did within each of some windows, which may overlap. `works` are in order
+ * of time. */
+bool fsdp_kineto_cover(const struct fsdp_kineto_row *works, size_t work_count,
+	const struct fsdp_busy_span *windows, size_t count,
+	struct fsdp_device_times *ret_times);
+
+/* ---- units ---- */
+
+/* What FSDP is busy with, by its annotations ("FSDP::all_gather (layers.0)"). FSDP2 writes
+ * the name of the unit since PyTorch 2.5, FSDP1 never. */
+enum fsdp_kineto_unit_kind {
+	FSDP_UNIT_NONE, /* no annotation of a unit */
+
+	/* FSDP2 */
+	FSDP_UNIT_ALL_GATHER,
+	FSDP_UNIT_PRE_FORWARD,
+	FSDP_UNIT_FORWARD_PREFETCH,
+	FSDP_UNIT_PRE_BACKWARD,
+	FSDP_UNIT_BACKWARD_PREFETCH,
+	FSDP_UNIT_POST_BACKWARD_REDUCE,
+	FSDP_UNIT_POST_BACKWARD_RESHARD,
+	FSDP_UNIT_STATION, /* any other that only shows that it is FSDP2 */
+
+	/* FSDP1 */
+	FSDP_UNIT1_FORWARD,
+	FSDP_UNIT1_PRE_FORWARD,
+	FSDP_UNIT1_PRE_FORWARD_PREFETCH,
+	FSDP_UNIT1_PRE_BACKWARD,
+	FSDP_UNIT1_PRE_BACKWARD_PREFETCH,
+	FSDP_UNIT1_POST_BACKWARD,
+	FSDP_UNIT1_POST_BACKWARD_PREFETCH,
+	FSDP_UNIT1_RESHARD_ONLY,
+	FSDP_UNIT_KINDS
+};
+
+struct fsdp_kineto_unit_note {
+	enum fsdp_kineto_unit_kind kind;
+	struct fsdp_span unit; /* as it is written; empty: the root, or not written */
+	int64_t pg;            /* size of the shard mesh, or FSDP_ABSENT */
+};
+
+/* Any name is fine; borrows from it. */
+struct fsdp_kineto_unit_note fsdp_kineto_unit_read(struct fsdp_span name);
+
+/* Appends an annotation; those of other things are skipped. */
+bool fsdp_kineto_units_add(
+	struct fsdp_kineto *kineto, struct fsdp_span name, struct fsdp_kineto_row row);
+
+/* With all collectives in `comms`: fills in the units of the recording. */
+bool fsdp_kineto_units_settle(struct fsdp_kineto *kineto);
 
 #endif

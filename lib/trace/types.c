@@ -287,3 +287,72 @@ unsigned fsdp_element_size(struct fsdp_span dtype)
 			return sizes[i].size;
 	return begins(dtype, 0, "Float8", false) ? 1 : 0;
 }
+
+/* ---- calls of the runtime ---- */
+
+static bool begins_with_any(struct fsdp_span name, const char *const *words, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (fsdp_span_begins(name, fsdp_span_text(words[i])))
+			return true;
+	return false;
+}
+
+enum fsdp_idle_cause fsdp_runtime_cause(struct fsdp_span name)
+{
+	static const char *const prefixes[] = { "cuda", "hip", "cuMem", "cu" };
+	static const char *const allocates[] = { "Malloc", "Free", "HostAlloc",
+		"HostMalloc", "HostFree", "HostRegister", "HostUnregister" };
+	/* Of the driver, and of hipMem. */
+	static const char *const maps[] = { "Alloc", "Free", "HostAlloc", "HostRegister",
+		"HostUnregister", "Create", "Release", "Map", "Unmap", "SetAccess",
+		"AddressReserve", "AddressFree" };
+	struct fsdp_span rest = FSDP_SPAN("");
+	for (size_t i = 0; i < FSDP_COUNT(prefixes) && rest.size == 0; i++)
+		fsdp_span_behind(name, prefixes[i], &rest);
+	if (fsdp_span_has(rest, "Synchronize", false))
+		return FSDP_IDLE_SYNCHRONISATION;
+	if (fsdp_span_begins(rest, FSDP_SPAN("Memcpy")) ||
+		fsdp_span_begins(name, FSDP_SPAN("cuMemcpy")))
+		return FSDP_IDLE_COPY;
+	if (begins_with_any(rest, allocates, FSDP_COUNT(allocates)))
+		return FSDP_IDLE_ALLOCATION;
+	bool driver = fsdp_span_begins(name, FSDP_SPAN("cuMem"));
+	driver |= fsdp_span_behind(name, "hipMem", &rest);
+	return driver && begins_with_any(rest, maps, FSDP_COUNT(maps))
+		       ? FSDP_IDLE_ALLOCATION
+		       : FSDP_IDLE_LAUNCH;
+}
+
+/* ---- kernels by words in their names ---- */
+
+static const struct {
+	const char *word;
+	enum fsdp_kernel_class class;
+} class_words[] = {
+#define FSDP_KERNEL_WORD(word, class) { word, FSDP_KERNEL_##class },
+#include "trace/types-kernels.def"
+#undef FSDP_KERNEL_WORD
+};
+
+enum fsdp_kernel_class fsdp_kernel_class_of(struct fsdp_span name)
+{
+	for (size_t i = 0; i < FSDP_COUNT(class_words); i++)
+		if (fsdp_span_has(name, class_words[i].word, true))
+			return class_words[i].class;
+	return FSDP_KERNEL_OTHER;
+}
+
+const char *fsdp_kernel_class_name(enum fsdp_kernel_class kernel_class)
+{
+	static const char *const classes[FSDP_KERNEL_CLASS_COUNT] = {
+		[FSDP_KERNEL_GEMM] = "gemm",
+		[FSDP_KERNEL_ATTENTION] = "attention",
+		[FSDP_KERNEL_ELEMENTWISE] = "elementwise",
+		[FSDP_KERNEL_REDUCTION] = "reduction",
+		[FSDP_KERNEL_COPY] = "copy",
+		[FSDP_KERNEL_COMMUNICATION] = "communication",
+		[FSDP_KERNEL_OTHER] = "other",
+	};
+	return kernel_class < FSDP_KERNEL_CLASS_COUNT ? classes[kernel_class] : NULL;
+}

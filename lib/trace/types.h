@@ -2,6 +2,8 @@
 #ifndef FSDP_TRACE_TYPES_H
 #define FSDP_TRACE_TYPES_H
 
+#include <fsdp/trace.h>
+
 #include "base/span.h"
 
 /* The types of time that have names of their own, in the order of reports. */
@@ -71,6 +73,14 @@ enum fsdp_time_type fsdp_copy_type(struct fsdp_span text);
 
 /* Bytes of an element, by the word that traces use; 0: unknown. */
 unsigned fsdp_element_size(struct fsdp_span dtype);
+
+/* Why a thread is late that is in a call of CUDA, HIP or the CUDA driver; FSDP_IDLE_LAUNCH
+ * for all others. */
+enum fsdp_idle_cause fsdp_runtime_cause(struct fsdp_span name);
+
+/* Of a kernel that computes: the first row of types-kernels.def that has a word of
+ * its name, else FSDP_KERNEL_OTHER. */
+enum fsdp_kernel_class fsdp_kernel_class_of(struct fsdp_span name);
 
 /* Finds `what` in a text; without regard to case if `fold` (what is lower case then). */
 bool fsdp_span_has(struct fsdp_span text, const char *what, bool fold);

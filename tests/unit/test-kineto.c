@@ -3,14 +3,12 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
-#include "trace/kineto-kernels.h"
-#include "trace/kineto-busy.h"
-#include "trace/kineto-launches.h"
-#include "trace/kineto-input.h"
-#include "trace/kineto-steps.h"
-#include "trace/kineto-words.h"
+#include "trace/kineto.h"
 
 static uint32_t next_random(uint32_t *state)
 {
@@ -36,521 +34,314 @@ static void leave(struct room *room)
 	assert_int_equal(room->budget.used, 0);
 }
 
-/* ---- notes ---- */
+/* ---- small traces ---- */
 
-enum { NOTES = 60, STARTS = 80 };
-
-/* The slow way: all notes are looked at for each start. */
-static unsigned char shortest(const struct fsdp_comm *notes, const uint32_t *threads,
-	const struct fsdp_kineto_start *start)
-{
-	const struct fsdp_comm *best = NULL;
-	for (int i = 0; i < NOTES; i++)
-		if (threads[i] == start->thread && notes[i].ts_ns <= start->ts_ns &&
-			notes[i].ts_ns + notes[i].dur_ns >= start->ts_ns &&
-			(best == NULL || notes[i].dur_ns < best->dur_ns ||
-				(notes[i].dur_ns == best->dur_ns &&
-					notes[i].ts_ns < best->ts_ns)))
-			best = &notes[i];
-	return best != NULL ? best->type : FSDP_KINETO_NO_NOTE;
-}
-
-static void the_shortest_open_note_is_found(void **state)
-{
-	(void)state;
-	uint32_t seed = 11;
-	for (int round = 0; round < 200; round++) {
-		struct room room;
-		struct fsdp_kineto_notes notes;
-		struct fsdp_comm list[NOTES] = { { 0 } };
-		struct fsdp_kineto_start starts[STARTS];
-		uint32_t threads[NOTES];
-		unsigned char found[STARTS], wanted[STARTS];
-		enter(&room);
-		fsdp_kineto_notes_init(&notes, &room.arena);
-		for (int i = 0; i < NOTES; i++) {
-			/* Some rounds are nearly in order, as traces are. */
-			list[i].ts_ns = next_random(&seed) % (round % 2 ? 200 : 3) +
-					(round % 2 ? 0 : 3 * i);
-			list[i].dur_ns = next_random(&seed) % 40;
-			list[i].type = (unsigned char)(i % FSDP_TIME_COUNT);
-			threads[i] = next_random(&seed) % 3;
-			assert_true(fsdp_kineto_notes_add(
-				&notes, &list[i], threads[i], false));
-		}
-		for (uint32_t i = 0; i < STARTS; i++) {
-			starts[i] = (struct fsdp_kineto_start){ next_random(&seed) % 240,
-				next_random(&seed) % 4, i };
-			wanted[i] = shortest(list, threads, &starts[i]);
-		}
-		assert_true(fsdp_kineto_notes_find(&notes, starts, STARTS, found));
-		assert_memory_equal(found, wanted, sizeof found);
-		leave(&room);
-	}
-}
-
-/* ---- launches ---- */
-
-struct traced {
-	struct room room;
-	struct fsdp_kineto_launches launches;
-	struct fsdp_vec comms;
+/* An event: its category, name, start, length, thread and correlation (0: none). */
+struct event {
+	const char *category, *name;
+	int ts, dur, tid, correlation;
+	const char *args; /* more of them */
 };
 
-static struct traced *trace(void)
+static struct fsdp_recordings *read_events(
+	const struct event *events, size_t count, bool backwards, const int64_t *steps)
 {
-	struct traced *traced = calloc(1, sizeof *traced);
-	assert_non_null(traced);
-	enter(&traced->room);
-	fsdp_kineto_launches_init(&traced->launches, &traced->room.budget, false);
-	fsdp_vec_init(&traced->comms, &traced->room.arena, sizeof(struct fsdp_comm));
-	return traced;
+	struct fsdp_recording_options options = { .size = sizeof options,
+		.steps = steps,
+		.step_range_count = steps != NULL,
+		.idle = true,
+		.kernels = true,
+		.by_step = true };
+	struct fsdp_recordings *set = NULL;
+	struct fsdp_error *error = NULL;
+	char path[32];
+	const char *paths[] = { path };
+	int fd = memfd_create("test", MFD_CLOEXEC);
+	assert_true(fd >= 0);
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	FILE *file = fdopen(fd, "w");
+	assert_non_null(file);
+	fprintf(file, "{\"distributedInfo\":{\"rank\":0},\"traceEvents\":[");
+	for (size_t i = 0; i < count; i++) {
+		const struct event *one = &events[backwards ? count - 1 - i : i];
+		fprintf(file,
+			"%s{\"ph\":\"X\",\"cat\":\"%s\",\"name\":\"%s\",\"ts\":%d,\"dur\":%d,"
+			"\"pid\":1,\"tid\":%d,\"args\":{",
+			i != 0 ? "," : "", one->category, one->name, one->ts, one->dur,
+			one->tid);
+		if (one->correlation != 0)
+			fprintf(file, "\"correlation\":%d%s", one->correlation,
+				one->args != NULL ? "," : "");
+		fprintf(file, "%s}}", one->args != NULL ? one->args : "");
+	}
+	fprintf(file, "]}");
+	fflush(file);
+	if (!fsdp_recordings_read(paths, 1, &options, &set, &error))
+		fail_msg("%s", fsdp_error_message(error));
+	fclose(file);
+	return set;
 }
 
-static void finish(struct traced *traced)
-{
-	fsdp_kineto_launches_done(&traced->launches);
-	leave(&traced->room);
-	free(traced);
-}
+#define BYTES "\"dtype\":\"Byte\",\"In msg nelems\":3,\"Out msg nelems\":7"
 
-static void add_note(
-	struct traced *traced, int64_t ts_ns, int64_t dur_ns, unsigned char type)
-{
-	struct fsdp_comm note = {
-		.ts_ns = ts_ns, .dur_ns = dur_ns, .bytes = 7, .type = type
-	};
-	assert_true(fsdp_kineto_notes_add(
-		&traced->launches.notes, &note, 1, traced->comms.count == 0));
-}
+static const struct event launched[] = {
+	{ "user_annotation", "nccl:all_gather", 100, 50, 1, 0, NULL },
+	{ "user_annotation", "nccl:reduce_scatter", 110, 10, 1, 0, NULL },
+	{ "user_annotation", "nccl:no_such_thing", 300, 50, 1, 0, NULL },
+	{ "cuda_runtime", "cudaLaunchKernel", 105, 1, 1, 1, NULL },
+	{ "cuda_runtime", "cudaEventRecord", 115, 1, 1, 2, NULL },
+	{ "cuda_runtime", "cudaEventRecord", 116, 1, 1, 3, NULL },
+	{ "cuda_runtime", "cudaLaunchKernel", 140, 1, 1, 3, NULL }, /* counts */
+	{ "cuda_runtime", "cudaLaunchKernel", 200, 1, 1, 4, NULL },
+	{ "cuda_runtime", "cudaLaunchKernel", 310, 1, 1, 5, NULL },
+	{ "cuda_runtime", "cudaLaunchKernel", 120, 1, 2, 6, NULL }, /* no note there */
+	{ "cuda_runtime", "cudaLaunchKernel", 400, 1, 2, 9, NULL }, /* of no kernel */
+	{ "kernel", "ncclKernel", 1010, 5, 7, 1, BYTES },
+	{ "kernel", "ncclKernel_Broadcast", 1020, 5, 7, 2, BYTES },
+	{ "kernel", "ncclKernel", 1030, 5, 7, 3, BYTES },
+	{ "kernel", "ncclKernel_Broadcast", 1040, 5, 7, 0, BYTES },
+	{ "kernel", "ncclKernel", 1050, 5, 7, 4, BYTES },
+	{ "kernel", "ncclKernel_Reduce", 1060, 5, 7, 5, BYTES },
+	{ "kernel", "ncclKernel", 1070, 5, 7, 6, BYTES },
+	{ "kernel", "ncclKernel", 1080, 5, 7, 0,
+		"\"Collective name\":\"allreduce\"," BYTES },
+};
 
-static void add_kernel(
-	struct traced *traced, int64_t correlation, enum fsdp_time_type by_name)
-{
-	struct fsdp_kineto_unnamed kernel = { correlation, 1000 + correlation,
-		(uint32_t)traced->comms.count, correlation >= 0 };
-	struct fsdp_comm *comm = fsdp_vec_push(&traced->comms);
-	assert_non_null(comm);
-	*comm = (struct fsdp_comm){ .bytes = correlation,
-		.type = FSDP_TIME_OTHER,
-		.how = FSDP_BY_ARGS,
-		.by_name = (unsigned char)by_name };
-	assert_true(fsdp_kineto_launches_unnamed(&traced->launches, &kernel));
-}
-
-static void add_launch(
-	struct traced *traced, int64_t correlation, int64_t ts_ns, bool is_launch)
-{
-	struct fsdp_kineto_launch launch = { correlation, ts_ns, 1, is_launch };
-	assert_true(fsdp_kineto_launches_add(&traced->launches, &launch));
-}
-
-static void comm_is(const struct traced *traced, size_t index, enum fsdp_time_type type,
-	enum fsdp_comm_how how, int64_t bytes)
-{
-	const struct fsdp_comm *comm = fsdp_comm_at(&traced->comms, index);
-	assert_int_equal(comm->type, type);
-	assert_int_equal(comm->how, how);
-	assert_int_equal(comm->bytes, bytes);
-}
-
+/* Whatever the order in the file. */
 static void kernels_are_what_their_launch_lies_in(void **state)
 {
+	static const struct {
+		const char *type;
+		enum fsdp_comm_how how;
+		int64_t bytes;
+	} want[] = {
+		{ "all_gather", FSDP_BY_LAUNCH, 7 },
+		{ "reduce_scatter", FSDP_BY_LAUNCH, 3 },
+		{ "all_gather", FSDP_BY_LAUNCH, 7 },
+		{ "broadcast", FSDP_BY_NAME, 3 },
+		{ "comm_unknown", FSDP_BY_NONE, 3 },
+		{ "reduce", FSDP_BY_NAME, 3 },
+		{ "comm_unknown", FSDP_BY_NONE, 3 },
+		{ "all_reduce", FSDP_BY_ARGS, 3 },
+	};
 	(void)state;
-	struct traced *traced = trace();
-	add_kernel(traced, 1, FSDP_TIME_OTHER);
-	add_kernel(traced, 2, FSDP_TIME_BROADCAST);
-	add_kernel(traced, 3, FSDP_TIME_OTHER);
-	add_kernel(traced, -1, FSDP_TIME_BROADCAST);
-	add_kernel(traced, 4, FSDP_TIME_OTHER);
-	add_kernel(traced, 5, FSDP_TIME_REDUCE);
-	add_note(traced, 100, 50, FSDP_TIME_ALL_GATHER);
-	add_note(traced, 110, 10, FSDP_TIME_REDUCE_SCATTER);
-	add_note(traced, 300, 50, FSDP_TIME_OTHER);
-	add_launch(traced, 1, 105, true);
-	add_launch(traced, 2, 115, false);
-	add_launch(traced, 3, 115, false); /* before the launch by name … */
-	add_launch(traced, 3, 140, true);  /* … which counts */
-	add_launch(traced, 4, 200, true);  /* outside of all notes */
-	add_launch(traced, 5, 310, true);  /* in a note that means nothing */
-	assert_true(fsdp_kineto_launches_resolve(&traced->launches, &traced->comms));
-	comm_is(traced, 0, FSDP_TIME_ALL_GATHER, FSDP_BY_LAUNCH, 1001);
-	comm_is(traced, 1, FSDP_TIME_REDUCE_SCATTER, FSDP_BY_LAUNCH, 2);
-	comm_is(traced, 2, FSDP_TIME_ALL_GATHER, FSDP_BY_LAUNCH, 1003);
-	comm_is(traced, 3, FSDP_TIME_BROADCAST, FSDP_BY_NAME, -1);
-	comm_is(traced, 4, FSDP_TIME_COMM_UNKNOWN, FSDP_BY_NONE, 4);
-	comm_is(traced, 5, FSDP_TIME_REDUCE, FSDP_BY_NAME, 5);
-	finish(traced);
+	for (int backwards = 0; backwards < 2; backwards++) {
+		struct fsdp_recordings *set =
+			read_events(launched, FSDP_COUNT(launched), backwards, NULL);
+		const struct fsdp_recording *one = fsdp_recording(set, 0);
+		assert_int_equal(one->layer, FSDP_LAYER_DEVICE);
+		assert_int_equal(one->collective_count, FSDP_COUNT(want));
+		for (size_t i = 0; i < FSDP_COUNT(want); i++) {
+			struct fsdp_collective comm;
+			fsdp_recording_collective(one, i, &comm);
+			assert_true(fsdp_span_is(comm.type, want[i].type));
+			assert_int_equal(comm.how, want[i].how);
+			assert_int_equal(comm.bytes, want[i].bytes);
+		}
+		assert_int_equal(one->launches, 6);
+		assert_int_equal(one->launches_without_work, 1);
+		fsdp_recordings_free(set);
+	}
 }
 
 static void notes_without_kernels_are_the_collectives(void **state)
 {
+	struct fsdp_recordings *set = read_events(launched, 3, false, NULL);
+	const struct fsdp_recording *one = fsdp_recording(set, 0);
+	struct fsdp_collective comm;
 	(void)state;
-	struct traced *traced = trace();
-	add_note(traced, 10, 5, FSDP_TIME_ALL_GATHER);
-	add_note(traced, 20, 5, FSDP_TIME_OTHER);
-	assert_true(fsdp_kineto_launches_resolve(&traced->launches, &traced->comms));
-	assert_int_equal(traced->comms.count, 2);
-	comm_is(traced, 0, FSDP_TIME_ALL_GATHER, FSDP_BY_NAME, 7);
-	comm_is(traced, 1, FSDP_TIME_COMM_UNKNOWN, FSDP_BY_NONE, 7);
-	finish(traced);
-}
-
-/* As many calls of other kernels as there are before launches are looked through. */
-static void add_others(struct traced *traced, int64_t first)
-{
-	for (int64_t i = 0; i < FSDP_KINETO_LAUNCHES; i++)
-		add_launch(traced, first + i, 0, true);
-}
-
-static void launches_are_forgotten_unless_a_note_is_round_them(void **state)
-{
-	(void)state;
-	for (int late = 0; late < 2; late++) {
-		struct traced *traced = trace();
-		bool missing;
-		if (late == 0)
-			add_note(traced, 100, 50, FSDP_TIME_ALL_GATHER);
-		add_launch(traced, 7, 120, true);
-		add_launch(traced, 8, 120, true);
-		fsdp_kineto_launches_named(&traced->launches, 8);
-		for (int i = 1; i < 5; i++)
-			add_others(traced, 100000 * i);
-		assert_in_range(traced->launches.list.count, 1, FSDP_KINETO_LAUNCHES + 1);
-		add_kernel(traced, 7, FSDP_TIME_OTHER);
-		assert_true(fsdp_kineto_launches_miss(&traced->launches, &missing));
-		assert_int_equal(missing, late);
-		if (late == 1) {
-			add_note(traced, 100, 50, FSDP_TIME_ALL_GATHER);
-			fsdp_kineto_launches_restart(&traced->launches);
-			add_launch(traced, 7, 120, true);
-			for (int i = 1; i < 5; i++)
-				add_others(traced, 100000 * i);
-			assert_int_equal(traced->launches.list.count,
-				4 * FSDP_KINETO_LAUNCHES + 1);
-		}
-		assert_true(
-			fsdp_kineto_launches_resolve(&traced->launches, &traced->comms));
-		comm_is(traced, 0, FSDP_TIME_ALL_GATHER, FSDP_BY_LAUNCH, 1007);
-		finish(traced);
-	}
-}
-
-/* One of the two lies in the note, the other is the launch by its name. */
-static void calls_of_one_launch_are_kept_together(void **state)
-{
-	(void)state;
-	struct traced *traced = trace();
-	bool missing;
-	add_note(traced, 100, 50, FSDP_TIME_ALL_GATHER);
-	add_launch(traced, 7, 90, true);
-	add_launch(traced, 7, 120, false);
-	add_others(traced, 1000);
-	add_others(traced, 100000);
-	add_kernel(traced, 7, FSDP_TIME_BROADCAST);
-	assert_true(fsdp_kineto_launches_miss(&traced->launches, &missing));
-	assert_false(missing);
-	assert_true(fsdp_kineto_launches_resolve(&traced->launches, &traced->comms));
-	comm_is(traced, 0, FSDP_TIME_BROADCAST, FSDP_BY_NAME, 7);
-	finish(traced);
+	assert_int_equal(one->layer, FSDP_LAYER_HOST);
+	assert_int_equal(one->collective_count, 3);
+	assert_int_equal(one->host_comm_busy_ns, 100000);
+	fsdp_recording_collective(one, 2, &comm);
+	assert_true(fsdp_span_is(comm.type, "comm_unknown"));
+	assert_int_equal(comm.how, FSDP_BY_NONE);
+	fsdp_recordings_free(set);
 }
 
 /* ---- steps ---- */
 
-static const int64_t chosen_steps[] = { 2, 3 };
-static const struct fsdp_recording_options all_steps,
-	some_steps = { .steps = chosen_steps, .step_range_count = 1 };
+static const struct event stepped[] = {
+	{ "user_annotation", "ProfilerStep#1", 100, 90, 1, 0, NULL },
+	{ "user_annotation", "ProfilerStep#2", 200, 90, 1, 0, NULL },
+	{ "user_annotation", "ProfilerStep#3", 300, 90, 1, 0, NULL },
+	{ "cuda_runtime", "cudaLaunchKernel", 189, 1, 1, 1, NULL },
+	{ "cuda_runtime", "cudaLaunchKernel", 195, 1, 1, 2, NULL },
+	{ "cuda_runtime", "cudaLaunchKernel", 200, 1, 1, 3, NULL },
+	{ "cuda_runtime", "cudaMalloc", 210, 2, 1, 0, NULL },
+	{ "cuda_runtime", "cudaMalloc", 213, 2, 1, 0, NULL },
+	{ "cuda_runtime", "cudaFree", 220, 4, 1, 0, NULL },
+	{ "cuda_runtime", "cudaLaunchKernel", 289, 1, 1, 4, NULL },
+	{ "user_annotation", "resharding", 250, 5, 1, 0, NULL },
+	{ "kernel", "gemm", 205, 10, 7, 1, NULL }, /* of step 1, in step 2 */
+	{ "kernel", "gemm", 220, 10, 7, 2, NULL }, /* of none */
+	{ "kernel", "gemm", 230, 10, 7, 3, NULL },
+	{ "kernel", "gemm", 310, 20, 7, 4, NULL }, /* of step 2, in step 3 */
+	{ "gpu_memset", "Memset (Device)", 335, 5, 7, 0, NULL }, /* by its start */
+};
 
-static void calls_lie_in_the_step_that_holds_their_moment(void **state)
+static const struct fsdp_tally *find_type(const struct fsdp_step *step, const char *name)
 {
-	(void)state;
-	struct room room;
-	struct fsdp_kineto_steps steps;
-	struct fsdp_kineto_busy busy;
-	struct fsdp_recording recording = { .step_count = 0 };
-	enter(&room);
-	fsdp_kineto_busy_init(&busy, &room.budget, false);
-	fsdp_kineto_steps_init(&steps, &room.arena, &some_steps);
-	for (int64_t number = 4; number > 0; number--)
-		assert_true(fsdp_kineto_steps_add(&steps, number, 100 * number, 90));
-	for (int64_t ts = 95; ts < 500; ts += 5)
-		assert_true(fsdp_kineto_steps_put(&steps, FSDP_TIME_COMPUTE, ts, 1000));
-	assert_true(fsdp_kineto_steps_put(&steps, FSDP_TIME_D2D, 210, 3));
-	fsdp_kineto_steps_widen(&steps, 210, 1000, 1010);
-	fsdp_kineto_steps_widen(&steps, 220, 990, 1005);
-	assert_true(fsdp_kineto_busy_add(&busy, FSDP_TIME_D2D, 985, 20));
-	assert_int_equal(steps.sorts, 1);
-	assert_false(fsdp_kineto_steps_chosen_at(&steps, 189));
-	assert_true(fsdp_kineto_steps_chosen_at(&steps, 200));
-	assert_true(fsdp_kineto_steps_chosen_at(&steps, 289));
-	assert_false(fsdp_kineto_steps_chosen_at(&steps, 290));
-	assert_false(fsdp_kineto_steps_chosen_at(&steps, FSDP_KINETO_OUTSIDE));
-	assert_int_equal(steps.rest.sums[FSDP_TIME_COMPUTE].count, 9);
-
-	fsdp_kineto_steps_keep_chosen(&steps);
-	struct fsdp_step *list;
-	assert_true(fsdp_kineto_steps_list(&steps, &busy, &recording, &list));
-	assert_ptr_equal(list, recording.steps);
-	assert_int_equal(recording.step_count, 2);
-	assert_int_equal(recording.outside_count, 0);
-	const struct fsdp_step *step = &recording.steps[0];
-	assert_int_equal(step->step, 2);
-	assert_int_equal(step->type_count, 2);
-	assert_true(fsdp_span_is(step->types[0].name, "compute"));
-	assert_int_equal(step->types[1].sum_ns, 3);
-	assert_true(step->has_device);
-	assert_int_equal(step->device.span_ns, 20);
-	assert_int_equal(step->device.mem_busy_ns, 15);
-	assert_int_equal(step->device.idle_ns, 5);
-	assert_int_equal(recording.steps[1].types[0].count, 18);
-	assert_false(recording.steps[1].has_device);
-	fsdp_kineto_busy_done(&busy);
-	leave(&room);
+	for (size_t i = 0; i < step->type_count; i++)
+		if (fsdp_span_is(step->types[i].name, name))
+			return &step->types[i];
+	return NULL;
 }
 
-/* ---- launches ---- */
-
-/* Correlations in any order, some of them twice; what is a launch by its name counts. */
-static void launches_tell_the_step_of_a_correlation(void **state)
+static void work_is_of_the_step_that_launched_it(void **state)
 {
-	enum { LAUNCHES = 300 };
 	(void)state;
-	uint32_t seed = 9;
-	for (int round = 0; round < 100; round++) {
-		struct room room;
-		struct fsdp_kineto_steps steps;
-		struct fsdp_kineto_calls calls;
-		int64_t want[2 * LAUNCHES];
-		bool named[2 * LAUNCHES] = { false };
-		enter(&room);
-		fsdp_kineto_steps_init(&steps, &room.arena, &all_steps);
-		fsdp_kineto_calls_init(&calls, &room.arena);
-		for (int64_t number = 0; number < 5; number++)
-			assert_true(
-				fsdp_kineto_steps_add(&steps, number, 100 * number, 80));
-		for (int i = 0; i < 2 * LAUNCHES; i++)
-			want[i] = -1;
-		for (int i = 0; i < LAUNCHES;) {
-			struct fsdp_kineto_issued issued[40];
-			size_t count = 0;
-			for (; count < 40 && i < LAUNCHES; count++, i++) {
-				int64_t near = i + next_random(&seed) % 9;
-				int64_t at = round % 2 == 0 ? near
-							    : next_random(&seed) %
-								      (2 * LAUNCHES);
-				bool again = want[at] != -1 && named[at];
-				issued[count] = (struct fsdp_kineto_issued){ at - 100,
-					next_random(&seed) % 500,
-					!again && next_random(&seed) % 2 == 0 };
-				if (want[at] != -1 && !issued[count].is_launch) {
-					count--;
-					continue;
-				}
-				named[at] = issued[count].is_launch;
-				int64_t ts = issued[count].ts_ns;
-				want[at] = ts % 100 < 80 ? ts / 100 * 100
-							 : FSDP_KINETO_OUTSIDE;
-			}
-			assert_true(
-				fsdp_kineto_calls_take(&calls, issued, count, &steps));
-		}
-		for (int i = 0; i < 2 * LAUNCHES; i++) {
-			int64_t found = -1;
-			assert_int_equal(fsdp_kineto_calls_find(&calls, i - 100, &found),
-				want[i] != -1);
-			assert_int_equal(found, want[i]);
-		}
-		leave(&room);
+	for (int backwards = 0; backwards < 2; backwards++) {
+		struct fsdp_recordings *set =
+			read_events(stepped, FSDP_COUNT(stepped), backwards, NULL);
+		const struct fsdp_recording *one = fsdp_recording(set, 0);
+		assert_int_equal(one->step_count, 3);
+		assert_int_equal(find_type(&one->steps[0], "compute")->sum_ns, 10000);
+		assert_int_equal(find_type(&one->steps[1], "compute")->sum_ns, 30000);
+		assert_int_equal(find_type(&one->steps[1], "resharding")->count, 1);
+		assert_null(find_type(&one->steps[2], "compute"));
+		assert_int_equal(find_type(&one->steps[2], "memset")->count, 1);
+		assert_int_equal(one->outside_count, 1);
+		assert_int_equal(one->outside->sum_ns, 10000);
+		assert_int_equal(one->by_start, 1);
+		assert_int_equal(one->steps[1].device.span_ns, 100000);
+		assert_int_equal(one->steps[1].device.compute_busy_ns, 30000);
+		assert_int_equal(one->steps[2].device.mem_busy_ns, 5000);
+		assert_int_equal(one->steps[1].alloc_count, 2);
+		assert_true(fsdp_span_is(one->steps[1].allocs[0].name, "cudaFree"));
+		assert_int_equal(one->steps[1].allocs[1].count, 2);
+		assert_int_equal(one->kernel_count, 2);
+		assert_int_equal(one->kernels[0].count, 4);
+		assert_int_equal(one->kernels[0].by_step.count, 3);
+		int64_t idle_ns = 0;
+		for (size_t i = 0; i < one->idle_count; i++)
+			idle_ns += one->idles[i].ns;
+		assert_int_equal(idle_ns, one->base.idle_ns);
+		fsdp_recordings_free(set);
 	}
 }
 
-/* ---- times ---- */
-
-enum { CALLS = FSDP_DURATIONS_EXACT + 1000, STEPS = 4 };
-
-/* Calls of 3 ns each 10 ns; each step holds a quarter of them. In the first pass the steps
- * come before all calls, behind the calls that lie in them, behind all calls, or half of
- * them before and half of them behind all. */
-enum order { FIRST, BEHIND, LAST, HALF };
-
-static void add_steps(struct fsdp_kineto_times *times, int64_t from, int64_t to)
+static void only_the_chosen_steps_count(void **state)
 {
-	int64_t length = 10 * (CALLS / STEPS);
-	for (int64_t number = from; number <= to; number++)
-		assert_true(fsdp_kineto_times_add_step(
-			times, number, (number - 1) * length, length));
-}
-
-/* Every other call is launched when it begins and runs long after. */
-static void add_call(struct fsdp_kineto_times *times, int64_t i)
-{
-	bool device = i % 2 == 0;
-	struct fsdp_kineto_issued issued = { i, 10 * i, true };
-	struct fsdp_kineto_call call = fsdp_kineto_call(10 * i + (device ? 12345678 : 0),
-		3, device ? FSDP_TIME_COMPUTE : FSDP_TIME_RESHARDING, device,
-		device ? i : FSDP_ABSENT);
-	if (i % 3 == 0)
-		assert_true(fsdp_kineto_times_launch(times, &issued));
-	assert_true(fsdp_kineto_times_add(times, &call));
-	if (i % 3 != 0)
-		assert_true(fsdp_kineto_times_launch(times, &issued));
-}
-
-static void read_calls(struct fsdp_kineto_times *times, enum order order)
-{
-	int64_t before = order == FIRST ? STEPS : order == HALF ? STEPS / 2 : 0;
-	add_steps(times, 1, before);
-	for (int64_t i = 1; i <= CALLS; i++) {
-		add_call(times, i - 1);
-		if (order == BEHIND && i % (CALLS / STEPS) == 0)
-			add_steps(times, i / (CALLS / STEPS), i / (CALLS / STEPS));
-	}
-	if (order != BEHIND)
-		add_steps(times, before + 1, STEPS);
-}
-
-static uint64_t calls_of(const struct fsdp_kineto_step *step)
-{
-	assert_non_null(step->sums);
-	return step->sums[FSDP_TIME_COMPUTE].count +
-	       step->sums[FSDP_TIME_RESHARDING].count;
-}
-
-static bool count_chosen(void *context, const struct fsdp_kineto_call *call)
-{
-	assert_int_equal(call->type, FSDP_TIME_COMPUTE);
-	assert_int_equal(call->dur_ns, 3);
-	assert_true(call->ts_ns >= 12345678);
-	++*(uint64_t *)context;
-	return true;
-}
-
-static void steps_are_full_in_any_order(void **state)
-{
+	static const int64_t second[] = { 2, 2 };
 	(void)state;
-	for (int round = 0; round < 8; round++) {
-		bool some = round % 2 == 1;
-		enum order order = (enum order)(round / 2);
-		struct room room;
-		uint64_t chosen = 0;
-		struct fsdp_kineto_times *times = calloc(1, sizeof *times);
-		assert_non_null(times);
-		enter(&room);
-		fsdp_kineto_times_init(
-			times, &room.arena, some ? &some_steps : &all_steps);
-		times->choose = count_chosen;
-		times->context = &chosen;
-		read_calls(times, order);
-		assert_true(fsdp_kineto_times_end_pass(times, true));
-		assert_int_equal(times->again, order >= LAST);
-		if (times->again) {
-			chosen = 0;
-			for (int64_t i = 0; i < CALLS; i++)
-				add_call(times, i);
-			assert_true(fsdp_kineto_times_end_pass(times, false));
-		}
-		for (size_t i = 0; i < STEPS; i++)
-			assert_int_equal(calls_of(fsdp_kineto_step_at(&times->steps, i)),
-				CALLS / STEPS);
-		assert_null(times->steps.rest.sums);
-		assert_int_equal(times->by_start, 0);
-		const struct fsdp_durations *durations =
-			&times->durations[FSDP_TIME_COMPUTE];
-		assert_int_equal(durations->count, some ? CALLS / 4 : CALLS / 2);
-		assert_int_equal(chosen, some ? CALLS / 4 : 0);
-		fsdp_kineto_times_done(times);
-		leave(&room);
-		free(times);
+	for (int backwards = 0; backwards < 2; backwards++) {
+		struct fsdp_recordings *set =
+			read_events(stepped, FSDP_COUNT(stepped), backwards, second);
+		const struct fsdp_recording *one = fsdp_recording(set, 0);
+		assert_int_equal(one->step_count, 1);
+		assert_int_equal(one->steps[0].step, 2);
+		assert_int_equal(find_type(&one->steps[0], "compute")->count, 2);
+		assert_int_equal(one->outside_count, 0);
+		assert_int_equal(one->device.compute_busy_ns, 30000);
+		assert_int_equal(one->device.mem_busy_ns, 0);
+		assert_int_equal(one->kernels[0].count, 2);
+		/* It follows on a step that was not chosen: it begins with its work. */
+		assert_int_equal(one->base.span_ns, 100000);
+		fsdp_recordings_free(set);
 	}
-}
-
-/* What comes late in a pipe is told. */
-static void a_pipe_is_read_once(void **state)
-{
-	(void)state;
-	struct room room;
-	struct fsdp_kineto_times *times = calloc(1, sizeof *times);
-	assert_non_null(times);
-	enter(&room);
-	fsdp_kineto_times_init(times, &room.arena, &all_steps);
-	read_calls(times, LAST);
-	assert_true(fsdp_kineto_times_end_pass(times, false));
-	assert_false(times->again);
-	assert_true(times->late);
-	assert_int_equal(times->durations[FSDP_TIME_COMPUTE].count, CALLS / 2);
-	fsdp_kineto_times_done(times);
-	leave(&room);
-	free(times);
 }
 
 /* ---- busy times ---- */
 
 enum { CELLS = 300 };
 
-static void the_device_is_busy_with_any_of_its_lists(void **state)
+static int compare_rows(const void *a, const void *b)
+{
+	const struct fsdp_kineto_row *left = a, *right = b;
+	return left->ts_ns < right->ts_ns ? -1 : left->ts_ns > right->ts_ns;
+}
+
+/* Pieces and windows, compared with a row of cells per kind. */
+static void the_device_is_busy_with_any_of_its_works(void **state)
 {
 	(void)state;
 	uint32_t seed = 5;
 	for (int round = 0; round < 200; round++) {
-		struct room room;
-		struct fsdp_kineto_busy busy;
-		struct fsdp_device_times times = { .span_ns = -1 };
-		bool cells[FSDP_KINETO_KINDS][CELLS] = { { false } };
-		int64_t sums[2] = { 0 }, begin = CELLS, end = 0, first, last;
-		enter(&room);
-		fsdp_kineto_busy_init(&busy, &room.budget, false);
-		for (int i = 0; i < round % 40; i++) {
-			uint32_t kind = next_random(&seed) % FSDP_KINETO_KINDS;
-			int64_t from = next_random(&seed) % (CELLS - 20);
-			int64_t to = from + 1 + next_random(&seed) % 15;
-			assert_true(fsdp_intervals_add(&busy.lists[kind], from, to));
-			for (int64_t j = from; j < to; j++)
-				cells[kind][j] = true;
+		struct fsdp_kineto_row rows[40] = { { 0 } };
+		unsigned cells[CELLS] = { 0 }, seen[CELLS] = { 0 };
+		size_t count = round % 40;
+		for (size_t i = 0; i < count; i++) {
+			int from = (int)(next_random(&seed) % (CELLS - 20));
+			int to = from + (int)(next_random(&seed) % 15);
+			unsigned kind = next_random(&seed) % FSDP_KINETO_WORKS;
+			rows[i].ts_ns = from;
+			rows[i].dur_ns = (unsigned)(to - from);
+			rows[i].kind = kind & 31;
+			for (int j = from; j < to; j++)
+				cells[j] |= 1u << kind;
 		}
-		for (int i = 0; i < CELLS; i++) {
-			bool comm = cells[FSDP_KINETO_COMM][i],
-			     compute = cells[FSDP_KINETO_COMPUTE][i];
-			if (!comm && !compute && !cells[FSDP_KINETO_MEMORY][i])
-				continue;
-			sums[0]++;
-			sums[1] += comm && compute;
-			begin = begin < i ? begin : i;
-			end = i + 1;
+		qsort(rows, count, sizeof *rows, compare_rows);
+		struct fsdp_kineto_walk walk;
+		struct fsdp_kineto_piece piece;
+		fsdp_kineto_walk_begin(&walk, rows, count, FSDP_KINETO_WORKS);
+		for (int64_t last = 0; fsdp_kineto_walk_next(&walk, &piece);
+			last = piece.end) {
+			assert_true(piece.begin >= last && piece.end > piece.begin);
+			for (int64_t j = piece.begin; j < piece.end; j++)
+				seen[j] = piece.kinds;
 		}
-		assert_true(fsdp_kineto_busy_settle(&busy));
-		bool any = fsdp_kineto_busy_device(&busy, &times);
-		assert_int_equal(any, sums[0] != 0);
-		assert_int_equal(
-			fsdp_kineto_busy_extent(&busy, true, &first, &last), any);
-		if (any) {
-			assert_int_equal(times.busy_ns, sums[0]);
-			assert_int_equal(times.overlap_ns, sums[1]);
-			assert_int_equal(times.span_ns, end - begin);
-			assert_int_equal(times.idle_ns, end - begin - sums[0]);
-			assert_int_equal(first, begin);
-			assert_int_equal(last, end);
-		} else {
-			assert_int_equal(times.span_ns, -1);
+		assert_memory_equal(seen, cells, sizeof cells);
+
+		struct fsdp_busy_span windows[] = { { 50, 120 }, { 0, CELLS },
+			{ 100, 100 }, { 60, 61 } };
+		struct fsdp_device_times times[4];
+		assert_true(fsdp_kineto_cover(rows, count, windows, 4, times));
+		for (size_t w = 0; w < 4; w++) {
+			int64_t busy = 0, comm = 0, compute = 0, both = 0, copies = 0;
+			for (int64_t i = windows[w].begin_ns; i < windows[w].end_ns;
+				i++) {
+				unsigned kinds = cells[i] & 3;
+				busy += cells[i] != 0;
+				comm += (kinds & 1) != 0;
+				compute += (kinds & 2) != 0;
+				both += kinds == 3;
+				copies += cells[i] > 3;
+			}
+			assert_int_equal(times[w].span_ns,
+				windows[w].end_ns - windows[w].begin_ns);
+			assert_int_equal(times[w].busy_ns, busy);
+			assert_int_equal(times[w].idle_ns, times[w].span_ns - busy);
+			assert_int_equal(times[w].comm_busy_ns, comm);
+			assert_int_equal(times[w].compute_busy_ns, compute);
+			assert_int_equal(times[w].mem_busy_ns, copies);
+			assert_int_equal(times[w].overlap_ns, both);
+			assert_int_equal(times[w].exposed_ns, comm - both);
 		}
-		struct fsdp_interval windows[3] = { { begin, end }, { 50, 120 },
-			{ 100, 100 } };
-		struct fsdp_device_times parts[3];
-		assert_true(fsdp_kineto_busy_inside(
-			&busy, windows + !any, 3 - (size_t)!any, parts + !any));
-		if (any)
-			assert_memory_equal(&parts[0], &times, sizeof times);
-		int64_t computed = 0, exposed = 0;
-		for (int i = 50; i < 120; i++) {
-			computed += cells[FSDP_KINETO_COMPUTE][i];
-			exposed += cells[FSDP_KINETO_COMM][i] &&
-				   !cells[FSDP_KINETO_COMPUTE][i];
-		}
-		assert_int_equal(parts[1].compute_busy_ns, computed);
-		assert_int_equal(parts[1].exposed_ns, exposed);
-		assert_int_equal(parts[2].busy_ns + parts[2].idle_ns, 0);
-		fsdp_kineto_busy_done(&busy);
-		leave(&room);
 	}
+}
+
+/* ---- sums ---- */
+
+static void sums_of_a_column_that_are_apart_meet(void **state)
+{
+	struct fsdp_step_list lists[3] = { { 0 } }, places[1] = { { 0 } };
+	static const uint32_t to[] = { 0, UINT32_MAX, 0 };
+	struct fsdp_time_sums sums;
+	struct room room;
+	(void)state;
+	enter(&room);
+	fsdp_time_sums_init(&sums, &room.arena);
+	for (int i = 0; i < 12; i++)
+		assert_true(fsdp_time_sums_add(
+			&sums, i % 3 == 1 ? 1 : 2, 5 - i / 2 % 3, 10, i));
+	assert_true(fsdp_time_sums_list(&sums, NULL, &room.arena, lists));
+	assert_int_equal(lists[0].count, 0);
+	assert_int_equal(lists[1].count, 2);
+	assert_int_equal(lists[2].count, 3);
+	uint64_t count = 0;
+	for (size_t i = 0; i < 3; i++) {
+		assert_int_equal(lists[2].times[i].step, 3 + i);
+		count += lists[2].times[i].count;
+	}
+	assert_int_equal(count, 8);
+	assert_true(fsdp_time_sums_list(&sums, to, &room.arena, places));
+	assert_int_equal(places[0].count, 3);
+	assert_false(sums.overflow);
+	assert_true(fsdp_time_sums_add(&sums, 0, 1, INT64_MAX, 0));
+	assert_true(fsdp_time_sums_add(&sums, 0, 1, 1, 0));
+	assert_true(sums.overflow);
+	leave(&room);
 }
 
 /* ---- words ---- */
@@ -575,13 +366,13 @@ static void words_are_known_again(void **state)
 	struct fsdp_span a, b;
 	uint32_t ids[4];
 	assert_true(fsdp_kineto_words_read(words, &escaped, &a));
-	uint32_t *known = fsdp_kineto_words_find(words, FSDP_KINETO_KERNELS, a, &ids[0]);
+	uint32_t *known = fsdp_kineto_words_find(words, FSDP_KINETO_NAMES, a, &ids[0]);
 	assert_non_null(known);
 	assert_int_equal(*known, 0);
 	*known = 9;
 	assert_true(fsdp_kineto_words_read(words, &plain, &b));
 	assert_int_equal(
-		*fsdp_kineto_words_find(words, FSDP_KINETO_KERNELS, b, &ids[1]), 9);
+		*fsdp_kineto_words_find(words, FSDP_KINETO_NAMES, b, &ids[1]), 9);
 	assert_int_equal(ids[0], ids[1]);
 	assert_int_equal(
 		*fsdp_kineto_words_find(words, FSDP_KINETO_GROUPS, b, &ids[1]), 0);
@@ -606,10 +397,11 @@ static void categories_are_counted_whatever_their_length(void **state)
 	struct room room;
 	struct fsdp_kineto_words *words = calloc(1, sizeof *words);
 	char name[100];
+	bool overflow = false;
 	assert_non_null(words);
 	enter(&room);
 	assert_true(fsdp_kineto_words_init(words, &room.arena));
-	assert_true(fsdp_kineto_words_count(words, &words->absent, 1));
+	assert_true(fsdp_kineto_words_count(words, &words->absent, 1, &overflow));
 	for (int round = 0; round < 3; round++)
 		for (size_t size = 0; size < sizeof name; size++) {
 			memset(name, 'k', size);
@@ -617,12 +409,13 @@ static void categories_are_counted_whatever_their_length(void **state)
 				fsdp_kineto_words_category(
 					words, fsdp_span((unsigned char *)name, size));
 			assert_int_equal(category->meaning, FSDP_KINETO_OTHER);
-			assert_true(fsdp_kineto_words_count(words, category, 2));
+			assert_true(
+				fsdp_kineto_words_count(words, category, 2, &overflow));
 		}
 	struct fsdp_kineto_category *none =
 		fsdp_kineto_words_category(words, FSDP_SPAN("None"));
 	assert_int_equal(none->meaning, FSDP_KINETO_OTHER);
-	assert_true(fsdp_kineto_words_count(words, none, 1));
+	assert_true(fsdp_kineto_words_count(words, none, 1, &overflow));
 	assert_int_equal(
 		fsdp_kineto_words_category(words, FSDP_SPAN("gpu_memset"))->meaning,
 		FSDP_KINETO_SET);
@@ -631,7 +424,7 @@ static void categories_are_counted_whatever_their_length(void **state)
 		static const char *const alike[] = { "op", "or" };
 		struct fsdp_kineto_category *category =
 			fsdp_kineto_words_category(words, fsdp_span_text(alike[i % 2]));
-		assert_true(fsdp_kineto_words_count(words, category, 1));
+		assert_true(fsdp_kineto_words_count(words, category, 1, &overflow));
 	}
 	assert_int_equal(words->categories.count, 3 + sizeof name);
 	for (size_t i = 0; i <= sizeof name; i++) {
@@ -678,55 +471,51 @@ static void calls_of_the_runtime_are_known_by_name(void **state)
 {
 	static const struct {
 		const char *name;
-		enum fsdp_runtime_call call;
+		enum fsdp_idle_cause call;
 	} calls[] = {
-		{ "cudaMalloc", FSDP_RUNTIME_ALLOCATE },
-		{ "cudaMallocAsync", FSDP_RUNTIME_ALLOCATE },
-		{ "cudaFree", FSDP_RUNTIME_ALLOCATE },
-		{ "cudaHostAlloc", FSDP_RUNTIME_ALLOCATE },
-		{ "cudaHostUnregister", FSDP_RUNTIME_ALLOCATE },
-		{ "hipMalloc", FSDP_RUNTIME_ALLOCATE },
-		{ "hipHostMalloc", FSDP_RUNTIME_ALLOCATE },
-		{ "hipMemMap", FSDP_RUNTIME_ALLOCATE },
-		{ "cuMemAlloc_v2", FSDP_RUNTIME_ALLOCATE },
-		{ "cuMemCreate", FSDP_RUNTIME_ALLOCATE },
-		{ "cuMemAddressReserve", FSDP_RUNTIME_ALLOCATE },
-		{ "cudaMemcpyAsync", FSDP_RUNTIME_COPY },
-		{ "cuMemcpyHtoDAsync_v2", FSDP_RUNTIME_COPY },
-		{ "hipMemcpyWithStream", FSDP_RUNTIME_COPY },
-		{ "cudaDeviceSynchronize", FSDP_RUNTIME_WAIT },
-		{ "cudaStreamSynchronize", FSDP_RUNTIME_WAIT },
-		{ "cuEventSynchronize", FSDP_RUNTIME_WAIT },
-		{ "hipEventSynchronize", FSDP_RUNTIME_WAIT },
-		{ "cudaLaunchKernel", FSDP_RUNTIME_OTHER },
-		{ "cuLaunchKernelEx", FSDP_RUNTIME_OTHER },
-		{ "cudaMemsetAsync", FSDP_RUNTIME_OTHER },
-		{ "cudaMemGetInfo", FSDP_RUNTIME_OTHER },
-		{ "cudaFuncGetAttributes", FSDP_RUNTIME_OTHER },
-		{ "xpuMalloc", FSDP_RUNTIME_OTHER },
-		{ "Synchronize", FSDP_RUNTIME_OTHER },
-		{ "cu", FSDP_RUNTIME_OTHER },
-		{ "", FSDP_RUNTIME_OTHER },
+		{ "cudaMalloc", FSDP_IDLE_ALLOCATION },
+		{ "cudaMallocAsync", FSDP_IDLE_ALLOCATION },
+		{ "cudaFree", FSDP_IDLE_ALLOCATION },
+		{ "cudaHostAlloc", FSDP_IDLE_ALLOCATION },
+		{ "cudaHostUnregister", FSDP_IDLE_ALLOCATION },
+		{ "hipMalloc", FSDP_IDLE_ALLOCATION },
+		{ "hipHostMalloc", FSDP_IDLE_ALLOCATION },
+		{ "hipMemMap", FSDP_IDLE_ALLOCATION },
+		{ "cuMemAlloc_v2", FSDP_IDLE_ALLOCATION },
+		{ "cuMemCreate", FSDP_IDLE_ALLOCATION },
+		{ "cuMemAddressReserve", FSDP_IDLE_ALLOCATION },
+		{ "cudaMemcpyAsync", FSDP_IDLE_COPY },
+		{ "cuMemcpyHtoDAsync_v2", FSDP_IDLE_COPY },
+		{ "hipMemcpyWithStream", FSDP_IDLE_COPY },
+		{ "cudaDeviceSynchronize", FSDP_IDLE_SYNCHRONISATION },
+		{ "cudaStreamSynchronize", FSDP_IDLE_SYNCHRONISATION },
+		{ "cuEventSynchronize", FSDP_IDLE_SYNCHRONISATION },
+		{ "hipEventSynchronize", FSDP_IDLE_SYNCHRONISATION },
+		{ "cudaLaunchKernel", FSDP_IDLE_LAUNCH },
+		{ "cuLaunchKernelEx", FSDP_IDLE_LAUNCH },
+		{ "cudaMemsetAsync", FSDP_IDLE_LAUNCH },
+		{ "cudaMemGetInfo", FSDP_IDLE_LAUNCH },
+		{ "cudaFuncGetAttributes", FSDP_IDLE_LAUNCH },
+		{ "xpuMalloc", FSDP_IDLE_LAUNCH },
+		{ "Synchronize", FSDP_IDLE_LAUNCH },
+		{ "cu", FSDP_IDLE_LAUNCH },
+		{ "", FSDP_IDLE_LAUNCH },
 	};
 	(void)state;
 	for (size_t i = 0; i < FSDP_COUNT(calls); i++)
-		if (fsdp_runtime_call_of(fsdp_span_text(calls[i].name)) != calls[i].call)
+		if (fsdp_runtime_cause(fsdp_span_text(calls[i].name)) != calls[i].call)
 			fail_msg("%s", calls[i].name);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_shortest_open_note_is_found),
 		cmocka_unit_test(kernels_are_what_their_launch_lies_in),
 		cmocka_unit_test(notes_without_kernels_are_the_collectives),
-		cmocka_unit_test(launches_are_forgotten_unless_a_note_is_round_them),
-		cmocka_unit_test(calls_of_one_launch_are_kept_together),
-		cmocka_unit_test(calls_lie_in_the_step_that_holds_their_moment),
-		cmocka_unit_test(launches_tell_the_step_of_a_correlation),
-		cmocka_unit_test(steps_are_full_in_any_order),
-		cmocka_unit_test(a_pipe_is_read_once),
-		cmocka_unit_test(the_device_is_busy_with_any_of_its_lists),
+		cmocka_unit_test(work_is_of_the_step_that_launched_it),
+		cmocka_unit_test(only_the_chosen_steps_count),
+		cmocka_unit_test(the_device_is_busy_with_any_of_its_works),
+		cmocka_unit_test(sums_of_a_column_that_are_apart_meet),
 		cmocka_unit_test(calls_of_the_runtime_are_known_by_name),
 		cmocka_unit_test(words_are_known_again),
 		cmocka_unit_test(categories_are_counted_whatever_their_length),

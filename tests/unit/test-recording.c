@@ -773,41 +773,37 @@ static void what_cannot_be_read_is_left_out(void **state)
 	end(&good);
 }
 
-/* Steps that come backwards, and behind each as many calls as are put into steps at a time,
- * which sorts the steps: after 64 sorts they count as late, and the file is read once more.
- * Calls in front of all steps alone are no reason to. */
-static void steps_are_not_sorted_for_ever(void **state)
+/* Steps that come backwards, after the work that lies in them. */
+static void a_trace_is_read_once(void **state)
 {
+	enum { STEPS = 100, WORKS = 3000 };
 	(void)state;
-	static const char call[] =
-		"{\"ph\":\"X\",\"cat\":\"Memset\",\"ts\":0,\"dur\":1},\n";
-	enum { WAITING = 256 << 10, AT_A_TIME = WAITING / 64 };
-	for (int steps = 0; steps <= 100; steps += 50) {
-		struct made one = begin();
-		struct fsdp_recording_progress progress = { 0 };
-		const struct fsdp_recording_options options = { .size = sizeof options,
-			.progress = &progress };
-		const char *const path = one.path;
-		struct fsdp_recordings *set = NULL;
-		put(&one, "[");
-		for (int i = 0; i <= 2 * WAITING; i++)
-			fwrite(call, sizeof call - 1, 1, one.stream);
-		for (int i = 0; i < steps; i++) {
-			put(&one,
-				"{\"ph\":\"X\",\"name\":\"ProfilerStep#%d\",\"ts\":%d,"
-				"\"dur\":2},\n",
-				i, 10000 - 10 * i);
-			for (int j = 0; j < AT_A_TIME; j++)
-				fwrite(call, sizeof call - 1, 1, one.stream);
-		}
-		put(&one, "{}]");
-		fflush(one.stream);
-		assert_true(fsdp_recordings_read(&path, 1, &options, &set, NULL));
-		assert_int_equal(fsdp_recording(set, 0)->step_count, steps);
-		assert_int_equal(progress.read > progress.size, steps > 64);
-		fsdp_recordings_free(set);
-		end(&one);
+	struct made one = begin();
+	struct fsdp_recording_progress progress = { 0 };
+	const struct fsdp_recording_options options = { .size = sizeof options,
+		.progress = &progress };
+	const char *const path = one.path;
+	struct fsdp_recordings *set = NULL;
+	put(&one, "[");
+	for (int i = 0; i < WORKS; i++)
+		put(&one, "{\"ph\":\"X\",\"cat\":\"Memset\",\"ts\":%d,\"dur\":1},\n",
+			10 * (i % STEPS));
+	for (int i = 0; i < STEPS; i++)
+		put(&one,
+			"{\"ph\":\"X\",\"name\":\"ProfilerStep#%d\",\"ts\":%d,\"dur\":2},\n",
+			i, 10 * (STEPS - 1 - i));
+	put(&one, "{}]");
+	fflush(one.stream);
+	assert_true(fsdp_recordings_read(&path, 1, &options, &set, NULL));
+	const struct fsdp_recording *recording = fsdp_recording(set, 0);
+	assert_int_equal(recording->step_count, STEPS);
+	for (size_t i = 0; i < STEPS; i++) {
+		assert_int_equal(recording->steps[i].step, STEPS - 1 - i);
+		assert_int_equal(recording->steps[i].types->count, WORKS / STEPS);
 	}
+	assert_int_equal(progress.read, progress.size);
+	fsdp_recordings_free(set);
+	end(&one);
 }
 
 int main(void)
@@ -838,7 +834,7 @@ int main(void)
 		cmocka_unit_test(two_traces_of_a_rank_are_two_runs),
 		cmocka_unit_test(jobs_of_other_sizes_are_other_runs),
 		cmocka_unit_test(what_cannot_be_read_is_left_out),
-		cmocka_unit_test(steps_are_not_sorted_for_ever),
+		cmocka_unit_test(a_trace_is_read_once),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

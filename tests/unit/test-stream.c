@@ -93,9 +93,6 @@ static void expect(const void *bytes, size_t size, const unsigned char *text,
 		assert_true(exactly ? count == expected : count <= expected);
 		assert_int_equal(fsdp_stream_is_cut(stream), cut);
 		assert_int_equal(read, size);
-		assert_true(fsdp_stream_can_rewind(stream));
-		assert_true(fsdp_stream_rewind(stream, NULL));
-		assert_int_equal(read_all(stream, text, 5000), count);
 		fsdp_stream_close(stream);
 		close(file.fd);
 	}

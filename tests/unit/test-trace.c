@@ -7,7 +7,6 @@
 
 #include "base/pool.h"
 #include "trace/durations.h"
-#include "trace/kineto-busy.h"
 #include "trace/python.h"
 #include "trace/timeline.h"
 #include "trace/types.h"
@@ -18,69 +17,6 @@ static uint32_t next_random(uint32_t *state)
 {
 	*state = *state * 1664525u + 1013904223u;
 	return *state >> 8;
-}
-
-/* ---- intervals ---- */
-
-static int64_t covered(const bool *a, const bool *b)
-{
-	int64_t sum = 0;
-	for (int i = 0; i < MOST; i++)
-		sum += a[i] && b[i];
-	return sum;
-}
-
-static void intervals_are_what_a_row_of_cells_is(void **state)
-{
-	(void)state;
-	uint32_t seed = 7;
-	struct fsdp_budget budget = { .ceiling = UINT64_MAX };
-	for (int round = 0; round < 300; round++) {
-		struct fsdp_intervals sets[2];
-		bool cells[2][MOST] = { { false } };
-		int count = round < 3 ? round : 40;
-		for (int s = 0; s < 2; s++) {
-			fsdp_intervals_init(&sets[s], &budget);
-			for (int i = 0; i < count; i++) {
-				int begin = (int)(next_random(&seed) % MOST);
-				int end = begin + (int)(next_random(&seed) % 9);
-				end = end > MOST ? MOST : end;
-				assert_true(fsdp_intervals_add(&sets[s], begin, end));
-				for (int j = begin; j < end; j++)
-					cells[s][j] = true;
-			}
-			assert_true(fsdp_intervals_settle(&sets[s]));
-			assert_int_equal(fsdp_intervals_length(&sets[s]),
-				covered(cells[s], cells[s]));
-		}
-		int64_t both = covered(cells[0], cells[1]);
-		assert_int_equal(fsdp_intervals_common(&sets[0], &sets[1]), both);
-		fsdp_intervals_done(&sets[0]);
-		fsdp_intervals_done(&sets[1]);
-	}
-	assert_int_equal(budget.used, 0);
-}
-
-static void many_late_intervals_are_merged(void **state)
-{
-	(void)state;
-	struct fsdp_budget budget = { .ceiling = 4 << 20 };
-	struct fsdp_intervals set;
-	fsdp_intervals_init(&set, &budget);
-	for (int64_t i = 20000; i > 0; i--)
-		assert_true(fsdp_intervals_add(&set, 10 * i, 10 * i + 3));
-	assert_true(fsdp_intervals_settle(&set));
-	assert_int_equal(set.list.count, 20000);
-	assert_int_equal(fsdp_intervals_length(&set), 60000);
-	fsdp_intervals_done(&set);
-
-	budget.ceiling = 100000;
-	bool good = true;
-	for (int64_t i = 0; good && i < 20000; i++)
-		good = fsdp_intervals_add(&set, 10 * i, 10 * i + 3);
-	assert_false(good);
-	assert_true(budget.over);
-	fsdp_intervals_done(&set);
 }
 
 /* ---- durations ---- */
@@ -581,8 +517,6 @@ static void strips_share_an_axis(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(intervals_are_what_a_row_of_cells_is),
-		cmocka_unit_test(many_late_intervals_are_merged),
 		cmocka_unit_test(percentiles_are_those_of_the_sorted_list),
 		cmocka_unit_test(beyond_a_million_there_is_a_histogram),
 		cmocka_unit_test(histograms_are_joined),

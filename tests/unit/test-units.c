@@ -10,6 +10,7 @@
 
 #include "base/arena.h"
 #include "trace/kineto-units.h"
+#include "trace/kineto.h"
 
 static uint32_t next_random(uint32_t *state)
 {

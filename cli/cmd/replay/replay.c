@@ -217,7 +217,7 @@ static int status_of(struct replay *replay)
 		/* Or it has events of kinds that are not known, and none of a device. */
 		if (one->truncated || one->dropped != 0 ||
 			one->trailing_data_at != FSDP_ABSENT ||
-			one->bad_line_count != 0 || one->steps_incomplete ||
+			one->bad_line_count != 0 ||
 			(one->unknown_count != 0 && !one->has_device))
 			status = status_worse(status, STATUS_PARTIAL);
 		odd |= one->deviation_count != 0 || one->problem_count != 0;

@@ -837,8 +837,6 @@ struct fsdp_recording {
 	/* For fsdp_recording_collective. */
 	const struct fsdp_collectives *collectives;
 	size_t collective_count;
-	/* Of a pipe: calls came long before their steps. */
-	bool steps_incomplete;
 	/* torch_npu wrote it: what its device processes did is not read. */
 	bool is_ascend;
 	/* Reduce-scatters are counted as all-reduces: gloo carries them out so. */

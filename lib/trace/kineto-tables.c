@@ -1,0 +1,1329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the events of a trace add up to: the step and the launch of each work of the device,
+ * which collective a kernel is, when the device was busy, and why it was idle.
+ *
+ * Lengths fit: the times of all events are nearer to zero than 2^61.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/kineto-units.h"
+#include "trace/kineto.h"
+
+/* ---- order ---- */
+
+static int compare_times(const void *a, const void *b)
+{
+	const struct fsdp_kineto_row *left = a, *right = b;
+	if (left->ts_ns != right->ts_ns)
+		return left->ts_ns < right->ts_ns ? -1 : 1;
+	int64_t left_end = fsdp_kineto_end(left), right_end = fsdp_kineto_end(right);
+	if (left_end != right_end)
+		return left_end > right_end ? -1 : 1;
+	if (left->id != right->id)
+		return left->id < right->id ? -1 : 1;
+	return left->name < right->name ? -1 : left->name > right->name;
+}
+
+/* By correlation. Of those with the same one, first what is a launch by its name, then the
+ * earliest. */
+static int compare_calls(const void *a, const void *b)
+{
+	const struct fsdp_kineto_row *left = a, *right = b;
+	if (left->id != right->id)
+		return left->id < right->id ? -1 : 1;
+	if (left->is_launch != right->is_launch)
+		return left->is_launch ? -1 : 1;
+	if (left->ts_ns != right->ts_ns)
+		return left->ts_ns < right->ts_ns ? -1 : 1;
+	return left->lane < right->lane ? -1 : left->lane > right->lane;
+}
+
+/* Sorts a part of a copy. Most parts are nearly in order, and each row moves a few places
+ * down; if rows move far, qsort is faster. */
+static void sort_rows(struct fsdp_kineto_row *rows, size_t count)
+{
+	size_t moves = 0;
+	for (size_t i = 1; i < count; i++) {
+		if (compare_times(&rows[i], &rows[i - 1]) >= 0)
+			continue;
+		struct fsdp_kineto_row one = rows[i];
+		size_t to = i;
+		for (; to > 0 && compare_times(&one, &rows[to - 1]) < 0; to--)
+			rows[to] = rows[to - 1];
+		rows[to] = one;
+		moves += i - to;
+		if (moves > 8 * count) {
+			qsort(rows, count, sizeof *rows, compare_times);
+			return;
+		}
+	}
+}
+
+/* A copy of a list, with the rows of each lane together and in order of time. *ret_ends
+ * has the end of each lane. NULL: out of memory. */
+static struct fsdp_kineto_row *copy_lanes(
+	const struct fsdp_vec *list, size_t lanes, size_t **ret_ends)
+{
+	struct fsdp_kineto_row *copy = malloc((list->count + 1) * sizeof *copy);
+	size_t *ends = *ret_ends = calloc(lanes + 1, sizeof *ends);
+	if (copy == NULL || ends == NULL) {
+		free(copy);
+		return NULL;
+	}
+	for (size_t i = 0; i < list->count; i++)
+		ends[((struct fsdp_kineto_row *)fsdp_vec_at(list, i))->lane + 1]++;
+	for (size_t lane = 0; lane < lanes; lane++)
+		ends[lane + 1] += ends[lane];
+	for (size_t i = 0; i < list->count; i++) {
+		const struct fsdp_kineto_row *row = fsdp_vec_at(list, i);
+		copy[ends[row->lane]++] = *row;
+	}
+	for (size_t lane = 0, begin = 0; lane < lanes; begin = ends[lane++])
+		sort_rows(copy + begin, ends[lane] - begin);
+	return copy;
+}
+
+/* ---- busy times ---- */
+
+void fsdp_kineto_walk_begin(struct fsdp_kineto_walk *walk,
+	const struct fsdp_kineto_row *rows, size_t count, unsigned kinds)
+{
+	*walk = (struct fsdp_kineto_walk){
+		.rows = rows, .count = count, .kinds = kinds, .at = INT64_MIN
+	};
+	for (unsigned kind = 0; kind < kinds; kind++)
+		walk->ends[kind] = INT64_MIN;
+}
+
+bool fsdp_kineto_walk_next(
+	struct fsdp_kineto_walk *walk, struct fsdp_kineto_piece *ret_piece)
+{
+	for (;;) {
+		for (; walk->next < walk->count &&
+			walk->rows[walk->next].ts_ns <= walk->at;
+			walk->next++) {
+			const struct fsdp_kineto_row *row = &walk->rows[walk->next];
+			int64_t end = fsdp_kineto_end(row);
+			if (end > walk->ends[row->kind])
+				walk->ends[row->kind] = end;
+		}
+		struct fsdp_kineto_piece piece = { walk->at, INT64_MAX, 0 };
+		for (unsigned kind = 0; kind < walk->kinds; kind++) {
+			if (walk->ends[kind] <= walk->at)
+				continue;
+			piece.kinds |= 1u << kind;
+			if (walk->ends[kind] < piece.end)
+				piece.end = walk->ends[kind];
+		}
+		if (walk->next < walk->count && walk->rows[walk->next].ts_ns < piece.end)
+			piece.end = walk->rows[walk->next].ts_ns;
+		else if (piece.kinds == 0)
+			return false;
+		walk->at = piece.end;
+		*ret_piece = piece;
+		if (piece.kinds != 0)
+			return true;
+	}
+}
+
+enum {
+	COMM = 1 << FSDP_KINETO_COMM,
+	COMPUTE = 1 << FSDP_KINETO_COMPUTE,
+};
+
+static void add_times(
+	struct fsdp_device_times *sum, const struct fsdp_device_times *more, int sign)
+{
+	sum->span_ns += sign * more->span_ns;
+	sum->busy_ns += sign * more->busy_ns;
+	sum->idle_ns += sign * more->idle_ns;
+	sum->comm_busy_ns += sign * more->comm_busy_ns;
+	sum->compute_busy_ns += sign * more->compute_busy_ns;
+	sum->mem_busy_ns += sign * more->mem_busy_ns;
+	sum->overlap_ns += sign * more->overlap_ns;
+	sum->exposed_ns += sign * more->exposed_ns;
+}
+
+static void add_piece(struct fsdp_device_times *sum, unsigned kinds, int64_t ns)
+{
+	sum->busy_ns += ns;
+	sum->comm_busy_ns += (kinds & COMM) != 0 ? ns : 0;
+	sum->compute_busy_ns += (kinds & COMPUTE) != 0 ? ns : 0;
+	sum->mem_busy_ns += (kinds & ~(COMM | COMPUTE)) != 0 ? ns : 0;
+	sum->overlap_ns += (kinds & COMM) != 0 && (kinds & COMPUTE) != 0 ? ns : 0;
+	sum->exposed_ns += (kinds & COMM) != 0 && (kinds & COMPUTE) == 0 ? ns : 0;
+}
+
+/* The begin or the end of a window. */
+struct bound {
+	int64_t at;
+	size_t window;
+	int sign;
+};
+
+static int compare_bounds(const void *a, const void *b)
+{
+	const struct bound *left = a, *right = b;
+	return left->at < right->at ? -1 : left->at > right->at;
+}
+
+bool fsdp_kineto_cover(const struct fsdp_kineto_row *works, size_t work_count,
+	const struct fsdp_busy_span *windows, size_t count,
+	struct fsdp_device_times *ret_times)
+{
+	struct bound *bounds = malloc((2 * count + 1) * sizeof *bounds);
+	struct fsdp_device_times before = { 0 };
+	struct fsdp_kineto_piece piece = { INT64_MIN, INT64_MIN, 0 };
+	struct fsdp_kineto_walk walk;
+	if (bounds == NULL)
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		bounds[2 * i] = (struct bound){ windows[i].begin_ns, i, -1 };
+		bounds[2 * i + 1] = (struct bound){ windows[i].end_ns, i, 1 };
+		ret_times[i] = (struct fsdp_device_times){ 0 };
+	}
+	if (count != 0)
+		qsort(bounds, 2 * count, sizeof *bounds, compare_bounds);
+	fsdp_kineto_walk_begin(&walk, works, work_count, FSDP_KINETO_WORKS);
+	bool any = fsdp_kineto_walk_next(&walk, &piece);
+	for (size_t i = 0; i < 2 * count; i++) {
+		for (; any && piece.end <= bounds[i].at;
+			any = fsdp_kineto_walk_next(&walk, &piece))
+			add_piece(&before, piece.kinds, piece.end - piece.begin);
+		struct fsdp_device_times until = before;
+		if (any && piece.begin < bounds[i].at)
+			add_piece(&until, piece.kinds, bounds[i].at - piece.begin);
+		add_times(&ret_times[bounds[i].window], &until, bounds[i].sign);
+	}
+	for (size_t i = 0; i < count; i++) {
+		ret_times[i].span_ns = windows[i].end_ns - windows[i].begin_ns;
+		ret_times[i].idle_ns = ret_times[i].span_ns - ret_times[i].busy_ns;
+	}
+	free(bounds);
+	return true;
+}
+
+static bool cover(const struct fsdp_kineto *kineto, const struct fsdp_busy_span *windows,
+	size_t count, struct fsdp_device_times *ret_times)
+{
+	return fsdp_kineto_cover(
+		kineto->works, kineto->work_count, windows, count, ret_times);
+}
+
+/* ---- steps ---- */
+
+/* Of a step. */
+struct tallies {
+	struct fsdp_tally *list;
+	size_t count;
+};
+
+size_t fsdp_kineto_step_at(const struct fsdp_kineto *kineto, int64_t ts_ns)
+{
+	size_t low = 0, high = kineto->step_count;
+	FSDP_HALVE(low, high, middle, kineto->steps[middle].ts_ns <= ts_ns);
+	return low != 0 && ts_ns < kineto->steps[low - 1].end_ns ? low - 1 : SIZE_MAX;
+}
+
+int64_t fsdp_kineto_number_at(const struct fsdp_kineto *kineto, int64_t ts_ns)
+{
+	size_t index = fsdp_kineto_step_at(kineto, ts_ns);
+	return index != SIZE_MAX ? kineto->steps[index].number : FSDP_ABSENT;
+}
+
+static bool is_chosen(const struct fsdp_recording_options *options, int64_t number)
+{
+	for (size_t i = 0; i < options->step_range_count; i++)
+		if (number >= options->steps[2 * i] &&
+			number <= options->steps[2 * i + 1])
+			return true;
+	return false;
+}
+
+static int compare_starts(const void *a, const void *b)
+{
+	const struct fsdp_kineto_row *left = a, *right = b;
+	if (left->ts_ns != right->ts_ns)
+		return left->ts_ns < right->ts_ns ? -1 : 1;
+	return left->name < right->name ? -1 : left->name > right->name;
+}
+
+/* By time; those that begin together in the order of the file. */
+static bool list_steps(struct fsdp_kineto *kineto)
+{
+	struct fsdp_vec *list = &kineto->tables[FSDP_KINETO_STEP];
+	struct fsdp_kineto_step *steps =
+		FSDP_TAKE(&kineto->reading->arena, steps, list->count);
+	if (steps == NULL || !fsdp_vec_sort(list, compare_starts))
+		return false;
+	for (size_t i = 0; i < list->count; i++) {
+		const struct fsdp_kineto_row *row =
+			fsdp_kineto_at(kineto, FSDP_KINETO_STEP, i);
+		steps[i] = (struct fsdp_kineto_step){ row->id, row->ts_ns,
+			fsdp_kineto_end(row), INT64_MAX, INT64_MIN,
+			is_chosen(kineto->reading->options, row->id), false };
+	}
+	kineto->steps = steps;
+	kineto->step_count = list->count;
+	return true;
+}
+
+/* With --steps: forgets the steps that are not chosen, and their sums. */
+static void keep_chosen(struct fsdp_kineto *kineto, struct tallies *lists)
+{
+	size_t kept = 0;
+	bool follows = false;
+	for (size_t i = 0; i < kineto->step_count; i++) {
+		struct fsdp_kineto_step step = kineto->steps[i];
+		step.follows = follows;
+		follows = !step.chosen;
+		if (!step.chosen)
+			continue;
+		lists[kept] = lists[i];
+		kineto->steps[kept++] = step;
+	}
+	kineto->step_count = kept;
+}
+
+/* The time of a step. A step that follows on one that was not chosen begins with its first
+ * work, as the device may have been busy with the other. */
+static struct fsdp_busy_span window_of(const struct fsdp_kineto_step *step)
+{
+	struct fsdp_busy_span window = { step->ts_ns, step->end_ns };
+	if (step->follows && step->first_ns <= step->last_ns &&
+		step->first_ns > step->ts_ns)
+		window.begin_ns =
+			step->first_ns < step->end_ns ? step->first_ns : step->end_ns;
+	return window;
+}
+
+/* The union of the steps, with the end of the last one widened to that of the last work;
+ * without steps one window. NULL: out of memory. */
+static struct fsdp_busy_span *list_windows(const struct fsdp_kineto *kineto,
+	struct fsdp_busy_span complete, int64_t last_work_ns, size_t *ret_count)
+{
+	struct fsdp_busy_span *list =
+		FSDP_TAKE(&kineto->reading->arena, list, kineto->step_count + 1);
+	size_t kept = 0;
+	if (list == NULL)
+		return NULL;
+	for (size_t i = 0; i < kineto->step_count; i++) {
+		struct fsdp_busy_span one = window_of(&kineto->steps[i]);
+		if (kept == 0 || one.begin_ns > list[kept - 1].end_ns)
+			list[kept++] = one;
+		else if (one.end_ns > list[kept - 1].end_ns)
+			list[kept - 1].end_ns = one.end_ns;
+	}
+	if (kineto->step_count == 0)
+		list[kept++] = complete;
+	if (kept != 0 && last_work_ns > list[kept - 1].end_ns)
+		list[kept - 1].end_ns = last_work_ns;
+	*ret_count = kept;
+	return list;
+}
+
+/* When the device was busy: between the first and the last work of each step, and within
+ * its time. */
+static bool measure_steps(const struct fsdp_kineto *kineto, struct fsdp_step *list)
+{
+	size_t count = kineto->step_count, kept = 0;
+	struct fsdp_busy_span *windows = malloc((2 * count + 1) * sizeof *windows);
+	struct fsdp_device_times *times = malloc((2 * count + 1) * sizeof *times);
+	bool good = windows != NULL && times != NULL;
+	for (size_t i = 0; good && i < count; i++) {
+		const struct fsdp_kineto_step *step = &kineto->steps[i];
+		struct fsdp_busy_span window = window_of(step);
+		if (i + 1 == count && step->last_ns > window.end_ns)
+			window.end_ns = step->last_ns;
+		windows[kept++] = window;
+		list[i].has_device = step->first_ns <= step->last_ns;
+		if (list[i].has_device)
+			windows[kept++] =
+				(struct fsdp_busy_span){ step->first_ns, step->last_ns };
+	}
+	good = good && cover(kineto, windows, kept, times);
+	for (size_t i = 0, next = 0; good && i < count; i++) {
+		list[i].idle_ns = times[next++].idle_ns;
+		if (list[i].has_device)
+			list[i].device = times[next++];
+	}
+	free(windows);
+	free(times);
+	return good;
+}
+
+/* ---- launches ---- */
+
+/* The first call of a correlation, or FSDP_ABSENT. *hint is the last one that was found:
+ * mostly it is one of the next few. */
+static int64_t find_call(
+	const struct fsdp_kineto *kineto, int64_t correlation, size_t *hint)
+{
+	enum { NEAR = 8 };
+	size_t count = kineto->tables[FSDP_KINETO_CALL].count, low = *hint, high = count;
+	if (correlation == FSDP_ABSENT)
+		return FSDP_ABSENT;
+	if (low >= count ||
+		fsdp_kineto_at(kineto, FSDP_KINETO_CALL, low)->id >= correlation)
+		low = 0;
+	else if (low + NEAR < count &&
+		 fsdp_kineto_at(kineto, FSDP_KINETO_CALL, low + NEAR)->id >= correlation)
+		high = low + NEAR;
+	FSDP_HALVE(low, high, middle,
+		fsdp_kineto_at(kineto, FSDP_KINETO_CALL, middle)->id < correlation);
+	*hint = low;
+	return low < count && fsdp_kineto_at(kineto, FSDP_KINETO_CALL, low)->id ==
+				       correlation
+		       ? (int64_t)low
+		       : FSDP_ABSENT;
+}
+
+/* Gives each work its call, and counts launches without work. */
+static bool find_calls(struct fsdp_kineto *kineto)
+{
+	struct fsdp_recording *recording = &kineto->reading->recording;
+	struct fsdp_vec *calls = &kineto->tables[FSDP_KINETO_CALL];
+	size_t hint = 0;
+	if (!fsdp_vec_sort(calls, compare_calls))
+		return false;
+	for (size_t i = 0; i < kineto->tables[FSDP_KINETO_WORK].count; i++) {
+		struct fsdp_kineto_row *work =
+			fsdp_kineto_at(kineto, FSDP_KINETO_WORK, i);
+		work->id = find_call(kineto, work->id, &hint);
+		if (work->id != FSDP_ABSENT)
+			fsdp_kineto_at(kineto, FSDP_KINETO_CALL, (size_t)work->id)
+				->found = true;
+		else if (kineto->step_count != 0)
+			recording->by_start++;
+	}
+	int64_t last = FSDP_ABSENT;
+	for (size_t i = 0; i < calls->count; i++) {
+		const struct fsdp_kineto_row *call =
+			fsdp_kineto_at(kineto, FSDP_KINETO_CALL, i);
+		if (i != 0 && call->id == last)
+			continue;
+		last = call->id;
+		recording->launches += call->is_launch;
+		recording->launches_without_work += call->is_launch && !call->found;
+	}
+	return true;
+}
+
+/* ---- collectives ---- */
+
+/* The types of kernels that their args do not name: the launch of the kernel begins in a
+ * note on its thread, and the innermost such note has the type. */
+static bool find_types(struct fsdp_kineto *kineto)
+{
+	size_t count = kineto->comms.list.count,
+	       notes = kineto->tables[FSDP_KINETO_NOTE].count, kept = 0, order = 0;
+	struct fsdp_enclosed *around = malloc((notes + 1) * sizeof *around);
+	struct fsdp_enclosed *inner = malloc((count + 1) * sizeof *inner);
+	uint32_t *found = malloc((count + 1) * sizeof *found);
+	bool good = around != NULL && inner != NULL && found != NULL;
+	for (size_t i = 0; good && i < notes; i++) {
+		const struct fsdp_kineto_row *note =
+			fsdp_kineto_at(kineto, FSDP_KINETO_NOTE, i);
+		around[i] = (struct fsdp_enclosed){ note->ts_ns, fsdp_kineto_end(note),
+			note->lane, (uint32_t)i };
+	}
+	for (size_t i = 0; good && order < count; i++) {
+		const struct fsdp_kineto_row *work =
+			fsdp_kineto_at(kineto, FSDP_KINETO_WORK, i);
+		if (work->kind != FSDP_KINETO_COMM)
+			continue;
+		found[order] = FSDP_NONE;
+		if (work->id != FSDP_ABSENT &&
+			fsdp_comm_at(&kineto->comms.list, order)->type ==
+				FSDP_TIME_OTHER) {
+			const struct fsdp_kineto_row *call = fsdp_kineto_at(
+				kineto, FSDP_KINETO_CALL, (size_t)work->id);
+			inner[kept++] = (struct fsdp_enclosed){ call->ts_ns, call->ts_ns,
+				call->lane, (uint32_t)order };
+		}
+		order++;
+	}
+	good = good && fsdp_enclosing_find(around, notes, inner, kept, found);
+	for (size_t i = 0; good && i < count; i++) {
+		struct fsdp_comm *comm = fsdp_comm_at(&kineto->comms.list, i);
+		if (found[i] == FSDP_NONE)
+			continue;
+		comm->type =
+			(unsigned char)fsdp_kineto_at(kineto, FSDP_KINETO_NOTE, found[i])
+				->type;
+		comm->how = FSDP_BY_LAUNCH;
+	}
+	free(around);
+	free(inner);
+	free(found);
+	return good;
+}
+
+static bool find_collectives(struct fsdp_kineto *kineto)
+{
+	struct fsdp_vec *list = &kineto->comms.list;
+	if (kineto->by_kernel && !find_types(kineto))
+		return false;
+	for (size_t i = 0; i < list->count; i++) {
+		struct fsdp_comm *comm = fsdp_comm_at(list, i);
+		if (comm->type == FSDP_TIME_OTHER) {
+			bool named = comm->by_name != FSDP_TIME_OTHER;
+			comm->type = named ? comm->by_name : FSDP_TIME_COMM_UNKNOWN;
+			comm->how = named ? FSDP_BY_NAME : FSDP_BY_NONE;
+		}
+		/* Until its step is known, host_ns has the bytes of the output. */
+		if (kineto->by_kernel && comm->type == FSDP_TIME_ALL_GATHER)
+			comm->bytes = comm->host_ns;
+	}
+	if (list->count != 0)
+		kineto->reading->recording.layer =
+			kineto->by_kernel ? FSDP_LAYER_DEVICE : FSDP_LAYER_HOST;
+	return true;
+}
+
+/* With units, where a collective was issued. */
+static struct fsdp_kineto_place find_place(
+	const struct fsdp_kineto *kineto, const struct fsdp_kineto_row *row)
+{
+	if (!kineto->by_kernel)
+		return (struct fsdp_kineto_place){ row->ts_ns,
+			row->lane < kineto->process_of.count
+				? *(uint32_t *)fsdp_vec_at(&kineto->process_of, row->lane)
+				: 0,
+			0 };
+	if (row->id == FSDP_ABSENT)
+		return (struct fsdp_kineto_place){ 0, 0, row->lane };
+	const struct fsdp_kineto_row *call =
+		fsdp_kineto_at(kineto, FSDP_KINETO_CALL, (size_t)row->id);
+	return (struct fsdp_kineto_place){ call->ts_ns, call->lane, row->lane };
+}
+
+/* ---- sums ---- */
+
+/* Types by step, kernels by step, and the time of compute by stream. */
+struct trace_sums {
+	struct fsdp_time_sums types, kernels, streams;
+};
+
+/* An event in the step of a moment. *ret_chosen: it counts. */
+static bool add_row(struct fsdp_kineto *kineto, struct trace_sums *sums,
+	const struct fsdp_kineto_row *row, int64_t moment_ns, bool device,
+	bool *ret_chosen)
+{
+	size_t step = fsdp_kineto_step_at(kineto, moment_ns);
+	int64_t ns = (int64_t)row->dur_ns;
+	*ret_chosen =
+		!kineto->limited || (step != SIZE_MAX && kineto->steps[step].chosen);
+	if (!*ret_chosen)
+		return true;
+	if (device && step != SIZE_MAX) {
+		struct fsdp_kineto_step *one = &kineto->steps[step];
+		if (row->ts_ns < one->first_ns)
+			one->first_ns = row->ts_ns;
+		if (row->ts_ns + ns > one->last_ns)
+			one->last_ns = row->ts_ns + ns;
+	}
+	if (device && row->name != 0 &&
+		!fsdp_time_sums_add(&sums->kernels, row->name,
+			step != SIZE_MAX ? kineto->steps[step].number : FSDP_ABSENT, ns,
+			0))
+		return false;
+	if (device && row->lane != 0 && row->kind == FSDP_KINETO_COMPUTE &&
+		!fsdp_time_sums_add(&sums->streams, row->lane, 0, ns, 0))
+		return false;
+	return fsdp_time_sums_add(&sums->types, row->type,
+		       (int64_t)(step != SIZE_MAX ? step : kineto->step_count), ns, 0) &&
+	       fsdp_durations_add(&kineto->durations[row->type], ns);
+}
+
+/* Work of the device is of the step in which the host launched it. What is not chosen is
+ * removed. */
+static bool add_works(struct fsdp_kineto *kineto, struct trace_sums *sums)
+{
+	struct fsdp_vec *works = &kineto->tables[FSDP_KINETO_WORK];
+	struct fsdp_vec *comms = &kineto->comms.list;
+	size_t kept = 0, kept_comms = 0, order = 0;
+	for (size_t i = 0; i < works->count; i++) {
+		struct fsdp_kineto_row *row = fsdp_kineto_at(kineto, FSDP_KINETO_WORK, i);
+		int64_t moment_ns = row->id != FSDP_ABSENT
+					    ? fsdp_kineto_at(kineto, FSDP_KINETO_CALL,
+						      (size_t)row->id)
+						      ->ts_ns
+					    : row->ts_ns;
+		bool comm = row->kind == FSDP_KINETO_COMM, chosen;
+		struct fsdp_comm one = { 0 };
+		if (comm) {
+			one = *fsdp_comm_at(comms, order);
+			one.host_ns = moment_ns;
+			row->type = one.type & 63u;
+			if (kineto->places != NULL)
+				kineto->places[order] = find_place(kineto, row);
+			order++;
+		}
+		if (!add_row(kineto, sums, row, moment_ns, true, &chosen))
+			return false;
+		if (!chosen)
+			continue;
+		row->lane = 0;
+		*fsdp_kineto_at(kineto, FSDP_KINETO_WORK, kept++) = *row;
+		if (comm) {
+			kineto->reading->recording.resolution[one.how]++;
+			*fsdp_comm_at(comms, kept_comms++) = one;
+		}
+	}
+	fsdp_vec_truncate(works, kept);
+	if (kineto->by_kernel)
+		fsdp_vec_truncate(comms, kept_comms);
+	return true;
+}
+
+/* What is done on the host is of the step in which it begins. */
+static bool add_host(struct fsdp_kineto *kineto, struct trace_sums *sums)
+{
+	struct fsdp_vec *comms = &kineto->comms.list;
+	size_t kept = 0;
+	bool chosen;
+	for (size_t i = 0; i < kineto->tables[FSDP_KINETO_REGION].count; i++) {
+		const struct fsdp_kineto_row *row =
+			fsdp_kineto_at(kineto, FSDP_KINETO_REGION, i);
+		if (!add_row(kineto, sums, row, row->ts_ns, false, &chosen))
+			return false;
+	}
+	if (kineto->by_kernel)
+		return true;
+	for (size_t i = 0; i < comms->count; i++) {
+		struct fsdp_kineto_row row = *fsdp_kineto_at(kineto, FSDP_KINETO_NOTE, i);
+		struct fsdp_comm one = *fsdp_comm_at(comms, i);
+		row.type = one.type & 63u;
+		if (kineto->places != NULL)
+			kineto->places[i] = find_place(kineto, &row);
+		if (!add_row(kineto, sums, &row, row.ts_ns, false, &chosen))
+			return false;
+		kineto->reading->recording.resolution[one.how] += chosen;
+		if (chosen)
+			*fsdp_comm_at(comms, kept++) = one;
+	}
+	fsdp_vec_truncate(comms, kept);
+	return true;
+}
+
+/* Sums of rows by step as tallies of each step, in the order of rows; the last step is for
+ * what is in none. The columns are indexes of steps. NULL: out of memory. */
+static struct tallies *list_by_step(struct fsdp_kineto *kineto,
+	struct fsdp_time_sums *sums,
+	struct fsdp_span (*name)(const struct fsdp_kineto *, uint32_t row))
+{
+	size_t rows = sums->last.count;
+	struct fsdp_step_list *lists = FSDP_TAKE(&kineto->arena, lists, rows);
+	struct tallies *steps = FSDP_TAKE(&kineto->arena, steps, kineto->step_count + 1);
+	struct fsdp_tally *all =
+		FSDP_TAKE(&kineto->reading->arena, all, sums->list.count);
+	if (lists == NULL || steps == NULL || all == NULL ||
+		!fsdp_time_sums_list(sums, NULL, &kineto->arena, lists))
+		return NULL;
+	for (size_t row = 0; row < rows; row++)
+		for (size_t i = 0; i < lists[row].count; i++)
+			steps[lists[row].times[i].step].count++;
+	for (size_t step = 0; step <= kineto->step_count; step++) {
+		steps[step].list = all;
+		all += steps[step].count;
+		steps[step].count = 0;
+	}
+	for (uint32_t row = 0; row < rows; row++)
+		for (size_t i = 0; i < lists[row].count; i++) {
+			const struct fsdp_step_time *one = &lists[row].times[i];
+			struct tallies *step = &steps[one->step];
+			step->list[step->count++] =
+				(struct fsdp_tally){ name(kineto, row), one->count,
+					one->ns };
+		}
+	return steps;
+}
+
+static struct fsdp_span name_type(const struct fsdp_kineto *kineto, uint32_t row)
+{
+	(void)kineto;
+	return fsdp_time_type_name((enum fsdp_time_type)row);
+}
+
+/* ---- kernels ---- */
+
+static const struct fsdp_kineto_kernel *kernel_at(
+	const struct fsdp_kineto *kineto, size_t index)
+{
+	return fsdp_vec_at(&kineto->kernels, index);
+}
+
+struct placed_kernel {
+	struct fsdp_kineto_kernel kernel;
+	uint32_t index;
+};
+
+static int compare_kernels(const void *a, const void *b)
+{
+	const struct placed_kernel *left = a, *right = b;
+	if (left->kernel.kind != right->kernel.kind)
+		return left->kernel.kind < right->kernel.kind ? -1 : 1;
+	return left->kernel.name < right->kernel.name
+		       ? -1
+		       : left->kernel.name > right->kernel.name;
+}
+
+static struct fsdp_kernel_times make_kernel(
+	const struct fsdp_kineto *kineto, const struct fsdp_kineto_kernel *row)
+{
+	struct fsdp_kernel_times times = { .computes = row->kind == FSDP_KERNEL_COMPUTES,
+		.kernel_class = FSDP_KERNEL_OTHER };
+	if (row->name != FSDP_NONE)
+		times.name = fsdp_kineto_words_text(&kineto->words, row->name);
+	if (row->kind == FSDP_KERNEL_COMMUNICATES)
+		times.kernel_class = FSDP_KERNEL_COMMUNICATION;
+	else if (row->kind == FSDP_KERNEL_COPIES)
+		times.kernel_class = FSDP_KERNEL_COPY;
+	else if (row->name != FSDP_NONE)
+		times.kernel_class = fsdp_kernel_class_of(times.name);
+	return times;
+}
+
+/* The stream that computes most. */
+static bool find_compute_stream(
+	struct fsdp_kineto *kineto, struct fsdp_time_sums *streams)
+{
+	size_t count = streams->last.count;
+	struct fsdp_step_list *lists = FSDP_TAKE(&kineto->arena, lists, count);
+	int64_t most_ns = 0;
+	if (lists == NULL || !fsdp_time_sums_list(streams, NULL, &kineto->arena, lists))
+		return false;
+	for (size_t i = 0; i < count; i++)
+		if (lists[i].count != 0 && lists[i].times->ns > most_ns) {
+			most_ns = lists[i].times->ns;
+			kineto->compute_stream = (uint32_t)i;
+		}
+	return true;
+}
+
+/* Adds up the rows of each name, on any stream; `lists` has what each row took by step. */
+static size_t add_kernels(struct fsdp_kineto *kineto, const struct placed_kernel *sorted,
+	size_t count, const struct fsdp_step_list *lists, struct fsdp_kernel_times *list,
+	uint32_t *places)
+{
+	const struct placed_kernel *last = NULL;
+	size_t kept = 0;
+	for (size_t i = 0; i < count; i++) {
+		const struct fsdp_step_list *steps = &lists[sorted[i].index];
+		if (steps->count == 0)
+			continue;
+		if (last == NULL || compare_kernels(last, &sorted[i]) != 0)
+			list[kept++] = make_kernel(kineto, &sorted[i].kernel);
+		last = &sorted[i];
+		places[last->index] = (uint32_t)(kept - 1);
+		struct fsdp_kernel_times *times = &list[kept - 1];
+		for (size_t k = 0; k < steps->count; k++) {
+			times->count += steps->times[k].count;
+			fsdp_sum_ns(&times->ns, steps->times[k].ns, &kineto->overflow);
+			if (last->kernel.stream == kineto->compute_stream)
+				times->on_compute_stream += steps->times[k].count;
+		}
+	}
+	return kept;
+}
+
+static bool list_kernels(struct fsdp_kineto *kineto, struct trace_sums *sums)
+{
+	struct fsdp_recording *recording = &kineto->reading->recording;
+	struct fsdp_arena *arena = &kineto->reading->arena;
+	size_t count = kineto->kernels.count;
+	if (!kineto->reading->options->kernels)
+		return true;
+	struct fsdp_kernel_times *list = FSDP_TAKE(arena, list, count);
+	struct placed_kernel *sorted = malloc(count * sizeof *sorted);
+	uint32_t *places = malloc(count * sizeof *places);
+	struct fsdp_step_list *lists = calloc(2 * count, sizeof *lists);
+	struct fsdp_step_list *steps = lists != NULL ? lists + count : NULL;
+	bool good = list != NULL && sorted != NULL && places != NULL && lists != NULL &&
+		    fsdp_time_sums_list(&sums->kernels, NULL, &kineto->arena, lists);
+	for (size_t i = 0; good && i < count; i++) {
+		sorted[i] = (struct placed_kernel){ *kernel_at(kineto, i), (uint32_t)i };
+		places[i] = UINT32_MAX;
+	}
+	if (good) {
+		qsort(sorted, count, sizeof *sorted, compare_kernels);
+		recording->kernels = list;
+		recording->kernel_count =
+			add_kernels(kineto, sorted, count, lists, list, places);
+	}
+	if (good && kineto->reading->options->by_step) {
+		good = fsdp_time_sums_list(&sums->kernels, places, arena, steps);
+		for (size_t i = 0; good && i < recording->kernel_count; i++)
+			list[i].by_step = steps[i];
+	}
+	free(sorted);
+	free(places);
+	free(lists);
+	return good;
+}
+
+/* ---- allocations ---- */
+
+static int compare_tallies(const void *a, const void *b)
+{
+	const struct fsdp_tally *left = a, *right = b;
+	return fsdp_span_compare(left->name, right->name);
+}
+
+static struct fsdp_span name_word(const struct fsdp_kineto *kineto, uint32_t row)
+{
+	return fsdp_kineto_words_text(&kineto->words, row);
+}
+
+/* Calls of the runtime that allocate or free memory, by step and in all. */
+static bool add_allocs(struct fsdp_kineto *kineto, struct fsdp_step *steps)
+{
+	struct fsdp_recording *recording = &kineto->reading->recording;
+	size_t count = kineto->step_count, kept = 0;
+	struct fsdp_time_sums by_step;
+	fsdp_time_sums_init(&by_step, &kineto->arena);
+	for (size_t i = 0; i < kineto->tables[FSDP_KINETO_ALLOC].count; i++) {
+		const struct fsdp_kineto_row *row =
+			fsdp_kineto_at(kineto, FSDP_KINETO_ALLOC, i);
+		size_t step = fsdp_kineto_step_at(kineto, row->ts_ns);
+		if ((step != SIZE_MAX || !kineto->limited) &&
+			!fsdp_time_sums_add(&by_step, row->name,
+				(int64_t)(step != SIZE_MAX ? step : count),
+				(int64_t)row->dur_ns, 0))
+			return false;
+	}
+	struct tallies *lists = list_by_step(kineto, &by_step, name_word);
+	struct fsdp_tally *all =
+		FSDP_TAKE(&kineto->reading->arena, all, by_step.list.count);
+	if (lists == NULL || all == NULL)
+		return false;
+	for (size_t i = 0; i <= count; i++) {
+		if (lists[i].count == 0)
+			continue;
+		memcpy(all + kept, lists[i].list, lists[i].count * sizeof *all);
+		kept += lists[i].count;
+		qsort(lists[i].list, lists[i].count, sizeof *all, compare_tallies);
+		if (i == count)
+			break;
+		steps[i].allocs = lists[i].list;
+		steps[i].alloc_count = lists[i].count;
+	}
+	if (kept != 0)
+		qsort(all, kept, sizeof *all, compare_tallies);
+	recording->allocs = all;
+	for (size_t i = 0; i < kept; i++) {
+		size_t last = recording->alloc_count;
+		if (last == 0 || compare_tallies(&all[last - 1], &all[i]) != 0) {
+			all[recording->alloc_count++] = all[i];
+			continue;
+		}
+		all[last - 1].count += all[i].count;
+		fsdp_sum_ns(&all[last - 1].sum_ns, all[i].sum_ns, &kineto->overflow);
+	}
+	kineto->overflow |= by_step.overflow;
+	return true;
+}
+
+/* The steps of the recording, with the sums by type and the allocations of each. */
+static bool fill_steps(struct fsdp_kineto *kineto, const struct tallies *types)
+{
+	struct fsdp_recording *recording = &kineto->reading->recording;
+	size_t count = kineto->step_count;
+	struct fsdp_step *list = FSDP_TAKE(&kineto->reading->arena, list, count);
+	if (list == NULL)
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		const struct fsdp_kineto_step *step = &kineto->steps[i];
+		list[i] = (struct fsdp_step){ .step = step->number,
+			.ts_ns = step->ts_ns,
+			.dur_ns = step->end_ns - step->ts_ns,
+			.types = types[i].list,
+			.type_count = types[i].count };
+	}
+	recording->steps = list;
+	recording->step_count = count;
+	if (count != 0 && !kineto->limited) {
+		recording->outside = types[count].list;
+		recording->outside_count = types[count].count;
+	}
+	return measure_steps(kineto, list) && add_allocs(kineto, list);
+}
+
+/* ---- why idle ---- */
+
+const char *fsdp_idle_cause_name(enum fsdp_idle_cause cause)
+{
+	static const char *const names[FSDP_IDLE_CAUSE_COUNT] = { "synchronisation",
+		"allocation", "copy", "collective", "data_loader", "launch", "host",
+		"queued", "unknown" };
+	return (unsigned)cause < FSDP_IDLE_CAUSE_COUNT ? names[cause] : NULL;
+}
+
+/*
+ * A gap ends with what the device does next. The host launched that by a call, and what the
+ * thread of this call did from the begin of the gap to the call is why the launch was late.
+ */
+struct idle {
+	struct fsdp_kineto *kineto;
+	const struct fsdp_busy_span *windows;
+	size_t window_count, window;
+	struct fsdp_time_sums steps; /* by cause and step */
+	struct idle_sum {
+		uint64_t gaps;
+		int64_t ns, longest_ns;
+	} * sums; /* by kernel and cause; the last kernel is the end */
+	size_t kernel_count;
+	struct fsdp_kineto_row *host;
+	size_t *ends; /* of the rows of each thread in `host` */
+	struct host_thread {
+		struct fsdp_kineto_walk walk;
+		struct fsdp_kineto_piece piece;
+		bool begun, any;
+	} * threads;
+	uint32_t thread; /* that launched last; 0: none did */
+};
+
+/* What a thread did in a time that is no earlier than the last one, by cause. Of several at
+ * once the first cause counts. */
+static void divide(struct idle *at, uint32_t lane, int64_t begin_ns, int64_t end_ns,
+	int64_t ns[FSDP_IDLE_CAUSE_COUNT])
+{
+	struct host_thread *thread = &at->threads[lane];
+	if (!thread->begun) {
+		size_t first = lane != 0 ? at->ends[lane - 1] : 0;
+		fsdp_kineto_walk_begin(&thread->walk, at->host + first,
+			at->ends[lane] - first, FSDP_IDLE_CAUSE_COUNT);
+		thread->begun = true;
+		thread->any = fsdp_kineto_walk_next(&thread->walk, &thread->piece);
+	}
+	while (thread->any && thread->piece.begin < end_ns) {
+		const struct fsdp_kineto_piece *piece = &thread->piece;
+		int64_t from = piece->begin > begin_ns ? piece->begin : begin_ns;
+		int64_t to = piece->end < end_ns ? piece->end : end_ns;
+		if (to > from) {
+			ns[FSDP_IDLE_HOST] += from - begin_ns;
+			ns[__builtin_ctz(piece->kinds)] += to - from;
+			begin_ns = to;
+		}
+		if (piece->end >= end_ns)
+			break;
+		thread->any = fsdp_kineto_walk_next(&thread->walk, &thread->piece);
+	}
+	ns[FSDP_IDLE_HOST] += end_ns - begin_ns;
+}
+
+/* A gap, or a part of one, and the work of the device that ends it. NULL: none follows, and
+ * what counts is what the thread did that launched last. */
+static bool explain(struct idle *at, int64_t begin_ns, int64_t end_ns,
+	const struct fsdp_kineto_row *work)
+{
+	int64_t ns[FSDP_IDLE_CAUSE_COUNT] = { 0 }, moment_ns = begin_ns;
+	size_t kernel = work != NULL ? work->name : at->kernel_count;
+	if (work != NULL && work->id != FSDP_ABSENT) {
+		/* The host is late until it launches, and then the launch takes time. */
+		const struct fsdp_kineto_row *call =
+			fsdp_kineto_at(at->kineto, FSDP_KINETO_CALL, (size_t)work->id);
+		int64_t from = call->ts_ns < end_ns ? call->ts_ns : end_ns;
+		from = from > begin_ns ? from : begin_ns;
+		int64_t until = call->ts_ns >= begin_ns ? end_ns : fsdp_kineto_end(call);
+		until = until < from ? from : until < end_ns ? until : end_ns;
+		divide(at, call->lane, begin_ns, from, ns);
+		ns[FSDP_IDLE_LAUNCH] += until - from;
+		ns[FSDP_IDLE_QUEUED] += end_ns - until;
+		at->thread = call->lane;
+		moment_ns = call->ts_ns;
+	} else if (work == NULL && at->thread != 0) {
+		divide(at, at->thread, begin_ns, end_ns, ns);
+	} else {
+		ns[FSDP_IDLE_UNKNOWN] = end_ns - begin_ns;
+		moment_ns = work != NULL ? work->ts_ns : begin_ns;
+	}
+	for (uint32_t cause = 0; cause < FSDP_IDLE_CAUSE_COUNT; cause++) {
+		struct idle_sum *sum = &at->sums[kernel * FSDP_IDLE_CAUSE_COUNT + cause];
+		if (ns[cause] <= 0)
+			continue;
+		sum->gaps++;
+		sum->ns += ns[cause];
+		if (ns[cause] > sum->longest_ns)
+			sum->longest_ns = ns[cause];
+		if (!fsdp_time_sums_add(&at->steps, cause,
+			    fsdp_kineto_number_at(at->kineto, moment_ns), ns[cause],
+			    FSDP_ABSENT))
+			return false;
+	}
+	return true;
+}
+
+/* The parts of a gap that lie in windows. */
+static bool explain_gap(struct idle *at, int64_t begin_ns, int64_t end_ns,
+	const struct fsdp_kineto_row *work)
+{
+	for (; at->window < at->window_count; at->window++) {
+		const struct fsdp_busy_span *one = &at->windows[at->window];
+		int64_t from = one->begin_ns > begin_ns ? one->begin_ns : begin_ns;
+		int64_t to = one->end_ns < end_ns ? one->end_ns : end_ns;
+		if (one->begin_ns >= end_ns)
+			break;
+		if (from < to && !explain(at, from, to, work))
+			return false;
+		if (one->end_ns >= end_ns)
+			break;
+	}
+	return true;
+}
+
+static int compare_idles(const void *a, const void *b)
+{
+	const struct fsdp_idle_time *left = a, *right = b;
+	if (left->cause != right->cause)
+		return left->cause < right->cause ? -1 : 1;
+	bool none = left->kernel.data == NULL;
+	if (none || right->kernel.data == NULL)
+		return (right->kernel.data == NULL) - none;
+	return fsdp_span_compare(left->kernel, right->kernel);
+}
+
+/* Adds up the gaps before kernels of one name, on any stream. */
+static bool list_idles(const struct idle *at, struct fsdp_recording *recording)
+{
+	size_t all = (at->kernel_count + 1) * FSDP_IDLE_CAUSE_COUNT, count = 0, kept = 0;
+	for (size_t i = 0; i < all; i++)
+		count += at->sums[i].gaps != 0;
+	struct fsdp_idle_time *list = FSDP_TAKE(&at->kineto->reading->arena, list, count);
+	if (list == NULL)
+		return false;
+	for (size_t i = 0, next = 0; i < all; i++) {
+		size_t kernel = i / FSDP_IDLE_CAUSE_COUNT;
+		if (at->sums[i].gaps == 0)
+			continue;
+		struct fsdp_idle_time *one = &list[next++];
+		*one = (struct fsdp_idle_time){ .cause = (enum fsdp_idle_cause)(
+							i % FSDP_IDLE_CAUSE_COUNT),
+			.gaps = at->sums[i].gaps,
+			.ns = at->sums[i].ns,
+			.longest_ns = at->sums[i].longest_ns };
+		if (kernel == at->kernel_count)
+			one->kernel = FSDP_SPAN("(end)");
+		else if (kernel != 0 && kernel_at(at->kineto, kernel)->name != FSDP_NONE)
+			one->kernel = fsdp_kineto_words_text(
+				&at->kineto->words, kernel_at(at->kineto, kernel)->name);
+	}
+	if (count != 0)
+		qsort(list, count, sizeof *list, compare_idles);
+	for (size_t i = 0; i < count; i++) {
+		struct fsdp_idle_time *last = kept != 0 ? &list[kept - 1] : NULL;
+		if (last == NULL || compare_idles(last, &list[i]) != 0) {
+			list[kept++] = list[i];
+			continue;
+		}
+		last->gaps += list[i].gaps;
+		last->ns += list[i].ns;
+		if (list[i].longest_ns > last->longest_ns)
+			last->longest_ns = list[i].longest_ns;
+	}
+	recording->idles = list;
+	recording->idle_count = kept;
+	return true;
+}
+
+static bool find_idle_causes(
+	struct fsdp_kineto *kineto, const struct fsdp_busy_span *windows, size_t count)
+{
+	struct fsdp_recording *recording = &kineto->reading->recording;
+	size_t lanes = kineto->words.names.list.count;
+	struct idle at = { .kineto = kineto,
+		.windows = windows,
+		.window_count = count,
+		.kernel_count = kineto->kernels.count };
+	int64_t end_ns = INT64_MIN;
+	if (!kineto->with_idle)
+		return true;
+	fsdp_time_sums_init(&at.steps, &kineto->arena);
+	at.sums = calloc((at.kernel_count + 1) * FSDP_IDLE_CAUSE_COUNT, sizeof *at.sums);
+	at.host = copy_lanes(&kineto->tables[FSDP_KINETO_HOST], lanes, &at.ends);
+	at.threads = calloc(lanes, sizeof *at.threads);
+	bool good = at.sums != NULL && at.host != NULL && at.threads != NULL;
+	for (size_t i = 0; good && i < kineto->work_count; i++) {
+		const struct fsdp_kineto_row *work = &kineto->works[i];
+		if (work->ts_ns > end_ns)
+			good = explain_gap(&at, end_ns, work->ts_ns, work);
+		if (fsdp_kineto_end(work) > end_ns)
+			end_ns = fsdp_kineto_end(work);
+	}
+	good = good && explain_gap(&at, end_ns, INT64_MAX, NULL) &&
+	       list_idles(&at, recording) &&
+	       (!kineto->reading->options->by_step ||
+		       fsdp_time_sums_list(&at.steps, NULL, &kineto->reading->arena,
+			       recording->idle_by_step));
+	free(at.sums);
+	free(at.host);
+	free(at.ends);
+	free(at.threads);
+	return good;
+}
+
+/* ---- the device ---- */
+
+/* From the first begin to the last end of all work, or of collectives on the host. False:
+ * no time is between them. */
+static bool find_extent(const struct fsdp_kineto *kineto, struct fsdp_busy_span *ret_span)
+{
+	const struct fsdp_vec *comms = &kineto->comms.list;
+	*ret_span = (struct fsdp_busy_span){ INT64_MAX, INT64_MIN };
+	for (size_t i = 0; i < kineto->work_count; i++) {
+		const struct fsdp_kineto_row *work = &kineto->works[i];
+		if (work->ts_ns < ret_span->begin_ns)
+			ret_span->begin_ns = work->ts_ns;
+		if (fsdp_kineto_end(work) > ret_span->end_ns)
+			ret_span->end_ns = fsdp_kineto_end(work);
+	}
+	for (size_t i = 0; kineto->work_count == 0 && i < comms->count; i++) {
+		const struct fsdp_comm *comm = fsdp_comm_at(comms, i);
+		if (comm->ts_ns < ret_span->begin_ns)
+			ret_span->begin_ns = comm->ts_ns;
+		if (comm->ts_ns + comm->dur_ns > ret_span->end_ns)
+			ret_span->end_ns = comm->ts_ns + comm->dur_ns;
+	}
+	return ret_span->begin_ns < ret_span->end_ns;
+}
+
+/* The time in which collectives run on the host; they are in order of time. */
+static int64_t add_host_comms(const struct fsdp_vec *comms)
+{
+	int64_t sum = 0, until = INT64_MIN;
+	for (size_t i = 0; i < comms->count; i++) {
+		const struct fsdp_comm *comm = fsdp_comm_at(comms, i);
+		int64_t begin = comm->ts_ns > until ? comm->ts_ns : until;
+		int64_t end = comm->ts_ns + comm->dur_ns;
+		if (end > begin)
+			sum += end - begin;
+		if (end > until)
+			until = end;
+	}
+	return sum;
+}
+
+/* How the device was used, in all and within the time that shares are of. */
+static bool measure_device(struct fsdp_kineto *kineto)
+{
+	struct fsdp_recording *recording = &kineto->reading->recording;
+	struct fsdp_busy_span extent,
+		complete = { recording->first_ts_ns, recording->last_end_ns };
+	struct fsdp_busy_span *windows = NULL;
+	size_t count = 0;
+	bool any = find_extent(kineto, &extent);
+	recording->has_device = kineto->work_count != 0;
+	if (!recording->has_device) {
+		if (recording->layer == FSDP_LAYER_HOST)
+			recording->host_comm_busy_ns =
+				add_host_comms(&kineto->comms.list);
+		return find_idle_causes(kineto, NULL, 0);
+	}
+	if (!cover(kineto, &extent, 1, &recording->device))
+		return false;
+	if (any) {
+		windows = list_windows(kineto, complete, extent.end_ns, &count);
+		struct fsdp_device_times *times = FSDP_TAKE(&kineto->arena, times, count);
+		if (windows == NULL || times == NULL ||
+			!cover(kineto, windows, count, times))
+			return false;
+		for (size_t i = 0; i < count; i++)
+			add_times(&recording->base, &times[i], 1);
+	}
+	return find_idle_causes(kineto, windows, count);
+}
+
+/* Without a device, the strip has collectives alone. */
+static bool fill_strip(struct fsdp_kineto *kineto)
+{
+	static const enum fsdp_time_type types[FSDP_KINETO_WORKS] = { FSDP_TIME_COUNT,
+		FSDP_TIME_COMPUTE, FSDP_TIME_H2D, FSDP_TIME_D2H, FSDP_TIME_D2D,
+		FSDP_TIME_P2P, FSDP_TIME_HTOH, FSDP_TIME_MEMSET };
+	struct fsdp_strip *strip = &kineto->reading->strip;
+	const struct fsdp_vec *comms = &kineto->comms.list;
+	struct fsdp_busy_span extent;
+	struct fsdp_kineto_walk walk;
+	struct fsdp_kineto_piece piece;
+	if (!kineto->reading->options->timeline || !find_extent(kineto, &extent))
+		return true;
+	if (!fsdp_strip_init(
+		    strip, extent.begin_ns, extent.end_ns, &kineto->reading->arena))
+		return false;
+	for (size_t i = 0; i < comms->count; i++) {
+		const struct fsdp_comm *one = fsdp_comm_at(comms, i);
+		fsdp_strip_add(strip, one->type, one->ts_ns, one->ts_ns + one->dur_ns);
+	}
+	if (kineto->work_count == 0)
+		return true;
+	fsdp_kineto_walk_begin(
+		&walk, kineto->works, kineto->work_count, FSDP_KINETO_WORKS);
+	while (fsdp_kineto_walk_next(&walk, &piece)) {
+		for (unsigned kind = FSDP_KINETO_COMPUTE; kind < FSDP_KINETO_WORKS;
+			kind++)
+			if ((piece.kinds >> kind & 1) != 0)
+				fsdp_strip_add(
+					strip, types[kind], piece.begin, piece.end);
+		fsdp_strip_add(strip, FSDP_STRIP_IDLE, piece.begin, piece.end);
+	}
+	fsdp_strip_settle_idle(strip);
+	return true;
+}
+
+/* Adds a stretch; those that touch are one. */
+static bool add_span(struct fsdp_vec *list, const struct fsdp_kineto_piece *piece)
+{
+	struct fsdp_busy_span span = { piece->begin, piece->end }, *last;
+	if (list->count != 0) {
+		last = fsdp_vec_at(list, list->count - 1);
+		if (last->end_ns == span.begin_ns) {
+			last->end_ns = span.end_ns;
+			return true;
+		}
+	}
+	return fsdp_vec_add(list, &span);
+}
+
+/* When the device computed, and when it ran collectives and nothing that computes. */
+static bool keep_spans(struct fsdp_kineto *kineto)
+{
+	struct fsdp_recording *recording = &kineto->reading->recording;
+	struct fsdp_vec computing, exposed;
+	struct fsdp_kineto_walk walk;
+	struct fsdp_kineto_piece piece;
+	if (!kineto->reading->options->spans)
+		return true;
+	fsdp_vec_init(&computing, &kineto->arena, sizeof(struct fsdp_busy_span));
+	fsdp_vec_init(&exposed, &kineto->arena, sizeof(struct fsdp_busy_span));
+	fsdp_kineto_walk_begin(
+		&walk, kineto->works, kineto->work_count, FSDP_KINETO_WORKS);
+	while (fsdp_kineto_walk_next(&walk, &piece)) {
+		struct fsdp_vec *list = (piece.kinds & COMPUTE) != 0 ? &computing
+					: (piece.kinds & COMM) != 0  ? &exposed
+								     : NULL;
+		if (list != NULL && !add_span(list, &piece))
+			return false;
+	}
+	recording->computing = fsdp_trace_flat(kineto->reading, &computing);
+	recording->computing_count = computing.count;
+	recording->exposed = fsdp_trace_flat(kineto->reading, &exposed);
+	recording->exposed_count = exposed.count;
+	return recording->computing != NULL && recording->exposed != NULL;
+}
+
+/* ---- types and categories ---- */
+
+/* The type `all`: the steps, or else the recorded time. */
+static bool add_all(struct fsdp_kineto *kineto)
+{
+	struct fsdp_recording *recording = &kineto->reading->recording;
+	struct fsdp_durations *all = &kineto->durations[FSDP_TIME_ALL];
+	recording->all_source = "none";
+	for (size_t i = 0; i < kineto->step_count; i++)
+		if (!fsdp_durations_add(
+			    all, kineto->steps[i].end_ns - kineto->steps[i].ts_ns))
+			return false;
+	if (kineto->step_count != 0) {
+		recording->all_source = "ProfilerStep";
+	} else if (recording->first_ts_ns != FSDP_ABSENT) {
+		recording->all_source = "span";
+		return fsdp_durations_add(
+			all, recording->last_end_ns - recording->first_ts_ns);
+	}
+	return true;
+}
+
+static bool list_types(struct fsdp_kineto *kineto)
+{
+	struct fsdp_recording *recording = &kineto->reading->recording;
+	struct fsdp_span names[FSDP_TIME_COUNT];
+	struct fsdp_durations *durations[FSDP_TIME_COUNT];
+	recording->reduce_scatter_as_all_reduce =
+		kineto->any_reduce_scatter_op && recording->layer == FSDP_LAYER_HOST &&
+		kineto->durations[FSDP_TIME_REDUCE_SCATTER].count == 0;
+	for (int i = 0; i < FSDP_TIME_COUNT; i++) {
+		names[i] = fsdp_time_type_name((enum fsdp_time_type)i);
+		durations[i] = &kineto->durations[i];
+	}
+	return fsdp_trace_types(kineto->reading, names, durations, FSDP_TIME_COUNT);
+}
+
+/* Categories and phases by name, and the categories that are not known. */
+static bool list_categories(struct fsdp_kineto *kineto)
+{
+	struct fsdp_recording *recording = &kineto->reading->recording;
+	const struct fsdp_vec *categories = &kineto->words.categories;
+	const struct fsdp_vec *phases = &kineto->words.phases;
+	struct fsdp_tally *all = fsdp_trace_flat(kineto->reading, categories);
+	struct fsdp_tally *by_phase = fsdp_trace_flat(kineto->reading, phases);
+	struct fsdp_tally *unknown =
+		FSDP_TAKE(&kineto->reading->arena, unknown, categories->count);
+	if (all == NULL || by_phase == NULL || unknown == NULL)
+		return false;
+	qsort(all, categories->count, sizeof *all, compare_tallies);
+	qsort(by_phase, phases->count, sizeof *by_phase, compare_tallies);
+	for (size_t i = 0; i < categories->count; i++)
+		if (!fsdp_kineto_knows_category(all[i].name))
+			unknown[recording->unknown_count++] = all[i];
+	recording->categories = all;
+	recording->category_count = categories->count;
+	recording->phases = by_phase;
+	recording->phase_count = phases->count;
+	recording->unknown = unknown;
+	return true;
+}
+
+/* ---- all of it ---- */
+
+/* Each event in its step; then the works in order of time. */
+static bool add_events(
+	struct fsdp_kineto *kineto, struct trace_sums *sums, struct tallies **ret_types)
+{
+	size_t *ends = NULL;
+	if (kineto->with_units) {
+		kineto->places = FSDP_TAKE(
+			&kineto->arena, kineto->places, kineto->comms.list.count);
+		if (kineto->places == NULL)
+			return false;
+	}
+	if (!list_steps(kineto) || !find_calls(kineto) || !find_collectives(kineto) ||
+		!add_works(kineto, sums) || !add_host(kineto, sums) ||
+		!find_compute_stream(kineto, &sums->streams))
+		return false;
+	*ret_types = list_by_step(kineto, &sums->types, name_type);
+	kineto->works = copy_lanes(&kineto->tables[FSDP_KINETO_WORK], 1, &ends);
+	kineto->work_count = kineto->tables[FSDP_KINETO_WORK].count;
+	free(ends);
+	return kineto->works != NULL && *ret_types != NULL;
+}
+
+bool fsdp_kineto_settle(struct fsdp_kineto *kineto)
+{
+	struct fsdp_recording *recording = &kineto->reading->recording;
+	struct fsdp_collectives *all = FSDP_TAKE(&kineto->reading->arena, all, 1);
+	struct tallies *types;
+	struct trace_sums sums;
+	fsdp_time_sums_init(&sums.types, &kineto->arena);
+	fsdp_time_sums_init(&sums.kernels, &kineto->arena);
+	fsdp_time_sums_init(&sums.streams, &kineto->arena);
+	if (all == NULL || !list_categories(kineto) ||
+		!add_events(kineto, &sums, &types) ||
+		!fsdp_comm_sort(&kineto->comms.list))
+		return false;
+	if (kineto->limited)
+		keep_chosen(kineto, types);
+	*all = kineto->comms;
+	recording->collectives = all;
+	recording->collective_count = all->list.count;
+	if (!fsdp_kineto_units_settle(kineto) || !add_all(kineto) ||
+		!fill_steps(kineto, types) || !measure_device(kineto) ||
+		!fill_strip(kineto) || !keep_spans(kineto) || !list_types(kineto) ||
+		!list_kernels(kineto, &sums))
+		return false;
+	if (kineto->overflow || sums.types.overflow || sums.kernels.overflow)
+		FSDP_TRACE_FIND(kineto->reading, TIMES_UNUSABLE,
+			"a sum of times does not fit 64 bits of nanoseconds");
+	return true;
+}
