@@ -20,8 +20,6 @@ static const char *group_name(unsigned group)
 	return names[group];
 }
 
-/* ---- options ---- */
-
 static struct value get_letter(struct subject of)
 {
 	const struct option_row *row = of.object;

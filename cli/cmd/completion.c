@@ -35,8 +35,6 @@ static void each_common_option(FILE *stream, put_option *put)
 			put(stream, &none, row);
 }
 
-/* ---- columns ---- */
-
 struct offered {
 	const char *names[2 * COLUMNS_MAX];
 	size_t count;
@@ -76,8 +74,6 @@ static void find_columns(struct offered *columns, const struct record *answer)
 			find_columns(columns, field->of);
 	}
 }
-
-/* ---- values ---- */
 
 static bool takes_columns(const struct option_row *row)
 {
@@ -411,8 +407,6 @@ static void put_fish_options(FILE *stream, const struct command *const *commands
 		each_option(stream, commands[i], fish_option);
 	}
 }
-
-/* ---- the command ---- */
 
 /* Made by the build. */
 extern const char completion_bash[], completion_zsh[], completion_fish[];

@@ -58,8 +58,6 @@ void help_overview(FILE *stream, const struct command *const *commands)
 	fputc('\n', stream);
 }
 
-/* ---- one command ---- */
-
 const char *help_kind_name(unsigned kind)
 {
 	static const char *const names[] = {
@@ -435,8 +433,6 @@ static bool put_topic(
 		fprintf(stream, "%s was removed; use %s\n", topic, instead);
 	return topic_find(topic) != NULL || rule != NULL || instead != NULL;
 }
-
-/* ---- the command ---- */
 
 static void fail_topic(struct run *run, const char *topic)
 {

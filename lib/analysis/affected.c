@@ -79,8 +79,6 @@ void fsdp_affected_init(struct fsdp_affected *affected,
 	*affected = (struct fsdp_affected){ .checkpoint = checkpoint, .arena = arena };
 }
 
-/* ---- contents of files ---- */
-
 static uint64_t end_of(uint64_t begin, uint64_t length)
 {
 	uint64_t end;

@@ -40,10 +40,6 @@ struct fsdp_audit {
 	struct fsdp_rule_result results[FSDP_RULE_COUNT];
 };
 
-/* ---- what a check asks ---- */
-
-/* ---- results ---- */
-
 /* What is known of a rule before any check ran. */
 static struct fsdp_rule_result before_any_check(
 	size_t index, unsigned subjects, const struct fsdp_audit_options *options)
@@ -120,8 +116,6 @@ static void end_results(struct fsdp_audit *audit,
 			audit->results[i].reason = FSDP_REASON_NONE;
 		}
 }
-
-/* ---- the object ---- */
 
 /* Callers that were compiled before it was there do not set it. */
 static const char *path_of(const struct fsdp_audit_options *options)

@@ -35,8 +35,6 @@ static size_t key_count(const struct fsdp_checkpoint *checkpoint, enum fsdp_sums
 	return 0;
 }
 
-/* ---- layers ---- */
-
 /* The topmost visit that is called a number, of each visit at or below one. */
 static void map_layers(struct fsdp_keys *keys, struct fsdp_scratch *scratch)
 {
@@ -52,8 +50,6 @@ static void map_layers(struct fsdp_keys *keys, struct fsdp_scratch *scratch)
 		keys->map[i] = above;
 	}
 }
-
-/* ---- names ---- */
 
 static size_t cut_at(struct fsdp_span name, int64_t segments)
 {
@@ -89,8 +85,6 @@ static void map_names(
 		keys->map[i] = first;
 	}
 }
-
-/* ---- keys ---- */
 
 static bool map_keys(struct fsdp_keys *keys, struct fsdp_error **ret_error)
 {

@@ -21,8 +21,6 @@ struct finder {
 	uint64_t words;   /* that occur as names of modules: a set of enum word */
 };
 
-/* ---- the plan ---- */
-
 static void find_plan(struct finder *finder)
 {
 	struct fsdp_kind *kind = finder->kind;
@@ -131,8 +129,6 @@ static void find_state_dict(struct finder *finder)
 		kind->is_hybrid = true;
 }
 
-/* ---- the optimizer ---- */
-
 static bool has_state(const struct fsdp_overview_facts *facts, const char *key)
 {
 	for (size_t i = 0; i < facts->state_count; i++)
@@ -161,8 +157,6 @@ static void find_optimizer(struct finder *finder)
 			return;
 		}
 }
-
-/* ---- values ---- */
 
 /* Best first. */
 static const char *const step_words[] = { "step", "global_step", "iteration",
@@ -235,8 +229,6 @@ static void find_values(struct finder *finder)
 						  : FSDP_OPTIMIZER_ADAM;
 	}
 }
-
-/* ---- modules ---- */
 
 enum word {
 	C_ATTN,
@@ -318,8 +310,6 @@ static bool find_modules(struct finder *finder)
 	find_architecture(finder);
 	return true;
 }
-
-/* ---- all of it ---- */
 
 bool fsdp_kind_find(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_overview_facts *facts, struct fsdp_kind *ret_kind,

@@ -200,8 +200,6 @@ static bool holds(struct fsdp_loading *loading, const struct fsdp_load_rule *rul
 	       (rule->holds == NULL || rule->holds(loading));
 }
 
-/* ---- answers ---- */
-
 static const struct load_code {
 	const char *name, *message, *fix;
 } codes[] = {

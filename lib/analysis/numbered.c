@@ -95,8 +95,6 @@ static void add_item(struct items *items, const struct owners *owners,
 	owner->count++;
 }
 
-/* ---- contents of the files ---- */
-
 /* "OWNER.WORD.….NUMBER…": whose it is, and the number. */
 struct reading {
 	size_t owner;    /* bytes, with the dot */
@@ -245,8 +243,6 @@ static bool look(struct fsdp_numbered *numbered)
 	}
 	return true;
 }
-
-/* ---- which states are whose ---- */
 
 static int by_owner(const void *a, const void *b)
 {

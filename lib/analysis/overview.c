@@ -284,8 +284,6 @@ static void add_mesh(struct fsdp_overview *overview, uint32_t placement)
 		facts->mesh = mesh;
 }
 
-/* ---- what a rank holds ---- */
-
 static void add_resumed(struct fsdp_overview *overview, const struct fsdp_tensor *tensor)
 {
 	uint64_t most = 0;
@@ -418,8 +416,6 @@ static bool find_average(struct fsdp_overview *overview, uint32_t **ret_tops)
 			}
 	return tops != NULL;
 }
-
-/* ---- all of it ---- */
 
 static bool add_tensors(struct fsdp_overview *overview)
 {

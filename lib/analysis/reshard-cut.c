@@ -160,8 +160,6 @@ static void set_tp(const struct fsdp_checkpoint *checkpoint, struct fsdp_new_cut
 	cut->tp_unknown = !told && dim == FSDP_NONE && tensor->dims > 1;
 }
 
-/* ---- all of it ---- */
-
 /* A parameter that could have been sharded like others and was not will not be sharded either. A parameter with a
  * single row is in one piece in any case; the same holds for one that only tensor parallelism leaves to all ranks. */
 static bool was_kept_whole(

@@ -272,8 +272,6 @@ static void hold_cut(struct fsdp_reshard *reshard, uint32_t index,
 		note_uneven(reshard, index, cut, some);
 }
 
-/* ---- reading ---- */
-
 static bool meets(struct fsdp_rows rows, int64_t offset, int64_t size)
 {
 	return rows.count > 0 && size > 0 && offset < rows.start + rows.count &&
@@ -399,8 +397,6 @@ static void read_tensor(struct fsdp_reshard *reshard, const struct fsdp_tensor *
 				read_piece(reshard, tensor, &piece, index, k);
 	}
 }
-
-/* ---- all tensors ---- */
 
 static void note_dim(struct fsdp_reshard *reshard, const struct fsdp_new_cut *cut)
 {

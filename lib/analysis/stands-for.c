@@ -9,8 +9,6 @@
 #include "analysis/scratch.h"
 #include "base/error.h"
 
-/* ---- what a file declares ---- */
-
 /* Of weights with several names safetensors stores one, and says so in __metadata__. */
 static bool find_declared(const struct fsdp_checkpoint *checkpoint, struct fsdp_span name,
 	struct fsdp_scratch *scratch, uint32_t *ret_tensor)

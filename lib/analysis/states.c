@@ -38,8 +38,6 @@ struct fsdp_states {
 	bool failed; /* out of memory */
 };
 
-/* ---- names ---- */
-
 /* End of the next segment "state" at or after `at`, or 0. */
 static size_t behind_state(struct fsdp_span name, size_t at)
 {
@@ -92,8 +90,6 @@ bool fsdp_state_name_next(struct fsdp_span name, struct fsdp_state_reading *read
 		return true;
 	}
 }
-
-/* ---- what is wanted ---- */
 
 /* Most texts differ in their size, so that few bytes are looked at. */
 static int compare_texts(struct fsdp_span a, struct fsdp_span b)
@@ -224,8 +220,6 @@ static void want_all(struct fsdp_states *states, const uint32_t *tensors, size_t
 	}
 	keep_wanted(states, &list);
 }
-
-/* ---- what is found ---- */
 
 /* An optimizer of plain torch counts its parameters: its 0 is not a name, unless a name was
  * found for it when it was read. */

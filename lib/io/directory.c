@@ -59,8 +59,6 @@ struct fsdp_dir_cache {
 	struct open_file files[MOST_OPEN];
 };
 
-/* ---- which files are input ---- */
-
 static void insert_number(struct known *known, uint64_t number)
 {
 	size_t at = (size_t)fsdp_mix(number, UINT64_C(0x9e3779b97f4a7c15));
@@ -984,8 +982,6 @@ bool fsdp_dir_is_same(const char *a, const char *b)
 	       (stat(a, &first) == 0 && stat(b, &second) == 0 &&
 		       first.st_dev == second.st_dev && first.st_ino == second.st_ino);
 }
-
-/* ---- names ---- */
 
 static bool is_plain_component(const unsigned char *name, size_t size)
 {

@@ -887,8 +887,6 @@ static bool fail_entry(struct reader *reader, const char *what)
 	return fsdp_error_add_hint(reader->error, "copy this file again");
 }
 
-/* ---- one entry ---- */
-
 bool fsdp_zip_next_extra(
 	struct fsdp_cursor *area, uint16_t *ret_id, struct fsdp_cursor *ret_field)
 {
@@ -1089,8 +1087,6 @@ static inline bool parse_entry(struct reader *reader)
 	reader->at += FSDP_ZIP_CENTRAL_SIZE + rest.at;
 	return keep(reader, &member, &entry);
 }
-
-/* ---- all entries ---- */
 
 static bool parse_entries(struct reader *reader)
 {

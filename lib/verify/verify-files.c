@@ -176,8 +176,6 @@ static void judge_times(struct fsdp_verify *verify, const struct fsdp_verify_fil
 			(long long)metadata.mtime_s);
 }
 
-/* ---- all files ---- */
-
 static void judge_checksums(
 	struct fsdp_verify *verify, const struct fsdp_verify_file *file)
 {
@@ -394,8 +392,6 @@ static bool take_integrity(
 	return true;
 }
 
-/* ---- positions ---- */
-
 static bool read_list(struct fsdp_verify *verify, const struct fsdp_source *source,
 	struct fsdp_span *ret_text, struct fsdp_error **ret_error)
 {
@@ -591,8 +587,6 @@ bool fsdp_verify_read_digests(struct fsdp_verify *verify, struct fsdp_error **re
 	return true;
 }
 
-/* ---- their contents ---- */
-
 static size_t first_digest(const struct fsdp_verify *verify, struct fsdp_span name)
 {
 	size_t low = 0, high = verify->digests.count;
@@ -687,8 +681,6 @@ bool fsdp_verify_next_listed(
 	return false;
 }
 
-/* ---- what they lack ---- */
-
 static bool lists(
 	const struct fsdp_verify *verify, struct fsdp_span name, const char *source)
 {
@@ -731,8 +723,6 @@ void fsdp_verify_judge_lists(struct fsdp_verify *verify)
 /* ---- Extents of a file, in order ---- */
 
 enum { SNIFFED = 64 };
-
-/* ---- the lists ---- */
 
 static int compare_places(uint32_t file_a, uint64_t at_a, uint32_t file_b, uint64_t at_b,
 	uint32_t a, uint32_t b)
@@ -874,8 +864,6 @@ static const uint32_t *part_of(const struct fsdp_model *model, const uint32_t *l
 	return list + first;
 }
 
-/* ---- one file ---- */
-
 bool fsdp_verify_excuse(struct fsdp_verify *verify, const struct fsdp_verify_file *file,
 	struct fsdp_error **error, struct fsdp_error **ret_error)
 {
@@ -941,8 +929,6 @@ bool fsdp_verify_file(struct fsdp_verify *verify, uint32_t id,
 	(void)fsdp_verify_excuse(verify, ret_file, &error, ret_error);
 	return false;
 }
-
-/* ---- findings ---- */
 
 static const struct fsdp_extent *extent_of(
 	const struct fsdp_verify *verify, const struct fsdp_verify_file *file, size_t at)

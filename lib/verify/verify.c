@@ -305,8 +305,6 @@ static bool judge_offsets(struct fsdp_verify *verify, const struct fsdp_verify_f
 	return true;
 }
 
-/* ---- all members ---- */
-
 bool fsdp_verify_zip(struct fsdp_verify *verify, struct fsdp_verify_file *file,
 	struct fsdp_error **ret_error)
 {
@@ -369,8 +367,6 @@ struct item_walk {
 	bool told;           /* what is wrong with the headers of the item in hand */
 };
 
-/* ---- which there are ---- */
-
 static struct item item_of_piece(const struct item_walk *items, size_t at)
 {
 	const struct fsdp_model *model = &items->verify->checkpoint->model;
@@ -406,8 +402,6 @@ static bool next_item(struct item_walk *items, struct item *ret_item)
 	}
 	return true;
 }
-
-/* ---- ranges ---- */
 
 static struct fsdp_span name_of(const struct item_walk *items, const struct item *item)
 {
@@ -655,8 +649,6 @@ static bool check_item(struct item_walk *items, const struct item *item)
 	return true;
 }
 
-/* ---- all items ---- */
-
 bool fsdp_verify_items(struct fsdp_verify *verify, struct fsdp_verify_file *file,
 	struct fsdp_error **ret_error)
 {
@@ -770,8 +762,6 @@ static bool verify_order(struct fsdp_verify *verify, struct fsdp_error **ret_err
 
 /* ---- One of several parts of the work: its files, and copies in files of other parts ---- */
 
-/* ---- files ---- */
-
 /* Adds the bytes of other files that are read in addition to those of the model. */
 static bool add_beside(struct fsdp_verify *verify, uint64_t *total)
 {
@@ -868,8 +858,6 @@ static bool verify_foreign(struct fsdp_verify *verify,
 }
 
 /* ---- The files of a checkpoint, one after another ---- */
-
-/* ---- files ---- */
 
 static bool wants_data(const struct fsdp_verify *verify)
 {
@@ -1094,8 +1082,6 @@ void fsdp_verify_free(struct fsdp_verify *verify)
 	fsdp_arena_done(&verify->arena);
 	free(verify);
 }
-
-/* ---- results ---- */
 
 size_t fsdp_verify_finding_count(const struct fsdp_verify *verify)
 {

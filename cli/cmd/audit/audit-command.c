@@ -51,8 +51,6 @@ static const struct option_row OPTIONS[] = {
 	{ NULL },
 };
 
-/* ---- what was asked for ---- */
-
 static bool set_rules(struct audit *audit, struct run *run)
 {
 	const struct texts *rules = &audit->options->rules;

@@ -101,8 +101,6 @@ bool compared_shape(struct compared_findings *findings, struct text name,
 	return false;
 }
 
-/* ---- names ---- */
-
 void compared_extra(struct compared_findings *findings, struct text name)
 {
 	if (findings->extra++ < COMPARED_KEPT)

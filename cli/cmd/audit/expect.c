@@ -16,8 +16,6 @@ enum {
 	PREFIX_MOST = 200,
 };
 
-/* ---- what there is ---- */
-
 struct named {
 	uint32_t name, tensor;
 };
@@ -169,8 +167,6 @@ static void guess_rename(struct comparing *comparing)
 	}
 }
 
-/* ---- names ---- */
-
 /* The names that are most like it, for those who mistyped. */
 static void near_names(
 	struct comparing *comparing, struct text name, char *to, size_t size)
@@ -243,8 +239,6 @@ static bool is_ignored(struct comparing *comparing, struct text name)
 	return comparing->ignored != NULL &&
 	       selection_takes_name(comparing->ignored, span_of_text(name));
 }
-
-/* ---- all of it ---- */
 
 static void judge_one(struct comparing *comparing, const struct expected_tensor *wanted)
 {

@@ -31,8 +31,6 @@ static bool choose(void *context, unsigned side, uint32_t tensor, struct fsdp_sp
 		       !selection_takes_name(merging->ignored, name));
 }
 
-/* ---- what differs ---- */
-
 static void find_missing(struct merging *merging, struct fsdp_span name, const char *next)
 {
 	if (merging->findings.missing++ < COMPARED_KEPT)
@@ -127,8 +125,6 @@ static void tell_failures(struct merging *merging)
 		collected_error(run->collected, fsdp_compare_failure(merging->compare, i),
 			run->input);
 }
-
-/* ---- all of it ---- */
 
 static bool compare(struct merging *merging, const struct merged_options *options,
 	struct fsdp_error **ret_error)

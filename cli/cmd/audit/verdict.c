@@ -11,8 +11,6 @@
 #include "session/diagnostics.h"
 #include "session/session.h"
 
-/* ---- levels ---- */
-
 static struct check *find_check(struct judgement *verdict, const char *rule)
 {
 	size_t low = 0, high = verdict->check_count;
@@ -128,8 +126,6 @@ void audit_set_threshold(struct audit *audit, struct text word)
 	audit->fail_on = at == 0 ? SEVERITY_ERROR : (enum severity)(at - 1);
 }
 
-/* ---- checks ---- */
-
 /* Rules of recordings, and rules about checks that could not run, are not checks of a checkpoint. */
 static bool is_check(const struct fsdp_rule *rule)
 {
@@ -221,8 +217,6 @@ static bool run_passes(struct judging *judging, struct fsdp_error **ret_error)
 	return good;
 }
 
-/* ---- counts ---- */
-
 /* A check that a limit or a failed read prevented is not evidence against the checkpoint. */
 static void count(struct judgement *verdict, const char *rule, enum severity severity,
 	uint64_t count)
@@ -286,8 +280,6 @@ static void set_scope(struct judging *judging)
 								: verdict->bytes + bytes;
 	}
 }
-
-/* ---- the verdict ---- */
 
 /* Nothing to check: the input is of another kind, or empty. */
 static bool is_nothing(const struct judging *judging)

@@ -13,8 +13,6 @@ static struct diffing *diffing_of(struct subject of)
 	return of.context;
 }
 
-/* ---- one side alone ---- */
-
 static const void *each_only(struct subject of, unsigned side, size_t i, void *room)
 {
 	const struct diffing *diffing = of.context;
@@ -36,8 +34,6 @@ static const void *each_only_b(struct subject of, size_t i, void *room)
 {
 	return each_only(of, 1, i, room);
 }
-
-/* ---- renames ---- */
 
 struct renamed {
 	struct text a, b;
@@ -66,8 +62,6 @@ static const struct record renamed_record = OBJECT_RECORD(RENAMED, "renamed",
 	{ "b", NAME_AT(RENAMED, b), .always = true, ABOUT("Name in B.") },
 	{ "why", WORD_AT(RENAMED, said), .always = true,
 		ABOUT("Why both are taken for one tensor.") });
-
-/* ---- changes ---- */
 
 static struct value get_dtype(struct subject of)
 {
@@ -210,8 +204,6 @@ static const struct record change_record = OBJECT_RECORD(CHANGE, "change",
 	{ "elements", OBJECT(elements_record), .has = has_elements,
 		ABOUT("How elements differ, with `--values`.") });
 
-/* ---- modules ---- */
-
 #define MODULE struct module_change
 static const struct record module_record = OBJECT_RECORD(MODULE, "module_change",
 	"Result for the tensors of one module.",
@@ -227,8 +219,6 @@ static const struct record module_record = OBJECT_RECORD(MODULE, "module_change"
 		ABOUT("Number of tensors that only B has.") },
 	{ "zero", COUNT_AT(MODULE, zero),
 		ABOUT("Number of tensors of B that are all zeros, with `--values`.") });
-
-/* ---- the answer ---- */
 
 static bool has_modules(struct subject of)
 {
@@ -250,8 +240,6 @@ const struct record diff_record = OBJECT_RECORD(DIFFING, NULL, "What differs.",
 		ABOUT("Tensors that both have, and that are not the same; with `--values` also values.") },
 	{ "modules", LIST_AT(DIFFING, modules, module_count, module_record),
 		.has = has_modules, ABOUT("With `--stat`: the same for each module.") });
-
-/* ---- rows ---- */
 
 struct row {
 	struct text name, other;

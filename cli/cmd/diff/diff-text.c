@@ -42,8 +42,6 @@ static void put_line(struct diffing *diffing, const struct diff_line *line)
 	out_row(diffing->run->out, values);
 }
 
-/* ---- changes ---- */
-
 __attribute__((format(printf, 3, 4))) static void add(
 	struct diff_line *line, size_t *used, const char *format, ...)
 {
@@ -256,8 +254,6 @@ static bool tell_changes(struct diffing *diffing)
 	return true;
 }
 
-/* ---- renames ---- */
-
 /* Those of one exchange of first segments are one line. */
 static void tell_renames(struct diffing *diffing)
 {
@@ -288,8 +284,6 @@ static void tell_renames(struct diffing *diffing)
 	}
 }
 
-/* ---- one side alone ---- */
-
 static void tell_only(struct diffing *diffing, unsigned side)
 {
 	bool all = diffing->run->common->verbose > 0;
@@ -317,8 +311,6 @@ static void tell_only(struct diffing *diffing, unsigned side)
 		put_line(diffing, &line);
 	}
 }
-
-/* ---- modules ---- */
 
 static const struct column MODULE_COLUMNS[] = { { "module" }, { "same", .right = true },
 	{ "changed", .right = true }, { "only_a", .right = true },
@@ -351,8 +343,6 @@ static void tell_modules(struct diffing *diffing)
 	}
 	out_table_end(out);
 }
-
-/* ---- all ---- */
 
 static const char *compared(const struct diffing *diffing)
 {

@@ -36,8 +36,6 @@ static const struct option_row OPTIONS[] = {
 	{ NULL },
 };
 
-/* ---- what is compared ---- */
-
 static bool choose(void *context, unsigned side, uint32_t tensor, struct fsdp_span name)
 {
 	struct diffing *diffing = context;
@@ -140,8 +138,6 @@ static bool compare(struct diffing *diffing, const struct typed_names *typed,
 	return good;
 }
 
-/* ---- values ---- */
-
 /* ABS,REL: both numbers that are not negative. */
 static bool read_tolerance(const char *typed, struct fsdp_compare_values_options *options)
 {
@@ -194,8 +190,6 @@ static void tell_failures(struct diffing *diffing)
 		changed |= changes;
 	}
 }
-
-/* ---- the answer ---- */
 
 static bool list_changes(struct diffing *diffing)
 {

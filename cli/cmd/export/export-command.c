@@ -82,8 +82,6 @@ static enum fsdp_export_form form_of(const struct export_options *options)
 	return (enum fsdp_export_form)i;
 }
 
-/* ---- which tensors ---- */
-
 static enum fsdp_export_why choose(void *context, uint32_t index)
 {
 	struct exporting *exporting = context;
@@ -378,8 +376,6 @@ static bool write_files(struct exporting *exporting, struct fsdp_error **ret_err
 	exporting->written = good;
 	return good;
 }
-
-/* ---- the command ---- */
 
 /* Counts tensors that were written and are there several times. */
 static bool count_copied(struct exporting *exporting, struct fsdp_error **ret_error)

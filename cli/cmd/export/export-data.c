@@ -8,8 +8,6 @@
 #include "part/value-text.h"
 #include "session/session.h"
 
-/* ---- tensors ---- */
-
 struct tensor {
 	struct fsdp_export_tensor facts;
 	struct fsdp_tensor source;
@@ -94,8 +92,6 @@ bool digest_exported(struct exporting *exporting)
 		exporting->digest = hex_text(exporting->sha256, exporting->digits);
 	return true;
 }
-
-/* ---- files ---- */
 
 struct file {
 	struct text path, sha256;
@@ -187,8 +183,6 @@ static const struct record left_record = OBJECT_RECORD(LEFT, "left_out",
 		ABOUT("Of a tied one: name of what was written instead.") },
 	{ "bytes", BYTES_AT(LEFT, bytes),
 		ABOUT("Bytes of the tensor; absent of a value.") });
-
-/* ---- the answer ---- */
 
 #define EXPORTING struct exporting
 const struct record export_record = OBJECT_RECORD(EXPORTING, NULL, "What was written.",

@@ -175,8 +175,6 @@ bool refuse_sorts(struct exporting *exporting)
 	return false;
 }
 
-/* ---- names ---- */
-
 /* Without each of these segments. */
 static void remove_parts(char *name, const char *part, const char *with)
 {

@@ -133,8 +133,6 @@ static bool misses_something(const struct collected *collected)
 	return misses;
 }
 
-/* ---- which tensors are whole ---- */
-
 /* A finding may name the first of many that a file lacks. Reads no elements. */
 static bool can_be_read(struct fsdp_locator *locator, uint32_t index,
 	const struct fsdp_tensor *tensor, struct fsdp_error **ret_error)
@@ -199,8 +197,6 @@ static bool find_whole(
 	fsdp_locator_free(locator);
 	return true;
 }
-
-/* ---- the verdict ---- */
 
 /* Shards that do not say of how many ranks they are may lack some. */
 static void note_ranks(struct run *run, const struct fsdp_audit *audit)

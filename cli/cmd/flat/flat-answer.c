@@ -35,8 +35,6 @@ struct fsdp_flat ledger_flat(const struct ledger *ledger, uint32_t unit)
 	return flat;
 }
 
-/* ---- which ranks ---- */
-
 /* --rank speaks of ranks of the job; where these are not known, of shard ranks.
  */
 bool ledger_takes_rank(struct ledger *ledger, uint32_t unit, uint32_t rank)
@@ -56,8 +54,6 @@ bool ledger_takes_rank(struct ledger *ledger, uint32_t unit, uint32_t rank)
 	}
 	return false;
 }
-
-/* ---- the objects ---- */
 
 static struct value find_fqn(struct subject of, uint32_t fqn)
 {
@@ -385,8 +381,6 @@ static void put_rows(struct ledger *ledger)
 	}
 	out_table_end(ledger->run->out);
 }
-
-/* ---- for people ---- */
 
 static struct value range_value(char *buffer, uint64_t first, uint64_t numel)
 {

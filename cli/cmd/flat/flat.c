@@ -45,8 +45,6 @@ static bool find_files(struct ledger *ledger)
 	return true;
 }
 
-/* ---- what was asked for ---- */
-
 static bool is_unit(struct ledger *ledger, uint32_t unit, struct text word)
 {
 	struct fsdp_unit facts = fsdp_unit(ledger->run->checkpoint, unit);

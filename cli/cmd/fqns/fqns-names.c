@@ -275,8 +275,6 @@ bool fqns_begin_names(struct map *map)
 	return true;
 }
 
-/* ---- the answers ---- */
-
 static const struct record pair_record = RECORD_OF(RECORD_OBJECT, struct cursor,
 	{ NULL, NAME_AT(struct cursor, raw) }, { NULL, NAME_AT(struct cursor, name) });
 static const struct record parameter_record = RECORD_OF(

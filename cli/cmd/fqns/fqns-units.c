@@ -38,8 +38,6 @@ static struct text write_key(struct map *map, struct name_buffer *buffer, uint32
 	return (struct text){ length > 0 ? buffer->data : "", length };
 }
 
-/* ---- which visits ---- */
-
 /* Whether the name is selected and its depth is shown. */
 static bool takes_name(struct map *map, const struct fsdp_module *module)
 {
@@ -321,8 +319,6 @@ bool fqns_begin_units(struct map *map)
 				    none ? STATUS_BAD : STATUS_GOOD));
 	return true;
 }
-
-/* ---- the answers ---- */
 
 static const struct record key_record = RECORD_OF(RECORD_OBJECT, struct key,
 	{ NULL, GET(FIELD_NAME, get_key) }, { NULL, EACH(each_fqn, record_texts) });

@@ -68,8 +68,6 @@ static void show_rows(struct hashing *hashing)
 	out_table_end(out);
 }
 
-/* ---- for people ---- */
-
 static bool is_escaped(struct text name)
 {
 	return memchr(name.data, '\\', name.size) != NULL ||

@@ -30,8 +30,6 @@ static const struct option_row OPTIONS[] = {
 	{ NULL },
 };
 
-/* ---- which ---- */
-
 static bool is_same(const struct stat *a, const struct stat *b)
 {
 	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
@@ -95,8 +93,6 @@ static bool digest_all(struct hashing *hashing)
 	return true;
 }
 
-/* ---- reading ---- */
-
 static bool read_bytes(struct hashing *hashing, struct fsdp_error **ret_error)
 {
 	struct run *run = hashing->run;
@@ -148,8 +144,6 @@ static void tell_errors(struct hashing *hashing)
 	if (told > 0)
 		hashing->status = status_worse(hashing->status, STATUS_PARTIAL);
 }
-
-/* ---- the command ---- */
 
 /* What parts must have been asked alike: also the list that they compare with. False: out of
  * memory. */
@@ -321,8 +315,6 @@ static bool run_hash(struct run *run, struct fsdp_error **ret_error)
 	hashing_done(&hashing);
 	return good;
 }
-
-/* ---- parts ---- */
 
 static bool join(
 	struct run *run, const struct joined_parts *joined, struct fsdp_error **ret_error)

@@ -28,8 +28,6 @@ struct below_row {
 	char shown[320]; /* the name of a set; empty: it is none, or too long */
 };
 
-/* ---- one checkpoint ---- */
-
 static void set_problem(struct below_row *row, const char *text)
 {
 	size_t size = strlen(text);
@@ -175,8 +173,6 @@ static bool look_at(struct below_row *row, struct below_row *end, const struct r
 	fsdp_checkpoint_free(checkpoint);
 	return good;
 }
-
-/* ---- all of them ---- */
 
 static struct value get_complete(struct subject of)
 {

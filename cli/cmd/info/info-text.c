@@ -162,8 +162,6 @@ static void tell_plan(struct info *info)
 	out_line_end(out);
 }
 
-/* ---- the model ---- */
-
 /* "bfloat16", or "bfloat16 (10), float32 (4)". */
 static void tell_dtypes(struct info *info, const struct fsdp_role_total *total)
 {
@@ -395,8 +393,6 @@ static void tell_flat(struct info *info)
 	out_line_end(out);
 }
 
-/* ---- the optimizer ---- */
-
 const char *optimizer_word(unsigned optimizer)
 {
 	static const char *const OPTIMIZERS[] = {
@@ -548,8 +544,6 @@ static void tell_other(struct info *info)
 	out_line_end(info->run->out);
 }
 
-/* ---- ranks ---- */
-
 static double percent_above_mean(const struct fsdp_balance *balance)
 {
 	return (double)balance->most * (double)balance->groups / (double)balance->total *
@@ -648,8 +642,6 @@ static void tell_sharding(struct info *info)
 	out_line_end(out);
 }
 
-/* ---- values ---- */
-
 /* Columns that are taken by now, and values. */
 struct shown {
 	size_t columns, values;
@@ -705,8 +697,6 @@ static void tell_values(struct info *info)
 	}
 	out_line_end(out);
 }
-
-/* ---- files ---- */
 
 static void tell_suffixes(struct info *info)
 {
@@ -771,8 +761,6 @@ static void tell_files(struct info *info)
 	out_line_end(out);
 }
 
-/* ---- names ---- */
-
 static const char *wrapper_of(const char *prefix)
 {
 	static const struct {
@@ -816,8 +804,6 @@ static void tell_names(struct info *info)
 		out_line_end(out);
 	}
 }
-
-/* ---- the check ---- */
 
 /* "bad: 2 errors (audit)" */
 static void tell_counts(struct info *info)

@@ -55,8 +55,6 @@ static void add_files(struct info *info)
 	}
 }
 
-/* ---- the command ---- */
-
 /* The strategies of the units, each once, in order. */
 static void list_strategies(struct info *info)
 {
@@ -194,8 +192,6 @@ static bool prepare(struct info *info, struct fsdp_error **ret_error)
 	return !info->options->waste ||
 	       waste_find(info->run, &info->waste, &info->status, ret_error);
 }
-
-/* ---- the check ---- */
 
 /* What is found goes into the answer, and changes no status. */
 static bool check(struct info *info, struct fsdp_error **ret_error)

@@ -70,8 +70,6 @@ static bool take_facts(
 	return good;
 }
 
-/* ---- one checkpoint ---- */
-
 static struct fsdp_options options_for(const struct examined *one)
 {
 	struct fsdp_options options = { .size = sizeof options,
@@ -223,8 +221,6 @@ static bool judge_parts(struct examined *one, const struct fsdp_below *below)
 	return good;
 }
 
-/* ---- what holds nothing ---- */
-
 /* What no reader says: that it was not saved to the end. */
 static void find_uncommitted(struct examined *one, const char *message)
 {
@@ -352,8 +348,6 @@ static const char *why_other_node(struct collected *own, uint64_t errors)
 		"FI1001 missing-file: the files of ranks %u-%u are absent: this is the part of one node",
 		first, last);
 }
-
-/* ---- the verdict ---- */
 
 /* The first finding that is as bad stands for all. */
 static void decide(struct examined *one)

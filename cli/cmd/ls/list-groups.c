@@ -13,8 +13,6 @@
 /* Tensors are counted by kind, pieces by location. */
 enum { VIEW_WHAT, VIEW_WHERE };
 
-/* ---- the object ---- */
-
 static struct value get_percent(struct subject of)
 {
 	return value_word(((const struct listed_group *)of.object)->percent);
@@ -54,8 +52,6 @@ static const struct record group_record = OBJECT_RECORD(GROUP, "group",
 const struct record group_list_record = LIST_OF("group_list",
 	"With `--by`, and with `-d` alone: one element for each group.", "groups",
 	group_record, "Groups.");
-
-/* ---- the groups ---- */
 
 size_t listing_group_count(const struct listing *listing)
 {
@@ -172,8 +168,6 @@ static bool has_key(const struct listed_group *group)
 {
 	return group->keys[0].type != VALUE_NULL || group->keys[1].type > VALUE_NULL;
 }
-
-/* ---- the table ---- */
 
 static void emit_groups(
 	struct listing *listing, const uint32_t *rows, size_t count, bool machine)

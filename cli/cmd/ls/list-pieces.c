@@ -103,8 +103,6 @@ static const void *piece_at(void *context, uint32_t row, uint32_t *ret_order)
 	return listed;
 }
 
-/* ---- what all rows have in common ---- */
-
 /* What a piece and its tensor say in columns that may be the same for all. */
 struct common {
 	uint32_t dtype, grad, rank, file;

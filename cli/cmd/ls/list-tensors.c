@@ -9,8 +9,6 @@
 #include "part/tensor-reading.h"
 #include "session/session.h"
 
-/* ---- places ---- */
-
 static bool keep_spot(void *context, size_t position, const struct fsdp_place *place)
 {
 	struct listing *listing = context;
@@ -46,8 +44,6 @@ static bool locate_tensors(struct listing *listing, struct fsdp_error **ret_erro
 	free(pieces);
 	return good;
 }
-
-/* ---- tensors ---- */
 
 static struct value get_shared(struct subject of)
 {

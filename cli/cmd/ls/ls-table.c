@@ -23,8 +23,6 @@ bool lists_groups(const struct ls_options *options, const struct select_options 
 	       (select->depth >= 0 && !options->pieces && !options->fold);
 }
 
-/* ---- which tensors ---- */
-
 static bool takes(struct listing *listing, uint32_t index)
 {
 	struct fsdp_tensor tensor;

@@ -176,8 +176,6 @@ static const struct record refusal_record = OBJECT_RECORD(REFUSAL, "refusal",
 	{ "count", COUNT_AT(REFUSAL, count), .always = true,
 		ABOUT("Number of uses of the opcode.") });
 
-/* ---- the tree ---- */
-
 struct node {
 	struct fsdp_pickles_node node;
 	struct shown value;
@@ -251,8 +249,6 @@ static const struct record node_record = OBJECT_RECORD(NODE, "pickle_node",
 		ABOUT("Number of items, of a dict and of a call pairs.") },
 	{ "id", GET(FIELD_COUNT, get_id),
 		ABOUT("Number by which a `shared` or a `cycle` refers to it.") });
-
-/* ---- streams ---- */
 
 static struct value get_protocol(struct subject of)
 {

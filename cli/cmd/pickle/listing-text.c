@@ -105,8 +105,6 @@ static void show_refusals(struct out *out, const struct pickle_listing *listing,
 	}
 }
 
-/* ---- values ---- */
-
 static bool holds_items(enum fsdp_pickles_kind kind)
 {
 	return kind == FSDP_PICKLES_TUPLE || kind == FSDP_PICKLES_LIST ||
@@ -141,8 +139,6 @@ static void show_tree(struct out *out, struct pickle_listing *listing, size_t st
 		show_node(out, &node);
 	fsdp_pickles_walk_free(walk);
 }
-
-/* ---- streams ---- */
 
 static void show_head(struct out *out, const struct fsdp_pickles_stream *facts, size_t i)
 {

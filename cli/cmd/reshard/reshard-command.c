@@ -29,8 +29,6 @@ static const struct option_row OPTIONS[] = {
 	{ NULL },
 };
 
-/* ---- what was asked for ---- */
-
 /* "8" or "2x4". */
 static bool read_mesh(const char *text, struct ways *will)
 {
@@ -120,8 +118,6 @@ static bool ask_loader(struct resharding *resharding, struct fsdp_error **ret_er
 	return loading_check(
 		&options, resharding->run, &none, false, &resharding->loading, ret_error);
 }
-
-/* ---- what stays ---- */
 
 /* "dp_rank_2", "rank3": a word that ends with "rank", and a number. */
 static bool is_of_rank(struct text name)
@@ -238,8 +234,6 @@ static bool find_staying(struct resharding *resharding)
 	}
 	return good && !row_buffers_failed(&resharding->buffers);
 }
-
-/* ---- the arithmetic ---- */
 
 static void count_unfit(struct resharding *resharding)
 {

@@ -39,8 +39,6 @@ static const struct record ways_record = OBJECT_RECORD(WAYS, "sharding_of",
 	{ "shard_dim", GET(FIELD_KEY, get_dim), .always = true,
 		ABOUT("Dimension that is cut of all tensors; `auto`: not the same of all.") });
 
-/* ---- ranks ---- */
-
 struct shown_rank {
 	uint32_t rank;
 	uint64_t bytes;
@@ -156,8 +154,6 @@ static const struct record rank_record = OBJECT_RECORD(RANK, "resharded_rank",
 static const struct record row_record = RECORD_OF(RECORD_OBJECT, RANK, RANK_BYTES,
 	{ "file_count", ID_AT(RANK, facts.files) },
 	{ "empty_count", COUNT_AT(RANK, empty) }, { "fits", MAYBE_AT(RANK, fits) });
-
-/* ---- the answer ---- */
 
 #define STAYS struct staying
 static struct value get_name(struct subject of)

@@ -81,8 +81,6 @@ static void set_label(struct picture *picture, uint32_t cut)
 					 : "columns");
 }
 
-/* ---- the cells ---- */
-
 static int by_place(const void *a, const void *b)
 {
 	const struct held *left = a, *right = b;

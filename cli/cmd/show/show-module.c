@@ -11,8 +11,6 @@
 #include "part/tensor-row.h"
 #include "session/session.h"
 
-/* ---- what is in it ---- */
-
 /* Visits inside a module follow it, each deeper than it is. */
 static uint32_t end_of(const struct fsdp_checkpoint *checkpoint, uint32_t module)
 {
@@ -103,8 +101,6 @@ bool show_add_up_module(
 	return good;
 }
 
-/* ---- for machines ---- */
-
 struct module_group {
 	struct fsdp_group group;
 	uint32_t rank;
@@ -171,8 +167,6 @@ const struct record module_item_record = OBJECT_RECORD(ITEM, "module_item", "A m
 		ABOUT("Number of tensors in it.") },
 	{ "groups", EACH_OF(ITEM, group_count, find_group, module_group_record),
 		.always = true, ABOUT("What each rank holds, module by module.") });
-
-/* ---- for people ---- */
 
 static struct value module_name(struct show *show, uint32_t key)
 {

@@ -109,8 +109,6 @@ static bool draw_tensor(struct show *show, const struct fsdp_tensor *tensor)
 	return true;
 }
 
-/* ---- what belongs to it ---- */
-
 static void tell_pieces(struct show *show, const struct item *item)
 {
 	static const struct table LIKE = {
@@ -296,8 +294,6 @@ static void tell_elements(struct show *show, const struct item *item)
 		tell_stats(show, item);
 }
 
-/* ---- items ---- */
-
 static void tell_what_it_is(struct show *show, const struct item *item)
 {
 	const struct fsdp_tensor *tensor = &item->tensor;
@@ -438,8 +434,6 @@ static void tell_value(struct show *show, const struct fsdp_value *value)
 			value->length);
 	out_line_end(out);
 }
-
-/* ---- rows ---- */
 
 /* A piece of a tensor, a value, or a module. */
 struct show_row {

@@ -31,8 +31,6 @@ static struct fsdp_tensor tensor_at(const struct show *show, uint32_t index)
 	return fsdp_tensor(show->run->checkpoint, index);
 }
 
-/* ---- what was asked for ---- */
-
 static bool find_value(const struct show *show, uint32_t name, uint32_t *ret_index)
 {
 	size_t count = fsdp_value_count(show->run->checkpoint);
@@ -277,8 +275,6 @@ static bool add_components(struct show *show)
 	return true;
 }
 
-/* ---- pieces ---- */
-
 static bool locate(struct show *show, struct fsdp_error **ret_error)
 {
 	size_t count = 0;
@@ -399,8 +395,6 @@ static bool find_whole(struct show *show, struct fsdp_error **ret_error)
 	whole->files = files_state(show->run);
 	return good && whole->files != NULL;
 }
-
-/* ---- the command ---- */
 
 static void show_items(struct show *show)
 {

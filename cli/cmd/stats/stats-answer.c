@@ -10,8 +10,6 @@
 #include "render/writer.h"
 #include "session/session.h"
 
-/* ---- rows ---- */
-
 static const struct stats_row *row_of(struct subject of)
 {
 	return of.object;
@@ -152,8 +150,6 @@ static const struct record groups_record = OBJECT_RECORD(COUNTING, "group_statis
 
 const struct record stats_record = RECORD_OF(RECORD_ONE_OF, COUNTING,
 	{ NULL, OBJECT(tensors_record) }, { NULL, OBJECT(groups_record) });
-
-/* ---- the table ---- */
 
 static const void *object_of(void *context, uint32_t number, uint32_t *ret_order)
 {

@@ -31,8 +31,6 @@ static const struct option_row OPTIONS[] = {
 	{ NULL },
 };
 
-/* ---- folding ---- */
-
 /* One tensor more; what could not be read is not in the numbers. */
 static void fold(struct counting *counting, size_t index)
 {
@@ -131,8 +129,6 @@ static bool read_bins(struct counting *counting, struct fsdp_error **ret_error)
 	return good;
 }
 
-/* ---- which rows ---- */
-
 static bool is_wanted(const struct counting *counting, const struct stats_row *row)
 {
 	return row->sum.tensors > 0 &&
@@ -152,8 +148,6 @@ static bool list_rows(struct counting *counting)
 			counting->rows[counting->row_count++] = i;
 	return counting->rows != NULL;
 }
-
-/* ---- reading ---- */
 
 static bool read_numbers(struct counting *counting, struct fsdp_error **ret_error)
 {
@@ -197,8 +191,6 @@ static void add_up(struct counting *counting)
 	if (told > 0)
 		counting->status = status_worse(counting->status, STATUS_PARTIAL);
 }
-
-/* ---- the command ---- */
 
 static void judge(struct counting *counting)
 {

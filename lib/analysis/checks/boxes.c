@@ -89,8 +89,6 @@ static void hold(struct coverage *coverage, const struct box *box)
 	fsdp_tally(&coverage->held, volume);
 }
 
-/* ---- one dimension ---- */
-
 static void set_ends(struct coverage *coverage, const struct extent *range)
 {
 	for (size_t i = 0; i < range->count; i++) {
@@ -169,8 +167,6 @@ static bool split(struct coverage *coverage, struct extent range)
 	}
 	return true;
 }
-
-/* ---- one tensor ---- */
 
 static bool is_partial(
 	const struct fsdp_checkpoint *checkpoint, const struct fsdp_tensor *tensor)
@@ -300,8 +296,6 @@ static bool look_at(struct coverage *coverage, const struct fsdp_tensor *tensor)
 		say_gap(coverage, tensor);
 	return true;
 }
-
-/* ---- all of them ---- */
 
 static bool is_rule(const struct fsdp_rule *rule, enum fsdp_rule_index index)
 {

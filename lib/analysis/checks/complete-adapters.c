@@ -19,8 +19,6 @@ static struct fsdp_span config_file(const struct fsdp_complete *complete)
 		.path;
 }
 
-/* ---- pairs ---- */
-
 static const char *const pairs[][2] = { { "lora_A", "lora_B" }, { "lora_B", "lora_A" },
 	{ "lora_embedding_A", "lora_embedding_B" },
 	{ "lora_embedding_B", "lora_embedding_A" } };
@@ -423,8 +421,6 @@ static void judge_prefix(struct fsdp_complete *complete)
 			"none of the %zu names of the adapter begins with \"base_model.model.\": PEFT uses none of them",
 			of);
 }
-
-/* ---- modules ---- */
 
 enum { WORDS_MOST = 64 };
 

@@ -50,8 +50,6 @@ struct stack_likeness {
 	uint32_t ranks, dim; /* of the pieces */
 };
 
-/* ---- one against another ---- */
-
 static struct fsdp_tensor tensor_of(
 	const struct stack_part *part, const struct fsdp_complete_record *record)
 {
@@ -134,8 +132,6 @@ static bool find_like(const struct stack_part *part, const struct stack_class *c
 	return found;
 }
 
-/* ---- what is known ---- */
-
 /* Whether the width that is changed is one that other tensors inside of the element have:
  * of the first one what it makes, of the last one what it reads. */
 static bool is_inward(const struct stack_part *part,
@@ -202,8 +198,6 @@ static unsigned facts_of(struct stack_part *part, const struct stack_likeness *l
 	facts |= fsdp_complete_is_explained(part->complete, &set) ? EXPLAINED : 0;
 	return facts;
 }
-
-/* ---- findings ---- */
 
 bool fsdp_class_is_tail(const struct stack_part *part, const struct lack_group *group)
 {

@@ -236,8 +236,6 @@ void fsdp_class_refer(struct stack_part *part, struct stack_class *class)
 	}
 }
 
-/* ---- what a class lacks ---- */
-
 static int compare_lacks(const void *left, const void *right)
 {
 	const struct lack *a = left, *b = right;
@@ -347,8 +345,6 @@ void fsdp_class_judge(struct stack_part *part, const struct stack_class *class,
 			fsdp_class_tell(part, &group);
 	}
 }
-
-/* ---- findings ---- */
 
 static void tell(struct stack_part *part, const struct lack_group *group, uint32_t number,
 	uint32_t have)

@@ -159,8 +159,6 @@ static bool list_draws(const struct fsdp_complete *complete,
 	return false;
 }
 
-/* ---- counts ---- */
-
 /* Whether the set is, or lacks, the first or the last `n` layers. */
 static bool count_draws(const struct fsdp_complete_set *set, uint64_t n)
 {
@@ -192,8 +190,6 @@ static bool counts_layers(struct fsdp_span key)
 	return false;
 }
 
-/* ---- rules ---- */
-
 static bool is_run_at_end(const struct fsdp_complete_set *set)
 {
 	uint32_t begin = 0, end = 0;
@@ -224,8 +220,6 @@ static bool is_periodic(const struct fsdp_complete_set *set)
 			return false;
 	return true;
 }
-
-/* ---- all of it ---- */
 
 static bool draws(struct fsdp_complete *complete, const struct fsdp_complete_set *set,
 	struct fsdp_complete_list *list)

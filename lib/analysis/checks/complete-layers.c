@@ -11,8 +11,6 @@ static struct fsdp_setting at(const struct fsdp_complete *complete, uint32_t ind
 	return fsdp_setting(complete->checkpoint, index);
 }
 
-/* ---- keys ---- */
-
 /* In the order in which they count. */
 static const char *const main_keys[] = { "num_hidden_layers", "n_layer", "n_layers",
 	"num_layers", "num_hidden_groups", NULL };
@@ -96,8 +94,6 @@ static const char *find_due(const struct fsdp_complete *complete, uint32_t objec
 			return *keys;
 	return NULL;
 }
-
-/* ---- which stack is meant ---- */
 
 static bool is_called_layers(
 	const struct fsdp_complete *complete, const struct fsdp_complete_stack *stack)
@@ -341,8 +337,6 @@ static void tell_surplus(struct fsdp_complete *complete,
 			: "config.json has %s = %llu, but %u layers are stored",
 		key, FSDP_LLU(due), stack->length);
 }
-
-/* ---- all of it ---- */
 
 static void judge_stack(struct fsdp_complete *complete, const struct choice *choice,
 	uint32_t object, const char *const *keys, uint64_t may_lack)

@@ -8,8 +8,6 @@
 
 #include "analysis/checks/complete-classes.h"
 
-/* ---- checks ---- */
-
 static bool is_other_kind(const struct stack_part *part, const struct lack_group *group)
 {
 	return group->has_extra &&
@@ -55,8 +53,6 @@ static void judge_class(struct stack_part *part, const struct stack_class *class
 				   part->classes[i].reference == class->reference;
 	fsdp_class_judge(part, class, &part->classes[class->reference], is_hole);
 }
-
-/* ---- parts ---- */
 
 static void judge_classes(struct stack_part *part)
 {

@@ -47,8 +47,6 @@ static int compare_kinds(const struct named_module *a, const struct named_module
 	return order;
 }
 
-/* ---- what one lacks ---- */
-
 /* The tensor that a module of the kind has and this one lacks, if that is all that they
  * differ in; NULL: it is not. */
 static const struct module_tensor *find_lacking(
@@ -203,8 +201,6 @@ static void judge_lengths(struct fsdp_complete *complete, const struct module_ki
 			if (a != b)
 				judge_pair(complete, kind, a, b);
 }
-
-/* ---- all of them ---- */
 
 static uint32_t kind_at(const struct named_module *modules, uint32_t at, uint32_t end,
 	struct module_kind *ret)

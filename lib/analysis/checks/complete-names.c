@@ -7,8 +7,6 @@
 
 #include "analysis/checks/complete.h"
 
-/* ---- folding ---- */
-
 static bool is_among(struct fsdp_span text, const char *const *words, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
@@ -356,8 +354,6 @@ void fsdp_complete_collect(struct fsdp_complete *complete)
 	if (!complete->failed)
 		make_stacks(complete);
 }
-
-/* ---- names ---- */
 
 uint32_t fsdp_complete_find(const struct fsdp_complete *complete, uint32_t name)
 {

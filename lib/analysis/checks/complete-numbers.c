@@ -147,8 +147,6 @@ static uint32_t *count_shared(
 	return shared;
 }
 
-/* ---- one stack ---- */
-
 /* Records that both elements have, at most as many as a finding keeps. */
 static uint32_t find_common(const struct fsdp_complete_element *a,
 	const struct fsdp_complete_element *b, const struct fsdp_complete_record **like)

@@ -48,8 +48,6 @@ static const struct {
 	[FSDP_PACKED_MLX] = { { { "scales", ALWAYS }, { "biases", MOSTLY } } },
 };
 
-/* ---- which layout ---- */
-
 static bool is_dtype(const struct fsdp_tensor *tensor, const char *name)
 {
 	return strcmp(fsdp_dtype(tensor->dtype)->name, name) == 0;
@@ -182,8 +180,6 @@ static void add_weight(struct fsdp_packing *packed, uint32_t index, uint32_t nam
 	}
 	complete->failed |= !fsdp_vec_add(&packed->weights, &weight);
 }
-
-/* ---- what is missing ---- */
 
 static void tell_missing(struct fsdp_packing *packed,
 	const struct fsdp_packed_weight *weight, size_t member,
@@ -334,8 +330,6 @@ static void judge_scale(struct fsdp_packing *packed, uint32_t index, uint32_t na
 		"scale without a weight");
 }
 
-/* ---- the configuration ---- */
-
 static void read_method(struct fsdp_packing *packed)
 {
 	static const char *const keys[] = { "quantization_config", "compression_config",
@@ -405,8 +399,6 @@ static bool is_not_judged(struct fsdp_span method)
 			return true;
 	return false;
 }
-
-/* ---- all of it ---- */
 
 static uint32_t *intern_all(struct fsdp_packing *packed)
 {

@@ -11,8 +11,6 @@
 
 enum { ALIKE_LEAST = 3 };
 
-/* ---- one shape against another ---- */
-
 /* World size if the shape is a piece of the expected one: one dimension is 1/W. 0: not a piece. */
 uint32_t fsdp_complete_ranks_of(const struct fsdp_tensor *tensor,
 	const struct fsdp_tensor *due, uint32_t *ret_dim)
@@ -59,8 +57,6 @@ struct fsdp_span fsdp_complete_file(const struct fsdp_complete *complete, uint32
 	return file != FSDP_NONE ? fsdp_file(complete->checkpoint, file).path
 				 : (struct fsdp_span){ 0 };
 }
-
-/* ---- findings ---- */
 
 void fsdp_complete_tell(struct fsdp_complete *complete, uint32_t index,
 	enum fsdp_rule_index rule, int severity, const char *format, ...)

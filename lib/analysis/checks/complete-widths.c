@@ -19,8 +19,6 @@ static uint32_t parent_of(const struct fsdp_complete *complete, uint32_t name)
 				 : fsdp_names_at(&complete->names, name)->parent;
 }
 
-/* ---- which tensors ---- */
-
 static bool is_among(struct fsdp_span text, const char *const *words)
 {
 	for (; *words != NULL; words++)
@@ -153,8 +151,6 @@ static void read_widths(const struct fsdp_complete *complete, struct widths *wid
 			complete, text, "intermediate_size", &widths->inner))
 		widths->inner = 0;
 }
-
-/* ---- findings ---- */
 
 static void tell_piece(struct fsdp_complete *complete, uint32_t index, uint32_t dim,
 	const char *key, uint64_t due)
@@ -366,8 +362,6 @@ static void judge_tokens(struct fsdp_complete *complete)
 		"token %llu (%s) has no row: the input embedding has %llu, and a text with this token stops at an index out of range",
 		FSDP_LLU(number), token, FSDP_LLU(rows));
 }
-
-/* ---- layers ---- */
 
 static bool is_below(
 	const struct fsdp_complete *complete, uint32_t name, const char *word)

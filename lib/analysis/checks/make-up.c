@@ -199,8 +199,6 @@ static void judge_shards(struct made_up *looking, const struct fsdp_tensor *tens
 	}
 }
 
-/* ---- states ---- */
-
 static void judge_state(struct made_up *looking, const struct fsdp_tensor *tensor)
 {
 	const struct fsdp_dtype *dtype = fsdp_dtype(tensor->dtype);

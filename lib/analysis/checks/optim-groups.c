@@ -51,8 +51,6 @@ struct optim_groups {
 	bool failed;
 };
 
-/* ---- what the groups have ---- */
-
 /* Its index, or OWNERS_MAX: too many owners. */
 static size_t owner_of(struct optim_groups *groups, struct fsdp_span name, uint32_t rank)
 {
@@ -168,8 +166,6 @@ static void add_value(struct optim_groups *groups, const struct fsdp_value *valu
 			add(groups, owner, &value->tokens[i]);
 }
 
-/* ---- what is wrong ---- */
-
 static int by_entry(const void *a, const void *b)
 {
 	const struct group_entry *left = a, *right = b;
@@ -269,8 +265,6 @@ static void judge_hole(struct optim_groups *groups, size_t first, size_t count)
 		due++;
 	}
 }
-
-/* ---- states ---- */
 
 static struct group_entry *find_entry(
 	const struct optim_groups *groups, const struct group_entry *wanted)

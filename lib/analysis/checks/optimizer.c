@@ -57,8 +57,6 @@ static bool is_moment(struct fsdp_span key)
 	return false;
 }
 
-/* ---- shapes ---- */
-
 static void judge_shape(struct fsdp_checking *checking,
 	const struct fsdp_tensor *parameter, const struct fsdp_state *state)
 {
@@ -119,8 +117,6 @@ static bool judge_counters(struct fsdp_checking *checking)
 			count, dtype, strcmp(dtype, "float16") == 0 ? 2048U : 256U);
 	return true;
 }
-
-/* ---- what belongs together ---- */
 
 /* Of each of these states whether the parameter has it. */
 static void find_together(
@@ -370,8 +366,6 @@ static bool judge_numbered_shapes(
 	return true;
 }
 
-/* ---- what belongs to nothing ---- */
-
 /* Marks the states that belong to a parameter. Answers how many moments are among them. */
 static size_t mark_claimed(struct optimizer *optimizer, bool *is_claimed)
 {
@@ -438,8 +432,6 @@ static bool judge_orphans(struct optimizer *optimizer, struct fsdp_error **ret_e
 	return true;
 }
 
-/* ---- what was not saved ---- */
-
 /* DeepSpeed without ZeRO, in bfloat16, saves None. */
 static void judge_absent(struct fsdp_checking *checking)
 {
@@ -465,8 +457,6 @@ static void judge_absent(struct fsdp_checking *checking)
 		return;
 	}
 }
-
-/* ---- all of it ---- */
 
 static void judge_shapes(struct optimizer *optimizer)
 {

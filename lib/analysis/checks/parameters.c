@@ -144,8 +144,6 @@ static enum emptiness evidence_of(const struct empties *empties, uint32_t index)
 	return has_bias(empties, index, name) ? HAS_BIAS : NO_EVIDENCE;
 }
 
-/* ---- all of it ---- */
-
 static bool judge(const struct empties *empties)
 {
 	struct fsdp_checking *checking = empties->checking;

@@ -164,8 +164,6 @@ static int by_kind(const void *left, const void *right, void *context)
 	return a < b ? -1 : a > b;
 }
 
-/* ---- what no training leaves ---- */
-
 /* Numbers of eight bits are subnormal as soon as they are small. */
 static bool may_be_garbage(const struct fsdp_dtype *dtype)
 {
@@ -202,8 +200,6 @@ static void judge_one(struct values_check *check, struct matrix *matrix)
 		matrix->dead = false;
 }
 
-/* ---- what stands out ---- */
-
 static int by_size(const void *left, const void *right)
 {
 	double a = *(const double *)left, b = *(const double *)right;
@@ -233,8 +229,6 @@ static void judge_siblings(
 			matrix->usual = usual;
 	}
 }
-
-/* ---- what is there twice ---- */
 
 static int by_digest(const void *left, const void *right, void *context)
 {
@@ -391,8 +385,6 @@ static void judge_tie(struct values_check *check)
 		"tie_word_embeddings is true, but its bytes are not those of %s, which is what loaders keep",
 		kept);
 }
-
-/* ---- all groups ---- */
 
 static void judge_groups(struct values_check *check, double *sorted)
 {

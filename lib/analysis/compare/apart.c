@@ -14,8 +14,6 @@
 
 enum { LANES = FSDP_APART_LANES, BLOCK = 64 * LANES };
 
-/* ---- one by one ---- */
-
 static double distance(double a, double b)
 {
 	if (a == b || (isnan(a) && isnan(b)))

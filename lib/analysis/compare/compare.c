@@ -85,8 +85,6 @@ void fsdp_compare_free(struct fsdp_compare *compare)
 	free(compare);
 }
 
-/* ---- values ---- */
-
 /* The pairs that are reported. */
 static bool list_failures(struct fsdp_compare *compare, struct fsdp_error **ret_error)
 {
@@ -119,8 +117,6 @@ bool fsdp_compare_values(struct fsdp_compare *compare,
 	fsdp_compare_count(compare);
 	return true;
 }
-
-/* ---- what is in it ---- */
 
 struct fsdp_compare_facts fsdp_compare_facts(const struct fsdp_compare *compare)
 {

@@ -240,8 +240,6 @@ static bool is_other_unit(
 	return inferred[0] == inferred[1] && is_other_name(compare, names);
 }
 
-/* ---- all ---- */
-
 static void describe_stored(
 	const struct fsdp_compare *compare, struct fsdp_compared_pair *pair)
 {

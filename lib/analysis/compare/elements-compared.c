@@ -38,8 +38,6 @@ struct values_comparing {
 	_Atomic(struct fsdp_error *) *failures; /* the first one of each pair */
 };
 
-/* ---- what is compared ---- */
-
 /* A tensor as it is stored. */
 static struct fsdp_mapped plain(const struct fsdp_checkpoint *checkpoint, uint32_t tensor)
 {
@@ -255,8 +253,6 @@ static int compare_owners(const void *left, const void *right)
 	return a->first < b->first ? -1 : a->first > b->first;
 }
 
-/* ---- reading ---- */
-
 /* What a thread reads with. */
 struct pair_reader {
 	struct fsdp_locator *locators[2];
@@ -392,8 +388,6 @@ static bool run(struct values_comparing *comparing, struct fsdp_error **ret_erro
 		fsdp_fail(&error, FSDP_ERROR_SYSTEM, FSDP_UNKNOWN, "interrupted");
 	return error == NULL || fsdp_fail_with(ret_error, error);
 }
-
-/* ---- what came out ---- */
 
 static void take_stretch(struct fsdp_compared_pair *pair,
 	const struct compared_stretch *stretch, uint64_t counts[2])

@@ -25,8 +25,6 @@ static void sort(struct fsdp_compared_side *side)
 		side->list);
 }
 
-/* ---- pairs ---- */
-
 /* Both lists are in order of names; of one name the first with the first, and so on. */
 static void match_names(struct fsdp_compare *compare)
 {
@@ -110,8 +108,6 @@ static bool excuse(struct fsdp_compare *compare, struct fsdp_error **ret_error)
 	}
 	return true;
 }
-
-/* ---- all ---- */
 
 bool fsdp_compare_match(struct fsdp_compare *compare, struct fsdp_error **ret_error)
 {

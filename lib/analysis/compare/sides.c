@@ -79,8 +79,6 @@ static bool name_both(struct fsdp_compare *compare, struct fsdp_naming naming[2]
 		&naming[0], options->renames, options->rename_count, ret_error);
 }
 
-/* ---- what is compared ---- */
-
 static void add(struct fsdp_compared_side *side, const struct fsdp_compare_tensor *facts)
 {
 	side->list[side->count++] = (struct fsdp_compared){ .facts = *facts };

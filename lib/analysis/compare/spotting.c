@@ -109,8 +109,6 @@ void fsdp_spotting_begin(struct fsdp_spotting *spotting, const uint32_t dtypes[2
 	};
 }
 
-/* ---- numbers ---- */
-
 static inline double of_bits(int64_t bits)
 {
 	double number;

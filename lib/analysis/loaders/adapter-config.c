@@ -81,8 +81,6 @@ bool fsdp_adapter_next(struct fsdp_loading *loading, const char *key, uint32_t *
 	return false;
 }
 
-/* ---- which modules are adapted ---- */
-
 static bool is_listed(
 	struct fsdp_loading *loading, const char *key, struct fsdp_span module)
 {
@@ -182,8 +180,6 @@ bool fsdp_adapter_is_target(
 		is_named = fsdp_span_equal(word, module);
 	return is_named || is_of_layers(loading, module);
 }
-
-/* ---- ranks ---- */
 
 /* The only text that a pattern matches: "\." is a dot, and "." is read as one, as people write it. False: it has
  * other metacharacters. */

@@ -52,8 +52,6 @@ const struct fsdp_adapter_form *fsdp_adapter_form(struct fsdp_loading *loading)
 	return NULL;
 }
 
-/* ---- names ---- */
-
 /* What wraps a module leaves its name in that of the tensor; that of others than
  * torch.compile ends with "module". */
 static bool has_no_wrapper(struct fsdp_span name)
@@ -186,8 +184,6 @@ void fsdp_adapter_say_live(struct fsdp_loading *loading, struct fsdp_span module
 		FSDP_TEXT_MOST(unwrap(module), 512), member->name,
 		member->live_tail != NULL ? member->live_tail : member->tail);
 }
-
-/* ---- tensors ---- */
 
 /* Of adapters of prompts there is nothing to walk through. */
 void fsdp_adapter_begin(struct fsdp_adapter_walk *walk, struct fsdp_loading *loading)

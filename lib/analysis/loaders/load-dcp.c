@@ -123,8 +123,6 @@ static bool has_strides(struct fsdp_loading *loading)
 	       fsdp_load_compare_versions(format.torch_guess, "2.15") >= 0;
 }
 
-/* ---- files ---- */
-
 /* Ranks without a row of a tensor store pieces without elements. */
 static bool is_without_elements(const struct fsdp_piece *piece)
 {

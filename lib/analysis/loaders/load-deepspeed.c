@@ -68,8 +68,6 @@ static bool names_no_tag(struct fsdp_loading *loading)
 	       !fsdp_load_has_file(loading, "%s", tag_file(loading));
 }
 
-/* ---- contents of the files ---- */
-
 /* An integer that a value of this name has; -1: none has. */
 static int64_t value_in(const struct fsdp_checkpoint *checkpoint, const char *name)
 {
@@ -151,8 +149,6 @@ static uint32_t saved_world(struct fsdp_loading *loading)
 
 	return world > 0 && world <= RANKS_MOST ? (uint32_t)world : 1;
 }
-
-/* ---- what helps ---- */
 
 #define ELASTIC "ds_config.zero_optimization.elastic_checkpoint"
 
@@ -262,8 +258,6 @@ static void say_tag(struct fsdp_loading *loading)
 			? ", or write that name into the file latest"
 			: "");
 }
-
-/* ---- rules ---- */
 
 static bool has_no_latest(struct fsdp_loading *loading)
 {

@@ -119,8 +119,6 @@ static const struct flag_key {
 	{ PARALLEL, "parallel_attn" },
 };
 
-/* ---- tensors ---- */
-
 /* Whether one of several stored names is enough. */
 enum sharing {
 	APART,

@@ -218,8 +218,6 @@ static bool has_other_prompts(struct fsdp_loading *loading)
 		       tensor.shape[0] / tokens != parts);
 }
 
-/* ---- shapes ---- */
-
 /* ZeRO-3 leaves a parameter without any size. */
 static bool is_empty_piece(struct fsdp_loading *loading)
 {
@@ -345,8 +343,6 @@ static bool has_unknown_rank(struct fsdp_loading *loading)
 	}
 	return false;
 }
-
-/* ---- names ---- */
 
 static void keep_name(struct fsdp_loading *loading, struct fsdp_span name)
 {

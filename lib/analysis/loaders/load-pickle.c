@@ -165,8 +165,6 @@ bool fsdp_load_weights_refuse_opcode(struct fsdp_loading *loading)
 	return is_pickled(loading) && file_refuses_opcode(loading, loading->weights);
 }
 
-/* ---- what a file of weights holds ---- */
-
 struct fsdp_survey_root fsdp_load_root(struct fsdp_loading *loading)
 {
 	struct fsdp_survey_pickles pickles = { .root = { .class_name = NULL } };

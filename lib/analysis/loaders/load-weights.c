@@ -25,8 +25,6 @@ static bool is_safetensors(const char *name)
 	return fsdp_span_ends(fsdp_span_text(name), FSDP_SPAN(".safetensors"));
 }
 
-/* ---- which ---- */
-
 static const char *find_index(struct fsdp_loading *loading)
 {
 	for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++) {
@@ -103,8 +101,6 @@ bool fsdp_load_list_took(
 	}
 	return true;
 }
-
-/* ---- what of it cannot be read ---- */
 
 bool fsdp_load_is_bad_index(struct fsdp_loading *loading)
 {
@@ -237,8 +233,6 @@ bool fsdp_load_cannot_open(struct fsdp_loading *loading)
 		error != NULL ? fsdp_error_message(error) : "it was not opened");
 	return part.checkpoint == NULL || error != NULL;
 }
-
-/* ---- names ---- */
 
 static struct fsdp_span copy_name(struct fsdp_loading *loading,
 	const struct fsdp_checkpoint *checkpoint, uint32_t name)
@@ -520,8 +514,6 @@ bool fsdp_load_compare(struct fsdp_loading *loading)
 	count_missing(loading);
 	return true;
 }
-
-/* ---- rules ---- */
 
 static void name_missing(struct fsdp_loading *loading)
 {
