@@ -553,10 +553,21 @@ struct fold {
 	size_t count;
 };
 
+/* "optimizer.pt is missing" */
+static bool starts_with_file(const struct finding *finding)
+{
+	size_t size = finding->file.size;
+
+	return size > 0 && finding->message.size > size &&
+	       memcmp(finding->message.data, finding->file.data, size) == 0 &&
+	       finding->message.data[size] == ' ';
+}
+
 static void print_file(struct out *out, const struct fold *fold)
 {
 	if (fold->count == 1) {
-		print_name(out, fold->first->file);
+		if (!starts_with_file(fold->first))
+			print_name(out, fold->first->file);
 		print_name(out, fold->first->member);
 		return;
 	}

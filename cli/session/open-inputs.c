@@ -247,6 +247,15 @@ static bool are_its_own(const struct fsdp_below *below, const char *path)
 	return true;
 }
 
+/* Whether the command lists several checkpoints below a directory, or checks each of them. */
+static bool takes_below(const struct session *session)
+{
+	const struct command *command = session->command;
+
+	return command->judge != NULL ? session->arguments->common.part_count == 0
+				      : command->answers_each && !session->separate;
+}
+
 /*
  * After a directory could not be opened: searches checkpoints below it. If it finds one,
  * *ret_only is its path, to be opened instead. If it finds several it returns true: the
@@ -272,8 +281,7 @@ static bool look_below(struct session *session, const char *path, uint32_t input
 		if (*ret_only != NULL)
 			collected_note(&session->collected,
 				"opened %s, the only checkpoint in %s", *ret_only, path);
-	} else if (count > 1 && session->command->answers_each &&
-		   session->below == NULL && !session->separate) {
+	} else if (count > 1 && session->below == NULL && takes_below(session)) {
 		session->below = below;
 		return true;
 	} else if (count > 1) {

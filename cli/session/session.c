@@ -567,22 +567,25 @@ static void set_status(struct session *session, size_t first, size_t count, int 
 	session->status = status_worse(session->status, status);
 }
 
-/* False: there will be no answer. */
-static bool judge(struct session *session, struct run *run, size_t first, size_t count)
+/* Opens the paths as one checkpoint and checks it. False: there will be no answer. */
+static bool judge(struct session *session, struct run *run, const char *const *paths,
+	size_t count, size_t first)
 {
 	const struct collected *collected = &session->collected;
+	bool is_listed = session->below != NULL;
 	struct fsdp_error *error = NULL;
 	bool good;
 
 	run->first.finding = collected->finding_count;
 	run->first.failure = collected->failure_count;
 	run->first.omission = collected->omission_count;
-	run->path = session->inputs->paths.items[first];
+	run->path = paths[0];
 	run->path_count = count;
 	run->input = session->input = (uint32_t)first;
 	run->status = STATUS_GOOD;
-	run->checkpoint =
-		session_open(session, &session->inputs->paths.items[first], count, first);
+	run->checkpoint = session_open(session, paths, count, first);
+	if (!is_listed && session->below != NULL)
+		return true;
 	good = !collected->out_of_memory && session->command->judge(run, &error) &&
 	       !session->begun;
 	if (!good && !collected->out_of_memory && !session->begun)
@@ -597,6 +600,80 @@ static bool judge(struct session *session, struct run *run, size_t first, size_t
 	return good;
 }
 
+struct listed_path {
+	const char *path;
+	int64_t step; /* negative: none */
+};
+
+/* Runs by their names, and of each its checkpoints by step. */
+static int by_step(const void *left, const void *right)
+{
+	const struct listed_path *a = left, *b = right;
+	const char *a_end = strrchr(a->path, '/'), *b_end = strrchr(b->path, '/');
+	size_t a_size = a_end != NULL ? (size_t)(a_end - a->path) : 0;
+	size_t b_size = b_end != NULL ? (size_t)(b_end - b->path) : 0;
+
+	int order = memcmp(a->path, b->path, a_size < b_size ? a_size : b_size);
+
+	if (order != 0 || a_size != b_size)
+		return order != 0 ? order : a_size < b_size ? -1 : 1;
+	if (a->step != b->step)
+		return a->step < b->step ? -1 : 1;
+	return strcmp(a->path, b->path);
+}
+
+/* Whether the file was read with an earlier one of its set. */
+static bool was_read(const struct collected *collected, const char *path)
+{
+	for (size_t i = 0; i < collected->input_count; i++)
+		if (collected->inputs[i].found &&
+			text_is(collected->inputs[i].path, text_of(path)))
+			return true;
+	return false;
+}
+
+/* Checks each checkpoint below a directory, which is input `parent`, by step. */
+static bool judge_below(struct session *session, struct run *run, size_t parent)
+{
+	struct collected *collected = &session->collected;
+	size_t count = fsdp_below_count(session->below);
+	struct listed_path *listed = calloc(count + 1, sizeof *listed);
+	bool fleeting = session->fleeting, good = listed != NULL;
+	int status = STATUS_GOOD;
+
+	for (size_t i = 0; good && i < count; i++) {
+		listed[i].path =
+			collected_text(collected, fsdp_below_path(session->below, i))
+				.data;
+		listed[i].step = fsdp_below_step(session->below, i).step;
+		good = listed[i].path != NULL;
+	}
+	if (good)
+		qsort(listed, count, sizeof *listed, by_step);
+	if (fsdp_below_is_cut(session->below))
+		run_note(run, "there may be more: --limit below=N looks at more entries");
+	session->fleeting = true;
+	for (size_t i = 0; good && i < count; i++) {
+		uint32_t input;
+
+		if (was_read(collected, listed[i].path))
+			continue;
+		input = collected_input(collected, listed[i].path, "checkpoint");
+		good = input != UINT32_MAX;
+		if (!good)
+			break;
+		collected->inputs[input].found = true;
+		good = judge(session, run, &listed[i].path, 1, input);
+		status = status_worse(status, run->status);
+	}
+	session->fleeting = fleeting;
+	fsdp_below_free(session->below);
+	session->below = NULL;
+	free(listed);
+	set_status(session, parent, 1, status);
+	return good;
+}
+
 static void answer_judged(struct session *session)
 {
 	size_t path_count = session->inputs->paths.count, together;
@@ -607,7 +684,10 @@ static void answer_judged(struct session *session)
 	session->fleeting = path_count > session_paths_together(session, 0);
 	for (size_t i = 0; good && i < path_count; i += together) {
 		together = session_paths_together(session, i);
-		good = judge(session, &run, i, together);
+		good = judge(
+			session, &run, &session->inputs->paths.items[i], together, i);
+		if (session->below != NULL)
+			good = judge_below(session, &run, i);
 	}
 	if (good) {
 		session->judged = true;

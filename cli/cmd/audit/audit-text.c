@@ -46,7 +46,8 @@ static size_t fold_refused(
 	return folded;
 }
 
-static bool show_findings(const struct judgement *verdict, const struct run *run)
+static bool show_findings(
+	const struct judgement *verdict, const struct run *run, bool several)
 {
 	const struct collected *collected = run->collected;
 	struct findings_view view = {
@@ -57,6 +58,7 @@ static bool show_findings(const struct judgement *verdict, const struct run *run
 		.input = verdict->input,
 		.least = least(run),
 		.all = run->common->verbose > 0,
+		.inputs = several ? collected->inputs : NULL,
 		.lost = true,
 		.names = verdict->names,
 		.bytes = verdict->bytes,
@@ -341,14 +343,53 @@ static void show_rows(const struct audit *audit, struct run *run)
 	out_table_end(run->out);
 }
 
+/* "run: bad: 1 of 3 checkpoints is bad", of a directory that is not a checkpoint itself. */
+static void show_total(const struct audit *audit, const struct run *run)
+{
+	static const char *const words[] = { "bad", "partial", "good" };
+	size_t counts[3] = { 0 }, word = 0;
+	uint64_t warnings = 0;
+	const char *before = " ";
+	struct out *out = run->out;
+
+	for (size_t i = 0; i < audit->count; i++) {
+		for (size_t k = 0; k < 3; k++)
+			counts[k] += strcmp(audit->judgements[i].word, words[k]) == 0;
+		warnings += audit->judgements[i].counts.warning;
+	}
+	while (word < 2 && counts[word] == 0)
+		word++;
+	out_line_begin(out, NULL);
+	out_line_name(out, run->collected->inputs[0].path);
+	out_line_text(out, ": ");
+	out_line_painted(out, words[word]);
+	if (word < 2) {
+		out_line_text(out, ": %zu of %zu checkpoints %s %s", counts[word],
+			audit->count, counts[word] == 1 ? "is" : "are", words[word]);
+	} else {
+		out_line_text(out, warnings > 0 ? ":" : ": no problems");
+		put_count(out, &before, warnings, "warning");
+		out_line_text(out, " in %zu checkpoints", audit->count);
+	}
+	out_line_end(out);
+	show_level(&(struct judgement){ .bytes_read = UINT64_MAX }, out, audit->level);
+}
+
 bool audit_text(const struct audit *audit, struct run *run)
 {
+	bool is_below = audit->count > run_checkpoints(run), any = false;
+
 	for (size_t i = 0; i < audit->count; i++) {
 		const struct judgement *verdict = &audit->judgements[i];
 		size_t refused;
 
+		/* The table has a line for it. */
+		if (is_below && run->common->verbose == 0 &&
+			strcmp(verdict->word, "good") == 0)
+			continue;
+		any = true;
 		refused = fold_refused(audit, verdict, run);
-		if (!show_findings(verdict, run))
+		if (!show_findings(verdict, run, audit->count > 1))
 			return false;
 		if (refused > 0 && run->common->quiet == 0)
 			out_line(run->out, "note",
@@ -364,8 +405,11 @@ bool audit_text(const struct audit *audit, struct run *run)
 	}
 	show_rows(audit, run);
 	if (audit->count > 1 && run->common->quiet == 0) {
-		out_line(run->out, NULL, "%s", "");
+		if (any)
+			out_line(run->out, NULL, "%s", "");
 		show_table(audit, run->out);
+		if (is_below && run_checkpoints(run) == 1)
+			show_total(audit, run);
 	}
 	return true;
 }
