@@ -185,6 +185,12 @@ struct hf {
 
 	uint64_t total_size; /* UINT64_MAX: absent, or no integer */
 	bool has_map, lacks_file, is_of_other_save;
+	struct listed_file {
+		size_t listed,
+			found; /* tensors: in the index, and of these in the file */
+		uint32_t
+			other; /* the file that the index has its tensors in; 0: unknown */
+	} * listed;            /* by number of a file */
 };
 
 /* ---- recognising ---- */
@@ -681,6 +687,46 @@ static const struct fsdp_file_record *file_of(
 	return fsdp_model_file(model, fsdp_model_extent(model, piece->extent)->file);
 }
 
+/* The number of a file in the index, or 0. */
+static uint32_t number_of(const struct hf *hf, struct fsdp_span path)
+{
+	return fsdp_names_find_child(&hf->files, 0, fsdp_span_last(path, '/'));
+}
+
+/* Counts for each file of the index its listed tensors, and those that it contains. */
+static bool count_listed(struct hf *hf, struct fsdp_error **ret_error)
+{
+	const struct fsdp_model *model = hf->reading->model;
+	hf->listed =
+		FSDP_TAKE(hf->reading->scratch, hf->listed, hf->files.list.count + 1);
+	if (hf->listed == NULL)
+		return fsdp_arena_fail(hf->reading->scratch, ret_error);
+	for (size_t i = 0; i < hf->map.count; i++)
+		hf->listed[fsdp_table_get(&hf->mapped,
+				   *(const uint32_t *)fsdp_vec_at(&hf->map, i))]
+			.listed++;
+	for (size_t i = 0; i < model->tensors.count; i++) {
+		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		const struct fsdp_file_record *file = file_of(model, tensor);
+		uint32_t mapped = fsdp_table_get(&hf->mapped, tensor->raw_name), actual;
+		if (file == NULL || mapped == FSDP_NONE)
+			continue;
+		actual = number_of(hf, file->path);
+		if (actual == mapped)
+			hf->listed[mapped].found++;
+		else if (actual != FSDP_NONE && hf->listed[actual].other == 0)
+			hf->listed[actual].other = mapped;
+	}
+	return true;
+}
+
+/* Whether a file has none of its tensors in the index, but others: it is another shard under this name. */
+static bool is_other_shard(const struct hf *hf, uint32_t number)
+{
+	return number != FSDP_NONE && hf->listed[number].listed > 1 &&
+	       hf->listed[number].found == 0 && hf->listed[number].other != 0;
+}
+
 /* Actual file of a tensor, and its file in the index. */
 static void check_tensor(struct hf *hf, const struct fsdp_tensor_record *tensor)
 {
@@ -700,7 +746,8 @@ static void check_tensor(struct hf *hf, const struct fsdp_tensor_record *tensor)
 	(void)fsdp_table_set(&hf->mapped, tensor->raw_name, mapped | SEEN);
 	struct fsdp_span said = fsdp_names_segment(&hf->files, mapped & ~SEEN);
 	bool again = mapped & SEEN;
-	if (!again && fsdp_span_ends(file->path, said))
+	if ((!again && fsdp_span_ends(file->path, said)) ||
+		is_other_shard(hf, number_of(hf, file->path)))
 		return;
 	struct fsdp_span name = name_of(hf, tensor->name);
 	/* transformers takes the names of files from the index, and from these all that is
@@ -820,14 +867,26 @@ static bool check_map(struct hf *hf, struct fsdp_error **ret_error)
 		return fsdp_arena_fail(hf->reading->scratch, ret_error);
 	if (!find_opened(hf, opened, ret_error))
 		return false;
-	if (!keep_unread(hf, opened, ret_error))
+	if (!keep_unread(hf, opened, ret_error) || !count_listed(hf, ret_error))
 		return false;
+	for (uint32_t i = 1; i < files; i++) {
+		const struct listed_file *file = &hf->listed[i];
+		if (!opened[i] || !is_other_shard(hf, i))
+			continue;
+		hf->lacks_file = true;
+		fsdp_find(&model->findings, FSDP_RULE_INDEX_MISSING,
+			FSDP_PLACE(.file = fsdp_names_segment(&hf->files, i),
+				.fix = "copy this file again from where the model was saved"),
+			"file is another shard: all %zu tensors that the index lists here are missing, and it contains tensors of %.*s",
+			file->listed,
+			FSDP_TEXT(fsdp_names_segment(&hf->files, file->other)));
+	}
 	for (size_t i = 0; i < model->tensors.count; i++)
 		check_tensor(hf, fsdp_model_tensor(model, i));
 	for (size_t i = 0; i < hf->map.count; i++) {
 		uint32_t name = *(const uint32_t *)fsdp_vec_at(&hf->map, i);
 		uint32_t number = fsdp_table_get(&hf->mapped, name);
-		if ((number & SEEN) || !opened[number])
+		if ((number & SEEN) || !opened[number] || is_other_shard(hf, number))
 			continue;
 		struct fsdp_span file = fsdp_names_segment(&hf->files, number);
 		struct fsdp_span tensor = name_of(hf, name);

@@ -659,6 +659,15 @@ def other_save(name):
     return swapped
 
 
+def other_shard(folder, wrong):
+    """One shard under the name of another, or all under their own."""
+    path = copy("hf/llama-sharded", folder)
+    second, fourth = (os.path.join(path, f"model-0000{number}-of-00005.safetensors") for number in (2, 4))
+    if wrong:
+        shutil.copy(second, fourth)
+    return [path]
+
+
 def moved(folder, wrong):
     path = os.path.join(folder, "run", "checkpoint-4")
     os.makedirs(path)
@@ -735,7 +744,7 @@ ACCELERATE = ["scheduler.bin", "random_states_0.pkl", "random_states_1.pkl", "py
 TRAINER = ["trainer_state.json", "scheduler.pt", "rng_state_0.pth", "rng_state_1.pth"]
 
 ROWS = [
-    ("FI1029", "error", other_save("demo/step-1234")),
+    ("FI1029", "error", other_save("demo/step-1234")), ("FI1060", "error", other_shard),
     ("FI1008", "error", gone("meta/consolidated-mp2", "consolidated.01.pth", "params.json")), ("FI1008", "error", last_rank),
     ("FI5007", "error", files(*VERL, "extra_state_world_size_2_rank_0.pt", near=VERL)),
     ("FI5007", "error", files(*ACCELERATE, near=ACCELERATE[1:])),
@@ -905,7 +914,7 @@ def many(count):
 
 
 # what makes a sample, the verdict of the checks of info and its errors; None: they did not run
-INFOS = [(always(other_save("demo/step-1234")), "bad", 1), (always(other_save("runs/dcp-half-written/run/step-10")), "good", 0),
+INFOS = [(always(other_shard), "bad", 1), (always(other_save("demo/step-1234")), "bad", 1), (always(other_save("runs/dcp-half-written/run/step-10")), "good", 0),
          (always(many(19999)), "good", 0), (always(many(20000)), None, 0), (always(model(FUSED, {}, **QWEN)), "good", 0), (always(listed), "good", 0),
          (always(model({n: LLAMA_ALL[n] for n in LLAMA_ALL if n != "model.norm.weight"}, {})), "bad", 1),
          (lambda _: os.path.join(TESTDATA, "broken/dcp-chunk-gap/checkpoint"), "bad", 1),
