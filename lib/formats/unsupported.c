@@ -156,9 +156,8 @@ const char *fsdp_foreign_stand_in(struct fsdp_span head, struct fsdp_arena *aren
 			units[unit]);
 		/* One without its size is cut; of an empty file there is none. */
 		snprintf(text, sizeof text,
-			real != 0
-				? "a Git LFS pointer, not the file (the real one has %s)"
-				: "a Git LFS pointer, not the file",
+			real != 0 ? "a Git LFS pointer instead of the file (%s)"
+				  : "a Git LFS pointer instead of the file",
 			size);
 		return (const char *)fsdp_arena_copy(arena, fsdp_span_text(text)).data;
 	}
@@ -258,7 +257,7 @@ static bool fail_gguf(const struct fsdp_look *look, struct fsdp_error **ret_erro
 		FSDP_LLU(read_number(at + 8, 8, big)),
 		FSDP_LLU(read_number(at + 16, 8, big)), big ? ", big-endian" : "", set);
 	return fail(ret_error, UNSUPPORTED, text,
-		"look at it with gguf-dump; the checkpoint it was made from can be read");
+		"use gguf-dump for this file, or give the checkpoint it was converted from");
 }
 
 /* ---- ONNX: a protobuf, which has no magic ---- */

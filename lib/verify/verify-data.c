@@ -1377,8 +1377,10 @@ static void judge_finite(
 				"%s%llu %s", used > 0 ? ", " : "",
 				FSDP_LLU(kinds[i].count), kinds[i].name);
 	fsdp_find(&verify->findings, FSDP_RULE_NON_FINITE, &place,
-		"%s in %llu values (first: element %llu of piece %u)", text,
-		FSDP_LLU(m->count), FSDP_LLU(m->bad_index),
+		tensor->piece_count == 1
+			? "%s in %llu values (first: element %llu)"
+			: "%s in %llu values (first: element %llu of piece %u)",
+		text, FSDP_LLU(m->count), FSDP_LLU(m->bad_index),
 		numbers->bad_piece - tensor->first_piece);
 }
 

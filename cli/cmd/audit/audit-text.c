@@ -137,7 +137,10 @@ static bool put_loaders(const struct judgement *verdict, struct out *out)
 		{ "not_judged", "was not judged", STATUS_PARTIAL } };
 	const char *before = " ";
 
-	for (size_t i = 0; i < verdict->loading.count && !verdict->loading.is_own; i++)
+	if (verdict->loading.is_own ||
+		(verdict->loading.status == STATUS_PARTIAL && verdict->counts.error > 0))
+		return false;
+	for (size_t i = 0; i < verdict->loading.count; i++)
 		for (size_t k = 0; k < sizeof results / sizeof *results; k++) {
 			const struct shown_loader *loader = &verdict->loading.loaders[i];
 
@@ -250,8 +253,8 @@ static void show_checksums(const struct judgement *verdict, struct out *out)
 	path[verdict->path.size] = '\0';
 	if (!path_is_folder(path))
 		return;
-	out_line_begin(out, "note");
-	out_line_text(out, "no checksums recorded; fsdp-inspect hash ");
+	out_line_begin(out, NULL);
+	out_line_text(out, "note: no checksums recorded; fsdp-inspect hash ");
 	out_line_shell(out, verdict->path);
 	out_line_text(out, " > ");
 	out_line_shell(out, verdict->path);
@@ -392,8 +395,8 @@ bool audit_text(const struct audit *audit, struct run *run)
 		if (!show_findings(verdict, run, audit->count > 1))
 			return false;
 		if (refused > 0 && run->common->quiet == 0)
-			out_line(run->out, "note",
-				"torch.load(weights_only=True) refuses classes of %zu pickle%s (FI3003, -v)",
+			out_line(run->out, NULL,
+				"note: torch.load(weights_only=True) refuses classes of %zu pickle%s (FI3003, -v)",
 				refused, refused == 1 ? "" : "s");
 		if (audit->options->checks)
 			show_checks(verdict, run->out);

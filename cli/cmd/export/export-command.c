@@ -292,7 +292,7 @@ static bool refuse_target(struct exporting *exporting)
 	if (exporting->file == NULL && !there && temporary_why() != 0)
 		return refuse(exporting->run,
 			temporary_why() == ENOENT
-				? "make its parent directory first: mkdir -p"
+				? "make its parent directory first (mkdir -p)"
 				: "name another place",
 			"%s: cannot make the directory: %s", out,
 			strerror(temporary_why()));

@@ -337,7 +337,10 @@ static void tell_cost(struct latest *latest)
 			return;
 		old += candidate->is_named ? 0 : bytes;
 	}
-	run_total(latest->run, "%zu checkpoint%s, %s; %s not selected (rows without *)",
+	run_total(latest->run,
+		latest->named > 0
+			? "%zu checkpoint%s, %s (* marks the newest good); the others use %s"
+			: "%zu checkpoint%s, %s",
 		latest->count, latest->count == 1 ? "" : "s",
 		out_bytes(latest->run->out, all, total),
 		out_bytes(latest->run->out, old, rest));

@@ -3,6 +3,7 @@
  * Compares the files and links that name the newest checkpoint with what is there.
  */
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cmd/latest/latest.h"
 #include "part/value-text.h"
@@ -64,6 +65,13 @@ static const struct run_candidate *newest(const struct latest *latest, uint32_t 
 	return NULL;
 }
 
+static bool is_link(const char *path)
+{
+	struct stat status;
+
+	return lstat(path, &status) == 0 && S_ISLNK(status.st_mode);
+}
+
 /* "latest points to step-30 (bad); newest good step: step-20" */
 static bool find_stale(struct latest *latest, const struct run_pointer *pointer,
 	const struct run_candidate *good)
@@ -74,7 +82,7 @@ static bool find_stale(struct latest *latest, const struct run_pointer *pointer,
 			 : is_good(pointer->to) ? "good, but not the newest"
 			 : strcmp(pointer->to->result, "bad") == 0 ? "bad"
 								   : "not judged";
-	char text[512], cure[320];
+	char text[512], cure[1024];
 	int64_t number;
 	struct fsdp_finding finding = {
 		.rule = fsdp_rule_find("FI1011"),
@@ -96,11 +104,13 @@ static bool find_stale(struct latest *latest, const struct run_pointer *pointer,
 		size = sizeof text - 1;
 	/* Trackers of some programs hold a number, those of others and links a name. */
 	if (good != NULL && read_number(pointer->says, &number))
-		snprintf(cure, sizeof cure, "write %lld into it",
-			(long long)good->step_name.step);
+		snprintf(cure, sizeof cure, "write %lld into %s",
+			(long long)good->step_name.step, pointer->path);
 	else if (good != NULL)
-		snprintf(cure, sizeof cure, "let it point to %.256s",
-			text_last(text_of(good->path), '/').data);
+		snprintf(cure, sizeof cure,
+			is_link(pointer->path) ? "point the link to %s: %s"
+					       : "write %s into %s",
+			text_last(text_of(good->path), '/').data, pointer->path);
 	if (good != NULL)
 		finding.fix = span_of_text(text_of(cure));
 	finding.message = span_of_text((struct text){ text, (size_t)size });

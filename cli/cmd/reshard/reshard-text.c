@@ -27,12 +27,12 @@ static void tell_head(const struct resharding *resharding)
 	if (will->tp > 0)
 		out_line_text(out, ", tensor parallel over %" PRId64, will->tp);
 	if (will->dim != FSDP_RESHARD_AUTO)
-		out_line_text(out, ", dim %d", will->dim);
-	out_line_text(out, "; nothing is written");
+		out_line_text(out, ", Shard(%d)", will->dim);
+	out_line_text(out, "; computed only, nothing is written");
 	out_line_end(out);
 }
 
-/* "12.47 GiB on 0-4, 12.44 GiB on 5" */
+/* "12.47 GiB on ranks 0-4, 12.44 GiB on rank 5" */
 static void tell_bytes(const struct resharding *resharding)
 {
 	struct out *out = resharding->run->out;
@@ -55,13 +55,14 @@ static void tell_bytes(const struct resharding *resharding)
 			out_line_text(out, ", …");
 			break;
 		}
-		out_line_text(out, "%s%s on %u", groups > 1 ? ", " : "",
-			out_bytes(resharding->run->out, bytes, size), first);
+		out_line_text(out, "%s%s on rank%s %u", groups > 1 ? ", " : "",
+			out_bytes(resharding->run->out, bytes, size),
+			end > first + 1 ? "s" : "", first);
 		if (end > first + 1)
 			out_line_text(out, "-%u", end - 1);
 	}
 	if (resharding->most_now != FSDP_UNKNOWN)
-		out_line_text(out, " (as saved: %s)",
+		out_line_text(out, " (as saved: at most %s)",
 			out_bytes(resharding->run->out, resharding->most_now, size));
 	out_line_end(out);
 }
@@ -150,7 +151,8 @@ static void tell_reads(const struct resharding *resharding)
 	out_line_text(resharding->run->out, "each rank opens %u", fewest);
 	if (most > fewest)
 		out_line_text(resharding->run->out, " to %u", most);
-	out_line_text(resharding->run->out, " file%s; reads %s in total (%.2fx)",
+	out_line_text(resharding->run->out,
+		" file%s; reads %s in total (%.2fx the bytes that the ranks need)",
 		most == 1 ? "" : "s",
 		out_bytes(resharding->run->out, facts.read_bytes, size),
 		(double)facts.read_bytes / (double)facts.needed_bytes);

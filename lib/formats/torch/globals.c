@@ -867,19 +867,26 @@ void fsdp_torch_judge(struct fsdp_torch *torch)
 		if (standing == UNCHECKED) {
 			/* An object of a class that is on no list, or its class or a
 			 * function as a value. */
-			char text[TEXT_BYTES], needs[FSDP_SHOWN], name[FSDP_SHOWN];
+			char text[TEXT_BYTES], needs[FSDP_SHOWN], fix[TEXT_BYTES + 80];
 			size_t size = spell(global, text);
 			struct fsdp_span package = package_of(global);
 			bool script = is_script(package);
+			snprintf(fix, sizeof fix,
+				"read its code; if it is harmless: fsdp-inspect audit --allow-global=%s",
+				text);
 			fsdp_find(&torch->model->findings, FSDP_RULE_PICKLE_CLASS,
 				FSDP_PLACE(.file = torch->file, .member = torch->member,
 					.offset = torch->base + global->offset,
-					.tensor = fsdp_span(text, size)),
-				"%s is %s: it loads only with %s%s; not checked what %s does",
+					.tensor = fsdp_span(text, size),
+					.fix = is_dotted_name(global->module) &&
+							       is_dotted_name(
+								       global->name)
+						       ? fix
+						       : NULL),
+				"%s is %s: loading needs %s%s; its code was not checked",
 				text, use_text(global->uses),
 				script ? "the script that defines it, as " : "",
-				fsdp_shown(package, needs),
-				fsdp_shown(fsdp_torch_class_name(global->name), name));
+				fsdp_shown(package, needs));
 		} else if (standing != DATA)
 			report_bad(torch, global, standing);
 		else if (!(known->home & STRICT))
