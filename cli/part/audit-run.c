@@ -461,8 +461,7 @@ bool opened_judge(struct run *run, enum fsdp_level level, bool items, size_t *re
 	struct fsdp_error **ret_error)
 {
 	const char *family = fsdp_checkpoint_format(run->checkpoint).family;
-	bool is_far = strstr(run->path, "://") != NULL;
-	bool reads = items || (!is_far && (family == NULL || strcmp(family, "dcp") != 0));
+	bool reads = items || family == NULL || strcmp(family, "dcp") != 0;
 	struct passes passes = { 0 };
 	bool good;
 

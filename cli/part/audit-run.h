@@ -28,9 +28,9 @@ void passes_done(struct passes *passes);
 
 /* Checks run->checkpoint, which must be open, as audit does with default options: findings of
  * opening it, of the passes, of sets of weights and of the loader of its own kind go to
- * run->collected. `items`: reads the items of DCP, which may be in thousands of files, also those
- * at a URL, and checks its loader, which needs them. *ret_open, unless it is NULL:
- * checks that could not be evaluated. False as for a command. */
+ * run->collected. `items`: reads the items of DCP, which may be in thousands of files, and
+ * checks its loader, which needs them. *ret_open, unless it is NULL: checks that could not be
+ * evaluated. False as for a command. */
 bool opened_judge(struct run *run, enum fsdp_level level, bool items, size_t *ret_open,
 	struct fsdp_error **ret_error);
 
