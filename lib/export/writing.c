@@ -19,6 +19,7 @@
 #include "base/pool.h"
 #include "elements/content-hash.h"
 #include "export/exporting.h"
+#include "io/directory.h"
 #include "naming/mapping.h"
 
 /* Tensors are copied range by range, each at its own place in its file, so the order in
@@ -52,6 +53,7 @@ struct fsdp_writing {
 	struct fsdp_export *plan;
 	const struct fsdp_export_target *target;
 	int folder;
+	struct fsdp_dir config; /* empty: nothing is copied from there */
 	struct fsdp_export_temporary
 		*files; /* one per file of the plan, sums, a placeholder */
 	struct fsdp_export_temporary companions[FSDP_EXPORT_COMPANIONS];
@@ -958,7 +960,7 @@ static bool export_name_files(struct fsdp_writing *writing, struct fsdp_error **
 /* ---- Configuration and tokenizer, copied as they are ---- */
 
 /* Larger ones are not a configuration or a tokenizer. */
-#define COMPANION_BYTES ((off_t)256 << 20)
+#define COMPANION_BYTES (UINT64_C(256) << 20)
 
 static const char *const names[] = { "config.json", "generation_config.json",
 	"preprocessor_config.json", "processor_config.json", "tokenizer.json",
@@ -972,127 +974,69 @@ const char *fsdp_export_companion_name(size_t index)
 	return index < FSDP_COUNT(names) ? names[index] : NULL;
 }
 
-static bool is_companion(const struct stat *status)
+/* Directories may be a stranger's: a link that leads out of one is none of its files. */
+static const struct fsdp_entry *find_companion(
+	const struct fsdp_writing *writing, size_t index)
 {
-	return S_ISREG(status->st_mode) && status->st_size <= COMPANION_BYTES;
+	const struct fsdp_entry *entry =
+		fsdp_dir_find(&writing->config, fsdp_span_text(names[index]));
+	return entry != NULL && entry->kind == FSDP_ENTRY_FILE &&
+			       entry->size <= COMPANION_BYTES
+		       ? entry
+		       : NULL;
 }
 
-static bool copy_bytes(struct fsdp_writing *writing, int from, size_t index,
-	unsigned char *buffer, struct fsdp_error **ret_error)
+/* Bytes of those that are there. */
+static uint64_t export_companion_bytes(const struct fsdp_writing *writing)
+{
+	uint64_t bytes = 0;
+	for (size_t i = 0; i < FSDP_COUNT(names); i++) {
+		const struct fsdp_entry *entry = find_companion(writing, i);
+		bytes += entry != NULL ? entry->size : 0;
+	}
+	return bytes;
+}
+
+static bool copy_bytes(struct fsdp_writing *writing, const struct fsdp_source *from,
+	size_t index, unsigned char *buffer, struct fsdp_error **ret_error)
 {
 	struct fsdp_export_temporary *file = &writing->companions[index];
 	struct fsdp_sha256 *sha256 = fsdp_sha256_new();
-	uint64_t at = 0;
-	ssize_t got = 1;
 	bool good = sha256 != NULL || fsdp_fail_memory(ret_error);
-	while (good && got != 0) {
-		got = pread(from, buffer, FSDP_EXPORT_BUFFER, (off_t)at);
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0) {
-			good = fsdp_fail_errno(ret_error, errno, at, "cannot read");
-			break;
-		}
-		good = (fsdp_sha256_add(sha256, buffer, (size_t)got) ||
+	for (uint64_t at = 0; good && at < from->size;) {
+		size_t size = (size_t)fsdp_min(FSDP_EXPORT_BUFFER, from->size - at);
+		good = fsdp_source_read(from, at, buffer, size, ret_error) &&
+		       (fsdp_sha256_add(sha256, buffer, size) ||
 			       fsdp_fail_memory(ret_error)) &&
-		       export_write_at(
-			       file->descriptor, buffer, (size_t)got, at, ret_error);
-		at += (uint64_t)got;
+		       export_write_at(file->descriptor, buffer, size, at, ret_error);
+		at += size;
 	}
 	good = good && (fsdp_sha256_finish(sha256, writing->companion_digests[index]) ||
 			       fsdp_fail_memory(ret_error));
 	fsdp_sha256_free(sha256);
 	if (good && fsync(file->descriptor) != 0)
 		good = fsdp_fail_errno(ret_error, errno, FSDP_UNKNOWN, "cannot write");
-	return good;
-}
-
-/* Whether a link leads to a file of the download cache of Hugging Face, which stores the
- * files of a snapshot as ../../blobs/<hex>. */
-static bool leads_to_blob(const char *target)
-{
-	static const char blobs[] = "../../blobs/";
-	size_t size = strlen(blobs);
-	return strncmp(target, blobs, size) == 0 && target[size] != '\0' &&
-	       target[size + strspn(target + size, "0123456789abcdef")] == '\0';
-}
-
-/* A directory may be a stranger's: no other link of it is followed, or its target would be
- * copied into a directory that is handed on. */
-static int open_companion(int folder, const char *name)
-{
-	const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW;
-	char target[256];
-	int from = openat(folder, name, flags);
-	if (from >= 0 || errno != ELOOP)
-		return from;
-	ssize_t size = readlinkat(folder, name, target, sizeof target - 1);
-	target[size > 0 ? size : 0] = '\0';
-	errno = ENOENT;
-	return leads_to_blob(target) ? openat(folder, target, flags) : -1;
-}
-
-/* Bytes of those that are in this directory now; 0 without a directory. */
-static uint64_t export_companion_bytes(const char *path)
-{
-	int folder = path != NULL ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-	uint64_t bytes = 0;
-	for (size_t i = 0; folder >= 0 && i < FSDP_COUNT(names); i++) {
-		struct stat status;
-		int from = open_companion(folder, names[i]);
-		if (from >= 0 && fstat(from, &status) == 0 && is_companion(&status))
-			bytes += (uint64_t)status.st_size;
-		if (from >= 0)
-			close(from);
-	}
-	if (folder >= 0)
-		close(folder);
-	return bytes;
-}
-
-static bool copy_companion(struct fsdp_writing *writing, int folder, size_t index,
-	unsigned char *buffer, struct fsdp_error **ret_error)
-{
-	struct stat status;
-	int from = open_companion(folder, names[index]);
-	if (from < 0 && errno == ENOENT)
-		return true;
-	bool good = from >= 0 && fstat(from, &status) == 0;
-	if (!good) {
-		fsdp_fail_errno(ret_error, errno, FSDP_UNKNOWN, "cannot open");
-	} else if (is_companion(&status)) {
-		good = export_open_temporary(writing, &writing->companions[index],
-			       writing->plan->file_count + 1 + index, ret_error) &&
-		       copy_bytes(writing, from, index, buffer, ret_error);
-		writing->plan->facts.companions |= UINT32_C(1) << index;
-	}
-	if (from >= 0)
-		close(from);
-	if (!good)
-		fsdp_error_add_path(ret_error, names[index]);
-	return good;
+	return good || fsdp_error_add_path(ret_error, names[index]);
 }
 
 /* Copies files of configuration and tokenizer, if there are any. */
 static bool export_copy_companions(
 	struct fsdp_writing *writing, struct fsdp_error **ret_error)
 {
-	const char *path = writing->target->config_folder;
-	int folder = path != NULL ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-	unsigned char *buffer;
-	bool good;
-	if (path == NULL)
-		return true;
-	if (folder < 0) {
-		fsdp_fail_errno(ret_error, errno, FSDP_UNKNOWN, "cannot open");
-		return fsdp_error_add_path(ret_error, path);
+	unsigned char *buffer = malloc(FSDP_EXPORT_BUFFER);
+	bool good = buffer != NULL || fsdp_fail_memory(ret_error);
+	for (size_t i = 0; good && i < FSDP_COUNT(names); i++) {
+		struct fsdp_source from;
+		if (find_companion(writing, i) == NULL)
+			continue;
+		good = fsdp_dir_source(&writing->config, fsdp_span_text(names[i]), &from,
+			       ret_error) &&
+		       export_open_temporary(writing, &writing->companions[i],
+			       writing->plan->file_count + 1 + i, ret_error) &&
+		       copy_bytes(writing, &from, i, buffer, ret_error);
+		writing->plan->facts.companions |= UINT32_C(1) << i;
 	}
-	buffer = malloc(FSDP_EXPORT_BUFFER);
-	good = buffer != NULL || fsdp_fail_memory(ret_error);
-	for (size_t i = 0; good && i < FSDP_COUNT(names); i++)
-		good = copy_companion(writing, folder, i, buffer, ret_error);
 	free(buffer);
-	close(folder);
 	return good;
 }
 
@@ -1351,8 +1295,7 @@ static bool open_folder(struct fsdp_writing *writing, struct fsdp_error **ret_er
 		return false;
 	uint64_t needed = writing->plan->facts.file_bytes, room;
 	struct statvfs status;
-	if (!fsdp_add(needed, export_companion_bytes(writing->target->config_folder),
-		    &needed))
+	if (!fsdp_add(needed, export_companion_bytes(writing), &needed))
 		needed = FSDP_UNKNOWN;
 	if (fstatvfs(writing->folder, &status) != 0 ||
 		!fsdp_mul(status.f_bavail, status.f_frsize, &room) || room >= needed)
@@ -1445,6 +1388,12 @@ static bool write_folder(struct fsdp_writing *writing, struct fsdp_error **ret_e
 	bool verify = !writing->target->no_verify;
 	bool sums = verify && writing->target->file == NULL;
 	writing->total = writing->plan->facts.tensor_bytes * (verify ? 2 : 1);
+	struct fsdp_limits limits;
+	fsdp_limits_init(&limits);
+	if (writing->target->config_folder != NULL &&
+		!fsdp_dir_open(writing->target->remote, writing->target->config_folder,
+			&writing->plan->arena, &limits, &writing->config, ret_error))
+		return false;
 	if (!open_folder(writing, ret_error))
 		return false;
 	size_t count = writing->plan->file_count;
@@ -1509,7 +1458,9 @@ bool fsdp_export_write(struct fsdp_export *plan, const struct fsdp_export_target
 {
 	struct fsdp_export_target known = { .size = sizeof known };
 	memcpy(&known, target, fsdp_min(target->size, sizeof known));
-	struct fsdp_writing writing = { .plan = plan, .target = &known, .folder = -1 };
+	struct fsdp_writing writing = {
+		.plan = plan, .target = &known, .folder = -1, .config.fd = -1
+	};
 	for (size_t i = 0; i < FSDP_EXPORT_COMPANIONS; i++)
 		writing.companions[i].descriptor = -1;
 	bool good = plan->index_only       ? write_index(&writing, ret_error)
@@ -1525,5 +1476,6 @@ bool fsdp_export_write(struct fsdp_export *plan, const struct fsdp_export_target
 	export_forget_runs(&writing);
 	if (writing.folder >= 0)
 		close(writing.folder);
+	fsdp_dir_close(&writing.config);
 	return good;
 }

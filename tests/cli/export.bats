@@ -600,9 +600,10 @@ rows_of() {
 @test "no link of a folder brings a file of elsewhere into the target" {
 	mkdir -p hub/blobs hub/snapshots/main
 	cp "$TESTDATA"/hf/llama-sharded/*.safetensors* hub/snapshots/main
-	echo '{"vocab_size":1}' >hub/blobs/0123abcd
+	local blob=0123456789abcdef0123456789abcdef01234567
+	echo '{"vocab_size":1}' >hub/blobs/$blob
 	echo secret >secret
-	ln -s ../../blobs/0123abcd hub/snapshots/main/config.json
+	ln -s ../../blobs/$blob hub/snapshots/main/config.json
 	ln -s "$PWD/secret" hub/snapshots/main/vocab.json
 	ln -s ../../../secret hub/snapshots/main/merges.txt
 	"$FSDP_INSPECT" export -q --no-sandbox -o out hub/snapshots/main >/dev/null

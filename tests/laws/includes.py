@@ -24,7 +24,7 @@ ROOMS = {
     "verify": {"base", "io", "syntax", "model", "elements", "doors"},
     "naming": {"base", "model", "elements", "doors"},
     "analysis": {"base", "model", "elements", "verify", "naming"},
-    "export": {"base", "syntax", "elements", "model", "doors", "naming"},
+    "export": {"base", "io", "syntax", "elements", "model", "doors", "naming"},
 }
 
 # room -> what it may see of a room whose headers are not all for it.
@@ -37,7 +37,7 @@ NARROW = {
 PRIVATE = {
     "naming": {"naming", "base"},
     "analysis": {"analysis", "base", "naming"},
-    "export": {"export", "base", "syntax", "elements", "naming"},
+    "export": {"export", "base", "io", "syntax", "elements", "naming"},
 }
 
 # As ROOMS, for the rooms of the command; `cli` itself is main.c.

@@ -207,11 +207,6 @@ static bool find_config(struct exporting *exporting)
 
 	if (exporting->file != NULL || exporting->to_stdout)
 		return true;
-	if (given == NULL && helper_kind(path) != FSDP_REMOTE_LOCAL) {
-		run_note(exporting->run,
-			"configuration and tokenizer are copied from local directories only: --config DIR");
-		return true;
-	}
 	if (given != NULL || path_is_folder(path))
 		exporting->config = strdup(given != NULL ? given : path);
 	else if (strcmp(path, "-") == 0)
@@ -220,6 +215,16 @@ static bool find_config(struct exporting *exporting)
 		exporting->config = slash == NULL
 					    ? strdup(".")
 					    : strndup(path, (size_t)(slash - path) + 1);
+	if (given == NULL && helper_kind(path) == FSDP_REMOTE_FILE &&
+		exporting->config != NULL) {
+		exporting->config[slash - path] = '\0';
+		if (helper_kind(exporting->config) != FSDP_REMOTE_FOLDER) {
+			/* Other files than the named one were not requested. */
+			free(exporting->config);
+			exporting->config = NULL;
+			return true;
+		}
+	}
 	if (exporting->config != NULL && is_same(exporting->config, exporting->folder)) {
 		/* They are there. */
 		free(exporting->config);
@@ -363,6 +368,7 @@ static bool write_files(struct exporting *exporting, struct fsdp_error **ret_err
 		.no_verify = exporting->options->no_verify,
 		.digests = answer_is_machine(run),
 		.config_folder = exporting->config,
+		.remote = helper_remote(),
 		.prefix = temporary_prefix(),
 		.jobs = jobs_wanted(run->common),
 		.progress = reading_progress,

@@ -252,6 +252,9 @@ struct fsdp_export_target {
 	/* A directory whose configuration and tokenizer files are copied to the shards, as
 	 * far as they exist; NULL: none. */
 	const char *config_folder;
+	/* That directory is read through it, as far as it is below one of its roots; NULL:
+	 * from the file system. */
+	struct fsdp_remote *remote;
 
 	/* What names of temporary files begin with, at most 32 bytes, so that they can be
 	 * told apart from those of others. NULL: the process's number is in it. */
