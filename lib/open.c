@@ -498,6 +498,15 @@ static bool open_whole_directory(struct opening *opening, struct fsdp_error **re
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
 	struct fsdp_span name = fsdp_span_last(fsdp_span_text(opening->path), '/');
 	struct fsdp_folder folder;
+	if (!opening->has_beside && checkpoint->source.remote != NULL &&
+		fsdp_registry_may_stand(name)) {
+		fsdp_error_free(opening->beside_error);
+		opening->beside_error = NULL;
+		fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
+			"one file of a checkpoint in a directory, and HTTP has no directories");
+		return fsdp_error_add_hint(ret_error,
+			"download the directory, or name it at s3://, gs://, az:// or hf://");
+	}
 	if (!opening->has_beside || opening->options->slice)
 		return true;
 	fsdp_folder_of_dir(&folder, &opening->beside);

@@ -60,6 +60,11 @@ static bool has_odd_part(const char *path)
 	return false;
 }
 
+bool url_has_directories(const char *url)
+{
+	return !begins(url, "http") || begins(url, "https://huggingface.co/");
+}
+
 bool url_check(struct usage *usage, const char *command, const char *url)
 {
 	const char *host = strstr(url, "://") + 3;
@@ -82,7 +87,7 @@ bool url_check(struct usage *usage, const char *command, const char *url)
 	} else if (begins(url, "hf://datasets/") || begins(url, "hf://spaces/")) {
 		usage_what(
 			usage, "%.*s: only repositories of models are read", shown, url);
-	} else if (is_http && !begins(url, "https://huggingface.co/") &&
+	} else if (!url_has_directories(url) &&
 		   (path_size == size || host[path_size - 1] == '/')) {
 		usage_what(usage, "%.*s: HTTP has no directories", shown, url);
 		usage_hint(usage, "name a file, or use s3://, gs://, az:// or hf://");

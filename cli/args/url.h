@@ -18,6 +18,9 @@ const char *url_local(const char *text);
 /* Whether this one can be: usage shows why not. */
 bool url_check(struct usage *usage, const char *command, const char *url);
 
+/* Whether its files are in directories: all but those of web servers are. */
+bool url_has_directories(const char *url);
+
 /* Cuts off in place what is not shown: a query, and slashes at the end. */
 void url_clean(char *url);
 

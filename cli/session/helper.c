@@ -16,6 +16,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "args/url.h"
+
 static struct fsdp_remote *current;
 
 struct fsdp_remote *helper_remote(void)
@@ -155,6 +157,25 @@ static int start(char **words)
 	return child > 0 ? ends[0] : -1;
 }
 
+/* Some files stand for their directory, so that is asked for, where a store has any. */
+static bool add_root(const char *name, const char *url)
+{
+	static const char *const ends[] = { "/.metadata", ".distcp", ".index.json" };
+	size_t whole = strlen(name), size = strlen(url);
+
+	for (size_t i = 0; i < sizeof ends / sizeof *ends && url_has_directories(url);
+		i++)
+		if (whole >= strlen(ends[i]) &&
+			strcmp(name + whole - strlen(ends[i]), ends[i]) == 0)
+			whole = size = (size_t)(strrchr(name, '/') - name);
+	char *place = strndup(name, whole), *asked = strndup(url, size);
+	bool good =
+		place != NULL && asked != NULL && fsdp_remote_add(current, place, asked);
+	free(place);
+	free(asked);
+	return good;
+}
+
 bool helper_start(const struct inputs *inputs)
 {
 	const struct fsdp_options *options = &inputs->options;
@@ -180,8 +201,7 @@ bool helper_start(const struct inputs *inputs)
 		fsdp_remote_refuse(current, "no helper: python3 was not found",
 			"install Python 3.9 or newer, or set FSDP_INSPECT_PYTHON");
 	for (size_t i = 0; i < inputs->urls.count && good; i++)
-		good = fsdp_remote_add(
-			current, inputs->url_names.items[i], inputs->urls.items[i]);
+		good = add_root(inputs->url_names.items[i], inputs->urls.items[i]);
 	if (good)
 		fsdp_remote_seal(current);
 	free(program);

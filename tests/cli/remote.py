@@ -70,17 +70,22 @@ def fake():
     folder = os.path.join(TESTDATA, "demo", "step-1234")
     url = "s3://local" + folder
     compare("a helper's folders are answered for as local ones", "s3://local", FIXTURES, **local)
+    compare("a file that stands for its directory opens that", "s3://local",
+            ["hf/llama-sharded/model.safetensors.index.json", "demo/step-1234/.metadata", "demo/step-1234/__0_0.distcp"], COMMANDS[:2], **local)
+    compare("latest asks the loader of what it names", "s3://local", ["complete/layer-gone-falcon/checkpoint"], [["latest"]], **local)
     compare("late answers change nothing", "s3://local", FIXTURES[:1], COMMANDS[:5], FAKE_FAULT="delay", **local)
     here, there = (run(["show", "--json", one, "model.head.weight"], **local) for one in (folder, url))
     check("a name after a URL", (here[0] != 0 or here[:2] != (there[0], there[1].replace("s3://local", ""))) and (here, there))
     here, there = run(["diff", "--json", folder, folder]), run(["diff", "--json", folder, url], **local)
     check("one of two may be a URL", here[:2] != (there[0], there[1].replace("s3://local", "")) and (here, there))
     with tempfile.TemporaryDirectory() as scratch:
-        one = run(["export", "-o", scratch + "/here", folder])
-        two = run(["export", "-o", scratch + "/there", url], **local)
-        same = {name: open(f"{scratch}/here/{name}", "rb").read() == open(f"{scratch}/there/{name}", "rb").read()
-                for name in os.listdir(scratch + "/here")}
-        check("export writes what it writes of local files", one[0] != two[0] or not all(same.values()) and (one, two, same))
+        os.mkdir(scratch + "/here")
+        os.mkdir(scratch + "/there")
+        for name in ("demo/step-1234", "hf/llama-sharded", "hf/llama-sharded/model.safetensors.index.json"):
+            one, two = (run(["export", "-o", f"{scratch}/{out}/{name.replace('/', '-')}", f"{base}{TESTDATA}/{name}"], **local)
+                        for base, out in (("", "here"), ("s3://local", "there")))
+            wrong = subprocess.run(["diff", "-r", scratch + "/here", scratch + "/there"], capture_output=True, text=True).stdout
+            check(f"export of {name} writes what it writes of local files, configurations too", one[0] != two[0] or wrong)
     compare("recordings at URLs", "s3://local", ["traces/units/g_same_stream_rank0.pt.trace.json.gz", "traces/simple_profiler/keys_rank0.log"],
             [["replay", "--by=unit"]], **local)
     compare("a dump", "s3://local", ["traces/flight_recorder/hostile_w2/nccl_trace_rank_0"], [["order"]], **local)
@@ -267,6 +272,8 @@ def web(servers):
     found = run(["info", f"{base}/elsewhere/x.pt"])
     check("a redirect to a private address is not followed", (found[0] != 2 or "redirects to another place (10.0.0.1)" not in found[2] or
                                                               SECRET in found[2]) and found)
+    found = run(["info", f"{base}/demo/step-1234/__0_0.distcp"])
+    check("a file that is nothing without its directory", (found[0] != 2 or "HTTP has no directories" not in found[2]) and found)
     found = run(["info", f"{base}/nothing.pt"])
     check("a file that is not there", (found[0] != 2 or "no such file" not in found[2]) and found)
     found = run(["info", "http://127.0.0.1:1/x.pt"])
