@@ -88,7 +88,7 @@ def loaded(args, path, told, problems):
 def judged(args, path, told, problems):
     """What audit --for says of each loader against what the loader did."""
     for loader, did in told.items():
-        answer = answered(args, path, loader, [], problems)
+        answer = answered(args, path, loader, did.get("options", []), problems)
         if answer is None or answer["verdict"] == "not_judged" and did.get("unclear"):
             continue
         same(problems, f"{loader}: verdict", answer["verdict"], did["verdict"])

@@ -15,7 +15,7 @@ import warnings
 
 ABSENT = 77
 KINDS = {}
-MODULES = ("fresh_torch", "fresh_sharded", "fresh_hub", "fresh_adapters", "fresh_trainers", "fresh_more")
+MODULES = ("fresh_torch", "fresh_sharded", "fresh_hub", "fresh_adapters", "fresh_trainers", "fresh_more", "fresh_loads")
 
 
 class CannotWork(Exception):
@@ -31,7 +31,7 @@ def kind(name, library):
     part      whether more tensors are there, which the library does not give back
     merged    what the library's converter makes of it, which export is to write; then nothing else is asked
     hf, peft  what from_pretrained did, which audit --for is to say; then nothing else is asked; also:
-    for       loader -> what it did, which audit --for is to say; then nothing else is asked. `unclear`: or not judged
+    for       loader -> what it did, which audit --for is to say, with `options`; then nothing else is asked. `unclear`: or not judged
     expect    names and shapes of the base model, in a file beside it
     of_base   whether only these tell the answer
     unclear   whether not even these do: a pattern, a type of which too little is known

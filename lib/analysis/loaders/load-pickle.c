@@ -78,47 +78,43 @@ static bool is_taken(const struct fsdp_loading *loading, struct fsdp_span global
 	return false;
 }
 
-/* The fix of FI3003 for this file; empty: a class may run code, or is unknown. */
+/* The fix of FI3003 for this file; empty: a class may run code, or is unknown. A library that
+ * opens a file of its own takes no other option of torch.load, only classes that were allowed
+ * before. */
 static struct fsdp_span fix_of(struct fsdp_loading *loading, const char *name)
 {
 	const struct fsdp_checkpoint *checkpoint = fsdp_load_open(loading, name);
 
+	struct fsdp_span fix = fsdp_span("", 0);
+
 	for (size_t i = 0; checkpoint != NULL && i < fsdp_finding_count(checkpoint); i++)
 		if (fsdp_finding(checkpoint, i)->rule ==
 			fsdp_rule(FSDP_RULE_WEIGHTS_ONLY_REFUSES))
-			return fsdp_finding(checkpoint, i)->fix;
-	return (struct fsdp_span){ NULL, 0 };
+			fix = fsdp_finding(checkpoint, i)->fix;
+	if (fix.size >= FSDP_LOAD_WORD ||
+		(*name != '\0' && !fsdp_span_begins(fix, FSDP_SPAN("import "))))
+		fix.size = 0;
+	return fix;
 }
 
-/* An empty name is the path itself. Word 2: the fix. A library that opens a file of its own takes no other option of
- * torch.load, only classes that were allowed before. */
+/* An empty name is the path itself. Word 2: the fix. */
 static bool file_refuses_global(struct fsdp_loading *loading, const char *name)
 {
 	struct fsdp_survey_pickles pickles;
-	char *text = loading->words[1];
-	size_t at = 0;
-	struct fsdp_span fix;
+	struct fsdp_span fix = fix_of(loading, name);
 
 	loading->failed |= !fsdp_survey_pickles(loading->survey, name, &pickles);
 	if (!pickles.is_readable ||
 		(pickles.opcode != NULL && pickles.opcode_offset < pickles.global_offset))
 		return false;
-	*text = '\0';
-	for (size_t i = 0; i < pickles.global_count && at < FSDP_LOAD_WORD; i++) {
-		if (is_taken(loading, pickles.globals[i]))
-			continue;
-		if (at == 0)
-			fsdp_load_say(loading, 0, "%.*s",
-				FSDP_TEXT_MOST(pickles.globals[i], 256));
-		at += (size_t)snprintf(text + at, FSDP_LOAD_WORD - at, "%s%.*s",
-			at == 0 ? "" : ", ", FSDP_TEXT_MOST(pickles.globals[i], 256));
-		fsdp_load_name(loading, pickles.globals[i]);
-	}
-	fix = at > 0 && pickles.opcode == NULL ? fix_of(loading, name) : fsdp_span("", 0);
-	if (*name != '\0' && !fsdp_span_begins(fix, FSDP_SPAN("import ")))
-		fix.size = 0;
+	for (size_t i = 0; i < pickles.global_count; i++)
+		if (!is_taken(loading, pickles.globals[i]))
+			fsdp_load_name(loading, pickles.globals[i]);
+	if (loading->all_names == 0)
+		return false;
+	fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(loading->names[0], 256));
 	fsdp_load_say(loading, 2, "%.*s", FSDP_TEXT(fix));
-	return at > 0;
+	return true;
 }
 
 /* Words: the file, why, what helps. */
@@ -136,10 +132,13 @@ static bool file_refuses_opcode(struct fsdp_loading *loading, const char *name)
 		return false;
 	is_new |= pickles.opcode != NULL && pickles.protocol >= 4;
 	fsdp_load_say(loading, 0, "%s", *name != '\0' ? name : "the file");
-	fsdp_load_say(loading, 2, "%s",
-		beginning == OTHER ? fsdp_load_copying(loading, name)
-		: is_new           ? "save it again with torch.save and pickle_protocol=2"
-				   : "");
+	struct fsdp_span fix = fsdp_span_text(
+		beginning == OTHER
+			? fsdp_load_copying(loading, name)
+			: "save it again with torch.save and pickle_protocol=2");
+	if (beginning != OTHER && (!is_new || pickles.global_count > 0))
+		fix = fix_of(loading, name);
+	fsdp_load_say(loading, 2, "%.*s", FSDP_TEXT(fix));
 	if (beginning == OTHER)
 		fsdp_load_say(loading, 1, "neither a zip archive nor a pickle");
 	else if (is_new)
@@ -317,6 +316,29 @@ bool fsdp_load_has_new_dtype(struct fsdp_loading *loading)
 	return false;
 }
 
+/* Of such types the old form names no class that has them: torch.load fails in any mode. */
+static bool has_untyped_storage(struct fsdp_loading *loading)
+{
+	static const char *const begins[] = { "float8", "float4", "uint16", "uint32",
+		"uint64", "complex32" };
+	const struct fsdp_checkpoint *checkpoint =
+		beginning_of(loading, "") == LEGACY ? fsdp_load_open(loading, "") : NULL;
+
+	for (uint32_t i = 0; checkpoint != NULL && i < fsdp_tensor_count(checkpoint);
+		i++) {
+		const char *dtype = fsdp_dtype(fsdp_tensor(checkpoint, i).dtype)->name;
+		/* Nor does safetensors have the last one. */
+		fsdp_load_say(loading, 0, "%s", dtype);
+		fsdp_load_say(loading, 1, "%s%s",
+			*dtype == 'c' ? "" : "fsdp-inspect export -o DIRECTORY ",
+			*dtype == 'c' ? "" : loading->path);
+		for (size_t k = 0; k < FSDP_COUNT(begins); k++)
+			if (strncmp(dtype, begins[k], strlen(begins[k])) == 0)
+				return true;
+	}
+	return false;
+}
+
 /* Their sizes are computed with before their bytes are read. */
 static bool is_legacy_nested(struct fsdp_loading *loading)
 {
@@ -347,6 +369,9 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_NOT_JUDGED(UNSUPPORTED, is_legacy_nested,
 		"torch computes with the sizes of a nested tensor before it reads them from a file of this form",
 		.until = "2.15"),
+	FSDP_REFUSES(DTYPE, has_untyped_storage,
+		"torch.load cannot read tensors of {0} in a file without zip container",
+		"{1}"),
 	FSDP_REFUSES(
 		RELEASE, fsdp_load_has_new_dtype, FSDP_LOAD_NEW_DTYPE, .until = "2.14"),
 	FSDP_REFUSES(SHAPE, has_bad_index,

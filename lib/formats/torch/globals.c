@@ -749,6 +749,8 @@ static bool has_aliases(struct fsdp_span module)
 static void allow(struct refused *refused, const struct fsdp_pickle_global *global,
 	const struct fsdp_torch_known *known)
 {
+	/* Objects that are not classes, and classes that protocol 2 has under a name of Python 2. */
+	const char *const unnamed = "Ellipsis NotImplemented " EXCEPTIONS;
 	const struct fsdp_span dtypes =
 		FSDP_SPAN("*{type(numpy.dtype(c)) for c in numpy.typecodes[\"All\"]}");
 	/* Its unpickler puts items into no such object. */
@@ -764,7 +766,8 @@ static void allow(struct refused *refused, const struct fsdp_pickle_global *glob
 	else if ((known->what & filled) != 0 || global->via != FSDP_OP_GLOBAL ||
 		 fsdp_span_begins(module, FSDP_SPAN("numpy.random")) ||
 		 fsdp_span_begins(module, FSDP_SPAN("numpy.ma")) ||
-		 !is_dotted_name(module) || !is_dotted_name(global->name) ||
+		 matches("builtins", unnamed, global) || !is_dotted_name(module) ||
+		 !is_dotted_name(global->name) ||
 		 module.size + global->name.size + 2 > sizeof path)
 		refused->cannot_allow = true;
 	if (refused->cannot_allow)
@@ -855,7 +858,9 @@ static void report_refused(struct fsdp_torch *torch, const struct refused *refus
 void fsdp_torch_judge(struct fsdp_torch *torch)
 {
 	const struct fsdp_pickle *pickle = torch->pickle;
-	struct refused refused = { .only_dtensors = true };
+	/* The source text of a module is a persistent id, which is not allowed. */
+	struct refused refused = { .only_dtensors = true,
+		.cannot_allow = torch->said_source };
 	if (pickle == NULL)
 		return;
 	for (size_t i = 0; i < fsdp_pickle_global_count(pickle); i++) {
