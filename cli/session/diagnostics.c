@@ -945,7 +945,7 @@ static bool print_failure(
 		put(&message, failure->member);
 		writer_text(&message.line, ": ");
 	}
-	if (failure->offset != UINT64_MAX) {
+	if (failure->offset != UINT64_MAX && failure->offset != 0) {
 		writer_text(&message.line, "offset ");
 		writer_count(&message.line, failure->offset);
 		writer_text(&message.line, ": ");

@@ -233,7 +233,7 @@ END
 	sed -i 's/"num_hidden_layers": 4/"num_hidden_layers": 5/' source/config.json
 	run -1 --separate-stderr export_to out source
 	[[ "$stderr" == *FI1091* ]]
-	[[ "$output" == *"--partial writes the tensors that are whole"* ]]
+	[[ "$output" == *"add --partial to write the complete tensors"* ]]
 	[ ! -e out ]
 	run -3 export_to out --partial source
 	[ -s out/model.safetensors ]

@@ -3,6 +3,7 @@
  * What `diff` says about one pair, to people and to programs.
  */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 #include "cmd/diff/diff.h"
@@ -171,12 +172,16 @@ void elements_text(
 		numel *= (uint64_t)change->pair.sides[0].shape[i];
 	if (elements->differing == numel && numel > 1)
 		used = (size_t)snprintf(text, ELEMENTS_TEXT, "all %" PRIu64 "%s", numel,
-			elements->has_numbers ? "" : " differ");
+			elements->has_numbers && !isinf(elements->max_abs) ? ""
+									   : " differ");
 	else
 		used = (size_t)snprintf(text, ELEMENTS_TEXT,
 			"%" PRIu64 " of %" PRIu64 " elements differ", elements->differing,
 			numel);
-	if (elements->has_numbers)
+	if (elements->has_numbers && isinf(elements->max_abs))
+		used += (size_t)snprintf(
+			text + used, ELEMENTS_TEXT - used, " (NaN or Inf on one side)");
+	else if (elements->has_numbers)
 		used += put_number(" by up to", elements->max_abs, text + used,
 			ELEMENTS_TEXT - used);
 	if (change->has_first && (is_long || elements->differing != numel)) {

@@ -162,9 +162,9 @@ static void tell_companions(struct exporting *exporting)
 
 	if (exporting->facts.companions == 0 && exporting->config == NULL)
 		return;
-	out_line_begin(out, "beside");
+	out_line_begin(out, "copied");
 	if (exporting->facts.companions == 0)
-		out_line_text(out, "no %s was found to copy (--with-config)",
+		out_line_text(out, "no %s was found (--with-config)",
 			exporting->options->adapter || is_adapter(exporting->run)
 				? "adapter_config.json"
 				: "config.json");
@@ -192,7 +192,7 @@ static void tell_refused(struct exporting *exporting)
 {
 	const char *what = exporting->options->partial && !exporting->unmatched &&
 					   exporting->torn != NULL
-				   ? "nothing was written: no tensor is whole"
+				   ? "nothing was written: no tensor is complete"
 				   : "nothing was written";
 	struct run *run = exporting->run;
 
@@ -204,7 +204,7 @@ static void tell_refused(struct exporting *exporting)
 	if (exporting->unmatched || (run->word_count > 0 && exporting->torn == NULL))
 		return;
 	if (exporting->torn != NULL && !exporting->options->partial)
-		out_line(run->out, "next", "--partial writes the tensors that are whole");
+		out_line(run->out, "next", "add --partial to write the complete tensors");
 	out_line_begin(run->out, "next");
 	out_line_text(run->out, "fsdp-inspect audit ");
 	out_line_shell(run->out, text_of(run->path));

@@ -337,6 +337,8 @@ static void tell_cost(struct latest *latest)
 			return;
 		old += candidate->is_named ? 0 : bytes;
 	}
+	if (all == 0)
+		return;
 	run_total(latest->run,
 		latest->named > 0
 			? "%zu checkpoint%s, %s (* marks the newest good); the others use %s"

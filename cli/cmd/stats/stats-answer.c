@@ -192,15 +192,17 @@ static void leave_out(
 static void show_total(struct counting *counting, const char *common)
 {
 	struct run *run = counting->run;
-	char size[HUMAN_ROOM];
+	char size[HUMAN_ROOM], finite[32] = "no";
 
 	out_record(run->out, "total", &total_record, (struct subject){ NULL, counting });
 	if (counting->row_count == 0)
 		return;
-	run_total(run, "%" PRIu64 " tensor%s, %s, %" PRIu64 " not finite%s%s",
+	if (counting->total.nan + counting->total.inf > 0)
+		snprintf(finite, sizeof finite, "%" PRIu64,
+			counting->total.nan + counting->total.inf);
+	run_total(run, "%" PRIu64 " tensor%s, %s, %s NaN or Inf%s%s",
 		counting->total.tensors, counting->total.tensors == 1 ? "" : "s",
-		out_bytes(run->out, counting->total.bytes, size),
-		counting->total.nan + counting->total.inf,
+		out_bytes(run->out, counting->total.bytes, size), finite,
 		common != NULL ? "; every row: " : "", common != NULL ? common : "");
 }
 
