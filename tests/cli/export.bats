@@ -260,7 +260,7 @@ open(sys.argv[1], "r+b").truncate(8 + size)
 END
 	done
 	run -1 export_to out --partial empty
-	[[ "$output" == *"nothing was written: no tensor is whole"* ]]
+	[[ "$output" == *"nothing was written: no tensor is complete"* ]]
 	[ ! -e out ]
 }
 
