@@ -321,8 +321,7 @@ static void report_unread(const struct sets *sets, const struct fsdp_set_pair *p
 static bool report_models(const struct sets *sets, const struct fsdp_set_pair *pair)
 {
 	const struct fsdp_set_shares *shares = &pair->shares;
-	static const char next[] =
-		"name the model that is meant; they are loaded one by one";
+	static const char next[] = "name the model to load; each is loaded separately";
 
 	if (pair->checkpoint == NULL) {
 		report_unread(sets, pair);
@@ -331,15 +330,14 @@ static bool report_models(const struct sets *sets, const struct fsdp_set_pair *p
 	report_errors(sets, pair);
 	if (shares->equal > 0)
 		return find(sets, SEVERITY_NOTE, pair->first, (struct text){ 0 }, next,
-			"%s next to it is another model: %llu of its %llu tensors have the name and shape of one of %llu here, and %llu of these the same bytes",
+			"%s next to it is another model: %llu of its %llu tensors have the name and shape of a tensor here, and %llu of these the same bytes",
 			pair->second, (unsigned long long)shares->alike,
 			(unsigned long long)shares->second,
-			(unsigned long long)shares->first,
 			(unsigned long long)shares->equal);
 	return find(sets, SEVERITY_NOTE, pair->first, (struct text){ 0 }, next,
-		"%s next to it is another model: %llu of its %llu tensors have the name and shape of one of %llu here",
+		"%s next to it is another model: %llu of its %llu tensors have the name and shape of a tensor here",
 		pair->second, (unsigned long long)shares->alike,
-		(unsigned long long)shares->second, (unsigned long long)shares->first);
+		(unsigned long long)shares->second);
 }
 
 static bool check_pair(const struct sets *sets, struct fsdp_set_pair pair)

@@ -584,8 +584,7 @@ static bool judge(struct session *session, struct run *run, const char *const *p
 	run->input = session->input = (uint32_t)first;
 	run->status = STATUS_GOOD;
 	run->checkpoint = session_open(session, paths, count, first);
-	if (!is_listed && session->below != NULL)
-		return true;
+	run->below = is_listed ? NULL : session->below;
 	good = !collected->out_of_memory && session->command->judge(run, &error) &&
 	       !session->begun;
 	if (!good && !collected->out_of_memory && !session->begun)
@@ -596,6 +595,7 @@ static bool judge(struct session *session, struct run *run, const char *const *p
 	if (session->fleeting && run->checkpoint != NULL)
 		fsdp_checkpoint_free(session->checkpoints[--session->checkpoint_count]);
 	run->checkpoint = NULL;
+	run->below = NULL;
 	set_status(session, first, count, good ? run->status : STATUS_FAILED);
 	return good;
 }

@@ -8,6 +8,7 @@
 #include <fsdp/pickle.h>
 
 #include "cmd/audit/judging.h"
+#include "part/audit-run.h"
 #include "part/recordings.h"
 #include "session/diagnostics.h"
 #include "session/session.h"
@@ -225,6 +226,10 @@ static bool judge(struct run *run, struct fsdp_error **ret_error)
 	if (run->common->part_count != 0 && audit->count > 0)
 		return refuse(
 			run, "audit them separately", "--part is of one checkpoint");
+	/* Each checkpoint below it is an input of its own. */
+	if (run->below != NULL)
+		return audit->level < FSDP_LEVEL_HEADERS ||
+		       check_weight_sets(run, audit->options->data, true);
 	if (run->checkpoint != NULL)
 		pickled_recording_report(run);
 	return audit_judge(audit, run, ret_error);

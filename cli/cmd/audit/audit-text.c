@@ -407,6 +407,10 @@ bool audit_text(const struct audit *audit, struct run *run)
 			show_checksums(verdict, run->out);
 	}
 	show_rows(audit, run);
+	/* Of the directory itself: models that are next to each other in it. */
+	if (is_below && run_checkpoints(run) == 1 &&
+		!show_findings(&(struct judgement){ .input = 0 }, run, true))
+		return false;
 	if (audit->count > 1 && run->common->quiet == 0) {
 		if (any)
 			out_line(run->out, NULL, "%s", "");
