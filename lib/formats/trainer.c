@@ -1269,10 +1269,10 @@ static void check_training(struct fsdp_reading *reading, const struct trainer *t
 			"scheduler.pt is missing: a resume with DeepSpeed fails without it, unless the schedule is set in the DeepSpeed configuration and is stored in global_step<N>");
 	else if (optimizer && !scheduler)
 		lack(reading, "scheduler.pt", FSDP_WARNING,
-			"scheduler.pt is missing: Trainer loads the optimizer and the schedule only together, so a resume keeps the step and the weights, and starts both with fresh state");
+			"scheduler.pt is missing: on resume the step continues, but optimizer and scheduler restart (Trainer loads both or none)");
 	else if (!trainer->is_deepspeed && !optimizer && scheduler)
 		lack(reading, "optimizer.pt", FSDP_WARNING,
-			"optimizer.pt is missing: Trainer loads the optimizer and the schedule only together, so a resume keeps the step and the weights, and starts both with fresh state");
+			"optimizer.pt is missing: on resume the step continues, but optimizer and scheduler restart (Trainer loads both or none)");
 	else if (!trainer->is_deepspeed && !optimizer)
 		lack(reading, NULL, FSDP_NOTE,
 			random ? "optimizer.pt and scheduler.pt are missing: a resume keeps the step and the weights, and starts the optimizer and the schedule with fresh state"

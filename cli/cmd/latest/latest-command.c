@@ -340,7 +340,7 @@ static void tell_cost(struct latest *latest)
 	if (all == 0)
 		return;
 	run_total(latest->run,
-		latest->named > 0
+		latest->named > 0 && old > 0
 			? "%zu checkpoint%s, %s (* marks the newest good); the others use %s"
 			: "%zu checkpoint%s, %s",
 		latest->count, latest->count == 1 ? "" : "s",
