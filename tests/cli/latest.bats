@@ -103,7 +103,7 @@ latest() {
 	ln -s step-2 run/LATEST
 	latest run
 	[ "$status" -eq 0 ]
-	[[ $stderr == *"LATEST: points to step-2 (bad)"*"FI1011"* ]]
+	[[ $stderr == *"LATEST points to step-2 (bad)"*"FI1011"* ]]
 }
 
 @test "the newest is opened first, and older ones not at all" {

@@ -93,7 +93,8 @@ static bool find_stale(struct latest *latest, const struct run_pointer *pointer,
 		.rank = FSDP_NONE,
 		.affected_bytes = FSDP_UNKNOWN,
 	};
-	int size = snprintf(text, sizeof text, "points to %.*s (%s)",
+	int size = snprintf(text, sizeof text, "%.*s points to %.*s (%s)",
+		(int)finding.file.size, (const char *)finding.file.data,
 		(int)pointer->says.size, pointer->says.data, is);
 
 	if (good != NULL)
