@@ -286,14 +286,35 @@ static bool is_number(struct fsdp_span text)
 	return text.size > 0;
 }
 
+/* The longest list of numbered modules that is not within a module of such a list: experts
+ * are in a layer. */
+static void count_layers(struct finder *finder, const uint32_t *numbered, bool *is_inner)
+{
+	size_t count = fsdp_module_count(finder->checkpoint);
+
+	for (uint32_t i = 1; i < count; i++) {
+		struct fsdp_module module = fsdp_module(finder->checkpoint, i);
+		struct fsdp_span last = fsdp_name_last(finder->checkpoint, module.name);
+
+		if (module.parent == FSDP_NONE)
+			continue;
+		is_inner[i] = is_inner[module.parent] ||
+			      (is_number(last) && numbered[module.parent] > 1);
+		if (!is_inner[i] || is_inner[module.parent])
+			continue;
+		if (numbered[module.parent] > finder->kind->layers)
+			finder->kind->layers = numbered[module.parent];
+	}
+}
+
 static bool find_modules(struct finder *finder)
 {
 	size_t count = fsdp_module_count(finder->checkpoint);
 	uint32_t *numbered = calloc(count + 1, sizeof *numbered);
+	bool *is_inner = calloc(count + 1, sizeof *is_inner);
+	bool good = numbered != NULL && is_inner != NULL;
 
-	if (numbered == NULL)
-		return false;
-	for (uint32_t i = 1; i < count; i++) {
+	for (uint32_t i = 1; good && i < count; i++) {
 		struct fsdp_module module = fsdp_module(finder->checkpoint, i);
 		struct fsdp_span last = fsdp_name_last(finder->checkpoint, module.name);
 		if (module.wrapper != FSDP_WRAPPER_NONE || module.parent == FSDP_NONE)
@@ -301,14 +322,15 @@ static bool find_modules(struct finder *finder)
 		for (size_t j = 0; j < WORDS; j++)
 			if (fsdp_span_equal(last, words[j]))
 				finder->words |= UINT64_C(1) << j;
-		if (is_number(last) && ++numbered[module.parent] > finder->kind->layers)
-			finder->kind->layers = numbered[module.parent];
+		numbered[module.parent] += is_number(last);
+	}
+	if (good) {
+		count_layers(finder, numbered, is_inner);
+		find_architecture(finder);
 	}
 	free(numbered);
-	if (finder->kind->layers < 2)
-		finder->kind->layers = 0;
-	find_architecture(finder);
-	return true;
+	free(is_inner);
+	return good;
 }
 
 bool fsdp_kind_find(const struct fsdp_checkpoint *checkpoint,

@@ -370,7 +370,7 @@ struct fsdp_kind {
 	enum fsdp_optimizer optimizer;
 	/* Architecture by names of modules: "Llama". Static. */
 	const char *looks_like;
-	/* Of the longest list of numbered modules, if over 1; else 0. */
+	/* Of the longest list of numbered modules in no other, if over 1; else 0. */
 	uint32_t layers;
 	/* `step` was found: a value called step, global_step, iteration, …. */
 	bool has_step;
