@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""embed-report.py TEMPLATE: writes the template of the page of a report as C, with the digests of its style and script,
-which its policy allows alone. The page ends at the first line that begins with @@; from there on each such line is a block:
-its name and its markup. @name@ is a field of text, @+name@ a field of filled blocks."""
+"""embed-report.py PAGE BLOCKS: writes the template of the page of a report as C, with the digests of its style and script,
+which its policy allows alone; and the blocks that are filled into it. Each line of BLOCKS begins with @@ and is a name and
+its markup. @name@ is a field of text, @+name@ a field of filled blocks."""
 import base64
 import hashlib
 import re
@@ -17,13 +17,14 @@ def literal(text):
     return '"' + "".join(c if " " <= c <= "~" and c not in '"\\?' else "".join(f"\\{b:03o}" for b in c.encode()) for c in text) + '"'
 
 
-def main(path):
-    with open(path, encoding="utf-8") as file:
+def main(page_path, blocks_path):
+    with open(page_path, encoding="utf-8") as file:
         page = file.read()
+    with open(blocks_path, encoding="utf-8") as file:
+        blocks = ("\n" + file.read()).split("\n@@")[1:]
     for name, tag in (("style-hash", "style"), ("script-hash", "script")):
         page = page.replace(f"@{name}@", digest(re.search(f"<{tag}>(.*?)</{tag}>", page, re.DOTALL)[1]))
-    page, *blocks = page.split("\n@@")
-    blocks = [("page", page + "\n")] + [(name, text.rstrip("\n") + "\n") for name, text in (block.split(" ", 1) for block in blocks)]
+    blocks = [("page", page)] + [(name, text.rstrip("\n") + "\n") for name, text in (block.split(" ", 1) for block in blocks)]
     print('#include "render/html.h"')
     for name, text in blocks:
         print(f"static const struct html_piece {name}_block[] = {{")
@@ -40,4 +41,4 @@ def main(path):
     print("\t{ 0, 0 },\n};")
 
 
-main(sys.argv[1])
+main(*sys.argv[1:])

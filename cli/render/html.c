@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fills the blocks of data/report.html, the page of a report.
+ * Fills data/report.html, the page of a report, and data/report-blocks.html.
  */
 #include <stdlib.h>
 #include <zlib.h>
@@ -108,8 +108,7 @@ static void end_base64(struct base64 *base64)
 	memset(writer_room(base64->to, 0) - (3 - left), '=', 3 - left);
 }
 
-static void compress_text(
-	z_stream *stream, struct base64 *base64, struct text text, int flush)
+static void compress_text(z_stream *stream, struct base64 *base64, struct text text)
 {
 	unsigned char out[16 << 10];
 
@@ -123,13 +122,13 @@ static void compress_text(
 		do {
 			stream->next_out = out;
 			stream->avail_out = sizeof out;
-			deflate(stream, flush);
+			deflate(stream, text.size > 0 ? Z_NO_FLUSH : Z_FINISH);
 			put_base64(base64, out, sizeof out - stream->avail_out);
 		} while (stream->avail_out == 0);
 	} while (text.size > 0);
 }
 
-bool html_data(struct writer *to, const struct text *texts, size_t count)
+bool html_data(struct writer *to, struct text text)
 {
 	enum { LEVEL = 6, MEMORY = 8, GZIP = 16 };
 	struct base64 base64 = { .to = to };
@@ -138,9 +137,7 @@ bool html_data(struct writer *to, const struct text *texts, size_t count)
 	if (deflateInit2(&stream, LEVEL, Z_DEFLATED, MAX_WBITS + GZIP, MEMORY,
 		    Z_DEFAULT_STRATEGY) != Z_OK)
 		return false;
-	for (size_t i = 0; i < count; i++)
-		compress_text(&stream, &base64, texts[i], Z_NO_FLUSH);
-	compress_text(&stream, &base64, (struct text){ "", 0 }, Z_FINISH);
+	compress_text(&stream, &base64, text);
 	end_base64(&base64);
 	deflateEnd(&stream);
 	return true;

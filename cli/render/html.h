@@ -5,7 +5,7 @@
 #include "render/out.h"
 #include "render/writer.h"
 
-/* internal to html.c: the blocks of data/report.html in pieces, the page first. */
+/* internal to html.c: data/report.html and the blocks of data/report-blocks.html in pieces, the page first. */
 struct html_piece {
 	enum { HTML_MARKUP, HTML_TEXT, HTML_BLOCKS } kind;
 	const char *text; /* of a field its name; NULL: the end */
@@ -28,8 +28,7 @@ void html_fill(struct writer *to, const char *block, const struct html_field *fi
 	html_fill(to, block,      \
 		(const struct html_field[]){ __VA_ARGS__, { NULL, { NULL, 0 } } })
 
-/* Compresses the texts in order (gzip, without a time), and writes them in base64. False: out
- * of memory. */
-bool html_data(struct writer *to, const struct text *texts, size_t count);
+/* Compresses a text (gzip, without a time), and writes it in base64. False: out of memory. */
+bool html_data(struct writer *to, struct text text);
 
 #endif

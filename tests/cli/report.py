@@ -6,8 +6,11 @@ Prints TAP. (axe.py opens pages in a browser.)
 report.py BINARY TESTDATA
 """
 import base64
+import collections
+import glob
 import gzip
 import hashlib
+import html
 import html.parser
 import json
 import os
@@ -20,7 +23,8 @@ import tempfile
 
 BINARY, TESTDATA = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 TEMPLATE = os.path.join(os.path.dirname(__file__), "..", "..", "data", "report.html")
-FIELDS = {"style-hash", "script-hash", "title", "color", "verdict", "icon", "badge", "+chips", "summary", "+cards", "+findings", "+loaders", "+values", "+footer", "data"}
+BLOCKS = TEMPLATE.replace("report.html", "report-blocks.html")
+FIELDS = {"style-hash", "script-hash", "title", "color", "verdict", "icon", "badge", "+chips", "summary", "+cards", "+findings", "+runs", "+loaders", "+values", "+footer", "+data"}
 HOSTILE = ("<img src=x onerror=alert(1)>", "\"' onload='x", "</style><b>", "</script><script>x()</script>", "a\u0007b\u202ec", "@data@", "__proto__", "&lt;", "x" * 3000)
 
 
@@ -58,7 +62,9 @@ class Page(html.parser.HTMLParser):
 
     @property
     def data(self):
-        return json.loads(gzip.decompress(base64.b64decode(re.search(r'id="data">([^<]*)<', self.text)[1])))
+        """Document by key; of one that is not on the page None."""
+        found = re.findall(r'id="data-([a-z_]+)">([^<]*)<', self.text)
+        return collections.defaultdict(lambda: None, {key: json.loads(gzip.decompress(base64.b64decode(text))) for key, text in found})
 
 
 def page(*words, status=0):
@@ -71,10 +77,12 @@ def check_template():
     with open(TEMPLATE, encoding="utf-8") as file:
         text = file.read()
     assert len(text.encode()) <= 45 << 10, len(text.encode())
-    assert set(re.findall("@([+]?[a-z-]+)@", text.split("\n@@")[0])) == FIELDS
+    assert sorted(re.findall("@([+]?[a-z-]+)@", text)) == sorted([*FIELDS, "title", "verdict"])
     script = re.search("<script>(.*)</script>", text, re.DOTALL)[1]
     for word in ("innerHTML", "insertAdjacentHTML", "document.write", "eval(", "outerHTML"):
         assert word not in script, word
+    with open(BLOCKS, encoding="utf-8") as file:
+        text += file.read()
     assert set(re.findall(r"https?://[^\s\"']*", text)) == {"http://www.w3.org/2000/svg"}
 
 
@@ -104,7 +112,7 @@ def check_broken():
         shutil.copytree(os.path.join(TESTDATA, "demo/step-1234"), gone)
         os.remove(os.path.join(gone, "__1_0.distcp"))
         lost = page(gone)
-    for part in ("run/step-1234: bad", "57 of 57 tensors are affected: 1.4 KiB,", "% of the bytes.", "3 files, 1 missing"):
+    for part in ("run/step-1234: bad", "57 of 57 tensors are affected: 1.4 KiB,", "% of the bytes.", "3 files, 1 of them missing"):
         assert part in lost.plain, part
     assert [file["path"] for file in lost.data["info"]["data"]["files"] if file.get("missing")] == ["__1_0.distcp"]
     with tempfile.TemporaryDirectory() as folder:
@@ -144,12 +152,109 @@ def check_hostile():
     assert {tensor["name"] for tensor in one.data["ls"]["data"]["tensors"]} == set(names)
 
 
+# Of audit, as people read them.
+VERDICTS = {"loads": "loads", "differs": "loads with differences", "refuses": "refuses", "not_judged": "not judged"}
+
+
+def plural(count, noun):
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def check_claim(path):
+    """What the page of a checkpoint says is what the audit found."""
+    got = run("audit", "--json", path)
+    audit = json.loads(got.stdout.decode().replace(path, "/".join(path.split("/")[-2:])))
+    one = page(path, status=3 if not audit["data"] else 0)
+    data, info, text = audit["data"], one.data["info"]["data"], one.plain
+    assert f"{data['verdict'].upper()} " in text
+    for level in ("error", "warning"):
+        count = data["counts"][level]
+        assert (plural(count, level) in text.split(" Parameters ")[0].split(" Findings ")[0]) == (count > 0), level
+        found = [finding for finding in audit["findings"] if finding["severity"] == level]
+        for finding in found if len(found) <= 20 else []:
+            assert finding["message"] in text, finding["message"]
+            assert f"Fix: {finding['fix']}" in text if finding.get("fix") else True, finding["fix"]
+    errors = [finding for finding in audit["findings"] if finding["severity"] == "error"]
+    if errors:
+        first = errors[0]
+        summary = re.search(r'<p class="summary">(.*?)</p>', one.text, re.DOTALL)[1]
+        summary = html.unescape(summary)
+        message = (f"{first['file']}: " if first.get("file") else "") + first["message"]
+        assert summary[1:].startswith(message[1:]), summary
+        names = {tensor["name"] for tensor in one.data["ls"]["data"]["tensors"]} & set(first.get("affected", [])) if info else set()
+        told = re.search(r"([\d,]+) of ([\d,]+) tensors? (?:is|are) affected", summary)
+        assert (int(told[1].replace(",", "")), int(told[2].replace(",", ""))) == (len(names), info["counts"]["tensors"]) if told else not names, summary
+        share = re.search(r"([\d.]+) % of the bytes", summary)
+        assert abs(float(share[1]) - 100 * first["affected_bytes"] / info["bytes"]["payload"]) <= 0.051 if share else True, summary
+    for loader in data.get("loaders", []):
+        assert f"{VERDICTS[loader['verdict']]} {loader['title']} {loader['library']} {loader['version']}" in text, loader["loader"]
+        for reason in loader.get("reasons", [])[:1]:
+            assert reason["message"] in text and reason.get("way_out", "") in text, reason
+    passed = sum(check["status"] == "passed" for check in data["checks"])
+    assert not passed or plural(passed, "check") + " passed" in text
+    if info:
+        for count, noun in ((info["bytes"]["on_disk"], "On disk "), (info["counts"]["parameters"], "Parameters ")):
+            assert not count or noun in text
+        for name, share in re.findall(r"<dd>([^<]*), (\d+) % of the bytes</dd>", one.text):
+            assert 0 < int(share) <= 100, name
+
+
+def check_claims():
+    paths = sorted(glob.glob(TESTDATA + "/broken/*/checkpoint") + glob.glob(TESTDATA + "/complete/*/checkpoint") + glob.glob(TESTDATA + "/deepspeed/*"))
+    paths = [os.path.relpath(path, TESTDATA) for path in paths]
+    assert len(paths) >= 30, len(paths)
+    for path in paths:
+        try:
+            check_claim(path)
+        except AssertionError as error:
+            raise AssertionError(f"{path}: {error}") from error
+
+
+def check_experts():
+    names = [f"model.layers.{layer}.mlp.experts.{expert}.{name}.weight" for layer in range(3) for expert in range(5) for name in ("gate_proj", "up_proj")]
+    head = {name: {"dtype": "F32", "shape": [1], "data_offsets": [4 * i, 4 * i + 4]} for i, name in enumerate(names)}
+    text = json.dumps(head).encode()
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.safetensors")
+        with open(path, "wb") as file:
+            file.write(len(text).to_bytes(8, "little") + text + bytes(range(1, 5)) * len(names))
+        assert "3 layers, 30 tensors" in page(path).plain
+
+
+def check_notes():
+    one = page("deepspeed/zero2-w2")
+    assert "using global_step2 (from latest)" in one.plain and one.data["info"]["notes"] == ["using global_step2 (from latest)"]
+
+
+def check_runs():
+    one = page("traces/gpu_generated")
+    costs = one.data["replay"]["data"]["cost"]
+    assert one.text.count('<section class="run">') == len(costs) == 2
+    assert "2 runs of 6 recordings" in one.plain
+    for number, cost in enumerate(costs, 1):
+        sentence = cost["loss"]["sentence"]
+        assert f"Run {number}" in one.plain and sentence[0].upper() + sentence[1:] + "." in one.plain
+        assert {step["run"] for step in one.data["replay"]["data"]["steps"]} == {1, 2}
+    alone = page(*(f"traces/gpu_generated/old_lying_rank{rank}.pt.trace.json.gz" for rank in range(2)))
+    assert "Run 1" not in alone.plain and "Idle (10 %): the GPU waits for the host" in alone.plain
+
+
+def check_changed_values():
+    steps = [f"runs/dcp-half-written/run/step-{step}" for step in (10, 20)]
+    one = page(*steps)
+    for part in ("DIFFERENT", "1 value changed", "6 equal in name, shape and dtype", "step 10 → 20"):
+        assert part in one.plain, part
+    assert "EQUAL" in page(steps[0], steps[0]).plain and "Values" not in page(steps[0], steps[0]).plain
+
+
 def check_comparison():
     one = page("hf/llama-sharded", "complete/tensor-gone-llama/checkpoint")
     for part in ("hf/llama-sharded → tensor-gone-llama/checkpoint", "DIFFERENT", "Contents were not compared.", "before",
-                 "1 error: fsdp-inspect audit tensor-gone-llama/checkpoint"):
+                 "1 error: fsdp-inspect audit tensor-gone-llama/checkpoint",
+                 "with another dtype", "more"):
         assert part in one.plain, part
     assert "FI1090" not in one.plain
+    assert "1 error: fsdp-inspect audit tensor-gone-llama/checkpoint" in page("complete/tensor-gone-llama/checkpoint", "hf/llama-sharded").plain
     assert one.data["diff"]["data"] and one.data["ls_a"]["data"]
     assert "EQUAL" in page("demo/step-1234", "demo/step-1234").plain
 
@@ -210,6 +315,11 @@ CHECKS = {
     "no directory above the last two is on the page": check_short_path,
     "401 hostile names make no markup": check_hostile,
     "two checkpoints make the page of a comparison": check_comparison,
+    "what the pages of all broken checkpoints say is what the audit found": check_claims,
+    "layers are counted, not experts": check_experts,
+    "notes of other commands are notes of the page": check_notes,
+    "several runs: each has a section with its largest loss": check_runs,
+    "two checkpoints that differ in a stored value": check_changed_values,
     "recordings alone, and beside a checkpoint": check_recordings,
     "what cannot be read is an error of the command": check_failures,
     "on a terminal the page goes to a file": check_terminal,

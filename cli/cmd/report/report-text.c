@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Writes what the page shows without a script: verdict, summary, cards, findings, loaders,
- * values. The words are here, the markup is in data/report.html.
+ * values. The words are here, the markup is in data/report-blocks.html.
  */
 #include <ctype.h>
 #include <inttypes.h>
@@ -14,7 +14,7 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
-enum { ITEMS_MOST = 20, NAMES_MOST = 30, VALUES_MOST = 200 };
+enum { ITEMS_MOST = 20, NAMES_MOST = 30, VALUES_MOST = 200, PAIRS_MOST = 4000 };
 
 typedef struct fsdp_document_value json;
 
@@ -69,7 +69,7 @@ static json find_value(json info, struct text name, bool is_end)
 		if (own.size >= name.size && (is_end || own.size == name.size) &&
 			memcmp(own.data + own.size - name.size, name.data, name.size) ==
 				0)
-			return fsdp_document_get(item, "value");
+			return item;
 	}
 	return (json){ 0 };
 }
@@ -81,8 +81,10 @@ static json find_field(json of, struct text path)
 	char key[64];
 
 	if (path.size > 0 && (path.data[0] == '=' || path.data[0] == '~'))
-		return find_value(of, (struct text){ path.data + 1, path.size - 1 },
-			path.data[0] == '~');
+		return fsdp_document_get(
+			find_value(of, (struct text){ path.data + 1, path.size - 1 },
+				path.data[0] == '~'),
+			"value");
 	for (size_t at = 0, end; at < path.size; at = end + 1) {
 		json list = of;
 
@@ -155,22 +157,59 @@ static const char *title_of(json word)
 	return NULL;
 }
 
+/* Of "missing" the items that are, of "=dtype" the pairs that differ in that. */
+static int64_t count_items(json list, struct text form)
+{
+	int64_t count = 0;
+
+	for (size_t i = 0; i < list.count; i++) {
+		json item = fsdp_document_item(list, i), what = find(item, "what");
+
+		count += find(item, "missing").integer;
+		for (size_t k = 0; k < what.count; k++)
+			count += text_is(text_of_span(fsdp_document_item(what, k).text),
+				(struct text){ form.data + 1, form.size - 1 });
+	}
+	return count;
+}
+
+static int64_t count_bytes(json groups)
+{
+	int64_t count = 0;
+
+	for (size_t i = 0; i < groups.count; i++)
+		count += find(fsdp_document_item(groups, i), "bytes").integer;
+	return count;
+}
+
+/* "DCP" of "PyTorch distributed checkpoint (DCP)", "PEFT adapter" of "PEFT adapter (…)". */
+static void write_short(struct writer *to, struct text title)
+{
+	const char *open = memchr(title.data, '(', title.size);
+	size_t before = open != NULL ? (size_t)(open - title.data) : 0;
+
+	if (before > 1 && title.size > before + 2 && isupper((unsigned char)open[2]))
+		writer_put(to, open + 1, title.size - before - 2);
+	else
+		writer_put(to, title.data, before > 1 ? before - 1 : title.size);
+}
+
 /* A field in one of its forms. False: it is absent, or a number that is 0. */
 static bool write_form(struct writer *to, json of, json at, struct text form)
 {
 	int64_t number = at.kind == FSDP_DOCUMENT_LIST ? (int64_t)at.count : at.integer;
 	double real = at.kind == FSDP_DOCUMENT_REAL ? at.real : (double)at.integer,
-	       payload = (double)find(of, "bytes.payload").integer,
+	       payload = (double)count_bytes(find(of, "bytes.by_role")),
 	       mean = (double)find(of, "balance.mean_bytes").integer;
 	char room[HUMAN_ROOM], line[64];
-	int64_t missing = 0;
 	const char *text = line;
 
-	if (text_is(form, text_of("missing")))
-		for (size_t i = 0; i < at.count; i++)
-			missing += find(fsdp_document_item(at, i), "missing").integer;
-	if (text_is(form, text_of("missing")))
-		number = missing;
+	if (text_is(form, text_of("missing")) || form.data[0] == '=')
+		number = count_items(at, form);
+	if (text_is(form, text_of("short")) && at.text.size > 0) {
+		write_short(to, text_of_span(at.text));
+		return true;
+	}
 	if (text_is(form, text_of("+")))
 		return write_plain(to, at, " + ");
 	if (text_is(form, text_of("title")) && title_of(at) == NULL)
@@ -184,21 +223,29 @@ static bool write_form(struct writer *to, json of, json at, struct text form)
 	else if (text_is(form, text_of("percent")) &&
 		 (at.kind == FSDP_DOCUMENT_REAL || at.kind == FSDP_DOCUMENT_INTEGER))
 		snprintf(line, sizeof line, "%.0f %%", real);
-	else if (number == 0 || (number == 1 && text_is(form, text_of("ranks"))))
+	else if (number == 0 ||
+		 (number == 1 && (text_is(form, text_of("ranks")) ||
+					 text_is(form, text_of("others")))))
 		return false;
+	else if (text_is(form, text_of("others")))
+		snprintf(line, sizeof line, "%" PRId64, number - 1);
 	else if (text_is(form, text_of("bytes")))
 		text = human_bytes((uint64_t)number, HUMAN_BINARY, room);
 	else if (text_is(form, text_of("elements")))
 		text = human_elements((uint64_t)number, room);
 	else if (text_is(form, text_of("ms")))
 		snprintf(line, sizeof line, "%.2f ms", real / 1e6);
-	else if (text_is(form, text_of("items")) || text_is(form, text_of("missing")))
+	else if (text_is(form, text_of("items")) || text_is(form, text_of("missing")) ||
+		 form.data[0] == '=')
 		snprintf(line, sizeof line, "%" PRId64, number);
 	else if (text_is(form, text_of("share")) && payload > 0)
 		snprintf(line, sizeof line, "%.0f %%", 100 * real / payload);
 	else if (text_is(form, text_of("even")) || text_is(form, text_of("none")))
 		text = form.data[0] == 'e' ? "even" : "none";
-	else if (text_is(form, text_of("above")) && mean > 0)
+	else if (text_is(form, text_of("nearly")) && real <= 1.0005 * mean &&
+		 find(of, "balance.even").integer == 0)
+		text = "nearly even";
+	else if (text_is(form, text_of("above")) && real > 1.0005 * mean && mean > 0)
 		snprintf(line, sizeof line, "%.1f %%", 100 * (real / mean - 1));
 	else if (text_is(form, text_of("ranks"))) {
 		write_count(to, number, text_of("rank"));
@@ -252,6 +299,42 @@ static void say(struct writer *to, json of, const char *pattern)
 	write_words(to, of, pattern, strlen(pattern));
 }
 
+/* ---- values ---- */
+
+/* Of two checkpoints those that both have and that differ. Without a page they are only
+ * counted. */
+static size_t write_value_rows(
+	const struct report *report, struct page *page, struct writer *to)
+{
+	json values = find(report->data[REPORT_INFO], "values"),
+	     before = report->data[REPORT_INFO_A];
+	bool is_pair = report->other != NULL;
+	size_t count = 0;
+
+	if (is_pair && values.count > PAIRS_MOST)
+		return 0;
+	for (size_t i = 0; i < values.count; i++) {
+		json item = fsdp_document_item(values, i);
+		struct text name = text_of_span(find(item, "name").text),
+			    text = text_of_span(find(item, "text").text),
+			    old = is_pair ? text_of_span(
+						    find(find_value(before, name, false),
+							    "text")
+							    .text)
+					  : (struct text){ 0 };
+
+		if ((is_pair && (old.data == NULL || text_is(old, text))) ||
+			count++ >= VALUES_MOST || page == NULL)
+			continue;
+		writer_put(begin(&page->words), old.data, old.size);
+		writer_text(&page->words, is_pair ? " → " : "");
+		writer_put(&page->words, text.data, text.size);
+		HTML_FILL(
+			to, "value", { "name", name }, { "text", text_in(&page->words) });
+	}
+	return count;
+}
+
 /* ---- the head ---- */
 
 static const struct page_verdict {
@@ -267,6 +350,9 @@ static const struct page_verdict *verdict_of(const struct report *report)
 	     diff = report->data[REPORT_DIFF];
 	size_t changes = find(diff, "only_a").count + find(diff, "only_b").count +
 			 find(diff, "renamed").count + find(diff, "changed").count;
+
+	if (diff.kind == FSDP_DOCUMENT_OBJECT)
+		changes += write_value_rows(report, NULL, NULL);
 
 	return &verdicts[diff.kind == FSDP_DOCUMENT_OBJECT ? (changes > 0 ? 4 : 3)
 			 : is_text(verdict, "good")        ? 1
@@ -312,13 +398,18 @@ static void write_name(const struct report *report, struct writer *to)
 	writer_put(to, name.data, name.size);
 }
 
+/* Next to the data of a document. */
+static json find_root(const struct report *report, enum report_key key, const char *name)
+{
+	const struct fsdp_document *document = report->documents[key];
+
+	return document == NULL ? (json){ 0 }
+				: fsdp_document_get(fsdp_document_root(document), name);
+}
+
 static json findings_of(const struct report *report)
 {
-	return report->documents[REPORT_AUDIT] == NULL
-		       ? (json){ 0 }
-		       : fsdp_document_get(
-				 fsdp_document_root(report->documents[REPORT_AUDIT]),
-				 "findings");
+	return find_root(report, REPORT_AUDIT, "findings");
 }
 
 static int compare_names(const void *one, const void *other)
@@ -329,25 +420,33 @@ static int compare_names(const void *one, const void *other)
 	return order != 0 ? order : (a->size > b->size) - (a->size < b->size);
 }
 
-/* Names that are affected and not those of values; 0: they are not all listed. */
-static int64_t count_affected(json info, json finding)
+/* Affected names that are tensors of the checkpoint, not values, nor tensors that are missing.
+ * 0: they are not all listed. */
+static int64_t count_affected(const struct report *report, json finding)
 {
-	json values = find(info, "values"), affected = find(finding, "affected");
-	struct fsdp_span *names = calloc(values.count + 1, sizeof *names);
+	json affected = find(finding, "affected"), tensors;
+	struct fsdp_document *ls = NULL;
+	struct fsdp_error *error = NULL;
+	struct fsdp_span *names = calloc(affected.count + 1, sizeof *names);
 	int64_t count = 0;
 
-	for (size_t i = 0; names != NULL && i < values.count; i++)
-		names[i] = find(fsdp_document_item(values, i), "name").text;
-	if (names != NULL &&
-		(int64_t)affected.count == find(finding, "affected_count").integer) {
-		qsort(names, values.count, sizeof *names, compare_names);
-		for (size_t i = 0; i < affected.count; i++) {
-			json name = fsdp_document_item(affected, i);
-			count += name.text.data != NULL &&
-				 bsearch(&name.text, names, values.count, sizeof *names,
-					 compare_names) == NULL;
+	for (size_t i = 0; names != NULL && i < affected.count; i++)
+		names[i] = fsdp_document_item(affected, i).text;
+	if (names != NULL && report->texts[REPORT_LS].data != NULL &&
+		(int64_t)affected.count == find(finding, "affected_count").integer &&
+		fsdp_document_parse(
+			span_of_text(report->texts[REPORT_LS]), &ls, &error)) {
+		qsort(names, affected.count, sizeof *names, compare_names);
+		tensors = find(fsdp_document_root(ls), "data.tensors");
+		for (size_t i = 0; i < tensors.count; i++) {
+			struct fsdp_span name =
+				find(fsdp_document_item(tensors, i), "name").text;
+			count += bsearch(&name, names, affected.count, sizeof *names,
+					 compare_names) != NULL;
 		}
 	}
+	fsdp_document_free(ls);
+	fsdp_error_free(error);
 	free(names);
 	return count;
 }
@@ -370,19 +469,20 @@ static bool summarize_error(const struct report *report, struct writer *to)
 		say(to, finding, "[{file}: ]{message}.");
 		if (find(finding, "file").text.size == 0 && to->error == 0)
 			to->data[0] = (char)toupper((unsigned char)to->data[0]);
-		count = count_affected(info, finding);
+		count = count_affected(report, finding);
 		if (count > 0 && tensors > 0) {
 			snprintf(share, sizeof share, " %" PRId64 " of ", count);
 			writer_text(to, share);
 			write_count(to, tensors, text_of("tensor"));
 			writer_text(to, count == 1 ? " is affected" : " are affected");
 		} else {
-			say(to, finding, "[ Affected: {affected_count:# name}]");
+			say(to, finding,
+				"[ Affected: {affected.0}][ and {affected_count:others} more]");
 		}
 		say(to, finding, "[: {affected_bytes:bytes}]");
 		if (lost > 0 && lost <= payload) {
-			snprintf(share, sizeof share, ", %.1f %% of the bytes",
-				100 * lost / payload);
+			snprintf(share, sizeof share, ", %.*f %% of the bytes",
+				1000 * lost < payload ? 2 : 1, 100 * lost / payload);
 			writer_text(to, share);
 		}
 		if (count > 0 || find(finding, "affected_count").integer > 0)
@@ -392,14 +492,29 @@ static bool summarize_error(const struct report *report, struct writer *to)
 	return false;
 }
 
-static void summarize_recording(json cost, struct writer *to)
+/* The largest loss of a run, as a sentence. */
+static void summarize_run(json cost, struct writer *to)
 {
-	if (find(cost, "straggler").kind == FSDP_DOCUMENT_INTEGER)
-		say(to, cost,
-			"The other ranks wait for rank {straggler} during {waiting_percent:percent} of their time[: its {cause} takes longer|: compare its input, clock rate and load with theirs].");
+	size_t before = to->size;
+
+	say(to, cost,
+		"[{loss.sentence}|no GPU kernels are recorded: compute and idle time are unknown].");
+	if (to->error == 0)
+		to->data[before] = (char)toupper((unsigned char)to->data[before]);
+}
+
+static bool has_runs(const struct report *report)
+{
+	return find(report->data[REPORT_REPLAY], "cost").count > 1;
+}
+
+static void summarize_replay(const struct report *report, struct writer *to)
+{
+	if (has_runs(report))
+		say(to, report->data[REPORT_REPLAY],
+			"{cost:# run} of {ranks:# recording}: each run has its own section.");
 	else
-		say(to, cost,
-			"[Compute takes {compute_percent:percent} of the steps, exposed communication {exposed_percent:percent}, idle {idle_percent:percent}.|No GPU kernels are recorded: compute and idle time are unknown.][ Ranks wait for each other during {waiting_percent:percent} of their time, without a straggler.]");
+		summarize_run(find(report->data[REPORT_REPLAY], "cost.0"), to);
 }
 
 static void summarize(const struct report *report, struct writer *to)
@@ -408,9 +523,9 @@ static void summarize(const struct report *report, struct writer *to)
 
 	if (report->other != NULL)
 		say(to, report->data[REPORT_DIFF],
-			"[{changed:# tensor}|0 tensors] changed, [{only_a:items}|0] missing, [{only_b:items}|0] unexpected, [{renamed:items}|0] renamed, {same} equal in name, shape and dtype. Contents were not compared.");
+			"[{changed:# tensor}|0 tensors] changed, [{only_a:items}|0] missing, [{only_b:items}|0] unexpected, [{renamed:items} renamed, ]{same} equal in name, shape and dtype. Contents were not compared.");
 	else if (audit.kind != FSDP_DOCUMENT_OBJECT)
-		summarize_recording(find(report->data[REPORT_REPLAY], "cost.0"), to);
+		summarize_replay(report, to);
 	else if (summarize_error(report, to))
 		return;
 	else if (strcmp(verdict_of(report)->word, "good") != 0)
@@ -435,11 +550,17 @@ static void write_chips(struct page *page, struct writer *to)
 		{ "note", "{only_b:items} unexpected", REPORT_DIFF },
 		{ "error", "{counts.error:# error}", REPORT_AUDIT },
 		{ "warning", "{counts.warning:# warning}", REPORT_AUDIT },
-		{ "warning", "straggler: rank {matching.straggler}", REPORT_REPLAY } };
+		{ "warning", "straggler: rank {cost.0.straggler}", REPORT_REPLAY } };
 
 	const struct report *report = page->report;
 	json audit = report->other != NULL ? (json){ 0 } : report->data[REPORT_AUDIT];
+	size_t values = report->other != NULL ? write_value_rows(report, NULL, NULL) : 0;
 
+	if (values > 0) {
+		write_count(begin(&page->words), (int64_t)values, text_of("value"));
+		writer_text(&page->words, " changed");
+		write_chip(to, "warning", text_in(&page->words));
+	}
 	for (size_t i = 0; i < COUNT_OF(chips); i++) {
 		struct writer *words = begin(&page->words);
 		json of =
@@ -448,7 +569,9 @@ static void write_chips(struct page *page, struct writer *to)
 		if (chips[i].key == REPORT_REPLAY && audit.count > 0 && to->size == 0)
 			HTML_FILL(to, "line",
 				{ "text", text_of("no errors, no warnings") });
-		if (write_words(words, of, chips[i].pattern, strlen(chips[i].pattern)))
+		if (!(chips[i].key == REPORT_REPLAY && has_runs(report)) &&
+			write_words(
+				words, of, chips[i].pattern, strlen(chips[i].pattern)))
 			write_chip(to, chips[i].level, text_in(words));
 	}
 }
@@ -456,9 +579,10 @@ static void write_chips(struct page *page, struct writer *to)
 /* ---- cards ---- */
 
 /* A card whose value cannot be written does not exist. */
+enum { OF_RUN = REPORT_KEYS };
 static const struct card {
 	const char *label, *value, *detail;
-	enum report_key key;
+	unsigned key;   /* or OF_RUN: what a step costs, in each run */
 	bool is_before; /* the detail is of the first of two checkpoints */
 	bool is_else;   /* only if the card before it does not exist */
 } cards[] = {
@@ -474,63 +598,90 @@ static const struct card {
 		"[{kind.strategy}, ][{kind.state_dict:title} state dict][, sharded on dim {sharding.0.cuts.0.dim}]",
 		REPORT_INFO },
 	{ "Saved by", "{world_size:ranks}",
-		"{format.title}[, {kind.state_dict:title} state dict][, sharded on dim {sharding.0.cuts.0.dim}]",
+		"[{kind.state_dict:title} state dict|{format.title}][, sharded on dim {sharding.0.cuts.0.dim}]",
 		REPORT_INFO, .is_else = true },
-	{ "Format", "{format.title}", "", REPORT_INFO, .is_else = true },
+	{ "Format", "{format.title:short}", "{format.title}", REPORT_INFO,
+		.is_else = true },
 	{ "Optimizer", "[{optimizer.title}|{optimizer:present}]",
 		"{optimizer.bytes:bytes}[, {optimizer.bytes:share} of the bytes]",
 		REPORT_INFO },
 	{ "Optimizer", "{counts.tensors:none}", "no states are stored", REPORT_INFO,
 		.is_else = true },
 	{ "Per rank", "{per_rank.stored_bytes:bytes}",
-		"[{balance.even:even}|rank {balance.rank}: {balance.bytes:above} above the mean]",
+		"[{balance.even:even}][rank {balance.rank}: {balance.bytes:above} above the mean][{balance.bytes:nearly}]",
 		REPORT_INFO },
 	{ "On disk", "{bytes.on_disk:bytes}",
-		"{counts.files:# file}[, {files:missing} missing][, {bytes.unaccounted:bytes} unreferenced|, no unreferenced bytes]",
+		"{counts.files:# file}[, {files:missing} of them missing][, {bytes.unaccounted:bytes} unreferenced|, no unreferenced bytes]",
 		REPORT_INFO },
-	{ "Equal", "{same}", "", REPORT_DIFF },
-	{ "Changed", "{changed:items}", "{changed.0.name}", REPORT_DIFF },
-	{ "Renamed", "{renamed:items}", "{renamed.0.b}", REPORT_DIFF },
-	{ "Missing", "{only_a:items}", "{only_a.0}", REPORT_DIFF },
-	{ "Unexpected", "{only_b:items}", "{only_b.0}", REPORT_DIFF },
+	{ "Equal", "{same}", "in name, shape and dtype", REPORT_DIFF },
+	{ "Changed", "{changed:items}",
+		"[{changed:=dtype} with another dtype. ][{changed:=shape} with another shape. ][{changed:=role} with another role.]",
+		REPORT_DIFF },
+	{ "Renamed", "{renamed:items}", "{renamed.0.b}[ and {renamed:others} more]",
+		REPORT_DIFF },
+	{ "Missing", "{only_a:items}", "{only_a.0}[ and {only_a:others} more]",
+		REPORT_DIFF },
+	{ "Unexpected", "{only_b:items}", "{only_b.0}[ and {only_b:others} more]",
+		REPORT_DIFF },
 	{ "Parameters", "{counts.parameters:elements}",
 		"before {counts.parameters:elements}", REPORT_INFO, .is_before = true },
 	{ "Size", "{bytes.payload:bytes}", "before {bytes.payload:bytes}", REPORT_INFO,
 		.is_before = true },
-	{ "Step time", "{cost.0.mean_ns:ms}", "{cost.0.min_ns:ms} to {cost.0.max_ns:ms}",
-		REPORT_REPLAY },
-	{ "Compute", "{cost.0.compute_percent:percent}", "of the steps", REPORT_REPLAY },
-	{ "Exposed communication", "{cost.0.exposed_percent:percent}", "of the steps",
-		REPORT_REPLAY },
-	{ "Idle", "{cost.0.idle_percent:percent}", "of the steps", REPORT_REPLAY },
+	{ "Step time", "{mean_ns:ms}",
+		"{min_ns:ms} to {max_ns:ms}, {steps:# step} on all ranks", OF_RUN },
+	{ "Compute", "{compute_percent:percent}", "of the steps", OF_RUN },
+	{ "Exposed communication", "{exposed_percent:percent}", "of the steps", OF_RUN },
+	{ "Idle", "{idle_percent:percent}", "of the steps", OF_RUN },
+	{ "Straggler", "rank {straggler}", "[others wait {waiting_percent:percent}]",
+		OF_RUN },
 	{ "Ranks", "{ranks:items}", "{ranks.0.backend}", REPORT_REPLAY },
 	{ "Collectives", "{collectives:items}", "[matched by {matching.by}]",
 		REPORT_REPLAY },
 };
 
+static void write_card(struct page *page, const struct card *card, json of, json before,
+	struct writer *to, bool *ret_made)
+{
+	struct writer *value = begin(&page->words), *detail = begin(&page->detail);
+
+	*ret_made = write_words(value, of, card->value, strlen(card->value)) &&
+		    value->size > 0;
+	if (!*ret_made)
+		return;
+	say(detail, card->is_before ? before : of, card->detail);
+	HTML_FILL(to, "card", { "label", text_of(card->label) },
+		{ "value", text_in(value) }, { "detail", text_in(detail) });
+}
+
+/* Those of a run, or all others. */
+static void write_run_cards(struct page *page, json cost, struct writer *to)
+{
+	bool is_made;
+
+	for (size_t i = 0; i < COUNT_OF(cards); i++)
+		if (cards[i].key == OF_RUN)
+			write_card(page, &cards[i], cost, cost, to, &is_made);
+}
+
 static void write_cards(struct page *page, struct writer *to)
 {
+	const struct report *report = page->report;
+	json replay = report->data[REPORT_REPLAY];
 	bool is_made = false;
 
+	if (!has_runs(report))
+		write_run_cards(page, find(replay, "cost.0"), to);
 	for (size_t i = 0; i < COUNT_OF(cards); i++) {
 		const struct card *card = &cards[i];
-		struct writer *value = begin(&page->words),
-			      *detail = begin(&page->detail);
-		json of = page->report->data[card->key];
 
-		/* Of two checkpoints those of a comparison. */
-		if ((card->is_else && is_made) ||
+		/* Of two checkpoints those of a comparison, of several runs none of both. */
+		if (card->key == OF_RUN || (card->is_else && is_made) ||
+			(card->key == REPORT_REPLAY && has_runs(report)) ||
 			(card->key == REPORT_INFO &&
-				card->is_before != (page->report->other != NULL)))
+				card->is_before != (report->other != NULL)))
 			continue;
-		is_made = write_words(value, of, card->value, strlen(card->value)) &&
-			  value->size > 0;
-		if (!is_made)
-			continue;
-		say(detail, card->is_before ? page->report->data[REPORT_INFO_A] : of,
-			card->detail);
-		HTML_FILL(to, "card", { "label", text_of(card->label) },
-			{ "value", text_in(value) }, { "detail", text_in(detail) });
+		write_card(page, card, report->data[card->key],
+			report->data[REPORT_INFO_A], to, &is_made);
 	}
 }
 
@@ -643,11 +794,26 @@ static bool has_section(json findings)
 
 /* ---- sections; `inner` is what they have in them, and was written before ---- */
 
+/* Those of the audit, and lines that other commands print as notes. */
 static void write_notes(struct page *page, struct writer *inner, struct writer *to)
 {
-	json findings = findings_of(page->report);
-	size_t notes = write_level(page, findings, "note", begin(inner));
+	static const enum report_key keys[] = { REPORT_INFO, REPORT_REPLAY };
+	json findings = findings_of(page->report), lines;
+	size_t notes = page->report->other == NULL
+			       ? write_level(page, findings, "note", begin(inner))
+			       : 0;
 
+	for (size_t i = 0; i < COUNT_OF(keys); i++) {
+		lines = find_root(page->report, keys[i], "notes");
+		write_chip(begin(&page->chip), "note", text_of("note"));
+		for (size_t k = 0; k < lines.count; k++)
+			HTML_FILL(inner, "finding", { "level", text_of("note") },
+				{ "chip", text_in(&page->chip) },
+				{ "message",
+					text_of_span(
+						fsdp_document_item(lines, k).text) });
+		notes += lines.count;
+	}
 	begin(&page->words);
 	if (notes == 0)
 		return;
@@ -656,17 +822,27 @@ static void write_notes(struct page *page, struct writer *inner, struct writer *
 		{ "content", text_in(inner) });
 }
 
-/* Of two checkpoints only the command that shows them. */
-static void write_audit(struct page *page, struct writer *inner)
+/* Of two checkpoints only the commands that show them. */
+static void write_audits(struct page *page, struct writer *to)
 {
-	struct text name = name_of(page->report);
+	const struct report *report = page->report;
+	const struct {
+		const char *path;
+		json counts;
+	} audits[] = { { report->other, find(report->data[REPORT_AUDIT_A], "counts") },
+		{ report->paths[0], find(report->data[REPORT_AUDIT], "counts") } };
 
-	say(begin(&page->words), page->report->data[REPORT_AUDIT],
-		"[{counts.error:# error}: ][{counts.warning:# warning}: ]");
-	writer_text(begin(&page->detail), "fsdp-inspect audit ");
-	writer_put(&page->detail, name.data, name.size);
-	HTML_FILL(begin(inner), "command", { "before", text_in(&page->words) },
-		{ "command", text_in(&page->detail) });
+	for (size_t i = 0; i < COUNT_OF(audits); i++) {
+		struct text name = report_short(text_of(audits[i].path));
+
+		say(begin(&page->words), audits[i].counts,
+			"[{error:# error}: ][{warning:# warning}: ]");
+		writer_text(begin(&page->detail), "fsdp-inspect audit ");
+		writer_put(&page->detail, name.data, name.size);
+		if (page->words.size > 0)
+			HTML_FILL(to, "command", { "before", text_in(&page->words) },
+				{ "command", text_in(&page->detail) });
+	}
 }
 
 static void write_findings(struct page *page, struct writer *inner, struct writer *to)
@@ -674,18 +850,70 @@ static void write_findings(struct page *page, struct writer *inner, struct write
 	json findings = findings_of(page->report);
 	struct writer notes;
 
-	if (!has_section(findings) || !writer_init(&notes, NULL))
-		return;
-	write_notes(page, inner, &notes);
 	begin(inner);
-	write_level(page, findings, "error", inner);
-	write_level(page, findings, "warning", inner);
-	writer_put(inner, notes.data, notes.size);
-	writer_done(&notes);
-	if (page->report->other != NULL)
-		write_audit(page, inner);
-	HTML_FILL(to, "section", { "title", text_of("Findings") },
-		{ "content", text_in(inner) });
+	if (page->report->other != NULL) {
+		write_audits(page, inner);
+	} else if (has_section(findings) && writer_init(&notes, NULL)) {
+		write_notes(page, inner, &notes);
+		begin(inner);
+		write_level(page, findings, "error", inner);
+		write_level(page, findings, "warning", inner);
+		writer_put(inner, notes.data, notes.size);
+		writer_done(&notes);
+	}
+	if (inner->size > 0)
+		HTML_FILL(to, "section", { "title", text_of("Findings") },
+			{ "content", text_in(inner) });
+}
+
+/* Of several runs. The script adds its sections below each. */
+static void write_runs(struct page *page, struct writer *inner, struct writer *to)
+{
+	json replay = page->report->data[REPORT_REPLAY], costs = find(replay, "cost"),
+	     ranks = find(replay, "ranks"),
+	     inputs = find_root(page->report, REPORT_REPLAY, "inputs");
+
+	for (size_t i = 0; has_runs(page->report) && i < costs.count; i++) {
+		json cost = fsdp_document_item(costs, i), first = { 0 };
+		int64_t count = 0;
+		char more[32];
+
+		for (size_t k = 0; k < ranks.count; k++) {
+			json rank = fsdp_document_item(ranks, k);
+
+			if (find(rank, "run").integer != find(cost, "run").integer)
+				continue;
+			if (count++ == 0)
+				first = fsdp_document_item(
+					inputs, (size_t)find(rank, "input").integer);
+		}
+		write_run_cards(page, cost, begin(inner));
+		summarize_run(cost, begin(&page->content));
+		say(begin(&page->detail), cost, "Run {run}");
+		write_count(begin(&page->words), count, text_of("rank"));
+		say(&page->words, first, ": {path}");
+		snprintf(more, sizeof more, " and %" PRId64 " more", count - 1);
+		writer_text(&page->words, count > 1 ? more : "");
+		HTML_FILL(to, "run", { "title", text_in(&page->detail) },
+			{ "files", text_in(&page->words) },
+			{ "summary", text_in(&page->content) },
+			{ "cards", text_in(inner) });
+	}
+}
+
+/* What reads the checkpoint after an export, if that is all it needs. */
+static void write_after_export(struct page *page, struct writer *to)
+{
+	json loader = find(page->report->data[REPORT_AUDIT_HF], "loaders.0");
+	struct fsdp_span fix = find(loader, "reasons.0.way_out").text;
+
+	if (fix.data == NULL || memmem(fix.data, fix.size, " export ", 8) == NULL)
+		return;
+	write_chip(begin(&page->chip), "note", text_of("after export"));
+	say(begin(&page->words), loader, "{library} {version}");
+	HTML_FILL(to, "loader", { "chip", text_in(&page->chip) },
+		{ "name", text_of_span(find(loader, "title").text) },
+		{ "version", text_in(&page->words) }, { "reason", text_of_span(fix) });
 }
 
 static void write_loaders(struct page *page, struct writer *inner, struct writer *to)
@@ -717,6 +945,7 @@ static void write_loaders(struct page *page, struct writer *inner, struct writer
 				text_of_span(find(loader, "reasons.0.message").text) },
 			{ "fix", text_in(&page->content) });
 	}
+	write_after_export(page, inner);
 	if (inner->size > 0)
 		HTML_FILL(to, "section", { "title", text_of("Loaders") },
 			{ "content", text_in(inner) });
@@ -724,31 +953,32 @@ static void write_loaders(struct page *page, struct writer *inner, struct writer
 
 static void write_values(struct page *page, struct writer *inner, struct writer *to)
 {
-	json values = find(page->report->data[REPORT_INFO], "values");
+	bool is_pair = page->report->other != NULL;
+	size_t count = write_value_rows(page->report, page, begin(inner));
 
-	if (values.count == 0 || page->report->other != NULL)
+	if (count == 0)
 		return;
-	begin(inner);
-	for (size_t i = 0; i < values.count && i < VALUES_MOST; i++)
-		HTML_FILL(inner, "value",
-			{ "name", text_of_span(find(fsdp_document_item(values, i), "name")
-						       .text) },
-			{ "text", text_of_span(find(fsdp_document_item(values, i), "text")
-						       .text) });
 	HTML_FILL(begin(&page->content), "values", { "values", text_in(inner) });
 	begin(&page->words);
-	if (values.count > VALUES_MOST) {
-		write_count(&page->words, (int64_t)values.count - VALUES_MOST,
+	if (count > VALUES_MOST) {
+		write_count(&page->words, (int64_t)count - VALUES_MOST,
 			text_of("more value"));
 		HTML_FILL(&page->content, "command", { "before", text_in(&page->words) },
-			{ "command", text_of("fsdp-inspect ls --values") });
+			{ "command", text_of(is_pair ? "fsdp-inspect diff --values"
+						     : "fsdp-inspect ls --values") });
 		begin(&page->words);
 	}
-	write_count(&page->words, (int64_t)values.count, text_of("value"));
-	writer_text(&page->words,
-		values.count == 1 ? " that is not a tensor" : " that are not tensors");
-	HTML_FILL(begin(inner), "details", { "title", text_in(&page->words) },
-		{ "content", text_in(&page->content) });
+	write_count(&page->words, (int64_t)count, text_of("value"));
+	writer_text(&page->words, is_pair      ? " changed"
+				  : count == 1 ? " that is not a tensor"
+					       : " that are not tensors");
+	if (is_pair)
+		HTML_FILL(begin(inner), "line", { "text", text_in(&page->words) });
+	else
+		HTML_FILL(begin(inner), "details", { "title", text_in(&page->words) },
+			{ "content", text_in(&page->content) });
+	if (is_pair)
+		writer_put(inner, page->content.data, page->content.size);
 	HTML_FILL(to, "section", { "title", text_of("Values") },
 		{ "content", text_in(inner) });
 }
@@ -774,7 +1004,7 @@ static void write_footer(struct page *page, struct writer *inner, struct writer 
 		writer_text(command, "fsdp-inspect diff --values ");
 		writer_put(command, other.data, other.size);
 		writer_char(command, ' ');
-	} else if (checks.count > 0) {
+	} else if (passed > 0) {
 		write_count(words, passed, text_of("check"));
 		writer_text(words, " passed, ");
 		writer_count(words, (uint64_t)waiting);
@@ -804,6 +1034,7 @@ bool report_write(const struct report *report, struct text data, struct writer *
 		CHIPS,
 		CARDS,
 		FINDINGS,
+		RUNS,
 		LOADERS,
 		VALUES,
 		FOOTER,
@@ -830,6 +1061,7 @@ bool report_write(const struct report *report, struct text data, struct writer *
 		write_chips(&page, &parts[CHIPS]);
 		write_cards(&page, &parts[CARDS]);
 		write_findings(&page, &parts[INNER], &parts[FINDINGS]);
+		write_runs(&page, &parts[INNER], &parts[RUNS]);
 		write_loaders(&page, &parts[INNER], &parts[LOADERS]);
 		write_values(&page, &parts[INNER], &parts[VALUES]);
 		write_footer(&page, &parts[INNER], &parts[FOOTER]);
@@ -848,6 +1080,7 @@ bool report_write(const struct report *report, struct text data, struct writer *
 			{ "chips", text_in(&parts[CHIPS]) },
 			{ "cards", text_in(&parts[CARDS]) },
 			{ "findings", text_in(&parts[FINDINGS]) },
+			{ "runs", text_in(&parts[RUNS]) },
 			{ "loaders", text_in(&parts[LOADERS]) },
 			{ "values", text_in(&parts[VALUES]) },
 			{ "footer", text_in(&parts[FOOTER]) }, { "data", data });

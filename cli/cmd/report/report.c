@@ -36,6 +36,8 @@ static const struct page_document {
 	[REPORT_INFO] = { "info", { "info" }, "json", OF_CHECKPOINT },
 	[REPORT_INFO_A] = { "info_a", { "info" }, "json", OF_OTHER },
 	[REPORT_AUDIT] = { "audit", { "audit" }, "json", OF_CHECKPOINT },
+	[REPORT_AUDIT_A] = { NULL, { "audit" }, "json", OF_OTHER },
+	[REPORT_AUDIT_HF] = { NULL, { "audit", "--for=hf" }, "json", OF_CHECKPOINT },
 	[REPORT_REPLAY] = { "replay", { "replay" }, "json", OF_TRACES },
 	[REPORT_DIFF] = { "diff", { "diff" }, "json", OF_BOTH },
 	[REPORT_TREE] = { "tree", { "tree" }, "json", OF_CHECKPOINT },
@@ -149,31 +151,22 @@ static bool read_documents(struct report *report, const enum report_key *keys,
 
 /* ---- the page ---- */
 
-/* {"info":…,"tree":…}: null is what does not exist. */
+/* A block per document, so that the script reads what it needs. */
 static bool write_data(const struct report *report, struct writer *to)
 {
-	struct text pieces[2 * REPORT_KEYS + 1];
-	struct writer keys;
-	size_t ends[REPORT_KEYS], at = 0;
-	bool good = writer_init(&keys, NULL);
+	struct writer packed;
+	bool good = writer_init(&packed, NULL);
 
 	for (size_t i = 0; good && i < REPORT_KEYS; i++) {
-		writer_text(&keys, i == 0 ? "{\"" : ",\"");
-		writer_text(&keys, documents[i].key);
-		writer_text(&keys, report->texts[i].data != NULL ? "\":" : "\":null");
-		ends[i] = keys.size;
+		packed.size = 0;
+		if (report->texts[i].data == NULL || documents[i].key == NULL)
+			continue;
+		good = html_data(&packed, report->texts[i]) && packed.error == 0;
+		if (good)
+			HTML_FILL(to, "data", { "key", text_of(documents[i].key) },
+				{ "text", { packed.data, packed.size } });
 	}
-	good = good && keys.error == 0;
-	for (size_t i = 0; good && i < REPORT_KEYS; i++) {
-		pieces[2 * i] = (struct text){ keys.data + at, ends[i] - at };
-		pieces[2 * i + 1] = report->texts[i].data != NULL
-					    ? report->texts[i]
-					    : (struct text){ "", 0 };
-		at = ends[i];
-	}
-	pieces[2 * REPORT_KEYS] = (struct text){ "}", 1 };
-	good = good && html_data(to, pieces, COUNT_OF(pieces));
-	writer_done(&keys);
+	writer_done(&packed);
 	return good;
 }
 
@@ -259,6 +252,22 @@ static bool is_recording(const struct report *report)
 		       memcmp(hint.data, command, strlen(command)) == 0);
 }
 
+/* A good checkpoint of a known architecture, in another format than from_pretrained() reads. */
+static bool is_exportable(const struct report *report)
+{
+	struct fsdp_document_value kind = fsdp_document_get(
+					   report->data[REPORT_INFO], "kind"),
+				   audit = report->data[REPORT_AUDIT],
+				   loader = fsdp_document_item(
+					   fsdp_document_get(audit, "loaders"), 0);
+
+	return fsdp_document_get(kind, "looks_like").text.size > 0 &&
+	       text_is(text_of_span(fsdp_document_get(audit, "verdict").text),
+		       text_of("good")) &&
+	       !text_is(text_of_span(fsdp_document_get(loader, "loader").text),
+		       text_of("hf"));
+}
+
 static bool read_all(struct report *report, struct fsdp_error **ret_error)
 {
 	struct fsdp_document_value counts;
@@ -285,8 +294,10 @@ static bool read_all(struct report *report, struct fsdp_error **ret_error)
 		!read_document(report, REPORT_PIECES, ret_error))
 		return false;
 	if (report->other != NULL)
-		return READ_DOCUMENTS(
-			report, ret_error, REPORT_INFO_A, REPORT_LS_A, REPORT_DIFF);
+		return READ_DOCUMENTS(report, ret_error, REPORT_INFO_A, REPORT_AUDIT_A,
+			REPORT_LS_A, REPORT_DIFF);
+	if (is_exportable(report) && !read_document(report, REPORT_AUDIT_HF, ret_error))
+		return false;
 	if (fsdp_document_get(report->data[REPORT_INFO], "world_size").integer > 1 &&
 		!read_document(report, REPORT_BY_RANK, ret_error))
 		return false;

@@ -12,6 +12,8 @@ enum report_key {
 	REPORT_INFO,
 	REPORT_INFO_A,
 	REPORT_AUDIT,
+	REPORT_AUDIT_A,
+	REPORT_AUDIT_HF, /* what an export would be loaded by */
 	REPORT_REPLAY,
 	REPORT_DIFF,
 	REPORT_PARSED, /* those above are parsed, too */
@@ -40,7 +42,7 @@ struct report {
 /* The last two components of a path, by which the page names it. */
 struct text report_short(struct text path);
 
-/* Writes the page with these data for its script. False: out of memory. */
+/* Writes the page with these blocks of data for its script. False: out of memory. */
 bool report_write(const struct report *report, struct text data, struct writer *to);
 
 #endif
