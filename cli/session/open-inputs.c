@@ -60,8 +60,7 @@ static void note_plan(struct session *session, const struct fsdp_checkpoint *che
 		return;
 	session->collected.inputs[record].found = plan.found;
 	if (plan.found && !session->command->shows_plan)
-		collected_note(
-			&session->collected, "classes and marks from %s", plan.path);
+		collected_note(&session->collected, "using sharding plan %s", plan.path);
 }
 
 /* Files that were read though only another of their set was named. */

@@ -74,7 +74,7 @@ static void tell_origin(struct tree *tree)
 		return;
 	}
 	if (fsdp_checkpoint_plan(tree->run->checkpoint, &plan)) {
-		run_note(tree->run, "classes and marks from %s", plan.path);
+		run_note(tree->run, "using sharding plan %s", plan.path);
 		return;
 	}
 	if (tree->inferred_classes)
