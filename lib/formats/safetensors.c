@@ -547,7 +547,8 @@ static bool add_record(struct fsdp_safetensors *header, const int64_t *shape,
 	plain.missing = entry->range.counts[1] > header->buffer;
 	if (plain.missing && !header->truncated)
 		FSDP_SAFETENSORS_SAY_OF(header, FSDP_RULE_TRUNCATED_FILE, entry,
-			"file is truncated: the tensor ends at byte %llu, file size is %llu",
+			"file is truncated: tensor '%.*s' ends at byte %llu, file size is %llu",
+			FSDP_TEXT_MOST(entry->name, 256),
 			FSDP_LLU(8 + header->size + entry->range.counts[1]),
 			FSDP_LLU(header->source.size));
 	header->truncated |= plain.missing;
@@ -1073,7 +1074,7 @@ static bool read_size(struct fsdp_safetensors *header, struct fsdp_error **ret_e
 		header->size = header->size << 8 | bytes[i];
 	if (header->size > header->source.size - 8)
 		return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1050", 0,
-			"the header should have %llu bytes, the file has %llu",
+			"file is truncated: the header needs %llu bytes, file size is %llu",
 			FSDP_LLU(header->size), FSDP_LLU(header->source.size));
 	if (header->size > limit)
 		return fsdp_fail_limit(ret_error, FSDP_LIMIT_HEADER_BYTES, limit);

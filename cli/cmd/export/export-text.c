@@ -284,8 +284,8 @@ static void tell_on_stderr(struct exporting *exporting)
 		out_bytes(exporting->run->out, exporting->facts.tensor_bytes, size));
 	if (exporting->copied > 0)
 		run_note(exporting->run,
-			"%" PRIu64 " of the tensors, whose copies were not compared",
-			exporting->copied);
+			"%" PRIu64 " tensor%s replicated; exported the first copy",
+			exporting->copied, exporting->copied == 1 ? " is" : "s are");
 }
 
 static void tell_index(struct exporting *exporting)
