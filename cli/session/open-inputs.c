@@ -180,8 +180,8 @@ static bool are_steps(const struct fsdp_below *below)
 }
 
 /* "2 checkpoints below: run/step-1, run/step-2" */
-static void refuse_below(
-	struct session *session, const struct fsdp_below *below, uint32_t input)
+static void refuse_below(struct session *session, const struct fsdp_below *below,
+	const char *path, uint32_t input)
 {
 	struct failure *failure = collected_failure(&session->collected, "usage");
 	size_t count = fsdp_below_count(below);
@@ -200,14 +200,12 @@ static void refuse_below(
 			count - BELOW_NAMED);
 	failure->message = collected_text(&session->collected, text);
 	if (are_steps(below))
-		snprintf(text, sizeof text, "fsdp-inspect latest %s",
-			session->inputs->paths.items[input]);
+		snprintf(text, sizeof text, "fsdp-inspect latest %s", path);
 	else
 		snprintf(text, sizeof text, "fsdp-inspect %s %s", session->command->name,
 			fsdp_below_path(below, count - 1));
 	failure->hint = collected_text(&session->collected, text);
-	failure->path =
-		collected_text(&session->collected, session->inputs->paths.items[input]);
+	failure->path = collected_text(&session->collected, path);
 	failure->input = input;
 }
 
@@ -284,7 +282,7 @@ static bool look_below(struct session *session, const char *path, uint32_t input
 		session->below = below;
 		return true;
 	} else if (count > 1) {
-		refuse_below(session, below, input);
+		refuse_below(session, below, path, input);
 	}
 	fsdp_below_free(below);
 	return count > 1;
