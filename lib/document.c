@@ -224,6 +224,7 @@ struct fsdp_document {
 	struct fsdp_arena arena; /* of the bytes and the members */
 	json_t *root;
 	bool lines;
+	size_t flags; /* of jansson */
 	uint64_t sum; /* of lines */
 	const struct root_member *members;
 };
@@ -267,11 +268,11 @@ static bool list_members(struct fsdp_document *document, struct fsdp_error **ret
 }
 
 static json_t *parse_value(
-	struct fsdp_span bytes, int line, struct fsdp_error **ret_error)
+	struct fsdp_span bytes, int line, size_t flags, struct fsdp_error **ret_error)
 {
 	json_error_t error;
-	json_t *value = json_loadb(
-		(const char *)bytes.data, bytes.size, JSON_REJECT_DUPLICATES, &error);
+	json_t *value = json_loadb((const char *)bytes.data, bytes.size,
+		JSON_REJECT_DUPLICATES | flags, &error);
 
 	if (value != NULL)
 		return value;
@@ -316,7 +317,7 @@ static bool parse_lines(struct fsdp_document *document, struct fsdp_span bytes,
 		struct fsdp_span line = fsdp_span_first(bytes, '\n');
 		size_t skip = line.size < bytes.size ? line.size + 1 : line.size;
 		bytes = fsdp_span(bytes.data + skip, bytes.size - skip);
-		json_t *value = parse_value(line, number, ret_error);
+		json_t *value = parse_value(line, number, document->flags, ret_error);
 		if (value == NULL)
 			return false;
 		if (json_array_append_new(document->root, value) != 0)
@@ -330,7 +331,7 @@ static bool parse(struct fsdp_document *document, struct fsdp_span bytes,
 {
 	if (document->lines)
 		return parse_lines(document, bytes, ret_error);
-	document->root = parse_value(bytes, 0, ret_error);
+	document->root = parse_value(bytes, 0, document->flags, ret_error);
 	return document->root != NULL && list_members(document, ret_error);
 }
 
@@ -384,6 +385,7 @@ bool fsdp_document_parse(struct fsdp_span text, struct fsdp_document **ret_docum
 	document = new_document(&limits);
 	if (document == NULL)
 		return fsdp_fail_memory(ret_error);
+	document->flags = JSON_ALLOW_NUL;
 	if (!check_size(text, &limits, ret_error) || !parse(document, text, ret_error)) {
 		fsdp_document_free(document);
 		return false;

@@ -25,7 +25,7 @@ BINARY, TESTDATA = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 TEMPLATE = os.path.join(os.path.dirname(__file__), "..", "..", "data", "report.html")
 BLOCKS = TEMPLATE.replace("report.html", "report-blocks.html")
 FIELDS = {"style-hash", "script-hash", "title", "color", "verdict", "icon", "badge", "+chips", "summary", "+cards", "+findings", "+runs", "+loaders", "+values", "+footer", "+data"}
-HOSTILE = ("<img src=x onerror=alert(1)>", "\"' onload='x", "</style><b>", "</script><script>x()</script>", "a\u0007b\u202ec", "@data@", "__proto__", "&lt;", "x" * 3000)
+HOSTILE = ("<img src=x onerror=alert(1)>", "\"' onload='x", "</style><b>", "</script><script>x()</script>", "a\u0007b\u202ec", "@data@", "__proto__", "&lt;", "x" * 3000, "", "a\nb", "constructor", "\u2067rtl", ".#.", "9" * 400, "a\0b")
 
 
 def run(*words):
@@ -138,7 +138,7 @@ def check_short_path():
 
 
 def check_hostile():
-    names = [f"layers.{i}.{name}" for i, name in enumerate(HOSTILE * 45)][:401]
+    names = [f"layers.{i}.{name}" for i, name in enumerate(HOSTILE * 26)][:401]
     head = {name: {"dtype": "F32", "shape": [1], "data_offsets": [4 * i, 4 * i + 4]} for i, name in enumerate(names)}
     head["__metadata__"] = {name: name for name in HOSTILE}
     text = json.dumps(head).encode()

@@ -68,7 +68,8 @@ FSDP_API bool fsdp_document_open(const char *path,
 	const struct fsdp_limit_setting *limits, size_t limit_count,
 	struct fsdp_document **ret_document, struct fsdp_error **ret_error);
 
-/** The same of a text that is at hand. It is looked at until this returns. */
+/** The same of a text that is at hand, whose texts may hold NUL. It is looked at until this
+ * returns. */
 FSDP_API bool fsdp_document_parse(struct fsdp_span text,
 	struct fsdp_document **ret_document, struct fsdp_error **ret_error);
 
