@@ -54,6 +54,22 @@ async function use(browser, path, numbers) {
 	await page.keyboard.press('Escape');
 	await page.keyboard.press('Escape');
 	expect('zoomed out', await text('nav') === 'all');
+	const click = (selector, name) => page.evaluate((selector, name) => {
+		const found = [...document.querySelectorAll(selector)].find(button => button.textContent.startsWith(name));
+		if (found) found.click();
+		return found !== undefined;
+	}, selector, name);
+	await page.focus('.map [aria-label^="blocks.{0-1}"]');
+	expect('each is offered', await click('.panel button', 'Show each'));
+	expect('each is shown', await page.evaluate(() => [...document.querySelectorAll('.cell')].map(cell => cell.textContent).join() === 'blocks.{0-1},0,1'));
+	expect('its panel', await page.evaluate(async () => {
+		document.querySelectorAll('.cell')[1].focus();
+		await new Promise(resolve => setTimeout(resolve, 500));
+		return document.querySelector('.panel dl').textContent.includes('tensors5');
+	}));
+	await page.keyboard.press('Escape');
+	expect('group in the table', await click('.name button', '\u25b8 blocks.{0-1}.down.weight'));
+	expect('opened', await page.evaluate(() => document.querySelectorAll('.inner').length === 2 && document.activeElement.getAttribute('aria-expanded') === 'true'));
 	await page.type('input[type=search]', 'bias float32');
 	expect('searched', / of /.test(await text('[role=status]')));
 	await page.evaluate(() => [...document.querySelectorAll('.head button')].find(button => button.textContent === 'Size').click());

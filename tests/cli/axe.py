@@ -29,14 +29,20 @@ NUMBERS = [["bytes", 0, "0 B"], ["bytes", 1023, "1023 B"], ["bytes", 1024, "1.0 
            ["elements", 999, "999"], ["elements", 1000, "1.0 k"], ["elements", 1050, "1.1 k"], ["elements", 8030261248, "8.03 B"], ["elements", 999950, "1.0 M"],
            ["elements", 999999999, "1.00 B"]]
 
+# The first is the one that keys and clicks are tried on. What begins with "made/" is made here.
 PAGES = {
+    "deepspeed": ("report", "deepspeed/zero2-w2"),
     "report": ("report", "--trace=traces/gpu_generated", "demo/step-1234"),
+    "missing": ("report", "made/run/step-1234"),
+    "local": ("report", "fsdp1/local-w2-conv/checkpoint"),
+    "many": ("report", "made/many.safetensors"),
+    "values": ("report", "runs/dcp-half-written/run/step-10", "runs/dcp-half-written/run/step-20"),
     "recording": ("report", *(f"traces/gpu_generated/new_args_rank{rank}.pt.trace.json.gz" for rank in range(4))),
     "comparison": ("report", "hf/llama-sharded", "complete/tensor-gone-llama/checkpoint"),
     "adapter": ("report", "complete/lora-b-gone/checkpoint"),
     "report-broken": ("report", "broken/dcp-missing-metadata/checkpoint"),
     "report-odd": ("report", "dcp/odd-names/checkpoint"),
-    "hostile": ("report", "hostile.safetensors"),
+    "hostile": ("report", "made/hostile.safetensors"),
 }
 
 
@@ -45,18 +51,26 @@ def give_up(why):
     sys.exit(0)
 
 
-def make_hostile(path):
-    names = [f"layers.{i}.{name}" for i, name in enumerate(HOSTILE)]
+def write_tensors(path, names, metadata):
     head = {name: {"dtype": "F32", "shape": [1], "data_offsets": [4 * i, 4 * i + 4]} for i, name in enumerate(names)}
-    head["__metadata__"] = {name: name for name in HOSTILE}
+    head["__metadata__"] = metadata
     text = json.dumps(head).encode()
     with open(path, "wb") as file:
-        file.write(len(text).to_bytes(8, "little") + text + bytes(4 * len(names)))
+        file.write(len(text).to_bytes(8, "little") + text + bytes(range(1, 5)) * len(names))
+
+
+def make_inputs(folder):
+    os.mkdir(folder)
+    write_tensors(os.path.join(folder, "hostile.safetensors"), [f"layers.{i}.{name}" for i, name in enumerate(HOSTILE * 81)][:401], {name: name for name in HOSTILE})
+    write_tensors(os.path.join(folder, "many.safetensors"),
+                  [f"model.layers.{layer}.experts.{expert}.{name}.weight" for layer in range(50) for expert in range(100) for name in ("up", "down")], {})
+    shutil.copytree(os.path.join(DATA, "demo", "step-1234"), os.path.join(folder, "run", "step-1234"))
+    os.remove(os.path.join(folder, "run", "step-1234", "__1_0.distcp"))
 
 
 def write_page(binary, name, words, folder):
     path = os.path.join(folder, name + ".html")
-    command, *rest = [os.path.join(folder, w) if w.startswith("hostile") else w for w in words]
+    command, *rest = [os.path.join(folder, w) if w.startswith("made/") else w for w in words]
     run = subprocess.run([binary, command, "-q", "-o", "html=" + path, *rest], cwd=DATA, capture_output=True, text=True)
     if not os.path.exists(path):
         raise AssertionError(f"{' '.join(words)}: {run.stderr}")
@@ -72,7 +86,7 @@ def main(binary):
                              capture_output=True, text=True, stdin=subprocess.DEVNULL)
         if got.returncode:
             give_up("npm could not fetch " + " and ".join(PACKAGES))
-        make_hostile(os.path.join(folder, "hostile.safetensors"))
+        make_inputs(os.path.join(folder, "made"))
         control = os.path.join(folder, "control.html")
         with open(control, "w") as file:
             file.write("<!doctype html><title>x</title><img src='data:,'><p style='width:2000px'>x")
