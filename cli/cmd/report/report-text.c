@@ -600,7 +600,7 @@ static const struct card {
 	{ "Saved by", "{world_size:ranks}",
 		"[{kind.state_dict:title} state dict|{format.title}][, sharded on dim {sharding.0.cuts.0.dim}]",
 		REPORT_INFO, .is_else = true },
-	{ "Format", "{format.title:short}", "{format.title}", REPORT_INFO,
+	{ "Format", "{format.title:short}", "", REPORT_INFO,
 		.is_else = true },
 	{ "Optimizer", "[{optimizer.title}|{optimizer:present}]",
 		"{optimizer.bytes:bytes}[, {optimizer.bytes:share} of the bytes]",
