@@ -114,6 +114,7 @@ def check_broken():
         lost = page(gone)
     for part in ("run/step-1234: bad", "57 of 57 tensors are affected: 1.4 KiB,", "% of the bytes.", "3 files, 1 of them missing"):
         assert part in lost.plain, part
+    assert {piece["rank"] for piece in lost.data["pieces"]["data"]["pieces"] if piece.get("missing")} == {1}
     assert [file["path"] for file in lost.data["info"]["data"]["files"] if file.get("missing")] == ["__1_0.distcp"]
     with tempfile.TemporaryDirectory() as folder:
         shutil.copy(os.path.join(TESTDATA, "fsdp1/local-w2-conv/checkpoint/rank0.pt"), folder)
@@ -126,7 +127,7 @@ def check_broken():
 
 def check_documents():
     data = page("demo/step-1234").data
-    for key, words in (("info", ["info"]), ("tree", ["tree"]), ("ls", ["ls"]), ("audit", ["audit"]), ("by_rank", ["ls", "--by=rank,role"]), ("pieces", ["ls", "-l", "--columns=name,rank,offsets,sizes,file"])):
+    for key, words in (("info", ["info"]), ("tree", ["tree"]), ("ls", ["ls"]), ("audit", ["audit"]), ("by_rank", ["ls", "--by=rank,role"]), ("pieces", ["ls", "-l", "--columns=name,rank,offsets,sizes,file,missing"])):
         assert data[key] == json.loads(run(*words, "--json", "demo/step-1234").stdout), key
     assert data["diff"] is None and data["replay"] is None
 
@@ -219,6 +220,18 @@ def check_experts():
         with open(path, "wb") as file:
             file.write(len(text).to_bytes(8, "little") + text + bytes(range(1, 5)) * len(names))
         assert "3 layers, 30 tensors" in page(path).plain
+
+
+def check_size():
+    names = [f"model.layers.{layer}.mlp.experts.{expert}.{name}.weight" for layer in range(50) for expert in range(67) for name in ("gate_proj", "up_proj", "down_proj")]
+    head = {name: {"dtype": "BF16", "shape": [1, 2], "data_offsets": [4 * i, 4 * i + 4]} for i, name in enumerate(names)}
+    text = json.dumps(head).encode()
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.safetensors")
+        with open(path, "wb") as file:
+            file.write(len(text).to_bytes(8, "little") + text + bytes(range(1, 5)) * len(names))
+        one = page(path)
+    assert "10,050 tensors" in one.plain and len(one.text.encode()) <= 1.5e6, len(one.text.encode())
 
 
 def check_notes():
@@ -317,6 +330,7 @@ CHECKS = {
     "two checkpoints make the page of a comparison": check_comparison,
     "what the pages of all broken checkpoints say is what the audit found": check_claims,
     "layers are counted, not experts": check_experts,
+    "10,050 tensors make a page of at most 1.5 MB": check_size,
     "notes of other commands are notes of the page": check_notes,
     "several runs: each has a section with its largest loss": check_runs,
     "two checkpoints that differ in a stored value": check_changed_values,

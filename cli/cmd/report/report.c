@@ -44,7 +44,7 @@ static const struct page_document {
 	[REPORT_LS] = { "ls", { "ls" }, "json", OF_CHECKPOINT },
 	[REPORT_LS_A] = { "ls_a", { "ls" }, "json", OF_OTHER },
 	[REPORT_PIECES] = { "pieces",
-		{ "ls", "-l", "--columns=name,rank,offsets,sizes,file" }, "json",
+		{ "ls", "-l", "--columns=name,rank,offsets,sizes,file,missing" }, "json",
 		OF_CHECKPOINT },
 	[REPORT_BY_RANK] = { "by_rank", { "ls", "--by=rank,role" }, "json",
 		OF_CHECKPOINT },
