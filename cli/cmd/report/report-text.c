@@ -427,27 +427,28 @@ static int64_t count_affected(const struct report *report, json finding)
 	json affected = find(finding, "affected"), tensors;
 	struct fsdp_document *ls = NULL;
 	struct fsdp_error *error = NULL;
-	struct fsdp_span *names = calloc(affected.count + 1, sizeof *names);
+	struct fsdp_span *names = NULL;
 	int64_t count = 0;
 
-	for (size_t i = 0; names != NULL && i < affected.count; i++)
-		names[i] = fsdp_document_item(affected, i).text;
-	if (names != NULL && report->texts[REPORT_LS].data != NULL &&
+	if (report->texts[REPORT_LS].data != NULL &&
 		(int64_t)affected.count == find(finding, "affected_count").integer &&
 		fsdp_document_parse(
 			span_of_text(report->texts[REPORT_LS]), &ls, &error)) {
-		qsort(names, affected.count, sizeof *names, compare_names);
 		tensors = find(fsdp_document_root(ls), "data.tensors");
-		for (size_t i = 0; i < tensors.count; i++) {
-			struct fsdp_span name =
-				find(fsdp_document_item(tensors, i), "name").text;
-			count += bsearch(&name, names, affected.count, sizeof *names,
+		names = calloc(tensors.count + 1, sizeof *names);
+		for (size_t i = 0; names != NULL && i < tensors.count; i++)
+			names[i] = find(fsdp_document_item(tensors, i), "name").text;
+		if (names != NULL)
+			qsort(names, tensors.count, sizeof *names, compare_names);
+		for (size_t i = 0; names != NULL && i < affected.count; i++) {
+			struct fsdp_span name = fsdp_document_item(affected, i).text;
+			count += bsearch(&name, names, tensors.count, sizeof *names,
 					 compare_names) != NULL;
 		}
 	}
+	free(names);
 	fsdp_document_free(ls);
 	fsdp_error_free(error);
-	free(names);
 	return count;
 }
 
@@ -556,11 +557,6 @@ static void write_chips(struct page *page, struct writer *to)
 	json audit = report->other != NULL ? (json){ 0 } : report->data[REPORT_AUDIT];
 	size_t values = report->other != NULL ? write_value_rows(report, NULL, NULL) : 0;
 
-	if (values > 0) {
-		write_count(begin(&page->words), (int64_t)values, text_of("value"));
-		writer_text(&page->words, " changed");
-		write_chip(to, "warning", text_in(&page->words));
-	}
 	for (size_t i = 0; i < COUNT_OF(chips); i++) {
 		struct writer *words = begin(&page->words);
 		json of =
@@ -573,6 +569,11 @@ static void write_chips(struct page *page, struct writer *to)
 			write_words(
 				words, of, chips[i].pattern, strlen(chips[i].pattern)))
 			write_chip(to, chips[i].level, text_in(words));
+	}
+	if (values > 0) {
+		write_count(begin(&page->words), (int64_t)values, text_of("value"));
+		writer_text(&page->words, " changed");
+		write_chip(to, "warning", text_in(&page->words));
 	}
 }
 
@@ -598,10 +599,9 @@ static const struct card {
 		"[{kind.strategy}, ][{kind.state_dict:title} state dict][, sharded on dim {sharding.0.cuts.0.dim}]",
 		REPORT_INFO },
 	{ "Saved by", "{world_size:ranks}",
-		"[{kind.state_dict:title} state dict|{format.title}][, sharded on dim {sharding.0.cuts.0.dim}]",
+		"[{kind.state_dict:title} state dict, sharded on dim {sharding.0.cuts.0.dim}|{format.title}]",
 		REPORT_INFO, .is_else = true },
-	{ "Format", "{format.title:short}", "", REPORT_INFO,
-		.is_else = true },
+	{ "Format", "{format.title:short}", "", REPORT_INFO, .is_else = true },
 	{ "Optimizer", "[{optimizer.title}|{optimizer:present}]",
 		"{optimizer.bytes:bytes}[, {optimizer.bytes:share} of the bytes]",
 		REPORT_INFO },
@@ -627,8 +627,8 @@ static const struct card {
 		"before {counts.parameters:elements}", REPORT_INFO, .is_before = true },
 	{ "Size", "{bytes.payload:bytes}", "before {bytes.payload:bytes}", REPORT_INFO,
 		.is_before = true },
-	{ "Step time", "{mean_ns:ms}",
-		"{min_ns:ms} to {max_ns:ms}, {steps:# step} on all ranks", OF_RUN },
+	{ "Step time", "{mean_ns:ms}", "{min_ns:ms} to {max_ns:ms} over all ranks",
+		OF_RUN },
 	{ "Compute", "{compute_percent:percent}", "of the steps", OF_RUN },
 	{ "Exposed communication", "{exposed_percent:percent}", "of the steps", OF_RUN },
 	{ "Idle", "{idle_percent:percent}", "of the steps", OF_RUN },

@@ -252,6 +252,19 @@ static bool is_recording(const struct report *report)
 		       memcmp(hint.data, command, strlen(command)) == 0);
 }
 
+/* A page is about one checkpoint. False: refuse() was called. */
+static bool is_one(struct report *report, enum report_key key, const char *path)
+{
+	size_t below = fsdp_document_get(report->data[key], "below").count;
+
+	if (below == 0)
+		return true;
+	report->is_refused = refuse(report->run,
+		"give one of them: fsdp-inspect info lists them, latest names the newest",
+		"%s contains %zu checkpoints, and a page is about one", path, below);
+	return false;
+}
+
 /* A good checkpoint of a known architecture, in another format than from_pretrained() reads. */
 static bool is_exportable(const struct report *report)
 {
@@ -279,6 +292,8 @@ static bool read_all(struct report *report, struct fsdp_error **ret_error)
 		report->trace_count = report->path_count;
 		return read_recordings(report, ret_error);
 	}
+	if (!is_one(report, REPORT_INFO, report->paths[0]))
+		return true;
 	if (!read_document(report, REPORT_AUDIT, ret_error))
 		return false;
 	counts = fsdp_document_get(report->data[REPORT_AUDIT], "counts");
@@ -294,8 +309,10 @@ static bool read_all(struct report *report, struct fsdp_error **ret_error)
 		!read_document(report, REPORT_PIECES, ret_error))
 		return false;
 	if (report->other != NULL)
-		return READ_DOCUMENTS(report, ret_error, REPORT_INFO_A, REPORT_AUDIT_A,
-			REPORT_LS_A, REPORT_DIFF);
+		return read_document(report, REPORT_INFO_A, ret_error) &&
+		       (!is_one(report, REPORT_INFO_A, report->other) ||
+			       READ_DOCUMENTS(report, ret_error, REPORT_AUDIT_A,
+				       REPORT_LS_A, REPORT_DIFF));
 	if (is_exportable(report) && !read_document(report, REPORT_AUDIT_HF, ret_error))
 		return false;
 	if (fsdp_document_get(report->data[REPORT_INFO], "world_size").integer > 1 &&
@@ -319,9 +336,9 @@ static bool run_report(struct run *run, struct fsdp_error **ret_error)
 		report.path_count = 1;
 	}
 	good = read_all(&report, ret_error);
-	if (good)
+	if (good && !report.is_refused)
 		run_begin(run, report.status);
-	if (good && report.status != STATUS_FAILED)
+	if (good && !report.is_refused && report.status != STATUS_FAILED)
 		good = write_page(&report);
 	for (size_t i = 0; i < REPORT_PARSED; i++)
 		fsdp_document_free(report.documents[i]);

@@ -34,6 +34,7 @@ struct report {
 	const char *const *traces; /* recordings */
 	size_t trace_count;
 	int status;
+	bool is_refused;
 	struct text texts[REPORT_KEYS]; /* absent: it was not made */
 	struct fsdp_document *documents[REPORT_PARSED];
 	struct fsdp_document_value data[REPORT_PARSED]; /* its `data` */
