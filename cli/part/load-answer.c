@@ -410,45 +410,74 @@ static bool ask(const struct loading_options *options, struct run *run, const ch
 
 /* ---- the model that an adapter is put on ---- */
 
-/* How many modules of the adapter the model has by name; none if experts are stored one by one, which
- * are one tensor in memory. */
-static size_t count_shared(
-	const struct fsdp_checkpoint *adapter, const struct fsdp_checkpoint *base)
+/* Whether the model has "NAME.weight". */
+static bool has_weight(const struct fsdp_checkpoint *base, struct text module)
 {
-	static const char PREFIX[] = "base_model.model.", LORA[] = ".lora_A";
-	struct name_buffer buffer = { 0 };
-	size_t shared = 0;
+	char weight[1024];
+	int size = snprintf(
+		weight, sizeof weight, "%.*s.weight", (int)module.size, module.data);
 
-	for (uint32_t i = 0; i < fsdp_tensor_count(base); i++) {
+	return size > 0 && (size_t)size < sizeof weight &&
+	       fsdp_tensor_find(base, span_of_text(text_of(weight))) != FSDP_NONE;
+}
+
+/* Whether some name of the model has this segment, with its dots. */
+static bool has_segment(const struct fsdp_checkpoint *base, const char *segment)
+{
+	struct name_buffer buffer = { 0 };
+	bool found = false;
+
+	for (uint32_t i = 0; i < fsdp_tensor_count(base) && !found; i++) {
 		struct text name = name_text(&buffer, base, fsdp_tensor(base, i).name);
 
-		if (name.data == NULL || memmem(name.data, name.size, ".experts.", 9))
-			goto done;
+		found = name.data == NULL ||
+			memmem(name.data, name.size, segment, strlen(segment)) != NULL;
 	}
+	name_buffer_done(&buffer);
+	return found;
+}
+
+/* Whether names of the model can be compared with those of the adapter: they share a module, or
+ * it is certain that they share none. An expert that is stored by itself is a part of a tensor in
+ * memory, and a prefix may be added when the model is loaded. */
+static bool is_comparable(
+	const struct fsdp_checkpoint *adapter, const struct fsdp_checkpoint *base)
+{
+	static const char PREFIX[] = "base_model.model.", TWICE[] = "model.model.";
+	struct name_buffer buffer = { 0 };
+	size_t shared = 0, twice = 0, like = 0, of = 0;
+
 	for (uint32_t i = 0; i < fsdp_tensor_count(adapter); i++) {
 		struct text name =
 			name_text(&buffer, adapter, fsdp_tensor(adapter, i).name);
-		const char *end = name.data != NULL ? memmem(name.data, name.size, LORA,
-							      strlen(LORA))
-						    : NULL;
-		char weight[1024];
-		int size;
+		char segment[256];
 
-		if (end == NULL || name.size < strlen(PREFIX) ||
+		if (name.data == NULL || name.size < strlen(PREFIX) ||
 			memcmp(name.data, PREFIX, strlen(PREFIX)) != 0)
 			continue;
 		name.data += strlen(PREFIX);
-		if (end < name.data)
-			continue;
-		size = snprintf(weight, sizeof weight, "%.*s.weight",
-			(int)(end - name.data), name.data);
-		shared += size > 0 && (size_t)size < sizeof weight &&
-			  fsdp_tensor_find(base, span_of_text(text_of(weight))) !=
-				  FSDP_NONE;
+		name.size -= strlen(PREFIX);
+		of++;
+		/* A name ends with the names of a member and of the adapter. */
+		for (int cuts = 0; cuts < 3 && name.size > 0; cuts++) {
+			size_t end = name.size;
+
+			while (name.size > 0 && name.data[--name.size] != '.')
+				;
+			shared += has_weight(base, name);
+			if (name.size > strlen(TWICE) &&
+				memcmp(name.data, TWICE, strlen(TWICE)) == 0)
+				twice += has_weight(
+					base, (struct text){ name.data + strlen("model."),
+						      name.size - strlen("model.") });
+			snprintf(segment, sizeof segment, "%.*s.", (int)(end - name.size),
+				name.data + name.size);
+			like += of == 1 && has_segment(base, segment);
+		}
 	}
-done:
 	name_buffer_done(&buffer);
-	return shared;
+	return !has_segment(base, ".experts.") &&
+	       (shared > 0 || twice > 0 || (like == 0 && of > 0));
 }
 
 /* Nothing is expected where it cannot be read in full, or has other names. */
@@ -473,7 +502,7 @@ static void open_base(const struct run *run, const char *place, char *path, size
 		return;
 	}
 	if (fsdp_checkpoint_error_count(base) == 0 &&
-		count_shared(run->checkpoint, base) > 0)
+		is_comparable(run->checkpoint, base))
 		*ret_base = (struct expectation){ .path = path, .checkpoint = base };
 	else
 		fsdp_checkpoint_free(base);
@@ -548,14 +577,17 @@ static struct finding *find_same(const struct run *run, const char *code)
 __attribute__((format(printf, 3, 4))) static bool find(
 	struct run *run, const struct fsdp_load_reason *reason, const char *format, ...)
 {
-	const struct finding about = { .severity = SEVERITY_ERROR, .input = run->input };
+	const struct finding about = { .severity = reason->verdict == FSDP_LOADS
+							   ? SEVERITY_WARNING
+							   : SEVERITY_ERROR,
+		.input = run->input };
 	struct finding *same = find_same(run, reason->code);
 	va_list arguments;
 	bool good = true;
 
 	va_start(arguments, format);
 	if (same != NULL)
-		same->severity = SEVERITY_ERROR;
+		same->severity = about.severity;
 	else
 		good = collected_judged(run->collected, "FI1013", about, reason->way_out,
 			format, arguments);
@@ -566,19 +598,21 @@ __attribute__((format(printf, 3, 4))) static bool find(
 /* The first reason that weighs as much as the verdict. */
 static bool find_own(const struct fsdp_load_result *result, struct run *run)
 {
-	bool refuses = result->verdict == FSDP_LOAD_REFUSES;
+	static const char *const does[] = { [FSDP_LOADS] =
+						    "ignores a part of the directory",
+		[FSDP_LOAD_DIFFERS] = "loads it with differences",
+		[FSDP_LOAD_REFUSES] = "refuses the directory" };
 
-	if ((!refuses && result->verdict != FSDP_LOAD_DIFFERS) || is_known(run))
+	if (result->verdict == FSDP_LOAD_NOT_JUDGED || is_known(run))
 		return true;
 	for (size_t i = 0; i < result->reason_count; i++) {
 		const struct fsdp_load_reason *reason = &result->reasons[i];
 
-		if (reason->verdict == result->verdict && !is_harmless(reason))
+		if (reason->verdict == result->verdict && !is_harmless(reason) &&
+			(reason->verdict != FSDP_LOADS ||
+				strcmp(reason->code, "ignored") == 0))
 			return find(run, reason, "%s %s %s: %s", result->library,
-				result->version,
-				refuses ? "refuses the directory"
-					: "loads it with differences",
-				reason->message);
+				result->version, does[result->verdict], reason->message);
 	}
 	return true;
 }

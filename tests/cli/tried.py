@@ -446,6 +446,32 @@ def adapter(prefix="base_model.model.", first=(4, 16), second=(24, 4), near=(), 
     return lora
 
 
+def scaled(down, k, prefix="base_model.model."):
+    """IA3: one vector for the inputs of a module, one for the outputs of another."""
+    def ia3(folder, _):
+        return [write(folder, {f"{prefix}model.layers.0.mlp.down_proj.ia3_l": down, f"{prefix}model.layers.0.self_attn.k_proj.ia3_l": k},
+                      adapter_config={"peft_type": "IA3", "target_modules": ["down_proj", "k_proj"], "feedforward_modules": ["down_proj"]})]
+    return ia3
+
+
+def vectors(folder, wrong):
+    return scaled((1, 24), (8, 1), "base_model.model." * (1 + wrong))(folder, wrong)
+
+
+def prompts(**config):
+    def prompt_tuning(folder, _):
+        return [write(folder, {"prompt_embeddings": (3, 16)}, adapter_config={"peft_type": "PROMPT_TUNING", "base_model_name_or_path": "org/base"} | config)]
+    return prompt_tuning
+
+
+def magnitudes(folder, wrong):
+    """DoRA, which the configuration does not ask for."""
+    names = [f"base_model.model.{module}.{member}" for module in PAIRS for member in ("lora_A.weight", "lora_B.weight", "lora_magnitude_vector")]
+    shapes = {"A": (4, 16), "B": (24, 4), "m": (24,)}
+    return [write(folder, {name: shapes[name.split(".lora_")[1][0]] for name in names},
+                  adapter_config={"peft_type": "LORA", "r": 4, "target_modules": ["q_proj", "v_proj"], "use_dora": not wrong})]
+
+
 LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "num_hidden_layers": 2, "vocab_size": 64, "hidden_size": 16,
          "intermediate_size": 24, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 4}
 ENDS = {"model.embed_tokens.weight": (64, 16), "lm_head.weight": (64, 16)}
@@ -779,6 +805,7 @@ ROWS = [
     ("FI1013", "error", model({n: LLAMA_ALL[n] for n in LLAMA_ALL if n != "model.norm.weight"}, LLAMA_ALL)),
     ("FI1013", "error", model({n: LLAMA_ALL[n] for n in LLAMA_ALL if n != "model.norm.weight"}, LLAMA_ALL | {"extra": (2,)})),
     ("FI1013", "error", without("deepspeed/zero2-w2", "latest")), ("FI1013", "error", without("hf/llama-sharded", "config.json")),
+    ("FI1013", "warning", adapter(target_modules=["q_proj"])), ("FI1013", "warning", magnitudes), ("FI4002", "error", vectors),
     ("FI1013", "error", on_base(renamed("layers.1.", "layers.7."))), ("FI1013", "error", on_base(renamed("lora_A", "lora_A", (4, 32)))),
     ("FI1013", "error", on_base(renamed("lora_A", "lora_A", (4, 32)), near_by="../other")),
     ("FI1013", "error", on_base(renamed("lm_head.weight", "lm_head.0.weight"), modules_to_save=["lm_head"])),
@@ -924,6 +951,11 @@ LOADS = [
     (lambda folder: objects(folder, True)[0], ["--for=megatron"], "refuses"), (with_gap, ["--for=megatron"], "differs"), (lambda _: os.path.join(TESTDATA, "megatron/common-inside"), ["--for=megatron"], "loads"),
     (always(other_save("demo/step-1234")), ["--for=dcp"], "refuses"), (always(other_save("runs/dcp-half-written/run/step-10")), ["--for=dcp"], "loads"),
     (stream("float8_e5m2"), ["--for=weights_only"], "refuses"), (stream("int8", "CharStorage"), ["--for=weights_only"], "loads"),
+    (always(adapter(peft_type="LORAX")), ["--for=peft"], "refuses"), (always(adapter(peft_type="VERA")), ["--for=peft"], "not_judged"),
+    (always(on_base(renamed("model.layers.", "model.model.layers."))), ["--for=peft"], "differs"), (always(on_base(renamed("q_proj", "wq"), target_modules=["wq"])), ["--for=peft"], "refuses"),
+    (always(on_base(renamed("lora_A", "lora_A.default"))), ["--for=peft"], "loads"), (always(on_base(dict)), ["--for=peft"], "loads"),
+    *((always(scaled(*shapes)), ["--for=peft"], wanted) for wanted, shapes in (("loads", ((1, 24), (8, 1))), ("refuses", ((24, 1), (8, 1))), ("refuses", ((1, 24), (8,))))),
+    *((always(prompts(**config)), ["--for=peft"], wanted) for wanted, config in (("loads", {"num_virtual_tokens": 3}), ("refuses", {}))),
     (always(adapter()), ["--for=peft"], "loads"), (always(adapter(base_model_name_or_path="org/base")), ["--for=peft"], "not_judged"), (always(adapter(prefix="base_model.model." * 2)), ["--for=peft"], "not_judged"),
 ]
 

@@ -337,6 +337,18 @@ static void judge_rank(struct fsdp_complete *complete)
 
 /* ---- matrices that are none, and names that none has ---- */
 
+/* A tensor that PEFT puts into a module: of any type of adapter. */
+static bool is_of_adapter(const struct fsdp_complete *complete, uint32_t index)
+{
+	static const char *const members[] = { "lora_A", "lora_B", "lora_embedding_A",
+		"lora_embedding_B", "ia3_l", "oft_R", "boft_R", "boft_s" };
+
+	for (size_t i = 0; i < FSDP_COUNT(members); i++)
+		if (find_node(complete, index, members[i]) != FSDP_NONE)
+			return true;
+	return false;
+}
+
 /* LoRA may train a bias of its second matrix, too. */
 static bool is_matrix(const struct fsdp_complete *complete, uint32_t index)
 {
@@ -389,7 +401,7 @@ static void judge_prefix(struct fsdp_complete *complete)
 	for (uint32_t i = 0; i < complete->tensor_count && !complete->failed; i++) {
 		struct fsdp_span name;
 
-		if (complete->folded[i] == FSDP_NONE || !is_matrix(complete, i))
+		if (complete->folded[i] == FSDP_NONE || !is_of_adapter(complete, i))
 			continue;
 		of++;
 		name = fsdp_complete_stored(complete, i);

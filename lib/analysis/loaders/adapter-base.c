@@ -58,6 +58,27 @@ static enum fsdp_adapter_size scaled_side(
 	return FSDP_ADAPTER_OUT;
 }
 
+/* A vector of IA3 is a row if it scales inputs, and a column if it scales outputs. */
+bool fsdp_adapter_is_turned_vector(struct fsdp_loading *loading)
+{
+	struct fsdp_adapter_walk walk;
+
+	for (fsdp_adapter_begin(&walk, loading); fsdp_adapter_walk_to_live(&walk);) {
+		if (walk.name.member->size != FSDP_ADAPTER_SIDE ||
+			!fsdp_adapter_is_of_type(loading, "IA3") ||
+			!fsdp_adapter_is_stored_target(loading, walk.name.module))
+			continue;
+		bool is_row = scaled_side(loading, walk.name.module) == FSDP_ADAPTER_IN;
+		if (walk.tensor.dims > 2 ||
+			(walk.tensor.dims == 2 && walk.tensor.shape[!is_row] == 1))
+			continue;
+		fsdp_adapter_say_name(loading, &walk);
+		fsdp_load_say(loading, 1, "%s", is_row ? "1, N" : "N, 1");
+		return true;
+	}
+	return false;
+}
+
 /* What the size of the present member has to be; false: that is not known. */
 static bool find_wanted(struct fsdp_loading *loading,
 	const struct fsdp_adapter_walk *walk, const struct fsdp_load_tensor *base,
@@ -193,6 +214,11 @@ static bool lacks_targets(struct fsdp_loading *loading, bool by_pattern)
 
 bool fsdp_adapter_lacks_target(struct fsdp_loading *loading)
 {
+	/* Word 4: what helps; names that no base may have are another matter. */
+	fsdp_load_say(loading, 4, "%s",
+		fsdp_adapter_is_other_base(loading)
+			? ""
+			: "load it into the base that it was trained on");
 	return lacks_targets(loading, false);
 }
 

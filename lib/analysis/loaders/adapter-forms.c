@@ -54,7 +54,7 @@ const struct fsdp_adapter_form *fsdp_adapter_form(struct fsdp_loading *loading)
 
 /* What wraps a module leaves its name in that of the tensor; that of others than
  * torch.compile ends with "module". */
-static bool has_no_wrapper(struct fsdp_span name)
+bool fsdp_adapter_is_unwrapped(struct fsdp_span name)
 {
 	static const char *const wrappers[] = { "_orig_mod.", "module." };
 
@@ -93,7 +93,7 @@ static bool read_member(struct fsdp_adapter_name *name,
 		return false;
 	rest.size -= last.size + 1;
 	name->member = member;
-	name->is_live = has_no_wrapper(name->whole) &&
+	name->is_live = fsdp_adapter_is_unwrapped(name->whole) &&
 			fsdp_span_begins(rest, FSDP_SPAN(FSDP_ADAPTER_PREFIX));
 	name->module = name->is_live
 			       ? fsdp_span(rest.data + sizeof FSDP_ADAPTER_PREFIX - 1,
@@ -160,7 +160,13 @@ bool fsdp_adapter_has(const struct fsdp_adapter_form *form,
 	const struct fsdp_checkpoint *checkpoint, const struct fsdp_adapter_name *name,
 	uint8_t member)
 {
-	return is_stored(checkpoint, name->module, &form->members[member], name->adapter);
+	const struct fsdp_adapter_member *wanted = &form->members[member];
+
+	return is_stored(checkpoint, name->module, wanted, name->adapter) ||
+	       (name->adapter.size == 0 && is_stored(checkpoint, name->module, wanted,
+						   FSDP_SPAN(".default"))) ||
+	       (fsdp_span_is(name->adapter, ".default") &&
+		       is_stored(checkpoint, name->module, wanted, FSDP_SPAN("")));
 }
 
 bool fsdp_adapter_has_module(const struct fsdp_adapter_form *form,

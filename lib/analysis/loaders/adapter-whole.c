@@ -23,7 +23,8 @@ static struct fsdp_span read_name(const struct fsdp_checkpoint *checkpoint,
 
 	if (size > FSDP_ADAPTER_NAME)
 		name.size = 0;
-	*ret_is_live = fsdp_span_begins(name, FSDP_SPAN(FSDP_ADAPTER_PREFIX));
+	*ret_is_live = fsdp_span_begins(name, FSDP_SPAN(FSDP_ADAPTER_PREFIX)) &&
+		       fsdp_adapter_is_unwrapped(name);
 	return *ret_is_live ? fsdp_span(name.data + prefix, name.size - prefix) : name;
 }
 
@@ -213,7 +214,7 @@ bool fsdp_adapter_lacks_tokens(struct fsdp_loading *loading)
 	const struct fsdp_checkpoint *checkpoint = adapter(loading);
 	int64_t count;
 
-	return checkpoint != NULL &&
+	return checkpoint != NULL && fsdp_adapter_is_of_type(loading, "LORA") &&
 	       fsdp_adapter_is_set(loading, "trainable_token_indices") &&
 	       !has_tokens(checkpoint, &count);
 }

@@ -62,6 +62,8 @@ struct fsdp_adapter_name {
 	struct fsdp_span adapter;                 /* ".default", or empty */
 };
 
+bool fsdp_adapter_is_unwrapped(struct fsdp_span name);
+
 /* The buffer has FSDP_ADAPTER_NAME bytes and keeps the name. */
 struct fsdp_adapter_name fsdp_adapter_read_name(const struct fsdp_adapter_form *form,
 	const struct fsdp_checkpoint *checkpoint, uint32_t tensor, char *buffer);
@@ -147,6 +149,7 @@ bool fsdp_adapter_has_other_tokens(struct fsdp_loading *loading);
 
 /* ---- rules about the base that --expect names: adapter-base.c ---- */
 
+bool fsdp_adapter_is_turned_vector(struct fsdp_loading *loading);
 bool fsdp_adapter_has_other_sizes(struct fsdp_loading *loading);
 bool fsdp_adapter_lacks_target(struct fsdp_loading *loading);
 bool fsdp_adapter_may_lack_target(struct fsdp_loading *loading);

@@ -7,6 +7,7 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "analysis/loaders/adapter.h"
 #include "base/num.h"
@@ -45,6 +46,22 @@ static bool is_no_json(struct fsdp_loading *loading)
 static bool has_no_type(struct fsdp_loading *loading)
 {
 	return fsdp_load_text(loading, FSDP_ADAPTER_CONFIG, "peft_type").data == NULL;
+}
+
+/* A type that this release does not have. */
+static bool is_unknown_type(struct fsdp_loading *loading)
+{
+	static const char types[] =
+		" PROMPT_TUNING MULTITASK_PROMPT_TUNING P_TUNING PREFIX_TUNING LORA ADALORA ADAMSS BOFT "
+		"ADAPTION_PROMPT IA3 BEFT LILY LOHA LOKR OFT POLY LN_TUNING VERA FROD PVERA FOURIERFT GLORA XLORA "
+		"HRA VBLORA UNILORA CPT MISS RANDLORA ROAD TRAINABLE_TOKENS HIRA SHIRA C3A WAVEFT OSF DELORA "
+		"GRALORA CARTRIDGE TINYLORA PSOFT PEANUT SHADOW SUPERTUNING DEFT ";
+	struct fsdp_span type = fsdp_load_text(loading, FSDP_ADAPTER_CONFIG, "peft_type");
+	char word[64];
+
+	snprintf(word, sizeof word, " %.*s ", FSDP_TEXT_MOST(type, 60));
+	fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(type, 200));
+	return strstr(types, word) == NULL;
 }
 
 static bool is_unsupported_type(struct fsdp_loading *loading)
@@ -123,11 +140,27 @@ static bool is_all_excluded(struct fsdp_loading *loading)
 	return count > 0;
 }
 
+/* A module of the base, if that is known, is a target. */
+static bool base_has_target(struct fsdp_loading *loading)
+{
+	for (size_t i = 0; i < loading->options->expected_count; i++) {
+		struct fsdp_span module = loading->options->expected[i].name;
+		module.size -=
+			fsdp_min(module.size, fsdp_span_last(module, '.').size + 1);
+		if (fsdp_adapter_is_named(loading, module))
+			return true;
+	}
+	return false;
+}
+
 /* None of the targets is a module that was adapted: the base has none of them. */
 static bool has_no_target(struct fsdp_loading *loading)
 {
 	struct fsdp_adapter_walk walk;
 	size_t count = 0;
+
+	if (base_has_target(loading))
+		return false;
 
 	for (fsdp_adapter_begin(&walk, loading); fsdp_adapter_walk_on(&walk);) {
 		if (walk.name.member == NULL)
@@ -137,6 +170,13 @@ static bool has_no_target(struct fsdp_loading *loading)
 		count++;
 	}
 	return count > 0 && say_list(loading, "target_modules");
+}
+
+static bool base_lacks_targets(struct fsdp_loading *loading)
+{
+	return loading->options->expected != NULL &&
+	       fsdp_adapter_is_list(loading, "target_modules") &&
+	       !base_has_target(loading) && say_list(loading, "target_modules");
 }
 
 /* OFT: the one is what the other leaves over. */
@@ -195,6 +235,21 @@ static bool lacks_prompts(struct fsdp_loading *loading)
 	const struct fsdp_checkpoint *checkpoint = prompts(loading);
 
 	return checkpoint != NULL && find_prompts(checkpoint) == FSDP_NONE;
+}
+
+/* Word 2: what helps. */
+static bool lacks_token_count(struct fsdp_loading *loading)
+{
+	const struct fsdp_checkpoint *checkpoint = prompts(loading);
+	struct fsdp_tensor tensor;
+
+	if (checkpoint == NULL || fsdp_load_integer(loading, FSDP_ADAPTER_CONFIG,
+					  "num_virtual_tokens", 0) > 0)
+		return false;
+	tensor = fsdp_tensor(checkpoint, find_prompts(checkpoint));
+	fsdp_load_say(loading, 2, "set it to %lld in adapter_config.json",
+		tensor.dims == 2 ? (long long)tensor.shape[0] : 0);
+	return true;
 }
 
 static bool has_other_prompts(struct fsdp_loading *loading)
@@ -403,6 +458,34 @@ static bool lacks_half(struct fsdp_loading *loading)
 	return false;
 }
 
+/* What is stored and the configuration does not ask for. Word 4: what helps. */
+static bool ignores_some(struct fsdp_loading *loading)
+{
+	struct fsdp_adapter_walk walk;
+
+	for (fsdp_adapter_begin(&walk, loading); fsdp_adapter_walk_to_live(&walk);) {
+		struct fsdp_span module = walk.name.module;
+		bool is_plain = strstr(walk.name.member->name, "magnitude") != NULL &&
+				!fsdp_adapter_is_set(loading, "use_dora");
+		if (!is_plain && fsdp_adapter_is_stored_target(loading, module))
+			continue;
+		keep_name(loading, walk.name.whole);
+		if (loading->all_names > 1)
+			continue;
+		fsdp_adapter_say_name(loading, &walk);
+		fsdp_load_say(loading, 4, "%s", "");
+		if (!fsdp_adapter_is_named(loading, module))
+			fsdp_load_say(loading, 4,
+				"add %.*s to target_modules in adapter_config.json",
+				FSDP_TEXT_MOST(fsdp_span_last(module, '.'), 256));
+		else if (is_plain)
+			fsdp_load_say(loading, 4,
+				"set use_dora to true in adapter_config.json");
+	}
+	fsdp_load_say(loading, 1, "%" PRIu64, loading->all_names);
+	return loading->all_names > 0 && !uses_nothing(loading);
+}
+
 #define PUT_CONFIG "put the adapter's configuration next to its weights"
 #define SAVE_DICT "save a dict of the adapter's tensors by their names"
 #define EXPECT_BASE "name the base model with --expect"
@@ -413,7 +496,9 @@ static bool has_no_base(struct fsdp_loading *loading)
 	struct fsdp_span base =
 		fsdp_load_text(loading, FSDP_ADAPTER_CONFIG, "base_model_name_or_path");
 
-	if (loading->options->expected != NULL || base.size == 0)
+	/* Prompts are built from what the configuration has alone. */
+	if (loading->options->expected != NULL || base.size == 0 ||
+		fsdp_adapter_form(loading)->is_prompt)
 		return false;
 	fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(base, 256));
 	return true;
@@ -438,6 +523,8 @@ static const struct fsdp_load_rule rules[] = {
 		NO_STATE_DICT, fsdp_load_is_unknown_root, NULL, SAVE_DICT, .ends = true),
 	FSDP_REFUSES(NO_STATE_DICT, fsdp_load_has_odd_key, NULL, SAVE_DICT),
 	FSDP_NOT_JUDGED(UNREAD, fsdp_load_cannot_open),
+	FSDP_REFUSES(ADAPTER_TYPE, is_unknown_type,
+		"{0} is not a type of adapter that PEFT has", FSDP_NO_FIX),
 	FSDP_NOT_JUDGED(ADAPTER_TYPE, is_unsupported_type,
 		"adapters of type {0} are not supported", .ends = true),
 	FSDP_NOT_JUDGED(ADAPTER_TYPE, is_variant, "adapters with {0} are not supported",
@@ -456,6 +543,9 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(ADAPTER_TARGETS, has_no_target,
 		"no stored tensor is of a module in target_modules ({0})",
 		"set target_modules to the modules that are stored"),
+	FSDP_REFUSES(ADAPTER_TARGETS, base_lacks_targets,
+		"the base has no module of target_modules ({0})",
+		"load it into the base that it was trained on"),
 	FSDP_REFUSES(ADAPTER_MODULES, fsdp_adapter_has_lost_module,
 		"{0} (modules_to_save) has no name that starts with " FSDP_ADAPTER_PREFIX),
 	FSDP_REFUSES(ADAPTER_MODULES, fsdp_adapter_has_unstripped_module,
@@ -469,11 +559,15 @@ static const struct fsdp_load_rule rules[] = {
 		"set trainable_token_indices to null; the tokens are then the base's"),
 	FSDP_REFUSES(MISSING_TENSOR, lacks_prompts, "prompt_embeddings is missing",
 		"name the tensor prompt_embeddings"),
+	FSDP_REFUSES(CONFIG, lacks_token_count,
+		"adapter_config.json has no num_virtual_tokens", "{2}"),
 	FSDP_REFUSES(SHAPE, has_other_prompts,
 		"prompt_embeddings has {1} rows for {2} virtual tokens",
 		"set num_virtual_tokens as it was in adapter_config.json"),
 	FSDP_REFUSES(SHAPE, is_empty_piece, "{0} is empty (ZeRO-3 placeholder)",
 		"save the adapter again with its weights gathered"),
+	FSDP_REFUSES(SHAPE, fsdp_adapter_is_turned_vector,
+		"{0} does not have the shape [{1}]", FSDP_NO_FIX),
 	FSDP_REFUSES(ADAPTER_RANK, is_no_matrix,
 		"{0} has {1} dimensions, too few for a matrix of the adapter"),
 	FSDP_REFUSES(ADAPTER_RANK, is_other_rank,
@@ -503,7 +597,7 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_DIFFERS(OTHER_WEIGHTS, fsdp_load_sets_differ),
 	FSDP_NOT_JUDGED(UNREAD_WEIGHTS, fsdp_load_sets_unread),
 	FSDP_DIFFERS(BASE_MODEL, fsdp_adapter_lacks_target,
-		"{0} is missing: it keeps its start value and has no effect"),
+		"{0} is missing: it keeps its start value and has no effect", "{4}"),
 	FSDP_DIFFERS(BASE_MODEL, fsdp_adapter_lacks_bias,
 		"{0} was trained and is missing: it stays as in the base", FSDP_NO_FIX),
 	FSDP_NOT_JUDGED(BASE_MODEL, fsdp_adapter_may_lack_target,
@@ -513,8 +607,11 @@ static const struct fsdp_load_rule rules[] = {
 		"{0} is of a module that --expect does not list; it takes the names of the base",
 		FSDP_NO_FIX),
 	FSDP_NOT_JUDGED(BASE_MODEL, has_no_base,
-		"the base {0} is not a directory here: names and shapes were not compared with it",
+		"names and shapes were not compared with the base {0}: it is not a directory here, or has other names",
 		EXPECT_BASE),
+	FSDP_IGNORES(IGNORED, ignores_some,
+		"adapter_config.json does not ask for {0}, which has no effect then ({1} such tensors)",
+		"{4}"),
 	{ 0 },
 };
 

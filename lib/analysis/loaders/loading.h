@@ -118,6 +118,11 @@ struct fsdp_load_rule {
 	{                                                        \
 		FSDP_LOAD_DIFFERS, FSDP_LOAD_##code, __VA_ARGS__ \
 	}
+/* It loads, and ignores what is stored and of no use to its model. */
+#define FSDP_IGNORES(code, ...)                           \
+	{                                                 \
+		FSDP_LOADS, FSDP_LOAD_##code, __VA_ARGS__ \
+	}
 #define FSDP_NOT_JUDGED(code, ...)                                  \
 	{                                                           \
 		FSDP_LOAD_NOT_JUDGED, FSDP_LOAD_##code, __VA_ARGS__ \
