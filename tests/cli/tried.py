@@ -714,6 +714,9 @@ def without_optimizer(folder, wrong):
     return [path]
 
 
+LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
+
+
 def state_without(part, *others):
     """A state of accelerate without a part; files show that the run had it, or in the near miss do not."""
     def saved_state(folder, trips):
@@ -724,6 +727,28 @@ def state_without(part, *others):
             torch_zip(os.path.join(path, name), contents[name], {})
         return [path]
     return saved_state
+
+
+def resumed(name=None, data=LFS):
+    """A checkpoint of Trainer, or of accelerate if the file is one of its; one file is something else."""
+    def run(folder):
+        path = write(folder, LLAMA_ALL, config=LLAMA, trainer_state={"global_step": 4})
+        names = ("optimizer.bin", "scheduler.bin", "random_states_0.pkl") if name and name.endswith((".bin", ".pkl")) else ("optimizer.pt", "scheduler.pt", "rng_state.pth")
+        for part in names:
+            torch_zip(os.path.join(path, part), {"state": {}, "param_groups": []}, {})
+        if name:
+            with open(os.path.join(path, name), "wb") as f:
+                f.write(data)
+        return path
+    return run
+
+
+def sharded(folder):
+    """The second shard is a pointer of Git LFS."""
+    path = copy("hf/llama-sharded", folder)
+    name = sorted(n for n in os.listdir(path) if n.endswith(".safetensors"))[1]
+    edit(os.path.join(path, name), lambda _: LFS)
+    return path
 
 
 def zeros(name, dtype):
@@ -951,6 +976,8 @@ LOADS = [
     (lambda folder: objects(folder, True)[0], ["--for=megatron"], "refuses"), (with_gap, ["--for=megatron"], "differs"), (lambda _: os.path.join(TESTDATA, "megatron/common-inside"), ["--for=megatron"], "loads"),
     (always(other_save("demo/step-1234")), ["--for=dcp"], "refuses"), (always(other_save("runs/dcp-half-written/run/step-10")), ["--for=dcp"], "loads"),
     (stream("float8_e5m2"), ["--for=weights_only"], "refuses"), (stream("int8", "CharStorage"), ["--for=weights_only"], "loads"),
+    (resumed(), ["--for=trainer"], "loads"), *((resumed(name), ["--for=trainer"], "refuses") for name in ("config.json", "trainer_state.json", "optimizer.pt", "scheduler.pt", "rng_state.pth")),
+    *((resumed(name, b""), ["--for=accelerate"], "refuses") for name in ("optimizer.bin", "scheduler.bin")), (sharded, ["--for=hf"], "refuses"),
     (always(adapter(peft_type="LORAX")), ["--for=peft"], "refuses"), (always(adapter(peft_type="VERA")), ["--for=peft"], "not_judged"),
     (always(on_base(renamed("model.layers.", "model.model.layers."))), ["--for=peft"], "differs"), (always(on_base(renamed("q_proj", "wq"), target_modules=["wq"])), ["--for=peft"], "refuses"),
     (always(on_base(renamed("lora_A", "lora_A.default"))), ["--for=peft"], "loads"), (always(on_base(dict)), ["--for=peft"], "loads"),

@@ -6,14 +6,15 @@ import os
 import shutil
 
 from fresh_adapters import QV, gpt2, llama, longer, made, rewrite
-from fresh_saves import kind, small, stepped
+from fresh_saves import kind, on_ranks, small, stepped
+from fresh_sharded import fully, mesh_of, wide
 
 
 def verdict_of(load, expected=None, exact=False):
     """What a call does: it raises; returns tensors by names that are, or are not, those expected; `exact`: and no others."""
     try:
         found = load()
-    except Exception as error:  # whatever it is, that is the answer
+    except BaseException as error:  # whatever it is, that is the answer, and DCP raises BaseException
         return {"verdict": "refuses", "why": f"{type(error).__name__}: {error}"[:200]}
     if expected is None:
         return {"verdict": "loads"}
@@ -393,6 +394,344 @@ def based_adapters(folder):
                     change_folder(path)
             except (AttributeError, KeyError):
                 continue
-            did = verdict_of(lambda: adapted_state(path), expected, exact=True)
+            did = verdict_of(lambda: adapted_state(path), expected, exact=True) | {"unclear": True}
+            if what in ("base: absent", "base: no weights", "in a folder of its name", "no target_modules"):
+                continue
             saves[f"{name}, {what}"] = os.path.abspath(path), {}, {"for": {"peft": did | ({"verdict": "differs"} if what == "old pickle beside" else {})}}
+    return saves
+
+
+# ---- distributed checkpoints
+
+def dcp_saver(kind_name, seed=5):
+    """Saves a model, and its optimizer if the kind has one, in the way of the kind."""
+    def save(rank, folder):
+        import torch
+        import torch.distributed.checkpoint as dcp
+        from torch.distributed.checkpoint.state_dict import get_model_state_dict, get_state_dict
+        model = wide(seed)
+        if kind_name == "FSDP2":
+            model = fully(model, mesh_of(2))
+        elif kind_name == "FSDP1":
+            from torch.distributed.fsdp import FullyShardedDataParallel
+            model = FullyShardedDataParallel(model, device_id=torch.device("cpu"), use_orig_params=True)
+        elif kind_name == "2-D":
+            from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+            mesh = mesh_of(2, 2)
+            model = fully(parallelize_module(model, mesh["tp"], {"0": ColwiseParallel(), "2": RowwiseParallel()}), mesh["dp"])
+        if kind_name == "with optimizer":
+            model = fully(model, mesh_of(2))
+            optimizer = stepped(model, torch.optim.AdamW(model.parameters()), (4, 8))
+            weights, states = get_state_dict(model, optimizer)
+            state = {"model": weights, "optim": states}
+        elif kind_name == "bfloat16":
+            state = get_model_state_dict(fully(model.to(torch.bfloat16), mesh_of(2)))
+        else:
+            state = get_model_state_dict(model)
+        dcp.save(state, checkpoint_id=folder)
+        return 0
+    return save
+
+
+def dcp_faults(folder, other, wider):
+    """(what, change of the folder)"""
+    def gone(name):
+        return lambda f: os.remove(os.path.join(f, name))
+
+    def shortened(name, size):
+        return lambda f: cut(os.path.join(f, name), size(os.path.getsize(os.path.join(f, name))))
+
+    def taken_from(source, name, to=None):
+        return lambda f: shutil.copy(os.path.join(source, name), os.path.join(f, to or name))
+
+    def moved(*names):
+        def move(f):
+            paths = [os.path.join(f, n) for n in names]
+            os.rename(paths[0], paths[0] + ".x")
+            for i in range(len(paths) - 1):
+                os.rename(paths[i + 1], paths[i])
+            os.rename(paths[0] + ".x", paths[-1])
+        return move
+
+    def written(name, data):
+        def write(f):
+            with open(os.path.join(f, name), "wb") as stream:
+                stream.write(data)
+        return write
+    files = sorted(n for n in os.listdir(folder) if n.endswith(".distcp"))
+    yield "whole", lambda f: None
+    for name in [".metadata", *files]:
+        yield f"without {name}", gone(name)
+        yield f"half of {name}", shortened(name, lambda size: size // 2)
+        yield f"a byte less of {name}", shortened(name, lambda size: size - 1)
+        yield f"nothing in {name}", shortened(name, lambda size: 0)
+        yield f"{name} of another save", taken_from(other, name)
+        if os.path.exists(os.path.join(wider, name)):
+            yield f"{name} of a wider model", taken_from(wider, name)
+        yield f"{name} is a pointer of Git LFS", written(name, b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
+    if len(files) > 1:
+        yield "two files exchanged", moved(files[0], files[-1])
+    yield "metadata of one rank", lambda f: os.rename(os.path.join(f, ".metadata"), os.path.join(f, "__0.metadata"))
+    yield "metadata under another name", lambda f: os.rename(os.path.join(f, ".metadata"), os.path.join(f, "metadata"))
+    yield "metadata still temporary", lambda f: os.rename(os.path.join(f, ".metadata"), os.path.join(f, ".metadata.tmp"))
+    yield "temporary metadata beside", written(".metadata.tmp", b"x")
+    yield "another file beside", written("__7_0.distcp", b"x")
+    yield "zeros in a file", lambda f: holed(os.path.join(f, files[0]))
+    yield "a file that is a directory", lambda f: [os.remove(os.path.join(f, files[0])), os.mkdir(os.path.join(f, files[0]))]
+
+
+def holed(path):
+    with open(path, "r+b") as stream:
+        size = os.path.getsize(path)
+        stream.seek(size // 4)
+        stream.write(bytes(size // 2))
+
+
+def dcp_models():
+    """(what, state dict that is loaded into, by the names that are stored)"""
+    import torch
+    yield "the model", lambda: wide(9).state_dict(), True
+    yield "a wider one", lambda: torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 10), torch.nn.Linear(10, 6, bias=False)).state_dict(), False
+    yield "a deeper one", lambda: torch.nn.Sequential(*wide(9), torch.nn.Linear(6, 6)).state_dict(), False
+    yield "a shorter one", lambda: wide(9)[:3].state_dict(), False
+    yield "a compiled one", lambda: {"_orig_mod." + n: t for n, t in wide(9).state_dict().items()}, False
+    yield "below a key", lambda: {"model": wide(9).state_dict()}, False
+    yield "in float16", lambda: wide(9).half().state_dict(), False
+    yield "flat", lambda: {n: t.reshape(-1) for n, t in wide(9).state_dict().items()}, False
+    yield "with a step", lambda: wide(9).state_dict() | {"step": torch.tensor(1)}, False
+
+
+def flattened(state, prefix=""):
+    import torch
+    found = {}
+    for key, value in state.items():
+        found |= flattened(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value} if isinstance(value, torch.Tensor) else {}
+    return found
+
+
+@kind("DCP loaded into models", "torch")
+def dcp_loads(folder):
+    import warnings
+    import torch
+    import torch.distributed.checkpoint as dcp
+    warnings.filterwarnings("ignore")
+    saves = {}
+    release = ["--loader-version=" + ".".join(torch.__version__.split(".")[:2])]
+    kinds = {"plain": 1, "two ranks": 2, "FSDP2": 2, "FSDP1": 2, "2-D": 4, "with optimizer": 2, "bfloat16": 2}
+    for number, (name, world) in enumerate(kinds.items()):
+        whole, other, wider = (os.path.join(folder, f"{part}{number}") for part in ("d", "other", "wider"))
+        for path, seed in ((whole, 5), (other, 6)):
+            os.mkdir(path)
+            on_ranks(world, dcp_saver(name, seed), path)
+        os.mkdir(wider)
+        on_ranks(world, dcp_wide_saver, wider)
+        truth = stored_values(whole)
+        for i, (what, change) in enumerate(dcp_faults(whole, other, wider)):
+            path = f"{whole}-{i}"
+            shutil.copytree(whole, path)
+            change(path)
+            models = list(dcp_models()) if what == "whole" and name in ("plain", "FSDP2") else list(dcp_models())[:1]
+            for j, (model, make, is_own) in enumerate(models):
+                state = make()
+                if name == "with optimizer":
+                    state = {n: torch.zeros_like(t) for n, t in truth.items()}
+                expect = f"{path}-{j}.json"
+                with open(expect, "w", encoding="utf-8") as stream:
+                    json.dump({n: {"dtype": str(t.dtype)[6:], "shape": list(t.shape)} for n, t in flattened(state).items()}, stream)
+
+                def load():
+                    dcp.load(state, checkpoint_id=path, no_dist=True)
+                    return flattened(state)
+                wanted = {n: t for n, t in truth.items() if n in flattened(state)}
+                did = verdict_of(load, wanted)
+                if did["verdict"] == "differs" and what.endswith(("of another save", "exchanged")):
+                    continue  # nothing in the files shows it
+                saves[f"{name}, {what}, {model}"] = path, {}, {"for": {"dcp": did | {"options": [f"--expect={expect}", *release], "auto": is_own}}}
+                if is_own:
+                    saves[f"{name}, {what}"] = path, {}, {"for": {"dcp": did | {"options": release}}}
+    return saves
+
+
+def dcp_wide_saver(_, folder):
+    import torch
+    import torch.distributed.checkpoint as dcp
+    dcp.save(torch.nn.Sequential(torch.nn.Linear(8, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10)).state_dict(), checkpoint_id=folder)
+    return 0
+
+
+def stored_values(path):
+    import torch
+    from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
+    dcp_to_torch_save(path, path + ".pt")
+    state = torch.load(path + ".pt", weights_only=False)
+    os.remove(path + ".pt")
+    return flattened(state)
+
+
+# ---- states of accelerate and of Trainer
+
+LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
+
+
+def file_faults(folder):
+    """Each file of a directory missing, cut, empty, or something else."""
+    def emptied(path, data=b""):
+        with open(path, "wb") as stream:
+            stream.write(data)
+    yield "whole", lambda f: None
+    for name in sorted(os.listdir(folder)):
+        if os.path.isfile(os.path.join(folder, name)):
+            yield f"without {name}", lambda f, n=name: os.remove(os.path.join(f, n))
+            yield f"half of {name}", lambda f, n=name: cut(os.path.join(f, n))
+            yield f"nothing in {name}", lambda f, n=name: emptied(os.path.join(f, n))
+            yield f"{name} is a pointer of Git LFS", lambda f, n=name: emptied(os.path.join(f, n), LFS)
+
+
+def weight_faults(name, other):
+    """Names and shapes of model.safetensors; files of another save."""
+    import torch
+
+    def changed(change):
+        return lambda f: rewrite_file(os.path.join(f, name), change)
+    yield "without the last weight", changed(lambda s: {n: s[n] for n in sorted(s)[:-1]})
+    yield "one more weight", changed(lambda s: s | {"more": torch.ones(2)})
+    yield "a row less", changed(lambda s: {n: t[:-1] if n == sorted(s)[-1] else t for n, t in s.items()})
+    for prefix in ("module.", "_orig_mod.", "model.", "_fsdp_wrapped_module."):
+        yield f"names with {prefix}", changed(lambda s, p=prefix: {p + n: t for n, t in s.items()})
+    yield "in float16", changed(lambda s: {n: t.half() for n, t in s.items()})
+    yield "weights as a pickle", lambda f: repickled(f, name, lambda s: s)
+    yield "weights as a pickle below a key", lambda f: repickled(f, name, lambda s: {"state_dict": s})
+    yield "an old pickle beside", lambda f: repickled(f, name, lambda s: {n: t + 1 for n, t in s.items()}, keep=True)
+    yield "weights of another save", lambda f: shutil.copy(os.path.join(other, name), f)
+
+
+def rewrite_file(path, change):
+    from safetensors.torch import load_file, save_file
+    save_file({n: t.clone().contiguous() for n, t in change(load_file(path)).items()}, path, {"format": "pt"})
+
+
+def repickled(folder, name, change, keep=False):
+    import torch
+    from safetensors.torch import load_file
+    path = os.path.join(folder, name)
+    torch.save(change(load_file(path)), os.path.join(folder, "pytorch_model.bin"))
+    if not keep:
+        os.remove(path)
+
+
+def accelerated(seed=5, groups=1):
+    import torch
+    from accelerate import Accelerator
+    accelerator = Accelerator(cpu=True)
+    model = wide(seed)
+    parameters = list(model.parameters())
+    optimizer = torch.optim.AdamW([{"params": parameters[i::groups]} for i in range(groups)])
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 3)
+    return accelerator, *accelerator.prepare(model, optimizer, scheduler)
+
+
+def accelerate_values(accelerator, model, optimizer, scheduler):
+    import torch
+    found = {n: t.clone() for n, t in model.state_dict().items()}
+    found |= {f"optim.{i}.{k}": v.clone() for i, s in optimizer.state_dict()["state"].items() for k, v in s.items() if isinstance(v, torch.Tensor)}
+    return found | {"epoch": torch.tensor(scheduler.state_dict()["last_epoch"])}
+
+
+@kind("accelerate states with one thing wrong", "accelerate")
+def accelerate_loads(folder):
+    saves, truth = {}, None
+    for name, seed in (("whole", 5), ("other", 6)):
+        parts = accelerated(seed)
+        for _ in range(2):
+            stepped(parts[1], parts[2], (4, 8))
+            parts[3].step()
+        parts[0].save_state(os.path.join(folder, name))
+        truth = truth or accelerate_values(*parts)
+    whole, other = os.path.join(folder, "whole"), os.path.join(folder, "other")
+    for i, (what, change) in enumerate([*file_faults(whole), *weight_faults("model.safetensors", other)]):
+        path = f"{whole}-{i}"
+        shutil.copytree(whole, path)
+        change(path)
+        if what in ("weights of another save", "without random_states_0.pkl"):
+            continue
+
+        def load():
+            parts = accelerated(9)
+            parts[0].load_state(path)
+            return accelerate_values(*parts)
+        did = verdict_of(load, truth) | {"unclear": "random_states" in what}
+        if what == "an old pickle beside":
+            did["verdict"] = "differs"
+        expect = f"{path}.json"
+        with open(expect, "w", encoding="utf-8") as stream:
+            json.dump({n: {"dtype": "float32", "shape": list(t.shape)} for n, t in wide().state_dict().items()}, stream)
+        saves[what] = path, {}, {"for": {"accelerate": did | {"options": [f"--expect={expect}"]}}}
+        if not any(word in what for word in ("weight", "row", "names with", "without random")):  # only the model shows it
+            saves[f"{what}, alone"] = path, {}, {"for": {"accelerate": did}}
+    return saves
+
+
+class Enough(Exception):
+    """The state before the first new step is known."""
+
+
+def trained(folder, steps, model, resume=None, **options):
+    import torch
+    from transformers import Trainer, TrainerCallback, TrainingArguments
+    seen = {}
+
+    class Look(TrainerCallback):
+        def on_step_begin(self, args, state, control, model=None, optimizer=None, lr_scheduler=None, **_):
+            if resume:
+                seen.update({n: t.clone() for n, t in model.state_dict().items()})
+                inner = optimizer.optimizer if hasattr(optimizer, "optimizer") else optimizer
+                seen.update({f"optim.{i}.{k}": torch.as_tensor(v).clone() for i, s in inner.state_dict()["state"].items() for k, v in s.items()})
+                seen.update(step=torch.tensor(state.global_step), epoch=torch.tensor(lr_scheduler.state_dict()["last_epoch"]))
+                raise Enough
+    rows = [{"input_ids": torch.arange(6) + i, "labels": torch.arange(6)} for i in range(8)]
+    args = TrainingArguments(folder, max_steps=steps, save_steps=2, per_device_train_batch_size=2, report_to=[], use_cpu=True,
+                             optim="adamw_torch", disable_tqdm=True, **options)
+    try:
+        Trainer(model, args, train_dataset=rows, callbacks=[Look()]).train(resume_from_checkpoint=resume)
+    except Enough:
+        pass
+    return seen
+
+
+@kind("Trainer checkpoints with one thing wrong", "transformers")
+def trainer_loads(folder):
+    import transformers
+    from fresh_hub import tiny
+    transformers.logging.set_verbosity_error()
+    saves = {}
+    kinds = {"one file": {}, "shards": {"shards": True}}
+    for number, (name, options) in enumerate(kinds.items()):
+        run, other = os.path.join(folder, f"r{number}"), os.path.join(folder, f"o{number}")
+        shards = options.pop("shards", False)
+        for path, seed in ((run, 1), (other, 2)):
+            model = tiny("LlamaForCausalLM")
+            import torch
+            torch.manual_seed(seed)
+            for parameter in model.parameters():
+                torch.nn.init.normal_(parameter)
+            if shards:
+                save = model.save_pretrained
+                model.save_pretrained = lambda *a, s=save, **k: s(*a, **k | {"max_shard_size": "20KB"})
+            trained(path, 2, model, **options)
+        whole = os.path.join(run, "checkpoint-2")
+        truth = trained(os.path.join(run, "look"), 4, tiny("LlamaForCausalLM"), resume=whole)
+        faults = [*file_faults(whole)]
+        if not shards:
+            faults += weight_faults("model.safetensors", os.path.join(other, "checkpoint-2"))
+        for i, (what, change) in enumerate(faults):
+            path = os.path.join(run, f"c{i}", "checkpoint-2")
+            shutil.copytree(whole, path)
+            change(path)
+            if what == "weights of another save":
+                continue
+            did = verdict_of(lambda: trained(os.path.join(run, "look"), 4, tiny("LlamaForCausalLM"), resume=path), truth)
+            if what == "an old pickle beside":
+                did["verdict"] = "differs"  # which of the two is old is not known
+            did["unclear"] = "generation_config" in what or "training_args" in what
+            saves[f"{name}, {what}"] = path, {}, {"for": {"trainer": did}}
     return saves

@@ -149,9 +149,9 @@ static void adapters_are_refused(void **state)
 }
 
 /* What save_state writes beside the model. */
-#define STATE                                                       \
-	TEXT("random_states_0.pkl", ""), TEXT("optimizer.bin", ""), \
-		TEXT("scheduler.bin", "")
+#define STATE                                                               \
+	TEXT("random_states_0.pkl", ""), TEXT("optimizer.bin", "\200\2}."), \
+		TEXT("scheduler.bin", "\200\2}.")
 #define DCP(folder, file) COPIED(folder "/" file, "dcp/fsdp2-w4-small/checkpoint/" file)
 #define DCP_METADATA(folder) A_FOLDER(folder), DCP(folder, ".metadata")
 #define ALL_OF_DCP(folder)                                                              \
@@ -227,9 +227,9 @@ static void folders_of_accelerate(void **state)
 	JUDGE(cases);
 }
 
-#define RUN                                                         \
-	TEXT("trainer_state.json", "{}"), TEXT("optimizer.pt", ""), \
-		TEXT("scheduler.pt", "")
+#define RUN                                                                 \
+	TEXT("trainer_state.json", "{}"), TEXT("optimizer.pt", "\200\2}."), \
+		TEXT("scheduler.pt", "\200\2}.")
 
 static void weights_of_the_trainer(void **state)
 {
@@ -243,6 +243,11 @@ static void weights_of_the_trainer(void **state)
 			.files = { RUN,
 				TEXT("pytorch_model.bin.index.json", INDEX("p.bin")),
 				TEXT("p.bin", SAVED("}")) },
+			.expected = "loads" },
+		{ "trainer",
+			.files = { RUN,
+				TEXT("pytorch_model.bin.index.json", INDEX("p.bin")),
+				TEXT("p.bin", "") },
 			.expected = "not_judged unread",
 			.says = "pytorch_model.bin.index.json cannot be read completely" },
 		{ "trainer", "5.23", .expected = "refuses no-weights" },

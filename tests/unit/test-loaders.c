@@ -156,8 +156,8 @@ static void tied_weights_are_compared(void **state)
 	expect("hf", "loads");
 	expect_of(folder, &old, "hf", "differs tied-weights");
 	/* The state of a run is loaded as it was saved. */
-	FOLDER_WRITE("optimizer.bin", "");
-	FOLDER_WRITE("scheduler.bin", "");
+	FOLDER_WRITE("optimizer.bin", "\200\2}.");
+	FOLDER_WRITE("scheduler.bin", "\200\2}.");
 	expect("accelerate", "loads");
 }
 
@@ -216,8 +216,8 @@ static void pickles_may_be_anything(void **state)
 	expect("hf", "not_judged no-state-dict");
 	/* The state of a run is loaded strictly. */
 	FOLDER_WRITE("random_states_0.pkl", "");
-	FOLDER_WRITE("optimizer.bin", "");
-	FOLDER_WRITE("scheduler.bin", "");
+	FOLDER_WRITE("optimizer.bin", "\200\2}.");
+	FOLDER_WRITE("scheduler.bin", "\200\2}.");
 	PUT_SAVED("]");
 	expect("accelerate", "refuses no-state-dict");
 	PUT_SAVED("}(X\x01\0\0\0aK\x03u");
@@ -527,7 +527,7 @@ static void parameters_of_a_loader_change_its_answer(void **state)
 	FOLDER_WRITE("pytorch_model_fsdp.bin", "");
 	expect_with("trainer", "fsdp", "false", "refuses other-run");
 	expect_with("trainer", "deepspeed", "true", "not_judged other-run");
-	FOLDER_WRITE("optimizer.bin", "");
+	FOLDER_WRITE("optimizer.bin", "\200\2}.");
 	expect_with("accelerate", "state_dict_type", "SHARDED_STATE_DICT",
 		"refuses missing-file");
 	/* No file shows that there was a scheduler. */

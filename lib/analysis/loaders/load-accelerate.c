@@ -150,6 +150,15 @@ static bool is_other_model(struct fsdp_loading *loading)
 	return is_expected(loading) && fsdp_load_is_other_model(loading);
 }
 
+/* It opens each without a guard, except random states. */
+static bool has_broken(struct fsdp_loading *loading)
+{
+	static const char *const names[] = { "optimizer.bin", "optimizer_*",
+		"scheduler.bin", "scheduler_*", NULL };
+
+	return fsdp_load_has_broken(loading, names);
+}
+
 /* A scheduler has an optimizer. */
 static bool has_scheduler(struct fsdp_loading *loading)
 {
@@ -195,6 +204,7 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(NO_WEIGHTS, has_no_weights,
 		"the directory has no model.safetensors or pytorch_model.bin",
 		.when = STATE | PLAIN),
+	FSDP_REFUSES(DAMAGED_FILE, has_broken, FSDP_LOAD_BROKEN, .when = STATE),
 	FSDP_REFUSES(MISSING_FILE, has_scheduler, .when = STATE | SHARDS,
 		.lacks = "optimizer_0/.metadata"),
 	FSDP_REFUSES(MISSING_FILE, lacks_data_file, .when = STATE | SHARDS),

@@ -9,7 +9,7 @@
 
 #include "analysis/loaders/loading.h"
 
-enum { NAME_BYTES = 4096 };
+enum { NAME_BYTES = 4096, DOCUMENT_BYTES = 16 << 20 };
 
 int fsdp_load_compare_versions(const char *a, const char *b)
 {
@@ -89,6 +89,46 @@ bool fsdp_load_has_any(struct fsdp_loading *loading, const char *begin, const ch
 			fsdp_span_begins(name, fsdp_span_text(begin)) &&
 			fsdp_span_ends(name, fsdp_span_text(end)))
 			return true;
+	}
+	return false;
+}
+
+static bool is_broken(struct fsdp_loading *loading, const char *name)
+{
+	struct fsdp_survey_document document;
+	struct fsdp_survey_pickles pickles;
+
+	if (fsdp_span_ends(fsdp_span_text(name), FSDP_SPAN(".json"))) {
+		loading->failed |=
+			!fsdp_survey_document(loading->survey, name, &document);
+		return !document.is_valid;
+	}
+	loading->failed |= !fsdp_survey_pickles(loading->survey, name, &pickles);
+	return !pickles.is_readable;
+}
+
+bool fsdp_load_has_broken(struct fsdp_loading *loading, const char *const *names)
+{
+	for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++) {
+		const struct fsdp_survey_entry *entry =
+			fsdp_survey_entry(loading->survey, i);
+		for (size_t k = 0; names[k] != NULL; k++) {
+			struct fsdp_span begin =
+				fsdp_span_first(fsdp_span_text(names[k]), '*');
+			if (entry->is_folder || !fsdp_span_begins(entry->name, begin) ||
+				(begin.size == strlen(names[k]) &&
+					entry->name.size != begin.size) ||
+				memchr(entry->name.data, '/', entry->name.size) != NULL)
+				continue;
+			fsdp_load_say(
+				loading, 0, "%.*s", FSDP_TEXT_MOST(entry->name, 512));
+			/* Longer documents are not read here. */
+			if (entry->size > DOCUMENT_BYTES ||
+				!is_broken(loading, loading->words[0]))
+				continue;
+			fsdp_load_name(loading, entry->name);
+			return true;
+		}
 	}
 	return false;
 }

@@ -79,6 +79,23 @@ static bool lacks_file(struct fsdp_loading *loading)
 	       fsdp_load_lacks_distcp(loading, "optimizer_0/");
 }
 
+/* Trainer opens each without a guard. */
+static bool has_broken(struct fsdp_loading *loading)
+{
+	static const char *const names[] = { "trainer_state.json", "optimizer.pt",
+		"optimizer.bin", "scheduler.pt", "rng_state*", NULL };
+
+	return fsdp_load_has_broken(loading, names);
+}
+
+static bool has_broken_config(struct fsdp_loading *loading)
+{
+	static const char *const names[] = { "config.json",
+		"model.safetensors.index.json", "pytorch_model.bin.index.json", NULL };
+
+	return fsdp_load_has_broken(loading, names);
+}
+
 static bool has_optimizer(struct fsdp_loading *loading)
 {
 	return fsdp_load_has_file(loading, "optimizer.pt") ||
@@ -127,6 +144,8 @@ static const struct fsdp_load_rule rules[] = {
 		"copy {0} from where the checkpoint was written, or resume from an earlier checkpoint",
 		STATE),
 	FSDP_REFUSES(MISSING_FILE, .fix = FSDP_NO_FIX, STATE),
+	FSDP_REFUSES(DAMAGED_FILE, has_broken, FSDP_LOAD_BROKEN),
+	FSDP_REFUSES(DAMAGED_FILE, has_broken_config, FSDP_LOAD_BROKEN, .when = PLAIN),
 	FSDP_REFUSES(MISSING_FILE, .when = SHARDS, .lacks = FSDP_FOLDER "/.metadata"),
 	FSDP_REFUSES(MISSING_FILE, .when = SHARDS, .lacks = "optimizer_0/.metadata"),
 	FSDP_REFUSES(MISSING_FILE, lacks_file, .when = SHARDS),

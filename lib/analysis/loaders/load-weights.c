@@ -191,6 +191,20 @@ static bool is_cut_file(struct fsdp_loading *loading, const char *name,
 	return true;
 }
 
+/* Whether the index that is taken names the file. */
+static bool is_in_index(struct fsdp_loading *loading, struct fsdp_span name)
+{
+	struct fsdp_survey_document index;
+
+	loading->failed |=
+		!fsdp_survey_document(loading->survey, loading->weights, &index);
+	for (uint32_t i = 0; i < index.count; i++)
+		if (index.settings[i].value.kind == FSDP_TOKEN_TEXT &&
+			fsdp_span_equal(index.settings[i].value.text, name))
+			return true;
+	return false;
+}
+
 bool fsdp_load_is_cut_file(struct fsdp_loading *loading, const char *name)
 {
 	return is_cut_file(loading, name, fsdp_load_open(loading, name));
@@ -212,6 +226,19 @@ bool fsdp_load_is_cut_safetensors(struct fsdp_loading *loading)
 		if (fsdp_span_ends(path, FSDP_SPAN(".safetensors")) &&
 			is_cut_file(loading, (const char *)path.data, checkpoint))
 			return true;
+	}
+	/* A file without a header is not a part of the checkpoint. */
+	for (size_t i = 0; is_index(loading->weights) &&
+			   i < fsdp_survey_entry_count(loading->survey);
+		i++) {
+		const struct fsdp_survey_entry *entry =
+			fsdp_survey_entry(loading->survey, i);
+		const char *name = (const char *)entry->name.data;
+		if (fsdp_span_ends(entry->name, FSDP_SPAN(".safetensors")) &&
+			judge_header(fsdp_survey_head(loading->survey, name),
+				entry->size) != NULL &&
+			is_in_index(loading, entry->name))
+			return is_cut_file(loading, name, checkpoint);
 	}
 	return false;
 }

@@ -171,6 +171,12 @@ const char *fsdp_load_copying(struct fsdp_loading *loading, const char *name);
  * their tensors, or files, the first one as word 0. */
 bool fsdp_load_has_finding(struct fsdp_loading *loading, const char *rule);
 
+/* One of these files, up to NULL, or that begin so ("rng_state*"), is neither a pickle nor JSON,
+ * whichever its name suggests: word 0. */
+bool fsdp_load_has_broken(struct fsdp_loading *loading, const char *const *names);
+#define FSDP_LOAD_BROKEN \
+	"{0} is damaged", "copy this file again, or use an earlier checkpoint"
+
 /* Reports "directory/name" as word 0 if that is not a file. */
 bool fsdp_load_lacks(struct fsdp_loading *loading, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
