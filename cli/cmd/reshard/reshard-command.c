@@ -316,6 +316,50 @@ static bool calculate(
 	return describe(resharding, ret_error);
 }
 
+/* An integer of config.json; 0: it has none. */
+static int64_t config_integer(const struct fsdp_checkpoint *checkpoint, const char *key)
+{
+	for (uint32_t i = 0; i < fsdp_setting_count(checkpoint); i++) {
+		struct fsdp_setting setting = fsdp_setting(checkpoint, i);
+
+		if (text_is(text_of_span(setting.key), text_of(key)) &&
+			setting.value.kind == FSDP_TOKEN_INTEGER)
+			return setting.value.integer;
+	}
+	return 0;
+}
+
+/* Programs with tensor parallelism cut a model by these numbers, whichever pieces are stored. */
+static void note_uneven(const struct resharding *resharding)
+{
+	static const struct {
+		const char *keys[3], *what, *then;
+	} sizes[] = {
+		{ { "num_attention_heads", "n_head", "num_heads" }, "attention heads",
+			"" },
+		{ { "num_key_value_heads", "num_kv_heads" }, "key and value heads", "" },
+		{ { "intermediate_size", "ffn_dim", "n_inner" },
+			"rows of feed-forward layers", "" },
+		{ { "vocab_size" }, "rows of the vocabulary",
+			": programs that pad them store more rows" },
+	};
+	int64_t tp = resharding->will.tp;
+
+	for (size_t i = 0; tp > 1 && i < sizeof sizes / sizeof *sizes; i++)
+		for (size_t k = 0; k < 3 && sizes[i].keys[k] != NULL; k++) {
+			int64_t size = config_integer(
+				resharding->run->checkpoint, sizes[i].keys[k]);
+			/* Fewer of them than ranks are repeated. */
+			bool repeats = size > 0 && size < tp && tp % size == 0 && i == 1;
+
+			if (size > 0 && size % tp != 0 && !repeats)
+				run_note(resharding->run,
+					"%lld %s (%s) are not divisible by --tp=%lld%s",
+					(long long)size, sizes[i].what, sizes[i].keys[k],
+					(long long)tp, sizes[i].then);
+		}
+}
+
 static int status_of(const struct resharding *resharding)
 {
 	return resharding->unfit > 0 ? STATUS_BAD : STATUS_GOOD;
@@ -332,6 +376,7 @@ static bool run_reshard(struct run *run, struct fsdp_error **ret_error)
 	good = calculate(&resharding, dim, ret_error) && find_staying(&resharding) &&
 	       ask_loader(&resharding, ret_error);
 	if (good) {
+		note_uneven(&resharding);
 		run_begin(run, status_of(&resharding));
 		reshard_text(&resharding);
 		reshard_data(&resharding);
