@@ -787,6 +787,8 @@ static bool is_after_timeout(
 {
 	for (size_t i = 0; i < join->said_count; i++) {
 		const struct fsdp_watchdog_line *line = &join->said[i].line;
+		if (exception->by_itself && line->rank != exception->rank)
+			continue;
 		if (line->ran_ms != FSDP_ABSENT &&
 			(exception->time_ns == FSDP_ABSENT ||
 				line->time_ns == FSDP_ABSENT ||

@@ -725,11 +725,39 @@ static const struct {
 static bool is_of_peer(struct fsdp_span text)
 {
 	static const char *const parts[] = { "remote process exited", "remote error",
-		"ncclRemoteError", "Connection closed", "Connection reset" };
+		"ncclRemoteError", "Connection closed", "Connection reset",
+		"SignalException", "Broken pipe" };
 	for (size_t i = 0; i < FSDP_COUNT(parts); i++)
 		if (words_behind(text, parts[i]).data != NULL)
 			return true;
 	return false;
+}
+
+/* "[rank2]: torch.OutOfMemoryError: CUDA out of memory": what PyTorch prints before each
+ * line of an exception of Python. data NULL: it is not one, or it has lines of its own. */
+static struct fsdp_span find_python_error(struct fsdp_span line)
+{
+	static const char *const others[] = { "imed out", "imeout", "monitoredBarrier",
+		"CollectiveFingerPrint", "Detected mismatch" };
+	struct fsdp_span text = words_behind(line, "[rank"), none = { 0 }, kind;
+	int64_t rank;
+	if (text.data == NULL || !words_number(&text, &rank) ||
+		!fsdp_span_behind(text, "]: ", &text))
+		return none;
+	kind = fsdp_span_first(text, ':');
+	for (size_t i = 0; i < kind.size; i++) {
+		unsigned char c = kind.data[i];
+		if (!fsdp_is_digit(c) && c != '.' && c != '_' &&
+			((c | 0x20) < 'a' || (c | 0x20) > 'z'))
+			return none;
+	}
+	if (!fsdp_span_ends(kind, FSDP_SPAN("Error")) &&
+		!fsdp_span_ends(kind, FSDP_SPAN("Exception")))
+		return none;
+	for (size_t i = 0; i < FSDP_COUNT(others); i++)
+		if (words_behind(text, others[i]).data != NULL)
+			return none;
+	return text;
 }
 
 /* "rank 0 is all-gathering …", as *said; false: no such rank. */
@@ -751,6 +779,8 @@ static bool take_exception(struct fsdp_watchdog *watchdog, struct fsdp_span line
 	for (; i < FSDP_COUNT(exceptions); i++)
 		if ((text = words_behind(line, exceptions[i].words)).data != NULL)
 			break;
+	if (i == FSDP_COUNT(exceptions))
+		text = find_python_error(line);
 	/* A timeout has a line of its own. */
 	if (text.data == NULL ||
 		words_behind(text, "collective operation timeout").data != NULL)
@@ -760,7 +790,8 @@ static bool take_exception(struct fsdp_watchdog *watchdog, struct fsdp_span line
 	struct fsdp_watchdog_exception one = { .rank = said.rank,
 		.time_ns = said.time_ns,
 		.other = FSDP_ABSENT,
-		.failure = exceptions[i].failure };
+		.failure = i < FSDP_COUNT(exceptions) ? exceptions[i].failure
+						      : FSDP_WATCHDOG_OWN };
 	struct fsdp_span rest = text;
 	if (one.failure == FSDP_WATCHDOG_ORDERS)
 		known = take_rank_of_order(&rest, &one.rank) &&
@@ -771,15 +802,20 @@ static bool take_exception(struct fsdp_watchdog *watchdog, struct fsdp_span line
 		return true;
 	hear_of(watchdog, one.rank);
 	hear_of(watchdog, one.other);
-	if (exceptions[i].with_words)
+	if (i < FSDP_COUNT(exceptions) && exceptions[i].with_words)
 		text = fsdp_span(text.data - strlen(exceptions[i].words),
 			text.size + strlen(exceptions[i].words));
 	/* "unbound_buffer.cc:78] Timed out waiting 4000ms for recv operation to complete" */
 	struct fsdp_span behind_place = words_behind(text, "] ");
-	if (exceptions[i].words[0] == '/' && behind_place.data != NULL)
+	if (i < FSDP_COUNT(exceptions) && exceptions[i].words[0] == '/' &&
+		behind_place.data != NULL)
 		text = behind_place;
 	if (one.failure == FSDP_WATCHDOG_OWN && is_of_peer(text))
 		one.failure = FSDP_WATCHDOG_FOLLOWS;
+	struct fsdp_span kind = fsdp_span_first(text, ':');
+	one.by_itself = i == FSDP_COUNT(exceptions) && one.failure == FSDP_WATCHDOG_OWN &&
+			!fsdp_span_ends(kind, FSDP_SPAN("RuntimeError")) &&
+			!fsdp_span_begins(kind, FSDP_SPAN("torch.distributed."));
 	text = words_without_blanks(fsdp_span(text.data, fsdp_min(text.size, LONGEST)));
 	one.text = fsdp_arena_copy(watchdog->lines.arena, text);
 	return one.text.data != NULL && fsdp_vec_add(&watchdog->exceptions, &one);

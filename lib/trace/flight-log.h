@@ -106,6 +106,7 @@ struct fsdp_watchdog_exception {
 	int64_t other; /* of ORDERS the other rank, or FSDP_ABSENT */
 	struct fsdp_span text;
 	enum fsdp_watchdog_failure failure;
+	bool by_itself; /* no timeout of a collective causes it */
 };
 
 struct fsdp_watchdog {

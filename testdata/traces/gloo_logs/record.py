@@ -13,7 +13,7 @@ import time
 CASES = {  # ranks, whether with DETAIL
     "barrier_w4": (4, False), "barrier_all_w4": (4, False), "barrier_group_w4": (4, False),
     "missing_w3": (3, True), "op_w3": (3, True), "size_w3": (3, True), "dtype_w3": (3, True),
-    "misread_w3": (3, True), "group_w4": (4, True),
+    "misread_w3": (3, True), "group_w4": (4, True), "python_w3": (3, False),
 }
 
 
@@ -43,6 +43,10 @@ def run(case):
         dist.all_reduce(tensor)
     if case == "op_w3":
         dist.all_reduce(tensor) if rank == 1 else dist.broadcast(tensor, 0)
+    if case == "python_w3":
+        if rank == 2:
+            torch.nn.functional.cross_entropy(torch.zeros(2, 3), torch.tensor([0, 5]))
+        dist.all_reduce(tensor)
     if case == "size_w3":
         dist.all_reduce(torch.ones(2, 2 if rank == 1 else 4))
     if case == "dtype_w3":
