@@ -633,10 +633,41 @@ static bool take_events(struct fsdp_kineto *kineto, struct fsdp_json_token *toke
 
 /* ---- the root ---- */
 
+/* The array "pg_config": whether two groups of several ranks have different ranks. *token
+ * is its end, or what is broken. */
+static bool take_groups(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
+{
+	struct fsdp_recording *recording = &kineto->reading->recording;
+	uint64_t first = 0, ranks = 0;
+	size_t count = 0;
+	uint32_t depth = kineto->input.scan.depth;
+	bool is_ranks = false;
+	do {
+		if (!fsdp_kineto_next(&kineto->input, token))
+			return false;
+		if (fsdp_kineto_is_broken(token))
+			return true;
+		int64_t rank;
+		if (token->kind == FSDP_SCAN_KEY) {
+			is_ranks = fsdp_json_text_is(token, FSDP_SPAN("ranks"));
+			count = 0;
+			ranks = 0;
+		} else if (is_ranks && token->kind == FSDP_SCAN_NUMBER &&
+			   fsdp_decimal_integer(token->span, &rank)) {
+			ranks = fsdp_mix(ranks + 1, (uint64_t)rank + 0x9e3779b97f4a7c15);
+			count++;
+		} else if (is_ranks && token->kind == FSDP_SCAN_ARRAY_END && count > 1) {
+			recording->has_several_groups |= first != 0 && first != ranks;
+			first = ranks;
+		}
+	} while (kineto->input.scan.depth >= depth);
+	return true;
+}
+
 static bool take_info(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
-	enum { RANK, WORLD, BACKEND, OTHER } what;
+	enum { RANK, WORLD, BACKEND, GROUPS, OTHER } what;
 	if (!fsdp_kineto_next(&kineto->input, token))
 		return false;
 	if (token->kind != FSDP_SCAN_OBJECT)
@@ -648,9 +679,18 @@ static bool take_info(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
 		what = fsdp_json_text_is(token, FSDP_SPAN("rank"))         ? RANK
 		       : fsdp_json_text_is(token, FSDP_SPAN("world_size")) ? WORLD
 		       : fsdp_json_text_is(token, FSDP_SPAN("backend"))    ? BACKEND
+		       : fsdp_json_text_is(token, FSDP_SPAN("pg_config"))  ? GROUPS
 									   : OTHER;
-		if (!fsdp_kineto_skip(&kineto->input, token))
+		if (what != GROUPS && !fsdp_kineto_skip(&kineto->input, token))
 			return false;
+		if (what == GROUPS) {
+			if (!fsdp_kineto_next(&kineto->input, token))
+				return false;
+			if (token->kind == FSDP_SCAN_ARRAY
+					? !take_groups(kineto, token)
+					: !fsdp_kineto_skip(&kineto->input, token))
+				return false;
+		}
 		if (fsdp_kineto_is_broken(token))
 			return true;
 		bool number =

@@ -192,6 +192,7 @@ struct matcher {
 	size_t wait_count;
 	struct match_groups groups;
 	bool grouped, by_seq;
+	bool unknown;   /* groups have no names, and there are several */
 	uint64_t ranks; /* traces among the recordings */
 };
 
@@ -255,7 +256,9 @@ static void judge(struct matcher *matcher)
 			matcher->grouped |= one.group != 0;
 			matcher->by_seq |= seq;
 		}
+		matcher->unknown |= recording->has_several_groups;
 	}
+	matcher->unknown &= !matcher->grouped;
 }
 
 /* A base that leads farther than any clock is none: differences of what is returned fit,
@@ -289,7 +292,9 @@ static uint64_t collect(struct matcher *matcher)
 		for (uint32_t j = 0; j < recording->collective_count; j++) {
 			bool seq;
 			struct candidate one = candidate_of(matcher, i, j, &seq);
-			if (matcher->by_seq ? !seq : matcher->grouped && one.group == 0)
+			if (matcher->unknown ||
+				(matcher->by_seq ? !seq
+						 : matcher->grouped && one.group == 0))
 				continue;
 			/* By place alone no transfer is of more than two ranks. */
 			if (!matcher->grouped && one.point && matcher->ranks > 2)
@@ -482,25 +487,52 @@ static int compare_waits(const void *a, const void *b)
 	return left->begin < right->begin ? -1 : left->begin > right->begin;
 }
 
+/* How much of a time is within the steps of a recording, and all of it without steps. *step is
+ * the first that may: times come in order. */
+static int64_t inside_steps(
+	const struct fsdp_recording *recording, int64_t begin, int64_t end, size_t *step)
+{
+	int64_t sum = 0;
+	if (recording->step_count == 0)
+		return end - begin;
+	for (; *step < recording->step_count && begin < end; ++*step) {
+		const struct fsdp_step *one = &recording->steps[*step];
+		int64_t from = absolute(recording, one->ts_ns);
+		int64_t to = absolute(recording, one->ts_ns + one->dur_ns);
+		if (from >= end)
+			break;
+		if (to > end)
+			return sum + end - (from > begin ? from : begin);
+		if (to > begin)
+			sum += to - (from > begin ? from : begin);
+		begin = to > begin ? to : begin;
+	}
+	return sum;
+}
+
 /* The union of the waits of each rank: collectives that run at the same time count once. */
 static void sum_waits(struct matcher *matcher)
 {
 	const struct wait *last = NULL;
 	int64_t end = 0;
+	size_t step = 0;
 	bool overflow = false;
 	if (matcher->wait_count != 0)
 		qsort(matcher->waits, matcher->wait_count, sizeof *matcher->waits,
 			compare_waits);
 	for (size_t i = 0; i < matcher->wait_count; i++) {
 		const struct wait *one = &matcher->waits[i];
-		bool joins = last != NULL && last->recording == one->recording &&
-			     one->begin < end;
+		struct fsdp_recording *recording = matcher->recordings[one->recording];
+		bool same = last != NULL && last->recording == one->recording;
+		bool joins = same && one->begin < end;
 		int64_t begin = joins ? end : one->begin;
 		last = one;
 		if (joins && one->end <= end)
 			continue;
-		fsdp_sum_ns(&matcher->recordings[one->recording]->wait_ns,
-			one->end - begin, &overflow);
+		step = same ? step : 0;
+		fsdp_sum_ns(&recording->wait_ns, one->end - begin, &overflow);
+		fsdp_sum_ns(&recording->step_wait_ns,
+			inside_steps(recording, begin, one->end, &step), &overflow);
 		end = one->end;
 	}
 }

@@ -562,6 +562,82 @@ static void a_wait_lies_inside_of_its_call(void **state)
 	}
 }
 
+/* Two ranks of a job on gloo, whose collectives have no group. */
+static void collectives_of_several_groups_are_not_matched_by_order(void **state)
+{
+	static const struct {
+		const char *groups;
+		size_t matches;
+	} cases[] = {
+		{ "{\"ranks\":[0,1]},{\"ranks\":[0,2]}", 0 },
+		{ "{\"ranks\":[0,1,2]},{\"pg_size\":2,\"ranks\":[0,1]}", 0 },
+		{ "{\"ranks\":[0,1]},{\"ranks\":[0,1]},{\"ranks\":[0]}", 1 },
+		{ "{\"ranks\":[0,1]},{\"ranks\":[]}", 1 },
+		{ "\"ranks\",[0,1],{\"x\":[0,2]}", 1 },
+		{ "", 1 },
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct made made[2];
+		for (int rank = 0; rank < 2; rank++) {
+			made[rank] = begin();
+			put(&made[rank],
+				"{\"distributedInfo\":{\"pg_config\":[%s],\"rank\":%d},\"traceEvents\":["
+				"{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\"gloo:all_reduce\","
+				"\"ts\":%d,\"dur\":20}]}",
+				cases[i].groups, rank, 10 * rank);
+		}
+		struct fsdp_recordings *set = read_two(&made[0], &made[1]);
+		const struct fsdp_matching *matching = fsdp_recordings_matching(set);
+		assert_int_equal(fsdp_recording(set, 1)->rank, 1);
+		assert_int_equal(matching->match_count, cases[i].matches);
+		assert_int_equal(matching->left_out, cases[i].matches != 0 ? 0 : 2);
+		assert_int_equal(matching->aligned, cases[i].matches != 0);
+		assert_int_equal(fsdp_recording(set, 0)->wait_ns,
+			cases[i].matches != 0 ? 10000 : 0);
+		fsdp_recordings_free(set);
+		end(&made[0]);
+		end(&made[1]);
+	}
+}
+
+/* The wait is from 0 to 40 us. */
+static void waits_outside_of_the_steps_are_no_part_of_them(void **state)
+{
+	static const struct {
+		int steps[4]; /* of each begin and length in microseconds */
+		int64_t inside_ns;
+	} cases[] = {
+		{ { 0, 100, -1, 0 }, 40000 },
+		{ { 10, 5, -1, 0 }, 5000 },
+		{ { 10, 5, 20, 100 }, 25000 },
+		{ { 5, 30, 10, 10 }, 30000 },
+		{ { 5, 30, 10, 28 }, 33000 },
+		{ { 40, 50, -1, 0 }, 0 },
+		{ { -1, 0, -1, 0 }, 40000 },
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct made one = begin(), two = begin_rank(1, 40, 10);
+		put(&one,
+			"{\"distributedInfo\":{\"rank\":0},\"baseTimeNanoseconds\":0,\"traceEvents\":[");
+		for (int j = 0; j < 4; j += 2)
+			if (cases[i].steps[j] >= 0)
+				put(&one,
+					"{\"ph\":\"X\",\"name\":\"ProfilerStep#%d\",\"ts\":%d,\"dur\":%d},",
+					j, cases[i].steps[j], cases[i].steps[j + 1]);
+		put(&one, "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"ncclAllReduce\","
+			  "\"ts\":0,\"dur\":50}]}");
+		struct fsdp_recordings *set = read_two(&one, &two);
+		assert_int_equal(fsdp_recording(set, 0)->wait_ns, 40000);
+		assert_int_equal(
+			fsdp_recording(set, 0)->step_wait_ns, cases[i].inside_ns);
+		fsdp_recordings_free(set);
+		end(&one);
+		end(&two);
+	}
+}
+
 struct made_call {
 	int rank;
 	const char *type, *group;
@@ -830,6 +906,8 @@ int main(void)
 		cmocka_unit_test(a_key_takes_its_own_bytes),
 		cmocka_unit_test(bases_far_apart_are_no_clocks),
 		cmocka_unit_test(a_wait_lies_inside_of_its_call),
+		cmocka_unit_test(collectives_of_several_groups_are_not_matched_by_order),
+		cmocka_unit_test(waits_outside_of_the_steps_are_no_part_of_them),
 		cmocka_unit_test(clocks_are_set_by_common_ends),
 		cmocka_unit_test(two_traces_of_a_rank_are_two_runs),
 		cmocka_unit_test(jobs_of_other_sizes_are_other_runs),

@@ -65,7 +65,7 @@ struct straggler straggler_of(const struct fsdp_recordings *recordings)
 		i++)
 		if (fsdp_recording(recordings, i)->kind == FSDP_RECORDING_KINETO &&
 			fsdp_recording(recordings, i)->rank == straggler.rank)
-			own_wait = fsdp_recording(recordings, i)->wait_ns;
+			own_wait = fsdp_recording(recordings, i)->step_wait_ns;
 	for (size_t i = 0; i < fsdp_recording_count(recordings); i++) {
 		const struct fsdp_recording *one = fsdp_recording(recordings, i);
 		struct spent spent = spent_by(one);
@@ -81,7 +81,7 @@ struct straggler straggler_of(const struct fsdp_recordings *recordings)
 
 		if (all != NULL && all->times.sum_ns != FSDP_ABSENT &&
 			(__builtin_add_overflow(straggler.waits_ns,
-				 one->wait_ns - own_wait, &straggler.waits_ns) ||
+				 one->step_wait_ns - own_wait, &straggler.waits_ns) ||
 				__builtin_add_overflow(straggler.all_ns,
 					all->times.sum_ns, &straggler.all_ns)))
 			return (struct straggler){ .rank = FSDP_ABSENT };

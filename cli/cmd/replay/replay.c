@@ -248,7 +248,7 @@ static void tell_matching(const struct replay *run)
 {
 	const struct fsdp_matching *matching = fsdp_recordings_matching(run->recordings);
 	const struct fsdp_match *match = &matching->matches[matching->longest_skew];
-	bool skewed = !matching->aligned && matching->match_count != 0;
+	bool skewed = !matching->aligned && matching->match_count != 0, several = false;
 	struct ms skew, longest;
 
 	if (skewed && is_by_position(matching))
@@ -261,7 +261,14 @@ static void tell_matching(const struct replay *run)
 			(int)match->type.size, (const char *)match->type.data,
 			match->index, replay_ms(match->start_skew_ns, &skew),
 			replay_ms(match->max_dur_ns, &longest));
-	if (matching->left_out != 0 && is_by_position(matching))
+	for (size_t i = 0; i < run->count; i++)
+		several |= replay_by_rank(run, i)->has_several_groups;
+	if (matching->left_out != 0 && is_by_position(matching) && several)
+		run_note(run->run,
+			"no process groups in the trace, and the job has several: collectives (%" PRIu64
+			") are not matched with other ranks",
+			matching->left_out);
+	else if (matching->left_out != 0 && is_by_position(matching))
 		run_note(run->run,
 			"no process groups in the trace: sends and receives (%" PRIu64
 			") are not matched with other ranks",

@@ -122,7 +122,8 @@ static struct replay_type type_row(
 		return row;
 	if (ranks != 0)
 		row.mean_ns = type->times.sum_ns / ranks;
-	if (all_ns > 0)
+	/* Calls that overlap, or are outside of the steps, have no share. */
+	if (all_ns > 0 && type->times.sum_ns <= all_ns)
 		row.percent = (double)type->times.sum_ns * 100 / (double)all_ns;
 	return row;
 }

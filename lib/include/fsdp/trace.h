@@ -839,6 +839,8 @@ struct fsdp_recording {
 	size_t collective_count;
 	/* torch_npu wrote it: what its device processes did is not read. */
 	bool is_ascend;
+	/* The job has process groups of different ranks, as HSDP and pipelines have. */
+	bool has_several_groups;
 	/* Reduce-scatters are counted as all-reduces: gloo carries them out so. */
 	bool reduce_scatter_as_all_reduce;
 
@@ -873,6 +875,8 @@ struct fsdp_recording {
 	/* Over the ranks of a run, if their clocks agree: what it waited for the last
 	 * rank of each collective, */
 	int64_t wait_ns;
+	/* of that within the steps, or all without steps, */
+	int64_t step_wait_ns;
 	/* and how often it was the last one itself. */
 	uint64_t times_last;
 	/* of each cell of the set's timeline the type that fills most of it, or "idle";
@@ -921,7 +925,8 @@ struct fsdp_match {
  * process group, if any have both, else by their order within it, else by their order in
  * the trace. Those without are skipped. Point-to-point calls are numbered separately.
  * By order, matching stops where ranks disagree, because all later calls would be compared
- * with the wrong partner.
+ * with the wrong partner. If collectives have no group and the job has several, nothing is
+ * matched.
  *
  * A rank that makes the others wait waits least itself: it is the straggler if it waits
  * less than half of what the others wait on average. Waits of one rank in collectives that
