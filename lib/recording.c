@@ -14,7 +14,6 @@
 #include "base/num.h"
 #include "base/pool.h"
 #include "io/remote.h"
-#include "trace/cycles.h"
 #include "trace/flight.h"
 #include "trace/join.h"
 

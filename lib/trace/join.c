@@ -8,6 +8,9 @@
 #include "trace/join.h"
 #include "trace/match.h"
 #include "trace/kineto-units.h"
+#include "trace/timeline.h"
+#include "base/num.h"
+#include "trace/python.h"
 
 static int compare_ranks(const void *a, const void *b)
 {
@@ -171,4 +174,569 @@ bool fsdp_trace_join(struct fsdp_recording **by_rank, size_t count,
 	if (good)
 		judge_ranks(set, fsdp_span_text(first_path(set)));
 	return (good && !set->findings.lost) || fsdp_arena_fail(arena, ret_error);
+}
+
+/*
+ * Cuts time into cells and finds what fills most of each.
+ */
+
+__extension__ typedef __int128 wide;
+
+bool fsdp_strip_init(struct fsdp_strip *strip, int64_t begin_ns, int64_t end_ns,
+	struct fsdp_arena *arena)
+{
+	*strip = (struct fsdp_strip){ .begin_ns = begin_ns, .end_ns = end_ns };
+	strip->sums = FSDP_TAKE(arena, strip->sums, FSDP_STRIP_CELLS);
+	if (strip->sums == NULL)
+		return false;
+	strip->cell_ns = (end_ns - begin_ns - 1) / FSDP_STRIP_CELLS + 1;
+	return true;
+}
+
+/* Where a cell ends that begins there. */
+static int64_t cell_end(const struct fsdp_strip *strip, int64_t begin)
+{
+	return begin > strip->end_ns - strip->cell_ns ? strip->end_ns
+						      : begin + strip->cell_ns;
+}
+
+void fsdp_strip_add(struct fsdp_strip *strip, unsigned type, int64_t begin, int64_t end)
+{
+	if (begin < strip->begin_ns)
+		begin = strip->begin_ns;
+	if (end > strip->end_ns)
+		end = strip->end_ns;
+	while (begin < end) {
+		int64_t cell = (begin - strip->begin_ns) / strip->cell_ns;
+		int64_t next = cell_end(strip, strip->begin_ns + cell * strip->cell_ns);
+		int64_t to = next < end ? next : end;
+		int64_t *sum = &strip->sums[cell][type];
+		if (__builtin_add_overflow(*sum, to - begin, sum))
+			*sum = INT64_MAX;
+		begin = to;
+	}
+}
+
+void fsdp_strip_settle_idle(struct fsdp_strip *strip)
+{
+	int64_t begin = strip->begin_ns;
+	for (size_t i = 0; i < FSDP_STRIP_CELLS && begin < strip->end_ns; i++) {
+		int64_t end = cell_end(strip, begin);
+		strip->sums[i][FSDP_STRIP_IDLE] =
+			end - begin - strip->sums[i][FSDP_STRIP_IDLE];
+		begin = end;
+	}
+}
+
+/* ---- the axis of all ---- */
+
+enum { CELLS = 60 };
+
+struct sums_cell {
+	wide sums[FSDP_STRIP_TYPES];
+};
+
+/* Its part of each cell of the axis, as if what is in a cell were spread evenly. */
+static void spread(const struct fsdp_strip *strip, int64_t shift, int64_t cell_ns,
+	struct sums_cell cells[CELLS])
+{
+	int64_t begin = strip->begin_ns;
+	for (size_t i = 0; i < FSDP_STRIP_CELLS && begin < strip->end_ns; i++) {
+		int64_t end = cell_end(strip, begin), from = begin;
+		while (from < end) {
+			int64_t cell = (from - shift) / cell_ns;
+			int64_t next = shift + (cell + 1) * cell_ns;
+			int64_t to = next < end ? next : end;
+			for (int type = 0; type < FSDP_STRIP_TYPES; type++)
+				cells[cell].sums[type] += (wide)strip->sums[i][type] *
+							  (to - from) / (end - begin);
+			from = to;
+		}
+		begin = end;
+	}
+}
+
+static struct fsdp_span most_in(const struct sums_cell *cell)
+{
+	unsigned most = FSDP_STRIP_TYPES;
+	for (unsigned type = 0; type < FSDP_STRIP_TYPES; type++)
+		if (cell->sums[type] > 0 &&
+			(most == FSDP_STRIP_TYPES || cell->sums[type] > cell->sums[most]))
+			most = type;
+	if (most == FSDP_STRIP_TYPES)
+		return (struct fsdp_span){ 0 };
+	return most == FSDP_STRIP_IDLE ? FSDP_SPAN("idle")
+				       : fsdp_time_type_name((enum fsdp_time_type)most);
+}
+
+static bool show_strip(struct fsdp_recording *recording, const struct fsdp_strip *strip,
+	int64_t shift, int64_t cell_ns, struct fsdp_arena *arena)
+{
+	struct sums_cell cells[CELLS] = { { { 0 } } };
+	struct fsdp_span *names = FSDP_TAKE(arena, names, CELLS);
+	if (names == NULL)
+		return false;
+	spread(strip, shift, cell_ns, cells);
+	for (size_t i = 0; i < CELLS; i++)
+		names[i] = most_in(&cells[i]);
+	recording->timeline = names;
+	return true;
+}
+
+static int64_t strip_base(const struct fsdp_recording *recording)
+{
+	return recording->base_ns != FSDP_ABSENT ? recording->base_ns : 0;
+}
+
+bool fsdp_timeline_make(struct fsdp_recording *const *recordings,
+	const struct fsdp_strip *const *strips, size_t count, bool clocks_agree,
+	struct fsdp_arena *arena, struct fsdp_timeline *ret_timeline)
+{
+	int64_t first = 0, last = 0, begin, end;
+	bool any = false, aligned = clocks_agree;
+	*ret_timeline = (struct fsdp_timeline){ .begin_ns = FSDP_ABSENT };
+	for (size_t i = 0; i < count; i++)
+		aligned &= strips[i]->cell_ns == 0 || count == 1 ||
+			   recordings[i]->base_ns != FSDP_ABSENT;
+	for (size_t i = 0; i < count; i++) {
+		int64_t shift =
+			aligned ? strip_base(recordings[i]) : -strips[i]->begin_ns;
+		if (strips[i]->cell_ns == 0)
+			continue;
+		/* What does not fit 64 bits is no time that a clock has. */
+		if (__builtin_add_overflow(strips[i]->begin_ns, shift, &begin) ||
+			__builtin_add_overflow(strips[i]->end_ns, shift, &end))
+			return true;
+		first = !any || begin < first ? begin : first;
+		last = !any || end > last ? end : last;
+		any = true;
+	}
+	int64_t span;
+	if (!any || __builtin_sub_overflow(last, first, &span) || span > INT64_MAX / 2)
+		return true;
+	int64_t cell_ns = (span - 1) / CELLS + 1;
+	for (size_t i = 0; i < count; i++) {
+		int64_t shift = strips[i]->begin_ns;
+		if (aligned &&
+			__builtin_sub_overflow(first, strip_base(recordings[i]), &shift))
+			return true;
+		if (strips[i]->cell_ns != 0 &&
+			!show_strip(recordings[i], strips[i], shift, cell_ns, arena))
+			return false;
+	}
+	ret_timeline->begin_ns = aligned ? first : FSDP_ABSENT;
+	ret_timeline->cell_ns = cell_ns;
+	ret_timeline->cell_count = CELLS;
+	return true;
+}
+
+/*
+ * Cycles of the profiler: the runs to which several traces of a rank belong.
+ */
+
+/* The traces of one rank: a part of the list. */
+struct cycles {
+	struct fsdp_recording **list;
+	size_t count;
+	bool timed; /* absolute times are known, and it is in order of them */
+};
+
+/* Of 2001: no clock that counts from the start of a host is that far. */
+static const int64_t EPOCH_NS = INT64_C(1000000000) * 1000000000;
+
+/* What is to be added to the times. Before PyTorch 2.3 a trace has no base, and they count
+ * from 1970. */
+static int64_t cycle_base(const struct fsdp_recording *one)
+{
+	bool absolute = one->base_ns == FSDP_ABSENT && one->first_ts_ns >= EPOCH_NS;
+	return absolute ? 0 : one->base_ns;
+}
+
+static bool has_time(const struct fsdp_recording *one)
+{
+	int64_t base = cycle_base(one), end;
+	return base != FSDP_ABSENT && one->first_ts_ns != FSDP_ABSENT &&
+	       !__builtin_add_overflow(base, one->last_end_ns, &end);
+}
+
+static int64_t begin_of(const struct fsdp_recording *one)
+{
+	return cycle_base(one) + one->first_ts_ns;
+}
+
+static int compare_times(const void *a, const void *b)
+{
+	const struct fsdp_recording *left = *(struct fsdp_recording *const *)a;
+	const struct fsdp_recording *right = *(struct fsdp_recording *const *)b;
+	int64_t x = begin_of(left), y = begin_of(right);
+	if (x != y)
+		return x < y ? -1 : 1;
+	return left->input < right->input ? -1 : left->input > right->input;
+}
+
+/* Whether ranks of a run are set against each other by what is recorded of them. */
+static bool is_compared(const struct fsdp_recording *one)
+{
+	return one->kind == FSDP_RECORDING_KINETO ||
+	       one->kind == FSDP_RECORDING_EXEC_ORDER;
+}
+
+/* Those of the rank that comes first, in order of time if that is known. */
+static struct cycles cycles_of(struct fsdp_recording **list, size_t count)
+{
+	struct cycles cycles = { list, 1, has_time(list[0]) };
+	if (!is_compared(list[0]))
+		return cycles;
+	for (; cycles.count < count && list[cycles.count]->rank == list[0]->rank &&
+		list[cycles.count]->kind == list[0]->kind;
+		cycles.count++)
+		cycles.timed &= has_time(list[cycles.count]);
+	if (cycles.timed)
+		qsort(list, cycles.count, sizeof *list, compare_times);
+	return cycles;
+}
+
+static uint64_t distance(const struct fsdp_recording *a, const struct fsdp_recording *b)
+{
+	int64_t x = begin_of(a), y = begin_of(b);
+	return x < y ? (uint64_t)y - (uint64_t)x : (uint64_t)x - (uint64_t)y;
+}
+
+/* The run of each: the nearest of those that leave enough for the ones behind it. */
+static void place_cycle(
+	const struct cycles *cycles, const struct cycles *most, size_t *ret_run_of)
+{
+	bool near = cycles->timed && most->timed && cycles->count < most->count;
+	size_t next = 0;
+	for (size_t i = 0; i < cycles->count; i++, next++) {
+		size_t last = most->count - (cycles->count - i);
+		for (size_t run = next + 1; near && run <= last; run++)
+			if (distance(cycles->list[i], most->list[run]) <
+				distance(cycles->list[i], most->list[next]))
+				next = run;
+		ret_run_of[cycles->list[i]->input] = next;
+	}
+}
+
+/* The runs of one job, from `first`; how many. */
+static size_t number_job(
+	struct fsdp_recording **sorted, size_t count, size_t first, size_t *ret_run_of)
+{
+	struct cycles most = { NULL, 1, false }, one;
+	for (size_t i = 0; i < count; i += one.count) {
+		one = cycles_of(&sorted[i], count - i);
+		if (most.list == NULL || one.count > most.count)
+			most = one;
+	}
+	for (size_t i = 0; i < count; i += one.count) {
+		one = cycles_of(&sorted[i], count - i);
+		place_cycle(&one, &most, ret_run_of);
+		for (size_t j = 0; j < one.count; j++)
+			ret_run_of[one.list[j]->input] += first;
+	}
+	return most.count;
+}
+
+/* How many ranks the job has that a recording is of. Nothing sets the others against
+ * recordings of other ranks. */
+static int64_t world_of(const struct fsdp_recording *one)
+{
+	return is_compared(one) ? one->world_size : FSDP_ABSENT;
+}
+
+static int compare_worlds(const void *a, const void *b)
+{
+	const struct fsdp_recording *left = *(struct fsdp_recording *const *)a;
+	const struct fsdp_recording *right = *(struct fsdp_recording *const *)b;
+	int64_t x = world_of(left), y = world_of(right);
+	if (x != y)
+		return x < y ? -1 : 1;
+	if (left->rank != right->rank)
+		return left->rank < right->rank ? -1 : 1;
+	return left->input < right->input ? -1 : left->input > right->input;
+}
+
+/* Whether they are known to be of several jobs. If not, what does not tell is of the same
+ * as the others. */
+static bool have_worlds(struct fsdp_recording *const *list, size_t count)
+{
+	int64_t first = FSDP_ABSENT;
+	for (size_t i = 0; i < count; i++) {
+		int64_t world = world_of(list[i]);
+		if (world != FSDP_ABSENT && first != FSDP_ABSENT && world != first)
+			return true;
+		first = world != FSDP_ABSENT ? world : first;
+	}
+	return false;
+}
+
+/* The first in time, or else of the paths, that is of no run yet; `count`: none. */
+static size_t find_first_cycle(
+	struct fsdp_recording *const *list, size_t count, const size_t *run_of)
+{
+	size_t first = count;
+	bool timed = true;
+	for (size_t i = 0; i < count; i++)
+		timed &= has_time(list[i]);
+	for (size_t i = 0; i < count; i++)
+		if (run_of[list[i]->input] == SIZE_MAX &&
+			(first == count ||
+				(timed ? compare_times(&list[i], &list[first]) < 0
+				       : list[i]->input < list[first]->input)))
+			first = i;
+	return first;
+}
+
+size_t fsdp_trace_number_runs(
+	struct fsdp_recording **sorted, size_t count, size_t *ret_run_of)
+{
+	size_t runs = 0, at;
+	if (!have_worlds(sorted, count))
+		return number_job(sorted, count, 0, ret_run_of);
+	qsort(sorted, count, sizeof *sorted, compare_worlds);
+	for (size_t i = 0; i < count; i++)
+		ret_run_of[sorted[i]->input] = SIZE_MAX;
+	while ((at = find_first_cycle(sorted, count, ret_run_of)) != count) {
+		int64_t world = world_of(sorted[at]);
+		size_t first = at, next = at + 1;
+		while (first != 0 && world_of(sorted[first - 1]) == world)
+			first--;
+		while (next != count && world_of(sorted[next]) == world)
+			next++;
+		runs += number_job(&sorted[first], next - first, runs, ret_run_of);
+	}
+	return runs;
+}
+
+/*
+ * Where the orders of several ranks part.
+ */
+
+/* The training forwards of one iteration of a rank. */
+struct sequence {
+	const struct fsdp_recording *recording;
+	const struct fsdp_forward *forwards;
+	size_t count;
+};
+
+static struct sequence iteration_of(const struct fsdp_recording *recording, uint64_t iter)
+{
+	const struct fsdp_exec_order *order = recording->order;
+	size_t low = 0, high = order->forward_count;
+	FSDP_HALVE(low, high, middle, order->forwards[middle].iter < iter);
+	struct sequence sequence = { recording, order->forwards + low, 0 };
+	while (low + sequence.count < order->forward_count &&
+		order->forwards[low + sequence.count].iter == iter)
+		sequence.count++;
+	return sequence;
+}
+
+static int64_t handle_at(const struct sequence *sequence, size_t position)
+{
+	return position < sequence->count ? sequence->forwards[position].handle
+					  : FSDP_ABSENT;
+}
+
+/* The first place where two differ; the longer count if nowhere. */
+static size_t part(const struct sequence *a, const struct sequence *b)
+{
+	size_t count = a->count > b->count ? a->count : b->count, at = 0;
+	while (at < count && handle_at(a, at) == handle_at(b, at))
+		at++;
+	return at;
+}
+
+static void put_fqns(
+	struct fsdp_python *text, const struct sequence *sequence, size_t position)
+{
+	int64_t index = handle_at(sequence, position);
+	fsdp_python_put(text, "[");
+	if (index != FSDP_ABSENT) {
+		const struct fsdp_handle *handle =
+			&sequence->recording->order->handles[index];
+		fsdp_python_put(text, "[");
+		for (size_t i = 0; i < handle->fqn_count; i++) {
+			fsdp_python_put(text, "%s", i != 0 ? ", " : "");
+			fsdp_python_repr(text, handle->fqns[i]);
+		}
+		fsdp_python_put(text, "]");
+	}
+	fsdp_python_put(text, "]");
+}
+
+static bool tell(struct fsdp_divergence *divergence, const struct sequence *a,
+	const struct sequence *b, size_t position, struct fsdp_arena *arena)
+{
+	struct fsdp_python text = { .arena = arena };
+	*divergence = (struct fsdp_divergence){ .position = (int64_t)position,
+		.ranks = { a->recording->rank, b->recording->rank },
+		.handles = { handle_at(a, position), handle_at(b, position) } };
+	fsdp_python_put(&text,
+		"Forward order differs across ranks: rank %lld is all-gathering parameters for ",
+		(long long)a->recording->rank);
+	put_fqns(&text, a, position);
+	fsdp_python_put(&text, " while rank %lld is all-gathering parameters for ",
+		(long long)b->recording->rank);
+	put_fqns(&text, b, position);
+	divergence->message = fsdp_python_take(&text);
+	return divergence->message.data != NULL;
+}
+
+/* Whether PyTorch compares ranks at all. */
+static bool is_checked(const struct fsdp_recording *recording)
+{
+	return fsdp_span_is(recording->debug_level, "DETAIL");
+}
+
+/* How many handles of the list were used before the call at which PyTorch raises: it does
+ * so before it takes down the handle of that call. SIZE_MAX: out of memory. */
+static size_t listed_before(const struct sequence *sequence, size_t position,
+	const struct fsdp_order_snapshot *snapshot, size_t handle_count)
+{
+	enum { BEFORE = 1, LATER };
+	unsigned char *used = calloc(handle_count + 1, 1);
+	size_t count = 0;
+	if (used == NULL)
+		return SIZE_MAX;
+	for (size_t i = 0; i < sequence->count; i++) {
+		unsigned char *one = &used[sequence->forwards[i].handle];
+		if (*one == 0)
+			*one = i < position ? BEFORE : LATER;
+	}
+	while (count < snapshot->pre_count && used[snapshot->pre[count]] != LATER)
+		count++;
+	free(used);
+	return count;
+}
+
+/* The lists of a rank as they stand when PyTorch raises, which it does on every rank. */
+static bool end_lists(struct fsdp_recording *recording, const struct sequence *sequence,
+	size_t position, struct fsdp_arena *arena)
+{
+	const struct fsdp_exec_order *order = recording->order;
+	struct fsdp_exec_order *ended = FSDP_TAKE(arena, ended, 1);
+	struct fsdp_order_snapshot *snapshots =
+		FSDP_TAKE(arena, snapshots, order->snapshot_count);
+	if (ended == NULL || snapshots == NULL)
+		return false;
+	/* All of them share one list. */
+	size_t count = order->snapshot_count != 0
+			       ? listed_before(sequence, position,
+					 &order->snapshots[order->snapshot_count - 1],
+					 order->handle_count)
+			       : 0;
+	if (count == SIZE_MAX)
+		return false;
+	for (size_t i = 0; i < order->snapshot_count; i++) {
+		snapshots[i] = order->snapshots[i];
+		snapshots[i].pre_count = fsdp_min(snapshots[i].pre_count, count);
+	}
+	*ended = *order;
+	ended->snapshots = snapshots;
+	recording->order = ended;
+	return true;
+}
+
+/* PyTorch compares call by call: (0,1), (0,2), … and the first that differs is named. */
+static bool compare_first(const struct sequence *ranks, size_t count,
+	struct fsdp_arena *arena, struct fsdp_divergence *divergence)
+{
+	size_t best = SIZE_MAX, left = 0, right = 0;
+	for (size_t i = 0; i < count; i++) {
+		/* A rank that agrees with the first agrees with the others as far as
+		 * that. */
+		for (size_t j = i + 1; j < count && i == 0; j++) {
+			size_t at = part(&ranks[i], &ranks[j]);
+			size_t most = ranks[i].count > ranks[j].count ? ranks[i].count
+								      : ranks[j].count;
+			if (at < most && at < best) {
+				best = at;
+				left = i;
+				right = j;
+			}
+		}
+	}
+	return best == SIZE_MAX ||
+	       tell(divergence, &ranks[left], &ranks[right], best, arena);
+}
+
+static uint64_t last_iteration(const struct fsdp_recording *recording)
+{
+	const struct fsdp_exec_order *order = recording->order;
+	return order->forward_count == 0 ? 0
+					 : order->forwards[order->forward_count - 1].iter;
+}
+
+/* The iteration is the first in which any two differ; the place the first there. */
+static bool find_first(const struct fsdp_recording *const *recordings,
+	struct sequence *ranks, size_t count, struct fsdp_arena *arena,
+	struct fsdp_first_diff *diff)
+{
+	uint64_t last = 0;
+	int64_t *handles = FSDP_TAKE(arena, handles, count);
+	if (handles == NULL)
+		return false;
+	diff->handles = handles;
+	diff->count = count;
+	for (size_t i = 0; i < count; i++)
+		if (last_iteration(recordings[i]) > last)
+			last = last_iteration(recordings[i]);
+	for (uint64_t iter = 0; iter <= last && !diff->found; iter++) {
+		size_t best = SIZE_MAX;
+		for (size_t i = 0; i < count; i++)
+			ranks[i] = iteration_of(recordings[i], iter);
+		for (size_t i = 1; i < count; i++) {
+			size_t at = part(&ranks[0], &ranks[i]);
+			size_t most = ranks[0].count > ranks[i].count ? ranks[0].count
+								      : ranks[i].count;
+			if (at < most && at < best)
+				best = at;
+		}
+		if (best == SIZE_MAX)
+			continue;
+		diff->found = true;
+		diff->iteration = iter;
+		diff->position = best;
+		for (size_t i = 0; i < count; i++)
+			handles[i] = handle_at(&ranks[i], best);
+	}
+	return true;
+}
+
+static bool end_all(struct fsdp_recording *const *recordings, size_t count,
+	const struct fsdp_divergence *divergence, struct fsdp_arena *arena)
+{
+	for (size_t i = 0; !divergence->agree && i < count; i++) {
+		if (recordings[i]->order == NULL || !is_checked(recordings[i]))
+			continue;
+		const struct sequence first = iteration_of(recordings[i], 0);
+		if (!end_lists(
+			    recordings[i], &first, (size_t)divergence->position, arena))
+			return false;
+	}
+	return true;
+}
+
+bool fsdp_match_orders(struct fsdp_recording *const *recordings, size_t count,
+	struct fsdp_arena *arena, struct fsdp_divergence *divergence,
+	struct fsdp_first_diff *diff)
+{
+	struct sequence *ranks = malloc((count + 1) * sizeof *ranks);
+	const struct fsdp_recording **orders = malloc((count + 1) * sizeof *orders);
+	size_t used = 0;
+	bool good = ranks != NULL && orders != NULL;
+	*divergence = (struct fsdp_divergence){ .agree = true, .position = FSDP_ABSENT };
+	*diff = (struct fsdp_first_diff){ 0 };
+	for (size_t i = 0; good && i < count; i++)
+		if (recordings[i]->order != NULL) {
+			orders[used] = recordings[i];
+			ranks[used++] = iteration_of(recordings[i], 0);
+		}
+	if (good && used > 1)
+		good = compare_first(ranks, used, arena, divergence) &&
+		       end_all(recordings, count, divergence, arena) &&
+		       find_first(orders, ranks, used, arena, diff);
+	free(ranks);
+	free(orders);
+	return good;
 }
