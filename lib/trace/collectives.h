@@ -21,7 +21,7 @@ struct fsdp_comm {
 			*/
 	uint32_t order;          /* in the file */
 	unsigned char type, how; /* enum fsdp_time_type, fsdp_comm_how */
-	unsigned char by_name;   /* what its name says, if nothing else does */
+	unsigned char by_name;   /* by its name, if nothing else is known */
 };
 #define FSDP_COMM_NUMBER (UINT32_C(1) << 31)
 

@@ -44,7 +44,7 @@ static bool content_grow(
 	return true;
 }
 
-/* Behind it lie bytes that a scanner may read. */
+/* A scanner may read the bytes after it. */
 static bool content_read(struct dump_bytes *content, struct fsdp_trace_reading *reading,
 	enum fsdp_limit limit)
 {
@@ -91,7 +91,7 @@ static bool bid_pickle(struct fsdp_span head)
 	       head.data[1] <= 5;
 }
 
-/* Any operation of a loader beside building plain values. */
+/* Any operation of a loader other than building plain values. */
 static bool note_deed(void *context, const struct fsdp_pickle *pickle,
 	const struct fsdp_pickle_deed *deed)
 {
@@ -121,7 +121,7 @@ static bool refuse_names(
 		"do not load it; see what it would call: fsdp-inspect pickle FILE");
 }
 
-/* A pickle: a plain file is read in parts, anything else is in memory as a whole. */
+/* A pickle: a plain file is read in parts, anything else is in memory completely. */
 struct pickled {
 	struct fsdp_trace_reading *reading;
 	const struct fsdp_source *file; /* NULL: it is in `bytes` */
@@ -173,8 +173,8 @@ static bool is_damage(const struct fsdp_error *error)
 	       fsdp_error_kind(error) == NULL;
 }
 
-/* *ret_is_one: it is a snapshot, and *ret_good tells whether that was read. What is cut
- * off in the history still has its segments. */
+/* *ret_is_one: it is a snapshot, and *ret_good: it was read. What is cut off in the
+ * history still has its segments. */
 static void read_memory(struct pickled *pickled, bool *ret_is_one, bool *ret_good)
 {
 	struct fsdp_trace_reading *reading = pickled->reading;

@@ -25,7 +25,7 @@ struct fsdp_trace_reading {
 	const struct fsdp_recording_options *options;
 	struct fsdp_findings findings;
 	struct fsdp_recording recording;
-	struct fsdp_durations *durations; /* one for each of recording.types, or NULL */
+	struct fsdp_durations *durations; /* one per type of recording.types, or NULL */
 	struct fsdp_strip strip;
 	struct fsdp_watchdog *watchdog; /* what it prints into a log, or NULL */
 	struct fsdp_error *error;
@@ -35,7 +35,8 @@ struct fsdp_trace_reading {
 
 /* A kind of recording: a row of readers.c. */
 struct fsdp_trace_reader {
-	/* Whether it reads what begins so (blanks and byte order mark are left out). */
+	/* Whether it reads files with this beginning (without blanks and byte order
+	 * mark). */
 	bool (*bid)(struct fsdp_span head);
 	/* False: reading->error says why. */
 	bool (*read)(struct fsdp_trace_reading *reading);
@@ -54,7 +55,7 @@ bool fsdp_trace_read(struct fsdp_trace_reading *reading);
  * `index` is its place among the arguments. */
 void fsdp_trace_settle_rank(struct fsdp_trace_reading *reading, size_t index);
 
-/* Whether the caller wants no more. */
+/* Whether the caller asked to stop. */
 static inline bool fsdp_trace_is_stopped(const struct fsdp_trace_reading *reading)
 {
 	const struct fsdp_recording_progress *progress = reading->options->progress;
@@ -62,7 +63,7 @@ static inline bool fsdp_trace_is_stopped(const struct fsdp_trace_reading *readin
 	       __atomic_load_n(&progress->stop, __ATOMIC_RELAXED) != 0;
 }
 
-/* readers.c: what was read ends where reading was stopped; that is no fault of it. */
+/* readers.c: marks a recording as stopped by the caller; it counts as complete. */
 void fsdp_trace_interrupted(struct fsdp_trace_reading *reading);
 
 /* readers.c: findings on what was read. */
@@ -92,8 +93,8 @@ struct fsdp_lines {
 bool fsdp_lines_init(struct fsdp_lines *lines, struct fsdp_trace_reading *reading);
 void fsdp_lines_done(struct fsdp_lines *lines);
 
-/* Without its LF and a CR before that; data NULL at the end. The line may be written to,
- * and FSDP_WINDOW_PADDING bytes behind it may be read. */
+/* Without its LF and a CR before that; data NULL at the end. The line may be written
+ * to, and FSDP_WINDOW_PADDING bytes after it may be read. */
 bool fsdp_lines_next(struct fsdp_lines *lines, struct fsdp_span *ret_line,
 	struct fsdp_error **ret_error);
 
@@ -117,7 +118,7 @@ struct fsdp_record {
 	bool more; /* than fit */
 };
 
-/* False: not an object. What lies in the span is borrowed. */
+/* False: not an object. Values in the span are borrowed. */
 bool fsdp_record_read(struct fsdp_span text, const struct fsdp_limits *limits,
 	struct fsdp_record *ret_record);
 
@@ -148,7 +149,7 @@ bool fsdp_items_begin(struct fsdp_items *elements, const struct fsdp_json_token 
 /* False at the end. Objects and arrays as a span of it all. */
 bool fsdp_items_next(struct fsdp_items *elements, struct fsdp_json_token *ret_value);
 
-/* What the header says of itself. */
+/* Fields of the header. */
 bool fsdp_trace_header(
 	struct fsdp_trace_reading *reading, const struct fsdp_record *header);
 
@@ -164,12 +165,12 @@ bool fsdp_trace_show(struct fsdp_trace_reading *reading, uint64_t *shown, uint64
 /* Fills reading->error. Always false. */
 bool fsdp_trace_memory(struct fsdp_trace_reading *reading);
 
-/* The items of a vec one behind the other, in the arena. NULL: out of memory. */
+/* The items of a vec as an array, in the arena. NULL: out of memory. */
 void *fsdp_trace_flat(struct fsdp_trace_reading *reading, const struct fsdp_vec *vec);
 
 /* Fills recording.types: those with names of their own first, in the order of reports,
- * then the others as they come; those without any durations are left out. The durations
- * are the reading's from then on. */
+ * then the others as they come; types without durations are omitted. The durations are
+ * the reading's from then on. */
 bool fsdp_trace_types(struct fsdp_trace_reading *reading, const struct fsdp_span *names,
 	struct fsdp_durations *const *durations, size_t count);
 

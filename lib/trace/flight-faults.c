@@ -27,7 +27,7 @@ struct search {
 	size_t have_count;
 	struct class
 	{
-		uint32_t number, first; /* what they have in common; the lowest of them */
+		uint32_t number, first; /* the number they share; the lowest rank */
 		size_t count;
 	} * classes;
 	uint32_t *class_of; /* of each of `have`, the number it has */
@@ -57,7 +57,7 @@ static int compare_classes(const void *a, const void *b)
 	return left->first < right->first ? -1 : left->first > right->first;
 }
 
-/* Counts how many have each number, and tells the most frequent: of equal ones that of
+/* Counts how many have each number, and finds the most frequent: of equal ones that of
  * the lowest rank. 0 goes with all others. Returns how many numbers there are. */
 static size_t classify(struct search *search, struct class *ret_top)
 {
@@ -103,7 +103,7 @@ static void number_all(struct search *search, size_t nth, unsigned way)
 	}
 }
 
-/* The usual case, in which all are equal, takes one comparison each. */
+/* In the usual case all are equal, and each takes one comparison. */
 static bool are_alike(const struct search *search, size_t nth)
 {
 	const struct fsdp_flight_signature *first =
@@ -205,8 +205,8 @@ static void skip_to(struct search *search, int64_t start)
 	}
 }
 
-/* Goes on behind what was looked at, to the lowest number that any has. False: there is
- * no more. */
+/* Continues with the next number, the lowest that any rank has. False: no more
+ * numbers. */
 static bool next_seq(struct search *search, int64_t *ret_seq)
 {
 	int64_t lowest = INT64_MAX;
@@ -278,7 +278,7 @@ static bool lacks(const struct search *search, size_t here, int64_t seq)
 }
 
 /* What each rank enqueued last in the team. A rank waits for those that never enqueued
- * what it entered: NCCL enqueues ahead, so that what is unfinished is no sign of it. */
+ * what it entered: NCCL enqueues ahead, so unfinished entries do not show it. */
 static void find_last(struct search *search)
 {
 	const struct fsdp_flight_team *team = search->team;
@@ -315,7 +315,7 @@ static void find_last(struct search *search)
 
 /* ---- devices that stopped ---- */
 
-/* No rank ends these before all have entered them, and sent what they have to send. */
+/* No rank ends these before all have entered them, and sent their part. */
 static bool is_for_all(const struct search *search, const struct fsdp_flight_item *item)
 {
 	static const char *const beginnings[] = { "all_gather", "_all_gather",
@@ -330,7 +330,7 @@ static bool is_for_all(const struct search *search, const struct fsdp_flight_ite
 	return false;
 }
 
-/* Up to which number a rank finished what it has no unfinished entry of. */
+/* Up to this number a rank finished operations without an unfinished entry. */
 static int64_t finished_up_to(const struct search *search, const struct run *run)
 {
 	const struct fsdp_flight_rows *rows = search->job->ranks[run->rank].rows;

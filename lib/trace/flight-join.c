@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the dumps of a job say together. Of all groups in which ranks part, one is the
+ * The result of all dumps of a job. Of all groups in which ranks diverge, one is the
  * cause: a collective that ranks entered in different ways, else the one whose missing
  * ranks are at the end of all chains of waiting ranks and do not wait themselves.
  */
@@ -119,8 +119,8 @@ static bool is_earlier(
 	return item->entry->seq < than->entry->seq;
 }
 
-/* The last collective of a rank in a team, of which an entry did not end; NULL: all did.
- * `end` is behind its entries there. */
+/* The last collective of a rank in a team, that did not end; NULL: all did. `end` is
+ * the end of its entries there. */
 static const struct fsdp_flight_item *open_item(
 	const struct fsdp_flight_team *team, size_t begin, size_t end)
 {
@@ -448,7 +448,7 @@ static bool is_one(const struct fsdp_flight_rows *a_rows,
 	       fsdp_span_equal(x->desc, y->desc);
 }
 
-/* Ranks that agree and all wait in one collective: none of them is the cause. */
+/* Ranks that agree and all wait in one collective, without a cause among them. */
 static bool tell_common(struct join *join)
 {
 	const struct fsdp_flight_entry *first = NULL;
@@ -472,7 +472,7 @@ static bool tell_common(struct join *join)
 	return describe_last(join, place, &join->flight->common);
 }
 
-/* Ranks that wait in other collectives and are no culprits. */
+/* Ranks that wait in other collectives, without the culprits. */
 static bool tell_waiting(struct join *join, const struct fsdp_flight_fault *fault)
 {
 	unsigned char *marks = join->job.marks;
@@ -492,7 +492,7 @@ static bool tell_waiting(struct join *join, const struct fsdp_flight_fault *faul
 	return ranks != NULL;
 }
 
-/* Problems of which each culprit has a cause of its own. */
+/* Problems where each culprit has its own cause. */
 static bool names_causes(const struct fsdp_flight *flight)
 {
 	return fsdp_span_is(fsdp_span_text(flight->problem), "missing") ||
@@ -772,8 +772,7 @@ static int compare_readings(const void *a, const void *b)
 	return left->input < right->input ? -1 : left->input > right->input;
 }
 
-/* Beside dumps, a file that cannot be read at all counts as the dump of the rank that its
- * name has: that rank did leave one. */
+/* With other dumps, an unreadable file counts as the dump of the rank in its name. */
 static void take_unopened(struct fsdp_trace_reading *readings, size_t count)
 {
 	bool has_dumps = false;
@@ -855,7 +854,7 @@ bool fsdp_flight_join_readings(struct fsdp_trace_reading *readings, size_t count
 		good = check_ranks(list, kept, ret_error) &&
 		       join_dumps(list, kept, arena, ret_flight, ret_error);
 	free(list);
-	/* Dumps say more than logs do. */
+	/* Dumps contain more than logs. */
 	if (good && kept == 0)
 		return fsdp_watchdog_join_readings(
 			readings, count, arena, ret_flight, ret_error);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes of the lines of the watchdog what a dump of the Flight Recorder would have held of
- * each rank: the collectives that tell ranks apart. A rank that enqueued work 8 has
- * entered all up to it, and only what timed out has a name.
+ * Converts the lines of the watchdog to the collectives of each rank that a dump of the
+ * Flight Recorder would contain, as far as ranks differ in them. A rank that enqueued
+ * work 8 has entered all up to it, and only what timed out has a name.
  */
 #include <stdlib.h>
 
@@ -30,7 +30,7 @@ struct log_team {
 	size_t count;
 	int64_t seqs[2]; /* of the works that are compared, ascending */
 	size_t seq_count;
-	bool no_sizes; /* some of these works tell none: they are not compared */
+	bool no_sizes; /* some of these works have none: they are not compared */
 };
 
 struct log_join {
@@ -45,7 +45,7 @@ struct log_join {
 	int64_t *ranks; /* that any line is of, ascending */
 	size_t rank_count;
 	int64_t world;       /* number of ranks: as many as are known */
-	bool numbers_differ; /* what ranks tell of others cannot be used, */
+	bool numbers_differ; /* reports of ranks about others cannot be used, */
 	bool left_out;       /* and there is some */
 };
 
@@ -247,7 +247,7 @@ static bool is_default(const struct log_join *join, const struct log_team *team)
 	return fsdp_span_is(fsdp_names_segment(&join->groups, team->group), "default_pg");
 }
 
-/* An all-gather into one tensor tells how many ranks there are, and a reduce-scatter. */
+/* An all-gather into one tensor shows the number of ranks, as does a reduce-scatter. */
 static int64_t ratio(const struct fsdp_watchdog_line *line)
 {
 	bool gathers = fsdp_span_is(line->op, "_allgather_base");
@@ -302,9 +302,9 @@ static const struct fsdp_watchdog_line *first_timeout(const struct rank_state *s
 	return NULL;
 }
 
-/* Where all have entered the first work that timed out, only that one is compared: behind it
- * some ranks enqueue more than others and all wait. Else it is the first that some rank has
- * not entered, and the one before. */
+/* Where all have entered the first work that timed out, only that one is compared:
+ * after it some ranks enqueue more than others and all wait. Else it is the first that
+ * some rank did not enter, and the one before. */
 static void find_seqs(struct log_team *team)
 {
 	int64_t least = INT64_MAX, first = INT64_MAX;
@@ -324,7 +324,7 @@ static void find_seqs(struct log_team *team)
 		team->seqs[team->seq_count++] = first != INT64_MAX ? first : 1;
 }
 
-/* A report of ranks that part tells operations and no sizes. */
+/* A report of ranks that diverge contains operations and no sizes. */
 static void find_sizes(struct log_team *team)
 {
 	for (size_t i = 0; i < team->count; i++)
@@ -447,7 +447,7 @@ static void rows_init(struct fsdp_flight_rows *rows, struct fsdp_arena *arena)
 	fsdp_vec_init(&rows->rosters, arena, sizeof(struct fsdp_flight_roster));
 }
 
-/* What ended before what did not, so that the last entry tells whether the rank waits. */
+/* What ended before what did not, so that the last entry shows whether the rank waits. */
 static bool add_state(struct log_join *join, struct fsdp_flight_rows *rows,
 	const struct log_team *team, const struct rank_state *state, bool ended)
 {
@@ -506,7 +506,7 @@ static struct fsdp_span title_of(const struct log_join *join, const struct log_t
 	return desc.size != 0 ? desc : name_of(join, team);
 }
 
-/* Groups that are called so have no name in the log, and a barrier no number. */
+/* These groups are unnamed in the log, and a barrier has no number. */
 static void unname(struct fsdp_span *name)
 {
 	if (fsdp_span_is(*name, FSDP_WATCHDOG_BARRIER) ||
@@ -672,8 +672,8 @@ static bool tell_work(const struct log_join *join, struct fsdp_flight *flight,
 	return line->op.size == 0 || flight->op.data != NULL;
 }
 
-/* Ranks print nothing about a group in which they never entered what timed out, but for the
- * default one. If others wait and these do not, they are the cause. */
+/* Ranks print nothing about a group in which they never entered what timed out, except
+ * the default one. If others wait and these do not, they are the cause. */
 static bool tell_idle(struct log_join *join, struct fsdp_flight *flight)
 {
 	const struct log_team *team = NULL;
@@ -703,8 +703,8 @@ static bool tell_idle(struct log_join *join, struct fsdp_flight *flight)
 	return tell_work(join, flight, team, line);
 }
 
-/* Ranks fail in what others of their group completed: there they part, whatever they
- * entered. */
+/* Ranks fail in what others of their group completed: there they diverge, whatever
+ * they entered. */
 static bool tell_parted(struct log_join *join, struct fsdp_flight *flight)
 {
 	const struct log_team *team = NULL;
@@ -744,7 +744,7 @@ static bool tell_parted(struct log_join *join, struct fsdp_flight *flight)
 	return tell_work(join, flight, team, first);
 }
 
-/* Ranks told of others that cannot be named. */
+/* Ranks reported others that cannot be named. */
 static bool tell_unheard(struct log_join *join, struct fsdp_flight *flight)
 {
 	const struct log_team *team = NULL;
@@ -984,7 +984,7 @@ bool fsdp_watchdog_join_readings(struct fsdp_trace_reading *readings, size_t cou
 		return fsdp_arena_fail(arena, ret_error);
 	if (flight->problem == NULL && !tell_idle(&join, flight))
 		return fsdp_arena_fail(arena, ret_error);
-	/* Of one rank nothing tells whether others agree. */
+	/* The log of one rank does not show whether others agree. */
 	if (join.rank_count == 1 && flight->verdict == FSDP_FLIGHT_AGREE) {
 		flight->verdict = FSDP_FLIGHT_INCOMPLETE;
 		flight->all_wait = false;

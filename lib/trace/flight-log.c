@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finds what the watchdog of ProcessGroupNCCL prints, whatever a launcher, a logger or a
- * progress bar put in front of it. Ranks that write at once may share a line, so a line
- * is cut into pieces, each up to the end of one message.
+ * progress bar put before it. Ranks that write at once may share a line, so a line is cut
+ * into pieces, each up to the end of one message.
  */
 #include <stdlib.h>
 
@@ -12,8 +12,7 @@
 
 /* ---- words and numbers in a line ---- */
 
-/* What is found lies in the line; data NULL: it is not there, and nothing is found in
- * that. */
+/* Results are parts of the line; data NULL: not found, and nothing is found in that. */
 
 static struct fsdp_span words_behind(struct fsdp_span text, const char *words)
 {
@@ -237,7 +236,7 @@ static bool take_op(struct fsdp_watchdog *watchdog, struct fsdp_span work,
 	return size == at.size || fold_op(watchdog, fsdp_span(at.data, size), &line->op);
 }
 
-/* What stands in the brackets of "WorkNCCL(…) ran for 600020 milliseconds". */
+/* The text in the brackets of "WorkNCCL(…) ran for 600020 milliseconds". */
 static bool take_work(struct fsdp_watchdog *watchdog, struct fsdp_span work,
 	struct fsdp_watchdog_line *line)
 {
@@ -251,7 +250,7 @@ static bool take_work(struct fsdp_watchdog *watchdog, struct fsdp_span work,
 	return take_op(watchdog, work, line);
 }
 
-/* "work: 5" behind "last enqueued " or "last completed ", maybe with NCCL between. The
+/* "work: 5" after "last enqueued " or "last completed ", maybe with NCCL between. The
  * numbers of PyTorch 2.3 are not set before the first work: more than could be. */
 static int64_t status_number(struct fsdp_span text)
 {
@@ -341,11 +340,12 @@ static bool begins_snapshot(struct fsdp_watchdog *watchdog, struct fsdp_span lin
 	return true;
 }
 
-/* Lines of it by the words behind a list of ranks, and where the number of the work is. */
+/* Its lines by the words after a list of ranks, and the place of the number of the
+ * work. */
 static const struct {
 	const char *words;
 	enum { OF_SNAPSHOT, BEHIND_OP, BEHIND, NEVER } number;
-	bool waits;   /* in that work; then not behind it */
+	bool waits;   /* in that work; then not after it */
 	int64_t less; /* that was completed */
 } reports[] = {
 	{ " started ", OF_SNAPSHOT, true, 1 },
@@ -409,8 +409,8 @@ static bool fresh_line(struct fsdp_watchdog *watchdog, const char *group,
 	return ret_line->group != FSDP_NONE;
 }
 
-/* Messages count ranks within the group. What stands in front of one may have the rank of
- * the job: if they are not the same, it is not known which ranks the others are. */
+/* Messages count ranks within the group. The text before one may have the rank of the
+ * job: if the two differ, the other ranks are unknown. */
 static int64_t rank_of_job(
 	struct fsdp_watchdog *watchdog, struct fsdp_span front, int64_t rank)
 {
@@ -518,8 +518,8 @@ static bool take_call(struct fsdp_watchdog *watchdog, struct fsdp_span call,
 	       copy(arena, &says->dtypes);
 }
 
-/* A rank reads what others send as if it had the length of its own: where they have not as
- * many tensors or dimensions, it prints a call that no rank made. */
+/* A rank reads what others send as if it had the length of its own: if numbers of
+ * tensors or dimensions differ, it prints a call that no rank made. */
 static bool is_misread(
 	const struct fsdp_watchdog_line *own, const struct fsdp_watchdog_line *other)
 {
@@ -535,8 +535,8 @@ static bool is_misread(
 
 enum { MOST_BEFORE = 4096 };
 
-/* Ranks are compared in their order: those before the first that differs call the same.
- * One message of a log tells that of them. */
+/* Ranks are compared in their order: those before the first that differs call the
+ * same. One message of a log shows that. */
 static bool add_other(struct fsdp_watchdog *watchdog, struct fsdp_span rest,
 	const struct fsdp_watchdog_line *own, int64_t own_rank)
 {
@@ -665,7 +665,7 @@ static const char status_words[] = "ast enqueued ";
 /* A line in pieces. Each of the two kinds is looked for once: many of one do not make the
  * search for the other long. */
 struct pieces {
-	struct fsdp_span timeout, status; /* behind the next of each; data NULL: none */
+	struct fsdp_span timeout, status; /* after the next of each; data NULL: none */
 };
 
 static struct pieces pieces_of(struct fsdp_span line)
@@ -674,7 +674,7 @@ static struct pieces pieces_of(struct fsdp_span line)
 		words_behind(line, status_words) };
 }
 
-/* What is behind the words of the next message that says something, and which it is. */
+/* The text after the words of the next message, and its kind. */
 static struct fsdp_span next_message(struct pieces *pieces, bool *ret_status)
 {
 	struct fsdp_span timeout = pieces->timeout, status = pieces->status;
@@ -704,7 +704,7 @@ static bool take_message(struct fsdp_watchdog *watchdog, struct fsdp_span front,
 	return fsdp_vec_add(&watchdog->lines, &line);
 }
 
-/* Exceptions by their first words. The rank stands before or after these. */
+/* Exceptions by their first words. The rank is before or after these. */
 static const struct {
 	const char *words;
 	bool with_words; /* they belong to the text */

@@ -36,9 +36,9 @@
  *
  * Rank is that in the group. Since 2.2 "[rank5]:" in front is the rank of the job.
  *
- * monitored_barrier of gloo tells which ranks did not come, of which rank 0 prints the
- * first or all; with TORCH_DISTRIBUTED_DEBUG=DETAIL there is one before each collective,
- * and then each rank compares what it calls with what the others do:
+ * monitored_barrier of gloo names ranks that did not come: rank 0 prints the first or all.
+ * With TORCH_DISTRIBUTED_DEBUG=DETAIL one precedes each collective, and each rank compares
+ * its call with those of the others:
  *
  *	[Rank 0]: Ranks 1, 2 failed to pass monitoredBarrier in 4000 ms
  *	Rank 3 successfully reached monitoredBarrier, but received errors while waiting for
@@ -61,10 +61,10 @@ struct fsdp_watchdog_line {
 	int64_t time_ns;     /* when it was printed, in a year without a leap day: 1970 */
 	struct fsdp_span op; /* in lower case; size 0: unknown */
 	struct fsdp_span shape, dtypes; /* "4, 8", "Float, Float"; data NULL: unknown */
-	bool told; /* by another rank, which knows it by its number in the group */
+	bool told;                      /* by another rank, by its number in the group */
 };
 
-/* One that tells nothing yet. */
+/* An empty one. */
 static inline struct fsdp_watchdog_line fsdp_watchdog_blank(void)
 {
 	return (struct fsdp_watchdog_line){ .rank = FSDP_ABSENT,
@@ -127,7 +127,7 @@ struct fsdp_watchdog {
 uint32_t fsdp_watchdog_group(
 	struct fsdp_names *groups, struct fsdp_span name, struct fsdp_span desc);
 
-/* Ranks beyond are no ranks: a job is not that large. */
+/* The most ranks of a job; larger numbers are not ranks. */
 enum { FSDP_WATCHDOG_RANKS = 1 << 20 };
 static inline bool fsdp_watchdog_is_rank(int64_t rank)
 {
@@ -137,8 +137,8 @@ static inline bool fsdp_watchdog_is_rank(int64_t rank)
 /* False: out of memory. */
 bool fsdp_watchdog_init(struct fsdp_watchdog *watchdog, struct fsdp_arena *arena);
 
-/* Adds what a line of the log says, if it says anything. What is cut off is absent. False:
- * out of memory. */
+/* Adds the contents of a line of the log, if it has any. What is cut off is absent.
+ * False: out of memory. */
 bool fsdp_watchdog_take(struct fsdp_watchdog *watchdog, struct fsdp_span line);
 
 /* Its sizes and dtypes as dumps have them: what comes out is not in the line. False: out of
@@ -147,8 +147,8 @@ struct fsdp_flight_called;
 bool fsdp_watchdog_pack_call(struct fsdp_arena *arena,
 	const struct fsdp_watchdog_line *line, struct fsdp_flight_called *call);
 
-/* flight-log-rows.c: what the lines of all these logs say together, as
- * fsdp_flight_join_readings does with dumps. NULL: there are none. */
+/* flight-log-rows.c: the result of the lines of all these logs, as
+ * fsdp_flight_join_readings does with dumps. NULL: no lines. */
 bool fsdp_watchdog_join_readings(struct fsdp_trace_reading *readings, size_t count,
 	struct fsdp_arena *arena, const struct fsdp_flight **ret_flight,
 	struct fsdp_error **ret_error);

@@ -36,7 +36,7 @@ static bool fail(struct flight_reader *reader, const char *what, uint64_t entry)
 
 /* ---- rows that entries share ---- */
 
-/* The index of the row whose key was put together, which lies in *ret_key. *ret_fresh: it
+/* The index of the row with the key that was put together, in *ret_key. *ret_fresh: it
  * is new. FSDP_NONE: out of memory. */
 static uint32_t row_of(struct flight_reader *reader, unsigned table, size_t count,
 	struct fsdp_span *ret_key)
@@ -93,7 +93,7 @@ static bool find_group(
 	return true;
 }
 
-/* A part of a key whose length is written in front of it once it is known. */
+/* A part of a key with its length before it, which is written once it is known. */
 static bool put_list(struct flight_reader *reader, const struct fsdp_inert *list,
 	bool (*pack)(struct fsdp_flight_bytes *bytes, const struct fsdp_inert *list))
 {
@@ -205,8 +205,8 @@ static bool is_inside(struct fsdp_span filename)
 	return fsdp_span_has(filename, "torch/", false);
 }
 
-/* The innermost frame that is not of PyTorch; filename NULL: there is none. False: too
- * much work. */
+/* The innermost frame that is not of PyTorch; filename NULL: none. False: too much
+ * work. */
 static bool find_frame(struct flight_reader *reader, const struct fsdp_inert *frames,
 	struct fsdp_flight_place *place)
 {
@@ -337,7 +337,7 @@ static size_t tidy(int64_t *ranks, size_t count)
 	return kept;
 }
 
-/* "[0, 1]". What is no such list has no ranks. */
+/* "[0, 1]". Anything else has no ranks. */
 static size_t parse_ranks(struct fsdp_span text, int64_t *ranks)
 {
 	size_t count = 0;
@@ -600,8 +600,8 @@ bool fsdp_flight_read(struct fsdp_trace_reading *reading, const struct fsdp_iner
  * Sizes and dtypes of calls as bytes: calls are many and few differ, so they are compared
  * as bytes and become lists again only where they are shown.
  *
- * Everything is a number of 64 bits, but the bytes of texts: how many there are, then for
- * each how long it is and what it holds.
+ * Everything is a number of 64 bits, except the bytes of texts: how many there are, then
+ * the length and the bytes of each.
  */
 
 bool fsdp_flight_work(struct fsdp_flight_bytes *bytes, uint64_t steps)

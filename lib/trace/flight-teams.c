@@ -362,8 +362,8 @@ static bool take_items(struct gatherer *gatherer)
 	return true;
 }
 
-/* Rows of entries lie in pages that do not move: of two equal ones the earlier is at the
- * smaller index, not at the smaller address, so their order is kept by merging. */
+/* Rows of entries are in pages that do not move: of two equal ones the earlier is at
+ * the smaller index, not at the smaller address, so their order is kept by merging. */
 static int compare_items(const void *a, const void *b)
 {
 	const struct fsdp_flight_item *left = a, *right = b;

@@ -41,14 +41,14 @@ struct fsdp_flight_fault {
 	const struct fsdp_flight_item *first; /* of the lowest rank that entered it */
 	uint32_t *entered, *missing, *culprits;
 	size_t entered_count, missing_count, culprit_count;
-	const struct fsdp_flight_item *expected; /* NULL: there is no majority */
-	const struct fsdp_flight_item **found;   /* one for each culprit of a mismatch */
+	const struct fsdp_flight_item *expected; /* NULL: without a majority */
+	const struct fsdp_flight_item **found;   /* one per culprit of a mismatch */
 };
 
 /* A collective that did not end on the device of a rank, and did on that of another. */
 struct fsdp_flight_stop {
 	const struct fsdp_flight_team *team;
-	const struct fsdp_flight_item *item; /* NULL: there is none */
+	const struct fsdp_flight_item *item; /* NULL: none */
 	uint32_t other;                      /* rank that finished it */
 };
 
@@ -102,7 +102,7 @@ bool fsdp_flight_gather(struct fsdp_flight_job *job);
 const int64_t *fsdp_flight_team_ranks(const struct fsdp_flight_job *job,
 	const struct fsdp_flight_team *team, size_t *ret_count);
 
-/* flight-faults.c: the first fault of each team, and which ranks are ahead, behind or
+/* flight-faults.c: the first fault of each team, and which ranks are ahead, late or
  * stopped. False: out of memory. */
 bool fsdp_flight_find_faults(struct fsdp_flight_job *job);
 

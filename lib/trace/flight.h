@@ -7,8 +7,8 @@
 
 /*
  * Dumps of the Flight Recorder while the ranks of a job are set against each other. Of a
- * dump only a small row for each entry stays, and once what many of them share: groups,
- * calls, lines of code.
+ * dump a small row per entry stays, and once the facts that many share: groups, calls,
+ * lines of code.
  */
 struct fsdp_flight_entry {
 	int64_t seq;                 /* of the collective, or of the send or receive */
@@ -18,7 +18,7 @@ struct fsdp_flight_entry {
 	bool is_completed; /* the device finished it; else an exception may have ended it */
 };
 
-/* A process group as one rank knows it. */
+/* A process group as one rank has it. */
 struct fsdp_flight_group {
 	struct fsdp_span name, desc;
 	int64_t pg_id; /* key of its status, or FSDP_ABSENT */
@@ -71,7 +71,7 @@ struct fsdp_flight_rows {
 };
 
 /* flight-lists.c: packs a list of lists of integers, or a list of texts; false: out of
- * memory, or the work is more than the input is worth. What is no such list is absent. */
+ * memory, or the work is more than the input is worth. Any other value is absent. */
 struct fsdp_flight_bytes {
 	unsigned char *data;
 	size_t size, room;
@@ -113,8 +113,8 @@ bool fsdp_flight_join(const struct fsdp_flight_rank *ranks, size_t count,
 	const struct fsdp_limits *limits, struct fsdp_arena *arena,
 	struct fsdp_flight *ret_flight, struct fsdp_error **ret_error);
 
-/* flight-join.c: what the dumps among these readings say together; NULL: there are none.
- * One that could not be read counts with its rank alone. False: two are of one rank, or
+/* flight-join.c: the result of the dumps among these readings; NULL: no dumps. One
+ * that could not be read counts with its rank alone. False: two are of one rank, or
  * memory or a ceiling was used up. */
 bool fsdp_flight_join_readings(struct fsdp_trace_reading *readings, size_t count,
 	struct fsdp_arena *arena, const struct fsdp_flight **ret_flight,

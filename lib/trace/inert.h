@@ -7,9 +7,9 @@
 
 /*
  * A value of a dump that PyTorch writes as a pickle or as JSON: both have dicts, lists,
- * texts and numbers, and a reader need not know which of the two it reads. It is a small
- * copy that owns nothing; texts lie where those of the document lie. All zero is absent,
- * and an absent value answers everything that is asked of it with "no".
+ * texts and numbers, and a reader handles both alike. It is a small copy that owns
+ * nothing; texts are those of the document. All zero is absent, and an absent value
+ * answers everything that is asked of it with "no".
  */
 struct fsdp_inert {
 	const struct fsdp_pickle *pickle; /* and `ref` in it */

@@ -143,7 +143,7 @@ static const char *first_path(const struct fsdp_joined *set)
 	return first->path;
 }
 
-/* What is about all of them stands at the first one. */
+/* Findings about all of them are at the first one. */
 static void judge_ranks(struct fsdp_joined *set, struct fsdp_span path)
 {
 	if (set->matching.stopped != FSDP_ABSENT)
@@ -303,7 +303,7 @@ bool fsdp_timeline_make(struct fsdp_recording *const *recordings,
 			aligned ? strip_base(recordings[i]) : -strips[i]->begin_ns;
 		if (strips[i]->cell_ns == 0)
 			continue;
-		/* What does not fit 64 bits is no time that a clock has. */
+		/* Times that do not fit 64 bits are not those of a clock. */
 		if (__builtin_add_overflow(strips[i]->begin_ns, shift, &begin) ||
 			__builtin_add_overflow(strips[i]->end_ns, shift, &end))
 			return true;
@@ -402,7 +402,7 @@ static uint64_t distance(const struct fsdp_recording *a, const struct fsdp_recor
 	return x < y ? (uint64_t)y - (uint64_t)x : (uint64_t)x - (uint64_t)y;
 }
 
-/* The run of each: the nearest of those that leave enough for the ones behind it. */
+/* The run of each: the nearest of those that leave enough for the following ones. */
 static void place_cycle(
 	const struct cycles *cycles, const struct cycles *most, size_t *ret_run_of)
 {
@@ -456,8 +456,8 @@ static int compare_worlds(const void *a, const void *b)
 	return left->input < right->input ? -1 : left->input > right->input;
 }
 
-/* Whether they are known to be of several jobs. If not, what does not tell is of the same
- * as the others. */
+/* Whether they are known to be of several jobs. If not, a trace without it is of the
+ * same as the others. */
 static bool have_worlds(struct fsdp_recording *const *list, size_t count)
 {
 	int64_t first = FSDP_ABSENT;
@@ -509,7 +509,7 @@ size_t fsdp_trace_number_runs(
 }
 
 /*
- * Where the orders of several ranks part.
+ * Where the orders of several ranks diverge.
  */
 
 /* The training forwards of one iteration of a rank. */
@@ -609,7 +609,7 @@ static size_t listed_before(const struct sequence *sequence, size_t position,
 	return count;
 }
 
-/* The lists of a rank as they stand when PyTorch raises, which it does on every rank. */
+/* The lists of a rank at the time when PyTorch raises, which it does on every rank. */
 static bool end_lists(struct fsdp_recording *recording, const struct sequence *sequence,
 	size_t position, struct fsdp_arena *arena)
 {

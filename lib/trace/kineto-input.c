@@ -90,7 +90,7 @@ bool fsdp_kineto_words_thread(struct fsdp_kineto_words *words,
 		size += part;
 		text[size++] = '\n';
 	}
-	/* The last digit tells most threads apart. */
+	/* Most threads differ in the last digit. */
 	struct fsdp_kineto_thread *last =
 		&words->threads[(text[size - 2] ^ size) % FSDP_COUNT(words->threads)];
 	if (size == last->size && memcmp(text, last->text, size) == 0) {
@@ -314,7 +314,7 @@ bool fsdp_kineto_skip(struct fsdp_kineto_input *input, struct fsdp_json_token *t
 
 /* ---- one event ---- */
 
-/* Where a value lies in the stream: the window moves while its event is read. */
+/* The place of a value in the stream: the window moves while its event is read. */
 struct value_place {
 	uint64_t offset;
 	size_t size;
@@ -324,7 +324,7 @@ struct value_place {
 
 struct event {
 	struct value_place places[FSDP_KINETO_VALUES];
-	int pending; /* a place that counts if what follows is no error, or -1 */
+	int pending; /* a place that counts unless an error follows, or -1 */
 	struct value_place pending_place;
 };
 
@@ -336,7 +336,7 @@ static int place_of(const struct fsdp_json_token *key)
 	return -1;
 }
 
-/* One member behind its key; *token is the last one of it. */
+/* One member after its key; *token is its last token. */
 static bool take_member(struct fsdp_kineto_input *input, struct event *event,
 	struct fsdp_json_token *token)
 {
@@ -389,7 +389,7 @@ static bool is_usable(const struct fsdp_kineto_event *event)
 	       (!fsdp_span_is(event->ph.span, "X") || event->dur.kind != FSDP_SCAN_END);
 }
 
-/* What is not plain JSON, or does not lie in the window. */
+/* Anything that is not plain JSON, or not in the window. */
 static bool read_slowly(struct fsdp_kineto_input *input, struct fsdp_json_token *token,
 	struct fsdp_kineto_event *ret_event, enum fsdp_kineto_found *ret_found)
 {
@@ -437,7 +437,7 @@ void fsdp_kineto_release_event(struct fsdp_kineto_input *input)
 
 /* ---- args ---- */
 
-/* The args were passed over once, so what is broken in them was reported already. */
+/* The args were skipped once, so damage in them was reported already. */
 void fsdp_kineto_read_args(struct fsdp_kineto_input *input,
 	const struct fsdp_json_value *value, struct fsdp_kineto_args *ret_args)
 {

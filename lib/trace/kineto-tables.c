@@ -886,8 +886,8 @@ struct idle {
 	uint32_t thread; /* that launched last; 0: none did */
 };
 
-/* What a thread did in a time that is no earlier than the last one, by cause. Of several at
- * once the first cause counts. */
+/* What a thread did in a time after the last one, by cause. Of several at once the
+ * first cause counts. */
 static void divide(struct idle *at, uint32_t lane, int64_t begin_ns, int64_t end_ns,
 	int64_t ns[FSDP_IDLE_CAUSE_COUNT])
 {
@@ -957,7 +957,7 @@ static bool explain(struct idle *at, int64_t begin_ns, int64_t end_ns,
 	return true;
 }
 
-/* The parts of a gap that lie in windows. */
+/* The parts of a gap that are in windows. */
 static bool explain_gap(struct idle *at, int64_t begin_ns, int64_t end_ns,
 	const struct fsdp_kineto_row *work)
 {

@@ -294,7 +294,7 @@ static bool is_digit(const struct fsdp_span *text, size_t at)
 	return at < text->size && fsdp_is_digit(text->data[at]);
 }
 
-/* The run of digits at *at, without leading zeros; moves behind it. */
+/* The run of digits at *at, without leading zeros; moves to its end. */
 static struct fsdp_span take_digits(const struct fsdp_span *text, size_t *at)
 {
 	size_t begin = *at;
@@ -678,7 +678,7 @@ static enum fsdp_units_from find_from(const struct settling *at)
 	return at->count != 0 ? FSDP_UNITS_FSDP1 : FSDP_UNITS_ABSENT;
 }
 
-/* Kinds in which a gather or a reduction can be issued, and which tell the phase. */
+/* Kinds in which a gather or a reduction can be issued, and which have a phase. */
 #define BIT(kind) (UINT32_C(1) << (kind))
 static const uint32_t TURNS =
 	BIT(FSDP_UNIT_PRE_FORWARD) | BIT(FSDP_UNIT_FORWARD_PREFETCH) |

@@ -159,7 +159,7 @@ static bool take_comm(struct fsdp_kineto *kineto, const struct timed *one,
 			return false;
 		comm.type = (unsigned char)fsdp_collective_type(name);
 	}
-	/* With kernels, notes are no collectives. */
+	/* With kernels, notes do not count as collectives. */
 	if (!kineto->by_kernel)
 		fsdp_vec_truncate(list, 0);
 	kineto->by_kernel = true;
@@ -566,7 +566,7 @@ static bool bid(struct fsdp_span head)
 {
 	if (head.size == 0 || (head.data[0] != '{' && head.data[0] != '['))
 		return false;
-	/* A log may begin with a bracket too; what it goes on with tells. */
+	/* A log may begin with a bracket too; the next bytes decide. */
 	return head.data[0] == '{' || !fsdp_trace_log.bid(head);
 }
 
@@ -595,7 +595,7 @@ static bool resync(struct fsdp_kineto *kineto, bool *found)
 	return fsdp_json_scan_resync(&kineto->input.scan, found, &kineto->reading->error);
 }
 
-/* Behind the bracket. *token is the one that ends the array, or CUT. */
+/* After the bracket. *token is the one that ends the array, or CUT. */
 static bool take_events(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
@@ -706,7 +706,7 @@ static bool take_info(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
 	}
 }
 
-/* A member of the root behind its key. */
+/* A member of the root after its key. */
 static bool take_metadata(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
@@ -738,7 +738,7 @@ static bool take_metadata(struct fsdp_kineto *kineto, struct fsdp_json_token *to
 	return true;
 }
 
-/* Behind the brace of the root. *token is its end, or CUT. */
+/* After the brace of the root. *token is its end, or CUT. */
 static bool take_root(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
 {
 	bool found = true;

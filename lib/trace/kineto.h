@@ -184,8 +184,8 @@ enum fsdp_kineto_found {
 	FSDP_KINETO_LOST       /* *ret_event means nothing */
 };
 
-/* An event behind its brace; *token becomes the last one of it, or what is broken. The
- * event is valid until it is released. False: *error is made. */
+/* An event after its brace; *token becomes its last one, or what is broken. The event
+ * is valid until it is released. False: *error is made. */
 bool fsdp_kineto_read_event(struct fsdp_kineto_input *input,
 	struct fsdp_json_token *token, struct fsdp_kineto_event *ret_event,
 	enum fsdp_kineto_found *ret_found);
@@ -196,7 +196,7 @@ void fsdp_kineto_release_event(struct fsdp_kineto_input *input);
 void fsdp_kineto_read_args(struct fsdp_kineto_input *input,
 	const struct fsdp_json_value *value, struct fsdp_kineto_args *ret_args);
 
-/* The correlation alone. False: there is none. */
+/* The correlation alone. False: none. */
 bool fsdp_kineto_read_correlation(struct fsdp_kineto_input *input,
 	const struct fsdp_json_value *value, int64_t *ret_correlation);
 
@@ -214,16 +214,15 @@ bool fsdp_kineto_integer(const struct fsdp_json_value *value, int64_t *ret_value
 struct fsdp_kineto_open {
 	struct fsdp_kineto_open *below;
 	size_t size;
-	struct fsdp_kineto_event
-		event; /* without `ph` and `dur`; its texts lie behind it */
+	struct fsdp_kineto_event event; /* without `ph` and `dur`; its texts follow */
 };
 
 struct fsdp_kineto_opens {
-	struct fsdp_budget *budget; /* begins count, as they are no arena's */
+	struct fsdp_budget *budget; /* begins count too: they are in no arena */
 	struct fsdp_vec stacks;     /* struct fsdp_kineto_open *: the top */
 };
 
-/* The list of stacks lies in the arena. */
+/* The list of stacks is in the arena. */
 void fsdp_kineto_opens_init(struct fsdp_kineto_opens *opens, struct fsdp_arena *arena);
 
 /* *stack is kept by the caller for each thread and 0 at first. False: out of memory. */
@@ -239,9 +238,9 @@ void fsdp_kineto_opens_free(
 /* Frees all begins that are still open, and counts them. */
 uint64_t fsdp_kineto_opens_forget(struct fsdp_kineto_opens *opens);
 
-/* Fills in what the args of a collective say of it: bytes, seq and sort, of which the lists
- * of `all` keep what is shared. *ret_bytes_out are the bytes if it turns out to be an
- * all-gather. False: out of memory. */
+/* Fills in bytes, seq and sort of a collective from its args. The lists of `all` keep
+ * shared texts once. *ret_bytes_out are the bytes if it turns out to be an all-gather.
+ * False: out of memory. */
 bool fsdp_kineto_describe(struct fsdp_collectives *all, struct fsdp_kineto_words *words,
 	const struct fsdp_kineto_args *args, struct fsdp_comm *comm,
 	int64_t *ret_bytes_out);

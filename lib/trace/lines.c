@@ -139,7 +139,7 @@ static bool take_value(struct fsdp_json_scan *scan, struct fsdp_json_token *valu
 	return true;
 }
 
-/* The scan writes nothing; what it looks at behind the span is there. */
+/* The scan writes nothing; the bytes that it reads after the span exist. */
 static void scan_over(struct fsdp_json_scan *scan, struct fsdp_span text,
 	const struct fsdp_limits *limits)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lines that SimpleProfiler's dump leaves in a training log, behind whatever prefix the
- * logger has (torch/distributed/fsdp/_debug_utils.py; WARNING before 2.13, INFO since):
+ * Lines that SimpleProfiler's dump leaves in a training log, after any prefix of the
+ * logger (torch/distributed/fsdp/_debug_utils.py; WARNING before 2.13, INFO since):
  *
- *	FSDP _optim_state_dict() profiling:  defaultdict(<class 'float'>, {K: V, …})
+ * 	FSDP _optim_state_dict() profiling:  defaultdict(<class 'float'>, {K: V, …})
  *
  * K is <Type.NAME: 'value'> or the repr of a string, V the repr of a float. Of everything
  * else in the log only lines about failed collectives are looked at (flight-log.h).
@@ -63,7 +63,7 @@ static void blanks(struct text *text)
 		text->at++;
 }
 
-/* An escape of Python's repr, behind the backslash. */
+/* An escape of Python's repr, after the backslash. */
 static bool take_escape(struct text *text, unsigned char **out)
 {
 	static const char letters[] = "\\\\''\"\"n\nr\rt\t";
@@ -100,7 +100,7 @@ static bool take_string(struct log *log, struct text *text, struct fsdp_span *re
 	if (text->at == text->end || (*text->at != '\'' && *text->at != '"'))
 		return false;
 	unsigned char quote = *text->at++;
-	/* What is decoded is never longer; without the quote there is no text. */
+	/* Decoded text is never longer; without the quote it is not a text. */
 	const unsigned char *end = find_quote(text, quote);
 	if (end == NULL)
 		return false;
@@ -148,7 +148,7 @@ static bool take_number(
 	return result->text.data != NULL || fsdp_trace_memory(log->reading);
 }
 
-/* {K: V, …} and the parenthesis behind it. */
+/* {K: V, …} and the parenthesis after it. */
 static bool take_dict(struct log *log, struct text text, struct fsdp_vec *results)
 {
 	if (!take(&text, "{"))
@@ -180,7 +180,7 @@ static const unsigned char *find(struct fsdp_span text, const char *what)
 	return memmem(text.data, text.size, what, strlen(what));
 }
 
-/* Where the message begins: at the last "FSDP ", or behind what looks like a prefix. */
+/* Where the message begins: at the last "FSDP ", or after a prefix. */
 static const unsigned char *message_of(
 	const unsigned char *line, const unsigned char *end)
 {

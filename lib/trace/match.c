@@ -19,8 +19,8 @@
 /*
  * Which process groups of several recordings are one. A group is known by the list of its
  * ranks, where that is recorded: names are shared by groups of other ranks, such as the
- * rows of a mesh. Several groups of the same ranks in one recording are told apart by
- * their names as well; where no ranks are recorded, name and size tell.
+ * rows of a mesh. Several groups of the same ranks in one recording differ by name as
+ * well; without recorded ranks, name and size identify a group.
  */
 struct match_groups {
 	uint32_t *ids;  /* of each sort of each recording: 0 has no group */
@@ -157,7 +157,7 @@ static uint32_t match_group(const struct match_groups *groups,
 	return groups->ids[groups->firsts[recording] + comm->sort];
 }
 
-/* A collective of one rank, and what it is matched by. */
+/* A collective of one rank, and its key. */
 struct candidate {
 	uint32_t group;     /* 0: none */
 	bool point;         /* to point: these have numbers of their own */
@@ -284,7 +284,7 @@ static void number(struct candidate *entries, size_t count)
 	}
 }
 
-/* Those that have what they are matched by; the others are left out. */
+/* Those that have a key; the others are skipped. */
 static uint64_t collect(struct matcher *matcher)
 {
 	size_t count = 0, all = matcher->entry_count;
@@ -458,7 +458,7 @@ static int64_t longest_run(const struct matcher *matcher)
 	return longest;
 }
 
-/* Whether the starts can be compared: what is waited for lies inside of the call. */
+/* Whether the starts can be compared: the wait is inside of the call. */
 static bool are_aligned(const struct matcher *matcher, struct fsdp_matching *matching)
 {
 	uint64_t impossible = 0;

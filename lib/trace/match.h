@@ -8,7 +8,7 @@
 
 /*
  * What several ranks did at the same time. `recordings` are in order of rank; those of
- * other kinds are passed over. False: out of memory.
+ * other kinds are skipped. False: out of memory.
  */
 
 /* Sets the collectives of traces against each other; fills wait_ns and times_last of each
@@ -16,7 +16,7 @@
 bool fsdp_match_collectives(struct fsdp_recording *const *recordings, size_t count,
 	struct fsdp_arena *arena, struct fsdp_matching *ret_matching);
 
-/* As PyTorch compares the first iteration; and where ranks part first in any. */
+/* As PyTorch compares the first iteration; and where ranks diverge first in any. */
 bool fsdp_match_orders(struct fsdp_recording *const *recordings, size_t count,
 	struct fsdp_arena *arena, struct fsdp_divergence *ret_divergence,
 	struct fsdp_first_diff *ret_diff);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The figures of a snapshot, device by device: what is held at the end, what the history
- * says was held before, and which stacks hold it.
+ * The figures of a snapshot, device by device: memory held at the end, memory held before
+ * by the history, and its stacks.
  *
- * A history knows where it ends, not where it begins: what was active then follows from
- * what is active at its end, less all that was allocated, and with all that was freed.
+ * A history has an end, and no beginning: what was active then follows from what is
+ * active at its end, less all that was allocated, and with all that was freed.
  */
 #include <stdlib.h>
 
@@ -90,10 +90,10 @@ bool fsdp_memory_event(const struct fsdp_memory_device *device, uint64_t index,
 
 /* ---- bytes by stack ---- */
 
-/* One for each stack, and one for what is unknown behind them. */
+/* One per stack, and a last one for unknown stacks. */
 struct held {
 	uint64_t bytes, blocks;
-	size_t order; /* of its first, from 1; 0: there is none */
+	size_t order; /* of its first, from 1; 0: none */
 	uint32_t stack;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads snapshots of PyTorch's CUDA caching allocator as rows, dict by dict while the
- * pickle is read. What a dict is, its keys tell: a frame has `filename` and `line`, an
+ * pickle is read. The keys of a dict show its kind: a frame has `filename` and `line`, an
  * event `action`, a block `state` and `size`, a segment `blocks`.
  *
  * Frames and lists of frames are shared objects: a list that the memo gives out has one
@@ -14,7 +14,7 @@
 #include "base/num.h"
 #include "trace/memory.h"
 
-/* Numbers of folds: what it is, and its index. */
+/* Numbers of folds: its kind and its index. */
 enum { FRAME, EVENT, BLOCK, SEGMENT };
 enum { INDEX_BITS = 27, MOST_ROWS = 1 << INDEX_BITS };
 
@@ -75,7 +75,7 @@ static const struct fsdp_span field_names[FIELD_COUNT] = {
 	[IS_EXPANDABLE] = FSDP_SPAN_INIT("is_expandable"),
 };
 
-/* The first eight bytes and the length tell them apart: millions of keys are asked. */
+/* They differ in the first eight bytes and the length: millions of keys are compared. */
 static enum snapshot_field field_of(struct fsdp_span key)
 {
 	for (unsigned i = 0; i < FIELD_COUNT; i++)
@@ -168,7 +168,7 @@ static bool add_frame(struct fsdp_memory_reader *reader, const struct fsdp_pickl
 	return true;
 }
 
-/* A stack by what it holds. */
+/* A stack by its frames. */
 static bool add_stack(struct fsdp_memory_reader *reader, const struct fsdp_pickle *pickle,
 	fsdp_ref list, uint32_t *ret_stack)
 {
@@ -301,8 +301,8 @@ static bool add_block(struct fsdp_memory_reader *reader, const struct fsdp_pickl
 	return find_stack(reader, pickle, frames, &block->stack);
 }
 
-/* The rows that a list of folded values stands for, which must lie one behind the other,
- * as a list that is written where they are has them. */
+/* The rows that a list of folded values stands for, which must be contiguous, as in a
+ * list that is written where they are. */
 static bool take_run(const struct fsdp_pickle *pickle, fsdp_ref list, unsigned kind,
 	uint32_t *ret_first, uint32_t *ret_count)
 {
@@ -436,7 +436,7 @@ void fsdp_memory_reader_free(struct fsdp_memory_reader *reader)
 	free(reader);
 }
 
-/* The lists of events, one for each device. */
+/* The lists of events, one per device. */
 static bool take_traces(struct fsdp_memory_reader *reader,
 	const struct fsdp_pickle *pickle, fsdp_ref traces)
 {

@@ -41,7 +41,7 @@ struct fsdp_memory_calls {
 	size_t count;
 };
 
-/* The events of one device, one behind the other. */
+/* The events of one device, in order. */
 struct fsdp_memory_history {
 	const struct fsdp_vec *events; /* struct fsdp_memory_row */
 	uint64_t first, count;

@@ -13,7 +13,7 @@
  */
 #include "trace/event.h"
 
-/* Of a parameter in a list of uses, beside its name. */
+/* Of a parameter in a list of uses, in addition to its name. */
 enum { SHOWN_LEAST = 16 };
 
 struct module_use {
@@ -46,9 +46,9 @@ struct declared {
 struct fx {
 	struct fsdp_trace_reading *reading;
 	struct fsdp_fx_order *order;
-	/* The bytes of an id as a name: ids are whatever the file says, so they are
-	 * hashed and index nothing. What counts here is a number, from 0 in order of
-	 * first sight. */
+	/* The bytes of an id as a name: a file may have any ids, so they are hashed
+	 * and index nothing. What counts here is a number, from 0 in order of first
+	 * sight. */
 	struct fsdp_names module_ids, param_ids;
 	struct fsdp_vec modules;  /* struct module, by number */
 	struct fsdp_vec params;   /* struct param, by number */

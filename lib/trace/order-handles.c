@@ -13,7 +13,7 @@
 #include "trace/event.h"
 #include "trace/python.h"
 
-/* Of a name in a list, beside its bytes. */
+/* Of a name in a list, in addition to its bytes. */
 enum { SHOWN_LEAST = 16, NAMES_OF_UNIT = 64 << 10 };
 
 enum status { STATUS_NONE, STATUS_WARNING, STATUS_WARNED };
@@ -111,8 +111,8 @@ static bool take_prefetches(struct handles *handles)
 	return true;
 }
 
-/* A snapshot says something of each unit, however few were used: what it says beyond a
- * few things for each use costs the file nothing, and has a ceiling. */
+/* A snapshot lists each unit, however few were used: more than a few facts for each
+ * use cost the file nothing, and have a ceiling. */
 static bool spend_cells(struct handles *handles)
 {
 	enum { CELLS_OF_USE = 4 };
@@ -124,7 +124,7 @@ static bool spend_cells(struct handles *handles)
 	       fsdp_fail_limit(&handles->reading->error, FSDP_LIMIT_ORDER_CELLS, most);
 }
 
-/* What was called so far lies in lists that only grow: where it ends is enough. */
+/* Calls so far are in lists that only grow: their end is enough. */
 static bool take_snapshot(struct handles *handles, uint64_t line)
 {
 	if (!spend_cells(handles))
@@ -304,7 +304,7 @@ static bool next_iteration(struct handles *handles)
 
 struct refusal {
 	const char *kind, *error, *message;
-	const char *state; /* behind the message, or NULL */
+	const char *state; /* after the message, or NULL */
 };
 
 /* Whether PyTorch would raise where (s, h) becomes (s2, h2); -1 is what is not given. The

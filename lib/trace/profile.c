@@ -166,7 +166,7 @@ static void reset(struct profile *profile)
 	fsdp_vec_truncate(&profile->results, 0);
 }
 
-/* The results as they stand, in the arena. */
+/* The current results, in the arena. */
 static struct fsdp_dump_result *take_results(struct profile *profile)
 {
 	size_t count = profile->results.count;

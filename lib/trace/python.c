@@ -154,7 +154,7 @@ void fsdp_python_seconds(struct fsdp_python *python, int64_t ns)
 	for (; places > 0 && left % 10 == 0; places--)
 		left /= 10;
 	int size = snprintf(digits, sizeof digits, "%llu", FSDP_LLU(left));
-	int point = size - places; /* so many digits stand before it */
+	int point = size - places; /* so many digits are before it */
 	if (point > 0) {
 		fsdp_python_put(python, "%.*s.%s", point, digits,
 			places > 0 ? digits + point : "0");

@@ -13,7 +13,7 @@ static bool is_database(struct fsdp_span head)
 	return fsdp_span_begins(head, fsdp_span("SQLite format 3", 16));
 }
 
-/* The length behind a tag; moves *at behind it. */
+/* The length after a tag; moves *at to its end. */
 static bool take_varint(struct fsdp_span head, size_t *at, uint64_t *ret_value)
 {
 	*ret_value = 0;
@@ -26,9 +26,9 @@ static bool take_varint(struct fsdp_span head, size_t *at, uint64_t *ret_value)
 	return false;
 }
 
-/* Messages one behind the other, each in field 1, as far as they can be seen: traces of
- * Perfetto, and the planes of XLA's profiler. Text does not look so: what stands for the
- * length of a first line that is empty would have to lead to another one. */
+/* Concatenated messages, each in field 1, as far as they can be seen: traces of
+ * Perfetto, and the planes of XLA's profiler. Text does not look so: the byte in place
+ * of the length of an empty first line would have to lead to another one. */
 static bool is_protobuf(struct fsdp_span head)
 {
 	enum { TAG = 1 << 3 | 2, SEEN = 4096 };
@@ -135,7 +135,7 @@ bool fsdp_trace_read(struct fsdp_trace_reading *reading)
 	return fsdp_error_add_kind(&reading->error, "not_json");
 }
 
-/* ---- of which rank it is ---- */
+/* ---- the rank of a recording ---- */
 
 static bool take_digits(const char *text, int64_t *ret_rank)
 {

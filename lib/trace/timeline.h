@@ -15,7 +15,7 @@
 enum { FSDP_STRIP_CELLS = 512, FSDP_STRIP_IDLE = FSDP_TIME_COUNT, FSDP_STRIP_TYPES };
 
 struct fsdp_strip {
-	int64_t begin_ns, end_ns, cell_ns; /* cell_ns 0: nothing is known */
+	int64_t begin_ns, end_ns, cell_ns; /* cell_ns 0: unknown */
 	int64_t (*sums)[FSDP_STRIP_TYPES];
 };
 
@@ -23,7 +23,7 @@ struct fsdp_strip {
 bool fsdp_strip_init(struct fsdp_strip *strip, int64_t begin_ns, int64_t end_ns,
 	struct fsdp_arena *arena);
 
-/* What lies outside is left out. */
+/* Times outside are skipped. */
 void fsdp_strip_add(struct fsdp_strip *strip, unsigned type, int64_t begin, int64_t end);
 
 /* What was added as FSDP_STRIP_IDLE was busy; the rest of each cell is idle. */

@@ -91,7 +91,7 @@ bool fsdp_span_has(struct fsdp_span text, const char *what, bool fold)
 /* Folded names, by type. */
 static const struct {
 	enum fsdp_time_type type;
-	const char *names; /* a blank behind each */
+	const char *names; /* a blank after each */
 } spellings[] = {
 	{ FSDP_TIME_ALL_GATHER,
 		"all_gather allgather all_gather_base allgather_base "
@@ -116,7 +116,7 @@ static const struct {
 	{ FSDP_TIME_COALESCED, "coalesced " },
 };
 
-/* Behind "c10d::" or "backend:". */
+/* After "c10d::" or "backend:". */
 static struct fsdp_span without_prefix(struct fsdp_span name)
 {
 	size_t at = 0;

@@ -59,7 +59,7 @@ static inline bool fsdp_time_type_is_region(enum fsdp_time_type type)
  */
 enum fsdp_time_type fsdp_collective_type(struct fsdp_span name);
 
-/* Of the name of a kernel: FSDP_TIME_OTHER if it tells nothing. */
+/* Of the name of a kernel: FSDP_TIME_OTHER if it has no such word. */
 enum fsdp_time_type fsdp_collective_of_kernel(struct fsdp_span name);
 
 /* By the names that kernels of collectives have. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What `order` says to machines: every recording, a row for each use, and where ranks
- * part.
+ * The output of `order` for programs: every recording, one row per use, and where ranks
+ * diverge.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -463,7 +463,7 @@ static void put_recordings(struct order_data *data)
 	out_array_end(out);
 }
 
-/* ---- one row for each use ---- */
+/* ---- one row per use ---- */
 
 struct use {
 	int64_t rank, iteration; /* FSDP_ABSENT: of no rank */
@@ -489,7 +489,7 @@ static void rows_fx(struct out *out, const struct record_table *table, const cha
 	}
 }
 
-/* A forward of a unit is a row for each of its parameters. */
+/* A forward of a unit is one row per parameter. */
 static void rows_handles(struct out *out, const struct record_table *table,
 	const struct fsdp_recording *one)
 {
@@ -539,7 +539,7 @@ static void put_uses(const struct listing *listing)
 	out_table_end(out);
 }
 
-/* ---- where ranks part ---- */
+/* ---- where ranks diverge ---- */
 
 static bool is_apart(struct subject of)
 {

@@ -175,7 +175,7 @@ static void put_groups(struct out *out, const struct fsdp_flight *says)
 		size_t size = says->group_sizes[first[j]];
 		out_line_text(out, "%s", j == 0 ? "; groups " : ", ");
 		out_line_name(out, text_of_span(says->groups[first[j]]));
-		/* A log does not tell how many ranks a group has. */
+		/* A log does not contain the size of a group. */
 		if (is_log(says))
 			continue;
 		if (alike[j] > 1)
@@ -243,7 +243,7 @@ static void line_dumps(const struct flight *flight)
 
 /* ---- what is wrong ---- */
 
-/* "rank 5 never entered" and the like, in front of the collective. */
+/* "rank 5 never entered" and the like, before the collective. */
 static const char *verb_of(const char *problem)
 {
 	static const struct {
@@ -506,7 +506,7 @@ static void line_alone(const struct flight *flight)
 			first_dump(flight->listing)->rank);
 }
 
-/* None of them is the cause. */
+/* The cause is not among them. */
 static void line_all_wait(const struct flight *flight)
 {
 	const struct fsdp_flight *says = flight->says;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shows in which order modules and units were used, and where ranks part. The library
+ * Shows in which order modules and units were used, and where ranks diverge. The library
  * replays the recordings.
  */
 #include <inttypes.h>
@@ -278,8 +278,8 @@ static const struct column FLAT_TABLE[] = {
 	{ "note" },
 };
 
-/* Parameters of one flat parameter in the order in which they lie there, beside the order
- * in which they are used first. */
+/* Parameters of one flat parameter in their order there, and the order of their first
+ * use. */
 static void rows_flat(struct listing *listing, const struct fsdp_fx_order *fx,
 	const struct used *used, const struct fsdp_flat *flat, struct text unit)
 {
@@ -406,8 +406,8 @@ static bool show_handle_rows(struct listing *listing, const struct fsdp_exec_ord
 	return true;
 }
 
-/* One iteration of a lane: from IDLE to IDLE. Returns behind it. What ends a backward is
- * called when the next iteration is counted already. */
+/* One iteration of a lane: from IDLE to IDLE. Returns its end. The end of a backward
+ * is called when the next iteration is counted already. */
 static size_t end_of_round(const struct fsdp_state_lane *lane, size_t at)
 {
 	uint64_t iter = lane->changes[at].iter;
@@ -437,7 +437,7 @@ static bool same_round(const struct fsdp_state_lane *lane, size_t a, size_t a_en
 }
 
 /* H from IDLE to IDLE as one step, prefetches in brackets, a mark at a problem. False:
- * there is nothing to say. */
+ * nothing to print. */
 static bool put_round(FILE *text, const struct fsdp_state_lane *lane, size_t at,
 	size_t end, const char *gap)
 {
@@ -538,7 +538,7 @@ static bool show_lanes(struct listing *listing, const struct fsdp_exec_order *or
 	return good;
 }
 
-/* There is a snapshot at the end of each; behind the last end mostly nothing comes. */
+/* Each has a snapshot at its end; mostly nothing follows the last one. */
 static size_t count_iterations(const struct fsdp_exec_order *order)
 {
 	size_t last = order->snapshot_count - 1;
@@ -691,7 +691,7 @@ static bool show_blocks(struct listing *listing)
 	return good;
 }
 
-/* ---- where ranks part ---- */
+/* ---- where ranks diverge ---- */
 
 static void line_ranks(struct listing *listing, const struct fsdp_first_diff *diff,
 	size_t index, char *text, size_t room)
@@ -882,7 +882,7 @@ static int status_of(struct listing *listing)
 						  : status;
 }
 
-/* What reading needs to know, as long as it lasts. */
+/* The options of reading, while it runs. */
 struct order_prepared {
 	struct fsdp_options names; /* for the checkpoint of --names */
 	void *pattern;

@@ -27,17 +27,17 @@ struct listing {
 /* The object of the answer, and the context of all records. */
 struct order_data {
 	struct listing *listing;
-	/* For what is made of one recording: its parameters sorted, or the places of its
-	 * handles, before and behind. */
+	/* For what is made of one recording: its parameters sorted, or the places of
+	 * its handles, before and after. */
 	int64_t *scratch;
 	struct fsdp_divergence divergence;
 	struct fsdp_first_diff first_diff;
-	/* Which run these are of: the first whose ranks part. */
+	/* The run of these: the first whose ranks diverge. */
 	struct listing parts;
 	struct fsdp_flight flight;
 };
 
-/* By its index; NULL: there is none. */
+/* By its index; NULL: none. */
 const struct fsdp_handle *order_handle(
 	const struct fsdp_exec_order *order, int64_t index);
 
@@ -62,7 +62,7 @@ void order_put_ranks(const int64_t *ranks, size_t count, char *text, size_t room
 int order_judge_flight(struct listing *listing);
 /* False: out of memory. */
 bool order_show_flight(struct listing *listing);
-/* The rows of tables, one for each dump. */
+/* The rows of tables, one per dump. */
 void order_put_dumps(struct listing *listing, struct subject subject);
 /* Of a struct fsdp_flight. */
 extern const struct record order_flight_record;

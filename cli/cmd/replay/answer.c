@@ -551,7 +551,7 @@ struct place {
 	uint64_t input;
 };
 
-/* The recording of the next one, or NULL; outside: what is of no step comes behind the
+/* The recording of the next one, or NULL; outside: what is of no step comes after the
  * steps. */
 static const RECORDING *next_of(
 	struct subject of, size_t i, struct place *place, size_t count_at, bool outside)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads thresholds and judges by them. Everything is compared as integers.
+ * Reads thresholds and checks them. Everything is compared as integers.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -103,12 +103,12 @@ static bool read_check(const char *text, struct check *check)
 	return false;
 }
 
-/* ---- judging ---- */
+/* ---- checks ---- */
 
 enum verdict { VERDICT_ABSENT, VERDICT_GOOD, VERDICT_BAD };
 enum { MOST_TOLD = 8 };
 
-/* What is judged, and which ranks are bad by how much. */
+/* The checked value, and by how much each rank exceeds it. */
 struct threshold {
 	const struct replay *replay;
 	const struct check *check;

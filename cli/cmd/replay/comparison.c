@@ -14,9 +14,9 @@ enum {
 };
 
 /*
- * Earlier recordings beside those of now: what something took in each step of the earlier
- * ones, and what it takes now. Each step of a run is a sample, the mean over its ranks; a
- * run without steps is one sample. What is of no step counts in none.
+ * Earlier recordings and those of now: the time of something in each earlier step, and
+ * now. Each step of a run is a sample, the mean over its ranks; a run without steps is
+ * one sample. What is of no step counts in none.
  */
 
 /* What is compared. Texts live as long as the recordings. */
@@ -37,7 +37,7 @@ struct compared_side {
 	int64_t mean_ns, min_ns, max_ns;
 };
 
-/* Where it lies in what it was before. */
+/* Its place in the range before. */
 enum compared_place {
 	COMPARED_UNKNOWN, /* there are fewer than two samples */
 	COMPARED_INSIDE,
@@ -289,7 +289,7 @@ static void add_units(struct pairing *at, const struct fsdp_recording *one)
 	}
 }
 
-/* A collective, and where it stands. */
+/* A collective and its index. */
 struct counted_call {
 	struct fsdp_collective call;
 	size_t index;
@@ -848,7 +848,7 @@ static struct value name_of(const ROW *row, char buffer[REPLAY_KERNEL_BYTES])
 	return value_name(text_of_span(key->name));
 }
 
-/* The rows from `first` that are of one table. Returns the first one behind them. */
+/* The rows from `first` that are of one table. Returns the end of them. */
 static size_t show_table(struct replay *replay, size_t first)
 {
 	const struct comparison *comparison = replay->comparison;

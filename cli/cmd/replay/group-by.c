@@ -76,7 +76,7 @@ static void fold(struct replay_rows *rows, size_t first)
 	rows->count = kept;
 }
 
-/* Room behind the rows. False: out of memory. */
+/* Room after the rows. False: out of memory. */
 static bool reserve(struct replay_rows *rows, size_t more)
 {
 	struct replay_row *items =

@@ -33,8 +33,9 @@ static struct spent spent_by(const struct fsdp_recording *one)
 	return spent;
 }
 
-/* What it does longest beyond the others, if that is a quarter of their waits at least.
- * While a host waits for data its device idles: the loader is the cause of both. */
+/* The activity with the most time beyond the others, if that is at least a quarter of
+ * their waits. While a host waits for data its device idles: the loader is the cause
+ * of both. */
 static void find_cause(
 	struct straggler *straggler, const struct spent *excess, double wait)
 {
@@ -122,7 +123,7 @@ static void take_lengths(const struct replay *replay, struct replay_cost *cost)
 		cost->mean_ns = (int64_t)((sum + cost->steps / 2) / cost->steps);
 }
 
-/* ---- what they are spent on ---- */
+/* ---- shares of the time ---- */
 
 static double part(double ns, double whole)
 {
@@ -145,7 +146,7 @@ static void take_shares(const struct replay *replay, struct replay_cost *cost)
 		comm += (double)one->base.comm_busy_ns;
 		idle += (double)one->base.idle_ns;
 	}
-	/* A recording that lost its kernels tells of none of these. */
+	/* A recording that lost its kernels has no shares. */
 	cost->has_device = span > 0 && compute > 0;
 	cost->span_ns = devices != 0 ? (int64_t)(span / devices) : 0;
 	cost->busy_ns = devices != 0 ? (int64_t)((span - idle) / devices) : 0;
@@ -408,7 +409,7 @@ struct shown_unit {
 	int64_t gather_ns, gather_exposed_ns, reduce_ns, reduce_exposed_ns;
 };
 
-/* A host knows of no exposure: its table lacks these columns. */
+/* Times on the host have no exposed part: their table lacks these columns. */
 enum { VIEW_DEVICE = 1 };
 #define OF_DEVICES .machine_only = 0x55
 #define SHOWN struct shown_unit
@@ -435,7 +436,7 @@ static const char *put_name(const struct fsdp_unit_times *unit, char *name, size
 	return name;
 }
 
-/* "20", "20,24"; what has no room is left out with a mark. */
+/* "20", "20,24"; what has no room is replaced by a mark. */
 static const char *put_streams(
 	const struct fsdp_unit_texts *streams, char *text, size_t room)
 {
@@ -606,7 +607,7 @@ static void tell_longest(struct replay *run)
 	out_line_end(run->run->out);
 }
 
-/* Whether what is left of the reductions hides behind nothing, not for an instant. */
+/* Whether the remaining reductions are exposed all the time. */
 static bool never_overlap(const struct replay *run)
 {
 	wide ns = 0, exposed_ns = 0;
@@ -713,7 +714,7 @@ static bool is_kept(const struct replay *run, const struct fsdp_unit_times *unit
 	return true;
 }
 
-/* A line on the units of which one thing is true: the first few by name. */
+/* A line on the units with one property: the first few by name. */
 static void tell_such(struct replay *run, unsigned what)
 {
 	static const char *const texts[] = { "on the stream that computes",

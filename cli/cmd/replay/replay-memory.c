@@ -424,8 +424,8 @@ static void lines_stacks(const struct replay *replay, const struct fsdp_memory *
 	free(rows);
 }
 
-/* What is reserved and can hardly be used, one line each. Of what is free in segments that
- * are in use little is no fault. */
+/* What is reserved and can hardly be used, one line each. A little free memory in used
+ * segments is normal. */
 static void lines_lost(const struct replay *replay, const struct memory_row *row)
 {
 	const struct fsdp_memory_device *says = &row->says;

@@ -19,7 +19,7 @@ struct moment_walk {
 	struct memory_row row;
 	uint64_t span, span_count, next; /* of spans; of events */
 	struct fsdp_memory_event event;  /* the one before `next` */
-	int64_t active, reserved;        /* behind it */
+	int64_t active, reserved;        /* after it */
 	bool has_event;                  /* `next` was read already */
 };
 
@@ -49,7 +49,7 @@ static uint64_t span_length(const struct moment_walk *walk)
 	       1;
 }
 
-/* The span that an event lies in; one that is out of order stays in the span in hand. */
+/* The span of an event; one that is out of order stays in the current span. */
 static uint64_t span_of(const struct moment_walk *walk)
 {
 	const struct fsdp_memory_device *says = &walk->row.says;

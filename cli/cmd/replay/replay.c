@@ -17,7 +17,7 @@ static const char *const BY_WORDS[] = { "type", "rank", "step", "collective", "u
 static const char *const ADVICE_WORDS[] = { "yes", "no", NULL };
 static const char *const STYLE_WORDS[] = { "default", "torch", NULL };
 
-/* Recordings that tell times. */
+/* Recordings of times. */
 enum {
 	TIMES = 1 << FSDP_RECORDING_PROFILE | 1 << FSDP_RECORDING_LOG |
 		1 << FSDP_RECORDING_KINETO
@@ -52,7 +52,7 @@ static const struct option_row OPTIONS[] = {
 };
 #undef AT
 
-/* What reading needs to know, as long as it lasts. */
+/* The options of reading, while it runs. */
 struct prepared {
 	void *pattern;
 	int64_t *steps;
@@ -241,9 +241,9 @@ static bool is_by_position(const struct fsdp_matching *matching)
 	return matching->by != NULL && strcmp(matching->by, "position") == 0;
 }
 
-/* Why waits and stragglers are left out, and what could not be set against other ranks.
- * Without groups it is not known whether those of equal place are one collective: nothing
- * follows for the clocks. */
+/* Why waits and stragglers are omitted, and what was not matched with other ranks.
+ * Without groups it is not known whether those of equal place are one collective:
+ * nothing follows for the clocks. */
 static void tell_matching(const struct replay *run)
 {
 	const struct fsdp_matching *matching = fsdp_recordings_matching(run->recordings);
@@ -311,7 +311,7 @@ static void tell_launches(const struct replay *replay)
 
 enum { KINDS_TOLD = 4 };
 
-/* Which kinds of events are left out, of the first recording that has any. */
+/* Kinds of events that are skipped, of the first recording that has any. */
 static void tell_unknown(const struct replay *replay)
 {
 	char told[256] = "";
@@ -373,7 +373,8 @@ static void tell_notes(struct replay *replay)
 
 /* ---- something earlier ---- */
 
-/* Files that could not be read do not hide the others, and a folder may hold other files. */
+/* Files that could not be read do not hide the others, and a directory may contain
+ * other files. */
 static void tell_unread(struct replay *replay, const struct fsdp_recordings *before)
 {
 	const char *path = fsdp_recordings_left_out(before, 0);

@@ -60,8 +60,8 @@ struct replay_row {
 	uint64_t run;
 	/* the sums */
 	uint64_t count, on_compute_stream;
-	int64_t ns, exposed_ns, longest_ns; /* exposed FSDP_ABSENT: no kernels tell */
-	double share, algbw, busbw;         /* below 0: there is no such number */
+	int64_t ns, exposed_ns, longest_ns; /* exposed FSDP_ABSENT: no kernels recorded */
+	double share, algbw, busbw;         /* below 0: absent */
 	/* for people, while the row is shown */
 	struct text shown;
 	const char *texts[3];
@@ -81,7 +81,7 @@ struct replay_type {
 	int64_t rank, step; /* FSDP_ABSENT: of all */
 	/* over ranks: the mean, and those that spent least and most; or FSDP_ABSENT */
 	int64_t mean_ns, min_ns, min_rank, max_ns, max_rank;
-	double percent; /* of the type "all"; below 0: there is none */
+	double percent; /* of the type "all"; below 0: absent */
 	/* for people, while the row is shown */
 	struct text shown;
 	const char *min, *max, *share, *ratio;
@@ -128,7 +128,8 @@ bool replay_find_type(const struct replay *run, struct fsdp_span name,
 /* Whether it is none of the six, no collective, no copy and no kernel. */
 bool replay_is_region(struct fsdp_span name);
 
-/* Fills the lists of *replay. False: out of memory; what it has then is freed as well. */
+/* Fills the lists of *replay. False: out of memory; replay_list_free frees a part as
+ * well. */
 bool replay_list(struct replay *replay);
 void replay_list_free(struct replay *replay);
 
@@ -137,7 +138,7 @@ void replay_list_free(struct replay *replay);
 bool replay_show_table(struct replay *run);
 bool replay_show_types(struct replay *replay, bool regions);
 bool replay_show_ranks(struct replay *replay);
-/* The table for outputs that know nothing but rows. False: out of memory. */
+/* The table for outputs of rows. False: out of memory. */
 bool replay_put_rows(struct replay *replay);
 void replay_begin_table(struct replay *replay, struct record_table *table,
 	const struct table *like, const struct record *record);
@@ -151,11 +152,12 @@ bool replay_list_sums(struct replay *replay);
 void replay_show_sums(struct replay *run);
 bool replay_put_sums(struct replay *replay);
 
-/* The type of collectives of which most is exposed; empty: none is, or nothing tells. */
+/* The type of collectives with the most exposed time; empty: no exposed time, or
+ * unknown. */
 struct fsdp_span replay_most_exposed(const struct replay *run);
 
 enum { REPLAY_KERNEL_BYTES = 36 };
-/* What tells most of a name in few columns: without what all names begin with. */
+/* A name in few columns, without the beginning that all names share. */
 struct fsdp_span replay_kernel_name(
 	struct fsdp_span name, char buffer[REPLAY_KERNEL_BYTES]);
 
@@ -209,7 +211,7 @@ struct replay_loss {
 /* Means over all ranks and steps; shares in per cent of the time of the devices. */
 struct replay_cost {
 	uint64_t run;
-	uint64_t steps; /* 0: there is nothing to say */
+	uint64_t steps; /* 0: unknown */
 	bool marked;    /* they are steps; else each is a whole recording */
 	int64_t mean_ns, min_ns, max_ns, max_rank;
 	bool has_device; /* the shares are known */
@@ -235,8 +237,7 @@ bool replay_lost_kernels(const struct fsdp_recording *one);
 /* Whether lines that advise on time of the device are wanted, and can be. */
 bool replay_advises(const struct replay *run);
 
-/* Whether nothing was recorded that time could be given to; and whether there are no
- * events at all. */
+/* Whether no recorded time can be shown; and whether all recordings are empty. */
 bool replay_says_nothing(const struct replay *replay);
 bool replay_is_empty(const struct replay *replay);
 void replay_tell_nothing(struct replay *replay);
@@ -270,7 +271,7 @@ extern const struct record comparison_record, compare_record;
 
 /* Whether --fail-if can be read, and what it needs is there; else it is refused. */
 bool checks_prepare(struct run *run, const struct replay_options *options);
-/* Judges all; those that hold are findings. Returns the status: bad, or failed where
+/* Checks all; those that hold are findings. Returns the status: bad, or failed where
  * something is asked of what is not there. */
 int checks_judge(struct replay *replay);
 
@@ -281,7 +282,7 @@ bool replay_show_text(struct replay *replay);
 bool replay_put_data(struct replay *replay);
 extern const struct record replay_answer;
 
-/* Where collectives are timed, of all recordings, and what told their types. */
+/* Where collectives are timed, of all recordings, and how their types are known. */
 struct replay_collectives {
 	enum fsdp_comm_layer layer;
 	uint64_t by[FSDP_BY_COUNT];
@@ -323,7 +324,7 @@ static inline int compare_numbers(int64_t a, int64_t b)
 
 /* ---- replay-memory.c ---- */
 
-/* The whole answer of --memory. False: *ret_error, or out of memory. */
+/* The answer of --memory. False: *ret_error, or out of memory. */
 bool replay_memory(struct replay *replay, struct fsdp_error **ret_error);
 
 /* A device of a rank: a row of all outputs. */
@@ -337,8 +338,8 @@ struct memory_row {
 bool memory_row_at(
 	const struct fsdp_recordings *recordings, size_t nth, struct memory_row *row);
 
-/* What a stack is called by: the first line of Python outside of PyTorch, else the node of
- * autograd; behind it the operator, else PyTorch's innermost line. */
+/* What a stack is called by: the first line of Python outside of PyTorch, else the
+ * node of autograd; after it the operator, else PyTorch's innermost line. */
 struct memory_label {
 	const struct fsdp_memory_frame *own, *torch;
 	const struct fsdp_memory_frame *caller; /* the next that is as `own` */

@@ -151,8 +151,8 @@ static void list_absent(struct replay *replay, const struct replay *run,
 	}
 }
 
-/* Of each run, in the order of reports; where no recording has one of the six, it stands in
- * its place. */
+/* Of each run, in the order of reports; one of the six that no recording has is in its
+ * place. */
 static bool list_types(struct replay *replay)
 {
 	size_t room = 1;
@@ -334,7 +334,7 @@ static void show_type(struct replay *replay, const struct record_table *table,
 	out_records_row(replay->run->out, table, &row);
 }
 
-/* A type stands where the first run has it that does; all runs that do follow. */
+/* A type is where the first run with it has it; the other runs follow. */
 bool replay_show_types(struct replay *replay, bool regions)
 {
 	struct table like = { .key = "types",
@@ -496,7 +496,7 @@ static struct step_row step_cost(const struct step_of_rank *list, size_t count)
 	return row;
 }
 
-/* A row for each step of a run. False: out of memory. */
+/* One row per step of a run. False: out of memory. */
 static bool put_steps(struct replay *run, const struct record_table *table)
 {
 	struct step_of_rank *list = malloc((replay_step_count(run) + 1) * sizeof *list);
@@ -584,7 +584,7 @@ static bool has_waits(const struct replay *run)
 	return matching->by != NULL && matching->aligned;
 }
 
-/* What only some runs have stands in views of its own. */
+/* Columns of some runs are in views of their own. */
 enum { VIEW_STRAGGLER = 1, VIEW_WAITS = 2, VIEW_DEVICE = 8 };
 #define OF_STRAGGLERS .machine_only = 0x5555
 #define OF_WAITS .machine_only = 0x3333
@@ -595,7 +595,7 @@ HAS(has_device, RANK, one->one->has_device)
 HAS(has_base, RANK, one->has_base)
 HAS(is_matched, RANK, one->has_waits)
 
-/* Programs see the times of the whole recording, people those within the steps. */
+/* Programs see the times of the complete recording, people those within the steps. */
 static const struct record rank_record = RECORD_OF(RECORD_OBJECT, RANK,
 	{ "rank", INTEGER_AT(RANK, rank) },
 	{ "run", INTEGER_AT(RANK, run), OF_RUNS, FOR_PEOPLE },
@@ -637,7 +637,7 @@ static void put_rank(struct replay *run, const struct record_table *table,
 		.wait_ns = one->wait_ns,
 		.times_last = one->times_last,
 		.input = one->input,
-		/* Kernels stand at the end of a trace. */
+		/* Kernels are at the end of a trace. */
 		.has_base = one->has_device && !((one->interrupted || one->truncated) &&
 						       base->comm_busy_ns == 0 &&
 						       base->compute_busy_ns == 0),
@@ -718,7 +718,7 @@ struct collective {
 	size_t at; /* in it */
 	struct fsdp_match match;
 	struct fsdp_collective own;
-	double algbw, busbw; /* below 0: there is no such number */
+	double algbw, busbw; /* below 0: absent */
 	char digits[2][32];
 	int64_t skew_ns, last; /* of a match, else FSDP_ABSENT */
 	const char *shown;
