@@ -10,7 +10,6 @@
 #include "io/source.h"
 #include "trace/flight.h"
 #include "trace/memory.h"
-#include "trace/inert.h"
 
 /* All of a stream, counted by the budget of the set. */
 struct dump_bytes {

@@ -4,13 +4,83 @@
 
 #include <fsdp/trace.h>
 
+#include "base/arena.h"
 #include "base/finding.h"
 #include "base/names.h"
 #include "io/stream.h"
 #include "syntax/json-scan.h"
 #include "trace/durations.h"
-#include "trace/timeline.h"
 #include "trace/types.h"
+
+/*
+ * The collectives of one trace, packed: a long trace has a hundred thousand, and they are
+ * all kept until the ranks are matched. What many of them share, the
+ * process group and its size, is kept once.
+ */
+struct fsdp_comm {
+	int64_t ts_ns, dur_ns;
+	int64_t bytes;   /* FSDP_ABSENT */
+	int64_t host_ns; /* a moment in its step; of a kernel, before that is known, the
+			    bytes of its output */
+	uint32_t sort;   /* index of what it shares */
+	uint32_t seq; /* 0: none; a number with FSDP_COMM_NUMBER; else a text's index + 1
+			*/
+	uint32_t order;          /* in the file */
+	unsigned char type, how; /* enum fsdp_time_type, fsdp_comm_how */
+	unsigned char by_name;   /* by its name, if nothing else is known */
+};
+#define FSDP_COMM_NUMBER (UINT32_C(1) << 31)
+
+struct fsdp_comm_sort {
+	struct fsdp_span group, description; /* data NULL: none */
+	struct fsdp_span ranks;              /* of the group, as they are written */
+	int64_t group_size;                  /* FSDP_ABSENT */
+};
+
+struct fsdp_collectives {
+	struct fsdp_vec list;  /* struct fsdp_comm */
+	struct fsdp_vec sorts; /* struct fsdp_comm_sort */
+	struct fsdp_vec seqs;  /* struct fsdp_span: those that are not plain numbers */
+};
+
+static inline struct fsdp_comm *fsdp_comm_at(const struct fsdp_vec *list, size_t index)
+{
+	return fsdp_vec_at(list, index);
+}
+
+/* The index of the step of a recording that holds a moment, or SIZE_MAX. */
+size_t fsdp_steps_index_at(const struct fsdp_step *steps, size_t count, int64_t ts_ns);
+
+/* By start; what starts together in the order of the file. False: out of memory. */
+bool fsdp_comm_sort(struct fsdp_vec *list);
+
+/*
+ * What the time of one rank went to, in a fixed number of cells however long it took: a
+ * sum for each type, and one for idle time. The ranks of a set are shown on one axis of
+ * fewer cells, so that these are fine enough to be put there.
+ */
+enum { FSDP_STRIP_CELLS = 512, FSDP_STRIP_IDLE = FSDP_TIME_COUNT, FSDP_STRIP_TYPES };
+
+struct fsdp_strip {
+	int64_t begin_ns, end_ns, cell_ns; /* cell_ns 0: unknown */
+	int64_t (*sums)[FSDP_STRIP_TYPES];
+};
+
+/* Zeroed sums from begin to end, which comes after it. False: out of memory. */
+bool fsdp_strip_init(struct fsdp_strip *strip, int64_t begin_ns, int64_t end_ns,
+	struct fsdp_arena *arena);
+
+/* Times outside are skipped. */
+void fsdp_strip_add(struct fsdp_strip *strip, unsigned type, int64_t begin, int64_t end);
+
+/* What was added as FSDP_STRIP_IDLE was busy; the rest of each cell is idle. */
+void fsdp_strip_settle_idle(struct fsdp_strip *strip);
+
+/* Puts the strips of recordings that have one on the axis they share, each from its own
+ * start unless clocks agree; those of others are of 0 ns. False: out of memory. */
+bool fsdp_timeline_make(struct fsdp_recording *const *recordings,
+	const struct fsdp_strip *const *strips, size_t count, bool clocks_agree,
+	struct fsdp_arena *arena, struct fsdp_timeline *ret_timeline);
 
 /*
  * One recording while it is read. A reader fills `recording` with what lives in `arena`,

@@ -6,9 +6,8 @@
 #include <stdlib.h>
 
 #include "trace/join.h"
-#include "trace/match.h"
 #include "trace/kineto-units.h"
-#include "trace/timeline.h"
+#include "trace/event.h"
 #include "base/num.h"
 #include "trace/python.h"
 

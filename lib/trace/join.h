@@ -3,6 +3,8 @@
 #define FSDP_TRACE_JOIN_H
 
 #include "trace/event.h"
+#include "base/arena.h"
+#include <fsdp/trace.h>
 
 /* What the recordings of a run say together. Lives in the arena. */
 struct fsdp_joined {
@@ -46,5 +48,20 @@ const struct fsdp_trace_reading *fsdp_trace_reading_of(
  */
 size_t fsdp_trace_number_runs(
 	struct fsdp_recording **sorted, size_t count, size_t *ret_run_of);
+
+/*
+ * What several ranks did at the same time. `recordings` are in order of rank; those of
+ * other kinds are skipped. False: out of memory.
+ */
+
+/* Sets the collectives of traces against each other; fills wait_ns and times_last of each
+ * recording. */
+bool fsdp_match_collectives(struct fsdp_recording *const *recordings, size_t count,
+	struct fsdp_arena *arena, struct fsdp_matching *ret_matching);
+
+/* As PyTorch compares the first iteration; and where ranks diverge first in any. */
+bool fsdp_match_orders(struct fsdp_recording *const *recordings, size_t count,
+	struct fsdp_arena *arena, struct fsdp_divergence *ret_divergence,
+	struct fsdp_first_diff *ret_diff);
 
 #endif

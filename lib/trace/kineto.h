@@ -4,7 +4,6 @@
 
 #include "base/num.h"
 #include "syntax/json-template.h"
-#include "trace/collectives.h"
 #include "trace/event.h"
 
 /*

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "base/characters.h"
-#include "trace/collectives.h"
+#include "trace/event.h"
 #include "trace/durations.h"
-#include "trace/match.h"
+#include "trace/join.h"
 #include "trace/types.h"
 #include "base/num.h"
 

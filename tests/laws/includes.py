@@ -90,9 +90,8 @@ STRANGERS = {
     # Python's way of printing, values of dumps; and what the files of
     # Kineto's reader share.
     "lib/trace": {
-        "shared": {"event.h", "types.h", "durations.h", "collectives.h", "python.h", "kineto.h",
-                   "timeline.h", "inert.h"},
-        "free": {"readers.c", "profile.c", "order-compare.c", "match.c", "join.c", "dumps.c", "log.c"},
+        "shared": {"event.h", "types.h", "durations.h", "python.h", "kineto.h"},
+        "free": {"readers.c", "profile.c", "match.c", "join.c", "dumps.c", "log.c"},
     },
     "lib/analysis/checks": {"shared": {"checking.h"}, "free": set()},
     "cli/cmd": {"shared": {"schemas.h"}, "free": set()},

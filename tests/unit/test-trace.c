@@ -8,7 +8,7 @@
 #include "base/pool.h"
 #include "trace/durations.h"
 #include "trace/python.h"
-#include "trace/timeline.h"
+#include "trace/event.h"
 #include "trace/types.h"
 
 enum { MOST = 300 };
