@@ -125,58 +125,10 @@ bool fsdp_durations_join(
 
 /* ---- percentiles ---- */
 
-static void swap(int64_t *a, int64_t *b)
-{
-	int64_t other = *a;
-	*a = *b;
-	*b = other;
-}
-
-static int64_t middle(int64_t a, int64_t b, int64_t c)
-{
-	if (a > b)
-		swap(&a, &b);
-	return c < a ? a : c > b ? b : c;
-}
-
-/*
- * The value that would be at `nth` if they were sorted. Three ways, so that equal values
- * cost nothing; after many bad halves the rest is sorted, for times may be chosen badly
- * on purpose.
- */
 static int compare(const void *a, const void *b)
 {
 	const int64_t *left = a, *right = b;
 	return *left < *right ? -1 : *left > *right;
-}
-
-static int64_t select_nth(int64_t *values, size_t count, size_t nth)
-{
-	size_t begin = 0, end = count;
-	for (unsigned rounds = 0; end - begin > 1; rounds++) {
-		if (rounds > 64) {
-			qsort(values + begin, end - begin, sizeof *values, compare);
-			break;
-		}
-		int64_t pivot = middle(values[begin], values[begin + (end - begin) / 2],
-			values[end - 1]);
-		size_t low = begin, at = begin, high = end;
-		while (at < high) {
-			if (values[at] < pivot)
-				swap(&values[at++], &values[low++]);
-			else if (values[at] > pivot)
-				swap(&values[at], &values[--high]);
-			else
-				at++;
-		}
-		if (nth < low)
-			end = low;
-		else if (nth >= high)
-			begin = high;
-		else
-			return pivot;
-	}
-	return values[nth];
 }
 
 static size_t nearest_rank(uint64_t count, unsigned percent)
@@ -202,22 +154,26 @@ static int64_t from_histogram(const struct fsdp_durations *durations, unsigned p
 					   : value;
 }
 
-/* Only the values of one cell are looked at one by one: few as a rule, so that the answer
- * takes next to no memory. */
+/* Only the values of one cell are sorted: few as a rule. */
 static bool exact(const struct fsdp_durations *durations, const uint64_t *histogram,
 	unsigned percent, int64_t *ret_ns)
 {
 	uint64_t nth = nearest_rank(durations->count, percent);
 	size_t cell = find_cell(histogram, &nth), count = 0;
 	int64_t *values = malloc((size_t)histogram[cell] * sizeof *values);
+	bool differ = false;
 	if (values == NULL)
 		return false;
 	for (size_t i = 0; i < durations->values.count; i++) {
 		int64_t value = *(int64_t *)fsdp_vec_at(&durations->values, i);
-		if (cell_of(value) == cell)
-			values[count++] = value;
+		if (cell_of(value) != cell)
+			continue;
+		values[count++] = value;
+		differ |= value != values[0];
 	}
-	*ret_ns = select_nth(values, count, (size_t)nth);
+	if (differ)
+		qsort(values, count, sizeof *values, compare);
+	*ret_ns = values[nth];
 	free(values);
 	return true;
 }
