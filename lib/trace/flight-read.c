@@ -659,45 +659,42 @@ static bool pack_dims(struct fsdp_flight_bytes *bytes, const struct fsdp_inert *
 	return true;
 }
 
-bool fsdp_flight_pack_sizes(
-	struct fsdp_flight_bytes *bytes, const struct fsdp_inert *sizes)
+static bool pack_text(struct fsdp_flight_bytes *bytes, const struct fsdp_inert *value)
 {
-	struct fsdp_inert_walk walk = { .of = *sizes };
+	struct fsdp_span text = fsdp_inert_text(value);
+	return put_number(bytes, (int64_t)text.size) &&
+	       fsdp_flight_put(bytes, text.data, text.size);
+}
+
+static bool pack_list(struct fsdp_flight_bytes *bytes, const struct fsdp_inert *list,
+	bool (*pack)(struct fsdp_flight_bytes *bytes, const struct fsdp_inert *value))
+{
+	struct fsdp_inert_walk walk = { .of = *list };
 	struct fsdp_inert value;
 	struct fsdp_span key;
 	size_t at = bytes->size;
 	int64_t count = 0;
-	if (!fsdp_inert_is_list(sizes))
+	if (!fsdp_inert_is_list(list))
 		return true;
 	if (!put_number(bytes, 0))
 		return false;
 	for (; fsdp_inert_next(&walk, &key, &value); count++)
-		if (!pack_dims(bytes, &value))
+		if (!pack(bytes, &value))
 			return false;
 	set_count(bytes, at, count);
 	return true;
 }
 
+bool fsdp_flight_pack_sizes(
+	struct fsdp_flight_bytes *bytes, const struct fsdp_inert *sizes)
+{
+	return pack_list(bytes, sizes, pack_dims);
+}
+
 bool fsdp_flight_pack_texts(
 	struct fsdp_flight_bytes *bytes, const struct fsdp_inert *texts)
 {
-	struct fsdp_inert_walk walk = { .of = *texts };
-	struct fsdp_inert value;
-	struct fsdp_span key;
-	size_t at = bytes->size;
-	int64_t count = 0;
-	if (!fsdp_inert_is_list(texts))
-		return true;
-	if (!put_number(bytes, 0))
-		return false;
-	for (; fsdp_inert_next(&walk, &key, &value); count++) {
-		struct fsdp_span text = fsdp_inert_text(&value);
-		if (!put_number(bytes, (int64_t)text.size) ||
-			!fsdp_flight_put(bytes, text.data, text.size))
-			return false;
-	}
-	set_count(bytes, at, count);
-	return true;
+	return pack_list(bytes, texts, pack_text);
 }
 
 /* ---- lists again ---- */

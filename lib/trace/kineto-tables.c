@@ -169,7 +169,7 @@ static int compare_bounds(const void *a, const void *b)
 	return left->at < right->at ? -1 : left->at > right->at;
 }
 
-bool fsdp_kineto_cover(const struct fsdp_kineto_row *works, size_t work_count,
+bool fsdp_kineto_cover(const struct fsdp_kineto *kineto,
 	const struct fsdp_busy_span *windows, size_t count,
 	struct fsdp_device_times *ret_times)
 {
@@ -186,7 +186,8 @@ bool fsdp_kineto_cover(const struct fsdp_kineto_row *works, size_t work_count,
 	}
 	if (count != 0)
 		qsort(bounds, 2 * count, sizeof *bounds, compare_bounds);
-	fsdp_kineto_walk_begin(&walk, works, work_count, FSDP_KINETO_WORKS);
+	fsdp_kineto_walk_begin(
+		&walk, kineto->works, kineto->work_count, FSDP_KINETO_WORKS);
 	bool any = fsdp_kineto_walk_next(&walk, &piece);
 	for (size_t i = 0; i < 2 * count; i++) {
 		for (; any && piece.end <= bounds[i].at;
@@ -203,13 +204,6 @@ bool fsdp_kineto_cover(const struct fsdp_kineto_row *works, size_t work_count,
 	}
 	free(bounds);
 	return true;
-}
-
-static bool cover(const struct fsdp_kineto *kineto, const struct fsdp_busy_span *windows,
-	size_t count, struct fsdp_device_times *ret_times)
-{
-	return fsdp_kineto_cover(
-		kineto->works, kineto->work_count, windows, count, ret_times);
 }
 
 /* ---- steps ---- */
@@ -343,7 +337,7 @@ static bool measure_steps(const struct fsdp_kineto *kineto, struct fsdp_step *li
 			windows[kept++] =
 				(struct fsdp_busy_span){ step->first_ns, step->last_ns };
 	}
-	good = good && cover(kineto, windows, kept, times);
+	good = good && fsdp_kineto_cover(kineto, windows, kept, times);
 	for (size_t i = 0, next = 0; good && i < count; i++) {
 		list[i].idle_ns = times[next++].idle_ns;
 		if (list[i].has_device)
@@ -1122,13 +1116,13 @@ static bool measure_device(struct fsdp_kineto *kineto)
 				add_host_comms(&kineto->comms.list);
 		return find_idle_causes(kineto, NULL, 0);
 	}
-	if (!cover(kineto, &extent, 1, &recording->device))
+	if (!fsdp_kineto_cover(kineto, &extent, 1, &recording->device))
 		return false;
 	if (any) {
 		windows = list_windows(kineto, complete, extent.end_ns, &count);
 		struct fsdp_device_times *times = FSDP_TAKE(&kineto->arena, times, count);
 		if (windows == NULL || times == NULL ||
-			!cover(kineto, windows, count, times))
+			!fsdp_kineto_cover(kineto, windows, count, times))
 			return false;
 		for (size_t i = 0; i < count; i++)
 			add_times(&recording->base, &times[i], 1);

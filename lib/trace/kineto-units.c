@@ -648,8 +648,7 @@ static bool add_ends(struct settling *at)
 		if (last->begin_ns > list[i].end_ns)
 			windows[i].end_ns = last->begin_ns;
 	}
-	good = good && fsdp_kineto_cover(at->kineto->works, at->kineto->work_count,
-			       windows, count, times);
+	good = good && fsdp_kineto_cover(at->kineto, windows, count, times);
 	for (size_t i = 0; good && i < count; i++) {
 		bool overflow = false;
 		if (times[i].compute_busy_ns == 0)
@@ -990,8 +989,7 @@ static bool measure_collectives(struct settling *at)
 		windows[i] = (struct fsdp_busy_span){ comm_at(at, i)->ts_ns,
 			comm_at(at, i)->ts_ns + comm_at(at, i)->dur_ns };
 	bool good = windows != NULL &&
-		    fsdp_kineto_cover(at->kineto->works, at->kineto->work_count, windows,
-			    count, at->times);
+		    fsdp_kineto_cover(at->kineto, windows, count, at->times);
 	free(windows);
 	return good;
 }

@@ -173,11 +173,12 @@ static bool take_comm(struct fsdp_kineto *kineto, const struct timed *one,
 	return append(kineto, FSDP_KINETO_WORK, row) && fsdp_vec_add(list, &comm);
 }
 
-static bool take_copy(struct fsdp_kineto *kineto, const struct timed *one)
+/* Or sets memory. */
+static bool take_copy(struct fsdp_kineto *kineto, const struct timed *one, bool is_set)
 {
 	static const enum fsdp_time_type copies[] = { FSDP_TIME_H2D, FSDP_TIME_D2H,
 		FSDP_TIME_D2D, FSDP_TIME_P2P, FSDP_TIME_HTOH, FSDP_TIME_MEMSET };
-	enum fsdp_time_type type = fsdp_copy_type(one->name);
+	enum fsdp_time_type type = is_set ? FSDP_TIME_MEMSET : fsdp_copy_type(one->name);
 	struct fsdp_kineto_row row = make_row(one, type);
 	unsigned copy = 0;
 	if (!find_kernel(kineto, one, FSDP_KERNEL_COPIES, &row))
@@ -198,14 +199,6 @@ static bool take_copy(struct fsdp_kineto *kineto, const struct timed *one)
 	row.type = (unsigned)type & 63;
 	row.kind = (FSDP_KINETO_COPIES + copy) & 31;
 	return append_work(kineto, one, &row);
-}
-
-static bool take_set(struct fsdp_kineto *kineto, const struct timed *one)
-{
-	struct fsdp_kineto_row row = make_row(one, FSDP_TIME_MEMSET);
-	row.kind = FSDP_KINETO_WORKS - 1;
-	return find_kernel(kineto, one, FSDP_KERNEL_COPIES, &row) &&
-	       append_work(kineto, one, &row);
 }
 
 /* The meaning of a kernel's name, found once per name. */
@@ -230,7 +223,7 @@ static bool take_kernel(struct fsdp_kineto *kineto, const struct timed *one)
 	if (*what == 0)
 		*what = classify_kernel(one->name);
 	if (*what == KERNEL_COPY)
-		return take_copy(kineto, one);
+		return take_copy(kineto, one, false);
 	bool comm = *what == KERNEL_COMM;
 	if (comm || fsdp_kineto_may_name(&kineto->input, &one->event->args)) {
 		fsdp_kineto_read_args(&kineto->input, &one->event->args, &args);
@@ -447,9 +440,9 @@ static bool take_meant(struct fsdp_kineto *kineto, enum fsdp_kineto_meaning mean
 	case FSDP_KINETO_KERNEL:
 		return take_kernel(kineto, one);
 	case FSDP_KINETO_COPY:
-		return take_copy(kineto, one);
+		return take_copy(kineto, one, false);
 	case FSDP_KINETO_SET:
-		return take_set(kineto, one);
+		return take_copy(kineto, one, true);
 	case FSDP_KINETO_RUNTIME:
 		return take_call(kineto, one);
 	case FSDP_KINETO_PYTHON:
@@ -781,25 +774,19 @@ static bool look_behind(struct fsdp_kineto *kineto)
 static bool fail_none(struct fsdp_kineto *kineto)
 {
 	struct fsdp_error **error = &kineto->reading->error;
-	if (kineto->seen_nodes) {
-		fsdp_fail(error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-			"this is a PyTorch execution trace, which has no times");
-		fsdp_error_add_kind(error, "execution_trace");
-		return fsdp_error_add_hint(
-			error, "record with torch.profiler and export_chrome_trace");
-	}
-	if (kineto->seen_rocprof) {
-		fsdp_fail(error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-			"this is a trace of rocprofv3");
-		fsdp_error_add_kind(error, "rocprof");
-		return fsdp_error_add_hint(
-			error, "record with torch.profiler and export_chrome_trace");
-	}
-	fsdp_fail(error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
-		"this JSON has no array \"traceEvents\"");
-	fsdp_error_add_kind(error, "no_trace_events");
-	return fsdp_error_add_hint(
-		error, "give a file of torch.profiler's export_chrome_trace");
+	bool other = kineto->seen_nodes || kineto->seen_rocprof;
+	fsdp_fail(error, other ? FSDP_ERROR_UNSUPPORTED : FSDP_ERROR_NOT_A_CHECKPOINT,
+		FSDP_UNKNOWN, "%s",
+		kineto->seen_nodes
+			? "this is a PyTorch execution trace, which has no times"
+		: other ? "this is a trace of rocprofv3"
+			: "this JSON has no array \"traceEvents\"");
+	fsdp_error_add_kind(error, kineto->seen_nodes ? "execution_trace"
+				   : other            ? "rocprof"
+						      : "no_trace_events");
+	return fsdp_error_add_hint(error, "%s",
+		other ? "record with torch.profiler and export_chrome_trace"
+		      : "give a file of torch.profiler's export_chrome_trace");
 }
 
 static bool read_once(struct fsdp_kineto *kineto)

@@ -383,9 +383,8 @@ void fsdp_kineto_walk_begin(struct fsdp_kineto_walk *walk,
 bool fsdp_kineto_walk_next(
 	struct fsdp_kineto_walk *walk, struct fsdp_kineto_piece *ret_piece);
 
-/* What the device did within each of some windows, which may overlap. `works` are in order
- * of time. */
-bool fsdp_kineto_cover(const struct fsdp_kineto_row *works, size_t work_count,
+/* What the device did within each of some windows, which may overlap. */
+bool fsdp_kineto_cover(const struct fsdp_kineto *kineto,
 	const struct fsdp_busy_span *windows, size_t count,
 	struct fsdp_device_times *ret_times);
 

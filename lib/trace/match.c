@@ -474,12 +474,6 @@ static bool are_aligned(const struct matcher *matcher, struct fsdp_matching *mat
 	       impossible <= matching->match_count / 2;
 }
 
-static void forget_waits(const struct matcher *matcher)
-{
-	for (size_t i = 0; i < matcher->recording_count; i++)
-		matcher->recordings[i]->times_last = 0;
-}
-
 static int compare_waits(const void *a, const void *b)
 {
 	const struct wait *left = a, *right = b;
@@ -576,9 +570,9 @@ static bool match_all(struct matcher *matcher, struct fsdp_matching *matching)
 	if (matching->aligned) {
 		sum_waits(matcher);
 		find_straggler(matcher, matching);
-	} else {
-		forget_waits(matcher);
 	}
+	for (size_t i = 0; !matching->aligned && i < matcher->recording_count; i++)
+		matcher->recordings[i]->times_last = 0;
 	return true;
 }
 

@@ -256,6 +256,8 @@ static int compare_rows(const void *a, const void *b)
 static void the_device_is_busy_with_any_of_its_works(void **state)
 {
 	(void)state;
+	struct fsdp_kineto *kineto = calloc(1, sizeof *kineto);
+	assert_non_null(kineto);
 	uint32_t seed = 5;
 	for (int round = 0; round < 200; round++) {
 		struct fsdp_kineto_row rows[40] = { { 0 } };
@@ -286,7 +288,9 @@ static void the_device_is_busy_with_any_of_its_works(void **state)
 		struct fsdp_busy_span windows[] = { { 50, 120 }, { 0, CELLS },
 			{ 100, 100 }, { 60, 61 } };
 		struct fsdp_device_times times[4];
-		assert_true(fsdp_kineto_cover(rows, count, windows, 4, times));
+		kineto->works = rows;
+		kineto->work_count = count;
+		assert_true(fsdp_kineto_cover(kineto, windows, 4, times));
 		for (size_t w = 0; w < 4; w++) {
 			int64_t busy = 0, comm = 0, compute = 0, both = 0, copies = 0;
 			for (int64_t i = windows[w].begin_ns; i < windows[w].end_ns;
@@ -309,6 +313,7 @@ static void the_device_is_busy_with_any_of_its_works(void **state)
 			assert_int_equal(times[w].exposed_ns, comm - both);
 		}
 	}
+	free(kineto);
 }
 
 /* ---- sums ---- */
