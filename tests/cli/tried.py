@@ -987,6 +987,21 @@ LOADS = [
 ]
 
 
+def ways_out(path):
+    run = subprocess.run([BINARY, "audit", "--json", "--for=peft", path], capture_output=True, check=False)
+    return [reason.get("way_out") for loader in json.loads(run.stdout)["data"]["loaders"] for reason in loader["reasons"]]
+
+
+TRAINED_ON = "load it into the base that it was trained on"
+# an adapter, what helps: the base is another one only if all of the adapter is of another size, or of fewer layers
+WAYS_OUT = [
+    (on_base(lambda tensors: renamed("lora_B", "lora_B", (48, 4))(renamed("lora_A", "lora_A", (4, 32))(tensors))), [TRAINED_ON]), (on_base(renamed("layers.1.self_attn.v_proj.lora_A", "layers.1.self_attn.v_proj.lora_A", (4, 32))), [None]),
+    (on_base(lambda tensors: {n: s for n, s in tensors.items() if "layers.1." not in n}), [TRAINED_ON]),
+    (on_base(dict, target_modules=["q_proj", "v_proj", "o_proj"]), [None]), (on_base(dict, target_modules=["q_proj"]), ["add v_proj to target_modules in adapter_config.json"]),
+    (on_base(dict, target_modules=["o_proj"]), [None, None]),
+]
+
+
 def many(count):
     return model({f"m.{i % 7:03b}x{i:b}".translate({48: "a", 49: "b"}): (1, 1) for i in range(count)}, {}, model_type="mine", architectures=["Mine"])
 
@@ -1022,7 +1037,7 @@ def found(rule, words):
 
 
 def main():
-    print(f"1..{len(ROWS) + len(CURES) + len(LOADS) + len(INFOS)}")
+    print(f"1..{len(ROWS) + len(CURES) + len(LOADS) + len(INFOS) + len(WAYS_OUT)}")
     failed = 0
     for number, (rule, severity, make) in enumerate(ROWS, 1):
         with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
@@ -1048,6 +1063,11 @@ def main():
         good = given == [0, wanted, errors, wanted is not None]
         failed += not good
         print(f"{'ok' if good else 'not ok'} {number} - info: {given}, expected {wanted}, {errors} errors")
+    for number, (make, wanted) in enumerate(WAYS_OUT, len(ROWS) + len(CURES) + len(LOADS) + len(INFOS) + 1):
+        with tempfile.TemporaryDirectory() as folder:
+            given = ways_out(make(folder, True)[0])
+        failed += given != wanted
+        print(f"{'ok' if given == wanted else 'not ok'} {number} - adapter: {given}, expected {wanted}")
     return 1 if failed else 0
 
 

@@ -129,24 +129,35 @@ static bool fits(const struct fsdp_adapter_walk *walk,
 	return stored == wanted;
 }
 
+#define TRAINED_ON "load it into the base that it was trained on"
+
+/* Word 4: what helps, if nothing of the adapter fits; else some of its tensors are wrong. */
 bool fsdp_adapter_has_other_sizes(struct fsdp_loading *loading)
 {
 	struct fsdp_adapter_walk walk;
-	uint64_t stored = 0, wanted;
+	uint64_t wanted;
+	bool found = false, fits_some = false;
 
 	for (fsdp_adapter_begin(&walk, loading); fsdp_adapter_walk_to_live(&walk);) {
 		const struct fsdp_load_tensor *base = base_of(loading, walk.name.module);
+		uint64_t stored = 0;
 		if (base == NULL || base->shape == NULL ||
 			!fsdp_adapter_is_stored_target(loading, walk.name.module) ||
-			!find_wanted(loading, &walk, base, &wanted) ||
-			(find_stored(loading, &walk, &stored) &&
-				fits(&walk, base, stored, wanted)))
+			!find_wanted(loading, &walk, base, &wanted))
 			continue;
+		if (find_stored(loading, &walk, &stored) &&
+			fits(&walk, base, stored, wanted)) {
+			fits_some = true;
+			continue;
+		}
+		if (found)
+			continue;
+		found = true;
 		fsdp_adapter_say_name(loading, &walk);
 		fsdp_adapter_say_numbers(loading, (int64_t)stored, (int64_t)wanted);
-		return true;
 	}
-	return false;
+	fsdp_load_say(loading, 4, "%s", fits_some ? "" : TRAINED_ON);
+	return found;
 }
 
 /* "x.q_proj.weight" of the base: the module, if an adapter can go there. */
@@ -212,14 +223,22 @@ static bool lacks_targets(struct fsdp_loading *loading, bool by_pattern)
 	return loading->all_names > 0;
 }
 
+/* Word 4: what helps, if the base has more layers than the one that was trained on. */
 bool fsdp_adapter_lacks_target(struct fsdp_loading *loading)
 {
-	/* Word 4: what helps; names that no base may have are another matter. */
-	fsdp_load_say(loading, 4, "%s",
-		fsdp_adapter_is_other_base(loading)
-			? ""
-			: "load it into the base that it was trained on");
-	return lacks_targets(loading, false);
+	struct fsdp_adapter_walk walk;
+	int64_t last = -1;
+	bool is_deeper = !fsdp_adapter_is_other_base(loading);
+
+	for (fsdp_adapter_begin(&walk, loading); fsdp_adapter_walk_to_live(&walk);)
+		if (fsdp_adapter_layer(walk.name.module) > last)
+			last = fsdp_adapter_layer(walk.name.module);
+	if (!lacks_targets(loading, false))
+		return false;
+	for (size_t i = 0; i < loading->name_count; i++)
+		is_deeper &= fsdp_adapter_layer(loading->names[i]) > last;
+	fsdp_load_say(loading, 4, "%s", is_deeper && last >= 0 ? TRAINED_ON : "");
+	return true;
 }
 
 bool fsdp_adapter_may_lack_target(struct fsdp_loading *loading)

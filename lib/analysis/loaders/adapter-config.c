@@ -107,7 +107,7 @@ static bool is_saved_whole(struct fsdp_loading *loading, struct fsdp_span module
 }
 
 /* The number of the first segment that is one and has two before it; -1: none has. */
-static int64_t layer_of(struct fsdp_span module)
+int64_t fsdp_adapter_layer(struct fsdp_span module)
 {
 	struct fsdp_span rest = module;
 
@@ -133,7 +133,7 @@ static bool is_of_layers(struct fsdp_loading *loading, struct fsdp_span module)
 		fsdp_load_setting(loading, FSDP_ADAPTER_CONFIG, "layers_to_transform")
 			.value;
 	struct fsdp_survey_document config;
-	int64_t layer = layer_of(module);
+	int64_t layer = fsdp_adapter_layer(module);
 	uint32_t at, end;
 
 	if (only.kind == FSDP_TOKEN_INTEGER)

@@ -133,6 +133,11 @@ bool fsdp_adapter_has_unstripped_module(struct fsdp_loading *loading)
 /* A tensor of the base that the adapter has to have, too. */
 bool fsdp_adapter_lacks_module_of_base(struct fsdp_loading *loading)
 {
+	/* Word 4: what helps, if the names are those of the base. */
+	fsdp_load_say(loading, 4, "%s",
+		fsdp_adapter_is_other_base(loading)
+			? ""
+			: "take the module out of modules_to_save; it is then the base's");
 	const struct fsdp_checkpoint *checkpoint = adapter(loading);
 	const struct fsdp_loads_options *options = loading->options;
 	char text[FSDP_ADAPTER_NAME];
@@ -212,8 +217,14 @@ static bool has_tokens(const struct fsdp_checkpoint *checkpoint, int64_t *ret_co
 bool fsdp_adapter_lacks_tokens(struct fsdp_loading *loading)
 {
 	const struct fsdp_checkpoint *checkpoint = adapter(loading);
+	struct fsdp_adapter_walk walk;
 	int64_t count;
 
+	fsdp_adapter_begin(&walk, loading);
+	fsdp_load_say(loading, 4, "%s",
+		fsdp_adapter_walk_to_live(&walk)
+			? "set trainable_token_indices to null; the tokens are then the base's"
+			: "");
 	return checkpoint != NULL && fsdp_adapter_is_of_type(loading, "LORA") &&
 	       fsdp_adapter_is_set(loading, "trainable_token_indices") &&
 	       !has_tokens(checkpoint, &count);

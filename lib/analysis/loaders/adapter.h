@@ -126,6 +126,9 @@ bool fsdp_adapter_is_set(struct fsdp_loading *loading, const char *key);
 bool fsdp_adapter_rank(struct fsdp_loading *loading, const struct fsdp_adapter_form *form,
 	struct fsdp_span module, int64_t *ret_rank);
 
+/* The number of its layer; -1: its name has no number. */
+int64_t fsdp_adapter_layer(struct fsdp_span module);
+
 /* Whether target_modules, if it is a list, names the module. */
 bool fsdp_adapter_is_named(struct fsdp_loading *loading, struct fsdp_span module);
 

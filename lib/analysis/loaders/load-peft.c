@@ -462,7 +462,10 @@ static bool lacks_half(struct fsdp_loading *loading)
 static bool ignores_some(struct fsdp_loading *loading)
 {
 	struct fsdp_adapter_walk walk;
+	bool lacks_others = fsdp_adapter_lacks_target(loading);
 
+	loading->name_count = 0;
+	loading->all_names = 0;
 	for (fsdp_adapter_begin(&walk, loading); fsdp_adapter_walk_to_live(&walk);) {
 		struct fsdp_span module = walk.name.module;
 		bool is_plain = strstr(walk.name.member->name, "magnitude") != NULL &&
@@ -474,6 +477,8 @@ static bool ignores_some(struct fsdp_loading *loading)
 			continue;
 		fsdp_adapter_say_name(loading, &walk);
 		fsdp_load_say(loading, 4, "%s", "");
+		if (lacks_others)
+			continue;
 		if (!fsdp_adapter_is_named(loading, module))
 			fsdp_load_say(loading, 4,
 				"add %.*s to target_modules in adapter_config.json",
@@ -552,18 +557,15 @@ static const struct fsdp_load_rule rules[] = {
 		"tensors of {0} (modules_to_save) have the segment {1} in their names, which PEFT adds when it loads",
 		"rename them: without the segment {1}"),
 	FSDP_REFUSES(ADAPTER_MODULES, fsdp_adapter_lacks_module_of_base,
-		"{0} (modules_to_save) is missing",
-		"take the module out of modules_to_save; it is then the base's"),
+		"{0} (modules_to_save) is missing", "{4}"),
 	FSDP_REFUSES(MISSING_TENSOR, fsdp_adapter_lacks_tokens,
-		"the tensor of trainable_token_indices is missing",
-		"set trainable_token_indices to null; the tokens are then the base's"),
+		"the tensor of trainable_token_indices is missing", "{4}"),
 	FSDP_REFUSES(MISSING_TENSOR, lacks_prompts, "prompt_embeddings is missing",
 		"name the tensor prompt_embeddings"),
 	FSDP_REFUSES(CONFIG, lacks_token_count,
 		"adapter_config.json has no num_virtual_tokens", "{2}"),
 	FSDP_REFUSES(SHAPE, has_other_prompts,
-		"prompt_embeddings has {1} rows for {2} virtual tokens",
-		"set num_virtual_tokens as it was in adapter_config.json"),
+		"prompt_embeddings has {1} rows for {2} virtual tokens", FSDP_NO_FIX),
 	FSDP_REFUSES(SHAPE, is_empty_piece, "{0} is empty (ZeRO-3 placeholder)",
 		"save the adapter again with its weights gathered"),
 	FSDP_REFUSES(SHAPE, fsdp_adapter_is_turned_vector,
@@ -576,9 +578,9 @@ static const struct fsdp_load_rule rules[] = {
 		"{1} rows are stored for {2} tokens of trainable_token_indices",
 		"list the tokens as they were in trainable_token_indices"),
 	FSDP_REFUSES(BASE_MODEL, fsdp_adapter_has_other_sizes,
-		"{0} has size {1}, the base expects {2}"),
+		"{0} has size {1}, the base expects {2}", "{4}"),
 	FSDP_REFUSES(BASE_MODEL, fsdp_adapter_has_other_module,
-		"{0} has another shape in the base"),
+		"{0} has another shape in the base", FSDP_NO_FIX),
 	FSDP_DIFFERS(MISSING_TENSOR, has_no_tensors,
 		"no tensor of the adapter is stored: it has no effect", FSDP_NO_FIX),
 	FSDP_DIFFERS(OTHER_NAMES, has_other_names,
