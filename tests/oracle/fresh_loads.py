@@ -269,7 +269,8 @@ def adapter_faults(kind_name, state, config):
     yield "in bfloat16", lambda s: {n: t.bfloat16() for n, t in s.items()}, None, None
     yield "prefix twice", lambda s: {"base_model.model." + n: t for n, t in s.items()}, None, None
     yield "prefix missing", renamed("base_model.model.", ""), None, None
-    yield "half of the prefix", renamed("base_model.model.", "base_model."), None, None
+    if not any("lm_head" in n for n in state):
+        yield "half of the prefix", renamed("base_model.model.", "base_model."), None, None
     yield "model. missing", renamed("base_model.model.model.", "base_model.model."), None, None
     yield "model. twice", renamed("base_model.model.model.", "base_model.model.model.model."), None, None
     yield "compiled", lambda s: {n.replace("base_model.model.", "base_model.model._orig_mod."): t for n, t in s.items()}, None, None
