@@ -267,7 +267,7 @@ struct state {
 	/* From the name of a directory: verl writes it nowhere else. */
 	uint32_t step;
 	bool is_nemo;
-	const char *marker; /* of NeMo, that the save did not end; or NULL */
+	const char *marker; /* of NeMo, that the save did not finish; or NULL */
 };
 
 /* ---- Lightning and Megatron: DCP and further files ---- */
@@ -1162,7 +1162,7 @@ static void check_nemo(struct fsdp_reading *reading, const struct state *state)
 	fsdp_find(&reading->model->findings, FSDP_RULE_COMMIT_LEFTOVER,
 		FSDP_PLACE(.file = { 0 },
 			.fix = "use an earlier checkpoint, or wait for the save to end"),
-		"%s is next to the directory: NeMo's save did not end, or is still running",
+		"%s is next to the directory: NeMo's save did not finish, or is still running",
 		(const char *)fsdp_span_last(fsdp_span_text(state->marker), '/').data);
 }
 

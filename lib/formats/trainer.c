@@ -235,7 +235,7 @@ static bool read_state(struct state_reader *reader, struct fsdp_error **ret_erro
 				: FSDP_RULE_METADATA_INCONSISTENT,
 			FSDP_PLACE(.file = FSDP_SPAN(FILE_NAME),
 				.offset = reader->token.offset),
-			"the state of training cannot be read to its end: a save that did not end leaves it so");
+			"the state of training cannot be read to its end: a save that did not finish leaves it so");
 	fsdp_json_scan_done(&reader->scan);
 	return read;
 }
@@ -898,7 +898,7 @@ static void tell(struct id_naming *naming, bool placed, size_t states, size_t na
 	struct fsdp_reading *reading = naming->reading;
 	if (!placed)
 		fsdp_reading_note(reading,
-			"optimizer states are numbered; could not match them to parameter names");
+			"the states of the optimizer are numbered, and do not match the names of the parameters");
 	else if (named < states)
 		fsdp_reading_note(reading,
 			"optimizer states are numbered: named %zu of %zu, the others match several parameters or no stored one",
@@ -1291,7 +1291,7 @@ static void check_parts(struct fsdp_reading *reading, const struct trainer *trai
 			FSDP_PLACE(.file = FSDP_SPAN(STATE_FILE),
 				.severity = FSDP_WARNING + 1,
 				.fix = "copy the files of all nodes into one directory, or use an earlier checkpoint"),
-			"missing file (Trainer writes it last): the save did not end, or these files are of another node than the first");
+			"missing file (Trainer writes it last): the save did not finish, or these files are of another node than the first");
 	if (!check_fsdp(reading, trainer))
 		return;
 	if (!has_weights(folder))

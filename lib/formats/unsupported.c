@@ -257,7 +257,7 @@ static bool fail_gguf(const struct fsdp_look *look, struct fsdp_error **ret_erro
 		FSDP_LLU(read_number(at + 8, 8, big)),
 		FSDP_LLU(read_number(at + 16, 8, big)), big ? ", big-endian" : "", set);
 	return fail(ret_error, UNSUPPORTED, text,
-		"use gguf-dump for this file, or give the checkpoint it was converted from");
+		"use gguf-dump for this file, or inspect the checkpoint that it was converted from");
 }
 
 /* ---- ONNX: a protobuf, which has no magic ---- */
@@ -940,7 +940,7 @@ static bool fail_directory(const struct fsdp_look *look, struct fsdp_error **ret
 	if (is_unfinished_orbax(look, row)) {
 		char text[160];
 		snprintf(text, sizeof text,
-			"%s, of a save that did not end: " ORBAX_TMP " in its name",
+			"%s, of a save that did not finish: " ORBAX_TMP " in its name",
 			row->what);
 		return fail(ret_error, UNSUPPORTED, text,
 			"use a step that is finished, or wait for the save to end");
@@ -998,7 +998,7 @@ static bool refuse(struct fsdp_reading *reading, const struct fsdp_look *look,
 	if (is_unfinished_orbax(look, find_folder(look->folder)))
 		fsdp_find(&reading->model->findings, FSDP_RULE_COMMIT_LEFTOVER,
 			FSDP_PLACE(.file = { 0 }),
-			"the directory belongs to a save that did not end: " ORBAX_TMP
+			"the directory belongs to a save that did not finish: " ORBAX_TMP
 			" in its name");
 	return fail_directory(look, ret_error);
 }

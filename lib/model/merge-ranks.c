@@ -98,11 +98,14 @@ void fsdp_find_missing_ranks(struct fsdp_findings *findings, struct fsdp_ranks_h
 		return;
 	}
 	place->rank = only;
-	if (here->lost_none)
+	if (here->lost_none || place->fix == NULL)
 		place->fix =
-			"copy the files of these ranks from where the checkpoint was written";
+			count == 1
+				? "copy the file of this rank from where the checkpoint was written"
+				: "copy the files of these ranks from where the checkpoint was written";
 	if (here->named)
-		place->fix = "name the files of these ranks too";
+		place->fix = count == 1 ? "name the file of this rank too"
+					: "name the files of these ranks too";
 	fsdp_find(findings, rule, place,
 		"%.*s%s%s of rank%s %s %s %s (world size is %s%u)", stem, here->what,
 		plural, here->what + stem, plural, text,

@@ -266,7 +266,7 @@ exp_avg:37x8 exp_avg_sq:37x8 step:" ]
 	[[ $stderr == *"data files of rank 3 only, and no .metadata"*"one node"* ]]
 	cp "$TESTDATA"/dcp/fsdp2-w4-small/checkpoint/__0_0.distcp dcp/
 	inspect info dcp
-	[[ $stderr == *"2 data files, but no .metadata: the save did not end, or a copy left it out"* ]]
+	[[ $stderr == *"2 data files, but no .metadata: the save did not finish, or .metadata was not copied"* ]]
 	: >dcp/.metadata.tmp
 	inspect info dcp
 	[[ $stderr == *"2 data files and .metadata.tmp, but no .metadata: the save was not committed"* ]]

@@ -62,7 +62,7 @@ error() {
 	[ "$(findings run)" = "" ]
 	touch 'run/step=100-unfinished'
 	for path in run 'run/step=100' 'run/step=100//' 'run/step=100/weights'; do
-		[ "$(findings "$path")" = "FI1005 - step=100-unfinished is next to the directory: NeMo's save did not end, or is still running" ]
+		[ "$(findings "$path")" = "FI1005 - step=100-unfinished is next to the directory: NeMo's save did not finish, or is still running" ]
 	done
 	[ "$(family 'run/step=100/weights')" = megatron-torch_dist ]
 }
@@ -89,9 +89,9 @@ error() {
 
 @test "Orbax names a folder that it writes" {
 	cp -r "$TESTDATA"/foreign/orbax/3 3.orbax-checkpoint-tmp-17
-	[ "$(error 3.orbax-checkpoint-tmp-17)" = "FI9002 this is an Orbax checkpoint (JAX): _CHECKPOINT_METADATA, of a save that did not end: .orbax-checkpoint-tmp in its name" ]
-	[ "$(error 3.orbax-checkpoint-tmp-17/default/)" = "FI9002 this is an Orbax checkpoint (JAX): manifest.ocdbt, of a save that did not end: .orbax-checkpoint-tmp in its name" ]
-	[ "$(findings 3.orbax-checkpoint-tmp-17)" = "FI1005 - the directory belongs to a save that did not end: .orbax-checkpoint-tmp in its name" ]
+	[ "$(error 3.orbax-checkpoint-tmp-17)" = "FI9002 this is an Orbax checkpoint (JAX): _CHECKPOINT_METADATA, of a save that did not finish: .orbax-checkpoint-tmp in its name" ]
+	[ "$(error 3.orbax-checkpoint-tmp-17/default/)" = "FI9002 this is an Orbax checkpoint (JAX): manifest.ocdbt, of a save that did not finish: .orbax-checkpoint-tmp in its name" ]
+	[ "$(findings 3.orbax-checkpoint-tmp-17)" = "FI1005 - the directory belongs to a save that did not finish: .orbax-checkpoint-tmp in its name" ]
 	# Where a folder cannot be renamed.
 	touch 3.orbax-checkpoint-tmp-17/commit_success.txt
 	[ "$(error 3.orbax-checkpoint-tmp-17)" = "FI9002 this is an Orbax checkpoint (JAX): _CHECKPOINT_METADATA" ]
@@ -99,7 +99,7 @@ error() {
 	mkdir run
 	mv 3.orbax-checkpoint-tmp-17 run
 	rm run/3.*/commit_success.txt
-	[[ $(error run) = *"did not end"* ]]
+	[[ $(error run) = *"did not finish"* ]]
 	cp -r "$TESTDATA"/foreign/orbax/3 run/4
 	[ "$(error run)" = "FI9002 this is an Orbax checkpoint (JAX): _CHECKPOINT_METADATA" ]
 }

@@ -38,7 +38,9 @@ static void expect(const char *list, struct fsdp_ranks_here here, const char *ex
 			at += (size_t)snprintf(found + at, sizeof found - at, "rank %u\n",
 				finding->rank);
 		if (!fsdp_span_is(finding->fix,
-			    "copy the files of these ranks from where the checkpoint was written"))
+			    finding->rank != FSDP_NONE
+				    ? "copy the file of this rank from where the checkpoint was written"
+				    : "copy the files of these ranks from where the checkpoint was written"))
 			at += (size_t)snprintf(found + at, sizeof found - at,
 				"next: %.*s\n", FSDP_TEXT(finding->fix));
 	}
@@ -68,7 +70,7 @@ static void ranks_without_a_file_are_listed(void **state)
 	expect("0 2", WORLD(4, .named = true),
 		"files of ranks 1, 3 were not named (world size is 4)\nnext: name the files of these ranks too\n");
 	expect("0 1 2", WORLD(4, .named = true, .at_least = true),
-		"file of rank 3 was not named (world size is at least 4)\nrank 3\nnext: name the files of these ranks too\n");
+		"file of rank 3 was not named (world size is at least 4)\nrank 3\nnext: name the file of this rank too\n");
 }
 
 static void a_long_list_breaks_off(void **state)

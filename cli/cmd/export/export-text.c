@@ -164,7 +164,7 @@ static void tell_companions(struct exporting *exporting)
 		return;
 	out_line_begin(out, "copied");
 	if (exporting->facts.companions == 0)
-		out_line_text(out, "no %s was found (--with-config)",
+		out_line_text(out, "nothing: no %s was found (--with-config)",
 			exporting->options->adapter || is_adapter(exporting->run)
 				? "adapter_config.json"
 				: "config.json");

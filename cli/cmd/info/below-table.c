@@ -134,7 +134,7 @@ static void find_marker(struct below_row *row, const struct run *run)
 	}
 	if (row->errors++ == 0)
 		set_problem(row,
-			"a file with its name and -unfinished is next to it: the save did not end");
+			"a file with its name and -unfinished is next to it: the save did not finish");
 }
 
 /* False: out of memory. */

@@ -331,7 +331,9 @@ static void judge_rank(struct fsdp_complete *complete)
 	if (others.count > 0)
 		tell_affected(complete, &others, FSDP_RULE_CONFIG_MISMATCH,
 			next[0] != '\0' ? next : NULL,
-			"config has r = %llu, but %zu of %zu matrices have another rank, for example %lld",
+			are_alike
+				? "config has r = %llu, but %zu of %zu matrices have rank %lld"
+				: "config has r = %llu, but %zu of %zu matrices have other ranks, for example %lld",
 			FSDP_LLU(rank), others.count, of, (long long)others.found);
 }
 

@@ -258,7 +258,8 @@ static void tell_missing(struct fsdp_complete *complete,
 		FSDP_PLACE(.file = config_file(complete),
 			.module = name_layer(complete, stack, first),
 			.affected = affected, .affected_count = named),
-		"%s missing (%s: %llu)", which, key, FSDP_LLU(due));
+		"config.json has %s = %llu, but %s not stored", key, FSDP_LLU(due),
+		which);
 }
 
 /* ---- too many ---- */

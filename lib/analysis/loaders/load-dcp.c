@@ -539,7 +539,7 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(
 		MISSING_FILE, .when = NO_DCP, .lacks = ".metadata", .fix = FSDP_NO_FIX),
 	FSDP_REFUSES(MISSING_FILE, .when = LACKS_METADATA, .lacks = ".metadata",
-		.fix = "copy .metadata from where the checkpoint was written; if it is missing there, the save did not end"),
+		.fix = "copy .metadata from where the checkpoint was written; if it is missing there, the save did not finish"),
 	FSDP_REFUSES(
 		DAMAGED_FILE, is_cut, ".metadata is truncated", "copy .metadata again"),
 	FSDP_NOT_JUDGED(
@@ -569,10 +569,10 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(PIECES, .finding = "FI1029",
 		.message =
 			"{0} is from another save or rank: its items are not where .metadata lists them",
-		.fix = "copy the files of all ranks again under their own names"),
+		.fix = "copy all .distcp files of this save again, each under its own name"),
 	FSDP_REFUSES(PIECES, has_other_items,
 		"items of .metadata are not where it lists them: files were swapped, or belong to another save",
-		"copy the files of all ranks again under their own names"),
+		"copy all .distcp files of this save again, each under its own name"),
 	FSDP_NOT_JUDGED(FORMAT, has_unknown_items,
 		"the files contain items of an unknown format"),
 	FSDP_REFUSES(DAMAGED_FILE, has_cut_file, NULL, "copy the file again"),

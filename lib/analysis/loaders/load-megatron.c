@@ -254,7 +254,7 @@ static const struct fsdp_load_rule rules[] = {
 		.ends = true),
 	FSDP_REFUSES(MISSING_FILE, is_of_other_program, NULL, FSDP_NO_FIX),
 	FSDP_REFUSES(MISSING_FILE, lacks_index, NULL,
-		"copy metadata.json from where the checkpoint was written; if it is missing there, the save did not end"),
+		"copy metadata.json from where the checkpoint was written; if it is missing there, the save did not finish"),
 	FSDP_NOT_JUDGED(FORMAT, has_no_backend, "metadata.json names no backend"),
 	FSDP_REFUSES(FORMAT, has_other_backend,
 		"metadata.json names the backend {0}, which this release does not have",

@@ -423,10 +423,10 @@ static bool report_uncommitted(
 			"copy the files of all nodes into one directory: .metadata is where __0_0.distcp is");
 	}
 	fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1003", FSDP_UNKNOWN,
-		"%zu data file%s, but no .metadata: the save did not end, or a copy left it out (cp * skips names that begin with a dot)",
+		"%zu data file%s, but no .metadata: the save did not finish, or .metadata was not copied (cp * skips names that begin with a dot)",
 		seen.files, plural);
 	return fsdp_error_add_hint(ret_error,
-		"copy .metadata from where the checkpoint was written, or use an earlier one");
+		"copy .metadata from where the checkpoint was written, or use an earlier checkpoint");
 }
 
 /* Whether the rank of a data file wrote its own metadata. */
@@ -1180,8 +1180,8 @@ static void check_files(struct dcp *dcp)
 		if (file->is_other) {
 			fsdp_find(findings, FSDP_RULE_ITEM_MISMATCH,
 				FSDP_PLACE(.file = path,
-					.fix = "copy the files of all ranks again under their own names"),
-				"file is from another save or rank: its items are not at the offsets in .metadata (%llu bytes, .metadata needs %llu)",
+					.fix = "copy all .distcp files of this save again, each under its own name"),
+				"file is from another save or rank: it has %llu bytes, .metadata needs %llu, and its data is not at the offsets listed there",
 				FSDP_LLU(file->size), FSDP_LLU(file->end));
 		} else if (file->bad_count != 0 && !report_stand_in(dcp, file, path)) {
 			const struct fsdp_dcp_item *item =
@@ -1334,7 +1334,7 @@ static bool check_folder(const struct fsdp_folder *folder, struct fsdp_error **r
 	fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
 		"one data file of a distributed checkpoint (DCP), not read: .metadata, which describes it, is missing");
 	return fsdp_error_add_hint(ret_error,
-		"give the directory that holds .metadata; a save to local disks has it on one node, and one that did not end has none");
+		"give the directory that holds .metadata; a save to local disks has it on one node, and one that did not finish has none");
 }
 
 const struct fsdp_family fsdp_family_dcp = {
