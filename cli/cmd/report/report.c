@@ -12,7 +12,12 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
-enum { PIECES_MOST = 20000, WORDS_MOST = 8 };
+enum {
+	PIECES_MOST = 20000,
+	WORDS_MOST = 8,
+	LANES_BYTES_MOST = 32 << 20,
+	REPLAY_BYTES_MOST = 1 << 20
+};
 
 struct report_options {
 	struct texts traces; /* --trace */
@@ -74,6 +79,25 @@ static bool shorten(struct text *text, const char *path)
 	return to.error == 0;
 }
 
+/* Of a long recording the list of collectives is omitted: a page shows only their number. A line
+ * of JSON begins nowhere within a text. */
+static void drop_collectives(struct text *text)
+{
+	static const char first[] = "\n\"collectives\":[", last[] = "],\n\"dumps\":";
+	char *from = memmem(text->data, text->size, first, strlen(first)), *to;
+	size_t left;
+
+	if (text->size <= REPLAY_BYTES_MOST || from == NULL)
+		return;
+	from += strlen(first);
+	left = text->size - (size_t)(from - text->data);
+	to = memmem(from, left, last, strlen(last));
+	if (to == NULL)
+		return;
+	memmove(from, to, left - (size_t)(to - from));
+	text->size -= (size_t)(to - from);
+}
+
 static bool make_document(struct report *report, enum report_key key)
 {
 	const struct page_document *document = &documents[key];
@@ -114,6 +138,8 @@ static bool make_document(struct report *report, enum report_key key)
 		(char **)(uintptr_t)words, (int)count, &size);
 	text->size = size;
 	free(words);
+	if (key == REPORT_REPLAY && text->data != NULL)
+		drop_collectives(text);
 	for (size_t i = 0; good && text->data != NULL && i < report->run->path_count; i++)
 		good = shorten(text, report->run->paths[i]);
 	for (size_t i = 0; good && text->data != NULL && i < report->trace_count; i++)
@@ -234,6 +260,10 @@ static bool read_recordings(struct report *report, struct fsdp_error **ret_error
 {
 	if (!READ_DOCUMENTS(report, ret_error, REPORT_REPLAY, REPORT_LANES))
 		return false;
+	if (report->texts[REPORT_LANES].size > LANES_BYTES_MOST) {
+		free((char *)(uintptr_t)report->texts[REPORT_LANES].data);
+		report->texts[REPORT_LANES] = (struct text){ 0 };
+	}
 	report_errors(report, REPORT_REPLAY);
 	return true;
 }
