@@ -96,6 +96,7 @@ struct beside {
 	uint64_t files_left; /* of the limits for such files and bytes */
 	uint64_t bytes_left;
 	uint64_t unjudged;         /* files that were not judged */
+	uint64_t unseen;           /* remote ones whose names are not of pickles */
 	struct fsdp_limits limits; /* of the look at what nothing names */
 	bool counts;               /* pickles are not read but counted: */
 	uint64_t pickles;
@@ -798,6 +799,18 @@ static bool pass_over(struct beside *beside, struct fsdp_span name, bool opened,
 	return true;
 }
 
+/* Each look at a remote file is a request: others hold no pickles, by their names. */
+static bool may_hold_pickles(struct fsdp_span name)
+{
+	static const char *const ends[] = { ".bin", ".ckpt", ".distcp", ".gz", ".json",
+		".npy", ".npz", ".pickle", ".pkl", ".pt", ".pth", ".safetensors", ".tar",
+		".tgz", ".toml", ".txt", ".yaml", ".zip", ".zst" };
+	for (size_t i = 0; i < FSDP_COUNT(ends); i++)
+		if (fsdp_span_ends(name, fsdp_span_text(ends[i])))
+			return true;
+	return memchr(name.data, '.', name.size) == NULL;
+}
+
 /* False: memory ended. */
 static bool look_at_item(struct beside *beside, const struct around *around,
 	struct fsdp_tree_item *item, struct fsdp_error **ret_error)
@@ -812,6 +825,13 @@ static bool look_at_item(struct beside *beside, const struct around *around,
 	}
 	if (error == NULL && is_known(beside, around, name))
 		return true;
+	if (error == NULL && item->folder->dir != NULL &&
+		item->folder->dir->remote != NULL &&
+		item->entry.kind == FSDP_ENTRY_FILE && item->entry.size != 0 &&
+		!may_hold_pickles(item->entry.name)) {
+		beside->unseen++;
+		return true;
+	}
 	beside->files_left--;
 	if (error == NULL && item->entry.kind != FSDP_ENTRY_FILE)
 		return true;
@@ -989,6 +1009,10 @@ static bool look_at_strays(struct beside *beside, struct fsdp_error **ret_error)
 		!look_around(beside, ret_error))
 		return false;
 	beside->is_stray = false;
+	if (beside->unseen != 0 && !beside->counts)
+		fsdp_reading_note(&opening->reading,
+			"only the names of %llu files at the URL were checked",
+			FSDP_LLU(beside->unseen));
 	if (beside->unjudged > NAMED_MOST && !beside->counts)
 		fsdp_find(beside->findings, FSDP_RULE_NOT_EVALUATED,
 			FSDP_PLACE(.file = { 0 }, .severity = FSDP_WARNING + 1),

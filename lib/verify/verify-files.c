@@ -1103,8 +1103,13 @@ bool fsdp_verify_folder(struct fsdp_verify *verify, struct fsdp_error **ret_erro
 	for (uint32_t i = 0; i < verify->checkpoint->model.files.count; i++)
 		if (in_folder(verify, i, &index))
 			later[index] = 1;
+	/* Each look at a remote file is a request: there the name decides. */
+	bool is_remote = count != 0 && folder->dir != NULL && folder->dir->remote != NULL;
 	for (size_t i = 0; i < count; i++)
-		if (!later[i] && !look_at_entry(verify, i, ret_error))
+		if (!later[i] &&
+			(!is_remote ||
+				has_native_name(fsdp_folder_entry(folder, i).name)) &&
+			!look_at_entry(verify, i, ret_error))
 			return false;
 	return true;
 }
