@@ -165,6 +165,19 @@ def usage():
     status, out, err = run(["info", "s3://b/x"], FSDP_INSPECT_PYTHON="/nowhere")
     check("without Python", (status != 2 or "no helper: python3 was not found" not in err) and err)
     with tempfile.TemporaryDirectory() as scratch:
+        # Modules of the folder of a venv without any others stand for an old package.
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", scratch + "/venv"], check=True)
+        python = scratch + "/venv/bin/python3"
+        missing = run(["info", "s3://b/x"], FSDP_INSPECT_PYTHON=python, HOME=scratch)
+        check("without obstore", (missing[0] != 2 or "(obstore is not installed, Python is " not in missing[2]) and missing)
+        place = subprocess.run([python, "-c", "import site; print(site.getsitepackages()[0])"], capture_output=True, text=True).stdout.strip()
+        os.makedirs(place + "/obstore")
+        for name, text in (("__init__.py", "__version__ = '0.3.0'"), ("store.py", "")):
+            with open(f"{place}/obstore/{name}", "w", encoding="ascii") as stream:
+                stream.write(text)
+        old = run(["info", "s3://b/x"], FSDP_INSPECT_PYTHON=python, HOME=scratch)
+        check("with an old obstore", (old[0] != 2 or "(obstore 0.3.0 is older than 0.4, Python is " not in old[2]) and old)
+    with tempfile.TemporaryDirectory() as scratch:
         spy = os.path.join(scratch, "python")
         with open(spy, "w", encoding="ascii") as stream:
             stream.write(f"#!{sys.executable}\nimport os, sys\nopen('{scratch}/program', 'w').write(sys.argv[3])\n"
@@ -420,6 +433,8 @@ def s3():
     for url, word in (("s3://nobucket/x", "no such bucket"), ("s3://bucket/none", "no such file or directory")):
         found = run(["info", url], **variables)
         check(f"S3: {word}", (found[0] != 2 or word not in found[2] or SECRET in found[1] + found[2]) and found)
+    found = run(["info", "s3://bucket/x"], **{**variables, "AWS_ENDPOINT_URL": "http://127.0.0.1:1"})
+    check("S3: a server that is not there", (found[0] != 2 or "cannot reach the server (connection_refused)" not in found[2]) and found)
     found = run(["info", f"s3://bucket{TESTDATA}/demo/step-1233"], **variables)
     check("a name beside it", (found[0] != 2 or "similar names: step-1234" not in found[2]) and found)
     with tempfile.NamedTemporaryFile("w", suffix=".json") as account:

@@ -378,6 +378,11 @@ class Hub:
 # ---- object stores ----
 
 
+STORE_ERRORS = (("[Cc]ertificate|CaUsedAsEndEntity|UnknownIssuer", "certificate_not_trusted"),
+                ("dns error|failed to lookup", "name_not_found"), ("ConnectionRefused|refused", "connection_refused"),
+                ("TimedOut|kind: Timeout|timed out", "timed_out"), ("error sending request|[Cc]onnect", "connection_lost"))
+
+
 def fail_of(error):
     """From the kind of a package's exception, and from words in its text that are no secrets."""
     text, kind = str(error), type(error).__name__
@@ -399,8 +404,11 @@ def fail_of(error):
         return Fail(DENIED, word)
     if word in ("SlowDown", "ServerBusy", "TooManyRequests") or re.search(r"\b(?:503|429)\b", text):
         return Fail(SLOW, word)
-    if re.search(r"error sending request|dns error|[Cc]onnect|timed? ?out", text):
-        return Fail(UNREACHABLE, "timed_out" if re.search("timed? ?out", text) else "connection_refused")
+    if word in ("PermanentRedirect", "AuthorizationHeaderMalformed") or "configured region" in text:
+        return Fail(REDIRECT, "AWS_REGION is not that of the bucket")
+    for pattern, reason in STORE_ERRORS if not word else ():
+        if re.search(pattern, text):
+            return Fail(UNREACHABLE, reason)
     return Fail(OTHER, word)
 
 
@@ -415,8 +423,10 @@ class Store:
         import obstore
         import obstore.store
 
-        self.package, scheme = obstore, url.partition("://")[0]
+        self.package, scheme, self.first = obstore, url.partition("://")[0], []
         self.name = "obstore " + str(getattr(obstore, "__version__", ""))
+        if [int(word) for word in re.findall(r"\d+", self.name)[:2]] < [0, 4]:
+            raise ImportError(self.name + " is older than 0.4")
         rest = urllib.parse.urlsplit(url.replace("abfss://", "az://", 1))
         bucket, self.path = rest.netloc, url.partition("://")[2].partition("/")[2].strip("/")
         client = {"timeout": f"{int(TIMEOUT) or 1}s", "connect_timeout": "10s"}
@@ -453,6 +463,11 @@ class Store:
         return File(meta["path"], meta["size"], quoted(meta.get("e_tag")), time_of(meta.get("last_modified")))
 
     def list(self, folder):
+        """The list that told what the root is is not asked for again."""
+        if self.first and not folder:
+            yield from self.first
+            self.first = []
+            return
         prefix = "/".join(part for part in (self.path, folder) if part)
         counts.lists += 1
         try:
@@ -468,8 +483,10 @@ class Store:
     def root(self):
         first = self.path.endswith(SUFFIXES)
         for as_file in (first, not first):
-            if not as_file and any(True for _ in self.list("")):
-                return None
+            if not as_file:
+                self.first = list(self.list(""))
+                if self.first:
+                    return None
             if as_file and self.path:
                 counts.heads += 1
                 try:
@@ -686,8 +703,9 @@ def open_backend(url):
         return Https(url)
     try:
         return Store(url)
-    except ImportError:
-        raise Fail(NO_PACKAGE, "obstore is not installed for " + re.sub(r"[^ -~]", "", sys.executable)[:120]) from None
+    except ImportError as error:
+        what = "obstore is not installed" if getattr(error, "name", None) else str(error)
+        raise Fail(NO_PACKAGE, f"{what}, Python is " + re.sub(r"[^ -~]", "", sys.executable)[:120]) from None
 
 
 def main():
