@@ -825,16 +825,15 @@ static bool look_at_item(struct beside *beside, const struct around *around,
 	}
 	if (error == NULL && is_known(beside, around, name))
 		return true;
+	beside->files_left--;
+	if (error == NULL && item->entry.kind != FSDP_ENTRY_FILE)
+		return true;
 	if (error == NULL && item->folder->dir != NULL &&
-		item->folder->dir->remote != NULL &&
-		item->entry.kind == FSDP_ENTRY_FILE && item->entry.size != 0 &&
+		item->folder->dir->remote != NULL && item->entry.size != 0 &&
 		!may_hold_pickles(item->entry.name)) {
 		beside->unseen++;
 		return true;
 	}
-	beside->files_left--;
-	if (error == NULL && item->entry.kind != FSDP_ENTRY_FILE)
-		return true;
 	beside->is_data = fsdp_registry_is_data(name);
 	if (beside->opening->checkpoint->has_dir)
 		fsdp_checkpoint_keep_open(beside->opening->checkpoint);

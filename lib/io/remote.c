@@ -802,11 +802,6 @@ bool fsdp_remote_add(struct fsdp_remote *remote, const char *name, const char *u
 	return root != NULL;
 }
 
-static bool is_listed(const struct remote_list *list, const char *path)
-{
-	return strcmp(list->path, path) == 0;
-}
-
 static bool ends_so(struct fsdp_span name, const char *const *ends, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
@@ -842,7 +837,6 @@ static void announce_folder(struct fsdp_remote *remote, const struct remote_list
 {
 	static const char *const documents[] = { ".json", ".txt", ".yaml", ".toml" };
 	static const char *const packed[] = { ".pt", ".pth", ".bin", ".ckpt" };
-	static const char *const headed[] = { ".safetensors" };
 	uint64_t room = (uint64_t)remote->block_count * BLOCK / 2;
 	size_t document_count = 0, file_count = 0;
 	for (size_t i = 0; i < list->count; i++) {
@@ -854,7 +848,8 @@ static void announce_folder(struct fsdp_remote *remote, const struct remote_list
 		if (fsdp_span_is(name, ".metadata")) {
 			if (entry->size <= METADATA_MOST)
 				head = entry->size;
-		} else if (ends_so(name, packed, 4) || ends_so(name, headed, 1)) {
+		} else if (ends_so(name, packed, 4) ||
+			   fsdp_span_ends(name, FSDP_SPAN(".safetensors"))) {
 			if (file_count++ < FILES_MOST) {
 				head = entry->size <= SMALL ? entry->size : BLOCK;
 				tail = ends_so(name, packed, 4) && entry->size > SMALL
@@ -920,7 +915,7 @@ static struct remote_list *list_folder(struct fsdp_remote *remote,
 	for (size_t i = 0; i < remote->lists.count; i++) {
 		struct remote_list *list =
 			*(struct remote_list **)fsdp_vec_at(&remote->lists, i);
-		if (is_listed(list, path))
+		if (strcmp(list->path, path) == 0)
 			return list;
 	}
 	struct remote_list *list = new_list(remote, path);
