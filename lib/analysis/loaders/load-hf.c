@@ -70,6 +70,59 @@ static bool counts_other_layers(struct fsdp_loading *loading)
 	return true;
 }
 
+/* A member of the dict at this place, unless it is null. */
+static const struct fsdp_setting *find_inner(
+	const struct fsdp_survey_document *config, size_t at, const char *key)
+{
+	const struct fsdp_setting *outer = &config->settings[at], *found;
+
+	if (config->count == 0 || outer->value.kind != FSDP_TOKEN_DICT)
+		return NULL;
+	for (size_t i = at + 1; i < outer->end; i = found->end) {
+		found = &config->settings[i];
+		if (fsdp_span_is(found->key, key))
+			return found->value.kind != FSDP_TOKEN_NONE ? found : NULL;
+	}
+	return NULL;
+}
+
+/* A kind of rotary positions without a number that it needs. Words 0 to 2: where, the kind, the number. */
+static bool lacks_rope_number(struct fsdp_loading *loading)
+{
+	static const char *const kinds[][4] = { { "linear", "factor" },
+		{ "dynamic", "factor" }, { "yarn", "factor" },
+		{ "llama3", "factor", "low_freq_factor", "high_freq_factor" },
+		{ "longrope", "short_factor", "long_factor" } };
+	static const char *const places[] = { "rope_scaling", "rope_parameters" };
+	static const char *const types[] = { "rope_type", "type" };
+	struct fsdp_survey_document config;
+	const struct fsdp_setting *place = NULL, *type = NULL;
+
+	loading->failed |= !fsdp_survey_document(loading->survey, "config.json", &config);
+	for (size_t i = 0; i < FSDP_COUNT(places) && place == NULL; i++)
+		place = find_inner(&config, 0, places[i]);
+	for (size_t i = 0; place != NULL && i < FSDP_COUNT(types) && type == NULL; i++)
+		type = find_inner(&config, (size_t)(place - config.settings), types[i]);
+	/* Phi-3 gives its kinds other names. */
+	if (type == NULL || type->value.kind != FSDP_TOKEN_TEXT ||
+		fsdp_span_is(
+			fsdp_load_text(loading, "config.json", "model_type"), "phi3") ||
+		!fsdp_load_compare(loading))
+		return false;
+	for (size_t i = 0; i < FSDP_COUNT(kinds); i++)
+		for (size_t k = 1; k < FSDP_COUNT(kinds[i]) && kinds[i][k] != NULL; k++) {
+			if (!fsdp_span_is(type->value.text, kinds[i][0]) ||
+				find_inner(&config, (size_t)(place - config.settings),
+					kinds[i][k]) != NULL)
+				continue;
+			fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(place->key, 40));
+			fsdp_load_say(loading, 1, "%s", kinds[i][0]);
+			fsdp_load_say(loading, 2, "%s", kinds[i][k]);
+			return true;
+		}
+	return false;
+}
+
 /* ---- what else than a dict of tensors a pickle may be ---- */
 
 /* Then 5.x takes the type of the first tensor. */
@@ -391,6 +444,18 @@ static bool has_wrapped_names(struct fsdp_loading *loading)
 	return false;
 }
 
+static bool is_quantized(struct fsdp_loading *loading)
+{
+	return fsdp_load_setting(loading, "config.json", "quantization_config")
+			       .value.kind == FSDP_TOKEN_DICT &&
+	       fsdp_load_knows_no_model(loading);
+}
+
+static bool is_unknown(struct fsdp_loading *loading)
+{
+	return fsdp_load_knows_no_model(loading) && !is_quantized(loading);
+}
+
 static const struct fsdp_load_rule rules[] = {
 	FSDP_NOT_JUDGED(ADAPTER, is_adapter,
 		"the directory contains an adapter, and its base model is stored elsewhere; use --for=peft",
@@ -408,6 +473,9 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_NOT_JUDGED(CONFIG, counts_other_layers,
 		"config.json has num_hidden_layers {1} and {0} layer_types, which some model types refuse",
 		.until = "5"),
+	FSDP_REFUSES(CONFIG, lacks_rope_number,
+		"{0} in config.json is of kind {1} and has no {2}",
+		"put {0} of the source model's config.json in its place", .since = "5"),
 	FSDP_REFUSES(NO_WEIGHTS, has_other_name, NO_WEIGHTS, "rename {0} to {1}"),
 	FSDP_REFUSES(NO_WEIGHTS, has_fsdp_folder, NO_WEIGHTS,
 		"run accelerate merge-weights pytorch_model_fsdp_0 ."),
@@ -440,7 +508,9 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_DIFFERS(OTHER_NAMES, has_wrapped_names,
 		"all names begin with {0}, which a wrapper adds: every weight stays randomly initialized",
 		"fsdp-inspect export --strip={0}"),
-	FSDP_NOT_JUDGED(UNKNOWN_MODEL, fsdp_load_knows_no_model),
+	FSDP_NOT_JUDGED(UNKNOWN_MODEL, is_quantized,
+		"quantization_config changes the names of the parameters; give them with --expect"),
+	FSDP_NOT_JUDGED(UNKNOWN_MODEL, is_unknown),
 	FSDP_REFUSES(TIED_WEIGHTS, stores_head_alone,
 		"the output head is stored, and the embedding that is tied to it is missing",
 		.until = "5"),
@@ -463,6 +533,9 @@ static const struct fsdp_load_rule rules[] = {
 		"put quantization_config back into config.json, as the model that it was made from has it"),
 	FSDP_DIFFERS(OTHER_NAMES, fsdp_load_leaves_out),
 	FSDP_DIFFERS(MISSING_TENSOR, fsdp_load_misses_unsaid, NULL, FSDP_NO_FIX),
+	FSDP_DIFFERS(OTHER_NAMES, fsdp_load_leaves_out_layers,
+		"config.json has num_hidden_layers {1}: {0} and what follows are not loaded",
+		"set num_hidden_layers in config.json to the number of stored layers"),
 	FSDP_DIFFERS(OTHER_WEIGHTS, fsdp_load_sets_differ),
 	FSDP_NOT_JUDGED(UNREAD_WEIGHTS, fsdp_load_sets_unread),
 	FSDP_DIFFERS(ADAPTER, has_adapter,

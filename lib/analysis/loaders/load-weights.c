@@ -138,7 +138,8 @@ bool fsdp_load_lacks_shard(struct fsdp_loading *loading)
 	return first.data != NULL;
 }
 
-static const char not_covered[] = "its size is not that of its tensors";
+static const char not_covered[] = "its size is not that of its tensors",
+		  not_json[] = "its header is not valid JSON";
 
 /* What is wrong with a header; NULL: nothing. */
 static const char *judge_header(struct fsdp_span head, uint64_t file_size)
@@ -165,7 +166,7 @@ static const char *judge_rest(const struct fsdp_checkpoint *checkpoint, const ch
 		if (strcmp(id, "FI1004") == 0 || strcmp(id, "FI1052") == 0)
 			return not_covered;
 		if (strcmp(id, "FI1050") == 0 || strcmp(id, "FI1051") == 0)
-			return "its header is not valid JSON";
+			return not_json;
 	}
 	return NULL;
 }
@@ -210,6 +211,26 @@ bool fsdp_load_is_cut_file(struct fsdp_loading *loading, const char *name)
 	return is_cut_file(loading, name, fsdp_load_open(loading, name));
 }
 
+/* A shard whose header is not JSON, for example zeros: it is not among the files of the checkpoint. */
+static bool has_bad_header(
+	struct fsdp_loading *loading, const struct fsdp_checkpoint *checkpoint)
+{
+	for (size_t i = 0; i < fsdp_checkpoint_error_count(checkpoint); i++) {
+		const char *path = fsdp_error_path(fsdp_checkpoint_error(checkpoint, i));
+		struct fsdp_span name =
+			fsdp_span_last(fsdp_span_text(path != NULL ? path : ""), '/');
+		const char *rule = fsdp_error_rule(fsdp_checkpoint_error(checkpoint, i));
+		if (!fsdp_span_ends(name, FSDP_SPAN(".safetensors")) || rule == NULL ||
+			(strcmp(rule, "FI1050") != 0 && strcmp(rule, "FI1051") != 0))
+			continue;
+		fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(name, 512));
+		fsdp_load_say(loading, 1, "%s", not_json);
+		fsdp_load_name(loading, fsdp_arena_copy(loading->arena, name));
+		return true;
+	}
+	return false;
+}
+
 bool fsdp_load_is_cut_safetensors(struct fsdp_loading *loading)
 {
 	const struct fsdp_checkpoint *checkpoint;
@@ -240,7 +261,8 @@ bool fsdp_load_is_cut_safetensors(struct fsdp_loading *loading)
 			is_in_index(loading, entry->name))
 			return is_cut_file(loading, name, checkpoint);
 	}
-	return false;
+	return checkpoint != NULL && is_index(loading->weights) &&
+	       has_bad_header(loading, checkpoint);
 }
 
 /* Word 0: the set; 1: why. */
@@ -398,14 +420,40 @@ bool fsdp_load_is_expected(struct fsdp_loading *loading, struct fsdp_span name)
 	       fsdp_load_find_expected(loading, name) != NULL || !loading->knows_model;
 }
 
+/* The name that transformers reads for one of TensorFlow, in `text` unless it is the same. */
+static struct fsdp_span read_old_name(struct fsdp_span name, char text[NAME_BYTES])
+{
+	static const struct {
+		struct fsdp_span from, to;
+	} ends[] = {
+		{ FSDP_SPAN_INIT("LayerNorm.gamma"), FSDP_SPAN_INIT("LayerNorm.weight") },
+		{ FSDP_SPAN_INIT("LayerNorm.beta"), FSDP_SPAN_INIT("LayerNorm.bias") },
+	};
+
+	for (size_t i = 0; i < FSDP_COUNT(ends); i++) {
+		struct fsdp_span from = ends[i].from, to = ends[i].to;
+		size_t kept = name.size - from.size;
+
+		if (!fsdp_span_ends(name, from) || kept + to.size > NAME_BYTES)
+			continue;
+		memcpy(text, name.data, kept);
+		memcpy(text + kept, to.data, to.size);
+		return fsdp_span(text, kept + to.size);
+	}
+	return name;
+}
+
 /* The tensor of the model that a stored one becomes, or NULL: transformers 5 cuts the prefix
  * of the base model where the rest is a name of the model, and adds it where it is missing. */
 static struct fsdp_load_tensor *find_wanted(
 	struct fsdp_loading *loading, struct fsdp_span name)
 {
-	char text[NAME_BYTES];
+	char text[NAME_BYTES], read[NAME_BYTES];
 	struct fsdp_load_tensor *found = NULL;
 	size_t size;
+
+	if (loading->converts)
+		name = read_old_name(name, read);
 
 	if (!loading->adds_prefix || loading->base_prefix == NULL)
 		return find_tensor(&loading->model, name);
@@ -469,6 +517,7 @@ static void count_missing(struct fsdp_loading *loading)
 			continue;
 		if (loading->missing++ == 0)
 			loading->first_missing = wanted;
+		wanted->was_tied = wanted->tie == FSDP_LOAD_TIED_WEIGHT;
 		wanted->tie = FSDP_LOAD_UNTIED;
 	}
 }
@@ -564,6 +613,17 @@ static const struct fsdp_load_tensor *find_renamed(struct fsdp_loading *loading,
 		&loading->model, fsdp_span(text, prefix.size + name.size - cut));
 }
 
+/* Of two tied names that are both missing one is enough. */
+static size_t count_tied_pairs(const struct fsdp_loading *loading)
+{
+	size_t missing = 0;
+
+	for (size_t i = 0; i < loading->model.count; i++)
+		missing += loading->model.items[i].was_tied &&
+			   !loading->model.items[i].has_match;
+	return missing > 1 ? missing - 1 : 0;
+}
+
 /* Whether all that is stored and not expected is all that is missing, once the prefix is cut
  * off or put in front. */
 static bool explains_all(
@@ -583,7 +643,8 @@ static bool explains_all(
 			!fsdp_load_same_shape(item, renamed))
 			return false;
 	}
-	return loading->missing == loading->unexpected && loading->misshaped == 0;
+	return loading->missing - count_tied_pairs(loading) == loading->unexpected &&
+	       loading->misshaped == 0;
 }
 
 /* Word 3: the prefix that separates stored from missing names; empty: no such prefix. */
@@ -596,6 +657,12 @@ static void say_renaming(struct fsdp_loading *loading)
 	if (loading->unexpected == 0)
 		return;
 	there = loading->first_unexpected->name;
+	/* A nested dict, as keep_topmost lists it. */
+	if (loading->stored.count == 1 && loading->first_unexpected->shape == NULL) {
+		fsdp_load_say(loading, 3, "save only the dict under the key %.*s",
+			FSDP_TEXT_MOST(there, 200));
+		return;
+	}
 	for (size_t i = 0; i < loading->model.count; i++) {
 		missing = loading->model.items[i].name;
 		is_cut = there.size > missing.size;
@@ -636,6 +703,33 @@ bool fsdp_load_misses_unsaid(struct fsdp_loading *loading)
 	return fsdp_load_misses(loading) && loading->unexpected == 0;
 }
 
+/* All that is expected is there, and layers beyond the configured number too. Words: the first, how many tensors. */
+bool fsdp_load_leaves_out_layers(struct fsdp_loading *loading)
+{
+	int64_t layers =
+		fsdp_load_integer(loading, "config.json", "num_hidden_layers", -1);
+	struct fsdp_span first = { 0 };
+	unsigned long long count = 0;
+	char begin[NAME_BYTES];
+
+	if (!fsdp_load_compare(loading) || loading->missing != 0 || layers < 1 ||
+		loading->base_prefix == NULL || loading->unexpected == 0)
+		return false;
+	snprintf(begin, sizeof begin, "%slayers.%lld.", loading->base_prefix,
+		(long long)layers);
+	for (size_t i = 0; i < loading->stored.count; i++) {
+		const struct fsdp_load_tensor *item = &loading->stored.items[i];
+		if (item->has_match ||
+			!fsdp_span_begins(item->name, fsdp_span_text(begin)))
+			continue;
+		first = count++ == 0 ? item->name : first;
+		fsdp_load_name(loading, item->name);
+	}
+	fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(first, 512));
+	fsdp_load_say(loading, 1, "%lld", (long long)layers);
+	return count > 0;
+}
+
 /* Both. Word 1 is the first of what is there. */
 bool fsdp_load_leaves_out(struct fsdp_loading *loading)
 {
@@ -657,28 +751,131 @@ void fsdp_load_write_numbers(
 			(long long)tensor->shape[i]);
 }
 
-/* Whether only the vocabulary differs: the first dimension of tensors that have the configured number of rows, and
- * the stored ones share one other number. Other sizes may be one rank's piece. */
-static bool is_of_other_vocabulary(struct fsdp_loading *loading)
+/* Whether one size of the configuration differs, and no other: each tensor of another shape has one other number
+ * where it is due. Word 3: what it would be. Other sizes may be one rank's piece, which has fewer rows. */
+static bool is_of_other_size(struct fsdp_loading *loading)
 {
-	const struct fsdp_load_tensor *first = loading->first_misshaped, *wanted;
-	int64_t rows = fsdp_load_integer(loading, "config.json", "vocab_size", -1);
+	static const struct {
+		const char *key;
+		bool only_more;
+	} sizes[] = { { "vocab_size", true }, { "max_position_embeddings", true },
+		{ "n_positions", true }, { "intermediate_size", false } };
+	static const char *const others[] = { "vocab_size", "hidden_size", "n_embd",
+		"max_position_embeddings", "n_positions", "intermediate_size" };
 
+	for (size_t k = 0; k < FSDP_COUNT(sizes); k++) {
+		int64_t due = fsdp_load_integer(loading, "config.json", sizes[k].key, -1),
+			found = 0;
+		bool fits = due > 0;
+
+		for (size_t i = 0; i < FSDP_COUNT(others); i++)
+			fits &= strcmp(others[i], sizes[k].key) == 0 ||
+				fsdp_load_integer(
+					loading, "config.json", others[i], -1) != due;
+		for (size_t i = 0; i < loading->stored.count && fits; i++) {
+			const struct fsdp_load_tensor *item = &loading->stored.items[i];
+			const struct fsdp_load_tensor *wanted =
+				find_wanted(loading, item->name);
+			if (wanted == NULL || wanted->shape == NULL ||
+				item->shape == NULL)
+				continue;
+			fits = item->dims == wanted->dims;
+			for (uint32_t d = 0; d < item->dims && fits; d++) {
+				if (item->shape[d] == wanted->shape[d])
+					/* Rows of a vocabulary that some tensors have, and some not. */
+					fits = !sizes[k].only_more || d != 0 ||
+					       item->shape[d] != due;
+				else if (wanted->shape[d] != due ||
+					 (found != 0 && item->shape[d] != found))
+					fits = false;
+				else
+					found = item->shape[d];
+			}
+		}
+		if (!fits || found == 0 || (sizes[k].only_more && found < due))
+			continue;
+		fsdp_load_say(loading, 3, "set %s in config.json to %lld", sizes[k].key,
+			(long long)found);
+		return true;
+	}
+	return false;
+}
+
+static bool is_turned(const struct fsdp_load_tensor *a, const struct fsdp_load_tensor *b)
+{
+	return a->shape != NULL && b->shape != NULL && a->dims == 2 && b->dims == 2 &&
+	       a->shape[0] != a->shape[1] && a->shape[0] == b->shape[1] &&
+	       a->shape[1] == b->shape[0];
+}
+
+/* Each that has another shape is transposed. */
+static bool are_all_turned(struct fsdp_loading *loading)
+{
 	for (size_t i = 0; i < loading->stored.count; i++) {
 		const struct fsdp_load_tensor *item = &loading->stored.items[i];
-		wanted = find_wanted(loading, item->name);
-		if (wanted == NULL || wanted->shape == NULL || item->shape == NULL)
-			continue;
-		if (fsdp_load_same_shape(item, wanted) &&
-			(item->dims == 0 || item->shape[0] != rows))
-			continue;
-		if (item->dims == 0 || item->dims != wanted->dims ||
-			item->shape[0] != first->shape[0] || wanted->shape[0] != rows ||
-			memcmp(item->shape + 1, wanted->shape + 1,
-				(item->dims - 1) * sizeof *item->shape) != 0)
+		const struct fsdp_load_tensor *wanted = find_wanted(loading, item->name);
+		if (wanted != NULL && !fsdp_load_same_shape(item, wanted) &&
+			!is_turned(item, wanted))
 			return false;
 	}
-	return rows > 0 && first->dims > 0 && first->shape[0] > rows;
+	return true;
+}
+
+/* Of the embedding and the head, which both have the rows of all tokens, one was given more. Word 3: how many. */
+static bool is_resized_alone(struct fsdp_loading *loading)
+{
+	const struct fsdp_load_tensor *wanted = loading->first_wanted;
+	int64_t rows = fsdp_load_integer(loading, "config.json", "vocab_size", -1);
+	const char *other = fsdp_span_is(wanted->name, "lm_head.weight")
+				    ? "model.embed_tokens.weight"
+				    : "lm_head.weight";
+	const struct fsdp_load_tensor *kept =
+		find_tensor(&loading->stored, fsdp_span_text(other));
+
+	if (loading->misshaped != 1 || wanted->dims != 2 || wanted->shape[0] != rows ||
+		(!fsdp_span_is(wanted->name, "lm_head.weight") &&
+			!fsdp_span_is(wanted->name, "model.embed_tokens.weight")) ||
+		kept == NULL || kept->dims != 2 || kept->shape[0] != rows)
+		return false;
+	fsdp_load_say(loading, 3,
+		"%s has %lld rows: call model.resize_token_embeddings(%lld), which resizes both, and save again",
+		other, (long long)rows, (long long)loading->first_misshaped->shape[0]);
+	return true;
+}
+
+/* The head of a classifier has another number of labels. */
+static bool has_other_labels(struct fsdp_loading *loading)
+{
+	static const char *const heads[] = { "classifier.", "score." };
+	const struct fsdp_load_tensor *found = loading->first_misshaped,
+				      *wanted = loading->first_wanted;
+	bool is_head = false;
+
+	for (size_t i = 0; i < FSDP_COUNT(heads); i++)
+		is_head |= fsdp_span_begins(wanted->name, fsdp_span_text(heads[i]));
+	return is_head && found->dims == wanted->dims && found->dims > 0 &&
+	       found->shape[0] != wanted->shape[0] &&
+	       memcmp(found->shape + 1, wanted->shape + 1,
+		       (found->dims - 1) * sizeof *found->shape) == 0;
+}
+
+/* Word 3: what helps, or nothing. */
+static void say_cure(struct fsdp_loading *loading)
+{
+	long long rows = loading->first_misshaped->dims > 0
+				 ? (long long)loading->first_misshaped->shape[0]
+				 : 0;
+
+	fsdp_load_say(loading, 3, "%s", "");
+	if (is_of_other_size(loading) || is_resized_alone(loading))
+		return;
+	if (has_other_labels(loading))
+		fsdp_load_say(loading, 3,
+			"give config.json the %lld labels of the saved model (id2label, label2id)",
+			rows);
+	else if (are_all_turned(loading))
+		fsdp_load_say(loading, 3, "save %s transposed",
+			loading->misshaped > 1 ? "these matrices" : "this matrix");
 }
 
 /* Words: the tensor, its shape, that of the model, what helps, or nothing. */
@@ -695,10 +892,7 @@ bool fsdp_load_is_misshaped(struct fsdp_loading *loading)
 	fsdp_load_say(loading, 1, "%s", stored);
 	fsdp_load_say(loading, 2, "%s", wanted);
 	fsdp_load_name(loading, loading->first_misshaped->name);
-	fsdp_load_say(loading, 3, "%s", "");
-	if (is_of_other_vocabulary(loading))
-		fsdp_load_say(loading, 3, "set vocab_size in config.json to %lld",
-			(long long)loading->first_misshaped->shape[0]);
+	say_cure(loading);
 	return true;
 }
 

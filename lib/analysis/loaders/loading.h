@@ -21,6 +21,7 @@ struct fsdp_load_tensor {
 	bool has_match;    /* on the other side */
 	bool is_misshaped; /* and that one has another shape */
 	uint8_t tie;       /* of the model: enum fsdp_load_tie */
+	bool was_tied;     /* of the model: and none of its names is stored */
 	bool is_deep;      /* stored: not under a key of the outermost dict */
 	uint8_t expert;    /* enum fsdp_load_expert */
 	uint32_t layer;    /* of an expert */
@@ -252,6 +253,7 @@ bool fsdp_load_misses(struct fsdp_loading *loading);
 bool fsdp_load_misses_unsaid(struct fsdp_loading *loading);
 /* What load_state_dict(strict=True) refuses: other names or other shapes. */
 bool fsdp_load_is_other_model(struct fsdp_loading *loading);
+bool fsdp_load_leaves_out_layers(struct fsdp_loading *loading);
 bool fsdp_load_leaves_out(struct fsdp_loading *loading);
 bool fsdp_load_is_misshaped(struct fsdp_loading *loading);
 bool fsdp_load_knows_no_model(struct fsdp_loading *loading);
