@@ -21,7 +21,8 @@ static struct fsdp_span config_file(const struct fsdp_complete *complete)
 
 static const char *const pairs[][2] = { { "lora_A", "lora_B" }, { "lora_B", "lora_A" },
 	{ "lora_embedding_A", "lora_embedding_B" },
-	{ "lora_embedding_B", "lora_embedding_A" } };
+	{ "lora_embedding_B", "lora_embedding_A" }, { "lora_down", "lora_up" },
+	{ "lora_up", "lora_down" }, { "lora_a", "lora_b" }, { "lora_b", "lora_a" } };
 
 /* The node of a tensor's name that is this segment, or FSDP_NONE. */
 static uint32_t find_node(
@@ -579,8 +580,36 @@ static void judge_unmerged(struct fsdp_complete *complete)
 			.fix = is_model
 				       ? "merge them in the program that trained them, and save the model again"
 				       : ""),
-		"LoRA of rank %lld in %zu modules is not merged: a model without LoRA has no such names; lora_alpha, which a merge needs, is not stored",
-		(long long)rank, affected.count);
+		"LoRA of rank %lld in %zu modules is not merged: a model without LoRA has no such names; lora_alpha, which a merge needs, is %s",
+		(long long)rank, affected.count,
+		fsdp_complete_get(complete, complete->config.adapter, "lora_alpha") !=
+				FSDP_NONE
+			? "in adapter_config.json"
+			: "not stored");
+}
+
+/* Pairs that are called as PEFT does and pairs that are called as kohya's scripts do: what reads the ones looks for
+ * none of the others. */
+static void judge_conventions(struct fsdp_complete *complete)
+{
+	struct affected down = { 0 };
+	size_t pairs_of_peft = 0;
+
+	for (uint32_t i = 0; i < complete->tensor_count && !complete->failed; i++) {
+		if (complete->folded[i] == FSDP_NONE)
+			continue;
+		pairs_of_peft += find_node(complete, i, "lora_A") != FSDP_NONE;
+		if (find_node(complete, i, "lora_down") != FSDP_NONE)
+			keep_affected(complete, &down, i);
+	}
+	if (complete->failed || pairs_of_peft == 0 || down.count == 0)
+		return;
+	fsdp_find(complete->checking->findings, FSDP_RULE_NAME_CONFLICT,
+		FSDP_PLACE(.tensor = down.names[0], .affected = down.names,
+			.affected_count = down.count,
+			.fix = "convert all names to one convention, or save them as two files"),
+		"names of two conventions: %zu modules have lora_A (PEFT), %zu have lora_down (kohya): a loader reads one of them",
+		pairs_of_peft, down.count);
 }
 
 void fsdp_complete_judge_adapters(struct fsdp_complete *complete)
@@ -597,6 +626,7 @@ void fsdp_complete_judge_adapters(struct fsdp_complete *complete)
 	if (!complete->failed)
 		judge_flat(complete);
 	judge_unmerged(complete);
+	judge_conventions(complete);
 	if (complete->config.adapter == FSDP_NONE || complete->failed)
 		return;
 	judge_prefix(complete);

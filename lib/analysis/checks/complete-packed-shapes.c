@@ -3,6 +3,9 @@
  * Shapes of the tensors of a packed weight. O and I are rows and columns of the weight before packing, b its bits, g
  * the values per scale.
  */
+#include <stdio.h>
+#include <string.h>
+
 #include "analysis/checks/complete-packed.h"
 #include "analysis/shapes.h"
 
@@ -325,10 +328,83 @@ static void judge_mlx(struct fsdp_packing *packed,
 				2 });
 }
 
+/* Bits and group that the shapes of a weight's scales and zeros give; false: none that is certain. */
+static bool read_groups(const struct fsdp_packing *packed,
+	const struct fsdp_packed_weight *weight, uint64_t ret[2])
+{
+	bool is_awq = weight->layout == FSDP_PACKED_AWQ;
+	uint32_t scales = weight->members[0], zeros = weight->members[1];
+	struct fsdp_tensor tensor = tensor_at(packed, weight->tensor), scale, zero;
+	uint64_t out, in;
+
+	if (scales == FSDP_NONE || zeros == FSDP_NONE || tensor.dims != 2)
+		return false;
+	scale = tensor_at(packed, scales);
+	zero = tensor_at(packed, zeros);
+	if (scale.dims != 2 || zero.dims != 2 || scale.shape[0] < 1 ||
+		scale.shape[1] < 1 || zero.shape[0] != scale.shape[0] ||
+		!fsdp_mul((uint64_t)zero.shape[1], 32, &out) ||
+		out % (uint64_t)scale.shape[1] != 0)
+		return false;
+	ret[0] = out / (uint64_t)scale.shape[1];
+	if (ret[0] < 2 || ret[0] > 8)
+		return false;
+	if (is_awq) {
+		in = (uint64_t)tensor.shape[0];
+		if (tensor.shape[1] != zero.shape[1])
+			return false;
+	} else if (!fsdp_mul((uint64_t)tensor.shape[0], 32, &in) || in % ret[0] != 0 ||
+		   tensor.shape[1] != scale.shape[1]) {
+		return false;
+	} else {
+		in /= ret[0];
+	}
+	ret[1] = in / (uint64_t)scale.shape[0];
+	return in % (uint64_t)scale.shape[0] == 0;
+}
+
+/* All weights agree on bits and a group that are not the configured ones: the configuration is wrong. */
+static bool is_stated_wrong(struct fsdp_packing *packed)
+{
+	static const char *const keys[] = { "bits", "group_size" };
+	uint64_t found[2] = { 0 }, own[2], stated[2] = { 0 };
+	struct fsdp_complete *complete = packed->complete;
+	char next[96];
+	size_t wrong;
+
+	for (size_t i = 0; i < 2; i++)
+		if (!get(packed, keys[i], &stated[i]))
+			return false;
+	for (size_t i = 0; i < packed->weights.count; i++) {
+		const struct fsdp_packed_weight *weight =
+			fsdp_vec_at(&packed->weights, i);
+		if ((weight->layout != FSDP_PACKED_GPTQ &&
+			    weight->layout != FSDP_PACKED_AWQ) ||
+			!read_groups(packed, weight, own))
+			return false;
+		if (i > 0 && (own[0] != found[0] || own[1] != found[1]))
+			return false;
+		memcpy(found, own, sizeof found);
+	}
+	wrong = found[0] != stated[0] ? 0 : 1;
+	if (packed->weights.count < 2 || found[wrong] == stated[wrong] ||
+		(wrong == 0 && found[1] != stated[1]))
+		return false;
+	snprintf(next, sizeof next, "set %s to %llu in quantization_config", keys[wrong],
+		FSDP_LLU(found[wrong]));
+	fsdp_find(complete->checking->findings, FSDP_RULE_SCALE_SHAPE,
+		FSDP_PLACE(.file = FSDP_SPAN("config.json"), .fix = next),
+		"%s is %llu, and the scales of all %zu weights are for %llu", keys[wrong],
+		FSDP_LLU(stated[wrong]), packed->weights.count, FSDP_LLU(found[wrong]));
+	return true;
+}
+
 void fsdp_packed_judge_shapes(struct fsdp_packing *packed)
 {
 	bool is_uniform = packed->config != FSDP_NONE && !has_own_settings(packed);
 
+	if (is_uniform && is_stated_wrong(packed))
+		return;
 	for (size_t i = 0; i < packed->weights.count; i++) {
 		const struct fsdp_packed_weight *weight =
 			fsdp_vec_at(&packed->weights, i);

@@ -366,6 +366,14 @@ static void judge_method(struct fsdp_packing *packed)
 				fsdp_complete_stored(complete, weight->tensor));
 	}
 	complete->failed |= packed->weights.count > 0 && name.data == NULL;
+	if (!complete->failed && scaled == 0 && packed->weights.count > 0 &&
+		packed->counts[FSDP_PACKED_FP8] == packed->weights.count &&
+		fsdp_span_is(packed->method, "fp8"))
+		fsdp_find(complete->checking->findings, FSDP_RULE_SCALE_MISSING,
+			FSDP_PLACE(.tensor = name, .affected = &name,
+				.affected_count = 1),
+			"quant_method is fp8, and none of %zu float8 weights has a scale",
+			packed->weights.count);
 	if (complete->failed || scaled == 0 || complete->config.root == FSDP_NONE)
 		return;
 	blocks = fsdp_complete_get(complete, packed->config, "weight_block_size");
@@ -386,6 +394,57 @@ static void judge_method(struct fsdp_packing *packed)
 			FSDP_PLACE(.tensor = name, .fix = ""),
 			"%u FP8 weights have weight_scale, but quant_method fp8 with blocks reads weight_scale_inv: loaders initialize new scales",
 			have[1]);
+}
+
+static bool is_true(
+	const struct fsdp_complete *complete, uint32_t object, const char *key)
+{
+	uint32_t index = fsdp_complete_get(complete, object, key);
+	struct fsdp_token value;
+
+	if (index == FSDP_NONE)
+		return false;
+	value = fsdp_setting(complete->checkpoint, index).value;
+	return value.kind == FSDP_TOKEN_BOOL && value.integer != 0;
+}
+
+/* What a method stores, where the configuration names one and nothing is packed. */
+static void judge_unpacked(struct fsdp_packing *packed)
+{
+	static const struct {
+		const char *method, *reads;
+	} methods[] = {
+		{ "gptq", "qweight, qzeros and scales" },
+		{ "awq", "qweight, qzeros and scales" },
+		{ "bitsandbytes", "packed weights and their quantization state" },
+		{ "fp8", "float8 weights and weight_scale_inv" },
+		{ "mxfp4", "blocks and scales" },
+	};
+	static const char *const flags[] = { "load_in_4bit", "load_in_8bit" };
+	struct fsdp_complete *complete = packed->complete;
+	const char *family = fsdp_checkpoint_format(complete->checkpoint).family;
+	uint32_t matrices = 0;
+	bool is_asked = false;
+
+	read_method(packed);
+	for (size_t i = 0; i < FSDP_COUNT(flags); i++)
+		is_asked |= is_true(complete, packed->config, flags[i]);
+	for (uint32_t i = 0; i < complete->tensor_count; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(complete->checkpoint, i);
+		matrices += fsdp_complete_is_plain(&tensor) && tensor.dims == 2;
+	}
+	if (family == NULL || strncmp(family, "hf", 2) != 0 || matrices == 0 ||
+		(packed->is_bnb && !is_asked) ||
+		fsdp_complete_get_text(complete, complete->config.root, "model_type")
+				.data == NULL)
+		return;
+	for (size_t i = 0; i < FSDP_COUNT(methods); i++)
+		if (fsdp_span_is(packed->method, methods[i].method))
+			fsdp_find(complete->checking->findings, FSDP_RULE_CONFIG_MISMATCH,
+				FSDP_PLACE(.file = FSDP_SPAN("config.json"),
+					.fix = "remove quantization_config from config.json, or quantize the model again"),
+				"quant_method is %s, which reads %s, and none of %u matrices is quantized",
+				methods[i].method, methods[i].reads, matrices);
 }
 
 /* Methods whose members are known, and their rules not. */
@@ -470,6 +529,7 @@ void fsdp_complete_judge_packed(struct fsdp_complete *complete)
 		return;
 	if (!is_any_packed(complete)) {
 		skip(complete, FSDP_REASON_NONE);
+		judge_unpacked(&packed);
 		return;
 	}
 	read_method(&packed);

@@ -246,8 +246,28 @@ static void judge_stack(
 	}
 }
 
+/* FSDP's own tensor of a rank, which a file of a model has no use for. */
+static void judge_flat_parameters(struct fsdp_complete *complete)
+{
+	for (uint32_t i = 0; i < complete->tensor_count && !complete->failed; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(complete->checkpoint, i);
+
+		if ((tensor.flags & FSDP_TENSOR_FLATTENED) == 0 && tensor.dims == 1 &&
+			!complete->told[i] &&
+			fsdp_span_ends(fsdp_complete_stored(complete, i),
+				FSDP_SPAN("_flat_param")))
+			fsdp_complete_tell(complete, i, FSDP_RULE_FLATTENED_PARAMETER,
+				FSDP_ERROR + 1,
+				"the tensor is FSDP's flat parameter of one rank: names and shapes of its parameters are not in the file");
+	}
+}
+
 void fsdp_complete_judge_shapes(struct fsdp_complete *complete)
 {
+	const char *family = fsdp_checkpoint_format(complete->checkpoint).family;
+
+	if (family != NULL && strncmp(family, "hf", 2) == 0)
+		judge_flat_parameters(complete);
 	for (size_t i = 0; i < complete->stack_count && !complete->failed; i++)
 		if (complete->stacks[i].is_deep &&
 			complete->stacks[i].element_count >= ALIKE_LEAST) {

@@ -426,6 +426,110 @@ static void judge_member(
 	}
 }
 
+/* ---- a configuration that no rank's piece explains ---- */
+
+/* Sizes of all such weights in the layers; 0: none, or several. */
+static uint64_t size_in_layers(const struct fsdp_complete *complete,
+	const char *const *modules, uint32_t dims, uint32_t dim)
+{
+	uint64_t size = 0;
+
+	for (size_t i = 0; i < complete->stack_count; i++) {
+		const struct fsdp_complete_stack *stack = &complete->stacks[i];
+
+		if (!stack->is_deep || stack->is_inner ||
+			stack->tower != FSDP_COMPLETE_MAIN)
+			continue;
+		for (uint32_t k = 0; k < stack->record_count; k++) {
+			uint32_t index = stack->records[k].tensor,
+				 name = complete->folded[index];
+			struct fsdp_tensor tensor =
+				fsdp_tensor(complete->checkpoint, index);
+
+			if (!fsdp_span_is(segment_of(complete, name), "weight") ||
+				!is_among(segment_of(complete, parent_of(complete, name)),
+					modules))
+				continue;
+			if (!fsdp_complete_is_plain(&tensor) || tensor.dims != dims ||
+				(size != 0 && (uint64_t)tensor.shape[dim] != size))
+				return 0;
+			size = (uint64_t)tensor.shape[dim];
+		}
+	}
+	return size;
+}
+
+/* Keys and values of all layers have another number of heads, and queries have all of theirs; or all three have heads
+ * of another size, and the middle part is whole, which it is not in a piece. */
+static void judge_heads(struct fsdp_complete *complete, struct widths *widths)
+{
+	static const char *const keys[] = { "k_proj", "v_proj", NULL },
+				 *const queries[] = { "q_proj", NULL },
+				 *const gates[] = { "gate_proj", "up_proj", NULL };
+	uint64_t rows = size_in_layers(complete, keys, 2, 0),
+		 all = size_in_layers(complete, queries, 2, 0), heads, stated, size, due,
+		 value;
+	uint32_t text = complete->config.text;
+	const char *key = "num_key_value_heads";
+	bool has_size = fsdp_complete_get_integer(complete, text, "head_dim", &size);
+	char next[96];
+
+	if (rows == 0 || widths->key_value == 0 || rows == widths->key_value ||
+		!fsdp_complete_get_integer(
+			complete, text, "num_attention_heads", &heads) ||
+		!fsdp_complete_get_integer(complete, text, key, &stated) || stated == 0 ||
+		heads == 0)
+		return;
+	if (!has_size)
+		size = widths->key_value / stated;
+	if (size == 0 || !fsdp_mul(heads, size, &due))
+		return;
+	if (all == due && rows % size == 0 && heads % (rows / size) == 0) {
+		value = rows / size;
+	} else if (has_size && all % heads == 0 && rows == all / heads * stated &&
+		   widths->inner != 0 &&
+		   size_in_layers(complete, gates, 2, 0) == widths->inner) {
+		key = "head_dim";
+		value = all / heads;
+		stated = size;
+	} else {
+		return;
+	}
+	/* Without head_dim the number of all heads may be the wrong one. */
+	snprintf(next, sizeof next,
+		has_size ? "set %s to %llu in config.json"
+			 : "compare num_attention_heads and %s with the source model",
+		key, FSDP_LLU(value));
+	fsdp_find(complete->checking->findings, FSDP_RULE_CONFIG_MISMATCH,
+		FSDP_PLACE(.file = FSDP_SPAN("config.json"), .fix = next),
+		"%s is %llu; q_proj of all layers has %llu rows, and k_proj and v_proj have %llu: it would be %llu",
+		key, FSDP_LLU(stated), FSDP_LLU(all), FSDP_LLU(rows), FSDP_LLU(value));
+	widths->key_value = 0;
+}
+
+/* Norms and columns of queries have one other width: a piece would have that in one dimension only. */
+static void judge_hidden(struct fsdp_complete *complete, struct widths *widths)
+{
+	static const char *const norms[] = { "input_layernorm",
+		"post_attention_layernorm", "ln_1", "ln_2", NULL },
+				 *const queries[] = { "q_proj", "qkv_proj", NULL };
+	uint64_t width = size_in_layers(complete, norms, 1, 0);
+
+	if (width == 0 || width == widths->hidden ||
+		size_in_layers(complete, queries, 2, 1) != width ||
+		fsdp_complete_config_has(complete, NULL, width))
+		return;
+	for (uint32_t i = 0; i < complete->tensor_count; i++)
+		if (is_of_vocabulary(complete, i))
+			complete->told[i] = 1;
+	fsdp_find(complete->checking->findings, FSDP_RULE_CONFIG_MISMATCH,
+		FSDP_PLACE(.file = FSDP_SPAN("config.json"),
+			.fix = "put the config.json of the model that was saved in its place"),
+		"%s is %llu, and all layers have width %llu: the configuration is of a model of another size",
+		widths->hidden_key, FSDP_LLU(widths->hidden), FSDP_LLU(width));
+	widths->hidden = 0;
+}
+
 void fsdp_complete_judge_widths(struct fsdp_complete *complete)
 {
 	struct widths widths = { 0 };
@@ -433,6 +537,10 @@ void fsdp_complete_judge_widths(struct fsdp_complete *complete)
 	if (complete->config.text != FSDP_NONE)
 		read_widths(complete, &widths);
 	widths.padded = find_padded(complete, widths.vocab);
+	if (widths.hidden > 0) {
+		judge_heads(complete, &widths);
+		judge_hidden(complete, &widths);
+	}
 	for (uint32_t i = 0; i < complete->tensor_count && !complete->failed; i++)
 		if (!complete->told[i] && is_of_vocabulary(complete, i))
 			judge_vocabulary(complete, i, &widths);

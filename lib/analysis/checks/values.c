@@ -381,9 +381,10 @@ static void judge_tie(struct values_check *check)
 	fsdp_shown(name_of(check, b->tensor), kept);
 	fsdp_find(check->findings, FSDP_RULE_TIE_MISMATCH,
 		FSDP_PLACE(.tensor = name_of(check, a->tensor),
-			.severity = FSDP_WARNING + 1),
-		"tie_word_embeddings is true, but its bytes are not those of %s, which is what loaders keep",
-		kept);
+			.severity = FSDP_WARNING + 1,
+			.fix = "set tie_word_embeddings to false to keep both, or remove the head"),
+		"tie_word_embeddings is true, but its bytes are not those of %s: transformers before 5 keeps only %s, later releases both",
+		kept, kept);
 }
 
 static void judge_groups(struct values_check *check, double *sorted)

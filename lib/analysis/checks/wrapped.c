@@ -24,8 +24,10 @@ static const struct {
 		"save what get_model_state_dict gives, or remove \"_checkpoint_wrapped_module.\" from the names before loading" },
 	{ "lightning_module", "a strategy of Lightning", true,
 		"remove \"lightning_module.\" from the names before loading" },
+	{ "base_model", "PEFT", true,
+		"save what model.merge_and_unload() gives, or remove \"base_model.model.\" and \".base_layer\" from the names" },
 };
-enum { WRAPPERS = FSDP_COUNT(wrappers), AVERAGES = 8 };
+enum { WRAPPERS = FSDP_COUNT(wrappers), OF_PEFT = WRAPPERS - 1, AVERAGES = 8 };
 
 struct wrapped {
 	struct fsdp_checking *checking;
@@ -132,6 +134,9 @@ static void look_at(struct wrapped *wrapped, const struct fsdp_tensor *tensor)
 	struct fsdp_span key = key_of(checking->checkpoint, tensor, raw);
 
 	wrapped->all++;
+	/* What FSDP made one tensor of has other remedies. */
+	if (fsdp_span_ends(key, FSDP_SPAN("_flat_param")))
+		return;
 	for (size_t i = 0; i < WRAPPERS && !wrapped->failed; i++)
 		if (has_segment(key, i) &&
 			!(wrappers[i].only_first &&
@@ -244,6 +249,15 @@ static bool may_be_own(const struct fsdp_checkpoint *checkpoint)
 	       (family != NULL && strncmp(family, "deepspeed", 9) == 0);
 }
 
+/* A whole model was saved with the names of its adapters: those of an adapter begin so rightly. */
+static bool is_model_of_peft(const struct wrapped *wrapped)
+{
+	const char *family = fsdp_checkpoint_format(wrapped->checking->checkpoint).family;
+
+	return family != NULL && strncmp(family, "hf", 2) == 0 &&
+	       wrapped->counts[OF_PEFT] == wrapped->all;
+}
+
 static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
 {
 	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
@@ -273,7 +287,8 @@ static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
 	if (wrapped.failed || other.failed)
 		return fsdp_arena_fail(checking->arena, ret_error);
 	for (size_t i = 0; i < WRAPPERS; i++)
-		if (wrapped.counts[i] > 0 && !(wrappers[i].only_first && is_own))
+		if (wrapped.counts[i] > 0 && !(wrappers[i].only_first && is_own) &&
+			(i != OF_PEFT || is_model_of_peft(&wrapped)))
 			tell_wrapper(&wrapped, i);
 	return true;
 }

@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Causes and cures of what users of checkpoint libraries report: samples, near misses, and what is printed about each."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+from tried import BINARY, ENDS, LLAMA_ALL, adapter, always, copy, layers, model, write
+
+BERT = {"model_type": "bert", "architectures": ["BertForTokenClassification"], "num_hidden_layers": 1, "vocab_size": 64, "hidden_size": 16,
+        "intermediate_size": 24, "num_attention_heads": 4, "max_position_embeddings": 8, "type_vocab_size": 2, "id2label": {"0": "a", "1": "b", "2": "c"}}
+GATHER = "gather the full state dict before saving it, or merge the shards of all ranks"
+AGAIN = "save or convert the model again, and compare the names with those of the source"
+
+
+def bert(weight="weight", bias="bias", rows=8, **config):
+    """With these words for the parameters of norms, as TensorFlow had them, and these rows of positions."""
+    linear = {"attention.self.query": (16, 16), "attention.self.key": (16, 16), "attention.self.value": (16, 16), "attention.output.dense": (16, 16),
+              "intermediate.dense": (24, 16), "output.dense": (16, 24)}
+    tensors = {f"bert.embeddings.{kind}_embeddings.weight": (count, 16) for kind, count in (("word", 64), ("position", rows), ("token_type", 2))}
+    tensors |= {f"bert.encoder.layer.0.{name}.weight": shape for name, shape in linear.items()}
+    tensors |= {f"bert.encoder.layer.0.{name}.bias": shape[:1] for name, shape in linear.items()}
+    tensors |= {f"bert.{norm}.LayerNorm.{word}": (16,) for norm in ("embeddings", "encoder.layer.0.attention.output", "encoder.layer.0.output") for word in (weight, bias)}
+    tensors |= {"classifier.weight": (3, 16), "classifier.bias": (3,)}
+    return always(model(tensors, {}, **BERT | config))
+
+
+def llama(changed=(), **config):
+    return always(model(LLAMA_ALL | dict(changed), {}, **config))
+
+
+def prefixed(prefix, inner="", tensors=LLAMA_ALL, **config):
+    return always(model({f"{prefix}{name}".replace(".q_proj.", f".q_proj.{inner}"): shape for name, shape in tensors.items()}, {}, **config))
+
+
+def without(*names, **config):
+    return always(model({name: shape for name, shape in LLAMA_ALL.items() if name not in names}, {}, **config))
+
+
+def quantized(**config):
+    return llama(quantization_config=config)
+
+
+def gptq(group, bits=4, last=4):
+    """Weights of 4 bits and groups of 32, under this configuration; the last may have other groups."""
+    tensors = dict(ENDS)
+    for i, groups in enumerate((4, last)):
+        tensors |= {f"model.layers.{i}.mlp.down_proj.{member}": (dtype, shape) for member, dtype, shape in (
+            ("qweight", "I32", (16, 16)), ("qzeros", "I32", (groups, 2)), ("scales", "F16", (groups, 16)))}
+    return always(model(tensors, {}, quantization_config={"quant_method": "gptq", "bits": bits, "group_size": group}, intermediate_size=128))
+
+
+def awq(group):
+    tensors = ENDS | layers("mlp.down_proj.qweight", shape=("I32", (128, 2))) | layers("mlp.down_proj.qzeros", shape=("I32", (4, 2)))
+    tensors |= layers("mlp.down_proj.scales", shape=("F16", (4, 16)))
+    return always(model(tensors, {}, quantization_config={"quant_method": "awq", "bits": 4, "group_size": group}, intermediate_size=128))
+
+
+def fp8(*members):
+    tensors = ENDS | layers("mlp.down_proj.weight", shape=("F8_E4M3", (16, 24)))
+    for member in members:
+        tensors |= layers(f"mlp.down_proj.{member}", shape=(1, 1))
+    return always(model(tensors, {}, quantization_config={"quant_method": "fp8", "weight_block_size": [128, 128]}))
+
+
+def lora(*halves):
+    """A file of pairs; the last module has no second half if it says so."""
+    def lora_file(folder):
+        tensors = {f"{prefix}.{i}.{half}.weight": (4, 16) for prefix, both in halves for i in range(2) for half in both[:2]}
+        for prefix, both in halves:
+            if len(both) > 2:
+                del tensors[f"{prefix}.1.{both[1]}.weight"]
+        return os.path.join(write(folder, tensors), "model.safetensors")
+    return lora_file
+
+
+def with_pointer(content):
+    """What is in the place of a shard."""
+    def with_other_shard(folder):
+        path = copy("hf/llama-sharded", folder)
+        with open(os.path.join(path, "model-00002-of-00005.safetensors"), "w", encoding="utf-8") as f:
+            f.write(content)
+        return path
+    return with_other_shard
+
+
+POINTER = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'ab' * 32}\nsize 4096\n"
+
+# rule, what makes a sample, the next steps that are printed
+CURES = [
+    ("FI1093", gptq(32), []), ("FI1093", gptq(16), ["set group_size to 32 in quantization_config"]),
+    ("FI1093", gptq(32, bits=8), ["set bits to 4 in quantization_config"]), ("FI1093", gptq(16, last=2), ["check the group size, and quantize the model again"] * 4),
+    ("FI1093", awq(32), []), ("FI1093", awq(64), ["set group_size to 32 in quantization_config"]),
+    ("FI1092", fp8("weight_scale_inv"), []), ("FI1092", fp8(), ["quantize or convert the model again"]),
+    ("FI1091", llama(num_key_value_heads=4), ["set num_key_value_heads to 2 in config.json"]),
+    ("FI1091", llama(num_key_value_heads=4, head_dim=None), ["compare num_attention_heads and num_key_value_heads with the source model"]),
+    ("FI1091", llama(head_dim=8), ["set head_dim to 4 in config.json"]), ("FI1091", llama(), []),
+    # A piece of two ranks has half of the middle part, too.
+    ("FI1094", llama(layers("self_attn.q_proj.weight", "self_attn.k_proj.weight", "self_attn.v_proj.weight", shape=(8, 16))
+                     | layers("mlp.gate_proj.weight", "mlp.up_proj.weight", shape=(12, 16)), num_key_value_heads=4), [GATHER] * 8),
+    ("FI1091", llama(hidden_size=32), ["put the config.json of the model that was saved in its place"]),
+    *(("FI1091", quantized(**config), ["remove quantization_config from config.json, or quantize the model again"]) for config in (
+        {"quant_method": "gptq", "bits": 4}, {"quant_method": "bitsandbytes", "load_in_4bit": True}, {"quant_method": "fp8"})),
+    *(("FI1091", quantized(**config), []) for config in ({"quant_method": "torchao"}, {"quant_method": "bitsandbytes", "load_in_4bit": False})),
+    ("FI1090", lora(("lora_unet_mid", ("lora_down", "lora_up"))), []), ("FI1090", lora(("lora_unet_mid", ("lora_down", "lora_up", "gone"))), [AGAIN]),
+    ("FI4003", lora(("unet.mid", ("lora_A", "lora_B")), ("lora_unet_mid", ("lora_down", "lora_up"))), ["convert all names to one convention, or save them as two files"]),
+    ("FI4003", lora(("unet.mid", ("lora_A", "lora_B")), ("unet.up", ("lora_A", "lora_B"))), []),
+    ("FI4002", prefixed("base_model.model.", "base_layer."),
+     ['save what model.merge_and_unload() gives, or remove "base_model.model." and ".base_layer" from the names']),
+    ("FI4002", llama({"base_model.own.weight": (4, 4)}), []), ("FI4002", always(adapter()), []),
+    ("FI4005", always(model(ENDS | {"model._flat_param": (512,)}, {})), ["save a full state dict (StateDictType.FULL_STATE_DICT or get_model_state_dict)"]),
+    ("FI4005", always(model(ENDS | {"model.flat.bias": (512,)}, {})), []),
+]
+
+# what makes a sample, the verdict of from_pretrained, its next step
+LOADS = [
+    (bert(), "loads", None), (bert("gamma", "beta"), "loads", None), (bert("gamma", "shift"), "differs", None),
+    (bert(id2label={"0": "a"}), "refuses", "give config.json the 3 labels of the saved model (id2label, label2id)"),
+    (bert(rows=12), "refuses", "set max_position_embeddings in config.json to 12"), (bert(rows=4), "refuses", None),
+    (with_pointer(POINTER), "refuses", "download or copy the file again"), (with_pointer("\0" * 4096), "refuses", "download or copy the file again"),
+    (llama(rope_scaling={"type": "linear"}), "refuses", "put rope_scaling of the source model's config.json in its place"),
+    (llama(rope_parameters={"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0}), "refuses", "put rope_parameters of the source model's config.json in its place"),
+    (llama(rope_scaling={"type": "linear", "factor": 2.0}), "loads", None), (llama(rope_scaling={"rope_type": "default"}), "loads", None),
+    (llama(num_hidden_layers=1), "differs", "set num_hidden_layers in config.json to the number of stored layers"),
+    (llama({"model.embed_tokens.weight": (66, 16)}), "refuses",
+     "lm_head.weight has 64 rows: call model.resize_token_embeddings(66), which resizes both, and save again"),
+    (llama({name: (66, 16) for name in ENDS}), "refuses", "set vocab_size in config.json to 66"), (llama({name: (32, 16) for name in ENDS}), "refuses", None),
+    (llama(intermediate_size=28), "refuses", "set intermediate_size in config.json to 24"), (llama(intermediate_size=64), "refuses", None),
+    (llama(layers("mlp.down_proj.weight", shape=(24, 16))), "refuses", "save these matrices transposed"),
+    (llama(layers("mlp.down_proj.weight", shape=(12, 16))), "refuses", None),
+    (prefixed("language_model.", tensors={n: s for n, s in LLAMA_ALL.items() if n != "lm_head.weight"}, tie_word_embeddings=True), "differs",
+     "rename the tensors: without the prefix language_model."),
+    (quantized(quant_method="gptq", bits=4), "not_judged", None),
+]
+
+
+def audit(path, *options):
+    run = subprocess.run([BINARY, "audit", "--json", *options, path], capture_output=True, check=False)
+    return json.loads(run.stdout)
+
+
+def main():
+    print(f"1..{len(CURES) + len(LOADS)}")
+    outcomes = []
+    for rule, make, wanted in CURES:
+        with tempfile.TemporaryDirectory() as folder:
+            given = [f.get("fix") for f in audit(make(folder), "--for=none")["findings"] if f["rule"] == rule]
+        outcomes.append((given, wanted))
+    for make, wanted, step in LOADS:
+        with tempfile.TemporaryDirectory() as folder:
+            loader = audit(make(folder), "--for=hf")["data"]["loaders"][0]
+        given = [loader["verdict"], *(reason.get("way_out") for reason in loader["reasons"])]
+        outcomes.append((given, [wanted] if wanted == "loads" else [wanted, step]))
+    for number, (given, wanted) in enumerate(outcomes, 1):
+        print(f"{'ok' if given == wanted else 'not ok'} {number} - {given}" + ("" if given == wanted else f", expected {wanted}"))
+    return 1 if any(given != wanted for given, wanted in outcomes) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
