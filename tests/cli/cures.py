@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 
-from tried import BINARY, ENDS, LLAMA_ALL, adapter, always, copy, layers, model, write
+from tried import BINARY, ENDS, LLAMA_ALL, adapter, always, copy, layers, model, on_base, write
 
 BERT = {"model_type": "bert", "architectures": ["BertForTokenClassification"], "num_hidden_layers": 1, "vocab_size": 64, "hidden_size": 16,
         "intermediate_size": 24, "num_attention_heads": 4, "max_position_embeddings": 8, "type_vocab_size": 2, "id2label": {"0": "a", "1": "b", "2": "c"}}
@@ -114,6 +114,17 @@ CURES = [
     ("FI4005", always(model(ENDS | {"model.flat.bias": (512,)}, {})), []),
 ]
 
+META = {"model.embed_tokens": "tok_embeddings", "lm_head": "output", "model.norm": "norm", "model.layers": "layers", "self_attn.q_proj": "attention.wq",
+        "self_attn.k_proj": "attention.wk", "self_attn.v_proj": "attention.wv", "self_attn.o_proj": "attention.wo", "mlp.gate_proj": "feed_forward.w1",
+        "mlp.down_proj": "feed_forward.w2", "mlp.up_proj": "feed_forward.w3", "input_layernorm": "attention_norm", "post_attention_layernorm": "ffn_norm"}
+
+
+def of_meta(name):
+    for ours, theirs in META.items():
+        name = name.replace(ours, theirs)
+    return name
+
+
 # what makes a sample, the verdict of from_pretrained, its next step
 LOADS = [
     (bert(), "loads", None), (bert("gamma", "beta"), "loads", None), (bert("gamma", "shift"), "differs", None),
@@ -133,8 +144,16 @@ LOADS = [
     (prefixed("language_model.", tensors={n: s for n, s in LLAMA_ALL.items() if n != "lm_head.weight"}, tie_word_embeddings=True), "differs",
      "rename the tensors: without the prefix language_model."),
     (quantized(quant_method="gptq", bits=4), "not_judged", None),
+    (always(model({of_meta(name): shape for name, shape in LLAMA_ALL.items()}, {})), "differs", "fsdp-inspect export --map=hf-llama -o OUT FOLDER"),
+    (always(model({of_meta(name): shape for name, shape in LLAMA_ALL.items() if ".q_proj." not in name}, {})), "differs", None),
 ]
 
+
+ADAPTED = [
+    (always(on_base(lambda tensors: tensors)), "loads", None),
+    *((always(on_base(lambda tensors, rows=rows: tensors | {"base_model.model.model.embed_tokens.weight": (rows, 16)})), "refuses", step) for rows, step in (
+        (66, "call resize_token_embeddings(66) on the base before the adapter is loaded"), (62, None))),
+]
 
 def audit(path, *options):
     run = subprocess.run([BINARY, "audit", "--json", *options, path], capture_output=True, check=False)
@@ -142,16 +161,17 @@ def audit(path, *options):
 
 
 def main():
-    print(f"1..{len(CURES) + len(LOADS)}")
+    print(f"1..{len(CURES) + len(LOADS) + len(ADAPTED)}")
     outcomes = []
     for rule, make, wanted in CURES:
         with tempfile.TemporaryDirectory() as folder:
             given = [f.get("fix") for f in audit(make(folder), "--for=none")["findings"] if f["rule"] == rule]
         outcomes.append((given, wanted))
-    for make, wanted, step in LOADS:
+    for loader, (make, wanted, step) in [("hf", load) for load in LOADS] + [("peft", load) for load in ADAPTED]:
         with tempfile.TemporaryDirectory() as folder:
-            loader = audit(make(folder), "--for=hf")["data"]["loaders"][0]
-        given = [loader["verdict"], *(reason.get("way_out") for reason in loader["reasons"])]
+            answer = audit(make(folder), f"--for={loader}")["data"]["loaders"][0]
+            steps = [reason.get("way_out") for reason in answer["reasons"]]
+        given = [answer["verdict"], *(text.replace(folder, "FOLDER") if text else text for text in steps)]
         outcomes.append((given, [wanted] if wanted == "loads" else [wanted, step]))
     for number, (given, wanted) in enumerate(outcomes, 1):
         print(f"{'ok' if given == wanted else 'not ok'} {number} - {given}" + ("" if given == wanted else f", expected {wanted}"))

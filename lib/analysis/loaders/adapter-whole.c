@@ -159,6 +159,23 @@ bool fsdp_adapter_lacks_module_of_base(struct fsdp_loading *loading)
 	return false;
 }
 
+/* Word 1: what helps. Tokens were added before the adapter was trained, if an embedding or a head has more rows. */
+static void say_rows(struct fsdp_loading *loading, struct fsdp_span name,
+	const struct fsdp_tensor *tensor, const struct fsdp_load_tensor *base)
+{
+	static const char *const ends[] = { "embed_tokens.weight", "lm_head.weight",
+		"wte.weight", "embed_in.weight", "word_embeddings.weight" };
+
+	fsdp_load_say(loading, 1, "%s", "");
+	for (size_t i = 0; i < FSDP_COUNT(ends); i++)
+		if (fsdp_span_ends(name, fsdp_span_text(ends[i])) && tensor->dims == 2 &&
+			base->dims == 2 && tensor->shape[1] == base->shape[1] &&
+			tensor->shape[0] > base->shape[0])
+			fsdp_load_say(loading, 1,
+				"call resize_token_embeddings(%lld) on the base before the adapter is loaded",
+				(long long)tensor->shape[0]);
+}
+
 /* A tensor whose shape is not that of the base's of the same name: one of a whole module, a
  * bias that is trained, an embedding that is saved with its adapter. */
 bool fsdp_adapter_has_other_module(struct fsdp_loading *loading)
@@ -190,6 +207,7 @@ bool fsdp_adapter_has_other_module(struct fsdp_loading *loading)
 			continue;
 		fsdp_load_say(loading, 0, FSDP_ADAPTER_PREFIX "%.*s",
 			FSDP_TEXT_MOST(name, 512));
+		say_rows(loading, name, &tensor, base);
 		return true;
 	}
 	return false;

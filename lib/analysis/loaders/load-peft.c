@@ -580,7 +580,7 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(BASE_MODEL, fsdp_adapter_has_other_sizes,
 		"{0} has size {1}, the base expects {2}", "{4}"),
 	FSDP_REFUSES(BASE_MODEL, fsdp_adapter_has_other_module,
-		"{0} has another shape in the base", FSDP_NO_FIX),
+		"{0} has another shape in the base", "{1}"),
 	FSDP_DIFFERS(MISSING_TENSOR, has_no_tensors,
 		"no tensor of the adapter is stored: it has no effect", FSDP_NO_FIX),
 	FSDP_DIFFERS(OTHER_NAMES, has_other_names,

@@ -647,6 +647,19 @@ static bool explains_all(
 	       loading->misshaped == 0;
 }
 
+/* Names of Meta's files, which a map converts: it also puts rows of queries and keys in order. */
+static bool has_names_of_meta(struct fsdp_loading *loading)
+{
+	static const char *const names[] = { "tok_embeddings.weight",
+		"layers.0.attention.wq.weight", "layers.0.feed_forward.w1.weight" };
+	struct fsdp_span type = fsdp_load_text(loading, "config.json", "model_type");
+
+	for (size_t i = 0; i < FSDP_COUNT(names); i++)
+		if (find_tensor(&loading->stored, fsdp_span_text(names[i])) == NULL)
+			return false;
+	return fsdp_span_is(type, "llama") || fsdp_span_is(type, "mistral");
+}
+
 /* Word 3: the prefix that separates stored from missing names; empty: no such prefix. */
 static void say_renaming(struct fsdp_loading *loading)
 {
@@ -657,6 +670,11 @@ static void say_renaming(struct fsdp_loading *loading)
 	if (loading->unexpected == 0)
 		return;
 	there = loading->first_unexpected->name;
+	if (has_names_of_meta(loading)) {
+		fsdp_load_say(loading, 3, "fsdp-inspect export --map=hf-llama -o OUT %s",
+			loading->path);
+		return;
+	}
 	/* A nested dict, as keep_topmost lists it. */
 	if (loading->stored.count == 1 && loading->first_unexpected->shape == NULL) {
 		fsdp_load_say(loading, 3, "save only the dict under the key %.*s",
