@@ -11,6 +11,7 @@ from tried import BINARY, ENDS, LLAMA_ALL, adapter, always, copy, layers, model,
 
 BERT = {"model_type": "bert", "architectures": ["BertForTokenClassification"], "num_hidden_layers": 1, "vocab_size": 64, "hidden_size": 16,
         "intermediate_size": 24, "num_attention_heads": 4, "max_position_embeddings": 8, "type_vocab_size": 2, "id2label": {"0": "a", "1": "b", "2": "c"}}
+WHISPER = {"model_type": "whisper", "d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 4, "encoder_ffn_dim": 24, "decoder_ffn_dim": 24}
 GATHER = "gather the full state dict before saving it, or merge the shards of all ranks"
 AGAIN = "save or convert the model again, and compare the names with those of the source"
 
@@ -112,6 +113,9 @@ CURES = [
     ("FI4002", llama({"base_model.own.weight": (4, 4)}), []), ("FI4002", always(adapter()), []),
     ("FI4005", always(model(ENDS | {"model._flat_param": (512,)}, {})), ["save a full state dict (StateDictType.FULL_STATE_DICT or get_model_state_dict)"]),
     ("FI4005", always(model(ENDS | {"model.flat.bias": (512,)}, {})), []),
+    # As transformers builds the embedding of Mllama.
+    ("FI1091", llama({"model.embed_tokens.weight": (72, 16)}, model_type="mllama_text_model"), []),
+    ("FI1091", llama({"model.embed_tokens.weight": (72, 16)}, model_type="mine"), ["compare config.json and the weights with the source model: one of them is of another model"]),
 ]
 
 META = {"model.embed_tokens": "tok_embeddings", "lm_head": "output", "model.norm": "norm", "model.layers": "layers", "self_attn.q_proj": "attention.wq",
@@ -144,6 +148,8 @@ LOADS = [
     (prefixed("language_model.", tensors={n: s for n, s in LLAMA_ALL.items() if n != "lm_head.weight"}, tie_word_embeddings=True), "differs",
      "rename the tensors: without the prefix language_model."),
     (quantized(quant_method="gptq", bits=4), "not_judged", None),
+    *((always(model({"model.decoder.embed_tokens.weight": (64, 16)}, {}, **WHISPER, architectures=[name])), verdict, None) for name, verdict in (
+        ("WhisperForCausalLM", "not_judged"), ("WhisperForConditionalGeneration", "differs"))),
     (always(model({of_meta(name): shape for name, shape in LLAMA_ALL.items()}, {})), "differs", "fsdp-inspect export --map=hf-llama -o OUT FOLDER"),
     (always(model({of_meta(name): shape for name, shape in LLAMA_ALL.items() if ".q_proj." not in name}, {})), "differs", None),
 ]

@@ -275,6 +275,11 @@ static void judge_rows(struct fsdp_complete *complete, uint32_t index,
 
 	if (widths->vocab == 0 || fsdp_complete_config_has(complete, "vocab", rows))
 		return;
+	/* Mllama's embedding has eight rows more than its head. */
+	if (rows == widths->vocab + 8 && fsdp_complete_is_embedding(complete, index) &&
+		(fsdp_complete_is_model(complete, "mllama") ||
+			fsdp_complete_is_model(complete, "mllama_text_model")))
+		return;
 	if (rows == widths->padded)
 		tell_padded(complete, index, widths);
 	else if (rows > widths->vocab)

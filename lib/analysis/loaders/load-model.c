@@ -660,6 +660,10 @@ static uint32_t find_head(const struct building *building)
 		name = list[1].value.text;
 	if (name.data == NULL)
 		return building->of->family->wants_class ? 0 : LANGUAGE;
+	/* Its decoder alone. */
+	if (building->of->family == &of_whisper &&
+		fsdp_span_ends(name, FSDP_SPAN("ForCausalLM")))
+		return 0;
 	for (size_t i = 0; i < FSDP_COUNT(class_ends); i++)
 		if (fsdp_span_ends(name, fsdp_span_text(class_ends[i].end)))
 			return class_ends[i].head;
