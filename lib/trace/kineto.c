@@ -258,7 +258,8 @@ static bool take_step(struct fsdp_kineto *kineto, const struct timed *one)
 		!fsdp_decimal_integer(digits, &row.id) || digits.data[0] == '-' ||
 		memchr(digits.data, '.', digits.size) != NULL)
 		return true;
-	return append(kineto, FSDP_KINETO_STEP, &row);
+	return find_thread(kineto, one->event, &kineto->step_thread) &&
+	       append(kineto, FSDP_KINETO_STEP, &row);
 }
 
 /* With units: the process of a thread. On the host, the threads that move data and those
@@ -333,9 +334,13 @@ static bool take_annotation(struct fsdp_kineto *kineto, const struct timed *one)
 	enum fsdp_time_type type = fsdp_time_type_of(one->name);
 	/* "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__" */
 	if (fsdp_span_begins(one->name, FSDP_SPAN("enumerate(DataLoader)#"))) {
+		uint32_t thread;
+		int64_t *data_ns;
+		if (!find_thread(kineto, one->event, &thread) ||
+			(data_ns = fsdp_vec_reach(&kineto->data_ns, thread)) == NULL)
+			return false;
 		if (!kineto->limited)
-			fsdp_sum_ns(&kineto->reading->recording.data_loader_ns,
-				one->dur_ns, &kineto->overflow);
+			fsdp_sum_ns(data_ns, one->dur_ns, &kineto->overflow);
 		return append_host(kineto, one, FSDP_IDLE_DATA_LOADER);
 	}
 	if (kineto->with_idle && fsdp_is_backend_note(one->name))
@@ -868,6 +873,12 @@ static bool read_all(struct fsdp_kineto *kineto)
 	if (!take_deviations(kineto, mark, cut))
 		return false;
 	fsdp_json_scan_done(&kineto->input.scan);
+	/* A data loader in another thread than the steps does not hold them up. */
+	for (size_t i = 0; i < kineto->data_ns.count; i++)
+		if (kineto->step_thread == FSDP_NONE || kineto->step_thread == i)
+			fsdp_sum_ns(&reading->recording.data_loader_ns,
+				*(const int64_t *)fsdp_vec_at(&kineto->data_ns, i),
+				&kineto->overflow);
 	return fsdp_kineto_settle(kineto) || fsdp_trace_memory(reading);
 }
 
@@ -908,6 +919,8 @@ static bool read_kineto(struct fsdp_trace_reading *reading)
 		&kineto->kernels, &kineto->arena, sizeof(struct fsdp_kineto_kernel));
 	fsdp_vec_init(&kineto->last, &kineto->arena, sizeof(uint32_t));
 	fsdp_vec_init(&kineto->process_of, &kineto->arena, sizeof(uint32_t));
+	fsdp_vec_init(&kineto->data_ns, &kineto->arena, sizeof(int64_t));
+	kineto->step_thread = FSDP_NONE;
 	for (int type = 0; type < FSDP_TIME_COUNT; type++)
 		fsdp_durations_init(&kineto->durations[type], reading->budget);
 	bool good = (fsdp_kineto_input_init(

@@ -323,6 +323,8 @@ struct fsdp_kineto {
 	struct fsdp_vec kernels;       /* struct fsdp_kineto_kernel; the first is none */
 	struct fsdp_vec last;          /* uint32_t, by thread: its last operator */
 	struct fsdp_vec process_of;    /* uint32_t, by thread, with units */
+	struct fsdp_vec data_ns;       /* int64_t, by thread: in its data loader */
+	uint32_t step_thread;          /* of the last step, or FSDP_NONE */
 	bool with_kernels, with_units, with_idle;
 	bool by_kernel; /* there are kernels of collectives */
 	bool any_reduce_scatter_op;

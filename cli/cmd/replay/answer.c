@@ -725,7 +725,7 @@ HAS(has_size, COST, one->loss.percent > 0)
 static const struct record loss_record = OBJECT_RECORD(COST, "loss",
 	"Where most of the time is lost.",
 	{ "kind", WORD_AT(COST, loss.kind), .always = true,
-		WORDS("waiting", "idle", "exposed", "none"),
+		WORDS("waiting", "data_loader", "idle", "exposed", "none"),
 		.about =
 			"`waiting` for other ranks, `exposed` communication; `none`: no loss of 5 % or more." },
 	{ "rank", INTEGER_AT(COST, loss.rank),

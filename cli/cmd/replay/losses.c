@@ -159,6 +159,24 @@ static void take_shares(const struct replay *replay, struct replay_cost *cost)
 		cost->copies = 0;
 }
 
+static void take_data(const struct replay *replay, struct replay_cost *cost)
+{
+	double data = 0, all = 0;
+
+	for (size_t i = 0; i < replay->count; i++) {
+		const struct fsdp_recording *one = replay_by_rank(replay, i);
+		const struct fsdp_type_times *times = replay_type_of(one, "all", 3);
+
+		if (times == NULL || times->times.sum_ns == FSDP_ABSENT ||
+			one->data_loader_ns > times->times.sum_ns)
+			continue;
+		data += (double)one->data_loader_ns;
+		all += (double)times->times.sum_ns;
+	}
+	cost->data = part(data, all);
+	cost->data_ns = cost->steps != 0 ? data / (double)cost->steps : 0;
+}
+
 /* What the others wait for it, or all ranks for each other, as a part of their time. */
 static void take_straggler(const struct replay *replay, struct replay_cost *cost)
 {
@@ -193,6 +211,7 @@ struct replay_cost replay_cost(const struct replay *replay)
 
 	take_lengths(replay, &cost);
 	take_shares(replay, &cost);
+	take_data(replay, &cost);
 	take_straggler(replay, &cost);
 	return cost;
 }
@@ -824,6 +843,8 @@ static bool are_waits_worst(const struct replay_cost *cost)
 		cost->has_device ? fmin(cost->waiting, cost->exposed) : cost->waiting;
 
 	return cost->waiting >= LEAST_LOSS &&
+	       (cost->has_device || cost->cause == STRAGGLER_DATA ||
+		       cost->waiting >= cost->data) &&
 	       (!cost->has_device ||
 		       (lost * 2 >= cost->exposed && lost * 2 >= cost->idle));
 }
@@ -910,20 +931,35 @@ static void add_exposed(struct replay_loss *loss, const struct replay *run)
 struct replay_loss replay_loss(const struct replay *run, const struct replay_cost *cost)
 {
 	struct replay_loss loss = { .rank = FSDP_ABSENT };
+	struct ms ms;
 
-	if (!replay_advises(run) || (!cost->has_device && !are_waits_worst(cost)))
+	if (!replay_advises(run))
 		return loss;
 	if (are_waits_worst(cost)) {
 		loss.kind = "waiting";
 		loss.rank = cost->straggler;
 		loss.percent = cost->waiting;
 		add_waits(&loss, cost);
+	} else if (!cost->has_device) {
+		if (!(cost->data >= LEAST_LOSS))
+			return loss;
+		loss.kind = "data_loader";
+		loss.percent = cost->data;
+		add_words(&loss,
+			"the data loader takes %.0f %% of the time, %s ms per step; give it more workers, or larger prefetch_factor",
+			cost->data, replay_ms((int64_t)cost->data_ns, &ms));
 	} else if (cost->idle >= LEAST_LOSS && cost->idle >= cost->exposed) {
 		loss.kind = "idle";
 		loss.percent = cost->idle;
-		add_words(&loss,
-			"idle (%.0f %%): the GPU waits for the host; look for data loading, .item() and many small kernels",
+		add_words(&loss, "idle (%.0f %%): the GPU waits for the host; ",
 			cost->idle);
+		if (cost->data * 2 >= cost->idle)
+			add_words(&loss,
+				"the data loader takes %s ms per step: give it more workers, or larger prefetch_factor",
+				replay_ms((int64_t)cost->data_ns, &ms));
+		else
+			add_words(&loss,
+				"look for data loading, .item() and many small kernels");
 	} else if (cost->exposed >= LEAST_LOSS) {
 		loss.kind = "exposed";
 		loss.percent = cost->exposed;

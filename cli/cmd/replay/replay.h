@@ -202,9 +202,10 @@ struct straggler straggler_of(const struct fsdp_recordings *recordings);
 
 /* Where most of the time is lost. */
 struct replay_loss {
-	const char *kind; /* "waiting", "idle", "exposed", "none"; NULL: not known */
-	int64_t rank;     /* for which the others wait; or FSDP_ABSENT */
-	double percent;   /* of the time */
+	/* "waiting", "data_loader", "idle", "exposed", "none"; NULL: not known */
+	const char *kind;
+	int64_t rank;   /* for which the others wait; or FSDP_ABSENT */
+	double percent; /* of the time */
 	char sentence[768];
 };
 
@@ -217,6 +218,8 @@ struct replay_cost {
 	bool has_device; /* the shares are known */
 	bool only_calls; /* all kernels are those of collectives */
 	double compute, exposed, copies, idle;
+	/* In the data loader: per step, and in per cent of the time of the ranks. */
+	double data_ns, data;
 	int64_t busy_ns, span_ns; /* of a device, in what the shares are of */
 	int64_t straggler;        /* or FSDP_ABSENT */
 	/* What the others wait for it, or all for each other, in per cent of their time. */

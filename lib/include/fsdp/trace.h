@@ -819,7 +819,7 @@ struct fsdp_recording {
 	struct fsdp_device_times base;
 	/* Busy with collectives on the host, or FSDP_ABSENT. */
 	int64_t host_comm_busy_ns;
-	/* In which the host asked its data loader for a batch. */
+	/* In which the thread of the steps asked its data loader for a batch. */
 	int64_t data_loader_ns;
 	/* In order of start. */
 	const struct fsdp_step *steps;

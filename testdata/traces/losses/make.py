@@ -65,6 +65,10 @@ for i in range(4):
 write("loader", 0, 1, 100000, loader + gemms)
 # The same without a step: all that was recorded.
 write("nosteps", 0, 1, 100000, loader + gemms, steps=False)
+# The same on a CPU; and the near miss, in which a thread of its own asks the data loader.
+ops = [event("cpu_op", "aten::linear", 60000 + 9500 * i, 9500) for i in range(4)]
+write("cpu", 0, 1, 100000, loader + ops)
+write("thread", 0, 1, 100000, [{**loader[0], "tid": 2}] + ops)
 # The near miss: the GPU works for the whole step.
 write("full", 0, 1, 100000, sum((work("gemm", 100 + 9980 * i, 9980, 7, i + 1, 10 * i) for i in range(10)), []))
 
