@@ -387,7 +387,7 @@ void fsdp_trace_judge(struct fsdp_trace_reading *reading)
 		judge_trace(reading);
 	else if (recording->memory != NULL && recording->truncated)
 		FSDP_TRACE_FIND(reading, RECORDING_TRUNCATED,
-			"it ends in the middle of its history: only what is held at the end is known");
+			"the file ends in the middle of its history: only the memory in use at the end is known");
 	else
 		judge_lines(reading);
 	judge_profile(reading);

@@ -179,7 +179,7 @@ static void put_groups(struct out *out, const struct fsdp_flight *says)
 		if (is_log(says))
 			continue;
 		if (alike[j] > 1)
-			out_line_text(out, " (%zu of %zu ranks)", alike[j], size);
+			out_line_text(out, " (%zu groups of %zu ranks)", alike[j], size);
 		else
 			out_line_text(out, " (%zu rank%s)", size, size == 1 ? "" : "s");
 	}
@@ -244,10 +244,10 @@ static void line_dumps(const struct flight *flight)
 /* ---- what is wrong ---- */
 
 /* "rank 5 never entered" and the like, before the collective. */
-static const char *verb_of(const char *problem)
+static const char *verb_of(const char *problem, size_t ranks)
 {
 	static const struct {
-		const char *problem, *verb;
+		const char *problem, *verb, *of_several;
 	} verbs[] = {
 		{ "missing", "never entered" },
 		{ "extra", "alone entered" },
@@ -258,13 +258,15 @@ static const char *verb_of(const char *problem)
 		{ "exception", "failed" },
 		{ "unheard", NULL },
 		{ "op", "called another operation in" },
-		{ "size", "used other sizes in" },
-		{ "dtype", "used another dtype in" },
+		{ "size", "used a different size in", "used different sizes in" },
+		{ "dtype", "used a different dtype in", "used different dtypes in" },
 	};
 
 	for (size_t i = 0; problem != NULL && i < sizeof verbs / sizeof *verbs; i++)
 		if (strcmp(verbs[i].problem, problem) == 0)
-			return verbs[i].verb;
+			return ranks > 1 && verbs[i].of_several != NULL
+				       ? verbs[i].of_several
+				       : verbs[i].verb;
 	return NULL;
 }
 
@@ -339,7 +341,7 @@ static const char *exception_words(
 static void line_cause(const struct flight *flight)
 {
 	const struct fsdp_flight *says = flight->says;
-	const char *verb = verb_of(says->problem);
+	const char *verb = verb_of(says->problem, says->culprit_count);
 	struct out *out = flight->listing->run->out;
 	struct rank_words words;
 	char text[300];
@@ -761,7 +763,8 @@ static void find_cause(struct listing *listing, const struct fsdp_flight *says)
 			(const char *)says->op.data);
 	run_finding(listing->run, differ ? "FI7041" : "FI7040", "%s %s%s%s%s%.*s",
 		rank_words(says->culprits, says->culprit_count, &words),
-		verb_of(says->problem), number, op, says->group.size != 0 ? " of " : "",
+		verb_of(says->problem, says->culprit_count), number, op,
+		says->group.size != 0 ? " of " : "",
 		(int)(says->group.size < 200 ? says->group.size : 200),
 		(const char *)says->group.data);
 }

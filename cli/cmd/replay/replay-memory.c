@@ -490,11 +490,11 @@ static void show_row(const struct replay *replay, const struct memory_row *row)
 	out_line(out, NULL, "%s", "");
 	out_line(out, NULL,
 		"rank %" PRId64 ", device %" PRId64
-		", at the peak: %s asked for, of the %" PRIu64 " event%s recorded%s",
+		", at the peak: %s requested (%" PRIu64 " event%s%s)",
 		row->rank, says->device,
 		out_bytes(out, (uint64_t)says->peak_bytes, bytes), says->events,
 		says->events == 1 ? "" : "s",
-		says->start_bytes > 0 ? "; what came before is not known" : "");
+		says->start_bytes > 0 ? "; earlier ones were not recorded" : "");
 	lines_stacks(replay, row->memory, says->peak_stacks, says->peak_stack_count);
 }
 
