@@ -232,7 +232,7 @@ static void report_unread(struct session *session, const struct fsdp_below *belo
 	failure->input = input;
 }
 
-/* The files of a directory with an unsupported format are not checkpoints. */
+/* Whether all of them are files of the directory itself, not of one below it. */
 static bool are_its_own(const struct fsdp_below *below, const char *path)
 {
 	for (size_t i = 0; i < fsdp_below_count(below); i++) {
@@ -244,12 +244,15 @@ static bool are_its_own(const struct fsdp_below *below, const char *path)
 	return true;
 }
 
-/* Whether the command lists several checkpoints below a directory, or checks each of them. */
-static bool takes_below(const struct session *session)
+/* Whether the command lists several checkpoints below a directory, or checks each of them.
+ * Files of one directory may be parts of one checkpoint: each alone says nothing of it. */
+static bool takes_below(
+	const struct session *session, const struct fsdp_below *below, const char *path)
 {
 	const struct command *command = session->command;
 
-	return command->judge != NULL ? session->arguments->common.part_count == 0
+	return command->judge != NULL ? session->arguments->common.part_count == 0 &&
+						!are_its_own(below, path)
 				      : command->answers_each && !session->separate;
 }
 
@@ -278,7 +281,8 @@ static bool look_below(struct session *session, const char *path, uint32_t input
 		if (*ret_only != NULL)
 			collected_note(&session->collected,
 				"opened %s, the only checkpoint in %s", *ret_only, path);
-	} else if (count > 1 && session->below == NULL && takes_below(session)) {
+	} else if (count > 1 && session->below == NULL &&
+		   takes_below(session, below, path)) {
 		session->below = below;
 		return true;
 	} else if (count > 1) {
