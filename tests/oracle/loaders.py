@@ -160,7 +160,7 @@ def check(args, root, row, options, model):
         allowed.append("loads")
     if row["loader"] == "trainer" and "-stale-" in row["case"]:
         allowed.append("differs")
-    if row["loader"] == "peft" and {r["code"] for r in answer["reasons"]} == {"base-model"}:
+    if row["loader"] == "peft" and "base-model" in (codes := {r["code"] for r in answer["reasons"]}) and codes <= {"base-model", "ignored"}:
         allowed.append("not_judged")  # the base is a name on the hub, and the row compares with none
     if verdict not in allowed:
         if not (verdict == "not_judged" and (row.get("optional") or row.get("reference"))):

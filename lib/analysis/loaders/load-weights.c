@@ -721,33 +721,6 @@ bool fsdp_load_misses_unsaid(struct fsdp_loading *loading)
 	return fsdp_load_misses(loading) && loading->unexpected == 0;
 }
 
-/* All that is expected is there, and layers beyond the configured number too. Words: the first, how many tensors. */
-bool fsdp_load_leaves_out_layers(struct fsdp_loading *loading)
-{
-	int64_t layers =
-		fsdp_load_integer(loading, "config.json", "num_hidden_layers", -1);
-	struct fsdp_span first = { 0 };
-	unsigned long long count = 0;
-	char begin[NAME_BYTES];
-
-	if (!fsdp_load_compare(loading) || loading->missing != 0 || layers < 1 ||
-		loading->base_prefix == NULL || loading->unexpected == 0)
-		return false;
-	snprintf(begin, sizeof begin, "%slayers.%lld.", loading->base_prefix,
-		(long long)layers);
-	for (size_t i = 0; i < loading->stored.count; i++) {
-		const struct fsdp_load_tensor *item = &loading->stored.items[i];
-		if (item->has_match ||
-			!fsdp_span_begins(item->name, fsdp_span_text(begin)))
-			continue;
-		first = count++ == 0 ? item->name : first;
-		fsdp_load_name(loading, item->name);
-	}
-	fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(first, 512));
-	fsdp_load_say(loading, 1, "%lld", (long long)layers);
-	return count > 0;
-}
-
 /* Both. Word 1 is the first of what is there. */
 bool fsdp_load_leaves_out(struct fsdp_loading *loading)
 {

@@ -253,7 +253,6 @@ bool fsdp_load_misses(struct fsdp_loading *loading);
 bool fsdp_load_misses_unsaid(struct fsdp_loading *loading);
 /* What load_state_dict(strict=True) refuses: other names or other shapes. */
 bool fsdp_load_is_other_model(struct fsdp_loading *loading);
-bool fsdp_load_leaves_out_layers(struct fsdp_loading *loading);
 bool fsdp_load_leaves_out(struct fsdp_loading *loading);
 bool fsdp_load_is_misshaped(struct fsdp_loading *loading);
 bool fsdp_load_knows_no_model(struct fsdp_loading *loading);
