@@ -10,8 +10,10 @@ from __future__ import annotations
 import array
 import math
 import operator
+import os
 import struct
 import sys
+import threading
 from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ._command import Error
@@ -26,6 +28,18 @@ if TYPE_CHECKING:
     NumpyArray = numpy.ndarray[Any, Any]
 
 Array = Union["NumpyArray", "memoryview[Any]"]
+
+_importing = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    # A child would wait for ever for a module that another thread imports at that moment.
+    os.register_at_fork(before=_importing.acquire, after_in_parent=_importing.release, after_in_child=_importing.release)
+
+
+def _import_numpy() -> Any:
+    """numpy. Raises ImportError where it is not installed."""
+    with _importing:
+        import numpy
+    return numpy
 
 
 class Piece(Record):
@@ -85,8 +99,7 @@ class Tensor(Record):
 
     def numpy(self, dtype: Any = None) -> NumpyArray:
         """All elements as an array of numpy; `dtype` casts them."""
-        import numpy
-
+        numpy = _import_numpy()
         values: Any = self._read(0, self._fields["numel"], self.shape)
         return values if dtype is None else values.astype(numpy.dtype(dtype), copy=False)  # type: ignore[no-any-return]
 
@@ -150,7 +163,7 @@ class Tensor(Record):
                 raise Error("other elements were stored than its shape needs", {"path": self._checkpoint.path})
             shape = [len(data)]
         try:
-            import numpy
+            numpy = _import_numpy()
         except ImportError:
             return _memory(data, kind, shape)
         values: Any = numpy.frombuffer(data, dtype=kind.numpy)
