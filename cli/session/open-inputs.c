@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <fsdp/survey.h>
+
 #include "session/helper.h"
 #include "session/progress.h"
 #include "session/session-private.h"
@@ -244,6 +246,50 @@ static bool are_its_own(const struct fsdp_below *below, const char *path)
 	return true;
 }
 
+/* Whether a file is one of the checkpoints, or in the directory of one. */
+static bool is_of_below(
+	const struct fsdp_below *below, const char *path, struct text name)
+{
+	for (size_t i = 0; i < fsdp_below_count(below); i++) {
+		const char *one = fsdp_below_path(below, i) + strlen(path);
+		size_t size;
+
+		one += *one == '/';
+		size = strlen(one);
+		if (name.size >= size && memcmp(name.data, one, size) == 0 &&
+			(name.size == size || name.data[size] == '/'))
+			return true;
+	}
+	return false;
+}
+
+/* Whether each file is of one of the checkpoints; those that name the newest may be next to them. */
+static bool are_all_files(
+	const struct session *session, const struct fsdp_below *below, const char *path)
+{
+	enum { LATEST_BYTES = 4096 };
+	const struct fsdp_options *options = &session->inputs->options;
+	struct fsdp_survey *survey;
+	bool good = true;
+
+	if (!fsdp_survey_new(path, options->limits, options->limit_count, options->remote,
+		    &survey, NULL))
+		return false;
+	for (size_t i = 0; i < fsdp_survey_entry_count(survey) && good; i++) {
+		const struct fsdp_survey_entry *entry = fsdp_survey_entry(survey, i);
+		struct text name = text_of_span(entry->name);
+		const char *slash = memrchr(name.data, '/', name.size);
+		const char *last = slash != NULL ? slash + 1 : name.data;
+
+		good = entry->is_folder || is_of_below(below, path, name) ||
+		       (name.data + name.size - last >= 6 &&
+			       memcmp(last, "latest", 6) == 0 &&
+			       entry->size <= LATEST_BYTES);
+	}
+	fsdp_survey_free(survey);
+	return good;
+}
+
 /* Whether the command lists several checkpoints below a directory, or checks each of them.
  * Files of one directory may be parts of one checkpoint: each alone says nothing of it. */
 static bool takes_below(
@@ -252,7 +298,8 @@ static bool takes_below(
 	const struct command *command = session->command;
 
 	return command->judge != NULL ? session->arguments->common.part_count == 0 &&
-						!are_its_own(below, path)
+						!are_its_own(below, path) &&
+						are_all_files(session, below, path)
 				      : command->answers_each && !session->separate;
 }
 
