@@ -205,10 +205,12 @@ static void judge(struct hashing *hashing)
 {
 	const struct hash_check *check = &hashing->check;
 
-	if (hashing->selects && hashing->tensor_count == 0 && hashing->row_count == 0 &&
-		hashing->partial.parts == 0) {
-		if (hashing->joined == NULL)
-			print_no_match(hashing->run, NAMEABLE_TENSORS);
+	bool is_empty =
+		hashing->selects && hashing->tensor_count == 0 && hashing->row_count == 0;
+
+	if (is_empty && hashing->joined == NULL)
+		print_no_match(hashing->run, NAMEABLE_TENSORS);
+	if (is_empty && hashing->partial.parts == 0) {
 		hashing->status = status_worse(hashing->status, STATUS_BAD);
 		hashing->digest.data = NULL; /* of nothing */
 	}

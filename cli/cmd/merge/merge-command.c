@@ -62,6 +62,23 @@ static void join_lines(const struct joined_parts *joined, struct collected *coll
 	tdestroy(tree, free);
 }
 
+/* Not those about the parts: "part 1 of 3 (from a Slurm array)". */
+static void join_notes(const struct joined_parts *joined, struct collected *collected)
+{
+	for (size_t i = 0; i < joined->parts; i++) {
+		struct fsdp_document_value notes =
+			fsdp_document_get(joined->results[i].end, "notes");
+
+		for (size_t k = 0; k < notes.count; k++) {
+			struct fsdp_span note = fsdp_document_item(notes, k).text;
+
+			if (note.size < 5 || memcmp(note.data, "part ", 5) != 0)
+				collected_note(collected, "%.*s", (int)note.size,
+					(const char *)note.data);
+		}
+	}
+}
+
 static bool run_merge(struct run *run, struct fsdp_error **ret_error)
 {
 	struct joined_parts joined = { .parts = run->path_count };
@@ -77,6 +94,7 @@ static bool run_merge(struct run *run, struct fsdp_error **ret_error)
 				command->name, unfit);
 		} else {
 			join_lines(&joined, run->collected);
+			join_notes(&joined, run->collected);
 			if (run->collected->failure_count > 0)
 				run->status = STATUS_PARTIAL;
 			good = command->join(run, &joined, ret_error);
