@@ -62,20 +62,32 @@ static void join_lines(const struct joined_parts *joined, struct collected *coll
 	tdestroy(tree, free);
 }
 
-/* Not those about the parts: "part 1 of 3 (from a Slurm array)". */
+static bool has_note(const struct part_result *result, struct fsdp_span note)
+{
+	struct fsdp_document_value notes = fsdp_document_get(result->end, "notes");
+
+	for (size_t i = 0; i < notes.count; i++)
+		if (text_is(text_of_span(fsdp_document_item(notes, i).text),
+			    text_of_span(note)))
+			return true;
+	return false;
+}
+
+/* What a part notes about itself, the others do not. */
 static void join_notes(const struct joined_parts *joined, struct collected *collected)
 {
-	for (size_t i = 0; i < joined->parts; i++) {
-		struct fsdp_document_value notes =
-			fsdp_document_get(joined->results[i].end, "notes");
+	struct fsdp_document_value notes =
+		fsdp_document_get(joined->results[0].end, "notes");
 
-		for (size_t k = 0; k < notes.count; k++) {
-			struct fsdp_span note = fsdp_document_item(notes, k).text;
+	for (size_t i = 0; i < notes.count; i++) {
+		struct fsdp_span note = fsdp_document_item(notes, i).text;
+		size_t parts = 0;
 
-			if (note.size < 5 || memcmp(note.data, "part ", 5) != 0)
-				collected_note(collected, "%.*s", (int)note.size,
-					(const char *)note.data);
-		}
+		while (parts < joined->parts && has_note(&joined->results[parts], note))
+			parts++;
+		if (parts == joined->parts)
+			collected_note(collected, "%.*s", (int)note.size,
+				(const char *)note.data);
 	}
 }
 
