@@ -42,9 +42,11 @@ struct fsdp_below {
 	struct fsdp_vec pointers; /* struct fsdp_pointer */
 	uint64_t seen, most;      /* entries */
 	uint64_t unread;          /* directories and files that could not be opened */
-	const char *plan;         /* the only one of the directory that is searched */
-	const char *unclear;      /* the first entry that may be a part of a save */
-	bool is_run;              /* what is named by its step counts, and pointers */
+	uint64_t others;          /* entries in no directory of a checkpoint */
+	const char *first_other;
+	const char *plan;    /* the only one of the directory that is searched */
+	const char *unclear; /* the first entry that may be a part of a save */
+	bool is_run;         /* what is named by its step counts, and pointers */
 	bool is_cut, failed;
 };
 
@@ -403,7 +405,18 @@ static void below_look_at_run(struct fsdp_below *below,
 
 /* ---- Level by level ---- */
 
-/* ---- one directory ---- */
+/* Whether it only names the newest checkpoint. */
+static bool is_pointer(const struct fsdp_folder *folder, const struct fsdp_entry *entry)
+{
+	struct fsdp_source source;
+
+	return entry->kind == FSDP_ENTRY_FILE
+		       ? is_pointer_file(entry->name) &&
+				 fsdp_folder_source(folder, entry->name, &source, NULL) &&
+				 source.size <= POINTER_BYTES
+		       : entry->kind == FSDP_ENTRY_LINK_DIRECTORY &&
+				 is_pointer_link(entry->name);
+}
 
 static void look_at_entries(struct fsdp_below *below,
 	const struct fsdp_below_place *place, const struct fsdp_folder *folder)
@@ -413,11 +426,14 @@ static void look_at_entries(struct fsdp_below *below,
 
 	for (size_t i = 0; i < folder->count && !below->failed; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
-		if (entry.name.data[0] == '.' ||
-			(is_cache && fsdp_span_is(entry.name, "blobs")))
+		bool is_hidden = entry.name.data[0] == '.';
+		bool is_folder = entry.kind == FSDP_ENTRY_DIRECTORY && !is_hidden &&
+				 place->level < FSDP_BELOW_LEVELS;
+		if (!is_folder && !is_pointer(folder, &entry) && below->others++ == 0)
+			below->first_other = below_join(below, place->path, entry.name);
+		if (is_hidden || (is_cache && fsdp_span_is(entry.name, "blobs")))
 			continue;
-		if (entry.kind == FSDP_ENTRY_DIRECTORY &&
-			place->level < FSDP_BELOW_LEVELS)
+		if (is_folder)
 			below_add_place(below, below_join(below, place->path, entry.name),
 				place->level + 1, false);
 		else if (entry.kind == FSDP_ENTRY_FILE &&
@@ -595,6 +611,12 @@ struct fsdp_pointer fsdp_below_pointer(const struct fsdp_below *below, size_t in
 bool fsdp_below_is_cut(const struct fsdp_below *below)
 {
 	return below->is_cut;
+}
+
+uint64_t fsdp_below_others(const struct fsdp_below *below, const char **ret_first)
+{
+	*ret_first = below->first_other != NULL ? below->first_other : "";
+	return below->others;
 }
 
 uint64_t fsdp_below_unread(const struct fsdp_below *below)

@@ -10,8 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <fsdp/survey.h>
-
 #include "session/helper.h"
 #include "session/progress.h"
 #include "session/session-private.h"
@@ -211,20 +209,17 @@ static void refuse_below(struct session *session, const struct fsdp_below *below
 	failure->input = input;
 }
 
-/* What could not be looked at may hold another one. */
-static void report_unread(struct session *session, const struct fsdp_below *below,
-	const char *path, uint32_t input)
+/* The answer is partial: so many entries below the directory are missing in it. */
+static void report_left(struct session *session, const char *path, uint32_t input,
+	uint64_t count, const char *what, const char *first)
 {
-	uint64_t unread = fsdp_below_unread(below);
 	struct failure *failure;
-	char text[120];
+	char text[1024];
 
-	if (unread == 0)
+	if (count == 0)
 		return;
-	snprintf(text, sizeof text,
-		unread == 1 ? "%" PRIu64 " file or directory below could not be read"
-			    : "%" PRIu64 " files or directories below could not be read",
-		unread);
+	snprintf(text, sizeof text, "%" PRIu64 " %s%s%s", count, what,
+		first[0] != '\0' ? ": " : "", first);
 	session->status = status_worse(session->status, STATUS_PARTIAL);
 	failure = collected_failure(&session->collected, "system");
 	if (failure == NULL)
@@ -232,6 +227,32 @@ static void report_unread(struct session *session, const struct fsdp_below *belo
 	failure->message = collected_text(&session->collected, text);
 	failure->path = collected_text(&session->collected, path);
 	failure->input = input;
+}
+
+/* What could not be looked at may hold another one. */
+static void report_unread(struct session *session, const struct fsdp_below *below,
+	const char *path, uint32_t input)
+{
+	uint64_t unread = fsdp_below_unread(below);
+
+	report_left(session, path, input, unread,
+		unread == 1 ? "file or directory below could not be read"
+			    : "files or directories below could not be read",
+		"");
+}
+
+/* Checks are of the directories of checkpoints: nothing is known of the rest. */
+static void report_others(struct session *session, const struct fsdp_below *below,
+	const char *path, uint32_t input)
+{
+	const char *first;
+	uint64_t others = fsdp_below_others(below, &first);
+
+	report_left(session, path, input, others,
+		others == 1
+			? "file or directory below is outside of the checkpoints' directories"
+			: "files or directories below are outside of the checkpoints' directories",
+		first);
 }
 
 /* Whether all of them are files of the directory itself, not of one below it. */
@@ -246,60 +267,15 @@ static bool are_its_own(const struct fsdp_below *below, const char *path)
 	return true;
 }
 
-/* Whether a file is one of the checkpoints, or in the directory of one. */
-static bool is_of_below(
-	const struct fsdp_below *below, const char *path, struct text name)
-{
-	for (size_t i = 0; i < fsdp_below_count(below); i++) {
-		const char *one = fsdp_below_path(below, i) + strlen(path);
-		size_t size;
-
-		one += *one == '/';
-		size = strlen(one);
-		if (name.size >= size && memcmp(name.data, one, size) == 0 &&
-			(name.size == size || name.data[size] == '/'))
-			return true;
-	}
-	return false;
-}
-
-/* Whether each file is of one of the checkpoints; those that name the newest may be next to them. */
-static bool are_all_files(
-	const struct session *session, const struct fsdp_below *below, const char *path)
-{
-	enum { LATEST_BYTES = 4096 };
-	const struct fsdp_options *options = &session->inputs->options;
-	struct fsdp_survey *survey;
-	bool good = true;
-
-	if (!fsdp_survey_new(path, options->limits, options->limit_count, options->remote,
-		    &survey, NULL))
-		return false;
-	for (size_t i = 0; i < fsdp_survey_entry_count(survey) && good; i++) {
-		const struct fsdp_survey_entry *entry = fsdp_survey_entry(survey, i);
-		struct text name = text_of_span(entry->name);
-		const char *slash = memrchr(name.data, '/', name.size);
-		const char *last = slash != NULL ? slash + 1 : name.data;
-
-		good = entry->is_folder || is_of_below(below, path, name) ||
-		       (name.data + name.size - last >= 6 &&
-			       memcmp(last, "latest", 6) == 0 &&
-			       entry->size <= LATEST_BYTES);
-	}
-	fsdp_survey_free(survey);
-	return good;
-}
-
-/* Whether the command lists several checkpoints below a directory, or checks each of them.
- * Files of one directory may be parts of one checkpoint: each alone says nothing of it. */
+/* Whether the command lists several checkpoints below a directory, or checks each of them. Files
+ * of one directory may be parts of one checkpoint: each alone says nothing of it. */
 static bool takes_below(
 	const struct session *session, const struct fsdp_below *below, const char *path)
 {
 	const struct command *command = session->command;
 
 	return command->judge != NULL ? session->arguments->common.part_count == 0 &&
-						!are_its_own(below, path) &&
-						are_all_files(session, below, path)
+						!are_its_own(below, path)
 				      : command->answers_each && !session->separate;
 }
 
@@ -330,6 +306,8 @@ static bool look_below(struct session *session, const char *path, uint32_t input
 				"opened %s, the only checkpoint in %s", *ret_only, path);
 	} else if (count > 1 && session->below == NULL &&
 		   takes_below(session, below, path)) {
+		if (session->command->judge != NULL)
+			report_others(session, below, path, input);
 		session->below = below;
 		return true;
 	} else if (count > 1) {

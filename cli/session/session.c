@@ -650,8 +650,10 @@ static bool judge_below(struct session *session, struct run *run, size_t parent)
 	}
 	if (good)
 		qsort(listed, count, sizeof *listed, by_step);
-	if (fsdp_below_is_cut(session->below))
+	if (fsdp_below_is_cut(session->below)) {
 		run_note(run, "there may be more: --limit below=N looks at more entries");
+		status = STATUS_PARTIAL;
+	}
 	session->fleeting = true;
 	for (size_t i = 0; good && i < count; i++) {
 		uint32_t input;

@@ -362,17 +362,22 @@ static void show_total(const struct audit *audit, const struct run *run)
 	}
 	while (word < 2 && counts[word] == 0)
 		word++;
+	/* Something below it was not checked. */
+	for (size_t i = 0; i < run->collected->failure_count; i++)
+		if (word == 2 && run->collected->failures[i].input == 0)
+			word = 1;
 	out_line_begin(out, NULL);
 	out_line_name(out, run->collected->inputs[0].path);
 	out_line_text(out, ": ");
 	out_line_painted(out, words[word]);
-	if (word < 2) {
+	if (word < 2 && counts[word] > 0) {
 		out_line_text(out, ": %zu of %zu checkpoints %s %s", counts[word],
 			audit->count, counts[word] == 1 ? "is" : "are", words[word]);
 	} else {
 		out_line_text(out, warnings > 0 ? ":" : ": no problems");
 		put_count(out, &before, warnings, "warning");
-		out_line_text(out, " in %zu checkpoints", audit->count);
+		out_line_text(out, " in %zu checkpoints%s", audit->count,
+			word < 2 ? "; not everything could be checked" : "");
 	}
 	out_line_end(out);
 	show_level(&(struct judgement){ .bytes_read = UINT64_MAX }, out, audit->level);
@@ -388,6 +393,7 @@ bool audit_text(const struct audit *audit, struct run *run)
 
 		/* The table has a line for it. */
 		if (is_below && run->common->verbose == 0 &&
+			verdict->counts.warning == 0 &&
 			strcmp(verdict->word, "good") == 0)
 			continue;
 		any = true;

@@ -259,6 +259,13 @@ FSDP_API struct fsdp_pointer fsdp_below_pointer(
 /** Whether there were more entries than the limit, so that some may not be found. */
 FSDP_API bool fsdp_below_is_cut(const struct fsdp_below *below);
 
+/** Of fsdp_below_new: what it saw and is not in the directory of a checkpoint: files, also
+ * those that are checkpoints by themselves, links, hidden names and what is too deep, but for
+ * files and links that name the newest checkpoint. *ret_first: the path of the first; "" for
+ * none. */
+FSDP_API uint64_t fsdp_below_others(
+	const struct fsdp_below *below, const char **ret_first);
+
 /** Unreadable directories and files, which may contain further checkpoints. */
 FSDP_API uint64_t fsdp_below_unread(const struct fsdp_below *below);
 
