@@ -72,8 +72,7 @@ static const char *below_join(
 }
 
 /* What could not be looked at is counted, unless memory is all that was missing. Takes
- * the error. What could not be looked at is counted, unless memory is all that was
- * missing. */
+ * the error. */
 static void below_pass_over(struct fsdp_below *below, struct fsdp_error *error)
 {
 	below->failed |= error == NULL || fsdp_error_code(error) == FSDP_ERROR_MEMORY;
@@ -127,8 +126,7 @@ static bool below_is_checkpoint(const struct fsdp_folder *folder)
 }
 
 /* Whether the file holds tensors, and is not a plan, a bare pickle or something to
- * refuse: by its first bytes. A file that holds tensors, not a plan, a bare pickle or
- * something to refuse. */
+ * refuse: by its first bytes. */
 static bool below_is_file(struct fsdp_below *below, const struct fsdp_folder *folder,
 	const struct fsdp_entry *entry)
 {

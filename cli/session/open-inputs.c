@@ -36,11 +36,6 @@ unsigned jobs_wanted(const struct common_options *common)
 	return cores < 1 ? 1 : cores < 8 ? (unsigned)cores : 8;
 }
 
-/*
- * Opens what the inputs name: which paths are one checkpoint, and checkpoints below a
- * directory that is not one.
- */
-
 /* ---- inputs ---- */
 
 static void note_plan(struct session *session, const struct fsdp_checkpoint *checkpoint)
@@ -241,7 +236,7 @@ static void report_unread(struct session *session, const struct fsdp_below *belo
 		"");
 }
 
-/* Checks are of the directories of checkpoints: nothing is known of the rest. */
+/* Checks are of the directories of checkpoints only. */
 static void report_others(struct session *session, const struct fsdp_below *below,
 	const char *path, uint32_t input)
 {

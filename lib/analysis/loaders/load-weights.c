@@ -168,6 +168,15 @@ static const char *judge_rest(const struct fsdp_checkpoint *checkpoint, const ch
 		if (strcmp(id, "FI1050") == 0 || strcmp(id, "FI1051") == 0)
 			return not_json;
 	}
+	/* A shard without a header is not a file of the checkpoint. */
+	for (size_t i = 0; i < fsdp_checkpoint_error_count(checkpoint); i++) {
+		const struct fsdp_error *error = fsdp_checkpoint_error(checkpoint, i);
+		const char *path = fsdp_error_path(error), *id = fsdp_error_rule(error);
+		if (path != NULL && id != NULL &&
+			fsdp_span_is(fsdp_span_last(fsdp_span_text(path), '/'), name) &&
+			(strcmp(id, "FI1050") == 0 || strcmp(id, "FI1051") == 0))
+			return not_json;
+	}
 	return NULL;
 }
 
@@ -211,26 +220,6 @@ bool fsdp_load_is_cut_file(struct fsdp_loading *loading, const char *name)
 	return is_cut_file(loading, name, fsdp_load_open(loading, name));
 }
 
-/* A shard whose header is not JSON, for example zeros: it is not among the files of the checkpoint. */
-static bool has_bad_header(
-	struct fsdp_loading *loading, const struct fsdp_checkpoint *checkpoint)
-{
-	for (size_t i = 0; i < fsdp_checkpoint_error_count(checkpoint); i++) {
-		const char *path = fsdp_error_path(fsdp_checkpoint_error(checkpoint, i));
-		struct fsdp_span name =
-			fsdp_span_last(fsdp_span_text(path != NULL ? path : ""), '/');
-		const char *rule = fsdp_error_rule(fsdp_checkpoint_error(checkpoint, i));
-		if (!fsdp_span_ends(name, FSDP_SPAN(".safetensors")) || rule == NULL ||
-			(strcmp(rule, "FI1050") != 0 && strcmp(rule, "FI1051") != 0))
-			continue;
-		fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(name, 512));
-		fsdp_load_say(loading, 1, "%s", not_json);
-		fsdp_load_name(loading, fsdp_arena_copy(loading->arena, name));
-		return true;
-	}
-	return false;
-}
-
 bool fsdp_load_is_cut_safetensors(struct fsdp_loading *loading)
 {
 	const struct fsdp_checkpoint *checkpoint;
@@ -240,15 +229,6 @@ bool fsdp_load_is_cut_safetensors(struct fsdp_loading *loading)
 	checkpoint = fsdp_load_open(loading, loading->weights);
 	if (is_safetensors(loading->weights))
 		return is_cut_file(loading, loading->weights, checkpoint);
-	for (size_t i = 0; checkpoint != NULL && is_index(loading->weights) &&
-			   i < fsdp_file_count(checkpoint);
-		i++) {
-		struct fsdp_span path = fsdp_file(checkpoint, i).path;
-		if (fsdp_span_ends(path, FSDP_SPAN(".safetensors")) &&
-			is_cut_file(loading, (const char *)path.data, checkpoint))
-			return true;
-	}
-	/* A file without a header is not a part of the checkpoint. */
 	for (size_t i = 0; is_index(loading->weights) &&
 			   i < fsdp_survey_entry_count(loading->survey);
 		i++) {
@@ -256,13 +236,14 @@ bool fsdp_load_is_cut_safetensors(struct fsdp_loading *loading)
 			fsdp_survey_entry(loading->survey, i);
 		const char *name = (const char *)entry->name.data;
 		if (fsdp_span_ends(entry->name, FSDP_SPAN(".safetensors")) &&
-			judge_header(fsdp_survey_head(loading->survey, name),
-				entry->size) != NULL &&
+			(judge_header(fsdp_survey_head(loading->survey, name),
+				 entry->size) != NULL ||
+				(checkpoint != NULL &&
+					judge_rest(checkpoint, name) != NULL)) &&
 			is_in_index(loading, entry->name))
 			return is_cut_file(loading, name, checkpoint);
 	}
-	return checkpoint != NULL && is_index(loading->weights) &&
-	       has_bad_header(loading, checkpoint);
+	return false;
 }
 
 /* Word 0: the set; 1: why. */

@@ -259,10 +259,9 @@ FSDP_API struct fsdp_pointer fsdp_below_pointer(
 /** Whether there were more entries than the limit, so that some may not be found. */
 FSDP_API bool fsdp_below_is_cut(const struct fsdp_below *below);
 
-/** Of fsdp_below_new: what it saw and is not in the directory of a checkpoint: files, also
- * those that are checkpoints by themselves, links, hidden names and what is too deep, but for
- * files and links that name the newest checkpoint. *ret_first: the path of the first; "" for
- * none. */
+/** Of fsdp_below_new: entries outside of the directories of checkpoints: files, links, hidden
+ * names and what is too deep, except what names the newest checkpoint. *ret_first: the path
+ * of the first; "" if there is none. */
 FSDP_API uint64_t fsdp_below_others(
 	const struct fsdp_below *below, const char **ret_first);
 
