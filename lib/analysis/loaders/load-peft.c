@@ -161,7 +161,6 @@ static bool has_no_target(struct fsdp_loading *loading)
 
 	if (base_has_target(loading))
 		return false;
-
 	for (fsdp_adapter_begin(&walk, loading); fsdp_adapter_walk_on(&walk);) {
 		if (walk.name.member == NULL)
 			continue;
@@ -247,8 +246,10 @@ static bool lacks_token_count(struct fsdp_loading *loading)
 					  "num_virtual_tokens", 0) > 0)
 		return false;
 	tensor = fsdp_tensor(checkpoint, find_prompts(checkpoint));
-	fsdp_load_say(loading, 2, "set it to %lld in adapter_config.json",
-		tensor.dims == 2 ? (long long)tensor.shape[0] : 0);
+	fsdp_load_say(loading, 2, "%s", "");
+	if (tensor.dims == 2)
+		fsdp_load_say(loading, 2, "set it to %lld in adapter_config.json",
+			(long long)tensor.shape[0]);
 	return true;
 }
 

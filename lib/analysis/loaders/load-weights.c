@@ -435,7 +435,6 @@ static struct fsdp_load_tensor *find_wanted(
 
 	if (loading->converts)
 		name = read_old_name(name, read);
-
 	if (!loading->adds_prefix || loading->base_prefix == NULL)
 		return find_tensor(&loading->model, name);
 	size = strlen(loading->base_prefix);
