@@ -951,15 +951,14 @@ struct replay_loss replay_loss(const struct replay *run, const struct replay_cos
 	} else if (cost->idle >= LEAST_LOSS && cost->idle >= cost->exposed) {
 		loss.kind = "idle";
 		loss.percent = cost->idle;
-		add_words(&loss, "idle (%.0f %%): the GPU waits for the host; ",
+		add_words(&loss,
+			"idle (%.0f %%): the GPU waits for the host; look for data loading",
 			cost->idle);
-		if (cost->data * 2 >= cost->idle)
-			add_words(&loss,
-				"the data loader takes %s ms per step: give it more workers, or larger prefetch_factor",
+		/* The GPU may work at that time: --by=idle shows how much of it is idle. */
+		if (cost->data_ns > 0)
+			add_words(&loss, " (%s ms per step)",
 				replay_ms((int64_t)cost->data_ns, &ms));
-		else
-			add_words(&loss,
-				"look for data loading, .item() and many small kernels");
+		add_words(&loss, ", .item() and many small kernels");
 	} else if (cost->exposed >= LEAST_LOSS) {
 		loss.kind = "exposed";
 		loss.percent = cost->exposed;
